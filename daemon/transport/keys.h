@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The key table: the authority on what an lkey or rkey allows.
+ *
+ * A key is index << 8 | variant. Index 0 is never given out. Freeing an index
+ * and giving it out again changes the variant, and freed indices wait in a
+ * queue (first freed, first reused), so a stale key fails for as long as possible.
+ *
+ * Rules: IBTA 10.6.3 (keys), 10.7.3 (access checks), 9.4.1 (remote access).
+ */
+#ifndef XT_KEYS_H
+#define XT_KEYS_H
+
+#include <stdint.h>
+
+#include <xroce/reason.h>
+#include <xroce/tables.h>
+
+#include "memory.h"
+
+struct xt_keys;
+
+/* What one key stands for. `entry` is durable, plain data and what BPF maps mirror. */
+struct xt_key {
+	uint32_t index;
+	struct xr_key_entry entry;
+	struct xt_mem *mem;	/* offset 0 is entry.va; owned by the daemon */
+};
+
+/* max: entries; memory grows with use. */
+struct xt_keys *xt_keys_new(uint32_t max);
+void xt_keys_free(struct xt_keys *keys);
+
+/* A fresh key in state XR_KEY_FREE. NULL: the table is full or out of memory. */
+struct xt_key *xt_keys_alloc(struct xt_keys *keys);
+void xt_keys_release(struct xt_keys *keys, struct xt_key *key);
+static inline uint32_t xt_key_value(const struct xt_key *key)
+{
+	return XR_KEY(key->index, key->entry.variant);
+}
+/* By index, in any state; NULL when not allocated. Pointers stay valid until release. */
+struct xt_key *xt_keys_by_index(struct xt_keys *keys, uint32_t index);
+
+/*
+ * Check a use of a key: [va, va + len) by a QP of domain pd that needs all of
+ * `access` (XR_ACCESS_*; 0 is local read). Returns XR_OK and sets *mem and *off, or the
+ * reason (XR_KEY_*). len 0 checks nothing (IBTA 9.7.4.1.4: no key check for zero-length
+ * requests) and sets *mem NULL. Never overflows.
+ */
+enum xr_reason xt_keys_check(struct xt_keys *keys, uint32_t key, uint32_t pd, uint32_t qpn,
+			     uint32_t access, uint64_t va, uint64_t len, struct xt_mem **mem,
+			     uint64_t *off);
+
+#endif /* XT_KEYS_H */

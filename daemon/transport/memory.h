@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * mr_access: how the engine reaches the bytes of a memory region, whatever
+ * tier they live in. The engine knows offsets into a region and nothing of
+ * mappings, processes or files; the daemon and the simulation bring the tiers.
+ *
+ * A region is a list of segments in offset order without gaps. A segment with
+ * `ptr` is reached by load and store (tiers "shared" and "adopted"); one without
+ * goes through `ops` (tier "private"), which costs a system call.
+ *
+ * Every function returns 0 or a negative errno (EFAULT: the owner took the
+ * memory away). Bounds are the caller's duty: keys.h checks before it hands out a struct xt_mem.
+ */
+#ifndef XT_MEMORY_H
+#define XT_MEMORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct xt_mem;
+struct xt_mem_seg;
+
+struct xt_mem_ops {
+	/* only for segments without ptr; offsets count from the segment's start */
+	int (*read)(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off,
+		    void *dst, size_t len);
+	int (*write)(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off,
+		     const void *src, size_t len);
+};
+
+struct xt_mem_seg {
+	uint64_t off;		/* in the region */
+	uint64_t len;
+	uint8_t *ptr;		/* mapped here, or NULL */
+	uint64_t addr;		/* in the owner's address space */
+	bool writable;
+};
+
+struct xt_mem {
+	const struct xt_mem_ops *ops;
+	uint64_t length;
+	bool broken;		/* set by the tier when the memory went away: all access EFAULTs */
+	uint32_t nseg;
+	struct xt_mem_seg *seg;
+};
+
+/* A plain pointer to [off, off + len) where one segment holds it all, else NULL. */
+uint8_t *xt_mem_ptr(const struct xt_mem *mem, uint64_t off, uint64_t len);
+
+int xt_mem_read(struct xt_mem *mem, uint64_t off, void *dst, size_t len);
+int xt_mem_write(struct xt_mem *mem, uint64_t off, const void *src, size_t len);
+
+/* From region to region, one copy where both sides are mapped. */
+int xt_mem_copy(struct xt_mem *dst, uint64_t dst_off, struct xt_mem *src, uint64_t src_off,
+		uint64_t len);
+
+/*
+ * 64-bit atomics at an offset whose address is 8-byte aligned; the value before
+ * goes to *old. With the CPU's atomics on mapped memory, else atomic among the
+ * device's own only (IBV_ATOMIC_HCA).
+ */
+int xt_mem_cmp_swap(struct xt_mem *mem, uint64_t off, uint64_t compare, uint64_t swap,
+		    uint64_t *old);
+int xt_mem_fetch_add(struct xt_mem *mem, uint64_t off, uint64_t add, uint64_t *old);
+
+#endif /* XT_MEMORY_H */

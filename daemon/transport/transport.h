@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The transport engine: queue pairs and all that makes a reliable connection
+ * of them. Packets in, packets out, time as an argument, memory through
+ * memory.h, work and completions through rings. No socket, clock, map, file,
+ * thread or lock in here: the daemon's workers, the simulation, the fuzzers and the unit
+ * tests all drive this same code.
+ *
+ * One engine belongs to one worker. Whoever calls into an engine holds that
+ * worker's lock. The tables in struct xt_shared serve several engines; they
+ * change only while all engines stand still.
+ *
+ * A round of the worker:
+ *     xt_qp_doorbell() for each QP that rang
+ *     xt_engine_rx() with a batch of received frames
+ *     xt_engine_run() sends what may be sent, runs timers, says when to call again
+ *
+ * Time: nanoseconds of a monotonic clock. Errors: negative errno.
+ * Rules: IBTA vol. 1 chapter 9 (transport), 10 (QP states), 11 (verbs).
+ */
+#ifndef XT_TRANSPORT_H
+#define XT_TRANSPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <xroce/control.h>
+#include <xroce/reason.h>
+#include <xroce/ring.h>
+#include <xroce/tables.h>
+#include <xroce/wire.h>
+
+#include "keys.h"
+#include "memory.h"
+
+#define XT_NEVER UINT64_MAX
+
+struct xt_engine;
+struct xt_qp;
+struct xt_cq;
+
+/* ---- frames ------------------------------------------------------------------ */
+
+#define XT_MAX_SEGS 4
+/* Ethernet, two VLAN tags, IPv6, UDP, BTH and the longest extended headers */
+#define XT_MAX_HEADERS (14 + 8 + 40 + 8 + 12 + 28 + 16)
+#define XT_MAX_FRAME (XT_MAX_HEADERS + 4096 + 3 + XR_ICRC_LEN)
+
+struct xt_seg {
+	uint8_t *data;
+	uint32_t len;
+};
+
+/* One frame, from the Ethernet header to the ICRC, in one or more pieces. */
+struct xt_frame {
+	struct xt_seg seg[XT_MAX_SEGS];
+	uint32_t nseg;
+	uint32_t len;
+	struct xr_meta meta;	/* received frames: what XDP or xt_parse() found */
+	uint64_t cookie;	/* the environment's own */
+};
+
+/*
+ * The parse that XDP does, for frames that come without metadata; bounds and
+ * formats only, no tables. The first segment holds at least all headers, or the whole frame. Returns XR_OK
+ * with frame->meta filled, or the reason.
+ */
+enum xr_reason xt_parse(struct xt_frame *frame);
+/* True where the ICRC is right. frame->meta must be filled. */
+bool xt_icrc_ok(const struct xt_frame *frame);
+
+/* ---- environment ------------------------------------------------------------- */
+
+struct xt_ops {
+	/*
+	 * Room for a frame of len bytes: fills frame->seg so that the pieces add up to len and the
+	 * first holds all headers. false: no room now; the engine tries again
+	 * at the next xt_engine_run(). tx_put sends it; every tx_get is followed by one.
+	 */
+	bool (*tx_get)(void *ctx, uint32_t len, struct xt_frame *frame);
+	void (*tx_put)(void *ctx, struct xt_frame *frame);
+
+	/* An armed CQ got a completion. */
+	void (*cq_event)(void *ctx, struct xt_cq *cq);
+	/* type: enum ibv_event_type. One of qp, cq is set. */
+	void (*async_event)(void *ctx, struct xt_qp *qp, struct xt_cq *cq, uint32_t type);
+	/* The engine changed a QP's state by itself (ERR, SQE): mirror it. */
+	void (*qp_state)(void *ctx, struct xt_qp *qp);
+	/*
+	 * Direct way to a QP of another engine on this host: true while the
+	 * caller holds that engine's lock too; false: try again at the next run.
+	 * NULL where there is but one engine.
+	 */
+	bool (*engine_lock)(void *ctx, struct xt_engine *other);
+	void (*engine_unlock)(void *ctx, struct xt_engine *other);
+	/* A local peer has something to do for xt_engine_run(): wake its worker. May be NULL. */
+	void (*engine_kick)(void *ctx, struct xt_engine *other);
+};
+
+/* Tables of one device */
+struct xt_shared {
+	struct xt_keys *keys;
+	struct xt_qp_table *qps;	/* by QPN, see below */
+};
+
+struct xt_qp_table;
+struct xt_qp_table *xt_qp_table_new(uint32_t max);
+void xt_qp_table_free(struct xt_qp_table *t);
+/*
+ * QPNs: 24 bits, low bits a slot, high bits a generation that changes with each reuse, so a
+ * late packet for a dead QP finds none. 0 and 1 (SMI, GSI) and 0xffffff are never given out.
+ */
+struct xt_qp *xt_qp_by_num(struct xt_qp_table *t, uint32_t qpn);
+
+/* Per engine, monotonic; X(field, "text") */
+#define XT_COUNTERS(X)                                                         \
+	X(rx_packets, "packets received")                                      \
+	X(rx_bytes, "bytes received")                                          \
+	X(tx_packets, "packets sent")                                          \
+	X(tx_bytes, "bytes sent")                                              \
+	X(rx_icrc_errors, "packets with a wrong ICRC")                         \
+	X(rx_malformed, "packets refused by the daemon's own check")           \
+	X(rx_no_qp, "packets for no QP")                                       \
+	X(rx_duplicates, "duplicate requests")                                 \
+	X(rx_out_of_sequence, "requests ahead of sequence")                    \
+	X(tx_retransmits, "packets sent again")                                \
+	X(timeouts, "local ACK timeouts")                                      \
+	X(rnr_naks_sent, "RNR NAKs sent")                                      \
+	X(rnr_naks_received, "RNR NAKs received")                              \
+	X(seq_naks_sent, "sequence NAKs sent")                                 \
+	X(seq_naks_received, "sequence NAKs received")                         \
+	X(access_naks_sent, "remote access NAKs sent")                         \
+	X(access_naks_received, "remote access NAKs received")                 \
+	X(invalid_naks_sent, "invalid request NAKs sent")                      \
+	X(invalid_naks_received, "invalid request NAKs received")              \
+	X(cnps_received, "congestion notifications received")                  \
+	X(local_operations, "operations done the direct way")                  \
+	X(completions, "completions")                                          \
+	X(completion_errors, "completions with an error")
+
+struct xt_counters {
+#define X(field, text) uint64_t field;
+	XT_COUNTERS(X)
+#undef X
+};
+
+struct xt_engine *xt_engine_new(const struct xt_ops *ops, void *ctx, struct xt_shared *shared);
+void xt_engine_free(struct xt_engine *e);	/* all its QPs must be gone */
+const struct xt_counters *xt_engine_counters(const struct xt_engine *e);
+
+/* Received frames, in order. The engine keeps no pointer into them after it returns. */
+void xt_engine_rx(struct xt_engine *e, struct xt_frame *frames, unsigned n, uint64_t now);
+
+/*
+ * Sends, times out, completes. Returns the time of the next call at the latest
+ * (XT_NEVER: when something happens; `now` or less: there is more to do at once, e.g. tx_get had no room
+ * or the round's budget ended).
+ */
+uint64_t xt_engine_run(struct xt_engine *e, uint64_t now);
+
+/* ---- completion queues ---------------------------------------------------------- */
+
+struct xt_cq {
+	struct xr_queue *queue;	/* shared with the client */
+	uint8_t *entries;
+	uint32_t depth;		/* private copy */
+	uint32_t producer;	/* private */
+	bool overrun;		/* an entry was lost: the CQ is dead */
+	bool locked;		/* engines of several workers complete into it: a spin lock is taken */
+	int lock;
+	void *owner;		/* the daemon's object */
+};
+
+void xt_cq_init(struct xt_cq *cq, struct xr_queue *queue, uint32_t depth);
+/*
+ * Adds a completion and notifies if armed. On overrun the CQ goes dead, the async event
+ * IBV_EVENT_CQ_ERR is raised once and -ENOSPC returned: the QP must go to ERR.
+ */
+int xt_cq_push(struct xt_engine *e, struct xt_cq *cq, const struct xr_cqe *cqe, bool solicited);
+/* Moves the entries that the client has not polled to a new ring. -EINVAL: they do not fit. */
+int xt_cq_resize(struct xt_cq *cq, struct xr_queue *queue, uint32_t depth);
+
+/* ---- paths ----------------------------------------------------------------------- */
+
+/* Where a QP's packets go: resolved by the daemon from struct xr_ah_attr. Addresses as on the wire. */
+struct xt_path {
+	bool local;		/* the destination GID is one of this device's own: the direct way */
+	uint8_t ip_version;	/* 4 or 6 */
+	uint8_t smac[6], dmac[6];
+	uint16_t vlan;		/* 0: untagged */
+	struct xr_addr sgid, dgid;
+	uint32_t flow_label;
+	uint8_t hop_limit;	/* never 0 */
+	uint8_t traffic_class;
+	uint16_t udp_sport;	/* host order; 0: from flow label or QPNs */
+};
+
+/* ---- queue pairs ------------------------------------------------------------------- */
+
+struct xt_qp_init {
+	uint32_t type;		/* enum xr_qp_type; others than RC: -EOPNOTSUPP */
+	uint32_t pd;
+	struct xt_cq *send_cq, *recv_cq;
+	struct xr_queue *sq, *rq;	/* rq may be NULL */
+	uint32_t sq_depth, rq_depth;	/* powers of two */
+	uint32_t sq_stride, rq_stride;	/* bytes */
+	uint32_t max_send_sge, max_recv_sge, max_inline;
+	bool sq_sig_all;
+	struct xr_psn_entry *psns;	/* array by slot, kept current by the engine */
+	void *owner;		/* the daemon's object, for events */
+};
+
+/* The only part that a later daemon would need to take a connection over. */
+struct xt_qp_info {
+	uint32_t qpn, slot, type, pd, state;
+	void *owner;
+	struct xt_engine *engine;
+};
+
+int xt_qp_create(struct xt_engine *e, const struct xt_qp_init *init, struct xt_qp **qp);
+void xt_qp_destroy(struct xt_qp *qp);
+const struct xt_qp_info *xt_qp_info(const struct xt_qp *qp);
+/* What XDP must know now */
+void xt_qp_entry(const struct xt_qp *qp, struct xr_qp_entry *entry);
+
+/*
+ * IBTA 11.2.5.2: checks the transition and the attribute mask (EINVAL), then applies. path must
+ * be given when mask has IBV_QP_AV. max_mtu: bytes, what the port can carry.
+ * -> RESET empties both rings (indices to 0). -> ERR flushes.
+ */
+int xt_qp_modify(struct xt_qp *qp, const struct xr_qp_attr *attr, uint32_t mask,
+		 const struct xt_path *path, uint32_t max_mtu, uint64_t now);
+/* Checks only: what xt_qp_modify() would say to state and mask. */
+int xt_qp_modify_check(const struct xt_qp *qp, const struct xr_qp_attr *attr, uint32_t mask);
+void xt_qp_query(const struct xt_qp *qp, struct xr_qp_attr *attr);
+/* The next hop's address changed. */
+void xt_qp_set_path(struct xt_qp *qp, const struct xt_path *path);
+const struct xt_path *xt_qp_path(const struct xt_qp *qp);
+
+/* The client stored new producer indices. */
+void xt_qp_doorbell(struct xt_qp *qp, uint64_t now);
+
+/* vendor_err of completions: why, beyond the status */
+enum xt_vendor_err {
+	XT_VERR_NONE = 0,
+	XT_VERR_BAD_OPCODE = 1,		/* work request: unknown or not for this QP */
+	XT_VERR_BAD_SGE_COUNT = 2,
+	XT_VERR_BAD_INLINE = 3,
+	XT_VERR_BAD_LENGTH = 4,		/* message over 2^31 bytes, atomics not 8 */
+	XT_VERR_LKEY = 5,		/* + reason in bits 15:8 */
+	XT_VERR_RKEY = 6,		/* responder's side: reason in bits 15:8 */
+	XT_VERR_MEMORY = 7,		/* the owner took the memory away */
+	XT_VERR_TIMEOUT = 8,
+	XT_VERR_NAK = 9,		/* + NAK code in bits 15:8 */
+	XT_VERR_RQ_TOO_SMALL = 10,
+	XT_VERR_RING = 11,		/* corrupt ring indices */
+	XT_VERR_BAD_RESPONSE = 12,	/* unexpected response packet */
+	XT_VERR_CQ_OVERRUN = 13,
+};
+
+#endif /* XT_TRANSPORT_H */

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Control protocol between the daemon and its clients (the provider, and the
+ * `xroce` command): one SOCK_SEQPACKET connection for each opened device.
+ *
+ *   client                                     daemon
+ *   ------ connect <runtime dir>/<device>.sock ------>   (peer credentials checked)
+ *   ------ HELLO (version) --------------------------->
+ *   <----- reply: device, workers, doorbells (fds) ----
+ *   ------ request: struct xr_msg + body ------------->   one at a time
+ *   <----- reply: struct xr_msg + body, fds ------------
+ *
+ * One datagram is one message: struct xr_msg, then the body of its type. A
+ * request's body is struct xr_<name>_req, a reply's struct xr_<name>_rep; a type
+ * without one has an empty body. `status` of a reply is 0 or a negative errno;
+ * on error the body is empty. The daemon answers in order; some answers take time (MODIFY_QP to RTR
+ * resolves the next hop). A longer body than expected is cut, a shorter one is
+ * EINVAL: fields are only ever appended, zero meaning "not given".
+ *
+ * File descriptors travel by SCM_RIGHTS in the order that each message names.
+ * Handles are per connection and per kind, never 0. All that a connection made goes when
+ * it closes, or when the process that opened it ends.
+ *
+ * Byte order: host (both ends are on one machine).
+ */
+#ifndef XROCE_CONTROL_H
+#define XROCE_CONTROL_H
+
+#include <linux/types.h>
+#include <xroce/tables.h>
+
+#define XR_PROTOCOL_VERSION 1
+#define XR_RUNTIME_DIR "/run/xroce"	/* sockets: <runtime dir>/<device>.sock */
+#define XR_SOCKET_SUFFIX ".sock"
+#define XR_DEVICE_NAME_MAX 63		/* without NUL: IBV_SYSFS_NAME_MAX - 1 */
+#define XR_MSG_MAX 65536		/* bytes of one datagram */
+#define XR_MSG_MAX_FDS 64
+
+struct xr_msg {
+	__u32 type;		/* enum xr_msg_type; the reply repeats it */
+	__s32 status;		/* replies: 0 or -errno */
+	__u32 seq;		/* chosen by the client, repeated in the reply */
+	__u32 length;		/* bytes after this header */
+};
+
+/* X(NAME, name): append only. The daemon's dispatch table and both sides' texts come from here. */
+#define XR_MESSAGES(X)                                                         \
+	X(HELLO, hello)                                                        \
+	X(QUERY_DEVICE, query_device)                                          \
+	X(QUERY_PORT, query_port)                                              \
+	X(QUERY_GIDS, query_gids)                                              \
+	X(ALLOC_PD, alloc_pd)                                                  \
+	X(DEALLOC_PD, dealloc_pd)                                              \
+	X(PIN_SOCKET, pin_socket)                                              \
+	X(REG_MR, reg_mr)                                                      \
+	X(REREG_MR, rereg_mr)                                                  \
+	X(DEREG_MR, dereg_mr)                                                  \
+	X(CREATE_CHANNEL, create_channel)                                      \
+	X(DESTROY_CHANNEL, destroy_channel)                                    \
+	X(CREATE_CQ, create_cq)                                                \
+	X(RESIZE_CQ, resize_cq)                                                \
+	X(DESTROY_CQ, destroy_cq)                                              \
+	X(CREATE_QP, create_qp)                                                \
+	X(MODIFY_QP, modify_qp)                                                \
+	X(QUERY_QP, query_qp)                                                  \
+	X(DESTROY_QP, destroy_qp)                                              \
+	X(CREATE_AH, create_ah)                                                \
+	X(DESTROY_AH, destroy_ah)                                              \
+	/* operators: only root and the daemon's own user */                   \
+	X(SHOW, show)                                                          \
+	X(SET_FAULT, set_fault)
+
+enum xr_msg_type {
+	XR_MSG_NONE,
+#define X(NAME, name) XR_MSG_##NAME,
+	XR_MESSAGES(X)
+#undef X
+	XR_MSG_COUNT
+};
+
+/* A piece of shared memory: the client maps each chunk once, whole. */
+struct xr_shm_ref {
+	__u32 chunk;		/* id, per connection */
+	__u32 new_chunk;	/* 1: the message's next fd is this chunk's memfd */
+	__u64 chunk_size;
+	__u64 offset;		/* of the piece in the chunk */
+	__u64 length;
+};
+
+/* ---- device, port, addresses --------------------------------------------- */
+
+struct xr_hello_req {
+	__u32 version;		/* XR_PROTOCOL_VERSION; else EPROTO */
+	__u32 flags;		/* XR_HELLO_* */
+};
+#define XR_HELLO_OBSERVER 1	/* a tool: no doorbells, no events, no fds, no objects */
+
+/* fds: event pipe (read end), workers' eventfds, doorbells' chunk, userfaultfd device (if has_uffd) */
+struct xr_hello_rep {
+	__u32 version;
+	__u32 workers;
+	__u32 has_uffd;
+	__u32 reserved;
+	__u64 guid;		/* __be64 as verbs wants it */
+	char device[XR_DEVICE_NAME_MAX + 1];
+	char netdev[16];
+	struct xr_shm_ref doorbells;	/* struct xr_doorbell[workers] */
+};
+
+/* What struct ibv_device_attr(_ex) is filled from */
+struct xr_query_device_rep {
+	__u64 guid;
+	__u64 max_mr_size;
+	__u64 page_size_cap;
+	__u64 device_cap_flags;		/* enum ibv_device_cap_flags */
+	__u64 odp_caps;			/* enum ibv_odp_general_caps */
+	__u32 odp_rc, odp_uc, odp_ud;	/* enum ibv_odp_transport_cap_bits */
+	__u32 max_qp, max_qp_wr, max_sge, max_cq, max_cqe, max_mr, max_pd;
+	__u32 max_qp_rd_atom, max_qp_init_rd_atom, max_res_rd_atom;
+	__u32 atomic_cap;		/* enum ibv_atomic_cap */
+	__u32 max_mw, max_ah, max_srq, max_srq_wr, max_srq_sge;
+	__u32 max_mcast_grp, max_mcast_qp_attach, max_total_mcast_qp_attach;
+	__u32 max_pkeys, local_ca_ack_delay, max_inline;
+	__u32 vendor_id, vendor_part_id, hw_ver;
+	char fw_ver[64];		/* version of the daemon */
+};
+
+struct xr_query_port_rep {
+	__u32 state;			/* enum ibv_port_state */
+	__u32 max_mtu, active_mtu;	/* enum ibv_mtu */
+	__u32 gid_tbl_len, pkey_tbl_len;
+	__u32 active_speed, active_width, phys_state;
+	__u32 max_msg_sz;
+	__u32 qkey_viol_cntr, bad_pkey_cntr;
+	__u32 netdev_ifindex;
+	__u32 link_speed_mbps;
+	__u8 mac[6];
+	__u8 reserved[2];
+};
+
+#define XR_GID_TABLE_LEN 256
+struct xr_gid_entry {
+	struct xr_addr gid;
+	__u32 index;
+	__u32 ifindex;
+};
+/* Only the entries in use, in the order of their index. All are RoCE v2. */
+struct xr_query_gids_rep {
+	__u32 count;
+	__u32 reserved;
+	struct xr_gid_entry entry[];
+};
+
+/* ---- protection domains and memory ---------------------------------------- */
+
+struct xr_handle_req {		/* DEALLOC_PD, DEREG_MR, DESTROY_* */
+	__u32 handle;
+	__u32 reserved;
+};
+struct xr_handle_rep {
+	__u32 handle;
+	__u32 reserved;
+};
+
+/*
+ * How the daemon reaches the bytes of a region: consecutive segments, in
+ * address order, that together are exactly [addr, addr + length).
+ */
+enum xr_mr_segment_kind {
+	XR_SEG_FD = 1,		/* adopted: a memfd, sealed against shrinking, given with the message */
+	XR_SEG_MAPPING = 2,	/* shared: MAP_SHARED memory, the daemon opens it by map_files */
+	XR_SEG_PRIVATE = 3,	/* private: through the process's /proc/self/mem fd */
+};
+struct xr_mr_segment {
+	__u32 kind;
+	__u32 fd_index;		/* XR_SEG_FD: which of the message's fds */
+	__u64 addr;		/* in the client's address space */
+	__u64 length;
+	__u64 offset;		/* XR_SEG_FD, XR_SEG_MAPPING: of addr in the file */
+	__u64 map_start, map_end;	/* XR_SEG_MAPPING: the mapping as in /proc/self/maps */
+	__u32 flags;		/* XR_SEGF_* */
+	__u32 reserved;
+};
+#define XR_SEGF_READONLY 1	/* the mapping is not writable */
+#define XR_MR_SEGMENTS_MAX 512
+
+/*
+ * fds: those of XR_SEG_FD segments; then, with XR_REGF_PROC_FDS, the process's /proc/self/mem
+ * (O_RDWR) and /proc/self/maps, which the daemon keeps for the connection. A client
+ * sends them with its first region and after a fork of its own.
+ */
+struct xr_reg_mr_req {
+	__u32 pd;
+	__u32 access;		/* XR_ACCESS_* */
+	__u64 addr;
+	__u64 length;
+	__u64 iova;		/* address that work requests and peers use */
+	__u32 flags;		/* XR_REGF_* */
+	__u32 segments;
+	struct xr_mr_segment segment[];
+};
+#define XR_REGF_PROC_FDS 1
+struct xr_reg_mr_rep {
+	__u32 handle;
+	__u32 lkey;
+	__u32 rkey;
+	__u32 reserved;
+};
+
+/* REREG_MR: flags are enum ibv_rereg_mr_flags; same fds; reply xr_reg_mr_rep */
+struct xr_rereg_mr_req {
+	__u32 handle;
+	__u32 rereg_flags;
+	struct xr_reg_mr_req reg;
+};
+#define xr_rereg_mr_rep xr_reg_mr_rep
+
+/* PIN_SOCKET: an AF_XDP socket by which the client pins private pages. fd: the socket. */
+
+/* ---- completion queues ------------------------------------------------------ */
+
+/*
+ * CREATE_CHANNEL: fd: read end of the event pipe. The daemon writes the `cookie` of a CQ, 8
+ * bytes, as struct ib_uverbs_comp_event_desc; reply xr_handle_rep.
+ */
+struct xr_create_cq_req {
+	__u32 depth;		/* entries wanted, 1..XR_MAX_CQE */
+	__u32 channel;		/* handle or 0 */
+	__u64 cookie;		/* sent with events: struct ibv_cq * of the client */
+	__u32 flags;
+	__u32 reserved;
+};
+struct xr_create_cq_rep {
+	__u32 handle;
+	__u32 depth;		/* entries given, a power of two */
+	struct xr_shm_ref ring;	/* struct xr_queue */
+};
+/* The new ring starts with the unpolled entries of the old one. The client must not poll meanwhile. */
+struct xr_resize_cq_req {
+	__u32 handle;
+	__u32 depth;
+};
+#define xr_resize_cq_rep xr_create_cq_rep
+/* Replies to DESTROY_CQ and DESTROY_QP: events written for it so far, for the client's purge */
+struct xr_destroy_rep {
+	__u32 comp_events;
+	__u32 async_events;
+};
+
+/* ---- queue pairs ---------------------------------------------------------------- */
+
+struct xr_create_qp_req {
+	__u32 type;		/* enum xr_qp_type */
+	__u32 pd, send_cq, recv_cq, srq;	/* handles; srq may be 0 */
+	__u32 max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_inline;
+	__u32 sq_sig_all;
+	__u32 reserved;
+	__u64 cookie;		/* sent with events: struct ibv_qp * of the client */
+};
+struct xr_create_qp_rep {
+	__u32 handle;
+	__u32 qpn;
+	__u32 slot;		/* doorbell slot */
+	__u32 worker;		/* whose doorbells */
+	__u32 max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_inline;
+	__u32 reserved;
+	struct xr_shm_ref sq;	/* struct xr_queue of struct xr_send_wqe */
+	struct xr_shm_ref rq;	/* length 0: none */
+};
+
+/* As struct ibv_ah_attr with its global route; MACs are the daemon's business. */
+struct xr_ah_attr {
+	struct xr_addr dgid;
+	__u32 sgid_index;
+	__u32 flow_label;
+	__u8 hop_limit;
+	__u8 traffic_class;
+	__u8 sl;
+	__u8 port_num;
+	__u8 is_global;		/* must be 1: RoCE has no LIDs */
+	__u8 reserved[3];
+};
+
+/* As struct ibv_qp_attr; mask: enum ibv_qp_attr_mask */
+struct xr_qp_attr {
+	__u32 qp_state, cur_qp_state, path_mtu, path_mig_state;
+	__u32 qkey, rq_psn, sq_psn, dest_qp_num, qp_access_flags;
+	__u32 pkey_index, alt_pkey_index, en_sqd_async_notify, sq_draining;
+	__u32 max_rd_atomic, max_dest_rd_atomic, min_rnr_timer;
+	__u32 port_num, timeout, retry_cnt, rnr_retry;
+	__u32 alt_port_num, alt_timeout, rate_limit;
+	struct xr_ah_attr ah;
+	struct xr_ah_attr alt_ah;
+};
+struct xr_modify_qp_req {
+	__u32 handle;
+	__u32 attr_mask;
+	struct xr_qp_attr attr;
+};
+struct xr_modify_qp_rep {
+	__u32 state;		/* the QP's state now */
+	__u32 reserved;
+};
+struct xr_query_qp_rep {
+	struct xr_qp_attr attr;
+	__u32 max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_inline;
+	__u32 sq_sig_all;
+};
+
+struct xr_create_ah_req {
+	__u32 pd;
+	__u32 reserved;
+	struct xr_ah_attr attr;
+};
+
+/* ---- events ------------------------------------------------------------------- */
+
+/* The event pipe carries struct ib_uverbs_async_event_desc: u64 element (cookie or port number), u32 type
+ * (enum ibv_event_type), u32 0. */
+struct xr_async_event {
+	__u64 element;
+	__u32 type;
+	__u32 reserved;
+};
+
+/* ---- operators -------------------------------------------------------------------- */
+
+enum xr_show_what {
+	XR_SHOW_STATUS = 1,	/* device, addresses, attach mode and why, workers */
+	XR_SHOW_COUNTERS = 2,	/* reasons, transport counters */
+	XR_SHOW_QPS = 3,
+	XR_SHOW_MRS = 4,
+	XR_SHOW_CLIENTS = 5,
+	XR_SHOW_CQS = 6,
+};
+/* The reply's fd is a memfd with the answer as JSON text; the tool formats it. */
+struct xr_show_req {
+	__u32 what;
+	__u32 reserved;
+};
+struct xr_show_rep {
+	__u64 length;
+};
+
+/* Fault injection on what the daemon receives and sends; all zero: off. */
+struct xr_fault_config {
+	__u32 drop, duplicate, reorder, corrupt, delay;	/* per mille of packets */
+	__u32 delay_us;
+	__u32 direction;	/* XR_FAULT_RX | XR_FAULT_TX; 0 means both */
+	__u32 reserved;
+	__u64 seed;
+};
+#define XR_FAULT_RX 1
+#define XR_FAULT_TX 2
+
+#endif /* XROCE_CONTROL_H */

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Queues in shared memory, between the provider (in the program's process)
+ * and the daemon. Every queue is one producer, one consumer:
+ *
+ *   SQ, RQ, SRQ   provider produces work requests, daemon consumes
+ *   CQ            daemon produces completions, provider consumes
+ *
+ *   +--------------------- struct xr_queue, 4 cache lines ---------------------+
+ *   | geometry (informative) | producer | consumer | arm and state words       |
+ *   +---------------------------------------------------------------------------+
+ *   | entry 0 | entry 1 | ... depth entries of `stride` bytes, depth a power of 2
+ *
+ * Memory order
+ *   Indices run freely modulo 2^32; entry i lives at slot i & (depth - 1). The
+ *   producer writes the entry, then stores `producer` with release. The
+ *   consumer loads `producer` with acquire, reads the entries, then stores
+ *   `consumer` with release; the producer loads it with acquire before it
+ *   writes a slot again. producer - consumer is 0..depth at all times.
+ *
+ * Trust
+ *   The provider's side is not trusted. The daemon keeps geometry and its own index in private
+ *   memory, never reads them back from here, loads the provider's index once,
+ *   takes a queue whose distance exceeds depth as corrupt (QP or CQ fatal
+ *   event), and copies each entry once before it looks at it.
+ *
+ * Doorbells
+ *   See struct xr_doorbell below.
+ *
+ * Byte order: host, but for immediate data, which is __be32 as in verbs.
+ * The memory comes from chunks that the daemon makes and both map; see
+ * struct xr_shm_ref in control.h.
+ */
+#ifndef XROCE_RING_H
+#define XROCE_RING_H
+
+#include <linux/types.h>
+
+#define XR_CACHELINE 64
+
+struct xr_queue {
+	/* written once by the daemon, for people with a debugger */
+	__u32 magic;		/* XR_QUEUE_MAGIC */
+	__u32 depth;		/* entries, a power of two */
+	__u32 stride;		/* bytes from entry to entry */
+	__u32 entries_off;	/* bytes from here to entry 0 */
+	__u8 pad0[XR_CACHELINE - 16];
+
+	__u32 producer __attribute__((aligned(XR_CACHELINE)));
+	__u8 pad1[XR_CACHELINE - 4];
+
+	__u32 consumer __attribute__((aligned(XR_CACHELINE)));
+	__u8 pad2[XR_CACHELINE - 4];
+
+	/*
+	 * CQ: XR_ARM_* bits. The provider sets them (fetch_or), a full fence,
+	 * then polls once more. The daemon stores `producer`, a full fence, then
+	 * looks; it takes the bits with an exchange and sends one event.
+	 *
+	 * SQ, RQ: the QP's state as the daemon sees it (enum xr_qp_state), stored
+	 * before it drains the queue for flushing. The provider stores `producer`,
+	 * a full fence, then looks: in ERR (and for an RQ only then) it rings the doorbell.
+	 */
+	__u32 word __attribute__((aligned(XR_CACHELINE)));
+	__u8 pad3[XR_CACHELINE - 4];
+};
+
+#define XR_QUEUE_MAGIC 0x51727878u
+#define XR_ARM_SOLICITED 1u
+#define XR_ARM_ANY 2u
+
+/*
+ * Doorbells: one struct for each (client, worker). A QP has a slot, given at
+ * its creation. To ring, after `producer` was stored:
+ *
+ *   leaf = fetch_or(bits2[slot / 64], 1 << slot % 64)      (full fence)
+ *   if the bit was clear: the same in bits1[slot / 4096], then bits0
+ *   full fence; if `sleeping` is not 0: write 8 bytes to the worker's eventfd
+ *
+ * The worker exchanges each word with 0 from the top down, then reads the
+ * producer indices of the slots it found. Before it sleeps it stores
+ * `sleeping` = 1, a full fence, and looks at bits0 once more. Setting a bit is
+ * idempotent: doorbells cannot overflow, and a lost eventfd write cannot happen
+ * because the worker looks after it announced its sleep.
+ */
+#define XR_DB_SLOTS (64 * 64 * 64)
+struct xr_doorbell {
+	__u64 bits0 __attribute__((aligned(XR_CACHELINE)));
+	__u32 sleeping __attribute__((aligned(XR_CACHELINE)));
+	__u64 bits1[64] __attribute__((aligned(XR_CACHELINE)));
+	__u64 bits2[64 * 64] __attribute__((aligned(XR_CACHELINE)));
+};
+
+/* Scatter/gather element, struct ibv_sge */
+struct xr_sge {
+	__u64 addr;
+	__u32 length;
+	__u32 lkey;
+};
+
+/* Send work request operations: the values of enum ibv_wr_opcode */
+enum xr_wr_opcode {
+	XR_WR_RDMA_WRITE = 0,
+	XR_WR_RDMA_WRITE_WITH_IMM = 1,
+	XR_WR_SEND = 2,
+	XR_WR_SEND_WITH_IMM = 3,
+	XR_WR_RDMA_READ = 4,
+	XR_WR_ATOMIC_CMP_AND_SWP = 5,
+	XR_WR_ATOMIC_FETCH_AND_ADD = 6,
+	XR_WR_LOCAL_INV = 7,
+	XR_WR_BIND_MW = 8,
+	XR_WR_SEND_WITH_INV = 9,
+	XR_WR_FLUSH = 14,
+	XR_WR_ATOMIC_WRITE = 15,
+	XR_WR_REG_MR = 0x20,	/* fast registration; no verbs value */
+};
+
+/* The values of enum ibv_send_flags */
+#define XR_SEND_FENCE 0x01
+#define XR_SEND_SIGNALED 0x02
+#define XR_SEND_SOLICITED 0x04
+#define XR_SEND_INLINE 0x08
+
+/*
+ * Send queue entry: this header, then num_sge struct xr_sge, or with
+ * XR_SEND_INLINE inline_len bytes of data. stride = 64 + room for either,
+ * rounded up to 64.
+ */
+struct xr_send_wqe {
+	__u64 wr_id;
+	__u8 opcode;		/* enum xr_wr_opcode */
+	__u8 flags;		/* XR_SEND_* */
+	__u16 num_sge;
+	__u32 inline_len;
+	union {
+		__be32 imm_data;
+		__u32 invalidate_rkey;
+	};
+	__u32 rkey;		/* RDMA and atomics */
+	__u64 remote_addr;
+	union {
+		struct {
+			__u64 compare_add;
+			__u64 swap;
+		} atomic;
+		struct {
+			__u32 ah;	/* handle */
+			__u32 remote_qpn;
+			__u32 remote_qkey;
+		} ud;
+		struct {
+			__u32 mw_rkey;		/* window's key now */
+			__u32 new_rkey;
+			__u32 mr_lkey;
+			__u32 access;
+		} bind;		/* address and length: remote_addr, bind_len */
+	};
+	__u64 bind_len;
+	__u32 xrc_srqn;
+	__u32 reserved;
+};
+
+/* Receive queue entry: this header, then num_sge struct xr_sge. stride = 16 * (1 + max_sge) */
+struct xr_recv_wqe {
+	__u64 wr_id;
+	__u32 num_sge;
+	__u32 reserved;
+};
+
+/* Completion queue entry. Values are those of verbs: status enum ibv_wc_status,
+ * opcode enum ibv_wc_opcode, flags enum ibv_wc_flags. */
+struct xr_cqe {
+	__u64 wr_id;
+	__u64 timestamp;	/* ns, CLOCK_MONOTONIC */
+	__u32 status;
+	__u32 opcode;
+	__u32 vendor_err;	/* enum xr_vendor_err, docs/ */
+	__u32 byte_len;
+	union {
+		__be32 imm_data;
+		__u32 invalidated_rkey;
+	};
+	__u32 qpn;
+	__u32 src_qpn;		/* UD */
+	__u16 wc_flags;
+	__u16 pkey_index;
+	__u32 wqe_index;	/* free-running index of the entry it completes */
+	__u8 is_recv;		/* wqe_index counts in the RQ (or SRQ), else the SQ */
+	__u8 sl;
+	__u8 reserved[6];
+};
+
+_Static_assert(sizeof(struct xr_queue) == 4 * XR_CACHELINE, "queue layout");
+_Static_assert(sizeof(struct xr_send_wqe) == 64, "send entry layout");
+_Static_assert(sizeof(struct xr_recv_wqe) == 16, "receive entry layout");
+_Static_assert(sizeof(struct xr_cqe) == 64, "completion layout");
+_Static_assert(sizeof(struct xr_sge) == 16, "sge layout");
+
+/* Limits of one queue */
+#define XR_MAX_SGE 32
+#define XR_MAX_INLINE 1024
+#define XR_MAX_WR 32768		/* entries of an SQ, RQ or SRQ */
+#define XR_MAX_CQE (1 << 20)
+
+static inline __u32 xr_send_stride(__u32 max_sge, __u32 max_inline)
+{
+	__u32 room = max_sge * (__u32)sizeof(struct xr_sge);
+
+	if (room < max_inline)
+		room = max_inline;
+	return ((__u32)sizeof(struct xr_send_wqe) + room + 63) & ~63u;
+}
+
+static inline __u32 xr_recv_stride(__u32 max_sge)
+{
+	return (__u32)(sizeof(struct xr_recv_wqe) + max_sge * sizeof(struct xr_sge));
+}
+
+#endif /* XROCE_RING_H */
