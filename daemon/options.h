@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Settings. Each has one name, valid as `--name value` and as `name = value` in
+ * the configuration file; the command line wins. Described in docs/man/xroced.8.
+ */
+#ifndef XD_OPTIONS_H
+#define XD_OPTIONS_H
+
+#include <net/if.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <xroce/control.h>
+
+enum xd_attach { XD_ATTACH_AUTO, XD_ATTACH_ZEROCOPY, XD_ATTACH_NATIVE, XD_ATTACH_GENERIC };
+
+struct xd_options {
+	char interface[IF_NAMESIZE];
+	char name[XR_DEVICE_NAME_MAX + 1];	/* default: xr_<interface> */
+	char config[256];
+	char runtime_dir[256];
+	char bpffs[256];
+	char group[64];				/* who may connect; empty: root only */
+	enum xd_attach attach;
+	uint32_t queues;			/* RX queues to serve, 0: all */
+	uint32_t ring_size;			/* frames of each AF_XDP ring, power of two */
+	uint32_t spin_us;			/* longest adaptive spin; 0: always sleep */
+	uint32_t max_clients, max_qp, max_cq, max_mr, max_pd, max_ah;	/* device */
+	uint32_t client_max_qp, client_max_cq, client_max_mr, client_max_pd, client_max_ah;
+	uint64_t user_max_pinned;		/* bytes a user may have registered */
+	uint32_t nak_rate;			/* packets that want a NAK, a second */
+	struct xr_fault_config fault;
+	int log_level;
+};
+
+/* 0; 1: done (--help, --version); -EINVAL: a message that names the option was printed. */
+int xd_options_parse(struct xd_options *opt, int argc, char **argv);
+
+#endif /* XD_OPTIONS_H */
