@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "memory.h"
+
+/* Bytes at a time from one region to another where neither is mapped */
+#define BOUNCE 16384
+
+/* The segment that holds an offset, NULL beyond the end. */
+static const struct xt_mem_seg *find_seg(const struct xt_mem *mem, uint64_t off)
+{
+	uint32_t lo = 0, hi = mem->nseg, mid;
+
+	if (off >= mem->length)
+		return NULL;
+	while (hi - lo > 1) {
+		mid = lo + (hi - lo) / 2;
+		if (mem->seg[mid].off <= off)
+			lo = mid;
+		else
+			hi = mid;
+	}
+	return mem->nseg ? &mem->seg[lo] : NULL;
+}
+
+uint8_t *xt_mem_ptr(const struct xt_mem *mem, uint64_t off, uint64_t len)
+{
+	const struct xt_mem_seg *seg = find_seg(mem, off);
+
+	if (!seg || !seg->ptr || mem->broken || len > seg->len - (off - seg->off))
+		return NULL;
+	return seg->ptr + (off - seg->off);
+}
+
+/* What is left of a segment from an offset of the region, but not more than len. */
+static uint64_t span(const struct xt_mem_seg *seg, uint64_t off, uint64_t len)
+{
+	uint64_t left = seg->len - (off - seg->off);
+
+	return left < len ? left : len;
+}
+
+static int read_seg(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off, void *dst,
+		    size_t len)
+{
+	if (!seg->ptr)
+		return mem->ops->read(mem, seg, off - seg->off, dst, len);
+	memcpy(dst, seg->ptr + (off - seg->off), len);
+	return 0;
+}
+
+static int write_seg(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off,
+		     const void *src, size_t len)
+{
+	if (!seg->writable)
+		return -EACCES;
+	if (!seg->ptr)
+		return mem->ops->write(mem, seg, off - seg->off, src, len);
+	memcpy(seg->ptr + (off - seg->off), src, len);
+	return 0;
+}
+
+int xt_mem_read(struct xt_mem *mem, uint64_t off, void *dst, size_t len)
+{
+	const struct xt_mem_seg *seg;
+	size_t n;
+	int err;
+
+	for (; len; off += n, dst = (uint8_t *)dst + n, len -= n) {
+		seg = find_seg(mem, off);
+		if (!seg || mem->broken)
+			return -EFAULT;
+		n = span(seg, off, len);
+		err = read_seg(mem, seg, off, dst, n);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+int xt_mem_write(struct xt_mem *mem, uint64_t off, const void *src, size_t len)
+{
+	const struct xt_mem_seg *seg;
+	size_t n;
+	int err;
+
+	for (; len; off += n, src = (const uint8_t *)src + n, len -= n) {
+		seg = find_seg(mem, off);
+		if (!seg || mem->broken)
+			return -EFAULT;
+		n = span(seg, off, len);
+		err = write_seg(mem, seg, off, src, n);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+/* A run that lies in one segment on each side: one copy unless neither is mapped. */
+static int copy_run(struct xt_mem *dst, const struct xt_mem_seg *to, uint64_t dst_off,
+		    struct xt_mem *src, const struct xt_mem_seg *from, uint64_t src_off,
+		    uint64_t len)
+{
+	uint8_t bounce[BOUNCE];
+	uint64_t n;
+	int err;
+
+	if (!to->writable)
+		return -EACCES;
+	if (to->ptr && from->ptr) {
+		/* both may be the same memory */
+		memmove(to->ptr + (dst_off - to->off), from->ptr + (src_off - from->off), len);
+		return 0;
+	}
+	if (to->ptr)
+		return read_seg(src, from, src_off, to->ptr + (dst_off - to->off), len);
+	if (from->ptr)
+		return write_seg(dst, to, dst_off, from->ptr + (src_off - from->off), len);
+	for (; len; dst_off += n, src_off += n, len -= n) {
+		n = len < BOUNCE ? len : BOUNCE;
+		err = read_seg(src, from, src_off, bounce, n);
+		if (!err)
+			err = write_seg(dst, to, dst_off, bounce, n);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+int xt_mem_copy(struct xt_mem *dst, uint64_t dst_off, struct xt_mem *src, uint64_t src_off,
+		uint64_t len)
+{
+	const struct xt_mem_seg *to, *from;
+	uint64_t n;
+	int err;
+
+	for (; len; dst_off += n, src_off += n, len -= n) {
+		to = find_seg(dst, dst_off);
+		from = find_seg(src, src_off);
+		if (!to || !from || dst->broken || src->broken)
+			return -EFAULT;
+		n = span(from, src_off, span(to, dst_off, len));
+		err = copy_run(dst, to, dst_off, src, from, src_off, n);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+/* ---- atomics --------------------------------------------------------------------- */
+
+/*
+ * Memory that is not mapped is read, changed and written by two system calls;
+ * workers take turns at that. Atomics of the CPU need no lock.
+ */
+static pthread_mutex_t unmapped_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static uint64_t *atomic_ptr(const struct xt_mem *mem, uint64_t off)
+{
+	const struct xt_mem_seg *seg = find_seg(mem, off);
+	uint8_t *p = xt_mem_ptr(mem, off, sizeof(uint64_t));
+
+	return p && seg->writable && !((uintptr_t)p & 7) ? (uint64_t *)p : NULL;
+}
+
+int xt_mem_cmp_swap(struct xt_mem *mem, uint64_t off, uint64_t compare, uint64_t swap,
+		    uint64_t *old)
+{
+	uint64_t *p = atomic_ptr(mem, off), value = compare;
+	int err;
+
+	if (p) {
+		__atomic_compare_exchange_n(p, &value, swap, false, __ATOMIC_SEQ_CST,
+					    __ATOMIC_SEQ_CST);
+		*old = value;
+		return 0;
+	}
+	pthread_mutex_lock(&unmapped_lock);
+	err = xt_mem_read(mem, off, &value, sizeof(value));
+	if (!err && value == compare)
+		err = xt_mem_write(mem, off, &swap, sizeof(swap));
+	pthread_mutex_unlock(&unmapped_lock);
+	if (!err)
+		*old = value;
+	return err;
+}
+
+int xt_mem_fetch_add(struct xt_mem *mem, uint64_t off, uint64_t add, uint64_t *old)
+{
+	uint64_t *p = atomic_ptr(mem, off), value, sum;
+	int err;
+
+	if (p) {
+		*old = __atomic_fetch_add(p, add, __ATOMIC_SEQ_CST);
+		return 0;
+	}
+	pthread_mutex_lock(&unmapped_lock);
+	err = xt_mem_read(mem, off, &value, sizeof(value));
+	sum = value + add;
+	if (!err)
+		err = xt_mem_write(mem, off, &sum, sizeof(sum));
+	pthread_mutex_unlock(&unmapped_lock);
+	if (!err)
+		*old = value;
+	return err;
+}
