@@ -24,11 +24,11 @@ void xd_world_stop(struct xd_device *dev);
 void xd_world_go(struct xd_device *dev);
 
 struct xt_engine *xd_worker_engine(struct xd_worker *w);
-int xd_worker_eventfd(const struct xd_worker *w);	/* what clients ring */
 
 /* The doorbells of one client at one worker. World stopped. */
 struct xd_bell {
 	struct xr_doorbell *db;		/* shared with the client */
+	int eventfd;			/* non-blocking; rung by the client when the worker sleeps */
 	struct xt_qp **qp;		/* by doorbell slot, NULL: none */
 	uint32_t slots;			/* of qp[] */
 	struct xd_bell *next, **pprev;	/* the worker's list */
