@@ -88,7 +88,8 @@ $(BUILD)/fuzz-obj/%.o: %.c | $$(GENERATED)
 		-fno-sanitize-recover=undefined -MMD -MP -c -o $@ $<
 
 # BPF: NAME.bpf.c becomes NAME.bpf.o and NAME.skel.h
-$(BUILD)/%.bpf.o: bpf/%.bpf.c $(BUILD)/vmlinux.h
+$(BUILD)/%.bpf.o: bpf/%.bpf.c
+	@mkdir -p $(@D)
 	$(call say,BPF,$@)
 	$(Q)$(CLANG) -target bpf -mcpu=v3 -O2 -g -Wall -Wextra -Wno-unused-parameter \
 		-Iinclude -I$(BUILD) -I/usr/include/$(shell $(CC) -print-multiarch) \
@@ -97,11 +98,6 @@ $(BUILD)/%.bpf.o: bpf/%.bpf.c $(BUILD)/vmlinux.h
 $(BUILD)/%.skel.h: $(BUILD)/%.bpf.o
 	$(call say,SKEL,$@)
 	$(Q)$(BPFTOOL) gen skeleton $< name $(subst .,_,$*)_bpf >$@
-
-$(BUILD)/vmlinux.h:
-	@mkdir -p $(@D)
-	$(call say,BTF,$@)
-	$(Q)$(BPFTOOL) btf dump file /sys/kernel/btf/vmlinux format c >$@
 
 # ---- modules -------------------------------------------------------------------
 

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The maps that include/xroce/tables.h describes. Sizes are defaults: the loader
+ * sets max_entries from its own limits. What the daemon mirrors is read-only
+ * to programs.
+ */
+#ifndef XROCE_BPF_MAPS_H
+#define XROCE_BPF_MAPS_H
+
+#include <linux/bpf.h>
+
+#include <bpf/bpf_helpers.h>
+
+#include <xroce/reason.h>
+#include <xroce/tables.h>
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC | BPF_F_RDONLY_PROG);
+	__uint(max_entries, 65536);
+	__type(key, __u32);
+	__type(value, struct xr_qp_entry);
+} qps SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC | BPF_F_RDONLY_PROG);
+	__uint(max_entries, 1 << 20);
+	__type(key, __u32);
+	__type(value, struct xr_key_entry);
+} keys SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_RDONLY_PROG);
+	__uint(max_entries, 256);	/* XR_GID_TABLE_LEN */
+	__type(key, struct xr_addr);
+	__type(value, struct xr_addr_entry);
+} addrs SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE | BPF_F_RDONLY_PROG);
+	__uint(max_entries, 65536);
+	__type(key, __u32);
+	__type(value, struct xr_psn_entry);
+} psns SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, XR_REASON_COUNT);
+	__type(key, __u32);
+	__type(value, struct xr_stat);
+} stats SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct xr_limiter);
+} limiter SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_XSKMAP);
+	__uint(max_entries, 64);
+	__type(key, __u32);
+	__type(value, __u32);
+} xsks SEC(".maps");
+
+#endif /* XROCE_BPF_MAPS_H */

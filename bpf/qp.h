@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Does a packet fit its queue pair? IBTA 9.6, 9.7.1, 9.8.2. */
+#ifndef XROCE_BPF_QP_H
+#define XROCE_BPF_QP_H
+
+#include "maps.h"
+#include "parse.h"
+
+static __always_inline bool is_response(const struct packet *pkt)
+{
+	return pkt->op_flags & XR_OPF_RESPONSE;
+}
+
+/* Classes that acknowledge, retry and get NAKs */
+static __always_inline bool is_reliable(const struct packet *pkt)
+{
+	return class_of(pkt) == XR_CLASS_RC || class_of(pkt) == XR_CLASS_XRC;
+}
+
+/* Same partition, and one of both is a full member (IBTA 10.9.3). */
+static __always_inline enum xr_reason check_pkey(const struct packet *pkt,
+						 const struct xr_qp_entry *qp)
+{
+	if ((pkt->pkey ^ qp->pkey) & XR_PKEY_MASK)
+		return XR_PKEY;
+	return (pkt->pkey | qp->pkey) & ~XR_PKEY_MASK ? XR_OK : XR_PKEY;
+}
+
+static __always_inline enum xr_reason check_state(const struct xr_qp_entry *qp)
+{
+	return qp->state >= XR_QPS_RTR && qp->state <= XR_QPS_SQE ? XR_OK : XR_QP_STATE;
+}
+
+static __always_inline enum xr_reason check_type(const struct packet *pkt,
+						 const struct xr_qp_entry *qp)
+{
+	__u8 type;
+
+	switch (class_of(pkt)) {
+	case XR_CLASS_RC:
+		type = XR_QPT_RC;
+		break;
+	case XR_CLASS_UC:
+		type = XR_QPT_UC;
+		break;
+	case XR_CLASS_UD:
+		type = XR_QPT_UD;
+		break;
+	case XR_CLASS_XRC:
+		type = is_response(pkt) ? XR_QPT_XRC_SEND : XR_QPT_XRC_RECV;
+		break;
+	default:		/* congestion is notified to every type */
+		return XR_OK;
+	}
+	return qp->type == type ? XR_OK : XR_QP_TYPE;
+}
+
+static __always_inline bool addr_equal(const struct xr_addr *a, const struct xr_addr *b)
+{
+	return !((a->word[0] ^ b->word[0]) | (a->word[1] ^ b->word[1]) |
+		 (a->word[2] ^ b->word[2]) | (a->word[3] ^ b->word[3]));
+}
+
+/* Connected types hear their peer only, at the address that the peer was given. */
+static __always_inline enum xr_reason check_addresses(const struct packet *pkt,
+						      const struct xr_qp_entry *qp)
+{
+	if (qp->type == XR_QPT_UD)
+		return XR_OK;
+	if (!addr_equal(&pkt->src, &qp->peer))
+		return XR_WRONG_PEER;
+	return addr_equal(&pkt->dst, &qp->local) ? XR_OK : XR_WRONG_DEST;
+}
+
+static __always_inline enum xr_reason check_qkey(const struct packet *pkt,
+						 const struct xr_qp_entry *qp)
+{
+	if (!(pkt->op_flags & XR_EXT_DETH))
+		return XR_OK;
+	return pkt->qkey == qp->qkey ? XR_OK : XR_QKEY;
+}
+
+/* In [first, end) of the 24-bit circle; unsigned, as responses may span more than half of it. */
+static __always_inline enum xr_reason psn_between(__u32 psn, __u32 first, __u32 end)
+{
+	return ((psn - first) & XR_PSN_MASK) < ((end - first) & XR_PSN_MASK) ? XR_OK :
+									       XR_PSN_WINDOW;
+}
+
+/*
+ * Reliable classes only: after a loss of any length, an unreliable connection
+ * starts again with whatever PSN the next message has (IBTA 9.8.2.2.1).
+ */
+static __always_inline enum xr_reason check_psn(const struct packet *pkt,
+						const struct xr_qp_entry *qp)
+{
+	struct xr_psn_entry *at;
+	__u32 expected;
+
+	if (!is_reliable(pkt))
+		return XR_OK;
+	at = bpf_map_lookup_elem(&psns, &qp->slot);
+	if (!at)
+		return XR_PSN_WINDOW;
+	if (is_response(pkt))
+		return psn_between(pkt->psn, *(volatile __u32 *)&at->unacked - XR_PSN_BEHIND,
+				   *(volatile __u32 *)&at->next);
+	expected = *(volatile __u32 *)&at->expected;
+	return psn_between(pkt->psn, expected - XR_PSN_BEHIND, expected + XR_PSN_AHEAD + 1);
+}
+
+/* A QP without path MTU (0) takes what a packet may carry. */
+static __always_inline enum xr_reason check_mtu(const struct packet *pkt,
+						const struct xr_qp_entry *qp)
+{
+	if (!qp->path_mtu)
+		return XR_OK;
+	if (pkt->op_flags & XR_OPF_FULL_MTU)
+		return pkt->payload_len == qp->path_mtu ? XR_OK : XR_PAYLOAD_MTU;
+	return pkt->payload_len <= qp->path_mtu ? XR_OK : XR_PAYLOAD_MTU;
+}
+
+#endif /* XROCE_BPF_QP_H */

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* From the reason to the fate of the packet: rate limit, metadata, counters, XDP action. */
+#ifndef XROCE_BPF_VERDICT_H
+#define XROCE_BPF_VERDICT_H
+
+#include "maps.h"
+#include "parse.h"
+#include "qp.h"
+
+#define NSEC_PER_SEC 1000000000ull
+
+/* Packets that want a NAK and may go to the daemon, a second and CPU; 0: none */
+const volatile __u32 answers_per_second = 10000;
+
+static const __u8 actions[] = {
+#define X(name, action, text) [XR_##name] = XR_ACT_##action,
+	XR_REASONS(X)
+#undef X
+};
+
+static __always_inline void count(enum xr_reason reason, __u32 bytes)
+{
+	__u32 index = reason;
+	struct xr_stat *stat = bpf_map_lookup_elem(&stats, &index);
+
+	if (!stat)
+		return;
+	stat->packets++;
+	stat->bytes += bytes;
+}
+
+/* Time earns tokens; what is too short for a whole one stays on the clock. */
+static __always_inline void refill(struct xr_limiter *l, __u64 now)
+{
+	__u64 elapsed = now - l->last_ns, earned;
+
+	if (elapsed >= NSEC_PER_SEC) {
+		l->tokens = answers_per_second;
+		l->last_ns = now;
+		return;
+	}
+	earned = elapsed * answers_per_second / NSEC_PER_SEC;
+	l->tokens += earned;
+	l->last_ns += earned * NSEC_PER_SEC / answers_per_second;
+	if (l->tokens > answers_per_second)
+		l->tokens = answers_per_second;
+}
+
+static __always_inline bool may_answer(void)
+{
+	__u32 zero = 0;
+	struct xr_limiter *l = bpf_map_lookup_elem(&limiter, &zero);
+
+	if (!l || !answers_per_second)
+		return false;
+	refill(l, bpf_ktime_get_ns());
+	if (!l->tokens)
+		return false;
+	l->tokens--;
+	return true;
+}
+
+/* Metadata of a program before this one would stand between ours and the frame. */
+static __always_inline bool write_meta(struct xdp_md *ctx, const struct packet *pkt,
+				       enum xr_reason reason)
+{
+	struct xr_meta *meta = (void *)(long)ctx->data_meta;
+	void *data = (void *)(long)ctx->data;
+
+	if ((void *)meta < data || bpf_xdp_adjust_meta(ctx, -(int)sizeof(*meta)))
+		return false;
+	meta = (void *)(long)ctx->data_meta;
+	data = (void *)(long)ctx->data;
+	if ((void *)(meta + 1) > data)
+		return false;
+	meta->magic = XR_META_MAGIC;
+	meta->reason = reason;
+	meta->ip_version = pkt->ip_version;
+	meta->ip_off = pkt->ip_off;
+	meta->bth_off = pkt->bth_off;
+	meta->payload_off = pkt->payload_off;
+	meta->payload_len = pkt->payload_len;
+	meta->qpn = pkt->qpn;
+	return true;
+}
+
+/* Makes a packet ready for the daemon; returns the reason, or why it cannot go there. */
+static __always_inline enum xr_reason prepare(struct xdp_md *ctx, const struct packet *pkt,
+					      enum xr_reason reason, __u32 queue)
+{
+	if (actions[reason] == XR_ACT_ANSWER && !may_answer())
+		return XR_RATE_LIMIT;
+	if (!bpf_map_lookup_elem(&xsks, &queue))
+		return XR_NO_SOCKET;
+	return write_meta(ctx, pkt, reason) ? reason : XR_NO_METADATA;
+}
+
+/* Unreliable classes know no NAK: what would want one is dropped. */
+static __always_inline bool goes_to_daemon(const struct packet *pkt, enum xr_reason reason)
+{
+	return reason == XR_OK || (actions[reason] == XR_ACT_ANSWER && is_reliable(pkt));
+}
+
+/* The one place that counts: each packet once, under one reason. */
+static __always_inline int conclude(struct xdp_md *ctx, const struct packet *pkt,
+				    enum xr_reason reason, __u32 frame_len)
+{
+	__u32 queue = ctx->rx_queue_index;
+	enum xr_reason final = reason;
+
+	if (goes_to_daemon(pkt, reason)) {
+		final = prepare(ctx, pkt, reason, queue);
+		count(final, frame_len);
+		return final == reason ? bpf_redirect_map(&xsks, queue, XDP_DROP) : XDP_DROP;
+	}
+	count(reason, frame_len);
+	return actions[reason] == XR_ACT_PASS ? XDP_PASS : XDP_DROP;
+}
+
+#endif /* XROCE_BPF_VERDICT_H */

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The XDP program: a list of checks, in the order of their cost and of what they
+ * need to know. The first that fails gives the reason (xroce/reason.h).
+ *
+ * Two entries, one body: `xroce` for drivers and kernels that hand over linear
+ * frames, `xroce_frags` where a frame may come in several buffers. The loader takes one.
+ */
+#include "parse.h"
+#include "maps.h"
+#include "qp.h"
+#include "key.h"
+#include "verdict.h"
+
+/* Off for peers whose sequence numbers jump further than tables.h thinks sane */
+const volatile bool psn_window = true;
+
+static __always_inline bool is_ours(const struct xr_addr *addr)
+{
+	return bpf_map_lookup_elem(&addrs, addr);
+}
+
+static __always_inline enum xr_reason parse(struct cursor *c, struct packet *pkt)
+{
+	int ip_len, udp_len;
+	__be16 proto;
+
+	REQUIRE(parse_ethernet(c, &proto));
+	REQUIRE(parse_ip(c, pkt, proto, &ip_len));
+	REQUIRE(parse_udp(c, &udp_len));
+	if (!is_ours(&pkt->dst))
+		return XR_NOT_OUR_ADDR;
+	REQUIRE(check_lengths(c, ip_len, udp_len));
+	return parse_transport(c, pkt);
+}
+
+/* The first buffer ends within the headers: parse a copy of them. */
+static __always_inline enum xr_reason parse_copy(struct xdp_md *ctx, __u32 frame_len,
+						 struct packet *pkt)
+{
+	/* the verifier wants words on the stack aligned: IP comes 14 + 4n bytes into the frame */
+	__u8 buf[2 + MAX_HEADERS] __attribute__((aligned(8))) = {};
+	struct cursor c = { .pos = buf + 2, .end = buf + sizeof(buf), .left = frame_len };
+	__u32 n = frame_len < MAX_HEADERS ? frame_len : MAX_HEADERS;
+
+	/* the verifier must see both bounds on n itself, where the compiler would compare copies */
+	barrier_var(n);
+	if (n < sizeof(struct ethhdr))
+		return XR_TRUNC_ETH;
+	barrier_var(n);
+	if (n > MAX_HEADERS || bpf_xdp_load_bytes(ctx, 0, buf + 2, n))
+		return XR_TRUNC_ETH;
+	return parse(&c, pkt);
+}
+
+static __always_inline enum xr_reason parse_frame(struct xdp_md *ctx, __u32 frame_len,
+						  struct packet *pkt)
+{
+	void *data = (void *)(long)ctx->data, *data_end = (void *)(long)ctx->data_end;
+	struct cursor c = { .pos = data, .end = data_end, .left = frame_len };
+
+	if (data + MAX_HEADERS > data_end && data_end - data < frame_len)
+		return parse_copy(ctx, frame_len, pkt);
+	return parse(&c, pkt);
+}
+
+static __always_inline enum xr_reason examine(struct xdp_md *ctx, __u32 frame_len,
+					      struct packet *pkt)
+{
+	const struct xr_qp_entry *qp;
+
+	REQUIRE(parse_frame(ctx, frame_len, pkt));
+	qp = bpf_map_lookup_elem(&qps, &pkt->qpn);
+	if (!qp)
+		return XR_NO_QP;
+	REQUIRE(check_pkey(pkt, qp));
+	REQUIRE(check_state(qp));
+	REQUIRE(check_type(pkt, qp));
+	REQUIRE(check_addresses(pkt, qp));
+	REQUIRE(check_qkey(pkt, qp));
+	if (psn_window)
+		REQUIRE(check_psn(pkt, qp));
+	REQUIRE(check_mtu(pkt, qp));
+	return check_rkey(pkt, qp);
+}
+
+static __always_inline int handle(struct xdp_md *ctx)
+{
+	__u32 frame_len = bpf_xdp_get_buff_len(ctx);
+	struct packet pkt = {};
+
+	return conclude(ctx, &pkt, examine(ctx, frame_len, &pkt), frame_len);
+}
+
+SEC("xdp")
+int xroce(struct xdp_md *ctx)
+{
+	return handle(ctx);
+}
+
+SEC("xdp.frags")
+int xroce_frags(struct xdp_md *ctx)
+{
+	return handle(ctx);
+}
+
+char _license[] SEC("license") = "GPL";
