@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include <string.h>
 
-#include <arpa/inet.h>
+#include <netinet/in.h>
+
 #include <isa-l/crc.h>
 #include <linux/if_ether.h>
 
@@ -155,8 +156,6 @@ static enum xr_reason check_payload(uint8_t opcode, uint16_t flags, unsigned len
 
 	if (flags & XR_OPF_PAYLOAD ? len > 4096 : len)
 		return XR_BAD_LENGTH;
-	if (!(flags & XR_OPF_PAYLOAD) && pad)
-		return XR_BAD_PAD;
 	if (flags & XR_OPF_FULL_MTU) {
 		if (pad)
 			return XR_BAD_PAD;
@@ -174,15 +173,15 @@ static enum xr_reason check_payload(uint8_t opcode, uint16_t flags, unsigned len
 /* left: bytes from the BTH to the end of the UDP datagram */
 static enum xr_reason parse_transport(struct cursor *c, unsigned left, struct xr_meta *meta)
 {
-	const struct xr_bth *bth;
+	const uint8_t *bth;
 	unsigned ext, pad;
 	uint16_t flags;
 
-	if (left < XT_BTH_LEN || !(bth = (const void *)take(c, XT_BTH_LEN)))
+	if (left < XT_BTH_LEN || !(bth = take(c, XT_BTH_LEN)))
 		return XR_TRUNC_BTH;
-	if (bth->flags & XR_BTH_TVER_MASK)
+	if (bth[1] & XR_BTH_TVER_MASK)
 		return XR_BTH_VERSION;
-	flags = xt_flags_of(bth->opcode);
+	flags = xt_flags_of(bth[0]);
 	if (!flags)
 		return XR_BAD_OPCODE;
 	ext = xt_ext_len(flags);
@@ -197,8 +196,8 @@ static enum xr_reason parse_transport(struct cursor *c, unsigned left, struct xr
 		return XR_BAD_LENGTH;
 	meta->payload_off = c->off;
 	meta->payload_len = left - XR_ICRC_LEN - pad;
-	meta->qpn = ntohl(bth->fecn_dqpn) & XR_QPN_MASK;
-	return check_payload(bth->opcode, flags, meta->payload_len, pad);
+	meta->qpn = bth[5] << 16 | be16_at(bth + 6);
+	return check_payload(bth[0], flags, meta->payload_len, pad);
 }
 
 enum xr_reason xt_parse(struct xt_frame *frame)

@@ -34,14 +34,15 @@ unsigned xt_ext_len(uint16_t flags);
 /* Bytes from the start of the BTH to one extended header of an opcode that has it. */
 unsigned xt_ext_off(uint16_t flags, uint16_t ext);
 
-static inline struct xr_bth *xt_bth(const struct xt_frame *frame)
+/* The BTH's bytes: frames need not be aligned for a struct xr_bth. */
+static inline const uint8_t *xt_bth(const struct xt_frame *frame)
 {
-	return (struct xr_bth *)(frame->seg[0].data + frame->meta.bth_off);
+	return frame->seg[0].data + frame->meta.bth_off;
 }
 
-static inline unsigned xt_pad_count(const struct xr_bth *bth)
+static inline unsigned xt_pad_count(const uint8_t *bth)
 {
-	return (bth->flags & XR_BTH_PAD_MASK) >> XR_BTH_PAD_SHIFT;
+	return (bth[1] & XR_BTH_PAD_MASK) >> XR_BTH_PAD_SHIFT;
 }
 
 /*

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The key table: reuse, variants, and what a check says at every edge. */
+#include <stdlib.h>
+
+#include "daemon/transport/keys.h"
+#include "selftests/lib/tap.h"
+
+#define ALL (XR_ACCESS_LOCAL_WRITE | XR_ACCESS_REMOTE)
+
+static struct xt_mem mem = { .length = 4096 };
+
+static struct xt_key *make(struct xt_keys *keys, uint64_t va, uint64_t length, uint32_t access)
+{
+	struct xt_key *k = xt_keys_alloc(keys);
+
+	k->entry.va = va;
+	k->entry.length = length;
+	k->entry.pd = 7;
+	k->entry.access = access;
+	k->entry.type = XR_KEY_MR;
+	k->entry.state = XR_KEY_VALID;
+	k->mem = &mem;
+	return k;
+}
+
+static enum xr_reason check(struct xt_keys *keys, uint32_t key, uint32_t access, uint64_t va,
+			    uint64_t len)
+{
+	struct xt_mem *m;
+	uint64_t off;
+
+	return xt_keys_check(keys, key, 7, 100, access, va, len, &m, &off);
+}
+
+static void test_ranges(struct xt_keys *keys)
+{
+	static const struct row {
+		const char *what;
+		uint64_t base, length, va, len;
+		enum xr_reason want;
+	} rows[] = {
+		{ "whole region", 0x1000, 0x1000, 0x1000, 0x1000, XR_OK },
+		{ "first byte", 0x1000, 0x1000, 0x1000, 1, XR_OK },
+		{ "last byte", 0x1000, 0x1000, 0x1fff, 1, XR_OK },
+		{ "one before", 0x1000, 0x1000, 0xfff, 1, XR_KEY_RANGE },
+		{ "starts one before", 0x1000, 0x1000, 0xfff, 0x1000, XR_KEY_RANGE },
+		{ "one behind", 0x1000, 0x1000, 0x2000, 1, XR_KEY_RANGE },
+		{ "one too long", 0x1000, 0x1000, 0x1001, 0x1000, XR_KEY_RANGE },
+		{ "longer than all", 0x1000, 0x1000, 0x1000, UINT64_MAX, XR_KEY_RANGE },
+		{ "wraps around to before", 0x1000, 0x1000, 0x1800, UINT64_MAX - 0x7ff, XR_KEY_RANGE },
+		{ "region at 0", 0, 0x1000, 0, 0x1000, XR_OK },
+		{ "region at 0, wrapping start", 0, 0x1000, UINT64_MAX, 2, XR_KEY_RANGE },
+		{ "region at 0, last + 1", 0, 0x1000, 1, 0x1000, XR_KEY_RANGE },
+		{ "region up to 2^64", UINT64_MAX - 0xfff, 0x1000, UINT64_MAX - 0xfff, 0x1000, XR_OK },
+		{ "last byte of all", UINT64_MAX - 0xfff, 0x1000, UINT64_MAX, 1, XR_OK },
+		{ "over the end of all", UINT64_MAX - 0xfff, 0x1000, UINT64_MAX, 2, XR_KEY_RANGE },
+		{ "before region up to 2^64", UINT64_MAX - 0xfff, 0x1000, UINT64_MAX - 0x1000, 1,
+		  XR_KEY_RANGE },
+		{ "0 is not in region up to 2^64", UINT64_MAX - 0xfff, 0x1000, 0, 1, XR_KEY_RANGE },
+		{ "all but one byte of everything", 0, UINT64_MAX, 0, UINT64_MAX, XR_OK },
+		{ "the byte that is missing", 0, UINT64_MAX, UINT64_MAX, 1, XR_KEY_RANGE },
+		{ "region without bytes", 0x1000, 0, 0x1000, 1, XR_KEY_RANGE },
+	};
+
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const struct row *r = &rows[i];
+		struct xt_key *k = make(keys, r->base, r->length, ALL);
+		struct xt_mem *m = NULL;
+		uint64_t off = ~0ull;
+		enum xr_reason why = xt_keys_check(keys, xt_key_value(k), 7, 1, XR_ACCESS_REMOTE_READ,
+						   r->va, r->len, &m, &off);
+
+		TAP_OK(why == r->want && (why != XR_OK || (m == &mem && off == r->va - r->base)),
+		       "range: %s", r->what);
+		xt_keys_release(keys, k);
+	}
+}
+
+static void test_checks(struct xt_keys *keys)
+{
+	struct xt_key *k = make(keys, 0x1000, 64, XR_ACCESS_LOCAL_WRITE | XR_ACCESS_REMOTE_WRITE);
+	uint32_t key = xt_key_value(k);
+	struct xt_mem *m = &mem;
+	uint64_t off = 5;
+
+	TAP_OK(check(keys, key, 0, 0x1000, 64) == XR_OK, "local read needs no flag");
+	TAP_OK(check(keys, key, XR_ACCESS_LOCAL_WRITE, 0x1000, 64) == XR_OK, "local write");
+	TAP_OK(check(keys, key, XR_ACCESS_REMOTE_READ, 0x1000, 64) == XR_KEY_ACCESS, "no remote read");
+	TAP_OK(check(keys, key, XR_ACCESS_REMOTE_READ | XR_ACCESS_REMOTE_WRITE, 0x1000, 64) ==
+		       XR_KEY_ACCESS, "all of the access is needed");
+	TAP_OK(check(keys, key + 1, 0, 0x1000, 64) == XR_KEY_VARIANT, "other variant");
+	TAP_OK(check(keys, key + 0x100, 0, 0x1000, 64) == XR_KEY_INDEX, "index not given out");
+	TAP_OK(check(keys, 0xffffff00, 0, 0x1000, 64) == XR_KEY_INDEX, "highest index");
+	TAP_OK(check(keys, 0, 0, 0x1000, 64) == XR_KEY_INDEX, "key 0");
+	TAP_OK(xt_keys_check(keys, 0xdead, 1, 1, ALL, 0, 0, &m, &off) == XR_OK && !m,
+	       "length 0 checks nothing and names no memory");
+	TAP_OK(xt_keys_check(keys, key, 8, 1, 0, 0x1000, 1, &m, &off) == XR_KEY_PD && !m,
+	       "other protection domain");
+	k->entry.qpn = 100;
+	TAP_OK(check(keys, key, 0, 0x1000, 1) == XR_OK, "bound to this QP");
+	k->entry.qpn = 101;
+	TAP_OK(check(keys, key, 0, 0x1000, 1) == XR_KEY_STATE, "bound to another QP");
+	k->entry.qpn = 0;
+	k->entry.state = XR_KEY_INVALID;
+	TAP_OK(check(keys, key, 0, 0x1000, 1) == XR_KEY_STATE, "invalid");
+	k->entry.state = XR_KEY_FREE;
+	TAP_OK(check(keys, key, 0, 0x1000, 1) == XR_KEY_STATE, "not bound to memory");
+	k->entry.state = XR_KEY_VALID;
+	k->mem = NULL;
+	TAP_OK(check(keys, key, 0, 0x1000, 1) == XR_KEY_STATE, "valid, but no memory behind it");
+	xt_keys_release(keys, k);
+	TAP_OK(check(keys, key, 0, 0x1000, 1) == XR_KEY_INDEX, "released");
+	TAP_OK(!xt_keys_by_index(keys, XR_KEY_INDEX(key)), "released key is not found by index");
+}
+
+/* Few indices: each comes back in turn, with another variant. */
+static void test_reuse(void)
+{
+	struct xt_keys *keys = xt_keys_new(3);
+	struct xt_key *k[4];
+	uint32_t first[3];
+
+	for (int i = 0; i < 4; i++)
+		k[i] = xt_keys_alloc(keys);
+	TAP_OK(k[0] && k[1] && k[2] && !k[3], "a table of 3 gives 3 keys");
+	TAP_OK(k[0]->index && k[1]->index && k[2]->index, "index 0 is never given out");
+	for (int i = 0; i < 3; i++)
+		first[i] = xt_key_value(k[i]);
+	xt_keys_release(keys, k[1]);
+	xt_keys_release(keys, k[0]);
+	xt_keys_release(keys, k[2]);
+	k[0] = xt_keys_alloc(keys);
+	k[1] = xt_keys_alloc(keys);
+	TAP_OK(k[0]->index == XR_KEY_INDEX(first[1]) && k[1]->index == XR_KEY_INDEX(first[0]),
+	       "first freed, first reused");
+	TAP_OK(xt_key_value(k[0]) != first[1] && xt_key_value(k[1]) != first[0],
+	       "with another variant");
+	TAP_OK(k[0]->entry.state == XR_KEY_FREE && !k[0]->mem && !k[0]->entry.access,
+	       "and nothing left of its past");
+	xt_keys_release(keys, k[0]);
+	xt_keys_release(keys, k[0]);
+	k[2] = xt_keys_alloc(keys);
+	k[0] = xt_keys_alloc(keys);
+	k[3] = xt_keys_alloc(keys);
+	TAP_OK(k[2] && k[0] && k[2] != k[0] && !k[3], "releasing twice gives nothing twice");
+	xt_keys_free(keys);
+	xt_keys_free(NULL);
+}
+
+/* A stale key must not fit again while 256 * many others come and go. */
+static void test_stale(void)
+{
+	struct xt_keys *keys = xt_keys_new(1 << 20);
+	struct xt_key *k = make(keys, 0, 64, ALL);
+	uint32_t stale = xt_key_value(k);
+	unsigned i;
+
+	xt_keys_release(keys, k);
+	for (i = 0; i < 200000; i++) {
+		k = make(keys, 0, 64, ALL);
+		if (check(keys, stale, 0, 0, 1) == XR_OK)
+			break;
+		xt_keys_release(keys, k);
+	}
+	TAP_OK(i == 200000, "a stale key stays stale over %u reuses", i);
+	xt_keys_free(keys);
+}
+
+static void test_many(void)
+{
+	enum { COUNT = 1 << 20 };
+	struct xt_keys *keys = xt_keys_new(COUNT);
+	struct xt_key **k = calloc(COUNT, sizeof(*k));
+	unsigned made = 0, found = 0, i;
+
+	for (i = 0; i < COUNT; i++) {
+		k[i] = xt_keys_alloc(keys);
+		made += !!k[i];
+	}
+	TAP_OK(made == COUNT && !xt_keys_alloc(keys), "%u keys at once, not one more", made);
+	for (i = 0; i < COUNT && k[i]; i++)
+		found += xt_keys_by_index(keys, k[i]->index) == k[i];
+	TAP_OK(found == COUNT, "pointers are still valid");
+	for (i = 0; i < COUNT; i += 2)
+		xt_keys_release(keys, k[i]);
+	for (made = 0; xt_keys_alloc(keys); made++)
+		;
+	TAP_OK(made == COUNT / 2, "what was released can be had again");
+	free(k);
+	xt_keys_free(keys);
+}
+
+int main(void)
+{
+	struct xt_keys *keys = xt_keys_new(1000);
+
+	test_ranges(keys);
+	test_checks(keys);
+	xt_keys_free(keys);
+	test_reuse();
+	test_stale();
+	test_many();
+	return tap_end();
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Region access: pieces, memory with and without a mapping, atomics, failures. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/transport/memory.h"
+#include "selftests/lib/tap.h"
+
+#define SIZE 60000
+
+/* Three segments, cut at odd places; the middle one is reached by ops only. */
+static uint8_t backing[3][SIZE];
+static uint8_t shadow[SIZE];
+static int fail_with;
+static unsigned calls;
+
+static int fake_read(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off, void *dst,
+		     size_t len)
+{
+	calls++;
+	if (fail_with)
+		return fail_with;
+	memcpy(dst, (void *)(uintptr_t)(seg->addr + off), len);
+	return 0;
+}
+
+static int fake_write(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off,
+		      const void *src, size_t len)
+{
+	calls++;
+	if (fail_with)
+		return fail_with;
+	memcpy((void *)(uintptr_t)(seg->addr + off), src, len);
+	return 0;
+}
+
+static const struct xt_mem_ops ops = { fake_read, fake_write };
+
+/* cut[0..2]: lengths of the segments; mapped: bit per segment */
+static struct xt_mem make(uint8_t *base, struct xt_mem_seg *seg, const uint32_t *cut, unsigned mapped)
+{
+	struct xt_mem mem = { .ops = &ops, .nseg = 3, .seg = seg };
+
+	for (int i = 0; i < 3; i++) {
+		seg[i] = (struct xt_mem_seg){
+			.off = mem.length,
+			.len = cut[i],
+			.ptr = mapped & (1 << i) ? base + mem.length : NULL,
+			.addr = (uintptr_t)(base + mem.length),
+			.writable = true,
+		};
+		mem.length += cut[i];
+	}
+	return mem;
+}
+
+static void fill(uint8_t *p, unsigned seed)
+{
+	for (unsigned i = 0; i < SIZE; i++)
+		p[i] = (i * 31 + seed * 17 + (i >> 8)) & 0xff;
+}
+
+static void test_read_write(void)
+{
+	static const uint32_t cut[3] = { 4097, 20000, SIZE - 24097 };
+	struct xt_mem_seg seg[3];
+	static uint8_t buf[SIZE];
+	unsigned wrong = 0, tried = 0;
+
+	for (unsigned mapped = 0; mapped < 8; mapped++) {
+		struct xt_mem mem = make(backing[0], seg, cut, mapped);
+
+		fill(backing[0], mapped);
+		memcpy(shadow, backing[0], SIZE);
+		for (unsigned off = 0; off < SIZE; off += 977) {
+			unsigned len = (off * 7919) % (SIZE - off) + 1;
+
+			tried++;
+			wrong += xt_mem_read(&mem, off, buf, len) || memcmp(buf, shadow + off, len);
+			memset(buf, off, len);
+			memcpy(shadow + off, buf, len);
+			wrong += xt_mem_write(&mem, off, buf, len) || memcmp(shadow, backing[0], SIZE);
+		}
+	}
+	TAP_OK(!wrong, "%u reads and writes over segment borders", tried);
+}
+
+static void test_ptr(void)
+{
+	static const uint32_t cut[3] = { 100, 200, 300 };
+	struct xt_mem_seg seg[3];
+	struct xt_mem mem = make(backing[0], seg, cut, 5);
+
+	TAP_OK(xt_mem_ptr(&mem, 0, 100) == backing[0], "pointer to a whole segment");
+	TAP_OK(xt_mem_ptr(&mem, 99, 1) == backing[0] + 99, "to its last byte");
+	TAP_OK(!xt_mem_ptr(&mem, 99, 2), "none over a border");
+	TAP_OK(!xt_mem_ptr(&mem, 100, 1), "none where nothing is mapped");
+	TAP_OK(xt_mem_ptr(&mem, 300, 300) == backing[0] + 300, "to the last segment");
+	TAP_OK(!xt_mem_ptr(&mem, 300, 301), "none beyond the region");
+	TAP_OK(!xt_mem_ptr(&mem, 600, 1), "none behind the region");
+	TAP_OK(!xt_mem_ptr(&mem, 300, UINT64_MAX), "no overflow");
+	mem.broken = true;
+	TAP_OK(!xt_mem_ptr(&mem, 0, 1), "none when the memory went away");
+}
+
+static void test_copy(void)
+{
+	static const uint32_t cut_a[3] = { 4097, 20000, SIZE - 24097 };
+	static const uint32_t cut_b[3] = { 16384, 1, SIZE - 16385 };
+	struct xt_mem_seg seg_a[3], seg_b[3];
+	unsigned wrong = 0, tried = 0;
+
+	for (unsigned mapped = 0; mapped < 64; mapped++) {
+		struct xt_mem a = make(backing[0], seg_a, cut_a, mapped & 7);
+		struct xt_mem b = make(backing[1], seg_b, cut_b, mapped >> 3);
+
+		fill(backing[0], mapped);
+		fill(backing[1], mapped + 100);
+		memcpy(shadow, backing[1], SIZE);
+		for (unsigned i = 0; i < 16; i++, tried++) {
+			unsigned from = i * 3001 % SIZE, to = i * 4999 % SIZE;
+			unsigned most = SIZE - (from > to ? from : to), len = i * 7919 % most + 1;
+
+			memcpy(shadow + to, backing[0] + from, len);
+			wrong += xt_mem_copy(&b, to, &a, from, len) != 0;
+			wrong += memcmp(shadow, backing[1], SIZE) != 0;
+		}
+	}
+	TAP_OK(!wrong, "%u copies between regions, all tiers", tried);
+	{
+		struct xt_mem a = make(backing[0], seg_a, cut_a, 7);
+
+		memcpy(shadow, backing[0], SIZE);
+		memmove(shadow + 100, shadow, 4000 - 100);
+		wrong = xt_mem_copy(&a, 100, &a, 0, 4000 - 100);
+		TAP_OK(!wrong && !memcmp(shadow, backing[0], SIZE), "overlapping copy in one segment");
+	}
+}
+
+static void test_atomics(void)
+{
+	static const uint32_t cut[3] = { 64, 64, 64 };
+	static uint64_t words[24];
+	struct xt_mem_seg seg[3];
+	struct xt_mem mem = make((uint8_t *)words, seg, cut, 1);
+	uint64_t old;
+
+	for (unsigned w = 0; w < 16; w += 8) {
+		const char *tier = w ? "not mapped" : "mapped";
+
+		words[w] = 5;
+		TAP_OK(!xt_mem_fetch_add(&mem, w * 8, 3, &old) && old == 5 && words[w] == 8,
+		       "fetch and add, %s", tier);
+		TAP_OK(!xt_mem_fetch_add(&mem, w * 8, -9ull, &old) && old == 8 && words[w] == -1ull,
+		       "fetch and add wraps, %s", tier);
+		TAP_OK(!xt_mem_cmp_swap(&mem, w * 8, -1ull, 77, &old) && old == -1ull && words[w] == 77,
+		       "compare and swap, equal, %s", tier);
+		TAP_OK(!xt_mem_cmp_swap(&mem, w * 8, 1, 2, &old) && old == 77 && words[w] == 77,
+		       "compare and swap, unequal, %s", tier);
+	}
+	seg[0].writable = false;
+	TAP_OK(xt_mem_fetch_add(&mem, 0, 1, &old) == -EACCES, "no atomics on read-only memory");
+}
+
+static void test_failures(void)
+{
+	static const uint32_t cut[3] = { 100, 200, 300 };
+	struct xt_mem_seg seg[3];
+	struct xt_mem mem = make(backing[0], seg, cut, 5);
+	struct xt_mem other = make(backing[1], seg, cut, 5);
+	uint8_t buf[600];
+	uint64_t old;
+
+	fail_with = -EFAULT;
+	TAP_OK(xt_mem_read(&mem, 0, buf, 101) == -EFAULT, "a tier's read error comes through");
+	TAP_OK(xt_mem_write(&mem, 0, buf, 101) == -EFAULT, "a tier's write error comes through");
+	TAP_OK(xt_mem_copy(&other, 0, &mem, 0, 300) == -EFAULT, "also from a copy");
+	TAP_OK(xt_mem_fetch_add(&mem, 104, 1, &old) == -EFAULT, "and from an atomic");
+	calls = 0;
+	TAP_OK(!xt_mem_read(&mem, 0, buf, 100) && !calls, "mapped segments need no call");
+	fail_with = 0;
+	TAP_OK(xt_mem_read(&mem, 599, buf, 2) == -EFAULT, "beyond the end");
+	TAP_OK(!xt_mem_read(&mem, 600, buf, 0), "nothing to read");
+	seg[0].writable = false;
+	TAP_OK(xt_mem_write(&mem, 0, buf, 1) == -EACCES, "read-only memory is not written");
+	TAP_OK(xt_mem_copy(&mem, 0, &other, 0, 1) == -EACCES, "nor by a copy");
+	mem.broken = true;
+	TAP_OK(xt_mem_read(&mem, 0, buf, 1) == -EFAULT && xt_mem_write(&mem, 150, buf, 1) == -EFAULT &&
+		       xt_mem_copy(&other, 0, &mem, 0, 1) == -EFAULT &&
+		       xt_mem_fetch_add(&mem, 0, 1, &old) == -EFAULT,
+	       "broken memory fails everywhere");
+}
+
+int main(void)
+{
+	test_read_write();
+	test_ptr();
+	test_copy();
+	test_atomics();
+	test_failures();
+	return tap_end();
+}

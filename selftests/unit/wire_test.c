@@ -1,0 +1,548 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Frames as bytes: every packet of every capture, all their truncations and
+ * bit flips, and hand-made frames. Run from the top of the tree, or with the
+ * directory of the captures as argument.
+ */
+#include <dirent.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "daemon/transport/wire.h"
+#include "selftests/lib/pcap.h"
+#include "selftests/lib/tap.h"
+
+#define MAX_PACKETS 4096
+
+static struct packet {
+	uint8_t *data;
+	uint32_t len;
+	char file[64];
+} packets[MAX_PACKETS];
+static unsigned packet_count;
+
+/* Two pages; whatever is put at the end of the first is followed by a fault. */
+static uint8_t *guard_page;
+static long page;
+
+static struct xt_frame frame_of(uint8_t *data, uint32_t len)
+{
+	return (struct xt_frame){ .seg[0] = { data, len }, .nseg = 1, .len = len };
+}
+
+/* The packet's copy right before an unreadable page */
+static uint8_t *against_guard(const uint8_t *data, uint32_t len)
+{
+	uint8_t *at = guard_page - len;
+
+	memcpy(at, data, len);
+	return at;
+}
+
+static void put16(uint8_t *p, unsigned v)
+{
+	p[0] = v >> 8;
+	p[1] = v & 0xff;
+}
+
+static bool load(const char *dir, const char *name)
+{
+	char path[512];
+	struct pcap pcap;
+	uint8_t *data;
+	uint32_t len;
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	if (!pcap_open(&pcap, path))
+		return false;
+	while ((data = pcap_next(&pcap, &len)) && packet_count < MAX_PACKETS) {
+		struct packet *p = &packets[packet_count++];
+
+		p->data = malloc(len);
+		memcpy(p->data, data, len);
+		p->len = len;
+		snprintf(p->file, sizeof(p->file), "%s", name);
+	}
+	pcap_close(&pcap);
+	return true;
+}
+
+static bool load_all(const char *dir)
+{
+	DIR *d = opendir(dir);
+	struct dirent *entry;
+	bool ok = d;
+
+	while (d && (entry = readdir(d)))
+		if (strstr(entry->d_name, ".pcap"))
+			ok &= load(dir, entry->d_name);
+	if (d)
+		closedir(d);
+	return ok && packet_count;
+}
+
+static bool is_roce(const struct packet *p)
+{
+	return p->len > 42 && !(p->data[12] == 0x08 && p->data[13] == 0x06);
+}
+
+static void test_captures(void)
+{
+	unsigned roce = 0, parsed = 0, icrc = 0, sealed = 0;
+
+	for (unsigned i = 0; i < packet_count; i++) {
+		struct packet *p = &packets[i];
+		uint8_t *at = against_guard(p->data, p->len);
+		struct xt_frame f = frame_of(at, p->len);
+
+		if (!is_roce(p))
+			continue;
+		roce++;
+		if (xt_parse(&f) != XR_OK)
+			continue;
+		parsed++;
+		icrc += xt_icrc_ok(&f);
+		memset(at + p->len - XR_ICRC_LEN, 0xa5, XR_ICRC_LEN);
+		xt_icrc_seal(f.seg, f.nseg, f.meta.ip_off, f.meta.bth_off);
+		sealed += !memcmp(at, p->data, p->len);
+	}
+	TAP_OK(roce > 1000, "captures hold %u RoCEv2 packets", roce);
+	TAP_OK(parsed == roce, "all of them parse");
+	TAP_OK(icrc == roce, "the ICRC of all of them matches");
+	TAP_OK(sealed == roce, "sealing again gives the same bytes");
+}
+
+/* Cut in up to four pieces behind the headers, also in the middle of the ICRC. */
+static void test_pieces(void)
+{
+	unsigned bad = 0, cuts = 0;
+
+	for (unsigned i = 0; i < packet_count; i += 3) {
+		struct packet *p = &packets[i];
+		struct xt_frame f = frame_of(p->data, p->len);
+
+		if (xt_parse(&f) != XR_OK)
+			continue;
+		for (uint32_t at = f.meta.payload_off; at < p->len; at += 1 + at % 29) {
+			uint32_t rest = p->len - at, half = rest / 2, third = (rest - half) / 2;
+			struct xt_frame g = frame_of(p->data, at);
+			uint8_t kept[XR_ICRC_LEN], *end = p->data + p->len - XR_ICRC_LEN;
+
+			g.seg[1] = (struct xt_seg){ p->data + at, half };
+			g.seg[2] = (struct xt_seg){ p->data + at + half, third };
+			g.seg[3] = (struct xt_seg){ p->data + at + half + third,
+						    rest - half - third };
+			g.nseg = 4;
+			g.len = p->len;
+			cuts++;
+			bad += xt_parse(&g) != XR_OK || !xt_icrc_ok(&g);
+			memcpy(kept, end, XR_ICRC_LEN);
+			memset(end, 0, XR_ICRC_LEN);
+			xt_icrc_seal(g.seg, g.nseg, g.meta.ip_off, g.meta.bth_off);
+			bad += memcmp(kept, end, XR_ICRC_LEN) != 0;
+		}
+	}
+	TAP_OK(cuts > 1000 && !bad, "%u frames in four pieces: same parse, same ICRC", cuts);
+}
+
+static void test_truncations(void)
+{
+	unsigned tried = 0, accepted = 0, seen[XR_REASON_COUNT] = { 0 };
+	static const uint8_t expected[] = { XR_TRUNC_ETH, XR_TRUNC_IP, XR_TRUNC_UDP, XR_IP_LEN };
+
+	for (unsigned i = 0; i < packet_count; i++) {
+		struct packet *p = &packets[i];
+		struct xt_frame whole = frame_of(p->data, p->len);
+
+		if (xt_parse(&whole) != XR_OK)
+			continue;
+		for (uint32_t len = 0; len < p->len; len += len < 160 ? 1 : 97) {
+			struct xt_frame f = frame_of(against_guard(p->data, len), len);
+			enum xr_reason why = xt_parse(&f);
+
+			tried++;
+			accepted += why == XR_OK;
+			seen[why]++;
+		}
+	}
+	TAP_OK(tried && !accepted, "%u truncated packets are all refused", tried);
+	for (unsigned i = 0; i < sizeof(expected); i++)
+		TAP_OK(seen[expected[i]], "truncation gives reason %u", expected[i]);
+}
+
+/* Truncated with IP and UDP lengths that say so: the transport headers' own checks. */
+static void test_short_datagrams(void)
+{
+	unsigned tried = 0, wrong = 0;
+
+	for (unsigned i = 0; i < packet_count; i++) {
+		struct packet *p = &packets[i];
+		struct xt_frame whole = frame_of(p->data, p->len);
+
+		if (xt_parse(&whole) != XR_OK)
+			continue;
+		for (uint32_t len = whole.meta.bth_off; len < p->len && len < 160; len++) {
+			uint8_t *at = against_guard(p->data, len), *ip = at + whole.meta.ip_off;
+			uint32_t ip_len = len - whole.meta.ip_off;
+			uint32_t udp_len = len - whole.meta.bth_off + XT_UDP_LEN;
+			struct xt_frame f = frame_of(at, len);
+			enum xr_reason why, want;
+			unsigned ext = xt_ext_len(xt_flags_of(p->data[whole.meta.bth_off]));
+
+			if (whole.meta.ip_version == 4)
+				put16(ip + 2, ip_len);
+			else
+				put16(ip + 4, ip_len - XT_IPV6_LEN);
+			put16(at + whole.meta.bth_off - 4, udp_len);
+			why = xt_parse(&f);
+			udp_len -= XT_UDP_LEN;
+			want = udp_len < XT_BTH_LEN ? XR_TRUNC_BTH :
+			       udp_len < XT_BTH_LEN + ext ? XR_TRUNC_EXT :
+			       udp_len < XT_BTH_LEN + ext + XR_ICRC_LEN ? XR_TRUNC_ICRC :
+									  why;
+			tried++;
+			wrong += why != want;
+			if (why == XR_OK)
+				wrong += xt_icrc_ok(&f);
+		}
+	}
+	TAP_OK(tried && !wrong, "%u short datagrams: right reason, or wrong ICRC", tried);
+}
+
+/* Bits that the ICRC does not cover, by offset from the IP header */
+static bool is_masked(const struct xr_meta *m, unsigned off, unsigned bit)
+{
+	unsigned at = off - m->ip_off, bth = m->bth_off - m->ip_off;
+
+	if (off < m->ip_off)
+		return true;
+	if (at == bth - 2 || at == bth - 1 || at == bth + 4)
+		return true;
+	if (m->ip_version == 4)
+		return at == 1 || at == 8 || at == 10 || at == 11;
+	return (at == 0 && bit < 4) || (at >= 1 && at <= 3) || at == 7;
+}
+
+static void test_bit_flips(void)
+{
+	unsigned tried = 0, missed = 0, false_alarms = 0;
+
+	for (unsigned i = 0; i < packet_count; i += 1 + packets[i].len / 64) {
+		struct packet *p = &packets[i];
+		struct xt_frame f = frame_of(p->data, p->len);
+
+		if (xt_parse(&f) != XR_OK)
+			continue;
+		for (unsigned bit = 0; bit < p->len * 8; bit += bit < 1024 ? 1 : 37) {
+			struct xt_frame g = frame_of(p->data, p->len);
+			bool masked = is_masked(&f.meta, bit / 8, bit % 8);
+			bool accepted;
+
+			p->data[bit / 8] ^= 1 << bit % 8;
+			accepted = xt_parse(&g) == XR_OK && xt_icrc_ok(&g);
+			p->data[bit / 8] ^= 1 << bit % 8;
+			tried++;
+			if (bit / 8 < f.meta.ip_off)
+				continue;
+			missed += accepted && !masked;
+			false_alarms += !accepted && masked;
+		}
+	}
+	TAP_OK(tried > 10000 && !missed, "%u bit flips: no covered one is accepted", tried);
+	TAP_OK(!false_alarms, "flips of fields that routers may change are accepted");
+}
+
+/* ---- hand-made frames ------------------------------------------------------------- */
+
+struct row {
+	const char *what;
+	uint8_t opcode, flags;
+	int ext;			/* bytes of extended headers; -1: what the opcode has */
+	unsigned payload;		/* with pad */
+	enum xr_reason want;
+};
+
+#define PAD(n) ((n) << XR_BTH_PAD_SHIFT)
+static const struct row rows[] = {
+	{ "SEND ONLY without payload", 0x04, 0, -1, 0, XR_OK },
+	{ "SEND ONLY, 4 bytes", 0x04, 0, -1, 4, XR_OK },
+	{ "SEND ONLY, 1 byte and pad 3", 0x04, PAD(3), -1, 4, XR_OK },
+	{ "SEND ONLY, pad without payload", 0x04, PAD(3), -1, 0, XR_TRUNC_ICRC },
+	{ "SEND ONLY, pad in a word of its own", 0x04, PAD(3), -1, 2, XR_TRUNC_ICRC },
+	{ "SEND ONLY, 4096 bytes", 0x04, 0, -1, 4096, XR_OK },
+	{ "SEND ONLY, over 4096 bytes", 0x04, 0, -1, 4100, XR_BAD_LENGTH },
+	{ "SEND ONLY, not a multiple of 4", 0x04, 0, -1, 5, XR_BAD_LENGTH },
+	{ "header version 1", 0x04, 1, -1, 4, XR_BTH_VERSION },
+	{ "SEND FIRST, 256 bytes", 0x00, 0, -1, 256, XR_OK },
+	{ "SEND FIRST, 1024 bytes", 0x00, 0, -1, 1024, XR_OK },
+	{ "SEND FIRST, 1000 bytes", 0x00, 0, -1, 1000, XR_BAD_LENGTH },
+	{ "SEND FIRST, padded", 0x00, PAD(1), -1, 256, XR_BAD_PAD },
+	{ "SEND FIRST, 128 bytes", 0x00, 0, -1, 128, XR_BAD_LENGTH },
+	{ "SEND FIRST, empty", 0x00, 0, -1, 0, XR_BAD_LENGTH },
+	{ "SEND MIDDLE, 512 bytes", 0x01, 0, -1, 512, XR_OK },
+	{ "SEND MIDDLE, 8192 bytes", 0x01, 0, -1, 8192, XR_BAD_LENGTH },
+	{ "SEND LAST, 1 byte", 0x02, PAD(3), -1, 4, XR_OK },
+	{ "SEND LAST, empty", 0x02, 0, -1, 0, XR_BAD_LENGTH },
+	{ "SEND LAST IMM", 0x03, 0, -1, 4, XR_OK },
+	{ "SEND ONLY IMM, empty", 0x05, 0, -1, 0, XR_OK },
+	{ "SEND ONLY IMM without immediate", 0x05, 0, 0, 0, XR_TRUNC_EXT },
+	{ "WRITE FIRST", 0x06, 0, -1, 2048, XR_OK },
+	{ "WRITE LAST IMM, empty", 0x09, 0, -1, 0, XR_BAD_LENGTH },
+	{ "WRITE ONLY, empty", 0x0a, 0, -1, 0, XR_OK },
+	{ "WRITE ONLY, short RETH", 0x0a, 0, 8, 0, XR_TRUNC_EXT },
+	{ "WRITE ONLY IMM", 0x0b, 0, -1, 8, XR_OK },
+	{ "READ REQUEST", 0x0c, 0, -1, 0, XR_OK },
+	{ "READ REQUEST with payload", 0x0c, 0, -1, 4, XR_BAD_LENGTH },
+	{ "READ REQUEST with pad", 0x0c, PAD(2), -1, 2, XR_BAD_LENGTH },
+	{ "READ REQUEST with pad only", 0x0c, PAD(1), -1, 4, XR_BAD_LENGTH },
+	{ "READ RESPONSE MIDDLE", 0x0e, 0, -1, 1024, XR_OK },
+	{ "READ RESPONSE LAST, empty", 0x0f, 0, -1, 0, XR_BAD_LENGTH },
+	{ "READ RESPONSE ONLY, empty", 0x10, 0, -1, 0, XR_OK },
+	{ "ACK", 0x11, 0, -1, 0, XR_OK },
+	{ "ACK without AETH", 0x11, 0, 0, 0, XR_TRUNC_EXT },
+	{ "ACK with payload", 0x11, 0, -1, 64, XR_BAD_LENGTH },
+	{ "ATOMIC ACK", 0x12, 0, -1, 0, XR_OK },
+	{ "CMP SWAP", 0x13, 0, -1, 0, XR_OK },
+	{ "CMP SWAP, short", 0x13, 0, 24, 0, XR_TRUNC_EXT },
+	{ "FETCH ADD with payload", 0x14, 0, -1, 8, XR_BAD_LENGTH },
+	{ "RESYNC is of no class of ours", 0x15, 0, 0, 0, XR_BAD_OPCODE },
+	{ "SEND ONLY INV", 0x17, 0, -1, 4, XR_OK },
+	{ "FLUSH", 0x1c, 0, -1, 0, XR_OK },
+	{ "ATOMIC WRITE", 0x1d, 0, -1, 8, XR_OK },
+	{ "ATOMIC WRITE, 4 bytes", 0x1d, 0, -1, 4, XR_BAD_LENGTH },
+	{ "opcode 0x1f", 0x1f, 0, 0, 64, XR_BAD_OPCODE },
+	{ "UC SEND ONLY", 0x24, 0, -1, 4, XR_OK },
+	{ "UC READ REQUEST", 0x2c, 0, 16, 0, XR_BAD_OPCODE },
+	{ "UC ACK", 0x31, 0, 4, 0, XR_BAD_OPCODE },
+	{ "RD SEND ONLY", 0x44, 0, 12, 4, XR_BAD_OPCODE },
+	{ "UD SEND ONLY", 0x64, 0, -1, 4, XR_OK },
+	{ "UD SEND ONLY without DETH", 0x64, 0, 4, 0, XR_TRUNC_EXT },
+	{ "UD SEND ONLY IMM", 0x65, 0, -1, 4, XR_OK },
+	{ "UD SEND FIRST", 0x60, 0, 8, 256, XR_BAD_OPCODE },
+	{ "UD WRITE ONLY", 0x6a, 0, 24, 0, XR_BAD_OPCODE },
+	{ "CNP", 0x81, 0, -1, 16, XR_OK },
+	{ "CNP, short", 0x81, 0, -1, 12, XR_BAD_LENGTH },
+	{ "CNP, padded", 0x81, PAD(2), -1, 20, XR_BAD_LENGTH },
+	{ "opcode 0x80", 0x80, 0, 0, 16, XR_BAD_OPCODE },
+	{ "XRC SEND ONLY", 0xa4, 0, -1, 4, XR_OK },
+	{ "XRC SEND ONLY without XRCETH", 0xa4, 0, 0, 0, XR_TRUNC_EXT },
+	{ "XRC ACK has no XRCETH", 0xb1, 0, 4, 0, XR_OK },
+	{ "opcode 0xc4", 0xc4, 0, 0, 0, XR_BAD_OPCODE },
+	{ "opcode 0xff", 0xff, 0, 0, 0, XR_BAD_OPCODE },
+};
+
+struct shape {
+	const char *name;
+	unsigned tags;
+	int version;
+	unsigned trailer;	/* Ethernet padding behind the datagram */
+};
+
+/* Builds a frame and returns its length; the datagram's payload is body bytes. */
+static uint32_t build(uint8_t *f, const struct shape *s, unsigned body)
+{
+	unsigned off = 12, udp = XT_UDP_LEN + body;
+
+	memset(f, 0, XT_MAX_FRAME);
+	for (unsigned i = 0; i < s->tags; i++, off += XT_VLAN_LEN)
+		put16(f + off, i ? 0x8100 : s->tags == 1 ? 0x8100 : 0x88a8);
+	put16(f + off, s->version == 4 ? 0x0800 : 0x86dd);
+	off += 2;
+	if (s->version == 4) {
+		f[off] = 0x45;
+		put16(f + off + 2, XT_IPV4_LEN + udp);
+		put16(f + off + 6, 0x4000);
+		f[off + 8] = 64;
+		f[off + 9] = 17;
+		off += XT_IPV4_LEN;
+	} else {
+		f[off] = 0x60;
+		put16(f + off + 4, udp);
+		f[off + 6] = 17;
+		f[off + 7] = 64;
+		off += XT_IPV6_LEN;
+	}
+	put16(f + off, 0xc000);
+	put16(f + off + 2, XR_UDP_PORT);
+	put16(f + off + 4, udp);
+	return off + udp + s->trailer;
+}
+
+static void test_rows(void)
+{
+	static const struct shape shapes[] = {
+		{ "IPv4", 0, 4, 0 },	     { "IPv6", 0, 6, 0 },
+		{ "IPv4, VLAN", 1, 4, 0 },   { "IPv6, VLAN", 1, 6, 0 },
+		{ "IPv4, 2 VLANs", 2, 4, 0 }, { "IPv6, 2 VLANs", 2, 6, 0 },
+		{ "IPv4, trailer", 0, 4, 13 },
+	};
+	static uint8_t buf[XT_MAX_FRAME + 8192];
+
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const struct row *r = &rows[i];
+		unsigned good = 0, count = sizeof(shapes) / sizeof(shapes[0]);
+		enum xr_reason why = XR_OK;
+
+		for (unsigned k = 0; k < count; k++) {
+			const struct shape *s = &shapes[k];
+			uint16_t flags = xt_flags_of(r->opcode);
+			unsigned ext = r->ext < 0 ? xt_ext_len(flags) : (unsigned)r->ext;
+			unsigned body = XT_BTH_LEN + ext + r->payload + XR_ICRC_LEN;
+			uint32_t len;
+			struct xt_frame f;
+
+			/* a row about a missing header also lacks the ICRC */
+			if (r->want == XR_TRUNC_EXT)
+				body -= XR_ICRC_LEN;
+			len = build(buf, s, body);
+			buf[len - s->trailer - body] = r->opcode;
+			buf[len - s->trailer - body + 1] = r->flags;
+			f = frame_of(len <= (uint32_t)page ? against_guard(buf, len) : buf, len);
+			why = xt_parse(&f);
+			if (why != r->want)
+				break;
+			good++;
+			if (why != XR_OK)
+				continue;
+			/* the ICRC comes right behind the datagram, not at the end of the frame */
+			xt_icrc_seal(&(struct xt_seg){ f.seg[0].data, len - s->trailer }, 1,
+				     f.meta.ip_off, f.meta.bth_off);
+			good -= !xt_icrc_ok(&f);
+		}
+		if (!TAP_OK(good == count, "%s", r->what))
+			printf("# %s: reason %d instead of %d\n", shapes[good].name, why, r->want);
+	}
+}
+
+/* Frames that differ from a good one in one header field */
+static const struct patch {
+	const char *what;
+	int version;
+	unsigned off, value;		/* 16 bits at this offset */
+	enum xr_reason want;
+} patches[] = {
+	{ "ARP", 4, 12, 0x0806, XR_NOT_IP },
+	{ "802.3 length", 4, 12, 46, XR_NOT_IP },
+	{ "IPv6 behind IPv4's ethertype", 4, 14, 0x6500, XR_IP_VERSION },
+	{ "IPv4 behind IPv6's ethertype", 6, 14, 0x4500, XR_IP_VERSION },
+	{ "IPv4 options", 4, 14, 0x4600, XR_IP_OPTIONS },
+	{ "IPv4 header too short", 4, 14, 0x4400, XR_IP_OPTIONS },
+	{ "first fragment", 4, 20, 0x2000, XR_IP_FRAGMENT },
+	{ "later fragment", 4, 20, 0x0001, XR_IP_FRAGMENT },
+	{ "TCP", 4, 22, 0x4006, XR_NOT_UDP },
+	{ "TCP over IPv6", 6, 20, 0x0640, XR_NOT_UDP },
+	{ "IPv6 fragment header", 6, 20, 0x2c40, XR_NOT_UDP },
+	{ "other port", 4, 36, 4790, XR_NOT_ROCE_PORT },
+	{ "other port over IPv6", 6, 56, 53, XR_NOT_ROCE_PORT },
+	{ "IPv4 length beyond the frame", 4, 16, 0xffff, XR_IP_LEN },
+	{ "IPv4 length below its header", 4, 16, 19, XR_IP_LEN },
+	{ "IPv4 length below UDP's header", 4, 16, 27, XR_IP_LEN },
+	{ "IPv6 length beyond the frame", 6, 18, 0xffff, XR_IP_LEN },
+	{ "IPv6 length below UDP's header", 6, 18, 7, XR_IP_LEN },
+	{ "UDP length too long", 4, 38, 0x100, XR_UDP_LEN },
+	{ "UDP length too short", 4, 38, 20, XR_UDP_LEN },
+	{ "UDP length too short over IPv6", 6, 58, 20, XR_UDP_LEN },
+	{ "UDP checksum set", 4, 40, 0x1234, XR_OK },
+	{ "MigReq 0 is accepted", 4, 42, 0x0400, XR_OK },
+};
+
+static void test_patches(void)
+{
+	static uint8_t buf[XT_MAX_FRAME];
+
+	for (unsigned i = 0; i < sizeof(patches) / sizeof(patches[0]); i++) {
+		const struct patch *p = &patches[i];
+		struct shape s = { "", 0, p->version, 0 };
+		uint32_t len = build(buf, &s, XT_BTH_LEN + 8 + XR_ICRC_LEN);
+		struct xt_frame f;
+
+		buf[14 + (p->version == 4 ? 28 : 48)] = XR_OP_SEND_ONLY;
+		put16(buf + p->off, p->value);
+		f = frame_of(against_guard(buf, len), len);
+		TAP_OK(xt_parse(&f) == p->want, "%s", p->what);
+	}
+}
+
+static void test_vlan_depth(void)
+{
+	static uint8_t buf[XT_MAX_FRAME];
+	struct shape s = { "", 3, 4, 0 };
+	uint32_t len = build(buf, &s, XT_BTH_LEN + XR_ICRC_LEN);
+	struct xt_frame f = frame_of(against_guard(buf, len), len);
+
+	TAP_OK(xt_parse(&f) == XR_VLAN_DEPTH, "three VLAN tags");
+}
+
+/* Offsets as a broken or hostile XDP program might give them */
+static void test_bad_metadata(void)
+{
+	unsigned accepted = 0, tried = 0;
+	struct packet *p = &packets[0];
+	struct xt_frame good, f;
+
+	while (!is_roce(p))
+		p++;
+	good = frame_of(against_guard(p->data, p->len), p->len);
+	if (xt_parse(&good) != XR_OK)
+		return;
+	for (unsigned v = 0; v < 0x10000; v += 7, tried += 4) {
+		f = good;
+		f.meta.ip_off = v;
+		accepted += v != good.meta.ip_off && xt_icrc_ok(&f);
+		f = good;
+		f.meta.bth_off = v;
+		accepted += v != good.meta.bth_off && xt_icrc_ok(&f);
+		f = good;
+		f.meta.payload_len = v;
+		accepted += v != good.meta.payload_len && xt_icrc_ok(&f);
+		f = good;
+		f.meta.payload_off = v;
+		accepted += v != good.meta.payload_off && xt_icrc_ok(&f);
+	}
+	TAP_OK(!accepted, "%u wrong offsets never read outside nor pass", tried);
+}
+
+static void test_opcodes(void)
+{
+	unsigned wrong = 0;
+
+#define COUNT(op, flags, classes)                                                                  \
+	wrong += xt_flags_of(XR_OP_##op) != ((classes) & XR_IN_RC ? (flags) : 0);                  \
+	wrong += xt_flags_of(XR_CLASS_UC | XR_OP_##op) != ((classes) & XR_IN_UC ? (flags) : 0);
+	XR_OPERATIONS(COUNT)
+#undef COUNT
+	TAP_OK(!wrong, "opcode table has each operation in its classes");
+	TAP_OK(xt_ext_off(xt_flags_of(0x0b), XR_EXT_IMMDT) == 12 + 16, "immediate behind RETH");
+	TAP_OK(xt_ext_off(xt_flags_of(0x12), XR_EXT_ATOMICACKETH) == 12 + 4,
+	       "original value behind AETH");
+	TAP_OK(xt_ext_off(xt_flags_of(0x65), XR_EXT_IMMDT) == 12 + 8, "immediate behind DETH");
+	TAP_OK(xt_ext_len(xt_flags_of(0xab)) == 4 + 16 + 4, "XRC WRITE ONLY IMM: three headers");
+}
+
+int main(int argc, char **argv)
+{
+	const char *dir = argc > 1 ? argv[1] : "selftests/pcaps";
+
+	page = 16 * sysconf(_SC_PAGESIZE);
+	guard_page = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (guard_page == MAP_FAILED || mprotect(guard_page + page, page, PROT_NONE)) {
+		perror("mmap");
+		return 1;
+	}
+	guard_page += page;
+	if (!TAP_OK(load_all(dir), "read %u packets from %s", packet_count, dir))
+		return tap_end();
+	test_captures();
+	test_pieces();
+	test_truncations();
+	test_short_datagrams();
+	test_bit_flips();
+	test_rows();
+	test_patches();
+	test_vlan_depth();
+	test_bad_metadata();
+	test_opcodes();
+	for (unsigned i = 0; i < packet_count; i++)
+		free(packets[i].data);
+	return tap_end();
+}
