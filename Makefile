@@ -29,6 +29,7 @@ say = $(if $(V),,@printf '  %-7s %s\n' '$(1)' '$(patsubst $(BUILD)/%,%,$(2))')
 .DEFAULT_GOAL := all
 .SECONDEXPANSION:
 .DELETE_ON_ERROR:
+.PRECIOUS: $(BUILD)/%.bpf.o $(BUILD)/%.skel.h
 
 # ---- rules ---------------------------------------------------------------------
 
@@ -71,6 +72,20 @@ ALL_OBJS += $(patsubst %.c,$(BUILD)/fuzz-obj/%.o,$(2))
 FUZZERS += $(BUILD)/fuzz/$(1)
 endef
 
+# $(call suite,name,seconds allowed,command,what must be built first): selftests/README.md
+define suite
+SUITES += $(1)
+SUITE_NEEDS += $(4)
+SUITE_LINE_$(1) := $(1)	$(2)	$(3)
+endef
+
+# $(call test_program,name,sources,static libraries,linker flags,seconds allowed): a C program
+# that prints TAP, and the suite that runs it
+define test_program
+$(call program,selftests/$(1),$(2),$(3),$(4))
+$(call suite,$(1),$(or $(5),60),$(BUILD)/selftests/$(1),$(BUILD)/selftests/$(1))
+endef
+
 $(BUILD)/obj/%.o: %.c | $$(GENERATED)
 	@mkdir -p $(@D)
 	$(call say,CC,$@)
@@ -99,21 +114,104 @@ $(BUILD)/%.skel.h: $(BUILD)/%.bpf.o
 	$(call say,SKEL,$@)
 	$(Q)$(BPFTOOL) gen skeleton $< name $(subst .,_,$*)_bpf >$@
 
+# What can be installed: mode:file:where
+INSTALL :=
+# Own folders, removed when empty
+INSTALL_DIRS :=
+INSTALL_NEEDS :=
+
+define newline
+
+
+endef
+
+space := $(subst ,, )
+source_of = $(patsubst $(BUILD)/obj/%.o,%.c,$(patsubst $(BUILD)/pic/%.o,%.c,$(patsubst \
+	$(BUILD)/fuzz-obj/%.o,%.c,$(1))))
+compile_command = {"directory": "$(CURDIR)", "file": "$(call source_of,$(1))",$(newline) \
+	"command": "$(CC) $(subst ",\",$(ALL_CFLAGS)) -c $(call source_of,$(1))"}
+compile_commands = $(subst }$(space){,}$(comma)$(newline){,$(foreach o,$(sort $(1)),$(call \
+	compile_command,$(o))))
+
 # ---- modules -------------------------------------------------------------------
 
-include $(wildcard bpf/module.mk daemon/transport/module.mk daemon/module.mk provider/module.mk \
-	selftests/*/module.mk packaging/module.mk docs/module.mk)
+# In the order in which their suites run: fast and low first
+MODULES := bpf daemon/transport daemon daemon/cli provider packaging docs \
+	$(addprefix selftests/,unit bpf provider daemon sim fuzz e2e vm bench)
+include $(wildcard $(addsuffix /module.mk,$(MODULES)))
+
+# A minute of fuzzing, shared
+ifneq ($(FUZZERS),)
+$(eval $(call suite,fuzz,180,selftests/fuzz/run $(shell expr 60 / '(' $(words $(FUZZERS)) / 2 + 1 ')') \
+	$(FUZZERS),$(FUZZERS)))
+endif
 
 .PHONY: all
 all: $$(PROGRAMS) ## build the daemon, the command line tool and the provider
 
+.PHONY: deps
+deps: ## install the Debian packages that are missing (as root)
+	$(Q)packaging/deps
+
+# Packages may be new after deps, and modules ask pkg-config while they are read: hence a
+# second make for what needs them.
+.PHONY: check
+check: deps ## run every test; T=name: one suite, one bats file or one test by its name
+	$(Q)$(MAKE) --no-print-directory check-built
+
+.PHONY: check-built
+check-built: all $$(SUITE_NEEDS) $(BUILD)/suites
+	$(Q)XR_BUILD='$(abspath $(BUILD))' selftests/run $(BUILD)/suites $(if $(T),'$(T)')
+
+.PHONY: $(BUILD)/suites
+$(BUILD)/suites:
+	@mkdir -p $(@D)
+	$(file >$@,$(subst $(newline)$(space),$(newline),$(foreach s,$(SUITES),$(SUITE_LINE_$(s))$(newline))))
+	@:
+
+.PHONY: demo
+demo: deps ## two hosts in network namespaces: every part shown at work (as root)
+	$(Q)$(MAKE) --no-print-directory all $(DEMO_NEEDS)
+	$(Q)XR_BUILD='$(abspath $(BUILD))' selftests/demo.sh
+
+.PHONY: bench
+bench: deps ## throughput and latency against raw AF_XDP, TCP and memcpy (as root)
+	$(Q)$(MAKE) --no-print-directory all bench-needs
+	$(Q)XR_BUILD='$(abspath $(BUILD))' selftests/bench/run
+
+.PHONY: bench-needs
+bench-needs: $$(BENCH_NEEDS)
+
+# time for each fuzzer
+SECONDS ?= 600
+.PHONY: fuzz
+fuzz: $$(FUZZERS) ## fuzz each parser of outside bytes for SECONDS=600, together
+	$(Q)XR_BUILD='$(abspath $(BUILD))' selftests/fuzz/run $(SECONDS) $^
+
+.PHONY: install
+install: all $$(INSTALL_NEEDS) ## install below DESTDIR and PREFIX (/usr/local)
+	$(Q)set -e; for item in $(INSTALL); do \
+		mode=$${item%%:*}; rest=$${item#*:}; \
+		$(if $(V),set -x;) install -D -m $$mode $${rest%%:*} $(DESTDIR)$${rest#*:}; \
+	done
+
+.PHONY: uninstall
+uninstall: ## remove what `make install` put there
+	$(Q)set -e; for item in $(INSTALL); do rm -f $(DESTDIR)$${item##*:}; done
+	$(Q)rmdir --ignore-fail-on-non-empty $(addprefix $(DESTDIR),$(INSTALL_DIRS)) 2>/dev/null || :
+
+.PHONY: compile_commands.json
+compile_commands.json: ## for clangd and clang-tidy
+	$(file >$@,[$(call compile_commands,$(ALL_OBJS))])
+	@:
+
 .PHONY: help
 help: ## this list
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | sort | \
-		awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@sed -n 's/^\([a-z_.-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | sort | \
+		awk -F'\t' '{printf "  make %-22s %s\n", $$1, $$2}'
 
 .PHONY: clean
 clean: ## remove everything built
-	$(Q)rm -rf build build-*
+	$(Q)rm -rf build build-* compile_commands.json
 
 -include $(ALL_OBJS:.o=.d) $(wildcard $(BUILD)/*.bpf.d)

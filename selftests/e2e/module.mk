@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+
+# Each bats file is a suite; all may use what E2E_NEEDS names.
+E2E_FILES := $(sort $(wildcard selftests/e2e/*.bats))
+E2E_NEEDS := $$(PROGRAMS)
+
+$(foreach f,$(E2E_FILES),$(eval \
+	$(call suite,e2e/$(basename $(notdir $(f))),120,bats --tap $(f),$(E2E_NEEDS))))
