@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * The frame parser and the ICRC, on frames in pieces and with metadata that lie.
+ *
+ * Input: one byte that says how the frame is cut, 8 bytes of metadata, then the frame.
+ *   bits 1:0  pieces - 1
+ *   bit 2     try the metadata of the input also
+ */
+#include "daemon/transport/wire.h"
+#include "input.h"
+
+struct cut {
+	struct xt_frame frame;
+	uint8_t *block[XT_MAX_SEGS];
+};
+
+/* Each piece in memory of its own, exactly as long as it is, so that overruns show. */
+static void cut_frame(struct cut *c, const uint8_t *data, uint32_t len, unsigned pieces)
+{
+	uint32_t off = 0, n;
+
+	memset(c, 0, sizeof(*c));
+	c->frame.len = len;
+	for (unsigned i = 0; i < pieces; i++) {
+		n = len - off;
+		if (i + 1 < pieces)
+			n = i || n < XT_MAX_HEADERS ? n / 2 : XT_MAX_HEADERS;
+		if (!i && n < XT_MAX_HEADERS)
+			n = len - off < XT_MAX_HEADERS ? len - off : XT_MAX_HEADERS;
+		c->block[i] = malloc(n ? n : 1);
+		if (n)
+			memcpy(c->block[i], data + off, n);
+		c->frame.seg[c->frame.nseg++] = (struct xt_seg){ c->block[i], n };
+		off += n;
+	}
+	MUST(off == len);
+}
+
+static void drop_frame(struct cut *c)
+{
+	for (unsigned i = 0; i < XT_MAX_SEGS; i++)
+		free(c->block[i]);
+}
+
+static void check_meta(const struct xt_frame *f)
+{
+	const struct xr_meta *m = &f->meta;
+	const uint8_t *bth = xt_bth(f);
+	uint16_t flags = xt_flags_of(bth[0]);
+
+	MUST(m->magic == XR_META_MAGIC && m->reason == XR_OK);
+	MUST(m->ip_version == 4 || m->ip_version == 6);
+	MUST(flags);
+	MUST(m->payload_off == m->bth_off + XT_BTH_LEN + xt_ext_len(flags));
+	MUST(m->payload_off <= f->seg[0].len);
+	MUST(m->payload_len <= 4096);
+	MUST(m->payload_off + m->payload_len + xt_pad_count(bth) + XR_ICRC_LEN <= f->len);
+	MUST(m->qpn <= XR_QPN_MASK);
+}
+
+/* A frame without trailer that is sealed has a right ICRC; in one piece as in many. */
+static void check_seal(const uint8_t *data, const struct xt_frame *parsed)
+{
+	uint32_t len = parsed->meta.payload_off + parsed->meta.payload_len +
+		       xt_pad_count(xt_bth(parsed)) + XR_ICRC_LEN;
+	struct cut one, many;
+
+	cut_frame(&one, data, len, 1);
+	cut_frame(&many, data, len, 3);
+	xt_icrc_seal(one.frame.seg, 1, parsed->meta.ip_off, parsed->meta.bth_off);
+	xt_icrc_seal(many.frame.seg, 3, parsed->meta.ip_off, parsed->meta.bth_off);
+	MUST(xt_parse(&one.frame) == XR_OK && xt_icrc_ok(&one.frame));
+	MUST(xt_parse(&many.frame) == XR_OK && xt_icrc_ok(&many.frame));
+	MUST(!memcmp(&one.frame.meta, &many.frame.meta, sizeof(struct xr_meta)));
+	one.frame.seg[0].data[one.frame.meta.bth_off + 9] ^= 1;
+	MUST(!xt_icrc_ok(&one.frame));
+	drop_frame(&one);
+	drop_frame(&many);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct input in = { data, size };
+	uint8_t how = input_u8(&in);
+	struct xr_meta lies;
+	struct cut c;
+
+	memset(&lies, 0, sizeof(lies));
+	lies.magic = XR_META_MAGIC;
+	lies.ip_version = 4;
+	lies.ip_off = input_u16(&in);
+	lies.bth_off = input_u16(&in);
+	lies.payload_off = input_u16(&in);
+	lies.payload_len = input_u16(&in);
+	if (in.left > XT_MAX_FRAME + 64)
+		return 0;
+	cut_frame(&c, in.data, (uint32_t)in.left, 1 + (how & 3));
+	if (how & 4) {
+		c.frame.meta = lies;
+		xt_icrc_ok(&c.frame);
+		memset(&c.frame.meta, 0, sizeof(c.frame.meta));
+	}
+	if (xt_parse(&c.frame) == XR_OK) {
+		check_meta(&c.frame);
+		xt_icrc_ok(&c.frame);
+		check_seal(in.data, &c.frame);
+	}
+	drop_frame(&c);
+	return 0;
+}
