@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Commands, options, help. Described in docs/man/xroce.1. */
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+
+static const struct cli_command commands[] = {
+	{
+		"run", "[-d DEV]... PROGRAM [ARG]...", "run a program that uses ibverbs",
+		"The program sees xroce's devices beside those of other vendors.\n"
+		"  -d, --device DEV   only this device of xroce's; may be repeated\n",
+		cli_run, 0,
+	},
+	{ "list", "", "devices and their interfaces", NULL, cli_list, 0 },
+	{
+		"status", "[DEV]", "device, addresses, attach mode, workers, object counts", NULL,
+		cli_show, XR_SHOW_STATUS,
+	},
+	{
+		"counters", "[DEV]", "packets by verdict of the XDP program; transport counters",
+		"  -a, --all          also those that are 0\n",
+		cli_show, XR_SHOW_COUNTERS,
+	},
+	{ "qp", "[DEV]", "queue pairs", NULL, cli_show, XR_SHOW_QPS },
+	{ "mr", "[DEV]", "memory regions and their keys", NULL, cli_show, XR_SHOW_MRS },
+	{ "cq", "[DEV]", "completion queues", NULL, cli_show, XR_SHOW_CQS },
+	{ "client", "[DEV]", "programs that use the device", NULL, cli_show, XR_SHOW_CLIENTS },
+	{
+		"fault", "DEV [WHAT...] | off", "make packets go wrong, for tests; or show what is set",
+		"WHAT is any of these; N is in 1000 packets:\n"
+		"  drop N, dup N, reorder N, corrupt N, delay N MICROSECONDS\n"
+		"  seed S             the same seed and packets give the same faults\n"
+		"  rx, tx             only what is received, only what is sent\n"
+		"What is not named is off.\n",
+		cli_fault, 0,
+	},
+};
+
+#define NCOMMANDS (sizeof(commands) / sizeof(commands[0]))
+
+int cli_error(const char *fmt, ...)
+{
+	va_list ap;
+
+	fputs("xroce: ", stderr);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputc('\n', stderr);
+	return CLI_FAILED;
+}
+
+int cli_usage(const struct cli *cli, const char *fmt, ...)
+{
+	const struct cli_command *c = cli->command;
+	va_list ap;
+
+	fputs("xroce: ", stderr);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	if (c)
+		fprintf(stderr, "\nusage: xroce %s %s\n", c->name, c->args);
+	else
+		fputs("\nsee xroce --help\n", stderr);
+	return CLI_USAGE;
+}
+
+static void help_options(void)
+{
+	printf("\nOptions:\n"
+	       "  -j, --json             print what the daemon says, as JSON\n"
+	       "  -r, --runtime-dir DIR  where the daemons' sockets are (%s)\n"
+	       "  -h, --help             this text; xroce COMMAND --help for one command\n"
+	       "  -V, --version\n", XR_RUNTIME_DIR);
+}
+
+static void help(void)
+{
+	size_t i;
+
+	printf("usage: xroce [OPTION]... COMMAND [ARG]...\n\n");
+	for (i = 0; i < NCOMMANDS; i++)
+		printf("  %-9s %-29s %s\n", commands[i].name, commands[i].args,
+		       commands[i].summary);
+	help_options();
+}
+
+static void command_help(const struct cli_command *c)
+{
+	printf("usage: xroce %s %s\n\n%s\n", c->name, c->args, c->summary);
+	if (c->details)
+		fputs(c->details, stdout);
+	help_options();
+}
+
+int cli_options(struct cli *cli, int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "json", no_argument, NULL, 'j' },
+		{ "all", no_argument, NULL, 'a' },
+		{ "runtime-dir", required_argument, NULL, 'r' },
+		{ "help", no_argument, NULL, 'h' },
+		{ "version", no_argument, NULL, 'V' },
+		{ 0 },
+	};
+	int c, at;
+
+	optind = 1;
+	opterr = 0;
+	for (;;) {
+		at = optind;
+		/* Before a command, its own options are not ours to take. */
+		c = getopt_long(argc, argv, cli->command ? ":jar:hV" : "+:jr:hV", options, NULL);
+		switch (c) {
+		case -1:
+			return optind;
+		case 'j':
+			cli->json = true;
+			break;
+		case 'a':
+			cli->all = true;
+			break;
+		case 'r':
+			cli->runtime_dir = optarg;
+			break;
+		case 'h':
+			cli->command ? command_help(cli->command) : help();
+			return -(CLI_OK + 1);
+		case 'V':
+			puts("xroce " XR_VERSION);
+			return -(CLI_OK + 1);
+		case ':':
+			return -(cli_usage(cli, "option '%s' needs a value", argv[at]) + 1);
+		default:
+			return -(cli_usage(cli, "unknown option '%s'", argv[at]) + 1);
+		}
+	}
+}
+
+int main(int argc, char **argv)
+{
+	const char *dir = secure_getenv(CLI_RUNTIME_DIR_ENV);
+	struct cli cli = { .runtime_dir = dir && *dir ? dir : XR_RUNTIME_DIR };
+	int first = cli_options(&cli, argc, argv);
+	int status;
+	size_t i;
+
+	if (first < 0)
+		return -first - 1;
+	if (first == argc) {
+		help();
+		return CLI_USAGE;
+	}
+	for (i = 0; i < NCOMMANDS && strcmp(argv[first], commands[i].name); i++)
+		;
+	if (i == NCOMMANDS)
+		return cli_usage(&cli, "unknown command '%s'", argv[first]);
+	cli.command = &commands[i];
+	status = commands[i].run(&cli, argc - first, argv + first);
+	if (fflush(stdout) || ferror(stdout))
+		return cli_error("standard output: %m");
+	return status;
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * run: a program with the provider before it. The provider is looked for next
+ * to this command (build tree), in ../lib/xroce of it (installed), then
+ * where distributions install.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli.h"
+
+#define LIBRARY "libxroce.so"
+enum { RUN_CANNOT = 126, RUN_NOT_FOUND = 127 };	/* as env(1) */
+
+static const char *const places[] = {
+	"%s/" LIBRARY,
+	"%s/../lib/xroce/" LIBRARY,
+	"/usr/local/lib/xroce/" LIBRARY,
+	"/usr/lib/xroce/" LIBRARY,
+};
+
+static bool find_library(char path[PATH_MAX])
+{
+	char self[PATH_MAX], place[2 * PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	size_t i;
+
+	self[n > 0 ? n : 0] = 0;
+	if (strrchr(self, '/'))
+		*strrchr(self, '/') = 0;
+	for (i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		snprintf(place, sizeof(place), places[i], self);
+		if (realpath(place, path) && !access(path, R_OK))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * After what is there already: tools that must come first (sanitizers, tracers) stay first.
+ * ld.so splits at colons and spaces and knows no quoting.
+ */
+static int set_preload(const char *library)
+{
+	const char *old = getenv("LD_PRELOAD");
+	char *all = NULL;
+
+	if (strpbrk(library, ": "))
+		return cli_error("%s: a path with colons or spaces cannot be preloaded", library);
+	if (old && strstr(old, library))
+		return CLI_OK;
+	if (asprintf(&all, "%s%s%s", old ? old : "", old && *old ? ":" : "", library) < 0)
+		return cli_error("out of memory");
+	setenv("LD_PRELOAD", all, 1);
+	free(all);
+	return CLI_OK;
+}
+
+/* A name that is not there would show as a program without devices. */
+static int add_device(struct cli *cli, char **list, const char *device)
+{
+	struct cli_client c;
+	char *longer;
+	int err = cli_client_open(&c, cli, device);
+
+	cli_client_close(&c);
+	if (err)
+		return cli_client_explain(&c, "run", err);
+	if (asprintf(&longer, "%s%s%s", *list ? *list : "", *list ? "," : "", device) < 0)
+		return cli_error("out of memory");
+	free(*list);
+	*list = longer;
+	return CLI_OK;
+}
+
+static int parse(struct cli *cli, int argc, char **argv, char ***devices)
+{
+	static const struct option options[] = {
+		{ "device", required_argument, NULL, 'd' },
+		{ "runtime-dir", required_argument, NULL, 'r' },
+		{ "help", no_argument, NULL, 'h' },
+		{ 0 },
+	};
+	char *help[] = { argv[0], "--help", NULL };
+	size_t n = 0;
+	int c, at;
+
+	*devices = calloc((size_t)argc + 1, sizeof(**devices));
+	if (!*devices)
+		return -(cli_error("out of memory") + 1);
+	optind = 1;
+	opterr = 0;
+	for (;;) {
+		at = optind;
+		c = getopt_long(argc, argv, "+:d:r:h", options, NULL);
+		switch (c) {
+		case -1:
+			return optind;
+		case 'd':
+			(*devices)[n++] = optarg;
+			break;
+		case 'r':
+			cli->runtime_dir = optarg;
+			break;
+		case 'h':
+			return cli_options(cli, 2, help);
+		case ':':
+			return -(cli_usage(cli, "option '%s' needs a value", argv[at]) + 1);
+		default:
+			return -(cli_usage(cli, "unknown option '%s'", argv[at]) + 1);
+		}
+	}
+}
+
+static int set_environment(struct cli *cli, char **devices)
+{
+	char library[PATH_MAX], *list = NULL;
+	int status = CLI_OK;
+
+	if (!find_library(library))
+		return cli_error("cannot find " LIBRARY " next to this command or installed");
+	for (; *devices && status == CLI_OK; devices++)
+		status = add_device(cli, &list, *devices);
+	if (status == CLI_OK && list)
+		setenv(CLI_DEVICES_ENV, list, 1);
+	free(list);
+	if (status == CLI_OK && strcmp(cli->runtime_dir, XR_RUNTIME_DIR))
+		setenv(CLI_RUNTIME_DIR_ENV, cli->runtime_dir, 1);
+	return status == CLI_OK ? set_preload(library) : status;
+}
+
+int cli_run(struct cli *cli, int argc, char **argv)
+{
+	char **devices = NULL;
+	int first = parse(cli, argc, argv, &devices);
+	int status;
+
+	if (first < 0)
+		status = -first - 1;
+	else if (first == argc)
+		status = cli_usage(cli, "which program?");
+	else
+		status = set_environment(cli, devices);
+	free(devices);
+	if (first < 0 || status != CLI_OK)
+		return status;
+	execvp(argv[first], argv + first);
+	status = errno == ENOENT ? RUN_NOT_FOUND : RUN_CANNOT;
+	cli_error("%s: %m", argv[first]);
+	return status;
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* list, and all commands that show one answer of a daemon */
+#include <endian.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+
+/* ---- list ------------------------------------------------------------------------- */
+
+static json_t *describe(const struct cli *cli, const char *name)
+{
+	struct cli_client c;
+	int err = cli_client_open(&c, cli, name);
+	char guid[20];
+	json_t *row;
+
+	if (err) {
+		row = json_pack("{s:s,s:n,s:n,s:n,s:s}", "device", name, "interface", "guid",
+				"workers", "state", strerror(-err));
+	} else {
+		snprintf(guid, sizeof(guid), "%016llx", (unsigned long long)be64toh(c.hello.guid));
+		row = json_pack("{s:s,s:s,s:s,s:i,s:s}", "device", c.hello.device, "interface",
+				c.hello.netdev, "guid", guid, "workers", (int)c.hello.workers,
+				"state", "running");
+	}
+	cli_client_close(&c);
+	return row;
+}
+
+int cli_list(struct cli *cli, int argc, char **argv)
+{
+	int first = cli_options(cli, argc, argv);
+	char **names, **p, *text;
+	json_t *list;
+
+	if (first < 0)
+		return -first - 1;
+	if (first < argc)
+		return cli_usage(cli, "'%s' is one argument too many", argv[first]);
+	names = cli_devices(cli);
+	if (!names)
+		return CLI_FAILED;
+	list = json_array();
+	for (p = names; *p; p++)
+		json_array_append_new(list, describe(cli, *p));
+	cli_devices_free(names);
+	text = json_dumps(list, JSON_INDENT(2));
+	json_decref(list);
+	if (!text)
+		return cli_error("out of memory");
+	if (cli->json)
+		puts(text);
+	else
+		cli_print(text, false);
+	free(text);
+	return CLI_OK;
+}
+
+/* ---- one answer -------------------------------------------------------------------- */
+
+static int fetch(const struct cli *cli, const char *device, char **text)
+{
+	struct cli_client c;
+	int err = cli_client_open(&c, cli, device);
+
+	if (!err)
+		err = cli_client_show(&c, cli->command->what, text);
+	cli_client_close(&c);
+	return cli_client_explain(&c, cli->command->name, err);
+}
+
+static int print_answer(const struct cli *cli, const char *device, const char *text)
+{
+	if (cli->json) {
+		fputs(text, stdout);
+		return CLI_OK;
+	}
+	if (!cli_print(text, cli->command->what == XR_SHOW_COUNTERS && !cli->all))
+		return cli_error("%s: the daemon's answer is no JSON", device);
+	return CLI_OK;
+}
+
+static int show_one(const struct cli *cli, const char *device)
+{
+	char *text = NULL;
+	int status = fetch(cli, device, &text);
+
+	if (status == CLI_OK)
+		status = print_answer(cli, device, text);
+	free(text);
+	return status;
+}
+
+/* In JSON always an object by device name, so that scripts meet one shape. */
+static int show_all(const struct cli *cli)
+{
+	char **names = cli_devices(cli), **p, *text;
+	int status = CLI_OK, one;
+	bool any = false;
+
+	if (!names)
+		return CLI_FAILED;
+	if (cli->json)
+		fputs("{", stdout);
+	for (p = names; *p; p++) {
+		text = NULL;
+		one = fetch(cli, *p, &text);
+		if (one == CLI_OK) {
+			if (cli->json)
+				printf("%s\"%s\": ", any ? ", " : "", *p);
+			else if (names[1])
+				printf("%s%s:\n", any ? "\n" : "", *p);
+			any = true;
+			one = print_answer(cli, *p, text);
+		}
+		if (one != CLI_OK)
+			status = one;
+		free(text);
+	}
+	if (cli->json)
+		puts("}");
+	else if (!*names)
+		status = cli_error("no device: there is no socket in %s", cli->runtime_dir);
+	cli_devices_free(names);
+	return status;
+}
+
+int cli_show(struct cli *cli, int argc, char **argv)
+{
+	int first = cli_options(cli, argc, argv);
+
+	if (first < 0)
+		return -first - 1;
+	if (argc - first > 1)
+		return cli_usage(cli, "'%s' is one argument too many", argv[first + 1]);
+	if (argc == first)
+		return show_all(cli);
+	return show_one(cli, argv[first]);
+}
