@@ -2,7 +2,10 @@
 
 # Each bats file is a suite; all may use what E2E_NEEDS names.
 E2E_FILES := $(sort $(wildcard selftests/e2e/*.bats))
-E2E_NEEDS := $$(PROGRAMS)
+E2E_NEEDS := $$(PROGRAMS) $(BUILD)/selftests/e2e/rdma_verify
 
 $(foreach f,$(E2E_FILES),$(eval \
 	$(call suite,e2e/$(basename $(notdir $(f))),120,bats --tap $(f),$(E2E_NEEDS))))
+
+# An ordinary verbs program that verifies every byte and every completion
+$(eval $(call program,selftests/e2e/rdma_verify,selftests/e2e/rdma_verify.c,,-libverbs))
