@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Discovery: every socket of the runtime directory is asked who it is. Devices
+ * found are appended to the list of the real library; where there is none of ours, the program gets what it
+ * would get without us.
+ */
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "provider.h"
+
+#define PROBE_TIMEOUT_MS 300
+
+/* A list that we handed out: what it holds, whatever the program does to it. */
+struct handed_out {
+	struct handed_out *next;
+	struct ibv_device **list;	/* the program's */
+	struct ibv_device **real;	/* libibverbs' own, or NULL */
+	struct xp_device **ours;
+	unsigned int nours;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;	/* all below */
+static struct xp_device *devices;
+static struct handed_out *lists;
+
+/* ---- devices --------------------------------------------------------------------- */
+
+bool xp_is_our_device(const struct ibv_device *ibdev)
+{
+	struct xp_device *d;
+
+	pthread_mutex_lock(&lock);
+	for (d = devices; d && &d->ibdev != ibdev; d = d->next)
+		;
+	pthread_mutex_unlock(&lock);
+	return d;
+}
+
+static void put_locked(struct xp_device *dev)
+{
+	struct xp_device **p;
+
+	if (--dev->refs)
+		return;
+	for (p = &devices; *p != dev; p = &(*p)->next)
+		;
+	*p = dev->next;
+	free(dev);
+}
+
+void xp_device_get(struct xp_device *dev)
+{
+	pthread_mutex_lock(&lock);
+	dev->refs++;
+	pthread_mutex_unlock(&lock);
+}
+
+void xp_device_put(struct xp_device *dev)
+{
+	pthread_mutex_lock(&lock);
+	put_locked(dev);
+	pthread_mutex_unlock(&lock);
+}
+
+__be64 xp_get_device_guid(struct ibv_device *ibdev)
+{
+	return ((struct xp_device *)ibdev)->guid;
+}
+
+/* No RDMA core of the kernel, so none of its indices. */
+int xp_get_device_index(struct ibv_device *ibdev)
+{
+	return -1;
+}
+
+/* ---- probing ----------------------------------------------------------------------- */
+
+static int hello(const char *path, struct xr_hello_rep *rep)
+{
+	struct xr_hello_req req = { XR_PROTOCOL_VERSION, XR_HELLO_OBSERVER };
+	struct xp_call call = {
+		.type = XR_MSG_HELLO, .req = &req, .req_len = sizeof(req),
+		.rep = rep, .rep_len = sizeof(*rep),
+	};
+	struct xp_conn conn;
+	int err;
+
+	err = xp_conn_open(&conn, path, PROBE_TIMEOUT_MS);
+	if (err)
+		return err;
+	err = xp_conn_call(&conn, &call);
+	xp_conn_close(&conn);
+	if (err)
+		return err;
+	if (rep->version != XR_PROTOCOL_VERSION || !rep->device[0] ||
+	    !memchr(rep->device, 0, sizeof(rep->device)))
+		return -EPROTO;
+	return 0;
+}
+
+static struct xp_device *new_device(const char *path, const struct xr_hello_rep *rep)
+{
+	struct xp_device *dev = calloc(1, sizeof(*dev));
+	struct ibv_device *ib;
+
+	if (!dev)
+		return NULL;
+	ib = &dev->ibdev;
+	ib->node_type = IBV_NODE_CA;
+	ib->transport_type = IBV_TRANSPORT_IB;
+	snprintf(ib->name, sizeof(ib->name), "%s", rep->device);
+	snprintf(ib->dev_name, sizeof(ib->dev_name), "%s", rep->device);
+	snprintf(ib->dev_path, sizeof(ib->dev_path), "/sys/class/infiniband_verbs/%s",
+		 rep->device);
+	snprintf(ib->ibdev_path, sizeof(ib->ibdev_path), "/sys/class/infiniband/%s",
+		 rep->device);
+	snprintf(dev->path, sizeof(dev->path), "%s", path);
+	dev->guid = rep->guid;
+	dev->next = devices;
+	devices = dev;
+	return dev;
+}
+
+/* The same device keeps its pointer while anyone holds it. Takes a reference; under the lock. */
+static struct xp_device *probe(const char *path)
+{
+	struct xr_hello_rep rep;
+	struct xp_device *dev;
+	int err;
+
+	err = hello(path, &rep);
+	if (err) {
+		xp_debug("%s: %s", path, strerror(-err));
+		return NULL;
+	}
+	for (dev = devices; dev; dev = dev->next) {
+		if (!strcmp(dev->path, path) && dev->guid == rep.guid &&
+		    !strcmp(dev->ibdev.name, rep.device))
+			break;
+	}
+	if (!dev)
+		dev = new_device(path, &rep);
+	if (dev)
+		dev->refs++;
+	return dev;
+}
+
+/* A program with more rights than its user must not follow its user's directions. */
+static const char *runtime_dir(void)
+{
+	const char *dir = secure_getenv("XROCE_RUNTIME_DIR");
+
+	return dir && *dir ? dir : XR_RUNTIME_DIR;
+}
+
+static int is_socket_name(const struct dirent *d)
+{
+	size_t len = strlen(d->d_name), suffix = strlen(XR_SOCKET_SUFFIX);
+
+	return len > suffix && !strcmp(d->d_name + len - suffix, XR_SOCKET_SUFFIX);
+}
+
+/* Under the lock. The number found; *found is to be freed. */
+static unsigned int discover(struct xp_device ***found)
+{
+	const char *dir = runtime_dir();
+	struct dirent **entry;
+	struct xp_device *dev;
+	unsigned int count = 0;
+	char path[108];
+	int i, n;
+
+	*found = NULL;
+	n = scandir(dir, &entry, is_socket_name, alphasort);
+	if (n < 0)
+		return 0;
+	if (n)
+		*found = calloc(n, sizeof(**found));
+	for (i = 0; i < n; i++) {
+		if (*found && snprintf(path, sizeof(path), "%s/%s", dir, entry[i]->d_name) <
+				      (int)sizeof(path)) {
+			dev = probe(path);
+			if (dev)
+				(*found)[count++] = dev;
+		}
+		free(entry[i]);
+	}
+	free(entry);
+	return count;
+}
+
+/* ---- lists ----------------------------------------------------------------------------- */
+
+static unsigned int list_length(struct ibv_device **list)
+{
+	unsigned int n = 0;
+
+	while (list && list[n])
+		n++;
+	return n;
+}
+
+static struct handed_out *combine(struct ibv_device **real, struct xp_device **ours,
+				  unsigned int nours)
+{
+	struct handed_out *h = calloc(1, sizeof(*h));
+	unsigned int i, nreal = list_length(real);
+
+	if (!h)
+		return NULL;
+	h->list = calloc(nreal + nours + 1, sizeof(*h->list));
+	if (!h->list) {
+		free(h);
+		return NULL;
+	}
+	for (i = 0; i < nreal; i++)
+		h->list[i] = real[i];
+	for (i = 0; i < nours; i++)
+		h->list[nreal + i] = &ours[i]->ibdev;
+	h->real = real;
+	h->ours = ours;
+	h->nours = nours;
+	return h;
+}
+
+static void let_go(struct xp_device **ours, unsigned int n)
+{
+	while (n)
+		put_locked(ours[--n]);
+	free(ours);
+}
+
+struct ibv_device **xp_get_device_list(int *num)
+{
+	int before = errno, after;
+	struct ibv_device **real = xp_real_get_device_list(num);
+	struct handed_out *h = NULL;
+	struct xp_device **ours;
+	unsigned int nours;
+
+	after = errno;
+	pthread_mutex_lock(&lock);
+	nours = discover(&ours);
+	if (nours)
+		h = combine(real, ours, nours);
+	if (h) {
+		h->next = lists;
+		lists = h;
+	} else {
+		let_go(ours, nours);
+	}
+	pthread_mutex_unlock(&lock);
+	if (!h) {
+		errno = after;
+		return real;
+	}
+	if (num)
+		*num = list_length(h->list);
+	errno = before;
+	return h->list;
+}
+
+void xp_free_device_list(struct ibv_device **list)
+{
+	struct handed_out **p, *h;
+
+	pthread_mutex_lock(&lock);
+	for (p = &lists; *p && (*p)->list != list; p = &(*p)->next)
+		;
+	h = *p;
+	if (h) {
+		*p = h->next;
+		let_go(h->ours, h->nours);
+	}
+	pthread_mutex_unlock(&lock);
+	if (!h) {
+		xp_real_free_device_list(list);
+		return;
+	}
+	if (h->real)
+		xp_real_free_device_list(h->real);
+	free(h->list);
+	free(h);
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Posting work: from the verbs' lists to the rings. No system call while the worker is awake. */
+#include <string.h>
+#include <unistd.h>
+
+#include "provider.h"
+
+static void ring_doorbell(struct xp_qp *qp)
+{
+	uint64_t one = 1;
+
+	if (xp_doorbell_ring(qp->doorbell, qp->slot)) {
+		int saved = errno;
+
+		/* Can only fail for a full counter, which wakes as well, or a daemon that is gone. */
+		if (write(qp->wake, &one, sizeof(one)) < 0)
+			errno = saved;
+	}
+}
+
+_Static_assert(sizeof(struct ibv_sge) == sizeof(struct xr_sge) &&
+	       offsetof(struct ibv_sge, length) == offsetof(struct xr_sge, length) &&
+	       offsetof(struct ibv_sge, lkey) == offsetof(struct xr_sge, lkey),
+	       "scatter/gather elements are copied as they are");
+
+/* ---- send ----------------------------------------------------------------------------- */
+
+static int copy_inline(const struct xp_qp *qp, struct xr_send_wqe *wqe,
+		       const struct ibv_send_wr *wr)
+{
+	uint8_t *to = (uint8_t *)(wqe + 1);
+	uint32_t room = qp->max_inline;
+	int i;
+
+	for (i = 0; i < wr->num_sge; i++) {
+		const struct ibv_sge *sge = &wr->sg_list[i];
+
+		if (sge->length > room)
+			return EINVAL;
+		memcpy(to, (void *)(uintptr_t)sge->addr, sge->length);
+		to += sge->length;
+		room -= sge->length;
+	}
+	wqe->inline_len = qp->max_inline - room;
+	wqe->num_sge = 0;
+	return 0;
+}
+
+/* The part of the entry that the operation has of its own */
+static int fill_operation(struct xr_send_wqe *wqe, const struct ibv_send_wr *wr)
+{
+	switch (wr->opcode) {
+	case IBV_WR_SEND:
+		return 0;
+	case IBV_WR_SEND_WITH_IMM:
+		wqe->imm_data = wr->imm_data;
+		return 0;
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+		wqe->imm_data = wr->imm_data;
+		/* fall through */
+	case IBV_WR_RDMA_WRITE:
+		break;
+	case IBV_WR_RDMA_READ:
+		if (wr->send_flags & IBV_SEND_INLINE)
+			return EINVAL;
+		break;
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+		if (wr->send_flags & IBV_SEND_INLINE)
+			return EINVAL;
+		wqe->remote_addr = wr->wr.atomic.remote_addr;
+		wqe->rkey = wr->wr.atomic.rkey;
+		wqe->atomic.compare_add = wr->wr.atomic.compare_add;
+		wqe->atomic.swap = wr->wr.atomic.swap;
+		return 0;
+	default:
+		return EOPNOTSUPP;
+	}
+	wqe->remote_addr = wr->wr.rdma.remote_addr;
+	wqe->rkey = wr->wr.rdma.rkey;
+	return 0;
+}
+
+#define SEND_FLAGS (IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE)
+
+static int fill_send(const struct xp_qp *qp, struct xr_send_wqe *wqe, const struct ibv_send_wr *wr)
+{
+	int err;
+
+	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->max_send_sge ||
+	    wr->send_flags & ~SEND_FLAGS)
+		return EINVAL;
+	memset(wqe, 0, sizeof(*wqe));
+	wqe->wr_id = wr->wr_id;
+	wqe->opcode = wr->opcode;
+	wqe->flags = wr->send_flags;
+	wqe->num_sge = wr->num_sge;
+	err = fill_operation(wqe, wr);
+	if (err)
+		return err;
+	if (wr->send_flags & IBV_SEND_INLINE)
+		return copy_inline(qp, wqe, wr);
+	memcpy(wqe + 1, wr->sg_list, wr->num_sge * sizeof(struct xr_sge));
+	return 0;
+}
+
+static bool can_send(enum ibv_qp_state state)
+{
+	return state >= IBV_QPS_RTS && state <= IBV_QPS_ERR;
+}
+
+int xp_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
+{
+	struct xp_qp *qp = xp_qp(ibqp);
+	uint32_t before;
+	bool posted;
+	int err = 0;
+
+	if (xp_health(xp_ctx(ibqp->context)) == XP_FORKED) {
+		*bad_wr = wr;
+		return EIO;
+	}
+	xp_lock(&qp->sq_lock);
+	before = qp->sq.head;
+	for (; wr; wr = wr->next) {
+		if (!can_send(ibqp->state))
+			err = EINVAL;
+		else if (!xp_ring_room(&qp->sq))
+			err = ENOMEM;
+		else
+			err = fill_send(qp, xp_ring_next(&qp->sq), wr);
+		if (err) {
+			*bad_wr = wr;
+			break;
+		}
+		xp_ring_push(&qp->sq, wr->wr_id);
+	}
+	posted = qp->sq.head != before;
+	if (posted)
+		xp_ring_publish(&qp->sq);
+	xp_unlock(&qp->sq_lock);
+	if (posted)
+		ring_doorbell(qp);
+	return err;
+}
+
+/* ---- receive ------------------------------------------------------------------------------ */
+
+static int fill_recv(const struct xp_qp *qp, struct xr_recv_wqe *wqe, const struct ibv_recv_wr *wr)
+{
+	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->max_recv_sge)
+		return EINVAL;
+	wqe->wr_id = wr->wr_id;
+	wqe->num_sge = wr->num_sge;
+	wqe->reserved = 0;
+	memcpy(wqe + 1, wr->sg_list, wr->num_sge * sizeof(struct xr_sge));
+	return 0;
+}
+
+int xp_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+{
+	struct xp_qp *qp = xp_qp(ibqp);
+	bool in_error = false;
+	uint32_t before;
+	int err = 0;
+
+	if (xp_health(xp_ctx(ibqp->context)) == XP_FORKED) {
+		*bad_wr = wr;
+		return EIO;
+	}
+	xp_lock(&qp->rq_lock);
+	before = qp->rq.head;
+	for (; wr; wr = wr->next) {
+		if (ibqp->state == IBV_QPS_RESET)
+			err = EINVAL;
+		else if (!xp_ring_room(&qp->rq))
+			err = ENOMEM;
+		else
+			err = fill_recv(qp, xp_ring_next(&qp->rq), wr);
+		if (err) {
+			*bad_wr = wr;
+			break;
+		}
+		xp_ring_push(&qp->rq, wr->wr_id);
+	}
+	if (qp->rq.head != before) {
+		xp_ring_publish(&qp->rq);
+		in_error = xp_ring_in_error(&qp->rq, XR_QPS_ERR);
+	}
+	xp_unlock(&qp->rq_lock);
+	/* A worker looks at the queue when a message comes; to flush, it must be told. */
+	if (in_error)
+		ring_doorbell(qp);
+	return err;
+}

@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The verbs provider: what its files share.
+ *
+ *   preload.c     what libibverbs exports: ours, or passed on to the real one
+ *   device.c      discovery, the device list
+ *   context.c     open and close, the slots of inline verbs, queries
+ *   connection.c  control messages
+ *   shm.c         chunks of shared memory
+ *   pd.c mr.c cq.c qp.c post.c ah.c    one verbs object each
+ *   maps.c        what /proc/self/maps says of a range
+ *   adopt.c       private memory becomes shared under the program's feet
+ *   events.c      event pipes, completion channels, asynchronous events
+ *   fork.c        what a child must not touch
+ *   ring.h        queue operations
+ *
+ * Errors: negative errno inside; the xp_* functions that stand for a verb answer
+ * as that verb does (positive errno, or NULL and errno, or -1 and errno). The
+ * sign changes there and nowhere else.
+ *
+ * Locks, outermost first: the context's mutex of verbs.h; CQ lock; connection lock, or a ring's
+ * lock, or an event pipe's. The other mutexes of verbs.h are taken alone. Nothing here holds a lock while the program's code runs.
+ */
+#ifndef XP_PROVIDER_H
+#define XP_PROVIDER_H
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+#include <xroce/control.h>
+
+#include "ring.h"
+
+#define XP_PUBLIC __attribute__((visibility("default")))
+
+/* XROCE_DEBUG=1: why a device was skipped, a region not adopted ... on stderr */
+void xp_debug(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* ---- the real libibverbs (preload.c) ---------------------------------------------- */
+
+/* By name, default version; NULL where this libibverbs lacks it. */
+void *xp_real_symbol(const char *name);
+struct ibv_device **xp_real_get_device_list(int *num);
+void xp_real_free_device_list(struct ibv_device **list);
+
+/* ---- devices (device.c) ------------------------------------------------------------ */
+
+struct xp_device {
+	struct ibv_device ibdev;
+	/* libibverbs keeps a reference count and more behind its devices: it may write here */
+	uint8_t libibverbs_private[512];
+	struct xp_device *next;
+	unsigned int refs;		/* lists and contexts */
+	__be64 guid;
+	char path[108];			/* of the control socket */
+};
+
+bool xp_is_our_device(const struct ibv_device *ibdev);
+void xp_device_get(struct xp_device *dev);
+void xp_device_put(struct xp_device *dev);
+
+struct ibv_device **xp_get_device_list(int *num);
+void xp_free_device_list(struct ibv_device **list);
+__be64 xp_get_device_guid(struct ibv_device *ibdev);
+int xp_get_device_index(struct ibv_device *ibdev);
+
+/* ---- control connection (connection.c) ----------------------------------------------- */
+
+struct xp_conn {
+	int fd;
+	pthread_mutex_t lock;
+	uint32_t seq;
+	bool broken;		/* the daemon is gone, or does not speak our protocol */
+};
+
+/* One request and its reply. */
+struct xp_call {
+	uint32_t type;			/* enum xr_msg_type */
+	const void *req;
+	size_t req_len;
+	const int *fds;			/* to send */
+	unsigned int nfds;
+	void *rep;			/* what is not given reads as 0 */
+	size_t rep_len;
+	size_t rep_got;			/* out: bytes of the reply's body that were stored */
+	int *rep_fds;			/* room for received ones; further ones are closed */
+	unsigned int rep_room, rep_nfds;	/* in, out */
+};
+
+int xp_conn_open(struct xp_conn *conn, const char *path, unsigned int timeout_ms);
+void xp_conn_no_timeout(struct xp_conn *conn);
+void xp_conn_close(struct xp_conn *conn);
+/* Under conn->lock. -EIO with conn->broken: the daemon is gone. Other errors: its answer. */
+int xp_conn_call(struct xp_conn *conn, struct xp_call *call);
+/* True once the other end has closed; no lock, no blocking. */
+bool xp_conn_hung_up(const struct xp_conn *conn);
+void xp_close_fds(int *fds, unsigned int n);
+
+/* ---- shared memory (shm.c) ------------------------------------------------------------ */
+
+struct xp_chunk {
+	void *base;
+	size_t size;
+};
+struct xp_shm {
+	struct xp_chunk *chunk;		/* by id */
+	unsigned int nchunks;
+};
+
+/*
+ * Where a piece lies; a new chunk takes fds[*used]. Under the connection's lock, in the
+ * order of the replies: a chunk travels with the first piece that lies in it.
+ */
+int xp_shm_map(struct xp_shm *shm, const struct xr_shm_ref *ref, const int *fds,
+	       unsigned int nfds, unsigned int *used, void **ptr);
+void xp_shm_unmap_all(struct xp_shm *shm);
+
+/* ---- contexts (context.c) --------------------------------------------------------------- */
+
+enum xp_health {
+	XP_HEALTHY,
+	XP_GONE,	/* the daemon, or what it held for us */
+	XP_FORKED,	/* this is a child: the parent's objects are not ours to touch */
+};
+
+struct xp_pipe;
+
+struct xp_context {
+	struct ibv_context *ibctx;
+	void *block;			/* to be freed; this struct lies in it */
+	struct xp_device *dev;
+	struct xp_context *next;	/* fork.c */
+	int health;			/* enum xp_health, atomic, never gets better */
+	unsigned int workers;
+	int *wake;			/* the workers' eventfds */
+	struct xr_doorbell *doorbells;	/* the workers' */
+	int uffd_device;		/* or -1 */
+	uint64_t checked_ns;		/* when the connection was last looked at, atomic */
+	struct xp_conn conn;
+	struct xp_shm shm;
+	struct xp_pipe *async;
+	bool fatal_told;		/* IBV_EVENT_DEVICE_FATAL was delivered, atomic */
+	bool proc_fds_sent;		/* under conn.lock */
+	struct xr_query_device_rep attr;
+};
+
+/* Our contexts are known by their slots: no table, no lock. */
+int xp_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc);
+static inline bool xp_is_ours(const struct ibv_context *ibctx)
+{
+	return ibctx->ops.poll_cq == xp_poll_cq;
+}
+/* The same distance for all contexts: set by the first one opened. */
+extern ptrdiff_t xp_context_distance;
+static inline struct xp_context *xp_ctx(const struct ibv_context *ibctx)
+{
+	return (struct xp_context *)((char *)ibctx - xp_context_distance);
+}
+
+static inline int xp_health(const struct xp_context *ctx)
+{
+	return __atomic_load_n(&ctx->health, __ATOMIC_ACQUIRE);
+}
+void xp_set_gone(struct xp_context *ctx);
+/* Looks at the connection every few milliseconds at most. */
+void xp_check_health(struct xp_context *ctx);
+
+/* One request: 0 or -errno; a daemon that is gone gives -EIO and marks the context. */
+int xp_call(struct xp_context *ctx, struct xp_call *call);
+/* With a body each way and nothing else */
+int xp_request(struct xp_context *ctx, uint32_t type, const void *req, size_t req_len, void *rep,
+	       size_t rep_len);
+/* Maps the pieces that the reply names, in the order of their fds. */
+struct xp_piece {
+	const struct xr_shm_ref *ref;	/* in the reply; length 0: none */
+	void *ptr;			/* out */
+};
+int xp_call_map(struct xp_context *ctx, struct xp_call *call, struct xp_piece *piece,
+		unsigned int n);
+/* DESTROY_*, DEALLOC_*, DEREG_*: a daemon that is gone has let go of the object, which is fine. */
+int xp_release(struct xp_context *ctx, uint32_t type, uint32_t handle, struct xr_destroy_rep *rep);
+
+struct ibv_context *xp_open_device(struct ibv_device *ibdev);
+int xp_close_device(struct ibv_context *ibctx);
+int xp_query_device(struct ibv_context *ibctx, struct ibv_device_attr *attr);
+int xp_query_device_ex(struct ibv_context *ibctx, const struct ibv_query_device_ex_input *input,
+		       struct ibv_device_attr_ex *attr, size_t attr_size);
+int xp_query_port(struct ibv_context *ibctx, uint8_t port, struct ibv_port_attr *attr, size_t len);
+int xp_query_port_compat(struct ibv_context *ibctx, uint8_t port,
+			 struct _compat_ibv_port_attr *attr);
+int xp_query_gid(struct ibv_context *ibctx, uint8_t port, int index, union ibv_gid *gid);
+int xp_query_gid_ex(struct ibv_context *ibctx, uint32_t port, uint32_t index,
+		    struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size);
+ssize_t xp_query_gid_table(struct ibv_context *ibctx, struct ibv_gid_entry *entries, size_t max,
+			   uint32_t flags, size_t entry_size);
+int xp_query_gid_type(struct ibv_context *ibctx, uint8_t port, unsigned int index, int *type);
+int xp_query_pkey(struct ibv_context *ibctx, uint8_t port, int index, __be16 *pkey);
+int xp_get_pkey_index(struct ibv_context *ibctx, uint8_t port, __be16 pkey);
+/* The GID's index, or -errno. */
+int xp_find_gid(struct xp_context *ctx, const union ibv_gid *gid);
+
+/* ---- events (events.c) -------------------------------------------------------------------- */
+
+/* A destroyed object's events that still lie in the pipe: they are dropped when met. */
+struct xp_stale {
+	uint64_t cookie;
+	uint32_t left;
+};
+
+/* The read end of a pipe of records that begin with a cookie. The program may poll its fd. */
+struct xp_pipe {
+	int fd;
+	size_t record;
+	pthread_rwlock_t reading;	/* shared: inside read(); exclusive: looking at the head */
+	pthread_mutex_t lock;		/* the list of stale events, and all `read` counts */
+	struct xp_stale *stale;
+	unsigned int nstale, room;
+	int scratch[2];			/* a pipe to peek with */
+};
+
+struct xp_pipe *xp_pipe_new(int fd, size_t record);
+void xp_pipe_free(struct xp_pipe *p);
+/*
+ * An object goes: `written` of its events went into the pipe, *read of them came out. The
+ * others will never be delivered. Afterwards *read is final.
+ */
+void xp_pipe_forget(struct xp_pipe *p, uint64_t cookie, uint32_t written, const uint32_t *read);
+
+struct xp_cq;
+struct xp_channel {
+	struct ibv_comp_channel ibch;
+	uint32_t handle;
+	struct xp_pipe *pipe;
+	struct xp_cq *cqs;		/* under ibctx->mutex */
+};
+
+struct ibv_comp_channel *xp_create_comp_channel(struct ibv_context *ibctx);
+int xp_destroy_comp_channel(struct ibv_comp_channel *ibch);
+int xp_get_cq_event(struct ibv_comp_channel *ibch, struct ibv_cq **ibcq, void **cq_context);
+void xp_ack_cq_events(struct ibv_cq *ibcq, unsigned int n);
+int xp_get_async_event(struct ibv_context *ibctx, struct ibv_async_event *event);
+void xp_ack_async_event(struct ibv_async_event *event);
+bool xp_is_our_event(const struct ibv_async_event *event);
+
+/* ---- protection domains and memory (pd.c, mr.c, maps.c, adopt.c) ---------------------------- */
+
+struct ibv_pd *xp_alloc_pd(struct ibv_context *ibctx);
+int xp_dealloc_pd(struct ibv_pd *ibpd);
+
+/* One mapping of /proc/self/maps */
+struct xp_mapping {
+	uint64_t start, end;
+	uint64_t offset;
+	bool readable, writable, shared;
+	bool shmem;		/* tmpfs, memfd, System V or hugetlbfs: others can map the same pages */
+	bool anonymous;		/* no file */
+	bool growsdown;		/* a stack */
+	bool hugetlb;
+};
+/* Those that overlap [start, end), in order; *count of them, free() the list. */
+int xp_maps_read(uint64_t start, uint64_t end, struct xp_mapping **list, size_t *count);
+
+/* What a registration sends: segments and the fds that they name */
+struct xp_layout {
+	struct xr_mr_segment *segment;
+	unsigned int segments, room;
+	int fds[XR_MSG_MAX_FDS - 2];	/* borrowed from the adopted ranges */
+	unsigned int nfds;
+};
+
+struct xp_mr {
+	struct ibv_mr ibmr;
+	int access;
+	uint64_t iova;
+	bool adopted;		/* holds references to adopted pages */
+};
+
+struct ibv_mr *xp_reg_mr_iova2(struct ibv_pd *ibpd, void *addr, size_t length, uint64_t iova,
+			       unsigned int access);
+int xp_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *ibpd, void *addr, size_t length,
+		int access);
+int xp_dereg_mr(struct ibv_mr *ibmr);
+
+/* ---- completion queues (cq.c) ------------------------------------------------------------------ */
+
+struct xp_qp;
+
+struct xp_cq {
+	struct ibv_cq ibcq;
+	struct xp_lock lock;
+	struct xp_cq_ring ring;
+	unsigned int idle;		/* empty polls in a row */
+	struct xp_qp **qps;		/* hash by QPN: who completes here */
+	uint32_t qp_mask, nqps;
+	uint32_t comp_read, async_read;	/* events taken out of the pipes, under those pipes' locks */
+	struct xp_cq *next_on_channel;
+};
+
+static inline struct xp_cq *xp_cq(struct ibv_cq *ibcq)
+{
+	return (struct xp_cq *)ibcq;
+}
+struct ibv_cq *xp_create_cq(struct ibv_context *ibctx, int cqe, void *cq_context,
+			    struct ibv_comp_channel *ibch, int comp_vector);
+int xp_resize_cq(struct ibv_cq *ibcq, int cqe);
+int xp_destroy_cq(struct ibv_cq *ibcq);
+int xp_req_notify_cq(struct ibv_cq *ibcq, int solicited_only);
+/* A QP begins, or ends, to complete here. Ending drops what it left in the queue. */
+int xp_cq_attach(struct xp_cq *cq, struct xp_qp *qp);
+void xp_cq_detach(struct xp_cq *cq, struct xp_qp *qp);
+/* With the daemon gone: whether a poll would find anything. */
+bool xp_cq_has_work(struct xp_cq *cq);
+/* Drops what a QP left in the queue. */
+void xp_cq_drop(struct xp_cq *cq, uint32_t qpn);
+
+/* ---- queue pairs (qp.c, post.c) ------------------------------------------------------------------ */
+
+struct xp_qp {
+	struct ibv_qp ibqp;
+	struct xp_lock sq_lock, rq_lock;
+	struct xp_ring sq, rq;
+	uint32_t max_send_sge, max_recv_sge, max_inline;
+	struct xr_doorbell *doorbell;
+	uint32_t slot;
+	int wake;
+	struct xp_qp *next_in_cq[2];	/* hash chains: send CQ, and receive CQ where it is another */
+	uint32_t async_read;		/* under the async pipe's lock */
+};
+
+static inline struct xp_qp *xp_qp(struct ibv_qp *ibqp)
+{
+	return (struct xp_qp *)ibqp;
+}
+struct ibv_qp *xp_create_qp(struct ibv_pd *ibpd, struct ibv_qp_init_attr *attr);
+int xp_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask);
+int xp_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask,
+		struct ibv_qp_init_attr *init_attr);
+int xp_destroy_qp(struct ibv_qp *ibqp);
+int xp_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
+int xp_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
+
+/* ---- address handles (ah.c) ------------------------------------------------------------------------ */
+
+void xp_ah_to_wire(struct xr_ah_attr *to, const struct ibv_ah_attr *from);
+void xp_ah_from_wire(struct ibv_ah_attr *to, const struct xr_ah_attr *from);
+struct ibv_ah *xp_create_ah(struct ibv_pd *ibpd, struct ibv_ah_attr *attr);
+struct ibv_ah *xp_create_ah_from_wc(struct ibv_pd *ibpd, struct ibv_wc *wc, struct ibv_grh *grh,
+				    uint8_t port);
+int xp_init_ah_from_wc(struct ibv_context *ibctx, uint8_t port, struct ibv_wc *wc,
+		       struct ibv_grh *grh, struct ibv_ah_attr *attr);
+int xp_destroy_ah(struct ibv_ah *ibah);
+
+/* ---- fork (fork.c) ------------------------------------------------------------------------------------ */
+
+void xp_fork_watch(struct xp_context *ctx);
+void xp_fork_unwatch(struct xp_context *ctx);
+
+/* A verb's failure: errno and a NULL pointer, or a positive errno */
+static inline void *xp_null(int err)
+{
+	errno = err < 0 ? -err : err;
+	return NULL;
+}
+
+#endif /* XP_PROVIDER_H */
