@@ -1,0 +1,37 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# The thinnest whole path: devices show up, one message goes across.
+
+load helpers
+
+@test "ibv_devices lists the device" {
+	run_on a ibv_devices | tee /dev/stderr | grep -w xra
+	run_on b ibv_devices | grep -w xrb
+}
+
+@test "ibv_devinfo shows an active RoCE port" {
+	run_on a ibv_devinfo -v -d xra >"$BATS_TEST_TMPDIR/info"
+	cat "$BATS_TEST_TMPDIR/info"
+	grep -Eq 'state:\s+PORT_ACTIVE' "$BATS_TEST_TMPDIR/info"
+	grep -Eq 'link_layer:\s+Ethernet' "$BATS_TEST_TMPDIR/info"
+	grep -Eq 'active_mtu:\s+4096' "$BATS_TEST_TMPDIR/info"
+	grep -Eq 'GID\[.*::ffff:10.77.0.1, RoCE v2' "$BATS_TEST_TMPDIR/info"
+	grep -Eq 'GID\[.*fd77::1, RoCE v2' "$BATS_TEST_TMPDIR/info"
+}
+
+@test "ibv_rc_pingpong" {
+	both ibv_rc_pingpong -g @4 -n 10 -c
+	grep -q '10 iters in' "$OUT/client"
+}
+
+@test "without the provider there is no device" {
+	run on a ibv_devices
+	[[ $output != *xra* ]]
+}
+
+@test "without a daemon the provider changes nothing" {
+	mkdir -p "$BATS_TEST_TMPDIR/empty"
+	run on a "$XROCE" run -r "$BATS_TEST_TMPDIR/empty" ibv_devices
+	echo "$output"
+	[[ $output != *xra* ]]
+}
