@@ -2,8 +2,21 @@
 
 # The transport engine, as a library: the daemon, the simulation, fuzzers and unit tests link it.
 transport_SRCS := $(addprefix daemon/transport/, \
+	build.c \
+	copy.c \
+	cq.c \
+	engine.c \
 	keys.c \
+	local.c \
 	memory.c \
+	modify.c \
+	qp.c \
+	requester.c \
+	responder.c \
+	response.c \
+	rq.c \
+	sq.c \
+	timer.c \
 	wire.c \
 	)
 

@@ -149,6 +149,16 @@ struct xt_engine *xt_engine_new(const struct xt_ops *ops, void *ctx, struct xt_s
 void xt_engine_free(struct xt_engine *e);	/* all its QPs must be gone */
 const struct xt_counters *xt_engine_counters(const struct xt_engine *e);
 
+/* How much may be in flight, in packets. READ responses asked for count as well. */
+struct xt_tuning {
+	uint32_t window;	/* of a QP: 32..8192 */
+	uint32_t engine_window;	/* of all QPs; each may have 32 whatever the others have */
+	uint32_t read_packets;	/* longest READ request on the wire: 1..window, at most 128 */
+};
+#define XT_TUNING_DEFAULT { .window = 256, .engine_window = 2048, .read_packets = 64 }
+/* -EINVAL: out of range. Connected QPs keep what they began with. */
+int xt_engine_tune(struct xt_engine *e, const struct xt_tuning *tuning);
+
 /* Received frames, in order. The engine keeps no pointer into them after it returns. */
 void xt_engine_rx(struct xt_engine *e, struct xt_frame *frames, unsigned n, uint64_t now);
 
@@ -170,6 +180,7 @@ struct xt_cq {
 	bool locked;		/* engines of several workers complete into it: a spin lock is taken */
 	int lock;
 	void *owner;		/* the daemon's object */
+	uint32_t consumer;	/* the client's, as last read */
 };
 
 void xt_cq_init(struct xt_cq *cq, struct xr_queue *queue, uint32_t depth);

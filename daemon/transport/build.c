@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Packets: a template of all headers for each QP, patched for each packet, and
+ * the payload copied once, straight to where it is sent from. The ICRC is taken over that copy:
+ * the program may change its memory meanwhile.
+ */
+#include <arpa/inet.h>
+#include <linux/if_ether.h>
+
+#include "internal.h"
+
+#define IP_DF 0x4000
+
+static void put16(uint8_t *p, uint32_t value)
+{
+	p[0] = value >> 8;
+	p[1] = value;
+}
+
+static uint32_t get16(const uint8_t *p)
+{
+	return p[0] << 8 | p[1];
+}
+
+/* IBTA annex A17: entropy from the flow label; else of the pair of QPs, as multipath wants it constant */
+static uint16_t source_port(const struct xt_qp *qp)
+{
+	const struct xt_path *path = &qp->d.path;
+	uint32_t v = path->flow_label;
+
+	if (path->udp_sport)
+		return path->udp_sport;
+	if (!v) {
+		v = qp->info.qpn * 0x9e3779b1u ^ qp->d.attr.dest_qp_num;
+		v ^= v >> 16;
+	}
+	return ((v & 0x3fff) ^ (v & 0xfc000) >> 14) | 0xc000;
+}
+
+static uint32_t put_ethernet(uint8_t *p, const struct xt_path *path)
+{
+	uint32_t len = XT_ETH_LEN;
+
+	memcpy(p, path->dmac, ETH_ALEN);
+	memcpy(p + ETH_ALEN, path->smac, ETH_ALEN);
+	if (path->vlan) {
+		put16(p + 12, ETH_P_8021Q);
+		put16(p + 14, path->vlan);
+		len += XT_VLAN_LEN;
+	}
+	put16(p + len - 2, path->ip_version == 4 ? ETH_P_IP : ETH_P_IPV6);
+	return len;
+}
+
+/* Total length, identification and checksum are each packet's. */
+static uint32_t put_ipv4(uint8_t *p, const struct xt_path *path, uint32_t *sum)
+{
+	int i;
+
+	p[0] = 0x45;
+	p[1] = path->traffic_class;
+	put16(p + 6, IP_DF);
+	p[8] = path->hop_limit;
+	p[9] = IPPROTO_UDP;
+	memcpy(p + 12, &path->sgid.raw[12], 4);
+	memcpy(p + 16, &path->dgid.raw[12], 4);
+	for (*sum = 0, i = 0; i < (int)XT_IPV4_LEN; i += 2)
+		*sum += get16(p + i);
+	return XT_IPV4_LEN;
+}
+
+/* The payload length is each packet's. */
+static uint32_t put_ipv6(uint8_t *p, const struct xt_path *path)
+{
+	put16(p, 6 << 12 | path->traffic_class << 4 | (path->flow_label >> 16 & 0xf));
+	put16(p + 2, path->flow_label);
+	p[6] = IPPROTO_UDP;
+	p[7] = path->hop_limit;
+	memcpy(p + 8, path->sgid.raw, 16);
+	memcpy(p + 24, path->dgid.raw, 16);
+	return XT_IPV6_LEN;
+}
+
+void xt_template_build(struct xt_qp *qp)
+{
+	const struct xt_path *path = &qp->d.path;
+	struct xt_template *t = &qp->tmpl;
+	struct xr_bth bth = {
+		.flags = XR_BTH_MIGREQ,
+		.pkey = htobe16(XR_DEFAULT_PKEY),
+		.fecn_dqpn = htobe32(qp->d.attr.dest_qp_num),
+	};
+	uint8_t *udp;
+
+	memset(t, 0, sizeof(*t));
+	t->ip_off = put_ethernet(t->bytes, path);
+	if (path->ip_version == 4)
+		t->bth_off = t->ip_off + put_ipv4(t->bytes + t->ip_off, path, &t->ip_sum);
+	else
+		t->bth_off = t->ip_off + put_ipv6(t->bytes + t->ip_off, path);
+	udp = t->bytes + t->bth_off;
+	put16(udp, source_port(qp));
+	put16(udp + 2, XR_UDP_PORT);
+	t->bth_off += XT_UDP_LEN;
+	memcpy(t->bytes + t->bth_off, &bth, sizeof(bth));
+	t->len = t->bth_off + XT_BTH_LEN;
+}
+
+/* total: bytes of the frame */
+static void patch_lengths(struct xt_qp *qp, uint8_t *frame, uint32_t total)
+{
+	const struct xt_template *t = &qp->tmpl;
+	uint8_t *ip = frame + t->ip_off;
+	uint32_t len = total - t->ip_off, sum;
+
+	put16(frame + t->bth_off - 4, total - t->bth_off + XT_UDP_LEN);
+	if (qp->d.path.ip_version != 4) {
+		put16(ip + 4, len - XT_IPV6_LEN);
+		return;
+	}
+	put16(ip + 2, len);
+	put16(ip + 4, qp->ip_id);
+	sum = t->ip_sum + len + qp->ip_id++;
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	put16(ip + 10, ~sum & 0xffff);
+}
+
+static void patch_bth(uint8_t *bth, const struct xt_packet *p, uint32_t pad)
+{
+	__be32 ack_psn = htobe32((p->psn & XR_PSN_MASK) | (p->ackreq ? XR_BTH_ACKREQ : 0));
+
+	bth[0] = p->opcode;
+	bth[1] = XR_BTH_MIGREQ | pad << XR_BTH_PAD_SHIFT | (p->solicited ? XR_BTH_SE : 0);
+	memcpy(bth + 8, &ack_psn, sizeof(ack_psn));
+}
+
+/* ---- the frame as a place to write to ------------------------------------------------- */
+
+struct cursor {
+	struct xt_seg *seg;
+	uint32_t off;
+};
+
+static void put_bytes(struct cursor *c, const uint8_t *src, uint32_t len)
+{
+	uint32_t run;
+
+	for (; len; src += run, len -= run) {
+		while (c->off == c->seg->len) {
+			c->seg++;
+			c->off = 0;
+		}
+		run = c->seg->len - c->off < len ? c->seg->len - c->off : len;
+		memcpy(c->seg->data + c->off, src, run);
+		c->off += run;
+	}
+}
+
+static void fill(struct xt_qp *qp, const struct xt_packet *p, struct xt_frame *frame, uint32_t pad)
+{
+	static const uint8_t zeros[3];
+	const struct xt_template *t = &qp->tmpl;
+	struct cursor c = { frame->seg, t->len + p->ext_len };
+	uint8_t *headers = frame->seg[0].data;
+	uint32_t i;
+
+	memcpy(headers, t->bytes, t->len);
+	memcpy(headers + t->len, p->ext, p->ext_len);
+	patch_lengths(qp, headers, frame->len);
+	patch_bth(headers + t->bth_off, p, pad);
+	for (i = 0; i < p->payload.n; i++)
+		put_bytes(&c, p->payload.seg[i].data, p->payload.seg[i].len);
+	put_bytes(&c, zeros, pad);
+	xt_icrc_seal(frame->seg, frame->nseg, t->ip_off, t->bth_off);
+}
+
+bool xt_send(struct xt_qp *qp, const struct xt_packet *p)
+{
+	struct xt_engine *e = qp->engine;
+	uint32_t pad = -p->payload.len & 3;
+	struct xt_frame frame = {
+		.len = qp->tmpl.len + p->ext_len + p->payload.len + pad + XR_ICRC_LEN,
+	};
+
+	if (!e->ops->tx_get(e->ctx, frame.len, &frame)) {
+		e->tx_full = true;
+		return false;
+	}
+	fill(qp, p, &frame, pad);
+	e->counters.tx_packets++;
+	e->counters.tx_bytes += frame.len;
+	e->ops->tx_put(e->ctx, &frame);
+	return true;
+}

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Payload from and to memory. Each use of a key is checked here, also when the
+ * same work request was checked before: regions may go at any time.
+ */
+#include "internal.h"
+
+static void lkey_fault(struct xt_fault *fault, enum xr_reason why)
+{
+	fault->status = IBV_WC_LOC_PROT_ERR;
+	fault->verr = XT_VERR_LKEY | why << 8;
+}
+
+static void memory_fault(struct xt_fault *fault)
+{
+	fault->status = IBV_WC_LOC_PROT_ERR;
+	fault->verr = XT_VERR_MEMORY;
+}
+
+static bool check_lkey(struct xt_qp *qp, const struct xr_sge *sge, uint32_t off, uint32_t len,
+		       uint32_t access, struct xt_mem **mem, uint64_t *mem_off,
+		       struct xt_fault *fault)
+{
+	enum xr_reason why;
+
+	/* an address that wraps is out of range whatever the region */
+	if (sge->addr + off < sge->addr)
+		why = XR_KEY_RANGE;
+	else
+		why = xt_keys_check(qp->engine->shared->keys, sge->lkey, qp->info.pd,
+				    qp->info.qpn, access, sge->addr + off, len, mem, mem_off);
+	if (why == XR_OK)
+		return true;
+	lkey_fault(fault, why);
+	return false;
+}
+
+bool xt_check_sges(struct xt_qp *qp, const struct xr_sge *sge, uint32_t n, uint32_t access,
+		   struct xt_fault *fault)
+{
+	struct xt_mem *mem;
+	uint64_t off;
+
+	for (; n; n--, sge++)
+		if (!check_lkey(qp, sge, 0, sge->length, access, &mem, &off, fault))
+			return false;
+	return true;
+}
+
+/* ---- walking an SGL ---------------------------------------------------------------- */
+
+struct walk {
+	const struct xr_sge *sge;
+	uint32_t n;
+	uint32_t off;	/* in sge */
+};
+
+static void walk_to(struct walk *w, const struct xr_sge *sge, uint32_t n, uint64_t off)
+{
+	while (n && off >= sge->length) {
+		off -= sge->length;
+		sge++;
+		n--;
+	}
+	*w = (struct walk){ sge, n, (uint32_t)off };
+}
+
+/* Length of the run at hand, at most max; the walk moves on behind it. 0 is an SGE without bytes. */
+static uint32_t walk_run(struct walk *w, uint32_t max, const struct xr_sge **sge, uint32_t *off)
+{
+	uint32_t left = w->sge->length - w->off;
+	uint32_t run = left < max ? left : max;
+
+	*sge = w->sge;
+	*off = w->off;
+	w->off += run;
+	if (w->off == w->sge->length) {
+		w->sge++;
+		w->n--;
+		w->off = 0;
+	}
+	return run;
+}
+
+/* ---- payload of packets ---------------------------------------------------------------- */
+
+static void add_piece(struct xt_payload *out, const uint8_t *p, uint32_t len)
+{
+	out->seg[out->n].data = (uint8_t *)p;
+	out->seg[out->n++].len = len;
+	out->len += len;
+}
+
+/* The bounce buffer holds a whole payload, so the place of a piece in it is its place in the payload. */
+int xt_gather_mem(struct xt_engine *e, struct xt_mem *mem, uint64_t off, uint32_t len,
+		  struct xt_payload *out)
+{
+	uint8_t *p = xt_mem_ptr(mem, off, len);
+	int err;
+
+	if (!p) {
+		p = e->bounce + out->len;
+		err = xt_mem_read(mem, off, p, len);
+		if (err)
+			return err;
+	}
+	add_piece(out, p, len);
+	return 0;
+}
+
+bool xt_gather(struct xt_qp *qp, uint32_t index, uint32_t off, uint32_t len,
+	       struct xt_payload *out, struct xt_fault *fault)
+{
+	const struct xt_swqe *wqe = xt_swqe(qp, index);
+	const struct xr_sge *sge;
+	struct xt_mem *mem;
+	struct walk w;
+	uint64_t mem_off;
+	uint32_t run, sge_off;
+
+	out->n = 0;
+	out->len = 0;
+	if (!len)
+		return true;
+	if (wqe->flags & XR_SEND_INLINE) {
+		add_piece(out, xt_ring_entry(qp->sq_ring, index, qp->sq_depth, qp->sq_stride) +
+				       sizeof(struct xr_send_wqe) + off, len);
+		return true;
+	}
+	for (walk_to(&w, xt_swqe_sge(qp, index), wqe->num_sge, off); len; len -= run) {
+		run = walk_run(&w, len, &sge, &sge_off);
+		if (!run)
+			continue;
+		if (!check_lkey(qp, sge, sge_off, run, 0, &mem, &mem_off, fault))
+			return false;
+		if (xt_gather_mem(qp->engine, mem, mem_off, run, out)) {
+			memory_fault(fault);
+			return false;
+		}
+	}
+	return true;
+}
+
+/* ---- into memory ---------------------------------------------------------------------- */
+
+static enum xt_side put_from_segs(struct xt_mem *mem, uint64_t off, const struct xt_seg *seg,
+				  uint64_t skip, uint32_t len, struct xt_fault *fault)
+{
+	uint32_t run;
+
+	for (; len; seg++, skip = 0) {
+		for (; skip >= seg->len; seg++)
+			skip -= seg->len;
+		run = seg->len - (uint32_t)skip < len ? seg->len - (uint32_t)skip : len;
+		if (xt_mem_write(mem, off, seg->data + skip, run)) {
+			memory_fault(fault);
+			return XT_SIDE_TARGET;
+		}
+		off += run;
+		len -= run;
+	}
+	return XT_SIDE_NONE;
+}
+
+/* xt_mem_copy() does not say which side failed: the region that is broken tells, else the target. */
+static enum xt_side copy_mem(struct xt_mem *dst, uint64_t dst_off, struct xt_mem *src,
+			     uint64_t src_off, uint32_t len, struct xt_fault *fault)
+{
+	if (!xt_mem_copy(dst, dst_off, src, src_off, len))
+		return XT_SIDE_NONE;
+	memory_fault(fault);
+	return src->broken && !dst->broken ? XT_SIDE_SOURCE : XT_SIDE_TARGET;
+}
+
+static enum xt_side put_from_wqe(struct xt_mem *mem, uint64_t off, const struct xt_source *src,
+				 uint32_t len, struct xt_fault *fault)
+{
+	const struct xt_swqe *wqe = xt_swqe(src->qp, src->index);
+	const struct xr_sge *sge;
+	struct xt_mem *from;
+	struct xt_seg inline_data;
+	enum xt_side side;
+	struct walk w;
+	uint64_t from_off;
+	uint32_t run, sge_off;
+
+	if (wqe->flags & XR_SEND_INLINE) {
+		inline_data.data = xt_ring_entry(src->qp->sq_ring, src->index, src->qp->sq_depth,
+						 src->qp->sq_stride) + sizeof(struct xr_send_wqe);
+		inline_data.len = wqe->length;
+		return put_from_segs(mem, off, &inline_data, src->off, len, fault);
+	}
+	for (walk_to(&w, xt_swqe_sge(src->qp, src->index), wqe->num_sge, src->off); len; len -= run) {
+		run = walk_run(&w, len, &sge, &sge_off);
+		if (!run)
+			continue;
+		if (!check_lkey(src->qp, sge, sge_off, run, 0, &from, &from_off, fault))
+			return XT_SIDE_SOURCE;
+		side = copy_mem(mem, off, from, from_off, run, fault);
+		if (side)
+			return side;
+		off += run;
+	}
+	return XT_SIDE_NONE;
+}
+
+enum xt_side xt_put(struct xt_mem *mem, uint64_t off, const struct xt_source *src, uint32_t len,
+		    struct xt_fault *fault)
+{
+	if (src->seg)
+		return put_from_segs(mem, off, src->seg, src->off, len, fault);
+	return put_from_wqe(mem, off, src, len, fault);
+}
+
+enum xt_side xt_scatter(struct xt_qp *qp, const struct xr_sge *sge, uint32_t n, uint64_t off,
+			const struct xt_source *src, uint32_t len, struct xt_fault *fault)
+{
+	struct xt_source from = *src;
+	struct xt_mem *mem;
+	enum xt_side side;
+	struct walk w;
+	uint64_t mem_off;
+	uint32_t run, sge_off;
+
+	if (!len)
+		return XT_SIDE_NONE;
+	for (walk_to(&w, sge, n, off); len; len -= run, from.off += run) {
+		run = walk_run(&w, len, &sge, &sge_off);
+		if (!run)
+			continue;
+		if (!check_lkey(qp, sge, sge_off, run, XR_ACCESS_LOCAL_WRITE, &mem, &mem_off, fault))
+			return XT_SIDE_TARGET;
+		side = xt_put(mem, mem_off, &from, run, fault);
+		if (side)
+			return side;
+	}
+	return XT_SIDE_NONE;
+}
+
+enum xt_side xt_scatter_mem(struct xt_qp *qp, const struct xr_sge *sge, uint32_t n, uint64_t off,
+			    struct xt_mem *mem, uint64_t mem_off, uint32_t len,
+			    struct xt_fault *fault)
+{
+	struct xt_mem *to;
+	enum xt_side side;
+	struct walk w;
+	uint64_t to_off;
+	uint32_t run, sge_off;
+
+	if (!len)
+		return XT_SIDE_NONE;
+	for (walk_to(&w, sge, n, off); len; len -= run, mem_off += run) {
+		run = walk_run(&w, len, &sge, &sge_off);
+		if (!run)
+			continue;
+		if (!check_lkey(qp, sge, sge_off, run, XR_ACCESS_LOCAL_WRITE, &to, &to_off, fault))
+			return XT_SIDE_TARGET;
+		side = copy_mem(to, to_off, mem, mem_off, run, fault);
+		if (side)
+			return side;
+	}
+	return XT_SIDE_NONE;
+}

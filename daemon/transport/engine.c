@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Frames go to their QPs; QPs with something to send take turns. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "internal.h"
+
+struct xt_engine *xt_engine_new(const struct xt_ops *ops, void *ctx, struct xt_shared *shared)
+{
+	struct xt_engine *e = calloc(1, sizeof(*e));
+
+	if (!e)
+		return NULL;
+	e->ops = ops;
+	e->ctx = ctx;
+	e->shared = shared;
+	e->tuning = (struct xt_tuning)XT_TUNING_DEFAULT;
+	xt_list_init(&e->active);
+	xt_list_init(&e->capped);
+	xt_list_init(&e->answers);
+	return e;
+}
+
+void xt_engine_free(struct xt_engine *e)
+{
+	if (!e)
+		return;
+	free(e->timers);
+	free(e);
+}
+
+const struct xt_counters *xt_engine_counters(const struct xt_engine *e)
+{
+	return &e->counters;
+}
+
+int xt_engine_tune(struct xt_engine *e, const struct xt_tuning *t)
+{
+	if (t->window < XT_MIN_WINDOW || t->window > 8192 || t->engine_window < t->window)
+		return -EINVAL;
+	if (!t->read_packets || t->read_packets > t->window || t->read_packets > 128)
+		return -EINVAL;
+	e->tuning = *t;
+	return 0;
+}
+
+void xt_event(struct xt_qp *qp, uint32_t type)
+{
+	qp->engine->ops->async_event(qp->engine->ctx, qp, NULL, type);
+}
+
+/* ---- turns ------------------------------------------------------------------------------- */
+
+void xt_activate(struct xt_qp *qp)
+{
+	if (qp->capped) {
+		qp->capped = false;
+		xt_list_del(&qp->turn);
+	}
+	if (xt_list_empty(&qp->turn))
+		xt_list_add_tail(&qp->engine->active, &qp->turn);
+}
+
+void xt_owe_answer(struct xt_qp *qp)
+{
+	if (xt_list_empty(&qp->answer))
+		xt_list_add_tail(&qp->engine->answers, &qp->answer);
+}
+
+#define OF_LIST(l, member) ((struct xt_qp *)((char *)(l) - offsetof(struct xt_qp, member)))
+
+static void run_timers(struct xt_engine *e)
+{
+	struct xt_qp *qp;
+
+	while ((qp = xt_timer_expired(e, e->now)))
+		xt_req_timeout(qp);
+}
+
+/* ACKs and NAKs do not wait for their QP's turn to send; behind READ responses they must. */
+static void run_answers(struct xt_engine *e)
+{
+	struct xt_qp *qp;
+	bool more;
+
+	while (!e->tx_full && !xt_list_empty(&e->answers)) {
+		qp = OF_LIST(e->answers.next, answer);
+		xt_list_del(&qp->answer);
+		more = false;
+		xt_resp_run(qp, 0, &more);
+		if (more)
+			xt_activate(qp);
+	}
+}
+
+static void lift_cap(struct xt_engine *e)
+{
+	while (e->inflight < e->tuning.engine_window && !xt_list_empty(&e->capped))
+		xt_activate(OF_LIST(e->capped.next, turn));
+}
+
+static uint32_t visit(struct xt_qp *qp, uint32_t budget)
+{
+	bool more = false;
+	uint32_t cost = xt_resp_run(qp, budget, &more);
+
+	if (xt_may_send(qp) && !qp->engine->tx_full) {
+		if (qp->d.path.local)
+			cost += xt_local_run(qp, budget, &more);
+		else
+			cost += xt_req_run(qp, budget, &more);
+	} else if (xt_may_send(qp)) {
+		more = true;
+	}
+	if (more)
+		xt_activate(qp);
+	return cost;
+}
+
+uint64_t xt_engine_run(struct xt_engine *e, uint64_t now)
+{
+	uint32_t spent = 0;
+	struct xt_qp *qp;
+
+	e->now = now;
+	e->tx_full = false;
+	run_timers(e);
+	run_answers(e);
+	lift_cap(e);
+	while (spent < XT_ROUND_BUDGET && !e->tx_full && !xt_list_empty(&e->active)) {
+		qp = OF_LIST(e->active.next, turn);
+		xt_list_del(&qp->turn);
+		/* a visit costs something even if it sends nothing */
+		spent += 1 + visit(qp, XT_VISIT_BUDGET);
+	}
+	if (!xt_list_empty(&e->active) || !xt_list_empty(&e->answers))
+		return now;
+	return xt_timer_next(e);
+}
+
+/* ---- received frames ------------------------------------------------------------------------ */
+
+/* Metadata come from XDP or xt_parse(); what is used without a look elsewhere is looked at here. */
+static bool parse(const struct xt_frame *frame, struct xt_rx *rx)
+{
+	const struct xr_meta *m = &frame->meta;
+	uint32_t word, end;
+	struct xr_bth bth;
+
+	if (!frame->nseg || m->bth_off + XT_BTH_LEN > frame->seg[0].len)
+		return false;
+	memcpy(&bth, frame->seg[0].data + m->bth_off, sizeof(bth));
+	rx->frame = frame;
+	rx->opcode = bth.opcode;
+	rx->flags = xt_flags_of(bth.opcode);
+	rx->solicited = bth.flags & XR_BTH_SE;
+	rx->ext = frame->seg[0].data + m->bth_off + XT_BTH_LEN;
+	rx->len = m->payload_len;
+	word = be32toh(bth.ack_psn);
+	rx->ackreq = word & XR_BTH_ACKREQ;
+	rx->psn = word & XR_PSN_MASK;
+
+	end = m->payload_off + m->payload_len + xt_pad_count(rx->ext - XT_BTH_LEN) + XR_ICRC_LEN;
+	return (be16toh(bth.pkey) & XR_PKEY_MASK) == (XR_DEFAULT_PKEY & XR_PKEY_MASK) &&
+	       rx->flags && m->payload_off <= frame->seg[0].len && end <= frame->len &&
+	       m->payload_off == m->bth_off + XT_BTH_LEN + xt_ext_len(rx->flags);
+}
+
+static bool is_v4(const struct xr_addr *a)
+{
+	static const uint8_t prefix[12] = { [10] = 0xff, 0xff };
+
+	return !memcmp(a->raw, prefix, sizeof(prefix));
+}
+
+/* The frame comes from the QP's peer and goes to the address that the QP has. */
+static bool from_peer(const struct xt_qp *qp, const struct xt_frame *frame)
+{
+	const struct xt_path *path = &qp->d.path;
+	const uint8_t *ip = frame->seg[0].data + frame->meta.ip_off;
+
+	if (frame->meta.ip_version != path->ip_version)
+		return false;
+	if (path->ip_version == 4)
+		return is_v4(&path->dgid) && !memcmp(ip + 12, &path->dgid.raw[12], 4) &&
+		       !memcmp(ip + 16, &path->sgid.raw[12], 4);
+	return !memcmp(ip + 8, path->dgid.raw, 16) && !memcmp(ip + 24, path->sgid.raw, 16);
+}
+
+static void to_qp(struct xt_engine *e, struct xt_qp *qp, const struct xt_rx *rx)
+{
+	if ((rx->opcode & XR_CLASS_MASK) != XR_CLASS_RC || !xt_may_receive(qp) ||
+	    !from_peer(qp, rx->frame)) {
+		e->counters.rx_malformed++;
+		return;
+	}
+	if (rx->flags & XR_OPF_REQUEST)
+		xt_responder_rx(qp, rx);
+	else
+		xt_response_rx(qp, rx);
+}
+
+/* Receive queues are chosen by a hash, so a packet may meet another worker than its QP's. */
+static void to_other(struct xt_engine *e, struct xt_qp *qp, const struct xt_rx *rx)
+{
+	struct xt_engine *other = qp->engine;
+
+	/* busy: as good as lost on the way */
+	if (!e->ops->engine_lock || !e->ops->engine_lock(e->ctx, other))
+		return;
+	if (other->now < e->now)
+		other->now = e->now;
+	to_qp(e, qp, rx);
+	e->ops->engine_unlock(e->ctx, other);
+	if (e->ops->engine_kick)
+		e->ops->engine_kick(e->ctx, other);
+}
+
+static void rx_one(struct xt_engine *e, const struct xt_frame *frame)
+{
+	struct xt_qp *qp;
+	struct xt_rx rx;
+
+	e->counters.rx_packets++;
+	e->counters.rx_bytes += frame->len;
+	if (!parse(frame, &rx)) {
+		e->counters.rx_malformed++;
+		return;
+	}
+	qp = xt_qp_by_num(e->shared->qps, frame->meta.qpn);
+	if (!qp) {
+		e->counters.rx_no_qp++;
+		return;
+	}
+	if (!xt_icrc_ok(frame)) {
+		e->counters.rx_icrc_errors++;
+		return;
+	}
+	if (rx.opcode == XR_OPCODE_CNP)
+		e->counters.cnps_received++;
+	else if (qp->engine == e)
+		to_qp(e, qp, &rx);
+	else
+		to_other(e, qp, &rx);
+}
+
+void xt_engine_rx(struct xt_engine *e, struct xt_frame *frames, unsigned n, uint64_t now)
+{
+	unsigned i;
+
+	e->now = now;
+	for (i = 0; i < n; i++)
+		rx_one(e, &frames[i]);
+}

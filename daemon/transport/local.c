@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * The direct way: both QPs are of this host, so requests run straight from the
+ * one's memory to the other's, in large pieces. The peer's part is the same code
+ * that serves packets; what the wire would do with a peer that is not there, not ready or
+ * out of step happens here too: nothing arrives, and timeouts do the rest.
+ */
+#include "internal.h"
+
+enum step { STEP_ON, STEP_STOP, STEP_BUSY };
+
+/* The piece of the oldest work request that is next */
+struct piece {
+	struct xt_swqe *wqe;
+	uint32_t off, len, packets;
+	bool first, last;
+};
+
+static void cut(const struct xt_qp *qp, struct xt_swqe *w, struct piece *p)
+{
+	uint32_t left;
+
+	p->wqe = w;
+	p->off = (qp->d.req.unacked - w->psn) << qp->d.mtu_shift;
+	left = w->length - p->off;
+	p->len = left < XT_LOCAL_CHUNK ? left : XT_LOCAL_CHUNK;
+	p->packets = (p->len + qp->d.mtu - 1) >> qp->d.mtu_shift;
+	if (!p->packets)
+		p->packets = 1;
+	p->first = !p->off;
+	p->last = p->len == left;
+}
+
+/* Both know each other, the peer listens, and it expects what would come. */
+static bool reachable(const struct xt_qp *qp, const struct xt_qp *peer)
+{
+	const struct xt_path *path = &qp->d.path, *back = &peer->d.path;
+
+	return peer->info.type == qp->info.type && xt_may_receive(peer) && back->local &&
+	       peer->d.attr.dest_qp_num == qp->info.qpn &&
+	       !memcmp(&path->dgid, &back->sgid, sizeof(path->dgid)) &&
+	       !memcmp(&path->sgid, &back->dgid, sizeof(path->sgid)) &&
+	       !xr_psn_diff(peer->d.resp.epsn & XR_PSN_MASK, qp->d.req.unacked & XR_PSN_MASK);
+}
+
+static void advance(struct xt_qp *qp, const struct piece *p)
+{
+	struct xt_requester *r = &qp->d.req;
+
+	r->unacked += p->packets;
+	if (xt_diff(r->unacked, r->max) > 0)
+		r->max = r->unacked;
+	r->next = r->unacked;
+	if (p->last) {
+		r->cur = r->retired + 1;
+		qp->engine->counters.local_operations++;
+		if (!xt_sq_retire(qp))
+			return;
+	}
+	xt_req_progress(qp, 0);
+	xt_req_check_drained(qp);
+	xt_qp_store_psns(qp);
+}
+
+/* A NAK as it would come back; the peer may have been this QP itself. */
+static void refused(struct xt_qp *qp, uint32_t code)
+{
+	if (xt_may_send(qp))
+		xt_req_nak(qp, code);
+}
+
+/* ---- operations ----------------------------------------------------------------------------- */
+
+static void do_data(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
+{
+	const struct xt_swqe *w = p->wqe;
+	struct xt_request rq = {
+		.op = xt_data_opcode(w, p->first, p->last),
+		.solicited = p->last && (w->flags & XR_SEND_SOLICITED),
+		.len = p->len,
+		.full = XT_LOCAL_CHUNK,
+		.packets = p->packets,
+		.va = w->remote_addr,
+		.rkey = w->rkey,
+		.total = w->length,
+		.imm = w->imm,
+		.src = { .qp = qp, .index = qp->d.req.retired, .off = p->off },
+	};
+	struct xt_fault fault;
+	uint32_t code;
+
+	rq.flags = xt_flags_of(rq.op);
+	switch (xt_resp_request(peer, &rq, &code, &fault)) {
+	case XT_ACCEPTED:
+		/* a QP that sends to itself may have failed with its own receive completion */
+		if (xt_may_send(qp))
+			advance(qp, p);
+		break;
+	case XT_RNR:
+		peer->engine->counters.rnr_naks_sent++;
+		xt_req_rnr(qp, peer->d.attr.min_rnr_timer);
+		break;
+	case XT_SOURCE_FAULT:
+		xt_sq_fail(qp, fault);
+		break;
+	case XT_REFUSED:
+		refused(qp, code);
+		break;
+	}
+}
+
+/* The peer's share of what it answers at once */
+static void peer_done(struct xt_qp *peer, const struct piece *p)
+{
+	peer->d.resp.epsn += p->packets;
+	peer->d.resp.msn += p->last;
+}
+
+static void do_read(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
+{
+	const struct xt_swqe *w = p->wqe;
+	struct xt_fault fault;
+	struct xt_mem *mem;
+	uint64_t off;
+	enum xt_side side;
+	int nak;
+
+	/* first the whole range, as the request on the wire would name it; then what is left of it */
+	nak = xt_resp_check(peer, XR_ACCESS_REMOTE_READ, w->remote_addr + p->off, w->rkey,
+			    w->length - p->off, &mem, &off);
+	if (nak >= 0) {
+		xt_resp_refuse(peer, nak);
+		refused(qp, nak);
+		return;
+	}
+	side = xt_scatter_mem(qp, xt_swqe_sge(qp, qp->d.req.retired), w->num_sge, p->off, mem, off,
+			      p->len, &fault);
+	if (side == XT_SIDE_SOURCE) {
+		xt_resp_refuse(peer, XR_NAK_REMOTE_OPERATIONAL);
+		refused(qp, XR_NAK_REMOTE_OPERATIONAL);
+	} else if (side == XT_SIDE_TARGET) {
+		xt_sq_fail(qp, fault);
+	} else {
+		peer_done(peer, p);
+		advance(qp, p);
+	}
+}
+
+static void do_atomic(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
+{
+	const struct xt_swqe *w = p->wqe;
+	bool swap = w->opcode == XR_WR_ATOMIC_CMP_AND_SWP;
+	struct xt_request rq = {
+		.op = swap ? XR_OP_CMP_SWAP : XR_OP_FETCH_ADD,
+		.va = w->remote_addr,
+		.rkey = w->rkey,
+		.compare = w->compare_add,
+		.swap_add = swap ? w->swap : w->compare_add,
+	};
+	struct xt_fault fault;
+	uint64_t old;
+	int nak = xt_resp_atomic(peer, &rq, &old);
+
+	if (nak >= 0) {
+		xt_resp_refuse(peer, nak);
+		refused(qp, nak);
+		return;
+	}
+	peer_done(peer, p);
+	if (xt_store_atomic(qp, w, old, &fault))
+		advance(qp, p);
+	else
+		xt_sq_fail(qp, fault);
+}
+
+/* A READ or atomic that the peer would not take from the wire either */
+static bool out_of_place(struct xt_qp *peer)
+{
+	return peer->d.resp.kind != XT_KIND_NONE || !peer->d.attr.max_dest_rd_atomic;
+}
+
+static void perform(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
+{
+	xt_resp_established(peer);
+	if (p->wqe->kind <= XT_KIND_WRITE) {
+		do_data(qp, peer, p);
+	} else if (out_of_place(peer)) {
+		xt_resp_refuse(peer, XR_NAK_INVALID_REQUEST);
+		refused(qp, XR_NAK_INVALID_REQUEST);
+	} else if (p->wqe->kind == XT_KIND_READ) {
+		do_read(qp, peer, p);
+	} else {
+		do_atomic(qp, peer, p);
+	}
+	xt_qp_store_psns(peer);
+}
+
+/* ---- turns -------------------------------------------------------------------------------------- */
+
+static void lost(struct xt_qp *qp)
+{
+	qp->d.req.wait = XT_WAIT_LOST;
+	xt_req_arm_ack_timer(qp);
+}
+
+static enum step step(struct xt_qp *qp, const struct piece *p)
+{
+	struct xt_engine *e = qp->engine, *other;
+	struct xt_qp *peer = xt_qp_by_num(e->shared->qps, qp->d.attr.dest_qp_num);
+	bool locked;
+
+	if (!peer) {
+		lost(qp);
+		return STEP_STOP;
+	}
+	other = peer->engine;
+	locked = other != e;
+	if (locked && (!e->ops->engine_lock || !e->ops->engine_lock(e->ctx, other)))
+		return STEP_BUSY;
+	if (other->now < e->now)
+		other->now = e->now;
+	if (reachable(qp, peer))
+		perform(qp, peer, p);
+	else
+		lost(qp);
+	if (locked)
+		e->ops->engine_unlock(e->ctx, other);
+	return xt_may_send(qp) && qp->d.req.wait == XT_WAIT_NONE ? STEP_ON : STEP_STOP;
+}
+
+/* 4 KiB cost as much as a packet. */
+static uint32_t cost_of(const struct piece *p)
+{
+	return 1 + p->len / 4096;
+}
+
+uint32_t xt_local_run(struct xt_qp *qp, uint32_t budget, bool *more)
+{
+	struct xt_requester *r = &qp->d.req;
+	enum step next = STEP_ON;
+	uint32_t cost = 0;
+	struct xt_swqe *w;
+	struct piece p;
+
+	while (next == STEP_ON && r->wait == XT_WAIT_NONE && (w = xt_sq_current(qp))) {
+		if (w->fault.status) {
+			xt_sq_fail(qp, w->fault);
+			break;
+		}
+		if (qp->info.state == XR_QPS_SQD && r->unacked == w->psn)
+			break;
+		if (cost >= budget) {
+			*more = true;
+			break;
+		}
+		cut(qp, w, &p);
+		cost += cost_of(&p);
+		next = step(qp, &p);
+	}
+	if (next == STEP_BUSY)
+		*more = true;
+	return cost;
+}

@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The QP table; QPs come, go and fail. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "internal.h"
+
+/* ---- table ------------------------------------------------------------------------------ */
+
+/*
+ * Slots come in chunks that never move. A freed slot waits behind others before
+ * it is used again, with the next generation in the high bits of the QPN.
+ */
+#define CHUNK_SLOTS 1024
+#define QUARANTINE 256
+#define MAX_SLOTS (1u << 22)	/* four generations at least */
+#define NO_SLOT UINT32_MAX
+
+struct slot {
+	struct xt_qp *qp;
+	uint32_t next_free;
+	uint32_t generation;
+};
+
+struct xt_qp_table {
+	uint32_t max;
+	uint32_t bits;		/* of a QPN that are the slot */
+	uint32_t fresh;		/* lowest slot never used */
+	uint32_t free_head, free_tail, free_count;
+	struct slot **chunk;
+};
+
+static struct slot *slot_at(struct xt_qp_table *t, uint32_t slot)
+{
+	return &t->chunk[slot / CHUNK_SLOTS][slot % CHUNK_SLOTS];
+}
+
+struct xt_qp_table *xt_qp_table_new(uint32_t max)
+{
+	struct xt_qp_table *t = calloc(1, sizeof(*t));
+
+	if (!t)
+		return NULL;
+	t->max = max < MAX_SLOTS ? max : MAX_SLOTS;
+	while (1u << t->bits < t->max)
+		t->bits++;
+	t->free_head = t->free_tail = NO_SLOT;
+	t->chunk = calloc(t->max / CHUNK_SLOTS + 1, sizeof(*t->chunk));
+	if (!t->chunk) {
+		free(t);
+		return NULL;
+	}
+	return t;
+}
+
+void xt_qp_table_free(struct xt_qp_table *t)
+{
+	uint32_t i;
+
+	if (!t)
+		return;
+	for (i = 0; i <= t->max / CHUNK_SLOTS; i++)
+		free(t->chunk[i]);
+	free(t->chunk);
+	free(t);
+}
+
+struct xt_qp *xt_qp_by_num(struct xt_qp_table *t, uint32_t qpn)
+{
+	uint32_t slot = qpn & ((1u << t->bits) - 1);
+	struct xt_qp *qp;
+
+	if (slot >= t->fresh)
+		return NULL;
+	qp = slot_at(t, slot)->qp;
+	return qp && qp->info.qpn == qpn ? qp : NULL;
+}
+
+static uint32_t take_fresh(struct xt_qp_table *t)
+{
+	struct slot **chunk = &t->chunk[t->fresh / CHUNK_SLOTS];
+
+	if (t->fresh == t->max)
+		return NO_SLOT;
+	if (!*chunk)
+		*chunk = calloc(CHUNK_SLOTS, sizeof(**chunk));
+	return *chunk ? t->fresh++ : NO_SLOT;
+}
+
+static uint32_t take_freed(struct xt_qp_table *t)
+{
+	uint32_t slot = t->free_head;
+
+	if (slot == NO_SLOT)
+		return slot;
+	t->free_head = slot_at(t, slot)->next_free;
+	t->free_count--;
+	return slot;
+}
+
+static uint32_t next_qpn(struct xt_qp_table *t, uint32_t slot)
+{
+	struct slot *s = slot_at(t, slot);
+	uint32_t qpn;
+
+	do
+		qpn = (s->generation++ << t->bits | slot) & XR_QPN_MASK;
+	while (qpn < 2 || qpn == XR_MULTICAST_QPN);
+	return qpn;
+}
+
+static bool table_add(struct xt_qp_table *t, struct xt_qp *qp)
+{
+	uint32_t slot = t->free_count < QUARANTINE ? take_fresh(t) : NO_SLOT;
+
+	if (slot == NO_SLOT)
+		slot = take_freed(t);
+	if (slot == NO_SLOT)
+		slot = take_fresh(t);
+	if (slot == NO_SLOT)
+		return false;
+	qp->info.slot = slot;
+	qp->info.qpn = next_qpn(t, slot);
+	slot_at(t, slot)->qp = qp;
+	return true;
+}
+
+static void table_del(struct xt_qp_table *t, struct xt_qp *qp)
+{
+	struct slot *s = slot_at(t, qp->info.slot);
+
+	s->qp = NULL;
+	s->next_free = NO_SLOT;
+	if (t->free_head == NO_SLOT)
+		t->free_head = qp->info.slot;
+	else
+		slot_at(t, t->free_tail)->next_free = qp->info.slot;
+	t->free_tail = qp->info.slot;
+	t->free_count++;
+}
+
+/* ---- creation ----------------------------------------------------------------------------- */
+
+static bool power_of_two(uint32_t n)
+{
+	return n && !(n & (n - 1));
+}
+
+static bool init_sane(const struct xt_qp_init *init)
+{
+	uint32_t send_room = init->max_send_sge * sizeof(struct xr_sge);
+
+	if (!init->send_cq || !init->recv_cq || !init->sq || !init->psns)
+		return false;
+	if (init->max_send_sge > XR_MAX_SGE || init->max_recv_sge > XR_MAX_SGE)
+		return false;
+	if (send_room < init->max_inline)
+		send_room = init->max_inline;
+	if (!power_of_two(init->sq_depth) ||
+	    init->sq_stride < sizeof(struct xr_send_wqe) + send_room)
+		return false;
+	return !init->rq || (power_of_two(init->rq_depth) &&
+			     init->rq_stride >= xr_recv_stride(init->max_recv_sge));
+}
+
+static void init_qp(struct xt_qp *qp, struct xt_engine *e, const struct xt_qp_init *init)
+{
+	qp->info.type = init->type;
+	qp->info.pd = init->pd;
+	qp->info.owner = init->owner;
+	qp->info.engine = e;
+	qp->engine = e;
+	qp->send_cq = init->send_cq;
+	qp->recv_cq = init->recv_cq;
+	qp->sq_ring = init->sq;
+	qp->rq_ring = init->rq;
+	qp->sq_depth = init->sq_depth;
+	qp->rq_depth = init->rq_depth;
+	qp->sq_stride = init->sq_stride;
+	qp->rq_stride = init->rq_stride;
+	qp->max_send_sge = init->max_send_sge;
+	qp->max_recv_sge = init->max_recv_sge;
+	qp->max_inline = init->max_inline;
+	qp->sq_sig_all = init->sq_sig_all;
+	qp->deadline = XT_NEVER;
+	qp->timer_slot = XT_NO_TIMER;
+	xt_list_init(&qp->turn);
+	xt_list_init(&qp->answer);
+}
+
+int xt_qp_create(struct xt_engine *e, const struct xt_qp_init *init, struct xt_qp **out)
+{
+	struct xt_qp *qp = NULL;
+	int err;
+
+	if (init->type != XR_QPT_RC)
+		return -EOPNOTSUPP;
+	if (!init_sane(init))
+		return -EINVAL;
+	err = xt_timer_reserve(e);
+	if (err)
+		return err;
+	qp = aligned_alloc(XR_CACHELINE, (sizeof(*qp) + XR_CACHELINE - 1) & ~(XR_CACHELINE - 1ul));
+	if (!qp)
+		return -ENOMEM;
+	memset(qp, 0, sizeof(*qp));
+	init_qp(qp, e, init);
+	qp->rq_sge = calloc(init->max_recv_sge + 1, sizeof(*qp->rq_sge));
+	if (!qp->rq_sge || !table_add(e->shared->qps, qp)) {
+		free(qp->rq_sge);
+		free(qp);
+		return -ENOMEM;
+	}
+	qp->psn = &init->psns[qp->info.slot];
+	e->qp_count++;
+	xt_qp_store_state(qp, XR_QPS_RESET);
+	*out = qp;
+	return 0;
+}
+
+void xt_qp_destroy(struct xt_qp *qp)
+{
+	if (!qp)
+		return;
+	xt_qp_quiesce(qp);
+	table_del(qp->engine->shared->qps, qp);
+	qp->engine->qp_count--;
+	xt_sq_free(qp);
+	free(qp->rq_sge);
+	free(qp);
+}
+
+/* ---- state ------------------------------------------------------------------------------------ */
+
+const struct xt_qp_info *xt_qp_info(const struct xt_qp *qp)
+{
+	return &qp->info;
+}
+
+const struct xt_path *xt_qp_path(const struct xt_qp *qp)
+{
+	return &qp->d.path;
+}
+
+void xt_qp_entry(const struct xt_qp *qp, struct xr_qp_entry *entry)
+{
+	*entry = (struct xr_qp_entry){
+		.peer = qp->d.path.dgid,
+		.local = qp->d.path.sgid,
+		.dest_qpn = qp->d.attr.dest_qp_num,
+		.pd = qp->info.pd,
+		.slot = qp->info.slot,
+		.pkey = XR_DEFAULT_PKEY,
+		.path_mtu = qp->d.mtu,
+		.state = qp->info.state,
+		.type = qp->info.type,
+		.access = qp->d.attr.qp_access_flags & XR_ACCESS_REMOTE,
+	};
+}
+
+void xt_qp_store_psns(struct xt_qp *qp)
+{
+	const struct xt_durable *d = &qp->d;
+
+	__atomic_store_n(&qp->psn->expected, d->resp.epsn & XR_PSN_MASK, __ATOMIC_RELAXED);
+	__atomic_store_n(&qp->psn->unacked, d->req.unacked & XR_PSN_MASK, __ATOMIC_RELAXED);
+	__atomic_store_n(&qp->psn->next, d->req.max & XR_PSN_MASK, __ATOMIC_RELAXED);
+}
+
+/* ring.h: the client stores its index, then looks; so this is stored before the queue is drained. */
+void xt_qp_store_state(struct xt_qp *qp, uint32_t state)
+{
+	qp->info.state = state;
+	__atomic_store_n(&qp->sq_ring->word, state, __ATOMIC_RELAXED);
+	if (qp->rq_ring)
+		__atomic_store_n(&qp->rq_ring->word, state, __ATOMIC_RELAXED);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+void xt_qp_quiesce(struct xt_qp *qp)
+{
+	xt_list_del(&qp->turn);
+	xt_list_del(&qp->answer);
+	qp->capped = false;
+	xt_timer_remove(qp);
+	qp->engine->inflight -= qp->charged;
+	qp->charged = 0;
+	qp->stalled = false;
+	qp->d.req.wait = XT_WAIT_NONE;
+	qp->d.resp.answer = XT_ANSWER_NONE;
+}
+
+void xt_qp_error(struct xt_qp *qp, bool own)
+{
+	if (qp->info.state == XR_QPS_ERR)
+		return;
+	xt_qp_store_state(qp, XR_QPS_ERR);
+	xt_qp_quiesce(qp);
+	if (own)
+		qp->engine->ops->qp_state(qp->engine->ctx, qp);
+	xt_sq_flush(qp);
+	xt_rq_flush(qp);
+}
+
+void xt_qp_fatal(struct xt_qp *qp)
+{
+	if (qp->d.ring_bad)
+		return;
+	qp->d.ring_bad = true;
+	xt_event(qp, IBV_EVENT_QP_FATAL);
+	xt_qp_error(qp, true);
+}
+
+void xt_qp_doorbell(struct xt_qp *qp, uint64_t now)
+{
+	qp->engine->now = now;
+	if (qp->info.state == XR_QPS_ERR) {
+		xt_sq_flush(qp);
+		xt_rq_flush(qp);
+	} else if (xt_may_send(qp) && xt_sq_look(qp)) {
+		xt_activate(qp);
+	}
+}

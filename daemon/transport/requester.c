@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Requests become packets. The SQ is a line of PSNs:
+ *
+ *        retired            cur                loaded      producer
+ *   -------|-----------------|-------------------|------------|
+ *           unacked           next .. max
+ *
+ * `next` runs ahead of `unacked` as far as windows, credits and READ resources
+ * allow; a retry only moves it back. Where a packet starts in its message follows from its
+ * PSN, so nothing else needs to be rewound.
+ */
+#include "internal.h"
+
+/* Windows shrink with losses, no further than this */
+#define SHRUNK_WINDOW XT_ACK_EVERY
+
+void xt_req_reset(struct xt_qp *qp)
+{
+	struct xt_requester *r = &qp->d.req;
+	const struct xr_qp_attr *attr = &qp->d.attr;
+	uint32_t producer = r->producer, retired = r->retired;
+
+	*r = (struct xt_requester){
+		.retired = retired,
+		.cur = retired,
+		.loaded = retired,
+		.producer = producer,
+		.unacked = attr->sq_psn,
+		.next = attr->sq_psn,
+		.max = attr->sq_psn,
+		.load_psn = attr->sq_psn,
+		.rd_last = retired,
+		.window = qp->engine->tuning.window,
+		.unasked = XT_ACK_EVERY,
+		.retry_left = attr->retry_cnt,
+		.rnr_left = attr->rnr_retry,
+		.read_packets = qp->engine->tuning.read_packets,
+	};
+}
+
+/* ---- timer, retries -------------------------------------------------------------------- */
+
+static void charge(struct xt_qp *qp)
+{
+	uint32_t inflight = qp->stalled ? 0 : qp->d.req.next - qp->d.req.unacked;
+
+	qp->engine->inflight += inflight - qp->charged;
+	qp->charged = inflight;
+}
+
+static uint64_t ack_timeout_ns(const struct xt_qp *qp)
+{
+	return qp->d.attr.timeout ? 4096ull << qp->d.attr.timeout : XT_NEVER;
+}
+
+/* A long timeout is cut in two: first the share of the engine's window is given back. */
+void xt_req_arm_ack_timer(struct xt_qp *qp)
+{
+	uint64_t now = qp->engine->now, timeout = ack_timeout_ns(qp);
+
+	qp->ack_deadline = timeout == XT_NEVER ? XT_NEVER : now + timeout;
+	xt_timer_set(qp, timeout < XT_STALL_NS ? qp->ack_deadline : now + XT_STALL_NS);
+}
+
+void xt_req_settle(struct xt_qp *qp, bool progress)
+{
+	struct xt_requester *r = &qp->d.req;
+
+	charge(qp);
+	if (r->next == r->unacked) {
+		if (r->wait == XT_WAIT_ACK) {
+			r->wait = XT_WAIT_NONE;
+			xt_timer_set(qp, XT_NEVER);
+		}
+	} else if (progress || r->wait == XT_WAIT_NONE) {
+		r->wait = XT_WAIT_ACK;
+		xt_req_arm_ack_timer(qp);
+	}
+}
+
+void xt_req_go_back(struct xt_qp *qp)
+{
+	struct xt_requester *r = &qp->d.req;
+
+	/* everything acknowledged is retired, so the oldest PSN is the oldest request's */
+	r->next = r->unacked;
+	r->cur = r->retired;
+	r->rd_inflight = 0;
+	r->unasked = XT_ACK_EVERY;
+	if (r->wait == XT_WAIT_ACK) {
+		r->wait = XT_WAIT_NONE;
+		xt_timer_set(qp, XT_NEVER);
+	}
+	charge(qp);
+	xt_activate(qp);
+}
+
+bool xt_req_retry(struct xt_qp *qp)
+{
+	static const struct xt_fault exceeded = { IBV_WC_RETRY_EXC_ERR, XT_VERR_TIMEOUT };
+	struct xt_requester *r = &qp->d.req;
+
+	if (!r->retry_left) {
+		xt_sq_fail(qp, exceeded);
+		return false;
+	}
+	r->retry_left--;
+	r->window = r->window / 2 > SHRUNK_WINDOW ? r->window / 2 : SHRUNK_WINDOW;
+	return true;
+}
+
+void xt_req_timeout(struct xt_qp *qp)
+{
+	struct xt_requester *r = &qp->d.req;
+
+	if (r->wait == XT_WAIT_RNR) {
+		r->wait = XT_WAIT_NONE;
+		xt_activate(qp);
+		return;
+	}
+	if (r->wait == XT_WAIT_NONE)
+		return;
+	if (qp->engine->now < qp->ack_deadline) {
+		qp->stalled = true;
+		charge(qp);
+		xt_timer_set(qp, qp->ack_deadline);
+		return;
+	}
+	qp->engine->counters.timeouts++;
+	if (!xt_req_retry(qp))
+		return;
+	r->wait = XT_WAIT_NONE;
+	r->window = SHRUNK_WINDOW;
+	r->guarded = false;
+	xt_req_go_back(qp);
+}
+
+void xt_req_check_drained(struct xt_qp *qp)
+{
+	struct xt_requester *r = &qp->d.req;
+
+	if (qp->info.state != XR_QPS_SQD || qp->d.drained)
+		return;
+	/* loaded but never begun does not count */
+	if (r->unacked != r->max ||
+	    (r->retired != r->loaded && xt_swqe(qp, r->retired)->psn != r->unacked))
+		return;
+	qp->d.drained = true;
+	if (qp->d.attr.en_sqd_async_notify)
+		xt_event(qp, IBV_EVENT_SQ_DRAINED);
+}
+
+/* ---- what may be sent ------------------------------------------------------------------- */
+
+enum gate { GATE_OPEN, GATE_WAIT, GATE_CAPPED };
+
+uint32_t xt_req_read_span(const struct xt_qp *qp, const struct xt_swqe *w, uint32_t psn)
+{
+	uint32_t packets = qp->d.req.read_packets;
+	uint32_t to_boundary = packets - (psn - w->psn) % packets;
+	uint32_t left = w->npsn - (psn - w->psn);
+
+	return to_boundary < left ? to_boundary : left;
+}
+
+static uint32_t span(const struct xt_qp *qp, const struct xt_swqe *w, uint32_t psn)
+{
+	return w->kind == XT_KIND_READ ? xt_req_read_span(qp, w, psn) : 1;
+}
+
+static bool takes_receive(const struct xt_swqe *w)
+{
+	return w->kind == XT_KIND_SEND || w->opcode == XR_WR_RDMA_WRITE_WITH_IMM;
+}
+
+/*
+ * End-to-end credits, IBTA 9.7.7.2: without any left, the first packet may go
+ * alone when nothing else is in flight; its acknowledgement frees the rest.
+ */
+static bool credit_allows(const struct xt_qp *qp, const struct xt_swqe *w)
+{
+	const struct xt_requester *r = &qp->d.req;
+
+	if (!r->credits || !takes_receive(w) || xt_diff(r->next, r->max) < 0)
+		return true;
+	if (xr_psn_diff(w->ssn, r->lsn) <= 0)
+		return true;
+	return r->next == r->unacked || xt_diff(r->unacked, w->psn) > 0;
+}
+
+static bool begin_allowed(const struct xt_qp *qp, const struct xt_swqe *w)
+{
+	const struct xt_requester *r = &qp->d.req;
+
+	if (qp->info.state == XR_QPS_SQD && r->next == r->max)
+		return false;
+	return !(w->flags & XR_SEND_FENCE) || xt_diff(r->retired, w->rd_before) >= 0;
+}
+
+static enum gate gate(const struct xt_qp *qp, const struct xt_swqe *w)
+{
+	const struct xt_requester *r = &qp->d.req;
+	const struct xt_engine *e = qp->engine;
+	uint32_t inflight = r->next - r->unacked, n = span(qp, w, r->next);
+
+	if (r->next == w->psn && !begin_allowed(qp, w))
+		return GATE_WAIT;
+	if (inflight && inflight + n > r->window)
+		return GATE_WAIT;
+	if (w->kind >= XT_KIND_READ && r->rd_inflight >= qp->d.attr.max_rd_atomic)
+		return GATE_WAIT;
+	if (!credit_allows(qp, w))
+		return GATE_WAIT;
+	if (inflight >= XT_MIN_WINDOW && e->inflight + n > e->tuning.engine_window)
+		return GATE_CAPPED;
+	return GATE_OPEN;
+}
+
+/* ---- packets ----------------------------------------------------------------------------- */
+
+uint8_t xt_data_opcode(const struct xt_swqe *w, bool first, bool last)
+{
+	uint8_t op = w->kind == XT_KIND_SEND ? XR_OP_SEND_FIRST : XR_OP_WRITE_FIRST;
+	bool imm = last && xt_has_imm(w);
+
+	if (first)
+		return op + (last ? XR_OP_SEND_ONLY + imm : XR_OP_SEND_FIRST);
+	return op + (last ? XR_OP_SEND_LAST + imm : XR_OP_SEND_MIDDLE);
+}
+
+/*
+ * An acknowledgement is worth asking for where a completion or the next step
+ * waits for it, and often enough that a window never fills without one.
+ */
+static bool want_ack(const struct xt_qp *qp, const struct xt_swqe *w, bool last)
+{
+	const struct xt_requester *r = &qp->d.req;
+
+	if (r->unasked + 1 >= XT_ACK_EVERY || r->next + 1 - r->unacked >= r->window)
+		return true;
+	if (r->credits && xr_psn_diff(r->ssn + 1, r->lsn) >= 0)
+		return true;
+	return last && (qp->sq_sig_all || (w->flags & XR_SEND_SIGNALED) ||
+			r->cur + 1 == r->producer);
+}
+
+static bool build_data(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
+{
+	struct xt_requester *r = &qp->d.req;
+	uint32_t i = r->next - w->psn;
+	uint32_t off = i << qp->d.mtu_shift, left = w->length - off;
+	bool first = !i, last = i + 1 == w->npsn;
+
+	p->opcode = xt_data_opcode(w, first, last);
+	p->solicited = last && (w->flags & XR_SEND_SOLICITED);
+	p->ackreq = want_ack(qp, w, last);
+	if (first && w->kind == XT_KIND_WRITE)
+		xt_ext_reth(p, w->remote_addr, w->rkey, w->length);
+	if (last && xt_has_imm(w)) {
+		memcpy(p->ext + p->ext_len, &w->imm, sizeof(w->imm));
+		p->ext_len += sizeof(w->imm);
+	}
+	return xt_gather(qp, r->cur, off, left < qp->d.mtu ? left : qp->d.mtu, &p->payload,
+			 &w->fault);
+}
+
+static void build_read(struct xt_qp *qp, const struct xt_swqe *w, struct xt_packet *p)
+{
+	uint32_t psn = qp->d.req.next;
+	uint32_t off = (psn - w->psn) << qp->d.mtu_shift, left = w->length - off;
+	uint64_t len = (uint64_t)xt_req_read_span(qp, w, psn) << qp->d.mtu_shift;
+
+	p->opcode = XR_OP_READ_REQUEST;
+	xt_ext_reth(p, w->remote_addr + off, w->rkey, left < len ? left : len);
+}
+
+static void build_atomic(const struct xt_swqe *w, struct xt_packet *p)
+{
+	bool swap = w->opcode == XR_WR_ATOMIC_CMP_AND_SWP;
+	struct xr_atomiceth eth = {
+		.va = htobe64(w->remote_addr),
+		.rkey = htobe32(w->rkey),
+		.swap_add = htobe64(swap ? w->swap : w->compare_add),
+		.compare = htobe64(swap ? w->compare_add : 0),
+	};
+
+	p->opcode = swap ? XR_OP_CMP_SWAP : XR_OP_FETCH_ADD;
+	memcpy(p->ext, &eth, sizeof(eth));
+	p->ext_len = sizeof(eth);
+}
+
+static bool build(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
+{
+	xt_packet_init(p, 0, qp->d.req.next);
+	if (w->kind == XT_KIND_READ)
+		build_read(qp, w, p);
+	else if (w->kind == XT_KIND_ATOMIC)
+		build_atomic(w, p);
+	else
+		return build_data(qp, w, p);
+	return true;
+}
+
+static void sent(struct xt_qp *qp, const struct xt_swqe *w, const struct xt_packet *p)
+{
+	struct xt_requester *r = &qp->d.req;
+
+	if (xt_diff(r->next, r->max) < 0)
+		qp->engine->counters.tx_retransmits++;
+	r->next += span(qp, w, r->next);
+	if (xt_diff(r->next, r->max) > 0)
+		r->max = r->next;
+	if (w->kind >= XT_KIND_READ)
+		r->rd_inflight++;
+	/* responses acknowledge by themselves */
+	r->unasked = p->ackreq || w->kind >= XT_KIND_READ ? 0 : r->unasked + 1;
+	if (r->next == w->psn + w->npsn)
+		r->cur++;
+}
+
+/* XDP must let the answer in before it can come. */
+static void announce(struct xt_qp *qp, const struct xt_swqe *w)
+{
+	uint32_t next = qp->d.req.next + span(qp, w, qp->d.req.next);
+
+	if (xt_diff(next, qp->d.req.max) > 0)
+		__atomic_store_n(&qp->psn->next, next & XR_PSN_MASK, __ATOMIC_RELAXED);
+}
+
+uint32_t xt_req_run(struct xt_qp *qp, uint32_t budget, bool *more)
+{
+	struct xt_requester *r = &qp->d.req;
+	enum gate g = GATE_OPEN;
+	struct xt_packet p;
+	struct xt_swqe *w;
+	uint32_t cost = 0;
+
+	while (r->wait != XT_WAIT_RNR && (w = xt_sq_current(qp))) {
+		if (w->fault.status) {
+			/* those before it come first */
+			if (r->cur == r->retired) {
+				xt_sq_fail(qp, w->fault);
+				return cost;
+			}
+			break;
+		}
+		g = gate(qp, w);
+		if (g != GATE_OPEN)
+			break;
+		if (cost == budget) {
+			*more = true;
+			break;
+		}
+		if (!build(qp, w, &p))
+			continue;
+		announce(qp, w);
+		if (!xt_send(qp, &p)) {
+			*more = true;
+			break;
+		}
+		sent(qp, w, &p);
+		cost++;
+	}
+	if (g == GATE_CAPPED && xt_list_empty(&qp->turn)) {
+		xt_list_add_tail(&qp->engine->capped, &qp->turn);
+		qp->capped = true;
+	}
+	xt_req_settle(qp, false);
+	return cost;
+}

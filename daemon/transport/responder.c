@@ -1,0 +1,695 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Requests of the peer, IBTA 9.7.4 (checks) and 9.7.5 (answers). Answers are
+ * collected: one ACK stands for all that a batch brought, and it goes out only behind the READ
+ * responses that are due before it.
+ */
+#include "internal.h"
+
+/* Packets after which an ACK is due though nobody asked */
+#define ACK_AT_LEAST 32
+
+void xt_resp_reset(struct xt_qp *qp)
+{
+	qp->d.resp = (struct xt_responder){ .epsn = qp->d.attr.rq_psn };
+}
+
+void xt_resp_established(struct xt_qp *qp)
+{
+	if (qp->info.state != XR_QPS_RTR || qp->d.resp.comm_est)
+		return;
+	qp->d.resp.comm_est = true;
+	xt_event(qp, IBV_EVENT_COMM_EST);
+}
+
+/* ---- checks --------------------------------------------------------------------------------- */
+
+static void fail(struct xt_qp *qp, uint32_t nak)
+{
+	struct xt_counters *c = &qp->engine->counters;
+
+	c->access_naks_sent += nak == XR_NAK_REMOTE_ACCESS;
+	c->invalid_naks_sent += nak == XR_NAK_INVALID_REQUEST;
+	xt_qp_error(qp, true);
+}
+
+/* A request that is refused for what it is: nothing completes with an error, so an event tells. */
+void xt_resp_refuse(struct xt_qp *qp, uint32_t nak)
+{
+	if (nak == XR_NAK_REMOTE_ACCESS)
+		xt_event(qp, IBV_EVENT_QP_ACCESS_ERR);
+	else if (nak == XR_NAK_REMOTE_OPERATIONAL)
+		xt_event(qp, IBV_EVENT_QP_FATAL);
+	else
+		xt_event(qp, IBV_EVENT_QP_REQ_ERR);
+	fail(qp, nak);
+}
+
+static enum xt_verdict refuse(struct xt_qp *qp, uint32_t *code, uint32_t nak)
+{
+	*code = nak;
+	xt_resp_refuse(qp, nak);
+	return XT_REFUSED;
+}
+
+/* A request that is refused for the receive it met, which completes with the error. */
+static enum xt_verdict refuse_receive(struct xt_qp *qp, uint32_t *code, uint32_t nak,
+				      const struct xt_fault *fault)
+{
+	struct xr_cqe cqe = {
+		.status = fault->status,
+		.vendor_err = fault->verr,
+		.opcode = IBV_WC_RECV,
+	};
+
+	*code = nak;
+	xt_rq_complete(qp, &cqe, false);
+	fail(qp, nak);
+	return XT_REFUSED;
+}
+
+static enum xt_kind kind_of(uint8_t op)
+{
+	switch (op) {
+	case XR_OP_SEND_FIRST ... XR_OP_SEND_ONLY_IMM:
+		return XT_KIND_SEND;
+	case XR_OP_WRITE_FIRST ... XR_OP_WRITE_ONLY_IMM:
+		return XT_KIND_WRITE;
+	case XR_OP_READ_REQUEST:
+		return XT_KIND_READ;
+	case XR_OP_CMP_SWAP:
+	case XR_OP_FETCH_ADD:
+		return XT_KIND_ATOMIC;
+	default:
+		return XT_KIND_NONE;
+	}
+}
+
+/* IBTA 9.7.4.1.2 and 9.7.4.1.6: FIRST, MIDDLE, LAST in this order, of the right length */
+static bool in_order(const struct xt_responder *resp, const struct xt_request *rq,
+		     enum xt_kind kind)
+{
+	bool start = rq->flags & XR_OPF_START;
+
+	if (kind == XT_KIND_NONE || resp->kind != (start ? XT_KIND_NONE : kind))
+		return false;
+	if (rq->flags & XR_OPF_FULL_MTU)
+		return rq->len == rq->full;
+	return rq->len <= rq->full && (start || rq->len);
+}
+
+int xt_resp_check(struct xt_qp *qp, uint32_t access, uint64_t va, uint32_t rkey, uint64_t len,
+		  struct xt_mem **mem, uint64_t *off)
+{
+	if (!(qp->d.attr.qp_access_flags & access))
+		return XR_NAK_REMOTE_ACCESS;
+	if (xt_keys_check(qp->engine->shared->keys, rkey, qp->info.pd, qp->info.qpn, access, va,
+			  len, mem, off) != XR_OK)
+		return XR_NAK_REMOTE_ACCESS;
+	return -1;
+}
+
+/* ---- operations ------------------------------------------------------------------------------- */
+
+static void advance(struct xt_qp *qp, const struct xt_request *rq, enum xt_kind kind)
+{
+	struct xt_responder *resp = &qp->d.resp;
+
+	resp->epsn += rq->packets;
+	if (rq->flags & XR_OPF_END) {
+		resp->msn++;
+		resp->kind = XT_KIND_NONE;
+	} else {
+		resp->kind = kind;
+	}
+}
+
+/* ACCEPTED, RNR, or REFUSED for a work request that is no good */
+static enum xt_verdict take_receive(struct xt_qp *qp, uint32_t *code)
+{
+	struct xt_fault fault;
+
+	switch (xt_rq_take(qp, &fault)) {
+	case XT_TAKE_OK:
+		return XT_ACCEPTED;
+	case XT_TAKE_BAD:
+		return refuse_receive(qp, code, XR_NAK_REMOTE_OPERATIONAL, &fault);
+	default:
+		break;
+	}
+	/* corrupt ring indices */
+	if (!xt_may_receive(qp)) {
+		*code = XR_NAK_REMOTE_OPERATIONAL;
+		return XT_REFUSED;
+	}
+	return XT_RNR;
+}
+
+static enum xt_verdict complete_receive(struct xt_qp *qp, const struct xt_request *rq,
+					uint32_t opcode, uint32_t bytes, uint32_t *code)
+{
+	bool imm = rq->flags & XR_EXT_IMMDT;
+	struct xr_cqe cqe = {
+		.status = IBV_WC_SUCCESS,
+		.opcode = opcode,
+		.byte_len = bytes,
+		.imm_data = imm ? rq->imm : 0,
+		.wc_flags = imm ? IBV_WC_WITH_IMM : 0,
+	};
+
+	if (xt_rq_complete(qp, &cqe, rq->solicited))
+		return XT_ACCEPTED;
+	*code = XR_NAK_REMOTE_OPERATIONAL;
+	return XT_REFUSED;
+}
+
+static enum xt_verdict do_send(struct xt_qp *qp, const struct xt_request *rq, uint32_t *code,
+			       struct xt_fault *fault)
+{
+	static const struct xt_fault too_small = { IBV_WC_LOC_LEN_ERR, XT_VERR_RQ_TOO_SMALL };
+	struct xt_responder *resp = &qp->d.resp;
+	struct xt_receive *wqe = &qp->d.rq;
+	enum xt_verdict verdict;
+	enum xt_side side;
+
+	if (rq->flags & XR_OPF_START) {
+		verdict = take_receive(qp, code);
+		if (verdict != XT_ACCEPTED)
+			return verdict;
+		resp->done = 0;
+	}
+	if (resp->done + (uint64_t)rq->len > wqe->length ||
+	    resp->done + (uint64_t)rq->len > XR_MAX_MSG_SIZE)
+		return refuse_receive(qp, code, XR_NAK_INVALID_REQUEST, &too_small);
+	side = xt_scatter(qp, qp->rq_sge, wqe->num_sge, resp->done, &rq->src, rq->len, fault);
+	if (side == XT_SIDE_SOURCE)
+		return XT_SOURCE_FAULT;
+	if (side == XT_SIDE_TARGET)
+		return refuse_receive(qp, code, XR_NAK_REMOTE_OPERATIONAL, fault);
+	resp->done += rq->len;
+	advance(qp, rq, XT_KIND_SEND);
+	if (!(rq->flags & XR_OPF_END))
+		return XT_ACCEPTED;
+	return complete_receive(qp, rq, IBV_WC_RECV, resp->done, code);
+}
+
+/* IBTA 9.7.4.1.5, 9.7.4.1.6: the whole range is checked before the first byte. Returns a NAK code or -1. */
+static int begin_write(struct xt_qp *qp, const struct xt_request *rq)
+{
+	struct xt_responder *resp = &qp->d.resp;
+	struct xt_mem *mem;
+	uint64_t off;
+
+	if (rq->total > XR_MAX_MSG_SIZE)
+		return XR_NAK_INVALID_REQUEST;
+	resp->va = rq->va;
+	resp->rkey = rq->rkey;
+	resp->length = rq->total;
+	resp->done = 0;
+	return xt_resp_check(qp, XR_ACCESS_REMOTE_WRITE, rq->va, rq->rkey, rq->total, &mem, &off);
+}
+
+static enum xt_verdict do_write(struct xt_qp *qp, const struct xt_request *rq, uint32_t *code,
+				struct xt_fault *fault)
+{
+	struct xt_responder *resp = &qp->d.resp;
+	bool end = rq->flags & XR_OPF_END;
+	enum xt_verdict verdict;
+	enum xt_side side;
+	struct xt_mem *mem;
+	uint64_t off;
+	uint32_t left;
+	int nak = -1;
+
+	if (rq->flags & XR_OPF_START)
+		nak = begin_write(qp, rq);
+	left = resp->length - resp->done;
+	if (nak < 0 && (end ? rq->len != left : rq->len >= left))
+		nak = XR_NAK_INVALID_REQUEST;
+	if (nak < 0)
+		nak = xt_resp_check(qp, XR_ACCESS_REMOTE_WRITE, resp->va + resp->done, resp->rkey,
+				    rq->len, &mem, &off);
+	if (nak >= 0)
+		return refuse(qp, code, nak);
+	if (rq->flags & XR_EXT_IMMDT) {
+		verdict = take_receive(qp, code);
+		if (verdict != XT_ACCEPTED)
+			return verdict;
+	}
+	side = rq->len ? xt_put(mem, off, &rq->src, rq->len, fault) : XT_SIDE_NONE;
+	if (side == XT_SIDE_SOURCE)
+		return XT_SOURCE_FAULT;
+	if (side == XT_SIDE_TARGET)
+		return refuse(qp, code, XR_NAK_REMOTE_OPERATIONAL);
+	resp->done += rq->len;
+	advance(qp, rq, XT_KIND_WRITE);
+	if (!(rq->flags & XR_EXT_IMMDT))
+		return XT_ACCEPTED;
+	return complete_receive(qp, rq, IBV_WC_RECV_RDMA_WITH_IMM, resp->done, code);
+}
+
+/* ---- READs and atomics: what is kept of them ------------------------------------------------- */
+
+static struct xt_rd *rd_at(struct xt_responder *resp, uint32_t index)
+{
+	return &resp->rd[index % XT_MAX_RD_ATOMIC];
+}
+
+/* A fresh entry, NULL where the peer has more outstanding than was agreed (IBTA 9.7.4.1.2). */
+static struct xt_rd *rd_new(struct xt_qp *qp)
+{
+	struct xt_responder *resp = &qp->d.resp;
+	uint32_t max = qp->d.attr.max_dest_rd_atomic;
+
+	if (resp->rd_tail - resp->rd_fresh >= max)
+		return NULL;
+	while (resp->rd_kept >= max) {
+		/* an answer replayed for a duplicate: the peer has it, or it would not have gone on */
+		if (resp->rd_cur == resp->rd_tail - resp->rd_kept) {
+			resp->rd_cur++;
+			resp->rd_pos = resp->rd_start = 0;
+		}
+		resp->rd_kept--;
+	}
+	return rd_at(resp, resp->rd_tail);
+}
+
+static void rd_added(struct xt_qp *qp)
+{
+	qp->d.resp.rd_tail++;
+	qp->d.resp.rd_kept++;
+	xt_activate(qp);
+}
+
+static enum xt_verdict do_read(struct xt_qp *qp, const struct xt_request *rq, uint32_t *code)
+{
+	struct xt_responder *resp = &qp->d.resp;
+	struct xt_mem *mem;
+	struct xt_rd *rd;
+	uint64_t off;
+	int nak;
+
+	if (rq->total > XR_MAX_MSG_SIZE)
+		return refuse(qp, code, XR_NAK_INVALID_REQUEST);
+	nak = xt_resp_check(qp, XR_ACCESS_REMOTE_READ, rq->va, rq->rkey, rq->total, &mem, &off);
+	if (nak >= 0)
+		return refuse(qp, code, nak);
+	rd = rd_new(qp);
+	if (!rd)
+		return refuse(qp, code, XR_NAK_INVALID_REQUEST);
+	*rd = (struct xt_rd){
+		.kind = XT_KIND_READ,
+		.va = rq->va,
+		.rkey = rq->rkey,
+		.len = rq->total,
+		.psn = resp->epsn,
+		.npsn = rq->packets,
+	};
+	rd_added(qp);
+	advance(qp, rq, XT_KIND_READ);
+	return XT_ACCEPTED;
+}
+
+int xt_resp_atomic(struct xt_qp *qp, const struct xt_request *rq, uint64_t *old)
+{
+	struct xt_mem *mem;
+	uint64_t off;
+	int nak, err;
+
+	if (rq->va & (XR_ATOMIC_LEN - 1))
+		return XR_NAK_INVALID_REQUEST;
+	nak = xt_resp_check(qp, XR_ACCESS_REMOTE_ATOMIC, rq->va, rq->rkey, XR_ATOMIC_LEN, &mem,
+			    &off);
+	if (nak >= 0)
+		return nak;
+	if (rq->op == XR_OP_CMP_SWAP)
+		err = xt_mem_cmp_swap(mem, off, rq->compare, rq->swap_add, old);
+	else
+		err = xt_mem_fetch_add(mem, off, rq->swap_add, old);
+	return err ? XR_NAK_REMOTE_OPERATIONAL : -1;
+}
+
+static enum xt_verdict do_atomic(struct xt_qp *qp, const struct xt_request *rq, uint32_t *code)
+{
+	struct xt_rd *rd = rd_new(qp);
+	uint64_t old;
+	int nak;
+
+	if (!rd)
+		return refuse(qp, code, XR_NAK_INVALID_REQUEST);
+	nak = xt_resp_atomic(qp, rq, &old);
+	if (nak >= 0)
+		return refuse(qp, code, nak);
+	*rd = (struct xt_rd){
+		.kind = XT_KIND_ATOMIC,
+		.value = old,
+		.psn = qp->d.resp.epsn,
+		.npsn = 1,
+	};
+	rd_added(qp);
+	advance(qp, rq, XT_KIND_ATOMIC);
+	return XT_ACCEPTED;
+}
+
+enum xt_verdict xt_resp_request(struct xt_qp *qp, const struct xt_request *rq, uint32_t *code,
+				struct xt_fault *fault)
+{
+	enum xt_kind kind = kind_of(rq->op);
+
+	if (!in_order(&qp->d.resp, rq, kind))
+		return refuse(qp, code, XR_NAK_INVALID_REQUEST);
+	switch (kind) {
+	case XT_KIND_SEND:
+		return do_send(qp, rq, code, fault);
+	case XT_KIND_WRITE:
+		return do_write(qp, rq, code, fault);
+	case XT_KIND_READ:
+		return do_read(qp, rq, code);
+	default:
+		return do_atomic(qp, rq, code);
+	}
+}
+
+/* ---- received requests ---------------------------------------------------------------------- */
+
+static void owe(struct xt_qp *qp, enum xt_answer_kind answer)
+{
+	qp->d.resp.answer = answer;
+	xt_owe_answer(qp);
+}
+
+static void owe_ack(struct xt_qp *qp)
+{
+	struct xt_responder *resp = &qp->d.resp;
+
+	/* a NAK not sent yet says the same of all before it; and something behind it was dropped */
+	if (resp->answer == XT_ANSWER_NONE)
+		owe(qp, XT_ANSWER_ACK);
+	else if (resp->answer == XT_ANSWER_RNR_NAK)
+		owe(qp, XT_ANSWER_SEQ_NAK);
+}
+
+static void parse_request(const struct xt_qp *qp, const struct xt_rx *rx, struct xt_request *rq)
+{
+	const uint8_t *ext = rx->ext;
+	struct xr_atomiceth atomic;
+	struct xr_reth reth;
+
+	*rq = (struct xt_request){
+		.op = rx->opcode,
+		.flags = rx->flags,
+		.solicited = rx->solicited,
+		.psn = rx->psn,
+		.len = rx->len,
+		.full = qp->d.mtu,
+		.packets = 1,
+		.src = { .seg = rx->frame->seg, .off = rx->frame->meta.payload_off },
+	};
+	if (rx->flags & XR_EXT_RETH) {
+		memcpy(&reth, ext, sizeof(reth));
+		ext += sizeof(reth);
+		rq->va = be64toh(reth.va);
+		rq->rkey = be32toh(reth.rkey);
+		rq->total = be32toh(reth.len);
+	}
+	if (rx->flags & XR_EXT_ATOMICETH) {
+		memcpy(&atomic, ext, sizeof(atomic));
+		rq->va = be64toh(atomic.va);
+		rq->rkey = be32toh(atomic.rkey);
+		rq->swap_add = be64toh(atomic.swap_add);
+		rq->compare = be64toh(atomic.compare);
+	}
+	if (rx->flags & XR_EXT_IMMDT)
+		memcpy(&rq->imm, ext, sizeof(rq->imm));
+	if (rx->opcode == XR_OP_READ_REQUEST && rq->total)
+		rq->packets = (rq->total + (uint64_t)qp->d.mtu - 1) >> qp->d.mtu_shift;
+}
+
+/* The entry that a duplicate repeats, NULL: it is long gone, or this is no duplicate of it. */
+static struct xt_rd *find_rd(struct xt_responder *resp, uint32_t psn, enum xt_kind kind,
+			     uint32_t *index)
+{
+	struct xt_rd *rd;
+
+	for (*index = resp->rd_tail - resp->rd_kept; *index != resp->rd_tail; ++*index) {
+		rd = rd_at(resp, *index);
+		if (psn - rd->psn < rd->npsn)
+			return rd->kind == kind ? rd : NULL;
+	}
+	return NULL;
+}
+
+/* Answers again from packet pos of an entry on; not where that is still to come anyway. */
+static void replay(struct xt_qp *qp, uint32_t index, uint32_t pos)
+{
+	struct xt_responder *resp = &qp->d.resp;
+	int32_t ahead = xt_diff(index, resp->rd_cur);
+
+	if (ahead > 0 || (ahead == 0 && pos > resp->rd_pos))
+		return;
+	resp->rd_cur = index;
+	resp->rd_pos = resp->rd_start = pos;
+	xt_activate(qp);
+}
+
+/* IBTA 9.7.5.1.4: the repeated READ may ask for the rest of the first one only. */
+static void duplicate_read(struct xt_qp *qp, const struct xt_request *rq, uint32_t psn)
+{
+	uint32_t index, pos;
+	struct xt_rd *rd = find_rd(&qp->d.resp, psn, XT_KIND_READ, &index);
+	uint64_t off;
+
+	if (!rd)
+		return;
+	pos = psn - rd->psn;
+	off = (uint64_t)pos << qp->d.mtu_shift;
+	if (rq->rkey == rd->rkey && rq->va == rd->va + off && rq->total == rd->len - off)
+		replay(qp, index, pos);
+}
+
+static void duplicate(struct xt_qp *qp, const struct xt_request *rq, uint32_t psn)
+{
+	uint32_t index;
+
+	qp->engine->counters.rx_duplicates++;
+	switch (kind_of(rq->op)) {
+	case XT_KIND_READ:
+		duplicate_read(qp, rq, psn);
+		break;
+	case XT_KIND_ATOMIC:
+		if (find_rd(&qp->d.resp, psn, XT_KIND_ATOMIC, &index))
+			replay(qp, index, 0);
+		break;
+	default:
+		owe_ack(qp);
+	}
+}
+
+static void out_of_sequence(struct xt_qp *qp)
+{
+	struct xt_responder *resp = &qp->d.resp;
+
+	qp->engine->counters.rx_out_of_sequence++;
+	if (resp->nak_sent)
+		return;
+	resp->nak_sent = true;
+	owe(qp, XT_ANSWER_SEQ_NAK);
+}
+
+static void accepted(struct xt_qp *qp, const struct xt_rx *rx, uint32_t packets)
+{
+	struct xt_responder *resp = &qp->d.resp;
+
+	resp->nak_sent = false;
+	if (rx->flags & (XR_EXT_ATOMICETH) || rx->opcode == XR_OP_READ_REQUEST)
+		return;
+	resp->unacked += packets;
+	if (rx->ackreq || (rx->flags & XR_OPF_END) || resp->unacked >= ACK_AT_LEAST)
+		owe_ack(qp);
+}
+
+void xt_responder_rx(struct xt_qp *qp, const struct xt_rx *rx)
+{
+	struct xt_responder *resp = &qp->d.resp;
+	int32_t ahead = xr_psn_diff(rx->psn, resp->epsn & XR_PSN_MASK);
+	struct xt_request rq;
+	struct xt_fault fault;
+	uint32_t code, psn = resp->epsn;
+
+	xt_resp_established(qp);
+	if (ahead > 0) {
+		out_of_sequence(qp);
+		return;
+	}
+	parse_request(qp, rx, &rq);
+	if (ahead < 0) {
+		duplicate(qp, &rq, resp->epsn + ahead);
+		return;
+	}
+	switch (xt_resp_request(qp, &rq, &code, &fault)) {
+	case XT_ACCEPTED:
+		accepted(qp, rx, rq.packets);
+		break;
+	case XT_RNR:
+		resp->nak_sent = true;
+		owe(qp, XT_ANSWER_RNR_NAK);
+		break;
+	default:
+		resp->nak_code = code;
+		resp->nak_psn = psn;
+		owe(qp, XT_ANSWER_NAK);
+		break;
+	}
+	xt_qp_store_psns(qp);
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+static uint32_t ack_syndrome(struct xt_qp *qp)
+{
+	uint32_t credits, code;
+
+	if (!qp->rq_ring)
+		return XR_AETH_ACK | XR_AETH_CREDITS_INVALID;
+	credits = xt_rq_credits(qp);
+	for (code = 0; code + 1 < XR_AETH_CREDITS_INVALID && xt_credits[code + 1] <= credits; code++)
+		;
+	return XR_AETH_ACK | code;
+}
+
+static bool send_answer(struct xt_qp *qp)
+{
+	struct xt_responder *resp = &qp->d.resp;
+	struct xt_counters *c = &qp->engine->counters;
+	uint8_t answer = resp->answer;
+	struct xt_packet p;
+	uint32_t syndrome;
+
+	xt_packet_init(&p, XR_OP_ACK, resp->epsn);
+	switch (answer) {
+	case XT_ANSWER_ACK:
+		syndrome = ack_syndrome(qp);
+		p.psn = resp->epsn - 1;
+		break;
+	case XT_ANSWER_SEQ_NAK:
+		syndrome = XR_AETH_NAK | XR_NAK_PSN_SEQUENCE;
+		break;
+	case XT_ANSWER_RNR_NAK:
+		syndrome = XR_AETH_RNR_NAK | qp->d.attr.min_rnr_timer;
+		break;
+	default:
+		syndrome = XR_AETH_NAK | resp->nak_code;
+		p.psn = resp->nak_psn;
+		break;
+	}
+	xt_ext_aeth(&p, syndrome, resp->msn);
+	if (!xt_send(qp, &p))
+		return false;
+	c->seq_naks_sent += answer == XT_ANSWER_SEQ_NAK;
+	c->rnr_naks_sent += answer == XT_ANSWER_RNR_NAK;
+	resp->answer = XT_ANSWER_NONE;
+	resp->unacked = 0;
+	return true;
+}
+
+/* Reads what one response packet carries. Keys may have changed since the request came. */
+static int gather_response(struct xt_qp *qp, const struct xt_rd *rd, uint32_t pos,
+			   struct xt_payload *out)
+{
+	uint64_t off = (uint64_t)pos << qp->d.mtu_shift, mem_off;
+	uint64_t left = rd->len - off;
+	uint32_t len = left < qp->d.mtu ? left : qp->d.mtu;
+	struct xt_mem *mem;
+	int nak;
+
+	if (!len)
+		return -1;
+	nak = xt_resp_check(qp, XR_ACCESS_REMOTE_READ, rd->va + off, rd->rkey, len, &mem, &mem_off);
+	if (nak < 0 && xt_gather_mem(qp->engine, mem, mem_off, len, out))
+		nak = XR_NAK_REMOTE_OPERATIONAL;
+	return nak;
+}
+
+static uint8_t response_opcode(const struct xt_responder *resp, const struct xt_rd *rd)
+{
+	bool first = resp->rd_pos == resp->rd_start, last = resp->rd_pos + 1 == rd->npsn;
+
+	if (rd->kind == XT_KIND_ATOMIC)
+		return XR_OP_ATOMIC_ACK;
+	if (first)
+		return last ? XR_OP_READ_RESP_ONLY : XR_OP_READ_RESP_FIRST;
+	return last ? XR_OP_READ_RESP_LAST : XR_OP_READ_RESP_MIDDLE;
+}
+
+static void next_response(struct xt_responder *resp, const struct xt_rd *rd)
+{
+	if (++resp->rd_pos < rd->npsn)
+		return;
+	resp->rd_pos = resp->rd_start = 0;
+	resp->rd_cur++;
+	if (xt_diff(resp->rd_cur, resp->rd_fresh) > 0)
+		resp->rd_fresh = resp->rd_cur;
+}
+
+/* A READ that was accepted cannot be answered: its memory or key is gone. */
+static void refuse_response(struct xt_qp *qp, uint32_t psn, uint32_t nak)
+{
+	struct xt_responder *resp = &qp->d.resp;
+
+	/* else it is in ERR already, with an answer of its own behind this one */
+	if (xt_may_receive(qp))
+		xt_resp_refuse(qp, nak);
+	resp->nak_code = nak;
+	resp->nak_psn = psn;
+	resp->rd_cur = resp->rd_tail;
+	owe(qp, XT_ANSWER_NAK);
+}
+
+/* false: no room, or the QP's last words come next. */
+static bool send_response(struct xt_qp *qp)
+{
+	struct xt_responder *resp = &qp->d.resp;
+	struct xt_rd *rd = rd_at(resp, resp->rd_cur);
+	__be64 orig = htobe64(rd->value);
+	struct xt_packet p;
+	int nak = -1;
+
+	xt_packet_init(&p, response_opcode(resp, rd), rd->psn + resp->rd_pos);
+	if (p.opcode != XR_OP_READ_RESP_MIDDLE)
+		xt_ext_aeth(&p, ack_syndrome(qp), resp->msn);
+	if (rd->kind == XT_KIND_READ)
+		nak = gather_response(qp, rd, resp->rd_pos, &p.payload);
+	if (nak >= 0) {
+		refuse_response(qp, p.psn, nak);
+		return false;
+	}
+	if (rd->kind == XT_KIND_ATOMIC) {
+		memcpy(p.ext + p.ext_len, &orig, sizeof(orig));
+		p.ext_len += sizeof(orig);
+	}
+	if (!xt_send(qp, &p))
+		return false;
+	next_response(resp, rd);
+	return true;
+}
+
+uint32_t xt_resp_run(struct xt_qp *qp, uint32_t budget, bool *more)
+{
+	struct xt_responder *resp = &qp->d.resp;
+	uint32_t cost = 0;
+
+	/* a QP in ERR is silent but for its last words, and what was to come before them */
+	if (!xt_may_receive(qp) && resp->answer != XT_ANSWER_NAK)
+		return 0;
+	while (resp->rd_cur != resp->rd_tail) {
+		if (cost == budget || qp->engine->tx_full) {
+			*more = true;
+			return cost;
+		}
+		if (send_response(qp))
+			cost++;
+	}
+	if (resp->answer != XT_ANSWER_NONE && !send_answer(qp))
+		*more = true;
+	return cost;
+}

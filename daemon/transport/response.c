@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * What comes back to the requester: IBTA 9.7.5 and 9.7.6. An acknowledgement
+ * stands for everything before it, except for READs and atomics, which only their
+ * own responses complete: one that passes them says that a response was lost.
+ */
+#include "internal.h"
+
+/* IBTA table 46, in microseconds */
+static const uint32_t rnr_timer_us[32] = {
+	655360, 10,   20,   30,	  40,	60,    80,    120,   160,   240,   320,
+	480,	640,  960,  1280, 1920, 2560,  3840,  5120,  7680,  10240, 15360,
+	20480,	30720, 40960, 61440, 81920, 122880, 163840, 245760, 327680, 491520,
+};
+
+/* Credit codes of an ACK, IBTA table 47 */
+const uint16_t xt_credits[XR_AETH_CREDITS_INVALID] = {
+	0,   1,	  2,   3,   4,	 6,   8,    12,	  16,	24,   32,   48,	  64,	96,    128,  192,
+	256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768,
+};
+
+static void learn_credits(struct xt_qp *qp, uint32_t aeth)
+{
+	struct xt_requester *r = &qp->d.req;
+	uint32_t code = aeth >> 24 & XR_AETH_VALUE_MASK;
+	uint32_t lsn;
+
+	if (code == XR_AETH_CREDITS_INVALID) {
+		r->credits = false;
+		return;
+	}
+	/* a late or rounded acknowledgement takes nothing back */
+	lsn = ((aeth & XR_PSN_MASK) + xt_credits[code]) & XR_PSN_MASK;
+	if (!r->credits || xr_psn_diff(lsn, r->lsn) > 0)
+		r->lsn = lsn;
+	r->credits = true;
+}
+
+void xt_req_progress(struct xt_qp *qp, uint32_t packets)
+{
+	struct xt_requester *r = &qp->d.req;
+	uint32_t window = r->window + packets;
+
+	r->retry_left = qp->d.attr.retry_cnt;
+	r->rnr_left = qp->d.attr.rnr_retry;
+	r->guarded = false;
+	r->window = window < qp->engine->tuning.window ? window : qp->engine->tuning.window;
+	qp->stalled = false;
+	if (r->wait == XT_WAIT_RNR)
+		r->wait = XT_WAIT_NONE;
+	/* answers to what was sent before a retry: no need to send it again */
+	if (xt_diff(r->unacked, r->next) > 0)
+		xt_req_go_back(qp);
+	xt_activate(qp);
+}
+
+bool xt_acked(struct xt_qp *qp, uint32_t psn)
+{
+	struct xt_requester *r = &qp->d.req;
+	uint32_t before = r->unacked, end;
+	struct xt_swqe *w;
+
+	while (r->retired != r->loaded) {
+		w = xt_swqe(qp, r->retired);
+		end = w->psn + w->npsn;
+		if (xt_diff(psn, w->psn) <= 0 || w->kind >= XT_KIND_READ)
+			break;
+		if (xt_diff(psn, end) < 0) {
+			r->unacked = psn;
+			break;
+		}
+		r->unacked = end;
+		if (!xt_sq_retire(qp))
+			return false;
+	}
+	if (r->unacked != before)
+		xt_req_progress(qp, r->unacked - before);
+	return r->unacked == psn;
+}
+
+/* A retry that no timeout asked for: once for each place, the same news may come many times. */
+static void retry_now(struct xt_qp *qp)
+{
+	struct xt_requester *r = &qp->d.req;
+
+	if (r->wait == XT_WAIT_RNR || (r->guarded && r->guard == r->unacked))
+		return;
+	if (!xt_req_retry(qp))
+		return;
+	r->guarded = true;
+	r->guard = r->unacked;
+	xt_req_go_back(qp);
+}
+
+/* ---- NAKs -------------------------------------------------------------------------------- */
+
+void xt_req_rnr(struct xt_qp *qp, uint32_t code)
+{
+	static const struct xt_fault exceeded = {
+		IBV_WC_RNR_RETRY_EXC_ERR, XT_VERR_NAK | XR_AETH_RNR_NAK << 8,
+	};
+	struct xt_requester *r = &qp->d.req;
+
+	qp->engine->counters.rnr_naks_received++;
+	if (r->wait == XT_WAIT_RNR)
+		return;
+	if (!r->rnr_left) {
+		xt_sq_fail(qp, exceeded);
+		return;
+	}
+	if (qp->d.attr.rnr_retry != 7)
+		r->rnr_left--;
+	xt_req_go_back(qp);
+	r->wait = XT_WAIT_RNR;
+	xt_timer_set(qp, qp->engine->now + rnr_timer_us[code & XR_AETH_VALUE_MASK] * 1000ull);
+}
+
+void xt_req_nak(struct xt_qp *qp, uint32_t code)
+{
+	static const uint32_t status[] = {
+		[XR_NAK_INVALID_REQUEST] = IBV_WC_REM_INV_REQ_ERR,
+		[XR_NAK_REMOTE_ACCESS] = IBV_WC_REM_ACCESS_ERR,
+		[XR_NAK_REMOTE_OPERATIONAL] = IBV_WC_REM_OP_ERR,
+		[XR_NAK_INVALID_RD_REQUEST] = IBV_WC_REM_INV_RD_REQ_ERR,
+	};
+	struct xt_counters *c = &qp->engine->counters;
+	struct xt_fault fault = { IBV_WC_BAD_RESP_ERR, XT_VERR_NAK | code << 8 };
+
+	if (code == XR_NAK_PSN_SEQUENCE) {
+		c->seq_naks_received++;
+		retry_now(qp);
+		return;
+	}
+	c->invalid_naks_received += code == XR_NAK_INVALID_REQUEST;
+	c->access_naks_received += code == XR_NAK_REMOTE_ACCESS;
+	if (code < sizeof(status) / sizeof(status[0]))
+		fault.status = status[code];
+	xt_sq_fail(qp, fault);
+}
+
+static void rx_nak(struct xt_qp *qp, uint32_t psn, uint32_t aeth)
+{
+	struct xt_requester *r = &qp->d.req;
+	uint32_t value = aeth >> 24 & XR_AETH_VALUE_MASK;
+
+	if (xt_diff(psn, r->unacked) < 0)
+		return;
+	if (psn != r->unacked && !xt_acked(qp, psn)) {
+		if (xt_may_send(qp))
+			retry_now(qp);
+		return;
+	}
+	switch (aeth >> 24 & XR_AETH_TYPE_MASK) {
+	case XR_AETH_RNR_NAK:
+		xt_req_rnr(qp, value);
+		break;
+	case XR_AETH_NAK:
+		xt_req_nak(qp, value);
+		break;
+	}
+}
+
+static void rx_ack(struct xt_qp *qp, uint32_t psn, uint32_t aeth)
+{
+	if ((aeth >> 24 & XR_AETH_TYPE_MASK) != XR_AETH_ACK) {
+		rx_nak(qp, psn, aeth);
+		return;
+	}
+	if (xt_diff(psn + 1, qp->d.req.unacked) > 0 && !xt_acked(qp, psn + 1) && xt_may_send(qp))
+		retry_now(qp);
+}
+
+/* ---- data of READs and atomics -------------------------------------------------------------- */
+
+static void bad_response(struct xt_qp *qp)
+{
+	static const struct xt_fault fault = { IBV_WC_BAD_RESP_ERR, XT_VERR_BAD_RESPONSE };
+
+	xt_sq_fail(qp, fault);
+}
+
+/* The request that a response with data must be for: all before it is done. NULL: not now. */
+static struct xt_swqe *expected(struct xt_qp *qp, uint32_t psn)
+{
+	struct xt_requester *r = &qp->d.req;
+
+	if (xt_diff(psn, r->unacked) < 0)
+		return NULL;
+	if (psn != r->unacked && !xt_acked(qp, psn)) {
+		if (xt_may_send(qp))
+			retry_now(qp);
+		return NULL;
+	}
+	return r->retired == r->loaded ? NULL : xt_swqe(qp, r->retired);
+}
+
+/* One more response of the oldest request came in. */
+static void answered(struct xt_qp *qp, struct xt_swqe *w)
+{
+	struct xt_requester *r = &qp->d.req;
+	bool whole_span = xt_req_read_span(qp, w, r->unacked) == 1;
+	/* not so where its request was not sent again yet since the last retry */
+	bool counted = xt_diff(r->next, r->unacked) > 0;
+
+	r->unacked++;
+	if (whole_span && counted)
+		r->rd_inflight--;
+	if (r->unacked == w->psn + w->npsn && !xt_sq_retire(qp))
+		return;
+	xt_req_progress(qp, 1);
+}
+
+static bool read_response_fits(const struct xt_qp *qp, const struct xt_swqe *w,
+			       const struct xt_rx *rx)
+{
+	uint32_t i = qp->d.req.unacked - w->psn;
+	uint32_t left = w->length - (i << qp->d.mtu_shift);
+
+	if (w->kind != XT_KIND_READ)
+		return false;
+	/* the end of the message is an end, whatever way retries cut it */
+	if (i + 1 == w->npsn && !(rx->flags & XR_OPF_END))
+		return false;
+	return rx->len == (left < qp->d.mtu ? left : qp->d.mtu);
+}
+
+static void rx_read_response(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn)
+{
+	struct xt_swqe *w = expected(qp, psn);
+	struct xt_source src = { .seg = rx->frame->seg, .off = rx->frame->meta.payload_off };
+	struct xt_fault fault;
+
+	if (!w)
+		return;
+	if (!read_response_fits(qp, w, rx)) {
+		bad_response(qp);
+		return;
+	}
+	if (xt_scatter(qp, xt_swqe_sge(qp, qp->d.req.retired), w->num_sge,
+		       (uint64_t)(psn - w->psn) << qp->d.mtu_shift, &src, rx->len, &fault)) {
+		xt_sq_fail(qp, fault);
+		return;
+	}
+	answered(qp, w);
+}
+
+bool xt_store_atomic(struct xt_qp *qp, const struct xt_swqe *w, uint64_t value,
+		     struct xt_fault *fault)
+{
+	struct xt_seg seg = { (uint8_t *)&value, sizeof(value) };
+	struct xt_source src = { .seg = &seg };
+
+	return !xt_scatter(qp, xt_swqe_sge(qp, qp->d.req.retired), w->num_sge, 0, &src,
+			   sizeof(value), fault);
+}
+
+static void rx_atomic_ack(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn)
+{
+	struct xt_swqe *w = expected(qp, psn);
+	struct xt_fault fault;
+	__be64 orig;
+
+	if (!w)
+		return;
+	if (w->kind != XT_KIND_ATOMIC) {
+		bad_response(qp);
+		return;
+	}
+	memcpy(&orig, rx->ext + sizeof(struct xr_aeth), sizeof(orig));
+	if (!xt_store_atomic(qp, w, be64toh(orig), &fault)) {
+		xt_sq_fail(qp, fault);
+		return;
+	}
+	answered(qp, w);
+}
+
+void xt_response_rx(struct xt_qp *qp, const struct xt_rx *rx)
+{
+	struct xt_requester *r = &qp->d.req;
+	uint32_t before = r->unacked;
+	uint32_t psn = r->unacked + xr_psn_diff(rx->psn, r->unacked & XR_PSN_MASK);
+	uint32_t aeth = 0;
+
+	/* "ghosts" of packets never sent, IBTA 9.7.5.1.3; one before unacked may bring credits */
+	if (!xt_may_send(qp) || xt_diff(psn, r->max) >= 0 || xt_diff(psn + 1, r->unacked) < 0)
+		return;
+	if (rx->flags & XR_EXT_AETH) {
+		memcpy(&aeth, rx->ext, sizeof(aeth));
+		aeth = be32toh(aeth);
+		if ((aeth >> 24 & XR_AETH_TYPE_MASK) == XR_AETH_ACK)
+			learn_credits(qp, aeth);
+	}
+	switch (rx->opcode) {
+	case XR_OP_ACK:
+		rx_ack(qp, psn, aeth);
+		break;
+	case XR_OP_ATOMIC_ACK:
+		rx_atomic_ack(qp, rx, psn);
+		break;
+	default:
+		rx_read_response(qp, rx, psn);
+		break;
+	}
+	if (!xt_may_send(qp))
+		return;
+	xt_req_settle(qp, r->unacked != before);
+	xt_req_check_drained(qp);
+	xt_qp_store_psns(qp);
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Receive work requests: a reliable connection fills one at a time. */
+#include "internal.h"
+
+static bool look(struct xt_qp *qp)
+{
+	struct xt_receive *rq = &qp->d.rq;
+	uint32_t producer;
+
+	if (qp->d.ring_bad)
+		return false;
+	producer = __atomic_load_n(&qp->rq_ring->producer, __ATOMIC_ACQUIRE);
+	if (!xt_ring_sane(producer, rq->producer, rq->consumer, qp->rq_depth)) {
+		xt_qp_fatal(qp);
+		return false;
+	}
+	rq->producer = producer;
+	return true;
+}
+
+enum xt_take xt_rq_take(struct xt_qp *qp, struct xt_fault *fault)
+{
+	struct xt_receive *rq = &qp->d.rq;
+	const uint8_t *slot;
+	struct xr_recv_wqe wqe;
+	uint32_t i;
+
+	if (rq->taken)
+		return XT_TAKE_OK;
+	if (!qp->rq_ring)
+		return XT_TAKE_EMPTY;
+	if (rq->consumer == rq->producer && (!look(qp) || rq->consumer == rq->producer))
+		return XT_TAKE_EMPTY;
+	slot = xt_ring_entry(qp->rq_ring, rq->consumer, qp->rq_depth, qp->rq_stride);
+	memcpy(&wqe, slot, sizeof(wqe));
+	rq->wr_id = wqe.wr_id;
+	rq->num_sge = 0;
+	rq->length = 0;
+	rq->taken = true;
+	if (wqe.num_sge > qp->max_recv_sge) {
+		*fault = (struct xt_fault){ IBV_WC_LOC_QP_OP_ERR, XT_VERR_BAD_SGE_COUNT };
+		return XT_TAKE_BAD;
+	}
+	rq->num_sge = wqe.num_sge;
+	memcpy(qp->rq_sge, slot + sizeof(wqe), rq->num_sge * sizeof(*qp->rq_sge));
+	for (i = 0; i < rq->num_sge; i++)
+		rq->length += qp->rq_sge[i].length;
+	return XT_TAKE_OK;
+}
+
+uint32_t xt_rq_credits(struct xt_qp *qp)
+{
+	struct xt_receive *rq = &qp->d.rq;
+	uint32_t known = rq->producer - rq->consumer;
+
+	/* the client's cache line is worth a look only when few are left */
+	if (known < XT_ACK_EVERY && look(qp))
+		known = rq->producer - rq->consumer;
+	return known - (rq->taken && known);
+}
+
+static void publish(struct xt_qp *qp)
+{
+	__atomic_store_n(&qp->rq_ring->consumer, qp->d.rq.consumer, __ATOMIC_RELEASE);
+}
+
+static bool complete(struct xt_qp *qp, struct xr_cqe *cqe, bool solicited)
+{
+	struct xt_receive *rq = &qp->d.rq;
+	bool ok;
+
+	cqe->timestamp = qp->engine->now;
+	cqe->qpn = qp->info.qpn;
+	cqe->src_qpn = qp->d.attr.dest_qp_num;
+	cqe->wqe_index = rq->consumer;
+	cqe->is_recv = 1;
+	ok = !xt_cq_push(qp->engine, qp->recv_cq, cqe, solicited);
+	rq->consumer++;
+	rq->taken = false;
+	return ok;
+}
+
+bool xt_rq_complete(struct xt_qp *qp, const struct xr_cqe *what, bool solicited)
+{
+	struct xr_cqe cqe = *what;
+	bool ok;
+
+	cqe.wr_id = qp->d.rq.wr_id;
+	ok = complete(qp, &cqe, solicited);
+	publish(qp);
+	if (!ok)
+		xt_qp_error(qp, true);
+	return ok;
+}
+
+static uint64_t wr_id_at(struct xt_qp *qp, uint32_t index)
+{
+	struct xr_recv_wqe wqe;
+
+	memcpy(&wqe, xt_ring_entry(qp->rq_ring, index, qp->rq_depth, qp->rq_stride), sizeof(wqe));
+	return wqe.wr_id;
+}
+
+void xt_rq_flush(struct xt_qp *qp)
+{
+	struct xt_receive *rq = &qp->d.rq;
+	struct xr_cqe cqe;
+
+	if (!qp->rq_ring)
+		return;
+	/* corrupt indices: what was posted before goes all the same */
+	look(qp);
+	while (rq->consumer != rq->producer) {
+		cqe = (struct xr_cqe){
+			.wr_id = rq->taken ? rq->wr_id : wr_id_at(qp, rq->consumer),
+			.status = IBV_WC_WR_FLUSH_ERR,
+			.opcode = IBV_WC_RECV,
+		};
+		complete(qp, &cqe, false);
+	}
+	publish(qp);
+}

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Send work requests: copied from the ring once, checked, kept until they complete. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "internal.h"
+
+/* By enum xr_wr_opcode; XT_KIND_NONE: not for this QP */
+static const struct {
+	uint8_t kind;
+	uint8_t wc_opcode;
+} operations[] = {
+	[XR_WR_RDMA_WRITE] = { XT_KIND_WRITE, IBV_WC_RDMA_WRITE },
+	[XR_WR_RDMA_WRITE_WITH_IMM] = { XT_KIND_WRITE, IBV_WC_RDMA_WRITE },
+	[XR_WR_SEND] = { XT_KIND_SEND, IBV_WC_SEND },
+	[XR_WR_SEND_WITH_IMM] = { XT_KIND_SEND, IBV_WC_SEND },
+	[XR_WR_RDMA_READ] = { XT_KIND_READ, IBV_WC_RDMA_READ },
+	[XR_WR_ATOMIC_CMP_AND_SWP] = { XT_KIND_ATOMIC, IBV_WC_COMP_SWAP },
+	[XR_WR_ATOMIC_FETCH_AND_ADD] = { XT_KIND_ATOMIC, IBV_WC_FETCH_ADD },
+};
+#define OPERATIONS (sizeof(operations) / sizeof(operations[0]))
+
+int xt_sq_alloc(struct xt_qp *qp)
+{
+	if (qp->swqe)
+		return 0;
+	qp->swqe = malloc((size_t)qp->sq_depth * sizeof(*qp->swqe));
+	qp->swqe_sge = malloc((size_t)qp->sq_depth * qp->max_send_sge * sizeof(*qp->swqe_sge) + 1);
+	if (qp->swqe && qp->swqe_sge)
+		return 0;
+	xt_sq_free(qp);
+	return -ENOMEM;
+}
+
+void xt_sq_free(struct xt_qp *qp)
+{
+	free(qp->swqe);
+	free(qp->swqe_sge);
+	qp->swqe = NULL;
+	qp->swqe_sge = NULL;
+}
+
+bool xt_sq_look(struct xt_qp *qp)
+{
+	struct xt_requester *r = &qp->d.req;
+	uint32_t producer;
+
+	if (qp->d.ring_bad)
+		return false;
+	producer = __atomic_load_n(&qp->sq_ring->producer, __ATOMIC_ACQUIRE);
+	if (!xt_ring_sane(producer, r->producer, r->retired, qp->sq_depth)) {
+		xt_qp_fatal(qp);
+		return false;
+	}
+	r->producer = producer;
+	return true;
+}
+
+/* ---- checking ------------------------------------------------------------------------ */
+
+static bool bad(struct xt_swqe *w, uint32_t status, uint32_t verr)
+{
+	w->fault.status = status;
+	w->fault.verr = verr;
+	return false;
+}
+
+static bool copy_inline(struct xt_qp *qp, struct xt_swqe *w, const struct xr_send_wqe *wqe)
+{
+	if (w->kind != XT_KIND_SEND && w->kind != XT_KIND_WRITE)
+		return bad(w, IBV_WC_LOC_QP_OP_ERR, XT_VERR_BAD_INLINE);
+	if (wqe->inline_len > qp->max_inline)
+		return bad(w, IBV_WC_LOC_QP_OP_ERR, XT_VERR_BAD_INLINE);
+	w->num_sge = 0;
+	w->length = wqe->inline_len;
+	return true;
+}
+
+static bool copy_sges(struct xt_qp *qp, struct xt_swqe *w, const struct xr_send_wqe *wqe,
+		      const uint8_t *slot)
+{
+	struct xr_sge *sge = xt_swqe_sge(qp, qp->d.req.loaded);
+	uint64_t length = 0;
+	uint32_t i;
+
+	if (wqe->num_sge > qp->max_send_sge)
+		return bad(w, IBV_WC_LOC_QP_OP_ERR, XT_VERR_BAD_SGE_COUNT);
+	w->num_sge = wqe->num_sge;
+	memcpy(sge, slot + sizeof(*wqe), w->num_sge * sizeof(*sge));
+	for (i = 0; i < w->num_sge; i++)
+		length += sge[i].length;
+	if (length > XR_MAX_MSG_SIZE || (w->kind == XT_KIND_ATOMIC && length != XR_ATOMIC_LEN))
+		return bad(w, IBV_WC_LOC_LEN_ERR, XT_VERR_BAD_LENGTH);
+	w->length = length;
+
+	/*
+	 * Keys are checked with each packet. To check all of them before the first one goes out
+	 * keeps a request that must fail from taking effect at the peer in part.
+	 */
+	if (w->kind == XT_KIND_READ || w->kind == XT_KIND_ATOMIC)
+		return xt_check_sges(qp, sge, w->num_sge, XR_ACCESS_LOCAL_WRITE, &w->fault);
+	return w->length <= qp->d.mtu || xt_check_sges(qp, sge, w->num_sge, 0, &w->fault);
+}
+
+/* false: w->fault says why it can only complete with an error. */
+static bool check(struct xt_qp *qp, struct xt_swqe *w, const struct xr_send_wqe *wqe,
+		  const uint8_t *slot)
+{
+	w->kind = wqe->opcode < OPERATIONS ? operations[wqe->opcode].kind : XT_KIND_NONE;
+	if (w->kind == XT_KIND_NONE)
+		return bad(w, IBV_WC_LOC_QP_OP_ERR, XT_VERR_BAD_OPCODE);
+	if (w->kind >= XT_KIND_READ && !qp->d.attr.max_rd_atomic)
+		return bad(w, IBV_WC_LOC_QP_OP_ERR, XT_VERR_BAD_OPCODE);
+	if (wqe->flags & XR_SEND_INLINE)
+		return copy_inline(qp, w, wqe);
+	return copy_sges(qp, w, wqe, slot);
+}
+
+/* PSNs and message numbers, IBTA 9.7.2 and 9.7.7.2 */
+static void number(struct xt_qp *qp, struct xt_swqe *w)
+{
+	struct xt_requester *r = &qp->d.req;
+	uint32_t messages = 1;
+
+	w->npsn = (w->length + (uint64_t)qp->d.mtu - 1) >> qp->d.mtu_shift;
+	if (!w->npsn)
+		w->npsn = 1;
+	if (w->kind == XT_KIND_READ)
+		messages = (w->npsn + r->read_packets - 1) / r->read_packets;
+	r->load_psn += w->npsn;
+	r->ssn += messages;
+	w->ssn = r->ssn;
+	if (w->kind >= XT_KIND_READ)
+		r->rd_last = r->loaded + 1;
+}
+
+static void load(struct xt_qp *qp)
+{
+	struct xt_requester *r = &qp->d.req;
+	struct xt_swqe *w = xt_swqe(qp, r->loaded);
+	const uint8_t *slot = xt_ring_entry(qp->sq_ring, r->loaded, qp->sq_depth, qp->sq_stride);
+	struct xr_send_wqe wqe;
+
+	memcpy(&wqe, slot, sizeof(wqe));
+	*w = (struct xt_swqe){
+		.wr_id = wqe.wr_id,
+		.remote_addr = wqe.remote_addr,
+		.compare_add = wqe.atomic.compare_add,
+		.swap = wqe.atomic.swap,
+		.rkey = wqe.rkey,
+		.imm = wqe.imm_data,
+		.opcode = wqe.opcode,
+		.flags = wqe.flags,
+		.psn = r->load_psn,
+		.rd_before = r->rd_last,
+	};
+	if (check(qp, w, &wqe, slot))
+		number(qp, w);
+	r->loaded++;
+}
+
+struct xt_swqe *xt_sq_current(struct xt_qp *qp)
+{
+	struct xt_requester *r = &qp->d.req;
+
+	if (r->cur == r->loaded) {
+		if (r->loaded == r->producer || qp->info.state != XR_QPS_RTS)
+			return NULL;
+		load(qp);
+	}
+	return xt_swqe(qp, r->cur);
+}
+
+/* ---- completing ---------------------------------------------------------------------- */
+
+static bool complete(struct xt_qp *qp, uint32_t index, uint64_t wr_id, uint32_t opcode,
+		     uint32_t length, const struct xt_fault *fault)
+{
+	struct xr_cqe cqe = {
+		.wr_id = wr_id,
+		.timestamp = qp->engine->now,
+		.status = fault->status,
+		.opcode = opcode < OPERATIONS ? operations[opcode].wc_opcode : IBV_WC_SEND,
+		.vendor_err = fault->verr,
+		.byte_len = length,
+		.qpn = qp->info.qpn,
+		.wqe_index = index,
+	};
+
+	return !xt_cq_push(qp->engine, qp->send_cq, &cqe, false);
+}
+
+static void publish(struct xt_qp *qp)
+{
+	__atomic_store_n(&qp->sq_ring->consumer, qp->d.req.retired, __ATOMIC_RELEASE);
+}
+
+bool xt_sq_retire(struct xt_qp *qp)
+{
+	static const struct xt_fault success = { IBV_WC_SUCCESS, XT_VERR_NONE };
+	struct xt_requester *r = &qp->d.req;
+	struct xt_swqe *w = xt_swqe(qp, r->retired);
+	bool ok = true;
+
+	if (qp->sq_sig_all || (w->flags & XR_SEND_SIGNALED))
+		ok = complete(qp, r->retired, w->wr_id, w->opcode, w->length, &success);
+	if (ok) {
+		r->retired++;
+		publish(qp);
+	} else {
+		xt_qp_error(qp, true);
+	}
+	return ok;
+}
+
+void xt_sq_fail(struct xt_qp *qp, struct xt_fault fault)
+{
+	struct xt_requester *r = &qp->d.req;
+	struct xt_swqe *w = xt_swqe(qp, r->retired);
+
+	complete(qp, r->retired, w->wr_id, w->opcode, w->length, &fault);
+	r->retired++;
+	xt_qp_error(qp, true);
+}
+
+/* Of what was never copied only the name matters now. */
+static void flush_one(struct xt_qp *qp, uint32_t index)
+{
+	static const struct xt_fault flushed = { IBV_WC_WR_FLUSH_ERR, XT_VERR_NONE };
+	struct xr_send_wqe wqe;
+	struct xt_swqe *w;
+
+	if (xt_diff(index, qp->d.req.loaded) < 0) {
+		w = xt_swqe(qp, index);
+		complete(qp, index, w->wr_id, w->opcode, 0, &flushed);
+		return;
+	}
+	memcpy(&wqe, xt_ring_entry(qp->sq_ring, index, qp->sq_depth, qp->sq_stride), sizeof(wqe));
+	complete(qp, index, wqe.wr_id, wqe.opcode, 0, &flushed);
+}
+
+void xt_sq_flush(struct xt_qp *qp)
+{
+	struct xt_requester *r = &qp->d.req;
+
+	/* corrupt indices: what was posted before goes all the same */
+	xt_sq_look(qp);
+	for (; r->retired != r->producer; r->retired++)
+		flush_one(qp, r->retired);
+	r->cur = r->loaded = r->retired;
+	publish(qp);
+}
