@@ -137,6 +137,11 @@ static __always_inline void addr_from_ipv6(struct xr_addr *gid, const struct in6
 	gid->word[3] = addr->in6_u.u6_addr32[3];
 }
 
+static __always_inline bool is_mapped(const struct xr_addr *gid)
+{
+	return !gid->word[0] && !gid->word[1] && gid->word[2] == bpf_htonl(0xffff);
+}
+
 /* *ip_len: bytes behind the IP header, as it says; negative when it contradicts itself */
 static __always_inline enum xr_reason parse_ipv4(struct cursor *c, struct packet *pkt, int *ip_len)
 {

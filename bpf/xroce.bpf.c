@@ -15,9 +15,12 @@
 /* Off for peers whose sequence numbers jump further than tables.h thinks sane */
 const volatile bool psn_window = true;
 
-static __always_inline bool is_ours(const struct xr_addr *addr)
+/* The GID of an IPv4 address has the form of an IPv6 address, but is none on the wire (RFC 4291). */
+static __always_inline bool is_ours(const struct packet *pkt)
 {
-	return bpf_map_lookup_elem(&addrs, addr);
+	if (pkt->ip_version == 6 && is_mapped(&pkt->dst))
+		return false;
+	return bpf_map_lookup_elem(&addrs, &pkt->dst);
 }
 
 static __always_inline enum xr_reason parse(struct cursor *c, struct packet *pkt)
@@ -28,7 +31,7 @@ static __always_inline enum xr_reason parse(struct cursor *c, struct packet *pkt
 	REQUIRE(parse_ethernet(c, &proto));
 	REQUIRE(parse_ip(c, pkt, proto, &ip_len));
 	REQUIRE(parse_udp(c, &udp_len));
-	if (!is_ours(&pkt->dst))
+	if (!is_ours(pkt))
 		return XR_NOT_OUR_ADDR;
 	REQUIRE(check_lengths(c, ip_len, udp_len));
 	return parse_transport(c, pkt);

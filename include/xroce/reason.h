@@ -53,7 +53,7 @@
 	X(WRONG_DEST,      DROP,     "destination address is not the QP's own")\
 	X(QKEY,            DROP,     "Q_Key does not match")                   \
 	X(PSN_WINDOW,      DROP,     "PSN is outside of the sane window")      \
-	X(PAYLOAD_MTU,     ANSWER,   "payload is longer than the path MTU")    \
+	X(PAYLOAD_MTU,     ANSWER,   "payload does not fit the path MTU")    \
 	/* R_Key checks: answered with a NAK on reliable connections */        \
 	X(KEY_INDEX,       ANSWER,   "R_Key: no such index")                   \
 	X(KEY_VARIANT,     ANSWER,   "R_Key: variant is stale")                \

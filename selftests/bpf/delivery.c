@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* What happens to packets after the checks: sockets, metadata, the limit on answers; and settings. */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "rows.h"
+#include "selftests/lib/tap.h"
+#include "suites.h"
+
+static bool run_spec(struct fixture *f, const struct spec *spec, enum xdp_action action,
+		     enum xr_reason reason)
+{
+	static struct frame frame;
+
+	frame_build(spec, &frame);
+	return run_frame(f, &frame, action, reason);
+}
+
+/* One packet through one program: what the limiter counts. */
+static int reason_of(struct fixture *f, const struct spec *spec)
+{
+	static struct frame frame;
+	struct input in = { .data = frame.data };
+	struct verdict got;
+
+	frame_build(spec, &frame);
+	in.len = frame.len;
+	return fixture_run(f, &in, &got) ? -1 : got.reason;
+}
+
+static const struct spec valid = {}, forged = { OP(RC(WRITE_ONLY)), .key_xor = 1 };
+static const struct spec unreliable = { OP(UC(WRITE_ONLY)), .key_xor = 1 };
+static const struct spec stray = { .qp = QP_MISSING };
+static const struct spec other = { .patch = { { AT_UDP, 2, 2, 53 } } };
+
+static void test_no_socket(struct fixture *f)
+{
+	fixture_plug(f, false);
+	TAP_OK(run_spec(f, &valid, XDP_DROP, XR_NO_SOCKET), "no socket: valid packet");
+	TAP_OK(run_spec(f, &forged, XDP_DROP, XR_NO_SOCKET), "no socket: packet to be answered");
+	TAP_OK(run_spec(f, &stray, XDP_DROP, XR_NO_QP), "no socket: invalid packet");
+	TAP_OK(run_spec(f, &other, XDP_PASS, XR_NOT_ROCE_PORT), "no socket: the kernel's packet");
+	fixture_plug(f, true);
+	TAP_OK(run_spec(f, &valid, XDP_REDIRECT, XR_OK), "socket back: valid packet");
+}
+
+static void test_foreign_metadata(struct fixture *f, const struct spec *spec,
+				  enum xdp_action action, enum xr_reason reason, const char *what)
+{
+	static struct frame frame;
+	struct input in = { .data = frame.data, .foreign_meta = 8 };
+	struct verdict got = {};
+	int err;
+
+	frame_build(spec, &frame);
+	in.len = frame.len;
+	err = fixture_run(f, &in, &got);
+	TAP_OK(!err && got.action == action && got.reason == (int)reason && got.intact,
+	       "metadata of another program: %s: %s", what, reason_name(got.reason));
+}
+
+void test_delivery(struct fixture *f)
+{
+	test_no_socket(f);
+	test_foreign_metadata(f, &valid, XDP_DROP, XR_NO_METADATA, "valid packet");
+	test_foreign_metadata(f, &other, XDP_PASS, XR_NOT_ROCE_PORT, "the kernel's packet");
+}
+
+/* ---- the limit on answers -------------------------------------------------------- */
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
+}
+
+static bool set_bucket(struct fixture *f, uint64_t age_ns, uint64_t tokens)
+{
+	struct xr_limiter l = { .last_ns = now_ns() - age_ns, .tokens = tokens };
+
+	return fixture_set_limiter(f, &l);
+}
+
+/* A token takes a third of a second to come back: long against what happens between two lines here. */
+static void test_bucket(void)
+{
+	const struct settings settings = { .answers_per_second = 3, .psn_window = true };
+	struct fixture f;
+	int i, answered = 0;
+
+	if (!TAP_OK(fixture_open(&f, &settings), "3 answers a second: loads"))
+		return;
+	for (i = 0; i < 3; i++)
+		answered += reason_of(&f, &forged) == XR_KEY_VARIANT;
+	TAP_OK(answered == 3, "a full bucket to begin with");
+	set_bucket(&f, 0, 0);
+	TAP_OK(reason_of(&f, &forged) == XR_RATE_LIMIT, "an empty bucket");
+	TAP_OK(reason_of(&f, &valid) == XR_OK, "valid packets need no token");
+	TAP_OK(reason_of(&f, &stray) == XR_NO_QP, "dropped packets need no token");
+	TAP_OK(reason_of(&f, &unreliable) == XR_KEY_VARIANT, "unreliable packets need no token");
+	set_bucket(&f, 0, 2);
+	reason_of(&f, &unreliable);
+	reason_of(&f, &forged);
+	TAP_OK(reason_of(&f, &forged) == XR_KEY_VARIANT, "two tokens, two answers");
+	TAP_OK(reason_of(&f, &forged) == XR_RATE_LIMIT, "but not three");
+	set_bucket(&f, 400000000, 0);
+	TAP_OK(reason_of(&f, &forged) == XR_KEY_VARIANT, "0.4 s earn one");
+	TAP_OK(reason_of(&f, &forged) == XR_RATE_LIMIT, "but not two");
+	set_bucket(&f, 3600000000000ull, 0);
+	for (i = 0, answered = 0; i < 5; i++)
+		answered += reason_of(&f, &forged) == XR_KEY_VARIANT;
+	TAP_OK(answered == 3, "an hour earns a second's worth: %d", answered);
+	fixture_close(&f);
+}
+
+static void test_no_answers(void)
+{
+	const struct settings settings = { .answers_per_second = 0, .psn_window = true };
+	struct fixture f;
+
+	if (!TAP_OK(fixture_open(&f, &settings), "no answers: loads"))
+		return;
+	TAP_OK(run_spec(&f, &forged, XDP_DROP, XR_RATE_LIMIT), "no answers: forged key");
+	TAP_OK(run_spec(&f, &valid, XDP_REDIRECT, XR_OK), "no answers: valid packet");
+	fixture_close(&f);
+}
+
+static void test_no_window(void)
+{
+	const struct settings settings = { .answers_per_second = 10000, .psn_window = false };
+	const struct spec request = { .psn_off = 1 << 23 };
+	const struct spec response = { OP(RC(ACK)), .psn_off = 1 << 23 };
+	struct fixture f;
+
+	if (!TAP_OK(fixture_open(&f, &settings), "no PSN window: loads"))
+		return;
+	TAP_OK(run_spec(&f, &request, XDP_REDIRECT, XR_OK), "no PSN window: request");
+	TAP_OK(run_spec(&f, &response, XDP_REDIRECT, XR_OK), "no PSN window: response");
+	TAP_OK(run_spec(&f, &stray, XDP_DROP, XR_NO_QP), "no PSN window: no QP");
+	fixture_close(&f);
+}
+
+void test_settings(void)
+{
+	test_bucket();
+	test_no_answers();
+	test_no_window();
+}

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+
+bpf_test_SRCS := $(addprefix selftests/bpf/, \
+	test-bpf.c \
+	fixture.c \
+	frame.c \
+	run.c \
+	rows-network.c \
+	rows-transport.c \
+	rows-qp.c \
+	rows-key.c \
+	truncation.c \
+	delivery.c \
+	captures.c \
+	iterators.c \
+	)
+
+$(eval $(call test_program,bpf,$(bpf_test_SRCS),transport,-lbpf -lisal))

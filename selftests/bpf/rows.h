@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The rules of the XDP program as rows: description, verdict, reason, packet.
+ * A row is run through both programs, and through the one for multi-buffer frames with
+ * first buffers of several lengths; all must agree, and the transport engine's own parser too.
+ */
+#ifndef TEST_ROWS_H
+#define TEST_ROWS_H
+
+#include <linux/bpf.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <xroce/reason.h>
+
+#include "fixture.h"
+#include "frame.h"
+
+struct row {
+	const char *what;
+	enum xdp_action action;
+	enum xr_reason reason;
+	struct spec spec;
+};
+
+#define PASS XDP_PASS
+#define DROP XDP_DROP
+#define REDIRECT XDP_REDIRECT
+
+struct table {
+	const char *name;
+	const struct row *rows;
+	unsigned count;
+};
+#define TABLE(table_name, r)                                                                       \
+	const struct table r##_table = { table_name, r, sizeof(r) / sizeof((r)[0]) }
+
+extern const struct table ethernet_table, network_table, transport_table, qp_table, psn_table,
+	key_table, range_table;
+
+/* Runs a frame in all ways. Prints what differs from what was expected, as TAP comments. */
+bool run_frame(struct fixture *f, const struct frame *frame, enum xdp_action action,
+	       enum xr_reason reason);
+/* The same for bytes of which no layout is known; meta may be NULL. */
+bool run_bytes(struct fixture *f, const uint8_t *data, uint32_t len, enum xdp_action action,
+	       enum xr_reason reason, const struct xr_meta *meta);
+
+#endif /* TEST_ROWS_H */

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Runs frames in all ways and compares; runs the tables of rows. */
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/transport/transport.h"
+#include "rows.h"
+#include "selftests/lib/tap.h"
+#include "suites.h"
+
+static const char *action_name(uint32_t action)
+{
+	static const char *const names[] = { "ABORTED", "DROP", "PASS", "TX", "REDIRECT" };
+
+	return action < sizeof(names) / sizeof(*names) ? names[action] : "unknown";
+}
+
+struct expected {
+	enum xdp_action action;
+	enum xr_reason reason;
+	const struct xr_meta *meta;	/* NULL: nothing known of the layout */
+};
+
+static bool meta_fits(const struct verdict *got, const struct expected *want)
+{
+	if (want->action != XDP_REDIRECT)
+		return !got->has_meta;
+	if (!got->has_meta || got->meta.magic != XR_META_MAGIC || got->meta.reason != want->reason)
+		return false;
+	return !want->meta || !memcmp(&got->meta, want->meta, sizeof(got->meta));
+}
+
+static void complain(const struct input *in, const struct verdict *got,
+		     const struct expected *want)
+{
+	const struct xr_meta *m = &got->meta;
+
+	printf("# %s, %u of %u bytes linear: %s %s, wanted %s %s%s%s\n",
+	       in->frags ? "xroce_frags" : "xroce", in->linear ? in->linear : in->len, in->len,
+	       action_name(got->action), reason_name(got->reason), action_name(want->action),
+	       reason_name(want->reason), got->intact ? "" : ", frame changed",
+	       meta_fits(got, want) ? "" : ", wrong metadata");
+	if (got->has_meta)
+		printf("# metadata: magic %x reason %s ip %u at %u bth %u payload %u + %u qpn %x\n",
+		       m->magic, reason_name(m->reason), m->ip_version, m->ip_off, m->bth_off,
+		       m->payload_off, m->payload_len, m->qpn);
+}
+
+static bool run_once(struct fixture *f, const struct input *in, const struct expected *want)
+{
+	struct verdict got;
+	int err = fixture_run(f, in, &got);
+
+	if (err) {
+		printf("# test run: %s\n", strerror(-err));
+		return false;
+	}
+	if (got.action == want->action && got.reason == (int)want->reason && got.intact &&
+	    meta_fits(&got, want))
+		return true;
+	complain(in, &got, want);
+	return false;
+}
+
+/* First buffers that end between headers, within them, and right behind what parsing reads */
+static const uint32_t linear_lens[] = { 14, 17, 20, 34, 41, 47, 54, 62, 75, 90, 101, 102, 103 };
+
+static bool run_all_ways(struct fixture *f, struct input *in, const struct expected *want)
+{
+	bool ok = run_once(f, in, want);
+	unsigned i;
+
+	in->frags = true;
+	ok &= run_once(f, in, want);
+	for (i = 0; i < sizeof(linear_lens) / sizeof(*linear_lens); i++) {
+		in->linear = linear_lens[i];
+		if (in->linear < in->len)
+			ok &= run_once(f, in, want);
+	}
+	return ok;
+}
+
+/* Reasons that come from the bytes alone */
+static bool is_of_form(enum xr_reason reason)
+{
+	return reason != XR_NOT_OUR_ADDR && reason != XR_OK && reason <= XR_BAD_PAD;
+}
+
+/* The transport engine parses what comes without metadata: it must come to the same. */
+static bool engine_agrees(const uint8_t *data, uint32_t len, const struct expected *want)
+{
+	struct xt_frame frame = { .seg = { { (uint8_t *)data, len } }, .nseg = 1, .len = len };
+	enum xr_reason got = xt_parse(&frame);
+
+	if (want->reason == XR_NOT_OUR_ADDR)	/* stands in the middle of the parse here */
+		return true;
+	if (got != (is_of_form(want->reason) ? want->reason : XR_OK)) {
+		printf("# the transport engine's parser says %s\n", reason_name(got));
+		return false;
+	}
+	if (got != XR_OK || !want->meta)
+		return true;
+	frame.meta.reason = want->reason;
+	return !memcmp(&frame.meta, want->meta, sizeof(frame.meta));
+}
+
+bool run_bytes(struct fixture *f, const uint8_t *data, uint32_t len, enum xdp_action action,
+	       enum xr_reason reason, const struct xr_meta *meta)
+{
+	struct expected want = { action, reason, meta };
+	struct input in = { .data = data, .len = len };
+	bool ok = run_all_ways(f, &in, &want);
+
+	return engine_agrees(data, len, &want) && ok;
+}
+
+bool run_frame(struct fixture *f, const struct frame *frame, enum xdp_action action,
+	       enum xr_reason reason)
+{
+	struct xr_meta meta = {
+		.magic = XR_META_MAGIC,
+		.reason = reason,
+		.ip_version = frame->ip_version,
+		.ip_off = frame->ip,
+		.bth_off = frame->bth,
+		.payload_off = frame->payload,
+		.payload_len = frame->payload_len,
+		.qpn = frame->qpn,
+	};
+
+	return run_bytes(f, frame->data, frame->len, action, reason, &meta);
+}
+
+/* ---- suites -------------------------------------------------------------------- */
+
+static void run_table(struct fixture *f, const struct table *t)
+{
+	static struct frame frame;
+	const struct row *row;
+
+	for (row = t->rows; row < t->rows + t->count; row++) {
+		frame_build(&row->spec, &frame);
+		TAP_OK(run_frame(f, &frame, row->action, row->reason), "%s: %s: %s %s", t->name,
+		       row->what, action_name(row->action), reason_name(row->reason));
+	}
+}
+
+void test_tables(struct fixture *f)
+{
+	static const struct table *const tables[] = {
+		&ethernet_table, &network_table, &transport_table, &qp_table,
+		&psn_table,	 &key_table,	 &range_table,
+	};
+	unsigned i, rows = 0;
+
+	for (i = 0; i < sizeof(tables) / sizeof(*tables); i++) {
+		run_table(f, tables[i]);
+		rows += tables[i]->count;
+	}
+	TAP_OK(rows >= 120, "%u rows", rows);
+}
+
+/* Every opcode there is, IPv4 and IPv6: known ones pass all checks, others do not exist. */
+void test_opcodes(struct fixture *f)
+{
+	static struct frame frame;
+	unsigned opcode, known = 0;
+	bool ok = true;
+
+	for (opcode = 0; opcode < 512; opcode++) {
+		struct spec spec = { OP(opcode & 0xff), .v6 = opcode >> 8 };
+		bool exists = opcode_flags(spec.opcode);
+
+		frame_build(&spec, &frame);
+		known += exists;
+		if (run_frame(f, &frame, exists ? XDP_REDIRECT : XDP_DROP,
+			      exists ? XR_OK : XR_BAD_OPCODE))
+			continue;
+		printf("# opcode 0x%02x, IPv%u\n", opcode & 0xff, spec.v6 ? 6 : 4);
+		ok = false;
+	}
+	TAP_OK(ok, "all 256 opcodes, %u of them known", known / 2);
+}
+
+void test_coverage(void)
+{
+	bool all = true;
+	int i;
+
+	for (i = 0; i < XR_REASON_COUNT; i++) {
+		if (reasons_seen[i] || i == XR_ICRC || i == XR_TOO_LONG)
+			continue;
+		printf("# no frame met %s\n", reason_name(i));
+		all = false;
+	}
+	TAP_OK(all, "every reason was met");
+	TAP_OK(!reasons_seen[XR_ICRC] && !reasons_seen[XR_TOO_LONG], "what the daemon counts is not counted here");
+}

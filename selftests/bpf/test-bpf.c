@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Tests of the XDP program, without a network: frames go through it by
+ * BPF_PROG_TEST_RUN. Needs root; runs from the top of the source tree.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <bpf/libbpf.h>
+
+#include "fixture.h"
+#include "selftests/lib/tap.h"
+#include "suites.h"
+
+/* libbpf tells of failures only; as TAP comments */
+static int print_libbpf(enum libbpf_print_level level, const char *fmt, va_list ap)
+{
+	if (level != LIBBPF_WARN)
+		return 0;
+	printf("# ");
+	return vprintf(fmt, ap);
+}
+
+int main(void)
+{
+	const struct settings settings = USUAL_SETTINGS;
+	struct fixture f;
+
+	if (geteuid()) {
+		printf("1..0 # SKIP needs root\n");
+		return 0;
+	}
+	libbpf_set_print(print_libbpf);
+	if (unshare(CLONE_NEWNET)) {
+		printf("Bail out! no network namespace: %s\n", strerror(errno));
+		return 1;
+	}
+	test_load();
+	if (!TAP_OK(fixture_open(&f, &settings), "programs and tables"))
+		return tap_end();
+	test_iterators(&f);
+	test_tables(&f);
+	test_opcodes(&f);
+	test_truncation(&f);
+	test_delivery(&f);
+	test_captures(&f);
+	fixture_close(&f);
+	test_settings();
+	test_coverage();
+	return tap_end();
+}
