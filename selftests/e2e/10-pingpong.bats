@@ -1,0 +1,64 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# ibv_rc_pingpong: sizes, path MTUs, events, address families. -c compares what arrived.
+
+load helpers
+
+@test "pingpong: 1 byte to 8 MiB" {
+	local size
+
+	for size in 1 2 63 64 1023 1024 1025 4096 65536 1048576 8388608; do
+		echo "size $size"
+		both ibv_rc_pingpong -g @4 -c -m 4096 -s "$size" -n $((size > 65536 ? 5 : 50))
+	done
+}
+
+@test "pingpong: path MTU 256 to 4096" {
+	local mtu
+
+	for mtu in 256 512 1024 2048 4096; do
+		echo "mtu $mtu"
+		both ibv_rc_pingpong -g @4 -c -m "$mtu" -s 100000 -n 20
+	done
+}
+
+@test "pingpong: completion events (-e)" {
+	both ibv_rc_pingpong -g @4 -c -e -n 200
+	both ibv_rc_pingpong -g @4 -c -e -n 20 -s 1000000 -m 4096
+}
+
+@test "pingpong: over IPv6" {
+	both ibv_rc_pingpong -g @6 -c -n 100
+	both ibv_rc_pingpong -g @6 -c -e -n 100 -m 4096 -s 300000
+}
+
+@test "pingpong: over IPv6 link-local addresses" {
+	both ibv_rc_pingpong -g 0 -c -n 100
+}
+
+@test "pingpong: completion timestamps (-t)" {
+	both ibv_rc_pingpong -g @4 -c -t -n 100
+}
+
+@test "pingpong: extended send API (-N)" {
+	both ibv_rc_pingpong -g @4 -c -N -n 100
+}
+
+@test "pingpong: a GID index that is not there fails" {
+	fails run_on a timeout 10 ibv_rc_pingpong -g 200
+}
+
+@test "pingpong: a peer that is not there fails in time" {
+	fails run_on b timeout 10 ibv_rc_pingpong -g 1 "$A4"
+}
+
+@test "pingpong: transport counters moved, none says malformed" {
+	local h
+
+	for h in a b; do
+		(($(counter $h rx_packets) > 1000))
+		(($(counter $h tx_packets) > 1000))
+		equal "malformed on $h" "$(counter $h rx_malformed)" 0
+		equal "wrong ICRC on $h" "$(counter $h rx_icrc_errors)" 0
+	done
+}

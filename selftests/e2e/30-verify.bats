@@ -1,0 +1,41 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# rdma_verify: patterns by every operation, every byte and every completion compared.
+
+load helpers
+
+data=(-t write -t write-imm -t send -t send-imm -t read -t zero -t mixed -t pipeline -t atomic)
+
+# verify ARG...
+verify() {
+	both -t 60 "$XR_BUILD/selftests/e2e/rdma_verify" -g @4 "$@"
+}
+
+@test "verify: every operation, path MTU 4096" {
+	verify "${data[@]}" -m 4096
+}
+
+@test "verify: every operation, path MTU 1024" {
+	verify "${data[@]}" -m 1024 -s 2
+}
+
+@test "verify: every operation, path MTU 256" {
+	verify "${data[@]}" -m 256 -n 8 -s 3
+}
+
+@test "verify: over IPv6" {
+	both -t 60 "$XR_BUILD/selftests/e2e/rdma_verify" -g @6 "${data[@]}" -m 2048 -s 4
+}
+
+@test "verify: four pairs at once" {
+	local i pids=() status=0
+
+	for i in 1 2 3 4; do
+		PORT=$((18600 + i)) verify -t mixed -t atomic -t pipeline -n 15 -m 4096 -s $((10 + i)) &
+		pids+=($!)
+	done
+	for i in "${pids[@]}"; do
+		wait "$i" || status=$?
+	done
+	((status == 0))
+}

@@ -1,0 +1,98 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# The host's other traffic through the same interface, while xroced runs and RDMA flows.
+
+load helpers
+
+@test "coexist: ping, IPv4 and IPv6, small and larger than a page" {
+	local size
+
+	for size in 56 1400 5000; do
+		on b ping -q -c 3 -i 0.05 -W 2 -s "$size" "$A4"
+		on b ping -q -c 3 -i 0.05 -W 2 -s "$size" "$A6"
+	done
+}
+
+@test "coexist: fragmented IPv4 and IPv6" {
+	on b ping -q -c 3 -i 0.05 -W 2 -s 20000 "$A4"
+	on b ping -q -c 3 -i 0.05 -W 2 -s 20000 "$A6"
+}
+
+@test "coexist: TCP, every byte" {
+	head -c 20000000 /dev/urandom >"$BATS_TEST_TMPDIR/sent"
+	on a timeout 20 nc -l 5000 >"$BATS_TEST_TMPDIR/got" </dev/null 3>&- &
+	wait_for 5 listens a 5000
+	on b timeout 20 nc -N "$A4" 5000 <"$BATS_TEST_TMPDIR/sent"
+	wait $!
+	cmp "$BATS_TEST_TMPDIR/sent" "$BATS_TEST_TMPDIR/got"
+}
+
+# udp_echo SERVER-PORT ADDRESS: one datagram there, one back
+udp_echo() {
+	on a timeout 10 python3 - "$1" "$2" <<'PYTHON' 3>&- &
+import socket, sys
+family = socket.AF_INET6 if ":" in sys.argv[2] else socket.AF_INET
+s = socket.socket(family, socket.SOCK_DGRAM)
+s.bind((sys.argv[2], int(sys.argv[1])))
+data, peer = s.recvfrom(9000)
+s.sendto(data[::-1], peer)
+PYTHON
+	udp_bound() { on a ss -Hlun "sport = :$1" | grep -q .; }
+	wait_for 5 udp_bound "$1"
+	on b timeout 10 python3 - "$1" "$2" <<'PYTHON'
+import os, socket, sys
+family = socket.AF_INET6 if ":" in sys.argv[2] else socket.AF_INET
+s = socket.socket(family, socket.SOCK_DGRAM)
+s.settimeout(5)
+data = os.urandom(3000)
+s.sendto(data, (sys.argv[2], int(sys.argv[1])))
+assert s.recv(9000) == data[::-1]
+PYTHON
+	wait
+}
+
+@test "coexist: UDP on other ports, next door to 4791" {
+	requires python3
+	udp_echo 5001 "$A4"
+	udp_echo 4790 "$A4"
+	udp_echo 4792 "$A6"
+}
+
+@test "coexist: UDP port 4791 of an address that is no GID of ours" {
+	requires python3
+	on a ip link add dummy0 type dummy
+	on a ip address add 10.78.0.1/24 dev dummy0
+	on a ip link set dummy0 up
+	on b ip route add 10.78.0.0/24 via "$A4"
+	udp_echo 4791 10.78.0.1
+	on b ip route del 10.78.0.0/24
+	on a ip link del dummy0
+	(($(counter a NOT_OUR_ADDR) > 0))
+}
+
+@test "coexist: iperf3 beside ib_write_bw" {
+	local first status=0
+
+	on a timeout 30 iperf3 -s -1 >/dev/null 2>&1 3>&- &
+	wait_for 5 listens a 5201
+	both -t 40 ib_write_bw -x @4 -F -n 2000 &
+	first=$!
+	on b timeout 30 iperf3 -c "$A4" -t 2 || status=$?
+	wait "$first" || status=$?
+	((status == 0))
+}
+
+@test "coexist: what passed is counted as such, and nothing of it dropped" {
+	(($(counter a NOT_UDP) > 0))
+	(($(counter a NOT_ROCE_PORT) > 0))
+	equal "dropped by host a" "$(ctl a counters -j xra |
+		jq -c '[.xdp[] | select(.action == "drop" and .packets > 0) | .name]')" "[]"
+}
+
+@test "coexist: after the daemon has gone, the kernel has all of it" {
+	daemon_down a
+	on b ping -q -c 2 -i 0.05 -W 2 "$A4"
+	equal "XDP program" "$(on a ip -j link show va | jq -c '.[0].xdp')" null
+	daemon_up a
+	both ibv_rc_pingpong -g @4 -c -n 10
+}

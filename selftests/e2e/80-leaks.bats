@@ -1,0 +1,79 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# Programs that are killed at any moment: everything that was theirs comes back.
+
+load helpers
+
+# What the daemon of a host holds: objects, fds, map entries
+holdings() {
+	local h=$1
+
+	objects "$h"
+	find "/proc/$(daemon_pid "$h")/fd" -mindepth 1 | wc -l
+	bpftool map dump pinned "$RUN/bpf/xroce/xr$h/qps" -j | jq length
+	bpftool map dump pinned "$RUN/bpf/xroce/xr$h/keys" -j | jq length
+}
+
+# again_as HOST WANTED: within seconds, for some of it is given back later
+again_as() {
+	holds() { [[ $(holdings "$1") == "$2" ]]; }
+	wait_for 10 holds "$1" "$2" || {
+		echo "host $1 had:" $2
+		echo "host $1 has:" $(holdings "$1")
+		return 1
+	}
+}
+
+# killed_after SECONDS: a pair of programs, killed
+killed_after() {
+	local pids
+
+	both -t 20 ib_write_bw -x @4 -F -D 15 -q 4 >/dev/null 2>&1 &
+	sleep "$1"
+	pids=$(for h in a b; do ip netns pids "$ID-$h"; done | xargs -r ps -o pid=,comm= -p |
+		awk '$2 == "ib_write_bw" { print $1 }')
+	[[ -z $pids ]] || kill -KILL $pids
+	wait $! || true
+}
+
+@test "leaks: 20 pairs killed at different moments leave nothing" {
+	local a b i
+
+	both ib_write_bw -x @4 -F -n 100
+	wait_for 5 sh -c "! $XROCE -r $RUN/a client -j xra | grep -q ib_write_bw"
+	a=$(holdings a) b=$(holdings b)
+	for i in {1..20}; do
+		killed_after "0.$((i * 37 % 70 + 5))"
+	done
+	again_as a "$a"
+	again_as b "$b"
+}
+
+@test "leaks: nor do their keys and QPNs: a pair works after it" {
+	both ibv_rc_pingpong -g @4 -c -n 100
+}
+
+@test "leaks: memory of the daemon stays where it was" {
+	local pid before after i
+
+	pid=$(daemon_pid a)
+	for i in {1..5}; do killed_after 0.3; done
+	before=$(awk '/VmRSS/ { print $2 }' "/proc/$pid/status")
+	for i in {1..15}; do killed_after 0.3; done
+	after=$(awk '/VmRSS/ { print $2 }' "/proc/$pid/status")
+	echo "resident: $before kB, then $after kB"
+	((after < before + 2048))
+}
+
+@test "leaks: the kernel has unpinned all pages" {
+	unpinned() {
+		awk '/^nr_foll_pin_acquired/ { a = $2 } /^nr_foll_pin_released/ { r = $2 }
+			END { exit !(a - r <= limit) }' limit="$1" /proc/vmstat
+	}
+	local before
+
+	before=$(awk '/^nr_foll_pin_acquired/ { a = $2 } /^nr_foll_pin_released/ { r = $2 }
+		END { print a - r }' /proc/vmstat)
+	for _ in {1..5}; do killed_after 0.4; done
+	wait_for 10 unpinned "$before"
+}

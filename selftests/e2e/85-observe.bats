@@ -1,0 +1,100 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# What operators see: pinned maps by bpftool, tables as text, the xroce command.
+
+load helpers
+
+# A pair that stays: its tables are looked at while it runs
+setup_file() {
+	requires root
+	hosts_up
+	daemons_up
+	both -t 60 ib_write_bw -x @4 -F -D 50 -q 2 >/dev/null 2>&1 3>&- &
+	running() {
+		[[ $(ctl a qp -j xra | jq '[.[] | select(.state == "RTS" or .state == "RTR")] | length') -ge 2 ]]
+	}
+	wait_for 10 running
+}
+
+teardown_file() {
+	for h in a b; do ip netns pids "$ID-$h"; done | xargs -r ps -o pid=,comm= -p |
+		awk '$2 == "ib_write_bw" { print $1 }' | xargs -r kill -KILL
+	gone() { [[ $(objects a qps) == 0 && $(objects b qps) == 0 ]]; }
+	wait_for 5 gone
+	hosts_down
+}
+
+@test "observe: bpftool shows keys with named fields" {
+	local first
+
+	first=$(bpftool map dump pinned "$RUN/bpf/xroce/xra/keys" -j | jq -c '.[0].formatted.value')
+	echo "$first"
+	jq -e 'has("va") and has("length") and has("pd") and has("access") and has("variant")' <<<"$first"
+}
+
+@test "observe: bpftool shows QPs with named fields" {
+	local first
+
+	first=$(bpftool map dump pinned "$RUN/bpf/xroce/xra/qps" -j | jq -c '.[0].formatted.value')
+	echo "$first"
+	jq -e 'has("peer") and has("dest_qpn") and has("state") and has("path_mtu")' <<<"$first"
+}
+
+@test "observe: tables as text, by cat" {
+	local pin
+
+	for pin in "$RUN"/bpf/xroce/xra/*; do
+		[[ -f $pin ]] && head -n 3 "$pin" 2>/dev/null
+	done | tee "$BATS_TEST_TMPDIR/text"
+	grep -q RTS "$BATS_TEST_TMPDIR/text"
+}
+
+@test "observe: xroce list, status" {
+	ctl a list | tee /dev/stderr | grep -Eq '^xra +va '
+	ctl a status xra | tee /dev/stderr | grep -Eq '^interface +va'
+	ctl a status | grep -q "$A4"
+	equal "device" "$(ctl a status -j xra | jq -r .device)" xra
+	equal "by name" "$(ctl a status -j | jq -r '.xra.interface')" va
+	ctl a status -j xra | jq -e '.xdp.why | length > 10'
+}
+
+@test "observe: xroce qp, mr, cq, client" {
+	ctl a qp | tee /dev/stderr | grep -Eq 'RC +RT[RS]'
+	ctl a mr xra | tee /dev/stderr | grep -q 0x
+	ctl a cq xra | tee /dev/stderr | grep -q depth
+	ctl a client xra | tee /dev/stderr | grep -q ib_write_bw
+}
+
+@test "observe: xroce counters are those of the BPF map" {
+	ctl a counters xra | tee /dev/stderr | grep -Eq '^ *OK '
+	run ctl a counters xra
+	[[ $output != *KEY_RANGE* ]]
+	ctl a counters --all xra | grep -q KEY_RANGE
+	(($(counter a OK) > 0))
+}
+
+@test "observe: mistakes are named" {
+	run -2 ctl a nonsense
+	[[ $output == *nonsense* ]]
+	run -1 ctl a status nodevice
+	[[ $output == *nodevice* ]]
+	run -2 ctl a fault xra drop 1001
+	[[ $output == *drop*1000* ]]
+	run -2 ctl a fault xra teleport 1
+	[[ $output == *teleport* ]]
+	run -2 ctl a status xra xrb
+	[[ $output == *xrb* ]]
+}
+
+@test "observe: fault shows what is set" {
+	ctl b fault xrb drop 3 delay 2 50 rx
+	equal "drop" "$(ctl b fault -j xrb | jq -c '[.drop, .delay, .delay_us, .direction]')" '[3,2,50,"rx"]'
+	ctl b fault xrb off
+	equal "drop" "$(ctl b fault -j xrb | jq .drop)" 0
+}
+
+@test "observe: only operators may look or make faults" {
+	run -1 setpriv --reuid 65534 --regid 65534 --clear-groups "$XROCE" -r "$RUN/a" status xra
+	echo "$output"
+	[[ $output == *"may not connect"* || $output == *"is for root"* ]]
+}
