@@ -177,6 +177,8 @@ int cli_client_explain(const struct cli_client *c, const char *doing, int err)
 	case -ECONNREFUSED:
 		return cli_error("%s: its daemon is gone, nobody listens on %s", c->device, c->path);
 	case -EACCES:
+	case -ECONNRESET:	/* the daemon looked at our credentials */
+	case -EPIPE:
 		return cli_error("%s: you may not connect to %s; are you in its group?", c->device,
 				 c->path);
 	case -EPERM:

@@ -1,0 +1,109 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#
+# Two hosts, unmodified RDMA programs between them, and what operators can see of it.
+# Every step must succeed; everything is removed at the end, however it comes.
+
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export XR_BUILD=${XR_BUILD:-$PWD/build}
+# shellcheck source=lib/hosts.bash
+source selftests/lib/hosts.bash
+
+step=start
+((EUID == 0)) || { echo "the demo needs root: it makes network namespaces" >&2; exit 1; }
+
+finish() {
+	local status=$?
+
+	trap - EXIT INT TERM HUP
+	trap '' INT
+	background_end 2>/dev/null || true
+	hosts_down || { ((status)) || status=1; }
+	if ((status)); then
+		echo "demo: failed at: $step" >&2
+	fi
+	exit "$status"
+}
+trap finish EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+
+heading() {
+	step=$1
+	printf '\n\033[1m== %s\033[0m\n' "$1"
+}
+
+# The lines of a perftest client that say what was measured
+figures() {
+	grep -E '^ *#bytes|^ *[0-9]+ +[0-9]+ +[0-9.]+' "$OUT/client" | sed 's/^ */  /'
+}
+
+pids_named() {
+	local h
+
+	for h in a b; do
+		ip netns pids "$ID-$h"
+	done | xargs -r ps -o pid=,comm= -p | awk -v c="$1" '$2 == c { print $1 }'
+}
+
+background_end() {
+	pids_named ib_write_bw | xargs -r kill -KILL
+	wait 2>/dev/null
+}
+
+connected() {
+	ctl a qp -j xra | jq -e 'any(.[]; .state == "RTS" or .state == "RTR")'
+}
+
+heading "two hosts: network namespaces joined by a veth pair, MTU 9000; xroced in each"
+hosts_up 9000
+daemons_up
+for h in a b; do
+	ctl "$h" list | sed 's/^/  /'
+done
+ctl a status -j xra | jq -r '"  XDP: \(.xdp.mode) (\(.xdp.why))"'
+
+heading "ibv_devinfo on both"
+for h in a b; do
+	run_on "$h" ibv_devinfo -v |
+		grep -E 'hca_id|state|mtu|link_layer|GID' | sed 's/^/  /'
+done
+
+heading "ibv_rc_pingpong, every byte compared"
+both ibv_rc_pingpong -g @4 -c -n 1000 -s 4096 -m 4096
+tail -n 2 "$OUT/client" | sed 's/^/  /'
+
+heading "ib_write_bw, 64 KiB"
+both -t 40 ib_write_bw -x @4 -F -n 5000 --report_gbits
+figures
+heading "ib_read_bw, 64 KiB"
+both -t 40 ib_read_bw -x @4 -F -n 5000 --report_gbits
+figures
+heading "ib_send_lat, 8 bytes (microseconds)"
+both -t 40 ib_send_lat -x @4 -F -s 8 -n 5000
+figures
+
+heading "live tables of host a, read from the kernel while ib_write_bw runs"
+both -t 30 ib_write_bw -x @4 -F -D 20 >/dev/null 2>&1 &
+wait_for 10 connected
+for map in keys qps; do
+	echo "  bpftool map dump pinned $RUN/bpf/xroce/xra/$map"
+	bpftool map dump pinned "$RUN/bpf/xroce/xra/$map" >"$RUN/dump"
+	grep -q '"state"' "$RUN/dump"
+	head -n 45 "$RUN/dump" | sed 's/^/  /'
+done
+background_end
+
+heading "a forged R_Key: refused; host a's XDP counter of it, before and after"
+before=$(counter a KEY_VARIANT)
+ctl a counters --all xra | grep -E '^ *(name|OK|KEY_VARIANT) ' | sed 's/^/  /'
+both "$XR_BUILD/selftests/e2e/rdma_verify" -g @4 -t wrong-variant
+sed 's/^/  /' "$OUT/client"
+ctl a counters --all xra | grep -E '^ *(name|OK|KEY_VARIANT) ' | sed 's/^/  /'
+(($(counter a KEY_VARIANT) > before))
+
+heading "clean stop: nothing is left behind"
+hosts_down
+echo
+echo "demo: all steps succeeded"
