@@ -2,3 +2,6 @@
 FUZZ_DIR := selftests/fuzz
 
 $(eval $(call fuzzer,frame,$(FUZZ_DIR)/frame_fuzz.c daemon/transport/wire.c,-lisal))
+
+$(foreach f,engine ring,$(eval $(call fuzzer,$(f),$(FUZZ_DIR)/$(f)_fuzz.c $(FUZZ_DIR)/world.c \
+	$(transport_SRCS),-lisal -lpthread)))

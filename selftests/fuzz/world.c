@@ -1,0 +1,566 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "world.h"
+
+#include <errno.h>
+
+#define ACCESS_ALL (XR_ACCESS_LOCAL_WRITE | XR_ACCESS_REMOTE)
+
+/* ---- memory ---------------------------------------------------------------------- */
+
+static const struct {
+	uint32_t size, access, pd;
+	uint64_t va;
+} regions[REG_TOTAL] = {
+	[REG_ALL] = { 8192, ACCESS_ALL, PD_CLIENT, 0x10000 },
+	[REG_PIECES] = { 4096, ACCESS_ALL, PD_CLIENT, 0xfffffffffffff000 },
+	[REG_LOCAL] = { 2048, XR_ACCESS_LOCAL_WRITE, PD_CLIENT, 0x20000 },
+	[REG_WRITE] = { 2048, XR_ACCESS_LOCAL_WRITE | XR_ACCESS_REMOTE_WRITE, PD_CLIENT, 0 },
+	[REG_GOOD] = { 2048, ACCESS_ALL, PD_GOOD, 0x30000 },
+	[REG_OTHER_PD] = { 2048, ACCESS_ALL, PD_OTHER, 0x10000 },
+	[REG_STALE] = { 2048, ACCESS_ALL, PD_CLIENT, 0x10000 },
+	[REG_INVALID] = { 2048, ACCESS_ALL, PD_CLIENT, 0x10000 },
+	[REG_READ] = { 2048, XR_ACCESS_REMOTE_READ, PD_CLIENT, 0x40000 },
+};
+
+static int private_read(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off, void *dst,
+			size_t len)
+{
+	MUST(!seg->ptr && off <= seg->len && len <= seg->len - off);
+	if (mem->broken)
+		return -EFAULT;
+	memcpy(dst, (const uint8_t *)(uintptr_t)seg->addr + off, len);
+	return 0;
+}
+
+static int private_write(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off,
+			 const void *src, size_t len)
+{
+	MUST(!seg->ptr && seg->writable && off <= seg->len && len <= seg->len - off);
+	if (mem->broken)
+		return -EFAULT;
+	memcpy((uint8_t *)(uintptr_t)seg->addr + off, src, len);
+	return 0;
+}
+
+static const struct xt_mem_ops private_ops = { private_read, private_write };
+
+static void add_seg(struct region *r, uint64_t off, uint64_t len, bool mapped, bool writable)
+{
+	r->seg[r->mem.nseg++] = (struct xt_mem_seg){
+		.off = off,
+		.len = len,
+		.ptr = mapped ? r->bytes + off : NULL,
+		.addr = (uintptr_t)(r->bytes + off),
+		.writable = writable,
+	};
+}
+
+/* What a byte of memory that must not change is. What may be read by peers is no secret. */
+static uint8_t fixed_byte(const struct world *w, unsigned id, uint32_t i)
+{
+	return id == REG_READ ? (uint8_t)i : w->secret[i % sizeof(w->secret)];
+}
+
+static void region_open(struct world *w, unsigned id)
+{
+	struct region *r = &w->region[id];
+	bool writable = regions[id].access & XR_ACCESS_LOCAL_WRITE;
+
+	r->size = regions[id].size;
+	r->va = regions[id].va;
+	r->bytes = aligned_alloc(64, r->size);
+	MUST(r->bytes);
+	for (uint32_t i = 0; i < r->size; i++)
+		r->bytes[i] = id < REG_SECRETS ? 0 : fixed_byte(w, id, i);
+	r->mem = (struct xt_mem){ .ops = &private_ops, .length = r->size, .seg = r->seg };
+	if (id == REG_PIECES) {
+		add_seg(r, 0, 1001, true, true);
+		add_seg(r, 1001, 2000, false, true);
+		add_seg(r, 3001, r->size - 3001, true, true);
+	} else {
+		add_seg(r, 0, r->size, true, writable);
+	}
+	r->live = xt_keys_alloc(w->keys);
+	MUST(r->live);
+	r->live->mem = &r->mem;
+	r->live->entry.va = r->va;
+	r->live->entry.length = r->size;
+	r->live->entry.pd = regions[id].pd;
+	r->live->entry.access = regions[id].access;
+	r->live->entry.type = XR_KEY_MR;
+	r->live->entry.state = id == REG_INVALID ? XR_KEY_INVALID : XR_KEY_VALID;
+	r->key = xt_key_value(r->live);
+	if (id == REG_STALE) {
+		xt_keys_release(w->keys, r->live);
+		r->live = NULL;
+	}
+}
+
+void world_check(struct world *w)
+{
+	for (unsigned id = REG_SECRETS; id < REG_TOTAL; id++)
+		for (uint32_t i = 0; i < w->region[id].size; i++)
+			MUST(w->region[id].bytes[i] == fixed_byte(w, id, i));
+}
+
+static bool shows_secret(const struct world *w, const uint8_t *data, uint32_t len)
+{
+	return len >= sizeof(w->secret) && memmem(data, len, w->secret, sizeof(w->secret));
+}
+
+/* ---- frames ---------------------------------------------------------------------- */
+
+static bool tx_get(void *ctx, uint32_t len, struct xt_frame *frame)
+{
+	struct world *w = ctx;
+	uint32_t first = len < XT_MAX_HEADERS ? len : XT_MAX_HEADERS;
+
+	MUST(len && len <= XT_MAX_FRAME);
+	if (w->no_room)
+		return false;
+	frame->nseg = 0;
+	frame->len = len;
+	frame->seg[frame->nseg++] = (struct xt_seg){ malloc(first), first };
+	if (len > first)
+		frame->seg[frame->nseg++] = (struct xt_seg){ malloc(len - first), len - first };
+	return true;
+}
+
+static void queue_frame(struct world *w, uint8_t *data, uint32_t len)
+{
+	if (w->queued == MAX_QUEUED)
+		free(data);
+	else
+		w->queue[w->queued++] = (struct queued){ data, len };
+}
+
+static void tx_put(void *ctx, struct xt_frame *frame)
+{
+	struct world *w = ctx;
+	uint8_t *data = malloc(frame->len);
+	uint32_t off = 0;
+	struct xt_frame flat = { .nseg = 1, .len = frame->len, .seg = { { data, frame->len } } };
+
+	for (unsigned i = 0; i < frame->nseg; i++) {
+		memcpy(data + off, frame->seg[i].data, frame->seg[i].len);
+		off += frame->seg[i].len;
+		free(frame->seg[i].data);
+	}
+	MUST(off == frame->len);
+	MUST(xt_parse(&flat) == XR_OK);
+	MUST(xt_icrc_ok(&flat));
+	MUST(!shows_secret(w, data + flat.meta.payload_off, flat.meta.payload_len));
+	queue_frame(w, data, frame->len);
+}
+
+uint8_t *world_take(struct world *w, uint32_t *len)
+{
+	uint8_t *data = w->queue[0].data;
+
+	if (!w->queued)
+		return NULL;
+	*len = w->queue[0].len;
+	memmove(w->queue, w->queue + 1, --w->queued * sizeof(w->queue[0]));
+	return data;
+}
+
+/* As the worker does: metadata from XDP, which is what the parser finds; what it refuses XDP drops. */
+void world_rx(struct world *w, const uint8_t *data, uint32_t len)
+{
+	uint32_t first = len < XT_MAX_HEADERS ? len : XT_MAX_HEADERS;
+	struct xt_frame frame = { .nseg = 1, .len = len };
+
+	frame.seg[0] = (struct xt_seg){ malloc(first), first };
+	memcpy(frame.seg[0].data, data, first);
+	if (len > first) {
+		frame.nseg = 2;
+		frame.seg[1] = (struct xt_seg){ malloc(len - first), len - first };
+		memcpy(frame.seg[1].data, data + first, len - first);
+	}
+	if (xt_parse(&frame) == XR_OK)
+		xt_engine_rx(w->engine, &frame, 1, w->now);
+	for (unsigned i = 0; i < frame.nseg; i++)
+		free(frame.seg[i].data);
+}
+
+/* ---- completions ----------------------------------------------------------------- */
+
+static void *ring_new(uint32_t depth, uint32_t stride)
+{
+	size_t size = sizeof(struct xr_queue) + (size_t)depth * stride;
+	void *ring = NULL;
+
+	MUST(!posix_memalign(&ring, XR_CACHELINE, size));
+	memset(ring, 0, size);
+	return ring;
+}
+
+static struct fuzz_qp *qp_of(struct world *w, uint32_t qpn)
+{
+	for (unsigned i = 0; i < QP_COUNT; i++)
+		if (w->qp[i].qp && xt_qp_info(w->qp[i].qp)->qpn == qpn)
+			return &w->qp[i];
+	return NULL;
+}
+
+/* Entries complete in order, each once; those passed over were not signalled. */
+static void check_order(struct queue *queue, uint32_t index)
+{
+	MUST(index - queue->done < queue->posted - queue->done);
+	for (; queue->done != index; queue->done++)
+		MUST(queue->silent[queue->done & (queue->depth - 1)]);
+	queue->done++;
+}
+
+static void check_cqe(struct world *w, const struct xr_cqe *cqe)
+{
+	struct fuzz_qp *q = qp_of(w, cqe->qpn);
+	struct queue *queue;
+
+	MUST(cqe->status <= IBV_WC_TM_RNDV_INCOMPLETE);
+	/* destroyed meanwhile: the client purges these */
+	if (!q)
+		return;
+	queue = cqe->is_recv ? &q->rq : &q->sq;
+	MUST(cqe->wr_id == ((uint64_t)q->id << 40 | (uint64_t)cqe->is_recv << 32 |
+			    cqe->wqe_index));
+	check_order(queue, cqe->wqe_index);
+	if (cqe->status == IBV_WC_SUCCESS && cqe->is_recv)
+		MUST(cqe->byte_len <= MSG_LIMIT * MAX_SGES);
+}
+
+static void poll_cq(struct world *w, struct fuzz_cq *c, bool check)
+{
+	uint32_t producer = __atomic_load_n(&c->ring->producer, __ATOMIC_ACQUIRE);
+	const struct xr_cqe *entries = (const struct xr_cqe *)(c->ring + 1);
+
+	MUST(!check || producer - c->consumer <= c->depth);
+	for (; check && c->consumer != producer; c->consumer++) {
+		const struct xr_cqe *cqe = &entries[c->consumer & (c->depth - 1)];
+
+		check_cqe(w, cqe);
+		if (c == &w->cq[1] && cqe->status == IBV_WC_SUCCESS)
+			w->good_ok++;
+	}
+	c->consumer = producer;
+	__atomic_store_n(&c->ring->consumer, producer, __ATOMIC_RELEASE);
+}
+
+void world_poll(struct world *w)
+{
+	poll_cq(w, &w->cq[0], w->honest);
+	poll_cq(w, &w->cq[1], true);
+}
+
+void world_resize(struct world *w, uint32_t depth)
+{
+	struct fuzz_cq *c = &w->cq[0];
+	struct xr_queue *ring = ring_new(depth, sizeof(struct xr_cqe));
+
+	if (xt_cq_resize(&c->cq, ring, depth)) {
+		MUST(!w->honest || c->cq.producer - c->consumer > depth);
+		free(ring);
+		return;
+	}
+	free(c->ring);
+	c->ring = ring;
+	c->depth = depth;
+	c->consumer = 0;
+}
+
+static void on_cq_event(void *ctx, struct xt_cq *cq)
+{
+	struct world *w = ctx;
+
+	MUST(cq == &w->cq[0].cq || cq == &w->cq[1].cq);
+}
+
+static void on_async_event(void *ctx, struct xt_qp *qp, struct xt_cq *cq, uint32_t type)
+{
+	struct world *w = ctx;
+	struct fuzz_qp *q = qp ? xt_qp_info(qp)->owner : NULL;
+
+	MUST(!qp != !cq);
+	MUST(!q || q->qp == qp);
+	MUST(type <= IBV_EVENT_WQ_FATAL);
+	if (w->honest || cq == &w->cq[1].cq)
+		MUST(type != IBV_EVENT_CQ_ERR);
+	/* memory that goes away is fatal for the QP whose peer asked for it */
+	if ((w->honest && !w->took_memory) || (q && q->id >= QP_GOOD_A))
+		MUST(type != IBV_EVENT_QP_FATAL);
+}
+
+static void on_qp_state(void *ctx, struct xt_qp *qp)
+{
+	struct fuzz_qp *q = xt_qp_info(qp)->owner;
+	struct xr_qp_entry entry;
+
+	MUST(q->world == ctx && q->qp == qp);
+	xt_qp_entry(qp, &entry);
+	MUST(entry.state == xt_qp_info(qp)->state);
+}
+
+static const struct xt_ops ops = {
+	.tx_get = tx_get,
+	.tx_put = tx_put,
+	.cq_event = on_cq_event,
+	.async_event = on_async_event,
+	.qp_state = on_qp_state,
+};
+
+/* ---- queue pairs ------------------------------------------------------------------ */
+
+static void queue_open(struct queue *queue, uint32_t depth, uint32_t stride)
+{
+	memset(queue, 0, sizeof(*queue));
+	queue->depth = depth;
+	queue->stride = stride;
+	queue->ring = ring_new(depth, stride);
+	queue->entries = (uint8_t *)(queue->ring + 1);
+}
+
+void qp_create(struct world *w, enum qp_id id)
+{
+	struct fuzz_qp *q = &w->qp[id];
+	struct xt_qp_init init = {
+		.type = XR_QPT_RC,
+		.pd = id >= QP_GOOD_A ? PD_GOOD : PD_CLIENT,
+		.max_send_sge = MAX_SGES,
+		.max_recv_sge = MAX_SGES,
+		.max_inline = MAX_INLINE,
+		.sq_depth = SQ_DEPTH,
+		.rq_depth = RQ_DEPTH,
+		.sq_stride = xr_send_stride(MAX_SGES, MAX_INLINE),
+		.rq_stride = xr_recv_stride(MAX_SGES),
+		.psns = w->psns,
+		.owner = q,
+	};
+
+	memset(q, 0, sizeof(*q));
+	q->world = w;
+	q->id = id;
+	queue_open(&q->sq, init.sq_depth, init.sq_stride);
+	queue_open(&q->rq, init.rq_depth, init.rq_stride);
+	init.sq = q->sq.ring;
+	init.rq = q->rq.ring;
+	q->cq = &w->cq[id >= QP_GOOD_A].cq;
+	init.send_cq = init.recv_cq = q->cq;
+	MUST(!xt_qp_create(w->engine, &init, &q->qp));
+	MUST(qp_of(w, xt_qp_info(q->qp)->qpn) == q);
+}
+
+void qp_destroy(struct fuzz_qp *q)
+{
+	xt_qp_destroy(q->qp);
+	q->qp = NULL;
+	free(q->sq.ring);
+	free(q->rq.ring);
+}
+
+static const uint8_t peer_of[QP_COUNT] = {
+	[QP_ALONE] = QP_ALONE, [QP_LEFT] = QP_RIGHT,	   [QP_RIGHT] = QP_LEFT,
+	[QP_NEAR] = QP_FAR,    [QP_FAR] = QP_NEAR,	   [QP_GOOD_A] = QP_GOOD_B,
+	[QP_GOOD_B] = QP_GOOD_A,
+};
+
+static struct xr_addr addr_of(unsigned id, bool peer)
+{
+	struct xr_addr a = { .raw = { 0xfd } };
+	bool second = id == QP_RIGHT || id == QP_GOOD_B || id == QP_FAR;
+
+	if (id == QP_ALONE)
+		a = (struct xr_addr){ .raw = { [10] = 0xff, [11] = 0xff, [12] = 10 } };
+	a.raw[15] = 1 + (second != peer);
+	return a;
+}
+
+static struct xt_path path_of(unsigned id)
+{
+	return (struct xt_path){
+		.local = id == QP_NEAR || id == QP_FAR,
+		.ip_version = id == QP_ALONE ? 4 : 6,
+		.smac = { 2, 0, 0, 0, 0, 1 },
+		.dmac = { 2, 0, 0, 0, 0, 2 },
+		.vlan = id == QP_LEFT ? 5 : 0,
+		.sgid = addr_of(id, false),
+		.dgid = addr_of(id, true),
+		.hop_limit = 64,
+	};
+}
+
+int qp_to(struct fuzz_qp *q, uint32_t state)
+{
+	struct xt_path path = path_of(q->id);
+	const struct fuzz_qp *peer = &q->world->qp[peer_of[q->id]];
+	struct xr_qp_attr attr = {
+		.qp_state = state,
+		.port_num = 1,
+		.qp_access_flags = ACCESS_ALL,
+		.path_mtu = q->id == QP_ALONE ? IBV_MTU_1024 : IBV_MTU_256,
+		.rq_psn = ALONE_PEER_PSN,
+		.sq_psn = ALONE_PEER_PSN,
+		.max_rd_atomic = 4,
+		.max_dest_rd_atomic = 4,
+		.min_rnr_timer = 1,
+		.timeout = 8,
+		.retry_cnt = 3,
+		.rnr_retry = 3,
+		.ah = { .dgid = path.dgid, .hop_limit = 64, .is_global = 1, .port_num = 1 },
+	};
+	static const uint32_t masks[] = {
+		[XR_QPS_INIT] = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
+		[XR_QPS_RTR] = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+			       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+		[XR_QPS_RTS] = IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+			       IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC,
+		[XR_QPS_ERR] = 0,
+	};
+
+	attr.dest_qp_num = q->id == QP_ALONE || !peer->qp ? ALONE_PEER_QPN :
+							    xt_qp_info(peer->qp)->qpn;
+	return xt_qp_modify(q->qp, &attr, IBV_QP_STATE | masks[state], &path, 4096, q->world->now);
+}
+
+void qp_bring_up(struct fuzz_qp *q, uint32_t state)
+{
+	world_poll(q->world);
+	MUST(!qp_to(q, XR_QPS_RESET));
+	q->sq.posted = q->sq.done = q->rq.posted = q->rq.done = 0;
+	for (uint32_t s = XR_QPS_INIT; s <= state; s++)
+		MUST(!qp_to(q, s));
+}
+
+/* ---- work ------------------------------------------------------------------------- */
+
+bool qp_may_post(const struct queue *queue)
+{
+	uint32_t consumer = __atomic_load_n(&queue->ring->consumer, __ATOMIC_ACQUIRE);
+
+	return queue->posted - queue->done < queue->depth &&
+	       queue->posted - consumer < queue->depth;
+}
+
+static void post(struct fuzz_qp *q, struct queue *queue)
+{
+	queue->posted++;
+	__atomic_store_n(&queue->ring->producer, queue->posted, __ATOMIC_RELEASE);
+	xt_qp_doorbell(q->qp, q->world->now);
+}
+
+static uint8_t *next_entry(const struct queue *queue)
+{
+	return queue->entries + (size_t)(queue->posted & (queue->depth - 1)) * queue->stride;
+}
+
+void qp_post_send(struct fuzz_qp *q, const struct xr_send_wqe *wqe, const void *tail, size_t len)
+{
+	struct xr_send_wqe mine = *wqe;
+	uint8_t *entry = next_entry(&q->sq);
+
+	mine.wr_id = (uint64_t)q->id << 40 | q->sq.posted;
+	q->sq.silent[q->sq.posted & (SQ_DEPTH - 1)] = !(wqe->flags & XR_SEND_SIGNALED);
+	memcpy(entry, &mine, sizeof(mine));
+	if (len)
+		memcpy(entry + sizeof(mine), tail, len);
+	post(q, &q->sq);
+}
+
+void qp_post_recv(struct fuzz_qp *q, uint32_t num_sge, const struct xr_sge *sge)
+{
+	struct xr_recv_wqe wqe = {
+		.wr_id = (uint64_t)q->id << 40 | 1ull << 32 | q->rq.posted,
+		.num_sge = num_sge,
+	};
+	uint8_t *entry = next_entry(&q->rq);
+
+	memcpy(entry, &wqe, sizeof(wqe));
+	memcpy(entry + sizeof(wqe), sge, num_sge * sizeof(*sge));
+	post(q, &q->rq);
+}
+
+/* ---- the whole -------------------------------------------------------------------- */
+
+void world_run(struct world *w)
+{
+	for (int i = 0; i < 16; i++)
+		if (xt_engine_run(w->engine, w->now) > w->now)
+			break;
+}
+
+void world_advance(struct world *w, uint64_t ns)
+{
+	w->now += ns;
+	world_run(w);
+}
+
+/* New in each run: a fuzzer learns what it sees compared, and must not send this by itself. */
+static void make_secret(struct world *w)
+{
+	static uint64_t state = 0x9e3779b97f4a7c15ull;
+	uint64_t z = state += 0x9e3779b97f4a7c15ull;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+	memcpy(w->secret, &z, sizeof(z));
+}
+
+void world_open(struct world *w, bool honest)
+{
+	memset(w, 0, sizeof(*w));
+	w->honest = honest;
+	w->now = 1000000000;
+	make_secret(w);
+	w->keys = xt_keys_new(64);
+	w->shared = (struct xt_shared){ w->keys, xt_qp_table_new(MAX_QPS) };
+	w->engine = xt_engine_new(&ops, w, &w->shared);
+	MUST(w->keys && w->shared.qps && w->engine);
+	for (unsigned i = 0; i < REG_TOTAL; i++)
+		region_open(w, i);
+	for (unsigned i = 0; i < 2; i++) {
+		w->cq[i].depth = CQ_DEPTH;
+		w->cq[i].ring = ring_new(CQ_DEPTH, sizeof(struct xr_cqe));
+		xt_cq_init(&w->cq[i].cq, w->cq[i].ring, CQ_DEPTH);
+	}
+	for (unsigned i = 0; i < QP_COUNT; i++)
+		qp_create(w, i);
+	for (unsigned i = 0; i < QP_COUNT; i++)
+		qp_bring_up(&w->qp[i], XR_QPS_RTS);
+}
+
+/* After ERR nothing that was posted is left without its completion. */
+static void end_qp(struct world *w, struct fuzz_qp *q)
+{
+	if (xt_qp_info(q->qp)->state != XR_QPS_RESET)
+		MUST(!qp_to(q, XR_QPS_ERR));
+	world_run(w);
+	world_poll(w);
+	if (w->honest || q->id >= QP_GOOD_A) {
+		MUST(q->rq.done == q->rq.posted);
+		for (; q->sq.done != q->sq.posted; q->sq.done++)
+			MUST(q->sq.silent[q->sq.done & (SQ_DEPTH - 1)]);
+	}
+	qp_destroy(q);
+}
+
+void world_close(struct world *w)
+{
+	uint32_t len;
+	uint8_t *data;
+
+	w->no_room = false;
+	for (unsigned i = 0; i < QP_COUNT; i++)
+		if (w->qp[i].qp)
+			end_qp(w, &w->qp[i]);
+	world_check(w);
+	xt_engine_free(w->engine);
+	xt_qp_table_free(w->shared.qps);
+	for (unsigned i = 0; i < REG_TOTAL; i++) {
+		xt_keys_release(w->keys, w->region[i].live);
+		free(w->region[i].bytes);
+	}
+	xt_keys_free(w->keys);
+	for (unsigned i = 0; i < 2; i++)
+		free(w->cq[i].ring);
+	while ((data = world_take(w, &len)))
+		free(data);
+}
