@@ -173,13 +173,16 @@ static bool is_v4(const struct xr_addr *a)
 	return !memcmp(a->raw, prefix, sizeof(prefix));
 }
 
-/* The frame comes from the QP's peer and goes to the address that the QP has. */
+/*
+ * The frame comes from the QP's peer and goes to the address that the QP has. A peer on
+ * this host sends no frames: one that bears our own address as its source is forged.
+ */
 static bool from_peer(const struct xt_qp *qp, const struct xt_frame *frame)
 {
 	const struct xt_path *path = &qp->d.path;
 	const uint8_t *ip = frame->seg[0].data + frame->meta.ip_off;
 
-	if (frame->meta.ip_version != path->ip_version)
+	if (path->local || frame->meta.ip_version != path->ip_version)
 		return false;
 	if (path->ip_version == 4)
 		return is_v4(&path->dgid) && !memcmp(ip + 12, &path->dgid.raw[12], 4) &&
