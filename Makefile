@@ -75,7 +75,7 @@ endef
 # $(call suite,name,seconds allowed,command,what must be built first): selftests/README.md
 define suite
 SUITES += $(1)
-SUITE_NEEDS += $(4)
+SUITE_NEEDS_$(1) := $(4)
 SUITE_LINE_$(1) := $(1)	$(2)	$(3)
 endef
 
@@ -137,7 +137,7 @@ compile_commands = $(subst }$(space){,}$(comma)$(newline){,$(foreach o,$(sort $(
 
 # In the order in which their suites run: fast and low first
 MODULES := bpf daemon/transport daemon daemon/cli provider packaging docs \
-	$(addprefix selftests/,unit bpf provider daemon sim fuzz e2e vm bench)
+	$(addprefix selftests/,docs unit bpf provider daemon sim fuzz e2e vm bench)
 include $(wildcard $(addsuffix /module.mk,$(MODULES)))
 
 # A minute of fuzzing, shared
@@ -159,8 +159,12 @@ deps: ## install the Debian packages that are missing (as root)
 check: deps ## run every test; T=name: one suite, one bats file or one test by its name
 	$(Q)$(MAKE) --no-print-directory check-built
 
+# With T, what its suites need; a name that is no suite's is looked for among bats tests.
+named_suites = $(foreach s,$(SUITES),$(if $(findstring $(notdir $(T:.bats=)),$(s)),$(s)))
+wanted_suites = $(if $(T),$(or $(named_suites),$(filter e2e/%,$(SUITES))),$(SUITES))
+
 .PHONY: check-built
-check-built: all $$(SUITE_NEEDS) $(BUILD)/suites
+check-built: all $$(foreach s,$$(wanted_suites),$$(SUITE_NEEDS_$$(s))) $(BUILD)/suites
 	$(Q)XR_BUILD='$(abspath $(BUILD))' selftests/run $(BUILD)/suites $(if $(T),'$(T)')
 
 .PHONY: $(BUILD)/suites
