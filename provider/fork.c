@@ -12,10 +12,12 @@ static struct xp_context *contexts;
 static void before(void)
 {
 	pthread_mutex_lock(&lock);
+	xp_adopt_before_fork();
 }
 
 static void in_parent(void)
 {
+	xp_adopt_in_parent();
 	pthread_mutex_unlock(&lock);
 }
 
@@ -29,6 +31,7 @@ static void in_child(void)
 		pthread_mutex_init(&ctx->conn.lock, NULL);
 		xp_conn_close(&ctx->conn);
 	}
+	xp_adopt_in_child();
 	pthread_mutex_init(&lock, NULL);
 }
 

@@ -37,12 +37,14 @@ static void classify(struct xp_mapping *m, const char *path, unsigned int major,
 {
 	long fs;
 
-	m->growsdown = starts(path, "[stack");
+	m->inode = inode;
+	m->dev = makedev(major, minor);
 	if (!inode) {
-		/* [vvar], [vdso], [vsyscall] are the kernel's; [heap], [anon:...] and no name are memory */
-		m->anonymous = !starts(path, "[v") && !starts(path, "/");
+		/* [vvar], [vdso] and the like are the kernel's own, [stack] grows. */
+		m->anonymous = path[0] != '[' || starts(path, "[heap]") || starts(path, "[anon");
 		return;
 	}
+	m->adopted = starts(path, "/memfd:" XP_ADOPTED_NAME);
 	fs = file_system_of(path, major, minor, inode);
 	m->hugetlb = fs == HUGETLBFS_MAGIC || starts(path, "/anon_hugepage");
 	m->shmem = m->hugetlb || fs == TMPFS_MAGIC || starts(path, "/memfd:") ||
@@ -63,6 +65,7 @@ static bool parse_line(const char *line, struct xp_mapping *m)
 		return false;
 	m->readable = perms[0] == 'r';
 	m->writable = perms[1] == 'w';
+	m->executable = perms[2] == 'x';
 	m->shared = perms[3] == 's';
 	classify(m, path_at ? line + path_at : "", major, minor, inode);
 	return true;

@@ -29,9 +29,9 @@ static int check_access(unsigned int *access)
 	return 0;
 }
 
-/* ---- segments ------------------------------------------------------------------------- */
+/* ---- layout --------------------------------------------------------------------------- */
 
-static int add_segment(struct xp_layout *l, const struct xr_mr_segment *seg)
+int xp_add_segment(struct xp_layout *l, const struct xr_mr_segment *seg)
 {
 	struct xr_mr_segment *last = l->segments ? &l->segment[l->segments - 1] : NULL, *more;
 
@@ -53,6 +53,7 @@ static int add_segment(struct xp_layout *l, const struct xr_mr_segment *seg)
 	return 0;
 }
 
+/* The private tier reaches everything, and needs a segment only where the protection changes. */
 static int add_private(struct xp_layout *l, uint64_t start, uint64_t end,
 		       const struct xp_mapping *m)
 {
@@ -61,33 +62,65 @@ static int add_private(struct xp_layout *l, uint64_t start, uint64_t end,
 		.flags = m->writable ? 0 : XR_SEGF_READONLY,
 	};
 
-	return add_segment(l, &seg);
+	return xp_add_segment(l, &seg);
 }
 
-/* Every byte of the range must be there, readable, and writable where the access writes. */
-static int lay_out(struct xp_layout *l, uint64_t start, uint64_t length, unsigned int access)
-{
-	uint64_t end = start + length, at = start, stop;
-	struct xp_mapping *m;
-	size_t n, i;
-	int err;
+enum tiers { ALL_TIERS, ONLY_PRIVATE };
 
-	err = xp_maps_read(start, end, &m, &n);
-	if (err)
-		return err;
-	for (i = 0; i < n && !err; i++) {
+struct maps {
+	struct xp_mapping *m;
+	size_t n;
+};
+
+/* Every byte of the range must be there, readable, and writable where the access writes. */
+static int lay_out_mappings(struct xp_context *ctx, const struct xp_mr *mr, enum tiers tiers,
+			    const struct maps *maps, struct xp_layout *l, struct xp_holds *holds)
+{
+	uint64_t at = (uintptr_t)mr->ibmr.addr, end = at + mr->ibmr.length, stop;
+	const struct xp_mapping *m = maps->m;
+	int err = 0;
+	size_t i;
+
+	l->segments = 0;
+	for (i = 0; !err && i < maps->n; i++) {
 		if (m[i].start > at || !m[i].readable ||
-		    (access & ACCESS_WRITES && !m[i].writable)) {
-			err = -EFAULT;
-			break;
-		}
+		    (mr->access & ACCESS_WRITES && !m[i].writable))
+			return -EFAULT;
 		stop = m[i].end < end ? m[i].end : end;
-		err = add_private(l, at, stop, &m[i]);
+		if (tiers == ONLY_PRIVATE)
+			err = add_private(l, at, stop, &m[i]);
+		else
+			err = xp_adopt(ctx, &m[i], at, stop, l, holds);
 		at = stop;
 	}
-	if (!err && at < end)
-		err = -EFAULT;
-	free(m);
+	return !err && at < end ? -EFAULT : err;
+}
+
+/*
+ * Checks before it adopts: a range that will be refused is left as it is. One that is
+ * scattered over more segments than a message holds is reached by the private tier.
+ */
+static int lay_out(struct xp_context *ctx, const struct xp_mr *mr, struct xp_layout *l,
+		   struct xp_holds *holds)
+{
+	enum tiers tiers = mr->access & IBV_ACCESS_ON_DEMAND ? ONLY_PRIVATE : ALL_TIERS;
+	uint64_t start = (uintptr_t)mr->ibmr.addr;
+	struct maps maps;
+	int err;
+
+	xp_adopt_lock();
+	err = xp_maps_read(start, start + mr->ibmr.length, &maps.m, &maps.n);
+	if (!err)
+		err = lay_out_mappings(ctx, mr, ONLY_PRIVATE, &maps, l, holds);
+	if (!err && tiers != ONLY_PRIVATE)
+		err = lay_out_mappings(ctx, mr, tiers, &maps, l, holds);
+	xp_adopt_unlock();
+	if (err == -E2BIG) {
+		xp_unadopt(holds);
+		l->nfds = 0;
+		err = lay_out_mappings(ctx, mr, ONLY_PRIVATE, &maps, l, holds);
+	}
+	free(maps.m);
 	return err;
 }
 
@@ -148,36 +181,78 @@ static int send_layout(struct xp_context *ctx, uint32_t type, uint8_t *req, size
 	return err;
 }
 
-/* ---- register ------------------------------------------------------------------------------ */
+/* ---- register, change, deregister ----------------------------------------------------------- */
 
-static int register_region(struct xp_context *ctx, struct xp_mr *mr, uint32_t pd,
-			   struct xr_reg_mr_rep *rep)
+/* Addresses and access of a region, as one of our own: nothing is asked of the daemon. */
+static int describe(struct xp_mr *mr, struct ibv_pd *ibpd, void *addr, size_t length,
+		    uint64_t iova, unsigned int access)
 {
-	uint64_t start = (uintptr_t)mr->ibmr.addr, length = mr->ibmr.length;
-	struct xp_layout layout = { 0 };
-	struct xr_reg_mr_req *req = NULL;
-	size_t list;
-	int err;
+	int err = check_access(&access);
 
-	err = lay_out(&layout, start, length, mr->access);
 	if (err)
-		goto out;
-	list = layout.segments * sizeof(req->segment[0]);
-	req = malloc(sizeof(*req) + list);
-	if (!req) {
-		err = -ENOMEM;
-		goto out;
-	}
-	*req = (struct xr_reg_mr_req){
-		.pd = pd, .access = mr->access, .addr = start, .length = length,
-		.iova = mr->iova, .segments = layout.segments,
+		return err;
+	/* Zero based means that peers count from the start of the region. */
+	if (access & IBV_ACCESS_ZERO_BASED && iova == (uintptr_t)addr)
+		iova = 0;
+	if ((uintptr_t)addr + length < (uintptr_t)addr || iova + length < iova)
+		return -EINVAL;
+	mr->ibmr.context = ibpd->context;
+	mr->ibmr.pd = ibpd;
+	mr->ibmr.addr = addr;
+	mr->ibmr.length = length;
+	mr->access = access;
+	mr->iova = iova;
+	return 0;
+}
+
+/* A request with `front` bytes before its xr_reg_mr_req; NULL: out of memory. */
+static uint8_t *new_request(const struct xp_mr *mr, size_t front, const struct xp_layout *l)
+{
+	size_t list = l->segments * sizeof(struct xr_mr_segment);
+	uint8_t *req = calloc(1, front + sizeof(struct xr_reg_mr_req) + list);
+	struct xr_reg_mr_req *reg;
+
+	if (!req)
+		return NULL;
+	reg = (struct xr_reg_mr_req *)(req + front);
+	*reg = (struct xr_reg_mr_req){
+		.pd = mr->ibmr.pd->handle,
+		.access = mr->access,
+		.addr = (uintptr_t)mr->ibmr.addr,
+		.length = mr->ibmr.length,
+		.iova = mr->iova,
+		.segments = l->segments,
 	};
 	if (list)
-		memcpy(req->segment, layout.segment, list);
-	err = send_layout(ctx, XR_MSG_REG_MR, (uint8_t *)req, 0, &layout, rep);
-out:
+		memcpy(reg->segment, l->segment, list);
+	return req;
+}
+
+static void take_keys(struct xp_mr *mr, const struct xr_reg_mr_rep *rep)
+{
+	mr->ibmr.handle = rep->handle;
+	mr->ibmr.lkey = rep->lkey;
+	mr->ibmr.rkey = rep->rkey;
+}
+
+static int register_region(struct xp_context *ctx, struct xp_mr *mr)
+{
+	struct xp_layout layout = { 0 };
+	struct xr_reg_mr_rep rep;
+	uint8_t *req = NULL;
+	int err;
+
+	err = lay_out(ctx, mr, &layout, &mr->holds);
+	if (!err) {
+		req = new_request(mr, 0, &layout);
+		err = req ? send_layout(ctx, XR_MSG_REG_MR, req, 0, &layout, &rep) : -ENOMEM;
+	}
 	free(req);
 	free(layout.segment);
+	if (err)
+		xp_unadopt(&mr->holds);
+	else
+		take_keys(mr, &rep);
 	return err;
 }
 
@@ -185,53 +260,91 @@ struct ibv_mr *xp_reg_mr_iova2(struct ibv_pd *ibpd, void *addr, size_t length, u
 			       unsigned int access)
 {
 	struct xp_context *ctx = xp_ctx(ibpd->context);
-	struct xr_reg_mr_rep rep;
 	struct xp_mr *mr;
 	int err;
 
-	err = check_access(&access);
-	if (!err && (uintptr_t)addr + length < (uintptr_t)addr)
-		err = -EINVAL;
-	if (err)
-		return xp_null(err);
-	/* Zero based means that peers count from the start of the region. */
-	if (access & IBV_ACCESS_ZERO_BASED && iova == (uintptr_t)addr)
-		iova = 0;
-	if (iova + length < iova)
-		return xp_null(EINVAL);
+	if (xp_health(ctx) != XP_HEALTHY)
+		return xp_null(EIO);
 	mr = calloc(1, sizeof(*mr));
 	if (!mr)
 		return xp_null(ENOMEM);
-	mr->ibmr.context = ibpd->context;
-	mr->ibmr.pd = ibpd;
-	mr->ibmr.addr = addr;
-	mr->ibmr.length = length;
-	mr->access = access;
-	mr->iova = iova;
-	err = register_region(ctx, mr, ibpd->handle, &rep);
+	err = describe(mr, ibpd, addr, length, iova, access);
+	if (!err)
+		err = register_region(ctx, mr);
 	if (err) {
 		free(mr);
 		return xp_null(err);
 	}
-	mr->ibmr.handle = rep.handle;
-	mr->ibmr.lkey = rep.lkey;
-	mr->ibmr.rkey = rep.rkey;
 	return &mr->ibmr;
 }
 
 int xp_dereg_mr(struct ibv_mr *ibmr)
 {
+	struct xp_mr *mr = (struct xp_mr *)ibmr;
 	int err = xp_release(xp_ctx(ibmr->context), XR_MSG_DEREG_MR, ibmr->handle, NULL);
 
 	if (err)
 		return -err;
-	free(ibmr);
+	xp_unadopt(&mr->holds);
+	free(mr);
 	return 0;
 }
 
+#define REREG_KNOWN                                                                                	(IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS)
+
+static int rereg_input(const struct ibv_mr *ibmr, int flags, const struct ibv_pd *ibpd,
+		       const void *addr, size_t length, int access)
+{
+	if (!flags || flags & ~REREG_KNOWN)
+		return -EINVAL;
+	if (flags & IBV_REREG_MR_CHANGE_PD && (!ibpd || ibpd->context != ibmr->context))
+		return -EINVAL;
+	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION && (!addr || !length))
+		return -EINVAL;
+	return access && !(flags & IBV_REREG_MR_CHANGE_ACCESS) ? -EINVAL : 0;
+}
+
+/* The region as it will be: the layout is sent anew, since what may be written there may change. */
 int xp_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *ibpd, void *addr, size_t length,
 		int access)
 {
-	errno = EOPNOTSUPP;
-	return IBV_REREG_MR_ERR_INPUT;
+	bool moves = flags & IBV_REREG_MR_CHANGE_TRANSLATION;
+	struct xp_context *ctx = xp_ctx(ibmr->context);
+	struct xp_mr *mr = (struct xp_mr *)ibmr, next = { 0 };
+	size_t front = offsetof(struct xr_rereg_mr_req, reg);
+	struct xp_layout layout = { 0 };
+	struct xr_reg_mr_rep rep;
+	uint8_t *req = NULL;
+	int err;
+
+	err = rereg_input(ibmr, flags, ibpd, addr, length, access);
+	if (!err)
+		err = describe(&next, flags & IBV_REREG_MR_CHANGE_PD ? ibpd : ibmr->pd,
+			       moves ? addr : ibmr->addr, moves ? length : ibmr->length,
+			       moves ? (uintptr_t)addr : mr->iova,
+			       flags & IBV_REREG_MR_CHANGE_ACCESS ? access : mr->access);
+	if (!err)
+		err = lay_out(ctx, &next, &layout, &next.holds);
+	if (err) {
+		free(layout.segment);
+		xp_unadopt(&next.holds);
+		errno = -err;
+		return IBV_REREG_MR_ERR_INPUT;
+	}
+	req = new_request(&next, front, &layout);
+	if (req) {
+		((struct xr_rereg_mr_req *)req)->handle = ibmr->handle;
+		((struct xr_rereg_mr_req *)req)->rereg_flags = flags;
+	}
+	err = req ? send_layout(ctx, XR_MSG_REREG_MR, req, front, &layout, &rep) : -ENOMEM;
+	free(req);
+	free(layout.segment);
+	xp_unadopt(err ? &next.holds : &mr->holds);
+	if (err) {
+		errno = -err;
+		return IBV_REREG_MR_ERR_CMD;
+	}
+	take_keys(&next, &rep);
+	*mr = next;
+	return 0;
 }

@@ -9,7 +9,7 @@
  *   shm.c         chunks of shared memory
  *   pd.c mr.c cq.c qp.c post.c ah.c    one verbs object each
  *   maps.c        what /proc/self/maps says of a range
- *   adopt.c       private memory becomes shared under the program's feet
+ *   adopt.c convert.c    private memory becomes shared under the program's feet
  *   events.c      event pipes, completion channels, asynchronous events
  *   fork.c        what a child must not touch
  *   ring.h        queue operations
@@ -256,12 +256,14 @@ int xp_dealloc_pd(struct ibv_pd *ibpd);
 struct xp_mapping {
 	uint64_t start, end;
 	uint64_t offset;
-	bool readable, writable, shared;
+	uint64_t dev, inode;
+	bool readable, writable, executable, shared;
+	bool anonymous;		/* plain memory without a file, not a stack */
 	bool shmem;		/* tmpfs, memfd, System V or hugetlbfs: others can map the same pages */
-	bool anonymous;		/* no file */
-	bool growsdown;		/* a stack */
 	bool hugetlb;
+	bool adopted;		/* a file of adopt.c */
 };
+#define XP_ADOPTED_NAME "xroce-adopted"
 /* Those that overlap [start, end), in order; *count of them, free() the list. */
 int xp_maps_read(uint64_t start, uint64_t end, struct xp_mapping **list, size_t *count);
 
@@ -269,15 +271,44 @@ int xp_maps_read(uint64_t start, uint64_t end, struct xp_mapping **list, size_t 
 struct xp_layout {
 	struct xr_mr_segment *segment;
 	unsigned int segments, room;
-	int fds[XR_MSG_MAX_FDS - 2];	/* borrowed from the adopted ranges */
+	int fds[XR_MSG_MAX_FDS - 2];	/* borrowed from the held files */
 	unsigned int nfds;
 };
+int xp_add_segment(struct xp_layout *l, const struct xr_mr_segment *seg);
+
+/* Adopted pages that a region holds, so that they stay adopted */
+struct xp_file;
+struct xp_hold {
+	uint64_t start, end;		/* whole pages */
+	struct xp_file *file;
+	uint64_t offset;		/* of start in the file */
+};
+struct xp_holds {
+	struct xp_hold *hold;
+	unsigned int count, room;
+};
+
+/* Registering: from reading the maps until the layout is there. */
+void xp_adopt_lock(void);
+void xp_adopt_unlock(void);
+/*
+ * Under that lock. Lays out [start, end), which lies in mapping m, and adopts what can be: segments and holds are
+ * added. -E2BIG: too many segments.
+ */
+int xp_adopt(const struct xp_context *ctx, const struct xp_mapping *m, uint64_t start,
+	     uint64_t end, struct xp_layout *layout, struct xp_holds *holds);
+/* The region goes: pages that nobody else holds become private memory again. Frees the list. */
+void xp_unadopt(struct xp_holds *holds);
+/* fork.c: before the fork, and after it in parent and child */
+void xp_adopt_before_fork(void);
+void xp_adopt_in_parent(void);
+void xp_adopt_in_child(void);
 
 struct xp_mr {
 	struct ibv_mr ibmr;
 	int access;
 	uint64_t iova;
-	bool adopted;		/* holds references to adopted pages */
+	struct xp_holds holds;
 };
 
 struct ibv_mr *xp_reg_mr_iova2(struct ibv_pd *ibpd, void *addr, size_t length, uint64_t iova,

@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Adoption: which pages of the program became shared with the daemon, and how many
+ * regions hold each.
+ *
+ * One table for the process: pieces, sorted, not overlapping, each with one count. A region that covers
+ * part of a piece splits it. Regions of several contexts count alike. When the last one lets go, the pages
+ * become private memory again.
+ *
+ * The program may unmap pages that are adopted, and map others there. A piece is
+ * known by its place in its file, which is never used twice, so a region that lets go of
+ * pages that are no longer there finds nothing, not somebody else's.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "convert.h"
+
+/* Each piece is a mapping or two; programs have 65530 of these. */
+#define MAX_PIECES 16384
+
+struct piece {
+	uint64_t start, end;
+	struct xp_file *file;
+	uint64_t offset;
+	unsigned int refs;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct piece *pieces;
+static size_t npieces, room;
+
+void xp_adopt_lock(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+void xp_adopt_unlock(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+/* ---- policy ------------------------------------------------------------------------------ */
+
+static struct {
+	bool never;
+	uint64_t min;
+} policy;
+
+static void read_policy(void)
+{
+	const char *adopt = secure_getenv("XROCE_ADOPT"), *min = secure_getenv("XROCE_ADOPT_MIN");
+
+	policy.never = adopt && !strcmp(adopt, "never");
+	if (min && !(adopt && !strcmp(adopt, "always")))
+		policy.min = strtoull(min, NULL, 0);
+}
+
+static bool adoptable(const struct xp_context *ctx, const struct xp_mapping *m, uint64_t start,
+		      uint64_t end)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	uint64_t stack = (uintptr_t)__builtin_frame_address(0), tls = (uintptr_t)&errno;
+
+	pthread_once(&once, read_policy);
+	if (policy.never || start >= end || end - start < policy.min || npieces >= MAX_PIECES)
+		return false;
+	if (m->shared || !m->readable || !m->writable || m->executable)
+		return false;
+	/* Memory that was adopted before is a private mapping of one of our files. */
+	if (!m->anonymous && !m->adopted)
+		return false;
+	/* What this thread itself writes to while it moves pages */
+	if ((m->start <= stack && stack < m->end) || (m->start <= tls && tls < m->end))
+		return false;
+	return xp_convert_ready(ctx->uffd_device);
+}
+
+/* ---- the table ----------------------------------------------------------------------------- */
+
+/* The first piece that ends after the address */
+static size_t find(uint64_t addr)
+{
+	size_t lo = 0, hi = npieces, mid;
+
+	while (lo < hi) {
+		mid = lo + (hi - lo) / 2;
+		if (pieces[mid].end > addr)
+			hi = mid;
+		else
+			lo = mid + 1;
+	}
+	return lo;
+}
+
+static int make_room(size_t more)
+{
+	struct piece *p;
+
+	if (npieces + more <= room)
+		return 0;
+	p = realloc(pieces, (room * 2 + 16) * sizeof(*p));
+	if (!p)
+		return -ENOMEM;
+	pieces = p;
+	room = room * 2 + 16;
+	return 0;
+}
+
+/* With room made. The table takes over the reference to the file. */
+static void insert(size_t i, const struct piece *p)
+{
+	memmove(&pieces[i + 1], &pieces[i], (npieces - i) * sizeof(*p));
+	pieces[i] = *p;
+	npieces++;
+}
+
+static void remove_piece(size_t i)
+{
+	xp_file_put(pieces[i].file);
+	npieces--;
+	memmove(&pieces[i], &pieces[i + 1], (npieces - i) * sizeof(*pieces));
+}
+
+/* No piece reaches across the address afterwards. With room for one more. */
+static void split(uint64_t addr)
+{
+	size_t i = find(addr);
+	struct piece tail;
+
+	if (i == npieces || pieces[i].start >= addr)
+		return;
+	tail = pieces[i];
+	tail.offset += addr - tail.start;
+	tail.start = addr;
+	pieces[i].end = addr;
+	xp_file_get(tail.file);
+	insert(i + 1, &tail);
+}
+
+/* The pages at the address are still those of the piece. */
+static bool in_place(const struct piece *p, uint64_t at, const struct xp_mapping *m)
+{
+	return m->shared && m->inode == p->file->inode && m->dev == p->file->dev &&
+	       m->offset + (at - m->start) == p->offset + (at - p->start);
+}
+
+/* ---- holding --------------------------------------------------------------------------------- */
+
+static uint64_t round_down(uint64_t x)
+{
+	return x & ~(xp_page_size() - 1);
+}
+
+static uint64_t round_up(uint64_t x)
+{
+	return round_down(x + xp_page_size() - 1);
+}
+
+/* Pages [start, end) of piece i, which contains them. */
+static int hold(struct xp_holds *h, size_t i, uint64_t start, uint64_t end)
+{
+	struct xp_hold *more;
+
+	if (make_room(2))
+		return -ENOMEM;
+	if (h->count == h->room) {
+		more = realloc(h->hold, (h->room * 2 + 4) * sizeof(*more));
+		if (!more)
+			return -ENOMEM;
+		h->hold = more;
+		h->room = h->room * 2 + 4;
+	}
+	split(start);
+	split(end);
+	i = find(start);
+	pieces[i].refs++;
+	xp_file_get(pieces[i].file);
+	h->hold[h->count++] =
+		(struct xp_hold){ start, end, pieces[i].file, pieces[i].offset };
+	return 0;
+}
+
+static void let_go(size_t i)
+{
+	struct piece *p = &pieces[i];
+
+	if (--p->refs)
+		return;
+	xp_move_out(p->start, p->end, p->file, p->offset);
+	remove_piece(i);
+}
+
+/* Later regions may have split what was one piece when this one took hold. */
+static void unhold(const struct xp_hold *h)
+{
+	size_t i = find(h->start), before;
+
+	while (i < npieces && pieces[i].start < h->end) {
+		before = npieces;
+		if (pieces[i].file == h->file &&
+		    pieces[i].offset - pieces[i].start == h->offset - h->start)
+			let_go(i);
+		if (npieces == before)
+			i++;
+	}
+	xp_file_put(h->file);
+}
+
+void xp_unadopt(struct xp_holds *holds)
+{
+	xp_adopt_lock();
+	while (holds->count)
+		unhold(&holds->hold[--holds->count]);
+	xp_adopt_unlock();
+	free(holds->hold);
+	*holds = (struct xp_holds){ 0 };
+}
+
+/* ---- laying out --------------------------------------------------------------------------------- */
+
+static int add_fd(struct xp_layout *l, int fd)
+{
+	unsigned int i;
+
+	for (i = 0; i < l->nfds; i++) {
+		if (l->fds[i] == fd)
+			return i;
+	}
+	if (i == sizeof(l->fds) / sizeof(l->fds[0]))
+		return -E2BIG;
+	l->fds[l->nfds++] = fd;
+	return i;
+}
+
+/* Part of piece i */
+static int lay_out_piece(struct xp_layout *l, struct xp_holds *holds, size_t i, uint64_t start,
+			 uint64_t end)
+{
+	const struct piece *p = &pieces[i];
+	struct xr_mr_segment seg = {
+		.kind = XR_SEG_FD, .addr = start, .length = end - start,
+		.offset = p->offset + (start - p->start),
+	};
+	int fd = add_fd(l, p->file->fd), err;
+
+	if (fd < 0)
+		return fd;
+	seg.fd_index = fd;
+	err = xp_add_segment(l, &seg);
+	return err ? err : hold(holds, i, round_down(start), round_up(end));
+}
+
+static int lay_out_rest(struct xp_layout *l, const struct xp_mapping *m, uint64_t start,
+			uint64_t end)
+{
+	struct xr_mr_segment seg = {
+		.kind = XR_SEG_PRIVATE, .addr = start, .length = end - start,
+		.flags = m->writable ? 0 : XR_SEGF_READONLY,
+	};
+
+	if (start == end)
+		return 0;
+	if (m->shared && m->writable && m->shmem) {
+		seg.kind = XR_SEG_MAPPING;
+		seg.offset = m->offset + (start - m->start);
+		seg.map_start = m->start;
+		seg.map_end = m->end;
+	}
+	return xp_add_segment(l, &seg);
+}
+
+/* No piece lies in [start, end): whole pages of it may become one. */
+static int lay_out_gap(const struct xp_context *ctx, struct xp_layout *l, struct xp_holds *holds,
+		       const struct xp_mapping *m, uint64_t start, uint64_t end)
+{
+	uint64_t lo = round_up(start), hi = round_down(end), moved;
+	struct piece p = { .start = lo };
+	int err;
+
+	if (!adoptable(ctx, m, lo, hi))
+		return lay_out_rest(l, m, start, end);
+	err = make_room(1);
+	if (err)
+		return err;
+	moved = xp_move_in(lo, hi, &p.file, &p.offset);
+	if (!moved)
+		return lay_out_rest(l, m, start, end);
+	p.end = lo + moved;
+	insert(find(lo), &p);
+	err = lay_out_rest(l, m, start, lo);
+	if (!err)
+		err = lay_out_piece(l, holds, find(lo), lo, p.end);
+	if (!err)
+		err = lay_out_rest(l, m, p.end, end);
+	return err;
+}
+
+/*
+ * What an error leaves without a hold stays in the table with a count of 0: harmless, and held by the next
+ * region that comes along.
+ */
+int xp_adopt(const struct xp_context *ctx, const struct xp_mapping *m, uint64_t start,
+	     uint64_t end, struct xp_layout *l, struct xp_holds *holds)
+{
+	uint64_t at = start, stop;
+	int err = 0;
+	size_t i;
+
+	while (at < end && !err) {
+		i = find(at);
+		if (i < npieces && pieces[i].start <= at && !in_place(&pieces[i], at, m)) {
+			if (make_room(2))
+				return -ENOMEM;
+			/* The program mapped something else there. */
+			split(m->start);
+			split(m->end);
+			remove_piece(find(at));
+			continue;
+		}
+		if (i < npieces && pieces[i].start <= at) {
+			stop = pieces[i].end < end ? pieces[i].end : end;
+			err = lay_out_piece(l, holds, i, at, stop);
+		} else {
+			stop = i < npieces && pieces[i].start < end ? pieces[i].start : end;
+			err = lay_out_gap(ctx, l, holds, m, at, stop);
+		}
+		at = stop;
+	}
+	return err;
+}
+
+/* ---- fork ------------------------------------------------------------------------------------------- */
+
+/* The child can look at the table, but hardly at /proc: what is out of place goes now. */
+void xp_adopt_before_fork(void)
+{
+	struct xp_mapping *m;
+	size_t n, i, j;
+
+	xp_adopt_lock();
+	if (!npieces || xp_maps_read(0, UINT64_MAX, &m, &n))
+		return;
+	for (i = 0, j = 0; i < npieces;) {
+		while (j < n && m[j].end <= pieces[i].start)
+			j++;
+		if (j < n && m[j].start <= pieces[i].start && pieces[i].end <= m[j].end &&
+		    in_place(&pieces[i], pieces[i].start, &m[j]))
+			i++;
+		else
+			remove_piece(i);
+	}
+	free(m);
+}
+
+void xp_adopt_in_parent(void)
+{
+	xp_adopt_unlock();
+}
+
+void xp_adopt_in_child(void)
+{
+	size_t i;
+
+	for (i = 0; i < npieces; i++)
+		xp_move_out_in_child(pieces[i].start, pieces[i].end, pieces[i].file,
+				     pieces[i].offset);
+	/* Holds of the parent's regions keep their references; the table is empty for them. */
+	while (npieces)
+		remove_piece(npieces - 1);
+	xp_convert_in_child();
+	pthread_mutex_init(&lock, NULL);
+}
