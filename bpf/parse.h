@@ -53,7 +53,8 @@ struct remote_address {
 #define MAX_HEADERS                                                            \
 	(sizeof(struct ethhdr) + MAX_VLAN_TAGS * sizeof(struct vlan_tag) +     \
 	 sizeof(struct ipv6hdr) + sizeof(struct udphdr) +                      \
-	 sizeof(struct xr_bth) + sizeof(struct xr_xrceth) + sizeof(struct remote_address))
+	 sizeof(struct xr_bth) + sizeof(struct xr_xrceth) +                    \
+	 sizeof(struct xr_feth) + sizeof(struct remote_address))
 
 struct packet {
 	struct xr_addr src, dst;
@@ -279,13 +280,14 @@ static __always_inline enum xr_reason parse_extended(struct cursor *c, struct pa
 		return XR_TRUNC_EXT;
 	if (pkt->op_flags & XR_EXT_XRCETH && !take(c, sizeof(struct xr_xrceth)))
 		return XR_TRUNC_EXT;
+	if (pkt->op_flags & XR_EXT_FETH && !take(c, sizeof(struct xr_feth)))
+		return XR_TRUNC_EXT;
 	if (pkt->op_flags & XR_EXT_DETH) {
 		deth = take(c, sizeof(*deth));
 		if (!deth)
 			return XR_TRUNC_EXT;
 		pkt->qkey = bpf_ntohl(deth->qkey);
-	} else if (pkt->op_flags & (XR_EXT_RETH | XR_EXT_ATOMICETH) &&
-		   !(pkt->op_flags & XR_EXT_FETH)) {
+	} else if (pkt->op_flags & (XR_EXT_RETH | XR_EXT_ATOMICETH)) {
 		remote = take(c, sizeof(*remote));
 		if (!remote)
 			return XR_TRUNC_EXT;

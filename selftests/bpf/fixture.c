@@ -157,6 +157,7 @@ static const struct xr_key_entry key_rows[KEY_COUNT] = {
 	[KEY_TOP] = { USUAL_KEY, .va = -(uint64_t)KEY_LEN },
 	[KEY_EVERYTHING] = { USUAL_KEY, .va = 0, .length = UINT64_MAX },
 	[KEY_EMPTY] = { USUAL_KEY, .length = 0 },
+	[KEY_WRAPPING] = { USUAL_KEY, .va = 4096, .length = UINT64_MAX },
 };
 
 uint32_t test_rkey(enum test_key key)

@@ -57,6 +57,7 @@ enum test_key {
 	KEY_TOP,		/* the last KEY_LEN bytes of the address space */
 	KEY_EVERYTHING,		/* 2^64 - 1 bytes from 0 */
 	KEY_EMPTY,		/* no bytes */
+	KEY_WRAPPING,		/* 2^64 - 1 bytes from 4096: more than there are */
 	KEY_MISSING,		/* not in the table */
 	KEY_COUNT
 };

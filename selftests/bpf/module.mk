@@ -13,6 +13,7 @@ bpf_test_SRCS := $(addprefix selftests/bpf/, \
 	delivery.c \
 	captures.c \
 	iterators.c \
+	live.c \
 	)
 
-$(eval $(call test_program,bpf,$(bpf_test_SRCS),transport,-lbpf -lisal))
+$(eval $(call test_program,bpf,$(bpf_test_SRCS),transport,-lbpf -lxdp -lisal))

@@ -49,6 +49,7 @@ int main(void)
 	test_captures(&f);
 	fixture_close(&f);
 	test_settings();
+	test_live();
 	test_coverage();
 	return tap_end();
 }
