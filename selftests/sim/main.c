@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Runs seeds. Each is a world of its own: hosts, connections, faults, operations. The same
+ * seed gives the same run, to the last packet.
+ *
+ *     sim [-n runs] [-s first seed] [-f failures to stop at] [-v]
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "selftests/lib/tap.h"
+#include "sim.h"
+
+#define BLOCK 250
+#define TIME_LIMIT (300 * SEC)	/* virtual */
+#define STEP_LIMIT 20000000
+
+void sim_fail(struct world *w, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(w->what, sizeof(w->what), fmt, ap);
+	va_end(ap);
+	longjmp(w->failed, 1);
+}
+
+void sim_trace(struct world *w, const char *fmt, ...)
+{
+	va_list ap;
+
+	printf("# %10.3f ", w->now / 1000.0);
+	va_start(ap, fmt);
+	vprintf(fmt, ap);
+	va_end(ap);
+	putchar('\n');
+}
+
+/* ---- virtual time ------------------------------------------------------------------------- */
+
+static uint64_t earliest(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static uint64_t next_time(struct world *w)
+{
+	struct frame *f = net_next(w);
+	uint64_t when = f ? f->when : NEVER;
+	unsigned i, k;
+
+	for (i = 0; i < w->hosts; i++)
+		for (k = 0; k < w->host[i].engines; k++)
+			when = earliest(when, w->host[i].engine[k].wake);
+	for (i = 0; i < w->conns; i++) {
+		struct conn *c = &w->conn[i];
+
+		when = earliest(when, earliest(c->qp[0].step, c->qp[1].step));
+		if (c->phase != CONN_CLOSED)
+			when = earliest(when, earliest(c->script_at, c->close_at));
+	}
+	return when;
+}
+
+static void run_due(struct world *w)
+{
+	struct frame *f;
+	unsigned i, k;
+
+	while ((f = net_next(w)) && f->when <= w->now)
+		net_arrive(w);
+	for (i = 0; i < w->hosts; i++)
+		for (k = 0; k < w->host[i].engines; k++)
+			if (w->host[i].engine[k].wake <= w->now)
+				engine_round(&w->host[i].engine[k]);
+	for (i = 0; i < w->conns; i++) {
+		struct conn *c = &w->conn[i];
+
+		for (k = 0; k < 2; k++)
+			if (c->qp[k].step <= w->now)
+				client_step(&c->qp[k]);
+		if (c->script_at <= w->now)
+			script_run(w, c);
+		script_close(w, c);
+	}
+}
+
+static bool all_closed(const struct world *w)
+{
+	unsigned i;
+
+	for (i = 0; i < w->conns; i++)
+		if (w->conn[i].phase != CONN_CLOSED)
+			return false;
+	return true;
+}
+
+static void describe(struct world *w)
+{
+	unsigned i;
+
+	for (i = 0; i < 2 * w->conns; i++) {
+		struct conn *c = &w->conn[i / 2];
+		struct sim_qp *q = &c->qp[i % 2];
+
+		if (c->phase != CONN_CLOSED)
+			printf("# qp %u: %s, state %d, script %s%s, requests %u of %u posted, %u complete; "
+			       "receives %u posted, %u complete\n",
+			       q->id, c->local ? "local" : "remote",
+			       q->qp ? (int)xt_qp_info(q->qp)->state : -1, script_name(c->script),
+			       c->broken ? " (broken)" : "", q->op_next, q->op_count, q->op_head,
+			       q->recv_next, q->recv_head);
+	}
+}
+
+/* Ends when all connections are closed and no packet is left. */
+static void run_world(struct world *w)
+{
+	uint64_t when;
+
+	while (!all_closed(w) || net_next(w)) {
+		when = next_time(w);
+		if (when == NEVER || when > TIME_LIMIT || w->steps++ > STEP_LIMIT) {
+			describe(w);
+			sim_fail(w, "%s", when == NEVER ? "deadlock: nothing will ever happen again" :
+				 when > TIME_LIMIT ? "livelock: virtual time is up" :
+						     "livelock: too many steps");
+		}
+		w->now = when > w->now ? when : w->now;
+		run_due(w);
+	}
+	verify_end(w);
+}
+
+/* ---- seeds ----------------------------------------------------------------------------------- */
+
+struct totals {
+	uint64_t packets, operations, errors, starved;
+};
+
+/* false: it failed, and said why. What it left allocated is of no interest then. */
+static bool run_seed(uint64_t seed, bool verbose, struct totals *t, const char *self)
+{
+	struct world *w = calloc(1, sizeof(*w));
+
+	w->seed = seed;
+	w->verbose = verbose;
+	w->rng.state = seed * 0x2545f4914f6cdd1dull;
+	w->sched.state = ~w->rng.state;
+	if (setjmp(w->failed)) {
+		printf("# seed %llu, at %.3f us: %s\n", (unsigned long long)seed, w->now / 1000.0, w->what);
+		printf("# replay: %s -n 1 -s %llu -v\n", self, (unsigned long long)seed);
+		return false;
+	}
+	plan_world(w);
+	run_world(w);
+	t->packets += w->packets;
+	t->operations += w->ops_done;
+	t->errors += w->errors_seen;
+	t->starved += w->gave_up;
+	plan_free(w);
+	free(w);
+	return true;
+}
+
+static int usage(void)
+{
+	fprintf(stderr, "usage: sim [-n runs] [-s first seed] [-f failures to stop at] [-v]\n");
+	return 2;
+}
+
+int main(int argc, char **argv)
+{
+	unsigned long runs = 2000, max_failures = 5, i, failures = 0, block;
+	uint64_t seed = 1;
+	bool verbose = false;
+	int opt;
+
+	while ((opt = getopt(argc, argv, "n:s:f:v")) != -1) {
+		if (opt == 'n')
+			runs = strtoul(optarg, NULL, 0);
+		else if (opt == 's')
+			seed = strtoull(optarg, NULL, 0);
+		else if (opt == 'f')
+			max_failures = strtoul(optarg, NULL, 0);
+		else if (opt == 'v')
+			verbose = true;
+		else
+			return usage();
+	}
+	for (i = 0; i < runs && failures < max_failures; i += block) {
+		unsigned long bad = 0, k;
+		struct totals t = { 0 };
+
+		block = runs - i < BLOCK ? runs - i : BLOCK;
+		for (k = 0; k < block && failures + bad < max_failures; k++)
+			bad += !run_seed(seed + i + k, verbose, &t, argv[0]);
+		failures += bad;
+		TAP_OK(!bad, "seeds %llu to %llu: %llu operations, %llu packets, %llu errors as expected",
+		       (unsigned long long)(seed + i), (unsigned long long)(seed + i + block - 1),
+		       (unsigned long long)t.operations, (unsigned long long)t.packets,
+		       (unsigned long long)t.errors);
+		if (t.starved)
+			printf("# %llu programs ended early for want of memory\n",
+			       (unsigned long long)t.starved);
+	}
+	return tap_end();
+}

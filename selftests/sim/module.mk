@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+
+sim_SRCS := $(addprefix selftests/sim/, \
+	client.c \
+	host.c \
+	main.c \
+	net.c \
+	plan.c \
+	qp.c \
+	script.c \
+	verify.c \
+	) daemon/fault.c
+
+$(eval $(call program,sim,$(sim_SRCS),transport,-lisal -libverbs -lpthread))
+$(eval $(call suite,sim,600,$(BUILD)/sim -n 2000,$(BUILD)/sim))
+
+# Runs and first seed
+RUNS ?= 2000
+SEED ?= 1
+
+.PHONY: sim
+sim: $(BUILD)/sim ## simulate hosts under faults: RUNS=2000 SEED=1
+	$(Q)$< -n $(RUNS) -s $(SEED)

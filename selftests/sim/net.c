@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * The network: every frame that an engine sends is checked, meets its fate,
+ * and arrives some time later, in order but for what its fate does. On arrival
+ * it passes what the XDP program would let pass.
+ */
+#include <arpa/inet.h>
+#include <stdio.h>
+
+#include "sim.h"
+
+/* Picoseconds a byte: 100 Gbit/s, so that a full window takes less than an ACK timeout */
+#define PS_PER_BYTE 80
+#define TX_PIECES 3
+
+/* ---- frames by time of arrival: a heap -------------------------------------------------- */
+
+static bool before(const struct frame *a, const struct frame *b)
+{
+	return a->when != b->when ? a->when < b->when : a->seq < b->seq;
+}
+
+static void push(struct world *w, struct frame *f)
+{
+	unsigned i;
+
+	if (w->heap_len == w->heap_room) {
+		w->heap_room = w->heap_room ? w->heap_room * 2 : 256;
+		w->heap = realloc(w->heap, w->heap_room * sizeof(*w->heap));
+	}
+	for (i = w->heap_len++; i && before(f, w->heap[(i - 1) / 2]); i = (i - 1) / 2)
+		w->heap[i] = w->heap[(i - 1) / 2];
+	w->heap[i] = f;
+}
+
+static struct frame *pop(struct world *w)
+{
+	struct frame *top = w->heap[0], *last = w->heap[--w->heap_len];
+	unsigned i = 0, child;
+
+	while ((child = 2 * i + 1) < w->heap_len) {
+		if (child + 1 < w->heap_len && before(w->heap[child + 1], w->heap[child]))
+			child++;
+		if (!before(w->heap[child], last))
+			break;
+		w->heap[i] = w->heap[child];
+		i = child;
+	}
+	w->heap[i] = last;
+	return top;
+}
+
+struct frame *net_next(struct world *w)
+{
+	return w->heap_len ? w->heap[0] : NULL;
+}
+
+void net_free(struct world *w)
+{
+	while (w->heap_len)
+		free(pop(w));
+	free(w->heap);
+}
+
+/* ---- addresses ---------------------------------------------------------------------------- */
+
+void host_gid(const struct host *h, int version, struct xr_addr *gid)
+{
+	memset(gid, 0, sizeof(*gid));
+	if (version == 4) {
+		gid->raw[10] = gid->raw[11] = 0xff;
+		gid->raw[12] = 10;
+	} else {
+		gid->raw[0] = 0xfd;
+	}
+	gid->raw[15] = h->index + 1;
+}
+
+void host_mac(const struct host *h, uint8_t *mac)
+{
+	static const uint8_t base[6] = { 2, 0, 0, 0, 0, 1 };
+
+	memcpy(mac, base, sizeof(base));
+	mac[4] = h->index;
+}
+
+/* ---- what the log shows --------------------------------------------------------------------- */
+
+static const char *op_name(uint8_t opcode)
+{
+	static const char *const names[XR_OP_COUNT] = {
+#define X(op, flags, classes) [XR_OP_##op] = #op,
+		XR_OPERATIONS(X)
+#undef X
+	};
+	const char *name = (opcode & XR_CLASS_MASK) == XR_CLASS_RC ? names[opcode & 0x1f] : NULL;
+
+	return name ? name : opcode == XR_OPCODE_CNP ? "CNP" : "?";
+}
+
+static uint32_t be32_at(const uint8_t *p)
+{
+	uint32_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return ntohl(v);
+}
+
+static void trace_frame(struct world *w, const char *verb, const struct frame *f)
+{
+	const uint8_t *bth = f->data + f->meta.bth_off;
+	uint16_t flags = xt_flags_of(bth[0]);
+	uint32_t ack_psn = be32_at(bth + 8);
+	char more[64] = "";
+
+	if (flags & XR_EXT_AETH) {
+		uint32_t aeth = be32_at(bth + xt_ext_off(flags, XR_EXT_AETH));
+
+		snprintf(more, sizeof(more), " syndrome %02x msn %u", aeth >> 24, aeth & XR_PSN_MASK);
+	} else if (flags & XR_EXT_RETH) {
+		snprintf(more, sizeof(more), " length %u",
+			 be32_at(bth + xt_ext_off(flags, XR_EXT_RETH) + 12));
+	}
+	sim_trace(w, "%u>%u %-7s #%-5llu %-17s qp %06x psn %06x%s%s payload %u%s", f->from, f->to, verb,
+		  (unsigned long long)f->seq, op_name(bth[0]), f->meta.qpn, ack_psn & XR_PSN_MASK,
+		  ack_psn & XR_BTH_ACKREQ ? " ackreq" : "", bth[1] & XR_BTH_SE ? " solicited" : "",
+		  f->meta.payload_len, more);
+}
+
+/* ---- sending ---------------------------------------------------------------------------------- */
+
+bool net_tx_get(void *ctx, uint32_t len, struct xt_frame *frame)
+{
+	struct sim_engine *e = ctx;
+	struct world *w = e->w;
+	uint32_t at = 0, n;
+	struct frame *f;
+
+	CHECK(w, len <= XT_MAX_FRAME, "frame of %u bytes", len);
+	if (!e->tx_room)
+		return false;
+	e->tx_room--;
+	f = malloc(sizeof(*f) + len);
+	memset(f->data, 0xcc, len);
+	f->len = len;
+	f->from = e->host->index;
+	f->damaged = false;
+	frame->nseg = 0;
+	frame->len = len;
+	frame->cookie = (uintptr_t)f;
+	for (; at < len; at += n) {
+		n = len - at;
+		if (frame->nseg + 1 < TX_PIECES && rng_chance(&w->sched, 20))
+			n = at ? rng_between(&w->sched, 1, n) :
+			    n > XT_MAX_HEADERS ? rng_between(&w->sched, XT_MAX_HEADERS, n) : n;
+		frame->seg[frame->nseg++] = (struct xt_seg){ f->data + at, n };
+	}
+	return true;
+}
+
+static struct host *destination(struct world *w, const struct frame *f)
+{
+	const uint8_t *ip = f->data + f->meta.ip_off;
+	unsigned last = f->meta.ip_version == 4 ? ip[19] : ip[39];
+
+	CHECK(w, last >= 1 && last <= w->hosts, "packet to an address of nobody");
+	return &w->host[last - 1];
+}
+
+static void launch(struct world *w, struct frame *f, uint64_t delay)
+{
+	struct host *h = &w->host[f->from];
+	uint64_t start = h->link_free > w->now ? h->link_free : w->now;
+
+	h->link_free = start + f->len * PS_PER_BYTE / 1000 + 1;
+	f->when = h->link_free + w->latency + delay;
+	push(w, f);
+}
+
+static struct frame *copy_of(struct world *w, const struct frame *f)
+{
+	struct frame *c = malloc(sizeof(*c) + f->len);
+
+	memcpy(c, f, sizeof(*c) + f->len);
+	c->seq = w->frame_seq++;
+	return c;
+}
+
+static void damage(struct world *w, const struct xd_fate *fate, struct frame *f)
+{
+	struct xt_frame whole = { .seg[0] = { f->data, f->len }, .nseg = 1, .len = f->len };
+
+	xd_fault_damage(fate, &whole);
+	f->damaged = true;
+	if (w->verbose)
+		sim_trace(w, "    frame below is damaged");
+}
+
+void net_tx_put(void *ctx, struct xt_frame *frame)
+{
+	struct sim_engine *e = ctx;
+	struct world *w = e->w;
+	struct frame *f = (struct frame *)(uintptr_t)frame->cookie, *copy = NULL;
+	struct xt_frame whole = { .seg[0] = { f->data, f->len }, .nseg = 1, .len = f->len };
+	struct xd_fate fate = { .copies = 1 };
+
+	CHECK(w, xt_parse(&whole) == XR_OK, "engine sent a packet that does not parse");
+	CHECK(w, xt_icrc_ok(&whole), "engine sent a wrong ICRC");
+	f->meta = whole.meta;
+	f->to = destination(w, f)->index;
+	f->seq = w->frame_seq++;
+	verify_packet(w, e->host, &w->host[f->to], &whole);
+	w->packets++;
+	if (xd_fault_on(&w->fault, XR_FAULT_TX))
+		fate = xd_fault_next(&w->fault);
+	if (e->host->cut || w->host[f->to].cut)
+		fate.copies = 0;
+	if (w->verbose)
+		trace_frame(w, fate.copies ? "sent" : "LOST", f);
+	if (!fate.copies) {
+		free(f);
+		return;
+	}
+	if (fate.copies == 2)
+		copy = copy_of(w, f);
+	if (fate.flips)
+		damage(w, &fate, f);
+	launch(w, f, fate.delay_ns[0]);
+	if (copy)
+		launch(w, copy, fate.delay_ns[1]);
+}
+
+/* ---- receiving -------------------------------------------------------------------------------- */
+
+/* The window check of tables.h */
+static bool psn_fits(const struct xr_psn_entry *e, uint16_t flags, uint32_t psn)
+{
+	if (flags & XR_OPF_REQUEST) {
+		int32_t diff = xr_psn_diff(psn, e->expected);
+
+		return diff >= -XR_PSN_BEHIND && diff <= XR_PSN_AHEAD;
+	}
+	return xr_psn_diff(psn, e->unacked) >= -XR_PSN_BEHIND && xr_psn_diff(psn, e->next) < 0;
+}
+
+static bool is_from_peer(const struct frame *f, const struct xr_qp_entry *qp)
+{
+	const uint8_t *ip = f->data + f->meta.ip_off;
+
+	if (f->meta.ip_version == 4)
+		return !memcmp(ip + 12, qp->peer.raw + 12, 4) && !memcmp(ip + 16, qp->local.raw + 12, 4);
+	return !memcmp(ip + 8, qp->peer.raw, 16) && !memcmp(ip + 24, qp->local.raw, 16);
+}
+
+/* What the XDP program says by its copy of the QP table */
+static bool xdp_passes(struct world *w, struct host *h, const struct frame *f)
+{
+	const uint8_t *bth = f->data + f->meta.bth_off;
+	struct xt_qp *qp = xt_qp_by_num(h->shared.qps, f->meta.qpn);
+	struct sim_qp *q;
+	struct xr_qp_entry entry;
+
+	if (!qp)
+		return false;
+	q = xt_qp_info(qp)->owner;
+	xt_qp_entry(qp, &entry);
+	if (entry.state < XR_QPS_RTR || entry.state > XR_QPS_SQE || !is_from_peer(f, &entry))
+		return false;
+	if (psn_fits(&h->psns[entry.slot], xt_flags_of(bth[0]), be32_at(bth + 8) & XR_PSN_MASK))
+		return true;
+	CHECK(w, f->damaged || q->conn->broken || q->conn->script == SCRIPT_RESET,
+	      "XDP would drop a good packet (psn %06x, qp %u): window is expected %06x unacked %06x next %06x",
+	      be32_at(bth + 8) & XR_PSN_MASK, q->id, h->psns[entry.slot].expected,
+	      h->psns[entry.slot].unacked, h->psns[entry.slot].next);
+	return false;
+}
+
+static struct sim_engine *engine_for(struct host *h, uint32_t qpn)
+{
+	struct xt_qp *qp = xt_qp_by_num(h->shared.qps, qpn);
+	unsigned i;
+
+	for (i = 1; qp && i < h->engines; i++)
+		if (h->engine[i].engine == xt_qp_info(qp)->engine)
+			return &h->engine[i];
+	return &h->engine[0];
+}
+
+void net_arrive(struct world *w)
+{
+	struct frame *f = pop(w);
+	struct host *h = &w->host[f->to];
+	struct xt_frame whole = { .seg[0] = { f->data, f->len }, .nseg = 1, .len = f->len };
+	struct sim_engine *e;
+	const char *verb = NULL;
+
+	if (xt_parse(&whole) != XR_OK) {
+		free(f);
+		return;
+	}
+	f->meta = whole.meta;
+	e = engine_for(h, f->meta.qpn);
+	if (h->cut)
+		verb = "CUT";
+	else if (w->xdp_checks && !xdp_passes(w, h, f))
+		verb = "XDP";
+	else if (e->inbox_len >= w->inbox_max)
+		verb = "FULL";
+	if (w->verbose)
+		trace_frame(w, verb ? verb : "arrived", f);
+	if (verb)
+		free(f);
+	else
+		engine_deliver(e, f);
+}

@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* What a seed means. Sizes and rates favour the edges, where the mistakes are. */
+#include "sim.h"
+
+/* ---- network ---------------------------------------------------------------------------- */
+
+/* Rates at which retry_cnt 7 is enough for everything to succeed in the end */
+static void plan_faults(struct world *w)
+{
+	struct rng *r = &w->rng;
+	struct xr_fault_config c = { .seed = rng_next(r) };
+	unsigned most = 0, kind = rng_below(r, 100);
+
+	if (kind >= 25)
+		most = kind < 55 ? 6 : 45;
+	if (most) {
+		c.drop = rng_chance(r, 70) ? rng_below(r, most) : 0;
+		c.corrupt = rng_chance(r, 50) ? rng_below(r, most / 2) : 0;
+		c.duplicate = rng_chance(r, 50) ? rng_below(r, 2 * most) : 0;
+		c.reorder = rng_chance(r, 50) ? rng_below(r, 4 * most) : 0;
+		c.delay = rng_chance(r, 30) ? rng_below(r, most) : 0;
+		c.delay_us = rng_between(r, 1, 300);
+	}
+	xd_fault_init(&w->fault, &c);
+	w->latency = rng_between(r, 1, 20) * USEC;
+	w->inbox_max = most && rng_chance(r, 20) ? rng_between(r, 40, 400) : UINT32_MAX;
+}
+
+static bool is_lossy(const struct world *w)
+{
+	return xd_fault_on(&w->fault, XR_FAULT_TX) || w->inbox_max != UINT32_MAX;
+}
+
+/* ---- hosts --------------------------------------------------------------------------------- */
+
+#define COUNTER_AREA 4096
+#define SCRATCH_AREA (2 * MAX_CONNS * SCRATCH_WORDS * 8)
+#define FIXED_AREA (COUNTER_AREA + SCRATCH_AREA)
+
+static void add_part(struct host *h, uint32_t size, uint32_t pd, uint32_t access)
+{
+	uint32_t off = rng_between(&h->w->rng, 0, size / 2);
+
+	host_add_mr(h, off, rng_between(&h->w->rng, size / 4, size / 2), pd, access);
+}
+
+/* Regions 0 and 1 hold all, for domains 1 and 2; others are parts with fewer rights. */
+static void plan_regions(struct host *h, uint32_t size)
+{
+	struct rng *r = &h->w->rng;
+	struct piece fixed = { .off = 0, .len = FIXED_AREA };
+	uint32_t pd;
+
+	for (pd = 1; pd <= 2; pd++)
+		host_add_mr(h, 0, size, pd, XR_ACCESS_LOCAL_WRITE | XR_ACCESS_REMOTE);
+	for (pd = 1; pd <= 2; pd++) {
+		add_part(h, size, pd, XR_ACCESS_LOCAL_WRITE);
+		add_part(h, size, pd, XR_ACCESS_REMOTE_READ);
+		if (rng_chance(r, 50))
+			add_part(h, size, pd, XR_ACCESS_LOCAL_WRITE | XR_ACCESS_REMOTE_WRITE);
+	}
+	host_claim_too(h, &fixed, h);
+}
+
+static void plan_counters(struct host *h)
+{
+	struct rng *r = &h->w->rng;
+	unsigned i;
+
+	h->counters = rng_between(r, 1, MAX_COUNTERS);
+	for (i = 0; i < h->counters; i++) {
+		struct counter *c = &h->counter[i];
+
+		c->off = 8 * (i + rng_below(r, 2) * MAX_COUNTERS);
+		c->swaps = i % 2;
+		c->initial = c->guess = rng_next(r) >> (c->swaps ? 0 : 8);
+		host_fill(h, c->off, (uint8_t *)&c->initial, 8);
+	}
+}
+
+/* ---- operations ------------------------------------------------------------------------------- */
+
+static uint32_t choose_len(struct rng *r, uint32_t mtu, uint32_t most)
+{
+	uint32_t len;
+
+	switch (rng_below(r, 8)) {
+	case 0:
+		len = 0;
+		break;
+	case 1:
+	case 2:
+		len = rng_between(r, 1, 64);
+		break;
+	case 3:
+		len = mtu - 1 + rng_below(r, 3);
+		break;
+	case 4:
+		len = mtu * rng_between(r, 1, 12) - 2 + rng_below(r, 5);
+		break;
+	case 5:
+		len = rng_between(r, 1, most);
+		break;
+	default:
+		len = rng_between(r, 1, 2 * mtu);
+		break;
+	}
+	return len < most ? len : most;
+}
+
+static bool may_inline(const struct sim_qp *q, const struct sim_op *op)
+{
+	return op->opcode <= XR_WR_SEND_WITH_IMM && op->len <= q->max_inline;
+}
+
+static void plan_scratch(struct sim_qp *q, struct sim_op *op)
+{
+	struct rng *r = &q->w->rng;
+
+	op->scratch = true;
+	op->opcode = rng_chance(r, 50) ? XR_WR_RDMA_WRITE : XR_WR_RDMA_READ;
+	op->words = rng_between(r, 1, SCRATCH_WORDS);
+	op->word = rng_below(r, SCRATCH_WORDS - op->words + 1);
+	op->len = 8 * op->words;
+	op->remote = (struct piece){
+		.mr = q->peer->pd - 1, .off = q->scratch_off + 8 * op->word, .len = op->len,
+	};
+}
+
+static void plan_atomic(struct sim_qp *q, struct sim_op *op)
+{
+	struct host *h = q->peer->host;
+
+	op->counter = &h->counter[rng_below(&q->w->rng, h->counters)];
+	op->opcode = op->counter->swaps ? XR_WR_ATOMIC_CMP_AND_SWP : XR_WR_ATOMIC_FETCH_AND_ADD;
+	op->len = 8;
+}
+
+static void plan_opcode(struct sim_qp *q, struct sim_op *op, uint32_t most)
+{
+	struct rng *r = &q->w->rng;
+	unsigned kind = rng_below(r, 100);
+
+	op->len = choose_len(r, q->conn->mtu, most);
+	if (kind < 25)
+		op->opcode = XR_WR_RDMA_WRITE;
+	else if (kind < 45)
+		op->opcode = XR_WR_SEND;
+	else if (kind < 52)
+		op->opcode = XR_WR_SEND_WITH_IMM;
+	else if (kind < 60)
+		op->opcode = XR_WR_RDMA_WRITE_WITH_IMM;
+	else if (kind < 78)
+		op->opcode = XR_WR_RDMA_READ;
+	else if (kind < 88)
+		plan_atomic(q, op);
+	else
+		plan_scratch(q, op);
+}
+
+static void plan_flags(struct sim_qp *q, struct sim_op *op)
+{
+	struct rng *r = &q->w->rng;
+
+	if (rng_chance(r, 65))
+		op->flags |= XR_SEND_SIGNALED;
+	if (rng_chance(r, 20))
+		op->flags |= XR_SEND_SOLICITED;
+	if (rng_chance(r, 10))
+		op->flags |= XR_SEND_FENCE;
+	if (may_inline(q, op) && rng_chance(r, 40))
+		op->flags |= XR_SEND_INLINE;
+}
+
+static void finish_op(struct sim_qp *q, struct sim_op *op)
+{
+	struct rng *r = &q->w->rng;
+	unsigned most = op->counter && q->max_send_sge > 3 ? 3 : q->max_send_sge;
+
+	op->nsge = rng_between(r, op->len ? 1 : 0, most);
+	op->imm = rng_next(r);
+	op->takes_recv = op->opcode == XR_WR_SEND || op->opcode == XR_WR_SEND_WITH_IMM ||
+			 op->opcode == XR_WR_RDMA_WRITE_WITH_IMM;
+}
+
+/* Sends behind a READ what that brings; the fence makes it wait. */
+static void plan_chained(struct sim_qp *q, struct sim_op *op)
+{
+	struct rng *r = &q->w->rng;
+
+	op->chained = true;
+	op->opcode = rng_chance(r, 50) ? XR_WR_SEND : XR_WR_RDMA_WRITE;
+	op->flags = XR_SEND_FENCE | (rng_chance(r, 50) ? XR_SEND_SIGNALED : 0);
+	op->len = op[-1].len;
+	op->takes_recv = op->opcode == XR_WR_SEND;
+}
+
+static void plan_ops(struct sim_qp *q, unsigned count, uint32_t most)
+{
+	struct rng *r = &q->w->rng;
+	unsigned i;
+
+	q->ops = calloc(count + 1, sizeof(*q->ops));
+	q->op_count = count;
+	for (i = 0; i < count; i++) {
+		struct sim_op *op = &q->ops[i];
+		bool after_read = i && op[-1].opcode == XR_WR_RDMA_READ && !op[-1].scratch;
+
+		if (after_read && rng_chance(r, 30)) {
+			plan_chained(q, op);
+			continue;
+		}
+		plan_opcode(q, op, most);
+		plan_flags(q, op);
+		finish_op(q, op);
+	}
+	q->extra_recvs = rng_chance(r, 40) ? rng_below(r, 5) : 0;
+}
+
+/* ---- connections -------------------------------------------------------------------------------- */
+
+static uint32_t power_of_two(uint32_t n)
+{
+	uint32_t p = 1;
+
+	while (p < n)
+		p *= 2;
+	return p;
+}
+
+static struct sim_cq *add_cq(struct host *h, uint32_t depth)
+{
+	struct sim_cq *cq = host_add_cq(h, power_of_two(depth));
+
+	cq->events = rng_chance(&h->w->rng, 30);
+	if (cq->events)
+		host_arm(cq);
+	return cq;
+}
+
+/* One for both queues, one for each, or one that the QPs of a host share */
+static void plan_cqs(struct sim_qp *q)
+{
+	struct host *h = q->host;
+	unsigned kind = rng_below(&q->w->rng, 3);
+
+	if (kind == 0) {
+		if (!h->cqs)
+			add_cq(h, 4096);
+		if (h->cq[0]->depth >= 4096) {
+			q->scq = q->rcq = h->cq[0];
+			return;
+		}
+	}
+	q->scq = add_cq(h, q->sq.depth + (kind == 1 ? q->rq.depth : 0));
+	q->rcq = kind == 1 ? q->scq : add_cq(h, q->rq.depth);
+}
+
+static uint32_t choose_psn(struct rng *r)
+{
+	switch (rng_below(r, 3)) {
+	case 0:	/* wraps soon */
+		return XR_PSN_MASK - rng_below(r, 40);
+	case 1:
+		return (1u << 23) - rng_below(r, 40);
+	default:
+		return rng_next(r) & XR_PSN_MASK;
+	}
+}
+
+static void plan_qp(struct sim_qp *q, struct conn *c, unsigned side, struct host *h)
+{
+	struct world *w = h->w;
+	struct rng *r = &w->rng;
+
+	q->conn = c;
+	q->w = w;
+	q->host = h;
+	q->id = 2 * c->index + side;
+	q->peer = &c->qp[1 - side];
+	q->engine = &h->engine[rng_below(r, h->engines)];
+	q->pd = rng_between(r, 1, 2);
+	q->max_send_sge = rng_chance(r, 15) ? XR_MAX_SGE : rng_between(r, 1, 6);
+	q->max_recv_sge = rng_chance(r, 15) ? XR_MAX_SGE : rng_between(r, 1, 6);
+	q->max_inline = rng_chance(r, 50) ? 0 : rng_between(r, 1, XR_MAX_INLINE);
+	q->sig_all = rng_chance(r, 20);
+	q->sq.depth = 1 << rng_below(r, 7);
+	q->rq.depth = 1 << rng_below(r, 7);
+	q->sq_psn = choose_psn(r);
+	q->rd_atomic = rng_chance(r, 30) ? 1 : rng_between(r, 1, 16);
+	q->step = rng_below(r, 20 * USEC);
+	plan_cqs(q);
+}
+
+static void plan_scratch_area(struct sim_qp *q)
+{
+	struct host *h = q->peer->host;
+	uint32_t word;
+
+	q->scratch_off = COUNTER_AREA + q->id * SCRATCH_WORDS * 8;
+	for (word = 0; word < SCRATCH_WORDS; word++) {
+		uint64_t tag = scratch_tag(q, -1u, word);
+
+		host_fill(h, q->scratch_off + 8 * word, (uint8_t *)&tag, 8);
+	}
+}
+
+static void plan_conn(struct world *w, struct conn *c, unsigned count, uint32_t most)
+{
+	struct rng *r = &w->rng;
+	struct host *a = &w->host[rng_below(r, w->hosts)], *b = &w->host[rng_below(r, w->hosts)];
+	int version = rng_chance(r, 50) ? 4 : 6, side;
+
+	/* most connections go over the network */
+	if (a == b && w->hosts > 1 && rng_chance(r, 70))
+		b = &w->host[(a->index + 1) % w->hosts];
+	c->mtu = 256 << rng_below(r, 5);
+	c->timeout = rng_between(r, w->big ? 10 : 8, 11);
+	c->retry_cnt = is_lossy(w) ? 7 : rng_between(r, 1, 7);
+	c->rnr_retry = 7;
+	c->rnr_timer = rng_between(r, 1, 14);
+	c->local = a == b && rng_chance(r, 85);
+	c->late_recv = rng_chance(r, 30) ? rng_between(r, 1, 1000) * USEC : 0;
+	c->pace = rng_chance(r, 50) ? 2 * USEC : rng_between(r, 1, 60) * USEC;
+	c->script_at = NEVER;
+	c->close_at = NEVER;
+	c->mr[0] = c->mr[1] = -1;
+	plan_qp(&c->qp[0], c, 0, a);
+	plan_qp(&c->qp[1], c, 1, b);
+	for (side = 0; side < 2; side++) {
+		struct sim_qp *q = &c->qp[side];
+
+		plan_scratch_area(q);
+		plan_ops(q, rng_chance(r, 15) ? 0 : rng_between(r, 1, count), most);
+		qp_set_path(q, version, rng_next(r) & 0xfffff, rng_chance(r, 10) ? 100 : 0);
+	}
+}
+
+void plan_world(struct world *w)
+{
+	struct rng *r = &w->rng;
+	unsigned i, count, kind = rng_below(r, 100);
+	uint32_t size, most;
+
+	w->big = kind < 2;
+	plan_faults(w);
+	w->hosts = kind % 10 == 9 ? 1 : kind % 10 == 8 ? 3 : 2;
+	w->conns = w->big ? rng_between(r, 1, 2) : rng_chance(r, 30) ? 1 :
+		   rng_chance(r, 80) ? rng_between(r, 2, 5) : rng_between(r, 6, MAX_CONNS);
+	count = w->big ? 5 : rng_between(r, 1, 50);
+	w->xdp_checks = rng_chance(r, 50);
+	w->private_tier = rng_chance(r, 50);
+	w->tight_tx = rng_chance(r, 15);
+	size = (w->big ? 24u << 20 : 320u << 10) + FIXED_AREA;
+	most = w->big ? 3u << 20 : rng_chance(r, 20) ? 32 << 10 : 8 << 10;
+	for (i = 0; i < w->hosts; i++) {
+		struct host *h = &w->host[i];
+
+		host_init(w, h, i, size + 2 * MAX_CONNS * RESERVED_SIZE, 1 + rng_chance(r, 40));
+		plan_regions(h, size);
+		plan_counters(h);
+		h->reserved_off = size;
+	}
+	for (i = 0; i < w->conns; i++) {
+		w->conn[i].index = i;
+		plan_conn(w, &w->conn[i], count, most);
+	}
+	if (rng_chance(r, 40))
+		for (i = 0; i < w->conns; i++)
+			if (rng_chance(r, 50))
+				script_plan(w, &w->conn[i]);
+	for (i = 0; i < 2 * w->conns; i++)
+		qp_create(&w->conn[i / 2].qp[i % 2]);
+	for (i = 0; i < w->conns; i++)
+		conn_connect(&w->conn[i]);
+}
+
+void plan_free(struct world *w)
+{
+	unsigned i, k;
+
+	for (i = 0; i < 2 * w->conns; i++) {
+		struct sim_qp *q = &w->conn[i / 2].qp[i % 2];
+
+		qp_destroy(q);
+		for (k = 0; k < q->op_count; k++)
+			free(q->ops[k].data);
+		free(q->ops);
+		free(q->recvs);
+	}
+	net_free(w);
+	for (i = 0; i < w->hosts; i++)
+		host_free(&w->host[i]);
+}

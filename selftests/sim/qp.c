@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Queue pairs: their rings, their states, and connecting two of them. */
+#include <errno.h>
+
+#include "ring.h"
+
+static void new_ring(struct ring *r, uint32_t depth, uint32_t stride)
+{
+	size_t size = sizeof(*r->queue) + (size_t)depth * stride;
+
+	r->depth = depth;
+	r->stride = stride;
+	r->producer = 0;
+	r->queue = aligned_alloc(XR_CACHELINE, (size + XR_CACHELINE - 1) & ~(XR_CACHELINE - 1ul));
+	memset(r->queue, 0, sizeof(*r->queue));
+	memset(r->queue + 1, 0xee, size - sizeof(*r->queue));
+	r->queue->magic = XR_QUEUE_MAGIC;
+	r->queue->depth = depth;
+	r->queue->stride = stride;
+	r->queue->entries_off = sizeof(*r->queue);
+}
+
+void qp_create(struct sim_qp *q)
+{
+	struct xt_qp_init init = {
+		.type = XR_QPT_RC,
+		.pd = q->pd,
+		.send_cq = &q->scq->cq,
+		.recv_cq = &q->rcq->cq,
+		.sq_depth = q->sq.depth,
+		.rq_depth = q->rq.depth,
+		.sq_stride = xr_send_stride(q->max_send_sge, q->max_inline),
+		.rq_stride = xr_recv_stride(q->max_recv_sge),
+		.max_send_sge = q->max_send_sge,
+		.max_recv_sge = q->max_recv_sge,
+		.max_inline = q->max_inline,
+		.sq_sig_all = q->sig_all,
+		.psns = q->host->psns,
+		.owner = q,
+	};
+	int err;
+
+	new_ring(&q->sq, q->sq.depth, init.sq_stride);
+	new_ring(&q->rq, q->rq.depth, init.rq_stride);
+	init.sq = q->sq.queue;
+	init.rq = q->rq.queue;
+	err = xt_qp_create(q->engine->engine, &init, &q->qp);
+	CHECK(q->w, !err, "xt_qp_create: %d", err);
+	q->qpn = xt_qp_info(q->qp)->qpn;
+	TRACE(q->w, "qp %u: number %06x on host %u engine %u, sq %u rq %u, sge %u/%u, inline %u, pd %u",
+	      q->id, q->qpn, q->host->index, (unsigned)(q->engine - q->host->engine), q->sq.depth,
+	      q->rq.depth, q->max_send_sge, q->max_recv_sge, q->max_inline, q->pd);
+}
+
+void qp_destroy(struct sim_qp *q)
+{
+	if (!q->qp)
+		return;
+	TRACE(q->w, "qp %u: destroyed", q->id);
+	xt_qp_destroy(q->qp);
+	q->qp = NULL;
+	free(q->sq.queue);
+	free(q->rq.queue);
+	q->sq.queue = q->rq.queue = NULL;
+}
+
+struct sim_qp *qp_by_num(struct host *h, uint32_t qpn)
+{
+	struct xt_qp *qp = xt_qp_by_num(h->shared.qps, qpn);
+
+	return qp ? xt_qp_info(qp)->owner : NULL;
+}
+
+/* ---- states ------------------------------------------------------------------------------ */
+
+static uint32_t mtu_code(uint32_t mtu)
+{
+	return __builtin_ctz(mtu) - 7;	/* 256 is 1 */
+}
+
+void qp_set_path(struct sim_qp *q, int version, uint32_t flow_label, uint16_t vlan)
+{
+	struct xt_path *p = &q->path;
+
+	*p = (struct xt_path){
+		.local = q->conn->local,
+		.ip_version = version,
+		.vlan = vlan,
+		.flow_label = flow_label,
+		.hop_limit = 64,
+		.traffic_class = flow_label & 0xff,
+	};
+	host_mac(q->host, p->smac);
+	host_mac(q->peer->host, p->dmac);
+	host_gid(q->host, version, &p->sgid);
+	host_gid(q->peer->host, version, &p->dgid);
+}
+
+static uint32_t fill_attr(const struct sim_qp *q, uint32_t state, struct xr_qp_attr *a)
+{
+	const struct conn *c = q->conn;
+
+	memset(a, 0, sizeof(*a));
+	a->qp_state = state;
+	switch (state) {
+	case XR_QPS_INIT:
+		a->port_num = 1;
+		a->qp_access_flags = XR_ACCESS_REMOTE;
+		return IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+	case XR_QPS_RTR:
+		a->path_mtu = mtu_code(c->mtu);
+		a->dest_qp_num = q->peer->qpn;
+		a->rq_psn = q->peer->sq_psn;
+		a->max_dest_rd_atomic = q->peer->rd_atomic;
+		a->min_rnr_timer = c->rnr_timer;
+		a->ah.dgid = q->path.dgid;
+		a->ah.flow_label = q->path.flow_label;
+		a->ah.hop_limit = q->path.hop_limit;
+		a->ah.port_num = 1;
+		a->ah.is_global = 1;
+		return IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+		       IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+	case XR_QPS_RTS:
+		if (q->drained)	/* back from SQD */
+			return IBV_QP_STATE;
+		a->sq_psn = q->sq_psn;
+		a->timeout = c->timeout;
+		a->retry_cnt = c->retry_cnt;
+		a->rnr_retry = c->rnr_retry;
+		a->max_rd_atomic = q->rd_atomic;
+		return IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+		       IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+	case XR_QPS_SQD:
+		a->en_sqd_async_notify = 1;
+		return IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY;
+	default:
+		return IBV_QP_STATE;
+	}
+}
+
+void qp_modify(struct sim_qp *q, uint32_t state)
+{
+	struct xr_qp_attr attr;
+	uint32_t mask = fill_attr(q, state, &attr);
+	int err;
+
+	TRACE(q->w, "qp %u: modify to state %u", q->id, state);
+	err = xt_qp_modify(q->qp, &attr, mask, mask & IBV_QP_AV ? &q->path : NULL, 4096, q->w->now);
+	CHECK(q->w, !err, "qp %u: modify to state %u: %d", q->id, state, err);
+	CHECK(q->w, xt_qp_info(q->qp)->state == state, "qp %u: state %u after modify to %u", q->id,
+	      xt_qp_info(q->qp)->state, state);
+	CHECK(q->w, q->sq.queue->word == state && q->rq.queue->word == state,
+	      "qp %u: the rings do not tell state %u", q->id, state);
+	if (state == XR_QPS_RESET) {
+		CHECK(q->w, !q->sq.queue->producer && !q->sq.queue->consumer &&
+			      !q->rq.queue->producer && !q->rq.queue->consumer,
+		      "qp %u: RESET leaves the rings' indices", q->id);
+		q->sq.producer = q->rq.producer = 0;
+		q->in_error = q->drained = q->quiet = false;
+	}
+	if (state == XR_QPS_RTS)
+		q->drained = q->quiet = false;
+	if (state == XR_QPS_ERR)
+		q->in_error = true;
+	engine_wake(q->engine, q->w->now);
+}
+
+/* Both ends up to RTS. Receives may be posted from INIT on, and the first requests may be early. */
+void conn_connect(struct conn *c)
+{
+	struct rng *r = &c->qp[0].w->sched;
+	struct sim_qp *a = &c->qp[rng_below(r, 2)], *b = a->peer;
+
+	qp_modify(a, XR_QPS_INIT);
+	qp_modify(b, XR_QPS_INIT);
+	qp_modify(b, XR_QPS_RTR);
+	qp_modify(a, XR_QPS_RTR);
+	qp_modify(b, XR_QPS_RTS);
+	qp_modify(a, XR_QPS_RTS);
+}
+
+/* ---- posting ------------------------------------------------------------------------------- */
+
+static void put_sge(struct sim_qp *q, struct xr_sge *out, const struct piece *p, unsigned broken)
+{
+	struct sim_mr *mr = &q->host->mr[p->mr];
+
+	out->addr = mr_va(mr, p->off);
+	out->length = p->len;
+	out->lkey = mr->value;
+	switch (broken) {
+	case BREAK_LKEY:
+	case BREAK_RECV_LKEY:
+		out->lkey ^= 0x55;
+		break;
+	case BREAK_LKEY_RANGE:
+		out->addr = mr->key->entry.va + mr->len - p->len + 1;
+		break;
+	default:
+		break;
+	}
+}
+
+void qp_post_send(struct sim_qp *q, const struct sim_op *op, uint64_t wr_id)
+{
+	struct xr_send_wqe *wqe = ring_entry(&q->sq, q->sq.producer);
+	struct xr_sge *sge = (struct xr_sge *)(wqe + 1);
+	unsigned broken = op->broken >= BREAK_LKEY ? op->broken : BREAK_NONE, i;
+
+	memset(wqe, 0, sizeof(*wqe));
+	wqe->wr_id = wr_id;
+	wqe->opcode = op->broken == BREAK_OPCODE ? XR_WR_BIND_MW : op->opcode;
+	wqe->flags = op->flags;
+	wqe->imm_data = op->imm;
+	wqe->rkey = op->rkey;
+	wqe->remote_addr = op->raddr;
+	if (op->counter) {
+		wqe->atomic.compare_add = op->counter->swaps ? op->compare : op->operand;
+		wqe->atomic.swap = op->operand;
+	}
+	if (op->flags & XR_SEND_INLINE) {
+		wqe->inline_len = op->len;
+		memcpy(wqe + 1, op->data, op->len);
+	} else {
+		wqe->num_sge = op->broken == BREAK_SGE_COUNT ? q->max_send_sge + 1 : op->nsge;
+		for (i = 0; i < op->nsge; i++)
+			put_sge(q, &sge[i], &op->sge[i], i == op->nsge - 1u ? broken : BREAK_NONE);
+	}
+	ring_publish(&q->sq);
+}
+
+void qp_post_recv(struct sim_qp *q, const struct sim_recv *r, uint64_t wr_id)
+{
+	struct xr_recv_wqe *wqe = ring_entry(&q->rq, q->rq.producer);
+	struct xr_sge *sge = (struct xr_sge *)(wqe + 1);
+	unsigned i;
+
+	wqe->wr_id = wr_id;
+	wqe->num_sge = r->nsge;
+	wqe->reserved = 0;
+	for (i = 0; i < r->nsge; i++)
+		put_sge(q, &sge[i], &r->sge[i], r->broken);
+	ring_publish(&q->rq);
+}

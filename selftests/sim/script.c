@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Things that go wrong on purpose, one for a connection, and how connections end. */
+#include "sim.h"
+
+#define STUCK (2 * SEC)		/* virtual; by then every retry of a broken connection is used up */
+
+const char *script_name(unsigned script)
+{
+	static const char *const names[SCRIPT_COUNT] = {
+		"none", "break", "cut", "error", "reset", "destroy", "drain", "dereg", "fault",
+	};
+
+	return names[script];
+}
+
+const char *break_name(unsigned broken)
+{
+	static const char *const names[BREAK_COUNT] = {
+		"good", "rkey index", "rkey variant", "rkey of other domain", "rkey without access",
+		"below range", "beyond range", "wrapping range", "misaligned", "short receive",
+		"receive with bad lkey", "no receive", "bad lkey", "lkey range", "lkey access",
+		"lkey of other domain", "bad opcode", "too many SGEs",
+	};
+
+	return names[broken];
+}
+
+/* ---- planning ----------------------------------------------------------------------------- */
+
+static void as_remote(struct sim_qp *q, struct sim_op *op)
+{
+	static const uint8_t opcodes[] = {
+		XR_WR_RDMA_WRITE, XR_WR_RDMA_READ, XR_WR_RDMA_WRITE_WITH_IMM,
+		XR_WR_ATOMIC_FETCH_AND_ADD,
+	};
+	struct rng *r = &q->w->rng;
+
+	op->opcode = op->broken == BREAK_ALIGN ? XR_WR_ATOMIC_FETCH_AND_ADD :
+		     opcodes[rng_below(r, op->broken < BREAK_RANGE_LOW ? 4 : 3)];
+	if (op->opcode == XR_WR_ATOMIC_FETCH_AND_ADD) {
+		op->len = 8;
+		op->counter = &q->peer->host->counter[0];
+	}
+	op->takes_recv = op->opcode == XR_WR_RDMA_WRITE_WITH_IMM;
+}
+
+static void as_send(struct sim_qp *q, struct sim_op *op)
+{
+	op->opcode = rng_chance(&q->w->rng, 50) ? XR_WR_SEND : XR_WR_SEND_WITH_IMM;
+	op->takes_recv = true;
+	if (op->broken == BREAK_RNR) {
+		q->conn->rnr_retry = rng_below(&q->w->rng, 4);
+		q->conn->late_recv = 0;
+		if (rng_chance(&q->w->rng, 30))
+			op->opcode = XR_WR_RDMA_WRITE_WITH_IMM;
+	}
+}
+
+static void as_local(struct sim_qp *q, struct sim_op *op)
+{
+	op->opcode = op->broken == BREAK_LKEY_ACCESS || rng_chance(&q->w->rng, 30) ?
+			     XR_WR_RDMA_READ : XR_WR_RDMA_WRITE;
+	op->takes_recv = false;
+}
+
+/* One request of a side is wrong; all before it must succeed, none behind it take effect. */
+static void plan_break(struct sim_qp *q)
+{
+	struct rng *r = &q->w->rng;
+	unsigned i = rng_below(r, q->op_count);
+	struct sim_op *op = &q->ops[i];
+
+	*op = (struct sim_op){
+		.broken = rng_between(r, BREAK_RKEY_INDEX, BREAK_COUNT - 1),
+		.len = rng_between(r, 1, rng_chance(r, 50) ? 64 : 6000),
+		.nsge = 1,
+		.flags = rng_chance(r, 70) ? XR_SEND_SIGNALED : 0,
+		.imm = rng_next(r),
+	};
+	if (i + 1 < q->op_count && op[1].chained) {
+		op[1].chained = false;
+		op[1].nsge = 1;
+		op[1].len = rng_between(r, 1, 100);
+	}
+	if (op->broken <= BREAK_ALIGN)
+		as_remote(q, op);
+	else if (op->broken <= BREAK_RNR)
+		as_send(q, op);
+	else
+		as_local(q, op);
+}
+
+/* Regions of its own, so that taking them away hurts nobody else */
+static void plan_reserved(struct conn *c)
+{
+	int side;
+
+	for (side = 0; side < 2; side++) {
+		struct sim_qp *q = &c->qp[side];
+		struct host *h = q->host;
+		struct sim_mr *mr;
+
+		mr = host_add_mr(h, h->reserved_off, RESERVED_SIZE, q->pd,
+				 XR_ACCESS_LOCAL_WRITE | XR_ACCESS_REMOTE);
+		mr->reserved = true;
+		h->reserved_off += RESERVED_SIZE;
+		c->mr[side] = mr - h->mr;
+	}
+}
+
+void script_plan(struct world *w, struct conn *c)
+{
+	struct rng *r = &w->rng;
+	uint64_t most = rng_chance(r, 50) ? 60 * USEC : 2 * MSEC;
+
+	c->victim = rng_below(r, 2);
+	c->script = rng_chance(r, 50) ? SCRIPT_BREAK : rng_between(r, SCRIPT_CUT, SCRIPT_COUNT - 1);
+	switch (c->script) {
+	case SCRIPT_BREAK:
+		if (c->qp[c->victim].op_count)
+			plan_break(&c->qp[c->victim]);
+		else
+			c->script = SCRIPT_NONE;
+		return;
+	case SCRIPT_CUT:
+		if (c->local)
+			c->script = SCRIPT_ERR;
+		break;
+	case SCRIPT_DEREG:
+	case SCRIPT_FAULT:
+		if (w->big)
+			c->script = SCRIPT_DESTROY;
+		else
+			plan_reserved(c);
+		break;
+	}
+	c->script_at = rng_between(r, 2 * USEC, most);
+}
+
+/* ---- doing it ------------------------------------------------------------------------------- */
+
+static void poll_all(struct conn *c)
+{
+	int side;
+
+	for (side = 0; side < 2; side++) {
+		client_poll(c->qp[side].scq, UINT32_MAX);
+		client_poll(c->qp[side].rcq, UINT32_MAX);
+		verify_unsignalled(&c->qp[side]);
+	}
+}
+
+/* A host falls silent: all its connections over the network end. */
+static void cut(struct world *w, struct host *h)
+{
+	unsigned i;
+
+	TRACE(w, "host %u: cut off", h->index);
+	h->cut = true;
+	for (i = 0; i < w->conns; i++) {
+		struct conn *c = &w->conn[i];
+
+		if (!c->local && (c->qp[0].host == h || c->qp[1].host == h))
+			c->broken = true;
+	}
+}
+
+/* Both sides start anew with sequence numbers far away, while old packets are under way. */
+static void reset(struct conn *c)
+{
+	int side;
+
+	poll_all(c);
+	for (side = 0; side < 2; side++) {
+		qp_modify(&c->qp[side], XR_QPS_RESET);
+		client_abort(&c->qp[side]);
+		c->qp[side].sq_psn = (c->qp[side].sq_psn + (1 << 23) + 5) & XR_PSN_MASK;
+	}
+	for (side = 0; side < 2; side++) {
+		struct sim_qp *q = &c->qp[side];
+
+		q->recv_cursor = q->peer->op_next;
+		q->step = q->w->now;
+	}
+	conn_connect(c);
+}
+
+static void destroy(struct sim_qp *q)
+{
+	poll_all(q->conn);
+	client_abort(q);
+	qp_destroy(q);
+}
+
+static void take_memory(struct sim_qp *q, bool dereg)
+{
+	struct sim_mr *mr = &q->host->mr[q->conn->mr[q - q->conn->qp]];
+
+	TRACE(q->w, "host %u: key %08x %s", q->host->index, mr->value,
+	      dereg ? "deregistered" : "has lost its memory");
+	if (!dereg)
+		mr->mem.broken = true;
+	host_freeze(q->host, mr);
+	if (dereg)
+		host_del_mr(q->host, mr);
+}
+
+/* RTS -> SQD, the event, a while without requests, and back */
+static void drain(struct world *w, struct conn *c, struct sim_qp *q)
+{
+	c->script_at = w->now + 20 * USEC;
+	if (c->step == 0) {
+		qp_modify(q, XR_QPS_SQD);
+		c->step = 1;
+		c->close_at = w->now + STUCK;
+	} else if (c->step == 1) {
+		CHECK(w, w->now < c->close_at, "qp %u: the send queue does not drain", q->id);
+		if (!q->drained)
+			return;
+		c->step = 2;
+		c->close_at = NEVER;
+		c->script_at = w->now + rng_below(&w->sched, 300 * USEC);
+	} else {
+		qp_modify(q, XR_QPS_RTS);
+		q->step = w->now;
+		c->step = 0;
+		c->script_at = NEVER;
+	}
+}
+
+void script_run(struct world *w, struct conn *c)
+{
+	struct sim_qp *q = &c->qp[c->victim];
+
+	c->script_at = NEVER;
+	if (c->phase != CONN_RUNNING || (c->broken && c->script != SCRIPT_CUT) || !q->qp ||
+	    q->in_error)
+		return;
+	TRACE(w, "connection %u: %s", c->index, script_name(c->script));
+	switch (c->script) {
+	case SCRIPT_CUT:
+		cut(w, q->host);
+		break;
+	case SCRIPT_ERR:
+		c->broken = true;
+		qp_modify(q, XR_QPS_ERR);
+		break;
+	case SCRIPT_RESET:
+		reset(c);
+		break;
+	case SCRIPT_DESTROY:
+		c->broken = true;
+		destroy(q);
+		break;
+	case SCRIPT_SQD:
+		drain(w, c, q);
+		break;
+	case SCRIPT_DEREG:
+	case SCRIPT_FAULT:
+		c->broken = true;
+		take_memory(q, c->script == SCRIPT_DEREG);
+		break;
+	}
+}
+
+/* ---- closing ------------------------------------------------------------------------------------ */
+
+/* Waits for receives that the peer's program will not post any more. */
+static bool waits_for_receives(const struct sim_qp *q)
+{
+	return q->peer->qp && !q->peer->in_error && !q->in_error && q->op_head != q->op_next;
+}
+
+static bool has_ended(struct world *w, struct conn *c)
+{
+	bool idle;
+	int side;
+
+	if (c->broken)
+		for (side = 0; side < 2; side++)
+			verify_unsignalled(&c->qp[side]);
+	idle = client_idle(&c->qp[0]) && client_idle(&c->qp[1]);
+	if (c->script_at != NEVER)
+		return false;
+	if (!c->broken)
+		return idle;
+	if (c->close_at == NEVER)
+		c->close_at = w->now + STUCK;
+	if (idle || w->now < c->close_at)
+		return idle;
+	for (side = 0; side < 2; side++) {
+		struct sim_qp *q = &c->qp[side];
+
+		CHECK(w, client_idle(q) || waits_for_receives(q),
+		      "qp %u: requests of a broken connection never end", q->id);
+	}
+	return true;
+}
+
+static void begin_closing(struct world *w, struct conn *c)
+{
+	TRACE(w, "connection %u: closing", c->index);
+	c->phase = CONN_CLOSING;
+	c->step = 0;
+	/* packets under way may still arrive */
+	c->close_at = w->now + rng_below(&w->sched, 2 * MSEC);
+}
+
+static void expect_flushed(struct sim_qp *q)
+{
+	verify_unsignalled(q);
+	CHECK(q->w, q->op_head == q->op_next, "qp %u: in ERR, but requests %u..%u did not complete",
+	      q->id, q->op_head, q->op_next);
+	CHECK(q->w, q->recv_head == q->recv_next, "qp %u: in ERR, but receives %u..%u did not complete",
+	      q->id, q->recv_head, q->recv_next);
+	CHECK(q->w, q->sq.queue->consumer == q->sq.producer && q->rq.queue->consumer == q->rq.producer,
+	      "qp %u: in ERR, but its rings are not empty", q->id);
+}
+
+static void close_one(struct world *w, struct conn *c, struct sim_qp *q)
+{
+	if (!q->qp)
+		return;
+	switch (c->step) {
+	case 0:
+		poll_all(c);
+		if (rng_chance(&w->sched, 25))
+			destroy(q);
+		else
+			qp_modify(q, XR_QPS_ERR);
+		break;
+	case 1:
+		poll_all(c);
+		expect_flushed(q);
+		client_post_hopeless(q);
+		break;
+	default:
+		poll_all(c);
+		expect_flushed(q);
+		qp_destroy(q);
+		break;
+	}
+}
+
+void script_close(struct world *w, struct conn *c)
+{
+	if (c->phase == CONN_RUNNING) {
+		if (has_ended(w, c))
+			begin_closing(w, c);
+		return;
+	}
+	if (c->phase == CONN_CLOSED || w->now < c->close_at)
+		return;
+	close_one(w, c, &c->qp[0]);
+	close_one(w, c, &c->qp[1]);
+	c->close_at = w->now + 50 * USEC;
+	if (c->step++ == 2)
+		c->phase = CONN_CLOSED;
+}

@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Deterministic simulation of hosts that talk through the transport engine.
+ *
+ *   plan.c      what a seed means: hosts, connections, faults, operations
+ *   host.c      memory, keys, engines and their rounds
+ *   net.c       the network: time, faults, checks of every packet sent
+ *   qp.c        rings, queue pairs, connecting them
+ *   client.c    a program: posts its plan and polls
+ *   verify.c    what completions and memory must be
+ *   script.c    things that go wrong on purpose
+ *   main.c      seeds, and the loop over virtual time
+ *
+ * All memory is compared with a shadow copy that the model keeps: whatever no operation was
+ * allowed to touch must be as it was, every byte of it.
+ */
+#ifndef SIM_H
+#define SIM_H
+
+#include <infiniband/verbs.h>
+#include <setjmp.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/fault.h"
+#include "daemon/transport/transport.h"
+#include "daemon/transport/wire.h"
+#include "rng.h"
+
+#define NEVER UINT64_MAX
+#define USEC 1000ull
+#define MSEC 1000000ull
+#define SEC 1000000000ull
+
+#define MAX_HOSTS 3
+#define MAX_ENGINES 2
+#define MAX_CONNS 16
+#define MAX_MRS 8
+#define MAX_SEGS 6
+#define MAX_PIECES XR_MAX_SGE
+#define MAX_COUNTERS 4
+#define SCRATCH_WORDS 32
+#define RESERVED_SIZE (128u << 10)
+
+struct world;
+struct sim_qp;
+
+/* ---- hosts ----------------------------------------------------------------------- */
+
+/* A part of a host's memory that operations under way use. */
+struct claim {
+	uint32_t off, len;
+	bool exclusive;
+	bool frozen;		/* its key is gone: as it was then it must stay */
+	bool lost;		/* the operation failed: what it left behind is unknown */
+	const void *owner;
+};
+
+struct sim_mr {
+	struct xt_key *key;
+	struct xt_mem mem;
+	struct xt_mem_seg seg[MAX_SEGS];
+	uint32_t off, len;	/* in the host's memory */
+	uint32_t value;		/* of the key, also when it is gone */
+	bool reserved;		/* for one connection */
+};
+
+/* A word that everybody does atomics on */
+struct counter {
+	uint32_t off;
+	bool swaps;
+	uint64_t initial;
+	uint64_t guess;		/* what the value probably is */
+	struct atomic_result {
+		uint64_t old, compare, operand;
+		bool known;	/* else it failed: done or not */
+	} *result;
+	unsigned count, room;
+};
+
+struct sim_cq {
+	struct xt_cq cq;
+	struct host *host;
+	struct xr_queue *queue;
+	uint32_t depth;
+	uint32_t consumer;
+	uint32_t seen;		/* producer when the owner was last woken */
+	bool events;		/* polled when an event comes, as with a channel */
+	bool event;
+	bool solicited;		/* armed for solicited ones only */
+};
+
+struct sim_engine {
+	struct world *w;
+	struct host *host;
+	struct xt_engine *engine;
+	uint64_t wake;
+	struct frame *inbox, **inbox_tail;
+	unsigned inbox_len;
+	unsigned tx_room;
+	bool in_round, locked;
+	unsigned idle_rounds;
+	struct sim_qp **rung;
+	unsigned rung_count;
+};
+
+struct host {
+	struct world *w;
+	unsigned index;
+	uint8_t *mem, *shadow;
+	uint32_t size;
+	struct sim_mr mr[MAX_MRS + 2 * MAX_CONNS];
+	unsigned mrs;
+	struct claim *claims;
+	unsigned claim_count, claim_room;
+	struct counter counter[MAX_COUNTERS];
+	unsigned counters;
+	struct xt_shared shared;
+	struct xr_psn_entry *psns;
+	struct sim_engine engine[MAX_ENGINES];
+	unsigned engines;
+	struct sim_cq *cq[4 * MAX_CONNS + 1];
+	unsigned cqs;
+	uint32_t reserved_off;	/* where regions of one connection each begin */
+	uint64_t link_free;
+	bool cut;		/* nothing comes or goes any more */
+};
+
+/* ---- operations ---------------------------------------------------------------------- */
+
+struct piece {
+	uint32_t mr;
+	uint32_t off;		/* in the host's memory */
+	uint32_t len;
+};
+
+enum breakage {
+	BREAK_NONE,
+	/* the responder refuses */
+	BREAK_RKEY_INDEX,
+	BREAK_RKEY_VARIANT,
+	BREAK_RKEY_PD,
+	BREAK_RKEY_ACCESS,
+	BREAK_RANGE_LOW,
+	BREAK_RANGE_HIGH,
+	BREAK_RANGE_WRAP,
+	BREAK_ALIGN,
+	BREAK_RECV_SMALL,
+	BREAK_RECV_LKEY,
+	BREAK_RNR,
+	/* the requester's own fault */
+	BREAK_LKEY,
+	BREAK_LKEY_RANGE,
+	BREAK_LKEY_ACCESS,
+	BREAK_LKEY_PD,
+	BREAK_OPCODE,
+	BREAK_SGE_COUNT,
+	BREAK_COUNT
+};
+
+enum op_state { OP_PLANNED, OP_POSTED, OP_DONE, OP_FAILED, OP_ABORTED };
+
+struct sim_op {
+	uint8_t opcode;		/* enum xr_wr_opcode */
+	uint8_t flags;
+	uint8_t state;		/* enum op_state */
+	uint8_t broken;		/* enum breakage */
+	bool takes_recv;
+	bool received;		/* the peer's receive completed */
+	bool chained;		/* sends, with a fence, what the READ before it brought */
+	bool scratch;		/* on the connection's own words, in program order */
+	uint8_t nsge;
+	uint32_t len;
+	__be32 imm;
+	struct piece sge[MAX_PIECES];
+	struct piece remote;
+	uint32_t rkey;		/* as posted, with what is broken about them */
+	uint64_t raddr;
+	struct counter *counter;
+	uint64_t compare, operand;
+	uint8_t *data;		/* what is transferred */
+	uint32_t word, words;	/* scratch */
+	uint32_t posted_upto;	/* READ of scratch: operations posted when it completed */
+};
+
+struct sim_recv {
+	uint8_t state;		/* enum op_state */
+	uint8_t broken;
+	uint8_t nsge;
+	uint32_t len;
+	struct piece sge[MAX_PIECES];
+	struct sim_op *op;	/* the peer's, that should complete it; NULL: none will */
+};
+
+/* ---- queue pairs ---------------------------------------------------------------------- */
+
+struct ring {
+	struct xr_queue *queue;
+	uint32_t depth, stride, producer;
+};
+
+struct sim_qp {
+	struct conn *conn;
+	struct world *w;
+	struct host *host;
+	struct sim_engine *engine;
+	struct xt_qp *qp;	/* NULL: destroyed */
+	uint32_t qpn, id, pd;
+	struct sim_qp *peer;
+	struct sim_cq *scq, *rcq;
+	struct ring sq, rq;
+	uint32_t max_send_sge, max_recv_sge, max_inline;
+	bool sig_all;
+	struct xt_path path;
+	uint32_t sq_psn;
+	uint8_t rd_atomic;
+	bool rung;
+
+	struct sim_op *ops;
+	unsigned op_count;	/* planned */
+	unsigned op_next;	/* to be posted */
+	unsigned op_head;	/* oldest posted that is not known to be complete */
+	unsigned op_base;	/* that is index 0 of the ring */
+	unsigned since_signal;
+	struct sim_recv *recvs;
+	unsigned recv_room, recv_next, recv_head, recv_base;
+	unsigned recv_cursor;	/* into the peer's ops: which one the next receive is for */
+	unsigned recv_match;	/* into the peer's ops: which one completes the oldest receive */
+	unsigned extra_recvs;
+
+	uint64_t step;		/* the program's next turn */
+	unsigned starved;
+	bool sq_error, rq_error;	/* an error was polled */
+	bool in_error;		/* the engine said so */
+	bool drained;
+	bool quiet;		/* drained: it must not send requests */
+	unsigned async[32];	/* events, by type */
+	uint32_t scratch_off;	/* in the peer's memory */
+};
+
+enum script {
+	SCRIPT_NONE,
+	SCRIPT_BREAK,		/* one operation is wrong */
+	SCRIPT_CUT,		/* the peer's host falls silent */
+	SCRIPT_ERR,		/* a program moves its QP to ERR */
+	SCRIPT_RESET,		/* both QPs start anew, packets of the old life under way */
+	SCRIPT_DESTROY,
+	SCRIPT_SQD,
+	SCRIPT_DEREG,
+	SCRIPT_FAULT,		/* memory is taken away from its owner */
+	SCRIPT_COUNT
+};
+
+enum conn_phase { CONN_RUNNING, CONN_CLOSING, CONN_CLOSED };
+
+struct conn {
+	unsigned index;
+	struct sim_qp qp[2];
+	uint32_t mtu;
+	uint8_t timeout, retry_cnt, rnr_retry, rnr_timer;
+	bool local;
+	uint8_t phase;		/* enum conn_phase */
+	uint8_t script;		/* enum script */
+	uint8_t victim;		/* which side */
+	uint8_t step;		/* of the script, then of closing */
+	bool broken;		/* errors are expected from now on */
+	uint64_t script_at;
+	uint64_t close_at;	/* what comes next when closing; or latest time to begin it */
+	uint64_t late_recv;	/* receives come up to this much late */
+	int mr[2];		/* -1, or a region that only this connection uses */
+	uint64_t pace;
+};
+
+/* ---- the network ------------------------------------------------------------------------ */
+
+struct frame {
+	struct frame *next;
+	uint64_t when, seq;
+	unsigned from, to;
+	bool damaged;
+	uint32_t len;
+	struct xr_meta meta;
+	uint8_t data[];
+};
+
+struct world {
+	struct rng rng;		/* the plan */
+	struct rng sched;	/* the programs' and workers' time */
+	uint64_t seed;
+	bool verbose;
+	jmp_buf failed;
+	char what[512];
+
+	uint64_t now;
+	uint64_t steps;
+	struct host host[MAX_HOSTS];
+	unsigned hosts;
+	struct conn conn[MAX_CONNS];
+	unsigned conns;
+
+	struct frame **heap;
+	unsigned heap_len, heap_room;
+	uint64_t frame_seq;
+	struct xd_fault fault;
+	uint64_t latency;
+	unsigned inbox_max;
+	bool xdp_checks;
+	bool private_tier;
+	bool tight_tx;
+	bool big;
+	uint64_t packets, ops_done, errors_seen, gave_up;
+};
+
+/* Ends the run of this seed. */
+__attribute__((noreturn, format(printf, 2, 3))) void sim_fail(struct world *w, const char *fmt, ...);
+#define CHECK(w, cond, ...)                                                                        \
+	do {                                                                                       \
+		if (!(cond))                                                                       \
+			sim_fail(w, __VA_ARGS__);                                                  \
+	} while (0)
+__attribute__((format(printf, 2, 3))) void sim_trace(struct world *w, const char *fmt, ...);
+#define TRACE(w, ...)                                                                              \
+	do {                                                                                       \
+		if ((w)->verbose)                                                                  \
+			sim_trace(w, __VA_ARGS__);                                                 \
+	} while (0)
+
+/* plan.c */
+void plan_world(struct world *w);
+void plan_free(struct world *w);
+
+/* host.c */
+void host_init(struct world *w, struct host *h, unsigned index, uint32_t size, unsigned engines);
+void host_free(struct host *h);
+struct sim_mr *host_add_mr(struct host *h, uint32_t off, uint32_t len, uint32_t pd, uint32_t access);
+/* What the region holds from now on must stay. */
+void host_freeze(struct host *h, const struct sim_mr *mr);
+void host_del_mr(struct host *h, struct sim_mr *mr);
+struct sim_cq *host_add_cq(struct host *h, uint32_t depth);
+void host_resize_cq(struct sim_cq *cq);
+void host_arm(struct sim_cq *cq);
+uint64_t mr_va(const struct sim_mr *mr, uint32_t off);
+/* Finds len free bytes of a region that allows access and claims them. false: not now. */
+bool host_claim(struct host *h, int only_mr, uint32_t pd, uint32_t len, uint32_t access,
+		bool exclusive, uint32_t align, const void *owner, struct piece *out);
+/* One more owner of bytes that are claimed already */
+void host_claim_too(struct host *h, const struct piece *p, const void *owner);
+void host_release(struct host *h, const void *owner);
+void host_lose(struct host *h, const void *owner);
+void host_fill(struct host *h, uint32_t off, const uint8_t *data, uint32_t len);
+void engine_wake(struct sim_engine *e, uint64_t when);
+void engine_round(struct sim_engine *e);
+void engine_ring(struct sim_qp *q);
+void engine_deliver(struct sim_engine *e, struct frame *f);
+
+/* net.c */
+void net_free(struct world *w);
+struct frame *net_next(struct world *w);	/* the first to arrive, NULL: none */
+void net_arrive(struct world *w);		/* takes it */
+bool net_tx_get(void *ctx, uint32_t len, struct xt_frame *frame);
+void net_tx_put(void *ctx, struct xt_frame *frame);
+void host_gid(const struct host *h, int version, struct xr_addr *gid);
+void host_mac(const struct host *h, uint8_t *mac);
+
+/* qp.c */
+void qp_create(struct sim_qp *q);
+void qp_destroy(struct sim_qp *q);
+void qp_modify(struct sim_qp *q, uint32_t state);
+void qp_set_path(struct sim_qp *q, int version, uint32_t flow_label, uint16_t vlan);
+void qp_post_send(struct sim_qp *q, const struct sim_op *op, uint64_t wr_id);
+void qp_post_recv(struct sim_qp *q, const struct sim_recv *r, uint64_t wr_id);
+void conn_connect(struct conn *c);
+struct sim_qp *qp_by_num(struct host *h, uint32_t qpn);
+
+/* client.c */
+#define WR_ID(q, recv, index) ((uint64_t)(q)->id << 32 | (uint64_t)(recv) << 31 | (index))
+void client_step(struct sim_qp *q);
+/* All that was planned is posted and complete, or nothing more can be. */
+bool client_idle(const struct sim_qp *q);
+/* Polls up to budget entries. false: there are more. */
+bool client_poll(struct sim_cq *cq, unsigned budget);
+/* The operation's memory is free again, or of unknown content for ever. */
+void op_release(struct sim_qp *q, const struct sim_op *op);
+void op_lose(struct sim_qp *q, const struct sim_op *op);
+/* Posts what must come back flushed. */
+void client_post_hopeless(struct sim_qp *q);
+/* RESET: nothing that is posted will complete. */
+void client_abort(struct sim_qp *q);
+
+/* verify.c */
+void verify_completion(struct sim_cq *cq, const struct xr_cqe *cqe);
+void verify_packet(struct world *w, struct host *h, struct host *dest, const struct xt_frame *frame);
+/* Requests at the end of the queue that complete without a word */
+void verify_unsignalled(struct sim_qp *q);
+void verify_end(struct world *w);
+void atomic_done(struct sim_op *op, uint64_t old, bool known);
+uint64_t scratch_tag(const struct sim_qp *q, unsigned index, uint32_t word);
+
+/* script.c */
+void script_plan(struct world *w, struct conn *c);
+void script_run(struct world *w, struct conn *c);
+/* Begins to end a connection that has nothing more to do, and goes on with that. */
+void script_close(struct world *w, struct conn *c);
+const char *script_name(unsigned script);
+const char *break_name(unsigned broken);
+
+#endif /* SIM_H */
