@@ -21,7 +21,7 @@ struct input {
 #define MUST(cond)                                                                                 \
 	do {                                                                                       \
 		if (!(cond)) {                                                                     \
-			fprintf(stderr, "%s:%d: broken: %s\n", __FILE__, __LINE__, #cond);         \
+			dprintf(2, "%s:%d: broken: %s\n", __FILE__, __LINE__, #cond);              \
 			abort();                                                                   \
 		}                                                                                  \
 	} while (0)

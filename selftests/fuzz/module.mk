@@ -5,3 +5,5 @@ $(eval $(call fuzzer,frame,$(FUZZ_DIR)/frame_fuzz.c daemon/transport/wire.c,-lis
 
 $(foreach f,engine ring,$(eval $(call fuzzer,$(f),$(FUZZ_DIR)/$(f)_fuzz.c $(FUZZ_DIR)/world.c \
 	$(transport_SRCS),-lisal -lpthread)))
+
+$(eval $(call fuzzer,options,$(FUZZ_DIR)/options_fuzz.c daemon/options.c,))
