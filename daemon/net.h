@@ -18,6 +18,8 @@ struct xd_net;
 
 /* Reads link and addresses; fails where the interface does not exist. Sets dev->ifindex and guid. */
 int xd_net_open(struct xd_device *dev);
+/* Tells the XDP program of all GIDs; from then on every change goes there too. */
+void xd_net_mirror(struct xd_device *dev);
 void xd_net_close(struct xd_device *dev);
 
 struct xd_link {

@@ -27,6 +27,8 @@ const char *xd_xdp_mode_name(const struct xd_device *dev);
 const char *xd_xdp_mode_why(const struct xd_device *dev);	/* one sentence */
 bool xd_xdp_multi_buffer(const struct xd_device *dev);
 
+/* The driver has no zero-copy for us; -err says why. */
+void xd_xdp_no_zerocopy(struct xd_device *dev, int err);
 int xd_xdp_xsk_set(struct xd_device *dev, uint32_t queue, int xsk_fd);
 
 int xd_xdp_qp_set(struct xd_device *dev, uint32_t qpn, const struct xr_qp_entry *entry);

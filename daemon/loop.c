@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "loop.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <time.h>
+#include <unistd.h>
+
+#define EVENTS 32
+#define NEVER UINT64_MAX
+
+struct xd_watch {
+	struct xd_loop *loop;
+	int fd;			/* -1: removed, to be freed after the batch */
+	xd_watch_fn fn;
+	void *arg;
+	struct xd_watch *next_dead;
+};
+
+struct xd_timer {
+	struct xd_loop *loop;
+	xd_timer_fn fn;
+	void *arg;
+	uint64_t when;		/* NEVER: not armed */
+	struct xd_timer *next, **pprev;	/* armed timers, soonest first */
+};
+
+struct xd_loop {
+	int epoll;
+	bool stop;
+	struct xd_watch *dead;
+	struct xd_timer *timers;
+};
+
+uint64_t xd_now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+struct xd_loop *xd_loop_new(void)
+{
+	struct xd_loop *loop = calloc(1, sizeof(*loop));
+
+	if (!loop)
+		return NULL;
+	loop->epoll = epoll_create1(EPOLL_CLOEXEC);
+	if (loop->epoll < 0) {
+		free(loop);
+		return NULL;
+	}
+	return loop;
+}
+
+static void free_dead(struct xd_loop *loop)
+{
+	struct xd_watch *w;
+
+	while ((w = loop->dead)) {
+		loop->dead = w->next_dead;
+		free(w);
+	}
+}
+
+void xd_loop_free(struct xd_loop *loop)
+{
+	if (!loop)
+		return;
+	free_dead(loop);
+	close(loop->epoll);
+	free(loop);
+}
+
+void xd_loop_stop(struct xd_loop *loop)
+{
+	loop->stop = true;
+}
+
+/* ---- file descriptors ----------------------------------------------------------- */
+
+struct xd_watch *xd_watch_add(struct xd_loop *loop, int fd, uint32_t events, xd_watch_fn fn,
+			      void *arg)
+{
+	struct xd_watch *w = calloc(1, sizeof(*w));
+	struct epoll_event ev = { .events = events, .data.ptr = w };
+
+	if (!w)
+		return NULL;
+	*w = (struct xd_watch){ .loop = loop, .fd = fd, .fn = fn, .arg = arg };
+	if (epoll_ctl(loop->epoll, EPOLL_CTL_ADD, fd, &ev)) {
+		free(w);
+		return NULL;
+	}
+	return w;
+}
+
+int xd_watch_set(struct xd_watch *w, uint32_t events)
+{
+	struct epoll_event ev = { .events = events, .data.ptr = w };
+
+	return epoll_ctl(w->loop->epoll, EPOLL_CTL_MOD, w->fd, &ev) ? -errno : 0;
+}
+
+/* An event for it may be further down in the batch: the memory stays until the batch is done. */
+void xd_watch_del(struct xd_watch *w)
+{
+	if (!w)
+		return;
+	epoll_ctl(w->loop->epoll, EPOLL_CTL_DEL, w->fd, NULL);
+	w->fd = -1;
+	w->next_dead = w->loop->dead;
+	w->loop->dead = w;
+}
+
+/* ---- timers ------------------------------------------------------------------------ */
+
+struct xd_timer *xd_timer_new(struct xd_loop *loop, xd_timer_fn fn, void *arg)
+{
+	struct xd_timer *t = calloc(1, sizeof(*t));
+
+	if (t)
+		*t = (struct xd_timer){ .loop = loop, .fn = fn, .arg = arg, .when = NEVER };
+	return t;
+}
+
+void xd_timer_cancel(struct xd_timer *t)
+{
+	if (!t || t->when == NEVER)
+		return;
+	*t->pprev = t->next;
+	if (t->next)
+		t->next->pprev = t->pprev;
+	t->when = NEVER;
+}
+
+void xd_timer_arm(struct xd_timer *t, uint64_t after_ns)
+{
+	struct xd_timer **at = &t->loop->timers;
+
+	xd_timer_cancel(t);
+	t->when = xd_now() + after_ns;
+	while (*at && (*at)->when <= t->when)
+		at = &(*at)->next;
+	t->next = *at;
+	t->pprev = at;
+	if (t->next)
+		t->next->pprev = &t->next;
+	*at = t;
+}
+
+void xd_timer_free(struct xd_timer *t)
+{
+	xd_timer_cancel(t);
+	free(t);
+}
+
+static void run_timers(struct xd_loop *loop)
+{
+	uint64_t now = xd_now();
+	struct xd_timer *t;
+
+	while ((t = loop->timers) && t->when <= now) {
+		xd_timer_cancel(t);
+		t->fn(t->arg);
+	}
+}
+
+static int timeout_ms(const struct xd_loop *loop)
+{
+	uint64_t now = xd_now();
+
+	if (!loop->timers)
+		return -1;
+	if (loop->timers->when <= now)
+		return 0;
+	return (int)((loop->timers->when - now + 999999) / 1000000);
+}
+
+int xd_loop_run(struct xd_loop *loop)
+{
+	struct epoll_event ev[EVENTS];
+
+	while (!loop->stop) {
+		int n = epoll_wait(loop->epoll, ev, EVENTS, timeout_ms(loop));
+
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		for (int i = 0; i < n; i++) {
+			struct xd_watch *w = ev[i].data.ptr;
+
+			if (w->fd >= 0)
+				w->fn(w->arg, ev[i].events);
+		}
+		free_dead(loop);
+		run_timers(loop);
+	}
+	return 0;
+}

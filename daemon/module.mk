@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+
+# the netdev, XDP and the workers
+xroced_SRCS := $(addprefix daemon/, \
+	main.c log.c loop.c notify.c options.c privileges.c \
+	net.c resolve.c \
+	xdp.c xsk.c worker.c bells.c held.c fault.c)
+
+# clients and their objects
+xroced_SRCS += $(addprefix daemon/, \
+	server.c client.c client_bells.c handles.c jobs.c shm.c events.c query.c \
+	pd.c cq.c qp.c)
+
+XROCED_LIBS := -lxdp -lbpf -lmnl -lisal -lcap -lpsx -Wl,-wrap,pthread_create -lpthread
+
+$(eval $(call program,xroced,$(xroced_SRCS),transport,$(XROCED_LIBS)))
+PROGRAMS += $(BUILD)/xroced

@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* One table: the command line, the configuration file and --help come from it. */
+#include "options.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <getopt.h>
+#include <grp.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <xroce/ring.h>
+
+#include "log.h"
+
+enum kind { TEXT, NUMBER, SIZE, POWER2, ATTACH, LEVEL, DIRECTION };
+
+struct option_row {
+	const char *name, *arg, *text;
+	enum kind kind;
+	size_t offset;
+	uint64_t min, max;	/* TEXT: max is the room */
+};
+
+#define AT(field) offsetof(struct xd_options, field)
+#define ROOM(field) sizeof(((struct xd_options *)0)->field)
+
+static const struct option_row rows[] = {
+	{ "interface", "IF", "network interface to serve (required)", TEXT, AT(interface), 1,
+	  ROOM(interface) },
+	{ "name", "DEV", "name of the ibverbs device (xr_<interface>)", TEXT, AT(name), 1,
+	  ROOM(name) },
+	{ "config", "FILE", "read settings from this file first", TEXT, AT(config), 1, ROOM(config) },
+	{ "runtime-dir", "DIR", "where the control socket goes (" XR_RUNTIME_DIR ")", TEXT,
+	  AT(runtime_dir), 1, ROOM(runtime_dir) },
+	{ "bpffs", "DIR", "BPF file system for pinned maps (/sys/fs/bpf)", TEXT, AT(bpffs), 1,
+	  ROOM(bpffs) },
+	{ "group", "GROUP", "who may connect besides root (rdma, if it exists)", TEXT, AT(group), 0,
+	  ROOM(group) },
+	{ "attach", "MODE", "auto, zerocopy, native or generic (auto)", ATTACH, AT(attach), 0, 0 },
+	{ "queues", "N", "RX queues to serve, 0: all (0)", NUMBER, AT(queues), 0, 16 },
+	{ "ring-size", "N", "frames of each AF_XDP ring (2048)", POWER2, AT(ring_size), 64, 32768 },
+	{ "spin-us", "N", "longest spin before a worker sleeps, 0: none (50)", NUMBER, AT(spin_us), 0,
+	  1000000 },
+	{ "max-clients", "N", "connections (1024)", NUMBER, AT(max_clients), 1, 65536 },
+	{ "max-qp", "N", "queue pairs of the device (65536)", NUMBER, AT(max_qp), 1, 262144 },
+	{ "max-cq", "N", "completion queues of the device (65536)", NUMBER, AT(max_cq), 1, 1048576 },
+	{ "max-mr", "N", "memory regions of the device (1048576)", NUMBER, AT(max_mr), 1, 8388608 },
+	{ "max-pd", "N", "protection domains of the device (65536)", NUMBER, AT(max_pd), 1, 1048576 },
+	{ "max-ah", "N", "address handles of the device (65536)", NUMBER, AT(max_ah), 1, 1048576 },
+	{ "client-max-qp", "N", "queue pairs of one client (65536)", NUMBER, AT(client_max_qp), 1,
+	  XR_DB_SLOTS },
+	{ "client-max-cq", "N", "completion queues of one client (65536)", NUMBER,
+	  AT(client_max_cq), 1, 1048576 },
+	{ "client-max-mr", "N", "memory regions of one client (1048576)", NUMBER, AT(client_max_mr),
+	  1, 8388608 },
+	{ "client-max-pd", "N", "protection domains of one client (65536)", NUMBER,
+	  AT(client_max_pd), 1, 1048576 },
+	{ "client-max-ah", "N", "address handles of one client (65536)", NUMBER, AT(client_max_ah),
+	  1, 1048576 },
+	{ "user-max-pinned", "BYTES", "memory that one user may register; K, M, G, T (half of RAM)",
+	  SIZE, AT(user_max_pinned), 0, UINT64_MAX },
+	{ "nak-rate", "N", "packets a second that may ask for a NAK, per CPU (10000)", NUMBER,
+	  AT(nak_rate), 1, 100000000 },
+	{ "fault-drop", "N", "per mille of packets to drop", NUMBER, AT(fault.drop), 0, 1000 },
+	{ "fault-duplicate", "N", "per mille of packets to duplicate", NUMBER, AT(fault.duplicate), 0,
+	  1000 },
+	{ "fault-reorder", "N", "per mille of packets to reorder", NUMBER, AT(fault.reorder), 0,
+	  1000 },
+	{ "fault-corrupt", "N", "per mille of packets to corrupt", NUMBER, AT(fault.corrupt), 0,
+	  1000 },
+	{ "fault-delay", "N", "per mille of packets to delay", NUMBER, AT(fault.delay), 0, 1000 },
+	{ "fault-delay-us", "N", "for how long", NUMBER, AT(fault.delay_us), 0, 10000000 },
+	{ "fault-direction", "DIR", "rx, tx or both (both)", DIRECTION, AT(fault.direction), 0, 0 },
+	{ "fault-seed", "N", "of the faults", SIZE, AT(fault.seed), 0, UINT64_MAX },
+	{ "log-level", "LEVEL", "error, warning, notice, info or debug (info)", LEVEL, AT(log_level),
+	  0, 0 },
+};
+#define ROWS (sizeof(rows) / sizeof(rows[0]))
+
+struct word {
+	const char *name;
+	int value;
+};
+static const struct word attach_words[] = { { "auto", XD_ATTACH_AUTO },
+					    { "zerocopy", XD_ATTACH_ZEROCOPY },
+					    { "native", XD_ATTACH_NATIVE },
+					    { "generic", XD_ATTACH_GENERIC },
+					    { NULL, 0 } };
+static const struct word level_words[] = { { "error", XD_ERR },	  { "warning", XD_WARN },
+					   { "notice", XD_NOTICE }, { "info", XD_INFO },
+					   { "debug", XD_DEBUG },   { NULL, 0 } };
+static const struct word direction_words[] = { { "rx", XR_FAULT_RX },
+					       { "tx", XR_FAULT_TX },
+					       { "both", 0 },
+					       { NULL, 0 } };
+
+static void set_defaults(struct xd_options *o)
+{
+	memset(o, 0, sizeof(*o));
+	strcpy(o->runtime_dir, XR_RUNTIME_DIR);
+	strcpy(o->bpffs, "/sys/fs/bpf");
+	if (getgrnam("rdma"))
+		strcpy(o->group, "rdma");
+	o->ring_size = 2048;
+	o->spin_us = 50;
+	o->max_clients = 1024;
+	o->max_qp = o->max_cq = o->max_pd = o->max_ah = 65536;
+	o->client_max_qp = o->client_max_cq = o->client_max_pd = o->client_max_ah = 65536;
+	o->max_mr = o->client_max_mr = 1048576;
+	o->user_max_pinned = (uint64_t)sysconf(_SC_PHYS_PAGES) / 2 *
+			     (uint64_t)sysconf(_SC_PAGESIZE);
+	o->nak_rate = 10000;
+	o->log_level = XD_INFO;
+}
+
+/* ---- values: NULL, or what is wrong with one ------------------------------------------ */
+
+static const char *set_word(int *at, const struct word *words, const char *value)
+{
+	for (; words->name; words++)
+		if (!strcmp(words->name, value)) {
+			*at = words->value;
+			return NULL;
+		}
+	return "is none of the words it can be";
+}
+
+static const char *parse_number(const char *value, bool suffix, uint64_t *n)
+{
+	static const char letters[] = "KMGT";
+	const char *letter;
+	char *end;
+
+	if (!isdigit((unsigned char)value[0]))
+		return "is not a number";
+	errno = 0;
+	*n = strtoull(value, &end, 0);
+	if (errno)
+		return "is too large";
+	if (suffix && *end && (letter = strchr(letters, toupper((unsigned char)*end)))) {
+		unsigned int shift = 10 * (unsigned int)(letter - letters + 1);
+
+		if (*n > UINT64_MAX >> shift)
+			return "is too large";
+		*n <<= shift;
+		end++;
+	}
+	return *end ? "is not a number" : NULL;
+}
+
+static const char *set_number(struct xd_options *o, const struct option_row *row,
+			      const char *value)
+{
+	static char range[64];
+	uint64_t n;
+	const char *wrong = parse_number(value, row->kind == SIZE, &n);
+
+	if (wrong)
+		return wrong;
+	if (n < row->min || n > row->max) {
+		snprintf(range, sizeof(range), "is not between %llu and %llu",
+			 (unsigned long long)row->min, (unsigned long long)row->max);
+		return range;
+	}
+	if (row->kind == POWER2 && n & (n - 1))
+		return "is not a power of two";
+	if (row->kind == SIZE)
+		*(uint64_t *)((char *)o + row->offset) = n;
+	else
+		*(uint32_t *)((char *)o + row->offset) = (uint32_t)n;
+	return NULL;
+}
+
+static const char *set_value(struct xd_options *o, const struct option_row *row,
+			     const char *value)
+{
+	char *at = (char *)o + row->offset;
+
+	switch (row->kind) {
+	case TEXT:
+		if (strlen(value) < row->min)
+			return "is empty";
+		if (strlen(value) >= row->max)
+			return "is too long";
+		strcpy(at, value);
+		return NULL;
+	case ATTACH:
+		return set_word((int *)at, attach_words, value);
+	case LEVEL:
+		return set_word((int *)at, level_words, value);
+	case DIRECTION:
+		return set_word((int *)at, direction_words, value);
+	default:
+		return set_number(o, row, value);
+	}
+}
+
+static const struct option_row *find_row(const char *name)
+{
+	for (size_t i = 0; i < ROWS; i++)
+		if (!strcmp(rows[i].name, name))
+			return &rows[i];
+	return NULL;
+}
+
+/* ---- configuration file ------------------------------------------------------------------- */
+
+static char *trim(char *s)
+{
+	char *end;
+
+	while (isspace((unsigned char)*s))
+		s++;
+	end = s + strlen(s);
+	while (end > s && isspace((unsigned char)end[-1]))
+		end--;
+	*end = 0;
+	return s;
+}
+
+static int parse_line(struct xd_options *o, const char *file, int number, char *line)
+{
+	const struct option_row *row;
+	const char *wrong;
+	char *name, *value, *eq;
+
+	name = trim(line);
+	if (!*name || *name == '#')
+		return 0;
+	eq = strchr(name, '=');
+	if (!eq) {
+		fprintf(stderr, "xroced: %s:%d: no '=' in \"%s\"\n", file, number, name);
+		return -EINVAL;
+	}
+	*eq = 0;
+	name = trim(name);
+	value = trim(eq + 1);
+	row = find_row(name);
+	if (!row || row->offset == AT(config)) {
+		fprintf(stderr, "xroced: %s:%d: there is no setting \"%s\"\n", file, number, name);
+		return -EINVAL;
+	}
+	wrong = set_value(o, row, value);
+	if (wrong) {
+		fprintf(stderr, "xroced: %s:%d: %s: \"%s\" %s\n", file, number, name, value, wrong);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int parse_file(struct xd_options *o, const char *path)
+{
+	FILE *f = fopen(path, "re");
+	char line[1024];
+	int err = 0;
+
+	if (!f) {
+		fprintf(stderr, "xroced: %s: %s\n", path, strerror(errno));
+		return -EINVAL;
+	}
+	for (int n = 1; !err && fgets(line, sizeof(line), f); n++)
+		err = parse_line(o, path, n, line);
+	fclose(f);
+	return err;
+}
+
+/* ---- command line ---------------------------------------------------------------------------- */
+
+static int help(void)
+{
+	printf("usage: xroced --interface IF [options]\n\n"
+	       "Serves a network interface as an RDMA device, see xroced(8).\n\n");
+	for (size_t i = 0; i < ROWS; i++) {
+		char left[48];
+
+		snprintf(left, sizeof(left), "--%s %s", rows[i].name, rows[i].arg);
+		printf("  %-26s %s\n", left, rows[i].text);
+	}
+	printf("  %-26s %s\n  %-26s %s\n", "--help", "this text", "--version", "the version");
+	return 1;
+}
+
+static void make_longopts(struct option *longopts)
+{
+	memset(longopts, 0, (ROWS + 3) * sizeof(*longopts));
+	for (size_t i = 0; i < ROWS; i++)
+		longopts[i] = (struct option){ rows[i].name, required_argument, NULL, (int)i + 256 };
+	longopts[ROWS] = (struct option){ "help", no_argument, NULL, 'h' };
+	longopts[ROWS + 1] = (struct option){ "version", no_argument, NULL, 'V' };
+}
+
+/* only_config: a first pass, for the file that the rest then overrides */
+static int parse_args(struct xd_options *o, int argc, char **argv, bool only_config)
+{
+	struct option longopts[ROWS + 3];
+	int c;
+
+	make_longopts(longopts);
+	optind = 1;
+	opterr = !only_config;
+	while ((c = getopt_long(argc, argv, "hV", longopts, NULL)) != -1) {
+		const struct option_row *row;
+		const char *wrong;
+
+		if (c == 'h')
+			return help();
+		if (c == 'V') {
+			printf("xroced " XR_VERSION "\n");
+			return 1;
+		}
+		if (c < 256) {
+			if (only_config)
+				continue;
+			fprintf(stderr, "xroced: see xroced --help\n");
+			return -EINVAL;
+		}
+		row = &rows[c - 256];
+		if (only_config && row->offset != AT(config))
+			continue;
+		wrong = set_value(o, row, optarg);
+		if (wrong) {
+			fprintf(stderr, "xroced: --%s: \"%s\" %s\n", row->name, optarg, wrong);
+			return -EINVAL;
+		}
+	}
+	if (!only_config && optind < argc) {
+		fprintf(stderr, "xroced: \"%s\" is no option\n", argv[optind]);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int check(struct xd_options *o)
+{
+	if (!o->interface[0]) {
+		fprintf(stderr, "xroced: --interface is required\n");
+		return -EINVAL;
+	}
+	if (!o->name[0])
+		snprintf(o->name, sizeof(o->name), "xr_%s", o->interface);
+	if (strchr(o->name, '/') || o->name[0] == '.') {
+		fprintf(stderr, "xroced: --name: \"%s\" is not a device name\n", o->name);
+		return -EINVAL;
+	}
+	if (o->group[0] && !getgrnam(o->group)) {
+		fprintf(stderr, "xroced: --group: there is no group \"%s\"\n", o->group);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+int xd_options_parse(struct xd_options *o, int argc, char **argv)
+{
+	int err;
+
+	set_defaults(o);
+	err = parse_args(o, argc, argv, true);
+	if (!err && o->config[0])
+		err = parse_file(o, o->config);
+	if (!err)
+		err = parse_args(o, argc, argv, false);
+	return err ? err : check(o);
+}
