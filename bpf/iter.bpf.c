@@ -151,8 +151,8 @@ int keys_text(struct bpf_iter__bpf_map_elem *ctx)
 	const __u32 *index = ctx->key;
 
 	if (ctx->meta->seq_num == 0)
-		BPF_SEQ_PRINTF(seq, "key        type state   pd    qpn      access va                 "
-				    "length\n");
+		BPF_SEQ_PRINTF(seq, "key        type state   pd    qpn      access "
+				    "va                 length\n");
 	if (!index || !key)
 		return 0;
 	BPF_SEQ_PRINTF(seq, "0x%08x ", XR_KEY(*index, key->variant));

@@ -42,7 +42,7 @@ struct vlan_tag {
 	__be16 proto;
 };
 
-/* What RETH and ATOMICETH have in common, and the RETH's length, in words that need no alignment of 8 */
+/* How RETH and ATOMICETH begin, and the RETH's length: in words, as nothing aligns them to 8. */
 struct remote_address {
 	__be32 va_high, va_low;
 	__be32 rkey;
@@ -74,7 +74,7 @@ struct packet {
 	__u16 payload_len;
 };
 
-/* `left` counts bytes up to the end that the headers so far have announced; `end` is for the verifier. */
+/* `left`: bytes up to the end that the headers so far have announced; `end`: for the verifier */
 struct cursor {
 	void *pos, *end;
 	__u32 off;

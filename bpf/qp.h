@@ -83,8 +83,9 @@ static __always_inline enum xr_reason check_qkey(const struct packet *pkt,
 /* In [first, end) of the 24-bit circle; unsigned, as responses may span more than half of it. */
 static __always_inline enum xr_reason psn_between(__u32 psn, __u32 first, __u32 end)
 {
-	return ((psn - first) & XR_PSN_MASK) < ((end - first) & XR_PSN_MASK) ? XR_OK :
-									       XR_PSN_WINDOW;
+	__u32 off = (psn - first) & XR_PSN_MASK, len = (end - first) & XR_PSN_MASK;
+
+	return off < len ? XR_OK : XR_PSN_WINDOW;
 }
 
 /*

@@ -15,7 +15,7 @@
 /* Off for peers whose sequence numbers jump further than tables.h thinks sane */
 const volatile bool psn_window = true;
 
-/* The GID of an IPv4 address has the form of an IPv6 address, but is none on the wire (RFC 4291). */
+/* The GID of an IPv4 address looks like an IPv6 address, but is none on the wire. */
 static __always_inline bool is_ours(const struct packet *pkt)
 {
 	if (pkt->ip_version == 6 && is_mapped(&pkt->dst))

@@ -27,7 +27,7 @@ struct packet {
 	uint32_t len;
 	struct xr_meta meta;
 	struct xr_addr src, dst;
-	const struct xr_bth *bth;
+	struct xr_bth bth;
 	uint16_t flags;
 	struct xr_qp_entry qp;
 	struct xr_psn_entry psns;
@@ -38,7 +38,7 @@ struct packet {
 
 static enum xr_qp_type type_of(const struct packet *p)
 {
-	switch (p->bth->opcode & XR_CLASS_MASK) {
+	switch (p->bth.opcode & XR_CLASS_MASK) {
 	case XR_CLASS_UC:
 		return XR_QPT_UC;
 	case XR_CLASS_UD:
@@ -56,23 +56,31 @@ static void read_addresses(struct packet *p)
 	p->dst = p->meta.ip_version == 4 ? gid4(ip + 16) : gid6(ip + 24);
 }
 
+/* The first extended header; none of these captures has an XRCETH. */
+static const void *extended(const struct packet *p)
+{
+	return p->data + p->meta.bth_off + sizeof(p->bth);
+}
+
 /* The QP as the packet, if it is valid, says that it must be */
 static void derive_qp(struct packet *p)
 {
-	const struct xr_deth *deth = (const void *)(p->bth + 1);
-	uint32_t psn = ntohl(p->bth->ack_psn) & XR_PSN_MASK;
+	uint32_t psn = ntohl(p->bth.ack_psn) & XR_PSN_MASK;
+	struct xr_deth deth = {};
 
+	if (p->flags & XR_EXT_DETH)
+		memcpy(&deth, extended(p), sizeof(deth));
 	p->qp = (struct xr_qp_entry){
 		.peer = p->src,
 		.local = p->dst,
 		.pd = TEST_PD,
 		.slot = QP_COUNT,
-		.pkey = ntohs(p->bth->pkey),
+		.pkey = ntohs(p->bth.pkey),
 		.path_mtu = p->flags & XR_OPF_FULL_MTU ? p->meta.payload_len : 4096,
 		.state = XR_QPS_RTS,
 		.type = type_of(p),
 		.access = XR_ACCESS_REMOTE,
-		.qkey = p->flags & XR_EXT_DETH ? ntohl(deth->qkey) : 0,
+		.qkey = ntohl(deth.qkey),
 	};
 	p->psns = (struct xr_psn_entry){ psn, psn, xr_psn_add(psn, 1), 0 };
 }
@@ -80,7 +88,7 @@ static void derive_qp(struct packet *p)
 /* The smallest region that lets the packet pass */
 static void derive_key(struct packet *p)
 {
-	const struct xr_reth *reth = (const void *)(p->bth + 1);
+	const struct xr_reth *reth = extended(p);	/* packed: may stand anywhere */
 	bool atomic = p->flags & XR_EXT_ATOMICETH;
 
 	p->has_key = p->flags & (XR_EXT_RETH | XR_EXT_ATOMICETH);
@@ -109,8 +117,8 @@ static bool dissect(struct packet *p, const uint8_t *data, uint32_t len)
 	if (xt_parse(&frame) != XR_OK)
 		return false;
 	p->meta = frame.meta;
-	p->bth = (const void *)(data + p->meta.bth_off);
-	p->flags = opcode_flags(p->bth->opcode);
+	memcpy(&p->bth, data + p->meta.bth_off, sizeof(p->bth));
+	p->flags = opcode_flags(p->bth.opcode);
 	read_addresses(p);
 	derive_qp(p);
 	derive_key(p);
@@ -233,7 +241,7 @@ static void play_file(struct fixture *f, const char *name)
 		if (!dissect(&p, data, len)) {
 			ok &= run_bytes(f, data, len, XDP_PASS, XR_NOT_IP, NULL);
 			rest++;
-		} else if (is_worth_it(&opcodes[p.bth->opcode], n)) {
+		} else if (is_worth_it(&opcodes[p.bth.opcode], n)) {
 			bool right = play_roce(f, &p);
 
 			if (!right)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What happens to packets after the checks: sockets, metadata, the limit on answers; and settings. */
+/* What happens after the checks: sockets, metadata, the limit on answers; and settings. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -93,7 +93,7 @@ static int answers_of(struct fixture *f)
 	return n;
 }
 
-/* A token takes a third of a second to come back: long against what happens between two lines here. */
+/* A token takes a third of a second to come back: long against the runs of these lines. */
 static void test_bucket(void)
 {
 	const struct settings settings = { .answers_per_second = 3, .psn_window = true };

@@ -40,7 +40,7 @@ struct spec {
 	int udp_len_delta;
 	int short_by;		/* bytes taken from the end, lengths adjusted */
 	int cut_to;		/* frame cut to so many bytes, lengths as they were */
-	int padded_to;		/* frame grown by zero bytes, as Ethernet does with short ones */
+	int padded_to;		/* frame grown by zero bytes, as Ethernet pads short ones */
 	/* transport */
 	bool opcode_set;	/* opcode 0 is SEND_FIRST and must be asked for */
 	uint8_t opcode;		/* else RC SEND_ONLY */

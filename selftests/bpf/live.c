@@ -230,8 +230,8 @@ static void check_dropped(struct live *l, const char *what, const struct spec *s
 	ok = fixture_stats(&l->f, before) && send_frame(l, spec, &frame) &&
 	     send_frame(l, &valid, &frame) && take_frame(l, &frame, &meta) &&
 	     fixture_stats(&l->f, after);
-	TAP_OK(ok && after[reason].packets == before[reason].packets + 1, "%s: %s: dropped, counted",
-	       l->mode, what);
+	TAP_OK(ok && after[reason].packets == before[reason].packets + 1,
+	       "%s: %s: dropped, counted", l->mode, what);
 }
 
 static const struct spec small = {}, v6 = { .v6 = true, .tags = 0 };

@@ -79,7 +79,8 @@ static const struct row network[] = {
 
 	{ "IPv4: another host", PASS, XR_NOT_OUR_ADDR, { IP_PATCH(19, 1, 3) } },
 	{ "IPv4: broadcast", PASS, XR_NOT_OUR_ADDR, { IP_PATCH(16, 4, 0xffffffff) } },
-	{ "IPv4: group that was not joined", PASS, XR_NOT_OUR_ADDR, { IP_PATCH(16, 4, 0xef010102) } },
+	{ "IPv4: group that was not joined", PASS, XR_NOT_OUR_ADDR,
+	  { IP_PATCH(16, 4, 0xef010102) } },
 	{ "IPv6: another host", PASS, XR_NOT_OUR_ADDR, { .v6 = true, IP_PATCH(39, 1, 3) } },
 	{ "IPv6: one bit at the front", PASS, XR_NOT_OUR_ADDR,
 	  { .v6 = true, IP_PATCH(24, 1, 0xfc) } },

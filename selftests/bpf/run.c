@@ -194,5 +194,6 @@ void test_coverage(void)
 		all = false;
 	}
 	TAP_OK(all, "every reason was met");
-	TAP_OK(!reasons_seen[XR_ICRC] && !reasons_seen[XR_TOO_LONG], "what the daemon counts is not counted here");
+	TAP_OK(!reasons_seen[XR_ICRC] && !reasons_seen[XR_TOO_LONG],
+	       "what the daemon counts is not counted here");
 }
