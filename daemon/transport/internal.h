@@ -141,6 +141,7 @@ enum xt_answer_kind {
 
 struct xt_responder {
 	uint32_t epsn;		/* expected */
+	uint32_t seen;		/* one beyond the highest that came out of sequence */
 	uint32_t msn;
 	uint32_t unacked;	/* packets accepted since the last answer */
 	uint8_t kind;		/* enum xt_kind of the message being received */

@@ -182,7 +182,7 @@ static bool credit_allows(const struct xt_qp *qp, const struct xt_swqe *w)
 {
 	const struct xt_requester *r = &qp->d.req;
 
-	if (!r->credits || !takes_receive(w) || xt_diff(r->next, r->max) < 0)
+	if (!r->credits || !takes_receive(w))
 		return true;
 	if (xr_psn_diff(w->ssn, r->lsn) <= 0)
 		return true;

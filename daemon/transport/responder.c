@@ -11,7 +11,10 @@
 
 void xt_resp_reset(struct xt_qp *qp)
 {
-	qp->d.resp = (struct xt_responder){ .epsn = qp->d.attr.rq_psn };
+	qp->d.resp = (struct xt_responder){
+		.epsn = qp->d.attr.rq_psn,
+		.seen = qp->d.attr.rq_psn,
+	};
 }
 
 void xt_resp_established(struct xt_qp *qp)
@@ -316,12 +319,13 @@ int xt_resp_atomic(struct xt_qp *qp, const struct xt_request *rq, uint64_t *old)
 	uint64_t off;
 	int nak, err;
 
-	if (rq->va & (XR_ATOMIC_LEN - 1))
-		return XR_NAK_INVALID_REQUEST;
 	nak = xt_resp_check(qp, XR_ACCESS_REMOTE_ATOMIC, rq->va, rq->rkey, XR_ATOMIC_LEN, &mem,
 			    &off);
 	if (nak >= 0)
 		return nak;
+	/* in this order, so that the kernel's check and this one give the same reason */
+	if (rq->va & (XR_ATOMIC_LEN - 1))
+		return XR_NAK_INVALID_REQUEST;
 	if (rq->op == XR_OP_CMP_SWAP)
 		err = xt_mem_cmp_swap(mem, off, rq->compare, rq->swap_add, old);
 	else
@@ -485,11 +489,13 @@ static void duplicate(struct xt_qp *qp, const struct xt_request *rq, uint32_t ps
 	}
 }
 
-static void out_of_sequence(struct xt_qp *qp)
+static void out_of_sequence(struct xt_qp *qp, uint32_t psn)
 {
 	struct xt_responder *resp = &qp->d.resp;
 
 	qp->engine->counters.rx_out_of_sequence++;
+	if (xt_diff(psn, resp->seen) >= 0)
+		resp->seen = psn + 1;
 	if (resp->nak_sent)
 		return;
 	resp->nak_sent = true;
@@ -501,7 +507,9 @@ static void accepted(struct xt_qp *qp, const struct xt_rx *rx, uint32_t packets)
 	struct xt_responder *resp = &qp->d.resp;
 
 	resp->nak_sent = false;
-	if (rx->flags & (XR_EXT_ATOMICETH) || rx->opcode == XR_OP_READ_REQUEST)
+	if (xt_diff(resp->epsn, resp->seen) > 0)
+		resp->seen = resp->epsn;
+	if ((rx->flags & XR_EXT_ATOMICETH) || rx->opcode == XR_OP_READ_REQUEST)
 		return;
 	resp->unacked += packets;
 	if (rx->ackreq || (rx->flags & XR_OPF_END) || resp->unacked >= ACK_AT_LEAST)
@@ -518,7 +526,7 @@ void xt_responder_rx(struct xt_qp *qp, const struct xt_rx *rx)
 
 	xt_resp_established(qp);
 	if (ahead > 0) {
-		out_of_sequence(qp);
+		out_of_sequence(qp, resp->epsn + ahead);
 		return;
 	}
 	parse_request(qp, rx, &rq);
@@ -565,6 +573,9 @@ static bool send_answer(struct xt_qp *qp)
 	struct xt_packet p;
 	uint32_t syndrome;
 
+	/* late packets may have filled the gap meanwhile */
+	if (answer == XT_ANSWER_SEQ_NAK && xt_diff(resp->epsn, resp->seen) >= 0)
+		answer = XT_ANSWER_ACK;
 	xt_packet_init(&p, XR_OP_ACK, resp->epsn);
 	switch (answer) {
 	case XT_ANSWER_ACK:
@@ -587,6 +598,7 @@ static bool send_answer(struct xt_qp *qp)
 		return false;
 	c->seq_naks_sent += answer == XT_ANSWER_SEQ_NAK;
 	c->rnr_naks_sent += answer == XT_ANSWER_RNR_NAK;
+	resp->nak_sent |= answer == XT_ANSWER_SEQ_NAK;
 	resp->answer = XT_ANSWER_NONE;
 	resp->unacked = 0;
 	return true;

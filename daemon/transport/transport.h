@@ -207,6 +207,9 @@ struct xt_path {
 	uint16_t udp_sport;	/* host order; 0: from flow label or QPNs */
 };
 
+/* READs and atomics of one QP that may be outstanding, either way */
+#define XT_MAX_RD_ATOMIC 16
+
 /* ---- queue pairs ------------------------------------------------------------------- */
 
 struct xt_qp_init {
