@@ -8,6 +8,8 @@
 #include "selftests/lib/tap.h"
 #include "suites.h"
 
+#define DOCS "docs/xdp.md"
+
 static const char *action_name(uint32_t action)
 {
 	static const char *const names[] = { "ABORTED", "DROP", "PASS", "TX", "REDIRECT" };
@@ -196,4 +198,25 @@ void test_coverage(void)
 	TAP_OK(all, "every reason was met");
 	TAP_OK(!reasons_seen[XR_ICRC] && !reasons_seen[XR_TOO_LONG],
 	       "what the daemon counts is not counted here");
+}
+
+void test_docs(void)
+{
+	static char text[65536], quoted[64];
+	FILE *file = fopen(DOCS, "r");
+	bool all = true;
+	int i;
+
+	if (!TAP_OK(file, DOCS))
+		return;
+	text[fread(text, 1, sizeof(text) - 1, file)] = 0;
+	fclose(file);
+	for (i = 0; i < XR_REASON_COUNT; i++) {
+		snprintf(quoted, sizeof(quoted), "`%s`", reason_name(i));
+		if (i == XR_OK || strstr(text, quoted))
+			continue;
+		printf("# not in " DOCS ": %s\n", quoted);
+		all = false;
+	}
+	TAP_OK(all, DOCS " names every reason");
 }

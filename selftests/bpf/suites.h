@@ -15,5 +15,6 @@ void test_settings(void);
 void test_iterators(struct fixture *f);
 void test_live(void);			/* a veth pair and a bound AF_XDP socket */
 void test_coverage(void);		/* no reason may be left without a frame */
+void test_docs(void);			/* nor without its line in the documentation */
 
 #endif /* TEST_SUITES_H */

@@ -51,5 +51,6 @@ int main(void)
 	test_settings();
 	test_live();
 	test_coverage();
+	test_docs();
 	return tap_end();
 }
