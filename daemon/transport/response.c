@@ -110,8 +110,6 @@ void xt_req_rnr(struct xt_qp *qp, uint32_t code)
 	}
 	if (qp->d.attr.rnr_retry != 7)
 		r->rnr_left--;
-	/* the peer lives: losses before and behind this do not add up */
-	r->retry_left = qp->d.attr.retry_cnt;
 	/* the peer is there and heard this one: that is what the other counter is about */
 	r->retry_left = qp->d.attr.retry_cnt;
 	xt_req_go_back(qp);

@@ -179,7 +179,7 @@ static void break_remote(struct sim_qp *q, struct sim_op *op)
 		op->raddr = mr->key->entry.va + mr->len - op->len + 1;
 		break;
 	case BREAK_RANGE_WRAP:
-		op->raddr = UINT64_MAX - op->len / 2;
+		op->raddr = UINT64_MAX - (op->len - 2) / 2;
 		break;
 	case BREAK_ALIGN:
 		op->raddr = ((mr->key->entry.va + 15) & ~7ull) + 3;

@@ -72,7 +72,7 @@ static void plan_break(struct sim_qp *q)
 
 	*op = (struct sim_op){
 		.broken = rng_between(r, BREAK_RKEY_INDEX, BREAK_COUNT - 1),
-		.len = rng_between(r, 1, rng_chance(r, 50) ? 64 : 6000),
+		.len = rng_between(r, 2, rng_chance(r, 50) ? 64 : 6000),
 		.nsge = 1,
 		.flags = rng_chance(r, 70) ? XR_SEND_SIGNALED : 0,
 		.imm = rng_next(r),
@@ -160,8 +160,12 @@ static void cut(struct world *w, struct host *h)
 	for (i = 0; i < w->conns; i++) {
 		struct conn *c = &w->conn[i];
 
-		if (!c->local && (c->qp[0].host == h || c->qp[1].host == h))
-			c->broken = true;
+		if (c->local || (c->qp[0].host != h && c->qp[1].host != h))
+			continue;
+		c->broken = true;
+		/* what should have broken it may not get so far any more */
+		if (c->script == SCRIPT_BREAK)
+			c->script = SCRIPT_CUT;
 	}
 }
 
