@@ -225,7 +225,8 @@ int xp_destroy_cq(struct ibv_cq *ibcq)
 	struct xr_destroy_rep rep;
 	int err;
 
-	if (cq->nqps)
+	/* A child does not keep that book: the rings are its parent's. */
+	if (cq->nqps && xp_health(ctx) != XP_FORKED)
 		return EBUSY;
 	err = xp_release(ctx, XR_MSG_DESTROY_CQ, ibcq->handle, &rep);
 	if (err)

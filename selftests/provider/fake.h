@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A daemon for the provider's tests: it speaks the control protocol and owns
+ * rings, but moves no data by itself. What it does, and when it dies, is told by the test
+ * through a command socket. Runs in a process of its own.
+ */
+#ifndef FAKE_H
+#define FAKE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define FAKE_DEVICE "fake0"
+#define FAKE_GUID 0x1122334455667788ull
+#define FAKE_REFUSED_HOP 250	/* MODIFY_QP with this hop limit fails with EHOSTUNREACH */
+
+struct fake {
+	int pid;
+	int cmd;		/* socket */
+};
+
+/* Starts it on <dir>/fake0.sock; it serves when this returns. */
+int fake_start(struct fake *f, const char *dir);
+/* kill -9 */
+void fake_kill(struct fake *f);
+
+/* Completes up to n entries of a queue, with a status; returns how many. */
+unsigned int fake_complete(struct fake *f, uint32_t qpn, bool recv, unsigned int n,
+			   uint32_t status, bool solicited);
+/* Async event of a CQ or QP by its cookie, or of port 1 */
+void fake_async_event(struct fake *f, uint64_t element, uint32_t type);
+/* Moves the QP to ERR as the daemon does by itself: only the rings' words say so. */
+void fake_qp_error(struct fake *f, uint32_t qpn);
+/* Doorbell bits and wake-ups since the last call; sleeping says what the worker does from now on. */
+void fake_doorbell(struct fake *f, bool sleeping, bool *rang, unsigned int *wakes);
+/* What the segments of a region are: counts by kind */
+void fake_segments(struct fake *f, uint32_t rkey, unsigned int kinds[4]);
+/* Through whatever segment holds the address; false: it cannot be reached. */
+bool fake_read(struct fake *f, uint32_t rkey, uint64_t addr, void *data, unsigned int len);
+bool fake_write(struct fake *f, uint32_t rkey, uint64_t addr, const void *data, unsigned int len);
+/* How many objects of all kinds its clients have. */
+unsigned int fake_objects(struct fake *f);
+
+#endif /* FAKE_H */

@@ -1,0 +1,672 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The provider through the verbs API, against the fake daemon. Run with libxroce.so preloaded. */
+#include "fixture.h"
+
+#include <arpa/inet.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include "../lib/tap.h"
+
+/* ---- devices and queries -------------------------------------------------------------- */
+
+static void no_daemon(void)
+{
+	struct ibv_device **list;
+	int n = -1;
+
+	setenv("XROCE_RUNTIME_DIR", "/nonexistent", 1);
+	errno = 0;
+	list = ibv_get_device_list(&n);
+	TAP_OK(list ? n >= 0 : errno == ENOSYS && n == 0, "no daemon: what libibverbs says");
+	if (list)
+		ibv_free_device_list(list);
+}
+
+static void device_list(void)
+{
+	struct ibv_device **list, **again;
+	int n = 0;
+
+	errno = 7;
+	list = ibv_get_device_list(&n);
+	TAP_OK(list && n >= 1 && !list[n] && errno == 7, "our device is listed, errno untouched");
+	TAP_OK(!strcmp(ibv_get_device_name(list[n - 1]), FAKE_DEVICE), "by its name");
+	TAP_OK(ibv_get_device_guid(list[n - 1]) == FAKE_GUID, "with its GUID");
+	TAP_OK(ibv_get_device_index(list[n - 1]) == -1, "without an index of the kernel's");
+	again = ibv_get_device_list(NULL);
+	TAP_OK(again[n - 1] == list[n - 1], "a second list has the same device");
+	ibv_free_device_list(list);
+	TAP_OK(!strcmp(ibv_get_device_name(again[n - 1]), FAKE_DEVICE), "freed one by one");
+	ibv_free_device_list(again);
+	TAP_OK(!ibv_import_device(0), "no device from a foreign fd");
+}
+
+static void queries(struct fixture *f)
+{
+	struct {
+		struct ibv_device_attr_ex attr;
+		uint8_t after[64];
+	} ex;
+	int (*old_query_port)(struct ibv_context *, uint8_t, void *) =
+		dlsym(RTLD_DEFAULT, "ibv_query_port");
+	struct verbs_context *vctx = verbs_get_ctx(f->ctx);
+	struct ibv_device_attr attr;
+	struct ibv_port_attr port;
+	uint8_t raw[128];
+
+	TAP_OK(!ibv_query_device(f->ctx, &attr) && attr.max_cqe == 4096 &&
+		       attr.phys_port_cnt == 1 && !strcmp(attr.fw_ver, "fake"),
+	       "query_device");
+	memset(&ex, 0x55, sizeof(ex));
+	TAP_OK(!ibv_query_device_ex(f->ctx, NULL, &ex.attr) && ex.attr.phys_port_cnt_ex == 1 &&
+		       ex.after[0] == 0x55,
+	       "query_device_ex");
+	memset(&ex, 0x55, sizeof(ex));
+	TAP_OK(!vctx->query_device_ex(f->ctx, NULL, &ex.attr, sizeof(attr) + 8) &&
+		       ex.attr.orig_attr.max_pd == 100 && !ex.attr.comp_mask &&
+		       ((uint8_t *)&ex)[sizeof(attr) + 8] == 0x55,
+	       "query_device_ex into a shorter struct");
+	memset(&ex, 0x55, sizeof(ex));
+	TAP_OK(!vctx->query_device_ex(f->ctx, NULL, &ex.attr, sizeof(ex)) && !ex.after[63],
+	       "query_device_ex into a longer one");
+	TAP_OK(vctx->query_device_ex(f->ctx, NULL, &ex.attr, 16) == EINVAL, "but not too short");
+	TAP_OK(!ibv_query_port(f->ctx, 1, &port) && port.state == IBV_PORT_ACTIVE &&
+		       port.link_layer == IBV_LINK_LAYER_ETHERNET &&
+		       port.flags & IBV_QPF_GRH_REQUIRED,
+	       "query_port");
+	memset(raw, 0x55, sizeof(raw));
+	TAP_OK(!old_query_port(f->ctx, 1, raw) &&
+		       ((struct ibv_port_attr *)raw)->active_mtu == IBV_MTU_2048 &&
+		       raw[offsetof(struct ibv_port_attr, port_cap_flags2)] == 0x55,
+	       "the exported query_port stays in its struct");
+	TAP_OK(ibv_query_port(f->ctx, 2, &port) == EINVAL, "no second port");
+}
+
+static void addresses(struct fixture *f)
+{
+	int (*gid_type)(struct ibv_context *, uint8_t, unsigned int, int *) =
+		dlvsym(RTLD_DEFAULT, "ibv_query_gid_type", "IBVERBS_PRIVATE_34");
+	struct ibv_gid_entry entry[4];
+	union ibv_gid gid;
+	__be16 pkey = 0;
+	int type = -1;
+
+	TAP_OK(!ibv_query_gid(f->ctx, 1, 0, &gid) && gid.raw[0] == 0xfe, "query_gid");
+	TAP_OK(!ibv_query_gid(f->ctx, 1, 1, &gid) && !gid.raw[0], "an empty one is zeros");
+	TAP_OK(ibv_query_gid(f->ctx, 1, 256, &gid) == -1 && errno == EINVAL, "beyond the table");
+	TAP_OK(!ibv_query_gid_ex(f->ctx, 1, 2, entry, 0) && entry->gid_index == 2 &&
+		       entry->gid_type == IBV_GID_TYPE_ROCE_V2,
+	       "query_gid_ex");
+	TAP_OK(ibv_query_gid_ex(f->ctx, 1, 1, entry, 0) == ENODATA, "an empty one is ENODATA");
+	TAP_OK(ibv_query_gid_ex(f->ctx, 1, 2, entry, 1) == EINVAL, "no flags are known");
+	TAP_OK(ibv_query_gid_table(f->ctx, entry, 4, 0) == 2 && entry[1].gid_index == 2,
+	       "query_gid_table");
+	TAP_OK(ibv_query_gid_table(f->ctx, entry, 1, 0) == -EINVAL, "too small");
+	TAP_OK(gid_type && !gid_type(f->ctx, 1, 2, &type) && type == 1, "gid type v2");
+	TAP_OK(!ibv_query_pkey(f->ctx, 1, 0, &pkey) && pkey == htons(0xffff), "query_pkey");
+	TAP_OK(ibv_query_pkey(f->ctx, 1, 1, &pkey) == -1, "only one");
+	TAP_OK(ibv_get_pkey_index(f->ctx, 1, htons(0xffff)) == 0, "get_pkey_index");
+	TAP_OK(ibv_get_pkey_index(f->ctx, 1, htons(1)) == -1, "no other");
+}
+
+#define REFUSED(call) TAP_OK((errno = 0, !(call)) && errno == EOPNOTSUPP, "EOPNOTSUPP: " #call)
+#define REFUSED_INT(call) TAP_OK((call) == EOPNOTSUPP, "EOPNOTSUPP: " #call)
+
+static void refusals(struct fixture *f)
+{
+	struct ibv_cq_init_attr_ex cq_attr = { .cqe = 4 };
+	struct ibv_srq_init_attr srq_attr = { 0 };
+	struct ibv_srq_init_attr_ex srq_ex = { .comp_mask = IBV_SRQ_INIT_ATTR_TYPE };
+	struct ibv_qp_init_attr_ex qp_ex = { .comp_mask = IBV_QP_INIT_ATTR_CREATE_FLAGS };
+	struct ibv_xrcd_init_attr xrcd_attr = { 0 };
+	struct ibv_td_init_attr td_attr = { 0 };
+	struct ibv_parent_domain_init_attr parent = { .pd = f->pd };
+	struct ibv_alloc_dm_attr dm_attr = { .length = 64 };
+	struct ibv_counters_init_attr counters = { 0 };
+	struct ibv_wq_init_attr wq_attr = { 0 };
+	struct ibv_values_ex values = { 0 };
+	struct ibv_qp_open_attr open_attr = { 0 };
+	struct ibv_qp_init_attr ud = { .qp_type = IBV_QPT_UD };
+
+	REFUSED(ibv_create_cq_ex(f->ctx, &cq_attr));
+	REFUSED(ibv_create_srq(f->pd, &srq_attr));
+	REFUSED(ibv_create_srq_ex(f->ctx, &srq_ex));
+	REFUSED(ibv_create_qp_ex(f->ctx, &qp_ex));
+	REFUSED(ibv_create_qp(f->pd, &ud));
+	REFUSED(ibv_open_qp(f->ctx, &open_attr));
+	REFUSED(ibv_open_xrcd(f->ctx, &xrcd_attr));
+	REFUSED(ibv_alloc_td(f->ctx, &td_attr));
+	REFUSED(ibv_alloc_parent_domain(f->ctx, &parent));
+	REFUSED(ibv_alloc_dm(f->ctx, &dm_attr));
+	REFUSED(ibv_alloc_null_mr(f->pd));
+	REFUSED(ibv_alloc_mw(f->pd, IBV_MW_TYPE_1));
+	REFUSED(ibv_create_counters(f->ctx, &counters));
+	REFUSED(ibv_create_wq(f->ctx, &wq_attr));
+	REFUSED(ibv_reg_dmabuf_mr(f->pd, 0, 4096, 0, 0, 0));
+	REFUSED(ibv_import_pd(f->ctx, 1));
+	REFUSED(ibv_import_mr(f->pd, 1));
+	REFUSED_INT(ibv_query_rt_values_ex(f->ctx, &values));
+	REFUSED_INT(ibv_advise_mr(f->pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, NULL, 0));
+}
+
+static void address_handles(struct fixture *f)
+{
+	struct ibv_wc wc = { .wc_flags = IBV_WC_GRH };
+	struct ibv_ah_attr attr = { .port_num = 1, .is_global = 1 };
+	struct ibv_grh grh = { 0 };
+	uint8_t *ip = (uint8_t *)&grh + 20;
+	struct ibv_ah *ah;
+
+	ah = ibv_create_ah(f->pd, &attr);
+	TAP_OK(ah && !ibv_destroy_ah(ah), "create_ah, destroy_ah");
+	attr.is_global = 0;
+	TAP_OK(!ibv_create_ah(f->pd, &attr) && errno == EINVAL, "no address without a GRH");
+	/* 10.0.0.2 to 10.0.0.1, TTL 64, protocol 17 */
+	memcpy(ip, "\x45\0\0\x1c\0\0\0\0\x40\x11\x66\xcf\x0a\0\0\x02\x0a\0\0\x01", 20);
+	TAP_OK(!ibv_init_ah_from_wc(f->ctx, 1, &wc, &grh, &attr) && attr.is_global &&
+		       attr.grh.sgid_index == 2 && attr.grh.dgid.raw[15] == 2 &&
+		       attr.grh.hop_limit == 64,
+	       "an address from an IPv4 header");
+	ip[10] ^= 1;
+	TAP_OK(ibv_init_ah_from_wc(f->ctx, 1, &wc, &grh, &attr) == -1, "not with a bad checksum");
+	memset(&grh, 0, sizeof(grh));
+	grh.version_tclass_flow = htonl(6u << 28 | 5);
+	grh.next_hdr = 17;
+	grh.sgid.raw[0] = grh.dgid.raw[0] = 0xfe;
+	grh.sgid.raw[1] = grh.dgid.raw[1] = 0x80;
+	grh.sgid.raw[15] = 9;
+	grh.dgid.raw[15] = 1;
+	TAP_OK(!ibv_init_ah_from_wc(f->ctx, 1, &wc, &grh, &attr) && attr.grh.sgid_index == 0 &&
+		       attr.grh.dgid.raw[15] == 9 && attr.grh.flow_label == 5,
+	       "and from an IPv6 header");
+	ah = ibv_create_ah_from_wc(f->pd, &wc, &grh, 1);
+	TAP_OK(ah && !ibv_destroy_ah(ah), "create_ah_from_wc");
+}
+
+/* ---- queues -------------------------------------------------------------------------------- */
+
+static void posting(struct fixture *f)
+{
+	struct ibv_cq *cq = ibv_create_cq(f->ctx, 100, NULL, NULL, 0);
+	struct ibv_qp *qp = make_qp(f, cq, cq, IBV_QPS_RESET);
+	struct ibv_sge sge[3] = { 0 };
+	struct ibv_send_wr wr[3] = { 0 }, *bad = NULL;
+	struct ibv_wc wc[32];
+	char data[80] = "hello";
+	unsigned int wakes;
+	bool rang;
+	int i;
+
+	TAP_OK(cq->cqe == 128, "a CQ of a power of two");
+	TAP_OK(post_recv(qp, 0, 1) == EINVAL, "post_recv in RESET");
+	TAP_OK(post_send(qp, 0, 1) == EINVAL, "post_send in RESET");
+	to_state(qp, IBV_QPS_INIT);
+	TAP_OK(!post_recv(qp, 100, 8), "post_recv in INIT");
+	TAP_OK(post_recv(qp, 0, 1) == ENOMEM, "until the queue is full");
+	TAP_OK(post_send(qp, 0, 1) == EINVAL, "post_send in INIT");
+	to_state(qp, IBV_QPS_RTR);
+	to_state(qp, IBV_QPS_RTS);
+
+	fake_doorbell(&f->daemon, false, &rang, &wakes);
+	TAP_OK(!post_send(qp, 1, 2), "post_send in RTS");
+	fake_doorbell(&f->daemon, true, &rang, &wakes);
+	TAP_OK(rang && !wakes, "rings without waking a worker that is awake");
+	TAP_OK(!post_send(qp, 3, 1), "post_send to a sleeping worker");
+	fake_doorbell(&f->daemon, false, &rang, &wakes);
+	TAP_OK(rang && wakes == 1, "rings and wakes it");
+
+	TAP_OK(ibv_poll_cq(cq, 8, wc) == 0, "nothing completed yet");
+	fake_complete(&f->daemon, qp->qp_num, false, 8, IBV_WC_SUCCESS, false);
+	TAP_OK(ibv_poll_cq(cq, 2, wc) == 2 && wc[0].wr_id == 1 && wc[1].wr_id == 2 &&
+		       wc[0].qp_num == qp->qp_num && wc[0].status == IBV_WC_SUCCESS,
+	       "completions in order");
+	TAP_OK(ibv_poll_cq(cq, 8, wc) == 1 && wc[0].wr_id == 3, "and the rest");
+
+	for (i = 0; i < 3; i++) {
+		wr[i].wr_id = i;
+		wr[i].opcode = IBV_WR_SEND;
+		wr[i].next = i < 2 ? &wr[i + 1] : NULL;
+	}
+	wr[1].num_sge = 3;
+	wr[1].sg_list = sge;
+	TAP_OK(ibv_post_send(qp, wr, &bad) == EINVAL && bad == &wr[1], "bad_wr of a list");
+	wr[1].num_sge = 0;
+	wr[1].opcode = IBV_WR_TSO;
+	TAP_OK(ibv_post_send(qp, &wr[1], &bad) == EOPNOTSUPP && bad == &wr[1], "unknown operation");
+	wr[1].opcode = IBV_WR_SEND;
+	wr[2].send_flags = IBV_SEND_INLINE;
+	wr[2].num_sge = 2;
+	wr[2].sg_list = sge;
+	sge[0].addr = sge[1].addr = (uintptr_t)data;
+	sge[0].length = 40;
+	sge[1].length = 25;
+	TAP_OK(ibv_post_send(qp, &wr[2], &bad) == EINVAL, "inline data over the limit");
+	sge[1].length = 24;
+	TAP_OK(!ibv_post_send(qp, &wr[2], &bad), "inline data at the limit");
+	wr[2].opcode = IBV_WR_RDMA_READ;
+	TAP_OK(ibv_post_send(qp, &wr[2], &bad) == EINVAL, "no inline READ");
+	/* 2 are outstanding: one of the list, one inline */
+	TAP_OK(post_send(qp, 10, 7) == ENOMEM, "a full send queue");
+	TAP_OK(fake_complete(&f->daemon, qp->qp_num, false, 100, IBV_WC_SUCCESS, false) == 8,
+	       "all of it arrives");
+	TAP_OK(poll_n(cq, wc, 8) == 8 && wc[1].wr_id == 2 && wc[7].wr_id == 15, "and completes");
+
+	post_send(qp, 20, 8);
+	fake_complete(&f->daemon, qp->qp_num, false, 3, IBV_WC_SUCCESS, false);
+	to_state(qp, IBV_QPS_RESET);
+	TAP_OK(ibv_poll_cq(cq, 8, wc) == 0, "RESET drops completions");
+	to_state(qp, IBV_QPS_RTS);
+	TAP_OK(!post_send(qp, 30, 8) && post_send(qp, 0, 1) == ENOMEM, "and empties the queues");
+	fake_complete(&f->daemon, qp->qp_num, false, 8, IBV_WC_SUCCESS, false);
+	TAP_OK(ibv_poll_cq(cq, 32, wc) == 8 && wc[0].wr_id == 30, "which start over");
+
+	fake_doorbell(&f->daemon, false, &rang, &wakes);
+	post_recv(qp, 0, 1);
+	fake_doorbell(&f->daemon, false, &rang, &wakes);
+	TAP_OK(!rang, "a receive queue does not ring");
+	fake_qp_error(&f->daemon, qp->qp_num);
+	post_recv(qp, 0, 1);
+	fake_doorbell(&f->daemon, false, &rang, &wakes);
+	TAP_OK(rang, "except in ERR");
+
+	TAP_OK(ibv_destroy_cq(cq) == EBUSY, "a CQ in use stays");
+	TAP_OK(!ibv_destroy_qp(qp) && !ibv_destroy_cq(cq), "destroyed in order");
+}
+
+static void limits(struct fixture *f)
+{
+	struct ibv_cq *cq = ibv_create_cq(f->ctx, 1, NULL, NULL, 0);
+	struct ibv_qp_init_attr init = { .send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC };
+	struct ibv_qp *qp;
+
+	TAP_OK(!ibv_create_cq(f->ctx, 0, NULL, NULL, 0) && errno == EINVAL, "a CQ of 0");
+	TAP_OK(!ibv_create_cq(f->ctx, 4097, NULL, NULL, 0) && errno == EINVAL, "a CQ too large");
+	TAP_OK(!ibv_create_cq(f->ctx, 8, NULL, NULL, 1) && errno == EINVAL, "comp_vector 1");
+	init.cap.max_send_wr = 5000;
+	TAP_OK(!ibv_create_qp(f->pd, &init) && errno == EINVAL, "too many WRs");
+	init.cap.max_send_wr = 1;
+	init.cap.max_send_sge = 17;
+	TAP_OK(!ibv_create_qp(f->pd, &init) && errno == EINVAL, "too many elements");
+	init.cap.max_send_sge = 1;
+	init.cap.max_inline_data = 257;
+	TAP_OK(!ibv_create_qp(f->pd, &init) && errno == EINVAL, "too much inline data");
+	init.cap.max_inline_data = 0;
+	init.send_cq = NULL;
+	TAP_OK(!ibv_create_qp(f->pd, &init) && errno == EINVAL, "no CQ");
+	init.send_cq = cq;
+	qp = ibv_create_qp(f->pd, &init);
+	TAP_OK(qp && qp->state == IBV_QPS_RESET, "a QP without a receive queue to speak of");
+	TAP_OK(!to_state(qp, IBV_QPS_INIT) && post_recv(qp, 1, 1) == ENOMEM, "takes no receives");
+	ibv_destroy_qp(qp);
+	ibv_destroy_cq(cq);
+}
+
+static void modify_and_query(struct fixture *f)
+{
+	struct ibv_cq *cq = ibv_create_cq(f->ctx, 8, NULL, NULL, 0);
+	struct ibv_qp *qp = make_qp(f, cq, cq, IBV_QPS_INIT);
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTR, .ah_attr.is_global = 1,
+				    .dest_qp_num = 77, .rq_psn = 5 };
+	struct ibv_qp_init_attr init;
+
+	attr.ah_attr.grh.hop_limit = FAKE_REFUSED_HOP;
+	TAP_OK(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_AV) == EHOSTUNREACH &&
+		       qp->state == IBV_QPS_INIT,
+	       "the daemon's refusal is the answer");
+	attr.ah_attr.grh.hop_limit = 3;
+	attr.ah_attr.grh.dgid.raw[3] = 9;
+	TAP_OK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_DEST_QPN) &&
+		       qp->state == IBV_QPS_RTR,
+	       "modify_qp");
+	memset(&attr, 0, sizeof(attr));
+	TAP_OK(!ibv_query_qp(qp, &attr, IBV_QP_STATE, &init) && attr.qp_state == IBV_QPS_RTR &&
+		       attr.dest_qp_num == 77 && attr.rq_psn == 0 &&
+		       attr.ah_attr.grh.hop_limit == 3 && attr.ah_attr.grh.dgid.raw[3] == 9 &&
+		       init.send_cq == cq && init.cap.max_send_wr == 8,
+	       "query_qp: only what the mask named was sent");
+	ibv_destroy_qp(qp);
+	ibv_destroy_cq(cq);
+}
+
+static void many_qps(struct fixture *f)
+{
+	struct ibv_cq *send = ibv_create_cq(f->ctx, 512, NULL, NULL, 0);
+	struct ibv_cq *recv = ibv_create_cq(f->ctx, 512, NULL, NULL, 0);
+	struct ibv_qp *qp[40];
+	struct ibv_wc wc[512];
+	int i, j, n, good = 0;
+
+	for (i = 0; i < 40; i++)
+		qp[i] = make_qp(f, send, recv, IBV_QPS_RTS);
+	for (j = 0; j < 50; j++) {
+		for (i = 0; i < 40; i++) {
+			good += !post_send(qp[i], i, 8) && !post_recv(qp[i], i, 8);
+			fake_complete(&f->daemon, qp[i]->qp_num, false, 8, 0, false);
+			fake_complete(&f->daemon, qp[i]->qp_num, true, 8, 0, false);
+		}
+		n = poll_n(send, wc, 320);
+		good += n == 320 && wc[319].wr_id == 46;
+		n = poll_n(recv, wc, 320);
+		good += n == 320 && wc[0].opcode == IBV_WC_RECV;
+	}
+	TAP_OK(good == 50 * 42, "40 QPs on two CQs, 50 times around their rings");
+	post_send(qp[3], 3, 8);
+	post_send(qp[5], 5, 8);
+	fake_complete(&f->daemon, qp[3]->qp_num, false, 8, 0, false);
+	fake_complete(&f->daemon, qp[5]->qp_num, false, 8, 0, false);
+	ibv_destroy_qp(qp[3]);
+	TAP_OK(poll_n(send, wc, 9) == 8 && wc[0].wr_id == 5,
+	       "completions of a destroyed QP are gone, those of another are not");
+	TAP_OK(!ibv_resize_cq(send, 1000) && send->cqe == 1024, "resize_cq up");
+	for (i = 4; i < 40; i++) {
+		post_send(qp[i], i, 8);
+		fake_complete(&f->daemon, qp[i]->qp_num, false, 8, 0, false);
+	}
+	TAP_OK(ibv_resize_cq(send, 100) == EINVAL, "resize_cq below what is in there");
+	TAP_OK(!ibv_resize_cq(send, 300) && send->cqe == 512, "resize_cq down");
+	TAP_OK(poll_n(send, wc, 289) == 288 && wc[0].wr_id == 4 && wc[287].wr_id == 46,
+	       "keeps the completions");
+	for (i = 0; i < 40; i++) {
+		if (i != 3)
+			ibv_destroy_qp(qp[i]);
+	}
+	ibv_destroy_cq(send);
+	ibv_destroy_cq(recv);
+}
+
+/* ---- events ------------------------------------------------------------------------------------ */
+
+static bool readable(int fd)
+{
+	struct pollfd p = { fd, POLLIN, 0 };
+
+	return poll(&p, 1, 0) == 1;
+}
+
+static void completion_events(struct fixture *f)
+{
+	struct ibv_comp_channel *ch = ibv_create_comp_channel(f->ctx);
+	struct ibv_cq *a = ibv_create_cq(f->ctx, 16, &a, ch, 0);
+	struct ibv_cq *b = ibv_create_cq(f->ctx, 16, &b, ch, 0), *cq = NULL;
+	struct ibv_qp *qa = make_qp(f, a, a, IBV_QPS_RTS), *qb = make_qp(f, b, b, IBV_QPS_RTS);
+	void *context = NULL;
+
+	post_send(qa, 1, 8);
+	post_send(qb, 1, 8);
+	fake_complete(&f->daemon, qa->qp_num, false, 1, 0, false);
+	TAP_OK(!readable(ch->fd), "no event without arming");
+	ibv_req_notify_cq(a, 0);
+	fake_complete(&f->daemon, qa->qp_num, false, 2, 0, false);
+	TAP_OK(readable(ch->fd), "the channel is readable");
+	TAP_OK(!ibv_get_cq_event(ch, &cq, &context) && cq == a && context == &a, "get_cq_event");
+	TAP_OK(!readable(ch->fd), "one event for one arming");
+	ibv_ack_cq_events(cq, 1);
+	ibv_req_notify_cq(a, 1);
+	fake_complete(&f->daemon, qa->qp_num, false, 1, 0, false);
+	TAP_OK(!readable(ch->fd), "solicited only");
+	fake_complete(&f->daemon, qa->qp_num, false, 1, 0, true);
+	TAP_OK(readable(ch->fd), "a solicited one");
+
+	/* unread events of a, then one of b: a goes */
+	ibv_req_notify_cq(b, 0);
+	fake_complete(&f->daemon, qb->qp_num, false, 1, 0, false);
+	TAP_OK(ibv_destroy_comp_channel(ch) == EBUSY, "a channel in use stays");
+	ibv_destroy_qp(qa);
+	TAP_OK(!ibv_destroy_cq(a), "a CQ with an unread event is destroyed");
+	TAP_OK(!ibv_get_cq_event(ch, &cq, &context) && cq == b, "only the other's is delivered");
+	ibv_ack_cq_events(cq, 1);
+	TAP_OK(!readable(ch->fd), "and nothing remains");
+
+	/* b's unread, alone */
+	ibv_req_notify_cq(b, 0);
+	fake_complete(&f->daemon, qb->qp_num, false, 1, 0, false);
+	TAP_OK(readable(ch->fd), "b's event");
+	ibv_destroy_qp(qb);
+	ibv_destroy_cq(b);
+	TAP_OK(!readable(ch->fd), "went with b");
+	fcntl(ch->fd, F_SETFL, fcntl(ch->fd, F_GETFL) | O_NONBLOCK);
+	TAP_OK(ibv_get_cq_event(ch, &cq, &context) == -1 && errno == EAGAIN, "non-blocking");
+	TAP_OK(!ibv_destroy_comp_channel(ch), "destroy_comp_channel");
+}
+
+static void *ack_later(void *arg)
+{
+	usleep(100000);
+	ibv_ack_cq_events(arg, 2);
+	return NULL;
+}
+
+static double now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec + ts.tv_nsec / 1e9;
+}
+
+static void acknowledgements(struct fixture *f)
+{
+	struct ibv_comp_channel *ch = ibv_create_comp_channel(f->ctx);
+	struct ibv_cq *cq = ibv_create_cq(f->ctx, 16, NULL, ch, 0), *got;
+	struct ibv_qp *qp = make_qp(f, cq, cq, IBV_QPS_RTS);
+	pthread_t thread;
+	void *context;
+	double start;
+	int i;
+
+	post_send(qp, 0, 8);
+	for (i = 0; i < 3; i++) {
+		ibv_req_notify_cq(cq, 0);
+		fake_complete(&f->daemon, qp->qp_num, false, 1, 0, false);
+		if (i < 2)
+			ibv_get_cq_event(ch, &got, &context);
+	}
+	ibv_destroy_qp(qp);
+	pthread_create(&thread, NULL, ack_later, cq);
+	start = now();
+	TAP_OK(!ibv_destroy_cq(cq) && now() - start > 0.09, "destroy_cq waits for acks");
+	pthread_join(thread, NULL);
+	ibv_destroy_comp_channel(ch);
+}
+
+static void async_events(struct fixture *f)
+{
+	struct ibv_cq *cq = ibv_create_cq(f->ctx, 16, NULL, NULL, 0);
+	struct ibv_qp *qp = make_qp(f, cq, cq, IBV_QPS_RTS), *other;
+	struct ibv_async_event event;
+
+	other = make_qp(f, cq, cq, IBV_QPS_RTS);
+	fake_async_event(&f->daemon, 1, IBV_EVENT_GID_CHANGE);
+	TAP_OK(!ibv_get_async_event(f->ctx, &event) && event.event_type == IBV_EVENT_GID_CHANGE &&
+		       event.element.port_num == 1,
+	       "a port's event");
+	ibv_ack_async_event(&event);
+	fake_async_event(&f->daemon, (uintptr_t)qp, IBV_EVENT_COMM_EST);
+	fake_async_event(&f->daemon, (uintptr_t)cq, IBV_EVENT_CQ_ERR);
+	fake_async_event(&f->daemon, (uintptr_t)other, IBV_EVENT_QP_FATAL);
+	fake_async_event(&f->daemon, (uintptr_t)other, IBV_EVENT_QP_LAST_WQE_REACHED);
+	fake_async_event(&f->daemon, 1, IBV_EVENT_PORT_ERR);
+	TAP_OK(!ibv_get_async_event(f->ctx, &event) && event.event_type == IBV_EVENT_COMM_EST &&
+		       event.element.qp == qp,
+	       "a QP's event");
+	ibv_ack_async_event(&event);
+	TAP_OK(!ibv_destroy_qp(other), "a QP with unread events is destroyed");
+	TAP_OK(!ibv_get_async_event(f->ctx, &event) && event.element.cq == cq, "a CQ's event");
+	ibv_ack_async_event(&event);
+	TAP_OK(!ibv_get_async_event(f->ctx, &event) && event.event_type == IBV_EVENT_PORT_ERR,
+	       "the QP's were dropped");
+	TAP_OK(!readable(f->ctx->async_fd), "nothing remains");
+	ibv_destroy_qp(qp);
+	ibv_destroy_cq(cq);
+}
+
+/* ---- the daemon dies -------------------------------------------------------------------------------- */
+
+struct waiter {
+	struct ibv_comp_channel *ch;
+	struct ibv_cq *cq;
+	int rc, err;
+};
+
+static void *wait_for_event(void *arg)
+{
+	struct waiter *w = arg;
+	void *context;
+
+	w->rc = ibv_get_cq_event(w->ch, &w->cq, &context);
+	w->err = errno;
+	return NULL;
+}
+
+static void daemon_dies(struct fixture *f)
+{
+	struct ibv_comp_channel *ch = ibv_create_comp_channel(f->ctx);
+	struct ibv_cq *send = ibv_create_cq(f->ctx, 64, NULL, ch, 0);
+	struct ibv_cq *recv = ibv_create_cq(f->ctx, 64, NULL, NULL, 0);
+	struct ibv_qp *qp = make_qp(f, send, recv, IBV_QPS_RTS);
+	struct ibv_qp *idle = make_qp(f, send, recv, IBV_QPS_RTS);
+	struct ibv_async_event event;
+	struct waiter w = { .ch = ch };
+	struct ibv_mr *mr;
+	struct ibv_wc wc[32];
+	char buf[64];
+	pthread_t thread;
+	int i, flushed;
+
+	mr = ibv_reg_mr(f->pd, buf, sizeof(buf), 0);
+	post_send(qp, 10, 6);
+	post_recv(qp, 20, 5);
+	fake_complete(&f->daemon, qp->qp_num, false, 2, IBV_WC_SUCCESS, false);
+	ibv_req_notify_cq(send, 0);
+	pthread_create(&thread, NULL, wait_for_event, &w);
+	usleep(50000);
+	fake_kill(&f->daemon);
+	pthread_join(thread, NULL);
+	TAP_OK(!w.rc && w.cq == send, "a blocked get_cq_event returns");
+	ibv_ack_cq_events(send, 1);
+	TAP_OK(poll_n(send, wc, 7) == 6 && !wc[0].status && !wc[1].status &&
+		       wc[2].status == IBV_WC_WR_FLUSH_ERR && wc[2].wr_id == 12 &&
+		       wc[5].wr_id == 15 && wc[5].qp_num == qp->qp_num,
+	       "completed work completes, the rest is flushed");
+	flushed = poll_n(recv, wc, 6);
+	for (i = 0; i < flushed && wc[i].status == IBV_WC_WR_FLUSH_ERR && wc[i].wr_id == 20u + i;
+	     i++)
+		;
+	TAP_OK(flushed == 5 && i == 5, "receives too");
+	TAP_OK(!post_send(qp, 30, 1) && poll_n(send, wc, 1) == 1 && wc[0].wr_id == 30 &&
+		       wc[0].status == IBV_WC_WR_FLUSH_ERR,
+	       "and what is posted later");
+	ibv_req_notify_cq(send, 0);
+	TAP_OK(wait_for_event(&w) == NULL && w.rc == -1 && w.err == EIO,
+	       "with nothing to come, get_cq_event fails");
+	TAP_OK(!ibv_get_async_event(f->ctx, &event) &&
+		       event.event_type == IBV_EVENT_DEVICE_FATAL,
+	       "IBV_EVENT_DEVICE_FATAL");
+	ibv_ack_async_event(&event);
+	TAP_OK(ibv_get_async_event(f->ctx, &event) == -1 && errno == EIO, "once");
+	TAP_OK(!ibv_alloc_pd(f->ctx) && errno == EIO, "verbs fail with EIO");
+	TAP_OK(!ibv_reg_mr(f->pd, buf, sizeof(buf), 0) && errno == EIO, "reg_mr, too");
+	TAP_OK(to_state(qp, IBV_QPS_ERR) == EIO, "and modify_qp");
+	TAP_OK(!ibv_dereg_mr(mr) && !ibv_destroy_qp(qp) && !ibv_destroy_qp(idle) &&
+		       !ibv_destroy_cq(send) && !ibv_destroy_cq(recv) &&
+		       !ibv_destroy_comp_channel(ch) && !ibv_dealloc_pd(f->pd) &&
+		       !ibv_close_device(f->ctx),
+	       "all can be destroyed");
+	f->ctx = open_fake();
+	TAP_OK(!f->ctx, "the device is gone");
+	fake_start(&f->daemon, f->dir);
+	f->ctx = open_fake();
+	f->pd = f->ctx ? ibv_alloc_pd(f->ctx) : NULL;
+	TAP_OK(f->pd, "and back with the daemon");
+}
+
+/* Found by polling alone: nobody reads an event pipe. */
+static void daemon_dies_while_polling(struct fixture *f)
+{
+	struct ibv_cq *cq = ibv_create_cq(f->ctx, 64, NULL, NULL, 0);
+	struct ibv_qp *qp = make_qp(f, cq, cq, IBV_QPS_RTS);
+	struct ibv_wc wc;
+
+	post_send(qp, 1, 1);
+	TAP_OK(!ibv_poll_cq(cq, 1, &wc), "polling");
+	fake_kill(&f->daemon);
+	TAP_OK(poll_n(cq, &wc, 1) == 1 && wc.status == IBV_WC_WR_FLUSH_ERR, "finds the daemon gone");
+	ibv_destroy_qp(qp);
+	ibv_destroy_cq(cq);
+	ibv_dealloc_pd(f->pd);
+	ibv_close_device(f->ctx);
+	fake_start(&f->daemon, f->dir);
+	f->ctx = open_fake();
+	f->pd = ibv_alloc_pd(f->ctx);
+}
+
+/* ---- fork ----------------------------------------------------------------------------------------------- */
+
+static int in_child(struct fixture *f, struct ibv_cq *cq, struct ibv_qp *qp)
+{
+	struct ibv_context *ctx;
+	struct ibv_wc wc;
+
+	if (ibv_alloc_pd(f->ctx) || errno != EIO)
+		return 1;
+	if (ibv_poll_cq(cq, 1, &wc) >= 0 || post_send(qp, 1, 1) != EIO)
+		return 2;
+	if (ibv_destroy_qp(qp) || ibv_destroy_cq(cq) || ibv_close_device(f->ctx))
+		return 3;
+	ctx = open_fake();
+	if (!ctx || !ibv_alloc_pd(ctx))
+		return 4;
+	ibv_close_device(ctx);
+	return 0;
+}
+
+static void forks(struct fixture *f)
+{
+	struct ibv_cq *cq = ibv_create_cq(f->ctx, 64, NULL, NULL, 0);
+	struct ibv_qp *qp = make_qp(f, cq, cq, IBV_QPS_RTS);
+	struct ibv_wc wc;
+	int status = -1;
+	pid_t pid;
+
+	TAP_OK(!ibv_fork_init(), "fork_init");
+	pid = fork();
+	if (!pid)
+		_exit(in_child(f, cq, qp));
+	waitpid(pid, &status, 0);
+	TAP_OK(!status, "in a child our objects fail and a device opened anew works (%x)", status);
+	post_send(qp, 1, 1);
+	fake_complete(&f->daemon, qp->qp_num, false, 1, 0, false);
+	TAP_OK(poll_n(cq, &wc, 1) == 1, "the parent goes on");
+	TAP_OK(!ibv_destroy_qp(qp) && !ibv_destroy_cq(cq), "to its end");
+}
+
+int main(void)
+{
+	struct fixture f;
+
+	no_daemon();
+	setup(&f);
+	device_list();
+	queries(&f);
+	addresses(&f);
+	refusals(&f);
+	address_handles(&f);
+	limits(&f);
+	posting(&f);
+	modify_and_query(&f);
+	many_qps(&f);
+	completion_events(&f);
+	acknowledgements(&f);
+	async_events(&f);
+	forks(&f);
+	daemon_dies(&f);
+	daemon_dies_while_polling(&f);
+	TAP_OK(fake_objects(&f.daemon) == 1, "no object is left but the PD");
+	teardown(&f);
+	return tap_end();
+}
