@@ -80,7 +80,9 @@ static __always_inline void print_qp_state(struct seq_file *seq, __u8 state)
 
 static __always_inline bool is_ipv4(const struct xr_addr *addr)
 {
-	return !addr->word[0] && !addr->word[1] && addr->word[2] == bpf_htonl(0xffff);
+	const __be32 *word = (const __be32 *)addr->raw;
+
+	return !word[0] && !word[1] && word[2] == bpf_htonl(0xffff);
 }
 
 /* A copy on the stack, as the printing helper takes addresses of kernel memory only */
@@ -89,7 +91,7 @@ static __always_inline void print_addr(struct seq_file *seq, const struct xr_add
 	struct xr_addr addr = *value;
 
 	if (is_ipv4(&addr))
-		BPF_SEQ_PRINTF(seq, " %pI4", &addr.word[3]);
+		BPF_SEQ_PRINTF(seq, " %pI4", &addr.raw[12]);
 	else
 		BPF_SEQ_PRINTF(seq, " %pI6", &addr);
 }

@@ -122,25 +122,34 @@ static __always_inline enum xr_reason parse_ethernet(struct cursor *c, __be16 *p
 	return is_vlan(*proto) ? XR_VLAN_DEPTH : XR_OK;
 }
 
+/* Addresses are bytes for those who read a dump; copied and compared in words. */
+#define addr_words(gid) ((__be32 *)(gid)->raw)
+
 static __always_inline void addr_from_ipv4(struct xr_addr *gid, __be32 addr)
 {
-	gid->word[0] = 0;
-	gid->word[1] = 0;
-	gid->word[2] = bpf_htonl(0xffff);
-	gid->word[3] = addr;
+	__be32 *word = addr_words(gid);
+
+	word[0] = 0;
+	word[1] = 0;
+	word[2] = bpf_htonl(0xffff);
+	word[3] = addr;
 }
 
 static __always_inline void addr_from_ipv6(struct xr_addr *gid, const struct in6_addr *addr)
 {
-	gid->word[0] = addr->in6_u.u6_addr32[0];
-	gid->word[1] = addr->in6_u.u6_addr32[1];
-	gid->word[2] = addr->in6_u.u6_addr32[2];
-	gid->word[3] = addr->in6_u.u6_addr32[3];
+	__be32 *word = addr_words(gid);
+
+	word[0] = addr->in6_u.u6_addr32[0];
+	word[1] = addr->in6_u.u6_addr32[1];
+	word[2] = addr->in6_u.u6_addr32[2];
+	word[3] = addr->in6_u.u6_addr32[3];
 }
 
 static __always_inline bool is_mapped(const struct xr_addr *gid)
 {
-	return !gid->word[0] && !gid->word[1] && gid->word[2] == bpf_htonl(0xffff);
+	const __be32 *word = addr_words(gid);
+
+	return !word[0] && !word[1] && word[2] == bpf_htonl(0xffff);
 }
 
 /* *ip_len: bytes behind the IP header, as it says; negative when it contradicts itself */

@@ -57,8 +57,9 @@ static __always_inline enum xr_reason check_type(const struct packet *pkt,
 
 static __always_inline bool addr_equal(const struct xr_addr *a, const struct xr_addr *b)
 {
-	return !((a->word[0] ^ b->word[0]) | (a->word[1] ^ b->word[1]) |
-		 (a->word[2] ^ b->word[2]) | (a->word[3] ^ b->word[3]));
+	const __be32 *x = addr_words(a), *y = addr_words(b);
+
+	return !((x[0] ^ y[0]) | (x[1] ^ y[1]) | (x[2] ^ y[2]) | (x[3] ^ y[3]));
 }
 
 /* Connected types hear their peer only, at the address that the peer was given. */

@@ -11,7 +11,7 @@ xroced_SRCS += $(addprefix daemon/, \
 	server.c client.c client_bells.c handles.c jobs.c shm.c events.c query.c \
 	pd.c cq.c qp.c)
 
-XROCED_LIBS := -lxdp -lbpf -lmnl -lisal -lcap -lpsx -Wl,-wrap,pthread_create -lpthread
+XROCED_LIBS := -lxdp -lbpf -lmnl -lisal -lcap -lpthread
 
 $(eval $(call program,xroced,$(xroced_SRCS),transport,$(XROCED_LIBS)))
 PROGRAMS += $(BUILD)/xroced

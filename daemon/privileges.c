@@ -56,7 +56,7 @@ int xd_privileges_drop(void)
 			cap_drop_bound(c);	/* without CAP_SETPCAP: the sets below do it */
 	if (!err && cap_set_proc(caps))
 		err = -errno;
-	if (!err && cap_prctlw(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0))
+	if (!err && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 		err = -errno;
 	cap_free(caps);
 	cap_free(now);

@@ -3,7 +3,10 @@
 #ifndef XD_PRIVILEGES_H
 #define XD_PRIVILEGES_H
 
-/* All threads, effective, permitted, inheritable and bounding set. 0 or -errno. */
+/*
+ * The calling thread's, as Linux has it: effective, permitted, inheritable and bounding set. Each thread
+ * calls it once it has done what needs more. 0 or -errno.
+ */
 int xd_privileges_drop(void);
 
 #endif /* XD_PRIVILEGES_H */

@@ -29,6 +29,7 @@
 #include "log.h"
 #include "loop.h"
 #include "options.h"
+#include "privileges.h"
 #include "server.h"
 #include "xdp.h"
 #include "xsk.h"
@@ -407,6 +408,8 @@ static void *worker_main(void *arg)
 	uint64_t begun;
 
 	set_scheduling(w);
+	if (xd_privileges_drop())
+		xd_log(XD_WARN, "worker %u keeps its privileges: %s", w->index, strerror(errno));
 	w->last_work = xd_now();
 	while (!__atomic_load_n(&w->stop, __ATOMIC_ACQUIRE)) {
 		let_go(w);

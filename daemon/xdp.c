@@ -64,7 +64,7 @@ static int need_bpffs(const char *path)
 static void remove_pins(struct xd_xdp *x)
 {
 	static const char *const names[] = { "qps", "keys", "addrs", "psns", "stats", "limiter",
-					     "xsks", "qps.txt", "keys.txt" };
+					     "xsks", "qps_text", "keys_text" };
 	char path[640];
 
 	if (!x->pins[0])
@@ -101,6 +101,7 @@ static void pin_text(struct xd_xdp *x, int i, struct bpf_program *prog, int fd, 
 			    .link_info_len = sizeof(info));
 	char path[640];
 
+	/* no dots in the name: the BPF file system reserves them */
 	x->iter_link[i] = bpf_program__attach_iter(prog, &opts);
 	if (!x->iter_link[i])
 		return;
@@ -114,8 +115,8 @@ static void pin_iterators(struct xd_xdp *x)
 	x->iter = iter_bpf__open_and_load();
 	if (!x->iter)
 		return;
-	pin_text(x, 0, x->iter->progs.qps_text, map_fd(x->skel->maps.qps), "qps.txt");
-	pin_text(x, 1, x->iter->progs.keys_text, map_fd(x->skel->maps.keys), "keys.txt");
+	pin_text(x, 0, x->iter->progs.qps_text, map_fd(x->skel->maps.qps), "qps_text");
+	pin_text(x, 1, x->iter->progs.keys_text, map_fd(x->skel->maps.keys), "keys_text");
 }
 
 static int pin(struct xd_device *dev)

@@ -26,11 +26,8 @@
 
 /* A GID: an IPv6 address, or an IPv4 one as ::ffff:a.b.c.d (IBTA A17.4.5.2) */
 struct xr_addr {
-	union {
-		__u8 raw[16];
-		__be32 word[4];
-	};
-};
+	__u8 raw[16];
+} __attribute__((aligned(4)));
 
 struct xr_addr_entry {
 	__u32 gid_index;
