@@ -39,9 +39,9 @@ static void classify(struct xp_mapping *m, const char *path, unsigned int major,
 
 	m->inode = inode;
 	m->dev = makedev(major, minor);
-	if (!inode) {
+	if (path[0] != '/') {
 		/* [vvar], [vdso] and the like are the kernel's own, [stack] grows. */
-		m->anonymous = path[0] != '[' || starts(path, "[heap]") || starts(path, "[anon");
+		m->anonymous = !path[0] || starts(path, "[heap]") || starts(path, "[anon:");
 		return;
 	}
 	m->adopted = starts(path, "/memfd:" XP_ADOPTED_NAME);

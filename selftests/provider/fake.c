@@ -93,7 +93,7 @@ static void free_object(struct object *o)
 		close(o->pipe);
 	for (i = 0; i < o->segments; i++) {
 		if (o->map[i])
-			munmap(o->map[i], o->segment[i].length + 4096);
+			munmap(o->map[i], o->segment[i].length + (o->segment[i].offset & 4095));
 	}
 	free(o->segment);
 	free(o->map);

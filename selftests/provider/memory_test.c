@@ -1,0 +1,507 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Memory regions of every kind, and adoption under the feet of running threads. */
+#include "fixture.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/shm.h>
+#include <sys/wait.h>
+
+#include "../lib/tap.h"
+
+#define ALL (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
+#define MIB (1ul << 20)
+#define PAGE 4096ul
+
+enum { NONE, FD, MAPPING, PRIVATE };
+
+static bool can_adopt;
+
+static uint8_t *map(size_t len, int prot, int flags, int fd)
+{
+	uint8_t *p = mmap(NULL, len, prot, flags, fd, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+static uint8_t *anonymous(size_t len)
+{
+	return map(len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+}
+
+static void fill(uint8_t *p, size_t len, unsigned int seed)
+{
+	size_t i;
+
+	for (i = 0; i < len; i++)
+		p[i] = (i * 2654435761u + seed) >> 7;
+}
+
+static bool filled(const uint8_t *p, size_t len, unsigned int seed)
+{
+	size_t i;
+
+	for (i = 0; i < len && p[i] == (uint8_t)((i * 2654435761u + seed) >> 7); i++)
+		;
+	return i == len;
+}
+
+/* The daemon reads what we wrote, and we see what it writes, at both ends and in between. */
+static bool reachable(struct fixture *f, struct ibv_mr *mr)
+{
+	uint64_t at[] = { 0, mr->length / 2, mr->length - 8 };
+	uint64_t value, i;
+	uint8_t *p;
+
+	for (i = 0; i < 3; i++) {
+		p = (uint8_t *)mr->addr + at[i];
+		if (!fake_read(&f->daemon, mr->rkey, (uintptr_t)p, &value, 8) ||
+		    memcmp(&value, p, 8))
+			return false;
+		value = ~value;
+		if (!fake_write(&f->daemon, mr->rkey, (uintptr_t)p, &value, 8) ||
+		    memcmp(&value, p, 8))
+			return false;
+		value = ~value;
+		memcpy(p, &value, 8);
+		if (!fake_read(&f->daemon, mr->rkey, (uintptr_t)p, &value, 8) ||
+		    memcmp(&value, p, 8))
+			return false;
+	}
+	return true;
+}
+
+static bool kinds_are(struct fixture *f, struct ibv_mr *mr, unsigned int fd, unsigned int mapping,
+		      unsigned int private)
+{
+	unsigned int k[4];
+
+	fake_segments(&f->daemon, mr->rkey, k);
+	if (k[FD] == fd && k[MAPPING] == mapping && k[PRIVATE] == private)
+		return true;
+	printf("# segments: %u adopted, %u shared, %u private\n", k[FD], k[MAPPING], k[PRIVATE]);
+	return false;
+}
+
+/* ---- kinds of memory ---------------------------------------------------------------------- */
+
+static void one_kind(struct fixture *f, const char *what, uint8_t *p, size_t len, unsigned int fd,
+		     unsigned int mapping, unsigned int private)
+{
+	struct ibv_mr *mr;
+
+	if (!p) {
+		tap_skip(what, strerror(errno));
+		return;
+	}
+	if (!can_adopt && fd) {
+		fd = 0;
+		private = 1;
+	}
+	fill(p, len, 1);
+	mr = ibv_reg_mr(f->pd, p, len, ALL);
+	TAP_OK(mr, "%s: registered", what);
+	if (!mr)
+		return;
+	TAP_OK(kinds_are(f, mr, fd, mapping, private), "%s: by the right tier", what);
+	TAP_OK(filled(p, len, 1) && reachable(f, mr), "%s: both see the same bytes", what);
+	fill(p, len, 2);
+	TAP_OK(!ibv_dereg_mr(mr) && filled(p, len, 2), "%s: whole after dereg_mr", what);
+}
+
+static void kinds(struct fixture *f)
+{
+	uint8_t *p, *q, stack[3 * PAGE];
+	int fd, id;
+
+	one_kind(f, "anonymous", anonymous(3 * MIB), 3 * MIB, 1, 0, 0);
+	p = anonymous(MIB);
+	one_kind(f, "unaligned ends", p + 100, MIB - 300, 1, 0, 2);
+	one_kind(f, "less than a page", p + 100, 300, 0, 0, 1);
+	one_kind(f, "malloc, small", malloc(1000), 1000, 0, 0, 1);
+	one_kind(f, "malloc, large", malloc(MIB), MIB, 1, 0, 2);
+	one_kind(f, "stack", stack, sizeof(stack), 0, 0, 1);
+	one_kind(f, "shared anonymous",
+		 map(MIB, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1), MIB, 0, 1, 0);
+	fd = memfd_create("test", 0);
+	ftruncate(fd, MIB);
+	one_kind(f, "memfd", map(MIB, PROT_READ | PROT_WRITE, MAP_SHARED, fd), MIB, 0, 1, 0);
+	one_kind(f, "private memfd", map(MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd), MIB, 0, 0,
+		 1);
+	id = shmget(IPC_PRIVATE, MIB, 0600);
+	p = shmat(id, NULL, 0);
+	shmctl(id, IPC_RMID, NULL);
+	one_kind(f, "System V", p, MIB, 0, 1, 0);
+	shmdt(p);
+	fd = open("/dev/shm/xroce-test", O_RDWR | O_CREAT, 0600);
+	ftruncate(fd, MIB);
+	one_kind(f, "/dev/shm", map(MIB, PROT_READ | PROT_WRITE, MAP_SHARED, fd), MIB, 0, 1, 0);
+	unlink("/dev/shm/xroce-test");
+	fd = open(f->dir, O_RDWR | O_TMPFILE, 0600);
+	ftruncate(fd, MIB);
+	one_kind(f, "private file", map(MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd), MIB, 0, 0, 1);
+
+	/* anonymous, shared, anonymous in one region */
+	p = anonymous(3 * MIB);
+	q = mmap(p + MIB, MIB, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1,
+		 0);
+	one_kind(f, "several mappings", q - MIB + 8, 3 * MIB - 16, 2, 1, 2);
+}
+
+static void odd_ranges(struct fixture *f)
+{
+	uint8_t *p = anonymous(8 * PAGE), *q;
+	struct ibv_mr *mr;
+
+	mr = ibv_reg_mr(f->pd, p, 0, ALL);
+	TAP_OK(mr && kinds_are(f, mr, 0, 0, 0) && !ibv_dereg_mr(mr), "zero length");
+	TAP_OK(!ibv_reg_mr(f->pd, p, SIZE_MAX, ALL) && errno == EINVAL, "around the end of memory");
+	munmap(p + 3 * PAGE, PAGE);
+	TAP_OK(!ibv_reg_mr(f->pd, p, 8 * PAGE, ALL) && errno == EFAULT, "a hole");
+	TAP_OK(!ibv_reg_mr(f->pd, p + 7 * PAGE, 2 * PAGE + MIB, 0) && errno == EFAULT,
+	       "beyond the mapping");
+	mprotect(p, PAGE, PROT_READ);
+	TAP_OK(!ibv_reg_mr(f->pd, p, 2 * PAGE, IBV_ACCESS_LOCAL_WRITE) && errno == EFAULT,
+	       "read-only memory to be written");
+	mr = ibv_reg_mr(f->pd, p, PAGE, IBV_ACCESS_REMOTE_READ);
+	TAP_OK(mr && kinds_are(f, mr, 0, 0, 1) && !ibv_dereg_mr(mr), "read-only memory to be read");
+	mprotect(p, PAGE, PROT_NONE);
+	TAP_OK(!ibv_reg_mr(f->pd, p, PAGE, 0) && errno == EFAULT, "memory without any access");
+	TAP_OK(!ibv_reg_mr(f->pd, p + PAGE, PAGE, IBV_ACCESS_REMOTE_WRITE) && errno == EINVAL,
+	       "remote write without local write");
+	TAP_OK(!ibv_reg_mr(f->pd, p + PAGE, PAGE, IBV_ACCESS_REMOTE_ATOMIC) && errno == EINVAL,
+	       "remote atomics without local write");
+	TAP_OK(!ibv_reg_mr(f->pd, p + PAGE, PAGE, 1 << 15) && errno == EINVAL, "unknown access");
+	mr = ibv_reg_mr_iova(f->pd, p + PAGE, PAGE, 0x1000, ALL | IBV_ACCESS_RELAXED_ORDERING);
+	TAP_OK(mr && !ibv_dereg_mr(mr), "another iova, and hints");
+	TAP_OK(!ibv_reg_mr_iova(f->pd, p + PAGE, PAGE, UINT64_MAX - 8, ALL) && errno == EINVAL,
+	       "an iova around the end");
+	/* more mappings than a message holds segments: every other page is shared */
+	p = anonymous(1200 * PAGE);
+	for (q = p; q < p + 1200 * PAGE; q += 2 * PAGE)
+		mmap(q, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	mr = ibv_reg_mr(f->pd, p, 1200 * PAGE, ALL);
+	TAP_OK(mr && kinds_are(f, mr, 0, 0, 1) && reachable(f, mr), "scattered: by the private tier");
+	ibv_dereg_mr(mr);
+	munmap(p, 1200 * PAGE);
+}
+
+static void rereg(struct fixture *f)
+{
+	uint8_t *p = anonymous(4 * PAGE), *q = anonymous(MIB);
+	struct ibv_mr *mr = ibv_reg_mr(f->pd, p, 4 * PAGE, ALL);
+	struct ibv_pd *pd = ibv_alloc_pd(f->ctx);
+
+	TAP_OK(!ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, q, MIB, 0) &&
+		       mr->addr == q && mr->length == MIB && reachable(f, mr),
+	       "rereg_mr to other memory");
+	TAP_OK(!ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS, pd, NULL, 0,
+			     0) &&
+		       mr->pd == pd,
+	       "to another PD and access");
+	TAP_OK(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, NULL, 8, 0) ==
+		       IBV_REREG_MR_ERR_INPUT,
+	       "not to nothing");
+	TAP_OK(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
+			    IBV_ACCESS_REMOTE_WRITE) == IBV_REREG_MR_ERR_INPUT,
+	       "not to access that makes no sense");
+	TAP_OK(!ibv_dereg_mr(mr) && !ibv_dealloc_pd(pd), "and deregistered");
+}
+
+/* ---- adoption ------------------------------------------------------------------------------------ */
+
+static bool is_shared(const void *addr)
+{
+	unsigned long start, end;
+	char line[512], perms[5];
+	bool shared = false;
+	FILE *maps = fopen("/proc/self/maps", "r");
+
+	while (fgets(line, sizeof(line), maps)) {
+		sscanf(line, "%lx-%lx %4s", &start, &end, perms);
+		if (start <= (uintptr_t)addr && (uintptr_t)addr < end)
+			shared = perms[3] == 's';
+	}
+	fclose(maps);
+	return shared;
+}
+
+static void overlaps(struct fixture *f)
+{
+	uint8_t *p = anonymous(MIB);
+	struct ibv_mr *a, *b, *c, *d;
+
+	fill(p, MIB, 3);
+	a = ibv_reg_mr(f->pd, p, MIB / 2, ALL);
+	b = ibv_reg_mr(f->pd, p + MIB / 4, MIB / 2, ALL);
+	c = ibv_reg_mr(f->pd, p, MIB, ALL);
+	d = ibv_reg_mr(f->pd, p + MIB / 2 + 100, 1000, ALL);
+	TAP_OK(kinds_are(f, a, 1, 0, 0) && kinds_are(f, b, 2, 0, 0) && kinds_are(f, c, 4, 0, 0) &&
+		       kinds_are(f, d, 1, 0, 0),
+	       "overlapping regions share what is adopted");
+	TAP_OK(filled(p, MIB, 3) && reachable(f, a) && reachable(f, b) && reachable(f, c) &&
+		       reachable(f, d),
+	       "all reach it");
+	ibv_dereg_mr(a);
+	TAP_OK(is_shared(p) && reachable(f, c), "the first goes, the memory stays shared");
+	ibv_dereg_mr(c);
+	TAP_OK(!is_shared(p) && is_shared(p + MIB / 4) && is_shared(p + MIB / 2) &&
+		       !is_shared(p + MIB - PAGE),
+	       "where nobody holds it, it is private again");
+	TAP_OK(reachable(f, b) && reachable(f, d), "the others still reach it");
+	ibv_dereg_mr(b);
+	TAP_OK(is_shared(p + MIB / 2) && !is_shared(p + MIB / 2 + PAGE) && reachable(f, d),
+	       "down to a page");
+	ibv_dereg_mr(d);
+	TAP_OK(!is_shared(p + MIB / 2) && filled(p, MIB, 3), "then none");
+	madvise(p, MIB, MADV_DONTNEED);
+	TAP_OK(!p[0] && !p[MIB / 3] && !p[MIB - 1], "MADV_DONTNEED gives zeros again");
+	fill(p, MIB, 4);
+	a = ibv_reg_mr(f->pd, p, MIB, ALL);
+	TAP_OK(is_shared(p) && filled(p, MIB, 4) && reachable(f, a), "adopted once more");
+	ibv_dereg_mr(a);
+	munmap(p, MIB);
+}
+
+/* The program takes its memory away, and something else comes to live there. */
+static void pulled_away(struct fixture *f)
+{
+	uint8_t *p = anonymous(MIB);
+	struct ibv_mr *a, *b;
+
+	fill(p, MIB, 5);
+	a = ibv_reg_mr(f->pd, p, MIB, ALL);
+	munmap(p, MIB);
+	mmap(p, MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	fill(p, MIB, 6);
+	TAP_OK(!ibv_dereg_mr(a) && filled(p, MIB, 6), "unmapped and mapped anew: left alone");
+
+	a = ibv_reg_mr(f->pd, p, MIB, ALL);
+	munmap(p + MIB / 4, MIB / 4);
+	mmap(p + MIB / 4, MIB / 4, PROT_READ | PROT_WRITE,
+	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	fill(p, MIB, 7);
+	b = ibv_reg_mr(f->pd, p, MIB, ALL);
+	TAP_OK(b && filled(p, MIB, 7) && reachable(f, b), "a region over old and new pages");
+	ibv_dereg_mr(a);
+	TAP_OK(reachable(f, b) && is_shared(p + MIB / 4) && is_shared(p),
+	       "keeps them when the old one goes");
+	ibv_dereg_mr(b);
+	TAP_OK(!is_shared(p) && !is_shared(p + MIB / 4) && filled(p, MIB, 7), "and gives them back");
+
+	a = ibv_reg_mr(f->pd, p, MIB, ALL);
+	mprotect(p, PAGE, PROT_READ);
+	ibv_dereg_mr(a);
+	TAP_OK(filled(p, MIB, 7), "write-protected meanwhile: still there");
+	munmap(p, MIB);
+}
+
+static void heap_reuse(struct fixture *f)
+{
+	int i, good = 0;
+
+	for (i = 0; i < 200; i++) {
+		size_t len = 4096 + (i * 7919) % 300000;
+		uint8_t *p = calloc(1, len), *zero = calloc(1, len);
+		struct ibv_mr *mr = ibv_reg_mr(f->pd, p, len, ALL);
+
+		fill(p, len, i);
+		good += reachable(f, mr) && filled(p, len, i);
+		ibv_dereg_mr(mr);
+		p = realloc(p, len * 2);
+		good += filled(p, len, i) && !zero[0] && !memcmp(zero, zero + 1, len - 1);
+		free(p);
+		free(zero);
+	}
+	TAP_OK(good == 400, "malloc, realloc, calloc around registrations");
+}
+
+/* ---- threads at work on the memory ------------------------------------------------------------------ */
+
+#define WORKERS 3
+
+struct worker {
+	pthread_t thread;
+	uint64_t *counter;	/* every page has one */
+	size_t pages;
+	uint64_t rounds;
+	bool stop;
+	int pipe[2];
+};
+
+static void *count_up(void *arg)
+{
+	struct worker *w = arg;
+	size_t i;
+
+	while (!__atomic_load_n(&w->stop, __ATOMIC_RELAXED)) {
+		for (i = 0; i < w->pages; i++)
+			w->counter[i * PAGE / 8]++;
+		w->rounds++;
+	}
+	return NULL;
+}
+
+/* System calls that write into the memory must wait too, not fail. */
+static void *count_by_syscalls(void *arg)
+{
+	struct worker *w = arg;
+	uint64_t value;
+	size_t i;
+
+	while (!__atomic_load_n(&w->stop, __ATOMIC_RELAXED)) {
+		for (i = 0; i < w->pages; i++) {
+			value = w->counter[i * PAGE / 8] + 1;
+			if (write(w->pipe[1], &value, 8) != 8 ||
+			    read(w->pipe[0], &w->counter[i * PAGE / 8], 8) != 8)
+				return "a system call failed";
+		}
+		w->rounds++;
+	}
+	return NULL;
+}
+
+static void under_load(struct fixture *f)
+{
+	size_t len = 6 * MIB, i, j;
+	uint8_t *p = anonymous(len);
+	struct worker w[WORKERS] = { 0 };
+	void *failed = NULL, *result;
+	struct ibv_mr *mr;
+	int n, lost = 0;
+
+	memset(p, 0, len);
+	for (i = 0; i < WORKERS; i++) {
+		w[i].counter = (uint64_t *)p + i;
+		w[i].pages = len / PAGE;
+		if (pipe(w[i].pipe))
+			return;
+		pthread_create(&w[i].thread, NULL, i ? count_up : count_by_syscalls, &w[i]);
+	}
+	for (n = 0; n < 60; n++) {
+		mr = ibv_reg_mr(f->pd, p + (n % 3) * 1000, len - 5000, ALL);
+		if (!mr || !is_shared(p + MIB))
+			break;
+		ibv_dereg_mr(mr);
+	}
+	TAP_OK(n == 60, "registered and deregistered 60 times under writing threads");
+	for (i = 0; i < WORKERS; i++) {
+		__atomic_store_n(&w[i].stop, true, __ATOMIC_RELAXED);
+		pthread_join(w[i].thread, &result);
+		if (result)
+			failed = result;
+		for (j = 0; j < w[i].pages; j++)
+			lost += w[i].counter[j * PAGE / 8] != w[i].rounds;
+		close(w[i].pipe[0]);
+		close(w[i].pipe[1]);
+	}
+	TAP_OK(!failed, "their system calls went through");
+	TAP_OK(!lost, "no update was lost (%lu rounds)", w[1].rounds + w[2].rounds);
+	munmap(p, len);
+}
+
+struct registrar {
+	pthread_t thread;
+	struct fixture *f;
+	uint8_t *p;
+	unsigned int seed;
+	int bad;
+};
+
+static void *register_at_random(void *arg)
+{
+	struct registrar *r = arg;
+	struct ibv_mr *mr[4] = { 0 };
+	int i;
+
+	for (i = 0; i < 300; i++) {
+		size_t off = rand_r(&r->seed) % MIB, len = rand_r(&r->seed) % (MIB - off) + 8;
+		int k = rand_r(&r->seed) % 4;
+
+		if (mr[k])
+			ibv_dereg_mr(mr[k]);
+		mr[k] = ibv_reg_mr(r->f->pd, r->p + off, len, ALL);
+		r->bad += !mr[k];
+	}
+	for (i = 0; i < 4; i++) {
+		if (mr[i])
+			ibv_dereg_mr(mr[i]);
+	}
+	return NULL;
+}
+
+static void at_once(struct fixture *f)
+{
+	struct registrar r[4];
+	uint8_t *p = anonymous(2 * MIB);
+	int i, bad = 0;
+
+	fill(p, 2 * MIB, 9);
+	for (i = 0; i < 4; i++) {
+		r[i] = (struct registrar){ .f = f, .p = p, .seed = i };
+		pthread_create(&r[i].thread, NULL, register_at_random, &r[i]);
+	}
+	for (i = 0; i < 4; i++) {
+		pthread_join(r[i].thread, NULL);
+		bad += r[i].bad;
+	}
+	TAP_OK(!bad && filled(p, 2 * MIB, 9), "four threads register overlapping ranges");
+	for (i = 0; i < 512 && !is_shared(p + i * PAGE); i += 7)
+		;
+	TAP_OK(i >= 512, "and leave nothing shared");
+	munmap(p, 2 * MIB);
+}
+
+static void in_children(struct fixture *f)
+{
+	uint8_t *p = anonymous(MIB);
+	struct ibv_mr *mr;
+	int status = -1;
+	pid_t pid;
+
+	fill(p, MIB, 11);
+	mr = ibv_reg_mr(f->pd, p, MIB, ALL);
+	pid = fork();
+	if (!pid) {
+		if (is_shared(p) || !filled(p, MIB, 11))
+			_exit(1);
+		fill(p, MIB, 12);
+		_exit(ibv_dereg_mr(mr) || !filled(p, MIB, 12) ? 2 : 0);
+	}
+	waitpid(pid, &status, 0);
+	TAP_OK(!status, "a child has pages of its own (%x)", status);
+	TAP_OK(is_shared(p) && filled(p, MIB, 11) && reachable(f, mr), "the parent's are untouched");
+	ibv_dereg_mr(mr);
+	munmap(p, MIB);
+}
+
+int main(void)
+{
+	struct fixture f;
+	uint8_t *probe;
+	struct ibv_mr *mr;
+
+	setup(&f);
+	probe = anonymous(MIB);
+	mr = ibv_reg_mr(f.pd, probe, MIB, ALL);
+	can_adopt = mr && is_shared(probe);
+	ibv_dereg_mr(mr);
+	kinds(&f);
+	odd_ranges(&f);
+	rereg(&f);
+	if (can_adopt) {
+		overlaps(&f);
+		pulled_away(&f);
+		heap_reuse(&f);
+		under_load(&f);
+		at_once(&f);
+		in_children(&f);
+	} else {
+		tap_skip("adoption", "no access to /dev/userfaultfd");
+	}
+	TAP_OK(fake_objects(&f.daemon) == 1, "no object is left but the PD");
+	teardown(&f);
+	return tap_end();
+}
