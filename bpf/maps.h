@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * The maps that include/xroce/tables.h describes. Sizes are defaults: the loader
- * sets max_entries from its own limits. What the daemon mirrors is read-only
- * to programs.
+ * sets max_entries from its own limits. What the daemon mirrors by system calls is
+ * read-only to programs.
  */
 #ifndef XROCE_BPF_MAPS_H
 #define XROCE_BPF_MAPS_H

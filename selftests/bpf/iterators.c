@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <bpf/bpf.h>
@@ -172,6 +173,24 @@ static bool map_has_types(struct bpf_map *map)
 	return !bpf_obj_get_info_by_fd(bpf_map__fd(map), &info, &len) && info.btf_value_type_id;
 }
 
+/* The daemon stores sequence numbers without system calls. */
+static bool can_be_mapped(struct bpf_map *map)
+{
+	size_t len = bpf_map__max_entries(map) * sizeof(struct xr_psn_entry);
+	struct xr_psn_entry *psns, entry = {};
+	uint32_t slot = 1;
+	bool ok;
+
+	psns = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, bpf_map__fd(map), 0);
+	if (psns == MAP_FAILED)
+		return false;
+	psns[slot].next = 0x123456;
+	ok = !bpf_map__lookup_elem(map, &slot, sizeof(slot), &entry, sizeof(entry), 0) &&
+	     entry.next == psns[slot].next;
+	munmap(psns, len);
+	return ok;
+}
+
 static void check_maps(struct xroce_bpf *skel)
 {
 	static const char *const named[] = { "qps", "keys", "addrs", "psns", "stats", "limiter" };
@@ -183,6 +202,7 @@ static void check_maps(struct xroce_bpf *skel)
 		TAP_OK(map && map_has_types(map), "map %s has types for bpftool", named[i]);
 	}
 	TAP_OK(bpf_object__find_map_by_name(skel->obj, "xsks"), "map xsks");
+	TAP_OK(can_be_mapped(skel->maps.psns), "map psns can be mapped and written");
 }
 
 void test_load(void)
