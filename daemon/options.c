@@ -255,15 +255,17 @@ static int parse_line(struct xd_options *o, const char *file, int number, char *
 static int parse_file(struct xd_options *o, const char *path)
 {
 	FILE *f = fopen(path, "re");
-	char line[1024];
+	char *line = NULL;
+	size_t room = 0;
 	int err = 0;
 
 	if (!f) {
 		fprintf(stderr, "xroced: %s: %s\n", path, strerror(errno));
 		return -EINVAL;
 	}
-	for (int n = 1; !err && fgets(line, sizeof(line), f); n++)
+	for (int n = 1; !err && getline(&line, &room, f) >= 0; n++)
 		err = parse_line(o, path, n, line);
+	free(line);
 	fclose(f);
 	return err;
 }

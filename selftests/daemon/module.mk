@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+
+# The daemon's parts that need no network: selftests/daemon/NAME_test.c with the sources it is about.
+DAEMON_TESTS := options loop bells held
+
+options_test_SRCS := daemon/options.c
+loop_test_SRCS := daemon/loop.c
+bells_test_SRCS := daemon/bells.c
+held_test_SRCS := daemon/held.c
+
+$(foreach t,$(DAEMON_TESTS),$(eval \
+	$(call test_program,daemon/$(t),selftests/daemon/$(t)_test.c $($(t)_test_SRCS),,-lpthread)))

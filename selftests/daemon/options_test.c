@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Settings: the command line, the configuration file, which one wins, and what errors name. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/options.h"
+#include "selftests/lib/tap.h"
+
+static char said[1024];		/* what the last parse() printed */
+static char file_name[64];
+
+/* Runs fn with stderr and stdout in a file, whose text goes to said[]. */
+static int capture(int (*fn)(struct xd_options *, int, char **), struct xd_options *o, int argc,
+		   char **argv)
+{
+	char name[] = "/tmp/xroce-options-out.XXXXXX";
+	int file = mkstemp(name), out = dup(1), err = dup(2), ret;
+	ssize_t n;
+
+	fflush(stdout);
+	dup2(file, 1);
+	dup2(file, 2);
+	ret = fn(o, argc, argv);
+	fflush(stdout);
+	fflush(stderr);
+	dup2(out, 1);
+	dup2(err, 2);
+	close(out);
+	close(err);
+	n = pread(file, said, sizeof(said) - 1, 0);
+	said[n > 0 ? n : 0] = '\0';
+	close(file);
+	unlink(name);
+	return ret;
+}
+
+static int parse(struct xd_options *o, const char *const *args)
+{
+	char *argv[16] = { (char *)"xroced" };
+	int argc = 1;
+
+	for (; args[argc - 1]; argc++)
+		argv[argc] = (char *)args[argc - 1];
+	return capture(xd_options_parse, o, argc, argv);
+}
+#define PARSE(o, ...) parse(o, (const char *const[]){ __VA_ARGS__, NULL })
+
+static void write_file(const char *text)
+{
+	int fd = open(file_name, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+
+	if (fd < 0 || write(fd, text, strlen(text)) != (ssize_t)strlen(text))
+		exit(1);
+	close(fd);
+}
+
+static void test_defaults(void)
+{
+	struct xd_options o;
+
+	TAP_OK(!PARSE(&o, "--interface", "eth0"), "an interface is enough");
+	TAP_OK(!strcmp(o.interface, "eth0") && !strcmp(o.name, "xr_eth0"),
+	       "the device is named after it");
+	TAP_OK(!strcmp(o.runtime_dir, XR_RUNTIME_DIR) && !strcmp(o.bpffs, "/sys/fs/bpf"),
+	       "usual folders");
+	TAP_OK(o.ring_size && !(o.ring_size & (o.ring_size - 1)), "the ring is a power of two");
+	TAP_OK(o.attach == XD_ATTACH_AUTO && !o.queues, "mode and queues: whatever there is");
+	TAP_OK(!o.fault.drop && !o.fault.corrupt && !o.fault.direction, "no faults");
+	TAP_OK(o.client_max_qp <= o.max_qp && o.client_max_mr <= o.max_mr && o.user_max_pinned,
+	       "limits are set");
+}
+
+static void test_command_line(void)
+{
+	struct xd_options o;
+
+	TAP_OK(!PARSE(&o, "--interface=v0", "--name", "dev", "--attach", "generic",
+		      "--user-max-pinned", "3G", "--fault-drop", "10", "--fault-direction", "rx"),
+	       "each kind of value");
+	TAP_OK(!strcmp(o.name, "dev") && o.attach == XD_ATTACH_GENERIC, "words");
+	TAP_OK(o.user_max_pinned == 3ull << 30, "a size with a letter");
+	TAP_OK(o.fault.drop == 10 && o.fault.direction == XR_FAULT_RX, "faults");
+	TAP_OK(PARSE(&o, "--help") == 1 && strstr(said, "--ring-size"), "--help ends it");
+	TAP_OK(PARSE(&o, "--version") == 1 && strstr(said, XR_VERSION), "--version ends it");
+}
+
+/* Each one is refused, and the message has the text. */
+static void test_wrong(void)
+{
+	static const struct {
+		const char *what, *option, *value, *text;
+	} rows[] = {
+		{ "no power of two", "--ring-size", "100", "ring-size" },
+		{ "too small", "--ring-size", "1", "ring-size" },
+		{ "too large", "--fault-drop", "1001", "fault-drop" },
+		{ "negative", "--max-qp", "-1", "max-qp" },
+		{ "beyond 32 bits", "--max-qp", "4294967297", "max-qp" },
+		{ "beyond 64 bits", "--user-max-pinned", "99999999999999999999", "user-max-pinned" },
+		{ "beyond 64 bits by its letter", "--user-max-pinned", "18446744073709551615T",
+		  "user-max-pinned" },
+		{ "no number", "--spin-us", "many", "spin-us" },
+		{ "letters behind a number", "--spin-us", "5us", "spin-us" },
+		{ "an empty number", "--spin-us", "", "spin-us" },
+		{ "unknown word", "--attach", "maybe", "attach" },
+		{ "unknown level", "--log-level", "loud", "log-level" },
+		{ "too long a name", "--interface", "a-very-long-interface-name", "interface" },
+		{ "a device name with a slash", "--name", "../dev", "name" },
+		{ "a group that is not there", "--group", "no-such-group-here", "no-such-group-here" },
+		{ "a file that is not there", "--config", "/nonexistent/file", "/nonexistent/file" },
+		{ "unknown option", "--no-such", "1", "no-such" },
+	};
+	struct xd_options o;
+	size_t i;
+
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		TAP_OK(PARSE(&o, "--interface", "v0", rows[i].option, rows[i].value) == -EINVAL &&
+			       strstr(said, rows[i].text),
+		       "refused: %s", rows[i].what);
+	}
+	TAP_OK(PARSE(&o, "--name", "x") == -EINVAL && strstr(said, "--interface"),
+	       "refused: no interface");
+	TAP_OK(PARSE(&o, "--interface", "v0", "stray") == -EINVAL && strstr(said, "stray"),
+	       "refused: an argument that belongs to no option");
+	TAP_OK(PARSE(&o, "--interface", "v0", "--ring-size") == -EINVAL,
+	       "refused: an option without its value");
+}
+
+static void test_file(void)
+{
+	struct xd_options o;
+
+	write_file("# a comment\n\n  interface = v7 \nring-size=512\n\tmax-qp\t=\t77\ngroup =\n");
+	TAP_OK(!PARSE(&o, "--config", file_name), "a file with comments, blanks and an empty value");
+	TAP_OK(!strcmp(o.interface, "v7") && o.ring_size == 512 && o.max_qp == 77 && !o.group[0],
+	       "its values");
+	TAP_OK(!PARSE(&o, "--ring-size", "1024", "--config", file_name) && o.ring_size == 1024 &&
+		       o.max_qp == 77,
+	       "the command line wins, wherever it names the file");
+	write_file("interface = v7");
+	TAP_OK(!PARSE(&o, "--config", file_name) && !strcmp(o.interface, "v7"),
+	       "a last line without its end");
+	write_file("interface = v7\n\nring-size = 100\n");
+	TAP_OK(PARSE(&o, "--config", file_name) == -EINVAL && strstr(said, ":3:") &&
+		       strstr(said, file_name) && strstr(said, "ring-size"),
+	       "an error names file, line and setting");
+	write_file("interface = v7\nnonsense = 1\n");
+	TAP_OK(PARSE(&o, "--config", file_name) == -EINVAL && strstr(said, ":2:") &&
+		       strstr(said, "nonsense"),
+	       "a setting that does not exist");
+	write_file("interface v7\n");
+	TAP_OK(PARSE(&o, "--config", file_name) == -EINVAL && strstr(said, ":1:"), "a line without =");
+	write_file("interface = v7\nconfig = other\n");
+	TAP_OK(PARSE(&o, "--config", file_name) == -EINVAL && strstr(said, ":2:"),
+	       "a file does not name another");
+}
+
+static void test_long_line(void)
+{
+	char text[5000] = "interface = v7\n# ";
+	struct xd_options o;
+
+	memset(text + strlen(text), 'x', 4000);
+	strcat(text, " ring-size = 1\nmax-qp = bad\n");
+	write_file(text);
+	TAP_OK(PARSE(&o, "--config", file_name) == -EINVAL && strstr(said, ":3: max-qp"),
+	       "a long comment is one line");
+}
+
+int main(void)
+{
+	snprintf(file_name, sizeof(file_name), "/tmp/xroce-options.%d", getpid());
+	test_defaults();
+	test_command_line();
+	test_wrong();
+	test_file();
+	test_long_line();
+	unlink(file_name);
+	return tap_end();
+}
