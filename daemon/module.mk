@@ -7,9 +7,10 @@ xroced_SRCS := $(addprefix daemon/, \
 	xdp.c xsk.c worker.c bells.c held.c fault.c)
 
 # clients and their objects
-xroced_SRCS += $(addprefix daemon/, \
-	server.c client.c client_bells.c handles.c jobs.c shm.c events.c query.c \
-	pd.c cq.c qp.c)
+server_SRCS := $(addprefix daemon/, \
+	server.c client.c client_bells.c handles.c jobs.c shm.c events.c query.c show.c \
+	pd.c mr.c cq.c qp.c memory_tiers.c proc_maps.c guard.c)
+xroced_SRCS += $(server_SRCS)
 
 XROCED_LIBS := -lxdp -lbpf -lmnl -lisal -lcap -lpthread
 

@@ -200,6 +200,7 @@ struct xr_reg_mr_req {
 	struct xr_mr_segment segment[];
 };
 #define XR_REGF_PROC_FDS 1
+#define XR_REGF_PINNED 2	/* the last PIN_SOCKET's socket pins the private pages; it goes with the region */
 struct xr_reg_mr_rep {
 	__u32 handle;
 	__u32 lkey;
@@ -207,7 +208,11 @@ struct xr_reg_mr_rep {
 	__u32 reserved;
 };
 
-/* REREG_MR: flags are enum ibv_rereg_mr_flags; same fds; reply xr_reg_mr_rep */
+/*
+ * REREG_MR: flags are enum ibv_rereg_mr_flags, and say which fields of `reg` count; its segments
+ * describe the region as it will be, whatever changes. Same fds; reply xr_reg_mr_rep. Keys change always. On
+ * error the region is as it was.
+ */
 struct xr_rereg_mr_req {
 	__u32 handle;
 	__u32 rereg_flags;
@@ -215,7 +220,10 @@ struct xr_rereg_mr_req {
 };
 #define xr_rereg_mr_rep xr_reg_mr_rep
 
-/* PIN_SOCKET: an AF_XDP socket by which the client pins private pages. fd: the socket. */
+/*
+ * PIN_SOCKET: fd: an AF_XDP socket without a network, by which the client may pin private pages: XDP_UMEM_REG, then a
+ * REG_MR with XR_REGF_PINNED, then close. EOPNOTSUPP: the daemon may not make one.
+ */
 
 /* ---- completion queues ------------------------------------------------------ */
 

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* A client's doorbells: shared words and, for a worker that sleeps, an eventfd. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "client.h"
+
+static int open_eventfds(struct xd_client *c)
+{
+	struct xr_doorbell *db = c->doorbells.ptr;
+	uint32_t i;
+	int fd;
+
+	for (i = 0; i < c->dev->workers; i++) {
+		fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+		if (fd < 0)
+			return -errno;
+		c->bell[i] = (struct xd_bell){ .db = &db[i], .eventfd = fd };
+		c->bells++;
+	}
+	return 0;
+}
+
+int xd_bells_open(struct xd_client *c)
+{
+	uint32_t i;
+	int err;
+
+	err = xd_shm_alloc(c, sizeof(struct xr_doorbell) * c->dev->workers, &c->doorbells);
+	if (err)
+		return err;
+	err = open_eventfds(c);
+	if (err) {
+		for (i = 0; i < c->bells; i++)
+			close(c->bell[i].eventfd);
+		c->bells = 0;
+		xd_shm_free(c, &c->doorbells);
+		return err;
+	}
+	xd_world_stop(c->dev);
+	for (i = 0; i < c->bells; i++)
+		xd_worker_add_bell(c->dev->worker[i], &c->bell[i]);
+	xd_world_go(c->dev);
+	return 0;
+}
+
+void xd_bells_close(struct xd_client *c)
+{
+	uint32_t i;
+
+	if (!c->bells)
+		return;
+	xd_world_stop(c->dev);
+	for (i = 0; i < c->bells; i++)
+		xd_worker_del_bell(c->dev->worker[i], &c->bell[i]);
+	xd_world_go(c->dev);
+	for (i = 0; i < c->bells; i++) {
+		close(c->bell[i].eventfd);
+		free(c->bell[i].qp);
+	}
+	c->bells = 0;
+	xd_shm_free(c, &c->doorbells);
+}
+
+static int grow(struct xd_device *dev, struct xd_bell *bell)
+{
+	uint32_t slots = bell->slots ? bell->slots * 2 : 64;
+	struct xt_qp **old = bell->qp;
+	struct xt_qp **qp = calloc(slots, sizeof(*qp));
+
+	if (!qp)
+		return -ENOMEM;
+	if (old)
+		memcpy(qp, old, bell->slots * sizeof(*qp));
+	xd_world_stop(dev);
+	bell->qp = qp;
+	bell->slots = slots;
+	xd_world_go(dev);
+	free(old);
+	return 0;
+}
+
+int xd_bell_reserve(struct xd_device *dev, struct xd_bell *bell, uint32_t *slot)
+{
+	uint32_t i = 0;
+
+	while (i < bell->slots && bell->qp[i])
+		i++;
+	*slot = i;
+	if (i < bell->slots)
+		return 0;
+	return i < XR_DB_SLOTS ? grow(dev, bell) : -ENOSPC;
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Completion channels and completion queues. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "objects.h"
+
+/* ---- channels ---------------------------------------------------------------------- */
+
+int xd_do_create_channel(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
+{
+	struct xd_channel *ch = calloc(1, sizeof(*ch));
+	int err, read_end;
+
+	if (!ch)
+		return -ENOMEM;
+	if (!xd_fds_take(c->server, 1)) {
+		free(ch);
+		return -EMFILE;
+	}
+	err = xd_object_add(c, &ch->obj, XD_CHANNEL);
+	if (!err)
+		err = xd_pipe_open(c->server, &ch->pipe, XD_RECORD_COMPLETION, &read_end);
+	if (err) {
+		xd_fds_put(c->server, 1);
+		xd_object_del(&ch->obj);
+		free(ch);
+		return err;
+	}
+	XD_REPLY(rep, xr_handle_rep)->handle = ch->obj.handle;
+	xd_reply_fd(rep, read_end, false);
+	return 0;
+}
+
+int xd_do_destroy_channel(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
+{
+	const struct xr_handle_req *q = req->body;
+	struct xd_channel *ch = xd_object_get(c, XD_CHANNEL, q->handle);
+
+	if (!ch)
+		return -ENOENT;
+	if (ch->obj.refs)
+		return -EBUSY;
+	xd_channel_free(ch);
+	return 0;
+}
+
+void xd_channel_free(struct xd_channel *ch)
+{
+	xd_pipe_close(&ch->pipe);
+	xd_fds_put(ch->obj.client->server, 1);
+	xd_object_del(&ch->obj);
+	free(ch);
+}
+
+/* ---- completion queues --------------------------------------------------------------- */
+
+static int alloc_ring(struct xd_client *c, uint32_t wanted, struct xd_piece *ring,
+		      uint32_t *depth)
+{
+	int err;
+
+	if (!wanted || wanted > XR_MAX_CQE)
+		return -EINVAL;
+	for (*depth = 1; *depth < wanted;)
+		*depth *= 2;
+	err = xd_shm_alloc(c, sizeof(struct xr_queue) + (uint64_t)*depth * sizeof(struct xr_cqe),
+			   ring);
+	if (!err)
+		xd_queue_init(ring->ptr, *depth, sizeof(struct xr_cqe));
+	return err;
+}
+
+static void reply_cq(const struct xd_cq *cq, struct xd_reply *rep)
+{
+	struct xr_create_cq_rep *r = XD_REPLY(rep, xr_create_cq_rep);
+
+	r->handle = cq->obj.handle;
+	r->depth = cq->d.depth;
+	xd_shm_ref(&cq->ring, &r->ring, rep);
+}
+
+static void init_cq(struct xd_client *c, struct xd_cq *cq, const struct xr_create_cq_req *q,
+		    struct xd_channel *ch)
+{
+	cq->d.channel = q->channel;
+	cq->d.cookie = q->cookie;
+	cq->d.worker = XD_NOBODY;
+	cq->channel = ch;
+	cq->completions.cookie = cq->async.cookie = q->cookie;
+	cq->async.pipe = &c->events;
+	if (ch) {
+		cq->completions.pipe = &ch->pipe;
+		ch->obj.refs++;
+	}
+	xt_cq_init(&cq->xt, cq->ring.ptr, cq->d.depth);
+	cq->xt.owner = cq;
+}
+
+int xd_do_create_cq(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
+{
+	const struct xr_create_cq_req *q = req->body;
+	struct xd_channel *ch = xd_object_get(c, XD_CHANNEL, q->channel);
+	struct xd_cq *cq;
+	int err;
+
+	if (q->flags)
+		return -EOPNOTSUPP;
+	if (q->channel && !ch)
+		return -ENOENT;
+	cq = calloc(1, sizeof(*cq));
+	if (!cq)
+		return -ENOMEM;
+	err = xd_object_add(c, &cq->obj, XD_CQ);
+	if (!err)
+		err = alloc_ring(c, q->depth, &cq->ring, &cq->d.depth);
+	if (err) {
+		xd_object_del(&cq->obj);
+		free(cq);
+		return err;
+	}
+	init_cq(c, cq, q, ch);
+	reply_cq(cq, rep);
+	return 0;
+}
+
+int xd_do_resize_cq(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
+{
+	const struct xr_resize_cq_req *q = req->body;
+	struct xd_cq *cq = xd_object_get(c, XD_CQ, q->handle);
+	struct xd_piece ring;
+	uint32_t depth;
+	int err;
+
+	if (!cq)
+		return -ENOENT;
+	err = alloc_ring(c, q->depth, &ring, &depth);
+	if (err)
+		return err;
+	xd_world_stop(c->dev);
+	err = xt_cq_resize(&cq->xt, ring.ptr, depth);
+	xd_world_go(c->dev);
+	if (err) {
+		xd_shm_free(c, &ring);
+		return err;
+	}
+	xd_shm_free(c, &cq->ring);
+	cq->ring = ring;
+	cq->d.depth = depth;
+	reply_cq(cq, rep);
+	return 0;
+}
+
+int xd_do_destroy_cq(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
+{
+	const struct xr_handle_req *q = req->body;
+	struct xd_cq *cq = xd_object_get(c, XD_CQ, q->handle);
+	struct xr_destroy_rep *r;
+
+	if (!cq)
+		return -ENOENT;
+	if (cq->obj.refs)
+		return -EBUSY;
+	r = XD_REPLY(rep, xr_destroy_rep);
+	r->comp_events = xd_event_end(&cq->completions);
+	r->async_events = xd_event_end(&cq->async);
+	xd_cq_free(cq);
+	return 0;
+}
+
+void xd_cq_free(struct xd_cq *cq)
+{
+	xd_event_end(&cq->completions);
+	xd_event_end(&cq->async);
+	if (cq->channel)
+		cq->channel->obj.refs--;
+	xd_shm_free(cq->obj.client, &cq->ring);
+	xd_object_del(&cq->obj);
+	free(cq);
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Events to clients: records written into pipes whose read end the client has. Workers
+ * write them in the middle of a round, so nothing here waits for a client. What finds the pipe
+ * full stays as a bit in its source and is written when there is room: nothing is lost,
+ * and nothing grows.
+ */
+#ifndef XD_EVENTS_H
+#define XD_EVENTS_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct xd_server;
+struct xd_source;
+struct xd_watch;
+
+enum xd_record { XD_RECORD_COMPLETION, XD_RECORD_ASYNC };
+
+struct xd_pipe {
+	struct xd_server *server;
+	enum xd_record record;
+	int fd;				/* write end, non-blocking */
+	pthread_mutex_t lock;
+	struct xd_source *backlog;	/* sources with something unwritten */
+	struct xd_source **backlog_tail;
+	struct xd_watch *watch;		/* for room, while there is a backlog */
+	bool listed;			/* in server->blocked */
+	struct xd_pipe *next_blocked;
+};
+
+/* One object's events into one pipe */
+struct xd_source {
+	struct xd_pipe *pipe;		/* NULL: the client wants none */
+	uint64_t cookie;
+	uint32_t pending;		/* bit by type */
+	uint32_t written;		/* records so far */
+	struct xd_source *next;		/* in the backlog, while pending */
+};
+
+/* Makes the pipe; *read_end is for the client, blocking. */
+int xd_pipe_open(struct xd_server *s, struct xd_pipe *p, enum xd_record record, int *read_end);
+void xd_pipe_close(struct xd_pipe *p);	/* not open: nothing */
+
+/* type: enum ibv_event_type, 0 for completions. Any thread. */
+void xd_event_raise(struct xd_source *src, uint32_t type);
+/* No event will follow. Returns how many were written. */
+uint32_t xd_event_end(struct xd_source *src);
+
+/* The loop's side: pipes that became full are watched for room. */
+struct xd_blocked {
+	pthread_mutex_t lock;
+	struct xd_pipe *head;
+	int eventfd;
+	struct xd_watch *watch;
+};
+int xd_events_start(struct xd_server *s);
+void xd_events_stop(struct xd_server *s);
+
+#endif /* XD_EVENTS_H */

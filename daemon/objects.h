@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The objects of clients. `d` is durable: plain data that names others by handle or number. The rest
+ * belongs to this process.
+ */
+#ifndef XD_OBJECTS_H
+#define XD_OBJECTS_H
+
+#include "client.h"
+
+struct xd_pd {
+	struct xd_object obj;
+	struct {
+		uint32_t number;	/* in keys and QPs, unique on the device */
+	} d;
+};
+
+struct xd_mr {
+	struct xd_object obj;
+	struct {
+		uint32_t pd;		/* handle */
+		uint32_t access;
+		uint64_t addr, length, iova;
+		uint64_t charged;	/* bytes of the user's quota */
+		uint32_t key;		/* index */
+	} d;
+	struct xd_pd *pd;
+	struct xt_key *key;
+	struct xd_mem *mem;
+	struct xd_client_job unmap;	/* its end */
+	bool answer;			/* to a DEREG_MR, when it is unmapped */
+};
+
+struct xd_channel {
+	struct xd_object obj;
+	struct xd_pipe pipe;
+};
+
+struct xd_cq {
+	struct xd_object obj;
+	struct {
+		uint32_t depth;
+		uint32_t channel;	/* handle, 0: none */
+		uint64_t cookie;
+		uint32_t worker;	/* that completes into it, XD_NOBODY, XD_MANY */
+	} d;
+	struct xd_channel *channel;
+	struct xd_piece ring;
+	struct xd_source completions, async;
+	struct xt_cq xt;
+};
+#define XD_NOBODY UINT32_MAX
+#define XD_MANY (UINT32_MAX - 1)
+
+struct xd_qp {
+	struct xd_object obj;
+	struct {
+		uint32_t pd, send_cq, recv_cq;	/* handles */
+		uint32_t type, qpn, slot, worker;
+		uint32_t max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_inline;
+		uint32_t sq_sig_all;
+		uint64_t cookie;
+	} d;
+	struct xd_pd *pd;
+	struct xd_cq *send_cq, *recv_cq;
+	struct xd_piece sq, rq;
+	struct xd_source async;
+	struct xt_qp *xt;
+	struct xd_resolve *resolve;	/* a new path, after the network changed */
+};
+
+struct xd_ah {
+	struct xd_object obj;
+	struct {
+		uint32_t pd;
+		struct xr_ah_attr attr;
+	} d;
+	struct xd_pd *pd;
+};
+
+/* Whatever state they are in; what they refer to stays. Called in the order of enum xd_kind. */
+void xd_qp_free(struct xd_qp *qp);
+void xd_ah_free(struct xd_ah *ah);
+void xd_cq_free(struct xd_cq *cq);
+void xd_channel_free(struct xd_channel *ch);
+void xd_pd_free(struct xd_pd *pd);
+/* The region is unmapped by a job, and its bytes are given back then. */
+void xd_mr_free(struct xd_mr *mr);
+
+/* The netdev's addresses or link changed: looks for the QP's next hop again. */
+void xd_qp_refresh_path(struct xd_qp *qp);
+
+/* A ring's first lines, as the client finds them */
+void xd_queue_init(struct xr_queue *queue, uint32_t depth, uint32_t stride);
+
+/* -EINVAL: what the daemon cannot route by */
+int xd_ah_check(const struct xd_device *dev, const struct xr_ah_attr *attr);
+
+#endif /* XD_OBJECTS_H */

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What /proc/PID/maps says of a range of a client's address space. */
+#ifndef XD_PROC_MAPS_H
+#define XD_PROC_MAPS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct xd_vma {
+	uint64_t start, end, offset;
+	dev_t dev;
+	uint64_t inode;
+	bool readable, writable, shared;
+};
+
+/*
+ * Those that overlap [start, end), in order; free() the list, also on error. -ESRCH: the address space is gone.
+ * -EPROTO: not the text that it should be. The client can read through the same file description meanwhile, and so
+ * garble what we read: nothing but the client's own memory may be entrusted to the answer.
+ */
+int xd_proc_maps(int maps_fd, uint64_t start, uint64_t end, struct xd_vma **list, size_t *count);
+
+/* One line; false: malformed. */
+bool xd_vma_parse(const char *line, struct xd_vma *vma);
+
+#endif /* XD_PROC_MAPS_H */

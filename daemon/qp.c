@@ -1,0 +1,428 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Queue pairs: what the engine needs around its own. */
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "log.h"
+#include "loop.h"
+#include "net.h"
+#include "objects.h"
+#include "xdp.h"
+
+void xd_queue_init(struct xr_queue *queue, uint32_t depth, uint32_t stride)
+{
+	queue->magic = XR_QUEUE_MAGIC;
+	queue->depth = depth;
+	queue->stride = stride;
+	queue->entries_off = sizeof(*queue);
+}
+
+int xd_ah_check(const struct xd_device *dev, const struct xr_ah_attr *attr)
+{
+	struct xr_addr gid;
+
+	if (!attr->is_global || attr->port_num != 1 || attr->sgid_index >= XR_GID_TABLE_LEN ||
+	    attr->flow_label > 0xfffff || !xd_net_gid(dev, attr->sgid_index, &gid))
+		return -EINVAL;
+	return 0;
+}
+
+/* ---- create ----------------------------------------------------------------------------- */
+
+static uint32_t round_up(uint32_t wanted)
+{
+	uint32_t depth = 1;
+
+	while (depth < wanted)
+		depth *= 2;
+	return depth;
+}
+
+static int check_caps(const struct xr_create_qp_req *q)
+{
+	if (q->type != XR_QPT_RC || q->srq)
+		return -EOPNOTSUPP;
+	if (q->max_send_wr > XR_MAX_WR || q->max_recv_wr > XR_MAX_WR ||
+	    q->max_send_sge > XR_MAX_SGE || q->max_recv_sge > XR_MAX_SGE ||
+	    q->max_inline > XR_MAX_INLINE)
+		return -EINVAL;
+	return 0;
+}
+
+/* What the client gets is at least what it wanted: whole strides, depths that are powers of two. */
+static void set_caps(struct xd_qp *qp, const struct xr_create_qp_req *q)
+{
+	uint32_t room;
+
+	qp->d.max_send_wr = round_up(q->max_send_wr);
+	qp->d.max_recv_wr = q->max_recv_wr ? round_up(q->max_recv_wr) : 0;
+	qp->d.max_send_sge = q->max_send_sge ? q->max_send_sge : 1;
+	qp->d.max_recv_sge = q->max_recv_sge ? q->max_recv_sge : 1;
+	room = xr_send_stride(qp->d.max_send_sge, q->max_inline) - sizeof(struct xr_send_wqe);
+	qp->d.max_inline = room < XR_MAX_INLINE ? room : XR_MAX_INLINE;
+}
+
+static uint32_t sq_stride(const struct xd_qp *qp)
+{
+	return xr_send_stride(qp->d.max_send_sge, qp->d.max_inline);
+}
+
+static int alloc_queue(struct xd_client *c, struct xd_piece *piece, uint32_t depth,
+		       uint32_t stride)
+{
+	int err = xd_shm_alloc(c, sizeof(struct xr_queue) + (uint64_t)depth * stride, piece);
+
+	if (!err)
+		xd_queue_init(piece->ptr, depth, stride);
+	return err;
+}
+
+static int alloc_queues(struct xd_client *c, struct xd_qp *qp)
+{
+	int err = alloc_queue(c, &qp->sq, qp->d.max_send_wr, sq_stride(qp));
+
+	if (!err && qp->d.max_recv_wr)
+		err = alloc_queue(c, &qp->rq, qp->d.max_recv_wr,
+				  xr_recv_stride(qp->d.max_recv_sge));
+	return err;
+}
+
+/* Engines of several workers take turns at a CQ; one needs no lock. World stopped. */
+static void use_cq(struct xd_cq *cq, uint32_t worker)
+{
+	if (cq->d.worker == XD_NOBODY)
+		cq->d.worker = worker;
+	else if (cq->d.worker != worker)
+		cq->d.worker = XD_MANY;
+	cq->xt.locked = cq->d.worker == XD_MANY;
+}
+
+static int create_in_engine(struct xd_client *c, struct xd_qp *qp)
+{
+	struct xd_bell *bell = &c->bell[qp->d.worker];
+	struct xt_qp_init init = {
+		.type = qp->d.type,
+		.pd = qp->pd->d.number,
+		.send_cq = &qp->send_cq->xt,
+		.recv_cq = &qp->recv_cq->xt,
+		.sq = qp->sq.ptr,
+		.rq = qp->rq.ptr,
+		.sq_depth = qp->d.max_send_wr,
+		.rq_depth = qp->d.max_recv_wr,
+		.sq_stride = sq_stride(qp),
+		.rq_stride = xr_recv_stride(qp->d.max_recv_sge),
+		.max_send_sge = qp->d.max_send_sge,
+		.max_recv_sge = qp->d.max_recv_sge,
+		.max_inline = qp->d.max_inline,
+		.sq_sig_all = qp->d.sq_sig_all,
+		.psns = c->dev->psns,
+		.owner = qp,
+	};
+	int err = xd_bell_reserve(c->dev, bell, &qp->d.slot);
+
+	if (err)
+		return err;
+	xd_world_stop(c->dev);
+	err = xt_qp_create(xd_worker_engine(c->dev->worker[qp->d.worker]), &init, &qp->xt);
+	if (!err) {
+		qp->d.qpn = xt_qp_info(qp->xt)->qpn;
+		bell->qp[qp->d.slot] = qp->xt;
+		use_cq(qp->send_cq, qp->d.worker);
+		use_cq(qp->recv_cq, qp->d.worker);
+	}
+	xd_world_go(c->dev);
+	return err;
+}
+
+static int find_parents(struct xd_client *c, struct xd_qp *qp, const struct xr_create_qp_req *q)
+{
+	qp->pd = xd_object_get(c, XD_PD, q->pd);
+	qp->send_cq = xd_object_get(c, XD_CQ, q->send_cq);
+	qp->recv_cq = xd_object_get(c, XD_CQ, q->recv_cq);
+	if (!qp->pd || !qp->send_cq || !qp->recv_cq)
+		return -ENOENT;
+	qp->d.pd = q->pd;
+	qp->d.send_cq = q->send_cq;
+	qp->d.recv_cq = q->recv_cq;
+	return 0;
+}
+
+static int build_qp(struct xd_client *c, struct xd_qp *qp, const struct xr_create_qp_req *q)
+{
+	int err = find_parents(c, qp, q);
+
+	if (!err)
+		err = xd_object_add(c, &qp->obj, XD_QP);
+	if (err)
+		return err;
+	qp->pd->obj.refs++;
+	qp->send_cq->obj.refs++;
+	qp->recv_cq->obj.refs++;
+	qp->d.type = q->type;
+	qp->d.sq_sig_all = !!q->sq_sig_all;
+	qp->d.cookie = q->cookie;
+	qp->d.worker = c->server->next_worker++ % c->dev->workers;
+	qp->async = (struct xd_source){ .pipe = &c->events, .cookie = q->cookie };
+	set_caps(qp, q);
+	err = alloc_queues(c, qp);
+	return err ? err : create_in_engine(c, qp);
+}
+
+static void reply_qp(const struct xd_qp *qp, struct xd_reply *rep)
+{
+	struct xr_create_qp_rep *r = XD_REPLY(rep, xr_create_qp_rep);
+
+	r->handle = qp->obj.handle;
+	r->qpn = qp->d.qpn;
+	r->slot = qp->d.slot;
+	r->worker = qp->d.worker;
+	r->max_send_wr = qp->d.max_send_wr;
+	r->max_recv_wr = qp->d.max_recv_wr;
+	r->max_send_sge = qp->d.max_send_sge;
+	r->max_recv_sge = qp->d.max_recv_sge;
+	r->max_inline = qp->d.max_inline;
+	xd_shm_ref(&qp->sq, &r->sq, rep);
+	xd_shm_ref(&qp->rq, &r->rq, rep);
+}
+
+int xd_do_create_qp(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
+{
+	const struct xr_create_qp_req *q = req->body;
+	struct xd_qp *qp;
+	int err = check_caps(q);
+
+	if (err)
+		return err;
+	qp = calloc(1, sizeof(*qp));
+	if (!qp)
+		return -ENOMEM;
+	err = build_qp(c, qp, q);
+	if (err) {
+		xd_qp_free(qp);
+		return err;
+	}
+	reply_qp(qp, rep);
+	return 0;
+}
+
+/* ---- modify -------------------------------------------------------------------------------- */
+
+/* A request that waits for the next hop */
+struct modify {
+	struct xr_modify_qp_req req;
+	struct xd_resolve *resolve;
+};
+
+/* What XDP knows follows the QP before a worker can change its state again. World stopped. */
+static int mirror(struct xd_device *dev, struct xd_qp *qp)
+{
+	struct xr_qp_entry entry;
+
+	if (xt_qp_info(qp->xt)->state == XR_QPS_RESET) {
+		xd_xdp_qp_del(dev, qp->d.qpn);
+		return 0;
+	}
+	xt_qp_entry(qp->xt, &entry);
+	return xd_xdp_qp_set(dev, qp->d.qpn, &entry);
+}
+
+static int modify_now(struct xd_client *c, const struct xr_modify_qp_req *q,
+		      const struct xt_path *path, struct xd_reply *rep)
+{
+	static const struct xr_qp_attr to_error = { .qp_state = XR_QPS_ERR };
+	struct xd_qp *qp = xd_object_get(c, XD_QP, q->handle);
+	uint64_t now = xd_now();
+	uint32_t state;
+	int err;
+
+	xd_world_stop(c->dev);
+	err = xt_qp_modify(qp->xt, &q->attr, q->attr_mask, path, xd_port_mtu(c->dev), now);
+	if (!err) {
+		err = mirror(c->dev, qp);
+		/* XDP would drop its packets: better it fails at once */
+		if (err)
+			xt_qp_modify(qp->xt, &to_error, IBV_QP_STATE, NULL, 0, now);
+	}
+	state = xt_qp_info(qp->xt)->state;
+	xd_world_go(c->dev);
+	if (!err)
+		XD_REPLY(rep, xr_modify_qp_rep)->state = state;
+	return err;
+}
+
+static void modify_forget(struct xd_client *c)
+{
+	free(c->waiting);
+	c->waiting = NULL;
+	c->cancel = NULL;
+}
+
+static void modify_cancel(struct xd_client *c)
+{
+	struct modify *m = c->waiting;
+
+	xd_net_resolve_cancel(m->resolve);
+	modify_forget(c);
+}
+
+static void modify_resolved(void *arg, int err, const struct xt_path *path)
+{
+	struct xd_client *c = arg;
+	struct modify *m = c->waiting;
+	struct xd_reply *rep = xd_client_reply(c);
+
+	if (!err)
+		err = modify_now(c, &m->req, path, rep);
+	modify_forget(c);
+	xd_client_answer(c, err, rep);
+}
+
+static int modify_after_resolve(struct xd_client *c, const struct xr_modify_qp_req *q)
+{
+	struct modify *m = calloc(1, sizeof(*m));
+	struct xd_resolve *resolve;
+
+	if (!m)
+		return -ENOMEM;
+	m->req = *q;
+	c->waiting = m;
+	c->cancel = modify_cancel;
+	/* may answer before it returns, which frees m */
+	resolve = xd_net_resolve(c->dev, &q->attr.ah, modify_resolved, c);
+	if (resolve)
+		m->resolve = resolve;
+	return XD_LATER;
+}
+
+int xd_do_modify_qp(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
+{
+	const struct xr_modify_qp_req *q = req->body;
+	struct xd_qp *qp = xd_object_get(c, XD_QP, q->handle);
+	int err;
+
+	if (!qp)
+		return -ENOENT;
+	xd_world_stop(c->dev);
+	err = xt_qp_modify_check(qp->xt, &q->attr, q->attr_mask);
+	xd_world_go(c->dev);
+	if (!err && q->attr_mask & IBV_QP_AV)
+		err = xd_ah_check(c->dev, &q->attr.ah);
+	if (err)
+		return err;
+	if (q->attr_mask & IBV_QP_AV)
+		return modify_after_resolve(c, q);
+	return modify_now(c, q, NULL, rep);
+}
+
+/* ---- the network changed --------------------------------------------------------------------- */
+
+static void refreshed(void *arg, int err, const struct xt_path *path)
+{
+	struct xd_qp *qp = arg;
+	struct xd_device *dev = qp->obj.client->dev;
+	const struct xt_path *old;
+
+	qp->resolve = NULL;
+	/* Without an answer it stays as it is: retries are the transport's business. */
+	if (err)
+		return;
+	xd_world_stop(dev);
+	old = xt_qp_path(qp->xt);
+	/* an address that moved to another connection's place is not this QP's */
+	if (!memcmp(&old->sgid, &path->sgid, sizeof(path->sgid)) &&
+	    memcmp(old, path, sizeof(*path)))
+		xt_qp_set_path(qp->xt, path);
+	xd_world_go(dev);
+}
+
+void xd_qp_refresh_path(struct xd_qp *qp)
+{
+	struct xd_device *dev = qp->obj.client->dev;
+	struct xd_resolve *resolve;
+	struct xr_qp_attr attr;
+
+	xd_world_stop(dev);
+	xt_qp_query(qp->xt, &attr);
+	xd_world_go(dev);
+	if (attr.qp_state < XR_QPS_RTR || attr.qp_state > XR_QPS_SQE)
+		return;
+	if (qp->resolve)
+		xd_net_resolve_cancel(qp->resolve);
+	qp->resolve = NULL;
+	resolve = xd_net_resolve(dev, &attr.ah, refreshed, qp);
+	if (resolve)
+		qp->resolve = resolve;
+}
+
+/* ---- query and destroy -------------------------------------------------------------------------- */
+
+int xd_do_query_qp(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
+{
+	const struct xr_handle_req *q = req->body;
+	struct xd_qp *qp = xd_object_get(c, XD_QP, q->handle);
+	struct xr_query_qp_rep *r;
+
+	if (!qp)
+		return -ENOENT;
+	r = XD_REPLY(rep, xr_query_qp_rep);
+	xd_world_stop(c->dev);
+	xt_qp_query(qp->xt, &r->attr);
+	xd_world_go(c->dev);
+	r->max_send_wr = qp->d.max_send_wr;
+	r->max_recv_wr = qp->d.max_recv_wr;
+	r->max_send_sge = qp->d.max_send_sge;
+	r->max_recv_sge = qp->d.max_recv_sge;
+	r->max_inline = qp->d.max_inline;
+	r->sq_sig_all = qp->d.sq_sig_all;
+	return 0;
+}
+
+/* The engine's part: afterwards nothing raises events for the QP. */
+static void destroy_in_engine(struct xd_client *c, struct xd_qp *qp)
+{
+	if (!qp->xt)
+		return;
+	if (qp->resolve)
+		xd_net_resolve_cancel(qp->resolve);
+	xd_world_stop(c->dev);
+	c->bell[qp->d.worker].qp[qp->d.slot] = NULL;
+	xt_qp_destroy(qp->xt);
+	xd_world_go(c->dev);
+	qp->xt = NULL;
+	/* only the control thread gives numbers out, so it cannot be in use again yet */
+	xd_xdp_qp_del(c->dev, qp->d.qpn);
+}
+
+int xd_do_destroy_qp(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
+{
+	const struct xr_handle_req *q = req->body;
+	struct xd_qp *qp = xd_object_get(c, XD_QP, q->handle);
+	struct xr_destroy_rep *r;
+
+	if (!qp)
+		return -ENOENT;
+	destroy_in_engine(c, qp);
+	r = XD_REPLY(rep, xr_destroy_rep);
+	r->async_events = xd_event_end(&qp->async);
+	xd_qp_free(qp);
+	return 0;
+}
+
+void xd_qp_free(struct xd_qp *qp)
+{
+	struct xd_client *c = qp->obj.client;
+
+	if (c) {
+		destroy_in_engine(c, qp);
+		xd_event_end(&qp->async);
+		xd_shm_free(c, &qp->sq);
+		xd_shm_free(c, &qp->rq);
+		qp->pd->obj.refs--;
+		qp->send_cq->obj.refs--;
+		qp->recv_cq->obj.refs--;
+		xd_object_del(&qp->obj);
+	}
+	free(qp);
+}
