@@ -235,17 +235,25 @@ static void take_keys(struct xp_mr *mr, const struct xr_reg_mr_rep *rep)
 	mr->ibmr.rkey = rep->rkey;
 }
 
-static int register_region(struct xp_context *ctx, struct xp_mr *mr)
+/* Lays the region out and sends it; with an error nothing is held. */
+static int send_region(struct xp_context *ctx, struct xp_mr *mr, uint32_t type, size_t front,
+		       const struct xr_rereg_mr_req *head, bool *mapped)
 {
 	struct xp_layout layout = { 0 };
 	struct xr_reg_mr_rep rep;
 	uint8_t *req = NULL;
+	unsigned int i;
 	int err;
 
+	*mapped = false;
 	err = lay_out(ctx, mr, &layout, &mr->holds);
+	for (i = 0; i < layout.segments; i++)
+		*mapped |= layout.segment[i].kind == XR_SEG_MAPPING;
 	if (!err) {
-		req = new_request(mr, 0, &layout);
-		err = req ? send_layout(ctx, XR_MSG_REG_MR, req, 0, &layout, &rep) : -ENOMEM;
+		req = new_request(mr, front, &layout);
+		if (req && front)
+			memcpy(req, head, front);
+		err = req ? send_layout(ctx, type, req, front, &layout, &rep) : -ENOMEM;
 	}
 	free(req);
 	free(layout.segment);
@@ -253,6 +261,22 @@ static int register_region(struct xp_context *ctx, struct xp_mr *mr)
 		xp_unadopt(&mr->holds);
 	else
 		take_keys(mr, &rep);
+	return err;
+}
+
+/*
+ * The daemon looks at the process's mappings for itself. They may have changed since we looked: another
+ * thread's mmap() can make two mappings one.
+ */
+static int send_region_again(struct xp_context *ctx, struct xp_mr *mr, uint32_t type, size_t front,
+			     const struct xr_rereg_mr_req *head)
+{
+	bool mapped;
+	int err, tries = 0;
+
+	do {
+		err = send_region(ctx, mr, type, front, head, &mapped);
+	} while (err == -EINVAL && mapped && ++tries < 3);
 	return err;
 }
 
@@ -270,7 +294,7 @@ struct ibv_mr *xp_reg_mr_iova2(struct ibv_pd *ibpd, void *addr, size_t length, u
 		return xp_null(ENOMEM);
 	err = describe(mr, ibpd, addr, length, iova, access);
 	if (!err)
-		err = register_region(ctx, mr);
+		err = send_region_again(ctx, mr, XR_MSG_REG_MR, 0, NULL);
 	if (err) {
 		free(mr);
 		return xp_null(err);
@@ -308,13 +332,10 @@ static int rereg_input(const struct ibv_mr *ibmr, int flags, const struct ibv_pd
 int xp_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *ibpd, void *addr, size_t length,
 		int access)
 {
+	struct xr_rereg_mr_req head = { .handle = ibmr->handle, .rereg_flags = flags };
 	bool moves = flags & IBV_REREG_MR_CHANGE_TRANSLATION;
-	struct xp_context *ctx = xp_ctx(ibmr->context);
 	struct xp_mr *mr = (struct xp_mr *)ibmr, next = { 0 };
-	size_t front = offsetof(struct xr_rereg_mr_req, reg);
-	struct xp_layout layout = { 0 };
-	struct xr_reg_mr_rep rep;
-	uint8_t *req = NULL;
+	struct xp_context *ctx = xp_ctx(ibmr->context);
 	int err;
 
 	err = rereg_input(ibmr, flags, ibpd, addr, length, access);
@@ -324,27 +345,15 @@ int xp_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *ibpd, void *addr,
 			       moves ? (uintptr_t)addr : mr->iova,
 			       flags & IBV_REREG_MR_CHANGE_ACCESS ? access : mr->access);
 	if (!err)
-		err = lay_out(ctx, &next, &layout, &next.holds);
+		err = send_region_again(ctx, &next, XR_MSG_REREG_MR,
+					offsetof(struct xr_rereg_mr_req, reg), &head);
 	if (err) {
-		free(layout.segment);
-		xp_unadopt(&next.holds);
+		/* The daemon left the region as it was, as long as there is a daemon. */
 		errno = -err;
-		return IBV_REREG_MR_ERR_INPUT;
+		return xp_health(ctx) == XP_HEALTHY ? IBV_REREG_MR_ERR_INPUT :
+						      IBV_REREG_MR_ERR_CMD;
 	}
-	req = new_request(&next, front, &layout);
-	if (req) {
-		((struct xr_rereg_mr_req *)req)->handle = ibmr->handle;
-		((struct xr_rereg_mr_req *)req)->rereg_flags = flags;
-	}
-	err = req ? send_layout(ctx, XR_MSG_REREG_MR, req, front, &layout, &rep) : -ENOMEM;
-	free(req);
-	free(layout.segment);
-	xp_unadopt(err ? &next.holds : &mr->holds);
-	if (err) {
-		errno = -err;
-		return IBV_REREG_MR_ERR_CMD;
-	}
-	take_keys(&next, &rep);
+	xp_unadopt(&mr->holds);
 	*mr = next;
 	return 0;
 }
