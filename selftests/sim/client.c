@@ -288,7 +288,7 @@ static void post_sends(struct sim_qp *q)
 	unsigned budget = rng_between(&q->w->sched, 1, 12);
 	bool any = false;
 
-	while (may_post(q) && q->op_next < q->op_count && budget-- && ring_free(&q->sq) &&
+	while (may_post(q) && q->ready && q->op_next < q->op_count && budget-- && ring_free(&q->sq) &&
 	       q->op_next - q->op_head < q->sq.depth) {
 		struct sim_op *op = &q->ops[q->op_next];
 
@@ -455,8 +455,11 @@ bool client_poll(struct sim_cq *cq, unsigned budget)
 
 		CHECK(w, producer - cq->consumer <= cq->depth, "CQ indices %u..%u", cq->consumer,
 		      producer);
-		if (producer == cq->consumer)
+		if (producer == cq->consumer) {
+			if (cq->solicited)
+				verify_solicited(cq);
 			return true;
+		}
 		memcpy(&cqe, (struct xr_cqe *)(cq->queue + 1) + (cq->consumer & (cq->depth - 1)),
 		       sizeof(cqe));
 		cq->consumer++;
@@ -506,7 +509,7 @@ void client_step(struct sim_qp *q)
 	else
 		more |= op_for_recv(q) != NULL;
 	post_sends(q);
-	more |= may_post(q) && (q->op_next < q->op_count || op_for_recv(q));
+	more |= may_post(q) && ((q->ready && q->op_next < q->op_count) || op_for_recv(q));
 	if (more)
 		q->step = q->w->now + rng_between(r, 200, q->conn->pace) +
 			  rng_below(r, q->conn->late_recv + 1);

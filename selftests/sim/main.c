@@ -59,7 +59,8 @@ static uint64_t next_time(struct world *w)
 
 		when = earliest(when, earliest(c->qp[0].step, c->qp[1].step));
 		if (c->phase != CONN_CLOSED)
-			when = earliest(when, earliest(c->script_at, c->close_at));
+			when = earliest(when, earliest(c->script_at,
+						       earliest(c->close_at, c->ready_at)));
 	}
 	return when;
 }
@@ -81,6 +82,8 @@ static void run_due(struct world *w)
 		for (k = 0; k < 2; k++)
 			if (c->qp[k].step <= w->now)
 				client_step(&c->qp[k]);
+		if (c->ready_at <= w->now)
+			conn_ready(c);
 		if (c->script_at <= w->now)
 			script_run(w, c);
 		script_close(w, c);
@@ -134,10 +137,28 @@ static void run_world(struct world *w)
 	verify_end(w);
 }
 
+/* Lost packets were sent again because of a NAK, not a timeout. */
+static bool recovered_by_nak(const struct world *w)
+{
+	uint64_t timeouts = 0, again = 0, naks = 0;
+	unsigned i, k;
+
+	for (i = 0; i < w->hosts; i++)
+		for (k = 0; k < w->host[i].engines; k++) {
+			const struct xt_counters *c = xt_engine_counters(w->host[i].engine[k].engine);
+
+			timeouts += c->timeouts;
+			again += c->tx_retransmits;
+			naks += c->seq_naks_received;
+		}
+	return again && naks && !timeouts;
+}
+
 /* ---- seeds ----------------------------------------------------------------------------------- */
 
 struct totals {
-	uint64_t packets, operations, errors, starved;
+	uint64_t packets, operations, errors, starved, forged;
+	uint64_t recovered;	/* worlds that repaired losses without a timeout */
 };
 
 /* false: it failed, and said why. What it left allocated is of no interest then. */
@@ -160,6 +181,8 @@ static bool run_seed(uint64_t seed, bool verbose, struct totals *t, const char *
 	t->operations += w->ops_done;
 	t->errors += w->errors_seen;
 	t->starved += w->gave_up;
+	t->forged += w->forged;
+	t->recovered += recovered_by_nak(w);
 	plan_free(w);
 	free(w);
 	return true;
@@ -198,10 +221,14 @@ int main(int argc, char **argv)
 		for (k = 0; k < block && failures + bad < max_failures; k++)
 			bad += !run_seed(seed + i + k, verbose, &t, argv[0]);
 		failures += bad;
-		TAP_OK(!bad, "seeds %llu to %llu: %llu operations, %llu packets, %llu errors as expected",
+		TAP_OK(!bad, "seeds %llu to %llu: %llu operations, %llu packets, %llu forged, "
+		       "%llu errors as expected",
 		       (unsigned long long)(seed + i), (unsigned long long)(seed + i + block - 1),
 		       (unsigned long long)t.operations, (unsigned long long)t.packets,
-		       (unsigned long long)t.errors);
+		       (unsigned long long)t.forged, (unsigned long long)t.errors);
+		if (block == BLOCK && !bad)
+			TAP_OK(t.recovered, "NAKs alone repair the losses of %llu of them",
+			       (unsigned long long)t.recovered);
 		if (t.starved)
 			printf("# %llu programs ended early for want of memory\n",
 			       (unsigned long long)t.starved);

@@ -196,6 +196,45 @@ static void damage(struct world *w, const struct xd_fate *fate, struct frame *f)
 		sim_trace(w, "    frame below is damaged");
 }
 
+/* ---- a stranger who imitates packets that he saw ------------------------------------------- */
+
+static void reseal(struct frame *f)
+{
+	struct xt_seg whole = { f->data, f->len };
+
+	xt_icrc_seal(&whole, 1, f->meta.ip_off, f->meta.bth_off);
+}
+
+/* Right in every respect but one, and with a right ICRC: it must be as if it never came. */
+static void forge(struct world *w, const struct frame *seen)
+{
+	struct rng *r = &w->sched;
+	struct frame *f = copy_of(w, seen);
+	uint8_t *ip = f->data + f->meta.ip_off, *bth = f->data + f->meta.bth_off;
+
+	switch (rng_below(r, 4)) {
+	case 0:	/* from another address */
+		ip[f->meta.ip_version == 4 ? 12 + rng_below(r, 4) : 8 + rng_below(r, 16)] ^= 0x40;
+		break;
+	case 1:	/* for a QP that is not */
+		bth[5 + rng_below(r, 2)] ^= 1 << rng_below(r, 8);
+		break;
+	case 2:	/* of another transport */
+		bth[0] = (bth[0] & ~XR_CLASS_MASK) | (rng_chance(r, 50) ? XR_CLASS_UC : XR_CLASS_XRC);
+		break;
+	default:	/* of another partition */
+		bth[2] ^= 1 << rng_below(r, 7);
+		break;
+	}
+	/* contents that would be noticed */
+	if (f->meta.payload_len)
+		f->data[f->meta.payload_off] ^= 0xff;
+	reseal(f);
+	f->damaged = true;
+	w->forged++;
+	launch(w, f, rng_below(r, 50 * USEC));
+}
+
 void net_tx_put(void *ctx, struct xt_frame *frame)
 {
 	struct sim_engine *e = ctx;
@@ -221,6 +260,8 @@ void net_tx_put(void *ctx, struct xt_frame *frame)
 		free(f);
 		return;
 	}
+	if (rng_below(&w->sched, 1000) < w->forge)
+		forge(w, f);
 	if (fate.copies == 2)
 		copy = copy_of(w, f);
 	if (fate.flips)
@@ -300,6 +341,9 @@ void net_arrive(struct world *w)
 	}
 	f->meta = whole.meta;
 	e = engine_for(h, f->meta.qpn);
+	/* receive queues are chosen by a hash; a worker that is busy drops what is not its own */
+	if (h->engines > 1 && xd_fault_on(&w->fault, XR_FAULT_TX) && rng_chance(&w->sched, 10))
+		e = &h->engine[rng_below(&w->sched, h->engines)];
 	if (h->cut)
 		verb = "CUT";
 	else if (w->xdp_checks && !xdp_passes(w, h, f))

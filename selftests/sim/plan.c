@@ -233,7 +233,8 @@ static struct sim_cq *add_cq(struct host *h, uint32_t depth)
 	struct sim_cq *cq = host_add_cq(h, power_of_two(depth));
 
 	cq->events = rng_chance(&h->w->rng, 30);
-	if (cq->events)
+	cq->solicited = !cq->events && rng_chance(&h->w->rng, 40);
+	if (cq->events || cq->solicited)
 		host_arm(cq);
 	return cq;
 }
@@ -322,8 +323,9 @@ static void plan_conn(struct world *w, struct conn *c, unsigned count, uint32_t 
 	c->local = a == b && rng_chance(r, 85);
 	c->late_recv = rng_chance(r, 30) ? rng_between(r, 1, 1000) * USEC : 0;
 	c->pace = rng_chance(r, 50) ? 2 * USEC : rng_between(r, 1, 60) * USEC;
-	c->script_at = NEVER;
-	c->close_at = NEVER;
+	if (c->retry_cnt >= 4 && rng_chance(r, 15))
+		c->slow = rng_between(r, 1, 800) * USEC;
+	c->script_at = c->close_at = c->ready_at = NEVER;
 	c->mr[0] = c->mr[1] = -1;
 	plan_qp(&c->qp[0], c, 0, a);
 	plan_qp(&c->qp[1], c, 1, b);
@@ -351,12 +353,13 @@ void plan_world(struct world *w)
 	w->xdp_checks = rng_chance(r, 50);
 	w->private_tier = rng_chance(r, 50);
 	w->tight_tx = rng_chance(r, 15);
-	size = (w->big ? 24u << 20 : 320u << 10) + FIXED_AREA;
-	most = w->big ? 3u << 20 : rng_chance(r, 20) ? 32 << 10 : 8 << 10;
+	w->forge = rng_chance(r, 25) ? rng_between(r, 1, 50) : 0;
+	size = (w->big ? 24u << 20 : 640u << 10) + FIXED_AREA;
+	most = w->big ? 3u << 20 : w->conns < 6 && rng_chance(r, 30) ? 32 << 10 : 8 << 10;
 	for (i = 0; i < w->hosts; i++) {
 		struct host *h = &w->host[i];
 
-		host_init(w, h, i, size + 2 * MAX_CONNS * RESERVED_SIZE, 1 + rng_chance(r, 40));
+		host_init(w, h, i, size + 2 * MAX_RESERVED * RESERVED_SIZE, 1 + rng_chance(r, 40));
 		plan_regions(h, size);
 		plan_counters(h);
 		h->reserved_off = size;

@@ -157,26 +157,56 @@ void qp_modify(struct sim_qp *q, uint32_t state)
 		      "qp %u: RESET leaves the rings' indices", q->id);
 		q->sq.producer = q->rq.producer = 0;
 		q->in_error = q->drained = q->quiet = false;
+		q->async[IBV_EVENT_COMM_EST] = 0;
 	}
-	if (state == XR_QPS_RTS)
+	if (state == XR_QPS_RTS) {
+		q->ready = true;
 		q->drained = q->quiet = false;
+	}
 	if (state == XR_QPS_ERR)
 		q->in_error = true;
 	engine_wake(q->engine, q->w->now);
 }
 
-/* Both ends up to RTS. Receives may be posted from INIT on, and the first requests may be early. */
+/*
+ * Both ends up to RTS. Receives may be posted from INIT on. Where one side is slow, the other one's
+ * first requests meet it in INIT (nothing happens) or RTR (it answers, but sends nothing itself).
+ */
 void conn_connect(struct conn *c)
 {
-	struct rng *r = &c->qp[0].w->sched;
-	struct sim_qp *a = &c->qp[rng_below(r, 2)], *b = a->peer;
+	struct world *w = c->qp[0].w;
+	struct sim_qp *a, *b;
 
+	c->slow_side = rng_below(&w->sched, 2);
+	b = &c->qp[c->slow_side];
+	a = b->peer;
+	a->ready = b->ready = false;
 	qp_modify(a, XR_QPS_INIT);
 	qp_modify(b, XR_QPS_INIT);
-	qp_modify(b, XR_QPS_RTR);
+	if (!c->slow || rng_chance(&w->sched, 60))
+		qp_modify(b, XR_QPS_RTR);
 	qp_modify(a, XR_QPS_RTR);
-	qp_modify(b, XR_QPS_RTS);
 	qp_modify(a, XR_QPS_RTS);
+	c->ready_at = w->now + c->slow;
+	if (!c->slow)
+		conn_ready(c);
+}
+
+/* The slow side gets ready. */
+void conn_ready(struct conn *c)
+{
+	struct sim_qp *q = &c->qp[c->slow_side], *p = q->peer;
+
+	c->ready_at = NEVER;
+	if (!q->qp || q->in_error)
+		return;
+	if (xt_qp_info(q->qp)->state == XR_QPS_INIT)
+		qp_modify(q, XR_QPS_RTR);
+	else if (c->slow && p->qp && p->op_head != p->op_base && !p->sq_error)
+		CHECK(q->w, q->async[IBV_EVENT_COMM_EST], "qp %u: no event of the first request in RTR",
+		      q->id);
+	qp_modify(q, XR_QPS_RTS);
+	q->step = q->w->now;
 }
 
 /* ---- posting ------------------------------------------------------------------------------- */

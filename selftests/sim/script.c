@@ -95,6 +95,7 @@ static void plan_reserved(struct conn *c)
 {
 	int side;
 
+	c->qp[0].w->reserved++;
 	for (side = 0; side < 2; side++) {
 		struct sim_qp *q = &c->qp[side];
 		struct host *h = q->host;
@@ -128,7 +129,7 @@ void script_plan(struct world *w, struct conn *c)
 		break;
 	case SCRIPT_DEREG:
 	case SCRIPT_FAULT:
-		if (w->big)
+		if (w->big || w->reserved == MAX_RESERVED)
 			c->script = SCRIPT_DESTROY;
 		else
 			plan_reserved(c);
@@ -240,6 +241,10 @@ void script_run(struct world *w, struct conn *c)
 	if (c->phase != CONN_RUNNING || (c->broken && c->script != SCRIPT_CUT) || !q->qp ||
 	    q->in_error)
 		return;
+	if (c->ready_at != NEVER) {	/* first things first */
+		c->script_at = c->ready_at + 1;
+		return;
+	}
 	TRACE(w, "connection %u: %s", c->index, script_name(c->script));
 	switch (c->script) {
 	case SCRIPT_CUT:
@@ -284,7 +289,7 @@ static bool has_ended(struct world *w, struct conn *c)
 		for (side = 0; side < 2; side++)
 			verify_unsignalled(&c->qp[side]);
 	idle = client_idle(&c->qp[0]) && client_idle(&c->qp[1]);
-	if (c->script_at != NEVER)
+	if (c->script_at != NEVER || c->ready_at != NEVER)
 		return false;
 	if (!c->broken)
 		return idle;

@@ -42,7 +42,8 @@
 #define MAX_PIECES XR_MAX_SGE
 #define MAX_COUNTERS 4
 #define SCRATCH_WORDS 32
-#define RESERVED_SIZE (128u << 10)
+#define RESERVED_SIZE (64u << 10)
+#define MAX_RESERVED 4		/* connections with regions of their own */
 
 struct world;
 struct sim_qp;
@@ -88,8 +89,9 @@ struct sim_cq {
 	uint32_t consumer;
 	uint32_t seen;		/* producer when the owner was last woken */
 	bool events;		/* polled when an event comes, as with a channel */
-	bool event;
-	bool solicited;		/* armed for solicited ones only */
+	bool solicited;		/* armed for solicited ones only, and polled at any time */
+	bool event;		/* came since it was armed */
+	bool event_due;		/* should have come */
 };
 
 struct sim_engine {
@@ -111,7 +113,7 @@ struct host {
 	unsigned index;
 	uint8_t *mem, *shadow;
 	uint32_t size;
-	struct sim_mr mr[MAX_MRS + 2 * MAX_CONNS];
+	struct sim_mr mr[MAX_MRS + 2 * MAX_RESERVED];
 	unsigned mrs;
 	struct claim *claims;
 	unsigned claim_count, claim_room;
@@ -234,6 +236,7 @@ struct sim_qp {
 	unsigned starved;
 	bool sq_error, rq_error;	/* an error was polled */
 	bool in_error;		/* the engine said so */
+	bool ready;		/* in RTS: may post sends */
 	bool drained;
 	bool quiet;		/* drained: it must not send requests */
 	unsigned async[32];	/* events, by type */
@@ -268,6 +271,9 @@ struct conn {
 	bool broken;		/* errors are expected from now on */
 	uint64_t script_at;
 	uint64_t close_at;	/* what comes next when closing; or latest time to begin it */
+	uint64_t slow;		/* one side gets ready this much later than the other */
+	uint64_t ready_at;
+	uint8_t slow_side;
 	uint64_t late_recv;	/* receives come up to this much late */
 	int mr[2];		/* -1, or a region that only this connection uses */
 	uint64_t pace;
@@ -306,11 +312,13 @@ struct world {
 	struct xd_fault fault;
 	uint64_t latency;
 	unsigned inbox_max;
+	unsigned forge;		/* per mille of packets that a stranger imitates */
 	bool xdp_checks;
 	bool private_tier;
 	bool tight_tx;
 	bool big;
-	uint64_t packets, ops_done, errors_seen, gave_up;
+	uint64_t packets, ops_done, errors_seen, gave_up, forged;
+	unsigned reserved;
 };
 
 /* Ends the run of this seed. */
@@ -372,6 +380,7 @@ void qp_set_path(struct sim_qp *q, int version, uint32_t flow_label, uint16_t vl
 void qp_post_send(struct sim_qp *q, const struct sim_op *op, uint64_t wr_id);
 void qp_post_recv(struct sim_qp *q, const struct sim_recv *r, uint64_t wr_id);
 void conn_connect(struct conn *c);
+void conn_ready(struct conn *c);
 struct sim_qp *qp_by_num(struct host *h, uint32_t qpn);
 
 /* client.c */
@@ -391,6 +400,8 @@ void client_abort(struct sim_qp *q);
 
 /* verify.c */
 void verify_completion(struct sim_cq *cq, const struct xr_cqe *cqe);
+/* An empty CQ that is armed for solicited completions: the event came if and only if it should. */
+void verify_solicited(struct sim_cq *cq);
 void verify_packet(struct world *w, struct host *h, struct host *dest, const struct xt_frame *frame);
 /* Requests at the end of the queue that complete without a word */
 void verify_unsignalled(struct sim_qp *q);

@@ -518,6 +518,23 @@ static void recv_completion(struct sim_qp *q, const struct xr_cqe *cqe)
 	host_lose(q->host, (void *)(uintptr_t)WR_ID(q, 1, index));
 }
 
+/* IBTA 11.4.2.2: a solicited receive, or any error, on either queue */
+static void note_solicited(struct sim_cq *cq, const struct sim_qp *q, const struct xr_cqe *cqe)
+{
+	const struct sim_op *op = cqe->is_recv ? q->recvs[cqe->wr_id & 0x7fffffff].op : NULL;
+
+	if (cqe->status != IBV_WC_SUCCESS || (op && op->flags & XR_SEND_SOLICITED))
+		cq->event_due = true;
+}
+
+void verify_solicited(struct sim_cq *cq)
+{
+	CHECK(cq->host->w, cq->event == cq->event_due, "%s event of a CQ armed for solicited completions",
+	      cq->event ? "needless" : "missing");
+	cq->event = cq->event_due = false;
+	host_arm(cq);
+}
+
 static struct sim_qp *owner_of(struct host *h, uint32_t qpn)
 {
 	struct world *w = h->w;
@@ -549,6 +566,7 @@ void verify_completion(struct sim_cq *cq, const struct xr_cqe *cqe)
 		recv_completion(q, cqe);
 	else
 		send_completion(q, cqe);
+	note_solicited(cq, q, cqe);
 	/* room to post again */
 	if (q->step == NEVER && q->conn->phase == CONN_RUNNING)
 		q->step = w->now + rng_between(&w->sched, 200, q->conn->pace);
@@ -572,7 +590,8 @@ static bool ipv4_sum_ok(const uint8_t *ip)
 }
 
 /* Every packet that an engine sends */
-void verify_packet(struct world *w, struct host *h, struct host *dest, const struct xt_frame *frame)
+void verify_packet(struct world *w, struct host *h, struct host *dest,
+		   const struct xt_frame *frame)
 {
 	const uint8_t *eth = frame->seg[0].data, *ip = eth + frame->meta.ip_off;
 	const uint8_t *bth = eth + frame->meta.bth_off;
@@ -614,6 +633,8 @@ static void verify_messages(struct sim_qp *q)
 			      q->peer->op_base || q->op_base || !q->peer->qp,
 		      "qp %u: request %u succeeded, but was not received", q->id, i);
 	}
+	CHECK(q->w, q->async[IBV_EVENT_COMM_EST] <= 1, "qp %u: established %u times", q->id,
+	      q->async[IBV_EVENT_COMM_EST]);
 	for (i = 0; i < q->recv_next; i++)
 		CHECK(q->w, q->recvs[i].state != OP_POSTED, "qp %u: receive %u never completed", q->id, i);
 }
