@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <errno.h>
+#include <fcntl.h>
+#include <infiniband/verbs.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "hostile.h"
+
+/* ---- chance ------------------------------------------------------------------------- */
+
+uint64_t chance_state;
+
+/* splitmix64 */
+uint64_t chance(void)
+{
+	uint64_t z = chance_state += 0x9e3779b97f4a7c15ull;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+	return z ^ z >> 31;
+}
+
+void scribble(void *to, size_t len)
+{
+	uint8_t *p = to;
+
+	while (len--)
+		*p++ = (uint8_t)chance();
+}
+
+/* One end of a pair that holds the other: descriptors that only a socket's queue still knows */
+static int socket_with_itself(void)
+{
+	char control[CMSG_SPACE(sizeof(int))] = { 0 }, byte = 0;
+	struct iovec iov = { &byte, 1 };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1,
+			      .msg_control = control, .msg_controllen = sizeof(control) };
+	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg);
+	int pair[2];
+
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair))
+		return -1;
+	cmsg->cmsg_level = SOL_SOCKET;
+	cmsg->cmsg_type = SCM_RIGHTS;
+	cmsg->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(cmsg), &pair[1], sizeof(int));
+	sendmsg(pair[0], &msg, MSG_DONTWAIT);
+	close(pair[0]);
+	return pair[1];
+}
+
+static int sized_memfd(unsigned seals)
+{
+	int fd = memfd_create("hostile", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (fd < 0)
+		return fd;
+	ftruncate(fd, (off_t)below(1 << 20));
+	fcntl(fd, F_ADD_SEALS, seals);
+	return fd;
+}
+
+static int one_end_of_pipe(void)
+{
+	int fds[2];
+
+	if (pipe(fds))
+		return -1;
+	close(fds[below(2)]);
+	return fcntl(fds[0], F_GETFD) < 0 ? fds[1] : fds[0];
+}
+
+int any_fd(void)
+{
+	switch (below(14)) {
+	case 0:
+		return sized_memfd(0);
+	case 1:
+		return sized_memfd(F_SEAL_SHRINK);
+	case 2:
+		return sized_memfd(F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL);
+	case 3:
+		return one_end_of_pipe();
+	case 4:
+		return socket_with_itself();
+	case 5:
+		return eventfd(0, 0);
+	case 6:
+		return epoll_create1(0);
+	case 7:
+		return open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+	case 8:
+		return open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	case 9:
+		return open("/proc/1/status", O_RDONLY | O_CLOEXEC);
+	case 10:
+		return open("/", O_PATH | O_CLOEXEC);
+	case 11:
+		return open("/dev/zero", O_RDWR | O_CLOEXEC);
+	case 12:
+		return timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+	default:
+		return conn_connect();
+	}
+}
+
+/* ---- a connection -------------------------------------------------------------------- */
+
+const char *daemon_path;
+
+int conn_connect(void)
+{
+	struct sockaddr_un sun = { .sun_family = AF_UNIX };
+	struct timeval tv = { .tv_sec = 1 };
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return -1;
+	strncpy(sun.sun_path, daemon_path, sizeof(sun.sun_path) - 1);
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv));
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof(tv));
+	if (!connect(fd, (struct sockaddr *)&sun, sizeof(sun)))
+		return fd;
+	close(fd);
+	return -1;
+}
+
+bool conn_send(struct conn *c, const void *data, size_t len, int *fds, uint32_t nfds)
+{
+	char control[CMSG_SPACE(2 * XR_MSG_MAX_FDS * sizeof(int))] = { 0 };
+	struct iovec iov = { (void *)data, len };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+	struct cmsghdr *cmsg;
+	ssize_t n;
+
+	if (nfds) {
+		msg.msg_control = control;
+		msg.msg_controllen = CMSG_SPACE(nfds * sizeof(int));
+		cmsg = CMSG_FIRSTHDR(&msg);
+		cmsg->cmsg_level = SOL_SOCKET;
+		cmsg->cmsg_type = SCM_RIGHTS;
+		cmsg->cmsg_len = CMSG_LEN(nfds * sizeof(int));
+		memcpy(CMSG_DATA(cmsg), fds, nfds * sizeof(int));
+	}
+	n = sendmsg(c->fd, &msg, MSG_NOSIGNAL);
+	while (nfds)
+		close(fds[--nfds]);
+	return n >= 0 || errno == EAGAIN;
+}
+
+static void drop_fds(struct conn *c)
+{
+	while (c->got_fds)
+		close(c->got_fd[--c->got_fds]);
+}
+
+int conn_reply(struct conn *c, void *rep, size_t room)
+{
+	char control[CMSG_SPACE(XR_MSG_MAX_FDS * sizeof(int))];
+	struct xr_msg head = { 0 };
+	struct iovec iov[2] = { { &head, sizeof(head) }, { rep, room } };
+	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 2, .msg_control = control,
+			      .msg_controllen = sizeof(control) };
+	struct cmsghdr *cmsg;
+
+	drop_fds(c);
+	if (recvmsg(c->fd, &msg, MSG_CMSG_CLOEXEC) < (ssize_t)sizeof(head))
+		return 1;
+	cmsg = CMSG_FIRSTHDR(&msg);
+	if (cmsg && cmsg->cmsg_type == SCM_RIGHTS) {
+		c->got_fds = (uint32_t)((cmsg->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+		memcpy(c->got_fd, CMSG_DATA(cmsg), c->got_fds * sizeof(int));
+	}
+	return head.status;
+}
+
+int conn_call(struct conn *c, uint32_t type, const void *req, size_t len, int *fds,
+	      uint32_t nfds, void *rep, size_t room)
+{
+	static uint8_t data[XR_MSG_MAX];
+	struct xr_msg head = { .type = type, .seq = ++c->seq, .length = (uint32_t)len };
+
+	memcpy(data, &head, sizeof(head));
+	if (len)
+		memcpy(data + sizeof(head), req, len);
+	if (!conn_send(c, data, sizeof(head) + len, fds, nfds))
+		return 1;
+	return conn_reply(c, rep, room);
+}
+
+/* Where a piece is; its chunk's descriptor, if it comes with the reply, is the nth. */
+static void *map_piece(struct conn *c, const struct xr_shm_ref *ref, uint32_t nth)
+{
+	struct chunk *chunk = &c->chunk[ref->chunk % MAX_CHUNKS];
+
+	if (!ref->length || ref->chunk >= MAX_CHUNKS)
+		return NULL;
+	if (ref->new_chunk && nth < c->got_fds) {
+		chunk->fd = dup(c->got_fd[nth]);
+		chunk->size = ref->chunk_size;
+		chunk->base = mmap(NULL, chunk->size, PROT_READ | PROT_WRITE, MAP_SHARED,
+				   chunk->fd, 0);
+	}
+	if (!chunk->base || chunk->base == MAP_FAILED)
+		return NULL;
+	return chunk->base + ref->offset;
+}
+
+bool conn_open(struct conn *c)
+{
+	struct xr_hello_req req = { .version = XR_PROTOCOL_VERSION };
+	struct xr_hello_rep rep = { 0 };
+
+	memset(c, 0, sizeof(*c));
+	c->fd = conn_connect();
+	if (c->fd < 0)
+		return false;
+	if (conn_call(c, XR_MSG_HELLO, &req, sizeof(req), NULL, 0, &rep, sizeof(rep)))
+		return false;
+	c->workers = rep.workers;
+	c->eventfd = c->got_fds > 1 ? dup(c->got_fd[1]) : -1;
+	c->bell = map_piece(c, &rep.doorbells, 1 + rep.workers);
+	return true;
+}
+
+void conn_close(struct conn *c)
+{
+	drop_fds(c);
+	close(c->fd);
+	close(c->eventfd);
+	for (unsigned i = 0; i < MAX_CHUNKS; i++) {
+		if (!c->chunk[i].base || c->chunk[i].base == MAP_FAILED)
+			continue;
+		munmap(c->chunk[i].base, c->chunk[i].size);
+		close(c->chunk[i].fd);
+	}
+}
+
+/* ---- objects -------------------------------------------------------------------------- */
+
+uint32_t make_pd(struct conn *c)
+{
+	struct xr_handle_rep rep = { 0 };
+
+	conn_call(c, XR_MSG_ALLOC_PD, NULL, 0, NULL, 0, &rep, sizeof(rep));
+	return rep.handle;
+}
+
+uint32_t make_cq(struct conn *c, uint32_t depth, struct xr_queue **ring)
+{
+	struct xr_create_cq_req req = { .depth = depth, .cookie = chance() };
+	struct xr_create_cq_rep rep = { 0 };
+
+	*ring = NULL;
+	if (conn_call(c, XR_MSG_CREATE_CQ, &req, sizeof(req), NULL, 0, &rep, sizeof(rep)))
+		return 0;
+	*ring = map_piece(c, &rep.ring, 0);
+	return rep.handle;
+}
+
+bool make_qp(struct conn *c, uint32_t pd, uint32_t cq, struct qp *qp)
+{
+	struct xr_create_qp_req req = {
+		.type = XR_QPT_RC, .pd = pd, .send_cq = cq, .recv_cq = cq,
+		.max_send_wr = QP_WRS, .max_recv_wr = QP_WRS,
+		.max_send_sge = QP_SGES, .max_recv_sge = QP_SGES,
+		.max_inline = 64, .cookie = chance(),
+	};
+	struct xr_create_qp_rep rep = { 0 };
+
+	memset(qp, 0, sizeof(*qp));
+	if (conn_call(c, XR_MSG_CREATE_QP, &req, sizeof(req), NULL, 0, &rep, sizeof(rep)))
+		return false;
+	qp->handle = rep.handle;
+	qp->qpn = rep.qpn;
+	qp->slot = rep.slot;
+	qp->sq = map_piece(c, &rep.sq, 0);
+	qp->rq = map_piece(c, &rep.rq, rep.sq.new_chunk);
+	qp->sq_stride = xr_send_stride(rep.max_send_sge, rep.max_inline);
+	qp->rq_stride = xr_recv_stride(rep.max_recv_sge);
+	qp->sq_size = (uint32_t)rep.sq.length;
+	qp->rq_size = (uint32_t)rep.rq.length;
+	return qp->sq && qp->rq;
+}
+
+uint32_t make_mr(struct conn *c, uint32_t pd, void *addr, uint64_t length, uint32_t *handle)
+{
+	struct {
+		struct xr_reg_mr_req head;
+		struct xr_mr_segment segment[1];
+	} req = {
+		.head = { .pd = pd, .access = XR_ACCESS_LOCAL_WRITE | XR_ACCESS_REMOTE,
+			  .addr = (uintptr_t)addr, .length = length, .iova = (uintptr_t)addr,
+			  .flags = XR_REGF_PROC_FDS, .segments = 1 },
+		.segment = { { .kind = XR_SEG_PRIVATE, .addr = (uintptr_t)addr,
+			       .length = length } },
+	};
+	struct xr_reg_mr_rep rep = { 0 };
+	int fds[2] = { open("/proc/self/mem", O_RDWR | O_CLOEXEC),
+		       open("/proc/self/maps", O_RDONLY | O_CLOEXEC) };
+
+	if (fds[0] < 0 || fds[1] < 0)
+		return 0;
+	conn_call(c, XR_MSG_REG_MR, &req, sizeof(req), fds, 2, &rep, sizeof(rep));
+	if (handle)
+		*handle = rep.handle;
+	return rep.lkey;
+}
+
+bool first_gid(struct conn *c, struct xr_addr *gid, uint32_t *index)
+{
+	static union {
+		struct xr_query_gids_rep rep;
+		uint8_t room[sizeof(struct xr_query_gids_rep) +
+			     XR_GID_TABLE_LEN * sizeof(struct xr_gid_entry)];
+	} answer;
+	static const uint8_t v4[12] = { [10] = 0xff, [11] = 0xff };
+
+	if (conn_call(c, XR_MSG_QUERY_GIDS, NULL, 0, NULL, 0, &answer, sizeof(answer)))
+		return false;
+	for (uint32_t i = 0; i < answer.rep.count && i < XR_GID_TABLE_LEN; i++) {
+		const struct xr_gid_entry *e = &answer.rep.entry[i];
+
+		if (memcmp(e->gid.raw, v4, sizeof(v4)))
+			continue;
+		*gid = e->gid;
+		*index = e->index;
+		return true;
+	}
+	return false;
+}
+
+bool connect_qp(struct conn *c, const struct qp *qp, const struct xr_addr *gid,
+		uint32_t gid_index, uint32_t dest_qpn)
+{
+	static const uint32_t masks[] = {
+		[XR_QPS_INIT] = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
+		[XR_QPS_RTR] = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+			       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+		[XR_QPS_RTS] = IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+			       IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC,
+	};
+	struct xr_modify_qp_req req = {
+		.handle = qp->handle,
+		.attr = {
+			.port_num = 1, .path_mtu = 1 + below(5), .dest_qp_num = dest_qpn,
+			.qp_access_flags = XR_ACCESS_REMOTE | XR_ACCESS_LOCAL_WRITE,
+			.max_rd_atomic = 4, .max_dest_rd_atomic = 4, .min_rnr_timer = 1,
+			.timeout = 8, .retry_cnt = below(8), .rnr_retry = below(8),
+			.ah = { .dgid = *gid, .sgid_index = gid_index, .hop_limit = 64,
+				.port_num = 1, .is_global = 1 },
+		},
+	};
+
+	for (uint32_t state = XR_QPS_INIT; state <= XR_QPS_RTS; state++) {
+		req.attr.qp_state = state;
+		req.attr_mask = IBV_QP_STATE | masks[state];
+		if (conn_call(c, XR_MSG_MODIFY_QP, &req, sizeof(req), NULL, 0, NULL, 0))
+			return false;
+	}
+	return true;
+}
+
+void ring_doorbell(struct conn *c, const struct qp *qp)
+{
+	struct xr_doorbell *b = c->bell;
+	uint64_t one = 1;
+
+	if (!b)
+		return;
+	__atomic_fetch_or(&b->bits2[qp->slot / 64 % 4096], 1ull << qp->slot % 64, __ATOMIC_SEQ_CST);
+	__atomic_fetch_or(&b->bits1[qp->slot / 4096 % 64], 1ull << (qp->slot / 64 % 64),
+			  __ATOMIC_SEQ_CST);
+	__atomic_fetch_or(&b->bits0, 1ull << (qp->slot / 4096 % 64), __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&b->sleeping, __ATOMIC_SEQ_CST))
+		(void)!write(c->eventfd, &one, sizeof(one));
+}
