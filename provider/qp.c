@@ -193,6 +193,9 @@ static void attr_to_wire(struct xr_qp_attr *to, const struct ibv_qp_attr *from, 
 	IF(DEST_QPN, dest_qp_num);
 	IF(RATE_LIMIT, rate_limit);
 #undef IF
+	/* Programs pass the flags of their regions; what is no right of a peer means nothing here. */
+	to->qp_access_flags &= ~(IBV_ACCESS_ON_DEMAND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB |
+				 IBV_ACCESS_OPTIONAL_RANGE);
 	if (mask & IBV_QP_AV)
 		xp_ah_to_wire(&to->ah, &from->ah_attr);
 	if (mask & IBV_QP_ALT_PATH)
