@@ -67,10 +67,11 @@ static const struct rule rules[XR_MSG_COUNT] = {
 
 static int refuse(const struct xd_client *c, uint32_t type, uint32_t length, uint32_t nfds)
 {
-	const struct rule *rule = &rules[type];
+	const struct rule *rule;
 
 	if (!type || type >= XR_MSG_COUNT)
 		return -EOPNOTSUPP;
+	rule = &rules[type];
 	if (c->hello == (type == XR_MSG_HELLO))
 		return -EPROTO;
 	if (length < rule->length || (nfds && !(rule->flags & TAKES_FDS)))

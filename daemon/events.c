@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <xroce/control.h>
@@ -14,10 +15,10 @@ int xd_pipe_open(struct xd_server *s, struct xd_pipe *p, enum xd_record record, 
 {
 	int fds[2];
 
-	if (pipe2(fds, O_CLOEXEC | O_NONBLOCK))
+	/* Ours never blocks; programs expect theirs to. */
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds))
 		return -errno;
-	/* The ends are two file descriptions: programs expect theirs to block. */
-	if (fcntl(fds[0], F_SETFL, 0)) {
+	if (fcntl(fds[1], F_SETFL, O_NONBLOCK) || shutdown(fds[1], SHUT_RD)) {
 		close(fds[0]);
 		close(fds[1]);
 		return -errno;
@@ -79,7 +80,7 @@ static bool write_record(struct xd_pipe *p, struct xd_source *src, uint32_t type
 	struct xr_async_event ev = { .element = src->cookie, .type = type };
 	size_t len = p->record == XD_RECORD_ASYNC ? sizeof(ev) : sizeof(ev.element);
 
-	if (write(p->fd, &ev, len) < 0 && errno == EAGAIN)
+	if (send(p->fd, &ev, len, MSG_NOSIGNAL) < 0 && errno == EAGAIN)
 		return false;
 	src->written++;
 	return true;

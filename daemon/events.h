@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Events to clients: records written into pipes whose read end the client has. Workers
- * write them in the middle of a round, so nothing here waits for a client. What finds the pipe
- * full stays as a bit in its source and is written when there is room: nothing is lost,
- * and nothing grows.
+ * Events to clients: records written into one-way SOCK_SEQPACKET pairs whose read end the client
+ * has. Workers write them in the middle of a round, so nothing here waits for a client. What finds
+ * the buffer full stays as a bit in its source and is written when there is room: nothing is
+ * lost, and nothing grows.
+ *
+ * Not pipes: a reader holds a pipe's lock while it copies to its own memory, and where that memory
+ * is a userfaultfd's it can hold it for ever. A write would then hang, O_NONBLOCK or not.
  */
 #ifndef XD_EVENTS_H
 #define XD_EVENTS_H
@@ -21,7 +24,7 @@ enum xd_record { XD_RECORD_COMPLETION, XD_RECORD_ASYNC };
 struct xd_pipe {
 	struct xd_server *server;
 	enum xd_record record;
-	int fd;				/* write end, non-blocking */
+	int fd;				/* our end, non-blocking */
 	pthread_mutex_t lock;
 	struct xd_source *backlog;	/* sources with something unwritten */
 	struct xd_source **backlog_tail;

@@ -109,7 +109,7 @@ int xd_do_query_device(struct xd_client *c, struct xd_request *req, struct xd_re
 
 	d->guid = c->dev->guid;
 	d->max_mr_size = opt->user_max_pinned;
-	d->page_size_cap = (uint64_t)sysconf(_SC_PAGESIZE);
+	d->page_size_cap = ~((uint64_t)sysconf(_SC_PAGESIZE) - 1) & UINT32_MAX;
 	d->device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
 			      IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID;
 	d->odp_caps = IBV_ODP_SUPPORT;

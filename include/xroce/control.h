@@ -323,6 +323,10 @@ struct xr_create_ah_req {
 
 /* ---- events ------------------------------------------------------------------- */
 
+/*
+ * Event pipes are SOCK_SEQPACKET sockets, shut down for writing, one record a datagram: read()
+ * and poll() are as with a pipe; recv(MSG_PEEK) looks at the head.
+ */
 /* The event pipe carries struct ib_uverbs_async_event_desc: u64 element (cookie or port number), u32 type
  * (enum ibv_event_type), u32 0. */
 struct xr_async_event {
