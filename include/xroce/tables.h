@@ -80,11 +80,11 @@ struct xr_psn_entry {
 };
 
 /*
- * Requests may lie this far ahead of `expected`, and this far behind (duplicates).
- * Responses must lie in [unacked - BEHIND, next). IBTA 9.7.1 allows 2^23 either
- * way; no sender has that much in flight, and the rest is left to forgers.
+ * Requests may lie this far ahead of `expected` (a READ of 2^31 bytes at PMTU 256
+ * takes 2^23 PSNs, and the next request may be here before it was answered), and this far
+ * behind (duplicates). Responses must lie in [unacked - BEHIND, next).
  */
-#define XR_PSN_AHEAD (1 << 20)
+#define XR_PSN_AHEAD (1 << 23)
 #define XR_PSN_BEHIND (1 << 22)
 
 /* Keys: index 31:8, variant 7:0 (IBTA 10.6.3.3; the kernel's ib_update_fast_reg_key) */
