@@ -238,8 +238,10 @@ void script_run(struct world *w, struct conn *c)
 	struct sim_qp *q = &c->qp[c->victim];
 
 	c->script_at = NEVER;
-	if (c->phase != CONN_RUNNING || (c->broken && c->script != SCRIPT_CUT) || !q->qp ||
-	    q->in_error)
+	if (c->phase != CONN_RUNNING || !q->qp || q->in_error)
+		return;
+	/* something else came first; but a cut may hit many, and what is begun must end */
+	if (c->broken && c->script != SCRIPT_CUT && !(c->script == SCRIPT_SQD && c->step))
 		return;
 	if (c->ready_at != NEVER) {	/* first things first */
 		c->script_at = c->ready_at + 1;
