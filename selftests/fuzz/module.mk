@@ -7,3 +7,14 @@ $(foreach f,engine ring,$(eval $(call fuzzer,$(f),$(FUZZ_DIR)/$(f)_fuzz.c $(FUZZ
 	$(transport_SRCS),-lisal -lpthread)))
 
 $(eval $(call fuzzer,options,$(FUZZ_DIR)/options_fuzz.c daemon/options.c,))
+
+$(eval $(call fuzzer,control,$(FUZZ_DIR)/control_fuzz.c $(FUZZ_DIR)/fake_device.c $(server_SRCS) \
+	$(addprefix daemon/,loop.c log.c options.c) $(transport_SRCS),-lisal -lpthread))
+
+# The corpora that are written by programs; the others are what fuzzing found, made small by -merge=1
+$(eval $(call program,selftests/fuzz/seed_control,$(FUZZ_DIR)/seed_control.c,,))
+
+.PHONY: fuzz-seeds
+fuzz-seeds: $(BUILD)/selftests/fuzz/seed_control
+	$(Q)$(FUZZ_DIR)/seed_frames.py selftests/pcaps $(FUZZ_DIR)/corpus/frame
+	$(Q)$< $(FUZZ_DIR)/corpus/control

@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * The control socket: what two clients may say to the daemon, with what descriptors, in which
+ * order. When both are gone, everything that they had must be gone too.
+ *
+ * Input: steps. Each begins with a byte: bit 7 which client, bits 4:0 the message's type, or 31
+ * for something that happens to the daemon, see happen(). See say() for what follows. seed_control.py
+ * writes inputs that are ordinary exchanges.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon/client.h"
+#include "daemon/log.h"
+#include "daemon/loop.h"
+#include "daemon/server.h"
+#include "fake_device.h"
+#include "input.h"
+
+#define CLIENTS 2
+#define MAX_BODY 4096
+#define MAX_FDS 8
+#define HAPPENING 31
+/* Memory that inputs can name, at addresses that are the same in each process */
+#define PRIVATE_AT ((void *)0x200000000000)
+#define SHARED_AT ((void *)0x210000000000)
+#define READONLY_AT ((void *)0x220000000000)
+#define MEMORY_SIZE (1 << 20)
+
+struct conn {
+	struct xd_client *client;	/* may be gone already */
+	int fd;				/* our end */
+	uint32_t seq;
+	uint32_t last_type;
+};
+
+static struct conn conn[CLIENTS];
+static struct xd_timer *stopper;
+
+/* ---- the loop --------------------------------------------------------------------------- */
+
+static void stop_loop(void *arg)
+{
+	xd_loop_stop(fake.dev.loop);
+}
+
+/* All jobs, and all that waits in the loop */
+static void settle(void)
+{
+	MUST(xd_jobs_settle(fake.dev.server->jobs, 10));
+	xd_timer_arm(stopper, 0);
+	MUST(!xd_loop_run(fake.dev.loop));
+	MUST(xd_jobs_settle(fake.dev.server->jobs, 10));
+}
+
+static bool alive(const struct conn *c)
+{
+	const struct xd_client *x;
+
+	for (x = fake.dev.server->clients; x; x = x->next)
+		if (x == c->client)
+			return !x->ending;
+	return false;
+}
+
+static void connect_client(struct conn *c)
+{
+	int pair[2];
+
+	MUST(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair));
+	*c = (struct conn){ .client = xd_client_new(fake.dev.server, pair[0]), .fd = pair[1] };
+	MUST(c->client);
+}
+
+static void disconnect(struct conn *c)
+{
+	if (alive(c))
+		xd_client_end(c->client);
+	close(c->fd);
+	settle();
+}
+
+/* ---- replies ------------------------------------------------------------------------------ */
+
+static void close_received(struct msghdr *msg)
+{
+	struct cmsghdr *cmsg = CMSG_FIRSTHDR(msg);
+	int fd;
+
+	if (!cmsg)
+		return;
+	MUST(cmsg->cmsg_type == SCM_RIGHTS);
+	for (size_t i = 0; i < (cmsg->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++) {
+		memcpy(&fd, CMSG_DATA(cmsg) + i * sizeof(int), sizeof(fd));
+		close(fd);
+	}
+}
+
+/* One answer at most to one request, and it is well-formed. */
+static unsigned read_replies(struct conn *c)
+{
+	static uint8_t body[XR_MSG_MAX];
+	char control[CMSG_SPACE(XR_MSG_MAX_FDS * sizeof(int))];
+	struct xr_msg head;
+	struct iovec iov[2] = { { &head, sizeof(head) }, { body, sizeof(body) } };
+	unsigned got = 0;
+	ssize_t n;
+
+	for (;; got++) {
+		struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 2, .msg_control = control,
+				      .msg_controllen = sizeof(control) };
+
+		n = recvmsg(c->fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+		if (n <= 0)
+			return got;
+		close_received(&msg);
+		MUST(!(msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)));
+		MUST(n == (ssize_t)sizeof(head) + head.length);
+		MUST(head.status <= 0 && head.status > -4096);
+		MUST(!head.status || !head.length);
+		MUST(head.type == c->last_type && head.seq == c->seq);
+	}
+}
+
+static void read_all_replies(void)
+{
+	for (unsigned i = 0; i < CLIENTS; i++)
+		MUST(read_replies(&conn[i]) <= 1);
+	MUST(!fake.world_stopped);
+}
+
+/* ---- requests ------------------------------------------------------------------------------ */
+
+static int memfd_of(size_t size, int seals)
+{
+	int fd = memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	MUST(fd >= 0 && !ftruncate(fd, (off_t)size));
+	if (seals)
+		MUST(!fcntl(fd, F_ADD_SEALS, seals));
+	return fd;
+}
+
+static int socket_of_pair(void)
+{
+	int pair[2];
+
+	MUST(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair));
+	close(pair[0]);
+	return pair[1];
+}
+
+static int any_fd(uint8_t kind)
+{
+	switch (kind % 10) {
+	case 0:
+		return memfd_of(MEMORY_SIZE, F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL);
+	case 1:
+		return memfd_of(MEMORY_SIZE, F_SEAL_SHRINK);
+	case 2:
+		return open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+	case 3:
+		return open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	case 4:
+		return memfd_of(MEMORY_SIZE, 0);
+	case 5:
+		return socket_of_pair();
+	case 6:
+		return open("/dev/null", O_RDWR | O_CLOEXEC);
+	case 7:
+		return memfd_of(0, F_SEAL_SHRINK);
+	case 8:
+		return epoll_create1(EPOLL_CLOEXEC);
+	default:
+		return open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+	}
+}
+
+/*
+ * A byte: descriptors in bits 2:0, bit 3 a header that lies about the length, bit 4 less than a
+ * header; 16 bits: bytes of the body; the body; a byte for each descriptor.
+ */
+static void say(struct conn *c, uint32_t type, struct input *in)
+{
+	static uint8_t data[sizeof(struct xr_msg) + MAX_BODY];
+	uint8_t how = input_u8(in);
+	uint32_t nfds = how & 7, len = input_u16(in) % (MAX_BODY + 1);
+	struct xr_msg head = { .type = type, .seq = c->seq + 1, .length = len };
+	size_t size = sizeof(head) + len;
+	bool was_busy = alive(c) && c->client->busy;
+	int fds[MAX_FDS];
+
+	input_bytes(in, data + sizeof(head), len);
+	if (how & 8)
+		head.length ^= 1u << (how >> 5);
+	memcpy(data, &head, sizeof(head));
+	if (how & 16)
+		size = len % sizeof(head) + 1;
+	for (uint32_t i = 0; i < nfds; i++) {
+		fds[i] = any_fd(input_u8(in));
+		MUST(fds[i] >= 0);
+	}
+	if (!alive(c)) {
+		while (nfds)
+			close(fds[--nfds]);
+		return;
+	}
+	if (!was_busy) {
+		struct xr_msg seen = { 0 };
+
+		memcpy(&seen, data, size < sizeof(seen) ? size : sizeof(seen));
+		c->last_type = seen.type;
+		c->seq = seen.seq;
+	}
+	xd_client_feed(c->client, data, size, fds, nfds);
+	settle();
+	read_all_replies();
+}
+
+static void happen(struct conn *c, struct input *in)
+{
+	uint8_t what = input_u8(in);
+
+	switch (what & 7) {
+	case 0:
+		fake.slow = what & 8;
+		break;
+	case 1:
+		fake.no_route = what & 8;
+		break;
+	case 2:
+		fake.maps_full = what & 8;
+		break;
+	case 3:
+		fake_resolve_all();
+		break;
+	case 4:
+		xd_server_net_changed(&fake.dev);
+		break;
+	case 5:
+		xd_server_port_event(&fake.dev, what >> 3);
+		break;
+	case 6:
+		disconnect(c);
+		connect_client(c);
+		break;
+	case 7:
+		fake.opt.user_max_pinned = what & 8 ? 64 << 20 : 1 << 20;
+		break;
+	}
+	settle();
+	read_all_replies();
+}
+
+/* ---- a run ----------------------------------------------------------------------------------- */
+
+static void *map_at(void *at, int prot, int flags)
+{
+	void *p = mmap(at, MEMORY_SIZE, prot, flags | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+
+	MUST(p == at);
+	return p;
+}
+
+static void start(void)
+{
+	static bool started;
+
+	if (started)
+		return;
+	started = true;
+	signal(SIGPIPE, SIG_IGN);	/* as main() does */
+	xd_log_init("fuzz", XD_ERR);
+	map_at(PRIVATE_AT, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+	map_at(SHARED_AT, PROT_READ | PROT_WRITE, MAP_SHARED);
+	map_at(READONLY_AT, PROT_READ, MAP_PRIVATE);
+	fake_device_start();
+	MUST(!xd_server_open(&fake.dev));
+	stopper = xd_timer_new(fake.dev.loop, stop_loop, NULL);
+	MUST(stopper);
+}
+
+/* The number that the next descriptor would get: the same as before if none was leaked */
+static int next_fd(void)
+{
+	int fd = fcntl(2, F_DUPFD_CLOEXEC, 0);
+
+	close(fd);
+	return fd;
+}
+
+static void check_nothing_left(void)
+{
+	const struct xd_server *s = fake.dev.server;
+
+	MUST(!s->clients && !s->client_count && !s->users);
+	MUST(!s->fds);
+	for (unsigned i = 0; i < XD_KINDS; i++)
+		MUST(!s->objects[i]);
+	MUST(!fake.map_keys && !fake.map_qps && !fake.bells);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct input in = { data, size };
+	int first_fd;
+
+	start();
+	first_fd = next_fd();
+	fake.slow = fake.no_route = fake.maps_full = false;
+	fake.opt.user_max_pinned = 64 << 20;
+	for (unsigned i = 0; i < CLIENTS; i++)
+		connect_client(&conn[i]);
+	for (int i = 0; i < 40 && !input_end(&in); i++) {
+		uint8_t step = input_u8(&in);
+		struct conn *c = &conn[step >> 7];
+
+		if ((step & 31) == HAPPENING)
+			happen(c, &in);
+		else
+			say(c, step & 31, &in);
+	}
+	for (unsigned i = 0; i < CLIENTS; i++)
+		disconnect(&conn[i]);
+	check_nothing_left();
+	MUST(next_fd() == first_fd);
+	return 0;
+}

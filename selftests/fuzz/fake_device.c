@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "fake_device.h"
+
+#include <errno.h>
+
+#include "daemon/loop.h"
+#include "daemon/net.h"
+#include "daemon/privileges.h"
+#include "daemon/server.h"
+#include "daemon/worker.h"
+#include "daemon/xdp.h"
+#include "input.h"
+
+struct fake_device fake;
+
+/* ---- netdev -------------------------------------------------------------------------- */
+
+static const struct xd_link the_link = {
+	.mac = { 2, 0, 0, 0, 0, 1 },
+	.mtu = 9000,
+	.up = true,
+	.speed_mbps = 10000,
+};
+
+const struct xd_link *xd_net_link(const struct xd_device *dev)
+{
+	return &the_link;
+}
+
+bool xd_net_gid(const struct xd_device *dev, uint32_t index, struct xr_addr *gid)
+{
+	if (index >= FAKE_GIDS)
+		return false;
+	*gid = (struct xr_addr){ .raw = { 0xfd, [15] = (uint8_t)(index + 1) } };
+	return true;
+}
+
+int xd_net_gid_index(const struct xd_device *dev, const struct xr_addr *gid)
+{
+	struct xr_addr mine;
+
+	for (uint32_t i = 0; xd_net_gid(dev, i, &mine); i++)
+		if (!memcmp(&mine, gid, sizeof(mine)))
+			return (int)i;
+	return -ENOENT;
+}
+
+uint32_t xd_net_gids(const struct xd_device *dev, struct xr_gid_entry *entry, uint32_t max)
+{
+	uint32_t n = 0;
+
+	for (; n < max && n < FAKE_GIDS; n++) {
+		entry[n] = (struct xr_gid_entry){ .index = n, .ifindex = 1 };
+		xd_net_gid(dev, n, &entry[n].gid);
+	}
+	return n;
+}
+
+struct xd_resolve {
+	struct xt_path path;
+	xd_resolve_fn done;
+	void *arg;
+	struct xd_resolve *next, **pprev;
+};
+static struct xd_resolve *resolving;
+
+static int find_path(struct xd_device *dev, const struct xr_ah_attr *attr, struct xt_path *path)
+{
+	*path = (struct xt_path){
+		.ip_version = 6,
+		.dgid = attr->dgid,
+		.hop_limit = 64,
+		.local = xd_net_gid_index(dev, &attr->dgid) >= 0,
+	};
+	if (!xd_net_gid(dev, attr->sgid_index, &path->sgid))
+		return -EINVAL;
+	return fake.no_route ? -ENETUNREACH : 0;
+}
+
+struct xd_resolve *xd_net_resolve(struct xd_device *dev, const struct xr_ah_attr *attr,
+				  xd_resolve_fn done, void *arg)
+{
+	struct xd_resolve *r;
+	struct xt_path path;
+	int err = find_path(dev, attr, &path);
+
+	if (err || !fake.slow) {
+		done(arg, err, err ? NULL : &path);
+		return NULL;
+	}
+	r = malloc(sizeof(*r));
+	MUST(r);
+	*r = (struct xd_resolve){ path, done, arg, resolving, &resolving };
+	if (resolving)
+		resolving->pprev = &r->next;
+	resolving = r;
+	return r;
+}
+
+void xd_net_resolve_cancel(struct xd_resolve *r)
+{
+	*r->pprev = r->next;
+	if (r->next)
+		r->next->pprev = r->pprev;
+	free(r);
+}
+
+void fake_resolve_all(void)
+{
+	while (resolving) {
+		struct xd_resolve r = *resolving;
+
+		xd_net_resolve_cancel(resolving);
+		r.done(r.arg, fake.no_route ? -EHOSTUNREACH : 0, fake.no_route ? NULL : &r.path);
+	}
+}
+
+/* ---- XDP ------------------------------------------------------------------------------- */
+
+#define MAP_SIZE 4096
+static bool in_keys[MAP_SIZE], in_qps[MAP_SIZE];
+
+static int map_set(bool *map, unsigned *count, uint32_t at)
+{
+	if (fake.maps_full)
+		return -E2BIG;
+	*count += !map[at % MAP_SIZE];
+	map[at % MAP_SIZE] = true;
+	return 0;
+}
+
+static int map_del(bool *map, unsigned *count, uint32_t at)
+{
+	if (!map[at % MAP_SIZE])
+		return -ENOENT;
+	map[at % MAP_SIZE] = false;
+	--*count;
+	return 0;
+}
+
+/* Slots are in the low bits of QPNs: with as few QPs as there are here, entries do not clash. */
+int xd_xdp_qp_set(struct xd_device *dev, uint32_t qpn, const struct xr_qp_entry *entry)
+{
+	MUST(qpn > 1 && qpn < XR_QPN_MASK);
+	return map_set(in_qps, &fake.map_qps, qpn);
+}
+
+int xd_xdp_qp_del(struct xd_device *dev, uint32_t qpn)
+{
+	return map_del(in_qps, &fake.map_qps, qpn);
+}
+
+int xd_xdp_key_set(struct xd_device *dev, uint32_t index, const struct xr_key_entry *entry)
+{
+	MUST(index && index < MAP_SIZE && entry->state == XR_KEY_VALID);
+	return map_set(in_keys, &fake.map_keys, index);
+}
+
+int xd_xdp_key_del(struct xd_device *dev, uint32_t index)
+{
+	return map_del(in_keys, &fake.map_keys, index);
+}
+
+enum xd_mode xd_xdp_mode(const struct xd_device *dev)
+{
+	return XD_MODE_NATIVE_COPY;
+}
+
+const char *xd_xdp_mode_name(const struct xd_device *dev)
+{
+	return "none";
+}
+
+const char *xd_xdp_mode_why(const struct xd_device *dev)
+{
+	return "there is no netdev";
+}
+
+bool xd_xdp_multi_buffer(const struct xd_device *dev)
+{
+	return true;
+}
+
+int xd_xdp_stats(struct xd_device *dev, struct xr_stat stat[XR_REASON_COUNT])
+{
+	memset(stat, 0, XR_REASON_COUNT * sizeof(*stat));
+	return 0;
+}
+
+/* ---- workers ----------------------------------------------------------------------------- */
+
+struct xd_worker {
+	struct xt_engine *engine;
+	struct xd_bell *bell;
+};
+static struct xd_worker the_worker;
+
+void xd_world_stop(struct xd_device *dev)
+{
+	fake.world_stopped++;
+}
+
+void xd_world_go(struct xd_device *dev)
+{
+	MUST(fake.world_stopped-- > 0);
+}
+
+struct xt_engine *xd_worker_engine(struct xd_worker *w)
+{
+	return w->engine;
+}
+
+void xd_worker_add_bell(struct xd_worker *w, struct xd_bell *bell)
+{
+	MUST(fake.world_stopped);
+	fake.bells++;
+	bell->next = w->bell;
+	bell->pprev = &w->bell;
+	if (w->bell)
+		w->bell->pprev = &bell->next;
+	w->bell = bell;
+}
+
+void xd_worker_del_bell(struct xd_worker *w, struct xd_bell *bell)
+{
+	MUST(fake.world_stopped);
+	fake.bells--;
+	*bell->pprev = bell->next;
+	if (bell->next)
+		bell->next->pprev = bell->pprev;
+}
+
+void xd_workers_set_fault(struct xd_device *dev, const struct xr_fault_config *config)
+{
+}
+
+void xd_worker_stats(const struct xd_worker *w, struct xd_worker_stats *stats)
+{
+	memset(stats, 0, sizeof(*stats));
+}
+
+static bool no_room(void *ctx, uint32_t len, struct xt_frame *frame)
+{
+	return false;
+}
+
+static void no_frame(void *ctx, struct xt_frame *frame)
+{
+	MUST(false);
+}
+
+static void on_cq_event(void *ctx, struct xt_cq *cq)
+{
+	xd_server_cq_event(&fake.dev, cq);
+}
+
+static void on_async_event(void *ctx, struct xt_qp *qp, struct xt_cq *cq, uint32_t type)
+{
+	xd_server_async_event(&fake.dev, qp, cq, type);
+}
+
+static void on_qp_state(void *ctx, struct xt_qp *qp)
+{
+	xd_server_qp_state(&fake.dev, qp);
+}
+
+static const struct xt_ops ops = {
+	.tx_get = no_room,
+	.tx_put = no_frame,
+	.cq_event = on_cq_event,
+	.async_event = on_async_event,
+	.qp_state = on_qp_state,
+};
+
+/* ---- the daemon's start --------------------------------------------------------------------- */
+
+/* The fuzzer keeps what it has. */
+int xd_privileges_drop(void)
+{
+	return 0;
+}
+
+void fake_device_start(void)
+{
+	static struct xr_psn_entry psns[MAP_SIZE];
+	char *argv[] = { "xroced", "--interface", "none", "--group", "", NULL };
+	struct xd_device *dev = &fake.dev;
+
+	MUST(!xd_options_parse(&fake.opt, 5, argv));
+	fake.opt.max_qp = fake.opt.max_mr = 1000;
+	fake.opt.client_max_qp = fake.opt.client_max_mr = 20;
+	fake.opt.client_max_cq = fake.opt.client_max_pd = fake.opt.client_max_ah = 20;
+	fake.opt.user_max_pinned = 64 << 20;
+	dev->opt = &fake.opt;
+	dev->loop = xd_loop_new();
+	dev->psns = psns;
+	dev->shared.keys = xt_keys_new(fake.opt.max_mr);
+	dev->shared.qps = xt_qp_table_new(MAP_SIZE);
+	dev->workers = 1;
+	dev->worker[0] = &the_worker;
+	the_worker.engine = xt_engine_new(&ops, dev, &dev->shared);
+	MUST(dev->loop && dev->shared.keys && dev->shared.qps && the_worker.engine);
+}

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Writes the seed corpus of the control fuzzer (control_fuzz.c): exchanges as the provider and the
+ * xroce command have them.
+ *
+ *   seed_control selftests/fuzz/corpus/control
+ */
+#include <infiniband/verbs.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <xroce/control.h>
+
+#define SECOND 0x80
+#define HAPPENING 31
+#define PRIVATE_AT 0x200000000000ull
+#define SHARED_AT 0x210000000000ull
+#define READONLY_AT 0x220000000000ull
+#define MEMORY_SIZE (1u << 20)
+
+enum fd_kind { FD_SEALED, FD_MEM = 2, FD_MAPS };
+
+static FILE *out;
+
+static void begin(const char *folder, const char *name)
+{
+	char path[4096];
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	out = fopen(path, "wb");
+	if (!out) {
+		perror(path);
+		exit(1);
+	}
+}
+
+static void say_fds(uint32_t type, const void *body, size_t len, const char *fds, uint8_t nfds)
+{
+	uint16_t n = (uint16_t)len;
+
+	putc((int)type, out);
+	putc(nfds, out);
+	fwrite(&n, sizeof(n), 1, out);
+	fwrite(body, len, 1, out);
+	fwrite(fds, nfds, 1, out);
+}
+
+#define SAY(type, body) say_fds(type, &(body), sizeof(body), "", 0)
+
+static void say_empty(uint32_t type)
+{
+	say_fds(type, "", 0, "", 0);
+}
+
+static void say_handle(uint32_t type, uint32_t handle)
+{
+	struct xr_handle_req req = { .handle = handle };
+
+	SAY(type, req);
+}
+
+static void happen(uint8_t what)
+{
+	putc(HAPPENING, out);
+	putc(what, out);
+}
+
+static void hello(uint32_t client, uint32_t flags)
+{
+	struct xr_hello_req req = { .version = XR_PROTOCOL_VERSION, .flags = flags };
+
+	SAY(client | XR_MSG_HELLO, req);
+}
+
+static void make_cq_and_qp(void)
+{
+	struct xr_create_cq_req cq = { .depth = 100, .channel = 1, .cookie = 7 };
+	struct xr_create_qp_req qp = {
+		.type = 2, .pd = 1, .send_cq = 1, .recv_cq = 1,
+		.max_send_wr = 10, .max_recv_wr = 10, .max_send_sge = 2, .max_recv_sge = 2,
+		.max_inline = 64, .cookie = 9,
+	};
+
+	say_empty(XR_MSG_ALLOC_PD);
+	say_empty(XR_MSG_CREATE_CHANNEL);
+	SAY(XR_MSG_CREATE_CQ, cq);
+	SAY(XR_MSG_CREATE_QP, qp);
+}
+
+static void modify(uint32_t state, uint32_t mask)
+{
+	struct xr_modify_qp_req req = {
+		.handle = 1,
+		.attr_mask = IBV_QP_STATE | mask,
+		.attr = {
+			.qp_state = state, .path_mtu = IBV_MTU_1024, .dest_qp_num = 77,
+			.qp_access_flags = 0xf, .max_rd_atomic = 1, .max_dest_rd_atomic = 1,
+			.min_rnr_timer = 12, .port_num = 1, .timeout = 14, .retry_cnt = 7,
+			.rnr_retry = 7,
+			.ah = { .dgid.raw = { 0xfd, [15] = 99 }, .hop_limit = 64, .port_num = 1,
+				.is_global = 1 },
+		},
+	};
+
+	SAY(XR_MSG_MODIFY_QP, req);
+}
+
+static void connect_qp(void)
+{
+	modify(XR_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+	modify(XR_QPS_RTR, IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+				   IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+	modify(XR_QPS_RTS, IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+				   IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+struct reg {
+	struct xr_reg_mr_req head;
+	struct xr_mr_segment segment[3];
+};
+
+static struct xr_mr_segment segment(uint32_t kind, uint64_t addr, uint64_t length)
+{
+	struct xr_mr_segment s = { .kind = kind, .addr = addr, .length = length };
+
+	if (kind == XR_SEG_MAPPING) {
+		s.map_start = SHARED_AT;
+		s.map_end = SHARED_AT + MEMORY_SIZE;
+		s.offset = addr - SHARED_AT;
+	}
+	return s;
+}
+
+static void reg_mr(struct reg *r, uint32_t access, const char *fds, uint8_t nfds)
+{
+	r->head.pd = 1;
+	r->head.access = access;
+	r->head.addr = r->head.iova = r->segment[0].addr;
+	for (uint32_t i = 0; i < r->head.segments; i++)
+		r->head.length += r->segment[i].length;
+	say_fds(XR_MSG_REG_MR, r, sizeof(r->head) + r->head.segments * sizeof(r->segment[0]), fds,
+		nfds);
+}
+
+static void private_mr(void)
+{
+	static const char fds[] = { FD_MEM, FD_MAPS };
+	struct reg r = {
+		.head = { .flags = XR_REGF_PROC_FDS, .segments = 1 },
+		.segment = { segment(XR_SEG_PRIVATE, PRIVATE_AT + 100, 5000) },
+	};
+
+	reg_mr(&r, 0xf, fds, 2);
+}
+
+static void tiers(void)
+{
+	static const char fds[] = { FD_SEALED, FD_MEM, FD_MAPS };
+	struct reg shared = { .head = { .segments = 1 },
+			      .segment = { segment(XR_SEG_MAPPING, SHARED_AT + 4096, 65536) } };
+	struct reg readonly = { .head = { .segments = 1 },
+				.segment = { segment(XR_SEG_PRIVATE, READONLY_AT, 4096) } };
+	struct reg mixed = {
+		.head = { .flags = XR_REGF_PROC_FDS, .segments = 3 },
+		.segment = { segment(XR_SEG_PRIVATE, PRIVATE_AT + 4000, 96),
+			     segment(XR_SEG_FD, PRIVATE_AT + 4096, 8192),
+			     segment(XR_SEG_PRIVATE, PRIVATE_AT + 12288, 10) },
+	};
+	struct reg empty = { .head = { .segments = 0 } };
+	struct xr_rereg_mr_req rereg = { .handle = 1, .rereg_flags = IBV_REREG_MR_CHANGE_ACCESS,
+					 .reg = { .access = 1 } };
+
+	hello(0, 0);
+	say_empty(XR_MSG_ALLOC_PD);
+	private_mr();
+	reg_mr(&shared, 0xf, "", 0);
+	readonly.segment[0].flags = XR_SEGF_READONLY;
+	reg_mr(&readonly, XR_ACCESS_REMOTE_READ, "", 0);
+	reg_mr(&mixed, 0xf, fds, 3);
+	reg_mr(&empty, 0, "", 0);
+	SAY(XR_MSG_REREG_MR, rereg);
+	for (uint32_t i = 1; i < 4; i++)
+		say_handle(XR_MSG_DEREG_MR, i);
+	say_empty(XR_MSG_PIN_SOCKET);
+}
+
+static void device(void)
+{
+	hello(0, 0);
+	say_empty(XR_MSG_QUERY_DEVICE);
+	say_empty(XR_MSG_QUERY_PORT);
+	say_empty(XR_MSG_QUERY_GIDS);
+	say_empty(XR_MSG_ALLOC_PD);
+	private_mr();
+	say_handle(XR_MSG_DEALLOC_PD, 1);
+	say_handle(XR_MSG_DEREG_MR, 1);
+	say_handle(XR_MSG_DEALLOC_PD, 1);
+	happen(5 | 9 << 3);
+}
+
+static void queue_pair(void)
+{
+	struct xr_resize_cq_req resize = { .handle = 1, .depth = 500 };
+	struct xr_create_ah_req ah = {
+		.pd = 1,
+		.attr = { .dgid.raw = { 0xfd, [15] = 9 }, .port_num = 1, .is_global = 1 },
+	};
+
+	hello(0, 0);
+	make_cq_and_qp();
+	connect_qp();
+	say_handle(XR_MSG_QUERY_QP, 1);
+	SAY(XR_MSG_RESIZE_CQ, resize);
+	SAY(XR_MSG_CREATE_AH, ah);
+	modify(XR_QPS_ERR, 0);
+	modify(XR_QPS_RESET, 0);
+	say_handle(XR_MSG_DESTROY_QP, 1);
+	say_handle(XR_MSG_DESTROY_CQ, 1);
+	say_handle(XR_MSG_DESTROY_CHANNEL, 1);
+	say_handle(XR_MSG_DESTROY_AH, 1);
+}
+
+/* A next hop that takes time: found, not found, and asked for by one that goes away */
+static void slow_network(void)
+{
+	hello(0, 0);
+	make_cq_and_qp();
+	happen(0 | 8);
+	connect_qp();
+	happen(3);
+	modify(XR_QPS_RTS, IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+				   IBV_QP_MAX_QP_RD_ATOMIC);
+	happen(4);
+	happen(1 | 8);
+	happen(3);
+	happen(4);
+	happen(6);
+	hello(0, 0);
+}
+
+static void operators(void)
+{
+	struct xr_fault_config fault = { .drop = 10, .seed = 1 };
+
+	hello(0, XR_HELLO_OBSERVER);
+	hello(SECOND, 0);
+	for (uint32_t what = XR_SHOW_STATUS; what <= XR_SHOW_CQS; what++) {
+		struct xr_show_req req = { .what = what };
+
+		SAY(XR_MSG_SHOW, req);
+	}
+	SAY(XR_MSG_SET_FAULT, fault);
+	say_empty(XR_MSG_ALLOC_PD);
+	say_empty(SECOND | XR_MSG_ALLOC_PD);
+	say_handle(XR_MSG_DEALLOC_PD, 1);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		void (*write)(void);
+	} seeds[] = {
+		{ "device", device },	    { "tiers", tiers },
+		{ "queue-pair", queue_pair }, { "slow-network", slow_network },
+		{ "operators", operators },
+	};
+
+	if (argc != 2) {
+		fprintf(stderr, "usage: seed_control FOLDER\n");
+		return 2;
+	}
+	for (size_t i = 0; i < sizeof(seeds) / sizeof(seeds[0]); i++) {
+		begin(argv[1], seeds[i].name);
+		seeds[i].write();
+		fclose(out);
+	}
+	return 0;
+}
