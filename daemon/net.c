@@ -22,6 +22,7 @@
 
 #define BUF_SIZE 32768
 #define SETTLE_NS 50000000ull
+#define MAX_DUMPS 10
 
 /* ---- netlink ------------------------------------------------------------------------- */
 
@@ -29,6 +30,7 @@ int xd_net_ask(struct xd_net *net, struct nlmsghdr *nlh, mnl_cb_t cb, void *arg)
 {
 	uint32_t portid = mnl_socket_get_portid(net->ask);
 	char buf[BUF_SIZE];
+	bool stale;
 	ssize_t n;
 	int ret;
 
@@ -40,7 +42,9 @@ int xd_net_ask(struct xd_net *net, struct nlmsghdr *nlh, mnl_cb_t cb, void *arg)
 		if (n < 0)
 			return -errno;
 		ret = mnl_cb_run(buf, (size_t)n, net->seq, portid, cb, arg);
-	} while (ret == MNL_CB_OK && nlh->nlmsg_flags & (NLM_F_DUMP | NLM_F_ACK));
+		/* the rest of an answer that was given up: not ours */
+		stale = ret < 0 && errno == EPROTO;
+	} while (stale || (ret == MNL_CB_OK && nlh->nlmsg_flags & (NLM_F_DUMP | NLM_F_ACK)));
 	return ret < 0 ? -errno : 0;
 }
 
@@ -73,12 +77,17 @@ static void settled(void *arg)
 {
 	struct xd_device *dev = arg;
 
+	dev->net->settling = false;
 	if (dev->server)
 		xd_server_net_changed(dev);
 }
 
+/* Armed once: changes that never end would put it off for ever. */
 static void changed(struct xd_device *dev)
 {
+	if (dev->net->settling)
+		return;
+	dev->net->settling = true;
 	xd_timer_arm(dev->net->settle, SETTLE_NS);
 }
 
@@ -195,14 +204,11 @@ static bool add_gid(struct xd_device *dev, const struct xr_addr *gid)
 	return true;
 }
 
-static bool del_gid(struct xd_device *dev, int i)
+static void del_gid(struct xd_device *dev, int i)
 {
-	if (i < 0)
-		return false;
 	dev->net->used[i] = false;
 	if (dev->xdp)
 		xd_xdp_addr_del(dev, &dev->net->gid[i]);
-	return true;
 }
 
 /* false: no address of this interface that can be used now */
@@ -233,7 +239,7 @@ static bool parse_addr(const struct xd_device *dev, const struct nlmsghdr *nlh, 
 		gid->raw[10] = gid->raw[11] = 0xff;
 	memcpy(gid->raw + 16 - len, mnl_attr_get_payload(addr), len);
 	/* not before duplicate address detection is through */
-	return nlh->nlmsg_type == RTM_DELADDR || !(flags & (IFA_F_TENTATIVE | IFA_F_DADFAILED));
+	return !(flags & (IFA_F_TENTATIVE | IFA_F_DADFAILED));
 }
 
 static void log_gid(const struct xd_device *dev, const struct xr_addr *gid, const char *what)
@@ -245,16 +251,9 @@ static void log_gid(const struct xd_device *dev, const struct xr_addr *gid, cons
 	xd_log(XD_INFO, "address %s %s", text, what);
 }
 
-static void take_addr(struct xd_device *dev, const struct nlmsghdr *nlh)
+static void gid_changed(struct xd_device *dev, const struct xr_addr *gid, const char *what)
 {
-	struct xr_addr gid;
-	bool new = nlh->nlmsg_type == RTM_NEWADDR;
-
-	if (!parse_addr(dev, nlh, &gid))
-		return;
-	if (!(new ? add_gid(dev, &gid) : del_gid(dev, xd_net_gid_index(dev, &gid))))
-		return;
-	log_gid(dev, &gid, new ? "added" : "removed");
+	log_gid(dev, gid, what);
 	tell(dev, IBV_EVENT_GID_CHANGE);
 	changed(dev);
 }
@@ -273,38 +272,77 @@ static int on_addr(const struct nlmsghdr *nlh, void *arg)
 
 	if (!parse_addr(d->dev, nlh, &gid))
 		return MNL_CB_OK;
-	take_addr(d->dev, nlh);
+	if (add_gid(d->dev, &gid))
+		gid_changed(d->dev, &gid, "added");
 	i = xd_net_gid_index(d->dev, &gid);
 	if (i >= 0)
 		d->seen[i] = true;
 	return MNL_CB_OK;
 }
 
-static int read_addrs(struct xd_device *dev)
+static int dump_addrs(struct xd_device *dev, struct dump *d)
 {
-	struct dump d = { .dev = dev };
 	char buf[512];
 	struct nlmsghdr *nlh = mnl_nlmsg_put_header(buf);
 	struct ifaddrmsg *ifa;
-	int err;
 
+	*d = (struct dump){ .dev = dev };
 	nlh->nlmsg_type = RTM_GETADDR;
 	nlh->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
 	ifa = mnl_nlmsg_put_extra_header(nlh, sizeof(*ifa));
 	ifa->ifa_family = AF_UNSPEC;
-	err = xd_net_ask(dev->net, nlh, on_addr, &d);
+	return xd_net_ask(dev->net, nlh, on_addr, d);
+}
+
+static int read_addrs(struct xd_device *dev)
+{
+	struct dump d;
+	int err;
+
+	/* EINTR: something changed in the middle of it */
+	for (int i = 0; i < MAX_DUMPS; i++) {
+		err = dump_addrs(dev, &d);
+		if (err != -EINTR)
+			break;
+	}
 	for (int i = 0; !err && i < XR_GID_TABLE_LEN; i++)
-		if (dev->net->used[i] && !d.seen[i] && del_gid(dev, i))
-			tell(dev, IBV_EVENT_GID_CHANGE);
+		if (dev->net->used[i] && !d.seen[i]) {
+			del_gid(dev, i);
+			gid_changed(dev, &dev->net->gid[i], "removed");
+		}
 	return err;
 }
 
 /* ---- notifications ---------------------------------------------------------------------------- */
 
+static uint32_t hash_of(const struct xd_ip *ip)
+{
+	uint32_t h = 2166136261u;	/* FNV-1a */
+
+	for (uint32_t i = 0; i < ip->len; i++)
+		h = (h ^ ip->bytes[i]) * 16777619u;
+	return h % XD_SEEN_NEIGHBOURS;
+}
+
+static void take_neighbour(struct xd_device *dev, const struct nlmsghdr *nlh)
+{
+	struct xd_neighbour n = { 0 }, *seen;
+
+	if (!xd_neighbour_parse(nlh, &n) || n.ifindex != dev->ifindex)
+		return;
+	xd_resolve_answered(dev->net, &n.ip, n.mac);
+	seen = &dev->net->seen[hash_of(&n.ip)];
+	if (!memcmp(seen, &n, sizeof(n)))
+		return;
+	*seen = n;
+	changed(dev);
+}
+
 static int on_notification(const struct nlmsghdr *nlh, void *arg)
 {
 	struct xd_device *dev = arg;
 	const struct ifinfomsg *ifi = mnl_nlmsg_get_payload(nlh);
+	const struct ifaddrmsg *ifa = mnl_nlmsg_get_payload(nlh);
 
 	switch (nlh->nlmsg_type) {
 	case RTM_NEWLINK:
@@ -315,11 +353,12 @@ static int on_notification(const struct nlmsghdr *nlh, void *arg)
 		break;
 	case RTM_NEWADDR:
 	case RTM_DELADDR:
-		take_addr(dev, nlh);
+		/* the same address may be there twice, with two prefixes: look at what is left */
+		if (ifa->ifa_index == dev->ifindex)
+			read_addrs(dev);
 		break;
 	case RTM_NEWNEIGH:
-		xd_resolve_neighbour_changed(dev->net);
-		changed(dev);
+		take_neighbour(dev, nlh);
 		break;
 	case RTM_NEWROUTE:
 	case RTM_DELROUTE:
@@ -338,9 +377,9 @@ static void readable(void *arg, uint32_t events)
 	while ((n = recv(mnl_socket_get_fd(dev->net->listen), buf, sizeof(buf), MSG_DONTWAIT)) > 0)
 		mnl_cb_run(buf, (size_t)n, 0, 0, on_notification, dev);
 	if (n < 0 && errno == ENOBUFS) {	/* some were lost: look for ourselves */
-		read_link(dev);
+		if (read_link(dev) == -ENODEV && !dev->net->link.gone)
+			link_gone(dev);
 		read_addrs(dev);
-		xd_resolve_neighbour_changed(dev->net);
 		changed(dev);
 	}
 }

@@ -60,27 +60,40 @@ static int on_route(const struct nlmsghdr *nlh, void *arg)
 	return MNL_CB_OK;
 }
 
-/* The next hop on the way to *ip, which it replaces. */
-static int find_route(struct xd_device *dev, struct xd_ip *ip, const struct xd_ip *from)
+static int ask_route(const struct xd_device *dev, struct route *r, const struct xd_ip *from,
+		     uint32_t flags)
 {
 	char buf[512];
 	struct nlmsghdr *nlh = mnl_nlmsg_put_header(buf);
-	struct route r = { .dev = dev, .hop = *ip };
 	struct rtmsg *rtm;
-	int err;
 
 	nlh->nlmsg_type = RTM_GETROUTE;
 	nlh->nlmsg_flags = NLM_F_REQUEST;
 	rtm = mnl_nlmsg_put_extra_header(nlh, sizeof(*rtm));
-	rtm->rtm_family = (unsigned char)ip->family;
-	rtm->rtm_dst_len = (unsigned char)(ip->len * 8);
+	rtm->rtm_family = (unsigned char)r->hop.family;
+	rtm->rtm_dst_len = (unsigned char)(r->hop.len * 8);
 	rtm->rtm_src_len = (unsigned char)(from->len * 8);
-	mnl_attr_put(nlh, RTA_DST, ip->len, ip->bytes);
+	rtm->rtm_flags = flags;
+	mnl_attr_put(nlh, RTA_DST, r->hop.len, r->hop.bytes);
 	mnl_attr_put(nlh, RTA_SRC, from->len, from->bytes);
 	mnl_attr_put_u32(nlh, RTA_OIF, dev->ifindex);
-	err = xd_net_ask(dev->net, nlh, on_route, &r);
-	if (err || !r.usable)
+	return xd_net_ask(dev->net, nlh, on_route, r);
+}
+
+/* The next hop on the way to *ip, which it replaces. */
+static int find_route(struct xd_device *dev, struct xd_ip *ip, const struct xd_ip *from)
+{
+	struct route r = { .dev = dev, .hop = *ip };
+
+	if (ask_route(dev, &r, from, 0) || !r.usable)
 		return -ENETUNREACH;
+	/* IPv4 takes what no route leads to for a neighbour on the interface asked for: is there one? */
+	if (r.hop.family == AF_INET && !memcmp(r.hop.bytes, ip->bytes, ip->len)) {
+		struct route check = { .dev = dev, .hop = *ip };
+
+		if (ask_route(dev, &check, from, RTM_F_FIB_MATCH) || !check.usable)
+			return -ENETUNREACH;
+	}
 	*ip = r.hop;
 	return 0;
 }
@@ -103,37 +116,54 @@ static struct nlmsghdr *neighbour_request(char *buf, uint16_t type, uint16_t fla
 	return nlh;
 }
 
-struct neighbour {
-	uint8_t mac[6];
+bool xd_neighbour_parse(const struct nlmsghdr *nlh, struct xd_neighbour *n)
+{
+	const struct ndmsg *ndm = mnl_nlmsg_get_payload(nlh);
+	const struct nlattr *a;
+	bool has_ip = false, has_mac = false;
+
+	n->ifindex = (unsigned int)ndm->ndm_ifindex;
+	n->ip = (struct xd_ip){ .family = ndm->ndm_family,
+				.len = ndm->ndm_family == AF_INET ? 4 : 16 };
+	mnl_attr_for_each(a, nlh, sizeof(*ndm))
+	{
+		uint32_t len = mnl_attr_get_payload_len(a);
+
+		if (mnl_attr_get_type(a) == NDA_DST && len == n->ip.len) {
+			memcpy(n->ip.bytes, mnl_attr_get_payload(a), len);
+			has_ip = true;
+		}
+		if (mnl_attr_get_type(a) == NDA_LLADDR && len == 6) {
+			memcpy(n->mac, mnl_attr_get_payload(a), 6);
+			has_mac = true;
+		}
+	}
+	return has_ip && has_mac && ndm->ndm_state & NUD_USABLE;
+}
+
+struct lookup {
+	struct xd_neighbour neighbour;
 	bool usable;
 };
 
 static int on_neighbour(const struct nlmsghdr *nlh, void *arg)
 {
-	const struct ndmsg *ndm = mnl_nlmsg_get_payload(nlh);
-	struct neighbour *n = arg;
-	const struct nlattr *a;
+	struct lookup *l = arg;
 
-	mnl_attr_for_each(a, nlh, sizeof(*ndm))
-	{
-		if (mnl_attr_get_type(a) != NDA_LLADDR || mnl_attr_get_payload_len(a) != 6)
-			continue;
-		memcpy(n->mac, mnl_attr_get_payload(a), 6);
-		n->usable = ndm->ndm_state & NUD_USABLE;
-	}
+	l->usable = xd_neighbour_parse(nlh, &l->neighbour);
 	return MNL_CB_OK;
 }
 
 static bool look_up_neighbour(struct xd_resolve *r)
 {
 	char buf[512];
-	struct neighbour n = { .usable = false };
+	struct lookup l = { .usable = false };
 	struct nlmsghdr *nlh = neighbour_request(buf, RTM_GETNEIGH, NLM_F_REQUEST, 0, r->dev,
 						 &r->hop);
 
-	if (xd_net_ask(r->dev->net, nlh, on_neighbour, &n) || !n.usable)
+	if (xd_net_ask(r->dev->net, nlh, on_neighbour, &l) || !l.usable)
 		return false;
-	memcpy(r->path.dmac, n.mac, 6);
+	memcpy(r->path.dmac, l.neighbour.mac, 6);
 	return true;
 }
 
@@ -193,14 +223,24 @@ static void ask_again(void *arg)
 	}
 }
 
-void xd_resolve_neighbour_changed(struct xd_net *net)
+static bool waits_for(const struct xd_resolve *r, const struct xd_ip *ip)
 {
-	struct xd_resolve *r, *next;
+	return r->hop.family == ip->family && !memcmp(r->hop.bytes, ip->bytes, ip->len);
+}
 
-	for (r = net->resolving; r; r = next) {
-		next = r->next;
-		if (look_up_neighbour(r))
-			finish(r, 0);
+/* done() may end a client and with it others that wait: from the start again after each. */
+void xd_resolve_answered(struct xd_net *net, const struct xd_ip *ip, const uint8_t mac[6])
+{
+	struct xd_resolve *r = net->resolving;
+
+	while (r) {
+		if (!waits_for(r, ip)) {
+			r = r->next;
+			continue;
+		}
+		memcpy(r->path.dmac, mac, 6);
+		finish(r, 0);
+		r = net->resolving;
 	}
 }
 

@@ -10,3 +10,7 @@ held_test_SRCS := daemon/held.c
 
 $(foreach t,$(DAEMON_TESTS),$(eval \
 	$(call test_program,daemon/$(t),selftests/daemon/$(t)_test.c $($(t)_test_SRCS),,-lpthread)))
+
+# What rtnetlink says of an interface, in network namespaces of its own
+$(eval $(call test_program,daemon/net,selftests/daemon/net_test.c daemon/net.c daemon/resolve.c \
+	daemon/loop.c daemon/log.c,,-lmnl -lpthread))

@@ -1,0 +1,473 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * GIDs, link events and next hops, from a real kernel:
+ *
+ *   here (a namespace of its own)                  peer (another one)
+ *   t0  10.9.0.1/24  fd09::1/64  ------ veth ------  t1  10.9.0.2/24  fd09::2/64
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "daemon/device.h"
+#include "daemon/log.h"
+#include "daemon/loop.h"
+#include "daemon/net.h"
+#include "daemon/server.h"
+#include "daemon/xdp.h"
+#include "selftests/lib/tap.h"
+
+#define MS 1000000ull
+
+static struct xd_device dev = { .ifname = "t0" };
+static pid_t peer;
+
+/* ---- in place of the parts that net.c tells ------------------------------------------ */
+
+static unsigned int mirrored, gid_events, active_events, err_events, refreshes;
+
+int xd_xdp_addr_set(struct xd_device *d, const struct xr_addr *addr, uint32_t gid_index)
+{
+	mirrored++;
+	return 0;
+}
+
+int xd_xdp_addr_del(struct xd_device *d, const struct xr_addr *addr)
+{
+	mirrored--;
+	return 0;
+}
+
+void xd_server_port_event(struct xd_device *d, uint32_t type)
+{
+	gid_events += type == IBV_EVENT_GID_CHANGE;
+	active_events += type == IBV_EVENT_PORT_ACTIVE;
+	err_events += type == IBV_EVENT_PORT_ERR;
+}
+
+void xd_server_net_changed(struct xd_device *d)
+{
+	refreshes++;
+}
+
+/* ---- the network ------------------------------------------------------------------------ */
+
+__attribute__((format(printf, 1, 2))) static bool sh(const char *fmt, ...)
+{
+	char cmd[512];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(cmd, sizeof(cmd), fmt, ap);
+	va_end(ap);
+	return !system(cmd);
+}
+#define PEER "nsenter --net=/proc/%d/ns/net "
+
+/* A process whose only use is its network namespace */
+static pid_t new_peer(void)
+{
+	int ready[2];
+	char c;
+	pid_t pid;
+
+	if (pipe(ready))
+		return -1;
+	pid = fork();
+	if (!pid) {
+		close(ready[0]);
+		if (unshare(CLONE_NEWNET) || write(ready[1], "x", 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	close(ready[1]);
+	if (pid > 0 && read(ready[0], &c, 1) != 1)
+		pid = -1;
+	close(ready[0]);
+	return pid;
+}
+
+static bool network_up(void)
+{
+	if (unshare(CLONE_NEWNET))
+		return false;
+	peer = new_peer();
+	return peer > 0 && sh("sysctl -qw net.ipv6.conf.default.accept_dad=0") &&
+	       sh("ip link set lo up && ip link add t0 type veth peer name t1 netns %d", peer) &&
+	       sh("ip address add 10.9.0.1/24 dev t0 && ip address add fd09::1/64 dev t0 nodad && "
+		  "ip link set t0 up") &&
+	       sh(PEER "sh -c 'ip link set lo up; ip address add 10.9.0.2/24 dev t1; "
+		       "ip address add fd09::2/64 dev t1 nodad; ip link set t1 up'", peer) &&
+	       sh("for i in $(seq 100); do ip address show dev t0 scope link | grep -q fe80 && exit; "
+		  "sleep 0.05; done; exit 1");
+}
+
+/* ---- running the loop --------------------------------------------------------------------- */
+
+static struct xd_timer *limit;
+
+static void on_limit(void *arg)
+{
+	xd_loop_stop(dev.loop);
+}
+
+/* A loop that was stopped stays so: each run has a loop and a device of its own. */
+static void run_for(unsigned int ms)
+{
+	limit = xd_timer_new(dev.loop, on_limit, NULL);
+	xd_timer_arm(limit, ms * MS);
+	xd_loop_run(dev.loop);
+	xd_timer_free(limit);
+}
+
+/* A command in the middle of the run */
+static void on_command(void *arg)
+{
+	sh("%s", (const char *)arg);
+}
+
+static void run_with(const char *command)
+{
+	struct xd_timer *t = xd_timer_new(dev.loop, on_command, (void *)command);
+
+	xd_timer_arm(t, 150 * MS);
+	run_for(300);
+	xd_timer_free(t);
+}
+
+static int device_open(void)
+{
+	int err;
+
+	dev.loop = xd_loop_new();
+	dev.xdp = NULL;
+	dev.server = NULL;
+	err = xd_net_open(&dev);
+	mirrored = gid_events = active_events = err_events = refreshes = 0;
+	if (err)
+		return err;
+	/* from here on there are others to tell; the pointers are only looked at */
+	dev.xdp = (struct xd_xdp *)&dev;
+	dev.server = (struct xd_server *)&dev;
+	xd_net_mirror(&dev);
+	return 0;
+}
+
+static void device_close(void)
+{
+	xd_net_close(&dev);
+	xd_loop_free(dev.loop);
+}
+
+static struct xr_addr addr(const char *text)
+{
+	struct xr_addr a = { .raw = { [10] = 0xff, [11] = 0xff } };
+
+	if (inet_pton(AF_INET, text, a.raw + 12) != 1)
+		inet_pton(AF_INET6, text, a.raw);
+	return a;
+}
+
+static int gid_index(const char *text)
+{
+	struct xr_addr a = addr(text);
+
+	return xd_net_gid_index(&dev, &a);
+}
+
+/* ---- GIDs and link ------------------------------------------------------------------------- */
+
+static void test_gids(void)
+{
+	struct xr_gid_entry entry[XR_GID_TABLE_LEN];
+	struct xr_addr gid;
+	int four, six;
+
+	TAP_OK(!device_open() && dev.ifindex && dev.guid, "an interface opens");
+	four = gid_index("10.9.0.1");
+	six = gid_index("fd09::1");
+	TAP_OK(four > 0 && six > 0 && four != six, "its addresses are GIDs, none of them index 0");
+	TAP_OK(xd_net_gid(&dev, 0, &gid) && gid.raw[0] == 0xfe && gid.raw[1] == 0x80,
+	       "index 0 is the link-local one");
+	TAP_OK(xd_net_gids(&dev, entry, XR_GID_TABLE_LEN) == 3 && entry[0].index == 0 &&
+		       mirrored == 3,
+	       "three in all, and XDP knows them");
+	TAP_OK(!xd_net_gid(&dev, XR_GID_TABLE_LEN, &gid) && !xd_net_gid(&dev, UINT32_MAX, &gid) &&
+		       gid_index("10.9.0.77") == -ENOENT,
+	       "no index and no address that is not there");
+
+	sh("ip address add 10.9.1.1/24 dev t0; ip address del 10.9.0.1/24 dev t0");
+	run_with("ip address add 10.9.2.1/24 dev t0");
+	TAP_OK(gid_index("10.9.0.1") == -ENOENT && gid_index("10.9.1.1") > 0 &&
+		       gid_index("10.9.2.1") == four,
+	       "one that goes leaves a hole, which the next one takes");
+	TAP_OK(gid_events == 3 && refreshes == 2 && mirrored == 4,
+	       "clients are told of each, paths are looked at once for what comes together (%u, %u)",
+	       gid_events, refreshes);
+	device_close();
+
+	device_open();
+	sh("ip address add 10.9.2.1/16 dev t0; ip address del 10.9.2.1/24 dev t0");
+	run_for(100);
+	TAP_OK(gid_index("10.9.2.1") > 0, "an address with two prefixes stays when one of them goes");
+	sh("ip address del 10.9.2.1/16 dev t0; ip address del 10.9.1.1/24 dev t0; "
+	   "ip address add 10.9.0.1/24 dev t0");
+	device_close();
+}
+
+static void test_tentative(void)
+{
+	device_open();
+	sh("sysctl -qw net.ipv6.conf.t0.accept_dad=1 net.ipv6.conf.t0.dad_transmits=1 && "
+	   "ip address add fd09::55/64 dev t0");
+	run_for(50);
+	TAP_OK(gid_index("fd09::55") == -ENOENT, "no GID before duplicate detection is through");
+	device_close();
+	sleep(2);
+	device_open();
+	TAP_OK(gid_index("fd09::55") > 0, "and one after it");
+	sh("ip address del fd09::55/64 dev t0; sysctl -qw net.ipv6.conf.t0.accept_dad=0");
+	device_close();
+}
+
+static void test_link(void)
+{
+	device_open();
+	TAP_OK(xd_net_link(&dev)->up && xd_net_link(&dev)->mtu == 1500 && xd_net_link(&dev)->speed_mbps,
+	       "link, MTU and speed");
+	sh("ip link set t0 mtu 9000");
+	sh(PEER "ip link set t1 down", peer);
+	run_for(100);
+	TAP_OK(!xd_net_link(&dev)->up && err_events == 1 && !active_events, "carrier lost: port error");
+	TAP_OK(xd_net_link(&dev)->mtu == 9000 && refreshes, "a new MTU");
+	device_close();
+
+	device_open();
+	TAP_OK(!xd_net_link(&dev)->up, "an interface without carrier opens, and is down");
+	sh(PEER "ip link set t1 up", peer);
+	run_for(100);
+	TAP_OK(xd_net_link(&dev)->up && active_events == 1, "carrier back: port active");
+	device_close();
+	sh(PEER "ip address add fd09::2/64 dev t1 nodad", peer);
+}
+
+/* ---- next hops --------------------------------------------------------------------------------- */
+
+struct answer {
+	int calls, err;
+	struct xt_path path;
+};
+
+static void on_answer(void *arg, int err, const struct xt_path *path)
+{
+	struct answer *a = arg;
+
+	a->calls++;
+	a->err = err;
+	if (path)
+		a->path = *path;
+	xd_loop_stop(dev.loop);
+}
+
+static struct xr_ah_attr attr_to(const char *from, const char *to)
+{
+	int index = gid_index(from);
+
+	return (struct xr_ah_attr){ .dgid = addr(to), .sgid_index = (uint32_t)index,
+				    .hop_limit = 9, .traffic_class = 3, .flow_label = 0x12345,
+				    .is_global = 1, .port_num = 1 };
+}
+
+/* Opens a device, resolves, runs until there is an answer. */
+static struct answer resolve(const char *from, const char *to)
+{
+	struct answer a = { .err = -EINPROGRESS };
+	struct xr_ah_attr attr;
+
+	device_open();
+	attr = attr_to(from, to);
+	xd_net_resolve(&dev, &attr, on_answer, &a);
+	if (!a.calls)
+		run_for(5000);
+	device_close();
+	return a;
+}
+
+static bool mac_is(const uint8_t mac[6], const char *text)
+{
+	char buf[18];
+
+	snprintf(buf, sizeof(buf), "%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1], mac[2], mac[3],
+		 mac[4], mac[5]);
+	return !strcmp(buf, text);
+}
+
+#define PEER_MAC "02:00:00:00:00:02"
+
+static void test_neighbour(void)
+{
+	struct answer a;
+
+	sh(PEER "ip link set t1 address " PEER_MAC, peer);
+	sh("ip neighbour flush dev t0");
+	a = resolve("10.9.0.1", "10.9.0.2");
+	TAP_OK(a.calls == 1 && !a.err && mac_is(a.path.dmac, PEER_MAC) && a.path.ip_version == 4,
+	       "a neighbour that is not known is asked for (%d)", a.err);
+	TAP_OK(a.path.hop_limit == 9 && a.path.traffic_class == 3 && a.path.flow_label == 0x12345 &&
+		       !a.path.local,
+	       "the rest of the path is as given");
+	a = resolve("fd09::1", "fd09::2");
+	TAP_OK(a.calls == 1 && !a.err && mac_is(a.path.dmac, PEER_MAC) && a.path.ip_version == 6,
+	       "IPv6 (%d)", a.err);
+	sh("ip neighbour replace 10.9.0.3 lladdr 02:00:00:00:00:03 dev t0");
+	a = resolve("10.9.0.1", "10.9.0.3");
+	TAP_OK(!a.err && mac_is(a.path.dmac, "02:00:00:00:00:03"), "a permanent entry");
+}
+
+static void test_gateway(void)
+{
+	struct answer a;
+
+	sh("ip route add 10.55.0.0/16 via 10.9.0.2; ip route add 10.56.0.0/16 via inet6 fd09::2; "
+	   "ip route add unreachable 10.57.0.0/16");
+	a = resolve("10.9.0.1", "10.55.1.1");
+	TAP_OK(!a.err && mac_is(a.path.dmac, PEER_MAC), "by way of a gateway (%d)", a.err);
+	a = resolve("10.9.0.1", "10.56.1.1");
+	TAP_OK(!a.err && mac_is(a.path.dmac, PEER_MAC), "an IPv4 route by an IPv6 gateway (%d)", a.err);
+	a = resolve("10.9.0.1", "10.57.1.1");
+	TAP_OK(a.err == -ENETUNREACH, "an unreachable route (%d)", a.err);
+	a = resolve("10.9.0.1", "10.99.1.1");
+	TAP_OK(a.err == -ENETUNREACH, "no route (%d)", a.err);
+	a = resolve("fd09::1", "fd99::1");
+	TAP_OK(a.err == -ENETUNREACH, "no route, IPv6 (%d)", a.err);
+	sh("ip route del 10.55.0.0/16; ip route del 10.56.0.0/16; ip route del 10.57.0.0/16");
+}
+
+static void test_no_neighbour(void)
+{
+	uint64_t begun = xd_now();
+	struct answer a = resolve("10.9.0.1", "10.9.0.200");
+
+	TAP_OK(a.calls == 1 && a.err == -EHOSTUNREACH && xd_now() - begun < 4000 * MS,
+	       "nobody there: host unreachable, within 4 s (%d)", a.err);
+}
+
+static void test_special(void)
+{
+	struct xr_ah_attr attr;
+	struct answer a;
+
+	a = resolve("10.9.0.1", "10.9.0.1");
+	TAP_OK(!a.err && a.path.local, "an own address: the direct way");
+	a = resolve("10.9.0.1", "239.129.2.3");
+	TAP_OK(!a.err && mac_is(a.path.dmac, "01:00:5e:01:02:03"), "an IPv4 multicast group's MAC");
+	a = resolve("fd09::1", "ff0e::1:2:3");
+	TAP_OK(!a.err && mac_is(a.path.dmac, "33:33:00:02:00:03"), "an IPv6 multicast group's MAC");
+	a = resolve("10.9.0.1", "fd09::2");
+	TAP_OK(a.err == -EINVAL, "from IPv4 to IPv6: no");
+
+	device_open();
+	attr = attr_to("10.9.0.1", "10.9.0.2");
+	attr.sgid_index = 200;
+	xd_net_resolve(&dev, &attr, on_answer, &a);
+	TAP_OK(a.err == -EINVAL, "no such GID index");
+	attr.sgid_index = UINT32_MAX;
+	xd_net_resolve(&dev, &attr, on_answer, &a);
+	TAP_OK(a.err == -EINVAL, "nor this one");
+	attr = attr_to("10.9.0.1", "10.9.0.2");
+	attr.hop_limit = 0;
+	xd_net_resolve(&dev, &attr, on_answer, &a);
+	TAP_OK(!a.err && a.path.hop_limit == 64, "hop limit 0: the usual one");
+	device_close();
+}
+
+/* The first to be answered cancels the second, which waits for the same neighbour. */
+static struct xd_resolve *second;
+static int second_calls;
+
+static void on_first(void *arg, int err, const struct xt_path *path)
+{
+	xd_net_resolve_cancel(second);
+	second = NULL;
+	on_answer(arg, err, path);
+}
+
+static void on_second(void *arg, int err, const struct xt_path *path)
+{
+	second_calls++;
+}
+
+static void test_cancel(void)
+{
+	struct answer a = { 0 };
+	struct xr_ah_attr attr;
+
+	device_open();
+	attr = attr_to("10.9.0.1", "10.9.0.2");
+	sh("ip neighbour flush dev t0");
+	/* the newest is asked first */
+	second = xd_net_resolve(&dev, &attr, on_second, NULL);
+	xd_net_resolve(&dev, &attr, on_first, &a);
+	run_for(3000);
+	TAP_OK(a.calls == 1 && !a.err && !second && !second_calls,
+	       "an answer may cancel others that wait");
+	device_close();
+}
+
+static void test_mac_moves(void)
+{
+	device_open();
+	sh("ip neighbour replace 10.9.0.9 lladdr 02:00:00:00:00:09 dev t0");
+	run_for(100);
+	TAP_OK(refreshes == 1, "a new neighbour: paths are looked at");
+	device_close();
+	device_open();
+	sh("ip neighbour replace 10.9.0.9 lladdr 02:00:00:00:00:09 dev t0; sleep 0.1; "
+	   "ip neighbour change 10.9.0.9 lladdr 02:00:00:00:00:09 nud stale dev t0; sleep 0.1; "
+	   "ip neighbour change 10.9.0.9 lladdr 02:00:00:00:00:09 nud reachable dev t0");
+	run_for(100);
+	TAP_OK(refreshes == 1, "another state of the same neighbour: not again (%u)", refreshes);
+	device_close();
+}
+
+static void test_gone(void)
+{
+	device_open();
+	sh("ip link del t0");
+	run_for(2000);
+	TAP_OK(xd_net_link(&dev)->gone && !xd_net_link(&dev)->up && err_events,
+	       "an interface that is removed stops the loop");
+	device_close();
+	TAP_OK(device_open() == -ENODEV, "and does not open again");
+	device_close();
+}
+
+int main(void)
+{
+	if (geteuid() || !network_up()) {
+		tap_skip("the netdev by rtnetlink", "needs root, network namespaces and iproute2");
+		return tap_end();
+	}
+	xd_log_init("test", XD_ERR);
+	test_gids();
+	test_tentative();
+	test_link();
+	test_neighbour();
+	test_gateway();
+	test_no_neighbour();
+	test_special();
+	test_cancel();
+	test_mac_moves();
+	test_gone();
+	kill(peer, SIGKILL);
+	waitpid(peer, NULL, 0);
+	return tap_end();
+}
