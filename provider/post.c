@@ -100,7 +100,8 @@ static int fill_send(const struct xp_qp *qp, struct xr_send_wqe *wqe, const stru
 		return err;
 	if (wr->send_flags & IBV_SEND_INLINE)
 		return copy_inline(qp, wqe, wr);
-	memcpy(wqe + 1, wr->sg_list, wr->num_sge * sizeof(struct xr_sge));
+	if (wr->num_sge)
+		memcpy(wqe + 1, wr->sg_list, wr->num_sge * sizeof(struct xr_sge));
 	return 0;
 }
 
@@ -153,7 +154,8 @@ static int fill_recv(const struct xp_qp *qp, struct xr_recv_wqe *wqe, const stru
 	wqe->wr_id = wr->wr_id;
 	wqe->num_sge = wr->num_sge;
 	wqe->reserved = 0;
-	memcpy(wqe + 1, wr->sg_list, wr->num_sge * sizeof(struct xr_sge));
+	if (wr->num_sge)
+		memcpy(wqe + 1, wr->sg_list, wr->num_sge * sizeof(struct xr_sge));
 	return 0;
 }
 
