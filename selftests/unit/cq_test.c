@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Completion queues: order, arming, overrun, resizing. */
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/transport/transport.h"
+#include "selftests/lib/tap.h"
+
+#define DEPTH 8
+
+static unsigned notified, died;
+static struct xt_engine *engine;
+
+static void cq_event(void *ctx, struct xt_cq *cq)
+{
+	notified++;
+}
+
+static void async_event(void *ctx, struct xt_qp *qp, struct xt_cq *cq, uint32_t type)
+{
+	died += type == IBV_EVENT_CQ_ERR && cq && !qp;
+}
+
+static const struct xt_ops ops = { .cq_event = cq_event, .async_event = async_event };
+
+static struct xr_queue *new_queue(uint32_t depth)
+{
+	size_t size = sizeof(struct xr_queue) + depth * sizeof(struct xr_cqe);
+
+	return memset(aligned_alloc(XR_CACHELINE, size), 0, size);
+}
+
+static int push(struct xt_cq *cq, uint64_t wr_id, uint32_t status, bool solicited)
+{
+	struct xr_cqe cqe = { .wr_id = wr_id, .status = status };
+
+	return xt_cq_push(engine, cq, &cqe, solicited);
+}
+
+static uint64_t poll_one(struct xr_queue *q, uint32_t depth)
+{
+	const struct xr_cqe *entries = (const struct xr_cqe *)(q + 1);
+
+	return entries[q->consumer++ & (depth - 1)].wr_id;
+}
+
+static void test_order(struct xt_cq *cq, struct xr_queue *q)
+{
+	uint64_t in = 0, out = 0, wrong = 0;
+	unsigned i;
+
+	for (i = 0; i < 1000; i++) {
+		wrong += push(cq, in++, IBV_WC_SUCCESS, false) != 0;
+		if (q->producer - q->consumer == DEPTH || i % 3 == 0)
+			wrong += poll_one(q, DEPTH) != out++;
+	}
+	while (q->consumer != q->producer)
+		wrong += poll_one(q, DEPTH) != out++;
+	TAP_OK(!wrong && in == out, "1000 completions in order through 8 entries");
+}
+
+static void test_arming(struct xt_cq *cq, struct xr_queue *q)
+{
+	static const struct {
+		const char *what;
+		uint32_t armed, status;
+		bool solicited;
+		unsigned events;
+		uint32_t left;
+	} rows[] = {
+		{ "not armed", 0, IBV_WC_SUCCESS, true, 0, 0 },
+		{ "any: success", XR_ARM_ANY, IBV_WC_SUCCESS, false, 1, 0 },
+		{ "solicited: success", XR_ARM_SOLICITED, IBV_WC_SUCCESS, false, 0, XR_ARM_SOLICITED },
+		{ "solicited: solicited", XR_ARM_SOLICITED, IBV_WC_SUCCESS, true, 1, 0 },
+		{ "solicited: error", XR_ARM_SOLICITED, IBV_WC_LOC_LEN_ERR, false, 1, 0 },
+		{ "both: success", XR_ARM_ANY | XR_ARM_SOLICITED, IBV_WC_SUCCESS, false, 1, 0 },
+	};
+	size_t i;
+
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		notified = 0;
+		q->word = rows[i].armed;
+		push(cq, 0, rows[i].status, rows[i].solicited);
+		TAP_OK(notified == rows[i].events && q->word == rows[i].left, "armed for %s",
+		       rows[i].what);
+		push(cq, 0, rows[i].status, rows[i].solicited);
+		TAP_OK(notified == rows[i].events, "one event for one arming");
+		q->consumer = q->producer;
+	}
+	q->word = 0;
+}
+
+static void test_resize(struct xt_cq *cq, struct xr_queue *q)
+{
+	struct xr_queue *bigger = new_queue(16), *smaller = new_queue(4);
+	unsigned i, wrong = 0;
+
+	q->consumer = q->producer;
+	for (i = 0; i < 7; i++)
+		push(cq, 100 + i, IBV_WC_SUCCESS, false);
+	q->word = XR_ARM_ANY;
+	TAP_OK(xt_cq_resize(cq, smaller, 4) == -EINVAL, "7 entries do not fit into 4");
+	TAP_OK(!xt_cq_resize(cq, bigger, 16), "but into 16");
+	notified = 0;
+	for (; i < 16; i++)
+		wrong += push(cq, 100 + i, IBV_WC_SUCCESS, false) != 0;
+	TAP_OK(notified == 1, "the arming moves along");
+	for (i = 0; i < 16; i++)
+		wrong += poll_one(bigger, 16) != 100 + i;
+	TAP_OK(!wrong && bigger->consumer == bigger->producer, "none is lost, all in order");
+	push(cq, 1, IBV_WC_SUCCESS, false);
+	TAP_OK(!xt_cq_resize(cq, smaller, 4) && poll_one(smaller, 4) == 1, "and into 4 now");
+	TAP_OK(!xt_cq_resize(cq, q, DEPTH), "and back");
+	free(bigger);
+	free(smaller);
+}
+
+static void test_overrun(struct xt_cq *cq, struct xr_queue *q)
+{
+	unsigned i, wrong = 0;
+
+	for (i = 0; i < DEPTH; i++)
+		wrong += push(cq, i, IBV_WC_SUCCESS, false) != 0;
+	TAP_OK(!wrong && !cq->overrun && !died, "as many completions as entries fit");
+	TAP_OK(push(cq, i, IBV_WC_SUCCESS, false) == -ENOSPC && cq->overrun && died == 1,
+	       "one more is an overrun");
+	q->consumer = q->producer;
+	TAP_OK(push(cq, i, IBV_WC_SUCCESS, false) == -ENOSPC && died == 1,
+	       "which kills the CQ, with one event");
+}
+
+static void test_liar(void)
+{
+	struct xr_queue *q = new_queue(DEPTH);
+	struct xt_cq cq;
+	unsigned i;
+
+	xt_cq_init(&cq, q, DEPTH);
+	died = 0;
+	for (i = 0; i < DEPTH; i++)
+		push(&cq, i, IBV_WC_SUCCESS, false);
+	q->consumer = q->producer + 1000;
+	TAP_OK(push(&cq, i, IBV_WC_SUCCESS, false) == -ENOSPC && died == 1,
+	       "an index from the future makes no room");
+	q->consumer = q->producer - 1000;
+	TAP_OK(xt_cq_resize(&cq, q, DEPTH) == -EINVAL, "nor does it move entries never written");
+	free(q);
+}
+
+int main(void)
+{
+	struct xt_shared shared = { 0 };
+	struct xr_queue *q = new_queue(DEPTH);
+	struct xt_cq cq;
+
+	engine = xt_engine_new(&ops, NULL, &shared);
+	xt_cq_init(&cq, q, DEPTH);
+	test_order(&cq, q);
+	test_arming(&cq, q);
+	test_resize(&cq, q);
+	q->consumer = q->producer;
+	test_overrun(&cq, q);
+	test_liar();
+	xt_engine_free(engine);
+	free(q);
+	return tap_end();
+}
