@@ -6,16 +6,13 @@ load helpers
 
 setup() {
 	SEEN=$BATS_TEST_TMPDIR/seen
-	run_on a timeout 20 "$XR_BUILD/selftests/e2e/rdma_watch" events 10 >"$SEEN" 2>&1 3>&- &
+	spawn a "$SEEN" "$XR_BUILD/selftests/e2e/rdma_watch" events 15
 	WATCH=$!
 	wait_for 5 grep -q ready "$SEEN"
 }
 
 teardown() {
-	local pids
-
 	cat "$SEEN"
-	pids=$(pgrep -P "$WATCH") && kill $pids
 	kill "$WATCH" 2>/dev/null
 	wait "$WATCH" 2>/dev/null
 	return 0

@@ -24,23 +24,26 @@ again_as() {
 	}
 }
 
-# killed_after SECONDS: a pair of programs, killed
+# killed_after SECONDS: a pair of programs in full run, first one killed, then the other
 killed_after() {
-	local pids
+	local server client
 
-	both -t 20 ib_write_bw -x @4 -F -D 15 -q 4 >/dev/null 2>&1 &
+	spawn a /dev/null ib_write_bw -x "$(gid_index a "$A4")" -F -D 15 -q 4
+	server=$!
+	wait_for 5 listens a "$PORT"
+	spawn b /dev/null ib_write_bw -x "$(gid_index b "$B4")" -F -D 15 -q 4 "$A4"
+	client=$!
 	sleep "$1"
-	pids=$(for h in a b; do ip netns pids "$ID-$h"; done | xargs -r ps -o pid=,comm= -p |
-		awk '$2 == "ib_write_bw" { print $1 }')
-	[[ -z $pids ]] || kill -KILL $pids
-	wait $! || true
+	kill -KILL "$client"
+	kill -KILL "$server"
+	wait "$client" "$server" 2>/dev/null || true
 }
 
 @test "leaks: 20 pairs killed at different moments leave nothing" {
 	local a b i
 
-	both ib_write_bw -x @4 -F -n 100
-	wait_for 5 sh -c "! $XROCE -r $RUN/a client -j xra | grep -q ib_write_bw"
+	both ib_write_bw -x @4 -F -n 100 -q 4
+	sleep 1
 	a=$(holdings a) b=$(holdings b)
 	for i in {1..20}; do
 		killed_after "0.$((i * 37 % 70 + 5))"

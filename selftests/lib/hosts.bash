@@ -74,6 +74,15 @@ run_on() {
 		nsenter --net="/run/netns/$ID-$h" -- "$XROCE" run -r "$RUN/$h" "$@"
 }
 
+# spawn HOST FILE PROGRAM...: the same in the background, output to FILE; $! is the program itself
+spawn() {
+	local h=$1 file=$2
+
+	shift 2
+	LD_PRELOAD=$SANITIZER ASAN_OPTIONS=detect_leaks=0 nsenter --net="/run/netns/$ID-$h" -- \
+		"$XROCE" run -r "$RUN/$h" "$@" </dev/null >"$file" 2>&1 3>&- &
+}
+
 # ctl HOST ARG...: the xroce command for that host's daemon
 ctl() {
 	local h=$1
@@ -134,6 +143,7 @@ daemon_up() {
 		"$XROCED" --interface "v$h" --name "xr$h" --runtime-dir "$RUN/$h" \
 		--bpffs "$RUN/bpf" "$@" </dev/null >>"$RUN/$h/log" 2>&1 3>&- &
 	pid=$!
+	disown "$pid"
 	echo "$pid" >"$RUN/$h/pid"
 	daemon_ready() {
 		daemon_answers "$h" || ! alive "$pid"
@@ -166,7 +176,8 @@ daemon_down() {
 
 # gid_index HOST ADDRESS
 gid_index() {
-	ctl "$1" status -j "xr$1" | jq -er --arg a "$2" '.gids[] | select(.gid == $a) | .index'
+	ctl "$1" status -j "xr$1" |
+		jq -er --arg a "$2" '.gids[] | select(.gid == $a) | .index' | grep .
 }
 
 # counter HOST NAME: packets of a verdict, or a counter of the transport
@@ -206,6 +217,11 @@ run_side() {
 	return "$status"
 }
 
+# Where the outputs of the pair on $PORT are
+out() {
+	echo "${BATS_TEST_TMPDIR:-$RUN}/out.$PORT"
+}
+
 # pair [-t SECONDS] SERVER... -- CLIENT...: the server on a, the client on b once it listens on
 # $PORT. Both must succeed. Outputs are in $OUT/server and $OUT/client, shown on failure.
 pair() {
@@ -217,7 +233,7 @@ pair() {
 		shift
 	done
 	shift
-	OUT=${BATS_TEST_TMPDIR:-$RUN}/out.$PORT
+	OUT=$(out)
 	rm -rf "$OUT"
 	mkdir -p "$OUT"
 	run_side "$seconds" server a "${server[@]}" &
