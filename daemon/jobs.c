@@ -125,7 +125,7 @@ static void *first_worker(void *arg)
 	bool isolated = !unshare(CLONE_NEWNET);
 
 	/* the threads that this one makes inherit what is left */
-	xd_privileges_drop();
+	xd_privileges_drop(XD_ROLE_JOB);
 
 	pthread_mutex_lock(&jobs->lock);
 	jobs->isolated = isolated;

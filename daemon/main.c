@@ -169,7 +169,7 @@ static int start(struct daemon *d)
 		err = xd_server_start(dev);
 	if (err)
 		return err;
-	err = xd_privileges_drop();
+	err = xd_privileges_drop(XD_ROLE_CONTROL);
 	if (err)
 		xd_log(XD_ERR, "dropping privileges: %s", strerror(-err));
 	return err;

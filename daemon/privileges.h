@@ -3,10 +3,13 @@
 #ifndef XD_PRIVILEGES_H
 #define XD_PRIVILEGES_H
 
+enum xd_role { XD_ROLE_CONTROL, XD_ROLE_JOB, XD_ROLE_WORKER };
+
 /*
- * The calling thread's, as Linux has it: effective, permitted, inheritable and bounding set. Each thread
- * calls it once it has done what needs more. 0 or -errno.
+ * What a thread of that kind needs is left to the calling thread, the rest goes for good: effective,
+ * permitted, inheritable and bounding set are each thread's own. Called once it has done
+ * what needs more. 0 or -errno.
  */
-int xd_privileges_drop(void);
+int xd_privileges_drop(enum xd_role role);
 
 #endif /* XD_PRIVILEGES_H */

@@ -406,10 +406,12 @@ static void *worker_main(void *arg)
 {
 	struct xd_worker *w = arg;
 	uint64_t begun;
+	int err;
 
 	set_scheduling(w);
-	if (xd_privileges_drop())
-		xd_log(XD_WARN, "worker %u keeps its privileges: %s", w->index, strerror(errno));
+	err = xd_privileges_drop(XD_ROLE_WORKER);
+	if (err)
+		xd_log(XD_WARN, "worker %u keeps its privileges: %s", w->index, strerror(-err));
 	w->last_work = xd_now();
 	while (!__atomic_load_n(&w->stop, __ATOMIC_ACQUIRE)) {
 		let_go(w);

@@ -275,7 +275,7 @@ static const struct xt_ops ops = {
 /* ---- the daemon's start --------------------------------------------------------------------- */
 
 /* The fuzzer keeps what it has. */
-int xd_privileges_drop(void)
+int xd_privileges_drop(enum xd_role role)
 {
 	return 0;
 }
