@@ -5,8 +5,8 @@
  *
  *   xdp_ceiling NETNS-FILE IF NETNS-FILE IF [SECONDS]
  *
- * Prints tab-separated lines: "rate BYTES PACKETS-PER-SECOND" for frames
- * one way, then "pingpong MEDIAN-US P99-US" for 64-byte frames, one way (half a
+ * Prints tab-separated lines: "rate BYTES PACKETS-PER-SECOND" for frames one way (the best fifth of
+ * SECONDS, which is 1 if not given), then "pingpong MEDIAN-US P99-US" for 64-byte frames, one way (half a
  * round trip) with both sides spinning.
  *
  * The sizes are those of RoCEv2 frames: 64 bytes, and 64 (headers, ICRC) or 74
@@ -51,6 +51,7 @@
 #define PING_SIZE 64
 #define MAX_PINGS (1 << 20)
 #define WARM_UP_NS 100000000ull
+#define WINDOWS 5
 
 /* Between the two processes */
 struct meeting {
@@ -312,20 +313,30 @@ static void flood(struct side *s, struct meeting *m, uint32_t size)
 	}
 }
 
-static double count(struct side *s, struct meeting *m, uint64_t duration)
+static double count_window(struct side *s, uint64_t duration)
 {
 	uint64_t start = now_ns(), frames = 0, t;
 
-	while (now_ns() - start < WARM_UP_NS)
-		receive_frames(s);
-	start = now_ns();
 	do {
 		for (int i = 0; i < 64; i++)
 			frames += receive_frames(s);
 		t = now_ns() - start;
 	} while (t < duration);
-	stop(m);
 	return (double)frames * 1e9 / (double)t;
+}
+
+/* The best of some windows: a ceiling is not lowered by what else the machine had to do. */
+static double count(struct side *s, struct meeting *m, uint64_t duration)
+{
+	double best = 0, rate;
+
+	count_window(s, WARM_UP_NS);
+	for (int i = 0; i < WINDOWS; i++) {
+		rate = count_window(s, duration / WINDOWS);
+		best = rate > best ? rate : best;
+	}
+	stop(m);
+	return best;
 }
 
 static void pong(struct side *s, struct meeting *m)
