@@ -2,7 +2,7 @@
 
 # Each bats file is a suite; all may use what E2E_NEEDS names.
 E2E_FILES := $(sort $(wildcard selftests/e2e/*.bats))
-E2E_NEEDS := $$(PROGRAMS) $(addprefix $(BUILD)/selftests/e2e/,rdma_verify rdma_watch)
+E2E_NEEDS := $$(PROGRAMS) $(addprefix $(BUILD)/selftests/e2e/,rdma_verify rdma_watch hostile)
 
 $(foreach f,$(E2E_FILES),$(eval \
 	$(call suite,e2e/$(basename $(notdir $(f))),120,bats --tap $(f),$(E2E_NEEDS))))
@@ -12,3 +12,6 @@ $(eval $(call program,selftests/e2e/rdma_verify,selftests/e2e/rdma_verify.c,,-li
 
 # ... and one that watches a device while the world around it changes
 $(eval $(call program,selftests/e2e/rdma_watch,selftests/e2e/rdma_watch.c,,-libverbs))
+
+# ... and a client that wants no good
+$(eval $(call program,selftests/e2e/hostile,selftests/e2e/hostile.c selftests/e2e/hostile_client.c,,))
