@@ -124,6 +124,23 @@ static struct xp_device *new_device(const char *path, const struct xr_hello_rep 
 	return dev;
 }
 
+/* XROCE_DEVICES names, with commas between, the devices that the program is to see; unset: all. */
+static bool is_wanted(const char *name)
+{
+	const char *list = secure_getenv("XROCE_DEVICES");
+	size_t len = strlen(name), n;
+
+	if (!list)
+		return true;
+	for (;; list += n + 1) {
+		n = strcspn(list, ",");
+		if (n == len && !memcmp(list, name, n))
+			return true;
+		if (!list[n])
+			return false;
+	}
+}
+
 /* The same device keeps its pointer while anyone holds it. Takes a reference; under the lock. */
 static struct xp_device *probe(const char *path)
 {
@@ -136,6 +153,8 @@ static struct xp_device *probe(const char *path)
 		xp_debug("%s: %s", path, strerror(-err));
 		return NULL;
 	}
+	if (!is_wanted(rep.device))
+		return NULL;
 	for (dev = devices; dev; dev = dev->next) {
 		if (!strcmp(dev->path, path) && dev->guid == rep.guid &&
 		    !strcmp(dev->ibdev.name, rep.device))

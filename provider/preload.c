@@ -179,7 +179,7 @@ static pthread_once_t libibverbs_once = PTHREAD_ONCE_INIT;
 
 static void open_libibverbs(void)
 {
-	libibverbs = dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_LOCAL);
+	libibverbs = xp_real_dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_LOCAL);
 }
 
 /*

@@ -3,6 +3,7 @@
  * The verbs provider: what its files share.
  *
  *   preload.c     what libibverbs exports: ours, or passed on to the real one
+ *   dlopen.c facade.c    programs that load libibverbs by themselves
  *   device.c      discovery, the device list
  *   context.c     open and close, the slots of inline verbs, queries
  *   connection.c  control messages
@@ -43,6 +44,7 @@ void xp_debug(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* ---- the real libibverbs (preload.c) ---------------------------------------------- */
 
+void *xp_real_dlopen(const char *file, int mode);	/* dlopen.c */
 /* By name, default version; NULL where this libibverbs lacks it. */
 void *xp_real_symbol(const char *name);
 struct ibv_device **xp_real_get_device_list(int *num);

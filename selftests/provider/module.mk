@@ -8,4 +8,4 @@ $(foreach t,$(PROVIDER_TESTS),$(eval $(call program,selftests/provider/$(t),$(ad
 	selftests/provider/,$(t)_test.c fixture.c fake.c),,-libverbs -lpthread -ldl)))
 $(foreach t,$(PROVIDER_TESTS),$(eval $(call suite,provider/$(t),120,env \
 	ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD=$(BUILD)/libxroce.so \
-	$(BUILD)/selftests/provider/$(t),$(BUILD)/selftests/provider/$(t) $(BUILD)/libxroce.so)))
+	$(BUILD)/selftests/provider/$(t),$(BUILD)/selftests/provider/$(t) $(BUILD)/libxroce-dl.so)))

@@ -30,7 +30,7 @@ static void no_daemon(void)
 static void device_list(void)
 {
 	struct ibv_device **list, **again;
-	int n = 0;
+	int n = 0, i = -1;
 
 	errno = 7;
 	list = ibv_get_device_list(&n);
@@ -43,7 +43,33 @@ static void device_list(void)
 	ibv_free_device_list(list);
 	TAP_OK(!strcmp(ibv_get_device_name(again[n - 1]), FAKE_DEVICE), "freed one by one");
 	ibv_free_device_list(again);
+	setenv("XROCE_DEVICES", "other,fak,fake00", 1);
+	again = ibv_get_device_list(&i);
+	TAP_OK(i == n - 1, "not listed among devices that do not name it");
+	if (again)
+		ibv_free_device_list(again);
+	setenv("XROCE_DEVICES", "other," FAKE_DEVICE, 1);
+	again = ibv_get_device_list(&i);
+	TAP_OK(i == n, "listed where they do");
+	ibv_free_device_list(again);
+	unsetenv("XROCE_DEVICES");
 	TAP_OK(!ibv_import_device(0), "no device from a foreign fd");
+}
+
+/* As NCCL and others do: nothing of libibverbs is linked, all is looked up. */
+static void looked_up(void)
+{
+	void *handle = dlopen("libibverbs.so.1", RTLD_NOW), *ours, *theirs;
+
+	ours = dlvsym(handle, "ibv_get_device_list", "IBVERBS_1.1");
+	theirs = dlvsym(handle, "ibv_wc_status_str", "IBVERBS_1.1");
+	TAP_OK(ours && ours == dlsym(RTLD_DEFAULT, "ibv_get_device_list"),
+	       "dlopen of libibverbs finds our functions");
+	TAP_OK(theirs && theirs == dlsym(RTLD_DEFAULT, "ibv_wc_status_str"), "and the others");
+	TAP_OK(dlopen("libibverbs.so.1", RTLD_NOW | RTLD_NOLOAD) == handle, "again the same handle");
+	TAP_OK(!dlopen("libnosuch.so.1", RTLD_NOW) && strstr(dlerror(), "libnosuch.so.1"),
+	       "errors of other libraries are theirs");
+	dlclose(handle);
 }
 
 static void queries(struct fixture *f)
@@ -652,6 +678,7 @@ int main(void)
 	no_daemon();
 	setup(&f);
 	device_list();
+	looked_up();
 	queries(&f);
 	addresses(&f);
 	refusals(&f);
