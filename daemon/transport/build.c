@@ -22,7 +22,7 @@ static uint32_t get16(const uint8_t *p)
 	return p[0] << 8 | p[1];
 }
 
-/* IBTA annex A17: entropy from the flow label; else of the pair of QPs, as multipath wants it constant */
+/* Constant for a flow, as multipath wants it: of the flow label (IBTA A17), else of both QPNs */
 static uint16_t source_port(const struct xt_qp *qp)
 {
 	const struct xt_path *path = &qp->d.path;

@@ -65,7 +65,7 @@ static void walk_to(struct walk *w, const struct xr_sge *sge, uint32_t n, uint64
 	*w = (struct walk){ sge, n, (uint32_t)off };
 }
 
-/* Length of the run at hand, at most max; the walk moves on behind it. 0 is an SGE without bytes. */
+/* Length of the run at hand, at most max, 0 for an empty SGE; the walk moves on behind it. */
 static uint32_t walk_run(struct walk *w, uint32_t max, const struct xr_sge **sge, uint32_t *off)
 {
 	uint32_t left = w->sge->length - w->off;
@@ -91,7 +91,7 @@ static void add_piece(struct xt_payload *out, const uint8_t *p, uint32_t len)
 	out->len += len;
 }
 
-/* The bounce buffer holds a whole payload, so the place of a piece in it is its place in the payload. */
+/* The bounce buffer holds a whole payload; a piece has the same place in both. */
 int xt_gather_mem(struct xt_engine *e, struct xt_mem *mem, uint64_t off, uint32_t len,
 		  struct xt_payload *out)
 {
@@ -162,7 +162,7 @@ static enum xt_side put_from_segs(struct xt_mem *mem, uint64_t off, const struct
 	return XT_SIDE_NONE;
 }
 
-/* xt_mem_copy() does not say which side failed: the region that is broken tells, else the target. */
+/* xt_mem_copy() does not say which side failed: a broken region tells, else it is the target. */
 static enum xt_side copy_mem(struct xt_mem *dst, uint64_t dst_off, struct xt_mem *src,
 			     uint64_t src_off, uint32_t len, struct xt_fault *fault)
 {
@@ -190,7 +190,8 @@ static enum xt_side put_from_wqe(struct xt_mem *mem, uint64_t off, const struct 
 		inline_data.len = wqe->length;
 		return put_from_segs(mem, off, &inline_data, src->off, len, fault);
 	}
-	for (walk_to(&w, xt_swqe_sge(src->qp, src->index), wqe->num_sge, src->off); len; len -= run) {
+	walk_to(&w, xt_swqe_sge(src->qp, src->index), wqe->num_sge, src->off);
+	for (; len; len -= run) {
 		run = walk_run(&w, len, &sge, &sge_off);
 		if (!run)
 			continue;
@@ -228,7 +229,8 @@ enum xt_side xt_scatter(struct xt_qp *qp, const struct xr_sge *sge, uint32_t n, 
 		run = walk_run(&w, len, &sge, &sge_off);
 		if (!run)
 			continue;
-		if (!check_lkey(qp, sge, sge_off, run, XR_ACCESS_LOCAL_WRITE, &mem, &mem_off, fault))
+		if (!check_lkey(qp, sge, sge_off, run, XR_ACCESS_LOCAL_WRITE, &mem, &mem_off,
+				fault))
 			return XT_SIDE_TARGET;
 		side = xt_put(mem, mem_off, &from, run, fault);
 		if (side)

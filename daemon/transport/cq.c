@@ -33,7 +33,10 @@ static void cq_unlock(struct xt_cq *cq)
 		__atomic_store_n(&cq->lock, 0, __ATOMIC_RELEASE);
 }
 
-/* The client's index is looked at only when the ring seems full. One that makes no sense frees nothing. */
+/*
+ * The client's index is looked at only when the ring seems full. One that makes no
+ * sense frees nothing.
+ */
 static bool has_room(struct xt_cq *cq)
 {
 	uint32_t consumer;

@@ -33,7 +33,7 @@
 /* RETH and immediate, or atomic: the longest extended headers of RC */
 #define XT_MAX_EXT 28
 
-/* A peer that is asked at least this often can acknowledge what a blocked window holds. */
+/* A peer that is asked so often acknowledges something of each window that is full. */
 #define XT_ACK_EVERY 16
 /* Packets that a QP may have in flight, whatever the others have */
 #define XT_MIN_WINDOW 32
@@ -73,7 +73,7 @@ struct xt_swqe {
 	uint8_t kind;		/* enum xt_kind */
 	uint8_t flags;		/* XR_SEND_* */
 	uint8_t num_sge;
-	struct xt_fault fault;	/* status 0: none; else it completes with it when it is the oldest */
+	struct xt_fault fault;	/* status 0: none; else what it ends with, once the oldest */
 };
 
 /* Bytes in process-local memory, for one packet */
@@ -298,7 +298,7 @@ static inline uint8_t *xt_ring_entry(struct xr_queue *ring, uint32_t index, uint
 	return (uint8_t *)(ring + 1) + (size_t)(index & (depth - 1)) * stride;
 }
 
-/* ring.h: the producer's index as read now must not be behind what was read before, nor too far ahead */
+/* ring.h: a producer's index neither goes back nor runs too far ahead. */
 static inline bool xt_ring_sane(uint32_t now, uint32_t before, uint32_t consumer, uint32_t depth)
 {
 	return now - consumer <= depth && now - consumer >= before - consumer;
@@ -393,7 +393,7 @@ int xt_gather_mem(struct xt_engine *e, struct xt_mem *mem, uint64_t off, uint32_
 /* Checks the keys of a whole work request's SGL. */
 bool xt_check_sges(struct xt_qp *qp, const struct xr_sge *sge, uint32_t n, uint32_t access,
 		   struct xt_fault *fault);
-/* Puts len bytes at offset off of an SGL; fault tells of the side that the return value names. */
+/* Puts len bytes at offset off of an SGL; *fault tells of the side that is returned. */
 enum xt_side xt_scatter(struct xt_qp *qp, const struct xr_sge *sge, uint32_t n, uint64_t off,
 			const struct xt_source *src, uint32_t len, struct xt_fault *fault);
 /* Puts len bytes at offset off of a region. */

@@ -125,7 +125,7 @@ static void do_read(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 	enum xt_side side;
 	int nak;
 
-	/* first the whole range, as the request on the wire would name it; then what is left of it */
+	/* the whole range, as the request on the wire would name it; later what is left of it */
 	nak = xt_resp_check(peer, XR_ACCESS_REMOTE_READ, w->remote_addr + p->off, w->rkey,
 			    w->length - p->off, &mem, &off);
 	if (nak >= 0) {
@@ -195,7 +195,7 @@ static void perform(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 	xt_qp_store_psns(peer);
 }
 
-/* ---- turns -------------------------------------------------------------------------------------- */
+/* ---- turns ------------------------------------------------------------------------------ */
 
 static void lost(struct xt_qp *qp)
 {

@@ -154,7 +154,7 @@ int xt_qp_modify_check(const struct xt_qp *qp, const struct xr_qp_attr *a, uint3
 	return check_values(qp, a, mask);
 }
 
-/* ---- what changes ------------------------------------------------------------------------------ */
+/* ---- what changes ----------------------------------------------------------------------- */
 
 static void apply_values(struct xt_qp *qp, const struct xr_qp_attr *a, uint32_t mask)
 {

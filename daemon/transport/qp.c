@@ -230,7 +230,7 @@ void xt_qp_destroy(struct xt_qp *qp)
 	free(qp);
 }
 
-/* ---- state ------------------------------------------------------------------------------------ */
+/* ---- state ------------------------------------------------------------------------------ */
 
 const struct xt_qp_info *xt_qp_info(const struct xt_qp *qp)
 {
@@ -267,7 +267,7 @@ void xt_qp_store_psns(struct xt_qp *qp)
 	__atomic_store_n(&qp->psn->next, d->req.max & XR_PSN_MASK, __ATOMIC_RELAXED);
 }
 
-/* ring.h: the client stores its index, then looks; so this is stored before the queue is drained. */
+/* ring.h: the client stores its index, then looks; so this comes before the queue is drained. */
 void xt_qp_store_state(struct xt_qp *qp, uint32_t state)
 {
 	qp->info.state = state;

@@ -112,7 +112,7 @@ int xt_resp_check(struct xt_qp *qp, uint32_t access, uint64_t va, uint32_t rkey,
 	return -1;
 }
 
-/* ---- operations ------------------------------------------------------------------------------- */
+/* ---- operations ------------------------------------------------------------------------- */
 
 static void advance(struct xt_qp *qp, const struct xt_request *rq, enum xt_kind kind)
 {
@@ -196,7 +196,7 @@ static enum xt_verdict do_send(struct xt_qp *qp, const struct xt_request *rq, ui
 	return complete_receive(qp, rq, IBV_WC_RECV, resp->done, code);
 }
 
-/* IBTA 9.7.4.1.5, 9.7.4.1.6: the whole range is checked before the first byte. Returns a NAK code or -1. */
+/* IBTA 9.7.4.1.5: the whole range is checked before the first byte. Returns a NAK code or -1. */
 static int begin_write(struct xt_qp *qp, const struct xt_request *rq)
 {
 	struct xt_responder *resp = &qp->d.resp;
@@ -267,7 +267,7 @@ static struct xt_rd *rd_new(struct xt_qp *qp)
 	if (resp->rd_tail - resp->rd_fresh >= max)
 		return NULL;
 	while (resp->rd_kept >= max) {
-		/* an answer replayed for a duplicate: the peer has it, or it would not have gone on */
+		/* replayed for a duplicate: the peer has it, or it would not have gone on */
 		if (resp->rd_cur == resp->rd_tail - resp->rd_kept) {
 			resp->rd_cur++;
 			resp->rd_pos = resp->rd_start = 0;
@@ -560,7 +560,7 @@ static uint32_t ack_syndrome(struct xt_qp *qp)
 	if (!qp->rq_ring)
 		return XR_AETH_ACK | XR_AETH_CREDITS_INVALID;
 	credits = xt_rq_credits(qp);
-	for (code = 0; code + 1 < XR_AETH_CREDITS_INVALID && xt_credits[code + 1] <= credits; code++)
+	for (code = XR_AETH_CREDITS_INVALID - 1; xt_credits[code] > credits; code--)
 		;
 	return XR_AETH_ACK | code;
 }

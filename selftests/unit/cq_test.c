@@ -72,7 +72,8 @@ static void test_arming(struct xt_cq *cq, struct xr_queue *q)
 	} rows[] = {
 		{ "not armed", 0, IBV_WC_SUCCESS, true, 0, 0 },
 		{ "any: success", XR_ARM_ANY, IBV_WC_SUCCESS, false, 1, 0 },
-		{ "solicited: success", XR_ARM_SOLICITED, IBV_WC_SUCCESS, false, 0, XR_ARM_SOLICITED },
+		{ "solicited: success", XR_ARM_SOLICITED, IBV_WC_SUCCESS, false, 0,
+		  XR_ARM_SOLICITED },
 		{ "solicited: solicited", XR_ARM_SOLICITED, IBV_WC_SUCCESS, true, 1, 0 },
 		{ "solicited: error", XR_ARM_SOLICITED, IBV_WC_LOC_LEN_ERR, false, 1, 0 },
 		{ "both: success", XR_ARM_ANY | XR_ARM_SOLICITED, IBV_WC_SUCCESS, false, 1, 0 },

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 
 # One program for each name: selftests/unit/NAME_test.c, linked with the transport library.
-UNIT_TESTS := psn keys memory wire cq states
+UNIT_TESTS := psn keys memory wire cq states replay
 
 $(foreach t,$(UNIT_TESTS),$(eval \
-	$(call test_program,unit/$(t),selftests/unit/$(t)_test.c,transport,-lisal -lpthread)))
+	$(call test_program,unit/$(t),selftests/unit/$(t)_test.c,transport,-lisal -libverbs -lpthread)))
 
 .PHONY: unit
 unit: $(addprefix $(BUILD)/selftests/unit/,$(UNIT_TESTS)) ## run the unit tests

@@ -95,7 +95,7 @@ static struct xt_qp *new_qp(void)
 
 /* ---- transitions ------------------------------------------------------------------------- */
 
-/* IBTA table 91, as Linux has it for RC: one letter an attribute, in the order of enum ibv_qp_attr_mask */
+/* In the order of enum ibv_qp_attr_mask, without IBV_QP_STATE */
 static const struct {
 	uint32_t bit;
 	const char *name;
@@ -124,6 +124,7 @@ static const struct {
 };
 #define ATTRIBUTES (sizeof(attributes) / sizeof(attributes[0]))
 
+/* IBTA table 91, as Linux has it for RC */
 static const struct row {
 	uint32_t from, to;
 	const char *required, *optional;
@@ -135,7 +136,8 @@ static const struct row {
 	{ XR_QPS_INIT, XR_QPS_RTR, "av mtu dest rq_psn dest_rd min_rnr", "alt access pkey" },
 	{ XR_QPS_INIT, XR_QPS_ERR, "", "" },
 	{ XR_QPS_RTR, XR_QPS_RESET, "", "" },
-	{ XR_QPS_RTR, XR_QPS_RTS, "timeout retry rnr sq_psn rd", "cur_state alt access min_rnr mig" },
+	{ XR_QPS_RTR, XR_QPS_RTS, "timeout retry rnr sq_psn rd",
+	  "cur_state alt access min_rnr mig" },
 	{ XR_QPS_RTR, XR_QPS_ERR, "", "" },
 	{ XR_QPS_RTS, XR_QPS_RESET, "", "" },
 	{ XR_QPS_RTS, XR_QPS_RTS, "", "cur_state alt access min_rnr mig" },
@@ -353,7 +355,7 @@ static void test_path(void)
 	xt_qp_destroy(qp);
 }
 
-/* ---- what states do ------------------------------------------------------------------------------ */
+/* ---- what states do ----------------------------------------------------------------------- */
 
 static void test_query_and_reset(void)
 {
@@ -439,7 +441,7 @@ static void test_creation(void)
 	xt_qp_destroy(qp);
 }
 
-/* ---- numbers -------------------------------------------------------------------------------------- */
+/* ---- numbers ------------------------------------------------------------------------------- */
 
 static void test_numbers(void)
 {
