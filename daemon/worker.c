@@ -571,8 +571,9 @@ int xd_workers_start(struct xd_device *dev)
 	for (dev->workers = 0; dev->workers < n; dev->workers++) {
 		err = worker_new(dev, dev->workers, &dev->worker[dev->workers]);
 		if (err) {
-			xd_log(XD_ERR, "AF_XDP socket for queue %u of %s: %s", dev->workers,
-			       dev->ifname, strerror(-err));
+			xd_log(XD_ERR, "AF_XDP socket for queue %u of %s: %s%s", dev->workers,
+			       dev->ifname, strerror(-err),
+			       err == -EBUSY ? " (another program has it)" : "");
 			return err;
 		}
 	}

@@ -3,6 +3,7 @@
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/if_link.h>
@@ -10,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -32,6 +34,7 @@ struct xd_xdp {
 	bool zerocopy, multi_buffer;
 	char why[256];
 	char pins[512];
+	int pins_fd;		/* the folder, locked; -1: not taken */
 	size_t psns_size;
 };
 
@@ -49,31 +52,79 @@ static bool is_bpffs(const char *path)
 	return !statfs(path, &fs) && fs.f_type == BPF_FS_MAGIC;
 }
 
-/* As iproute2 does: where nobody mounted a BPF file system, we do. */
+static bool is_empty(const char *path)
+{
+	DIR *dir = opendir(path);
+	struct dirent *d;
+	bool empty = dir;
+
+	while (empty && (d = readdir(dir)))
+		empty = !strcmp(d->d_name, ".") || !strcmp(d->d_name, "..");
+	if (dir)
+		closedir(dir);
+	return empty;
+}
+
+/* As iproute2 does: where nobody mounted a BPF file system, we do. But nothing is hidden by it. */
 static int need_bpffs(const char *path)
 {
 	if (is_bpffs(path))
 		return 0;
-	mkdir(path, 0755);
-	if (mount("bpf", path, "bpf", 0, "mode=0700"))
+	if (mkdir(path, 0755) && errno != EEXIST)
 		return -errno;
-	return 0;
+	if (!is_empty(path))
+		return -ENOTEMPTY;
+	return mount("bpf", path, "bpf", 0, "mode=0700") ? -errno : 0;
 }
 
-/* Pins of a daemon that died are in the way, and nothing else can be in that folder. */
 static void remove_pins(struct xd_xdp *x)
 {
 	static const char *const names[] = { "qps", "keys", "addrs", "psns", "stats", "limiter",
 					     "xsks", "qps_text", "keys_text" };
 	char path[640];
 
-	if (!x->pins[0])
-		return;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		snprintf(path, sizeof(path), "%s/%s", x->pins, names[i]);
 		unlink(path);
 	}
+}
+
+static void release_pins(struct xd_xdp *x)
+{
+	if (x->pins_fd < 0)
+		return;
+	remove_pins(x);
 	rmdir(x->pins);
+	close(x->pins_fd);
+}
+
+/*
+ * The folder is locked while its daemon lives, so what is in it now was left by one that died. Not the
+ * runtime folder's lock: two of those may share a BPF file system.
+ */
+static int take_pins(struct xd_xdp *x)
+{
+	struct stat st;
+
+	for (;;) {
+		if (mkdir(x->pins, 0755) && errno != EEXIST)
+			return -errno;
+		x->pins_fd = open(x->pins, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (x->pins_fd < 0 && errno != ENOENT)
+			return -errno;
+		if (x->pins_fd < 0)
+			continue;
+		if (flock(x->pins_fd, LOCK_EX | LOCK_NB) || fstat(x->pins_fd, &st))
+			break;
+		if (st.st_nlink) {
+			remove_pins(x);
+			return 0;
+		}
+		close(x->pins_fd);	/* its daemon removed it just now */
+	}
+	close(x->pins_fd);
+	x->pins_fd = -1;
+	return -EBUSY;
 }
 
 static int pin_maps(struct xd_device *dev)
@@ -134,10 +185,11 @@ static int pin(struct xd_device *dev)
 	snprintf(parent, sizeof(parent), "%s/xroce", dev->opt->bpffs);
 	snprintf(x->pins, sizeof(x->pins), "%s/%s", parent, dev->name);
 	mkdir(parent, 0755);
-	remove_pins(x);
-	if (mkdir(x->pins, 0755) && errno != EEXIST) {
-		xd_log(XD_ERR, "%s: %s", x->pins, strerror(errno));
-		return -errno;
+	err = take_pins(x);
+	if (err) {
+		xd_log(XD_ERR, "%s: %s", x->pins,
+		       err == -EBUSY ? "another xroced of this name uses it" : strerror(-err));
+		return err;
 	}
 	err = pin_maps(dev);
 	if (err) {
@@ -211,7 +263,7 @@ int xd_xdp_load(struct xd_device *dev)
 	if (!x)
 		return -ENOMEM;
 	dev->xdp = x;
-	x->link = -1;
+	x->link = x->pins_fd = -1;
 	x->zerocopy = true;	/* until a socket says otherwise */
 	x->multi_buffer = xd_xsk_multi_buffer_possible();
 	libbpf_set_print(quiet_libbpf);
@@ -293,7 +345,7 @@ void xd_xdp_close(struct xd_device *dev)
 		close(x->link);
 	if (dev->psns)
 		munmap(dev->psns, x->psns_size);
-	remove_pins(x);
+	release_pins(x);
 	for (int i = 0; i < 2; i++)
 		bpf_link__destroy(x->iter_link[i]);
 	iter_bpf__destroy(x->iter);
