@@ -251,6 +251,8 @@ int xp_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 {
 	struct xp_cq *cq = xp_cq(ibcq);
 
+	if (xp_health(xp_ctx(ibcq->context)) == XP_FORKED)
+		return EIO;
 	xp_lock(&cq->lock);	/* the ring may be changing */
 	xp_cq_arm(cq->ring.queue, solicited_only ? XR_ARM_SOLICITED : XR_ARM_ANY);
 	xp_unlock(&cq->lock);
