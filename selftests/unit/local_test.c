@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * The direct way where the simulation does not go: QPs that talk to themselves,
+ * peers that do not fit each other, a CQ that is too small, rings that are corrupt.
+ */
+#include "harness.h"
+#include "selftests/lib/tap.h"
+
+#define BASE 0x100000
+#define SIZE 65536
+
+static uint8_t memory[SIZE];
+static struct h_mr mr;
+static uint32_t key;
+
+/* Up to RTS with the direct way to a QP; rq_psn as given */
+static int connect(struct h_qp *q, uint32_t to, uint32_t sq_psn, uint32_t rq_psn)
+{
+	struct xt_path path = h_path(0x0a000001, 0x0a000001);
+	struct xr_qp_attr attr;
+	uint32_t state, mask;
+	int err = 0;
+
+	path.local = true;
+	for (state = XR_QPS_INIT; state <= XR_QPS_RTS && !err; state++) {
+		mask = h_attr(state, &attr);
+		attr.dest_qp_num = to;
+		attr.sq_psn = sq_psn;
+		attr.rq_psn = rq_psn;
+		attr.timeout = 8;
+		attr.retry_cnt = 2;
+		attr.rnr_retry = 1;
+		err = xt_qp_modify(q->qp, &attr, mask, &path, 4096, q->h->now);
+	}
+	return err;
+}
+
+/* Runs until nothing is left to do. */
+static void settle(struct h_qp *q)
+{
+	struct harness *h = q->h;
+	uint64_t next;
+	unsigned i;
+
+	xt_qp_doorbell(q->qp, h->now);
+	for (i = 0; i < 1000; i++) {
+		next = xt_engine_run(h->engine, h->now);
+		if (next == XT_NEVER)
+			return;
+		h->now = next > h->now ? next : h->now + 1000;
+	}
+}
+
+static bool completes(struct harness *h, uint64_t wr_id, uint32_t status, uint32_t opcode)
+{
+	struct xr_cqe cqe;
+
+	if (!h_poll(h, &cqe))
+		return false;
+	if (cqe.wr_id == wr_id && cqe.status == status && (status || cqe.opcode == opcode))
+		return true;
+	printf("# wr_id %llu status %u opcode %u\n", (unsigned long long)cqe.wr_id, cqe.status,
+	       cqe.opcode);
+	return false;
+}
+
+static struct harness *begin(struct h_qp *q, unsigned n, uint32_t cq_depth)
+{
+	struct harness *h = h_new(cq_depth);
+	unsigned i;
+
+	key = h_reg(h, &mr, memory, SIZE, BASE);
+	for (i = 0; i < SIZE; i++)
+		memory[i] = i * 7 + (i >> 8);
+	for (i = 0; i < n; i++)
+		h_create(h, &q[i]);
+	return h;
+}
+
+static void end(struct h_qp *q, unsigned n)
+{
+	struct harness *h = q->h;
+
+	while (n--)
+		h_destroy(&q[n]);
+	h_free(h);
+}
+
+static struct xr_send_wqe *post(struct h_qp *q, uint64_t wr_id, uint8_t opcode, uint32_t from, uint32_t to,
+				uint32_t len)
+{
+	struct xr_send_wqe *w = h_post_send(q, wr_id, opcode, BASE + from, len, key);
+
+	w->remote_addr = BASE + to;
+	w->rkey = key;
+	return w;
+}
+
+static void test_self(void)
+{
+	struct h_qp q;
+	struct harness *h = begin(&q, 1, H_CQE);
+	uint64_t word = 100, old;
+
+	TAP_OK(!connect(&q, q.qpn, 0xfffffe, 0xfffffe), "a QP is connected to itself");
+	h_post_recv(&q, 1, BASE + 40000, 6000, key);
+	post(&q, 2, XR_WR_SEND, 0, 0, 5000);
+	settle(&q);
+	TAP_OK(completes(h, 1, 0, IBV_WC_RECV) && completes(h, 2, 0, IBV_WC_SEND) &&
+		       !memcmp(memory, memory + 40000, 5000),
+	       "SEND to itself");
+	post(&q, 3, XR_WR_RDMA_WRITE, 0, 20000, 5001);
+	post(&q, 4, XR_WR_RDMA_READ, 30000, 0, 4999);
+	settle(&q);
+	TAP_OK(completes(h, 3, 0, IBV_WC_RDMA_WRITE) && completes(h, 4, 0, IBV_WC_RDMA_READ) &&
+		       !memcmp(memory, memory + 20000, 5001) && !memcmp(memory, memory + 30000, 4999),
+	       "WRITE and READ to itself");
+	memcpy(memory + 50000, &word, 8);
+	post(&q, 5, XR_WR_ATOMIC_FETCH_AND_ADD, 50008, 50000, 8)->atomic.compare_add = 11;
+	settle(&q);
+	memcpy(&word, memory + 50000, 8);
+	memcpy(&old, memory + 50008, 8);
+	TAP_OK(completes(h, 5, 0, IBV_WC_FETCH_ADD) && word == 111 && old == 100, "atomic to itself");
+	post(&q, 6, XR_WR_SEND, 0, 0, 100);
+	settle(&q);
+	TAP_OK(completes(h, 6, IBV_WC_RNR_RETRY_EXC_ERR, 0), "without a receive: RNR");
+	end(&q, 1);
+}
+
+/* It is responder and requester of the same error. */
+static void test_self_refused(void)
+{
+	struct h_qp q;
+	struct harness *h = begin(&q, 1, H_CQE);
+
+	connect(&q, q.qpn, 5, 5);
+	h_post_recv(&q, 1, BASE, 10, key);
+	post(&q, 2, XR_WR_SEND, 0, 0, 100);
+	post(&q, 3, XR_WR_SEND, 0, 0, 100);
+	settle(&q);
+	TAP_OK(completes(h, 1, IBV_WC_LOC_LEN_ERR, 0) && completes(h, 2, IBV_WC_WR_FLUSH_ERR, 0) &&
+		       completes(h, 3, IBV_WC_WR_FLUSH_ERR, 0) && !h_poll(h, &(struct xr_cqe){ 0 }),
+	       "a receive too small for its own SEND: everything completes once");
+	end(&q, 1);
+}
+
+/* What would make the wire silent makes the direct way fail in the same way. */
+static void test_misfits(void)
+{
+	static const struct row {
+		const char *what;
+		uint32_t sq_psn, rq_psn;
+		int to;			/* whom the peer takes for its peer */
+	} rows[] = {
+		{ "the peer expects another PSN", 6, 5, 0 },
+		{ "the peer expects one far away", 0x800000, 5, 0 },
+		{ "the peer talks to another QP", 5, 5, 2 },
+		{ "the peer talks to itself", 5, 5, 1 },
+	};
+
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const struct row *r = &rows[i];
+		struct h_qp q[3];
+		struct harness *h = begin(q, 3, H_CQE);
+
+		connect(&q[0], q[1].qpn, r->sq_psn, 9);
+		connect(&q[1], q[r->to].qpn, 9, r->rq_psn);
+		memset(memory + 1000, 0, 100);
+		post(&q[0], 1, XR_WR_RDMA_WRITE, 0, 1000, 100);
+		settle(&q[0]);
+		TAP_OK(completes(h, 1, IBV_WC_RETRY_EXC_ERR, 0) && !memory[1001] && !memory[1099], "%s",
+		       r->what);
+		end(q, 3);
+	}
+}
+
+/* IBTA 11.6.2: an entry is lost, the CQ is dead, and so is the QP. */
+static void test_overrun(void)
+{
+	struct h_qp q[2];
+	struct harness *h = begin(q, 2, 4);
+	unsigned i, done = 0;
+	struct xr_cqe cqe;
+
+	connect(&q[0], q[1].qpn, 5, 9);
+	connect(&q[1], q[0].qpn, 9, 5);
+	for (i = 0; i < 10; i++)
+		post(&q[0], i, XR_WR_RDMA_WRITE, 0, 1000, 10);
+	settle(&q[0]);
+	TAP_OK(h->events[IBV_EVENT_CQ_ERR] == 1 && h->cq_errors == 1, "one event for a CQ that overran");
+	TAP_OK(xt_qp_info(q[0].qp)->state == XR_QPS_ERR, "its QP is in ERR");
+	while (h_poll(h, &cqe))
+		done += cqe.wr_id == done && !cqe.status;
+	TAP_OK(done == 4, "what fitted is there");
+	TAP_OK(q[0].sq->consumer == 10, "the queue was emptied all the same");
+	end(q, 2);
+}
+
+/* A hostile program writes what it wants into its own rings; nobody else may notice. */
+static void test_corrupt_rings(void)
+{
+	static const uint32_t jumps[] = { H_DEPTH + 1, 0x80000000, -1u, -5u };
+
+	for (unsigned i = 0; i < sizeof(jumps) / sizeof(jumps[0]); i++) {
+		struct h_qp q[2];
+		struct harness *h = begin(q, 2, H_CQE);
+
+		connect(&q[0], q[1].qpn, 5, 9);
+		connect(&q[1], q[0].qpn, 9, 5);
+		q[1].rq->producer += jumps[i];
+		post(&q[0], 1, XR_WR_SEND, 0, 0, 10);
+		settle(&q[0]);
+		TAP_OK(xt_qp_info(q[1].qp)->state == XR_QPS_ERR && h->events[IBV_EVENT_QP_FATAL] == 1,
+		       "receive queue's index jumps by %d: the QP is dead", (int)jumps[i]);
+		TAP_OK(completes(h, 1, IBV_WC_REM_OP_ERR, 0), "its peer hears of it");
+		end(q, 2);
+
+		h = begin(q, 2, H_CQE);
+		connect(&q[0], q[1].qpn, 5, 9);
+		connect(&q[1], q[0].qpn, 9, 5);
+		q[0].sq->producer += jumps[i];
+		settle(&q[0]);
+		TAP_OK(xt_qp_info(q[0].qp)->state == XR_QPS_ERR &&
+			       xt_qp_info(q[1].qp)->state == XR_QPS_RTS,
+		       "send queue's index jumps by %d: only this QP is dead", (int)jumps[i]);
+		end(q, 2);
+	}
+}
+
+/* Entries with every field at its worst */
+static void test_bad_entries(void)
+{
+	static const struct row {
+		const char *what;
+		uint8_t opcode, flags;
+		uint16_t num_sge;
+		uint32_t inline_len, status;
+	} rows[] = {
+		{ "opcode 255", 255, 0, 1, 0, IBV_WC_LOC_QP_OP_ERR },
+		{ "LOCAL_INV is not there", XR_WR_LOCAL_INV, 0, 0, 0, IBV_WC_LOC_QP_OP_ERR },
+		{ "more SGEs than agreed", XR_WR_SEND, 0, H_SGE + 1, 0, IBV_WC_LOC_QP_OP_ERR },
+		{ "65535 SGEs", XR_WR_SEND, 0, 65535, 0, IBV_WC_LOC_QP_OP_ERR },
+		{ "too much inline data", XR_WR_SEND, XR_SEND_INLINE, 0, H_INLINE + 1, IBV_WC_LOC_QP_OP_ERR },
+		{ "4 GiB of inline data", XR_WR_SEND, XR_SEND_INLINE, 0, -1u, IBV_WC_LOC_QP_OP_ERR },
+		{ "READ with inline data", XR_WR_RDMA_READ, XR_SEND_INLINE, 0, 8, IBV_WC_LOC_QP_OP_ERR },
+		{ "an atomic of no bytes", XR_WR_ATOMIC_FETCH_AND_ADD, 0, 0, 0, IBV_WC_LOC_LEN_ERR },
+	};
+
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const struct row *r = &rows[i];
+		struct xr_send_wqe *w;
+		struct h_qp q[2];
+		struct harness *h = begin(q, 2, H_CQE);
+
+		connect(&q[0], q[1].qpn, 5, 9);
+		connect(&q[1], q[0].qpn, 9, 5);
+		w = post(&q[0], 1, r->opcode, 0, 1000, 8);
+		w->flags |= r->flags;
+		w->num_sge = r->num_sge;
+		w->inline_len = r->inline_len;
+		settle(&q[0]);
+		TAP_OK(completes(h, 1, r->status, 0) && xt_qp_info(q[1].qp)->state == XR_QPS_RTS, "%s",
+		       r->what);
+		end(q, 2);
+	}
+}
+
+/* Over 2^31 bytes, IBTA 9.7.7.1 */
+static void test_too_long(void)
+{
+	struct h_qp q[2];
+	struct harness *h = begin(q, 2, H_CQE);
+	struct xr_send_wqe *w;
+	struct xr_sge *sge;
+	unsigned i;
+
+	connect(&q[0], q[1].qpn, 5, 9);
+	connect(&q[1], q[0].qpn, 9, 5);
+	w = post(&q[0], 1, XR_WR_RDMA_WRITE, 0, 1000, 8);
+	sge = (struct xr_sge *)(w + 1);
+	for (i = 0; i < H_SGE; i++)
+		sge[i] = (struct xr_sge){ BASE, -1u, key };
+	w->num_sge = H_SGE;
+	settle(&q[0]);
+	TAP_OK(completes(h, 1, IBV_WC_LOC_LEN_ERR, 0), "16 GiB in one request");
+	end(q, 2);
+}
+
+int main(void)
+{
+	test_self();
+	test_self_refused();
+	test_misfits();
+	test_overrun();
+	test_corrupt_rings();
+	test_bad_entries();
+	test_too_long();
+	return tap_end();
+}
