@@ -23,6 +23,7 @@
 #include "hostile.h"
 
 #define PAGE 4096u
+#define MEMORY (64 * PAGE)
 
 /* ---- messages ------------------------------------------------------------------------- */
 
@@ -131,7 +132,7 @@ static void take_everything(void)
 			make_qp(&c, pd, cq, &qp);
 			break;
 		case 3:
-			make_mr(&c, pd, mem, PAGE * (1 + below(16)), NULL);
+			make_mr(&c, pd, mem, PAGE * (1 + below(16)), false);
 			break;
 		}
 	}
@@ -143,49 +144,69 @@ static void take_everything(void)
 
 struct victim {
 	struct conn c;
+	struct xr_addr gid;
+	uint32_t gid_index;
 	struct qp qp[2];
 	struct xr_queue *cq;
 	uint8_t *mem;
+	int mem_fd;		/* of shared memory, -1: it is private */
 	uint32_t key;
 };
 
-/* A pair of QPs that talk to each other the direct way, or one that talks to nobody */
+static void make_memory(struct victim *v, uint32_t pd)
+{
+	int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+
+	v->mem_fd = -1;
+	if (one_in(2)) {
+		v->mem_fd = memfd_create("hostile", MFD_CLOEXEC);
+		(void)!ftruncate(v->mem_fd, MEMORY);
+		flags = MAP_SHARED;
+	}
+	v->mem = mmap(NULL, MEMORY, PROT_READ | PROT_WRITE, flags, v->mem_fd, 0);
+	v->key = make_mr(&v->c, pd, v->mem, MEMORY, v->mem_fd >= 0);
+}
+
+static bool connect_both(struct victim *v)
+{
+	return connect_qp(&v->c, &v->qp[0], &v->gid, v->gid_index, v->qp[1].qpn) &&
+	       connect_qp(&v->c, &v->qp[1], &v->gid, v->gid_index, v->qp[0].qpn);
+}
+
+/* A pair of QPs that talk to each other the direct way, or to nobody */
 static bool make_victim(struct victim *v)
 {
-	struct xr_addr gid;
-	uint32_t index, pd, cq, to_nobody = below(3);
+	uint32_t pd, cq;
 
-	if (!conn_open(&v->c) || !first_gid(&v->c, &gid, &index))
+	if (!conn_open(&v->c) || !first_gid(&v->c, &v->gid, &v->gid_index))
 		return false;
-	v->mem = mmap(NULL, 64 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	pd = make_pd(&v->c);
 	cq = make_cq(&v->c, CQ_ENTRIES, &v->cq);
-	v->key = make_mr(&v->c, pd, v->mem, 64 * PAGE, NULL);
+	make_memory(v, pd);
 	if (!v->cq || !make_qp(&v->c, pd, cq, &v->qp[0]) || !make_qp(&v->c, pd, cq, &v->qp[1]))
 		return false;
 	/* the other host's address differs in the last bits */
-	if (to_nobody)
-		gid.raw[15] ^= 3;
-	return connect_qp(&v->c, &v->qp[0], &gid, index, v->qp[1].qpn) &&
-	       connect_qp(&v->c, &v->qp[1], &gid, index, v->qp[0].qpn);
+	if (one_in(4))
+		v->gid.raw[15] ^= 3;
+	return connect_both(v);
 }
 
 static uint64_t any_address(const struct victim *v)
 {
-	uint64_t at = (uintptr_t)v->mem + below(64 * PAGE);
+	uint64_t at = (uintptr_t)v->mem + below(MEMORY);
 
-	return one_in(10) ? chance() : at;
+	return one_in(80) ? chance() : at;
 }
 
 static uint32_t any_key(const struct victim *v)
 {
-	return one_in(10) ? v->key + below(1024) : v->key;
+	return one_in(80) ? v->key + below(1024) : v->key;
 }
 
 static void any_sges(const struct victim *v, struct xr_sge *sge)
 {
 	for (int i = 0; i < QP_SGES; i++)
-		sge[i] = (struct xr_sge){ any_address(v), one_in(20) ? below(~0u) : below(PAGE * 4),
+		sge[i] = (struct xr_sge){ any_address(v), one_in(80) ? below(~0u) : below(PAGE),
 					  any_key(v) };
 }
 
@@ -197,7 +218,8 @@ static void post_send(const struct victim *v, const struct qp *qp)
 
 	*wqe = (struct xr_send_wqe){
 		.wr_id = chance(), .opcode = (uint8_t)below(8), .flags = (uint8_t)below(16),
-		.num_sge = (uint16_t)below(QP_SGES + 2), .inline_len = below(80),
+		.num_sge = (uint16_t)(one_in(50) ? chance() : below(QP_SGES + 1)),
+		.inline_len = one_in(50) ? below(1000) : below(64),
 		.rkey = any_key(v), .remote_addr = any_address(v),
 	};
 	any_sges(v, (struct xr_sge *)(wqe + 1));
@@ -209,7 +231,7 @@ static void post_recv(const struct victim *v, const struct qp *qp)
 	uint32_t at = qp->rq->producer & (QP_WRS - 1);
 	struct xr_recv_wqe *wqe = (void *)((uint8_t *)(qp->rq + 1) + (size_t)at * qp->rq_stride);
 
-	*wqe = (struct xr_recv_wqe){ .wr_id = chance(), .num_sge = below(QP_SGES + 2) };
+	*wqe = (struct xr_recv_wqe){ .wr_id = chance(), .num_sge = below(QP_SGES + 1) };
 	any_sges(v, (struct xr_sge *)(wqe + 1));
 	__atomic_fetch_add(&qp->rq->producer, 1, __ATOMIC_SEQ_CST);
 }
@@ -253,11 +275,17 @@ static void attack_chunks(struct conn *c)
 		(void)!write(c->got_fd[i], &many, sizeof(many));
 }
 
-/* Memory goes away under a live region */
+/* Memory goes away under a live region; that of a file may come back. */
 static void take_memory(const struct victim *v)
 {
-	uint8_t *at = v->mem + below(64) * PAGE;
+	uint8_t *at = v->mem + below(MEMORY / PAGE) * PAGE;
 
+	if (v->mem_fd >= 0 && one_in(2)) {
+		(void)!ftruncate(v->mem_fd, (off_t)below(MEMORY));
+		if (one_in(2))
+			(void)!ftruncate(v->mem_fd, MEMORY);
+		return;
+	}
 	switch (below(4)) {
 	case 0:
 		munmap(at, PAGE);
@@ -274,6 +302,20 @@ static void take_memory(const struct victim *v)
 	}
 }
 
+/* In ERR little more can be done to a QP: again from the start */
+static void revive(struct victim *v)
+{
+	struct xr_modify_qp_req req = { .attr_mask = 1 /* IBV_QP_STATE */ };
+
+	if (v->qp[0].sq->word != XR_QPS_ERR && v->qp[1].sq->word != XR_QPS_ERR)
+		return;
+	for (int i = 0; i < 2; i++) {
+		req.handle = v->qp[i].handle;
+		conn_call(&v->c, XR_MSG_MODIFY_QP, &req, sizeof(req), NULL, 0, NULL, 0);
+	}
+	connect_both(v);
+}
+
 static void abuse_rings(bool work)
 {
 	static struct victim v;
@@ -286,7 +328,7 @@ static void abuse_rings(bool work)
 		if (work && !one_in(4)) {
 			post_recv(&v, qp);
 			post_send(&v, qp);
-		} else if (work && one_in(10)) {
+		} else if (work && one_in(30)) {
 			take_memory(&v);
 		} else if (!work || one_in(50)) {
 			poke_queue(qp->sq, qp->sq_size);
@@ -303,6 +345,8 @@ static void abuse_rings(bool work)
 			v.cq->consumer = v.cq->producer;
 		if (one_in(40))
 			usleep(below(500));
+		if (one_in(20))
+			revive(&v);
 	}
 	if (one_in(2))
 		conn_close(&v.c);

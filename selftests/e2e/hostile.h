@@ -78,8 +78,8 @@ int conn_call(struct conn *c, uint32_t type, const void *req, size_t len, int *f
 uint32_t make_pd(struct conn *c);
 uint32_t make_cq(struct conn *c, uint32_t depth, struct xr_queue **ring);
 bool make_qp(struct conn *c, uint32_t pd, uint32_t cq, struct qp *qp);
-/* addr, length: of this process; lkey and rkey are the same */
-uint32_t make_mr(struct conn *c, uint32_t pd, void *addr, uint64_t length, uint32_t *handle);
+/* The key of memory of this process, 0: none. shared: a whole mapping, of a file's beginning */
+uint32_t make_mr(struct conn *c, uint32_t pd, void *addr, uint64_t length, bool shared);
 /* To a QP of the device itself (self) or of nobody behind that GID: RTS */
 bool connect_qp(struct conn *c, const struct qp *qp, const struct xr_addr *gid,
 		uint32_t gid_index, uint32_t dest_qpn);

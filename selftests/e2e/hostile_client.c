@@ -290,7 +290,7 @@ bool make_qp(struct conn *c, uint32_t pd, uint32_t cq, struct qp *qp)
 	return qp->sq && qp->rq;
 }
 
-uint32_t make_mr(struct conn *c, uint32_t pd, void *addr, uint64_t length, uint32_t *handle)
+uint32_t make_mr(struct conn *c, uint32_t pd, void *addr, uint64_t length, bool shared)
 {
 	struct {
 		struct xr_reg_mr_req head;
@@ -299,8 +299,10 @@ uint32_t make_mr(struct conn *c, uint32_t pd, void *addr, uint64_t length, uint3
 		.head = { .pd = pd, .access = XR_ACCESS_LOCAL_WRITE | XR_ACCESS_REMOTE,
 			  .addr = (uintptr_t)addr, .length = length, .iova = (uintptr_t)addr,
 			  .flags = XR_REGF_PROC_FDS, .segments = 1 },
-		.segment = { { .kind = XR_SEG_PRIVATE, .addr = (uintptr_t)addr,
-			       .length = length } },
+		.segment = { { .kind = shared ? XR_SEG_MAPPING : XR_SEG_PRIVATE,
+			       .addr = (uintptr_t)addr, .length = length,
+			       .map_start = shared ? (uintptr_t)addr : 0,
+			       .map_end = shared ? (uintptr_t)addr + length : 0 } },
 	};
 	struct xr_reg_mr_rep rep = { 0 };
 	int fds[2] = { open("/proc/self/mem", O_RDWR | O_CLOEXEC),
@@ -309,8 +311,6 @@ uint32_t make_mr(struct conn *c, uint32_t pd, void *addr, uint64_t length, uint3
 	if (fds[0] < 0 || fds[1] < 0)
 		return 0;
 	conn_call(c, XR_MSG_REG_MR, &req, sizeof(req), fds, 2, &rep, sizeof(rep));
-	if (handle)
-		*handle = rep.handle;
 	return rep.lkey;
 }
 
