@@ -23,6 +23,20 @@ static int tier_write(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t
 
 static const struct xt_mem_ops tier_ops = { tier_read, tier_write };
 
+/* Windows of all sizes, so that each of them is the one that stops a sender */
+static void tune(struct world *w, struct xt_engine *e)
+{
+	struct rng *r = &w->rng;
+	struct xt_tuning t = XT_TUNING_DEFAULT;
+
+	if (rng_chance(r, 60))
+		return;
+	t.window = 32 << rng_below(r, 5);
+	t.engine_window = t.window * rng_between(r, 1, 3);
+	t.read_packets = 1 << rng_below(r, 6);
+	CHECK(w, !xt_engine_tune(e, &t), "tuning refused");
+}
+
 /* Cuts a region into segments, some of which are not mapped. */
 static void cut_segments(struct host *h, struct sim_mr *mr)
 {
@@ -500,6 +514,7 @@ void host_init(struct world *w, struct host *h, unsigned index, uint32_t size, u
 		e->rung = calloc(2 * MAX_CONNS, sizeof(*e->rung));
 		e->engine = xt_engine_new(&engine_ops, e, &h->shared);
 		CHECK(w, e->engine, "no engine");
+		tune(w, e->engine);
 	}
 }
 

@@ -205,6 +205,34 @@ static void reseal(struct frame *f)
 	xt_icrc_seal(&whole, 1, f->meta.ip_off, f->meta.bth_off);
 }
 
+/* A congestion notification, IBTA A17.9.3, for a QP that lives: counted, and nothing else */
+static void notify_congestion(struct world *w, const struct frame *seen)
+{
+	uint32_t bth_off = seen->meta.bth_off, len = bth_off + XT_BTH_LEN + XT_CNP_PAYLOAD + XR_ICRC_LEN;
+	struct frame *f = malloc(sizeof(*f) + len);
+	uint8_t *ip = f->data + seen->meta.ip_off, *bth = f->data + bth_off;
+	unsigned ip_len = len - seen->meta.ip_off;
+
+	memcpy(f, seen, sizeof(*f) + bth_off + XT_BTH_LEN);
+	memset(bth + XT_BTH_LEN, 0, XT_CNP_PAYLOAD);
+	f->len = len;
+	f->seq = w->frame_seq++;
+	bth[0] = XR_OPCODE_CNP;
+	bth[1] = XR_BTH_MIGREQ;
+	bth[4] = 0x40;
+	memset(bth + 8, 0, 4);
+	if (seen->meta.ip_version == 4)
+		ip[2] = ip_len >> 8, ip[3] = ip_len;
+	else
+		ip[4] = (ip_len - XT_IPV6_LEN) >> 8, ip[5] = ip_len - XT_IPV6_LEN;
+	bth[-4] = 0;
+	bth[-3] = len - bth_off + XT_UDP_LEN;
+	reseal(f);
+	f->damaged = true;
+	w->forged++;
+	launch(w, f, rng_below(&w->sched, 50 * USEC));
+}
+
 /* Right in every respect but one, and with a right ICRC: it must be as if it never came. */
 static void forge(struct world *w, const struct frame *seen)
 {
@@ -260,8 +288,12 @@ void net_tx_put(void *ctx, struct xt_frame *frame)
 		free(f);
 		return;
 	}
-	if (rng_below(&w->sched, 1000) < w->forge)
-		forge(w, f);
+	if (rng_below(&w->sched, 1000) < w->forge) {
+		if (rng_chance(&w->sched, 15))
+			notify_congestion(w, f);
+		else
+			forge(w, f);
+	}
 	if (fate.copies == 2)
 		copy = copy_of(w, f);
 	if (fate.flips)

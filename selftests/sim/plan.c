@@ -319,10 +319,12 @@ static void plan_conn(struct world *w, struct conn *c, unsigned count, uint32_t 
 	c->timeout = rng_between(r, w->big ? 10 : 8, 11);
 	c->retry_cnt = is_lossy(w) ? 7 : rng_between(r, 1, 7);
 	c->rnr_retry = 7;
-	c->rnr_timer = rng_between(r, 1, 14);
+	c->rnr_timer = rng_chance(r, 90) ? rng_between(r, 1, 14) : rng_below(r, 32);
 	c->local = a == b && rng_chance(r, 85);
 	c->late_recv = rng_chance(r, 30) ? rng_between(r, 1, 1000) * USEC : 0;
 	c->pace = rng_chance(r, 50) ? 2 * USEC : rng_between(r, 1, 60) * USEC;
+	if (rng_chance(r, 4))	/* over a second */
+		c->timeout = rng_between(r, 17, 19);
 	if (c->retry_cnt >= 4 && rng_chance(r, 15))
 		c->slow = rng_between(r, 1, 800) * USEC;
 	c->script_at = c->close_at = c->ready_at = NEVER;
@@ -335,6 +337,22 @@ static void plan_conn(struct world *w, struct conn *c, unsigned count, uint32_t 
 		plan_scratch_area(q);
 		plan_ops(q, rng_chance(r, 15) ? 0 : rng_between(r, 1, count), most);
 		qp_set_path(q, version, rng_next(r) & 0xfffff, rng_chance(r, 10) ? 100 : 0);
+	}
+}
+
+/* Who cannot lose anything need not wait for anything. */
+static void plan_endless(struct world *w)
+{
+	unsigned i;
+
+	for (i = 0; i < w->conns; i++)
+		if (w->conn[i].script == SCRIPT_CUT)
+			return;
+	for (i = 0; i < w->conns; i++) {
+		struct conn *c = &w->conn[i];
+
+		if (!is_lossy(w) && !c->script && !c->slow && rng_chance(&w->rng, 10))
+			c->timeout = 0;
 	}
 }
 
@@ -372,6 +390,7 @@ void plan_world(struct world *w)
 		for (i = 0; i < w->conns; i++)
 			if (rng_chance(r, 50))
 				script_plan(w, &w->conn[i]);
+	plan_endless(w);
 	for (i = 0; i < 2 * w->conns; i++)
 		qp_create(&w->conn[i / 2].qp[i % 2]);
 	for (i = 0; i < w->conns; i++)

@@ -2,7 +2,11 @@
 /* Things that go wrong on purpose, one for a connection, and how connections end. */
 #include "sim.h"
 
-#define STUCK (2 * SEC)		/* virtual; by then every retry of a broken connection is used up */
+/* By then every retry of a broken connection is used up. */
+static uint64_t patience(const struct conn *c)
+{
+	return SEC + (c->retry_cnt + 2) * (4096ull << c->timeout);
+}
 
 const char *script_name(unsigned script)
 {
@@ -217,7 +221,7 @@ static void drain(struct world *w, struct conn *c, struct sim_qp *q)
 	if (c->step == 0) {
 		qp_modify(q, XR_QPS_SQD);
 		c->step = 1;
-		c->close_at = w->now + STUCK;
+		c->close_at = w->now + patience(c);
 	} else if (c->step == 1) {
 		CHECK(w, w->now < c->close_at, "qp %u: the send queue does not drain", q->id);
 		if (!q->drained)
@@ -296,7 +300,7 @@ static bool has_ended(struct world *w, struct conn *c)
 	if (!c->broken)
 		return idle;
 	if (c->close_at == NEVER)
-		c->close_at = w->now + STUCK;
+		c->close_at = w->now + patience(c);
 	if (idle || w->now < c->close_at)
 		return idle;
 	for (side = 0; side < 2; side++) {

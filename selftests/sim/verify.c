@@ -292,6 +292,19 @@ static bool had_no_effect(const struct sim_qp *q, const struct sim_op *op)
 	return false;
 }
 
+/* A responder that refuses without any completion of its own tells its program by an event. */
+static void verify_event(const struct sim_qp *q, const struct sim_op *op, uint32_t status)
+{
+	const struct sim_qp *p = q->peer;
+
+	if (!p->qp || op->broken < BREAK_RKEY_INDEX || op->broken > BREAK_ALIGN)
+		return;
+	if (status == IBV_WC_REM_ACCESS_ERR)
+		CHECK(q->w, p->async[IBV_EVENT_QP_ACCESS_ERR] == 1, "qp %u: no access error event", p->id);
+	if (status == IBV_WC_REM_INV_REQ_ERR)
+		CHECK(q->w, p->async[IBV_EVENT_QP_REQ_ERR] == 1, "qp %u: no request error event", p->id);
+}
+
 static void send_failed(struct sim_qp *q, struct sim_op *op)
 {
 	op->state = OP_FAILED;
@@ -400,6 +413,7 @@ static void send_completion(struct sim_qp *q, const struct xr_cqe *cqe)
 		CHECK(q->w, send_may_fail(q, op, cqe->status), "qp %u: request %u (%s) failed: %s, vendor_err %x",
 		      q->id, index, break_name(op->broken), ibv_wc_status_str(cqe->status),
 		      cqe->vendor_err);
+		verify_event(q, op, cqe->status);
 		q->sq_error = true;
 		q->conn->broken = true;
 		send_failed(q, op);
