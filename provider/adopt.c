@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Adoption: which pages of the program became shared with the daemon, and how many
- * regions hold each.
+ * Adoption: which pages of the program became shared with the daemon, and how many regions hold
+ * each.
  *
- * One table for the process: pieces, sorted, not overlapping, each with one count. A region that covers
- * part of a piece splits it. Regions of several contexts count alike. When the last one lets go, the pages
- * become private memory again.
+ * One table for the process: pieces, sorted, not overlapping, each with one count. A region that
+ * covers part of a piece splits it. Regions of several contexts count alike. When the last one
+ * lets go, the pages become private memory again.
  *
- * The program may unmap pages that are adopted, and map others there. A piece is
- * known by its place in its file, which is never used twice, so a region that lets go of
- * pages that are no longer there finds nothing, not somebody else's.
+ * The program may unmap pages that are adopted, and map others there. A piece is known by its
+ * place in its file, which is never used twice, so a region that lets go of pages that are no
+ * longer there finds nothing, not somebody else's.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +40,7 @@ void xp_adopt_unlock(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/* ---- policy ------------------------------------------------------------------------------ */
+/* ---- policy -------------------------------------------------------------------- */
 
 static struct {
 	bool never;
@@ -76,7 +76,7 @@ static bool adoptable(const struct xp_context *ctx, const struct xp_mapping *m, 
 	return xp_convert_ready(ctx->uffd_device);
 }
 
-/* ---- the table ----------------------------------------------------------------------------- */
+/* ---- the table ----------------------------------------------------------------- */
 
 /* The first piece that ends after the address */
 static size_t find(uint64_t addr)
@@ -145,7 +145,7 @@ static bool in_place(const struct piece *p, uint64_t at, const struct xp_mapping
 	       m->offset + (at - m->start) == p->offset + (at - p->start);
 }
 
-/* ---- holding --------------------------------------------------------------------------------- */
+/* ---- holding ------------------------------------------------------------------- */
 
 static uint64_t round_down(uint64_t x)
 {
@@ -217,7 +217,7 @@ void xp_unadopt(struct xp_holds *holds)
 	*holds = (struct xp_holds){ 0 };
 }
 
-/* ---- laying out --------------------------------------------------------------------------------- */
+/* ---- laying out ---------------------------------------------------------------- */
 
 static int add_fd(struct xp_layout *l, int fd)
 {
@@ -297,8 +297,8 @@ static int lay_out_gap(const struct xp_context *ctx, struct xp_layout *l, struct
 }
 
 /*
- * What an error leaves without a hold stays in the table with a count of 0: harmless, and held by the next
- * region that comes along.
+ * What an error leaves without a hold stays in the table with a count of 0: harmless, and held by
+ * the next region that comes along.
  */
 int xp_adopt(const struct xp_context *ctx, const struct xp_mapping *m, uint64_t start,
 	     uint64_t end, struct xp_layout *l, struct xp_holds *holds)
@@ -330,7 +330,7 @@ int xp_adopt(const struct xp_context *ctx, const struct xp_mapping *m, uint64_t 
 	return err;
 }
 
-/* ---- fork ------------------------------------------------------------------------------------------- */
+/* ---- fork ---------------------------------------------------------------------- */
 
 /* The child can look at the table, but hardly at /proc: what is out of place goes now. */
 void xp_adopt_before_fork(void)

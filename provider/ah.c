@@ -69,7 +69,7 @@ int xp_destroy_ah(struct ibv_ah *ah)
 	return 0;
 }
 
-/* ---- from a completion -------------------------------------------------------------- */
+/* ---- from a completion --------------------------------------------------------- */
 
 static uint16_t ipv4_checksum(const uint8_t *header)
 {

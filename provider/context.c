@@ -14,7 +14,7 @@
 #define OPEN_TIMEOUT_MS 5000
 #define HEALTH_INTERVAL_NS 5000000ull
 
-/* ---- requests ---------------------------------------------------------------------- */
+/* ---- requests ------------------------------------------------------------------ */
 
 void xp_set_gone(struct xp_context *ctx)
 {
@@ -102,7 +102,7 @@ int xp_release(struct xp_context *ctx, uint32_t type, uint32_t handle, struct xr
 	return err;
 }
 
-/* ---- allocation ---------------------------------------------------------------------- */
+/* ---- allocation ---------------------------------------------------------------- */
 
 #define ROOM 4096	/* for struct verbs_context as the running libibverbs knows it */
 
@@ -219,7 +219,7 @@ static void free_context(struct xp_context *ctx)
 	xp_device_put(dev);
 }
 
-/* ---- open and close -------------------------------------------------------------------- */
+/* ---- open and close ------------------------------------------------------------ */
 
 /* fds: event pipe, eventfds of the workers, doorbells, userfaultfd */
 static int take_hello(struct xp_context *ctx, const struct xr_hello_rep *rep, int *fds,
@@ -323,7 +323,7 @@ int xp_close_device(struct ibv_context *ibctx)
 	return 0;
 }
 
-/* ---- device ------------------------------------------------------------------------------ */
+/* ---- device -------------------------------------------------------------------- */
 
 static void fill_device_attr(struct ibv_device_attr *to, const struct xr_query_device_rep *from)
 {
@@ -403,7 +403,7 @@ int xp_query_device_ex(struct ibv_context *ibctx, const struct ibv_query_device_
 	return 0;
 }
 
-/* ---- port ----------------------------------------------------------------------------------- */
+/* ---- port ---------------------------------------------------------------------- */
 
 int xp_query_port(struct ibv_context *ibctx, uint8_t port, struct ibv_port_attr *attr, size_t len)
 {
@@ -446,7 +446,7 @@ int xp_query_port_compat(struct ibv_context *ibctx, uint8_t port,
 			     offsetof(struct ibv_port_attr, port_cap_flags2));
 }
 
-/* ---- addresses -------------------------------------------------------------------------------- */
+/* ---- addresses ----------------------------------------------------------------- */
 
 struct gid_table {
 	struct xr_query_gids_rep head;
@@ -581,7 +581,7 @@ int xp_find_gid(struct xp_context *ctx, const union ibv_gid *gid)
 	return -ENODATA;
 }
 
-/* ---- partitions: one, the default ------------------------------------------------------------------ */
+/* ---- partitions: one, the default ---------------------------------------------- */
 
 int xp_query_pkey(struct ibv_context *ibctx, uint8_t port, int index, __be16 *pkey)
 {

@@ -5,16 +5,16 @@
  *   populate the pages; write-protect them through userfaultfd; copy them to the memfd;
  *   map the memfd over them; wake the writers that ran into the protection
  *
- * A thread that writes meanwhile waits and finds its write go to the memfd; one
- * that reads sees the same bytes throughout; a system call that writes there waits
- * too, which takes a userfaultfd for kernel faults and hence the daemon's device.
+ * A thread that writes meanwhile waits and finds its write go to the memfd; one that reads sees
+ * the same bytes throughout; a system call that writes there waits too, which takes a userfaultfd
+ * for kernel faults and hence the daemon's device.
  *
- * Moving out: map the memfd privately, make the kernel copy each page for us (as a write would), then give the
- * memfd's pages up. What remains behaves as anonymous memory: allocators rely on
+ * Moving out: map the memfd privately, make the kernel copy each page for us (as a write would),
+ * then give the memfd's pages up. What remains behaves as anonymous memory: allocators rely on
  * MADV_DONTNEED giving zeros.
  *
- * The thread that does this must not write to the pages itself: its stack is never
- * moved, and signals wait.
+ * The thread that does this must not write to the pages itself: its stack is never moved, and
+ * signals wait.
  */
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
@@ -52,7 +52,7 @@ uint64_t xp_page_size(void)
 	return size;
 }
 
-/* ---- files --------------------------------------------------------------------------- */
+/* ---- files --------------------------------------------------------------------- */
 
 void xp_file_get(struct xp_file *f)
 {
@@ -125,7 +125,7 @@ static void give_up_pages(const struct xp_file *f, uint64_t offset, uint64_t len
 	fallocate(f->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, length);
 }
 
-/* ---- userfaultfd ------------------------------------------------------------------------ */
+/* ---- userfaultfd --------------------------------------------------------------- */
 
 static int open_uffd(int device, uint64_t features, uint64_t *have)
 {
@@ -173,7 +173,7 @@ static bool write_protect(uint64_t start, uint64_t length, bool on)
 	return !ioctl(uffd, UFFDIO_WRITEPROTECT, &wp);
 }
 
-/* ---- moving in ----------------------------------------------------------------------------- */
+/* ---- moving in ----------------------------------------------------------------- */
 
 /* The new pages, seen through a window of our own while the old ones are still in place */
 static void *open_window(const struct xp_file *f, uint64_t offset, uint64_t length)
@@ -261,7 +261,7 @@ uint64_t xp_move_in(uint64_t start, uint64_t end, struct xp_file **file, uint64_
 	return moved;
 }
 
-/* ---- moving out ------------------------------------------------------------------------------- */
+/* ---- moving out ---------------------------------------------------------------- */
 
 static bool is_piece_of(const struct xp_mapping *m, const struct xp_file *f)
 {
@@ -291,7 +291,9 @@ static void move_out_mapping(const struct xp_mapping *m, uint64_t start, uint64_
 	take_copies(start, end, f, offset);
 }
 
-/* True where the program still has that part of the file somewhere: it may have moved the mapping. */
+/*
+ * True where the program still has that part of the file somewhere: it may have moved the mapping.
+ */
 static bool mapped_somewhere(const struct xp_file *f, uint64_t offset, uint64_t length)
 {
 	struct xp_mapping *m;
@@ -308,8 +310,8 @@ static bool mapped_somewhere(const struct xp_file *f, uint64_t offset, uint64_t 
 }
 
 /*
- * The program may have unmapped the memory, and something else may live there: only what the kernel says is
- * still our mapping is touched.
+ * The program may have unmapped the memory, and something else may live there: only what the
+ * kernel says is still our mapping is touched.
  */
 void xp_move_out(uint64_t start, uint64_t end, struct xp_file *f, uint64_t offset)
 {

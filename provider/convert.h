@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Turning private memory into shared memory and back, under the feet of threads
- * that use it. adopt.c decides what and keeps count; this only moves pages. All under adopt.c's lock.
+ * Turning private memory into shared memory and back, under the feet of threads that use it.
+ * adopt.c decides what and keeps count; this only moves pages. All under adopt.c's lock.
  */
 #ifndef XP_CONVERT_H
 #define XP_CONVERT_H
@@ -9,8 +9,8 @@
 #include "provider.h"
 
 /*
- * A sparse memfd that many adopted ranges share: it costs one file descriptor, and an offset of it is never
- * given out twice. Sealed against shrinking, so that no mapping of it can fault.
+ * A sparse memfd that many adopted ranges share: it costs one file descriptor, and an offset of it
+ * is never given out twice. Sealed against shrinking, so that no mapping of it can fault.
  */
 struct xp_file {
 	unsigned int refs;	/* pieces, holds, and the one where new ranges go */

@@ -6,7 +6,7 @@
 
 #include "provider.h"
 
-/* ---- who completes here ---------------------------------------------------------- */
+/* ---- who completes here -------------------------------------------------------- */
 
 /* Which of a QP's two chain pointers is this CQ's */
 static struct xp_qp **next_of(struct xp_qp *qp, const struct xp_cq *cq)
@@ -97,7 +97,7 @@ void xp_cq_detach(struct xp_cq *cq, struct xp_qp *qp)
 	xp_unlock(&cq->lock);
 }
 
-/* ---- create, resize, destroy -------------------------------------------------------- */
+/* ---- create, resize, destroy --------------------------------------------------- */
 
 static int take_ring(struct xp_cq_ring *r, struct xr_queue *q, uint64_t length)
 {
@@ -259,7 +259,7 @@ int xp_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 	return 0;
 }
 
-/* ---- poll ----------------------------------------------------------------------------- */
+/* ---- poll ---------------------------------------------------------------------- */
 
 #define FEW_CPUS 4
 #define SPINS 256

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Discovery: every socket of the runtime directory is asked who it is. Devices
- * found are appended to the list of the real library; where there is none of ours, the program gets what it
- * would get without us.
+ * Discovery: every socket of the runtime directory is asked who it is. Devices found are appended
+ * to the list of the real library; where there is none of ours, the program gets what it would get
+ * without us.
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;	/* all below */
 static struct xp_device *devices;
 static struct handed_out *lists;
 
-/* ---- devices --------------------------------------------------------------------- */
+/* ---- devices ------------------------------------------------------------------- */
 
 bool xp_is_our_device(const struct ibv_device *ibdev)
 {
@@ -76,7 +76,7 @@ int xp_get_device_index(struct ibv_device *ibdev)
 	return -1;
 }
 
-/* ---- probing ----------------------------------------------------------------------- */
+/* ---- probing ------------------------------------------------------------------- */
 
 static int hello(const char *path, struct xr_hello_rep *rep)
 {
@@ -211,7 +211,7 @@ static unsigned int discover(struct xp_device ***found)
 	return count;
 }
 
-/* ---- lists ----------------------------------------------------------------------------- */
+/* ---- lists --------------------------------------------------------------------- */
 
 static unsigned int list_length(struct ibv_device **list)
 {

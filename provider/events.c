@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Events come as fixed records through pipes that the daemon writes: the cookie of the
- * object, which is our pointer to it, and for asynchronous events a type.
- * Unmodified programs poll the read ends and make them non-blocking, so what the pipe holds must be
- * what may be delivered.
+ * Events come as fixed records through pipes that the daemon writes: the cookie of the object,
+ * which is our pointer to it, and for asynchronous events a type. Unmodified programs poll the
+ * read ends and make them non-blocking, so what the pipe holds must be what may be delivered.
  *
- * An object that is destroyed leaves records behind. They cannot be taken from the middle of a pipe: they are
- * counted (what the daemon wrote less what was read), recognised and dropped when
- * they come to the head, so that a readable pipe has a live event first. A later object at the same address
- * is not confused with it: its records come after the counted ones.
+ * An object that is destroyed leaves records behind. They cannot be taken from the middle of a
+ * pipe: they are counted (what the daemon wrote less what was read), recognised and dropped when
+ * they come to the head, so that a readable pipe has a live event first. A later object at the
+ * same address is not confused with it: its records come after the counted ones.
  *
  * A pipe at its end means that the daemon is gone.
  */
@@ -163,7 +162,7 @@ static int fail(int err)
 	return -1;
 }
 
-/* ---- completion channels ------------------------------------------------------------ */
+/* ---- completion channels ------------------------------------------------------- */
 
 struct ibv_comp_channel *xp_create_comp_channel(struct ibv_context *ibctx)
 {
@@ -273,7 +272,7 @@ void xp_ack_cq_events(struct ibv_cq *cq, unsigned int n)
 	pthread_mutex_unlock(&cq->mutex);
 }
 
-/* ---- asynchronous events --------------------------------------------------------------- */
+/* ---- asynchronous events ------------------------------------------------------- */
 
 enum element { PORT, CQ, QP };
 

@@ -13,7 +13,10 @@
 
 #include "provider.h"
 
-/* As the kernel names mappings of its own file systems: shared memory and huge pages without a path */
+/*
+ * As the kernel names mappings of its own file systems: shared memory and huge pages without a
+ * path
+ */
 static bool starts(const char *path, const char *with)
 {
 	return !strncmp(path, with, strlen(with));

@@ -15,7 +15,7 @@
 	(ACCESS_WRITES | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |     \
 	 IBV_ACCESS_ON_DEMAND)
 
-/* ---- access -------------------------------------------------------------------------- */
+/* ---- access -------------------------------------------------------------------- */
 
 /* Hints are for hardware; what is left must be known and make sense. */
 static int check_access(unsigned int *access)
@@ -29,7 +29,7 @@ static int check_access(unsigned int *access)
 	return 0;
 }
 
-/* ---- layout --------------------------------------------------------------------------- */
+/* ---- layout -------------------------------------------------------------------- */
 
 int xp_add_segment(struct xp_layout *l, const struct xr_mr_segment *seg)
 {
@@ -124,7 +124,7 @@ static int lay_out(struct xp_context *ctx, const struct xp_mr *mr, struct xp_lay
 	return err;
 }
 
-/* ---- the process's own memory, for the daemon ------------------------------------------- */
+/* ---- the process's own memory, for the daemon ---------------------------------- */
 
 struct proc_fds {
 	int fd[2];	/* /proc/self/mem, /proc/self/maps */
@@ -181,7 +181,7 @@ static int send_layout(struct xp_context *ctx, uint32_t type, uint8_t *req, size
 	return err;
 }
 
-/* ---- register, change, deregister ----------------------------------------------------------- */
+/* ---- register, change, deregister ---------------------------------------------- */
 
 /* Addresses and access of a region, as one of our own: nothing is asked of the daemon. */
 static int describe(struct xp_mr *mr, struct ibv_pd *ibpd, void *addr, size_t length,
@@ -265,8 +265,8 @@ static int send_region(struct xp_context *ctx, struct xp_mr *mr, uint32_t type, 
 }
 
 /*
- * The daemon looks at the process's mappings for itself. They may have changed since we looked: another
- * thread's mmap() can make two mappings one.
+ * The daemon looks at the process's mappings for itself. They may have changed since we looked:
+ * another thread's mmap() can make two mappings one.
  */
 static int send_region_again(struct xp_context *ctx, struct xp_mr *mr, uint32_t type, size_t front,
 			     const struct xr_rereg_mr_req *head)
@@ -314,7 +314,8 @@ int xp_dereg_mr(struct ibv_mr *ibmr)
 	return 0;
 }
 
-#define REREG_KNOWN                                                                                	(IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS)
+#define REREG_KNOWN                                                                                \
+	(IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS)
 
 static int rereg_input(const struct ibv_mr *ibmr, int flags, const struct ibv_pd *ibpd,
 		       const void *addr, size_t length, int access)

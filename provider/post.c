@@ -12,7 +12,9 @@ static void ring_doorbell(struct xp_qp *qp)
 	if (xp_doorbell_ring(qp->doorbell, qp->slot)) {
 		int saved = errno;
 
-		/* Can only fail for a full counter, which wakes as well, or a daemon that is gone. */
+		/*
+		 * Can only fail for a full counter, which wakes as well, or a daemon that is gone.
+		 */
 		if (write(qp->wake, &one, sizeof(one)) < 0)
 			errno = saved;
 	}
@@ -23,7 +25,7 @@ _Static_assert(sizeof(struct ibv_sge) == sizeof(struct xr_sge) &&
 	       offsetof(struct ibv_sge, lkey) == offsetof(struct xr_sge, lkey),
 	       "scatter/gather elements are copied as they are");
 
-/* ---- send ----------------------------------------------------------------------------- */
+/* ---- send ---------------------------------------------------------------------- */
 
 static int copy_inline(const struct xp_qp *qp, struct xr_send_wqe *wqe,
 		       const struct ibv_send_wr *wr)
@@ -145,7 +147,7 @@ int xp_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr
 	return err;
 }
 
-/* ---- receive ------------------------------------------------------------------------------ */
+/* ---- receive ------------------------------------------------------------------- */
 
 static int fill_recv(const struct xp_qp *qp, struct xr_recv_wqe *wqe, const struct ibv_recv_wr *wr)
 {

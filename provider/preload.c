@@ -156,7 +156,7 @@
 	OTHER(ibv_import_device, "IBVERBS_1.10")                                                   \
 	OTHER(_ibv_query_gid_table, "IBVERBS_1.11")
 
-/* ---- the real ones ------------------------------------------------------------------ */
+/* ---- the real ones ------------------------------------------------------------- */
 
 #define OTHER(name, node) V_##name,
 #define ENUM_INT(name, node, ours, does, params, args) V_##name,
@@ -214,7 +214,7 @@ static void *real(enum verb v)
 	return fn;
 }
 
-/* ---- refusals ------------------------------------------------------------------------ */
+/* ---- refusals ------------------------------------------------------------------ */
 
 #define refuse_int(...) EOPNOTSUPP
 #define refuse_negative(...) -EOPNOTSUPP
@@ -224,7 +224,7 @@ static void *real(enum verb v)
 #define reg_mr(pd, addr, length, access)                                                           \
 	xp_reg_mr_iova2(pd, addr, length, (uintptr_t)(addr), (unsigned int)(access))
 
-/* ---- the exports ----------------------------------------------------------------------- */
+/* ---- the exports --------------------------------------------------------------- */
 
 #define DEFINE_INT(name, node, ours, does, params, args)                                           \
 	XP_PUBLIC int name params                                                                  \
@@ -355,7 +355,7 @@ QUERY_GID_TYPE(59)
 QUERY_GID_TYPE(64)
 QUERY_GID_TYPE(65)
 
-/* ---- log -------------------------------------------------------------------------------- */
+/* ---- log ----------------------------------------------------------------------- */
 
 void xp_debug(const char *fmt, ...)
 {

@@ -15,12 +15,12 @@
  *   fork.c        what a child must not touch
  *   ring.h        queue operations
  *
- * Errors: negative errno inside; the xp_* functions that stand for a verb answer
- * as that verb does (positive errno, or NULL and errno, or -1 and errno). The
- * sign changes there and nowhere else.
+ * Errors: negative errno inside; the xp_* functions that stand for a verb answer as that verb does
+ * (positive errno, or NULL and errno, or -1 and errno). The sign changes there and nowhere else.
  *
  * Locks, outermost first: the context's mutex of verbs.h; CQ lock; connection lock, or a ring's
- * lock, or an event pipe's. The other mutexes of verbs.h are taken alone. Nothing here holds a lock while the program's code runs.
+ * lock, or an event pipe's. The other mutexes of verbs.h are taken alone. Nothing here holds a
+ * lock while the program's code runs.
  */
 #ifndef XP_PROVIDER_H
 #define XP_PROVIDER_H
@@ -42,7 +42,7 @@
 /* XROCE_DEBUG=1: why a device was skipped, a region not adopted ... on stderr */
 void xp_debug(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* ---- the real libibverbs (preload.c) ---------------------------------------------- */
+/* ---- the real libibverbs (preload.c) ------------------------------------------- */
 
 void *xp_real_dlopen(const char *file, int mode);	/* dlopen.c */
 /* By name, default version; NULL where this libibverbs lacks it. */
@@ -50,7 +50,7 @@ void *xp_real_symbol(const char *name);
 struct ibv_device **xp_real_get_device_list(int *num);
 void xp_real_free_device_list(struct ibv_device **list);
 
-/* ---- devices (device.c) ------------------------------------------------------------ */
+/* ---- devices (device.c) -------------------------------------------------------- */
 
 struct xp_device {
 	struct ibv_device ibdev;
@@ -71,7 +71,7 @@ void xp_free_device_list(struct ibv_device **list);
 __be64 xp_get_device_guid(struct ibv_device *ibdev);
 int xp_get_device_index(struct ibv_device *ibdev);
 
-/* ---- control connection (connection.c) ----------------------------------------------- */
+/* ---- control connection (connection.c) ----------------------------------------- */
 
 struct xp_conn {
 	int fd;
@@ -103,7 +103,7 @@ int xp_conn_call(struct xp_conn *conn, struct xp_call *call);
 bool xp_conn_hung_up(const struct xp_conn *conn);
 void xp_close_fds(int *fds, unsigned int n);
 
-/* ---- shared memory (shm.c) ------------------------------------------------------------ */
+/* ---- shared memory (shm.c) ----------------------------------------------------- */
 
 struct xp_chunk {
 	void *base;
@@ -122,7 +122,7 @@ int xp_shm_map(struct xp_shm *shm, const struct xr_shm_ref *ref, const int *fds,
 	       unsigned int nfds, unsigned int *used, void **ptr);
 void xp_shm_unmap_all(struct xp_shm *shm);
 
-/* ---- contexts (context.c) --------------------------------------------------------------- */
+/* ---- contexts (context.c) ------------------------------------------------------ */
 
 enum xp_health {
 	XP_HEALTHY,
@@ -206,7 +206,7 @@ int xp_get_pkey_index(struct ibv_context *ibctx, uint8_t port, __be16 pkey);
 /* The GID's index, or -errno. */
 int xp_find_gid(struct xp_context *ctx, const union ibv_gid *gid);
 
-/* ---- events (events.c) -------------------------------------------------------------------- */
+/* ---- events (events.c) --------------------------------------------------------- */
 
 /* A destroyed object's events that still lie in the pipe: they are dropped when met. */
 struct xp_stale {
@@ -249,7 +249,7 @@ int xp_get_async_event(struct ibv_context *ibctx, struct ibv_async_event *event)
 void xp_ack_async_event(struct ibv_async_event *event);
 bool xp_is_our_event(const struct ibv_async_event *event);
 
-/* ---- protection domains and memory (pd.c, mr.c, maps.c, adopt.c) ---------------------------- */
+/* ---- protection domains and memory (pd.c, mr.c, maps.c, adopt.c) --------------- */
 
 struct ibv_pd *xp_alloc_pd(struct ibv_context *ibctx);
 int xp_dealloc_pd(struct ibv_pd *ibpd);
@@ -261,7 +261,7 @@ struct xp_mapping {
 	uint64_t dev, inode;
 	bool readable, writable, executable, shared;
 	bool anonymous;		/* plain memory without a file, not a stack */
-	bool shmem;		/* tmpfs, memfd, System V or hugetlbfs: others can map the same pages */
+	bool shmem;		/* tmpfs, memfd, System V, hugetlbfs: others can map the same */
 	bool hugetlb;
 	bool adopted;		/* a file of adopt.c */
 };
@@ -294,8 +294,8 @@ struct xp_holds {
 void xp_adopt_lock(void);
 void xp_adopt_unlock(void);
 /*
- * Under that lock. Lays out [start, end), which lies in mapping m, and adopts what can be: segments and holds are
- * added. -E2BIG: too many segments.
+ * Under that lock. Lays out [start, end), which lies in mapping m, and adopts what can be:
+ * segments and holds are added. -E2BIG: too many segments.
  */
 int xp_adopt(const struct xp_context *ctx, const struct xp_mapping *m, uint64_t start,
 	     uint64_t end, struct xp_layout *layout, struct xp_holds *holds);
@@ -319,7 +319,7 @@ int xp_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *ibpd, void *addr,
 		int access);
 int xp_dereg_mr(struct ibv_mr *ibmr);
 
-/* ---- completion queues (cq.c) ------------------------------------------------------------------ */
+/* ---- completion queues (cq.c) -------------------------------------------------- */
 
 struct xp_qp;
 
@@ -330,7 +330,7 @@ struct xp_cq {
 	unsigned int idle;		/* empty polls in a row */
 	struct xp_qp **qps;		/* hash by QPN: who completes here */
 	uint32_t qp_mask, nqps;
-	uint32_t comp_read, async_read;	/* events taken out of the pipes, under those pipes' locks */
+	uint32_t comp_read, async_read;	/* events out of the pipes, under those pipes' locks */
 	struct xp_cq *next_on_channel;
 };
 
@@ -351,7 +351,7 @@ bool xp_cq_has_work(struct xp_cq *cq);
 /* Drops what a QP left in the queue. */
 void xp_cq_drop(struct xp_cq *cq, uint32_t qpn);
 
-/* ---- queue pairs (qp.c, post.c) ------------------------------------------------------------------ */
+/* ---- queue pairs (qp.c, post.c) ------------------------------------------------ */
 
 struct xp_qp {
 	struct ibv_qp ibqp;
@@ -361,7 +361,7 @@ struct xp_qp {
 	struct xr_doorbell *doorbell;
 	uint32_t slot;
 	int wake;
-	struct xp_qp *next_in_cq[2];	/* hash chains: send CQ, and receive CQ where it is another */
+	struct xp_qp *next_in_cq[2];	/* hash chains: send CQ, receive CQ if it is another */
 	uint32_t async_read;		/* under the async pipe's lock */
 };
 
@@ -377,7 +377,7 @@ int xp_destroy_qp(struct ibv_qp *ibqp);
 int xp_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
 int xp_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 
-/* ---- address handles (ah.c) ------------------------------------------------------------------------ */
+/* ---- address handles (ah.c) ---------------------------------------------------- */
 
 void xp_ah_to_wire(struct xr_ah_attr *to, const struct ibv_ah_attr *from);
 void xp_ah_from_wire(struct ibv_ah_attr *to, const struct xr_ah_attr *from);
@@ -388,7 +388,7 @@ int xp_init_ah_from_wc(struct ibv_context *ibctx, uint8_t port, struct ibv_wc *w
 		       struct ibv_grh *grh, struct ibv_ah_attr *attr);
 int xp_destroy_ah(struct ibv_ah *ibah);
 
-/* ---- fork (fork.c) ------------------------------------------------------------------------------------ */
+/* ---- fork (fork.c) ------------------------------------------------------------- */
 
 void xp_fork_watch(struct xp_context *ctx);
 void xp_fork_unwatch(struct xp_context *ctx);

@@ -5,7 +5,7 @@
 
 #include "provider.h"
 
-/* ---- create ------------------------------------------------------------------------- */
+/* ---- create -------------------------------------------------------------------- */
 
 static int check_init(const struct xp_context *ctx, const struct ibv_pd *ibpd,
 		      const struct ibv_qp_init_attr *attr)
@@ -159,7 +159,7 @@ free_qp:
 	return xp_null(err);
 }
 
-/* ---- modify, query ---------------------------------------------------------------------- */
+/* ---- modify, query ------------------------------------------------------------- */
 
 /* What is not in the mask need not be initialized by the program and is not sent. */
 static void attr_to_wire(struct xr_qp_attr *to, const struct ibv_qp_attr *from, int mask)
@@ -193,7 +193,9 @@ static void attr_to_wire(struct xr_qp_attr *to, const struct ibv_qp_attr *from, 
 	IF(DEST_QPN, dest_qp_num);
 	IF(RATE_LIMIT, rate_limit);
 #undef IF
-	/* Programs pass the flags of their regions; what is no right of a peer means nothing here. */
+	/*
+	 * Programs pass the flags of their regions; what is no right of a peer means nothing here.
+	 */
 	to->qp_access_flags &= ~(IBV_ACCESS_ON_DEMAND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB |
 				 IBV_ACCESS_OPTIONAL_RANGE);
 	if (mask & IBV_QP_AV)
@@ -242,7 +244,9 @@ static void attr_from_wire(struct ibv_qp_attr *to, const struct xr_query_qp_rep 
 	xp_ah_from_wire(&to->alt_ah_attr, &from->alt_ah);
 }
 
-/* The daemon emptied both rings: what was posted is forgotten, and so are completions not polled. */
+/*
+ * The daemon emptied both rings: what was posted is forgotten, and so are completions not polled.
+ */
 static void reset_rings(struct xp_qp *qp)
 {
 	xp_cq_drop(xp_cq(qp->ibqp.send_cq), qp->ibqp.qp_num);
@@ -302,7 +306,7 @@ int xp_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask,
 	return 0;
 }
 
-/* ---- destroy --------------------------------------------------------------------------------- */
+/* ---- destroy ------------------------------------------------------------------- */
 
 static void wait_for_acks(struct xp_qp *qp)
 {

@@ -14,7 +14,7 @@
 
 #include <xroce/ring.h>
 
-/* ---- a light lock ------------------------------------------------------------ */
+/* ---- a light lock -------------------------------------------------------------- */
 
 /*
  * Posting and polling are a few hundred instructions: waiting for the futex
@@ -53,7 +53,7 @@ static inline void xp_unlock(struct xp_lock *l)
 	__atomic_store_n(&l->held, 0, __ATOMIC_RELEASE);
 }
 
-/* ---- send and receive queues: we produce -------------------------------------- */
+/* ---- send and receive queues: we produce --------------------------------------- */
 
 /*
  * head and tail run freely. The poster owns head (under the ring's lock), the
@@ -177,7 +177,7 @@ static inline void xp_cq_arm(struct xr_queue *q, uint32_t bits)
 	__atomic_fetch_or(&q->word, bits, __ATOMIC_SEQ_CST);
 }
 
-/* ---- doorbells -------------------------------------------------------------------- */
+/* ---- doorbells ----------------------------------------------------------------- */
 
 /*
  * Any thread, after xp_ring_publish(). True: the worker sleeps, write to its eventfd.

@@ -30,7 +30,7 @@ static void die(const char *what)
 	_exit(99);
 }
 
-/* ---- state (in the fake's process) -------------------------------------------------- */
+/* ---- state (in the fake's process) --------------------------------------------- */
 
 enum kind { FREE, PD, MR, CHANNEL, CQ, QP, AH };
 
@@ -100,7 +100,7 @@ static void free_object(struct object *o)
 	*o = (struct object){ 0 };
 }
 
-/* ---- messages --------------------------------------------------------------------------- */
+/* ---- messages ------------------------------------------------------------------ */
 
 struct message {
 	struct xr_msg head;
@@ -182,7 +182,7 @@ static uint32_t power_of_two(uint32_t n)
 	return p;
 }
 
-/* ---- what the protocol asks for ------------------------------------------------------------ */
+/* ---- what the protocol asks for ------------------------------------------------ */
 
 static void hello(struct client *c, const struct message *m)
 {
@@ -517,9 +517,18 @@ static void serve(struct client *c, const struct message *m)
 	}
 }
 
-/* ---- what the test asks for -------------------------------------------------------------------- */
+/* ---- what the test asks for ---------------------------------------------------- */
 
-enum op { OP_COMPLETE, OP_ASYNC, OP_ERROR, OP_DOORBELL, OP_SEGMENTS, OP_READ, OP_WRITE, OP_OBJECTS };
+enum op {
+	OP_COMPLETE,
+	OP_ASYNC,
+	OP_ERROR,
+	OP_DOORBELL,
+	OP_SEGMENTS,
+	OP_READ,
+	OP_WRITE,
+	OP_OBJECTS,
+};
 
 struct command {
 	enum op op;
@@ -656,7 +665,7 @@ static void command(int fd)
 	send(fd, &cmd, sizeof(cmd), MSG_NOSIGNAL);
 }
 
-/* ---- the process --------------------------------------------------------------------------------- */
+/* ---- the process --------------------------------------------------------------- */
 
 static void drop_client(struct client *c)
 {

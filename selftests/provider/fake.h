@@ -31,7 +31,9 @@ unsigned int fake_complete(struct fake *f, uint32_t qpn, bool recv, unsigned int
 void fake_async_event(struct fake *f, uint64_t element, uint32_t type);
 /* Moves the QP to ERR as the daemon does by itself: only the rings' words say so. */
 void fake_qp_error(struct fake *f, uint32_t qpn);
-/* Doorbell bits and wake-ups since the last call; sleeping says what the worker does from now on. */
+/*
+ * Doorbell bits and wake-ups since the last call; sleeping says what the worker does from now on.
+ */
 void fake_doorbell(struct fake *f, bool sleeping, bool *rang, unsigned int *wakes);
 /* What the segments of a region are: counts by kind */
 void fake_segments(struct fake *f, uint32_t rkey, unsigned int kinds[4]);

@@ -89,7 +89,7 @@ static bool kinds_are(struct fixture *f, struct ibv_mr *mr, unsigned int fd, uns
 	return false;
 }
 
-/* ---- kinds of memory ---------------------------------------------------------------------- */
+/* ---- kinds of memory ----------------------------------------------------------- */
 
 static void one_kind(struct fixture *f, const char *what, uint8_t *p, size_t len, unsigned int fd,
 		     unsigned int mapping, unsigned int private)
@@ -149,7 +149,8 @@ static void kinds(struct fixture *f)
 	unlink("/dev/shm/xroce-test");
 	fd = open(f->dir, O_RDWR | O_TMPFILE, 0600);
 	ftruncate(fd, MIB);
-	one_kind(f, "private file", map(MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd), MIB, 0, 0, 1);
+	p = map(MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd);
+	one_kind(f, "private file", p, MIB, 0, 0, 1);
 
 	/* anonymous, shared, anonymous in one region */
 	p = anonymous(3 * MIB);
@@ -190,9 +191,11 @@ static void odd_ranges(struct fixture *f)
 	/* more mappings than a message holds segments: every other page is shared */
 	p = anonymous(1200 * PAGE);
 	for (q = p; q < p + 1200 * PAGE; q += 2 * PAGE)
-		mmap(q, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+		mmap(q, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1,
+		     0);
 	mr = ibv_reg_mr(f->pd, p, 1200 * PAGE, ALL);
-	TAP_OK(mr && kinds_are(f, mr, 0, 0, 1) && reachable(f, mr), "scattered: by the private tier");
+	TAP_OK(mr && kinds_are(f, mr, 0, 0, 1) && reachable(f, mr),
+	       "scattered: by the private tier");
 	ibv_dereg_mr(mr);
 	munmap(p, 1200 * PAGE);
 }
@@ -219,7 +222,7 @@ static void rereg(struct fixture *f)
 	TAP_OK(!ibv_dereg_mr(mr) && !ibv_dealloc_pd(pd), "and deregistered");
 }
 
-/* ---- adoption ------------------------------------------------------------------------------------ */
+/* ---- adoption ------------------------------------------------------------------ */
 
 static bool is_shared(const void *addr)
 {
@@ -298,7 +301,8 @@ static void pulled_away(struct fixture *f)
 	TAP_OK(reachable(f, b) && is_shared(p + MIB / 4) && is_shared(p),
 	       "keeps them when the old one goes");
 	ibv_dereg_mr(b);
-	TAP_OK(!is_shared(p) && !is_shared(p + MIB / 4) && filled(p, MIB, 7), "and gives them back");
+	TAP_OK(!is_shared(p) && !is_shared(p + MIB / 4) && filled(p, MIB, 7),
+	       "and gives them back");
 
 	a = ibv_reg_mr(f->pd, p, MIB, ALL);
 	mprotect(p, PAGE, PROT_READ);
@@ -327,7 +331,7 @@ static void heap_reuse(struct fixture *f)
 	TAP_OK(good == 400, "malloc, realloc, calloc around registrations");
 }
 
-/* ---- threads at work on the memory ------------------------------------------------------------------ */
+/* ---- threads at work on the memory --------------------------------------------- */
 
 #define WORKERS 3
 
@@ -481,7 +485,8 @@ static void in_children(struct fixture *f)
 	}
 	waitpid(pid, &status, 0);
 	TAP_OK(!status, "a child has pages of its own (%x)", status);
-	TAP_OK(is_shared(p) && filled(p, MIB, 11) && reachable(f, mr), "the parent's are untouched");
+	TAP_OK(is_shared(p) && filled(p, MIB, 11) && reachable(f, mr),
+	       "the parent's are untouched");
 	ibv_dereg_mr(mr);
 	munmap(p, MIB);
 }

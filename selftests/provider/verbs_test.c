@@ -12,7 +12,7 @@
 
 #include "../lib/tap.h"
 
-/* ---- devices and queries -------------------------------------------------------------- */
+/* ---- devices and queries ------------------------------------------------------- */
 
 static void no_daemon(void)
 {
@@ -66,7 +66,8 @@ static void looked_up(void)
 	TAP_OK(ours && ours == dlsym(RTLD_DEFAULT, "ibv_get_device_list"),
 	       "dlopen of libibverbs finds our functions");
 	TAP_OK(theirs && theirs == dlsym(RTLD_DEFAULT, "ibv_wc_status_str"), "and the others");
-	TAP_OK(dlopen("libibverbs.so.1", RTLD_NOW | RTLD_NOLOAD) == handle, "again the same handle");
+	TAP_OK(dlopen("libibverbs.so.1", RTLD_NOW | RTLD_NOLOAD) == handle,
+	       "again the same handle");
 	TAP_OK(!dlopen("libnosuch.so.1", RTLD_NOW) && strstr(dlerror(), "libnosuch.so.1"),
 	       "errors of other libraries are theirs");
 	dlclose(handle);
@@ -214,7 +215,7 @@ static void address_handles(struct fixture *f)
 	TAP_OK(ah && !ibv_destroy_ah(ah), "create_ah_from_wc");
 }
 
-/* ---- queues -------------------------------------------------------------------------------- */
+/* ---- queues -------------------------------------------------------------------- */
 
 static void posting(struct fixture *f)
 {
@@ -405,7 +406,7 @@ static void many_qps(struct fixture *f)
 	ibv_destroy_cq(recv);
 }
 
-/* ---- events ------------------------------------------------------------------------------------ */
+/* ---- events -------------------------------------------------------------------- */
 
 static bool readable(int fd)
 {
@@ -531,7 +532,7 @@ static void async_events(struct fixture *f)
 	ibv_destroy_cq(cq);
 }
 
-/* ---- the daemon dies -------------------------------------------------------------------------------- */
+/* ---- the daemon dies ----------------------------------------------------------- */
 
 struct waiter {
 	struct ibv_comp_channel *ch;
@@ -621,7 +622,8 @@ static void daemon_dies_while_polling(struct fixture *f)
 	post_send(qp, 1, 1);
 	TAP_OK(!ibv_poll_cq(cq, 1, &wc), "polling");
 	fake_kill(&f->daemon);
-	TAP_OK(poll_n(cq, &wc, 1) == 1 && wc.status == IBV_WC_WR_FLUSH_ERR, "finds the daemon gone");
+	TAP_OK(poll_n(cq, &wc, 1) == 1 && wc.status == IBV_WC_WR_FLUSH_ERR,
+	       "finds the daemon gone");
 	ibv_destroy_qp(qp);
 	ibv_destroy_cq(cq);
 	ibv_dealloc_pd(f->pd);
@@ -631,7 +633,7 @@ static void daemon_dies_while_polling(struct fixture *f)
 	f->pd = ibv_alloc_pd(f->ctx);
 }
 
-/* ---- fork ----------------------------------------------------------------------------------------------- */
+/* ---- fork ---------------------------------------------------------------------- */
 
 static int in_child(struct fixture *f, struct ibv_cq *cq, struct ibv_qp *qp)
 {
