@@ -152,6 +152,11 @@ static void kinds(struct fixture *f)
 	p = map(MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd);
 	one_kind(f, "private file", p, MIB, 0, 0, 1);
 
+	p = map(2 * MIB, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_HUGETLB, -1);
+	one_kind(f, "huge pages, shared", p, 2 * MIB, 0, 1, 0);
+	p = map(2 * MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1);
+	one_kind(f, "huge pages, private", p, 2 * MIB, 0, 0, 1);
+
 	/* anonymous, shared, anonymous in one region */
 	p = anonymous(3 * MIB);
 	q = mmap(p + MIB, MIB, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1,
