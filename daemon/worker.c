@@ -531,6 +531,21 @@ static void worker_free(struct xd_worker *w)
 	free(w);
 }
 
+/* What is in flight towards us must fit the rings, a long packet in two frames. */
+static int tune_engine(struct xd_worker *w)
+{
+	uint32_t room = w->dev->opt->ring_size / (xd_xdp_multi_buffer(w->dev) ? 2 : 1);
+	struct xt_tuning t = XT_TUNING_DEFAULT;
+
+	if (t.engine_window > room)
+		t.engine_window = room;
+	if (t.window > room)
+		t.window = room;
+	if (t.read_packets > t.window)
+		t.read_packets = t.window;
+	return xt_engine_tune(w->engine, &t);
+}
+
 static int worker_new(struct xd_device *dev, uint32_t index, struct xd_worker **out)
 {
 	struct xd_worker *w = calloc(1, sizeof(*w));
@@ -549,6 +564,8 @@ static int worker_new(struct xd_device *dev, uint32_t index, struct xd_worker **
 	err = w->epoll < 0 || w->kick < 0 || !w->held || !w->engine ? -ENOMEM : 0;
 	if (!err)
 		err = xd_fault_init(&w->fault, &dev->opt->fault);
+	if (!err)
+		err = tune_engine(w);
 	if (!err)
 		err = open_socket(w);
 	if (!err)
