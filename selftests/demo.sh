@@ -10,14 +10,17 @@ export XR_BUILD=${XR_BUILD:-$PWD/build}
 # shellcheck source=lib/hosts.bash
 source selftests/lib/hosts.bash
 
+unset "${!BATS_@}"		# hosts and files are ours, also when a test runs us
+exec {screen}>&1 {errors}>&2
 step=start
 ((EUID == 0)) || { echo "the demo needs root: it makes network namespaces" >&2; exit 1; }
 
 finish() {
 	local status=$?
 
-	trap - EXIT INT TERM HUP
+	trap - EXIT TERM HUP
 	trap '' INT
+	exec >&"$screen" 2>&"$errors"	# a signal may come while they are redirected
 	background_end 2>/dev/null || true
 	hosts_down || { ((status)) || status=1; }
 	if ((status)); then
@@ -31,12 +34,20 @@ trap 'exit 143' TERM HUP
 
 heading() {
 	step=$1
-	printf '\n\033[1m== %s\033[0m\n' "$1"
+	if [[ -t 1 ]]; then
+		printf '\n\033[1m== %s\033[0m\n' "$1"
+	else
+		printf '\n== %s\n' "$1"
+	fi
 }
 
 # The lines of a perftest client that say what was measured
 figures() {
 	grep -E '^ *#bytes|^ *[0-9]+ +[0-9]+ +[0-9.]+' "$OUT/client" | sed 's/^ */  /'
+}
+
+verdicts() {
+	ctl a counters --all xra | awk '/^ *(OK|KEY_VARIANT) / || (/^ *name / && !n++)'
 }
 
 pids_named() {
@@ -97,10 +108,10 @@ background_end
 
 heading "a forged R_Key: refused; host a's XDP counter of it, before and after"
 before=$(counter a KEY_VARIANT)
-ctl a counters --all xra | grep -E '^ *(name|OK|KEY_VARIANT) ' | sed 's/^/  /'
+verdicts
 both "$XR_BUILD/selftests/e2e/rdma_verify" -g @4 -t wrong-variant
 sed 's/^/  /' "$OUT/client"
-ctl a counters --all xra | grep -E '^ *(name|OK|KEY_VARIANT) ' | sed 's/^/  /'
+verdicts
 (($(counter a KEY_VARIANT) > before))
 
 heading "clean stop: nothing is left behind"

@@ -14,6 +14,7 @@
 #ifndef XROCE_CLI_H
 #define XROCE_CLI_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -72,7 +73,8 @@ int cli_client_explain(const struct cli_client *c, const char *doing, int err);
 char **cli_devices(const struct cli *cli);
 void cli_devices_free(char **names);
 
-/* print.c: false if it is no JSON */
+/* print.c: NULL and false if it is no JSON */
+json_t *cli_parse(const char *text);
 bool cli_print(const char *text, bool hide_zero);
 void cli_print_field(const char *value);	/* without control characters */
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* fault: what goes wrong with a daemon's packets */
 #include <errno.h>
-#include <jansson.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,7 +71,7 @@ static int parse_rest(struct xr_fault_config *f, char **word, int words)
 		f->direction |= XR_FAULT_TX;
 	else if (strcmp(word[0], "seed"))
 		return 0;
-	else if (words < 2 || !number(word[1], UINT64_MAX, &n))
+	else if (words < 2 || !number(word[1], INT64_MAX, &n))
 		return -1;
 	else
 		f->seed = n;
@@ -105,7 +104,7 @@ static int parse(struct cli *cli, struct xr_fault_config *f, int words, char **w
 /* The part of the daemon's status that is about faults */
 static int print_fault(const struct cli *cli, const char *status)
 {
-	json_t *root = json_loads(status, 0, NULL);
+	json_t *root = cli_parse(status);
 	char *text = json_dumps(json_object_get(root, "fault"), JSON_INDENT(2));
 
 	if (text && cli->json)

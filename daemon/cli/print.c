@@ -5,7 +5,6 @@
  * two: lists of counters have their number in "packets" or "value".
  */
 #include <ctype.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +48,7 @@ static char *scalar(const json_t *v)
 			s = NULL;
 		break;
 	case JSON_REAL:
-		if (asprintf(&s, "%g", json_real_value(v)) < 0)
+		if (asprintf(&s, "%.0f", json_real_value(v)) < 0)
 			s = NULL;
 		break;
 	case JSON_TRUE:
@@ -102,7 +101,7 @@ static bool is_zero_row(const json_t *row)
 
 	if (!n)
 		n = json_object_get(row, "value");
-	return json_is_integer(n) && json_integer_value(n) == 0;
+	return json_is_number(n) && json_number_value(n) == 0;
 }
 
 /* ---- tables --------------------------------------------------------------------- */
@@ -222,9 +221,19 @@ static void drop_zero_rows(json_t *root)
 				json_array_remove(list, i);
 }
 
-bool cli_print(const char *text, bool hide_zero)
+json_t *cli_parse(const char *text)
 {
 	json_t *root = json_loads(text, JSON_DECODE_ANY, NULL);
+
+	/* Numbers of 2^63 and more are more than the library's integers hold. */
+	if (!root)
+		root = json_loads(text, JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL, NULL);
+	return root;
+}
+
+bool cli_print(const char *text, bool hide_zero)
+{
+	json_t *root = cli_parse(text);
 
 	if (!root)
 		return false;

@@ -1,0 +1,80 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# make install and uninstall, below a folder of its own
+
+bats_require_minimum_version 1.5.0
+
+staged() {
+	env -u MAKEFLAGS -u MAKELEVEL make -s BUILD="$XR_BUILD" "$@" DESTDIR="$STAGE" PREFIX=/usr
+}
+
+setup_file() {
+	export STAGE=$BATS_FILE_TMPDIR/stage
+	staged install
+}
+
+@test "install: everything is where it belongs" {
+	local file
+
+	for file in sbin/xroced bin/xroce lib/xroce/libxroce.so lib/systemd/system/xroced@.service \
+		lib/sysusers.d/xroce.conf share/man/man8/xroced.8 share/man/man1/xroce.1; do
+		[[ -f $STAGE/usr/$file ]] || { echo "no $file"; return 1; }
+	done
+	[[ -x $STAGE/usr/bin/xroce && -x $STAGE/usr/sbin/xroced ]]
+}
+
+@test "install: the command finds the provider that was installed with it" {
+	run "$STAGE/usr/bin/xroce" run printenv LD_PRELOAD
+	echo "$output"
+	[[ $output == "$STAGE/usr/lib/xroce/libxroce.so" ]]
+}
+
+@test "install: LD_PRELOAD that is there is kept, once" {
+	local lib=$STAGE/usr/lib/xroce/libxroce.so
+
+	LD_PRELOAD=libdl.so.2 run "$STAGE/usr/bin/xroce" run "$STAGE/usr/bin/xroce" run printenv LD_PRELOAD
+	echo "$output"
+	[[ $output == "libdl.so.2:$lib" ]]
+}
+
+@test "install: a program's exit status is the command's" {
+	run -7 "$STAGE/usr/bin/xroce" run sh -c 'exit 7'
+	run -127 "$STAGE/usr/bin/xroce" run no-such-program
+	[[ $output == *no-such-program* ]]
+}
+
+@test "install: the programs know their version" {
+	"$STAGE/usr/bin/xroce" --version | grep -E '^xroce [0-9]'
+	"$STAGE/usr/sbin/xroced" --version | grep -E '^xroced [0-9]'
+}
+
+@test "install: the unit is valid" {
+	command -v systemd-analyze >/dev/null || skip "needs the program systemd-analyze"
+	local unit=$BATS_TEST_TMPDIR/xroced@.service
+
+	sed "s|/usr/sbin/|$STAGE&|; /^Documentation/d" "$STAGE/usr/lib/systemd/system/xroced@.service" >"$unit"
+	grep -q "^ExecStart=$STAGE/usr/sbin/xroced" "$unit"
+	run systemd-analyze verify "$unit"
+	echo "$output"
+	[[ $status == 0 && -z $output ]]
+}
+
+@test "install: every setting of the example is one" {
+	local conf=$BATS_TEST_TMPDIR/conf
+
+	sed -n 's/^#\([a-z-]* = .*\)/\1/p' "$STAGE/usr/share/doc/xroce/example.conf" |
+		grep -v '^group' >"$conf"
+	(($(wc -l <"$conf") > 4))
+	run "$STAGE/usr/sbin/xroced" --interface no-such-if --config "$conf" \
+		--runtime-dir "$BATS_TEST_TMPDIR"
+	echo "$output"
+	[[ $status == 1 && $output == *no-such-if* ]]
+}
+
+@test "uninstall: nothing of ours is left" {
+	staged uninstall
+	run find "$STAGE" -type f
+	echo "$output"
+	[[ -z $output ]]
+	[[ ! -e $STAGE/usr/lib/xroce ]]
+}
