@@ -259,10 +259,12 @@ static void plan_cqs(struct sim_qp *q)
 
 static uint32_t choose_psn(struct rng *r)
 {
-	switch (rng_below(r, 3)) {
+	switch (rng_below(r, 4)) {
 	case 0:	/* wraps soon */
 		return XR_PSN_MASK - rng_below(r, 40);
 	case 1:
+		return rng_below(r, 2);
+	case 2:
 		return (1u << 23) - rng_below(r, 40);
 	default:
 		return rng_next(r) & XR_PSN_MASK;

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 
 # One program for each name: selftests/unit/NAME_test.c, linked with the transport library.
-UNIT_TESTS := psn keys memory wire cq states replay local
+UNIT_TESTS := psn keys memory wire cq states replay protocol local
 
 $(foreach t,$(UNIT_TESTS),$(eval \
 	$(call test_program,unit/$(t),selftests/unit/$(t)_test.c,transport,-lisal -libverbs -lpthread)))
 
+$(eval $(call test_program,unit/fault,selftests/unit/fault_test.c daemon/fault.c))
+
 .PHONY: unit
-unit: $(addprefix $(BUILD)/selftests/unit/,$(UNIT_TESTS)) ## run the unit tests
+unit: $(addprefix $(BUILD)/selftests/unit/,$(UNIT_TESTS) fault) ## run the unit tests
 	$(Q)for t in $^; do echo "# $$t"; $$t || exit 1; done

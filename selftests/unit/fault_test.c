@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Fault injection: rates, seeds, and what a damaged frame looks like. */
+#include <errno.h>
+#include <string.h>
+
+#include "daemon/fault.h"
+#include "selftests/lib/tap.h"
+
+#define DRAWS 200000
+
+static bool near(unsigned got, unsigned per_mille)
+{
+	int want = DRAWS / 1000 * per_mille;
+
+	return (int)got > want * 9 / 10 - 20 && (int)got < want * 11 / 10 + 20;
+}
+
+static void test_rates(void)
+{
+	struct xr_fault_config c = {
+		.drop = 10, .duplicate = 20, .reorder = 50, .corrupt = 5, .delay = 100,
+		.delay_us = 1000, .seed = 7,
+	};
+	unsigned dropped = 0, doubled = 0, damaged = 0, late = 0, reordered = 0, wrong = 0, i;
+	struct xd_fault f;
+
+	xd_fault_init(&f, &c);
+	for (i = 0; i < DRAWS; i++) {
+		struct xd_fate fate = xd_fault_next(&f);
+
+		dropped += !fate.copies;
+		doubled += fate.copies == 2;
+		damaged += !!fate.flips;
+		late += fate.delay_ns[0] >= 1000000;
+		reordered += fate.delay_ns[0] % 1000000 != 0;
+		wrong += fate.copies > 2 || fate.flips > 3 || (!fate.copies && fate.flips) ||
+			 fate.delay_ns[0] > 1000000 + XD_REORDER_NS;
+	}
+	TAP_OK(near(dropped, 10), "10 per mille dropped: %u", dropped);
+	TAP_OK(near(doubled, 20), "20 per mille doubled: %u", doubled);
+	TAP_OK(near(damaged, 5), "5 per mille damaged: %u", damaged);
+	TAP_OK(near(late, 100), "100 per mille late: %u", late);
+	TAP_OK(near(reordered, 50), "50 per mille reordered: %u", reordered);
+	TAP_OK(!wrong, "fates make sense");
+}
+
+static void test_seeds(void)
+{
+	struct xr_fault_config c = { .drop = 300, .corrupt = 300, .duplicate = 300, .seed = 1 };
+	struct xd_fault a, b, other;
+	unsigned same = 0, equal = 0, i;
+
+	xd_fault_init(&a, &c);
+	xd_fault_init(&b, &c);
+	c.seed = 2;
+	xd_fault_init(&other, &c);
+	for (i = 0; i < 1000; i++) {
+		struct xd_fate x = xd_fault_next(&a), y = xd_fault_next(&b), z = xd_fault_next(&other);
+
+		same += x.copies == y.copies && x.flips == y.flips && x.where == y.where;
+		equal += x.copies == z.copies && x.flips == z.flips && x.where == z.where;
+	}
+	TAP_OK(same == 1000, "a seed gives the same fates again");
+	TAP_OK(equal < 900, "another seed gives others");
+}
+
+static unsigned bits_differing(const uint8_t *a, const uint8_t *b, unsigned len)
+{
+	unsigned n = 0, i;
+
+	for (i = 0; i < len; i++)
+		n += __builtin_popcount(a[i] ^ b[i]);
+	return n;
+}
+
+static void test_damage(void)
+{
+	uint8_t frame[200], before[200] = { 0 };
+	unsigned wrong = 0, i, n;
+
+	for (i = 0; i < 10000; i++) {
+		struct xd_fate fate = { .copies = 1, .flips = 1 + i % 3, .where = i };
+		struct xt_frame f = {
+			.seg = { { frame, 60 }, { frame + 60, 0 }, { frame + 60, 140 } },
+			.nseg = 3,
+			.len = 200,
+		};
+
+		memset(frame, 0, sizeof(frame));
+		xd_fault_damage(&fate, &f);
+		n = bits_differing(frame, before, sizeof(frame));
+		/* a bit may be hit twice */
+		wrong += n > fate.flips || (fate.flips - n) % 2 || memcmp(frame, before, 12);
+	}
+	TAP_OK(!wrong, "damage flips as many bits as it should, and no address");
+}
+
+static void test_config(void)
+{
+	struct xr_fault_config c = { .drop = 1001 };
+	struct xd_fault f;
+
+	TAP_OK(xd_fault_init(&f, &c) == -EINVAL, "more than everything cannot be lost");
+	c = (struct xr_fault_config){ .direction = 4 };
+	TAP_OK(xd_fault_init(&f, &c) == -EINVAL, "a direction that is none");
+	c = (struct xr_fault_config){ .delay = 1000, .direction = XR_FAULT_RX };
+	TAP_OK(!xd_fault_init(&f, &c) && xd_fault_on(&f, XR_FAULT_RX) && !xd_fault_on(&f, XR_FAULT_TX),
+	       "one direction only");
+	xd_fault_init(&f, NULL);
+	TAP_OK(!xd_fault_on(&f, XR_FAULT_RX) && !xd_fault_on(&f, XR_FAULT_TX), "off");
+}
+
+int main(void)
+{
+	test_rates();
+	test_seeds();
+	test_damage();
+	test_config();
+	return tap_end();
+}

@@ -1,0 +1,536 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Packets made by hand, as a hostile or broken peer might send them, against one
+ * QP: what the responder answers (IBTA 9.7.4), what the requester makes of
+ * responses (9.7.5), and how long it waits (9.7.6).
+ */
+#include "harness.h"
+#include "selftests/lib/tap.h"
+
+#define BASE 0x200000
+#define SIZE 65536
+#define PSN 0xfffffe		/* wraps soon */
+#define MTU 1024
+#define RD_ATOMIC 4
+
+static uint8_t memory[SIZE];
+static struct h_mr mr;
+static uint32_t key;
+
+static struct harness *begin(struct h_qp *q)
+{
+	struct harness *h = h_new(H_CQE);
+	struct xt_path path = h_path(0, 0);
+	struct xr_qp_attr attr;
+	uint32_t state, mask;
+	int err = h_create(h, q);
+
+	key = h_reg(h, &mr, memory, SIZE, BASE);
+	for (state = XR_QPS_INIT; state <= XR_QPS_RTS && !err; state++) {
+		mask = h_attr(state, &attr);
+		attr.dest_qp_num = 0x123456;
+		attr.rq_psn = attr.sq_psn = PSN;
+		attr.max_rd_atomic = attr.max_dest_rd_atomic = RD_ATOMIC;
+		attr.timeout = 10;
+		attr.retry_cnt = 3;
+		attr.rnr_retry = 2;
+		err = xt_qp_modify(q->qp, &attr, mask, &path, 4096, h->now);
+	}
+	if (err)
+		TAP_OK(false, "connect: %d", err);
+	return h;
+}
+
+static void end(struct h_qp *q)
+{
+	struct harness *h = q->h;
+
+	h_destroy(q);
+	h_free(h);
+}
+
+/* ---- making packets --------------------------------------------------------------------------- */
+
+struct made {
+	uint8_t opcode;
+	int psn;		/* from PSN on */
+	uint32_t payload;
+	uint64_t va;
+	uint32_t len;		/* RETH */
+	uint8_t syndrome;
+	uint32_t msn;
+	uint32_t key_xor;
+};
+
+static void put16(uint8_t *p, uint32_t v)
+{
+	p[0] = v >> 8;
+	p[1] = v;
+}
+
+static void put32(uint8_t *p, uint32_t v)
+{
+	put16(p, v >> 16);
+	put16(p + 2, v);
+}
+
+static void put64(uint8_t *p, uint64_t v)
+{
+	put32(p, v >> 32);
+	put32(p + 4, v);
+}
+
+static void put_ext(uint8_t *bth, const struct made *m)
+{
+	uint16_t flags = xt_flags_of(m->opcode);
+	uint8_t *p;
+
+	if (flags & (XR_EXT_RETH | XR_EXT_ATOMICETH)) {
+		p = bth + xt_ext_off(flags, flags & XR_EXT_RETH ? XR_EXT_RETH : XR_EXT_ATOMICETH);
+		put64(p, m->va);
+		put32(p + 8, key ^ m->key_xor);
+		if (flags & XR_EXT_RETH)
+			put32(p + 12, m->len);
+	}
+	if (flags & XR_EXT_AETH)
+		put32(bth + xt_ext_off(flags, XR_EXT_AETH), (uint32_t)m->syndrome << 24 | m->msn);
+}
+
+/* From the QP's peer, IPv4, payload of 0x77 */
+static void receive(struct h_qp *q, const struct made *m)
+{
+	static uint8_t f[XT_MAX_FRAME + 16];
+	uint32_t ext = xt_ext_len(xt_flags_of(m->opcode)), pad = -m->payload & 3;
+	uint32_t len = 42 + XT_BTH_LEN + ext + m->payload + pad + XR_ICRC_LEN;
+	uint8_t *bth = f + 42;
+
+	memset(f, 0, sizeof(f));
+	put16(f + 12, 0x0800);
+	f[14] = 0x45;
+	put16(f + 16, len - 14);
+	f[22] = 64;
+	f[23] = 17;
+	put32(f + 26, 0x0a000002);
+	put32(f + 30, 0x0a000001);
+	put16(f + 36, XR_UDP_PORT);
+	put16(f + 38, len - 34);
+	bth[0] = m->opcode;
+	bth[1] = XR_BTH_MIGREQ | pad << XR_BTH_PAD_SHIFT;
+	put16(bth + 2, XR_DEFAULT_PKEY);
+	put32(bth + 4, q->qpn);
+	put32(bth + 8, ((PSN + m->psn) & XR_PSN_MASK) | XR_BTH_ACKREQ);
+	put_ext(bth, m);
+	memset(bth + XT_BTH_LEN + ext, 0x77, m->payload);
+	xt_icrc_seal(&(struct xt_seg){ f, len }, 1, 14, 42);
+	h_receive(q->h, f, len);
+}
+
+/* ---- looking at what was sent ---------------------------------------------------------------- */
+
+static const uint8_t *sent_bth(struct harness *h, unsigned i)
+{
+	return h->sent[i].data + 42;
+}
+
+static uint32_t be32(const uint8_t *p)
+{
+	return (uint32_t)p[0] << 24 | p[1] << 16 | p[2] << 8 | p[3];
+}
+
+static int sent_psn(struct harness *h, unsigned i)
+{
+	return xr_psn_diff(be32(sent_bth(h, i) + 8) & XR_PSN_MASK, PSN);
+}
+
+/* The one packet sent is an ACK with this syndrome and PSN. */
+static bool answered(struct harness *h, uint8_t syndrome, int psn)
+{
+	const uint8_t *bth = sent_bth(h, 0);
+	bool ok = h->sent_count == 1 && bth[0] == XR_OP_ACK && sent_psn(h, 0) == psn;
+	uint8_t got = bth[XT_BTH_LEN];
+
+	ok = ok && (syndrome ? got == syndrome : (got & XR_AETH_TYPE_MASK) == XR_AETH_ACK);
+	if (!ok)
+		printf("# %u packets, opcode %02x, syndrome %02x, psn %+d\n", h->sent_count, bth[0], got,
+		       sent_psn(h, 0));
+	h->sent_count = 0;
+	return ok;
+}
+
+/* ---- requests against the rules --------------------------------------------------------------- */
+
+#define NAK_INVALID (XR_AETH_NAK | XR_NAK_INVALID_REQUEST)
+#define NAK_ACCESS (XR_AETH_NAK | XR_NAK_REMOTE_ACCESS)
+#define S(op, ...) { .opcode = XR_OP_##op, __VA_ARGS__ }
+
+static void test_invalid_requests(void)
+{
+	static const struct row {
+		const char *what;
+		uint8_t nak;
+		struct made m[4];	/* the last one is refused */
+		unsigned n;
+	} rows[] = {
+		{ "SEND MIDDLE without FIRST", NAK_INVALID, { S(SEND_MIDDLE, .payload = MTU) }, 1 },
+		{ "SEND LAST without FIRST", NAK_INVALID, { S(SEND_LAST, .payload = 8) }, 1 },
+		{ "WRITE MIDDLE without FIRST", NAK_INVALID, { S(WRITE_MIDDLE, .payload = MTU) }, 1 },
+		{ "WRITE LAST without FIRST", NAK_INVALID, { S(WRITE_LAST, .payload = 8) }, 1 },
+		{ "SEND ONLY within a SEND", NAK_INVALID,
+		  { S(SEND_FIRST, .payload = MTU), S(SEND_ONLY, .psn = 1) }, 2 },
+		{ "SEND FIRST within a SEND", NAK_INVALID,
+		  { S(SEND_FIRST, .payload = MTU), S(SEND_FIRST, .psn = 1, .payload = MTU) }, 2 },
+		{ "WRITE MIDDLE within a SEND", NAK_INVALID,
+		  { S(SEND_FIRST, .payload = MTU), S(WRITE_MIDDLE, .psn = 1, .payload = MTU) }, 2 },
+		{ "SEND LAST within a WRITE", NAK_INVALID,
+		  { S(WRITE_FIRST, .payload = MTU, .va = BASE, .len = 2 * MTU),
+		    S(SEND_LAST, .psn = 1, .payload = MTU) }, 2 },
+		{ "READ within a SEND", NAK_INVALID,
+		  { S(SEND_FIRST, .payload = MTU), S(READ_REQUEST, .psn = 1, .va = BASE, .len = 8) }, 2 },
+		{ "atomic within a WRITE", NAK_INVALID,
+		  { S(WRITE_FIRST, .payload = MTU, .va = BASE, .len = 2 * MTU),
+		    S(FETCH_ADD, .psn = 1, .va = BASE) }, 2 },
+		{ "FIRST shorter than the path MTU", NAK_INVALID, { S(SEND_FIRST, .payload = 512) }, 1 },
+		{ "FIRST longer than the path MTU", NAK_INVALID, { S(SEND_FIRST, .payload = 2048) }, 1 },
+		{ "ONLY longer than the path MTU", NAK_INVALID, { S(SEND_ONLY, .payload = MTU + 4) }, 1 },
+		{ "LAST longer than the path MTU", NAK_INVALID,
+		  { S(SEND_FIRST, .payload = MTU), S(SEND_LAST, .psn = 1, .payload = MTU + 4) }, 2 },
+		{ "WRITE ONLY with less than announced", NAK_INVALID,
+		  { S(WRITE_ONLY, .payload = 8, .va = BASE, .len = 9) }, 1 },
+		{ "WRITE ONLY with more than announced", NAK_INVALID,
+		  { S(WRITE_ONLY, .payload = 8, .va = BASE, .len = 7) }, 1 },
+		{ "WRITE ONLY with something, nothing announced", NAK_INVALID,
+		  { S(WRITE_ONLY, .payload = 8, .va = BASE) }, 1 },
+		{ "WRITE FIRST with all that was announced", NAK_INVALID,
+		  { S(WRITE_FIRST, .payload = MTU, .va = BASE, .len = MTU) }, 1 },
+		{ "WRITE MIDDLE beyond what was announced", NAK_INVALID,
+		  { S(WRITE_FIRST, .payload = MTU, .va = BASE, .len = MTU + 8),
+		    S(WRITE_MIDDLE, .psn = 1, .payload = MTU) }, 2 },
+		{ "WRITE LAST beyond what was announced", NAK_INVALID,
+		  { S(WRITE_FIRST, .payload = MTU, .va = BASE, .len = MTU + 8),
+		    S(WRITE_LAST, .psn = 1, .payload = 9) }, 2 },
+		{ "WRITE LAST too early", NAK_INVALID,
+		  { S(WRITE_FIRST, .payload = MTU, .va = BASE, .len = 3 * MTU),
+		    S(WRITE_LAST, .psn = 1, .payload = MTU) }, 2 },
+		{ "WRITE of more than 2^31 bytes", NAK_INVALID,
+		  { S(WRITE_FIRST, .payload = MTU, .va = BASE, .len = 0x80000001) }, 1 },
+		{ "READ of more than 2^31 bytes", NAK_INVALID,
+		  { S(READ_REQUEST, .va = BASE, .len = 0x80000001) }, 1 },
+		{ "misaligned atomic", NAK_INVALID, { S(CMP_SWAP, .va = BASE + 4) }, 1 },
+		{ "SEND with invalidate", NAK_INVALID, { S(SEND_ONLY_INV, .payload = 8) }, 1 },
+		{ "FLUSH", NAK_INVALID, { S(FLUSH) }, 1 },
+		{ "ATOMIC WRITE", NAK_INVALID, { S(ATOMIC_WRITE, .payload = 8, .va = BASE, .len = 8) }, 1 },
+		{ "WRITE with a stale key", NAK_ACCESS,
+		  { S(WRITE_ONLY, .payload = 8, .va = BASE, .len = 8, .key_xor = 1) }, 1 },
+		{ "WRITE beyond the region", NAK_ACCESS,
+		  { S(WRITE_ONLY, .payload = 8, .va = BASE + SIZE - 7, .len = 8) }, 1 },
+		{ "WRITE FIRST whose end is beyond the region", NAK_ACCESS,
+		  { S(WRITE_FIRST, .payload = MTU, .va = BASE + SIZE - 2 * MTU, .len = 2 * MTU + 1) }, 1 },
+		{ "READ before the region", NAK_ACCESS,
+		  { S(READ_REQUEST, .va = BASE - 1, .len = 8) }, 1 },
+		{ "READ over the end of all addresses", NAK_ACCESS,
+		  { S(READ_REQUEST, .va = -8ull, .len = 16) }, 1 },
+		{ "atomic with a key that is not", NAK_ACCESS,
+		  { S(FETCH_ADD, .va = BASE, .key_xor = 0xffff00) }, 1 },
+	};
+
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const struct row *r = &rows[i];
+		unsigned k, before;
+		struct h_qp q;
+		struct harness *h = begin(&q);
+		int at = r->m[r->n - 1].psn;
+
+		memset(memory, 0, SIZE);
+		h_post_recv(&q, 1, BASE + 32768, 8192, key);
+		for (k = 0; k + 1 < r->n; k++)
+			receive(&q, &r->m[k]);
+		h->sent_count = 0;
+		for (k = before = 0; k < SIZE; k++)
+			before += memory[k] == 0x77;
+		receive(&q, &r->m[r->n - 1]);
+		for (k = 0; k < SIZE; k++)
+			before -= memory[k] == 0x77;
+		TAP_OK(answered(h, r->nak, at) && !before &&
+			       xt_qp_info(q.qp)->state == XR_QPS_ERR &&
+			       h->events[r->nak == NAK_ACCESS ? IBV_EVENT_QP_ACCESS_ERR :
+								IBV_EVENT_QP_REQ_ERR] == 1,
+		       "%s", r->what);
+		receive(&q, &r->m[r->n - 1]);
+		if (h->sent_count)
+			TAP_OK(false, "%s: a QP in ERR is silent", r->what);
+		end(&q);
+	}
+}
+
+/* What the QP does not grant is refused whatever the key says. */
+static void test_qp_access(void)
+{
+	static const struct made requests[] = {
+		S(WRITE_ONLY, .payload = 8, .va = BASE, .len = 8),
+		S(READ_REQUEST, .va = BASE, .len = 8),
+		S(FETCH_ADD, .va = BASE),
+	};
+	static const uint32_t bits[] = { XR_ACCESS_REMOTE_WRITE, XR_ACCESS_REMOTE_READ,
+					 XR_ACCESS_REMOTE_ATOMIC };
+
+	for (unsigned i = 0; i < 3; i++) {
+		struct h_qp q;
+		struct harness *h = begin(&q);
+		struct xr_qp_attr attr = { .qp_access_flags = XR_ACCESS_REMOTE & ~bits[i],
+					   .qp_state = XR_QPS_RTS };
+
+		xt_qp_modify(q.qp, &attr, IBV_QP_STATE | IBV_QP_ACCESS_FLAGS, NULL, 4096, h->now);
+		receive(&q, &requests[i]);
+		TAP_OK(answered(h, NAK_ACCESS, 0), "the QP does not grant access %x", bits[i]);
+		end(&q);
+	}
+}
+
+static void test_sequence(void)
+{
+	struct h_qp q;
+	struct harness *h = begin(&q);
+	struct made write = S(WRITE_ONLY, .payload = 8, .va = BASE, .len = 8);
+
+	receive(&q, &write);
+	TAP_OK(answered(h, 0, 0), "a request is acknowledged");
+	receive(&q, &write);
+	TAP_OK(answered(h, 0, 0), "its duplicate is acknowledged again");
+	write.psn = 3;
+	receive(&q, &write);
+	TAP_OK(answered(h, XR_AETH_NAK | XR_NAK_PSN_SEQUENCE, 1), "a gap: NAK with the PSN that is missing");
+	write.psn = 4;
+	receive(&q, &write);
+	TAP_OK(!h->sent_count, "one NAK for one gap");
+	write.psn = 1;
+	receive(&q, &write);
+	TAP_OK(answered(h, 0, 1), "the missing one comes");
+	write.psn = 3;
+	receive(&q, &write);
+	TAP_OK(answered(h, XR_AETH_NAK | XR_NAK_PSN_SEQUENCE, 2), "another gap: another NAK");
+	write.psn = 1 - 0x700000;
+	receive(&q, &write);
+	TAP_OK(answered(h, 0, 1), "an ancient one is a duplicate");
+	end(&q);
+}
+
+static void test_rnr(void)
+{
+	struct h_qp q;
+	struct harness *h = begin(&q);
+	struct made send = S(SEND_ONLY, .payload = 8);
+	struct xr_cqe cqe;
+
+	receive(&q, &send);
+	TAP_OK(answered(h, XR_AETH_RNR_NAK | 12, 0), "no receive: RNR NAK with the QP's timer");
+	send.psn = 1;
+	receive(&q, &send);
+	TAP_OK(!h->sent_count, "what follows is dropped in silence");
+	h_post_recv(&q, 5, BASE, 8, key);
+	send.psn = 0;
+	receive(&q, &send);
+	TAP_OK(answered(h, 0, 0) && h_poll(h, &cqe) && cqe.wr_id == 5 && !cqe.status,
+	       "again, with a receive");
+	end(&q);
+}
+
+/* More READs and atomics at once than was agreed, IBTA 9.4.4 */
+static void test_too_many_reads(void)
+{
+	struct h_qp q;
+	struct harness *h = begin(&q);
+	struct made read = S(READ_REQUEST, .va = BASE, .len = 8);
+
+	/* nothing can be sent, so none of them is answered */
+	h->sent_count = H_FRAMES;
+	for (read.psn = 0; read.psn < RD_ATOMIC; read.psn++)
+		receive(&q, &read);
+	TAP_OK(xt_qp_info(q.qp)->state == XR_QPS_RTS, "%d READs at once", RD_ATOMIC);
+	receive(&q, &read);
+	TAP_OK(xt_qp_info(q.qp)->state == XR_QPS_ERR, "one more is refused");
+	end(&q);
+}
+
+/* A duplicate atomic is answered from memory of it; the word is not touched again. */
+static void test_duplicate_atomics(void)
+{
+	struct h_qp q;
+	struct harness *h = begin(&q);
+	struct made add = S(FETCH_ADD, .va = BASE);
+	uint64_t word = 7, now;
+	unsigned i, same = 0;
+
+	memcpy(memory, &word, 8);
+	for (i = 0; i < 3; i++) {
+		add.psn = i;
+		receive(&q, &add);
+	}
+	memcpy(&word, memory, 8);
+	h->sent_count = 0;
+	for (i = 0; i < 3; i++) {
+		add.psn = i;
+		receive(&q, &add);
+	}
+	memcpy(&now, memory, 8);
+	for (i = 0; i < h->sent_count; i++)
+		same += sent_bth(h, i)[0] == XR_OP_ATOMIC_ACK;
+	TAP_OK(now == word && same >= 3, "duplicates of atomics are answered, not done");
+	end(&q);
+}
+
+/* ---- responses against the rules --------------------------------------------------------------- */
+
+static void test_responses(void)
+{
+	static const struct row {
+		const char *what;
+		uint8_t wr;
+		uint32_t len;
+		struct made m;
+		int status;		/* -1: nothing completes */
+	} rows[] = {
+		{ "ACK", XR_WR_RDMA_WRITE, 8, S(ACK, .msn = 1), IBV_WC_SUCCESS },
+		{ "ACK of what was never sent", XR_WR_RDMA_WRITE, 8, S(ACK, .psn = 1, .msn = 2), -1 },
+		{ "ACK of long ago", XR_WR_RDMA_WRITE, 8, S(ACK, .psn = -100), -1 },
+		{ "ACK of the first half", XR_WR_RDMA_WRITE, 2 * MTU, S(ACK), -1 },
+		{ "invalid request", XR_WR_RDMA_WRITE, 8, S(ACK, .syndrome = 0x61), IBV_WC_REM_INV_REQ_ERR },
+		{ "remote access", XR_WR_RDMA_WRITE, 8, S(ACK, .syndrome = 0x62), IBV_WC_REM_ACCESS_ERR },
+		{ "remote operational", XR_WR_RDMA_WRITE, 8, S(ACK, .syndrome = 0x63), IBV_WC_REM_OP_ERR },
+		{ "invalid RD request", XR_WR_RDMA_WRITE, 8, S(ACK, .syndrome = 0x64),
+		  IBV_WC_REM_INV_RD_REQ_ERR },
+		{ "NAK code that is not", XR_WR_RDMA_WRITE, 8, S(ACK, .syndrome = 0x7f),
+		  IBV_WC_BAD_RESP_ERR },
+		{ "NAK of what was never sent", XR_WR_RDMA_WRITE, 8, S(ACK, .psn = 9, .syndrome = 0x62), -1 },
+		{ "reserved syndrome", XR_WR_RDMA_WRITE, 8, S(ACK, .syndrome = 0x40), -1 },
+		{ "READ response", XR_WR_RDMA_READ, 8, S(READ_RESP_ONLY, .payload = 8), IBV_WC_SUCCESS },
+		{ "READ response too short", XR_WR_RDMA_READ, 8, S(READ_RESP_ONLY, .payload = 4),
+		  IBV_WC_BAD_RESP_ERR },
+		{ "READ response too long", XR_WR_RDMA_READ, 8, S(READ_RESP_ONLY, .payload = 12),
+		  IBV_WC_BAD_RESP_ERR },
+		{ "READ response FIRST for one packet", XR_WR_RDMA_READ, MTU,
+		  S(READ_RESP_FIRST, .payload = MTU), IBV_WC_BAD_RESP_ERR },
+		{ "READ response to a WRITE", XR_WR_RDMA_WRITE, 8, S(READ_RESP_ONLY, .payload = 8),
+		  IBV_WC_BAD_RESP_ERR },
+		{ "atomic response to a READ", XR_WR_RDMA_READ, 8, S(ATOMIC_ACK), IBV_WC_BAD_RESP_ERR },
+		{ "READ response to an atomic", XR_WR_ATOMIC_FETCH_AND_ADD, 8,
+		  S(READ_RESP_ONLY, .payload = 8), IBV_WC_BAD_RESP_ERR },
+		{ "atomic response", XR_WR_ATOMIC_FETCH_AND_ADD, 8, S(ATOMIC_ACK), IBV_WC_SUCCESS },
+		{ "bare ACK to a READ", XR_WR_RDMA_READ, 8, S(ACK, .msn = 1), -1 },
+		{ "bare ACK to an atomic", XR_WR_ATOMIC_CMP_AND_SWP, 8, S(ACK, .msn = 1), -1 },
+	};
+
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const struct row *r = &rows[i];
+		struct xr_send_wqe *w;
+		struct xr_cqe cqe = { 0 };
+		struct h_qp q;
+		struct harness *h = begin(&q);
+		int got;
+
+		w = h_post_send(&q, 1, r->wr, BASE, r->len, key);
+		w->remote_addr = 0x9000;
+		w->rkey = 0x1234;
+		xt_qp_doorbell(q.qp, h->now);
+		xt_engine_run(h->engine, h->now);
+		receive(&q, &r->m);
+		got = h_poll(h, &cqe) ? (int)cqe.status : -1;
+		if (!TAP_OK(got == r->status, "requester: %s", r->what))
+			printf("# status %d instead of %d\n", got, r->status);
+		end(&q);
+	}
+}
+
+/* ---- waiting ------------------------------------------------------------------------------------ */
+
+/* IBTA table 46 as in docs: milliseconds times 100 */
+static const uint32_t rnr_ms100[32] = {
+	65536, 1,    2,	   3,	 4,    6,    8,	   12,	 16,   24,   32,    48,	   64,	 96,   128,   192,
+	256,   384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
+};
+
+static void test_rnr_timers(void)
+{
+	unsigned wrong = 0;
+
+	for (unsigned code = 0; code < 32; code++) {
+		struct h_qp q;
+		struct harness *h = begin(&q);
+		struct made nak = S(ACK, .syndrome = XR_AETH_RNR_NAK | code);
+		uint64_t told, due;
+
+		h_post_send(&q, 1, XR_WR_SEND, BASE, 8, key);
+		xt_qp_doorbell(q.qp, h->now);
+		xt_engine_run(h->engine, h->now);
+		h->sent_count = 0;
+		receive(&q, &nak);
+		told = h->now;
+		due = told + rnr_ms100[code] * 10000ull;
+		wrong += xt_engine_run(h->engine, due - 1) != due || h->sent_count;
+		xt_engine_run(h->engine, due);
+		wrong += h->sent_count != 1;
+		end(&q);
+	}
+	TAP_OK(!wrong, "all 32 RNR timers, to the nanosecond");
+}
+
+static void test_ack_timeout(void)
+{
+	struct h_qp q;
+	struct harness *h = begin(&q);
+	uint64_t timeout = 4096ull << 10, due = h->now + timeout;
+	unsigned wrong = 0, tries;
+	struct xr_cqe cqe;
+
+	h_post_send(&q, 1, XR_WR_RDMA_WRITE, BASE, 8, key)->rkey = 1;
+	xt_qp_doorbell(q.qp, h->now);
+	wrong += xt_engine_run(h->engine, h->now) != due;
+	for (tries = 1; tries <= 3; tries++) {
+		wrong += xt_engine_run(h->engine, due - 1) != due || h->sent_count != tries;
+		xt_engine_run(h->engine, due);
+		wrong += h->sent_count != tries + 1;
+		due += timeout;
+	}
+	TAP_OK(!wrong, "three retries, 4.194304 ms apart");
+	xt_engine_run(h->engine, due);
+	TAP_OK(h_poll(h, &cqe) && cqe.status == IBV_WC_RETRY_EXC_ERR &&
+		       xt_qp_info(q.qp)->state == XR_QPS_ERR,
+	       "then the request fails");
+	TAP_OK(xt_engine_run(h->engine, due) == XT_NEVER, "and nothing is left to wait for");
+	end(&q);
+}
+
+static void test_rnr_retries(void)
+{
+	struct h_qp q;
+	struct harness *h = begin(&q);
+	struct made nak = S(ACK, .syndrome = XR_AETH_RNR_NAK | 1);
+	struct xr_cqe cqe;
+	unsigned i;
+
+	h_post_send(&q, 1, XR_WR_SEND, BASE, 8, key);
+	xt_qp_doorbell(q.qp, h->now);
+	xt_engine_run(h->engine, h->now);
+	for (i = 0; i < 3; i++) {
+		receive(&q, &nak);
+		h->now += 1000000;
+		xt_engine_run(h->engine, h->now);
+	}
+	TAP_OK(h->sent_count == 3 && h_poll(h, &cqe) && cqe.status == IBV_WC_RNR_RETRY_EXC_ERR,
+	       "rnr_retry 2: three times in all");
+	end(&q);
+}
+
+int main(void)
+{
+	test_invalid_requests();
+	test_qp_access();
+	test_sequence();
+	test_rnr();
+	test_too_many_reads();
+	test_duplicate_atomics();
+	test_responses();
+	test_rnr_timers();
+	test_ack_timeout();
+	test_rnr_retries();
+	return tap_end();
+}
