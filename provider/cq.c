@@ -369,9 +369,12 @@ int xp_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
 		return -1;
 	}
 	xp_lock(&cq->lock);
-	got = poll_ring(cq, n, wc);
-	if (got < n && xp_health(ctx) == XP_GONE)
+	got = cq->flushing ? 0 : poll_ring(cq, n, wc);
+	if (got < n && xp_health(ctx) == XP_GONE) {
+		/* A daemon that is on its way out may complete what is flushed now. */
+		cq->flushing = true;
 		got += poll_flushed(cq, n - got, wc + got);
+	}
 	xp_unlock(&cq->lock);
 	if (got) {
 		cq->idle = 0;
@@ -395,7 +398,7 @@ bool xp_cq_has_work(struct xp_cq *cq)
 	uint32_t i;
 
 	xp_lock(&cq->lock);
-	work = xp_cq_ready(&cq->ring);
+	work = !cq->flushing && xp_cq_ready(&cq->ring);
 	for (i = 0; !work && cq->qps && i <= cq->qp_mask; i++) {
 		for (qp = cq->qps[i]; qp && !work; qp = *next_of(qp, cq))
 			work = (qp->ibqp.send_cq == &cq->ibcq && outstanding(&qp->sq)) ||

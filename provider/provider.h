@@ -328,6 +328,7 @@ struct xp_cq {
 	struct xp_lock lock;
 	struct xp_cq_ring ring;
 	unsigned int idle;		/* empty polls in a row */
+	bool flushing;			/* completions are made up: the ring is not read again */
 	struct xp_qp **qps;		/* hash by QPN: who completes here */
 	uint32_t qp_mask, nqps;
 	uint32_t comp_read, async_read;	/* events out of the pipes, under those pipes' locks */
