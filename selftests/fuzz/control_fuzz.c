@@ -185,7 +185,7 @@ static int any_fd(uint8_t kind)
  * A byte: descriptors in bits 2:0, bit 3 a header that lies about the length, bit 4 less than a
  * header; 16 bits: bytes of the body; the body; a byte for each descriptor.
  */
-static void say(struct conn *c, uint32_t type, struct input *in)
+static void say(struct conn *c, uint32_t type, struct stream *in)
 {
 	static uint8_t data[sizeof(struct xr_msg) + MAX_BODY];
 	uint8_t how = input_u8(in);
@@ -222,7 +222,7 @@ static void say(struct conn *c, uint32_t type, struct input *in)
 	read_all_replies();
 }
 
-static void happen(struct conn *c, struct input *in)
+static void happen(struct conn *c, struct stream *in)
 {
 	uint8_t what = input_u8(in);
 
@@ -307,7 +307,7 @@ static void check_nothing_left(void)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct input in = { data, size };
+	struct stream in = { data, size };
 	int first_fd;
 
 	start();

@@ -81,7 +81,7 @@ static void seal(struct frame *f)
 }
 
 /* Near where the QP's numbers stand, mostly */
-static uint32_t pick_psn(struct input *in, const struct fuzz_qp *q)
+static uint32_t pick_psn(struct stream *in, const struct fuzz_qp *q)
 {
 	const struct xr_psn_entry *psn = &q->world->psns[xt_qp_info(q->qp)->slot];
 	uint8_t how = input_u8(in);
@@ -100,7 +100,7 @@ static uint32_t pick_psn(struct input *in, const struct fuzz_qp *q)
 }
 
 /* Which region, and from where; how: bit 7 any key at all */
-static uint32_t pick_key(struct input *in, const struct world *w, uint64_t *va)
+static uint32_t pick_key(struct stream *in, const struct world *w, uint64_t *va)
 {
 	uint8_t how = input_u8(in);
 	const struct region *r = &w->region[(how & 0xf) % REG_TOTAL];
@@ -109,7 +109,7 @@ static uint32_t pick_key(struct input *in, const struct world *w, uint64_t *va)
 	return how & 0x80 ? input_u32(in) : r->key;
 }
 
-static uint32_t pick_len(struct input *in)
+static uint32_t pick_len(struct stream *in)
 {
 	uint8_t how = input_u8(in);
 
@@ -120,7 +120,7 @@ static uint32_t pick_len(struct input *in)
 	return how < 0xfe ? input_u16(in) : input_u32(in);
 }
 
-static void put_extensions(struct frame *f, struct input *in, const struct fuzz_qp *q,
+static void put_extensions(struct frame *f, struct stream *in, const struct fuzz_qp *q,
 			   uint16_t flags)
 {
 	uint64_t va = 0;
@@ -151,7 +151,7 @@ static void put_extensions(struct frame *f, struct input *in, const struct fuzz_
 		put_be(f, input_u32(in), 4);
 }
 
-static void put_payload(struct frame *f, struct input *in, uint8_t opcode)
+static void put_payload(struct frame *f, struct stream *in, uint8_t opcode)
 {
 	static const uint8_t zeros[4];
 	uint16_t flags = xt_flags_of(opcode);
@@ -167,7 +167,7 @@ static void put_payload(struct frame *f, struct input *in, uint8_t opcode)
 }
 
 /* bits of `odd`: what is not as the peer would have it */
-static void packet(struct world *w, struct input *in)
+static void packet(struct world *w, struct stream *in)
 {
 	struct fuzz_qp *q = &w->qp[input_u8(in) % QP_COUNT];
 	uint8_t opcode = input_u8(in), odd = input_u8(in), bits = input_u8(in);
@@ -191,7 +191,7 @@ static void packet(struct world *w, struct input *in)
 }
 
 /* A frame of the wire: delivered, twice, lost, changed, or kept for later */
-static void deliver(struct world *w, struct input *in)
+static void deliver(struct world *w, struct stream *in)
 {
 	uint8_t how = input_u8(in), times = how & 0xc ? 1 : 1 + (how & 3);
 	uint32_t len;
@@ -233,7 +233,7 @@ static void deliver_all(struct world *w)
 	}
 }
 
-static struct xr_sge pick_sge(struct input *in, const struct world *w, const struct fuzz_qp *q)
+static struct xr_sge pick_sge(struct stream *in, const struct world *w, const struct fuzz_qp *q)
 {
 	uint8_t how = input_u8(in);
 	unsigned id = q->id >= QP_GOOD_A ? REG_GOOD : how & 1 ? REG_PIECES : REG_ALL;
@@ -242,7 +242,7 @@ static struct xr_sge pick_sge(struct input *in, const struct world *w, const str
 	return world_sge(w, id, off, off + len <= w->region[id].size ? len : 0);
 }
 
-static void send_work(struct world *w, struct input *in)
+static void send_work(struct world *w, struct stream *in)
 {
 	static const uint8_t opcodes[] = {
 		XR_WR_SEND, XR_WR_SEND_WITH_IMM, XR_WR_RDMA_WRITE, XR_WR_RDMA_WRITE_WITH_IMM,
@@ -280,7 +280,7 @@ static void send_work(struct world *w, struct input *in)
 	qp_post_send(q, &wqe, sge, wqe.num_sge * sizeof(*sge));
 }
 
-static void receive_work(struct world *w, struct input *in)
+static void receive_work(struct world *w, struct stream *in)
 {
 	struct fuzz_qp *q = &w->qp[input_u8(in) % QP_COUNT];
 	unsigned n = input_u8(in) % (MAX_SGES + 1);
@@ -294,7 +294,7 @@ static void receive_work(struct world *w, struct input *in)
 }
 
 /* Any state and mask: right ones are rare, so the way up again is an action of its own. */
-static void modify(struct world *w, struct input *in)
+static void modify(struct world *w, struct stream *in)
 {
 	struct fuzz_qp *q = &w->qp[input_u8(in) % QP_COUNT];
 	uint8_t how = input_u8(in);
@@ -341,7 +341,7 @@ static void poll_or_arm(struct world *w, uint8_t how)
 		world_poll(w);
 }
 
-static void tune(struct world *w, struct input *in)
+static void tune(struct world *w, struct stream *in)
 {
 	struct xt_tuning tuning = {
 		.window = input_u8(in),
@@ -352,7 +352,7 @@ static void tune(struct world *w, struct input *in)
 	xt_engine_tune(w->engine, &tuning);
 }
 
-static void step(struct world *w, struct input *in)
+static void step(struct world *w, struct stream *in)
 {
 	uint8_t action = input_u8(in);
 
@@ -395,7 +395,7 @@ static void step(struct world *w, struct input *in)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct input in = { data, size };
+	struct stream in = { data, size };
 	static struct world w;
 
 	world_open(&w, true);

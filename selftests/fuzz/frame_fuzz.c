@@ -80,7 +80,7 @@ static void check_seal(const uint8_t *data, const struct xt_frame *parsed)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct input in = { data, size };
+	struct stream in = { data, size };
 	uint8_t how = input_u8(&in);
 	struct xr_meta lies;
 	struct cut c;

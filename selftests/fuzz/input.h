@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct input {
+struct stream {
 	const uint8_t *data;
 	size_t left;
 };
@@ -26,12 +26,12 @@ struct input {
 		}                                                                                  \
 	} while (0)
 
-static inline bool input_end(const struct input *in)
+static inline bool input_end(const struct stream *in)
 {
 	return !in->left;
 }
 
-static inline void input_bytes(struct input *in, void *to, size_t len)
+static inline void input_bytes(struct stream *in, void *to, size_t len)
 {
 	size_t n = len < in->left ? len : in->left;
 
@@ -42,7 +42,7 @@ static inline void input_bytes(struct input *in, void *to, size_t len)
 	in->left -= n;
 }
 
-static inline uint8_t input_u8(struct input *in)
+static inline uint8_t input_u8(struct stream *in)
 {
 	uint8_t v;
 
@@ -50,7 +50,7 @@ static inline uint8_t input_u8(struct input *in)
 	return v;
 }
 
-static inline uint16_t input_u16(struct input *in)
+static inline uint16_t input_u16(struct stream *in)
 {
 	uint16_t v;
 
@@ -58,7 +58,7 @@ static inline uint16_t input_u16(struct input *in)
 	return v;
 }
 
-static inline uint32_t input_u32(struct input *in)
+static inline uint32_t input_u32(struct stream *in)
 {
 	uint32_t v;
 
@@ -66,7 +66,7 @@ static inline uint32_t input_u32(struct input *in)
 	return v;
 }
 
-static inline uint64_t input_u64(struct input *in)
+static inline uint64_t input_u64(struct stream *in)
 {
 	uint64_t v;
 

@@ -16,5 +16,9 @@ $(eval $(call program,selftests/fuzz/seed_control,$(FUZZ_DIR)/seed_control.c,,))
 
 .PHONY: fuzz-seeds
 fuzz-seeds: $(BUILD)/selftests/fuzz/seed_control
-	$(Q)$(FUZZ_DIR)/seed_frames.py selftests/pcaps $(FUZZ_DIR)/corpus/frame
+	$(Q)$(FUZZ_DIR)/seed_frames.py selftests/pcaps $(FUZZ_DIR)/corpus
 	$(Q)$< $(FUZZ_DIR)/corpus/control
+
+# Both parsers of frames, side by side; the fixture is the one of the XDP tests
+$(BUILD)/fuzz/xdp: $(addprefix $(BUILD)/obj/selftests/bpf/,fixture.o)
+$(eval $(call fuzzer,xdp,$(FUZZ_DIR)/xdp_fuzz.c daemon/transport/wire.c,-lbpf -lisal))

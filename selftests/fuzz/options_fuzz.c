@@ -28,7 +28,7 @@ static void be_quiet(void)
 }
 
 /* The next argument, in memory exactly as long as it is; NULL: no more */
-static char *next_arg(struct input *in)
+static char *next_arg(struct stream *in)
 {
 	const uint8_t *end = in->left ? memchr(in->data, 0, in->left) : NULL;
 	size_t len = end ? (size_t)(end - in->data) : in->left;
@@ -52,7 +52,7 @@ static bool names_config(const char *arg)
 	return !strncmp(arg, "--co", 4);
 }
 
-static int file_of(const struct input *in, char *path, size_t room)
+static int file_of(const struct stream *in, char *path, size_t room)
 {
 	int fd = memfd_create("config", MFD_CLOEXEC);
 
@@ -82,7 +82,7 @@ static void check(const struct xd_options *o)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct input in = { data, size };
+	struct stream in = { data, size };
 	char *argv[MAX_ARGS + 3] = { NULL }, *arg, path[64];
 	struct xd_options opt;
 	int argc = 0, fd, err;

@@ -11,7 +11,7 @@
 #define HOSTILE_QPS (QP_FAR + 1)
 
 /* The words that a client may write where it should only read, and the other way round */
-static void poke_index(struct queue *queue, struct input *in)
+static void poke_index(struct queue *queue, struct stream *in)
 {
 	uint8_t how = input_u8(in);
 	uint32_t *word = how & 2 ? &queue->ring->word :
@@ -29,7 +29,7 @@ static void poke_index(struct queue *queue, struct input *in)
 	}
 }
 
-static void poke_entry(struct queue *queue, struct input *in)
+static void poke_entry(struct queue *queue, struct stream *in)
 {
 	uint32_t size = queue->depth * queue->stride, off = input_u16(in) % size;
 	uint32_t len = input_u8(in);
@@ -37,7 +37,7 @@ static void poke_entry(struct queue *queue, struct input *in)
 	input_bytes(in, queue->entries + off, len < size - off ? len : size - off);
 }
 
-static void poke_cq(struct world *w, struct input *in)
+static void poke_cq(struct world *w, struct stream *in)
 {
 	struct xr_queue *ring = w->cq[0].ring;
 	struct queue view = {
@@ -53,7 +53,7 @@ static void poke_cq(struct world *w, struct input *in)
 		poke_entry(&view, in);
 }
 
-static struct xr_sge any_sge(struct input *in, const struct world *w)
+static struct xr_sge any_sge(struct stream *in, const struct world *w)
 {
 	uint8_t how = input_u8(in);
 	const struct region *r = &w->region[(how & 0xf) % REG_TOTAL];
@@ -67,7 +67,7 @@ static struct xr_sge any_sge(struct input *in, const struct world *w)
 }
 
 /* A work request as a program might post it, but for what the input says otherwise */
-static void add_send(struct world *w, struct fuzz_qp *q, struct input *in)
+static void add_send(struct world *w, struct fuzz_qp *q, struct stream *in)
 {
 	struct xr_sge target = any_sge(in, w), sge[MAX_SGES];
 	uint8_t how = input_u8(in);
@@ -91,7 +91,7 @@ static void add_send(struct world *w, struct fuzz_qp *q, struct input *in)
 	qp_post_send(q, &wqe, sge, sizeof(sge));
 }
 
-static void add_recv(struct world *w, struct fuzz_qp *q, struct input *in)
+static void add_recv(struct world *w, struct fuzz_qp *q, struct stream *in)
 {
 	uint32_t n = input_u8(in) % (MAX_SGES + 1);
 	struct xr_sge sge[MAX_SGES];
@@ -121,7 +121,7 @@ static void revive(struct world *w, struct fuzz_qp *q, uint8_t how)
 	qp_bring_up(q, XR_QPS_RTS);
 }
 
-static void step(struct world *w, struct input *in)
+static void step(struct world *w, struct stream *in)
 {
 	uint8_t action = input_u8(in);
 	struct fuzz_qp *q = &w->qp[(action >> 4) % HOSTILE_QPS];
@@ -188,7 +188,7 @@ static void check_good(struct world *w)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct input in = { data, size };
+	struct stream in = { data, size };
 	static struct world w;
 
 	world_open(&w, false);

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * The XDP program and the daemon's own parser must be of one mind: what one refuses for its
+ * form the other refuses for the same reason, and offsets that XDP hands over are those
+ * that the parser finds. Runs both XDP programs under BPF_PROG_TEST_RUN.
+ *
+ * Input: one byte, bit 0 a second buffer, then the frame.
+ */
+#include <sched.h>
+
+#include "daemon/transport/wire.h"
+#include "input.h"
+#include "selftests/bpf/fixture.h"
+
+#define FIRST_BUFFER 256
+
+static struct fixture fixture;
+
+/* Reasons count as coverage. */
+__attribute__((section("__libfuzzer_extra_counters"), used)) static uint8_t met[XR_REASON_COUNT];
+
+static void start(void)
+{
+	static const struct settings settings = { .answers_per_second = ~0u, .psn_window = true };
+	static bool started;
+
+	if (started)
+		return;
+	started = true;
+	MUST(!unshare(CLONE_NEWNET));
+	MUST(fixture_open(&fixture, &settings));
+}
+
+/* Only tables can say these, so the form was right. */
+static bool from_tables(int reason)
+{
+	return reason == XR_OK || (reason >= XR_PKEY && reason <= XR_NO_METADATA);
+}
+
+static void compare(const struct verdict *v, enum xr_reason parsed, const struct xr_meta *meta)
+{
+	MUST(v->reason >= 0 && v->reason < XR_REASON_COUNT);
+	MUST(v->intact);
+	if (v->reason == XR_NOT_OUR_ADDR)
+		MUST(parsed == XR_OK || parsed > XR_OK);
+	else if (from_tables(v->reason))
+		MUST(parsed == XR_OK);
+	else
+		MUST((int)parsed == v->reason);
+	if (!v->has_meta)
+		return;
+	MUST(parsed == XR_OK);
+	MUST(v->meta.magic == XR_META_MAGIC && v->meta.reason == v->reason);
+	MUST(v->meta.ip_version == meta->ip_version && v->meta.ip_off == meta->ip_off);
+	MUST(v->meta.bth_off == meta->bth_off && v->meta.payload_off == meta->payload_off);
+	MUST(v->meta.payload_len == meta->payload_len && v->meta.qpn == meta->qpn);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct stream in = { data, size };
+	bool split = input_u8(&in) & 1;
+	struct verdict v;
+	struct xt_frame frame;
+	enum xr_reason parsed;
+	struct input run;
+
+	start();
+	/* what BPF_PROG_TEST_RUN and the kernel accept as a frame at all */
+	if (in.left < 14 || in.left > 4300)
+		return 0;
+	frame = (struct xt_frame){ .nseg = 1, .len = (uint32_t)in.left,
+				   .seg = { { (uint8_t *)in.data, (uint32_t)in.left } } };
+	parsed = xt_parse(&frame);
+	run = (struct input){ .data = in.data, .len = (uint32_t)in.left };
+	if (split && in.left > FIRST_BUFFER)
+		run.linear = FIRST_BUFFER;
+	for (int frags = run.linear || in.left > 3000; frags < 2; frags++) {
+		run.frags = frags;
+		MUST(!fixture_run(&fixture, &run, &v));
+		met[v.reason] = 1;
+		compare(&v, parsed, &frame.meta);
+	}
+	return 0;
+}
