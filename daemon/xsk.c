@@ -87,7 +87,9 @@ static int create_socket(struct xd_xsk *x, const struct xd_xsk_config *c)
 static int create_umem(struct xd_xsk *x, const struct xd_xsk_config *c)
 {
 	struct xsk_umem_config cfg = {
-		.fill_size = c->ring_size,
+		/* twice the frames: the kernel hands packets over before it tells that it took
+		 * their frames from the ring */
+		.fill_size = c->ring_size * 2,
 		.comp_size = c->ring_size,
 		.frame_size = FRAME_SIZE,
 	};
@@ -257,7 +259,7 @@ void xd_xsk_recv_done(struct xd_xsk *x)
 		return;
 	xsk_ring_cons__release(&x->rx, x->rx_taken);
 	x->rx_taken = 0;
-	/* always room: the ring holds as many as there are frames */
+	/* always room: the ring holds twice as many as there are frames */
 	if (xsk_ring_prod__reserve(&x->fill, x->held_count, &idx) == x->held_count) {
 		for (uint32_t i = 0; i < x->held_count; i++)
 			*xsk_ring_prod__fill_addr(&x->fill, idx + i) = x->held[i];
