@@ -46,9 +46,9 @@ static inline unsigned xt_pad_count(const uint8_t *bth)
 }
 
 /*
- * The ICRC of a whole frame: pieces from the Ethernet header to the ICRC itself, whose place, the last 4
- * bytes, is not covered. The first piece holds all headers up to the BTH. The value is
- * the one to be stored little-endian. IBTA 7.8.1, A17.3.3.
+ * The ICRC of a whole frame: pieces from the Ethernet header to the ICRC itself, whose place, the
+ * last 4 bytes, is not covered. The first piece holds all headers up to the BTH. The value is the
+ * one to be stored little-endian. IBTA 7.8.1, A17.3.3.
  */
 uint32_t xt_icrc(const struct xt_seg *seg, unsigned nseg, unsigned ip_off, unsigned bth_off);
 /* The same, put in its place. */

@@ -8,11 +8,11 @@
 /* Turns without memory to be had after which a program gives up */
 #define MAX_STARVED 3000
 
-/* ---- memory of an operation --------------------------------------------------------------- */
+/* ---- memory of an operation -------------------------------------------------- */
 
 /* Splits len bytes into n pieces, some of them perhaps empty, and claims each. */
-static bool claim_pieces(struct sim_qp *q, uint32_t len, unsigned n, uint32_t access, bool exclusive,
-			 const void *owner, struct piece *out)
+static bool claim_pieces(struct sim_qp *q, uint32_t len, unsigned n, uint32_t access,
+			 bool exclusive, const void *owner, struct piece *out)
 {
 	int only_mr = q->conn->mr[q - q->conn->qp];
 	struct rng *r = &q->w->sched;
@@ -24,7 +24,8 @@ static bool claim_pieces(struct sim_qp *q, uint32_t len, unsigned n, uint32_t ac
 
 		if (part > len)
 			part = len;
-		if (!host_claim(q->host, only_mr, q->pd, part, access, exclusive, 1, owner, &out[i]))
+		if (!host_claim(q->host, only_mr, q->pd, part, access, exclusive, 1, owner,
+				&out[i]))
 			return false;
 		len -= part;
 	}
@@ -98,7 +99,8 @@ static bool claim_remote(struct sim_qp *q, struct sim_op *op)
 
 	if (op->scratch)
 		return true;
-	if (!host_claim(h, only_mr, q->peer->pd, op->len, access, fresh, 1, &op->remote, &op->remote))
+	if (!host_claim(h, only_mr, q->peer->pd, op->len, access, fresh, 1, &op->remote,
+			&op->remote))
 		return false;
 	if (write)
 		return true;
@@ -212,7 +214,8 @@ static void break_local(struct sim_qp *q, struct sim_op *op)
 
 		if (!mr->key || (op->broken == BREAK_LKEY_PD) != (mr->key->entry.pd != q->pd))
 			continue;
-		if (op->broken == BREAK_LKEY_ACCESS && mr->key->entry.access & XR_ACCESS_LOCAL_WRITE)
+		if (op->broken == BREAK_LKEY_ACCESS &&
+		    mr->key->entry.access & XR_ACCESS_LOCAL_WRITE)
 			continue;
 		op->sge[op->nsge - 1].mr = i;
 		op->sge[op->nsge - 1].off = mr->off;
@@ -268,7 +271,7 @@ void op_lose(struct sim_qp *q, const struct sim_op *op)
 	host_lose(q->peer->host, &op->remote);
 }
 
-/* ---- posting -------------------------------------------------------------------------------- */
+/* ---- posting ----------------------------------------------------------------- */
 
 static void give_up(struct sim_qp *q)
 {
@@ -288,8 +291,8 @@ static void post_sends(struct sim_qp *q)
 	unsigned budget = rng_between(&q->w->sched, 1, 12);
 	bool any = false;
 
-	while (may_post(q) && q->ready && q->op_next < q->op_count && budget-- && ring_free(&q->sq) &&
-	       q->op_next - q->op_head < q->sq.depth) {
+	while (may_post(q) && q->ready && q->op_next < q->op_count && budget-- &&
+	       ring_free(&q->sq) && q->op_next - q->op_head < q->sq.depth) {
 		struct sim_op *op = &q->ops[q->op_next];
 
 		if (!prepare(q, op)) {
@@ -443,7 +446,8 @@ void client_abort(struct sim_qp *q)
 	q->since_signal = 0;
 }
 
-/* ---- polling ---------------------------------------------------------------------------------- */
+/* ---- polling ----------------------------------------------------------------------------------
+ */
 
 bool client_poll(struct sim_cq *cq, unsigned budget)
 {

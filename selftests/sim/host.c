@@ -5,7 +5,7 @@
 
 #include "sim.h"
 
-/* ---- memory ------------------------------------------------------------------------ */
+/* ---- memory ------------------------------------------------------------------ */
 
 static int tier_read(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off, void *dst,
 		     size_t len)
@@ -122,7 +122,7 @@ uint64_t mr_va(const struct sim_mr *mr, uint32_t off)
 	return mr->key ? mr->key->entry.va + (off - mr->off) : 0;
 }
 
-/* ---- claims ---------------------------------------------------------------------------- */
+/* ---- claims ------------------------------------------------------------------ */
 
 static bool is_free(const struct host *h, uint32_t off, uint32_t len, bool exclusive)
 {
@@ -188,7 +188,8 @@ bool host_claim(struct host *h, int only_mr, uint32_t pd, uint32_t len, uint32_t
 		if (mr < 0)
 			continue;
 		off = choose_off(r, &h->mr[mr], len, align);
-		if ((align > 1 && mr_va(&h->mr[mr], off) % align) || !is_free(h, off, len, exclusive))
+		if ((align > 1 && mr_va(&h->mr[mr], off) % align) ||
+		    !is_free(h, off, len, exclusive))
 			continue;
 		add_claim(h, off, len, exclusive, owner);
 		*out = (struct piece){ .mr = mr, .off = off, .len = len };
@@ -229,11 +230,12 @@ void host_fill(struct host *h, uint32_t off, const uint8_t *data, uint32_t len)
 	memcpy(h->shadow + off, data, len);
 }
 
-/* ---- completion queues --------------------------------------------------------------------- */
+/* ---- completion queues ------------------------------------------------------- */
 
 static struct xr_queue *new_queue(uint32_t depth, uint32_t stride)
 {
-	struct xr_queue *queue = aligned_alloc(XR_CACHELINE, sizeof(*queue) + (size_t)depth * stride);
+	struct xr_queue *queue =
+		aligned_alloc(XR_CACHELINE, sizeof(*queue) + (size_t)depth * stride);
 
 	memset(queue, 0, sizeof(*queue));
 	queue->magic = XR_QUEUE_MAGIC;
@@ -279,7 +281,8 @@ void host_arm(struct sim_cq *cq)
 	__atomic_fetch_or(&cq->queue->word, bits, __ATOMIC_SEQ_CST);
 }
 
-/* ---- engines ----------------------------------------------------------------------------------- */
+/* ---- engines -----------------------------------------------------------------------------------
+ */
 
 static void on_cq_event(void *ctx, struct xt_cq *xcq)
 {
@@ -487,7 +490,8 @@ void engine_round(struct sim_engine *e)
 	engine_wake(e, next);
 }
 
-/* ---- hosts ------------------------------------------------------------------------------------- */
+/* ---- hosts -------------------------------------------------------------------------------------
+ */
 
 void host_init(struct world *w, struct host *h, unsigned index, uint32_t size, unsigned engines)
 {

@@ -38,7 +38,7 @@ void sim_trace(struct world *w, const char *fmt, ...)
 	putchar('\n');
 }
 
-/* ---- virtual time ------------------------------------------------------------------------- */
+/* ---- virtual time ------------------------------------------------------------ */
 
 static uint64_t earliest(uint64_t a, uint64_t b)
 {
@@ -109,13 +109,21 @@ static void describe(struct world *w)
 		struct sim_qp *q = &c->qp[i % 2];
 
 		if (c->phase != CONN_CLOSED)
-			printf("# qp %u: %s, state %d, script %s%s, requests %u of %u posted, %u complete; "
+			printf("# qp %u: %s, state %d, script %s%s, "
+			       "requests %u of %u posted, %u complete; "
 			       "receives %u posted, %u complete\n",
 			       q->id, c->local ? "local" : "remote",
 			       q->qp ? (int)xt_qp_info(q->qp)->state : -1, script_name(c->script),
 			       c->broken ? " (broken)" : "", q->op_next, q->op_count, q->op_head,
 			       q->recv_next, q->recv_head);
 	}
+}
+
+static const char *why_stuck(uint64_t when)
+{
+	if (when == NEVER)
+		return "deadlock: nothing will ever happen again";
+	return when > TIME_LIMIT ? "livelock: virtual time is up" : "livelock: too many steps";
 }
 
 /* Ends when all connections are closed and no packet is left. */
@@ -127,9 +135,7 @@ static void run_world(struct world *w)
 		when = next_time(w);
 		if (when == NEVER || when > TIME_LIMIT || w->steps++ > STEP_LIMIT) {
 			describe(w);
-			sim_fail(w, "%s", when == NEVER ? "deadlock: nothing will ever happen again" :
-				 when > TIME_LIMIT ? "livelock: virtual time is up" :
-						     "livelock: too many steps");
+			sim_fail(w, "%s", why_stuck(when));
 		}
 		w->now = when > w->now ? when : w->now;
 		run_due(w);
@@ -145,7 +151,8 @@ static bool recovered_by_nak(const struct world *w)
 
 	for (i = 0; i < w->hosts; i++)
 		for (k = 0; k < w->host[i].engines; k++) {
-			const struct xt_counters *c = xt_engine_counters(w->host[i].engine[k].engine);
+			const struct xt_counters *c =
+				xt_engine_counters(w->host[i].engine[k].engine);
 
 			timeouts += c->timeouts;
 			again += c->tx_retransmits;
@@ -154,7 +161,7 @@ static bool recovered_by_nak(const struct world *w)
 	return again && naks && !timeouts;
 }
 
-/* ---- seeds ----------------------------------------------------------------------------------- */
+/* ---- seeds ------------------------------------------------------------------- */
 
 struct totals {
 	uint64_t packets, operations, errors, starved, forged;
@@ -171,7 +178,8 @@ static bool run_seed(uint64_t seed, bool verbose, struct totals *t, const char *
 	w->rng.state = seed * 0x2545f4914f6cdd1dull;
 	w->sched.state = ~w->rng.state;
 	if (setjmp(w->failed)) {
-		printf("# seed %llu, at %.3f us: %s\n", (unsigned long long)seed, w->now / 1000.0, w->what);
+		printf("# seed %llu, at %.3f us: %s\n", (unsigned long long)seed, w->now / 1000.0,
+		       w->what);
 		printf("# replay: %s -n 1 -s %llu -v\n", self, (unsigned long long)seed);
 		return false;
 	}

@@ -13,7 +13,7 @@
 #define PS_PER_BYTE 80
 #define TX_PIECES 3
 
-/* ---- frames by time of arrival: a heap -------------------------------------------------- */
+/* ---- frames by time of arrival: a heap --------------------------------------- */
 
 static bool before(const struct frame *a, const struct frame *b)
 {
@@ -62,7 +62,7 @@ void net_free(struct world *w)
 	free(w->heap);
 }
 
-/* ---- addresses ---------------------------------------------------------------------------- */
+/* ---- addresses --------------------------------------------------------------- */
 
 void host_gid(const struct host *h, int version, struct xr_addr *gid)
 {
@@ -84,7 +84,7 @@ void host_mac(const struct host *h, uint8_t *mac)
 	mac[4] = h->index;
 }
 
-/* ---- what the log shows --------------------------------------------------------------------- */
+/* ---- what the log shows ------------------------------------------------------ */
 
 static const char *op_name(uint8_t opcode)
 {
@@ -116,18 +116,20 @@ static void trace_frame(struct world *w, const char *verb, const struct frame *f
 	if (flags & XR_EXT_AETH) {
 		uint32_t aeth = be32_at(bth + xt_ext_off(flags, XR_EXT_AETH));
 
-		snprintf(more, sizeof(more), " syndrome %02x msn %u", aeth >> 24, aeth & XR_PSN_MASK);
+		snprintf(more, sizeof(more), " syndrome %02x msn %u", aeth >> 24,
+			 aeth & XR_PSN_MASK);
 	} else if (flags & XR_EXT_RETH) {
 		snprintf(more, sizeof(more), " length %u",
 			 be32_at(bth + xt_ext_off(flags, XR_EXT_RETH) + 12));
 	}
-	sim_trace(w, "%u>%u %-7s #%-5llu %-17s qp %06x psn %06x%s%s payload %u%s", f->from, f->to, verb,
-		  (unsigned long long)f->seq, op_name(bth[0]), f->meta.qpn, ack_psn & XR_PSN_MASK,
-		  ack_psn & XR_BTH_ACKREQ ? " ackreq" : "", bth[1] & XR_BTH_SE ? " solicited" : "",
-		  f->meta.payload_len, more);
+	sim_trace(w, "%u>%u %-7s #%-5llu %-17s qp %06x psn %06x%s%s payload %u%s", f->from, f->to,
+		  verb, (unsigned long long)f->seq, op_name(bth[0]), f->meta.qpn,
+		  ack_psn & XR_PSN_MASK, ack_psn & XR_BTH_ACKREQ ? " ackreq" : "",
+		  bth[1] & XR_BTH_SE ? " solicited" : "", f->meta.payload_len, more);
 }
 
-/* ---- sending ---------------------------------------------------------------------------------- */
+/* ---- sending ----------------------------------------------------------------------------------
+ */
 
 bool net_tx_get(void *ctx, uint32_t len, struct xt_frame *frame)
 {
@@ -196,7 +198,7 @@ static void damage(struct world *w, const struct xd_fate *fate, struct frame *f)
 		sim_trace(w, "    frame below is damaged");
 }
 
-/* ---- a stranger who imitates packets that he saw ------------------------------------------- */
+/* ---- a stranger who imitates packets that he saw ----------------------------- */
 
 static void reseal(struct frame *f)
 {
@@ -208,7 +210,8 @@ static void reseal(struct frame *f)
 /* A congestion notification, IBTA A17.9.3, for a QP that lives: counted, and nothing else */
 static void notify_congestion(struct world *w, const struct frame *seen)
 {
-	uint32_t bth_off = seen->meta.bth_off, len = bth_off + XT_BTH_LEN + XT_CNP_PAYLOAD + XR_ICRC_LEN;
+	uint32_t bth_off = seen->meta.bth_off;
+	uint32_t len = bth_off + XT_BTH_LEN + XT_CNP_PAYLOAD + XR_ICRC_LEN;
 	struct frame *f = malloc(sizeof(*f) + len);
 	uint8_t *ip = f->data + seen->meta.ip_off, *bth = f->data + bth_off;
 	unsigned ip_len = len - seen->meta.ip_off;
@@ -248,7 +251,8 @@ static void forge(struct world *w, const struct frame *seen)
 		bth[5 + rng_below(r, 2)] ^= 1 << rng_below(r, 8);
 		break;
 	case 2:	/* of another transport */
-		bth[0] = (bth[0] & ~XR_CLASS_MASK) | (rng_chance(r, 50) ? XR_CLASS_UC : XR_CLASS_XRC);
+		bth[0] = (bth[0] & ~XR_CLASS_MASK) |
+			 (rng_chance(r, 50) ? XR_CLASS_UC : XR_CLASS_XRC);
 		break;
 	default:	/* of another partition */
 		bth[2] ^= 1 << rng_below(r, 7);
@@ -303,7 +307,8 @@ void net_tx_put(void *ctx, struct xt_frame *frame)
 		launch(w, copy, fate.delay_ns[1]);
 }
 
-/* ---- receiving -------------------------------------------------------------------------------- */
+/* ---- receiving --------------------------------------------------------------------------------
+ */
 
 /* The window check of tables.h */
 static bool psn_fits(const struct xr_psn_entry *e, uint16_t flags, uint32_t psn)
@@ -321,7 +326,8 @@ static bool is_from_peer(const struct frame *f, const struct xr_qp_entry *qp)
 	const uint8_t *ip = f->data + f->meta.ip_off;
 
 	if (f->meta.ip_version == 4)
-		return !memcmp(ip + 12, qp->peer.raw + 12, 4) && !memcmp(ip + 16, qp->local.raw + 12, 4);
+		return !memcmp(ip + 12, qp->peer.raw + 12, 4) &&
+		       !memcmp(ip + 16, qp->local.raw + 12, 4);
 	return !memcmp(ip + 8, qp->peer.raw, 16) && !memcmp(ip + 24, qp->local.raw, 16);
 }
 
@@ -342,7 +348,8 @@ static bool xdp_passes(struct world *w, struct host *h, const struct frame *f)
 	if (psn_fits(&h->psns[entry.slot], xt_flags_of(bth[0]), be32_at(bth + 8) & XR_PSN_MASK))
 		return true;
 	CHECK(w, f->damaged || q->conn->broken || q->conn->script == SCRIPT_RESET,
-	      "XDP would drop a good packet (psn %06x, qp %u): window is expected %06x unacked %06x next %06x",
+	      "XDP would drop a good packet (psn %06x, qp %u): window is expected %06x unacked "
+	      "%06x next %06x",
 	      be32_at(bth + 8) & XR_PSN_MASK, q->id, h->psns[entry.slot].expected,
 	      h->psns[entry.slot].unacked, h->psns[entry.slot].next);
 	return false;

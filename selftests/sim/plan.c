@@ -2,7 +2,7 @@
 /* What a seed means. Sizes and rates favour the edges, where the mistakes are. */
 #include "sim.h"
 
-/* ---- network ---------------------------------------------------------------------------- */
+/* ---- network ----------------------------------------------------------------- */
 
 /* Rates at which retry_cnt 7 is enough for everything to succeed in the end */
 static void plan_faults(struct world *w)
@@ -31,7 +31,7 @@ static bool is_lossy(const struct world *w)
 	return xd_fault_on(&w->fault, XR_FAULT_TX) || w->inbox_max != UINT32_MAX;
 }
 
-/* ---- hosts --------------------------------------------------------------------------------- */
+/* ---- hosts ------------------------------------------------------------------- */
 
 #define COUNTER_AREA 4096
 #define SCRATCH_AREA (2 * MAX_CONNS * SCRATCH_WORDS * 8)
@@ -78,7 +78,8 @@ static void plan_counters(struct host *h)
 	}
 }
 
-/* ---- operations ------------------------------------------------------------------------------- */
+/* ---- operations -------------------------------------------------------------------------------
+ */
 
 static uint32_t choose_len(struct rng *r, uint32_t mtu, uint32_t most)
 {
@@ -217,7 +218,8 @@ static void plan_ops(struct sim_qp *q, unsigned count, uint32_t most)
 	q->extra_recvs = rng_chance(r, 40) ? rng_below(r, 5) : 0;
 }
 
-/* ---- connections -------------------------------------------------------------------------------- */
+/* ---- connections --------------------------------------------------------------------------------
+ */
 
 static uint32_t power_of_two(uint32_t n)
 {

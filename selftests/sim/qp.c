@@ -47,7 +47,8 @@ void qp_create(struct sim_qp *q)
 	err = xt_qp_create(q->engine->engine, &init, &q->qp);
 	CHECK(q->w, !err, "xt_qp_create: %d", err);
 	q->qpn = xt_qp_info(q->qp)->qpn;
-	TRACE(q->w, "qp %u: number %06x on host %u engine %u, sq %u rq %u, sge %u/%u, inline %u, pd %u",
+	TRACE(q->w,
+	      "qp %u: number %06x on host %u engine %u, sq %u rq %u, sge %u/%u, inline %u, pd %u",
 	      q->id, q->qpn, q->host->index, (unsigned)(q->engine - q->host->engine), q->sq.depth,
 	      q->rq.depth, q->max_send_sge, q->max_recv_sge, q->max_inline, q->pd);
 }
@@ -71,7 +72,7 @@ struct sim_qp *qp_by_num(struct host *h, uint32_t qpn)
 	return qp ? xt_qp_info(qp)->owner : NULL;
 }
 
-/* ---- states ------------------------------------------------------------------------------ */
+/* ---- states ------------------------------------------------------------------ */
 
 static uint32_t mtu_code(uint32_t mtu)
 {
@@ -203,13 +204,13 @@ void conn_ready(struct conn *c)
 	if (xt_qp_info(q->qp)->state == XR_QPS_INIT)
 		qp_modify(q, XR_QPS_RTR);
 	else if (c->slow && p->qp && p->op_head != p->op_base && !p->sq_error)
-		CHECK(q->w, q->async[IBV_EVENT_COMM_EST], "qp %u: no event of the first request in RTR",
-		      q->id);
+		CHECK(q->w, q->async[IBV_EVENT_COMM_EST],
+		      "qp %u: no event of the first request in RTR", q->id);
 	qp_modify(q, XR_QPS_RTS);
 	q->step = q->w->now;
 }
 
-/* ---- posting ------------------------------------------------------------------------------- */
+/* ---- posting ----------------------------------------------------------------- */
 
 static void put_sge(struct sim_qp *q, struct xr_sge *out, const struct piece *p, unsigned broken)
 {

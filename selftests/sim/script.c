@@ -29,7 +29,7 @@ const char *break_name(unsigned broken)
 	return names[broken];
 }
 
-/* ---- planning ----------------------------------------------------------------------------- */
+/* ---- planning ---------------------------------------------------------------- */
 
 static void as_remote(struct sim_qp *q, struct sim_op *op)
 {
@@ -142,7 +142,7 @@ void script_plan(struct world *w, struct conn *c)
 	c->script_at = rng_between(r, 2 * USEC, most);
 }
 
-/* ---- doing it ------------------------------------------------------------------------------- */
+/* ---- doing it ---------------------------------------------------------------- */
 
 static void poll_all(struct conn *c)
 {
@@ -278,7 +278,8 @@ void script_run(struct world *w, struct conn *c)
 	}
 }
 
-/* ---- closing ------------------------------------------------------------------------------------ */
+/* ---- closing ------------------------------------------------------------------------------------
+ */
 
 /* Waits for receives that the peer's program will not post any more. */
 static bool waits_for_receives(const struct sim_qp *q)
@@ -326,9 +327,11 @@ static void expect_flushed(struct sim_qp *q)
 	verify_unsignalled(q);
 	CHECK(q->w, q->op_head == q->op_next, "qp %u: in ERR, but requests %u..%u did not complete",
 	      q->id, q->op_head, q->op_next);
-	CHECK(q->w, q->recv_head == q->recv_next, "qp %u: in ERR, but receives %u..%u did not complete",
-	      q->id, q->recv_head, q->recv_next);
-	CHECK(q->w, q->sq.queue->consumer == q->sq.producer && q->rq.queue->consumer == q->rq.producer,
+	CHECK(q->w, q->recv_head == q->recv_next,
+	      "qp %u: in ERR, but receives %u..%u did not complete", q->id, q->recv_head,
+	      q->recv_next);
+	CHECK(q->w,
+	      q->sq.queue->consumer == q->sq.producer && q->rq.queue->consumer == q->rq.producer,
 	      "qp %u: in ERR, but its rings are not empty", q->id);
 }
 

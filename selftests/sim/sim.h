@@ -48,7 +48,7 @@
 struct world;
 struct sim_qp;
 
-/* ---- hosts ----------------------------------------------------------------------- */
+/* ---- hosts ------------------------------------------------------------------- */
 
 /* A part of a host's memory that operations under way use. */
 struct claim {
@@ -130,7 +130,7 @@ struct host {
 	bool cut;		/* nothing comes or goes any more */
 };
 
-/* ---- operations ---------------------------------------------------------------------- */
+/* ---- operations -------------------------------------------------------------- */
 
 struct piece {
 	uint32_t mr;
@@ -196,7 +196,7 @@ struct sim_recv {
 	struct sim_op *op;	/* the peer's, that should complete it; NULL: none will */
 };
 
-/* ---- queue pairs ---------------------------------------------------------------------- */
+/* ---- queue pairs ------------------------------------------------------------- */
 
 struct ring {
 	struct xr_queue *queue;
@@ -279,7 +279,7 @@ struct conn {
 	uint64_t pace;
 };
 
-/* ---- the network ------------------------------------------------------------------------ */
+/* ---- the network ------------------------------------------------------------- */
 
 struct frame {
 	struct frame *next;
@@ -322,7 +322,8 @@ struct world {
 };
 
 /* Ends the run of this seed. */
-__attribute__((noreturn, format(printf, 2, 3))) void sim_fail(struct world *w, const char *fmt, ...);
+__attribute__((noreturn, format(printf, 2, 3)))
+void sim_fail(struct world *w, const char *fmt, ...);
 #define CHECK(w, cond, ...)                                                                        \
 	do {                                                                                       \
 		if (!(cond))                                                                       \
@@ -342,7 +343,8 @@ void plan_free(struct world *w);
 /* host.c */
 void host_init(struct world *w, struct host *h, unsigned index, uint32_t size, unsigned engines);
 void host_free(struct host *h);
-struct sim_mr *host_add_mr(struct host *h, uint32_t off, uint32_t len, uint32_t pd, uint32_t access);
+struct sim_mr *host_add_mr(struct host *h, uint32_t off, uint32_t len, uint32_t pd,
+			   uint32_t access);
 /* What the region holds from now on must stay. */
 void host_freeze(struct host *h, const struct sim_mr *mr);
 void host_del_mr(struct host *h, struct sim_mr *mr);
@@ -402,7 +404,8 @@ void client_abort(struct sim_qp *q);
 void verify_completion(struct sim_cq *cq, const struct xr_cqe *cqe);
 /* An empty CQ that is armed for solicited completions: the event came if and only if it should. */
 void verify_solicited(struct sim_cq *cq);
-void verify_packet(struct world *w, struct host *h, struct host *dest, const struct xt_frame *frame);
+void verify_packet(struct world *w, struct host *h, struct host *dest,
+		   const struct xt_frame *frame);
 /* Requests at the end of the queue that complete without a word */
 void verify_unsignalled(struct sim_qp *q);
 void verify_end(struct world *w);

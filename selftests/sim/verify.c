@@ -6,7 +6,7 @@
 
 #include "sim.h"
 
-/* ---- atomics: all results of a word must fit into one order ------------------------------- */
+/* ---- atomics: all results of a word must fit into one order ------------------ */
 
 void atomic_done(struct sim_op *op, uint64_t old, bool known)
 {
@@ -95,7 +95,8 @@ static void verify_counter(struct host *h, struct counter *c)
 	used = calloc(c->count + 1, sizeof(*used));
 	/* misses take no effect */
 	for (i = 0; i < c->count; i++)
-		used[i] = c->swaps && c->result[i].known && c->result[i].old != c->result[i].compare;
+		used[i] = c->swaps && c->result[i].known &&
+			  c->result[i].old != c->result[i].compare;
 	ok = walk(c, used, c->initial, final, left);
 	free(used);
 	if (!ok && w->verbose)
@@ -105,11 +106,13 @@ static void verify_counter(struct host *h, struct counter *c)
 				  (unsigned long long)c->result[i].old,
 				  (unsigned long long)c->result[i].compare,
 				  (unsigned long long)c->result[i].operand);
-	CHECK(w, ok, "host %u: results of %u atomics (%u unknown) fit no order from %016llx to %016llx",
-	      h->index, c->count, unknown, (unsigned long long)c->initial, (unsigned long long)final);
+	CHECK(w, ok,
+	      "host %u: results of %u atomics (%u unknown) fit no order from %016llx to %016llx",
+	      h->index, c->count, unknown, (unsigned long long)c->initial,
+	      (unsigned long long)final);
 }
 
-/* ---- scratch words: written and read in program order --------------------------------------- */
+/* ---- scratch words: written and read in program order ------------------------ */
 
 uint64_t scratch_tag(const struct sim_qp *q, unsigned index, uint32_t word)
 {
@@ -157,8 +160,8 @@ static void verify_scratch_read(struct sim_qp *q, struct sim_op *op, const uint8
 		if (q->op_base || op->word + i >= SCRATCH_WORDS)
 			continue;
 		CHECK(q->w, read_may_see(q, op - q->ops, op->word + i, seen),
-		      "qp %u: READ %u of scratch word %u saw %016llx", q->id, (unsigned)(op - q->ops),
-		      op->word + i, (unsigned long long)seen);
+		      "qp %u: READ %u of scratch word %u saw %016llx", q->id,
+		      (unsigned)(op - q->ops), op->word + i, (unsigned long long)seen);
 	}
 }
 
@@ -183,13 +186,13 @@ static void verify_scratch(struct sim_qp *q)
 		for (i = 0; i < q->op_next; i++)
 			found |= writes_word(&q->ops[i], word) && q->ops[i].state != OP_DONE &&
 				 seen == scratch_tag(q, i, word);
-		CHECK(q->w, found, "qp %u: scratch word %u holds %016llx instead of %016llx", q->id, word,
-		      (unsigned long long)seen, (unsigned long long)want);
+		CHECK(q->w, found, "qp %u: scratch word %u holds %016llx instead of %016llx", q->id,
+		      word, (unsigned long long)seen, (unsigned long long)want);
 		memcpy(h->shadow + q->scratch_off + 8 * word, &seen, 8);
 	}
 }
 
-/* ---- sends ---------------------------------------------------------------------------------- */
+/* ---- sends ------------------------------------------------------------------- */
 
 static void same_bytes(struct sim_qp *q, const char *what, unsigned index, const uint8_t *got,
 		       const uint8_t *want, uint32_t len)
@@ -200,8 +203,8 @@ static void same_bytes(struct sim_qp *q, const char *what, unsigned index, const
 		return;
 	while (got[i] == want[i])
 		i++;
-	sim_fail(q->w, "qp %u: %s %u: byte %u of %u is %02x instead of %02x", q->id, what, index, i, len,
-		 got[i], want[i]);
+	sim_fail(q->w, "qp %u: %s %u: byte %u of %u is %02x instead of %02x", q->id, what, index, i,
+		 len, got[i], want[i]);
 }
 
 static void write_landed(struct sim_qp *q, struct sim_op *op)
@@ -227,7 +230,8 @@ static void read_landed(struct sim_qp *q, struct sim_op *op)
 		if (op->scratch)
 			memcpy(got + done, q->host->mem + p->off, p->len);
 		else
-			same_bytes(q, "READ", op - q->ops, q->host->mem + p->off, want + done, p->len);
+			same_bytes(q, "READ", op - q->ops, q->host->mem + p->off, want + done,
+				   p->len);
 		memcpy(q->host->shadow + p->off, q->host->mem + p->off, p->len);
 		done += p->len;
 	}
@@ -300,9 +304,11 @@ static void verify_event(const struct sim_qp *q, const struct sim_op *op, uint32
 	if (!p->qp || op->broken < BREAK_RKEY_INDEX || op->broken > BREAK_ALIGN)
 		return;
 	if (status == IBV_WC_REM_ACCESS_ERR)
-		CHECK(q->w, p->async[IBV_EVENT_QP_ACCESS_ERR] == 1, "qp %u: no access error event", p->id);
+		CHECK(q->w, p->async[IBV_EVENT_QP_ACCESS_ERR] == 1, "qp %u: no access error event",
+		      p->id);
 	if (status == IBV_WC_REM_INV_REQ_ERR)
-		CHECK(q->w, p->async[IBV_EVENT_QP_REQ_ERR] == 1, "qp %u: no request error event", p->id);
+		CHECK(q->w, p->async[IBV_EVENT_QP_REQ_ERR] == 1, "qp %u: no request error event",
+		      p->id);
 }
 
 static void send_failed(struct sim_qp *q, struct sim_op *op)
@@ -398,8 +404,8 @@ static void send_completion(struct sim_qp *q, const struct xr_cqe *cqe)
 	CHECK(q->w, index >= q->op_head && index < q->op_next,
 	      "qp %u: completion of request %u, posted are %u..%u", q->id, index, q->op_head,
 	      q->op_next);
-	CHECK(q->w, cqe->wqe_index == index - q->op_base, "qp %u: request %u has wqe_index %u", q->id,
-	      index, cqe->wqe_index);
+	CHECK(q->w, cqe->wqe_index == index - q->op_base, "qp %u: request %u has wqe_index %u",
+	      q->id, index, cqe->wqe_index);
 	for (; q->op_head != index; q->op_head++) {
 		op = &q->ops[q->op_head];
 		CHECK(q->w, !q->sig_all && !(op->flags & XR_SEND_SIGNALED) && !q->sq_error,
@@ -410,9 +416,9 @@ static void send_completion(struct sim_qp *q, const struct xr_cqe *cqe)
 	op = &q->ops[index];
 	q->op_head++;
 	if (cqe->status != IBV_WC_SUCCESS) {
-		CHECK(q->w, send_may_fail(q, op, cqe->status), "qp %u: request %u (%s) failed: %s, vendor_err %x",
-		      q->id, index, break_name(op->broken), ibv_wc_status_str(cqe->status),
-		      cqe->vendor_err);
+		CHECK(q->w, send_may_fail(q, op, cqe->status),
+		      "qp %u: request %u (%s) failed: %s, vendor_err %x", q->id, index,
+		      break_name(op->broken), ibv_wc_status_str(cqe->status), cqe->vendor_err);
 		verify_event(q, op, cqe->status);
 		q->sq_error = true;
 		q->conn->broken = true;
@@ -420,12 +426,13 @@ static void send_completion(struct sim_qp *q, const struct xr_cqe *cqe)
 		return;
 	}
 	CHECK(q->w, !q->sq_error, "qp %u: request %u succeeds after an error", q->id, index);
-	CHECK(q->w, q->sig_all || op->flags & XR_SEND_SIGNALED, "qp %u: request %u was not signalled",
-	      q->id, index);
+	CHECK(q->w, q->sig_all || op->flags & XR_SEND_SIGNALED,
+	      "qp %u: request %u was not signalled", q->id, index);
 	CHECK(q->w, cqe->opcode == wc_opcode(op), "qp %u: request %u has opcode %u", q->id, index,
 	      cqe->opcode);
 	CHECK(q->w, op->opcode < XR_WR_RDMA_READ || cqe->byte_len == op->len,
-	      "qp %u: request %u has byte_len %u instead of %u", q->id, index, cqe->byte_len, op->len);
+	      "qp %u: request %u has byte_len %u instead of %u", q->id, index, cqe->byte_len,
+	      op->len);
 	send_succeeded(q, op);
 }
 
@@ -444,7 +451,7 @@ void verify_unsignalled(struct sim_qp *q)
 		send_succeeded(q, &q->ops[q->op_head]);
 }
 
-/* ---- receives ------------------------------------------------------------------------------- */
+/* ---- receives ---------------------------------------------------------------- */
 
 static void receive_landed(struct sim_qp *q, struct sim_recv *r, const struct sim_op *op)
 {
@@ -475,19 +482,19 @@ static void recv_succeeded(struct sim_qp *q, struct sim_recv *r, const struct xr
 	imm = op->opcode != XR_WR_SEND;
 	CHECK(q->w, cqe->opcode == (send ? IBV_WC_RECV : IBV_WC_RECV_RDMA_WITH_IMM),
 	      "qp %u: receive %u has opcode %u", q->id, index, cqe->opcode);
-	CHECK(q->w, cqe->byte_len == op->len, "qp %u: receive %u has byte_len %u instead of %u", q->id,
-	      index, cqe->byte_len, op->len);
+	CHECK(q->w, cqe->byte_len == op->len, "qp %u: receive %u has byte_len %u instead of %u",
+	      q->id, index, cqe->byte_len, op->len);
 	CHECK(q->w, cqe->wc_flags == (imm ? IBV_WC_WITH_IMM : 0), "qp %u: receive %u has flags %x",
 	      q->id, index, cqe->wc_flags);
-	CHECK(q->w, !imm || cqe->imm_data == op->imm, "qp %u: receive %u has a wrong immediate", q->id,
-	      index);
+	CHECK(q->w, !imm || cqe->imm_data == op->imm, "qp %u: receive %u has a wrong immediate",
+	      q->id, index);
 	CHECK(q->w, cqe->src_qpn == q->peer->qpn, "qp %u: receive %u is from %x", q->id, index,
 	      cqe->src_qpn);
 	if (send)
 		receive_landed(q, r, op);
 	else if (op->state == OP_POSTED)
-		same_bytes(q, "WRITE with immediate", index, q->host->mem + op->remote.off, op->data,
-			   op->len);
+		same_bytes(q, "WRITE with immediate", index, q->host->mem + op->remote.off,
+			   op->data, op->len);
 	op->received = true;
 	r->state = OP_DONE;
 	host_release(q->host, (void *)(uintptr_t)WR_ID(q, 1, index));
@@ -516,16 +523,17 @@ static void recv_completion(struct sim_qp *q, const struct xr_cqe *cqe)
 	CHECK(q->w, index == q->recv_head && index < q->recv_next,
 	      "qp %u: completion of receive %u, oldest is %u of %u", q->id, index, q->recv_head,
 	      q->recv_next);
-	CHECK(q->w, cqe->wqe_index == index - q->recv_base, "qp %u: receive %u has wqe_index %u", q->id,
-	      index, cqe->wqe_index);
+	CHECK(q->w, cqe->wqe_index == index - q->recv_base, "qp %u: receive %u has wqe_index %u",
+	      q->id, index, cqe->wqe_index);
 	r = &q->recvs[q->recv_head++];
 	if (cqe->status == IBV_WC_SUCCESS) {
-		CHECK(q->w, !q->rq_error, "qp %u: receive %u succeeds after an error", q->id, index);
+		CHECK(q->w, !q->rq_error, "qp %u: receive %u succeeds after an error", q->id,
+		      index);
 		recv_succeeded(q, r, cqe);
 		return;
 	}
-	CHECK(q->w, recv_may_fail(q, r, cqe->status), "qp %u: receive %u failed: %s, vendor_err %x", q->id,
-	      index, ibv_wc_status_str(cqe->status), cqe->vendor_err);
+	CHECK(q->w, recv_may_fail(q, r, cqe->status), "qp %u: receive %u failed: %s, vendor_err %x",
+	      q->id, index, ibv_wc_status_str(cqe->status), cqe->vendor_err);
 	q->rq_error = true;
 	q->w->errors_seen++;
 	r->state = OP_FAILED;
@@ -543,7 +551,8 @@ static void note_solicited(struct sim_cq *cq, const struct sim_qp *q, const stru
 
 void verify_solicited(struct sim_cq *cq)
 {
-	CHECK(cq->host->w, cq->event == cq->event_due, "%s event of a CQ armed for solicited completions",
+	CHECK(cq->host->w, cq->event == cq->event_due,
+	      "%s event of a CQ armed for solicited completions",
 	      cq->event ? "needless" : "missing");
 	cq->event = cq->event_due = false;
 	host_arm(cq);
@@ -574,7 +583,8 @@ void verify_completion(struct sim_cq *cq, const struct xr_cqe *cqe)
 	      ibv_wc_status_str(cqe->status), cqe->vendor_err, cqe->byte_len);
 	CHECK(w, cqe->wr_id >> 32 == q->id && (cqe->wr_id >> 31 & 1) == cqe->is_recv,
 	      "qp %u: completion has wr_id %llx", q->id, (unsigned long long)cqe->wr_id);
-	CHECK(w, cq == (cqe->is_recv ? q->rcq : q->scq), "qp %u: completion in the wrong CQ", q->id);
+	CHECK(w, cq == (cqe->is_recv ? q->rcq : q->scq), "qp %u: completion in the wrong CQ",
+	      q->id);
 	CHECK(w, cqe->timestamp <= w->now, "qp %u: completion from the future", q->id);
 	if (cqe->is_recv)
 		recv_completion(q, cqe);
@@ -586,7 +596,8 @@ void verify_completion(struct sim_cq *cq, const struct xr_cqe *cqe)
 		q->step = w->now + rng_between(&w->sched, 200, q->conn->pace);
 }
 
-/* ---- packets ----------------------------------------------------------------------------------- */
+/* ---- packets -----------------------------------------------------------------------------------
+ */
 
 static unsigned be16_at(const uint8_t *p)
 {
@@ -633,7 +644,7 @@ void verify_packet(struct world *w, struct host *h, struct host *dest,
 	      "qp %u: request after the send queue was drained", to->peer->id);
 }
 
-/* ---- the end ------------------------------------------------------------------------------------- */
+/* ---- the end ----------------------------------------------------------------- */
 
 static void verify_messages(struct sim_qp *q)
 {
@@ -650,7 +661,8 @@ static void verify_messages(struct sim_qp *q)
 	CHECK(q->w, q->async[IBV_EVENT_COMM_EST] <= 1, "qp %u: established %u times", q->id,
 	      q->async[IBV_EVENT_COMM_EST]);
 	for (i = 0; i < q->recv_next; i++)
-		CHECK(q->w, q->recvs[i].state != OP_POSTED, "qp %u: receive %u never completed", q->id, i);
+		CHECK(q->w, q->recvs[i].state != OP_POSTED, "qp %u: receive %u never completed",
+		      q->id, i);
 }
 
 static void verify_memory(struct host *h)
@@ -668,7 +680,8 @@ static void verify_memory(struct host *h)
 		return;
 	for (i = 0; h->mem[i] == h->shadow[i]; i++)
 		;
-	sim_fail(h->w, "host %u: byte %u of memory is %02x instead of %02x, and nobody should touch it",
+	sim_fail(h->w,
+		 "host %u: byte %u of memory is %02x instead of %02x, and nobody should touch it",
 		 h->index, i, h->mem[i], h->shadow[i]);
 }
 

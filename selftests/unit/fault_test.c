@@ -55,7 +55,8 @@ static void test_seeds(void)
 	c.seed = 2;
 	xd_fault_init(&other, &c);
 	for (i = 0; i < 1000; i++) {
-		struct xd_fate x = xd_fault_next(&a), y = xd_fault_next(&b), z = xd_fault_next(&other);
+		struct xd_fate x = xd_fault_next(&a), y = xd_fault_next(&b);
+		struct xd_fate z = xd_fault_next(&other);
 
 		same += x.copies == y.copies && x.flips == y.flips && x.where == y.where;
 		equal += x.copies == z.copies && x.flips == z.flips && x.where == z.where;
@@ -104,7 +105,8 @@ static void test_config(void)
 	c = (struct xr_fault_config){ .direction = 4 };
 	TAP_OK(xd_fault_init(&f, &c) == -EINVAL, "a direction that is none");
 	c = (struct xr_fault_config){ .delay = 1000, .direction = XR_FAULT_RX };
-	TAP_OK(!xd_fault_init(&f, &c) && xd_fault_on(&f, XR_FAULT_RX) && !xd_fault_on(&f, XR_FAULT_TX),
+	TAP_OK(!xd_fault_init(&f, &c) && xd_fault_on(&f, XR_FAULT_RX) &&
+		       !xd_fault_on(&f, XR_FAULT_TX),
 	       "one direction only");
 	xd_fault_init(&f, NULL);
 	TAP_OK(!xd_fault_on(&f, XR_FAULT_RX) && !xd_fault_on(&f, XR_FAULT_TX), "off");

@@ -168,8 +168,8 @@ __attribute__((unused)) static uint32_t h_attr(uint32_t to, struct xr_qp_attr *a
 	case XR_QPS_INIT:
 		return IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
 	case XR_QPS_RTR:
-		return IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-		       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+		return IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+		       IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 	case XR_QPS_RTS:
 		return IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 		       IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
@@ -247,8 +247,8 @@ struct h_mr {
 	struct xt_mem_seg seg;
 };
 
-__attribute__((unused)) static uint32_t h_reg(struct harness *h, struct h_mr *mr, void *p, uint64_t len,
-					      uint64_t iova)
+__attribute__((unused)) static uint32_t h_reg(struct harness *h, struct h_mr *mr, void *p,
+					      uint64_t len, uint64_t iova)
 {
 	mr->seg = (struct xt_mem_seg){ .len = len, .ptr = p, .addr = iova, .writable = true };
 	mr->mem = (struct xt_mem){ .length = len, .nseg = 1, .seg = &mr->seg };

@@ -47,11 +47,13 @@ static void test_ranges(struct xt_keys *keys)
 		{ "one behind", 0x1000, 0x1000, 0x2000, 1, XR_KEY_RANGE },
 		{ "one too long", 0x1000, 0x1000, 0x1001, 0x1000, XR_KEY_RANGE },
 		{ "longer than all", 0x1000, 0x1000, 0x1000, UINT64_MAX, XR_KEY_RANGE },
-		{ "wraps around to before", 0x1000, 0x1000, 0x1800, UINT64_MAX - 0x7ff, XR_KEY_RANGE },
+		{ "wraps around to before", 0x1000, 0x1000, 0x1800, UINT64_MAX - 0x7ff,
+		  XR_KEY_RANGE },
 		{ "region at 0", 0, 0x1000, 0, 0x1000, XR_OK },
 		{ "region at 0, wrapping start", 0, 0x1000, UINT64_MAX, 2, XR_KEY_RANGE },
 		{ "region at 0, last + 1", 0, 0x1000, 1, 0x1000, XR_KEY_RANGE },
-		{ "region up to 2^64", UINT64_MAX - 0xfff, 0x1000, UINT64_MAX - 0xfff, 0x1000, XR_OK },
+		{ "region up to 2^64", UINT64_MAX - 0xfff, 0x1000, UINT64_MAX - 0xfff, 0x1000,
+		  XR_OK },
 		{ "last byte of all", UINT64_MAX - 0xfff, 0x1000, UINT64_MAX, 1, XR_OK },
 		{ "over the end of all", UINT64_MAX - 0xfff, 0x1000, UINT64_MAX, 2, XR_KEY_RANGE },
 		{ "before region up to 2^64", UINT64_MAX - 0xfff, 0x1000, UINT64_MAX - 0x1000, 1,
@@ -67,8 +69,8 @@ static void test_ranges(struct xt_keys *keys)
 		struct xt_key *k = make(keys, r->base, r->length, ALL);
 		struct xt_mem *m = NULL;
 		uint64_t off = ~0ull;
-		enum xr_reason why = xt_keys_check(keys, xt_key_value(k), 7, 1, XR_ACCESS_REMOTE_READ,
-						   r->va, r->len, &m, &off);
+		enum xr_reason why = xt_keys_check(keys, xt_key_value(k), 7, 1,
+						   XR_ACCESS_REMOTE_READ, r->va, r->len, &m, &off);
 
 		TAP_OK(why == r->want && (why != XR_OK || (m == &mem && off == r->va - r->base)),
 		       "range: %s", r->what);
@@ -85,7 +87,8 @@ static void test_checks(struct xt_keys *keys)
 
 	TAP_OK(check(keys, key, 0, 0x1000, 64) == XR_OK, "local read needs no flag");
 	TAP_OK(check(keys, key, XR_ACCESS_LOCAL_WRITE, 0x1000, 64) == XR_OK, "local write");
-	TAP_OK(check(keys, key, XR_ACCESS_REMOTE_READ, 0x1000, 64) == XR_KEY_ACCESS, "no remote read");
+	TAP_OK(check(keys, key, XR_ACCESS_REMOTE_READ, 0x1000, 64) == XR_KEY_ACCESS,
+	       "no remote read");
 	TAP_OK(check(keys, key, XR_ACCESS_REMOTE_READ | XR_ACCESS_REMOTE_WRITE, 0x1000, 64) ==
 		       XR_KEY_ACCESS, "all of the access is needed");
 	TAP_OK(check(keys, key + 1, 0, 0x1000, 64) == XR_KEY_VARIANT, "other variant");

@@ -86,8 +86,8 @@ static void end(struct h_qp *q, unsigned n)
 	h_free(h);
 }
 
-static struct xr_send_wqe *post(struct h_qp *q, uint64_t wr_id, uint8_t opcode, uint32_t from, uint32_t to,
-				uint32_t len)
+static struct xr_send_wqe *post(struct h_qp *q, uint64_t wr_id, uint8_t opcode, uint32_t from,
+				uint32_t to, uint32_t len)
 {
 	struct xr_send_wqe *w = h_post_send(q, wr_id, opcode, BASE + from, len, key);
 
@@ -113,14 +113,16 @@ static void test_self(void)
 	post(&q, 4, XR_WR_RDMA_READ, 30000, 0, 4999);
 	settle(&q);
 	TAP_OK(completes(h, 3, 0, IBV_WC_RDMA_WRITE) && completes(h, 4, 0, IBV_WC_RDMA_READ) &&
-		       !memcmp(memory, memory + 20000, 5001) && !memcmp(memory, memory + 30000, 4999),
+		       !memcmp(memory, memory + 20000, 5001) &&
+		       !memcmp(memory, memory + 30000, 4999),
 	       "WRITE and READ to itself");
 	memcpy(memory + 50000, &word, 8);
 	post(&q, 5, XR_WR_ATOMIC_FETCH_AND_ADD, 50008, 50000, 8)->atomic.compare_add = 11;
 	settle(&q);
 	memcpy(&word, memory + 50000, 8);
 	memcpy(&old, memory + 50008, 8);
-	TAP_OK(completes(h, 5, 0, IBV_WC_FETCH_ADD) && word == 111 && old == 100, "atomic to itself");
+	TAP_OK(completes(h, 5, 0, IBV_WC_FETCH_ADD) && word == 111 && old == 100,
+	       "atomic to itself");
 	post(&q, 6, XR_WR_SEND, 0, 0, 100);
 	settle(&q);
 	TAP_OK(completes(h, 6, IBV_WC_RNR_RETRY_EXC_ERR, 0), "without a receive: RNR");
@@ -168,8 +170,8 @@ static void test_misfits(void)
 		memset(memory + 1000, 0, 100);
 		post(&q[0], 1, XR_WR_RDMA_WRITE, 0, 1000, 100);
 		settle(&q[0]);
-		TAP_OK(completes(h, 1, IBV_WC_RETRY_EXC_ERR, 0) && !memory[1001] && !memory[1099], "%s",
-		       r->what);
+		TAP_OK(completes(h, 1, IBV_WC_RETRY_EXC_ERR, 0) && !memory[1001] && !memory[1099],
+		       "%s", r->what);
 		end(q, 3);
 	}
 }
@@ -187,7 +189,8 @@ static void test_overrun(void)
 	for (i = 0; i < 10; i++)
 		post(&q[0], i, XR_WR_RDMA_WRITE, 0, 1000, 10);
 	settle(&q[0]);
-	TAP_OK(h->events[IBV_EVENT_CQ_ERR] == 1 && h->cq_errors == 1, "one event for a CQ that overran");
+	TAP_OK(h->events[IBV_EVENT_CQ_ERR] == 1 && h->cq_errors == 1,
+	       "one event for a CQ that overran");
 	TAP_OK(xt_qp_info(q[0].qp)->state == XR_QPS_ERR, "its QP is in ERR");
 	while (h_poll(h, &cqe))
 		done += cqe.wr_id == done && !cqe.status;
@@ -210,7 +213,8 @@ static void test_corrupt_rings(void)
 		q[1].rq->producer += jumps[i];
 		post(&q[0], 1, XR_WR_SEND, 0, 0, 10);
 		settle(&q[0]);
-		TAP_OK(xt_qp_info(q[1].qp)->state == XR_QPS_ERR && h->events[IBV_EVENT_QP_FATAL] == 1,
+		TAP_OK(xt_qp_info(q[1].qp)->state == XR_QPS_ERR &&
+			       h->events[IBV_EVENT_QP_FATAL] == 1,
 		       "receive queue's index jumps by %d: the QP is dead", (int)jumps[i]);
 		TAP_OK(completes(h, 1, IBV_WC_REM_OP_ERR, 0), "its peer hears of it");
 		end(q, 2);
@@ -240,10 +244,14 @@ static void test_bad_entries(void)
 		{ "LOCAL_INV is not there", XR_WR_LOCAL_INV, 0, 0, 0, IBV_WC_LOC_QP_OP_ERR },
 		{ "more SGEs than agreed", XR_WR_SEND, 0, H_SGE + 1, 0, IBV_WC_LOC_QP_OP_ERR },
 		{ "65535 SGEs", XR_WR_SEND, 0, 65535, 0, IBV_WC_LOC_QP_OP_ERR },
-		{ "too much inline data", XR_WR_SEND, XR_SEND_INLINE, 0, H_INLINE + 1, IBV_WC_LOC_QP_OP_ERR },
-		{ "4 GiB of inline data", XR_WR_SEND, XR_SEND_INLINE, 0, -1u, IBV_WC_LOC_QP_OP_ERR },
-		{ "READ with inline data", XR_WR_RDMA_READ, XR_SEND_INLINE, 0, 8, IBV_WC_LOC_QP_OP_ERR },
-		{ "an atomic of no bytes", XR_WR_ATOMIC_FETCH_AND_ADD, 0, 0, 0, IBV_WC_LOC_LEN_ERR },
+		{ "too much inline data", XR_WR_SEND, XR_SEND_INLINE, 0, H_INLINE + 1,
+		  IBV_WC_LOC_QP_OP_ERR },
+		{ "4 GiB of inline data", XR_WR_SEND, XR_SEND_INLINE, 0, -1u,
+		  IBV_WC_LOC_QP_OP_ERR },
+		{ "READ with inline data", XR_WR_RDMA_READ, XR_SEND_INLINE, 0, 8,
+		  IBV_WC_LOC_QP_OP_ERR },
+		{ "an atomic of no bytes", XR_WR_ATOMIC_FETCH_AND_ADD, 0, 0, 0,
+		  IBV_WC_LOC_LEN_ERR },
 	};
 
 	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -259,8 +267,8 @@ static void test_bad_entries(void)
 		w->num_sge = r->num_sge;
 		w->inline_len = r->inline_len;
 		settle(&q[0]);
-		TAP_OK(completes(h, 1, r->status, 0) && xt_qp_info(q[1].qp)->state == XR_QPS_RTS, "%s",
-		       r->what);
+		TAP_OK(completes(h, 1, r->status, 0) && xt_qp_info(q[1].qp)->state == XR_QPS_RTS,
+		       "%s", r->what);
 		end(q, 2);
 	}
 }

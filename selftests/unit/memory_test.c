@@ -38,7 +38,8 @@ static int fake_write(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t
 static const struct xt_mem_ops ops = { fake_read, fake_write };
 
 /* cut[0..2]: lengths of the segments; mapped: bit per segment */
-static struct xt_mem make(uint8_t *base, struct xt_mem_seg *seg, const uint32_t *cut, unsigned mapped)
+static struct xt_mem make(uint8_t *base, struct xt_mem_seg *seg, const uint32_t *cut,
+			  unsigned mapped)
 {
 	struct xt_mem mem = { .ops = &ops, .nseg = 3, .seg = seg };
 
@@ -80,7 +81,8 @@ static void test_read_write(void)
 			wrong += xt_mem_read(&mem, off, buf, len) || memcmp(buf, shadow + off, len);
 			memset(buf, off, len);
 			memcpy(shadow + off, buf, len);
-			wrong += xt_mem_write(&mem, off, buf, len) || memcmp(shadow, backing[0], SIZE);
+			wrong += xt_mem_write(&mem, off, buf, len) ||
+				 memcmp(shadow, backing[0], SIZE);
 		}
 	}
 	TAP_OK(!wrong, "%u reads and writes over segment borders", tried);
@@ -134,7 +136,8 @@ static void test_copy(void)
 		memcpy(shadow, backing[0], SIZE);
 		memmove(shadow + 100, shadow, 4000 - 100);
 		wrong = xt_mem_copy(&a, 100, &a, 0, 4000 - 100);
-		TAP_OK(!wrong && !memcmp(shadow, backing[0], SIZE), "overlapping copy in one segment");
+		TAP_OK(!wrong && !memcmp(shadow, backing[0], SIZE),
+		       "overlapping copy in one segment");
 	}
 }
 
@@ -154,7 +157,8 @@ static void test_atomics(void)
 		       "fetch and add, %s", tier);
 		TAP_OK(!xt_mem_fetch_add(&mem, w * 8, -9ull, &old) && old == 8 && words[w] == -1ull,
 		       "fetch and add wraps, %s", tier);
-		TAP_OK(!xt_mem_cmp_swap(&mem, w * 8, -1ull, 77, &old) && old == -1ull && words[w] == 77,
+		TAP_OK(!xt_mem_cmp_swap(&mem, w * 8, -1ull, 77, &old) && old == -1ull &&
+			       words[w] == 77,
 		       "compare and swap, equal, %s", tier);
 		TAP_OK(!xt_mem_cmp_swap(&mem, w * 8, 1, 2, &old) && old == 77 && words[w] == 77,
 		       "compare and swap, unequal, %s", tier);
@@ -186,7 +190,8 @@ static void test_failures(void)
 	TAP_OK(xt_mem_write(&mem, 0, buf, 1) == -EACCES, "read-only memory is not written");
 	TAP_OK(xt_mem_copy(&mem, 0, &other, 0, 1) == -EACCES, "nor by a copy");
 	mem.broken = true;
-	TAP_OK(xt_mem_read(&mem, 0, buf, 1) == -EFAULT && xt_mem_write(&mem, 150, buf, 1) == -EFAULT &&
+	TAP_OK(xt_mem_read(&mem, 0, buf, 1) == -EFAULT &&
+		       xt_mem_write(&mem, 150, buf, 1) == -EFAULT &&
 		       xt_mem_copy(&other, 0, &mem, 0, 1) == -EFAULT &&
 		       xt_mem_fetch_add(&mem, 0, 1, &old) == -EFAULT,
 	       "broken memory fails everywhere");

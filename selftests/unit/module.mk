@@ -3,8 +3,10 @@
 # One program for each name: selftests/unit/NAME_test.c, linked with the transport library.
 UNIT_TESTS := psn keys memory wire cq states replay protocol local
 
+unit_LIBS := -lisal -libverbs -lpthread
+
 $(foreach t,$(UNIT_TESTS),$(eval \
-	$(call test_program,unit/$(t),selftests/unit/$(t)_test.c,transport,-lisal -libverbs -lpthread)))
+	$(call test_program,unit/$(t),selftests/unit/$(t)_test.c,transport,$(unit_LIBS))))
 
 $(eval $(call test_program,unit/fault,selftests/unit/fault_test.c daemon/fault.c))
 

@@ -9,6 +9,7 @@
 
 #define BASE 0x200000
 #define SIZE 65536
+#define END (BASE + SIZE)
 #define PSN 0xfffffe		/* wraps soon */
 #define MTU 1024
 #define RD_ATOMIC 4
@@ -49,7 +50,7 @@ static void end(struct h_qp *q)
 	h_free(h);
 }
 
-/* ---- making packets --------------------------------------------------------------------------- */
+/* ---- making packets ---------------------------------------------------------- */
 
 struct made {
 	uint8_t opcode;
@@ -125,7 +126,7 @@ static void receive(struct h_qp *q, const struct made *m)
 	h_receive(q->h, f, len);
 }
 
-/* ---- looking at what was sent ---------------------------------------------------------------- */
+/* ---- looking at what was sent ------------------------------------------------ */
 
 static const uint8_t *sent_bth(struct harness *h, unsigned i)
 {
@@ -151,13 +152,13 @@ static bool answered(struct harness *h, uint8_t syndrome, int psn)
 
 	ok = ok && (syndrome ? got == syndrome : (got & XR_AETH_TYPE_MASK) == XR_AETH_ACK);
 	if (!ok)
-		printf("# %u packets, opcode %02x, syndrome %02x, psn %+d\n", h->sent_count, bth[0], got,
-		       sent_psn(h, 0));
+		printf("# %u packets, opcode %02x, syndrome %02x, psn %+d\n", h->sent_count, bth[0],
+		       got, sent_psn(h, 0));
 	h->sent_count = 0;
 	return ok;
 }
 
-/* ---- requests against the rules --------------------------------------------------------------- */
+/* ---- requests against the rules ---------------------------------------------- */
 
 #define NAK_INVALID (XR_AETH_NAK | XR_NAK_INVALID_REQUEST)
 #define NAK_ACCESS (XR_AETH_NAK | XR_NAK_REMOTE_ACCESS)
@@ -173,7 +174,8 @@ static void test_invalid_requests(void)
 	} rows[] = {
 		{ "SEND MIDDLE without FIRST", NAK_INVALID, { S(SEND_MIDDLE, .payload = MTU) }, 1 },
 		{ "SEND LAST without FIRST", NAK_INVALID, { S(SEND_LAST, .payload = 8) }, 1 },
-		{ "WRITE MIDDLE without FIRST", NAK_INVALID, { S(WRITE_MIDDLE, .payload = MTU) }, 1 },
+		{ "WRITE MIDDLE without FIRST", NAK_INVALID,
+		  { S(WRITE_MIDDLE, .payload = MTU) }, 1 },
 		{ "WRITE LAST without FIRST", NAK_INVALID, { S(WRITE_LAST, .payload = 8) }, 1 },
 		{ "SEND ONLY within a SEND", NAK_INVALID,
 		  { S(SEND_FIRST, .payload = MTU), S(SEND_ONLY, .psn = 1) }, 2 },
@@ -185,15 +187,20 @@ static void test_invalid_requests(void)
 		  { S(WRITE_FIRST, .payload = MTU, .va = BASE, .len = 2 * MTU),
 		    S(SEND_LAST, .psn = 1, .payload = MTU) }, 2 },
 		{ "READ within a SEND", NAK_INVALID,
-		  { S(SEND_FIRST, .payload = MTU), S(READ_REQUEST, .psn = 1, .va = BASE, .len = 8) }, 2 },
+		  { S(SEND_FIRST, .payload = MTU),
+		    S(READ_REQUEST, .psn = 1, .va = BASE, .len = 8) }, 2 },
 		{ "atomic within a WRITE", NAK_INVALID,
 		  { S(WRITE_FIRST, .payload = MTU, .va = BASE, .len = 2 * MTU),
 		    S(FETCH_ADD, .psn = 1, .va = BASE) }, 2 },
-		{ "FIRST shorter than the path MTU", NAK_INVALID, { S(SEND_FIRST, .payload = 512) }, 1 },
-		{ "FIRST longer than the path MTU", NAK_INVALID, { S(SEND_FIRST, .payload = 2048) }, 1 },
-		{ "ONLY longer than the path MTU", NAK_INVALID, { S(SEND_ONLY, .payload = MTU + 4) }, 1 },
+		{ "FIRST shorter than the path MTU", NAK_INVALID,
+		  { S(SEND_FIRST, .payload = 512) }, 1 },
+		{ "FIRST longer than the path MTU", NAK_INVALID,
+		  { S(SEND_FIRST, .payload = 2048) }, 1 },
+		{ "ONLY longer than the path MTU", NAK_INVALID,
+		  { S(SEND_ONLY, .payload = MTU + 4) }, 1 },
 		{ "LAST longer than the path MTU", NAK_INVALID,
-		  { S(SEND_FIRST, .payload = MTU), S(SEND_LAST, .psn = 1, .payload = MTU + 4) }, 2 },
+		  { S(SEND_FIRST, .payload = MTU),
+		    S(SEND_LAST, .psn = 1, .payload = MTU + 4) }, 2 },
 		{ "WRITE ONLY with less than announced", NAK_INVALID,
 		  { S(WRITE_ONLY, .payload = 8, .va = BASE, .len = 9) }, 1 },
 		{ "WRITE ONLY with more than announced", NAK_INVALID,
@@ -218,13 +225,14 @@ static void test_invalid_requests(void)
 		{ "misaligned atomic", NAK_INVALID, { S(CMP_SWAP, .va = BASE + 4) }, 1 },
 		{ "SEND with invalidate", NAK_INVALID, { S(SEND_ONLY_INV, .payload = 8) }, 1 },
 		{ "FLUSH", NAK_INVALID, { S(FLUSH) }, 1 },
-		{ "ATOMIC WRITE", NAK_INVALID, { S(ATOMIC_WRITE, .payload = 8, .va = BASE, .len = 8) }, 1 },
+		{ "ATOMIC WRITE", NAK_INVALID,
+		  { S(ATOMIC_WRITE, .payload = 8, .va = BASE, .len = 8) }, 1 },
 		{ "WRITE with a stale key", NAK_ACCESS,
 		  { S(WRITE_ONLY, .payload = 8, .va = BASE, .len = 8, .key_xor = 1) }, 1 },
 		{ "WRITE beyond the region", NAK_ACCESS,
-		  { S(WRITE_ONLY, .payload = 8, .va = BASE + SIZE - 7, .len = 8) }, 1 },
+		  { S(WRITE_ONLY, .payload = 8, .va = END - 7, .len = 8) }, 1 },
 		{ "WRITE FIRST whose end is beyond the region", NAK_ACCESS,
-		  { S(WRITE_FIRST, .payload = MTU, .va = BASE + SIZE - 2 * MTU, .len = 2 * MTU + 1) }, 1 },
+		  { S(WRITE_FIRST, .payload = MTU, .va = END - 2 * MTU, .len = 2 * MTU + 1) }, 1 },
 		{ "READ before the region", NAK_ACCESS,
 		  { S(READ_REQUEST, .va = BASE - 1, .len = 8) }, 1 },
 		{ "READ over the end of all addresses", NAK_ACCESS,
@@ -298,7 +306,8 @@ static void test_sequence(void)
 	TAP_OK(answered(h, 0, 0), "its duplicate is acknowledged again");
 	write.psn = 3;
 	receive(&q, &write);
-	TAP_OK(answered(h, XR_AETH_NAK | XR_NAK_PSN_SEQUENCE, 1), "a gap: NAK with the PSN that is missing");
+	TAP_OK(answered(h, XR_AETH_NAK | XR_NAK_PSN_SEQUENCE, 1),
+	       "a gap: NAK with the PSN that is missing");
 	write.psn = 4;
 	receive(&q, &write);
 	TAP_OK(!h->sent_count, "one NAK for one gap");
@@ -378,7 +387,7 @@ static void test_duplicate_atomics(void)
 	end(&q);
 }
 
-/* ---- responses against the rules --------------------------------------------------------------- */
+/* ---- responses against the rules --------------------------------------------- */
 
 static void test_responses(void)
 {
@@ -390,19 +399,25 @@ static void test_responses(void)
 		int status;		/* -1: nothing completes */
 	} rows[] = {
 		{ "ACK", XR_WR_RDMA_WRITE, 8, S(ACK, .msn = 1), IBV_WC_SUCCESS },
-		{ "ACK of what was never sent", XR_WR_RDMA_WRITE, 8, S(ACK, .psn = 1, .msn = 2), -1 },
+		{ "ACK of what was never sent", XR_WR_RDMA_WRITE, 8,
+		  S(ACK, .psn = 1, .msn = 2), -1 },
 		{ "ACK of long ago", XR_WR_RDMA_WRITE, 8, S(ACK, .psn = -100), -1 },
 		{ "ACK of the first half", XR_WR_RDMA_WRITE, 2 * MTU, S(ACK), -1 },
-		{ "invalid request", XR_WR_RDMA_WRITE, 8, S(ACK, .syndrome = 0x61), IBV_WC_REM_INV_REQ_ERR },
-		{ "remote access", XR_WR_RDMA_WRITE, 8, S(ACK, .syndrome = 0x62), IBV_WC_REM_ACCESS_ERR },
-		{ "remote operational", XR_WR_RDMA_WRITE, 8, S(ACK, .syndrome = 0x63), IBV_WC_REM_OP_ERR },
+		{ "invalid request", XR_WR_RDMA_WRITE, 8,
+		  S(ACK, .syndrome = 0x61), IBV_WC_REM_INV_REQ_ERR },
+		{ "remote access", XR_WR_RDMA_WRITE, 8,
+		  S(ACK, .syndrome = 0x62), IBV_WC_REM_ACCESS_ERR },
+		{ "remote operational", XR_WR_RDMA_WRITE, 8,
+		  S(ACK, .syndrome = 0x63), IBV_WC_REM_OP_ERR },
 		{ "invalid RD request", XR_WR_RDMA_WRITE, 8, S(ACK, .syndrome = 0x64),
 		  IBV_WC_REM_INV_RD_REQ_ERR },
 		{ "NAK code that is not", XR_WR_RDMA_WRITE, 8, S(ACK, .syndrome = 0x7f),
 		  IBV_WC_BAD_RESP_ERR },
-		{ "NAK of what was never sent", XR_WR_RDMA_WRITE, 8, S(ACK, .psn = 9, .syndrome = 0x62), -1 },
+		{ "NAK of what was never sent", XR_WR_RDMA_WRITE, 8,
+		  S(ACK, .psn = 9, .syndrome = 0x62), -1 },
 		{ "reserved syndrome", XR_WR_RDMA_WRITE, 8, S(ACK, .syndrome = 0x40), -1 },
-		{ "READ response", XR_WR_RDMA_READ, 8, S(READ_RESP_ONLY, .payload = 8), IBV_WC_SUCCESS },
+		{ "READ response", XR_WR_RDMA_READ, 8,
+		  S(READ_RESP_ONLY, .payload = 8), IBV_WC_SUCCESS },
 		{ "READ response too short", XR_WR_RDMA_READ, 8, S(READ_RESP_ONLY, .payload = 4),
 		  IBV_WC_BAD_RESP_ERR },
 		{ "READ response too long", XR_WR_RDMA_READ, 8, S(READ_RESP_ONLY, .payload = 12),
@@ -411,7 +426,8 @@ static void test_responses(void)
 		  S(READ_RESP_FIRST, .payload = MTU), IBV_WC_BAD_RESP_ERR },
 		{ "READ response to a WRITE", XR_WR_RDMA_WRITE, 8, S(READ_RESP_ONLY, .payload = 8),
 		  IBV_WC_BAD_RESP_ERR },
-		{ "atomic response to a READ", XR_WR_RDMA_READ, 8, S(ATOMIC_ACK), IBV_WC_BAD_RESP_ERR },
+		{ "atomic response to a READ", XR_WR_RDMA_READ, 8,
+		  S(ATOMIC_ACK), IBV_WC_BAD_RESP_ERR },
 		{ "READ response to an atomic", XR_WR_ATOMIC_FETCH_AND_ADD, 8,
 		  S(READ_RESP_ONLY, .payload = 8), IBV_WC_BAD_RESP_ERR },
 		{ "atomic response", XR_WR_ATOMIC_FETCH_AND_ADD, 8, S(ATOMIC_ACK), IBV_WC_SUCCESS },
@@ -440,12 +456,13 @@ static void test_responses(void)
 	}
 }
 
-/* ---- waiting ------------------------------------------------------------------------------------ */
+/* ---- waiting ----------------------------------------------------------------- */
 
 /* IBTA table 46 as in docs: milliseconds times 100 */
 static const uint32_t rnr_ms100[32] = {
-	65536, 1,    2,	   3,	 4,    6,    8,	   12,	 16,   24,   32,    48,	   64,	 96,   128,   192,
-	256,   384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
+	65536, 1,    2,    3,    4,    6,     8,     12,    16,    24,    32,
+	48,    64,   96,   128,  192,  256,   384,   512,   768,   1024,  1536,
+	2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
 };
 
 static void test_rnr_timers(void)

@@ -30,7 +30,7 @@ static uint32_t key;
 static uint64_t base;		/* address that the captured requests call the arena's start */
 static const char *dir = "selftests/pcaps";
 
-/* ---- looking at packets ---------------------------------------------------------------------- */
+/* ---- looking at packets ------------------------------------------------------ */
 
 static uint32_t be32(const uint8_t *p)
 {
@@ -177,7 +177,7 @@ static uint32_t path_mtu(void)
 	return mtu;
 }
 
-/* ---- our responder --------------------------------------------------------------------------- */
+/* ---- our responder ----------------------------------------------------------- */
 
 /* Memory as the captured answer to a READ or atomic shows it */
 static void preload(struct packet *request)
@@ -253,8 +253,9 @@ static bool same_answer(struct packet *ours)
 		return false;
 	aeth = ext(ours, XR_EXT_AETH);
 	/* rxe gives no credits; duplicates are answered with the count of now */
-	if (aeth && ((aeth[0] & XR_AETH_TYPE_MASK) != (ext(theirs, XR_EXT_AETH)[0] & XR_AETH_TYPE_MASK) ||
-		     msn(ours) < msn(theirs)))
+	if (aeth &&
+	    ((aeth[0] & XR_AETH_TYPE_MASK) != (ext(theirs, XR_EXT_AETH)[0] & XR_AETH_TYPE_MASK) ||
+	     msn(ours) < msn(theirs)))
 		return false;
 	return opcode(ours) != XR_OP_ATOMIC_ACK ||
 	       be64(ext(ours, XR_EXT_ATOMICACKETH)) == be64(ext(theirs, XR_EXT_ATOMICACKETH));
@@ -332,8 +333,8 @@ static void replay_to_responder(const char *name)
 			memcpy(ours.data, h->sent[k].data, h->sent[k].len);
 			ours.len = h->sent[k].len;
 			if (!parse(&ours) || !same_answer(&ours)) {
-				printf("# answer to request %u: opcode %02x psn %06x\n", i, opcode(&ours),
-				       psn(&ours));
+				printf("# answer to request %u: opcode %02x psn %06x\n", i,
+				       opcode(&ours), psn(&ours));
 				wrong++;
 			}
 			answers++;
@@ -341,14 +342,14 @@ static void replay_to_responder(const char *name)
 		/* rxe answers each request that asks for it */
 		wrong += be32(bth(p) + 8) & XR_BTH_ACKREQ && !h->sent_count;
 	}
-	TAP_OK(requests && answers && !wrong, "%s: %u requests get the %u answers that rxe gave", name,
-	       requests, answers);
+	TAP_OK(requests && answers && !wrong, "%s: %u requests get the %u answers that rxe gave",
+	       name, requests, answers);
 	TAP_OK(!misplaced, "%s: all payload is where it belongs", name);
 	h_destroy(&q);
 	h_free(h);
 }
 
-/* ---- our requester --------------------------------------------------------------------------- */
+/* ---- our requester ----------------------------------------------------------- */
 
 static uint8_t wr_opcode(uint8_t op, bool imm)
 {
@@ -396,7 +397,8 @@ static unsigned post_message(struct h_qp *q, unsigned i, uint32_t *off)
 	}
 	if (ext(first, XR_EXT_ATOMICETH)) {
 		w->atomic.swap = be64(at + 12);
-		w->atomic.compare_add = opcode(first) == XR_OP_CMP_SWAP ? be64(at + 20) : be64(at + 12);
+		w->atomic.compare_add =
+			opcode(first) == XR_OP_CMP_SWAP ? be64(at + 20) : be64(at + 12);
 	}
 	*off += len;
 	return i + 1;
@@ -481,7 +483,8 @@ static void replay_to_requester(const char *name)
 		i++;
 	}
 	TAP_OK(same && !wrong, "%s: our requester sends the same %u packets", name, same);
-	TAP_OK(posted && done == posted, "%s: its %u requests complete by rxe's answers", name, posted);
+	TAP_OK(posted && done == posted, "%s: its %u requests complete by rxe's answers", name,
+	       posted);
 	h_destroy(&q);
 	h_free(h);
 }

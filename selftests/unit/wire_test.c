@@ -252,7 +252,7 @@ static void test_bit_flips(void)
 	TAP_OK(!false_alarms, "flips of fields that routers may change are accepted");
 }
 
-/* ---- hand-made frames ------------------------------------------------------------- */
+/* ---- hand-made frames -------------------------------------------------------- */
 
 struct row {
 	const char *what;
@@ -524,7 +524,8 @@ int main(int argc, char **argv)
 	const char *dir = argc > 1 ? argv[1] : "selftests/pcaps";
 
 	page = 16 * sysconf(_SC_PAGESIZE);
-	guard_page = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	guard_page =
+		mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (guard_page == MAP_FAILED || mprotect(guard_page + page, page, PROT_NONE)) {
 		perror("mmap");
 		return 1;
