@@ -13,7 +13,6 @@
 #include "jobs.h"
 #include "loop.h"
 #include "privileges.h"
-#include "privileges.h"
 
 #define SETTLE_SECONDS 10
 

@@ -198,5 +198,6 @@ int xd_loop_run(struct xd_loop *loop)
 		free_dead(loop);
 		run_timers(loop);
 	}
+	loop->stop = false;	/* tests run a loop more than once */
 	return 0;
 }

@@ -295,19 +295,19 @@ static void reply_mr(const struct xd_mr *mr, struct xd_reply *rep)
 /* A region that nobody got; unmapping is no work for this thread. */
 static void discard(struct xd_client *c, struct build *b)
 {
-	struct xd_mr *mr = b->mem ? calloc(1, sizeof(*mr)) : NULL;
+	struct xd_mr *mr = b->mem && !c->ending ? calloc(1, sizeof(*mr)) : NULL;
 
-	if (c->ending) {
-		c->orphan = b->mem;
-	} else if (mr) {
-		mr->mem = b->mem;
-		mr->d.charged = b->charged;
-		b->charged = 0;
-		unmap_later(c, mr, false);
-	} else {
-		xd_mem_free(b->mem);
+	if (!mr) {
+		if (c->ending)
+			c->orphan = b->mem;
+		else
+			xd_mem_free(b->mem);
+		xd_user_uncharge(c, b->charged);
+		return;
 	}
-	xd_user_uncharge(c, b->charged);
+	mr->mem = b->mem;
+	mr->d.charged = b->charged;
+	unmap_later(c, mr, false);
 }
 
 static void build_done(struct xd_client_job *job)

@@ -14,3 +14,9 @@ $(foreach t,$(DAEMON_TESTS),$(eval \
 # What rtnetlink says of an interface, in network namespaces of its own
 $(eval $(call test_program,daemon/net,selftests/daemon/net_test.c daemon/net.c daemon/resolve.c \
 	daemon/loop.c daemon/log.c,,-lmnl -lpthread))
+
+# The real server between a made-up device and made-up clients
+control_LIB := selftests/daemon/control.c selftests/fuzz/fake_device.c $(server_SRCS) \
+	$(addprefix daemon/,loop.c log.c options.c)
+$(foreach t,control regions,$(eval $(call test_program,daemon/$(t),selftests/daemon/$(t)_test.c \
+	$(control_LIB),transport,-lisal -lpthread)))

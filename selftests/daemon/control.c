@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "control.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon/log.h"
+#include "daemon/loop.h"
+#include "daemon/memory_tiers.h"
+
+static struct xd_timer *stopper;
+
+static void stop_loop(void *arg)
+{
+	xd_loop_stop(fake.dev.loop);
+}
+
+/* Whatever is there to be done, jobs included */
+void settle(void)
+{
+	for (int i = 0; i < 3; i++) {
+		MUST(xd_jobs_settle(fake.dev.server->jobs, 10));
+		xd_timer_arm(stopper, 0);
+		MUST(!xd_loop_run(fake.dev.loop));
+	}
+}
+
+/* ---- a client --------------------------------------------------------------------------- */
+
+void connect_client(struct conn *c)
+{
+	int pair[2];
+
+	MUST(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
+	*c = (struct conn){ .client = xd_client_new(fake.dev.server, pair[0]), .fd = pair[1] };
+	MUST(c->client);
+}
+
+static void close_fds(struct conn *c)
+{
+	while (c->nfds)
+		close(c->fds[--c->nfds]);
+}
+
+void disconnect(struct conn *c)
+{
+	close_fds(c);
+	close(c->fd);
+	settle();
+}
+
+void send_raw(struct conn *c, const void *data, size_t len, const int *fds, uint32_t nfds)
+{
+	char control[CMSG_SPACE(253 * sizeof(int))] = { 0 };
+	struct iovec iov = { (void *)data, len };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+	struct cmsghdr *cmsg;
+
+	if (nfds) {
+		msg.msg_control = control;
+		msg.msg_controllen = CMSG_SPACE(nfds * sizeof(int));
+		cmsg = CMSG_FIRSTHDR(&msg);
+		cmsg->cmsg_level = SOL_SOCKET;
+		cmsg->cmsg_type = SCM_RIGHTS;
+		cmsg->cmsg_len = CMSG_LEN(nfds * sizeof(int));
+		memcpy(CMSG_DATA(cmsg), fds, nfds * sizeof(int));
+	}
+	MUST(sendmsg(c->fd, &msg, MSG_NOSIGNAL) == (ssize_t)len);
+}
+
+static void take_fds(struct conn *c, struct msghdr *msg)
+{
+	struct cmsghdr *cmsg = CMSG_FIRSTHDR(msg);
+
+	c->nfds = 0;
+	if (!cmsg)
+		return;
+	c->nfds = (cmsg->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+	memcpy(c->fds, CMSG_DATA(cmsg), c->nfds * sizeof(int));
+}
+
+/* The status of the answer; 1: there is none yet; -EPIPE: the daemon hung up. */
+int answer(struct conn *c)
+{
+	char control[CMSG_SPACE(64 * sizeof(int))];
+	struct xr_msg head = { 0 };
+	struct iovec iov[2] = { { &head, sizeof(head) }, { c->body, sizeof(c->body) } };
+	struct msghdr msg = {
+		.msg_iov = iov, .msg_iovlen = 2,
+		.msg_control = control, .msg_controllen = sizeof(control),
+	};
+	ssize_t n;
+
+	close_fds(c);
+	n = recvmsg(c->fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	if (n < 0 && errno == EAGAIN)
+		return 1;
+	if (n <= 0)
+		return -EPIPE;
+	take_fds(c, &msg);
+	c->length = head.length;
+	MUST(n == (ssize_t)(sizeof(head) + head.length) && head.seq == c->seq);
+	return head.status;
+}
+
+int ask_fds(struct conn *c, uint32_t type, const void *body, size_t len, const int *fds,
+	    uint32_t nfds)
+{
+	static uint8_t data[XR_MSG_MAX];
+	struct xr_msg head = { .type = type, .seq = ++c->seq, .length = (uint32_t)len };
+
+	memcpy(data, &head, sizeof(head));
+	if (len)
+		memcpy(data + sizeof(head), body, len);
+	send_raw(c, data, sizeof(head) + len, fds, nfds);
+	settle();
+	return answer(c);
+}
+
+int ask(struct conn *c, uint32_t type, const void *body, size_t len)
+{
+	return ask_fds(c, type, body, len, NULL, 0);
+}
+
+int ask_handle(struct conn *c, uint32_t type, uint32_t handle)
+{
+	struct xr_handle_req q = { .handle = handle };
+
+	return ask(c, type, &q, sizeof(q));
+}
+
+uint32_t handle_of(struct conn *c)
+{
+	return ((struct xr_handle_rep *)c->body)->handle;
+}
+
+int hello(struct conn *c, uint32_t flags)
+{
+	struct xr_hello_req q = { .version = XR_PROTOCOL_VERSION, .flags = flags };
+
+	return ask(c, XR_MSG_HELLO, &q, sizeof(q));
+}
+
+int events_fd;
+void open_client(struct conn *c)
+{
+	connect_client(c);
+	MUST(!hello(c, 0));
+	events_fd = c->fds[0];
+	c->fds[0] = c->fds[--c->nfds];
+}
+
+void close_client(struct conn *c)
+{
+	close(events_fd);
+	disconnect(c);
+}
+
+int open_fds(void)
+{
+	int n = 0, fd;
+
+	for (fd = 0; fd < 1024; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
+bool nothing_left(void)
+{
+	const struct xd_server *s = fake.dev.server;
+	struct xd_mem_totals totals;
+	unsigned int objects = 0, i;
+
+	for (i = 0; i < XD_KINDS; i++)
+		objects += s->objects[i];
+	xd_mem_totals(&totals);
+	return !s->clients && !s->client_count && !s->users && !s->fds && !objects &&
+	       !fake.map_keys && !fake.map_qps && !fake.bells && !totals.mapped && !totals.pinned &&
+	       !s->pds.used;
+}
+
+uint32_t alloc_pd(struct conn *c)
+{
+	MUST(!ask(c, XR_MSG_ALLOC_PD, NULL, 0));
+	return handle_of(c);
+}
+
+uint32_t create_channel(struct conn *c, int *fd)
+{
+	MUST(!ask(c, XR_MSG_CREATE_CHANNEL, NULL, 0) && c->nfds == 1);
+	*fd = c->fds[0];
+	c->nfds = 0;
+	return handle_of(c);
+}
+
+uint32_t create_cq(struct conn *c, uint32_t depth, uint32_t channel)
+{
+	struct xr_create_cq_req q = { .depth = depth, .channel = channel, .cookie = 0xc0 };
+
+	MUST(!ask(c, XR_MSG_CREATE_CQ, &q, sizeof(q)));
+	return ((struct xr_create_cq_rep *)c->body)->handle;
+}
+
+struct xr_create_qp_req qp_request(uint32_t pd, uint32_t cq)
+{
+	return (struct xr_create_qp_req){
+		.type = XR_QPT_RC, .pd = pd, .send_cq = cq, .recv_cq = cq, .max_send_wr = 10,
+		.max_recv_wr = 10, .max_send_sge = 2, .max_recv_sge = 2, .cookie = 0xcafe,
+	};
+}
+
+uint32_t create_qp(struct conn *c, uint32_t pd, uint32_t cq)
+{
+	struct xr_create_qp_req q = qp_request(pd, cq);
+
+	MUST(!ask(c, XR_MSG_CREATE_QP, &q, sizeof(q)));
+	return ((struct xr_create_qp_rep *)c->body)->handle;
+}
+
+int proc_fd[2];
+bool proc_sent;
+
+struct reg reg_of(uint32_t pd, const void *addr, size_t length, uint32_t access)
+{
+	return (struct reg){ .q = {
+		.pd = pd, .access = access, .addr = (uintptr_t)addr, .length = length,
+		.iova = (uintptr_t)addr,
+	} };
+}
+
+void add_segment(struct reg *r, uint32_t kind, const void *addr, size_t length)
+{
+	r->segment[r->q.segments++] = (struct xr_mr_segment){
+		.kind = kind, .addr = (uintptr_t)addr, .length = length,
+	};
+}
+
+int send_reg(struct conn *c, const struct reg *r, const int *fds, uint32_t nfds)
+{
+	uint8_t data[sizeof(*r)];
+	int all[64];
+	struct xr_reg_mr_req q = r->q;
+	size_t list = q.segments * sizeof(r->segment[0]);
+
+	if (nfds)
+		memcpy(all, fds, nfds * sizeof(*fds));
+	if (!proc_sent) {
+		memcpy(all + nfds, proc_fd, sizeof(proc_fd));
+		nfds += 2;
+		q.flags |= XR_REGF_PROC_FDS;
+	}
+	memcpy(data, &q, sizeof(q));
+	memcpy(data + sizeof(q), r->segment, list);
+	return ask_fds(c, XR_MSG_REG_MR, data, sizeof(q) + list, all, nfds);
+}
+
+int reg_private(struct conn *c, uint32_t pd, const void *addr, size_t length, uint32_t access)
+{
+	struct reg r = reg_of(pd, addr, length, access);
+
+	if (length)
+		add_segment(&r, XR_SEG_PRIVATE, addr, length);
+	return send_reg(c, &r, NULL, 0);
+}
+
+void *pages(size_t n, int prot, int flags)
+{
+	void *p = mmap(NULL, n * PAGE, prot, flags | MAP_ANONYMOUS, -1, 0);
+
+	MUST(p != MAP_FAILED);
+	return p;
+}
+
+void start_server(const char *name)
+{
+	signal(SIGPIPE, SIG_IGN);
+	xd_log_init(name, XD_ERR);
+	fake_device_start();
+	MUST(!xd_server_open(&fake.dev));
+	stopper = xd_timer_new(fake.dev.loop, stop_loop, NULL);
+	proc_fd[0] = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+	proc_fd[1] = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	MUST(stopper && proc_fd[0] >= 0 && proc_fd[1] >= 0);
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The real server with a netdev, XDP and workers that are made up (fuzz/fake_device.c), and clients of it, in
+ * one program: it says something, runs the loop until nothing is left to do, and reads the
+ * answer. What is not a test's subject must work: MUST().
+ */
+#ifndef CONTROL_H
+#define CONTROL_H
+
+#include "../fuzz/fake_device.h"
+#include "../fuzz/input.h"
+#include "../lib/tap.h"
+#include "daemon/client.h"
+#include "daemon/server.h"
+
+#define PAGE 4096ul
+
+void start_server(const char *name);
+/* Whatever is there to be done, jobs included */
+void settle(void);
+/* Nothing of any client is left in the daemon. */
+bool nothing_left(void);
+/* Of this program */
+int open_fds(void);
+
+/* ---- clients ---------------------------------------------------------------------- */
+
+struct conn {
+	struct xd_client *client;
+	int fd;
+	uint32_t seq;
+	/* the last answer */
+	uint8_t body[16384] __attribute__((aligned(8)));
+	uint32_t length;
+	int fds[64];
+	uint32_t nfds;
+};
+
+void connect_client(struct conn *c);
+void disconnect(struct conn *c);
+/* The same with HELLO, and its event socket */
+extern int events_fd;
+void open_client(struct conn *c);
+void close_client(struct conn *c);
+
+void send_raw(struct conn *c, const void *data, size_t len, const int *fds, uint32_t nfds);
+/* The status of the answer; 1: there is none yet; -EPIPE: the daemon hung up. */
+int answer(struct conn *c);
+int ask_fds(struct conn *c, uint32_t type, const void *body, size_t len, const int *fds,
+	    uint32_t nfds);
+int ask(struct conn *c, uint32_t type, const void *body, size_t len);
+int ask_handle(struct conn *c, uint32_t type, uint32_t handle);
+uint32_t handle_of(struct conn *c);
+int hello(struct conn *c, uint32_t flags);
+
+/* ---- objects ---------------------------------------------------------------------- */
+
+uint32_t alloc_pd(struct conn *c);
+uint32_t create_channel(struct conn *c, int *fd);
+uint32_t create_cq(struct conn *c, uint32_t depth, uint32_t channel);
+struct xr_create_qp_req qp_request(uint32_t pd, uint32_t cq);
+uint32_t create_qp(struct conn *c, uint32_t pd, uint32_t cq);
+
+/* ---- regions ---------------------------------------------------------------------- */
+
+struct reg {
+	struct xr_reg_mr_req q;
+	struct xr_mr_segment segment[8];
+};
+
+/* /proc/self/mem and maps; they go with the next registration until proc_sent is set. */
+extern int proc_fd[2];
+extern bool proc_sent;
+
+#define RW (XR_ACCESS_LOCAL_WRITE | XR_ACCESS_REMOTE_WRITE | XR_ACCESS_REMOTE_READ)
+
+struct reg reg_of(uint32_t pd, const void *addr, size_t length, uint32_t access);
+void add_segment(struct reg *r, uint32_t kind, const void *addr, size_t length);
+int send_reg(struct conn *c, const struct reg *r, const int *fds, uint32_t nfds);
+int reg_private(struct conn *c, uint32_t pd, const void *addr, size_t length, uint32_t access);
+void *pages(size_t n, int prot, int flags);
+
+#endif /* CONTROL_H */

@@ -1,0 +1,520 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The control protocol: messages, objects, QP states, events, the end of clients. */
+#include <errno.h>
+#include <fcntl.h>
+#include <infiniband/verbs.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "control.h"
+#include "daemon/objects.h"
+
+/* ---- HELLO and malformed messages ------------------------------------------------------------ */
+
+static void test_hello(void)
+{
+	struct xr_hello_req bad = { .version = XR_PROTOCOL_VERSION + 1 };
+	struct xr_show_req show = { .what = XR_SHOW_STATUS };
+	struct xr_hello_rep *rep;
+	struct conn c;
+
+	connect_client(&c);
+	TAP_OK(ask(&c, XR_MSG_ALLOC_PD, NULL, 0) == -EPROTO, "HELLO comes first");
+	TAP_OK(ask(&c, XR_MSG_HELLO, &bad, sizeof(bad)) == -EPROTO, "another version is refused");
+	TAP_OK(ask(&c, XR_MSG_HELLO, &bad, 4) == -EINVAL, "a short HELLO is refused");
+	TAP_OK(hello(&c, 0x80) == -EINVAL, "an unknown flag is refused");
+	TAP_OK(!hello(&c, 0), "HELLO");
+	rep = (struct xr_hello_rep *)c.body;
+	TAP_OK(rep->workers == 1 && c.nfds == 3 + rep->has_uffd && rep->doorbells.new_chunk &&
+	       rep->doorbells.length == sizeof(struct xr_doorbell),
+	       "its answer has events, an eventfd, doorbells");
+	TAP_OK(hello(&c, 0) == -EPROTO, "HELLO comes once");
+	disconnect(&c);
+
+	connect_client(&c);
+	TAP_OK(!hello(&c, XR_HELLO_OBSERVER) && !c.nfds, "an observer gets no descriptors");
+	TAP_OK(ask(&c, XR_MSG_ALLOC_PD, NULL, 0) == -EPERM, "an observer owns nothing");
+	TAP_OK(!ask(&c, XR_MSG_SHOW, &show, sizeof(show)) && c.nfds == 1, "an observer may look");
+	disconnect(&c);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
+static void test_malformed(void)
+{
+	struct xr_msg head = { .type = XR_MSG_ALLOC_PD, .seq = 7, .length = 8 };
+	static uint8_t huge[XR_MSG_MAX + 64];
+	int before, flood[253], one, i;
+	uint8_t body[32] = { 0 };
+	struct conn c;
+
+	open_client(&c);
+	TAP_OK(ask(&c, 0, NULL, 0) == -EOPNOTSUPP, "type 0");
+	TAP_OK(ask(&c, XR_MSG_COUNT, NULL, 0) == -EOPNOTSUPP, "a type beyond the last");
+	TAP_OK(ask(&c, XR_MSG_CREATE_CQ, body, 8) == -EINVAL, "a body that is too short");
+	TAP_OK(!ask(&c, XR_MSG_ALLOC_PD, body, sizeof(body)), "one that is too long is cut");
+	c.seq = head.seq;
+	send_raw(&c, &head, sizeof(head), NULL, 0);
+	settle();
+	TAP_OK(answer(&c) == -EINVAL, "a length that is not the datagram's");
+	c.seq = 0;
+	send_raw(&c, body, 5, NULL, 0);
+	settle();
+	TAP_OK(answer(&c) == -EINVAL, "less than a header");
+	memcpy(huge, &head, sizeof(head));
+	c.seq = head.seq;
+	send_raw(&c, huge, sizeof(huge), NULL, 0);
+	settle();
+	TAP_OK(answer(&c) == -EINVAL, "more than a message may have");
+
+	before = open_fds();
+	one = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	TAP_OK(ask_fds(&c, XR_MSG_ALLOC_PD, NULL, 0, &one, 1) == -EINVAL,
+	       "a descriptor that nobody wants");
+	for (i = 0; i < 253; i++)
+		flood[i] = one;
+	TAP_OK(ask_fds(&c, XR_MSG_REG_MR, body, sizeof(body), flood, 253) == -EINVAL,
+	       "more descriptors than a message may have");
+	TAP_OK(ask_fds(&c, XR_MSG_REG_MR, body, sizeof(body), flood, 64) == -EINVAL,
+	       "as many as it may have, for nothing");
+	close(one);
+	TAP_OK(open_fds() == before, "all of them were closed");
+	close_client(&c);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
+/* ---- objects ------------------------------------------------------------------------------------ */
+
+static void test_objects(void)
+{
+	struct xr_create_cq_req cqr = { .depth = 0 };
+	struct xr_create_qp_req qr;
+	struct xr_create_qp_rep *rep;
+	uint32_t pd, channel, cq, qp, i;
+	int channel_fd, err = 0;
+	struct conn c, d;
+
+	open_client(&c);
+	pd = alloc_pd(&c);
+	channel = create_channel(&c, &channel_fd);
+	TAP_OK(ask(&c, XR_MSG_CREATE_CQ, &cqr, sizeof(cqr)) == -EINVAL, "a CQ without entries");
+	cqr.depth = XR_MAX_CQE + 1;
+	TAP_OK(ask(&c, XR_MSG_CREATE_CQ, &cqr, sizeof(cqr)) == -EINVAL, "a CQ that is too deep");
+	cqr = (struct xr_create_cq_req){ .depth = 5, .channel = channel + 1 };
+	TAP_OK(ask(&c, XR_MSG_CREATE_CQ, &cqr, sizeof(cqr)) == -ENOENT, "no such channel");
+	cq = create_cq(&c, 5, channel);
+	TAP_OK(((struct xr_create_cq_rep *)c.body)->depth == 8, "depths are powers of two");
+
+	qr = qp_request(pd, cq + 1);
+	TAP_OK(ask(&c, XR_MSG_CREATE_QP, &qr, sizeof(qr)) == -ENOENT, "no such CQ");
+	qr = qp_request(pd, cq);
+	qr.type = XR_QPT_UD;
+	TAP_OK(ask(&c, XR_MSG_CREATE_QP, &qr, sizeof(qr)) == -EOPNOTSUPP, "UD is not there yet");
+	qr = qp_request(pd, cq);
+	qr.max_send_sge = XR_MAX_SGE + 1;
+	TAP_OK(ask(&c, XR_MSG_CREATE_QP, &qr, sizeof(qr)) == -EINVAL, "too many SGEs");
+	qr.max_send_sge = 1;
+	qr.max_recv_wr = XR_MAX_WR + 1;
+	TAP_OK(ask(&c, XR_MSG_CREATE_QP, &qr, sizeof(qr)) == -EINVAL, "too many receives");
+	qp = create_qp(&c, pd, cq);
+	rep = (struct xr_create_qp_rep *)c.body;
+	TAP_OK(rep->max_send_wr == 16 && rep->max_recv_wr == 16 && rep->max_send_sge == 2 &&
+	       rep->max_inline >= 32 && rep->sq.length && rep->rq.length, "QP capabilities");
+
+	TAP_OK(ask_handle(&c, XR_MSG_DEALLOC_PD, pd) == -EBUSY, "a PD in use");
+	TAP_OK(ask_handle(&c, XR_MSG_DESTROY_CQ, cq) == -EBUSY, "a CQ in use");
+	TAP_OK(ask_handle(&c, XR_MSG_DESTROY_CHANNEL, channel) == -EBUSY, "a channel in use");
+	TAP_OK(ask_handle(&c, XR_MSG_DESTROY_QP, 0) == -ENOENT &&
+	       ask_handle(&c, XR_MSG_DESTROY_QP, UINT32_MAX) == -ENOENT &&
+	       ask_handle(&c, XR_MSG_DEREG_MR, qp) == -ENOENT, "handles that are none");
+
+	connect_client(&d);
+	hello(&d, 0);
+	TAP_OK(ask_handle(&d, XR_MSG_DESTROY_QP, qp) == -ENOENT, "another client's handle");
+	disconnect(&d);
+
+	TAP_OK(!ask_handle(&c, XR_MSG_DESTROY_QP, qp) && !ask_handle(&c, XR_MSG_DESTROY_CQ, cq) &&
+	       !ask_handle(&c, XR_MSG_DESTROY_CHANNEL, channel) &&
+	       !ask_handle(&c, XR_MSG_DEALLOC_PD, pd), "all can go in order");
+	TAP_OK(ask_handle(&c, XR_MSG_DESTROY_QP, qp) == -ENOENT, "but not twice");
+	for (i = 0; i <= fake.opt.client_max_pd && !err; i++)
+		err = ask(&c, XR_MSG_ALLOC_PD, NULL, 0);
+	TAP_OK(err == -EDQUOT && i == fake.opt.client_max_pd + 1, "the client's limit");
+	close(channel_fd);
+	close_client(&c);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
+/* Rings come from shared chunks, and what was freed is zero again. */
+static void test_shared_memory(void)
+{
+	struct xr_shm_ref ring;
+	struct xr_create_cq_req q = { .depth = 512 };
+	struct xr_create_cq_rep *rep;
+	uint32_t i, seen = 0, cq;
+	uint8_t *base = NULL;
+	struct conn c;
+	bool zero = true;
+
+	open_client(&c);
+	for (i = 0; i < 100; i++) {
+		MUST(!ask(&c, XR_MSG_CREATE_CQ, &q, sizeof(q)));
+		rep = (struct xr_create_cq_rep *)c.body;
+		cq = rep->handle;
+		ring = rep->ring;
+		if (ring.new_chunk) {
+			MUST(c.nfds == 1);
+			base = mmap(NULL, ring.chunk_size, PROT_READ | PROT_WRITE, MAP_SHARED,
+				    c.fds[0], 0);
+			MUST(base != MAP_FAILED);
+			seen++;
+		}
+		if (base) {
+			zero &= !base[ring.offset + sizeof(struct xr_queue)];
+			memset(base + ring.offset + sizeof(struct xr_queue), 0xff, 512 * 64);
+		}
+		MUST(!ask_handle(&c, XR_MSG_DESTROY_CQ, cq));
+	}
+	TAP_OK(seen <= 1, "100 rings, one after the other, take no new chunk");
+	TAP_OK(zero, "each begins with zeros");
+	q.depth = XR_MAX_CQE;
+	TAP_OK(ask(&c, XR_MSG_CREATE_CQ, &q, sizeof(q)) == -EDQUOT, "rings count for the quota");
+	if (base)
+		munmap(base, ring.chunk_size);
+	close_client(&c);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
+/* ---- QP states ---------------------------------------------------------------------------------------- */
+
+static int modify(struct conn *c, uint32_t qp, uint32_t state, struct xr_qp_attr attr, uint32_t mask)
+{
+	struct xr_modify_qp_req q = { .handle = qp, .attr_mask = mask | IBV_QP_STATE, .attr = attr };
+
+	q.attr.qp_state = state;
+	return ask(c, XR_MSG_MODIFY_QP, &q, sizeof(q));
+}
+
+static int to_init(struct conn *c, uint32_t qp)
+{
+	return modify(c, qp, XR_QPS_INIT, (struct xr_qp_attr){ .port_num = 1 },
+		      IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+}
+
+static struct xr_qp_attr rtr_attr(void)
+{
+	return (struct xr_qp_attr){
+		.path_mtu = IBV_MTU_1024, .dest_qp_num = 77, .max_dest_rd_atomic = 1,
+		.ah = { .dgid.raw = { 0xfd, [15] = 99 }, .is_global = 1, .port_num = 1 },
+	};
+}
+
+static int to_rtr(struct conn *c, uint32_t qp, struct xr_qp_attr attr)
+{
+	return modify(c, qp, XR_QPS_RTR, attr,
+		      IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+		      IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+}
+
+static int to_rts(struct conn *c, uint32_t qp)
+{
+	return modify(c, qp, XR_QPS_RTS, (struct xr_qp_attr){ .timeout = 14, .retry_cnt = 7 },
+		      IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+		      IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+static uint32_t state_of(struct conn *c, uint32_t qp)
+{
+	MUST(!ask_handle(c, XR_MSG_QUERY_QP, qp));
+	return ((struct xr_query_qp_rep *)c->body)->attr.qp_state;
+}
+
+static void test_modify(void)
+{
+	struct xr_qp_attr attr = rtr_attr();
+	uint32_t pd, cq, qp;
+	struct conn c;
+
+	open_client(&c);
+	pd = alloc_pd(&c);
+	cq = create_cq(&c, 16, 0);
+	qp = create_qp(&c, pd, cq);
+	TAP_OK(to_rts(&c, qp) == -EINVAL && state_of(&c, qp) == XR_QPS_RESET, "RESET to RTS");
+	TAP_OK(!fake.map_qps, "in RESET XDP does not know the QP");
+	TAP_OK(!to_init(&c, qp) && fake.map_qps == 1, "INIT, and XDP knows");
+	attr.ah.sgid_index = FAKE_GIDS;
+	TAP_OK(to_rtr(&c, qp, attr) == -EINVAL, "no such GID index");
+	attr = rtr_attr();
+	attr.ah.is_global = 0;
+	TAP_OK(to_rtr(&c, qp, attr) == -EINVAL, "an address without GRH");
+	fake.no_route = true;
+	TAP_OK(to_rtr(&c, qp, rtr_attr()) == -ENETUNREACH && state_of(&c, qp) == XR_QPS_INIT,
+	       "no route: the QP stays in INIT");
+	fake.no_route = false;
+	TAP_OK(!to_rtr(&c, qp, rtr_attr()) &&
+	       ((struct xr_modify_qp_rep *)c.body)->state == XR_QPS_RTR, "RTR");
+	TAP_OK(!to_rts(&c, qp) && state_of(&c, qp) == XR_QPS_RTS, "RTS");
+	fake.maps_full = true;
+	TAP_OK(modify(&c, qp, XR_QPS_RTS, attr, IBV_QP_ACCESS_FLAGS) == -E2BIG &&
+	       state_of(&c, qp) == XR_QPS_ERR, "a QP that XDP cannot know goes to ERR");
+	fake.maps_full = false;
+	TAP_OK(!modify(&c, qp, XR_QPS_RESET, attr, 0) && !fake.map_qps, "RESET takes it from XDP");
+	close_client(&c);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
+/* The next hop takes its time. */
+static void test_slow_resolve(void)
+{
+	struct conn c, d;
+	uint32_t qp;
+	int fd;
+
+	open_client(&c);
+	fd = events_fd;
+	open_client(&d);
+	qp = create_qp(&c, alloc_pd(&c), create_cq(&c, 16, 0));
+	MUST(!to_init(&c, qp));
+	fake.slow = true;
+	TAP_OK(to_rtr(&c, qp, rtr_attr()) == 1, "an answer that waits for the next hop");
+	TAP_OK(!ask(&d, XR_MSG_ALLOC_PD, NULL, 0), "another client is served meanwhile");
+	fake_resolve_all();
+	settle();
+	TAP_OK(!answer(&c) && state_of(&c, qp) == XR_QPS_RTR, "and then it comes");
+	xd_server_net_changed(&fake.dev);
+	fake_resolve_all();
+	TAP_OK(state_of(&c, qp) == XR_QPS_RTR, "the network changed: the path is looked up again");
+	MUST(!modify(&c, qp, XR_QPS_RESET, rtr_attr(), 0) && !to_init(&c, qp));
+	MUST(to_rtr(&c, qp, rtr_attr()) == 1);
+	close(fd);
+	disconnect(&c);
+	TAP_OK(!fake.map_qps, "a client that goes while it waits");
+	fake_resolve_all();
+	fake.slow = false;
+	close_client(&d);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
+/* ---- events ------------------------------------------------------------------------------------------------- */
+
+static unsigned int drain(int fd, size_t record)
+{
+	uint8_t data[64];
+	unsigned int n = 0;
+
+	while (recv(fd, data, sizeof(data), MSG_DONTWAIT) == (ssize_t)record)
+		n++;
+	return n;
+}
+
+static void test_events(void)
+{
+	struct xr_destroy_rep *gone;
+	uint32_t channel, cq, cq2, i, n = 0;
+	struct pollfd writable;
+	struct xd_cq *obj;
+	uint64_t cookie;
+	struct conn c;
+	int fd;
+
+	open_client(&c);
+	channel = create_channel(&c, &fd);
+	cq = create_cq(&c, 16, channel);
+	cq2 = create_cq(&c, 16, channel);
+	obj = xd_object_get(c.client, XD_CQ, cq);
+	TAP_OK(!(fcntl(fd, F_GETFL) & O_NONBLOCK), "programs may block on a channel");
+	xd_server_cq_event(&fake.dev, &obj->xt);
+	TAP_OK(read(fd, &cookie, sizeof(cookie)) == sizeof(cookie) && cookie == 0xc0,
+	       "an event is the CQ's cookie");
+	writable = (struct pollfd){ .fd = fd, .events = POLLIN };
+	TAP_OK(!poll(&writable, 1, 0), "and one only");
+	MUST(!send(fd, "x", 1, MSG_DONTWAIT | MSG_NOSIGNAL) || errno == EPIPE);
+
+	for (i = 0; i < 5000; i++)
+		xd_server_cq_event(&fake.dev, &obj->xt);
+	xd_server_cq_event(&fake.dev, &((struct xd_cq *)xd_object_get(c.client, XD_CQ, cq2))->xt);
+	settle();
+	n = drain(fd, 8);
+	TAP_OK(n > 100 && n < 5000, "a full channel keeps one event for each CQ (%u fit)", n);
+	settle();
+	n = drain(fd, 8);
+	TAP_OK(n == 2, "which come when there is room");
+	settle();
+	TAP_OK(!drain(fd, 8) && !obj->channel->pipe.watch, "and then all is quiet");
+	MUST(!ask_handle(&c, XR_MSG_DESTROY_CQ, cq2));
+	gone = (struct xr_destroy_rep *)c.body;
+	TAP_OK(gone->comp_events == 1, "events are counted");
+	close(fd);
+	xd_server_cq_event(&fake.dev, &obj->xt);
+	settle();
+	TAP_OK(!ask(&c, XR_MSG_ALLOC_PD, NULL, 0), "a client that closed its channel");
+
+	xd_server_async_event(&fake.dev, NULL, &obj->xt, IBV_EVENT_CQ_ERR);
+	xd_server_port_event(&fake.dev, IBV_EVENT_GID_CHANGE);
+	{
+		struct xr_async_event ev[2];
+
+		MUST(read(events_fd, &ev[0], sizeof(ev[0])) == sizeof(ev[0]) &&
+		     read(events_fd, &ev[1], sizeof(ev[1])) == sizeof(ev[1]));
+		TAP_OK(ev[0].element == 0xc0 && ev[0].type == IBV_EVENT_CQ_ERR &&
+		       ev[1].element == 1 && ev[1].type == IBV_EVENT_GID_CHANGE,
+		       "asynchronous events, of a CQ and of the port");
+	}
+	close_client(&c);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
+/* ---- the end of clients ----------------------------------------------------------------------------------------- */
+
+/* Its process ends, but a child of it keeps the socket. */
+static void test_process_exit(void)
+{
+	int pair[2], listener, ready[2];
+	struct sockaddr_un { unsigned short family; char path[108]; } sun = { .family = AF_UNIX };
+	struct xd_client *client;
+	pid_t pid, child = 0;
+	bool known;
+
+	MUST(!pipe(ready));
+	listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	snprintf(sun.path + 1, sizeof(sun.path) - 1, "xroce-control-test-%d", getpid());
+	MUST(!bind(listener, (struct sockaddr *)&sun, sizeof(sun)) && !listen(listener, 1));
+	pid = fork();
+	if (!pid) {
+		pair[0] = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+		if (connect(pair[0], (struct sockaddr *)&sun, sizeof(sun)))
+			_exit(1);
+		child = fork();
+		if (!child) {
+			alarm(20);
+			pause();
+			_exit(0);
+		}
+		_exit(write(ready[1], &child, sizeof(child)) != sizeof(child));
+	}
+	client = xd_client_new(fake.dev.server, accept4(listener, NULL, NULL, SOCK_NONBLOCK));
+	MUST(client && read(ready[0], &child, sizeof(child)) == sizeof(child));
+	known = client->pidfd >= 0;
+	waitpid(pid, NULL, 0);
+	settle();
+	if (!known && fake.dev.server->clients)
+		tap_skip("a client ends with its process", "the kernel gives no pidfd of it");
+	else
+		TAP_OK(!fake.dev.server->clients, "a client ends with its process");
+	kill(child, SIGKILL);
+	settle();
+	close(listener), close(ready[0]), close(ready[1]);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
+/* A client that is gone in the middle of everything */
+static void test_sudden_end(void)
+{
+	uint8_t *p = pages(1, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+	int before = open_fds(), round, channel_fd;
+	struct reg r;
+	uint32_t pd, cq;
+	struct conn c;
+
+	for (round = 0; round < 30; round++) {
+		open_client(&c);
+		pd = alloc_pd(&c);
+		cq = create_cq(&c, 64, create_channel(&c, &channel_fd));
+		close(channel_fd);
+		MUST(!to_init(&c, create_qp(&c, pd, cq)));
+		proc_sent = false;
+		MUST(!reg_private(&c, pd, p, PAGE, RW));
+		proc_sent = true;
+		/* and one that is being registered */
+		r = reg_of(pd, p, PAGE, RW);
+		add_segment(&r, XR_SEG_PRIVATE, p, PAGE);
+		{
+			struct xr_msg head = { XR_MSG_REG_MR, 0, 1, sizeof(r.q) + sizeof(r.segment[0]) };
+			uint8_t data[sizeof(head) + sizeof(r)];
+
+			memcpy(data, &head, sizeof(head));
+			memcpy(data + sizeof(head), &r, sizeof(r));
+			xd_client_feed(c.client, data, sizeof(head) + head.length, NULL, 0);
+		}
+		xd_client_end(c.client);
+		close_client(&c);
+	}
+	TAP_OK(nothing_left() && open_fds() == before, "30 clients that end amid a request");
+	munmap(p, PAGE);
+}
+
+static void test_one_that_never_reads(void)
+{
+	struct xr_msg head = { .type = XR_MSG_ALLOC_PD };
+	struct conn c;
+	int i;
+
+	open_client(&c);
+	for (i = 0; i < 3000 && fake.dev.server->clients; i++) {
+		if (send(c.fd, &head, sizeof(head), MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+			settle();
+	}
+	settle();
+	TAP_OK(!fake.dev.server->clients, "a client that reads no answers is let go");
+	close_client(&c);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
+static void test_show(void)
+{
+	static const uint32_t what[] = {
+		XR_SHOW_STATUS, XR_SHOW_COUNTERS, XR_SHOW_QPS, XR_SHOW_MRS, XR_SHOW_CLIENTS, XR_SHOW_CQS,
+	};
+	struct xr_fault_config fault = { .drop = 1001 };
+	char text[65536];
+	struct xr_show_req q;
+	struct conn c;
+	unsigned int i;
+	ssize_t n;
+
+	open_client(&c);
+	MUST(!to_init(&c, create_qp(&c, alloc_pd(&c), create_cq(&c, 16, 0))));
+	for (i = 0; i < sizeof(what) / sizeof(what[0]); i++) {
+		q = (struct xr_show_req){ .what = what[i] };
+		MUST(!ask(&c, XR_MSG_SHOW, &q, sizeof(q)) && c.nfds == 1);
+		n = read(c.fds[0], text, sizeof(text) - 1);
+		TAP_OK(n == (ssize_t)((struct xr_show_rep *)c.body)->length && n >= 2 &&
+		       (text[0] == '{' || text[0] == '['), "SHOW %u", what[i]);
+	}
+	q.what = 99;
+	TAP_OK(ask(&c, XR_MSG_SHOW, &q, sizeof(q)) == -EINVAL, "SHOW of something else");
+	c.client->operator = false;
+	q.what = XR_SHOW_QPS;
+	TAP_OK(ask(&c, XR_MSG_SHOW, &q, sizeof(q)) == -EPERM &&
+	       ask(&c, XR_MSG_SET_FAULT, &fault, sizeof(fault)) == -EPERM, "what operators may");
+	q.what = XR_SHOW_COUNTERS;
+	TAP_OK(!ask(&c, XR_MSG_SHOW, &q, sizeof(q)), "what everybody may");
+	c.client->operator = true;
+	TAP_OK(ask(&c, XR_MSG_SET_FAULT, &fault, sizeof(fault)) == -EINVAL, "more than all packets");
+	fault.drop = 10;
+	TAP_OK(!ask(&c, XR_MSG_SET_FAULT, &fault, sizeof(fault)), "faults");
+	close_client(&c);
+}
+
+int main(void)
+{
+	start_server("control");
+	test_hello();
+	test_malformed();
+	test_objects();
+	test_shared_memory();
+	test_modify();
+	test_slow_resolve();
+	test_events();
+	test_process_exit();
+	test_sudden_end();
+	test_one_that_never_reads();
+	test_show();
+
+	xd_server_stop(&fake.dev);
+	TAP_OK(!fake.dev.server, "the server stops");
+	return tap_end();
+}

@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Memory regions: their tiers, who may do what with which key, memory that goes away. */
+#include <errno.h>
+#include <fcntl.h>
+#include <infiniband/verbs.h>
+#include <linux/if_xdp.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "control.h"
+#include "daemon/memory_tiers.h"
+#include "daemon/objects.h"
+#include "daemon/proc_maps.h"
+
+#define SEALED (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
+/* The bytes behind a key, as a QP of the domain would get them */
+static int use_key(struct conn *c, uint32_t pd, uint32_t key, const void *at, size_t len,
+		   uint32_t access, void *data)
+{
+	struct xd_pd *domain = xd_object_get(c->client, XD_PD, pd);
+	struct xt_mem *mem;
+	uint64_t off;
+
+	if (xt_keys_check(fake.dev.shared.keys, key, domain->d.number, 2, access, (uintptr_t)at, len,
+			  &mem, &off) != XR_OK)
+		return -EACCES;
+	if (!mem)
+		return 0;
+	return access & XR_ACCESS_REMOTE_WRITE ? xt_mem_write(mem, off, data, len) :
+						 xt_mem_read(mem, off, data, len);
+}
+
+static struct xr_reg_mr_rep mr_of(struct conn *c)
+{
+	return *(struct xr_reg_mr_rep *)c->body;
+}
+
+static struct xd_mr *the_mr(struct conn *c)
+{
+	return xd_object_get(c->client, XD_MR, mr_of(c).handle);
+}
+
+static void test_private_memory(void)
+{
+	uint8_t *p = pages(6, PROT_READ | PROT_WRITE, MAP_PRIVATE), byte = 0, b16[16];
+	struct xr_reg_mr_rep mr;
+	struct conn c;
+	uint32_t pd;
+
+	open_client(&c);
+	pd = alloc_pd(&c);
+	memset(p, 0x11, 6 * PAGE);
+	proc_sent = true;
+	TAP_OK(reg_private(&c, pd, p, PAGE, RW) == -EINVAL, "private memory without its files");
+	proc_sent = false;
+	TAP_OK(!reg_private(&c, pd, p + 100, 5000, RW) && fake.map_keys == 1, "private memory");
+	proc_sent = true;
+	mr = mr_of(&c);
+	memset(b16, 0x22, sizeof(b16));
+	TAP_OK(!use_key(&c, pd, mr.rkey, p + 100, 16, XR_ACCESS_REMOTE_WRITE, b16) &&
+	       p[99] == 0x11 && p[100] == 0x22 && p[115] == 0x22 && p[116] == 0x11, "write");
+	TAP_OK(!use_key(&c, pd, mr.rkey, p + 5099, 1, 0, &byte) && byte == 0x11, "read the last byte");
+	TAP_OK(use_key(&c, pd, mr.rkey, p + 5100, 1, 0, &byte) &&
+	       use_key(&c, pd, mr.rkey, p + 99, 1, 0, &byte), "one beyond either end");
+	MUST(!ask_handle(&c, XR_MSG_DEREG_MR, mr.handle));
+	TAP_OK(use_key(&c, pd, mr.rkey, p + 100, 1, 0, &byte) && !fake.map_keys, "after dereg");
+
+	mprotect(p + 2 * PAGE, PAGE, PROT_READ);
+	munmap(p + 4 * PAGE, PAGE);
+	TAP_OK(reg_private(&c, pd, p, 3 * PAGE, RW) == -EFAULT, "a read-only page in the middle");
+	TAP_OK(!reg_private(&c, pd, p, 3 * PAGE, XR_ACCESS_REMOTE_READ), "which may be read");
+	TAP_OK(reg_private(&c, pd, p, 5 * PAGE, XR_ACCESS_REMOTE_READ) == -EFAULT, "a hole at the end");
+	TAP_OK(reg_private(&c, pd, p + 3 * PAGE, 3 * PAGE, 0) == -EFAULT, "a hole in the middle");
+	TAP_OK(!reg_private(&c, pd, p, 0, RW), "nothing at all");
+	TAP_OK(reg_private(&c, pd, p, 10, XR_ACCESS_REMOTE_WRITE) == -EINVAL,
+	       "remote write without local write");
+	TAP_OK(reg_private(&c, pd, p, 10, 1 << 15) == -EOPNOTSUPP, "unknown access");
+	TAP_OK(reg_private(&c, pd, (void *)-PAGE, 2 * PAGE, 0) == -EINVAL, "around the end");
+	TAP_OK(reg_private(&c, pd, NULL, SIZE_MAX, 0) == -EDQUOT, "everything there is");
+	TAP_OK(reg_private(&c, pd, p, 1ul << 30, RW) == -EDQUOT, "more than the user may have");
+	TAP_OK(reg_private(&c, pd + 1, p, 10, RW) == -ENOENT, "no such PD");
+
+	MUST(!reg_private(&c, pd, p + 3 * PAGE, PAGE, RW));
+	mr = mr_of(&c);
+	munmap(p + 3 * PAGE, PAGE);
+	TAP_OK(use_key(&c, pd, mr.rkey, p + 3 * PAGE, 1, 0, &byte) == -EFAULT,
+	       "memory that is gone is a fault");
+	munmap(p, 4 * PAGE);
+	munmap(p + 5 * PAGE, PAGE);
+	close_client(&c);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
+static int memfd(size_t size, int seals)
+{
+	int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	MUST(fd >= 0 && !ftruncate(fd, (off_t)size));
+	if (seals)
+		MUST(!fcntl(fd, F_ADD_SEALS, seals));
+	return fd;
+}
+
+static int reg_fd(struct conn *c, uint32_t pd, int fd, const void *addr, uint64_t off, size_t length,
+		  uint32_t access)
+{
+	struct reg r = reg_of(pd, addr, length, access);
+
+	add_segment(&r, XR_SEG_FD, addr, length);
+	r.segment[0].offset = off;
+	return send_reg(c, &r, &fd, 1);
+}
+
+static int read_only(int fd)
+{
+	char path[40];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+static void test_adopted_memory(void)
+{
+	int fd = memfd(4 * PAGE, SEALED), soft = memfd(4 * PAGE, 0), ro = read_only(fd);
+	int plain = open("/proc/self/exe", O_RDONLY | O_CLOEXEC), null = open("/dev/null", O_RDWR);
+	uint8_t *p = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), b = 0x33;
+	struct xd_mem_totals totals;
+	struct xr_reg_mr_rep mr;
+	struct reg r;
+	struct conn c;
+	uint32_t pd;
+
+	open_client(&c);
+	pd = alloc_pd(&c);
+	TAP_OK(!reg_fd(&c, pd, fd, p + 10, 10, 2 * PAGE, RW), "a sealed memfd");
+	mr = mr_of(&c);
+	xd_mem_totals(&totals);
+	TAP_OK(totals.mapped == 3 * PAGE, "whole pages of it are mapped");
+	if (the_mr(&c)->mem->pinned)
+		TAP_OK(totals.pinned == 3 * PAGE, "and pinned");
+	else
+		tap_skip("and pinned", "no AF_XDP sockets here");
+	TAP_OK(!use_key(&c, pd, mr.rkey, p + 10, 1, XR_ACCESS_REMOTE_WRITE, &b) && p[10] == 0x33,
+	       "one write, seen by both");
+	TAP_OK(reg_fd(&c, pd, soft, p, 0, PAGE, RW) == -EINVAL, "a memfd that can shrink");
+	TAP_OK(reg_fd(&c, pd, plain, p, 0, PAGE, 0) == -EINVAL, "a file on disk");
+	TAP_OK(reg_fd(&c, pd, null, p, 0, PAGE, RW) == -EINVAL, "a device");
+	TAP_OK(reg_fd(&c, pd, ro, p, 0, PAGE, RW) == -EINVAL, "read-only descriptor, to be written");
+	TAP_OK(!reg_fd(&c, pd, ro, p, 0, PAGE, XR_ACCESS_REMOTE_READ), "read-only, to be read");
+	TAP_OK(reg_fd(&c, pd, fd, p, 3 * PAGE + 1, PAGE, RW) == -EFAULT, "one byte beyond the end");
+	TAP_OK(reg_fd(&c, pd, fd, p, -PAGE, PAGE, RW) == -EINVAL, "an offset around the end");
+	r = reg_of(pd, p, PAGE, RW);
+	add_segment(&r, XR_SEG_FD, p, PAGE);
+	r.segment[0].fd_index = 1;
+	TAP_OK(send_reg(&c, &r, &fd, 1) == -EINVAL, "a descriptor that did not come");
+	r = reg_of(pd, p, 2 * PAGE, RW);
+	add_segment(&r, XR_SEG_FD, p, PAGE);
+	add_segment(&r, XR_SEG_PRIVATE, p + PAGE + 1, PAGE - 1);
+	TAP_OK(send_reg(&c, &r, &fd, 1) == -EINVAL, "segments with a gap");
+	r.segment[1] = (struct xr_mr_segment){
+		.kind = XR_SEG_PRIVATE, .addr = (uintptr_t)p + PAGE, .length = PAGE,
+	};
+	proc_sent = false;
+	TAP_OK(!send_reg(&c, &r, &fd, 1), "two tiers in one region");
+	proc_sent = true;
+	mr = mr_of(&c);
+	TAP_OK(the_mr(&c)->mem->tiers == (1u << XR_SEG_FD | 1u << XR_SEG_PRIVATE), "known as such");
+	{
+		uint8_t across[16] = { [0 ... 15] = 0x44 };
+
+		TAP_OK(!use_key(&c, pd, mr.rkey, p + PAGE - 8, 16, XR_ACCESS_REMOTE_WRITE, across) &&
+		       p[PAGE - 8] == 0x44 && p[PAGE + 7] == 0x44, "one write across both");
+	}
+	munmap(p, 4 * PAGE);
+	close(fd), close(soft), close(ro), close(plain), close(null);
+	close_client(&c);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
+/* The mapping that starts at an address, as the maps file has it */
+static struct xd_vma vma_at(const void *p)
+{
+	struct xd_vma *list, vma;
+	size_t n;
+
+	MUST(!xd_proc_maps(proc_fd[1], (uintptr_t)p, (uintptr_t)p + 1, &list, &n) && n == 1);
+	vma = list[0];
+	free(list);
+	return vma;
+}
+
+static struct reg mapping_reg(uint32_t pd, uint8_t *p, size_t length, uint32_t access)
+{
+	struct reg r = reg_of(pd, p, length, access);
+	struct xd_vma vma = vma_at(p);
+
+	add_segment(&r, XR_SEG_MAPPING, p, length);
+	r.segment[0].map_start = vma.start;
+	r.segment[0].map_end = vma.end;
+	r.segment[0].offset = vma.offset + (uintptr_t)p - vma.start;
+	return r;
+}
+
+static void test_shared_mapping(void)
+{
+	int fd = memfd(4 * PAGE, 0), ro = read_only(fd);
+	uint8_t *p = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	uint8_t *copy = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+	uint8_t *look = mmap(NULL, 4 * PAGE, PROT_READ, MAP_SHARED, ro, 0), b = 0x55;
+	struct xr_reg_mr_rep mr;
+	struct conn c;
+	struct reg r;
+	uint32_t pd;
+
+	open_client(&c);
+	pd = alloc_pd(&c);
+	proc_sent = false;
+	r = mapping_reg(pd, p + 5, PAGE, RW);
+	TAP_OK(!send_reg(&c, &r, NULL, 0) && the_mr(&c)->mem->tiers == 1u << XR_SEG_MAPPING,
+	       "a shared mapping is mapped here");
+	proc_sent = true;
+	mr = mr_of(&c);
+	TAP_OK(!use_key(&c, pd, mr.rkey, p + 5, 1, XR_ACCESS_REMOTE_WRITE, &b) && p[5] == 0x55,
+	       "one write, seen by both");
+	r.segment[0].offset += PAGE;
+	TAP_OK(send_reg(&c, &r, NULL, 0) == -EINVAL, "a wrong offset");
+	r = mapping_reg(pd, p, PAGE, RW);
+	r.segment[0].map_end += PAGE;
+	TAP_OK(send_reg(&c, &r, NULL, 0) == -EINVAL, "no such mapping");
+	r = mapping_reg(pd, copy, PAGE, RW);
+	TAP_OK(send_reg(&c, &r, NULL, 0) == -EINVAL, "a private mapping is no shared one");
+	r = mapping_reg(pd, look, PAGE, RW);
+	TAP_OK(send_reg(&c, &r, NULL, 0) == -EFAULT, "a read-only one, to be written");
+	r = mapping_reg(pd, look, PAGE, XR_ACCESS_REMOTE_READ);
+	TAP_OK(!send_reg(&c, &r, NULL, 0), "a read-only one, to be read");
+
+	/* the client takes the pages away; pinned ones stay with the daemon's mapping */
+	MUST(!ftruncate(fd, 0));
+	use_key(&c, pd, mr.rkey, p + 5, 1, 0, &b);
+	TAP_OK(use_key(&c, pd, mr.rkey, p + 5, 1, 0, &b) == -EFAULT ||
+	       the_mr(&c)->mem->xt.broken, "a file that was truncated is a fault");
+	TAP_OK(!ask(&c, XR_MSG_ALLOC_PD, NULL, 0), "and nothing else");
+	r = mapping_reg(pd, p, PAGE, RW);
+	TAP_OK(send_reg(&c, &r, NULL, 0) == -EFAULT, "it cannot be registered any more");
+	munmap(p, 4 * PAGE), munmap(copy, 4 * PAGE), munmap(look, 4 * PAGE);
+	close(fd), close(ro);
+	close_client(&c);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
+static void test_wrong_proc_files(void)
+{
+	uint8_t *p = pages(1, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+	int good[2] = { proc_fd[0], proc_fd[1] };
+	int ro = open("/proc/self/mem", O_RDONLY | O_CLOEXEC), fake_mem = memfd(PAGE, 0);
+	int parent[2];
+	char path[40];
+	struct conn c;
+	uint32_t pd;
+
+	open_client(&c);
+	pd = alloc_pd(&c);
+	proc_sent = false;
+	proc_fd[0] = ro;
+	TAP_OK(reg_private(&c, pd, p, 8, RW) == -EINVAL, "mem opened for reading only");
+	proc_fd[0] = fake_mem;
+	TAP_OK(reg_private(&c, pd, p, 8, RW) == -EINVAL, "a memfd for mem");
+	proc_fd[0] = good[1];
+	TAP_OK(reg_private(&c, pd, p, 8, RW) == -EINVAL, "maps for mem");
+	snprintf(path, sizeof(path), "/proc/%d/mem", getppid());
+	parent[0] = open(path, O_RDWR | O_CLOEXEC);
+	snprintf(path, sizeof(path), "/proc/%d/maps", getppid());
+	parent[1] = open(path, O_RDONLY | O_CLOEXEC);
+	memcpy(proc_fd, parent, sizeof(parent));
+	TAP_OK(reg_private(&c, pd, p, 8, RW) == -EINVAL, "those of another process");
+	memcpy(proc_fd, good, sizeof(good));
+	TAP_OK(!reg_private(&c, pd, p, 8, RW), "the right ones");
+	proc_sent = true;
+	munmap(p, PAGE);
+	close(ro), close(fake_mem), close(parent[0]), close(parent[1]);
+	close_client(&c);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
+static int rereg(struct conn *c, uint32_t handle, uint32_t flags, struct reg *r)
+{
+	uint8_t data[8 + sizeof(*r)];
+	uint32_t front[2] = { handle, flags };
+	size_t list = r->q.segments * sizeof(r->segment[0]);
+
+	memcpy(data, front, 8);
+	memcpy(data + 8, &r->q, sizeof(r->q));
+	memcpy(data + 8 + sizeof(r->q), r->segment, list);
+	return ask(c, XR_MSG_REREG_MR, data, 8 + sizeof(r->q) + list);
+}
+
+static void test_rereg(void)
+{
+	uint8_t *p = pages(4, PROT_READ | PROT_WRITE, MAP_PRIVATE), b = 0;
+	struct xr_reg_mr_rep mr, next;
+	uint32_t pd, other;
+	struct conn c;
+	struct reg r;
+
+	open_client(&c);
+	pd = alloc_pd(&c);
+	other = alloc_pd(&c);
+	proc_sent = false;
+	MUST(!reg_private(&c, pd, p, PAGE, XR_ACCESS_REMOTE_READ));
+	proc_sent = true;
+	mr = mr_of(&c);
+	r = reg_of(pd, p, PAGE, RW);
+	add_segment(&r, XR_SEG_PRIVATE, p, PAGE);
+	TAP_OK(rereg(&c, mr.handle, 0, &r) == -EINVAL && rereg(&c, mr.handle, 8, &r) == -EINVAL,
+	       "rereg: flags that are none");
+	TAP_OK(!rereg(&c, mr.handle, IBV_REREG_MR_CHANGE_ACCESS, &r), "rereg: access");
+	next = mr_of(&c);
+	TAP_OK(next.handle == mr.handle && next.rkey != mr.rkey && fake.map_keys == 1 &&
+	       use_key(&c, pd, mr.rkey, p, 1, 0, &b) == -EACCES, "the old key is stale");
+	TAP_OK(!use_key(&c, pd, next.rkey, p, 1, XR_ACCESS_REMOTE_WRITE, &b), "the new one may write");
+	r = reg_of(other, p, PAGE, RW);
+	add_segment(&r, XR_SEG_PRIVATE, p, PAGE);
+	TAP_OK(!rereg(&c, mr.handle, IBV_REREG_MR_CHANGE_PD, &r) &&
+	       !use_key(&c, other, mr_of(&c).rkey, p, 1, 0, &b), "rereg: domain");
+	TAP_OK(!ask_handle(&c, XR_MSG_DEALLOC_PD, pd), "the old domain is free");
+	r = reg_of(other, p + PAGE, 2 * PAGE, 0);
+	add_segment(&r, XR_SEG_PRIVATE, p + PAGE, 2 * PAGE);
+	TAP_OK(!rereg(&c, mr.handle, IBV_REREG_MR_CHANGE_TRANSLATION, &r), "rereg: memory");
+	next = mr_of(&c);
+	TAP_OK(use_key(&c, other, next.rkey, p, 1, 0, &b) == -EACCES &&
+	       !use_key(&c, other, next.rkey, p + 3 * PAGE - 1, 1, 0, &b), "the new range counts");
+	r = reg_of(other, NULL, PAGE, 0);
+	add_segment(&r, XR_SEG_PRIVATE, NULL, PAGE);
+	TAP_OK(rereg(&c, mr.handle, IBV_REREG_MR_CHANGE_TRANSLATION, &r) == -EFAULT &&
+	       !use_key(&c, other, next.rkey, p + PAGE, 1, 0, &b), "after an error all is as before");
+	fake.maps_full = true;
+	TAP_OK(reg_private(&c, other, p, PAGE, RW) == -E2BIG, "a key that XDP cannot know");
+	fake.maps_full = false;
+	munmap(p, 4 * PAGE);
+	close_client(&c);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
+static void test_pin_socket(void)
+{
+	uint8_t *p = pages(4, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+	struct xdp_umem_reg umem = { .addr = (uintptr_t)p, .len = 4 * PAGE, .chunk_size = PAGE };
+	struct reg r;
+	struct conn c;
+	uint32_t pd;
+
+	open_client(&c);
+	pd = alloc_pd(&c);
+	r = reg_of(pd, p, 4 * PAGE, RW);
+	r.q.flags = XR_REGF_PINNED;
+	add_segment(&r, XR_SEG_PRIVATE, p, 4 * PAGE);
+	proc_sent = false;
+	TAP_OK(send_reg(&c, &r, NULL, 0) == -EINVAL, "pinned by a socket that was never asked for");
+	if (ask(&c, XR_MSG_PIN_SOCKET, NULL, 0)) {
+		tap_skip("private memory, pinned", "no socket to pin with");
+	} else {
+		struct sockaddr_xdp sxdp = { .sxdp_family = AF_XDP, .sxdp_ifindex = 1 };
+		int one = 64;
+
+		setsockopt(c.fds[0], SOL_XDP, XDP_RX_RING, &one, sizeof(one));
+		setsockopt(c.fds[0], SOL_XDP, XDP_UMEM_FILL_RING, &one, sizeof(one));
+		setsockopt(c.fds[0], SOL_XDP, XDP_UMEM_COMPLETION_RING, &one, sizeof(one));
+		TAP_OK(!setsockopt(c.fds[0], SOL_XDP, XDP_UMEM_REG, &umem, sizeof(umem)),
+		       "private memory, pinned by its owner");
+		sxdp.sxdp_ifindex = 2;
+		TAP_OK(bind(c.fds[0], (struct sockaddr *)&sxdp, sizeof(sxdp)),
+		       "with a socket that reaches no interface");
+		TAP_OK(!send_reg(&c, &r, NULL, 0) && the_mr(&c)->mem->pinned, "the daemon keeps it");
+	}
+	proc_sent = true;
+	munmap(p, 4 * PAGE);
+	close_client(&c);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
+int main(void)
+{
+	start_server("regions");
+	test_private_memory();
+	test_adopted_memory();
+	test_shared_mapping();
+	test_wrong_proc_files();
+	test_rereg();
+	test_pin_socket();
+
+	xd_server_stop(&fake.dev);
+	return tap_end();
+}
