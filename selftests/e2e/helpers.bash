@@ -39,8 +39,12 @@ teardown_file() {
 	hosts_down
 }
 
-# What a failed test wants to know beside its own output
 teardown() {
+	report_failure
+}
+
+# What a failed test wants to know beside its own output
+report_failure() {
 	local h
 
 	[[ -n ${BATS_TEST_COMPLETED:-} || -n ${BATS_TEST_SKIPPED:-} ]] && return 0

@@ -27,6 +27,8 @@ XROCE=$XR_BUILD/xroce
 PORT=18515		# of the program under test, may be changed before `both`
 A4=10.77.0.1 B4=10.77.0.2 A6=fd77::1 B6=fd77::2
 
+export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+
 # Sanitizer builds: the runtime comes before all else, and distribution programs are not to blame for leaks.
 sanitizer_preload() {
 	ldd "$XR_BUILD/libxroce.so" 2>/dev/null |
@@ -99,9 +101,9 @@ make_netns() {
 	on "$h" ip link set lo up
 }
 
-# hosts_up [MTU]: both hosts and their network, no daemon yet
+# hosts_up [MTU [QUEUES]]: both hosts and their network, no daemon yet
 hosts_up() {
-	local mtu=${1:-9000}
+	local mtu=${1:-9000} queues="numrxqueues ${2:-1} numtxqueues ${2:-1}"
 
 	RUN=$(mktemp -d /run/xroce-test.XXXXXX)
 	chmod 755 "$RUN"
@@ -113,7 +115,9 @@ hosts_up() {
 	mount -t bpf bpf "$RUN/bpf"
 	make_netns a
 	make_netns b
-	ip link add va mtu "$mtu" netns "$ID-a" type veth peer name vb mtu "$mtu" netns "$ID-b"
+	# shellcheck disable=SC2086
+	ip link add va mtu "$mtu" $queues netns "$ID-a" type veth \
+		peer name vb mtu "$mtu" $queues netns "$ID-b"
 	on a ip address add "$A4/24" dev va
 	on b ip address add "$B4/24" dev vb
 	on a ip address add "$A6/64" dev va nodad
@@ -131,7 +135,7 @@ daemon_answers() {
 }
 
 daemon_pid() {
-	cat "$RUN/$1/pid"
+	cat "$RUN/$1/pid" 2>/dev/null
 }
 
 # daemon_up HOST [OPTION...]
@@ -164,7 +168,7 @@ daemon_down() {
 	local h=$1 pid
 
 	pid=$(daemon_pid "$h") || return 0
-	kill -s "${2:-TERM}" "$pid" 2>/dev/null
+	kill -s "${2:-TERM}" "$pid" 2>/dev/null || true
 	if ! wait_for 10 not alive "$pid"; then
 		kill -KILL "$pid"
 		echo "xroced on host $h did not stop:"
@@ -172,6 +176,11 @@ daemon_down() {
 		return 1
 	fi
 	rm -f "$RUN/$h/pid"
+	if grep -Eq 'Sanitizer|runtime error:' "$RUN/$h/log"; then
+		echo "a sanitizer complained about xroced on host $h:"
+		sed 's/^/  /' "$RUN/$h/log"
+		return 1
+	fi
 }
 
 # gid_index HOST ADDRESS

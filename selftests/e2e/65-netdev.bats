@@ -1,0 +1,140 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# Other network interfaces than one veth queue with jumbo frames. Every test has hosts of its own.
+
+load helpers
+
+setup_file() {
+	requires root
+}
+
+teardown_file() {
+	:
+}
+
+# Daemons' logs first, then the end of the hosts
+teardown() {
+	report_failure
+	hosts_down
+}
+
+verify() {
+	both -t 60 "$XR_BUILD/selftests/e2e/rdma_verify" -g @4 -n 10 -t write -t send-imm -t read \
+		-t mixed -t pipeline -t atomic -t wrong-variant -t one-above "$@"
+}
+
+status_of() {
+	ctl "$1" status -j "xr$1" | jq -r "$2"
+}
+
+@test "netdev: generic mode" {
+	hosts_up
+	daemons_up --attach generic
+	equal "mode" "$(status_of a .xdp.mode)" generic
+	verify -m 4096
+	both ib_send_lat -x @4 -F -n 500
+}
+
+@test "netdev: MTU 1500 is path MTU 1024" {
+	hosts_up 1500
+	daemons_up
+	equal "path MTU" "$(status_of a .path_mtu)" 1024
+	verify -m 1024
+	fails both -t 8 ibv_rc_pingpong -g @4 -m 4096 -n 5
+}
+
+@test "netdev: MTU 4200 is path MTU 4096" {
+	requires kernel=6.6
+	hosts_up 4200
+	daemons_up
+	equal "path MTU" "$(status_of a .path_mtu)" 4096
+	verify -m 4096
+}
+
+@test "netdev: the path MTU follows the interface" {
+	hosts_up 9000
+	daemons_up
+	on a ip link set va mtu 1500
+	mtu_is() { [[ $(status_of a .path_mtu) == "$1" ]]; }
+	wait_for 5 mtu_is 1024
+	both ibv_rc_pingpong -g @4 -c -n 100 -m 1024
+	on a ip link set va mtu 9000
+	wait_for 5 mtu_is 4096
+	verify -m 4096
+}
+
+@test "netdev: four queues, a worker each" {
+	hosts_up 9000 4
+	daemons_up
+	equal "workers" "$(status_of a '.workers | length')" 4
+	verify -m 4096
+	both -t 40 ib_write_bw -x @4 -F -q 16 -n 200
+	both -t 40 ib_send_bw -x @4 -F -q 16 -n 200
+}
+
+@test "netdev: --queues serves fewer than there are" {
+	hosts_up 9000 2
+	daemon_up a --queues 1
+	daemon_up b
+	equal "workers" "$(status_of a '.workers | length')" 1
+}
+
+@test "netdev: VLAN devices" {
+	local h
+
+	hosts_up
+	for h in a b; do
+		on "$h" ip link add link "v$h" name "v$h.7" type vlan id 7 2>/dev/null ||
+			skip "this kernel has no VLAN devices"
+		on "$h" ip address flush dev "v$h" scope global
+		on "$h" ip link set "v$h.7" up
+	done
+	on a ip address add "$A4/24" dev va.7
+	on b ip address add "$B4/24" dev vb.7
+	on a ip address add "$A6/64" dev va.7 nodad
+	on b ip address add "$B6/64" dev vb.7 nodad
+	wait_for 5 on a ping -q -c 1 -W 1 "$B4"
+	daemon_up a --interface va.7
+	daemon_up b --interface vb.7
+	verify -m 2048
+}
+
+@test "netdev: a routed path" {
+	hosts_up
+	on a ip address add 10.79.1.1/32 dev va
+	on b ip address add 10.79.2.1/32 dev vb
+	on a ip route add 10.79.2.1 via "$B4" src 10.79.1.1
+	on b ip route add 10.79.1.1 via "$A4" src 10.79.2.1
+	daemons_up
+	A4=10.79.1.1 B4=10.79.2.1 verify -m 4096
+}
+
+@test "netdev: the interface goes away: the daemon ends and says so" {
+	local pid
+
+	hosts_up
+	daemons_up
+	pid=$(daemon_pid a)
+	on a ip link del va
+	wait_for 10 not alive "$pid"
+	tail -n 3 "$RUN/a/log"
+	grep -q 'va' "$RUN/a/log"
+}
+
+@test "netdev: an interface that is not there is an error that names it" {
+	hosts_up
+	run on a "$XROCED" --interface nothere --runtime-dir "$RUN/a" --bpffs "$RUN/bpf"
+	echo "$output"
+	equal "status" "$status" 1
+	[[ $output == *nothere* ]]
+}
+
+@test "netdev: two daemons for one device name: the second says so, the first stays" {
+	hosts_up
+	daemons_up
+	run on a "$XROCED" --interface va --name xra --runtime-dir "$RUN/a" --bpffs "$RUN/bpf"
+	echo "$output"
+	equal "status" "$status" 1
+	[[ $output == *xra* ]]
+	both ibv_rc_pingpong -g @4 -c -n 20
+}
