@@ -126,7 +126,7 @@ static const struct row psn[] = {
 	{ "request: duplicate", REDIRECT, XR_OK, { .psn_off = -1 } },
 	{ "request: oldest duplicate", REDIRECT, XR_OK, { .psn_off = -XR_PSN_BEHIND } },
 	{ "request: one older", DROP, XR_PSN_WINDOW, { .psn_off = -XR_PSN_BEHIND - 1 } },
-	{ "request: other side of the circle", DROP, XR_PSN_WINDOW, { .psn_off = HALF } },
+	{ "request: between the two", DROP, XR_PSN_WINDOW, { .psn_off = HALF + (HALF >> 2) } },
 	{ "READ request: one beyond", DROP, XR_PSN_WINDOW,
 	  { OP(RC(READ_REQUEST)), .psn_off = XR_PSN_AHEAD + 1 } },
 	{ "XRC request: one beyond", DROP, XR_PSN_WINDOW,
