@@ -20,7 +20,9 @@ finish() {
 
 	trap - EXIT TERM HUP
 	trap '' INT
-	exec >&"$screen" 2>&"$errors"	# a signal may come while they are redirected
+	# a signal may come while they are redirected
+	exec 1>&"$screen"
+	exec 2>&"$errors"
 	background_end 2>/dev/null || true
 	hosts_down || { ((status)) || status=1; }
 	if ((status)); then
