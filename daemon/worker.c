@@ -629,6 +629,18 @@ void xd_workers_set_fault(struct xd_device *dev, const struct xr_fault_config *c
 		xd_fault_init(&dev->worker[i]->fault, config);
 }
 
+void xd_workers_refused(const struct xd_device *dev, struct xr_stat stat[XR_REASON_COUNT])
+{
+	struct xd_xsk_stats x;
+
+	for (unsigned int i = 0; i < dev->workers; i++) {
+		xd_xsk_stats(dev->worker[i]->xsk, &x);
+		stat[XR_TOO_LONG].packets += x.rx_too_long;
+		stat[XR_ICRC].packets +=
+			xt_engine_counters(dev->worker[i]->engine)->rx_icrc_errors;
+	}
+}
+
 void xd_worker_stats(const struct xd_worker *w, struct xd_worker_stats *stats)
 {
 	struct xd_xsk_stats x;

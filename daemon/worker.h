@@ -44,5 +44,7 @@ struct xd_worker_stats {
 	uint64_t busy_ns, idle_spin_ns;
 };
 void xd_worker_stats(const struct xd_worker *w, struct xd_worker_stats *stats);
+/* Adds the packets that were refused for a reason which XDP cannot see. */
+void xd_workers_refused(const struct xd_device *dev, struct xr_stat stat[XR_REASON_COUNT]);
 
 #endif /* XD_WORKER_H */
