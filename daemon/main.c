@@ -70,6 +70,37 @@ static int take_signals(struct daemon *d)
 	return d->signals ? 0 : -ENOMEM;
 }
 
+static void name_path(const struct daemon *d, char path[512])
+{
+	snprintf(path, 512, "%s/%s.lock", d->opt.runtime_dir, d->opt.name);
+}
+
+/* Who had the name may remove the file between our open and our lock: then it names another. */
+static bool same_file(int fd, const char *path)
+{
+	struct stat held, named;
+
+	return !fstat(fd, &held) && !stat(path, &named) && held.st_ino == named.st_ino &&
+	       held.st_dev == named.st_dev;
+}
+
+/* A descriptor that holds the lock, or an error. */
+static int lock_file(const char *path)
+{
+	int fd, err;
+
+	do {
+		fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+		if (fd < 0)
+			return -errno;
+		err = flock(fd, LOCK_EX | LOCK_NB) ? -errno : 0;
+		if (!err && same_file(fd, path))
+			return fd;
+		close(fd);
+	} while (!err);
+	return err;
+}
+
 /* One daemon a device name. The lock goes with the process. */
 static int take_name(struct daemon *d)
 {
@@ -79,17 +110,13 @@ static int take_name(struct daemon *d)
 		xd_log(XD_ERR, "%s: %s", d->opt.runtime_dir, strerror(errno));
 		return -errno;
 	}
-	snprintf(path, sizeof(path), "%s/%s.lock", d->opt.runtime_dir, d->opt.name);
-	d->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	if (d->lock_fd < 0) {
-		xd_log(XD_ERR, "%s: %s", path, strerror(errno));
-		return -errno;
-	}
-	if (flock(d->lock_fd, LOCK_EX | LOCK_NB)) {
+	name_path(d, path);
+	d->lock_fd = lock_file(path);
+	if (d->lock_fd == -EWOULDBLOCK)
 		xd_log(XD_ERR, "another xroced serves %s (%s is locked)", d->opt.name, path);
-		return -EBUSY;
-	}
-	return 0;
+	else if (d->lock_fd < 0)
+		xd_log(XD_ERR, "%s: %s", path, strerror(-d->lock_fd));
+	return d->lock_fd < 0 ? d->lock_fd : 0;
 }
 
 static void release_name(struct daemon *d)
@@ -98,7 +125,7 @@ static void release_name(struct daemon *d)
 
 	if (d->lock_fd < 0)
 		return;
-	snprintf(path, sizeof(path), "%s/%s.lock", d->opt.runtime_dir, d->opt.name);
+	name_path(d, path);
 	unlink(path);
 	close(d->lock_fd);
 }

@@ -51,6 +51,18 @@ under() {
 	daemon_up b
 }
 
+@test "daemon death: a second daemon of the same name ends, however often it is started" {
+	local i
+
+	for i in 1 2 3; do
+		run on a timeout 10 "$XROCED" --interface va --name xra --runtime-dir "$RUN/a" \
+			--bpffs "$RUN/bpf"
+		echo "$output"
+		equal "status" "$status" 1
+		[[ $output == *"another xroced serves xra"* ]]
+	done
+}
+
 @test "daemon death: after all that, traffic" {
 	both ibv_rc_pingpong -g @4 -c -n 20
 }
