@@ -19,12 +19,14 @@ static void stop_loop(void *arg)
 	xd_loop_stop(fake.dev.loop);
 }
 
+bool job_hangs;
+
 /* Whatever is there to be done, jobs included */
 void settle(void)
 {
 	for (int i = 0; i < 3; i++) {
-		MUST(xd_jobs_settle(fake.dev.server->jobs, 10));
-		xd_timer_arm(stopper, 0);
+		MUST(job_hangs || xd_jobs_settle(fake.dev.server->jobs, 10));
+		xd_timer_arm(stopper, job_hangs ? 20000000 : 0);
 		MUST(!xd_loop_run(fake.dev.loop));
 	}
 }

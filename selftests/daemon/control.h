@@ -18,6 +18,7 @@
 void start_server(const char *name);
 /* Whatever is there to be done, jobs included */
 void settle(void);
+extern bool job_hangs;	/* so do not wait for it */
 /* Nothing of any client is left in the daemon. */
 bool nothing_left(void);
 /* Of this program */

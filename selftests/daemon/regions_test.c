@@ -4,8 +4,12 @@
 #include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <linux/if_xdp.h>
+#include <linux/userfaultfd.h>
+#include <pthread.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "control.h"
@@ -13,6 +17,9 @@
 #include "daemon/objects.h"
 #include "daemon/proc_maps.h"
 
+#ifndef MFD_HUGE_2MB
+#define MFD_HUGE_2MB (21u << 26)
+#endif
 #define SEALED (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 /* The bytes behind a key, as a QP of the domain would get them */
@@ -380,6 +387,90 @@ static void test_pin_socket(void)
 	TAP_OK(nothing_left(), "nothing is left");
 }
 
+/* ---- a client that makes its own registration hang ------------------------------------------ */
+
+static void *read_maps(void *page)
+{
+	return (void *)pread(proc_fd[1], page, PAGE, 0);
+}
+
+/*
+ * It reads its list of mappings into memory that is a userfaultfd's: the read holds the lock
+ * of the open file, which the daemon needs too.
+ */
+static void test_hanging_job(void)
+{
+	uint8_t *p = pages(1, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+	uint8_t *page = pages(1, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+	struct uffdio_register reg = { .range = { (uintptr_t)page, PAGE },
+				       .mode = UFFDIO_REGISTER_MODE_MISSING };
+	struct uffdio_zeropage zero = { .range = { (uintptr_t)page, PAGE } };
+	struct uffdio_api api = { .api = UFFD_API };
+	int uffd = (int)syscall(SYS_userfaultfd, O_CLOEXEC), fd;
+	struct conn hostile, other;
+	pthread_t reader;
+	uint32_t pd;
+
+	if (uffd < 0 || ioctl(uffd, UFFDIO_API, &api) || ioctl(uffd, UFFDIO_REGISTER, &reg)) {
+		tap_skip("a registration that its client makes hang", "no userfaultfd");
+		return;
+	}
+	open_client(&hostile);
+	fd = events_fd;
+	pd = alloc_pd(&hostile);
+	open_client(&other);
+	MUST(!pthread_create(&reader, NULL, read_maps, page));
+	usleep(100000);
+	job_hangs = true;
+	proc_sent = false;
+	TAP_OK(reg_private(&hostile, pd, p, 8, RW) == 1, "a registration that its client makes hang");
+	TAP_OK(!ask(&other, XR_MSG_ALLOC_PD, NULL, 0), "others are served");
+	alloc_pd(&other);
+	proc_sent = true;
+	MUST(!ioctl(uffd, UFFDIO_ZEROPAGE, &zero));
+	pthread_join(reader, NULL);
+	job_hangs = false;
+	settle();
+	TAP_OK(!answer(&hostile), "it goes on when its client lets it");
+	close(fd);
+	close(uffd);
+	disconnect(&hostile);
+	close_client(&other);
+	munmap(p, PAGE);
+	munmap(page, PAGE);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
+static void test_huge_pages(void)
+{
+	size_t huge = 2 << 20;
+	int fd = memfd_create("huge", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB | MFD_HUGE_2MB);
+	struct xd_mem_totals totals;
+	uint8_t *p = MAP_FAILED, b = 0x66;
+	struct conn c;
+	uint32_t pd;
+
+	if (fd >= 0 && !ftruncate(fd, (off_t)huge))
+		p = mmap(NULL, huge, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (p == MAP_FAILED) {
+		tap_skip("a part of a huge page", "there are none");
+		close(fd);
+		return;
+	}
+	MUST(!fcntl(fd, F_ADD_SEALS, SEALED));
+	open_client(&c);
+	pd = alloc_pd(&c);
+	TAP_OK(!reg_fd(&c, pd, fd, p + 5000, 5000, 100, RW), "a part of a huge page");
+	xd_mem_totals(&totals);
+	TAP_OK(totals.mapped == huge, "is mapped whole");
+	TAP_OK(!use_key(&c, pd, mr_of(&c).rkey, p + 5099, 1, XR_ACCESS_REMOTE_WRITE, &b) &&
+	       p[5099] == 0x66, "one write, seen by both");
+	munmap(p, huge);
+	close(fd);
+	close_client(&c);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
 int main(void)
 {
 	start_server("regions");
@@ -389,6 +480,8 @@ int main(void)
 	test_wrong_proc_files();
 	test_rereg();
 	test_pin_socket();
+	test_hanging_job();
+	test_huge_pages();
 
 	xd_server_stop(&fake.dev);
 	return tap_end();
