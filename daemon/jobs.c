@@ -203,10 +203,12 @@ bool xd_jobs_settle(struct xd_jobs *jobs, unsigned int seconds)
 	return !err;
 }
 
-void xd_jobs_free(struct xd_jobs *jobs)
+bool xd_jobs_free(struct xd_jobs *jobs)
 {
-	if (!jobs || !xd_jobs_settle(jobs, SETTLE_SECONDS))
-		return;
+	if (!jobs)
+		return true;
+	if (!xd_jobs_settle(jobs, SETTLE_SECONDS))
+		return false;
 	pthread_mutex_lock(&jobs->lock);
 	jobs->stop = true;
 	pthread_cond_broadcast(&jobs->work);
@@ -217,6 +219,7 @@ void xd_jobs_free(struct xd_jobs *jobs)
 	if (jobs->eventfd >= 0)
 		close(jobs->eventfd);
 	free(jobs);
+	return true;
 }
 
 void xd_jobs_add(struct xd_jobs *jobs, struct xd_job *job)

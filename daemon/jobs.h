@@ -24,8 +24,8 @@ struct xd_job {
 };
 
 struct xd_jobs *xd_jobs_new(struct xd_loop *loop, unsigned int max_threads);
-/* done() is called for everything first, unless a job hangs: then all stays as it is. */
-void xd_jobs_free(struct xd_jobs *jobs);
+/* done() is called for everything first. false: a job hangs, all stays as it is. */
+bool xd_jobs_free(struct xd_jobs *jobs);
 void xd_jobs_add(struct xd_jobs *jobs, struct xd_job *job);
 /* The threads are in a namespace without networks. */
 bool xd_jobs_isolated(const struct xd_jobs *jobs);

@@ -266,7 +266,11 @@ void xd_server_stop(struct xd_device *dev)
 		unlink(s->path);
 	for (c = s->clients; c; c = c->next)
 		xd_client_end(c);
-	xd_jobs_free(s->jobs);
+	dev->server = NULL;
+	if (!xd_jobs_free(s->jobs)) {
+		xd_log(XD_WARN, "a client's memory or files hang: left as they are");
+		return;
+	}
 	xd_events_stop(s);
 	if (s->spare_fd >= 0)
 		close(s->spare_fd);
@@ -274,7 +278,6 @@ void xd_server_stop(struct xd_device *dev)
 		close(s->uffd_dev);
 	xd_table_free(&s->pds);
 	free(s);
-	dev->server = NULL;
 }
 
 /* ---- what concerns all clients ------------------------------------------------------------------ */
