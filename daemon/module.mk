@@ -4,7 +4,7 @@
 xroced_SRCS := $(addprefix daemon/, \
 	main.c log.c loop.c notify.c options.c privileges.c \
 	net.c resolve.c \
-	xdp.c xsk.c worker.c bells.c held.c fault.c)
+	xdp.c xsk.c worker.c bells.c held.c inbox.c fault.c)
 
 # clients and their objects
 server_SRCS := $(addprefix daemon/, \

@@ -26,6 +26,7 @@
 #include "device.h"
 #include "fault.h"
 #include "held.h"
+#include "inbox.h"
 #include "log.h"
 #include "loop.h"
 #include "options.h"
@@ -63,6 +64,9 @@ struct xd_worker {
 	uint64_t spin_ns;	/* as configured */
 	uint64_t last_work;
 	uint64_t shy_until, shy_ns;
+
+	struct xd_inbox *inbox;	/* what other workers received for us; NULL: there are none */
+	uint32_t forwarded;	/* workers that got a frame from us in this round, by index */
 
 	struct xd_fault fault;
 	struct xd_held *held;
@@ -204,6 +208,15 @@ static void op_engine_unlock(void *ctx, struct xt_engine *other)
 	pthread_mutex_unlock(&worker_of(((struct xd_worker *)ctx)->dev, other)->lock);
 }
 
+/* No lock of the other's round: it may be long, and the packet would be lost. */
+static bool op_forward(void *ctx, struct xt_engine *other, const struct xt_frame *frame)
+{
+	struct xd_worker *w = ctx, *to = worker_of(w->dev, other);
+
+	w->forwarded |= 1u << to->index;
+	return xd_inbox_put(to->inbox, frame);
+}
+
 static void kick(struct xd_worker *w)
 {
 	uint64_t one = 1;
@@ -217,12 +230,19 @@ static void op_engine_kick(void *ctx, struct xt_engine *other)
 	kick(worker_of(((struct xd_worker *)ctx)->dev, other));
 }
 
+static void kick_forwarded(struct xd_worker *w)
+{
+	for (; w->forwarded; w->forwarded &= w->forwarded - 1)
+		kick(w->dev->worker[__builtin_ctz(w->forwarded)]);
+}
+
 static const struct xt_ops worker_ops = {
 	.tx_get = op_tx_get,
 	.tx_put = op_tx_put,
 	.cq_event = op_cq_event,
 	.async_event = op_async_event,
 	.qp_state = op_qp_state,
+	.forward = op_forward,
 	.engine_lock = op_engine_lock,
 	.engine_unlock = op_engine_unlock,
 	.engine_kick = op_engine_kick,
@@ -266,6 +286,17 @@ static unsigned int receive(struct xd_worker *w)
 	return total;
 }
 
+static unsigned int take_forwarded(struct xd_worker *w)
+{
+	unsigned int n = w->inbox ? xd_inbox_take(w->inbox, w->frames) : 0;
+
+	if (n) {
+		xt_engine_rx(w->engine, w->frames, n, w->now);
+		xd_inbox_release(w->inbox, n);
+	}
+	return n;
+}
+
 /* Returns whether there was anything to do. */
 static bool round_of(struct xd_worker *w)
 {
@@ -277,9 +308,11 @@ static bool round_of(struct xd_worker *w)
 	due = w->deadline <= w->now;
 	worked = scan_bells(w) > 0;
 	worked |= receive(w) > 0;
+	worked |= take_forwarded(w) > 0;
 	release_held(w);
 	w->deadline = xt_engine_run(w->engine, w->now);
 	xd_xsk_tx_flush(w->xsk);
+	kick_forwarded(w);
 	held = xd_held_next(w->held);
 	if (held < w->deadline)
 		w->deadline = held;
@@ -523,6 +556,7 @@ static void worker_free(struct xd_worker *w)
 	xt_engine_free(w->engine);
 	xd_xsk_close(w->xsk);
 	xd_held_free(w->held);
+	xd_inbox_free(w->inbox);
 	if (w->epoll >= 0)
 		close(w->epoll);
 	if (w->kick >= 0)
@@ -593,6 +627,11 @@ int xd_workers_start(struct xd_device *dev)
 			       err == -EBUSY ? " (another program has it)" : "");
 			return err;
 		}
+	}
+	for (unsigned int i = 0; n > 1 && i < n; i++) {
+		dev->worker[i]->inbox = xd_inbox_new();
+		if (!dev->worker[i]->inbox)
+			return -ENOMEM;
 	}
 	for (unsigned int i = 0; i < n; i++) {
 		err = pthread_create(&dev->worker[i]->thread, NULL, worker_main, dev->worker[i]);

@@ -204,19 +204,12 @@ static void to_qp(struct xt_engine *e, struct xt_qp *qp, const struct xt_rx *rx)
 }
 
 /* Receive queues are chosen by a hash, so a packet may meet another worker than its QP's. */
-static void to_other(struct xt_engine *e, struct xt_qp *qp, const struct xt_rx *rx)
+static void to_other(struct xt_engine *e, struct xt_engine *other, const struct xt_frame *frame)
 {
-	struct xt_engine *other = qp->engine;
-
-	/* busy: as good as lost on the way */
-	if (!e->ops->engine_lock || !e->ops->engine_lock(e->ctx, other))
-		return;
-	if (other->now < e->now)
-		other->now = e->now;
-	to_qp(e, qp, rx);
-	e->ops->engine_unlock(e->ctx, other);
-	if (e->ops->engine_kick)
-		e->ops->engine_kick(e->ctx, other);
+	if (e->ops->forward && e->ops->forward(e->ctx, other, frame))
+		e->counters.rx_forwarded++;
+	else
+		e->counters.rx_forward_lost++;
 }
 
 static void rx_one(struct xt_engine *e, const struct xt_frame *frame)
@@ -235,16 +228,18 @@ static void rx_one(struct xt_engine *e, const struct xt_frame *frame)
 		e->counters.rx_no_qp++;
 		return;
 	}
+	if (qp->engine != e) {
+		to_other(e, qp->engine, frame);
+		return;
+	}
 	if (!xt_icrc_ok(frame)) {
 		e->counters.rx_icrc_errors++;
 		return;
 	}
 	if (rx.opcode == XR_OPCODE_CNP)
 		e->counters.cnps_received++;
-	else if (qp->engine == e)
-		to_qp(e, qp, &rx);
 	else
-		to_other(e, qp, &rx);
+		to_qp(e, qp, &rx);
 }
 
 void xt_engine_rx(struct xt_engine *e, struct xt_frame *frames, unsigned n, uint64_t now)

@@ -88,6 +88,11 @@ struct xt_ops {
 	/* The engine changed a QP's state by itself (ERR, SQE): mirror it. */
 	void (*qp_state)(void *ctx, struct xt_qp *qp);
 	/*
+	 * A received frame whose QP belongs to another engine: copied, and given to that engine's
+	 * xt_engine_rx() by its own worker. false: lost. NULL where there is but one engine.
+	 */
+	bool (*forward)(void *ctx, struct xt_engine *other, const struct xt_frame *frame);
+	/*
 	 * Direct way to a QP of another engine on this host: true while the
 	 * caller holds that engine's lock too; false: try again at the next run.
 	 * NULL where there is but one engine.
@@ -122,6 +127,8 @@ struct xt_qp *xt_qp_by_num(struct xt_qp_table *t, uint32_t qpn);
 	X(rx_icrc_errors, "packets with a wrong ICRC")                         \
 	X(rx_malformed, "packets refused by the daemon's own check")           \
 	X(rx_no_qp, "packets for no QP")                                       \
+	X(rx_forwarded, "packets handed to the worker of their QP")            \
+	X(rx_forward_lost, "packets lost because that worker was behind")      \
 	X(rx_duplicates, "duplicate requests")                                 \
 	X(rx_out_of_sequence, "requests ahead of sequence")                    \
 	X(tx_retransmits, "packets sent again")                                \

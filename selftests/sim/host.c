@@ -354,7 +354,22 @@ static void on_engine_kick(void *ctx, struct xt_engine *other)
 			engine_wake(&e->host->engine[i], e->w->now + 300);
 }
 
+/* The daemon's inbox, without the wait: the other engine gets the frame at once. */
+static bool on_forward(void *ctx, struct xt_engine *other, const struct xt_frame *frame)
+{
+	struct sim_engine *e = ctx;
+	struct xt_frame copy = *frame;
+
+	CHECK(e->w, !e->locked, "frame forwarded by a locked engine");
+	if (rng_chance(&e->w->sched, 3))	/* full */
+		return false;
+	xt_engine_rx(other, &copy, 1, e->w->now);
+	on_engine_kick(ctx, other);
+	return true;
+}
+
 static const struct xt_ops engine_ops = {
+	.forward = on_forward,
 	.tx_get = net_tx_get,
 	.tx_put = net_tx_put,
 	.cq_event = on_cq_event,

@@ -1,0 +1,50 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# Two receive queues, two workers a daemon. veth delivers into the queue that the sender's worker has, so a
+# connection between worker 0 of one host and worker 1 of the other has all its packets
+# received by a worker that does not own the QP.
+
+load helpers
+
+setup_file() {
+	requires root
+	hosts_up "${MTU:-9000}" 2
+	daemons_up
+	# Workers are given to QPs in turn: one QP more on host a, and pairs are crossed from now on.
+	run_on a timeout 5 ibv_rc_pingpong -d xra -g "$(gid_index a "$A4")" >/dev/null 2>&1 &
+	wait_for 5 qp_exists a
+	kill "$!" 2>/dev/null || true
+	wait_for 5 not qp_exists a
+}
+
+qp_exists() {
+	[[ $(objects "$1" qps) != 0 ]]
+}
+
+@test "queues: each has a worker" {
+	equal "workers of a" "$(ctl a status -j xra | jq '[.. | .workers? // empty] | first | length')" 2
+}
+
+@test "queues: every byte arrives, over the wrong queue" {
+	both -t 60 "$XR_BUILD/selftests/e2e/rdma_verify" -g @4 -n 10 \
+		-t write -t send -t read -t atomic -t mixed -t pipeline
+	(($(counter a rx_forwarded) > 0))
+	(($(counter b rx_forwarded) > 0))
+	equal "lost on the way between workers" "$(counter a rx_forward_lost)" 0
+}
+
+@test "queues: a lossless wire needs no repair" {
+	local before
+
+	before=$(($(counter a timeouts) + $(counter b timeouts)))
+	both -t 60 ib_write_bw -x @4 -F -q 8 -s 65536 -n 500
+	both -t 60 ib_send_lat -x @4 -F -s 8 -n 500
+	equal "timeouts" "$(($(counter a timeouts) + $(counter b timeouts)))" "$before"
+}
+
+@test "queues: refusals come back with the right status" {
+	for _ in 1 2 3; do
+		both -t 60 "$XR_BUILD/selftests/e2e/rdma_verify" -g @4 \
+			-t wrong-variant -t one-above -t no-read -t short-receive
+	done
+}
