@@ -169,7 +169,7 @@ check-built: all $$(foreach s,$$(wanted_suites),$$(SUITE_NEEDS_$$(s))) $(BUILD)/
 
 .PHONY: $(BUILD)/suites
 $(BUILD)/suites:
-	@mkdir -p $(@D)
+	$(shell mkdir -p $(@D))
 	$(file >$@,$(subst $(newline)$(space),$(newline),$(foreach s,$(SUITES),$(SUITE_LINE_$(s))$(newline))))
 	@:
 
