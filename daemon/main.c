@@ -70,6 +70,14 @@ static int take_signals(struct daemon *d)
 	return d->signals ? 0 : -ENOMEM;
 }
 
+/* Who may connect is up to the socket; its folder is open, whatever our umask is. */
+static int make_folder(const char *path)
+{
+	if (!mkdir(path, 0755))
+		return chmod(path, 0755);
+	return errno == EEXIST ? 0 : -1;
+}
+
 static void name_path(const struct daemon *d, char path[512])
 {
 	snprintf(path, 512, "%s/%s.lock", d->opt.runtime_dir, d->opt.name);
@@ -106,7 +114,7 @@ static int take_name(struct daemon *d)
 {
 	char path[512];
 
-	if (mkdir(d->opt.runtime_dir, 0755) && errno != EEXIST) {
+	if (make_folder(d->opt.runtime_dir)) {
 		xd_log(XD_ERR, "%s: %s", d->opt.runtime_dir, strerror(errno));
 		return -errno;
 	}
