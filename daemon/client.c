@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* One connection: datagrams become requests, handlers answer, and all of it ends with the client. */
+/*
+ * One connection: datagrams become requests, handlers answer, and all of it ends with the
+ * client.
+ */
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -23,7 +26,7 @@
 
 #define container_of(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
 
-/* ---- what each message needs ------------------------------------------------------------ */
+/* ---- what each message needs ----------------------------------------------------- */
 
 #define FOR_OBSERVERS 1		/* owns nothing, so an observer may ask */
 #define TAKES_FDS 2
@@ -82,7 +85,7 @@ static int refuse(const struct xd_client *c, uint32_t type, uint32_t length, uin
 	return 0;
 }
 
-/* ---- replies --------------------------------------------------------------------------------- */
+/* ---- replies --------------------------------------------------------------------- */
 
 /* The control thread makes one reply at a time. */
 static struct xd_reply the_reply;
@@ -151,7 +154,7 @@ void xd_client_answer(struct xd_client *c, int err, struct xd_reply *rep)
 		xd_client_end(c);
 }
 
-/* ---- requests --------------------------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------- */
 
 static int handle(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
 {
@@ -271,7 +274,7 @@ static void on_exit_of_process(void *arg, uint32_t events)
 	xd_client_end(arg);
 }
 
-/* ---- jobs ---------------------------------------------------------------------------------- */
+/* ---- jobs ------------------------------------------------------------------------ */
 
 static void run_job(struct xd_job *job)
 {
@@ -352,7 +355,7 @@ void xd_client_close_fds(struct xd_client *c, const int *fds, uint32_t n)
 	xd_client_add_job(c, &j->job);
 }
 
-/* ---- beginning and end ----------------------------------------------------------------------- */
+/* ---- beginning and end ----------------------------------------------------------- */
 
 static int peer_pidfd(int fd, pid_t pid)
 {

@@ -29,7 +29,7 @@
 #include "shm.h"
 #include "worker.h"
 
-/* ---- requests and replies ---------------------------------------------------------- */
+/* ---- requests and replies -------------------------------------------------------- */
 
 struct xd_request {
 	uint32_t type;
@@ -40,7 +40,8 @@ struct xd_request {
 	uint32_t nfds;
 };
 
-#define XD_REPLY_MAX (sizeof(struct xr_query_gids_rep) + XR_GID_TABLE_LEN * sizeof(struct xr_gid_entry))
+#define XD_REPLY_MAX                                                                               \
+	(sizeof(struct xr_query_gids_rep) + XR_GID_TABLE_LEN * sizeof(struct xr_gid_entry))
 
 struct xd_reply {
 	uint8_t body[XD_REPLY_MAX] __attribute__((aligned(8)));
@@ -58,11 +59,12 @@ void xd_reply_fd(struct xd_reply *rep, int fd, bool keep);
 /* 0, -errno, or XD_LATER: xd_client_answer() follows. */
 #define XD_LATER 1
 typedef int (*xd_handler)(struct xd_client *c, struct xd_request *req, struct xd_reply *rep);
-#define X(NAME, name) int xd_do_##name(struct xd_client *c, struct xd_request *req, struct xd_reply *rep);
+#define X(NAME, name)                                                                              \
+	int xd_do_##name(struct xd_client *c, struct xd_request *req, struct xd_reply *rep);
 XR_MESSAGES(X)
 #undef X
 
-/* ---- the server ----------------------------------------------------------------------- */
+/* ---- the server ------------------------------------------------------------------ */
 
 /* What all processes of a user have together */
 struct xd_user {
@@ -93,7 +95,10 @@ struct xd_server {
 	struct xr_fault_config fault;
 };
 
-/* xd_server_start() without the socket: what tests and fuzzers need. xd_server_stop() also after an error. */
+/*
+ * xd_server_start() without the socket: what tests and fuzzers need. xd_server_stop() also after
+ * an error.
+ */
 int xd_server_open(struct xd_device *dev);
 
 /* Descriptors held for objects: false, and nothing, when the limit is reached. Any thread. */
@@ -104,7 +109,7 @@ void xd_fds_put(struct xd_server *s, uint32_t n);
 int xd_user_charge(struct xd_client *c, uint64_t bytes);
 void xd_user_uncharge(struct xd_client *c, uint64_t bytes);
 
-/* ---- one client ----------------------------------------------------------------------- */
+/* ---- one client ------------------------------------------------------------------ */
 
 /* Jobs of one client run one after the other. done() is also called for a client that is ending. */
 struct xd_client_job {
@@ -177,7 +182,7 @@ void xd_client_add_job(struct xd_client *c, struct xd_client_job *job);
 /* Closes descriptors of a client in a job. */
 void xd_client_close_fds(struct xd_client *c, const int *fds, uint32_t n);
 
-/* ---- doorbells (client_bells.c) -------------------------------------------------------------- */
+/* ---- doorbells (client_bells.c) -------------------------------------------------- */
 
 /* One struct xr_doorbell for each worker, and the eventfds that wake them */
 int xd_bells_open(struct xd_client *c);
@@ -185,7 +190,7 @@ void xd_bells_close(struct xd_client *c);
 /* A free slot at one worker: bell->qp[*slot] is NULL. -ENOSPC, -ENOMEM. */
 int xd_bell_reserve(struct xd_device *dev, struct xd_bell *bell, uint32_t *slot);
 
-/* ---- the port (query.c) ----------------------------------------------------------------- */
+/* ---- the port (query.c) ---------------------------------------------------------- */
 
 uint32_t xd_port_mtu(const struct xd_device *dev);	/* path MTU that it can carry, bytes */
 

@@ -74,7 +74,10 @@ static void ask_loop(struct xd_pipe *p)
 	pthread_mutex_unlock(&b->lock);
 }
 
-/* One record; false: no room. A client that closed its end wants no events: they count as written. */
+/*
+ * One record; false: no room. A client that closed its end wants no events: they count as
+ * written.
+ */
 static bool write_record(struct xd_pipe *p, struct xd_source *src, uint32_t type)
 {
 	struct xr_async_event ev = { .element = src->cookie, .type = type };
@@ -157,7 +160,7 @@ uint32_t xd_event_end(struct xd_source *src)
 	return written;
 }
 
-/* ---- in the loop ------------------------------------------------------------------- */
+/* ---- in the loop ----------------------------------------------------------------- */
 
 static void on_room(void *arg, uint32_t events)
 {

@@ -25,8 +25,8 @@ static uint32_t lowest_free;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /*
- * The place of the mapping that an address lies in cannot change meanwhile: it is being used. Others
- * may, hence the second look at start.
+ * The place of the mapping that an address lies in cannot change meanwhile: it is being used.
+ * Others may, hence the second look at start.
  */
 static struct place *find(uintptr_t addr)
 {
@@ -45,11 +45,12 @@ static struct place *find(uintptr_t addr)
 
 static void on_sigbus(int sig, siginfo_t *info, void *context)
 {
+	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE;
 	struct place *p = find((uintptr_t)info->si_addr);
 	int saved = errno;
 
-	if (!p || mmap((void *)p->start, p->end - p->start, PROT_READ | PROT_WRITE,
-		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) == MAP_FAILED)
+	if (!p || mmap((void *)p->start, p->end - p->start, PROT_READ | PROT_WRITE, flags, -1,
+		       0) == MAP_FAILED)
 		signal(SIGBUS, SIG_DFL);	/* comes again, and ends us with a core */
 	else
 		__atomic_store_n(p->broken, true, __ATOMIC_RELEASE);

@@ -43,7 +43,7 @@ void xd_mem_totals(struct xd_mem_totals *out)
 	out->pinned = __atomic_load_n(&totals.pinned, __ATOMIC_RELAXED);
 }
 
-/* ---- what a request must look like ------------------------------------------------------ */
+/* ---- what a request must look like ----------------------------------------------- */
 
 static bool segment_sane(const struct xr_mr_segment *s, uint32_t nfds)
 {
@@ -78,7 +78,7 @@ int xd_mem_check(const struct xr_mr_segment *segment, uint32_t segments, uint64_
 	return at == addr + length ? 0 : -EINVAL;
 }
 
-/* ---- a process's own descriptors ---------------------------------------------------------- */
+/* ---- a process's own descriptors ------------------------------------------------- */
 
 /* The path of a file of procfs, less its last part, which must be `name`. */
 static int proc_folder(int fd, const char *name, char *path, size_t size)
@@ -159,7 +159,7 @@ void xd_proc_put(struct xd_proc *proc)
 	free(proc);
 }
 
-/* ---- private memory -------------------------------------------------------------------------- */
+/* ---- private memory -------------------------------------------------------------- */
 
 /* The first member of struct xd_mem is its struct xt_mem. */
 static int mem_fd(const struct xt_mem *mem)
@@ -215,7 +215,7 @@ static int check_mapped(const struct xr_mr_segment *s, bool write, const struct 
 	return at < end ? -EFAULT : 0;
 }
 
-/* ---- mapped memory ------------------------------------------------------------------------------ */
+/* ---- mapped memory --------------------------------------------------------------- */
 
 struct file {
 	int fd;
@@ -282,8 +282,8 @@ static int find_mapped(const struct xd_mem_request *req, const struct xd_vma *vm
 		return -errno;
 	err = check_file(f);
 	/*
-	 * Was the process another program meanwhile, or its list garbled, then this is some other file.
-	 * What protects that one is that the client must be allowed to open it.
+	 * Was the process another program meanwhile, or its list garbled, then this is some other
+	 * file. What protects that one is that the client must be allowed to open it.
 	 */
 	if (!err && (f->st.st_dev != vma->dev || f->st.st_ino != vma->inode ||
 		     !may_access(&f->st, req, write) || xd_process_gone(req->pidfd)))
@@ -340,8 +340,8 @@ static void unpin(struct xd_server *s, struct xd_map *map)
 }
 
 /*
- * All or nothing. Shared memory works without: what was swapped out comes back with the next access.
- * So running out of descriptors, or read-only memory, costs the pin only.
+ * All or nothing. Shared memory works without: what was swapped out comes back with the next
+ * access. So running out of descriptors, or read-only memory, costs the pin only.
  */
 static bool pin(struct xd_server *s, struct xd_map *map)
 {
@@ -406,7 +406,7 @@ static void unmap(struct xd_mem *mem, struct xd_map *map)
 	__atomic_sub_fetch(&totals.mapped, map->size, __ATOMIC_RELAXED);
 }
 
-/* ---- regions -------------------------------------------------------------------------------------- */
+/* ---- regions --------------------------------------------------------------------- */
 
 static const struct xd_vma *vma_of(const struct xr_mr_segment *s, const struct xd_vma *vma,
 				   size_t count)

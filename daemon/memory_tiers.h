@@ -25,7 +25,10 @@
 
 struct xd_server;
 
-/* A process's memory by descriptors that are bound to its address space, also when it executes another program. */
+/*
+ * A process's memory by descriptors that are bound to its address space, also when it executes
+ * another program.
+ */
 struct xd_proc {
 	uint32_t refs;		/* atomic */
 	int mem_fd, maps_fd;
@@ -51,7 +54,8 @@ struct xd_mem_request {
 	int pidfd;		/* -1: none */
 	uid_t uid;
 	gid_t gid;
-	int pin_fd;		/* by which the client pinned private pages, -1: none; taken on success */
+	/* by which the client pinned private pages, -1: none; taken on success */
+	int pin_fd;
 };
 
 /* Mappings of one region */

@@ -27,13 +27,14 @@
 	(XR_ACCESS_LOCAL_WRITE | XR_ACCESS_REMOTE | XR_ACCESS_MW_BIND | XR_ACCESS_ZERO_BASED |     \
 	 XR_ACCESS_ON_DEMAND)
 
-/* ---- what is asked ------------------------------------------------------------------------ */
+/* ---- what is asked --------------------------------------------------------------- */
 
 /* A region as it will be; also a job that makes it. */
 struct build {
 	struct xd_client_job job;
 	struct xd_mr *mr;		/* new, or REREG_MR's */
 	bool again;			/* REREG_MR */
+	bool moves;			/* ... to other memory or addresses */
 	struct xd_pd *pd;
 	uint32_t pd_handle, access, flags;
 	uint64_t addr, length, iova, charged;
@@ -140,7 +141,7 @@ static int fill_build(struct xd_client *c, struct build *b, const struct xr_reg_
 	return 0;
 }
 
-/* ---- the job ----------------------------------------------------------------------------------- */
+/* ---- the job --------------------------------------------------------------------- */
 
 static void build_run(struct xd_client_job *job)
 {
@@ -165,7 +166,7 @@ static void build_run(struct xd_client_job *job)
 		close(b->fds[i]);
 }
 
-/* ---- keys ----------------------------------------------------------------------------------------- */
+/* ---- keys ------------------------------------------------------------------------ */
 
 static void set_key(struct xt_key *key, const struct build *b)
 {
@@ -209,7 +210,10 @@ static int make_key(struct xd_client *c, struct build *b)
 	return err;
 }
 
-/* The next variant: whoever has the old key has none. */
+/*
+ * Other memory gets the next variant: whoever has the old key has none. Access and domain change
+ * under the key that programs have, as with other drivers.
+ */
 static int change_key(struct xd_client *c, struct build *b)
 {
 	struct xt_key *key = b->mr->key;
@@ -219,7 +223,8 @@ static int change_key(struct xd_client *c, struct build *b)
 
 	xd_world_stop(c->dev);
 	set_key(key, b);
-	key->entry.variant++;
+	if (b->moves)
+		key->entry.variant++;
 	xd_world_go(c->dev);
 	err = xd_xdp_key_set(c->dev, key->index, &key->entry);
 	if (!err)
@@ -231,7 +236,7 @@ static int change_key(struct xd_client *c, struct build *b)
 	return err;
 }
 
-/* ---- after the job ------------------------------------------------------------------------------------ */
+/* ---- after the job --------------------------------------------------------------- */
 
 static void take_values(struct xd_mr *mr, struct build *b)
 {
@@ -392,11 +397,12 @@ static int fill_rereg(struct xd_client *c, struct build *b, const struct xr_rere
 {
 	const uint32_t known = IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD |
 			       IBV_REREG_MR_CHANGE_ACCESS;
-	bool moves = q->rereg_flags & IBV_REREG_MR_CHANGE_TRANSLATION;
 	struct xd_mr *mr = b->mr;
+	bool moves;
 
 	if (!q->rereg_flags || q->rereg_flags & ~known)
 		return -EINVAL;
+	b->moves = moves = q->rereg_flags & IBV_REREG_MR_CHANGE_TRANSLATION;
 	b->pd_handle = q->rereg_flags & IBV_REREG_MR_CHANGE_PD ? q->reg.pd : mr->d.pd;
 	b->pd = xd_object_get(c, XD_PD, b->pd_handle);
 	if (!b->pd)
@@ -429,7 +435,7 @@ int xd_do_rereg_mr(struct xd_client *c, struct xd_request *req, struct xd_reply 
 	return err;
 }
 
-/* ---- the end ---------------------------------------------------------------------------------------------- */
+/* ---- the end --------------------------------------------------------------------- */
 
 static void unmap_run(struct xd_client_job *job)
 {
@@ -482,7 +488,7 @@ int xd_do_dereg_mr(struct xd_client *c, struct xd_request *req, struct xd_reply 
 	return XD_LATER;
 }
 
-/* ---- pinning by the client ---------------------------------------------------------------------------------- */
+/* ---- pinning by the client ------------------------------------------------------- */
 
 /*
  * Who holds a packet socket may send whatever it likes. This one is made in a job's thread, whose

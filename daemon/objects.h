@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The objects of clients. `d` is durable: plain data that names others by handle or number. The rest
- * belongs to this process.
+ * The objects of clients. `d` is durable: plain data that names others by handle or number. The
+ * rest belongs to this process.
  */
 #ifndef XD_OBJECTS_H
 #define XD_OBJECTS_H

@@ -16,9 +16,10 @@ struct xd_vma {
 };
 
 /*
- * Those that overlap [start, end), in order; free() the list, also on error. -ESRCH: the address space is gone.
- * -EPROTO: not the text that it should be. The client can read through the same file description meanwhile, and so
- * garble what we read: nothing but the client's own memory may be entrusted to the answer.
+ * Those that overlap [start, end), in order; free() the list, also on error. -ESRCH: the address
+ * space is gone. -EPROTO: not the text that it should be. The client can read through the same
+ * file description meanwhile, and so garble what we read: nothing but the client's own memory may
+ * be entrusted to the answer.
  */
 int xd_proc_maps(int maps_fd, uint64_t start, uint64_t end, struct xd_vma **list, size_t *count);
 

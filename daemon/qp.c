@@ -29,7 +29,7 @@ int xd_ah_check(const struct xd_device *dev, const struct xr_ah_attr *attr)
 	return 0;
 }
 
-/* ---- create ----------------------------------------------------------------------------- */
+/* ---- create ---------------------------------------------------------------------- */
 
 static uint32_t round_up(uint32_t wanted)
 {
@@ -207,7 +207,7 @@ int xd_do_create_qp(struct xd_client *c, struct xd_request *req, struct xd_reply
 	return 0;
 }
 
-/* ---- modify -------------------------------------------------------------------------------- */
+/* ---- modify ---------------------------------------------------------------------- */
 
 /* A request that waits for the next hop */
 struct modify {
@@ -316,7 +316,7 @@ int xd_do_modify_qp(struct xd_client *c, struct xd_request *req, struct xd_reply
 	return modify_now(c, q, NULL, rep);
 }
 
-/* ---- the network changed --------------------------------------------------------------------- */
+/* ---- the network changed --------------------------------------------------------- */
 
 static void refreshed(void *arg, int err, const struct xt_path *path)
 {
@@ -356,7 +356,7 @@ void xd_qp_refresh_path(struct xd_qp *qp)
 		qp->resolve = resolve;
 }
 
-/* ---- query and destroy -------------------------------------------------------------------------- */
+/* ---- query and destroy ----------------------------------------------------------- */
 
 int xd_do_query_qp(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
 {

@@ -26,7 +26,7 @@
 #define BACKLOG 64
 #define NO_GROUP ((gid_t)-1)
 
-/* ---- who may connect -------------------------------------------------------------------- */
+/* ---- who may connect ------------------------------------------------------------- */
 
 static bool in_group(int fd, const struct ucred *cred, gid_t group)
 {
@@ -100,7 +100,7 @@ static void on_listen(void *arg, uint32_t events)
 		turn_away(s);
 }
 
-/* ---- the socket ----------------------------------------------------------------------------- */
+/* ---- the socket ------------------------------------------------------------------ */
 
 static int find_group(struct xd_server *s)
 {
@@ -175,7 +175,7 @@ static int open_socket(struct xd_server *s)
 	return err;
 }
 
-/* ---- descriptors ------------------------------------------------------------------------------ */
+/* ---- descriptors ----------------------------------------------------------------- */
 
 static uint32_t fd_limit(void)
 {
@@ -199,7 +199,7 @@ void xd_fds_put(struct xd_server *s, uint32_t n)
 	__atomic_sub_fetch(&s->fds, n, __ATOMIC_RELAXED);
 }
 
-/* ---- start and stop --------------------------------------------------------------------------- */
+/* ---- start and stop -------------------------------------------------------------- */
 
 static struct xd_server *server_new(struct xd_device *dev)
 {
@@ -280,7 +280,7 @@ void xd_server_stop(struct xd_device *dev)
 	free(s);
 }
 
-/* ---- what concerns all clients ------------------------------------------------------------------ */
+/* ---- what concerns all clients --------------------------------------------------- */
 
 void xd_server_port_event(struct xd_device *dev, uint32_t type)
 {
@@ -308,7 +308,7 @@ void xd_server_net_changed(struct xd_device *dev)
 	}
 }
 
-/* ---- the engines' callbacks ------------------------------------------------------------------------ */
+/* ---- the engines' callbacks ------------------------------------------------------ */
 
 void xd_server_cq_event(struct xd_device *dev, struct xt_cq *cq)
 {

@@ -17,7 +17,7 @@
 #include "options.h"
 #include "xdp.h"
 
-/* ---- JSON ---------------------------------------------------------------------------- */
+/* ---- JSON ------------------------------------------------------------------------ */
 
 struct json {
 	FILE *f;
@@ -93,7 +93,7 @@ static void address(struct json *j, const char *name, const struct xr_addr *a)
 	text(j, name, s);
 }
 
-/* ---- status ------------------------------------------------------------------------------ */
+/* ---- status ---------------------------------------------------------------------- */
 
 static uint32_t open_files(void)
 {
@@ -232,7 +232,7 @@ static void show_status(struct json *j, struct xd_server *s)
 	end(j, '}');
 }
 
-/* ---- counters --------------------------------------------------------------------------------- */
+/* ---- counters -------------------------------------------------------------------- */
 
 static void put_reasons(struct json *j, struct xd_device *dev)
 {
@@ -301,7 +301,7 @@ static void show_counters(struct json *j, struct xd_server *s)
 	end(j, '}');
 }
 
-/* ---- objects -------------------------------------------------------------------------------------- */
+/* ---- objects --------------------------------------------------------------------- */
 
 static const char *state_name(uint32_t state)
 {
@@ -437,7 +437,7 @@ static void show_clients(struct json *j, struct xd_server *s)
 	end(j, ']');
 }
 
-/* ---- the requests ------------------------------------------------------------------------------------- */
+/* ---- the requests ---------------------------------------------------------------- */
 
 static int show(struct json *j, struct xd_server *s, uint32_t what)
 {

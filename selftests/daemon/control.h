@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The real server with a netdev, XDP and workers that are made up (fuzz/fake_device.c), and clients of it, in
- * one program: it says something, runs the loop until nothing is left to do, and reads the
- * answer. What is not a test's subject must work: MUST().
+ * The real server with a netdev, XDP and workers that are made up (fuzz/fake_device.c), and
+ * clients of it, in one program: it says something, runs the loop until nothing is left to do,
+ * and reads the answer. What is not a test's subject must work: MUST().
  */
 #ifndef CONTROL_H
 #define CONTROL_H
@@ -24,7 +24,7 @@ bool nothing_left(void);
 /* Of this program */
 int open_fds(void);
 
-/* ---- clients ---------------------------------------------------------------------- */
+/* ---- clients --------------------------------------------------------------------- */
 
 struct conn {
 	struct xd_client *client;
@@ -54,7 +54,7 @@ int ask_handle(struct conn *c, uint32_t type, uint32_t handle);
 uint32_t handle_of(struct conn *c);
 int hello(struct conn *c, uint32_t flags);
 
-/* ---- objects ---------------------------------------------------------------------- */
+/* ---- objects --------------------------------------------------------------------- */
 
 uint32_t alloc_pd(struct conn *c);
 uint32_t create_channel(struct conn *c, int *fd);
@@ -62,7 +62,7 @@ uint32_t create_cq(struct conn *c, uint32_t depth, uint32_t channel);
 struct xr_create_qp_req qp_request(uint32_t pd, uint32_t cq);
 uint32_t create_qp(struct conn *c, uint32_t pd, uint32_t cq);
 
-/* ---- regions ---------------------------------------------------------------------- */
+/* ---- regions --------------------------------------------------------------------- */
 
 struct reg {
 	struct xr_reg_mr_req q;

@@ -13,7 +13,7 @@
 #include "control.h"
 #include "daemon/objects.h"
 
-/* ---- HELLO and malformed messages ------------------------------------------------------------ */
+/* ---- HELLO and malformed messages ------------------------------------------------ */
 
 static void test_hello(void)
 {
@@ -86,7 +86,7 @@ static void test_malformed(void)
 	TAP_OK(nothing_left(), "nothing is left");
 }
 
-/* ---- objects ------------------------------------------------------------------------------------ */
+/* ---- objects --------------------------------------------------------------------- */
 
 static void test_objects(void)
 {
@@ -188,11 +188,12 @@ static void test_shared_memory(void)
 	TAP_OK(nothing_left(), "nothing is left");
 }
 
-/* ---- QP states ---------------------------------------------------------------------------------------- */
+/* ---- QP states ------------------------------------------------------------------- */
 
-static int modify(struct conn *c, uint32_t qp, uint32_t state, struct xr_qp_attr attr, uint32_t mask)
+static int modify(struct conn *c, uint32_t qp, uint32_t state, struct xr_qp_attr attr,
+		  uint32_t mask)
 {
-	struct xr_modify_qp_req q = { .handle = qp, .attr_mask = mask | IBV_QP_STATE, .attr = attr };
+	struct xr_modify_qp_req q = {.handle = qp, .attr_mask = mask | IBV_QP_STATE, .attr = attr};
 
 	q.attr.qp_state = state;
 	return ask(c, XR_MSG_MODIFY_QP, &q, sizeof(q));
@@ -298,7 +299,7 @@ static void test_slow_resolve(void)
 	TAP_OK(nothing_left(), "nothing is left");
 }
 
-/* ---- events ------------------------------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------- */
 
 static unsigned int drain(int fd, size_t record)
 {
@@ -367,7 +368,7 @@ static void test_events(void)
 	TAP_OK(nothing_left(), "nothing is left");
 }
 
-/* ---- the end of clients ----------------------------------------------------------------------------------------- */
+/* ---- the end of clients ---------------------------------------------------------- */
 
 /* Its process ends, but a child of it keeps the socket. */
 static void test_process_exit(void)
@@ -432,7 +433,8 @@ static void test_sudden_end(void)
 		r = reg_of(pd, p, PAGE, RW);
 		add_segment(&r, XR_SEG_PRIVATE, p, PAGE);
 		{
-			struct xr_msg head = { XR_MSG_REG_MR, 0, 1, sizeof(r.q) + sizeof(r.segment[0]) };
+			struct xr_msg head = {XR_MSG_REG_MR, 0, 1,
+					      sizeof(r.q) + sizeof(r.segment[0])};
 			uint8_t data[sizeof(head) + sizeof(r)];
 
 			memcpy(data, &head, sizeof(head));
@@ -466,7 +468,8 @@ static void test_one_that_never_reads(void)
 static void test_show(void)
 {
 	static const uint32_t what[] = {
-		XR_SHOW_STATUS, XR_SHOW_COUNTERS, XR_SHOW_QPS, XR_SHOW_MRS, XR_SHOW_CLIENTS, XR_SHOW_CQS,
+		XR_SHOW_STATUS, XR_SHOW_COUNTERS, XR_SHOW_QPS,
+		XR_SHOW_MRS,    XR_SHOW_CLIENTS,  XR_SHOW_CQS,
 	};
 	struct xr_fault_config fault = { .drop = 1001 };
 	char text[65536];
@@ -493,7 +496,8 @@ static void test_show(void)
 	q.what = XR_SHOW_COUNTERS;
 	TAP_OK(!ask(&c, XR_MSG_SHOW, &q, sizeof(q)), "what everybody may");
 	c.client->operator = true;
-	TAP_OK(ask(&c, XR_MSG_SET_FAULT, &fault, sizeof(fault)) == -EINVAL, "more than all packets");
+	TAP_OK(ask(&c, XR_MSG_SET_FAULT, &fault, sizeof(fault)) == -EINVAL,
+	       "more than all packets");
 	fault.drop = 10;
 	TAP_OK(!ask(&c, XR_MSG_SET_FAULT, &fault, sizeof(fault)), "faults");
 	close_client(&c);

@@ -30,8 +30,8 @@ static int use_key(struct conn *c, uint32_t pd, uint32_t key, const void *at, si
 	struct xt_mem *mem;
 	uint64_t off;
 
-	if (xt_keys_check(fake.dev.shared.keys, key, domain->d.number, 2, access, (uintptr_t)at, len,
-			  &mem, &off) != XR_OK)
+	if (xt_keys_check(fake.dev.shared.keys, key, domain->d.number, 2, access, (uintptr_t)at,
+			  len, &mem, &off) != XR_OK)
 		return -EACCES;
 	if (!mem)
 		return 0;
@@ -68,7 +68,8 @@ static void test_private_memory(void)
 	memset(b16, 0x22, sizeof(b16));
 	TAP_OK(!use_key(&c, pd, mr.rkey, p + 100, 16, XR_ACCESS_REMOTE_WRITE, b16) &&
 	       p[99] == 0x11 && p[100] == 0x22 && p[115] == 0x22 && p[116] == 0x11, "write");
-	TAP_OK(!use_key(&c, pd, mr.rkey, p + 5099, 1, 0, &byte) && byte == 0x11, "read the last byte");
+	TAP_OK(!use_key(&c, pd, mr.rkey, p + 5099, 1, 0, &byte) && byte == 0x11,
+	       "read the last byte");
 	TAP_OK(use_key(&c, pd, mr.rkey, p + 5100, 1, 0, &byte) &&
 	       use_key(&c, pd, mr.rkey, p + 99, 1, 0, &byte), "one beyond either end");
 	MUST(!ask_handle(&c, XR_MSG_DEREG_MR, mr.handle));
@@ -78,7 +79,8 @@ static void test_private_memory(void)
 	munmap(p + 4 * PAGE, PAGE);
 	TAP_OK(reg_private(&c, pd, p, 3 * PAGE, RW) == -EFAULT, "a read-only page in the middle");
 	TAP_OK(!reg_private(&c, pd, p, 3 * PAGE, XR_ACCESS_REMOTE_READ), "which may be read");
-	TAP_OK(reg_private(&c, pd, p, 5 * PAGE, XR_ACCESS_REMOTE_READ) == -EFAULT, "a hole at the end");
+	TAP_OK(reg_private(&c, pd, p, 5 * PAGE, XR_ACCESS_REMOTE_READ) == -EFAULT,
+	       "a hole at the end");
 	TAP_OK(reg_private(&c, pd, p + 3 * PAGE, 3 * PAGE, 0) == -EFAULT, "a hole in the middle");
 	TAP_OK(!reg_private(&c, pd, p, 0, RW), "nothing at all");
 	TAP_OK(reg_private(&c, pd, p, 10, XR_ACCESS_REMOTE_WRITE) == -EINVAL,
@@ -110,8 +112,8 @@ static int memfd(size_t size, int seals)
 	return fd;
 }
 
-static int reg_fd(struct conn *c, uint32_t pd, int fd, const void *addr, uint64_t off, size_t length,
-		  uint32_t access)
+static int reg_fd(struct conn *c, uint32_t pd, int fd, const void *addr, uint64_t off,
+		  size_t length, uint32_t access)
 {
 	struct reg r = reg_of(pd, addr, length, access);
 
@@ -154,7 +156,8 @@ static void test_adopted_memory(void)
 	TAP_OK(reg_fd(&c, pd, soft, p, 0, PAGE, RW) == -EINVAL, "a memfd that can shrink");
 	TAP_OK(reg_fd(&c, pd, plain, p, 0, PAGE, 0) == -EINVAL, "a file on disk");
 	TAP_OK(reg_fd(&c, pd, null, p, 0, PAGE, RW) == -EINVAL, "a device");
-	TAP_OK(reg_fd(&c, pd, ro, p, 0, PAGE, RW) == -EINVAL, "read-only descriptor, to be written");
+	TAP_OK(reg_fd(&c, pd, ro, p, 0, PAGE, RW) == -EINVAL,
+	       "read-only descriptor, to be written");
 	TAP_OK(!reg_fd(&c, pd, ro, p, 0, PAGE, XR_ACCESS_REMOTE_READ), "read-only, to be read");
 	TAP_OK(reg_fd(&c, pd, fd, p, 3 * PAGE + 1, PAGE, RW) == -EFAULT, "one byte beyond the end");
 	TAP_OK(reg_fd(&c, pd, fd, p, -PAGE, PAGE, RW) == -EINVAL, "an offset around the end");
@@ -177,8 +180,10 @@ static void test_adopted_memory(void)
 	{
 		uint8_t across[16] = { [0 ... 15] = 0x44 };
 
-		TAP_OK(!use_key(&c, pd, mr.rkey, p + PAGE - 8, 16, XR_ACCESS_REMOTE_WRITE, across) &&
-		       p[PAGE - 8] == 0x44 && p[PAGE + 7] == 0x44, "one write across both");
+		TAP_OK(!use_key(&c, pd, mr.rkey, p + PAGE - 8, 16, XR_ACCESS_REMOTE_WRITE,
+				across) &&
+			       p[PAGE - 8] == 0x44 && p[PAGE + 7] == 0x44,
+		       "one write across both");
 	}
 	munmap(p, 4 * PAGE);
 	close(fd), close(soft), close(ro), close(plain), close(null);
@@ -326,7 +331,8 @@ static void test_rereg(void)
 	next = mr_of(&c);
 	TAP_OK(next.handle == mr.handle && next.rkey != mr.rkey && fake.map_keys == 1 &&
 	       use_key(&c, pd, mr.rkey, p, 1, 0, &b) == -EACCES, "the old key is stale");
-	TAP_OK(!use_key(&c, pd, next.rkey, p, 1, XR_ACCESS_REMOTE_WRITE, &b), "the new one may write");
+	TAP_OK(!use_key(&c, pd, next.rkey, p, 1, XR_ACCESS_REMOTE_WRITE, &b),
+	       "the new one may write");
 	r = reg_of(other, p, PAGE, RW);
 	add_segment(&r, XR_SEG_PRIVATE, p, PAGE);
 	TAP_OK(!rereg(&c, mr.handle, IBV_REREG_MR_CHANGE_PD, &r) &&
@@ -341,7 +347,8 @@ static void test_rereg(void)
 	r = reg_of(other, NULL, PAGE, 0);
 	add_segment(&r, XR_SEG_PRIVATE, NULL, PAGE);
 	TAP_OK(rereg(&c, mr.handle, IBV_REREG_MR_CHANGE_TRANSLATION, &r) == -EFAULT &&
-	       !use_key(&c, other, next.rkey, p + PAGE, 1, 0, &b), "after an error all is as before");
+		       !use_key(&c, other, next.rkey, p + PAGE, 1, 0, &b),
+	       "after an error all is as before");
 	fake.maps_full = true;
 	TAP_OK(reg_private(&c, other, p, PAGE, RW) == -E2BIG, "a key that XDP cannot know");
 	fake.maps_full = false;
@@ -379,7 +386,8 @@ static void test_pin_socket(void)
 		sxdp.sxdp_ifindex = 2;
 		TAP_OK(bind(c.fds[0], (struct sockaddr *)&sxdp, sizeof(sxdp)),
 		       "with a socket that reaches no interface");
-		TAP_OK(!send_reg(&c, &r, NULL, 0) && the_mr(&c)->mem->pinned, "the daemon keeps it");
+		TAP_OK(!send_reg(&c, &r, NULL, 0) && the_mr(&c)->mem->pinned,
+		       "the daemon keeps it");
 	}
 	proc_sent = true;
 	munmap(p, 4 * PAGE);
@@ -387,7 +395,7 @@ static void test_pin_socket(void)
 	TAP_OK(nothing_left(), "nothing is left");
 }
 
-/* ---- a client that makes its own registration hang ------------------------------------------ */
+/* ---- a client that makes its own registration hang ------------------------------- */
 
 static void *read_maps(void *page)
 {
@@ -423,7 +431,8 @@ static void test_hanging_job(void)
 	usleep(100000);
 	job_hangs = true;
 	proc_sent = false;
-	TAP_OK(reg_private(&hostile, pd, p, 8, RW) == 1, "a registration that its client makes hang");
+	TAP_OK(reg_private(&hostile, pd, p, 8, RW) == 1,
+	       "a registration that its client makes hang");
 	TAP_OK(!ask(&other, XR_MSG_ALLOC_PD, NULL, 0), "others are served");
 	alloc_pd(&other);
 	proc_sent = true;
