@@ -16,6 +16,8 @@
  * go with payload, pad, ICRC. Path MTU 4096 is there from a link MTU of 4200 on.
  */
 #define OVERHEAD 104
+/* An OUI that nobody has, as rdma_rxe gives: programs take 0 for an error */
+#define VENDOR_NONE 0xffffff
 /* Longer frames need more than a page, thus multi-buffer AF_XDP */
 #define SINGLE_BUFFER_MTU 2048
 
@@ -108,6 +110,7 @@ int xd_do_query_device(struct xd_client *c, struct xd_request *req, struct xd_re
 	const struct xd_options *opt = c->dev->opt;
 
 	d->guid = c->dev->guid;
+	d->vendor_id = VENDOR_NONE;
 	d->max_mr_size = opt->user_max_pinned;
 	d->page_size_cap = ~((uint64_t)sysconf(_SC_PAGESIZE) - 1) & UINT32_MAX;
 	d->device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
