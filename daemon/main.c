@@ -30,6 +30,9 @@
 #include "worker.h"
 #include "xdp.h"
 
+#define LOCK_RETRIES 20
+#define LOCK_RETRY_US 50000
+
 struct daemon {
 	struct xd_device dev;
 	struct xd_options opt;
@@ -109,6 +112,18 @@ static int lock_file(const char *path)
 	return err;
 }
 
+/* A daemon that was killed just now holds its lock until the kernel is through with it. */
+static int lock_file_soon(const char *path)
+{
+	int fd = lock_file(path);
+
+	for (int i = 0; i < LOCK_RETRIES && fd == -EWOULDBLOCK; i++) {
+		usleep(LOCK_RETRY_US);
+		fd = lock_file(path);
+	}
+	return fd;
+}
+
 /* One daemon a device name. The lock goes with the process. */
 static int take_name(struct daemon *d)
 {
@@ -119,7 +134,7 @@ static int take_name(struct daemon *d)
 		return -errno;
 	}
 	name_path(d, path);
-	d->lock_fd = lock_file(path);
+	d->lock_fd = lock_file_soon(path);
 	if (d->lock_fd == -EWOULDBLOCK)
 		xd_log(XD_ERR, "another xroced serves %s (%s is locked)", d->opt.name, path);
 	else if (d->lock_fd < 0)

@@ -11,9 +11,9 @@
  *
  * A pipe at its end means that the daemon is gone.
  */
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "provider.h"
@@ -28,7 +28,6 @@ struct xp_pipe *xp_pipe_new(int fd, size_t record)
 		return NULL;
 	p->fd = fd;
 	p->record = record;
-	p->scratch[0] = p->scratch[1] = -1;
 	pthread_rwlock_init(&p->reading, NULL);
 	pthread_mutex_init(&p->lock, NULL);
 	return p;
@@ -39,8 +38,6 @@ void xp_pipe_free(struct xp_pipe *p)
 	if (!p)
 		return;
 	close(p->fd);
-	if (p->scratch[0] >= 0)
-		xp_close_fds(p->scratch, 2);
 	pthread_rwlock_destroy(&p->reading);
 	pthread_mutex_destroy(&p->lock);
 	free(p->stale);
@@ -77,10 +74,7 @@ static bool peek(struct xp_pipe *p, uint64_t *cookie)
 {
 	uint8_t record[16];
 
-	if (p->scratch[0] < 0 && pipe2(p->scratch, O_CLOEXEC | O_NONBLOCK))
-		return false;
-	if (tee(p->fd, p->scratch[1], p->record, SPLICE_F_NONBLOCK) != (ssize_t)p->record ||
-	    read(p->scratch[0], record, p->record) != (ssize_t)p->record)
+	if (recv(p->fd, record, p->record, MSG_PEEK | MSG_DONTWAIT) != (ssize_t)p->record)
 		return false;
 	memcpy(cookie, record, sizeof(*cookie));
 	return true;

@@ -222,7 +222,6 @@ struct xp_pipe {
 	pthread_mutex_t lock;		/* the list of stale events, and all `read` counts */
 	struct xp_stale *stale;
 	unsigned int nstale, room;
-	int scratch[2];			/* a pipe to peek with */
 };
 
 struct xp_pipe *xp_pipe_new(int fd, size_t record);

@@ -196,7 +196,7 @@ static void hello(struct client *c, const struct message *m)
 		reply(c->fd, m, 0, &rep, sizeof(rep), NULL, 0);
 		return;
 	}
-	if (pipe2(p, O_CLOEXEC))
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, p))
 		die("pipe");
 	c->pipe = p[1];
 	c->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -344,7 +344,7 @@ static void create_channel(struct client *c, const struct message *m)
 	struct xr_handle_rep rep = { .handle = new_object(c, CHANNEL) };
 	int p[2];
 
-	if (pipe2(p, O_CLOEXEC))
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, p))
 		die("pipe");
 	objects[rep.handle].pipe = p[1];
 	reply(c->fd, m, 0, &rep, sizeof(rep), p, 1);
