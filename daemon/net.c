@@ -7,6 +7,7 @@
 #include <infiniband/verbs.h>
 #include <linux/ethtool.h>
 #include <linux/sockios.h>
+#include <net/if_arp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -116,6 +117,7 @@ static void take_link(struct xd_device *dev, const struct nlmsghdr *nlh)
 	const struct nlattr *a;
 	struct xd_link old = dev->net->link, *link = &dev->net->link;
 
+	link->type = ifi->ifi_type;
 	link->up = (ifi->ifi_flags & IFF_UP) && (ifi->ifi_flags & IFF_RUNNING);
 	mnl_attr_for_each(a, nlh, sizeof(*ifi))
 	{
@@ -433,6 +435,9 @@ int xd_net_open(struct xd_device *dev)
 	err = start_listening(dev);
 	if (!err)
 		err = read_link(dev);
+	/* RoCEv2 frames begin with an Ethernet header: a tunnel without has none to parse or to fill. */
+	if (!err && net->link.type != ARPHRD_ETHER && net->link.type != ARPHRD_LOOPBACK)
+		err = -EMEDIUMTYPE;
 	if (!err)
 		err = read_addrs(dev);
 	dev->guid = guid_of(net->link.mac);

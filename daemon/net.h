@@ -24,6 +24,7 @@ void xd_net_close(struct xd_device *dev);
 
 struct xd_link {
 	uint8_t mac[6];
+	uint16_t type;		/* ARPHRD_* */
 	uint32_t mtu;
 	bool up;		/* administratively up with carrier */
 	uint32_t speed_mbps;	/* 0: unknown */

@@ -438,6 +438,16 @@ static void test_mac_moves(void)
 	device_close();
 }
 
+static void test_no_ethernet(void)
+{
+	sh("ip tuntap add dev tun9 mode tun");
+	strcpy(dev.ifname, "tun9");
+	TAP_OK(device_open() == -EMEDIUMTYPE, "an interface that is not Ethernet is refused");
+	device_close();
+	strcpy(dev.ifname, "t0");
+	sh("ip link del tun9");
+}
+
 static void test_gone(void)
 {
 	device_open();
@@ -466,6 +476,7 @@ int main(void)
 	test_special();
 	test_cancel();
 	test_mac_moves();
+	test_no_ethernet();
 	test_gone();
 	kill(peer, SIGKILL);
 	waitpid(peer, NULL, 0);
