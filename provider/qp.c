@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <xroce/wire.h>
+
 #include "provider.h"
 
 /* ---- create -------------------------------------------------------------------- */
@@ -193,6 +195,9 @@ static void attr_to_wire(struct xr_qp_attr *to, const struct ibv_qp_attr *from, 
 	IF(DEST_QPN, dest_qp_num);
 	IF(RATE_LIMIT, rate_limit);
 #undef IF
+	/* Programs pass random numbers; devices take as many bits as the wire has. */
+	to->rq_psn &= XR_PSN_MASK;
+	to->sq_psn &= XR_PSN_MASK;
 	/*
 	 * Programs pass the flags of their regions; what is no right of a peer means nothing here.
 	 */

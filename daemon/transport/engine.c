@@ -192,9 +192,12 @@ static bool from_peer(const struct xt_qp *qp, const struct xt_frame *frame)
 
 static void to_qp(struct xt_engine *e, struct xt_qp *qp, const struct xt_rx *rx)
 {
-	if ((rx->opcode & XR_CLASS_MASK) != XR_CLASS_RC || !xt_may_receive(qp) ||
-	    !from_peer(qp, rx->frame)) {
+	if ((rx->opcode & XR_CLASS_MASK) != XR_CLASS_RC || !from_peer(qp, rx->frame)) {
 		e->counters.rx_malformed++;
+		return;
+	}
+	if (!xt_may_receive(qp)) {
+		e->counters.rx_qp_state++;
 		return;
 	}
 	if (rx->flags & XR_OPF_REQUEST)

@@ -127,6 +127,7 @@ struct xt_qp *xt_qp_by_num(struct xt_qp_table *t, uint32_t qpn);
 	X(rx_icrc_errors, "packets with a wrong ICRC")                         \
 	X(rx_malformed, "packets refused by the daemon's own check")           \
 	X(rx_no_qp, "packets for no QP")                                       \
+	X(rx_qp_state, "packets for a QP that is in error or was reset")       \
 	X(rx_forwarded, "packets handed to the worker of their QP")            \
 	X(rx_forward_lost, "packets lost because that worker was behind")      \
 	X(rx_duplicates, "duplicate requests")                                 \

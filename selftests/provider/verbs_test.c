@@ -338,7 +338,7 @@ static void modify_and_query(struct fixture *f)
 	struct ibv_cq *cq = ibv_create_cq(f->ctx, 8, NULL, NULL, 0);
 	struct ibv_qp *qp = make_qp(f, cq, cq, IBV_QPS_INIT);
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTR, .ah_attr.is_global = 1,
-				    .dest_qp_num = 77, .rq_psn = 5 };
+				    .dest_qp_num = 77, .rq_psn = 5, .sq_psn = 0x81000006 };
 	struct ibv_qp_init_attr init;
 
 	attr.ah_attr.grh.hop_limit = FAKE_REFUSED_HOP;
@@ -347,7 +347,8 @@ static void modify_and_query(struct fixture *f)
 	       "the daemon's refusal is the answer");
 	attr.ah_attr.grh.hop_limit = 3;
 	attr.ah_attr.grh.dgid.raw[3] = 9;
-	TAP_OK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_DEST_QPN) &&
+	TAP_OK(!ibv_modify_qp(qp, &attr,
+			      IBV_QP_STATE | IBV_QP_AV | IBV_QP_DEST_QPN | IBV_QP_SQ_PSN) &&
 		       qp->state == IBV_QPS_RTR,
 	       "modify_qp");
 	memset(&attr, 0, sizeof(attr));
@@ -356,6 +357,7 @@ static void modify_and_query(struct fixture *f)
 		       attr.ah_attr.grh.hop_limit == 3 && attr.ah_attr.grh.dgid.raw[3] == 9 &&
 		       init.send_cq == cq && init.cap.max_send_wr == 8,
 	       "query_qp: only what the mask named was sent");
+	TAP_OK(attr.sq_psn == 6, "of a PSN, the bits that the wire has");
 	ibv_destroy_qp(qp);
 	ibv_destroy_cq(cq);
 }
