@@ -86,17 +86,29 @@ $(call program,selftests/$(1),$(2),$(3),$(4))
 $(call suite,$(1),$(or $(5),60),$(BUILD)/selftests/$(1),$(BUILD)/selftests/$(1))
 endef
 
-$(BUILD)/obj/%.o: %.c | $$(GENERATED)
+# Another compiler, flag or version makes everything anew. A make below this one (tests of
+# installing) must not differ.
+export SANITIZE OPT CFLAGS LDFLAGS CC CLANG
+flags = $(CC) $(CLANG) $(ALL_CFLAGS)
+ifneq ($(filter-out clean help deps,$(or $(MAKECMDGOALS),all)),)
+ifneq ($(file <$(BUILD)/flags),$(flags))
+$(shell mkdir -p $(BUILD))
+$(file >$(BUILD)/flags,$(flags))
+endif
+endif
+$(BUILD)/flags:;
+
+$(BUILD)/obj/%.o: %.c $(BUILD)/flags | $$(GENERATED)
 	@mkdir -p $(@D)
 	$(call say,CC,$@)
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
-$(BUILD)/pic/%.o: %.c | $$(GENERATED)
+$(BUILD)/pic/%.o: %.c $(BUILD)/flags | $$(GENERATED)
 	@mkdir -p $(@D)
 	$(call say,CC,$@)
 	$(Q)$(CC) $(ALL_CFLAGS) -fPIC -MMD -MP -c -o $@ $<
 
-$(BUILD)/fuzz-obj/%.o: %.c | $$(GENERATED)
+$(BUILD)/fuzz-obj/%.o: %.c $(BUILD)/flags | $$(GENERATED)
 	@mkdir -p $(@D)
 	$(call say,CC,$@)
 	$(Q)$(CLANG) $(ALL_CFLAGS) -fsanitize=fuzzer-no-link,address,undefined \
