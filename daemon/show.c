@@ -249,6 +249,7 @@ static void put_reasons(struct json *j, struct xd_device *dev)
 	uint32_t i;
 
 	xd_xdp_stats(dev, stat);
+	xd_workers_refused(dev, stat);
 	begin(j, "xdp", '[');
 	for (i = 0; i < XR_REASON_COUNT; i++) {
 		begin(j, NULL, '{');

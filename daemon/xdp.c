@@ -22,7 +22,6 @@
 #include "iter.skel.h"
 #include "log.h"
 #include "options.h"
-#include "worker.h"
 #include "xroce.skel.h"
 #include "xsk.h"
 
@@ -455,6 +454,5 @@ int xd_xdp_stats(struct xd_device *dev, struct xr_stat stat[XR_REASON_COUNT])
 		}
 	}
 	free(per_cpu);
-	xd_workers_refused(dev, stat);
 	return err;
 }

@@ -38,7 +38,7 @@ int xd_xdp_key_del(struct xd_device *dev, uint32_t index);
 int xd_xdp_addr_set(struct xd_device *dev, const struct xr_addr *addr, uint32_t gid_index);
 int xd_xdp_addr_del(struct xd_device *dev, const struct xr_addr *addr);
 
-/* Sums over CPUs, and what the workers refused */
+/* Sums over CPUs */
 int xd_xdp_stats(struct xd_device *dev, struct xr_stat stat[XR_REASON_COUNT]);
 
 #endif /* XD_XDP_H */

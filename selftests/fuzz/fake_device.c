@@ -234,6 +234,10 @@ void xd_workers_set_fault(struct xd_device *dev, const struct xr_fault_config *c
 {
 }
 
+void xd_workers_refused(const struct xd_device *dev, struct xr_stat stat[XR_REASON_COUNT])
+{
+}
+
 void xd_worker_stats(const struct xd_worker *w, struct xd_worker_stats *stats)
 {
 	memset(stats, 0, sizeof(*stats));
