@@ -4,7 +4,7 @@
  * order. When both are gone, everything that they had must be gone too.
  *
  * Input: steps. Each begins with a byte: bit 7 which client, bits 4:0 the message's type, or 31
- * for something that happens to the daemon, see happen(). See say() for what follows. seed_control.py
+ * for something that happens to the daemon, see happen(). See say() for what follows. seed_control.c
  * writes inputs that are ordinary exchanges.
  */
 #include <errno.h>
