@@ -69,8 +69,8 @@ connected() {
 	ctl a qp -j xra | jq -e 'any(.[]; .state == "RTS" or .state == "RTR")'
 }
 
-heading "two hosts: network namespaces joined by a veth pair, MTU 9000; xroced in each"
-hosts_up 9000
+heading "two hosts: network namespaces joined by a veth pair, MTU $MTU; xroced in each"
+hosts_up
 daemons_up
 for h in a b; do
 	ctl "$h" list | sed 's/^/  /'
@@ -84,17 +84,17 @@ for h in a b; do
 done
 
 heading "ibv_rc_pingpong, every byte compared"
-both ibv_rc_pingpong -g @4 -c -n 1000 -s 4096 -m 4096
+both ibv_rc_pingpong -g @4 -c -n $((1000 / SLOW)) -s 4096 -m "$PMTU"
 tail -n 2 "$OUT/client" | sed 's/^/  /'
 
 heading "ib_write_bw, 64 KiB"
-both -t 40 ib_write_bw -x @4 -F -n 5000 --report_gbits
+both -t 40 ib_write_bw -x @4 -F -n $((5000 / SLOW)) --report_gbits
 figures
 heading "ib_read_bw, 64 KiB"
-both -t 40 ib_read_bw -x @4 -F -n 5000 --report_gbits
+both -t 40 ib_read_bw -x @4 -F -n $((5000 / SLOW)) --report_gbits
 figures
 heading "ib_send_lat, 8 bytes (microseconds)"
-both -t 40 ib_send_lat -x @4 -F -s 8 -n 5000
+both -t 40 ib_send_lat -x @4 -F -s 8 -n $((5000 / SLOW))
 figures
 
 heading "live tables of host a, read from the kernel while ib_write_bw runs"

@@ -11,8 +11,8 @@ verify() {
 	both -t 60 "$XR_BUILD/selftests/e2e/rdma_verify" -g @4 "$@"
 }
 
-@test "verify: every operation, path MTU 4096" {
-	verify "${data[@]}" -m 4096
+@test "verify: every operation, the largest path MTU" {
+	verify "${data[@]}" -m "$PMTU"
 }
 
 @test "verify: every operation, path MTU 1024" {
@@ -31,7 +31,7 @@ verify() {
 	local i pids=() status=0
 
 	for i in 1 2 3 4; do
-		PORT=$((18600 + i)) verify -t mixed -t atomic -t pipeline -n 15 -m 4096 -s $((10 + i)) &
+		PORT=$((18600 + i)) verify -t mixed -t atomic -t pipeline -n 15 -m "$PMTU" -s $((10 + i)) &
 		pids+=($!)
 	done
 	for i in "${pids[@]}"; do

@@ -46,7 +46,7 @@ refused() {
 @test "protection: a refused connection leaves others alone" {
 	local first status=0
 
-	PORT=18600 both -t 60 ib_write_bw -x @4 -F -n 3000 &
+	PORT=18600 both -t 60 ib_write_bw -x @4 -F -n $((3000 / SLOW)) &
 	first=$!
 	both "$XR_BUILD/selftests/e2e/rdma_verify" -g @4 -t wrong-variant -t one-above -t no-read || status=$?
 	wait "$first" || status=$?

@@ -13,7 +13,7 @@ setup() {
 with() {
 	ctl a fault xra "$@" seed 7
 	ctl b fault xrb "$@" seed 8
-	both -t 90 "$XR_BUILD/selftests/e2e/rdma_verify" -g @4 -m 4096 -n 10 -s 5 -t write -t send-imm \
+	both -t 90 "$XR_BUILD/selftests/e2e/rdma_verify" -g @4 -m "$PMTU" -n 10 -s 5 -t write -t send-imm \
 		-t read -t mixed -t pipeline -t atomic
 }
 
@@ -49,21 +49,21 @@ with() {
 @test "loss: pingpong" {
 	ctl a fault xra drop 10
 	ctl b fault xrb drop 10
-	both -t 60 ibv_rc_pingpong -g @4 -c -n 300
-	both -t 60 ibv_rc_pingpong -g @4 -c -e -n 20 -s 500000 -m 4096
+	both -t 60 ibv_rc_pingpong -g @4 -c -n $((300 / SLOW))
+	both -t 60 ibv_rc_pingpong -g @4 -c -e -n 20 -s 500000 -m "$PMTU"
 }
 
 @test "loss: perftest" {
 	ctl a fault xra drop 10
 	ctl b fault xrb drop 10
-	both -t 60 ib_write_bw -x @4 -F -n 500
-	both -t 60 ib_read_bw -x @4 -F -n 300
-	both -t 60 ib_send_bw -x @4 -F -n 500
+	both -t 60 ib_write_bw -x @4 -F -n $((500 / SLOW))
+	both -t 60 ib_read_bw -x @4 -F -n $((300 / SLOW))
+	both -t 60 ib_send_bw -x @4 -F -n $((500 / SLOW))
 }
 
 @test "loss: a peer that vanishes ends in retry exceeded" {
 	ctl a fault xra drop 1000
-	both -t 8 ibv_rc_pingpong -g @4 -n 5 >/dev/null || true
+	both -t $((8 / SLOW + 1)) ibv_rc_pingpong -g @4 -n 5 >/dev/null || true
 	cat "$OUT/client"
 	grep -iq 'retry' "$OUT/client"
 	equal "client's status" "$(cat "$OUT/client.status")" 1

@@ -20,16 +20,16 @@ load helpers
 
 @test "coexist: TCP, every byte" {
 	head -c 20000000 /dev/urandom >"$BATS_TEST_TMPDIR/sent"
-	on a timeout 20 nc -l 5000 >"$BATS_TEST_TMPDIR/got" </dev/null 3>&- &
+	on a timeout $((20 * SLOW)) nc -l 5000 >"$BATS_TEST_TMPDIR/got" </dev/null 3>&- &
 	wait_for 5 listens a 5000
-	on b timeout 20 nc -N "$A4" 5000 <"$BATS_TEST_TMPDIR/sent"
+	on b timeout $((20 * SLOW)) nc -N "$A4" 5000 <"$BATS_TEST_TMPDIR/sent"
 	wait $!
 	cmp "$BATS_TEST_TMPDIR/sent" "$BATS_TEST_TMPDIR/got"
 }
 
 # udp_echo SERVER-PORT ADDRESS: one datagram there, one back
 udp_echo() {
-	on a timeout 10 python3 - "$1" "$2" <<'PYTHON' 3>&- &
+	on a timeout $((10 * SLOW)) python3 - "$1" "$2" <<'PYTHON' 3>&- &
 import socket, sys
 family = socket.AF_INET6 if ":" in sys.argv[2] else socket.AF_INET
 s = socket.socket(family, socket.SOCK_DGRAM)
@@ -39,11 +39,11 @@ s.sendto(data[::-1], peer)
 PYTHON
 	udp_bound() { on a ss -Hlun "sport = :$1" | grep -q .; }
 	wait_for 5 udp_bound "$1"
-	on b timeout 10 python3 - "$1" "$2" <<'PYTHON'
+	on b timeout $((10 * SLOW)) python3 - "$1" "$2" <<'PYTHON'
 import os, socket, sys
 family = socket.AF_INET6 if ":" in sys.argv[2] else socket.AF_INET
 s = socket.socket(family, socket.SOCK_DGRAM)
-s.settimeout(5)
+s.settimeout(20)
 data = os.urandom(3000)
 s.sendto(data, (sys.argv[2], int(sys.argv[1])))
 assert s.recv(9000) == data[::-1]
@@ -69,11 +69,11 @@ PYTHON
 @test "coexist: iperf3 beside ib_write_bw" {
 	local first status=0
 
-	on a timeout 30 iperf3 -s -1 >/dev/null 2>&1 3>&- &
+	on a timeout $((30 * SLOW)) iperf3 -s -1 >/dev/null 2>&1 3>&- &
 	wait_for 5 listens a 5201
-	both -t 40 ib_write_bw -x @4 -F -n 2000 &
+	both -t 40 ib_write_bw -x @4 -F -n $((2000 / SLOW)) &
 	first=$!
-	on b timeout 30 iperf3 -c "$A4" -t 2 || status=$?
+	on b timeout $((30 * SLOW)) iperf3 -c "$A4" -t 2 || status=$?
 	wait "$first" || status=$?
 	((status == 0))
 }

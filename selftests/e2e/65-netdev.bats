@@ -31,8 +31,8 @@ status_of() {
 	hosts_up
 	daemons_up --attach generic
 	equal "mode" "$(status_of a .xdp.mode)" generic
-	verify -m 4096
-	both ib_send_lat -x @4 -F -n 500
+	verify -m "$PMTU"
+	both ib_send_lat -x @4 -F -n $((500 / SLOW))
 }
 
 @test "netdev: MTU 1500 is path MTU 1024" {
@@ -44,7 +44,7 @@ status_of() {
 }
 
 @test "netdev: MTU 4200 is path MTU 4096" {
-	requires kernel=6.6
+	requires pmtu=4096
 	hosts_up 4200
 	daemons_up
 	equal "path MTU" "$(status_of a .path_mtu)" 4096
@@ -52,28 +52,28 @@ status_of() {
 }
 
 @test "netdev: the path MTU follows the interface" {
-	hosts_up 9000
+	hosts_up "$MTU"
 	daemons_up
 	on a ip link set va mtu 1500
 	mtu_is() { [[ $(status_of a .path_mtu) == "$1" ]]; }
 	wait_for 5 mtu_is 1024
-	both ibv_rc_pingpong -g @4 -c -n 100 -m 1024
-	on a ip link set va mtu 9000
-	wait_for 5 mtu_is 4096
-	verify -m 4096
+	both ibv_rc_pingpong -g @4 -c -n $((100 / SLOW)) -m 1024
+	on a ip link set va mtu "$MTU"
+	wait_for 5 mtu_is "$PMTU"
+	verify -m "$PMTU"
 }
 
 @test "netdev: four queues, a worker each" {
-	hosts_up 9000 4
+	hosts_up "$MTU" 4
 	daemons_up
 	equal "workers" "$(status_of a '.workers | length')" 4
-	verify -m 4096
-	both -t 40 ib_write_bw -x @4 -F -q 16 -n 200
-	both -t 40 ib_send_bw -x @4 -F -q 16 -n 200
+	verify -m "$PMTU"
+	both -t 40 ib_write_bw -x @4 -F -q 16 -n $((200 / SLOW))
+	both -t 40 ib_send_bw -x @4 -F -q 16 -n $((200 / SLOW))
 }
 
 @test "netdev: --queues serves fewer than there are" {
-	hosts_up 9000 2
+	hosts_up "$MTU" 2
 	daemon_up a --queues 1
 	daemon_up b
 	equal "workers" "$(status_of a '.workers | length')" 1
@@ -106,7 +106,7 @@ status_of() {
 	on a ip route add 10.79.2.1 via "$B4" src 10.79.1.1
 	on b ip route add 10.79.1.1 via "$A4" src 10.79.2.1
 	daemons_up
-	A4=10.79.1.1 B4=10.79.2.1 verify -m 4096
+	A4=10.79.1.1 B4=10.79.2.1 verify -m "$PMTU"
 }
 
 @test "netdev: the interface goes away: the daemon ends and says so" {

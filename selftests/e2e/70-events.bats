@@ -6,7 +6,7 @@ load helpers
 
 setup() {
 	SEEN=$BATS_TEST_TMPDIR/seen
-	spawn a "$SEEN" "$XR_BUILD/selftests/e2e/rdma_watch" events 15
+	spawn a "$SEEN" "$XR_BUILD/selftests/e2e/rdma_watch" events $((15 * SLOW))
 	WATCH=$!
 	wait_for 5 grep -q ready "$SEEN"
 }

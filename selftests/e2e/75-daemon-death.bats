@@ -9,7 +9,7 @@ load helpers
 under() {
 	local seen=$BATS_TEST_TMPDIR/seen watch
 
-	spawn a "$seen" "$XR_BUILD/selftests/e2e/rdma_watch" death 20
+	spawn a "$seen" "$XR_BUILD/selftests/e2e/rdma_watch" death $((20 * SLOW))
 	watch=$!
 	wait_for 5 grep -q ready "$seen"
 	daemon_down a "$1"

@@ -55,7 +55,7 @@ as_before() {
 	hostile a 12 "$((${HOSTILE_SEED:-1} + 1000))" &
 	pid=$!
 	for i in {1..3}; do
-		both -t 60 ibv_rc_pingpong -g @4 -c -n 200 -s 70000
+		both -t 60 ibv_rc_pingpong -g @4 -c -n $((200 / SLOW)) -s 70000
 	done
 	wait "$pid"
 	alive "$(daemon_pid a)" && alive "$(daemon_pid b)"

@@ -10,17 +10,17 @@ same() {
 
 	g=$(gid_index a "$A4")
 	set -- "${@/#@4/$g}"
-	run_on a timeout 60 "$@" -p "$PORT" >"$out.server" 2>&1 3>&- &
+	run_on a timeout $((60 * SLOW)) "$@" -p "$PORT" >"$out.server" 2>&1 3>&- &
 	server=$!
 	wait_for 5 listens a "$PORT"
-	run_on a timeout 60 "$@" -p "$PORT" "$A4" >"$out.client" 2>&1 || status=$?
+	run_on a timeout $((60 * SLOW)) "$@" -p "$PORT" "$A4" >"$out.client" 2>&1 || status=$?
 	wait "$server" || status=$?
 	((status == 0)) || tail -n 30 "$out".*
 	return "$status"
 }
 
 @test "same host: pingpong" {
-	same ibv_rc_pingpong -g @4 -c -n 200
+	same ibv_rc_pingpong -g @4 -c -n $((200 / SLOW))
 	same ibv_rc_pingpong -g @4 -c -e -n 50 -s 1000000
 }
 
@@ -34,15 +34,15 @@ same() {
 }
 
 @test "same host: rdma_verify, data and protection" {
-	same "$XR_BUILD/selftests/e2e/rdma_verify" -g @4 -m 4096
+	same "$XR_BUILD/selftests/e2e/rdma_verify" -g @4 -m "$PMTU"
 }
 
 @test "same host: perftest" {
-	same ib_write_bw -x @4 -F -n 1000
-	same ib_read_bw -x @4 -F -n 1000
-	same ib_send_bw -x @4 -F -n 1000
-	same ib_atomic_bw -x @4 -F -n 1000
-	same ib_send_lat -x @4 -F -n 1000
+	same ib_write_bw -x @4 -F -n $((1000 / SLOW))
+	same ib_read_bw -x @4 -F -n $((1000 / SLOW))
+	same ib_send_bw -x @4 -F -n $((1000 / SLOW))
+	same ib_atomic_bw -x @4 -F -n $((1000 / SLOW))
+	same ib_send_lat -x @4 -F -n $((1000 / SLOW))
 	same ib_write_bw -x @4 -F -q 16 -n 100
 }
 

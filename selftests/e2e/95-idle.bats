@@ -27,8 +27,8 @@ idle() {
 }
 
 @test "idle: also after traffic, with a program that is open and sleeps" {
-	both ib_write_bw -x @4 -F -n 2000
-	run_on a timeout 10 "$XR_BUILD/selftests/e2e/rdma_watch" events 6 >/dev/null 2>&1 3>&- &
+	both ib_write_bw -x @4 -F -n $((2000 / SLOW))
+	run_on a timeout $((10 * SLOW)) "$XR_BUILD/selftests/e2e/rdma_watch" events 6 >/dev/null 2>&1 3>&- &
 	sleep 0.5
 	idle
 	wait $!

@@ -20,13 +20,10 @@ requires() {
 		case $what in
 		root) ((EUID == 0)) || skip "needs root" ;;
 		kernel=*) kernel_at_least "${what#*=}" || skip "needs Linux ${what#*=}, this is $(uname -r)" ;;
+		pmtu=*) ((PMTU >= ${what#*=})) || skip "path MTU ${what#*=} needs Linux 6.6, this is $(uname -r)" ;;
 		*) command -v "$what" >/dev/null || skip "needs the program $what" ;;
 		esac
 	done
-}
-
-kernel_at_least() {
-	[[ $(printf '%s\n' "$1" "$(uname -r)" | sort -V | head -n 1) == "$1" ]]
 }
 
 setup_file() {

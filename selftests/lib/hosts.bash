@@ -9,7 +9,7 @@
 #   |   sockets in $RUN/a      |            |   sockets in $RUN/b      |
 #   |                          |    veth    |                          |
 #   |   va  10.77.0.1/24  =====|============|=====  vb  10.77.0.2/24   |
-#   |       fd77::1/64         |  MTU 9000  |       fd77::2/64         |
+#   |       fd77::1/64         |  MTU $MTU  |       fd77::2/64         |
 #   +--------------------------+            +--------------------------+
 #        network namespace $ID-a                network namespace $ID-b
 #
@@ -25,9 +25,21 @@
 XROCED=$XR_BUILD/xroced
 XROCE=$XR_BUILD/xroce
 PORT=18515		# of the program under test, may be changed before `both`
+SLOW=${XR_SLOW:-1}	# an emulated machine: time limits are so many times longer, repetitions fewer
 A4=10.77.0.1 B4=10.77.0.2 A6=fd77::1 B6=fd77::2
 
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+
+kernel_at_least() {
+	[[ $(printf '%s\n' "$1" "$(uname -r)" | sort -V | head -n 1) == "$1" ]]
+}
+
+# Before multi-buffer AF_XDP a packet has one page, and veth takes a program in native mode up to this MTU.
+if kernel_at_least 6.6; then
+	MTU=9000 PMTU=4096
+else
+	MTU=3506 PMTU=2048
+fi
 
 # Sanitizer builds: the runtime comes before all else, and distribution programs are not to blame for leaks.
 sanitizer_preload() {
@@ -37,7 +49,7 @@ sanitizer_preload() {
 
 # wait_for SECONDS COMMAND...: until the command succeeds
 wait_for() {
-	local deadline=$((SECONDS + $1))
+	local deadline=$((SECONDS + $1 * SLOW))
 
 	shift
 	until "$@" >/dev/null 2>&1; do
@@ -51,6 +63,13 @@ alive() {
 	local state
 
 	state=$(ps -o state= -p "$1" 2>/dev/null) && [[ $state != Z* ]]
+}
+
+# few N: how often to do what is done N times at full speed
+few() {
+	local n=$(($1 / SLOW))
+
+	echo $((n < 3 ? 3 : n))
 }
 
 not() {
@@ -103,7 +122,7 @@ make_netns() {
 
 # hosts_up [MTU [QUEUES]]: both hosts and their network, no daemon yet
 hosts_up() {
-	local mtu=${1:-9000} queues="numrxqueues ${2:-1} numtxqueues ${2:-1}"
+	local mtu=${1:-$MTU} queues="numrxqueues ${2:-1} numtxqueues ${2:-1}"
 
 	RUN=$(mktemp -d /run/xroce-test.XXXXXX)
 	chmod 755 "$RUN"
@@ -217,7 +236,7 @@ show_output() {
 
 # run_side SECONDS WHO HOST PROGRAM...: output and status to $OUT
 run_side() {
-	local seconds=$1 who=$2 h=$3 status=0
+	local seconds=$(($1 * SLOW)) who=$2 h=$3 status=0
 
 	shift 3
 	echo "$*" >"$OUT/$who.cmd"
@@ -257,23 +276,32 @@ pair() {
 	return "$status"
 }
 
+# for_host HOST ARG...: in arguments, @4 and @6 stand for the index of the host's IPv4 or IPv6
+# GID. The result is in ARGS.
+for_host() {
+	local h=${1^} arg a4 a6
+
+	a4=${h}4 a6=${h}6
+	ARGS=()
+	for arg in "${@:2}"; do
+		case $arg in
+		@4) arg=$(gid_index "$1" "${!a4}") || return ;;
+		@6) arg=$(gid_index "$1" "${!a6}") || return ;;
+		esac
+		ARGS+=("$arg")
+	done
+}
+
 # both [-t SECONDS] PROGRAM ARG...: one of the usual programs on both hosts, the client told
-# the server's address. In arguments, @4 and @6 stand for the index of the host's
-# IPv4 or IPv6 GID.
+# the server's address
 both() {
-	local limit=() a4 b4 a6 b6 arg server=() client=()
+	local limit=() server
 
 	[[ $1 == -t ]] && limit=(-t "$2") && shift 2
-	a4=$(gid_index a "$A4") && b4=$(gid_index b "$B4") || return 1
-	a6=$(gid_index a "$A6") && b6=$(gid_index b "$B6") || return 1
-	for arg; do
-		case $arg in
-		@4) server+=("$a4") client+=("$b4") ;;
-		@6) server+=("$a6") client+=("$b6") ;;
-		*) server+=("$arg") client+=("$arg") ;;
-		esac
-	done
-	pair "${limit[@]}" "${server[@]}" -p "$PORT" -- "${client[@]}" -p "$PORT" "$A4"
+	for_host a "$@" || return
+	server=("${ARGS[@]}")
+	for_host b "$@" || return
+	pair "${limit[@]}" "${server[@]}" -p "$PORT" -- "${ARGS[@]}" -p "$PORT" "$A4"
 }
 
 # ---- end ---------------------------------------------------------------------------------
@@ -298,7 +326,7 @@ leaks() {
 remove_hosts() {
 	local run=$1 id=xrt-${1##*.} h pids
 
-	for h in a b; do
+	for h in a b wire; do
 		pids=$(ip netns pids "$id-$h" 2>/dev/null) || continue
 		# shellcheck disable=SC2086
 		[[ -z $pids ]] || kill -KILL $pids 2>/dev/null
