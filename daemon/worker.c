@@ -18,7 +18,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -35,12 +34,12 @@
 #include "xdp.h"
 #include "xsk.h"
 
-#define SLICE_NS 100000u	/* EEVDF's smallest; ignored before kernel 6.12 */
-#define WORKER_NICE (-10)
+#define SLICE_NS 100000u	/* the smallest there is; ignored before kernel 6.12 */
 /* Not run for so long although it only yielded: something spins and does not yield */
 #define STARVED_NS 1000000u
-/* How long to sleep at once instead of spinning, doubled each time */
-#define SHY_MIN_NS 100000000ull
+/* How long to sleep at once instead of spinning, doubled each time; short at first, as it may
+ * have been the hypervisor */
+#define SHY_MIN_NS 10000000ull
 #define SHY_MAX_NS 2000000000ull
 /* The spin that is left while shy: covers an answer that is just under way */
 #define SHY_SPIN_NS 5000u
@@ -64,6 +63,7 @@ struct xd_worker {
 	uint64_t spin_ns;	/* as configured */
 	uint64_t last_work;
 	uint64_t shy_until, shy_ns;
+	uint64_t slice_ns;	/* as set, 0: the scheduler's own */
 
 	struct xd_inbox *inbox;	/* what other workers received for us; NULL: there are none */
 	uint32_t forwarded;	/* workers that got a frame from us in this round, by index */
@@ -384,6 +384,29 @@ static void sleep_until_something(struct xd_worker *w)
 	w->last_work = xd_now();
 }
 
+/*
+ * A short slice lets a wake-up preempt whoever runs, and bounds how long we wait. Who yields must
+ * not have one: a yield costs a slice of virtual time, and two that yield to each other
+ * take turns only if it costs both the same. slice_ns 0: the scheduler's own.
+ */
+static void set_slice(struct xd_worker *w, uint64_t slice_ns)
+{
+	struct {
+		uint32_t size, policy;
+		uint64_t flags;
+		int32_t nice;
+		uint32_t priority;
+		uint64_t runtime, deadline, period;
+		uint32_t util_min, util_max;
+	} attr = { .size = sizeof(attr), .policy = SCHED_OTHER, .runtime = slice_ns };
+
+	if (slice_ns == w->slice_ns)
+		return;
+	w->slice_ns = slice_ns;
+	if (syscall(SYS_sched_setattr, 0, &attr, 0))
+		xd_log(XD_DEBUG, "worker %u: sched_setattr: %s", w->index, strerror(errno));
+}
+
 /* Somebody spins on memory and does not yield: sleep for a while, so that wake-ups preempt it. */
 static void become_shy(struct xd_worker *w, uint64_t now)
 {
@@ -391,6 +414,7 @@ static void become_shy(struct xd_worker *w, uint64_t now)
 	if (w->shy_ns > SHY_MAX_NS)
 		w->shy_ns = SHY_MAX_NS;
 	w->shy_until = now + w->shy_ns;
+	set_slice(w, SLICE_NS);
 }
 
 /* One step of spinning; false: it does not pay any more. */
@@ -407,6 +431,7 @@ static bool spin(struct xd_worker *w)
 		__builtin_ia32_pause();
 		return true;
 	}
+	set_slice(w, 0);
 	sched_yield();
 	after = xd_now();
 	w->stats.idle_spin_ns += after - before;
@@ -415,33 +440,12 @@ static bool spin(struct xd_worker *w)
 	return true;
 }
 
-/* Short slices bound how long others wait for us and we for them. */
-static void set_scheduling(struct xd_worker *w)
-{
-	struct {
-		uint32_t size, policy;
-		uint64_t flags;
-		int32_t nice;
-		uint32_t priority;
-		uint64_t runtime, deadline, period;
-		uint32_t util_min, util_max;
-	} attr = { .size = sizeof(attr), .policy = SCHED_OTHER, .nice = WORKER_NICE,
-		   .runtime = SLICE_NS };
-
-	if (!syscall(SYS_sched_setattr, 0, &attr, 0))
-		return;
-	attr.nice = 0;
-	if (syscall(SYS_sched_setattr, 0, &attr, 0))
-		xd_log(XD_DEBUG, "worker %u: sched_setattr: %s", w->index, strerror(errno));
-}
-
 static void *worker_main(void *arg)
 {
 	struct xd_worker *w = arg;
 	uint64_t begun;
 	int err;
 
-	set_scheduling(w);
 	err = xd_privileges_drop(XD_ROLE_WORKER);
 	if (err)
 		xd_log(XD_WARN, "worker %u keeps its privileges: %s", w->index, strerror(-err));
