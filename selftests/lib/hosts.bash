@@ -35,6 +35,7 @@ kernel_at_least() {
 }
 
 # Before multi-buffer AF_XDP a packet has one page, and veth takes a program in native mode up to this MTU.
+# shellcheck disable=SC2034	# for tests
 if kernel_at_least 6.6; then
 	MTU=9000 PMTU=4096
 else
