@@ -75,6 +75,15 @@ static void number(struct json *j, const char *name, uint64_t n)
 	fprintf(j->f, "%llu", (unsigned long long)n);
 }
 
+/* Addresses as people write them, and beyond the integers that JSON readers keep exact */
+static void hex(struct json *j, const char *name, uint64_t n)
+{
+	char s[20];
+
+	snprintf(s, sizeof(s), "0x%llx", (unsigned long long)n);
+	text(j, name, s);
+}
+
 static void boolean(struct json *j, const char *name, bool b)
 {
 	next(j, name);
@@ -374,13 +383,13 @@ static void put_mr(struct json *j, struct xd_client *c, struct xd_object *obj)
 	number(j, "lkey", xt_key_value(mr->key));
 	number(j, "client", c->id);
 	number(j, "pd", mr->pd->d.number);
-	number(j, "addr", mr->d.addr);
+	hex(j, "addr", mr->d.addr);
 	number(j, "length", mr->d.length);
 	put_access(j, mr->d.access);
 	text(j, "state", mr->mem->xt.broken ? "broken" : states[mr->key->entry.state]);
 	put_tiers(j, mr->mem->tiers);
 	boolean(j, "pinned", mr->mem->pinned);
-	number(j, "iova", mr->d.iova);
+	hex(j, "iova", mr->d.iova);
 }
 
 static void put_cq(struct json *j, struct xd_client *c, struct xd_object *obj)
