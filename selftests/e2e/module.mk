@@ -2,13 +2,16 @@
 
 # Each bats file is a suite; all may use what E2E_NEEDS names.
 E2E_FILES := $(sort $(wildcard selftests/e2e/*.bats))
-E2E_NEEDS := $$(PROGRAMS) $(addprefix $(BUILD)/selftests/e2e/,rdma_verify rdma_watch hostile)
+E2E_NEEDS := $$(PROGRAMS) $(addprefix $(BUILD)/selftests/e2e/,rdma_verify rdma_memory rdma_watch hostile)
 
 $(foreach f,$(E2E_FILES),$(eval \
 	$(call suite,e2e/$(basename $(notdir $(f))),120,bats --tap $(f),$(E2E_NEEDS))))
 
 # An ordinary verbs program that verifies every byte and every completion
 $(eval $(call program,selftests/e2e/rdma_verify,selftests/e2e/rdma_verify.c,,-libverbs))
+
+# ... one that registers every kind of memory
+$(eval $(call program,selftests/e2e/rdma_memory,$(wildcard selftests/e2e/rdma_memory*.c) selftests/e2e/rdma_side.c,,-libverbs))
 
 # ... and one that watches a device while the world around it changes
 $(eval $(call program,selftests/e2e/rdma_watch,selftests/e2e/rdma_watch.c,,-libverbs))

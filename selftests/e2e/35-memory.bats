@@ -1,0 +1,164 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# rdma_memory: every kind of memory registered, read and written from afar, and taken away.
+
+load helpers
+
+# skipped FILE: skip the test where the program's output says that it could not be done
+skipped() {
+	local why
+
+	why=$(sed -n 's/^skipped [^:]*: //p' "$1")
+	[[ -z $why ]] || skip "$why"
+}
+
+# memory TEST: the owner on host a, its partner on b
+memory() {
+	both -t 50 "$XR_BUILD/selftests/e2e/rdma_memory" -g @4 -t "$1" || return
+	skipped "$OUT/server"
+}
+
+# within_host OPTION...: the owner and its partner both on host a
+within_host() {
+	local program=$XR_BUILD/selftests/e2e/rdma_memory out=$BATS_TEST_TMPDIR/out g owner status=0
+
+	g=$(gid_index a "$A4")
+	run_on a timeout $((60 * SLOW)) "$program" -g "$g" -p "$PORT" "$@" >"$out.owner" 2>&1 3>&- &
+	owner=$!
+	wait_for 5 listens a "$PORT"
+	run_on a timeout $((60 * SLOW)) "$program" -g "$g" -p "$PORT" "$A4" >"$out.partner" 2>&1 3>&- ||
+		status=$?
+	wait "$owner" || status=$?
+	((status == 0)) || cat "$out".*
+	return "$status"
+}
+
+# beside COMMAND...: other programs on the same devices move data meanwhile, and notice nothing
+beside() {
+	local daemon other status=0
+
+	daemon=$(daemon_pid a)
+	PORT=$((PORT + 1)) both -t 50 "$XR_BUILD/selftests/e2e/rdma_verify" -g @4 -m 1024 -t mixed -n 20 &
+	other=$!
+	"$@" || status=$?
+	wait "$other" || status=$?
+	alive "$daemon" || status=1
+	return "$status"
+}
+
+@test "memory: private anonymous" {
+	memory anonymous
+}
+
+@test "memory: shared anonymous" {
+	memory shared-anonymous
+}
+
+@test "memory: POSIX shared memory" {
+	memory shm
+}
+
+@test "memory: memfd, mapped shared and private" {
+	memory memfd
+}
+
+@test "memory: private mapping of a file" {
+	memory file-private
+}
+
+@test "memory: shared mapping of a file" {
+	memory file-shared
+}
+
+@test "memory: read-only, for local and remote reading alone" {
+	memory read-only
+}
+
+@test "memory: a program's constants" {
+	memory constant
+}
+
+@test "memory: stack" {
+	memory stack
+}
+
+@test "memory: bss and data" {
+	memory static
+}
+
+@test "memory: malloc" {
+	memory malloc
+}
+
+@test "memory: huge pages" {
+	memory hugetlb
+}
+
+@test "memory: unaligned, and the bytes beside stay" {
+	memory unaligned
+}
+
+@test "memory: no bytes at all" {
+	memory zero-length
+}
+
+@test "memory: one region over several mappings" {
+	memory several-mappings
+}
+
+@test "memory: a hole is refused" {
+	memory hole
+}
+
+@test "memory: impossible ranges and rights are refused" {
+	memory bad-range
+}
+
+@test "memory: overlapping regions" {
+	memory overlap
+}
+
+@test "memory: the same again and again" {
+	memory again
+}
+
+@test "memory: truncated under its region, only the owner suffers" {
+	beside memory truncated
+}
+
+@test "memory: unmapped under its region, only the owner suffers" {
+	beside memory munmap
+}
+
+@test "memory: grown by realloc under its region" {
+	memory grown
+}
+
+@test "memory: fork while regions live" {
+	memory fork
+}
+
+@test "memory: 64 KiB in 32 pieces, 33 refused" {
+	memory pieces
+}
+
+@test "memory: completion queue resized under load" {
+	memory resize-cq
+}
+
+@test "memory: queue pairs reset and used again" {
+	memory reset
+}
+
+@test "memory: one message of 2^31 bytes" {
+	memory longest
+}
+
+@test "memory: all but the longest message within one host" {
+	local name tests=()
+
+	for name in $("$XR_BUILD/selftests/e2e/rdma_memory" -l | cut -d ' ' -f 1); do
+		[[ $name == longest ]] || tests+=(-t "$name")
+	done
+	within_host "${tests[@]}"
+}
