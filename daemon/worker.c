@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -398,7 +399,8 @@ static void set_slice(struct xd_worker *w, uint64_t slice_ns)
 		uint32_t priority;
 		uint64_t runtime, deadline, period;
 		uint32_t util_min, util_max;
-	} attr = { .size = sizeof(attr), .policy = SCHED_OTHER, .runtime = slice_ns };
+	} attr = { .size = sizeof(attr), .policy = SCHED_OTHER, .runtime = slice_ns,
+		   .nice = getpriority(PRIO_PROCESS, 0) };	/* as it was: we may not lower it */
 
 	if (slice_ns == w->slice_ns)
 		return;
