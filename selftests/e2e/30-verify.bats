@@ -4,7 +4,7 @@
 
 load helpers
 
-data=(-t write -t write-imm -t send -t send-imm -t read -t zero -t mixed -t pipeline -t atomic)
+data=(-t write -t write-imm -t send -t send-imm -t read -t zero -t mixed -t pipeline -t atomic -t sizes -t reuse)
 
 # verify ARG...
 verify() {
@@ -25,6 +25,10 @@ verify() {
 
 @test "verify: over IPv6" {
 	both -t 60 "$XR_BUILD/selftests/e2e/rdma_verify" -g @6 "${data[@]}" -m 2048 -s 4
+}
+
+@test "verify: receives that come late, too late, and peers that have gone" {
+	verify -t rnr -t rnr-limit -t gone
 }
 
 @test "verify: four pairs at once" {

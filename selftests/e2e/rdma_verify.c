@@ -50,6 +50,7 @@ struct peer {			/* what the two sides tell each other before a test */
 struct verify {
 	const char *host, *dev_name, *hook;
 	int gid_index, mtu, port, rounds, sock;
+	uint8_t timeout, retry_cnt, rnr_retry;	/* of the next connection */
 	bool no_events;
 	uint64_t rng;
 	struct ibv_context *ctx;
@@ -222,28 +223,21 @@ static bool to_rtr(struct verify *v)
 
 static bool to_rts(struct verify *v)
 {
-	struct ibv_qp_attr a = { .qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7,
-				 .rnr_retry = 7, .sq_psn = v->me.psn, .max_rd_atomic = 8 };
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_RTS, .timeout = v->timeout,
+				 .retry_cnt = v->retry_cnt, .rnr_retry = v->rnr_retry,
+				 .sq_psn = v->me.psn, .max_rd_atomic = 8 };
 
 	return !ibv_modify_qp(v->qp, &a, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
 			      IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC) ||
 	       wrong(v, "to RTS: %s", strerror(errno));
 }
 
-/* A fresh QP and region on each side; access: of the region and of the QP. */
-static bool connect_qp(struct verify *v, int access)
+/* From RESET to RTS, on both sides */
+static bool bring_up(struct verify *v)
 {
-	struct ibv_qp_init_attr init = {
-		.send_cq = v->cq, .recv_cq = v->cq, .qp_type = IBV_QPT_RC, .sq_sig_all = 0,
-		.cap = { DEPTH, DEPTH, MAX_SGE, MAX_SGE, 128 },
-	};
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT, .port_num = 1,
 				 .qp_access_flags = (unsigned int)ALL_ACCESS };
 
-	v->mr = ibv_reg_mr(v->pd, v->buf, BUF_SIZE, access);
-	v->qp = ibv_create_qp(v->pd, &init);
-	if (!v->mr || !v->qp)
-		return wrong(v, "%s: %s", v->mr ? "QP" : "region", strerror(errno));
 	if (ibv_modify_qp(v->qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
 			  IBV_QP_ACCESS_FLAGS))
 		return wrong(v, "to INIT: %s", strerror(errno));
@@ -253,6 +247,21 @@ static bool connect_qp(struct verify *v, int access)
 	v->me.addr = (uintptr_t)v->buf;
 	v->me.length = BUF_SIZE;
 	return xfer(v, &v->peer, &v->me, sizeof(v->me)) && to_rtr(v) && to_rts(v) && barrier(v);
+}
+
+/* A fresh QP and region on each side; access: of the region and of the QP. */
+static bool connect_qp(struct verify *v, int access)
+{
+	struct ibv_qp_init_attr init = {
+		.send_cq = v->cq, .recv_cq = v->cq, .qp_type = IBV_QPT_RC, .sq_sig_all = 0,
+		.cap = { DEPTH, DEPTH, MAX_SGE, MAX_SGE, 128 },
+	};
+
+	v->mr = ibv_reg_mr(v->pd, v->buf, BUF_SIZE, access);
+	v->qp = ibv_create_qp(v->pd, &init);
+	if (!v->mr || !v->qp)
+		return wrong(v, "%s: %s", v->mr ? "QP" : "region", strerror(errno));
+	return bring_up(v);
 }
 
 static void disconnect_qp(struct verify *v)
@@ -437,8 +446,10 @@ static bool run_transfers(struct verify *v, enum ibv_wr_opcode opcode, uint32_t 
 		struct plan p = make_plan(v, opcode);
 		uint64_t rng = v->rng;	/* sides draw differently below: keep them in step */
 
-		if (fixed_len != UINT32_MAX)
+		if (fixed_len != UINT32_MAX) {
 			p.len = fixed_len;
+			p.is_inline = p.is_inline && p.len <= 128;
+		}
 		if (!(v->host ? active_transfer(v, &p) : passive_transfer(v, &p)))
 			return false;
 		v->rng = rng;
@@ -565,6 +576,129 @@ static bool test_atomic(struct verify *v)
 	if (!v->host && memcmp(v->buf + 64, &v->peer.addr, 8))
 		return wrong(v, "the value in memory is not what atomics left");
 	return true;
+}
+
+/* Each power of two up to the whole region, the operations in turn; the whole region by each */
+static bool test_sizes(struct verify *v)
+{
+	static const enum ibv_wr_opcode ops[] = { IBV_WR_RDMA_WRITE, IBV_WR_SEND,
+						  IBV_WR_RDMA_READ };
+	uint32_t len = 1;
+
+	if (!connect_qp(v, ALL_ACCESS))
+		return false;
+	pattern(v->buf, BUF_SIZE, v->host ? 1 : 2);
+	for (uint32_t i = 0; i < 26; i++) {
+		struct plan p = { .opcode = ops[i % 3], .len = len, .sges = 1 + i % MAX_SGE,
+				  .seed = 1000 + i };
+		uint64_t rng = v->rng;
+
+		if (!(v->host ? active_transfer(v, &p) : passive_transfer(v, &p)))
+			return false;
+		v->rng = rng;
+		if (len < BUF_SIZE)
+			len *= 2;
+	}
+	return true;
+}
+
+/* ---- tests of connections ------------------------------------------------------------------- */
+
+/* One QP connected again after RESET, and others after it; data across each */
+static bool test_reuse(struct verify *v)
+{
+	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
+	int rounds = v->rounds;
+	bool ok = true;
+
+	pattern(v->buf, BUF_SIZE, v->host ? 1 : 2);
+	v->rounds = 1;
+	for (int i = 0; i < 12 && ok; i++) {
+		if (i % 4 == 0) {
+			disconnect_qp(v);
+			ok = connect_qp(v, ALL_ACCESS);
+		} else {
+			ok = !ibv_modify_qp(v->qp, &reset, IBV_QP_STATE) && bring_up(v);
+		}
+		ok = ok && run_transfers(v, i % 2 ? IBV_WR_SEND : IBV_WR_RDMA_READ, 20000);
+	}
+	v->rounds = rounds;
+	return ok || wrong(v, "to RESET: %s", strerror(errno));
+}
+
+/* A SEND waits for its receive, by RNR NAKs. */
+static bool test_rnr(struct verify *v)
+{
+	const uint32_t len = 5000;
+	struct ibv_sge sge = { (uintptr_t)v->buf + GUARD, len, 0 };
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1,
+				  .send_flags = IBV_SEND_SIGNALED };
+	struct ibv_wc wc;
+
+	if (!connect_qp(v, ALL_ACCESS))
+		return false;
+	sge.lkey = v->mr->lkey;
+	for (int i = 0; i < 3; i++) {
+		pattern(v->host ? v->buf + GUARD : v->want, len, 50 + (uint64_t)i);
+		if (!barrier(v))
+			return false;
+		usleep(v->host ? 0 : 50000);
+		if (!(v->host ? post(v, &wr) : post_recv(v, &sge, 1, 0)) ||
+		    !good_wc(v, &wc, v->host ? IBV_WC_SEND : IBV_WC_RECV))
+			return false;
+		if (!v->host && memcmp(v->buf + GUARD, v->want, len))
+			return wrong(v, "data differs");
+	}
+	return barrier(v);
+}
+
+/* The active side sends what cannot succeed; wants this status, and the rest flushed. */
+static bool fails_with(struct verify *v, enum ibv_wc_status status)
+{
+	struct ibv_sge sge = { (uintptr_t)v->buf, 64, v->mr->lkey };
+	struct ibv_send_wr behind = { .wr_id = 8, .opcode = IBV_WR_RDMA_WRITE };
+	struct ibv_send_wr wr = { .wr_id = 7, .opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1,
+				  .send_flags = IBV_SEND_SIGNALED, .next = &behind };
+	struct ibv_wc wc;
+
+	if (!v->host)
+		return true;
+	if (!post(v, &wr) || !next_wc(v, &wc))
+		return false;
+	if (wc.wr_id != 7 || wc.status != status)
+		return wrong(v, "completion: %s, expected %s", ibv_wc_status_str(wc.status),
+			     ibv_wc_status_str(status));
+	if (!next_wc(v, &wc))
+		return false;
+	return wc.status == IBV_WC_WR_FLUSH_ERR ||
+	       wrong(v, "what was queued behind: %s", ibv_wc_status_str(wc.status));
+}
+
+static bool test_rnr_limit(struct verify *v)
+{
+	bool ok;
+
+	v->rnr_retry = 1;
+	ok = connect_qp(v, ALL_ACCESS) && fails_with(v, IBV_WC_RNR_RETRY_EXC_ERR) && barrier(v);
+	v->rnr_retry = 7;
+	return ok;
+}
+
+static bool test_gone(struct verify *v)
+{
+	bool ok;
+
+	v->timeout = 12;
+	v->retry_cnt = 2;
+	ok = connect_qp(v, ALL_ACCESS);
+	if (ok && !v->host) {
+		ibv_destroy_qp(v->qp);
+		v->qp = NULL;
+	}
+	ok = ok && barrier(v) && fails_with(v, IBV_WC_RETRY_EXC_ERR) && barrier(v);
+	v->timeout = 14;
+	v->retry_cnt = 7;
+	return ok;
 }
 
 /* ---- tests of protection ------------------------------------------------------------------ */
@@ -740,6 +874,11 @@ static const struct {
 	{ "mixed", test_mixed, "all of them in turn" },
 	{ "pipeline", test_pipeline, "a full queue of unsignalled writes" },
 	{ "atomic", test_atomic, "fetch and add, compare and swap" },
+	{ "sizes", test_sizes, "1 byte to 8 MiB" },
+	{ "reuse", test_reuse, "QPs connected again after RESET, and new ones" },
+	{ "rnr", test_rnr, "SEND that waits for its receive" },
+	{ "rnr-limit", test_rnr_limit, "SEND that waits no longer" },
+	{ "gone", test_gone, "SEND to a QP that has been destroyed" },
 	{ "wrong-index", test_wrong_index, "R_Key with an index nobody has" },
 	{ "wrong-variant", test_wrong_variant, "R_Key with another variant" },
 	{ "stale-key", test_stale_key, "R_Key of a region that was deregistered" },
@@ -759,11 +898,13 @@ static const struct {
 
 static bool run_test(struct verify *v, size_t i)
 {
+	uint64_t rng = v->rng;
 	bool ok;
 
 	v->why = NULL;
 	ok = tests[i].run(v) && !v->why;
 	disconnect_qp(v);
+	v->rng = rng + 0x9e3779b97f4a7c15ull;	/* the same on both sides, whatever they drew */
 	if (v->hook && !v->host && system(v->hook))
 		ok = wrong(v, "%s failed", v->hook);
 	printf("%s %s: %s%s%s\n", ok ? "ok" : "FAILED", tests[i].name, tests[i].text,
@@ -798,7 +939,8 @@ static bool choose(bool *chosen, const char *name)
 
 int main(int argc, char **argv)
 {
-	struct verify v = { .gid_index = 1, .mtu = 1024, .port = 18516, .rounds = 20, .rng = 1 };
+	struct verify v = { .gid_index = 1, .mtu = 1024, .port = 18516, .rounds = 20, .rng = 1,
+			    .timeout = 14, .retry_cnt = 7, .rnr_retry = 7 };
 	bool chosen[TESTS] = { false }, some = false, ok = true;
 	int c;
 
