@@ -4,10 +4,10 @@
 VM := selftests/vm/run -c -w $(CURDIR) -t
 VM_ENV := -- env XR_BUILD=$(abspath $(BUILD))
 
-$(eval $(call suite,vm/bpf,240,$(VM) 220 $(VM_ENV) bash -c "modprobe veth && $(abspath $(BUILD))/selftests/bpf",\
+$(eval $(call suite,vm/bpf,480,$(VM) 460 $(VM_ENV) bash -c "modprobe veth && $(abspath $(BUILD))/selftests/bpf",\
 	$(BUILD)/selftests/bpf))
-$(eval $(call suite,vm/systemd,420,selftests/vm/run -S -c -w $(CURDIR) -t 400 $(VM_ENV) selftests/vm/guest/service,\
+$(eval $(call suite,vm/systemd,840,selftests/vm/run -S -c -w $(CURDIR) -t 820 $(VM_ENV) selftests/vm/guest/service,\
 	$$(PROGRAMS)))
-$(eval $(call suite,vm/wire,240,XR_BUILD=$(abspath $(BUILD)) selftests/vm/wire,$$(PROGRAMS)))
-$(eval $(call suite,vm/interop,420,$(VM) 400 $(VM_ENV) selftests/vm/guest/interop,\
+$(eval $(call suite,vm/wire,500,XR_BUILD=$(abspath $(BUILD)) selftests/vm/wire,$$(PROGRAMS)))
+$(eval $(call suite,vm/interop,1220,$(VM) 1200 $(VM_ENV) selftests/vm/guest/interop,\
 	$$(PROGRAMS) $(BUILD)/selftests/e2e/rdma_verify))
