@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <linux/futex.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -57,7 +58,7 @@ struct xd_worker {
 	struct xd_device *dev;
 	uint32_t index;
 
-	int epoll, kick;
+	int epoll, kick;	/* epoll: bells and kick */
 	uint64_t deadline;	/* the engine's, or of a frame that is held back */
 	uint64_t now;
 
@@ -358,12 +359,30 @@ static void announce_awake(struct xd_worker *w)
 	pthread_mutex_unlock(&w->lock);
 }
 
-static void sleep_until_something(struct xd_worker *w)
+/* Bells and kicks that woke us */
+static void take_wakeups(struct xd_worker *w)
 {
 	struct epoll_event ev[8];
+	uint64_t value;
+	int n = epoll_wait(w->epoll, ev, 8, 0);
+
+	for (int i = 0; i < n; i++)
+		if (ev[i].data.fd == w->kick)
+			(void)!read(w->kick, &value, sizeof(value));
+}
+
+/*
+ * The AF_XDP socket is no member of the epoll set: who waits by epoll stays in the socket's wait
+ * queue, and each arriving packet would call it, also while we are awake.
+ */
+static void sleep_until_something(struct xd_worker *w)
+{
+	struct pollfd fds[] = {
+		{ .fd = xd_xsk_fd(w->xsk), .events = POLLIN },
+		{ .fd = w->epoll, .events = POLLIN },
+	};
 	struct timespec ts, *timeout = NULL;
-	uint64_t now = xd_now(), value;
-	int n;
+	uint64_t now = xd_now();
 
 	if (w->deadline <= now)
 		return;
@@ -376,10 +395,8 @@ static void sleep_until_something(struct xd_worker *w)
 	}
 	if (announce_sleep(w)) {
 		w->stats.sleeps++;
-		n = epoll_pwait2(w->epoll, ev, 8, timeout, NULL);
-		for (int i = 0; i < n; i++)
-			if (ev[i].data.fd == w->kick)
-				(void)!read(w->kick, &value, sizeof(value));
+		if (ppoll(fds, 2, timeout, NULL) > 0 && fds[1].revents)
+			take_wakeups(w);
 	}
 	announce_awake(w);
 	w->last_work = xd_now();
@@ -399,12 +416,12 @@ static void set_slice(struct xd_worker *w, uint64_t slice_ns)
 		uint32_t priority;
 		uint64_t runtime, deadline, period;
 		uint32_t util_min, util_max;
-	} attr = { .size = sizeof(attr), .policy = SCHED_OTHER, .runtime = slice_ns,
-		   .nice = getpriority(PRIO_PROCESS, 0) };	/* as it was: we may not lower it */
+	} attr = { .size = sizeof(attr), .policy = SCHED_OTHER, .runtime = slice_ns };
 
 	if (slice_ns == w->slice_ns)
 		return;
 	w->slice_ns = slice_ns;
+	attr.nice = getpriority(PRIO_PROCESS, 0);	/* as it was: we may not lower it */
 	if (syscall(SYS_sched_setattr, 0, &attr, 0))
 		xd_log(XD_DEBUG, "worker %u: sched_setattr: %s", w->index, strerror(errno));
 }
@@ -548,11 +565,11 @@ static int open_socket(struct xd_worker *w)
 	return err ? err : xd_xdp_xsk_set(dev, w->index, xd_xsk_fd(w->xsk));
 }
 
-static int watch(struct xd_worker *w, int fd)
+static int watch_kick(struct xd_worker *w)
 {
-	struct epoll_event ev = { .events = EPOLLIN, .data.fd = fd };
+	struct epoll_event ev = { .events = EPOLLIN, .data.fd = w->kick };
 
-	return epoll_ctl(w->epoll, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
+	return epoll_ctl(w->epoll, EPOLL_CTL_ADD, w->kick, &ev) ? -errno : 0;
 }
 
 static void worker_free(struct xd_worker *w)
@@ -609,9 +626,7 @@ static int worker_new(struct xd_device *dev, uint32_t index, struct xd_worker **
 	if (!err)
 		err = open_socket(w);
 	if (!err)
-		err = watch(w, w->kick);
-	if (!err)
-		err = watch(w, xd_xsk_fd(w->xsk));
+		err = watch_kick(w);
 	if (err) {
 		worker_free(w);
 		return err;

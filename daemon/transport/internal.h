@@ -103,7 +103,8 @@ struct xt_requester {
 	uint32_t rd_inflight;	/* READ and atomic requests in [unacked, next) */
 	uint32_t rd_last;	/* index behind the latest READ or atomic */
 	uint32_t window;	/* packets in flight allowed now */
-	uint32_t unasked;	/* packets since the last one with AckReq */
+	uint32_t unasked;	/* packets since the last one that will be answered */
+	uint32_t asked;		/* PSN of that one */
 	uint32_t guard;		/* PSN of the last retry that no timeout caused */
 	bool guarded;
 	bool credits;		/* lsn is valid */

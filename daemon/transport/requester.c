@@ -33,6 +33,7 @@ void xt_req_reset(struct xt_qp *qp)
 		.rd_last = retired,
 		.window = qp->engine->tuning.window,
 		.unasked = XT_ACK_EVERY,
+		.asked = attr->sq_psn - 1,
 		.retry_left = attr->retry_cnt,
 		.rnr_left = attr->rnr_retry,
 		.read_packets = qp->engine->tuning.read_packets,
@@ -88,6 +89,7 @@ void xt_req_go_back(struct xt_qp *qp)
 	r->cur = r->retired;
 	r->rd_inflight = 0;
 	r->unasked = XT_ACK_EVERY;
+	r->asked = r->unacked - 1;
 	if (r->wait == XT_WAIT_ACK) {
 		r->wait = XT_WAIT_NONE;
 		xt_timer_set(qp, XT_NEVER);
@@ -230,19 +232,21 @@ uint8_t xt_data_opcode(const struct xt_swqe *w, bool first, bool last)
 }
 
 /*
- * An acknowledgement is worth asking for where a completion or the next step
- * waits for it, and often enough that a window never fills without one.
+ * An acknowledgement is worth asking for at the end of a message, where a completion or the next
+ * step may wait for it, and often enough that a window never fills without one.
  */
 static bool want_ack(const struct xt_qp *qp, const struct xt_swqe *w, bool last)
 {
 	const struct xt_requester *r = &qp->d.req;
 
-	if (r->unasked + 1 >= XT_ACK_EVERY || r->next + 1 - r->unacked >= r->window)
+	if (r->unasked + 1 >= XT_ACK_EVERY)
 		return true;
-	if (r->credits && xr_psn_diff(r->ssn + 1, r->lsn) >= 0)
+	/* A full window that waits for an answer already need not ask for each packet that fits in. */
+	if (r->next + 1 - r->unacked >= r->window && xt_diff(r->asked, r->unacked) < 0)
 		return true;
-	return last && (qp->sq_sig_all || (w->flags & XR_SEND_SIGNALED) ||
-			r->cur + 1 == r->producer);
+	if (r->credits && takes_receive(w) && xr_psn_diff(r->ssn + 1, r->lsn) >= 0)
+		return true;
+	return last;
 }
 
 static bool build_data(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
@@ -314,7 +318,12 @@ static void sent(struct xt_qp *qp, const struct xt_swqe *w, const struct xt_pack
 	if (w->kind >= XT_KIND_READ)
 		r->rd_inflight++;
 	/* responses acknowledge by themselves */
-	r->unasked = p->ackreq || w->kind >= XT_KIND_READ ? 0 : r->unasked + 1;
+	if (p->ackreq || w->kind >= XT_KIND_READ) {
+		r->unasked = 0;
+		r->asked = r->next - 1;
+	} else {
+		r->unasked++;
+	}
 	if (r->next == w->psn + w->npsn)
 		r->cur++;
 }

@@ -512,7 +512,7 @@ static void accepted(struct xt_qp *qp, const struct xt_rx *rx, uint32_t packets)
 	if ((rx->flags & XR_EXT_ATOMICETH) || rx->opcode == XR_OP_READ_REQUEST)
 		return;
 	resp->unacked += packets;
-	if (rx->ackreq || (rx->flags & XR_OPF_END) || resp->unacked >= ACK_AT_LEAST)
+	if (rx->ackreq || resp->unacked >= ACK_AT_LEAST)
 		owe_ack(qp);
 }
 
