@@ -152,7 +152,7 @@ static void put_bytes(struct cursor *c, const uint8_t *src, uint32_t len)
 			c->off = 0;
 		}
 		run = c->seg->len - c->off < len ? c->seg->len - c->off : len;
-		memcpy(c->seg->data + c->off, src, run);
+		xt_copy(c->seg->data + c->off, src, run);
 		c->off += run;
 	}
 }

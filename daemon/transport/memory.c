@@ -47,7 +47,7 @@ static int read_seg(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t o
 {
 	if (!seg->ptr)
 		return mem->ops->read(mem, seg, off - seg->off, dst, len);
-	memcpy(dst, seg->ptr + (off - seg->off), len);
+	xt_copy(dst, seg->ptr + (off - seg->off), len);
 	return 0;
 }
 
@@ -58,7 +58,7 @@ static int write_seg(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t 
 		return -EACCES;
 	if (!seg->ptr)
 		return mem->ops->write(mem, seg, off - seg->off, src, len);
-	memcpy(seg->ptr + (off - seg->off), src, len);
+	xt_copy(seg->ptr + (off - seg->off), src, len);
 	return 0;
 }
 

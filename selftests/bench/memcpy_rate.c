@@ -44,7 +44,10 @@ int main(int argc, char **argv)
 {
 	for (int i = 1; i < argc; i++) {
 		size_t size = strtoul(argv[i], NULL, 0);
-		uint8_t *src = size ? malloc(size) : NULL, *dst = size ? malloc(size) : NULL;
+		/* on pages of their own, as perftest has its buffers */
+		size_t room = (size + 4095) & ~(size_t)4095;
+		uint8_t *src = size ? aligned_alloc(4096, room) : NULL;
+		uint8_t *dst = size ? aligned_alloc(4096, room) : NULL;
 
 		if (!src || !dst) {
 			fprintf(stderr, "memcpy_rate: %s bytes: cannot allocate\n", argv[i]);
