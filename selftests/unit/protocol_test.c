@@ -537,6 +537,47 @@ static void test_rnr_retries(void)
 	end(&q);
 }
 
+static unsigned sent_asking(const struct harness *h)
+{
+	unsigned i, n = 0;
+
+	for (i = 0; i < h->sent_count; i++)
+		n += h->sent[i].data[42 + 8] >> 7;
+	return n;
+}
+
+/*
+ * Each acknowledgement frees a place or three in a full window. If each packet that takes one asked for the
+ * next acknowledgement, half of all packets would be acknowledgements.
+ */
+static void test_acks_asked_for(void)
+{
+	struct h_qp q;
+	struct harness *h = begin(&q);
+	struct made ack = { .opcode = XR_OP_ACK, .psn = -1 };
+	unsigned i, packets, asking;
+
+	for (i = 0; i < 20; i++)
+		h_post_send(&q, i, XR_WR_RDMA_WRITE, BASE, 60 * MTU, key)->remote_addr = BASE;
+	xt_qp_doorbell(q.qp, h->now);
+	while (xt_engine_run(h->engine, h->now) <= h->now)
+		;
+	packets = h->sent_count;
+	asking = sent_asking(h);
+	TAP_OK(packets == 256 && asking >= 256 / 16 && asking <= 256 / 16 + 4,
+	       "a window of 256 packets asks every 16, and at the end of messages: %u", asking);
+	for (packets = asking = i = 0; i < 200; i++) {
+		h->sent_count = 0;
+		ack.psn += 3;
+		receive(&q, &ack);
+		packets += h->sent_count;
+		asking += sent_asking(h);
+	}
+	TAP_OK(packets == 600 && asking < packets / 10,
+	       "a full window does not ask with each packet: %u of %u", asking, packets);
+	end(&q);
+}
+
 int main(void)
 {
 	test_invalid_requests();
@@ -549,5 +590,6 @@ int main(void)
 	test_rnr_timers();
 	test_ack_timeout();
 	test_rnr_retries();
+	test_acks_asked_for();
 	return tap_end();
 }
