@@ -94,6 +94,7 @@ static void init_cq(struct xd_client *c, struct xd_cq *cq, const struct xr_creat
 		ch->obj.refs++;
 	}
 	xt_cq_init(&cq->xt, cq->ring.ptr, cq->d.depth);
+	cq->xt.ignore_overrun = q->flags & XR_CQF_IGNORE_OVERRUN;
 	cq->xt.owner = cq;
 }
 
@@ -104,7 +105,7 @@ int xd_do_create_cq(struct xd_client *c, struct xd_request *req, struct xd_reply
 	struct xd_cq *cq;
 	int err;
 
-	if (q->flags)
+	if (q->flags & ~(uint32_t)XR_CQF_IGNORE_OVERRUN)
 		return -EOPNOTSUPP;
 	if (q->channel && !ch)
 		return -ENOENT;

@@ -135,11 +135,12 @@ static void leave_channel(struct xp_cq *cq)
 	pthread_mutex_unlock(&ibch->context->mutex);
 }
 
-struct ibv_cq *xp_create_cq(struct ibv_context *ibctx, int cqe, void *cq_context,
-			    struct ibv_comp_channel *ibch, int comp_vector)
+struct xp_cq *xp_cq_create(struct ibv_context *ibctx, const struct ibv_cq_init_attr_ex *attr,
+			   uint32_t flags)
 {
+	struct ibv_comp_channel *ibch = attr->channel;
 	struct xp_context *ctx = xp_ctx(ibctx);
-	struct xr_create_cq_req req = { .depth = cqe };
+	struct xr_create_cq_req req = { .depth = attr->cqe, .flags = flags };
 	struct xr_create_cq_rep rep;
 	struct xp_call call = {
 		.type = XR_MSG_CREATE_CQ, .req = &req, .req_len = sizeof(req),
@@ -149,8 +150,9 @@ struct ibv_cq *xp_create_cq(struct ibv_context *ibctx, int cqe, void *cq_context
 	struct xp_cq *cq;
 	int err;
 
-	if (cqe < 1 || (uint32_t)cqe > ctx->attr.max_cqe || comp_vector < 0 ||
-	    comp_vector >= ibctx->num_comp_vectors || (ibch && ibch->context != ibctx))
+	if (!attr->cqe || attr->cqe > ctx->attr.max_cqe ||
+	    attr->comp_vector >= (uint32_t)ibctx->num_comp_vectors ||
+	    (ibch && ibch->context != ibctx))
 		return xp_null(EINVAL);
 	cq = calloc(1, sizeof(*cq));
 	if (!cq)
@@ -165,20 +167,34 @@ struct ibv_cq *xp_create_cq(struct ibv_context *ibctx, int cqe, void *cq_context
 		goto destroy;
 	cq->ibcq.context = ibctx;
 	cq->ibcq.channel = ibch;
-	cq->ibcq.cq_context = cq_context;
+	cq->ibcq.cq_context = attr->cq_context;
 	cq->ibcq.handle = rep.handle;
 	cq->ibcq.cqe = rep.depth;
 	pthread_mutex_init(&cq->ibcq.mutex, NULL);
 	pthread_cond_init(&cq->ibcq.cond, NULL);
 	if (ibch)
 		join_channel(cq, ibch);
-	return &cq->ibcq;
+	return cq;
 
 destroy:
 	xp_release(ctx, XR_MSG_DESTROY_CQ, rep.handle, NULL);
 free_cq:
 	free(cq);
 	return xp_null(err);
+}
+
+struct ibv_cq *xp_create_cq(struct ibv_context *ibctx, int cqe, void *cq_context,
+			    struct ibv_comp_channel *ibch, int comp_vector)
+{
+	struct ibv_cq_init_attr_ex attr = {
+		.cqe = cqe < 0 ? 0 : cqe,
+		.cq_context = cq_context,
+		.channel = ibch,
+		.comp_vector = comp_vector,
+	};
+	struct xp_cq *cq = xp_cq_create(ibctx, &attr, 0);
+
+	return cq ? &cq->ibcq : NULL;
 }
 
 int xp_resize_cq(struct ibv_cq *ibcq, int cqe)
@@ -298,26 +314,37 @@ static void fill_wc(struct ibv_wc *wc, const struct xr_cqe *cqe)
 	wc->dlid_path_bits = 0;
 }
 
-/* Under cq->lock */
-static int poll_ring(struct xp_cq *cq, int n, struct ibv_wc *wc)
+/* Under cq->lock: the next completion before index `end`; it stays until xp_cq_release(). */
+static const struct xr_cqe *take_entry(struct xp_cq *cq, uint32_t end)
 {
 	struct xp_cq_ring *r = &cq->ring;
-	uint32_t ready = xp_cq_ready(r);
-	struct xr_cqe *cqe;
+	const struct xr_cqe *cqe;
 	struct xp_qp *qp;
-	int got = 0;
 
-	if (!ready)
-		return 0;
-	for (; ready && got < n; ready--, r->consumer++) {
-		cqe = xp_cq_entry(r, r->consumer);
+	while (r->consumer != end) {
+		cqe = xp_cq_entry(r, r->consumer++);
 		if (cqe->qpn == XP_NO_QPN)
 			continue;
 		qp = find_qp(cq, cqe->qpn);
 		if (qp)
 			xp_ring_retire(cqe->is_recv ? &qp->rq : &qp->sq, cqe->wqe_index);
-		fill_wc(&wc[got++], cqe);
+		return cqe;
 	}
+	return NULL;
+}
+
+/* Under cq->lock */
+static int poll_ring(struct xp_cq *cq, int n, struct ibv_wc *wc)
+{
+	struct xp_cq_ring *r = &cq->ring;
+	uint32_t ready = xp_cq_ready(r), end = r->consumer + ready;
+	const struct xr_cqe *cqe;
+	int got = 0;
+
+	if (!ready)
+		return 0;
+	while (got < n && (cqe = take_entry(cq, end)))
+		fill_wc(&wc[got++], cqe);
 	xp_cq_release(r);
 	return got;
 }
@@ -383,6 +410,52 @@ int xp_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
 	xp_check_health(ctx);
 	give_way(cq);
 	return 0;
+}
+
+/* As xp_poll_cq() has it, for one */
+static bool take_one(struct xp_cq *cq, struct xr_cqe *to)
+{
+	struct xp_cq_ring *r = &cq->ring;
+	uint32_t ready = cq->flushing ? 0 : xp_cq_ready(r);
+	const struct xr_cqe *cqe = NULL;
+	struct ibv_wc wc;
+
+	if (ready) {
+		cqe = take_entry(cq, r->consumer + ready);
+		if (cqe)
+			*to = *cqe;
+		xp_cq_release(r);
+	}
+	if (cqe || xp_health(xp_ctx(cq->ibcq.context)) != XP_GONE)
+		return cqe;
+	cq->flushing = true;
+	if (!poll_flushed(cq, 1, &wc))
+		return false;
+	*to = (struct xr_cqe){
+		.wr_id = wc.wr_id, .timestamp = xp_clock(), .status = wc.status,
+		.opcode = wc.opcode, .qpn = wc.qp_num,
+	};
+	return true;
+}
+
+int xp_cq_next(struct xp_cq *cq, struct xr_cqe *cqe, bool wait)
+{
+	struct xp_context *ctx = xp_ctx(cq->ibcq.context);
+	bool got;
+
+	if (xp_health(ctx) == XP_FORKED)
+		return EIO;
+	xp_lock(&cq->lock);
+	got = take_one(cq, cqe);
+	xp_unlock(&cq->lock);
+	if (got) {
+		cq->idle = 0;
+		return 0;
+	}
+	xp_check_health(ctx);
+	if (wait)
+		give_way(cq);
+	return ENOENT;
 }
 
 static bool outstanding(const struct xp_ring *r)

@@ -9,6 +9,7 @@
  *   connection.c  control messages
  *   shm.c         chunks of shared memory
  *   pd.c mr.c cq.c qp.c post.c ah.c    one verbs object each
+ *   cq_ex.c       extended CQs
  *   maps.c        what /proc/self/maps says of a range
  *   adopt.c convert.c    private memory becomes shared under the program's feet
  *   events.c      event pipes, completion channels, asynchronous events
@@ -20,7 +21,8 @@
  *
  * Locks, outermost first: the context's mutex of verbs.h; CQ lock; connection lock, or a ring's
  * lock, or an event pipe's. The other mutexes of verbs.h are taken alone. Nothing here holds a
- * lock while the program's code runs.
+ * lock while the program's code runs, but for the one of an extended CQ from start_poll() to
+ * end_poll(), which is taken before all of those and nowhere else.
  */
 #ifndef XP_PROVIDER_H
 #define XP_PROVIDER_H
@@ -168,6 +170,8 @@ static inline int xp_health(const struct xp_context *ctx)
 {
 	return __atomic_load_n(&ctx->health, __ATOMIC_ACQUIRE);
 }
+/* What completions are stamped with: ns of CLOCK_MONOTONIC */
+uint64_t xp_clock(void);
 void xp_set_gone(struct xp_context *ctx);
 /* Looks at the connection every few milliseconds at most. */
 void xp_check_health(struct xp_context *ctx);
@@ -192,6 +196,7 @@ int xp_close_device(struct ibv_context *ibctx);
 int xp_query_device(struct ibv_context *ibctx, struct ibv_device_attr *attr);
 int xp_query_device_ex(struct ibv_context *ibctx, const struct ibv_query_device_ex_input *input,
 		       struct ibv_device_attr_ex *attr, size_t attr_size);
+int xp_query_rt_values(struct ibv_context *ibctx, struct ibv_values_ex *values);
 int xp_query_port(struct ibv_context *ibctx, uint8_t port, struct ibv_port_attr *attr, size_t len);
 int xp_query_port_compat(struct ibv_context *ibctx, uint8_t port,
 			 struct _compat_ibv_port_attr *attr);
@@ -323,7 +328,10 @@ int xp_dereg_mr(struct ibv_mr *ibmr);
 struct xp_qp;
 
 struct xp_cq {
-	struct ibv_cq ibcq;
+	union {
+		struct ibv_cq ibcq;
+		struct ibv_cq_ex ex;	/* cq_ex.c */
+	};
 	struct xp_lock lock;
 	struct xp_cq_ring ring;
 	unsigned int idle;		/* empty polls in a row */
@@ -332,7 +340,15 @@ struct xp_cq {
 	uint32_t qp_mask, nqps;
 	uint32_t comp_read, async_read;	/* events out of the pipes, under those pipes' locks */
 	struct xp_cq *next_on_channel;
+
+	/* extended CQs: from start_poll() to end_poll() */
+	struct xp_lock polling;
+	bool single_threaded;		/* the program promised it: `polling` is not taken */
+	struct xr_cqe current;
 };
+
+_Static_assert(offsetof(struct ibv_cq, async_events_completed) ==
+	       offsetof(struct ibv_cq_ex, async_events_completed), "an ibv_cq_ex is an ibv_cq");
 
 static inline struct xp_cq *xp_cq(struct ibv_cq *ibcq)
 {
@@ -340,12 +356,18 @@ static inline struct xp_cq *xp_cq(struct ibv_cq *ibcq)
 }
 struct ibv_cq *xp_create_cq(struct ibv_context *ibctx, int cqe, void *cq_context,
 			    struct ibv_comp_channel *ibch, int comp_vector);
+/* Of attr, what ibv_create_cq() has as well. flags: XR_CQF_*. NULL: errno. */
+struct xp_cq *xp_cq_create(struct ibv_context *ibctx, const struct ibv_cq_init_attr_ex *attr,
+			   uint32_t flags);
+struct ibv_cq_ex *xp_create_cq_ex(struct ibv_context *ibctx, struct ibv_cq_init_attr_ex *attr);
 int xp_resize_cq(struct ibv_cq *ibcq, int cqe);
 int xp_destroy_cq(struct ibv_cq *ibcq);
 int xp_req_notify_cq(struct ibv_cq *ibcq, int solicited_only);
 /* A QP begins, or ends, to complete here. Ending drops what it left in the queue. */
 int xp_cq_attach(struct xp_cq *cq, struct xp_qp *qp);
 void xp_cq_detach(struct xp_cq *cq, struct xp_qp *qp);
+/* One completion: 0, or ENOENT, or EIO. wait: an empty CQ gives its core to whom it waits for. */
+int xp_cq_next(struct xp_cq *cq, struct xr_cqe *cqe, bool wait);
 /* With the daemon gone: whether a poll would find anything. */
 bool xp_cq_has_work(struct xp_cq *cq);
 /* Drops what a QP left in the queue. */

@@ -154,10 +154,19 @@ struct xp_cq_ring {
 /* A completion that nobody wants any more: its QP is gone. No QPN is this large. */
 #define XP_NO_QPN 0xffffffffu
 
-/* Completions that wait to be polled */
-static inline uint32_t xp_cq_ready(const struct xp_cq_ring *r)
+/*
+ * Completions that wait to be polled. A CQ that ignores overruns may have been overwritten: the
+ * oldest are lost.
+ */
+static inline uint32_t xp_cq_ready(struct xp_cq_ring *r)
 {
-	return __atomic_load_n(&r->queue->producer, __ATOMIC_ACQUIRE) - r->consumer;
+	uint32_t n = __atomic_load_n(&r->queue->producer, __ATOMIC_ACQUIRE) - r->consumer;
+
+	if (n > r->mask + 1) {
+		r->consumer += n - (r->mask + 1);
+		n = r->mask + 1;
+	}
+	return n;
 }
 
 static inline struct xr_cqe *xp_cq_entry(const struct xp_cq_ring *r, uint32_t index)

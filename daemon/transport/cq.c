@@ -52,7 +52,7 @@ static bool has_room(struct xt_cq *cq)
 
 static int store_entry(struct xt_cq *cq, const struct xr_cqe *cqe)
 {
-	if (cq->overrun || !has_room(cq))
+	if (cq->overrun || (!cq->ignore_overrun && !has_room(cq)))
 		return -ENOSPC;
 	memcpy(cq->entries + (size_t)(cq->producer & (cq->depth - 1)) * sizeof(*cqe), cqe,
 	       sizeof(*cqe));
@@ -98,10 +98,14 @@ int xt_cq_push(struct xt_engine *e, struct xt_cq *cq, const struct xr_cqe *cqe, 
 int xt_cq_resize(struct xt_cq *cq, struct xr_queue *queue, uint32_t depth)
 {
 	uint32_t consumer = __atomic_load_n(&cq->queue->consumer, __ATOMIC_ACQUIRE);
-	uint32_t i, n = cq->producer - consumer;
+	uint32_t n = cq->producer - consumer, i;
 	uint8_t *entries = entries_of(queue);
 	uint32_t armed;
 
+	if (cq->ignore_overrun && n > cq->depth) {
+		consumer = cq->producer - cq->depth;
+		n = cq->depth;
+	}
 	if (n > cq->depth || n > depth)
 		return -EINVAL;
 	for (i = 0; i < n; i++)

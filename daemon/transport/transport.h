@@ -185,6 +185,7 @@ struct xt_cq {
 	uint32_t depth;		/* private copy */
 	uint32_t producer;	/* private */
 	bool overrun;		/* an entry was lost: the CQ is dead */
+	bool ignore_overrun;	/* the oldest entries are lost instead */
 	bool locked;		/* engines of several workers complete into it: a spin lock is taken */
 	int lock;
 	void *owner;		/* the daemon's object */

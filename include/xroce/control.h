@@ -235,9 +235,10 @@ struct xr_create_cq_req {
 	__u32 depth;		/* entries wanted, 1..XR_MAX_CQE */
 	__u32 channel;		/* handle or 0 */
 	__u64 cookie;		/* sent with events: struct ibv_cq * of the client */
-	__u32 flags;
+	__u32 flags;		/* XR_CQF_*; others: EOPNOTSUPP */
 	__u32 reserved;
 };
+#define XR_CQF_IGNORE_OVERRUN 1	/* a full ring is overwritten, oldest first, instead of dead */
 struct xr_create_cq_rep {
 	__u32 handle;
 	__u32 depth;		/* entries given, a power of two */

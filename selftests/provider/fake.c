@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <infiniband/verbs.h>
@@ -45,7 +46,7 @@ struct object {
 	int pipe;
 	/* CQ */
 	struct xr_queue *ring;
-	uint32_t depth, producer, channel, comp_written, async_written;
+	uint32_t depth, producer, channel, cq_flags, comp_written, async_written;
 	uint64_t cookie;
 	/* QP */
 	struct xr_queue *sq, *rq;
@@ -361,6 +362,7 @@ static void create_cq(struct client *c, const struct message *m)
 	o = &objects[rep.handle];
 	o->depth = rep.depth;
 	o->channel = req->channel;
+	o->cq_flags = req->flags;
 	o->cookie = req->cookie;
 	o->ring = new_queue(c, rep.depth, sizeof(struct xr_cqe), &rep.ring);
 	reply(c->fd, m, 0, &rep, sizeof(rep), NULL, 0);
@@ -528,6 +530,8 @@ enum op {
 	OP_READ,
 	OP_WRITE,
 	OP_OBJECTS,
+	OP_ENTRY,
+	OP_CQ_FLAGS,
 };
 
 struct command {
@@ -545,12 +549,15 @@ static uint32_t complete_one(struct object *qp, bool recv, uint32_t status, bool
 	uint32_t stride = recv ? qp->rq_stride : qp->sq_stride, word;
 	struct object *cq = &objects[recv ? qp->recv_cq : qp->send_cq];
 	uint8_t *entry = (uint8_t *)(q + 1) + (size_t)(*done & (depth - 1)) * stride;
+	struct timespec ts;
 	struct xr_cqe cqe = { .status = status, .qpn = qp - objects, .wqe_index = *done,
 			      .is_recv = recv, .opcode = recv ? IBV_WC_RECV : IBV_WC_SEND };
 
 	if (__atomic_load_n(&q->producer, __ATOMIC_ACQUIRE) == *done)
 		return 0;
 	memcpy(&cqe.wr_id, entry, sizeof(cqe.wr_id));
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	cqe.timestamp = ts.tv_sec * 1000000000ull + ts.tv_nsec;
 	__atomic_store_n(&q->consumer, ++*done, __ATOMIC_RELEASE);
 	*cqe_at(cq->ring, cq->producer) = cqe;
 	__atomic_store_n(&cq->ring->producer, ++cq->producer, __ATOMIC_SEQ_CST);
@@ -660,6 +667,14 @@ static void command(int fd)
 	case OP_OBJECTS:
 		for (cmd.a = 0, i = 1; i < MAX_OBJECTS; i++)
 			cmd.a += objects[i].kind != FREE;
+		break;
+	case OP_ENTRY:
+		memcpy(cmd.data, (uint8_t *)(o->sq + 1) +
+		       (size_t)(cmd.b & (o->sq_depth - 1)) * o->sq_stride, o->sq_stride);
+		cmd.a = o->sq->producer;
+		break;
+	case OP_CQ_FLAGS:
+		cmd.b = o->cq_flags;
 		break;
 	}
 	send(fd, &cmd, sizeof(cmd), MSG_NOSIGNAL);
@@ -823,6 +838,24 @@ bool fake_write(struct fake *f, uint32_t rkey, uint64_t addr, const void *data, 
 	struct command cmd = { .op = OP_WRITE, .a = rkey, .x = addr, .c = len };
 
 	memcpy(cmd.data, data, len);
+	ask(f, &cmd);
+	return cmd.b;
+}
+
+uint32_t fake_send_entry(struct fake *f, uint32_t qpn, uint32_t index, void *entry,
+			 unsigned int len)
+{
+	struct command cmd = { .op = OP_ENTRY, .a = qpn, .b = index };
+
+	ask(f, &cmd);
+	memcpy(entry, cmd.data, len);
+	return cmd.a;
+}
+
+uint32_t fake_cq_flags(struct fake *f, uint32_t handle)
+{
+	struct command cmd = { .op = OP_CQ_FLAGS, .a = handle };
+
 	ask(f, &cmd);
 	return cmd.b;
 }

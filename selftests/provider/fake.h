@@ -40,6 +40,11 @@ void fake_segments(struct fake *f, uint32_t rkey, unsigned int kinds[4]);
 /* Through whatever segment holds the address; false: it cannot be reached. */
 bool fake_read(struct fake *f, uint32_t rkey, uint64_t addr, void *data, unsigned int len);
 bool fake_write(struct fake *f, uint32_t rkey, uint64_t addr, const void *data, unsigned int len);
+/* The first len bytes of a send queue's slot; returns the producer's index. */
+uint32_t fake_send_entry(struct fake *f, uint32_t qpn, uint32_t index, void *entry,
+			 unsigned int len);
+/* XR_CQF_* that a CQ was created with */
+uint32_t fake_cq_flags(struct fake *f, uint32_t handle);
 /* How many objects of all kinds its clients have. */
 unsigned int fake_objects(struct fake *f);
 

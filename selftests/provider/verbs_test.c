@@ -146,7 +146,6 @@ static void addresses(struct fixture *f)
 
 static void refusals(struct fixture *f)
 {
-	struct ibv_cq_init_attr_ex cq_attr = { .cqe = 4 };
 	struct ibv_srq_init_attr srq_attr = { 0 };
 	struct ibv_srq_init_attr_ex srq_ex = { .comp_mask = IBV_SRQ_INIT_ATTR_TYPE };
 	struct ibv_qp_init_attr_ex qp_ex = { .comp_mask = IBV_QP_INIT_ATTR_CREATE_FLAGS };
@@ -156,11 +155,9 @@ static void refusals(struct fixture *f)
 	struct ibv_alloc_dm_attr dm_attr = { .length = 64 };
 	struct ibv_counters_init_attr counters = { 0 };
 	struct ibv_wq_init_attr wq_attr = { 0 };
-	struct ibv_values_ex values = { 0 };
 	struct ibv_qp_open_attr open_attr = { 0 };
 	struct ibv_qp_init_attr ud = { .qp_type = IBV_QPT_UD };
 
-	REFUSED(ibv_create_cq_ex(f->ctx, &cq_attr));
 	REFUSED(ibv_create_srq(f->pd, &srq_attr));
 	REFUSED(ibv_create_srq_ex(f->ctx, &srq_ex));
 	REFUSED(ibv_create_qp_ex(f->ctx, &qp_ex));
@@ -177,7 +174,6 @@ static void refusals(struct fixture *f)
 	REFUSED(ibv_reg_dmabuf_mr(f->pd, 0, 4096, 0, 0, 0));
 	REFUSED(ibv_import_pd(f->ctx, 1));
 	REFUSED(ibv_import_mr(f->pd, 1));
-	REFUSED_INT(ibv_query_rt_values_ex(f->ctx, &values));
 	REFUSED_INT(ibv_advise_mr(f->pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, NULL, 0));
 }
 

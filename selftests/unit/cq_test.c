@@ -132,6 +132,31 @@ static void test_overrun(struct xt_cq *cq, struct xr_queue *q)
 	       "which kills the CQ, with one event");
 }
 
+/* Whoever asks for it loses completions, the oldest first, and never the CQ. */
+static void test_ignored_overrun(void)
+{
+	struct xr_queue *q = new_queue(DEPTH), *bigger = new_queue(2 * DEPTH);
+	struct xt_cq cq;
+	unsigned i, wrong = 0;
+
+	xt_cq_init(&cq, q, DEPTH);
+	cq.ignore_overrun = true;
+	died = 0;
+	for (i = 0; i < 3 * DEPTH + 2; i++)
+		wrong += push(&cq, i, IBV_WC_SUCCESS, false) != 0;
+	TAP_OK(!wrong && !died && !cq.overrun && q->producer == i, "an overrun that is ignored");
+	q->consumer = q->producer - DEPTH;
+	for (i = 2 * DEPTH + 2; i < 3 * DEPTH + 2; i++)
+		wrong += poll_one(q, DEPTH) != i;
+	TAP_OK(!wrong, "leaves the latest completions");
+	q->consumer = 0;
+	TAP_OK(!xt_cq_resize(&cq, bigger, 2 * DEPTH) && bigger->producer == DEPTH &&
+		       poll_one(bigger, 2 * DEPTH) == 2 * DEPTH + 2,
+	       "which a larger ring takes over");
+	free(q);
+	free(bigger);
+}
+
 static void test_liar(void)
 {
 	struct xr_queue *q = new_queue(DEPTH);
@@ -163,6 +188,7 @@ int main(void)
 	test_resize(&cq, q);
 	q->consumer = q->producer;
 	test_overrun(&cq, q);
+	test_ignored_overrun();
 	test_liar();
 	xt_engine_free(engine);
 	free(q);
