@@ -161,59 +161,44 @@ void xd_proc_put(struct xd_proc *proc)
 
 /* ---- private memory -------------------------------------------------------------- */
 
-/* The first member of struct xd_mem is its struct xt_mem. */
-static int mem_fd(const struct xt_mem *mem)
-{
-	return ((const struct xd_mem *)mem)->proc->mem_fd;
-}
-
-static int private_read(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off,
-			void *dst, size_t len)
+int xd_proc_read(struct xd_proc *proc, uint64_t addr, void *dst, size_t len)
 {
 	ssize_t n;
 
-	for (; len; off += (uint64_t)n, dst = (uint8_t *)dst + n, len -= (size_t)n) {
-		n = pread(mem_fd(mem), dst, len, (off_t)(seg->addr + off));
+	for (; len; addr += (uint64_t)n, dst = (uint8_t *)dst + n, len -= (size_t)n) {
+		n = pread(proc->mem_fd, dst, len, (off_t)addr);
 		if (n <= 0)
 			return -EFAULT;
 	}
 	return 0;
+}
+
+int xd_proc_write(struct xd_proc *proc, uint64_t addr, const void *src, size_t len)
+{
+	ssize_t n;
+
+	for (; len; addr += (uint64_t)n, src = (const uint8_t *)src + n, len -= (size_t)n) {
+		n = pwrite(proc->mem_fd, src, len, (off_t)addr);
+		if (n <= 0)
+			return -EFAULT;
+	}
+	return 0;
+}
+
+/* The first member of struct xd_mem is its struct xt_mem. */
+static int private_read(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off,
+			void *dst, size_t len)
+{
+	return xd_proc_read(((struct xd_mem *)mem)->proc, seg->addr + off, dst, len);
 }
 
 static int private_write(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off,
 			 const void *src, size_t len)
 {
-	ssize_t n;
-
-	for (; len; off += (uint64_t)n, src = (const uint8_t *)src + n, len -= (size_t)n) {
-		n = pwrite(mem_fd(mem), src, len, (off_t)(seg->addr + off));
-		if (n <= 0)
-			return -EFAULT;
-	}
-	return 0;
+	return xd_proc_write(((struct xd_mem *)mem)->proc, seg->addr + off, src, len);
 }
 
 static const struct xt_mem_ops private_ops = { private_read, private_write };
-
-/*
- * As ibv_reg_mr() would: all there, readable, and writable where the access asks for it. Writing
- * through /proc/PID/mem would not mind read-only pages.
- */
-static int check_mapped(const struct xr_mr_segment *s, bool write, const struct xd_vma *vma,
-			size_t count)
-{
-	uint64_t at = s->addr, end = s->addr + s->length;
-	size_t i;
-
-	for (i = 0; i < count && at < end; i++) {
-		if (vma[i].end <= at)
-			continue;
-		if (vma[i].start > at || !vma[i].readable || (write && !vma[i].writable))
-			return -EFAULT;
-		at = vma[i].end;
-	}
-	return at < end ? -EFAULT : 0;
-}
 
 /* ---- mapped memory --------------------------------------------------------------- */
 
@@ -461,7 +446,8 @@ static int build_segment(struct xd_mem *mem, const struct xd_mem_request *req, u
 	if (kind == XR_SEG_FD) {
 		err = build_adopted(mem, req, s, &ptr);
 	} else {
-		err = check_mapped(s, mem->writable, vma, count);
+		/* Writing through /proc/PID/mem would not mind read-only pages. */
+		err = xd_vma_check(vma, count, s->addr, s->length, mem->writable);
 		if (!err && kind == XR_SEG_MAPPING)
 			err = build_shared(mem, req, s, vma, count, &ptr);
 		/* what cannot be mapped is reached like private memory */
@@ -502,13 +488,11 @@ static int build_segments(struct xd_mem *mem, const struct xd_mem_request *req)
 	return err;
 }
 
-static void pin_all(struct xd_mem *mem, const struct xd_mem_request *req)
+static void pin_all(struct xd_mem *mem)
 {
 	bool all = true;
 	uint32_t i;
 
-	if (req->access & XR_ACCESS_ON_DEMAND)
-		return;
 	for (i = 0; i < mem->maps; i++)
 		all &= pin(mem->server, &mem->map[i]);
 	mem->pinned = all && (mem->pin_fd >= 0 || !(mem->tiers & 1u << XR_SEG_PRIVATE));
@@ -537,9 +521,13 @@ static struct xd_mem *mem_alloc(const struct xd_mem_request *req)
 
 int xd_mem_new(const struct xd_mem_request *req, struct xd_mem **out)
 {
-	struct xd_mem *mem = mem_alloc(req);
+	struct xd_mem *mem;
 	int err;
 
+	if (req->access & XR_ACCESS_ON_DEMAND)
+		return xd_mem_on_demand(req->server, req->proc, req->addr, req->length,
+					xd_access_writes(req->access), out);
+	mem = mem_alloc(req);
 	if (!mem)
 		return -ENOMEM;
 	err = build_segments(mem, req);
@@ -548,7 +536,7 @@ int xd_mem_new(const struct xd_mem_request *req, struct xd_mem **out)
 		return err;
 	}
 	mem->pin_fd = req->pin_fd;
-	pin_all(mem, req);
+	pin_all(mem);
 	*out = mem;
 	return 0;
 }

@@ -4,7 +4,8 @@
  *
  *   adopted   a memfd that the client passed: mapped here
  *   shared    a MAP_SHARED mapping of the client: its file, opened by map_files, mapped here
- *   private   the rest: read and written through the client's /proc/self/mem
+ *   private   the rest: read and written through the client's /proc/self/mem; so are regions on
+ *             demand, which are not looked at before they are used (memory_on_demand.c)
  *
  * Mapped parts are pinned by registering them as the memory of an AF_XDP socket that does nothing
  * else. A client can take the pages of a mapping away (truncate its file): the SIGBUS
@@ -40,6 +41,9 @@ struct xd_proc {
 int xd_proc_new(int mem_fd, int maps_fd, pid_t pid, struct xd_proc **proc);
 struct xd_proc *xd_proc_get(struct xd_proc *proc);
 void xd_proc_put(struct xd_proc *proc);		/* NULL allowed */
+/* Whatever the protection of the pages. -EFAULT. */
+int xd_proc_read(struct xd_proc *proc, uint64_t addr, void *dst, size_t len);
+int xd_proc_write(struct xd_proc *proc, uint64_t addr, const void *src, size_t len);
 
 struct xd_mem_request {
 	struct xd_server *server;
@@ -77,6 +81,13 @@ struct xd_mem {
 int xd_mem_check(const struct xr_mr_segment *segment, uint32_t segments, uint64_t addr,
 		 uint64_t length, uint32_t nfds);
 int xd_mem_new(const struct xd_mem_request *req, struct xd_mem **mem);
+/*
+ * Memory of a process that need not be there yet: mappings and their protection are looked at with each
+ * access, -EFAULT. 0 and UINT64_MAX: all that the process has, now and later; offsets are addresses.
+ * Takes no time. -EINVAL: no process, or beyond the end.
+ */
+int xd_mem_on_demand(struct xd_server *s, struct xd_proc *proc, uint64_t addr, uint64_t length,
+		     bool writable, struct xd_mem **mem);
 void xd_mem_free(struct xd_mem *mem);	/* NULL allowed */
 
 /* The process behind a pidfd has ended. */

@@ -86,6 +86,9 @@ static int check_request(const struct build *b, const struct xr_reg_mr_req *q, u
 	    length < sizeof(*q) + q->segments * sizeof(q->segment[0]) ||
 	    (q->flags & XR_REGF_PROC_FDS && b->nfds < 2) || b->iova + b->length < b->iova)
 		return -EINVAL;
+	/* nothing of a region on demand is laid out */
+	if (b->access & XR_ACCESS_ON_DEMAND)
+		return q->segments || b->addr + b->length < b->addr ? -EINVAL : 0;
 	return xd_mem_check(q->segment, q->segments, b->addr, b->length, segment_fds(b));
 }
 
@@ -350,7 +353,8 @@ static int start_build(struct xd_client *c, struct build *b, const struct xr_reg
 		err = check_request(b, q, length);
 	if (err)
 		return err;
-	b->charged = pages_of(b->addr, b->length);
+	/* Memory on demand is pinned by nobody. */
+	b->charged = b->access & XR_ACCESS_ON_DEMAND ? 0 : pages_of(b->addr, b->length);
 	err = xd_user_charge(c, b->charged);
 	if (err)
 		return err;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -101,4 +102,64 @@ int xd_proc_maps(int maps_fd, uint64_t start, uint64_t end, struct xd_vma **list
 	*list = r.list;
 	*count = r.count;
 	return err;
+}
+
+/* ---- may a range be read or written? ---------------------------------------------- */
+
+int xd_vma_check(const struct xd_vma *vma, size_t count, uint64_t addr, uint64_t length,
+		 bool write)
+{
+	uint64_t at = addr, end = addr + length;
+	size_t i;
+
+	for (i = 0; i < count && at < end; i++) {
+		if (vma[i].end <= at)
+			continue;
+		if (vma[i].start > at || !vma[i].readable || (write && !vma[i].writable))
+			return -EFAULT;
+		at = vma[i].end;
+	}
+	return at < end ? -EFAULT : 0;
+}
+
+/* PROCMAP_QUERY of include/uapi/linux/fs.h, which headers before Linux 6.11 lack */
+struct procmap_query {
+	uint64_t size;
+	uint64_t flags;
+	uint64_t addr;
+	uint64_t vma_start, vma_end, vma_flags, vma_page_size, vma_offset;
+	uint64_t inode;
+	uint32_t dev_major, dev_minor, name_size, build_id_size;
+	uint64_t name, build_id;
+};
+#define QUERY_MAPPING _IOWR('f', 17, struct procmap_query)
+#define QUERY_READABLE 1
+#define QUERY_WRITABLE 2
+
+static int check_by_list(int maps_fd, uint64_t addr, uint64_t length, bool write)
+{
+	struct xd_vma *list;
+	size_t count;
+	int err = xd_proc_maps(maps_fd, addr, addr + length, &list, &count);
+
+	if (!err)
+		err = xd_vma_check(list, count, addr, length, write);
+	free(list);
+	return err ? -EFAULT : 0;
+}
+
+int xd_proc_check(int maps_fd, uint64_t addr, uint64_t length, bool write)
+{
+	struct procmap_query q = {
+		.size = sizeof(q), .flags = QUERY_READABLE | (write ? QUERY_WRITABLE : 0),
+	};
+	uint64_t at = addr, end = addr + length;
+
+	for (; at < end; at = q.vma_end) {
+		q.addr = at;
+		if (!ioctl(maps_fd, QUERY_MAPPING, &q))
+			continue;
+		return errno == ENOTTY ? check_by_list(maps_fd, at, end - at, write) : -EFAULT;
+	}
+	return 0;
 }

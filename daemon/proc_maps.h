@@ -23,6 +23,15 @@ struct xd_vma {
  */
 int xd_proc_maps(int maps_fd, uint64_t start, uint64_t end, struct xd_vma **list, size_t *count);
 
+/*
+ * As ibv_reg_mr() has it: all of [addr, addr + length) is there, readable, and writable where
+ * `write`. -EFAULT. The first for a list from xd_proc_maps(), the second asks; on Linux before 6.11
+ * that reads the whole list up to the end of the range.
+ */
+int xd_vma_check(const struct xd_vma *vma, size_t count, uint64_t addr, uint64_t length,
+		 bool write);
+int xd_proc_check(int maps_fd, uint64_t addr, uint64_t length, bool write);
+
 /* One line; false: malformed. */
 bool xd_vma_parse(const char *line, struct xd_vma *vma);
 

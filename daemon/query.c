@@ -115,7 +115,7 @@ int xd_do_query_device(struct xd_client *c, struct xd_request *req, struct xd_re
 	d->page_size_cap = ~((uint64_t)sysconf(_SC_PAGESIZE) - 1) & UINT32_MAX;
 	d->device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
 			      IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID;
-	d->odp_caps = IBV_ODP_SUPPORT;
+	d->odp_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
 	d->odp_rc = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE |
 		    IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
 	d->max_qp = lesser(opt->max_qp, opt->client_max_qp);

@@ -103,17 +103,19 @@ static int lay_out_mappings(struct xp_context *ctx, const struct xp_mr *mr, enum
 static int lay_out(struct xp_context *ctx, const struct xp_mr *mr, struct xp_layout *l,
 		   struct xp_holds *holds)
 {
-	enum tiers tiers = mr->access & IBV_ACCESS_ON_DEMAND ? ONLY_PRIVATE : ALL_TIERS;
 	uint64_t start = (uintptr_t)mr->ibmr.addr;
 	struct maps maps;
 	int err;
 
+	/* Memory on demand need not be there yet. */
+	if (mr->access & IBV_ACCESS_ON_DEMAND)
+		return 0;
 	xp_adopt_lock();
 	err = xp_maps_read(start, start + mr->ibmr.length, &maps.m, &maps.n);
 	if (!err)
 		err = lay_out_mappings(ctx, mr, ONLY_PRIVATE, &maps, l, holds);
-	if (!err && tiers != ONLY_PRIVATE)
-		err = lay_out_mappings(ctx, mr, tiers, &maps, l, holds);
+	if (!err)
+		err = lay_out_mappings(ctx, mr, ALL_TIERS, &maps, l, holds);
 	xp_adopt_unlock();
 	if (err == -E2BIG) {
 		xp_unadopt(holds);

@@ -162,14 +162,15 @@ static enum xt_side put_from_segs(struct xt_mem *mem, uint64_t off, const struct
 	return XT_SIDE_NONE;
 }
 
-/* xt_mem_copy() does not say which side failed: a broken region tells, else it is the target. */
 static enum xt_side copy_mem(struct xt_mem *dst, uint64_t dst_off, struct xt_mem *src,
 			     uint64_t src_off, uint32_t len, struct xt_fault *fault)
 {
-	if (!xt_mem_copy(dst, dst_off, src, src_off, len))
+	bool src_failed;
+
+	if (!xt_mem_copy(dst, dst_off, src, src_off, len, &src_failed))
 		return XT_SIDE_NONE;
 	memory_fault(fault);
-	return src->broken && !dst->broken ? XT_SIDE_SOURCE : XT_SIDE_TARGET;
+	return src_failed ? XT_SIDE_SOURCE : XT_SIDE_TARGET;
 }
 
 static enum xt_side put_from_wqe(struct xt_mem *mem, uint64_t off, const struct xt_source *src,

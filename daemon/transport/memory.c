@@ -62,46 +62,51 @@ static int write_seg(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t 
 	return 0;
 }
 
+/*
+ * Looked at before an access and after it: pages that go away meanwhile leave zeros behind, by a signal
+ * handler in the midst of the copy.
+ */
+static bool is_broken(const struct xt_mem *mem)
+{
+	return __atomic_load_n(&mem->broken, __ATOMIC_ACQUIRE);
+}
+
 int xt_mem_read(struct xt_mem *mem, uint64_t off, void *dst, size_t len)
 {
 	const struct xt_mem_seg *seg;
+	int err = 0;
 	size_t n;
-	int err;
 
-	for (; len; off += n, dst = (uint8_t *)dst + n, len -= n) {
+	for (; len && !err; off += n, dst = (uint8_t *)dst + n, len -= n) {
 		seg = find_seg(mem, off);
-		if (!seg || mem->broken)
+		if (!seg || is_broken(mem))
 			return -EFAULT;
 		n = span(seg, off, len);
 		err = read_seg(mem, seg, off, dst, n);
-		if (err)
-			return err;
 	}
-	return 0;
+	return !err && is_broken(mem) ? -EFAULT : err;
 }
 
 int xt_mem_write(struct xt_mem *mem, uint64_t off, const void *src, size_t len)
 {
 	const struct xt_mem_seg *seg;
+	int err = 0;
 	size_t n;
-	int err;
 
-	for (; len; off += n, src = (const uint8_t *)src + n, len -= n) {
+	for (; len && !err; off += n, src = (const uint8_t *)src + n, len -= n) {
 		seg = find_seg(mem, off);
-		if (!seg || mem->broken)
+		if (!seg || is_broken(mem))
 			return -EFAULT;
 		n = span(seg, off, len);
 		err = write_seg(mem, seg, off, src, n);
-		if (err)
-			return err;
 	}
-	return 0;
+	return !err && is_broken(mem) ? -EFAULT : err;
 }
 
 /* A run that lies in one segment on each side: one copy unless neither is mapped. */
 static int copy_run(struct xt_mem *dst, const struct xt_mem_seg *to, uint64_t dst_off,
 		    struct xt_mem *src, const struct xt_mem_seg *from, uint64_t src_off,
-		    uint64_t len)
+		    uint64_t len, bool *src_failed)
 {
 	uint8_t bounce[BOUNCE];
 	uint64_t n;
@@ -114,13 +119,17 @@ static int copy_run(struct xt_mem *dst, const struct xt_mem_seg *to, uint64_t ds
 		memmove(to->ptr + (dst_off - to->off), from->ptr + (src_off - from->off), len);
 		return 0;
 	}
-	if (to->ptr)
-		return read_seg(src, from, src_off, to->ptr + (dst_off - to->off), len);
 	if (from->ptr)
 		return write_seg(dst, to, dst_off, from->ptr + (src_off - from->off), len);
+	if (to->ptr) {
+		err = read_seg(src, from, src_off, to->ptr + (dst_off - to->off), len);
+		*src_failed = err;
+		return err;
+	}
 	for (; len; dst_off += n, src_off += n, len -= n) {
 		n = len < BOUNCE ? len : BOUNCE;
 		err = read_seg(src, from, src_off, bounce, n);
+		*src_failed = err;
 		if (!err)
 			err = write_seg(dst, to, dst_off, bounce, n);
 		if (err)
@@ -130,23 +139,25 @@ static int copy_run(struct xt_mem *dst, const struct xt_mem_seg *to, uint64_t ds
 }
 
 int xt_mem_copy(struct xt_mem *dst, uint64_t dst_off, struct xt_mem *src, uint64_t src_off,
-		uint64_t len)
+		uint64_t len, bool *src_failed)
 {
 	const struct xt_mem_seg *to, *from;
+	int err = 0;
 	uint64_t n;
-	int err;
 
-	for (; len; dst_off += n, src_off += n, len -= n) {
+	*src_failed = false;
+	for (; len && !err; dst_off += n, src_off += n, len -= n) {
 		to = find_seg(dst, dst_off);
 		from = find_seg(src, src_off);
-		if (!to || !from || dst->broken || src->broken)
-			return -EFAULT;
+		if (!to || !from || is_broken(dst) || is_broken(src))
+			break;
 		n = span(from, src_off, span(to, dst_off, len));
-		err = copy_run(dst, to, dst_off, src, from, src_off, n);
-		if (err)
-			return err;
+		err = copy_run(dst, to, dst_off, src, from, src_off, n, src_failed);
 	}
-	return 0;
+	if (err || (!len && !is_broken(dst) && !is_broken(src)))
+		return err;
+	*src_failed = !is_broken(dst) && is_broken(src);
+	return -EFAULT;
 }
 
 /* ---- atomics --------------------------------------------------------------------- */
@@ -175,7 +186,7 @@ int xt_mem_cmp_swap(struct xt_mem *mem, uint64_t off, uint64_t compare, uint64_t
 		__atomic_compare_exchange_n(p, &value, swap, false, __ATOMIC_SEQ_CST,
 					    __ATOMIC_SEQ_CST);
 		*old = value;
-		return 0;
+		return is_broken(mem) ? -EFAULT : 0;
 	}
 	pthread_mutex_lock(&unmapped_lock);
 	err = xt_mem_read(mem, off, &value, sizeof(value));
@@ -194,7 +205,7 @@ int xt_mem_fetch_add(struct xt_mem *mem, uint64_t off, uint64_t add, uint64_t *o
 
 	if (p) {
 		*old = __atomic_fetch_add(p, add, __ATOMIC_SEQ_CST);
-		return 0;
+		return is_broken(mem) ? -EFAULT : 0;
 	}
 	pthread_mutex_lock(&unmapped_lock);
 	err = xt_mem_read(mem, off, &value, sizeof(value));

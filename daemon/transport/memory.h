@@ -70,9 +70,9 @@ static inline void xt_copy(void *dst, const void *src, size_t len)
 	memcpy(dst, src, len);
 }
 
-/* From region to region, one copy where both sides are mapped. */
+/* From region to region, one copy where both sides are mapped. *src_failed: whose fault an error is */
 int xt_mem_copy(struct xt_mem *dst, uint64_t dst_off, struct xt_mem *src, uint64_t src_off,
-		uint64_t len);
+		uint64_t len, bool *src_failed);
 
 /*
  * 64-bit atomics at an offset whose address is 8-byte aligned; the value before

@@ -171,6 +171,10 @@ enum xr_mr_segment_kind {
 	XR_SEG_MAPPING = 2,	/* shared: MAP_SHARED memory, the daemon opens it by map_files */
 	XR_SEG_PRIVATE = 3,	/* private: through the process's /proc/self/mem fd */
 };
+/*
+ * A region with XR_ACCESS_ON_DEMAND has no segments: it is looked at when it is used, by
+ * /proc/self/mem and /proc/self/maps. addr 0 and length UINT64_MAX: the whole address space.
+ */
 struct xr_mr_segment {
 	__u32 kind;
 	__u32 fd_index;		/* XR_SEG_FD: which of the message's fds */

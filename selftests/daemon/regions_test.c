@@ -102,6 +102,64 @@ static void test_private_memory(void)
 	TAP_OK(nothing_left(), "nothing is left");
 }
 
+/* Nothing is looked at before it is used, and then its protection counts. */
+static void test_on_demand(void)
+{
+	uint8_t *p = pages(4, PROT_READ | PROT_WRITE, MAP_PRIVATE), b = 0x77, got;
+	const uint32_t demand = RW | XR_ACCESS_ON_DEMAND;
+	uint8_t across[2 * PAGE] = { 0 };
+	struct xr_reg_mr_rep mr;
+	struct conn c;
+	struct reg r;
+	uint32_t pd;
+
+	open_client(&c);
+	pd = alloc_pd(&c);
+	proc_sent = false;
+	munmap(p + PAGE, PAGE);
+	mprotect(p + 2 * PAGE, PAGE, PROT_READ);
+	mprotect(p + 3 * PAGE, PAGE, PROT_NONE);
+	r = reg_of(pd, p, 4 * PAGE, demand);
+	TAP_OK(!send_reg(&c, &r, NULL, 0), "on demand: memory that is not all there");
+	proc_sent = true;
+	mr = mr_of(&c);
+	TAP_OK(!use_key(&c, pd, mr.rkey, p, 1, XR_ACCESS_REMOTE_WRITE, &b) && p[0] == 0x77,
+	       "on demand: write");
+	TAP_OK(use_key(&c, pd, mr.rkey, p + PAGE, 1, 0, &got) == -EFAULT, "on demand: a hole");
+	TAP_OK(!use_key(&c, pd, mr.rkey, p + 2 * PAGE, 1, 0, &got) &&
+	       use_key(&c, pd, mr.rkey, p + 2 * PAGE, 1, XR_ACCESS_REMOTE_WRITE, &b) == -EFAULT &&
+	       p[2 * PAGE] == 0, "on demand: a read-only page is read, and not written");
+	TAP_OK(use_key(&c, pd, mr.rkey, p + 3 * PAGE, 1, 0, &got) == -EFAULT,
+	       "on demand: a page that nobody may read");
+	mprotect(p + 2 * PAGE, 2 * PAGE, PROT_READ | PROT_WRITE);
+	TAP_OK(!use_key(&c, pd, mr.rkey, p + 2 * PAGE, 2 * PAGE, XR_ACCESS_REMOTE_WRITE, across),
+	       "on demand: what is there now");
+	mprotect(p + 3 * PAGE, PAGE, PROT_READ);
+	TAP_OK(use_key(&c, pd, mr.rkey, p + 2 * PAGE, 2 * PAGE, XR_ACCESS_REMOTE_WRITE, across) ==
+	       -EFAULT, "on demand: a write that ends in a read-only page");
+	MUST(!ask_handle(&c, XR_MSG_DEREG_MR, mr.handle));
+
+	r = reg_of(pd, NULL, SIZE_MAX, demand);
+	TAP_OK(!send_reg(&c, &r, NULL, 0), "on demand: the whole address space");
+	mr = mr_of(&c);
+	TAP_OK(!use_key(&c, pd, mr.rkey, &got, 1, XR_ACCESS_REMOTE_WRITE, &b) && got == 0x77,
+	       "on demand: a byte of the stack");
+	TAP_OK(use_key(&c, pd, mr.rkey, NULL, 8, 0, across) == -EFAULT &&
+	       use_key(&c, pd, mr.rkey, (void *)-9, 8, 0, across) == -EFAULT &&
+	       use_key(&c, pd, mr.rkey, (void *)-1, 1, 0, across) == -EACCES,
+	       "on demand: the ends of it");
+	r = reg_of(pd, p, 8, demand);
+	add_segment(&r, XR_SEG_PRIVATE, p, 8);
+	TAP_OK(send_reg(&c, &r, NULL, 0) == -EINVAL, "on demand: a segment");
+	r = reg_of(pd, p, SIZE_MAX, demand);
+	r.q.iova = 0;
+	TAP_OK(send_reg(&c, &r, NULL, 0) == -EINVAL, "on demand: around the end");
+	munmap(p, PAGE);
+	munmap(p + 2 * PAGE, 2 * PAGE);
+	close_client(&c);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
 static int memfd(size_t size, int seals)
 {
 	int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -485,6 +543,7 @@ int main(void)
 {
 	start_server("regions");
 	test_private_memory();
+	test_on_demand();
 	test_adopted_memory();
 	test_shared_mapping();
 	test_wrong_proc_files();

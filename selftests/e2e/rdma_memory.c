@@ -178,7 +178,7 @@ bool reconnect(struct owner *o)
 
 /* ---- running them ------------------------ */
 
-static const struct test *const lists[] = { memory_kinds, memory_uses };
+static const struct test *const lists[] = { memory_kinds, memory_uses, memory_special };
 #define LISTS (sizeof(lists) / sizeof(lists[0]))
 
 static const struct test *find_test(const char *name)

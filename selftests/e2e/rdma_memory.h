@@ -26,7 +26,7 @@ struct test {
 	const char *text;
 };
 
-extern const struct test memory_kinds[], memory_uses[];	/* end with one without a name */
+extern const struct test memory_kinds[], memory_uses[], memory_special[];	/* end with one without a name */
 
 __attribute__((format(printf, 2, 3))) bool wrong(struct owner *o, const char *fmt, ...);
 bool skip(struct owner *o, const char *why);

@@ -307,6 +307,8 @@ static bool segments_fit(const struct xr_reg_mr_req *req)
 	uint64_t at = req->addr;
 	unsigned int i;
 
+	if (req->access & XR_ACCESS_ON_DEMAND)
+		return !req->segments;
 	for (i = 0; i < req->segments; i++) {
 		if (req->segment[i].addr != at || !req->segment[i].length)
 			return false;

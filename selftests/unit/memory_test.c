@@ -112,6 +112,7 @@ static void test_copy(void)
 	static const uint32_t cut_b[3] = { 16384, 1, SIZE - 16385 };
 	struct xt_mem_seg seg_a[3], seg_b[3];
 	unsigned wrong = 0, tried = 0;
+	bool of_src;
 
 	for (unsigned mapped = 0; mapped < 64; mapped++) {
 		struct xt_mem a = make(backing[0], seg_a, cut_a, mapped & 7);
@@ -125,7 +126,7 @@ static void test_copy(void)
 			unsigned most = SIZE - (from > to ? from : to), len = i * 7919 % most + 1;
 
 			memcpy(shadow + to, backing[0] + from, len);
-			wrong += xt_mem_copy(&b, to, &a, from, len) != 0;
+			wrong += xt_mem_copy(&b, to, &a, from, len, &of_src) != 0;
 			wrong += memcmp(shadow, backing[1], SIZE) != 0;
 		}
 	}
@@ -135,7 +136,7 @@ static void test_copy(void)
 
 		memcpy(shadow, backing[0], SIZE);
 		memmove(shadow + 100, shadow, 4000 - 100);
-		wrong = xt_mem_copy(&a, 100, &a, 0, 4000 - 100);
+		wrong = xt_mem_copy(&a, 100, &a, 0, 4000 - 100, &of_src);
 		TAP_OK(!wrong && !memcmp(shadow, backing[0], SIZE),
 		       "overlapping copy in one segment");
 	}
@@ -173,13 +174,19 @@ static void test_failures(void)
 	struct xt_mem_seg seg[3];
 	struct xt_mem mem = make(backing[0], seg, cut, 5);
 	struct xt_mem other = make(backing[1], seg, cut, 5);
+	struct xt_mem_seg all_mapped[3];
+	struct xt_mem mapped = make(backing[2], all_mapped, cut, 7);
 	uint8_t buf[600];
+	bool of_src;
 	uint64_t old;
 
 	fail_with = -EFAULT;
 	TAP_OK(xt_mem_read(&mem, 0, buf, 101) == -EFAULT, "a tier's read error comes through");
 	TAP_OK(xt_mem_write(&mem, 0, buf, 101) == -EFAULT, "a tier's write error comes through");
-	TAP_OK(xt_mem_copy(&other, 0, &mem, 0, 300) == -EFAULT, "also from a copy");
+	TAP_OK(xt_mem_copy(&other, 0, &mem, 0, 300, &of_src) == -EFAULT && of_src,
+	       "also from a copy, as the source's");
+	TAP_OK(xt_mem_copy(&mem, 0, &mapped, 0, 300, &of_src) == -EFAULT && !of_src,
+	       "or as the target's");
 	TAP_OK(xt_mem_fetch_add(&mem, 104, 1, &old) == -EFAULT, "and from an atomic");
 	calls = 0;
 	TAP_OK(!xt_mem_read(&mem, 0, buf, 100) && !calls, "mapped segments need no call");
@@ -188,13 +195,51 @@ static void test_failures(void)
 	TAP_OK(!xt_mem_read(&mem, 600, buf, 0), "nothing to read");
 	seg[0].writable = false;
 	TAP_OK(xt_mem_write(&mem, 0, buf, 1) == -EACCES, "read-only memory is not written");
-	TAP_OK(xt_mem_copy(&mem, 0, &other, 0, 1) == -EACCES, "nor by a copy");
+	TAP_OK(xt_mem_copy(&mem, 0, &other, 0, 1, &of_src) == -EACCES && !of_src,
+	       "nor by a copy");
 	mem.broken = true;
 	TAP_OK(xt_mem_read(&mem, 0, buf, 1) == -EFAULT &&
 		       xt_mem_write(&mem, 150, buf, 1) == -EFAULT &&
-		       xt_mem_copy(&other, 0, &mem, 0, 1) == -EFAULT &&
+		       xt_mem_copy(&other, 0, &mem, 0, 1, &of_src) == -EFAULT && of_src &&
+		       xt_mem_copy(&mem, 0, &other, 0, 1, &of_src) == -EFAULT && !of_src &&
 		       xt_mem_fetch_add(&mem, 0, 1, &old) == -EFAULT,
 	       "broken memory fails everywhere");
+}
+
+/* Pages that go in the midst of an access, as the daemon's SIGBUS handler has it */
+static int break_read(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off, void *dst,
+		      size_t len)
+{
+	mem->broken = true;
+	return 0;
+}
+
+static int break_write(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off,
+		       const void *src, size_t len)
+{
+	mem->broken = true;
+	return 0;
+}
+
+static void test_breaks(void)
+{
+	static const struct xt_mem_ops breaking = { break_read, break_write };
+	static const uint32_t cut[3] = { 100, 200, 300 };
+	struct xt_mem_seg seg[3], whole[3];
+	struct xt_mem mem = make(backing[0], seg, cut, 5), other = make(backing[1], whole, cut, 7);
+	uint8_t buf[10];
+	bool of_src;
+
+	mem.ops = &breaking;
+	TAP_OK(xt_mem_read(&mem, 150, buf, 10) == -EFAULT, "a read that breaks its region fails");
+	mem.broken = false;
+	TAP_OK(xt_mem_write(&mem, 150, buf, 10) == -EFAULT, "so does a write");
+	mem.broken = false;
+	TAP_OK(xt_mem_copy(&other, 150, &mem, 150, 10, &of_src) == -EFAULT && of_src,
+	       "and a copy from it");
+	mem.broken = false;
+	TAP_OK(xt_mem_copy(&mem, 150, &other, 150, 10, &of_src) == -EFAULT && !of_src,
+	       "and one to it");
 }
 
 int main(void)
@@ -204,5 +249,6 @@ int main(void)
 	test_copy();
 	test_atomics();
 	test_failures();
+	test_breaks();
 	return tap_end();
 }
