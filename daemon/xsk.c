@@ -22,6 +22,8 @@
 #define FRAME_SIZE 4096u
 /* Copy mode sends at most 32 packets a call: so often until a full ring is through */
 #define MAX_KICKS 256
+/* Descriptors that go at once: what was copied there is still in the cache when the kernel reads it */
+#define TX_BATCH 32
 #define BIND_RETRIES 100
 #define BIND_RETRY_US 10000
 
@@ -323,6 +325,8 @@ void xd_xsk_tx_put(struct xd_xsk *x, const struct xt_frame *f)
 		d->options = i + 1 < f->nseg ? XDP_PKT_CONTD : 0;
 	}
 	x->tx_queued += f->nseg;
+	if (x->tx_queued >= TX_BATCH)
+		xd_xsk_tx_flush(x);
 }
 
 void xd_xsk_tx_cancel(struct xd_xsk *x, const struct xt_frame *f)
