@@ -199,6 +199,7 @@ static void set_slots(struct ibv_context *ibctx)
 	SET(query_device_ex, xp_query_device_ex);
 	SET(query_rt_values, xp_query_rt_values);
 	SET(create_cq_ex, xp_create_cq_ex);
+	SET(create_qp_ex, xp_create_qp_ex);
 #undef SET
 	ibctx->ops.poll_cq = xp_poll_cq;
 	ibctx->ops.req_notify_cq = xp_req_notify_cq;

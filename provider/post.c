@@ -5,7 +5,7 @@
 
 #include "provider.h"
 
-static void ring_doorbell(struct xp_qp *qp)
+void xp_ring_bell(struct xp_qp *qp)
 {
 	uint64_t one = 1;
 
@@ -27,25 +27,57 @@ _Static_assert(sizeof(struct ibv_sge) == sizeof(struct xr_sge) &&
 
 /* ---- send ---------------------------------------------------------------------- */
 
+void xp_wqe_init(struct xr_send_wqe *wqe, uint64_t wr_id, unsigned int opcode, unsigned int flags)
+{
+	memset(wqe, 0, sizeof(*wqe));
+	wqe->wr_id = wr_id;
+	wqe->opcode = opcode;
+	wqe->flags = flags;
+}
+
+void xp_wqe_bind(struct xr_send_wqe *wqe, const struct ibv_mw *mw, uint32_t new_rkey,
+		 const struct ibv_mw_bind_info *info)
+{
+	wqe->bind.mw_rkey = mw->rkey;
+	wqe->bind.new_rkey = new_rkey;
+	wqe->bind.mr_lkey = info->mr ? info->mr->lkey : 0;
+	wqe->bind.access = info->mw_access_flags;
+	wqe->remote_addr = info->addr;
+	wqe->bind_len = info->length;
+}
+
+int xp_wqe_inline(const struct xp_qp *qp, struct xr_send_wqe *wqe, const void *data, size_t len)
+{
+	if (len > qp->max_inline - wqe->inline_len)
+		return EINVAL;
+	memcpy((uint8_t *)(wqe + 1) + wqe->inline_len, data, len);
+	wqe->inline_len += len;
+	return 0;
+}
+
+bool xp_wqe_may_inline(const struct xr_send_wqe *wqe)
+{
+	switch (wqe->opcode) {
+	case XR_WR_SEND:
+	case XR_WR_SEND_WITH_IMM:
+	case XR_WR_SEND_WITH_INV:
+	case XR_WR_RDMA_WRITE:
+	case XR_WR_RDMA_WRITE_WITH_IMM:
+		return true;
+	default:
+		return false;
+	}
+}
+
 static int copy_inline(const struct xp_qp *qp, struct xr_send_wqe *wqe,
 		       const struct ibv_send_wr *wr)
 {
-	uint8_t *to = (uint8_t *)(wqe + 1);
-	uint32_t room = qp->max_inline;
-	int i;
+	int i, err = xp_wqe_may_inline(wqe) ? 0 : EINVAL;
 
-	for (i = 0; i < wr->num_sge; i++) {
-		const struct ibv_sge *sge = &wr->sg_list[i];
-
-		if (sge->length > room)
-			return EINVAL;
-		memcpy(to, (void *)(uintptr_t)sge->addr, sge->length);
-		to += sge->length;
-		room -= sge->length;
-	}
-	wqe->inline_len = qp->max_inline - room;
-	wqe->num_sge = 0;
-	return 0;
+	for (i = 0; i < wr->num_sge && !err; i++)
+		err = xp_wqe_inline(qp, wqe, (void *)(uintptr_t)wr->sg_list[i].addr,
+				    wr->sg_list[i].length);
+	return err;
 }
 
 /* The part of the entry that the operation has of its own */
@@ -57,59 +89,65 @@ static int fill_operation(struct xr_send_wqe *wqe, const struct ibv_send_wr *wr)
 	case IBV_WR_SEND_WITH_IMM:
 		wqe->imm_data = wr->imm_data;
 		return 0;
+	case IBV_WR_SEND_WITH_INV:
+	case IBV_WR_LOCAL_INV:
+		wqe->invalidate_rkey = wr->invalidate_rkey;
+		return 0;
+	case IBV_WR_BIND_MW:
+		xp_wqe_bind(wqe, wr->bind_mw.mw, wr->bind_mw.rkey, &wr->bind_mw.bind_info);
+		return 0;
 	case IBV_WR_RDMA_WRITE_WITH_IMM:
 		wqe->imm_data = wr->imm_data;
 		/* fall through */
 	case IBV_WR_RDMA_WRITE:
-		break;
 	case IBV_WR_RDMA_READ:
-		if (wr->send_flags & IBV_SEND_INLINE)
-			return EINVAL;
 		break;
 	case IBV_WR_ATOMIC_CMP_AND_SWP:
 	case IBV_WR_ATOMIC_FETCH_AND_ADD:
-		if (wr->send_flags & IBV_SEND_INLINE)
-			return EINVAL;
 		wqe->remote_addr = wr->wr.atomic.remote_addr;
 		wqe->rkey = wr->wr.atomic.rkey;
 		wqe->atomic.compare_add = wr->wr.atomic.compare_add;
 		wqe->atomic.swap = wr->wr.atomic.swap;
 		return 0;
 	default:
-		return EOPNOTSUPP;
+		return EINVAL;	/* as every driver of rdma-core says, unknown or not for this QP */
 	}
 	wqe->remote_addr = wr->wr.rdma.remote_addr;
 	wqe->rkey = wr->wr.rdma.rkey;
 	return 0;
 }
 
-#define SEND_FLAGS (IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE)
+/* Where it goes, for a QP that is not connected to one place */
+static void fill_destination(const struct xp_qp *qp, struct xr_send_wqe *wqe,
+			     const struct ibv_send_wr *wr)
+{
+	if (qp->ibqp.qp_type == IBV_QPT_UD) {
+		wqe->ud.ah = wr->wr.ud.ah->handle;
+		wqe->ud.remote_qpn = wr->wr.ud.remote_qpn;
+		wqe->ud.remote_qkey = wr->wr.ud.remote_qkey;
+	} else if (qp->ibqp.qp_type == IBV_QPT_XRC_SEND) {
+		wqe->xrc_srqn = wr->qp_type.xrc.remote_srqn;
+	}
+}
 
 static int fill_send(const struct xp_qp *qp, struct xr_send_wqe *wqe, const struct ibv_send_wr *wr)
 {
 	int err;
 
 	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->max_send_sge ||
-	    wr->send_flags & ~SEND_FLAGS)
+	    wr->send_flags & ~XP_SEND_FLAGS)
 		return EINVAL;
-	memset(wqe, 0, sizeof(*wqe));
-	wqe->wr_id = wr->wr_id;
-	wqe->opcode = wr->opcode;
-	wqe->flags = wr->send_flags;
-	wqe->num_sge = wr->num_sge;
+	xp_wqe_init(wqe, wr->wr_id, wr->opcode, wr->send_flags);
 	err = fill_operation(wqe, wr);
 	if (err)
 		return err;
+	fill_destination(qp, wqe, wr);
 	if (wr->send_flags & IBV_SEND_INLINE)
 		return copy_inline(qp, wqe, wr);
+	wqe->num_sge = wr->num_sge;
 	if (wr->num_sge)
 		memcpy(wqe + 1, wr->sg_list, wr->num_sge * sizeof(struct xr_sge));
 	return 0;
-}
-
-static bool can_send(enum ibv_qp_state state)
-{
-	return state >= IBV_QPS_RTS && state <= IBV_QPS_ERR;
 }
 
 int xp_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
@@ -126,7 +164,7 @@ int xp_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr
 	xp_lock(&qp->sq_lock);
 	before = qp->sq.head;
 	for (; wr; wr = wr->next) {
-		if (!can_send(ibqp->state))
+		if (!xp_can_send(ibqp->state))
 			err = EINVAL;
 		else if (!xp_ring_room(&qp->sq))
 			err = ENOMEM;
@@ -143,7 +181,7 @@ int xp_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr
 		xp_ring_publish(&qp->sq);
 	xp_unlock(&qp->sq_lock);
 	if (posted)
-		ring_doorbell(qp);
+		xp_ring_bell(qp);
 	return err;
 }
 
@@ -194,6 +232,6 @@ int xp_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr
 	xp_unlock(&qp->rq_lock);
 	/* A worker looks at the queue when a message comes; to flush, it must be told. */
 	if (in_error)
-		ring_doorbell(qp);
+		xp_ring_bell(qp);
 	return err;
 }

@@ -104,7 +104,7 @@
 	     struct ibv_qp_init_attr * init),                                                      \
 	    (qp, attr, mask, init))                                                                \
 	INT(ibv_destroy_qp, "IBVERBS_1.1", C(qp), xp_destroy_qp, (struct ibv_qp * qp), (qp))       \
-	PTR(struct ibv_qp_ex *, ibv_qp_to_qp_ex, "IBVERBS_1.6", C(qp), refuse_ptr,                 \
+	PTR(struct ibv_qp_ex *, ibv_qp_to_qp_ex, "IBVERBS_1.6", C(qp), xp_qp_to_qp_ex,             \
 	    (struct ibv_qp * qp), (qp))                                                            \
 	INT(ibv_query_qp_data_in_order, "IBVERBS_1.14", C(qp), not_in_order,                       \
 	    (struct ibv_qp * qp, enum ibv_wr_opcode op, uint32_t flags), (qp, op, flags))          \

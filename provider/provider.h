@@ -9,7 +9,7 @@
  *   connection.c  control messages
  *   shm.c         chunks of shared memory
  *   pd.c mr.c cq.c qp.c post.c ah.c    one verbs object each
- *   cq_ex.c       extended CQs
+ *   cq_ex.c qp_ex.c    extended CQs and QPs
  *   maps.c        what /proc/self/maps says of a range
  *   adopt.c convert.c    private memory becomes shared under the program's feet
  *   events.c      event pipes, completion channels, asynchronous events
@@ -21,8 +21,9 @@
  *
  * Locks, outermost first: the context's mutex of verbs.h; CQ lock; connection lock, or a ring's
  * lock, or an event pipe's. The other mutexes of verbs.h are taken alone. Nothing here holds a
- * lock while the program's code runs, but for the one of an extended CQ from start_poll() to
- * end_poll(), which is taken before all of those and nowhere else.
+ * lock while the program's code runs, with two exceptions: the lock of an extended CQ from
+ * start_poll() to end_poll(), which is taken before all of those and nowhere else; and a send
+ * queue's, from wr_start() to wr_complete().
  */
 #ifndef XP_PROVIDER_H
 #define XP_PROVIDER_H
@@ -376,7 +377,10 @@ void xp_cq_drop(struct xp_cq *cq, uint32_t qpn);
 /* ---- queue pairs (qp.c, post.c) ------------------------------------------------ */
 
 struct xp_qp {
-	struct ibv_qp ibqp;
+	union {
+		struct ibv_qp ibqp;
+		struct ibv_qp_ex ex;	/* qp_ex.c */
+	};
 	struct xp_lock sq_lock, rq_lock;
 	struct xp_ring sq, rq;
 	uint32_t max_send_sge, max_recv_sge, max_inline;
@@ -385,6 +389,13 @@ struct xp_qp {
 	int wake;
 	struct xp_qp *next_in_cq[2];	/* hash chains: send CQ, receive CQ if it is another */
 	uint32_t async_read;		/* under the async pipe's lock */
+
+	/* extended QPs: the batch from wr_start() on, under sq_lock */
+	bool extended;
+	uint64_t send_ops;		/* enum ibv_qp_create_send_ops_flags */
+	uint32_t staged;		/* entries beyond sq.head */
+	int batch_err;
+	struct xr_send_wqe *wqe;	/* the latest; NULL: none */
 };
 
 static inline struct xp_qp *xp_qp(struct ibv_qp *ibqp)
@@ -392,12 +403,30 @@ static inline struct xp_qp *xp_qp(struct ibv_qp *ibqp)
 	return (struct xp_qp *)ibqp;
 }
 struct ibv_qp *xp_create_qp(struct ibv_pd *ibpd, struct ibv_qp_init_attr *attr);
+struct ibv_qp *xp_create_qp_ex(struct ibv_context *ibctx, struct ibv_qp_init_attr_ex *attr);
+struct ibv_qp_ex *xp_qp_to_qp_ex(struct ibv_qp *ibqp);
 int xp_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask);
 int xp_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask,
 		struct ibv_qp_init_attr *init_attr);
 int xp_destroy_qp(struct ibv_qp *ibqp);
 int xp_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
 int xp_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
+/* Tells the worker that something was posted. */
+void xp_ring_bell(struct xp_qp *qp);
+
+/* Send queue entries, as posting and the builders of extended QPs fill them */
+#define XP_SEND_FLAGS                                                                              \
+	(IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE)
+static inline bool xp_can_send(enum ibv_qp_state state)
+{
+	return state >= IBV_QPS_RTS && state <= IBV_QPS_ERR;
+}
+void xp_wqe_init(struct xr_send_wqe *wqe, uint64_t wr_id, unsigned int opcode, unsigned int flags);
+void xp_wqe_bind(struct xr_send_wqe *wqe, const struct ibv_mw *mw, uint32_t new_rkey,
+		 const struct ibv_mw_bind_info *info);
+bool xp_wqe_may_inline(const struct xr_send_wqe *wqe);
+/* Appends to the inline data: 0, or EINVAL where there is no room. */
+int xp_wqe_inline(const struct xp_qp *qp, struct xr_send_wqe *wqe, const void *data, size_t len);
 
 /* ---- address handles (ah.c) ---------------------------------------------------- */
 

@@ -102,6 +102,21 @@ static inline void xp_ring_push(struct xp_ring *r, uint64_t wr_id)
 	__atomic_store_n(&r->head, r->head + 1, __ATOMIC_RELEASE);
 }
 
+/* Poster, under the ring's lock: the n-th entry beyond those pushed, to be pushed with them later. */
+static inline void *xp_ring_stage(struct xp_ring *r, uint32_t n, uint64_t wr_id)
+{
+	uint32_t slot = (r->head + n) & r->mask;
+
+	r->wr_id[slot] = wr_id;
+	return r->entries + (size_t)slot * r->stride;
+}
+
+/* Poster, under the ring's lock: pushes n staged entries. */
+static inline void xp_ring_push_staged(struct xp_ring *r, uint32_t n)
+{
+	__atomic_store_n(&r->head, r->head + n, __ATOMIC_RELEASE);
+}
+
 /* Poster, under the ring's lock: entries before the index. */
 static inline void xp_ring_publish(struct xp_ring *r)
 {

@@ -15,11 +15,12 @@ setup_file() {
 	daemons_up
 }
 
-# Vendors' own tests, and those that import what only other modules bring
+# Vendors' own tests, those that import what only other modules bring, and the one that dup()s the
+# command descriptor of a context, which ours do not have (see docs/provider.md: import)
 unpack() {
 	cp -r "$TESTS" "$1"
 	find "$1" -name '*.gz' -exec gunzip {} +
-	rm -f "$1"/test_{mlx5,efa,cuda}*.py "$1"/test_{rdmacm,flow,rss_traffic,tag_matching}.py
+	rm -f "$1"/test_{mlx5,efa,cuda}*.py "$1"/test_{rdmacm,flow,rss_traffic,tag_matching,shared_pd}.py
 }
 
 @test "rdma-core's tests: none fails" {
@@ -34,7 +35,9 @@ unpack() {
 	echo "$(grep -c '\.\.\. ok$' "$log") ran:"
 	grep '\.\.\. ok$' "$log"
 	(($(grep -c '\.\.\. ok$' "$log") >= 40))
-	for name in test_mr_rereg_addr test_cq_events_rc test_atomic_cmp_and_swap test_odp_rc_rdma_write; do
+	for name in test_mr_rereg_addr test_cq_events_rc test_atomic_cmp_and_swap test_odp_rc_rdma_write \
+		test_rc_traffic_cq_ex \
+		test_qp_ex_rc_{send,send_imm,rdma_write,rdma_write_imm,rdma_read,atomic_cmp_swp,atomic_fetch_add}; do
 		grep -q "^$name .*\.\.\. ok$" "$log"
 	done
 }

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Extended verbs against the fake daemon: CQs that are polled one by one. Run with libxroce.so preloaded. */
+/*
+ * Extended verbs against the fake daemon: CQs polled one by one, work requests built piece by piece.
+ * Run with libxroce.so preloaded.
+ */
 #include "fixture.h"
 
 #include <pthread.h>
+#include <sys/wait.h>
 #include <time.h>
 
 #include <xroce/control.h>
@@ -225,18 +229,347 @@ static void clocks(struct fixture *f)
 	       "it counts ns, in 64 bits");
 }
 
-/* ---- the daemon dies, the program forks ---------------------------------------- */
+/* ---- queue pairs --------------------------------------------------------------- */
+
+static struct ibv_qp *make_qp_ex(struct fixture *f, struct ibv_cq *cq, enum ibv_qp_type type,
+				 uint64_t ops)
+{
+	struct ibv_qp_init_attr_ex attr = {
+		.send_cq = cq, .recv_cq = cq, .qp_type = type, .pd = f->pd,
+		.cap = { .max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 2,
+			 .max_recv_sge = 2, .max_inline_data = 64 },
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.send_ops_flags = ops,
+	};
+
+	return ibv_create_qp_ex(f->ctx, &attr);
+}
+
+static void qp_creation(struct fixture *f)
+{
+	struct ibv_cq *cq = ibv_create_cq(f->ctx, 64, NULL, NULL, 0);
+	struct ibv_qp_init_attr_ex attr = {
+		.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC, .pd = f->pd,
+		.cap = { .max_send_wr = 8 }, .comp_mask = IBV_QP_INIT_ATTR_PD,
+		.send_ops_flags = ~0ull, .create_flags = ~0u,
+	};
+	struct ibv_qp *qp = ibv_create_qp_ex(f->ctx, &attr);
+
+	TAP_OK(qp && !ibv_qp_to_qp_ex(qp) && !ibv_destroy_qp(qp), "a QP without send operations");
+	attr.comp_mask |= IBV_QP_INIT_ATTR_CREATE_FLAGS;
+	TAP_OK(!ibv_create_qp_ex(f->ctx, &attr) && errno == EOPNOTSUPP, "unknown create flags");
+	attr.create_flags = 0;
+	qp = ibv_create_qp_ex(f->ctx, &attr);
+	TAP_OK(qp && !ibv_destroy_qp(qp), "no create flags");
+	attr.comp_mask |= IBV_QP_INIT_ATTR_MAX_TSO_HEADER;
+	TAP_OK(!ibv_create_qp_ex(f->ctx, &attr) && errno == EOPNOTSUPP, "unknown masks");
+	attr.comp_mask = IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	attr.send_ops_flags = IBV_QP_EX_WITH_SEND;
+	TAP_OK(!ibv_create_qp_ex(f->ctx, &attr) && errno == EINVAL, "no PD");
+	TAP_OK(!make_qp_ex(f, cq, IBV_QPT_RC, IBV_QP_EX_WITH_TSO) && errno == EOPNOTSUPP &&
+		       !make_qp_ex(f, cq, IBV_QPT_RC, 1ull << 40) && errno == EOPNOTSUPP,
+	       "operations that nobody has");
+	TAP_OK(!make_qp_ex(f, cq, IBV_QPT_UD, IBV_QP_EX_WITH_RDMA_WRITE) && errno == EOPNOTSUPP,
+	       "operations that the QP's type has not");
+	TAP_OK(!ibv_destroy_cq(cq), "none of which leaves a QP behind");
+}
+
+#define RC_OPS                                                                                     \
+	(IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_WRITE |          \
+	 IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ |                           \
+	 IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |                 \
+	 IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW)
+
+struct entry {
+	struct xr_send_wqe wqe;
+	union {
+		struct ibv_sge sge[2];
+		char data[64];
+	};
+};
+
+struct ex {
+	struct fixture *f;
+	struct ibv_cq *cq;
+	struct ibv_qp *qp;
+	struct ibv_qp_ex *ex;
+};
+
+static struct ex make_ex(struct fixture *f, uint64_t ops)
+{
+	struct ex x = { .f = f, .cq = ibv_create_cq(f->ctx, 64, NULL, NULL, 0) };
+
+	x.qp = make_qp_ex(f, x.cq, IBV_QPT_RC, ops);
+	to_state(x.qp, IBV_QPS_RTS);
+	x.ex = ibv_qp_to_qp_ex(x.qp);
+	return x;
+}
+
+static void free_ex(struct ex *x)
+{
+	ibv_destroy_qp(x->qp);
+	ibv_destroy_cq(x->cq);
+}
+
+/* Starts a batch of one; the caller builds it. */
+static void start(struct ex *x, uint64_t wr_id, unsigned int flags)
+{
+	ibv_wr_start(x->ex);
+	x->ex->wr_id = wr_id;
+	x->ex->wr_flags = flags;
+}
+
+/* Ends it, completes it, and gives its entry. */
+static struct entry finish(struct ex *x, uint32_t index)
+{
+	struct entry e = { .wqe.opcode = 0xff };
+	struct ibv_wc wc;
+
+	if (ibv_wr_complete(x->ex))
+		return e;
+	if (fake_send_entry(&x->f->daemon, x->qp->qp_num, index, &e, sizeof(e)) != index + 1)
+		e.wqe.opcode = 0xfe;
+	fake_complete(&x->f->daemon, x->qp->qp_num, false, 1, IBV_WC_SUCCESS, false);
+	if (poll_n(x->cq, &wc, 1) != 1 || wc.wr_id != e.wqe.wr_id)
+		e.wqe.opcode = 0xfd;
+	return e;
+}
+
+static void building(struct fixture *f)
+{
+	struct ex x = make_ex(f, RC_OPS);
+	struct ibv_sge sge[2] = { { 0x1000, 10, 1 }, { 0x2000, 20, 2 } };
+	struct ibv_data_buf buf[2] = { { "abc", 3 }, { "defg", 5 } };
+	struct entry e;
+	uint32_t n = 0;
+
+	start(&x, 5, IBV_SEND_SIGNALED | IBV_SEND_SOLICITED);
+	ibv_wr_send(x.ex);
+	ibv_wr_set_sge(x.ex, 7, 0x4000, 100);
+	e = finish(&x, n++);
+	TAP_OK(e.wqe.opcode == XR_WR_SEND && e.wqe.wr_id == 5 && e.wqe.num_sge == 1 &&
+		       e.wqe.flags == (XR_SEND_SIGNALED | XR_SEND_SOLICITED) &&
+		       e.sge[0].lkey == 7 && e.sge[0].addr == 0x4000 && e.sge[0].length == 100,
+	       "a SEND with an element");
+	start(&x, 6, 0);
+	ibv_wr_send_imm(x.ex, 0x11223344);
+	ibv_wr_set_sge_list(x.ex, 2, sge);
+	e = finish(&x, n++);
+	TAP_OK(e.wqe.opcode == XR_WR_SEND_WITH_IMM && e.wqe.imm_data == 0x11223344 &&
+		       e.wqe.num_sge == 2 && !memcmp(e.sge, sge, sizeof(sge)),
+	       "with immediate data and a list");
+	start(&x, 6, IBV_SEND_INLINE);
+	ibv_wr_rdma_write(x.ex, 0x77, 0x8000);
+	ibv_wr_set_inline_data_list(x.ex, 2, buf);
+	e = finish(&x, n++);
+	TAP_OK(e.wqe.opcode == XR_WR_RDMA_WRITE && e.wqe.rkey == 0x77 &&
+		       e.wqe.remote_addr == 0x8000 && e.wqe.flags == XR_SEND_INLINE &&
+		       e.wqe.inline_len == 8 && !e.wqe.num_sge && !strcmp(e.data, "abcdefg"),
+	       "a WRITE of inline data");
+	start(&x, 6, IBV_SEND_FENCE);
+	ibv_wr_rdma_write_imm(x.ex, 0x78, 0x9000, 0x55);
+	ibv_wr_set_inline_data(x.ex, "xyz", 4);
+	e = finish(&x, n++);
+	TAP_OK(e.wqe.opcode == XR_WR_RDMA_WRITE_WITH_IMM && e.wqe.rkey == 0x78 &&
+		       e.wqe.imm_data == 0x55 && e.wqe.inline_len == 4 &&
+		       e.wqe.flags == (XR_SEND_INLINE | XR_SEND_FENCE) && !strcmp(e.data, "xyz"),
+	       "with immediate data, fenced");
+	start(&x, 6, 0);
+	ibv_wr_rdma_read(x.ex, 0x79, 0xa000);
+	e = finish(&x, n++);
+	TAP_OK(e.wqe.opcode == XR_WR_RDMA_READ && e.wqe.rkey == 0x79 &&
+		       e.wqe.remote_addr == 0xa000 && !e.wqe.num_sge && !e.wqe.inline_len,
+	       "a READ of nothing");
+	free_ex(&x);
+}
+
+static void building_atomics_and_keys(struct fixture *f)
+{
+	struct ibv_mw mw = { .context = f->ctx, .pd = f->pd, .rkey = 0x500 };
+	struct ibv_mr mr = { .lkey = 0x600 };
+	struct ibv_mw_bind_info info = { &mr, 0x1000, 0x20, IBV_ACCESS_REMOTE_WRITE };
+	struct ex x = make_ex(f, RC_OPS);
+	struct entry e;
+	uint32_t n = 0;
+
+	start(&x, 1, 0);
+	ibv_wr_atomic_cmp_swp(x.ex, 3, 0x100, 4, 5);
+	e = finish(&x, n++);
+	TAP_OK(e.wqe.opcode == XR_WR_ATOMIC_CMP_AND_SWP && e.wqe.rkey == 3 &&
+		       e.wqe.remote_addr == 0x100 && e.wqe.atomic.compare_add == 4 &&
+		       e.wqe.atomic.swap == 5,
+	       "compare and swap");
+	start(&x, 1, 0);
+	ibv_wr_atomic_fetch_add(x.ex, 3, 0x108, 9);
+	e = finish(&x, n++);
+	TAP_OK(e.wqe.opcode == XR_WR_ATOMIC_FETCH_AND_ADD && e.wqe.remote_addr == 0x108 &&
+		       e.wqe.atomic.compare_add == 9,
+	       "fetch and add");
+	start(&x, 1, 0);
+	ibv_wr_send_inv(x.ex, 0x900);
+	e = finish(&x, n++);
+	TAP_OK(e.wqe.opcode == XR_WR_SEND_WITH_INV && e.wqe.invalidate_rkey == 0x900,
+	       "a SEND with invalidate");
+	start(&x, 1, 0);
+	ibv_wr_local_inv(x.ex, 0x901);
+	e = finish(&x, n++);
+	TAP_OK(e.wqe.opcode == XR_WR_LOCAL_INV && e.wqe.invalidate_rkey == 0x901,
+	       "a local invalidate");
+	start(&x, 1, 0);
+	ibv_wr_bind_mw(x.ex, &mw, 0x501, &info);
+	e = finish(&x, n++);
+	TAP_OK(e.wqe.opcode == XR_WR_BIND_MW && e.wqe.bind.mw_rkey == 0x500 &&
+		       e.wqe.bind.new_rkey == 0x501 && e.wqe.bind.mr_lkey == 0x600 &&
+		       e.wqe.bind.access == IBV_ACCESS_REMOTE_WRITE &&
+		       e.wqe.remote_addr == 0x1000 && e.wqe.bind_len == 0x20,
+	       "a bind");
+	free_ex(&x);
+}
+
+static bool nothing_posted(struct ex *x)
+{
+	struct entry e;
+
+	return !fake_send_entry(&x->f->daemon, x->qp->qp_num, 0, &e, sizeof(e)) &&
+	       !fake_complete(&x->f->daemon, x->qp->qp_num, false, 1, IBV_WC_SUCCESS, false);
+}
+
+/* Whatever is wrong, complete says it, and the whole batch is lost. */
+static void bad_batches(struct fixture *f)
+{
+	struct ex x = make_ex(f, IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_READ);
+	struct ibv_sge sge[3] = { 0 };
+	char data[65] = "";
+	int i;
+
+	start(&x, 1, 0);
+	ibv_wr_send(x.ex);
+	ibv_wr_rdma_write(x.ex, 1, 1);
+	ibv_wr_send(x.ex);
+	TAP_OK(ibv_wr_complete(x.ex) == EINVAL, "an operation that was not asked for");
+	start(&x, 1, 0);
+	ibv_wr_set_sge(x.ex, 1, 1, 1);
+	TAP_OK(ibv_wr_complete(x.ex) == EINVAL, "an element of nothing");
+	start(&x, 1, 0);
+	ibv_wr_send(x.ex);
+	ibv_wr_set_sge_list(x.ex, 3, sge);
+	TAP_OK(ibv_wr_complete(x.ex) == EINVAL, "too many elements");
+	start(&x, 1, 0);
+	ibv_wr_send(x.ex);
+	ibv_wr_set_inline_data(x.ex, data, 65);
+	TAP_OK(ibv_wr_complete(x.ex) == EINVAL, "too much inline data");
+	start(&x, 1, 0);
+	ibv_wr_rdma_read(x.ex, 1, 1);
+	ibv_wr_set_inline_data(x.ex, data, 8);
+	TAP_OK(ibv_wr_complete(x.ex) == EINVAL, "inline data of a READ");
+	start(&x, 1, 1 << 20);
+	ibv_wr_send(x.ex);
+	TAP_OK(ibv_wr_complete(x.ex) == EINVAL, "unknown flags");
+	start(&x, 1, 0);
+	for (i = 0; i < 9; i++)
+		ibv_wr_send(x.ex);
+	TAP_OK(ibv_wr_complete(x.ex) == ENOMEM, "more than the queue has room for");
+	start(&x, 1, 0);
+	ibv_wr_send(x.ex);
+	ibv_wr_abort(x.ex);
+	start(&x, 1, 0);
+	TAP_OK(!ibv_wr_complete(x.ex) && nothing_posted(&x),
+	       "neither these nor an aborted nor an empty batch posts anything");
+	to_state(x.qp, IBV_QPS_RESET);
+	start(&x, 1, 0);
+	ibv_wr_send(x.ex);
+	TAP_OK(ibv_wr_complete(x.ex) == EINVAL, "a QP that cannot send");
+	free_ex(&x);
+}
+
+/* Many batches of each length, with posts of the old way and aborts between them */
+static void batches(struct fixture *f)
+{
+	struct ex x = make_ex(f, RC_OPS);
+	unsigned int wakes, i, j, n, good = 0;
+	uint64_t next = 0, seen = 0;
+	struct ibv_wc wc[8];
+	bool rang;
+
+	for (i = 0; i < 100; i++) {
+		fake_doorbell(&f->daemon, true, &rang, &wakes);
+		start(&x, 99999, IBV_SEND_SIGNALED);
+		ibv_wr_send(x.ex);
+		ibv_wr_abort(x.ex);
+		fake_doorbell(&f->daemon, true, &rang, &wakes);
+		good += !rang;
+		n = 1 + i % 7;
+		ibv_wr_start(x.ex);
+		for (j = 0; j < n; j++) {
+			x.ex->wr_id = next++;
+			ibv_wr_send(x.ex);
+		}
+		good += !ibv_wr_complete(x.ex);
+		fake_doorbell(&f->daemon, true, &rang, &wakes);
+		good += rang && wakes == 1;
+		good += !post_send(x.qp, next++, 1);
+		good += fake_complete(&f->daemon, x.qp->qp_num, false, 8, 0, false) == n + 1;
+		good += poll_n(x.cq, wc, n + 1) == (int)n + 1 && wc[n].wr_id == seen + n;
+		seen += n + 1;
+	}
+	TAP_OK(good == 600, "100 batches of 1 to 7 around the ring");
+	free_ex(&x);
+}
+
+/* ---- a child ------------------------------------------------------------------- */
+
+static int in_child(struct ibv_cq_ex *cq, struct ex *x)
+{
+	struct ibv_poll_cq_attr attr = { 0 };
+
+	if (ibv_start_poll(cq, &attr) != EIO)
+		return 1;
+	/* the parent is in the middle of a batch */
+	ibv_wr_start(x->ex);
+	ibv_wr_send(x->ex);
+	if (ibv_wr_complete(x->ex) != EIO)
+		return 2;
+	return 0;
+}
+
+static void forks(struct fixture *f)
+{
+	struct ibv_cq_ex *cq = make_cq_ex(f, 16, 0);
+	struct ex x = make_ex(f, RC_OPS);
+	int status = -1;
+	pid_t pid;
+
+	start(&x, 1, 0);
+	ibv_wr_send(x.ex);
+	pid = fork();
+	if (!pid)
+		_exit(in_child(cq, &x));
+	waitpid(pid, &status, 0);
+	TAP_OK(!status, "in a child extended verbs fail (%x)", status);
+	TAP_OK(!ibv_wr_complete(x.ex) &&
+		       fake_complete(&f->daemon, x.qp->qp_num, false, 2, 0, false) == 1,
+	       "the parent's batch goes on");
+	free_ex(&x);
+	ibv_destroy_cq(ibv_cq_ex_to_cq(cq));
+}
+
+/* ---- the daemon dies ------------------------------------------------------------- */
 
 static void daemon_dies(struct fixture *f)
 {
 	struct ibv_cq_ex *cq = make_cq_ex(f, 16, 0);
 	struct ibv_cq *plain = ibv_cq_ex_to_cq(cq);
-	struct ibv_qp *qp = make_qp(f, plain, plain, IBV_QPS_RTS);
+	struct ibv_qp *qp = make_qp_ex(f, plain, IBV_QPT_RC, RC_OPS);
+	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(qp);
 	struct ibv_poll_cq_attr attr = { 0 };
 	time_t end = time(NULL) + 5;
 	int err;
 
+	to_state(qp, IBV_QPS_RTS);
 	post_send(qp, 1, 3);
+	ibv_wr_start(ex);
+	ex->wr_id = 4;
+	ibv_wr_send(ex);
 	fake_complete(&f->daemon, qp->qp_num, false, 1, IBV_WC_SUCCESS, false);
 	fake_kill(&f->daemon);
 	TAP_OK(!ibv_start_poll(cq, &attr) && cq->wr_id == 1 && !cq->status,
@@ -247,7 +580,12 @@ static void daemon_dies(struct fixture *f)
 	TAP_OK(!err && cq->wr_id == 2 && cq->status == IBV_WC_WR_FLUSH_ERR &&
 		       ibv_wc_read_qp_num(cq) == qp->qp_num && ibv_wc_read_completion_ts(cq),
 	       "what had not is flushed");
-	TAP_OK(!ibv_next_poll(cq) && cq->wr_id == 3 && ibv_next_poll(cq) == ENOENT, "all of it");
+	TAP_OK(!ibv_next_poll(cq) && cq->wr_id == 3 && ibv_next_poll(cq) == ENOENT,
+	       "all of it, but what is only being built");
+	ibv_end_poll(cq);
+	TAP_OK(!ibv_wr_complete(ex) && !ibv_start_poll(cq, &attr) && cq->wr_id == 4 &&
+		       cq->status == IBV_WC_WR_FLUSH_ERR,
+	       "and that when it is posted");
 	ibv_end_poll(cq);
 	ibv_destroy_qp(qp);
 	ibv_destroy_cq(plain);
@@ -268,6 +606,12 @@ int main(void)
 	cq_threads(&f);
 	cq_overwritten(&f);
 	clocks(&f);
+	qp_creation(&f);
+	building(&f);
+	building_atomics_and_keys(&f);
+	bad_batches(&f);
+	batches(&f);
+	forks(&f);
 	daemon_dies(&f);
 	TAP_OK(fake_objects(&f.daemon) == 1, "no object is left but the PD");
 	teardown(&f);

@@ -10,6 +10,8 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
+#include <xroce/ring.h>
+
 #include "../lib/tap.h"
 
 /* ---- devices and queries ------------------------------------------------------- */
@@ -148,7 +150,6 @@ static void refusals(struct fixture *f)
 {
 	struct ibv_srq_init_attr srq_attr = { 0 };
 	struct ibv_srq_init_attr_ex srq_ex = { .comp_mask = IBV_SRQ_INIT_ATTR_TYPE };
-	struct ibv_qp_init_attr_ex qp_ex = { .comp_mask = IBV_QP_INIT_ATTR_CREATE_FLAGS };
 	struct ibv_xrcd_init_attr xrcd_attr = { 0 };
 	struct ibv_td_init_attr td_attr = { 0 };
 	struct ibv_parent_domain_init_attr parent = { .pd = f->pd };
@@ -160,7 +161,6 @@ static void refusals(struct fixture *f)
 
 	REFUSED(ibv_create_srq(f->pd, &srq_attr));
 	REFUSED(ibv_create_srq_ex(f->ctx, &srq_ex));
-	REFUSED(ibv_create_qp_ex(f->ctx, &qp_ex));
 	REFUSED(ibv_create_qp(f->pd, &ud));
 	REFUSED(ibv_open_qp(f->ctx, &open_attr));
 	REFUSED(ibv_open_xrcd(f->ctx, &xrcd_attr));
@@ -213,42 +213,93 @@ static void address_handles(struct fixture *f)
 
 /* ---- queues -------------------------------------------------------------------- */
 
-static void posting(struct fixture *f)
+/* One CQ and one QP on it */
+struct pair {
+	struct ibv_cq *cq;
+	struct ibv_qp *qp;
+};
+
+static struct pair make_pair(struct fixture *f, enum ibv_qp_state state)
 {
-	struct ibv_cq *cq = ibv_create_cq(f->ctx, 100, NULL, NULL, 0);
-	struct ibv_qp *qp = make_qp(f, cq, cq, IBV_QPS_RESET);
-	struct ibv_sge sge[3] = { 0 };
-	struct ibv_send_wr wr[3] = { 0 }, *bad = NULL;
-	struct ibv_wc wc[32];
-	char data[80] = "hello";
+	struct pair p = { .cq = ibv_create_cq(f->ctx, 100, NULL, NULL, 0) };
+
+	p.qp = make_qp(f, p.cq, p.cq, state);
+	return p;
+}
+
+static void free_pair(const struct pair *p)
+{
+	TAP_OK(ibv_destroy_cq(p->cq) == EBUSY, "a CQ in use stays");
+	TAP_OK(!ibv_destroy_qp(p->qp) && !ibv_destroy_cq(p->cq), "destroyed in order");
+}
+
+static void posting_by_state(struct fixture *f)
+{
+	struct pair p = make_pair(f, IBV_QPS_RESET);
+
+	TAP_OK(p.cq->cqe == 128, "a CQ of a power of two");
+	TAP_OK(post_recv(p.qp, 0, 1) == EINVAL, "post_recv in RESET");
+	TAP_OK(post_send(p.qp, 0, 1) == EINVAL, "post_send in RESET");
+	to_state(p.qp, IBV_QPS_INIT);
+	TAP_OK(!post_recv(p.qp, 100, 8), "post_recv in INIT");
+	TAP_OK(post_recv(p.qp, 0, 1) == ENOMEM, "until the queue is full");
+	TAP_OK(post_send(p.qp, 0, 1) == EINVAL, "post_send in INIT");
+	free_pair(&p);
+}
+
+static void posting_rings(struct fixture *f)
+{
+	struct pair p = make_pair(f, IBV_QPS_RTS);
 	unsigned int wakes;
 	bool rang;
-	int i;
-
-	TAP_OK(cq->cqe == 128, "a CQ of a power of two");
-	TAP_OK(post_recv(qp, 0, 1) == EINVAL, "post_recv in RESET");
-	TAP_OK(post_send(qp, 0, 1) == EINVAL, "post_send in RESET");
-	to_state(qp, IBV_QPS_INIT);
-	TAP_OK(!post_recv(qp, 100, 8), "post_recv in INIT");
-	TAP_OK(post_recv(qp, 0, 1) == ENOMEM, "until the queue is full");
-	TAP_OK(post_send(qp, 0, 1) == EINVAL, "post_send in INIT");
-	to_state(qp, IBV_QPS_RTR);
-	to_state(qp, IBV_QPS_RTS);
 
 	fake_doorbell(&f->daemon, false, &rang, &wakes);
-	TAP_OK(!post_send(qp, 1, 2), "post_send in RTS");
+	TAP_OK(!post_send(p.qp, 1, 2), "post_send in RTS");
 	fake_doorbell(&f->daemon, true, &rang, &wakes);
 	TAP_OK(rang && !wakes, "rings without waking a worker that is awake");
-	TAP_OK(!post_send(qp, 3, 1), "post_send to a sleeping worker");
+	TAP_OK(!post_send(p.qp, 3, 1), "post_send to a sleeping worker");
 	fake_doorbell(&f->daemon, false, &rang, &wakes);
 	TAP_OK(rang && wakes == 1, "rings and wakes it");
+	post_recv(p.qp, 0, 1);
+	fake_doorbell(&f->daemon, false, &rang, &wakes);
+	TAP_OK(!rang, "a receive queue does not ring");
+	fake_qp_error(&f->daemon, p.qp->qp_num);
+	post_recv(p.qp, 0, 1);
+	fake_doorbell(&f->daemon, false, &rang, &wakes);
+	TAP_OK(rang, "except in ERR");
+	free_pair(&p);
+}
 
-	TAP_OK(ibv_poll_cq(cq, 8, wc) == 0, "nothing completed yet");
-	fake_complete(&f->daemon, qp->qp_num, false, 8, IBV_WC_SUCCESS, false);
-	TAP_OK(ibv_poll_cq(cq, 2, wc) == 2 && wc[0].wr_id == 1 && wc[1].wr_id == 2 &&
-		       wc[0].qp_num == qp->qp_num && wc[0].status == IBV_WC_SUCCESS,
+static void completing(struct fixture *f)
+{
+	struct pair p = make_pair(f, IBV_QPS_RTS);
+	struct ibv_wc wc[32];
+
+	post_send(p.qp, 1, 3);
+	TAP_OK(ibv_poll_cq(p.cq, 8, wc) == 0, "nothing completed yet");
+	fake_complete(&f->daemon, p.qp->qp_num, false, 8, IBV_WC_SUCCESS, false);
+	TAP_OK(ibv_poll_cq(p.cq, 2, wc) == 2 && wc[0].wr_id == 1 && wc[1].wr_id == 2 &&
+		       wc[0].qp_num == p.qp->qp_num && wc[0].status == IBV_WC_SUCCESS,
 	       "completions in order");
-	TAP_OK(ibv_poll_cq(cq, 8, wc) == 1 && wc[0].wr_id == 3, "and the rest");
+	TAP_OK(ibv_poll_cq(p.cq, 8, wc) == 1 && wc[0].wr_id == 3, "and the rest");
+	post_send(p.qp, 20, 8);
+	fake_complete(&f->daemon, p.qp->qp_num, false, 3, IBV_WC_SUCCESS, false);
+	to_state(p.qp, IBV_QPS_RESET);
+	TAP_OK(ibv_poll_cq(p.cq, 8, wc) == 0, "RESET drops completions");
+	to_state(p.qp, IBV_QPS_RTS);
+	TAP_OK(!post_send(p.qp, 30, 8) && post_send(p.qp, 0, 1) == ENOMEM, "and empties the queues");
+	fake_complete(&f->daemon, p.qp->qp_num, false, 8, IBV_WC_SUCCESS, false);
+	TAP_OK(ibv_poll_cq(p.cq, 32, wc) == 8 && wc[0].wr_id == 30, "which start over");
+	free_pair(&p);
+}
+
+static void posting_lists(struct fixture *f)
+{
+	struct pair p = make_pair(f, IBV_QPS_RTS);
+	struct ibv_send_wr wr[3] = { 0 }, *bad = NULL;
+	struct ibv_sge sge[3] = { 0 };
+	struct ibv_wc wc[8];
+	int i;
 
 	for (i = 0; i < 3; i++) {
 		wr[i].wr_id = i;
@@ -257,48 +308,71 @@ static void posting(struct fixture *f)
 	}
 	wr[1].num_sge = 3;
 	wr[1].sg_list = sge;
-	TAP_OK(ibv_post_send(qp, wr, &bad) == EINVAL && bad == &wr[1], "bad_wr of a list");
+	TAP_OK(ibv_post_send(p.qp, wr, &bad) == EINVAL && bad == &wr[1], "bad_wr of a list");
 	wr[1].num_sge = 0;
 	wr[1].opcode = IBV_WR_TSO;
-	TAP_OK(ibv_post_send(qp, &wr[1], &bad) == EOPNOTSUPP && bad == &wr[1], "unknown operation");
-	wr[1].opcode = IBV_WR_SEND;
-	wr[2].send_flags = IBV_SEND_INLINE;
-	wr[2].num_sge = 2;
-	wr[2].sg_list = sge;
-	sge[0].addr = sge[1].addr = (uintptr_t)data;
-	sge[0].length = 40;
-	sge[1].length = 25;
-	TAP_OK(ibv_post_send(qp, &wr[2], &bad) == EINVAL, "inline data over the limit");
-	sge[1].length = 24;
-	TAP_OK(!ibv_post_send(qp, &wr[2], &bad), "inline data at the limit");
-	wr[2].opcode = IBV_WR_RDMA_READ;
-	TAP_OK(ibv_post_send(qp, &wr[2], &bad) == EINVAL, "no inline READ");
-	/* 2 are outstanding: one of the list, one inline */
-	TAP_OK(post_send(qp, 10, 7) == ENOMEM, "a full send queue");
-	TAP_OK(fake_complete(&f->daemon, qp->qp_num, false, 100, IBV_WC_SUCCESS, false) == 8,
+	TAP_OK(ibv_post_send(p.qp, &wr[1], &bad) == EINVAL && bad == &wr[1], "unknown operation");
+	/* 1 is outstanding, of the list */
+	TAP_OK(post_send(p.qp, 10, 8) == ENOMEM, "a full send queue");
+	TAP_OK(fake_complete(&f->daemon, p.qp->qp_num, false, 100, IBV_WC_SUCCESS, false) == 8,
 	       "all of it arrives");
-	TAP_OK(poll_n(cq, wc, 8) == 8 && wc[1].wr_id == 2 && wc[7].wr_id == 15, "and completes");
+	TAP_OK(poll_n(p.cq, wc, 8) == 8 && !wc[0].wr_id && wc[7].wr_id == 16, "and completes");
+	free_pair(&p);
+}
 
-	post_send(qp, 20, 8);
-	fake_complete(&f->daemon, qp->qp_num, false, 3, IBV_WC_SUCCESS, false);
-	to_state(qp, IBV_QPS_RESET);
-	TAP_OK(ibv_poll_cq(cq, 8, wc) == 0, "RESET drops completions");
-	to_state(qp, IBV_QPS_RTS);
-	TAP_OK(!post_send(qp, 30, 8) && post_send(qp, 0, 1) == ENOMEM, "and empties the queues");
-	fake_complete(&f->daemon, qp->qp_num, false, 8, IBV_WC_SUCCESS, false);
-	TAP_OK(ibv_poll_cq(cq, 32, wc) == 8 && wc[0].wr_id == 30, "which start over");
+static void posting_inline(struct fixture *f)
+{
+	struct pair p = make_pair(f, IBV_QPS_RTS);
+	char data[80] = "hello";
+	struct ibv_sge sge[2] = { { (uintptr_t)data, 40, 0 }, { (uintptr_t)data, 25, 0 } };
+	struct ibv_send_wr *bad, wr = {
+		.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_INLINE, .sg_list = sge, .num_sge = 2,
+	};
+	struct {
+		struct xr_send_wqe wqe;
+		char data[64];
+	} entry;
 
-	fake_doorbell(&f->daemon, false, &rang, &wakes);
-	post_recv(qp, 0, 1);
-	fake_doorbell(&f->daemon, false, &rang, &wakes);
-	TAP_OK(!rang, "a receive queue does not ring");
-	fake_qp_error(&f->daemon, qp->qp_num);
-	post_recv(qp, 0, 1);
-	fake_doorbell(&f->daemon, false, &rang, &wakes);
-	TAP_OK(rang, "except in ERR");
+	TAP_OK(ibv_post_send(p.qp, &wr, &bad) == EINVAL, "inline data over the limit");
+	sge[1].length = 24;
+	TAP_OK(!ibv_post_send(p.qp, &wr, &bad) &&
+		       fake_send_entry(&f->daemon, p.qp->qp_num, 0, &entry, sizeof(entry)) == 1 &&
+		       entry.wqe.inline_len == 64 && !entry.wqe.num_sge &&
+		       !strcmp(entry.data, "hello") && !strcmp(entry.data + 40, "hello"),
+	       "inline data at the limit");
+	wr.opcode = IBV_WR_RDMA_READ;
+	TAP_OK(ibv_post_send(p.qp, &wr, &bad) == EINVAL, "no inline READ");
+	free_pair(&p);
+}
 
-	TAP_OK(ibv_destroy_cq(cq) == EBUSY, "a CQ in use stays");
-	TAP_OK(!ibv_destroy_qp(qp) && !ibv_destroy_cq(cq), "destroyed in order");
+/* What each operation leaves in its entry */
+static void posting_operations(struct fixture *f)
+{
+	struct pair p = make_pair(f, IBV_QPS_RTS);
+	struct ibv_mw mw = { .context = f->ctx, .pd = f->pd, .rkey = 0x500 };
+	struct ibv_mr mr = { .lkey = 0x600 };
+	struct ibv_send_wr *bad, inv = {
+		.opcode = IBV_WR_SEND_WITH_INV, .invalidate_rkey = 0x1234,
+	};
+	struct ibv_send_wr bind = {
+		.opcode = IBV_WR_BIND_MW,
+		.bind_mw = { .mw = &mw, .rkey = 0x501,
+			     .bind_info = { &mr, 0x1000, 0x20, IBV_ACCESS_REMOTE_READ } },
+	};
+	struct xr_send_wqe wqe;
+
+	ibv_post_send(p.qp, &inv, &bad);
+	fake_send_entry(&f->daemon, p.qp->qp_num, 0, &wqe, sizeof(wqe));
+	TAP_OK(wqe.opcode == XR_WR_SEND_WITH_INV && wqe.invalidate_rkey == 0x1234,
+	       "a SEND with invalidate");
+	ibv_post_send(p.qp, &bind, &bad);
+	fake_send_entry(&f->daemon, p.qp->qp_num, 1, &wqe, sizeof(wqe));
+	TAP_OK(wqe.opcode == XR_WR_BIND_MW && wqe.bind.mw_rkey == 0x500 &&
+		       wqe.bind.new_rkey == 0x501 && wqe.bind.mr_lkey == 0x600 &&
+		       wqe.bind.access == IBV_ACCESS_REMOTE_READ && wqe.remote_addr == 0x1000 &&
+		       wqe.bind_len == 0x20,
+	       "a bind");
+	free_pair(&p);
 }
 
 static void limits(struct fixture *f)
@@ -684,7 +758,12 @@ int main(void)
 	refusals(&f);
 	address_handles(&f);
 	limits(&f);
-	posting(&f);
+	posting_by_state(&f);
+	posting_rings(&f);
+	completing(&f);
+	posting_lists(&f);
+	posting_inline(&f);
+	posting_operations(&f);
 	modify_and_query(&f);
 	many_qps(&f);
 	completion_events(&f);
