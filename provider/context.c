@@ -200,6 +200,9 @@ static void set_slots(struct ibv_context *ibctx)
 	SET(query_rt_values, xp_query_rt_values);
 	SET(create_cq_ex, xp_create_cq_ex);
 	SET(create_qp_ex, xp_create_qp_ex);
+	SET(alloc_td, xp_alloc_td);
+	SET(dealloc_td, xp_dealloc_td);
+	SET(alloc_parent_domain, xp_alloc_parent_domain);
 #undef SET
 	ibctx->ops.poll_cq = xp_poll_cq;
 	ibctx->ops.req_notify_cq = xp_req_notify_cq;

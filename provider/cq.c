@@ -256,6 +256,7 @@ int xp_destroy_cq(struct ibv_cq *ibcq)
 	}
 	if (ibcq->channel)
 		leave_channel(cq);
+	xp_pd_unuse(cq->parent);
 	pthread_mutex_destroy(&ibcq->mutex);
 	pthread_cond_destroy(&ibcq->cond);
 	free(cq->qps);

@@ -37,10 +37,7 @@ static int next_poll(struct ibv_cq_ex *ex)
 
 static void end_poll(struct ibv_cq_ex *ex)
 {
-	struct xp_cq *cq = of(ex);
-
-	if (!cq->single_threaded)
-		xp_unlock(&cq->polling);
+	xp_unlock(&of(ex)->polling);
 }
 
 static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
@@ -53,8 +50,7 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 	/* In a child the lock may be held by a thread that is not there. */
 	if (xp_health(xp_ctx(ex->context)) == XP_FORKED)
 		return EIO;
-	if (!cq->single_threaded)
-		xp_lock(&cq->polling);
+	xp_lock(&cq->polling);
 	err = xp_cq_next(cq, &cq->current, true);
 	if (err) {
 		end_poll(ex);
@@ -118,15 +114,22 @@ static void set_accessors(struct ibv_cq_ex *ex)
 struct ibv_cq_ex *xp_create_cq_ex(struct ibv_context *ibctx, struct ibv_cq_init_attr_ex *attr)
 {
 	uint32_t flags = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? attr->flags : 0;
+	struct ibv_pd *parent = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD ? attr->parent_domain :
+									     NULL;
 	struct xp_cq *cq;
 
 	if (attr->comp_mask & ~MASKS || flags & ~FLAGS || attr->wc_flags & ~(uint64_t)CAN_REPORT)
 		return xp_null(EOPNOTSUPP);
+	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD &&
+	    (!parent || parent->context != ibctx || !xp_pd(parent)->below))
+		return xp_null(EINVAL);
 	cq = xp_cq_create(ibctx, attr,
 			  flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN ? XR_CQF_IGNORE_OVERRUN : 0);
 	if (!cq)
 		return NULL;
-	cq->single_threaded = flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
+	cq->parent = parent;
+	cq->polling.unneeded = (parent && xp_pd_use(parent)) ||
+			       flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
 	set_accessors(&cq->ex);
 	return &cq->ex;
 }

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Protection domains. */
+/*
+ * Protection domains, thread domains, and parent domains, which are one of each. The daemon knows only the
+ * first: a parent domain bears the handle of the protection domain below it.
+ */
 #include <stdlib.h>
 
 #include "provider.h"
 
+/* ---- protection domains -------------------------------------------------------- */
+
 struct ibv_pd *xp_alloc_pd(struct ibv_context *ibctx)
 {
-	struct ibv_pd *pd = calloc(1, sizeof(*pd));
+	struct xp_pd *pd = calloc(1, sizeof(*pd));
 	struct xr_handle_rep rep;
 	int err;
 
@@ -17,17 +22,109 @@ struct ibv_pd *xp_alloc_pd(struct ibv_context *ibctx)
 		free(pd);
 		return xp_null(err);
 	}
-	pd->context = ibctx;
-	pd->handle = rep.handle;
-	return pd;
+	pd->ibpd.context = ibctx;
+	pd->ibpd.handle = rep.handle;
+	return &pd->ibpd;
 }
 
-int xp_dealloc_pd(struct ibv_pd *pd)
+static unsigned int refs(const unsigned int *count)
 {
-	int err = xp_release(xp_ctx(pd->context), XR_MSG_DEALLOC_PD, pd->handle, NULL);
+	return __atomic_load_n(count, __ATOMIC_ACQUIRE);
+}
 
-	if (err)
-		return -err;
+static void get(unsigned int *count)
+{
+	__atomic_fetch_add(count, 1, __ATOMIC_ACQ_REL);
+}
+
+static void put(unsigned int *count)
+{
+	__atomic_fetch_sub(count, 1, __ATOMIC_ACQ_REL);
+}
+
+int xp_dealloc_pd(struct ibv_pd *ibpd)
+{
+	struct xp_pd *pd = xp_pd(ibpd);
+	int err;
+
+	if (refs(&pd->refs))
+		return EBUSY;
+	if (pd->below) {
+		put(&pd->below->refs);
+		if (pd->td)
+			put(&pd->td->refs);
+	} else {
+		err = xp_release(xp_ctx(ibpd->context), XR_MSG_DEALLOC_PD, ibpd->handle, NULL);
+		if (err)
+			return -err;
+	}
 	free(pd);
 	return 0;
+}
+
+/* ---- thread domains ------------------------------------------------------------ */
+
+struct ibv_td *xp_alloc_td(struct ibv_context *ibctx, struct ibv_td_init_attr *attr)
+{
+	struct xp_td *td;
+
+	if (attr->comp_mask)
+		return xp_null(EOPNOTSUPP);
+	td = calloc(1, sizeof(*td));
+	if (!td)
+		return xp_null(ENOMEM);
+	td->ibtd.context = ibctx;
+	return &td->ibtd;
+}
+
+int xp_dealloc_td(struct ibv_td *ibtd)
+{
+	struct xp_td *td = (struct xp_td *)ibtd;
+
+	if (refs(&td->refs))
+		return EBUSY;
+	free(td);
+	return 0;
+}
+
+/* ---- parent domains ------------------------------------------------------------ */
+
+/*
+ * Allocators of the program's (comp_mask) are for rings in its own memory; ours are the daemon's.
+ */
+struct ibv_pd *xp_alloc_parent_domain(struct ibv_context *ibctx,
+				      struct ibv_parent_domain_init_attr *attr)
+{
+	struct xp_pd *pd;
+
+	if (!attr->pd || attr->pd->context != ibctx || xp_pd(attr->pd)->below ||
+	    (attr->td && attr->td->context != ibctx))
+		return xp_null(EINVAL);
+	if (attr->comp_mask)
+		return xp_null(EOPNOTSUPP);
+	pd = calloc(1, sizeof(*pd));
+	if (!pd)
+		return xp_null(ENOMEM);
+	pd->ibpd.context = ibctx;
+	pd->ibpd.handle = attr->pd->handle;
+	pd->below = xp_pd(attr->pd);
+	pd->td = (struct xp_td *)attr->td;
+	get(&pd->below->refs);
+	if (pd->td)
+		get(&pd->td->refs);
+	return &pd->ibpd;
+}
+
+bool xp_pd_use(struct ibv_pd *ibpd)
+{
+	if (!xp_pd(ibpd)->below)
+		return false;
+	get(&xp_pd(ibpd)->refs);
+	return xp_pd(ibpd)->td;
+}
+
+void xp_pd_unuse(struct ibv_pd *ibpd)
+{
+	if (ibpd && xp_pd(ibpd)->below)
+		put(&xp_pd(ibpd)->refs);
 }

@@ -256,8 +256,31 @@ bool xp_is_our_event(const struct ibv_async_event *event);
 
 /* ---- protection domains and memory (pd.c, mr.c, maps.c, adopt.c) --------------- */
 
+struct xp_td {
+	struct ibv_td ibtd;
+	unsigned int refs;	/* parent domains, atomic */
+};
+
+struct xp_pd {
+	struct ibv_pd ibpd;
+	unsigned int refs;	/* parent domains on it; of one, QPs and CQs; atomic */
+	struct xp_pd *below;	/* a parent domain's */
+	struct xp_td *td;	/* a parent domain's, or NULL */
+};
+
+static inline struct xp_pd *xp_pd(struct ibv_pd *ibpd)
+{
+	return (struct xp_pd *)ibpd;
+}
 struct ibv_pd *xp_alloc_pd(struct ibv_context *ibctx);
 int xp_dealloc_pd(struct ibv_pd *ibpd);
+struct ibv_td *xp_alloc_td(struct ibv_context *ibctx, struct ibv_td_init_attr *attr);
+int xp_dealloc_td(struct ibv_td *ibtd);
+struct ibv_pd *xp_alloc_parent_domain(struct ibv_context *ibctx,
+				      struct ibv_parent_domain_init_attr *attr);
+/* A queue is made on a domain, and goes. True: only one thread at a time will use it. */
+bool xp_pd_use(struct ibv_pd *ibpd);
+void xp_pd_unuse(struct ibv_pd *ibpd);	/* NULL: none */
 
 /* One mapping of /proc/self/maps */
 struct xp_mapping {
@@ -344,8 +367,8 @@ struct xp_cq {
 
 	/* extended CQs: from start_poll() to end_poll() */
 	struct xp_lock polling;
-	bool single_threaded;		/* the program promised it: `polling` is not taken */
 	struct xr_cqe current;
+	struct ibv_pd *parent;		/* parent domain, or NULL */
 };
 
 _Static_assert(offsetof(struct ibv_cq, async_events_completed) ==

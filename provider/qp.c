@@ -152,6 +152,7 @@ struct ibv_qp *xp_create_qp(struct ibv_pd *ibpd, struct ibv_qp_init_attr *attr)
 	pthread_mutex_init(&qp->ibqp.mutex, NULL);
 	pthread_cond_init(&qp->ibqp.cond, NULL);
 	tell_caps(&attr->cap, &rep);
+	qp->sq_lock.unneeded = qp->rq_lock.unneeded = xp_pd_use(ibpd);
 	return &qp->ibqp;
 
 destroy:
@@ -338,6 +339,7 @@ int xp_destroy_qp(struct ibv_qp *ibqp)
 		xp_pipe_forget(ctx->async, (uintptr_t)qp, rep.async_events, &qp->async_read);
 		wait_for_acks(qp);
 	}
+	xp_pd_unuse(ibqp->pd);
 	pthread_mutex_destroy(&ibqp->mutex);
 	pthread_cond_destroy(&ibqp->cond);
 	free_qp(qp);

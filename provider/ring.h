@@ -23,6 +23,7 @@
  */
 struct xp_lock {
 	int held;
+	bool unneeded;	/* the program promised that one thread at a time comes here */
 };
 
 static inline void xp_relax(void)
@@ -38,6 +39,8 @@ static inline void xp_lock(struct xp_lock *l)
 {
 	unsigned int spins = 0;
 
+	if (l->unneeded)
+		return;
 	while (__atomic_exchange_n(&l->held, 1, __ATOMIC_ACQUIRE)) {
 		while (__atomic_load_n(&l->held, __ATOMIC_RELAXED)) {
 			if (++spins % 64 == 0)
@@ -50,6 +53,8 @@ static inline void xp_lock(struct xp_lock *l)
 
 static inline void xp_unlock(struct xp_lock *l)
 {
+	if (l->unneeded)
+		return;
 	__atomic_store_n(&l->held, 0, __ATOMIC_RELEASE);
 }
 

@@ -516,6 +516,86 @@ static void batches(struct fixture *f)
 	free_ex(&x);
 }
 
+/* ---- domains ------------------------------------------------------------------- */
+
+static void domain_refusals(struct fixture *f)
+{
+	struct ibv_parent_domain_init_attr attr = { 0 };
+	struct ibv_td_init_attr td_attr = { .comp_mask = 1 };
+	struct ibv_pd *parent;
+
+	TAP_OK(!ibv_alloc_td(f->ctx, &td_attr) && errno == EOPNOTSUPP, "unknown masks");
+	TAP_OK(!ibv_alloc_parent_domain(f->ctx, &attr) && errno == EINVAL, "a parent of nothing");
+	attr.pd = f->pd;
+	attr.comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS;
+	TAP_OK(!ibv_alloc_parent_domain(f->ctx, &attr) && errno == EOPNOTSUPP,
+	       "allocators of the program's own");
+	attr.comp_mask = 0;
+	parent = attr.pd = ibv_alloc_parent_domain(f->ctx, &attr);
+	TAP_OK(parent && !ibv_alloc_parent_domain(f->ctx, &attr) && errno == EINVAL,
+	       "a parent of a parent");
+	TAP_OK(ibv_dealloc_pd(f->pd) == EBUSY, "the PD below stays as long as the parent");
+	TAP_OK(!ibv_dealloc_pd(parent), "which goes");
+}
+
+static void domains(struct fixture *f)
+{
+	struct ibv_td_init_attr td_attr = { 0 };
+	struct ibv_td *td = ibv_alloc_td(f->ctx, &td_attr);
+	struct ibv_parent_domain_init_attr attr = { .pd = f->pd, .td = td };
+	struct ibv_pd *parent = ibv_alloc_parent_domain(f->ctx, &attr), *pd = f->pd;
+	struct ibv_cq_init_attr_ex cq_attr = {
+		.cqe = 16, .comp_mask = IBV_CQ_INIT_ATTR_MASK_PD, .parent_domain = parent,
+	};
+	struct ibv_poll_cq_attr poll_attr = { 0 };
+	unsigned int objects = fake_objects(&f->daemon);
+	struct ibv_cq_ex *cq;
+	struct ibv_qp *qp;
+	struct ibv_mr *mr;
+	char buf[64];
+
+	TAP_OK(td && parent && parent->handle == pd->handle && objects == 1,
+	       "a thread domain and a parent domain, which the daemon does not see");
+	TAP_OK(ibv_dealloc_td(td) == EBUSY, "the thread domain stays");
+	cq = ibv_create_cq_ex(f->ctx, &cq_attr);
+	cq_attr.parent_domain = pd;
+	TAP_OK(cq && !ibv_create_cq_ex(f->ctx, &cq_attr) && errno == EINVAL,
+	       "a CQ on the parent domain, not on another");
+	f->pd = parent;
+	qp = make_qp(f, ibv_cq_ex_to_cq(cq), ibv_cq_ex_to_cq(cq), IBV_QPS_RTS);
+	mr = ibv_reg_mr(parent, buf, sizeof(buf), IBV_ACCESS_LOCAL_WRITE);
+	TAP_OK(qp->pd == parent && mr && mr->pd == parent, "a QP and a region");
+	post_send(qp, 1, 1);
+	post_recv(qp, 2, 1);
+	fake_complete(&f->daemon, qp->qp_num, false, 1, IBV_WC_SUCCESS, false);
+	TAP_OK(!ibv_start_poll(cq, &poll_attr) && cq->wr_id == 1 && ibv_next_poll(cq) == ENOENT,
+	       "work goes through them");
+	ibv_end_poll(cq);
+	TAP_OK(ibv_dealloc_pd(parent) == EBUSY, "the parent domain stays");
+	ibv_destroy_qp(qp);
+	TAP_OK(ibv_dealloc_pd(parent) == EBUSY, "as long as the CQ");
+	ibv_destroy_cq(ibv_cq_ex_to_cq(cq));
+	ibv_dereg_mr(mr);
+	f->pd = pd;
+	TAP_OK(!ibv_dealloc_pd(parent) && !ibv_dealloc_td(td), "in order they go");
+}
+
+/* ---- what a QP can be asked ---------------------------------------------------- */
+
+static void enhancements(struct fixture *f)
+{
+	struct ibv_cq *cq = ibv_create_cq(f->ctx, 8, NULL, NULL, 0);
+	struct ibv_qp *qp = make_qp(f, cq, cq, IBV_QPS_INIT);
+	struct ibv_ece ece = { .vendor_id = 0x15b3, .options = 1, .comp_mask = 1 };
+
+	TAP_OK(ibv_set_ece(qp, &ece) == EOPNOTSUPP, "no enhancements of another vendor");
+	TAP_OK(!ibv_query_ece(qp, &ece) && !ece.vendor_id && !ece.options && !ece.comp_mask,
+	       "nor any of our own");
+	TAP_OK(!ibv_query_qp_data_in_order(qp, IBV_WR_RDMA_WRITE, 0), "data has no order");
+	ibv_destroy_qp(qp);
+	ibv_destroy_cq(cq);
+}
+
 /* ---- a child ------------------------------------------------------------------- */
 
 static int in_child(struct ibv_cq_ex *cq, struct ex *x)
@@ -611,6 +691,9 @@ int main(void)
 	building_atomics_and_keys(&f);
 	bad_batches(&f);
 	batches(&f);
+	domain_refusals(&f);
+	domains(&f);
+	enhancements(&f);
 	forks(&f);
 	daemon_dies(&f);
 	TAP_OK(fake_objects(&f.daemon) == 1, "no object is left but the PD");

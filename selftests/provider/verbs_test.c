@@ -151,8 +151,6 @@ static void refusals(struct fixture *f)
 	struct ibv_srq_init_attr srq_attr = { 0 };
 	struct ibv_srq_init_attr_ex srq_ex = { .comp_mask = IBV_SRQ_INIT_ATTR_TYPE };
 	struct ibv_xrcd_init_attr xrcd_attr = { 0 };
-	struct ibv_td_init_attr td_attr = { 0 };
-	struct ibv_parent_domain_init_attr parent = { .pd = f->pd };
 	struct ibv_alloc_dm_attr dm_attr = { .length = 64 };
 	struct ibv_counters_init_attr counters = { 0 };
 	struct ibv_wq_init_attr wq_attr = { 0 };
@@ -164,8 +162,6 @@ static void refusals(struct fixture *f)
 	REFUSED(ibv_create_qp(f->pd, &ud));
 	REFUSED(ibv_open_qp(f->ctx, &open_attr));
 	REFUSED(ibv_open_xrcd(f->ctx, &xrcd_attr));
-	REFUSED(ibv_alloc_td(f->ctx, &td_attr));
-	REFUSED(ibv_alloc_parent_domain(f->ctx, &parent));
 	REFUSED(ibv_alloc_dm(f->ctx, &dm_attr));
 	REFUSED(ibv_alloc_null_mr(f->pd));
 	REFUSED(ibv_alloc_mw(f->pd, IBV_MW_TYPE_1));
