@@ -17,9 +17,9 @@ static void memory_fault(struct xt_fault *fault)
 	fault->verr = XT_VERR_MEMORY;
 }
 
-static bool check_lkey(struct xt_qp *qp, const struct xr_sge *sge, uint32_t off, uint32_t len,
-		       uint32_t access, struct xt_mem **mem, uint64_t *mem_off,
-		       struct xt_fault *fault)
+static bool check_key_of(struct xt_qp *qp, uint32_t pd, const struct xr_sge *sge, uint32_t off,
+			 uint32_t len, uint32_t access, struct xt_mem **mem, uint64_t *mem_off,
+			 struct xt_fault *fault)
 {
 	enum xr_reason why;
 
@@ -27,12 +27,19 @@ static bool check_lkey(struct xt_qp *qp, const struct xr_sge *sge, uint32_t off,
 	if (sge->addr + off < sge->addr)
 		why = XR_KEY_RANGE;
 	else
-		why = xt_keys_check(qp->engine->shared->keys, sge->lkey, qp->info.pd,
-				    qp->info.qpn, access, sge->addr + off, len, mem, mem_off);
+		why = xt_keys_check(qp->engine->shared->keys, sge->lkey, pd, qp->info.qpn,
+				    access, sge->addr + off, len, mem, mem_off);
 	if (why == XR_OK)
 		return true;
 	lkey_fault(fault, why);
 	return false;
+}
+
+static bool check_lkey(struct xt_qp *qp, const struct xr_sge *sge, uint32_t off, uint32_t len,
+		       uint32_t access, struct xt_mem **mem, uint64_t *mem_off,
+		       struct xt_fault *fault)
+{
+	return check_key_of(qp, qp->info.pd, sge, off, len, access, mem, mem_off, fault);
 }
 
 bool xt_check_sges(struct xt_qp *qp, const struct xr_sge *sge, uint32_t n, uint32_t access,
@@ -214,8 +221,9 @@ enum xt_side xt_put(struct xt_mem *mem, uint64_t off, const struct xt_source *sr
 	return put_from_wqe(mem, off, src, len, fault);
 }
 
-enum xt_side xt_scatter(struct xt_qp *qp, const struct xr_sge *sge, uint32_t n, uint64_t off,
-			const struct xt_source *src, uint32_t len, struct xt_fault *fault)
+static enum xt_side scatter(struct xt_qp *qp, uint32_t pd, const struct xr_sge *sge, uint32_t n,
+			    uint64_t off, const struct xt_source *src, uint32_t len,
+			    struct xt_fault *fault)
 {
 	struct xt_source from = *src;
 	struct xt_mem *mem;
@@ -230,14 +238,28 @@ enum xt_side xt_scatter(struct xt_qp *qp, const struct xr_sge *sge, uint32_t n, 
 		run = walk_run(&w, len, &sge, &sge_off);
 		if (!run)
 			continue;
-		if (!check_lkey(qp, sge, sge_off, run, XR_ACCESS_LOCAL_WRITE, &mem, &mem_off,
-				fault))
+		if (!check_key_of(qp, pd, sge, sge_off, run, XR_ACCESS_LOCAL_WRITE, &mem, &mem_off,
+				  fault))
 			return XT_SIDE_TARGET;
 		side = xt_put(mem, mem_off, &from, run, fault);
 		if (side)
 			return side;
 	}
 	return XT_SIDE_NONE;
+}
+
+enum xt_side xt_scatter(struct xt_qp *qp, const struct xr_sge *sge, uint32_t n, uint64_t off,
+			const struct xt_source *src, uint32_t len, struct xt_fault *fault)
+{
+	return scatter(qp, qp->info.pd, sge, n, off, src, len, fault);
+}
+
+enum xt_side xt_scatter_receive(struct xt_qp *qp, uint64_t off, const struct xt_source *src,
+				uint32_t len, struct xt_fault *fault)
+{
+	const struct xt_receive *rq = &qp->d.rq;
+
+	return scatter(qp, rq->pd, qp->rq_sge, rq->num_sge, off, src, len, fault);
 }
 
 enum xt_side xt_scatter_mem(struct xt_qp *qp, const struct xr_sge *sge, uint32_t n, uint64_t off,

@@ -20,17 +20,14 @@ void xt_cq_init(struct xt_cq *cq, struct xr_queue *queue, uint32_t depth)
 
 static void cq_lock(struct xt_cq *cq)
 {
-	if (!cq->locked)
-		return;
-	while (__atomic_exchange_n(&cq->lock, 1, __ATOMIC_ACQUIRE))
-		while (__atomic_load_n(&cq->lock, __ATOMIC_RELAXED))
-			__builtin_ia32_pause();
+	if (cq->locked)
+		xt_spin_lock(&cq->lock);
 }
 
 static void cq_unlock(struct xt_cq *cq)
 {
 	if (cq->locked)
-		__atomic_store_n(&cq->lock, 0, __ATOMIC_RELEASE);
+		xt_spin_unlock(&cq->lock);
 }
 
 /*

@@ -10,6 +10,7 @@
  *   response.c   what comes back: ACKs, NAKs, READ data
  *   responder.c  requests of the peer, and the answers to them
  *   rq.c         receive work requests
+ *   srq.c        the same, shared by several QPs
  *   local.c      the direct way between two QPs of this host
  *   build.c      packets
  *   copy.c       payload from and to memory, with its keys checked
@@ -167,9 +168,10 @@ struct xt_responder {
 };
 
 struct xt_receive {
-	uint32_t consumer;	/* oldest without completion */
-	uint32_t producer;	/* as last read */
+	uint32_t consumer;	/* oldest without completion; of an SRQ: the one that was taken */
+	uint32_t producer;	/* as last read; not used with an SRQ */
 	bool taken;		/* `consumer` was copied: the fields below are valid */
+	uint32_t pd;		/* that its L_Keys must be of */
 	uint32_t num_sge;
 	uint64_t wr_id;
 	uint64_t length;
@@ -217,6 +219,7 @@ struct xt_qp {
 	uint16_t ip_id;
 
 	struct xt_cq *send_cq, *recv_cq;
+	struct xt_srq *srq;		/* then there is no rq_ring */
 	struct xr_queue *sq_ring, *rq_ring;
 	struct xt_swqe *swqe;	/* sq_depth, while the SQ may send */
 	struct xr_sge *swqe_sge;	/* sq_depth * max_send_sge */
@@ -305,6 +308,19 @@ static inline bool xt_ring_sane(uint32_t now, uint32_t before, uint32_t consumer
 	return now - consumer <= depth && now - consumer >= before - consumer;
 }
 
+/* CQs and SRQs that engines of several workers use: held for a few instructions. */
+static inline void xt_spin_lock(int *lock)
+{
+	while (__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE))
+		while (__atomic_load_n(lock, __ATOMIC_RELAXED))
+			__builtin_ia32_pause();
+}
+
+static inline void xt_spin_unlock(int *lock)
+{
+	__atomic_store_n(lock, 0, __ATOMIC_RELEASE);
+}
+
 static inline struct xt_swqe *xt_swqe(struct xt_qp *qp, uint32_t index)
 {
 	return &qp->swqe[index & (qp->sq_depth - 1)];
@@ -371,6 +387,14 @@ uint32_t xt_rq_credits(struct xt_qp *qp);
 /* Completes the taken receive. false: the QP is in ERR now. */
 bool xt_rq_complete(struct xt_qp *qp, const struct xr_cqe *what, bool solicited);
 void xt_rq_flush(struct xt_qp *qp);
+/* Copies an entry that may have up to max_sge elements. XT_TAKE_BAD sets *fault. */
+enum xt_take xt_rq_copy(struct xt_qp *qp, const uint8_t *slot, uint32_t max_sge,
+			struct xt_fault *fault);
+
+/* ---- srq.c ---- */
+
+/* Takes the next receive of the QP's SRQ; its slot is free at once. As xt_rq_take(). */
+enum xt_take xt_srq_take(struct xt_qp *qp, struct xt_fault *fault);
 
 /* ---- copy.c ---- */
 
@@ -397,6 +421,9 @@ bool xt_check_sges(struct xt_qp *qp, const struct xr_sge *sge, uint32_t n, uint3
 /* Puts len bytes at offset off of an SGL; *fault tells of the side that is returned. */
 enum xt_side xt_scatter(struct xt_qp *qp, const struct xr_sge *sge, uint32_t n, uint64_t off,
 			const struct xt_source *src, uint32_t len, struct xt_fault *fault);
+/* The same with the SGL of the taken receive */
+enum xt_side xt_scatter_receive(struct xt_qp *qp, uint64_t off, const struct xt_source *src,
+				uint32_t len, struct xt_fault *fault);
 /* Puts len bytes at offset off of a region. */
 enum xt_side xt_put(struct xt_mem *mem, uint64_t off, const struct xt_source *src, uint32_t len,
 		    struct xt_fault *fault);

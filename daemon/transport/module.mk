@@ -16,6 +16,7 @@ transport_SRCS := $(addprefix daemon/transport/, \
 	response.c \
 	rq.c \
 	sq.c \
+	srq.c \
 	timer.c \
 	wire.c \
 	)

@@ -159,6 +159,8 @@ static bool init_sane(const struct xt_qp_init *init)
 	if (!power_of_two(init->sq_depth) ||
 	    init->sq_stride < sizeof(struct xr_send_wqe) + send_room)
 		return false;
+	if (init->srq)
+		return !init->rq;
 	return !init->rq || (power_of_two(init->rq_depth) &&
 			     init->rq_stride >= xr_recv_stride(init->max_recv_sge));
 }
@@ -172,6 +174,7 @@ static void init_qp(struct xt_qp *qp, struct xt_engine *e, const struct xt_qp_in
 	qp->engine = e;
 	qp->send_cq = init->send_cq;
 	qp->recv_cq = init->recv_cq;
+	qp->srq = init->srq;
 	qp->sq_ring = init->sq;
 	qp->rq_ring = init->rq;
 	qp->sq_depth = init->sq_depth;
@@ -179,7 +182,7 @@ static void init_qp(struct xt_qp *qp, struct xt_engine *e, const struct xt_qp_in
 	qp->sq_stride = init->sq_stride;
 	qp->rq_stride = init->rq_stride;
 	qp->max_send_sge = init->max_send_sge;
-	qp->max_recv_sge = init->max_recv_sge;
+	qp->max_recv_sge = init->srq ? init->srq->max_sge : init->max_recv_sge;
 	qp->max_inline = init->max_inline;
 	qp->sq_sig_all = init->sq_sig_all;
 	qp->deadline = XT_NEVER;
@@ -205,7 +208,7 @@ int xt_qp_create(struct xt_engine *e, const struct xt_qp_init *init, struct xt_q
 		return -ENOMEM;
 	memset(qp, 0, sizeof(*qp));
 	init_qp(qp, e, init);
-	qp->rq_sge = calloc(init->max_recv_sge + 1, sizeof(*qp->rq_sge));
+	qp->rq_sge = calloc(qp->max_recv_sge + 1, sizeof(*qp->rq_sge));
 	if (!qp->rq_sge || !table_add(e->shared->qps, qp)) {
 		free(qp->rq_sge);
 		free(qp);
@@ -300,6 +303,9 @@ void xt_qp_error(struct xt_qp *qp, bool own)
 		qp->engine->ops->qp_state(qp->engine->ctx, qp);
 	xt_sq_flush(qp);
 	xt_rq_flush(qp);
+	/* IBTA 10.3.1: it takes no more from the SRQ, and what it took is complete */
+	if (qp->srq)
+		xt_event(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
 }
 
 void xt_qp_fatal(struct xt_qp *qp)

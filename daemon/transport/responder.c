@@ -184,7 +184,7 @@ static enum xt_verdict do_send(struct xt_qp *qp, const struct xt_request *rq, ui
 	if (resp->done + (uint64_t)rq->len > wqe->length ||
 	    resp->done + (uint64_t)rq->len > XR_MAX_MSG_SIZE)
 		return refuse_receive(qp, code, XR_NAK_INVALID_REQUEST, &too_small);
-	side = xt_scatter(qp, qp->rq_sge, wqe->num_sge, resp->done, &rq->src, rq->len, fault);
+	side = xt_scatter_receive(qp, resp->done, &rq->src, rq->len, fault);
 	if (side == XT_SIDE_SOURCE)
 		return XT_SOURCE_FAULT;
 	if (side == XT_SIDE_TARGET)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Receive work requests: a reliable connection fills one at a time. */
+/* Receive work requests: a QP fills one at a time. */
 #include "internal.h"
 
 static bool look(struct xt_qp *qp)
@@ -18,26 +18,19 @@ static bool look(struct xt_qp *qp)
 	return true;
 }
 
-enum xt_take xt_rq_take(struct xt_qp *qp, struct xt_fault *fault)
+enum xt_take xt_rq_copy(struct xt_qp *qp, const uint8_t *slot, uint32_t max_sge,
+			struct xt_fault *fault)
 {
 	struct xt_receive *rq = &qp->d.rq;
-	const uint8_t *slot;
 	struct xr_recv_wqe wqe;
 	uint32_t i;
 
-	if (rq->taken)
-		return XT_TAKE_OK;
-	if (!qp->rq_ring)
-		return XT_TAKE_EMPTY;
-	if (rq->consumer == rq->producer && (!look(qp) || rq->consumer == rq->producer))
-		return XT_TAKE_EMPTY;
-	slot = xt_ring_entry(qp->rq_ring, rq->consumer, qp->rq_depth, qp->rq_stride);
 	memcpy(&wqe, slot, sizeof(wqe));
 	rq->wr_id = wqe.wr_id;
 	rq->num_sge = 0;
 	rq->length = 0;
 	rq->taken = true;
-	if (wqe.num_sge > qp->max_recv_sge) {
+	if (wqe.num_sge > max_sge) {
 		*fault = (struct xt_fault){ IBV_WC_LOC_QP_OP_ERR, XT_VERR_BAD_SGE_COUNT };
 		return XT_TAKE_BAD;
 	}
@@ -46,6 +39,23 @@ enum xt_take xt_rq_take(struct xt_qp *qp, struct xt_fault *fault)
 	for (i = 0; i < rq->num_sge; i++)
 		rq->length += qp->rq_sge[i].length;
 	return XT_TAKE_OK;
+}
+
+enum xt_take xt_rq_take(struct xt_qp *qp, struct xt_fault *fault)
+{
+	struct xt_receive *rq = &qp->d.rq;
+
+	if (rq->taken)
+		return XT_TAKE_OK;
+	if (qp->srq)
+		return xt_srq_take(qp, fault);
+	if (!qp->rq_ring)
+		return XT_TAKE_EMPTY;
+	if (rq->consumer == rq->producer && (!look(qp) || rq->consumer == rq->producer))
+		return XT_TAKE_EMPTY;
+	rq->pd = qp->info.pd;
+	return xt_rq_copy(qp, xt_ring_entry(qp->rq_ring, rq->consumer, qp->rq_depth, qp->rq_stride),
+			  qp->max_recv_sge, fault);
 }
 
 uint32_t xt_rq_credits(struct xt_qp *qp)
@@ -61,6 +71,9 @@ uint32_t xt_rq_credits(struct xt_qp *qp)
 
 static void publish(struct xt_qp *qp)
 {
+	/* what was taken from an SRQ was published then */
+	if (qp->srq)
+		return;
 	__atomic_store_n(&qp->rq_ring->consumer, qp->d.rq.consumer, __ATOMIC_RELEASE);
 }
 
@@ -106,11 +119,10 @@ void xt_rq_flush(struct xt_qp *qp)
 	struct xt_receive *rq = &qp->d.rq;
 	struct xr_cqe cqe;
 
-	if (!qp->rq_ring)
-		return;
 	/* corrupt indices: what was posted before goes all the same */
-	look(qp);
-	while (rq->consumer != rq->producer) {
+	if (qp->rq_ring)
+		look(qp);
+	while (qp->srq ? rq->taken : rq->consumer != rq->producer) {
 		cqe = (struct xr_cqe){
 			.wr_id = rq->taken ? rq->wr_id : wr_id_at(qp, rq->consumer),
 			.status = IBV_WC_WR_FLUSH_ERR,
@@ -118,5 +130,6 @@ void xt_rq_flush(struct xt_qp *qp)
 		};
 		complete(qp, &cqe, false);
 	}
-	publish(qp);
+	if (qp->rq_ring)
+		publish(qp);
 }

@@ -39,6 +39,7 @@
 struct xt_engine;
 struct xt_qp;
 struct xt_cq;
+struct xt_srq;
 
 /* ---- frames ------------------------------------------------------------------ */
 
@@ -85,6 +86,8 @@ struct xt_ops {
 	void (*cq_event)(void *ctx, struct xt_cq *cq);
 	/* type: enum ibv_event_type. One of qp, cq is set. */
 	void (*async_event)(void *ctx, struct xt_qp *qp, struct xt_cq *cq, uint32_t type);
+	/* The same for an SRQ. NULL where there are none. */
+	void (*srq_event)(void *ctx, struct xt_srq *srq, uint32_t type);
 	/* The engine changed a QP's state by itself (ERR, SQE): mirror it. */
 	void (*qp_state)(void *ctx, struct xt_qp *qp);
 	/*
@@ -201,6 +204,38 @@ int xt_cq_push(struct xt_engine *e, struct xt_cq *cq, const struct xr_cqe *cqe, 
 /* Moves the entries that the client has not polled to a new ring. -EINVAL: they do not fit. */
 int xt_cq_resize(struct xt_cq *cq, struct xr_queue *queue, uint32_t depth);
 
+/* ---- shared receive queues -------------------------------------------------------- */
+
+/*
+ * QPs of any engine take from it, one receive for each message (IBTA 10.2.9). A taken entry is
+ * copied and its slot is free at once. Corrupt indices: IBV_EVENT_SRQ_ERR once, and QPs that
+ * want a receive go to ERR.
+ */
+struct xt_srq {
+	struct xr_queue *queue;	/* shared with the client */
+	uint32_t depth;		/* private copies */
+	uint32_t max_sge;
+	uint32_t pd;		/* L_Keys of its entries are of this one, whatever the QP's */
+	uint32_t consumer, producer;
+	uint32_t limit;		/* armed: event when fewer are left; 0: not */
+	bool dead;
+	bool locked;		/* engines of several workers take: a spin lock is held then */
+	int lock;
+	void *owner;		/* the daemon's object */
+};
+
+/* depth: a power of two; the entries' stride is xr_recv_stride(max_sge) */
+void xt_srq_init(struct xt_srq *srq, struct xr_queue *queue, uint32_t depth, uint32_t max_sge,
+		 uint32_t pd);
+/* The next two: no engine runs. */
+/*
+ * Arms IBV_EVENT_SRQ_LIMIT_REACHED: once, as soon as fewer entries than limit are left. 0
+ * disarms. True: fewer are left already, and the event is the caller's to raise.
+ */
+bool xt_srq_arm(struct xt_srq *srq, uint32_t limit);
+/* Moves the entries that nobody took to a new ring. -EINVAL: they do not fit. */
+int xt_srq_resize(struct xt_srq *srq, struct xr_queue *queue, uint32_t depth);
+
 /* ---- paths ----------------------------------------------------------------------- */
 
 /* Where a QP's packets go: resolved by the daemon from struct xr_ah_attr. Addresses as on the wire. */
@@ -225,7 +260,8 @@ struct xt_qp_init {
 	uint32_t type;		/* enum xr_qp_type; others than RC: -EOPNOTSUPP */
 	uint32_t pd;
 	struct xt_cq *send_cq, *recv_cq;
-	struct xr_queue *sq, *rq;	/* rq may be NULL */
+	struct xr_queue *sq, *rq;	/* rq may be NULL, and is with an SRQ */
+	struct xt_srq *srq;		/* NULL: none; must outlive the QP */
 	uint32_t sq_depth, rq_depth;	/* powers of two */
 	uint32_t sq_stride, rq_stride;	/* bytes */
 	uint32_t max_send_sge, max_recv_sge, max_inline;

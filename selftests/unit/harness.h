@@ -33,6 +33,7 @@ struct harness {
 	struct h_frame sent[H_FRAMES];
 	unsigned sent_count;
 	unsigned events[32];	/* async, by type */
+	struct xt_srq *srq;	/* of QPs that are created from now on */
 	unsigned cq_errors, states;
 	uint64_t now;
 };
@@ -74,6 +75,11 @@ static void h_async_event(void *ctx, struct xt_qp *qp, struct xt_cq *cq, uint32_
 	h->cq_errors += cq != NULL;
 }
 
+static void h_srq_event(void *ctx, struct xt_srq *srq, uint32_t type)
+{
+	((struct harness *)ctx)->events[type % 32]++;
+}
+
 static void h_qp_state(void *ctx, struct xt_qp *qp)
 {
 	((struct harness *)ctx)->states++;
@@ -91,6 +97,7 @@ __attribute__((unused)) static struct harness *h_new(uint32_t cq_depth)
 		.tx_put = h_tx_put,
 		.cq_event = h_cq_event,
 		.async_event = h_async_event,
+		.srq_event = h_srq_event,
 		.qp_state = h_qp_state,
 	};
 	struct harness *h = calloc(1, sizeof(*h));
@@ -126,6 +133,7 @@ __attribute__((unused)) static int h_create(struct harness *h, struct h_qp *q)
 		.max_send_sge = H_SGE,
 		.max_recv_sge = H_SGE,
 		.max_inline = H_INLINE,
+		.srq = h->srq,
 		.psns = h->psns,
 		.owner = q,
 	};
@@ -133,7 +141,7 @@ __attribute__((unused)) static int h_create(struct harness *h, struct h_qp *q)
 
 	q->h = h;
 	q->sq = init.sq = h_queue(H_DEPTH, init.sq_stride);
-	q->rq = init.rq = h_queue(H_DEPTH, init.rq_stride);
+	q->rq = init.rq = h->srq ? NULL : h_queue(H_DEPTH, init.rq_stride);
 	err = xt_qp_create(h->engine, &init, &q->qp);
 	if (!err)
 		q->qpn = xt_qp_info(q->qp)->qpn;
@@ -214,15 +222,21 @@ __attribute__((unused)) static bool h_poll(struct harness *h, struct xr_cqe *cqe
 	return true;
 }
 
-__attribute__((unused)) static void h_post_recv(struct h_qp *q, uint64_t wr_id, uint64_t addr,
-						uint32_t len, uint32_t lkey)
+__attribute__((unused)) static void h_post_to(struct xr_queue *rq, uint32_t depth, uint64_t wr_id,
+					      uint64_t addr, uint32_t len, uint32_t lkey)
 {
-	uint32_t stride = xr_recv_stride(H_SGE), i = q->rq->producer & (H_DEPTH - 1);
-	struct xr_recv_wqe *w = (void *)((uint8_t *)(q->rq + 1) + i * stride);
+	uint32_t stride = xr_recv_stride(H_SGE), i = rq->producer & (depth - 1);
+	struct xr_recv_wqe *w = (void *)((uint8_t *)(rq + 1) + i * stride);
 
 	*w = (struct xr_recv_wqe){ .wr_id = wr_id, .num_sge = 1 };
 	*(struct xr_sge *)(w + 1) = (struct xr_sge){ addr, len, lkey };
-	q->rq->producer++;
+	rq->producer++;
+}
+
+__attribute__((unused)) static void h_post_recv(struct h_qp *q, uint64_t wr_id, uint64_t addr,
+						uint32_t len, uint32_t lkey)
+{
+	h_post_to(q->rq, H_DEPTH, wr_id, addr, len, lkey);
 }
 
 /* num_sge is 1, or 0 where len is 0 */

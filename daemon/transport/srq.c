@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Shared receive queues. Between two messages nothing of a QP is here: what it takes is its own
+ * from then on.
+ */
+#include <errno.h>
+
+#include "internal.h"
+
+void xt_srq_init(struct xt_srq *srq, struct xr_queue *queue, uint32_t depth, uint32_t max_sge,
+		 uint32_t pd)
+{
+	*srq = (struct xt_srq){
+		.queue = queue,
+		.depth = depth,
+		.max_sge = max_sge,
+		.pd = pd,
+	};
+}
+
+static uint8_t *entry(struct xr_queue *queue, uint32_t index, uint32_t depth, uint32_t max_sge)
+{
+	return xt_ring_entry(queue, index, depth, xr_recv_stride(max_sge));
+}
+
+/* What the client posted so far; corrupt indices are the end of the SRQ. */
+static void look(struct xt_srq *srq)
+{
+	uint32_t producer;
+
+	if (srq->dead)
+		return;
+	producer = __atomic_load_n(&srq->queue->producer, __ATOMIC_ACQUIRE);
+	if (xt_ring_sane(producer, srq->producer, srq->consumer, srq->depth))
+		srq->producer = producer;
+	else
+		srq->dead = true;
+}
+
+static uint32_t left(const struct xt_srq *srq)
+{
+	return srq->producer - srq->consumer;
+}
+
+/* Under the lock. One arming, one event. */
+static bool limit_reached(struct xt_srq *srq)
+{
+	if (left(srq) >= srq->limit)
+		return false;
+	srq->limit = 0;
+	return true;
+}
+
+static enum xt_take take(struct xt_qp *qp, struct xt_srq *srq, struct xt_fault *fault)
+{
+	enum xt_take took;
+
+	/* the client's cache line is worth a look only when few are left */
+	if (left(srq) <= srq->limit)
+		look(srq);
+	if (srq->dead || !left(srq))
+		return XT_TAKE_EMPTY;
+	qp->d.rq.pd = srq->pd;
+	qp->d.rq.consumer = srq->consumer;
+	took = xt_rq_copy(qp, entry(srq->queue, srq->consumer, srq->depth, srq->max_sge),
+			  srq->max_sge, fault);
+	srq->consumer++;
+	__atomic_store_n(&srq->queue->consumer, srq->consumer, __ATOMIC_RELEASE);
+	return took;
+}
+
+/* IBTA 10.2.9: a QP that wants a receive of an SRQ in error fails itself. */
+static void fail(struct xt_qp *qp)
+{
+	xt_event(qp, IBV_EVENT_QP_FATAL);
+	xt_qp_error(qp, true);
+}
+
+enum xt_take xt_srq_take(struct xt_qp *qp, struct xt_fault *fault)
+{
+	struct xt_engine *e = qp->engine;
+	struct xt_srq *srq = qp->srq;
+	bool was_dead, died, reached;
+	enum xt_take took;
+
+	if (srq->locked)
+		xt_spin_lock(&srq->lock);
+	was_dead = srq->dead;
+	took = take(qp, srq, fault);
+	died = srq->dead && !was_dead;
+	reached = !srq->dead && limit_reached(srq);
+	if (srq->locked)
+		xt_spin_unlock(&srq->lock);
+
+	if (reached)
+		e->ops->srq_event(e->ctx, srq, IBV_EVENT_SRQ_LIMIT_REACHED);
+	if (died)
+		e->ops->srq_event(e->ctx, srq, IBV_EVENT_SRQ_ERR);
+	if (was_dead || died)
+		fail(qp);
+	return took;
+}
+
+bool xt_srq_arm(struct xt_srq *srq, uint32_t limit)
+{
+	srq->limit = limit;
+	look(srq);
+	return !srq->dead && limit_reached(srq);
+}
+
+int xt_srq_resize(struct xt_srq *srq, struct xr_queue *queue, uint32_t depth)
+{
+	uint32_t stride = xr_recv_stride(srq->max_sge), i, n;
+
+	look(srq);
+	n = left(srq);
+	if (srq->dead || n > depth)
+		return -EINVAL;
+	for (i = 0; i < n; i++)
+		memcpy(entry(queue, i, depth, srq->max_sge),
+		       entry(srq->queue, srq->consumer + i, srq->depth, srq->max_sge), stride);
+	__atomic_store_n(&queue->consumer, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&queue->producer, n, __ATOMIC_RELEASE);
+	srq->queue = queue;
+	srq->depth = depth;
+	srq->consumer = 0;
+	srq->producer = n;
+	return 0;
+}
