@@ -64,6 +64,10 @@ static const struct rule rules[XR_MSG_COUNT] = {
 	[XR_MSG_DESTROY_QP] = { .length = sizeof(struct xr_handle_req) },
 	[XR_MSG_CREATE_AH] = { .length = sizeof(struct xr_create_ah_req) },
 	[XR_MSG_DESTROY_AH] = { .length = sizeof(struct xr_handle_req) },
+	[XR_MSG_CREATE_SRQ] = { .length = sizeof(struct xr_create_srq_req) },
+	[XR_MSG_MODIFY_SRQ] = { .length = sizeof(struct xr_modify_srq_req) },
+	[XR_MSG_QUERY_SRQ] = { .length = sizeof(struct xr_handle_req) },
+	[XR_MSG_DESTROY_SRQ] = { .length = sizeof(struct xr_handle_req) },
 	[XR_MSG_SHOW] = { sizeof(struct xr_show_req), FOR_OBSERVERS },
 	[XR_MSG_SET_FAULT] = { sizeof(struct xr_fault_config), FOR_OBSERVERS | FOR_OPERATORS },
 };
@@ -493,6 +497,8 @@ static void free_objects(struct xd_client *c)
 		xd_qp_free(o);
 	for (h = 0; (o = xd_table_next(&c->table[XD_AH], &h));)
 		xd_ah_free(o);
+	for (h = 0; (o = xd_table_next(&c->table[XD_SRQ], &h));)
+		xd_srq_free(o);
 	for (h = 0; (o = xd_table_next(&c->table[XD_CQ], &h));)
 		xd_cq_free(o);
 	for (h = 0; (o = xd_table_next(&c->table[XD_CHANNEL], &h));)

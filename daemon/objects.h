@@ -52,10 +52,25 @@ struct xd_cq {
 #define XD_NOBODY UINT32_MAX
 #define XD_MANY (UINT32_MAX - 1)
 
+struct xd_srq {
+	struct xd_object obj;
+	struct {
+		uint32_t pd;		/* handle */
+		uint32_t max_wr, max_sge;
+		uint64_t cookie;
+		uint32_t worker;	/* that takes from it, XD_NOBODY, XD_MANY */
+	} d;
+	struct xd_pd *pd;
+	struct xd_piece ring;
+	struct xd_source async;
+	struct xt_srq xt;
+};
+
 struct xd_qp {
 	struct xd_object obj;
 	struct {
 		uint32_t pd, send_cq, recv_cq;	/* handles */
+		uint32_t srq;			/* handle, 0: none */
 		uint32_t type, qpn, slot, worker;
 		uint32_t max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_inline;
 		uint32_t sq_sig_all;
@@ -63,6 +78,7 @@ struct xd_qp {
 	} d;
 	struct xd_pd *pd;
 	struct xd_cq *send_cq, *recv_cq;
+	struct xd_srq *srq;
 	struct xd_piece sq, rq;
 	struct xd_source async;
 	struct xt_qp *xt;
@@ -81,6 +97,7 @@ struct xd_ah {
 /* Whatever state they are in; what they refer to stays. Called in the order of enum xd_kind. */
 void xd_qp_free(struct xd_qp *qp);
 void xd_ah_free(struct xd_ah *ah);
+void xd_srq_free(struct xd_srq *srq);
 void xd_cq_free(struct xd_cq *cq);
 void xd_channel_free(struct xd_channel *ch);
 void xd_pd_free(struct xd_pd *pd);
@@ -89,6 +106,15 @@ void xd_mr_free(struct xd_mr *mr);
 
 /* The netdev's addresses or link changed: looks for the QP's next hop again. */
 void xd_qp_refresh_path(struct xd_qp *qp);
+
+/*
+ * A worker begins to use a CQ or an SRQ: *user becomes its number, or XD_MANY. True: several use
+ * it, and must lock it. World stopped.
+ */
+bool xd_share(uint32_t *user, uint32_t worker);
+
+/* The least power of two that is not less; wanted is at most 2^31. */
+uint32_t xd_round_up(uint32_t wanted);
 
 /* A ring's first lines, as the client finds them */
 void xd_queue_init(struct xr_queue *queue, uint32_t depth, uint32_t stride);

@@ -51,6 +51,8 @@ static const struct option_row rows[] = {
 	{ "max-mr", "N", "memory regions of the device (1048576)", NUMBER, AT(max_mr), 1, 8388608 },
 	{ "max-pd", "N", "protection domains of the device (65536)", NUMBER, AT(max_pd), 1, 1048576 },
 	{ "max-ah", "N", "address handles of the device (65536)", NUMBER, AT(max_ah), 1, 1048576 },
+	{ "max-srq", "N", "shared receive queues of the device (65536)", NUMBER, AT(max_srq), 1,
+	  1048576 },
 	{ "client-max-qp", "N", "queue pairs of one client (65536)", NUMBER, AT(client_max_qp), 1,
 	  XR_DB_SLOTS },
 	{ "client-max-cq", "N", "completion queues of one client (65536)", NUMBER,
@@ -61,6 +63,8 @@ static const struct option_row rows[] = {
 	  AT(client_max_pd), 1, 1048576 },
 	{ "client-max-ah", "N", "address handles of one client (65536)", NUMBER, AT(client_max_ah),
 	  1, 1048576 },
+	{ "client-max-srq", "N", "shared receive queues of one client (65536)", NUMBER,
+	  AT(client_max_srq), 1, 1048576 },
 	{ "user-max-pinned", "BYTES", "memory that one user may register; K, M, G, T (half of RAM)",
 	  SIZE, AT(user_max_pinned), 0, UINT64_MAX },
 	{ "nak-rate", "N", "packets a second that may ask for a NAK, per CPU (10000)", NUMBER,
@@ -108,8 +112,9 @@ static void set_defaults(struct xd_options *o)
 	o->ring_size = 2048;
 	o->spin_us = 50;
 	o->max_clients = 1024;
-	o->max_qp = o->max_cq = o->max_pd = o->max_ah = 65536;
+	o->max_qp = o->max_cq = o->max_pd = o->max_ah = o->max_srq = 65536;
 	o->client_max_qp = o->client_max_cq = o->client_max_pd = o->client_max_ah = 65536;
+	o->client_max_srq = 65536;
 	o->max_mr = o->client_max_mr = 1048576;
 	o->user_max_pinned = (uint64_t)sysconf(_SC_PHYS_PAGES) / 2 *
 			     (uint64_t)sysconf(_SC_PAGESIZE);

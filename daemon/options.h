@@ -26,8 +26,9 @@ struct xd_options {
 	uint32_t queues;			/* RX queues to serve, 0: all */
 	uint32_t ring_size;			/* frames of each AF_XDP ring, power of two */
 	uint32_t spin_us;			/* longest adaptive spin; 0: always sleep */
-	uint32_t max_clients, max_qp, max_cq, max_mr, max_pd, max_ah;	/* device */
-	uint32_t client_max_qp, client_max_cq, client_max_mr, client_max_pd, client_max_ah;
+	uint32_t max_clients, max_qp, max_cq, max_mr, max_pd, max_ah, max_srq;	/* device */
+	uint32_t client_max_qp, client_max_cq, client_max_mr, client_max_pd, client_max_ah,
+		client_max_srq;
 	uint64_t user_max_pinned;		/* bytes a user may have registered */
 	uint32_t nak_rate;			/* packets that want a NAK, a second */
 	struct xr_fault_config fault;

@@ -31,7 +31,7 @@ int xd_ah_check(const struct xd_device *dev, const struct xr_ah_attr *attr)
 
 /* ---- create ---------------------------------------------------------------------- */
 
-static uint32_t round_up(uint32_t wanted)
+uint32_t xd_round_up(uint32_t wanted)
 {
 	uint32_t depth = 1;
 
@@ -42,7 +42,7 @@ static uint32_t round_up(uint32_t wanted)
 
 static int check_caps(const struct xr_create_qp_req *q)
 {
-	if (q->type != XR_QPT_RC || q->srq)
+	if (q->type != XR_QPT_RC)
 		return -EOPNOTSUPP;
 	if (q->max_send_wr > XR_MAX_WR || q->max_recv_wr > XR_MAX_WR ||
 	    q->max_send_sge > XR_MAX_SGE || q->max_recv_sge > XR_MAX_SGE ||
@@ -56,10 +56,12 @@ static void set_caps(struct xd_qp *qp, const struct xr_create_qp_req *q)
 {
 	uint32_t room;
 
-	qp->d.max_send_wr = round_up(q->max_send_wr);
-	qp->d.max_recv_wr = q->max_recv_wr ? round_up(q->max_recv_wr) : 0;
+	qp->d.max_send_wr = xd_round_up(q->max_send_wr);
 	qp->d.max_send_sge = q->max_send_sge ? q->max_send_sge : 1;
-	qp->d.max_recv_sge = q->max_recv_sge ? q->max_recv_sge : 1;
+	if (!qp->srq) {
+		qp->d.max_recv_wr = q->max_recv_wr ? xd_round_up(q->max_recv_wr) : 0;
+		qp->d.max_recv_sge = q->max_recv_sge ? q->max_recv_sge : 1;
+	}
 	room = xr_send_stride(qp->d.max_send_sge, q->max_inline) - sizeof(struct xr_send_wqe);
 	qp->d.max_inline = room < XR_MAX_INLINE ? room : XR_MAX_INLINE;
 }
@@ -89,14 +91,23 @@ static int alloc_queues(struct xd_client *c, struct xd_qp *qp)
 	return err;
 }
 
-/* Engines of several workers take turns at a CQ; one needs no lock. World stopped. */
-static void use_cq(struct xd_cq *cq, uint32_t worker)
+bool xd_share(uint32_t *user, uint32_t worker)
 {
-	if (cq->d.worker == XD_NOBODY)
-		cq->d.worker = worker;
-	else if (cq->d.worker != worker)
-		cq->d.worker = XD_MANY;
-	cq->xt.locked = cq->d.worker == XD_MANY;
+	if (*user == XD_NOBODY)
+		*user = worker;
+	else if (*user != worker)
+		*user = XD_MANY;
+	return *user == XD_MANY;
+}
+
+static void use_queues(struct xd_qp *qp)
+{
+	struct xd_cq *send = qp->send_cq, *recv = qp->recv_cq;
+
+	send->xt.locked = xd_share(&send->d.worker, qp->d.worker);
+	recv->xt.locked = xd_share(&recv->d.worker, qp->d.worker);
+	if (qp->srq)
+		qp->srq->xt.locked = xd_share(&qp->srq->d.worker, qp->d.worker);
 }
 
 static int create_in_engine(struct xd_client *c, struct xd_qp *qp)
@@ -107,6 +118,7 @@ static int create_in_engine(struct xd_client *c, struct xd_qp *qp)
 		.pd = qp->pd->d.number,
 		.send_cq = &qp->send_cq->xt,
 		.recv_cq = &qp->recv_cq->xt,
+		.srq = qp->srq ? &qp->srq->xt : NULL,
 		.sq = qp->sq.ptr,
 		.rq = qp->rq.ptr,
 		.sq_depth = qp->d.max_send_wr,
@@ -129,8 +141,7 @@ static int create_in_engine(struct xd_client *c, struct xd_qp *qp)
 	if (!err) {
 		qp->d.qpn = xt_qp_info(qp->xt)->qpn;
 		bell->qp[qp->d.slot] = qp->xt;
-		use_cq(qp->send_cq, qp->d.worker);
-		use_cq(qp->recv_cq, qp->d.worker);
+		use_queues(qp);
 	}
 	xd_world_go(c->dev);
 	return err;
@@ -141,11 +152,13 @@ static int find_parents(struct xd_client *c, struct xd_qp *qp, const struct xr_c
 	qp->pd = xd_object_get(c, XD_PD, q->pd);
 	qp->send_cq = xd_object_get(c, XD_CQ, q->send_cq);
 	qp->recv_cq = xd_object_get(c, XD_CQ, q->recv_cq);
-	if (!qp->pd || !qp->send_cq || !qp->recv_cq)
+	qp->srq = xd_object_get(c, XD_SRQ, q->srq);
+	if (!qp->pd || !qp->send_cq || !qp->recv_cq || (q->srq && !qp->srq))
 		return -ENOENT;
 	qp->d.pd = q->pd;
 	qp->d.send_cq = q->send_cq;
 	qp->d.recv_cq = q->recv_cq;
+	qp->d.srq = q->srq;
 	return 0;
 }
 
@@ -160,6 +173,8 @@ static int build_qp(struct xd_client *c, struct xd_qp *qp, const struct xr_creat
 	qp->pd->obj.refs++;
 	qp->send_cq->obj.refs++;
 	qp->recv_cq->obj.refs++;
+	if (qp->srq)
+		qp->srq->obj.refs++;
 	qp->d.type = q->type;
 	qp->d.sq_sig_all = !!q->sq_sig_all;
 	qp->d.cookie = q->cookie;
@@ -422,6 +437,8 @@ void xd_qp_free(struct xd_qp *qp)
 		qp->pd->obj.refs--;
 		qp->send_cq->obj.refs--;
 		qp->recv_cq->obj.refs--;
+		if (qp->srq)
+			qp->srq->obj.refs--;
 		xd_object_del(&qp->obj);
 	}
 	free(qp);

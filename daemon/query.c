@@ -114,10 +114,11 @@ int xd_do_query_device(struct xd_client *c, struct xd_request *req, struct xd_re
 	d->max_mr_size = opt->user_max_pinned;
 	d->page_size_cap = ~((uint64_t)sysconf(_SC_PAGESIZE) - 1) & UINT32_MAX;
 	d->device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
-			      IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID;
+			      IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID |
+			      IBV_DEVICE_SRQ_RESIZE;
 	d->odp_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
 	d->odp_rc = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE |
-		    IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
+		    IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC | IBV_ODP_SUPPORT_SRQ_RECV;
 	d->max_qp = lesser(opt->max_qp, opt->client_max_qp);
 	d->max_qp_wr = XR_MAX_WR;
 	d->max_sge = XR_MAX_SGE;
@@ -126,6 +127,9 @@ int xd_do_query_device(struct xd_client *c, struct xd_request *req, struct xd_re
 	d->max_mr = lesser(opt->max_mr, opt->client_max_mr);
 	d->max_pd = lesser(opt->max_pd, opt->client_max_pd);
 	d->max_ah = lesser(opt->max_ah, opt->client_max_ah);
+	d->max_srq = lesser(opt->max_srq, opt->client_max_srq);
+	d->max_srq_wr = XR_MAX_WR;
+	d->max_srq_sge = XR_MAX_SGE;
 	d->max_qp_rd_atom = d->max_qp_init_rd_atom = XT_MAX_RD_ATOMIC;
 	d->max_res_rd_atom = XT_MAX_RD_ATOMIC * d->max_qp;
 	d->atomic_cap = IBV_ATOMIC_HCA;

@@ -329,6 +329,13 @@ void xd_server_async_event(struct xd_device *dev, struct xt_qp *qp, struct xt_cq
 		xd_event_raise(&cq_owner->async, type);
 }
 
+void xd_server_srq_event(struct xd_device *dev, struct xt_srq *srq, uint32_t type)
+{
+	struct xd_srq *owner = srq->owner;
+
+	xd_event_raise(&owner->async, type);
+}
+
 void xd_server_qp_state(struct xd_device *dev, struct xt_qp *qp)
 {
 	struct xr_qp_entry entry;

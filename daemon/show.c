@@ -193,6 +193,7 @@ static void put_workers(struct json *j, const struct xd_device *dev)
 
 static const char *const kind_names[XD_KINDS] = {
 	[XD_PD] = "pds", [XD_MR] = "mrs", [XD_CQ] = "cqs",
+	[XD_SRQ] = "srqs",
 	[XD_QP] = "qps", [XD_AH] = "ahs", [XD_CHANNEL] = "channels",
 };
 
@@ -340,6 +341,7 @@ static void put_qp(struct json *j, struct xd_client *c, struct xd_object *obj)
 	number(j, "path_mtu", attr.path_mtu ? 128u << attr.path_mtu : 0);
 	number(j, "send_cq", qp->d.send_cq);
 	number(j, "recv_cq", qp->d.recv_cq);
+	number(j, "srq", qp->d.srq);
 	boolean(j, "local", path.local);
 }
 

@@ -177,6 +177,13 @@ static void op_async_event(void *ctx, struct xt_qp *qp, struct xt_cq *cq, uint32
 	xd_server_async_event(w->dev, qp, cq, type);
 }
 
+static void op_srq_event(void *ctx, struct xt_srq *srq, uint32_t type)
+{
+	struct xd_worker *w = ctx;
+
+	xd_server_srq_event(w->dev, srq, type);
+}
+
 static void op_qp_state(void *ctx, struct xt_qp *qp)
 {
 	struct xd_worker *w = ctx;
@@ -243,6 +250,7 @@ static const struct xt_ops worker_ops = {
 	.tx_put = op_tx_put,
 	.cq_event = op_cq_event,
 	.async_event = op_async_event,
+	.srq_event = op_srq_event,
 	.qp_state = op_qp_state,
 	.forward = op_forward,
 	.engine_lock = op_engine_lock,

@@ -68,7 +68,12 @@ struct xr_msg {
 	X(DESTROY_AH, destroy_ah)                                              \
 	/* operators: only root and the daemon's own user */                   \
 	X(SHOW, show)                                                          \
-	X(SET_FAULT, set_fault)
+	X(SET_FAULT, set_fault)                                                \
+	/* shared receive queues */                                            \
+	X(CREATE_SRQ, create_srq)                                              \
+	X(MODIFY_SRQ, modify_srq)                                              \
+	X(QUERY_SRQ, query_srq)                                                \
+	X(DESTROY_SRQ, destroy_srq)
 
 enum xr_msg_type {
 	XR_MSG_NONE,
@@ -254,17 +259,53 @@ struct xr_resize_cq_req {
 	__u32 depth;
 };
 #define xr_resize_cq_rep xr_create_cq_rep
-/* Replies to DESTROY_CQ and DESTROY_QP: events written for it so far, for the client's purge */
+/* Replies to DESTROY_CQ, DESTROY_QP and DESTROY_SRQ: events written for it so far, for the client's purge */
 struct xr_destroy_rep {
 	__u32 comp_events;
 	__u32 async_events;
+};
+
+/* ---- shared receive queues -------------------------------------------------- */
+
+/* No doorbell: the daemon looks at the producer's index when a message comes. */
+struct xr_create_srq_req {
+	__u32 pd;		/* handle; L_Keys of the queue's entries are of this one */
+	__u32 max_wr, max_sge;	/* wanted: 1..XR_MAX_WR, 0..XR_MAX_SGE */
+	__u32 reserved;
+	__u64 cookie;		/* sent with events: struct ibv_srq * of the client */
+};
+struct xr_create_srq_rep {
+	__u32 handle;
+	__u32 max_wr, max_sge;	/* given; max_wr is a power of two, the ring's depth */
+	__u32 reserved;
+	struct xr_shm_ref ring;	/* struct xr_queue of struct xr_recv_wqe */
+};
+/*
+ * mask: enum ibv_srq_attr_mask. A new ring starts with the entries that nobody took; the client must
+ * not post meanwhile. EINVAL: more are posted than max_wr, or the limit is beyond it.
+ */
+struct xr_modify_srq_req {
+	__u32 handle;
+	__u32 mask;
+	__u32 max_wr;
+	__u32 limit;		/* IBV_EVENT_SRQ_LIMIT_REACHED once fewer are left; 0: disarmed */
+};
+struct xr_modify_srq_rep {
+	__u32 max_wr;
+	__u32 reserved;
+	struct xr_shm_ref ring;	/* length 0: the old one stays */
+};
+struct xr_query_srq_rep {
+	__u32 max_wr, max_sge;
+	__u32 limit;		/* 0: not armed, or reached */
+	__u32 reserved;
 };
 
 /* ---- queue pairs ---------------------------------------------------------------- */
 
 struct xr_create_qp_req {
 	__u32 type;		/* enum xr_qp_type */
-	__u32 pd, send_cq, recv_cq, srq;	/* handles; srq may be 0 */
+	__u32 pd, send_cq, recv_cq, srq;	/* handles; with srq not 0 there is no RQ */
 	__u32 max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_inline;
 	__u32 sq_sig_all;
 	__u32 reserved;

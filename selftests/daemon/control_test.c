@@ -188,6 +188,75 @@ static void test_shared_memory(void)
 	TAP_OK(nothing_left(), "nothing is left");
 }
 
+/* ---- shared receive queues ------------------------------------------------------- */
+
+static int modify_srq(struct conn *c, uint32_t srq, uint32_t mask, uint32_t max_wr, uint32_t limit)
+{
+	struct xr_modify_srq_req q = { .handle = srq, .mask = mask, .max_wr = max_wr,
+				       .limit = limit };
+
+	return ask(c, XR_MSG_MODIFY_SRQ, &q, sizeof(q));
+}
+
+static uint32_t create_srq(struct conn *c, uint32_t pd, uint32_t max_wr)
+{
+	struct xr_create_srq_req q = { .pd = pd, .max_wr = max_wr, .max_sge = 2, .cookie = 0x50 };
+
+	MUST(!ask(c, XR_MSG_CREATE_SRQ, &q, sizeof(q)));
+	return ((struct xr_create_srq_rep *)c->body)->handle;
+}
+
+static void test_srq(void)
+{
+	struct xr_create_srq_req q = { .max_wr = 10 };
+	struct xr_create_qp_req qp;
+	struct xr_create_qp_rep *rep;
+	struct xr_async_event ev;
+	uint32_t pd, cq, srq, handle;
+	struct conn c;
+
+	open_client(&c);
+	pd = alloc_pd(&c);
+	cq = create_cq(&c, 16, 0);
+	TAP_OK(ask(&c, XR_MSG_CREATE_SRQ, &q, sizeof(q)) == -ENOENT, "an SRQ without a PD");
+	q = (struct xr_create_srq_req){ .pd = pd };
+	TAP_OK(ask(&c, XR_MSG_CREATE_SRQ, &q, sizeof(q)) == -EINVAL, "of no entry");
+	q.max_wr = XR_MAX_WR + 1;
+	TAP_OK(ask(&c, XR_MSG_CREATE_SRQ, &q, sizeof(q)) == -EINVAL, "of too many");
+	q.max_wr = 1, q.max_sge = XR_MAX_SGE + 1;
+	TAP_OK(ask(&c, XR_MSG_CREATE_SRQ, &q, sizeof(q)) == -EINVAL, "of too many elements");
+	srq = create_srq(&c, pd, 10);
+	TAP_OK(((struct xr_create_srq_rep *)c.body)->max_wr == 16, "one of 16 entries");
+	TAP_OK(ask_handle(&c, XR_MSG_DEALLOC_PD, pd) == -EBUSY, "its PD stays");
+	TAP_OK(modify_srq(&c, srq, IBV_SRQ_LIMIT, 0, 17) == -EINVAL, "a limit beyond it");
+	TAP_OK(modify_srq(&c, srq, 4, 0, 0) == -EINVAL, "an attribute that is none");
+	TAP_OK(modify_srq(&c, srq, IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT, 20, 33) == -EINVAL &&
+	       !ask_handle(&c, XR_MSG_QUERY_SRQ, srq) &&
+	       ((struct xr_query_srq_rep *)c.body)->max_wr == 16, "all is checked before anything");
+	TAP_OK(!modify_srq(&c, srq, IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT, 20, 32) &&
+	       ((struct xr_modify_srq_rep *)c.body)->max_wr == 32, "larger, and a limit");
+	TAP_OK(recv(events_fd, &ev, sizeof(ev), MSG_DONTWAIT) == sizeof(ev) &&
+	       ev.element == 0x50 && ev.type == IBV_EVENT_SRQ_LIMIT_REACHED,
+	       "which is reached: the SRQ is empty");
+	qp = qp_request(pd, cq);
+	qp.srq = srq + 1;
+	TAP_OK(ask(&c, XR_MSG_CREATE_QP, &qp, sizeof(qp)) == -ENOENT, "a QP of no SRQ");
+	qp.srq = srq;
+	MUST(!ask(&c, XR_MSG_CREATE_QP, &qp, sizeof(qp)));
+	rep = (struct xr_create_qp_rep *)c.body;
+	handle = rep->handle;
+	TAP_OK(!rep->rq.length && !rep->max_recv_wr, "one of it has no RQ");
+	TAP_OK(ask_handle(&c, XR_MSG_DESTROY_SRQ, srq) == -EBUSY, "the SRQ stays, too");
+	MUST(!ask_handle(&c, XR_MSG_DESTROY_QP, handle));
+	TAP_OK(!ask_handle(&c, XR_MSG_DESTROY_SRQ, srq) &&
+	       ((struct xr_destroy_rep *)c.body)->async_events == 1 &&
+	       ask_handle(&c, XR_MSG_QUERY_SRQ, srq) == -ENOENT, "destroyed, its event counted");
+	qp.srq = create_srq(&c, pd, 1);
+	MUST(!ask(&c, XR_MSG_CREATE_QP, &qp, sizeof(qp)));
+	close_client(&c);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
 /* ---- QP states ------------------------------------------------------------------- */
 
 static int modify(struct conn *c, uint32_t qp, uint32_t state, struct xr_qp_attr attr,
@@ -510,6 +579,7 @@ int main(void)
 	test_malformed();
 	test_objects();
 	test_shared_memory();
+	test_srq();
 	test_modify();
 	test_slow_resolve();
 	test_events();

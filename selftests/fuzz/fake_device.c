@@ -263,6 +263,11 @@ static void on_async_event(void *ctx, struct xt_qp *qp, struct xt_cq *cq, uint32
 	xd_server_async_event(&fake.dev, qp, cq, type);
 }
 
+static void on_srq_event(void *ctx, struct xt_srq *srq, uint32_t type)
+{
+	xd_server_srq_event(&fake.dev, srq, type);
+}
+
 static void on_qp_state(void *ctx, struct xt_qp *qp)
 {
 	xd_server_qp_state(&fake.dev, qp);
@@ -273,6 +278,7 @@ static const struct xt_ops ops = {
 	.tx_put = no_frame,
 	.cq_event = on_cq_event,
 	.async_event = on_async_event,
+	.srq_event = on_srq_event,
 	.qp_state = on_qp_state,
 };
 
@@ -294,6 +300,7 @@ void fake_device_start(void)
 	fake.opt.max_qp = fake.opt.max_mr = 1000;
 	fake.opt.client_max_qp = fake.opt.client_max_mr = 20;
 	fake.opt.client_max_cq = fake.opt.client_max_pd = fake.opt.client_max_ah = 20;
+	fake.opt.client_max_srq = 20;
 	fake.opt.user_max_pinned = 64 << 20;
 	dev->opt = &fake.opt;
 	dev->loop = xd_loop_new();

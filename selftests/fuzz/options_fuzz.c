@@ -74,8 +74,10 @@ static void check(const struct xd_options *o)
 	MUST(ends(o->bpffs, sizeof(o->bpffs)) && ends(o->group, sizeof(o->group)));
 	MUST(o->attach <= XD_ATTACH_GENERIC);
 	MUST(o->ring_size && !(o->ring_size & (o->ring_size - 1)));
-	MUST(o->max_clients && o->max_qp && o->max_cq && o->max_mr && o->max_pd && o->max_ah);
-	MUST(o->client_max_qp && o->client_max_cq && o->client_max_mr && o->client_max_pd);
+	MUST(o->max_clients && o->max_qp && o->max_cq && o->max_mr && o->max_pd && o->max_ah &&
+	     o->max_srq);
+	MUST(o->client_max_qp && o->client_max_cq && o->client_max_mr && o->client_max_pd &&
+	     o->client_max_srq);
 	MUST(o->fault.drop <= 1000 && o->fault.corrupt <= 1000 && o->fault.delay <= 1000);
 	MUST(o->log_level >= XD_ERR && o->log_level <= XD_DEBUG);
 }

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Shared receive queues. */
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <stdlib.h>
+
+#include "objects.h"
+
+static int alloc_ring(struct xd_client *c, uint32_t depth, uint32_t max_sge, struct xd_piece *ring)
+{
+	uint32_t stride = xr_recv_stride(max_sge);
+	int err = xd_shm_alloc(c, sizeof(struct xr_queue) + (uint64_t)depth * stride, ring);
+
+	if (!err)
+		xd_queue_init(ring->ptr, depth, stride);
+	return err;
+}
+
+/* ---- create ---------------------------------------------------------------------- */
+
+static int build_srq(struct xd_client *c, struct xd_srq *srq, const struct xr_create_srq_req *q)
+{
+	int err = xd_object_add(c, &srq->obj, XD_SRQ);
+
+	if (err)
+		return err;
+	srq->pd->obj.refs++;
+	srq->d.pd = q->pd;
+	srq->d.max_wr = xd_round_up(q->max_wr);
+	srq->d.max_sge = q->max_sge ? q->max_sge : 1;
+	srq->d.cookie = q->cookie;
+	srq->d.worker = XD_NOBODY;
+	srq->async = (struct xd_source){ .pipe = &c->events, .cookie = q->cookie };
+	err = alloc_ring(c, srq->d.max_wr, srq->d.max_sge, &srq->ring);
+	if (err)
+		return err;
+	xt_srq_init(&srq->xt, srq->ring.ptr, srq->d.max_wr, srq->d.max_sge, srq->pd->d.number);
+	srq->xt.owner = srq;
+	return 0;
+}
+
+int xd_do_create_srq(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
+{
+	const struct xr_create_srq_req *q = req->body;
+	struct xd_pd *pd = xd_object_get(c, XD_PD, q->pd);
+	struct xr_create_srq_rep *r;
+	struct xd_srq *srq;
+	int err;
+
+	if (!pd)
+		return -ENOENT;
+	if (!q->max_wr || q->max_wr > XR_MAX_WR || q->max_sge > XR_MAX_SGE)
+		return -EINVAL;
+	srq = calloc(1, sizeof(*srq));
+	if (!srq)
+		return -ENOMEM;
+	srq->pd = pd;
+	err = build_srq(c, srq, q);
+	if (err) {
+		xd_srq_free(srq);
+		return err;
+	}
+	r = XD_REPLY(rep, xr_create_srq_rep);
+	r->handle = srq->obj.handle;
+	r->max_wr = srq->d.max_wr;
+	r->max_sge = srq->d.max_sge;
+	xd_shm_ref(&srq->ring, &r->ring, rep);
+	return 0;
+}
+
+/* ---- modify and query -------------------------------------------------------------- */
+
+static int check_modify(const struct xd_srq *srq, const struct xr_modify_srq_req *q)
+{
+	uint32_t max_wr = srq->d.max_wr;
+
+	if (q->mask & ~(uint32_t)(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
+		return -EINVAL;
+	if (q->mask & IBV_SRQ_MAX_WR) {
+		if (!q->max_wr || q->max_wr > XR_MAX_WR)
+			return -EINVAL;
+		max_wr = xd_round_up(q->max_wr);
+	}
+	return q->mask & IBV_SRQ_LIMIT && q->limit > max_wr ? -EINVAL : 0;
+}
+
+static int resize(struct xd_client *c, struct xd_srq *srq, uint32_t max_wr)
+{
+	struct xd_piece ring;
+	int err = alloc_ring(c, max_wr, srq->d.max_sge, &ring);
+
+	if (err)
+		return err;
+	xd_world_stop(c->dev);
+	err = xt_srq_resize(&srq->xt, ring.ptr, max_wr);
+	xd_world_go(c->dev);
+	if (err) {
+		xd_shm_free(c, &ring);
+		return err;
+	}
+	xd_shm_free(c, &srq->ring);
+	srq->ring = ring;
+	srq->d.max_wr = max_wr;
+	return 0;
+}
+
+static void arm(struct xd_client *c, struct xd_srq *srq, uint32_t limit)
+{
+	bool reached;
+
+	xd_world_stop(c->dev);
+	reached = xt_srq_arm(&srq->xt, limit);
+	xd_world_go(c->dev);
+	if (reached)
+		xd_event_raise(&srq->async, IBV_EVENT_SRQ_LIMIT_REACHED);
+}
+
+int xd_do_modify_srq(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
+{
+	const struct xr_modify_srq_req *q = req->body;
+	struct xd_srq *srq = xd_object_get(c, XD_SRQ, q->handle);
+	struct xr_modify_srq_rep *r;
+	int err;
+
+	if (!srq)
+		return -ENOENT;
+	err = check_modify(srq, q);
+	if (!err && q->mask & IBV_SRQ_MAX_WR)
+		err = resize(c, srq, xd_round_up(q->max_wr));
+	if (err)
+		return err;
+	if (q->mask & IBV_SRQ_LIMIT)
+		arm(c, srq, q->limit);
+	r = XD_REPLY(rep, xr_modify_srq_rep);
+	r->max_wr = srq->d.max_wr;
+	if (q->mask & IBV_SRQ_MAX_WR)
+		xd_shm_ref(&srq->ring, &r->ring, rep);
+	return 0;
+}
+
+int xd_do_query_srq(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
+{
+	const struct xr_handle_req *q = req->body;
+	struct xd_srq *srq = xd_object_get(c, XD_SRQ, q->handle);
+	struct xr_query_srq_rep *r;
+
+	if (!srq)
+		return -ENOENT;
+	r = XD_REPLY(rep, xr_query_srq_rep);
+	r->max_wr = srq->d.max_wr;
+	r->max_sge = srq->d.max_sge;
+	xd_world_stop(c->dev);
+	r->limit = srq->xt.limit;
+	xd_world_go(c->dev);
+	return 0;
+}
+
+/* ---- destroy --------------------------------------------------------------------- */
+
+int xd_do_destroy_srq(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
+{
+	const struct xr_handle_req *q = req->body;
+	struct xd_srq *srq = xd_object_get(c, XD_SRQ, q->handle);
+
+	if (!srq)
+		return -ENOENT;
+	if (srq->obj.refs)
+		return -EBUSY;
+	XD_REPLY(rep, xr_destroy_rep)->async_events = xd_event_end(&srq->async);
+	xd_srq_free(srq);
+	return 0;
+}
+
+void xd_srq_free(struct xd_srq *srq)
+{
+	struct xd_client *c = srq->obj.client;
+
+	if (c) {
+		xd_event_end(&srq->async);
+		xd_shm_free(c, &srq->ring);
+		srq->pd->obj.refs--;
+		xd_object_del(&srq->obj);
+	}
+	free(srq);
+}
