@@ -208,6 +208,7 @@ static void set_slots(struct ibv_context *ibctx)
 	ibctx->ops.req_notify_cq = xp_req_notify_cq;
 	ibctx->ops.post_send = xp_post_send;
 	ibctx->ops.post_recv = xp_post_recv;
+	ibctx->ops.post_srq_recv = xp_post_srq_recv;
 	ibctx->ops._compat_query_device = xp_query_device;
 	ibctx->ops._compat_query_port = xp_query_port_compat;
 }

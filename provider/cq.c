@@ -327,7 +327,8 @@ static const struct xr_cqe *take_entry(struct xp_cq *cq, uint32_t end)
 		if (cqe->qpn == XP_NO_QPN)
 			continue;
 		qp = find_qp(cq, cqe->qpn);
-		if (qp)
+		/* an SRQ's entry was free again when it was taken */
+		if (qp && !(cqe->is_recv && qp->ibqp.srq))
 			xp_ring_retire(cqe->is_recv ? &qp->rq : &qp->sq, cqe->wqe_index);
 		return cqe;
 	}
@@ -350,13 +351,21 @@ static int poll_ring(struct xp_cq *cq, int n, struct ibv_wc *wc)
 	return got;
 }
 
+/* An SRQ's receives go to whichever of its QPs' CQs is polled first. */
+static bool take_recv(struct xp_qp *qp, uint64_t *wr_id)
+{
+	if (qp->ibqp.srq)
+		return xp_srq_take(xp_srq(qp->ibqp.srq), wr_id);
+	return xp_ring_take(&qp->rq, wr_id);
+}
+
 static bool take_flushed(struct xp_cq *cq, struct xp_qp *qp, struct ibv_wc *wc)
 {
 	uint64_t wr_id;
 
 	if (qp->ibqp.send_cq == &cq->ibcq && xp_ring_take(&qp->sq, &wr_id))
 		wc->opcode = IBV_WC_SEND;
-	else if (qp->ibqp.recv_cq == &cq->ibcq && xp_ring_take(&qp->rq, &wr_id))
+	else if (qp->ibqp.recv_cq == &cq->ibcq && take_recv(qp, &wr_id))
 		wc->opcode = IBV_WC_RECV;
 	else
 		return false;
@@ -465,6 +474,11 @@ static bool outstanding(const struct xp_ring *r)
 	       __atomic_load_n(&r->tail, __ATOMIC_ACQUIRE);
 }
 
+static bool recv_outstanding(const struct xp_qp *qp)
+{
+	return qp->ibqp.srq ? xp_srq_has_work(xp_srq(qp->ibqp.srq)) : outstanding(&qp->rq);
+}
+
 bool xp_cq_has_work(struct xp_cq *cq)
 {
 	struct xp_qp *qp;
@@ -476,7 +490,7 @@ bool xp_cq_has_work(struct xp_cq *cq)
 	for (i = 0; !work && cq->qps && i <= cq->qp_mask; i++) {
 		for (qp = cq->qps[i]; qp && !work; qp = *next_of(qp, cq))
 			work = (qp->ibqp.send_cq == &cq->ibcq && outstanding(&qp->sq)) ||
-			       (qp->ibqp.recv_cq == &cq->ibcq && outstanding(&qp->rq));
+			       (qp->ibqp.recv_cq == &cq->ibcq && recv_outstanding(qp));
 	}
 	xp_unlock(&cq->lock);
 	return work;

@@ -268,7 +268,7 @@ void xp_ack_cq_events(struct ibv_cq *cq, unsigned int n)
 
 /* ---- asynchronous events ------------------------------------------------------- */
 
-enum element { PORT, CQ, QP };
+enum element { PORT, CQ, QP, SRQ };
 
 static enum element element_of(uint32_t type)
 {
@@ -284,6 +284,9 @@ static enum element element_of(uint32_t type)
 	case IBV_EVENT_PATH_MIG_ERR:
 	case IBV_EVENT_QP_LAST_WQE_REACHED:
 		return QP;
+	case IBV_EVENT_SRQ_ERR:
+	case IBV_EVENT_SRQ_LIMIT_REACHED:
+		return SRQ;
 	default:
 		return PORT;
 	}
@@ -298,6 +301,8 @@ static uint32_t *async_counter(const void *record)
 		return &((struct xp_cq *)(uintptr_t)ev->element)->async_read;
 	case QP:
 		return &((struct xp_qp *)(uintptr_t)ev->element)->async_read;
+	case SRQ:
+		return &((struct xp_srq *)(uintptr_t)ev->element)->async_read;
 	default:
 		return NULL;
 	}
@@ -329,6 +334,9 @@ int xp_get_async_event(struct ibv_context *ibctx, struct ibv_async_event *event)
 	case QP:
 		event->element.qp = (struct ibv_qp *)(uintptr_t)ev.element;
 		break;
+	case SRQ:
+		event->element.srq = (struct ibv_srq *)(uintptr_t)ev.element;
+		break;
 	default:
 		event->element.port_num = ev.element;
 	}
@@ -342,25 +350,38 @@ bool xp_is_our_event(const struct ibv_async_event *event)
 		return xp_is_ours(event->element.cq->context);
 	case QP:
 		return xp_is_ours(event->element.qp->context);
+	case SRQ:
+		return xp_is_ours(event->element.srq->context);
 	default:
 		return false;	/* libibverbs does nothing for these either */
 	}
+}
+
+static void ack(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *completed)
+{
+	pthread_mutex_lock(mutex);
+	++*completed;
+	pthread_cond_broadcast(cond);
+	pthread_mutex_unlock(mutex);
 }
 
 void xp_ack_async_event(struct ibv_async_event *event)
 {
 	struct ibv_cq *cq = event->element.cq;
 	struct ibv_qp *qp = event->element.qp;
+	struct ibv_srq *srq = event->element.srq;
 
-	if (element_of(event->event_type) == CQ) {
-		pthread_mutex_lock(&cq->mutex);
-		cq->async_events_completed++;
-		pthread_cond_broadcast(&cq->cond);
-		pthread_mutex_unlock(&cq->mutex);
-	} else {
-		pthread_mutex_lock(&qp->mutex);
-		qp->events_completed++;
-		pthread_cond_broadcast(&qp->cond);
-		pthread_mutex_unlock(&qp->mutex);
+	switch (element_of(event->event_type)) {
+	case CQ:
+		ack(&cq->mutex, &cq->cond, &cq->async_events_completed);
+		break;
+	case QP:
+		ack(&qp->mutex, &qp->cond, &qp->events_completed);
+		break;
+	case SRQ:
+		ack(&srq->mutex, &srq->cond, &srq->events_completed);
+		break;
+	default:
+		break;
 	}
 }

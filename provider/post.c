@@ -187,9 +187,9 @@ int xp_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr
 
 /* ---- receive ------------------------------------------------------------------- */
 
-static int fill_recv(const struct xp_qp *qp, struct xr_recv_wqe *wqe, const struct ibv_recv_wr *wr)
+int xp_fill_recv(struct xr_recv_wqe *wqe, uint32_t max_sge, const struct ibv_recv_wr *wr)
 {
-	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->max_recv_sge)
+	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > max_sge)
 		return EINVAL;
 	wqe->wr_id = wr->wr_id;
 	wqe->num_sge = wr->num_sge;
@@ -213,12 +213,12 @@ int xp_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr
 	xp_lock(&qp->rq_lock);
 	before = qp->rq.head;
 	for (; wr; wr = wr->next) {
-		if (ibqp->state == IBV_QPS_RESET)
+		if (ibqp->state == IBV_QPS_RESET || ibqp->srq)
 			err = EINVAL;
 		else if (!xp_ring_room(&qp->rq))
 			err = ENOMEM;
 		else
-			err = fill_recv(qp, xp_ring_next(&qp->rq), wr);
+			err = xp_fill_recv(xp_ring_next(&qp->rq), qp->max_recv_sge, wr);
 		if (err) {
 			*bad_wr = wr;
 			break;

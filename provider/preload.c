@@ -116,14 +116,14 @@
 	    (struct ibv_qp * qp, const union ibv_gid *gid, uint16_t lid), (qp, gid, lid))          \
 	INT(ibv_detach_mcast, "IBVERBS_1.1", C(qp), refuse_int,                                    \
 	    (struct ibv_qp * qp, const union ibv_gid *gid, uint16_t lid), (qp, gid, lid))          \
-	/* shared receive queues: none of ours can exist yet */                                    \
-	PTR(struct ibv_srq *, ibv_create_srq, "IBVERBS_1.1", C(pd), refuse_ptr,                    \
+	/* shared receive queues */                                                                \
+	PTR(struct ibv_srq *, ibv_create_srq, "IBVERBS_1.1", C(pd), xp_create_srq,                 \
 	    (struct ibv_pd * pd, struct ibv_srq_init_attr * attr), (pd, attr))                     \
-	INT(ibv_modify_srq, "IBVERBS_1.1", C(srq), refuse_int,                                     \
+	INT(ibv_modify_srq, "IBVERBS_1.1", C(srq), xp_modify_srq,                                  \
 	    (struct ibv_srq * srq, struct ibv_srq_attr * attr, int mask), (srq, attr, mask))       \
-	INT(ibv_query_srq, "IBVERBS_1.1", C(srq), refuse_int,                                      \
+	INT(ibv_query_srq, "IBVERBS_1.1", C(srq), xp_query_srq,                                    \
 	    (struct ibv_srq * srq, struct ibv_srq_attr * attr), (srq, attr))                       \
-	INT(ibv_destroy_srq, "IBVERBS_1.1", C(srq), refuse_int, (struct ibv_srq * srq), (srq))     \
+	INT(ibv_destroy_srq, "IBVERBS_1.1", C(srq), xp_destroy_srq, (struct ibv_srq * srq), (srq)) \
 	/* address handles */                                                                      \
 	PTR(struct ibv_ah *, ibv_create_ah, "IBVERBS_1.1", C(pd), xp_create_ah,                    \
 	    (struct ibv_pd * pd, struct ibv_ah_attr * attr), (pd, attr))                           \

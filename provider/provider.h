@@ -8,7 +8,7 @@
  *   context.c     open and close, the slots of inline verbs, queries
  *   connection.c  control messages
  *   shm.c         chunks of shared memory
- *   pd.c mr.c cq.c qp.c post.c ah.c    one verbs object each
+ *   pd.c mr.c cq.c qp.c post.c srq.c ah.c    one verbs object each
  *   cq_ex.c qp_ex.c    extended CQs and QPs
  *   maps.c        what /proc/self/maps says of a range
  *   adopt.c convert.c    private memory becomes shared under the program's feet
@@ -263,7 +263,7 @@ struct xp_td {
 
 struct xp_pd {
 	struct ibv_pd ibpd;
-	unsigned int refs;	/* parent domains on it; of one, QPs and CQs; atomic */
+	unsigned int refs;	/* parent domains on it; of one, QPs, SRQs and CQs; atomic */
 	struct xp_pd *below;	/* a parent domain's */
 	struct xp_td *td;	/* a parent domain's, or NULL */
 };
@@ -397,6 +397,32 @@ bool xp_cq_has_work(struct xp_cq *cq);
 /* Drops what a QP left in the queue. */
 void xp_cq_drop(struct xp_cq *cq, uint32_t qpn);
 
+/* ---- shared receive queues (srq.c) --------------------------------------------- */
+
+struct xp_srq {
+	struct ibv_srq ibsrq;
+	struct xp_lock lock;
+	struct xp_ring ring;	/* wr_id unused; tail only once flushing */
+	uint32_t max_sge;
+	unsigned int qps;	/* that take from it, atomic */
+	bool flushing;		/* the daemon is gone: completions are made up from tail on */
+	uint32_t async_read;	/* under the async pipe's lock */
+};
+
+static inline struct xp_srq *xp_srq(struct ibv_srq *ibsrq)
+{
+	return (struct xp_srq *)ibsrq;
+}
+struct ibv_srq *xp_create_srq(struct ibv_pd *ibpd, struct ibv_srq_init_attr *attr);
+int xp_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int mask);
+int xp_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr);
+int xp_destroy_srq(struct ibv_srq *ibsrq);
+int xp_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
+/* With the daemon gone: takes the oldest entry that no QP took. */
+bool xp_srq_take(struct xp_srq *srq, uint64_t *wr_id);
+/* The same without taking it */
+bool xp_srq_has_work(struct xp_srq *srq);
+
 /* ---- queue pairs (qp.c, post.c) ------------------------------------------------ */
 
 struct xp_qp {
@@ -450,6 +476,8 @@ void xp_wqe_bind(struct xr_send_wqe *wqe, const struct ibv_mw *mw, uint32_t new_
 bool xp_wqe_may_inline(const struct xr_send_wqe *wqe);
 /* Appends to the inline data: 0, or EINVAL where there is no room. */
 int xp_wqe_inline(const struct xp_qp *qp, struct xr_send_wqe *wqe, const void *data, size_t len);
+/* EINVAL: more elements than the queue's entries have room for */
+int xp_fill_recv(struct xr_recv_wqe *wqe, uint32_t max_sge, const struct ibv_recv_wr *wr);
 
 /* ---- address handles (ah.c) ---------------------------------------------------- */
 

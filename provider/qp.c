@@ -14,10 +14,11 @@ static int check_init(const struct xp_context *ctx, const struct ibv_pd *ibpd,
 {
 	const struct ibv_qp_cap *cap = &attr->cap;
 
-	if (attr->qp_type != IBV_QPT_RC || attr->srq)
+	if (attr->qp_type != IBV_QPT_RC)
 		return -EOPNOTSUPP;
 	if (!attr->send_cq || !attr->recv_cq || attr->send_cq->context != ibpd->context ||
-	    attr->recv_cq->context != ibpd->context)
+	    attr->recv_cq->context != ibpd->context ||
+	    (attr->srq && attr->srq->context != ibpd->context))
 		return -EINVAL;
 	if (cap->max_send_wr > ctx->attr.max_qp_wr || cap->max_recv_wr > ctx->attr.max_qp_wr ||
 	    cap->max_send_sge > ctx->attr.max_sge || cap->max_recv_sge > ctx->attr.max_sge ||
@@ -88,6 +89,8 @@ static int attach(struct xp_qp *qp)
 
 static void free_qp(struct xp_qp *qp)
 {
+	if (qp->ibqp.srq)
+		__atomic_sub_fetch(&xp_srq(qp->ibqp.srq)->qps, 1, __ATOMIC_RELAXED);
 	free(qp->sq.wr_id);
 	free(qp->rq.wr_id);
 	free(qp);
@@ -126,6 +129,7 @@ struct ibv_qp *xp_create_qp(struct ibv_pd *ibpd, struct ibv_qp_init_attr *attr)
 		.pd = ibpd->handle,
 		.send_cq = attr->send_cq->handle,
 		.recv_cq = attr->recv_cq->handle,
+		.srq = attr->srq ? attr->srq->handle : 0,
 		.max_send_wr = attr->cap.max_send_wr,
 		.max_recv_wr = attr->cap.max_recv_wr,
 		.max_send_sge = attr->cap.max_send_sge,
@@ -139,6 +143,9 @@ struct ibv_qp *xp_create_qp(struct ibv_pd *ibpd, struct ibv_qp_init_attr *attr)
 	qp->ibqp.pd = ibpd;
 	qp->ibqp.send_cq = attr->send_cq;
 	qp->ibqp.recv_cq = attr->recv_cq;
+	qp->ibqp.srq = attr->srq;
+	if (attr->srq)
+		__atomic_add_fetch(&xp_srq(attr->srq)->qps, 1, __ATOMIC_RELAXED);
 	qp->ibqp.qp_type = attr->qp_type;
 	qp->ibqp.state = IBV_QPS_RESET;
 	err = xp_call_map(ctx, &call, piece, 2);

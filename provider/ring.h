@@ -161,6 +161,17 @@ static inline bool xp_ring_in_error(const struct xp_ring *r, uint32_t error_stat
 	return __atomic_load_n(&r->queue->word, __ATOMIC_RELAXED) == error_state;
 }
 
+/* ---- shared receive queues ------------------------------------------------------ */
+
+/*
+ * Completions come in any order, and an entry is free again as soon as the daemon took it. All
+ * under the ring's lock.
+ */
+static inline uint32_t xp_ring_room_shared(const struct xp_ring *r)
+{
+	return r->limit - (r->head - __atomic_load_n(&r->queue->consumer, __ATOMIC_ACQUIRE));
+}
+
 /* ---- completion queues: we consume --------------------------------------------- */
 
 /* All under the CQ's lock. */

@@ -24,14 +24,16 @@ again_as() {
 	}
 }
 
-# killed_after SECONDS: a pair of programs in full run, first one killed, then the other
+# killed_after SECONDS [PROGRAM...]: a pair in full run, first one killed, then the other
 killed_after() {
-	local server client
+	local server client program=("${@:2}")
 
-	spawn a /dev/null ib_write_bw -x "$(gid_index a "$A4")" -F -D 15 -q 4
+	((${#program[@]})) || program=(ib_write_bw)
+	program+=(-F -D 15 -q 4)
+	spawn a /dev/null "${program[@]}" -x "$(gid_index a "$A4")"
 	server=$!
 	wait_for 5 listens a "$PORT"
-	spawn b /dev/null ib_write_bw -x "$(gid_index b "$B4")" -F -D 15 -q 4 "$A4"
+	spawn b /dev/null "${program[@]}" -x "$(gid_index b "$B4")" "$A4"
 	client=$!
 	sleep "$1" $((SLOW / 10))
 	kill -KILL "$client"
@@ -47,6 +49,9 @@ killed_after() {
 	a=$(holdings a) b=$(holdings b)
 	for i in $(seq "$(few 20)"); do
 		killed_after "0.$((i * 37 % 70 + 5))"
+	done
+	for i in $(seq "$(few 6)"); do
+		killed_after "0.$((i * 37 % 70 + 5))" ib_send_bw --use-srq
 	done
 	again_as a "$a"
 	again_as b "$b"

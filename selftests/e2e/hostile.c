@@ -112,6 +112,7 @@ static void take_everything(void)
 	struct xr_queue *ring;
 	struct conn c;
 	uint32_t pd, cq, n;
+	struct srq srq;
 	struct qp qp;
 	void *mem;
 
@@ -121,7 +122,7 @@ static void take_everything(void)
 	pd = make_pd(&c);
 	cq = make_cq(&c, 1u << below(21), &ring);
 	for (n = below(3000); n && pd; n--) {
-		switch (below(4)) {
+		switch (below(5)) {
 		case 0:
 			pd = make_pd(&c);
 			break;
@@ -129,10 +130,13 @@ static void take_everything(void)
 			cq = make_cq(&c, 1u << below(14), &ring);
 			break;
 		case 2:
-			make_qp(&c, pd, cq, &qp);
+			make_qp(&c, pd, cq, NULL, &qp);
 			break;
 		case 3:
 			make_mr(&c, pd, mem, PAGE * (1 + below(16)), false);
+			break;
+		case 4:
+			make_srq(&c, pd, &srq);
 			break;
 		}
 	}
@@ -173,9 +177,10 @@ static bool connect_both(struct victim *v)
 	       connect_qp(&v->c, &v->qp[1], &v->gid, v->gid_index, v->qp[0].qpn);
 }
 
-/* A pair of QPs that talk to each other the direct way, or to nobody */
+/* A pair of QPs, perhaps with one SRQ, that talk to each other the direct way, or to nobody */
 static bool make_victim(struct victim *v)
 {
+	struct srq srq, *shared = NULL;
 	uint32_t pd, cq;
 
 	if (!conn_open(&v->c) || !first_gid(&v->c, &v->gid, &v->gid_index))
@@ -183,7 +188,10 @@ static bool make_victim(struct victim *v)
 	pd = make_pd(&v->c);
 	cq = make_cq(&v->c, CQ_ENTRIES, &v->cq);
 	make_memory(v, pd);
-	if (!v->cq || !make_qp(&v->c, pd, cq, &v->qp[0]) || !make_qp(&v->c, pd, cq, &v->qp[1]))
+	if (one_in(3) && make_srq(&v->c, pd, &srq))
+		shared = &srq;
+	if (!v->cq || !make_qp(&v->c, pd, cq, shared, &v->qp[0]) ||
+	    !make_qp(&v->c, pd, cq, shared, &v->qp[1]))
 		return false;
 	/* the other host's address differs in the last bits */
 	if (one_in(4))

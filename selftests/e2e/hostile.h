@@ -56,7 +56,7 @@ struct conn {
 
 struct qp {
 	uint32_t handle, qpn, slot;
-	struct xr_queue *sq, *rq;
+	struct xr_queue *sq, *rq;	/* rq: of its SRQ, if it has one */
 	uint32_t sq_size, rq_size;	/* bytes, with the queue's header */
 	uint32_t sq_stride, rq_stride;
 };
@@ -77,7 +77,14 @@ int conn_call(struct conn *c, uint32_t type, const void *req, size_t len, int *f
 
 uint32_t make_pd(struct conn *c);
 uint32_t make_cq(struct conn *c, uint32_t depth, struct xr_queue **ring);
-bool make_qp(struct conn *c, uint32_t pd, uint32_t cq, struct qp *qp);
+struct srq {
+	uint32_t handle;		/* 0: none */
+	struct xr_queue *ring;
+	uint32_t size, stride;
+};
+bool make_srq(struct conn *c, uint32_t pd, struct srq *srq);
+/* srq: NULL, or what it takes its receives from */
+bool make_qp(struct conn *c, uint32_t pd, uint32_t cq, const struct srq *srq, struct qp *qp);
 /* The key of memory of this process, 0: none. shared: a whole mapping, of a file's beginning */
 uint32_t make_mr(struct conn *c, uint32_t pd, void *addr, uint64_t length, bool shared);
 /* To a QP of the device itself (self) or of nobody behind that GID: RTS */

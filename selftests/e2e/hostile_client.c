@@ -265,11 +265,28 @@ uint32_t make_cq(struct conn *c, uint32_t depth, struct xr_queue **ring)
 	return rep.handle;
 }
 
-bool make_qp(struct conn *c, uint32_t pd, uint32_t cq, struct qp *qp)
+bool make_srq(struct conn *c, uint32_t pd, struct srq *srq)
+{
+	struct xr_create_srq_req req = {
+		.pd = pd, .max_wr = QP_WRS, .max_sge = QP_SGES, .cookie = chance(),
+	};
+	struct xr_create_srq_rep rep = { 0 };
+
+	memset(srq, 0, sizeof(*srq));
+	if (conn_call(c, XR_MSG_CREATE_SRQ, &req, sizeof(req), NULL, 0, &rep, sizeof(rep)))
+		return false;
+	srq->handle = rep.handle;
+	srq->ring = map_piece(c, &rep.ring, 0);
+	srq->size = (uint32_t)rep.ring.length;
+	srq->stride = xr_recv_stride(rep.max_sge);
+	return srq->ring;
+}
+
+bool make_qp(struct conn *c, uint32_t pd, uint32_t cq, const struct srq *srq, struct qp *qp)
 {
 	struct xr_create_qp_req req = {
 		.type = XR_QPT_RC, .pd = pd, .send_cq = cq, .recv_cq = cq,
-		.max_send_wr = QP_WRS, .max_recv_wr = QP_WRS,
+		.srq = srq ? srq->handle : 0, .max_send_wr = QP_WRS, .max_recv_wr = QP_WRS,
 		.max_send_sge = QP_SGES, .max_recv_sge = QP_SGES,
 		.max_inline = 64, .cookie = chance(),
 	};
@@ -287,6 +304,11 @@ bool make_qp(struct conn *c, uint32_t pd, uint32_t cq, struct qp *qp)
 	qp->rq_stride = xr_recv_stride(rep.max_recv_sge);
 	qp->sq_size = (uint32_t)rep.sq.length;
 	qp->rq_size = (uint32_t)rep.rq.length;
+	if (srq) {
+		qp->rq = srq->ring;
+		qp->rq_stride = srq->stride;
+		qp->rq_size = srq->size;
+	}
 	return qp->sq && qp->rq;
 }
 

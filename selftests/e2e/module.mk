@@ -2,7 +2,7 @@
 
 # Each bats file is a suite; all may use what E2E_NEEDS names.
 E2E_FILES := $(sort $(wildcard selftests/e2e/*.bats))
-E2E_NEEDS := $$(PROGRAMS) $(addprefix $(BUILD)/selftests/e2e/,rdma_verify rdma_memory rdma_watch hostile)
+E2E_NEEDS := $$(PROGRAMS) $(addprefix $(BUILD)/selftests/e2e/,rdma_verify rdma_memory rdma_watch rdma_srq hostile)
 
 $(foreach f,$(E2E_FILES),$(eval \
 	$(call suite,e2e/$(basename $(notdir $(f))),120,bats --tap $(f),$(E2E_NEEDS))))
@@ -15,6 +15,9 @@ $(eval $(call program,selftests/e2e/rdma_memory,$(wildcard selftests/e2e/rdma_me
 
 # ... and one that watches a device while the world around it changes
 $(eval $(call program,selftests/e2e/rdma_watch,selftests/e2e/rdma_watch.c,,-libverbs))
+
+# ... one for what happens to shared receive queues
+$(eval $(call program,selftests/e2e/rdma_srq,selftests/e2e/rdma_srq.c,,-libverbs))
 
 # ... and a client that wants no good
 $(eval $(call program,selftests/e2e/hostile,selftests/e2e/hostile.c selftests/e2e/hostile_client.c,,))

@@ -33,7 +33,7 @@ static void die(const char *what)
 
 /* ---- state (in the fake's process) --------------------------------------------- */
 
-enum kind { FREE, PD, MR, CHANNEL, CQ, QP, AH };
+enum kind { FREE, PD, MR, CHANNEL, CQ, QP, AH, SRQ };
 
 struct object {
 	enum kind kind;
@@ -48,10 +48,10 @@ struct object {
 	struct xr_queue *ring;
 	uint32_t depth, producer, channel, cq_flags, comp_written, async_written;
 	uint64_t cookie;
-	/* QP */
+	/* QP; an SRQ has the rq_ fields */
 	struct xr_queue *sq, *rq;
 	uint32_t sq_depth, rq_depth, sq_stride, rq_stride, sq_done, rq_done;
-	uint32_t send_cq, recv_cq, slot, state;
+	uint32_t send_cq, recv_cq, slot, state, limit;
 	struct xr_create_qp_req init;
 	struct xr_qp_attr attr;
 };
@@ -227,7 +227,8 @@ static void query_device(struct client *c, const struct message *m)
 	struct xr_query_device_rep rep = {
 		.guid = FAKE_GUID, .max_mr_size = 1ull << 40, .page_size_cap = 4096,
 		.max_qp = 100, .max_qp_wr = DEPTH_MAX, .max_sge = 16, .max_cq = 100,
-		.max_cqe = DEPTH_MAX, .max_mr = 1000, .max_pd = 100, .max_qp_rd_atom = 16,
+		.max_cqe = DEPTH_MAX, .max_srq = 100, .max_srq_wr = DEPTH_MAX, .max_srq_sge = 16,
+		.max_mr = 1000, .max_pd = 100, .max_qp_rd_atom = 16,
 		.max_pkeys = 1, .max_inline = 256, .fw_ver = "fake",
 	};
 
@@ -427,8 +428,76 @@ static void create_qp(struct client *c, const struct message *m)
 	o->sq_depth = power_of_two(req->max_send_wr);
 	o->rq_depth = power_of_two(req->max_recv_wr);
 	o->sq = new_queue(c, o->sq_depth, o->sq_stride, &rep.sq);
-	o->rq = new_queue(c, o->rq_depth, o->rq_stride, &rep.rq);
+	if (!req->srq)
+		o->rq = new_queue(c, o->rq_depth, o->rq_stride, &rep.rq);
 	reply(c->fd, m, 0, &rep, sizeof(rep), NULL, 0);
+}
+
+static void create_srq(struct client *c, const struct message *m)
+{
+	const struct xr_create_srq_req *req = (const void *)m->body;
+	struct xr_create_srq_rep rep = {
+		.handle = new_object(c, SRQ), .max_wr = power_of_two(req->max_wr),
+		.max_sge = req->max_sge,
+	};
+	struct object *o = &objects[rep.handle];
+
+	o->cookie = req->cookie;
+	o->rq_depth = rep.max_wr;
+	o->rq_stride = xr_recv_stride(req->max_sge);
+	o->rq = new_queue(c, o->rq_depth, o->rq_stride, &rep.ring);
+	reply(c->fd, m, 0, &rep, sizeof(rep), NULL, 0);
+}
+
+static uint8_t *rq_entry(const struct object *o, const struct xr_queue *q, uint32_t i)
+{
+	return (uint8_t *)(q + 1) + (size_t)(i & (q->depth - 1)) * o->rq_stride;
+}
+
+static void resize_srq(struct client *c, struct object *o, uint32_t max_wr,
+		       struct xr_modify_srq_rep *rep)
+{
+	struct xr_queue *old = o->rq, *q;
+	uint32_t i, n = old->producer - o->rq_done;
+
+	q = new_queue(c, max_wr, o->rq_stride, &rep->ring);
+	for (i = 0; i < n; i++)
+		memcpy(rq_entry(o, q, i), rq_entry(o, old, o->rq_done + i), o->rq_stride);
+	q->producer = n;
+	o->rq = q;
+	o->rq_depth = max_wr;
+	o->rq_done = 0;
+}
+
+static void modify_srq(struct client *c, const struct message *m)
+{
+	const struct xr_modify_srq_req *req = (const void *)m->body;
+	struct object *o = object(c, SRQ, req->handle);
+	struct xr_modify_srq_rep rep = { .max_wr = power_of_two(req->max_wr) };
+
+	if (!o || (req->mask & IBV_SRQ_MAX_WR && o->rq->producer - o->rq_done > rep.max_wr)) {
+		reply(c->fd, m, -EINVAL, NULL, 0, NULL, 0);
+		return;
+	}
+	if (req->mask & IBV_SRQ_MAX_WR)
+		resize_srq(c, o, rep.max_wr, &rep);
+	if (req->mask & IBV_SRQ_LIMIT)
+		o->limit = req->limit;
+	reply(c->fd, m, 0, &rep, sizeof(rep), NULL, 0);
+}
+
+static void query_srq(struct client *c, const struct message *m)
+{
+	const struct xr_handle_req *req = (const void *)m->body;
+	struct object *o = object(c, SRQ, req->handle);
+	struct xr_query_srq_rep rep = { 0 };
+
+	if (o) {
+		rep.max_wr = o->rq_depth;
+		rep.max_sge = o->rq_stride / sizeof(struct xr_sge) - 1;
+		rep.limit = o->limit;
+	}
+	reply(c->fd, m, o ? 0 : -EINVAL, &rep, sizeof(rep), NULL, 0);
 }
 
 static void modify_qp(struct client *c, const struct message *m)
@@ -447,10 +516,13 @@ static void modify_qp(struct client *c, const struct message *m)
 	}
 	if (req->attr_mask & IBV_QP_STATE) {
 		o->state = req->attr.qp_state;
-		o->sq->word = o->rq->word = o->state;
+		o->sq->word = o->state;
+		if (o->rq)
+			o->rq->word = o->state;
 		if (o->state == IBV_QPS_RESET) {
 			o->sq->producer = o->sq->consumer = o->sq_done = 0;
-			o->rq->producer = o->rq->consumer = o->rq_done = 0;
+			if (o->rq)
+				o->rq->producer = o->rq->consumer = o->rq_done = 0;
 		}
 	}
 	o->attr = req->attr;
@@ -517,6 +589,10 @@ static void serve(struct client *c, const struct message *m)
 	case XR_MSG_DESTROY_QP: return destroy(c, m, QP);
 	case XR_MSG_CREATE_AH: return simple(c, m, AH);
 	case XR_MSG_DESTROY_AH: return destroy(c, m, AH);
+	case XR_MSG_CREATE_SRQ: return create_srq(c, m);
+	case XR_MSG_MODIFY_SRQ: return modify_srq(c, m);
+	case XR_MSG_QUERY_SRQ: return query_srq(c, m);
+	case XR_MSG_DESTROY_SRQ: return destroy(c, m, SRQ);
 	default: reply(c->fd, m, -EOPNOTSUPP, NULL, 0, NULL, 0);
 	}
 }
@@ -545,10 +621,11 @@ struct command {
 
 static uint32_t complete_one(struct object *qp, bool recv, uint32_t status, bool solicited)
 {
-	struct xr_queue *q = recv ? qp->rq : qp->sq;
-	uint32_t *done = recv ? &qp->rq_done : &qp->sq_done;
-	uint32_t depth = recv ? qp->rq_depth : qp->sq_depth;
-	uint32_t stride = recv ? qp->rq_stride : qp->sq_stride, word;
+	struct object *from = recv && qp->init.srq ? &objects[qp->init.srq] : qp;
+	struct xr_queue *q = recv ? from->rq : qp->sq;
+	uint32_t *done = recv ? &from->rq_done : &qp->sq_done;
+	uint32_t depth = recv ? from->rq_depth : qp->sq_depth;
+	uint32_t stride = recv ? from->rq_stride : qp->sq_stride, word;
 	struct object *cq = &objects[recv ? qp->recv_cq : qp->send_cq];
 	uint8_t *entry = (uint8_t *)(q + 1) + (size_t)(*done & (depth - 1)) * stride;
 	struct timespec ts;
@@ -578,7 +655,8 @@ static void async_event(const struct command *cmd)
 	unsigned int i;
 
 	for (i = 1; i < MAX_OBJECTS; i++) {
-		if ((objects[i].kind == QP || objects[i].kind == CQ) && objects[i].cookie == cmd->x)
+		if ((objects[i].kind == QP || objects[i].kind == CQ || objects[i].kind == SRQ) &&
+		    objects[i].cookie == cmd->x)
 			objects[i].async_written++;
 	}
 	for (i = 0; i < MAX_CLIENTS; i++) {

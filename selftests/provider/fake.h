@@ -27,7 +27,7 @@ void fake_kill(struct fake *f);
 /* Completes up to n entries of a queue, with a status; returns how many. */
 unsigned int fake_complete(struct fake *f, uint32_t qpn, bool recv, unsigned int n,
 			   uint32_t status, bool solicited);
-/* Async event of a CQ or QP by its cookie, or of port 1 */
+/* Async event of a CQ, QP or SRQ by its cookie, or of port 1 */
 void fake_async_event(struct fake *f, uint64_t element, uint32_t type);
 /* Moves the QP to ERR as the daemon does by itself: only the rings' words say so. */
 void fake_qp_error(struct fake *f, uint32_t qpn);

@@ -148,7 +148,6 @@ static void addresses(struct fixture *f)
 
 static void refusals(struct fixture *f)
 {
-	struct ibv_srq_init_attr srq_attr = { 0 };
 	struct ibv_srq_init_attr_ex srq_ex = { .comp_mask = IBV_SRQ_INIT_ATTR_TYPE };
 	struct ibv_xrcd_init_attr xrcd_attr = { 0 };
 	struct ibv_alloc_dm_attr dm_attr = { .length = 64 };
@@ -157,7 +156,6 @@ static void refusals(struct fixture *f)
 	struct ibv_qp_open_attr open_attr = { 0 };
 	struct ibv_qp_init_attr ud = { .qp_type = IBV_QPT_UD };
 
-	REFUSED(ibv_create_srq(f->pd, &srq_attr));
 	REFUSED(ibv_create_srq_ex(f->ctx, &srq_ex));
 	REFUSED(ibv_create_qp(f->pd, &ud));
 	REFUSED(ibv_open_qp(f->ctx, &open_attr));

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Shared receive queues, by an ordinary ibverbs program on one host: queue pairs that are
+ * connected to themselves and take from one SRQ. Exit status 0 if all is as the standard has it; else the first
+ * thing that was not.
+ *
+ *   rdma_srq          limit, resizing, the last WQE reached
+ *   rdma_srq death    says "ready" with receives posted, and wants them flushed
+ */
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define GID_INDEX 1
+#define WAIT_MS 5000
+#define SLOT 64
+#define SLOTS 64
+
+static struct ibv_context *ctx;
+static struct ibv_pd *pd;
+static struct ibv_mr *mr;
+static struct ibv_cq *cq;
+static struct ibv_srq *srq;
+static struct ibv_qp *qp[2];
+static char buf[(SLOTS + 1) * SLOT];
+
+#define MUST(cond, what)                                                                           \
+	do {                                                                                       \
+		if (!(cond)) {                                                                     \
+			fprintf(stderr, "rdma_srq: line %d: %s (%s)\n", __LINE__, what,            \
+				strerror(errno));                                                  \
+			exit(1);                                                                   \
+		}                                                                                  \
+	} while (0)
+
+/* ---- setting up ---------------------------------------------------------------- */
+
+static void open_device(void)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_srq_init_attr init = { .attr = { .max_wr = 8, .max_sge = 1 } };
+
+	MUST(list && list[0], "a device");
+	ctx = ibv_open_device(list[0]);
+	MUST(ctx, "open");
+	ibv_free_device_list(list);
+	pd = ibv_alloc_pd(ctx);
+	mr = ibv_reg_mr(pd, buf, sizeof(buf), IBV_ACCESS_LOCAL_WRITE);
+	cq = ibv_create_cq(ctx, 256, NULL, NULL, 0);
+	srq = ibv_create_srq(pd, &init);
+	MUST(pd && mr && cq && srq && init.attr.max_wr >= 8, "objects");
+}
+
+static struct ibv_qp *connected_to_itself(void)
+{
+	struct ibv_qp_init_attr init = {
+		.send_cq = cq, .recv_cq = cq, .srq = srq, .qp_type = IBV_QPT_RC,
+		.cap = { .max_send_wr = 16, .max_send_sge = 1 },
+	};
+	struct ibv_qp_attr attr = {
+		.port_num = 1, .path_mtu = IBV_MTU_1024, .timeout = 10, .retry_cnt = 3,
+		.rnr_retry = 1, .min_rnr_timer = 1,
+		.ah_attr = { .is_global = 1, .port_num = 1,
+			     .grh = { .sgid_index = GID_INDEX, .hop_limit = 64 } },
+	};
+	struct ibv_qp *q = ibv_create_qp(pd, &init);
+
+	MUST(q && !ibv_query_gid(ctx, 1, GID_INDEX, &attr.ah_attr.grh.dgid), "create_qp");
+	attr.dest_qp_num = q->qp_num;
+	attr.qp_state = IBV_QPS_INIT;
+	MUST(!ibv_modify_qp(q, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+			    IBV_QP_ACCESS_FLAGS), "INIT");
+	attr.qp_state = IBV_QPS_RTR;
+	MUST(!ibv_modify_qp(q, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
+			    IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+			    IBV_QP_MIN_RNR_TIMER), "RTR");
+	attr.qp_state = IBV_QPS_RTS;
+	MUST(!ibv_modify_qp(q, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+			    IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC), "RTS");
+	return q;
+}
+
+/* ---- steps --------------------------------------------------------------------- */
+
+static int post(uint64_t first, int n)
+{
+	struct ibv_sge sge = { .length = SLOT, .lkey = mr->lkey };
+	struct ibv_recv_wr wr = { .sg_list = &sge, .num_sge = 1 }, *bad;
+	int err = 0;
+
+	for (; n-- && !err; first++) {
+		sge.addr = (uintptr_t)buf + first % SLOTS * SLOT;
+		wr.wr_id = first;
+		err = ibv_post_srq_recv(srq, &wr, &bad);
+	}
+	return err;
+}
+
+static struct ibv_wc completion(void)
+{
+	struct timespec begin, at;
+	struct ibv_wc wc;
+	int n;
+
+	clock_gettime(CLOCK_MONOTONIC, &begin);
+	do {
+		n = ibv_poll_cq(cq, 1, &wc);
+		clock_gettime(CLOCK_MONOTONIC, &at);
+	} while (!n && at.tv_sec - begin.tv_sec < WAIT_MS / 1000);
+	MUST(n == 1, "no completion");
+	return wc;
+}
+
+/* One message; the receive that it takes must be this one. */
+static void send_to_itself(struct ibv_qp *q, uint64_t wr_id)
+{
+	struct ibv_sge sge = { (uintptr_t)buf + SLOTS * SLOT, 8, mr->lkey };
+	struct ibv_send_wr wr = {
+		.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND,
+		.send_flags = IBV_SEND_SIGNALED, .wr_id = 1000 + wr_id,
+	}, *bad;
+	struct ibv_wc wc;
+	int i;
+
+	memcpy(buf + SLOTS * SLOT, &wr_id, sizeof(wr_id));
+	MUST(!ibv_post_send(q, &wr, &bad), "post_send");
+	for (i = 0; i < 2; i++) {
+		wc = completion();
+		MUST(wc.status == IBV_WC_SUCCESS && wc.qp_num == q->qp_num, "success");
+		if (wc.opcode == IBV_WC_RECV)
+			MUST(wc.wr_id == wr_id && wc.byte_len == 8 &&
+			     !memcmp(buf + wr_id % SLOTS * SLOT, &wr_id, 8), "the receive");
+	}
+}
+
+static struct ibv_async_event event(enum ibv_event_type type)
+{
+	struct pollfd pfd = { .fd = ctx->async_fd, .events = POLLIN };
+	struct ibv_async_event ev;
+
+	MUST(poll(&pfd, 1, WAIT_MS) == 1 && !ibv_get_async_event(ctx, &ev), "no event");
+	MUST(ev.event_type == type, ibv_event_type_str(ev.event_type));
+	ibv_ack_async_event(&ev);
+	return ev;
+}
+
+static void no_event(void)
+{
+	struct pollfd pfd = { .fd = ctx->async_fd, .events = POLLIN };
+
+	MUST(!poll(&pfd, 1, 0), "an event that should not be");
+}
+
+/* ---- what is tested ------------------------------------------------------------ */
+
+static void test_limit(void)
+{
+	struct ibv_srq_attr attr = { .srq_limit = 5 };
+
+	MUST(!post(0, 8), "post");
+	MUST(!ibv_modify_srq(srq, &attr, IBV_SRQ_LIMIT), "arm");
+	send_to_itself(qp[0], 0);
+	send_to_itself(qp[1], 1);
+	send_to_itself(qp[0], 2);
+	no_event();
+	MUST(!ibv_query_srq(srq, &attr) && attr.srq_limit == 5 && attr.max_wr == 8, "query");
+	send_to_itself(qp[1], 3);
+	MUST(event(IBV_EVENT_SRQ_LIMIT_REACHED).element.srq == srq, "the SRQ");
+	MUST(!ibv_query_srq(srq, &attr) && !attr.srq_limit, "disarmed");
+	send_to_itself(qp[1], 4);
+	no_event();
+}
+
+static void test_resize(void)
+{
+	struct ibv_srq_attr attr = { .max_wr = 2 };
+
+	MUST(ibv_modify_srq(srq, &attr, IBV_SRQ_MAX_WR), "smaller than what is posted");
+	attr.max_wr = 32;
+	MUST(!ibv_modify_srq(srq, &attr, IBV_SRQ_MAX_WR) && attr.max_wr == 32, "resize");
+	MUST(!post(8, 29) && post(99, 1) == ENOMEM, "as much room as there should be");
+	for (int i = 5; i < 20; i++)
+		send_to_itself(qp[i % 2], i);
+}
+
+static void test_last_wqe(void)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+	struct ibv_wc wc;
+
+	MUST(!ibv_modify_qp(qp[0], &attr, IBV_QP_STATE), "ERR");
+	MUST(event(IBV_EVENT_QP_LAST_WQE_REACHED).element.qp == qp[0], "the QP");
+	MUST(!ibv_poll_cq(cq, 1, &wc), "a receive that no message took stays");
+	send_to_itself(qp[1], 20);
+	MUST(ibv_destroy_srq(srq) == EBUSY && !ibv_destroy_qp(qp[0]), "destroy one QP");
+	send_to_itself(qp[1], 21);
+	qp[0] = connected_to_itself();
+	send_to_itself(qp[0], 22);
+}
+
+static int test_death(void)
+{
+	struct ibv_async_event ev;
+	struct ibv_wc wc;
+
+	MUST(!post(0, 8), "post");
+	send_to_itself(qp[0], 0);
+	puts("ready");
+	fflush(stdout);
+	do
+		MUST(!ibv_get_async_event(ctx, &ev), "event");
+	while (ev.event_type != IBV_EVENT_DEVICE_FATAL);
+	for (uint64_t i = 1; i < 8; i++) {
+		wc = completion();
+		MUST(wc.status == IBV_WC_WR_FLUSH_ERR && wc.wr_id == i, "flushed in order");
+	}
+	MUST(!ibv_poll_cq(cq, 1, &wc), "and no more");
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	open_device();
+	qp[0] = connected_to_itself();
+	qp[1] = connected_to_itself();
+	if (argc > 1)
+		return test_death();
+	test_limit();
+	test_resize();
+	test_last_wqe();
+	MUST(!ibv_destroy_qp(qp[0]) && !ibv_destroy_qp(qp[1]) && !ibv_destroy_srq(srq) &&
+	     !ibv_destroy_cq(cq) && !ibv_dereg_mr(mr) && !ibv_dealloc_pd(pd) &&
+	     !ibv_close_device(ctx), "the end");
+	return 0;
+}
