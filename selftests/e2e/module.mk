@@ -5,7 +5,7 @@ E2E_FILES := $(sort $(wildcard selftests/e2e/*.bats))
 E2E_NEEDS := $$(PROGRAMS) $(addprefix $(BUILD)/selftests/e2e/,rdma_verify rdma_memory rdma_watch rdma_srq hostile)
 
 $(foreach f,$(E2E_FILES),$(eval \
-	$(call suite,e2e/$(basename $(notdir $(f))),120,bats --tap $(f),$(E2E_NEEDS))))
+	$(call suite,e2e/$(basename $(notdir $(f))),240,bats --tap $(f),$(E2E_NEEDS))))
 
 # An ordinary verbs program that verifies every byte and every completion
 $(eval $(call program,selftests/e2e/rdma_verify,selftests/e2e/rdma_verify.c,,-libverbs))
