@@ -22,16 +22,14 @@ static uint32_t get16(const uint8_t *p)
 	return p[0] << 8 | p[1];
 }
 
-/* Constant for a flow, as multipath wants it: of the flow label (IBTA A17), else of both QPNs */
-static uint16_t source_port(const struct xt_qp *qp)
+uint16_t xt_source_port(const struct xt_path *path, uint32_t qpn, uint32_t dqpn)
 {
-	const struct xt_path *path = &qp->d.path;
 	uint32_t v = path->flow_label;
 
 	if (path->udp_sport)
 		return path->udp_sport;
 	if (!v) {
-		v = qp->info.qpn * 0x9e3779b1u ^ qp->d.attr.dest_qp_num;
+		v = qpn * 0x9e3779b1u ^ dqpn;
 		v ^= v >> 16;
 	}
 	return ((v & 0x3fff) ^ (v & 0xfc000) >> 14) | 0xc000;
@@ -81,25 +79,25 @@ static uint32_t put_ipv6(uint8_t *p, const struct xt_path *path)
 	return XT_IPV6_LEN;
 }
 
-void xt_template_build(struct xt_qp *qp)
+void xt_template_build(struct xt_template *t, const struct xt_path *path, uint32_t dqpn,
+		       uint32_t udp_sport)
 {
-	const struct xt_path *path = &qp->d.path;
-	struct xt_template *t = &qp->tmpl;
 	struct xr_bth bth = {
 		.flags = XR_BTH_MIGREQ,
 		.pkey = htobe16(XR_DEFAULT_PKEY),
-		.fecn_dqpn = htobe32(qp->d.attr.dest_qp_num),
+		.fecn_dqpn = htobe32(dqpn),
 	};
 	uint8_t *udp;
 
 	memset(t, 0, sizeof(*t));
+	t->ip_version = path->ip_version;
 	t->ip_off = put_ethernet(t->bytes, path);
 	if (path->ip_version == 4)
 		t->bth_off = t->ip_off + put_ipv4(t->bytes + t->ip_off, path, &t->ip_sum);
 	else
 		t->bth_off = t->ip_off + put_ipv6(t->bytes + t->ip_off, path);
 	udp = t->bytes + t->bth_off;
-	put16(udp, source_port(qp));
+	put16(udp, udp_sport);
 	put16(udp + 2, XR_UDP_PORT);
 	t->bth_off += XT_UDP_LEN;
 	memcpy(t->bytes + t->bth_off, &bth, sizeof(bth));
@@ -107,14 +105,14 @@ void xt_template_build(struct xt_qp *qp)
 }
 
 /* total: bytes of the frame */
-static void patch_lengths(struct xt_qp *qp, uint8_t *frame, uint32_t total)
+static void patch_lengths(struct xt_qp *qp, const struct xt_template *t, uint8_t *frame,
+			  uint32_t total)
 {
-	const struct xt_template *t = &qp->tmpl;
 	uint8_t *ip = frame + t->ip_off;
 	uint32_t len = total - t->ip_off, sum;
 
 	put16(frame + t->bth_off - 4, total - t->bth_off + XT_UDP_LEN);
-	if (qp->d.path.ip_version != 4) {
+	if (t->ip_version != 4) {
 		put16(ip + 4, len - XT_IPV6_LEN);
 		return;
 	}
@@ -124,6 +122,16 @@ static void patch_lengths(struct xt_qp *qp, uint8_t *frame, uint32_t total)
 	sum = (sum & 0xffff) + (sum >> 16);
 	sum = (sum & 0xffff) + (sum >> 16);
 	put16(ip + 10, ~sum & 0xffff);
+}
+
+/* What an address handle does not say */
+static void patch_destination(const struct xt_qp *qp, const struct xt_packet *p, uint8_t *frame)
+{
+	uint8_t *bth = frame + p->ah->tmpl.bth_off;
+	__be32 dqpn = htobe32(p->dqpn);
+
+	put16(bth - XT_UDP_LEN, xt_source_port(&p->ah->path, qp->info.qpn, p->dqpn));
+	memcpy(bth + 4, &dqpn, sizeof(dqpn));
 }
 
 static void patch_bth(uint8_t *bth, const struct xt_packet *p, uint32_t pad)
@@ -157,17 +165,29 @@ static void put_bytes(struct cursor *c, const uint8_t *src, uint32_t len)
 	}
 }
 
+static const struct xt_template *template_of(const struct xt_qp *qp, const struct xt_packet *p)
+{
+	return p->ah ? &p->ah->tmpl : &qp->tmpl;
+}
+
+static uint32_t frame_len(const struct xt_qp *qp, const struct xt_packet *p, uint32_t pad)
+{
+	return template_of(qp, p)->len + p->ext_len + p->payload.len + pad + XR_ICRC_LEN;
+}
+
 static void fill(struct xt_qp *qp, const struct xt_packet *p, struct xt_frame *frame, uint32_t pad)
 {
 	static const uint8_t zeros[3];
-	const struct xt_template *t = &qp->tmpl;
+	const struct xt_template *t = template_of(qp, p);
 	struct cursor c = { frame->seg, t->len + p->ext_len };
 	uint8_t *headers = frame->seg[0].data;
 	uint32_t i;
 
 	memcpy(headers, t->bytes, t->len);
 	memcpy(headers + t->len, p->ext, p->ext_len);
-	patch_lengths(qp, headers, frame->len);
+	patch_lengths(qp, t, headers, frame->len);
+	if (p->ah)
+		patch_destination(qp, p, headers);
 	patch_bth(headers + t->bth_off, p, pad);
 	for (i = 0; i < p->payload.n; i++)
 		put_bytes(&c, p->payload.seg[i].data, p->payload.seg[i].len);
@@ -179,9 +199,7 @@ bool xt_send(struct xt_qp *qp, const struct xt_packet *p)
 {
 	struct xt_engine *e = qp->engine;
 	uint32_t pad = -p->payload.len & 3;
-	struct xt_frame frame = {
-		.len = qp->tmpl.len + p->ext_len + p->payload.len + pad + XR_ICRC_LEN,
-	};
+	struct xt_frame frame = { .len = frame_len(qp, p, pad) };
 
 	if (!e->ops->tx_get(e->ctx, frame.len, &frame)) {
 		e->tx_full = true;
@@ -192,4 +210,29 @@ bool xt_send(struct xt_qp *qp, const struct xt_packet *p)
 	e->counters.tx_bytes += frame.len;
 	e->ops->tx_put(e->ctx, &frame);
 	return true;
+}
+
+/* ---- what a receiver of datagrams sees of the headers --------------------------------- */
+
+static void put_grh(uint8_t grh[XR_GRH_LEN], const uint8_t *ip, uint8_t version)
+{
+	uint32_t len = version == 4 ? XT_IPV4_LEN : XT_IPV6_LEN;
+
+	memset(grh, 0, XR_GRH_LEN - len);
+	memcpy(grh + XR_GRH_LEN - len, ip, len);
+}
+
+void xt_grh_of_frame(const struct xt_frame *frame, uint8_t grh[XR_GRH_LEN])
+{
+	put_grh(grh, frame->seg[0].data + frame->meta.ip_off, frame->meta.ip_version);
+}
+
+void xt_grh_of_packet(struct xt_qp *qp, const struct xt_packet *p, uint8_t grh[XR_GRH_LEN])
+{
+	const struct xt_template *t = template_of(qp, p);
+	uint8_t headers[XT_TEMPLATE_LEN];
+
+	memcpy(headers, t->bytes, t->len);
+	patch_lengths(qp, t, headers, frame_len(qp, p, -p->payload.len & 3));
+	put_grh(grh, headers + t->ip_off, t->ip_version);
 }

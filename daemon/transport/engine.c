@@ -105,8 +105,12 @@ static uint32_t visit(struct xt_qp *qp, uint32_t budget)
 	uint32_t cost = xt_resp_run(qp, budget, &more);
 
 	if (xt_may_send(qp) && !qp->engine->tx_full) {
-		if (qp->d.path.local)
+		if (qp->info.type == XR_QPT_UD)
+			cost += xt_ud_run(qp, budget, &more);
+		else if (qp->d.path.local)
 			cost += xt_local_run(qp, budget, &more);
+		else if (qp->info.type == XR_QPT_UC)
+			cost += xt_uc_run(qp, budget, &more);
 		else
 			cost += xt_req_run(qp, budget, &more);
 	} else if (xt_may_send(qp)) {
@@ -190,9 +194,23 @@ static bool from_peer(const struct xt_qp *qp, const struct xt_frame *frame)
 	return !memcmp(ip + 8, path->dgid.raw, 16) && !memcmp(ip + 24, path->sgid.raw, 16);
 }
 
+static bool fits(const struct xt_qp *qp, const struct xt_rx *rx)
+{
+	switch (rx->opcode & XR_CLASS_MASK) {
+	case XR_CLASS_RC:
+		return qp->info.type == XR_QPT_RC && from_peer(qp, rx->frame);
+	case XR_CLASS_UC:
+		return qp->info.type == XR_QPT_UC && from_peer(qp, rx->frame);
+	case XR_CLASS_UD:
+		return qp->info.type == XR_QPT_UD;
+	default:
+		return false;
+	}
+}
+
 static void to_qp(struct xt_engine *e, struct xt_qp *qp, const struct xt_rx *rx)
 {
-	if ((rx->opcode & XR_CLASS_MASK) != XR_CLASS_RC || !from_peer(qp, rx->frame)) {
+	if (!fits(qp, rx)) {
 		e->counters.rx_malformed++;
 		return;
 	}
@@ -200,7 +218,11 @@ static void to_qp(struct xt_engine *e, struct xt_qp *qp, const struct xt_rx *rx)
 		e->counters.rx_qp_state++;
 		return;
 	}
-	if (rx->flags & XR_OPF_REQUEST)
+	if (qp->info.type == XR_QPT_UD)
+		xt_ud_rx(qp, rx);
+	else if (qp->info.type == XR_QPT_UC)
+		xt_uc_rx(qp, rx);
+	else if (rx->flags & XR_OPF_REQUEST)
 		xt_responder_rx(qp, rx);
 	else
 		xt_response_rx(qp, rx);

@@ -9,6 +9,8 @@
  *   requester.c  requests to packets, timeouts, retries
  *   response.c   what comes back: ACKs, NAKs, READ data
  *   responder.c  requests of the peer, and the answers to them
+ *   unreliable.c UC and UD, either side
+ *   ah.c         address handles
  *   rq.c         receive work requests
  *   srq.c        the same, shared by several QPs
  *   local.c      the direct way between two QPs of this host
@@ -31,7 +33,7 @@
 #define XT_MAX_RD_ATOMIC 16
 /* Ethernet, a VLAN tag, IPv6, UDP, BTH */
 #define XT_TEMPLATE_LEN (14 + 4 + 40 + 8 + 12)
-/* RETH and immediate, or atomic: the longest extended headers of RC */
+/* RETH and immediate, or atomic: the longest extended headers that are sent */
 #define XT_MAX_EXT 28
 
 /* A peer that is asked so often acknowledges something of each window that is full. */
@@ -68,6 +70,9 @@ struct xt_swqe {
 	uint32_t psn;		/* its first */
 	uint32_t npsn;		/* 1 at least */
 	uint32_t ssn;		/* number of its (last) message, IBTA 9.7.7.2 */
+	uint32_t ah;		/* UD: handle */
+	uint32_t remote_qpn;
+	uint32_t remote_qkey;
 	uint32_t rd_before;	/* index behind the latest READ or atomic before it, for fences */
 	__be32 imm;
 	uint8_t opcode;		/* enum xr_wr_opcode */
@@ -183,7 +188,7 @@ struct xt_durable {
 	struct xt_responder resp;
 	struct xr_qp_attr attr;	/* as the client set them */
 	struct xt_path path;
-	uint32_t mtu;		/* bytes */
+	uint32_t mtu;		/* bytes; of a path, UD: of the port */
 	uint8_t mtu_shift;
 	bool ring_bad;		/* indices were corrupt: never read the rings again */
 	bool drained;		/* SQD: the event was raised */
@@ -199,7 +204,15 @@ struct xt_template {
 	uint8_t bytes[XT_TEMPLATE_LEN];
 	uint8_t len;
 	uint8_t ip_off, bth_off;
+	uint8_t ip_version;
 	uint32_t ip_sum;	/* of the constant 16-bit words of an IPv4 header */
+};
+
+struct xt_ah {
+	bool used;
+	uint32_t pd;
+	struct xt_path path;
+	struct xt_template tmpl;	/* but for destination QPN and source port */
 };
 
 struct xt_qp {
@@ -227,8 +240,9 @@ struct xt_qp {
 	uint32_t sq_depth, rq_depth, sq_stride, rq_stride;
 	uint32_t max_send_sge, max_recv_sge, max_inline;
 	bool sq_sig_all;
+	const struct xt_ahs *ahs;	/* UD */
 	struct xr_psn_entry *psn;
-	struct xt_template tmpl;
+	struct xt_template tmpl;	/* UD: none, each address handle has one */
 };
 
 #define XT_NO_TIMER UINT32_MAX
@@ -296,6 +310,12 @@ static inline bool xt_may_receive(const struct xt_qp *qp)
 	return qp->info.state >= XR_QPS_RTR && qp->info.state <= XR_QPS_SQE;
 }
 
+/* Nothing comes back: a work request is done when it was sent. */
+static inline bool xt_unreliable(const struct xt_qp *qp)
+{
+	return qp->info.type == XR_QPT_UC || qp->info.type == XR_QPT_UD;
+}
+
 static inline uint8_t *xt_ring_entry(struct xr_queue *ring, uint32_t index, uint32_t depth,
 				     uint32_t stride)
 {
@@ -351,6 +371,8 @@ uint64_t xt_timer_next(struct xt_engine *e);
 
 /* -> ERR, flushing both queues; own: not by the client's wish */
 void xt_qp_error(struct xt_qp *qp, bool own);
+/* Unreliable types: -> SQE, flushing the send queue; receiving goes on (IBTA 10.3.1). */
+void xt_qp_sq_error(struct xt_qp *qp);
 /* Corrupt ring: ERR and IBV_EVENT_QP_FATAL */
 void xt_qp_fatal(struct xt_qp *qp);
 void xt_qp_store_state(struct xt_qp *qp, uint32_t state);
@@ -366,7 +388,7 @@ bool xt_sq_look(struct xt_qp *qp);
 struct xt_swqe *xt_sq_current(struct xt_qp *qp);
 /* Completes the oldest work request with success. false: the QP is in ERR now. */
 bool xt_sq_retire(struct xt_qp *qp);
-/* Completes the oldest with an error, flushes everything. */
+/* Completes the oldest with an error, flushes everything that the QP's type wants flushed. */
 void xt_sq_fail(struct xt_qp *qp, struct xt_fault fault);
 void xt_sq_flush(struct xt_qp *qp);
 static inline bool xt_has_imm(const struct xt_swqe *w)
@@ -439,6 +461,8 @@ struct xt_packet {
 	uint8_t opcode;
 	bool solicited, ackreq;
 	uint32_t psn;
+	const struct xt_ah *ah;	/* UD: where to; NULL: to the QP's peer */
+	uint32_t dqpn;		/* UD */
 	uint32_t ext_len;
 	uint8_t ext[XT_MAX_EXT];
 	struct xt_payload payload;
@@ -450,11 +474,21 @@ static inline void xt_packet_init(struct xt_packet *p, uint8_t opcode, uint32_t 
 	p->opcode = opcode;
 	p->solicited = p->ackreq = false;
 	p->psn = psn;
+	p->ah = NULL;
 	p->ext_len = 0;
 	p->payload.n = p->payload.len = 0;
 }
 
-void xt_template_build(struct xt_qp *qp);
+void xt_template_build(struct xt_template *t, const struct xt_path *path, uint32_t dqpn,
+		       uint32_t udp_sport);
+/* Constant for a flow, as multipath wants it: of the flow label (IBTA A17), else of both QPNs */
+uint16_t xt_source_port(const struct xt_path *path, uint32_t qpn, uint32_t dqpn);
+/*
+ * The 40 bytes that stand before a received datagram (IBTA A17.4.5.2): the IPv6 header, or 20 zeros
+ * and the IPv4 header. Of a frame, and as it would be of one sent with len bytes of payload.
+ */
+void xt_grh_of_frame(const struct xt_frame *frame, uint8_t grh[XR_GRH_LEN]);
+void xt_grh_of_packet(struct xt_qp *qp, const struct xt_packet *p, uint8_t grh[XR_GRH_LEN]);
 /* false: no room, try again in the next round */
 bool xt_send(struct xt_qp *qp, const struct xt_packet *p);
 
@@ -504,6 +538,8 @@ void xt_req_check_drained(struct xt_qp *qp);
 uint32_t xt_req_read_span(const struct xt_qp *qp, const struct xt_swqe *w, uint32_t psn);
 /* SEND or WRITE: the opcode of its first, last, only or a middle packet */
 uint8_t xt_data_opcode(const struct xt_swqe *w, bool first, bool last);
+/* The next packet of a SEND or WRITE. false: w->fault. */
+bool xt_req_build_data(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p);
 /* Waits for the local ACK timeout, as after a loss. */
 void xt_req_arm_ack_timer(struct xt_qp *qp);
 
@@ -559,10 +595,31 @@ void xt_resp_refuse(struct xt_qp *qp, uint32_t nak);
 /* First packet of the peer */
 void xt_resp_established(struct xt_qp *qp);
 int xt_resp_atomic(struct xt_qp *qp, const struct xt_request *rq, uint64_t *old);
+/* UC: a message begins, with whatever PSN it has; one not ended is lost (IBTA 9.8.2.2). */
+void xt_resp_begin(struct xt_qp *qp, uint32_t psn);
+/* UC: the rest of the message being received is dropped. */
+void xt_resp_abandon(struct xt_qp *qp);
+void xt_resp_parse(const struct xt_qp *qp, const struct xt_rx *rx, struct xt_request *rq);
 /* Sends READ responses and the answer due. */
 uint32_t xt_resp_run(struct xt_qp *qp, uint32_t budget, bool *more);
 
+/* ---- unreliable.c ---- */
+
+uint32_t xt_uc_run(struct xt_qp *qp, uint32_t budget, bool *more);
+void xt_uc_rx(struct xt_qp *qp, const struct xt_rx *rx);
+uint32_t xt_ud_run(struct xt_qp *qp, uint32_t budget, bool *more);
+void xt_ud_rx(struct xt_qp *qp, const struct xt_rx *rx);
+
+/* ---- ah.c ---- */
+
+/* NULL: no such handle. */
+const struct xt_ah *xt_ah_get(const struct xt_ahs *t, uint32_t handle);
+
 /* ---- local.c ---- */
+
+/* true: the lock of another engine is held, if it is another. false: not now. */
+bool xt_local_enter(struct xt_engine *e, struct xt_engine *other);
+void xt_local_leave(struct xt_engine *e, struct xt_engine *other);
 
 uint32_t xt_local_run(struct xt_qp *qp, uint32_t budget, bool *more);
 

@@ -31,7 +31,15 @@ static void cut(const struct xt_qp *qp, struct xt_swqe *w, struct piece *p)
 	p->last = p->len == left;
 }
 
-/* Both know each other, the peer listens, and it expects what would come. */
+/* The peer expects what would come; an unreliable one takes any beginning. */
+static bool expected(const struct xt_qp *qp, const struct xt_qp *peer, const struct piece *p)
+{
+	if (xt_unreliable(qp) && p->first)
+		return true;
+	return !xr_psn_diff(peer->d.resp.epsn & XR_PSN_MASK, qp->d.req.unacked & XR_PSN_MASK);
+}
+
+/* Both know each other, and the peer listens. */
 static bool reachable(const struct xt_qp *qp, const struct xt_qp *peer)
 {
 	const struct xt_path *path = &qp->d.path, *back = &peer->d.path;
@@ -39,8 +47,7 @@ static bool reachable(const struct xt_qp *qp, const struct xt_qp *peer)
 	return peer->info.type == qp->info.type && xt_may_receive(peer) && back->local &&
 	       peer->d.attr.dest_qp_num == qp->info.qpn &&
 	       !memcmp(&path->dgid, &back->sgid, sizeof(path->dgid)) &&
-	       !memcmp(&path->sgid, &back->dgid, sizeof(path->sgid)) &&
-	       !xr_psn_diff(peer->d.resp.epsn & XR_PSN_MASK, qp->d.req.unacked & XR_PSN_MASK);
+	       !memcmp(&path->sgid, &back->dgid, sizeof(path->sgid));
 }
 
 static void advance(struct xt_qp *qp, const struct piece *p)
@@ -62,11 +69,34 @@ static void advance(struct xt_qp *qp, const struct piece *p)
 	xt_qp_store_psns(qp);
 }
 
+/* Nothing arrives: a connection notices in time, an unreliable one never. */
+static void lost(struct xt_qp *qp, const struct piece *p)
+{
+	struct piece rest = *p;
+
+	if (!xt_unreliable(qp)) {
+		qp->d.req.wait = XT_WAIT_LOST;
+		xt_req_arm_ack_timer(qp);
+		return;
+	}
+	rest.packets = p->wqe->psn + p->wqe->npsn - qp->d.req.unacked;
+	rest.last = true;
+	advance(qp, &rest);
+}
+
 /* A NAK as it would come back; the peer may have been this QP itself. */
 static void refused(struct xt_qp *qp, uint32_t code)
 {
 	if (xt_may_send(qp))
 		xt_req_nak(qp, code);
+}
+
+/* An unreliable message that the peer could not take is lost for both. */
+static void dropped(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
+{
+	xt_resp_abandon(peer);
+	if (xt_may_send(qp))
+		lost(qp, p);
 }
 
 /* ---- operations ----------------------------------------------------------------------------- */
@@ -86,11 +116,19 @@ static void do_data(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 		.imm = w->imm,
 		.src = { .qp = qp, .index = qp->d.req.retired, .off = p->off },
 	};
+	enum xt_verdict verdict;
 	struct xt_fault fault;
 	uint32_t code;
 
 	rq.flags = xt_flags_of(rq.op);
-	switch (xt_resp_request(peer, &rq, &code, &fault)) {
+	if (xt_unreliable(qp) && p->first)
+		xt_resp_begin(peer, qp->d.req.unacked);
+	verdict = xt_resp_request(peer, &rq, &code, &fault);
+	if (xt_unreliable(qp) && (verdict == XT_RNR || verdict == XT_REFUSED)) {
+		dropped(qp, peer, p);
+		return;
+	}
+	switch (verdict) {
 	case XT_ACCEPTED:
 		/* a QP that sends to itself may have failed with its own receive completion */
 		if (xt_may_send(qp))
@@ -197,34 +235,38 @@ static void perform(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 
 /* ---- turns ------------------------------------------------------------------------------ */
 
-static void lost(struct xt_qp *qp)
+bool xt_local_enter(struct xt_engine *e, struct xt_engine *other)
 {
-	qp->d.req.wait = XT_WAIT_LOST;
-	xt_req_arm_ack_timer(qp);
+	if (other != e && (!e->ops->engine_lock || !e->ops->engine_lock(e->ctx, other)))
+		return false;
+	if (other->now < e->now)
+		other->now = e->now;
+	return true;
+}
+
+void xt_local_leave(struct xt_engine *e, struct xt_engine *other)
+{
+	if (other != e)
+		e->ops->engine_unlock(e->ctx, other);
 }
 
 static enum step step(struct xt_qp *qp, const struct piece *p)
 {
 	struct xt_engine *e = qp->engine, *other;
 	struct xt_qp *peer = xt_qp_by_num(e->shared->qps, qp->d.attr.dest_qp_num);
-	bool locked;
 
 	if (!peer) {
-		lost(qp);
-		return STEP_STOP;
+		lost(qp, p);
+	} else {
+		other = peer->engine;
+		if (!xt_local_enter(e, other))
+			return STEP_BUSY;
+		if (reachable(qp, peer) && expected(qp, peer, p))
+			perform(qp, peer, p);
+		else
+			lost(qp, p);
+		xt_local_leave(e, other);
 	}
-	other = peer->engine;
-	locked = other != e;
-	if (locked && (!e->ops->engine_lock || !e->ops->engine_lock(e->ctx, other)))
-		return STEP_BUSY;
-	if (other->now < e->now)
-		other->now = e->now;
-	if (reachable(qp, peer))
-		perform(qp, peer, p);
-	else
-		lost(qp);
-	if (locked)
-		e->ops->engine_unlock(e->ctx, other);
 	return xt_may_send(qp) && qp->d.req.wait == XT_WAIT_NONE ? STEP_ON : STEP_STOP;
 }
 

@@ -79,9 +79,116 @@ static const struct transition rc_transitions[STATES][STATES] = {
 	[XR_QPS_ERR] = { FROM_ANYWHERE },
 };
 
+static const struct transition uc_transitions[STATES][STATES] = {
+	[XR_QPS_RESET] = {
+		[XR_QPS_RESET] = { .valid = true },
+		[XR_QPS_INIT] = {
+			.valid = true,
+			.required = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
+		},
+	},
+	[XR_QPS_INIT] = {
+		FROM_ANYWHERE,
+		[XR_QPS_INIT] = {
+			.valid = true,
+			.optional = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
+		},
+		[XR_QPS_RTR] = {
+			.valid = true,
+			.required = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN,
+			.optional = IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX,
+		},
+	},
+	[XR_QPS_RTR] = {
+		FROM_ANYWHERE,
+		[XR_QPS_RTS] = {
+			.valid = true,
+			.required = IBV_QP_SQ_PSN,
+			.optional = IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | ALT,
+		},
+	},
+	[XR_QPS_RTS] = {
+		FROM_ANYWHERE,
+		[XR_QPS_RTS] = {
+			.valid = true,
+			.optional = IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | ALT,
+		},
+		[XR_QPS_SQD] = { .valid = true, .optional = IBV_QP_EN_SQD_ASYNC_NOTIFY },
+	},
+	[XR_QPS_SQD] = {
+		FROM_ANYWHERE,
+		[XR_QPS_RTS] = {
+			.valid = true,
+			.optional = IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | ALT,
+		},
+		[XR_QPS_SQD] = {
+			.valid = true,
+			.optional = IBV_QP_AV | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | ALT,
+		},
+	},
+	[XR_QPS_SQE] = {
+		FROM_ANYWHERE,
+		[XR_QPS_RTS] = {
+			.valid = true,
+			.optional = IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS,
+		},
+	},
+	[XR_QPS_ERR] = { FROM_ANYWHERE },
+};
+
+static const struct transition ud_transitions[STATES][STATES] = {
+	[XR_QPS_RESET] = {
+		[XR_QPS_RESET] = { .valid = true },
+		[XR_QPS_INIT] = {
+			.valid = true,
+			.required = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY,
+		},
+	},
+	[XR_QPS_INIT] = {
+		FROM_ANYWHERE,
+		[XR_QPS_INIT] = {
+			.valid = true,
+			.optional = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY,
+		},
+		[XR_QPS_RTR] = { .valid = true, .optional = IBV_QP_PKEY_INDEX | IBV_QP_QKEY },
+	},
+	[XR_QPS_RTR] = {
+		FROM_ANYWHERE,
+		[XR_QPS_RTS] = {
+			.valid = true,
+			.required = IBV_QP_SQ_PSN,
+			.optional = IBV_QP_CUR_STATE | IBV_QP_QKEY,
+		},
+	},
+	[XR_QPS_RTS] = {
+		FROM_ANYWHERE,
+		[XR_QPS_RTS] = { .valid = true, .optional = IBV_QP_CUR_STATE | IBV_QP_QKEY },
+		[XR_QPS_SQD] = { .valid = true, .optional = IBV_QP_EN_SQD_ASYNC_NOTIFY },
+	},
+	[XR_QPS_SQD] = {
+		FROM_ANYWHERE,
+		[XR_QPS_RTS] = { .valid = true, .optional = IBV_QP_CUR_STATE | IBV_QP_QKEY },
+		[XR_QPS_SQD] = { .valid = true, .optional = IBV_QP_PKEY_INDEX | IBV_QP_QKEY },
+	},
+	[XR_QPS_SQE] = {
+		FROM_ANYWHERE,
+		[XR_QPS_RTS] = { .valid = true, .optional = IBV_QP_CUR_STATE | IBV_QP_QKEY },
+	},
+	[XR_QPS_ERR] = { FROM_ANYWHERE },
+};
+
 static const struct transition (*transitions(uint32_t type))[STATES]
 {
-	return type == XR_QPT_RC ? rc_transitions : NULL;
+	switch (type) {
+	case XR_QPT_RC:
+		return rc_transitions;
+	case XR_QPT_UC:
+		return uc_transitions;
+	case XR_QPT_UD:
+		return ud_transitions;
+	default:
+		return NULL;
+	}
 }
 
 /* ---- values --------------------------------------------------------------------------------- */
@@ -167,6 +274,7 @@ static void apply_values(struct xt_qp *qp, const struct xr_qp_attr *a, uint32_t 
 	} while (0)
 	APPLY(IBV_QP_PKEY_INDEX, pkey_index);
 	APPLY(IBV_QP_PORT, port_num);
+	APPLY(IBV_QP_QKEY, qkey);
 	APPLY(IBV_QP_ACCESS_FLAGS, qp_access_flags);
 	APPLY(IBV_QP_AV, ah);
 	APPLY(IBV_QP_PATH_MTU, path_mtu);
@@ -181,10 +289,8 @@ static void apply_values(struct xt_qp *qp, const struct xr_qp_attr *a, uint32_t 
 	APPLY(IBV_QP_DEST_QPN, dest_qp_num);
 	APPLY(IBV_QP_EN_SQD_ASYNC_NOTIFY, en_sqd_async_notify);
 #undef APPLY
-	if (mask & IBV_QP_PATH_MTU) {
-		qp->d.mtu_shift = 7 + a->path_mtu;
-		qp->d.mtu = 1u << qp->d.mtu_shift;
-	}
+	if (mask & IBV_QP_PATH_MTU)
+		xt_qp_set_mtu(qp, 128u << a->path_mtu);
 }
 
 static void empty_ring(struct xr_queue *ring)
@@ -250,10 +356,18 @@ int xt_qp_modify(struct xt_qp *qp, const struct xr_qp_attr *attr, uint32_t mask,
 		return 0;
 	}
 	apply_values(qp, attr, mask);
+	if (qp->info.type == XR_QPT_UD)
+		xt_qp_set_mtu(qp, max_mtu);
 	if (mask & IBV_QP_AV)
 		xt_qp_set_path(qp, path);
 	enter(qp, from, to);
 	return 0;
+}
+
+void xt_qp_set_mtu(struct xt_qp *qp, uint32_t mtu)
+{
+	qp->d.mtu = mtu;
+	qp->d.mtu_shift = __builtin_ctz(mtu);
 }
 
 void xt_qp_set_path(struct xt_qp *qp, const struct xt_path *path)
@@ -261,7 +375,8 @@ void xt_qp_set_path(struct xt_qp *qp, const struct xt_path *path)
 	bool moved = path->local != qp->d.path.local;
 
 	qp->d.path = *path;
-	xt_template_build(qp);
+	xt_template_build(&qp->tmpl, path, qp->d.attr.dest_qp_num,
+			  xt_source_port(path, qp->info.qpn, qp->d.attr.dest_qp_num));
 	/* between wire and direct way: on from what is acknowledged */
 	if (moved && xt_may_send(qp))
 		xt_req_go_back(qp);

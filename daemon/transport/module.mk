@@ -2,6 +2,7 @@
 
 # The transport engine, as a library: the daemon, the simulation, fuzzers and unit tests link it.
 transport_SRCS := $(addprefix daemon/transport/, \
+	ah.c \
 	build.c \
 	copy.c \
 	cq.c \
@@ -18,6 +19,7 @@ transport_SRCS := $(addprefix daemon/transport/, \
 	sq.c \
 	srq.c \
 	timer.c \
+	unreliable.c \
 	wire.c \
 	)
 

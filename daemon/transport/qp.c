@@ -152,6 +152,8 @@ static bool init_sane(const struct xt_qp_init *init)
 
 	if (!init->send_cq || !init->recv_cq || !init->sq || !init->psns)
 		return false;
+	if (init->type == XR_QPT_UD && !init->ahs)
+		return false;
 	if (init->max_send_sge > XR_MAX_SGE || init->max_recv_sge > XR_MAX_SGE)
 		return false;
 	if (send_room < init->max_inline)
@@ -185,6 +187,7 @@ static void init_qp(struct xt_qp *qp, struct xt_engine *e, const struct xt_qp_in
 	qp->max_recv_sge = init->srq ? init->srq->max_sge : init->max_recv_sge;
 	qp->max_inline = init->max_inline;
 	qp->sq_sig_all = init->sq_sig_all;
+	qp->ahs = init->ahs;
 	qp->deadline = XT_NEVER;
 	qp->timer_slot = XT_NO_TIMER;
 	xt_list_init(&qp->turn);
@@ -196,7 +199,7 @@ int xt_qp_create(struct xt_engine *e, const struct xt_qp_init *init, struct xt_q
 	struct xt_qp *qp = NULL;
 	int err;
 
-	if (init->type != XR_QPT_RC)
+	if (init->type != XR_QPT_RC && init->type != XR_QPT_UC && init->type != XR_QPT_UD)
 		return -EOPNOTSUPP;
 	if (!init_sane(init))
 		return -EINVAL;
@@ -253,8 +256,10 @@ void xt_qp_entry(const struct xt_qp *qp, struct xr_qp_entry *entry)
 		.dest_qpn = qp->d.attr.dest_qp_num,
 		.pd = qp->info.pd,
 		.slot = qp->info.slot,
+		.qkey = qp->d.attr.qkey,
 		.pkey = XR_DEFAULT_PKEY,
-		.path_mtu = qp->d.mtu,
+		/* datagrams may come by any path */
+		.path_mtu = qp->info.type == XR_QPT_UD ? 0 : qp->d.mtu,
 		.state = qp->info.state,
 		.type = qp->info.type,
 		.access = qp->d.attr.qp_access_flags & XR_ACCESS_REMOTE,
@@ -308,6 +313,17 @@ void xt_qp_error(struct xt_qp *qp, bool own)
 		xt_event(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
 }
 
+void xt_qp_sq_error(struct xt_qp *qp)
+{
+	struct xt_requester *r = &qp->d.req;
+
+	xt_qp_store_state(qp, XR_QPS_SQE);
+	qp->engine->ops->qp_state(qp->engine->ctx, qp);
+	/* what was loaded and not sent takes no sequence numbers */
+	r->load_psn = r->next;
+	xt_sq_flush(qp);
+}
+
 void xt_qp_fatal(struct xt_qp *qp)
 {
 	if (qp->d.ring_bad)
@@ -323,6 +339,8 @@ void xt_qp_doorbell(struct xt_qp *qp, uint64_t now)
 	if (qp->info.state == XR_QPS_ERR) {
 		xt_sq_flush(qp);
 		xt_rq_flush(qp);
+	} else if (qp->info.state == XR_QPS_SQE) {
+		xt_sq_flush(qp);
 	} else if (xt_may_send(qp) && xt_sq_look(qp)) {
 		xt_activate(qp);
 	}

@@ -249,7 +249,7 @@ static bool want_ack(const struct xt_qp *qp, const struct xt_swqe *w, bool last)
 	return last;
 }
 
-static bool build_data(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
+bool xt_req_build_data(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
 {
 	struct xt_requester *r = &qp->d.req;
 	uint32_t i = r->next - w->psn;
@@ -258,7 +258,6 @@ static bool build_data(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
 
 	p->opcode = xt_data_opcode(w, first, last);
 	p->solicited = last && (w->flags & XR_SEND_SOLICITED);
-	p->ackreq = want_ack(qp, w, last);
 	if (first && w->kind == XT_KIND_WRITE)
 		xt_ext_reth(p, w->remote_addr, w->rkey, w->length);
 	if (last && xt_has_imm(w)) {
@@ -297,12 +296,14 @@ static void build_atomic(const struct xt_swqe *w, struct xt_packet *p)
 static bool build(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
 {
 	xt_packet_init(p, 0, qp->d.req.next);
+	if (w->kind <= XT_KIND_WRITE)
+		p->ackreq = want_ack(qp, w, qp->d.req.next + 1 == w->psn + w->npsn);
 	if (w->kind == XT_KIND_READ)
 		build_read(qp, w, p);
 	else if (w->kind == XT_KIND_ATOMIC)
 		build_atomic(w, p);
 	else
-		return build_data(qp, w, p);
+		return xt_req_build_data(qp, w, p);
 	return true;
 }
 

@@ -48,10 +48,12 @@ void xt_resp_refuse(struct xt_qp *qp, uint32_t nak)
 	fail(qp, nak);
 }
 
+/* An unreliable connection drops the message and says nothing (IBTA 9.9.3, class D). */
 static enum xt_verdict refuse(struct xt_qp *qp, uint32_t *code, uint32_t nak)
 {
 	*code = nak;
-	xt_resp_refuse(qp, nak);
+	if (!xt_unreliable(qp))
+		xt_resp_refuse(qp, nak);
 	return XT_REFUSED;
 }
 
@@ -183,7 +185,9 @@ static enum xt_verdict do_send(struct xt_qp *qp, const struct xt_request *rq, ui
 	}
 	if (resp->done + (uint64_t)rq->len > wqe->length ||
 	    resp->done + (uint64_t)rq->len > XR_MAX_MSG_SIZE)
-		return refuse_receive(qp, code, XR_NAK_INVALID_REQUEST, &too_small);
+		return xt_unreliable(qp) ?
+			refuse(qp, code, XR_NAK_INVALID_REQUEST) :
+			refuse_receive(qp, code, XR_NAK_INVALID_REQUEST, &too_small);
 	side = xt_scatter_receive(qp, resp->done, &rq->src, rq->len, fault);
 	if (side == XT_SIDE_SOURCE)
 		return XT_SOURCE_FAULT;
@@ -374,6 +378,22 @@ enum xt_verdict xt_resp_request(struct xt_qp *qp, const struct xt_request *rq, u
 	}
 }
 
+void xt_resp_begin(struct xt_qp *qp, uint32_t psn)
+{
+	struct xt_responder *resp = &qp->d.resp;
+
+	if (resp->kind != XT_KIND_NONE)
+		qp->engine->counters.unreliable_drops++;
+	resp->kind = XT_KIND_NONE;
+	resp->epsn = resp->seen = psn;
+}
+
+void xt_resp_abandon(struct xt_qp *qp)
+{
+	qp->engine->counters.unreliable_drops++;
+	qp->d.resp.kind = XT_KIND_NONE;
+}
+
 /* ---- received requests ---------------------------------------------------------------------- */
 
 static void owe(struct xt_qp *qp, enum xt_answer_kind answer)
@@ -393,14 +413,14 @@ static void owe_ack(struct xt_qp *qp)
 		owe(qp, XT_ANSWER_SEQ_NAK);
 }
 
-static void parse_request(const struct xt_qp *qp, const struct xt_rx *rx, struct xt_request *rq)
+void xt_resp_parse(const struct xt_qp *qp, const struct xt_rx *rx, struct xt_request *rq)
 {
 	const uint8_t *ext = rx->ext;
 	struct xr_atomiceth atomic;
 	struct xr_reth reth;
 
 	*rq = (struct xt_request){
-		.op = rx->opcode,
+		.op = rx->opcode & ~XR_CLASS_MASK,
 		.flags = rx->flags,
 		.solicited = rx->solicited,
 		.psn = rx->psn,
@@ -529,7 +549,7 @@ void xt_responder_rx(struct xt_qp *qp, const struct xt_rx *rx)
 		out_of_sequence(qp, resp->epsn + ahead);
 		return;
 	}
-	parse_request(qp, rx, &rq);
+	xt_resp_parse(qp, rx, &rq);
 	if (ahead < 0) {
 		duplicate(qp, &rq, resp->epsn + ahead);
 		return;

@@ -84,7 +84,8 @@ static bool complete(struct xt_qp *qp, struct xr_cqe *cqe, bool solicited)
 
 	cqe->timestamp = qp->engine->now;
 	cqe->qpn = qp->info.qpn;
-	cqe->src_qpn = qp->d.attr.dest_qp_num;
+	if (qp->info.type != XR_QPT_UD)
+		cqe->src_qpn = qp->d.attr.dest_qp_num;
 	cqe->wqe_index = rq->consumer;
 	cqe->is_recv = 1;
 	ok = !xt_cq_push(qp->engine, qp->recv_cq, cqe, solicited);

@@ -102,18 +102,50 @@ static bool copy_sges(struct xt_qp *qp, struct xt_swqe *w, const struct xr_send_
 	return w->length <= qp->d.mtu || xt_check_sges(qp, sge, w->num_sge, 0, &w->fault);
 }
 
+/* IBTA 9.8: what each type of QP can do */
+static bool kind_fits(const struct xt_qp *qp, uint8_t kind)
+{
+	switch (qp->info.type) {
+	case XR_QPT_UC:
+		return kind == XT_KIND_SEND || kind == XT_KIND_WRITE;
+	case XR_QPT_UD:
+		return kind == XT_KIND_SEND;
+	default:
+		return kind != XT_KIND_NONE;
+	}
+}
+
+/* A datagram is one packet. */
+static bool check_datagram(struct xt_qp *qp, struct xt_swqe *w)
+{
+	const struct xt_ah *ah = xt_ah_get(qp->ahs, w->ah);
+
+	if (w->length > qp->d.mtu)
+		return bad(w, IBV_WC_LOC_LEN_ERR, XT_VERR_BAD_LENGTH);
+	if (!ah || ah->pd != qp->info.pd)
+		return bad(w, IBV_WC_LOC_QP_OP_ERR, XT_VERR_AH);
+	/* IBTA 10.2.5: such a Q_Key stands for the QP's own */
+	if (w->remote_qkey & XR_QKEY_PRIVILEGED)
+		w->remote_qkey = qp->d.attr.qkey;
+	return true;
+}
+
 /* false: w->fault says why it can only complete with an error. */
 static bool check(struct xt_qp *qp, struct xt_swqe *w, const struct xr_send_wqe *wqe,
 		  const uint8_t *slot)
 {
+	bool ok;
+
 	w->kind = wqe->opcode < OPERATIONS ? operations[wqe->opcode].kind : XT_KIND_NONE;
-	if (w->kind == XT_KIND_NONE)
+	if (!kind_fits(qp, w->kind))
 		return bad(w, IBV_WC_LOC_QP_OP_ERR, XT_VERR_BAD_OPCODE);
 	if (w->kind >= XT_KIND_READ && !qp->d.attr.max_rd_atomic)
 		return bad(w, IBV_WC_LOC_QP_OP_ERR, XT_VERR_BAD_OPCODE);
 	if (wqe->flags & XR_SEND_INLINE)
-		return copy_inline(qp, w, wqe);
-	return copy_sges(qp, w, wqe, slot);
+		ok = copy_inline(qp, w, wqe);
+	else
+		ok = copy_sges(qp, w, wqe, slot);
+	return ok && (qp->info.type != XR_QPT_UD || check_datagram(qp, w));
 }
 
 /* PSNs and message numbers, IBTA 9.7.2 and 9.7.7.2 */
@@ -151,6 +183,9 @@ static void load(struct xt_qp *qp)
 		.imm = wqe.imm_data,
 		.opcode = wqe.opcode,
 		.flags = wqe.flags,
+		.ah = wqe.ud.ah,
+		.remote_qpn = wqe.ud.remote_qpn & XR_QPN_MASK,
+		.remote_qkey = wqe.ud.remote_qkey,
 		.psn = r->load_psn,
 		.rd_before = r->rd_last,
 	};
@@ -217,10 +252,13 @@ void xt_sq_fail(struct xt_qp *qp, struct xt_fault fault)
 {
 	struct xt_requester *r = &qp->d.req;
 	struct xt_swqe *w = xt_swqe(qp, r->retired);
+	bool ok = complete(qp, r->retired, w->wr_id, w->opcode, w->length, &fault);
 
-	complete(qp, r->retired, w->wr_id, w->opcode, w->length, &fault);
 	r->retired++;
-	xt_qp_error(qp, true);
+	if (ok && xt_unreliable(qp))
+		xt_qp_sq_error(qp);
+	else
+		xt_qp_error(qp, true);
 }
 
 /* Of what was never copied only the name matters now. */

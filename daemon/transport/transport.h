@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The transport engine: queue pairs and all that makes a reliable connection
+ * The transport engine: queue pairs, and all that makes connections and datagrams
  * of them. Packets in, packets out, time as an argument, memory through
  * memory.h, work and completions through rings. No socket, clock, map, file,
  * thread or lock in here: the daemon's workers, the simulation, the fuzzers and the unit
@@ -145,6 +145,9 @@ struct xt_qp *xt_qp_by_num(struct xt_qp_table *t, uint32_t qpn);
 	X(access_naks_received, "remote access NAKs received")                 \
 	X(invalid_naks_sent, "invalid request NAKs sent")                      \
 	X(invalid_naks_received, "invalid request NAKs received")              \
+	X(qkey_errors, "datagrams with a wrong Q_Key")                         \
+	X(no_receive, "datagrams that met no receive")                         \
+	X(unreliable_drops, "packets of unreliable messages lost in part, refused or too long") \
 	X(cnps_received, "congestion notifications received")                  \
 	X(local_operations, "operations done the direct way")                  \
 	X(completions, "completions")                                          \
@@ -251,13 +254,27 @@ struct xt_path {
 	uint16_t udp_sport;	/* host order; 0: from flow label or QPNs */
 };
 
+/*
+ * Address handles of one client: the paths of datagrams by handle. QPs of type UD are created with
+ * such a table and look up in it what their work requests name. It changes only while all engines
+ * stand still.
+ */
+struct xt_ahs;
+struct xt_ahs *xt_ahs_new(void);
+void xt_ahs_free(struct xt_ahs *t);	/* all QPs that use it must be gone */
+/* A new handle, or another path for an old one. -ENOMEM. */
+int xt_ahs_set(struct xt_ahs *t, uint32_t handle, uint32_t pd, const struct xt_path *path);
+void xt_ahs_del(struct xt_ahs *t, uint32_t handle);
+/* NULL: no such handle. */
+const struct xt_path *xt_ahs_path(const struct xt_ahs *t, uint32_t handle);
+
 /* READs and atomics of one QP that may be outstanding, either way */
 #define XT_MAX_RD_ATOMIC 16
 
 /* ---- queue pairs ------------------------------------------------------------------- */
 
 struct xt_qp_init {
-	uint32_t type;		/* enum xr_qp_type; others than RC: -EOPNOTSUPP */
+	uint32_t type;		/* enum xr_qp_type; others than RC, UC, UD: -EOPNOTSUPP */
 	uint32_t pd;
 	struct xt_cq *send_cq, *recv_cq;
 	struct xr_queue *sq, *rq;	/* rq may be NULL, and is with an SRQ */
@@ -266,6 +283,7 @@ struct xt_qp_init {
 	uint32_t sq_stride, rq_stride;	/* bytes */
 	uint32_t max_send_sge, max_recv_sge, max_inline;
 	bool sq_sig_all;
+	const struct xt_ahs *ahs;	/* UD */
 	struct xr_psn_entry *psns;	/* array by slot, kept current by the engine */
 	void *owner;		/* the daemon's object, for events */
 };
@@ -285,7 +303,7 @@ void xt_qp_entry(const struct xt_qp *qp, struct xr_qp_entry *entry);
 
 /*
  * IBTA 11.2.5.2: checks the transition and the attribute mask (EINVAL), then applies. path must
- * be given when mask has IBV_QP_AV. max_mtu: bytes, what the port can carry.
+ * be given when mask has IBV_QP_AV. max_mtu: bytes, what the port can carry; also a datagram.
  * -> RESET empties both rings (indices to 0). -> ERR flushes.
  */
 int xt_qp_modify(struct xt_qp *qp, const struct xr_qp_attr *attr, uint32_t mask,
@@ -296,6 +314,8 @@ void xt_qp_query(const struct xt_qp *qp, struct xr_qp_attr *attr);
 /* The next hop's address changed. */
 void xt_qp_set_path(struct xt_qp *qp, const struct xt_path *path);
 const struct xt_path *xt_qp_path(const struct xt_qp *qp);
+/* UD: the port's MTU changed, a power of two. */
+void xt_qp_set_mtu(struct xt_qp *qp, uint32_t mtu);
 
 /* The client stored new producer indices. */
 void xt_qp_doorbell(struct xt_qp *qp, uint64_t now);
@@ -316,6 +336,7 @@ enum xt_vendor_err {
 	XT_VERR_RING = 11,		/* corrupt ring indices */
 	XT_VERR_BAD_RESPONSE = 12,	/* unexpected response packet */
 	XT_VERR_CQ_OVERRUN = 13,
+	XT_VERR_AH = 14,		/* no such address handle, or of another protection domain */
 };
 
 #endif /* XT_TRANSPORT_H */

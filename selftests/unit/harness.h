@@ -26,6 +26,7 @@ struct h_frame {
 struct harness {
 	struct xt_shared shared;
 	struct xt_engine *engine;
+	struct xt_ahs *ahs;
 	struct xr_psn_entry psns[64];
 	struct xt_cq cq;
 	struct xr_queue *cq_ring;
@@ -105,6 +106,7 @@ __attribute__((unused)) static struct harness *h_new(uint32_t cq_depth)
 	h->shared.keys = xt_keys_new(64);
 	h->shared.qps = xt_qp_table_new(32);
 	h->engine = xt_engine_new(&ops, h, &h->shared);
+	h->ahs = xt_ahs_new();
 	h->cq_ring = h_queue(cq_depth, sizeof(struct xr_cqe));
 	xt_cq_init(&h->cq, h->cq_ring, cq_depth);
 	return h;
@@ -113,17 +115,19 @@ __attribute__((unused)) static struct harness *h_new(uint32_t cq_depth)
 __attribute__((unused)) static void h_free(struct harness *h)
 {
 	xt_engine_free(h->engine);
+	xt_ahs_free(h->ahs);
 	xt_keys_free(h->shared.keys);
 	xt_qp_table_free(h->shared.qps);
 	free(h->cq_ring);
 	free(h);
 }
 
-__attribute__((unused)) static int h_create(struct harness *h, struct h_qp *q)
+__attribute__((unused)) static int h_create_type(struct harness *h, struct h_qp *q, uint32_t type)
 {
 	struct xt_qp_init init = {
-		.type = XR_QPT_RC,
+		.type = type,
 		.pd = 1,
+		.ahs = h->ahs,
 		.send_cq = &h->cq,
 		.recv_cq = &h->cq,
 		.sq_depth = H_DEPTH,
@@ -146,6 +150,11 @@ __attribute__((unused)) static int h_create(struct harness *h, struct h_qp *q)
 	if (!err)
 		q->qpn = xt_qp_info(q->qp)->qpn;
 	return err;
+}
+
+__attribute__((unused)) static int h_create(struct harness *h, struct h_qp *q)
+{
+	return h_create_type(h, q, XR_QPT_RC);
 }
 
 __attribute__((unused)) static void h_destroy(struct h_qp *q)

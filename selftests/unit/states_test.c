@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * QP states: every pair of states with every attribute, required, allowed or not; limits of
- * values; QP numbers and their reuse.
+ * QP states: every pair of states with every attribute, required, allowed or not, for each type;
+ * limits of values; QP numbers and their reuse.
  */
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -15,6 +15,8 @@
 #define DEPTH 4
 
 static struct xr_psn_entry psns[2048];
+static uint32_t qp_type = XR_QPT_RC;	/* of new QPs */
+static struct xt_ahs *ahs;
 static struct xt_shared shared;
 static struct xt_engine *engine;
 static struct xt_cq cq;
@@ -60,8 +62,9 @@ static struct xr_queue *new_ring(uint32_t depth, uint32_t stride)
 static struct xt_qp_init init_for(struct xr_queue *sq, struct xr_queue *rq)
 {
 	return (struct xt_qp_init){
-		.type = XR_QPT_RC,
+		.type = qp_type,
 		.pd = 1,
+		.ahs = ahs,
 		.send_cq = &cq,
 		.recv_cq = &cq,
 		.sq = sq,
@@ -124,11 +127,13 @@ static const struct {
 };
 #define ATTRIBUTES (sizeof(attributes) / sizeof(attributes[0]))
 
-/* IBTA table 91, as Linux has it for RC */
-static const struct row {
+/* IBTA table 91, as Linux has it */
+struct row {
 	uint32_t from, to;
 	const char *required, *optional;
-} rows[] = {
+};
+
+static const struct row rc_rows[] = {
 	{ XR_QPS_RESET, XR_QPS_RESET, "", "" },
 	{ XR_QPS_RESET, XR_QPS_INIT, "pkey port access", "" },
 	{ XR_QPS_INIT, XR_QPS_RESET, "", "" },
@@ -150,15 +155,69 @@ static const struct row {
 	{ XR_QPS_SQD, XR_QPS_ERR, "", "" },
 	{ XR_QPS_ERR, XR_QPS_RESET, "", "" },
 	{ XR_QPS_ERR, XR_QPS_ERR, "", "" },
+	{ 0 },
+};
+
+static const struct row uc_rows[] = {
+	{ XR_QPS_RESET, XR_QPS_RESET, "", "" },
+	{ XR_QPS_RESET, XR_QPS_INIT, "pkey port access", "" },
+	{ XR_QPS_INIT, XR_QPS_RESET, "", "" },
+	{ XR_QPS_INIT, XR_QPS_INIT, "", "pkey port access" },
+	{ XR_QPS_INIT, XR_QPS_RTR, "av mtu dest rq_psn", "alt access pkey" },
+	{ XR_QPS_INIT, XR_QPS_ERR, "", "" },
+	{ XR_QPS_RTR, XR_QPS_RESET, "", "" },
+	{ XR_QPS_RTR, XR_QPS_RTS, "sq_psn", "cur_state alt access mig" },
+	{ XR_QPS_RTR, XR_QPS_ERR, "", "" },
+	{ XR_QPS_RTS, XR_QPS_RESET, "", "" },
+	{ XR_QPS_RTS, XR_QPS_RTS, "", "cur_state alt access mig" },
+	{ XR_QPS_RTS, XR_QPS_SQD, "", "sqd_notify" },
+	{ XR_QPS_RTS, XR_QPS_ERR, "", "" },
+	{ XR_QPS_SQD, XR_QPS_RESET, "", "" },
+	{ XR_QPS_SQD, XR_QPS_RTS, "", "cur_state alt access mig" },
+	{ XR_QPS_SQD, XR_QPS_SQD, "", "av alt access pkey mig" },
+	{ XR_QPS_SQD, XR_QPS_ERR, "", "" },
+	{ XR_QPS_SQE, XR_QPS_RESET, "", "" },
+	{ XR_QPS_SQE, XR_QPS_RTS, "", "cur_state access" },
+	{ XR_QPS_SQE, XR_QPS_ERR, "", "" },
+	{ XR_QPS_ERR, XR_QPS_RESET, "", "" },
+	{ XR_QPS_ERR, XR_QPS_ERR, "", "" },
+	{ 0 },
+};
+
+static const struct row ud_rows[] = {
+	{ XR_QPS_RESET, XR_QPS_RESET, "", "" },
+	{ XR_QPS_RESET, XR_QPS_INIT, "pkey port qkey", "" },
+	{ XR_QPS_INIT, XR_QPS_RESET, "", "" },
+	{ XR_QPS_INIT, XR_QPS_INIT, "", "pkey port qkey" },
+	{ XR_QPS_INIT, XR_QPS_RTR, "", "pkey qkey" },
+	{ XR_QPS_INIT, XR_QPS_ERR, "", "" },
+	{ XR_QPS_RTR, XR_QPS_RESET, "", "" },
+	{ XR_QPS_RTR, XR_QPS_RTS, "sq_psn", "cur_state qkey" },
+	{ XR_QPS_RTR, XR_QPS_ERR, "", "" },
+	{ XR_QPS_RTS, XR_QPS_RESET, "", "" },
+	{ XR_QPS_RTS, XR_QPS_RTS, "", "cur_state qkey" },
+	{ XR_QPS_RTS, XR_QPS_SQD, "", "sqd_notify" },
+	{ XR_QPS_RTS, XR_QPS_ERR, "", "" },
+	{ XR_QPS_SQD, XR_QPS_RESET, "", "" },
+	{ XR_QPS_SQD, XR_QPS_RTS, "", "cur_state qkey" },
+	{ XR_QPS_SQD, XR_QPS_SQD, "", "pkey qkey" },
+	{ XR_QPS_SQD, XR_QPS_ERR, "", "" },
+	{ XR_QPS_SQE, XR_QPS_RESET, "", "" },
+	{ XR_QPS_SQE, XR_QPS_RTS, "", "cur_state qkey" },
+	{ XR_QPS_SQE, XR_QPS_ERR, "", "" },
+	{ XR_QPS_ERR, XR_QPS_RESET, "", "" },
+	{ XR_QPS_ERR, XR_QPS_ERR, "", "" },
+	{ 0 },
 };
 
 static const struct row *find_row(uint32_t from, uint32_t to)
 {
-	size_t i;
+	const struct row *row = qp_type == XR_QPT_RC ? rc_rows :
+				qp_type == XR_QPT_UC ? uc_rows : ud_rows;
 
-	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		if (rows[i].from == from && rows[i].to == to)
-			return &rows[i];
+	for (; row->required; row++)
+		if (row->from == from && row->to == to)
+			return row;
 	return NULL;
 }
 
@@ -207,6 +266,18 @@ static int move(struct xt_qp *qp, uint32_t to)
 	return modify(qp, &attr, IBV_QP_STATE | mask_of(find_row(from, to)->required));
 }
 
+/* SQE is where a work request leads that makes no sense. */
+static void post_nonsense(struct xt_qp *qp)
+{
+	struct xr_send_wqe *w = (struct xr_send_wqe *)(sq_ring + 1);
+
+	cq.producer = cq.consumer = cq.queue->consumer = cq.queue->producer = 0;
+	*w = (struct xr_send_wqe){ .opcode = 0x77 };
+	sq_ring->producer++;
+	xt_qp_doorbell(qp, 1);
+	xt_engine_run(engine, 1);
+}
+
 /* A QP in the state */
 static struct xt_qp *qp_in(uint32_t state)
 {
@@ -215,7 +286,9 @@ static struct xt_qp *qp_in(uint32_t state)
 	size_t i;
 
 	for (i = 0; i < 4 && xt_qp_info(qp)->state != state; i++) {
-		if (state == XR_QPS_ERR && i)
+		if (state == XR_QPS_SQE && xt_qp_info(qp)->state == XR_QPS_RTS)
+			post_nonsense(qp);
+		else if (state == XR_QPS_ERR && i)
 			move(qp, XR_QPS_ERR);
 		else
 			move(qp, way[i]);
@@ -267,19 +340,19 @@ static void test_transitions(void)
 	uint32_t from, to;
 
 	for (from = XR_QPS_RESET; from <= XR_QPS_ERR; from++) {
-		/* connected types never are in SQE */
-		if (from == XR_QPS_SQE)
+		/* reliable types never are in SQE */
+		if (from == XR_QPS_SQE && qp_type == XR_QPT_RC)
 			continue;
 		for (to = XR_QPS_RESET; to <= XR_QPS_ERR + 1; to++) {
 			const struct row *row = find_row(from, to);
 
 			if (!row) {
-				TAP_OK(attempt(from, to, 0) == -EINVAL, "%u -> %u is refused", from,
-				       to);
+				TAP_OK(attempt(from, to, 0) == -EINVAL,
+				       "type %u: %u -> %u is refused", qp_type, from, to);
 				continue;
 			}
 			TAP_OK(!attempt(from, to, mask_of(row->required)) && !wrong_attributes(row),
-			       "%u -> %u with each attribute", from, to);
+			       "type %u: %u -> %u with each attribute", qp_type, from, to);
 		}
 	}
 }
@@ -419,13 +492,52 @@ static void test_drained(void)
 	xt_qp_destroy(qp);
 }
 
+/* Unreliable types go on receiving behind an error of their send queue (IBTA 10.3.1). */
+static void test_send_queue_error(void)
+{
+	struct xt_qp *qp = qp_in(XR_QPS_RTS);
+
+	state_calls = 0;
+	rq_ring->producer = 2;
+	post_nonsense(qp);
+	TAP_OK(xt_qp_info(qp)->state == XR_QPS_SQE && state_calls == 1 && cq.queue->producer == 1,
+	       "type %u: a failed request leads to SQE", qp_type);
+	sq_ring->producer += 2;
+	xt_qp_doorbell(qp, 2);
+	TAP_OK(cq.queue->producer == 3 && sq_ring->consumer == 3 && !rq_ring->consumer,
+	       "type %u: there requests are flushed, receives are not", qp_type);
+	TAP_OK(!move(qp, XR_QPS_RTS) && xt_qp_info(qp)->state == XR_QPS_RTS,
+	       "type %u: and the way back is open", qp_type);
+	xt_qp_destroy(qp);
+}
+
+static void test_datagram_values(void)
+{
+	struct xt_qp *qp = qp_in(XR_QPS_RTS);
+	struct xr_qp_attr attr = good_attr(XR_QPS_RTS, XR_QPS_RTS);
+	struct xr_qp_entry entry;
+
+	attr.qkey = 0x1234567;
+	modify(qp, &attr, IBV_QP_QKEY);
+	xt_qp_entry(qp, &entry);
+	TAP_OK(entry.qkey == 0x1234567 && entry.type == XR_QPT_UD && !entry.path_mtu,
+	       "XDP is told the Q_Key, and no path MTU");
+	xt_qp_query(qp, &attr);
+	TAP_OK(attr.qkey == 0x1234567, "query tells the Q_Key");
+	xt_qp_destroy(qp);
+}
+
 static void test_creation(void)
 {
 	struct xt_qp_init good = init_for(sq_ring, rq_ring), init = good;
 	struct xt_qp *qp;
 
+	init.type = 8;	/* IBV_QPT_RAW_PACKET */
+	TAP_OK(xt_qp_create(engine, &init, &qp) == -EOPNOTSUPP, "other types are not there");
+	init = good;
 	init.type = XR_QPT_UD;
-	TAP_OK(xt_qp_create(engine, &init, &qp) == -EOPNOTSUPP, "other types are not there yet");
+	init.ahs = NULL;
+	TAP_OK(xt_qp_create(engine, &init, &qp) == -EINVAL, "datagrams want address handles");
 	init = good;
 	init.sq_depth = 3;
 	TAP_OK(xt_qp_create(engine, &init, &qp) == -EINVAL, "depth is a power of two");
@@ -493,8 +605,16 @@ int main(void)
 
 	memset(queue, 0, sizeof(*queue));
 	xt_cq_init(&cq, queue, 64);
+	ahs = xt_ahs_new();
 	new_engine(1024);
 	test_transitions();
+	for (qp_type = XR_QPT_UC; qp_type <= XR_QPT_UD; qp_type++) {
+		test_transitions();
+		test_send_queue_error();
+	}
+	qp_type = XR_QPT_UD;
+	test_datagram_values();
+	qp_type = XR_QPT_RC;
 	test_values();
 	test_path();
 	test_query_and_reset();
@@ -505,6 +625,7 @@ int main(void)
 	new_engine(64);
 	test_numbers();
 	end_engine();
+	xt_ahs_free(ahs);
 	free(queue);
 	free(sq_ring);
 	free(rq_ring);

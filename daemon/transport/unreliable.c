@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * UC and UD, IBTA 9.8: nothing is acknowledged, so a work request is done when its last packet was
+ * handed over, and the requester's line of PSNs has one point only: unacked, next and max
+ * move together. What does not fit at the responder is dropped without a word.
+ */
+#include "internal.h"
+
+/* The oldest work request is done, as far as this side can tell. false: the QP is in ERR now. */
+static bool finish(struct xt_qp *qp, const struct xt_swqe *w)
+{
+	struct xt_requester *r = &qp->d.req;
+
+	r->unacked = r->next = r->max = w->psn + w->npsn;
+	r->cur = r->retired + 1;
+	if (!xt_sq_retire(qp))
+		return false;
+	xt_req_check_drained(qp);
+	return true;
+}
+
+/* The work request to go on with. NULL: none, or the oldest failed, which leaves none either. */
+static struct xt_swqe *current(struct xt_qp *qp)
+{
+	struct xt_swqe *w = xt_sq_current(qp);
+
+	if (!w)
+		return NULL;
+	if (w->fault.status) {
+		xt_sq_fail(qp, w->fault);
+		return NULL;
+	}
+	/* loaded, but not begun when the queue was to be drained */
+	if (qp->info.state == XR_QPS_SQD && qp->d.req.next == w->psn)
+		return NULL;
+	return w;
+}
+
+/* ---- UC ------------------------------------------------------------------------------------ */
+
+uint32_t xt_uc_run(struct xt_qp *qp, uint32_t budget, bool *more)
+{
+	struct xt_requester *r = &qp->d.req;
+	struct xt_packet p;
+	struct xt_swqe *w;
+	uint32_t cost;
+
+	for (cost = 0; (w = current(qp)); cost++) {
+		if (cost == budget) {
+			*more = true;
+			break;
+		}
+		xt_packet_init(&p, 0, r->next);
+		if (!xt_req_build_data(qp, w, &p))
+			continue;
+		p.opcode |= XR_CLASS_UC;
+		if (!xt_send(qp, &p)) {
+			*more = true;
+			break;
+		}
+		r->unacked = r->max = ++r->next;
+		if (r->next == w->psn + w->npsn && !finish(qp, w))
+			break;
+	}
+	return cost;
+}
+
+/* IBTA 9.8.2.2: behind a gap, nothing counts until a message begins. */
+void xt_uc_rx(struct xt_qp *qp, const struct xt_rx *rx)
+{
+	struct xt_responder *resp = &qp->d.resp;
+	uint32_t psn = resp->epsn + xr_psn_diff(rx->psn, resp->epsn & XR_PSN_MASK), code;
+	struct xt_request rq;
+	struct xt_fault fault;
+
+	xt_resp_established(qp);
+	if (rx->flags & XR_OPF_START)
+		xt_resp_begin(qp, psn);
+	xt_resp_parse(qp, rx, &rq);
+	if (psn != resp->epsn || xt_resp_request(qp, &rq, &code, &fault) != XT_ACCEPTED)
+		xt_resp_abandon(qp);
+}
+
+/* ---- UD: into a receive queue --------------------------------------------------------------- */
+
+struct datagram {
+	uint8_t grh[XR_GRH_LEN];
+	struct xt_source src;
+	uint32_t len;
+	uint32_t qkey;
+	uint32_t src_qpn;
+	__be32 imm;
+	bool has_imm, solicited;
+};
+
+static void fail_receive(struct xt_qp *qp, const struct xt_fault *fault)
+{
+	struct xr_cqe cqe = {
+		.status = fault->status,
+		.vendor_err = fault->verr,
+		.opcode = IBV_WC_RECV,
+	};
+
+	xt_rq_complete(qp, &cqe, false);
+	xt_qp_error(qp, true);
+}
+
+static void complete_receive(struct xt_qp *qp, const struct datagram *d)
+{
+	struct xr_cqe cqe = {
+		.status = IBV_WC_SUCCESS,
+		.opcode = IBV_WC_RECV,
+		.byte_len = XR_GRH_LEN + d->len,
+		.imm_data = d->has_imm ? d->imm : 0,
+		.wc_flags = IBV_WC_GRH | (d->has_imm ? IBV_WC_WITH_IMM : 0),
+		.src_qpn = d->src_qpn,
+	};
+
+	xt_rq_complete(qp, &cqe, d->solicited);
+}
+
+/* Puts the header and the payload where the receive wants them. */
+static enum xt_side scatter(struct xt_qp *qp, struct datagram *d, struct xt_fault *fault)
+{
+	struct xt_seg header = { d->grh, XR_GRH_LEN };
+	struct xt_source src = { .seg = &header };
+	enum xt_side side;
+
+	side = xt_scatter_receive(qp, 0, &src, XR_GRH_LEN, fault);
+	if (side)
+		return side;
+	return xt_scatter_receive(qp, XR_GRH_LEN, &d->src, d->len, fault);
+}
+
+/* IBTA 9.8.3.1. XT_SIDE_SOURCE: the sender's memory is at fault, and *fault says how. */
+static enum xt_side deliver(struct xt_qp *qp, struct datagram *d, struct xt_fault *fault)
+{
+	struct xt_counters *c = &qp->engine->counters;
+	enum xt_take take;
+	enum xt_side side;
+
+	if (d->qkey != qp->d.attr.qkey) {
+		c->qkey_errors++;
+		return XT_SIDE_NONE;
+	}
+	take = xt_rq_take(qp, fault);
+	if (take == XT_TAKE_EMPTY) {
+		c->no_receive++;
+		return XT_SIDE_NONE;
+	}
+	if (take == XT_TAKE_OK && XR_GRH_LEN + (uint64_t)d->len > qp->d.rq.length) {
+		c->unreliable_drops++;
+		return XT_SIDE_NONE;
+	}
+	side = take == XT_TAKE_BAD ? XT_SIDE_TARGET : scatter(qp, d, fault);
+	if (side == XT_SIDE_TARGET)
+		fail_receive(qp, fault);
+	else if (side == XT_SIDE_NONE)
+		complete_receive(qp, d);
+	return side == XT_SIDE_SOURCE ? side : XT_SIDE_NONE;
+}
+
+void xt_ud_rx(struct xt_qp *qp, const struct xt_rx *rx)
+{
+	struct xt_fault fault;
+	struct xr_deth deth;
+	struct datagram d;
+
+	memcpy(&deth, rx->ext, sizeof(deth));
+	d.src = (struct xt_source){ .seg = rx->frame->seg, .off = rx->frame->meta.payload_off };
+	d.len = rx->len;
+	d.qkey = be32toh(deth.qkey);
+	d.src_qpn = be32toh(deth.sqpn) & XR_QPN_MASK;
+	d.has_imm = rx->flags & XR_EXT_IMMDT;
+	d.solicited = rx->solicited;
+	if (d.has_imm)
+		memcpy(&d.imm, rx->ext + sizeof(deth), sizeof(d.imm));
+	xt_grh_of_frame(rx->frame, d.grh);
+	deliver(qp, &d, &fault);
+}
+
+/* ---- UD: out of a send queue ---------------------------------------------------------------- */
+
+enum step { STEP_ON, STEP_BUSY };
+
+static void build(const struct xt_qp *qp, const struct xt_swqe *w, const struct xt_ah *ah,
+		  struct xt_packet *p)
+{
+	struct xr_deth deth = { htobe32(w->remote_qkey), htobe32(qp->info.qpn) };
+
+	xt_packet_init(p, XR_CLASS_UD | XR_OP_SEND_ONLY, w->psn);
+	p->solicited = w->flags & XR_SEND_SOLICITED;
+	p->ah = ah;
+	p->dqpn = w->remote_qpn;
+	memcpy(p->ext, &deth, sizeof(deth));
+	p->ext_len = sizeof(deth);
+	if (xt_has_imm(w)) {
+		p->opcode = XR_CLASS_UD | XR_OP_SEND_ONLY_IMM;
+		memcpy(p->ext + p->ext_len, &w->imm, sizeof(w->imm));
+		p->ext_len += sizeof(w->imm);
+	}
+}
+
+static enum step send_far(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
+{
+	if (!xt_gather(qp, qp->d.req.retired, 0, w->length, &p->payload, &w->fault))
+		return STEP_ON;
+	return xt_send(qp, p) ? STEP_ON : STEP_BUSY;
+}
+
+/* To a QP of this host. One that is not there is no fault of the sender. */
+static enum step send_near(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
+{
+	struct xt_qp *peer = xt_qp_by_num(qp->engine->shared->qps, w->remote_qpn);
+	struct datagram d = {
+		.src = { .qp = qp, .index = qp->d.req.retired },
+		.len = w->length,
+		.qkey = w->remote_qkey,
+		.src_qpn = qp->info.qpn,
+		.imm = w->imm,
+		.has_imm = xt_has_imm(w),
+		.solicited = w->flags & XR_SEND_SOLICITED,
+	};
+	struct xt_fault fault;
+
+	if (!peer || peer->info.type != XR_QPT_UD)
+		return STEP_ON;
+	if (!xt_local_enter(qp->engine, peer->engine))
+		return STEP_BUSY;
+	p->payload.len = w->length;
+	xt_grh_of_packet(qp, p, d.grh);
+	if (xt_may_receive(peer) && deliver(peer, &d, &fault) == XT_SIDE_SOURCE)
+		w->fault = fault;
+	else
+		qp->engine->counters.local_operations++;
+	xt_local_leave(qp->engine, peer->engine);
+	return STEP_ON;
+}
+
+static enum step send_one(struct xt_qp *qp, struct xt_swqe *w)
+{
+	const struct xt_ah *ah = xt_ah_get(qp->ahs, w->ah);
+	struct xt_packet p;
+
+	/* destroyed since the work request was looked at */
+	if (!ah) {
+		w->fault = (struct xt_fault){ IBV_WC_LOC_QP_OP_ERR, XT_VERR_AH };
+		return STEP_ON;
+	}
+	build(qp, w, ah, &p);
+	return ah->path.local ? send_near(qp, w, &p) : send_far(qp, w, &p);
+}
+
+uint32_t xt_ud_run(struct xt_qp *qp, uint32_t budget, bool *more)
+{
+	struct xt_swqe *w;
+	uint32_t cost;
+
+	for (cost = 0; (w = current(qp)); cost++) {
+		if (cost == budget || send_one(qp, w) == STEP_BUSY) {
+			*more = true;
+			break;
+		}
+		/* a QP that sends to itself may have failed with its own receive */
+		if (!xt_may_send(qp))
+			break;
+		if (!w->fault.status && !finish(qp, w))
+			break;
+	}
+	return cost;
+}

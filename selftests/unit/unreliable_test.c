@@ -1,0 +1,563 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * UC and UD, two QPs of one engine each: what goes out is given back to the engine as it is, in
+ * another order, in part, twice or damaged. The same once more the direct way.
+ */
+#include <stdio.h>
+
+#include "harness.h"
+#include "selftests/lib/tap.h"
+
+#define BASE 0x100000
+#define SIZE 65536
+#define HALF (SIZE / 2)		/* sources below, targets above */
+#define MTU 1024
+#define PSN 0xfffffe		/* wraps soon */
+#define QKEY 0x11223344
+#define ALICE 0x0a000001
+#define BOB 0x0a000002
+
+static uint8_t memory[SIZE];
+static struct h_mr mr;
+static uint32_t key;
+static struct harness *h;
+static struct h_qp qa, qb;	/* a sends, b receives */
+
+static void fill_memory(void)
+{
+	unsigned i;
+
+	for (i = 0; i < HALF; i++)
+		memory[i] = i * 7 + (i >> 8);
+	memset(memory + HALF, 0, HALF);
+}
+
+static bool arrived(uint32_t to, uint32_t from, uint32_t len)
+{
+	return !memcmp(memory + HALF + to, memory + from, len);
+}
+
+/* ---- setting up ---------------------------------------------------------------- */
+
+static int connect_uc(struct h_qp *q, uint32_t to, bool local)
+{
+	struct xt_path path = q == &qa ? h_path(ALICE, BOB) : h_path(BOB, ALICE);
+	uint32_t state, mask = 0;
+	struct xr_qp_attr attr;
+	int err = 0;
+
+	path.local = local;
+	for (state = XR_QPS_INIT; state <= XR_QPS_RTS && !err; state++) {
+		mask = h_attr(state, &attr);
+		if (state == XR_QPS_RTR)
+			mask &= ~(IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+		else if (state == XR_QPS_RTS)
+			mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
+		attr.dest_qp_num = to;
+		attr.rq_psn = attr.sq_psn = PSN;
+		err = xt_qp_modify(q->qp, &attr, mask, &path, 4096, h->now);
+	}
+	return err;
+}
+
+static int ready_ud(struct h_qp *q, uint32_t qkey)
+{
+	static const uint32_t masks[] = {
+		[XR_QPS_INIT] = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY,
+		[XR_QPS_RTR] = 0,
+		[XR_QPS_RTS] = IBV_QP_SQ_PSN,
+	};
+	uint32_t state;
+	struct xr_qp_attr attr;
+	int err = 0;
+
+	for (state = XR_QPS_INIT; state <= XR_QPS_RTS && !err; state++) {
+		h_attr(state, &attr);
+		attr.qkey = qkey;
+		attr.sq_psn = PSN;
+		err = xt_qp_modify(q->qp, &attr, masks[state] | IBV_QP_STATE, NULL, MTU, h->now);
+	}
+	return err;
+}
+
+static void begin(uint32_t type, bool local)
+{
+	struct xt_path path = h_path(ALICE, local ? ALICE : BOB), six;
+
+	h = h_new(H_CQE);
+	fill_memory();
+	key = h_reg(h, &mr, memory, SIZE, BASE);
+	h_create_type(h, &qa, type);
+	h_create_type(h, &qb, type);
+	if (type == XR_QPT_UC) {
+		connect_uc(&qa, qb.qpn, local);
+		connect_uc(&qb, qa.qpn, local);
+		return;
+	}
+	path.local = local;
+	six = path;
+	six.ip_version = 6;
+	memset(six.sgid.raw, 0xfd, 16);
+	memset(six.dgid.raw, 0xfe, 16);
+	xt_ahs_set(h->ahs, 1, 1, &path);
+	xt_ahs_set(h->ahs, 2, 1, &six);
+	xt_ahs_set(h->ahs, 3, 2, &path);	/* another PD's */
+	ready_ud(&qa, QKEY + 1);
+	ready_ud(&qb, QKEY);
+}
+
+static void end(void)
+{
+	h_destroy(&qa);
+	h_destroy(&qb);
+	h_free(h);
+}
+
+static void run(void)
+{
+	xt_qp_doorbell(qa.qp, ++h->now);
+	while (xt_engine_run(h->engine, ++h->now) != XT_NEVER)
+		;
+}
+
+static void pass(unsigned i)
+{
+	h_receive(h, h->sent[i].data, h->sent[i].len);
+}
+
+static void pass_all(void)
+{
+	unsigned i, n = h->sent_count;
+
+	for (i = 0; i < n; i++)
+		pass(i);
+	h->sent_count = 0;
+}
+
+static uint64_t counter(size_t offset)
+{
+	return *(const uint64_t *)((const char *)xt_engine_counters(h->engine) + offset);
+}
+#define COUNTER(field) counter(offsetof(struct xt_counters, field))
+
+static bool completes(uint64_t wr_id, uint32_t status, struct xr_cqe *cqe)
+{
+	if (!h_poll(h, cqe)) {
+		printf("# no completion, not %llu\n", (unsigned long long)wr_id);
+		return false;
+	}
+	if (cqe->wr_id == wr_id && cqe->status == status)
+		return true;
+	printf("# wr_id %llu status %u verr %u\n", (unsigned long long)cqe->wr_id, cqe->status,
+	       cqe->vendor_err);
+	return false;
+}
+
+static bool silent(void)
+{
+	struct xr_cqe cqe;
+
+	return !h_poll(h, &cqe);
+}
+
+/* ---- UC ------------------------------------------------------------------------ */
+
+/* A send of three packets to a receive at `to`; its frames are h->sent[0..2]. */
+static void send_three(uint32_t to)
+{
+	struct xr_cqe cqe;
+
+	h_post_recv(&qb, 100 + to, BASE + HALF + to, 4096, key);
+	h_post_send(&qa, 1, XR_WR_SEND, BASE + 64, 3000, key);
+	run();
+	TAP_OK(completes(1, IBV_WC_SUCCESS, &cqe) && h->sent_count == 3,
+	       "UC: done when its three packets are out");
+}
+
+static void test_uc_whole(void)
+{
+	struct xr_cqe cqe;
+
+	begin(XR_QPT_UC, false);
+	send_three(0);
+	pass_all();
+	TAP_OK(completes(100, IBV_WC_SUCCESS, &cqe) && cqe.byte_len == 3000 && arrived(0, 64, 3000) &&
+	       cqe.src_qpn == qa.qpn && !h->sent_count, "UC: it arrives, and nobody answers");
+	h_post_recv(&qb, 7, BASE + HALF, 4096, key);
+	h_post_send(&qa, 2, XR_WR_SEND_WITH_IMM, 0, 0, 0)->imm_data = 0x12345678;
+	run();
+	pass_all();
+	TAP_OK(completes(2, IBV_WC_SUCCESS, &cqe) && completes(7, IBV_WC_SUCCESS, &cqe) &&
+	       cqe.imm_data == 0x12345678 && cqe.wc_flags == IBV_WC_WITH_IMM, "UC: immediate data");
+	TAP_OK(h->events[IBV_EVENT_COMM_EST] == 0, "UC: in RTS nothing is newly established");
+	end();
+}
+
+static void test_uc_gaps(void)
+{
+	struct xr_cqe cqe;
+	unsigned missing;
+
+	for (missing = 0; missing < 3; missing++) {
+		begin(XR_QPT_UC, false);
+		send_three(0);
+		if (missing != 0)
+			pass(0);
+		if (missing != 1)
+			pass(1);
+		if (missing != 2)
+			pass(2);
+		TAP_OK(silent() && COUNTER(unreliable_drops) == 2 - missing,
+		       "UC: without packet %u nothing arrives", missing);
+		h->sent_count = 0;
+		h_post_send(&qa, 2, XR_WR_SEND, BASE + 5, 2000, key);
+		run();
+		pass_all();
+		TAP_OK(completes(2, IBV_WC_SUCCESS, &cqe) && completes(100, IBV_WC_SUCCESS, &cqe) &&
+		       cqe.byte_len == 2000 && arrived(0, 5, 2000),
+		       "UC: the next message meets the same receive");
+		end();
+	}
+	begin(XR_QPT_UC, false);
+	send_three(0);
+	pass(0);
+	pass(2);
+	pass(1);
+	TAP_OK(silent(), "UC: out of order it is lost");
+	pass(0);
+	pass(1);
+	pass(2);
+	TAP_OK(completes(100, IBV_WC_SUCCESS, &cqe) && arrived(0, 64, 3000),
+	       "UC: what begins anew may be an old one");
+	end();
+}
+
+static void test_uc_refused(void)
+{
+	struct xr_cqe cqe;
+
+	begin(XR_QPT_UC, false);
+	h_post_send(&qa, 1, XR_WR_SEND, BASE, 100, key);
+	run();
+	pass_all();
+	TAP_OK(completes(1, IBV_WC_SUCCESS, &cqe) && silent(), "UC: no receive, no news");
+	h_post_recv(&qb, 9, BASE + HALF, 50, key);
+	h_post_send(&qa, 2, XR_WR_SEND, BASE, 100, key);
+	run();
+	pass_all();
+	TAP_OK(completes(2, IBV_WC_SUCCESS, &cqe) && silent(), "UC: too long for the receive");
+	h_post_send(&qa, 3, XR_WR_SEND, BASE, 50, key);
+	run();
+	pass_all();
+	TAP_OK(completes(3, IBV_WC_SUCCESS, &cqe) && completes(9, IBV_WC_SUCCESS, &cqe),
+	       "UC: which the next one gets");
+	h_post_send(&qa, 4, XR_WR_RDMA_WRITE, BASE, 3000, key)->rkey = key ^ 1;
+	run();
+	pass_all();
+	TAP_OK(completes(4, IBV_WC_SUCCESS, &cqe) && xt_qp_info(qb.qp)->state == XR_QPS_RTS &&
+	       !h->sent_count && !h->events[IBV_EVENT_QP_ACCESS_ERR] &&
+	       !COUNTER(access_naks_sent), "UC: a WRITE with a wrong key is dropped, no more");
+	end();
+}
+
+static void test_uc_write(bool local)
+{
+	struct xr_send_wqe *w;
+	struct xr_cqe cqe;
+
+	begin(XR_QPT_UC, local);
+	w = h_post_send(&qa, 1, XR_WR_RDMA_WRITE, BASE + 3, 5000, key);
+	w->rkey = key;
+	w->remote_addr = BASE + HALF + 10;
+	run();
+	pass_all();
+	TAP_OK(completes(1, IBV_WC_SUCCESS, &cqe) && arrived(10, 3, 5000), "UC: WRITE%s",
+	       local ? ", direct" : "");
+	h_post_recv(&qb, 8, 0, 0, 0);
+	w = h_post_send(&qa, 2, XR_WR_RDMA_WRITE_WITH_IMM, BASE + 9, 1024, key);
+	w->rkey = key;
+	w->remote_addr = BASE + HALF;
+	w->imm_data = 77;
+	run();
+	pass_all();
+	TAP_OK(h_poll(h, &cqe) && h_poll(h, &cqe) && silent() && arrived(0, 9, 1024),
+	       "UC: WRITE with immediate data completes on both sides%s", local ? ", direct" : "");
+	end();
+}
+
+static void test_uc_local(void)
+{
+	struct xr_cqe cqe;
+	struct xr_qp_attr attr;
+
+	begin(XR_QPT_UC, true);
+	h_post_send(&qa, 1, XR_WR_SEND, BASE, 3000, key);
+	run();
+	TAP_OK(completes(1, IBV_WC_SUCCESS, &cqe) && silent() && !h->sent_count,
+	       "UC direct: no receive, no news");
+	h_post_recv(&qb, 5, BASE + HALF, 3000, key);
+	h_post_send(&qa, 2, XR_WR_SEND, BASE, 3000, key);
+	run();
+	TAP_OK(h_poll(h, &cqe) && h_poll(h, &cqe) && silent() && arrived(0, 0, 3000),
+	       "UC direct: the next one arrives, whatever its PSN");
+	h_post_recv(&qb, 6, BASE + HALF, 3000, key);
+	h_attr(XR_QPS_ERR, &attr);
+	xt_qp_modify(qb.qp, &attr, IBV_QP_STATE, NULL, 0, ++h->now);
+	h_post_send(&qa, 3, XR_WR_SEND, BASE, 30, key);
+	run();
+	TAP_OK(completes(6, IBV_WC_WR_FLUSH_ERR, &cqe) && completes(3, IBV_WC_SUCCESS, &cqe) &&
+	       silent(), "UC direct: nobody there, no news");
+	end();
+}
+
+static void test_sender_faults(uint32_t type, bool local)
+{
+	static const uint8_t reads[] = {
+		XR_WR_RDMA_READ, XR_WR_ATOMIC_CMP_AND_SWP, XR_WR_ATOMIC_FETCH_AND_ADD,
+	};
+	struct xr_cqe cqe;
+	unsigned i;
+
+	for (i = 0; i < 3; i++) {
+		begin(type, local);
+		h_post_send(&qa, 1, reads[i], BASE, 8, key)->ud.ah = 1;
+		run();
+		TAP_OK(completes(1, IBV_WC_LOC_QP_OP_ERR, &cqe) && !h->sent_count &&
+		       xt_qp_info(qa.qp)->state == XR_QPS_SQE, "type %u: no operation %u", type,
+		       reads[i]);
+		end();
+	}
+	begin(type, local);
+	h_post_recv(&qb, 4, BASE + HALF, 4096, key);
+	h_post_send(&qa, 1, XR_WR_SEND, BASE, 300, key ^ 1)->ud.ah = 1;
+	xt_qp_doorbell(qa.qp, h->now);
+	((struct xr_send_wqe *)(qa.sq + 1))->ud.remote_qpn = qb.qpn;
+	((struct xr_send_wqe *)(qa.sq + 1))->ud.remote_qkey = QKEY;
+	run();
+	TAP_OK(completes(1, IBV_WC_LOC_PROT_ERR, &cqe) && !h->sent_count && silent() &&
+	       xt_qp_info(qa.qp)->state == XR_QPS_SQE, "type %u: a wrong L_Key%s", type,
+	       local ? ", direct" : "");
+	end();
+}
+
+/* ---- UD ------------------------------------------------------------------------ */
+
+static struct xr_send_wqe *post(uint64_t wr_id, uint8_t opcode, uint32_t len)
+{
+	struct xr_send_wqe *w = h_post_send(&qa, wr_id, opcode, BASE + 1, len, key);
+
+	w->ud.ah = 1;
+	w->ud.remote_qpn = qb.qpn;
+	w->ud.remote_qkey = QKEY;
+	return w;
+}
+
+static bool ipv4_header_good(const uint8_t *ip, uint32_t len)
+{
+	uint32_t sum = 0, i;
+
+	for (i = 0; i < 20; i += 2)
+		sum += ip[i] << 8 | ip[i + 1];
+	sum = (sum & 0xffff) + (sum >> 16);
+	return ip[0] == 0x45 && sum == 0xffff && (uint32_t)(ip[2] << 8 | ip[3]) == len &&
+	       ip[9] == 17 && ip[12] == 10 && ip[15] == 1;
+}
+
+static void test_ud(bool local)
+{
+	static const uint8_t zeros[20];
+	/* IP, UDP, BTH, DETH, payload, pad, ICRC */
+	uint32_t ip_len = 20 + 8 + 12 + 8 + 500 + 4;
+	struct xr_cqe cqe;
+
+	begin(XR_QPT_UD, local);
+	memset(memory + HALF, 0xee, 600);
+	h_post_recv(&qb, 10, BASE + HALF, 600, key);
+	post(1, XR_WR_SEND, 500);
+	run();
+	pass_all();
+	if (local)
+		TAP_OK(completes(10, IBV_WC_SUCCESS, &cqe), "UD direct: it arrives");
+	TAP_OK(completes(1, IBV_WC_SUCCESS, &(struct xr_cqe){ 0 }), "UD: sent");
+	if (!local)
+		TAP_OK(completes(10, IBV_WC_SUCCESS, &cqe), "UD: it arrives");
+	TAP_OK(cqe.byte_len == 540 && cqe.wc_flags == IBV_WC_GRH && cqe.src_qpn == qa.qpn &&
+	       cqe.qpn == qb.qpn && cqe.opcode == IBV_WC_RECV && !cqe.pkey_index,
+	       "UD: 40 bytes more, with the sender's number");
+	TAP_OK(!memcmp(memory + HALF, zeros, 20) && ipv4_header_good(memory + HALF + 20, ip_len) &&
+	       arrived(40, 1, 500) && memory[HALF + 540] == 0xee,
+	       "UD: 20 zeros, the IPv4 header, the payload");
+
+	h_post_recv(&qb, 11, BASE + HALF, 40, key);
+	post(2, XR_WR_SEND_WITH_IMM, 0)->imm_data = 99;
+	run();
+	pass_all();
+	while (h_poll(h, &cqe) && cqe.wr_id != 11)
+		;
+	TAP_OK(cqe.wr_id == 11 && cqe.byte_len == 40 && cqe.imm_data == 99 &&
+	       cqe.wc_flags == (IBV_WC_GRH | IBV_WC_WITH_IMM), "UD: nothing but immediate data");
+	TAP_OK(local == !COUNTER(rx_packets), "UD: %s", local ? "nothing was sent" : "by the wire");
+	end();
+}
+
+static void test_ud_ipv6(void)
+{
+	struct xr_cqe cqe;
+
+	begin(XR_QPT_UD, false);
+	h_post_recv(&qb, 10, BASE + HALF, 600, key);
+	post(1, XR_WR_SEND, 20)->ud.ah = 2;
+	run();
+	pass_all();
+	TAP_OK(completes(1, IBV_WC_SUCCESS, &cqe) && completes(10, IBV_WC_SUCCESS, &cqe) &&
+	       cqe.byte_len == 60, "UD: over IPv6");
+	TAP_OK(memory[HALF] == 0x60 && memory[HALF + 6] == 17 && memory[HALF + 8] == 0xfd &&
+	       memory[HALF + 24] == 0xfe && arrived(40, 1, 20), "UD: the IPv6 header");
+	end();
+}
+
+static void test_ud_dropped(bool local)
+{
+	const char *how = local ? "UD direct" : "UD";
+	struct xr_cqe cqe;
+
+	begin(XR_QPT_UD, local);
+	post(1, XR_WR_SEND, 100);
+	run();
+	pass_all();
+	TAP_OK(completes(1, IBV_WC_SUCCESS, &cqe) && silent() && COUNTER(no_receive) == 1,
+	       "%s: no receive", how);
+	h_post_recv(&qb, 10, BASE + HALF, 139, key);
+	post(2, XR_WR_SEND, 100);
+	post(3, XR_WR_SEND, 10)->ud.remote_qkey = QKEY ^ 1;
+	/* stands for the sender's own, which is not the receiver's */
+	post(4, XR_WR_SEND, 10)->ud.remote_qkey = XR_QKEY_PRIVILEGED | QKEY;
+	post(5, XR_WR_SEND, 10)->ud.remote_qpn = qb.qpn + 7;
+	run();
+	pass_all();
+	TAP_OK(completes(2, 0, &cqe) && completes(3, 0, &cqe) && completes(4, 0, &cqe) &&
+	       completes(5, 0, &cqe) && silent(), "%s: sent is done", how);
+	TAP_OK(COUNTER(unreliable_drops) == 1 && COUNTER(qkey_errors) == 2,
+	       "%s: too long, wrong Q_Keys", how);
+	post(6, XR_WR_SEND, 99);
+	run();
+	pass_all();
+	while (h_poll(h, &cqe) && cqe.wr_id != 10)
+		;
+	TAP_OK(cqe.wr_id == 10 && cqe.status == IBV_WC_SUCCESS && cqe.byte_len == 139,
+	       "%s: the receive waited for one that fits", how);
+	end();
+}
+
+static void test_ud_own_qkey(void)
+{
+	struct xr_cqe cqe;
+
+	begin(XR_QPT_UD, false);
+	/* to itself, with the Q_Key that it has */
+	h_post_recv(&qa, 10, BASE + HALF, 600, key);
+	post(1, XR_WR_SEND, 5)->ud.remote_qkey = 0xffffffff;
+	((struct xr_send_wqe *)(qa.sq + 1))->ud.remote_qpn = qa.qpn;
+	run();
+	pass_all();
+	TAP_OK(completes(1, 0, &cqe) && completes(10, 0, &cqe) && !COUNTER(qkey_errors),
+	       "UD: a Q_Key with the high bit stands for the QP's own");
+	end();
+}
+
+static void test_ud_sender(void)
+{
+	static const struct {
+		const char *what;
+		uint32_t len, ah, status;
+	} rows[] = {
+		{ "longer than a packet", MTU + 1, 1, IBV_WC_LOC_LEN_ERR },
+		{ "no address handle", 10, 0, IBV_WC_LOC_QP_OP_ERR },
+		{ "an address handle that is not there", 10, 4000000000u, IBV_WC_LOC_QP_OP_ERR },
+		{ "another PD's address handle", 10, 3, IBV_WC_LOC_QP_OP_ERR },
+	};
+	struct xr_cqe cqe;
+	unsigned i;
+
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		begin(XR_QPT_UD, false);
+		post(1, XR_WR_SEND, rows[i].len)->ud.ah = rows[i].ah;
+		post(2, XR_WR_SEND, 1);
+		run();
+		TAP_OK(completes(1, rows[i].status, &cqe) &&
+		       completes(2, IBV_WC_WR_FLUSH_ERR, &cqe) && !h->sent_count &&
+		       xt_qp_info(qa.qp)->state == XR_QPS_SQE, "UD: %s", rows[i].what);
+		end();
+	}
+	begin(XR_QPT_UD, false);
+	xt_ahs_del(h->ahs, 1);
+	post(1, XR_WR_SEND, 1);
+	run();
+	TAP_OK(completes(1, IBV_WC_LOC_QP_OP_ERR, &cqe), "UD: a destroyed address handle");
+	end();
+}
+
+static void test_ud_bad_receive(bool local)
+{
+	struct xr_cqe cqe;
+
+	begin(XR_QPT_UD, local);
+	h_post_recv(&qb, 10, BASE + HALF, 600, key ^ 1);
+	h_post_recv(&qb, 11, BASE + HALF, 600, key);
+	post(1, XR_WR_SEND, 5);
+	run();
+	pass_all();
+	while (h_poll(h, &cqe) && cqe.wr_id != 10)
+		;
+	TAP_OK(cqe.status == IBV_WC_LOC_PROT_ERR && h_poll(h, &cqe) &&
+	       xt_qp_info(qb.qp)->state == XR_QPS_ERR && xt_qp_info(qa.qp)->state == XR_QPS_RTS,
+	       "UD%s: a receive without right is the receiver's error", local ? " direct" : "");
+	end();
+}
+
+/* ---- packets that are not for the type --------------------------------------------- */
+
+static void test_class(uint32_t type, uint8_t class)
+{
+	struct h_frame *f;
+
+	begin(type, false);
+	if (type == XR_QPT_UD)
+		post(1, XR_WR_SEND, 4);
+	else
+		h_post_send(&qa, 1, XR_WR_SEND, BASE, 4, key);
+	h_post_recv(&qb, 10, BASE + HALF, 600, key);
+	run();
+	f = &h->sent[0];
+	f->data[42] = class | XR_OP_SEND_ONLY;
+	xt_icrc_seal(&(struct xt_seg){ f->data, f->len }, 1, 14, 42);
+	pass(0);
+	TAP_OK(COUNTER(rx_malformed) == 1, "type %u: a packet of class %#x is refused", type, class);
+	end();
+}
+
+int main(void)
+{
+	test_uc_whole();
+	test_uc_gaps();
+	test_uc_refused();
+	test_uc_write(false);
+	test_uc_write(true);
+	test_uc_local();
+	test_sender_faults(XR_QPT_UC, false);
+	test_sender_faults(XR_QPT_UC, true);
+	test_sender_faults(XR_QPT_UD, false);
+	test_sender_faults(XR_QPT_UD, true);
+	test_ud(false);
+	test_ud(true);
+	test_ud_ipv6();
+	test_ud_dropped(false);
+	test_ud_dropped(true);
+	test_ud_own_qkey();
+	test_ud_sender();
+	test_ud_bad_receive(false);
+	test_ud_bad_receive(true);
+	test_class(XR_QPT_UC, XR_CLASS_RC);
+	test_class(XR_QPT_UD, XR_CLASS_RC);
+	return tap_end();
+}
