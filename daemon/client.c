@@ -70,6 +70,7 @@ static const struct rule rules[XR_MSG_COUNT] = {
 	[XR_MSG_DESTROY_SRQ] = { .length = sizeof(struct xr_handle_req) },
 	[XR_MSG_SHOW] = { sizeof(struct xr_show_req), FOR_OBSERVERS },
 	[XR_MSG_SET_FAULT] = { sizeof(struct xr_fault_config), FOR_OBSERVERS | FOR_OPERATORS },
+	[XR_MSG_RESOLVE_AH] = { .length = sizeof(struct xr_resolve_ah_req) },
 };
 
 static int refuse(const struct xd_client *c, uint32_t type, uint32_t length, uint32_t nfds)
@@ -534,6 +535,7 @@ static void last_done(struct xd_client_job *job)
 
 	for (kind = 0; kind < XD_KINDS; kind++)
 		xd_table_free(&c->table[kind]);
+	xt_ahs_free(c->ahs);
 	*c->pprev = c->next;
 	if (c->next)
 		c->next->pprev = c->pprev;

@@ -145,6 +145,7 @@ struct xd_client {
 	void *waiting;			/* its state */
 
 	struct xd_table table[XD_KINDS];
+	struct xt_ahs *ahs;		/* its address handles, as engines see them; NULL: none yet */
 	struct xd_user *user;
 	struct xd_shm shm;
 	struct xd_piece doorbells;

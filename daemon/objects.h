@@ -92,6 +92,7 @@ struct xd_ah {
 		struct xr_ah_attr attr;
 	} d;
 	struct xd_pd *pd;
+	struct xd_resolve *resolve;	/* a new path, after the network changed */
 };
 
 /* Whatever state they are in; what they refer to stays. Called in the order of enum xd_kind. */
@@ -104,8 +105,9 @@ void xd_pd_free(struct xd_pd *pd);
 /* The region is unmapped by a job, and its bytes are given back then. */
 void xd_mr_free(struct xd_mr *mr);
 
-/* The netdev's addresses or link changed: looks for the QP's next hop again. */
+/* The netdev's addresses or link changed: looks for the next hop again. */
 void xd_qp_refresh_path(struct xd_qp *qp);
+void xd_ah_refresh_path(struct xd_ah *ah);
 
 /*
  * A worker begins to use a CQ or an SRQ: *user becomes its number, or XD_MANY. True: several use
@@ -121,5 +123,17 @@ void xd_queue_init(struct xr_queue *queue, uint32_t depth, uint32_t stride);
 
 /* -EINVAL: what the daemon cannot route by */
 int xd_ah_check(const struct xd_device *dev, const struct xr_ah_attr *attr);
+
+/*
+ * The handler's answer to a request whose address is to be resolved: checks the address, then
+ * XD_LATER; then() ends the request with its answer once the path is there. The request is copied.
+ */
+typedef int (*xd_resolved_fn)(struct xd_client *c, const void *request,
+			      const struct xt_path *path, struct xd_reply *rep);
+int xd_after_resolve(struct xd_client *c, const struct xr_ah_attr *attr, const void *request,
+		     size_t length, xd_resolved_fn then);
+
+/* The client's table of address handles, NULL: no memory */
+struct xt_ahs *xd_client_ahs(struct xd_client *c);
 
 #endif /* XD_OBJECTS_H */

@@ -10,8 +10,6 @@ static int reply_handle(struct xd_reply *rep, const struct xd_object *obj)
 	return 0;
 }
 
-/* ---- protection domains ------------------------------------------------------------ */
-
 int xd_do_alloc_pd(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
 {
 	struct xd_pd *pd = calloc(1, sizeof(*pd));
@@ -48,51 +46,4 @@ void xd_pd_free(struct xd_pd *pd)
 		xd_table_del(&pd->obj.client->server->pds, pd->d.number);
 	xd_object_del(&pd->obj);
 	free(pd);
-}
-
-/* ---- address handles ----------------------------------------------------------------- */
-
-int xd_do_create_ah(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
-{
-	const struct xr_create_ah_req *q = req->body;
-	struct xd_pd *pd = xd_object_get(c, XD_PD, q->pd);
-	struct xd_ah *ah;
-	int err;
-
-	if (!pd)
-		return -ENOENT;
-	err = xd_ah_check(c->dev, &q->attr);
-	if (err)
-		return err;
-	ah = calloc(1, sizeof(*ah));
-	if (!ah)
-		return -ENOMEM;
-	err = xd_object_add(c, &ah->obj, XD_AH);
-	if (err) {
-		free(ah);
-		return err;
-	}
-	ah->d.pd = q->pd;
-	ah->d.attr = q->attr;
-	ah->pd = pd;
-	pd->obj.refs++;
-	return reply_handle(rep, &ah->obj);
-}
-
-int xd_do_destroy_ah(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
-{
-	const struct xr_handle_req *q = req->body;
-	struct xd_ah *ah = xd_object_get(c, XD_AH, q->handle);
-
-	if (!ah)
-		return -ENOENT;
-	xd_ah_free(ah);
-	return 0;
-}
-
-void xd_ah_free(struct xd_ah *ah)
-{
-	ah->pd->obj.refs--;
-	xd_object_del(&ah->obj);
-	free(ah);
 }

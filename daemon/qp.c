@@ -19,16 +19,6 @@ void xd_queue_init(struct xr_queue *queue, uint32_t depth, uint32_t stride)
 	queue->entries_off = sizeof(*queue);
 }
 
-int xd_ah_check(const struct xd_device *dev, const struct xr_ah_attr *attr)
-{
-	struct xr_addr gid;
-
-	if (!attr->is_global || attr->port_num != 1 || attr->sgid_index >= XR_GID_TABLE_LEN ||
-	    attr->flow_label > 0xfffff || !xd_net_gid(dev, attr->sgid_index, &gid))
-		return -EINVAL;
-	return 0;
-}
-
 /* ---- create ---------------------------------------------------------------------- */
 
 uint32_t xd_round_up(uint32_t wanted)
@@ -42,7 +32,7 @@ uint32_t xd_round_up(uint32_t wanted)
 
 static int check_caps(const struct xr_create_qp_req *q)
 {
-	if (q->type != XR_QPT_RC)
+	if (q->type != XR_QPT_RC && q->type != XR_QPT_UC && q->type != XR_QPT_UD)
 		return -EOPNOTSUPP;
 	if (q->max_send_wr > XR_MAX_WR || q->max_recv_wr > XR_MAX_WR ||
 	    q->max_send_sge > XR_MAX_SGE || q->max_recv_sge > XR_MAX_SGE ||
@@ -132,8 +122,14 @@ static int create_in_engine(struct xd_client *c, struct xd_qp *qp)
 		.psns = c->dev->psns,
 		.owner = qp,
 	};
-	int err = xd_bell_reserve(c->dev, bell, &qp->d.slot);
+	int err;
 
+	if (init.type == XR_QPT_UD) {
+		init.ahs = xd_client_ahs(c);
+		if (!init.ahs)
+			return -ENOMEM;
+	}
+	err = xd_bell_reserve(c->dev, bell, &qp->d.slot);
 	if (err)
 		return err;
 	xd_world_stop(c->dev);
@@ -224,12 +220,6 @@ int xd_do_create_qp(struct xd_client *c, struct xd_request *req, struct xd_reply
 
 /* ---- modify ---------------------------------------------------------------------- */
 
-/* A request that waits for the next hop */
-struct modify {
-	struct xr_modify_qp_req req;
-	struct xd_resolve *resolve;
-};
-
 /* What XDP knows follows the QP before a worker can change its state again. World stopped. */
 static int mirror(struct xd_device *dev, struct xd_qp *qp)
 {
@@ -243,9 +233,10 @@ static int mirror(struct xd_device *dev, struct xd_qp *qp)
 	return xd_xdp_qp_set(dev, qp->d.qpn, &entry);
 }
 
-static int modify_now(struct xd_client *c, const struct xr_modify_qp_req *q,
-		      const struct xt_path *path, struct xd_reply *rep)
+static int modify_now(struct xd_client *c, const void *request, const struct xt_path *path,
+		      struct xd_reply *rep)
 {
+	const struct xr_modify_qp_req *q = request;
 	static const struct xr_qp_attr to_error = { .qp_state = XR_QPS_ERR };
 	struct xd_qp *qp = xd_object_get(c, XD_QP, q->handle);
 	uint64_t now = xd_now();
@@ -267,50 +258,6 @@ static int modify_now(struct xd_client *c, const struct xr_modify_qp_req *q,
 	return err;
 }
 
-static void modify_forget(struct xd_client *c)
-{
-	free(c->waiting);
-	c->waiting = NULL;
-	c->cancel = NULL;
-}
-
-static void modify_cancel(struct xd_client *c)
-{
-	struct modify *m = c->waiting;
-
-	xd_net_resolve_cancel(m->resolve);
-	modify_forget(c);
-}
-
-static void modify_resolved(void *arg, int err, const struct xt_path *path)
-{
-	struct xd_client *c = arg;
-	struct modify *m = c->waiting;
-	struct xd_reply *rep = xd_client_reply(c);
-
-	if (!err)
-		err = modify_now(c, &m->req, path, rep);
-	modify_forget(c);
-	xd_client_answer(c, err, rep);
-}
-
-static int modify_after_resolve(struct xd_client *c, const struct xr_modify_qp_req *q)
-{
-	struct modify *m = calloc(1, sizeof(*m));
-	struct xd_resolve *resolve;
-
-	if (!m)
-		return -ENOMEM;
-	m->req = *q;
-	c->waiting = m;
-	c->cancel = modify_cancel;
-	/* may answer before it returns, which frees m */
-	resolve = xd_net_resolve(c->dev, &q->attr.ah, modify_resolved, c);
-	if (resolve)
-		m->resolve = resolve;
-	return XD_LATER;
-}
-
 int xd_do_modify_qp(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
 {
 	const struct xr_modify_qp_req *q = req->body;
@@ -319,15 +266,16 @@ int xd_do_modify_qp(struct xd_client *c, struct xd_request *req, struct xd_reply
 
 	if (!qp)
 		return -ENOENT;
+	/* as the kernel's verbs have it: such Q_Keys are for management */
+	if (q->attr_mask & IBV_QP_QKEY && q->attr.qkey & XR_QKEY_PRIVILEGED && !c->operator)
+		return -EPERM;
 	xd_world_stop(c->dev);
 	err = xt_qp_modify_check(qp->xt, &q->attr, q->attr_mask);
 	xd_world_go(c->dev);
-	if (!err && q->attr_mask & IBV_QP_AV)
-		err = xd_ah_check(c->dev, &q->attr.ah);
 	if (err)
 		return err;
 	if (q->attr_mask & IBV_QP_AV)
-		return modify_after_resolve(c, q);
+		return xd_after_resolve(c, &q->attr.ah, q, sizeof(*q), modify_now);
 	return modify_now(c, q, NULL, rep);
 }
 
@@ -360,8 +308,11 @@ void xd_qp_refresh_path(struct xd_qp *qp)
 
 	xd_world_stop(dev);
 	xt_qp_query(qp->xt, &attr);
+	if (qp->d.type == XR_QPT_UD && attr.qp_state >= XR_QPS_INIT)
+		xt_qp_set_mtu(qp->xt, xd_port_mtu(dev));
 	xd_world_go(dev);
-	if (attr.qp_state < XR_QPS_RTR || attr.qp_state > XR_QPS_SQE)
+	/* the paths of datagrams are their address handles' */
+	if (qp->d.type == XR_QPT_UD || attr.qp_state < XR_QPS_RTR || attr.qp_state > XR_QPS_SQE)
 		return;
 	if (qp->resolve)
 		xd_net_resolve_cancel(qp->resolve);

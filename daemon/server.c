@@ -298,6 +298,7 @@ void xd_server_net_changed(struct xd_device *dev)
 {
 	struct xd_client *c;
 	struct xd_qp *qp;
+	struct xd_ah *ah;
 	uint32_t h;
 
 	if (!dev->server)
@@ -305,6 +306,8 @@ void xd_server_net_changed(struct xd_device *dev)
 	for (c = dev->server->clients; c; c = c->next) {
 		for (h = 0; (qp = xd_table_next(&c->table[XD_QP], &h));)
 			xd_qp_refresh_path(qp);
+		for (h = 0; (ah = xd_table_next(&c->table[XD_AH], &h));)
+			xd_ah_refresh_path(ah);
 	}
 }
 

@@ -321,6 +321,20 @@ static const char *state_name(uint32_t state)
 	return state < sizeof(names) / sizeof(names[0]) ? names[state] : "?";
 }
 
+static const char *type_name(uint32_t type)
+{
+	switch (type) {
+	case XR_QPT_RC:
+		return "RC";
+	case XR_QPT_UC:
+		return "UC";
+	case XR_QPT_UD:
+		return "UD";
+	default:
+		return "?";
+	}
+}
+
 static void put_qp(struct json *j, struct xd_client *c, struct xd_object *obj)
 {
 	struct xd_qp *qp = (struct xd_qp *)obj;
@@ -332,7 +346,7 @@ static void put_qp(struct json *j, struct xd_client *c, struct xd_object *obj)
 	path = *xt_qp_path(qp->xt);
 	xd_world_go(c->dev);
 	number(j, "qpn", qp->d.qpn);
-	text(j, "type", "RC");
+	text(j, "type", type_name(qp->d.type));
 	text(j, "state", state_name(attr.qp_state));
 	number(j, "client", c->id);
 	number(j, "worker", qp->d.worker);

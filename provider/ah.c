@@ -7,6 +7,8 @@
 
 #include "provider.h"
 
+#define NO_VLAN 0xffff
+
 void xp_ah_to_wire(struct xr_ah_attr *to, const struct ibv_ah_attr *from)
 {
 	*to = (struct xr_ah_attr){
@@ -66,6 +68,23 @@ int xp_destroy_ah(struct ibv_ah *ah)
 	if (err)
 		return -err;
 	free(ah);
+	return 0;
+}
+
+/* As libibverbs has it: negative errno, vid 0xffff for untagged. */
+int xp_resolve_eth_l2_from_gid(struct ibv_context *ibctx, struct ibv_ah_attr *attr,
+			       uint8_t mac[6], uint16_t *vid)
+{
+	struct xr_resolve_ah_req req;
+	struct xr_resolve_ah_rep rep;
+	int err;
+
+	xp_ah_to_wire(&req.attr, attr);
+	err = xp_request(xp_ctx(ibctx), XR_MSG_RESOLVE_AH, &req, sizeof(req), &rep, sizeof(rep));
+	if (err)
+		return err;
+	memcpy(mac, rep.mac, sizeof(rep.mac));
+	*vid = rep.vlan ? rep.vlan : NO_VLAN;
 	return 0;
 }
 

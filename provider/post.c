@@ -117,6 +117,22 @@ static int fill_operation(struct xr_send_wqe *wqe, const struct ibv_send_wr *wr)
 	return 0;
 }
 
+/* IBTA 9.8: what each type of QP can do */
+static bool fits_type(const struct xp_qp *qp, const struct ibv_send_wr *wr)
+{
+	bool send = wr->opcode == IBV_WR_SEND || wr->opcode == IBV_WR_SEND_WITH_IMM;
+	bool write = wr->opcode == IBV_WR_RDMA_WRITE || wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+
+	switch (qp->ibqp.qp_type) {
+	case IBV_QPT_UD:
+		return send && wr->wr.ud.ah;
+	case IBV_QPT_UC:
+		return send || write;
+	default:
+		return true;
+	}
+}
+
 /* Where it goes, for a QP that is not connected to one place */
 static void fill_destination(const struct xp_qp *qp, struct xr_send_wqe *wqe,
 			     const struct ibv_send_wr *wr)
@@ -138,7 +154,7 @@ static int fill_send(const struct xp_qp *qp, struct xr_send_wqe *wqe, const stru
 	    wr->send_flags & ~XP_SEND_FLAGS)
 		return EINVAL;
 	xp_wqe_init(wqe, wr->wr_id, wr->opcode, wr->send_flags);
-	err = fill_operation(wqe, wr);
+	err = fits_type(qp, wr) ? fill_operation(wqe, wr) : EINVAL;
 	if (err)
 		return err;
 	fill_destination(qp, wqe, wr);

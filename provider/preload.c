@@ -135,7 +135,8 @@
 	     struct ibv_ah_attr * attr),                                                           \
 	    (ctx, port, wc, grh, attr))                                                            \
 	INT(ibv_destroy_ah, "IBVERBS_1.1", C(ah), xp_destroy_ah, (struct ibv_ah * ah), (ah))       \
-	INT(ibv_resolve_eth_l2_from_gid, "IBVERBS_1.1", xp_is_ours(ctx), refuse_negative,          \
+	INT(ibv_resolve_eth_l2_from_gid, "IBVERBS_1.1", xp_is_ours(ctx),                           \
+	    xp_resolve_eth_l2_from_gid,                                                            \
 	    (struct ibv_context * ctx, struct ibv_ah_attr * attr, uint8_t mac[6],                  \
 	     uint16_t * vid),                                                                      \
 	    (ctx, attr, mac, vid))                                                                 \
@@ -217,7 +218,6 @@ static void *real(enum verb v)
 /* ---- refusals ------------------------------------------------------------------ */
 
 #define refuse_int(...) EOPNOTSUPP
-#define refuse_negative(...) -EOPNOTSUPP
 #define refuse_ptr(...) xp_null(EOPNOTSUPP)
 #define nothing(...) ((void)0)
 /* A copy by the processor lands in whatever order it likes, and so do pieces of it. */

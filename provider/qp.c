@@ -14,7 +14,8 @@ static int check_init(const struct xp_context *ctx, const struct ibv_pd *ibpd,
 {
 	const struct ibv_qp_cap *cap = &attr->cap;
 
-	if (attr->qp_type != IBV_QPT_RC)
+	if (attr->qp_type != IBV_QPT_RC && attr->qp_type != IBV_QPT_UC &&
+	    attr->qp_type != IBV_QPT_UD)
 		return -EOPNOTSUPP;
 	if (!attr->send_cq || !attr->recv_cq || attr->send_cq->context != ibpd->context ||
 	    attr->recv_cq->context != ibpd->context ||

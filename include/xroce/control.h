@@ -14,7 +14,7 @@
  * request's body is struct xr_<name>_req, a reply's struct xr_<name>_rep; a type
  * without one has an empty body. `status` of a reply is 0 or a negative errno;
  * on error the body is empty. The daemon answers in order; some answers take time (MODIFY_QP to RTR
- * resolves the next hop). A longer body than expected is cut, a shorter one is
+ * and CREATE_AH resolve the next hop). A longer body than expected is cut, a shorter one is
  * EINVAL: fields are only ever appended, zero meaning "not given".
  *
  * File descriptors travel by SCM_RIGHTS in the order that each message names.
@@ -73,7 +73,9 @@ struct xr_msg {
 	X(CREATE_SRQ, create_srq)                                              \
 	X(MODIFY_SRQ, modify_srq)                                              \
 	X(QUERY_SRQ, query_srq)                                                \
-	X(DESTROY_SRQ, destroy_srq)
+	X(DESTROY_SRQ, destroy_srq)                                            \
+	/* datagrams */                                                        \
+	X(RESOLVE_AH, resolve_ah)
 
 enum xr_msg_type {
 	XR_MSG_NONE,
@@ -361,10 +363,19 @@ struct xr_query_qp_rep {
 	__u32 sq_sig_all;
 };
 
+/* CREATE_AH: resolves the next hop first, which takes time, as MODIFY_QP to RTR does. */
 struct xr_create_ah_req {
 	__u32 pd;
 	__u32 reserved;
 	struct xr_ah_attr attr;
+};
+/* What CREATE_AH would send to; the device's own MAC where the address is its own */
+struct xr_resolve_ah_req {
+	struct xr_ah_attr attr;
+};
+struct xr_resolve_ah_rep {
+	__u8 mac[6];
+	__u16 vlan;		/* 0: untagged */
 };
 
 /* ---- events ------------------------------------------------------------------- */

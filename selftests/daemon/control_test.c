@@ -111,8 +111,8 @@ static void test_objects(void)
 	qr = qp_request(pd, cq + 1);
 	TAP_OK(ask(&c, XR_MSG_CREATE_QP, &qr, sizeof(qr)) == -ENOENT, "no such CQ");
 	qr = qp_request(pd, cq);
-	qr.type = XR_QPT_UD;
-	TAP_OK(ask(&c, XR_MSG_CREATE_QP, &qr, sizeof(qr)) == -EOPNOTSUPP, "UD is not there yet");
+	qr.type = 8;	/* IBV_QPT_RAW_PACKET */
+	TAP_OK(ask(&c, XR_MSG_CREATE_QP, &qr, sizeof(qr)) == -EOPNOTSUPP, "no raw packets");
 	qr = qp_request(pd, cq);
 	qr.max_send_sge = XR_MAX_SGE + 1;
 	TAP_OK(ask(&c, XR_MSG_CREATE_QP, &qr, sizeof(qr)) == -EINVAL, "too many SGEs");
@@ -332,6 +332,78 @@ static void test_modify(void)
 	       state_of(&c, qp) == XR_QPS_ERR, "a QP that XDP cannot know goes to ERR");
 	fake.maps_full = false;
 	TAP_OK(!modify(&c, qp, XR_QPS_RESET, attr, 0) && !fake.map_qps, "RESET takes it from XDP");
+	close_client(&c);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
+static int create_ah(struct conn *c, uint32_t pd, uint32_t sgid_index)
+{
+	struct xr_create_ah_req q = { .pd = pd, .attr = rtr_attr().ah };
+
+	q.attr.sgid_index = sgid_index;
+	return ask(c, XR_MSG_CREATE_AH, &q, sizeof(q));
+}
+
+static void test_address_handles(void)
+{
+	struct xr_resolve_ah_req resolve = { .attr = rtr_attr().ah };
+	uint32_t pd, ah;
+	struct conn c;
+
+	open_client(&c);
+	pd = alloc_pd(&c);
+	TAP_OK(create_ah(&c, pd + 1, 0) == -ENOENT, "an address handle of no PD");
+	TAP_OK(create_ah(&c, pd, FAKE_GIDS) == -EINVAL, "of no GID index");
+	fake.no_route = true;
+	TAP_OK(create_ah(&c, pd, 0) == -ENETUNREACH, "where no route leads to");
+	fake.no_route = false;
+	TAP_OK(!create_ah(&c, pd, 0), "an address handle");
+	ah = ((struct xr_handle_rep *)c.body)->handle;
+	TAP_OK(xt_ahs_path(c.client->ahs, ah) && !xt_ahs_path(c.client->ahs, ah + 1),
+	       "engines find it");
+	TAP_OK(ask_handle(&c, XR_MSG_DEALLOC_PD, pd) == -EBUSY, "it keeps its PD");
+	fake.slow = true;
+	TAP_OK(create_ah(&c, pd, 0) == 1, "the next one waits for the next hop");
+	fake_resolve_all();
+	settle();
+	TAP_OK(!answer(&c), "and then is there");
+	xd_server_net_changed(&fake.dev);
+	TAP_OK(!ask_handle(&c, XR_MSG_DESTROY_AH, ah) && !xt_ahs_path(c.client->ahs, ah),
+	       "one may go while its path is looked up again");
+	fake_resolve_all();
+	fake.slow = false;
+	TAP_OK(ask_handle(&c, XR_MSG_DESTROY_AH, ah) == -ENOENT, "once");
+	TAP_OK(!ask(&c, XR_MSG_RESOLVE_AH, &resolve, sizeof(resolve)), "where packets would go");
+	fake.no_route = true;
+	TAP_OK(ask(&c, XR_MSG_RESOLVE_AH, &resolve, sizeof(resolve)) == -ENETUNREACH,
+	       "or that there is no way");
+	fake.no_route = false;
+	close_client(&c);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
+static void test_datagram_qp(void)
+{
+	struct xr_create_qp_req q;
+	struct xr_qp_attr attr = { .port_num = 1, .qkey = 0x80000001 };
+	uint32_t mask = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY, qp;
+	struct conn c;
+
+	open_client(&c);
+	q = qp_request(alloc_pd(&c), create_cq(&c, 16, 0));
+	q.type = XR_QPT_UD;
+	TAP_OK(!ask(&c, XR_MSG_CREATE_QP, &q, sizeof(q)), "a QP for datagrams");
+	qp = ((struct xr_create_qp_rep *)c.body)->handle;
+	c.client->operator = false;
+	TAP_OK(modify(&c, qp, XR_QPS_INIT, attr, mask) == -EPERM, "Q_Keys of management are not "
+	       "for everybody");
+	attr.qkey = 0x11111111;
+	TAP_OK(!modify(&c, qp, XR_QPS_INIT, attr, mask), "others are");
+	c.client->operator = true;
+	TAP_OK(!modify(&c, qp, XR_QPS_RTR, attr, 0) &&
+	       !modify(&c, qp, XR_QPS_RTS, attr, IBV_QP_SQ_PSN), "it wants no address");
+	xd_server_net_changed(&fake.dev);
+	TAP_OK(state_of(&c, qp) == XR_QPS_RTS, "and has none to look up again");
 	close_client(&c);
 	TAP_OK(nothing_left(), "nothing is left");
 }
@@ -581,6 +653,8 @@ int main(void)
 	test_shared_memory();
 	test_srq();
 	test_modify();
+	test_address_handles();
+	test_datagram_qp();
 	test_slow_resolve();
 	test_events();
 	test_process_exit();

@@ -154,10 +154,10 @@ static void refusals(struct fixture *f)
 	struct ibv_counters_init_attr counters = { 0 };
 	struct ibv_wq_init_attr wq_attr = { 0 };
 	struct ibv_qp_open_attr open_attr = { 0 };
-	struct ibv_qp_init_attr ud = { .qp_type = IBV_QPT_UD };
+	struct ibv_qp_init_attr raw = { .qp_type = IBV_QPT_RAW_PACKET };
 
 	REFUSED(ibv_create_srq_ex(f->ctx, &srq_ex));
-	REFUSED(ibv_create_qp(f->pd, &ud));
+	REFUSED(ibv_create_qp(f->pd, &raw));
 	REFUSED(ibv_open_qp(f->ctx, &open_attr));
 	REFUSED(ibv_open_xrcd(f->ctx, &xrcd_attr));
 	REFUSED(ibv_alloc_dm(f->ctx, &dm_attr));
@@ -367,6 +367,36 @@ static void posting_operations(struct fixture *f)
 		       wqe.bind_len == 0x20,
 	       "a bind");
 	free_pair(&p);
+}
+
+/* What each type of QP can be asked for */
+static void unreliable_types(struct fixture *f)
+{
+	struct ibv_cq *cq = ibv_create_cq(f->ctx, 8, NULL, NULL, 0);
+	struct ibv_qp_init_attr init = {
+		.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_UC, .cap.max_send_wr = 4,
+	};
+	struct ibv_ah_attr attr = { .port_num = 1, .is_global = 1 };
+	struct ibv_ah *ah = ibv_create_ah(f->pd, &attr);
+	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_READ }, *bad;
+	struct ibv_qp *uc = ibv_create_qp(f->pd, &init), *ud;
+
+	init.qp_type = IBV_QPT_UD;
+	ud = ibv_create_qp(f->pd, &init);
+	TAP_OK(uc && ud && ah, "QPs of type UC and UD");
+	to_state(uc, IBV_QPS_RTS);
+	to_state(ud, IBV_QPS_RTS);
+	TAP_OK(ibv_post_send(uc, &wr, &bad) == EINVAL, "UC reads nothing");
+	wr.opcode = IBV_WR_RDMA_WRITE;
+	TAP_OK(!ibv_post_send(uc, &wr, &bad), "UC writes");
+	wr.wr.ud.ah = ah;
+	TAP_OK(ibv_post_send(ud, &wr, &bad) == EINVAL, "UD does not");
+	wr.opcode = IBV_WR_SEND;
+	TAP_OK(!ibv_post_send(ud, &wr, &bad), "UD sends");
+	wr.wr.ud.ah = NULL;
+	TAP_OK(ibv_post_send(ud, &wr, &bad) == EINVAL, "with an address handle only");
+	TAP_OK(!ibv_destroy_qp(uc) && !ibv_destroy_qp(ud) && !ibv_destroy_cq(cq) &&
+	       !ibv_destroy_ah(ah), "destroyed");
 }
 
 static void limits(struct fixture *f)
@@ -751,6 +781,7 @@ int main(void)
 	addresses(&f);
 	refusals(&f);
 	address_handles(&f);
+	unreliable_types(&f);
 	limits(&f);
 	posting_by_state(&f);
 	posting_rings(&f);
