@@ -477,22 +477,20 @@ int xp_query_port_compat(struct ibv_context *ibctx, uint8_t port,
 
 /* ---- addresses ----------------------------------------------------------------- */
 
-struct gid_table {
-	struct xr_query_gids_rep head;
-	struct xr_gid_entry entry[XR_GID_TABLE_LEN];
-};
+bool xp_gids_fit(const struct xp_gid_table *t, size_t got)
+{
+	return t->head.count <= XR_GID_TABLE_LEN &&
+	       got >= sizeof(t->head) + t->head.count * sizeof(t->entry[0]);
+}
 
-static int query_gids(struct xp_context *ctx, struct gid_table *t)
+static int query_gids(struct xp_context *ctx, struct xp_gid_table *t)
 {
 	struct xp_call call = { .type = XR_MSG_QUERY_GIDS, .rep = t, .rep_len = sizeof(*t) };
 	int err = xp_call(ctx, &call);
 
 	if (err)
 		return err;
-	if (t->head.count > XR_GID_TABLE_LEN ||
-	    call.rep_got < sizeof(t->head) + t->head.count * sizeof(t->entry[0]))
-		return -EPROTO;
-	return 0;
+	return xp_gids_fit(t, call.rep_got) ? 0 : -EPROTO;
 }
 
 static void fill_gid_entry(void *to, size_t size, const struct xr_gid_entry *from)
@@ -513,7 +511,7 @@ static void fill_gid_entry(void *to, size_t size, const struct xr_gid_entry *fro
 static int one_gid(struct ibv_context *ibctx, uint32_t port, uint32_t index,
 		   struct ibv_gid_entry *entry, size_t size)
 {
-	struct gid_table t;
+	struct xp_gid_table t;
 	uint32_t i;
 	int err;
 
@@ -542,7 +540,7 @@ int xp_query_gid_ex(struct ibv_context *ibctx, uint32_t port, uint32_t index,
 ssize_t xp_query_gid_table(struct ibv_context *ibctx, struct ibv_gid_entry *entries, size_t max,
 			   uint32_t flags, size_t entry_size)
 {
-	struct gid_table t;
+	struct xp_gid_table t;
 	uint32_t i;
 	int err;
 
@@ -597,7 +595,7 @@ int xp_query_gid_type(struct ibv_context *ibctx, uint8_t port, unsigned int inde
 
 int xp_find_gid(struct xp_context *ctx, const union ibv_gid *gid)
 {
-	struct gid_table t;
+	struct xp_gid_table t;
 	uint32_t i;
 	int err = query_gids(ctx, &t);
 

@@ -78,27 +78,27 @@ int xp_get_device_index(struct ibv_device *ibdev)
 
 /* ---- probing ------------------------------------------------------------------- */
 
-static int hello(const char *path, struct xr_hello_rep *rep)
+/* Connects as an observer; the caller closes what succeeded. */
+static int hello(struct xp_conn *conn, const char *path, struct xr_hello_rep *rep)
 {
 	struct xr_hello_req req = { XR_PROTOCOL_VERSION, XR_HELLO_OBSERVER };
 	struct xp_call call = {
 		.type = XR_MSG_HELLO, .req = &req, .req_len = sizeof(req),
 		.rep = rep, .rep_len = sizeof(*rep),
 	};
-	struct xp_conn conn;
 	int err;
 
-	err = xp_conn_open(&conn, path, PROBE_TIMEOUT_MS);
+	err = xp_conn_open(conn, path, PROBE_TIMEOUT_MS);
 	if (err)
 		return err;
-	err = xp_conn_call(&conn, &call);
-	xp_conn_close(&conn);
+	err = xp_conn_call(conn, &call);
+	if (!err && (rep->version != XR_PROTOCOL_VERSION || !rep->device[0] ||
+		     !memchr(rep->device, 0, sizeof(rep->device)) ||
+		     !memchr(rep->netdev, 0, sizeof(rep->netdev))))
+		err = -EPROTO;
 	if (err)
-		return err;
-	if (rep->version != XR_PROTOCOL_VERSION || !rep->device[0] ||
-	    !memchr(rep->device, 0, sizeof(rep->device)))
-		return -EPROTO;
-	return 0;
+		xp_conn_close(conn);
+	return err;
 }
 
 static struct xp_device *new_device(const char *path, const struct xr_hello_rep *rep)
@@ -146,13 +146,15 @@ static struct xp_device *probe(const char *path)
 {
 	struct xr_hello_rep rep;
 	struct xp_device *dev;
+	struct xp_conn conn;
 	int err;
 
-	err = hello(path, &rep);
+	err = hello(&conn, path, &rep);
 	if (err) {
 		xp_debug("%s: %s", path, strerror(-err));
 		return NULL;
 	}
+	xp_conn_close(&conn);
 	if (!is_wanted(rep.device))
 		return NULL;
 	for (dev = devices; dev; dev = dev->next) {
@@ -209,6 +211,30 @@ static unsigned int discover(struct xp_device ***found)
 	}
 	free(entry);
 	return count;
+}
+
+int xp_device_ask(const char *name, struct xr_hello_rep *rep, struct xp_gid_table *gids)
+{
+	struct xp_call call = { .type = XR_MSG_QUERY_GIDS, .rep = gids, .rep_len = sizeof(*gids) };
+	struct xp_conn conn;
+	char path[108];
+	int err;
+
+	if (!is_wanted(name) || snprintf(path, sizeof(path), "%s/%s" XR_SOCKET_SUFFIX,
+					 runtime_dir(), name) >= (int)sizeof(path))
+		return -ENODEV;
+	err = hello(&conn, path, rep);
+	if (err)
+		return err;
+	if (strcmp(rep->device, name))
+		err = -ENODEV;
+	if (!err && gids) {
+		err = xp_conn_call(&conn, &call);
+		if (!err && !xp_gids_fit(gids, call.rep_got))
+			err = -EPROTO;
+	}
+	xp_conn_close(&conn);
+	return err;
 }
 
 /* ---- lists --------------------------------------------------------------------- */

@@ -5,6 +5,7 @@
  *   preload.c     what libibverbs exports: ours, or passed on to the real one
  *   dlopen.c facade.c    programs that load libibverbs by themselves
  *   device.c      discovery, the device list
+ *   paths.c       files of /sys and /dev that programs look for themselves
  *   context.c     open and close, the slots of inline verbs, queries
  *   connection.c  control messages
  *   shm.c         chunks of shared memory
@@ -124,6 +125,20 @@ struct xp_shm {
 int xp_shm_map(struct xp_shm *shm, const struct xr_shm_ref *ref, const int *fds,
 	       unsigned int nfds, unsigned int *used, void **ptr);
 void xp_shm_unmap_all(struct xp_shm *shm);
+
+/* ---- without a context (device.c, paths.c) ------------------------------------- */
+
+/* The reply to QUERY_GIDS */
+struct xp_gid_table {
+	struct xr_query_gids_rep head;
+	struct xr_gid_entry entry[XR_GID_TABLE_LEN];
+};
+bool xp_gids_fit(const struct xp_gid_table *t, size_t got);
+/*
+ * What the daemon of a device says of itself, and with gids its addresses: 0 or -errno. The
+ * program need not have opened or listed the device, but must be allowed to see it.
+ */
+int xp_device_ask(const char *name, struct xr_hello_rep *rep, struct xp_gid_table *gids);
 
 /* ---- contexts (context.c) ------------------------------------------------------ */
 
