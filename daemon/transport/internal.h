@@ -16,6 +16,7 @@
  *   local.c      the direct way between two QPs of this host
  *   build.c      packets
  *   copy.c       payload from and to memory, with its keys checked
+ *   binding.c    work requests and packets that change keys
  *   timer.c, cq.c
  *
  * Sequence numbers are kept 32 bits wide and free-running, so that a 2^31 byte
@@ -51,7 +52,15 @@
 
 /* ---- work requests --------------------------------------------------------------- */
 
-enum xt_kind { XT_KIND_NONE, XT_KIND_SEND, XT_KIND_WRITE, XT_KIND_READ, XT_KIND_ATOMIC };
+/* LOCAL: changes keys and sends nothing. READ and behind: answered by more than an ACK. */
+enum xt_kind {
+	XT_KIND_NONE,
+	XT_KIND_SEND,
+	XT_KIND_WRITE,
+	XT_KIND_LOCAL,
+	XT_KIND_READ,
+	XT_KIND_ATOMIC,
+};
 
 /* Why a work request cannot succeed */
 struct xt_fault {
@@ -63,22 +72,34 @@ struct xt_fault {
 struct xt_swqe {
 	uint64_t wr_id;
 	uint64_t remote_addr;
-	uint64_t compare_add;
-	uint64_t swap;
+	union {
+		struct {
+			uint64_t compare_add;
+			uint64_t swap;
+		};
+		struct {
+			uint32_t mw_rkey, new_rkey, mr_lkey, access;
+		} bind;
+	};
+	uint64_t bind_len;
 	uint32_t rkey;
 	uint32_t length;
 	uint32_t psn;		/* its first */
-	uint32_t npsn;		/* 1 at least */
+	uint32_t npsn;		/* 1 at least, but for XT_KIND_LOCAL: 0 */
 	uint32_t ssn;		/* number of its (last) message, IBTA 9.7.7.2 */
 	uint32_t ah;		/* UD: handle */
 	uint32_t remote_qpn;
 	uint32_t remote_qkey;
 	uint32_t rd_before;	/* index behind the latest READ or atomic before it, for fences */
-	__be32 imm;
+	union {
+		__be32 imm;
+		uint32_t inv_rkey;
+	};
 	uint8_t opcode;		/* enum xr_wr_opcode */
 	uint8_t kind;		/* enum xt_kind */
 	uint8_t flags;		/* XR_SEND_* */
 	uint8_t num_sge;
+	bool done;		/* XT_KIND_LOCAL: took effect, must not again after a retry */
 	struct xt_fault fault;	/* status 0: none; else what it ends with, once the oldest */
 };
 
@@ -190,6 +211,7 @@ struct xt_durable {
 	struct xt_path path;
 	uint32_t mtu;		/* bytes; of a path, UD: of the port */
 	uint8_t mtu_shift;
+	uint32_t windows;	/* first of the windows of type 2 that are bound to it, by index */
 	bool ring_bad;		/* indices were corrupt: never read the rings again */
 	bool drained;		/* SQD: the event was raised */
 };
@@ -386,7 +408,7 @@ void xt_qp_store_psns(struct xt_qp *qp);
 bool xt_sq_look(struct xt_qp *qp);
 /* The work request to be sent from now, NULL: none. */
 struct xt_swqe *xt_sq_current(struct xt_qp *qp);
-/* Completes the oldest work request with success. false: the QP is in ERR now. */
+/* Completes the oldest work request, and local ones behind it that are done. false: in ERR now. */
 bool xt_sq_retire(struct xt_qp *qp);
 /* Completes the oldest with an error, flushes everything that the QP's type wants flushed. */
 void xt_sq_fail(struct xt_qp *qp, struct xt_fault fault);
@@ -417,6 +439,15 @@ enum xt_take xt_rq_copy(struct xt_qp *qp, const uint8_t *slot, uint32_t max_sge,
 
 /* Takes the next receive of the QP's SRQ; its slot is free at once. As xt_rq_take(). */
 enum xt_take xt_srq_take(struct xt_qp *qp, struct xt_fault *fault);
+
+/* ---- binding.c ---- */
+
+/* Performs a work request of XT_KIND_LOCAL. false: w->fault says why not, and nothing changed. */
+bool xt_perform_local(struct xt_qp *qp, struct xt_swqe *w);
+/* The peer's SEND with Invalidate: XR_OK, or why the key cannot be invalidated by it. */
+enum xr_reason xt_invalidate_remote(struct xt_qp *qp, uint32_t rkey);
+/* The QP ends, or ends to be connected: its windows of type 2 are free. */
+void xt_unbind_all(struct xt_qp *qp);
 
 /* ---- copy.c ---- */
 
@@ -508,6 +539,14 @@ static inline void xt_ext_aeth(struct xt_packet *p, uint32_t syndrome, uint32_t 
 	p->ext_len += sizeof(aeth);
 }
 
+static inline void xt_ext_ieth(struct xt_packet *p, uint32_t rkey)
+{
+	__be32 ieth = htobe32(rkey);
+
+	memcpy(p->ext + p->ext_len, &ieth, sizeof(ieth));
+	p->ext_len += sizeof(ieth);
+}
+
 /* ---- received packets ---- */
 
 struct xt_rx {
@@ -536,6 +575,11 @@ bool xt_req_retry(struct xt_qp *qp);
 void xt_req_check_drained(struct xt_qp *qp);
 /* READ: packets of the wire request that starts at a PSN */
 uint32_t xt_req_read_span(const struct xt_qp *qp, const struct xt_swqe *w, uint32_t psn);
+/*
+ * The current work request, of XT_KIND_LOCAL, takes effect. true: look at the queue again; false: it
+ * must wait, or the QP is in ERR.
+ */
+bool xt_req_local(struct xt_qp *qp, struct xt_swqe *w);
 /* SEND or WRITE: the opcode of its first, last, only or a middle packet */
 uint8_t xt_data_opcode(const struct xt_swqe *w, bool first, bool last);
 /* The next packet of a SEND or WRITE. false: w->fault. */
@@ -572,6 +616,7 @@ struct xt_request {
 	uint32_t total;		/* RETH */
 	uint64_t compare, swap_add;
 	__be32 imm;
+	uint32_t inv_rkey;
 	struct xt_source src;
 };
 

@@ -108,6 +108,8 @@ void xt_keys_release(struct xt_keys *keys, struct xt_key *key)
 		return;
 	slot->used = false;
 	key->entry = (struct xr_key_entry){ .variant = key->entry.variant + 1 };
+	key->windows = key->parent = key->next = key->prev = 0;
+	key->base = 0;
 	key->mem = NULL;
 	slot->next_free = 0;
 	if (keys->free_head)
@@ -139,13 +141,17 @@ static bool in_range(const struct xr_key_entry *e, uint64_t va, uint64_t len)
 static enum xr_reason check_entry(const struct xr_key_entry *e, uint32_t key, uint32_t pd,
 				  uint32_t qpn, uint32_t access, uint64_t va, uint64_t len)
 {
+	/* first: another engine may be changing the rest, then whatever is found there is no matter */
+	bool valid = __atomic_load_n(&e->state, __ATOMIC_ACQUIRE) == XR_KEY_VALID;
+
 	if (e->variant != XR_KEY_VARIANT(key))
 		return XR_KEY_VARIANT;
-	if (e->state != XR_KEY_VALID || (e->qpn && e->qpn != qpn))
+	if (!valid || (e->qpn && e->qpn != qpn))
 		return XR_KEY_STATE;
 	if (e->pd != pd)
 		return XR_KEY_PD;
-	if (access & ~e->access)
+	/* windows are for peers: IBTA 10.6.7.1 */
+	if (access & ~e->access || (e->type == XR_KEY_MW && !(access & XR_ACCESS_REMOTE)))
 		return XR_KEY_ACCESS;
 	return in_range(e, va, len) ? XR_OK : XR_KEY_RANGE;
 }
@@ -171,6 +177,6 @@ enum xr_reason xt_keys_check(struct xt_keys *keys, uint32_t key, uint32_t pd, ui
 	if (!k->mem)
 		return XR_KEY_STATE;
 	*mem = k->mem;
-	*off = va - k->entry.va;
+	*off = k->base + (va - k->entry.va);
 	return XR_OK;
 }

@@ -20,11 +20,22 @@
 
 struct xt_keys;
 
-/* What one key stands for. `entry` is durable, plain data and what BPF maps mirror. */
+/*
+ * What one key stands for. `entry` is durable, plain data and what BPF maps mirror; what is
+ * numbers of the others is durable too.
+ *
+ * Regions and windows come and go while all engines stand still. Work requests that change
+ * keys do so in one engine while others look keys up (binding.c): `state` says whether
+ * the other fields count.
+ */
 struct xt_key {
 	uint32_t index;
 	struct xr_key_entry entry;
-	struct xt_mem *mem;	/* offset 0 is entry.va; owned by the daemon */
+	uint32_t windows;	/* regions: how many are bound to it; atomic */
+	uint32_t parent;	/* windows: index of the region, 0: not bound */
+	uint32_t next, prev;	/* windows of type 2 that are bound: others of the QP, by index */
+	uint64_t base;		/* offset of entry.va in mem */
+	struct xt_mem *mem;	/* owned by the daemon; a window's is its region's */
 };
 
 /* max: entries; memory grows with use. */

@@ -114,6 +114,7 @@ static void do_data(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 		.rkey = w->rkey,
 		.total = w->length,
 		.imm = w->imm,
+		.inv_rkey = w->inv_rkey,
 		.src = { .qp = qp, .index = qp->d.req.retired, .off = p->off },
 	};
 	enum xt_verdict verdict;
@@ -294,6 +295,11 @@ uint32_t xt_local_run(struct xt_qp *qp, uint32_t budget, bool *more)
 		if (cost >= budget) {
 			*more = true;
 			break;
+		}
+		if (w->kind == XT_KIND_LOCAL) {
+			cost++;
+			next = xt_req_local(qp, w) ? STEP_ON : STEP_STOP;
+			continue;
 		}
 		cut(qp, w, &p);
 		cost += cost_of(&p);

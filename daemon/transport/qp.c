@@ -229,6 +229,7 @@ void xt_qp_destroy(struct xt_qp *qp)
 	if (!qp)
 		return;
 	xt_qp_quiesce(qp);
+	xt_unbind_all(qp);
 	table_del(qp->engine->shared->qps, qp);
 	qp->engine->qp_count--;
 	xt_sq_free(qp);

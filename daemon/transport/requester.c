@@ -9,6 +9,10 @@
  * `next` runs ahead of `unacked` as far as windows, credits and READ resources
  * allow; a retry only moves it back. Where a packet starts in its message follows from its
  * PSN, so nothing else needs to be rewound.
+ *
+ * A work request that only changes keys takes no PSN. It takes effect when it is the current one,
+ * so in order with those behind it (IBTA 10.8.3.3), while those before it may be in flight; it completes in
+ * order.
  */
 #include "internal.h"
 
@@ -200,6 +204,20 @@ static bool begin_allowed(const struct xt_qp *qp, const struct xt_swqe *w)
 	return !(w->flags & XR_SEND_FENCE) || xt_diff(r->retired, w->rd_before) >= 0;
 }
 
+bool xt_req_local(struct xt_qp *qp, struct xt_swqe *w)
+{
+	struct xt_requester *r = &qp->d.req;
+
+	if (!w->done) {
+		if (!begin_allowed(qp, w))
+			return false;
+		if (!xt_perform_local(qp, w))
+			return true;
+		w->done = true;
+	}
+	return r->cur++ != r->retired || xt_sq_retire(qp);
+}
+
 static enum gate gate(const struct xt_qp *qp, const struct xt_swqe *w)
 {
 	const struct xt_requester *r = &qp->d.req;
@@ -226,6 +244,8 @@ uint8_t xt_data_opcode(const struct xt_swqe *w, bool first, bool last)
 	uint8_t op = w->kind == XT_KIND_SEND ? XR_OP_SEND_FIRST : XR_OP_WRITE_FIRST;
 	bool imm = last && xt_has_imm(w);
 
+	if (last && w->opcode == XR_WR_SEND_WITH_INV)
+		return first ? XR_OP_SEND_ONLY_INV : XR_OP_SEND_LAST_INV;
 	if (first)
 		return op + (last ? XR_OP_SEND_ONLY + imm : XR_OP_SEND_FIRST);
 	return op + (last ? XR_OP_SEND_LAST + imm : XR_OP_SEND_MIDDLE);
@@ -264,6 +284,8 @@ bool xt_req_build_data(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
 		memcpy(p->ext + p->ext_len, &w->imm, sizeof(w->imm));
 		p->ext_len += sizeof(w->imm);
 	}
+	if (last && w->opcode == XR_WR_SEND_WITH_INV)
+		xt_ext_ieth(p, w->inv_rkey);
 	return xt_gather(qp, r->cur, off, left < qp->d.mtu ? left : qp->d.mtu, &p->payload,
 			 &w->fault);
 }
@@ -355,11 +377,19 @@ uint32_t xt_req_run(struct xt_qp *qp, uint32_t budget, bool *more)
 			}
 			break;
 		}
-		g = gate(qp, w);
+		g = w->kind == XT_KIND_LOCAL ? GATE_OPEN : gate(qp, w);
 		if (g != GATE_OPEN)
 			break;
 		if (cost == budget) {
 			*more = true;
+			break;
+		}
+		if (w->kind == XT_KIND_LOCAL) {
+			cost++;
+			if (xt_req_local(qp, w))
+				continue;
+			if (!xt_may_send(qp))
+				return cost;
 			break;
 		}
 		if (!build(qp, w, &p))

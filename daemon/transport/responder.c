@@ -77,6 +77,8 @@ static enum xt_kind kind_of(uint8_t op)
 {
 	switch (op) {
 	case XR_OP_SEND_FIRST ... XR_OP_SEND_ONLY_IMM:
+	case XR_OP_SEND_LAST_INV:
+	case XR_OP_SEND_ONLY_INV:
 		return XT_KIND_SEND;
 	case XR_OP_WRITE_FIRST ... XR_OP_WRITE_ONLY_IMM:
 		return XT_KIND_WRITE;
@@ -153,19 +155,38 @@ static enum xt_verdict take_receive(struct xt_qp *qp, uint32_t *code)
 static enum xt_verdict complete_receive(struct xt_qp *qp, const struct xt_request *rq,
 					uint32_t opcode, uint32_t bytes, uint32_t *code)
 {
-	bool imm = rq->flags & XR_EXT_IMMDT;
 	struct xr_cqe cqe = {
 		.status = IBV_WC_SUCCESS,
 		.opcode = opcode,
 		.byte_len = bytes,
-		.imm_data = imm ? rq->imm : 0,
-		.wc_flags = imm ? IBV_WC_WITH_IMM : 0,
 	};
 
+	if (rq->flags & XR_EXT_IMMDT) {
+		cqe.imm_data = rq->imm;
+		cqe.wc_flags = IBV_WC_WITH_IMM;
+	} else if (rq->flags & XR_EXT_IETH) {
+		cqe.invalidated_rkey = rq->inv_rkey;
+		cqe.wc_flags = IBV_WC_WITH_INV;
+	}
 	if (xt_rq_complete(qp, &cqe, rq->solicited))
 		return XT_ACCEPTED;
 	*code = XR_NAK_REMOTE_OPERATIONAL;
 	return XT_REFUSED;
+}
+
+/*
+ * IBTA 9.4.1.1.3 and 9.9.6.3 (class J): the message is here, and its key must go before that is told. Where it
+ * cannot, the receive completes with the error.
+ */
+static enum xt_verdict invalidate(struct xt_qp *qp, uint32_t rkey, uint32_t *code)
+{
+	struct xt_fault fault = { .status = IBV_WC_REM_INV_REQ_ERR };
+	enum xr_reason why = xt_invalidate_remote(qp, rkey);
+
+	if (why == XR_OK)
+		return XT_ACCEPTED;
+	fault.verr = XT_VERR_INVALIDATE | why << 8;
+	return refuse_receive(qp, code, XR_NAK_REMOTE_ACCESS, &fault);
 }
 
 static enum xt_verdict do_send(struct xt_qp *qp, const struct xt_request *rq, uint32_t *code,
@@ -194,6 +215,11 @@ static enum xt_verdict do_send(struct xt_qp *qp, const struct xt_request *rq, ui
 	if (side == XT_SIDE_TARGET)
 		return refuse_receive(qp, code, XR_NAK_REMOTE_OPERATIONAL, fault);
 	resp->done += rq->len;
+	if (rq->flags & XR_EXT_IETH) {
+		verdict = invalidate(qp, rq->inv_rkey, code);
+		if (verdict != XT_ACCEPTED)
+			return verdict;
+	}
 	advance(qp, rq, XT_KIND_SEND);
 	if (!(rq->flags & XR_OPF_END))
 		return XT_ACCEPTED;
@@ -417,6 +443,7 @@ void xt_resp_parse(const struct xt_qp *qp, const struct xt_rx *rx, struct xt_req
 {
 	const uint8_t *ext = rx->ext;
 	struct xr_atomiceth atomic;
+	struct xr_ieth ieth;
 	struct xr_reth reth;
 
 	*rq = (struct xt_request){
@@ -445,6 +472,10 @@ void xt_resp_parse(const struct xt_qp *qp, const struct xt_rx *rx, struct xt_req
 	}
 	if (rx->flags & XR_EXT_IMMDT)
 		memcpy(&rq->imm, ext, sizeof(rq->imm));
+	if (rx->flags & XR_EXT_IETH) {
+		memcpy(&ieth, ext, sizeof(ieth));
+		rq->inv_rkey = be32toh(ieth.rkey);
+	}
 	if (rx->opcode == XR_OP_READ_REQUEST && rq->total)
 		rq->packets = (rq->total + (uint64_t)qp->d.mtu - 1) >> qp->d.mtu_shift;
 }

@@ -17,6 +17,9 @@ static const struct {
 	[XR_WR_RDMA_READ] = { XT_KIND_READ, IBV_WC_RDMA_READ },
 	[XR_WR_ATOMIC_CMP_AND_SWP] = { XT_KIND_ATOMIC, IBV_WC_COMP_SWAP },
 	[XR_WR_ATOMIC_FETCH_AND_ADD] = { XT_KIND_ATOMIC, IBV_WC_FETCH_ADD },
+	[XR_WR_LOCAL_INV] = { XT_KIND_LOCAL, IBV_WC_LOCAL_INV },
+	[XR_WR_BIND_MW] = { XT_KIND_LOCAL, IBV_WC_BIND_MW },
+	[XR_WR_SEND_WITH_INV] = { XT_KIND_SEND, IBV_WC_SEND },
 };
 #define OPERATIONS (sizeof(operations) / sizeof(operations[0]))
 
@@ -65,6 +68,15 @@ static bool bad(struct xt_swqe *w, uint32_t status, uint32_t verr)
 	return false;
 }
 
+static void copy_bind(struct xt_swqe *w, const struct xr_send_wqe *wqe)
+{
+	w->bind.mw_rkey = wqe->bind.mw_rkey;
+	w->bind.new_rkey = wqe->bind.new_rkey;
+	w->bind.mr_lkey = wqe->bind.mr_lkey;
+	w->bind.access = wqe->bind.access;
+	w->bind_len = wqe->bind_len;
+}
+
 static bool copy_inline(struct xt_qp *qp, struct xt_swqe *w, const struct xr_send_wqe *wqe)
 {
 	if (w->kind != XT_KIND_SEND && w->kind != XT_KIND_WRITE)
@@ -103,13 +115,16 @@ static bool copy_sges(struct xt_qp *qp, struct xt_swqe *w, const struct xr_send_
 }
 
 /* IBTA 9.8: what each type of QP can do */
-static bool kind_fits(const struct xt_qp *qp, uint8_t kind)
+static bool kind_fits(const struct xt_qp *qp, const struct xt_swqe *w)
 {
+	uint8_t kind = w->kind;
+
 	switch (qp->info.type) {
 	case XR_QPT_UC:
-		return kind == XT_KIND_SEND || kind == XT_KIND_WRITE;
+		return (kind == XT_KIND_SEND && w->opcode != XR_WR_SEND_WITH_INV) ||
+		       kind == XT_KIND_WRITE || kind == XT_KIND_LOCAL;
 	case XR_QPT_UD:
-		return kind == XT_KIND_SEND;
+		return kind == XT_KIND_SEND && w->opcode != XR_WR_SEND_WITH_INV;
 	default:
 		return kind != XT_KIND_NONE;
 	}
@@ -137,12 +152,14 @@ static bool check(struct xt_qp *qp, struct xt_swqe *w, const struct xr_send_wqe 
 	bool ok;
 
 	w->kind = wqe->opcode < OPERATIONS ? operations[wqe->opcode].kind : XT_KIND_NONE;
-	if (!kind_fits(qp, w->kind))
+	if (!kind_fits(qp, w))
 		return bad(w, IBV_WC_LOC_QP_OP_ERR, XT_VERR_BAD_OPCODE);
 	if (w->kind >= XT_KIND_READ && !qp->d.attr.max_rd_atomic)
 		return bad(w, IBV_WC_LOC_QP_OP_ERR, XT_VERR_BAD_OPCODE);
 	if (wqe->flags & XR_SEND_INLINE)
 		ok = copy_inline(qp, w, wqe);
+	else if (w->kind == XT_KIND_LOCAL)
+		return true;	/* names keys and no memory: a list that comes with it means nothing */
 	else
 		ok = copy_sges(qp, w, wqe, slot);
 	return ok && (qp->info.type != XR_QPT_UD || check_datagram(qp, w));
@@ -154,6 +171,8 @@ static void number(struct xt_qp *qp, struct xt_swqe *w)
 	struct xt_requester *r = &qp->d.req;
 	uint32_t messages = 1;
 
+	if (w->kind == XT_KIND_LOCAL)
+		return;
 	w->npsn = (w->length + (uint64_t)qp->d.mtu - 1) >> qp->d.mtu_shift;
 	if (!w->npsn)
 		w->npsn = 1;
@@ -189,6 +208,8 @@ static void load(struct xt_qp *qp)
 		.psn = r->load_psn,
 		.rd_before = r->rd_last,
 	};
+	if (wqe.opcode == XR_WR_BIND_MW)
+		copy_bind(w, &wqe);
 	if (check(qp, w, &wqe, slot))
 		number(qp, w);
 	r->loaded++;
@@ -230,7 +251,7 @@ static void publish(struct xt_qp *qp)
 	__atomic_store_n(&qp->sq_ring->consumer, qp->d.req.retired, __ATOMIC_RELEASE);
 }
 
-bool xt_sq_retire(struct xt_qp *qp)
+static bool retire_one(struct xt_qp *qp)
 {
 	static const struct xt_fault success = { IBV_WC_SUCCESS, XT_VERR_NONE };
 	struct xt_requester *r = &qp->d.req;
@@ -246,6 +267,22 @@ bool xt_sq_retire(struct xt_qp *qp)
 		xt_qp_error(qp, true);
 	}
 	return ok;
+}
+
+bool xt_sq_retire(struct xt_qp *qp)
+{
+	struct xt_requester *r = &qp->d.req;
+	struct xt_swqe *w;
+
+	do {
+		if (!retire_one(qp))
+			return false;
+		w = xt_swqe(qp, r->retired);
+	} while (r->retired != r->loaded && w->kind == XT_KIND_LOCAL && w->done);
+	/* a retry may have gone back before local ones that it need not wait for */
+	if (xt_diff(r->cur, r->retired) < 0)
+		r->cur = r->retired;
+	return true;
 }
 
 void xt_sq_fail(struct xt_qp *qp, struct xt_fault fault)

@@ -8,7 +8,8 @@
  *
  * One engine belongs to one worker. Whoever calls into an engine holds that
  * worker's lock. The tables in struct xt_shared serve several engines; they
- * change only while all engines stand still.
+ * change only while all engines stand still. Only what a key allows changes
+ * otherwise: by work requests and packets, see key_changed() and settle() below.
  *
  * A round of the worker:
  *     xt_qp_doorbell() for each QP that rang
@@ -102,6 +103,13 @@ struct xt_ops {
 	 */
 	bool (*engine_lock)(void *ctx, struct xt_engine *other);
 	void (*engine_unlock)(void *ctx, struct xt_engine *other);
+	/* The engine changed what a key allows: mirror it. May be NULL. */
+	void (*key_changed)(void *ctx, const struct xt_key *key);
+	/*
+	 * Returns when no other engine can still be using a key that it looked up before. Called in a round
+	 * while nothing that was looked up in this engine is in use. NULL where there is but one engine.
+	 */
+	void (*settle)(void *ctx);
 	/* A local peer has something to do for xt_engine_run(): wake its worker. May be NULL. */
 	void (*engine_kick)(void *ctx, struct xt_engine *other);
 };
@@ -182,6 +190,11 @@ void xt_engine_rx(struct xt_engine *e, struct xt_frame *frames, unsigned n, uint
  * or the round's budget ended).
  */
 uint64_t xt_engine_run(struct xt_engine *e, uint64_t now);
+
+/* ---- windows ------------------------------------------------------------------------ */
+
+/* Bound or not, it allows nothing any more; the key stays allocated. All engines stand still. */
+void xt_window_unbind(struct xt_shared *shared, struct xt_key *window);
 
 /* ---- completion queues ---------------------------------------------------------- */
 
@@ -337,6 +350,8 @@ enum xt_vendor_err {
 	XT_VERR_BAD_RESPONSE = 12,	/* unexpected response packet */
 	XT_VERR_CQ_OVERRUN = 13,
 	XT_VERR_AH = 14,		/* no such address handle, or of another protection domain */
+	XT_VERR_BIND = 15,		/* window: reason in bits 15:8, as for keys */
+	XT_VERR_INVALIDATE = 16,	/* key to be invalidated: reason in bits 15:8 */
 };
 
 #endif /* XT_TRANSPORT_H */

@@ -50,6 +50,11 @@ uint32_t xt_uc_run(struct xt_qp *qp, uint32_t budget, bool *more)
 			*more = true;
 			break;
 		}
+		if (w->kind == XT_KIND_LOCAL) {
+			if (!xt_req_local(qp, w))
+				break;
+			continue;
+		}
 		xt_packet_init(&p, 0, r->next);
 		if (!xt_req_build_data(qp, w, &p))
 			continue;

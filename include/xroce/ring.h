@@ -134,7 +134,7 @@ struct xr_send_wqe {
 	__u32 inline_len;
 	union {
 		__be32 imm_data;
-		__u32 invalidate_rkey;
+		__u32 invalidate_rkey;	/* SEND_WITH_INV the peer's, LOCAL_INV our own */
 	};
 	__u32 rkey;		/* RDMA and atomics */
 	__u64 remote_addr;
@@ -149,11 +149,11 @@ struct xr_send_wqe {
 			__u32 remote_qkey;
 		} ud;
 		struct {
-			__u32 mw_rkey;		/* window's key now */
-			__u32 new_rkey;
-			__u32 mr_lkey;
-			__u32 access;
-		} bind;		/* address and length: remote_addr, bind_len */
+			__u32 mw_rkey;		/* names the window: bits 31:8 count */
+			__u32 new_rkey;		/* the same window; bits 7:0 are new */
+			__u32 mr_lkey;		/* 0 with length 0, which unbinds a window of type 1 */
+			__u32 access;		/* XR_ACCESS_REMOTE*, XR_ACCESS_ZERO_BASED */
+		} bind;		/* address, as the region's own, and length: remote_addr, bind_len */
 	};
 	__u64 bind_len;
 	__u32 xrc_srqn;

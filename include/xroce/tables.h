@@ -4,7 +4,8 @@
  *
  * The daemon is the only writer of every map but `stats` and `limiter`. It writes a QP or key
  * before anything on the wire can name it, and removes it before the number
- * can be given out again. An entry may be older than the packet that meets it: the
+ * can be given out again. What a work request or a SEND with Invalidate does to a key is here before
+ * its completion is. An entry may be older than the packet that meets it: the
  * daemon checks again.
  *
  *   map      type                     key          value
@@ -102,16 +103,21 @@ struct xr_psn_entry {
 #define XR_ACCESS_ON_DEMAND 0x40
 #define XR_ACCESS_REMOTE 0x0e
 
+/* IBTA 10.6.5 and 10.6.7; an invalidated key is FREE again. */
 enum xr_key_state {
 	XR_KEY_FREE = 0,	/* allocated, not bound to memory */
 	XR_KEY_VALID = 1,
-	XR_KEY_INVALID = 2,	/* being taken down, or invalidated */
+	XR_KEY_INVALID = 2,	/* just being changed, or taken down */
 };
 
 enum xr_key_type {
 	XR_KEY_MR = 1,
 	XR_KEY_MW = 2,
 };
+
+/* flags of a key; neither: a work request cannot invalidate it */
+#define XR_KEYF_TYPE_2 1	/* window of type 2 */
+#define XR_KEYF_FAST 2		/* region for fast registration */
 
 struct xr_key_entry {
 	__u64 va;		/* first address as the peer names it */
@@ -122,7 +128,7 @@ struct xr_key_entry {
 	__u8 variant;
 	__u8 state;		/* enum xr_key_state */
 	__u8 type;		/* enum xr_key_type */
-	__u8 flags;		/* reserved, 0 */
+	__u8 flags;		/* XR_KEYF_* */
 };
 
 struct xr_stat {

@@ -4,6 +4,8 @@
 
 #include "ring.h"
 
+#define NO_OPCODE 13	/* between those of verbs */
+
 static void new_ring(struct ring *r, uint32_t depth, uint32_t stride)
 {
 	size_t size = sizeof(*r->queue) + (size_t)depth * stride;
@@ -240,7 +242,7 @@ void qp_post_send(struct sim_qp *q, const struct sim_op *op, uint64_t wr_id)
 
 	memset(wqe, 0, sizeof(*wqe));
 	wqe->wr_id = wr_id;
-	wqe->opcode = op->broken == BREAK_OPCODE ? XR_WR_BIND_MW : op->opcode;
+	wqe->opcode = op->broken == BREAK_OPCODE ? NO_OPCODE : op->opcode;
 	wqe->flags = op->flags;
 	wqe->imm_data = op->imm;
 	wqe->rkey = op->rkey;

@@ -36,6 +36,7 @@ struct harness {
 	unsigned events[32];	/* async, by type */
 	struct xt_srq *srq;	/* of QPs that are created from now on */
 	unsigned cq_errors, states;
+	unsigned keys_changed, settled;
 	uint64_t now;
 };
 
@@ -86,6 +87,16 @@ static void h_qp_state(void *ctx, struct xt_qp *qp)
 	((struct harness *)ctx)->states++;
 }
 
+static void h_key_changed(void *ctx, const struct xt_key *key)
+{
+	((struct harness *)ctx)->keys_changed++;
+}
+
+static void h_settle(void *ctx)
+{
+	((struct harness *)ctx)->settled++;
+}
+
 static struct xr_queue *h_queue(uint32_t depth, uint32_t stride)
 {
 	return calloc(1, sizeof(struct xr_queue) + (size_t)depth * stride);
@@ -100,6 +111,8 @@ __attribute__((unused)) static struct harness *h_new(uint32_t cq_depth)
 		.async_event = h_async_event,
 		.srq_event = h_srq_event,
 		.qp_state = h_qp_state,
+		.key_changed = h_key_changed,
+		.settle = h_settle,
 	};
 	struct harness *h = calloc(1, sizeof(*h));
 

@@ -223,7 +223,6 @@ static void test_invalid_requests(void)
 		{ "READ of more than 2^31 bytes", NAK_INVALID,
 		  { S(READ_REQUEST, .va = BASE, .len = 0x80000001) }, 1 },
 		{ "misaligned atomic", NAK_INVALID, { S(CMP_SWAP, .va = BASE + 4) }, 1 },
-		{ "SEND with invalidate", NAK_INVALID, { S(SEND_ONLY_INV, .payload = 8) }, 1 },
 		{ "FLUSH", NAK_INVALID, { S(FLUSH) }, 1 },
 		{ "ATOMIC WRITE", NAK_INVALID,
 		  { S(ATOMIC_WRITE, .payload = 8, .va = BASE, .len = 8) }, 1 },

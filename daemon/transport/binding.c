@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * What changes keys without the control thread: binding of windows, invalidation.
+ * IBTA 10.6.7 (windows), 10.6.5 (invalidation), 9.4.1.1.3 (SEND with Invalidate).
+ *
+ * Other engines may look at the same keys meanwhile. A key that is about to change is claimed:
+ * its state goes from VALID or FREE to INVALID, by one engine only. One that was VALID
+ * may still be in use elsewhere until xt_ops.settle() returns; then it is ours. The domain,
+ * type and flags of a key never change while it can be changed by work requests.
+ */
+#include "internal.h"
+
+/* Local access is the region's; programs name it all the same. */
+#define WINDOW_ACCESS (XR_ACCESS_REMOTE | XR_ACCESS_ZERO_BASED | XR_ACCESS_LOCAL_WRITE)
+#define WRITES (XR_ACCESS_REMOTE_WRITE | XR_ACCESS_REMOTE_ATOMIC)
+
+static bool claim(struct xt_key *key, uint8_t from)
+{
+	return __atomic_compare_exchange_n(&key->entry.state, &from, XR_KEY_INVALID, false,
+					   __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+}
+
+static void set_state(struct xt_key *key, uint8_t state)
+{
+	__atomic_store_n(&key->entry.state, state, __ATOMIC_RELEASE);
+}
+
+static void settle(struct xt_engine *e)
+{
+	if (e->ops->settle)
+		e->ops->settle(e->ctx);
+}
+
+static void tell(struct xt_engine *e, const struct xt_key *key)
+{
+	if (e->ops->key_changed)
+		e->ops->key_changed(e->ctx, key);
+}
+
+/* ---- the windows of a QP ----------------------------------------------------------------- */
+
+static void list_add(struct xt_qp *qp, struct xt_key *key)
+{
+	struct xt_keys *keys = qp->engine->shared->keys;
+
+	key->prev = 0;
+	key->next = qp->d.windows;
+	if (key->next)
+		xt_keys_by_index(keys, key->next)->prev = key->index;
+	qp->d.windows = key->index;
+}
+
+static void list_del(struct xt_shared *shared, struct xt_key *key)
+{
+	struct xt_qp *qp;
+
+	if (key->next)
+		xt_keys_by_index(shared->keys, key->next)->prev = key->prev;
+	if (key->prev) {
+		xt_keys_by_index(shared->keys, key->prev)->next = key->next;
+	} else {
+		qp = xt_qp_by_num(shared->qps, key->entry.qpn);
+		if (qp)
+			qp->d.windows = key->next;
+	}
+	key->next = key->prev = 0;
+}
+
+/* A claimed window, or one that nobody else can see: names no region any more. */
+static void let_go(struct xt_shared *shared, struct xt_key *window)
+{
+	struct xt_key *parent;
+
+	if (!window->parent)
+		return;
+	if (window->entry.qpn)
+		list_del(shared, window);
+	parent = xt_keys_by_index(shared->keys, window->parent);
+	__atomic_sub_fetch(&parent->windows, 1, __ATOMIC_SEQ_CST);
+	window->parent = 0;
+	window->mem = NULL;
+	window->base = 0;
+	window->entry.qpn = 0;
+	window->entry.va = window->entry.length = 0;
+	window->entry.access = 0;
+}
+
+void xt_window_unbind(struct xt_shared *shared, struct xt_key *window)
+{
+	let_go(shared, window);
+	set_state(window, XR_KEY_FREE);
+}
+
+void xt_unbind_all(struct xt_qp *qp)
+{
+	struct xt_shared *shared = qp->engine->shared;
+	struct xt_key *window;
+
+	while (qp->d.windows) {
+		window = xt_keys_by_index(shared->keys, qp->d.windows);
+		xt_window_unbind(shared, window);
+		tell(qp->engine, window);
+	}
+}
+
+/* ---- invalidation -------------------------------------------------------------------------- */
+
+/* Regions of verbs and windows of type 1 are not for work requests to invalidate. */
+static enum xr_reason may_invalidate(const struct xt_qp *qp, const struct xt_key *key,
+				     uint32_t value)
+{
+	if (key->entry.pd != qp->info.pd)
+		return XR_KEY_PD;
+	if (!(key->entry.flags & (XR_KEYF_TYPE_2 | XR_KEYF_FAST)))
+		return XR_KEY_ACCESS;
+	return key->entry.variant == XR_KEY_VARIANT(value) ? XR_OK : XR_KEY_VARIANT;
+}
+
+/* Claimed: may this QP, in this way, and is nothing bound to it? */
+static enum xr_reason claimed_may_go(const struct xt_qp *qp, struct xt_key *key, uint32_t value,
+				     bool remote)
+{
+	if (key->entry.variant != XR_KEY_VARIANT(value))
+		return XR_KEY_VARIANT;
+	if (key->entry.type == XR_KEY_MW)
+		return key->entry.qpn == qp->info.qpn ? XR_OK : XR_KEY_STATE;
+	if (remote && !(key->entry.access & XR_ACCESS_REMOTE))
+		return XR_KEY_ACCESS;
+	return __atomic_load_n(&key->windows, __ATOMIC_SEQ_CST) ? XR_KEY_STATE : XR_OK;
+}
+
+static enum xr_reason invalidate(struct xt_qp *qp, uint32_t value, bool remote)
+{
+	struct xt_engine *e = qp->engine;
+	struct xt_key *key = xt_keys_by_index(e->shared->keys, XR_KEY_INDEX(value));
+	enum xr_reason why;
+
+	if (!key)
+		return XR_KEY_INDEX;
+	why = may_invalidate(qp, key, value);
+	if (why != XR_OK)
+		return why;
+	if (!claim(key, XR_KEY_VALID)) {
+		/* FREE: that is what was wanted; else another QP is at it */
+		return __atomic_load_n(&key->entry.state, __ATOMIC_RELAXED) == XR_KEY_FREE ?
+			       XR_OK : XR_KEY_STATE;
+	}
+	why = claimed_may_go(qp, key, value, remote);
+	if (why != XR_OK) {
+		set_state(key, XR_KEY_VALID);
+		return why;
+	}
+	settle(e);
+	if (key->entry.type == XR_KEY_MW)
+		let_go(e->shared, key);
+	set_state(key, XR_KEY_FREE);
+	tell(e, key);
+	return XR_OK;
+}
+
+enum xr_reason xt_invalidate_remote(struct xt_qp *qp, uint32_t rkey)
+{
+	return invalidate(qp, rkey, true);
+}
+
+/* ---- binding ------------------------------------------------------------------------------- */
+
+/* What is wrong with the request as such */
+static enum xr_reason check_window(const struct xt_qp *qp, const struct xt_key *window,
+				   const struct xt_swqe *w)
+{
+	bool type_2;
+
+	if (!window || window->entry.type != XR_KEY_MW ||
+	    XR_KEY_INDEX(w->bind.new_rkey) != window->index)
+		return XR_KEY_INDEX;
+	if (window->entry.pd != qp->info.pd)
+		return XR_KEY_PD;
+	type_2 = window->entry.flags & XR_KEYF_TYPE_2;
+	if (w->bind.access & ~(uint32_t)WINDOW_ACCESS ||
+	    (!type_2 && w->bind.access & XR_ACCESS_ZERO_BASED))
+		return XR_KEY_ACCESS;
+	return type_2 && !w->bind_len ? XR_KEY_RANGE : XR_OK;
+}
+
+/*
+ * Counted first and looked at then: who invalidates a region does it the other way round, so one of
+ * both sees the other.
+ */
+static enum xr_reason hold_parent(const struct xt_qp *qp, struct xt_key *parent,
+				  const struct xt_swqe *w)
+{
+	const struct xr_key_entry *e = &parent->entry;
+	uint64_t off;
+
+	__atomic_add_fetch(&parent->windows, 1, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&e->state, __ATOMIC_SEQ_CST) != XR_KEY_VALID || !parent->mem)
+		return XR_KEY_STATE;
+	if (e->variant != XR_KEY_VARIANT(w->bind.mr_lkey))
+		return XR_KEY_VARIANT;
+	if (e->pd != qp->info.pd)
+		return XR_KEY_PD;
+	if (!(e->access & XR_ACCESS_MW_BIND) ||
+	    (w->bind.access & WRITES && !(e->access & XR_ACCESS_LOCAL_WRITE)))
+		return XR_KEY_ACCESS;
+	off = w->remote_addr - e->va;
+	return w->remote_addr >= e->va && off <= e->length && w->bind_len <= e->length - off ?
+		       XR_OK : XR_KEY_RANGE;
+}
+
+static enum xr_reason find_parent(struct xt_qp *qp, const struct xt_swqe *w, struct xt_key **out)
+{
+	struct xt_keys *keys = qp->engine->shared->keys;
+	struct xt_key *parent;
+	enum xr_reason why;
+
+	*out = NULL;
+	if (!w->bind_len)
+		return XR_OK;
+	parent = xt_keys_by_index(keys, XR_KEY_INDEX(w->bind.mr_lkey));
+	if (!parent || parent->entry.type != XR_KEY_MR)
+		return XR_KEY_INDEX;
+	why = hold_parent(qp, parent, w);
+	if (why == XR_OK)
+		*out = parent;
+	else
+		__atomic_sub_fetch(&parent->windows, 1, __ATOMIC_SEQ_CST);
+	return why;
+}
+
+/* A claimed window that is bound to nothing */
+static void attach(struct xt_qp *qp, struct xt_key *window, struct xt_key *parent,
+		   const struct xt_swqe *w)
+{
+	struct xr_key_entry *e = &window->entry;
+
+	e->variant = XR_KEY_VARIANT(w->bind.new_rkey);
+	if (!parent)
+		return;
+	window->parent = parent->index;
+	window->mem = parent->mem;
+	window->base = parent->base + (w->remote_addr - parent->entry.va);
+	e->va = w->bind.access & XR_ACCESS_ZERO_BASED ? 0 : w->remote_addr;
+	e->length = w->bind_len;
+	e->access = w->bind.access & XR_ACCESS_REMOTE;
+	if (!(e->flags & XR_KEYF_TYPE_2))
+		return;
+	e->qpn = qp->info.qpn;
+	list_add(qp, window);
+}
+
+/* A window of type 1 may be bound anew at any time; one of type 2 must be free. */
+static bool claim_window(struct xt_key *window, bool *was_valid)
+{
+	*was_valid = !(window->entry.flags & XR_KEYF_TYPE_2) && claim(window, XR_KEY_VALID);
+	return *was_valid || claim(window, XR_KEY_FREE);
+}
+
+static enum xr_reason bind(struct xt_qp *qp, const struct xt_swqe *w)
+{
+	struct xt_engine *e = qp->engine;
+	struct xt_key *window = xt_keys_by_index(e->shared->keys, XR_KEY_INDEX(w->bind.mw_rkey));
+	enum xr_reason why = check_window(qp, window, w);
+	struct xt_key *parent;
+	bool was_valid;
+
+	if (why != XR_OK)
+		return why;
+	if (!claim_window(window, &was_valid))
+		return XR_KEY_STATE;
+	why = find_parent(qp, w, &parent);
+	if (why != XR_OK) {
+		set_state(window, was_valid ? XR_KEY_VALID : XR_KEY_FREE);
+		return why;
+	}
+	if (was_valid)
+		settle(e);
+	let_go(e->shared, window);
+	attach(qp, window, parent, w);
+	set_state(window, parent ? XR_KEY_VALID : XR_KEY_FREE);
+	tell(e, window);
+	return XR_OK;
+}
+
+/* ---- work requests --------------------------------------------------------------------------- */
+
+bool xt_perform_local(struct xt_qp *qp, struct xt_swqe *w)
+{
+	enum xr_reason why;
+
+	if (w->opcode == XR_WR_BIND_MW) {
+		why = bind(qp, w);
+		w->fault = (struct xt_fault){ IBV_WC_MW_BIND_ERR, XT_VERR_BIND | why << 8 };
+	} else {
+		why = invalidate(qp, w->inv_rkey, false);
+		w->fault = (struct xt_fault){ IBV_WC_LOC_QP_OP_ERR, XT_VERR_INVALIDATE | why << 8 };
+	}
+	if (why == XR_OK)
+		w->fault = (struct xt_fault){ 0 };
+	return why == XR_OK;
+}

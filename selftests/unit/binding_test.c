@@ -1,0 +1,649 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Work requests and packets that change keys: windows bound, used and refused, invalidation from
+ * either side, their order among other work requests. Everything runs over the wire and the
+ * direct way.
+ */
+#include "harness.h"
+#include "selftests/lib/tap.h"
+
+#define BASE 0x300000
+#define SIZE 65536
+#define FROM 1000		/* the window that most tests bind: [FROM, FROM + LEN) */
+#define LEN 2000
+#define QPS 3
+
+/* QP 0 owns the memory and binds; QP 1 is its peer; QP 2 is another one of the owner. */
+struct world {
+	struct harness *h;
+	struct h_qp q[QPS];
+	struct h_mr mr;
+	struct xt_key *window;
+	uint32_t lkey;
+	unsigned drop;		/* this frame from now on is lost; 0: none */
+};
+
+static uint8_t memory[SIZE], before[SIZE];
+static bool over_wire;
+
+static const char *way(void)
+{
+	return over_wire ? "wire" : "direct way";
+}
+
+static void connect(struct world *w, unsigned i, unsigned to)
+{
+	uint32_t from_ip = 0x0a000001, to_ip = over_wire ? 0x0a000002 : from_ip, state, mask;
+	struct h_qp *q = &w->q[i];
+	struct xr_qp_attr attr;
+	struct xt_path path;
+	int err = 0;
+
+	path = i == 1 ? h_path(to_ip, from_ip) : h_path(from_ip, to_ip);
+	path.local = !over_wire;
+	for (state = XR_QPS_INIT; state <= XR_QPS_RTS && !err; state++) {
+		mask = h_attr(state, &attr);
+		attr.dest_qp_num = w->q[to].qpn;
+		attr.sq_psn = i == 1 ? 9 : 5;
+		attr.rq_psn = i == 1 ? 5 : 9;
+		attr.timeout = 8;
+		attr.retry_cnt = 3;
+		err = xt_qp_modify(q->qp, &attr, mask, &path, 4096, w->h->now);
+	}
+	if (err)
+		TAP_OK(false, "connect: %d", err);
+}
+
+static void begin(struct world *w)
+{
+	unsigned i;
+
+	memset(w, 0, sizeof(*w));
+	w->h = h_new(H_CQE);
+	w->lkey = h_reg(w->h, &w->mr, memory, SIZE, BASE);
+	w->mr.key->entry.access |= XR_ACCESS_MW_BIND;
+	for (i = 0; i < SIZE; i++)
+		memory[i] = i * 7 + (i >> 8);
+	for (i = 0; i < QPS; i++)
+		h_create(w->h, &w->q[i]);
+	connect(w, 0, 1);
+	connect(w, 1, 0);
+	connect(w, 2, 1);
+}
+
+static void end(struct world *w)
+{
+	unsigned i;
+
+	for (i = 0; i < QPS; i++)
+		h_destroy(&w->q[i]);
+	h_free(w->h);
+}
+
+static void make_window(struct world *w, bool type_2)
+{
+	w->window = xt_keys_alloc(w->h->shared.keys);
+	w->window->entry.pd = 1;
+	w->window->entry.type = XR_KEY_MW;
+	w->window->entry.flags = type_2 ? XR_KEYF_TYPE_2 : 0;
+}
+
+/* What was sent arrives, but for one frame that may be lost. */
+static bool deliver(struct world *w)
+{
+	static struct h_frame frames[H_FRAMES];
+	unsigned n = w->h->sent_count, i;
+
+	memcpy(frames, w->h->sent, n * sizeof(frames[0]));
+	w->h->sent_count = 0;
+	for (i = 0; i < n; i++) {
+		struct xt_frame f = { .seg[0] = { frames[i].data, frames[i].len }, .nseg = 1,
+				      .len = frames[i].len };
+
+		if (w->drop && !--w->drop)
+			continue;
+		if (xt_parse(&f) == XR_OK)
+			xt_engine_rx(w->h->engine, &f, 1, w->h->now);
+	}
+	return n;
+}
+
+/* Runs until nothing is left to do. */
+static void settle(struct world *w)
+{
+	uint64_t next;
+	unsigned i;
+
+	for (i = 0; i < QPS; i++)
+		xt_qp_doorbell(w->q[i].qp, w->h->now);
+	for (i = 0; i < 2000; i++) {
+		next = xt_engine_run(w->h->engine, w->h->now);
+		if (!deliver(w) && next == XT_NEVER)
+			return;
+		w->h->now = next > w->h->now && next != XT_NEVER ? next : w->h->now + 1000;
+	}
+}
+
+static struct xr_send_wqe *post_bind(struct world *w, unsigned q, uint64_t wr_id, uint32_t variant,
+				     uint64_t from, uint64_t len, uint32_t access)
+{
+	struct xr_send_wqe *wqe = h_post_send(&w->q[q], wr_id, XR_WR_BIND_MW, 0, 0, 0);
+
+	wqe->bind.mw_rkey = xt_key_value(w->window);
+	wqe->bind.new_rkey = XR_KEY(w->window->index, variant);
+	wqe->bind.mr_lkey = w->lkey;
+	wqe->bind.access = access;
+	wqe->remote_addr = BASE + from;
+	wqe->bind_len = len;
+	return wqe;
+}
+
+static struct xr_send_wqe *post_rdma(struct world *w, unsigned q, uint64_t wr_id, uint8_t opcode,
+				     uint64_t addr, uint32_t len, uint32_t rkey)
+{
+	struct xr_send_wqe *wqe = h_post_send(&w->q[q], wr_id, opcode, BASE + 40000, len, w->lkey);
+
+	wqe->remote_addr = addr;
+	wqe->rkey = rkey;
+	return wqe;
+}
+
+static struct xr_send_wqe *post_inv(struct world *w, unsigned q, uint64_t wr_id, uint8_t opcode,
+				    uint32_t rkey)
+{
+	struct xr_send_wqe *wqe = h_post_send(&w->q[q], wr_id, opcode, 0, 0, 0);
+
+	wqe->invalidate_rkey = rkey;
+	return wqe;
+}
+
+/* The next completion, by number; its status, or -1. */
+static int status_of(struct world *w, uint64_t wr_id, struct xr_cqe *cqe)
+{
+	struct xr_cqe local;
+
+	if (!cqe)
+		cqe = &local;
+	if (!h_poll(w->h, cqe))
+		return -1;
+	if (cqe->wr_id == wr_id)
+		return (int)cqe->status;
+	printf("# wr_id %llu status %u vendor_err %x\n", (unsigned long long)cqe->wr_id,
+	       cqe->status, cqe->vendor_err);
+	return -1;
+}
+
+static int do_bind(struct world *w, uint32_t variant, uint64_t from, uint64_t len, uint32_t access)
+{
+	post_bind(w, 0, 100, variant, from, len, access);
+	settle(w);
+	return status_of(w, 100, NULL);
+}
+
+static int do_rdma(struct world *w, uint8_t opcode, uint64_t addr, uint32_t len, uint32_t rkey)
+{
+	int status;
+
+	memcpy(before, memory, SIZE);
+	post_rdma(w, 1, 101, opcode, addr, len, rkey);
+	settle(w);
+	status = status_of(w, 101, NULL);
+	if (status && memcmp(before, memory, SIZE))
+		TAP_OK(false, "a request that is refused changes nothing");
+	return status;
+}
+
+static bool moved(uint32_t off, uint32_t len)
+{
+	return !memcmp(memory + off, memory + 40000, len);
+}
+
+/* ---- binding that must be refused ---------------------------------------------------------------- */
+
+#define RW (XR_ACCESS_REMOTE_READ | XR_ACCESS_REMOTE_WRITE)
+
+static void test_bind(void)
+{
+	static const struct row {
+		const char *what;
+		bool type_2;
+		uint32_t from, len, access, take_access;	/* from the region */
+		uint32_t lkey_xor, rkey_xor, window_xor, pd, state;
+		enum xr_reason why;
+	} rows[] = {
+		{ "type 1", false, FROM, LEN, RW, .why = 0 },
+		{ "type 2", true, FROM, LEN, RW, .why = 0 },
+		{ "all of the region", true, 0, SIZE, XR_ACCESS_REMOTE,
+		  .why = 0 },
+		{ "its last byte", true, SIZE - 1, 1, RW,
+		  .why = 0 },
+		{ "zero based", true, FROM, LEN, RW | XR_ACCESS_ZERO_BASED,
+		  .why = 0 },
+		{ "local access is named too", false, FROM, LEN, RW | XR_ACCESS_LOCAL_WRITE,
+		  .why = 0 },
+		{ "READ needs no local writing", true, FROM, LEN, XR_ACCESS_REMOTE_READ,
+		  .take_access = XR_ACCESS_LOCAL_WRITE },
+		{ "zero based, type 1", false, FROM, LEN, RW | XR_ACCESS_ZERO_BASED,
+		  .why = XR_KEY_ACCESS },
+		{ "access that windows do not have", true, FROM, LEN, RW | XR_ACCESS_MW_BIND,
+		  .why = XR_KEY_ACCESS },
+		{ "no length, type 2", true, FROM, 0, RW, .why = XR_KEY_RANGE },
+		{ "region that may not be bound to", true, FROM, LEN, RW, .take_access = XR_ACCESS_MW_BIND,
+		  .why = XR_KEY_ACCESS },
+		{ "writing where the region is not written", true, FROM, LEN, RW,
+		  .take_access = XR_ACCESS_LOCAL_WRITE, .why = XR_KEY_ACCESS },
+		{ "atomics where the region is not written", true, FROM, LEN,
+		  XR_ACCESS_REMOTE_ATOMIC, .take_access = XR_ACCESS_LOCAL_WRITE, .why = XR_KEY_ACCESS },
+		{ "one byte below", true, -1u, LEN, RW, .why = XR_KEY_RANGE },
+		{ "one byte above", true, SIZE - LEN + 1, LEN, RW, .why = XR_KEY_RANGE },
+		{ "over the end of all addresses", true, FROM, -1u, RW, .why = XR_KEY_RANGE },
+		{ "another variant of the region's key", true, FROM, LEN, RW, .lkey_xor = 1,
+		  .why = XR_KEY_VARIANT },
+		{ "region that is not", true, FROM, LEN, RW, .lkey_xor = 0x700, .why = XR_KEY_INDEX },
+		{ "window that is not", true, FROM, LEN, RW, .window_xor = 0x700,
+		  .why = XR_KEY_INDEX },
+		{ "new key of another window", true, FROM, LEN, RW, .rkey_xor = 0x700,
+		  .why = XR_KEY_INDEX },
+		{ "window of another domain", true, FROM, LEN, RW, .pd = 2, .why = XR_KEY_PD },
+		{ "bound already, type 2", true, FROM, LEN, RW, .state = XR_KEY_VALID,
+		  .why = XR_KEY_STATE },
+		{ "just being changed", true, FROM, LEN, RW, .state = XR_KEY_INVALID,
+		  .why = XR_KEY_STATE },
+	};
+
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const struct row *r = &rows[i];
+		struct xr_send_wqe *wqe;
+		struct xr_cqe cqe = { 0 };
+		struct world w;
+
+		begin(&w);
+		make_window(&w, r->type_2);
+		w.mr.key->entry.access &= ~r->take_access;
+		w.window->entry.state = r->state;
+		if (r->pd)
+			w.window->entry.pd = r->pd;
+		wqe = post_bind(&w, 0, 1, 0x55, r->from, r->len == -1u ? -2ull : r->len, r->access);
+		if (r->from == -1u)
+			wqe->remote_addr = BASE - 1;
+		wqe->bind.mr_lkey ^= r->lkey_xor;
+		wqe->bind.new_rkey ^= r->rkey_xor;
+		wqe->bind.mw_rkey ^= r->window_xor;
+		h_post_send(&w.q[0], 2, XR_WR_RDMA_WRITE, 0, 0, 0);
+		settle(&w);
+		status_of(&w, 1, &cqe);
+		if (r->why)
+			TAP_OK(cqe.status == IBV_WC_MW_BIND_ERR &&
+				       cqe.vendor_err == (XT_VERR_BIND | r->why << 8) &&
+				       status_of(&w, 2, NULL) == IBV_WC_WR_FLUSH_ERR &&
+				       w.window->entry.state == r->state && !w.mr.key->windows &&
+				       !w.window->entry.variant,
+			       "%s: refused to bind: %s", way(), r->what);
+		else
+			TAP_OK(!cqe.status && cqe.opcode == IBV_WC_BIND_MW &&
+				       w.window->entry.state == XR_KEY_VALID &&
+				       w.window->entry.variant == 0x55 && w.mr.key->windows == 1 &&
+				       w.h->keys_changed == 1 && !status_of(&w, 2, NULL),
+			       "%s: bind: %s", way(), r->what);
+		end(&w);
+	}
+}
+
+/* ---- using a window ------------------------------------------------------------------------------ */
+
+static void test_use(void)
+{
+	static const struct row {
+		const char *what;
+		bool type_2;
+		uint32_t access;
+		uint8_t opcode;
+		uint32_t at, len;	/* in the region, or the window where it is zero based */
+		uint32_t key_xor;
+		bool refused;
+	} rows[] = {
+		{ "WRITE, type 1", false, RW, XR_WR_RDMA_WRITE, FROM, LEN, .refused = false },
+		{ "WRITE, type 2", true, RW, XR_WR_RDMA_WRITE, FROM, LEN, .refused = false },
+		{ "READ", true, RW, XR_WR_RDMA_READ, FROM, LEN, .refused = false },
+		{ "WRITE of the last byte", true, RW, XR_WR_RDMA_WRITE, FROM + LEN - 1, 1, .refused = false },
+		{ "WRITE to a zero based one", true, RW | XR_ACCESS_ZERO_BASED, XR_WR_RDMA_WRITE, 0,
+		  LEN, .refused = false },
+		{ "WRITE inside a zero based one", true, RW | XR_ACCESS_ZERO_BASED,
+		  XR_WR_RDMA_WRITE, 77, LEN - 77, .refused = false },
+		{ "one byte below", true, RW, XR_WR_RDMA_WRITE, FROM - 1, LEN, .refused = true },
+		{ "one byte above", true, RW, XR_WR_RDMA_WRITE, FROM + 1, LEN, .refused = true },
+		{ "READ one byte above, type 1", false, RW, XR_WR_RDMA_READ, FROM, LEN + 1,
+		  .refused = true },
+		{ "one byte above a zero based one", true, RW | XR_ACCESS_ZERO_BASED,
+		  XR_WR_RDMA_WRITE, 1, LEN, .refused = true },
+		{ "READ of one to be written", true, XR_ACCESS_REMOTE_WRITE, XR_WR_RDMA_READ, FROM,
+		  8, .refused = true },
+		{ "WRITE to one to be read", false, XR_ACCESS_REMOTE_READ, XR_WR_RDMA_WRITE, FROM, 8,
+		  .refused = true },
+		{ "the key as it was before", true, RW, XR_WR_RDMA_WRITE, FROM, LEN,
+		  .key_xor = 0x55, .refused = true },
+	};
+
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const struct row *r = &rows[i];
+		bool zero = r->access & XR_ACCESS_ZERO_BASED;
+		struct world w;
+		int status;
+
+		begin(&w);
+		make_window(&w, r->type_2);
+		status = do_bind(&w, 0x55, FROM, LEN, r->access);
+		if (!status)
+			status = do_rdma(&w, r->opcode, r->at + (zero ? 0 : BASE), r->len,
+					 xt_key_value(w.window) ^ r->key_xor);
+		if (r->refused)
+			TAP_OK(status == IBV_WC_REM_ACCESS_ERR, "%s: window: refused: %s", way(),
+			       r->what);
+		else
+			TAP_OK(!status && moved(zero ? FROM + r->at : r->at, r->len),
+			       "%s: window: %s", way(), r->what);
+		end(&w);
+	}
+}
+
+/* The window belongs to a QP, a window's key to peers. */
+static void test_whose(void)
+{
+	struct xr_send_wqe *wqe;
+	struct world w;
+
+	begin(&w);
+	make_window(&w, true);
+	do_bind(&w, 1, FROM, LEN, RW);
+	w.window->entry.qpn = w.q[2].qpn;
+	TAP_OK(do_rdma(&w, XR_WR_RDMA_WRITE, BASE + FROM, 8, xt_key_value(w.window)) ==
+		       IBV_WC_REM_ACCESS_ERR, "%s: window of another QP", way());
+	w.window->entry.qpn = w.q[0].qpn;
+	end(&w);
+
+	begin(&w);
+	make_window(&w, false);
+	do_bind(&w, 1, FROM, LEN, RW);
+	wqe = post_rdma(&w, 0, 3, XR_WR_RDMA_WRITE, BASE, 8, w.lkey);
+	((struct xr_sge *)(wqe + 1))->lkey = xt_key_value(w.window);
+	settle(&w);
+	TAP_OK(status_of(&w, 3, NULL) == IBV_WC_LOC_PROT_ERR, "%s: window's key used locally",
+	       way());
+	end(&w);
+}
+
+static void test_rebind_type_1(void)
+{
+	struct world w;
+	uint32_t old;
+	int status;
+
+	begin(&w);
+	make_window(&w, false);
+	do_bind(&w, 1, FROM, LEN, RW);
+	status = do_bind(&w, 2, FROM + LEN, LEN, RW);
+	TAP_OK(!status && w.mr.key->windows == 1 && w.h->settled == 1 &&
+		       !do_rdma(&w, XR_WR_RDMA_WRITE, BASE + FROM + LEN, LEN,
+				xt_key_value(w.window)) && moved(FROM + LEN, LEN),
+	       "%s: a window of type 1 is bound elsewhere", way());
+	old = xt_key_value(w.window);
+	post_bind(&w, 0, 7, 3, 0, 0, 0)->bind.mr_lkey = 0;
+	settle(&w);
+	TAP_OK(!status_of(&w, 7, NULL) && !w.mr.key->windows &&
+		       w.window->entry.state == XR_KEY_FREE,
+	       "%s: length 0 unbinds it", way());
+	TAP_OK(do_rdma(&w, XR_WR_RDMA_WRITE, BASE + FROM, 8, old) == IBV_WC_REM_ACCESS_ERR,
+	       "%s: nothing is left of it", way());
+	end(&w);
+}
+
+/* ---- invalidation ---------------------------------------------------------------------------------- */
+
+enum target { TYPE_1, TYPE_2, REGION, FAST };
+
+static void test_invalidate(void)
+{
+	static const struct row {
+		const char *what;
+		enum target target;
+		unsigned by;		/* QP */
+		bool remote;
+		uint32_t key_xor, access, pd, windows;
+		bool bound_elsewhere, free;
+		enum xr_reason why;
+	} rows[] = {
+		{ "a window of type 2", TYPE_2, .by = 0 },
+		{ "a window of type 2, by the peer", TYPE_2, .remote = true },
+		{ "a window that is free", TYPE_2, .free = true },
+		{ "a window that is free, by the peer", TYPE_2, .remote = true, .free = true },
+		{ "a fast region", FAST, .by = 0 },
+		{ "a fast region, by the peer", FAST, .remote = true },
+		{ "a fast region by another QP", FAST, .by = 2 },
+		{ "a fast region that is free", FAST, .free = true },
+		{ "a window of another QP", TYPE_2, .by = 2, .why = XR_KEY_STATE },
+		{ "a window of another QP, by the peer", TYPE_2, .remote = true,
+		  .bound_elsewhere = true, .why = XR_KEY_STATE },
+		{ "a window of type 1", TYPE_1, .why = XR_KEY_ACCESS },
+		{ "a window of type 1, by the peer", TYPE_1, .remote = true,
+		  .why = XR_KEY_ACCESS },
+		{ "a region of a verb", REGION, .why = XR_KEY_ACCESS },
+		{ "a region of a verb, by the peer", REGION, .remote = true,
+		  .why = XR_KEY_ACCESS },
+		{ "a stale key", TYPE_2, .key_xor = 1, .why = XR_KEY_VARIANT },
+		{ "a stale key, by the peer", TYPE_2, .key_xor = 1, .remote = true,
+		  .why = XR_KEY_VARIANT },
+		{ "a stale key of a window that is free", TYPE_2, .key_xor = 1, .free = true,
+		  .why = XR_KEY_VARIANT },
+		{ "no key", TYPE_2, .key_xor = 0x700, .why = XR_KEY_INDEX },
+		{ "no key, by the peer", TYPE_2, .key_xor = 0x700, .remote = true,
+		  .why = XR_KEY_INDEX },
+		{ "a fast region of another domain", FAST, .pd = 2, .why = XR_KEY_PD },
+		{ "a fast region without remote access, by the peer", FAST, .remote = true,
+		  .access = XR_ACCESS_LOCAL_WRITE, .why = XR_KEY_ACCESS },
+		{ "a fast region that a window is bound to", FAST, .windows = 1,
+		  .why = XR_KEY_STATE },
+	};
+
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const struct row *r = &rows[i];
+		struct xr_cqe cqe = { 0 }, got = { 0 };
+		struct xt_key *key;
+		struct world w;
+		uint32_t value;
+		int status;
+
+		begin(&w);
+		make_window(&w, r->target == TYPE_2);
+		key = r->target <= TYPE_2 ? w.window : w.mr.key;
+		if (r->target <= TYPE_2 && !r->free)
+			do_bind(&w, 1, FROM, LEN, RW);
+		if (r->target == FAST)
+			key->entry.flags = XR_KEYF_FAST;
+		if (r->free)
+			key->entry.state = XR_KEY_FREE;
+		if (r->access)
+			key->entry.access = r->access;
+		if (r->pd)
+			key->entry.pd = r->pd;
+		if (r->bound_elsewhere)
+			key->entry.qpn = w.q[2].qpn;
+		if (r->target == FAST)
+			key->windows = r->windows;
+		value = xt_key_value(key) ^ r->key_xor;
+		if (r->remote) {
+			h_post_recv(&w.q[0], 8, BASE, 0, w.lkey);
+			post_inv(&w, 1, 9, XR_WR_SEND_WITH_INV, value);
+		} else {
+			post_inv(&w, r->by, 9, XR_WR_LOCAL_INV, value);
+		}
+		settle(&w);
+		if (r->remote)
+			status_of(&w, 8, &got);
+		status = status_of(&w, 9, &cqe);
+		if (r->why && r->remote)
+			TAP_OK(status == IBV_WC_REM_ACCESS_ERR &&
+				       got.status == IBV_WC_REM_INV_REQ_ERR &&
+				       got.vendor_err == (XT_VERR_INVALIDATE | r->why << 8) &&
+				       key->entry.state == XR_KEY_VALID,
+			       "%s: refused to invalidate: %s", way(), r->what);
+		else if (r->why)
+			TAP_OK(status == IBV_WC_LOC_QP_OP_ERR &&
+				       cqe.vendor_err == (XT_VERR_INVALIDATE | r->why << 8) &&
+				       key->entry.state ==
+					       (r->free ? XR_KEY_FREE : XR_KEY_VALID),
+			       "%s: refused to invalidate: %s", way(), r->what);
+		else
+			TAP_OK(!status && key->entry.state == XR_KEY_FREE &&
+				       (r->free || w.h->settled == 1) &&
+				       (r->remote ? got.invalidated_rkey == value &&
+							    got.wc_flags == IBV_WC_WITH_INV :
+						    cqe.opcode == IBV_WC_LOCAL_INV) &&
+				       (r->target == FAST || !w.mr.key->windows),
+			       "%s: invalidate: %s", way(), r->what);
+		if (r->target == FAST)
+			key->windows = 0;
+		if (r->bound_elsewhere)
+			key->entry.qpn = w.q[0].qpn;
+		end(&w);
+	}
+}
+
+/* A long message whose key goes with its last packet, and what comes behind it */
+static void test_remote_order(void)
+{
+	struct xr_cqe cqe, got[9] = { 0 };
+	struct world w;
+
+	begin(&w);
+	make_window(&w, true);
+	do_bind(&w, 1, FROM, LEN, RW);
+	h_post_recv(&w.q[0], 8, BASE + 20000, 5000, w.lkey);
+	post_rdma(&w, 1, 1, XR_WR_RDMA_WRITE, BASE + FROM, LEN, xt_key_value(w.window));
+	h_post_send(&w.q[1], 2, XR_WR_SEND_WITH_INV, BASE + 40000, 5000, w.lkey)->invalidate_rkey =
+		xt_key_value(w.window);
+	post_rdma(&w, 1, 3, XR_WR_RDMA_WRITE, BASE + FROM, LEN, xt_key_value(w.window));
+	if (over_wire)
+		w.drop = 4;
+	settle(&w);
+	while (h_poll(w.h, &cqe))
+		got[cqe.wr_id] = cqe;
+	TAP_OK(!got[8].status && got[8].byte_len == 5000 && got[8].wc_flags == IBV_WC_WITH_INV &&
+		       got[8].invalidated_rkey == xt_key_value(w.window) && moved(20000, 5000),
+	       "%s: a long SEND with Invalidate", way());
+	TAP_OK(got[1].wr_id && got[2].wr_id && !got[1].status && !got[2].status &&
+		       got[3].status == IBV_WC_REM_ACCESS_ERR,
+	       "%s: a WRITE before it is done, one behind it is refused", way());
+	end(&w);
+}
+
+/* ---- order -------------------------------------------------------------------------------------------- */
+
+/* Bound, used by the peer's READ of what is sent, invalidated, bound again: all posted at once. */
+static void test_pipeline(void)
+{
+	struct world w;
+	bool ok = true;
+	unsigned i;
+
+	begin(&w);
+	make_window(&w, true);
+	for (i = 0; i < 6; i++) {
+		post_bind(&w, 0, 3 * i, i + 1, FROM + i, LEN, RW);
+		post_rdma(&w, 0, 3 * i + 1, XR_WR_RDMA_WRITE, BASE + 8 * i, 3000, w.lkey);
+		post_inv(&w, 0, 3 * i + 2, XR_WR_LOCAL_INV, XR_KEY(w.window->index, i + 1));
+	}
+	/* a loss makes the requester go back behind what took effect already */
+	w.drop = over_wire ? 5 : 0;
+	settle(&w);
+	for (i = 0; i < 18; i++)
+		ok &= !status_of(&w, i, NULL);
+	TAP_OK(ok && w.window->entry.state == XR_KEY_FREE && w.window->entry.variant == 6 &&
+		       w.h->keys_changed == 12 && !w.mr.key->windows,
+	       "%s: binding and invalidating again and again in one queue", way());
+	end(&w);
+}
+
+/* A fence holds back what would take the memory of a READ away; without it, it is early. */
+static void test_fence(void)
+{
+	for (int fence = 0; fence <= 1; fence++) {
+		struct xr_send_wqe *wqe, *inv;
+		struct world w;
+		int status;
+
+		begin(&w);
+		w.mr.key->entry.flags = XR_KEYF_FAST;
+		wqe = h_post_send(&w.q[0], 1, XR_WR_RDMA_READ, BASE, 3000, w.lkey);
+		wqe->remote_addr = BASE + 40000;
+		/* the peer reads through another key, which stays */
+		make_window(&w, false);
+		w.window->entry = w.mr.key->entry;
+		w.window->entry.flags = 0;
+		w.window->entry.variant = 0;
+		w.window->mem = w.mr.key->mem;
+		wqe->rkey = xt_key_value(w.window);
+		inv = post_inv(&w, 0, 2, XR_WR_LOCAL_INV, w.lkey);
+		if (fence)
+			inv->flags |= XR_SEND_FENCE;
+		settle(&w);
+		status = status_of(&w, 1, NULL);
+		if (fence || !over_wire)
+			TAP_OK(!status && !status_of(&w, 2, NULL) && moved(0, 3000),
+			       "%s: READ, then invalidated%s", way(), fence ? " with a fence" : "");
+		else
+			TAP_OK(status == IBV_WC_LOC_PROT_ERR &&
+				       w.mr.key->entry.state == XR_KEY_FREE,
+			       "%s: READ, then invalidated without a fence", way());
+		end(&w);
+	}
+}
+
+/* ---- the QP goes ---------------------------------------------------------------------------------------- */
+
+static void test_qp_goes(void)
+{
+	struct xt_key *key[5];
+	struct world w;
+	unsigned i, freed = 0;
+
+	begin(&w);
+	for (i = 0; i < 5; i++) {
+		make_window(&w, i != 2);
+		key[i] = w.window;
+		do_bind(&w, 1, FROM, LEN, RW);
+	}
+	/* from the middle, the end and the front of the QP's list */
+	for (i = 1; i < 5; i += 2) {
+		post_inv(&w, 0, 50, XR_WR_LOCAL_INV, xt_key_value(key[i]));
+		settle(&w);
+		freed += !status_of(&w, 50, NULL);
+	}
+	xt_window_unbind(&w.h->shared, key[4]);
+	TAP_OK(freed == 2 && w.mr.key->windows == 2, "%s: windows go one by one", way());
+	h_modify(&w.q[0], XR_QPS_ERR);
+	TAP_OK(w.mr.key->windows == 2, "%s: a QP in ERR keeps its windows", way());
+	h_modify(&w.q[0], XR_QPS_RESET);
+	TAP_OK(w.mr.key->windows == 1 && key[0]->entry.state == XR_KEY_FREE &&
+		       key[2]->entry.state == XR_KEY_VALID,
+	       "%s: RESET frees those of type 2", way());
+	xt_window_unbind(&w.h->shared, key[2]);
+	TAP_OK(!w.mr.key->windows, "%s: all are gone", way());
+	end(&w);
+}
+
+int main(void)
+{
+	for (int i = 0; i < 2; i++) {
+		over_wire = i;
+		test_bind();
+		test_use();
+		test_whose();
+		test_rebind_type_1();
+		test_invalidate();
+		test_remote_order();
+		test_pipeline();
+		test_fence();
+		test_qp_goes();
+	}
+	return tap_end();
+}
