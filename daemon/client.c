@@ -68,6 +68,8 @@ static const struct rule rules[XR_MSG_COUNT] = {
 	[XR_MSG_MODIFY_SRQ] = { .length = sizeof(struct xr_modify_srq_req) },
 	[XR_MSG_QUERY_SRQ] = { .length = sizeof(struct xr_handle_req) },
 	[XR_MSG_DESTROY_SRQ] = { .length = sizeof(struct xr_handle_req) },
+	[XR_MSG_ALLOC_MW] = { .length = sizeof(struct xr_alloc_mw_req) },
+	[XR_MSG_DEALLOC_MW] = { .length = sizeof(struct xr_handle_req) },
 	[XR_MSG_SHOW] = { sizeof(struct xr_show_req), FOR_OBSERVERS },
 	[XR_MSG_SET_FAULT] = { sizeof(struct xr_fault_config), FOR_OBSERVERS | FOR_OPERATORS },
 	[XR_MSG_RESOLVE_AH] = { .length = sizeof(struct xr_resolve_ah_req) },
@@ -504,6 +506,8 @@ static void free_objects(struct xd_client *c)
 		xd_cq_free(o);
 	for (h = 0; (o = xd_table_next(&c->table[XD_CHANNEL], &h));)
 		xd_channel_free(o);
+	for (h = 0; (o = xd_table_next(&c->table[XD_MW], &h));)
+		xd_mw_free(o);
 	for (h = 0; (o = xd_table_next(&c->table[XD_MR], &h));)
 		xd_mr_free(o);
 	for (h = 0; (o = xd_table_next(&c->table[XD_PD], &h));)

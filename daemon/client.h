@@ -5,7 +5,7 @@
  *   server.c        socket, who may connect, broadcasts
  *   client.c        one connection: datagrams to requests, replies, its end
  *   query.c         HELLO, device, port, addresses
- *   pd.c mr.c cq.c srq.c qp.c   one kind of object each (objects.h)
+ *   pd.c mr.c mw.c cq.c srq.c qp.c   one kind of object each (objects.h)
  *   memory_tiers.c memory_on_demand.c  how the bytes of a region are reached (memory_tiers.h)
  *   proc_maps.c     what a client's address space looks like
  *   handles.c client_bells.c shm.c events.c jobs.c show.c

@@ -186,7 +186,7 @@ static unsigned int count_queues(const struct xd_device *dev)
 
 static int open_tables(struct xd_device *dev)
 {
-	dev->shared.keys = xt_keys_new(dev->opt->max_mr);
+	dev->shared.keys = xt_keys_new(2 * dev->opt->max_mr);
 	dev->shared.qps = xt_qp_table_new(dev->opt->max_qp);
 	return dev->shared.keys && dev->shared.qps ? 0 : -ENOMEM;
 }

@@ -225,6 +225,10 @@ static int change_key(struct xd_client *c, struct build *b)
 	int err;
 
 	xd_world_stop(c->dev);
+	if (key->windows) {
+		xd_world_go(c->dev);
+		return -EBUSY;
+	}
 	set_key(key, b);
 	if (b->moves)
 		key->entry.variant++;
@@ -485,11 +489,17 @@ int xd_do_dereg_mr(struct xd_client *c, struct xd_request *req, struct xd_reply 
 {
 	const struct xr_handle_req *q = req->body;
 	struct xd_mr *mr = xd_object_get(c, XD_MR, q->handle);
+	bool bound;
 
 	if (!mr)
 		return -ENOENT;
-	end_mr(mr, true);
-	return XD_LATER;
+	/* no window can be bound to it between the look and its end */
+	xd_world_stop(c->dev);
+	bound = mr->key->windows;
+	if (!bound)
+		end_mr(mr, true);
+	xd_world_go(c->dev);
+	return bound ? -EBUSY : XD_LATER;
 }
 
 /* ---- pinning by the client ------------------------------------------------------- */

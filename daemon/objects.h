@@ -31,6 +31,16 @@ struct xd_mr {
 	bool answer;			/* to a DEREG_MR, when it is unmapped */
 };
 
+struct xd_mw {
+	struct xd_object obj;
+	struct {
+		uint32_t pd;			/* handle */
+		uint32_t key;			/* index; its entry says where it is bound */
+	} d;
+	struct xd_pd *pd;
+	struct xt_key *key;
+};
+
 struct xd_channel {
 	struct xd_object obj;
 	struct xd_pipe pipe;
@@ -102,6 +112,7 @@ void xd_srq_free(struct xd_srq *srq);
 void xd_cq_free(struct xd_cq *cq);
 void xd_channel_free(struct xd_channel *ch);
 void xd_pd_free(struct xd_pd *pd);
+void xd_mw_free(struct xd_mw *mw);
 /* The region is unmapped by a job, and its bytes are given back then. */
 void xd_mr_free(struct xd_mr *mr);
 

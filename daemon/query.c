@@ -115,7 +115,8 @@ int xd_do_query_device(struct xd_client *c, struct xd_request *req, struct xd_re
 	d->page_size_cap = ~((uint64_t)sysconf(_SC_PAGESIZE) - 1) & UINT32_MAX;
 	d->device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
 			      IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID |
-			      IBV_DEVICE_SRQ_RESIZE;
+			      IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_MEM_WINDOW |
+			      IBV_DEVICE_MEM_WINDOW_TYPE_2B;
 	d->odp_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
 	d->odp_rc = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE |
 		    IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC | IBV_ODP_SUPPORT_SRQ_RECV;
@@ -125,6 +126,7 @@ int xd_do_query_device(struct xd_client *c, struct xd_request *req, struct xd_re
 	d->max_cq = lesser(opt->max_cq, opt->client_max_cq);
 	d->max_cqe = XR_MAX_CQE;
 	d->max_mr = lesser(opt->max_mr, opt->client_max_mr);
+	d->max_mw = d->max_mr;
 	d->max_pd = lesser(opt->max_pd, opt->client_max_pd);
 	d->max_ah = lesser(opt->max_ah, opt->client_max_ah);
 	d->max_srq = lesser(opt->max_srq, opt->client_max_srq);

@@ -347,3 +347,9 @@ void xd_server_qp_state(struct xd_device *dev, struct xt_qp *qp)
 	xt_qp_entry(qp, &entry);
 	xd_xdp_qp_set(dev, xt_qp_info(qp)->qpn, &entry);
 }
+
+void xd_server_key_changed(struct xd_device *dev, const struct xt_key *key)
+{
+	/* If this fails, XDP may let a request in that the engine then refuses, or the other way round. */
+	xd_xdp_key_set(dev, key->index, &key->entry);
+}

@@ -26,6 +26,7 @@ void xd_server_cq_event(struct xd_device *dev, struct xt_cq *cq);
 void xd_server_async_event(struct xd_device *dev, struct xt_qp *qp, struct xt_cq *cq,
 			   uint32_t type);
 void xd_server_srq_event(struct xd_device *dev, struct xt_srq *srq, uint32_t type);
+void xd_server_key_changed(struct xd_device *dev, const struct xt_key *key);
 void xd_server_qp_state(struct xd_device *dev, struct xt_qp *qp);
 
 #endif /* XD_SERVER_H */

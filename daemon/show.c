@@ -192,7 +192,7 @@ static void put_workers(struct json *j, const struct xd_device *dev)
 }
 
 static const char *const kind_names[XD_KINDS] = {
-	[XD_PD] = "pds", [XD_MR] = "mrs", [XD_CQ] = "cqs",
+	[XD_PD] = "pds", [XD_MR] = "mrs", [XD_MW] = "mws", [XD_CQ] = "cqs",
 	[XD_SRQ] = "srqs",
 	[XD_QP] = "qps", [XD_AH] = "ahs", [XD_CHANNEL] = "channels",
 };

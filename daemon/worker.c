@@ -50,6 +50,7 @@
 
 struct xd_worker {
 	pthread_mutex_t lock;	/* held during a round */
+	uint64_t using_keys;	/* odd: keys that were looked up may be in use; atomic */
 	uint32_t wanted;	/* futex: how many wait for the worker to let go */
 	bool stop;
 	struct xt_engine *engine;
@@ -245,6 +246,41 @@ static void kick_forwarded(struct xd_worker *w)
 		kick(w->dev->worker[__builtin_ctz(w->forwarded)]);
 }
 
+static void op_key_changed(void *ctx, const struct xt_key *key)
+{
+	struct xd_worker *w = ctx;
+
+	xd_server_key_changed(w->dev, key);
+}
+
+static void turn_keys(struct xd_worker *w)
+{
+	__atomic_add_fetch(&w->using_keys, 1, __ATOMIC_SEQ_CST);
+}
+
+/*
+ * Every other worker's round ends, or is not begun. Of two that wait for each other neither uses a
+ * key, and both see that.
+ */
+static void op_settle(void *ctx)
+{
+	struct xd_worker *w = ctx;
+
+	turn_keys(w);
+	for (unsigned int i = 0; i < w->dev->workers; i++) {
+		uint64_t *other = &w->dev->worker[i]->using_keys;
+		uint64_t seen = __atomic_load_n(other, __ATOMIC_SEQ_CST);
+
+		for (int n = 1; seen & 1 && __atomic_load_n(other, __ATOMIC_ACQUIRE) == seen; n++) {
+			if (n % LOCK_SPINS)
+				__builtin_ia32_pause();
+			else
+				sched_yield();
+		}
+	}
+	turn_keys(w);
+}
+
 static const struct xt_ops worker_ops = {
 	.tx_get = op_tx_get,
 	.tx_put = op_tx_put,
@@ -253,6 +289,8 @@ static const struct xt_ops worker_ops = {
 	.srq_event = op_srq_event,
 	.qp_state = op_qp_state,
 	.forward = op_forward,
+	.key_changed = op_key_changed,
+	.settle = op_settle,
 	.engine_lock = op_engine_lock,
 	.engine_unlock = op_engine_unlock,
 	.engine_kick = op_engine_kick,
@@ -314,6 +352,7 @@ static bool round_of(struct xd_worker *w)
 	uint64_t held;
 
 	pthread_mutex_lock(&w->lock);
+	turn_keys(w);
 	w->now = xd_now();
 	due = w->deadline <= w->now;
 	worked = scan_bells(w) > 0;
@@ -327,6 +366,7 @@ static bool round_of(struct xd_worker *w)
 	if (held < w->deadline)
 		w->deadline = held;
 	w->stats.rounds++;
+	turn_keys(w);
 	pthread_mutex_unlock(&w->lock);
 	return worked || due || w->deadline <= w->now || xd_xsk_tx_pending(w->xsk);
 }

@@ -233,7 +233,7 @@ static int open_program(struct xd_device *dev)
 	bpf_program__set_autoload(x->skel->progs.xroce, !x->multi_buffer);
 	bpf_program__set_autoload(x->skel->progs.xroce_frags, x->multi_buffer);
 	bpf_map__set_max_entries(x->skel->maps.qps, dev->opt->max_qp);
-	bpf_map__set_max_entries(x->skel->maps.keys, dev->opt->max_mr + 1);
+	bpf_map__set_max_entries(x->skel->maps.keys, 2 * dev->opt->max_mr + 1);
 	bpf_map__set_max_entries(x->skel->maps.psns, round_up_pow2(dev->opt->max_qp));
 	x->skel->rodata->answers_per_second = dev->opt->nak_rate;
 	return xroce_bpf__load(x->skel);

@@ -209,6 +209,9 @@ static void set_slots(struct ibv_context *ibctx)
 	ibctx->ops.post_send = xp_post_send;
 	ibctx->ops.post_recv = xp_post_recv;
 	ibctx->ops.post_srq_recv = xp_post_srq_recv;
+	ibctx->ops.alloc_mw = xp_alloc_mw;
+	ibctx->ops.dealloc_mw = xp_dealloc_mw;
+	ibctx->ops.bind_mw = xp_bind_mw;
 	ibctx->ops._compat_query_device = xp_query_device;
 	ibctx->ops._compat_query_port = xp_query_port_compat;
 }

@@ -166,7 +166,9 @@ static int fill_send(const struct xp_qp *qp, struct xr_send_wqe *wqe, const stru
 	return 0;
 }
 
-int xp_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
+/* windows: of which type those are that may be bound */
+static int post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr,
+		     enum ibv_mw_type windows)
 {
 	struct xp_qp *qp = xp_qp(ibqp);
 	uint32_t before;
@@ -180,7 +182,8 @@ int xp_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr
 	xp_lock(&qp->sq_lock);
 	before = qp->sq.head;
 	for (; wr; wr = wr->next) {
-		if (!xp_can_send(ibqp->state))
+		if (!xp_can_send(ibqp->state) ||
+		    (wr->opcode == IBV_WR_BIND_MW && wr->bind_mw.mw->type != windows))
 			err = EINVAL;
 		else if (!xp_ring_room(&qp->sq))
 			err = ENOMEM;
@@ -199,6 +202,18 @@ int xp_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr
 	if (posted)
 		xp_ring_bell(qp);
 	return err;
+}
+
+int xp_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
+{
+	return post_send(ibqp, wr, bad_wr, IBV_MW_TYPE_2);
+}
+
+int xp_post_bind(struct ibv_qp *ibqp, struct ibv_send_wr *wr)
+{
+	struct ibv_send_wr *bad;
+
+	return post_send(ibqp, wr, &bad, IBV_MW_TYPE_1);
 }
 
 /* ---- receive ------------------------------------------------------------------- */

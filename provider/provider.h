@@ -9,7 +9,7 @@
  *   context.c     open and close, the slots of inline verbs, queries
  *   connection.c  control messages
  *   shm.c         chunks of shared memory
- *   pd.c mr.c cq.c qp.c post.c srq.c ah.c    one verbs object each
+ *   pd.c mr.c mw.c cq.c qp.c post.c srq.c ah.c    one verbs object each
  *   cq_ex.c qp_ex.c    extended CQs and QPs
  *   maps.c        what /proc/self/maps says of a range
  *   adopt.c convert.c    private memory becomes shared under the program's feet
@@ -362,6 +362,12 @@ int xp_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *ibpd, void *addr,
 		int access);
 int xp_dereg_mr(struct ibv_mr *ibmr);
 
+/* ---- memory windows (mw.c) ------------------------------------------------------ */
+
+struct ibv_mw *xp_alloc_mw(struct ibv_pd *ibpd, enum ibv_mw_type type);
+int xp_dealloc_mw(struct ibv_mw *ibmw);
+int xp_bind_mw(struct ibv_qp *ibqp, struct ibv_mw *ibmw, struct ibv_mw_bind *bind);
+
 /* ---- completion queues (cq.c) -------------------------------------------------- */
 
 struct xp_qp;
@@ -474,6 +480,8 @@ int xp_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask,
 		struct ibv_qp_init_attr *init_attr);
 int xp_destroy_qp(struct ibv_qp *ibqp);
 int xp_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
+/* What the verb for windows of type 1 posts; a list of work requests may bind those of type 2. */
+int xp_post_bind(struct ibv_qp *ibqp, struct ibv_send_wr *wr);
 int xp_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 /* Tells the worker that something was posted. */
 void xp_ring_bell(struct xp_qp *qp);

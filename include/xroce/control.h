@@ -75,7 +75,10 @@ struct xr_msg {
 	X(QUERY_SRQ, query_srq)                                                \
 	X(DESTROY_SRQ, destroy_srq)                                            \
 	/* datagrams */                                                        \
-	X(RESOLVE_AH, resolve_ah)
+	X(RESOLVE_AH, resolve_ah)                                              \
+	/* memory windows */                                                   \
+	X(ALLOC_MW, alloc_mw)                                                  \
+	X(DEALLOC_MW, dealloc_mw)
 
 enum xr_msg_type {
 	XR_MSG_NONE,
@@ -230,6 +233,19 @@ struct xr_rereg_mr_req {
 	struct xr_reg_mr_req reg;
 };
 #define xr_rereg_mr_rep xr_reg_mr_rep
+
+/*
+ * DEREG_MR and REREG_MR of a region to which windows are bound: EBUSY. Windows are bound by work requests
+ * (XR_WR_BIND_MW of ring.h); DEALLOC_MW also of one that is bound.
+ */
+struct xr_alloc_mw_req {
+	__u32 pd;
+	__u32 type;		/* enum ibv_mw_type; else EINVAL */
+};
+struct xr_alloc_mw_rep {
+	__u32 handle;
+	__u32 rkey;		/* its index is the window's for good */
+};
 
 /*
  * PIN_SOCKET: fd: an AF_XDP socket without a network, by which the client may pin private pages: XDP_UMEM_REG, then a

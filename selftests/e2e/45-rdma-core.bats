@@ -36,7 +36,8 @@ unpack() {
 	grep '\.\.\. ok$' "$log"
 	(($(grep -c '\.\.\. ok$' "$log") >= 40))
 	for name in test_mr_rereg_addr test_cq_events_rc test_atomic_cmp_and_swap test_odp_rc_rdma_write \
-		test_rc_traffic_cq_ex \
+		test_rc_traffic_cq_ex test_mw_type1 test_invalidate_mw_type1 test_mw_type2 \
+		test_mw_type2_invalidate_{local,remote,dealloc} \
 		test_qp_ex_rc_{send,send_imm,rdma_write,rdma_write_imm,rdma_read,atomic_cmp_swp,atomic_fetch_add}; do
 		grep -q "^$name .*\.\.\. ok$" "$log"
 	done

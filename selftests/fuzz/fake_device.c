@@ -305,7 +305,7 @@ void fake_device_start(void)
 	dev->opt = &fake.opt;
 	dev->loop = xd_loop_new();
 	dev->psns = psns;
-	dev->shared.keys = xt_keys_new(fake.opt.max_mr);
+	dev->shared.keys = xt_keys_new(2 * fake.opt.max_mr);
 	dev->shared.qps = xt_qp_table_new(MAP_SIZE);
 	dev->workers = 1;
 	dev->worker[0] = &the_worker;

@@ -33,7 +33,7 @@ static void die(const char *what)
 
 /* ---- state (in the fake's process) --------------------------------------------- */
 
-enum kind { FREE, PD, MR, CHANNEL, CQ, QP, AH, SRQ };
+enum kind { FREE, PD, MR, MW, CHANNEL, CQ, QP, AH, SRQ };
 
 struct object {
 	enum kind kind;
@@ -559,6 +559,17 @@ static void destroy(struct client *c, const struct message *m, enum kind kind)
 	reply(c->fd, m, o ? 0 : -EINVAL, &rep, sizeof(rep), NULL, 0);
 }
 
+static void alloc_mw(struct client *c, const struct message *m)
+{
+	const struct xr_alloc_mw_req *req = (const void *)m->body;
+	struct xr_alloc_mw_rep rep = { 0 };
+
+	if (object(c, PD, req->pd) && (req->type == IBV_MW_TYPE_1 || req->type == IBV_MW_TYPE_2))
+		rep.handle = new_object(c, MW);
+	rep.rkey = rep.handle << 8;
+	reply(c->fd, m, rep.handle ? 0 : -EINVAL, &rep, rep.handle ? sizeof(rep) : 0, NULL, 0);
+}
+
 static void simple(struct client *c, const struct message *m, enum kind kind)
 {
 	struct xr_handle_rep rep = { .handle = new_object(c, kind) };
@@ -578,6 +589,8 @@ static void serve(struct client *c, const struct message *m)
 	case XR_MSG_REG_MR:
 	case XR_MSG_REREG_MR: return reg_mr(c, m);
 	case XR_MSG_DEREG_MR: return destroy(c, m, MR);
+	case XR_MSG_ALLOC_MW: return alloc_mw(c, m);
+	case XR_MSG_DEALLOC_MW: return destroy(c, m, MW);
 	case XR_MSG_CREATE_CHANNEL: return create_channel(c, m);
 	case XR_MSG_DESTROY_CHANNEL: return destroy(c, m, CHANNEL);
 	case XR_MSG_CREATE_CQ: return create_cq(c, m);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* The provider through the verbs API, against the fake daemon. Run with libxroce.so preloaded. */
+#include <xroce/tables.h>
+
 #include "fixture.h"
 
 #include <arpa/inet.h>
@@ -162,7 +164,6 @@ static void refusals(struct fixture *f)
 	REFUSED(ibv_open_xrcd(f->ctx, &xrcd_attr));
 	REFUSED(ibv_alloc_dm(f->ctx, &dm_attr));
 	REFUSED(ibv_alloc_null_mr(f->pd));
-	REFUSED(ibv_alloc_mw(f->pd, IBV_MW_TYPE_1));
 	REFUSED(ibv_create_counters(f->ctx, &counters));
 	REFUSED(ibv_create_wq(f->ctx, &wq_attr));
 	REFUSED(ibv_reg_dmabuf_mr(f->pd, 0, 4096, 0, 0, 0));
@@ -343,7 +344,7 @@ static void posting_inline(struct fixture *f)
 static void posting_operations(struct fixture *f)
 {
 	struct pair p = make_pair(f, IBV_QPS_RTS);
-	struct ibv_mw mw = { .context = f->ctx, .pd = f->pd, .rkey = 0x500 };
+	struct ibv_mw mw = { .context = f->ctx, .pd = f->pd, .rkey = 0x500, .type = IBV_MW_TYPE_2 };
 	struct ibv_mr mr = { .lkey = 0x600 };
 	struct ibv_send_wr *bad, inv = {
 		.opcode = IBV_WR_SEND_WITH_INV, .invalidate_rkey = 0x1234,
@@ -366,6 +367,45 @@ static void posting_operations(struct fixture *f)
 		       wqe.bind.access == IBV_ACCESS_REMOTE_READ && wqe.remote_addr == 0x1000 &&
 		       wqe.bind_len == 0x20,
 	       "a bind");
+	mw.type = IBV_MW_TYPE_1;
+	TAP_OK(ibv_post_send(p.qp, &bind, &bad) == EINVAL && bad == &bind,
+	       "no window of type 1 by a work request");
+	free_pair(&p);
+}
+
+static void windows(struct fixture *f)
+{
+	struct pair p = make_pair(f, IBV_QPS_RTS);
+	struct ibv_mr mr = { .pd = f->pd, .lkey = 0x600 };
+	struct ibv_mw_bind bind = {
+		.wr_id = 7, .send_flags = IBV_SEND_SIGNALED,
+		.bind_info = { &mr, 0x1000, 0x20, IBV_ACCESS_REMOTE_WRITE },
+	};
+	struct ibv_mw *mw = ibv_alloc_mw(f->pd, IBV_MW_TYPE_1);
+	struct ibv_mw *type_2 = ibv_alloc_mw(f->pd, IBV_MW_TYPE_2);
+	struct xr_send_wqe wqe = { 0 };
+	uint32_t old;
+
+	TAP_OK(mw && type_2 && mw->handle && mw->type == IBV_MW_TYPE_1 && mw->pd == f->pd &&
+		       mw->context == f->ctx && mw->rkey != type_2->rkey,
+	       "windows of both types");
+	TAP_OK((errno = 0, !ibv_alloc_mw(f->pd, 3)) && errno == EINVAL, "there is no type 3");
+	old = mw->rkey;
+	TAP_OK(!ibv_bind_mw(p.qp, mw, &bind) && mw->rkey == ibv_inc_rkey(old),
+	       "ibv_bind_mw gives a new key");
+	fake_send_entry(&f->daemon, p.qp->qp_num, 0, &wqe, sizeof(wqe));
+	TAP_OK(wqe.wr_id == 7 && wqe.opcode == XR_WR_BIND_MW && wqe.flags == XR_SEND_SIGNALED &&
+		       XR_KEY_INDEX(wqe.bind.mw_rkey) == XR_KEY_INDEX(old) &&
+		       wqe.bind.new_rkey == mw->rkey && wqe.bind.mr_lkey == 0x600 &&
+		       wqe.bind.access == IBV_ACCESS_REMOTE_WRITE && wqe.remote_addr == 0x1000 &&
+		       wqe.bind_len == 0x20,
+	       "and posts a work request");
+	bind.send_flags = IBV_SEND_INLINE;
+	old = mw->rkey;
+	TAP_OK(ibv_bind_mw(p.qp, mw, &bind) == EINVAL && mw->rkey == old,
+	       "a request that is refused leaves the key");
+	TAP_OK(ibv_bind_mw(p.qp, type_2, &bind) == EINVAL, "no window of type 2 by the verb");
+	TAP_OK(!ibv_dealloc_mw(mw) && !ibv_dealloc_mw(type_2), "they go");
 	free_pair(&p);
 }
 
@@ -788,7 +828,9 @@ int main(void)
 	completing(&f);
 	posting_lists(&f);
 	posting_inline(&f);
+	windows(&f);
 	posting_operations(&f);
+	windows(&f);
 	modify_and_query(&f);
 	many_qps(&f);
 	completion_events(&f);
