@@ -46,7 +46,7 @@ struct rule {
 	uint32_t flags;
 };
 static const struct rule rules[XR_MSG_COUNT] = {
-	[XR_MSG_HELLO] = { sizeof(struct xr_hello_req), FOR_OBSERVERS },
+	[XR_MSG_HELLO] = { offsetof(struct xr_hello_req, token), FOR_OBSERVERS },
 	[XR_MSG_QUERY_DEVICE] = { 0, FOR_OBSERVERS },
 	[XR_MSG_QUERY_PORT] = { 0, FOR_OBSERVERS },
 	[XR_MSG_QUERY_GIDS] = { 0, FOR_OBSERVERS },
@@ -71,6 +71,11 @@ static const struct rule rules[XR_MSG_COUNT] = {
 	[XR_MSG_ALLOC_MW] = { .length = sizeof(struct xr_alloc_mw_req) },
 	[XR_MSG_DEALLOC_MW] = { .length = sizeof(struct xr_handle_req) },
 	[XR_MSG_SHOW] = { sizeof(struct xr_show_req), FOR_OBSERVERS },
+	[XR_MSG_ADVISE_MR] = { .length = sizeof(struct xr_advise_mr_req) },
+	[XR_MSG_ALLOC_DM] = { .length = sizeof(struct xr_alloc_dm_req) },
+	[XR_MSG_FREE_DM] = { .length = sizeof(struct xr_handle_req) },
+	[XR_MSG_IMPORT_PD] = { .length = sizeof(struct xr_handle_req) },
+	[XR_MSG_IMPORT_MR] = { .length = sizeof(struct xr_import_mr_req) },
 	[XR_MSG_SET_FAULT] = { sizeof(struct xr_fault_config), FOR_OBSERVERS | FOR_OPERATORS },
 	[XR_MSG_RESOLVE_AH] = { .length = sizeof(struct xr_resolve_ah_req) },
 };
@@ -510,6 +515,8 @@ static void free_objects(struct xd_client *c)
 		xd_mw_free(o);
 	for (h = 0; (o = xd_table_next(&c->table[XD_MR], &h));)
 		xd_mr_free(o);
+	for (h = 0; (o = xd_table_next(&c->table[XD_DM], &h));)
+		xd_dm_free(o);
 	for (h = 0; (o = xd_table_next(&c->table[XD_PD], &h));)
 		xd_pd_free(o);
 }

@@ -5,7 +5,7 @@
  *   server.c        socket, who may connect, broadcasts
  *   client.c        one connection: datagrams to requests, replies, its end
  *   query.c         HELLO, device, port, addresses
- *   pd.c mr.c mw.c cq.c srq.c qp.c   one kind of object each (objects.h)
+ *   pd.c import.c mr.c mw.c dm.c cq.c srq.c qp.c   one kind of object each (objects.h)
  *   memory_tiers.c memory_on_demand.c  how the bytes of a region are reached (memory_tiers.h)
  *   proc_maps.c     what a client's address space looks like
  *   handles.c client_bells.c shm.c events.c jobs.c show.c
@@ -86,7 +86,7 @@ struct xd_server {
 	uint32_t client_count, next_client;
 	uint32_t next_worker;		/* of the next QP */
 	uint32_t objects[XD_KINDS];
-	struct xd_table pds;		/* of all clients: a PD's number is its place here */
+	struct xd_table domains;	/* of all clients: a domain's number is its place here */
 	struct xd_user *users;
 	struct xd_jobs *jobs;
 	struct xd_blocked blocked;
@@ -136,6 +136,8 @@ struct xd_client {
 	gid_t gid;
 	char comm[16];
 	bool hello, observer, operator;
+	uint8_t token[XR_TOKEN_LEN];	/* who shows it may import what is ours; zeros: an observer */
+	uint32_t exporter;		/* id of the client whose token this one showed, 0: none */
 	bool ending;			/* waits for its jobs only */
 
 	/* the request under way */
@@ -148,6 +150,7 @@ struct xd_client {
 	struct xt_ahs *ahs;		/* its address handles, as engines see them; NULL: none yet */
 	struct xd_user *user;
 	struct xd_shm shm;
+	uint64_t dm_bytes;		/* of device memory, whole pages */
 	struct xd_piece doorbells;
 	struct xd_bell bell[XD_MAX_WORKERS];
 	uint32_t bells;
@@ -182,6 +185,11 @@ struct xd_reply *xd_client_reply(struct xd_client *c);
 void xd_client_add_job(struct xd_client *c, struct xd_client_job *job);
 /* Closes descriptors of a client in a job. */
 void xd_client_close_fds(struct xd_client *c, const int *fds, uint32_t n);
+
+/* ---- import (import.c) ----------------------------------------------------------- */
+
+/* A token of its own; and with XR_HELLO_IMPORT whose objects it may import. -ENOENT. */
+int xd_import_hello(struct xd_client *c, const struct xd_request *req);
 
 /* ---- doorbells (client_bells.c) -------------------------------------------------- */
 

@@ -64,14 +64,17 @@ void *xd_table_next(const struct xd_table *t, uint32_t *handle)
 	return NULL;
 }
 
-/* A channel is an open file for the sake of CQs: it has their limit. Windows have the regions'. */
+/*
+ * A channel is an open file for the sake of CQs: it has their limit. Windows have the regions'. Device
+ * memory is limited by its bytes.
+ */
 static uint32_t client_limit(const struct xd_options *opt, enum xd_kind kind)
 {
 	const uint32_t limit[XD_KINDS] = {
 		[XD_QP] = opt->client_max_qp, [XD_AH] = opt->client_max_ah,
 		[XD_CQ] = opt->client_max_cq, [XD_CHANNEL] = opt->client_max_cq,
 		[XD_MR] = opt->client_max_mr, [XD_MW] = opt->client_max_mr,
-		[XD_PD] = opt->client_max_pd,
+		[XD_DM] = opt->client_max_mr, [XD_PD] = opt->client_max_pd,
 		[XD_SRQ] = opt->client_max_srq,
 	};
 
@@ -83,8 +86,7 @@ static uint32_t device_limit(const struct xd_options *opt, enum xd_kind kind)
 	const uint32_t limit[XD_KINDS] = {
 		[XD_QP] = opt->max_qp, [XD_AH] = opt->max_ah, [XD_CQ] = opt->max_cq,
 		[XD_CHANNEL] = opt->max_cq, [XD_MR] = opt->max_mr, [XD_MW] = opt->max_mr,
-		[XD_PD] = opt->max_pd,
-		[XD_SRQ] = opt->max_srq,
+		[XD_DM] = opt->max_mr, [XD_PD] = opt->max_pd, [XD_SRQ] = opt->max_srq,
 	};
 
 	return limit[kind];

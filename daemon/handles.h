@@ -16,7 +16,9 @@ struct xd_client;
 struct xd_server;
 
 /* In the order in which a dead client's objects go */
-enum xd_kind { XD_QP, XD_AH, XD_SRQ, XD_CQ, XD_CHANNEL, XD_MW, XD_MR, XD_PD, XD_KINDS };
+enum xd_kind {
+	XD_QP, XD_AH, XD_SRQ, XD_CQ, XD_CHANNEL, XD_MW, XD_MR, XD_DM, XD_PD, XD_KINDS
+};
 
 struct xd_object {
 	struct xd_client *client;

@@ -48,6 +48,7 @@ int xd_mem_on_demand(struct xd_server *s, struct xd_proc *proc, uint64_t addr, u
 	mem->server = s;
 	mem->pin_fd = -1;
 	mem->writable = writable;
+	mem->on_demand = true;
 	mem->tiers = 1u << XR_SEG_PRIVATE;
 	mem->xt.ops = &demand_ops;
 	mem->xt.length = length;

@@ -47,7 +47,7 @@ void xd_mem_totals(struct xd_mem_totals *out)
 
 static bool segment_sane(const struct xr_mr_segment *s, uint32_t nfds)
 {
-	if (!s->length || s->addr + s->length < s->addr || s->offset + s->length < s->offset ||
+	if ((!s->length && s->kind < XR_SEG_DM) || s->addr + s->length < s->addr || s->offset + s->length < s->offset ||
 	    s->flags & ~(uint32_t)XR_SEGF_READONLY)
 		return false;
 	switch (s->kind) {
@@ -57,6 +57,9 @@ static bool segment_sane(const struct xr_mr_segment *s, uint32_t nfds)
 		return s->map_start <= s->addr && s->addr + s->length <= s->map_end;
 	case XR_SEG_PRIVATE:
 		return true;
+	case XR_SEG_DM:
+	case XR_SEG_NULL:
+		return !s->addr;
 	default:
 		return false;
 	}
@@ -71,6 +74,8 @@ int xd_mem_check(const struct xr_mr_segment *segment, uint32_t segments, uint64_
 	if (segments > XR_MR_SEGMENTS_MAX || addr + length < addr)
 		return -EINVAL;
 	for (i = 0; i < segments; i++) {
+		if (segment[i].kind >= XR_SEG_DM && segments > 1)
+			return -EINVAL;
 		if (segment[i].addr != at || !segment_sane(&segment[i], nfds))
 			return -EINVAL;
 		at += segment[i].length;
@@ -138,7 +143,7 @@ int xd_proc_new(int mem_fd, int maps_fd, pid_t pid, struct xd_proc **proc)
 		close(maps_fd);
 		return err ? err : -ENOMEM;
 	}
-	*p = (struct xd_proc){ .refs = 1, .mem_fd = mem_fd, .maps_fd = maps_fd };
+	*p = (struct xd_proc){ .refs = 1, .pid = pid, .mem_fd = mem_fd, .maps_fd = maps_fd };
 	*proc = p;
 	return 0;
 }
@@ -199,6 +204,23 @@ static int private_write(struct xt_mem *mem, const struct xt_mem_seg *seg, uint6
 }
 
 static const struct xt_mem_ops private_ops = { private_read, private_write };
+
+/* ---- no memory at all ------------------------------------------------------------ */
+
+static int null_read(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off, void *dst,
+		     size_t len)
+{
+	memset(dst, 0, len);
+	return 0;
+}
+
+static int null_write(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off,
+		      const void *src, size_t len)
+{
+	return 0;
+}
+
+static const struct xt_mem_ops null_ops = { null_read, null_write };
 
 /* ---- mapped memory --------------------------------------------------------------- */
 
@@ -445,6 +467,10 @@ static int build_segment(struct xd_mem *mem, const struct xd_mem_request *req, u
 		return -EFAULT;
 	if (kind == XR_SEG_FD) {
 		err = build_adopted(mem, req, s, &ptr);
+	} else if (kind == XR_SEG_DM) {
+		ptr = req->dm + s->offset;
+	} else if (kind == XR_SEG_NULL) {
+		mem->xt.ops = &null_ops;
 	} else {
 		/* Writing through /proc/PID/mem would not mind read-only pages. */
 		err = xd_vma_check(vma, count, s->addr, s->length, mem->writable);
@@ -476,7 +502,8 @@ static int build_segments(struct xd_mem *mem, const struct xd_mem_request *req)
 	int err = 0;
 
 	for (i = 0; i < req->segments; i++)
-		ask |= req->segment[i].kind != XR_SEG_FD;
+		ask |= req->segment[i].kind == XR_SEG_MAPPING ||
+		       req->segment[i].kind == XR_SEG_PRIVATE;
 	if (ask && !req->proc)
 		return -EINVAL;
 	if (ask)
@@ -488,9 +515,9 @@ static int build_segments(struct xd_mem *mem, const struct xd_mem_request *req)
 	return err;
 }
 
-static void pin_all(struct xd_mem *mem)
+static void pin_all(struct xd_mem *mem, const struct xd_mem_request *req)
 {
-	bool all = true;
+	bool all = !xd_seg_alone(req->segment, req->segments);
 	uint32_t i;
 
 	for (i = 0; i < mem->maps; i++)
@@ -536,7 +563,7 @@ int xd_mem_new(const struct xd_mem_request *req, struct xd_mem **out)
 		return err;
 	}
 	mem->pin_fd = req->pin_fd;
-	pin_all(mem);
+	pin_all(mem, req);
 	*out = mem;
 	return 0;
 }

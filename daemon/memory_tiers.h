@@ -6,6 +6,8 @@
  *   shared    a MAP_SHARED mapping of the client: its file, opened by map_files, mapped here
  *   private   the rest: read and written through the client's /proc/self/mem; so are regions on
  *             demand, which are not looked at before they are used (memory_on_demand.c)
+ *   device    memory that the daemon gave (dm.c)
+ *   null      none: zeros are read, what is written is forgotten
  *
  * Mapped parts are pinned by registering them as the memory of an AF_XDP socket that does nothing
  * else. A client can take the pages of a mapping away (truncate its file): the SIGBUS
@@ -32,6 +34,7 @@ struct xd_server;
  */
 struct xd_proc {
 	uint32_t refs;		/* atomic */
+	pid_t pid;
 	int mem_fd, maps_fd;
 };
 /*
@@ -53,6 +56,7 @@ struct xd_mem_request {
 	uint32_t segments;
 	const int *fds;		/* of XR_SEG_FD; stay the caller's */
 	uint32_t nfds;
+	uint8_t *dm;		/* of XR_SEG_DM, which lies within */
 	struct xd_proc *proc;	/* may be NULL where no segment needs it */
 	pid_t pid;
 	int pidfd;		/* -1: none */
@@ -73,9 +77,16 @@ struct xd_mem {
 	uint32_t maps;
 	uint32_t tiers;		/* bit by enum xr_mr_segment_kind */
 	bool writable;
+	bool on_demand;
 	bool pinned;		/* all that is mapped, or what the client pinned */
 	int pin_fd;
 };
+
+/* No memory of the client: XR_SEG_DM, XR_SEG_NULL */
+static inline bool xd_seg_alone(const struct xr_mr_segment *segment, uint32_t segments)
+{
+	return segments == 1 && segment->kind >= XR_SEG_DM;
+}
 
 /* That the segments are exactly [addr, addr + length), in order; needs no descriptor. -EINVAL. */
 int xd_mem_check(const struct xr_mr_segment *segment, uint32_t segments, uint64_t addr,

@@ -36,6 +36,7 @@ struct build {
 	bool again;			/* REREG_MR */
 	bool moves;			/* ... to other memory or addresses */
 	struct xd_pd *pd;
+	struct xd_dm *dm;
 	uint32_t pd_handle, access, flags;
 	uint64_t addr, length, iova, charged;
 	pid_t pid;
@@ -79,8 +80,24 @@ static uint32_t segment_fds(const struct build *b)
 	return b->nfds - (b->flags & XR_REGF_PROC_FDS ? 2 : 0);
 }
 
-static int check_request(const struct build *b, const struct xr_reg_mr_req *q, uint32_t length)
+/* Device memory, or none: registered once and for all */
+static int check_alone(struct xd_client *c, struct build *b, const struct xr_mr_segment *s)
 {
+	if (b->again || b->nfds)
+		return -EINVAL;
+	if (s->kind == XR_SEG_NULL)
+		return b->access & ~(uint32_t)XR_ACCESS_LOCAL_WRITE ? -EINVAL : 0;
+	b->dm = xd_object_get(c, XD_DM, s->fd_index);
+	if (!b->dm)
+		return -ENOENT;
+	return s->offset + s->length > b->dm->d.length ? -EINVAL : 0;
+}
+
+static int check_request(struct xd_client *c, struct build *b, const struct xr_reg_mr_req *q,
+			 uint32_t length)
+{
+	int err;
+
 	if (q->flags & ~(uint32_t)(XR_REGF_PROC_FDS | XR_REGF_PINNED) ||
 	    q->segments > XR_MR_SEGMENTS_MAX ||
 	    length < sizeof(*q) + q->segments * sizeof(q->segment[0]) ||
@@ -89,7 +106,10 @@ static int check_request(const struct build *b, const struct xr_reg_mr_req *q, u
 	/* nothing of a region on demand is laid out */
 	if (b->access & XR_ACCESS_ON_DEMAND)
 		return q->segments || b->addr + b->length < b->addr ? -EINVAL : 0;
-	return xd_mem_check(q->segment, q->segments, b->addr, b->length, segment_fds(b));
+	err = xd_mem_check(q->segment, q->segments, b->addr, b->length, segment_fds(b));
+	if (!err && xd_seg_alone(q->segment, q->segments))
+		err = check_alone(c, b, q->segment);
+	return err;
 }
 
 static struct build *build_new(struct xd_mr *mr, bool again)
@@ -155,7 +175,7 @@ static void build_run(struct xd_client_job *job)
 		.server = c->server, .addr = b->addr, .length = b->length, .access = b->access,
 		.segment = b->segment, .segments = b->segments, .fds = b->fds, .nfds = n,
 		.pid = c->pid, .pidfd = c->pidfd, .uid = c->uid, .gid = c->gid,
-		.pin_fd = b->pin_fd,
+		.pin_fd = b->pin_fd, .dm = b->dm ? b->dm->piece.ptr : NULL,
 	};
 
 	if (b->flags & XR_REGF_PROC_FDS)
@@ -256,6 +276,9 @@ static void take_values(struct xd_mr *mr, struct build *b)
 	mr->d.key = mr->key->index;
 	mr->pd = b->pd;
 	mr->pd->obj.refs++;
+	mr->dm = b->dm;
+	if (mr->dm)
+		mr->dm->obj.refs++;
 	mr->mem = b->mem;
 	b->mem = NULL;
 	b->mr = NULL;
@@ -296,12 +319,18 @@ static int finish_rereg(struct xd_client *c, struct build *b)
 	return 0;
 }
 
+uint32_t xd_mr_rkey(const struct xd_mr *mr)
+{
+	return mr->mem->tiers & 1u << XR_SEG_NULL ? 0 : xt_key_value(mr->key);
+}
+
 static void reply_mr(const struct xd_mr *mr, struct xd_reply *rep)
 {
 	struct xr_reg_mr_rep *r = XD_REPLY(rep, xr_reg_mr_rep);
 
 	r->handle = mr->obj.handle;
-	r->lkey = r->rkey = xt_key_value(mr->key);
+	r->lkey = xt_key_value(mr->key);
+	r->rkey = xd_mr_rkey(mr);
 }
 
 /* A region that nobody got; unmapping is no work for this thread. */
@@ -354,11 +383,12 @@ static int start_build(struct xd_client *c, struct build *b, const struct xr_reg
 	if (b->flags & XR_REGF_PINNED && c->pin_fd < 0)
 		return -EINVAL;
 	if (!err)
-		err = check_request(b, q, length);
+		err = check_request(c, b, q, length);
 	if (err)
 		return err;
-	/* Memory on demand is pinned by nobody. */
-	b->charged = b->access & XR_ACCESS_ON_DEMAND ? 0 : pages_of(b->addr, b->length);
+	/* Memory on demand is pinned by nobody, device memory was charged when it was given. */
+	if (!(b->access & XR_ACCESS_ON_DEMAND) && !xd_seg_alone(q->segment, q->segments))
+		b->charged = pages_of(b->addr, b->length);
 	err = xd_user_charge(c, b->charged);
 	if (err)
 		return err;
@@ -432,6 +462,8 @@ int xd_do_rereg_mr(struct xd_client *c, struct xd_request *req, struct xd_reply 
 
 	if (!mr)
 		return -ENOENT;
+	if (mr->mem->tiers & (1u << XR_SEG_DM | 1u << XR_SEG_NULL))
+		return -EINVAL;
 	b = build_new(mr, true);
 	if (!b)
 		return -ENOMEM;
@@ -476,6 +508,8 @@ static void end_mr(struct xd_mr *mr, bool answer)
 
 	drop_key(c, mr);
 	mr->pd->obj.refs--;
+	if (mr->dm)
+		mr->dm->obj.refs--;
 	xd_object_del(&mr->obj);
 	unmap_later(c, mr, answer);
 }
@@ -500,6 +534,54 @@ int xd_do_dereg_mr(struct xd_client *c, struct xd_request *req, struct xd_reply 
 		end_mr(mr, true);
 	xd_world_go(c->dev);
 	return bound ? -EBUSY : XD_LATER;
+}
+
+/* ---- advice ---------------------------------------------------------------------- */
+
+/* Where a range lies in the client's memory, if it may be fetched */
+static int check_advice(struct xd_client *c, const struct xd_pd *pd, const struct xr_sge *range,
+			bool write, uint64_t *addr)
+{
+	struct xt_key *key = xt_keys_by_index(c->dev->shared.keys, XR_KEY_INDEX(range->lkey));
+	const struct xr_key_entry *e = key ? &key->entry : NULL;
+	const struct xd_mem *mem;
+	uint64_t off;
+
+	if (!e || xt_key_value(key) != range->lkey)
+		return -ENOENT;
+	if (e->type != XR_KEY_MR)
+		return -EINVAL;
+	mem = (const struct xd_mem *)key->mem;
+	if (!mem || !mem->on_demand)
+		return -ENOENT;
+	if (e->pd != pd->d.number || mem->proc->pid != c->pid || (write && !mem->writable))
+		return -EPERM;
+	off = range->addr - e->va;
+	if (range->addr < e->va || off > e->length || range->length > e->length - off)
+		return -EFAULT;
+	*addr = mem->xt.seg[0].addr + off;
+	return 0;
+}
+
+int xd_do_advise_mr(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
+{
+	const struct xr_advise_mr_req *q = req->body;
+	struct xd_pd *pd = xd_object_get(c, XD_PD, q->pd);
+	struct xr_advise_mr_rep *r = (void *)rep->body;
+	uint64_t addr = 0;
+	uint32_t i;
+	int err = 0;
+
+	if (!pd || !q->ranges || q->ranges > XR_ADVISE_MAX ||
+	    req->length < sizeof(*q) + q->ranges * sizeof(q->range[0]))
+		return -EINVAL;
+	xd_reply_body(rep, sizeof(*r) + q->ranges * sizeof(r->addr[0]));
+	r->ranges = q->ranges;
+	for (i = 0; i < q->ranges && !err; i++) {
+		err = check_advice(c, pd, &q->range[i], q->write, &addr);
+		r->addr[i] = addr;
+	}
+	return err;
 }
 
 /* ---- pinning by the client ------------------------------------------------------- */

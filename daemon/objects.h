@@ -8,11 +8,28 @@
 
 #include "client.h"
 
+/* What keys and QPs name: the PD of a client, and those that others imported */
+struct xd_domain {
+	uint32_t number;	/* unique on the device */
+	uint32_t refs;
+};
+
 struct xd_pd {
 	struct xd_object obj;
 	struct {
-		uint32_t number;	/* in keys and QPs, unique on the device */
+		uint32_t number;	/* of the domain */
 	} d;
+	struct xd_domain *domain;
+};
+/* domain: NULL makes one. */
+int xd_pd_new(struct xd_client *c, struct xd_domain *domain, struct xd_pd **pd);
+
+struct xd_dm {
+	struct xd_object obj;
+	struct {
+		uint64_t length;
+	} d;
+	struct xd_piece piece;
 };
 
 struct xd_mr {
@@ -25,6 +42,7 @@ struct xd_mr {
 		uint32_t key;		/* index */
 	} d;
 	struct xd_pd *pd;
+	struct xd_dm *dm;		/* of which it is a part, NULL */
 	struct xt_key *key;
 	struct xd_mem *mem;
 	struct xd_client_job unmap;	/* its end */
@@ -40,6 +58,9 @@ struct xd_mw {
 	struct xd_pd *pd;
 	struct xt_key *key;
 };
+
+/* 0: of no use to peers */
+uint32_t xd_mr_rkey(const struct xd_mr *mr);
 
 struct xd_channel {
 	struct xd_object obj;
@@ -111,6 +132,7 @@ void xd_ah_free(struct xd_ah *ah);
 void xd_srq_free(struct xd_srq *srq);
 void xd_cq_free(struct xd_cq *cq);
 void xd_channel_free(struct xd_channel *ch);
+void xd_dm_free(struct xd_dm *dm);
 void xd_pd_free(struct xd_pd *pd);
 void xd_mw_free(struct xd_mw *mw);
 /* The region is unmapped by a job, and its bytes are given back then. */

@@ -65,6 +65,8 @@ static const struct option_row rows[] = {
 	  1, 1048576 },
 	{ "client-max-srq", "N", "shared receive queues of one client (65536)", NUMBER,
 	  AT(client_max_srq), 1, 1048576 },
+	{ "client-max-dm", "BYTES", "device memory of one client (64M)", SIZE, AT(client_max_dm), 0,
+	  UINT32_MAX },
 	{ "user-max-pinned", "BYTES", "memory that one user may register; K, M, G, T (half of RAM)",
 	  SIZE, AT(user_max_pinned), 0, UINT64_MAX },
 	{ "nak-rate", "N", "packets a second that may ask for a NAK, per CPU (10000)", NUMBER,
@@ -116,6 +118,7 @@ static void set_defaults(struct xd_options *o)
 	o->client_max_qp = o->client_max_cq = o->client_max_pd = o->client_max_ah = 65536;
 	o->client_max_srq = 65536;
 	o->max_mr = o->client_max_mr = 1048576;
+	o->client_max_dm = 64 << 20;
 	o->user_max_pinned = (uint64_t)sysconf(_SC_PHYS_PAGES) / 2 *
 			     (uint64_t)sysconf(_SC_PAGESIZE);
 	o->nak_rate = 10000;

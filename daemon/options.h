@@ -29,6 +29,7 @@ struct xd_options {
 	uint32_t max_clients, max_qp, max_cq, max_mr, max_pd, max_ah, max_srq;	/* device */
 	uint32_t client_max_qp, client_max_cq, client_max_mr, client_max_pd, client_max_ah,
 		client_max_srq;
+	uint64_t client_max_dm;			/* bytes of device memory */
 	uint64_t user_max_pinned;		/* bytes a user may have registered */
 	uint32_t nak_rate;			/* packets that want a NAK, a second */
 	struct xr_fault_config fault;

@@ -10,7 +10,19 @@ static int reply_handle(struct xd_reply *rep, const struct xd_object *obj)
 	return 0;
 }
 
-int xd_do_alloc_pd(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
+static int new_domain(struct xd_server *s, struct xd_domain **out)
+{
+	struct xd_domain *domain = calloc(1, sizeof(*domain));
+	int err = domain ? xd_table_add(&s->domains, domain, &domain->number) : -ENOMEM;
+
+	if (err)
+		free(domain);
+	else
+		*out = domain;
+	return err;
+}
+
+int xd_pd_new(struct xd_client *c, struct xd_domain *domain, struct xd_pd **out)
 {
 	struct xd_pd *pd = calloc(1, sizeof(*pd));
 	int err;
@@ -18,13 +30,26 @@ int xd_do_alloc_pd(struct xd_client *c, struct xd_request *req, struct xd_reply 
 	if (!pd)
 		return -ENOMEM;
 	err = xd_object_add(c, &pd->obj, XD_PD);
-	if (!err)
-		err = xd_table_add(&c->server->pds, pd, &pd->d.number);
+	if (!err && !domain)
+		err = new_domain(c->server, &domain);
 	if (err) {
-		xd_pd_free(pd);
+		xd_object_del(&pd->obj);
+		free(pd);
 		return err;
 	}
-	return reply_handle(rep, &pd->obj);
+	domain->refs++;
+	pd->domain = domain;
+	pd->d.number = domain->number;
+	*out = pd;
+	return 0;
+}
+
+int xd_do_alloc_pd(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
+{
+	struct xd_pd *pd;
+	int err = xd_pd_new(c, NULL, &pd);
+
+	return err ? err : reply_handle(rep, &pd->obj);
 }
 
 int xd_do_dealloc_pd(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
@@ -42,8 +67,10 @@ int xd_do_dealloc_pd(struct xd_client *c, struct xd_request *req, struct xd_repl
 
 void xd_pd_free(struct xd_pd *pd)
 {
-	if (pd->d.number)
-		xd_table_del(&pd->obj.client->server->pds, pd->d.number);
+	if (!--pd->domain->refs) {
+		xd_table_del(&pd->obj.client->server->domains, pd->domain->number);
+		free(pd->domain);
+	}
 	xd_object_del(&pd->obj);
 	free(pd);
 }

@@ -83,7 +83,7 @@ int xd_do_hello(struct xd_client *c, struct xd_request *req, struct xd_reply *re
 
 	if (q->version != XR_PROTOCOL_VERSION)
 		return -EPROTO;
-	if (q->flags & ~(uint32_t)XR_HELLO_OBSERVER)
+	if (q->flags & ~(uint32_t)XR_HELLO_OBSERVER && q->flags != XR_HELLO_IMPORT)
 		return -EINVAL;
 	body = XD_REPLY(rep, xr_hello_rep);
 	body->version = XR_PROTOCOL_VERSION;
@@ -92,7 +92,14 @@ int xd_do_hello(struct xd_client *c, struct xd_request *req, struct xd_reply *re
 	snprintf(body->device, sizeof(body->device), "%s", c->dev->name);
 	snprintf(body->netdev, sizeof(body->netdev), "%s", c->dev->ifname);
 	c->observer = q->flags & XR_HELLO_OBSERVER;
-	err = c->observer ? 0 : hello_fds(c, body, rep);
+	if (c->observer) {
+		c->hello = true;
+		return 0;
+	}
+	err = xd_import_hello(c, req);
+	memcpy(body->token, c->token, sizeof(body->token));
+	if (!err)
+		err = hello_fds(c, body, rep);
 	c->hello = !err;
 	return err;
 }
@@ -128,6 +135,7 @@ int xd_do_query_device(struct xd_client *c, struct xd_request *req, struct xd_re
 	d->max_mr = lesser(opt->max_mr, opt->client_max_mr);
 	d->max_mw = d->max_mr;
 	d->max_pd = lesser(opt->max_pd, opt->client_max_pd);
+	d->max_dm_size = opt->client_max_dm & ~((uint64_t)sysconf(_SC_PAGESIZE) - 1);
 	d->max_ah = lesser(opt->max_ah, opt->client_max_ah);
 	d->max_srq = lesser(opt->max_srq, opt->client_max_srq);
 	d->max_srq_wr = XR_MAX_WR;

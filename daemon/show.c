@@ -193,7 +193,7 @@ static void put_workers(struct json *j, const struct xd_device *dev)
 
 static const char *const kind_names[XD_KINDS] = {
 	[XD_PD] = "pds", [XD_MR] = "mrs", [XD_MW] = "mws", [XD_CQ] = "cqs",
-	[XD_SRQ] = "srqs",
+	[XD_SRQ] = "srqs", [XD_DM] = "dms",
 	[XD_QP] = "qps", [XD_AH] = "ahs", [XD_CHANNEL] = "channels",
 };
 
@@ -388,6 +388,10 @@ static void put_tiers(struct json *j, uint32_t tiers)
 		strcat(s, ",adopted");
 	if (tiers & 1u << XR_SEG_PRIVATE)
 		strcat(s, ",private");
+	if (tiers & 1u << XR_SEG_DM)
+		strcat(s, ",device");
+	if (tiers & 1u << XR_SEG_NULL)
+		strcat(s, ",null");
 	text(j, "tier", *s ? s + 1 : s);
 }
 

@@ -180,6 +180,7 @@ static struct xp_context *alloc_context(struct xp_device *dev)
 	ctx->dev = dev;
 	ctx->conn.fd = -1;
 	ctx->uffd_device = -1;
+	ctx->ticket = -1;
 	xp_context_distance = (char *)ibctx - (char *)ctx;
 	xp_device_get(dev);
 	return ctx;
@@ -197,6 +198,11 @@ static void set_slots(struct ibv_context *ibctx)
 	} while (0)
 	SET(query_port, xp_query_port);
 	SET(query_device_ex, xp_query_device_ex);
+	SET(advise_mr, xp_advise_mr);
+	SET(alloc_null_mr, xp_alloc_null_mr);
+	SET(alloc_dm, xp_alloc_dm);
+	SET(free_dm, xp_free_dm);
+	SET(reg_dm_mr, xp_reg_dm_mr);
 	SET(query_rt_values, xp_query_rt_values);
 	SET(create_cq_ex, xp_create_cq_ex);
 	SET(create_qp_ex, xp_create_qp_ex);
@@ -231,6 +237,8 @@ static void free_context(struct xp_context *ctx)
 	free(ctx->wake);
 	if (ctx->uffd_device >= 0)
 		close(ctx->uffd_device);
+	if (ctx->ticket >= 0)
+		close(ctx->ticket);
 	pthread_mutex_destroy(&ctx->ibctx->mutex);
 	free(v->priv);
 	free(ctx->block);
@@ -270,10 +278,12 @@ static int take_hello(struct xp_context *ctx, const struct xr_hello_rep *rep, in
 		ctx->uffd_device = fds[used];
 		fds[used++] = -1;
 	}
-	return 0;
+	ctx->ticket = xp_make_ticket(ctx->dev, rep->token);
+	return ctx->ticket < 0 ? ctx->ticket : 0;
 }
 
-static int say_hello(struct xp_context *ctx)
+/* token: of the context to import from, or NULL */
+static int say_hello(struct xp_context *ctx, const uint8_t *token)
 {
 	struct xr_hello_req req = { .version = XR_PROTOCOL_VERSION };
 	int fds[XR_MSG_MAX_FDS];
@@ -286,6 +296,10 @@ static int say_hello(struct xp_context *ctx)
 	unsigned int i;
 	int err;
 
+	if (token) {
+		req.flags = XR_HELLO_IMPORT;
+		memcpy(req.token, token, sizeof(req.token));
+	}
 	err = xp_conn_call(&ctx->conn, &call);
 	if (err)
 		return err;
@@ -297,13 +311,13 @@ static int say_hello(struct xp_context *ctx)
 	return err;
 }
 
-static int connect_context(struct xp_context *ctx)
+static int connect_context(struct xp_context *ctx, const uint8_t *token)
 {
 	int err = xp_conn_open(&ctx->conn, ctx->dev->path, OPEN_TIMEOUT_MS);
 
 	if (err)
 		return err;
-	err = say_hello(ctx);
+	err = say_hello(ctx, token);
 	if (err)
 		return err;
 	err = xp_request(ctx, XR_MSG_QUERY_DEVICE, NULL, 0, &ctx->attr, sizeof(ctx->attr));
@@ -311,14 +325,14 @@ static int connect_context(struct xp_context *ctx)
 	return err;
 }
 
-struct ibv_context *xp_open_device(struct ibv_device *ibdev)
+struct ibv_context *xp_open_by_token(struct ibv_device *ibdev, const uint8_t *token)
 {
 	struct xp_context *ctx = alloc_context((struct xp_device *)ibdev);
 	int err;
 
 	if (!ctx)
 		return xp_null(ENOMEM);
-	err = connect_context(ctx);
+	err = connect_context(ctx, token);
 	if (err) {
 		xp_debug("%s: %s", ctx->dev->path, strerror(-err));
 		free_context(ctx);
@@ -326,10 +340,16 @@ struct ibv_context *xp_open_device(struct ibv_device *ibdev)
 		return xp_null(err == -ECONNREFUSED || err == -ENOENT ? -ENODEV : err);
 	}
 	ctx->ibctx->async_fd = ctx->async->fd;
+	ctx->ibctx->cmd_fd = ctx->ticket;
 	ctx->ibctx->num_comp_vectors = 1;
 	set_slots(ctx->ibctx);
 	xp_fork_watch(ctx);
 	return ctx->ibctx;
+}
+
+struct ibv_context *xp_open_device(struct ibv_device *ibdev)
+{
+	return xp_open_by_token(ibdev, NULL);
 }
 
 int xp_close_device(struct ibv_context *ibctx)
@@ -419,6 +439,7 @@ int xp_query_device_ex(struct ibv_context *ibctx, const struct ibv_query_device_
 	all.hca_core_clock = CORE_CLOCK_KHZ;
 	all.device_cap_flags_ex = rep.device_cap_flags;
 	all.phys_port_cnt_ex = 1;
+	all.max_dm_size = rep.max_dm_size;
 	/* A program of another release may know fewer fields, or more. */
 	memset(attr, 0, attr_size);
 	memcpy(attr, &all, attr_size < sizeof(all) ? attr_size : sizeof(all));

@@ -81,7 +81,7 @@ int xp_get_device_index(struct ibv_device *ibdev)
 /* Connects as an observer; the caller closes what succeeded. */
 static int hello(struct xp_conn *conn, const char *path, struct xr_hello_rep *rep)
 {
-	struct xr_hello_req req = { XR_PROTOCOL_VERSION, XR_HELLO_OBSERVER };
+	struct xr_hello_req req = { .version = XR_PROTOCOL_VERSION, .flags = XR_HELLO_OBSERVER };
 	struct xp_call call = {
 		.type = XR_MSG_HELLO, .req = &req, .req_len = sizeof(req),
 		.rep = rep, .rep_len = sizeof(*rep),

@@ -183,7 +183,7 @@ static int send_layout(struct xp_context *ctx, uint32_t type, uint8_t *req, size
 	return err;
 }
 
-/* ---- register, change, deregister ---------------------------------------------- */
+/* ---- register ------------------------------------------------------------------ */
 
 /* Addresses and access of a region, as one of our own: nothing is asked of the daemon. */
 static int describe(struct xp_mr *mr, struct ibv_pd *ibpd, void *addr, size_t length,
@@ -304,10 +304,59 @@ struct ibv_mr *xp_reg_mr_iova2(struct ibv_pd *ibpd, void *addr, size_t length, u
 	return &mr->ibmr;
 }
 
+/* ---- regions that are one thing, which never changes ---------------------------- */
+
+struct ibv_mr *xp_reg_segment(struct ibv_pd *ibpd, const struct xr_mr_segment *seg, int fd,
+			      uint64_t iova, unsigned int access)
+{
+	struct xp_layout layout = { .segment = (struct xr_mr_segment *)seg, .segments = 1 };
+	struct xp_mr *mr = calloc(1, sizeof(*mr));
+	struct xr_reg_mr_rep rep;
+	uint8_t *req = NULL;
+	int err;
+
+	if (!mr)
+		return xp_null(ENOMEM);
+	err = describe(mr, ibpd, NULL, seg->length, iova, access);
+	if (!err && access & IBV_ACCESS_ON_DEMAND)
+		err = -EINVAL;
+	if (!err) {
+		req = new_request(mr, 0, &layout);
+		err = req ? 0 : -ENOMEM;
+	}
+	if (!err) {
+		struct xp_call call = {
+			.type = XR_MSG_REG_MR, .req = req,
+			.req_len = sizeof(struct xr_reg_mr_req) + sizeof(*seg),
+			.fds = &fd, .nfds = fd >= 0, .rep = &rep, .rep_len = sizeof(rep),
+		};
+
+		err = xp_call(xp_ctx(ibpd->context), &call);
+	}
+	free(req);
+	if (err) {
+		free(mr);
+		return xp_null(err);
+	}
+	mr->fixed = true;
+	take_keys(mr, &rep);
+	return &mr->ibmr;
+}
+
+struct ibv_mr *xp_alloc_null_mr(struct ibv_pd *ibpd)
+{
+	struct xr_mr_segment seg = { .kind = XR_SEG_NULL, .length = SIZE_MAX };
+
+	return xp_reg_segment(ibpd, &seg, -1, 0, IBV_ACCESS_LOCAL_WRITE);
+}
+
+/* ---- deregister, change ---------------------------------------------------------- */
+
 int xp_dereg_mr(struct ibv_mr *ibmr)
 {
 	struct xp_mr *mr = (struct xp_mr *)ibmr;
-	int err = xp_release(xp_ctx(ibmr->context), XR_MSG_DEREG_MR, ibmr->handle, NULL);
+	int err = mr->imported ? 0 : xp_release(xp_ctx(ibmr->context), XR_MSG_DEREG_MR,
+						ibmr->handle, NULL);
 
 	if (err)
 		return -err;
@@ -341,7 +390,7 @@ int xp_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *ibpd, void *addr,
 	struct xp_context *ctx = xp_ctx(ibmr->context);
 	int err;
 
-	err = rereg_input(ibmr, flags, ibpd, addr, length, access);
+	err = mr->fixed ? -EINVAL : rereg_input(ibmr, flags, ibpd, addr, length, access);
 	if (!err)
 		err = describe(&next, flags & IBV_REREG_MR_CHANGE_PD ? ibpd : ibmr->pd,
 			       moves ? addr : ibmr->addr, moves ? length : ibmr->length,

@@ -141,12 +141,12 @@
 	     uint16_t * vid),                                                                      \
 	    (ctx, attr, mac, vid))                                                                 \
 	/* sharing between processes */                                                            \
-	PTR(struct ibv_pd *, ibv_import_pd, "IBVERBS_1.10", xp_is_ours(ctx), refuse_ptr,           \
+	PTR(struct ibv_pd *, ibv_import_pd, "IBVERBS_1.10", xp_is_ours(ctx), xp_import_pd,           \
 	    (struct ibv_context * ctx, uint32_t handle), (ctx, handle))                            \
-	VOID(ibv_unimport_pd, "IBVERBS_1.10", C(pd), nothing, (struct ibv_pd * pd), (pd))          \
-	PTR(struct ibv_mr *, ibv_import_mr, "IBVERBS_1.10", C(pd), refuse_ptr,                     \
+	VOID(ibv_unimport_pd, "IBVERBS_1.10", C(pd), xp_unimport_pd, (struct ibv_pd * pd), (pd))   \
+	PTR(struct ibv_mr *, ibv_import_mr, "IBVERBS_1.10", C(pd), xp_import_mr,                    \
 	    (struct ibv_pd * pd, uint32_t handle), (pd, handle))                                   \
-	VOID(ibv_unimport_mr, "IBVERBS_1.10", C(mr), nothing, (struct ibv_mr * mr), (mr))          \
+	VOID(ibv_unimport_mr, "IBVERBS_1.10", C(mr), xp_unimport_mr, (struct ibv_mr * mr), (mr))   \
 	PTR(struct ibv_dm *, ibv_import_dm, "IBVERBS_1.13", xp_is_ours(ctx), refuse_ptr,           \
 	    (struct ibv_context * ctx, uint32_t handle), (ctx, handle))                            \
 	VOID(ibv_unimport_dm, "IBVERBS_1.13", C(dm), nothing, (struct ibv_dm * dm), (dm))          \
@@ -302,12 +302,13 @@ XP_PUBLIC __be64 ibv_get_device_guid(struct ibv_device *device)
 	return next ? next(device) : 0;
 }
 
-/* None of our contexts has a command fd that could be imported. */
 XP_PUBLIC struct ibv_context *ibv_import_device(int cmd_fd)
 {
 	struct ibv_context *(*next)(int) = real(V_ibv_import_device);
 	struct ibv_context *ctx;
 
+	if (xp_is_ticket(cmd_fd))
+		return xp_import_device(cmd_fd);
 	if (!next)
 		return xp_null(EOPNOTSUPP);
 	importing = true;

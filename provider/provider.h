@@ -9,8 +9,10 @@
  *   context.c     open and close, the slots of inline verbs, queries
  *   connection.c  control messages
  *   shm.c         chunks of shared memory
- *   pd.c mr.c mw.c cq.c qp.c post.c srq.c ah.c    one verbs object each
+ *   pd.c mr.c mw.c dm.c cq.c qp.c post.c srq.c ah.c    one verbs object each
  *   cq_ex.c qp_ex.c    extended CQs and QPs
+ *   import.c      objects of other contexts
+ *   advise.c      memory on demand, fetched before it is used
  *   maps.c        what /proc/self/maps says of a range
  *   adopt.c convert.c    private memory becomes shared under the program's feet
  *   events.c      event pipes, completion channels, asynchronous events
@@ -160,6 +162,7 @@ struct xp_context {
 	int *wake;			/* the workers' eventfds */
 	struct xr_doorbell *doorbells;	/* the workers' */
 	int uffd_device;		/* or -1 */
+	int ticket;			/* cmd_fd: import.c */
 	uint64_t checked_ns;		/* when the connection was last looked at, atomic */
 	struct xp_conn conn;
 	struct xp_shm shm;
@@ -353,6 +356,8 @@ struct xp_mr {
 	struct ibv_mr ibmr;
 	int access;
 	uint64_t iova;
+	bool fixed;			/* no rereg_mr */
+	bool imported;			/* the daemon has no object for it */
 	struct xp_holds holds;
 };
 
@@ -361,6 +366,29 @@ struct ibv_mr *xp_reg_mr_iova2(struct ibv_pd *ibpd, void *addr, size_t length, u
 int xp_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *ibpd, void *addr, size_t length,
 		int access);
 int xp_dereg_mr(struct ibv_mr *ibmr);
+/* A region that is one segment of its own kind, and its fd if it has one (-1) */
+struct ibv_mr *xp_reg_segment(struct ibv_pd *ibpd, const struct xr_mr_segment *seg, int fd,
+			      uint64_t iova, unsigned int access);
+struct ibv_mr *xp_alloc_null_mr(struct ibv_pd *ibpd);
+int xp_advise_mr(struct ibv_pd *ibpd, enum ibv_advise_mr_advice advice, uint32_t flags,
+		 struct ibv_sge *sge, uint32_t n);
+struct ibv_dm *xp_alloc_dm(struct ibv_context *ibctx, struct ibv_alloc_dm_attr *attr);
+int xp_free_dm(struct ibv_dm *ibdm);
+struct ibv_mr *xp_reg_dm_mr(struct ibv_pd *ibpd, struct ibv_dm *ibdm, uint64_t off, size_t length,
+			    unsigned int access);
+
+/* ---- sharing between processes (import.c) --------------------------------------- */
+
+/* token: what an imported context shows, or NULL */
+struct ibv_context *xp_open_by_token(struct ibv_device *ibdev, const uint8_t *token);
+/* The file that lets others import from a context, or -errno */
+int xp_make_ticket(const struct xp_device *dev, const uint8_t *token);
+bool xp_is_ticket(int fd);
+struct ibv_context *xp_import_device(int fd);
+struct ibv_pd *xp_import_pd(struct ibv_context *ibctx, uint32_t handle);
+void xp_unimport_pd(struct ibv_pd *pd);
+struct ibv_mr *xp_import_mr(struct ibv_pd *pd, uint32_t handle);
+void xp_unimport_mr(struct ibv_mr *ibmr);
 
 /* ---- memory windows (mw.c) ------------------------------------------------------ */
 

@@ -91,7 +91,7 @@ static int call(struct cli_client *c, uint32_t type, const void *req, size_t req
 
 int cli_client_open(struct cli_client *c, const struct cli *cli, const char *device)
 {
-	struct xr_hello_req req = { XR_PROTOCOL_VERSION, XR_HELLO_OBSERVER };
+	struct xr_hello_req req = { .version = XR_PROTOCOL_VERSION, .flags = XR_HELLO_OBSERVER };
 	int n, err;
 
 	memset(c, 0, sizeof(*c));

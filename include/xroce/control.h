@@ -27,6 +27,7 @@
 #define XROCE_CONTROL_H
 
 #include <linux/types.h>
+#include <xroce/ring.h>
 #include <xroce/tables.h>
 
 #define XR_PROTOCOL_VERSION 1
@@ -78,7 +79,13 @@ struct xr_msg {
 	X(RESOLVE_AH, resolve_ah)                                              \
 	/* memory windows */                                                   \
 	X(ALLOC_MW, alloc_mw)                                                  \
-	X(DEALLOC_MW, dealloc_mw)
+	X(DEALLOC_MW, dealloc_mw)                                              \
+	/* more of memory */                                                   \
+	X(ADVISE_MR, advise_mr)                                                \
+	X(ALLOC_DM, alloc_dm)                                                  \
+	X(FREE_DM, free_dm)                                                    \
+	X(IMPORT_PD, import_pd)                                                \
+	X(IMPORT_MR, import_mr)
 
 enum xr_msg_type {
 	XR_MSG_NONE,
@@ -99,11 +106,14 @@ struct xr_shm_ref {
 
 /* ---- device, port, addresses --------------------------------------------- */
 
+#define XR_TOKEN_LEN 32
 struct xr_hello_req {
 	__u32 version;		/* XR_PROTOCOL_VERSION; else EPROTO */
 	__u32 flags;		/* XR_HELLO_* */
+	__u8 token[XR_TOKEN_LEN];	/* XR_HELLO_IMPORT: whose objects may be imported */
 };
 #define XR_HELLO_OBSERVER 1	/* a tool: no doorbells, no events, no fds, no objects */
+#define XR_HELLO_IMPORT 2	/* ENOENT: no connection of this user has that token */
 
 /* fds: event pipe (read end), workers' eventfds, doorbells' chunk, userfaultfd device (if has_uffd) */
 struct xr_hello_rep {
@@ -115,6 +125,7 @@ struct xr_hello_rep {
 	char device[XR_DEVICE_NAME_MAX + 1];
 	char netdev[16];
 	struct xr_shm_ref doorbells;	/* struct xr_doorbell[workers] */
+	__u8 token[XR_TOKEN_LEN];	/* of this connection: who knows it may import from it */
 };
 
 /* What struct ibv_device_attr(_ex) is filled from */
@@ -133,6 +144,7 @@ struct xr_query_device_rep {
 	__u32 max_pkeys, local_ca_ack_delay, max_inline;
 	__u32 vendor_id, vendor_part_id, hw_ver;
 	char fw_ver[64];		/* version of the daemon */
+	__u64 max_dm_size;
 };
 
 struct xr_query_port_rep {
@@ -173,6 +185,24 @@ struct xr_handle_rep {
 };
 
 /*
+ * IMPORT_PD: xr_handle_req with a handle of the connection whose token HELLO had; reply xr_handle_rep. A name
+ * of one's own for the same domain, which lives on when the other one goes. ENOENT.
+ *
+ * IMPORT_MR tells the keys of a region of that connection. The region stays its owner's: the caller gets no
+ * object. EINVAL: the region is not in that domain.
+ */
+struct xr_import_mr_req {
+	__u32 pd;		/* imported */
+	__u32 handle;		/* of the other connection */
+};
+struct xr_import_mr_rep {
+	__u32 lkey;
+	__u32 rkey;
+	__u64 length;
+	__u64 iova;
+};
+
+/*
  * How the daemon reaches the bytes of a region: consecutive segments, in
  * address order, that together are exactly [addr, addr + length).
  */
@@ -180,6 +210,9 @@ enum xr_mr_segment_kind {
 	XR_SEG_FD = 1,		/* adopted: a memfd, sealed against shrinking, given with the message */
 	XR_SEG_MAPPING = 2,	/* shared: MAP_SHARED memory, the daemon opens it by map_files */
 	XR_SEG_PRIVATE = 3,	/* private: through the process's /proc/self/mem fd */
+	/* no memory of the client; the only segment, addr 0, and REREG_MR of such a region is EINVAL */
+	XR_SEG_DM = 4,		/* fd_index: a device memory's handle, offset: in it */
+	XR_SEG_NULL = 5,	/* reads as zeros, forgets what is written; access: XR_ACCESS_LOCAL_WRITE alone */
 };
 /*
  * A region with XR_ACCESS_ON_DEMAND has no segments: it is looked at when it is used, by
@@ -251,6 +284,41 @@ struct xr_alloc_mw_rep {
  * PIN_SOCKET: fd: an AF_XDP socket without a network, by which the client may pin private pages: XDP_UMEM_REG, then a
  * REG_MR with XR_REGF_PINNED, then close. EOPNOTSUPP: the daemon may not make one.
  */
+
+/*
+ * ADVISE_MR: may the ranges of regions on demand be fetched? All are checked: ENOENT: no such key, or
+ * not on demand; EINVAL: a window's; EPERM: of another domain or process, or not to be written; EFAULT: beyond
+ * the region. The reply tells where each range lies in the client's memory: fetching is its own work.
+ */
+struct xr_advise_mr_req {
+	__u32 pd;
+	__u32 write;
+	__u32 ranges;		/* 1..XR_ADVISE_MAX */
+	__u32 reserved;
+	struct xr_sge range[];
+};
+#define XR_ADVISE_MAX 256
+struct xr_advise_mr_rep {
+	__u32 ranges;
+	__u32 reserved;
+	__u64 addr[];
+};
+
+/* ---- device memory ---------------------------------------------------------- */
+
+/* ENOMEM: more than max_dm_size for this client. A region of it: REG_MR with one XR_SEG_DM. */
+struct xr_alloc_dm_req {
+	__u64 length;		/* bytes; else EINVAL */
+	__u32 log_align;	/* of its start, 0..XR_DM_LOG_ALIGN_MAX */
+	__u32 reserved;
+};
+#define XR_DM_LOG_ALIGN_MAX 12
+struct xr_alloc_dm_rep {
+	__u32 handle;
+	__u32 reserved;
+	struct xr_shm_ref memory;
+};
+/* FREE_DM: EBUSY while there are regions of it. */
 
 /* ---- completion queues ------------------------------------------------------ */
 

@@ -182,7 +182,7 @@ bool nothing_left(void)
 	xd_mem_totals(&totals);
 	return !s->clients && !s->client_count && !s->users && !s->fds && !objects &&
 	       !fake.map_keys && !fake.map_qps && !fake.bells && !totals.mapped && !totals.pinned &&
-	       !s->pds.used;
+	       !s->domains.used;
 }
 
 uint32_t alloc_pd(struct conn *c)

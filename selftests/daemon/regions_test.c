@@ -416,6 +416,246 @@ static void test_rereg(void)
 	TAP_OK(nothing_left(), "nothing is left");
 }
 
+/* ---- device memory, no memory, advice --------------------------------------------- */
+
+static uint32_t alloc_dm(struct conn *c, uint64_t length, int *status)
+{
+	struct xr_alloc_dm_req q = { .length = length, .log_align = 12 };
+
+	*status = ask(c, XR_MSG_ALLOC_DM, &q, sizeof(q));
+	return *status ? 0 : ((struct xr_alloc_dm_rep *)c->body)->handle;
+}
+
+static int reg_alone(struct conn *c, uint32_t pd, uint32_t kind, uint32_t dm, uint64_t off,
+		     uint64_t length, uint32_t access)
+{
+	struct reg r = reg_of(pd, NULL, length, access);
+
+	add_segment(&r, kind, NULL, length);
+	r.segment[0].fd_index = dm;
+	r.segment[0].offset = off;
+	return send_reg(c, &r, NULL, 0);
+}
+
+static void test_device_memory(void)
+{
+	uint8_t data[16] = { [0 ... 15] = 0x5a }, got[16] = { 0 };
+	struct xr_reg_mr_rep mr;
+	struct xd_dm *object;
+	uint32_t pd, dm;
+	struct conn c, other;
+	struct reg r;
+	int status;
+
+	open_client(&c);
+	open_client(&other);
+	pd = alloc_pd(&c);
+	alloc_dm(&c, 0, &status);
+	TAP_OK(status == -EINVAL, "device memory of no bytes");
+	alloc_dm(&c, fake.opt.client_max_dm + 1, &status);
+	TAP_OK(status == -ENOMEM, "more device memory than there is");
+	alloc_dm(&c, -1ull, &status);
+	TAP_OK(status == -ENOMEM, "all that a number can say");
+	dm = alloc_dm(&c, fake.opt.client_max_dm - PAGE, &status);
+	TAP_OK(dm, "nearly all of it");
+	alloc_dm(&c, PAGE + 1, &status);
+	TAP_OK(status == -ENOMEM, "not the same again");
+	MUST(!ask_handle(&c, XR_MSG_FREE_DM, dm));
+	dm = alloc_dm(&c, 5000, &status);
+	object = xd_object_get(c.client, XD_DM, dm);
+	TAP_OK(!reg_alone(&c, pd, XR_SEG_DM, dm, 1000, 4000, RW), "a region of a part");
+	mr = mr_of(&c);
+	TAP_OK(!use_key(&c, pd, mr.rkey, (void *)3984, 16, XR_ACCESS_REMOTE_WRITE, data) &&
+	       !memcmp(object->piece.ptr + 4984, data, 16), "its last bytes are those");
+	TAP_OK(use_key(&c, pd, mr.rkey, (void *)3985, 16, 0, data) == -EACCES, "one beyond");
+	TAP_OK(ask_handle(&c, XR_MSG_FREE_DM, dm) == -EBUSY, "a region holds it");
+	TAP_OK(reg_alone(&c, pd, XR_SEG_DM, dm, 1001, 4000, RW) == -EINVAL &&
+	       reg_alone(&c, pd, XR_SEG_DM, dm, -8ull, 8, RW) == -EINVAL &&
+	       reg_alone(&c, pd, XR_SEG_DM, dm, -8ull, 16, RW) == -EINVAL &&
+	       reg_alone(&c, pd, XR_SEG_DM, dm + 1, 0, 8, RW) == -ENOENT, "what lies beyond it");
+	TAP_OK(reg_alone(&other, alloc_pd(&other), XR_SEG_DM, dm, 0, 8, RW) == -ENOENT,
+	       "another's");
+	r = reg_of(pd, NULL, 16, RW);
+	add_segment(&r, XR_SEG_DM, NULL, 8);
+	add_segment(&r, XR_SEG_DM, (void *)8, 8);
+	TAP_OK(send_reg(&c, &r, NULL, 0) == -EINVAL, "two in one region");
+	r = reg_of(pd, NULL, 4000, RW);
+	add_segment(&r, XR_SEG_DM, NULL, 4000);
+	TAP_OK(rereg(&c, mr.handle, IBV_REREG_MR_CHANGE_ACCESS, &r) == -EINVAL, "rereg of it");
+	MUST(!ask_handle(&c, XR_MSG_DEREG_MR, mr.handle));
+	MUST(!ask_handle(&c, XR_MSG_FREE_DM, dm));
+	dm = alloc_dm(&c, 5000, &status);
+	MUST(!reg_alone(&c, pd, XR_SEG_DM, dm, 0, 5000, RW));
+	mr = mr_of(&c);
+	TAP_OK(!use_key(&c, pd, mr.rkey, (void *)4984, 16, 0, got) && !got[0] && !got[15],
+	       "new device memory is empty");
+	close_client(&other);
+	close_client(&c);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
+static void test_null_region(void)
+{
+	uint8_t got[16] = { [0 ... 15] = 1 };
+	struct xr_reg_mr_rep mr;
+	struct conn c;
+	uint32_t pd;
+
+	open_client(&c);
+	pd = alloc_pd(&c);
+	TAP_OK(reg_alone(&c, pd, XR_SEG_NULL, 0, 0, SIZE_MAX, RW) == -EINVAL,
+	       "no memory, for peers");
+	TAP_OK(!reg_alone(&c, pd, XR_SEG_NULL, 0, 0, SIZE_MAX, XR_ACCESS_LOCAL_WRITE),
+	       "no memory");
+	mr = mr_of(&c);
+	TAP_OK(mr.lkey && !mr.rkey, "has no key for peers");
+	TAP_OK(!use_key(&c, pd, mr.lkey, (void *)0x123456, 16, 0, got) && !got[0] && !got[15],
+	       "reads as zeros");
+	TAP_OK(use_key(&c, pd, mr.lkey, (void *)8, 8, XR_ACCESS_REMOTE_READ, got) == -EACCES,
+	       "not by peers");
+	close_client(&c);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
+static int advise(struct conn *c, uint32_t pd, uint32_t key, const void *at, uint32_t length,
+		  bool write)
+{
+	struct {
+		struct xr_advise_mr_req q;
+		struct xr_sge range;
+	} req = { { .pd = pd, .write = write, .ranges = 1 }, { (uintptr_t)at, length, key } };
+
+	return ask(c, XR_MSG_ADVISE_MR, &req, sizeof(req));
+}
+
+static void test_advice(void)
+{
+	uint8_t *p = pages(2, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+	const struct xr_advise_mr_rep *rep;
+	struct xr_advise_mr_req head = { 0 };
+	struct xr_reg_mr_rep mr, plain;
+	uint32_t pd, other;
+	struct conn c;
+	struct reg r;
+
+	open_client(&c);
+	rep = (const void *)c.body;
+	head.pd = pd = alloc_pd(&c);
+	other = alloc_pd(&c);
+	proc_sent = false;
+	MUST(!reg_private(&c, pd, p, PAGE, RW));
+	proc_sent = true;
+	plain = mr_of(&c);
+	r = reg_of(pd, p, 2 * PAGE, XR_ACCESS_ON_DEMAND | XR_ACCESS_REMOTE_READ);
+	r.q.iova = 0x1000;
+	MUST(!send_reg(&c, &r, NULL, 0));
+	mr = mr_of(&c);
+	TAP_OK(!advise(&c, pd, mr.lkey, (void *)0x1100, 2 * PAGE - 0x100, false) &&
+	       rep->ranges == 1 && rep->addr[0] == (uintptr_t)p + 0x100, "advice: where it lies");
+	TAP_OK(advise(&c, pd, mr.lkey, (void *)0x1100, 2 * PAGE, false) == -EFAULT &&
+	       advise(&c, pd, mr.lkey, (void *)0xfff, 1, false) == -EFAULT, "advice: beyond it");
+	TAP_OK(advise(&c, pd, mr.lkey, (void *)0x1100, 8, true) == -EPERM,
+	       "advice: to write what is not to be written");
+	TAP_OK(advise(&c, other, mr.lkey, (void *)0x1100, 8, false) == -EPERM,
+	       "advice: another domain");
+	TAP_OK(advise(&c, pd, mr.lkey ^ 1, (void *)0x1100, 8, false) == -ENOENT &&
+	       advise(&c, pd, mr.lkey + 0x10000, (void *)0x1100, 8, false) == -ENOENT &&
+	       advise(&c, pd, plain.lkey, p, 8, false) == -ENOENT, "advice: other keys");
+	TAP_OK(advise(&c, 99, mr.lkey, (void *)0x1100, 8, false) == -EINVAL, "advice: no domain");
+	TAP_OK(ask(&c, XR_MSG_ADVISE_MR, &head, sizeof(head)) == -EINVAL, "advice: of nothing");
+	head.ranges = XR_ADVISE_MAX + 1;
+	TAP_OK(ask(&c, XR_MSG_ADVISE_MR, &head, sizeof(head)) == -EINVAL, "advice: of too much");
+	head.ranges = 2;
+	TAP_OK(ask(&c, XR_MSG_ADVISE_MR, &head, sizeof(head)) == -EINVAL, "advice: cut short");
+	munmap(p, 2 * PAGE);
+	close_client(&c);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
+/* ---- import ----------------------------------------------------------------------- */
+
+static int import_from(struct conn *c, const uint8_t *token)
+{
+	struct xr_hello_req q = { .version = XR_PROTOCOL_VERSION, .flags = XR_HELLO_IMPORT };
+
+	memcpy(q.token, token, sizeof(q.token));
+	connect_client(c);
+	return ask(c, XR_MSG_HELLO, &q, sizeof(q));
+}
+
+static int import_mr(struct conn *c, uint32_t pd, uint32_t handle)
+{
+	struct xr_import_mr_req q = { .pd = pd, .handle = handle };
+
+	return ask(c, XR_MSG_IMPORT_MR, &q, sizeof(q));
+}
+
+static void test_refused_import(struct conn *owner, const uint8_t *token)
+{
+	struct xr_hello_req q = { .version = XR_PROTOCOL_VERSION, .flags = XR_HELLO_IMPORT };
+	uint8_t none[XR_TOKEN_LEN] = { 0 }, wrong[XR_TOKEN_LEN];
+	struct conn c;
+
+	memcpy(wrong, token, sizeof(wrong));
+	wrong[XR_TOKEN_LEN - 1] ^= 1;
+	TAP_OK(import_from(&c, wrong) == -ENOENT, "import: a wrong token");
+	disconnect(&c);
+	TAP_OK(import_from(&c, none) == -ENOENT, "import: no token");
+	disconnect(&c);
+	connect_client(&c);
+	TAP_OK(ask(&c, XR_MSG_HELLO, &q, offsetof(struct xr_hello_req, token)) == -EINVAL,
+	       "import: a message without one");
+	disconnect(&c);
+	owner->client->uid++;
+	TAP_OK(import_from(&c, token) == -ENOENT, "import: of another user");
+	owner->client->uid--;
+	disconnect(&c);
+}
+
+static void test_import(void)
+{
+	uint8_t *p = pages(1, PROT_READ | PROT_WRITE, MAP_PRIVATE), token[XR_TOKEN_LEN], b = 0;
+	uint32_t pd, other, alias, number;
+	struct xr_import_mr_rep theirs;
+	struct xr_reg_mr_rep mr;
+	struct conn owner, c;
+
+	open_client(&owner);
+	memcpy(token, owner.client->token, sizeof(token));
+	pd = alloc_pd(&owner);
+	other = alloc_pd(&owner);
+	proc_sent = false;
+	MUST(!reg_private(&owner, pd, p, 100, RW));
+	proc_sent = true;
+	mr = mr_of(&owner);
+	test_refused_import(&owner, token);
+	TAP_OK(ask_handle(&owner, XR_MSG_IMPORT_PD, pd) == -ENOENT, "import: from nobody");
+	MUST(!import_from(&c, token));
+	TAP_OK(ask_handle(&c, XR_MSG_IMPORT_PD, 99) == -ENOENT, "import: no such domain");
+	TAP_OK(!ask_handle(&c, XR_MSG_IMPORT_PD, pd), "import: a domain");
+	alias = handle_of(&c);
+	TAP_OK(!import_mr(&c, alias, mr.handle), "import: a region");
+	theirs = *(struct xr_import_mr_rep *)c.body;
+	TAP_OK(theirs.rkey == mr.rkey && theirs.length == 100 &&
+	       !use_key(&c, alias, theirs.lkey, p, 1, 0, &b), "import: its keys are good");
+	TAP_OK(import_mr(&c, alias, 99) == -ENOENT && import_mr(&c, 99, mr.handle) == -ENOENT,
+	       "import: no such region or domain");
+	MUST(!ask_handle(&c, XR_MSG_IMPORT_PD, other));
+	TAP_OK(import_mr(&c, handle_of(&c), mr.handle) == -EINVAL, "import: of another domain");
+	number = ((struct xd_pd *)xd_object_get(c.client, XD_PD, alias))->d.number;
+	close_client(&owner);
+	TAP_OK(use_key(&c, alias, theirs.lkey, p, 1, 0, &b) == -EACCES,
+	       "import: the region goes with its owner");
+	TAP_OK(ask_handle(&c, XR_MSG_IMPORT_PD, pd) == -ENOENT &&
+	       import_mr(&c, alias, mr.handle) == -ENOENT, "import: and there is no other");
+	MUST(!ask(&c, XR_MSG_ALLOC_PD, NULL, 0));
+	TAP_OK(((struct xd_pd *)xd_object_get(c.client, XD_PD, handle_of(&c)))->d.number !=
+	       number, "import: the domain's number is not given out again");
+	disconnect(&c);
+	munmap(p, PAGE);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
 static void test_pin_socket(void)
 {
 	uint8_t *p = pages(4, PROT_READ | PROT_WRITE, MAP_PRIVATE);
@@ -548,6 +788,10 @@ int main(void)
 	test_shared_mapping();
 	test_wrong_proc_files();
 	test_rereg();
+	test_device_memory();
+	test_null_region();
+	test_advice();
+	test_import();
 	test_pin_socket();
 	test_hanging_job();
 	test_huge_pages();

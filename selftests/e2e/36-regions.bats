@@ -13,6 +13,26 @@ load memory
 	memory implicit
 }
 
+@test "regions: memory on demand is fetched by advice" {
+	memory advise
+}
+
+@test "regions: the region that is no memory" {
+	memory null
+}
+
+@test "regions: device memory" {
+	memory device
+}
+
+@test "regions: a domain and a region that two processes have" {
+	memory import
+}
+
+@test "regions: all that rereg_mr can change" {
+	memory rereg
+}
+
 @test "regions: all of them within one host" {
-	within_host -t on-demand -t implicit
+	within_host -t on-demand -t implicit -t advise -t null -t device -t import -t rereg
 }

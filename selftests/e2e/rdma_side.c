@@ -275,6 +275,14 @@ int side_rdma(struct side *s, enum ibv_wr_opcode opcode, struct ibv_sge *sge, ui
 	return run(s, &wr);
 }
 
+int side_rdma_list(struct side *s, enum ibv_wr_opcode opcode, struct ibv_sge *sge, int n)
+{
+	struct ibv_send_wr wr = { .opcode = opcode, .sg_list = sge, .num_sge = n,
+				  .wr.rdma = { s->peer.addr, s->peer.rkey } };
+
+	return run(s, &wr);
+}
+
 /* ---- asking, and doing what is asked ------------------------ */
 
 int ask(struct side *s, const struct side_request *request)

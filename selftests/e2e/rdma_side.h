@@ -73,6 +73,8 @@ int side_reconnect(struct side *s);
 int side_completion(struct side *s, struct ibv_wc *wc);
 int side_rdma(struct side *s, enum ibv_wr_opcode opcode, struct ibv_sge *sge, uint64_t addr,
 	      uint32_t rkey);
+/* Of several pieces, with the partner's buffer */
+int side_rdma_list(struct side *s, enum ibv_wr_opcode opcode, struct ibv_sge *sge, int n);
 
 /* Byte i of a pattern depends on all of i; `from`: which byte of the pattern p begins with. */
 void pattern(void *p, size_t len, uint32_t seed, size_t from);

@@ -299,6 +299,7 @@ void fake_device_start(void)
 	MUST(!xd_options_parse(&fake.opt, 5, argv));
 	fake.opt.max_qp = fake.opt.max_mr = 1000;
 	fake.opt.client_max_qp = fake.opt.client_max_mr = 20;
+	fake.opt.client_max_dm = 1 << 20;
 	fake.opt.client_max_cq = fake.opt.client_max_pd = fake.opt.client_max_ah = 20;
 	fake.opt.client_max_srq = 20;
 	fake.opt.user_max_pinned = 64 << 20;

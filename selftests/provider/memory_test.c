@@ -496,6 +496,33 @@ static void in_children(struct fixture *f)
 	munmap(p, MIB);
 }
 
+/* ---- regions that are not laid out ------------------------------------------------ */
+
+static void not_laid_out(struct fixture *f)
+{
+	uint8_t *p = mmap(NULL, MIB, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct ibv_mr *mr = ibv_reg_mr(f->pd, p, MIB, ALL | IBV_ACCESS_ON_DEMAND);
+	struct ibv_sge sge = { 0 };
+	unsigned int kinds[4] = { 0 };
+
+	if (mr)
+		fake_segments(&f->daemon, mr->rkey, kinds);
+	TAP_OK(mr && !kinds[1] && !kinds[2] && !kinds[3], "on demand: not looked at");
+	TAP_OK(!ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, p + 8, 100, 0) &&
+	       !ibv_dereg_mr(mr), "on demand: other memory");
+	munmap(p, MIB);
+	mr = ibv_reg_mr(f->pd, NULL, SIZE_MAX, ALL | IBV_ACCESS_ON_DEMAND);
+	TAP_OK(mr && !ibv_dereg_mr(mr), "on demand: all there is");
+	mr = ibv_alloc_null_mr(f->pd);
+	TAP_OK(mr && mr->length == SIZE_MAX && !mr->addr && mr->pd == f->pd, "no memory");
+	TAP_OK(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, f->pd, NULL, 0, 0) ==
+	       IBV_REREG_MR_ERR_INPUT && errno == EINVAL && !ibv_dereg_mr(mr),
+	       "no memory: it never changes");
+	TAP_OK(ibv_advise_mr(f->pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, NULL, 0) == EINVAL &&
+	       ibv_advise_mr(f->pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 2, &sge, 1) == EINVAL &&
+	       ibv_advise_mr(f->pd, 3, 0, &sge, 1) == EOPNOTSUPP, "advice that is none");
+}
+
 int main(void)
 {
 	struct fixture f;
@@ -510,6 +537,7 @@ int main(void)
 	kinds(&f);
 	odd_ranges(&f);
 	rereg(&f);
+	not_laid_out(&f);
 	if (can_adopt) {
 		overlaps(&f);
 		pulled_away(&f);

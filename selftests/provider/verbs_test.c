@@ -163,13 +163,11 @@ static void refusals(struct fixture *f)
 	REFUSED(ibv_open_qp(f->ctx, &open_attr));
 	REFUSED(ibv_open_xrcd(f->ctx, &xrcd_attr));
 	REFUSED(ibv_alloc_dm(f->ctx, &dm_attr));
-	REFUSED(ibv_alloc_null_mr(f->pd));
 	REFUSED(ibv_create_counters(f->ctx, &counters));
 	REFUSED(ibv_create_wq(f->ctx, &wq_attr));
 	REFUSED(ibv_reg_dmabuf_mr(f->pd, 0, 4096, 0, 0, 0));
 	REFUSED(ibv_import_pd(f->ctx, 1));
 	REFUSED(ibv_import_mr(f->pd, 1));
-	REFUSED_INT(ibv_advise_mr(f->pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, NULL, 0));
 }
 
 static void address_handles(struct fixture *f)
