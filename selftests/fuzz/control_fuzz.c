@@ -3,7 +3,7 @@
  * The control socket: what two clients may say to the daemon, with what descriptors, in which
  * order. When both are gone, everything that they had must be gone too.
  *
- * Input: steps. Each begins with a byte: bit 7 which client, bits 4:0 the message's type, or 31
+ * Input: steps. Each begins with a byte: bit 7 which client, bits 6:0 the message's type, or 127
  * for something that happens to the daemon, see happen(). See say() for what follows. seed_control.c
  * writes inputs that are ordinary exchanges.
  */
@@ -25,7 +25,7 @@
 #define CLIENTS 2
 #define MAX_BODY 4096
 #define MAX_FDS 8
-#define HAPPENING 31
+#define HAPPENING 127
 /* Memory that inputs can name, at addresses that are the same in each process */
 #define PRIVATE_AT ((void *)0x200000000000)
 #define SHARED_AT ((void *)0x210000000000)
@@ -320,10 +320,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		uint8_t step = input_u8(&in);
 		struct conn *c = &conn[step >> 7];
 
-		if ((step & 31) == HAPPENING)
+		if ((step & 127) == HAPPENING)
 			happen(c, &in);
 		else
-			say(c, step & 31, &in);
+			say(c, step & 127, &in);
 	}
 	for (unsigned i = 0; i < CLIENTS; i++)
 		disconnect(&conn[i]);

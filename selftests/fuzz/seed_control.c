@@ -14,7 +14,7 @@
 #include <xroce/control.h>
 
 #define SECOND 0x80
-#define HAPPENING 31
+#define HAPPENING 127
 #define PRIVATE_AT 0x200000000000ull
 #define SHARED_AT 0x210000000000ull
 #define READONLY_AT 0x220000000000ull
@@ -186,6 +186,39 @@ static void tiers(void)
 	say_empty(XR_MSG_PIN_SOCKET);
 }
 
+/* Regions that are not laid out, and advice for the first of them */
+static void special(void)
+{
+	static const char fds[] = { FD_MEM, FD_MAPS };
+	struct reg demand = { .head = { .pd = 1, .flags = XR_REGF_PROC_FDS, .length = UINT64_MAX,
+					.access = 0xf | XR_ACCESS_ON_DEMAND } };
+	struct reg null = { .head = { .segments = 1 },
+			    .segment = { segment(XR_SEG_NULL, 0, UINT64_MAX) } };
+	struct reg dm = { .head = { .segments = 1 }, .segment = { segment(XR_SEG_DM, 0, 4000) } };
+	struct xr_alloc_dm_req alloc = { .length = 5000, .log_align = 6 };
+	struct {
+		struct xr_advise_mr_req head;
+		struct xr_sge range;
+	} advice = { { .pd = 1, .write = 1, .ranges = 1 }, { PRIVATE_AT, 4096, 0x100 } };
+	struct xr_import_mr_req import = { .pd = 1, .handle = 1 };
+
+	hello(0, 0);
+	say_empty(XR_MSG_ALLOC_PD);
+	say_fds(XR_MSG_REG_MR, &demand, sizeof(demand.head), fds, 2);
+	SAY(XR_MSG_ADVISE_MR, advice);
+	reg_mr(&null, XR_ACCESS_LOCAL_WRITE, "", 0);
+	SAY(XR_MSG_ALLOC_DM, alloc);
+	dm.segment[0].fd_index = 1;
+	dm.segment[0].offset = 1000;
+	reg_mr(&dm, 0xf, "", 0);
+	say_handle(XR_MSG_FREE_DM, 1);
+	say_handle(XR_MSG_DEREG_MR, 3);
+	say_handle(XR_MSG_FREE_DM, 1);
+	hello(SECOND, XR_HELLO_IMPORT);
+	say_handle(XR_MSG_IMPORT_PD, 1);
+	SAY(XR_MSG_IMPORT_MR, import);
+}
+
 static void device(void)
 {
 	hello(0, 0);
@@ -265,7 +298,7 @@ int main(int argc, char **argv)
 	} seeds[] = {
 		{ "device", device },	    { "tiers", tiers },
 		{ "queue-pair", queue_pair }, { "slow-network", slow_network },
-		{ "operators", operators },
+		{ "operators", operators },   { "special", special },
 	};
 
 	if (argc != 2) {
