@@ -59,7 +59,7 @@ static const struct rule rules[XR_MSG_COUNT] = {
 	[XR_MSG_RESIZE_CQ] = { .length = sizeof(struct xr_resize_cq_req) },
 	[XR_MSG_DESTROY_CQ] = { .length = sizeof(struct xr_handle_req) },
 	[XR_MSG_CREATE_QP] = { .length = sizeof(struct xr_create_qp_req) },
-	[XR_MSG_MODIFY_QP] = { .length = sizeof(struct xr_modify_qp_req) },
+	[XR_MSG_MODIFY_QP] = { .length = offsetof(struct xr_modify_qp_req, max_burst) },
 	[XR_MSG_QUERY_QP] = { .length = sizeof(struct xr_handle_req) },
 	[XR_MSG_DESTROY_QP] = { .length = sizeof(struct xr_handle_req) },
 	[XR_MSG_CREATE_AH] = { .length = sizeof(struct xr_create_ah_req) },
@@ -175,6 +175,12 @@ static int handle(struct xd_client *c, struct xd_request *req, struct xd_reply *
 	return err ? err : ops[req->type].handler(c, req, rep);
 }
 
+/* Bytes of the fixed part of the longest request */
+#define REQUEST_MAX 512
+_Static_assert(sizeof(struct xr_modify_qp_req) <= REQUEST_MAX &&
+	       sizeof(struct xr_rereg_mr_req) <= REQUEST_MAX &&
+	       sizeof(struct xr_create_qp_req) <= REQUEST_MAX, "requests");
+
 /* 0: a request, also one that is refused; -EINVAL: too malformed to tell. */
 static int parse(const void *data, size_t len, struct xd_request *req)
 {
@@ -192,7 +198,7 @@ static int parse(const void *data, size_t len, struct xd_request *req)
 void xd_client_feed(struct xd_client *c, const void *data, size_t len, const int *fds,
 		    uint32_t nfds)
 {
-	static uint8_t body[XR_MSG_MAX] __attribute__((aligned(8)));
+	static uint8_t body[XR_MSG_MAX + REQUEST_MAX] __attribute__((aligned(8)));
 	struct xd_request req = { .body = body, .nfds = nfds };
 	int own[XR_MSG_MAX_FDS], err;
 	struct xd_reply *rep;
@@ -211,6 +217,8 @@ void xd_client_feed(struct xd_client *c, const void *data, size_t len, const int
 	c->seq = req.seq;
 	if (!err) {
 		memcpy(body, (const uint8_t *)data + sizeof(struct xr_msg), req.length);
+		/* fields that an older client does not know */
+		memset(body + req.length, 0, REQUEST_MAX);
 		err = handle(c, &req, rep);
 	}
 	/* before the answer: it may be the client's end */

@@ -245,6 +245,8 @@ static int modify_now(struct xd_client *c, const void *request, const struct xt_
 
 	xd_world_stop(c->dev);
 	err = xt_qp_modify(qp->xt, &q->attr, q->attr_mask, path, xd_port_mtu(c->dev), now);
+	if (!err && q->attr_mask & IBV_QP_RATE_LIMIT)
+		xt_qp_set_burst(qp->xt, q->max_burst);
 	if (!err) {
 		err = mirror(c->dev, qp);
 		/* XDP would drop its packets: better it fails at once */

@@ -147,6 +147,9 @@ int xd_do_query_device(struct xd_client *c, struct xd_request *req, struct xd_re
 	d->local_ca_ack_delay = 15;	/* 4.096 us * 2^15 = 134 ms */
 	d->max_inline = XR_MAX_INLINE;
 	snprintf(d->fw_ver, sizeof(d->fw_ver), "%s", XR_VERSION);
+	d->rate_min = XT_MIN_RATE;
+	d->rate_max = XT_MAX_RATE;
+	d->rate_qpts = 1u << IBV_QPT_RC | 1u << IBV_QPT_UC | 1u << IBV_QPT_UD;
 	return 0;
 }
 

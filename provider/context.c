@@ -206,6 +206,7 @@ static void set_slots(struct ibv_context *ibctx)
 	SET(query_rt_values, xp_query_rt_values);
 	SET(create_cq_ex, xp_create_cq_ex);
 	SET(create_qp_ex, xp_create_qp_ex);
+	SET(modify_qp_rate_limit, xp_modify_qp_rate_limit);
 	SET(alloc_td, xp_alloc_td);
 	SET(dealloc_td, xp_dealloc_td);
 	SET(alloc_parent_domain, xp_alloc_parent_domain);
@@ -438,6 +439,9 @@ int xp_query_device_ex(struct ibv_context *ibctx, const struct ibv_query_device_
 	all.completion_timestamp_mask = UINT64_MAX;
 	all.hca_core_clock = CORE_CLOCK_KHZ;
 	all.device_cap_flags_ex = rep.device_cap_flags;
+	all.packet_pacing_caps.qp_rate_limit_min = rep.rate_min;
+	all.packet_pacing_caps.qp_rate_limit_max = rep.rate_max;
+	all.packet_pacing_caps.supported_qpts = rep.rate_qpts;
 	all.phys_port_cnt_ex = 1;
 	all.max_dm_size = rep.max_dm_size;
 	/* A program of another release may know fewer fields, or more. */

@@ -504,6 +504,7 @@ struct ibv_qp *xp_create_qp(struct ibv_pd *ibpd, struct ibv_qp_init_attr *attr);
 struct ibv_qp *xp_create_qp_ex(struct ibv_context *ibctx, struct ibv_qp_init_attr_ex *attr);
 struct ibv_qp_ex *xp_qp_to_qp_ex(struct ibv_qp *ibqp);
 int xp_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask);
+int xp_modify_qp_rate_limit(struct ibv_qp *ibqp, struct ibv_qp_rate_limit_attr *attr);
 int xp_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask,
 		struct ibv_qp_init_attr *init_attr);
 int xp_destroy_qp(struct ibv_qp *ibqp);

@@ -295,6 +295,23 @@ int xp_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 	return 0;
 }
 
+int xp_modify_qp_rate_limit(struct ibv_qp *ibqp, struct ibv_qp_rate_limit_attr *attr)
+{
+	struct xr_modify_qp_req req = {
+		.handle = ibqp->handle,
+		.attr_mask = IBV_QP_RATE_LIMIT,
+		.attr.rate_limit = attr->rate_limit,
+		.max_burst = attr->max_burst_sz,
+		.typical_packet = attr->typical_pkt_sz,
+	};
+	struct xr_modify_qp_rep rep;
+
+	if (attr->comp_mask)
+		return EOPNOTSUPP;
+	return -xp_request(xp_ctx(ibqp->context), XR_MSG_MODIFY_QP, &req, sizeof(req), &rep,
+			   sizeof(rep));
+}
+
 int xp_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask,
 		struct ibv_qp_init_attr *init_attr)
 {

@@ -25,7 +25,8 @@ void xt_engine_free(struct xt_engine *e)
 {
 	if (!e)
 		return;
-	free(e->timers);
+	free(e->answers_due.timers);
+	free(e->rates_due.timers);
 	free(e);
 }
 
@@ -75,6 +76,8 @@ static void run_timers(struct xt_engine *e)
 
 	while ((qp = xt_timer_expired(e, e->now)))
 		xt_req_timeout(qp);
+	while ((qp = xt_timer_expired_rate(e, e->now)))
+		xt_activate(qp);
 }
 
 /* ACKs and NAKs do not wait for their QP's turn to send; behind READ responses they must. */

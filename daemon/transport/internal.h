@@ -17,6 +17,7 @@
  *   build.c      packets
  *   copy.c       payload from and to memory, with its keys checked
  *   binding.c    work requests and packets that change keys
+ *   pace.c       rates that clients set
  *   timer.c, cq.c
  *
  * Sequence numbers are kept 32 bits wide and free-running, so that a 2^31 byte
@@ -203,12 +204,19 @@ struct xt_receive {
 	uint64_t length;
 };
 
+/* A rate limit at work, in ns of the engine's clock; the rate itself is an attribute. */
+struct xt_pace {
+	uint64_t paid_until;
+	uint64_t ahead;		/* how far that may be ahead of now */
+};
+
 struct xt_durable {
 	struct xt_requester req;
 	struct xt_receive rq;
 	struct xt_responder resp;
 	struct xr_qp_attr attr;	/* as the client set them */
 	struct xt_path path;
+	struct xt_pace pace;
 	uint32_t mtu;		/* bytes; of a path, UD: of the port */
 	uint8_t mtu_shift;
 	uint32_t windows;	/* first of the windows of type 2 that are bound to it, by index */
@@ -237,6 +245,12 @@ struct xt_ah {
 	struct xt_template tmpl;	/* but for destination QPN and source port */
 };
 
+/* A QP's timer of one kind */
+struct xt_alarm {
+	uint64_t deadline;	/* XT_NEVER: not set */
+	uint32_t slot;		/* in the heap; XT_NO_TIMER: none */
+};
+
 struct xt_qp {
 	struct xt_qp_info info;
 	struct xt_engine *engine;
@@ -245,9 +259,8 @@ struct xt_qp {
 	/* caches and connections to the rest of this process */
 	struct xt_list turn;	/* in engine->active or ->capped */
 	struct xt_list answer;	/* in engine->answers */
-	uint64_t deadline;	/* XT_NEVER: no timer */
+	struct xt_alarm answer_due, rate_due;
 	uint64_t ack_deadline;
-	uint32_t timer_slot;	/* in engine->timers; XT_NO_TIMER: none */
 	uint32_t charged;	/* packets counted in engine->inflight */
 	bool stalled;
 	bool capped;		/* `turn` is in engine->capped */
@@ -272,6 +285,13 @@ struct xt_qp {
 struct xt_timer {
 	uint64_t when;
 	struct xt_qp *qp;
+	struct xt_alarm *alarm;	/* which of the QP's */
+};
+
+/* Of 4 children each */
+struct xt_heap {
+	struct xt_timer *timers;
+	uint32_t count, room;
 };
 
 struct xt_engine {
@@ -285,8 +305,7 @@ struct xt_engine {
 	uint32_t inflight;	/* request packets not acknowledged, of all QPs */
 	bool tx_full;
 	struct xt_tuning tuning;
-	struct xt_timer *timers;	/* a heap of 4 children each */
-	uint32_t timer_count, timer_room;
+	struct xt_heap answers_due, rates_due;
 	uint32_t qp_count;
 	struct xt_counters counters;
 	uint8_t bounce[4096];	/* payload that cannot be reached by pointer */
@@ -384,10 +403,44 @@ void xt_event(struct xt_qp *qp, uint32_t type);
 /* Room for one more QP; to be called before the QP exists. */
 int xt_timer_reserve(struct xt_engine *e);
 void xt_timer_set(struct xt_qp *qp, uint64_t deadline);
-void xt_timer_remove(struct xt_qp *qp);
+void xt_timer_set_rate(struct xt_qp *qp, uint64_t deadline);
+void xt_timer_remove(struct xt_qp *qp);		/* both */
 /* A QP whose deadline has passed, its timer cleared; NULL: none. */
 struct xt_qp *xt_timer_expired(struct xt_engine *e, uint64_t now);
+struct xt_qp *xt_timer_expired_rate(struct xt_engine *e, uint64_t now);
 uint64_t xt_timer_next(struct xt_engine *e);
+
+/* ---- pace.c ---- */
+
+/* The rate limit, an attribute, was set. burst: bytes, 0: ours to choose */
+void xt_pace_set(struct xt_qp *qp, uint32_t burst);
+bool xt_pace_limited_open(struct xt_qp *qp);
+void xt_pace_limited_spend(struct xt_qp *qp, uint32_t bytes);
+bool xt_pace_limited_last(const struct xt_qp *qp, uint32_t bytes);
+
+/* May a packet of the send queue go out now? false: the QP becomes active when it may. */
+static inline bool xt_pace_open(struct xt_qp *qp)
+{
+	return !qp->d.attr.rate_limit || xt_pace_limited_open(qp);
+}
+
+/* Frames of so many bytes in all went out. */
+static inline void xt_pace_spend(struct xt_qp *qp, uint32_t bytes)
+{
+	if (qp->d.attr.rate_limit)
+		xt_pace_limited_spend(qp, bytes);
+}
+
+/* True where after a frame of that length there will be a wait. */
+static inline bool xt_pace_last(const struct xt_qp *qp, uint32_t bytes)
+{
+	return qp->d.attr.rate_limit && xt_pace_limited_last(qp, bytes);
+}
+
+static inline uint32_t xt_frame_len(const struct xt_template *t, uint32_t ext_and_payload)
+{
+	return t->len + ((ext_and_payload + 3) & ~3u) + XR_ICRC_LEN;
+}
 
 /* ---- qp.c ---- */
 

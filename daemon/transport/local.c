@@ -16,6 +16,12 @@ struct piece {
 	bool first, last;
 };
 
+/* A QP with a rate limit does not go far at once. */
+static uint32_t chunk(const struct xt_qp *qp)
+{
+	return qp->d.attr.rate_limit ? qp->d.mtu : XT_LOCAL_CHUNK;
+}
+
 static void cut(const struct xt_qp *qp, struct xt_swqe *w, struct piece *p)
 {
 	uint32_t left;
@@ -23,7 +29,7 @@ static void cut(const struct xt_qp *qp, struct xt_swqe *w, struct piece *p)
 	p->wqe = w;
 	p->off = (qp->d.req.unacked - w->psn) << qp->d.mtu_shift;
 	left = w->length - p->off;
-	p->len = left < XT_LOCAL_CHUNK ? left : XT_LOCAL_CHUNK;
+	p->len = left < chunk(qp) ? left : chunk(qp);
 	p->packets = (p->len + qp->d.mtu - 1) >> qp->d.mtu_shift;
 	if (!p->packets)
 		p->packets = 1;
@@ -108,7 +114,7 @@ static void do_data(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 		.op = xt_data_opcode(w, p->first, p->last),
 		.solicited = p->last && (w->flags & XR_SEND_SOLICITED),
 		.len = p->len,
-		.full = XT_LOCAL_CHUNK,
+		.full = chunk(qp),
 		.packets = p->packets,
 		.va = w->remote_addr,
 		.rkey = w->rkey,
@@ -292,6 +298,8 @@ uint32_t xt_local_run(struct xt_qp *qp, uint32_t budget, bool *more)
 		}
 		if (qp->info.state == XR_QPS_SQD && r->unacked == w->psn)
 			break;
+		if (!xt_pace_open(qp))
+			break;
 		if (cost >= budget) {
 			*more = true;
 			break;
@@ -304,6 +312,8 @@ uint32_t xt_local_run(struct xt_qp *qp, uint32_t budget, bool *more)
 		cut(qp, w, &p);
 		cost += cost_of(&p);
 		next = step(qp, &p);
+		if (next != STEP_BUSY)
+			xt_pace_spend(qp, xt_frame_len(&qp->tmpl, p.len));
 	}
 	if (next == STEP_BUSY)
 		*more = true;

@@ -47,7 +47,7 @@ static const struct transition rc_transitions[STATES][STATES] = {
 			.required = IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 				    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC,
 			.optional = IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS |
-				    IBV_QP_MIN_RNR_TIMER | ALT,
+				    IBV_QP_MIN_RNR_TIMER | IBV_QP_RATE_LIMIT | ALT,
 		},
 	},
 	[XR_QPS_RTS] = {
@@ -55,7 +55,7 @@ static const struct transition rc_transitions[STATES][STATES] = {
 		[XR_QPS_RTS] = {
 			.valid = true,
 			.optional = IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS |
-				    IBV_QP_MIN_RNR_TIMER | ALT,
+				    IBV_QP_MIN_RNR_TIMER | IBV_QP_RATE_LIMIT | ALT,
 		},
 		[XR_QPS_SQD] = { .valid = true, .optional = IBV_QP_EN_SQD_ASYNC_NOTIFY },
 	},
@@ -64,7 +64,7 @@ static const struct transition rc_transitions[STATES][STATES] = {
 		[XR_QPS_RTS] = {
 			.valid = true,
 			.optional = IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS |
-				    IBV_QP_MIN_RNR_TIMER | ALT,
+				    IBV_QP_MIN_RNR_TIMER | IBV_QP_RATE_LIMIT | ALT,
 		},
 		[XR_QPS_SQD] = {
 			.valid = true,
@@ -104,14 +104,16 @@ static const struct transition uc_transitions[STATES][STATES] = {
 		[XR_QPS_RTS] = {
 			.valid = true,
 			.required = IBV_QP_SQ_PSN,
-			.optional = IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | ALT,
+			.optional = IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS |
+				    IBV_QP_RATE_LIMIT | ALT,
 		},
 	},
 	[XR_QPS_RTS] = {
 		FROM_ANYWHERE,
 		[XR_QPS_RTS] = {
 			.valid = true,
-			.optional = IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | ALT,
+			.optional = IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS |
+				    IBV_QP_RATE_LIMIT | ALT,
 		},
 		[XR_QPS_SQD] = { .valid = true, .optional = IBV_QP_EN_SQD_ASYNC_NOTIFY },
 	},
@@ -119,7 +121,8 @@ static const struct transition uc_transitions[STATES][STATES] = {
 		FROM_ANYWHERE,
 		[XR_QPS_RTS] = {
 			.valid = true,
-			.optional = IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | ALT,
+			.optional = IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS |
+				    IBV_QP_RATE_LIMIT | ALT,
 		},
 		[XR_QPS_SQD] = {
 			.valid = true,
@@ -157,22 +160,31 @@ static const struct transition ud_transitions[STATES][STATES] = {
 		[XR_QPS_RTS] = {
 			.valid = true,
 			.required = IBV_QP_SQ_PSN,
-			.optional = IBV_QP_CUR_STATE | IBV_QP_QKEY,
+			.optional = IBV_QP_CUR_STATE | IBV_QP_QKEY | IBV_QP_RATE_LIMIT,
 		},
 	},
 	[XR_QPS_RTS] = {
 		FROM_ANYWHERE,
-		[XR_QPS_RTS] = { .valid = true, .optional = IBV_QP_CUR_STATE | IBV_QP_QKEY },
+		[XR_QPS_RTS] = {
+			.valid = true,
+			.optional = IBV_QP_CUR_STATE | IBV_QP_QKEY | IBV_QP_RATE_LIMIT,
+		},
 		[XR_QPS_SQD] = { .valid = true, .optional = IBV_QP_EN_SQD_ASYNC_NOTIFY },
 	},
 	[XR_QPS_SQD] = {
 		FROM_ANYWHERE,
-		[XR_QPS_RTS] = { .valid = true, .optional = IBV_QP_CUR_STATE | IBV_QP_QKEY },
+		[XR_QPS_RTS] = {
+			.valid = true,
+			.optional = IBV_QP_CUR_STATE | IBV_QP_QKEY | IBV_QP_RATE_LIMIT,
+		},
 		[XR_QPS_SQD] = { .valid = true, .optional = IBV_QP_PKEY_INDEX | IBV_QP_QKEY },
 	},
 	[XR_QPS_SQE] = {
 		FROM_ANYWHERE,
-		[XR_QPS_RTS] = { .valid = true, .optional = IBV_QP_CUR_STATE | IBV_QP_QKEY },
+		[XR_QPS_RTS] = {
+			.valid = true,
+			.optional = IBV_QP_CUR_STATE | IBV_QP_QKEY,
+		},
 	},
 	[XR_QPS_ERR] = { FROM_ANYWHERE },
 };
@@ -213,6 +225,7 @@ static bool limits_sane(const struct xr_qp_attr *a, uint32_t mask)
 		{ IBV_QP_MAX_DEST_RD_ATOMIC, a->max_dest_rd_atomic, XT_MAX_RD_ATOMIC },
 		{ IBV_QP_PATH_MTU, a->path_mtu, IBV_MTU_4096 },
 		{ IBV_QP_EN_SQD_ASYNC_NOTIFY, a->en_sqd_async_notify, 1 },
+		{ IBV_QP_RATE_LIMIT, a->rate_limit, XT_MAX_RATE },
 	};
 	unsigned i;
 
@@ -288,9 +301,12 @@ static void apply_values(struct xt_qp *qp, const struct xr_qp_attr *a, uint32_t 
 	APPLY(IBV_QP_MIN_RNR_TIMER, min_rnr_timer);
 	APPLY(IBV_QP_DEST_QPN, dest_qp_num);
 	APPLY(IBV_QP_EN_SQD_ASYNC_NOTIFY, en_sqd_async_notify);
+	APPLY(IBV_QP_RATE_LIMIT, rate_limit);
 #undef APPLY
 	if (mask & IBV_QP_PATH_MTU)
 		xt_qp_set_mtu(qp, 128u << a->path_mtu);
+	if (mask & IBV_QP_RATE_LIMIT)
+		xt_qp_set_burst(qp, 0);
 }
 
 static void empty_ring(struct xr_queue *ring)
@@ -369,6 +385,14 @@ void xt_qp_set_mtu(struct xt_qp *qp, uint32_t mtu)
 {
 	qp->d.mtu = mtu;
 	qp->d.mtu_shift = __builtin_ctz(mtu);
+}
+
+void xt_qp_set_burst(struct xt_qp *qp, uint32_t burst)
+{
+	xt_pace_set(qp, burst);
+	/* it may be waiting for the old rate */
+	if (xt_may_send(qp))
+		xt_activate(qp);
 }
 
 void xt_qp_set_path(struct xt_qp *qp, const struct xt_path *path)

@@ -12,6 +12,7 @@ transport_SRCS := $(addprefix daemon/transport/, \
 	local.c \
 	memory.c \
 	modify.c \
+	pace.c \
 	qp.c \
 	requester.c \
 	responder.c \

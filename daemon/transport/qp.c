@@ -188,8 +188,8 @@ static void init_qp(struct xt_qp *qp, struct xt_engine *e, const struct xt_qp_in
 	qp->max_inline = init->max_inline;
 	qp->sq_sig_all = init->sq_sig_all;
 	qp->ahs = init->ahs;
-	qp->deadline = XT_NEVER;
-	qp->timer_slot = XT_NO_TIMER;
+	qp->answer_due.deadline = qp->rate_due.deadline = XT_NEVER;
+	qp->answer_due.slot = qp->rate_due.slot = XT_NO_TIMER;
 	xt_list_init(&qp->turn);
 	xt_list_init(&qp->answer);
 }

@@ -266,7 +266,8 @@ static bool want_ack(const struct xt_qp *qp, const struct xt_swqe *w, bool last)
 		return true;
 	if (r->credits && takes_receive(w) && xr_psn_diff(r->ssn + 1, r->lsn) >= 0)
 		return true;
-	return last;
+	/* The next one may be longer in coming than the answer to none is waited for. */
+	return last || xt_pace_last(qp, xt_frame_len(&qp->tmpl, qp->d.mtu));
 }
 
 bool xt_req_build_data(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
@@ -347,6 +348,7 @@ static void sent(struct xt_qp *qp, const struct xt_swqe *w, const struct xt_pack
 	} else {
 		r->unasked++;
 	}
+	xt_pace_spend(qp, xt_frame_len(&qp->tmpl, p->ext_len + p->payload.len));
 	if (r->next == w->psn + w->npsn)
 		r->cur++;
 }
@@ -378,7 +380,7 @@ uint32_t xt_req_run(struct xt_qp *qp, uint32_t budget, bool *more)
 			break;
 		}
 		g = w->kind == XT_KIND_LOCAL ? GATE_OPEN : gate(qp, w);
-		if (g != GATE_OPEN)
+		if (g != GATE_OPEN || (w->kind != XT_KIND_LOCAL && !xt_pace_open(qp)))
 			break;
 		if (cost == budget) {
 			*more = true;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * One timer for each QP, in a heap. Deadlines of busy QPs move into the future
- * with every acknowledgement; the heap learns of that only when the old time has come, so
- * moving one is a store.
+ * A QP has two timers, each in a heap of its kind: for what the peer owes, and for what its rate allows.
+ * Deadlines of busy QPs move into the future with every acknowledgement; the heap learns of that only
+ * when the old time has come, so moving one is a store.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -11,126 +11,161 @@
 
 #define CHILDREN 4
 
-static void place(struct xt_engine *e, uint32_t slot, struct xt_timer t)
+static void place(struct xt_heap *h, uint32_t slot, struct xt_timer t)
 {
-	e->timers[slot] = t;
-	t.qp->timer_slot = slot;
+	h->timers[slot] = t;
+	t.alarm->slot = slot;
 }
 
-static void sift_up(struct xt_engine *e, uint32_t slot, struct xt_timer t)
+static void sift_up(struct xt_heap *h, uint32_t slot, struct xt_timer t)
 {
-	while (slot && e->timers[(slot - 1) / CHILDREN].when > t.when) {
-		place(e, slot, e->timers[(slot - 1) / CHILDREN]);
+	while (slot && h->timers[(slot - 1) / CHILDREN].when > t.when) {
+		place(h, slot, h->timers[(slot - 1) / CHILDREN]);
 		slot = (slot - 1) / CHILDREN;
 	}
-	place(e, slot, t);
+	place(h, slot, t);
 }
 
-static void sift_down(struct xt_engine *e, uint32_t slot, struct xt_timer t)
+static void sift_down(struct xt_heap *h, uint32_t slot, struct xt_timer t)
 {
 	uint32_t child, best, last;
 
 	for (;;) {
 		best = slot * CHILDREN + 1;
-		if (best >= e->timer_count)
+		if (best >= h->count)
 			break;
-		last = best + CHILDREN < e->timer_count ? best + CHILDREN : e->timer_count;
+		last = best + CHILDREN < h->count ? best + CHILDREN : h->count;
 		for (child = best + 1; child < last; child++)
-			if (e->timers[child].when < e->timers[best].when)
+			if (h->timers[child].when < h->timers[best].when)
 				best = child;
-		if (e->timers[best].when >= t.when)
+		if (h->timers[best].when >= t.when)
 			break;
-		place(e, slot, e->timers[best]);
+		place(h, slot, h->timers[best]);
 		slot = best;
 	}
-	place(e, slot, t);
+	place(h, slot, t);
 }
 
-static void heap_remove(struct xt_engine *e, uint32_t slot)
+static void heap_remove(struct xt_heap *h, uint32_t slot)
 {
-	struct xt_timer last = e->timers[--e->timer_count];
+	struct xt_timer last = h->timers[--h->count];
 
-	e->timers[slot].qp->timer_slot = XT_NO_TIMER;
-	if (slot == e->timer_count)
+	h->timers[slot].alarm->slot = XT_NO_TIMER;
+	if (slot == h->count)
 		return;
-	if (slot && last.when < e->timers[(slot - 1) / CHILDREN].when)
-		sift_up(e, slot, last);
+	if (slot && last.when < h->timers[(slot - 1) / CHILDREN].when)
+		sift_up(h, slot, last);
 	else
-		sift_down(e, slot, last);
+		sift_down(h, slot, last);
+}
+
+static int heap_reserve(struct xt_heap *h, uint32_t count)
+{
+	uint32_t room = h->room ? h->room * 2 : 64;
+	struct xt_timer *timers;
+
+	if (count < h->room)
+		return 0;
+	timers = realloc(h->timers, room * sizeof(*timers));
+	if (!timers)
+		return -ENOMEM;
+	h->timers = timers;
+	h->room = room;
+	return 0;
 }
 
 int xt_timer_reserve(struct xt_engine *e)
 {
-	uint32_t room = e->timer_room ? e->timer_room * 2 : 64;
-	struct xt_timer *timers;
+	int err = heap_reserve(&e->answers_due, e->qp_count);
 
-	if (e->qp_count < e->timer_room)
-		return 0;
-	timers = realloc(e->timers, room * sizeof(*timers));
-	if (!timers)
-		return -ENOMEM;
-	e->timers = timers;
-	e->timer_room = room;
-	return 0;
+	return err ? err : heap_reserve(&e->rates_due, e->qp_count);
+}
+
+static void heap_set(struct xt_heap *h, struct xt_qp *qp, struct xt_alarm *a, uint64_t deadline)
+{
+	struct xt_timer t = { deadline, qp, a };
+
+	a->deadline = deadline;
+	if (deadline == XT_NEVER)
+		return;
+	if (a->slot == XT_NO_TIMER)
+		sift_up(h, h->count++, t);
+	else if (deadline < h->timers[a->slot].when)
+		sift_up(h, a->slot, t);
 }
 
 void xt_timer_set(struct xt_qp *qp, uint64_t deadline)
 {
-	struct xt_engine *e = qp->engine;
-	struct xt_timer t = { deadline, qp };
+	heap_set(&qp->engine->answers_due, qp, &qp->answer_due, deadline);
+}
 
-	qp->deadline = deadline;
-	if (deadline == XT_NEVER)
-		return;
-	if (qp->timer_slot == XT_NO_TIMER)
-		sift_up(e, e->timer_count++, t);
-	else if (deadline < e->timers[qp->timer_slot].when)
-		sift_up(e, qp->timer_slot, t);
+void xt_timer_set_rate(struct xt_qp *qp, uint64_t deadline)
+{
+	heap_set(&qp->engine->rates_due, qp, &qp->rate_due, deadline);
+}
+
+static void alarm_remove(struct xt_heap *h, struct xt_alarm *a)
+{
+	a->deadline = XT_NEVER;
+	if (a->slot != XT_NO_TIMER)
+		heap_remove(h, a->slot);
 }
 
 void xt_timer_remove(struct xt_qp *qp)
 {
-	qp->deadline = XT_NEVER;
-	if (qp->timer_slot != XT_NO_TIMER)
-		heap_remove(qp->engine, qp->timer_slot);
+	alarm_remove(&qp->engine->answers_due, &qp->answer_due);
+	alarm_remove(&qp->engine->rates_due, &qp->rate_due);
 }
 
 /* Brings the first entry to what its QP says; false: the heap is empty. */
-static bool settle_first(struct xt_engine *e)
+static bool settle_first(struct xt_heap *h)
 {
 	struct xt_timer t;
 
-	while (e->timer_count) {
-		t = e->timers[0];
-		if (t.when == t.qp->deadline)
+	while (h->count) {
+		t = h->timers[0];
+		if (t.when == t.alarm->deadline)
 			return true;
-		if (t.qp->deadline == XT_NEVER) {
-			heap_remove(e, 0);
+		if (t.alarm->deadline == XT_NEVER) {
+			heap_remove(h, 0);
 			continue;
 		}
-		t.when = t.qp->deadline;
-		sift_down(e, 0, t);
+		t.when = t.alarm->deadline;
+		sift_down(h, 0, t);
 	}
 	return false;
 }
 
-struct xt_qp *xt_timer_expired(struct xt_engine *e, uint64_t now)
+static struct xt_qp *expired(struct xt_heap *h, uint64_t now)
 {
-	struct xt_qp *qp;
+	struct xt_timer t;
 
 	/* first what the heap holds, so that nothing is settled before its time */
-	while (e->timer_count && e->timers[0].when <= now) {
-		if (!settle_first(e) || e->timers[0].when > now)
+	while (h->count && h->timers[0].when <= now) {
+		if (!settle_first(h) || h->timers[0].when > now)
 			return NULL;
-		qp = e->timers[0].qp;
-		qp->deadline = XT_NEVER;
-		heap_remove(e, 0);
-		return qp;
+		t = h->timers[0];
+		t.alarm->deadline = XT_NEVER;
+		heap_remove(h, 0);
+		return t.qp;
 	}
 	return NULL;
 }
 
+struct xt_qp *xt_timer_expired(struct xt_engine *e, uint64_t now)
+{
+	return expired(&e->answers_due, now);
+}
+
+struct xt_qp *xt_timer_expired_rate(struct xt_engine *e, uint64_t now)
+{
+	return expired(&e->rates_due, now);
+}
+
 uint64_t xt_timer_next(struct xt_engine *e)
 {
-	return settle_first(e) ? e->timers[0].when : XT_NEVER;
+	uint64_t a = settle_first(&e->answers_due) ? e->answers_due.timers[0].when : XT_NEVER;
+	uint64_t b = settle_first(&e->rates_due) ? e->rates_due.timers[0].when : XT_NEVER;
+
+	return a < b ? a : b;
 }

@@ -321,6 +321,11 @@ void xt_qp_entry(const struct xt_qp *qp, struct xr_qp_entry *entry);
  */
 int xt_qp_modify(struct xt_qp *qp, const struct xr_qp_attr *attr, uint32_t mask,
 		 const struct xt_path *path, uint32_t max_mtu, uint64_t now);
+/* Rate limits of QPs (IBV_QP_RATE_LIMIT), in kbit/s of whole frames; 0: none */
+#define XT_MIN_RATE 1
+#define XT_MAX_RATE 400000000u
+/* After IBV_QP_RATE_LIMIT: what may be sent at once, bytes of whole frames; 0: the engine's choice */
+void xt_qp_set_burst(struct xt_qp *qp, uint32_t burst);
 /* Checks only: what xt_qp_modify() would say to state and mask. */
 int xt_qp_modify_check(const struct xt_qp *qp, const struct xr_qp_attr *attr, uint32_t mask);
 void xt_qp_query(const struct xt_qp *qp, struct xr_qp_attr *attr);

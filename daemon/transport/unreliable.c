@@ -45,7 +45,7 @@ uint32_t xt_uc_run(struct xt_qp *qp, uint32_t budget, bool *more)
 	struct xt_swqe *w;
 	uint32_t cost;
 
-	for (cost = 0; (w = current(qp)); cost++) {
+	for (cost = 0; (w = current(qp)) && xt_pace_open(qp); cost++) {
 		if (cost == budget) {
 			*more = true;
 			break;
@@ -63,6 +63,7 @@ uint32_t xt_uc_run(struct xt_qp *qp, uint32_t budget, bool *more)
 			*more = true;
 			break;
 		}
+		xt_pace_spend(qp, xt_frame_len(&qp->tmpl, p.ext_len + p.payload.len));
 		r->unacked = r->max = ++r->next;
 		if (r->next == w->psn + w->npsn && !finish(qp, w))
 			break;
@@ -246,6 +247,7 @@ static enum step send_one(struct xt_qp *qp, struct xt_swqe *w)
 {
 	const struct xt_ah *ah = xt_ah_get(qp->ahs, w->ah);
 	struct xt_packet p;
+	enum step step;
 
 	/* destroyed since the work request was looked at */
 	if (!ah) {
@@ -253,7 +255,10 @@ static enum step send_one(struct xt_qp *qp, struct xt_swqe *w)
 		return STEP_ON;
 	}
 	build(qp, w, ah, &p);
-	return ah->path.local ? send_near(qp, w, &p) : send_far(qp, w, &p);
+	step = ah->path.local ? send_near(qp, w, &p) : send_far(qp, w, &p);
+	if (step == STEP_ON)
+		xt_pace_spend(qp, xt_frame_len(&ah->tmpl, p.ext_len + w->length));
+	return step;
 }
 
 uint32_t xt_ud_run(struct xt_qp *qp, uint32_t budget, bool *more)
@@ -261,7 +266,7 @@ uint32_t xt_ud_run(struct xt_qp *qp, uint32_t budget, bool *more)
 	struct xt_swqe *w;
 	uint32_t cost;
 
-	for (cost = 0; (w = current(qp)); cost++) {
+	for (cost = 0; (w = current(qp)) && xt_pace_open(qp); cost++) {
 		if (cost == budget || send_one(qp, w) == STEP_BUSY) {
 			*more = true;
 			break;

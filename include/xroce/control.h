@@ -145,6 +145,9 @@ struct xr_query_device_rep {
 	__u32 vendor_id, vendor_part_id, hw_ver;
 	char fw_ver[64];		/* version of the daemon */
 	__u64 max_dm_size;
+	__u32 rate_min, rate_max;	/* rate limits of QPs, kbit/s */
+	__u32 rate_qpts;		/* for which: 1 << enum ibv_qp_type */
+	__u32 reserved;
 };
 
 struct xr_query_port_rep {
@@ -435,7 +438,9 @@ struct xr_qp_attr {
 struct xr_modify_qp_req {
 	__u32 handle;
 	__u32 attr_mask;
-	struct xr_qp_attr attr;
+	struct xr_qp_attr attr;	/* rate_limit: kbit/s of whole frames, 0: none */
+	__u32 max_burst;	/* with IBV_QP_RATE_LIMIT: bytes sent at once, 0: the daemon's choice */
+	__u32 typical_packet;	/* with IBV_QP_RATE_LIMIT: bytes; a hint that is not used */
 };
 struct xr_modify_qp_rep {
 	__u32 state;		/* the QP's state now */

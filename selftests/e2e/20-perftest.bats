@@ -78,6 +78,10 @@ latency() {
 	bandwidth ib_write_bw -l 16 -s 4096 -n $((1600 / SLOW / 16 * 16))
 }
 
+@test "perftest: the old way of posting" {
+	bandwidth ib_send_bw --use_old_post_send -n $((500 / SLOW))
+}
+
 @test "perftest: over IPv6" {
 	both -t 30 ib_write_bw -x @6 -F -n $((500 / SLOW))
 }

@@ -37,7 +37,7 @@ unpack() {
 	grep '\.\.\. ok$' "$log"
 	(($(grep -c '\.\.\. ok$' "$log") >= 40))
 	for name in test_mr_rereg_addr test_cq_events_rc test_atomic_cmp_and_swap test_odp_rc_rdma_write \
-		test_rc_traffic_cq_ex test_mw_type1 test_invalidate_mw_type1 test_mw_type2 \
+		test_rc_traffic_cq_ex test_without_allocators_rc_traffic test_mw_type1 test_invalidate_mw_type1 test_mw_type2 \
 		test_mw_type2_invalidate_{local,remote,dealloc} test_imported_rc_ex_rdma_write \
 		test_odp_{implicit_rc_traffic,{,implicit_}{a,}sync_prefetch_rc_traffic} \
 		test_dm_{traffic,remote_traffic} test_ro_rc_traffic \

@@ -596,6 +596,34 @@ static void enhancements(struct fixture *f)
 	ibv_destroy_cq(cq);
 }
 
+static void rate_limits(struct fixture *f)
+{
+	struct ibv_cq *cq = ibv_create_cq(f->ctx, 8, NULL, NULL, 0);
+	struct ibv_qp *qp = make_qp(f, cq, cq, IBV_QPS_RTS);
+	struct ibv_qp_rate_limit_attr attr = {
+		.rate_limit = 5000, .max_burst_sz = 9000, .typical_pkt_sz = 1500,
+	};
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr qp_attr;
+	uint32_t burst, typical;
+
+	TAP_OK(!ibv_modify_qp_rate_limit(qp, &attr) &&
+		       !ibv_query_qp(qp, &qp_attr, IBV_QP_RATE_LIMIT, &init) &&
+		       qp_attr.rate_limit == 5000 && qp->state == IBV_QPS_RTS,
+	       "modify_qp_rate_limit");
+	fake_burst(&f->daemon, qp->qp_num, &burst, &typical);
+	TAP_OK(burst == 9000 && typical == 1500, "with burst and typical packet");
+	attr.comp_mask = 1;
+	TAP_OK(ibv_modify_qp_rate_limit(qp, &attr) == EOPNOTSUPP, "unknown masks");
+	qp_attr.rate_limit = 7000;
+	TAP_OK(!ibv_modify_qp(qp, &qp_attr, IBV_QP_RATE_LIMIT) &&
+		       !ibv_query_qp(qp, &qp_attr, IBV_QP_RATE_LIMIT, &init) &&
+		       qp_attr.rate_limit == 7000,
+	       "modify_qp sets it as well");
+	ibv_destroy_qp(qp);
+	ibv_destroy_cq(cq);
+}
+
 /* ---- a child ------------------------------------------------------------------- */
 
 static int in_child(struct ibv_cq_ex *cq, struct ex *x)
@@ -694,6 +722,7 @@ int main(void)
 	domain_refusals(&f);
 	domains(&f);
 	enhancements(&f);
+	rate_limits(&f);
 	forks(&f);
 	daemon_dies(&f);
 	TAP_OK(fake_objects(&f.daemon) == 1, "no object is left but the PD");

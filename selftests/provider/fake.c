@@ -52,6 +52,7 @@ struct object {
 	struct xr_queue *sq, *rq;
 	uint32_t sq_depth, rq_depth, sq_stride, rq_stride, sq_done, rq_done;
 	uint32_t send_cq, recv_cq, slot, state, limit;
+	uint32_t burst, typical_packet;
 	struct xr_create_qp_req init;
 	struct xr_qp_attr attr;
 };
@@ -526,6 +527,8 @@ static void modify_qp(struct client *c, const struct message *m)
 		}
 	}
 	o->attr = req->attr;
+	o->burst = req->max_burst;
+	o->typical_packet = req->typical_packet;
 	rep.state = o->state;
 	reply(c->fd, m, 0, &rep, sizeof(rep), NULL, 0);
 }
@@ -623,6 +626,7 @@ enum op {
 	OP_OBJECTS,
 	OP_ENTRY,
 	OP_CQ_FLAGS,
+	OP_BURST,
 };
 
 struct command {
@@ -765,6 +769,10 @@ static void command(int fd)
 		memcpy(cmd.data, (uint8_t *)(o->sq + 1) +
 		       (size_t)(cmd.b & (o->sq_depth - 1)) * o->sq_stride, o->sq_stride);
 		cmd.a = o->sq->producer;
+		break;
+	case OP_BURST:
+		cmd.b = o->burst;
+		cmd.c = o->typical_packet;
 		break;
 	case OP_CQ_FLAGS:
 		cmd.b = o->cq_flags;
@@ -943,6 +951,15 @@ uint32_t fake_send_entry(struct fake *f, uint32_t qpn, uint32_t index, void *ent
 	ask(f, &cmd);
 	memcpy(entry, cmd.data, len);
 	return cmd.a;
+}
+
+void fake_burst(struct fake *f, uint32_t qpn, uint32_t *burst, uint32_t *typical_packet)
+{
+	struct command cmd = { .op = OP_BURST, .a = qpn };
+
+	ask(f, &cmd);
+	*burst = cmd.b;
+	*typical_packet = cmd.c;
 }
 
 uint32_t fake_cq_flags(struct fake *f, uint32_t handle)

@@ -294,6 +294,10 @@ static void plan_qp(struct sim_qp *q, struct conn *c, unsigned side, struct host
 	q->sq_psn = choose_psn(r);
 	q->rd_atomic = rng_chance(r, 30) ? 1 : rng_between(r, 1, 16);
 	q->step = rng_below(r, 20 * USEC);
+	if (rng_chance(r, 15)) {
+		q->rate = rng_between(r, 50, 1000) * (rng_chance(r, 50) ? 1000 : 10000);
+		q->burst = rng_between(r, 1, 64 << 10);
+	}
 	plan_cqs(q);
 }
 

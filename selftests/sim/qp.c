@@ -131,8 +131,10 @@ static uint32_t fill_attr(const struct sim_qp *q, uint32_t state, struct xr_qp_a
 		a->retry_cnt = c->retry_cnt;
 		a->rnr_retry = c->rnr_retry;
 		a->max_rd_atomic = q->rd_atomic;
+		a->rate_limit = q->rate;
 		return IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-		       IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+		       IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC |
+		       (q->rate ? IBV_QP_RATE_LIMIT : 0);
 	case XR_QPS_SQD:
 		a->en_sqd_async_notify = 1;
 		return IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY;
@@ -161,6 +163,10 @@ void qp_modify(struct sim_qp *q, uint32_t state)
 		q->sq.producer = q->rq.producer = 0;
 		q->in_error = q->drained = q->quiet = false;
 		q->async[IBV_EVENT_COMM_EST] = 0;
+	}
+	if (mask & IBV_QP_RATE_LIMIT) {
+		xt_qp_set_burst(q->qp, q->burst);
+		q->tokens_at = 0;
 	}
 	if (state == XR_QPS_RTS) {
 		q->ready = true;

@@ -239,6 +239,9 @@ struct sim_qp {
 	bool ready;		/* in RTS: may post sends */
 	bool drained;
 	bool quiet;		/* drained: it must not send requests */
+	uint32_t rate, burst;	/* kbit/s, 0: no limit; bytes */
+	double tokens;		/* bytes that the limit allows now */
+	uint64_t tokens_at;
 	unsigned async[32];	/* events, by type */
 	uint32_t scratch_off;	/* in the peer's memory */
 };

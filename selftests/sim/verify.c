@@ -615,6 +615,25 @@ static bool ipv4_sum_ok(const uint8_t *ip)
 }
 
 /* Every packet that an engine sends */
+/* Eth, VLAN, IPv6, UDP, BTH, the longest extended headers that go with payload, ICRC */
+#define FRAME_MOST (14 + 4 + 40 + 8 + 12 + 20 + 4)
+
+/* A rate limit is a bucket of tokens, one for each byte; a frame may always go when it is full. */
+static void verify_rate(struct sim_qp *q, uint32_t len)
+{
+	double most = q->burst, rate = q->rate / 8e6;	/* bytes, bytes per ns */
+
+	if (most < q->conn->mtu + FRAME_MOST)
+		most = q->conn->mtu + FRAME_MOST;
+	q->tokens = q->tokens_at ? q->tokens + (double)(q->w->now - q->tokens_at) * rate : most;
+	q->tokens_at = q->w->now;
+	if (q->tokens > most)
+		q->tokens = most;
+	q->tokens -= len;
+	/* rounding of each packet's time */
+	CHECK(q->w, q->tokens > -16, "qp %u: %.0f bytes beyond its rate", q->id, -q->tokens);
+}
+
 void verify_packet(struct world *w, struct host *h, struct host *dest,
 		   const struct xt_frame *frame)
 {
@@ -642,6 +661,8 @@ void verify_packet(struct world *w, struct host *h, struct host *dest,
 	      frame->meta.payload_len, to->conn->mtu);
 	CHECK(w, !to->peer->quiet || !(xt_flags_of(bth[0]) & XR_OPF_REQUEST),
 	      "qp %u: request after the send queue was drained", to->peer->id);
+	if (to->peer->rate && xt_flags_of(bth[0]) & XR_OPF_REQUEST)
+		verify_rate(to->peer, frame->len);
 }
 
 /* ---- the end ----------------------------------------------------------------- */

@@ -536,6 +536,40 @@ static void test_class(uint32_t type, uint8_t class)
 	end();
 }
 
+/* ---- rate limits --------------------------------------------------------------- */
+
+/* 100 Mbit/s are 80 ns a byte: each frame goes when the one before it has been through. */
+static void test_paced(uint32_t type)
+{
+	struct xr_qp_attr attr = { .rate_limit = 100000 };
+	uint64_t last = 0, next;
+	unsigned i, seen = 0, wrong = 0;
+	struct xr_send_wqe *w;
+
+	begin(type, false);
+	xt_qp_modify(qa.qp, &attr, IBV_QP_RATE_LIMIT, NULL, MTU, h->now);
+	xt_qp_set_burst(qa.qp, 1);
+	for (i = 0; i < 5; i++) {
+		w = h_post_send(&qa, i, XR_WR_SEND, BASE, 900 + i, key);
+		w->ud.ah = 1;
+		w->ud.remote_qpn = qb.qpn;
+	}
+	xt_qp_doorbell(qa.qp, h->now);
+	for (next = h->now; next != XT_NEVER; h->now = next) {
+		next = xt_engine_run(h->engine, h->now);
+		if (h->sent_count == seen)
+			continue;
+		wrong += h->sent_count != seen + 1;
+		wrong += seen && h->now != last + 80 * h->sent[seen - 1].len;
+		last = h->now;
+		seen = h->sent_count;
+		if (next == XT_NEVER)
+			break;
+	}
+	TAP_OK(seen == 5 && !wrong, "%s keeps to its rate", type == XR_QPT_UC ? "UC" : "UD");
+	end();
+}
+
 int main(void)
 {
 	test_uc_whole();
@@ -559,5 +593,7 @@ int main(void)
 	test_ud_bad_receive(true);
 	test_class(XR_QPT_UC, XR_CLASS_RC);
 	test_class(XR_QPT_UD, XR_CLASS_RC);
+	test_paced(XR_QPT_UC);
+	test_paced(XR_QPT_UD);
 	return tap_end();
 }

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Packet pacing: what a QP's send queue puts on the wire keeps below a rate. A token bucket in terms of
+ * time: each packet takes as long as it lasts at that rate, and `paid_until` says when all that was
+ * sent would have been through. It may run ahead of the clock by what a burst lasts.
+ */
+#include "internal.h"
+
+/* Without a burst of the client's: as much as a worker that wakes late should not lose */
+#define BURST_NS 1000000ull
+#define BURST_FRAMES 4
+
+/* How long so many bytes last, rounded up so that many small packets do not add up to more. */
+static uint64_t duration(const struct xt_qp *qp, uint64_t bytes)
+{
+	return (bytes * 8000000 + qp->d.attr.rate_limit - 1) / qp->d.attr.rate_limit;
+}
+
+void xt_pace_set(struct xt_qp *qp, uint32_t burst)
+{
+	struct xt_pace *p = &qp->d.pace;
+	uint64_t frame;
+
+	xt_timer_set_rate(qp, XT_NEVER);
+	p->paid_until = 0;
+	if (!qp->d.attr.rate_limit)
+		return;
+	frame = duration(qp, XT_TEMPLATE_LEN + XT_MAX_EXT + qp->d.mtu + XR_ICRC_LEN);
+	p->ahead = duration(qp, burst);
+	if (!burst)
+		p->ahead = BURST_NS > BURST_FRAMES * frame ? BURST_NS : BURST_FRAMES * frame;
+	/* the last packet of a burst begins within it */
+	p->ahead = p->ahead > frame ? p->ahead - frame : 0;
+}
+
+static bool may_send(const struct xt_qp *qp)
+{
+	return qp->d.pace.paid_until <= qp->engine->now + qp->d.pace.ahead;
+}
+
+bool xt_pace_limited_open(struct xt_qp *qp)
+{
+	if (may_send(qp))
+		return true;
+	xt_timer_set_rate(qp, qp->d.pace.paid_until - qp->d.pace.ahead);
+	return false;
+}
+
+void xt_pace_limited_spend(struct xt_qp *qp, uint32_t bytes)
+{
+	struct xt_pace *p = &qp->d.pace;
+
+	if (p->paid_until < qp->engine->now)
+		p->paid_until = qp->engine->now;
+	p->paid_until += duration(qp, bytes);
+}
+
+bool xt_pace_limited_last(const struct xt_qp *qp, uint32_t bytes)
+{
+	uint64_t from = qp->d.pace.paid_until, now = qp->engine->now;
+
+	return (from > now ? from : now) + duration(qp, bytes) > now + qp->d.pace.ahead;
+}

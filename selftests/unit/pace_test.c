@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Packet pacing: how much goes out, and when, to the packet. */
+#include <errno.h>
+
+#include "harness.h"
+#include "selftests/lib/tap.h"
+
+#define KBPS 100000u		/* 100 Mbit/s: 80 ns a byte */
+#define FRAME (14 + 20 + 8 + 12 + 1024 + 4)	/* of a middle packet */
+#define FRAME_NS (FRAME * 80ull)
+#define LONGEST (4 + 20 + 28)	/* VLAN, IPv6, extended headers: a burst keeps room for them */
+#define START 1000000ull
+
+struct pace {
+	struct harness *h;
+	struct h_qp q;
+	struct h_mr mr;
+	uint32_t lkey;
+	uint8_t *data;
+};
+
+static int set_rate(struct pace *p, uint32_t kbps, uint32_t burst)
+{
+	struct xr_qp_attr attr = { .rate_limit = kbps };
+	int err = xt_qp_modify(p->q.qp, &attr, IBV_QP_RATE_LIMIT, NULL, 4096, p->h->now);
+
+	if (!err)
+		xt_qp_set_burst(p->q.qp, burst);
+	return err;
+}
+
+static void begin(struct pace *p)
+{
+	p->h = h_new(H_CQE);
+	p->h->now = START;
+	h_create(p->h, &p->q);
+	h_modify(&p->q, XR_QPS_INIT);
+	h_modify(&p->q, XR_QPS_RTR);
+	h_modify(&p->q, XR_QPS_RTS);
+	p->data = calloc(1, 1 << 20);
+	p->lkey = h_reg(p->h, &p->mr, p->data, 1 << 20, 0x10000);
+}
+
+static void end(struct pace *p)
+{
+	h_destroy(&p->q);
+	h_free(p->h);
+	free(p->data);
+}
+
+static void post(struct pace *p, uint32_t len)
+{
+	struct xr_send_wqe *w = h_post_send(&p->q, 1, XR_WR_RDMA_WRITE, 0x10000, len, p->lkey);
+
+	w->remote_addr = 0x5000;
+	w->rkey = 0x100;
+	xt_qp_doorbell(p->q.qp, p->h->now);
+}
+
+/* Rounds until `upto`, each when the last one said; how many frames went out. */
+static unsigned run(struct pace *p, uint64_t upto)
+{
+	unsigned before = p->h->sent_count, rounds = 0;
+	uint64_t next;
+
+	while (p->h->now <= upto && rounds++ < 10000) {
+		next = xt_engine_run(p->h->engine, p->h->now);
+		if (next > upto)
+			break;
+		if (next > p->h->now)
+			p->h->now = next;
+	}
+	p->h->now = upto;
+	return p->h->sent_count - before;
+}
+
+static void test_limits(struct pace *p)
+{
+	struct xr_qp_attr attr;
+
+	TAP_OK(set_rate(p, XT_MAX_RATE + 1, 0) == -EINVAL, "faster than the fastest");
+	TAP_OK(!set_rate(p, XT_MAX_RATE, 0) && !set_rate(p, XT_MIN_RATE, 0), "either end");
+	xt_qp_query(p->q.qp, &attr);
+	TAP_OK(attr.rate_limit == XT_MIN_RATE, "a query says which");
+	set_rate(p, 0, 0);
+	post(p, 30 * 1024);
+	TAP_OK(run(p, p->h->now + 1000) == 30, "without a limit all goes out at once");
+}
+
+static void test_rate(struct pace *p)
+{
+	unsigned i, n, wrong = 0;
+
+	set_rate(p, KBPS, FRAME);
+	post(p, 100 * 1024);
+	TAP_OK(run(p, p->h->now) == 1, "a burst of one packet");
+	/* the first one bears a RETH, for 16 bytes more */
+	TAP_OK(run(p, p->h->now + FRAME_NS + 16 * 80 - 1) == 0, "no other before its time");
+	TAP_OK(run(p, p->h->now + 1) == 1, "but then");
+	for (i = 0; i < 20; i++) {
+		n = run(p, p->h->now + FRAME_NS - 1);
+		wrong += n != 0;
+		n = run(p, p->h->now + 1);
+		wrong += n != 1;
+	}
+	TAP_OK(!wrong, "and so on");
+}
+
+static bool asks(const struct h_frame *f)
+{
+	return f->data[14 + 20 + 8 + 8] & 0x80;
+}
+
+/* Rates below those at which windows fill: nothing would be acknowledged, and time out. */
+static void test_answers(struct pace *p)
+{
+	unsigned i, n, asked = 0;
+
+	set_rate(p, KBPS, FRAME);
+	post(p, 10 * 1024);
+	n = run(p, p->h->now + 20 * FRAME_NS);
+	for (i = 0; i < n; i++)
+		asked += asks(&p->h->sent[i]);
+	TAP_OK(n == 10 && asked == 10, "each packet that is followed by a wait asks for an answer");
+}
+
+static void test_burst(struct pace *p)
+{
+	set_rate(p, KBPS, 8 * FRAME + 16 + LONGEST);
+	post(p, 200 * 1024);
+	TAP_OK(run(p, p->h->now) == 8, "a burst of eight packets");
+	TAP_OK(run(p, p->h->now + 4 * FRAME_NS) == 4, "then one at a time");
+	TAP_OK(run(p, p->h->now + 0) == 0, "and no more");
+	/* nothing to send for a while saves up no more than a burst */
+	set_rate(p, KBPS, 8 * FRAME + LONGEST);
+	p->h->now += 100 * FRAME_NS;
+	TAP_OK(run(p, p->h->now) == 8, "idle time is worth a burst");
+}
+
+static void test_change(struct pace *p)
+{
+	set_rate(p, XT_MIN_RATE, FRAME);
+	post(p, 20 * 1024);
+	TAP_OK(run(p, p->h->now + 1000000) == 1, "a rate of hours");
+	set_rate(p, 0, 0);
+	TAP_OK(run(p, p->h->now + 1000) == 19, "is lifted, and nothing waits for it");
+}
+
+static void test_reset(struct pace *p)
+{
+	struct xr_qp_attr attr;
+
+	set_rate(p, XT_MIN_RATE, FRAME);
+	post(p, 20 * 1024);
+	run(p, p->h->now);
+	h_modify(&p->q, XR_QPS_RESET);
+	TAP_OK(xt_engine_run(p->h->engine, p->h->now) == XT_NEVER, "RESET ends the wait");
+	xt_qp_query(p->q.qp, &attr);
+	TAP_OK(!attr.rate_limit, "and the limit");
+}
+
+/* The direct way: pieces of one packet each, acknowledged as they go */
+static void test_local(struct pace *p)
+{
+	struct xt_path path = h_path(0x0a000001, 0x0a000001);
+	struct xr_qp_attr attr;
+	uint32_t mask = h_attr(XR_QPS_RTR, &attr), got = 0;
+	struct xr_send_wqe *w;
+
+	path.local = true;
+	attr.dest_qp_num = p->q.qpn;
+	h_modify(&p->q, XR_QPS_INIT);
+	xt_qp_modify(p->q.qp, &attr, mask, &path, 4096, p->h->now);
+	h_modify(&p->q, XR_QPS_RTS);
+	set_rate(p, KBPS, FRAME);
+	memset(p->data, 7, 10 * 1024);
+	w = h_post_send(&p->q, 1, XR_WR_RDMA_WRITE, 0x10000, 10 * 1024, p->lkey);
+	w->remote_addr = 0x20000;
+	w->rkey = p->lkey;
+	xt_qp_doorbell(p->q.qp, p->h->now);
+	run(p, p->h->now + 4 * FRAME_NS);
+	while (got < 1 << 16 && p->data[0x10000 + got])
+		got++;
+	TAP_OK(got == 5 * 1024, "the direct way keeps to the rate (%u bytes)", got);
+	run(p, p->h->now + 5 * FRAME_NS);
+	TAP_OK(p->data[0x10000 + 10 * 1024 - 1] == 7 && p->h->cq_ring->producer == 1,
+	       "to its end");
+}
+
+int main(void)
+{
+	static void (*const tests[])(struct pace *) = {
+		test_limits, test_rate, test_answers, test_burst, test_change, test_reset,
+		test_local,
+	};
+	struct pace p;
+	unsigned i;
+
+	for (i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
+		begin(&p);
+		if (tests[i] == test_local)
+			h_modify(&p.q, XR_QPS_RESET);
+		tests[i](&p);
+		end(&p);
+	}
+	return tap_end();
+}
