@@ -78,6 +78,8 @@ static const struct rule rules[XR_MSG_COUNT] = {
 	[XR_MSG_IMPORT_MR] = { .length = sizeof(struct xr_import_mr_req) },
 	[XR_MSG_SET_FAULT] = { sizeof(struct xr_fault_config), FOR_OBSERVERS | FOR_OPERATORS },
 	[XR_MSG_RESOLVE_AH] = { .length = sizeof(struct xr_resolve_ah_req) },
+	[XR_MSG_ATTACH_MCAST] = { .length = sizeof(struct xr_mcast_req) },
+	[XR_MSG_DETACH_MCAST] = { .length = sizeof(struct xr_mcast_req) },
 };
 
 static int refuse(const struct xd_client *c, uint32_t type, uint32_t length, uint32_t nfds)

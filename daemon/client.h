@@ -74,6 +74,8 @@ struct xd_user {
 	struct xd_user *next;
 };
 
+struct xd_group;
+
 struct xd_server {
 	struct xd_device *dev;
 	int listen_fd;
@@ -86,6 +88,8 @@ struct xd_server {
 	uint32_t client_count, next_client;
 	uint32_t next_worker;		/* of the next QP */
 	uint32_t objects[XD_KINDS];
+	struct xd_group *groups;	/* multicast, that QPs are attached to */
+	uint32_t group_count;
 	struct xd_table domains;	/* of all clients: a domain's number is its place here */
 	struct xd_user *users;
 	struct xd_jobs *jobs;
@@ -147,6 +151,7 @@ struct xd_client {
 	void *waiting;			/* its state */
 
 	struct xd_table table[XD_KINDS];
+	uint32_t attached;		/* of its QPs to multicast groups */
 	struct xt_ahs *ahs;		/* its address handles, as engines see them; NULL: none yet */
 	struct xd_user *user;
 	struct xd_shm shm;

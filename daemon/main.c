@@ -188,7 +188,8 @@ static int open_tables(struct xd_device *dev)
 {
 	dev->shared.keys = xt_keys_new(2 * dev->opt->max_mr);
 	dev->shared.qps = xt_qp_table_new(dev->opt->max_qp);
-	return dev->shared.keys && dev->shared.qps ? 0 : -ENOMEM;
+	dev->shared.groups = xt_groups_new();
+	return dev->shared.keys && dev->shared.qps && dev->shared.groups ? 0 : -ENOMEM;
 }
 
 /* Steps that need no message of their own say nothing; the others named what went wrong. */
@@ -235,6 +236,7 @@ static void stop(struct daemon *d)
 	xd_net_close(dev);
 	xt_keys_free(dev->shared.keys);
 	xt_qp_table_free(dev->shared.qps);
+	xt_groups_free(dev->shared.groups);
 	xd_watch_del(d->signals);
 	if (d->signal_fd >= 0)
 		close(d->signal_fd);

@@ -352,6 +352,7 @@ static void destroy_in_engine(struct xd_client *c, struct xd_qp *qp)
 {
 	if (!qp->xt)
 		return;
+	xd_mcast_leave(qp);
 	if (qp->resolve)
 		xd_net_resolve_cancel(qp->resolve);
 	xd_world_stop(c->dev);
@@ -371,6 +372,8 @@ int xd_do_destroy_qp(struct xd_client *c, struct xd_request *req, struct xd_repl
 
 	if (!qp)
 		return -ENOENT;
+	if (qp->attached)
+		return -EBUSY;
 	destroy_in_engine(c, qp);
 	r = XD_REPLY(rep, xr_destroy_rep);
 	r->async_events = xd_event_end(&qp->async);

@@ -535,6 +535,8 @@ int xp_fill_recv(struct xr_recv_wqe *wqe, uint32_t max_sge, const struct ibv_rec
 
 void xp_ah_to_wire(struct xr_ah_attr *to, const struct ibv_ah_attr *from);
 void xp_ah_from_wire(struct ibv_ah_attr *to, const struct xr_ah_attr *from);
+int xp_attach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid);
+int xp_detach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid);
 int xp_resolve_eth_l2_from_gid(struct ibv_context *ibctx, struct ibv_ah_attr *attr,
 			       uint8_t mac[6], uint16_t *vid);
 struct ibv_ah *xp_create_ah(struct ibv_pd *ibpd, struct ibv_ah_attr *attr);

@@ -118,6 +118,7 @@ struct xt_ops {
 struct xt_shared {
 	struct xt_keys *keys;
 	struct xt_qp_table *qps;	/* by QPN, see below */
+	struct xt_groups *groups;	/* by GID; NULL: there are none */
 };
 
 struct xt_qp_table;
@@ -128,6 +129,19 @@ void xt_qp_table_free(struct xt_qp_table *t);
  * late packet for a dead QP finds none. 0 and 1 (SMI, GSI) and 0xffffff are never given out.
  */
 struct xt_qp *xt_qp_by_num(struct xt_qp_table *t, uint32_t qpn);
+
+/*
+ * Multicast groups: which QPs of type UD get a copy of what is sent to a GID. They are of any
+ * engine; one that is attached must be detached before it is destroyed.
+ */
+struct xt_groups *xt_groups_new(void);
+void xt_groups_free(struct xt_groups *t);
+/* ff00::/8, or ::ffff:224.0.0.0/100 for IPv4 */
+bool xt_is_group(const struct xr_addr *gid);
+/* One that is not attached yet. -ENOMEM. */
+int xt_group_attach(struct xt_groups *t, const struct xr_addr *gid, struct xt_qp *qp);
+void xt_group_detach(struct xt_groups *t, const struct xr_addr *gid, const struct xt_qp *qp);
+bool xt_group_has(struct xt_groups *t, const struct xr_addr *gid, const struct xt_qp *qp);
 
 /* Per engine, monotonic; X(field, "text") */
 #define XT_COUNTERS(X)                                                         \

@@ -85,7 +85,10 @@ struct xr_msg {
 	X(ALLOC_DM, alloc_dm)                                                  \
 	X(FREE_DM, free_dm)                                                    \
 	X(IMPORT_PD, import_pd)                                                \
-	X(IMPORT_MR, import_mr)
+	X(IMPORT_MR, import_mr)                                                \
+	/* multicast */                                                        \
+	X(ATTACH_MCAST, attach_mcast)                                          \
+	X(DETACH_MCAST, detach_mcast)
 
 enum xr_msg_type {
 	XR_MSG_NONE,
@@ -465,6 +468,17 @@ struct xr_resolve_ah_req {
 struct xr_resolve_ah_rep {
 	__u8 mac[6];
 	__u16 vlan;		/* 0: untagged */
+};
+
+/*
+ * ATTACH_MCAST, DETACH_MCAST: a QP of type UD to the group of a GID, ff00::/8 or ::ffff:224.0.0.0/100.
+ * While any QP is attached the interface is a member of the IP group. Attaching twice is once. EINVAL:
+ * no group, another type, not attached; EDQUOT, ENOMEM: limits. DESTROY_QP of a QP that is attached: EBUSY.
+ */
+struct xr_mcast_req {
+	__u32 qp;
+	__u32 reserved;
+	struct xr_addr gid;
 };
 
 /* ---- events ------------------------------------------------------------------- */

@@ -2,7 +2,7 @@
 
 # Each bats file is a suite; all may use what E2E_NEEDS names.
 E2E_FILES := $(sort $(wildcard selftests/e2e/*.bats))
-E2E_NEEDS := $$(PROGRAMS) $(addprefix $(BUILD)/selftests/e2e/,rdma_verify rdma_memory rdma_watch rdma_srq rdma_limits hostile)
+E2E_NEEDS := $$(PROGRAMS) $(addprefix $(BUILD)/selftests/e2e/,rdma_verify rdma_memory rdma_watch rdma_srq rdma_datagram rdma_limits hostile)
 
 $(foreach f,$(E2E_FILES),$(eval \
 	$(call suite,e2e/$(basename $(notdir $(f))),240,bats --tap $(f),$(E2E_NEEDS))))
@@ -18,6 +18,9 @@ $(eval $(call program,selftests/e2e/rdma_watch,selftests/e2e/rdma_watch.c,,-libv
 
 # ... one for what happens to shared receive queues
 $(eval $(call program,selftests/e2e/rdma_srq,selftests/e2e/rdma_srq.c,,-libverbs))
+
+# ... one that sends datagrams, to one and to many
+$(eval $(call program,selftests/e2e/rdma_datagram,selftests/e2e/rdma_datagram.c,,-libverbs))
 
 # ... one that makes as much as there may be
 $(eval $(call program,selftests/e2e/rdma_limits,selftests/e2e/rdma_limits.c,,-libverbs))
