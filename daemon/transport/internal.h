@@ -82,6 +82,10 @@ struct xt_swqe {
 		struct {
 			uint32_t mw_rkey, new_rkey, mr_lkey, access;
 		} bind;
+		struct {
+			uint32_t key, access, pages;
+			uint8_t list, page_shift;
+		} reg;
 	};
 	uint64_t bind_len;
 	uint32_t rkey;

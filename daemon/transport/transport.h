@@ -371,6 +371,7 @@ enum xt_vendor_err {
 	XT_VERR_AH = 14,		/* no such address handle, or of another protection domain */
 	XT_VERR_BIND = 15,		/* window: reason in bits 15:8, as for keys */
 	XT_VERR_INVALIDATE = 16,	/* key to be invalidated: reason in bits 15:8 */
+	XT_VERR_REGISTER = 17,		/* fast registration: reason in bits 15:8 */
 };
 
 #endif /* XT_TRANSPORT_H */

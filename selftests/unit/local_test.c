@@ -241,7 +241,7 @@ static void test_bad_entries(void)
 		uint32_t inline_len, status;
 	} rows[] = {
 		{ "opcode 255", 255, 0, 1, 0, IBV_WC_LOC_QP_OP_ERR },
-		{ "LOCAL_INV of no key", XR_WR_LOCAL_INV, 0, 0, 0, IBV_WC_LOC_QP_OP_ERR },
+		{ "LOCAL_INV of no key", XR_WR_LOCAL_INV, 0, 0, 0, IBV_WC_MW_BIND_ERR },
 		{ "more SGEs than agreed", XR_WR_SEND, 0, H_SGE + 1, 0, IBV_WC_LOC_QP_OP_ERR },
 		{ "65535 SGEs", XR_WR_SEND, 0, 65535, 0, IBV_WC_LOC_QP_OP_ERR },
 		{ "too much inline data", XR_WR_SEND, XR_SEND_INLINE, 0, H_INLINE + 1,
