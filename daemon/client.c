@@ -69,6 +69,7 @@ static const struct rule rules[XR_MSG_COUNT] = {
 	[XR_MSG_QUERY_SRQ] = { .length = sizeof(struct xr_handle_req) },
 	[XR_MSG_DESTROY_SRQ] = { .length = sizeof(struct xr_handle_req) },
 	[XR_MSG_ALLOC_MW] = { .length = sizeof(struct xr_alloc_mw_req) },
+	[XR_MSG_ALLOC_FAST_MR] = { .length = sizeof(struct xr_alloc_fast_mr_req) },
 	[XR_MSG_DEALLOC_MW] = { .length = sizeof(struct xr_handle_req) },
 	[XR_MSG_SHOW] = { sizeof(struct xr_show_req), FOR_OBSERVERS },
 	[XR_MSG_ADVISE_MR] = { .length = sizeof(struct xr_advise_mr_req) },

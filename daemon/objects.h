@@ -47,6 +47,7 @@ struct xd_mr {
 	struct xd_mem *mem;
 	struct xd_client_job unmap;	/* its end */
 	bool answer;			/* to a DEREG_MR, when it is unmapped */
+	struct xd_piece lists;		/* fast regions: of pages */
 };
 
 struct xd_mw {

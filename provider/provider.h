@@ -13,6 +13,7 @@
  *   cq_ex.c qp_ex.c    extended CQs and QPs
  *   import.c      objects of other contexts
  *   advise.c      memory on demand, fetched before it is used
+ *   dv.c          direct verbs, <infiniband/xrocedv.h>
  *   maps.c        what /proc/self/maps says of a range
  *   adopt.c convert.c    private memory becomes shared under the program's feet
  *   events.c      event pipes, completion channels, asynchronous events
@@ -358,6 +359,7 @@ struct xp_mr {
 	uint64_t iova;
 	bool fixed;			/* no rereg_mr */
 	bool imported;			/* the daemon has no object for it */
+	bool fast;			/* dv.c */
 	struct xp_holds holds;
 };
 

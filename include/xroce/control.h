@@ -88,7 +88,9 @@ struct xr_msg {
 	X(IMPORT_MR, import_mr)                                                \
 	/* multicast */                                                        \
 	X(ATTACH_MCAST, attach_mcast)                                          \
-	X(DETACH_MCAST, detach_mcast)
+	X(DETACH_MCAST, detach_mcast)                                          \
+	/* fast registration */                                                \
+	X(ALLOC_FAST_MR, alloc_fast_mr)
 
 enum xr_msg_type {
 	XR_MSG_NONE,
@@ -284,6 +286,21 @@ struct xr_alloc_mw_req {
 struct xr_alloc_mw_rep {
 	__u32 handle;
 	__u32 rkey;		/* its index is the window's for good */
+};
+
+/*
+ * A region that work requests register (XR_WR_REG_MR of ring.h), until then it allows nothing. Ends with DEREG_MR;
+ * REREG_MR: EINVAL. Reached through the process's own files, which must have come with a REG_MR before:
+ * else EINVAL.
+ */
+struct xr_alloc_fast_mr_req {
+	__u32 pd;
+	__u32 max_pages;	/* 1..XR_FAST_MAX_PAGES */
+};
+struct xr_alloc_fast_mr_rep {
+	__u32 handle;
+	__u32 key;		/* lkey and rkey; its index is the region's for good */
+	struct xr_shm_ref lists;	/* __u64[XR_FAST_LISTS][max_pages] */
 };
 
 /*
