@@ -456,6 +456,8 @@ void xt_qp_error(struct xt_qp *qp, bool own);
 void xt_qp_sq_error(struct xt_qp *qp);
 /* Corrupt ring: ERR and IBV_EVENT_QP_FATAL */
 void xt_qp_fatal(struct xt_qp *qp);
+/* A completion was lost with its CQ: the same, a work queue catastrophe of IBTA 11.6.3.2 */
+void xt_qp_lost(struct xt_qp *qp);
 void xt_qp_store_state(struct xt_qp *qp, uint32_t state);
 /* Off the lists, no timer, nothing in flight, no answer owed */
 void xt_qp_quiesce(struct xt_qp *qp);

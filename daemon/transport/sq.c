@@ -277,7 +277,7 @@ static bool retire_one(struct xt_qp *qp)
 		r->retired++;
 		publish(qp);
 	} else {
-		xt_qp_error(qp, true);
+		xt_qp_lost(qp);
 	}
 	return ok;
 }
@@ -305,7 +305,9 @@ void xt_sq_fail(struct xt_qp *qp, struct xt_fault fault)
 	bool ok = complete(qp, r->retired, w->wr_id, w->opcode, w->length, &fault);
 
 	r->retired++;
-	if (ok && xt_unreliable(qp))
+	if (!ok)
+		xt_qp_lost(qp);
+	else if (xt_unreliable(qp))
 		xt_qp_sq_error(qp);
 	else
 		xt_qp_error(qp, true);

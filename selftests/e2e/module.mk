@@ -2,7 +2,7 @@
 
 # Each bats file is a suite; all may use what E2E_NEEDS names.
 E2E_FILES := $(sort $(wildcard selftests/e2e/*.bats))
-E2E_NEEDS := $$(PROGRAMS) $(addprefix $(BUILD)/selftests/e2e/,rdma_verify rdma_memory rdma_keys rdma_watch rdma_srq rdma_datagram rdma_limits hostile)
+E2E_NEEDS := $$(PROGRAMS) $(addprefix $(BUILD)/selftests/e2e/,rdma_verify rdma_memory rdma_keys rdma_watch rdma_srq rdma_datagram rdma_limits rdma_events hostile)
 
 $(foreach f,$(E2E_FILES),$(eval \
 	$(call suite,e2e/$(basename $(notdir $(f))),240,bats --tap $(f),$(E2E_NEEDS))))
@@ -27,6 +27,9 @@ $(eval $(call program,selftests/e2e/rdma_datagram,selftests/e2e/rdma_datagram.c,
 
 # ... one that makes as much as there may be
 $(eval $(call program,selftests/e2e/rdma_limits,selftests/e2e/rdma_limits.c,,-libverbs))
+
+# ... one that raises the events of queue pairs
+$(eval $(call program,selftests/e2e/rdma_events,selftests/e2e/rdma_events.c,,-libverbs))
 
 # ... and a client that wants no good
 $(eval $(call program,selftests/e2e/hostile,selftests/e2e/hostile.c selftests/e2e/hostile_client.c,,))

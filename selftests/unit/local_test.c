@@ -191,7 +191,8 @@ static void test_overrun(void)
 	settle(&q[0]);
 	TAP_OK(h->events[IBV_EVENT_CQ_ERR] == 1 && h->cq_errors == 1,
 	       "one event for a CQ that overran");
-	TAP_OK(xt_qp_info(q[0].qp)->state == XR_QPS_ERR, "its QP is in ERR");
+	TAP_OK(xt_qp_info(q[0].qp)->state == XR_QPS_ERR && h->events[IBV_EVENT_QP_FATAL] == 1,
+	       "its QP is in ERR, and an event says so");
 	while (h_poll(h, &cqe))
 		done += cqe.wr_id == done && !cqe.status;
 	TAP_OK(done == 4, "what fitted is there");
