@@ -458,6 +458,7 @@ static void identify(struct xd_client *c)
 	c->pid = cred.pid;
 	c->uid = cred.uid;
 	c->gid = cred.gid;
+	xd_peer_groups(c->fd, &c->groups);
 	c->operator = !cred.uid || cred.uid == geteuid();
 	c->pidfd = peer_pidfd(c->fd, c->pid);
 	read_comm(c);
@@ -496,6 +497,7 @@ struct xd_client *xd_client_new(struct xd_server *s, int fd)
 	if (!c->watch || (c->pidfd >= 0 && !c->pid_watch)) {
 		xd_watch_del(c->watch);
 		user_put(s, c->user);
+		free(c->groups.gid);
 		if (c->pidfd >= 0)
 			close(c->pidfd);
 		close(fd);
@@ -564,6 +566,7 @@ static void last_done(struct xd_client_job *job)
 	c->server->client_count--;
 	xd_user_uncharge(c, charged);
 	user_put(c->server, c->user);
+	free(c->groups.gid);
 	free(c);
 }
 

@@ -66,6 +66,14 @@ XR_MESSAGES(X)
 
 /* ---- the server ------------------------------------------------------------------ */
 
+/* A client's supplementary groups */
+struct xd_groups {
+	gid_t *gid;
+	uint32_t count;
+};
+void xd_peer_groups(int fd, struct xd_groups *groups);	/* free groups->gid */
+bool xd_in_groups(gid_t gid, gid_t own, const struct xd_groups *groups);
+
 /* What all processes of a user have together */
 struct xd_user {
 	uid_t uid;
@@ -138,6 +146,7 @@ struct xd_client {
 	pid_t pid;
 	uid_t uid;
 	gid_t gid;
+	struct xd_groups groups;
 	char comm[16];
 	bool hello, observer, operator;
 	uint8_t token[XR_TOKEN_LEN];	/* who shows it may import what is ours; zeros: an observer */

@@ -264,7 +264,7 @@ static bool may_access(const struct stat *st, const struct xd_mem_request *req, 
 		return true;
 	if (st->st_uid == req->uid)
 		need <<= 6;
-	else if (st->st_gid == req->gid)
+	else if (xd_in_groups(st->st_gid, req->gid, req->groups))
 		need <<= 3;
 	return (st->st_mode & need) == need;
 }

@@ -62,6 +62,7 @@ struct xd_mem_request {
 	int pidfd;		/* -1: none */
 	uid_t uid;
 	gid_t gid;
+	const struct xd_groups *groups;
 	/* by which the client pinned private pages, -1: none; taken on success */
 	int pin_fd;
 };

@@ -175,6 +175,7 @@ static void build_run(struct xd_client_job *job)
 		.server = c->server, .addr = b->addr, .length = b->length, .access = b->access,
 		.segment = b->segment, .segments = b->segments, .fds = b->fds, .nfds = n,
 		.pid = c->pid, .pidfd = c->pidfd, .uid = c->uid, .gid = c->gid,
+		.groups = &c->groups,
 		.pin_fd = b->pin_fd, .dm = b->dm ? b->dm->piece.ptr : NULL,
 	};
 

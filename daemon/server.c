@@ -28,24 +28,39 @@
 
 /* ---- who may connect ------------------------------------------------------------- */
 
+/* The supplementary ones; none where they cannot be told. */
+void xd_peer_groups(int fd, struct xd_groups *groups)
+{
+	socklen_t len = 0;
+
+	*groups = (struct xd_groups){ 0 };
+	if (!getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, NULL, &len) || errno != ERANGE)
+		return;
+	groups->gid = malloc(len);
+	if (groups->gid && !getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups->gid, &len))
+		groups->count = len / sizeof(*groups->gid);
+}
+
+bool xd_in_groups(gid_t gid, gid_t own, const struct xd_groups *groups)
+{
+	bool found = gid == own;
+	uint32_t i;
+
+	for (i = 0; i < groups->count && !found; i++)
+		found = groups->gid[i] == gid;
+	return found;
+}
+
 static bool in_group(int fd, const struct ucred *cred, gid_t group)
 {
-	gid_t few[64], *list = few;
-	socklen_t len = sizeof(few);
-	bool found = cred->gid == group;
-	size_t i;
+	struct xd_groups groups;
+	bool found;
 
-	if (found || group == NO_GROUP)
-		return found;
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, list, &len)) {
-		list = errno == ERANGE ? malloc(len) : NULL;
-		if (!list || getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, list, &len))
-			len = 0;
-	}
-	for (i = 0; i < len / sizeof(*list) && !found; i++)
-		found = list[i] == group;
-	if (list != few)
-		free(list);
+	if (group == NO_GROUP)
+		return false;
+	xd_peer_groups(fd, &groups);
+	found = xd_in_groups(group, cred->gid, &groups);
+	free(groups.gid);
 	return found;
 }
 

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -367,6 +368,52 @@ static void test_shared_mapping(void)
 	TAP_OK(send_reg(&c, &r, NULL, 0) == -EFAULT, "it cannot be registered any more");
 	munmap(p, 4 * PAGE), munmap(copy, 4 * PAGE), munmap(look, 4 * PAGE);
 	close(fd), close(ro);
+	close_client(&c);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
+/* The tier by which a file with this owner, group and mode is reached */
+static uint32_t tier_of_file(struct conn *c, uint32_t pd, int fd, uint8_t *p, uid_t uid, gid_t gid,
+			     mode_t mode)
+{
+	struct reg r = mapping_reg(pd, p, PAGE, RW);
+
+	MUST(!fchown(fd, uid, gid) && !fchmod(fd, mode));
+	MUST(!send_reg(c, &r, NULL, 0));
+	return the_mr(c)->mem->tiers;
+}
+
+/* Shared memory of others is mapped only where its mode would let the client open it. */
+static void test_file_modes(void)
+{
+	const uint32_t mapped = 1u << XR_SEG_MAPPING, not_mapped = 1u << XR_SEG_PRIVATE;
+	int fd = memfd(PAGE, 0);
+	uint8_t *p = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	struct conn c;
+	uint32_t pd;
+
+	open_client(&c);
+	c.client->uid = 1000;
+	c.client->gid = 1001;
+	free(c.client->groups.gid);
+	c.client->groups.gid = malloc(2 * sizeof(gid_t));
+	c.client->groups.gid[0] = 1002;
+	c.client->groups.gid[1] = 1003;
+	c.client->groups.count = 2;
+	pd = alloc_pd(&c);
+	proc_sent = false;
+	TAP_OK(tier_of_file(&c, pd, fd, p, 1000, 0, 0600) == mapped, "the owner's file");
+	proc_sent = true;
+	TAP_OK(tier_of_file(&c, pd, fd, p, 1000, 1001, 0466) == not_mapped,
+	       "which he may not write");
+	TAP_OK(tier_of_file(&c, pd, fd, p, 0, 1001, 0060) == mapped, "the group's");
+	TAP_OK(tier_of_file(&c, pd, fd, p, 0, 1003, 0060) == mapped, "another group's of his");
+	TAP_OK(tier_of_file(&c, pd, fd, p, 0, 1003, 0606) == not_mapped,
+	       "which that group may not write");
+	TAP_OK(tier_of_file(&c, pd, fd, p, 0, 1004, 0060) == not_mapped, "a foreign group's");
+	TAP_OK(tier_of_file(&c, pd, fd, p, 0, 1004, 0006) == mapped, "everybody's");
+	munmap(p, PAGE);
+	close(fd);
 	close_client(&c);
 	TAP_OK(nothing_left(), "nothing is left");
 }
@@ -838,6 +885,7 @@ int main(void)
 	test_adopted_memory();
 	test_no_mappings();
 	test_shared_mapping();
+	test_file_modes();
 	test_wrong_proc_files();
 	test_rereg();
 	test_device_memory();

@@ -78,6 +78,54 @@ PYTHON
 	((status == 0))
 }
 
+# pingpong ADDRESS HOST-A-DEVICE HOST-B-DEVICE TCP-PORT: an RC pair on these devices
+pingpong() {
+	local ga gb server status=0
+
+	ga=$(ctl a status -j "$2" | jq -er --arg a "$1.1" '.gids[] | select(.gid == $a) | .index')
+	gb=$(ctl b status -j "$3" | jq -er --arg a "$1.2" '.gids[] | select(.gid == $a) | .index')
+	run_on a timeout $((30 * SLOW)) ibv_rc_pingpong -d "$2" -g "$ga" -p "$4" -c -n 500 3>&- &
+	server=$!
+	wait_for 5 listens a "$4"
+	run_on b timeout $((30 * SLOW)) ibv_rc_pingpong -d "$3" -g "$gb" -p "$4" -c -n 500 "$A4" ||
+		status=$?
+	wait "$server" || status=$?
+	return "$status"
+}
+
+# second_daemon HOST INTERFACE: beside the one that runs; $! is it
+second_daemon() {
+	nsenter --net="/run/netns/$ID-$1" -- "$XROCED" --interface "$2" --name "xr_$2" \
+		--runtime-dir "$RUN/$1" --bpffs "$RUN/bpf" </dev/null >>"$RUN/$1/log" 2>&1 3>&- &
+}
+
+@test "coexist: two daemons on each host, a device and a network each" {
+	local pids=() first status=0
+
+	ip link add vc mtu "$MTU" netns "$ID-a" type veth peer name vd mtu "$MTU" netns "$ID-b"
+	on a ip address add 10.77.9.1/24 dev vc
+	on b ip address add 10.77.9.2/24 dev vd
+	on a ip link set vc up
+	on b ip link set vd up
+	second_daemon a vc
+	pids+=($!)
+	second_daemon b vd
+	pids+=($!)
+	wait_for 10 ctl a status xr_vc
+	wait_for 10 ctl b status xr_vd
+	equal "devices" "$(run_on a ibv_devices | awk '/xr/ { print $1 }' | sort | paste -sd ' ')" "xr_vc xra"
+	pingpong 10.77.0 xra xrb 18600 &
+	first=$!
+	pingpong 10.77.9 xr_vc xr_vd 18601 || status=$?
+	wait "$first" || status=$?
+	# one of them ends, the other one's device works on
+	kill "${pids[@]}"
+	wait "${pids[@]}" || status=$?
+	pingpong 10.77.0 xra xrb 18602 || status=$?
+	on a ip link del vc
+	((status == 0))
+}
+
 @test "coexist: what passed is counted as such, and nothing of it dropped" {
 	(($(counter a NOT_UDP) > 0))
 	(($(counter a NOT_ROCE_PORT) > 0))
