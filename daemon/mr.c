@@ -20,9 +20,6 @@
 
 #define PAGE 4096u
 
-/* What verbs calls optional: may be ignored */
-#define ACCESS_OPTIONAL 0x3ff00000u
-#define ACCESS_HUGETLB 0x80u	/* a hint */
 #define ACCESS_KNOWN                                                                               \
 	(XR_ACCESS_LOCAL_WRITE | XR_ACCESS_REMOTE | XR_ACCESS_MW_BIND | XR_ACCESS_ZERO_BASED |     \
 	 XR_ACCESS_ON_DEMAND)
@@ -56,7 +53,7 @@ struct build {
 /* IBTA 11.2.8.2: who may write from afar may write locally. */
 static int check_access(uint32_t *access)
 {
-	*access &= ~(ACCESS_OPTIONAL | ACCESS_HUGETLB);
+	*access &= ~(XR_ACCESS_OPTIONAL | XR_ACCESS_HUGETLB);
 	if (*access & ~ACCESS_KNOWN)
 		return -EOPNOTSUPP;
 	if (*access & (XR_ACCESS_REMOTE_WRITE | XR_ACCESS_REMOTE_ATOMIC) &&

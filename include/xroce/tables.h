@@ -103,6 +103,8 @@ struct xr_psn_entry {
 #define XR_ACCESS_MW_BIND 0x10
 #define XR_ACCESS_ZERO_BASED 0x20
 #define XR_ACCESS_ON_DEMAND 0x40
+#define XR_ACCESS_HUGETLB 0x80		/* a hint */
+#define XR_ACCESS_OPTIONAL 0x3ff00000u	/* what verbs lets a device ignore, known or not */
 #define XR_ACCESS_REMOTE 0x0e
 
 /* IBTA 10.6.5 and 10.6.7; an invalidated key is FREE again. */

@@ -371,7 +371,7 @@ static void test_values(void)
 		{ "pkey_index", 0, 1, IBV_QP_PKEY_INDEX, FIELD(pkey_index), 0, 1 },
 		{ "port 0", 0, 1, IBV_QP_PORT, FIELD(port_num), 1, 0 },
 		{ "port 2", 0, 1, IBV_QP_PORT, FIELD(port_num), 1, 2 },
-		{ "access", 0, 1, IBV_QP_ACCESS_FLAGS, FIELD(qp_access_flags), 0xf, 0x40 },
+		{ "access", 0, 1, IBV_QP_ACCESS_FLAGS, FIELD(qp_access_flags), 0x3ff000ff, 0x800 },
 		{ "path_mtu 0", 1, 2, IBV_QP_PATH_MTU, FIELD(path_mtu), IBV_MTU_256, 0 },
 		{ "path_mtu 6", 1, 2, IBV_QP_PATH_MTU, FIELD(path_mtu), IBV_MTU_4096, 6 },
 		{ "dest_qp_num", 1, 2, IBV_QP_DEST_QPN, FIELD(dest_qp_num), 0xffffff, 1 << 24 },
