@@ -59,7 +59,8 @@ static __always_inline enum xr_reason check_rkey(const struct packet *pkt,
 		return XR_KEY_VARIANT;
 	if (key->state != XR_KEY_VALID || (key->qpn && key->qpn != pkt->qpn))
 		return XR_KEY_STATE;
-	if (key->pd != qp->pd)
+	/* the PD of XRC is the one of the SRQ that the request names: the daemon knows it */
+	if (qp->type != XR_QPT_XRC_RECV && key->pd != qp->pd)
 		return XR_KEY_PD;
 	if (need & ~(key->access & qp->access))
 		return XR_KEY_ACCESS;

@@ -134,11 +134,11 @@ static void patch_destination(const struct xt_qp *qp, const struct xt_packet *p,
 	memcpy(bth + 4, &dqpn, sizeof(dqpn));
 }
 
-static void patch_bth(uint8_t *bth, const struct xt_packet *p, uint32_t pad)
+static void patch_bth(const struct xt_qp *qp, uint8_t *bth, const struct xt_packet *p, uint32_t pad)
 {
 	__be32 ack_psn = htobe32((p->psn & XR_PSN_MASK) | (p->ackreq ? XR_BTH_ACKREQ : 0));
 
-	bth[0] = p->opcode;
+	bth[0] = qp->class | p->opcode;
 	bth[1] = XR_BTH_MIGREQ | pad << XR_BTH_PAD_SHIFT | (p->solicited ? XR_BTH_SE : 0);
 	memcpy(bth + 8, &ack_psn, sizeof(ack_psn));
 }
@@ -188,7 +188,7 @@ static void fill(struct xt_qp *qp, const struct xt_packet *p, struct xt_frame *f
 	patch_lengths(qp, t, headers, frame->len);
 	if (p->ah)
 		patch_destination(qp, p, headers);
-	patch_bth(headers + t->bth_off, p, pad);
+	patch_bth(qp, headers + t->bth_off, p, pad);
 	for (i = 0; i < p->payload.n; i++)
 		put_bytes(&c, p->payload.seg[i].data, p->payload.seg[i].len);
 	put_bytes(&c, zeros, pad);

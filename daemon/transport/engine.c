@@ -197,13 +197,19 @@ static bool from_peer(const struct xt_qp *qp, const struct xt_frame *frame)
 	return !memcmp(ip + 8, path->dgid.raw, 16) && !memcmp(ip + 24, path->sgid.raw, 16);
 }
 
+/* Connected types hear their peer only; of XRC, initiators hear responses and targets requests. */
 static bool fits(const struct xt_qp *qp, const struct xt_rx *rx)
 {
+	bool request = rx->flags & XR_OPF_REQUEST;
+
 	switch (rx->opcode & XR_CLASS_MASK) {
 	case XR_CLASS_RC:
 		return qp->info.type == XR_QPT_RC && from_peer(qp, rx->frame);
 	case XR_CLASS_UC:
 		return qp->info.type == XR_QPT_UC && from_peer(qp, rx->frame);
+	case XR_CLASS_XRC:
+		return qp->info.type == (request ? XR_QPT_XRC_RECV : XR_QPT_XRC_SEND) &&
+		       from_peer(qp, rx->frame);
 	case XR_CLASS_UD:
 		return qp->info.type == XR_QPT_UD;
 	default:
@@ -211,7 +217,7 @@ static bool fits(const struct xt_qp *qp, const struct xt_rx *rx)
 	}
 }
 
-static void to_qp(struct xt_engine *e, struct xt_qp *qp, const struct xt_rx *rx)
+static void to_qp(struct xt_engine *e, struct xt_qp *qp, struct xt_rx *rx)
 {
 	if (!fits(qp, rx)) {
 		e->counters.rx_malformed++;
@@ -221,6 +227,8 @@ static void to_qp(struct xt_engine *e, struct xt_qp *qp, const struct xt_rx *rx)
 		e->counters.rx_qp_state++;
 		return;
 	}
+	/* from here on an operation is one, whatever the class */
+	rx->opcode &= ~XR_CLASS_MASK;
 	if (qp->info.type == XR_QPT_UD)
 		xt_ud_rx(qp, rx);
 	else if (qp->info.type == XR_QPT_UC)
@@ -240,16 +248,6 @@ static void to_other(struct xt_engine *e, struct xt_engine *other, const struct 
 		e->counters.rx_forward_lost++;
 }
 
-static void rx_group(struct xt_engine *e, const struct xt_rx *rx)
-{
-	if (!xt_icrc_ok(rx->frame))
-		e->counters.rx_icrc_errors++;
-	else if ((rx->opcode & XR_CLASS_MASK) != XR_CLASS_UD)
-		e->counters.rx_malformed++;
-	else
-		xt_ud_rx_group(e, rx);
-}
-
 static void rx_one(struct xt_engine *e, const struct xt_frame *frame)
 {
 	struct xt_qp *qp;
@@ -259,10 +257,6 @@ static void rx_one(struct xt_engine *e, const struct xt_frame *frame)
 	e->counters.rx_bytes += frame->len;
 	if (!parse(frame, &rx)) {
 		e->counters.rx_malformed++;
-		return;
-	}
-	if (frame->meta.qpn == XR_MULTICAST_QPN) {
-		rx_group(e, &rx);
 		return;
 	}
 	qp = xt_qp_by_num(e->shared->qps, frame->meta.qpn);

@@ -3,7 +3,8 @@
  * The engine's own structures. Who does what:
  *
  *   engine.c     frames to QPs, whose turn it is
- *   qp.c         QP table, creation, errors and flushing
+ *   numbers.c    tables of QPs and SRQs
+ *   qp.c         creation, errors and flushing
  *   modify.c     QP states and attributes
  *   sq.c         work requests: from the ring, checked, to their completion
  *   requester.c  requests to packets, timeouts, retries
@@ -11,7 +12,6 @@
  *   responder.c  requests of the peer, and the answers to them
  *   unreliable.c UC and UD, either side
  *   ah.c         address handles
- *   group.c      multicast groups
  *   rq.c         receive work requests
  *   srq.c        the same, shared by several QPs
  *   local.c      the direct way between two QPs of this host
@@ -36,8 +36,8 @@
 #define XT_MAX_RD_ATOMIC 16
 /* Ethernet, a VLAN tag, IPv6, UDP, BTH */
 #define XT_TEMPLATE_LEN (14 + 4 + 40 + 8 + 12)
-/* RETH and immediate, or atomic: the longest extended headers that are sent */
-#define XT_MAX_EXT 28
+/* XRCETH and atomic: the longest extended headers that are sent */
+#define XT_MAX_EXT 32
 
 /* A peer that is asked so often acknowledges something of each window that is full. */
 #define XT_ACK_EVERY 16
@@ -82,13 +82,10 @@ struct xt_swqe {
 		struct {
 			uint32_t mw_rkey, new_rkey, mr_lkey, access;
 		} bind;
-		struct {
-			uint32_t key, access, pages;
-			uint8_t list, page_shift;
-		} reg;
 	};
 	uint64_t bind_len;
 	uint32_t rkey;
+	uint32_t srqn;		/* XRC */
 	uint32_t length;
 	uint32_t psn;		/* its first */
 	uint32_t npsn;		/* 1 at least, but for XT_KIND_LOCAL: 0 */
@@ -159,6 +156,7 @@ struct xt_rd {
 	uint64_t va;
 	uint64_t value;		/* atomics: what was there before */
 	uint32_t rkey;
+	uint32_t pd;
 	uint32_t len;
 	uint32_t psn;
 	uint32_t npsn;
@@ -184,6 +182,8 @@ struct xt_responder {
 	bool nak_sent;		/* nothing more to say about this gap */
 	uint32_t nak_psn;	/* XT_ANSWER_NAK */
 	bool comm_est;		/* the event was raised */
+	uint32_t pd;		/* of the request being served: the QP's, or its SRQ's */
+	uint32_t srqn;		/* XRC: that it names */
 
 	/* message being received */
 	uint32_t length;	/* WRITE: as announced */
@@ -204,6 +204,7 @@ struct xt_receive {
 	uint32_t producer;	/* as last read; not used with an SRQ */
 	bool taken;		/* `consumer` was copied: the fields below are valid */
 	uint32_t pd;		/* that its L_Keys must be of */
+	uint32_t srqn;		/* XRC: of the SRQ that it was taken from */
 	uint32_t num_sge;
 	uint64_t wr_id;
 	uint64_t length;
@@ -245,7 +246,6 @@ struct xt_template {
 
 struct xt_ah {
 	bool used;
-	bool group;		/* the destination is a multicast group */
 	uint32_t pd;
 	struct xt_path path;
 	struct xt_template tmpl;	/* but for destination QPN and source port */
@@ -273,7 +273,9 @@ struct xt_qp {
 	uint16_t ip_id;
 
 	struct xt_cq *send_cq, *recv_cq;
-	struct xt_srq *srq;		/* then there is no rq_ring */
+	struct xt_srq *srq;		/* then there is no rq_ring; XRC finds one for each message */
+	uint32_t domain;		/* XRC_RECV */
+	uint8_t class;			/* XR_CLASS_* of the packets that it sends */
 	struct xr_queue *sq_ring, *rq_ring;
 	struct xt_swqe *swqe;	/* sq_depth, while the SQ may send */
 	struct xr_sge *swqe_sge;	/* sq_depth * max_send_sge */
@@ -456,8 +458,6 @@ void xt_qp_error(struct xt_qp *qp, bool own);
 void xt_qp_sq_error(struct xt_qp *qp);
 /* Corrupt ring: ERR and IBV_EVENT_QP_FATAL */
 void xt_qp_fatal(struct xt_qp *qp);
-/* A completion was lost with its CQ: the same, a work queue catastrophe of IBTA 11.6.3.2 */
-void xt_qp_lost(struct xt_qp *qp);
 void xt_qp_store_state(struct xt_qp *qp, uint32_t state);
 /* Off the lists, no timer, nothing in flight, no answer owed */
 void xt_qp_quiesce(struct xt_qp *qp);
@@ -498,6 +498,11 @@ enum xt_take xt_rq_copy(struct xt_qp *qp, const uint8_t *slot, uint32_t max_sge,
 
 /* ---- srq.c ---- */
 
+/*
+ * The SRQ that the request being served is for, or, of XRC, the one with this number: NULL where
+ * there is none in the QP's domain.
+ */
+struct xt_srq *xt_srq_of(const struct xt_qp *qp, uint32_t number);
 /* Takes the next receive of the QP's SRQ; its slot is free at once. As xt_rq_take(). */
 enum xt_take xt_srq_take(struct xt_qp *qp, struct xt_fault *fault);
 
@@ -592,6 +597,14 @@ static inline void xt_ext_reth(struct xt_packet *p, uint64_t va, uint32_t rkey, 
 	p->ext_len += sizeof(reth);
 }
 
+static inline void xt_ext_xrceth(struct xt_packet *p, uint32_t srqn)
+{
+	struct xr_xrceth eth = { htobe32(srqn & XR_QPN_MASK) };
+
+	memcpy(p->ext + p->ext_len, &eth, sizeof(eth));
+	p->ext_len += sizeof(eth);
+}
+
 static inline void xt_ext_aeth(struct xt_packet *p, uint32_t syndrome, uint32_t msn)
 {
 	__be32 aeth = htobe32(syndrome << 24 | (msn & XR_PSN_MASK));
@@ -672,6 +685,7 @@ struct xt_request {
 	uint32_t len;		/* payload */
 	uint32_t full;		/* what a FIRST or MIDDLE must have */
 	uint32_t packets;	/* PSNs that it stands for */
+	uint32_t srqn;		/* XRCETH */
 	uint64_t va;
 	uint32_t rkey;
 	uint32_t total;		/* RETH */
@@ -693,6 +707,11 @@ void xt_responder_rx(struct xt_qp *qp, const struct xt_rx *rx);
 /* A request with the expected PSN; epsn and msn move. */
 enum xt_verdict xt_resp_request(struct xt_qp *qp, const struct xt_request *rq, uint32_t *code,
 				struct xt_fault *fault);
+/*
+ * Whatever request it is, of XRC the SRQ that it names must be there: its PD counts from now on.
+ * Returns -1, or the NAK code.
+ */
+int xt_resp_begin_request(struct xt_qp *qp, uint32_t srqn);
 /* Checks remote access to responder's memory. Returns -1, or the NAK code. */
 int xt_resp_check(struct xt_qp *qp, uint32_t access, uint64_t va, uint32_t rkey, uint64_t len,
 		  struct xt_mem **mem, uint64_t *off);
@@ -715,20 +734,6 @@ uint32_t xt_uc_run(struct xt_qp *qp, uint32_t budget, bool *more);
 void xt_uc_rx(struct xt_qp *qp, const struct xt_rx *rx);
 uint32_t xt_ud_run(struct xt_qp *qp, uint32_t budget, bool *more);
 void xt_ud_rx(struct xt_qp *qp, const struct xt_rx *rx);
-/* A packet to a multicast group, to each member */
-void xt_ud_rx_group(struct xt_engine *e, const struct xt_rx *rx);
-
-/* ---- group.c ---- */
-
-struct xt_group {
-	struct xr_addr gid;
-	struct xt_qp **member;
-	uint32_t members;
-	struct xt_group *next;	/* of the same hash */
-};
-
-/* NULL: nobody is attached to it. */
-const struct xt_group *xt_group_find(struct xt_groups *t, const struct xr_addr *gid);
 
 /* ---- ah.c ---- */
 

@@ -37,6 +37,11 @@ static void cut(const struct xt_qp *qp, struct xt_swqe *w, struct piece *p)
 	p->last = p->len == left;
 }
 
+static uint32_t peer_type(const struct xt_qp *qp)
+{
+	return qp->info.type == XR_QPT_XRC_SEND ? XR_QPT_XRC_RECV : qp->info.type;
+}
+
 /* The peer expects what would come; an unreliable one takes any beginning. */
 static bool expected(const struct xt_qp *qp, const struct xt_qp *peer, const struct piece *p)
 {
@@ -50,7 +55,7 @@ static bool reachable(const struct xt_qp *qp, const struct xt_qp *peer)
 {
 	const struct xt_path *path = &qp->d.path, *back = &peer->d.path;
 
-	return peer->info.type == qp->info.type && xt_may_receive(peer) && back->local &&
+	return peer->info.type == peer_type(qp) && xt_may_receive(peer) && back->local &&
 	       peer->d.attr.dest_qp_num == qp->info.qpn &&
 	       !memcmp(&path->dgid, &back->sgid, sizeof(path->dgid)) &&
 	       !memcmp(&path->sgid, &back->dgid, sizeof(path->sgid));
@@ -116,6 +121,7 @@ static void do_data(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 		.len = p->len,
 		.full = chunk(qp),
 		.packets = p->packets,
+		.srqn = w->srqn,
 		.va = w->remote_addr,
 		.rkey = w->rkey,
 		.total = w->length,
@@ -229,7 +235,7 @@ static void perform(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 	xt_resp_established(peer);
 	if (p->wqe->kind <= XT_KIND_WRITE) {
 		do_data(qp, peer, p);
-	} else if (out_of_place(peer)) {
+	} else if (out_of_place(peer) || xt_resp_begin_request(peer, p->wqe->srqn) >= 0) {
 		xt_resp_refuse(peer, XR_NAK_INVALID_REQUEST);
 		refused(qp, XR_NAK_INVALID_REQUEST);
 	} else if (p->wqe->kind == XT_KIND_READ) {

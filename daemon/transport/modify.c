@@ -189,6 +189,103 @@ static const struct transition ud_transitions[STATES][STATES] = {
 	[XR_QPS_ERR] = { FROM_ANYWHERE },
 };
 
+/*
+ * XRC, IBTA annex A14: RC cut in two. The initiator has what concerns requests, the target what
+ * concerns answers; the kernel's ib_modify_qp_is_ok() has the same masks.
+ */
+#define XRC_FROM_RESET                                                                             \
+	[XR_QPS_RESET] = {                                                                         \
+		[XR_QPS_RESET] = { .valid = true },                                                \
+		[XR_QPS_INIT] = {                                                                  \
+			.valid = true,                                                             \
+			.required = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,         \
+		},                                                                                 \
+	}
+#define INITIATOR_RTS (IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | ALT)
+#define TARGET_RTS (INITIATOR_RTS | IBV_QP_MIN_RNR_TIMER)
+
+static const struct transition xrc_send_transitions[STATES][STATES] = {
+	XRC_FROM_RESET,
+	[XR_QPS_INIT] = {
+		FROM_ANYWHERE,
+		[XR_QPS_INIT] = {
+			.valid = true,
+			.optional = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
+		},
+		[XR_QPS_RTR] = {
+			.valid = true,
+			.required = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN,
+			.optional = IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX,
+		},
+	},
+	[XR_QPS_RTR] = {
+		FROM_ANYWHERE,
+		[XR_QPS_RTS] = {
+			.valid = true,
+			.required = IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC,
+			.optional = INITIATOR_RTS,
+		},
+	},
+	[XR_QPS_RTS] = {
+		FROM_ANYWHERE,
+		[XR_QPS_RTS] = { .valid = true, .optional = INITIATOR_RTS },
+		[XR_QPS_SQD] = { .valid = true, .optional = IBV_QP_EN_SQD_ASYNC_NOTIFY },
+	},
+	[XR_QPS_SQD] = {
+		FROM_ANYWHERE,
+		[XR_QPS_RTS] = { .valid = true, .optional = INITIATOR_RTS },
+		[XR_QPS_SQD] = {
+			.valid = true,
+			.optional = IBV_QP_PORT | IBV_QP_AV | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+				    IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC |
+				    IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | ALT,
+		},
+	},
+	[XR_QPS_ERR] = { FROM_ANYWHERE },
+};
+
+static const struct transition xrc_recv_transitions[STATES][STATES] = {
+	XRC_FROM_RESET,
+	[XR_QPS_INIT] = {
+		FROM_ANYWHERE,
+		[XR_QPS_INIT] = {
+			.valid = true,
+			.optional = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
+		},
+		[XR_QPS_RTR] = {
+			.valid = true,
+			.required = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+				    IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+			.optional = IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX,
+		},
+	},
+	[XR_QPS_RTR] = {
+		FROM_ANYWHERE,
+		[XR_QPS_RTS] = {
+			.valid = true,
+			.required = IBV_QP_TIMEOUT | IBV_QP_SQ_PSN,
+			.optional = TARGET_RTS,
+		},
+	},
+	[XR_QPS_RTS] = {
+		FROM_ANYWHERE,
+		[XR_QPS_RTS] = { .valid = true, .optional = TARGET_RTS },
+		[XR_QPS_SQD] = { .valid = true, .optional = IBV_QP_EN_SQD_ASYNC_NOTIFY },
+	},
+	[XR_QPS_SQD] = {
+		FROM_ANYWHERE,
+		[XR_QPS_RTS] = { .valid = true, .optional = TARGET_RTS },
+		[XR_QPS_SQD] = {
+			.valid = true,
+			.optional = IBV_QP_PORT | IBV_QP_AV | IBV_QP_TIMEOUT |
+				    IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_ACCESS_FLAGS |
+				    IBV_QP_PKEY_INDEX | IBV_QP_MIN_RNR_TIMER | ALT,
+		},
+	},
+	[XR_QPS_ERR] = { FROM_ANYWHERE },
+};
+
 static const struct transition (*transitions(uint32_t type))[STATES]
 {
 	switch (type) {
@@ -198,6 +295,10 @@ static const struct transition (*transitions(uint32_t type))[STATES]
 		return uc_transitions;
 	case XR_QPT_UD:
 		return ud_transitions;
+	case XR_QPT_XRC_SEND:
+		return xrc_send_transitions;
+	case XR_QPT_XRC_RECV:
+		return xrc_recv_transitions;
 	default:
 		return NULL;
 	}

@@ -8,11 +8,11 @@ transport_SRCS := $(addprefix daemon/transport/, \
 	copy.c \
 	cq.c \
 	engine.c \
-	group.c \
 	keys.c \
 	local.c \
 	memory.c \
 	modify.c \
+	numbers.c \
 	pace.c \
 	qp.c \
 	requester.c \

@@ -1,143 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The QP table; QPs come, go and fail. */
+/* QPs come, go and fail. */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "internal.h"
-
-/* ---- table ------------------------------------------------------------------------------ */
-
-/*
- * Slots come in chunks that never move. A freed slot waits behind others before
- * it is used again, with the next generation in the high bits of the QPN.
- */
-#define CHUNK_SLOTS 1024
-#define QUARANTINE 256
-#define MAX_SLOTS (1u << 22)	/* four generations at least */
-#define NO_SLOT UINT32_MAX
-
-struct slot {
-	struct xt_qp *qp;
-	uint32_t next_free;
-	uint32_t generation;
-};
-
-struct xt_qp_table {
-	uint32_t max;
-	uint32_t bits;		/* of a QPN that are the slot */
-	uint32_t fresh;		/* lowest slot never used */
-	uint32_t free_head, free_tail, free_count;
-	struct slot **chunk;
-};
-
-static struct slot *slot_at(struct xt_qp_table *t, uint32_t slot)
-{
-	return &t->chunk[slot / CHUNK_SLOTS][slot % CHUNK_SLOTS];
-}
-
-struct xt_qp_table *xt_qp_table_new(uint32_t max)
-{
-	struct xt_qp_table *t = calloc(1, sizeof(*t));
-
-	if (!t)
-		return NULL;
-	t->max = max < MAX_SLOTS ? max : MAX_SLOTS;
-	while (1u << t->bits < t->max)
-		t->bits++;
-	t->free_head = t->free_tail = NO_SLOT;
-	t->chunk = calloc(t->max / CHUNK_SLOTS + 1, sizeof(*t->chunk));
-	if (!t->chunk) {
-		free(t);
-		return NULL;
-	}
-	return t;
-}
-
-void xt_qp_table_free(struct xt_qp_table *t)
-{
-	uint32_t i;
-
-	if (!t)
-		return;
-	for (i = 0; i <= t->max / CHUNK_SLOTS; i++)
-		free(t->chunk[i]);
-	free(t->chunk);
-	free(t);
-}
-
-struct xt_qp *xt_qp_by_num(struct xt_qp_table *t, uint32_t qpn)
-{
-	uint32_t slot = qpn & ((1u << t->bits) - 1);
-	struct xt_qp *qp;
-
-	if (slot >= t->fresh)
-		return NULL;
-	qp = slot_at(t, slot)->qp;
-	return qp && qp->info.qpn == qpn ? qp : NULL;
-}
-
-static uint32_t take_fresh(struct xt_qp_table *t)
-{
-	struct slot **chunk = &t->chunk[t->fresh / CHUNK_SLOTS];
-
-	if (t->fresh == t->max)
-		return NO_SLOT;
-	if (!*chunk)
-		*chunk = calloc(CHUNK_SLOTS, sizeof(**chunk));
-	return *chunk ? t->fresh++ : NO_SLOT;
-}
-
-static uint32_t take_freed(struct xt_qp_table *t)
-{
-	uint32_t slot = t->free_head;
-
-	if (slot == NO_SLOT)
-		return slot;
-	t->free_head = slot_at(t, slot)->next_free;
-	t->free_count--;
-	return slot;
-}
-
-static uint32_t next_qpn(struct xt_qp_table *t, uint32_t slot)
-{
-	struct slot *s = slot_at(t, slot);
-	uint32_t qpn;
-
-	do
-		qpn = (s->generation++ << t->bits | slot) & XR_QPN_MASK;
-	while (qpn < 2 || qpn == XR_MULTICAST_QPN);
-	return qpn;
-}
-
-static bool table_add(struct xt_qp_table *t, struct xt_qp *qp)
-{
-	uint32_t slot = t->free_count < QUARANTINE ? take_fresh(t) : NO_SLOT;
-
-	if (slot == NO_SLOT)
-		slot = take_freed(t);
-	if (slot == NO_SLOT)
-		slot = take_fresh(t);
-	if (slot == NO_SLOT)
-		return false;
-	qp->info.slot = slot;
-	qp->info.qpn = next_qpn(t, slot);
-	slot_at(t, slot)->qp = qp;
-	return true;
-}
-
-static void table_del(struct xt_qp_table *t, struct xt_qp *qp)
-{
-	struct slot *s = slot_at(t, qp->info.slot);
-
-	s->qp = NULL;
-	s->next_free = NO_SLOT;
-	if (t->free_head == NO_SLOT)
-		t->free_head = qp->info.slot;
-	else
-		slot_at(t, t->free_tail)->next_free = qp->info.slot;
-	t->free_tail = qp->info.slot;
-	t->free_count++;
-}
 
 /* ---- creation ----------------------------------------------------------------------------- */
 
@@ -149,8 +15,16 @@ static bool power_of_two(uint32_t n)
 static bool init_sane(const struct xt_qp_init *init)
 {
 	uint32_t send_room = init->max_send_sge * sizeof(struct xr_sge);
+	bool initiator = init->type == XR_QPT_XRC_SEND, target = init->type == XR_QPT_XRC_RECV;
 
-	if (!init->send_cq || !init->recv_cq || !init->sq || !init->psns)
+	if (!init->psns)
+		return false;
+	/* half a QP each */
+	if (target)
+		return init->domain && !init->sq && !init->rq && !init->srq;
+	if (!init->send_cq || !init->sq || (!initiator && !init->recv_cq))
+		return false;
+	if (initiator && (init->rq || init->srq))
 		return false;
 	if (init->type == XR_QPT_UD && !init->ahs)
 		return false;
@@ -167,6 +41,13 @@ static bool init_sane(const struct xt_qp_init *init)
 			     init->rq_stride >= xr_recv_stride(init->max_recv_sge));
 }
 
+static uint32_t max_recv_sge(const struct xt_qp_init *init)
+{
+	if (init->type == XR_QPT_XRC_RECV)
+		return XR_MAX_SGE;
+	return init->srq ? init->srq->max_sge : init->max_recv_sge;
+}
+
 static void init_qp(struct xt_qp *qp, struct xt_engine *e, const struct xt_qp_init *init)
 {
 	qp->info.type = init->type;
@@ -177,6 +58,7 @@ static void init_qp(struct xt_qp *qp, struct xt_engine *e, const struct xt_qp_in
 	qp->send_cq = init->send_cq;
 	qp->recv_cq = init->recv_cq;
 	qp->srq = init->srq;
+	qp->domain = init->domain;
 	qp->sq_ring = init->sq;
 	qp->rq_ring = init->rq;
 	qp->sq_depth = init->sq_depth;
@@ -184,7 +66,7 @@ static void init_qp(struct xt_qp *qp, struct xt_engine *e, const struct xt_qp_in
 	qp->sq_stride = init->sq_stride;
 	qp->rq_stride = init->rq_stride;
 	qp->max_send_sge = init->max_send_sge;
-	qp->max_recv_sge = init->srq ? init->srq->max_sge : init->max_recv_sge;
+	qp->max_recv_sge = max_recv_sge(init);
 	qp->max_inline = init->max_inline;
 	qp->sq_sig_all = init->sq_sig_all;
 	qp->ahs = init->ahs;
@@ -194,12 +76,27 @@ static void init_qp(struct xt_qp *qp, struct xt_engine *e, const struct xt_qp_in
 	xt_list_init(&qp->answer);
 }
 
+/* false: no such type */
+static bool class_of(uint32_t type, uint8_t *class)
+{
+	static const uint8_t classes[] = {
+		[XR_QPT_RC] = XR_CLASS_RC, [XR_QPT_UC] = XR_CLASS_UC, [XR_QPT_UD] = XR_CLASS_UD,
+		[XR_QPT_XRC_SEND] = XR_CLASS_XRC, [XR_QPT_XRC_RECV] = XR_CLASS_XRC,
+	};
+
+	if (type >= sizeof(classes) || (!classes[type] && type != XR_QPT_RC))
+		return false;
+	*class = classes[type];
+	return true;
+}
+
 int xt_qp_create(struct xt_engine *e, const struct xt_qp_init *init, struct xt_qp **out)
 {
 	struct xt_qp *qp = NULL;
+	uint8_t class;
 	int err;
 
-	if (init->type != XR_QPT_RC && init->type != XR_QPT_UC && init->type != XR_QPT_UD)
+	if (!class_of(init->type, &class))
 		return -EOPNOTSUPP;
 	if (!init_sane(init))
 		return -EINVAL;
@@ -211,8 +108,9 @@ int xt_qp_create(struct xt_engine *e, const struct xt_qp_init *init, struct xt_q
 		return -ENOMEM;
 	memset(qp, 0, sizeof(*qp));
 	init_qp(qp, e, init);
+	qp->class = class;
 	qp->rq_sge = calloc(qp->max_recv_sge + 1, sizeof(*qp->rq_sge));
-	if (!qp->rq_sge || !table_add(e->shared->qps, qp)) {
+	if (!qp->rq_sge || !xt_numbers_add(e->shared->qps, qp, &qp->info.slot, &qp->info.qpn)) {
 		free(qp->rq_sge);
 		free(qp);
 		return -ENOMEM;
@@ -230,7 +128,7 @@ void xt_qp_destroy(struct xt_qp *qp)
 		return;
 	xt_qp_quiesce(qp);
 	xt_unbind_all(qp);
-	table_del(qp->engine->shared->qps, qp);
+	xt_numbers_del(qp->engine->shared->qps, qp->info.qpn);
 	qp->engine->qp_count--;
 	xt_sq_free(qp);
 	free(qp->rq_sge);
@@ -280,7 +178,8 @@ void xt_qp_store_psns(struct xt_qp *qp)
 void xt_qp_store_state(struct xt_qp *qp, uint32_t state)
 {
 	qp->info.state = state;
-	__atomic_store_n(&qp->sq_ring->word, state, __ATOMIC_RELAXED);
+	if (qp->sq_ring)
+		__atomic_store_n(&qp->sq_ring->word, state, __ATOMIC_RELAXED);
 	if (qp->rq_ring)
 		__atomic_store_n(&qp->rq_ring->word, state, __ATOMIC_RELAXED);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
@@ -330,14 +229,6 @@ void xt_qp_fatal(struct xt_qp *qp)
 	if (qp->d.ring_bad)
 		return;
 	qp->d.ring_bad = true;
-	xt_event(qp, IBV_EVENT_QP_FATAL);
-	xt_qp_error(qp, true);
-}
-
-void xt_qp_lost(struct xt_qp *qp)
-{
-	if (qp->info.state == XR_QPS_ERR)
-		return;
 	xt_event(qp, IBV_EVENT_QP_FATAL);
 	xt_qp_error(qp, true);
 }

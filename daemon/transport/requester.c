@@ -312,13 +312,15 @@ static void build_atomic(const struct xt_swqe *w, struct xt_packet *p)
 	};
 
 	p->opcode = swap ? XR_OP_CMP_SWAP : XR_OP_FETCH_ADD;
-	memcpy(p->ext, &eth, sizeof(eth));
-	p->ext_len = sizeof(eth);
+	memcpy(p->ext + p->ext_len, &eth, sizeof(eth));
+	p->ext_len += sizeof(eth);
 }
 
 static bool build(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
 {
 	xt_packet_init(p, 0, qp->d.req.next);
+	if (qp->info.type == XR_QPT_XRC_SEND)
+		xt_ext_xrceth(p, w->srqn);
 	if (w->kind <= XT_KIND_WRITE)
 		p->ackreq = want_ack(qp, w, qp->d.req.next + 1 == w->psn + w->npsn);
 	if (w->kind == XT_KIND_READ)

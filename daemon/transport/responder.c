@@ -14,6 +14,7 @@ void xt_resp_reset(struct xt_qp *qp)
 	qp->d.resp = (struct xt_responder){
 		.epsn = qp->d.attr.rq_psn,
 		.seen = qp->d.attr.rq_psn,
+		.pd = qp->info.pd,
 	};
 }
 
@@ -105,12 +106,27 @@ static bool in_order(const struct xt_responder *resp, const struct xt_request *r
 	return rq->len <= rq->full && (start || rq->len);
 }
 
+int xt_resp_begin_request(struct xt_qp *qp, uint32_t srqn)
+{
+	struct xt_srq *srq;
+
+	if (qp->info.type != XR_QPT_XRC_RECV)
+		return -1;
+	srq = xt_srq_of(qp, srqn);
+	/* a message is for one SRQ, from its first to its last packet */
+	if (!srq || (qp->d.resp.kind != XT_KIND_NONE && qp->d.resp.srqn != srqn))
+		return XR_NAK_INVALID_REQUEST;
+	qp->d.resp.srqn = srqn;
+	qp->d.resp.pd = srq->pd;
+	return -1;
+}
+
 int xt_resp_check(struct xt_qp *qp, uint32_t access, uint64_t va, uint32_t rkey, uint64_t len,
 		  struct xt_mem **mem, uint64_t *off)
 {
 	if (!(qp->d.attr.qp_access_flags & access))
 		return XR_NAK_REMOTE_ACCESS;
-	if (xt_keys_check(qp->engine->shared->keys, rkey, qp->info.pd, qp->info.qpn, access, va,
+	if (xt_keys_check(qp->engine->shared->keys, rkey, qp->d.resp.pd, qp->info.qpn, access, va,
 			  len, mem, off) != XR_OK)
 		return XR_NAK_REMOTE_ACCESS;
 	return -1;
@@ -334,6 +350,7 @@ static enum xt_verdict do_read(struct xt_qp *qp, const struct xt_request *rq, ui
 		.kind = XT_KIND_READ,
 		.va = rq->va,
 		.rkey = rq->rkey,
+		.pd = resp->pd,
 		.len = rq->total,
 		.psn = resp->epsn,
 		.npsn = rq->packets,
@@ -390,7 +407,7 @@ enum xt_verdict xt_resp_request(struct xt_qp *qp, const struct xt_request *rq, u
 {
 	enum xt_kind kind = kind_of(rq->op);
 
-	if (!in_order(&qp->d.resp, rq, kind))
+	if (!in_order(&qp->d.resp, rq, kind) || xt_resp_begin_request(qp, rq->srqn) >= 0)
 		return refuse(qp, code, XR_NAK_INVALID_REQUEST);
 	switch (kind) {
 	case XT_KIND_SEND:
@@ -443,11 +460,12 @@ void xt_resp_parse(const struct xt_qp *qp, const struct xt_rx *rx, struct xt_req
 {
 	const uint8_t *ext = rx->ext;
 	struct xr_atomiceth atomic;
+	struct xr_xrceth xrceth;
 	struct xr_ieth ieth;
 	struct xr_reth reth;
 
 	*rq = (struct xt_request){
-		.op = rx->opcode & ~XR_CLASS_MASK,
+		.op = rx->opcode,
 		.flags = rx->flags,
 		.solicited = rx->solicited,
 		.psn = rx->psn,
@@ -456,6 +474,11 @@ void xt_resp_parse(const struct xt_qp *qp, const struct xt_rx *rx, struct xt_req
 		.packets = 1,
 		.src = { .seg = rx->frame->seg, .off = rx->frame->meta.payload_off },
 	};
+	if (rx->flags & XR_EXT_XRCETH) {
+		memcpy(&xrceth, ext, sizeof(xrceth));
+		ext += sizeof(xrceth);
+		rq->srqn = be32toh(xrceth.srqn) & XR_QPN_MASK;
+	}
 	if (rx->flags & XR_EXT_RETH) {
 		memcpy(&reth, ext, sizeof(reth));
 		ext += sizeof(reth);
@@ -667,6 +690,7 @@ static int gather_response(struct xt_qp *qp, const struct xt_rd *rd, uint32_t po
 
 	if (!len)
 		return -1;
+	qp->d.resp.pd = rd->pd;
 	nak = xt_resp_check(qp, XR_ACCESS_REMOTE_READ, rd->va + off, rd->rkey, len, &mem, &mem_off);
 	if (nak < 0 && xt_gather_mem(qp->engine, mem, mem_off, len, out))
 		nak = XR_NAK_REMOTE_OPERATIONAL;

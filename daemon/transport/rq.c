@@ -47,10 +47,8 @@ enum xt_take xt_rq_take(struct xt_qp *qp, struct xt_fault *fault)
 
 	if (rq->taken)
 		return XT_TAKE_OK;
-	if (qp->srq)
-		return xt_srq_take(qp, fault);
 	if (!qp->rq_ring)
-		return XT_TAKE_EMPTY;
+		return xt_srq_take(qp, fault);
 	if (rq->consumer == rq->producer && (!look(qp) || rq->consumer == rq->producer))
 		return XT_TAKE_EMPTY;
 	rq->pd = qp->info.pd;
@@ -72,14 +70,26 @@ uint32_t xt_rq_credits(struct xt_qp *qp)
 static void publish(struct xt_qp *qp)
 {
 	/* what was taken from an SRQ was published then */
-	if (qp->srq)
+	if (!qp->rq_ring)
 		return;
 	__atomic_store_n(&qp->rq_ring->consumer, qp->d.rq.consumer, __ATOMIC_RELEASE);
+}
+
+/* XRC: where the SRQ completes. NULL: it was destroyed, and nobody waits for its receive. */
+static struct xt_cq *cq_of(const struct xt_qp *qp)
+{
+	struct xt_srq *srq;
+
+	if (qp->info.type != XR_QPT_XRC_RECV)
+		return qp->recv_cq;
+	srq = xt_srq_of(qp, qp->d.rq.srqn);
+	return srq ? srq->cq : NULL;
 }
 
 static bool complete(struct xt_qp *qp, struct xr_cqe *cqe, bool solicited)
 {
 	struct xt_receive *rq = &qp->d.rq;
+	struct xt_cq *cq = cq_of(qp);
 	bool ok;
 
 	cqe->timestamp = qp->engine->now;
@@ -87,8 +97,9 @@ static bool complete(struct xt_qp *qp, struct xr_cqe *cqe, bool solicited)
 	if (qp->info.type != XR_QPT_UD)
 		cqe->src_qpn = qp->d.attr.dest_qp_num;
 	cqe->wqe_index = rq->consumer;
+	cqe->srqn = qp->info.type == XR_QPT_XRC_RECV ? rq->srqn : 0;
 	cqe->is_recv = 1;
-	ok = !xt_cq_push(qp->engine, qp->recv_cq, cqe, solicited);
+	ok = !cq || !xt_cq_push(qp->engine, cq, cqe, solicited);
 	rq->consumer++;
 	rq->taken = false;
 	return ok;
@@ -103,7 +114,7 @@ bool xt_rq_complete(struct xt_qp *qp, const struct xr_cqe *what, bool solicited)
 	ok = complete(qp, &cqe, solicited);
 	publish(qp);
 	if (!ok)
-		xt_qp_lost(qp);
+		xt_qp_error(qp, true);
 	return ok;
 }
 
@@ -123,7 +134,7 @@ void xt_rq_flush(struct xt_qp *qp)
 	/* corrupt indices: what was posted before goes all the same */
 	if (qp->rq_ring)
 		look(qp);
-	while (qp->srq ? rq->taken : rq->consumer != rq->producer) {
+	while (qp->rq_ring ? rq->consumer != rq->producer : rq->taken) {
 		cqe = (struct xr_cqe){
 			.wr_id = rq->taken ? rq->wr_id : wr_id_at(qp, rq->consumer),
 			.status = IBV_WC_WR_FLUSH_ERR,

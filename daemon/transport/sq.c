@@ -20,13 +20,12 @@ static const struct {
 	[XR_WR_LOCAL_INV] = { XT_KIND_LOCAL, IBV_WC_LOCAL_INV },
 	[XR_WR_BIND_MW] = { XT_KIND_LOCAL, IBV_WC_BIND_MW },
 	[XR_WR_SEND_WITH_INV] = { XT_KIND_SEND, IBV_WC_SEND },
-	[XR_WR_REG_MR] = { XT_KIND_LOCAL, IBV_WC_DRIVER1 },
 };
 #define OPERATIONS (sizeof(operations) / sizeof(operations[0]))
 
 int xt_sq_alloc(struct xt_qp *qp)
 {
-	if (qp->swqe)
+	if (qp->swqe || !qp->sq_ring)
 		return 0;
 	qp->swqe = malloc((size_t)qp->sq_depth * sizeof(*qp->swqe));
 	qp->swqe_sge = malloc((size_t)qp->sq_depth * qp->max_send_sge * sizeof(*qp->swqe_sge) + 1);
@@ -49,7 +48,7 @@ bool xt_sq_look(struct xt_qp *qp)
 	struct xt_requester *r = &qp->d.req;
 	uint32_t producer;
 
-	if (qp->d.ring_bad)
+	if (qp->d.ring_bad || !qp->sq_ring)
 		return false;
 	producer = __atomic_load_n(&qp->sq_ring->producer, __ATOMIC_ACQUIRE);
 	if (!xt_ring_sane(producer, r->producer, r->retired, qp->sq_depth)) {
@@ -67,16 +66,6 @@ static bool bad(struct xt_swqe *w, uint32_t status, uint32_t verr)
 	w->fault.status = status;
 	w->fault.verr = verr;
 	return false;
-}
-
-static void copy_reg(struct xt_swqe *w, const struct xr_send_wqe *wqe)
-{
-	w->reg.key = wqe->reg.key;
-	w->reg.access = wqe->reg.access;
-	w->reg.pages = wqe->reg.pages;
-	w->reg.list = wqe->reg.list;
-	w->reg.page_shift = wqe->reg.page_shift;
-	w->bind_len = wqe->bind_len;
 }
 
 static void copy_bind(struct xt_swqe *w, const struct xr_send_wqe *wqe)
@@ -210,6 +199,7 @@ static void load(struct xt_qp *qp)
 		.compare_add = wqe.atomic.compare_add,
 		.swap = wqe.atomic.swap,
 		.rkey = wqe.rkey,
+		.srqn = wqe.xrc_srqn & XR_QPN_MASK,
 		.imm = wqe.imm_data,
 		.opcode = wqe.opcode,
 		.flags = wqe.flags,
@@ -221,8 +211,6 @@ static void load(struct xt_qp *qp)
 	};
 	if (wqe.opcode == XR_WR_BIND_MW)
 		copy_bind(w, &wqe);
-	else if (wqe.opcode == XR_WR_REG_MR)
-		copy_reg(w, &wqe);
 	if (check(qp, w, &wqe, slot))
 		number(qp, w);
 	r->loaded++;
@@ -277,7 +265,7 @@ static bool retire_one(struct xt_qp *qp)
 		r->retired++;
 		publish(qp);
 	} else {
-		xt_qp_lost(qp);
+		xt_qp_error(qp, true);
 	}
 	return ok;
 }
@@ -305,9 +293,7 @@ void xt_sq_fail(struct xt_qp *qp, struct xt_fault fault)
 	bool ok = complete(qp, r->retired, w->wr_id, w->opcode, w->length, &fault);
 
 	r->retired++;
-	if (!ok)
-		xt_qp_lost(qp);
-	else if (xt_unreliable(qp))
+	if (ok && xt_unreliable(qp))
 		xt_qp_sq_error(qp);
 	else
 		xt_qp_error(qp, true);
@@ -333,6 +319,8 @@ void xt_sq_flush(struct xt_qp *qp)
 {
 	struct xt_requester *r = &qp->d.req;
 
+	if (!qp->sq_ring)
+		return;
 	/* corrupt indices: what was posted before goes all the same */
 	xt_sq_look(qp);
 	for (; r->retired != r->producer; r->retired++)

@@ -51,6 +51,17 @@ static bool limit_reached(struct xt_srq *srq)
 	return true;
 }
 
+struct xt_srq *xt_srq_of(const struct xt_qp *qp, uint32_t number)
+{
+	struct xt_numbers *srqs = qp->engine->shared->srqs;
+	struct xt_srq *srq;
+
+	if (qp->info.type != XR_QPT_XRC_RECV)
+		return qp->srq;
+	srq = srqs ? xt_numbers_get(srqs, number) : NULL;
+	return srq && srq->domain == qp->domain ? srq : NULL;
+}
+
 static enum xt_take take(struct xt_qp *qp, struct xt_srq *srq, struct xt_fault *fault)
 {
 	enum xt_take took;
@@ -61,6 +72,7 @@ static enum xt_take take(struct xt_qp *qp, struct xt_srq *srq, struct xt_fault *
 	if (srq->dead || !left(srq))
 		return XT_TAKE_EMPTY;
 	qp->d.rq.pd = srq->pd;
+	qp->d.rq.srqn = srq->number;
 	qp->d.rq.consumer = srq->consumer;
 	took = xt_rq_copy(qp, entry(srq->queue, srq->consumer, srq->depth, srq->max_sge),
 			  srq->max_sge, fault);
@@ -78,11 +90,13 @@ static void fail(struct xt_qp *qp)
 
 enum xt_take xt_srq_take(struct xt_qp *qp, struct xt_fault *fault)
 {
+	struct xt_srq *srq = xt_srq_of(qp, qp->d.resp.srqn);
 	struct xt_engine *e = qp->engine;
-	struct xt_srq *srq = qp->srq;
 	bool was_dead, died, reached;
 	enum xt_take took;
 
+	if (!srq)
+		return XT_TAKE_EMPTY;
 	if (srq->locked)
 		xt_spin_lock(&srq->lock);
 	was_dead = srq->dead;

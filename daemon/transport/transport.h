@@ -114,34 +114,30 @@ struct xt_ops {
 	void (*engine_kick)(void *ctx, struct xt_engine *other);
 };
 
+/*
+ * Numbers that the wire names: 24 bits, low bits a slot, high bits a generation that changes with
+ * each reuse, so a late packet for what is gone finds nothing. 0 and 1 (as QPNs: SMI, GSI) and
+ * 0xffffff are never given out.
+ */
+struct xt_numbers;
+struct xt_numbers *xt_numbers_new(uint32_t max);
+void xt_numbers_free(struct xt_numbers *t);
+/* false: no slot, or no memory. */
+bool xt_numbers_add(struct xt_numbers *t, void *item, uint32_t *slot, uint32_t *number);
+void xt_numbers_del(struct xt_numbers *t, uint32_t number);
+void *xt_numbers_get(struct xt_numbers *t, uint32_t number);	/* NULL: none */
+
 /* Tables of one device */
 struct xt_shared {
 	struct xt_keys *keys;
-	struct xt_qp_table *qps;	/* by QPN, see below */
-	struct xt_groups *groups;	/* by GID; NULL: there are none */
+	struct xt_numbers *qps;		/* struct xt_qp, by QPN */
+	struct xt_numbers *srqs;	/* struct xt_srq that have a number; NULL: no XRC */
 };
 
-struct xt_qp_table;
-struct xt_qp_table *xt_qp_table_new(uint32_t max);
-void xt_qp_table_free(struct xt_qp_table *t);
-/*
- * QPNs: 24 bits, low bits a slot, high bits a generation that changes with each reuse, so a
- * late packet for a dead QP finds none. 0 and 1 (SMI, GSI) and 0xffffff are never given out.
- */
-struct xt_qp *xt_qp_by_num(struct xt_qp_table *t, uint32_t qpn);
-
-/*
- * Multicast groups: which QPs of type UD get a copy of what is sent to a GID. They are of any
- * engine; one that is attached must be detached before it is destroyed.
- */
-struct xt_groups *xt_groups_new(void);
-void xt_groups_free(struct xt_groups *t);
-/* ff00::/8, or ::ffff:224.0.0.0/100 for IPv4 */
-bool xt_is_group(const struct xr_addr *gid);
-/* One that is not attached yet. -ENOMEM. */
-int xt_group_attach(struct xt_groups *t, const struct xr_addr *gid, struct xt_qp *qp);
-void xt_group_detach(struct xt_groups *t, const struct xr_addr *gid, const struct xt_qp *qp);
-bool xt_group_has(struct xt_groups *t, const struct xr_addr *gid, const struct xt_qp *qp);
+static inline struct xt_qp *xt_qp_by_num(struct xt_numbers *t, uint32_t qpn)
+{
+	return xt_numbers_get(t, qpn);
+}
 
 /* Per engine, monotonic; X(field, "text") */
 #define XT_COUNTERS(X)                                                         \
@@ -251,6 +247,10 @@ struct xt_srq {
 	bool dead;
 	bool locked;		/* engines of several workers take: a spin lock is held then */
 	int lock;
+	/* XRC (IBTA annex A14): what requests name it by, the domain of its QPs, where it completes */
+	uint32_t number;	/* 0: none; in xt_shared.srqs while it lives */
+	uint32_t domain;
+	struct xt_cq *cq;
 	void *owner;		/* the daemon's object */
 };
 
@@ -301,10 +301,11 @@ const struct xt_path *xt_ahs_path(const struct xt_ahs *t, uint32_t handle);
 /* ---- queue pairs ------------------------------------------------------------------- */
 
 struct xt_qp_init {
-	uint32_t type;		/* enum xr_qp_type; others than RC, UC, UD: -EOPNOTSUPP */
-	uint32_t pd;
-	struct xt_cq *send_cq, *recv_cq;
-	struct xr_queue *sq, *rq;	/* rq may be NULL, and is with an SRQ */
+	uint32_t type;		/* enum xr_qp_type, else -EOPNOTSUPP */
+	uint32_t pd;		/* XRC_RECV: none, each request names an SRQ, whose PD counts */
+	uint32_t domain;	/* XRC_RECV: that its SRQs must be of */
+	struct xt_cq *send_cq, *recv_cq;	/* XRC_SEND: no recv_cq; XRC_RECV: none */
+	struct xr_queue *sq, *rq;	/* rq may be NULL, and is with an SRQ and XRC; XRC_RECV: no sq */
 	struct xt_srq *srq;		/* NULL: none; must outlive the QP */
 	uint32_t sq_depth, rq_depth;	/* powers of two */
 	uint32_t sq_stride, rq_stride;	/* bytes */
@@ -371,7 +372,6 @@ enum xt_vendor_err {
 	XT_VERR_AH = 14,		/* no such address handle, or of another protection domain */
 	XT_VERR_BIND = 15,		/* window: reason in bits 15:8, as for keys */
 	XT_VERR_INVALIDATE = 16,	/* key to be invalidated: reason in bits 15:8 */
-	XT_VERR_REGISTER = 17,		/* fast registration: reason in bits 15:8 */
 };
 
 #endif /* XT_TRANSPORT_H */

@@ -18,7 +18,7 @@
 
 struct xroce_bpf;
 
-extern const uint8_t peer4[4], local4[4], second4[4], group4[4];
+extern const uint8_t peer4[4], local4[4], group4[4];
 extern const uint8_t peer6[16], local6[16];
 
 struct xr_addr gid4(const uint8_t addr[4]);
@@ -41,6 +41,7 @@ enum test_qp {
 	QP_LIMITED,		/* limited member of partition 0x1234 */
 	QP_NO_WRITE, QP_NO_READ, QP_NO_ATOMIC,
 	QP_PD8,			/* other protection domain */
+	QP_XRC_NO_PD,		/* a target, as the daemon has them */
 	QP_MTU256, QP_MTU4096, QP_NO_MTU,
 	QP_HALF_IN_FLIGHT,	/* 2^23 PSNs in flight: one READ of 2^31 bytes at path MTU 256 */
 	QP_MISSING,		/* not in the table */

@@ -44,6 +44,12 @@ static const struct row key[] = {
 	{ "other protection domain: WRITE", REDIRECT, XR_KEY_PD, { WRITE, .qp = QP_PD8 } },
 	{ "other protection domain: READ", REDIRECT, XR_KEY_PD, { READ, .qp = QP_PD8 } },
 	{ "other protection domain: atomic", REDIRECT, XR_KEY_PD, { ADD, .qp = QP_PD8 } },
+	{ "XRC WRITE: the SRQ's domain is the daemon's business", REDIRECT, XR_OK,
+	  { OP(XRC(WRITE_ONLY)), .qp = QP_XRC_NO_PD } },
+	{ "XRC READ: the same", REDIRECT, XR_OK, { OP(XRC(READ_REQUEST)), .qp = QP_XRC_NO_PD } },
+	{ "XRC atomic: the same", REDIRECT, XR_OK, { OP(XRC(FETCH_ADD)), .qp = QP_XRC_NO_PD } },
+	{ "XRC WRITE: but not its access", REDIRECT, XR_KEY_ACCESS,
+	  { OP(XRC(WRITE_ONLY)), .qp = QP_XRC_NO_PD, .key = KEY_READ_ONLY } },
 	{ "state is looked at before the domain", REDIRECT, XR_KEY_STATE,
 	  { WRITE, .qp = QP_PD8, .key = KEY_FREED } },
 

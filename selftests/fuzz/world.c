@@ -511,7 +511,7 @@ void world_open(struct world *w, bool honest)
 	w->now = 1000000000;
 	make_secret(w);
 	w->keys = xt_keys_new(64);
-	w->shared = (struct xt_shared){ w->keys, xt_qp_table_new(MAX_QPS) };
+	w->shared = (struct xt_shared){ w->keys, xt_numbers_new(MAX_QPS) };
 	w->engine = xt_engine_new(&ops, w, &w->shared);
 	MUST(w->keys && w->shared.qps && w->engine);
 	for (unsigned i = 0; i < REG_TOTAL; i++)
@@ -553,7 +553,7 @@ void world_close(struct world *w)
 			end_qp(w, &w->qp[i]);
 	world_check(w);
 	xt_engine_free(w->engine);
-	xt_qp_table_free(w->shared.qps);
+	xt_numbers_free(w->shared.qps);
 	for (unsigned i = 0; i < REG_TOTAL; i++) {
 		xt_keys_release(w->keys, w->region[i].live);
 		free(w->region[i].bytes);

@@ -520,7 +520,7 @@ void host_init(struct world *w, struct host *h, unsigned index, uint32_t size, u
 	rng_bytes(&w->rng, h->mem, size);
 	memcpy(h->shadow, h->mem, size);
 	h->shared.keys = xt_keys_new(1000);
-	h->shared.qps = xt_qp_table_new(4 * MAX_CONNS);
+	h->shared.qps = xt_numbers_new(4 * MAX_CONNS);
 	h->psns = calloc(4 * MAX_CONNS + 1, sizeof(*h->psns));
 	h->engines = engines;
 	for (i = 0; i < engines; i++) {
@@ -557,7 +557,7 @@ void host_free(struct host *h)
 	for (i = 0; i < h->counters; i++)
 		free(h->counter[i].result);
 	xt_keys_free(h->shared.keys);
-	xt_qp_table_free(h->shared.qps);
+	xt_numbers_free(h->shared.qps);
 	free(h->psns);
 	free(h->claims);
 	free(h->mem);

@@ -8,7 +8,7 @@
 #define KBPS 100000u		/* 100 Mbit/s: 80 ns a byte */
 #define FRAME (14 + 20 + 8 + 12 + 1024 + 4)	/* of a middle packet */
 #define FRAME_NS (FRAME * 80ull)
-#define LONGEST (4 + 20 + 28)	/* VLAN, IPv6, extended headers: a burst keeps room for them */
+#define LONGEST (4 + 20 + 32)	/* VLAN, IPv6, extended headers: a burst keeps room for them */
 #define START 1000000ull
 
 struct pace {

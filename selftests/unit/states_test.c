@@ -588,14 +588,14 @@ static void test_numbers(void)
 static void new_engine(uint32_t max)
 {
 	shared.keys = xt_keys_new(16);
-	shared.qps = xt_qp_table_new(max);
+	shared.qps = xt_numbers_new(max);
 	engine = xt_engine_new(&ops, NULL, &shared);
 }
 
 static void end_engine(void)
 {
 	xt_engine_free(engine);
-	xt_qp_table_free(shared.qps);
+	xt_numbers_free(shared.qps);
 	xt_keys_free(shared.keys);
 }
 
