@@ -69,8 +69,10 @@ static const struct rule rules[XR_MSG_COUNT] = {
 	[XR_MSG_QUERY_SRQ] = { .length = sizeof(struct xr_handle_req) },
 	[XR_MSG_DESTROY_SRQ] = { .length = sizeof(struct xr_handle_req) },
 	[XR_MSG_ALLOC_MW] = { .length = sizeof(struct xr_alloc_mw_req) },
-	[XR_MSG_ALLOC_FAST_MR] = { .length = sizeof(struct xr_alloc_fast_mr_req) },
 	[XR_MSG_DEALLOC_MW] = { .length = sizeof(struct xr_handle_req) },
+	[XR_MSG_OPEN_XRCD] = { sizeof(struct xr_open_xrcd_req), TAKES_FDS },
+	[XR_MSG_CLOSE_XRCD] = { .length = sizeof(struct xr_handle_req) },
+	[XR_MSG_OPEN_QP] = { .length = sizeof(struct xr_open_qp_req) },
 	[XR_MSG_SHOW] = { sizeof(struct xr_show_req), FOR_OBSERVERS },
 	[XR_MSG_ADVISE_MR] = { .length = sizeof(struct xr_advise_mr_req) },
 	[XR_MSG_ALLOC_DM] = { .length = sizeof(struct xr_alloc_dm_req) },
@@ -79,8 +81,6 @@ static const struct rule rules[XR_MSG_COUNT] = {
 	[XR_MSG_IMPORT_MR] = { .length = sizeof(struct xr_import_mr_req) },
 	[XR_MSG_SET_FAULT] = { sizeof(struct xr_fault_config), FOR_OBSERVERS | FOR_OPERATORS },
 	[XR_MSG_RESOLVE_AH] = { .length = sizeof(struct xr_resolve_ah_req) },
-	[XR_MSG_ATTACH_MCAST] = { .length = sizeof(struct xr_mcast_req) },
-	[XR_MSG_DETACH_MCAST] = { .length = sizeof(struct xr_mcast_req) },
 };
 
 static int refuse(const struct xd_client *c, uint32_t type, uint32_t length, uint32_t nfds)
@@ -486,7 +486,7 @@ struct xd_client *xd_client_new(struct xd_server *s, int fd)
 	c->server = s;
 	c->dev = s->dev;
 	c->fd = fd;
-	c->pin_fd = -1;
+	c->pin_fd = c->orphan_fd = -1;
 	c->job_tail = &c->job;
 	identify(c);
 	c->user = user_get(s, c->uid);
@@ -520,6 +520,8 @@ static void free_objects(struct xd_client *c)
 		xd_ah_free(o);
 	for (h = 0; (o = xd_table_next(&c->table[XD_SRQ], &h));)
 		xd_srq_free(o);
+	for (h = 0; (o = xd_table_next(&c->table[XD_XRCD], &h));)
+		xd_xrcd_free(o);
 	for (h = 0; (o = xd_table_next(&c->table[XD_CQ], &h));)
 		xd_cq_free(o);
 	for (h = 0; (o = xd_table_next(&c->table[XD_CHANNEL], &h));)
@@ -546,6 +548,8 @@ static void last_run(struct xd_client_job *job)
 		close(c->pin_fd);
 		xd_fds_put(c->server, 1);
 	}
+	if (c->orphan_fd >= 0)
+		close(c->orphan_fd);
 	xd_proc_put(c->proc);
 	xd_mem_free(c->orphan);
 	xd_shm_end(&c->shm);

@@ -5,7 +5,7 @@
  *   server.c        socket, who may connect, broadcasts
  *   client.c        one connection: datagrams to requests, replies, its end
  *   query.c         HELLO, device, port, addresses
- *   pd.c import.c mr.c mw.c dm.c cq.c srq.c qp.c   one kind of object each (objects.h)
+ *   pd.c import.c mr.c mw.c dm.c cq.c srq.c xrc.c qp.c   one kind of object each (objects.h)
  *   memory_tiers.c memory_on_demand.c  how the bytes of a region are reached (memory_tiers.h)
  *   proc_maps.c     what a client's address space looks like
  *   handles.c client_bells.c shm.c events.c jobs.c show.c
@@ -82,8 +82,6 @@ struct xd_user {
 	struct xd_user *next;
 };
 
-struct xd_group;
-
 struct xd_server {
 	struct xd_device *dev;
 	int listen_fd;
@@ -96,9 +94,9 @@ struct xd_server {
 	uint32_t client_count, next_client;
 	uint32_t next_worker;		/* of the next QP */
 	uint32_t objects[XD_KINDS];
-	struct xd_group *groups;	/* multicast, that QPs are attached to */
-	uint32_t group_count;
 	struct xd_table domains;	/* of all clients: a domain's number is its place here */
+	struct xd_xrc_domain *xrc_domains;	/* of all clients */
+	uint32_t last_xrc_domain;	/* number */
 	struct xd_user *users;
 	struct xd_jobs *jobs;
 	struct xd_blocked blocked;
@@ -160,7 +158,6 @@ struct xd_client {
 	void *waiting;			/* its state */
 
 	struct xd_table table[XD_KINDS];
-	uint32_t attached;		/* of its QPs to multicast groups */
 	struct xt_ahs *ahs;		/* its address handles, as engines see them; NULL: none yet */
 	struct xd_user *user;
 	struct xd_shm shm;
@@ -173,6 +170,7 @@ struct xd_client {
 	struct xd_proc *proc;		/* its memory (memory_tiers.h), NULL: not sent yet */
 
 	struct xd_mem *orphan;		/* a region that was being made when the client went */
+	int orphan_fd;			/* of a domain that was being opened when the client went */
 	int pin_fd;			/* last one given by PIN_SOCKET, -1: none */
 
 	struct xd_client_job *job, **job_tail;	/* the first one runs */

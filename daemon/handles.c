@@ -65,8 +65,8 @@ void *xd_table_next(const struct xd_table *t, uint32_t *handle)
 }
 
 /*
- * A channel is an open file for the sake of CQs: it has their limit. Windows have the regions'. Device
- * memory is limited by its bytes.
+ * A channel is an open file for the sake of CQs: it has their limit. Windows have the regions', domains
+ * of XRC the protection domains'. Device memory is limited by its bytes.
  */
 static uint32_t client_limit(const struct xd_options *opt, enum xd_kind kind)
 {
@@ -75,7 +75,7 @@ static uint32_t client_limit(const struct xd_options *opt, enum xd_kind kind)
 		[XD_CQ] = opt->client_max_cq, [XD_CHANNEL] = opt->client_max_cq,
 		[XD_MR] = opt->client_max_mr, [XD_MW] = opt->client_max_mr,
 		[XD_DM] = opt->client_max_mr, [XD_PD] = opt->client_max_pd,
-		[XD_SRQ] = opt->client_max_srq,
+		[XD_SRQ] = opt->client_max_srq, [XD_XRCD] = opt->client_max_pd,
 	};
 
 	return limit[kind];
@@ -87,6 +87,7 @@ static uint32_t device_limit(const struct xd_options *opt, enum xd_kind kind)
 		[XD_QP] = opt->max_qp, [XD_AH] = opt->max_ah, [XD_CQ] = opt->max_cq,
 		[XD_CHANNEL] = opt->max_cq, [XD_MR] = opt->max_mr, [XD_MW] = opt->max_mr,
 		[XD_DM] = opt->max_mr, [XD_PD] = opt->max_pd, [XD_SRQ] = opt->max_srq,
+		[XD_XRCD] = opt->max_pd,
 	};
 
 	return limit[kind];
@@ -98,7 +99,7 @@ int xd_object_add(struct xd_client *c, struct xd_object *obj, enum xd_kind kind)
 	int err;
 
 	if (c->table[kind].used >= client_limit(opt, kind))
-		return -ENOMEM;
+		return -EDQUOT;
 	if (c->server->objects[kind] >= device_limit(opt, kind))
 		return -ENOMEM;
 	err = xd_table_add(&c->table[kind], obj, &obj->handle);

@@ -17,7 +17,7 @@ struct xd_server;
 
 /* In the order in which a dead client's objects go */
 enum xd_kind {
-	XD_QP, XD_AH, XD_SRQ, XD_CQ, XD_CHANNEL, XD_MW, XD_MR, XD_DM, XD_PD, XD_KINDS
+	XD_QP, XD_AH, XD_SRQ, XD_XRCD, XD_CQ, XD_CHANNEL, XD_MW, XD_MR, XD_DM, XD_PD, XD_KINDS
 };
 
 struct xd_object {
@@ -43,8 +43,8 @@ void xd_table_free(struct xd_table *t);
 void *xd_table_next(const struct xd_table *t, uint32_t *handle);
 
 /*
- * A place in the client's table and in the limits of client and device: -ENOMEM, as programs expect of
- * either. The object begins with its struct xd_object.
+ * A place in the client's table and in the limits of client and device: -EDQUOT, the client's;
+ * -ENOMEM, the device's. The object begins with its struct xd_object.
  */
 int xd_object_add(struct xd_client *c, struct xd_object *obj, enum xd_kind kind);
 void xd_object_del(struct xd_object *obj);	/* not added: nothing */

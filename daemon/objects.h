@@ -47,7 +47,6 @@ struct xd_mr {
 	struct xd_mem *mem;
 	struct xd_client_job unmap;	/* its end */
 	bool answer;			/* to a DEREG_MR, when it is unmapped */
-	struct xd_piece lists;		/* fast regions: of pages */
 };
 
 struct xd_mw {
@@ -84,15 +83,39 @@ struct xd_cq {
 #define XD_NOBODY UINT32_MAX
 #define XD_MANY (UINT32_MAX - 1)
 
+/* A domain of XRC: one for each file that it was opened by, or for one handle alone */
+struct xd_xrc_domain {
+	uint32_t number;		/* never 0 */
+	uint32_t refs;			/* handles */
+	int fd;				/* keeps the inode; -1: no file */
+	uint64_t dev, inode;
+	struct xd_xrc_domain *next;
+};
+
+struct xd_xrcd {
+	struct xd_object obj;
+	struct xd_xrc_domain *domain;
+};
+
+/* A target QP of XRC: of its domain, not of a client */
+struct xd_target {
+	struct xt_qp *xt;
+	uint32_t domain, qpn, worker;
+	struct xd_qp *handles;		/* by next_handle; changes while the world is stopped */
+};
+
 struct xd_srq {
 	struct xd_object obj;
 	struct {
 		uint32_t pd;		/* handle */
+		uint32_t xrcd, cq;	/* handles, XRC; else 0 */
 		uint32_t max_wr, max_sge;
 		uint64_t cookie;
 		uint32_t worker;	/* that takes from it, XD_NOBODY, XD_MANY */
 	} d;
 	struct xd_pd *pd;
+	struct xd_xrcd *xrcd;
+	struct xd_cq *cq;
 	struct xd_piece ring;
 	struct xd_source async;
 	struct xt_srq xt;
@@ -111,11 +134,13 @@ struct xd_qp {
 	struct xd_pd *pd;
 	struct xd_cq *send_cq, *recv_cq;
 	struct xd_srq *srq;
+	struct xd_xrcd *xrcd;
+	struct xd_target *target;	/* XRC_RECV: this is one handle of it */
+	struct xd_qp *next_handle;
 	struct xd_piece sq, rq;
 	struct xd_source async;
 	struct xt_qp *xt;
 	struct xd_resolve *resolve;	/* a new path, after the network changed */
-	uint32_t attached;		/* to so many multicast groups */
 };
 
 struct xd_ah {
@@ -132,6 +157,7 @@ struct xd_ah {
 void xd_qp_free(struct xd_qp *qp);
 void xd_ah_free(struct xd_ah *ah);
 void xd_srq_free(struct xd_srq *srq);
+void xd_xrcd_free(struct xd_xrcd *xrcd);
 void xd_cq_free(struct xd_cq *cq);
 void xd_channel_free(struct xd_channel *ch);
 void xd_dm_free(struct xd_dm *dm);
@@ -139,6 +165,12 @@ void xd_pd_free(struct xd_pd *pd);
 void xd_mw_free(struct xd_mw *mw);
 /* The region is unmapped by a job, and its bytes are given back then. */
 void xd_mr_free(struct xd_mr *mr);
+
+/* XRC_RECV: a new target and its first handle */
+int xd_target_create(struct xd_client *c, const struct xr_create_qp_req *q, struct xd_reply *rep);
+/* This handle is no more; the last one takes the QP with it. */
+void xd_target_leave(struct xd_qp *qp);
+void xd_qp_reply(const struct xd_qp *qp, struct xd_reply *rep);
 
 /* The netdev's addresses or link changed: looks for the next hop again. */
 void xd_qp_refresh_path(struct xd_qp *qp);
@@ -152,11 +184,6 @@ bool xd_share(uint32_t *user, uint32_t worker);
 
 /* The least power of two that is not less; wanted is at most 2^31. */
 uint32_t xd_round_up(uint32_t wanted);
-
-/* Detaches a QP from all multicast groups. */
-void xd_mcast_leave(struct xd_qp *qp);
-/* QPs of one client that may be attached to groups, each group counted */
-#define XD_CLIENT_ATTACHED 128
 
 /* A ring's first lines, as the client finds them */
 void xd_queue_init(struct xr_queue *queue, uint32_t depth, uint32_t stride);

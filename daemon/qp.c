@@ -32,7 +32,8 @@ uint32_t xd_round_up(uint32_t wanted)
 
 static int check_caps(const struct xr_create_qp_req *q)
 {
-	if (q->type != XR_QPT_RC && q->type != XR_QPT_UC && q->type != XR_QPT_UD)
+	if (q->type != XR_QPT_RC && q->type != XR_QPT_UC && q->type != XR_QPT_UD &&
+	    q->type != XR_QPT_XRC_SEND)
 		return -EOPNOTSUPP;
 	if (q->max_send_wr > XR_MAX_WR || q->max_recv_wr > XR_MAX_WR ||
 	    q->max_send_sge > XR_MAX_SGE || q->max_recv_sge > XR_MAX_SGE ||
@@ -48,7 +49,7 @@ static void set_caps(struct xd_qp *qp, const struct xr_create_qp_req *q)
 
 	qp->d.max_send_wr = xd_round_up(q->max_send_wr);
 	qp->d.max_send_sge = q->max_send_sge ? q->max_send_sge : 1;
-	if (!qp->srq) {
+	if (!qp->srq && q->type != XR_QPT_XRC_SEND) {
 		qp->d.max_recv_wr = q->max_recv_wr ? xd_round_up(q->max_recv_wr) : 0;
 		qp->d.max_recv_sge = q->max_recv_sge ? q->max_recv_sge : 1;
 	}
@@ -95,7 +96,8 @@ static void use_queues(struct xd_qp *qp)
 	struct xd_cq *send = qp->send_cq, *recv = qp->recv_cq;
 
 	send->xt.locked = xd_share(&send->d.worker, qp->d.worker);
-	recv->xt.locked = xd_share(&recv->d.worker, qp->d.worker);
+	if (recv)
+		recv->xt.locked = xd_share(&recv->d.worker, qp->d.worker);
 	if (qp->srq)
 		qp->srq->xt.locked = xd_share(&qp->srq->d.worker, qp->d.worker);
 }
@@ -107,7 +109,7 @@ static int create_in_engine(struct xd_client *c, struct xd_qp *qp)
 		.type = qp->d.type,
 		.pd = qp->pd->d.number,
 		.send_cq = &qp->send_cq->xt,
-		.recv_cq = &qp->recv_cq->xt,
+		.recv_cq = qp->recv_cq ? &qp->recv_cq->xt : NULL,
 		.srq = qp->srq ? &qp->srq->xt : NULL,
 		.sq = qp->sq.ptr,
 		.rq = qp->rq.ptr,
@@ -149,8 +151,12 @@ static int find_parents(struct xd_client *c, struct xd_qp *qp, const struct xr_c
 	qp->send_cq = xd_object_get(c, XD_CQ, q->send_cq);
 	qp->recv_cq = xd_object_get(c, XD_CQ, q->recv_cq);
 	qp->srq = xd_object_get(c, XD_SRQ, q->srq);
-	if (!qp->pd || !qp->send_cq || !qp->recv_cq || (q->srq && !qp->srq))
+	if (!qp->pd || !qp->send_cq || (q->srq && !qp->srq) ||
+	    (!qp->recv_cq && (q->recv_cq || q->type != XR_QPT_XRC_SEND)))
 		return -ENOENT;
+	/* an initiator receives nothing; an SRQ of XRC serves targets only */
+	if (qp->srq && (q->type == XR_QPT_XRC_SEND || qp->srq->xrcd))
+		return -EINVAL;
 	qp->d.pd = q->pd;
 	qp->d.send_cq = q->send_cq;
 	qp->d.recv_cq = q->recv_cq;
@@ -168,7 +174,8 @@ static int build_qp(struct xd_client *c, struct xd_qp *qp, const struct xr_creat
 		return err;
 	qp->pd->obj.refs++;
 	qp->send_cq->obj.refs++;
-	qp->recv_cq->obj.refs++;
+	if (qp->recv_cq)
+		qp->recv_cq->obj.refs++;
 	if (qp->srq)
 		qp->srq->obj.refs++;
 	qp->d.type = q->type;
@@ -181,7 +188,7 @@ static int build_qp(struct xd_client *c, struct xd_qp *qp, const struct xr_creat
 	return err ? err : create_in_engine(c, qp);
 }
 
-static void reply_qp(const struct xd_qp *qp, struct xd_reply *rep)
+void xd_qp_reply(const struct xd_qp *qp, struct xd_reply *rep)
 {
 	struct xr_create_qp_rep *r = XD_REPLY(rep, xr_create_qp_rep);
 
@@ -202,8 +209,11 @@ int xd_do_create_qp(struct xd_client *c, struct xd_request *req, struct xd_reply
 {
 	const struct xr_create_qp_req *q = req->body;
 	struct xd_qp *qp;
-	int err = check_caps(q);
+	int err;
 
+	if (q->type == XR_QPT_XRC_RECV)
+		return xd_target_create(c, q, rep);
+	err = check_caps(q);
 	if (err)
 		return err;
 	qp = calloc(1, sizeof(*qp));
@@ -214,7 +224,7 @@ int xd_do_create_qp(struct xd_client *c, struct xd_request *req, struct xd_reply
 		xd_qp_free(qp);
 		return err;
 	}
-	reply_qp(qp, rep);
+	xd_qp_reply(qp, rep);
 	return 0;
 }
 
@@ -352,9 +362,12 @@ static void destroy_in_engine(struct xd_client *c, struct xd_qp *qp)
 {
 	if (!qp->xt)
 		return;
-	xd_mcast_leave(qp);
 	if (qp->resolve)
 		xd_net_resolve_cancel(qp->resolve);
+	if (qp->target) {
+		xd_target_leave(qp);
+		return;
+	}
 	xd_world_stop(c->dev);
 	c->bell[qp->d.worker].qp[qp->d.slot] = NULL;
 	xt_qp_destroy(qp->xt);
@@ -372,8 +385,6 @@ int xd_do_destroy_qp(struct xd_client *c, struct xd_request *req, struct xd_repl
 
 	if (!qp)
 		return -ENOENT;
-	if (qp->attached)
-		return -EBUSY;
 	destroy_in_engine(c, qp);
 	r = XD_REPLY(rep, xr_destroy_rep);
 	r->async_events = xd_event_end(&qp->async);
@@ -390,9 +401,14 @@ void xd_qp_free(struct xd_qp *qp)
 		xd_event_end(&qp->async);
 		xd_shm_free(c, &qp->sq);
 		xd_shm_free(c, &qp->rq);
-		qp->pd->obj.refs--;
-		qp->send_cq->obj.refs--;
-		qp->recv_cq->obj.refs--;
+		if (qp->pd)
+			qp->pd->obj.refs--;
+		if (qp->send_cq)
+			qp->send_cq->obj.refs--;
+		if (qp->recv_cq)
+			qp->recv_cq->obj.refs--;
+		if (qp->xrcd)
+			qp->xrcd->obj.refs--;
 		if (qp->srq)
 			qp->srq->obj.refs--;
 		xd_object_del(&qp->obj);

@@ -335,13 +335,24 @@ void xd_server_cq_event(struct xd_device *dev, struct xt_cq *cq)
 	xd_event_raise(&owner->completions, 0);
 }
 
+/* Everybody who has a handle of it is told. */
+static void target_event(struct xd_target *target, uint32_t type)
+{
+	struct xd_qp *qp;
+
+	for (qp = target->handles; qp; qp = qp->next_handle)
+		xd_event_raise(&qp->async, type);
+}
+
 void xd_server_async_event(struct xd_device *dev, struct xt_qp *qp, struct xt_cq *cq,
 			   uint32_t type)
 {
 	struct xd_qp *qp_owner = qp ? xt_qp_info(qp)->owner : NULL;
 	struct xd_cq *cq_owner = cq ? cq->owner : NULL;
 
-	if (qp_owner)
+	if (qp_owner && xt_qp_info(qp)->type == XR_QPT_XRC_RECV)
+		target_event(xt_qp_info(qp)->owner, type);
+	else if (qp_owner)
 		xd_event_raise(&qp_owner->async, type);
 	else if (cq_owner)
 		xd_event_raise(&cq_owner->async, type);

@@ -193,7 +193,7 @@ static void put_workers(struct json *j, const struct xd_device *dev)
 
 static const char *const kind_names[XD_KINDS] = {
 	[XD_PD] = "pds", [XD_MR] = "mrs", [XD_MW] = "mws", [XD_CQ] = "cqs",
-	[XD_SRQ] = "srqs", [XD_DM] = "dms",
+	[XD_SRQ] = "srqs", [XD_XRCD] = "xrcds", [XD_DM] = "dms",
 	[XD_QP] = "qps", [XD_AH] = "ahs", [XD_CHANNEL] = "channels",
 };
 
@@ -330,6 +330,10 @@ static const char *type_name(uint32_t type)
 		return "UC";
 	case XR_QPT_UD:
 		return "UD";
+	case XR_QPT_XRC_SEND:
+		return "XRC_SEND";
+	case XR_QPT_XRC_RECV:
+		return "XRC_RECV";
 	default:
 		return "?";
 	}

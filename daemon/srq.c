@@ -18,6 +18,34 @@ static int alloc_ring(struct xd_client *c, uint32_t depth, uint32_t max_sge, str
 
 /* ---- create ---------------------------------------------------------------------- */
 
+/* Target QPs of any worker may take from it. */
+static int give_number(struct xd_client *c, struct xd_srq *srq)
+{
+	uint32_t slot;
+	bool given;
+
+	srq->xt.domain = srq->xrcd->domain->number;
+	srq->xt.cq = &srq->cq->xt;
+	xd_world_stop(c->dev);
+	given = xt_numbers_add(c->dev->shared.srqs, &srq->xt, &slot, &srq->xt.number);
+	if (given && c->dev->workers > 1) {
+		srq->d.worker = srq->cq->d.worker = XD_MANY;
+		srq->xt.locked = srq->cq->xt.locked = true;
+	}
+	xd_world_go(c->dev);
+	return given ? 0 : -ENOMEM;
+}
+
+static void take_number(struct xd_client *c, struct xd_srq *srq)
+{
+	if (!srq->xt.number)
+		return;
+	xd_world_stop(c->dev);
+	xt_numbers_del(c->dev->shared.srqs, srq->xt.number);
+	xd_world_go(c->dev);
+	srq->xt.number = 0;
+}
+
 static int build_srq(struct xd_client *c, struct xd_srq *srq, const struct xr_create_srq_req *q)
 {
 	int err = xd_object_add(c, &srq->obj, XD_SRQ);
@@ -25,7 +53,13 @@ static int build_srq(struct xd_client *c, struct xd_srq *srq, const struct xr_cr
 	if (err)
 		return err;
 	srq->pd->obj.refs++;
+	if (srq->xrcd) {
+		srq->xrcd->obj.refs++;
+		srq->cq->obj.refs++;
+	}
 	srq->d.pd = q->pd;
+	srq->d.xrcd = q->xrcd;
+	srq->d.cq = q->cq;
 	srq->d.max_wr = xd_round_up(q->max_wr);
 	srq->d.max_sge = q->max_sge ? q->max_sge : 1;
 	srq->d.cookie = q->cookie;
@@ -36,18 +70,20 @@ static int build_srq(struct xd_client *c, struct xd_srq *srq, const struct xr_cr
 		return err;
 	xt_srq_init(&srq->xt, srq->ring.ptr, srq->d.max_wr, srq->d.max_sge, srq->pd->d.number);
 	srq->xt.owner = srq;
-	return 0;
+	return srq->xrcd ? give_number(c, srq) : 0;
 }
 
 int xd_do_create_srq(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
 {
 	const struct xr_create_srq_req *q = req->body;
+	struct xd_xrcd *xrcd = xd_object_get(c, XD_XRCD, q->xrcd);
 	struct xd_pd *pd = xd_object_get(c, XD_PD, q->pd);
+	struct xd_cq *cq = xd_object_get(c, XD_CQ, q->cq);
 	struct xr_create_srq_rep *r;
 	struct xd_srq *srq;
 	int err;
 
-	if (!pd)
+	if (!pd || (q->xrcd && (!xrcd || !cq)))
 		return -ENOENT;
 	if (!q->max_wr || q->max_wr > XR_MAX_WR || q->max_sge > XR_MAX_SGE)
 		return -EINVAL;
@@ -55,6 +91,8 @@ int xd_do_create_srq(struct xd_client *c, struct xd_request *req, struct xd_repl
 	if (!srq)
 		return -ENOMEM;
 	srq->pd = pd;
+	srq->xrcd = xrcd;
+	srq->cq = xrcd ? cq : NULL;
 	err = build_srq(c, srq, q);
 	if (err) {
 		xd_srq_free(srq);
@@ -64,6 +102,7 @@ int xd_do_create_srq(struct xd_client *c, struct xd_request *req, struct xd_repl
 	r->handle = srq->obj.handle;
 	r->max_wr = srq->d.max_wr;
 	r->max_sge = srq->d.max_sge;
+	r->number = srq->xt.number;
 	xd_shm_ref(&srq->ring, &r->ring, rep);
 	return 0;
 }
@@ -166,6 +205,7 @@ int xd_do_destroy_srq(struct xd_client *c, struct xd_request *req, struct xd_rep
 		return -ENOENT;
 	if (srq->obj.refs)
 		return -EBUSY;
+	take_number(c, srq);
 	XD_REPLY(rep, xr_destroy_rep)->async_events = xd_event_end(&srq->async);
 	xd_srq_free(srq);
 	return 0;
@@ -176,9 +216,14 @@ void xd_srq_free(struct xd_srq *srq)
 	struct xd_client *c = srq->obj.client;
 
 	if (c) {
+		take_number(c, srq);
 		xd_event_end(&srq->async);
 		xd_shm_free(c, &srq->ring);
 		srq->pd->obj.refs--;
+		if (srq->xrcd) {
+			srq->xrcd->obj.refs--;
+			srq->cq->obj.refs--;
+		}
 		xd_object_del(&srq->obj);
 	}
 	free(srq);

@@ -197,6 +197,11 @@ static void set_slots(struct ibv_context *ibctx)
 			v->slot = fn;                                                              \
 	} while (0)
 	SET(query_port, xp_query_port);
+	SET(open_xrcd, xp_open_xrcd);
+	SET(close_xrcd, xp_close_xrcd);
+	SET(create_srq_ex, xp_create_srq_ex);
+	SET(get_srq_num, xp_get_srq_num);
+	SET(open_qp, xp_open_qp);
 	SET(query_device_ex, xp_query_device_ex);
 	SET(advise_mr, xp_advise_mr);
 	SET(alloc_null_mr, xp_alloc_null_mr);

@@ -97,6 +97,36 @@ void xp_cq_detach(struct xp_cq *cq, struct xp_qp *qp)
 	xp_unlock(&cq->lock);
 }
 
+/* ---- SRQs of XRC: their completions name target QPs, perhaps of others -------- */
+
+void xp_cq_attach_srq(struct xp_cq *cq, struct xp_srq *srq)
+{
+	xp_lock(&cq->lock);
+	srq->next_in_cq = cq->srqs;
+	cq->srqs = srq;
+	xp_unlock(&cq->lock);
+}
+
+void xp_cq_detach_srq(struct xp_cq *cq, struct xp_srq *srq)
+{
+	struct xp_cq_ring *r = &cq->ring;
+	struct xp_srq **p = &cq->srqs;
+	uint32_t i, n;
+
+	xp_lock(&cq->lock);
+	n = xp_cq_ready(r);
+	for (i = 0; i < n; i++) {
+		struct xr_cqe *cqe = xp_cq_entry(r, r->consumer + i);
+
+		if (cqe->srqn == srq->number)
+			cqe->qpn = XP_NO_QPN;
+	}
+	while (*p != srq)
+		p = &(*p)->next_in_cq;
+	*p = srq->next_in_cq;
+	xp_unlock(&cq->lock);
+}
+
 /* ---- create, resize, destroy --------------------------------------------------- */
 
 static int take_ring(struct xp_cq_ring *r, struct xr_queue *q, uint64_t length)
@@ -242,7 +272,7 @@ int xp_destroy_cq(struct ibv_cq *ibcq)
 	int err;
 
 	/* A child does not keep that book: the rings are its parent's. */
-	if (cq->nqps && xp_health(ctx) != XP_FORKED)
+	if ((cq->nqps || cq->srqs) && xp_health(ctx) != XP_FORKED)
 		return EBUSY;
 	err = xp_release(ctx, XR_MSG_DESTROY_CQ, ibcq->handle, &rep);
 	if (err)
@@ -375,6 +405,22 @@ static bool take_flushed(struct xp_cq *cq, struct xp_qp *qp, struct ibv_wc *wc)
 	return true;
 }
 
+/* Of whichever target QP it might have been */
+static int poll_flushed_srqs(struct xp_cq *cq, int n, struct ibv_wc *wc)
+{
+	struct xp_srq *srq;
+	uint64_t wr_id;
+	int got = 0;
+
+	for (srq = cq->srqs; srq; srq = srq->next_in_cq)
+		while (got < n && xp_srq_take(srq, &wr_id))
+			wc[got++] = (struct ibv_wc){
+				.wr_id = wr_id, .status = IBV_WC_WR_FLUSH_ERR,
+				.opcode = IBV_WC_RECV,
+			};
+	return got;
+}
+
 /* Under cq->lock. The daemon is gone: what it did not complete never will. */
 static int poll_flushed(struct xp_cq *cq, int n, struct ibv_wc *wc)
 {
@@ -392,7 +438,7 @@ static int poll_flushed(struct xp_cq *cq, int n, struct ibv_wc *wc)
 			}
 		}
 	}
-	return got;
+	return got + poll_flushed_srqs(cq, n - got, wc + got);
 }
 
 int xp_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
@@ -481,6 +527,7 @@ static bool recv_outstanding(const struct xp_qp *qp)
 
 bool xp_cq_has_work(struct xp_cq *cq)
 {
+	struct xp_srq *srq;
 	struct xp_qp *qp;
 	bool work;
 	uint32_t i;
@@ -492,6 +539,8 @@ bool xp_cq_has_work(struct xp_cq *cq)
 			work = (qp->ibqp.send_cq == &cq->ibcq && outstanding(&qp->sq)) ||
 			       (qp->ibqp.recv_cq == &cq->ibcq && recv_outstanding(qp));
 	}
+	for (srq = cq->srqs; srq && !work; srq = srq->next_in_cq)
+		work = xp_srq_has_work(srq);
 	xp_unlock(&cq->lock);
 	return work;
 }

@@ -244,7 +244,7 @@ int xp_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr
 	xp_lock(&qp->rq_lock);
 	before = qp->rq.head;
 	for (; wr; wr = wr->next) {
-		if (ibqp->state == IBV_QPS_RESET || ibqp->srq)
+		if (ibqp->state == IBV_QPS_RESET || ibqp->srq || !ibqp->recv_cq)
 			err = EINVAL;
 		else if (!xp_ring_room(&qp->rq))
 			err = ENOMEM;

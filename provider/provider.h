@@ -9,11 +9,10 @@
  *   context.c     open and close, the slots of inline verbs, queries
  *   connection.c  control messages
  *   shm.c         chunks of shared memory
- *   pd.c mr.c mw.c dm.c cq.c qp.c post.c srq.c ah.c    one verbs object each
+ *   pd.c mr.c mw.c dm.c cq.c qp.c post.c srq.c xrc.c ah.c    one verbs object each
  *   cq_ex.c qp_ex.c    extended CQs and QPs
  *   import.c      objects of other contexts
  *   advise.c      memory on demand, fetched before it is used
- *   dv.c          direct verbs, <infiniband/xrocedv.h>
  *   maps.c        what /proc/self/maps says of a range
  *   adopt.c convert.c    private memory becomes shared under the program's feet
  *   events.c      event pipes, completion channels, asynchronous events
@@ -359,7 +358,6 @@ struct xp_mr {
 	uint64_t iova;
 	bool fixed;			/* no rereg_mr */
 	bool imported;			/* the daemon has no object for it */
-	bool fast;			/* dv.c */
 	struct xp_holds holds;
 };
 
@@ -401,6 +399,7 @@ int xp_bind_mw(struct ibv_qp *ibqp, struct ibv_mw *ibmw, struct ibv_mw_bind *bin
 /* ---- completion queues (cq.c) -------------------------------------------------- */
 
 struct xp_qp;
+struct xp_srq;
 
 struct xp_cq {
 	union {
@@ -413,6 +412,7 @@ struct xp_cq {
 	bool flushing;			/* completions are made up: the ring is not read again */
 	struct xp_qp **qps;		/* hash by QPN: who completes here */
 	uint32_t qp_mask, nqps;
+	struct xp_srq *srqs;		/* of XRC, that complete here */
 	uint32_t comp_read, async_read;	/* events out of the pipes, under those pipes' locks */
 	struct xp_cq *next_on_channel;
 
@@ -447,6 +447,9 @@ int xp_cq_next(struct xp_cq *cq, struct xr_cqe *cqe, bool wait);
 bool xp_cq_has_work(struct xp_cq *cq);
 /* Drops what a QP left in the queue. */
 void xp_cq_drop(struct xp_cq *cq, uint32_t qpn);
+/* An SRQ of XRC begins, or ends, to complete here. Ending drops what it left in the queue. */
+void xp_cq_attach_srq(struct xp_cq *cq, struct xp_srq *srq);
+void xp_cq_detach_srq(struct xp_cq *cq, struct xp_srq *srq);
 
 /* ---- shared receive queues (srq.c) --------------------------------------------- */
 
@@ -457,6 +460,9 @@ struct xp_srq {
 	uint32_t max_sge;
 	unsigned int qps;	/* that take from it, atomic */
 	bool flushing;		/* the daemon is gone: completions are made up from tail on */
+	uint32_t number;	/* XRC, else 0 */
+	struct xp_cq *cq;	/* XRC: that it completes into */
+	struct xp_srq *next_in_cq;
 	uint32_t async_read;	/* under the async pipe's lock */
 };
 
@@ -465,6 +471,8 @@ static inline struct xp_srq *xp_srq(struct ibv_srq *ibsrq)
 	return (struct xp_srq *)ibsrq;
 }
 struct ibv_srq *xp_create_srq(struct ibv_pd *ibpd, struct ibv_srq_init_attr *attr);
+struct ibv_srq *xp_create_srq_ex(struct ibv_context *ibctx, struct ibv_srq_init_attr_ex *attr);
+int xp_get_srq_num(struct ibv_srq *ibsrq, uint32_t *number);
 int xp_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int mask);
 int xp_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr);
 int xp_destroy_srq(struct ibv_srq *ibsrq);
@@ -533,12 +541,35 @@ int xp_wqe_inline(const struct xp_qp *qp, struct xr_send_wqe *wqe, const void *d
 /* EINVAL: more elements than the queue's entries have room for */
 int xp_fill_recv(struct xr_recv_wqe *wqe, uint32_t max_sge, const struct ibv_recv_wr *wr);
 
+/*
+ * Sends a request for a QP, whose cookie it sets, and makes one of the answer. ibpd: NULL for a target
+ * QP of XRC, which has neither CQs nor queues.
+ */
+struct ibv_qp *xp_qp_create(struct ibv_context *ibctx, struct ibv_pd *ibpd,
+			    struct ibv_qp_init_attr *attr, uint32_t msg, void *req,
+			    size_t req_len, __u64 *cookie);
+
+/* ---- XRC (xrc.c) --------------------------------------------------------------- */
+
+struct xp_xrcd {
+	struct ibv_xrcd ibxrcd;
+	uint32_t handle;
+};
+
+static inline struct xp_xrcd *xp_xrcd(struct ibv_xrcd *ibxrcd)
+{
+	return (struct xp_xrcd *)ibxrcd;
+}
+struct ibv_xrcd *xp_open_xrcd(struct ibv_context *ibctx, struct ibv_xrcd_init_attr *attr);
+int xp_close_xrcd(struct ibv_xrcd *ibxrcd);
+/* A target QP: a new one, and one that is there already */
+struct ibv_qp *xp_create_target(struct ibv_context *ibctx, struct ibv_qp_init_attr_ex *attr);
+struct ibv_qp *xp_open_qp(struct ibv_context *ibctx, struct ibv_qp_open_attr *attr);
+
 /* ---- address handles (ah.c) ---------------------------------------------------- */
 
 void xp_ah_to_wire(struct xr_ah_attr *to, const struct ibv_ah_attr *from);
 void xp_ah_from_wire(struct ibv_ah_attr *to, const struct xr_ah_attr *from);
-int xp_attach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid);
-int xp_detach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid);
 int xp_resolve_eth_l2_from_gid(struct ibv_context *ibctx, struct ibv_ah_attr *attr,
 			       uint8_t mac[6], uint16_t *vid);
 struct ibv_ah *xp_create_ah(struct ibv_pd *ibpd, struct ibv_ah_attr *attr);

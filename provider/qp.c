@@ -14,16 +14,22 @@ static int check_init(const struct xp_context *ctx, const struct ibv_pd *ibpd,
 {
 	const struct ibv_qp_cap *cap = &attr->cap;
 
+	bool initiator = attr->qp_type == IBV_QPT_XRC_SEND;
+
 	if (attr->qp_type != IBV_QPT_RC && attr->qp_type != IBV_QPT_UC &&
-	    attr->qp_type != IBV_QPT_UD)
+	    attr->qp_type != IBV_QPT_UD && !initiator)
 		return -EOPNOTSUPP;
-	if (!attr->send_cq || !attr->recv_cq || attr->send_cq->context != ibpd->context ||
-	    attr->recv_cq->context != ibpd->context ||
-	    (attr->srq && attr->srq->context != ibpd->context))
+	if (!attr->send_cq || attr->send_cq->context != ibpd->context)
 		return -EINVAL;
-	if (cap->max_send_wr > ctx->attr.max_qp_wr || cap->max_recv_wr > ctx->attr.max_qp_wr ||
-	    cap->max_send_sge > ctx->attr.max_sge || cap->max_recv_sge > ctx->attr.max_sge ||
+	/* what an initiator has for receiving is ignored */
+	if (!initiator && (!attr->recv_cq || attr->recv_cq->context != ibpd->context ||
+			   (attr->srq && attr->srq->context != ibpd->context)))
+		return -EINVAL;
+	if (cap->max_send_wr > ctx->attr.max_qp_wr || cap->max_send_sge > ctx->attr.max_sge ||
 	    cap->max_inline_data > ctx->attr.max_inline)
+		return -EINVAL;
+	if (!initiator && !attr->srq && (cap->max_recv_wr > ctx->attr.max_qp_wr ||
+					 cap->max_recv_sge > ctx->attr.max_sge))
 		return -EINVAL;
 	return 0;
 }
@@ -75,17 +81,28 @@ static int take_create_rep(struct xp_context *ctx, struct xp_qp *qp,
 	return 0;
 }
 
+/* Targets of XRC have no CQ, initiators one. */
 static int attach(struct xp_qp *qp)
 {
 	struct xp_cq *send = xp_cq(qp->ibqp.send_cq), *recv = xp_cq(qp->ibqp.recv_cq);
-	int err = xp_cq_attach(send, qp);
+	int err = send ? xp_cq_attach(send, qp) : 0;
 
-	if (err || send == recv)
+	if (err || send == recv || !recv)
 		return err;
 	err = xp_cq_attach(recv, qp);
 	if (err)
 		xp_cq_detach(send, qp);
 	return err;
+}
+
+static void detach(struct xp_qp *qp)
+{
+	struct xp_cq *send = xp_cq(qp->ibqp.send_cq), *recv = xp_cq(qp->ibqp.recv_cq);
+
+	if (send)
+		xp_cq_detach(send, qp);
+	if (recv && recv != send)
+		xp_cq_detach(recv, qp);
 }
 
 static void free_qp(struct xp_qp *qp)
@@ -106,49 +123,41 @@ static void tell_caps(struct ibv_qp_cap *cap, const struct xr_create_qp_rep *rep
 	cap->max_inline_data = rep->max_inline;
 }
 
-struct ibv_qp *xp_create_qp(struct ibv_pd *ibpd, struct ibv_qp_init_attr *attr)
+static void fill_qp(struct xp_qp *qp, struct ibv_context *ibctx, struct ibv_pd *ibpd,
+		    const struct ibv_qp_init_attr *attr)
 {
-	struct xp_context *ctx = xp_ctx(ibpd->context);
-	struct xr_create_qp_req req = { 0 };
+	bool receives = attr->qp_type != IBV_QPT_XRC_SEND && attr->qp_type != IBV_QPT_XRC_RECV;
+
+	qp->ibqp.context = ibctx;
+	qp->ibqp.qp_context = attr->qp_context;
+	qp->ibqp.pd = ibpd;
+	qp->ibqp.send_cq = ibpd ? attr->send_cq : NULL;
+	qp->ibqp.recv_cq = receives ? attr->recv_cq : NULL;
+	qp->ibqp.srq = receives ? attr->srq : NULL;
+	if (qp->ibqp.srq)
+		__atomic_add_fetch(&xp_srq(qp->ibqp.srq)->qps, 1, __ATOMIC_RELAXED);
+	qp->ibqp.qp_type = attr->qp_type;
+	qp->ibqp.state = IBV_QPS_RESET;
+}
+
+struct ibv_qp *xp_qp_create(struct ibv_context *ibctx, struct ibv_pd *ibpd,
+			    struct ibv_qp_init_attr *attr, uint32_t msg, void *req,
+			    size_t req_len, __u64 *cookie)
+{
+	struct xp_context *ctx = xp_ctx(ibctx);
 	struct xr_create_qp_rep rep;
 	struct xp_call call = {
-		.type = XR_MSG_CREATE_QP, .req = &req, .req_len = sizeof(req),
+		.type = msg, .req = req, .req_len = req_len,
 		.rep = &rep, .rep_len = sizeof(rep),
 	};
 	struct xp_piece piece[2] = { { .ref = &rep.sq }, { .ref = &rep.rq } };
-	struct xp_qp *qp;
+	struct xp_qp *qp = calloc(1, sizeof(*qp));
 	int err;
 
-	err = check_init(ctx, ibpd, attr);
-	if (err)
-		return xp_null(err);
-	qp = calloc(1, sizeof(*qp));
 	if (!qp)
 		return xp_null(ENOMEM);
-	req = (struct xr_create_qp_req){
-		.type = attr->qp_type,
-		.pd = ibpd->handle,
-		.send_cq = attr->send_cq->handle,
-		.recv_cq = attr->recv_cq->handle,
-		.srq = attr->srq ? attr->srq->handle : 0,
-		.max_send_wr = attr->cap.max_send_wr,
-		.max_recv_wr = attr->cap.max_recv_wr,
-		.max_send_sge = attr->cap.max_send_sge,
-		.max_recv_sge = attr->cap.max_recv_sge,
-		.max_inline = attr->cap.max_inline_data,
-		.sq_sig_all = !!attr->sq_sig_all,
-		.cookie = (uintptr_t)qp,
-	};
-	qp->ibqp.context = ibpd->context;
-	qp->ibqp.qp_context = attr->qp_context;
-	qp->ibqp.pd = ibpd;
-	qp->ibqp.send_cq = attr->send_cq;
-	qp->ibqp.recv_cq = attr->recv_cq;
-	qp->ibqp.srq = attr->srq;
-	if (attr->srq)
-		__atomic_add_fetch(&xp_srq(attr->srq)->qps, 1, __ATOMIC_RELAXED);
-	qp->ibqp.qp_type = attr->qp_type;
-	qp->ibqp.state = IBV_QPS_RESET;
+	*cookie = (uintptr_t)qp;
+	fill_qp(qp, ibctx, ibpd, attr);
 	err = xp_call_map(ctx, &call, piece, 2);
 	if (err)
 		goto free_qp;
@@ -160,7 +169,8 @@ struct ibv_qp *xp_create_qp(struct ibv_pd *ibpd, struct ibv_qp_init_attr *attr)
 	pthread_mutex_init(&qp->ibqp.mutex, NULL);
 	pthread_cond_init(&qp->ibqp.cond, NULL);
 	tell_caps(&attr->cap, &rep);
-	qp->sq_lock.unneeded = qp->rq_lock.unneeded = xp_pd_use(ibpd);
+	if (ibpd)
+		qp->sq_lock.unneeded = qp->rq_lock.unneeded = xp_pd_use(ibpd);
 	return &qp->ibqp;
 
 destroy:
@@ -168,6 +178,34 @@ destroy:
 free_qp:
 	free_qp(qp);
 	return xp_null(err);
+}
+
+struct ibv_qp *xp_create_qp(struct ibv_pd *ibpd, struct ibv_qp_init_attr *attr)
+{
+	bool receives = attr->qp_type != IBV_QPT_XRC_SEND && !attr->srq;
+	struct xr_create_qp_req req;
+	int err;
+
+	err = check_init(xp_ctx(ibpd->context), ibpd, attr);
+	if (err)
+		return xp_null(err);
+	req = (struct xr_create_qp_req){
+		.type = attr->qp_type,
+		.pd = ibpd->handle,
+		.send_cq = attr->send_cq->handle,
+		.max_send_wr = attr->cap.max_send_wr,
+		.max_send_sge = attr->cap.max_send_sge,
+		.max_recv_wr = receives ? attr->cap.max_recv_wr : 0,
+		.max_recv_sge = receives ? attr->cap.max_recv_sge : 0,
+		.max_inline = attr->cap.max_inline_data,
+		.sq_sig_all = !!attr->sq_sig_all,
+	};
+	if (attr->qp_type != IBV_QPT_XRC_SEND) {
+		req.recv_cq = attr->recv_cq->handle;
+		req.srq = attr->srq ? attr->srq->handle : 0;
+	}
+	return xp_qp_create(ibpd->context, ibpd, attr, XR_MSG_CREATE_QP, &req, sizeof(req),
+			    &req.cookie);
 }
 
 /* ---- modify, query ------------------------------------------------------------- */
@@ -263,9 +301,12 @@ static void attr_from_wire(struct ibv_qp_attr *to, const struct xr_query_qp_rep 
  */
 static void reset_rings(struct xp_qp *qp)
 {
-	xp_cq_drop(xp_cq(qp->ibqp.send_cq), qp->ibqp.qp_num);
-	if (qp->ibqp.recv_cq != qp->ibqp.send_cq)
-		xp_cq_drop(xp_cq(qp->ibqp.recv_cq), qp->ibqp.qp_num);
+	struct ibv_cq *send = qp->ibqp.send_cq, *recv = qp->ibqp.recv_cq;
+
+	if (send)
+		xp_cq_drop(xp_cq(send), qp->ibqp.qp_num);
+	if (recv && recv != send)
+		xp_cq_drop(xp_cq(recv), qp->ibqp.qp_num);
 	xp_lock(&qp->sq_lock);
 	xp_ring_reset(&qp->sq);
 	xp_unlock(&qp->sq_lock);
@@ -274,14 +315,29 @@ static void reset_rings(struct xp_qp *qp)
 	xp_unlock(&qp->rq_lock);
 }
 
+/* Programs set up half a QP of XRC as a whole one; the kernel's verbs ignore the other half, too. */
+static int mask_of(const struct ibv_qp *ibqp, int mask)
+{
+	switch (ibqp->qp_type) {
+	case IBV_QPT_XRC_SEND:
+		return mask & ~(IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+	case IBV_QPT_XRC_RECV:
+		return mask & ~(IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY);
+	default:
+		return mask;
+	}
+}
+
 int xp_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 {
-	struct xr_modify_qp_req req = { .handle = ibqp->handle, .attr_mask = mask };
+	struct xr_modify_qp_req req = { .handle = ibqp->handle };
 	struct xr_modify_qp_rep rep;
 	int err;
 
 	if (mask & IBV_QP_CAP)
 		return EOPNOTSUPP;
+	mask = mask_of(ibqp, mask);
+	req.attr_mask = mask;
 	attr_to_wire(&req.attr, attr, mask);
 	err = xp_request(xp_ctx(ibqp->context), XR_MSG_MODIFY_QP, &req, sizeof(req), &rep,
 			 sizeof(rep));
@@ -358,9 +414,7 @@ int xp_destroy_qp(struct ibv_qp *ibqp)
 	if (err)
 		return -err;
 	if (xp_health(ctx) != XP_FORKED) {
-		xp_cq_detach(xp_cq(ibqp->send_cq), qp);
-		if (ibqp->recv_cq != ibqp->send_cq)
-			xp_cq_detach(xp_cq(ibqp->recv_cq), qp);
+		detach(qp);
 		xp_pipe_forget(ctx->async, (uintptr_t)qp, rep.async_events, &qp->async_read);
 		wait_for_acks(qp);
 	}

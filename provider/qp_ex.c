@@ -318,6 +318,8 @@ struct ibv_qp *xp_create_qp_ex(struct ibv_context *ibctx, struct ibv_qp_init_att
 	struct ibv_qp *ibqp;
 	struct xp_qp *qp;
 
+	if (attr->qp_type == IBV_QPT_XRC_RECV)
+		return xp_create_target(ibctx, attr);
 	if (mask & ~MASKS || (mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && attr->create_flags) ||
 	    (mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS &&
 	     attr->send_ops_flags & ~ops_of(attr->qp_type)))

@@ -25,25 +25,31 @@ static int take_ring(struct xp_srq *srq, struct xr_queue *q, uint64_t length, ui
 	return 0;
 }
 
-static void fill_srq(struct xp_srq *srq, struct ibv_pd *ibpd, void *srq_context, uint32_t handle)
+static void fill_srq(struct xp_srq *srq, struct ibv_pd *ibpd, void *srq_context,
+		     const struct xr_create_srq_rep *rep)
 {
 	srq->ibsrq.context = ibpd->context;
 	srq->ibsrq.srq_context = srq_context;
 	srq->ibsrq.pd = ibpd;
-	srq->ibsrq.handle = handle;
+	srq->ibsrq.handle = rep->handle;
+	srq->number = rep->number;
 	/* its lock stays, also in a thread domain: whoever polls may flush what is left here */
 	xp_pd_use(ibpd);
 	pthread_mutex_init(&srq->ibsrq.mutex, NULL);
 	pthread_cond_init(&srq->ibsrq.cond, NULL);
 }
 
-struct ibv_srq *xp_create_srq(struct ibv_pd *ibpd, struct ibv_srq_init_attr *attr)
+/* xrcd and cq: of XRC, else NULL */
+static struct ibv_srq *create(struct ibv_pd *ibpd, struct ibv_srq_init_attr *attr,
+			      struct ibv_xrcd *xrcd, struct ibv_cq *cq)
 {
 	struct xp_context *ctx = xp_ctx(ibpd->context);
 	struct xr_create_srq_req req = {
 		.pd = ibpd->handle,
 		.max_wr = attr->attr.max_wr,
 		.max_sge = attr->attr.max_sge,
+		.xrcd = xrcd ? xp_xrcd(xrcd)->handle : 0,
+		.cq = cq ? cq->handle : 0,
 	};
 	struct xr_create_srq_rep rep;
 	struct xp_call call = {
@@ -67,7 +73,11 @@ struct ibv_srq *xp_create_srq(struct ibv_pd *ibpd, struct ibv_srq_init_attr *att
 	err = take_ring(srq, piece.ptr, rep.ring.length, rep.max_wr);
 	if (err)
 		goto destroy;
-	fill_srq(srq, ibpd, attr->srq_context, rep.handle);
+	fill_srq(srq, ibpd, attr->srq_context, &rep);
+	if (xrcd) {
+		srq->cq = xp_cq(cq);
+		xp_cq_attach_srq(srq->cq, srq);
+	}
 	attr->attr.max_wr = rep.max_wr;
 	attr->attr.max_sge = rep.max_sge;
 	return &srq->ibsrq;
@@ -77,6 +87,40 @@ destroy:
 free_srq:
 	free(srq);
 	return xp_null(err);
+}
+
+struct ibv_srq *xp_create_srq(struct ibv_pd *ibpd, struct ibv_srq_init_attr *attr)
+{
+	return create(ibpd, attr, NULL, NULL);
+}
+
+#define XRC_MASK (IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ)
+#define KNOWN_MASK (IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_TYPE | XRC_MASK)
+
+/* The older struct is how this one begins, which ibv_create_srq_ex() itself relies on. */
+struct ibv_srq *xp_create_srq_ex(struct ibv_context *ibctx, struct ibv_srq_init_attr_ex *attr)
+{
+	enum ibv_srq_type type = attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE ? attr->srq_type :
+									    IBV_SRQT_BASIC;
+
+	if (attr->comp_mask & ~KNOWN_MASK || (type != IBV_SRQT_BASIC && type != IBV_SRQT_XRC))
+		return xp_null(EOPNOTSUPP);
+	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || attr->pd->context != ibctx)
+		return xp_null(EINVAL);
+	if (type == IBV_SRQT_BASIC)
+		return create(attr->pd, (struct ibv_srq_init_attr *)attr, NULL, NULL);
+	if ((attr->comp_mask & XRC_MASK) != XRC_MASK || attr->xrcd->context != ibctx ||
+	    attr->cq->context != ibctx)
+		return xp_null(EINVAL);
+	return create(attr->pd, (struct ibv_srq_init_attr *)attr, attr->xrcd, attr->cq);
+}
+
+int xp_get_srq_num(struct ibv_srq *ibsrq, uint32_t *number)
+{
+	if (!xp_srq(ibsrq)->number)
+		return EINVAL;
+	*number = xp_srq(ibsrq)->number;
+	return 0;
 }
 
 int xp_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int mask)
@@ -147,6 +191,8 @@ int xp_destroy_srq(struct ibv_srq *ibsrq)
 	if (err)
 		return -err;
 	if (xp_health(ctx) != XP_FORKED) {
+		if (srq->cq)
+			xp_cq_detach_srq(srq->cq, srq);
 		xp_pipe_forget(ctx->async, (uintptr_t)srq, rep.async_events, &srq->async_read);
 		wait_for_acks(srq);
 	}

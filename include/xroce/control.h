@@ -86,11 +86,10 @@ struct xr_msg {
 	X(FREE_DM, free_dm)                                                    \
 	X(IMPORT_PD, import_pd)                                                \
 	X(IMPORT_MR, import_mr)                                                \
-	/* multicast */                                                        \
-	X(ATTACH_MCAST, attach_mcast)                                          \
-	X(DETACH_MCAST, detach_mcast)                                          \
-	/* fast registration */                                                \
-	X(ALLOC_FAST_MR, alloc_fast_mr)
+	/* extended reliable connections */                                    \
+	X(OPEN_XRCD, open_xrcd)                                                \
+	X(CLOSE_XRCD, close_xrcd)                                              \
+	X(OPEN_QP, open_qp)
 
 enum xr_msg_type {
 	XR_MSG_NONE,
@@ -289,21 +288,6 @@ struct xr_alloc_mw_rep {
 };
 
 /*
- * A region that work requests register (XR_WR_REG_MR of ring.h), until then it allows nothing. Ends with DEREG_MR;
- * REREG_MR: EINVAL. Reached through the process's own files, which must have come with a REG_MR before:
- * else EINVAL.
- */
-struct xr_alloc_fast_mr_req {
-	__u32 pd;
-	__u32 max_pages;	/* 1..XR_FAST_MAX_PAGES */
-};
-struct xr_alloc_fast_mr_rep {
-	__u32 handle;
-	__u32 key;		/* lkey and rkey; its index is the region's for good */
-	struct xr_shm_ref lists;	/* __u64[XR_FAST_LISTS][max_pages] */
-};
-
-/*
  * PIN_SOCKET: fd: an AF_XDP socket without a network, by which the client may pin private pages: XDP_UMEM_REG, then a
  * REG_MR with XR_REGF_PINNED, then close. EOPNOTSUPP: the daemon may not make one.
  */
@@ -380,13 +364,15 @@ struct xr_destroy_rep {
 struct xr_create_srq_req {
 	__u32 pd;		/* handle; L_Keys of the queue's entries are of this one */
 	__u32 max_wr, max_sge;	/* wanted: 1..XR_MAX_WR, 0..XR_MAX_SGE */
-	__u32 reserved;
+	__u32 xrcd;		/* handle, 0: not for XRC */
 	__u64 cookie;		/* sent with events: struct ibv_srq * of the client */
+	__u32 cq;		/* XRC: handle of the CQ that it completes into */
+	__u32 reserved;
 };
 struct xr_create_srq_rep {
 	__u32 handle;
 	__u32 max_wr, max_sge;	/* given; max_wr is a power of two, the ring's depth */
-	__u32 reserved;
+	__u32 number;		/* XRC: 24 bits, that requests name it by; else 0 */
 	struct xr_shm_ref ring;	/* struct xr_queue of struct xr_recv_wqe */
 };
 /*
@@ -410,6 +396,22 @@ struct xr_query_srq_rep {
 	__u32 reserved;
 };
 
+/* ---- XRC domains ------------------------------------------------------------ */
+
+/*
+ * Who opens the same file (its inode, in whatever process) has the same domain. The daemon keeps the
+ * file open as long as the domain is, so that its inode stays. fd: the file, with XR_XRCDF_FD; without it a
+ * domain for this handle alone. Reply xr_handle_rep; EAGAIN: no such domain, and no XR_XRCDF_CREAT;
+ * EINVAL: there is one, and XR_XRCDF_EXCL (as the kernel's verbs have it).
+ */
+struct xr_open_xrcd_req {
+	__u32 flags;		/* XR_XRCDF_* */
+	__u32 reserved;
+};
+#define XR_XRCDF_FD 1
+#define XR_XRCDF_CREAT 2
+#define XR_XRCDF_EXCL 4
+
 /* ---- queue pairs ---------------------------------------------------------------- */
 
 struct xr_create_qp_req {
@@ -417,7 +419,7 @@ struct xr_create_qp_req {
 	__u32 pd, send_cq, recv_cq, srq;	/* handles; with srq not 0 there is no RQ */
 	__u32 max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_inline;
 	__u32 sq_sig_all;
-	__u32 reserved;
+	__u32 xrcd;		/* XRC_RECV: handle; it has no pd, CQs and queues. XRC_SEND: no recv_cq */
 	__u64 cookie;		/* sent with events: struct ibv_qp * of the client */
 };
 struct xr_create_qp_rep {
@@ -430,6 +432,17 @@ struct xr_create_qp_rep {
 	struct xr_shm_ref sq;	/* struct xr_queue of struct xr_send_wqe */
 	struct xr_shm_ref rq;	/* length 0: none */
 };
+
+/*
+ * OPEN_QP: one more handle of an XRC target QP of the domain, which lives until its last handle is
+ * destroyed; each gets its events. Reply xr_create_qp_rep without queues. EINVAL: no such QP there.
+ */
+struct xr_open_qp_req {
+	__u32 xrcd;		/* handle */
+	__u32 qpn;
+	__u64 cookie;		/* sent with events: struct ibv_qp * of the client */
+};
+#define xr_open_qp_rep xr_create_qp_rep
 
 /* As struct ibv_ah_attr with its global route; MACs are the daemon's business. */
 struct xr_ah_attr {
@@ -485,17 +498,6 @@ struct xr_resolve_ah_req {
 struct xr_resolve_ah_rep {
 	__u8 mac[6];
 	__u16 vlan;		/* 0: untagged */
-};
-
-/*
- * ATTACH_MCAST, DETACH_MCAST: a QP of type UD to the group of a GID, ff00::/8 or ::ffff:224.0.0.0/100.
- * While any QP is attached the interface is a member of the IP group. Attaching twice is once. EINVAL:
- * no group, another type, not attached; EDQUOT, ENOMEM: limits. DESTROY_QP of a QP that is attached: EBUSY.
- */
-struct xr_mcast_req {
-	__u32 qp;
-	__u32 reserved;
-	struct xr_addr gid;
 };
 
 /* ---- events ------------------------------------------------------------------- */

@@ -142,7 +142,7 @@ static void test_objects(void)
 	TAP_OK(ask_handle(&c, XR_MSG_DESTROY_QP, qp) == -ENOENT, "but not twice");
 	for (i = 0; i <= fake.opt.client_max_pd && !err; i++)
 		err = ask(&c, XR_MSG_ALLOC_PD, NULL, 0);
-	TAP_OK(err == -ENOMEM && i == fake.opt.client_max_pd + 1, "the client's limit");
+	TAP_OK(err == -EDQUOT && i == fake.opt.client_max_pd + 1, "the client's limit");
 	close(channel_fd);
 	close_client(&c);
 	TAP_OK(nothing_left(), "nothing is left");
@@ -408,63 +408,111 @@ static void test_datagram_qp(void)
 	TAP_OK(nothing_left(), "nothing is left");
 }
 
-static int mcast(struct conn *c, uint32_t type, uint32_t qp, uint8_t group)
-{
-	struct xr_mcast_req q = { .qp = qp, .gid.raw = { 0xff, 0x0e, [15] = group } };
+/* ---- XRC ------------------------------------------------------------------------- */
 
-	return ask(c, type, &q, sizeof(q));
+static int open_xrcd(struct conn *c, const char *file, uint32_t flags)
+{
+	struct xr_open_xrcd_req q = { .flags = flags | (file ? XR_XRCDF_FD : 0) };
+	int fd = file ? open(file, O_RDONLY) : -1, err;
+
+	err = ask_fds(c, XR_MSG_OPEN_XRCD, &q, sizeof(q), &fd, file ? 1 : 0);
+	if (fd >= 0)
+		close(fd);
+	return err;
 }
 
-static uint32_t create_datagram_qp(struct conn *c)
+static int open_target(struct conn *c, uint32_t xrcd, uint32_t qpn)
 {
-	struct xr_create_qp_req q = qp_request(alloc_pd(c), create_cq(c, 16, 0));
+	struct xr_open_qp_req q = { .xrcd = xrcd, .qpn = qpn, .cookie = 0x77 };
 
-	q.type = XR_QPT_UD;
-	MUST(!ask(c, XR_MSG_CREATE_QP, &q, sizeof(q)));
-	return ((struct xr_create_qp_rep *)c->body)->handle;
+	return ask(c, XR_MSG_OPEN_QP, &q, sizeof(q));
 }
 
-static void test_multicast(void)
+static void test_xrc_domains(void)
 {
-	struct xr_mcast_req v4 = { .gid.raw = { [10] = 0xff, 0xff, 239, 1, 1, 1 } };
-	uint32_t qp, qp2, rc, i, attached = 0;
+	struct xr_open_xrcd_req q = { .flags = XR_XRCDF_FD };
 	struct conn c, d;
+	uint32_t first, lone;
+	int fd;
 
 	open_client(&c);
-	qp = v4.qp = create_datagram_qp(&c);
-	qp2 = create_datagram_qp(&c);
-	rc = create_qp(&c, alloc_pd(&c), create_cq(&c, 16, 0));
-	TAP_OK(mcast(&c, XR_MSG_ATTACH_MCAST, rc + 9, 1) == -ENOENT, "no such QP");
-	TAP_OK(mcast(&c, XR_MSG_ATTACH_MCAST, rc, 1) == -EINVAL, "connections are in no group");
-	TAP_OK(!mcast(&c, XR_MSG_ATTACH_MCAST, qp, 1) && fake.map_groups == 1, "attached");
-	TAP_OK(!mcast(&c, XR_MSG_ATTACH_MCAST, qp, 1) && fake.map_groups == 1, "twice is once");
-	TAP_OK(!mcast(&c, XR_MSG_ATTACH_MCAST, qp2, 1) && fake.map_groups == 1, "a second QP");
-	TAP_OK(ask_handle(&c, XR_MSG_DESTROY_QP, qp) == -EBUSY, "a QP in a group stays");
-	TAP_OK(!mcast(&c, XR_MSG_DETACH_MCAST, qp, 1) && fake.map_groups == 1,
-	       "the group stays for the other");
-	TAP_OK(mcast(&c, XR_MSG_DETACH_MCAST, qp, 1) == -EINVAL, "detached once");
-	TAP_OK(!mcast(&c, XR_MSG_DETACH_MCAST, qp2, 1) && !fake.map_groups, "and ends with it");
-	TAP_OK(!ask(&c, XR_MSG_ATTACH_MCAST, &v4, sizeof(v4)) && fake.map_groups == 1,
-	       "an IPv4 group");
-	TAP_OK(!ask(&c, XR_MSG_DETACH_MCAST, &v4, sizeof(v4)) && !fake.map_groups, "ends, too");
-	v4.gid.raw[12] = 223;
-	TAP_OK(ask(&c, XR_MSG_ATTACH_MCAST, &v4, sizeof(v4)) == -EINVAL, "223.1.1.1 is none");
-	fake.no_groups = true;
-	TAP_OK(mcast(&c, XR_MSG_ATTACH_MCAST, qp, 1) == -ENOBUFS, "the kernel joins no more");
-	fake.no_groups = false;
-	fake.maps_full = true;
-	TAP_OK(mcast(&c, XR_MSG_ATTACH_MCAST, qp, 1) == -E2BIG, "XDP has no room");
-	fake.maps_full = false;
-	for (i = 0; i < 256 && !mcast(&c, XR_MSG_ATTACH_MCAST, qp, (uint8_t)i); i++)
-		attached++;
-	TAP_OK(attached == 128 && mcast(&c, XR_MSG_ATTACH_MCAST, qp2, 200) == -EDQUOT,
-	       "the client's limit");
+	fd = events_fd;
 	open_client(&d);
-	qp = create_datagram_qp(&d);
-	TAP_OK(!mcast(&d, XR_MSG_ATTACH_MCAST, qp, 1) && !mcast(&d, XR_MSG_ATTACH_MCAST, qp, 200),
-	       "another client has its own");
-	close_client(&c);
-	TAP_OK(fake.map_groups == 2, "a client's groups end with it, but for others'");
+	TAP_OK(ask(&c, XR_MSG_OPEN_XRCD, &q, sizeof(q)) == -EINVAL, "a domain of a file, without one");
+	q.flags = 8;
+	TAP_OK(ask(&c, XR_MSG_OPEN_XRCD, &q, sizeof(q)) == -EINVAL, "flags that are none");
+	TAP_OK(open_xrcd(&c, "/", 0) == -EAGAIN, "none there, and none wanted");
+	TAP_OK(!open_xrcd(&c, "/", XR_XRCDF_CREAT | XR_XRCDF_EXCL), "a new one");
+	first = handle_of(&c);
+	TAP_OK(open_xrcd(&d, "/", XR_XRCDF_CREAT | XR_XRCDF_EXCL) == -EINVAL, "one there already");
+	TAP_OK(!open_xrcd(&d, "/", 0), "which another client opens");
+	TAP_OK(!open_xrcd(&c, NULL, 0) && !open_xrcd(&c, NULL, XR_XRCDF_EXCL), "some without a file");
+	lone = handle_of(&c);
+	TAP_OK(!ask_handle(&c, XR_MSG_CLOSE_XRCD, lone) &&
+	       ask_handle(&c, XR_MSG_CLOSE_XRCD, lone) == -ENOENT, "closed");
+	MUST(!ask_handle(&c, XR_MSG_CLOSE_XRCD, first));
+	TAP_OK(!open_xrcd(&c, "/", 0), "it stays while somebody has it");
+	close(fd);
+	disconnect(&c);
+	close_client(&d);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
+static void test_xrc_targets(void)
+{
+	struct xr_create_qp_req q = { .type = XR_QPT_XRC_RECV };
+	struct xr_create_srq_req srq = { .max_wr = 4, .cookie = 0x50 };
+	struct xr_create_qp_req initiator;
+	uint32_t qpn, a, b, mine, theirs;
+	struct xr_async_event ev;
+	struct conn c, d;
+	int fd;
+
+	open_client(&c);
+	fd = events_fd;
+	open_client(&d);
+	MUST(!open_xrcd(&c, "/", XR_XRCDF_CREAT));
+	a = handle_of(&c);
+	MUST(!open_xrcd(&d, "/", 0));
+	b = handle_of(&d);
+	TAP_OK(ask(&c, XR_MSG_CREATE_QP, &q, sizeof(q)) == -ENOENT, "a target without a domain");
+	q.xrcd = a;
+	MUST(!ask(&c, XR_MSG_CREATE_QP, &q, sizeof(q)));
+	qpn = ((struct xr_create_qp_rep *)c.body)->qpn;
+	mine = ((struct xr_create_qp_rep *)c.body)->handle;
+	TAP_OK(!((struct xr_create_qp_rep *)c.body)->sq.length, "a target has no queues");
+	TAP_OK(ask_handle(&c, XR_MSG_CLOSE_XRCD, a) == -EBUSY, "its domain stays");
+	TAP_OK(open_target(&d, b, qpn + 1) == -EINVAL && open_target(&d, b + 1, qpn) == -ENOENT,
+	       "no such target, no such domain");
+	TAP_OK(!open_target(&d, b, qpn), "another client opens it");
+	theirs = ((struct xr_create_qp_rep *)d.body)->handle;
+	MUST(!to_init(&d, theirs));
+	TAP_OK(state_of(&c, mine) == XR_QPS_INIT && fake.map_qps == 1, "it is one and the same");
+	xd_server_async_event(&fake.dev, ((struct xd_qp *)xd_object_get(c.client, XD_QP, mine))->xt,
+			      NULL, IBV_EVENT_QP_FATAL);
+	TAP_OK(recv(fd, &ev, sizeof(ev), MSG_DONTWAIT) == sizeof(ev) &&
+	       recv(events_fd, &ev, sizeof(ev), MSG_DONTWAIT) == sizeof(ev) && ev.element == 0x77,
+	       "both have its events");
+	srq.pd = alloc_pd(&c);
+	srq.xrcd = a;
+	TAP_OK(ask(&c, XR_MSG_CREATE_SRQ, &srq, sizeof(srq)) == -ENOENT, "an XRC SRQ without a CQ");
+	srq.cq = create_cq(&c, 4, 0);
+	TAP_OK(!ask(&c, XR_MSG_CREATE_SRQ, &srq, sizeof(srq)) &&
+	       ((struct xr_create_srq_rep *)c.body)->number > 1, "one has a number");
+	initiator = qp_request(srq.pd, srq.cq);
+	initiator.srq = ((struct xr_create_srq_rep *)c.body)->handle;
+	TAP_OK(ask(&c, XR_MSG_CREATE_QP, &initiator, sizeof(initiator)) == -EINVAL,
+	       "which is for targets only");
+	TAP_OK(ask_handle(&c, XR_MSG_DESTROY_CQ, srq.cq) == -EBUSY, "its CQ stays");
+	initiator.srq = initiator.recv_cq = 0;
+	initiator.type = XR_QPT_XRC_SEND;
+	TAP_OK(!ask(&c, XR_MSG_CREATE_QP, &initiator, sizeof(initiator)) &&
+	       !((struct xr_create_qp_rep *)c.body)->rq.length, "an initiator has no RQ, and no CQ for it");
+	close(fd);
+	disconnect(&c);
+	TAP_OK(state_of(&d, theirs) == XR_QPS_INIT && fake.map_qps == 1, "the creator goes, the target stays");
+	MUST(!ask_handle(&d, XR_MSG_DESTROY_QP, theirs));
+	TAP_OK(!fake.map_qps, "until the last handle is destroyed");
 	close_client(&d);
 	TAP_OK(nothing_left(), "nothing is left");
 }
@@ -714,9 +762,10 @@ int main(void)
 	test_shared_memory();
 	test_srq();
 	test_modify();
+	test_xrc_domains();
+	test_xrc_targets();
 	test_address_handles();
 	test_datagram_qp();
-	test_multicast();
 	test_slow_resolve();
 	test_events();
 	test_process_exit();

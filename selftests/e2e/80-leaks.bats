@@ -52,6 +52,7 @@ killed_after() {
 	done
 	for i in $(seq "$(few 6)"); do
 		killed_after "0.$((i * 37 % 70 + 5))" ib_send_bw --use-srq
+		killed_after "0.$((i * 41 % 70 + 5))" ib_send_bw -c XRC
 	done
 	again_as a "$a"
 	again_as b "$b"

@@ -150,18 +150,12 @@ static void addresses(struct fixture *f)
 
 static void refusals(struct fixture *f)
 {
-	struct ibv_srq_init_attr_ex srq_ex = { .comp_mask = IBV_SRQ_INIT_ATTR_TYPE };
-	struct ibv_xrcd_init_attr xrcd_attr = { 0 };
 	struct ibv_alloc_dm_attr dm_attr = { .length = 64 };
 	struct ibv_counters_init_attr counters = { 0 };
 	struct ibv_wq_init_attr wq_attr = { 0 };
-	struct ibv_qp_open_attr open_attr = { 0 };
 	struct ibv_qp_init_attr raw = { .qp_type = IBV_QPT_RAW_PACKET };
 
-	REFUSED(ibv_create_srq_ex(f->ctx, &srq_ex));
 	REFUSED(ibv_create_qp(f->pd, &raw));
-	REFUSED(ibv_open_qp(f->ctx, &open_attr));
-	REFUSED(ibv_open_xrcd(f->ctx, &xrcd_attr));
 	REFUSED(ibv_alloc_dm(f->ctx, &dm_attr));
 	REFUSED(ibv_create_counters(f->ctx, &counters));
 	REFUSED(ibv_create_wq(f->ctx, &wq_attr));
