@@ -440,6 +440,7 @@ int xp_query_device_ex(struct ibv_context *ibctx, const struct ibv_query_device_
 	all.odp_caps.general_caps = rep.odp_caps;
 	all.odp_caps.per_transport_caps.rc_odp_caps = rep.odp_rc;
 	all.odp_caps.per_transport_caps.uc_odp_caps = rep.odp_uc;
+	all.xrc_odp_caps = rep.odp_rc;	/* it is RC in two halves */
 	all.odp_caps.per_transport_caps.ud_odp_caps = rep.odp_ud;
 	all.completion_timestamp_mask = UINT64_MAX;
 	all.hca_core_clock = CORE_CLOCK_KHZ;

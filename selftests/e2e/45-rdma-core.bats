@@ -40,6 +40,8 @@ unpack() {
 		test_rc_traffic_cq_ex test_without_allocators_rc_traffic test_mw_type1 test_invalidate_mw_type1 test_mw_type2 \
 		test_mw_type2_invalidate_{local,remote,dealloc} test_imported_rc_ex_rdma_write \
 		test_odp_{implicit_rc_traffic,{,implicit_}{a,}sync_prefetch_rc_traffic} \
+		test_xrc_{atomic_fetch_and_add,atomic_cmp_and_swap,traffic_cq_ex} test_odp_{xrc,rc_srq}_traffic \
+		test_qp_ex_xrc_{send,send_imm} test_ro_xrc_traffic \
 		test_dm_{traffic,remote_traffic} test_ro_rc_traffic \
 		test_qp_ex_rc_{send,send_imm,rdma_write,rdma_write_imm,rdma_read,atomic_cmp_swp,atomic_fetch_add}; do
 		grep -q "^$name .*\.\.\. ok$" "$log"
