@@ -310,6 +310,16 @@ static void on_async_event(void *ctx, struct xt_qp *qp, struct xt_cq *cq, uint32
 	}
 }
 
+static void on_srq_event(void *ctx, struct xt_srq *srq, uint32_t type)
+{
+	struct sim_qp *q = srq->owner;
+
+	TRACE(q->w, "qp %u: its SRQ: event %s", q->id, ibv_event_type_str(type));
+	CHECK(q->w, type == IBV_EVENT_SRQ_LIMIT_REACHED && q->limit_armed,
+	      "qp %u: needless event %u of its SRQ", q->id, type);
+	q->limit_armed = false;
+}
+
 static void on_qp_state(void *ctx, struct xt_qp *qp)
 {
 	const struct xt_qp_info *info = xt_qp_info(qp);
@@ -374,6 +384,7 @@ static const struct xt_ops engine_ops = {
 	.tx_put = net_tx_put,
 	.cq_event = on_cq_event,
 	.async_event = on_async_event,
+	.srq_event = on_srq_event,
 	.qp_state = on_qp_state,
 	.engine_lock = on_engine_lock,
 	.engine_unlock = on_engine_unlock,

@@ -291,6 +291,7 @@ static void plan_qp(struct sim_qp *q, struct conn *c, unsigned side, struct host
 	q->sig_all = rng_chance(r, 20);
 	q->sq.depth = 1 << rng_below(r, 7);
 	q->rq.depth = 1 << rng_below(r, 7);
+	q->shared = rng_chance(r, 30);
 	q->sq_psn = choose_psn(r);
 	q->rd_atomic = rng_chance(r, 30) ? 1 : rng_between(r, 1, 16);
 	q->step = rng_below(r, 20 * USEC);

@@ -22,6 +22,19 @@ static void new_ring(struct ring *r, uint32_t depth, uint32_t stride)
 	r->queue->entries_off = sizeof(*r->queue);
 }
 
+/* What a program that takes SRQs would make of it: none of the QP's own. */
+static void new_srq(struct sim_qp *q)
+{
+	uint32_t limit = rng_below(&q->w->sched, q->rq.depth + 1);
+
+	q->rq.queue->producer = q->rq.queue->consumer = q->rq.producer = 0;
+	xt_srq_init(&q->srq, q->rq.queue, q->rq.depth, q->max_recv_sge, q->pd);
+	q->srq.owner = q;
+	/* by hand: xt_srq_arm() would tell at once that nothing is posted yet */
+	q->srq.limit = limit;
+	q->limit_armed = limit;
+}
+
 void qp_create(struct sim_qp *q)
 {
 	struct xt_qp_init init = {
@@ -45,7 +58,12 @@ void qp_create(struct sim_qp *q)
 	new_ring(&q->sq, q->sq.depth, init.sq_stride);
 	new_ring(&q->rq, q->rq.depth, init.rq_stride);
 	init.sq = q->sq.queue;
-	init.rq = q->rq.queue;
+	if (q->shared) {
+		new_srq(q);
+		init.srq = &q->srq;
+	} else {
+		init.rq = q->rq.queue;
+	}
 	err = xt_qp_create(q->engine->engine, &init, &q->qp);
 	CHECK(q->w, !err, "xt_qp_create: %d", err);
 	q->qpn = xt_qp_info(q->qp)->qpn;
@@ -154,15 +172,17 @@ void qp_modify(struct sim_qp *q, uint32_t state)
 	CHECK(q->w, !err, "qp %u: modify to state %u: %d", q->id, state, err);
 	CHECK(q->w, xt_qp_info(q->qp)->state == state, "qp %u: state %u after modify to %u", q->id,
 	      xt_qp_info(q->qp)->state, state);
-	CHECK(q->w, q->sq.queue->word == state && q->rq.queue->word == state,
+	CHECK(q->w, q->sq.queue->word == state && (q->shared || q->rq.queue->word == state),
 	      "qp %u: the rings do not tell state %u", q->id, state);
 	if (state == XR_QPS_RESET) {
+		if (q->shared)
+			new_srq(q);
 		CHECK(q->w, !q->sq.queue->producer && !q->sq.queue->consumer &&
 			      !q->rq.queue->producer && !q->rq.queue->consumer,
 		      "qp %u: RESET leaves the rings' indices", q->id);
 		q->sq.producer = q->rq.producer = 0;
 		q->in_error = q->drained = q->quiet = false;
-		q->async[IBV_EVENT_COMM_EST] = 0;
+		q->async[IBV_EVENT_COMM_EST] = q->async[IBV_EVENT_QP_LAST_WQE_REACHED] = 0;
 	}
 	if (mask & IBV_QP_RATE_LIMIT) {
 		xt_qp_set_burst(q->qp, q->burst);

@@ -213,6 +213,9 @@ struct sim_qp {
 	struct sim_qp *peer;
 	struct sim_cq *scq, *rcq;
 	struct ring sq, rq;
+	bool shared;		/* rq is the ring of an SRQ, which serves this QP alone */
+	bool limit_armed;	/* the SRQ's event is still to come */
+	struct xt_srq srq;
 	uint32_t max_send_sge, max_recv_sge, max_inline;
 	bool sig_all;
 	struct xt_path path;
