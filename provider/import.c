@@ -81,7 +81,7 @@ struct ibv_context *xp_import_device(int fd)
 struct ibv_pd *xp_import_pd(struct ibv_context *ibctx, uint32_t handle)
 {
 	struct xr_handle_req req = { .handle = handle };
-	struct ibv_pd *pd = calloc(1, sizeof(*pd));
+	struct xp_pd *pd = calloc(1, sizeof(*pd));
 	struct xr_handle_rep rep;
 	int err;
 
@@ -92,9 +92,9 @@ struct ibv_pd *xp_import_pd(struct ibv_context *ibctx, uint32_t handle)
 		free(pd);
 		return xp_null(err);
 	}
-	pd->context = ibctx;
-	pd->handle = rep.handle;
-	return pd;
+	pd->ibpd.context = ibctx;
+	pd->ibpd.handle = rep.handle;
+	return &pd->ibpd;
 }
 
 /* Where objects are left in it, the daemon's part goes with the connection. */

@@ -153,15 +153,27 @@ static void refusals(struct fixture *f)
 	struct ibv_alloc_dm_attr dm_attr = { .length = 64 };
 	struct ibv_counters_init_attr counters = { 0 };
 	struct ibv_wq_init_attr wq_attr = { 0 };
+	struct ibv_rwq_ind_table_init_attr table = { 0 };
+	struct ibv_flow_action_esp_attr esp = { 0 };
+	struct ibv_modify_cq_attr moderate = { .attr_mask = IBV_CQ_ATTR_MODERATE };
+	struct ibv_flow_attr flow = { 0 };
+	struct ibv_cq *cq = ibv_create_cq(f->ctx, 4, NULL, NULL, 0);
+	struct ibv_qp *qp = make_qp(f, cq, cq, IBV_QPS_INIT);
 	struct ibv_qp_init_attr raw = { .qp_type = IBV_QPT_RAW_PACKET };
 
 	REFUSED(ibv_create_qp(f->pd, &raw));
 	REFUSED(ibv_alloc_dm(f->ctx, &dm_attr));
 	REFUSED(ibv_create_counters(f->ctx, &counters));
 	REFUSED(ibv_create_wq(f->ctx, &wq_attr));
+	REFUSED(ibv_create_rwq_ind_table(f->ctx, &table));
+	REFUSED(ibv_create_flow_action_esp(f->ctx, &esp));
+	REFUSED(ibv_create_flow(qp, &flow));
+	REFUSED_INT(ibv_modify_cq(cq, &moderate));
 	REFUSED(ibv_reg_dmabuf_mr(f->pd, 0, 4096, 0, 0, 0));
 	REFUSED(ibv_import_pd(f->ctx, 1));
 	REFUSED(ibv_import_mr(f->pd, 1));
+	ibv_destroy_qp(qp);
+	ibv_destroy_cq(cq);
 }
 
 static void address_handles(struct fixture *f)
