@@ -7,18 +7,18 @@ load helpers
 @test "pingpong: 1 byte to 8 MiB" {
 	local size
 
-	for size in 1 2 63 64 1023 1024 1025 4096 65536 1048576 8388608; do
+	for size in $(some 1 2 63 64 1023 1024 1025 4096 65536 1048576 8388608); do
 		echo "size $size"
-		both ibv_rc_pingpong -g @4 -c -m "$PMTU" -s "$size" -n $((size > 65536 ? 5 : 50 / SLOW))
+		both ibv_rc_pingpong -g @4 -c -m "$PMTU" -s "$size" -n "$(few $((size > 65536 ? 5 : 50)))"
 	done
 }
 
 @test "pingpong: path MTU 256 to 2048" {
 	local mtu
 
-	for mtu in 256 512 1024 2048; do
+	for mtu in $(some 256 512 1024 2048); do
 		echo "mtu $mtu"
-		both ibv_rc_pingpong -g @4 -c -m "$mtu" -s 100000 -n 20
+		both ibv_rc_pingpong -g @4 -c -m "$mtu" -s 100000 -n "$(few 20)"
 	done
 }
 
@@ -29,16 +29,16 @@ load helpers
 
 @test "pingpong: completion events (-e)" {
 	both ibv_rc_pingpong -g @4 -c -e -n $((200 / SLOW))
-	both ibv_rc_pingpong -g @4 -c -e -n 20 -s 1000000 -m "$PMTU"
+	both ibv_rc_pingpong -g @4 -c -e -n "$(few 20)" -s 1000000 -m "$PMTU"
 }
 
 @test "pingpong: over IPv6" {
-	both ibv_rc_pingpong -g @6 -c -n 100
+	both ibv_rc_pingpong -g @6 -c -n $((100 / SLOW))
 	both ibv_rc_pingpong -g @6 -c -e -n $((100 / SLOW)) -m "$PMTU" -s 300000
 }
 
 @test "pingpong: over IPv6 link-local addresses" {
-	both ibv_rc_pingpong -g 0 -c -n 100
+	both ibv_rc_pingpong -g 0 -c -n $((100 / SLOW))
 }
 
 # refused ARG...: neither side starts, and both say why
@@ -49,6 +49,7 @@ refused() {
 	equal "status of the client" "$(cat "$OUT/client.status")" 1
 }
 
+# bats test_tags=native
 @test "pingpong: extended CQs with timestamps (-t), extended QPs (-N), device memory (-j)" {
 	both ibv_rc_pingpong -g @4 -c -n 100 -t
 	grep 'Average receive completion clock cycles = [0-9]' "$OUT/server"
@@ -57,14 +58,17 @@ refused() {
 	both ibv_rc_pingpong -g @4 -n 100 -j -s 1024
 }
 
+# bats test_tags=native
 @test "pingpong: a GID index without a GID fails" {
 	refused -g 200
 }
 
+# bats test_tags=native
 @test "pingpong: a GID index beyond the table fails" {
 	fails run_on a timeout $((10 * SLOW)) ibv_rc_pingpong -g 256
 }
 
+# bats test_tags=native
 @test "pingpong: a peer that is not there fails in time" {
 	fails run_on b timeout $((10 * SLOW)) ibv_rc_pingpong -g 1 "$A4"
 }

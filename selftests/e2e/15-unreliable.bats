@@ -23,13 +23,13 @@ bandwidth() {
 @test "unreliable: ibv_uc_pingpong, 1 byte to 1 MiB, path MTUs" {
 	local size mtu
 
-	for size in 1 1023 1024 1025 65536 1048576; do
+	for size in $(some 1 1023 1024 1025 65536 1048576); do
 		echo "size $size"
 		both ibv_uc_pingpong -g @4 -m "$PMTU" -s "$size" -n $((20 / SLOW + 1))
 	done
-	for mtu in 256 512 1024 2048; do
+	for mtu in $(some 256 512 1024 2048); do
 		echo "mtu $mtu"
-		both ibv_uc_pingpong -g @4 -m "$mtu" -s 100000 -n 10
+		both ibv_uc_pingpong -g @4 -m "$mtu" -s 100000 -n "$(few 10)"
 	done
 }
 
@@ -42,7 +42,7 @@ bandwidth() {
 @test "unreliable: ibv_ud_pingpong, 1 byte to a whole packet" {
 	local size
 
-	for size in 1 3 63 256 1024 2048 "$PMTU"; do
+	for size in $(some 1 3 63 256 1024 2048 "$PMTU"); do
 		echo "size $size"
 		both ibv_ud_pingpong -g @4 -s "$size" -n $((20 / SLOW + 1))
 	done
@@ -53,6 +53,7 @@ bandwidth() {
 	both ibv_ud_pingpong -g @4 -e -n $((100 / SLOW))
 }
 
+# bats test_tags=native
 @test "unreliable: perftest over UC" {
 	bandwidth ib_send_lat -c UC -x @4 -n $((500 / SLOW))
 	bandwidth ib_write_lat -c UC -x @4 -n $((500 / SLOW))
@@ -61,6 +62,7 @@ bandwidth() {
 	bandwidth ib_send_bw -c UC -x @4 -s 4096 -n 100
 }
 
+# bats test_tags=native
 @test "unreliable: perftest over UD" {
 	bandwidth ib_send_lat -c UD -x @4 -n $((500 / SLOW))
 	bandwidth ib_send_lat -c UD -x @6 -n $((500 / SLOW))

@@ -8,23 +8,24 @@ data=(-t write -t write-imm -t send -t send-imm -t read -t zero -t mixed -t pipe
 
 # verify ARG...
 verify() {
-	both -t 60 "$XR_BUILD/selftests/e2e/rdma_verify" -g @4 "$@"
+	both -t 60 "$XR_BUILD/selftests/e2e/rdma_verify" -n "$(few 20)" -g @4 "$@"
 }
 
 @test "verify: every operation, the largest path MTU" {
 	verify "${data[@]}" -m "$PMTU"
 }
 
+# bats test_tags=native
 @test "verify: every operation, path MTU 1024" {
 	verify "${data[@]}" -m 1024 -s 2
 }
 
 @test "verify: every operation, path MTU 256" {
-	verify "${data[@]}" -m 256 -n 8 -s 3
+	verify "${data[@]}" -m 256 -n "$(few 8)" -s 3
 }
 
 @test "verify: over IPv6" {
-	both -t 60 "$XR_BUILD/selftests/e2e/rdma_verify" -g @6 "${data[@]}" -m 2048 -s 4
+	both -t 60 "$XR_BUILD/selftests/e2e/rdma_verify" -n "$(few 20)" -g @6 "${data[@]}" -m 2048 -s 4
 }
 
 @test "verify: receives that come late, too late, and peers that have gone" {
@@ -35,7 +36,7 @@ verify() {
 	local i pids=() status=0
 
 	for i in 1 2 3 4; do
-		PORT=$((18600 + i)) verify -t mixed -t atomic -t pipeline -n 15 -m "$PMTU" -s $((10 + i)) &
+		PORT=$((18600 + i)) verify -t mixed -t atomic -t pipeline -n "$(few 15)" -m "$PMTU" -s $((10 + i)) &
 		pids+=($!)
 	done
 	for i in "${pids[@]}"; do

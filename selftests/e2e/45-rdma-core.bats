@@ -3,6 +3,7 @@
 # rdma-core's own tests, as the distribution ships them, in Python over its libibverbs. What a
 # device does not have they skip.
 
+# bats file_tags=native
 load helpers
 
 TESTS=/usr/share/doc/rdma-core/tests

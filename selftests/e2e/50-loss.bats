@@ -13,10 +13,11 @@ setup() {
 with() {
 	ctl a fault xra "$@" seed 7
 	ctl b fault xrb "$@" seed 8
-	both -t 90 "$XR_BUILD/selftests/e2e/rdma_verify" -g @4 -m "$PMTU" -n 10 -s 5 -t write -t send-imm \
+	both -t 90 "$XR_BUILD/selftests/e2e/rdma_verify" -g @4 -m "$PMTU" -n "$(few 10)" -s 5 -t write -t send-imm \
 		-t read -t mixed -t pipeline -t atomic
 }
 
+# bats test_tags=native
 @test "loss: drop" {
 	local before
 
@@ -25,19 +26,23 @@ with() {
 	(($(counter b tx_retransmits) > before))
 }
 
+# bats test_tags=native
 @test "loss: duplicate" {
 	with dup 10
 }
 
+# bats test_tags=native
 @test "loss: reorder" {
 	with reorder 10
 }
 
+# bats test_tags=native
 @test "loss: corrupt" {
 	with corrupt 10
 	(($(counter a rx_icrc_errors) + $(counter a rx_malformed) > 0))
 }
 
+# bats test_tags=native
 @test "loss: delay" {
 	with delay 10 300
 }
@@ -50,9 +55,10 @@ with() {
 	ctl a fault xra drop 10
 	ctl b fault xrb drop 10
 	both -t 60 ibv_rc_pingpong -g @4 -c -n $((300 / SLOW))
-	both -t 60 ibv_rc_pingpong -g @4 -c -e -n 20 -s 500000 -m "$PMTU"
+	both -t 60 ibv_rc_pingpong -g @4 -c -e -n "$(few 20)" -s 500000 -m "$PMTU"
 }
 
+# bats test_tags=native
 @test "loss: perftest" {
 	ctl a fault xra drop 10
 	ctl b fault xrb drop 10

@@ -19,7 +19,7 @@ load helpers
 }
 
 @test "coexist: TCP, every byte" {
-	head -c 20000000 /dev/urandom >"$BATS_TEST_TMPDIR/sent"
+	head -c $((20000000 / SLOW)) /dev/urandom >"$BATS_TEST_TMPDIR/sent"
 	on a timeout $((20 * SLOW)) nc -l 5000 >"$BATS_TEST_TMPDIR/got" </dev/null 3>&- &
 	wait_for 5 listens a 5000
 	on b timeout $((20 * SLOW)) nc -N "$A4" 5000 <"$BATS_TEST_TMPDIR/sent"

@@ -19,7 +19,7 @@ teardown() {
 }
 
 verify() {
-	both -t 60 "$XR_BUILD/selftests/e2e/rdma_verify" -g @4 -n 10 -t write -t send-imm -t read \
+	both -t 60 "$XR_BUILD/selftests/e2e/rdma_verify" -g @4 -n "$(few 10)" -t write -t send-imm -t read \
 		-t mixed -t pipeline -t atomic -t wrong-variant -t one-above "$@"
 }
 
@@ -72,6 +72,7 @@ status_of() {
 	both -t 40 ib_send_bw -x @4 -F -q 16 -n $((200 / SLOW))
 }
 
+# bats test_tags=native
 @test "netdev: --queues serves fewer than there are" {
 	hosts_up "$MTU" 2
 	daemon_up a --queues 1
@@ -121,6 +122,7 @@ status_of() {
 	grep -q 'va' "$RUN/a/log"
 }
 
+# bats test_tags=native
 @test "netdev: an interface that is not there is an error that names it" {
 	hosts_up
 	run on a "$XROCED" --interface nothere --runtime-dir "$RUN/a" --bpffs "$RUN/bpf"
@@ -129,6 +131,7 @@ status_of() {
 	[[ $output == *nothere* ]]
 }
 
+# bats test_tags=native
 @test "netdev: two daemons for one device name: the second says so, the first stays" {
 	hosts_up
 	daemons_up

@@ -11,7 +11,7 @@ setup_file() {
 	hosts_up "${MTU:-9000}" 2
 	daemons_up
 	# Workers are given to QPs in turn: one QP more on host a, and pairs are crossed from now on.
-	run_on a timeout 5 ibv_rc_pingpong -d xra -g "$(gid_index a "$A4")" >/dev/null 2>&1 &
+	run_on a timeout $((5 * SLOW)) ibv_rc_pingpong -d xra -g "$(gid_index a "$A4")" >/dev/null 2>&1 &
 	wait_for 5 qp_exists a
 	kill "$!" 2>/dev/null || true
 	wait_for 5 not qp_exists a
@@ -26,7 +26,7 @@ qp_exists() {
 }
 
 @test "queues: every byte arrives, over the wrong queue" {
-	both -t 60 "$XR_BUILD/selftests/e2e/rdma_verify" -g @4 -n 10 \
+	both -t 60 "$XR_BUILD/selftests/e2e/rdma_verify" -g @4 -n "$(few 10)" \
 		-t write -t send -t read -t atomic -t mixed -t pipeline
 	(($(counter a rx_forwarded) > 0))
 	(($(counter b rx_forwarded) > 0))
@@ -38,11 +38,12 @@ qp_exists() {
 
 	before=$(($(counter a timeouts) + $(counter b timeouts)))
 	# a local ACK timeout of 2 s: who waits longer was lost, not late on a busy machine
-	both -t 60 ib_write_bw -x @4 -F -u 19 -q 8 -s 65536 -n 500
-	both -t 60 ib_send_lat -x @4 -F -u 19 -s 8 -n 500
+	both -t 60 ib_write_bw -x @4 -F -u 19 -q 8 -s 65536 -n $((500 / SLOW))
+	both -t 60 ib_send_lat -x @4 -F -u 19 -s 8 -n $((500 / SLOW))
 	equal "timeouts" "$(($(counter a timeouts) + $(counter b timeouts)))" "$before"
 }
 
+# bats test_tags=native
 @test "queues: refusals come back with the right status" {
 	for _ in 1 2 3; do
 		both -t 60 "$XR_BUILD/selftests/e2e/rdma_verify" -g @4 \

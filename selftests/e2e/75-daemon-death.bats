@@ -23,6 +23,7 @@ under() {
 	under KILL
 }
 
+# bats test_tags=native
 @test "daemon death: so is a clean stop" {
 	under TERM
 }
@@ -37,7 +38,7 @@ under() {
 @test "daemon death: programs in full run end by themselves, on both hosts" {
 	local pid status=0
 
-	both -t 20 ib_write_bw -x @4 -F -D 15 >/dev/null 2>&1 &
+	both -t 20 ib_write_bw -x @4 -F -D $((15 * SLOW)) >/dev/null 2>&1 &
 	pid=$!
 	wait_for 5 sh -c "$XROCE -r $RUN/b qp | grep -q RTS"
 	sleep 0.5
@@ -51,11 +52,12 @@ under() {
 	daemon_up b
 }
 
+# bats test_tags=native
 @test "daemon death: a second daemon of the same name ends, however often it is started" {
 	local i
 
 	for i in 1 2 3; do
-		run on a timeout 10 "$XROCED" --interface va --name xra --runtime-dir "$RUN/a" \
+		run on a timeout $((10 * SLOW)) "$XROCED" --interface va --name xra --runtime-dir "$RUN/a" \
 			--bpffs "$RUN/bpf"
 		echo "$output"
 		equal "status" "$status" 1

@@ -9,7 +9,7 @@ setup_file() {
 	requires root
 	hosts_up
 	daemons_up
-	both -t 60 ib_write_bw -x @4 -F -D 50 -q 2 >/dev/null 2>&1 3>&- &
+	both -t 60 ib_write_bw -x @4 -F -D $((50 * SLOW)) -q 2 >/dev/null 2>&1 3>&- &
 	running() {
 		[[ $(ctl a qp -j xra | jq '[.[] | select(.state == "RTS" or .state == "RTR")] | length') -ge 2 ]]
 	}
@@ -69,6 +69,7 @@ teardown_file() {
 	(($(counter a OK) > 0))
 }
 
+# bats test_tags=native
 @test "observe: mistakes are named" {
 	run -2 ctl a nonsense
 	[[ $output == *nonsense* ]]
@@ -82,6 +83,7 @@ teardown_file() {
 	[[ $output == *xrb* ]]
 }
 
+# bats test_tags=native
 @test "observe: fault shows what is set" {
 	ctl b fault xrb drop 3 delay 2 50 rx
 	equal "drop" "$(ctl b fault -j xrb | jq -c '[.drop, .delay, .delay_us, .direction]')" '[3,2,50,"rx"]'
@@ -89,6 +91,7 @@ teardown_file() {
 	equal "drop" "$(ctl b fault -j xrb | jq .drop)" 0
 }
 
+# bats test_tags=native
 @test "observe: only operators may look or make faults" {
 	run -1 setpriv --reuid 65534 --regid 65534 --clear-groups "$XROCE" -r "$RUN/a" status xra
 	echo "$output"

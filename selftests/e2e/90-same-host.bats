@@ -21,22 +21,24 @@ same() {
 
 @test "same host: pingpong" {
 	same ibv_rc_pingpong -g @4 -c -n $((200 / SLOW))
-	same ibv_rc_pingpong -g @4 -c -e -n 50 -s 1000000
+	same ibv_rc_pingpong -g @4 -c -e -n "$(few 50)" -s 1000000
 }
 
 @test "same host: nothing of it goes to the wire" {
 	local before
 
 	before=$(counter a tx_packets)
-	same ibv_rc_pingpong -g @4 -c -n 100
+	same ibv_rc_pingpong -g @4 -c -n $((100 / SLOW))
 	equal "packets sent" "$(counter a tx_packets)" "$before"
 	(($(counter a local_operations) > 0))
 }
 
+# bats test_tags=native
 @test "same host: rdma_verify, data and protection" {
 	same "$XR_BUILD/selftests/e2e/rdma_verify" -g @4 -m "$PMTU"
 }
 
+# bats test_tags=native
 @test "same host: perftest" {
 	same ib_write_bw -x @4 -F -n $((1000 / SLOW))
 	same ib_read_bw -x @4 -F -n $((1000 / SLOW))
@@ -46,6 +48,7 @@ same() {
 	same ib_write_bw -x @4 -F -q 16 -n 100
 }
 
+# bats test_tags=native
 @test "same host: over IPv6" {
 	same ibv_rc_pingpong -g "$(gid_index a "$A6")" -c -n 50
 }

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # `make demo` works, and cleans up also when it is interrupted or a step fails. Brings its own hosts.
 
+# bats file_tags=native
 load helpers
 
 setup_file() {

@@ -39,7 +39,7 @@
 #define MAX_SGE 16
 #define ALL_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
 		    IBV_ACCESS_REMOTE_ATOMIC)
-#define WAIT_SECONDS 30
+#define WAIT_SECONDS 30		/* as often as XR_SLOW says, on an emulated processor */
 
 struct peer {			/* what the two sides tell each other before a test */
 	uint32_t qpn, psn, rkey, reserved;
@@ -120,6 +120,13 @@ static double now(void)
 	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
 
+static int wait_seconds(void)
+{
+	const char *slow = getenv("XR_SLOW");
+
+	return WAIT_SECONDS * (slow ? atoi(slow) : 1);
+}
+
 /* ---- the side channel -------------------------------------------------------------- */
 
 static bool xfer(struct verify *v, void *out, const void *in, size_t len)
@@ -167,7 +174,7 @@ static int tcp_accept(int port)
 
 	setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
 	if (!bind(s, (void *)&sa, sizeof(sa)) && !listen(s, 1) &&
-	    poll(&pfd, 1, WAIT_SECONDS * 1000) == 1)
+	    poll(&pfd, 1, wait_seconds() * 1000) == 1)
 		fd = accept(s, NULL, NULL);
 	close(s);
 	return fd;
@@ -276,7 +283,7 @@ static void disconnect_qp(struct verify *v)
 
 static bool next_wc(struct verify *v, struct ibv_wc *wc)
 {
-	double end = now() + WAIT_SECONDS;
+	double end = now() + wait_seconds();
 	int n;
 
 	do {
@@ -284,7 +291,7 @@ static bool next_wc(struct verify *v, struct ibv_wc *wc)
 		if (n == 1)
 			return true;
 	} while (n == 0 && now() < end);
-	return wrong(v, n ? "ibv_poll_cq failed" : "no completion within %d s", WAIT_SECONDS);
+	return wrong(v, n ? "ibv_poll_cq failed" : "no completion within %d s", wait_seconds());
 }
 
 static bool good_wc(struct verify *v, struct ibv_wc *wc, enum ibv_wc_opcode opcode)
@@ -721,7 +728,7 @@ static bool wait_event(struct verify *v, enum ibv_event_type want)
 	enum ibv_event_type type;
 
 	do {
-		if (poll(&pfd, 1, WAIT_SECONDS * 1000) != 1)
+		if (poll(&pfd, 1, wait_seconds() * 1000) != 1)
 			return wrong(v, "no event %s", ibv_event_type_str(want));
 		if (ibv_get_async_event(v->ctx, &ev))
 			return wrong(v, "ibv_get_async_event failed");
