@@ -68,6 +68,7 @@ struct packet {
 	__u16 op_flags;		/* XR_OPF_* | XR_EXT_* of the opcode */
 	__u8 opcode;
 	__u8 ip_version;
+	bool group;		/* to a multicast group */
 	__u16 ip_off;
 	__u16 bth_off;
 	__u16 payload_off;

@@ -81,6 +81,19 @@ static __always_inline enum xr_reason check_qkey(const struct packet *pkt,
 	return pkt->qkey == qp->qkey ? XR_OK : XR_QKEY;
 }
 
+/*
+ * To a group goes what is sent to the multicast QPN, and nothing else does (IBTA 9.6.1.2). Each of
+ * its members has a Q_Key of its own: the daemon looks.
+ */
+static __always_inline enum xr_reason check_group(const struct packet *pkt)
+{
+	if (!pkt->group || pkt->qpn != XR_MULTICAST_QPN)
+		return XR_NO_QP;
+	if (class_of(pkt) != XR_CLASS_UD)
+		return XR_QP_TYPE;
+	return (pkt->pkey ^ XR_DEFAULT_PKEY) & XR_PKEY_MASK ? XR_PKEY : XR_OK;
+}
+
 /* In [first, end) of the 24-bit circle; unsigned, as responses may span more than half of it. */
 static __always_inline enum xr_reason psn_between(__u32 psn, __u32 first, __u32 end)
 {

@@ -16,11 +16,17 @@
 const volatile bool psn_window = true;
 
 /* The GID of an IPv4 address looks like an IPv6 address, but is none on the wire. */
-static __always_inline bool is_ours(const struct packet *pkt)
+static __always_inline bool is_ours(struct packet *pkt)
 {
+	const struct xr_addr_entry *entry;
+
 	if (pkt->ip_version == 6 && is_mapped(&pkt->dst))
 		return false;
-	return bpf_map_lookup_elem(&addrs, &pkt->dst);
+	entry = bpf_map_lookup_elem(&addrs, &pkt->dst);
+	if (!entry)
+		return false;
+	pkt->group = entry->gid_index == XR_ADDR_GROUP;
+	return true;
 }
 
 static __always_inline enum xr_reason parse(struct cursor *c, struct packet *pkt)
@@ -73,6 +79,8 @@ static __always_inline enum xr_reason examine(struct xdp_md *ctx, __u32 frame_le
 	const struct xr_qp_entry *qp;
 
 	REQUIRE(parse_frame(ctx, frame_len, pkt));
+	if (pkt->group || pkt->qpn == XR_MULTICAST_QPN)
+		return check_group(pkt);
 	qp = bpf_map_lookup_elem(&qps, &pkt->qpn);
 	if (!qp)
 		return XR_NO_QP;

@@ -69,6 +69,7 @@ static const struct rule rules[XR_MSG_COUNT] = {
 	[XR_MSG_QUERY_SRQ] = { .length = sizeof(struct xr_handle_req) },
 	[XR_MSG_DESTROY_SRQ] = { .length = sizeof(struct xr_handle_req) },
 	[XR_MSG_ALLOC_MW] = { .length = sizeof(struct xr_alloc_mw_req) },
+	[XR_MSG_ALLOC_FAST_MR] = { .length = sizeof(struct xr_alloc_fast_mr_req) },
 	[XR_MSG_DEALLOC_MW] = { .length = sizeof(struct xr_handle_req) },
 	[XR_MSG_OPEN_XRCD] = { sizeof(struct xr_open_xrcd_req), TAKES_FDS },
 	[XR_MSG_CLOSE_XRCD] = { .length = sizeof(struct xr_handle_req) },
@@ -81,6 +82,8 @@ static const struct rule rules[XR_MSG_COUNT] = {
 	[XR_MSG_IMPORT_MR] = { .length = sizeof(struct xr_import_mr_req) },
 	[XR_MSG_SET_FAULT] = { sizeof(struct xr_fault_config), FOR_OBSERVERS | FOR_OPERATORS },
 	[XR_MSG_RESOLVE_AH] = { .length = sizeof(struct xr_resolve_ah_req) },
+	[XR_MSG_ATTACH_MCAST] = { .length = sizeof(struct xr_mcast_req) },
+	[XR_MSG_DETACH_MCAST] = { .length = sizeof(struct xr_mcast_req) },
 };
 
 static int refuse(const struct xd_client *c, uint32_t type, uint32_t length, uint32_t nfds)

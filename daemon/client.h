@@ -82,6 +82,8 @@ struct xd_user {
 	struct xd_user *next;
 };
 
+struct xd_group;
+
 struct xd_server {
 	struct xd_device *dev;
 	int listen_fd;
@@ -94,6 +96,8 @@ struct xd_server {
 	uint32_t client_count, next_client;
 	uint32_t next_worker;		/* of the next QP */
 	uint32_t objects[XD_KINDS];
+	struct xd_group *groups;	/* multicast, that QPs are attached to */
+	uint32_t group_count;
 	struct xd_table domains;	/* of all clients: a domain's number is its place here */
 	struct xd_xrc_domain *xrc_domains;	/* of all clients */
 	uint32_t last_xrc_domain;	/* number */
@@ -158,6 +162,7 @@ struct xd_client {
 	void *waiting;			/* its state */
 
 	struct xd_table table[XD_KINDS];
+	uint32_t attached;		/* of its QPs to multicast groups */
 	struct xt_ahs *ahs;		/* its address handles, as engines see them; NULL: none yet */
 	struct xd_user *user;
 	struct xd_shm shm;

@@ -99,7 +99,7 @@ int xd_object_add(struct xd_client *c, struct xd_object *obj, enum xd_kind kind)
 	int err;
 
 	if (c->table[kind].used >= client_limit(opt, kind))
-		return -EDQUOT;
+		return -ENOMEM;
 	if (c->server->objects[kind] >= device_limit(opt, kind))
 		return -ENOMEM;
 	err = xd_table_add(&c->table[kind], obj, &obj->handle);

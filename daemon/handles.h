@@ -43,8 +43,8 @@ void xd_table_free(struct xd_table *t);
 void *xd_table_next(const struct xd_table *t, uint32_t *handle);
 
 /*
- * A place in the client's table and in the limits of client and device: -EDQUOT, the client's;
- * -ENOMEM, the device's. The object begins with its struct xd_object.
+ * A place in the client's table and in the limits of client and device: -ENOMEM, as programs expect of
+ * either. The object begins with its struct xd_object.
  */
 int xd_object_add(struct xd_client *c, struct xd_object *obj, enum xd_kind kind);
 void xd_object_del(struct xd_object *obj);	/* not added: nothing */

@@ -189,7 +189,9 @@ static int open_tables(struct xd_device *dev)
 	dev->shared.keys = xt_keys_new(2 * dev->opt->max_mr);
 	dev->shared.qps = xt_numbers_new(dev->opt->max_qp);
 	dev->shared.srqs = xt_numbers_new(dev->opt->max_srq);
-	return dev->shared.keys && dev->shared.qps && dev->shared.srqs ? 0 : -ENOMEM;
+	dev->shared.groups = xt_groups_new();
+	return dev->shared.keys && dev->shared.qps && dev->shared.srqs && dev->shared.groups ?
+		       0 : -ENOMEM;
 }
 
 /* Steps that need no message of their own say nothing; the others named what went wrong. */
@@ -237,6 +239,7 @@ static void stop(struct daemon *d)
 	xt_keys_free(dev->shared.keys);
 	xt_numbers_free(dev->shared.qps);
 	xt_numbers_free(dev->shared.srqs);
+	xt_groups_free(dev->shared.groups);
 	xd_watch_del(d->signals);
 	if (d->signal_fd >= 0)
 		close(d->signal_fd);

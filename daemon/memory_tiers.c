@@ -36,6 +36,7 @@ struct xd_map {
 };
 
 static struct xd_mem_totals totals;	/* atomic */
+static uint32_t mappings;		/* of regions, atomic */
 
 void xd_mem_totals(struct xd_mem_totals *out)
 {
@@ -378,6 +379,47 @@ static bool pin(struct xd_server *s, struct xd_map *map)
 	return false;
 }
 
+/*
+ * A process has a limited number of mappings. Regions get three quarters, so that rings and the C library
+ * find some; those that come later are reached like private memory.
+ */
+static uint32_t most_mappings(void)
+{
+	static uint32_t most;	/* the same for whoever is first */
+	FILE *f = most ? NULL : fopen("/proc/sys/vm/max_map_count", "re");
+	uint32_t n = 0;
+
+	if (f && fscanf(f, "%u", &n) == 1)
+		__atomic_store_n(&most, n / 4 * 3, __ATOMIC_RELAXED);
+	if (f)
+		fclose(f);
+	n = __atomic_load_n(&most, __ATOMIC_RELAXED);
+	return n ? n : 49152;
+}
+
+static bool take_mapping(void)
+{
+	if (__atomic_add_fetch(&mappings, 1, __ATOMIC_RELAXED) <= most_mappings())
+		return true;
+	__atomic_sub_fetch(&mappings, 1, __ATOMIC_RELAXED);
+	return false;
+}
+
+static int map_guarded(struct xd_mem *mem, struct xd_map *map, const struct file *f,
+		       uint64_t start)
+{
+	int err;
+
+	map->base = mmap(NULL, map->size, PROT_READ | (mem->writable ? PROT_WRITE : 0), MAP_SHARED,
+			 f->fd, (off_t)start);
+	if (map->base == MAP_FAILED)
+		return -errno;
+	err = xd_guard_add(map->base, map->size, &mem->xt.broken, &map->place);
+	if (err)
+		munmap(map->base, map->size);
+	return err;
+}
+
 /* Maps [offset, offset + length) of a file as the next segment. */
 static int map_file(struct xd_mem *mem, const struct file *f, uint64_t offset, uint64_t length,
 		    uint8_t **ptr)
@@ -390,13 +432,11 @@ static int map_file(struct xd_mem *mem, const struct file *f, uint64_t offset, u
 	if (offset + length > f->size)
 		return -EFAULT;
 	*map = (struct xd_map){ .size = end - start };
-	map->base = mmap(NULL, map->size, PROT_READ | (mem->writable ? PROT_WRITE : 0), MAP_SHARED,
-			 f->fd, (off_t)start);
-	if (map->base == MAP_FAILED)
-		return -errno;
-	err = xd_guard_add(map->base, map->size, &mem->xt.broken, &map->place);
+	if (!take_mapping())
+		return -ENOSPC;
+	err = map_guarded(mem, map, f, start);
 	if (err) {
-		munmap(map->base, map->size);
+		__atomic_sub_fetch(&mappings, 1, __ATOMIC_RELAXED);
 		return err;
 	}
 	mem->maps++;
@@ -410,6 +450,7 @@ static void unmap(struct xd_mem *mem, struct xd_map *map)
 	unpin(mem->server, map);
 	xd_guard_del(map->place);
 	munmap(map->base, map->size);
+	__atomic_sub_fetch(&mappings, 1, __ATOMIC_RELAXED);
 	__atomic_sub_fetch(&totals.mapped, map->size, __ATOMIC_RELAXED);
 }
 
@@ -455,6 +496,15 @@ static int build_shared(struct xd_mem *mem, const struct xd_mem_request *req,
 	return err;
 }
 
+/* What cannot be mapped is reached like private memory, unless the client does not know its own. */
+static bool private_instead(const struct xd_mem_request *req, const struct xr_mr_segment *s, int err,
+			    bool write)
+{
+	if (!err || err == -EINVAL || err == -EFAULT || !req->proc)
+		return false;
+	return !xd_proc_check(req->proc->maps_fd, s->addr, s->length, write);
+}
+
 static int build_segment(struct xd_mem *mem, const struct xd_mem_request *req, uint32_t i,
 			 const struct xd_vma *vma, size_t count)
 {
@@ -476,11 +526,10 @@ static int build_segment(struct xd_mem *mem, const struct xd_mem_request *req, u
 		err = xd_vma_check(vma, count, s->addr, s->length, mem->writable);
 		if (!err && kind == XR_SEG_MAPPING)
 			err = build_shared(mem, req, s, vma, count, &ptr);
-		/* what cannot be mapped is reached like private memory */
-		if (kind == XR_SEG_MAPPING && err && err != -EINVAL && err != -EFAULT) {
-			kind = XR_SEG_PRIVATE;
-			err = 0;
-		}
+	}
+	if (private_instead(req, s, err, mem->writable)) {
+		kind = XR_SEG_PRIVATE;
+		err = 0;
 	}
 	if (err)
 		return err;

@@ -9,7 +9,7 @@ xroced_SRCS := $(addprefix daemon/, \
 # clients and their objects
 server_SRCS := $(addprefix daemon/, \
 	server.c client.c client_bells.c handles.c jobs.c shm.c events.c query.c show.c \
-	pd.c import.c mr.c mw.c dm.c cq.c srq.c xrc.c qp.c ah.c memory_tiers.c memory_on_demand.c \
+	pd.c import.c mr.c mw.c dm.c cq.c srq.c xrc.c qp.c ah.c mcast.c memory_tiers.c memory_on_demand.c \
 	proc_maps.c guard.c)
 xroced_SRCS += $(server_SRCS)
 

@@ -436,7 +436,7 @@ static int fill_rereg(struct xd_client *c, struct build *b, const struct xr_rere
 	struct xd_mr *mr = b->mr;
 	bool moves;
 
-	if (!q->rereg_flags || q->rereg_flags & ~known)
+	if (!q->rereg_flags || q->rereg_flags & ~known || mr->key->entry.flags & XR_KEYF_FAST)
 		return -EINVAL;
 	b->moves = moves = q->rereg_flags & IBV_REREG_MR_CHANGE_TRANSLATION;
 	b->pd_handle = q->rereg_flags & IBV_REREG_MR_CHANGE_PD ? q->reg.pd : mr->d.pd;
@@ -473,6 +473,88 @@ int xd_do_rereg_mr(struct xd_client *c, struct xd_request *req, struct xd_reply 
 	return err;
 }
 
+/* ---- fast registration ----------------------------------------------------------- */
+
+/* Whatever the process has; which pages these are is said by work requests. */
+static int fast_memory(struct xd_client *c, struct xd_mr *mr, uint32_t max_pages)
+{
+	struct xt_mem_seg *seg = calloc(max_pages, sizeof(*seg));
+	int err = seg ? xd_mem_on_demand(c->server, c->proc, 0, 0, true, &mr->mem) : -ENOMEM;
+
+	if (err) {
+		free(seg);
+		return err;
+	}
+	free(mr->mem->xt.seg);
+	mr->mem->xt.seg = seg;
+	mr->mem->xt.nseg = 0;
+	return xd_shm_alloc(c, (uint64_t)XR_FAST_LISTS * max_pages * sizeof(uint64_t), &mr->lists);
+}
+
+static int fast_key(struct xd_client *c, struct xd_mr *mr, uint32_t max_pages)
+{
+	xd_world_stop(c->dev);
+	mr->key = xt_keys_alloc(c->dev->shared.keys);
+	if (mr->key) {
+		mr->key->entry.pd = mr->pd->d.number;
+		mr->key->entry.type = XR_KEY_MR;
+		mr->key->entry.flags = XR_KEYF_FAST;
+		mr->key->mem = &mr->mem->xt;
+		mr->key->pages = mr->lists.ptr;
+		mr->key->max_pages = max_pages;
+	}
+	xd_world_go(c->dev);
+	if (!mr->key)
+		return -ENOMEM;
+	mr->d.key = mr->key->index;
+	return xd_xdp_key_set(c->dev, mr->key->index, &mr->key->entry);
+}
+
+/* One that nobody was told of */
+static void fast_discard(struct xd_client *c, struct xd_mr *mr)
+{
+	if (mr->key)
+		drop_key(c, mr);
+	xd_shm_free(c, &mr->lists);
+	xd_object_del(&mr->obj);
+	xd_mem_free(mr->mem);
+	free(mr);
+}
+
+int xd_do_alloc_fast_mr(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
+{
+	const struct xr_alloc_fast_mr_req *q = req->body;
+	struct xd_pd *pd = xd_object_get(c, XD_PD, q->pd);
+	struct xr_alloc_fast_mr_rep *r;
+	struct xd_mr *mr;
+	int err;
+
+	if (!pd)
+		return -ENOENT;
+	if (!q->max_pages || q->max_pages > XR_FAST_MAX_PAGES)
+		return -EINVAL;
+	mr = calloc(1, sizeof(*mr));
+	if (!mr)
+		return -ENOMEM;
+	mr->pd = pd;
+	mr->d.pd = q->pd;
+	err = xd_object_add(c, &mr->obj, XD_MR);
+	if (!err)
+		err = fast_memory(c, mr, q->max_pages);
+	if (!err)
+		err = fast_key(c, mr, q->max_pages);
+	if (err) {
+		fast_discard(c, mr);
+		return err;
+	}
+	pd->obj.refs++;
+	r = XD_REPLY(rep, xr_alloc_fast_mr_rep);
+	r->handle = mr->obj.handle;
+	r->key = xt_key_value(mr->key);
+	xd_shm_ref(&mr->lists, &r->lists, rep);
+	return 0;
+}
+
 /* ---- the end --------------------------------------------------------------------- */
 
 static void unmap_run(struct xd_client_job *job)
@@ -505,6 +587,7 @@ static void end_mr(struct xd_mr *mr, bool answer)
 	struct xd_client *c = mr->obj.client;
 
 	drop_key(c, mr);
+	xd_shm_free(c, &mr->lists);
 	mr->pd->obj.refs--;
 	if (mr->dm)
 		mr->dm->obj.refs--;

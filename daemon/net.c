@@ -315,6 +315,32 @@ static int read_addrs(struct xd_device *dev)
 	return err;
 }
 
+/* ---- multicast groups ----------------------------------------------------------------------- */
+
+/* One socket for each group: the kernel limits the groups of a socket. */
+int xd_net_join(const struct xd_device *dev, const struct xr_addr *group)
+{
+	struct xd_ip ip = xd_ip_of(group);
+	struct ip_mreqn v4 = { .imr_ifindex = (int)dev->ifindex };
+	struct ipv6_mreq v6 = { .ipv6mr_interface = dev->ifindex };
+	int fd = socket(ip.family, SOCK_DGRAM | SOCK_CLOEXEC, 0), err;
+
+	if (fd < 0)
+		return -errno;
+	if (ip.family == AF_INET) {
+		memcpy(&v4.imr_multiaddr, ip.bytes, ip.len);
+		err = setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &v4, sizeof(v4));
+	} else {
+		memcpy(&v6.ipv6mr_multiaddr, ip.bytes, ip.len);
+		err = setsockopt(fd, IPPROTO_IPV6, IPV6_JOIN_GROUP, &v6, sizeof(v6));
+	}
+	if (!err)
+		return fd;
+	err = -errno;
+	close(fd);
+	return err;
+}
+
 /* ---- notifications ---------------------------------------------------------------------------- */
 
 static uint32_t hash_of(const struct xd_ip *ip)

@@ -55,4 +55,10 @@ struct xd_resolve *xd_net_resolve(struct xd_device *dev, const struct xr_ah_attr
 				  xd_resolve_fn done, void *arg);
 void xd_net_resolve_cancel(struct xd_resolve *r);
 
+/*
+ * Makes the interface a member of the IP group (IGMP, MLD) until the socket that it returns is
+ * closed. Negative errno.
+ */
+int xd_net_join(const struct xd_device *dev, const struct xr_addr *group);
+
 #endif /* XD_NET_H */

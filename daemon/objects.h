@@ -47,6 +47,7 @@ struct xd_mr {
 	struct xd_mem *mem;
 	struct xd_client_job unmap;	/* its end */
 	bool answer;			/* to a DEREG_MR, when it is unmapped */
+	struct xd_piece lists;		/* fast regions: of pages */
 };
 
 struct xd_mw {
@@ -141,6 +142,7 @@ struct xd_qp {
 	struct xd_source async;
 	struct xt_qp *xt;
 	struct xd_resolve *resolve;	/* a new path, after the network changed */
+	uint32_t attached;		/* to so many multicast groups */
 };
 
 struct xd_ah {
@@ -184,6 +186,11 @@ bool xd_share(uint32_t *user, uint32_t worker);
 
 /* The least power of two that is not less; wanted is at most 2^31. */
 uint32_t xd_round_up(uint32_t wanted);
+
+/* Detaches a QP from all multicast groups. */
+void xd_mcast_leave(struct xd_qp *qp);
+/* QPs of one client that may be attached to groups, each group counted */
+#define XD_CLIENT_ATTACHED 128
 
 /* A ring's first lines, as the client finds them */
 void xd_queue_init(struct xr_queue *queue, uint32_t depth, uint32_t stride);

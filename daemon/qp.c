@@ -362,6 +362,7 @@ static void destroy_in_engine(struct xd_client *c, struct xd_qp *qp)
 {
 	if (!qp->xt)
 		return;
+	xd_mcast_leave(qp);
 	if (qp->resolve)
 		xd_net_resolve_cancel(qp->resolve);
 	if (qp->target) {
@@ -385,6 +386,8 @@ int xd_do_destroy_qp(struct xd_client *c, struct xd_request *req, struct xd_repl
 
 	if (!qp)
 		return -ENOENT;
+	if (qp->attached)
+		return -EBUSY;
 	destroy_in_engine(c, qp);
 	r = XD_REPLY(rep, xr_destroy_rep);
 	r->async_events = xd_event_end(&qp->async);

@@ -8,6 +8,7 @@
 
 #include "client.h"
 #include "net.h"
+#include "objects.h"
 #include "options.h"
 #include "xdp.h"
 
@@ -123,7 +124,7 @@ int xd_do_query_device(struct xd_client *c, struct xd_request *req, struct xd_re
 	d->device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
 			      IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID |
 			      IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_MEM_WINDOW |
-			      IBV_DEVICE_MEM_WINDOW_TYPE_2B;
+			      IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS;
 	d->odp_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
 	d->odp_rc = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE |
 		    IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC | IBV_ODP_SUPPORT_SRQ_RECV;
@@ -143,6 +144,9 @@ int xd_do_query_device(struct xd_client *c, struct xd_request *req, struct xd_re
 	d->max_qp_rd_atom = d->max_qp_init_rd_atom = XT_MAX_RD_ATOMIC;
 	d->max_res_rd_atom = XT_MAX_RD_ATOMIC * d->max_qp;
 	d->atomic_cap = IBV_ATOMIC_HCA;
+	/* all of a client's limits are one: QPs attached, each group counted */
+	d->max_mcast_grp = lesser(XR_MAX_GROUPS, XD_CLIENT_ATTACHED);
+	d->max_mcast_qp_attach = d->max_total_mcast_qp_attach = XD_CLIENT_ATTACHED;
 	d->max_pkeys = 1;
 	d->local_ca_ack_delay = 15;	/* 4.096 us * 2^15 = 134 ms */
 	d->max_inline = XR_MAX_INLINE;

@@ -88,6 +88,26 @@ int xp_resolve_eth_l2_from_gid(struct ibv_context *ibctx, struct ibv_ah_attr *at
 	return 0;
 }
 
+/* ---- multicast; RoCE has no LIDs --------------------------------------------------- */
+
+static int mcast(struct ibv_qp *ibqp, uint32_t type, const union ibv_gid *gid)
+{
+	struct xr_mcast_req req = { .qp = ibqp->handle };
+
+	memcpy(req.gid.raw, gid->raw, sizeof(req.gid.raw));
+	return -xp_request(xp_ctx(ibqp->context), type, &req, sizeof(req), NULL, 0);
+}
+
+int xp_attach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid)
+{
+	return mcast(ibqp, XR_MSG_ATTACH_MCAST, gid);
+}
+
+int xp_detach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid)
+{
+	return mcast(ibqp, XR_MSG_DETACH_MCAST, gid);
+}
+
 /* ---- from a completion --------------------------------------------------------- */
 
 static uint16_t ipv4_checksum(const uint8_t *header)

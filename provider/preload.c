@@ -112,9 +112,9 @@
 	    (struct ibv_qp * qp, struct ibv_ece * ece), (qp, ece))                                 \
 	INT(ibv_query_ece, "IBVERBS_1.10", C(qp), no_ece,                                          \
 	    (struct ibv_qp * qp, struct ibv_ece * ece), (qp, ece))                                 \
-	INT(ibv_attach_mcast, "IBVERBS_1.1", C(qp), refuse_int,                                    \
+	INT(ibv_attach_mcast, "IBVERBS_1.1", C(qp), xp_attach_mcast,                               \
 	    (struct ibv_qp * qp, const union ibv_gid *gid, uint16_t lid), (qp, gid, lid))          \
-	INT(ibv_detach_mcast, "IBVERBS_1.1", C(qp), refuse_int,                                    \
+	INT(ibv_detach_mcast, "IBVERBS_1.1", C(qp), xp_detach_mcast,                               \
 	    (struct ibv_qp * qp, const union ibv_gid *gid, uint16_t lid), (qp, gid, lid))          \
 	/* shared receive queues */                                                                \
 	PTR(struct ibv_srq *, ibv_create_srq, "IBVERBS_1.1", C(pd), xp_create_srq,                 \

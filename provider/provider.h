@@ -13,6 +13,7 @@
  *   cq_ex.c qp_ex.c    extended CQs and QPs
  *   import.c      objects of other contexts
  *   advise.c      memory on demand, fetched before it is used
+ *   dv.c          direct verbs, <infiniband/xrocedv.h>
  *   maps.c        what /proc/self/maps says of a range
  *   adopt.c convert.c    private memory becomes shared under the program's feet
  *   events.c      event pipes, completion channels, asynchronous events
@@ -358,6 +359,7 @@ struct xp_mr {
 	uint64_t iova;
 	bool fixed;			/* no rereg_mr */
 	bool imported;			/* the daemon has no object for it */
+	bool fast;			/* dv.c */
 	struct xp_holds holds;
 };
 
@@ -570,6 +572,8 @@ struct ibv_qp *xp_open_qp(struct ibv_context *ibctx, struct ibv_qp_open_attr *at
 
 void xp_ah_to_wire(struct xr_ah_attr *to, const struct ibv_ah_attr *from);
 void xp_ah_from_wire(struct ibv_ah_attr *to, const struct xr_ah_attr *from);
+int xp_attach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid);
+int xp_detach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid);
 int xp_resolve_eth_l2_from_gid(struct ibv_context *ibctx, struct ibv_ah_attr *attr,
 			       uint8_t mac[6], uint16_t *vid);
 struct ibv_ah *xp_create_ah(struct ibv_pd *ibpd, struct ibv_ah_attr *attr);

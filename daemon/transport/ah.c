@@ -52,6 +52,7 @@ int xt_ahs_set(struct xt_ahs *t, uint32_t handle, uint32_t pd, const struct xt_p
 	ah->used = true;
 	ah->pd = pd;
 	ah->path = *path;
+	ah->group = xt_is_group(&path->dgid);
 	xt_template_build(&ah->tmpl, path, 0, 0);
 	return 0;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * What changes keys without the control thread: binding of windows, invalidation.
- * IBTA 10.6.7 (windows), 10.6.5 (invalidation), 9.4.1.1.3 (SEND with Invalidate).
+ * What changes keys without the control thread: binding of windows, fast registration, invalidation.
+ * IBTA 10.6.7 (windows), 10.6.3.2 and 10.6.5 (registration by work requests, invalidation), 9.4.1.1.3 (SEND
+ * with Invalidate).
  *
  * Other engines may look at the same keys meanwhile. A key that is about to change is claimed:
  * its state goes from VALID or FREE to INVALID, by one engine only. One that was VALID
@@ -12,6 +13,7 @@
 
 /* Local access is the region's; programs name it all the same. */
 #define WINDOW_ACCESS (XR_ACCESS_REMOTE | XR_ACCESS_ZERO_BASED | XR_ACCESS_LOCAL_WRITE)
+#define FAST_ACCESS (XR_ACCESS_LOCAL_WRITE | XR_ACCESS_REMOTE | XR_ACCESS_MW_BIND)
 #define WRITES (XR_ACCESS_REMOTE_WRITE | XR_ACCESS_REMOTE_ATOMIC)
 
 static bool claim(struct xt_key *key, uint8_t from)
@@ -282,20 +284,112 @@ static enum xr_reason bind(struct xt_qp *qp, const struct xt_swqe *w)
 	return XR_OK;
 }
 
+/* ---- fast registration ----------------------------------------------------------------------- */
+
+static enum xr_reason check_fast(const struct xt_qp *qp, const struct xt_key *key,
+				 const struct xt_swqe *w)
+{
+	uint64_t size = 1ull << (w->reg.page_shift & 63), off = w->remote_addr & (size - 1);
+
+	if (!key || !(key->entry.flags & XR_KEYF_FAST))
+		return XR_KEY_INDEX;
+	if (key->entry.pd != qp->info.pd)
+		return XR_KEY_PD;
+	if (w->reg.access & ~(uint32_t)FAST_ACCESS ||
+	    (w->reg.access & WRITES && !(w->reg.access & XR_ACCESS_LOCAL_WRITE)))
+		return XR_KEY_ACCESS;
+	if (w->reg.list >= XR_FAST_LISTS || w->reg.page_shift < XR_FAST_SHIFT_MIN ||
+	    w->reg.page_shift > XR_FAST_SHIFT_MAX || !w->reg.pages ||
+	    w->reg.pages > key->max_pages)
+		return XR_KEY_RANGE;
+	if (!w->bind_len || w->remote_addr + w->bind_len < w->remote_addr ||
+	    w->bind_len > w->reg.pages * size - off)
+		return XR_KEY_RANGE;
+	return XR_OK;
+}
+
+static void add_run(struct xt_mem *mem, uint64_t addr, uint64_t len)
+{
+	struct xt_mem_seg *last = mem->nseg ? &mem->seg[mem->nseg - 1] : NULL;
+
+	if (last && last->addr + last->len == addr)
+		last->len += len;
+	else
+		mem->seg[mem->nseg++] = (struct xt_mem_seg){
+			.off = mem->length, .len = len, .addr = addr, .writable = true,
+		};
+	mem->length += len;
+}
+
+/* The list is the client's: each entry is read once. */
+static bool lay_out(struct xt_key *key, const struct xt_swqe *w)
+{
+	const uint64_t *list = key->pages + (size_t)w->reg.list * key->max_pages;
+	uint64_t size = 1ull << w->reg.page_shift, off = w->remote_addr & (size - 1);
+	uint64_t left = w->bind_len, page, n;
+	struct xt_mem *mem = key->mem;
+	uint32_t i;
+
+	mem->nseg = 0;
+	mem->length = 0;
+	mem->broken = false;
+	for (i = 0; i < w->reg.pages && left; i++, left -= n, off = 0) {
+		page = __atomic_load_n(&list[i], __ATOMIC_RELAXED);
+		if (page & (size - 1) || page + size < page)
+			return false;
+		n = size - off < left ? size - off : left;
+		add_run(mem, page + off, n);
+	}
+	return true;
+}
+
+static enum xr_reason reg(struct xt_qp *qp, const struct xt_swqe *w)
+{
+	struct xt_engine *e = qp->engine;
+	struct xt_key *key = xt_keys_by_index(e->shared->keys, XR_KEY_INDEX(w->reg.key));
+	enum xr_reason why = check_fast(qp, key, w);
+
+	if (why != XR_OK)
+		return why;
+	if (!claim(key, XR_KEY_FREE))
+		return XR_KEY_STATE;
+	if (!lay_out(key, w)) {
+		set_state(key, XR_KEY_FREE);
+		return XR_KEY_RANGE;
+	}
+	key->entry.va = w->remote_addr;
+	key->entry.length = w->bind_len;
+	key->entry.access = w->reg.access;
+	key->entry.variant = XR_KEY_VARIANT(w->reg.key);
+	set_state(key, XR_KEY_VALID);
+	tell(e, key);
+	return XR_OK;
+}
+
 /* ---- work requests --------------------------------------------------------------------------- */
 
+/* IBTA 11.6.2: what verbs calls a bind error is that of all operations that manage memory. */
 bool xt_perform_local(struct xt_qp *qp, struct xt_swqe *w)
 {
 	enum xr_reason why;
+	uint32_t verr;
 
-	if (w->opcode == XR_WR_BIND_MW) {
+	switch (w->opcode) {
+	case XR_WR_BIND_MW:
+		verr = XT_VERR_BIND;
 		why = bind(qp, w);
-		w->fault = (struct xt_fault){ IBV_WC_MW_BIND_ERR, XT_VERR_BIND | why << 8 };
-	} else {
+		break;
+	case XR_WR_REG_MR:
+		verr = XT_VERR_REGISTER;
+		why = reg(qp, w);
+		break;
+	default:
+		verr = XT_VERR_INVALIDATE;
 		why = invalidate(qp, w->inv_rkey, false);
-		w->fault = (struct xt_fault){ IBV_WC_LOC_QP_OP_ERR, XT_VERR_INVALIDATE | why << 8 };
+		break;
 	}
 	if (why == XR_OK)
-		w->fault = (struct xt_fault){ 0 };
-	return why == XR_OK;
+		return true;
+	w->fault = (struct xt_fault){ IBV_WC_MW_BIND_ERR, verr | why << 8 };
+	return false;
 }

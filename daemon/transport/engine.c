@@ -248,6 +248,16 @@ static void to_other(struct xt_engine *e, struct xt_engine *other, const struct 
 		e->counters.rx_forward_lost++;
 }
 
+static void rx_group(struct xt_engine *e, const struct xt_rx *rx)
+{
+	if (!xt_icrc_ok(rx->frame))
+		e->counters.rx_icrc_errors++;
+	else if ((rx->opcode & XR_CLASS_MASK) != XR_CLASS_UD)
+		e->counters.rx_malformed++;
+	else
+		xt_ud_rx_group(e, rx);
+}
+
 static void rx_one(struct xt_engine *e, const struct xt_frame *frame)
 {
 	struct xt_qp *qp;
@@ -257,6 +267,10 @@ static void rx_one(struct xt_engine *e, const struct xt_frame *frame)
 	e->counters.rx_bytes += frame->len;
 	if (!parse(frame, &rx)) {
 		e->counters.rx_malformed++;
+		return;
+	}
+	if (frame->meta.qpn == XR_MULTICAST_QPN) {
+		rx_group(e, &rx);
 		return;
 	}
 	qp = xt_qp_by_num(e->shared->qps, frame->meta.qpn);

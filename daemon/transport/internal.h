@@ -12,6 +12,7 @@
  *   responder.c  requests of the peer, and the answers to them
  *   unreliable.c UC and UD, either side
  *   ah.c         address handles
+ *   group.c      multicast groups
  *   rq.c         receive work requests
  *   srq.c        the same, shared by several QPs
  *   local.c      the direct way between two QPs of this host
@@ -82,6 +83,10 @@ struct xt_swqe {
 		struct {
 			uint32_t mw_rkey, new_rkey, mr_lkey, access;
 		} bind;
+		struct {
+			uint32_t key, access, pages;
+			uint8_t list, page_shift;
+		} reg;
 	};
 	uint64_t bind_len;
 	uint32_t rkey;
@@ -246,6 +251,7 @@ struct xt_template {
 
 struct xt_ah {
 	bool used;
+	bool group;		/* the destination is a multicast group */
 	uint32_t pd;
 	struct xt_path path;
 	struct xt_template tmpl;	/* but for destination QPN and source port */
@@ -458,6 +464,8 @@ void xt_qp_error(struct xt_qp *qp, bool own);
 void xt_qp_sq_error(struct xt_qp *qp);
 /* Corrupt ring: ERR and IBV_EVENT_QP_FATAL */
 void xt_qp_fatal(struct xt_qp *qp);
+/* A completion was lost with its CQ: the same, a work queue catastrophe of IBTA 11.6.3.2 */
+void xt_qp_lost(struct xt_qp *qp);
 void xt_qp_store_state(struct xt_qp *qp, uint32_t state);
 /* Off the lists, no timer, nothing in flight, no answer owed */
 void xt_qp_quiesce(struct xt_qp *qp);
@@ -734,6 +742,20 @@ uint32_t xt_uc_run(struct xt_qp *qp, uint32_t budget, bool *more);
 void xt_uc_rx(struct xt_qp *qp, const struct xt_rx *rx);
 uint32_t xt_ud_run(struct xt_qp *qp, uint32_t budget, bool *more);
 void xt_ud_rx(struct xt_qp *qp, const struct xt_rx *rx);
+/* A packet to a multicast group, to each member */
+void xt_ud_rx_group(struct xt_engine *e, const struct xt_rx *rx);
+
+/* ---- group.c ---- */
+
+struct xt_group {
+	struct xr_addr gid;
+	struct xt_qp **member;
+	uint32_t members;
+	struct xt_group *next;	/* of the same hash */
+};
+
+/* NULL: nobody is attached to it. */
+const struct xt_group *xt_group_find(struct xt_groups *t, const struct xr_addr *gid);
 
 /* ---- ah.c ---- */
 

@@ -111,6 +111,8 @@ void xt_keys_release(struct xt_keys *keys, struct xt_key *key)
 	key->windows = key->parent = key->next = key->prev = 0;
 	key->base = 0;
 	key->mem = NULL;
+	key->pages = NULL;
+	key->max_pages = 0;
 	slot->next_free = 0;
 	if (keys->free_head)
 		slot_at(keys, keys->free_tail)->next_free = key->index;

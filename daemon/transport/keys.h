@@ -36,6 +36,9 @@ struct xt_key {
 	uint32_t next, prev;	/* windows of type 2 that are bound: others of the QP, by index */
 	uint64_t base;		/* offset of entry.va in mem */
 	struct xt_mem *mem;	/* owned by the daemon; a window's is its region's */
+	/* fast regions: XR_FAST_LISTS lists that the client writes; mem has room for as many segments */
+	const uint64_t *pages;
+	uint32_t max_pages;
 };
 
 /* max: entries; memory grows with use. */

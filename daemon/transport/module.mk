@@ -8,6 +8,7 @@ transport_SRCS := $(addprefix daemon/transport/, \
 	copy.c \
 	cq.c \
 	engine.c \
+	group.c \
 	keys.c \
 	local.c \
 	memory.c \

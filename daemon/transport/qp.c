@@ -233,6 +233,14 @@ void xt_qp_fatal(struct xt_qp *qp)
 	xt_qp_error(qp, true);
 }
 
+void xt_qp_lost(struct xt_qp *qp)
+{
+	if (qp->info.state == XR_QPS_ERR)
+		return;
+	xt_event(qp, IBV_EVENT_QP_FATAL);
+	xt_qp_error(qp, true);
+}
+
 void xt_qp_doorbell(struct xt_qp *qp, uint64_t now)
 {
 	qp->engine->now = now;

@@ -114,7 +114,7 @@ bool xt_rq_complete(struct xt_qp *qp, const struct xr_cqe *what, bool solicited)
 	ok = complete(qp, &cqe, solicited);
 	publish(qp);
 	if (!ok)
-		xt_qp_error(qp, true);
+		xt_qp_lost(qp);
 	return ok;
 }
 

@@ -20,6 +20,7 @@ static const struct {
 	[XR_WR_LOCAL_INV] = { XT_KIND_LOCAL, IBV_WC_LOCAL_INV },
 	[XR_WR_BIND_MW] = { XT_KIND_LOCAL, IBV_WC_BIND_MW },
 	[XR_WR_SEND_WITH_INV] = { XT_KIND_SEND, IBV_WC_SEND },
+	[XR_WR_REG_MR] = { XT_KIND_LOCAL, IBV_WC_DRIVER1 },
 };
 #define OPERATIONS (sizeof(operations) / sizeof(operations[0]))
 
@@ -66,6 +67,16 @@ static bool bad(struct xt_swqe *w, uint32_t status, uint32_t verr)
 	w->fault.status = status;
 	w->fault.verr = verr;
 	return false;
+}
+
+static void copy_reg(struct xt_swqe *w, const struct xr_send_wqe *wqe)
+{
+	w->reg.key = wqe->reg.key;
+	w->reg.access = wqe->reg.access;
+	w->reg.pages = wqe->reg.pages;
+	w->reg.list = wqe->reg.list;
+	w->reg.page_shift = wqe->reg.page_shift;
+	w->bind_len = wqe->bind_len;
 }
 
 static void copy_bind(struct xt_swqe *w, const struct xr_send_wqe *wqe)
@@ -211,6 +222,8 @@ static void load(struct xt_qp *qp)
 	};
 	if (wqe.opcode == XR_WR_BIND_MW)
 		copy_bind(w, &wqe);
+	else if (wqe.opcode == XR_WR_REG_MR)
+		copy_reg(w, &wqe);
 	if (check(qp, w, &wqe, slot))
 		number(qp, w);
 	r->loaded++;
@@ -265,7 +278,7 @@ static bool retire_one(struct xt_qp *qp)
 		r->retired++;
 		publish(qp);
 	} else {
-		xt_qp_error(qp, true);
+		xt_qp_lost(qp);
 	}
 	return ok;
 }
@@ -293,7 +306,9 @@ void xt_sq_fail(struct xt_qp *qp, struct xt_fault fault)
 	bool ok = complete(qp, r->retired, w->wr_id, w->opcode, w->length, &fault);
 
 	r->retired++;
-	if (ok && xt_unreliable(qp))
+	if (!ok)
+		xt_qp_lost(qp);
+	else if (xt_unreliable(qp))
 		xt_qp_sq_error(qp);
 	else
 		xt_qp_error(qp, true);

@@ -132,12 +132,26 @@ struct xt_shared {
 	struct xt_keys *keys;
 	struct xt_numbers *qps;		/* struct xt_qp, by QPN */
 	struct xt_numbers *srqs;	/* struct xt_srq that have a number; NULL: no XRC */
+	struct xt_groups *groups;	/* by GID; NULL: there are none */
 };
 
 static inline struct xt_qp *xt_qp_by_num(struct xt_numbers *t, uint32_t qpn)
 {
 	return xt_numbers_get(t, qpn);
 }
+
+/*
+ * Multicast groups: which QPs of type UD get a copy of what is sent to a GID. They are of any
+ * engine; one that is attached must be detached before it is destroyed.
+ */
+struct xt_groups *xt_groups_new(void);
+void xt_groups_free(struct xt_groups *t);
+/* ff00::/8, or ::ffff:224.0.0.0/100 for IPv4 */
+bool xt_is_group(const struct xr_addr *gid);
+/* One that is not attached yet. -ENOMEM. */
+int xt_group_attach(struct xt_groups *t, const struct xr_addr *gid, struct xt_qp *qp);
+void xt_group_detach(struct xt_groups *t, const struct xr_addr *gid, const struct xt_qp *qp);
+bool xt_group_has(struct xt_groups *t, const struct xr_addr *gid, const struct xt_qp *qp);
 
 /* Per engine, monotonic; X(field, "text") */
 #define XT_COUNTERS(X)                                                         \
@@ -372,6 +386,7 @@ enum xt_vendor_err {
 	XT_VERR_AH = 14,		/* no such address handle, or of another protection domain */
 	XT_VERR_BIND = 15,		/* window: reason in bits 15:8, as for keys */
 	XT_VERR_INVALIDATE = 16,	/* key to be invalidated: reason in bits 15:8 */
+	XT_VERR_REGISTER = 17,		/* fast registration: reason in bits 15:8 */
 };
 
 #endif /* XT_TRANSPORT_H */

@@ -184,6 +184,40 @@ void xt_ud_rx(struct xt_qp *qp, const struct xt_rx *rx)
 	deliver(qp, &d, &fault);
 }
 
+/* Where a frame goes to */
+static struct xr_addr destination(const struct xt_frame *frame)
+{
+	const uint8_t *ip = frame->seg[0].data + frame->meta.ip_off;
+	struct xr_addr gid = { .raw = { [10] = 0xff, [11] = 0xff } };
+
+	if (frame->meta.ip_version == 4)
+		memcpy(gid.raw + 12, ip + 16, 4);
+	else
+		memcpy(gid.raw, ip + 24, sizeof(gid.raw));
+	return gid;
+}
+
+void xt_ud_rx_group(struct xt_engine *e, const struct xt_rx *rx)
+{
+	struct xr_addr gid = destination(rx->frame);
+	const struct xt_group *g = xt_group_find(e->shared->groups, &gid);
+	struct xt_qp *qp;
+	uint32_t i;
+
+	if (!g)
+		e->counters.rx_no_qp++;
+	for (i = 0; g && i < g->members; i++) {
+		qp = g->member[i];
+		if (!xt_local_enter(e, qp->engine)) {
+			e->counters.rx_forward_lost++;
+			continue;
+		}
+		if (xt_may_receive(qp))
+			xt_ud_rx(qp, rx);
+		xt_local_leave(e, qp->engine);
+	}
+}
+
 /* ---- UD: out of a send queue ---------------------------------------------------------------- */
 
 enum step { STEP_ON, STEP_BUSY };
@@ -213,10 +247,9 @@ static enum step send_far(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet 
 	return xt_send(qp, p) ? STEP_ON : STEP_BUSY;
 }
 
-/* To a QP of this host. One that is not there is no fault of the sender. */
-static enum step send_near(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
+/* A copy for a QP of this host, whose engine is entered */
+static void send_copy(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p, struct xt_qp *to)
 {
-	struct xt_qp *peer = xt_qp_by_num(qp->engine->shared->qps, w->remote_qpn);
 	struct datagram d = {
 		.src = { .qp = qp, .index = qp->d.req.retired },
 		.len = w->length,
@@ -228,17 +261,48 @@ static enum step send_near(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet
 	};
 	struct xt_fault fault;
 
+	p->payload.len = w->length;
+	xt_grh_of_packet(qp, p, d.grh);
+	if (xt_may_receive(to) && deliver(to, &d, &fault) == XT_SIDE_SOURCE)
+		w->fault = fault;
+	else
+		qp->engine->counters.local_operations++;
+}
+
+/* To a QP of this host. One that is not there is no fault of the sender. */
+static enum step send_near(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
+{
+	struct xt_qp *peer = xt_qp_by_num(qp->engine->shared->qps, w->remote_qpn);
+
 	if (!peer || peer->info.type != XR_QPT_UD)
 		return STEP_ON;
 	if (!xt_local_enter(qp->engine, peer->engine))
 		return STEP_BUSY;
-	p->payload.len = w->length;
-	xt_grh_of_packet(qp, p, d.grh);
-	if (xt_may_receive(peer) && deliver(peer, &d, &fault) == XT_SIDE_SOURCE)
-		w->fault = fault;
-	else
-		qp->engine->counters.local_operations++;
+	send_copy(qp, w, p, peer);
 	xt_local_leave(qp->engine, peer->engine);
+	return STEP_ON;
+}
+
+/* To the wire, then to the members of this host but the sender (IBTA 10.5.2) */
+static enum step send_to_group(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
+{
+	struct xt_engine *e = qp->engine;
+	const struct xt_group *g = xt_group_find(e->shared->groups, &p->ah->path.dgid);
+	enum step step = send_far(qp, w, p);
+	uint32_t i;
+
+	if (step != STEP_ON || w->fault.status || p->dqpn != XR_MULTICAST_QPN)
+		return step;
+	for (i = 0; g && i < g->members && !w->fault.status; i++) {
+		if (g->member[i] == qp)
+			continue;
+		if (!xt_local_enter(e, g->member[i]->engine)) {
+			e->counters.rx_forward_lost++;
+			continue;
+		}
+		send_copy(qp, w, p, g->member[i]);
+		xt_local_leave(e, g->member[i]->engine);
+	}
 	return STEP_ON;
 }
 
@@ -254,7 +318,10 @@ static enum step send_one(struct xt_qp *qp, struct xt_swqe *w)
 		return STEP_ON;
 	}
 	build(qp, w, ah, &p);
-	step = ah->path.local ? send_near(qp, w, &p) : send_far(qp, w, &p);
+	if (ah->path.local)
+		step = send_near(qp, w, &p);
+	else
+		step = ah->group ? send_to_group(qp, w, &p) : send_far(qp, w, &p);
 	if (step == STEP_ON)
 		xt_pace_spend(qp, xt_frame_len(&ah->tmpl, p.ext_len + w->length));
 	return step;

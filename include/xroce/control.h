@@ -86,6 +86,11 @@ struct xr_msg {
 	X(FREE_DM, free_dm)                                                    \
 	X(IMPORT_PD, import_pd)                                                \
 	X(IMPORT_MR, import_mr)                                                \
+	/* multicast */                                                        \
+	X(ATTACH_MCAST, attach_mcast)                                          \
+	X(DETACH_MCAST, detach_mcast)                                          \
+	/* fast registration */                                                \
+	X(ALLOC_FAST_MR, alloc_fast_mr)                                        \
 	/* extended reliable connections */                                    \
 	X(OPEN_XRCD, open_xrcd)                                                \
 	X(CLOSE_XRCD, close_xrcd)                                              \
@@ -285,6 +290,21 @@ struct xr_alloc_mw_req {
 struct xr_alloc_mw_rep {
 	__u32 handle;
 	__u32 rkey;		/* its index is the window's for good */
+};
+
+/*
+ * A region that work requests register (XR_WR_REG_MR of ring.h), until then it allows nothing. Ends with DEREG_MR;
+ * REREG_MR: EINVAL. Reached through the process's own files, which must have come with a REG_MR before:
+ * else EINVAL.
+ */
+struct xr_alloc_fast_mr_req {
+	__u32 pd;
+	__u32 max_pages;	/* 1..XR_FAST_MAX_PAGES */
+};
+struct xr_alloc_fast_mr_rep {
+	__u32 handle;
+	__u32 key;		/* lkey and rkey; its index is the region's for good */
+	struct xr_shm_ref lists;	/* __u64[XR_FAST_LISTS][max_pages] */
 };
 
 /*
@@ -498,6 +518,17 @@ struct xr_resolve_ah_req {
 struct xr_resolve_ah_rep {
 	__u8 mac[6];
 	__u16 vlan;		/* 0: untagged */
+};
+
+/*
+ * ATTACH_MCAST, DETACH_MCAST: a QP of type UD to the group of a GID, ff00::/8 or ::ffff:224.0.0.0/100.
+ * While any QP is attached the interface is a member of the IP group. Attaching twice is once. EINVAL:
+ * no group, another type, not attached; EDQUOT, ENOMEM: limits. DESTROY_QP of a QP that is attached: EBUSY.
+ */
+struct xr_mcast_req {
+	__u32 qp;
+	__u32 reserved;
+	struct xr_addr gid;
 };
 
 /* ---- events ------------------------------------------------------------------- */

@@ -153,7 +153,16 @@ struct xr_send_wqe {
 			__u32 new_rkey;		/* the same window; bits 7:0 are new */
 			__u32 mr_lkey;		/* 0 with length 0, which unbinds a window of type 1 */
 			__u32 access;		/* XR_ACCESS_REMOTE*, XR_ACCESS_ZERO_BASED */
-		} bind;		/* address, as the region's own, and length: remote_addr, bind_len */
+		} bind;
+		struct {
+			__u32 key;		/* the region's, with its new variant in bits 7:0 */
+			__u32 access;		/* XR_ACCESS_LOCAL_WRITE, XR_ACCESS_REMOTE*, XR_ACCESS_MW_BIND */
+			__u32 pages;
+			__u8 list;		/* which of the region's page lists: 0, 1 */
+			__u8 page_shift;	/* XR_FAST_SHIFT_MIN..MAX */
+			__u16 reserved;
+		} reg;
+		/* of both: address (remote_addr, as the region has them) and length (bind_len) */
 	};
 	__u64 bind_len;
 	__u32 xrc_srqn;
@@ -202,6 +211,16 @@ _Static_assert(sizeof(struct xr_sge) == 16, "sge layout");
 #define XR_MAX_INLINE 1024
 #define XR_MAX_WR 32768		/* entries of an SQ, RQ or SRQ */
 #define XR_MAX_CQE (1 << 20)
+
+/*
+ * Fast registration: page lists lie in memory that client and daemon share, XR_FAST_LISTS lists of max_pages
+ * addresses in the client's own address space (__u64), each a multiple of the page size. The daemon reads the
+ * list when it performs the work request; until that has completed the client leaves the list alone.
+ */
+#define XR_FAST_LISTS 2
+#define XR_FAST_MAX_PAGES 4096
+#define XR_FAST_SHIFT_MIN 12
+#define XR_FAST_SHIFT_MAX 30
 
 static inline __u32 xr_send_stride(__u32 max_sge, __u32 max_inline)
 {

@@ -31,8 +31,10 @@ struct xr_addr {
 } __attribute__((aligned(4)));
 
 struct xr_addr_entry {
-	__u32 gid_index;
+	__u32 gid_index;	/* XR_ADDR_GROUP: a multicast group that QPs are attached to */
 };
+#define XR_ADDR_GROUP 0xffffffffu
+#define XR_MAX_GROUPS 256
 
 /* Values are those of the verbs API, so that one number means one thing. */
 enum xr_qp_type {

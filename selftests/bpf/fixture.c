@@ -10,6 +10,7 @@
 #include <bpf/libbpf.h>
 #include <linux/if_xdp.h>
 
+#include "daemon/transport/transport.h"
 #include "fixture.h"
 #include "xroce.skel.h"
 
@@ -21,7 +22,9 @@
 #endif
 
 const uint8_t peer4[4] = { 10, 9, 0, 1 }, local4[4] = { 10, 9, 0, 2 };
+const uint8_t second4[4] = { 10, 9, 0, 7 };
 const uint8_t group4[4] = { 239, 1, 1, 1 };
+static const uint8_t group6[16] = { 0xff, 0x0e, [15] = 1 };
 const uint8_t peer6[16] = { 0xfd, 0, 0, 9, [15] = 1 }, local6[16] = { 0xfd, 0, 0, 9, [15] = 2 };
 
 struct xr_addr gid4(const uint8_t addr[4])
@@ -184,7 +187,7 @@ bool fixture_add_key(struct fixture *f, uint32_t rkey, struct xr_key_entry entry
 
 bool fixture_add_addr(struct fixture *f, const struct xr_addr *addr)
 {
-	struct xr_addr_entry entry = { .gid_index = 0 };
+	struct xr_addr_entry entry = { .gid_index = xt_is_group(addr) ? XR_ADDR_GROUP : 0 };
 
 	return !bpf_map__update_elem(f->skel->maps.addrs, addr, sizeof(*addr), &entry,
 				     sizeof(entry), BPF_ANY);
@@ -213,7 +216,8 @@ bool fixture_plug(struct fixture *f, bool in)
 
 static bool fill_tables(struct fixture *f)
 {
-	struct xr_addr ours[] = { gid4(local4), gid6(local6), gid4(group4) };
+	struct xr_addr ours[] = { gid4(local4), gid6(local6), gid4(second4), gid4(group4),
+				  gid6(group6) };
 	unsigned i;
 
 	for (i = QP_USUAL + 1; i < QP_MISSING; i++)
@@ -222,7 +226,7 @@ static bool fill_tables(struct fixture *f)
 	for (i = 0; i < KEY_MISSING; i++)
 		if (!fixture_add_key(f, test_rkey(i), key_rows[i]))
 			return false;
-	for (i = 0; i < 3; i++)
+	for (i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
 		if (!fixture_add_addr(f, &ours[i]))
 			return false;
 	return true;

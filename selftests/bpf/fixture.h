@@ -18,7 +18,7 @@
 
 struct xroce_bpf;
 
-extern const uint8_t peer4[4], local4[4], group4[4];
+extern const uint8_t peer4[4], local4[4], second4[4], group4[4];
 extern const uint8_t peer6[16], local6[16];
 
 struct xr_addr gid4(const uint8_t addr[4]);

@@ -222,7 +222,7 @@ void frame_build(const struct spec *s, struct frame *f)
 	put(f, s->pad, 0);
 	put(f, XR_ICRC_LEN, 0xdeadbeef);	/* the daemon's to check */
 
-	for (i = 0; i < 2; i++)
+	for (i = 0; i < 3; i++)
 		apply(f, &s->patch[i]);
 	f->qpn = f->data[f->bth + 5] << 16 | f->data[f->bth + 6] << 8 | f->data[f->bth + 7];
 	f->len -= s->short_by;

@@ -35,7 +35,7 @@ struct spec {
 	/* network */
 	bool v6;
 	uint8_t tags;		/* VLAN tags, the outer of two is 0x88a8 */
-	struct patch patch[2];
+	struct patch patch[3];
 	int ip_len_delta;	/* added to what would be right */
 	int udp_len_delta;
 	int short_by;		/* bytes taken from the end, lengths adjusted */

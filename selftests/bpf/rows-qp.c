@@ -5,7 +5,10 @@
 #define QPN(v) .patch = { { AT_BTH, 5, 3, v } }
 #define SOURCE4(v) .patch = { { AT_IP, 12, 4, v } }
 #define DEST4(v) .patch = { { AT_IP, 16, 4, v } }
+#define SECOND4 0x0a090007
 #define GROUP4 0xef010101
+/* To the group and a QPN */
+#define GROUP_QPN(v) .patch = { { AT_IP, 16, 4, GROUP4 }, { AT_BTH, 5, 3, v } }
 #define PKEY(v) .pkey_xor = XR_DEFAULT_PKEY ^ (v)
 
 static const struct row qp[] = {
@@ -68,13 +71,34 @@ static const struct row qp[] = {
 	{ "UC: a stranger", DROP, XR_WRONG_PEER, { OP(UC(SEND_ONLY)), SOURCE4(0x0a090003) } },
 	{ "XRC: a stranger", DROP, XR_WRONG_PEER, { OP(XRC(SEND_ONLY)), SOURCE4(0x0a090003) } },
 	{ "CNP from a stranger", DROP, XR_WRONG_PEER, { OP(XR_OPCODE_CNP), SOURCE4(0x0a090003) } },
-	{ "RC: another address of ours", DROP, XR_WRONG_DEST, { DEST4(GROUP4) } },
+	{ "RC: another address of ours", DROP, XR_WRONG_DEST, { DEST4(SECOND4) } },
 	{ "UC: another address of ours", DROP, XR_WRONG_DEST,
-	  { OP(UC(SEND_ONLY)), DEST4(GROUP4) } },
+	  { OP(UC(SEND_ONLY)), DEST4(SECOND4) } },
 	{ "CNP to another address of ours", DROP, XR_WRONG_DEST,
-	  { OP(XR_OPCODE_CNP), DEST4(GROUP4) } },
+	  { OP(XR_OPCODE_CNP), DEST4(SECOND4) } },
 	{ "UD: anybody", REDIRECT, XR_OK, { OP(UD(SEND_ONLY)), SOURCE4(0x0b0c0d0e) } },
-	{ "UD: a group that we joined", REDIRECT, XR_OK, { OP(UD(SEND_ONLY)), DEST4(GROUP4) } },
+	{ "UD: another address of ours", REDIRECT, XR_OK, { OP(UD(SEND_ONLY)), DEST4(SECOND4) } },
+
+	{ "group", REDIRECT, XR_OK, { OP(UD(SEND_ONLY)), GROUP_QPN(0xffffff) } },
+	{ "group, immediate", REDIRECT, XR_OK, { OP(UD(SEND_ONLY_IMM)), GROUP_QPN(0xffffff) } },
+	{ "group, IPv6", REDIRECT, XR_OK,
+	  { OP(UD(SEND_ONLY)), .v6 = true,
+	    .patch = { { AT_IP, 24, 8, 0xff0e000000000000 }, { AT_IP, 32, 8, 1 },
+		       { AT_BTH, 5, 3, 0xffffff } } } },
+	{ "group, whatever the Q_Key", REDIRECT, XR_OK,
+	  { OP(UD(SEND_ONLY)), GROUP_QPN(0xffffff), .qkey_xor = 1 } },
+	{ "group, other partition", DROP, XR_PKEY,
+	  { OP(UD(SEND_ONLY)), GROUP_QPN(0xffffff), PKEY(0xfffe) } },
+	{ "group, limited member", REDIRECT, XR_OK,
+	  { OP(UD(SEND_ONLY)), GROUP_QPN(0xffffff), PKEY(0x7fff) } },
+	{ "group, a QP's number", DROP, XR_NO_QP, { OP(UD(SEND_ONLY)), DEST4(GROUP4) } },
+	{ "group, a connection's number", DROP, XR_NO_QP, { DEST4(GROUP4) } },
+	{ "group, RC", DROP, XR_QP_TYPE, { GROUP_QPN(0xffffff) } },
+	{ "group, UC", DROP, XR_QP_TYPE, { OP(UC(SEND_ONLY)), GROUP_QPN(0xffffff) } },
+	{ "group, CNP", DROP, XR_QP_TYPE, { OP(XR_OPCODE_CNP), GROUP_QPN(0xffffff) } },
+	{ "a group that nobody joined", PASS, XR_NOT_OUR_ADDR,
+	  { OP(UD(SEND_ONLY)), .patch = { { AT_IP, 16, 4, GROUP4 + 1 },
+					  { AT_BTH, 5, 3, 0xffffff } } } },
 
 	{ "UD: Q_Key, lowest bit", DROP, XR_QKEY, { OP(UD(SEND_ONLY)), .qkey_xor = 1 } },
 	{ "UD: Q_Key, highest bit", DROP, XR_QKEY, { OP(UD(SEND_ONLY)), .qkey_xor = 0x80000000 } },

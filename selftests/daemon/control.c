@@ -181,7 +181,8 @@ bool nothing_left(void)
 		objects += s->objects[i];
 	xd_mem_totals(&totals);
 	return !s->clients && !s->client_count && !s->users && !s->fds && !objects &&
-	       !fake.map_keys && !fake.map_qps && !fake.bells && !totals.mapped && !totals.pinned &&
+	       !fake.map_keys && !fake.map_qps && !fake.map_groups && !s->groups &&
+	       !fake.bells && !totals.mapped && !totals.pinned &&
 	       !s->domains.used;
 }
 

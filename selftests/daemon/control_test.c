@@ -142,7 +142,7 @@ static void test_objects(void)
 	TAP_OK(ask_handle(&c, XR_MSG_DESTROY_QP, qp) == -ENOENT, "but not twice");
 	for (i = 0; i <= fake.opt.client_max_pd && !err; i++)
 		err = ask(&c, XR_MSG_ALLOC_PD, NULL, 0);
-	TAP_OK(err == -EDQUOT && i == fake.opt.client_max_pd + 1, "the client's limit");
+	TAP_OK(err == -ENOMEM && i == fake.opt.client_max_pd + 1, "the client's limit");
 	close(channel_fd);
 	close_client(&c);
 	TAP_OK(nothing_left(), "nothing is left");
@@ -405,6 +405,67 @@ static void test_datagram_qp(void)
 	xd_server_net_changed(&fake.dev);
 	TAP_OK(state_of(&c, qp) == XR_QPS_RTS, "and has none to look up again");
 	close_client(&c);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
+static int mcast(struct conn *c, uint32_t type, uint32_t qp, uint8_t group)
+{
+	struct xr_mcast_req q = { .qp = qp, .gid.raw = { 0xff, 0x0e, [15] = group } };
+
+	return ask(c, type, &q, sizeof(q));
+}
+
+static uint32_t create_datagram_qp(struct conn *c)
+{
+	struct xr_create_qp_req q = qp_request(alloc_pd(c), create_cq(c, 16, 0));
+
+	q.type = XR_QPT_UD;
+	MUST(!ask(c, XR_MSG_CREATE_QP, &q, sizeof(q)));
+	return ((struct xr_create_qp_rep *)c->body)->handle;
+}
+
+static void test_multicast(void)
+{
+	struct xr_mcast_req v4 = { .gid.raw = { [10] = 0xff, 0xff, 239, 1, 1, 1 } };
+	uint32_t qp, qp2, rc, i, attached = 0;
+	struct conn c, d;
+
+	open_client(&c);
+	qp = v4.qp = create_datagram_qp(&c);
+	qp2 = create_datagram_qp(&c);
+	rc = create_qp(&c, alloc_pd(&c), create_cq(&c, 16, 0));
+	TAP_OK(mcast(&c, XR_MSG_ATTACH_MCAST, rc + 9, 1) == -ENOENT, "no such QP");
+	TAP_OK(mcast(&c, XR_MSG_ATTACH_MCAST, rc, 1) == -EINVAL, "connections are in no group");
+	TAP_OK(!mcast(&c, XR_MSG_ATTACH_MCAST, qp, 1) && fake.map_groups == 1, "attached");
+	TAP_OK(!mcast(&c, XR_MSG_ATTACH_MCAST, qp, 1) && fake.map_groups == 1, "twice is once");
+	TAP_OK(!mcast(&c, XR_MSG_ATTACH_MCAST, qp2, 1) && fake.map_groups == 1, "a second QP");
+	TAP_OK(ask_handle(&c, XR_MSG_DESTROY_QP, qp) == -EBUSY, "a QP in a group stays");
+	TAP_OK(!mcast(&c, XR_MSG_DETACH_MCAST, qp, 1) && fake.map_groups == 1,
+	       "the group stays for the other");
+	TAP_OK(mcast(&c, XR_MSG_DETACH_MCAST, qp, 1) == -EINVAL, "detached once");
+	TAP_OK(!mcast(&c, XR_MSG_DETACH_MCAST, qp2, 1) && !fake.map_groups, "and ends with it");
+	TAP_OK(!ask(&c, XR_MSG_ATTACH_MCAST, &v4, sizeof(v4)) && fake.map_groups == 1,
+	       "an IPv4 group");
+	TAP_OK(!ask(&c, XR_MSG_DETACH_MCAST, &v4, sizeof(v4)) && !fake.map_groups, "ends, too");
+	v4.gid.raw[12] = 223;
+	TAP_OK(ask(&c, XR_MSG_ATTACH_MCAST, &v4, sizeof(v4)) == -EINVAL, "223.1.1.1 is none");
+	fake.no_groups = true;
+	TAP_OK(mcast(&c, XR_MSG_ATTACH_MCAST, qp, 1) == -ENOBUFS, "the kernel joins no more");
+	fake.no_groups = false;
+	fake.maps_full = true;
+	TAP_OK(mcast(&c, XR_MSG_ATTACH_MCAST, qp, 1) == -E2BIG, "XDP has no room");
+	fake.maps_full = false;
+	for (i = 0; i < 256 && !mcast(&c, XR_MSG_ATTACH_MCAST, qp, (uint8_t)i); i++)
+		attached++;
+	TAP_OK(attached == 128 && mcast(&c, XR_MSG_ATTACH_MCAST, qp2, 200) == -EDQUOT,
+	       "the client's limit");
+	open_client(&d);
+	qp = create_datagram_qp(&d);
+	TAP_OK(!mcast(&d, XR_MSG_ATTACH_MCAST, qp, 1) && !mcast(&d, XR_MSG_ATTACH_MCAST, qp, 200),
+	       "another client has its own");
+	close_client(&c);
+	TAP_OK(fake.map_groups == 2, "a client's groups end with it, but for others'");
+	close_client(&d);
 	TAP_OK(nothing_left(), "nothing is left");
 }
 
@@ -766,6 +827,7 @@ int main(void)
 	test_xrc_targets();
 	test_address_handles();
 	test_datagram_qp();
+	test_multicast();
 	test_slow_resolve();
 	test_events();
 	test_process_exit();

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -246,6 +247,56 @@ static void test_adopted_memory(void)
 	}
 	munmap(p, 4 * PAGE);
 	close(fd), close(soft), close(ro), close(plain), close(null);
+	close_client(&c);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
+/* Bytes of address space that this program has */
+static rlim_t space(void)
+{
+	FILE *f = fopen("/proc/self/statm", "r");
+	unsigned long n = 0;
+
+	MUST(f && fscanf(f, "%lu", &n) == 1);
+	fclose(f);
+	return n * PAGE;
+}
+
+/* The daemon can have no more mappings: what is adopted is reached like private memory. */
+static void test_no_mappings(void)
+{
+	const size_t size = 1ul << 30;
+	uint64_t quota = fake.opt.user_max_pinned;
+	struct rlimit old, limit;
+	uint8_t *p, b = 0x66;
+	struct conn c;
+	uint32_t pd;
+	int fd = memfd(size, SEALED), err;
+
+	p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	MUST(p != MAP_FAILED && !getrlimit(RLIMIT_AS, &old));
+	open_client(&c);
+	pd = alloc_pd(&c);
+	proc_sent = false;
+	MUST(!reg_private(&c, pd, p, 8, RW));
+	proc_sent = true;
+	fake.opt.user_max_pinned = 4 * size;
+	limit = (struct rlimit){ space() + size / 2, old.rlim_max };
+	MUST(!setrlimit(RLIMIT_AS, &limit));
+	err = reg_fd(&c, pd, fd, p, 0, size, RW);
+	MUST(!setrlimit(RLIMIT_AS, &old));
+	TAP_OK(!err && the_mr(&c)->mem->tiers == 1u << XR_SEG_PRIVATE,
+	       "adopted memory that cannot be mapped");
+	TAP_OK(!use_key(&c, pd, mr_of(&c).rkey, p + size - 1, 1, XR_ACCESS_REMOTE_WRITE, &b) &&
+	       p[size - 1] == 0x66, "is reached like private memory");
+	limit.rlim_cur = space() + size / 2;
+	MUST(!setrlimit(RLIMIT_AS, &limit));
+	err = reg_fd(&c, pd, fd, (uint8_t *)PAGE, 0, size, RW);
+	MUST(!setrlimit(RLIMIT_AS, &old));
+	TAP_OK(err == -ENOMEM, "but not where the client has nothing");
+	fake.opt.user_max_pinned = quota;
+	munmap(p, size);
+	close(fd);
 	close_client(&c);
 	TAP_OK(nothing_left(), "nothing is left");
 }
@@ -832,6 +883,7 @@ int main(void)
 	test_private_memory();
 	test_on_demand();
 	test_adopted_memory();
+	test_no_mappings();
 	test_shared_mapping();
 	test_file_modes();
 	test_wrong_proc_files();

@@ -70,6 +70,123 @@ bandwidth() {
 	bandwidth ib_send_bw -c UD -x @6 -s 1024 -n 100
 }
 
+datagram=$XR_BUILD/selftests/e2e/rdma_datagram
+
+# listener HOST NAME ARG...: its QPN is in QPN, its output in $BATS_TEST_TMPDIR/NAME
+listener() {
+	local file=$BATS_TEST_TMPDIR/$2
+
+	spawn "$1" "$file" "$datagram" listen "$(gid_index "$1" "$3")" "${@:4}"
+	LISTENER=$!
+	wait_for 10 grep -q ready "$file" || { cat "$file"; return 1; }
+	QPN=$(awk '/ready/ { print $2 }' "$file")
+}
+
+# tell HOST HOW ADDRESS...: how is send or ask
+tell() {
+	run_on "$1" timeout $((20 * SLOW)) "$datagram" "$2" "$(gid_index "$1" "$3")" "${@:4}"
+}
+
+@test "unreliable: a datagram is answered at the address that it came from" {
+	listener a v4 "$A4" 2
+	equal "the answer" "$(tell b ask "$B4" "$A4" "$QPN" 0x11111111 hello)" "re: hello"
+	equal "the answer" "$(tell b ask "$B4" "$A4" "$QPN" 0x11111111 "")" "re: "
+	wait "$LISTENER"
+	listener a v6 "$A6" 1
+	equal "the answer" "$(tell b ask "$B6" "$A6" "$QPN" 0x11111111 hello)" "re: hello"
+	wait "$LISTENER"
+}
+
+@test "unreliable: a datagram on one host goes the direct way" {
+	local before
+
+	before=$(counter a tx_packets)
+	listener a own "$A4" 1
+	equal "the answer" "$(tell a ask "$A4" "$A4" "$QPN" 0x11111111 hello)" "re: hello"
+	wait "$LISTENER"
+	listener a own6 "$A6" 1
+	equal "the answer" "$(tell a ask "$A6" "$A6" "$QPN" 0x11111111 hello)" "re: hello"
+	wait "$LISTENER"
+	equal "packets sent" "$(counter a tx_packets)" "$before"
+}
+
+@test "unreliable: a wrong Q_Key is dropped and counted" {
+	local wire direct
+
+	wire=$(counter a QKEY) direct=$(counter a qkey_errors)
+	listener a keys "$A4" 1
+	tell b send "$B4" "$A4" "$QPN" 0x11111112 wrong
+	tell a send "$A4" "$A4" "$QPN" 0x11111112 wrong
+	equal "the answer" "$(tell b ask "$B4" "$A4" "$QPN" 0x11111111 right)" "re: right"
+	wait "$LISTENER"
+	equal "dropped by XDP" "$(counter a QKEY)" $((wire + 1))
+	equal "dropped by the daemon" "$(counter a qkey_errors)" $((direct + 1))
+	equal "what arrived" "$(grep -c got "$BATS_TEST_TMPDIR/keys")" 1
+}
+
+@test "unreliable: QP 0 and QP 1 are nobody's" {
+	local before
+
+	before=$(counter a NO_QP)
+	tell b send "$B4" "$A4" 0 0x11111111 x
+	tell b send "$B4" "$A4" 1 0x80010000 x
+	tell b send "$B4" "$A4" 0xffffff 0x11111111 x
+	wait_for 5 eval "((\$(counter a NO_QP) == before + 3))"
+}
+
+# member HOST ADDRESS: the interface is in that group
+member() {
+	on "$1" ip maddr show dev "v$1" | grep -qE "inet6? +$2( |\$)"
+}
+
+@test "unreliable: multicast, IPv4 and IPv6: to all that are attached, while they are" {
+	local group from pids
+
+	for group in 239.7.7.7 ff0e::77; do
+		echo "group $group"
+		[[ $group == *:* ]] && from=6 || from=4
+		fails member a "$group"
+		pids=()
+		listener a "m1$from" "$([[ $from == 4 ]] && echo "$A4" || echo "$A6")" 2 "$group"
+		pids+=("$LISTENER")
+		listener a "m2$from" "$([[ $from == 4 ]] && echo "$A4" || echo "$A6")" 2 "$group"
+		pids+=("$LISTENER")
+		listener b "m3$from" "$([[ $from == 4 ]] && echo "$B4" || echo "$B6")" 2 "$group"
+		pids+=("$LISTENER")
+		member a "$group"
+		member b "$group"
+		if [[ $from == 4 ]]; then
+			tell b send "$B4" "$group" 0xffffff 0x11111111 one
+			tell a send "$A4" "$group" 0xffffff 0x11111111 two
+		else
+			tell b send "$B6" "$group" 0xffffff 0x11111111 one
+			tell a send "$A6" "$group" 0xffffff 0x11111111 two
+		fi
+		for pid in "${pids[@]}"; do
+			wait "$pid" || { cat "$BATS_TEST_TMPDIR"/m*; return 1; }
+		done
+		equal "messages" "$(cat "$BATS_TEST_TMPDIR"/m?$from | grep got | sort | tr '\n' ' ')" \
+			"got one got one got one got two got two got two "
+		wait_for 5 fails member a "$group"
+		wait_for 5 fails member b "$group"
+	done
+}
+
+@test "unreliable: perftest over UD by multicast (-g)" {
+	bandwidth ib_send_bw -c UD -g -x @6 -s 1024 -n 100
+}
+
+@test "unreliable: ibv_resolve_eth_l2_from_gid tells the next hop" {
+	local mac
+
+	mac=$(on b ip -j link show vb | jq -r ".[0].address")
+	equal "to b" "$(run_on a "$datagram" mac "$(gid_index a "$A4")" "$B4")" "$mac 65535"
+	equal "to b" "$(run_on a "$datagram" mac "$(gid_index a "$A6")" "$B6")" "$mac 65535"
+	equal "to a group" "$(run_on a "$datagram" mac "$(gid_index a "$A4")" 239.129.2.3)" \
+		"01:00:5e:01:02:03 65535"
+	fails run_on a timeout $((20 * SLOW)) "$datagram" mac "$(gid_index a "$A4")" 10.77.0.99
+}
+
 @test "unreliable: transport counters moved, none says malformed" {
 	local h
 

@@ -32,6 +32,11 @@ verify() {
 	verify -t rnr -t rnr-limit -t gone
 }
 
+@test "verify: a rate limit" {
+	verify -t rate -m "$PMTU"
+	verify -t rate -m 256
+}
+
 @test "verify: four pairs at once" {
 	local i pids=() status=0
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Asynchronous events: addresses and the link change under a running program.
+# Asynchronous events: addresses and the link change under a running program; what happens to queue pairs. Those of
+# SRQs are in 25-srq, the end of the device in 75-daemon-death.
 
 load helpers
 
@@ -49,6 +50,10 @@ saw() {
 	on b ip link set vb up
 	saw 'port active.*ACTIVE'
 	equal "link" "$(ctl a status -j xra | jq -r .link)" up
+}
+
+@test "events: of queue pairs and completion queues, each for what it is meant for" {
+	run_on a timeout $((60 * SLOW)) "$XR_BUILD/selftests/e2e/rdma_events"
 }
 
 @test "events: traffic after all that" {

@@ -314,10 +314,11 @@ static int rdma_own(struct side *s, enum ibv_wr_opcode opcode, const struct side
 	return side_rdma(s, opcode, &sge, r->addr, r->rkey);
 }
 
-static int send_pieces(struct side *s, uint32_t n)
+static int send_pieces(struct side *s, uint32_t n, enum ibv_wr_opcode opcode, uint32_t rkey)
 {
 	struct ibv_sge sge[SIDE_SGE];
-	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND, .sg_list = sge, .num_sge = (int)n };
+	struct ibv_send_wr wr = { .opcode = opcode, .sg_list = sge, .num_sge = (int)n,
+				  .invalidate_rkey = rkey };
 
 	if (n > SIDE_SGE)
 		return -EINVAL;
@@ -374,7 +375,8 @@ static int do_asked(struct side *s, const struct side_request *r)
 	case ASK_HOLDS: return holds(s->buf, r->len, r->seed, 0) ? 0 : -EBADMSG;
 	case ASK_WRITE: return rdma_own(s, IBV_WR_RDMA_WRITE, r);
 	case ASK_READ: return rdma_own(s, IBV_WR_RDMA_READ, r);
-	case ASK_SEND: return send_pieces(s, r->len);
+	case ASK_SEND: return send_pieces(s, r->len, IBV_WR_SEND, 0);
+	case ASK_SEND_INV: return send_pieces(s, r->len, IBV_WR_SEND_WITH_INV, r->rkey);
 	case ASK_HUGE: return write_huge(s, r);
 	case ASK_CONNECT:
 	case ASK_END: return 0;

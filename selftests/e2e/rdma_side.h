@@ -34,6 +34,7 @@ enum side_ask {
 	ASK_WRITE,	/* from it to our memory */
 	ASK_READ,	/* our memory into it */
 	ASK_SEND,	/* len pieces of it as one message */
+	ASK_SEND_INV,	/* len pieces of it as one message that invalidates our rkey */
 	ASK_HUGE,	/* WRITE of SIDE_HUGE bytes, stamp_pages() in each window */
 	ASK_CONNECT,	/* reset the queue pair and connect again */
 	ASK_END,

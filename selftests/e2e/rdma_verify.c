@@ -865,6 +865,46 @@ static bool test_short_receive(struct verify *v)
 	return wc.status == want || wrong(v, "completion: %s", ibv_wc_status_str(wc.status));
 }
 
+/* Seconds that a WRITE of `len` bytes takes; below 0: it failed */
+static double timed_write(struct verify *v, uint32_t len)
+{
+	struct ibv_sge sge = { (uintptr_t)v->buf, len, v->mr->lkey };
+	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE, .sg_list = &sge, .num_sge = 1,
+				  .send_flags = IBV_SEND_SIGNALED,
+				  .wr.rdma = { v->peer.addr, v->peer.rkey } };
+	struct ibv_wc wc;
+	double start = now();
+
+	return post(v, &wr) && good_wc(v, &wc, IBV_WC_RDMA_WRITE) ? now() - start : -1;
+}
+
+/* 100 Mbit/s are 80 ns a byte, and nothing but a burst may go faster; headers come on top. */
+static bool test_rate(struct verify *v)
+{
+	struct ibv_qp_rate_limit_attr limit = { .rate_limit = 100000, .max_burst_sz = 20000 };
+	const uint32_t len = 1 << 20;
+	struct ibv_device_attr_ex dev;
+	double took;
+	int err;
+
+	if (!connect_qp(v, ALL_ACCESS) || !v->host)
+		return barrier(v);
+	if (ibv_query_device_ex(v->ctx, NULL, &dev) ||
+	    !(dev.packet_pacing_caps.supported_qpts & 1u << IBV_QPT_RC) ||
+	    dev.packet_pacing_caps.qp_rate_limit_max < limit.rate_limit)
+		return wrong(v, "the device says that it has no rate limits");
+	err = ibv_modify_qp_rate_limit(v->qp, &limit);
+	if (err)
+		return wrong(v, "ibv_modify_qp_rate_limit: %s", strerror(err));
+	took = timed_write(v, len);
+	if (took >= 0 && took < (len - limit.max_burst_sz) * 80e-9)
+		return wrong(v, "%.3f s is faster than the limit", took);
+	limit.rate_limit = 0;
+	if (ibv_modify_qp_rate_limit(v->qp, &limit) || timed_write(v, len) < 0)
+		return wrong(v, "after the limit was lifted");
+	return barrier(v);
+}
+
 /* ---- the list ------------------------------------------------------------------------------- */
 
 static const struct {
@@ -900,6 +940,7 @@ static const struct {
 	{ "no-atomic", test_no_atomic, "atomic on a region that allows none" },
 	{ "wrong-lkey", test_wrong_lkey, "L_Key that is not one" },
 	{ "short-receive", test_short_receive, "SEND longer than the receive" },
+	{ "rate", test_rate, "a rate limit of the queue pair" },
 };
 #define TESTS (sizeof(tests) / sizeof(tests[0]))
 

@@ -2,6 +2,7 @@
 #include "fake_device.h"
 
 #include <errno.h>
+#include <fcntl.h>
 
 #include "daemon/loop.h"
 #include "daemon/net.h"
@@ -54,6 +55,11 @@ uint32_t xd_net_gids(const struct xd_device *dev, struct xr_gid_entry *entry, ui
 		xd_net_gid(dev, n, &entry[n].gid);
 	}
 	return n;
+}
+
+int xd_net_join(const struct xd_device *dev, const struct xr_addr *group)
+{
+	return fake.no_groups ? -ENOBUFS : open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
 struct xd_resolve {
@@ -148,6 +154,22 @@ int xd_xdp_qp_set(struct xd_device *dev, uint32_t qpn, const struct xr_qp_entry 
 int xd_xdp_qp_del(struct xd_device *dev, uint32_t qpn)
 {
 	return map_del(in_qps, &fake.map_qps, qpn);
+}
+
+/* The daemon's own addresses are not clients' business: only groups come here. */
+int xd_xdp_addr_set(struct xd_device *dev, const struct xr_addr *addr, uint32_t gid_index)
+{
+	MUST(gid_index == XR_ADDR_GROUP && xt_is_group(addr));
+	if (fake.maps_full)
+		return -E2BIG;
+	fake.map_groups++;
+	return 0;
+}
+
+int xd_xdp_addr_del(struct xd_device *dev, const struct xr_addr *addr)
+{
+	MUST(fake.map_groups--);
+	return 0;
 }
 
 int xd_xdp_key_set(struct xd_device *dev, uint32_t index, const struct xr_key_entry *entry)
@@ -309,6 +331,7 @@ void fake_device_start(void)
 	dev->shared.keys = xt_keys_new(2 * fake.opt.max_mr);
 	dev->shared.qps = xt_numbers_new(MAP_SIZE);
 	dev->shared.srqs = xt_numbers_new(MAP_SIZE);
+	dev->shared.groups = xt_groups_new();
 	dev->workers = 1;
 	dev->worker[0] = &the_worker;
 	the_worker.engine = xt_engine_new(&ops, dev, &dev->shared);

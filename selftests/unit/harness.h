@@ -120,6 +120,7 @@ __attribute__((unused)) static struct harness *h_new(uint32_t cq_depth)
 	h->shared.qps = xt_numbers_new(32);
 	h->engine = xt_engine_new(&ops, h, &h->shared);
 	h->ahs = xt_ahs_new();
+	h->shared.groups = xt_groups_new();
 	h->cq_ring = h_queue(cq_depth, sizeof(struct xr_cqe));
 	xt_cq_init(&h->cq, h->cq_ring, cq_depth);
 	return h;
@@ -129,6 +130,7 @@ __attribute__((unused)) static void h_free(struct harness *h)
 {
 	xt_engine_free(h->engine);
 	xt_ahs_free(h->ahs);
+	xt_groups_free(h->shared.groups);
 	xt_keys_free(h->shared.keys);
 	xt_numbers_free(h->shared.qps);
 	free(h->cq_ring);

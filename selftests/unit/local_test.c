@@ -191,7 +191,8 @@ static void test_overrun(void)
 	settle(&q[0]);
 	TAP_OK(h->events[IBV_EVENT_CQ_ERR] == 1 && h->cq_errors == 1,
 	       "one event for a CQ that overran");
-	TAP_OK(xt_qp_info(q[0].qp)->state == XR_QPS_ERR, "its QP is in ERR");
+	TAP_OK(xt_qp_info(q[0].qp)->state == XR_QPS_ERR && h->events[IBV_EVENT_QP_FATAL] == 1,
+	       "its QP is in ERR, and an event says so");
 	while (h_poll(h, &cqe))
 		done += cqe.wr_id == done && !cqe.status;
 	TAP_OK(done == 4, "what fitted is there");
@@ -241,7 +242,7 @@ static void test_bad_entries(void)
 		uint32_t inline_len, status;
 	} rows[] = {
 		{ "opcode 255", 255, 0, 1, 0, IBV_WC_LOC_QP_OP_ERR },
-		{ "LOCAL_INV of no key", XR_WR_LOCAL_INV, 0, 0, 0, IBV_WC_LOC_QP_OP_ERR },
+		{ "LOCAL_INV of no key", XR_WR_LOCAL_INV, 0, 0, 0, IBV_WC_MW_BIND_ERR },
 		{ "more SGEs than agreed", XR_WR_SEND, 0, H_SGE + 1, 0, IBV_WC_LOC_QP_OP_ERR },
 		{ "65535 SGEs", XR_WR_SEND, 0, 65535, 0, IBV_WC_LOC_QP_OP_ERR },
 		{ "too much inline data", XR_WR_SEND, XR_SEND_INLINE, 0, H_INLINE + 1,

@@ -515,6 +515,99 @@ static void test_ud_bad_receive(bool local)
 	end();
 }
 
+/* ---- multicast ------------------------------------------------------------------ */
+
+static struct xr_addr group4(uint8_t last)
+{
+	return (struct xr_addr){ .raw = { [10] = 0xff, 0xff, 239, 1, 1, last } };
+}
+
+static void test_group_addresses(void)
+{
+	struct xr_addr a = group4(1);
+
+	TAP_OK(xt_is_group(&a), "group: 239.1.1.1");
+	a.raw[12] = 240;
+	TAP_OK(!xt_is_group(&a), "group: not 240.1.1.1");
+	a = (struct xr_addr){ .raw = { 0xff, 2, [15] = 1 } };
+	TAP_OK(xt_is_group(&a), "group: ff02::1");
+	a.raw[0] = 0xfe;
+	TAP_OK(!xt_is_group(&a), "group: not fe02::1");
+}
+
+static void test_group_table(void)
+{
+	struct xt_groups *t = xt_groups_new();
+	struct xr_addr a = group4(1), b = { .raw = { 0xff, 2, [15] = 1, [14] = 1 } };
+	unsigned i, wrong = 0;
+
+	/* the table does not look into QPs */
+	for (i = 1; i <= 100; i++)
+		wrong += xt_group_attach(t, &a, (struct xt_qp *)(uintptr_t)i) != 0;
+	xt_group_attach(t, &b, (struct xt_qp *)(uintptr_t)1);
+	for (i = 1; i <= 100; i += 2)
+		xt_group_detach(t, &a, (struct xt_qp *)(uintptr_t)i);
+	for (i = 1; i <= 100; i++)
+		wrong += xt_group_has(t, &a, (struct xt_qp *)(uintptr_t)i) == (i & 1);
+	TAP_OK(!wrong && xt_group_has(t, &b, (struct xt_qp *)(uintptr_t)1),
+	       "group: 100 members come, 50 go");
+	xt_groups_free(t);
+}
+
+/* a sends to a group of both and c; b and c get it, at once and from the wire as well */
+static void test_group(void)
+{
+	struct xr_addr gid = group4(1);
+	struct xt_path path;
+	struct xr_cqe cqe;
+	struct h_qp qc;
+	unsigned got = 0;
+
+	begin(XR_QPT_UD, false);
+	h_create_type(h, &qc, XR_QPT_UD);
+	ready_ud(&qc, QKEY);
+	path = h_path(ALICE, BOB);
+	path.dgid = gid;
+	xt_ahs_set(h->ahs, 1, 1, &path);
+	post(1, XR_WR_SEND, 100)->ud.remote_qpn = XR_MULTICAST_QPN;
+	run();
+	pass_all();
+	TAP_OK(completes(1, 0, &cqe) && silent() && COUNTER(rx_no_qp) == 1,
+	       "group: nobody is attached, so it is only sent");
+	xt_group_attach(h->shared.groups, &gid, qa.qp);
+	xt_group_attach(h->shared.groups, &gid, qb.qp);
+	xt_group_attach(h->shared.groups, &gid, qc.qp);
+	h_post_recv(&qa, 10, BASE + HALF, 200, key);
+	h_post_recv(&qb, 11, BASE + HALF + 200, 200, key);
+	h_post_recv(&qc, 12, BASE + HALF + 400, 200, key);
+	post(2, XR_WR_SEND, 100)->ud.remote_qpn = XR_MULTICAST_QPN;
+	run();
+	while (h_poll(h, &cqe))
+		got |= cqe.status ? 1u << 31 : 1u << cqe.wr_id;
+	TAP_OK(got == (1u << 2 | 1u << 11 | 1u << 12) && h->sent_count == 1 && arrived(240, 1, 100) &&
+	       arrived(440, 1, 100), "group: the other members here get a copy");
+	TAP_OK(memory[HALF + 200 + 36] == 239, "group: whose header names it");
+
+	h_post_recv(&qb, 11, BASE + HALF + 200, 200, key);
+	h_post_recv(&qc, 12, BASE + HALF + 400, 200, key);
+	fill_memory();
+	/* qa's Q_Key is another */
+	pass_all();
+	for (got = 0; h_poll(h, &cqe);)
+		got |= cqe.status ? 1u << 31 : 1u << cqe.wr_id;
+	TAP_OK(got == (1u << 11 | 1u << 12) && COUNTER(qkey_errors) == 1,
+	       "group: what comes by the wire is for all whose Q_Key it has");
+	xt_group_detach(h->shared.groups, &gid, qb.qp);
+	post(3, XR_WR_SEND, 100)->ud.remote_qpn = XR_MULTICAST_QPN;
+	run();
+	TAP_OK(completes(3, 0, &cqe) && silent() && COUNTER(no_receive) == 1,
+	       "group: who left gets no more");
+	xt_group_detach(h->shared.groups, &gid, qc.qp);
+	xt_group_detach(h->shared.groups, &gid, qa.qp);
+	h_destroy(&qc);
+	end();
+}
+
 /* ---- packets that are not for the type --------------------------------------------- */
 
 static void test_class(uint32_t type, uint8_t class)
@@ -591,6 +684,9 @@ int main(void)
 	test_ud_sender();
 	test_ud_bad_receive(false);
 	test_ud_bad_receive(true);
+	test_group_addresses();
+	test_group_table();
+	test_group();
 	test_class(XR_QPT_UC, XR_CLASS_RC);
 	test_class(XR_QPT_UD, XR_CLASS_RC);
 	test_paced(XR_QPT_UC);

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Multicast groups and the QPs that are attached to them, IBTA 10.5. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "internal.h"
+
+#define BUCKETS 256
+
+struct xt_groups {
+	struct xt_group *bucket[BUCKETS];
+};
+
+struct xt_groups *xt_groups_new(void)
+{
+	return calloc(1, sizeof(struct xt_groups));
+}
+
+static void free_group(struct xt_group *g)
+{
+	free(g->member);
+	free(g);
+}
+
+void xt_groups_free(struct xt_groups *t)
+{
+	struct xt_group *g;
+	unsigned i;
+
+	for (i = 0; t && i < BUCKETS; i++) {
+		while ((g = t->bucket[i])) {
+			t->bucket[i] = g->next;
+			free_group(g);
+		}
+	}
+	free(t);
+}
+
+bool xt_is_group(const struct xr_addr *gid)
+{
+	static const uint8_t v4[12] = { [10] = 0xff, [11] = 0xff };
+
+	if (!memcmp(gid->raw, v4, sizeof(v4)))
+		return (gid->raw[12] & 0xf0) == 0xe0;
+	return gid->raw[0] == 0xff;
+}
+
+/* Where the pointer to the group is, or would be */
+static struct xt_group **place_of(struct xt_groups *t, const struct xr_addr *gid)
+{
+	struct xt_group **at = &t->bucket[(gid->raw[15] ^ gid->raw[14] * 7) % BUCKETS];
+
+	while (*at && memcmp(&(*at)->gid, gid, sizeof(*gid)))
+		at = &(*at)->next;
+	return at;
+}
+
+const struct xt_group *xt_group_find(struct xt_groups *t, const struct xr_addr *gid)
+{
+	return t ? *place_of(t, gid) : NULL;
+}
+
+bool xt_group_has(struct xt_groups *t, const struct xr_addr *gid, const struct xt_qp *qp)
+{
+	const struct xt_group *g = xt_group_find(t, gid);
+	uint32_t i;
+
+	for (i = 0; g && i < g->members; i++)
+		if (g->member[i] == qp)
+			return true;
+	return false;
+}
+
+static struct xt_group *add_group(struct xt_group **at, const struct xr_addr *gid)
+{
+	struct xt_group *g = calloc(1, sizeof(*g));
+
+	if (!g)
+		return NULL;
+	g->gid = *gid;
+	*at = g;
+	return g;
+}
+
+int xt_group_attach(struct xt_groups *t, const struct xr_addr *gid, struct xt_qp *qp)
+{
+	struct xt_group **at = place_of(t, gid), *g = *at;
+	struct xt_qp **member;
+
+	if (!g)
+		g = add_group(at, gid);
+	if (!g)
+		return -ENOMEM;
+	member = realloc(g->member, (g->members + 1) * sizeof(*member));
+	if (member) {
+		g->member = member;
+		g->member[g->members++] = qp;
+		return 0;
+	}
+	if (!g->members) {
+		*at = g->next;
+		free_group(g);
+	}
+	return -ENOMEM;
+}
+
+void xt_group_detach(struct xt_groups *t, const struct xr_addr *gid, const struct xt_qp *qp)
+{
+	struct xt_group **at = place_of(t, gid), *g = *at;
+	uint32_t i;
+
+	for (i = 0; g && i < g->members; i++) {
+		if (g->member[i] != qp)
+			continue;
+		g->member[i] = g->member[--g->members];
+		break;
+	}
+	if (g && !g->members) {
+		*at = g->next;
+		free_group(g);
+	}
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Direct verbs of xroce: what its devices can do beyond <infiniband/verbs.h>. The functions are exported
+ * by libxroce.so, version XROCE_1.0: link with it, or look them up with dlsym() in a program that it was
+ * preloaded into. All may be called by any thread. See xrocedv(3).
+ *
+ * Fast registration: a region is allocated once and registered again and again by work requests, each
+ * time with other pages of the program's memory and a new key (the kernel's IB_WR_REG_MR).
+ *
+ *      FREE --- REG_MR ---> VALID --- LOCAL_INV, or SEND with Invalidate ---> FREE
+ *
+ * Every other order is refused: the work request completes with IBV_WC_MW_BIND_ERR ("memory management
+ * operation error") and the queue pair is in error.
+ */
+#ifndef INFINIBAND_XROCEDV_H
+#define INFINIBAND_XROCEDV_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* opcode of the completion of a registration */
+#define XROCEDV_WC_REG_MR IBV_WC_DRIVER1
+
+#define XROCEDV_MAX_PAGES 4096u		/* of one region */
+#define XROCEDV_MIN_PAGE_SIZE 4096u	/* bytes; a power of two */
+#define XROCEDV_MAX_PAGE_SIZE (1u << 30)
+
+/* Is it a device of xroce? */
+bool xrocedv_is_supported(struct ibv_device *device);
+
+/*
+ * A region for fast registration, in state FREE, of at most max_pages pages (1..XROCEDV_MAX_PAGES). Its
+ * lkey and rkey are one key. Ends with ibv_dereg_mr(), in any state, but not while a memory window is
+ * bound to it (EBUSY). NULL and errno: EINVAL, ENOMEM, EDQUOT, EOPNOTSUPP (not a device of xroce), EIO.
+ */
+struct ibv_mr *xrocedv_alloc_mr(struct ibv_pd *pd, uint32_t max_pages);
+
+/* Part of the program's memory */
+struct xrocedv_sg {
+	uint64_t addr;		/* in the program's address space */
+	uint64_t length;	/* bytes, not 0 */
+};
+
+/*
+ * Sets the pages of the next registration: the longest prefix of the list that one region can name. page_size:
+ * bytes, a power of two in XROCEDV_MIN_PAGE_SIZE..XROCEDV_MAX_PAGE_SIZE. All elements but the first must
+ * begin at a page, all but the last must end at one, unless they continue each other. *sg_offset (NULL: 0)
+ * says where in the first element to begin, and is set to the bytes of the first element that is not wholly
+ * mapped which are: 0 but where the region ran out of pages. mr->addr and mr->length become the region's address
+ * (that of its first byte) and length as they will be.
+ *
+ * Returns how many elements are mapped wholly, or -EINVAL. The list that was set is the library's until its
+ * registration completed; two may be under way for one region, so call this again when at most
+ * one is. Pages need not be there before they are used.
+ */
+int xrocedv_map_mr_sg(struct ibv_mr *mr, const struct xrocedv_sg *sg, int nents, uint64_t *sg_offset,
+		      uint32_t page_size);
+
+/* A new variant of the region's key, for the next registration: bits 7:0 of lkey and rkey. */
+static inline void xrocedv_update_key(struct ibv_mr *mr, uint8_t variant)
+{
+	mr->lkey = mr->rkey = (mr->rkey & ~0xffu) | variant;
+}
+
+/*
+ * Posts the registration of what was mapped, under mr->rkey as it is now. access: IBV_ACCESS_LOCAL_WRITE,
+ * _REMOTE_READ, _REMOTE_WRITE, _REMOTE_ATOMIC, _MW_BIND; send_flags: IBV_SEND_SIGNALED, IBV_SEND_FENCE. Work
+ * requests behind it may use the key at once. Invalidate it by IBV_WR_LOCAL_INV, with a fence where
+ * READs before it bring data into the region. RC and UC queue pairs. Returns 0 or a positive errno: EINVAL (flags,
+ * state of the queue pair, nothing mapped, not such a region), EPERM (other protection domain), ENOMEM (the
+ * queue is full), EIO.
+ */
+int xrocedv_post_reg_mr(struct ibv_qp *qp, struct ibv_mr *mr, uint64_t wr_id, unsigned int access,
+			unsigned int send_flags);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* INFINIBAND_XROCEDV_H */

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Direct verbs, <infiniband/xrocedv.h>: regions that work requests register. */
+#include <stdlib.h>
+
+#include <infiniband/xrocedv.h>
+
+#include "provider.h"
+
+_Static_assert(XROCEDV_MAX_PAGES == XR_FAST_MAX_PAGES &&
+	       XROCEDV_MIN_PAGE_SIZE == 1u << XR_FAST_SHIFT_MIN &&
+	       XROCEDV_MAX_PAGE_SIZE == 1u << XR_FAST_SHIFT_MAX, "limits of ring.h");
+
+struct fast_mr {
+	struct xp_mr base;		/* what ibv_dereg_mr() knows */
+	uint64_t *lists;		/* shared with the daemon */
+	uint32_t max_pages;
+	uint32_t list;			/* last one that was set */
+	uint32_t pages, page_shift;	/* of it; 0 pages: none */
+	uint64_t iova;
+};
+
+XP_PUBLIC bool xrocedv_is_supported(struct ibv_device *device)
+{
+	return xp_is_our_device(device);
+}
+
+/* ---- allocation ------------------------------------------------------------------ */
+
+/* The daemon has the process's files since the first region that it accepted. */
+static int send_proc_files(struct ibv_pd *ibpd)
+{
+	struct xp_context *ctx = xp_ctx(ibpd->context);
+	static char byte;
+	struct ibv_mr *mr;
+
+	if (__atomic_load_n(&ctx->proc_fds_sent, __ATOMIC_ACQUIRE))
+		return 0;
+	mr = xp_reg_mr_iova2(ibpd, &byte, 1, (uintptr_t)&byte, IBV_ACCESS_ON_DEMAND);
+	return mr ? -xp_dereg_mr(mr) : -errno;
+}
+
+static int alloc(struct ibv_pd *ibpd, struct fast_mr *mr)
+{
+	struct xr_alloc_fast_mr_req req = { .pd = ibpd->handle, .max_pages = mr->max_pages };
+	struct xr_alloc_fast_mr_rep rep;
+	struct xp_call call = {
+		.type = XR_MSG_ALLOC_FAST_MR, .req = &req, .req_len = sizeof(req),
+		.rep = &rep, .rep_len = sizeof(rep),
+	};
+	struct xp_piece piece = { .ref = &rep.lists };
+	struct xp_context *ctx = xp_ctx(ibpd->context);
+	int err = send_proc_files(ibpd);
+
+	if (!err)
+		err = xp_call_map(ctx, &call, &piece, 1);
+	if (err)
+		return err;
+	if (!piece.ptr ||
+	    rep.lists.length / sizeof(uint64_t) / XR_FAST_LISTS < mr->max_pages) {
+		xp_release(ctx, XR_MSG_DEREG_MR, rep.handle, NULL);
+		return -EPROTO;
+	}
+	mr->lists = piece.ptr;
+	mr->base.fast = mr->base.fixed = true;
+	mr->base.ibmr.context = ibpd->context;
+	mr->base.ibmr.pd = ibpd;
+	mr->base.ibmr.handle = rep.handle;
+	mr->base.ibmr.lkey = mr->base.ibmr.rkey = rep.key;
+	return 0;
+}
+
+XP_PUBLIC struct ibv_mr *xrocedv_alloc_mr(struct ibv_pd *pd, uint32_t max_pages)
+{
+	struct fast_mr *mr;
+	int err;
+
+	if (!xp_is_ours(pd->context))
+		return xp_null(EOPNOTSUPP);
+	if (!max_pages || max_pages > XROCEDV_MAX_PAGES)
+		return xp_null(EINVAL);
+	mr = calloc(1, sizeof(*mr));
+	if (!mr)
+		return xp_null(ENOMEM);
+	mr->max_pages = max_pages;
+	err = alloc(pd, mr);
+	if (err) {
+		free(mr);
+		return xp_null(err);
+	}
+	return &mr->base.ibmr;
+}
+
+static struct fast_mr *fast_of(struct ibv_mr *ibmr)
+{
+	struct xp_mr *mr = (struct xp_mr *)ibmr;
+
+	return xp_is_ours(ibmr->context) && mr->fast ? (struct fast_mr *)mr : NULL;
+}
+
+/* ---- pages ----------------------------------------------------------------------- */
+
+struct builder {
+	uint64_t *page;
+	uint32_t pages, max;
+	uint64_t size;
+	uint64_t end;		/* address behind the last byte that is mapped */
+	uint64_t length;
+};
+
+/* Bytes of [addr, addr + len) that found room */
+static uint64_t add_range(struct builder *b, uint64_t addr, uint64_t len)
+{
+	uint64_t at = addr, stop = addr + len, page;
+
+	/* goes on in the page where the one before ended */
+	if (b->pages && addr == b->end && addr & (b->size - 1))
+		at = (addr + b->size - 1) & ~(b->size - 1);
+	for (page = at & ~(b->size - 1); at < stop && b->pages < b->max; page += b->size) {
+		b->page[b->pages++] = page;
+		at = page + b->size;
+	}
+	if (at < stop)
+		stop = at > addr ? at : addr;
+	b->end = stop;
+	b->length += stop - addr;
+	return stop - addr;
+}
+
+/* Can it stand behind what is there? */
+static bool continues(const struct builder *b, uint64_t addr)
+{
+	return !b->pages || addr == b->end || !((addr | b->end) & (b->size - 1));
+}
+
+static bool sg_sane(const struct xrocedv_sg *sg, int nents, uint64_t offset)
+{
+	int i;
+
+	for (i = 0; i < nents; i++)
+		if (!sg[i].length || sg[i].addr + sg[i].length < sg[i].addr)
+			return false;
+	return nents > 0 && offset < sg->length;
+}
+
+XP_PUBLIC int xrocedv_map_mr_sg(struct ibv_mr *ibmr, const struct xrocedv_sg *sg, int nents,
+				uint64_t *sg_offset, uint32_t page_size)
+{
+	struct fast_mr *mr = fast_of(ibmr);
+	uint64_t off = sg_offset ? *sg_offset : 0, done;
+	struct builder b = { .size = page_size };
+	int i;
+
+	if (!mr || page_size < XROCEDV_MIN_PAGE_SIZE || page_size > XROCEDV_MAX_PAGE_SIZE ||
+	    page_size & (page_size - 1) || !sg_sane(sg, nents, off))
+		return -EINVAL;
+	mr->list = (mr->list + 1) % XR_FAST_LISTS;
+	b.page = mr->lists + (size_t)mr->list * mr->max_pages;
+	b.max = mr->max_pages;
+	mr->iova = sg->addr + off;
+	if (sg_offset)
+		*sg_offset = 0;
+	for (i = 0; i < nents && continues(&b, sg[i].addr + off); i++, off = 0) {
+		done = add_range(&b, sg[i].addr + off, sg[i].length - off);
+		if (done == sg[i].length - off)
+			continue;
+		if (sg_offset)
+			*sg_offset = off + done;
+		break;
+	}
+	mr->pages = b.pages;
+	mr->page_shift = (uint32_t)__builtin_ctz(page_size);
+	ibmr->addr = (void *)(uintptr_t)mr->iova;
+	ibmr->length = b.length;
+	return i;
+}
+
+/* ---- posting --------------------------------------------------------------------- */
+
+static void fill(struct xr_send_wqe *wqe, const struct fast_mr *mr, unsigned int access)
+{
+	wqe->reg.key = mr->base.ibmr.rkey;
+	wqe->reg.access = access;
+	wqe->reg.pages = mr->pages;
+	wqe->reg.list = (uint8_t)mr->list;
+	wqe->reg.page_shift = (uint8_t)mr->page_shift;
+	wqe->remote_addr = mr->iova;
+	wqe->bind_len = mr->base.ibmr.length;
+}
+
+XP_PUBLIC int xrocedv_post_reg_mr(struct ibv_qp *ibqp, struct ibv_mr *ibmr, uint64_t wr_id,
+				  unsigned int access, unsigned int send_flags)
+{
+	struct fast_mr *mr = fast_of(ibmr);
+	struct xp_qp *qp = xp_qp(ibqp);
+	struct xr_send_wqe *wqe;
+	int err = 0;
+
+	if (!mr || ibqp->context != ibmr->context || !mr->pages ||
+	    send_flags & ~(unsigned int)(IBV_SEND_SIGNALED | IBV_SEND_FENCE))
+		return EINVAL;
+	if (ibqp->pd != ibmr->pd)
+		return EPERM;
+	if (xp_health(xp_ctx(ibqp->context)) == XP_FORKED)
+		return EIO;
+	xp_lock(&qp->sq_lock);
+	if (!xp_can_send(ibqp->state)) {
+		err = EINVAL;
+	} else if (!xp_ring_room(&qp->sq)) {
+		err = ENOMEM;
+	} else {
+		wqe = xp_ring_next(&qp->sq);
+		xp_wqe_init(wqe, wr_id, XR_WR_REG_MR, send_flags);
+		fill(wqe, mr, access);
+		xp_ring_push(&qp->sq, wr_id);
+		xp_ring_publish(&qp->sq);
+	}
+	xp_unlock(&qp->sq_lock);
+	if (!err)
+		xp_ring_bell(qp);
+	return err;
+}

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Datagrams, by an ordinary ibverbs program. Exit status 0 if all went as it was asked for.
+ *
+ *   rdma_datagram listen GID_INDEX COUNT [GROUP]    prints "ready QPN", then a line for each of
+ *                                                   COUNT messages, and answers those not to GROUP
+ *   rdma_datagram send GID_INDEX ADDRESS QPN QKEY TEXT
+ *   rdma_datagram ask GID_INDEX ADDRESS QPN QKEY TEXT    the same, and waits for the answer
+ *   rdma_datagram mac GID_INDEX ADDRESS             where packets to the address would go
+ *
+ * Addresses are IPv4 or IPv6. A message carries the number of bytes of TEXT as immediate data.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define QKEY 0x11111111
+#define GRH 40
+#define SLOT 1024
+#define SLOTS 16
+#define WAIT_S 10
+
+static struct ibv_context *ctx;
+static struct ibv_pd *pd;
+static struct ibv_mr *mr;
+static struct ibv_cq *cq;
+static struct ibv_qp *qp;
+static int gid_index;
+static char buf[(SLOTS + 1) * SLOT];	/* receives, then what is sent */
+static char *const out = buf + SLOTS * SLOT;
+
+#define MUST(cond, what)                                                                           \
+	do {                                                                                       \
+		if (!(cond)) {                                                                     \
+			fprintf(stderr, "rdma_datagram: line %d: %s (%s)\n", __LINE__, what,       \
+				strerror(errno));                                                  \
+			exit(1);                                                                   \
+		}                                                                                  \
+	} while (0)
+
+static union ibv_gid gid_of(const char *text)
+{
+	union ibv_gid gid = { .raw = { [10] = 0xff, 0xff } };
+
+	if (inet_pton(AF_INET, text, gid.raw + 12) != 1)
+		MUST(inet_pton(AF_INET6, text, gid.raw) == 1, "an address");
+	return gid;
+}
+
+/* ---- setting up ---------------------------------------------------------------- */
+
+static void open_device(void)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+
+	MUST(list && list[0], "a device");
+	ctx = ibv_open_device(list[0]);
+	MUST(ctx, "open");
+	ibv_free_device_list(list);
+	pd = ibv_alloc_pd(ctx);
+	mr = ibv_reg_mr(pd, buf, sizeof(buf), IBV_ACCESS_LOCAL_WRITE);
+	cq = ibv_create_cq(ctx, 64, NULL, NULL, 0);
+	MUST(pd && mr && cq, "objects");
+}
+
+static void post_receive(uint64_t slot)
+{
+	struct ibv_sge sge = { (uintptr_t)buf + slot * SLOT, SLOT, mr->lkey };
+	struct ibv_recv_wr wr = { .wr_id = slot, .sg_list = &sge, .num_sge = 1 }, *bad;
+
+	MUST(!ibv_post_recv(qp, &wr, &bad), "post_recv");
+}
+
+static void make_qp(void)
+{
+	struct ibv_qp_init_attr init = {
+		.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_UD, .sq_sig_all = 1,
+		.cap = { .max_send_wr = 16, .max_recv_wr = SLOTS, .max_send_sge = 1,
+			 .max_recv_sge = 1 },
+	};
+	struct ibv_qp_attr attr = { .port_num = 1, .qkey = QKEY, .qp_state = IBV_QPS_INIT };
+	uint64_t i;
+
+	qp = ibv_create_qp(pd, &init);
+	MUST(qp, "create_qp");
+	MUST(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+			    IBV_QP_QKEY), "INIT");
+	attr.qp_state = IBV_QPS_RTR;
+	MUST(!ibv_modify_qp(qp, &attr, IBV_QP_STATE), "RTR");
+	attr.qp_state = IBV_QPS_RTS;
+	MUST(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN), "RTS");
+	for (i = 0; i < SLOTS; i++)
+		post_receive(i);
+}
+
+/* ---- messages ------------------------------------------------------------------- */
+
+static double now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+static void next_completion(struct ibv_wc *wc, double seconds)
+{
+	double end = now() + seconds;
+	int n;
+
+	while (!(n = ibv_poll_cq(cq, 1, wc)) && now() < end)
+		;
+	MUST(n == 1, "a completion in time");
+	MUST(wc->status == IBV_WC_SUCCESS, ibv_wc_status_str(wc->status));
+}
+
+static void transmit(struct ibv_ah *ah, uint32_t qpn, uint32_t qkey, const char *text)
+{
+	uint32_t len = (uint32_t)strlen(text);
+	struct ibv_sge sge = { (uintptr_t)out, len, mr->lkey };
+	struct ibv_send_wr wr = {
+		.wr_id = SLOTS, .sg_list = &sge, .num_sge = 1,
+		.opcode = IBV_WR_SEND_WITH_IMM, .imm_data = htonl(len),
+		.wr.ud = { .ah = ah, .remote_qpn = qpn, .remote_qkey = qkey },
+	}, *bad;
+	struct ibv_wc wc;
+
+	memcpy(out, text, len);
+	MUST(!ibv_post_send(qp, &wr, &bad), "post_send");
+	next_completion(&wc, WAIT_S);
+	MUST(wc.opcode == IBV_WC_SEND, "the send completes first");
+}
+
+/* The text, which stays until the slot is posted again */
+static const char *check_message(const struct ibv_wc *wc)
+{
+	char *text = buf + wc->wr_id * SLOT + GRH;
+
+	MUST(wc->opcode == IBV_WC_RECV && wc->byte_len >= GRH && wc->byte_len < SLOT, "a receive");
+	MUST((wc->wc_flags & IBV_WC_GRH) && (wc->wc_flags & IBV_WC_WITH_IMM), "flags");
+	MUST(ntohl(wc->imm_data) == wc->byte_len - GRH, "immediate data");
+	MUST(wc->qp_num == qp->qp_num && !wc->pkey_index, "numbers");
+	text[wc->byte_len - GRH] = '\0';
+	return text;
+}
+
+static void answer(struct ibv_wc *wc, const char *text)
+{
+	struct ibv_grh *grh = (struct ibv_grh *)(buf + wc->wr_id * SLOT);
+	struct ibv_ah *ah = ibv_create_ah_from_wc(pd, wc, grh, 1);
+	char reply[SLOT];
+
+	MUST(ah, "create_ah_from_wc");
+	snprintf(reply, sizeof(reply), "re: %s", text);
+	transmit(ah, wc->src_qp, QKEY, reply);
+	MUST(!ibv_destroy_ah(ah), "destroy_ah");
+}
+
+/* ---- what it can be asked for ---------------------------------------------------- */
+
+static int do_listen(int count, const char *group)
+{
+	union ibv_gid gid;
+	const char *text;
+	struct ibv_wc wc;
+
+	if (group) {
+		gid = gid_of(group);
+		MUST(!ibv_attach_mcast(qp, &gid, 0), "attach_mcast");
+		MUST(ibv_destroy_qp(qp) == EBUSY, "a QP in a group stays");
+	}
+	printf("ready %u\n", qp->qp_num);
+	fflush(stdout);
+	while (count--) {
+		next_completion(&wc, 6 * WAIT_S);
+		text = check_message(&wc);
+		printf("got %s\n", text);
+		fflush(stdout);
+		if (!group)
+			answer(&wc, text);
+		post_receive(wc.wr_id);
+	}
+	if (group)
+		MUST(!ibv_detach_mcast(qp, &gid, 0), "detach_mcast");
+	return 0;
+}
+
+static struct ibv_ah_attr address(const char *text)
+{
+	struct ibv_ah_attr attr = {
+		.is_global = 1, .port_num = 1,
+		.grh = { .dgid = gid_of(text), .sgid_index = (uint8_t)gid_index, .hop_limit = 7 },
+	};
+
+	return attr;
+}
+
+static int do_send(char **arg, bool ask)
+{
+	struct ibv_ah_attr attr = address(arg[0]);
+	struct ibv_ah *ah = ibv_create_ah(pd, &attr);
+	struct ibv_wc wc;
+
+	MUST(ah, "create_ah");
+	transmit(ah, (uint32_t)strtoul(arg[1], NULL, 0), (uint32_t)strtoul(arg[2], NULL, 0),
+		 arg[3]);
+	if (ask) {
+		next_completion(&wc, WAIT_S);
+		printf("%s\n", check_message(&wc));
+	}
+	MUST(!ibv_destroy_ah(ah), "destroy_ah");
+	return 0;
+}
+
+static int do_mac(const char *text)
+{
+	struct ibv_ah_attr attr = address(text);
+	uint16_t vid = 0;
+	uint8_t m[6];
+
+	MUST(!ibv_resolve_eth_l2_from_gid(ctx, &attr, m, &vid), "resolve_eth_l2_from_gid");
+	printf("%02x:%02x:%02x:%02x:%02x:%02x %u\n", m[0], m[1], m[2], m[3], m[4], m[5], vid);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	const char *what = argc > 3 ? argv[1] : "";
+
+	open_device();
+	gid_index = argc > 2 ? atoi(argv[2]) : 0;
+	if (!strcmp(what, "mac"))
+		return do_mac(argv[3]);
+	make_qp();
+	if (!strcmp(what, "listen"))
+		return do_listen(atoi(argv[3]), argv[4]);
+	if (argc == 7 && (!strcmp(what, "send") || !strcmp(what, "ask")))
+		return do_send(argv + 3, what[0] == 'a');
+	fprintf(stderr, "rdma_datagram: see the head of its source\n");
+	return 2;
+}

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Asynchronous events of queue pairs and completion queues, raised one after the other by an ordinary
+ * ibverbs program: two queue pairs of one process, connected with each other. Prints a line for each
+ * event; exit status 0 if each came, for the right object, and no other did.
+ *
+ *   rdma_events       uses the first device and GID index 1
+ */
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define GID_INDEX 1
+#define WAIT_MS 10000
+#define LEN 64
+
+#define MUST(cond, what)                                                                           \
+	do {                                                                                       \
+		if (!(cond)) {                                                                     \
+			fprintf(stderr, "rdma_events: line %d: %s (%s)\n", __LINE__, what,         \
+				strerror(errno));                                                  \
+			exit(1);                                                                   \
+		}                                                                                  \
+	} while (0)
+
+static struct ibv_context *ctx;
+static struct ibv_pd *pd;
+static struct ibv_mr *mr;
+static struct ibv_cq *cq;		/* of all but what is to overrun */
+static char buf[2 * LEN];
+
+/* ---- two queue pairs ----------------------------------------------------------- */
+
+struct pair {
+	struct ibv_qp *a, *b;
+};
+
+static struct ibv_qp *new_qp(struct ibv_cq *recv_cq)
+{
+	struct ibv_qp_init_attr init = {
+		.send_cq = cq, .recv_cq = recv_cq, .qp_type = IBV_QPT_RC,
+		.cap = { 16, 16, 1, 1, 0 },
+	};
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT, .port_num = 1,
+		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
+	};
+	struct ibv_qp *qp = ibv_create_qp(pd, &init);
+
+	MUST(qp, "create_qp");
+	MUST(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+			    IBV_QP_ACCESS_FLAGS), "INIT");
+	return qp;
+}
+
+static void to_rtr(struct ibv_qp *qp, uint32_t peer, int reads)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = peer,
+		.max_dest_rd_atomic = reads, .min_rnr_timer = 1,
+		.ah_attr = { .is_global = 1, .port_num = 1,
+			     .grh = { .sgid_index = GID_INDEX, .hop_limit = 64 } },
+	};
+
+	MUST(!ibv_query_gid(ctx, 1, GID_INDEX, &attr.ah_attr.grh.dgid), "query_gid");
+	MUST(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
+			    IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+			    IBV_QP_MIN_RNR_TIMER), "RTR");
+}
+
+static void to_rts(struct ibv_qp *qp)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7,
+				    .rnr_retry = 7, .max_rd_atomic = 1 };
+
+	MUST(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+			    IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC), "RTS");
+}
+
+/* a in RTS, b in RTR; b_reads: READs that b admits */
+static struct pair connected(struct ibv_cq *recv_cq, int b_reads)
+{
+	struct pair p = { new_qp(cq), new_qp(recv_cq) };
+
+	to_rtr(p.a, p.b->qp_num, 1);
+	to_rtr(p.b, p.a->qp_num, b_reads);
+	to_rts(p.a);
+	return p;
+}
+
+static void destroy(struct pair *p)
+{
+	MUST(!ibv_destroy_qp(p->a) && !ibv_destroy_qp(p->b), "destroy_qp");
+}
+
+static void receive(struct ibv_qp *qp, int n)
+{
+	struct ibv_sge sge = { (uintptr_t)buf, LEN, mr->lkey };
+	struct ibv_recv_wr wr = { .sg_list = &sge, .num_sge = 1 }, *bad;
+
+	while (n--)
+		MUST(!ibv_post_recv(qp, &wr, &bad), "post_recv");
+}
+
+static void request(struct ibv_qp *qp, enum ibv_wr_opcode opcode, uint32_t rkey, int signaled)
+{
+	struct ibv_sge sge = { (uintptr_t)buf + LEN, LEN, mr->lkey };
+	struct ibv_send_wr *bad, wr = {
+		.opcode = opcode, .sg_list = &sge, .num_sge = 1,
+		.send_flags = signaled ? IBV_SEND_SIGNALED : 0,
+		.wr.rdma = { (uintptr_t)buf, rkey },
+	};
+
+	MUST(!ibv_post_send(qp, &wr, &bad), "post_send");
+}
+
+static enum ibv_wc_status completion(struct ibv_cq *from)
+{
+	time_t end = time(NULL) + WAIT_MS / 1000;
+	struct ibv_wc wc;
+	int n;
+
+	while (!(n = ibv_poll_cq(from, 1, &wc)) && time(NULL) <= end)
+		;
+	MUST(n == 1, "no completion");
+	return wc.status;
+}
+
+/* ---- events -------------------------------------------------------------------- */
+
+static int next_event(struct ibv_async_event *ev, int ms)
+{
+	struct pollfd pfd = { ctx->async_fd, POLLIN, 0 };
+
+	if (poll(&pfd, 1, ms) != 1)
+		return 0;
+	MUST(!ibv_get_async_event(ctx, ev), "get_async_event");
+	return 1;
+}
+
+static void wanted(enum ibv_event_type type, const void *element)
+{
+	struct ibv_async_event ev;
+
+	MUST(next_event(&ev, WAIT_MS), ibv_event_type_str(type));
+	printf("%s\n", ibv_event_type_str(ev.event_type));
+	MUST(ev.event_type == type, ibv_event_type_str(type));
+	MUST((void *)ev.element.qp == element, "the event names the wrong object");
+	ibv_ack_async_event(&ev);
+}
+
+static void established_and_drained(void)
+{
+	struct pair p = connected(cq, 1);
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1 };
+
+	receive(p.b, 1);
+	request(p.a, IBV_WR_SEND, 0, 1);
+	wanted(IBV_EVENT_COMM_EST, p.b);
+	MUST(!completion(cq) && !completion(cq), "a SEND to a QP in RTR");
+	to_rts(p.b);
+	MUST(!ibv_modify_qp(p.a, &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), "SQD");
+	wanted(IBV_EVENT_SQ_DRAINED, p.a);
+	destroy(&p);
+}
+
+static void refused(void)
+{
+	struct pair p = connected(cq, 1);
+
+	to_rts(p.b);
+	request(p.a, IBV_WR_RDMA_WRITE, mr->rkey ^ 0x55, 1);
+	wanted(IBV_EVENT_QP_ACCESS_ERR, p.b);
+	MUST(completion(cq) == IBV_WC_REM_ACCESS_ERR, "the WRITE's completion");
+	destroy(&p);
+
+	p = connected(cq, 0);
+	to_rts(p.b);
+	request(p.a, IBV_WR_RDMA_READ, mr->rkey, 1);
+	wanted(IBV_EVENT_QP_REQ_ERR, p.b);
+	MUST(completion(cq) == IBV_WC_REM_INV_REQ_ERR, "the READ's completion");
+	destroy(&p);
+}
+
+static void overrun(void)
+{
+	struct ibv_cq *small = ibv_create_cq(ctx, 1, NULL, NULL, 0);
+	struct pair p = connected(small, 1);
+	int i;
+
+	to_rts(p.b);
+	receive(p.b, small->cqe + 1);
+	for (i = 0; i <= small->cqe; i++)
+		request(p.a, IBV_WR_SEND, 0, 0);
+	wanted(IBV_EVENT_CQ_ERR, small);
+	wanted(IBV_EVENT_QP_FATAL, p.b);
+	destroy(&p);
+	MUST(!ibv_destroy_cq(small), "destroy_cq");
+}
+
+/* Path migration is refused, so that nobody waits for its event. */
+static void migration(void)
+{
+	struct pair p = connected(cq, 1);
+	struct ibv_qp_attr attr = { .path_mig_state = IBV_MIG_REARM };
+
+	MUST(ibv_modify_qp(p.a, &attr, IBV_QP_PATH_MIG_STATE) == EOPNOTSUPP, "migration");
+	destroy(&p);
+}
+
+int main(void)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_async_event ev;
+
+	MUST(list && list[0], "a device");
+	ctx = ibv_open_device(list[0]);
+	MUST(ctx, "open");
+	ibv_free_device_list(list);
+	pd = ibv_alloc_pd(ctx);
+	cq = ibv_create_cq(ctx, 256, NULL, NULL, 0);
+	mr = pd ? ibv_reg_mr(pd, buf, sizeof(buf), IBV_ACCESS_LOCAL_WRITE |
+			     IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ) : NULL;
+	MUST(cq && mr, "objects");
+	established_and_drained();
+	refused();
+	overrun();
+	migration();
+	MUST(!next_event(&ev, 0), "an event that nobody expected");
+	MUST(!ibv_dereg_mr(mr) && !ibv_destroy_cq(cq) && !ibv_dealloc_pd(pd) &&
+		     !ibv_close_device(ctx), "the end");
+	return 0;
+}
