@@ -63,6 +63,7 @@ bool xp_wqe_may_inline(const struct xr_send_wqe *wqe)
 	case XR_WR_SEND_WITH_INV:
 	case XR_WR_RDMA_WRITE:
 	case XR_WR_RDMA_WRITE_WITH_IMM:
+	case XR_WR_ATOMIC_WRITE:
 		return true;
 	default:
 		return false;
@@ -101,6 +102,7 @@ static int fill_operation(struct xr_send_wqe *wqe, const struct ibv_send_wr *wr)
 		/* fall through */
 	case IBV_WR_RDMA_WRITE:
 	case IBV_WR_RDMA_READ:
+	case XR_WR_ATOMIC_WRITE:	/* IBV_WR_ATOMIC_WRITE since rdma-core 43 */
 		break;
 	case IBV_WR_ATOMIC_CMP_AND_SWP:
 	case IBV_WR_ATOMIC_FETCH_AND_ADD:

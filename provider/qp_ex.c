@@ -166,6 +166,19 @@ static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t re
 	put_atomic(wqe, add, 0);
 }
 
+static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr,
+			    const void *value)
+{
+	struct xr_send_wqe *wqe = BEGIN(ATOMIC_WRITE);
+
+	put_remote(wqe, rkey, remote_addr);
+	if (!wqe)
+		return;
+	wqe->flags |= XR_SEND_INLINE;
+	if (xp_wqe_inline(of(ex), wqe, value, sizeof(uint64_t)))
+		spoil(of(ex), EINVAL);
+}
+
 static void wr_local_inv(struct ibv_qp_ex *ex, uint32_t rkey)
 {
 	put_invalidate(BEGIN(LOCAL_INV), rkey);
@@ -265,6 +278,7 @@ static void set_builders(struct ibv_qp_ex *ex)
 {
 	ex->wr_atomic_cmp_swp = wr_atomic_cmp_swp;
 	ex->wr_atomic_fetch_add = wr_atomic_fetch_add;
+	ex->wr_atomic_write = wr_atomic_write;
 	ex->wr_bind_mw = wr_bind_mw;
 	ex->wr_local_inv = wr_local_inv;
 	ex->wr_rdma_read = wr_rdma_read;
@@ -295,7 +309,7 @@ static void set_builders(struct ibv_qp_ex *ex)
 #define RC_OPS                                                                                     \
 	(UC_OPS | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |                   \
 	 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV |                      \
-	 IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW)
+	 IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_ATOMIC_WRITE)
 
 static uint64_t ops_of(enum ibv_qp_type type)
 {

@@ -224,6 +224,33 @@ static void do_atomic(struct xt_qp *qp, struct xt_qp *peer, const struct piece *
 		xt_sq_fail(qp, fault);
 }
 
+static void do_atomic_write(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
+{
+	struct xt_request rq = {
+		.va = p->wqe->remote_addr,
+		.rkey = p->wqe->rkey,
+		.len = XR_ATOMIC_LEN,
+		.total = XR_ATOMIC_LEN,
+		.src = { .qp = qp, .index = qp->d.req.retired },
+	};
+	struct xt_fault fault;
+	uint32_t code;
+
+	switch (xt_resp_atomic_write(peer, &rq, &code, &fault)) {
+	case XT_ACCEPTED:
+		peer_done(peer, p);
+		advance(qp, p);
+		break;
+	case XT_SOURCE_FAULT:
+		xt_sq_fail(qp, fault);
+		break;
+	default:
+		xt_resp_refuse(peer, code);
+		refused(qp, code);
+		break;
+	}
+}
+
 /* A READ or atomic that the peer would not take from the wire either */
 static bool out_of_place(struct xt_qp *peer)
 {
@@ -240,6 +267,8 @@ static void perform(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 		refused(qp, XR_NAK_INVALID_REQUEST);
 	} else if (p->wqe->kind == XT_KIND_READ) {
 		do_read(qp, peer, p);
+	} else if (p->wqe->kind == XT_KIND_ATOMIC_WRITE) {
+		do_atomic_write(qp, peer, p);
 	} else {
 		do_atomic(qp, peer, p);
 	}

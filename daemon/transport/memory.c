@@ -217,3 +217,18 @@ int xt_mem_fetch_add(struct xt_mem *mem, uint64_t off, uint64_t add, uint64_t *o
 		*old = value;
 	return err;
 }
+
+int xt_mem_atomic_write(struct xt_mem *mem, uint64_t off, uint64_t value)
+{
+	uint64_t *p = atomic_ptr(mem, off);
+	int err;
+
+	if (p) {
+		__atomic_store_n(p, value, __ATOMIC_SEQ_CST);
+		return 0;
+	}
+	pthread_mutex_lock(&unmapped_lock);
+	err = xt_mem_write(mem, off, &value, sizeof(value));
+	pthread_mutex_unlock(&unmapped_lock);
+	return err;
+}

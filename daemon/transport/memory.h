@@ -81,6 +81,8 @@ int xt_mem_copy(struct xt_mem *dst, uint64_t dst_off, struct xt_mem *src, uint64
  */
 int xt_mem_cmp_swap(struct xt_mem *mem, uint64_t off, uint64_t compare, uint64_t swap,
 		    uint64_t *old);
+/* All 8 bytes at once, as they are in memory */
+int xt_mem_atomic_write(struct xt_mem *mem, uint64_t off, uint64_t value);
 int xt_mem_fetch_add(struct xt_mem *mem, uint64_t off, uint64_t add, uint64_t *old);
 
 #endif /* XT_MEMORY_H */

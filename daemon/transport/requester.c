@@ -301,6 +301,13 @@ static void build_read(struct xt_qp *qp, const struct xt_swqe *w, struct xt_pack
 	xt_ext_reth(p, w->remote_addr + off, w->rkey, left < len ? left : len);
 }
 
+static bool build_atomic_write(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
+{
+	p->opcode = XR_OP_ATOMIC_WRITE;
+	xt_ext_reth(p, w->remote_addr, w->rkey, XR_ATOMIC_LEN);
+	return xt_gather(qp, qp->d.req.cur, 0, XR_ATOMIC_LEN, &p->payload, &w->fault);
+}
+
 static void build_atomic(const struct xt_swqe *w, struct xt_packet *p)
 {
 	bool swap = w->opcode == XR_WR_ATOMIC_CMP_AND_SWP;
@@ -327,6 +334,8 @@ static bool build(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
 		build_read(qp, w, p);
 	else if (w->kind == XT_KIND_ATOMIC)
 		build_atomic(w, p);
+	else if (w->kind == XT_KIND_ATOMIC_WRITE)
+		return build_atomic_write(qp, w, p);
 	else
 		return xt_req_build_data(qp, w, p);
 	return true;

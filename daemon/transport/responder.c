@@ -88,6 +88,8 @@ static enum xt_kind kind_of(uint8_t op)
 	case XR_OP_CMP_SWAP:
 	case XR_OP_FETCH_ADD:
 		return XT_KIND_ATOMIC;
+	case XR_OP_ATOMIC_WRITE:
+		return XT_KIND_ATOMIC_WRITE;
 	default:
 		return XT_KIND_NONE;
 	}
@@ -402,6 +404,50 @@ static enum xt_verdict do_atomic(struct xt_qp *qp, const struct xt_request *rq, 
 	return XT_ACCEPTED;
 }
 
+enum xt_verdict xt_resp_atomic_write(struct xt_qp *qp, const struct xt_request *rq, uint32_t *code,
+				     struct xt_fault *fault)
+{
+	uint64_t value = 0, off;
+	struct xt_mem_seg seg = { .len = sizeof(value), .ptr = (uint8_t *)&value, .writable = true };
+	struct xt_mem word = { .length = sizeof(value), .nseg = 1, .seg = &seg }, *mem;
+	int nak = -1;
+
+	if (rq->total != XR_ATOMIC_LEN || rq->len != XR_ATOMIC_LEN)
+		nak = XR_NAK_INVALID_REQUEST;
+	if (nak < 0)
+		nak = xt_resp_check(qp, XR_ACCESS_REMOTE_WRITE, rq->va, rq->rkey, XR_ATOMIC_LEN,
+				    &mem, &off);
+	if (nak < 0 && rq->va & (XR_ATOMIC_LEN - 1))
+		nak = XR_NAK_INVALID_REQUEST;
+	if (nak < 0 && xt_put(&word, 0, &rq->src, XR_ATOMIC_LEN, fault) != XT_SIDE_NONE)
+		return XT_SOURCE_FAULT;
+	if (nak < 0 && xt_mem_atomic_write(mem, off, value))
+		nak = XR_NAK_REMOTE_OPERATIONAL;
+	if (nak < 0)
+		return XT_ACCEPTED;
+	*code = (uint32_t)nak;
+	return XT_REFUSED;
+}
+
+static enum xt_verdict do_atomic_write(struct xt_qp *qp, const struct xt_request *rq,
+				       uint32_t *code, struct xt_fault *fault)
+{
+	struct xt_rd *rd = rd_new(qp);
+
+	if (!rd)
+		return refuse(qp, code, XR_NAK_INVALID_REQUEST);
+	if (xt_resp_atomic_write(qp, rq, code, fault) != XT_ACCEPTED)
+		return refuse(qp, code, *code);
+	*rd = (struct xt_rd){
+		.kind = XT_KIND_ATOMIC_WRITE,
+		.psn = qp->d.resp.epsn,
+		.npsn = 1,
+	};
+	rd_added(qp);
+	advance(qp, rq, XT_KIND_ATOMIC_WRITE);
+	return XT_ACCEPTED;
+}
+
 enum xt_verdict xt_resp_request(struct xt_qp *qp, const struct xt_request *rq, uint32_t *code,
 				struct xt_fault *fault)
 {
@@ -416,6 +462,8 @@ enum xt_verdict xt_resp_request(struct xt_qp *qp, const struct xt_request *rq, u
 		return do_write(qp, rq, code, fault);
 	case XT_KIND_READ:
 		return do_read(qp, rq, code);
+	case XT_KIND_ATOMIC_WRITE:
+		return do_atomic_write(qp, rq, code, fault);
 	default:
 		return do_atomic(qp, rq, code);
 	}
@@ -555,7 +603,8 @@ static void duplicate(struct xt_qp *qp, const struct xt_request *rq, uint32_t ps
 		duplicate_read(qp, rq, psn);
 		break;
 	case XT_KIND_ATOMIC:
-		if (find_rd(&qp->d.resp, psn, XT_KIND_ATOMIC, &index))
+	case XT_KIND_ATOMIC_WRITE:
+		if (find_rd(&qp->d.resp, psn, kind_of(rq->op), &index))
 			replay(qp, index, 0);
 		break;
 	default:
@@ -583,7 +632,8 @@ static void accepted(struct xt_qp *qp, const struct xt_rx *rx, uint32_t packets)
 	resp->nak_sent = false;
 	if (xt_diff(resp->epsn, resp->seen) > 0)
 		resp->seen = resp->epsn;
-	if ((rx->flags & XR_EXT_ATOMICETH) || rx->opcode == XR_OP_READ_REQUEST)
+	/* answered by more than an ACK */
+	if (kind_of(rx->opcode) >= XT_KIND_READ)
 		return;
 	resp->unacked += packets;
 	if (rx->ackreq || resp->unacked >= ACK_AT_LEAST)

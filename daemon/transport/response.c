@@ -218,6 +218,9 @@ static bool read_response_fits(const struct xt_qp *qp, const struct xt_swqe *w,
 	uint32_t i = qp->d.req.unacked - w->psn;
 	uint32_t left = w->length - (i << qp->d.mtu_shift);
 
+	/* IBTA annex A19: an ATOMIC WRITE is answered like a READ of nothing. */
+	if (w->kind == XT_KIND_ATOMIC_WRITE)
+		return rx->opcode == XR_OP_READ_RESP_ONLY && !rx->len;
 	if (w->kind != XT_KIND_READ)
 		return false;
 	/* the end of the message is an end, whatever way retries cut it */

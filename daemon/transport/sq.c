@@ -20,6 +20,7 @@ static const struct {
 	[XR_WR_LOCAL_INV] = { XT_KIND_LOCAL, IBV_WC_LOCAL_INV },
 	[XR_WR_BIND_MW] = { XT_KIND_LOCAL, IBV_WC_BIND_MW },
 	[XR_WR_SEND_WITH_INV] = { XT_KIND_SEND, IBV_WC_SEND },
+	[XR_WR_ATOMIC_WRITE] = { XT_KIND_ATOMIC_WRITE, IBV_WC_ATOMIC_WRITE },
 	[XR_WR_REG_MR] = { XT_KIND_LOCAL, IBV_WC_DRIVER1 },
 };
 #define OPERATIONS (sizeof(operations) / sizeof(operations[0]))
@@ -88,12 +89,19 @@ static void copy_bind(struct xt_swqe *w, const struct xr_send_wqe *wqe)
 	w->bind_len = wqe->bind_len;
 }
 
+static bool length_fits(const struct xt_swqe *w, uint64_t length)
+{
+	return w->kind >= XT_KIND_ATOMIC ? length == XR_ATOMIC_LEN : length <= XR_MAX_MSG_SIZE;
+}
+
 static bool copy_inline(struct xt_qp *qp, struct xt_swqe *w, const struct xr_send_wqe *wqe)
 {
-	if (w->kind != XT_KIND_SEND && w->kind != XT_KIND_WRITE)
+	if (w->kind != XT_KIND_SEND && w->kind != XT_KIND_WRITE && w->kind != XT_KIND_ATOMIC_WRITE)
 		return bad(w, IBV_WC_LOC_QP_OP_ERR, XT_VERR_BAD_INLINE);
 	if (wqe->inline_len > qp->max_inline)
 		return bad(w, IBV_WC_LOC_QP_OP_ERR, XT_VERR_BAD_INLINE);
+	if (!length_fits(w, wqe->inline_len))
+		return bad(w, IBV_WC_LOC_LEN_ERR, XT_VERR_BAD_LENGTH);
 	w->num_sge = 0;
 	w->length = wqe->inline_len;
 	return true;
@@ -112,7 +120,7 @@ static bool copy_sges(struct xt_qp *qp, struct xt_swqe *w, const struct xr_send_
 	memcpy(sge, slot + sizeof(*wqe), w->num_sge * sizeof(*sge));
 	for (i = 0; i < w->num_sge; i++)
 		length += sge[i].length;
-	if (length > XR_MAX_MSG_SIZE || (w->kind == XT_KIND_ATOMIC && length != XR_ATOMIC_LEN))
+	if (!length_fits(w, length))
 		return bad(w, IBV_WC_LOC_LEN_ERR, XT_VERR_BAD_LENGTH);
 	w->length = length;
 

@@ -44,7 +44,7 @@ unpack() {
 		test_xrc_{atomic_fetch_and_add,atomic_cmp_and_swap,traffic_cq_ex} test_odp_{xrc,rc_srq}_traffic \
 		test_qp_ex_xrc_{send,send_imm} test_ro_xrc_traffic \
 		test_dm_{traffic,remote_traffic} test_ro_rc_traffic \
-		test_qp_ex_rc_{send,send_imm,rdma_write,rdma_write_imm,rdma_read,atomic_cmp_swp,atomic_fetch_add}; do
+		test_qp_ex_rc_{send,send_imm,rdma_write,rdma_write_imm,rdma_read,atomic_cmp_swp,atomic_fetch_add,atomic_write}; do
 		grep -q "^$name .*\.\.\. ok$" "$log"
 	done
 }

@@ -96,10 +96,11 @@ static bool claim_remote(struct sim_qp *q, struct sim_op *op)
 	bool write = op->opcode != XR_WR_RDMA_READ;
 	uint32_t access = write ? XR_ACCESS_REMOTE_WRITE : XR_ACCESS_REMOTE_READ;
 	bool fresh = write || rng_chance(&q->w->sched, 70);
+	uint32_t align = op->opcode == XR_WR_ATOMIC_WRITE ? 8 : 1;
 
 	if (op->scratch)
 		return true;
-	if (!host_claim(h, only_mr, q->peer->pd, op->len, access, fresh, 1, &op->remote,
+	if (!host_claim(h, only_mr, q->peer->pd, op->len, access, fresh, align, &op->remote,
 			&op->remote))
 		return false;
 	if (write)
@@ -201,7 +202,7 @@ static bool is_atomic(const struct sim_op *op)
 
 static bool has_remote(const struct sim_op *op)
 {
-	return op->opcode != XR_WR_SEND && op->opcode != XR_WR_SEND_WITH_IMM;
+	return op->opcode != XR_WR_SEND && op->opcode != XR_WR_SEND_WITH_IMM && !is_local_op(op);
 }
 
 /* A local piece that the engine must refuse */
@@ -228,6 +229,8 @@ static bool prepare(struct sim_qp *q, struct sim_op *op)
 {
 	bool bad = is_bad_remote(op), ok = true;
 
+	if (is_local_op(op))
+		return true;
 	if (is_atomic(op))
 		ok = claim_atomic(q, op);
 	else if (op->opcode == XR_WR_RDMA_READ)

@@ -52,7 +52,8 @@ static void plan_regions(struct host *h, uint32_t size)
 	uint32_t pd;
 
 	for (pd = 1; pd <= 2; pd++)
-		host_add_mr(h, 0, size, pd, XR_ACCESS_LOCAL_WRITE | XR_ACCESS_REMOTE);
+		host_add_mr(h, 0, size, pd,
+			    XR_ACCESS_LOCAL_WRITE | XR_ACCESS_REMOTE | XR_ACCESS_MW_BIND);
 	for (pd = 1; pd <= 2; pd++) {
 		add_part(h, size, pd, XR_ACCESS_LOCAL_WRITE);
 		add_part(h, size, pd, XR_ACCESS_REMOTE_READ);
@@ -137,13 +138,21 @@ static void plan_atomic(struct sim_qp *q, struct sim_op *op)
 	op->len = 8;
 }
 
+static void plan_atomic_write(struct sim_op *op)
+{
+	op->opcode = XR_WR_ATOMIC_WRITE;
+	op->len = 8;
+}
+
 static void plan_opcode(struct sim_qp *q, struct sim_op *op, uint32_t most)
 {
 	struct rng *r = &q->w->rng;
 	unsigned kind = rng_below(r, 100);
 
 	op->len = choose_len(r, q->conn->mtu, most);
-	if (kind < 25)
+	if (kind < 3)
+		plan_atomic_write(op);
+	else if (kind < 25)
 		op->opcode = XR_WR_RDMA_WRITE;
 	else if (kind < 45)
 		op->opcode = XR_WR_SEND;
@@ -199,6 +208,7 @@ static void plan_chained(struct sim_qp *q, struct sim_op *op)
 static void plan_ops(struct sim_qp *q, unsigned count, uint32_t most)
 {
 	struct rng *r = &q->w->rng;
+	bool bound = false;
 	unsigned i;
 
 	q->ops = calloc(count + 1, sizeof(*q->ops));
@@ -209,6 +219,13 @@ static void plan_ops(struct sim_qp *q, unsigned count, uint32_t most)
 
 		if (after_read && rng_chance(r, 30)) {
 			plan_chained(q, op);
+			continue;
+		}
+		/* bound and invalidated in turn: in this order, whatever is lost and sent again */
+		if (rng_chance(r, 6)) {
+			op->opcode = bound ? XR_WR_LOCAL_INV : XR_WR_BIND_MW;
+			bound = !bound;
+			op->flags = rng_chance(r, 50) ? XR_SEND_SIGNALED : 0;
 			continue;
 		}
 		plan_opcode(q, op, most);

@@ -66,6 +66,11 @@ void qp_create(struct sim_qp *q)
 	}
 	err = xt_qp_create(q->engine->engine, &init, &q->qp);
 	CHECK(q->w, !err, "xt_qp_create: %d", err);
+	q->window = xt_keys_alloc(q->host->shared.keys);
+	CHECK(q->w, q->window, "no key for a window");
+	q->window->entry.pd = q->pd;
+	q->window->entry.type = XR_KEY_MW;
+	q->window->entry.flags = XR_KEYF_TYPE_2;
 	q->qpn = xt_qp_info(q->qp)->qpn;
 	TRACE(q->w,
 	      "qp %u: number %06x on host %u engine %u, sq %u rq %u, sge %u/%u, inline %u, pd %u",
@@ -79,6 +84,8 @@ void qp_destroy(struct sim_qp *q)
 		return;
 	TRACE(q->w, "qp %u: destroyed", q->id);
 	xt_qp_destroy(q->qp);
+	CHECK(q->w, q->window->entry.state == XR_KEY_FREE, "qp %u: left a window bound", q->id);
+	xt_keys_release(q->host->shared.keys, q->window);
 	q->qp = NULL;
 	free(q->sq.queue);
 	free(q->rq.queue);
@@ -273,6 +280,19 @@ void qp_post_send(struct sim_qp *q, const struct sim_op *op, uint64_t wr_id)
 	wqe->imm_data = op->imm;
 	wqe->rkey = op->rkey;
 	wqe->remote_addr = op->raddr;
+	if (is_local_op(op)) {
+		uint32_t key = xt_key_value(q->window);
+		struct sim_mr *mr = &q->host->mr[q->pd - 1];
+
+		if (op->opcode == XR_WR_LOCAL_INV)
+			wqe->invalidate_rkey = key;
+		else
+			*wqe = (struct xr_send_wqe){
+				.wr_id = wr_id, .opcode = op->opcode, .flags = op->flags,
+				.bind = { key, key, mr->value, XR_ACCESS_REMOTE_READ },
+				.remote_addr = mr_va(mr, mr->off), .bind_len = mr->len,
+			};
+	}
 	if (op->counter) {
 		wqe->atomic.compare_add = op->counter->swaps ? op->compare : op->operand;
 		wqe->atomic.swap = op->operand;

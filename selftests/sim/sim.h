@@ -247,6 +247,7 @@ struct sim_qp {
 	uint64_t tokens_at;
 	unsigned async[32];	/* events, by type */
 	uint32_t scratch_off;	/* in the peer's memory */
+	struct xt_key *window;	/* bound and invalidated among its requests */
 };
 
 enum script {
@@ -390,6 +391,12 @@ void qp_post_recv(struct sim_qp *q, const struct sim_recv *r, uint64_t wr_id);
 void conn_connect(struct conn *c);
 void conn_ready(struct conn *c);
 struct sim_qp *qp_by_num(struct host *h, uint32_t qpn);
+
+/* Changes keys and sends nothing */
+static inline bool is_local_op(const struct sim_op *op)
+{
+	return op->opcode == XR_WR_BIND_MW || op->opcode == XR_WR_LOCAL_INV;
+}
 
 /* client.c */
 #define WR_ID(q, recv, index) ((uint64_t)(q)->id << 32 | (uint64_t)(recv) << 31 | (index))

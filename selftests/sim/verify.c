@@ -264,6 +264,7 @@ static void send_succeeded(struct sim_qp *q, struct sim_op *op)
 	switch (op->opcode) {
 	case XR_WR_RDMA_WRITE:
 	case XR_WR_RDMA_WRITE_WITH_IMM:
+	case XR_WR_ATOMIC_WRITE:
 		write_landed(q, op);
 		break;
 	case XR_WR_RDMA_READ:
@@ -391,6 +392,9 @@ static uint32_t wc_opcode(const struct sim_op *op)
 		[XR_WR_RDMA_READ] = IBV_WC_RDMA_READ,
 		[XR_WR_ATOMIC_CMP_AND_SWP] = IBV_WC_COMP_SWAP,
 		[XR_WR_ATOMIC_FETCH_AND_ADD] = IBV_WC_FETCH_ADD,
+		[XR_WR_ATOMIC_WRITE] = IBV_WC_ATOMIC_WRITE,
+		[XR_WR_BIND_MW] = IBV_WC_BIND_MW,
+		[XR_WR_LOCAL_INV] = IBV_WC_LOCAL_INV,
 	};
 
 	return opcodes[op->opcode];

@@ -123,6 +123,10 @@ static void test_self(void)
 	memcpy(&old, memory + 50008, 8);
 	TAP_OK(completes(h, 5, 0, IBV_WC_FETCH_ADD) && word == 111 && old == 100,
 	       "atomic to itself");
+	post(&q, 7, XR_WR_ATOMIC_WRITE, 80, 50016, 8);
+	settle(&q);
+	TAP_OK(completes(h, 7, 0, IBV_WC_ATOMIC_WRITE) && !memcmp(memory + 80, memory + 50016, 8),
+	       "ATOMIC WRITE to itself");
 	post(&q, 6, XR_WR_SEND, 0, 0, 100);
 	settle(&q);
 	TAP_OK(completes(h, 6, IBV_WC_RNR_RETRY_EXC_ERR, 0), "without a receive: RNR");

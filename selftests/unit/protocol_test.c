@@ -224,8 +224,12 @@ static void test_invalid_requests(void)
 		  { S(READ_REQUEST, .va = BASE, .len = 0x80000001) }, 1 },
 		{ "misaligned atomic", NAK_INVALID, { S(CMP_SWAP, .va = BASE + 4) }, 1 },
 		{ "FLUSH", NAK_INVALID, { S(FLUSH) }, 1 },
-		{ "ATOMIC WRITE", NAK_INVALID,
-		  { S(ATOMIC_WRITE, .payload = 8, .va = BASE, .len = 8) }, 1 },
+		{ "ATOMIC WRITE of a length that it is not", NAK_INVALID,
+		  { S(ATOMIC_WRITE, .payload = 8, .va = BASE, .len = 16) }, 1 },
+		{ "misaligned ATOMIC WRITE", NAK_INVALID,
+		  { S(ATOMIC_WRITE, .payload = 8, .va = BASE + 4, .len = 8) }, 1 },
+		{ "ATOMIC WRITE with a stale key", NAK_ACCESS,
+		  { S(ATOMIC_WRITE, .payload = 8, .va = BASE, .len = 8, .key_xor = 1) }, 1 },
 		{ "WRITE with a stale key", NAK_ACCESS,
 		  { S(WRITE_ONLY, .payload = 8, .va = BASE, .len = 8, .key_xor = 1) }, 1 },
 		{ "WRITE beyond the region", NAK_ACCESS,
@@ -267,6 +271,27 @@ static void test_invalid_requests(void)
 			TAP_OK(false, "%s: a QP in ERR is silent", r->what);
 		end(&q);
 	}
+}
+
+/* IBTA annex A19: answered like a READ of nothing, and answered again without being done again */
+static void test_atomic_write(void)
+{
+	static const struct made write = S(ATOMIC_WRITE, .payload = 8, .va = BASE, .len = 8);
+	struct h_qp q;
+	struct harness *h = begin(&q);
+
+	for (int again = 0; again <= 1; again++) {
+		memset(memory, 0, 16);
+		h->sent_count = 0;
+		receive(&q, &write);
+		TAP_OK(h->sent_count == 1 && sent_bth(h, 0)[0] == XR_OP_READ_RESP_ONLY &&
+			       sent_psn(h, 0) == 0 &&
+			       h->sent[0].len == 42 + XT_BTH_LEN + sizeof(struct xr_aeth) + XR_ICRC_LEN &&
+			       memory[0] == (again ? 0 : 0x77) && memory[7] == memory[0] &&
+			       !memory[8],
+		       again ? "a repeated ATOMIC WRITE" : "ATOMIC WRITE");
+	}
+	end(&q);
 }
 
 /* What the QP does not grant is refused whatever the key says. */
@@ -580,6 +605,7 @@ static void test_acks_asked_for(void)
 int main(void)
 {
 	test_invalid_requests();
+	test_atomic_write();
 	test_qp_access();
 	test_sequence();
 	test_rnr();
