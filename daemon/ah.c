@@ -12,8 +12,9 @@ int xd_ah_check(const struct xd_device *dev, const struct xr_ah_attr *attr)
 {
 	struct xr_addr gid;
 
+	/* A flow label's upper bits do not count: UCX leaves them set. */
 	if (!attr->is_global || attr->port_num != 1 || attr->sgid_index >= XR_GID_TABLE_LEN ||
-	    attr->flow_label > 0xfffff || !xd_net_gid(dev, attr->sgid_index, &gid))
+	    !xd_net_gid(dev, attr->sgid_index, &gid))
 		return -EINVAL;
 	return 0;
 }
