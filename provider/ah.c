@@ -173,7 +173,6 @@ int xp_init_ah_from_wc(struct ibv_context *ibctx, uint8_t port, struct ibv_wc *w
 	int err;
 
 	memset(attr, 0, sizeof(*attr));
-	attr->sl = wc->sl;
 	attr->port_num = port;
 	attr->is_global = 1;
 	/* RoCE has no LIDs: without the header there is no address. */

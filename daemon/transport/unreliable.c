@@ -110,6 +110,15 @@ static void fail_receive(struct xt_qp *qp, const struct xt_fault *fault)
 	xt_qp_error(qp, true);
 }
 
+/*
+ * There are no service levels without VLANs. UCX (before 1.18) expects here what ConnectX tells of
+ * the header of a datagram, and drops all over IPv4 otherwise: bit 3 UDP, bits 2..0 1 IPv6, 2 IPv4.
+ */
+static uint8_t header_type(const struct datagram *d)
+{
+	return 8 | (d->grh[0] >> 4 == 6 ? 1 : 2);
+}
+
 static void complete_receive(struct xt_qp *qp, const struct datagram *d)
 {
 	struct xr_cqe cqe = {
@@ -119,6 +128,7 @@ static void complete_receive(struct xt_qp *qp, const struct datagram *d)
 		.imm_data = d->has_imm ? d->imm : 0,
 		.wc_flags = IBV_WC_GRH | (d->has_imm ? IBV_WC_WITH_IMM : 0),
 		.src_qpn = d->src_qpn,
+		.sl = header_type(d),
 	};
 
 	xt_rq_complete(qp, &cqe, d->solicited);

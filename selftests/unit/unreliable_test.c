@@ -387,6 +387,7 @@ static void test_ud(bool local)
 	TAP_OK(!memcmp(memory + HALF, zeros, 20) && ipv4_header_good(memory + HALF + 20, ip_len) &&
 	       arrived(40, 1, 500) && memory[HALF + 540] == 0xee,
 	       "UD: 20 zeros, the IPv4 header, the payload");
+	TAP_OK(cqe.sl == 10, "UD: which header it is");
 
 	h_post_recv(&qb, 11, BASE + HALF, 40, key);
 	post(2, XR_WR_SEND_WITH_IMM, 0)->imm_data = 99;
@@ -410,7 +411,7 @@ static void test_ud_ipv6(void)
 	run();
 	pass_all();
 	TAP_OK(completes(1, IBV_WC_SUCCESS, &cqe) && completes(10, IBV_WC_SUCCESS, &cqe) &&
-	       cqe.byte_len == 60, "UD: over IPv6");
+	       cqe.byte_len == 60 && cqe.sl == 9, "UD: over IPv6");
 	TAP_OK(memory[HALF] == 0x60 && memory[HALF + 6] == 17 && memory[HALF + 8] == 0xfd &&
 	       memory[HALF + 24] == 0xfe && arrived(40, 1, 20), "UD: the IPv6 header");
 	end();
