@@ -23,6 +23,8 @@ load helpers
 	both -t 40 ib_send_bw -x @4 -F --use-srq -n $((1000 / SLOW))
 	both -t 40 ib_send_bw -x @4 -F --use-srq -q 8 -s 8192 -n $((200 / SLOW))
 	both -t 40 ib_send_lat -x @4 -F --use-srq -n $((500 / SLOW))
+	both -t 40 ib_send_lat -x @4 -F -c UD --use-srq -s 1024 -n $((500 / SLOW))
+	both -t 40 ib_send_lat -x @4 -F -c UC --use-srq -n $((500 / SLOW))
 }
 
 @test "SRQ: limit, another size, the last WQE reached, and what stays for other queue pairs" {
