@@ -10,7 +10,6 @@
 #include <bpf/libbpf.h>
 #include <linux/if_xdp.h>
 
-#include "daemon/transport/transport.h"
 #include "fixture.h"
 #include "xroce.skel.h"
 
@@ -185,9 +184,18 @@ bool fixture_add_key(struct fixture *f, uint32_t rkey, struct xr_key_entry entry
 
 /* ---- the rest of the tables -------------------------------------------------------- */
 
+static bool is_multicast(const struct xr_addr *addr)
+{
+	static const uint8_t v4[12] = { [10] = 0xff, [11] = 0xff };
+
+	if (!memcmp(addr->raw, v4, sizeof(v4)))
+		return addr->raw[12] >> 4 == 0xe;
+	return addr->raw[0] == 0xff;
+}
+
 bool fixture_add_addr(struct fixture *f, const struct xr_addr *addr)
 {
-	struct xr_addr_entry entry = { .gid_index = xt_is_group(addr) ? XR_ADDR_GROUP : 0 };
+	struct xr_addr_entry entry = { .gid_index = is_multicast(addr) ? XR_ADDR_GROUP : 0 };
 
 	return !bpf_map__update_elem(f->skel->maps.addrs, addr, sizeof(*addr), &entry,
 				     sizeof(entry), BPF_ANY);

@@ -66,6 +66,16 @@ static struct xr_sge any_sge(struct stream *in, const struct world *w)
 	return sge;
 }
 
+/* Of a datagram: an address handle that may not be there, a QP or the group, a Q_Key */
+static void add_destination(const struct world *w, struct xr_send_wqe *wqe, uint8_t how)
+{
+	const struct fuzz_qp *to = &w->qp[(how >> 3 & 7) % HOSTILE_QPS];
+
+	wqe->ud.ah = how & 7;
+	wqe->ud.remote_qpn = wqe->ud.ah == AH_GROUP ? XR_MULTICAST_QPN : xt_qp_info(to->qp)->qpn;
+	wqe->ud.remote_qkey = how & 0x40 ? FUZZ_QKEY + 1 : how & 0x80 ? UINT32_MAX : FUZZ_QKEY;
+}
+
 /* A work request as a program might post it, but for what the input says otherwise */
 static void add_send(struct world *w, struct fuzz_qp *q, struct stream *in)
 {
@@ -86,6 +96,8 @@ static void add_send(struct world *w, struct fuzz_qp *q, struct stream *in)
 	} else if (wqe.flags & XR_SEND_INLINE) {
 		wqe.inline_len = input_u8(in) % (MAX_INLINE + 1);
 	}
+	if (q->type == XR_QPT_UD)
+		add_destination(w, &wqe, input_u8(in));
 	for (unsigned i = 0; i < MAX_SGES; i++)
 		sge[i] = any_sge(in, w);
 	qp_post_send(q, &wqe, sge, sizeof(sge));
@@ -114,8 +126,11 @@ static void deliver(struct world *w, unsigned max)
 
 static void revive(struct world *w, struct fuzz_qp *q, uint8_t how)
 {
+	static const uint32_t types[] = { XR_QPT_RC, XR_QPT_UC, XR_QPT_UD, XR_QPT_RC };
+
 	if (how & 0x10) {
 		qp_destroy(q);
+		q->type = types[how >> 5 & 3];
 		qp_create(w, q->id);
 	}
 	qp_bring_up(q, XR_QPS_RTS);

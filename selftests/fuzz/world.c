@@ -319,11 +319,15 @@ static void queue_open(struct queue *queue, uint32_t depth, uint32_t stride)
 	queue->entries = (uint8_t *)(queue->ring + 1);
 }
 
+static const struct xr_addr the_group = { .raw = { 0xff, 0x0e, [15] = 1 } };
+
 void qp_create(struct world *w, enum qp_id id)
 {
 	struct fuzz_qp *q = &w->qp[id];
+	uint32_t type = q->type ? q->type : XR_QPT_RC;
 	struct xt_qp_init init = {
-		.type = XR_QPT_RC,
+		.type = type,
+		.ahs = w->ahs,
 		.pd = id >= QP_GOOD_A ? PD_GOOD : PD_CLIENT,
 		.max_send_sge = MAX_SGES,
 		.max_recv_sge = MAX_SGES,
@@ -339,6 +343,7 @@ void qp_create(struct world *w, enum qp_id id)
 	memset(q, 0, sizeof(*q));
 	q->world = w;
 	q->id = id;
+	q->type = type;
 	queue_open(&q->sq, init.sq_depth, init.sq_stride);
 	queue_open(&q->rq, init.rq_depth, init.rq_stride);
 	init.sq = q->sq.ring;
@@ -347,10 +352,13 @@ void qp_create(struct world *w, enum qp_id id)
 	init.send_cq = init.recv_cq = q->cq;
 	MUST(!xt_qp_create(w->engine, &init, &q->qp));
 	MUST(qp_of(w, xt_qp_info(q->qp)->qpn) == q);
+	if (type == XR_QPT_UD)
+		MUST(!xt_group_attach(w->shared.groups, &the_group, q->qp));
 }
 
 void qp_destroy(struct fuzz_qp *q)
 {
+	xt_group_detach(q->world->shared.groups, &the_group, q->qp);
 	xt_qp_destroy(q->qp);
 	q->qp = NULL;
 	free(q->sq.ring);
@@ -388,6 +396,45 @@ static struct xt_path path_of(unsigned id)
 	};
 }
 
+static void make_address_handles(struct world *w)
+{
+	struct xt_path far = path_of(QP_LEFT), near = path_of(QP_NEAR), group = far;
+
+	group.dgid = the_group;
+	w->ahs = xt_ahs_new();
+	MUST(w->ahs && !xt_ahs_set(w->ahs, AH_FAR, PD_CLIENT, &far) &&
+	     !xt_ahs_set(w->ahs, AH_NEAR, PD_CLIENT, &near) &&
+	     !xt_ahs_set(w->ahs, AH_GROUP, PD_CLIENT, &group) &&
+	     !xt_ahs_set(w->ahs, AH_OTHERS, PD_GOOD, &far));
+}
+
+/* What a type requires to enter a state */
+static uint32_t required(uint32_t type, uint32_t state)
+{
+	static const uint32_t masks[][XR_QPS_ERR + 1] = {
+		[XR_QPT_RC] = {
+			[XR_QPS_INIT] = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
+			[XR_QPS_RTR] = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				       IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+				       IBV_QP_MIN_RNR_TIMER,
+			[XR_QPS_RTS] = IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				       IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC,
+		},
+		[XR_QPT_UC] = {
+			[XR_QPS_INIT] = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
+			[XR_QPS_RTR] = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				       IBV_QP_RQ_PSN,
+			[XR_QPS_RTS] = IBV_QP_SQ_PSN,
+		},
+		[XR_QPT_UD] = {
+			[XR_QPS_INIT] = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY,
+			[XR_QPS_RTS] = IBV_QP_SQ_PSN,
+		},
+	};
+
+	return masks[type][state];
+}
+
 int qp_to(struct fuzz_qp *q, uint32_t state)
 {
 	struct xt_path path = path_of(q->id);
@@ -402,23 +449,16 @@ int qp_to(struct fuzz_qp *q, uint32_t state)
 		.max_rd_atomic = 4,
 		.max_dest_rd_atomic = 4,
 		.min_rnr_timer = 1,
+		.qkey = FUZZ_QKEY,
 		.timeout = 8,
 		.retry_cnt = 3,
 		.rnr_retry = 3,
 		.ah = { .dgid = path.dgid, .hop_limit = 64, .is_global = 1, .port_num = 1 },
 	};
-	static const uint32_t masks[] = {
-		[XR_QPS_INIT] = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
-		[XR_QPS_RTR] = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-			       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
-		[XR_QPS_RTS] = IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-			       IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC,
-		[XR_QPS_ERR] = 0,
-	};
 
 	attr.dest_qp_num = q->id == QP_ALONE || !peer->qp ? ALONE_PEER_QPN :
 							    xt_qp_info(peer->qp)->qpn;
-	return xt_qp_modify(q->qp, &attr, IBV_QP_STATE | masks[state], &path, 4096, q->world->now);
+	return xt_qp_modify(q->qp, &attr, IBV_QP_STATE | required(q->type, state), &path, 4096, q->world->now);
 }
 
 void qp_bring_up(struct fuzz_qp *q, uint32_t state)
@@ -511,9 +551,14 @@ void world_open(struct world *w, bool honest)
 	w->now = 1000000000;
 	make_secret(w);
 	w->keys = xt_keys_new(64);
-	w->shared = (struct xt_shared){ w->keys, xt_numbers_new(MAX_QPS) };
+	w->shared = (struct xt_shared){
+		.keys = w->keys,
+		.qps = xt_numbers_new(MAX_QPS),
+		.groups = xt_groups_new(),
+	};
 	w->engine = xt_engine_new(&ops, w, &w->shared);
-	MUST(w->keys && w->shared.qps && w->engine);
+	MUST(w->keys && w->shared.qps && w->shared.groups && w->engine);
+	make_address_handles(w);
 	for (unsigned i = 0; i < REG_TOTAL; i++)
 		region_open(w, i);
 	for (unsigned i = 0; i < 2; i++) {
@@ -554,6 +599,8 @@ void world_close(struct world *w)
 	world_check(w);
 	xt_engine_free(w->engine);
 	xt_numbers_free(w->shared.qps);
+	xt_groups_free(w->shared.groups);
+	xt_ahs_free(w->ahs);
 	for (unsigned i = 0; i < REG_TOTAL; i++) {
 		xt_keys_release(w->keys, w->region[i].live);
 		free(w->region[i].bytes);

@@ -60,6 +60,9 @@ struct region {
 
 enum qp_id { QP_ALONE, QP_LEFT, QP_RIGHT, QP_NEAR, QP_FAR, QP_GOOD_A, QP_GOOD_B, QP_COUNT };
 
+enum { AH_FAR = 1, AH_NEAR, AH_GROUP, AH_OTHERS };	/* the last one is another's */
+#define FUZZ_QKEY 0x1357
+
 struct queue {
 	struct xr_queue *ring;
 	uint8_t *entries;
@@ -73,6 +76,7 @@ struct fuzz_qp {
 	struct world *world;
 	struct xt_qp *qp;
 	unsigned id;
+	uint32_t type;		/* 0: RC; taken by qp_create() */
 	struct queue sq, rq;
 	struct xt_cq *cq;
 };
@@ -92,6 +96,7 @@ struct queued {
 struct world {
 	struct xt_keys *keys;
 	struct xt_shared shared;
+	struct xt_ahs *ahs;	/* of the client: AH_FAR, AH_NEAR, AH_GROUP */
 	struct xt_engine *engine;
 	struct xr_psn_entry psns[MAX_QPS];
 	struct region region[REG_TOTAL];

@@ -21,3 +21,6 @@ SEED ?= 1
 .PHONY: sim
 sim: $(BUILD)/sim ## simulate hosts under faults: RUNS=2000 SEED=1
 	$(Q)$< -n $(RUNS) -s $(SEED)
+
+# The same for what is not acknowledged: a seed that fails is named, and -s replays it
+$(eval $(call test_program,sim/unreliable,selftests/sim/unreliable.c,transport,-lisal -libverbs,120))
