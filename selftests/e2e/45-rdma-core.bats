@@ -1,12 +1,19 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # rdma-core's own tests, as the distribution ships them, in Python over its libibverbs. What a
-# device does not have they skip.
+# device does not have they skip: docs/conformance.md.
 
-# bats file_tags=native
 load helpers
 
 TESTS=/usr/share/doc/rdma-core/tests
+
+# How many tests of each module pass; a test that begins to skip is missed here.
+PASS="addr 3 atomic 9 cq 3 cq_events 2 cqex 5 device 14 fork 1 mr 17 odp 16 parent_domain 1 pd 4 qp 21
+	qpex 20 relaxed_ordering 3 shared_pd 1"
+
+# Not counted as failures. The first wants device memory in children that share their parent's
+# open device. The second wants datagrams to be complete the moment they were posted.
+KNOWN="test_multi_process_alloc_dm|test_resize_cq"
 
 setup_file() {
 	requires root
@@ -16,35 +23,44 @@ setup_file() {
 	daemons_up
 }
 
-# Vendors' own tests, and those that import what only other modules bring. Children of a fork that
-# use their parent's context: see docs/provider.md.
-unpack() {
-	cp -r "$TESTS" "$1"
-	find "$1" -name '*.gz' -exec gunzip {} +
-	rm -f "$1"/test_{mlx5,efa,cuda}*.py "$1"/test_{rdmacm,flow,rss_traffic,tag_matching}.py
-	sed -i 's/def test_multi_process_alloc_dm/def parents_context_in_children/' "$1/test_device.py"
+# Lines of unittest -v to lines: module, test, ok or skipped or FAIL or ERROR. What a test prints
+# stands between its name and its result.
+results() {
+	awk '
+	match($0, /\((tests\.)?test_[a-z0-9_]+\./) {
+		module = substr($0, RSTART + 1, RLENGTH - 2)
+		sub(/^tests\./, "", module)
+		sub(/^test_/, "", module)
+		test = $1
+	}
+	match($0, /(^|\.\.\. )(ok$|skipped |FAIL$|ERROR$)/) && test != "" {
+		result = substr($0, RSTART, RLENGTH)
+		gsub(/[. ]/, "", result)
+		print module, test, result
+		test = ""
+	}'
 }
 
-@test "rdma-core's tests: none fails" {
-	local log=$BATS_TEST_TMPDIR/log name
+@test "rdma-core's tests: none fails, none that passed is skipped" {
+	local log=$BATS_TEST_TMPDIR/log got=$BATS_TEST_TMPDIR/got module want have status=0
 
-	unpack "$BATS_TEST_TMPDIR/tests"
-	run_on a timeout 60 /usr/bin/python3 "$BATS_TEST_TMPDIR/tests/run_tests.py" --dev xra \
-		--gid "$(gid_index a "$A4")" -v >"$log" 2>&1 || {
-		grep -vE '\.\.\. (ok|skipped)' "$log"
-		return 1
-	}
-	echo "$(grep -c '\.\.\. ok$' "$log") ran:"
-	grep '\.\.\. ok$' "$log"
-	(($(grep -c '\.\.\. ok$' "$log") >= 40))
-	for name in test_mr_rereg_addr test_cq_events_rc test_atomic_cmp_and_swap test_odp_rc_rdma_write \
-		test_rc_traffic_cq_ex test_without_allocators_rc_traffic test_mw_type1 test_invalidate_mw_type1 test_mw_type2 \
-		test_mw_type2_invalidate_{local,remote,dealloc} test_imported_rc_ex_rdma_write \
-		test_odp_{implicit_rc_traffic,{,implicit_}{a,}sync_prefetch_rc_traffic} \
-		test_xrc_{atomic_fetch_and_add,atomic_cmp_and_swap,traffic_cq_ex} test_odp_{xrc,rc_srq}_traffic \
-		test_qp_ex_xrc_{send,send_imm} test_ro_xrc_traffic \
-		test_dm_{traffic,remote_traffic} test_ro_rc_traffic \
-		test_qp_ex_rc_{send,send_imm,rdma_write,rdma_write_imm,rdma_read,atomic_cmp_swp,atomic_fetch_add,atomic_write}; do
-		grep -q "^$name .*\.\.\. ok$" "$log"
-	done
+	# two of them want huge pages, which make check provides
+	grep -q '^HugePages_Free: *[1-9]' /proc/meminfo || PASS=${PASS/odp 16/odp 14}
+	cp -r "$TESTS" "$BATS_TEST_TMPDIR/tests"
+	find "$BATS_TEST_TMPDIR/tests" -name '*.gz' -exec gunzip {} +
+	run_on a timeout 100 /usr/bin/python3 "$BATS_TEST_TMPDIR/tests/run_tests.py" --dev xra \
+		--gid "$(gid_index a "$A4")" -v >"$log" 2>&1 || true
+	results <"$log" >"$got"
+	if grep -E ' (FAIL|ERROR)$' "$got" | grep -vE " ($KNOWN) "; then
+		status=1
+	fi
+	while read -r module want; do
+		have=$(grep -c "^$module .* ok$" "$got") || true
+		((have >= want)) || {
+			echo "$module: $have passed, wanted $want"
+			status=1
+		}
+	done < <(xargs -n 2 <<<"$PASS")
+	((status == 0)) || grep -vE '\.\.\. (ok|skipped)' "$log"
+	return $status
 }
