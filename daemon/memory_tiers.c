@@ -245,15 +245,56 @@ static int check_file(struct file *f)
 	return 0;
 }
 
-/* Adopted memory: the client passed the file, so it may do with it what the descriptor allows. */
+#ifndef DMA_BUF_MAGIC
+#define DMA_BUF_MAGIC 0x444d4142
+#endif
+
+/* Who made a dma-buf: only the driver of /dev/udmabuf gives ordinary memory. */
+static bool is_udmabuf(int fd)
+{
+	char path[40], line[128];
+	bool found = false;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	f = fopen(path, "re");
+	while (f && !found && fgets(line, sizeof(line), f))
+		found = !strcmp(line, "exp_name:\tudmabuf\n");
+	if (f)
+		fclose(f);
+	return found;
+}
+
+/* It consists of pages of a memfd that cannot shrink: the driver sees to that. */
+static int check_dmabuf(struct file *f)
+{
+	off_t end = lseek(f->fd, 0, SEEK_END);
+
+	if (!is_udmabuf(f->fd))
+		return -EOPNOTSUPP;
+	if (end <= 0)
+		return -EINVAL;
+	f->size = (uint64_t)end;
+	f->unit = PAGE;
+	return 0;
+}
+
+/*
+ * Adopted memory, or a buffer that the program shares with others: the client passed the file, so it
+ * may do with it what the descriptor allows.
+ */
 static int check_passed(struct file *f, bool write)
 {
-	int flags = fcntl(f->fd, F_GETFL), seals = fcntl(f->fd, F_GET_SEALS);
+	int flags = fcntl(f->fd, F_GETFL), seals;
+	struct statfs fs;
 
-	if (flags < 0 || flags & O_PATH || seals < 0 || !(seals & F_SEAL_SHRINK) ||
-	    (flags & O_ACCMODE) == O_WRONLY || (write && (flags & O_ACCMODE) != O_RDWR))
+	if (flags < 0 || flags & O_PATH || (flags & O_ACCMODE) == O_WRONLY ||
+	    (write && (flags & O_ACCMODE) != O_RDWR))
 		return -EINVAL;
-	return check_file(f);
+	if (!fstatfs(f->fd, &fs) && fs.f_type == DMA_BUF_MAGIC)
+		return check_dmabuf(f);
+	seals = fcntl(f->fd, F_GET_SEALS);
+	return seals < 0 || !(seals & F_SEAL_SHRINK) ? -EINVAL : check_file(f);
 }
 
 static bool may_access(const struct stat *st, const struct xd_mem_request *req, bool write)
@@ -496,11 +537,15 @@ static int build_shared(struct xd_mem *mem, const struct xd_mem_request *req,
 	return err;
 }
 
-/* What cannot be mapped is reached like private memory, unless the client does not know its own. */
+/*
+ * What cannot be mapped is reached like private memory, unless the client does not know its own, or the file
+ * is no memory of the client (dma-buf: address 0).
+ */
 static bool private_instead(const struct xd_mem_request *req, const struct xr_mr_segment *s, int err,
 			    bool write)
 {
-	if (!err || err == -EINVAL || err == -EFAULT || !req->proc)
+	if (!err || err == -EINVAL || err == -EFAULT || err == -EOPNOTSUPP || !req->proc ||
+	    !s->addr)
 		return false;
 	return !xd_proc_check(req->proc->maps_fd, s->addr, s->length, write);
 }

@@ -350,6 +350,21 @@ struct ibv_mr *xp_alloc_null_mr(struct ibv_pd *ibpd)
 	return xp_reg_segment(ibpd, &seg, -1, 0, IBV_ACCESS_LOCAL_WRITE);
 }
 
+/* dma-bufs of /dev/udmabuf, and memfds that cannot shrink, of which those are made */
+struct ibv_mr *xp_reg_dmabuf_mr(struct ibv_pd *ibpd, uint64_t off, size_t length, uint64_t iova,
+				int fd, int access)
+{
+	const uint64_t in_page = (uint64_t)sysconf(_SC_PAGESIZE) - 1;
+	struct xr_mr_segment seg = { .kind = XR_SEG_FD, .offset = off, .length = length };
+	const int known = ACCESS_WRITES | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_OPTIONAL_RANGE;
+
+	if (access & ~known || !length || (off ^ iova) & in_page)
+		return xp_null(EINVAL);
+	if (fcntl(fd, F_GETFD) < 0)
+		return xp_null(EBADF);
+	return xp_reg_segment(ibpd, &seg, fd, iova, (unsigned int)access);
+}
+
 /* ---- deregister, change ---------------------------------------------------------- */
 
 int xp_dereg_mr(struct ibv_mr *ibmr)

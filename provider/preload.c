@@ -68,7 +68,7 @@
 	PTR(struct ibv_mr *, ibv_reg_mr_iova2, "IBVERBS_1.8", C(pd), xp_reg_mr_iova2,              \
 	    (struct ibv_pd * pd, void *addr, size_t length, uint64_t iova, unsigned int access),   \
 	    (pd, addr, length, iova, access))                                                      \
-	PTR(struct ibv_mr *, ibv_reg_dmabuf_mr, "IBVERBS_1.12", C(pd), refuse_ptr,                 \
+	PTR(struct ibv_mr *, ibv_reg_dmabuf_mr, "IBVERBS_1.12", C(pd), xp_reg_dmabuf_mr,           \
 	    (struct ibv_pd * pd, uint64_t offset, size_t length, uint64_t iova, int fd,            \
 	     int access),                                                                          \
 	    (pd, offset, length, iova, fd, access))                                                \

@@ -371,6 +371,8 @@ int xp_dereg_mr(struct ibv_mr *ibmr);
 /* A region that is one segment of its own kind, and its fd if it has one (-1) */
 struct ibv_mr *xp_reg_segment(struct ibv_pd *ibpd, const struct xr_mr_segment *seg, int fd,
 			      uint64_t iova, unsigned int access);
+struct ibv_mr *xp_reg_dmabuf_mr(struct ibv_pd *ibpd, uint64_t off, size_t length, uint64_t iova,
+				int fd, int access);
 struct ibv_mr *xp_alloc_null_mr(struct ibv_pd *ibpd);
 int xp_advise_mr(struct ibv_pd *ibpd, enum ibv_advise_mr_advice advice, uint32_t flags,
 		 struct ibv_sge *sge, uint32_t n);

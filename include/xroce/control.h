@@ -219,7 +219,8 @@ struct xr_import_mr_rep {
  * address order, that together are exactly [addr, addr + length).
  */
 enum xr_mr_segment_kind {
-	XR_SEG_FD = 1,		/* adopted: a memfd, sealed against shrinking, given with the message */
+	/* adopted: a memfd, sealed against shrinking, given with the message; or a dma-buf of udmabuf */
+	XR_SEG_FD = 1,
 	XR_SEG_MAPPING = 2,	/* shared: MAP_SHARED memory, the daemon opens it by map_files */
 	XR_SEG_PRIVATE = 3,	/* private: through the process's /proc/self/mem fd */
 	/* no memory of the client; the only segment, addr 0, and REREG_MR of such a region is EINVAL */

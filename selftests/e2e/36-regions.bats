@@ -28,6 +28,14 @@ load memory
 	memory device
 }
 
+@test "regions: a memfd as a buffer by its descriptor" {
+	memory buffer
+}
+
+@test "regions: a dma-buf of ordinary memory" {
+	memory udmabuf
+}
+
 @test "regions: a domain and a region that two processes have" {
 	memory import
 }
@@ -37,5 +45,5 @@ load memory
 }
 
 @test "regions: all of them within one host" {
-	within_host -t on-demand -t implicit -t advise -t null -t device -t import -t rereg
+	within_host -t on-demand -t implicit -t advise -t null -t device -t buffer -t import -t rereg
 }

@@ -3,14 +3,23 @@
 #include "rdma_memory.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/udmabuf.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define DEMAND (SIDE_ACCESS | IBV_ACCESS_ON_DEMAND)
+
+/* Whatever was refused: an ordinary region is as good as ever. */
+static bool others_work(struct owner *o)
+{
+	return four_ways(o, o->s.mr, o->s.buf, 100000);
+}
 
 /* ---- on demand ------------------------ */
 
@@ -316,6 +325,96 @@ static bool test_device(struct owner *o)
 	return dereg(o, mr) && good(o, "ibv_free_dm", -ibv_free_dm(dm)) && ok;
 }
 
+/* ---- buffers by descriptor ------------------------ */
+
+/* p: the buffer as the program maps it; the region begins at off and is addressed from iova on. */
+static bool buffer_used(struct owner *o, int fd, uint8_t *p)
+{
+	const uint64_t off = 3 * PAGE + 100, iova = 0x7000000ull + 100;
+	const size_t len = 300000;
+	struct ibv_mr *mr = ibv_reg_dmabuf_mr(o->s.pd, off, len, iova, fd, SIDE_ACCESS);
+	const void *at = (const void *)(uintptr_t)iova;
+	bool ok;
+
+	if (!mr)
+		return wrong(o, "ibv_reg_dmabuf_mr: %s", strerror(errno));
+	ok = good(o, "fill", fill(o, 95, len)) &&
+	     good(o, "partner's WRITE", remote(o, ASK_WRITE, mr, at, len)) &&
+	     (holds(p + off, len, 95, 0) || wrong(o, "the buffer holds something else"));
+	pattern(p + off, len, 96, 0);
+	ok = ok && remote_read(o, mr, at, len, 96) && local_write(o, mr, at, len, 96) &&
+	     faults(o, "a byte too much", remote(o, ASK_WRITE, mr, at, len + 1),
+		    IBV_WC_REM_ACCESS_ERR) &&
+	     (ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, o->s.pd, NULL, 0, 0) ==
+	      IBV_REREG_MR_ERR_INPUT || wrong(o, "rereg_mr took it"));
+	return dereg(o, mr) && ok;
+}
+
+static bool buffer_refused(struct owner *o, const char *what, uint64_t off, uint64_t iova, int fd,
+			   int access, int wanted)
+{
+	struct ibv_mr *mr;
+	int err;
+
+	errno = 0;
+	mr = ibv_reg_dmabuf_mr(o->s.pd, off, PAGE, iova, fd, access);
+	err = errno;
+	return (!mr && err == wanted) ||
+	       wrong(o, "%s: %s", what, mr ? "registered" : strerror(err));
+}
+
+static bool test_buffer(struct owner *o)
+{
+	int fd = memfd_create("buffer", MFD_CLOEXEC | MFD_ALLOW_SEALING), file = open("/", O_RDONLY);
+	uint8_t *p;
+	bool ok;
+
+	if (fd < 0 || ftruncate(fd, MIB))
+		return wrong(o, "memfd: %s", strerror(errno));
+	p = mmap(NULL, MIB, RW, MAP_SHARED, fd, 0);
+	if (!buffer_refused(o, "one that may shrink", 0, 0, fd, SIDE_ACCESS, EINVAL) &&
+	    strstr(o->why, strerror(EOPNOTSUPP))) {
+		o->why[0] = '\0';
+		return skip(o, "no regions of dma-bufs");
+	}
+	ok = !o->why[0] && !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) && buffer_used(o, fd, p) &&
+	     buffer_refused(o, "beyond its end", MIB, 0, fd, SIDE_ACCESS, EFAULT) &&
+	     buffer_refused(o, "another place in the page", 0, 8, fd, SIDE_ACCESS, EINVAL) &&
+	     buffer_refused(o, "on demand", 0, 0, fd, DEMAND, EINVAL) &&
+	     buffer_refused(o, "no descriptor", 0, 0, -1, SIDE_ACCESS, EBADF) &&
+	     buffer_refused(o, "a folder", 0, 0, file, IBV_ACCESS_REMOTE_READ, EINVAL);
+	munmap(p, MIB);
+	close(fd);
+	close(file);
+	return ok && others_work(o);
+}
+
+static bool test_udmabuf(struct owner *o)
+{
+	int dev = open("/dev/udmabuf", O_RDWR | O_CLOEXEC), buffer, fd;
+	struct udmabuf_create create = { .size = MIB };
+	uint8_t *p;
+	bool ok;
+
+	if (dev < 0)
+		return skip(o, "no /dev/udmabuf");
+	fd = memfd_create("udmabuf", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0 || ftruncate(fd, MIB) || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK))
+		return wrong(o, "memfd: %s", strerror(errno));
+	create.memfd = (uint32_t)fd;
+	buffer = ioctl(dev, UDMABUF_CREATE, &create);
+	if (buffer < 0)
+		return wrong(o, "udmabuf: %s", strerror(errno));
+	p = mmap(NULL, MIB, RW, MAP_SHARED, fd, 0);
+	ok = buffer_used(o, buffer, p) &&
+	     buffer_refused(o, "beyond its end", MIB, 0, buffer, SIDE_ACCESS, EFAULT);
+	munmap(p, MIB);
+	close(buffer);
+	close(fd);
+	close(dev);
+	return ok;
+}
+
 /* ---- another process ------------------------ */
 
 /* The other process: two QPs of its own in the imported domain, connected to each other */
@@ -523,6 +622,8 @@ const struct test memory_special[] = {
 	{ "advise", test_advise, "memory on demand, fetched by advice" },
 	{ "null", test_null, "the region that is no memory" },
 	{ "device", test_device, "device memory" },
+	{ "buffer", test_buffer, "a memfd as a buffer by its descriptor" },
+	{ "udmabuf", test_udmabuf, "a dma-buf of ordinary memory" },
 	{ "import", test_import, "a domain and a region that two processes have" },
 	{ "rereg", test_rereg, "all that rereg_mr can change" },
 	{ 0 },

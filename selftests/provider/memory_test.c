@@ -518,6 +518,11 @@ static void not_laid_out(struct fixture *f)
 	TAP_OK(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, f->pd, NULL, 0, 0) ==
 	       IBV_REREG_MR_ERR_INPUT && errno == EINVAL && !ibv_dereg_mr(mr),
 	       "no memory: it never changes");
+	TAP_OK(!ibv_reg_dmabuf_mr(f->pd, 0, 4096, 0, -1, ALL) && errno == EBADF &&
+	       !ibv_reg_dmabuf_mr(f->pd, 8, 4096, 0, 0, ALL) && errno == EINVAL &&
+	       !ibv_reg_dmabuf_mr(f->pd, 0, 0, 0, 0, ALL) && errno == EINVAL &&
+	       !ibv_reg_dmabuf_mr(f->pd, 0, 4096, 0, 0, ALL | IBV_ACCESS_ON_DEMAND) &&
+	       errno == EINVAL, "dma-bufs that cannot be");
 	TAP_OK(ibv_advise_mr(f->pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, NULL, 0) == EINVAL &&
 	       ibv_advise_mr(f->pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 2, &sge, 1) == EINVAL &&
 	       ibv_advise_mr(f->pd, 3, 0, &sge, 1) == EOPNOTSUPP, "advice that is none");

@@ -169,7 +169,6 @@ static void refusals(struct fixture *f)
 	REFUSED(ibv_create_flow_action_esp(f->ctx, &esp));
 	REFUSED(ibv_create_flow(qp, &flow));
 	REFUSED_INT(ibv_modify_cq(cq, &moderate));
-	REFUSED(ibv_reg_dmabuf_mr(f->pd, 0, 4096, 0, 0, 0));
 	REFUSED(ibv_import_pd(f->ctx, 1));
 	REFUSED(ibv_import_mr(f->pd, 1));
 	ibv_destroy_qp(qp);
