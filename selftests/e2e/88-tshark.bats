@@ -52,6 +52,10 @@ capture() {
 	both "$verify" -g @6 -n 2 -m "$PMTU" "${data[@]}"
 	both "$verify" -g @4 -t wrong-variant -t read-one-above -t short-receive
 	both ibv_rc_pingpong -g @6 -c -n 5 -s 1
+	both ibv_uc_pingpong -g @4 -n 3 -m 1024 -s 5000
+	both ib_write_lat -c UC -x @4 -F -n 5 -s 20000
+	both ibv_ud_pingpong -g @4 -n 3 -s 100
+	both ibv_ud_pingpong -g @6 -n 3 -s 100
 	kill "$dump"
 	wait "$dump" || true
 	cat "$RUN/tcpdump"
@@ -94,6 +98,15 @@ of() {
 	echo "$seen"
 	for op in {0..20}; do
 		grep -qE " $op\$" <<<"$seen" || { echo "no packet of opcode $op"; return 1; }
+	done
+}
+
+@test "tshark: opcodes of UC (first, middle, last of SEND and WRITE) and UD are there" {
+	local op seen
+
+	seen=$(of infiniband.bth.opcode)
+	for op in 32 33 34 38 39 40 100; do
+		grep -qE " $op\$" <<<"$seen" || { echo "$seen"; echo "no packet of opcode $op"; return 1; }
 	done
 }
 
