@@ -128,6 +128,8 @@ int xd_do_query_device(struct xd_client *c, struct xd_request *req, struct xd_re
 	d->odp_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
 	d->odp_rc = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE |
 		    IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC | IBV_ODP_SUPPORT_SRQ_RECV;
+	d->odp_uc = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE;
+	d->odp_ud = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
 	d->max_qp = lesser(opt->max_qp, opt->client_max_qp);
 	d->max_qp_wr = XR_MAX_WR;
 	d->max_sge = XR_MAX_SGE;
