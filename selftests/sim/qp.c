@@ -228,6 +228,15 @@ void conn_connect(struct conn *c)
 		conn_ready(c);
 }
 
+/* A request that the peer saw is complete; local operations are none. */
+static bool reached_peer(const struct sim_qp *q)
+{
+	for (unsigned i = q->op_base; i != q->op_head; i++)
+		if (!is_local_op(&q->ops[i]))
+			return true;
+	return false;
+}
+
 /* The slow side gets ready. */
 void conn_ready(struct conn *c)
 {
@@ -238,7 +247,7 @@ void conn_ready(struct conn *c)
 		return;
 	if (xt_qp_info(q->qp)->state == XR_QPS_INIT)
 		qp_modify(q, XR_QPS_RTR);
-	else if (c->slow && p->qp && p->op_head != p->op_base && !p->sq_error)
+	else if (c->slow && p->qp && reached_peer(p) && !p->sq_error)
 		CHECK(q->w, q->async[IBV_EVENT_COMM_EST],
 		      "qp %u: no event of the first request in RTR", q->id);
 	qp_modify(q, XR_QPS_RTS);
