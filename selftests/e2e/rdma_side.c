@@ -159,7 +159,9 @@ static bool to_rts(struct side *s)
 			  IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
 			  IBV_QP_MIN_RNR_TIMER))
 		return false;
-	a = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7,
+	/* 67 ms, or 1 s on an emulated processor */
+	a = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS,
+				  .timeout = getenv("XR_SLOW") ? 18 : 14, .retry_cnt = 7,
 				  .rnr_retry = 7, .sq_psn = s->me.psn, .max_rd_atomic = 8 };
 	return !ibv_modify_qp(s->qp, &a, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
 			      IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
