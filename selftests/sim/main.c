@@ -15,7 +15,8 @@
 
 #define BLOCK 250
 #define TIME_LIMIT (300 * SEC)	/* virtual */
-#define STEP_LIMIT 20000000
+/* Programs that poll all the time while others wait seconds for an ACK timeout need millions. */
+#define STEP_LIMIT 100000000
 
 void sim_fail(struct world *w, const char *fmt, ...)
 {
