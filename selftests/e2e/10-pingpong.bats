@@ -13,6 +13,7 @@ load helpers
 	done
 }
 
+# bats test_tags=stock
 @test "pingpong: path MTU 256 to 2048" {
 	local mtu
 
@@ -27,11 +28,13 @@ load helpers
 	both ibv_rc_pingpong -g @4 -c -m 4096 -s 100000 -n 20
 }
 
+# bats test_tags=stock
 @test "pingpong: completion events (-e)" {
 	both ibv_rc_pingpong -g @4 -c -e -n $((200 / SLOW))
 	both ibv_rc_pingpong -g @4 -c -e -n "$(few 20)" -s 1000000 -m "$PMTU"
 }
 
+# bats test_tags=stock
 @test "pingpong: over IPv6" {
 	both ibv_rc_pingpong -g @6 -c -n $((100 / SLOW))
 	both ibv_rc_pingpong -g @6 -c -e -n $((100 / SLOW)) -m "$PMTU" -s 300000

@@ -14,6 +14,7 @@ bandwidth() {
 	}
 }
 
+# bats test_tags=stock
 @test "unreliable: ibv_uc_pingpong, IPv4 and IPv6" {
 	both ibv_uc_pingpong -g @4 -n $((200 / SLOW))
 	both ibv_uc_pingpong -g @6 -n $((200 / SLOW))
@@ -33,6 +34,7 @@ bandwidth() {
 	done
 }
 
+# bats test_tags=stock
 @test "unreliable: ibv_ud_pingpong, IPv4 and IPv6" {
 	both ibv_ud_pingpong -g @4 -n $((200 / SLOW))
 	both ibv_ud_pingpong -g @6 -n $((200 / SLOW))

@@ -4,6 +4,7 @@
 
 load helpers
 
+# bats test_tags=stock
 @test "coexist: ping, IPv4 and IPv6, small and larger than a page" {
 	local size
 
@@ -18,6 +19,7 @@ load helpers
 	on b ping -q -c 3 -i 0.05 -W 2 -s 20000 "$A6"
 }
 
+# bats test_tags=stock
 @test "coexist: TCP, every byte" {
 	head -c $((20000000 / SLOW)) /dev/urandom >"$BATS_TEST_TMPDIR/sent"
 	on a timeout $((20 * SLOW)) nc -l 5000 >"$BATS_TEST_TMPDIR/got" </dev/null 3>&- &
@@ -133,6 +135,7 @@ second_daemon() {
 		jq -c '[.xdp[] | select(.action == "drop" and .packets > 0) | .name]')" "[]"
 }
 
+# bats test_tags=stock
 @test "coexist: after the daemon has gone, the kernel has all of it" {
 	daemon_down a
 	on b ping -q -c 2 -i 0.05 -W 2 "$A4"

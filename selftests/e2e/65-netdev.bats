@@ -27,6 +27,7 @@ status_of() {
 	ctl "$1" status -j "xr$1" | jq -r "$2"
 }
 
+# bats test_tags=stock
 @test "netdev: generic mode" {
 	hosts_up
 	daemons_up --attach generic
@@ -80,6 +81,7 @@ status_of() {
 	equal "workers" "$(status_of a '.workers | length')" 1
 }
 
+# bats test_tags=stock
 @test "netdev: VLAN devices" {
 	local h
 

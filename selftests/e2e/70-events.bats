@@ -26,6 +26,7 @@ saw() {
 	}
 }
 
+# bats test_tags=stock
 @test "events: a new address is a new GID" {
 	on a ip address add 10.77.9.1/24 dev va
 	saw 'gid.*change'

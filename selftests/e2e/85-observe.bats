@@ -24,6 +24,7 @@ teardown_file() {
 	hosts_down
 }
 
+# bats test_tags=stock
 @test "observe: bpftool shows keys with named fields" {
 	local first
 
@@ -32,6 +33,7 @@ teardown_file() {
 	jq -e 'has("va") and has("length") and has("pd") and has("access") and has("variant")' <<<"$first"
 }
 
+# bats test_tags=stock
 @test "observe: bpftool shows QPs with named fields" {
 	local first
 
@@ -40,6 +42,7 @@ teardown_file() {
 	jq -e 'has("peer") and has("dest_qpn") and has("state") and has("path_mtu")' <<<"$first"
 }
 
+# bats test_tags=stock
 @test "observe: tables as text, by cat" {
 	tee /dev/stderr <"$RUN/bpf/xroce/xra/qps_text" | grep -E "RC +RT[RS] .* $A4 $B4"
 	tee /dev/stderr <"$RUN/bpf/xroce/xra/keys_text" | grep -E 'MR +VALID .* 0x[0-9a-f]+ '

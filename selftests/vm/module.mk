@@ -5,8 +5,10 @@
 VM := selftests/vm/run -c -s 1 -w $(CURDIR) -t
 VM_ENV := -- env XR_BUILD=$(abspath $(BUILD))
 
-# The end-to-end tests in two halves: those that move data, and those of the host around it
-$(foreach half,data host,$(eval $(call suite,vm/e2e/$(half),3000,$(VM) 2980 $(VM_ENV) selftests/vm/guest/e2e $(half),$(E2E_NEEDS))))
+# End-to-end tests in two halves, those that move data and those of the host around it: a few, or
+# with XR_VM_E2E=whole all of them
+$(foreach half,data host,$(eval $(call suite,vm/e2e/$(half),3000,$(VM) 2980 $(VM_ENV) \
+	XR_VM_E2E=$(XR_VM_E2E) selftests/vm/guest/e2e $(half),$(E2E_NEEDS))))
 $(eval $(call suite,vm/interop,2400,$(VM) 2380 $(VM_ENV) selftests/vm/guest/interop,\
 	$$(PROGRAMS) $(BUILD)/selftests/e2e/rdma_verify))
 $(eval $(call suite,vm/systemd,840,selftests/vm/run -S -c -w $(CURDIR) -t 820 $(VM_ENV) selftests/vm/guest/service,\
