@@ -3,14 +3,16 @@
  * One daemon is one device: what its parts share. Parts know each other through
  * the functions of their headers only:
  *
- *   options.h   command line and configuration file
- *   loop.h      event loop of the control thread
- *   net.h       the netdev as seen by rtnetlink: link, addresses (GIDs), next hops
- *   xdp.h       XDP program, its maps (the mirror), pins
- *   xsk.h       AF_XDP sockets
- *   worker.h    threads that drive the transport engines
- *   server.h    control socket, clients and their objects
- *   fault.h     fault injection
+ *   options.h           command line and configuration file
+ *   loop.h              event loop of the control thread
+ *   netdev/net.h        the netdev as seen by rtnetlink: link, addresses (GIDs), next hops
+ *   datapath/xdp.h      XDP program, its maps (the mirror), pins
+ *   datapath/xsk.h      AF_XDP sockets
+ *   datapath/worker.h   threads that drive the transport engines
+ *   datapath/fault.h    fault injection
+ *   server/server.h     control socket and clients
+ *   objects/objects.h   what clients make
+ *   memory/tiers.h      how the bytes of a memory region are reached
  *
  * Threads: the control thread runs the loop; each worker runs one engine. A
  * worker holds its own lock during a round. Control code that touches engines,

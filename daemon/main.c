@@ -19,16 +19,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "daemon/datapath/worker.h"
+#include "daemon/datapath/xdp.h"
+#include "daemon/netdev/net.h"
+#include "daemon/server/server.h"
 #include "device.h"
 #include "log.h"
 #include "loop.h"
-#include "net.h"
 #include "notify.h"
 #include "options.h"
 #include "privileges.h"
-#include "server.h"
-#include "worker.h"
-#include "xdp.h"
 
 #define LOCK_RETRIES 20
 #define LOCK_RETRY_US 50000

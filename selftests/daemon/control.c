@@ -10,7 +10,7 @@
 
 #include "daemon/log.h"
 #include "daemon/loop.h"
-#include "daemon/memory_tiers.h"
+#include "daemon/memory/tiers.h"
 
 static struct xd_timer *stopper;
 

@@ -10,8 +10,8 @@
 #include "../fuzz/fake_device.h"
 #include "../fuzz/input.h"
 #include "../lib/tap.h"
-#include "daemon/client.h"
-#include "daemon/server.h"
+#include "daemon/server/client.h"
+#include "daemon/server/server.h"
 
 #define PAGE 4096ul
 

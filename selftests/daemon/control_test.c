@@ -10,8 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "daemon/objects/objects.h"
 #include "control.h"
-#include "daemon/objects.h"
 
 /* ---- HELLO and malformed messages ------------------------------------------------ */
 

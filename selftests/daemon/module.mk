@@ -5,14 +5,14 @@ DAEMON_TESTS := options loop bells held
 
 options_test_SRCS := daemon/options.c
 loop_test_SRCS := daemon/loop.c
-bells_test_SRCS := daemon/bells.c
-held_test_SRCS := daemon/held.c
+bells_test_SRCS := daemon/datapath/bells.c
+held_test_SRCS := daemon/datapath/held.c
 
 $(foreach t,$(DAEMON_TESTS),$(eval \
 	$(call test_program,daemon/$(t),selftests/daemon/$(t)_test.c $($(t)_test_SRCS),,-lpthread)))
 
 # What rtnetlink says of an interface, in network namespaces of its own
-$(eval $(call test_program,daemon/net,selftests/daemon/net_test.c daemon/net.c daemon/resolve.c \
+$(eval $(call test_program,daemon/net,selftests/daemon/net_test.c daemon/netdev/net.c daemon/netdev/resolve.c \
 	daemon/loop.c daemon/log.c,,-lmnl -lpthread))
 
 # The real server between a made-up device and made-up clients

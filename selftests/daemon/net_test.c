@@ -16,12 +16,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "daemon/datapath/xdp.h"
 #include "daemon/device.h"
 #include "daemon/log.h"
 #include "daemon/loop.h"
-#include "daemon/net.h"
-#include "daemon/server.h"
-#include "daemon/xdp.h"
+#include "daemon/netdev/net.h"
+#include "daemon/server/server.h"
 #include "selftests/lib/tap.h"
 
 #define MS 1000000ull

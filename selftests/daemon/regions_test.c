@@ -14,10 +14,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "daemon/memory/proc_maps.h"
+#include "daemon/memory/tiers.h"
+#include "daemon/objects/objects.h"
 #include "control.h"
-#include "daemon/memory_tiers.h"
-#include "daemon/objects.h"
-#include "daemon/proc_maps.h"
 
 #ifndef MFD_HUGE_2MB
 #define MFD_HUGE_2MB (21u << 26)

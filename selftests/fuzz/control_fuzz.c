@@ -15,10 +15,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "daemon/client.h"
 #include "daemon/log.h"
 #include "daemon/loop.h"
-#include "daemon/server.h"
+#include "daemon/server/client.h"
+#include "daemon/server/server.h"
 #include "fake_device.h"
 #include "input.h"
 

@@ -4,12 +4,12 @@
 #include <errno.h>
 #include <fcntl.h>
 
+#include "daemon/datapath/worker.h"
+#include "daemon/datapath/xdp.h"
 #include "daemon/loop.h"
-#include "daemon/net.h"
+#include "daemon/netdev/net.h"
 #include "daemon/privileges.h"
-#include "daemon/server.h"
-#include "daemon/worker.h"
-#include "daemon/xdp.h"
+#include "daemon/server/server.h"
 #include "input.h"
 
 struct fake_device fake;

@@ -9,7 +9,7 @@ sim_SRCS := $(addprefix selftests/sim/, \
 	qp.c \
 	script.c \
 	verify.c \
-	) daemon/fault.c
+	) daemon/datapath/fault.c
 
 $(eval $(call program,sim,$(sim_SRCS),transport,-lisal -libverbs -lpthread))
 $(eval $(call suite,sim,600,$(BUILD)/sim -n 2000,$(BUILD)/sim))

@@ -24,7 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/fault.h"
+#include "daemon/datapath/fault.h"
 #include "daemon/transport/transport.h"
 #include "daemon/transport/wire.h"
 #include "rng.h"

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "daemon/fault.h"
+#include "daemon/datapath/fault.h"
 #include "selftests/lib/tap.h"
 
 #define DRAWS 200000

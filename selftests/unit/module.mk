@@ -8,7 +8,7 @@ unit_LIBS := -lisal -libverbs -lpthread
 $(foreach t,$(UNIT_TESTS),$(eval \
 	$(call test_program,unit/$(t),selftests/unit/$(t)_test.c,transport,$(unit_LIBS))))
 
-$(eval $(call test_program,unit/fault,selftests/unit/fault_test.c daemon/fault.c))
+$(eval $(call test_program,unit/fault,selftests/unit/fault_test.c daemon/datapath/fault.c))
 
 .PHONY: unit
 unit: $(addprefix $(BUILD)/selftests/unit/,$(UNIT_TESTS) fault) ## run the unit tests

@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "xdp.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/if_link.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "daemon/device.h"
+#include "daemon/log.h"
+#include "daemon/options.h"
+#include "iter.skel.h"
+#include "xroce.skel.h"
+#include "xsk.h"
+
+struct xd_xdp {
+	struct xroce_bpf *skel;
+	struct iter_bpf *iter;
+	struct bpf_link *iter_link[2];
+	int link;		/* bpf_link of the program, -1: not attached */
+	enum xd_mode mode;
+	bool zerocopy, multi_buffer;
+	char why[256];
+	char pins[512];
+	int pins_fd;		/* the folder, locked; -1: not taken */
+	size_t psns_size;
+};
+
+static int map_fd(const struct bpf_map *map)
+{
+	return bpf_map__fd(map);
+}
+
+/* ---- pins --------------------------------------------------------------------------- */
+
+static bool is_bpffs(const char *path)
+{
+	struct statfs fs;
+
+	return !statfs(path, &fs) && fs.f_type == BPF_FS_MAGIC;
+}
+
+static bool is_empty(const char *path)
+{
+	DIR *dir = opendir(path);
+	struct dirent *d;
+	bool empty = dir;
+
+	while (empty && (d = readdir(dir)))
+		empty = !strcmp(d->d_name, ".") || !strcmp(d->d_name, "..");
+	if (dir)
+		closedir(dir);
+	return empty;
+}
+
+/* As iproute2 does: where nobody mounted a BPF file system, we do. But nothing is hidden by it. */
+static int need_bpffs(const char *path)
+{
+	if (is_bpffs(path))
+		return 0;
+	if (mkdir(path, 0755) && errno != EEXIST)
+		return -errno;
+	if (!is_empty(path))
+		return -ENOTEMPTY;
+	return mount("bpf", path, "bpf", 0, "mode=0700") ? -errno : 0;
+}
+
+static void remove_pins(struct xd_xdp *x)
+{
+	static const char *const names[] = { "qps", "keys", "addrs", "psns", "stats", "limiter",
+					     "xsks", "qps_text", "keys_text" };
+	char path[640];
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		snprintf(path, sizeof(path), "%s/%s", x->pins, names[i]);
+		unlink(path);
+	}
+}
+
+static void release_pins(struct xd_xdp *x)
+{
+	if (x->pins_fd < 0)
+		return;
+	remove_pins(x);
+	rmdir(x->pins);
+	close(x->pins_fd);
+}
+
+/*
+ * The folder is locked while its daemon lives, so what is in it now was left by one that died. Not the
+ * runtime folder's lock: two of those may share a BPF file system.
+ */
+static int take_pins(struct xd_xdp *x)
+{
+	struct stat st;
+
+	for (;;) {
+		if (mkdir(x->pins, 0755) && errno != EEXIST)
+			return -errno;
+		x->pins_fd = open(x->pins, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (x->pins_fd < 0 && errno != ENOENT)
+			return -errno;
+		if (x->pins_fd < 0)
+			continue;
+		if (flock(x->pins_fd, LOCK_EX | LOCK_NB) || fstat(x->pins_fd, &st))
+			break;
+		if (st.st_nlink) {
+			remove_pins(x);
+			return 0;
+		}
+		close(x->pins_fd);	/* its daemon removed it just now */
+	}
+	close(x->pins_fd);
+	x->pins_fd = -1;
+	return -EBUSY;
+}
+
+static int pin_maps(struct xd_device *dev)
+{
+	struct xd_xdp *x = dev->xdp;
+	struct bpf_map *map;
+	char path[640];
+	int err;
+
+	bpf_object__for_each_map(map, x->skel->obj) {
+		if (strchr(bpf_map__name(map), '.'))	/* .rodata */
+			continue;
+		snprintf(path, sizeof(path), "%s/%s", x->pins, bpf_map__name(map));
+		err = bpf_map__pin(map, path);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+static void pin_text(struct xd_xdp *x, int i, struct bpf_program *prog, int fd, const char *name)
+{
+	union bpf_iter_link_info info = { .map.map_fd = (__u32)fd };
+	DECLARE_LIBBPF_OPTS(bpf_iter_attach_opts, opts, .link_info = &info,
+			    .link_info_len = sizeof(info));
+	char path[640];
+
+	/* no dots in the name: the BPF file system reserves them */
+	x->iter_link[i] = bpf_program__attach_iter(prog, &opts);
+	if (!x->iter_link[i])
+		return;
+	snprintf(path, sizeof(path), "%s/%s", x->pins, name);
+	bpf_link__pin(x->iter_link[i], path);
+}
+
+/* Tables as text; a kernel without map iterators just has none. */
+static void pin_iterators(struct xd_xdp *x)
+{
+	x->iter = iter_bpf__open_and_load();
+	if (!x->iter)
+		return;
+	pin_text(x, 0, x->iter->progs.qps_text, map_fd(x->skel->maps.qps), "qps_text");
+	pin_text(x, 1, x->iter->progs.keys_text, map_fd(x->skel->maps.keys), "keys_text");
+}
+
+static int pin(struct xd_device *dev)
+{
+	struct xd_xdp *x = dev->xdp;
+	char parent[320];
+	int err;
+
+	err = need_bpffs(dev->opt->bpffs);
+	if (err) {
+		xd_log(XD_ERR, "%s is no BPF file system, and mounting one there: %s",
+		       dev->opt->bpffs, strerror(-err));
+		return err;
+	}
+	snprintf(parent, sizeof(parent), "%s/xroce", dev->opt->bpffs);
+	snprintf(x->pins, sizeof(x->pins), "%s/%s", parent, dev->name);
+	mkdir(parent, 0755);
+	err = take_pins(x);
+	if (err) {
+		xd_log(XD_ERR, "%s: %s", x->pins,
+		       err == -EBUSY ? "another xroced of this name uses it" : strerror(-err));
+		return err;
+	}
+	err = pin_maps(dev);
+	if (err) {
+		xd_log(XD_ERR, "pinning maps in %s: %s", x->pins, strerror(-err));
+		return err;
+	}
+	pin_iterators(x);
+	return 0;
+}
+
+/* ---- load and attach -------------------------------------------------------------------- */
+
+static int quiet_libbpf(enum libbpf_print_level level, const char *fmt, va_list ap)
+{
+	char text[512];
+
+	if (level != LIBBPF_WARN)
+		return 0;
+	vsnprintf(text, sizeof(text), fmt, ap);
+	text[strcspn(text, "\n")] = 0;
+	xd_log(XD_DEBUG, "%s", text);
+	return 0;
+}
+
+static uint32_t round_up_pow2(uint32_t n)
+{
+	uint32_t p = 1;
+
+	while (p < n)
+		p <<= 1;
+	return p;
+}
+
+static int open_program(struct xd_device *dev)
+{
+	struct xd_xdp *x = dev->xdp;
+
+	x->skel = xroce_bpf__open();
+	if (!x->skel)
+		return -errno;
+	bpf_program__set_autoload(x->skel->progs.xroce, !x->multi_buffer);
+	bpf_program__set_autoload(x->skel->progs.xroce_frags, x->multi_buffer);
+	bpf_map__set_max_entries(x->skel->maps.qps, dev->opt->max_qp);
+	bpf_map__set_max_entries(x->skel->maps.keys, 2 * dev->opt->max_mr + 1);
+	bpf_map__set_max_entries(x->skel->maps.psns, round_up_pow2(dev->opt->max_qp));
+	x->skel->rodata->answers_per_second = dev->opt->nak_rate;
+	return xroce_bpf__load(x->skel);
+}
+
+static int map_psns(struct xd_device *dev)
+{
+	struct xd_xdp *x = dev->xdp;
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	void *p;
+
+	x->psns_size = (round_up_pow2(dev->opt->max_qp) * sizeof(struct xr_psn_entry) + page - 1) &
+		       ~(page - 1);
+	p = mmap(NULL, x->psns_size, PROT_READ | PROT_WRITE, MAP_SHARED, map_fd(x->skel->maps.psns),
+		 0);
+	if (p == MAP_FAILED)
+		return -errno;
+	dev->psns = p;
+	return 0;
+}
+
+int xd_xdp_load(struct xd_device *dev)
+{
+	struct xd_xdp *x = calloc(1, sizeof(*x));
+	int err;
+
+	if (!x)
+		return -ENOMEM;
+	dev->xdp = x;
+	x->link = x->pins_fd = -1;
+	x->zerocopy = true;	/* until a socket says otherwise */
+	x->multi_buffer = xd_xsk_multi_buffer_possible();
+	libbpf_set_print(quiet_libbpf);
+	err = open_program(dev);
+	if (err) {
+		xd_log(XD_ERR, "loading the XDP program: %s%s", strerror(-err),
+		       err == -EPERM ? " (CAP_BPF and CAP_NET_ADMIN are needed)" : "");
+		return err;
+	}
+	err = map_psns(dev);
+	if (err) {
+		xd_log(XD_ERR, "mapping the PSN table: %s", strerror(-err));
+		return err;
+	}
+	return pin(dev);
+}
+
+static int try_attach(struct xd_device *dev, uint32_t flags)
+{
+	struct xd_xdp *x = dev->xdp;
+	struct bpf_program *prog = x->multi_buffer ? x->skel->progs.xroce_frags :
+						     x->skel->progs.xroce;
+	DECLARE_LIBBPF_OPTS(bpf_link_create_opts, opts, .flags = flags);
+
+	x->link = bpf_link_create(bpf_program__fd(prog), (int)dev->ifindex, BPF_XDP, &opts);
+	return x->link < 0 ? x->link : 0;
+}
+
+static void say_native(struct xd_xdp *x)
+{
+	x->mode = x->zerocopy ? XD_MODE_NATIVE_ZEROCOPY : XD_MODE_NATIVE_COPY;
+	if (x->zerocopy)
+		snprintf(x->why, sizeof(x->why), "the driver has native XDP and zero-copy AF_XDP");
+}
+
+int xd_xdp_attach(struct xd_device *dev)
+{
+	struct xd_xdp *x = dev->xdp;
+	int err = -EOPNOTSUPP;
+
+	if (dev->opt->attach != XD_ATTACH_GENERIC) {
+		err = try_attach(dev, XDP_FLAGS_DRV_MODE);
+		if (!err)
+			say_native(x);
+	}
+	if (err && err != -EBUSY && err != -EEXIST &&
+	    (dev->opt->attach == XD_ATTACH_AUTO || dev->opt->attach == XD_ATTACH_GENERIC)) {
+		if (dev->opt->attach == XD_ATTACH_GENERIC)
+			snprintf(x->why, sizeof(x->why), "asked for");
+		else
+			snprintf(x->why, sizeof(x->why), "native XDP: %s", strerror(-err));
+		x->mode = XD_MODE_GENERIC;
+		err = try_attach(dev, XDP_FLAGS_SKB_MODE);
+	}
+	if (err) {
+		xd_log(XD_ERR, "attaching the XDP program to %s: %s%s", dev->ifname, strerror(-err),
+		       err == -EBUSY || err == -EEXIST ? " (another program is there)" : "");
+		return err;
+	}
+	xd_log(XD_NOTICE, "XDP on %s: %s, %s; %s", dev->ifname, xd_xdp_mode_name(dev),
+	       x->multi_buffer ? "multi-buffer" : "single-buffer", x->why);
+	return 0;
+}
+
+void xd_xdp_no_zerocopy(struct xd_device *dev, int err)
+{
+	dev->xdp->zerocopy = false;
+	snprintf(dev->xdp->why, sizeof(dev->xdp->why), "zero-copy AF_XDP: %s",
+		 dev->opt->attach == XD_ATTACH_NATIVE ? "not asked for" : strerror(-err));
+}
+
+void xd_xdp_close(struct xd_device *dev)
+{
+	struct xd_xdp *x = dev->xdp;
+
+	if (!x)
+		return;
+	if (x->link >= 0)
+		close(x->link);
+	if (dev->psns)
+		munmap(dev->psns, x->psns_size);
+	release_pins(x);
+	for (int i = 0; i < 2; i++)
+		bpf_link__destroy(x->iter_link[i]);
+	iter_bpf__destroy(x->iter);
+	xroce_bpf__destroy(x->skel);
+	free(x);
+	dev->xdp = NULL;
+	dev->psns = NULL;
+}
+
+/* ---- what was chosen ------------------------------------------------------------------------ */
+
+enum xd_mode xd_xdp_mode(const struct xd_device *dev)
+{
+	return dev->xdp->mode;
+}
+
+const char *xd_xdp_mode_name(const struct xd_device *dev)
+{
+	static const char *const names[] = {
+		[XD_MODE_NATIVE_ZEROCOPY] = "native zero-copy",
+		[XD_MODE_NATIVE_COPY] = "native copy",
+		[XD_MODE_GENERIC] = "generic",
+	};
+
+	return names[dev->xdp->mode];
+}
+
+const char *xd_xdp_mode_why(const struct xd_device *dev)
+{
+	return dev->xdp->why;
+}
+
+bool xd_xdp_multi_buffer(const struct xd_device *dev)
+{
+	return dev->xdp->multi_buffer;
+}
+
+/* ---- the mirror --------------------------------------------------------------------------------- */
+
+static int update(const struct bpf_map *map, const void *key, const void *value)
+{
+	return bpf_map_update_elem(map_fd(map), key, value, BPF_ANY);
+}
+
+static int delete(const struct bpf_map *map, const void *key)
+{
+	int err = bpf_map_delete_elem(map_fd(map), key);
+
+	return err == -ENOENT ? 0 : err;
+}
+
+int xd_xdp_xsk_set(struct xd_device *dev, uint32_t queue, int xsk_fd)
+{
+	return update(dev->xdp->skel->maps.xsks, &queue, &xsk_fd);
+}
+
+int xd_xdp_qp_set(struct xd_device *dev, uint32_t qpn, const struct xr_qp_entry *entry)
+{
+	return update(dev->xdp->skel->maps.qps, &qpn, entry);
+}
+
+int xd_xdp_qp_del(struct xd_device *dev, uint32_t qpn)
+{
+	return delete(dev->xdp->skel->maps.qps, &qpn);
+}
+
+int xd_xdp_key_set(struct xd_device *dev, uint32_t index, const struct xr_key_entry *entry)
+{
+	return update(dev->xdp->skel->maps.keys, &index, entry);
+}
+
+int xd_xdp_key_del(struct xd_device *dev, uint32_t index)
+{
+	return delete(dev->xdp->skel->maps.keys, &index);
+}
+
+int xd_xdp_addr_set(struct xd_device *dev, const struct xr_addr *addr, uint32_t gid_index)
+{
+	struct xr_addr_entry entry = { .gid_index = gid_index };
+
+	return update(dev->xdp->skel->maps.addrs, addr, &entry);
+}
+
+int xd_xdp_addr_del(struct xd_device *dev, const struct xr_addr *addr)
+{
+	return delete(dev->xdp->skel->maps.addrs, addr);
+}
+
+int xd_xdp_stats(struct xd_device *dev, struct xr_stat stat[XR_REASON_COUNT])
+{
+	int cpus = libbpf_num_possible_cpus();
+	struct xr_stat *per_cpu;
+	int err = 0;
+
+	if (cpus < 0)
+		return cpus;
+	per_cpu = calloc((size_t)cpus, sizeof(*per_cpu));
+	if (!per_cpu)
+		return -ENOMEM;
+	memset(stat, 0, sizeof(*stat) * XR_REASON_COUNT);
+	for (uint32_t i = 0; i < XR_REASON_COUNT && !err; i++) {
+		err = bpf_map_lookup_elem(map_fd(dev->xdp->skel->maps.stats), &i, per_cpu);
+		for (int c = 0; c < cpus && !err; c++) {
+			stat[i].packets += per_cpu[c].packets;
+			stat[i].bytes += per_cpu[c].bytes;
+		}
+	}
+	free(per_cpu);
+	return err;
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Regions that are looked at when they are used, not when they are registered: on-demand paging, up to
+ * a process's whole address space. Each access asks the process's list of mappings first:
+ * /proc/PID/mem would read what may not be read, and write what may not be written.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "proc_maps.h"
+#include "tiers.h"
+
+static struct xd_proc *proc_of(struct xt_mem *mem)
+{
+	return ((struct xd_mem *)mem)->proc;
+}
+
+static int demand_read(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off, void *dst,
+		       size_t len)
+{
+	struct xd_proc *proc = proc_of(mem);
+	int err = xd_proc_check(proc->maps_fd, seg->addr + off, len, false);
+
+	return err ? err : xd_proc_read(proc, seg->addr + off, dst, len);
+}
+
+static int demand_write(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off,
+			const void *src, size_t len)
+{
+	struct xd_proc *proc = proc_of(mem);
+	int err = xd_proc_check(proc->maps_fd, seg->addr + off, len, true);
+
+	return err ? err : xd_proc_write(proc, seg->addr + off, src, len);
+}
+
+static const struct xt_mem_ops demand_ops = { demand_read, demand_write };
+
+int xd_mem_on_demand(struct xd_server *s, struct xd_proc *proc, uint64_t addr, uint64_t length,
+		     bool writable, struct xd_mem **out)
+{
+	struct xd_mem *mem;
+
+	if (!proc || addr + length < addr)
+		return -EINVAL;
+	mem = calloc(1, sizeof(*mem));
+	if (!mem)
+		return -ENOMEM;
+	mem->server = s;
+	mem->pin_fd = -1;
+	mem->writable = writable;
+	mem->on_demand = true;
+	mem->tiers = 1u << XR_SEG_PRIVATE;
+	mem->xt.ops = &demand_ops;
+	mem->xt.length = length;
+	mem->xt.seg = calloc(1, sizeof(*mem->xt.seg));
+	if (!mem->xt.seg) {
+		free(mem);
+		return -ENOMEM;
+	}
+	mem->proc = xd_proc_get(proc);
+	mem->xt.nseg = 1;
+	mem->xt.seg[0] = (struct xt_mem_seg){ .len = length, .addr = addr, .writable = writable };
+	*out = mem;
+	return 0;
+}

@@ -1,0 +1,527 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+#include "net.h"
+
+#include <arpa/inet.h>
+#include <endian.h>
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
+#include <net/if_arp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "daemon/datapath/xdp.h"
+#include "daemon/device.h"
+#include "daemon/log.h"
+#include "daemon/options.h"
+#include "daemon/server/server.h"
+#include "net_internal.h"
+
+#define BUF_SIZE 32768
+#define SETTLE_NS 50000000ull
+#define MAX_DUMPS 10
+
+/* ---- netlink ------------------------------------------------------------------------- */
+
+int xd_net_ask(struct xd_net *net, struct nlmsghdr *nlh, mnl_cb_t cb, void *arg)
+{
+	uint32_t portid = mnl_socket_get_portid(net->ask);
+	char buf[BUF_SIZE];
+	bool stale;
+	ssize_t n;
+	int ret;
+
+	nlh->nlmsg_seq = ++net->seq;
+	if (mnl_socket_sendto(net->ask, nlh, nlh->nlmsg_len) < 0)
+		return -errno;
+	do {
+		n = mnl_socket_recvfrom(net->ask, buf, sizeof(buf));
+		if (n < 0)
+			return -errno;
+		ret = mnl_cb_run(buf, (size_t)n, net->seq, portid, cb, arg);
+		/* the rest of an answer that was given up: not ours */
+		stale = ret < 0 && errno == EPROTO;
+	} while (stale || (ret == MNL_CB_OK && nlh->nlmsg_flags & (NLM_F_DUMP | NLM_F_ACK)));
+	return ret < 0 ? -errno : 0;
+}
+
+struct xd_ip xd_ip_of(const struct xr_addr *gid)
+{
+	static const uint8_t v4[12] = { [10] = 0xff, [11] = 0xff };
+	struct xd_ip ip = { 0 };
+
+	if (!memcmp(gid->raw, v4, 12)) {
+		ip.family = AF_INET;
+		ip.len = 4;
+		memcpy(ip.bytes, gid->raw + 12, 4);
+	} else {
+		ip.family = AF_INET6;
+		ip.len = 16;
+		memcpy(ip.bytes, gid->raw, 16);
+	}
+	return ip;
+}
+
+/* ---- events ---------------------------------------------------------------------------- */
+
+static void tell(struct xd_device *dev, uint32_t event)
+{
+	if (dev->server)
+		xd_server_port_event(dev, event);
+}
+
+static void settled(void *arg)
+{
+	struct xd_device *dev = arg;
+
+	dev->net->settling = false;
+	if (dev->server)
+		xd_server_net_changed(dev);
+}
+
+/* Armed once: changes that never end would put it off for ever. */
+static void changed(struct xd_device *dev)
+{
+	if (dev->net->settling)
+		return;
+	dev->net->settling = true;
+	xd_timer_arm(dev->net->settle, SETTLE_NS);
+}
+
+/* ---- link -------------------------------------------------------------------------------- */
+
+static uint32_t link_speed(const struct xd_device *dev)
+{
+	struct ethtool_cmd cmd = { .cmd = ETHTOOL_GSET };
+	struct ifreq ifr = { 0 };
+	uint32_t speed = 0;
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return 0;
+	memcpy(ifr.ifr_name, dev->ifname, sizeof(ifr.ifr_name));
+	ifr.ifr_data = (void *)&cmd;
+	if (!ioctl(fd, SIOCETHTOOL, &ifr))
+		speed = ethtool_cmd_speed(&cmd);
+	close(fd);
+	return speed == (uint32_t)SPEED_UNKNOWN ? 0 : speed;
+}
+
+static void take_link(struct xd_device *dev, const struct nlmsghdr *nlh)
+{
+	const struct ifinfomsg *ifi = mnl_nlmsg_get_payload(nlh);
+	const struct nlattr *a;
+	struct xd_link old = dev->net->link, *link = &dev->net->link;
+
+	link->type = ifi->ifi_type;
+	link->up = (ifi->ifi_flags & IFF_UP) && (ifi->ifi_flags & IFF_RUNNING);
+	mnl_attr_for_each(a, nlh, sizeof(*ifi))
+	{
+		if (mnl_attr_get_type(a) == IFLA_MTU && mnl_attr_get_payload_len(a) >= 4)
+			link->mtu = mnl_attr_get_u32(a);
+		if (mnl_attr_get_type(a) == IFLA_ADDRESS && mnl_attr_get_payload_len(a) == 6)
+			memcpy(link->mac, mnl_attr_get_payload(a), 6);
+	}
+	if (old.up != link->up) {
+		if (link->up)
+			link->speed_mbps = link_speed(dev);
+		xd_log(XD_INFO, "%s is %s", dev->ifname, link->up ? "up" : "down");
+		tell(dev, link->up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
+	}
+	if (old.mtu != link->mtu || memcmp(old.mac, link->mac, 6))
+		changed(dev);
+}
+
+static int on_link(const struct nlmsghdr *nlh, void *arg)
+{
+	const struct ifinfomsg *ifi = mnl_nlmsg_get_payload(nlh);
+	struct xd_device *dev = arg;
+
+	if ((unsigned int)ifi->ifi_index == dev->ifindex)
+		take_link(dev, nlh);
+	return MNL_CB_OK;
+}
+
+static void link_gone(struct xd_device *dev)
+{
+	xd_log(XD_ERR, "interface %s was removed", dev->ifname);
+	dev->net->link.gone = true;
+	dev->net->link.up = false;
+	tell(dev, IBV_EVENT_PORT_ERR);
+	xd_loop_stop(dev->loop);
+}
+
+static int read_link(struct xd_device *dev)
+{
+	char buf[512];
+	struct nlmsghdr *nlh = mnl_nlmsg_put_header(buf);
+	struct ifinfomsg *ifi;
+
+	nlh->nlmsg_type = RTM_GETLINK;
+	nlh->nlmsg_flags = NLM_F_REQUEST;
+	ifi = mnl_nlmsg_put_extra_header(nlh, sizeof(*ifi));
+	ifi->ifi_index = (int)dev->ifindex;
+	return xd_net_ask(dev->net, nlh, on_link, dev);
+}
+
+/* ---- addresses ------------------------------------------------------------------------------ */
+
+static bool is_link_local(const struct xr_addr *gid)
+{
+	return gid->raw[0] == 0xfe && (gid->raw[1] & 0xc0) == 0x80;
+}
+
+static int free_index(const struct xd_net *net, const struct xr_addr *gid)
+{
+	/* 0 is the first link-local address's, whenever it comes */
+	if (is_link_local(gid) && !net->used[0])
+		return 0;
+	for (int i = 1; i < XR_GID_TABLE_LEN; i++)
+		if (!net->used[i])
+			return i;
+	return -ENOSPC;
+}
+
+static bool add_gid(struct xd_device *dev, const struct xr_addr *gid)
+{
+	struct xd_net *net = dev->net;
+	int i;
+
+	if (xd_net_gid_index(dev, gid) >= 0)
+		return false;
+	i = free_index(net, gid);
+	if (i < 0) {
+		xd_log(XD_WARN, "more than %d addresses on %s: some are no GID", XR_GID_TABLE_LEN,
+		       dev->ifname);
+		return false;
+	}
+	net->gid[i] = *gid;
+	net->used[i] = true;
+	if (dev->xdp)
+		xd_xdp_addr_set(dev, gid, (uint32_t)i);
+	return true;
+}
+
+static void del_gid(struct xd_device *dev, int i)
+{
+	dev->net->used[i] = false;
+	if (dev->xdp)
+		xd_xdp_addr_del(dev, &dev->net->gid[i]);
+}
+
+/* false: no address of this interface that can be used now */
+static bool parse_addr(const struct xd_device *dev, const struct nlmsghdr *nlh, struct xr_addr *gid)
+{
+	const struct ifaddrmsg *ifa = mnl_nlmsg_get_payload(nlh);
+	const struct nlattr *a, *addr = NULL, *local = NULL;
+	uint32_t flags = ifa->ifa_flags, len = ifa->ifa_family == AF_INET ? 4 : 16;
+
+	if (ifa->ifa_index != dev->ifindex ||
+	    (ifa->ifa_family != AF_INET && ifa->ifa_family != AF_INET6))
+		return false;
+	mnl_attr_for_each(a, nlh, sizeof(*ifa))
+	{
+		if (mnl_attr_get_type(a) == IFA_ADDRESS)
+			addr = a;
+		else if (mnl_attr_get_type(a) == IFA_LOCAL)
+			local = a;
+		else if (mnl_attr_get_type(a) == IFA_FLAGS)
+			flags = mnl_attr_get_u32(a);
+	}
+	if (local)	/* point-to-point: IFA_ADDRESS is the other end */
+		addr = local;
+	if (!addr || mnl_attr_get_payload_len(addr) != len)
+		return false;
+	memset(gid, 0, sizeof(*gid));
+	if (len == 4)
+		gid->raw[10] = gid->raw[11] = 0xff;
+	memcpy(gid->raw + 16 - len, mnl_attr_get_payload(addr), len);
+	/* not before duplicate address detection is through */
+	return !(flags & (IFA_F_TENTATIVE | IFA_F_DADFAILED));
+}
+
+static void log_gid(const struct xd_device *dev, const struct xr_addr *gid, const char *what)
+{
+	struct xd_ip ip = xd_ip_of(gid);
+	char text[INET6_ADDRSTRLEN];
+
+	inet_ntop(ip.family, ip.bytes, text, sizeof(text));
+	xd_log(XD_INFO, "address %s %s", text, what);
+}
+
+static void gid_changed(struct xd_device *dev, const struct xr_addr *gid, const char *what)
+{
+	log_gid(dev, gid, what);
+	tell(dev, IBV_EVENT_GID_CHANGE);
+	changed(dev);
+}
+
+/* What a dump of all addresses says: new ones are added, the rest is marked as seen. */
+struct dump {
+	struct xd_device *dev;
+	bool seen[XR_GID_TABLE_LEN];
+};
+
+static int on_addr(const struct nlmsghdr *nlh, void *arg)
+{
+	struct dump *d = arg;
+	struct xr_addr gid;
+	int i;
+
+	if (!parse_addr(d->dev, nlh, &gid))
+		return MNL_CB_OK;
+	if (add_gid(d->dev, &gid))
+		gid_changed(d->dev, &gid, "added");
+	i = xd_net_gid_index(d->dev, &gid);
+	if (i >= 0)
+		d->seen[i] = true;
+	return MNL_CB_OK;
+}
+
+static int dump_addrs(struct xd_device *dev, struct dump *d)
+{
+	char buf[512];
+	struct nlmsghdr *nlh = mnl_nlmsg_put_header(buf);
+	struct ifaddrmsg *ifa;
+
+	*d = (struct dump){ .dev = dev };
+	nlh->nlmsg_type = RTM_GETADDR;
+	nlh->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
+	ifa = mnl_nlmsg_put_extra_header(nlh, sizeof(*ifa));
+	ifa->ifa_family = AF_UNSPEC;
+	return xd_net_ask(dev->net, nlh, on_addr, d);
+}
+
+static int read_addrs(struct xd_device *dev)
+{
+	struct dump d;
+	int err;
+
+	/* EINTR: something changed in the middle of it */
+	for (int i = 0; i < MAX_DUMPS; i++) {
+		err = dump_addrs(dev, &d);
+		if (err != -EINTR)
+			break;
+	}
+	for (int i = 0; !err && i < XR_GID_TABLE_LEN; i++)
+		if (dev->net->used[i] && !d.seen[i]) {
+			del_gid(dev, i);
+			gid_changed(dev, &dev->net->gid[i], "removed");
+		}
+	return err;
+}
+
+/* ---- multicast groups ----------------------------------------------------------------------- */
+
+/* One socket for each group: the kernel limits the groups of a socket. */
+int xd_net_join(const struct xd_device *dev, const struct xr_addr *group)
+{
+	struct xd_ip ip = xd_ip_of(group);
+	struct ip_mreqn v4 = { .imr_ifindex = (int)dev->ifindex };
+	struct ipv6_mreq v6 = { .ipv6mr_interface = dev->ifindex };
+	int fd = socket(ip.family, SOCK_DGRAM | SOCK_CLOEXEC, 0), err;
+
+	if (fd < 0)
+		return -errno;
+	if (ip.family == AF_INET) {
+		memcpy(&v4.imr_multiaddr, ip.bytes, ip.len);
+		err = setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &v4, sizeof(v4));
+	} else {
+		memcpy(&v6.ipv6mr_multiaddr, ip.bytes, ip.len);
+		err = setsockopt(fd, IPPROTO_IPV6, IPV6_JOIN_GROUP, &v6, sizeof(v6));
+	}
+	if (!err)
+		return fd;
+	err = -errno;
+	close(fd);
+	return err;
+}
+
+/* ---- notifications ---------------------------------------------------------------------------- */
+
+static uint32_t hash_of(const struct xd_ip *ip)
+{
+	uint32_t h = 2166136261u;	/* FNV-1a */
+
+	for (uint32_t i = 0; i < ip->len; i++)
+		h = (h ^ ip->bytes[i]) * 16777619u;
+	return h % XD_SEEN_NEIGHBOURS;
+}
+
+static void take_neighbour(struct xd_device *dev, const struct nlmsghdr *nlh)
+{
+	struct xd_neighbour n = { 0 }, *seen;
+
+	if (!xd_neighbour_parse(nlh, &n) || n.ifindex != dev->ifindex)
+		return;
+	xd_resolve_answered(dev->net, &n.ip, n.mac);
+	seen = &dev->net->seen[hash_of(&n.ip)];
+	if (!memcmp(seen, &n, sizeof(n)))
+		return;
+	*seen = n;
+	changed(dev);
+}
+
+static int on_notification(const struct nlmsghdr *nlh, void *arg)
+{
+	struct xd_device *dev = arg;
+	const struct ifinfomsg *ifi = mnl_nlmsg_get_payload(nlh);
+	const struct ifaddrmsg *ifa = mnl_nlmsg_get_payload(nlh);
+
+	switch (nlh->nlmsg_type) {
+	case RTM_NEWLINK:
+		return on_link(nlh, dev);
+	case RTM_DELLINK:
+		if ((unsigned int)ifi->ifi_index == dev->ifindex && ifi->ifi_family == AF_UNSPEC)
+			link_gone(dev);
+		break;
+	case RTM_NEWADDR:
+	case RTM_DELADDR:
+		/* the same address may be there twice, with two prefixes: look at what is left */
+		if (ifa->ifa_index == dev->ifindex)
+			read_addrs(dev);
+		break;
+	case RTM_NEWNEIGH:
+		take_neighbour(dev, nlh);
+		break;
+	case RTM_NEWROUTE:
+	case RTM_DELROUTE:
+		changed(dev);
+		break;
+	}
+	return MNL_CB_OK;
+}
+
+static void readable(void *arg, uint32_t events)
+{
+	struct xd_device *dev = arg;
+	char buf[BUF_SIZE];
+	ssize_t n;
+
+	while ((n = recv(mnl_socket_get_fd(dev->net->listen), buf, sizeof(buf), MSG_DONTWAIT)) > 0)
+		mnl_cb_run(buf, (size_t)n, 0, 0, on_notification, dev);
+	if (n < 0 && errno == ENOBUFS) {	/* some were lost: look for ourselves */
+		if (read_link(dev) == -ENODEV && !dev->net->link.gone)
+			link_gone(dev);
+		read_addrs(dev);
+		changed(dev);
+	}
+}
+
+static int start_listening(struct xd_device *dev)
+{
+	static const int groups[] = { RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR,
+				      RTNLGRP_NEIGH, RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_ROUTE };
+	struct xd_net *net = dev->net;
+
+	net->listen = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);
+	if (!net->listen || mnl_socket_bind(net->listen, 0, MNL_SOCKET_AUTOPID) < 0)
+		return -errno;
+	for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++)
+		if (mnl_socket_setsockopt(net->listen, NETLINK_ADD_MEMBERSHIP,
+					  (void *)&groups[i], sizeof(int)) < 0)
+			return -errno;
+	net->watch = xd_watch_add(dev->loop, mnl_socket_get_fd(net->listen), EPOLLIN, readable,
+				  dev);
+	return net->watch ? 0 : -ENOMEM;
+}
+
+/* ---- interface ----------------------------------------------------------------------------------- */
+
+/* EUI-64 of the MAC, as the kernel's RoCE drivers make their GUIDs */
+static uint64_t guid_of(const uint8_t mac[6])
+{
+	uint8_t b[8] = { mac[0] ^ 2, mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5] };
+	uint64_t guid;
+
+	memcpy(&guid, b, 8);
+	return guid;
+}
+
+int xd_net_open(struct xd_device *dev)
+{
+	struct xd_net *net;
+	int err;
+
+	dev->ifindex = if_nametoindex(dev->ifname);
+	if (!dev->ifindex)
+		return -ENODEV;
+	net = dev->net = calloc(1, sizeof(*net));
+	if (!net)
+		return -ENOMEM;
+	net->settle = xd_timer_new(dev->loop, settled, dev);
+	net->ask = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);
+	if (!net->settle || !net->ask || mnl_socket_bind(net->ask, 0, MNL_SOCKET_AUTOPID) < 0)
+		return -ENOMEM;
+	/* listen first: nothing is missed between the dump and the first notification */
+	err = start_listening(dev);
+	if (!err)
+		err = read_link(dev);
+	/* RoCEv2 frames begin with an Ethernet header: a tunnel without has none to parse or to fill. */
+	if (!err && net->link.type != ARPHRD_ETHER && net->link.type != ARPHRD_LOOPBACK)
+		err = -EMEDIUMTYPE;
+	if (!err)
+		err = read_addrs(dev);
+	dev->guid = guid_of(net->link.mac);
+	return err;
+}
+
+void xd_net_mirror(struct xd_device *dev)
+{
+	for (uint32_t i = 0; i < XR_GID_TABLE_LEN; i++)
+		if (dev->net->used[i])
+			xd_xdp_addr_set(dev, &dev->net->gid[i], i);
+}
+
+void xd_net_close(struct xd_device *dev)
+{
+	struct xd_net *net = dev->net;
+
+	if (!net)
+		return;
+	xd_resolve_cancel_all(net);
+	xd_watch_del(net->watch);
+	xd_timer_free(net->settle);
+	if (net->listen)
+		mnl_socket_close(net->listen);
+	if (net->ask)
+		mnl_socket_close(net->ask);
+	free(net);
+	dev->net = NULL;
+}
+
+const struct xd_link *xd_net_link(const struct xd_device *dev)
+{
+	return &dev->net->link;
+}
+
+bool xd_net_gid(const struct xd_device *dev, uint32_t index, struct xr_addr *gid)
+{
+	if (index >= XR_GID_TABLE_LEN || !dev->net->used[index])
+		return false;
+	*gid = dev->net->gid[index];
+	return true;
+}
+
+int xd_net_gid_index(const struct xd_device *dev, const struct xr_addr *gid)
+{
+	for (int i = 0; i < XR_GID_TABLE_LEN; i++)
+		if (dev->net->used[i] && !memcmp(&dev->net->gid[i], gid, sizeof(*gid)))
+			return i;
+	return -ENOENT;
+}
+
+uint32_t xd_net_gids(const struct xd_device *dev, struct xr_gid_entry *entry, uint32_t max)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < XR_GID_TABLE_LEN && n < max; i++)
+		if (dev->net->used[i])
+			entry[n++] = (struct xr_gid_entry){ .gid = dev->net->gid[i], .index = i,
+							    .ifindex = dev->ifindex };
+	return n;
+}

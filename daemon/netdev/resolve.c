@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* From a destination GID to the MAC of the next hop, by the kernel's own tables. */
+#include <errno.h>
+#include <linux/neighbour.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/device.h"
+#include "net_internal.h"
+
+#define ASK_AGAIN_NS 250000000ull
+#define MAX_ASKS 12		/* 3 s, as long as the kernel tries itself */
+#define DEFAULT_HOP_LIMIT 64
+#define NUD_USABLE (NUD_PERMANENT | NUD_NOARP | NUD_REACHABLE | NUD_PROBE | NUD_STALE | NUD_DELAY)
+
+struct xd_resolve {
+	struct xd_device *dev;
+	struct xt_path path;
+	struct xd_ip hop;
+	xd_resolve_fn done;
+	void *arg;
+	struct xd_timer *timer;
+	int asks;
+	struct xd_resolve *next;
+};
+
+/* ---- routes ------------------------------------------------------------------------ */
+
+struct route {
+	const struct xd_device *dev;
+	struct xd_ip hop;	/* in: the destination */
+	bool usable;
+};
+
+static int on_route(const struct nlmsghdr *nlh, void *arg)
+{
+	const struct rtmsg *rtm = mnl_nlmsg_get_payload(nlh);
+	struct route *r = arg;
+	const struct nlattr *a;
+
+	r->usable = rtm->rtm_type == RTN_UNICAST;
+	mnl_attr_for_each(a, nlh, sizeof(*rtm))
+	{
+		if (mnl_attr_get_type(a) == RTA_OIF && mnl_attr_get_u32(a) != r->dev->ifindex)
+			r->usable = false;
+		if (mnl_attr_get_type(a) == RTA_GATEWAY &&
+		    mnl_attr_get_payload_len(a) == r->hop.len)
+			memcpy(r->hop.bytes, mnl_attr_get_payload(a), r->hop.len);
+		if (mnl_attr_get_type(a) == RTA_VIA) {	/* an IPv4 route by way of an IPv6 hop */
+			const struct rtvia *via = mnl_attr_get_payload(a);
+			uint32_t len = mnl_attr_get_payload_len(a) - (uint32_t)sizeof(*via);
+
+			if (len != 4 && len != 16)
+				continue;
+			r->hop.family = via->rtvia_family;
+			r->hop.len = len;
+			memcpy(r->hop.bytes, via->rtvia_addr, len);
+		}
+	}
+	return MNL_CB_OK;
+}
+
+static int ask_route(const struct xd_device *dev, struct route *r, const struct xd_ip *from,
+		     uint32_t flags)
+{
+	char buf[512];
+	struct nlmsghdr *nlh = mnl_nlmsg_put_header(buf);
+	struct rtmsg *rtm;
+
+	nlh->nlmsg_type = RTM_GETROUTE;
+	nlh->nlmsg_flags = NLM_F_REQUEST;
+	rtm = mnl_nlmsg_put_extra_header(nlh, sizeof(*rtm));
+	rtm->rtm_family = (unsigned char)r->hop.family;
+	rtm->rtm_dst_len = (unsigned char)(r->hop.len * 8);
+	rtm->rtm_src_len = (unsigned char)(from->len * 8);
+	rtm->rtm_flags = flags;
+	mnl_attr_put(nlh, RTA_DST, r->hop.len, r->hop.bytes);
+	mnl_attr_put(nlh, RTA_SRC, from->len, from->bytes);
+	mnl_attr_put_u32(nlh, RTA_OIF, dev->ifindex);
+	return xd_net_ask(dev->net, nlh, on_route, r);
+}
+
+/* The next hop on the way to *ip, which it replaces. */
+static int find_route(struct xd_device *dev, struct xd_ip *ip, const struct xd_ip *from)
+{
+	struct route r = { .dev = dev, .hop = *ip };
+
+	if (ask_route(dev, &r, from, 0) || !r.usable)
+		return -ENETUNREACH;
+	/* IPv4 takes what no route leads to for a neighbour on the interface asked for: is there one? */
+	if (r.hop.family == AF_INET && !memcmp(r.hop.bytes, ip->bytes, ip->len)) {
+		struct route check = { .dev = dev, .hop = *ip };
+
+		if (ask_route(dev, &check, from, RTM_F_FIB_MATCH) || !check.usable)
+			return -ENETUNREACH;
+	}
+	*ip = r.hop;
+	return 0;
+}
+
+/* ---- neighbours ---------------------------------------------------------------------- */
+
+static struct nlmsghdr *neighbour_request(char *buf, uint16_t type, uint16_t flags, uint8_t ntf,
+					  const struct xd_device *dev, const struct xd_ip *ip)
+{
+	struct nlmsghdr *nlh = mnl_nlmsg_put_header(buf);
+	struct ndmsg *ndm;
+
+	nlh->nlmsg_type = type;
+	nlh->nlmsg_flags = flags;
+	ndm = mnl_nlmsg_put_extra_header(nlh, sizeof(*ndm));
+	ndm->ndm_family = (uint8_t)ip->family;
+	ndm->ndm_ifindex = (int)dev->ifindex;
+	ndm->ndm_flags = ntf;
+	mnl_attr_put(nlh, NDA_DST, ip->len, ip->bytes);
+	return nlh;
+}
+
+bool xd_neighbour_parse(const struct nlmsghdr *nlh, struct xd_neighbour *n)
+{
+	const struct ndmsg *ndm = mnl_nlmsg_get_payload(nlh);
+	const struct nlattr *a;
+	bool has_ip = false, has_mac = false;
+
+	n->ifindex = (unsigned int)ndm->ndm_ifindex;
+	n->ip = (struct xd_ip){ .family = ndm->ndm_family,
+				.len = ndm->ndm_family == AF_INET ? 4 : 16 };
+	mnl_attr_for_each(a, nlh, sizeof(*ndm))
+	{
+		uint32_t len = mnl_attr_get_payload_len(a);
+
+		if (mnl_attr_get_type(a) == NDA_DST && len == n->ip.len) {
+			memcpy(n->ip.bytes, mnl_attr_get_payload(a), len);
+			has_ip = true;
+		}
+		if (mnl_attr_get_type(a) == NDA_LLADDR && len == 6) {
+			memcpy(n->mac, mnl_attr_get_payload(a), 6);
+			has_mac = true;
+		}
+	}
+	return has_ip && has_mac && ndm->ndm_state & NUD_USABLE;
+}
+
+struct lookup {
+	struct xd_neighbour neighbour;
+	bool usable;
+};
+
+static int on_neighbour(const struct nlmsghdr *nlh, void *arg)
+{
+	struct lookup *l = arg;
+
+	l->usable = xd_neighbour_parse(nlh, &l->neighbour);
+	return MNL_CB_OK;
+}
+
+static bool look_up_neighbour(struct xd_resolve *r)
+{
+	char buf[512];
+	struct lookup l = { .usable = false };
+	struct nlmsghdr *nlh = neighbour_request(buf, RTM_GETNEIGH, NLM_F_REQUEST, 0, r->dev,
+						 &r->hop);
+
+	if (xd_net_ask(r->dev->net, nlh, on_neighbour, &l) || !l.usable)
+		return false;
+	memcpy(r->path.dmac, l.neighbour.mac, 6);
+	return true;
+}
+
+/* Makes the kernel ask the network, as if it had a packet to send. */
+static void ask_for_neighbour(struct xd_resolve *r)
+{
+	char buf[512];
+	struct nlmsghdr *nlh = neighbour_request(buf, RTM_NEWNEIGH,
+						 NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE, NTF_USE,
+						 r->dev, &r->hop);
+
+	xd_net_ask(r->dev->net, nlh, NULL, NULL);
+}
+
+/* ---- waiting ----------------------------------------------------------------------------- */
+
+static void unlink_resolve(struct xd_resolve *r)
+{
+	struct xd_resolve **at = &r->dev->net->resolving;
+
+	while (*at && *at != r)
+		at = &(*at)->next;
+	if (*at)
+		*at = r->next;
+}
+
+void xd_net_resolve_cancel(struct xd_resolve *r)
+{
+	if (!r)
+		return;
+	unlink_resolve(r);
+	xd_timer_free(r->timer);
+	free(r);
+}
+
+static void finish(struct xd_resolve *r, int err)
+{
+	xd_resolve_fn done = r->done;
+	struct xt_path path = r->path;
+	void *arg = r->arg;
+
+	xd_net_resolve_cancel(r);
+	done(arg, err, err ? NULL : &path);
+}
+
+static void ask_again(void *arg)
+{
+	struct xd_resolve *r = arg;
+
+	if (look_up_neighbour(r)) {
+		finish(r, 0);
+	} else if (++r->asks >= MAX_ASKS) {
+		finish(r, -EHOSTUNREACH);
+	} else {
+		ask_for_neighbour(r);
+		xd_timer_arm(r->timer, ASK_AGAIN_NS);
+	}
+}
+
+static bool waits_for(const struct xd_resolve *r, const struct xd_ip *ip)
+{
+	return r->hop.family == ip->family && !memcmp(r->hop.bytes, ip->bytes, ip->len);
+}
+
+/* done() may end a client and with it others that wait: from the start again after each. */
+void xd_resolve_answered(struct xd_net *net, const struct xd_ip *ip, const uint8_t mac[6])
+{
+	struct xd_resolve *r = net->resolving;
+
+	while (r) {
+		if (!waits_for(r, ip)) {
+			r = r->next;
+			continue;
+		}
+		memcpy(r->path.dmac, mac, 6);
+		finish(r, 0);
+		r = net->resolving;
+	}
+}
+
+void xd_resolve_cancel_all(struct xd_net *net)
+{
+	while (net->resolving)
+		finish(net->resolving, -ENODEV);
+}
+
+/* ---- the whole way ------------------------------------------------------------------------- */
+
+static bool is_multicast(const struct xd_ip *ip)
+{
+	return ip->family == AF_INET ? (ip->bytes[0] & 0xf0) == 0xe0 : ip->bytes[0] == 0xff;
+}
+
+/* RFC 1112 6.4, RFC 2464 7 */
+static void multicast_mac(const struct xd_ip *ip, uint8_t mac[6])
+{
+	static const uint8_t v4[3] = { 0x01, 0x00, 0x5e }, v6[2] = { 0x33, 0x33 };
+
+	if (ip->family == AF_INET) {
+		memcpy(mac, v4, 3);
+		memcpy(mac + 3, ip->bytes + 1, 3);
+		mac[3] &= 0x7f;
+	} else {
+		memcpy(mac, v6, 2);
+		memcpy(mac + 2, ip->bytes + 12, 4);
+	}
+}
+
+/* Everything but the next hop's MAC. 1: the path is complete without one. */
+static int begin_path(struct xd_device *dev, const struct xr_ah_attr *attr, struct xt_path *path,
+		      struct xd_ip *hop)
+{
+	struct xd_ip from;
+
+	memset(path, 0, sizeof(*path));
+	if (!attr->is_global || !xd_net_gid(dev, attr->sgid_index, &path->sgid))
+		return -EINVAL;
+	path->dgid = attr->dgid;
+	*hop = xd_ip_of(&path->dgid);
+	from = xd_ip_of(&path->sgid);
+	if (hop->family != from.family)
+		return -EINVAL;
+	path->ip_version = hop->family == AF_INET ? 4 : 6;
+	path->flow_label = attr->flow_label & 0xfffff;
+	path->hop_limit = attr->hop_limit ? attr->hop_limit : DEFAULT_HOP_LIMIT;
+	path->traffic_class = attr->traffic_class;
+	memcpy(path->smac, xd_net_link(dev)->mac, 6);
+	path->local = xd_net_gid_index(dev, &path->dgid) >= 0;
+	if (path->local)
+		return 1;
+	if (is_multicast(hop)) {
+		multicast_mac(hop, path->dmac);
+		return 1;
+	}
+	return find_route(dev, hop, &from);
+}
+
+struct xd_resolve *xd_net_resolve(struct xd_device *dev, const struct xr_ah_attr *attr,
+				  xd_resolve_fn done, void *arg)
+{
+	struct xd_resolve *r = calloc(1, sizeof(*r));
+	int ret;
+
+	if (!r) {
+		done(arg, -ENOMEM, NULL);
+		return NULL;
+	}
+	*r = (struct xd_resolve){ .dev = dev, .done = done, .arg = arg };
+	ret = begin_path(dev, attr, &r->path, &r->hop);
+	if (!ret && look_up_neighbour(r))
+		ret = 1;
+	if (!ret)
+		r->timer = xd_timer_new(dev->loop, ask_again, r);
+	if (ret || !r->timer) {
+		finish(r, ret > 0 ? 0 : ret ? ret : -ENOMEM);
+		return NULL;
+	}
+	r->next = dev->net->resolving;
+	dev->net->resolving = r;
+	ask_for_neighbour(r);
+	xd_timer_arm(r->timer, ASK_AGAIN_NS);
+	return r;
+}

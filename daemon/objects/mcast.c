@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Multicast: while QPs are attached to a group, the interface is a member of it and XDP takes its
+ * packets. Who is attached is written in the engines' table.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/datapath/xdp.h"
+#include "daemon/netdev/net.h"
+#include "objects.h"
+
+struct xd_group {
+	struct xr_addr gid;
+	int socket;		/* its membership */
+	uint32_t members;
+	struct xd_group *next;
+};
+
+static struct xd_group **place_of(struct xd_server *s, const struct xr_addr *gid)
+{
+	struct xd_group **at = &s->groups;
+
+	while (*at && memcmp(&(*at)->gid, gid, sizeof(*gid)))
+		at = &(*at)->next;
+	return at;
+}
+
+/* ---- the interface's part ---------------------------------------------------------- */
+
+static int join(struct xd_server *s, struct xd_group *g)
+{
+	int err = 0;
+
+	if (!xd_fds_take(s, 1))
+		return -ENFILE;
+	g->socket = xd_net_join(s->dev, &g->gid);
+	if (g->socket < 0)
+		err = g->socket;
+	else
+		err = xd_xdp_addr_set(s->dev, &g->gid, XR_ADDR_GROUP);
+	if (!err)
+		return 0;
+	if (g->socket >= 0)
+		close(g->socket);
+	xd_fds_put(s, 1);
+	return err;
+}
+
+static int new_group(struct xd_server *s, const struct xr_addr *gid, struct xd_group **out)
+{
+	struct xd_group *g;
+	int err;
+
+	if (s->group_count >= XR_MAX_GROUPS)
+		return -ENOMEM;
+	g = calloc(1, sizeof(*g));
+	if (!g)
+		return -ENOMEM;
+	g->gid = *gid;
+	err = join(s, g);
+	if (err) {
+		free(g);
+		return err;
+	}
+	g->next = s->groups;
+	s->groups = g;
+	s->group_count++;
+	*out = g;
+	return 0;
+}
+
+static void end_if_empty(struct xd_server *s, struct xd_group **at)
+{
+	struct xd_group *g = *at;
+
+	if (g->members)
+		return;
+	xd_xdp_addr_del(s->dev, &g->gid);
+	close(g->socket);
+	xd_fds_put(s, 1);
+	*at = g->next;
+	s->group_count--;
+	free(g);
+}
+
+/* ---- attach and detach ------------------------------------------------------------- */
+
+static int attach(struct xd_qp *qp, const struct xr_addr *gid)
+{
+	struct xd_client *c = qp->obj.client;
+	struct xd_group *g = *place_of(c->server, gid);
+	int err;
+
+	if (!g) {
+		err = new_group(c->server, gid, &g);
+		if (err)
+			return err;
+	}
+	xd_world_stop(c->dev);
+	err = xt_group_attach(c->dev->shared.groups, gid, qp->xt);
+	xd_world_go(c->dev);
+	if (err) {
+		end_if_empty(c->server, place_of(c->server, gid));
+		return err;
+	}
+	g->members++;
+	qp->attached++;
+	c->attached++;
+	return 0;
+}
+
+static void detach(struct xd_qp *qp, struct xd_group **at)
+{
+	struct xd_client *c = qp->obj.client;
+
+	xd_world_stop(c->dev);
+	xt_group_detach(c->dev->shared.groups, &(*at)->gid, qp->xt);
+	xd_world_go(c->dev);
+	(*at)->members--;
+	qp->attached--;
+	c->attached--;
+	end_if_empty(c->server, at);
+}
+
+void xd_mcast_leave(struct xd_qp *qp)
+{
+	struct xd_client *c = qp->obj.client;
+	struct xd_group **at = &c->server->groups, *g;
+
+	while (qp->attached && (g = *at)) {
+		if (xt_group_has(c->dev->shared.groups, &g->gid, qp->xt))
+			detach(qp, at);
+		if (*at == g)
+			at = &g->next;
+	}
+}
+
+/* The table of groups is changed by this thread only, so it may be read while engines run. */
+static bool is_attached(const struct xd_qp *qp, const struct xr_addr *gid)
+{
+	return xt_group_has(qp->obj.client->dev->shared.groups, gid, qp->xt);
+}
+
+int xd_do_attach_mcast(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
+{
+	const struct xr_mcast_req *q = req->body;
+	struct xd_qp *qp = xd_object_get(c, XD_QP, q->qp);
+
+	if (!qp)
+		return -ENOENT;
+	if (qp->d.type != XR_QPT_UD || !xt_is_group(&q->gid))
+		return -EINVAL;
+	if (is_attached(qp, &q->gid))
+		return 0;
+	if (c->attached >= XD_CLIENT_ATTACHED)
+		return -EDQUOT;
+	return attach(qp, &q->gid);
+}
+
+int xd_do_detach_mcast(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
+{
+	const struct xr_mcast_req *q = req->body;
+	struct xd_qp *qp = xd_object_get(c, XD_QP, q->qp);
+
+	if (!qp)
+		return -ENOENT;
+	if (!is_attached(qp, &q->gid))
+		return -EINVAL;
+	detach(qp, place_of(c->server, &q->gid));
+	return 0;
+}

@@ -1,0 +1,730 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Memory regions and their keys. Making one is a job (jobs.h), and so is unmapping it; keys
+ * change in the control thread. A key is in XDP's map before its number is told, and leaves it
+ * before the number can be given out again.
+ */
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon/datapath/xdp.h"
+#include "daemon/memory/tiers.h"
+#include "objects.h"
+
+#define container_of(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
+
+#define PAGE 4096u
+
+#define ACCESS_KNOWN                                                                               \
+	(XR_ACCESS_LOCAL_WRITE | XR_ACCESS_REMOTE | XR_ACCESS_MW_BIND | XR_ACCESS_ZERO_BASED |     \
+	 XR_ACCESS_ON_DEMAND)
+
+/* ---- what is asked --------------------------------------------------------------- */
+
+/* A region as it will be; also a job that makes it. */
+struct build {
+	struct xd_client_job job;
+	struct xd_mr *mr;		/* new, or REREG_MR's */
+	bool again;			/* REREG_MR */
+	bool moves;			/* ... to other memory or addresses */
+	struct xd_pd *pd;
+	struct xd_dm *dm;
+	uint32_t pd_handle, access, flags;
+	uint64_t addr, length, iova, charged;
+	pid_t pid;
+
+	struct xr_mr_segment *segment;
+	uint32_t segments;
+	int *fds;			/* of segments, then mem and maps with XR_REGF_PROC_FDS */
+	uint32_t nfds;
+
+	int err;
+	struct xd_proc *proc;		/* to be used */
+	struct xd_proc *new_proc;	/* came with this message, now the client's */
+	int pin_fd;
+	struct xd_mem *mem;
+};
+
+/* IBTA 11.2.8.2: who may write from afar may write locally. */
+static int check_access(uint32_t *access)
+{
+	*access &= ~(XR_ACCESS_OPTIONAL | XR_ACCESS_HUGETLB);
+	if (*access & ~ACCESS_KNOWN)
+		return -EOPNOTSUPP;
+	if (*access & (XR_ACCESS_REMOTE_WRITE | XR_ACCESS_REMOTE_ATOMIC) &&
+	    !(*access & XR_ACCESS_LOCAL_WRITE))
+		return -EINVAL;
+	return 0;
+}
+
+/* Whole pages, as they are pinned */
+static uint64_t pages_of(uint64_t addr, uint64_t length)
+{
+	uint64_t first = addr & ~(uint64_t)(PAGE - 1);
+
+	if (length > UINT64_MAX / 2)
+		return UINT64_MAX;
+	return length ? (addr + length - first + PAGE - 1) & ~(uint64_t)(PAGE - 1) : 0;
+}
+
+static uint32_t segment_fds(const struct build *b)
+{
+	return b->nfds - (b->flags & XR_REGF_PROC_FDS ? 2 : 0);
+}
+
+/* Device memory, or none: registered once and for all */
+static int check_alone(struct xd_client *c, struct build *b, const struct xr_mr_segment *s)
+{
+	if (b->again || b->nfds)
+		return -EINVAL;
+	if (s->kind == XR_SEG_NULL)
+		return b->access & ~(uint32_t)XR_ACCESS_LOCAL_WRITE ? -EINVAL : 0;
+	b->dm = xd_object_get(c, XD_DM, s->fd_index);
+	if (!b->dm)
+		return -ENOENT;
+	return s->offset + s->length > b->dm->d.length ? -EINVAL : 0;
+}
+
+static int check_request(struct xd_client *c, struct build *b, const struct xr_reg_mr_req *q,
+			 uint32_t length)
+{
+	int err;
+
+	if (q->flags & ~(uint32_t)(XR_REGF_PROC_FDS | XR_REGF_PINNED) ||
+	    q->segments > XR_MR_SEGMENTS_MAX ||
+	    length < sizeof(*q) + q->segments * sizeof(q->segment[0]) ||
+	    (q->flags & XR_REGF_PROC_FDS && b->nfds < 2) || b->iova + b->length < b->iova)
+		return -EINVAL;
+	/* nothing of a region on demand is laid out */
+	if (b->access & XR_ACCESS_ON_DEMAND)
+		return q->segments || b->addr + b->length < b->addr ? -EINVAL : 0;
+	err = xd_mem_check(q->segment, q->segments, b->addr, b->length, segment_fds(b));
+	if (!err && xd_seg_alone(q->segment, q->segments))
+		err = check_alone(c, b, q->segment);
+	return err;
+}
+
+static struct build *build_new(struct xd_mr *mr, bool again)
+{
+	struct build *b = mr ? calloc(1, sizeof(*b)) : NULL;
+
+	if (!b)
+		return NULL;
+	b->mr = mr;
+	b->again = again;
+	b->pin_fd = -1;
+	return b;
+}
+
+static void build_free(struct xd_client *c, struct build *b)
+{
+	if (!b->again)
+		free(b->mr);
+	xd_proc_put(b->proc);
+	if (b->pin_fd >= 0) {
+		close(b->pin_fd);
+		xd_fds_put(c->server, 1);
+	}
+	free(b->segment);
+	free(b->fds);
+	free(b);
+}
+
+/* Takes the message's descriptors and what else the job will need. */
+static int fill_build(struct xd_client *c, struct build *b, const struct xr_reg_mr_req *q,
+		      struct xd_request *req)
+{
+	size_t list = q->segments * sizeof(q->segment[0]);
+	uint32_t i;
+
+	b->segment = malloc(list + 1);
+	b->fds = malloc((b->nfds + 1) * sizeof(*b->fds));
+	if (!b->segment || !b->fds)
+		return -ENOMEM;
+	memcpy(b->segment, q->segment, list);
+	b->segments = q->segments;
+	for (i = 0; i < b->nfds; i++) {
+		b->fds[i] = req->fds[i];
+		req->fds[i] = -1;
+	}
+	b->pid = c->pid;
+	b->proc = xd_proc_get(c->proc);
+	if (b->flags & XR_REGF_PINNED) {
+		b->pin_fd = c->pin_fd;
+		c->pin_fd = -1;
+	}
+	return 0;
+}
+
+/* ---- the job --------------------------------------------------------------------- */
+
+static void build_run(struct xd_client_job *job)
+{
+	struct build *b = container_of(job, struct build, job);
+	const struct xd_client *c = job->client;
+	uint32_t n = segment_fds(b), i;
+	struct xd_mem_request req = {
+		.server = c->server, .addr = b->addr, .length = b->length, .access = b->access,
+		.segment = b->segment, .segments = b->segments, .fds = b->fds, .nfds = n,
+		.pid = c->pid, .pidfd = c->pidfd, .uid = c->uid, .gid = c->gid,
+		.groups = &c->groups,
+		.pin_fd = b->pin_fd, .dm = b->dm ? b->dm->piece.ptr : NULL,
+	};
+
+	if (b->flags & XR_REGF_PROC_FDS)
+		b->err = xd_proc_new(b->fds[n], b->fds[n + 1], b->pid, &b->new_proc);
+	req.proc = b->new_proc ? b->new_proc : b->proc;
+	if (!b->err)
+		b->err = xd_mem_new(&req, &b->mem);
+	if (!b->err)
+		b->pin_fd = -1;
+	for (i = 0; i < n; i++)
+		close(b->fds[i]);
+}
+
+/* ---- keys ------------------------------------------------------------------------ */
+
+static void set_key(struct xt_key *key, const struct build *b)
+{
+	key->entry.va = b->iova;
+	key->entry.length = b->length;
+	key->entry.pd = b->pd->d.number;
+	key->entry.qpn = 0;
+	key->entry.access = b->access & ~(uint32_t)XR_ACCESS_ON_DEMAND;
+	key->entry.state = XR_KEY_VALID;
+	key->entry.type = XR_KEY_MR;
+	key->mem = &b->mem->xt;
+}
+
+static void drop_key(struct xd_client *c, struct xd_mr *mr)
+{
+	uint32_t index = mr->key->index;
+
+	xd_world_stop(c->dev);
+	xt_keys_release(c->dev->shared.keys, mr->key);
+	xd_world_go(c->dev);
+	mr->key = NULL;
+	/* only the control thread gives numbers out, so it cannot be in use again yet */
+	xd_xdp_key_del(c->dev, index);
+}
+
+static int make_key(struct xd_client *c, struct build *b)
+{
+	struct xd_mr *mr = b->mr;
+	int err;
+
+	xd_world_stop(c->dev);
+	mr->key = xt_keys_alloc(c->dev->shared.keys);
+	if (mr->key)
+		set_key(mr->key, b);
+	xd_world_go(c->dev);
+	if (!mr->key)
+		return -ENOMEM;
+	err = xd_xdp_key_set(c->dev, mr->key->index, &mr->key->entry);
+	if (err)
+		drop_key(c, mr);
+	return err;
+}
+
+/*
+ * Other memory gets the next variant: whoever has the old key has none. Access and domain change
+ * under the key that programs have, as with other drivers.
+ */
+static int change_key(struct xd_client *c, struct build *b)
+{
+	struct xt_key *key = b->mr->key;
+	struct xr_key_entry old = key->entry;
+	struct xt_mem *old_mem = key->mem;
+	int err;
+
+	xd_world_stop(c->dev);
+	if (key->windows) {
+		xd_world_go(c->dev);
+		return -EBUSY;
+	}
+	set_key(key, b);
+	if (b->moves)
+		key->entry.variant++;
+	xd_world_go(c->dev);
+	err = xd_xdp_key_set(c->dev, key->index, &key->entry);
+	if (!err)
+		return 0;
+	xd_world_stop(c->dev);
+	key->entry = old;
+	key->mem = old_mem;
+	xd_world_go(c->dev);
+	return err;
+}
+
+/* ---- after the job --------------------------------------------------------------- */
+
+static void take_values(struct xd_mr *mr, struct build *b)
+{
+	mr->d.pd = b->pd_handle;
+	mr->d.access = b->access;
+	mr->d.addr = b->addr;
+	mr->d.length = b->length;
+	mr->d.iova = b->iova;
+	mr->d.charged = b->charged;
+	mr->d.key = mr->key->index;
+	mr->pd = b->pd;
+	mr->pd->obj.refs++;
+	mr->dm = b->dm;
+	if (mr->dm)
+		mr->dm->obj.refs++;
+	mr->mem = b->mem;
+	b->mem = NULL;
+	b->mr = NULL;
+}
+
+static void unmap_later(struct xd_client *c, struct xd_mr *mr, bool answer);
+
+static int finish_reg(struct xd_client *c, struct build *b)
+{
+	int err = xd_object_add(c, &b->mr->obj, XD_MR);
+
+	if (err)
+		return err;
+	err = make_key(c, b);
+	if (err) {
+		xd_object_del(&b->mr->obj);
+		return err;
+	}
+	take_values(b->mr, b);
+	return 0;
+}
+
+/* What the region was goes the way of a deregistered one, under a name of its own. */
+static int finish_rereg(struct xd_client *c, struct build *b)
+{
+	struct xd_mr *old = calloc(1, sizeof(*old));
+	int err = old ? change_key(c, b) : -ENOMEM;
+
+	if (err) {
+		free(old);
+		return err;
+	}
+	old->mem = b->mr->mem;
+	old->d.charged = b->mr->d.charged;
+	b->mr->pd->obj.refs--;
+	take_values(b->mr, b);
+	unmap_later(c, old, false);
+	return 0;
+}
+
+uint32_t xd_mr_rkey(const struct xd_mr *mr)
+{
+	return mr->mem->tiers & 1u << XR_SEG_NULL ? 0 : xt_key_value(mr->key);
+}
+
+static void reply_mr(const struct xd_mr *mr, struct xd_reply *rep)
+{
+	struct xr_reg_mr_rep *r = XD_REPLY(rep, xr_reg_mr_rep);
+
+	r->handle = mr->obj.handle;
+	r->lkey = xt_key_value(mr->key);
+	r->rkey = xd_mr_rkey(mr);
+}
+
+/* A region that nobody got; unmapping is no work for this thread. */
+static void discard(struct xd_client *c, struct build *b)
+{
+	struct xd_mr *mr = b->mem && !c->ending ? calloc(1, sizeof(*mr)) : NULL;
+
+	if (!mr) {
+		if (c->ending)
+			c->orphan = b->mem;
+		else
+			xd_mem_free(b->mem);
+		xd_user_uncharge(c, b->charged);
+		return;
+	}
+	mr->mem = b->mem;
+	mr->d.charged = b->charged;
+	unmap_later(c, mr, false);
+}
+
+static void build_done(struct xd_client_job *job)
+{
+	struct build *b = container_of(job, struct build, job);
+	struct xd_reply *rep = xd_client_reply(job->client);
+	struct xd_client *c = job->client;
+	struct xd_mr *mr = b->mr;
+	int err = b->err;
+
+	if (b->new_proc) {
+		xd_proc_put(c->proc);
+		c->proc = b->new_proc;
+	}
+	if (!err && !c->ending)
+		err = b->again ? finish_rereg(c, b) : finish_reg(c, b);
+	if (err || c->ending)
+		discard(c, b);
+	else
+		reply_mr(mr, rep);
+	build_free(c, b);
+	xd_client_answer(c, err, rep);
+}
+
+static int start_build(struct xd_client *c, struct build *b, const struct xr_reg_mr_req *q,
+		       struct xd_request *req, uint32_t length)
+{
+	int err = check_access(&b->access);
+
+	b->nfds = req->nfds;
+	b->flags = q->flags;
+	if (b->flags & XR_REGF_PINNED && c->pin_fd < 0)
+		return -EINVAL;
+	if (!err)
+		err = check_request(c, b, q, length);
+	if (err)
+		return err;
+	/* Memory on demand is pinned by nobody, device memory was charged when it was given. */
+	if (!(b->access & XR_ACCESS_ON_DEMAND) && !xd_seg_alone(q->segment, q->segments))
+		b->charged = pages_of(b->addr, b->length);
+	err = xd_user_charge(c, b->charged);
+	if (err)
+		return err;
+	err = fill_build(c, b, q, req);
+	if (err) {
+		xd_user_uncharge(c, b->charged);
+		return err;
+	}
+	b->job.run = build_run;
+	b->job.done = build_done;
+	xd_client_add_job(c, &b->job);
+	return XD_LATER;
+}
+
+int xd_do_reg_mr(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
+{
+	const struct xr_reg_mr_req *q = req->body;
+	struct xd_pd *pd = xd_object_get(c, XD_PD, q->pd);
+	struct xd_mr *mr;
+	struct build *b;
+	int err;
+
+	if (!pd)
+		return -ENOENT;
+	mr = calloc(1, sizeof(*mr));
+	b = build_new(mr, false);
+	if (!b) {
+		free(mr);
+		return -ENOMEM;
+	}
+	b->pd = pd;
+	b->pd_handle = q->pd;
+	b->access = q->access;
+	b->addr = q->addr;
+	b->length = q->length;
+	b->iova = q->iova;
+	err = start_build(c, b, q, req, req->length);
+	if (err != XD_LATER)
+		build_free(c, b);
+	return err;
+}
+
+static int fill_rereg(struct xd_client *c, struct build *b, const struct xr_rereg_mr_req *q)
+{
+	const uint32_t known = IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD |
+			       IBV_REREG_MR_CHANGE_ACCESS;
+	struct xd_mr *mr = b->mr;
+	bool moves;
+
+	if (!q->rereg_flags || q->rereg_flags & ~known || mr->key->entry.flags & XR_KEYF_FAST)
+		return -EINVAL;
+	b->moves = moves = q->rereg_flags & IBV_REREG_MR_CHANGE_TRANSLATION;
+	b->pd_handle = q->rereg_flags & IBV_REREG_MR_CHANGE_PD ? q->reg.pd : mr->d.pd;
+	b->pd = xd_object_get(c, XD_PD, b->pd_handle);
+	if (!b->pd)
+		return -ENOENT;
+	b->access = q->rereg_flags & IBV_REREG_MR_CHANGE_ACCESS ? q->reg.access : mr->d.access;
+	b->addr = moves ? q->reg.addr : mr->d.addr;
+	b->length = moves ? q->reg.length : mr->d.length;
+	b->iova = moves ? q->reg.iova : mr->d.iova;
+	return 0;
+}
+
+int xd_do_rereg_mr(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
+{
+	const struct xr_rereg_mr_req *q = req->body;
+	struct xd_mr *mr = xd_object_get(c, XD_MR, q->handle);
+	uint32_t front = offsetof(struct xr_rereg_mr_req, reg);
+	struct build *b;
+	int err;
+
+	if (!mr)
+		return -ENOENT;
+	if (mr->mem->tiers & (1u << XR_SEG_DM | 1u << XR_SEG_NULL))
+		return -EINVAL;
+	b = build_new(mr, true);
+	if (!b)
+		return -ENOMEM;
+	err = fill_rereg(c, b, q);
+	if (!err)
+		err = start_build(c, b, &q->reg, req, req->length - front);
+	if (err != XD_LATER)
+		build_free(c, b);
+	return err;
+}
+
+/* ---- fast registration ----------------------------------------------------------- */
+
+/* Whatever the process has; which pages these are is said by work requests. */
+static int fast_memory(struct xd_client *c, struct xd_mr *mr, uint32_t max_pages)
+{
+	struct xt_mem_seg *seg = calloc(max_pages, sizeof(*seg));
+	int err = seg ? xd_mem_on_demand(c->server, c->proc, 0, 0, true, &mr->mem) : -ENOMEM;
+
+	if (err) {
+		free(seg);
+		return err;
+	}
+	free(mr->mem->xt.seg);
+	mr->mem->xt.seg = seg;
+	mr->mem->xt.nseg = 0;
+	return xd_shm_alloc(c, (uint64_t)XR_FAST_LISTS * max_pages * sizeof(uint64_t), &mr->lists);
+}
+
+static int fast_key(struct xd_client *c, struct xd_mr *mr, uint32_t max_pages)
+{
+	xd_world_stop(c->dev);
+	mr->key = xt_keys_alloc(c->dev->shared.keys);
+	if (mr->key) {
+		mr->key->entry.pd = mr->pd->d.number;
+		mr->key->entry.type = XR_KEY_MR;
+		mr->key->entry.flags = XR_KEYF_FAST;
+		mr->key->mem = &mr->mem->xt;
+		mr->key->pages = mr->lists.ptr;
+		mr->key->max_pages = max_pages;
+	}
+	xd_world_go(c->dev);
+	if (!mr->key)
+		return -ENOMEM;
+	mr->d.key = mr->key->index;
+	return xd_xdp_key_set(c->dev, mr->key->index, &mr->key->entry);
+}
+
+/* One that nobody was told of */
+static void fast_discard(struct xd_client *c, struct xd_mr *mr)
+{
+	if (mr->key)
+		drop_key(c, mr);
+	xd_shm_free(c, &mr->lists);
+	xd_object_del(&mr->obj);
+	xd_mem_free(mr->mem);
+	free(mr);
+}
+
+int xd_do_alloc_fast_mr(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
+{
+	const struct xr_alloc_fast_mr_req *q = req->body;
+	struct xd_pd *pd = xd_object_get(c, XD_PD, q->pd);
+	struct xr_alloc_fast_mr_rep *r;
+	struct xd_mr *mr;
+	int err;
+
+	if (!pd)
+		return -ENOENT;
+	if (!q->max_pages || q->max_pages > XR_FAST_MAX_PAGES)
+		return -EINVAL;
+	mr = calloc(1, sizeof(*mr));
+	if (!mr)
+		return -ENOMEM;
+	mr->pd = pd;
+	mr->d.pd = q->pd;
+	err = xd_object_add(c, &mr->obj, XD_MR);
+	if (!err)
+		err = fast_memory(c, mr, q->max_pages);
+	if (!err)
+		err = fast_key(c, mr, q->max_pages);
+	if (err) {
+		fast_discard(c, mr);
+		return err;
+	}
+	pd->obj.refs++;
+	r = XD_REPLY(rep, xr_alloc_fast_mr_rep);
+	r->handle = mr->obj.handle;
+	r->key = xt_key_value(mr->key);
+	xd_shm_ref(&mr->lists, &r->lists, rep);
+	return 0;
+}
+
+/* ---- the end --------------------------------------------------------------------- */
+
+static void unmap_run(struct xd_client_job *job)
+{
+	xd_mem_free(container_of(job, struct xd_mr, unmap)->mem);
+}
+
+static void unmap_done(struct xd_client_job *job)
+{
+	struct xd_mr *mr = container_of(job, struct xd_mr, unmap);
+	struct xd_client *c = job->client;
+
+	xd_user_uncharge(c, mr->d.charged);
+	if (mr->answer)
+		xd_client_answer(c, 0, NULL);
+	free(mr);
+}
+
+/* The struct belongs to the job from now on. */
+static void unmap_later(struct xd_client *c, struct xd_mr *mr, bool answer)
+{
+	mr->answer = answer;
+	mr->unmap.run = unmap_run;
+	mr->unmap.done = unmap_done;
+	xd_client_add_job(c, &mr->unmap);
+}
+
+static void end_mr(struct xd_mr *mr, bool answer)
+{
+	struct xd_client *c = mr->obj.client;
+
+	drop_key(c, mr);
+	xd_shm_free(c, &mr->lists);
+	mr->pd->obj.refs--;
+	if (mr->dm)
+		mr->dm->obj.refs--;
+	xd_object_del(&mr->obj);
+	unmap_later(c, mr, answer);
+}
+
+void xd_mr_free(struct xd_mr *mr)
+{
+	end_mr(mr, false);
+}
+
+int xd_do_dereg_mr(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
+{
+	const struct xr_handle_req *q = req->body;
+	struct xd_mr *mr = xd_object_get(c, XD_MR, q->handle);
+	bool bound;
+
+	if (!mr)
+		return -ENOENT;
+	/* no window can be bound to it between the look and its end */
+	xd_world_stop(c->dev);
+	bound = mr->key->windows;
+	if (!bound)
+		end_mr(mr, true);
+	xd_world_go(c->dev);
+	return bound ? -EBUSY : XD_LATER;
+}
+
+/* ---- advice ---------------------------------------------------------------------- */
+
+/* Where a range lies in the client's memory, if it may be fetched */
+static int check_advice(struct xd_client *c, const struct xd_pd *pd, const struct xr_sge *range,
+			bool write, uint64_t *addr)
+{
+	struct xt_key *key = xt_keys_by_index(c->dev->shared.keys, XR_KEY_INDEX(range->lkey));
+	const struct xr_key_entry *e = key ? &key->entry : NULL;
+	const struct xd_mem *mem;
+	uint64_t off;
+
+	if (!e || xt_key_value(key) != range->lkey)
+		return -ENOENT;
+	if (e->type != XR_KEY_MR)
+		return -EINVAL;
+	mem = (const struct xd_mem *)key->mem;
+	if (!mem || !mem->on_demand)
+		return -ENOENT;
+	if (e->pd != pd->d.number || mem->proc->pid != c->pid || (write && !mem->writable))
+		return -EPERM;
+	off = range->addr - e->va;
+	if (range->addr < e->va || off > e->length || range->length > e->length - off)
+		return -EFAULT;
+	*addr = mem->xt.seg[0].addr + off;
+	return 0;
+}
+
+int xd_do_advise_mr(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
+{
+	const struct xr_advise_mr_req *q = req->body;
+	struct xd_pd *pd = xd_object_get(c, XD_PD, q->pd);
+	struct xr_advise_mr_rep *r = (void *)rep->body;
+	uint64_t addr = 0;
+	uint32_t i;
+	int err = 0;
+
+	if (!pd || !q->ranges || q->ranges > XR_ADVISE_MAX ||
+	    req->length < sizeof(*q) + q->ranges * sizeof(q->range[0]))
+		return -EINVAL;
+	xd_reply_body(rep, sizeof(*r) + q->ranges * sizeof(r->addr[0]));
+	r->ranges = q->ranges;
+	for (i = 0; i < q->ranges && !err; i++) {
+		err = check_advice(c, pd, &q->range[i], q->write, &addr);
+		r->addr[i] = addr;
+	}
+	return err;
+}
+
+/* ---- pinning by the client ------------------------------------------------------- */
+
+/*
+ * Who holds a packet socket may send whatever it likes. This one is made in a job's thread, whose
+ * network namespace is empty, and reaches nothing.
+ */
+struct pin_job {
+	struct xd_client_job job;
+	int fd;
+};
+
+static void pin_run(struct xd_client_job *job)
+{
+	struct pin_job *j = container_of(job, struct pin_job, job);
+
+	j->fd = socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0);
+	if (j->fd < 0)
+		j->fd = -errno;
+}
+
+static void pin_done(struct xd_client_job *job)
+{
+	struct pin_job *j = container_of(job, struct pin_job, job);
+	struct xd_reply *rep = xd_client_reply(job->client);
+	struct xd_client *c = job->client;
+	int err = j->fd < 0 ? j->fd : 0;
+
+	if (err || c->ending) {
+		if (!err)
+			close(j->fd);
+		xd_fds_put(c->server, 1);
+	} else {
+		c->pin_fd = j->fd;
+		xd_reply_fd(rep, j->fd, true);
+	}
+	free(j);
+	xd_client_answer(c, err, rep);
+}
+
+int xd_do_pin_socket(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
+{
+	struct pin_job *j;
+
+	if (!xd_jobs_isolated(c->server->jobs))
+		return -EOPNOTSUPP;
+	/* one that was not used makes room */
+	if (c->pin_fd >= 0) {
+		close(c->pin_fd);
+		xd_fds_put(c->server, 1);
+		c->pin_fd = -1;
+	}
+	if (!xd_fds_take(c->server, 1))
+		return -EMFILE;
+	j = calloc(1, sizeof(*j));
+	if (!j) {
+		xd_fds_put(c->server, 1);
+		return -ENOMEM;
+	}
+	j->job.run = pin_run;
+	j->job.done = pin_done;
+	xd_client_add_job(c, &j->job);
+	return XD_LATER;
+}

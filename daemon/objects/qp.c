@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Queue pairs: what the engine needs around its own. */
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/datapath/xdp.h"
+#include "daemon/log.h"
+#include "daemon/loop.h"
+#include "daemon/netdev/net.h"
+#include "objects.h"
+
+void xd_queue_init(struct xr_queue *queue, uint32_t depth, uint32_t stride)
+{
+	queue->magic = XR_QUEUE_MAGIC;
+	queue->depth = depth;
+	queue->stride = stride;
+	queue->entries_off = sizeof(*queue);
+}
+
+/* ---- create ---------------------------------------------------------------------- */
+
+uint32_t xd_round_up(uint32_t wanted)
+{
+	uint32_t depth = 1;
+
+	while (depth < wanted)
+		depth *= 2;
+	return depth;
+}
+
+static int check_caps(const struct xr_create_qp_req *q)
+{
+	if (q->type != XR_QPT_RC && q->type != XR_QPT_UC && q->type != XR_QPT_UD &&
+	    q->type != XR_QPT_XRC_SEND)
+		return -EOPNOTSUPP;
+	if (q->max_send_wr > XR_MAX_WR || q->max_recv_wr > XR_MAX_WR ||
+	    q->max_send_sge > XR_MAX_SGE || q->max_recv_sge > XR_MAX_SGE ||
+	    q->max_inline > XR_MAX_INLINE)
+		return -EINVAL;
+	return 0;
+}
+
+/* What the client gets is at least what it wanted: whole strides, depths that are powers of two. */
+static void set_caps(struct xd_qp *qp, const struct xr_create_qp_req *q)
+{
+	uint32_t room;
+
+	qp->d.max_send_wr = xd_round_up(q->max_send_wr);
+	qp->d.max_send_sge = q->max_send_sge ? q->max_send_sge : 1;
+	if (!qp->srq && q->type != XR_QPT_XRC_SEND) {
+		qp->d.max_recv_wr = q->max_recv_wr ? xd_round_up(q->max_recv_wr) : 0;
+		qp->d.max_recv_sge = q->max_recv_sge ? q->max_recv_sge : 1;
+	}
+	room = xr_send_stride(qp->d.max_send_sge, q->max_inline) - sizeof(struct xr_send_wqe);
+	qp->d.max_inline = room < XR_MAX_INLINE ? room : XR_MAX_INLINE;
+}
+
+static uint32_t sq_stride(const struct xd_qp *qp)
+{
+	return xr_send_stride(qp->d.max_send_sge, qp->d.max_inline);
+}
+
+static int alloc_queue(struct xd_client *c, struct xd_piece *piece, uint32_t depth,
+		       uint32_t stride)
+{
+	int err = xd_shm_alloc(c, sizeof(struct xr_queue) + (uint64_t)depth * stride, piece);
+
+	if (!err)
+		xd_queue_init(piece->ptr, depth, stride);
+	return err;
+}
+
+static int alloc_queues(struct xd_client *c, struct xd_qp *qp)
+{
+	int err = alloc_queue(c, &qp->sq, qp->d.max_send_wr, sq_stride(qp));
+
+	if (!err && qp->d.max_recv_wr)
+		err = alloc_queue(c, &qp->rq, qp->d.max_recv_wr,
+				  xr_recv_stride(qp->d.max_recv_sge));
+	return err;
+}
+
+bool xd_share(uint32_t *user, uint32_t worker)
+{
+	if (*user == XD_NOBODY)
+		*user = worker;
+	else if (*user != worker)
+		*user = XD_MANY;
+	return *user == XD_MANY;
+}
+
+static void use_queues(struct xd_qp *qp)
+{
+	struct xd_cq *send = qp->send_cq, *recv = qp->recv_cq;
+
+	send->xt.locked = xd_share(&send->d.worker, qp->d.worker);
+	if (recv)
+		recv->xt.locked = xd_share(&recv->d.worker, qp->d.worker);
+	if (qp->srq)
+		qp->srq->xt.locked = xd_share(&qp->srq->d.worker, qp->d.worker);
+}
+
+static int create_in_engine(struct xd_client *c, struct xd_qp *qp)
+{
+	struct xd_bell *bell = &c->bell[qp->d.worker];
+	struct xt_qp_init init = {
+		.type = qp->d.type,
+		.pd = qp->pd->d.number,
+		.send_cq = &qp->send_cq->xt,
+		.recv_cq = qp->recv_cq ? &qp->recv_cq->xt : NULL,
+		.srq = qp->srq ? &qp->srq->xt : NULL,
+		.sq = qp->sq.ptr,
+		.rq = qp->rq.ptr,
+		.sq_depth = qp->d.max_send_wr,
+		.rq_depth = qp->d.max_recv_wr,
+		.sq_stride = sq_stride(qp),
+		.rq_stride = xr_recv_stride(qp->d.max_recv_sge),
+		.max_send_sge = qp->d.max_send_sge,
+		.max_recv_sge = qp->d.max_recv_sge,
+		.max_inline = qp->d.max_inline,
+		.sq_sig_all = qp->d.sq_sig_all,
+		.psns = c->dev->psns,
+		.owner = qp,
+	};
+	int err;
+
+	if (init.type == XR_QPT_UD) {
+		init.ahs = xd_client_ahs(c);
+		if (!init.ahs)
+			return -ENOMEM;
+	}
+	err = xd_bell_reserve(c->dev, bell, &qp->d.slot);
+	if (err)
+		return err;
+	xd_world_stop(c->dev);
+	err = xt_qp_create(xd_worker_engine(c->dev->worker[qp->d.worker]), &init, &qp->xt);
+	if (!err) {
+		qp->d.qpn = xt_qp_info(qp->xt)->qpn;
+		bell->qp[qp->d.slot] = qp->xt;
+		use_queues(qp);
+	}
+	xd_world_go(c->dev);
+	return err;
+}
+
+static int find_parents(struct xd_client *c, struct xd_qp *qp, const struct xr_create_qp_req *q)
+{
+	qp->pd = xd_object_get(c, XD_PD, q->pd);
+	qp->send_cq = xd_object_get(c, XD_CQ, q->send_cq);
+	qp->recv_cq = xd_object_get(c, XD_CQ, q->recv_cq);
+	qp->srq = xd_object_get(c, XD_SRQ, q->srq);
+	if (!qp->pd || !qp->send_cq || (q->srq && !qp->srq) ||
+	    (!qp->recv_cq && (q->recv_cq || q->type != XR_QPT_XRC_SEND)))
+		return -ENOENT;
+	/* an initiator receives nothing; an SRQ of XRC serves targets only */
+	if (qp->srq && (q->type == XR_QPT_XRC_SEND || qp->srq->xrcd))
+		return -EINVAL;
+	qp->d.pd = q->pd;
+	qp->d.send_cq = q->send_cq;
+	qp->d.recv_cq = q->recv_cq;
+	qp->d.srq = q->srq;
+	return 0;
+}
+
+static int build_qp(struct xd_client *c, struct xd_qp *qp, const struct xr_create_qp_req *q)
+{
+	int err = find_parents(c, qp, q);
+
+	if (!err)
+		err = xd_object_add(c, &qp->obj, XD_QP);
+	if (err)
+		return err;
+	qp->pd->obj.refs++;
+	qp->send_cq->obj.refs++;
+	if (qp->recv_cq)
+		qp->recv_cq->obj.refs++;
+	if (qp->srq)
+		qp->srq->obj.refs++;
+	qp->d.type = q->type;
+	qp->d.sq_sig_all = !!q->sq_sig_all;
+	qp->d.cookie = q->cookie;
+	qp->d.worker = c->server->next_worker++ % c->dev->workers;
+	qp->async = (struct xd_source){ .pipe = &c->events, .cookie = q->cookie };
+	set_caps(qp, q);
+	err = alloc_queues(c, qp);
+	return err ? err : create_in_engine(c, qp);
+}
+
+void xd_qp_reply(const struct xd_qp *qp, struct xd_reply *rep)
+{
+	struct xr_create_qp_rep *r = XD_REPLY(rep, xr_create_qp_rep);
+
+	r->handle = qp->obj.handle;
+	r->qpn = qp->d.qpn;
+	r->slot = qp->d.slot;
+	r->worker = qp->d.worker;
+	r->max_send_wr = qp->d.max_send_wr;
+	r->max_recv_wr = qp->d.max_recv_wr;
+	r->max_send_sge = qp->d.max_send_sge;
+	r->max_recv_sge = qp->d.max_recv_sge;
+	r->max_inline = qp->d.max_inline;
+	xd_shm_ref(&qp->sq, &r->sq, rep);
+	xd_shm_ref(&qp->rq, &r->rq, rep);
+}
+
+int xd_do_create_qp(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
+{
+	const struct xr_create_qp_req *q = req->body;
+	struct xd_qp *qp;
+	int err;
+
+	if (q->type == XR_QPT_XRC_RECV)
+		return xd_target_create(c, q, rep);
+	err = check_caps(q);
+	if (err)
+		return err;
+	qp = calloc(1, sizeof(*qp));
+	if (!qp)
+		return -ENOMEM;
+	err = build_qp(c, qp, q);
+	if (err) {
+		xd_qp_free(qp);
+		return err;
+	}
+	xd_qp_reply(qp, rep);
+	return 0;
+}
+
+/* ---- modify ---------------------------------------------------------------------- */
+
+/* What XDP knows follows the QP before a worker can change its state again. World stopped. */
+static int mirror(struct xd_device *dev, struct xd_qp *qp)
+{
+	struct xr_qp_entry entry;
+
+	if (xt_qp_info(qp->xt)->state == XR_QPS_RESET) {
+		xd_xdp_qp_del(dev, qp->d.qpn);
+		return 0;
+	}
+	xt_qp_entry(qp->xt, &entry);
+	return xd_xdp_qp_set(dev, qp->d.qpn, &entry);
+}
+
+static int modify_now(struct xd_client *c, const void *request, const struct xt_path *path,
+		      struct xd_reply *rep)
+{
+	const struct xr_modify_qp_req *q = request;
+	static const struct xr_qp_attr to_error = { .qp_state = XR_QPS_ERR };
+	struct xd_qp *qp = xd_object_get(c, XD_QP, q->handle);
+	uint64_t now = xd_now();
+	uint32_t state;
+	int err;
+
+	xd_world_stop(c->dev);
+	err = xt_qp_modify(qp->xt, &q->attr, q->attr_mask, path, xd_port_mtu(c->dev), now);
+	if (!err && q->attr_mask & IBV_QP_RATE_LIMIT)
+		xt_qp_set_burst(qp->xt, q->max_burst);
+	if (!err) {
+		err = mirror(c->dev, qp);
+		/* XDP would drop its packets: better it fails at once */
+		if (err)
+			xt_qp_modify(qp->xt, &to_error, IBV_QP_STATE, NULL, 0, now);
+	}
+	state = xt_qp_info(qp->xt)->state;
+	xd_world_go(c->dev);
+	if (!err)
+		XD_REPLY(rep, xr_modify_qp_rep)->state = state;
+	return err;
+}
+
+int xd_do_modify_qp(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
+{
+	const struct xr_modify_qp_req *q = req->body;
+	struct xd_qp *qp = xd_object_get(c, XD_QP, q->handle);
+	int err;
+
+	if (!qp)
+		return -ENOENT;
+	/* as the kernel's verbs have it: such Q_Keys are for management */
+	if (q->attr_mask & IBV_QP_QKEY && q->attr.qkey & XR_QKEY_PRIVILEGED && !c->operator)
+		return -EPERM;
+	xd_world_stop(c->dev);
+	err = xt_qp_modify_check(qp->xt, &q->attr, q->attr_mask);
+	xd_world_go(c->dev);
+	if (err)
+		return err;
+	if (q->attr_mask & IBV_QP_AV)
+		return xd_after_resolve(c, &q->attr.ah, q, sizeof(*q), modify_now);
+	return modify_now(c, q, NULL, rep);
+}
+
+/* ---- the network changed --------------------------------------------------------- */
+
+static void refreshed(void *arg, int err, const struct xt_path *path)
+{
+	struct xd_qp *qp = arg;
+	struct xd_device *dev = qp->obj.client->dev;
+	const struct xt_path *old;
+
+	qp->resolve = NULL;
+	/* Without an answer it stays as it is: retries are the transport's business. */
+	if (err)
+		return;
+	xd_world_stop(dev);
+	old = xt_qp_path(qp->xt);
+	/* an address that moved to another connection's place is not this QP's */
+	if (!memcmp(&old->sgid, &path->sgid, sizeof(path->sgid)) &&
+	    memcmp(old, path, sizeof(*path)))
+		xt_qp_set_path(qp->xt, path);
+	xd_world_go(dev);
+}
+
+void xd_qp_refresh_path(struct xd_qp *qp)
+{
+	struct xd_device *dev = qp->obj.client->dev;
+	struct xd_resolve *resolve;
+	struct xr_qp_attr attr;
+
+	xd_world_stop(dev);
+	xt_qp_query(qp->xt, &attr);
+	if (qp->d.type == XR_QPT_UD && attr.qp_state >= XR_QPS_INIT)
+		xt_qp_set_mtu(qp->xt, xd_port_mtu(dev));
+	xd_world_go(dev);
+	/* the paths of datagrams are their address handles' */
+	if (qp->d.type == XR_QPT_UD || attr.qp_state < XR_QPS_RTR || attr.qp_state > XR_QPS_SQE)
+		return;
+	if (qp->resolve)
+		xd_net_resolve_cancel(qp->resolve);
+	qp->resolve = NULL;
+	resolve = xd_net_resolve(dev, &attr.ah, refreshed, qp);
+	if (resolve)
+		qp->resolve = resolve;
+}
+
+/* ---- query and destroy ----------------------------------------------------------- */
+
+int xd_do_query_qp(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
+{
+	const struct xr_handle_req *q = req->body;
+	struct xd_qp *qp = xd_object_get(c, XD_QP, q->handle);
+	struct xr_query_qp_rep *r;
+
+	if (!qp)
+		return -ENOENT;
+	r = XD_REPLY(rep, xr_query_qp_rep);
+	xd_world_stop(c->dev);
+	xt_qp_query(qp->xt, &r->attr);
+	xd_world_go(c->dev);
+	r->max_send_wr = qp->d.max_send_wr;
+	r->max_recv_wr = qp->d.max_recv_wr;
+	r->max_send_sge = qp->d.max_send_sge;
+	r->max_recv_sge = qp->d.max_recv_sge;
+	r->max_inline = qp->d.max_inline;
+	r->sq_sig_all = qp->d.sq_sig_all;
+	return 0;
+}
+
+/* The engine's part: afterwards nothing raises events for the QP. */
+static void destroy_in_engine(struct xd_client *c, struct xd_qp *qp)
+{
+	if (!qp->xt)
+		return;
+	xd_mcast_leave(qp);
+	if (qp->resolve)
+		xd_net_resolve_cancel(qp->resolve);
+	if (qp->target) {
+		xd_target_leave(qp);
+		return;
+	}
+	xd_world_stop(c->dev);
+	c->bell[qp->d.worker].qp[qp->d.slot] = NULL;
+	xt_qp_destroy(qp->xt);
+	xd_world_go(c->dev);
+	qp->xt = NULL;
+	/* only the control thread gives numbers out, so it cannot be in use again yet */
+	xd_xdp_qp_del(c->dev, qp->d.qpn);
+}
+
+int xd_do_destroy_qp(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
+{
+	const struct xr_handle_req *q = req->body;
+	struct xd_qp *qp = xd_object_get(c, XD_QP, q->handle);
+	struct xr_destroy_rep *r;
+
+	if (!qp)
+		return -ENOENT;
+	if (qp->attached)
+		return -EBUSY;
+	destroy_in_engine(c, qp);
+	r = XD_REPLY(rep, xr_destroy_rep);
+	r->async_events = xd_event_end(&qp->async);
+	xd_qp_free(qp);
+	return 0;
+}
+
+void xd_qp_free(struct xd_qp *qp)
+{
+	struct xd_client *c = qp->obj.client;
+
+	if (c) {
+		destroy_in_engine(c, qp);
+		xd_event_end(&qp->async);
+		xd_shm_free(c, &qp->sq);
+		xd_shm_free(c, &qp->rq);
+		if (qp->pd)
+			qp->pd->obj.refs--;
+		if (qp->send_cq)
+			qp->send_cq->obj.refs--;
+		if (qp->recv_cq)
+			qp->recv_cq->obj.refs--;
+		if (qp->xrcd)
+			qp->xrcd->obj.refs--;
+		if (qp->srq)
+			qp->srq->obj.refs--;
+		xd_object_del(&qp->obj);
+	}
+	free(qp);
+}

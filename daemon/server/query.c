@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* HELLO, and what clients ask about the device, its port and its addresses. */
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/datapath/xdp.h"
+#include "daemon/netdev/net.h"
+#include "daemon/objects/objects.h"
+#include "daemon/options.h"
+#include "client.h"
+
+/*
+ * What a frame adds to the payload, rounded up: IPv6, UDP, BTH, the longest extended headers that
+ * go with payload, pad, ICRC. Path MTU 4096 is there from a link MTU of 4200 on.
+ */
+#define OVERHEAD 104
+/* An OUI that nobody has, as rdma_rxe gives: programs take 0 for an error */
+#define VENDOR_NONE 0xffffff
+/* Longer frames need more than a page, thus multi-buffer AF_XDP */
+#define SINGLE_BUFFER_MTU 2048
+
+uint32_t xd_port_mtu(const struct xd_device *dev)
+{
+	uint32_t mtu = xd_xdp_multi_buffer(dev) ? 4096 : SINGLE_BUFFER_MTU;
+
+	while (mtu > 256 && mtu + OVERHEAD > xd_net_link(dev)->mtu)
+		mtu /= 2;
+	return mtu;
+}
+
+static uint32_t mtu_code(uint32_t bytes)
+{
+	uint32_t code = IBV_MTU_256;
+
+	for (; bytes > 256; bytes /= 2)
+		code++;
+	return code;
+}
+
+/* ---- HELLO ----------------------------------------------------------------------------- */
+
+static int open_events(struct xd_client *c, int *read_end)
+{
+	int err = xd_pipe_open(c->server, &c->events, XD_RECORD_ASYNC, read_end);
+
+	if (err)
+		return err;
+	c->port_events = (struct xd_source){ .pipe = &c->events, .cookie = 1 };
+	return 0;
+}
+
+static int hello_fds(struct xd_client *c, struct xr_hello_rep *body, struct xd_reply *rep)
+{
+	int err, events;
+	uint32_t i;
+
+	err = xd_bells_open(c);
+	if (err)
+		return err;
+	err = open_events(c, &events);
+	if (err) {
+		xd_bells_close(c);
+		return err;
+	}
+	xd_reply_fd(rep, events, false);
+	for (i = 0; i < c->bells; i++)
+		xd_reply_fd(rep, c->bell[i].eventfd, true);
+	xd_shm_ref(&c->doorbells, &body->doorbells, rep);
+	if (c->server->uffd_dev >= 0) {
+		xd_reply_fd(rep, c->server->uffd_dev, true);
+		body->has_uffd = 1;
+	}
+	return 0;
+}
+
+int xd_do_hello(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
+{
+	const struct xr_hello_req *q = req->body;
+	struct xr_hello_rep *body;
+	int err;
+
+	if (q->version != XR_PROTOCOL_VERSION)
+		return -EPROTO;
+	if (q->flags & ~(uint32_t)XR_HELLO_OBSERVER && q->flags != XR_HELLO_IMPORT)
+		return -EINVAL;
+	body = XD_REPLY(rep, xr_hello_rep);
+	body->version = XR_PROTOCOL_VERSION;
+	body->workers = c->dev->workers;
+	body->guid = c->dev->guid;
+	snprintf(body->device, sizeof(body->device), "%s", c->dev->name);
+	snprintf(body->netdev, sizeof(body->netdev), "%s", c->dev->ifname);
+	c->observer = q->flags & XR_HELLO_OBSERVER;
+	if (c->observer) {
+		c->hello = true;
+		return 0;
+	}
+	err = xd_import_hello(c, req);
+	memcpy(body->token, c->token, sizeof(body->token));
+	if (!err)
+		err = hello_fds(c, body, rep);
+	c->hello = !err;
+	return err;
+}
+
+/* ---- device ------------------------------------------------------------------------------ */
+
+static uint32_t lesser(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
+int xd_do_query_device(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
+{
+	struct xr_query_device_rep *d = XD_REPLY(rep, xr_query_device_rep);
+	const struct xd_options *opt = c->dev->opt;
+
+	d->guid = c->dev->guid;
+	d->vendor_id = VENDOR_NONE;
+	d->max_mr_size = opt->user_max_pinned;
+	d->page_size_cap = ~((uint64_t)sysconf(_SC_PAGESIZE) - 1) & UINT32_MAX;
+	d->device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
+			      IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID |
+			      IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_MEM_WINDOW |
+			      IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS;
+	d->odp_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
+	d->odp_rc = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE |
+		    IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC | IBV_ODP_SUPPORT_SRQ_RECV;
+	d->odp_uc = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE;
+	d->odp_ud = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
+	d->max_qp = lesser(opt->max_qp, opt->client_max_qp);
+	d->max_qp_wr = XR_MAX_WR;
+	d->max_sge = XR_MAX_SGE;
+	d->max_cq = lesser(opt->max_cq, opt->client_max_cq);
+	d->max_cqe = XR_MAX_CQE;
+	d->max_mr = lesser(opt->max_mr, opt->client_max_mr);
+	d->max_mw = d->max_mr;
+	d->max_pd = lesser(opt->max_pd, opt->client_max_pd);
+	d->max_dm_size = opt->client_max_dm & ~((uint64_t)sysconf(_SC_PAGESIZE) - 1);
+	d->max_ah = lesser(opt->max_ah, opt->client_max_ah);
+	d->max_srq = lesser(opt->max_srq, opt->client_max_srq);
+	d->max_srq_wr = XR_MAX_WR;
+	d->max_srq_sge = XR_MAX_SGE;
+	d->max_qp_rd_atom = d->max_qp_init_rd_atom = XT_MAX_RD_ATOMIC;
+	d->max_res_rd_atom = XT_MAX_RD_ATOMIC * d->max_qp;
+	d->atomic_cap = IBV_ATOMIC_HCA;
+	/* all of a client's limits are one: QPs attached, each group counted */
+	d->max_mcast_grp = lesser(XR_MAX_GROUPS, XD_CLIENT_ATTACHED);
+	d->max_mcast_qp_attach = d->max_total_mcast_qp_attach = XD_CLIENT_ATTACHED;
+	d->max_pkeys = 1;
+	d->local_ca_ack_delay = 15;	/* 4.096 us * 2^15 = 134 ms */
+	d->max_inline = XR_MAX_INLINE;
+	snprintf(d->fw_ver, sizeof(d->fw_ver), "%s", XR_VERSION);
+	d->rate_min = XT_MIN_RATE;
+	d->rate_max = XT_MAX_RATE;
+	d->rate_qpts = 1u << IBV_QPT_RC | 1u << IBV_QPT_UC | 1u << IBV_QPT_UD;
+	return 0;
+}
+
+/* ---- port ----------------------------------------------------------------------------------- */
+
+struct speed {
+	uint32_t mbps;
+	uint32_t speed, width;		/* as struct ibv_port_attr has them */
+};
+
+/* The slowest one that is not slower than the link; lanes times speed of a lane. */
+static const struct speed speeds[] = {
+	{ 2500, 1, 1 }, { 10000, 1, 2 }, { 20000, 2, 2 }, { 25000, 32, 1 }, { 40000, 8, 2 },
+	{ 50000, 64, 1 }, { 100000, 32, 2 }, { 200000, 64, 2 }, { 400000, 128, 2 },
+};
+
+static const struct speed *speed_of(uint32_t mbps)
+{
+	uint32_t i, last = sizeof(speeds) / sizeof(speeds[0]) - 1;
+
+	for (i = 0; i < last && speeds[i].mbps < mbps; i++)
+		;
+	return &speeds[i];
+}
+
+int xd_do_query_port(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
+{
+	struct xr_query_port_rep *p = XD_REPLY(rep, xr_query_port_rep);
+	const struct xd_link *link = xd_net_link(c->dev);
+	const struct speed *speed = speed_of(link->speed_mbps);
+
+	p->state = link->up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
+	p->phys_state = link->up ? 5 : 3;	/* LinkUp, Disabled: IBTA 14.2.5.6 */
+	p->max_mtu = mtu_code(xd_xdp_multi_buffer(c->dev) ? 4096 : SINGLE_BUFFER_MTU);
+	p->active_mtu = mtu_code(xd_port_mtu(c->dev));
+	p->gid_tbl_len = XR_GID_TABLE_LEN;
+	p->pkey_tbl_len = 1;
+	p->active_speed = speed->speed;
+	p->active_width = speed->width;
+	p->max_msg_sz = XR_MAX_MSG_SIZE;
+	p->netdev_ifindex = c->dev->ifindex;
+	p->link_speed_mbps = link->speed_mbps;
+	memcpy(p->mac, link->mac, sizeof(p->mac));
+	return 0;
+}
+
+int xd_do_query_gids(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
+{
+	struct xr_query_gids_rep *g = (void *)rep->body;
+
+	xd_reply_body(rep, sizeof(*g));
+	g->count = xd_net_gids(c->dev, g->entry, XR_GID_TABLE_LEN);
+	rep->length = sizeof(*g) + g->count * sizeof(g->entry[0]);
+	return 0;
+}

@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The control socket: who may connect, and what concerns all clients. */
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <infiniband/verbs.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "daemon/datapath/xdp.h"
+#include "daemon/log.h"
+#include "daemon/loop.h"
+#include "daemon/memory/tiers.h"
+#include "daemon/objects/objects.h"
+#include "daemon/options.h"
+#include "client.h"
+#include "server.h"
+
+#define BACKLOG 64
+#define NO_GROUP ((gid_t)-1)
+
+/* ---- who may connect ------------------------------------------------------------- */
+
+/* The supplementary ones; none where they cannot be told. */
+void xd_peer_groups(int fd, struct xd_groups *groups)
+{
+	socklen_t len = 0;
+
+	*groups = (struct xd_groups){ 0 };
+	if (!getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, NULL, &len) || errno != ERANGE)
+		return;
+	groups->gid = malloc(len);
+	if (groups->gid && !getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups->gid, &len))
+		groups->count = len / sizeof(*groups->gid);
+}
+
+bool xd_in_groups(gid_t gid, gid_t own, const struct xd_groups *groups)
+{
+	bool found = gid == own;
+	uint32_t i;
+
+	for (i = 0; i < groups->count && !found; i++)
+		found = groups->gid[i] == gid;
+	return found;
+}
+
+static bool in_group(int fd, const struct ucred *cred, gid_t group)
+{
+	struct xd_groups groups;
+	bool found;
+
+	if (group == NO_GROUP)
+		return false;
+	xd_peer_groups(fd, &groups);
+	found = xd_in_groups(group, cred->gid, &groups);
+	free(groups.gid);
+	return found;
+}
+
+/* The socket's mode does this already, unless somebody changed it. */
+static bool may_connect(const struct xd_server *s, int fd, struct ucred *cred)
+{
+	socklen_t len = sizeof(*cred);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, cred, &len))
+		return false;
+	return !cred->uid || cred->uid == geteuid() || in_group(fd, cred, s->group);
+}
+
+static void welcome(struct xd_server *s, int fd)
+{
+	struct ucred cred = { 0 };
+	struct xd_client *c;
+
+	if (!may_connect(s, fd, &cred)) {
+		xd_log(XD_NOTICE, "uid %u (pid %d) may not connect", cred.uid, cred.pid);
+		close(fd);
+		return;
+	}
+	if (s->client_count >= s->dev->opt->max_clients) {
+		xd_log(XD_WARN, "pid %d refused: %u clients are the limit", cred.pid,
+		       s->client_count);
+		close(fd);
+		return;
+	}
+	c = xd_client_new(s, fd);
+	if (c)
+		xd_log(XD_DEBUG, "client %u: %s, pid %d, uid %u", c->id, c->comm, c->pid, c->uid);
+}
+
+/* Without a free descriptor the connection could be neither taken nor turned away. */
+static void turn_away(struct xd_server *s)
+{
+	xd_log(XD_WARN, "a client was turned away: out of file descriptors");
+	close(s->spare_fd);
+	close(accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC));
+	s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+static void on_listen(void *arg, uint32_t events)
+{
+	struct xd_server *s = arg;
+	int fd = accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+	if (fd >= 0)
+		welcome(s, fd);
+	else if ((errno == EMFILE || errno == ENFILE) && s->spare_fd >= 0)
+		turn_away(s);
+}
+
+/* ---- the socket ------------------------------------------------------------------ */
+
+static int find_group(struct xd_server *s)
+{
+	const char *name = s->dev->opt->group;
+	struct group *g;
+
+	s->group = NO_GROUP;
+	if (!*name)
+		return 0;
+	g = getgrnam(name);
+	if (!g) {
+		xd_log(XD_ERR, "group '%s' does not exist", name);
+		return -ENOENT;
+	}
+	s->group = g->gr_gid;
+	return 0;
+}
+
+static int socket_path(struct xd_server *s, struct sockaddr_un *sun)
+{
+	int n = snprintf(s->path, sizeof(s->path), "%s/%s" XR_SOCKET_SUFFIX,
+			 s->dev->opt->runtime_dir, s->dev->name);
+
+	if (n < 0 || (size_t)n >= sizeof(sun->sun_path)) {
+		xd_log(XD_ERR, "the path of the control socket is too long: %s", s->path);
+		return -ENAMETOOLONG;
+	}
+	sun->sun_family = AF_UNIX;
+	memcpy(sun->sun_path, s->path, (size_t)n + 1);
+	return 0;
+}
+
+static int listen_at(struct xd_server *s, const struct sockaddr_un *sun)
+{
+	mode_t mode = s->group == NO_GROUP ? 0600 : 0660, old;
+	int err;
+
+	s->listen_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (s->listen_fd < 0)
+		return -errno;
+	old = umask(0177);
+	err = bind(s->listen_fd, (const struct sockaddr *)sun, sizeof(*sun)) ? -errno : 0;
+	umask(old);
+	if (err) {
+		s->path[0] = '\0';
+		return err;
+	}
+	if ((s->group != NO_GROUP && chown(s->path, (uid_t)-1, s->group)) ||
+	    chmod(s->path, mode) || listen(s->listen_fd, BACKLOG))
+		return -errno;
+	s->watch = xd_watch_add(s->dev->loop, s->listen_fd, EPOLLIN, on_listen, s);
+	return s->watch ? 0 : -ENOMEM;
+}
+
+static int open_socket(struct xd_server *s)
+{
+	struct sockaddr_un sun = { 0 };
+	int err = find_group(s);
+
+	if (!err)
+		err = socket_path(s, &sun);
+	if (err)
+		return err;
+	/* The name is locked: a socket that is there was left by a daemon that died. */
+	if (unlink(s->path) && errno != ENOENT)
+		err = -errno;
+	if (!err)
+		err = listen_at(s, &sun);
+	if (err)
+		xd_log(XD_ERR, "control socket %s/%s" XR_SOCKET_SUFFIX ": %s",
+		       s->dev->opt->runtime_dir, s->dev->name, strerror(-err));
+	return err;
+}
+
+/* ---- descriptors ----------------------------------------------------------------- */
+
+static uint32_t fd_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return 0;
+	return limit.rlim_cur > UINT32_MAX ? UINT32_MAX : (uint32_t)limit.rlim_cur;
+}
+
+bool xd_fds_take(struct xd_server *s, uint32_t n)
+{
+	if (__atomic_add_fetch(&s->fds, n, __ATOMIC_RELAXED) <= s->fd_limit)
+		return true;
+	xd_fds_put(s, n);
+	return false;
+}
+
+void xd_fds_put(struct xd_server *s, uint32_t n)
+{
+	__atomic_sub_fetch(&s->fds, n, __ATOMIC_RELAXED);
+}
+
+/* ---- start and stop -------------------------------------------------------------- */
+
+static struct xd_server *server_new(struct xd_device *dev)
+{
+	struct xd_server *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	s->dev = dev;
+	s->listen_fd = s->blocked.eventfd = -1;
+	s->fault = dev->opt->fault;
+	/* half of them for what objects hold, the rest for connections and the daemon itself */
+	s->fd_limit = fd_limit() / 2;
+	s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	/* lets programs make a userfaultfd that also the kernel's accesses wait for */
+	s->uffd_dev = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
+	dev->server = s;
+	return s;
+}
+
+/* All but the socket: what tests need. */
+int xd_server_open(struct xd_device *dev)
+{
+	struct xd_server *s = server_new(dev);
+	int err;
+
+	if (!s)
+		return -ENOMEM;
+	err = xd_guard_start();
+	if (!err)
+		err = xd_events_start(s);
+	if (err)
+		return err;
+	s->jobs = xd_jobs_new(dev->loop, dev->opt->max_clients + 2);
+	if (!s->jobs)
+		return -ENOMEM;
+	if (!xd_jobs_isolated(s->jobs))
+		xd_log(XD_NOTICE, "no network namespace of our own: programs cannot pin "
+		       "private memory");
+	return 0;
+}
+
+int xd_server_start(struct xd_device *dev)
+{
+	int err = xd_server_open(dev);
+
+	if (!err)
+		err = open_socket(dev->server);
+	if (err)
+		xd_server_stop(dev);
+	return err;
+}
+
+void xd_server_stop(struct xd_device *dev)
+{
+	struct xd_server *s = dev->server;
+	struct xd_client *c;
+
+	if (!s)
+		return;
+	xd_watch_del(s->watch);
+	if (s->listen_fd >= 0)
+		close(s->listen_fd);
+	if (s->path[0])
+		unlink(s->path);
+	for (c = s->clients; c; c = c->next)
+		xd_client_end(c);
+	dev->server = NULL;
+	if (!xd_jobs_free(s->jobs)) {
+		xd_log(XD_WARN, "a client's memory or files hang: left as they are");
+		return;
+	}
+	xd_events_stop(s);
+	if (s->spare_fd >= 0)
+		close(s->spare_fd);
+	if (s->uffd_dev >= 0)
+		close(s->uffd_dev);
+	xd_table_free(&s->domains);
+	free(s);
+}
+
+/* ---- what concerns all clients --------------------------------------------------- */
+
+void xd_server_port_event(struct xd_device *dev, uint32_t type)
+{
+	struct xd_client *c;
+
+	if (!dev->server)
+		return;
+	for (c = dev->server->clients; c; c = c->next) {
+		if (!c->ending)
+			xd_event_raise(&c->port_events, type);
+	}
+}
+
+void xd_server_net_changed(struct xd_device *dev)
+{
+	struct xd_client *c;
+	struct xd_qp *qp;
+	struct xd_ah *ah;
+	uint32_t h;
+
+	if (!dev->server)
+		return;
+	for (c = dev->server->clients; c; c = c->next) {
+		for (h = 0; (qp = xd_table_next(&c->table[XD_QP], &h));)
+			xd_qp_refresh_path(qp);
+		for (h = 0; (ah = xd_table_next(&c->table[XD_AH], &h));)
+			xd_ah_refresh_path(ah);
+	}
+}
+
+/* ---- the engines' callbacks ------------------------------------------------------ */
+
+void xd_server_cq_event(struct xd_device *dev, struct xt_cq *cq)
+{
+	struct xd_cq *owner = cq->owner;
+
+	xd_event_raise(&owner->completions, 0);
+}
+
+/* Everybody who has a handle of it is told. */
+static void target_event(struct xd_target *target, uint32_t type)
+{
+	struct xd_qp *qp;
+
+	for (qp = target->handles; qp; qp = qp->next_handle)
+		xd_event_raise(&qp->async, type);
+}
+
+void xd_server_async_event(struct xd_device *dev, struct xt_qp *qp, struct xt_cq *cq,
+			   uint32_t type)
+{
+	struct xd_qp *qp_owner = qp ? xt_qp_info(qp)->owner : NULL;
+	struct xd_cq *cq_owner = cq ? cq->owner : NULL;
+
+	if (qp_owner && xt_qp_info(qp)->type == XR_QPT_XRC_RECV)
+		target_event(xt_qp_info(qp)->owner, type);
+	else if (qp_owner)
+		xd_event_raise(&qp_owner->async, type);
+	else if (cq_owner)
+		xd_event_raise(&cq_owner->async, type);
+}
+
+void xd_server_srq_event(struct xd_device *dev, struct xt_srq *srq, uint32_t type)
+{
+	struct xd_srq *owner = srq->owner;
+
+	xd_event_raise(&owner->async, type);
+}
+
+void xd_server_qp_state(struct xd_device *dev, struct xt_qp *qp)
+{
+	struct xr_qp_entry entry;
+
+	/* If this fails, packets pass XDP that the engine then refuses. */
+	xt_qp_entry(qp, &entry);
+	xd_xdp_qp_set(dev, xt_qp_info(qp)->qpn, &entry);
+}
+
+void xd_server_key_changed(struct xd_device *dev, const struct xt_key *key)
+{
+	/* If this fails, XDP may let a request in that the engine then refuses, or the other way round. */
+	xd_xdp_key_set(dev, key->index, &key->entry);
+}
