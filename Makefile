@@ -9,10 +9,13 @@ SANITIZE ?=
 comma := ,
 BUILD ?= build$(if $(SANITIZE),-$(subst $(comma),-,$(SANITIZE)))
 
+# `su` leaves root without them
+export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
+
 VERSION := 0.1.0
 CC ?= gcc
 CLANG ?= clang
-BPFTOOL ?= $(firstword $(wildcard /usr/sbin/bpftool) bpftool)
+BPFTOOL ?= bpftool
 PKG_CONFIG ?= pkg-config
 
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wno-unused-parameter
