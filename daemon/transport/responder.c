@@ -782,6 +782,19 @@ static void refuse_response(struct xt_qp *qp, uint32_t psn, uint32_t nak)
 	owe(qp, XT_ANSWER_NAK);
 }
 
+/*
+ * What was answered in full once was asked for again by a packet that is late or a copy: the key may be
+ * gone by right. Only a new request is refused with a NAK (IBTA 9.7.5), this one is not answered.
+ */
+static bool drop_replay(struct xt_responder *resp)
+{
+	if (xt_diff(resp->rd_cur, resp->rd_fresh) >= 0)
+		return false;
+	resp->rd_cur++;
+	resp->rd_pos = resp->rd_start = 0;
+	return true;
+}
+
 /* false: no room, or the QP's last words come next. */
 static bool send_response(struct xt_qp *qp)
 {
@@ -797,7 +810,8 @@ static bool send_response(struct xt_qp *qp)
 	if (rd->kind == XT_KIND_READ)
 		nak = gather_response(qp, rd, resp->rd_pos, &p.payload);
 	if (nak >= 0) {
-		refuse_response(qp, p.psn, nak);
+		if (!drop_replay(resp))
+			refuse_response(qp, p.psn, nak);
 		return false;
 	}
 	if (rd->kind == XT_KIND_ATOMIC) {

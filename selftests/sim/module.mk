@@ -24,3 +24,6 @@ sim: $(BUILD)/sim ## simulate hosts under faults: RUNS=2000 SEED=1
 
 # The same for what is not acknowledged: a seed that fails is named, and -s replays it
 $(eval $(call test_program,sim/unreliable,selftests/sim/unreliable.c,transport,-lisal -libverbs,120))
+
+# Windows and fast registration: grants, their use, their end
+$(eval $(call test_program,sim/keys,selftests/sim/keys.c,transport,-lisal -libverbs,120))

@@ -538,6 +538,33 @@ static void test_remote_order(void)
 	end(&w);
 }
 
+/* A copy of a READ that was answered comes when its key is gone by right: no answer, and no harm. */
+static void test_late_read(void)
+{
+	static struct h_frame late;
+	struct world w;
+
+	begin(&w);
+	make_window(&w, true);
+	do_bind(&w, 1, FROM, LEN, RW);
+	post_rdma(&w, 1, 1, XR_WR_RDMA_READ, BASE + FROM, LEN, xt_key_value(w.window));
+	xt_qp_doorbell(w.q[1].qp, w.h->now);
+	xt_engine_run(w.h->engine, w.h->now);
+	late = w.h->sent[0];
+	settle(&w);
+	TAP_OK(!status_of(&w, 1, NULL), "a READ by a window");
+	post_inv(&w, 0, 2, XR_WR_LOCAL_INV, xt_key_value(w.window));
+	settle(&w);
+	TAP_OK(!status_of(&w, 2, NULL), "the window is invalidated");
+	h_receive(w.h, late.data, late.len);
+	TAP_OK(!w.h->sent_count && xt_qp_info(w.q[0].qp)->state == XR_QPS_RTS &&
+		       xt_engine_counters(w.h->engine)->rx_duplicates == 1,
+	       "a late copy of the READ is not answered, and nobody is in error");
+	TAP_OK(do_rdma(&w, XR_WR_RDMA_READ, BASE + FROM, LEN, xt_key_value(w.window)) ==
+		       IBV_WC_REM_ACCESS_ERR, "a new READ is refused");
+	end(&w);
+}
+
 /* ---- fast registration -------------------------------------------------------------------------------- */
 
 #define MAX_PAGES 4
@@ -855,6 +882,8 @@ int main(void)
 		test_pipeline();
 		test_fence();
 		test_qp_goes();
+		if (over_wire)
+			test_late_read();
 	}
 	return tap_end();
 }

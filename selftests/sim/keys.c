@@ -1,0 +1,657 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Windows and fast registration under loss, duplication, reordering, corruption and delay: a peer
+ * that was granted a key reaches the memory behind it, exactly; once the grant has ended,
+ * nothing that it sent before reaches that memory any more, however late it arrives.
+ *
+ *     keys [-n RUNS] [-s SEED]
+ *
+ * One engine holds both ends of one RC connection. The owner grants (bind or register, and a SEND that tells
+ * of it, posted at once), the peer uses the key and says that it is done, by a SEND or one with Invalidate, the
+ * owner takes its memory back and writes to it. Several grants live side by side. In the end the peer may
+ * do what it must not.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "rng.h"
+#include "selftests/lib/tap.h"
+#include "selftests/unit/harness.h"
+
+#define GRANTS 3
+#define PAGE 4096u
+#define PAGES 8			/* of each grant */
+#define AREA (PAGES * PAGE)
+#define OPS 6			/* of a life at most */
+#define LIVES 12
+#define RECVS 32
+#define POOL 4096
+#define BASE 0x10000000ull
+
+enum kind { TYPE_1, TYPE_2, ZERO_BASED, FAST, KINDS };
+
+/* What a wr_id stands for: bits 15:8; bits 23:16 are the grant, bits 7:0 the operation */
+enum wr { WR_GRANT, WR_TELL, WR_INV, WR_OP, WR_DONE, WR_WRONG, WR_RECV_OWNER, WR_RECV_PEER };
+#define WR_ID(wr, grant, op) ((uint64_t)(grant) << 16 | (wr) << 8 | (op))
+
+enum state {
+	IDLE,
+	GRANTED,	/* the peer does not know yet */
+	USED,
+	ENDING,		/* the owner invalidates */
+	ENDED,
+	OVER,
+};
+
+struct op {
+	bool read;
+	uint32_t off, len;	/* in the grant */
+};
+
+struct grant {
+	enum kind kind;
+	enum state state;
+	struct xt_key *key;
+	unsigned lives;
+	uint32_t from, len;	/* in the area; of FAST from within the first page of the list */
+	uint32_t order[PAGES];	/* FAST: which page comes when */
+	uint64_t va;
+	uint32_t rkey;
+	struct op op[OPS];
+	unsigned ops, completed;
+	bool remote;		/* ends by a SEND with Invalidate */
+	bool peer_done, owner_told;
+	/* FAST */
+	uint64_t lists[XR_FAST_LISTS * PAGES];
+	struct xt_mem_seg seg[PAGES];
+	struct xt_mem mem;
+};
+
+struct world {
+	struct rng rng;
+	struct harness *h;
+	struct h_qp owner, peer;
+	struct h_mr mr;
+	uint32_t lkey;
+	bool local;
+	unsigned drop, dup, corrupt, shuffle, delay;	/* percent */
+	struct grant grant[GRANTS];
+	unsigned grants;
+	bool wrong_sent, wrong_seen;
+	struct late {
+		struct h_frame *frame;
+		uint64_t when;
+	} pool[POOL];
+	unsigned pooled;
+	uint8_t memory[GRANTS][AREA], model[GRANTS][AREA];	/* the owner's, and what it must be */
+	uint8_t bytes[GRANTS][AREA];				/* the peer's */
+	unsigned used;
+	const char *wrong;
+};
+
+#define CHECK(w, cond, what)                                                                       \
+	do {                                                                                       \
+		if (!(cond) && !(w)->wrong)                                                        \
+			(w)->wrong = what;                                                         \
+	} while (0)
+
+static uint64_t address(const struct world *w, const void *p)
+{
+	return BASE + (uint64_t)((const uint8_t *)p - &w->memory[0][0]);
+}
+
+static unsigned index_of(const struct world *w, const struct grant *g)
+{
+	return (unsigned)(g - w->grant);
+}
+
+/* ---- memory that is found by its address, as the daemon finds that of fast regions -------------- */
+
+static uint8_t *found(struct world *w, uint64_t addr, size_t len)
+{
+	if (addr < BASE || addr + len > BASE + sizeof(w->memory))
+		return NULL;
+	return &w->memory[0][0] + (addr - BASE);
+}
+
+static struct world *the_world;
+
+static int page_read(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off, void *dst,
+		     size_t len)
+{
+	const uint8_t *p = found(the_world, seg->addr + off, len);
+
+	if (p)
+		memcpy(dst, p, len);
+	return p ? 0 : -1;
+}
+
+static int page_write(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off,
+		      const void *src, size_t len)
+{
+	uint8_t *p = found(the_world, seg->addr + off, len);
+
+	if (p)
+		memcpy(p, src, len);
+	return p ? 0 : -1;
+}
+
+static const struct xt_mem_ops page_ops = { page_read, page_write };
+
+/* Byte off of the grant: where it lies in the area */
+static uint32_t place(const struct grant *g, uint32_t off)
+{
+	off += g->from;
+	return g->kind == FAST ? g->order[off / PAGE] * PAGE + off % PAGE : off;
+}
+
+static bool same(struct world *w, const struct grant *g, const uint8_t area[AREA], uint32_t off,
+		 uint32_t len, const uint8_t *bytes)
+{
+	for (uint32_t i = 0; i < len; i++)
+		if (area[place(g, off + i)] != bytes[off + i])
+			return false;
+	return true;
+}
+
+/* ---- a life of a grant ------------------------------------------------------------------------------ */
+
+static void shuffle_pages(struct world *w, struct grant *g)
+{
+	for (unsigned i = 0; i < PAGES; i++)
+		g->order[i] = i;
+	for (unsigned i = PAGES - 1; i; i--) {
+		unsigned j = (unsigned)rng_below(&w->rng, i + 1);
+		uint32_t page = g->order[i];
+
+		g->order[i] = g->order[j];
+		g->order[j] = page;
+	}
+}
+
+static void plan_ops(struct world *w, struct grant *g)
+{
+	uint32_t slice;
+
+	g->ops = 1 + (unsigned)rng_below(&w->rng, OPS);
+	slice = g->len / g->ops;
+	for (unsigned i = 0; i < g->ops; i++) {
+		struct op *op = &g->op[i];
+
+		op->read = rng_below(&w->rng, 2);
+		op->off = i * slice + (uint32_t)rng_below(&w->rng, slice);
+		op->len = 1 + (uint32_t)rng_below(&w->rng, (i + 1) * slice - op->off);
+	}
+}
+
+static struct xr_send_wqe *post_bind(struct world *w, struct grant *g)
+{
+	unsigned i = index_of(w, g);
+	struct xr_send_wqe *wqe =
+		h_post_send(&w->owner, WR_ID(WR_GRANT, i, 0), XR_WR_BIND_MW, 0, 0, 0);
+
+	wqe->bind.mw_rkey = g->rkey;
+	g->rkey = XR_KEY(g->key->index, g->rkey + 1);
+	wqe->bind.new_rkey = g->rkey;
+	wqe->bind.mr_lkey = w->lkey;
+	wqe->bind.access = XR_ACCESS_REMOTE_READ | XR_ACCESS_REMOTE_WRITE |
+			   (g->kind == ZERO_BASED ? XR_ACCESS_ZERO_BASED : 0);
+	wqe->remote_addr = address(w, w->memory[i]) + g->from;
+	wqe->bind_len = g->len;
+	g->va = g->kind == ZERO_BASED ? 0 : wqe->remote_addr;
+	return wqe;
+}
+
+static struct xr_send_wqe *post_reg(struct world *w, struct grant *g)
+{
+	unsigned i = index_of(w, g), list = g->lives % XR_FAST_LISTS;
+	struct xr_send_wqe *wqe =
+		h_post_send(&w->owner, WR_ID(WR_GRANT, i, 0), XR_WR_REG_MR, 0, 0, 0);
+
+	shuffle_pages(w, g);
+	for (unsigned p = 0; p < PAGES; p++)
+		g->lists[list * PAGES + p] = address(w, w->memory[i]) + g->order[p] * PAGE;
+	g->from %= PAGE;
+	g->va = (rng_next(&w->rng) >> 8 & ~(uint64_t)(PAGE - 1)) + g->from;
+	g->rkey = XR_KEY(g->key->index, g->rkey + 1);
+	wqe->reg.key = g->rkey;
+	wqe->reg.access = XR_ACCESS_LOCAL_WRITE | XR_ACCESS_REMOTE_READ | XR_ACCESS_REMOTE_WRITE;
+	wqe->reg.pages = PAGES;
+	wqe->reg.list = (uint8_t)list;
+	wqe->reg.page_shift = XR_FAST_SHIFT_MIN;
+	wqe->remote_addr = g->va;
+	wqe->bind_len = g->len;
+	return wqe;
+}
+
+/* Granted, and the peer is told: it may use the key as soon as it knows. */
+static void grant(struct world *w, struct grant *g)
+{
+	unsigned i = index_of(w, g);
+	struct xr_send_wqe *wqe;
+
+	g->from = (uint32_t)rng_below(&w->rng, AREA - OPS);
+	g->len = OPS + (uint32_t)rng_below(&w->rng, AREA - g->from - OPS + 1);
+	wqe = g->kind == FAST ? post_reg(w, g) : post_bind(w, g);
+	if (rng_below(&w->rng, 2))
+		wqe->flags = 0;
+	plan_ops(w, g);
+	g->remote = (g->kind == TYPE_2 || g->kind == ZERO_BASED || g->kind == FAST) &&
+		    rng_below(&w->rng, 2);
+	g->completed = 0;
+	g->peer_done = g->owner_told = false;
+	g->lives++;
+	g->state = GRANTED;
+	h_post_send(&w->owner, WR_ID(WR_TELL, i, 0), XR_WR_SEND_WITH_IMM, 0, 0, 0)->imm_data =
+		htobe32(i);
+}
+
+static void use(struct world *w, struct grant *g)
+{
+	unsigned i = index_of(w, g), n;
+	struct xr_send_wqe *wqe;
+
+	for (n = 0; n < g->ops; n++) {
+		const struct op *op = &g->op[n];
+		uint8_t *bytes = w->bytes[i] + op->off;
+
+		rng_bytes(&w->rng, bytes, op->len);
+		wqe = h_post_send(&w->peer, WR_ID(WR_OP, i, n),
+				  op->read ? XR_WR_RDMA_READ : XR_WR_RDMA_WRITE, address(w, bytes),
+				  op->len, w->lkey);
+		wqe->remote_addr = g->va + op->off;
+		wqe->rkey = g->rkey;
+	}
+	wqe = h_post_send(&w->peer, WR_ID(WR_DONE, i, 0),
+			  g->remote ? XR_WR_SEND_WITH_INV : XR_WR_SEND_WITH_IMM, 0, 0, 0);
+	/* a READ that is asked again must still find the key */
+	wqe->flags |= XR_SEND_FENCE;
+	if (g->remote)
+		wqe->invalidate_rkey = g->rkey;
+	else
+		wqe->imm_data = htobe32(i);
+	g->state = USED;
+}
+
+/* Type 1 is bound to nothing instead. */
+static void invalidate(struct world *w, struct grant *g)
+{
+	unsigned i = index_of(w, g);
+	struct xr_send_wqe *wqe = h_post_send(
+		&w->owner, WR_ID(WR_INV, i, 0),
+		g->kind == TYPE_1 ? XR_WR_BIND_MW : XR_WR_LOCAL_INV, 0, 0, 0);
+
+	if (g->kind == TYPE_1) {
+		wqe->bind.mw_rkey = g->rkey;
+		wqe->bind.new_rkey = g->rkey = XR_KEY(g->key->index, g->rkey + 1);
+	} else {
+		wqe->invalidate_rkey = g->rkey;
+	}
+	g->state = ENDING;
+}
+
+/* The owner's own again: what it writes must stay. */
+static void take_back(struct world *w, struct grant *g)
+{
+	unsigned i = index_of(w, g);
+
+	CHECK(w, g->key->entry.state == XR_KEY_FREE, "the key is not free");
+	CHECK(w, !memcmp(w->memory[i], w->model[i], AREA), "bytes that nobody should touch");
+	rng_bytes(&w->rng, w->memory[i], AREA);
+	memcpy(w->model[i], w->memory[i], AREA);
+	w->used++;
+	g->state = g->lives < LIVES ? IDLE : OVER;
+}
+
+static void advance(struct world *w, struct grant *g)
+{
+	if (g->state == USED && g->peer_done && g->owner_told) {
+		CHECK(w, g->completed == g->ops, "done before what was posted before it");
+		if (g->remote) {
+			g->state = ENDED;
+		} else {
+			invalidate(w, g);
+			/* the next life behind it, in one go */
+			if (g->lives < LIVES && rng_below(&w->rng, 2))
+				grant(w, g);
+		}
+	}
+	if (g->state == ENDED)
+		take_back(w, g);
+	if (g->state == IDLE && rng_below(&w->rng, 2))
+		grant(w, g);
+}
+
+/* ---- completions --------------------------------------------------------------------------------------- */
+
+static void op_done(struct world *w, struct grant *g, unsigned n)
+{
+	const struct op *op = &g->op[n];
+	unsigned i = index_of(w, g);
+
+	CHECK(w, n == g->completed++, "operations complete out of order");
+	if (op->read) {
+		CHECK(w, same(w, g, w->model[i], op->off, op->len, w->bytes[i]),
+		      "a READ brought other bytes");
+		return;
+	}
+	CHECK(w, same(w, g, w->memory[i], op->off, op->len, w->bytes[i]),
+	      "a WRITE did not arrive");
+	for (uint32_t k = 0; k < op->len; k++)
+		w->model[i][place(g, op->off + k)] = w->bytes[i][op->off + k];
+}
+
+static struct grant *by_rkey(struct world *w, uint32_t rkey)
+{
+	for (unsigned i = 0; i < w->grants; i++)
+		if (w->grant[i].rkey == rkey)
+			return &w->grant[i];
+	return NULL;
+}
+
+static void owner_told(struct world *w, const struct xr_cqe *cqe)
+{
+	bool inv = cqe->wc_flags & IBV_WC_WITH_INV;
+	struct grant *g = inv ? by_rkey(w, cqe->invalidated_rkey) :
+			  be32toh(cqe->imm_data) < w->grants ? &w->grant[be32toh(cqe->imm_data)] :
+								NULL;
+
+	CHECK(w, g && g->state == USED && g->remote == inv && !g->owner_told,
+	      "a SEND that nobody sent");
+	if (!g || w->wrong)
+		return;
+	CHECK(w, !inv || g->key->entry.state == XR_KEY_FREE, "invalidated, and not free");
+	g->owner_told = true;
+}
+
+static void peer_told(struct world *w, const struct xr_cqe *cqe)
+{
+	uint32_t i = be32toh(cqe->imm_data);
+
+	CHECK(w, i < w->grants && w->grant[i].state == GRANTED, "told of no grant");
+	if (!w->wrong)
+		use(w, &w->grant[i]);
+}
+
+static void failed(struct world *w, const struct xr_cqe *cqe, unsigned wr)
+{
+	bool lossy = w->drop || w->corrupt || w->delay || w->shuffle;
+
+	if (wr != WR_WRONG) {
+		/* the owner's receive of a bad invalidation; what it had sent may still be unacknowledged */
+		CHECK(w, w->wrong_sent && (cqe->status == IBV_WC_WR_FLUSH_ERR ||
+		      (wr == WR_RECV_OWNER && cqe->status == IBV_WC_REM_INV_REQ_ERR)),
+		      "a completion with an error");
+		CHECK(w, wr != WR_OP && wr != WR_DONE, "an operation failed that was complete");
+		return;
+	}
+	CHECK(w, cqe->status == IBV_WC_REM_ACCESS_ERR ||
+	      (lossy && cqe->status == IBV_WC_RETRY_EXC_ERR), "refused with another status");
+	w->wrong_seen = true;
+}
+
+static void completed(struct world *w, const struct xr_cqe *cqe)
+{
+	unsigned wr = cqe->wr_id >> 8 & 0xff, i = cqe->wr_id >> 16 & 0xff;
+	struct grant *g = &w->grant[i];
+
+	if (cqe->status != IBV_WC_SUCCESS) {
+		failed(w, cqe, wr);
+		return;
+	}
+	switch (wr) {
+	case WR_OP:
+		op_done(w, g, cqe->wr_id & 0xff);
+		break;
+	case WR_DONE:
+		g->peer_done = true;
+		break;
+	case WR_INV:
+		/* the next life may have begun */
+		if (g->state == ENDING)
+			g->state = ENDED;
+		break;
+	case WR_WRONG:
+		CHECK(w, false, "what must be refused was done");
+		break;
+	case WR_RECV_OWNER:
+		owner_told(w, cqe);
+		h_post_recv(&w->owner, cqe->wr_id, 0, 0, 0);
+		break;
+	case WR_RECV_PEER:
+		peer_told(w, cqe);
+		h_post_recv(&w->peer, cqe->wr_id, 0, 0, 0);
+		break;
+	}
+}
+
+static void poll(struct world *w)
+{
+	struct xr_cqe cqe;
+
+	while (!w->wrong && h_poll(w->h, &cqe))
+		completed(w, &cqe);
+}
+
+/* ---- the network ---------------------------------------------------------------------------------------- */
+
+static void to_pool(struct world *w, const struct h_frame *frame)
+{
+	struct h_frame *f;
+
+	if (w->pooled == POOL)
+		return;
+	f = malloc(sizeof(*f));
+	*f = *frame;
+	/* behind the Ethernet header, which the ICRC does not cover */
+	if (rng_chance(&w->rng, w->corrupt))
+		f->data[14 + rng_below(&w->rng, f->len - 14)] ^= 1 << rng_below(&w->rng, 8);
+	w->pool[w->pooled++] = (struct late){
+		f, w->h->now + (rng_chance(&w->rng, w->delay) ? rng_below(&w->rng, 3000000) : 0),
+	};
+}
+
+static void collect(struct world *w)
+{
+	for (unsigned i = 0; i < w->h->sent_count; i++) {
+		unsigned copies = !rng_chance(&w->rng, w->drop);
+
+		copies += rng_chance(&w->rng, w->dup);
+		while (copies--)
+			to_pool(w, &w->h->sent[i]);
+	}
+	w->h->sent_count = 0;
+}
+
+static void deliver(struct world *w)
+{
+	unsigned n = w->pooled, i, j, kept = 0;
+
+	for (i = 0; i < n; i++) {
+		if (rng_chance(&w->rng, w->shuffle)) {
+			struct late l = w->pool[i];
+
+			j = i + (unsigned)rng_below(&w->rng, n - i);
+			w->pool[i] = w->pool[j];
+			w->pool[j] = l;
+		}
+		if (w->pool[i].when > w->h->now) {
+			w->pool[kept++] = w->pool[i];
+			continue;
+		}
+		h_receive(w->h, w->pool[i].frame->data, w->pool[i].frame->len);
+		free(w->pool[i].frame);
+		poll(w);
+	}
+	w->pooled = kept;
+}
+
+/* ---- a run ------------------------------------------------------------------------------------------------ */
+
+static void bring_up(struct world *w, struct h_qp *q, const struct h_qp *to, uint32_t from_ip,
+		     uint32_t to_ip)
+{
+	struct xt_path path = h_path(from_ip, to_ip);
+	struct xr_qp_attr attr;
+	uint32_t state, mask;
+	int err = 0;
+
+	path.local = w->local;
+	for (state = XR_QPS_INIT; state <= XR_QPS_RTS && !err; state++) {
+		mask = h_attr(state, &attr);
+		attr.dest_qp_num = to->qpn;
+		attr.sq_psn = attr.rq_psn = 0xffffe0;
+		attr.timeout = 8;
+		err = xt_qp_modify(q->qp, &attr, mask, &path, 4096, w->h->now);
+	}
+	CHECK(w, !err, "bring up");
+}
+
+static void add_grant(struct world *w)
+{
+	struct grant *g = &w->grant[w->grants++];
+
+	g->kind = (enum kind)rng_below(&w->rng, KINDS);
+	g->key = xt_keys_alloc(w->h->shared.keys);
+	g->key->entry.pd = 1;
+	g->rkey = xt_key_value(g->key);
+	if (g->kind != FAST) {
+		g->key->entry.type = XR_KEY_MW;
+		g->key->entry.flags = g->kind == TYPE_1 ? 0 : XR_KEYF_TYPE_2;
+		return;
+	}
+	g->mem = (struct xt_mem){ .ops = &page_ops, .seg = g->seg };
+	g->key->entry.type = XR_KEY_MR;
+	g->key->entry.flags = XR_KEYF_FAST;
+	g->key->mem = &g->mem;
+	g->key->pages = g->lists;
+	g->key->max_pages = PAGES;
+}
+
+static void plan(struct world *w)
+{
+	unsigned grants = 1 + (unsigned)rng_below(&w->rng, GRANTS), i;
+
+	w->local = rng_chance(&w->rng, 15);
+	if (rng_chance(&w->rng, 75)) {
+		w->drop = (unsigned)rng_below(&w->rng, 10);
+		w->dup = rng_below(&w->rng, 2) ? (unsigned)rng_below(&w->rng, 30) : 0;
+		w->shuffle = rng_below(&w->rng, 2) ? (unsigned)rng_below(&w->rng, 10) : 0;
+		w->delay = rng_below(&w->rng, 2) ? (unsigned)rng_below(&w->rng, 10) : 0;
+		w->corrupt = (unsigned)rng_below(&w->rng, 4);
+	}
+	bring_up(w, &w->owner, &w->peer, 0x0a000001, w->local ? 0x0a000001 : 0x0a000002);
+	bring_up(w, &w->peer, &w->owner, w->local ? 0x0a000001 : 0x0a000002, 0x0a000001);
+	while (grants--)
+		add_grant(w);
+	rng_bytes(&w->rng, w->memory, sizeof(w->memory));
+	memcpy(w->model, w->memory, sizeof(w->memory));
+	for (i = 0; i < RECVS; i++) {
+		h_post_recv(&w->owner, WR_ID(WR_RECV_OWNER, 0, 0), 0, 0, 0);
+		h_post_recv(&w->peer, WR_ID(WR_RECV_PEER, 0, 0), 0, 0, 0);
+	}
+}
+
+static bool all_over(const struct world *w)
+{
+	for (unsigned i = 0; i < w->grants; i++)
+		if (w->grant[i].state != OVER)
+			return false;
+	return true;
+}
+
+/* The peer uses a key that is not valid any more, or invalidates one that is not its to invalidate. */
+static void do_wrong(struct world *w)
+{
+	static const uint8_t opcodes[] = {
+		XR_WR_RDMA_WRITE, XR_WR_RDMA_READ, XR_WR_SEND_WITH_INV,
+	};
+	struct grant *g = &w->grant[rng_below(&w->rng, w->grants)];
+	unsigned i = index_of(w, g);
+	uint8_t opcode = opcodes[rng_below(&w->rng, 3)];
+	struct xr_send_wqe *wqe = h_post_send(&w->peer, WR_ID(WR_WRONG, i, 0), opcode,
+					      address(w, w->bytes[i]),
+					      opcode == XR_WR_SEND_WITH_INV ? 0 : g->len, w->lkey);
+
+	if (opcode == XR_WR_SEND_WITH_INV) {
+		wqe->invalidate_rkey = g->rkey - 1;
+	} else {
+		wqe->remote_addr = g->va;
+		wqe->rkey = g->rkey;
+	}
+	w->wrong_sent = true;
+}
+
+static void turn(struct world *w)
+{
+	uint64_t next;
+	unsigned i;
+
+	for (i = 0; i < w->grants && !w->wrong_sent; i++)
+		advance(w, &w->grant[i]);
+	if (all_over(w) && !w->wrong_sent)
+		do_wrong(w);
+	xt_qp_doorbell(w->owner.qp, w->h->now);
+	xt_qp_doorbell(w->peer.qp, w->h->now);
+	next = xt_engine_run(w->h->engine, w->h->now);
+	poll(w);
+	collect(w);
+	if (w->pooled || next < w->h->now + 1000)
+		next = w->h->now + 1000;
+	w->h->now = next == XT_NEVER ? w->h->now + 1000 : next;
+	deliver(w);
+}
+
+static bool run(uint64_t seed, unsigned *used)
+{
+	struct world *w = the_world = calloc(1, sizeof(*w));
+	unsigned turns;
+	bool ok;
+
+	w->rng.state = seed;
+	w->h = h_new(H_CQE);
+	CHECK(w, !h_create(w->h, &w->owner) && !h_create(w->h, &w->peer), "create");
+	w->lkey = h_reg(w->h, &w->mr, w->memory,
+			sizeof(w->memory) + sizeof(w->model) + sizeof(w->bytes), BASE);
+	w->mr.key->entry.access |= XR_ACCESS_MW_BIND;
+	plan(w);
+	for (turns = 0; !w->wrong && !(w->wrong_seen && !w->pooled) && turns < 200000; turns++)
+		turn(w);
+	CHECK(w, w->wrong_seen, "what was posted does not complete");
+	CHECK(w, !memcmp(w->memory, w->model, sizeof(w->memory)), "memory in the end");
+	ok = !w->wrong;
+	if (!ok)
+		printf("# seed %llu: %s; again: keys -n 1 -s %llu\n", (unsigned long long)seed,
+		       w->wrong, (unsigned long long)seed);
+	*used += w->used;
+	while (w->pooled)
+		free(w->pool[--w->pooled].frame);
+	h_destroy(&w->owner);
+	h_destroy(&w->peer);
+	h_free(w->h);
+	free(w);
+	return ok;
+}
+
+int main(int argc, char **argv)
+{
+	unsigned runs = 300, i, used = 0, bad = 0;
+	uint64_t seed = 1;
+	int c;
+
+	while ((c = getopt(argc, argv, "n:s:")) != -1) {
+		if (c == 'n')
+			runs = (unsigned)strtoul(optarg, NULL, 0);
+		else if (c == 's')
+			seed = strtoull(optarg, NULL, 0);
+		else
+			return 2;
+	}
+	for (i = 0; i < runs; i++)
+		bad += !run(seed + i, &used);
+	TAP_OK(!bad, "seeds %llu to %llu: %u grants used and taken back", (unsigned long long)seed,
+	       (unsigned long long)(seed + runs - 1), used);
+	return tap_end();
+}
