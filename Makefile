@@ -219,6 +219,15 @@ uninstall: ## remove what `make install` put there
 	$(Q)set -e; for item in $(INSTALL); do rm -f $(DESTDIR)$${item##*:}; done
 	$(Q)rmdir --ignore-fail-on-non-empty $(addprefix $(DESTDIR),$(INSTALL_DIRS)) 2>/dev/null || :
 
+DEB = $(BUILD)/xroce_$(VERSION)_$(shell dpkg --print-architecture).deb
+.PHONY: deb
+deb: all ## a Debian package of what `make install` installs, below build/
+	$(Q)rm -rf $(BUILD)/deb
+	$(Q)$(MAKE) -s --no-print-directory install DESTDIR=$(BUILD)/deb PREFIX=/usr
+	$(Q)packaging/deb $(BUILD)/deb $(VERSION) $(DEB)
+	$(Q)rm -rf $(BUILD)/deb
+	@echo $(DEB)
+
 .PHONY: compile_commands.json
 compile_commands.json: ## for clangd and clang-tidy
 	$(file >$@,[$(call compile_commands,$(ALL_OBJS))])

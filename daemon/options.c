@@ -33,7 +33,8 @@ static const struct option_row rows[] = {
 	  ROOM(interface) },
 	{ "name", "DEV", "name of the ibverbs device (xr_<interface>)", TEXT, AT(name), 1,
 	  ROOM(name) },
-	{ "config", "FILE", "read settings from this file first", TEXT, AT(config), 1, ROOM(config) },
+	{ "config", "FILE", "read settings from this file first (" XD_CONFIG_DIR "/<interface>.conf)",
+	  TEXT, AT(config), 1, ROOM(config) },
 	{ "runtime-dir", "DIR", "where the control socket goes (" XR_RUNTIME_DIR ")", TEXT,
 	  AT(runtime_dir), 1, ROOM(runtime_dir) },
 	{ "bpffs", "DIR", "BPF file system for pinned maps (/sys/fs/bpf)", TEXT, AT(bpffs), 1,
@@ -278,6 +279,19 @@ static int parse_file(struct xd_options *o, const char *path)
 	return err;
 }
 
+/* A file that was asked for must be there, the interface's own need not. */
+static int read_file(struct xd_options *o)
+{
+	char path[sizeof(XD_CONFIG_DIR) + sizeof(o->interface) + sizeof("/.conf")];
+
+	if (o->config[0])
+		return parse_file(o, o->config);
+	if (!o->interface[0] || strchr(o->interface, '/'))
+		return 0;
+	snprintf(path, sizeof(path), XD_CONFIG_DIR "/%s.conf", o->interface);
+	return access(path, F_OK) ? 0 : parse_file(o, path);
+}
+
 /* ---- command line ---------------------------------------------------------------------------- */
 
 static int help(void)
@@ -303,15 +317,15 @@ static void make_longopts(struct option *longopts)
 	longopts[ROWS + 1] = (struct option){ "version", no_argument, NULL, 'V' };
 }
 
-/* only_config: a first pass, for the file that the rest then overrides */
-static int parse_args(struct xd_options *o, int argc, char **argv, bool only_config)
+/* only_file: a first pass for what says which file; what stands there the second overrides */
+static int parse_args(struct xd_options *o, int argc, char **argv, bool only_file)
 {
 	struct option longopts[ROWS + 3];
 	int c;
 
 	make_longopts(longopts);
 	optind = 1;
-	opterr = !only_config;
+	opterr = !only_file;
 	while ((c = getopt_long(argc, argv, "hV", longopts, NULL)) != -1) {
 		const struct option_row *row;
 		const char *wrong;
@@ -323,13 +337,13 @@ static int parse_args(struct xd_options *o, int argc, char **argv, bool only_con
 			return 1;
 		}
 		if (c < 256) {
-			if (only_config)
+			if (only_file)
 				continue;
 			fprintf(stderr, "xroced: see xroced --help\n");
 			return -EINVAL;
 		}
 		row = &rows[c - 256];
-		if (only_config && row->offset != AT(config))
+		if (only_file && row->offset != AT(config) && row->offset != AT(interface))
 			continue;
 		wrong = set_value(o, row, optarg);
 		if (wrong) {
@@ -337,7 +351,7 @@ static int parse_args(struct xd_options *o, int argc, char **argv, bool only_con
 			return -EINVAL;
 		}
 	}
-	if (!only_config && optind < argc) {
+	if (!only_file && optind < argc) {
 		fprintf(stderr, "xroced: \"%s\" is no option\n", argv[optind]);
 		return -EINVAL;
 	}
@@ -369,8 +383,8 @@ int xd_options_parse(struct xd_options *o, int argc, char **argv)
 
 	set_defaults(o);
 	err = parse_args(o, argc, argv, true);
-	if (!err && o->config[0])
-		err = parse_file(o, o->config);
+	if (!err)
+		err = read_file(o);
 	if (!err)
 		err = parse_args(o, argc, argv, false);
 	return err ? err : check(o);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Settings. Each has one name, valid as `--name value` and as `name = value` in
- * the configuration file; the command line wins. Described in docs/man/xroced.8.
+ * the configuration file; the command line wins. The file is the one that --config names, else the
+ * interface's own below XD_CONFIG_DIR if it is there. Described in docs/man/xroced.8.
  */
 #ifndef XD_OPTIONS_H
 #define XD_OPTIONS_H
@@ -12,6 +13,8 @@
 #include <sys/types.h>
 
 #include <xroce/control.h>
+
+#define XD_CONFIG_DIR "/etc/xroce"
 
 enum xd_attach { XD_ATTACH_AUTO, XD_ATTACH_ZEROCOPY, XD_ATTACH_NATIVE, XD_ATTACH_GENERIC };
 

@@ -2,9 +2,12 @@
 /* Settings: the command line, the configuration file, which one wins, and what errors name. */
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "daemon/options.h"
@@ -170,6 +173,30 @@ static void test_long_line(void)
 	       "a long comment is one line");
 }
 
+/* In a mount namespace with an /etc of our own */
+static void test_file_of_interface(void)
+{
+	struct xd_options o;
+
+	if (unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+	    mount("none", "/etc", "tmpfs", 0, NULL) || mkdir(XD_CONFIG_DIR, 0755)) {
+		tap_skip("the interface's own file", "needs to be root, to mount an /etc");
+		return;
+	}
+	snprintf(file_name, sizeof(file_name), XD_CONFIG_DIR "/v7.conf");
+	write_file("max-qp = 77\nring-size = 512\n");
+	TAP_OK(!PARSE(&o, "--interface", "v7", "--ring-size", "64") && o.max_qp == 77 &&
+		       o.ring_size == 64,
+	       "the interface's own file is read unasked; the command line wins");
+	TAP_OK(!PARSE(&o, "--interface", "v8") && o.max_qp != 77, "another interface's is not");
+	TAP_OK(!PARSE(&o, "--interface", "v7", "--config", "/dev/null") && o.max_qp != 77,
+	       "nor is it beside a file that was asked for");
+	write_file("max-qp = bad\n");
+	TAP_OK(PARSE(&o, "--interface", "v7") == -EINVAL && strstr(said, "/v7.conf:1: max-qp"),
+	       "an error in it names it");
+	unlink(file_name);
+}
+
 int main(void)
 {
 	snprintf(file_name, sizeof(file_name), "/tmp/xroce-options.%d", getpid());
@@ -179,5 +206,6 @@ int main(void)
 	test_file();
 	test_long_line();
 	unlink(file_name);
+	test_file_of_interface();
 	return tap_end();
 }

@@ -1,0 +1,50 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# make deb, and dpkg with the package in a root of its own
+
+bats_require_minimum_version 1.5.0
+
+setup_file() {
+	[[ -z ${SANITIZE:-} ]] || skip "built with sanitizers"
+	export ROOT=$BATS_FILE_TMPDIR/root DEB
+
+	DEB=$(env -u MAKEFLAGS -u MAKELEVEL make -s BUILD="${XR_BUILD#"$PWD"/}" deb)
+	mkdir -p "$ROOT/var/lib/dpkg" "$ROOT/etc"
+	touch "$ROOT/var/lib/dpkg/status"
+}
+
+in_root() {
+	# what it depends on is not in there
+	dpkg --root="$ROOT" --log=/dev/null --force-depends,script-chrootless "$@" 2>&1
+}
+
+@test "deb: depends on the libraries that the programs need" {
+	run dpkg-deb --field "$DEB" Depends
+	echo "$output"
+	for library in libbpf1 libxdp1 libibverbs1 libisal2 libcap2 libmnl0 libc6; do
+		[[ $output == *$library* ]]
+	done
+}
+
+@test "deb: is named after the version that the programs tell" {
+	[[ "xroced $(dpkg-deb --field "$DEB" Version)" == "$("$XR_BUILD/xroced" --version)" ]]
+}
+
+@test "deb: installs; the programs run, the group is made" {
+	in_root --install "$DEB"
+	"$ROOT/usr/sbin/xroced" --version
+	[[ $("$ROOT/usr/bin/xroce" run printenv LD_PRELOAD) == "$ROOT/usr/lib/xroce/libxroce.so" ]]
+	grep -q '^ExecStart=/usr/sbin/xroced ' "$ROOT/usr/lib/systemd/system/xroced@.service"
+	command -v systemd-sysusers >/dev/null || skip "the group: needs the program systemd-sysusers"
+	grep -q ^rdma: "$ROOT/etc/group"
+}
+
+@test "deb: settings survive removal, nothing survives purging" {
+	install -D packaging/example.conf "$ROOT/etc/xroce/eth0.conf"
+	in_root --remove xroce
+	[[ -e $ROOT/etc/xroce/eth0.conf ]]
+	in_root --purge xroce
+	run find "$ROOT/usr" "$ROOT/etc/xroce" -type f
+	echo "$output"
+	[[ ! -e $ROOT/etc/xroce && ! -e $ROOT/usr/sbin/xroced ]]
+}
