@@ -10,26 +10,11 @@
 
 /* ---- memory of an operation -------------------------------------------------- */
 
-/* Splits len bytes into n pieces, some of them perhaps empty, and claims each. */
 static bool claim_pieces(struct sim_qp *q, uint32_t len, unsigned n, uint32_t access,
 			 bool exclusive, const void *owner, struct piece *out)
 {
-	int only_mr = q->conn->mr[q - q->conn->qp];
-	struct rng *r = &q->w->sched;
-	unsigned i;
-
-	for (i = 0; i < n; i++) {
-		uint32_t part = i + 1 == n ? len : rng_chance(r, 10) ? 0 :
-				rng_below(r, 2 * (uint64_t)len / (n - i) + 1);
-
-		if (part > len)
-			part = len;
-		if (!host_claim(q->host, only_mr, q->pd, part, access, exclusive, 1, owner,
-				&out[i]))
-			return false;
-		len -= part;
-	}
-	return true;
+	return host_claim_pieces(q->host, q->conn->mr[q - q->conn->qp], q->pd, len, n, access,
+				 exclusive, owner, out);
 }
 
 static void read_pieces(const struct host *h, const struct piece *p, unsigned n, uint8_t *out)
@@ -100,7 +85,7 @@ static bool claim_remote(struct sim_qp *q, struct sim_op *op)
 
 	if (op->scratch)
 		return true;
-	if (!host_claim(h, only_mr, q->peer->pd, op->len, access, fresh, align, &op->remote,
+	if (!host_claim(h, only_mr, remote_pd(q, op), op->len, access, fresh, align, &op->remote,
 			&op->remote))
 		return false;
 	if (write)
@@ -124,32 +109,32 @@ static bool claim_atomic(struct sim_qp *q, struct sim_op *op)
 		return false;
 	op->operand = c->swaps ? rng_next(r) | 1 : rng_between(r, 1, 1ull << 40);
 	op->compare = rng_chance(r, 80) ? c->guess : rng_next(r);
-	op->remote = (struct piece){ .mr = q->peer->pd - 1, .off = c->off, .len = 8 };
+	op->remote = (struct piece){ .mr = remote_pd(q, op) - 1, .off = c->off, .len = 8 };
 	if (c->swaps)
 		c->guess = op->operand;
 	return true;
 }
 
 /* The region that allows all, of the peer's protection domain */
-static struct sim_mr *good_mr(struct sim_qp *q)
+static struct sim_mr *good_mr(struct sim_qp *q, const struct sim_op *op)
 {
 	struct host *h = q->peer->host;
 	unsigned i;
 
 	for (i = 0; i < h->mrs; i++)
-		if (h->mr[i].key && h->mr[i].key->entry.pd == q->peer->pd && !h->mr[i].reserved &&
+		if (h->mr[i].key && h->mr[i].key->entry.pd == remote_pd(q, op) && !h->mr[i].reserved &&
 		    !(XR_ACCESS_REMOTE & ~h->mr[i].key->entry.access))
 			return &h->mr[i];
 	return NULL;
 }
 
-static struct sim_mr *mr_without(struct sim_qp *q, bool other_pd)
+static struct sim_mr *mr_without(struct sim_qp *q, const struct sim_op *op, bool other_pd)
 {
 	struct host *h = q->peer->host;
 	unsigned i;
 
 	for (i = 0; i < h->mrs; i++)
-		if (h->mr[i].key && (h->mr[i].key->entry.pd != q->peer->pd) == other_pd &&
+		if (h->mr[i].key && (h->mr[i].key->entry.pd != remote_pd(q, op)) == other_pd &&
 		    (other_pd || !(h->mr[i].key->entry.access & XR_ACCESS_REMOTE)))
 			return &h->mr[i];
 	return NULL;
@@ -158,7 +143,7 @@ static struct sim_mr *mr_without(struct sim_qp *q, bool other_pd)
 /* Something about the remote address is wrong: nothing is claimed, nothing may be written. */
 static void break_remote(struct sim_qp *q, struct sim_op *op)
 {
-	struct sim_mr *mr = good_mr(q), *other;
+	struct sim_mr *mr = good_mr(q, op), *other;
 
 	op->rkey = mr->value;
 	op->raddr = (mr->key->entry.va + 7) & ~7ull;
@@ -171,7 +156,7 @@ static void break_remote(struct sim_qp *q, struct sim_op *op)
 		break;
 	case BREAK_RKEY_PD:
 	case BREAK_RKEY_ACCESS:
-		other = mr_without(q, op->broken == BREAK_RKEY_PD);
+		other = mr_without(q, op, op->broken == BREAK_RKEY_PD);
 		op->rkey = other->value;
 		op->raddr = (other->key->entry.va + 7) & ~7ull;
 		break;
@@ -329,11 +314,32 @@ static struct sim_recv *new_recv(struct sim_qp *q)
 	return &q->recvs[q->recv_next];
 }
 
+struct sim_op *next_message(struct sim_qp *q, const struct sim_srq *s)
+{
+	struct sim_qp *p = q->peer;
+	unsigned i;
+
+	for (i = q->recv_match; i < p->op_count; i++) {
+		struct sim_op *op = &p->ops[i];
+
+		if (op->takes_recv && !op->received) {
+			/* of XRC each SRQ has an order of its own */
+			if (!s || !op->srq || op->srq == s)
+				return op;
+		} else if (i == q->recv_match) {
+			q->recv_match++;
+		}
+	}
+	return NULL;
+}
+
 /* The peer's operation that the next receive is for; NULL: none is left. */
 static struct sim_op *op_for_recv(struct sim_qp *q)
 {
 	struct sim_qp *p = q->peer;
 
+	if (takes_any(q))
+		return next_message(q, NULL);
 	while (q->recv_cursor < p->op_count && !p->ops[q->recv_cursor].takes_recv)
 		q->recv_cursor++;
 	return q->recv_cursor < p->op_count ? &p->ops[q->recv_cursor] : NULL;
@@ -373,14 +379,31 @@ static bool post_recv(struct sim_qp *q, struct sim_op *op)
 		return false;
 	}
 	r->state = OP_POSTED;
-	qp_post_recv(q, r, WR_ID(q, 1, q->recv_next));
+	ring_post_recv(q->host, &q->rq, r, WR_ID(q, 1, q->recv_next));
 	q->recv_next++;
 	return true;
+}
+
+static void post_shared(struct sim_qp *q)
+{
+	struct host *h = q->host;
+	struct sim_srq *s = q->srq ? q->srq : &h->srq[rng_between(&q->w->sched, MAX_SRQS / 2,
+								  MAX_SRQS - 1)];
+
+	if (may_post(q) && !srq_post(s) && ++q->starved > MAX_STARVED)
+		give_up(q);
 }
 
 static void post_recvs(struct sim_qp *q)
 {
 	unsigned budget = rng_between(&q->w->sched, 1, 16);
+
+	if (takes_any(q)) {
+		post_shared(q);
+		return;
+	}
+	if (!q->rq.queue)
+		return;
 
 	while (may_post(q) && budget-- && ring_free(&q->rq) &&
 	       q->recv_next - q->recv_head < q->rq.depth) {
@@ -405,11 +428,11 @@ void client_post_hopeless(struct sim_qp *q)
 
 	if (!q->qp || !q->in_error)
 		return;
-	for (; n && ring_free(&q->rq) && q->recv_next - q->recv_head < q->rq.depth; n--)
+	for (; n && q->rq.queue && ring_free(&q->rq) && q->recv_next - q->recv_head < q->rq.depth; n--)
 		if (!post_recv(q, NULL))
 			break;
 	n = rng_below(&q->w->sched, 4);
-	for (; n && ring_free(&q->sq) && q->op_next < q->op_count; n--) {
+	for (; n && q->sq.queue && ring_free(&q->sq) && q->op_next < q->op_count; n--) {
 		struct sim_op *op = &q->ops[q->op_next];
 
 		if (q->op_next - q->op_head >= q->sq.depth || op->broken || op->chained ||
@@ -438,6 +461,10 @@ void client_abort(struct sim_qp *q)
 		q->recvs[i].state = OP_ABORTED;
 		host_lose(q->host, (void *)(uintptr_t)WR_ID(q, 1, i));
 	}
+	if (q->srq)
+		srq_lose(q->srq);
+	for (i = MAX_SRQS / 2; q->type == XR_QPT_XRC_RECV && i < MAX_SRQS; i++)
+		srq_lose(&q->host->srq[i]);
 	/* a READ's companion that was not posted has its memory from a life before */
 	while (q->op_next < q->op_count && q->ops[q->op_next].chained) {
 		host_lose(q->host, &q->ops[q->op_next]);

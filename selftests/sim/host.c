@@ -198,6 +198,25 @@ bool host_claim(struct host *h, int only_mr, uint32_t pd, uint32_t len, uint32_t
 	return false;
 }
 
+bool host_claim_pieces(struct host *h, int only_mr, uint32_t pd, uint32_t len, unsigned n,
+		       uint32_t access, bool exclusive, const void *owner, struct piece *out)
+{
+	struct rng *r = &h->w->sched;
+	unsigned i;
+
+	for (i = 0; i < n; i++) {
+		uint32_t part = i + 1 == n ? len : rng_chance(r, 10) ? 0 :
+				rng_below(r, 2 * (uint64_t)len / (n - i) + 1);
+
+		if (part > len)
+			part = len;
+		if (!host_claim(h, only_mr, pd, part, access, exclusive, 1, owner, &out[i]))
+			return false;
+		len -= part;
+	}
+	return true;
+}
+
 void host_claim_too(struct host *h, const struct piece *p, const void *owner)
 {
 	add_claim(h, p->off, p->len, true, owner);
@@ -312,12 +331,10 @@ static void on_async_event(void *ctx, struct xt_qp *qp, struct xt_cq *cq, uint32
 
 static void on_srq_event(void *ctx, struct xt_srq *srq, uint32_t type)
 {
-	struct sim_qp *q = srq->owner;
+	struct sim_engine *e = ctx;
 
-	TRACE(q->w, "qp %u: its SRQ: event %s", q->id, ibv_event_type_str(type));
-	CHECK(q->w, type == IBV_EVENT_SRQ_LIMIT_REACHED && q->limit_armed,
-	      "qp %u: needless event %u of its SRQ", q->id, type);
-	q->limit_armed = false;
+	CHECK(e->w, type == IBV_EVENT_SRQ_LIMIT_REACHED, "event %u of an SRQ", type);
+	srq_limit_reached(srq->owner);
 }
 
 static void on_qp_state(void *ctx, struct xt_qp *qp)
@@ -532,6 +549,8 @@ void host_init(struct world *w, struct host *h, unsigned index, uint32_t size, u
 	memcpy(h->shadow, h->mem, size);
 	h->shared.keys = xt_keys_new(1000);
 	h->shared.qps = xt_numbers_new(4 * MAX_CONNS);
+	h->shared.srqs = xt_numbers_new(4 * MAX_SRQS);
+	h->srq = calloc(MAX_SRQS, sizeof(*h->srq));
 	h->psns = calloc(4 * MAX_CONNS + 1, sizeof(*h->psns));
 	h->engines = engines;
 	for (i = 0; i < engines; i++) {
@@ -561,6 +580,8 @@ void host_free(struct host *h)
 		xt_engine_free(h->engine[i].engine);
 		free(h->engine[i].rung);
 	}
+	srq_free(h);
+	free(h->srq);
 	for (i = 0; i < h->cqs; i++) {
 		free(h->cq[i]->queue);
 		free(h->cq[i]);
@@ -569,6 +590,7 @@ void host_free(struct host *h)
 		free(h->counter[i].result);
 	xt_keys_free(h->shared.keys);
 	xt_numbers_free(h->shared.qps);
+	xt_numbers_free(h->shared.srqs);
 	free(h->psns);
 	free(h->claims);
 	free(h->mem);

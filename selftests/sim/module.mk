@@ -8,6 +8,7 @@ sim_SRCS := $(addprefix selftests/sim/, \
 	plan.c \
 	qp.c \
 	script.c \
+	srq.c \
 	verify.c \
 	) daemon/datapath/fault.c
 

@@ -125,7 +125,7 @@ static void plan_scratch(struct sim_qp *q, struct sim_op *op)
 	op->word = rng_below(r, SCRATCH_WORDS - op->words + 1);
 	op->len = 8 * op->words;
 	op->remote = (struct piece){
-		.mr = q->peer->pd - 1, .off = q->scratch_off + 8 * op->word, .len = op->len,
+		.mr = remote_pd(q, op) - 1, .off = q->scratch_off + 8 * op->word, .len = op->len,
 	};
 }
 
@@ -191,6 +191,9 @@ static void finish_op(struct sim_qp *q, struct sim_op *op)
 	op->imm = rng_next(r);
 	op->takes_recv = op->opcode == XR_WR_SEND || op->opcode == XR_WR_SEND_WITH_IMM ||
 			 op->opcode == XR_WR_RDMA_WRITE_WITH_IMM;
+	if (takes_any(q->peer) && op->opcode != XR_WR_RDMA_WRITE_WITH_IMM && op->takes_recv &&
+	    op->len > RECV_ROOM)
+		op->len = RECV_ROOM;
 }
 
 /* Sends behind a READ what that brings; the fence makes it wait. */
@@ -199,7 +202,7 @@ static void plan_chained(struct sim_qp *q, struct sim_op *op)
 	struct rng *r = &q->w->rng;
 
 	op->chained = true;
-	op->opcode = rng_chance(r, 50) ? XR_WR_SEND : XR_WR_RDMA_WRITE;
+	op->opcode = op[-1].len <= RECV_ROOM && rng_chance(r, 50) ? XR_WR_SEND : XR_WR_RDMA_WRITE;
 	op->flags = XR_SEND_FENCE | (rng_chance(r, 50) ? XR_SEND_SIGNALED : 0);
 	op->len = op[-1].len;
 	op->takes_recv = op->opcode == XR_WR_SEND;
@@ -217,6 +220,8 @@ static void plan_ops(struct sim_qp *q, unsigned count, uint32_t most)
 		struct sim_op *op = &q->ops[i];
 		bool after_read = i && op[-1].opcode == XR_WR_RDMA_READ && !op[-1].scratch;
 
+		if (is_xrc(q))
+			op->srq = srq_choose(q->peer->host, true);
 		if (after_read && rng_chance(r, 30)) {
 			plan_chained(q, op);
 			continue;
@@ -264,13 +269,16 @@ static void plan_cqs(struct sim_qp *q)
 	struct host *h = q->host;
 	unsigned kind = rng_below(&q->w->rng, 3);
 
+	if (q->type == XR_QPT_XRC_RECV) {	/* none of its own: it is polled for its SRQs */
+		q->scq = h->xrc_cq[0];
+		q->rcq = h->xrc_cq[1];
+		return;
+	}
 	if (kind == 0) {
-		if (!h->cqs)
-			add_cq(h, 4096);
-		if (h->cq[0]->depth >= 4096) {
-			q->scq = q->rcq = h->cq[0];
-			return;
-		}
+		if (!h->common_cq)
+			h->common_cq = add_cq(h, 4096);
+		q->scq = q->rcq = h->common_cq;
+		return;
 	}
 	q->scq = add_cq(h, q->sq.depth + (kind == 1 ? q->rq.depth : 0));
 	q->rcq = kind == 1 ? q->scq : add_cq(h, q->rq.depth);
@@ -308,11 +316,15 @@ static void plan_qp(struct sim_qp *q, struct conn *c, unsigned side, struct host
 	q->sig_all = rng_chance(r, 20);
 	q->sq.depth = 1 << rng_below(r, 7);
 	q->rq.depth = 1 << rng_below(r, 7);
-	q->shared = rng_chance(r, 30);
+	q->type = c->type == XR_QPT_XRC_SEND && side ? XR_QPT_XRC_RECV : c->type;
+	if (!is_xrc(q) && rng_chance(r, 30)) {
+		q->srq = srq_choose(h, false);
+		q->rq.depth = 64;	/* of completions: more than any SRQ has receives */
+	}
 	q->sq_psn = choose_psn(r);
 	q->rd_atomic = rng_chance(r, 30) ? 1 : rng_between(r, 1, 16);
 	q->step = rng_below(r, 20 * USEC);
-	if (rng_chance(r, 15)) {
+	if (!is_xrc(q) && rng_chance(r, 15)) {
 		q->rate = rng_between(r, 50, 1000) * (rng_chance(r, 50) ? 1000 : 10000);
 		q->burst = rng_between(r, 1, 64 << 10);
 	}
@@ -341,6 +353,7 @@ static void plan_conn(struct world *w, struct conn *c, unsigned count, uint32_t 
 	/* most connections go over the network */
 	if (a == b && w->hosts > 1 && rng_chance(r, 70))
 		b = &w->host[(a->index + 1) % w->hosts];
+	c->type = rng_chance(r, 20) ? XR_QPT_XRC_SEND : XR_QPT_RC;
 	c->mtu = 256 << rng_below(r, 5);
 	c->timeout = rng_between(r, w->big ? 10 : 8, 11);
 	c->retry_cnt = is_lossy(w) ? 7 : rng_between(r, 1, 7);
@@ -361,7 +374,8 @@ static void plan_conn(struct world *w, struct conn *c, unsigned count, uint32_t 
 		struct sim_qp *q = &c->qp[side];
 
 		plan_scratch_area(q);
-		plan_ops(q, rng_chance(r, 15) ? 0 : rng_between(r, 1, count), most);
+		if (q->type != XR_QPT_XRC_RECV)
+			plan_ops(q, rng_chance(r, 15) ? 0 : rng_between(r, 1, count), most);
 		qp_set_path(q, version, rng_next(r) & 0xfffff, rng_chance(r, 10) ? 100 : 0);
 	}
 }
@@ -406,6 +420,7 @@ void plan_world(struct world *w)
 		host_init(w, h, i, size + 2 * MAX_RESERVED * RESERVED_SIZE, 1 + rng_chance(r, 40));
 		plan_regions(h, size);
 		plan_counters(h);
+		srq_plan(h);
 		h->reserved_off = size;
 	}
 	for (i = 0; i < w->conns; i++) {

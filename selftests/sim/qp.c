@@ -6,7 +6,7 @@
 
 #define NO_OPCODE 13	/* between those of verbs */
 
-static void new_ring(struct ring *r, uint32_t depth, uint32_t stride)
+void ring_new(struct ring *r, uint32_t depth, uint32_t stride)
 {
 	size_t size = sizeof(*r->queue) + (size_t)depth * stride;
 
@@ -22,26 +22,31 @@ static void new_ring(struct ring *r, uint32_t depth, uint32_t stride)
 	r->queue->entries_off = sizeof(*r->queue);
 }
 
-/* What a program that takes SRQs would make of it: none of the QP's own. */
-static void new_srq(struct sim_qp *q)
+/* The queues that a QP of this type has */
+static void add_queues(struct sim_qp *q, struct xt_qp_init *init)
 {
-	uint32_t limit = rng_below(&q->w->sched, q->rq.depth + 1);
-
-	q->rq.queue->producer = q->rq.queue->consumer = q->rq.producer = 0;
-	xt_srq_init(&q->srq, q->rq.queue, q->rq.depth, q->max_recv_sge, q->pd);
-	q->srq.owner = q;
-	/* by hand: xt_srq_arm() would tell at once that nothing is posted yet */
-	q->srq.limit = limit;
-	q->limit_armed = limit;
+	if (q->type != XR_QPT_XRC_RECV) {
+		init->send_cq = &q->scq->cq;
+		ring_new(&q->sq, q->sq.depth, init->sq_stride);
+		init->sq = q->sq.queue;
+	}
+	if (is_xrc(q))
+		return;
+	init->recv_cq = &q->rcq->cq;
+	if (q->srq) {
+		init->srq = &q->srq->xt;
+	} else {
+		ring_new(&q->rq, q->rq.depth, init->rq_stride);
+		init->rq = q->rq.queue;
+	}
 }
 
 void qp_create(struct sim_qp *q)
 {
 	struct xt_qp_init init = {
-		.type = XR_QPT_RC,
-		.pd = q->pd,
-		.send_cq = &q->scq->cq,
-		.recv_cq = &q->rcq->cq,
+		.type = q->type,
+		.pd = q->type == XR_QPT_XRC_RECV ? 0 : q->pd,
+		.domain = q->type == XR_QPT_XRC_RECV ? XRC_DOMAIN : 0,
 		.sq_depth = q->sq.depth,
 		.rq_depth = q->rq.depth,
 		.sq_stride = xr_send_stride(q->max_send_sge, q->max_inline),
@@ -55,15 +60,7 @@ void qp_create(struct sim_qp *q)
 	};
 	int err;
 
-	new_ring(&q->sq, q->sq.depth, init.sq_stride);
-	new_ring(&q->rq, q->rq.depth, init.rq_stride);
-	init.sq = q->sq.queue;
-	if (q->shared) {
-		new_srq(q);
-		init.srq = &q->srq;
-	} else {
-		init.rq = q->rq.queue;
-	}
+	add_queues(q, &init);
 	err = xt_qp_create(q->engine->engine, &init, &q->qp);
 	CHECK(q->w, !err, "xt_qp_create: %d", err);
 	q->window = xt_keys_alloc(q->host->shared.keys);
@@ -168,10 +165,36 @@ static uint32_t fill_attr(const struct sim_qp *q, uint32_t state, struct xr_qp_a
 	}
 }
 
+static bool ring_tells(const struct ring *r, uint32_t state)
+{
+	return !r->queue || r->queue->word == state;
+}
+
+static bool ring_is_new(const struct ring *r)
+{
+	return !r->queue || (!r->queue->producer && !r->queue->consumer);
+}
+
+/* Attributes that only RC has all of */
+static uint32_t mask_for(uint32_t type, uint32_t mask)
+{
+	const uint32_t answering = IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+	const uint32_t asking = IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY;
+
+	switch (type) {
+	case XR_QPT_XRC_SEND:
+		return mask & ~(answering | IBV_QP_RATE_LIMIT);
+	case XR_QPT_XRC_RECV:
+		return mask & ~(asking | IBV_QP_RATE_LIMIT);
+	default:
+		return mask;
+	}
+}
+
 void qp_modify(struct sim_qp *q, uint32_t state)
 {
 	struct xr_qp_attr attr;
-	uint32_t mask = fill_attr(q, state, &attr);
+	uint32_t mask = mask_for(q->type, fill_attr(q, state, &attr));
 	int err;
 
 	TRACE(q->w, "qp %u: modify to state %u", q->id, state);
@@ -179,13 +202,10 @@ void qp_modify(struct sim_qp *q, uint32_t state)
 	CHECK(q->w, !err, "qp %u: modify to state %u: %d", q->id, state, err);
 	CHECK(q->w, xt_qp_info(q->qp)->state == state, "qp %u: state %u after modify to %u", q->id,
 	      xt_qp_info(q->qp)->state, state);
-	CHECK(q->w, q->sq.queue->word == state && (q->shared || q->rq.queue->word == state),
+	CHECK(q->w, ring_tells(&q->sq, state) && ring_tells(&q->rq, state),
 	      "qp %u: the rings do not tell state %u", q->id, state);
 	if (state == XR_QPS_RESET) {
-		if (q->shared)
-			new_srq(q);
-		CHECK(q->w, !q->sq.queue->producer && !q->sq.queue->consumer &&
-			      !q->rq.queue->producer && !q->rq.queue->consumer,
+		CHECK(q->w, ring_is_new(&q->sq) && ring_is_new(&q->rq),
 		      "qp %u: RESET leaves the rings' indices", q->id);
 		q->sq.producer = q->rq.producer = 0;
 		q->in_error = q->drained = q->quiet = false;
@@ -256,9 +276,9 @@ void conn_ready(struct conn *c)
 
 /* ---- posting ----------------------------------------------------------------- */
 
-static void put_sge(struct sim_qp *q, struct xr_sge *out, const struct piece *p, unsigned broken)
+static void put_sge(struct host *h, struct xr_sge *out, const struct piece *p, unsigned broken)
 {
-	struct sim_mr *mr = &q->host->mr[p->mr];
+	struct sim_mr *mr = &h->mr[p->mr];
 
 	out->addr = mr_va(mr, p->off);
 	out->length = p->len;
@@ -289,6 +309,8 @@ void qp_post_send(struct sim_qp *q, const struct sim_op *op, uint64_t wr_id)
 	wqe->imm_data = op->imm;
 	wqe->rkey = op->rkey;
 	wqe->remote_addr = op->raddr;
+	if (op->srq)
+		wqe->xrc_srqn = op->srq->xt.number ^ (op->broken == BREAK_SRQN ? 0x800000 : 0);
 	if (is_local_op(op)) {
 		uint32_t key = xt_key_value(q->window);
 		struct sim_mr *mr = &q->host->mr[q->pd - 1];
@@ -312,14 +334,14 @@ void qp_post_send(struct sim_qp *q, const struct sim_op *op, uint64_t wr_id)
 	} else {
 		wqe->num_sge = op->broken == BREAK_SGE_COUNT ? q->max_send_sge + 1 : op->nsge;
 		for (i = 0; i < op->nsge; i++)
-			put_sge(q, &sge[i], &op->sge[i], i == op->nsge - 1u ? broken : BREAK_NONE);
+			put_sge(q->host, &sge[i], &op->sge[i], i == op->nsge - 1u ? broken : BREAK_NONE);
 	}
 	ring_publish(&q->sq);
 }
 
-void qp_post_recv(struct sim_qp *q, const struct sim_recv *r, uint64_t wr_id)
+void ring_post_recv(struct host *h, struct ring *ring, const struct sim_recv *r, uint64_t wr_id)
 {
-	struct xr_recv_wqe *wqe = ring_entry(&q->rq, q->rq.producer);
+	struct xr_recv_wqe *wqe = ring_entry(ring, ring->producer);
 	struct xr_sge *sge = (struct xr_sge *)(wqe + 1);
 	unsigned i;
 
@@ -327,6 +349,6 @@ void qp_post_recv(struct sim_qp *q, const struct sim_recv *r, uint64_t wr_id)
 	wqe->num_sge = r->nsge;
 	wqe->reserved = 0;
 	for (i = 0; i < r->nsge; i++)
-		put_sge(q, &sge[i], &r->sge[i], r->broken);
-	ring_publish(&q->rq);
+		put_sge(h, &sge[i], &r->sge[i], r->broken);
+	ring_publish(ring);
 }

@@ -20,7 +20,7 @@ const char *script_name(unsigned script)
 const char *break_name(unsigned broken)
 {
 	static const char *const names[BREAK_COUNT] = {
-		"good", "rkey index", "rkey variant", "rkey of other domain", "rkey without access",
+		"good", "SRQ number", "rkey index", "rkey variant", "rkey of other domain", "rkey without access",
 		"below range", "beyond range", "wrapping range", "misaligned", "short receive",
 		"receive with bad lkey", "no receive", "bad lkey", "lkey range", "lkey access",
 		"lkey of other domain", "bad opcode", "too many SGEs",
@@ -67,6 +67,18 @@ static void as_local(struct sim_qp *q, struct sim_op *op)
 	op->takes_recv = false;
 }
 
+/* What is wrong with a receive is wrong with one that is posted for the message. */
+static unsigned choose_break(struct sim_qp *q)
+{
+	struct rng *r = &q->w->rng;
+	unsigned broken;
+
+	do
+		broken = rng_between(r, is_xrc(q) ? BREAK_SRQN : BREAK_RKEY_INDEX, BREAK_COUNT - 1);
+	while (takes_any(q->peer) && broken >= BREAK_RECV_SMALL && broken <= BREAK_RNR);
+	return broken;
+}
+
 /* One request of a side is wrong; all before it must succeed, none behind it take effect. */
 static void plan_break(struct sim_qp *q)
 {
@@ -75,7 +87,8 @@ static void plan_break(struct sim_qp *q)
 	struct sim_op *op = &q->ops[i];
 
 	*op = (struct sim_op){
-		.broken = rng_between(r, BREAK_RKEY_INDEX, BREAK_COUNT - 1),
+		.broken = choose_break(q),
+		.srq = op->srq,
 		.len = rng_between(r, 2, rng_chance(r, 50) ? 64 : 6000),
 		.nsge = 1,
 		.flags = rng_chance(r, 70) ? XR_SEND_SIGNALED : 0,
@@ -86,7 +99,9 @@ static void plan_break(struct sim_qp *q)
 		op[1].nsge = 1;
 		op[1].len = rng_between(r, 1, 100);
 	}
-	if (op->broken <= BREAK_ALIGN)
+	if (op->broken == BREAK_SRQN)
+		op->opcode = XR_WR_RDMA_WRITE;
+	else if (op->broken <= BREAK_ALIGN)
 		as_remote(q, op);
 	else if (op->broken <= BREAK_RNR)
 		as_send(q, op);
@@ -113,6 +128,15 @@ static void plan_reserved(struct conn *c)
 	}
 }
 
+/* Of XRC the initiator alone sends, and which memory of the target's side counts its SRQs say. */
+static void fit_to_halves(struct conn *c)
+{
+	if (c->script == SCRIPT_BREAK || c->script == SCRIPT_SQD)
+		c->victim = 0;
+	if (c->script == SCRIPT_DEREG || c->script == SCRIPT_FAULT)
+		c->script = SCRIPT_DESTROY;
+}
+
 void script_plan(struct world *w, struct conn *c)
 {
 	struct rng *r = &w->rng;
@@ -120,6 +144,8 @@ void script_plan(struct world *w, struct conn *c)
 
 	c->victim = rng_below(r, 2);
 	c->script = rng_chance(r, 50) ? SCRIPT_BREAK : rng_between(r, SCRIPT_CUT, SCRIPT_COUNT - 1);
+	if (c->type == XR_QPT_XRC_SEND)
+		fit_to_halves(c);
 	switch (c->script) {
 	case SCRIPT_BREAK:
 		if (c->qp[c->victim].op_count)
@@ -188,7 +214,7 @@ static void reset(struct conn *c)
 	for (side = 0; side < 2; side++) {
 		struct sim_qp *q = &c->qp[side];
 
-		q->recv_cursor = q->peer->op_next;
+		q->recv_cursor = q->recv_match = q->peer->op_next;
 		q->step = q->w->now;
 	}
 	conn_connect(c);
@@ -322,21 +348,24 @@ static void begin_closing(struct world *w, struct conn *c)
 	c->close_at = w->now + rng_below(&w->sched, 2 * MSEC);
 }
 
+static bool ring_is_empty(const struct ring *r)
+{
+	return !r->queue || r->queue->consumer == r->producer;
+}
+
 /* Of an SRQ nothing is flushed but what a message had begun to fill. */
 static void expect_flushed(struct sim_qp *q)
 {
 	verify_unsignalled(q);
 	CHECK(q->w, q->op_head == q->op_next, "qp %u: in ERR, but requests %u..%u did not complete",
 	      q->id, q->op_head, q->op_next);
-	CHECK(q->w, q->async[IBV_EVENT_QP_LAST_WQE_REACHED] == q->shared,
+	CHECK(q->w, q->async[IBV_EVENT_QP_LAST_WQE_REACHED] == !!q->srq,
 	      "qp %u: in ERR, and took the last receive %u times", q->id,
 	      q->async[IBV_EVENT_QP_LAST_WQE_REACHED]);
-	CHECK(q->w, q->recv_head == q->recv_next || q->shared,
+	CHECK(q->w, q->recv_head == q->recv_next,
 	      "qp %u: in ERR, but receives %u..%u did not complete", q->id, q->recv_head,
 	      q->recv_next);
-	CHECK(q->w,
-	      q->sq.queue->consumer == q->sq.producer &&
-		      (q->shared || q->rq.queue->consumer == q->rq.producer),
+	CHECK(q->w, ring_is_empty(&q->sq) && ring_is_empty(&q->rq),
 	      "qp %u: in ERR, but its rings are not empty", q->id);
 }
 

@@ -5,7 +5,8 @@
  *   plan.c      what a seed means: hosts, connections, faults, operations
  *   host.c      memory, keys, engines and their rounds
  *   net.c       the network: time, faults, checks of every packet sent
- *   qp.c        rings, queue pairs, connecting them
+ *   qp.c        rings, queue pairs of each type, connecting them
+ *   srq.c       receive queues that several queue pairs share, of XRC as well
  *   client.c    a program: posts its plan and polls
  *   verify.c    what completions and memory must be
  *   script.c    things that go wrong on purpose
@@ -44,6 +45,10 @@
 #define SCRATCH_WORDS 32
 #define RESERVED_SIZE (64u << 10)
 #define MAX_RESERVED 4		/* connections with regions of their own */
+#define MAX_SRQS 4		/* of a host: half of them for XRC */
+#define XRC_DOMAIN 7
+/* A receive that does not know its message has room for it: no SEND to such a one has more. */
+#define RECV_ROOM 4096
 
 struct world;
 struct sim_qp;
@@ -123,8 +128,12 @@ struct host {
 	struct xr_psn_entry *psns;
 	struct sim_engine engine[MAX_ENGINES];
 	unsigned engines;
-	struct sim_cq *cq[4 * MAX_CONNS + 1];
+	struct sim_cq *cq[4 * MAX_CONNS + 3];
 	unsigned cqs;
+	struct sim_cq *common_cq;
+	struct sim_srq *srq;	/* MAX_SRQS */
+	unsigned srqs;
+	struct sim_cq *xrc_cq[2];	/* where SRQs of XRC complete */
 	uint32_t reserved_off;	/* where regions of one connection each begin */
 	uint64_t link_free;
 	bool cut;		/* nothing comes or goes any more */
@@ -141,6 +150,7 @@ struct piece {
 enum breakage {
 	BREAK_NONE,
 	/* the responder refuses */
+	BREAK_SRQN,
 	BREAK_RKEY_INDEX,
 	BREAK_RKEY_VARIANT,
 	BREAK_RKEY_PD,
@@ -180,6 +190,7 @@ struct sim_op {
 	struct piece remote;
 	uint32_t rkey;		/* as posted, with what is broken about them */
 	uint64_t raddr;
+	struct sim_srq *srq;	/* XRC: that it names */
 	struct counter *counter;
 	uint64_t compare, operand;
 	uint8_t *data;		/* what is transferred */
@@ -193,14 +204,29 @@ struct sim_recv {
 	uint8_t nsge;
 	uint32_t len;
 	struct piece sge[MAX_PIECES];
-	struct sim_op *op;	/* the peer's, that should complete it; NULL: none will */
+	struct sim_op *op;	/* the peer's, that should complete it; NULL: none will, or none yet */
 };
 
 /* ---- queue pairs ------------------------------------------------------------- */
 
 struct ring {
-	struct xr_queue *queue;
+	struct xr_queue *queue;	/* NULL: there is none */
 	uint32_t depth, stride, producer;
+};
+
+struct sim_srq {
+	struct host *host;
+	unsigned id;		/* not that of a QP */
+	uint32_t pd, max_sge, slot;
+	struct ring ring;
+	struct xt_srq xt;
+	struct sim_cq *cq;	/* XRC, else NULL: that of the QP */
+	struct sim_recv *recvs;
+	unsigned room, next, base;	/* base is index 0 of the ring */
+	unsigned waiting;	/* posted, and not polled */
+	unsigned lost;		/* QPs that ended and may have had a receive */
+	uint32_t limit;		/* armed: the event is to come; 0: not */
+	uint32_t taken_at_arm;	/* the ring's consumer then */
 };
 
 struct sim_qp {
@@ -209,13 +235,12 @@ struct sim_qp {
 	struct host *host;
 	struct sim_engine *engine;
 	struct xt_qp *qp;	/* NULL: destroyed */
+	uint32_t type;		/* enum xr_qp_type */
 	uint32_t qpn, id, pd;
 	struct sim_qp *peer;
 	struct sim_cq *scq, *rcq;
 	struct ring sq, rq;
-	bool shared;		/* rq is the ring of an SRQ, which serves this QP alone */
-	bool limit_armed;	/* the SRQ's event is still to come */
-	struct xt_srq srq;
+	struct sim_srq *srq;	/* instead of rq; NULL: none */
 	uint32_t max_send_sge, max_recv_sge, max_inline;
 	bool sig_all;
 	struct xt_path path;
@@ -232,7 +257,7 @@ struct sim_qp {
 	struct sim_recv *recvs;
 	unsigned recv_room, recv_next, recv_head, recv_base;
 	unsigned recv_cursor;	/* into the peer's ops: which one the next receive is for */
-	unsigned recv_match;	/* into the peer's ops: which one completes the oldest receive */
+	unsigned recv_match;	/* into the peer's ops: all messages before came, with an SRQ */
 	unsigned extra_recvs;
 
 	uint64_t step;		/* the program's next turn */
@@ -267,7 +292,8 @@ enum conn_phase { CONN_RUNNING, CONN_CLOSING, CONN_CLOSED };
 
 struct conn {
 	unsigned index;
-	struct sim_qp qp[2];
+	uint32_t type;		/* of the first QP */
+	struct sim_qp qp[2];	/* XRC: initiator and target */
 	uint32_t mtu;
 	uint8_t timeout, retry_cnt, rnr_retry, rnr_timer;
 	bool local;
@@ -362,6 +388,9 @@ uint64_t mr_va(const struct sim_mr *mr, uint32_t off);
 /* Finds len free bytes of a region that allows access and claims them. false: not now. */
 bool host_claim(struct host *h, int only_mr, uint32_t pd, uint32_t len, uint32_t access,
 		bool exclusive, uint32_t align, const void *owner, struct piece *out);
+/* Splits len bytes into n pieces, some of them perhaps empty, and claims each. */
+bool host_claim_pieces(struct host *h, int only_mr, uint32_t pd, uint32_t len, unsigned n,
+		       uint32_t access, bool exclusive, const void *owner, struct piece *out);
 /* One more owner of bytes that are claimed already */
 void host_claim_too(struct host *h, const struct piece *p, const void *owner);
 void host_release(struct host *h, const void *owner);
@@ -382,15 +411,33 @@ void host_gid(const struct host *h, int version, struct xr_addr *gid);
 void host_mac(const struct host *h, uint8_t *mac);
 
 /* qp.c */
+void ring_new(struct ring *r, uint32_t depth, uint32_t stride);
+void ring_post_recv(struct host *h, struct ring *ring, const struct sim_recv *r, uint64_t wr_id);
 void qp_create(struct sim_qp *q);
 void qp_destroy(struct sim_qp *q);
 void qp_modify(struct sim_qp *q, uint32_t state);
 void qp_set_path(struct sim_qp *q, int version, uint32_t flow_label, uint16_t vlan);
 void qp_post_send(struct sim_qp *q, const struct sim_op *op, uint64_t wr_id);
-void qp_post_recv(struct sim_qp *q, const struct sim_recv *r, uint64_t wr_id);
 void conn_connect(struct conn *c);
 void conn_ready(struct conn *c);
 struct sim_qp *qp_by_num(struct host *h, uint32_t qpn);
+
+static inline bool is_xrc(const struct sim_qp *q)
+{
+	return q->type == XR_QPT_XRC_SEND || q->type == XR_QPT_XRC_RECV;
+}
+
+/* Its receives are for whatever message comes: they are not matched when they are posted. */
+static inline bool takes_any(const struct sim_qp *q)
+{
+	return q->srq || q->type == XR_QPT_XRC_RECV;
+}
+
+/* Of XRC the SRQ that is named counts, not the target. */
+static inline uint32_t remote_pd(const struct sim_qp *q, const struct sim_op *op)
+{
+	return op->srq ? op->srq->pd : q->peer->pd;
+}
 
 /* Changes keys and sends nothing */
 static inline bool is_local_op(const struct sim_op *op)
@@ -398,8 +445,23 @@ static inline bool is_local_op(const struct sim_op *op)
 	return op->opcode == XR_WR_BIND_MW || op->opcode == XR_WR_LOCAL_INV;
 }
 
+/* srq.c */
+#define FIRST_SRQ_ID (2 * MAX_CONNS)
+void srq_plan(struct host *h);
+void srq_free(struct host *h);
+struct sim_srq *srq_choose(struct host *h, bool xrc);
+/* Fills it, now or in part. false: there is no memory. */
+bool srq_post(struct sim_srq *s);
+void srq_limit_reached(struct sim_srq *s);
+/* The receive that a completion is of */
+struct sim_recv *srq_completed(struct sim_srq *s, const struct xr_cqe *cqe);
+/* A QP that uses it ends without flushing what it may have taken. */
+void srq_lose(struct sim_srq *s);
+void srq_verify_end(struct sim_srq *s);
+
 /* client.c */
-#define WR_ID(q, recv, index) ((uint64_t)(q)->id << 32 | (uint64_t)(recv) << 31 | (index))
+/* of: a QP, or an SRQ */
+#define WR_ID(of, recv, index) ((uint64_t)(of)->id << 32 | (uint64_t)(recv) << 31 | (index))
 void client_step(struct sim_qp *q);
 /* All that was planned is posted and complete, or nothing more can be. */
 bool client_idle(const struct sim_qp *q);
@@ -408,6 +470,11 @@ bool client_poll(struct sim_cq *cq, unsigned budget);
 /* The operation's memory is free again, or of unknown content for ever. */
 void op_release(struct sim_qp *q, const struct sim_op *op);
 void op_lose(struct sim_qp *q, const struct sim_op *op);
+/*
+ * A QP that takes from an SRQ: the peer's operation that the next message is of; NULL: none. s: that
+ * it is for, which XRC requests name; NULL: any.
+ */
+struct sim_op *next_message(struct sim_qp *q, const struct sim_srq *s);
 /* Posts what must come back flushed. */
 void client_post_hopeless(struct sim_qp *q);
 /* RESET: nothing that is posted will complete. */

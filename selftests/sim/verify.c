@@ -302,7 +302,7 @@ static void verify_event(const struct sim_qp *q, const struct sim_op *op, uint32
 {
 	const struct sim_qp *p = q->peer;
 
-	if (!p->qp || op->broken < BREAK_RKEY_INDEX || op->broken > BREAK_ALIGN)
+	if (!p->qp || op->broken < BREAK_SRQN || op->broken > BREAK_ALIGN)
 		return;
 	if (status == IBV_WC_REM_ACCESS_ERR)
 		CHECK(q->w, p->async[IBV_EVENT_QP_ACCESS_ERR] == 1, "qp %u: no access error event",
@@ -330,6 +330,7 @@ static uint32_t status_of(unsigned broken)
 	switch (broken) {
 	case BREAK_RKEY_INDEX ... BREAK_RANGE_WRAP:
 		return IBV_WC_REM_ACCESS_ERR;
+	case BREAK_SRQN:
 	case BREAK_ALIGN:
 	case BREAK_RECV_SMALL:
 		return IBV_WC_REM_INV_REQ_ERR;
@@ -445,7 +446,7 @@ void verify_unsignalled(struct sim_qp *q)
 {
 	unsigned i;
 
-	if (!q->qp || q->op_head == q->op_next || q->scq->consumer != q->scq->queue->producer ||
+	if (!q->qp || !q->sq.queue || q->op_head == q->op_next || q->scq->consumer != q->scq->queue->producer ||
 	    q->sq.queue->consumer != q->sq.producer)
 		return;
 	for (i = q->op_head; i < q->op_next; i++)
@@ -473,7 +474,7 @@ static void receive_landed(struct sim_qp *q, struct sim_recv *r, const struct si
 
 static void recv_succeeded(struct sim_qp *q, struct sim_recv *r, const struct xr_cqe *cqe)
 {
-	unsigned index = r - q->recvs;
+	unsigned index = cqe->wr_id & 0x7fffffff;
 	struct sim_op *op = r->op;
 	bool imm, send;
 
@@ -501,7 +502,7 @@ static void recv_succeeded(struct sim_qp *q, struct sim_recv *r, const struct xr
 			   op->data, op->len);
 	op->received = true;
 	r->state = OP_DONE;
-	host_release(q->host, (void *)(uintptr_t)WR_ID(q, 1, index));
+	host_release(q->host, (void *)(uintptr_t)cqe->wr_id);
 }
 
 static bool recv_may_fail(const struct sim_qp *q, const struct sim_recv *r, uint32_t status)
@@ -519,36 +520,56 @@ static bool recv_may_fail(const struct sim_qp *q, const struct sim_recv *r, uint
 	return false;
 }
 
-static void recv_completion(struct sim_qp *q, const struct xr_cqe *cqe)
+/* The SRQ that a completion is of; NULL: none, it is of the QP's own queue. */
+static struct sim_srq *srq_of(const struct sim_qp *q, const struct xr_cqe *cqe)
+{
+	unsigned i;
+
+	for (i = 0; q->type == XR_QPT_XRC_RECV && i < q->host->srqs; i++)
+		if (q->host->srq[i].xt.number == cqe->srqn)
+			return &q->host->srq[i];
+	CHECK(q->w, !cqe->srqn, "qp %u: completion of SRQ %06x, which is not", q->id, cqe->srqn);
+	return q->srq;
+}
+
+static struct sim_recv *own_completed(struct sim_qp *q, const struct xr_cqe *cqe)
 {
 	unsigned index = cqe->wr_id & 0x7fffffff;
-	struct sim_recv *r;
 
 	CHECK(q->w, index == q->recv_head && index < q->recv_next,
 	      "qp %u: completion of receive %u, oldest is %u of %u", q->id, index, q->recv_head,
 	      q->recv_next);
 	CHECK(q->w, cqe->wqe_index == index - q->recv_base, "qp %u: receive %u has wqe_index %u",
 	      q->id, index, cqe->wqe_index);
-	r = &q->recvs[q->recv_head++];
+	return &q->recvs[q->recv_head++];
+}
+
+static struct sim_recv *recv_completion(struct sim_qp *q, struct sim_srq *s,
+					const struct xr_cqe *cqe)
+{
+	struct sim_recv *r = s ? srq_completed(s, cqe) : own_completed(q, cqe);
+	unsigned index = cqe->wr_id & 0x7fffffff;
+
 	if (cqe->status == IBV_WC_SUCCESS) {
 		CHECK(q->w, !q->rq_error, "qp %u: receive %u succeeds after an error", q->id,
 		      index);
+		if (s)	/* now it is known which message this one was for */
+			r->op = next_message(q, s);
 		recv_succeeded(q, r, cqe);
-		return;
+		return r;
 	}
 	CHECK(q->w, recv_may_fail(q, r, cqe->status), "qp %u: receive %u failed: %s, vendor_err %x",
 	      q->id, index, ibv_wc_status_str(cqe->status), cqe->vendor_err);
 	q->rq_error = true;
 	q->w->errors_seen++;
 	r->state = OP_FAILED;
-	host_lose(q->host, (void *)(uintptr_t)WR_ID(q, 1, index));
+	host_lose(q->host, (void *)(uintptr_t)cqe->wr_id);
+	return r;
 }
 
 /* IBTA 11.4.2.2: a solicited receive, or any error, on either queue */
-static void note_solicited(struct sim_cq *cq, const struct sim_qp *q, const struct xr_cqe *cqe)
+static void note_solicited(struct sim_cq *cq, const struct sim_op *op, const struct xr_cqe *cqe)
 {
-	const struct sim_op *op = cqe->is_recv ? q->recvs[cqe->wr_id & 0x7fffffff].op : NULL;
-
 	if (cqe->status != IBV_WC_SUCCESS || (op && op->flags & XR_SEND_SOLICITED))
 		cq->event_due = true;
 }
@@ -580,21 +601,24 @@ void verify_completion(struct sim_cq *cq, const struct xr_cqe *cqe)
 {
 	struct world *w = cq->host->w;
 	struct sim_qp *q = owner_of(cq->host, cqe->qpn);
+	const struct sim_op *message = NULL;
+	struct sim_srq *s;
 
 	CHECK(w, q && q->qp, "completion of QP %06x, which is not", cqe->qpn);
 	TRACE(w, "qp %u: polled %s %u: %s, vendor_err %x, byte_len %u", q->id,
 	      cqe->is_recv ? "receive" : "request", (unsigned)cqe->wr_id & 0x7fffffff,
 	      ibv_wc_status_str(cqe->status), cqe->vendor_err, cqe->byte_len);
-	CHECK(w, cqe->wr_id >> 32 == q->id && (cqe->wr_id >> 31 & 1) == cqe->is_recv,
+	s = cqe->is_recv ? srq_of(q, cqe) : NULL;
+	CHECK(w, cqe->wr_id >> 32 == (s ? s->id : q->id) && (cqe->wr_id >> 31 & 1) == cqe->is_recv,
 	      "qp %u: completion has wr_id %llx", q->id, (unsigned long long)cqe->wr_id);
-	CHECK(w, cq == (cqe->is_recv ? q->rcq : q->scq), "qp %u: completion in the wrong CQ",
-	      q->id);
+	CHECK(w, cq == (s && s->cq ? s->cq : cqe->is_recv ? q->rcq : q->scq),
+	      "qp %u: completion in the wrong CQ", q->id);
 	CHECK(w, cqe->timestamp <= w->now, "qp %u: completion from the future", q->id);
 	if (cqe->is_recv)
-		recv_completion(q, cqe);
+		message = recv_completion(q, s, cqe)->op;
 	else
 		send_completion(q, cqe);
-	note_solicited(cq, q, cqe);
+	note_solicited(cq, message, cqe);
 	/* room to post again */
 	if (q->step == NEVER && q->conn->phase == CONN_RUNNING)
 		q->step = w->now + rng_between(&w->sched, 200, q->conn->pace);
@@ -686,7 +710,7 @@ static void verify_messages(struct sim_qp *q)
 	CHECK(q->w, q->async[IBV_EVENT_COMM_EST] <= 1, "qp %u: established %u times", q->id,
 	      q->async[IBV_EVENT_COMM_EST]);
 	for (i = 0; i < q->recv_next; i++)
-		CHECK(q->w, q->recvs[i].state != OP_POSTED || (q->shared && i >= q->recv_head), "qp %u: receive %u never completed",
+		CHECK(q->w, q->recvs[i].state != OP_POSTED, "qp %u: receive %u never completed",
 		      q->id, i);
 }
 
@@ -719,6 +743,8 @@ void verify_end(struct world *w)
 	for (i = 0; i < 2 * w->conns; i++)
 		verify_scratch(&w->conn[i / 2].qp[i % 2]);
 	for (i = 0; i < w->hosts; i++) {
+		for (k = 0; k < w->host[i].srqs; k++)
+			srq_verify_end(&w->host[i].srq[k]);
 		for (k = 0; k < w->host[i].counters; k++)
 			verify_counter(&w->host[i], &w->host[i].counter[k]);
 		verify_memory(&w->host[i]);
