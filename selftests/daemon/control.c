@@ -225,7 +225,7 @@ uint32_t create_qp(struct conn *c, uint32_t pd, uint32_t cq)
 }
 
 int proc_fd[2];
-bool proc_sent;
+bool proc_sent = true;
 
 struct reg reg_of(uint32_t pd, const void *addr, size_t length, uint32_t access)
 {
@@ -288,4 +288,53 @@ void start_server(const char *name)
 	proc_fd[0] = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
 	proc_fd[1] = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
 	MUST(stopper && proc_fd[0] >= 0 && proc_fd[1] >= 0);
+}
+
+/* The bytes behind a key, as a QP of the domain would get them */
+int use_key(struct conn *c, uint32_t pd, uint32_t key, const void *at, size_t len,
+		   uint32_t access, void *data)
+{
+	struct xd_pd *domain = xd_object_get(c->client, XD_PD, pd);
+	struct xt_mem *mem;
+	uint64_t off;
+
+	if (xt_keys_check(fake.dev.shared.keys, key, domain->d.number, 2, access, (uintptr_t)at,
+			  len, &mem, &off) != XR_OK)
+		return -EACCES;
+	if (!mem)
+		return 0;
+	return access & XR_ACCESS_REMOTE_WRITE ? xt_mem_write(mem, off, data, len) :
+						 xt_mem_read(mem, off, data, len);
+}
+
+struct xr_reg_mr_rep mr_of(struct conn *c)
+{
+	return *(struct xr_reg_mr_rep *)c->body;
+}
+
+struct xd_mr *the_mr(struct conn *c)
+{
+	return xd_object_get(c->client, XD_MR, mr_of(c).handle);
+}
+
+int rereg(struct conn *c, uint32_t handle, uint32_t flags, struct reg *r)
+{
+	uint8_t data[8 + sizeof(*r)];
+	uint32_t front[2] = { handle, flags };
+	size_t list = r->q.segments * sizeof(r->segment[0]);
+
+	memcpy(data, front, 8);
+	memcpy(data + 8, &r->q, sizeof(r->q));
+	memcpy(data + 8 + sizeof(r->q), r->segment, list);
+	return ask(c, XR_MSG_REREG_MR, data, 8 + sizeof(r->q) + list);
+}
+
+int memfd(size_t size, int seals)
+{
+	int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	MUST(fd >= 0 && !ftruncate(fd, (off_t)size));
+	if (seals)
+		MUST(!fcntl(fd, F_ADD_SEALS, seals));
+	return fd;
 }

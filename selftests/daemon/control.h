@@ -10,6 +10,7 @@
 #include "../fuzz/fake_device.h"
 #include "../fuzz/input.h"
 #include "../lib/tap.h"
+#include "daemon/objects/objects.h"
 #include "daemon/server/client.h"
 #include "daemon/server/server.h"
 
@@ -79,6 +80,17 @@ struct reg reg_of(uint32_t pd, const void *addr, size_t length, uint32_t access)
 void add_segment(struct reg *r, uint32_t kind, const void *addr, size_t length);
 int send_reg(struct conn *c, const struct reg *r, const int *fds, uint32_t nfds);
 int reg_private(struct conn *c, uint32_t pd, const void *addr, size_t length, uint32_t access);
+/* The flags of ibv_rereg_mr(), and what the request would say if it were the first */
+int rereg(struct conn *c, uint32_t handle, uint32_t flags, struct reg *r);
 void *pages(size_t n, int prot, int flags);
+int memfd(size_t size, int seals);
+
+/* The last answer's region */
+struct xr_reg_mr_rep mr_of(struct conn *c);
+struct xd_mr *the_mr(struct conn *c);
+
+/* The bytes behind a key, as a QP of the domain would get them; -EACCES, -EFAULT */
+int use_key(struct conn *c, uint32_t pd, uint32_t key, const void *at, size_t len, uint32_t access,
+	    void *data);
 
 #endif /* CONTROL_H */

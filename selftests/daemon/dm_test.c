@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Regions of memory that is not the client's: of the device, and of none */
+#include <errno.h>
+#include <infiniband/verbs.h>
+
+#include "control.h"
+
+static uint32_t alloc_dm(struct conn *c, uint64_t length, int *status)
+{
+	struct xr_alloc_dm_req q = { .length = length, .log_align = 12 };
+
+	*status = ask(c, XR_MSG_ALLOC_DM, &q, sizeof(q));
+	return *status ? 0 : ((struct xr_alloc_dm_rep *)c->body)->handle;
+}
+
+static int reg_alone(struct conn *c, uint32_t pd, uint32_t kind, uint32_t dm, uint64_t off,
+		     uint64_t length, uint32_t access)
+{
+	struct reg r = reg_of(pd, NULL, length, access);
+
+	add_segment(&r, kind, NULL, length);
+	r.segment[0].fd_index = dm;
+	r.segment[0].offset = off;
+	return send_reg(c, &r, NULL, 0);
+}
+
+static void test_device_memory(void)
+{
+	uint8_t data[16] = { [0 ... 15] = 0x5a }, got[16] = { 0 };
+	struct xr_reg_mr_rep mr;
+	struct xd_dm *object;
+	uint32_t pd, dm;
+	struct conn c, other;
+	struct reg r;
+	int status;
+
+	open_client(&c);
+	open_client(&other);
+	pd = alloc_pd(&c);
+	alloc_dm(&c, 0, &status);
+	TAP_OK(status == -EINVAL, "device memory of no bytes");
+	alloc_dm(&c, fake.opt.client_max_dm + 1, &status);
+	TAP_OK(status == -ENOMEM, "more device memory than there is");
+	alloc_dm(&c, -1ull, &status);
+	TAP_OK(status == -ENOMEM, "all that a number can say");
+	dm = alloc_dm(&c, fake.opt.client_max_dm - PAGE, &status);
+	TAP_OK(dm, "nearly all of it");
+	alloc_dm(&c, PAGE + 1, &status);
+	TAP_OK(status == -ENOMEM, "not the same again");
+	MUST(!ask_handle(&c, XR_MSG_FREE_DM, dm));
+	dm = alloc_dm(&c, 5000, &status);
+	object = xd_object_get(c.client, XD_DM, dm);
+	TAP_OK(!reg_alone(&c, pd, XR_SEG_DM, dm, 1000, 4000, RW), "a region of a part");
+	mr = mr_of(&c);
+	TAP_OK(!use_key(&c, pd, mr.rkey, (void *)3984, 16, XR_ACCESS_REMOTE_WRITE, data) &&
+	       !memcmp(object->piece.ptr + 4984, data, 16), "its last bytes are those");
+	TAP_OK(use_key(&c, pd, mr.rkey, (void *)3985, 16, 0, data) == -EACCES, "one beyond");
+	TAP_OK(ask_handle(&c, XR_MSG_FREE_DM, dm) == -EBUSY, "a region holds it");
+	TAP_OK(reg_alone(&c, pd, XR_SEG_DM, dm, 1001, 4000, RW) == -EINVAL &&
+	       reg_alone(&c, pd, XR_SEG_DM, dm, -8ull, 8, RW) == -EINVAL &&
+	       reg_alone(&c, pd, XR_SEG_DM, dm, -8ull, 16, RW) == -EINVAL &&
+	       reg_alone(&c, pd, XR_SEG_DM, dm + 1, 0, 8, RW) == -ENOENT, "what lies beyond it");
+	TAP_OK(reg_alone(&other, alloc_pd(&other), XR_SEG_DM, dm, 0, 8, RW) == -ENOENT,
+	       "another's");
+	r = reg_of(pd, NULL, 16, RW);
+	add_segment(&r, XR_SEG_DM, NULL, 8);
+	add_segment(&r, XR_SEG_DM, (void *)8, 8);
+	TAP_OK(send_reg(&c, &r, NULL, 0) == -EINVAL, "two in one region");
+	r = reg_of(pd, NULL, 4000, RW);
+	add_segment(&r, XR_SEG_DM, NULL, 4000);
+	TAP_OK(rereg(&c, mr.handle, IBV_REREG_MR_CHANGE_ACCESS, &r) == -EINVAL, "rereg of it");
+	MUST(!ask_handle(&c, XR_MSG_DEREG_MR, mr.handle));
+	MUST(!ask_handle(&c, XR_MSG_FREE_DM, dm));
+	dm = alloc_dm(&c, 5000, &status);
+	MUST(!reg_alone(&c, pd, XR_SEG_DM, dm, 0, 5000, RW));
+	mr = mr_of(&c);
+	TAP_OK(!use_key(&c, pd, mr.rkey, (void *)4984, 16, 0, got) && !got[0] && !got[15],
+	       "new device memory is empty");
+	close_client(&other);
+	close_client(&c);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
+static void test_null_region(void)
+{
+	uint8_t got[16] = { [0 ... 15] = 1 };
+	struct xr_reg_mr_rep mr;
+	struct conn c;
+	uint32_t pd;
+
+	open_client(&c);
+	pd = alloc_pd(&c);
+	TAP_OK(reg_alone(&c, pd, XR_SEG_NULL, 0, 0, SIZE_MAX, RW) == -EINVAL,
+	       "no memory, for peers");
+	TAP_OK(!reg_alone(&c, pd, XR_SEG_NULL, 0, 0, SIZE_MAX, XR_ACCESS_LOCAL_WRITE),
+	       "no memory");
+	mr = mr_of(&c);
+	TAP_OK(mr.lkey && !mr.rkey, "has no key for peers");
+	TAP_OK(!use_key(&c, pd, mr.lkey, (void *)0x123456, 16, 0, got) && !got[0] && !got[15],
+	       "reads as zeros");
+	TAP_OK(use_key(&c, pd, mr.lkey, (void *)8, 8, XR_ACCESS_REMOTE_READ, got) == -EACCES,
+	       "not by peers");
+	close_client(&c);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
+int main(void)
+{
+	start_server("dm");
+	test_device_memory();
+	test_null_region();
+
+	xd_server_stop(&fake.dev);
+	return tap_end();
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Domains and regions that a second process takes from a first: by which token, and for how long */
+#include <errno.h>
+#include <stddef.h>
+#include <sys/mman.h>
+
+#include "control.h"
+
+static int import_from(struct conn *c, const uint8_t *token)
+{
+	struct xr_hello_req q = { .version = XR_PROTOCOL_VERSION, .flags = XR_HELLO_IMPORT };
+
+	memcpy(q.token, token, sizeof(q.token));
+	connect_client(c);
+	return ask(c, XR_MSG_HELLO, &q, sizeof(q));
+}
+
+static int import_mr(struct conn *c, uint32_t pd, uint32_t handle)
+{
+	struct xr_import_mr_req q = { .pd = pd, .handle = handle };
+
+	return ask(c, XR_MSG_IMPORT_MR, &q, sizeof(q));
+}
+
+static void test_refused_import(struct conn *owner, const uint8_t *token)
+{
+	struct xr_hello_req q = { .version = XR_PROTOCOL_VERSION, .flags = XR_HELLO_IMPORT };
+	uint8_t none[XR_TOKEN_LEN] = { 0 }, wrong[XR_TOKEN_LEN];
+	struct conn c;
+
+	memcpy(wrong, token, sizeof(wrong));
+	wrong[XR_TOKEN_LEN - 1] ^= 1;
+	TAP_OK(import_from(&c, wrong) == -ENOENT, "import: a wrong token");
+	disconnect(&c);
+	TAP_OK(import_from(&c, none) == -ENOENT, "import: no token");
+	disconnect(&c);
+	connect_client(&c);
+	TAP_OK(ask(&c, XR_MSG_HELLO, &q, offsetof(struct xr_hello_req, token)) == -EINVAL,
+	       "import: a message without one");
+	disconnect(&c);
+	owner->client->uid++;
+	TAP_OK(import_from(&c, token) == -ENOENT, "import: of another user");
+	owner->client->uid--;
+	disconnect(&c);
+}
+
+static void test_import(void)
+{
+	uint8_t *p = pages(1, PROT_READ | PROT_WRITE, MAP_PRIVATE), token[XR_TOKEN_LEN], b = 0;
+	uint32_t pd, other, alias, number;
+	struct xr_import_mr_rep theirs;
+	struct xr_reg_mr_rep mr;
+	struct conn owner, c;
+
+	open_client(&owner);
+	memcpy(token, owner.client->token, sizeof(token));
+	pd = alloc_pd(&owner);
+	other = alloc_pd(&owner);
+	proc_sent = false;
+	MUST(!reg_private(&owner, pd, p, 100, RW));
+	proc_sent = true;
+	mr = mr_of(&owner);
+	test_refused_import(&owner, token);
+	TAP_OK(ask_handle(&owner, XR_MSG_IMPORT_PD, pd) == -ENOENT, "import: from nobody");
+	MUST(!import_from(&c, token));
+	TAP_OK(ask_handle(&c, XR_MSG_IMPORT_PD, 99) == -ENOENT, "import: no such domain");
+	TAP_OK(!ask_handle(&c, XR_MSG_IMPORT_PD, pd), "import: a domain");
+	alias = handle_of(&c);
+	TAP_OK(!import_mr(&c, alias, mr.handle), "import: a region");
+	theirs = *(struct xr_import_mr_rep *)c.body;
+	TAP_OK(theirs.rkey == mr.rkey && theirs.length == 100 &&
+	       !use_key(&c, alias, theirs.lkey, p, 1, 0, &b), "import: its keys are good");
+	TAP_OK(import_mr(&c, alias, 99) == -ENOENT && import_mr(&c, 99, mr.handle) == -ENOENT,
+	       "import: no such region or domain");
+	MUST(!ask_handle(&c, XR_MSG_IMPORT_PD, other));
+	TAP_OK(import_mr(&c, handle_of(&c), mr.handle) == -EINVAL, "import: of another domain");
+	number = ((struct xd_pd *)xd_object_get(c.client, XD_PD, alias))->d.number;
+	close_client(&owner);
+	TAP_OK(use_key(&c, alias, theirs.lkey, p, 1, 0, &b) == -EACCES,
+	       "import: the region goes with its owner");
+	TAP_OK(ask_handle(&c, XR_MSG_IMPORT_PD, pd) == -ENOENT &&
+	       import_mr(&c, alias, mr.handle) == -ENOENT, "import: and there is no other");
+	MUST(!ask(&c, XR_MSG_ALLOC_PD, NULL, 0));
+	TAP_OK(((struct xd_pd *)xd_object_get(c.client, XD_PD, handle_of(&c)))->d.number !=
+	       number, "import: the domain's number is not given out again");
+	disconnect(&c);
+	munmap(p, PAGE);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
+int main(void)
+{
+	start_server("import");
+	test_import();
+
+	xd_server_stop(&fake.dev);
+	return tap_end();
+}

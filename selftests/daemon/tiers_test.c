@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Memory that the daemon maps: adopted, shared, huge pages; whose it may map, and what it does where it cannot */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "daemon/memory/proc_maps.h"
+#include "daemon/memory/tiers.h"
+#include "control.h"
+
+#ifndef MFD_HUGE_2MB
+#define MFD_HUGE_2MB (21u << 26)
+#endif
+#define SEALED (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
+static int reg_fd(struct conn *c, uint32_t pd, int fd, const void *addr, uint64_t off,
+		  size_t length, uint32_t access)
+{
+	struct reg r = reg_of(pd, addr, length, access);
+
+	add_segment(&r, XR_SEG_FD, addr, length);
+	r.segment[0].offset = off;
+	return send_reg(c, &r, &fd, 1);
+}
+
+static int read_only(int fd)
+{
+	char path[40];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+static void test_adopted_memory(void)
+{
+	int fd = memfd(4 * PAGE, SEALED), soft = memfd(4 * PAGE, 0), ro = read_only(fd);
+	int plain = open("/proc/self/exe", O_RDONLY | O_CLOEXEC), null = open("/dev/null", O_RDWR);
+	uint8_t *p = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), b = 0x33;
+	struct xd_mem_totals totals;
+	struct xr_reg_mr_rep mr;
+	struct reg r;
+	struct conn c;
+	uint32_t pd;
+
+	open_client(&c);
+	pd = alloc_pd(&c);
+	TAP_OK(!reg_fd(&c, pd, fd, p + 10, 10, 2 * PAGE, RW), "a sealed memfd");
+	mr = mr_of(&c);
+	xd_mem_totals(&totals);
+	TAP_OK(totals.mapped == 3 * PAGE, "whole pages of it are mapped");
+	if (the_mr(&c)->mem->pinned)
+		TAP_OK(totals.pinned == 3 * PAGE, "and pinned");
+	else
+		tap_skip("and pinned", "no AF_XDP sockets here");
+	TAP_OK(!use_key(&c, pd, mr.rkey, p + 10, 1, XR_ACCESS_REMOTE_WRITE, &b) && p[10] == 0x33,
+	       "one write, seen by both");
+	TAP_OK(reg_fd(&c, pd, soft, p, 0, PAGE, RW) == -EINVAL, "a memfd that can shrink");
+	TAP_OK(reg_fd(&c, pd, plain, p, 0, PAGE, 0) == -EINVAL, "a file on disk");
+	TAP_OK(reg_fd(&c, pd, null, p, 0, PAGE, RW) == -EINVAL, "a device");
+	TAP_OK(reg_fd(&c, pd, ro, p, 0, PAGE, RW) == -EINVAL,
+	       "read-only descriptor, to be written");
+	TAP_OK(!reg_fd(&c, pd, ro, p, 0, PAGE, XR_ACCESS_REMOTE_READ), "read-only, to be read");
+	TAP_OK(reg_fd(&c, pd, fd, p, 3 * PAGE + 1, PAGE, RW) == -EFAULT, "one byte beyond the end");
+	TAP_OK(reg_fd(&c, pd, fd, p, -PAGE, PAGE, RW) == -EINVAL, "an offset around the end");
+	r = reg_of(pd, p, PAGE, RW);
+	add_segment(&r, XR_SEG_FD, p, PAGE);
+	r.segment[0].fd_index = 1;
+	TAP_OK(send_reg(&c, &r, &fd, 1) == -EINVAL, "a descriptor that did not come");
+	r = reg_of(pd, p, 2 * PAGE, RW);
+	add_segment(&r, XR_SEG_FD, p, PAGE);
+	add_segment(&r, XR_SEG_PRIVATE, p + PAGE + 1, PAGE - 1);
+	TAP_OK(send_reg(&c, &r, &fd, 1) == -EINVAL, "segments with a gap");
+	r.segment[1] = (struct xr_mr_segment){
+		.kind = XR_SEG_PRIVATE, .addr = (uintptr_t)p + PAGE, .length = PAGE,
+	};
+	proc_sent = false;
+	TAP_OK(!send_reg(&c, &r, &fd, 1), "two tiers in one region");
+	proc_sent = true;
+	mr = mr_of(&c);
+	TAP_OK(the_mr(&c)->mem->tiers == (1u << XR_SEG_FD | 1u << XR_SEG_PRIVATE), "known as such");
+	{
+		uint8_t across[16] = { [0 ... 15] = 0x44 };
+
+		TAP_OK(!use_key(&c, pd, mr.rkey, p + PAGE - 8, 16, XR_ACCESS_REMOTE_WRITE,
+				across) &&
+			       p[PAGE - 8] == 0x44 && p[PAGE + 7] == 0x44,
+		       "one write across both");
+	}
+	munmap(p, 4 * PAGE);
+	close(fd), close(soft), close(ro), close(plain), close(null);
+	close_client(&c);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
+/* Bytes of address space that this program has */
+static rlim_t space(void)
+{
+	FILE *f = fopen("/proc/self/statm", "r");
+	unsigned long n = 0;
+
+	MUST(f && fscanf(f, "%lu", &n) == 1);
+	fclose(f);
+	return n * PAGE;
+}
+
+/* The daemon can have no more mappings: what is adopted is reached like private memory. */
+static void test_no_mappings(void)
+{
+	const size_t size = 1ul << 30;
+	uint64_t quota = fake.opt.user_max_pinned;
+	struct rlimit old, limit;
+	uint8_t *p, b = 0x66;
+	struct conn c;
+	uint32_t pd;
+	int fd = memfd(size, SEALED), err;
+
+	p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	MUST(p != MAP_FAILED && !getrlimit(RLIMIT_AS, &old));
+	open_client(&c);
+	pd = alloc_pd(&c);
+	proc_sent = false;
+	MUST(!reg_private(&c, pd, p, 8, RW));
+	proc_sent = true;
+	fake.opt.user_max_pinned = 4 * size;
+	limit = (struct rlimit){ space() + size / 2, old.rlim_max };
+	MUST(!setrlimit(RLIMIT_AS, &limit));
+	err = reg_fd(&c, pd, fd, p, 0, size, RW);
+	MUST(!setrlimit(RLIMIT_AS, &old));
+	TAP_OK(!err && the_mr(&c)->mem->tiers == 1u << XR_SEG_PRIVATE,
+	       "adopted memory that cannot be mapped");
+	TAP_OK(!use_key(&c, pd, mr_of(&c).rkey, p + size - 1, 1, XR_ACCESS_REMOTE_WRITE, &b) &&
+	       p[size - 1] == 0x66, "is reached like private memory");
+	limit.rlim_cur = space() + size / 2;
+	MUST(!setrlimit(RLIMIT_AS, &limit));
+	err = reg_fd(&c, pd, fd, (uint8_t *)PAGE, 0, size, RW);
+	MUST(!setrlimit(RLIMIT_AS, &old));
+	TAP_OK(err == -ENOMEM, "but not where the client has nothing");
+	fake.opt.user_max_pinned = quota;
+	munmap(p, size);
+	close(fd);
+	close_client(&c);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
+/* The mapping that starts at an address, as the maps file has it */
+static struct xd_vma vma_at(const void *p)
+{
+	struct xd_vma *list, vma;
+	size_t n;
+
+	MUST(!xd_proc_maps(proc_fd[1], (uintptr_t)p, (uintptr_t)p + 1, &list, &n) && n == 1);
+	vma = list[0];
+	free(list);
+	return vma;
+}
+
+static struct reg mapping_reg(uint32_t pd, uint8_t *p, size_t length, uint32_t access)
+{
+	struct reg r = reg_of(pd, p, length, access);
+	struct xd_vma vma = vma_at(p);
+
+	add_segment(&r, XR_SEG_MAPPING, p, length);
+	r.segment[0].map_start = vma.start;
+	r.segment[0].map_end = vma.end;
+	r.segment[0].offset = vma.offset + (uintptr_t)p - vma.start;
+	return r;
+}
+
+static void test_shared_mapping(void)
+{
+	int fd = memfd(4 * PAGE, 0), ro = read_only(fd);
+	uint8_t *p = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	uint8_t *copy = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+	uint8_t *look = mmap(NULL, 4 * PAGE, PROT_READ, MAP_SHARED, ro, 0), b = 0x55;
+	struct xr_reg_mr_rep mr;
+	struct conn c;
+	struct reg r;
+	uint32_t pd;
+
+	open_client(&c);
+	pd = alloc_pd(&c);
+	proc_sent = false;
+	r = mapping_reg(pd, p + 5, PAGE, RW);
+	TAP_OK(!send_reg(&c, &r, NULL, 0) && the_mr(&c)->mem->tiers == 1u << XR_SEG_MAPPING,
+	       "a shared mapping is mapped here");
+	proc_sent = true;
+	mr = mr_of(&c);
+	TAP_OK(!use_key(&c, pd, mr.rkey, p + 5, 1, XR_ACCESS_REMOTE_WRITE, &b) && p[5] == 0x55,
+	       "one write, seen by both");
+	r.segment[0].offset += PAGE;
+	TAP_OK(send_reg(&c, &r, NULL, 0) == -EINVAL, "a wrong offset");
+	r = mapping_reg(pd, p, PAGE, RW);
+	r.segment[0].map_end += PAGE;
+	TAP_OK(send_reg(&c, &r, NULL, 0) == -EINVAL, "no such mapping");
+	r = mapping_reg(pd, copy, PAGE, RW);
+	TAP_OK(send_reg(&c, &r, NULL, 0) == -EINVAL, "a private mapping is no shared one");
+	r = mapping_reg(pd, look, PAGE, RW);
+	TAP_OK(send_reg(&c, &r, NULL, 0) == -EFAULT, "a read-only one, to be written");
+	r = mapping_reg(pd, look, PAGE, XR_ACCESS_REMOTE_READ);
+	TAP_OK(!send_reg(&c, &r, NULL, 0), "a read-only one, to be read");
+
+	/* the client takes the pages away; pinned ones stay with the daemon's mapping */
+	MUST(!ftruncate(fd, 0));
+	use_key(&c, pd, mr.rkey, p + 5, 1, 0, &b);
+	TAP_OK(use_key(&c, pd, mr.rkey, p + 5, 1, 0, &b) == -EFAULT ||
+	       the_mr(&c)->mem->xt.broken, "a file that was truncated is a fault");
+	TAP_OK(!ask(&c, XR_MSG_ALLOC_PD, NULL, 0), "and nothing else");
+	r = mapping_reg(pd, p, PAGE, RW);
+	TAP_OK(send_reg(&c, &r, NULL, 0) == -EFAULT, "it cannot be registered any more");
+	munmap(p, 4 * PAGE), munmap(copy, 4 * PAGE), munmap(look, 4 * PAGE);
+	close(fd), close(ro);
+	close_client(&c);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
+/* The tier by which a file with this owner, group and mode is reached */
+static uint32_t tier_of_file(struct conn *c, uint32_t pd, int fd, uint8_t *p, uid_t uid, gid_t gid,
+			     mode_t mode)
+{
+	struct reg r = mapping_reg(pd, p, PAGE, RW);
+
+	MUST(!fchown(fd, uid, gid) && !fchmod(fd, mode));
+	MUST(!send_reg(c, &r, NULL, 0));
+	return the_mr(c)->mem->tiers;
+}
+
+/* Shared memory of others is mapped only where its mode would let the client open it. */
+static void test_file_modes(void)
+{
+	const uint32_t mapped = 1u << XR_SEG_MAPPING, not_mapped = 1u << XR_SEG_PRIVATE;
+	int fd = memfd(PAGE, 0);
+	uint8_t *p = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	struct conn c;
+	uint32_t pd;
+
+	open_client(&c);
+	c.client->uid = 1000;
+	c.client->gid = 1001;
+	free(c.client->groups.gid);
+	c.client->groups.gid = malloc(2 * sizeof(gid_t));
+	c.client->groups.gid[0] = 1002;
+	c.client->groups.gid[1] = 1003;
+	c.client->groups.count = 2;
+	pd = alloc_pd(&c);
+	proc_sent = false;
+	TAP_OK(tier_of_file(&c, pd, fd, p, 1000, 0, 0600) == mapped, "the owner's file");
+	proc_sent = true;
+	TAP_OK(tier_of_file(&c, pd, fd, p, 1000, 1001, 0466) == not_mapped,
+	       "which he may not write");
+	TAP_OK(tier_of_file(&c, pd, fd, p, 0, 1001, 0060) == mapped, "the group's");
+	TAP_OK(tier_of_file(&c, pd, fd, p, 0, 1003, 0060) == mapped, "another group's of his");
+	TAP_OK(tier_of_file(&c, pd, fd, p, 0, 1003, 0606) == not_mapped,
+	       "which that group may not write");
+	TAP_OK(tier_of_file(&c, pd, fd, p, 0, 1004, 0060) == not_mapped, "a foreign group's");
+	TAP_OK(tier_of_file(&c, pd, fd, p, 0, 1004, 0006) == mapped, "everybody's");
+	munmap(p, PAGE);
+	close(fd);
+	close_client(&c);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
+static void test_huge_pages(void)
+{
+	size_t huge = 2 << 20;
+	int fd = memfd_create("huge", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB | MFD_HUGE_2MB);
+	struct xd_mem_totals totals;
+	uint8_t *p = MAP_FAILED, b = 0x66;
+	struct conn c;
+	uint32_t pd;
+
+	if (fd >= 0 && !ftruncate(fd, (off_t)huge))
+		p = mmap(NULL, huge, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (p == MAP_FAILED) {
+		tap_skip("a part of a huge page", "there are none");
+		close(fd);
+		return;
+	}
+	MUST(!fcntl(fd, F_ADD_SEALS, SEALED));
+	open_client(&c);
+	pd = alloc_pd(&c);
+	TAP_OK(!reg_fd(&c, pd, fd, p + 5000, 5000, 100, RW), "a part of a huge page");
+	xd_mem_totals(&totals);
+	TAP_OK(totals.mapped == huge, "is mapped whole");
+	TAP_OK(!use_key(&c, pd, mr_of(&c).rkey, p + 5099, 1, XR_ACCESS_REMOTE_WRITE, &b) &&
+	       p[5099] == 0x66, "one write, seen by both");
+	munmap(p, huge);
+	close(fd);
+	close_client(&c);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
+int main(void)
+{
+	start_server("tiers");
+	test_adopted_memory();
+	test_no_mappings();
+	test_shared_mapping();
+	test_file_modes();
+	test_huge_pages();
+
+	xd_server_stop(&fake.dev);
+	return tap_end();
+}
