@@ -7,32 +7,37 @@ E2E_NEEDS := $$(PROGRAMS) $(addprefix $(BUILD)/selftests/e2e/,rdma_verify rdma_m
 $(foreach f,$(E2E_FILES),$(eval \
 	$(call suite,e2e/$(basename $(notdir $(f))),240,bats --tap $(f),$(E2E_NEEDS))))
 
-# An ordinary verbs program that verifies every byte and every completion
-$(eval $(call program,selftests/e2e/rdma_verify,selftests/e2e/rdma_verify.c,,-libverbs))
+# Ordinary verbs programs: name, sources beside NAME*.c and the steps that all take, linker flags
+verbs_program = $(call program,selftests/e2e/$1,$(wildcard selftests/e2e/$1*.c) \
+	selftests/e2e/rdma_steps.c $2,,-libverbs $3)
+RDMA_SIDE := selftests/e2e/rdma_side.c
 
-# ... one that registers every kind of memory
-$(eval $(call program,selftests/e2e/rdma_memory,$(wildcard selftests/e2e/rdma_memory*.c) selftests/e2e/rdma_side.c,,-libverbs))
+# ... that verifies every byte and every completion
+$(eval $(call verbs_program,rdma_verify))
 
-# ... one that binds windows, invalidates and registers by work requests
-$(eval $(call program,selftests/e2e/rdma_keys,selftests/e2e/rdma_keys.c selftests/e2e/rdma_side.c,,-libverbs -ldl))
+# ... registers every kind of memory
+$(eval $(call verbs_program,rdma_memory,$(RDMA_SIDE)))
 
-# ... and one that watches a device while the world around it changes
-$(eval $(call program,selftests/e2e/rdma_watch,selftests/e2e/rdma_watch.c,,-libverbs))
+# ... binds windows, invalidates and registers by work requests
+$(eval $(call verbs_program,rdma_keys,$(RDMA_SIDE),-ldl))
 
-# ... one for what happens to shared receive queues
-$(eval $(call program,selftests/e2e/rdma_srq,selftests/e2e/rdma_srq.c,,-libverbs))
+# ... watches a device while the world around it changes
+$(eval $(call verbs_program,rdma_watch))
 
-# ... one that sends datagrams, to one and to many
-$(eval $(call program,selftests/e2e/rdma_datagram,selftests/e2e/rdma_datagram.c,,-libverbs))
+# ... sees what happens to shared receive queues
+$(eval $(call verbs_program,rdma_srq))
 
-# ... one that makes as much as there may be
-$(eval $(call program,selftests/e2e/rdma_limits,selftests/e2e/rdma_limits.c,,-libverbs))
+# ... sends datagrams, to one and to many
+$(eval $(call verbs_program,rdma_datagram))
 
-# ... one that raises the events of queue pairs
-$(eval $(call program,selftests/e2e/rdma_events,selftests/e2e/rdma_events.c,,-libverbs))
+# ... makes as much as there may be
+$(eval $(call verbs_program,rdma_limits))
 
-# ... and one for domains of XRC
-$(eval $(call program,selftests/e2e/rdma_xrc,selftests/e2e/rdma_xrc.c,,-libverbs))
+# ... raises the events of queue pairs
+$(eval $(call verbs_program,rdma_events))
 
-# ... and a client that wants no good
+# ... shares domains of XRC
+$(eval $(call verbs_program,rdma_xrc))
+
+# A client that wants no good
 $(eval $(call program,selftests/e2e/hostile,selftests/e2e/hostile.c selftests/e2e/hostile_client.c,,))

@@ -10,14 +10,9 @@
  *
  * Addresses are IPv4 or IPv6. A message carries the number of bytes of TEXT as immediate data.
  */
+#include "rdma_steps.h"
+
 #include <arpa/inet.h>
-#include <errno.h>
-#include <infiniband/verbs.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
 #define QKEY 0x11111111
 #define GRH 40
@@ -34,15 +29,6 @@ static int gid_index;
 static char buf[(SLOTS + 1) * SLOT];	/* receives, then what is sent */
 static char *const out = buf + SLOTS * SLOT;
 
-#define MUST(cond, what)                                                                           \
-	do {                                                                                       \
-		if (!(cond)) {                                                                     \
-			fprintf(stderr, "rdma_datagram: line %d: %s (%s)\n", __LINE__, what,       \
-				strerror(errno));                                                  \
-			exit(1);                                                                   \
-		}                                                                                  \
-	} while (0)
-
 static union ibv_gid gid_of(const char *text)
 {
 	union ibv_gid gid = { .raw = { [10] = 0xff, 0xff } };
@@ -54,14 +40,10 @@ static union ibv_gid gid_of(const char *text)
 
 /* ---- setting up ---------------------------------------------------------------- */
 
-static void open_device(void)
+static void set_up(void)
 {
-	struct ibv_device **list = ibv_get_device_list(NULL);
-
-	MUST(list && list[0], "a device");
-	ctx = ibv_open_device(list[0]);
-	MUST(ctx, "open");
-	ibv_free_device_list(list);
+	ctx = open_device(NULL);
+	MUST(ctx, "a device");
 	pd = ibv_alloc_pd(ctx);
 	mr = ibv_reg_mr(pd, buf, sizeof(buf), IBV_ACCESS_LOCAL_WRITE);
 	cq = ibv_create_cq(ctx, 64, NULL, NULL, 0);
@@ -100,22 +82,9 @@ static void make_qp(void)
 
 /* ---- messages ------------------------------------------------------------------- */
 
-static double now(void)
+static void completion(struct ibv_wc *wc, double seconds)
 {
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
-}
-
-static void next_completion(struct ibv_wc *wc, double seconds)
-{
-	double end = now() + seconds;
-	int n;
-
-	while (!(n = ibv_poll_cq(cq, 1, wc)) && now() < end)
-		;
-	MUST(n == 1, "a completion in time");
+	MUST(next_completion(cq, wc, seconds) == 1, "a completion in time");
 	MUST(wc->status == IBV_WC_SUCCESS, ibv_wc_status_str(wc->status));
 }
 
@@ -132,7 +101,7 @@ static void transmit(struct ibv_ah *ah, uint32_t qpn, uint32_t qkey, const char 
 
 	memcpy(out, text, len);
 	MUST(!ibv_post_send(qp, &wr, &bad), "post_send");
-	next_completion(&wc, WAIT_S);
+	completion(&wc, WAIT_S);
 	MUST(wc.opcode == IBV_WC_SEND, "the send completes first");
 }
 
@@ -177,7 +146,7 @@ static int do_listen(int count, const char *group)
 	printf("ready %u\n", qp->qp_num);
 	fflush(stdout);
 	while (count--) {
-		next_completion(&wc, 6 * WAIT_S);
+		completion(&wc, 6 * WAIT_S);
 		text = check_message(&wc);
 		printf("got %s\n", text);
 		fflush(stdout);
@@ -210,7 +179,7 @@ static int do_send(char **arg, bool ask)
 	transmit(ah, (uint32_t)strtoul(arg[1], NULL, 0), (uint32_t)strtoul(arg[2], NULL, 0),
 		 arg[3]);
 	if (ask) {
-		next_completion(&wc, WAIT_S);
+		completion(&wc, WAIT_S);
 		printf("%s\n", check_message(&wc));
 	}
 	MUST(!ibv_destroy_ah(ah), "destroy_ah");
@@ -232,7 +201,7 @@ int main(int argc, char **argv)
 {
 	const char *what = argc > 3 ? argv[1] : "";
 
-	open_device();
+	set_up();
 	gid_index = argc > 2 ? atoi(argv[2]) : 0;
 	if (!strcmp(what, "mac"))
 		return do_mac(argv[3]);

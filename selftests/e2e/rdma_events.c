@@ -6,26 +6,13 @@
  *
  *   rdma_events       uses the first device and GID index 1
  */
-#include <errno.h>
-#include <infiniband/verbs.h>
+#include "rdma_steps.h"
+
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
 #define GID_INDEX 1
 #define WAIT_MS 10000
 #define LEN 64
-
-#define MUST(cond, what)                                                                           \
-	do {                                                                                       \
-		if (!(cond)) {                                                                     \
-			fprintf(stderr, "rdma_events: line %d: %s (%s)\n", __LINE__, what,         \
-				strerror(errno));                                                  \
-			exit(1);                                                                   \
-		}                                                                                  \
-	} while (0)
 
 static struct ibv_context *ctx;
 static struct ibv_pd *pd;
@@ -45,40 +32,27 @@ static struct ibv_qp *new_qp(struct ibv_cq *recv_cq)
 		.send_cq = cq, .recv_cq = recv_cq, .qp_type = IBV_QPT_RC,
 		.cap = { 16, 16, 1, 1, 0 },
 	};
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT, .port_num = 1,
-		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
-	};
 	struct ibv_qp *qp = ibv_create_qp(pd, &init);
 
 	MUST(qp, "create_qp");
-	MUST(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-			    IBV_QP_ACCESS_FLAGS), "INIT");
 	return qp;
 }
 
-static void to_rtr(struct ibv_qp *qp, uint32_t peer, int reads)
+static void ready_to_receive(struct ibv_qp *qp, uint32_t peer, int reads)
 {
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = peer,
-		.max_dest_rd_atomic = reads, .min_rnr_timer = 1,
-		.ah_attr = { .is_global = 1, .port_num = 1,
-			     .grh = { .sgid_index = GID_INDEX, .hop_limit = 64 } },
-	};
+	struct ibv_qp_attr attr = rc_attr(GID_INDEX, own_gid(ctx, GID_INDEX), peer);
 
-	MUST(!ibv_query_gid(ctx, 1, GID_INDEX, &attr.ah_attr.grh.dgid), "query_gid");
-	MUST(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
-			    IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-			    IBV_QP_MIN_RNR_TIMER), "RTR");
+	attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+	attr.max_dest_rd_atomic = (uint8_t)reads;
+	MUST(!to_init(qp, &attr) && !to_rtr(qp, &attr), "RTR");
 }
 
-static void to_rts(struct ibv_qp *qp)
+static void ready_to_send(struct ibv_qp *qp)
 {
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7,
-				    .rnr_retry = 7, .max_rd_atomic = 1 };
+	struct ibv_qp_attr attr = rc_attr(GID_INDEX, own_gid(ctx, GID_INDEX), 0);
 
-	MUST(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-			    IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC), "RTS");
+	attr.max_rd_atomic = 1;
+	MUST(!to_rts(qp, &attr), "RTS");
 }
 
 /* a in RTS, b in RTR; b_reads: READs that b admits */
@@ -86,9 +60,9 @@ static struct pair connected(struct ibv_cq *recv_cq, int b_reads)
 {
 	struct pair p = { new_qp(cq), new_qp(recv_cq) };
 
-	to_rtr(p.a, p.b->qp_num, 1);
-	to_rtr(p.b, p.a->qp_num, b_reads);
-	to_rts(p.a);
+	ready_to_receive(p.a, p.b->qp_num, 1);
+	ready_to_receive(p.b, p.a->qp_num, b_reads);
+	ready_to_send(p.a);
 	return p;
 }
 
@@ -120,13 +94,9 @@ static void request(struct ibv_qp *qp, enum ibv_wr_opcode opcode, uint32_t rkey,
 
 static enum ibv_wc_status completion(struct ibv_cq *from)
 {
-	time_t end = time(NULL) + WAIT_MS / 1000;
 	struct ibv_wc wc;
-	int n;
 
-	while (!(n = ibv_poll_cq(from, 1, &wc)) && time(NULL) <= end)
-		;
-	MUST(n == 1, "no completion");
+	MUST(next_completion(from, &wc, WAIT_MS / 1000.0) == 1, "no completion");
 	return wc.status;
 }
 
@@ -162,7 +132,7 @@ static void established_and_drained(void)
 	request(p.a, IBV_WR_SEND, 0, 1);
 	wanted(IBV_EVENT_COMM_EST, p.b);
 	MUST(!completion(cq) && !completion(cq), "a SEND to a QP in RTR");
-	to_rts(p.b);
+	ready_to_send(p.b);
 	MUST(!ibv_modify_qp(p.a, &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), "SQD");
 	wanted(IBV_EVENT_SQ_DRAINED, p.a);
 	destroy(&p);
@@ -172,14 +142,14 @@ static void refused(void)
 {
 	struct pair p = connected(cq, 1);
 
-	to_rts(p.b);
+	ready_to_send(p.b);
 	request(p.a, IBV_WR_RDMA_WRITE, mr->rkey ^ 0x55, 1);
 	wanted(IBV_EVENT_QP_ACCESS_ERR, p.b);
 	MUST(completion(cq) == IBV_WC_REM_ACCESS_ERR, "the WRITE's completion");
 	destroy(&p);
 
 	p = connected(cq, 0);
-	to_rts(p.b);
+	ready_to_send(p.b);
 	request(p.a, IBV_WR_RDMA_READ, mr->rkey, 1);
 	wanted(IBV_EVENT_QP_REQ_ERR, p.b);
 	MUST(completion(cq) == IBV_WC_REM_INV_REQ_ERR, "the READ's completion");
@@ -192,7 +162,7 @@ static void overrun(void)
 	struct pair p = connected(small, 1);
 	int i;
 
-	to_rts(p.b);
+	ready_to_send(p.b);
 	receive(p.b, small->cqe + 1);
 	for (i = 0; i <= small->cqe; i++)
 		request(p.a, IBV_WR_SEND, 0, 0);
@@ -214,13 +184,10 @@ static void migration(void)
 
 int main(void)
 {
-	struct ibv_device **list = ibv_get_device_list(NULL);
 	struct ibv_async_event ev;
 
-	MUST(list && list[0], "a device");
-	ctx = ibv_open_device(list[0]);
-	MUST(ctx, "open");
-	ibv_free_device_list(list);
+	ctx = open_device(NULL);
+	MUST(ctx, "a device");
 	pd = ibv_alloc_pd(ctx);
 	cq = ibv_create_cq(ctx, 256, NULL, NULL, 0);
 	mr = pd ? ibv_reg_mr(pd, buf, sizeof(buf), IBV_ACCESS_LOCAL_WRITE |

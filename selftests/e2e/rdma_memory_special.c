@@ -433,28 +433,12 @@ static struct ibv_qp *other_qp(struct side *s)
 	return ibv_create_qp(s->pd, &init);
 }
 
-static bool to_rts(struct side *s, struct ibv_qp *qp, uint32_t dest)
+static bool connected(struct side *s, struct ibv_qp *qp, uint32_t dest)
 {
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = SIDE_ACCESS,
-		.path_mtu = IBV_MTU_1024, .dest_qp_num = dest, .max_dest_rd_atomic = 1,
-		.max_rd_atomic = 1, .min_rnr_timer = 12, .timeout = 14, .retry_cnt = 7,
-		.ah_attr = { .is_global = 1, .port_num = 1,
-			     .grh = { .sgid_index = (uint8_t)s->gid_index, .hop_limit = 1 } },
-	};
+	struct ibv_qp_attr attr = rc_attr(s->gid_index, own_gid(s->ctx, s->gid_index), dest);
 
-	if (ibv_query_gid(s->ctx, 1, s->gid_index, &attr.ah_attr.grh.dgid) ||
-	    ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-			  IBV_QP_ACCESS_FLAGS))
-		return false;
-	attr.qp_state = IBV_QPS_RTR;
-	if (ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
-			  IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-			  IBV_QP_MIN_RNR_TIMER))
-		return false;
-	attr.qp_state = IBV_QPS_RTS;
-	return !ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-			      IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+	attr.qp_access_flags = SIDE_ACCESS;
+	return !reset_to_rts(qp, &attr);
 }
 
 static bool other_open(struct other *x, const struct owner *o)
@@ -470,8 +454,8 @@ static bool other_open(struct other *x, const struct owner *o)
 	x->qp[0] = s->mr ? other_qp(s) : NULL;
 	x->qp[1] = x->qp[0] ? other_qp(s) : NULL;
 	s->qp = x->qp[0];
-	return x->qp[1] && to_rts(s, x->qp[0], x->qp[1]->qp_num) &&
-	       to_rts(s, x->qp[1], x->qp[0]->qp_num);
+	return x->qp[1] && connected(s, x->qp[0], x->qp[1]->qp_num) &&
+	       connected(s, x->qp[1], x->qp[0]->qp_num);
 }
 
 static int other_rdma(struct other *x, enum ibv_wr_opcode opcode, const void *at, uint32_t rkey)

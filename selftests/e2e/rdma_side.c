@@ -1,41 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 #include "rdma_side.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
-#include <netdb.h>
-#include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #define WAIT_SECONDS 45
 #define PAGE 4096u
 
 /* ---- memory ------------------------ */
-
-static uint8_t pattern_byte(size_t i, uint32_t seed)
-{
-	return (uint8_t)(((uint64_t)i + seed * 0x10001ull) * 0x9e3779b97f4a7c15ull >> 56);
-}
-
-void pattern(void *p, size_t len, uint32_t seed, size_t from)
-{
-	for (size_t i = 0; i < len; i++)
-		((uint8_t *)p)[i] = pattern_byte(from + i, seed);
-}
-
-bool holds(const void *p, size_t len, uint32_t seed, size_t from)
-{
-	for (size_t i = 0; i < len; i++)
-		if (((const uint8_t *)p)[i] != pattern_byte(from + i, seed))
-			return false;
-	return true;
-}
 
 void *anonymous(size_t len)
 {
@@ -72,14 +45,6 @@ size_t wrong_stamps(const uint8_t *p, size_t len)
 	return wrong;
 }
 
-double now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
-}
-
 /* ---- the side channel ------------------------ */
 
 static bool tell(struct side *s, const void *p, size_t len)
@@ -92,94 +57,34 @@ static bool hear(struct side *s, void *p, size_t len)
 	return recv(s->sock, p, len, MSG_WAITALL) == (ssize_t)len;
 }
 
-static int tcp_connect(const char *host, int port)
-{
-	struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *list;
-	char service[16];
-	int fd = -1;
-
-	snprintf(service, sizeof(service), "%d", port);
-	if (getaddrinfo(host, service, &hints, &list))
-		return -1;
-	for (int i = 0; i < 100 && fd < 0; i++) {
-		fd = socket(list->ai_family, SOCK_STREAM, 0);
-		if (!connect(fd, list->ai_addr, list->ai_addrlen))
-			break;
-		close(fd);
-		fd = -1;
-		usleep(100000);
-	}
-	freeaddrinfo(list);
-	return fd;
-}
-
-static int tcp_accept(int port)
-{
-	struct sockaddr_in6 sa = { .sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port) };
-	int s = socket(AF_INET6, SOCK_STREAM, 0), one = 1, fd = -1;
-	struct pollfd pfd = { .fd = s, .events = POLLIN };
-
-	setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-	if (!bind(s, (void *)&sa, sizeof(sa)) && !listen(s, 1) &&
-	    poll(&pfd, 1, WAIT_SECONDS * 1000) == 1)
-		fd = accept(s, NULL, NULL);
-	close(s);
-	return fd;
-}
-
 /* ---- the queue pair ------------------------ */
 
-static bool to_init(struct side *s)
+/* The peer is known */
+static bool to_work(struct side *s)
 {
-	struct ibv_qp_attr a = { .qp_state = IBV_QPS_RESET };
+	struct ibv_qp_attr attr = rc_attr(s->gid_index, s->peer.gid, s->peer.qpn);
 
-	if (ibv_modify_qp(s->qp, &a, IBV_QP_STATE))
-		return false;
-	a = (struct ibv_qp_attr){ .qp_state = IBV_QPS_INIT, .port_num = 1,
-				  .qp_access_flags = (unsigned int)SIDE_ACCESS };
-	return !ibv_modify_qp(s->qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-			      IBV_QP_ACCESS_FLAGS);
-}
-
-static bool to_rts(struct side *s)
-{
-	struct ibv_qp_attr a = {
-		.qp_state = IBV_QPS_RTR,
-		.path_mtu = s->me.mtu < s->peer.mtu ? s->me.mtu : s->peer.mtu,
-		.dest_qp_num = s->peer.qpn,
-		.rq_psn = s->peer.psn,
-		.max_dest_rd_atomic = 8,
-		.min_rnr_timer = 1,
-		.ah_attr = { .is_global = 1, .port_num = 1,
-			     .grh = { .dgid = s->peer.gid, .hop_limit = 64,
-				      .sgid_index = (uint8_t)s->gid_index } },
-	};
-
-	if (ibv_modify_qp(s->qp, &a, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
-			  IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-			  IBV_QP_MIN_RNR_TIMER))
-		return false;
-	/* 67 ms, or 1 s on an emulated processor */
-	a = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS,
-				  .timeout = getenv("XR_SLOW") ? 18 : 14, .retry_cnt = 7,
-				  .rnr_retry = 7, .sq_psn = s->me.psn, .max_rd_atomic = 8 };
-	return !ibv_modify_qp(s->qp, &a, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-			      IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+	attr.path_mtu = s->me.mtu < s->peer.mtu ? s->me.mtu : s->peer.mtu;
+	attr.rq_psn = s->peer.psn;
+	attr.sq_psn = s->me.psn;
+	attr.qp_access_flags = (unsigned int)SIDE_ACCESS;
+	return !reset_to_rts(s->qp, &attr);
 }
 
 /* Both sides: the same queue pair from whatever state to RTS, nothing left in the CQ */
 static bool connect_qp(struct side *s)
 {
+	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
 	struct ibv_wc wc;
 	char byte = 1;
 
-	if (!to_init(s))
+	if (ibv_modify_qp(s->qp, &reset, IBV_QP_STATE))
 		return false;
 	while (ibv_poll_cq(s->cq, 1, &wc) > 0)
 		;
 	s->me.psn = (s->me.psn * 69069 + s->qp->qp_num + 1) & 0xffffff;
 	return tell(s, &s->me, sizeof(s->me)) && hear(s, &s->peer, sizeof(s->peer)) &&
-	       to_rts(s) && tell(s, &byte, 1) && hear(s, &byte, 1);
+	       to_work(s) && tell(s, &byte, 1) && hear(s, &byte, 1);
 }
 
 static bool make_objects(struct side *s)
@@ -202,15 +107,9 @@ static bool make_objects(struct side *s)
 
 bool side_open(struct side *s, const char *dev, int gid_index)
 {
-	struct ibv_device **list = ibv_get_device_list(NULL);
 	struct ibv_port_attr port;
 
-	*s = (struct side){ .sock = -1, .gid_index = gid_index };
-	for (int i = 0; list && list[i] && !s->ctx; i++)
-		if (!dev || !strcmp(dev, ibv_get_device_name(list[i])))
-			s->ctx = ibv_open_device(list[i]);
-	if (list)
-		ibv_free_device_list(list);
+	*s = (struct side){ .sock = -1, .gid_index = gid_index, .ctx = open_device(dev) };
 	if (!s->ctx || ibv_query_port(s->ctx, 1, &port) ||
 	    ibv_query_gid(s->ctx, 1, gid_index, &s->me.gid) || !make_objects(s)) {
 		perror("device, GID or objects");
@@ -225,7 +124,7 @@ bool side_open(struct side *s, const char *dev, int gid_index)
 
 bool side_meet(struct side *s, const char *host, int port)
 {
-	s->sock = host ? tcp_connect(host, port) : tcp_accept(port);
+	s->sock = host ? tcp_connect(host, port) : tcp_accept(port, WAIT_SECONDS);
 	if (s->sock >= 0 && connect_qp(s))
 		return true;
 	perror("connection to the other side");
@@ -246,15 +145,11 @@ void side_close(struct side *s)
 
 int side_completion(struct side *s, struct ibv_wc *wc)
 {
-	double end = now() + WAIT_SECONDS;
-	int n;
+	int n = next_completion(s->cq, wc, WAIT_SECONDS);
 
-	do {
-		n = ibv_poll_cq(s->cq, 1, wc);
-		if (n)
-			return n < 0 ? -EIO : (int)wc->status;
-	} while (now() < end);
-	return -ETIMEDOUT;
+	if (n == 1)
+		return (int)wc->status;
+	return n < 0 ? -EIO : -ETIMEDOUT;
 }
 
 static int run(struct side *s, struct ibv_send_wr *wr)

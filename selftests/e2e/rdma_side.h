@@ -13,10 +13,7 @@
 #ifndef RDMA_SIDE_H
 #define RDMA_SIDE_H
 
-#include <infiniband/verbs.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "rdma_steps.h"
 
 #define SIDE_BUF (4u << 20)	/* bytes of the partner's own buffer, and of ours */
 #define SIDE_DEPTH 64u
@@ -77,15 +74,10 @@ int side_rdma(struct side *s, enum ibv_wr_opcode opcode, struct ibv_sge *sge, ui
 /* Of several pieces, with the partner's buffer */
 int side_rdma_list(struct side *s, enum ibv_wr_opcode opcode, struct ibv_sge *sge, int n);
 
-/* Byte i of a pattern depends on all of i; `from`: which byte of the pattern p begins with. */
-void pattern(void *p, size_t len, uint32_t seed, size_t from);
-bool holds(const void *p, size_t len, uint32_t seed, size_t from);
 void *anonymous(size_t len);
 
 /* Huge memory is not compared byte by byte: each page of a window begins and ends with its number. */
 void stamp_pages(uint8_t *p, size_t len);
 size_t wrong_stamps(const uint8_t *p, size_t len);
-
-double now(void);
 
 #endif /* RDMA_SIDE_H */

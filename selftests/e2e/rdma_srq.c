@@ -7,13 +7,9 @@
  *   rdma_srq          limit, resizing, the last WQE reached
  *   rdma_srq death    says "ready" with receives posted, and wants them flushed
  */
-#include <errno.h>
-#include <infiniband/verbs.h>
+#include "rdma_steps.h"
+
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
 #define GID_INDEX 1
 #define WAIT_MS 5000
@@ -28,26 +24,14 @@ static struct ibv_srq *srq;
 static struct ibv_qp *qp[2];
 static char buf[(SLOTS + 1) * SLOT];
 
-#define MUST(cond, what)                                                                           \
-	do {                                                                                       \
-		if (!(cond)) {                                                                     \
-			fprintf(stderr, "rdma_srq: line %d: %s (%s)\n", __LINE__, what,            \
-				strerror(errno));                                                  \
-			exit(1);                                                                   \
-		}                                                                                  \
-	} while (0)
-
 /* ---- setting up ---------------------------------------------------------------- */
 
-static void open_device(void)
+static void set_up(void)
 {
-	struct ibv_device **list = ibv_get_device_list(NULL);
 	struct ibv_srq_init_attr init = { .attr = { .max_wr = 8, .max_sge = 1 } };
 
-	MUST(list && list[0], "a device");
-	ctx = ibv_open_device(list[0]);
-	MUST(ctx, "open");
-	ibv_free_device_list(list);
+	ctx = open_device(NULL);
+	MUST(ctx, "a device");
 	pd = ibv_alloc_pd(ctx);
 	mr = ibv_reg_mr(pd, buf, sizeof(buf), IBV_ACCESS_LOCAL_WRITE);
 	cq = ibv_create_cq(ctx, 256, NULL, NULL, 0);
@@ -61,26 +45,12 @@ static struct ibv_qp *connected_to_itself(void)
 		.send_cq = cq, .recv_cq = cq, .srq = srq, .qp_type = IBV_QPT_RC,
 		.cap = { .max_send_wr = 16, .max_send_sge = 1 },
 	};
-	struct ibv_qp_attr attr = {
-		.port_num = 1, .path_mtu = IBV_MTU_1024, .timeout = 10, .retry_cnt = 3,
-		.rnr_retry = 1, .min_rnr_timer = 1,
-		.ah_attr = { .is_global = 1, .port_num = 1,
-			     .grh = { .sgid_index = GID_INDEX, .hop_limit = 64 } },
-	};
 	struct ibv_qp *q = ibv_create_qp(pd, &init);
+	struct ibv_qp_attr attr;
 
-	MUST(q && !ibv_query_gid(ctx, 1, GID_INDEX, &attr.ah_attr.grh.dgid), "create_qp");
-	attr.dest_qp_num = q->qp_num;
-	attr.qp_state = IBV_QPS_INIT;
-	MUST(!ibv_modify_qp(q, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-			    IBV_QP_ACCESS_FLAGS), "INIT");
-	attr.qp_state = IBV_QPS_RTR;
-	MUST(!ibv_modify_qp(q, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
-			    IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-			    IBV_QP_MIN_RNR_TIMER), "RTR");
-	attr.qp_state = IBV_QPS_RTS;
-	MUST(!ibv_modify_qp(q, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-			    IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC), "RTS");
+	MUST(q, "create_qp");
+	attr = rc_attr(GID_INDEX, own_gid(ctx, GID_INDEX), q->qp_num);
+	MUST(!reset_to_rts(q, &attr), "RTS");
 	return q;
 }
 
@@ -102,16 +72,9 @@ static int post(uint64_t first, int n)
 
 static struct ibv_wc completion(void)
 {
-	struct timespec begin, at;
 	struct ibv_wc wc;
-	int n;
 
-	clock_gettime(CLOCK_MONOTONIC, &begin);
-	do {
-		n = ibv_poll_cq(cq, 1, &wc);
-		clock_gettime(CLOCK_MONOTONIC, &at);
-	} while (!n && at.tv_sec - begin.tv_sec < WAIT_MS / 1000);
-	MUST(n == 1, "no completion");
+	MUST(next_completion(cq, &wc, WAIT_MS / 1000.0) == 1, "no completion");
 	return wc;
 }
 
@@ -224,7 +187,7 @@ static int test_death(void)
 
 int main(int argc, char **argv)
 {
-	open_device();
+	set_up();
 	qp[0] = connected_to_itself();
 	qp[1] = connected_to_itself();
 	if (argc > 1)

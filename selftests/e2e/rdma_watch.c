@@ -11,14 +11,9 @@
  *
  * Exit status 0 if all that was waited for was seen within SECONDS.
  */
-#include <errno.h>
-#include <infiniband/verbs.h>
+#include "rdma_steps.h"
+
 #include <poll.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define RECVS 16
@@ -35,14 +30,6 @@ struct watch {
 };
 
 static double deadline;
-
-static double now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
-}
 
 static int ms_left(void)
 {
@@ -61,18 +48,6 @@ static int fail(const char *what)
 {
 	fprintf(stderr, "rdma_watch: %s: %s\n", what, strerror(errno));
 	return 1;
-}
-
-static struct ibv_context *open_first(void)
-{
-	struct ibv_device **list = ibv_get_device_list(NULL);
-	struct ibv_context *ctx = NULL;
-
-	if (list && list[0])
-		ctx = ibv_open_device(list[0]);
-	if (list)
-		ibv_free_device_list(list);
-	return ctx;
 }
 
 /* ---- events ------------------------------------------------------------------------ */
@@ -102,7 +77,7 @@ static const char *port_state(struct ibv_context *ctx)
 
 static int watch_events(void)
 {
-	struct ibv_context *ctx = open_first();
+	struct ibv_context *ctx = open_device(NULL);
 	enum ibv_event_type type;
 
 	if (!ctx)
@@ -117,29 +92,11 @@ static int watch_events(void)
 
 /* ---- death ------------------------------------------------------------------------- */
 
-static int to_rts(struct watch *w)
+static int connect_to_itself(struct watch *w)
 {
-	union ibv_gid gid;
-	struct ibv_qp_attr init = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
-	struct ibv_qp_attr rtr = {
-		.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = w->qp->qp_num,
-		.ah_attr = { .is_global = 1, .port_num = 1,
-			     .grh = { .sgid_index = GID_INDEX, .hop_limit = 64 } },
-	};
-	struct ibv_qp_attr rts = { .qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7,
-				   .rnr_retry = 7 };
+	struct ibv_qp_attr attr = rc_attr(GID_INDEX, own_gid(w->ctx, GID_INDEX), w->qp->qp_num);
 
-	if (ibv_query_gid(w->ctx, 1, GID_INDEX, &gid))
-		return -1;
-	rtr.ah_attr.grh.dgid = gid;
-	if (ibv_modify_qp(w->qp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-			  IBV_QP_ACCESS_FLAGS) ||
-	    ibv_modify_qp(w->qp, &rtr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
-			  IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-			  IBV_QP_MIN_RNR_TIMER))
-		return -1;
-	return ibv_modify_qp(w->qp, &rts, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-			     IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC) ? -1 : 0;
+	return reset_to_rts(w->qp, &attr);
 }
 
 static int set_up(struct watch *w)
@@ -148,7 +105,7 @@ static int set_up(struct watch *w)
 	struct ibv_sge sge = { 0 };
 	struct ibv_recv_wr wr = { .sg_list = &sge, .num_sge = 1 }, *bad;
 
-	w->ctx = open_first();
+	w->ctx = open_device(NULL);
 	if (!w->ctx)
 		return fail("open");
 	w->pd = ibv_alloc_pd(w->ctx);
@@ -157,7 +114,7 @@ static int set_up(struct watch *w)
 	w->mr = ibv_reg_mr(w->pd, w->buf, sizeof(w->buf), IBV_ACCESS_LOCAL_WRITE);
 	init.send_cq = init.recv_cq = w->cq;
 	w->qp = w->cq ? ibv_create_qp(w->pd, &init) : NULL;
-	if (!w->pd || !w->mr || !w->qp || to_rts(w) || ibv_req_notify_cq(w->cq, 0))
+	if (!w->pd || !w->mr || !w->qp || connect_to_itself(w) || ibv_req_notify_cq(w->cq, 0))
 		return fail("set up");
 	sge = (struct ibv_sge){ (uintptr_t)w->buf, sizeof(w->buf), w->mr->lkey };
 	for (int i = 0; i < RECVS; i++)
@@ -214,7 +171,7 @@ static int reopen(void)
 	struct ibv_pd *pd;
 
 	do {
-		ctx = open_first();
+		ctx = open_device(NULL);
 		if (!ctx)
 			usleep(50000);
 	} while (!ctx && ms_left());

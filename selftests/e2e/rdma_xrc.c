@@ -7,26 +7,13 @@
  *   rdma_xrc FILE          domains, shared targets
  *   rdma_xrc FILE death    says "ready" with receives posted, and wants them flushed
  */
-#include <errno.h>
+#include "rdma_steps.h"
+
 #include <fcntl.h>
-#include <infiniband/verbs.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define GID_INDEX 1
 #define WAIT_S 5
-
-#define MUST(cond, what)                                                                           \
-	do {                                                                                       \
-		if (!(cond)) {                                                                     \
-			fprintf(stderr, "rdma_xrc: line %d: %s (%s)\n", __LINE__, what,            \
-				strerror(errno));                                                  \
-			exit(1);                                                                   \
-		}                                                                                  \
-	} while (0)
 
 struct side {
 	struct ibv_context *ctx;
@@ -66,17 +53,14 @@ static void post(struct side *s, uint64_t wr_id)
 
 static void open_side(struct side *s, const char *file, int oflags)
 {
-	struct ibv_device **list = ibv_get_device_list(NULL);
 	struct ibv_srq_init_attr_ex init = {
 		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
 			     IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
 		.srq_type = IBV_SRQT_XRC, .attr = { .max_wr = 8, .max_sge = 1 },
 	};
 
-	MUST(list && list[0], "a device");
-	s->ctx = ibv_open_device(list[0]);
-	MUST(s->ctx, "open");
-	ibv_free_device_list(list);
+	s->ctx = open_device(NULL);
+	MUST(s->ctx, "a device");
 	init.pd = s->pd = ibv_alloc_pd(s->ctx);
 	init.cq = s->cq = ibv_create_cq(s->ctx, 32, NULL, NULL, 0);
 	s->mr = ibv_reg_mr(s->pd, s->buf, sizeof(s->buf),
@@ -87,27 +71,12 @@ static void open_side(struct side *s, const char *file, int oflags)
 	MUST(s->srq && !ibv_get_srq_num(s->srq, &s->srqn) && s->srqn, "an SRQ with a number");
 }
 
-static void connect(struct ibv_qp *qp, uint32_t to)
+static void connect_to(struct ibv_qp *qp, uint32_t to)
 {
-	struct ibv_qp_attr attr = {
-		.port_num = 1, .path_mtu = IBV_MTU_1024, .dest_qp_num = to, .timeout = 12,
-		.retry_cnt = 5, .rnr_retry = 3, .min_rnr_timer = 5, .max_rd_atomic = 1,
-		.max_dest_rd_atomic = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE,
-		.ah_attr = { .is_global = 1, .port_num = 1,
-			     .grh = { .sgid_index = GID_INDEX, .hop_limit = 64 } },
-	};
+	struct ibv_qp_attr attr = rc_attr(GID_INDEX, own_gid(qp->context, GID_INDEX), to);
 
-	MUST(!ibv_query_gid(qp->context, 1, GID_INDEX, &attr.ah_attr.grh.dgid), "GID");
-	attr.qp_state = IBV_QPS_INIT;
-	MUST(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-			    IBV_QP_ACCESS_FLAGS), "INIT");
-	attr.qp_state = IBV_QPS_RTR;
-	MUST(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
-			    IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-			    IBV_QP_MIN_RNR_TIMER), "RTR");
-	attr.qp_state = IBV_QPS_RTS;
-	MUST(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-			    IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC), "RTS");
+	attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
+	MUST(!reset_to_rts(qp, &attr), "RTS");
 }
 
 static struct ibv_qp *create_target(struct side *s)
@@ -146,14 +115,9 @@ static struct ibv_qp *open_target(struct side *s, struct ibv_xrcd *xrcd, uint32_
 
 static struct ibv_wc completion(struct ibv_cq *cq)
 {
-	time_t end = time(NULL) + WAIT_S;
 	struct ibv_wc wc;
-	int n;
 
-	do
-		n = ibv_poll_cq(cq, 1, &wc);
-	while (!n && time(NULL) <= end);
-	MUST(n == 1, "no completion");
+	MUST(next_completion(cq, &wc, WAIT_S) == 1, "no completion");
 	return wc;
 }
 
@@ -215,8 +179,8 @@ static void test_sharing(struct side *a, struct side *b, const char *file)
 	MUST(ibv_post_recv(a->target, &wr, &bad) == EINVAL, "a target has no receive queue");
 	b->target = open_target(b, b->xrcd, a->target->qp_num);
 	MUST(b->target && b->target->qp_num == a->target->qp_num, "open_qp");
-	connect(initiator, a->target->qp_num);
-	connect(b->target, initiator->qp_num);
+	connect_to(initiator, a->target->qp_num);
+	connect_to(b->target, initiator->qp_num);
 	test_domains(b, file);
 	post(a, 1);
 	post(b, 2);
@@ -238,8 +202,8 @@ static void test_death(struct side *a, struct side *b)
 	struct ibv_wc wc;
 
 	a->target = create_target(a);
-	connect(initiator, a->target->qp_num);
-	connect(a->target, initiator->qp_num);
+	connect_to(initiator, a->target->qp_num);
+	connect_to(a->target, initiator->qp_num);
 	post(a, 1);
 	post(a, 2);
 	post(a, 3);
