@@ -7,301 +7,93 @@
 
 #include "internal.h"
 
-#define STATES (XR_QPS_ERR + 1)
+/* ---- transitions --------------------------------------------------------------------------- */
 
-struct transition {
-	bool valid;
-	uint32_t required, optional;
-};
+#define RC (1u << XR_QPT_RC)
+#define UC (1u << XR_QPT_UC)
+#define UD (1u << XR_QPT_UD)
+/* XRC, IBTA annex A14: RC cut in two, what concerns requests and what concerns answers */
+#define INITIATOR (1u << XR_QPT_XRC_SEND)
+#define TARGET (1u << XR_QPT_XRC_RECV)
+#define REQUESTS (RC | INITIATOR)
+#define ANSWERS (RC | TARGET)
+#define RELIABLE (RC | INITIATOR | TARGET)
+#define CONNECTED (RELIABLE | UC)
+#define EVERY (CONNECTED | UD)
 
+#define IN(state) (1u << XR_QPS_##state)
+#define TO_RTS (IN(RTR) | IN(RTS) | IN(SQD))
 #define ALT (IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE)
 
-/* States that every type may leave like this */
-#define FROM_ANYWHERE [XR_QPS_RESET] = { .valid = true }, [XR_QPS_ERR] = { .valid = true }
-
-static const struct transition rc_transitions[STATES][STATES] = {
-	[XR_QPS_RESET] = {
-		[XR_QPS_RESET] = { .valid = true },
-		[XR_QPS_INIT] = {
-			.valid = true,
-			.required = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
-		},
-	},
-	[XR_QPS_INIT] = {
-		FROM_ANYWHERE,
-		[XR_QPS_INIT] = {
-			.valid = true,
-			.optional = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
-		},
-		[XR_QPS_RTR] = {
-			.valid = true,
-			.required = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-				    IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
-			.optional = IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX,
-		},
-	},
-	[XR_QPS_RTR] = {
-		FROM_ANYWHERE,
-		[XR_QPS_RTS] = {
-			.valid = true,
-			.required = IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-				    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC,
-			.optional = IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS |
-				    IBV_QP_MIN_RNR_TIMER | IBV_QP_RATE_LIMIT | ALT,
-		},
-	},
-	[XR_QPS_RTS] = {
-		FROM_ANYWHERE,
-		[XR_QPS_RTS] = {
-			.valid = true,
-			.optional = IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS |
-				    IBV_QP_MIN_RNR_TIMER | IBV_QP_RATE_LIMIT | ALT,
-		},
-		[XR_QPS_SQD] = { .valid = true, .optional = IBV_QP_EN_SQD_ASYNC_NOTIFY },
-	},
-	[XR_QPS_SQD] = {
-		FROM_ANYWHERE,
-		[XR_QPS_RTS] = {
-			.valid = true,
-			.optional = IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS |
-				    IBV_QP_MIN_RNR_TIMER | IBV_QP_RATE_LIMIT | ALT,
-		},
-		[XR_QPS_SQD] = {
-			.valid = true,
-			.optional = IBV_QP_PORT | IBV_QP_AV | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-				    IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC |
-				    IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_ACCESS_FLAGS |
-				    IBV_QP_PKEY_INDEX | IBV_QP_MIN_RNR_TIMER | ALT,
-		},
-	},
-	/* reached by UC and UD only, which may leave it to RTS */
-	[XR_QPS_SQE] = { FROM_ANYWHERE },
-	[XR_QPS_ERR] = { FROM_ANYWHERE },
-};
-
-static const struct transition uc_transitions[STATES][STATES] = {
-	[XR_QPS_RESET] = {
-		[XR_QPS_RESET] = { .valid = true },
-		[XR_QPS_INIT] = {
-			.valid = true,
-			.required = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
-		},
-	},
-	[XR_QPS_INIT] = {
-		FROM_ANYWHERE,
-		[XR_QPS_INIT] = {
-			.valid = true,
-			.optional = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
-		},
-		[XR_QPS_RTR] = {
-			.valid = true,
-			.required = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN,
-			.optional = IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX,
-		},
-	},
-	[XR_QPS_RTR] = {
-		FROM_ANYWHERE,
-		[XR_QPS_RTS] = {
-			.valid = true,
-			.required = IBV_QP_SQ_PSN,
-			.optional = IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS |
-				    IBV_QP_RATE_LIMIT | ALT,
-		},
-	},
-	[XR_QPS_RTS] = {
-		FROM_ANYWHERE,
-		[XR_QPS_RTS] = {
-			.valid = true,
-			.optional = IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS |
-				    IBV_QP_RATE_LIMIT | ALT,
-		},
-		[XR_QPS_SQD] = { .valid = true, .optional = IBV_QP_EN_SQD_ASYNC_NOTIFY },
-	},
-	[XR_QPS_SQD] = {
-		FROM_ANYWHERE,
-		[XR_QPS_RTS] = {
-			.valid = true,
-			.optional = IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS |
-				    IBV_QP_RATE_LIMIT | ALT,
-		},
-		[XR_QPS_SQD] = {
-			.valid = true,
-			.optional = IBV_QP_AV | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | ALT,
-		},
-	},
-	[XR_QPS_SQE] = {
-		FROM_ANYWHERE,
-		[XR_QPS_RTS] = {
-			.valid = true,
-			.optional = IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS,
-		},
-	},
-	[XR_QPS_ERR] = { FROM_ANYWHERE },
-};
-
-static const struct transition ud_transitions[STATES][STATES] = {
-	[XR_QPS_RESET] = {
-		[XR_QPS_RESET] = { .valid = true },
-		[XR_QPS_INIT] = {
-			.valid = true,
-			.required = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY,
-		},
-	},
-	[XR_QPS_INIT] = {
-		FROM_ANYWHERE,
-		[XR_QPS_INIT] = {
-			.valid = true,
-			.optional = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY,
-		},
-		[XR_QPS_RTR] = { .valid = true, .optional = IBV_QP_PKEY_INDEX | IBV_QP_QKEY },
-	},
-	[XR_QPS_RTR] = {
-		FROM_ANYWHERE,
-		[XR_QPS_RTS] = {
-			.valid = true,
-			.required = IBV_QP_SQ_PSN,
-			.optional = IBV_QP_CUR_STATE | IBV_QP_QKEY | IBV_QP_RATE_LIMIT,
-		},
-	},
-	[XR_QPS_RTS] = {
-		FROM_ANYWHERE,
-		[XR_QPS_RTS] = {
-			.valid = true,
-			.optional = IBV_QP_CUR_STATE | IBV_QP_QKEY | IBV_QP_RATE_LIMIT,
-		},
-		[XR_QPS_SQD] = { .valid = true, .optional = IBV_QP_EN_SQD_ASYNC_NOTIFY },
-	},
-	[XR_QPS_SQD] = {
-		FROM_ANYWHERE,
-		[XR_QPS_RTS] = {
-			.valid = true,
-			.optional = IBV_QP_CUR_STATE | IBV_QP_QKEY | IBV_QP_RATE_LIMIT,
-		},
-		[XR_QPS_SQD] = { .valid = true, .optional = IBV_QP_PKEY_INDEX | IBV_QP_QKEY },
-	},
-	[XR_QPS_SQE] = {
-		FROM_ANYWHERE,
-		[XR_QPS_RTS] = {
-			.valid = true,
-			.optional = IBV_QP_CUR_STATE | IBV_QP_QKEY,
-		},
-	},
-	[XR_QPS_ERR] = { FROM_ANYWHERE },
-};
-
 /*
- * XRC, IBTA annex A14: RC cut in two. The initiator has what concerns requests, the target what
- * concerns answers; the kernel's ib_modify_qp_is_ok() has the same masks.
+ * What a transition requires and what it allows is what all its rows together do; one without a row is
+ * none. Any state may be left to RESET and ERR, without attributes, but RESET to ERR. The kernel's
+ * ib_modify_qp_is_ok() has the same masks.
  */
-#define XRC_FROM_RESET                                                                             \
-	[XR_QPS_RESET] = {                                                                         \
-		[XR_QPS_RESET] = { .valid = true },                                                \
-		[XR_QPS_INIT] = {                                                                  \
-			.valid = true,                                                             \
-			.required = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,         \
-		},                                                                                 \
-	}
-#define INITIATOR_RTS (IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS | ALT)
-#define TARGET_RTS (INITIATOR_RTS | IBV_QP_MIN_RNR_TIMER)
+static const struct rule {
+	uint32_t from;			/* IN(each of these) */
+	uint32_t to;
+	uint32_t types;
+	uint32_t required, optional;	/* IBV_QP_* */
+} rules[] = {
+	{ IN(RESET), XR_QPS_INIT, EVERY, .required = IBV_QP_PKEY_INDEX | IBV_QP_PORT },
+	{ IN(RESET), XR_QPS_INIT, CONNECTED, .required = IBV_QP_ACCESS_FLAGS },
+	{ IN(RESET), XR_QPS_INIT, UD, .required = IBV_QP_QKEY },
 
-static const struct transition xrc_send_transitions[STATES][STATES] = {
-	XRC_FROM_RESET,
-	[XR_QPS_INIT] = {
-		FROM_ANYWHERE,
-		[XR_QPS_INIT] = {
-			.valid = true,
-			.optional = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
-		},
-		[XR_QPS_RTR] = {
-			.valid = true,
-			.required = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN,
-			.optional = IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX,
-		},
-	},
-	[XR_QPS_RTR] = {
-		FROM_ANYWHERE,
-		[XR_QPS_RTS] = {
-			.valid = true,
-			.required = IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-				    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC,
-			.optional = INITIATOR_RTS,
-		},
-	},
-	[XR_QPS_RTS] = {
-		FROM_ANYWHERE,
-		[XR_QPS_RTS] = { .valid = true, .optional = INITIATOR_RTS },
-		[XR_QPS_SQD] = { .valid = true, .optional = IBV_QP_EN_SQD_ASYNC_NOTIFY },
-	},
-	[XR_QPS_SQD] = {
-		FROM_ANYWHERE,
-		[XR_QPS_RTS] = { .valid = true, .optional = INITIATOR_RTS },
-		[XR_QPS_SQD] = {
-			.valid = true,
-			.optional = IBV_QP_PORT | IBV_QP_AV | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-				    IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC |
-				    IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX | ALT,
-		},
-	},
-	[XR_QPS_ERR] = { FROM_ANYWHERE },
+	{ IN(INIT), XR_QPS_INIT, EVERY, .optional = IBV_QP_PKEY_INDEX | IBV_QP_PORT },
+	{ IN(INIT), XR_QPS_INIT, CONNECTED, .optional = IBV_QP_ACCESS_FLAGS },
+	{ IN(INIT), XR_QPS_INIT, UD, .optional = IBV_QP_QKEY },
+
+	{ IN(INIT), XR_QPS_RTR, EVERY, .optional = IBV_QP_PKEY_INDEX },
+	{ IN(INIT), XR_QPS_RTR, CONNECTED,
+	  .required = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN,
+	  .optional = IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS },
+	{ IN(INIT), XR_QPS_RTR, ANSWERS,
+	  .required = IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER },
+	{ IN(INIT), XR_QPS_RTR, UD, .optional = IBV_QP_QKEY },
+
+	{ IN(RTR), XR_QPS_RTS, EVERY, .required = IBV_QP_SQ_PSN },
+	{ IN(RTR), XR_QPS_RTS, RELIABLE, .required = IBV_QP_TIMEOUT },
+	{ IN(RTR), XR_QPS_RTS, REQUESTS,
+	  .required = IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC },
+
+	{ TO_RTS, XR_QPS_RTS, EVERY, .optional = IBV_QP_CUR_STATE },
+	{ TO_RTS, XR_QPS_RTS, CONNECTED, .optional = IBV_QP_ACCESS_FLAGS | ALT },
+	{ TO_RTS, XR_QPS_RTS, ANSWERS, .optional = IBV_QP_MIN_RNR_TIMER },
+	{ TO_RTS, XR_QPS_RTS, UD, .optional = IBV_QP_QKEY },
+	{ TO_RTS, XR_QPS_RTS, RC | UC | UD, .optional = IBV_QP_RATE_LIMIT },
+
+	{ IN(RTS), XR_QPS_SQD, EVERY, .optional = IBV_QP_EN_SQD_ASYNC_NOTIFY },
+
+	{ IN(SQD), XR_QPS_SQD, EVERY, .optional = IBV_QP_PKEY_INDEX },
+	{ IN(SQD), XR_QPS_SQD, CONNECTED, .optional = IBV_QP_AV | IBV_QP_ACCESS_FLAGS | ALT },
+	{ IN(SQD), XR_QPS_SQD, RELIABLE, .optional = IBV_QP_PORT | IBV_QP_TIMEOUT },
+	{ IN(SQD), XR_QPS_SQD, REQUESTS,
+	  .optional = IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC },
+	{ IN(SQD), XR_QPS_SQD, ANSWERS,
+	  .optional = IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER },
+	{ IN(SQD), XR_QPS_SQD, UD, .optional = IBV_QP_QKEY },
+
+	/* reached by these two only */
+	{ IN(SQE), XR_QPS_RTS, UC, .optional = IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS },
+	{ IN(SQE), XR_QPS_RTS, UD, .optional = IBV_QP_CUR_STATE | IBV_QP_QKEY },
 };
 
-static const struct transition xrc_recv_transitions[STATES][STATES] = {
-	XRC_FROM_RESET,
-	[XR_QPS_INIT] = {
-		FROM_ANYWHERE,
-		[XR_QPS_INIT] = {
-			.valid = true,
-			.optional = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
-		},
-		[XR_QPS_RTR] = {
-			.valid = true,
-			.required = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-				    IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
-			.optional = IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX,
-		},
-	},
-	[XR_QPS_RTR] = {
-		FROM_ANYWHERE,
-		[XR_QPS_RTS] = {
-			.valid = true,
-			.required = IBV_QP_TIMEOUT | IBV_QP_SQ_PSN,
-			.optional = TARGET_RTS,
-		},
-	},
-	[XR_QPS_RTS] = {
-		FROM_ANYWHERE,
-		[XR_QPS_RTS] = { .valid = true, .optional = TARGET_RTS },
-		[XR_QPS_SQD] = { .valid = true, .optional = IBV_QP_EN_SQD_ASYNC_NOTIFY },
-	},
-	[XR_QPS_SQD] = {
-		FROM_ANYWHERE,
-		[XR_QPS_RTS] = { .valid = true, .optional = TARGET_RTS },
-		[XR_QPS_SQD] = {
-			.valid = true,
-			.optional = IBV_QP_PORT | IBV_QP_AV | IBV_QP_TIMEOUT |
-				    IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_ACCESS_FLAGS |
-				    IBV_QP_PKEY_INDEX | IBV_QP_MIN_RNR_TIMER | ALT,
-		},
-	},
-	[XR_QPS_ERR] = { FROM_ANYWHERE },
-};
-
-static const struct transition (*transitions(uint32_t type))[STATES]
+/* May a QP of this type go this way, given these attributes? */
+static bool transition_ok(uint32_t type, uint32_t from, uint32_t to, uint32_t given)
 {
-	switch (type) {
-	case XR_QPT_RC:
-		return rc_transitions;
-	case XR_QPT_UC:
-		return uc_transitions;
-	case XR_QPT_UD:
-		return ud_transitions;
-	case XR_QPT_XRC_SEND:
-		return xrc_send_transitions;
-	case XR_QPT_XRC_RECV:
-		return xrc_recv_transitions;
-	default:
-		return NULL;
+	uint32_t required = 0, optional = 0;
+	const struct rule *r;
+	bool valid = to == XR_QPS_RESET || (to == XR_QPS_ERR && from != XR_QPS_RESET);
+
+	for (r = rules; r < rules + sizeof(rules) / sizeof(rules[0]); r++) {
+		if (!(r->from & 1u << from) || r->to != to || !(r->types & 1u << type))
+			continue;
+		valid = true;
+		required |= r->required;
+		optional |= r->optional;
 	}
+	return valid && !(required & ~given) && !(given & ~(required | optional));
 }
 
 /* ---- values --------------------------------------------------------------------------------- */
@@ -370,14 +162,10 @@ static uint32_t target_state(const struct xt_qp *qp, const struct xr_qp_attr *a,
 
 int xt_qp_modify_check(const struct xt_qp *qp, const struct xr_qp_attr *a, uint32_t mask)
 {
-	const struct transition (*table)[STATES] = transitions(qp->info.type);
-	uint32_t to = target_state(qp, a, mask), given = mask & ~IBV_QP_STATE;
-	const struct transition *t;
+	uint32_t to = target_state(qp, a, mask);
 
-	if (!table || to >= STATES)
-		return -EINVAL;
-	t = &table[qp->info.state][to];
-	if (!t->valid || (t->required & ~given) || (given & ~(t->required | t->optional)))
+	if (to > XR_QPS_ERR ||
+	    !transition_ok(qp->info.type, qp->info.state, to, mask & ~IBV_QP_STATE))
 		return -EINVAL;
 	return check_values(qp, a, mask);
 }
