@@ -80,7 +80,7 @@ int xp_resolve_eth_l2_from_gid(struct ibv_context *ibctx, struct ibv_ah_attr *at
 	int err;
 
 	xp_ah_to_wire(&req.attr, attr);
-	err = xp_request(xp_ctx(ibctx), XR_MSG_RESOLVE_AH, &req, sizeof(req), &rep, sizeof(rep));
+	err = xp_request(xp_ctx(xp_here(ibctx)), XR_MSG_RESOLVE_AH, &req, sizeof(req), &rep, sizeof(rep));
 	if (err)
 		return err;
 	memcpy(mac, rep.mac, sizeof(rep.mac));
@@ -179,7 +179,7 @@ int xp_init_ah_from_wc(struct ibv_context *ibctx, uint8_t port, struct ibv_wc *w
 	err = port == 1 && wc->wc_flags & IBV_WC_GRH ? reverse_grh(grh, &attr->grh, &local) :
 						       -EINVAL;
 	if (!err)
-		err = xp_find_gid(xp_ctx(ibctx), &local);
+		err = xp_find_gid(xp_ctx(xp_here(ibctx)), &local);
 	if (err < 0) {
 		errno = -err;
 		return -1;

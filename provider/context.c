@@ -358,12 +358,18 @@ struct ibv_context *xp_open_device(struct ibv_device *ibdev)
 	return xp_open_by_token(ibdev, NULL);
 }
 
+/* In a child the program may know its parent's context, or the heir by an object of that. */
 int xp_close_device(struct ibv_context *ibctx)
 {
-	struct xp_context *ctx = xp_ctx(ibctx);
+	struct xp_context *ctx = xp_ctx(ibctx), *heir;
 
-	xp_fork_unwatch(ctx);
-	free_context(ctx);
+	while (ctx->elder)
+		ctx = ctx->elder;
+	for (; ctx; ctx = heir) {
+		heir = ctx->heir;
+		xp_fork_unwatch(ctx);
+		free_context(ctx);
+	}
 	return 0;
 }
 
@@ -409,7 +415,8 @@ static void fill_device_attr(struct ibv_device_attr *to, const struct xr_query_d
 
 static int query_device(struct ibv_context *ibctx, struct xr_query_device_rep *rep)
 {
-	return -xp_request(xp_ctx(ibctx), XR_MSG_QUERY_DEVICE, NULL, 0, rep, sizeof(*rep));
+	return -xp_request(xp_ctx(xp_here(ibctx)), XR_MSG_QUERY_DEVICE, NULL, 0, rep,
+			   sizeof(*rep));
 }
 
 int xp_query_device(struct ibv_context *ibctx, struct ibv_device_attr *attr)
@@ -476,7 +483,7 @@ int xp_query_port(struct ibv_context *ibctx, uint8_t port, struct ibv_port_attr 
 
 	if (port != 1)
 		return EINVAL;
-	err = xp_request(xp_ctx(ibctx), XR_MSG_QUERY_PORT, NULL, 0, &rep, sizeof(rep));
+	err = xp_request(xp_ctx(xp_here(ibctx)), XR_MSG_QUERY_PORT, NULL, 0, &rep, sizeof(rep));
 	if (err)
 		return -err;
 	all = (struct ibv_port_attr){
@@ -551,7 +558,7 @@ static int one_gid(struct ibv_context *ibctx, uint32_t port, uint32_t index,
 
 	if (port != 1 || index >= XR_GID_TABLE_LEN)
 		return -EINVAL;
-	err = query_gids(xp_ctx(ibctx), &t);
+	err = query_gids(xp_ctx(xp_here(ibctx)), &t);
 	if (err)
 		return err;
 	for (i = 0; i < t.head.count; i++) {
@@ -580,7 +587,7 @@ ssize_t xp_query_gid_table(struct ibv_context *ibctx, struct ibv_gid_entry *entr
 
 	if (flags || !entry_size)
 		return -EINVAL;
-	err = query_gids(xp_ctx(ibctx), &t);
+	err = query_gids(xp_ctx(xp_here(ibctx)), &t);
 	if (err)
 		return err;
 	if (max < t.head.count)

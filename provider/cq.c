@@ -222,7 +222,7 @@ struct ibv_cq *xp_create_cq(struct ibv_context *ibctx, int cqe, void *cq_context
 		.channel = ibch,
 		.comp_vector = comp_vector,
 	};
-	struct xp_cq *cq = xp_cq_create(ibctx, &attr, 0);
+	struct xp_cq *cq = xp_cq_create(xp_here(ibctx), &attr, 0);
 
 	return cq ? &cq->ibcq : NULL;
 }

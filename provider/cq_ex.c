@@ -118,6 +118,7 @@ struct ibv_cq_ex *xp_create_cq_ex(struct ibv_context *ibctx, struct ibv_cq_init_
 									     NULL;
 	struct xp_cq *cq;
 
+	ibctx = xp_here(ibctx);
 	if (attr->comp_mask & ~MASKS || flags & ~FLAGS || attr->wc_flags & ~(uint64_t)CAN_REPORT)
 		return xp_null(EOPNOTSUPP);
 	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD &&

@@ -59,6 +59,7 @@ struct ibv_dm *xp_alloc_dm(struct ibv_context *ibctx, struct ibv_alloc_dm_attr *
 	dm = calloc(1, sizeof(*dm));
 	if (!dm)
 		return xp_null(ENOMEM);
+	ibctx = xp_here(ibctx);
 	err = xp_call_map(xp_ctx(ibctx), &call, &piece, 1);
 	if (err) {
 		free(dm);

@@ -170,6 +170,7 @@ struct ibv_comp_channel *xp_create_comp_channel(struct ibv_context *ibctx)
 
 	if (!ch)
 		return xp_null(ENOMEM);
+	ibctx = xp_here(ibctx);
 	err = xp_call(xp_ctx(ibctx), &call);
 	if (!err && !call.rep_nfds)
 		err = -EPROTO;
@@ -310,7 +311,7 @@ static uint32_t *async_counter(const void *record)
 
 int xp_get_async_event(struct ibv_context *ibctx, struct ibv_async_event *event)
 {
-	struct xp_context *ctx = xp_ctx(ibctx);
+	struct xp_context *ctx = xp_ctx(xp_here(ibctx));
 	struct xr_async_event ev;
 	int err;
 

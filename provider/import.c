@@ -51,6 +51,16 @@ bool xp_is_ticket(int fd)
 	return read_ticket(fd, &t);
 }
 
+bool xp_read_token(int fd, uint8_t token[XR_TOKEN_LEN])
+{
+	struct ticket t;
+
+	if (!read_ticket(fd, &t))
+		return false;
+	memcpy(token, t.token, sizeof(t.token));
+	return true;
+}
+
 struct ibv_context *xp_import_device(int fd)
 {
 	struct ibv_device **list;
@@ -87,6 +97,7 @@ struct ibv_pd *xp_import_pd(struct ibv_context *ibctx, uint32_t handle)
 
 	if (!pd)
 		return xp_null(ENOMEM);
+	ibctx = xp_here(ibctx);
 	err = xp_request(xp_ctx(ibctx), XR_MSG_IMPORT_PD, &req, sizeof(req), &rep, sizeof(rep));
 	if (err) {
 		free(pd);

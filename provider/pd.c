@@ -17,6 +17,7 @@ struct ibv_pd *xp_alloc_pd(struct ibv_context *ibctx)
 
 	if (!pd)
 		return xp_null(ENOMEM);
+	ibctx = xp_here(ibctx);
 	err = xp_request(xp_ctx(ibctx), XR_MSG_ALLOC_PD, NULL, 0, &rep, sizeof(rep));
 	if (err) {
 		free(pd);
@@ -73,7 +74,7 @@ struct ibv_td *xp_alloc_td(struct ibv_context *ibctx, struct ibv_td_init_attr *a
 	td = calloc(1, sizeof(*td));
 	if (!td)
 		return xp_null(ENOMEM);
-	td->ibtd.context = ibctx;
+	td->ibtd.context = xp_here(ibctx);
 	return &td->ibtd;
 }
 
@@ -97,6 +98,7 @@ struct ibv_pd *xp_alloc_parent_domain(struct ibv_context *ibctx,
 {
 	struct xp_pd *pd;
 
+	ibctx = xp_here(ibctx);
 	if (!attr->pd || attr->pd->context != ibctx || xp_pd(attr->pd)->below ||
 	    (attr->td && attr->td->context != ibctx))
 		return xp_null(EINVAL);

@@ -127,7 +127,7 @@ static bool fits_type(const struct xp_qp *qp, const struct ibv_send_wr *wr)
 
 	switch (qp->ibqp.qp_type) {
 	case IBV_QPT_UD:
-		return send && wr->wr.ud.ah;
+		return send && wr->wr.ud.ah && wr->wr.ud.ah->context == qp->ibqp.context;
 	case IBV_QPT_UC:
 		return send || write;
 	default:

@@ -17,7 +17,7 @@
  *   maps.c        what /proc/self/maps says of a range
  *   adopt.c convert.c    private memory becomes shared under the program's feet
  *   events.c      event pipes, completion channels, asynchronous events
- *   fork.c        what a child must not touch
+ *   fork.c        what a child must not touch, and what it has instead
  *   ring.h        queue operations
  *
  * Errors: negative errno inside; the xp_* functions that stand for a verb answer as that verb does
@@ -39,6 +39,7 @@
 #include <stdint.h>
 
 #include <infiniband/verbs.h>
+#include <sys/types.h>
 
 #include <xroce/control.h>
 
@@ -148,7 +149,7 @@ int xp_device_ask(const char *name, struct xr_hello_rep *rep, struct xp_gid_tabl
 enum xp_health {
 	XP_HEALTHY,
 	XP_GONE,	/* the daemon, or what it held for us */
-	XP_FORKED,	/* this is a child: the parent's objects are not ours to touch */
+	XP_FORKED,	/* this is a child: the parent's objects are not ours to touch; see xp_here() */
 };
 
 struct xp_pipe;
@@ -158,6 +159,8 @@ struct xp_context {
 	void *block;			/* to be freed; this struct lies in it */
 	struct xp_device *dev;
 	struct xp_context *next;	/* fork.c */
+	struct xp_context *heir, *elder;	/* in a child of this one's process; this one's parent's */
+	ino_t async_inode;		/* in a child: what the parent's pipe was */
 	int health;			/* enum xp_health, atomic, never gets better */
 	unsigned int workers;
 	int *wake;			/* the workers' eventfds */
@@ -388,6 +391,8 @@ struct ibv_context *xp_open_by_token(struct ibv_device *ibdev, const uint8_t *to
 /* The file that lets others import from a context, or -errno */
 int xp_make_ticket(const struct xp_device *dev, const uint8_t *token);
 bool xp_is_ticket(int fd);
+/* False: no such file */
+bool xp_read_token(int fd, uint8_t token[XR_TOKEN_LEN]);
 struct ibv_context *xp_import_device(int fd);
 struct ibv_pd *xp_import_pd(struct ibv_context *ibctx, uint32_t handle);
 void xp_unimport_pd(struct ibv_pd *pd);
@@ -589,6 +594,8 @@ int xp_destroy_ah(struct ibv_ah *ibah);
 
 void xp_fork_watch(struct xp_context *ctx);
 void xp_fork_unwatch(struct xp_context *ctx);
+/* For verbs on a context: the one that is this process's, which is another in a child of who opened it. */
+struct ibv_context *xp_here(struct ibv_context *ibctx);
 
 /* A verb's failure: errno and a NULL pointer, or a positive errno */
 static inline void *xp_null(int err)

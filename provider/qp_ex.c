@@ -210,8 +210,11 @@ static struct xr_send_wqe *current(struct xp_qp *qp)
 static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t remote_qpn,
 			   uint32_t remote_qkey)
 {
-	struct xr_send_wqe *wqe = current(of(ex));
+	struct xp_qp *qp = of(ex);
+	struct xr_send_wqe *wqe = current(qp);
 
+	if (wqe && ah->context != qp->ibqp.context)
+		wqe = spoil(qp, EINVAL);
 	if (!wqe)
 		return;
 	wqe->ud.ah = ah->handle;
@@ -332,6 +335,7 @@ struct ibv_qp *xp_create_qp_ex(struct ibv_context *ibctx, struct ibv_qp_init_att
 	struct ibv_qp *ibqp;
 	struct xp_qp *qp;
 
+	ibctx = xp_here(ibctx);
 	if (attr->qp_type == IBV_QPT_XRC_RECV)
 		return xp_create_target(ibctx, attr);
 	if (mask & ~MASKS || (mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && attr->create_flags) ||

@@ -103,6 +103,7 @@ struct ibv_srq *xp_create_srq_ex(struct ibv_context *ibctx, struct ibv_srq_init_
 	enum ibv_srq_type type = attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE ? attr->srq_type :
 									    IBV_SRQT_BASIC;
 
+	ibctx = xp_here(ibctx);
 	if (attr->comp_mask & ~KNOWN_MASK || (type != IBV_SRQT_BASIC && type != IBV_SRQT_XRC))
 		return xp_null(EOPNOTSUPP);
 	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || attr->pd->context != ibctx)

@@ -31,6 +31,7 @@ struct ibv_xrcd *xp_open_xrcd(struct ibv_context *ibctx, struct ibv_xrcd_init_at
 	xrcd = calloc(1, sizeof(*xrcd));
 	if (!xrcd)
 		return xp_null(ENOMEM);
+	ibctx = xp_here(ibctx);
 	err = xp_call(xp_ctx(ibctx), &call);
 	if (err) {
 		free(xrcd);
@@ -78,6 +79,7 @@ struct ibv_qp *xp_open_qp(struct ibv_context *ibctx, struct ibv_qp_open_attr *at
 	};
 	struct xr_open_qp_req req = { .qpn = attr->qp_num };
 
+	ibctx = xp_here(ibctx);
 	if (mask & ~OPEN_MASK)
 		return xp_null(EOPNOTSUPP);
 	if ((mask & OPEN_NEEDS) != OPEN_NEEDS || attr->xrcd->context != ibctx ||

@@ -470,10 +470,15 @@ static int other_process(const struct owner *o, const struct ibv_mr *parents, in
 {
 	struct other x = { 0 };
 	struct ibv_mr *mr;
+	struct ibv_pd *pd;
 	char byte;
 
 	if (!other_open(&x, o))
 		return 1;
+	/* so can the context that the parent left us */
+	if (!(pd = ibv_import_pd(o->s.ctx, o->s.pd->handle)) || pd->context == o->s.ctx ||
+	    ibv_dealloc_pd(pd))
+		return 9;
 	if (ibv_import_pd(x.s.ctx, 12345) || errno != ENOENT)
 		return 2;
 	mr = ibv_import_mr(x.s.pd, parents->handle);

@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <xroce/ring.h>
@@ -438,6 +439,8 @@ static void unreliable_types(struct fixture *f)
 	TAP_OK(!ibv_post_send(ud, &wr, &bad), "UD sends");
 	wr.wr.ud.ah = NULL;
 	TAP_OK(ibv_post_send(ud, &wr, &bad) == EINVAL, "with an address handle only");
+	wr.wr.ud.ah = &(struct ibv_ah){ .handle = ah->handle };
+	TAP_OK(ibv_post_send(ud, &wr, &bad) == EINVAL, "of its own context");
 	TAP_OK(!ibv_destroy_qp(uc) && !ibv_destroy_qp(ud) && !ibv_destroy_cq(cq) &&
 	       !ibv_destroy_ah(ah), "destroyed");
 }
@@ -774,20 +777,107 @@ static void daemon_dies_while_polling(struct fixture *f)
 
 /* ---- fork ---------------------------------------------------------------------- */
 
-static int in_child(struct fixture *f, struct ibv_cq *cq, struct ibv_qp *qp)
+/* What the parent made fails, and nothing of the child's goes together with it. */
+static int parents_objects_fail(struct fixture *f, struct ibv_cq *cq, struct ibv_qp *qp,
+				struct ibv_pd *own)
 {
-	struct ibv_context *ctx;
+	struct ibv_qp_init_attr init = { .send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC };
+	static uint8_t buf[64];
 	struct ibv_wc wc;
 
-	if (ibv_alloc_pd(f->ctx) || errno != EIO)
+	if (ibv_reg_mr(f->pd, buf, sizeof(buf), 0) || errno != EIO)
 		return 1;
-	if (ibv_poll_cq(cq, 1, &wc) >= 0 || post_send(qp, 1, 1) != EIO)
+	if (ibv_poll_cq(cq, 1, &wc) >= 0 || post_send(qp, 1, 1) != EIO ||
+	    post_recv(qp, 1, 1) != EIO || ibv_req_notify_cq(cq, 0) != EIO ||
+	    to_state(qp, IBV_QPS_ERR) != EIO)
 		return 2;
-	if (ibv_destroy_qp(qp) || ibv_destroy_cq(cq) || ibv_close_device(f->ctx))
-		return 3;
+	return ibv_create_qp(own, &init) || errno != EINVAL ? 3 : 0;
+}
+
+static ino_t inode_of(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) ? 0 : st.st_ino;
+}
+
+/* The descriptor that the program knows is for the child's events, and does not block, as before. */
+static bool gets_own_events(struct fixture *f, ino_t parents)
+{
+	struct ibv_async_event ev;
+
+	if (inode_of(f->ctx->async_fd) == parents || !ibv_get_async_event(f->ctx, &ev) ||
+	    errno != EAGAIN)
+		return false;
+	fake_async_event(&f->daemon, 1, IBV_EVENT_PORT_ERR);
+	return !ibv_get_async_event(f->ctx, &ev) && ev.event_type == IBV_EVENT_PORT_ERR;
+}
+
+static int uses_own_objects(struct fixture *f, struct ibv_pd *pd)
+{
+	struct ibv_comp_channel *ch = ibv_create_comp_channel(f->ctx);
+	struct ibv_cq *cq = ibv_create_cq(f->ctx, 64, NULL, ch, 0);
+	struct fixture own = { .ctx = f->ctx, .pd = pd, .daemon = f->daemon };
+	struct ibv_qp *qp = ch && cq ? make_qp(&own, cq, cq, IBV_QPS_RTS) : NULL;
+	struct ibv_mr *mr = ibv_reg_mr(pd, f, sizeof(*f), IBV_ACCESS_LOCAL_WRITE);
+	struct ibv_wc wc;
+
+	if (!qp || !mr || ibv_req_notify_cq(cq, 0) || post_send(qp, 9, 1))
+		return 11;
+	if (fake_complete(&f->daemon, qp->qp_num, false, 1, 0, false) != 1 ||
+	    poll_n(cq, &wc, 1) != 1 || wc.wr_id != 9)
+		return 12;
+	return ibv_dereg_mr(mr) || ibv_destroy_qp(qp) || ibv_destroy_cq(cq) ||
+	       ibv_destroy_comp_channel(ch) ? 13 : 0;
+}
+
+/* A child of the child has its own again. It closed the descriptor of events, which is another's now. */
+static int grandchild(struct fixture *f, struct ibv_pd *childs)
+{
+	int null = open("/dev/null", O_RDONLY), fd = dup2(null, f->ctx->async_fd), status;
+	ino_t inode = inode_of(fd);
+	struct ibv_pd *pd;
+
+	close(null);
+	pd = ibv_alloc_pd(f->ctx);
+	if (!inode || inode_of(fd) != inode)
+		return 23;
+	if (!pd || pd->context == f->ctx || pd->context == childs->context)
+		return 21;
+	if (ibv_reg_mr(childs, f, sizeof(*f), 0) || errno != EIO)
+		return 22;
+	status = uses_own_objects(f, pd);
+	return status ? status : ibv_close_device(f->ctx);
+}
+
+static int in_child(struct fixture *f, struct ibv_cq *cq, struct ibv_qp *qp)
+{
+	ino_t events = inode_of(f->ctx->async_fd);
+	struct ibv_pd *pd = ibv_alloc_pd(f->ctx);
+	struct ibv_context *ctx;
+	int status;
+	pid_t pid;
+
+	if (!gets_own_events(f, events))
+		return 30;
+	if (!pd || ibv_dealloc_pd(pd) || !(pd = ibv_alloc_pd(f->ctx)) || pd->context == f->ctx)
+		return 31;
+	status = parents_objects_fail(f, cq, qp, pd);
+	if (!status)
+		status = uses_own_objects(f, pd);
+	if (status)
+		return status;
+	pid = fork();
+	if (!pid)
+		_exit(grandchild(f, pd));
+	if (waitpid(pid, &status, 0) != pid || status)
+		return WEXITSTATUS(status) ? WEXITSTATUS(status) : 32;
+	if (ibv_destroy_qp(qp) || ibv_destroy_cq(cq) || ibv_dealloc_pd(pd) ||
+	    ibv_dealloc_pd(f->pd) || ibv_close_device(f->ctx))
+		return 33;
 	ctx = open_fake();
 	if (!ctx || !ibv_alloc_pd(ctx))
-		return 4;
+		return 34;
 	ibv_close_device(ctx);
 	return 0;
 }
@@ -796,16 +886,22 @@ static void forks(struct fixture *f)
 {
 	struct ibv_cq *cq = ibv_create_cq(f->ctx, 64, NULL, NULL, 0);
 	struct ibv_qp *qp = make_qp(f, cq, cq, IBV_QPS_RTS);
+	struct ibv_async_event ev;
 	struct ibv_wc wc;
 	int status = -1;
 	pid_t pid;
 
 	TAP_OK(!ibv_fork_init(), "fork_init");
+	fcntl(f->ctx->async_fd, F_SETFL, O_NONBLOCK);
 	pid = fork();
 	if (!pid)
 		_exit(in_child(f, cq, qp));
 	waitpid(pid, &status, 0);
-	TAP_OK(!status, "in a child our objects fail and a device opened anew works (%x)", status);
+	TAP_OK(!status, "in a child its parent's objects fail and what it makes itself works (%x)",
+	       status);
+	TAP_OK(!ibv_get_async_event(f->ctx, &ev) && ev.event_type == IBV_EVENT_PORT_ERR,
+	       "the parent's events are its own");
+	fcntl(f->ctx->async_fd, F_SETFL, 0);
 	post_send(qp, 1, 1);
 	fake_complete(&f->daemon, qp->qp_num, false, 1, 0, false);
 	TAP_OK(poll_n(cq, &wc, 1) == 1, "the parent goes on");
