@@ -200,11 +200,16 @@ static struct xd_worker *worker_of(struct xd_device *dev, const struct xt_engine
 	return NULL;
 }
 
+/* Every lock is held: who drives an engine now is the control thread. */
+static bool world_stopped;
+
 /* Two workers may want each other's lock: neither waits longer than a moment. */
 static bool op_engine_lock(void *ctx, struct xt_engine *other)
 {
 	struct xd_worker *w = worker_of(((struct xd_worker *)ctx)->dev, other);
 
+	if (world_stopped)
+		return true;
 	for (int i = 0; i < LOCK_SPINS; i++) {
 		if (!pthread_mutex_trylock(&w->lock))
 			return true;
@@ -215,7 +220,8 @@ static bool op_engine_lock(void *ctx, struct xt_engine *other)
 
 static void op_engine_unlock(void *ctx, struct xt_engine *other)
 {
-	pthread_mutex_unlock(&worker_of(((struct xd_worker *)ctx)->dev, other)->lock);
+	if (!world_stopped)
+		pthread_mutex_unlock(&worker_of(((struct xd_worker *)ctx)->dev, other)->lock);
 }
 
 /* No lock of the other's round: it may be long, and the packet would be lost. */
@@ -542,12 +548,14 @@ void xd_world_stop(struct xd_device *dev)
 		__atomic_store_n(&dev->worker[i]->wanted, 1, __ATOMIC_RELEASE);
 		pthread_mutex_lock(&dev->worker[i]->lock);
 	}
+	world_stopped = true;
 }
 
 void xd_world_go(struct xd_device *dev)
 {
 	if (--world_depth)
 		return;
+	world_stopped = false;
 	for (unsigned int i = dev->workers; i-- > 0;) {
 		struct xd_worker *w = dev->worker[i];
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "daemon/loop.h"
 #include "objects.h"
 
 /* ---- channels ---------------------------------------------------------------------- */
@@ -125,6 +126,21 @@ int xd_do_create_cq(struct xd_client *c, struct xd_request *req, struct xd_reply
 	return 0;
 }
 
+/*
+ * Work that was posted before the request counts: what of it needs no answer is complete, as if the
+ * worker had been there at once. World stopped.
+ */
+static void catch_up(const struct xd_cq *cq)
+{
+	uint64_t now = xd_now();
+	struct xd_qp *qp;
+	uint32_t h;
+
+	for (h = 0; (qp = xd_table_next(&cq->obj.client->table[XD_QP], &h));)
+		if (qp->send_cq == cq)
+			xt_qp_catch_up(qp->xt, now);
+}
+
 int xd_do_resize_cq(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
 {
 	const struct xr_resize_cq_req *q = req->body;
@@ -139,6 +155,8 @@ int xd_do_resize_cq(struct xd_client *c, struct xd_request *req, struct xd_reply
 	if (err)
 		return err;
 	xd_world_stop(c->dev);
+	if (depth < cq->d.depth)
+		catch_up(cq);
 	err = xt_cq_resize(&cq->xt, ring.ptr, depth);
 	xd_world_go(c->dev);
 	if (err) {

@@ -145,6 +145,22 @@ uint64_t xt_engine_run(struct xt_engine *e, uint64_t now)
 	return xt_timer_next(e);
 }
 
+#define CATCH_UP_VISITS 64
+
+void xt_qp_catch_up(struct xt_qp *qp, uint64_t now)
+{
+	struct xt_engine *e = qp->engine;
+	uint32_t visits = 0;
+
+	e->tx_full = false;
+	xt_qp_doorbell(qp, now);
+	while (!qp->capped && !xt_list_empty(&qp->turn) && !e->tx_full &&
+	       visits++ < CATCH_UP_VISITS) {
+		xt_list_del(&qp->turn);
+		visit(qp, XT_VISIT_BUDGET);
+	}
+}
+
 /* ---- received frames ------------------------------------------------------------------------ */
 
 /* Metadata come from XDP or xt_parse(); what is used without a look elsewhere is looked at here. */

@@ -366,6 +366,11 @@ void xt_qp_set_mtu(struct xt_qp *qp, uint32_t mtu);
 
 /* The client stored new producer indices. */
 void xt_qp_doorbell(struct xt_qp *qp, uint64_t now);
+/*
+ * Does what is posted as far as it can be done now, whoever's turn it is: afterwards
+ * requests that wait for no answer are complete. All engines stand still; xt_engine_run() follows.
+ */
+void xt_qp_catch_up(struct xt_qp *qp, uint64_t now);
 
 /* vendor_err of completions: why, beyond the status */
 enum xt_vendor_err {

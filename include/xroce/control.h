@@ -367,7 +367,10 @@ struct xr_create_cq_rep {
 	__u32 depth;		/* entries given, a power of two */
 	struct xr_shm_ref ring;	/* struct xr_queue */
 };
-/* The new ring starts with the unpolled entries of the old one. The client must not poll meanwhile. */
+/*
+ * The new ring starts with the unpolled entries of the old one; EINVAL: they do not fit. Before that
+ * is judged, posted work that waits for no answer is done. The client must not poll meanwhile.
+ */
 struct xr_resize_cq_req {
 	__u32 handle;
 	__u32 depth;

@@ -630,6 +630,33 @@ static void test_class(uint32_t type, uint8_t class)
 	end();
 }
 
+/* ---- out of turn --------------------------------------------------------------- */
+
+/* What is posted is done at once, and once: the rounds that follow find nothing. */
+static void test_catch_up(uint32_t type, bool local)
+{
+	struct xr_send_wqe *w;
+	struct xr_cqe cqe;
+	unsigned i, done = 0;
+
+	begin(type, local);
+	for (i = 0; i < 7; i++) {
+		w = h_post_send(&qa, i, XR_WR_SEND, BASE, type == XR_QPT_UC ? 3000 : 900, key);
+		w->ud.ah = 1;
+		w->ud.remote_qpn = qb.qpn;
+	}
+	xt_qp_catch_up(qa.qp, ++h->now);
+	while (h_poll(h, &cqe) && cqe.wr_id == done && !cqe.status)
+		done++;
+	TAP_OK(done == 7 && h->sent_count == (local ? 0 : type == XR_QPT_UC ? 21 : 7),
+	       "%s%s: complete without a turn", type == XR_QPT_UC ? "UC" : "UD",
+	       local ? ", direct" : "");
+	h->sent_count = 0;
+	run();
+	TAP_OK(silent() && !h->sent_count, "and nothing is left");
+	end();
+}
+
 /* ---- rate limits --------------------------------------------------------------- */
 
 /* 100 Mbit/s are 80 ns a byte: each frame goes when the one before it has been through. */
@@ -690,6 +717,10 @@ int main(void)
 	test_group();
 	test_class(XR_QPT_UC, XR_CLASS_RC);
 	test_class(XR_QPT_UD, XR_CLASS_RC);
+	test_catch_up(XR_QPT_UC, false);
+	test_catch_up(XR_QPT_UC, true);
+	test_catch_up(XR_QPT_UD, false);
+	test_catch_up(XR_QPT_UD, true);
 	test_paced(XR_QPT_UC);
 	test_paced(XR_QPT_UD);
 	return tap_end();
