@@ -1,0 +1,56 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# Open MPI as the distribution ships it, its messages by UCX over the device: two ranks on each host.
+
+load helpers
+
+setup_file() {
+	requires root mpirun
+	/usr/bin/python3 -c 'import mpi4py.rc; mpi4py.rc.initialize = False; import mpi4py.MPI' ||
+		skip "needs the Debian package python3-mpi4py"
+	hosts_up
+	daemons_up
+	# how mpirun reaches the other host
+	cat >"$RUN/agent" <<-END
+		#!/bin/sh
+		shift
+		exec nsenter --net=/run/netns/$ID-b -- "$XROCE" run -r "$RUN/b" sh -c "\$*"
+	END
+	chmod +x "$RUN/agent"
+	export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+}
+
+# mpi TRANSPORT HOSTS RANKS: nothing but the device carries messages
+mpi() {
+	run run_on a env UCX_TLS="$1",self UCX_NET_DEVICES=all UCX_LOG_LEVEL=warn \
+		timeout $((60 * SLOW)) mpirun --oversubscribe --bind-to none --host "$2" -np "$3" -x UCX_TLS \
+		--mca plm_rsh_agent "$RUN/agent" --mca oob_tcp_if_include "$A4/24" \
+		--mca pml ucx --mca osc ucx --mca pml_ucx_tls any --mca pml_ucx_devices any \
+		/usr/bin/python3 selftests/e2e/mpi_exchange.py
+	echo "$output"
+	[[ $status == 0 && $output == *"$3 ranks agree"* ]]
+}
+
+@test "MPI over reliable connections, on two hosts" {
+	local before
+
+	before=$(counter b rx_packets)
+	mpi rc_v "$A4:2,$B4:2" 4
+	(($(counter b rx_packets) - before > 1000))
+}
+
+@test "MPI over datagrams, on two hosts" {
+	local before
+
+	before=$(counter b rx_packets)
+	mpi ud_v "$A4:2,$B4:2" 4
+	(($(counter b rx_packets) - before > 1000))
+}
+
+@test "MPI over reliable connections, on one host" {
+	local before
+
+	before=$(counter a local_operations)
+	mpi rc_v "$A4:4" 4
+	(($(counter a local_operations) - before > 100))
+}

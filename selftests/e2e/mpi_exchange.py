@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""An MPI program: collectives, point to point and one-sided, every value checked."""
+from array import array
+
+from mpi4py import MPI
+
+comm = MPI.COMM_WORLD
+me, n = comm.rank, comm.size
+
+
+def check(what, got, wanted):
+    if got != wanted:
+        raise SystemExit(f"rank {me}: {what}: wrong values")
+
+
+def sums(count):
+    mine, total = array("l", range(me, me + count)), array("l", bytes(8 * count))
+    comm.Allreduce(mine, total)
+    check(f"sum of {count}", total, array("l", (n * i + n * (n - 1) // 2 for i in range(count))))
+
+
+def everyone_to_everyone(count):
+    mine = array("l", (1000 * me + peer for peer in range(n) for _ in range(count)))
+    theirs = array("l", bytes(8 * count * n))
+    comm.Alltoall(mine, theirs)
+    check(f"exchange of {count}", theirs,
+          array("l", (1000 * peer + me for peer in range(n) for _ in range(count))))
+
+
+def around(count):
+    """To the next rank, from the one before."""
+    mine, theirs = array("l", [me] * count), array("l", bytes(8 * count))
+    comm.Sendrecv(mine, (me + 1) % n, recvbuf=theirs, source=(me - 1) % n)
+    check(f"ring of {count}", theirs, array("l", [(me - 1) % n] * count))
+
+
+def one_sided(count):
+    """Puts into the next rank's window, adds to the first's."""
+    window = MPI.Win.Allocate(8 * count, 8, comm=comm)
+    memory = memoryview(window.tomemory()).cast("l")
+    memory[:] = array("l", bytes(8 * count))
+    window.Fence()
+    window.Put(array("l", [me + 1] * (count - 1)), (me + 1) % n, target=(1, count - 1, MPI.LONG))
+    window.Accumulate(array("l", [me + 1]), 0, target=(0, 1, MPI.LONG))
+    window.Fence()
+    check("puts", array("l", memory[1:]), array("l", [(me - 1) % n + 1] * (count - 1)))
+    if me == 0:
+        check("sum of all", memory[0], n * (n + 1) // 2)
+    memory.release()
+    window.Free()
+
+
+for size in 1, 100, 5000, 300000:
+    sums(size)
+    everyone_to_everyone(size // 4 + 1)
+    around(size)
+one_sided(20000)
+comm.Barrier()
+if me == 0:
+    print(f"{n} ranks agree")
