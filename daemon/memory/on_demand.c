@@ -2,7 +2,8 @@
 /*
  * Regions that are looked at when they are used, not when they are registered: on-demand paging, up to
  * a process's whole address space. Each access asks the process's list of mappings first:
- * /proc/PID/mem would read what may not be read, and write what may not be written.
+ * /proc/PID/mem would read what may not be read, and write what may not be written. Before Linux 6.11 one look
+ * at the list serves all that came together (proc_maps.c).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -19,7 +20,7 @@ static int demand_read(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_
 		       size_t len)
 {
 	struct xd_proc *proc = proc_of(mem);
-	int err = xd_proc_check(proc->maps_fd, seg->addr + off, len, false);
+	int err = xd_proc_check(proc->look_fd, seg->addr + off, len, false);
 
 	return err ? err : xd_proc_read(proc, seg->addr + off, dst, len);
 }
@@ -28,7 +29,7 @@ static int demand_write(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64
 			const void *src, size_t len)
 {
 	struct xd_proc *proc = proc_of(mem);
-	int err = xd_proc_check(proc->maps_fd, seg->addr + off, len, true);
+	int err = xd_proc_check(proc->look_fd, seg->addr + off, len, true);
 
 	return err ? err : xd_proc_write(proc, seg->addr + off, src, len);
 }

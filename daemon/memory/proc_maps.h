@@ -25,12 +25,17 @@ int xd_proc_maps(int maps_fd, uint64_t start, uint64_t end, struct xd_vma **list
 
 /*
  * As ibv_reg_mr() has it: all of [addr, addr + length) is there, readable, and writable where
- * `write`. -EFAULT. The first for a list from xd_proc_maps(), the second asks; on Linux before 6.11
- * that reads the whole list up to the end of the range.
+ * `write`. -EFAULT. The first for a list from xd_proc_maps(), the second asks. On Linux before 6.11
+ * that reads the whole list up to the end of the range; within an engine's turn (transport/memory.h) once for
+ * all that was taken in together.
  */
 int xd_vma_check(const struct xd_vma *vma, size_t count, uint64_t addr, uint64_t length,
 		 bool write);
 int xd_proc_check(int maps_fd, uint64_t addr, uint64_t length, bool write);
+/* The kernel answers for one address (PROCMAP_QUERY): no list is read. */
+bool xd_proc_can_query(int maps_fd);
+/* Do as on a kernel that cannot, from now on: for tests. */
+void xd_proc_use_lists(void);
 
 /* One line; false: malformed. */
 bool xd_vma_parse(const char *line, struct xd_vma *vma);

@@ -132,6 +132,20 @@ static int check_proc(int mem_fd, int maps_fd, pid_t pid)
 	return flags >= 0 && !(flags & O_PATH) && (flags & O_ACCMODE) == O_RDWR ? 0 : -EINVAL;
 }
 
+/*
+ * It is of whatever program the process executes by now, which its own memory, bound to mem_fd, is not: that is gone
+ * then. -1: not to be had, and nothing on demand.
+ */
+static int open_for_workers(int maps_fd)
+{
+	char path[40];
+
+	if (xd_proc_can_query(maps_fd))
+		return maps_fd;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", maps_fd);
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
 int xd_proc_new(int mem_fd, int maps_fd, pid_t pid, struct xd_proc **proc)
 {
 	struct xd_proc *p = NULL;
@@ -145,6 +159,7 @@ int xd_proc_new(int mem_fd, int maps_fd, pid_t pid, struct xd_proc **proc)
 		return err ? err : -ENOMEM;
 	}
 	*p = (struct xd_proc){ .refs = 1, .pid = pid, .mem_fd = mem_fd, .maps_fd = maps_fd };
+	p->look_fd = open_for_workers(maps_fd);
 	*proc = p;
 	return 0;
 }
@@ -160,6 +175,8 @@ void xd_proc_put(struct xd_proc *proc)
 {
 	if (!proc || __atomic_sub_fetch(&proc->refs, 1, __ATOMIC_ACQ_REL))
 		return;
+	if (proc->look_fd != proc->maps_fd && proc->look_fd >= 0)
+		close(proc->look_fd);
 	close(proc->mem_fd);
 	close(proc->maps_fd);
 	free(proc);

@@ -36,6 +36,11 @@ struct xd_proc {
 	uint32_t refs;		/* atomic */
 	pid_t pid;
 	int mem_fd, maps_fd;
+	/*
+	 * For workers, who must not wait for a client that reads its list through maps_fd: the same where the
+	 * kernel can be asked without that, else the same file, opened here.
+	 */
+	int look_fd;
 };
 /*
  * Takes both descriptors, also on error. pid: whose they must be. -EINVAL: they are not what they

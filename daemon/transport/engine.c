@@ -102,6 +102,17 @@ static void lift_cap(struct xt_engine *e)
 		xt_activate(OF_LIST(e->capped.next, turn));
 }
 
+static void begin_turn(void)
+{
+	xt_mem_news();
+	xt_mem_turn.running = true;
+}
+
+static void end_turn(void)
+{
+	xt_mem_turn.running = false;
+}
+
 static uint32_t visit(struct xt_qp *qp, uint32_t budget)
 {
 	bool more = false;
@@ -131,6 +142,7 @@ uint64_t xt_engine_run(struct xt_engine *e, uint64_t now)
 
 	e->now = now;
 	e->tx_full = false;
+	begin_turn();
 	run_timers(e);
 	run_answers(e);
 	lift_cap(e);
@@ -140,6 +152,7 @@ uint64_t xt_engine_run(struct xt_engine *e, uint64_t now)
 		/* a visit costs something even if it sends nothing */
 		spent += 1 + visit(qp, XT_VISIT_BUDGET);
 	}
+	end_turn();
 	if (!xt_list_empty(&e->active) || !xt_list_empty(&e->answers))
 		return now;
 	return xt_timer_next(e);
@@ -313,6 +326,8 @@ void xt_engine_rx(struct xt_engine *e, struct xt_frame *frames, unsigned n, uint
 	unsigned i;
 
 	e->now = now;
+	begin_turn();
 	for (i = 0; i < n; i++)
 		rx_one(e, &frames[i]);
+	end_turn();
 }

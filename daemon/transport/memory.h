@@ -46,6 +46,23 @@ struct xt_mem {
 	struct xt_mem_seg *seg;
 };
 
+/*
+ * What a tier finds out about its memory (is it there, may it be written?) it may keep for as long as
+ * this thread's engine takes in nothing new: whoever asked for an access did so before the tier looked, so a
+ * client that changes its memory meanwhile races with its own peer. Each batch of frames and each new entry of
+ * a client's ring is new. Not `running`: no engine, so nothing may be kept.
+ */
+struct xt_mem_turn {
+	uint64_t news;		/* as much as was taken in */
+	bool running;
+};
+extern __thread struct xt_mem_turn xt_mem_turn;
+
+static inline void xt_mem_news(void)
+{
+	xt_mem_turn.news++;
+}
+
 /* A plain pointer to [off, off + len) where one segment holds it all, else NULL. */
 uint8_t *xt_mem_ptr(const struct xt_mem *mem, uint64_t off, uint64_t len);
 

@@ -25,6 +25,8 @@ enum xt_take xt_rq_copy(struct xt_qp *qp, const uint8_t *slot, uint32_t max_sge,
 	struct xr_recv_wqe wqe;
 	uint32_t i;
 
+	/* Another worker may have seen first that it was posted. */
+	xt_mem_news();
 	memcpy(&wqe, slot, sizeof(wqe));
 	rq->wr_id = wqe.wr_id;
 	rq->num_sge = 0;

@@ -57,6 +57,8 @@ bool xt_sq_look(struct xt_qp *qp)
 		xt_qp_fatal(qp);
 		return false;
 	}
+	if (producer != r->producer)
+		xt_mem_news();
 	r->producer = producer;
 	return true;
 }

@@ -305,6 +305,12 @@ static void test_pin_socket(void)
 
 /* ---- a client that makes its own registration hang ------------------------------- */
 
+struct hanging {
+	uint8_t *page;
+	int uffd;
+	pthread_t reader;
+};
+
 static void *read_maps(void *page)
 {
 	return (void *)pread(proc_fd[1], page, PAGE, 0);
@@ -314,47 +320,182 @@ static void *read_maps(void *page)
  * It reads its list of mappings into memory that is a userfaultfd's: the read holds the lock
  * of the open file, which the daemon needs too.
  */
+static bool hang_list(struct hanging *h)
+{
+	struct uffdio_register reg = { .mode = UFFDIO_REGISTER_MODE_MISSING };
+	struct uffdio_api api = { .api = UFFD_API };
+
+	h->page = pages(1, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+	h->uffd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+	reg.range = (struct uffdio_range){ (uintptr_t)h->page, PAGE };
+	if (h->uffd < 0 || ioctl(h->uffd, UFFDIO_API, &api) ||
+	    ioctl(h->uffd, UFFDIO_REGISTER, &reg)) {
+		munmap(h->page, PAGE);
+		close(h->uffd);
+		return false;
+	}
+	MUST(!pthread_create(&h->reader, NULL, read_maps, h->page));
+	usleep(100000);
+	return true;
+}
+
+static void unhang_list(struct hanging *h)
+{
+	struct uffdio_zeropage zero = { .range = { (uintptr_t)h->page, PAGE } };
+
+	MUST(!ioctl(h->uffd, UFFDIO_ZEROPAGE, &zero));
+	pthread_join(h->reader, NULL);
+	close(h->uffd);
+	munmap(h->page, PAGE);
+}
+
 static void test_hanging_job(void)
 {
 	uint8_t *p = pages(1, PROT_READ | PROT_WRITE, MAP_PRIVATE);
-	uint8_t *page = pages(1, PROT_READ | PROT_WRITE, MAP_PRIVATE);
-	struct uffdio_register reg = { .range = { (uintptr_t)page, PAGE },
-				       .mode = UFFDIO_REGISTER_MODE_MISSING };
-	struct uffdio_zeropage zero = { .range = { (uintptr_t)page, PAGE } };
-	struct uffdio_api api = { .api = UFFD_API };
-	int uffd = (int)syscall(SYS_userfaultfd, O_CLOEXEC), fd;
 	struct conn hostile, other;
-	pthread_t reader;
+	struct hanging h;
 	uint32_t pd;
+	int fd;
 
-	if (uffd < 0 || ioctl(uffd, UFFDIO_API, &api) || ioctl(uffd, UFFDIO_REGISTER, &reg)) {
-		tap_skip("a registration that its client makes hang", "no userfaultfd");
-		return;
-	}
 	open_client(&hostile);
 	fd = events_fd;
 	pd = alloc_pd(&hostile);
 	open_client(&other);
-	MUST(!pthread_create(&reader, NULL, read_maps, page));
-	usleep(100000);
-	job_hangs = true;
-	proc_sent = false;
-	TAP_OK(reg_private(&hostile, pd, p, 8, RW) == 1,
-	       "a registration that its client makes hang");
-	TAP_OK(!ask(&other, XR_MSG_ALLOC_PD, NULL, 0), "others are served");
-	alloc_pd(&other);
-	proc_sent = true;
-	MUST(!ioctl(uffd, UFFDIO_ZEROPAGE, &zero));
-	pthread_join(reader, NULL);
-	job_hangs = false;
-	settle();
-	TAP_OK(!answer(&hostile), "it goes on when its client lets it");
+	if (hang_list(&h)) {
+		job_hangs = true;
+		proc_sent = false;
+		TAP_OK(reg_private(&hostile, pd, p, 8, RW) == 1,
+		       "a registration that its client makes hang");
+		TAP_OK(!ask(&other, XR_MSG_ALLOC_PD, NULL, 0), "others are served");
+		alloc_pd(&other);
+		proc_sent = true;
+		unhang_list(&h);
+		job_hangs = false;
+		settle();
+		TAP_OK(!answer(&hostile), "it goes on when its client lets it");
+	} else {
+		tap_skip("a registration that its client makes hang", "no userfaultfd");
+	}
 	close(fd);
-	close(uffd);
 	disconnect(&hostile);
 	close_client(&other);
 	munmap(p, PAGE);
-	munmap(page, PAGE);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
+/* ---- Linux before 6.11: regions on demand by the list of mappings ------------------ */
+
+static int put(struct conn *c, uint32_t pd, uint32_t key, void *at)
+{
+	uint8_t b = 0x21;
+
+	return use_key(c, pd, key, at, 1, XR_ACCESS_REMOTE_WRITE, &b);
+}
+
+/* One look serves what was taken in together, as far as it allows something. */
+static void test_looked_in_turn(void)
+{
+	uint8_t *p = pages(3, PROT_READ | PROT_WRITE, MAP_PRIVATE), got;
+	struct xr_reg_mr_rep mr;
+	struct conn c;
+	struct reg r;
+	uint32_t pd;
+
+	open_client(&c);
+	pd = alloc_pd(&c);
+	proc_sent = false;
+	r = reg_of(pd, p, 3 * PAGE, RW | XR_ACCESS_ON_DEMAND);
+	MUST(!send_reg(&c, &r, NULL, 0));
+	proc_sent = true;
+	mr = mr_of(&c);
+
+	xt_mem_turn.running = true;
+	xt_mem_news();
+	mprotect(p + 2 * PAGE, PAGE, PROT_NONE);
+	TAP_OK(!put(&c, pd, mr.rkey, p + PAGE), "lists: a look");
+	mprotect(p, PAGE, PROT_READ);
+	TAP_OK(!put(&c, pd, mr.rkey, p), "lists: is good for all that came together");
+	TAP_OK(use_key(&c, pd, mr.rkey, p + 2 * PAGE, 1, 0, &got) == -EFAULT,
+	       "lists: what may not be read is not");
+	TAP_OK(put(&c, pd, mr.rkey, p) == -EFAULT, "lists: for which there was a new look");
+	mprotect(p, 3 * PAGE, PROT_READ | PROT_WRITE);
+	TAP_OK(!put(&c, pd, mr.rkey, p) && !put(&c, pd, mr.rkey, p + 2 * PAGE),
+	       "lists: nothing is refused because of an old look");
+	munmap(p + PAGE, PAGE);
+	TAP_OK(put(&c, pd, mr.rkey, p + PAGE) == -EFAULT, "lists: what is gone since then");
+	mprotect(p + 2 * PAGE, PAGE, PROT_READ);
+	xt_mem_news();
+	TAP_OK(put(&c, pd, mr.rkey, p + 2 * PAGE) == -EFAULT, "lists: something new, a new look");
+	mprotect(p + 2 * PAGE, PAGE, PROT_READ | PROT_WRITE);
+	MUST(!put(&c, pd, mr.rkey, p + 2 * PAGE));
+	mprotect(p + 2 * PAGE, PAGE, PROT_READ);
+	xt_mem_turn.running = false;
+	TAP_OK(put(&c, pd, mr.rkey, p + 2 * PAGE) == -EFAULT, "lists: no turn, nothing is kept");
+	munmap(p, PAGE), munmap(p + 2 * PAGE, PAGE);
+	close_client(&c);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
+/* More ranges than are remembered: those asked for are among them. */
+static void test_long_list(void)
+{
+	const size_t n = 3000;
+	uint8_t *p = pages(n, PROT_READ | PROT_WRITE, MAP_PRIVATE), got[8 * PAGE];
+	struct xr_reg_mr_rep mr;
+	struct conn c;
+	struct reg r;
+	bool ok = true;
+	uint32_t pd;
+
+	open_client(&c);
+	pd = alloc_pd(&c);
+	proc_sent = false;
+	r = reg_of(pd, p, n * PAGE, RW | XR_ACCESS_ON_DEMAND);
+	MUST(!send_reg(&c, &r, NULL, 0));
+	proc_sent = true;
+	mr = mr_of(&c);
+	for (size_t i = 0; i < n; i += 2)
+		mprotect(p + i * PAGE, PAGE, PROT_READ);
+	xt_mem_turn.running = true;
+	xt_mem_news();
+	for (size_t i = 0; i + 8 <= n; i += 97)
+		ok &= !use_key(&c, pd, mr.rkey, p + i * PAGE + 9, sizeof(got) - 9, 0, got);
+	TAP_OK(ok, "lists: reads across many mappings");
+	for (size_t i = 0; i < n; i += 97)
+		ok &= put(&c, pd, mr.rkey, p + i * PAGE) == (i % 2 ? 0 : -EFAULT);
+	TAP_OK(ok, "lists: writes where they may");
+	xt_mem_turn.running = false;
+	munmap(p, n * PAGE);
+	close_client(&c);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
+/* The list that a client reads, into memory where it hangs, is not the one that a worker reads. */
+static void test_hanging_list(void)
+{
+	struct xr_reg_mr_rep mr;
+	struct hanging h;
+	struct conn c;
+	uint8_t *p;
+	struct reg r;
+	uint32_t pd;
+
+	open_client(&c);
+	pd = alloc_pd(&c);
+	p = pages(1, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+	proc_sent = false;
+	r = reg_of(pd, p, PAGE, RW | XR_ACCESS_ON_DEMAND);
+	MUST(!send_reg(&c, &r, NULL, 0));
+	proc_sent = true;
+	mr = mr_of(&c);
+	if (hang_list(&h)) {
+		TAP_OK(!put(&c, pd, mr.rkey, p), "lists: a client cannot make a worker hang");
+		unhang_list(&h);
+	} else {
+		tap_skip("lists: a client cannot make a worker hang", "no userfaultfd");
+	}
+	munmap(p, PAGE);
+	close_client(&c);
 	TAP_OK(nothing_left(), "nothing is left");
 }
 
@@ -368,6 +509,12 @@ int main(void)
 	test_advice();
 	test_pin_socket();
 	test_hanging_job();
+
+	xd_proc_use_lists();
+	test_on_demand();
+	test_looked_in_turn();
+	test_long_list();
+	test_hanging_list();
 
 	xd_server_stop(&fake.dev);
 	return tap_end();
