@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "daemon/memory/proc_maps.h"
 #include "daemon/memory/tiers.h"
 #include "control.h"
 
