@@ -9,7 +9,8 @@
  *   sq.c         work requests: from the ring, checked, to their completion
  *   requester.c  requests to packets, timeouts, retries
  *   response.c   what comes back: ACKs, NAKs, READ data
- *   responder.c  requests of the peer, and the answers to them
+ *   responder.c  requests of the peer
+ *   answers.c    what it gets for them: ACKs, NAKs, READ data, and the same once more
  *   unreliable.c UC and UD, either side
  *   ah.c         address handles
  *   group.c      multicast groups
@@ -737,6 +738,18 @@ void xt_resp_begin(struct xt_qp *qp, uint32_t psn);
 /* UC: the rest of the message being received is dropped. */
 void xt_resp_abandon(struct xt_qp *qp);
 void xt_resp_parse(const struct xt_qp *qp, const struct xt_rx *rx, struct xt_request *rq);
+
+/* ---- answers.c ---- */
+
+/* A fresh entry, NULL where the peer has more outstanding than was agreed (IBTA 9.7.4.1.2). */
+struct xt_rd *xt_rd_new(struct xt_qp *qp);
+/* It has been filled in. */
+void xt_rd_added(struct xt_qp *qp);
+/* A request that came before, as the packet psn of then; epsn and msn stay. */
+void xt_resp_duplicate(struct xt_qp *qp, const struct xt_request *rq, enum xt_kind kind,
+		       uint32_t psn);
+void xt_resp_owe(struct xt_qp *qp, enum xt_answer_kind answer);
+void xt_resp_owe_ack(struct xt_qp *qp);
 /* Sends READ responses and the answer due. */
 uint32_t xt_resp_run(struct xt_qp *qp, uint32_t budget, bool *more);
 

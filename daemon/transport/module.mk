@@ -3,6 +3,7 @@
 # The transport engine, as a library: the daemon, the simulation, fuzzers and unit tests link it.
 transport_SRCS := $(addprefix daemon/transport/, \
 	ah.c \
+	answers.c \
 	binding.c \
 	build.c \
 	copy.c \

@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/*
- * Requests of the peer, IBTA 9.7.4 (checks) and 9.7.5 (answers). Answers are
- * collected: one ACK stands for all that a batch brought, and it goes out only behind the READ
- * responses that are due before it.
- */
+/* Requests of the peer, IBTA 9.7.4: checked, carried out, and the receives that they complete. */
 #include "internal.h"
 
 /* Packets after which an ACK is due though nobody asked */
@@ -299,39 +295,6 @@ static enum xt_verdict do_write(struct xt_qp *qp, const struct xt_request *rq, u
 	return complete_receive(qp, rq, IBV_WC_RECV_RDMA_WITH_IMM, resp->done, code);
 }
 
-/* ---- READs and atomics: what is kept of them ------------------------------------------------- */
-
-static struct xt_rd *rd_at(struct xt_responder *resp, uint32_t index)
-{
-	return &resp->rd[index % XT_MAX_RD_ATOMIC];
-}
-
-/* A fresh entry, NULL where the peer has more outstanding than was agreed (IBTA 9.7.4.1.2). */
-static struct xt_rd *rd_new(struct xt_qp *qp)
-{
-	struct xt_responder *resp = &qp->d.resp;
-	uint32_t max = qp->d.attr.max_dest_rd_atomic;
-
-	if (resp->rd_tail - resp->rd_fresh >= max)
-		return NULL;
-	while (resp->rd_kept >= max) {
-		/* replayed for a duplicate: the peer has it, or it would not have gone on */
-		if (resp->rd_cur == resp->rd_tail - resp->rd_kept) {
-			resp->rd_cur++;
-			resp->rd_pos = resp->rd_start = 0;
-		}
-		resp->rd_kept--;
-	}
-	return rd_at(resp, resp->rd_tail);
-}
-
-static void rd_added(struct xt_qp *qp)
-{
-	qp->d.resp.rd_tail++;
-	qp->d.resp.rd_kept++;
-	xt_activate(qp);
-}
-
 static enum xt_verdict do_read(struct xt_qp *qp, const struct xt_request *rq, uint32_t *code)
 {
 	struct xt_responder *resp = &qp->d.resp;
@@ -345,7 +308,7 @@ static enum xt_verdict do_read(struct xt_qp *qp, const struct xt_request *rq, ui
 	nak = xt_resp_check(qp, XR_ACCESS_REMOTE_READ, rq->va, rq->rkey, rq->total, &mem, &off);
 	if (nak >= 0)
 		return refuse(qp, code, nak);
-	rd = rd_new(qp);
+	rd = xt_rd_new(qp);
 	if (!rd)
 		return refuse(qp, code, XR_NAK_INVALID_REQUEST);
 	*rd = (struct xt_rd){
@@ -357,7 +320,7 @@ static enum xt_verdict do_read(struct xt_qp *qp, const struct xt_request *rq, ui
 		.psn = resp->epsn,
 		.npsn = rq->packets,
 	};
-	rd_added(qp);
+	xt_rd_added(qp);
 	advance(qp, rq, XT_KIND_READ);
 	return XT_ACCEPTED;
 }
@@ -384,7 +347,7 @@ int xt_resp_atomic(struct xt_qp *qp, const struct xt_request *rq, uint64_t *old)
 
 static enum xt_verdict do_atomic(struct xt_qp *qp, const struct xt_request *rq, uint32_t *code)
 {
-	struct xt_rd *rd = rd_new(qp);
+	struct xt_rd *rd = xt_rd_new(qp);
 	uint64_t old;
 	int nak;
 
@@ -399,7 +362,7 @@ static enum xt_verdict do_atomic(struct xt_qp *qp, const struct xt_request *rq, 
 		.psn = qp->d.resp.epsn,
 		.npsn = 1,
 	};
-	rd_added(qp);
+	xt_rd_added(qp);
 	advance(qp, rq, XT_KIND_ATOMIC);
 	return XT_ACCEPTED;
 }
@@ -432,7 +395,7 @@ enum xt_verdict xt_resp_atomic_write(struct xt_qp *qp, const struct xt_request *
 static enum xt_verdict do_atomic_write(struct xt_qp *qp, const struct xt_request *rq,
 				       uint32_t *code, struct xt_fault *fault)
 {
-	struct xt_rd *rd = rd_new(qp);
+	struct xt_rd *rd = xt_rd_new(qp);
 
 	if (!rd)
 		return refuse(qp, code, XR_NAK_INVALID_REQUEST);
@@ -443,7 +406,7 @@ static enum xt_verdict do_atomic_write(struct xt_qp *qp, const struct xt_request
 		.psn = qp->d.resp.epsn,
 		.npsn = 1,
 	};
-	rd_added(qp);
+	xt_rd_added(qp);
 	advance(qp, rq, XT_KIND_ATOMIC_WRITE);
 	return XT_ACCEPTED;
 }
@@ -486,23 +449,6 @@ void xt_resp_abandon(struct xt_qp *qp)
 }
 
 /* ---- received requests ---------------------------------------------------------------------- */
-
-static void owe(struct xt_qp *qp, enum xt_answer_kind answer)
-{
-	qp->d.resp.answer = answer;
-	xt_owe_answer(qp);
-}
-
-static void owe_ack(struct xt_qp *qp)
-{
-	struct xt_responder *resp = &qp->d.resp;
-
-	/* a NAK not sent yet says the same of all before it; and something behind it was dropped */
-	if (resp->answer == XT_ANSWER_NONE)
-		owe(qp, XT_ANSWER_ACK);
-	else if (resp->answer == XT_ANSWER_RNR_NAK)
-		owe(qp, XT_ANSWER_SEQ_NAK);
-}
 
 void xt_resp_parse(const struct xt_qp *qp, const struct xt_rx *rx, struct xt_request *rq)
 {
@@ -551,67 +497,6 @@ void xt_resp_parse(const struct xt_qp *qp, const struct xt_rx *rx, struct xt_req
 		rq->packets = (rq->total + (uint64_t)qp->d.mtu - 1) >> qp->d.mtu_shift;
 }
 
-/* The entry that a duplicate repeats, NULL: it is long gone, or this is no duplicate of it. */
-static struct xt_rd *find_rd(struct xt_responder *resp, uint32_t psn, enum xt_kind kind,
-			     uint32_t *index)
-{
-	struct xt_rd *rd;
-
-	for (*index = resp->rd_tail - resp->rd_kept; *index != resp->rd_tail; ++*index) {
-		rd = rd_at(resp, *index);
-		if (psn - rd->psn < rd->npsn)
-			return rd->kind == kind ? rd : NULL;
-	}
-	return NULL;
-}
-
-/* Answers again from packet pos of an entry on; not where that is still to come anyway. */
-static void replay(struct xt_qp *qp, uint32_t index, uint32_t pos)
-{
-	struct xt_responder *resp = &qp->d.resp;
-	int32_t ahead = xt_diff(index, resp->rd_cur);
-
-	if (ahead > 0 || (ahead == 0 && pos > resp->rd_pos))
-		return;
-	resp->rd_cur = index;
-	resp->rd_pos = resp->rd_start = pos;
-	xt_activate(qp);
-}
-
-/* IBTA 9.7.5.1.4: the repeated READ may ask for the rest of the first one only. */
-static void duplicate_read(struct xt_qp *qp, const struct xt_request *rq, uint32_t psn)
-{
-	uint32_t index, pos;
-	struct xt_rd *rd = find_rd(&qp->d.resp, psn, XT_KIND_READ, &index);
-	uint64_t off;
-
-	if (!rd)
-		return;
-	pos = psn - rd->psn;
-	off = (uint64_t)pos << qp->d.mtu_shift;
-	if (rq->rkey == rd->rkey && rq->va == rd->va + off && rq->total == rd->len - off)
-		replay(qp, index, pos);
-}
-
-static void duplicate(struct xt_qp *qp, const struct xt_request *rq, uint32_t psn)
-{
-	uint32_t index;
-
-	qp->engine->counters.rx_duplicates++;
-	switch (kind_of(rq->op)) {
-	case XT_KIND_READ:
-		duplicate_read(qp, rq, psn);
-		break;
-	case XT_KIND_ATOMIC:
-	case XT_KIND_ATOMIC_WRITE:
-		if (find_rd(&qp->d.resp, psn, kind_of(rq->op), &index))
-			replay(qp, index, 0);
-		break;
-	default:
-		owe_ack(qp);
-	}
-}
-
 static void out_of_sequence(struct xt_qp *qp, uint32_t psn)
 {
 	struct xt_responder *resp = &qp->d.resp;
@@ -622,7 +507,7 @@ static void out_of_sequence(struct xt_qp *qp, uint32_t psn)
 	if (resp->nak_sent)
 		return;
 	resp->nak_sent = true;
-	owe(qp, XT_ANSWER_SEQ_NAK);
+	xt_resp_owe(qp, XT_ANSWER_SEQ_NAK);
 }
 
 static void accepted(struct xt_qp *qp, const struct xt_rx *rx, uint32_t packets)
@@ -637,7 +522,7 @@ static void accepted(struct xt_qp *qp, const struct xt_rx *rx, uint32_t packets)
 		return;
 	resp->unacked += packets;
 	if (rx->ackreq || resp->unacked >= ACK_AT_LEAST)
-		owe_ack(qp);
+		xt_resp_owe_ack(qp);
 }
 
 void xt_responder_rx(struct xt_qp *qp, const struct xt_rx *rx)
@@ -655,7 +540,7 @@ void xt_responder_rx(struct xt_qp *qp, const struct xt_rx *rx)
 	}
 	xt_resp_parse(qp, rx, &rq);
 	if (ahead < 0) {
-		duplicate(qp, &rq, resp->epsn + ahead);
+		xt_resp_duplicate(qp, &rq, kind_of(rq.op), resp->epsn + ahead);
 		return;
 	}
 	switch (xt_resp_request(qp, &rq, &code, &fault)) {
@@ -664,183 +549,13 @@ void xt_responder_rx(struct xt_qp *qp, const struct xt_rx *rx)
 		break;
 	case XT_RNR:
 		resp->nak_sent = true;
-		owe(qp, XT_ANSWER_RNR_NAK);
+		xt_resp_owe(qp, XT_ANSWER_RNR_NAK);
 		break;
 	default:
 		resp->nak_code = code;
 		resp->nak_psn = psn;
-		owe(qp, XT_ANSWER_NAK);
+		xt_resp_owe(qp, XT_ANSWER_NAK);
 		break;
 	}
 	xt_qp_store_psns(qp);
-}
-
-/* ---- answers --------------------------------------------------------------------------------- */
-
-static uint32_t ack_syndrome(struct xt_qp *qp)
-{
-	uint32_t credits, code;
-
-	if (!qp->rq_ring)
-		return XR_AETH_ACK | XR_AETH_CREDITS_INVALID;
-	credits = xt_rq_credits(qp);
-	for (code = XR_AETH_CREDITS_INVALID - 1; xt_credits[code] > credits; code--)
-		;
-	return XR_AETH_ACK | code;
-}
-
-static bool send_answer(struct xt_qp *qp)
-{
-	struct xt_responder *resp = &qp->d.resp;
-	struct xt_counters *c = &qp->engine->counters;
-	uint8_t answer = resp->answer;
-	struct xt_packet p;
-	uint32_t syndrome;
-
-	/* late packets may have filled the gap meanwhile */
-	if (answer == XT_ANSWER_SEQ_NAK && xt_diff(resp->epsn, resp->seen) >= 0)
-		answer = XT_ANSWER_ACK;
-	xt_packet_init(&p, XR_OP_ACK, resp->epsn);
-	switch (answer) {
-	case XT_ANSWER_ACK:
-		syndrome = ack_syndrome(qp);
-		p.psn = resp->epsn - 1;
-		break;
-	case XT_ANSWER_SEQ_NAK:
-		syndrome = XR_AETH_NAK | XR_NAK_PSN_SEQUENCE;
-		break;
-	case XT_ANSWER_RNR_NAK:
-		syndrome = XR_AETH_RNR_NAK | qp->d.attr.min_rnr_timer;
-		break;
-	default:
-		syndrome = XR_AETH_NAK | resp->nak_code;
-		p.psn = resp->nak_psn;
-		break;
-	}
-	xt_ext_aeth(&p, syndrome, resp->msn);
-	if (!xt_send(qp, &p))
-		return false;
-	c->seq_naks_sent += answer == XT_ANSWER_SEQ_NAK;
-	c->rnr_naks_sent += answer == XT_ANSWER_RNR_NAK;
-	resp->nak_sent |= answer == XT_ANSWER_SEQ_NAK;
-	resp->answer = XT_ANSWER_NONE;
-	resp->unacked = 0;
-	return true;
-}
-
-/* Reads what one response packet carries. Keys may have changed since the request came. */
-static int gather_response(struct xt_qp *qp, const struct xt_rd *rd, uint32_t pos,
-			   struct xt_payload *out)
-{
-	uint64_t off = (uint64_t)pos << qp->d.mtu_shift, mem_off;
-	uint64_t left = rd->len - off;
-	uint32_t len = left < qp->d.mtu ? left : qp->d.mtu;
-	struct xt_mem *mem;
-	int nak;
-
-	if (!len)
-		return -1;
-	qp->d.resp.pd = rd->pd;
-	nak = xt_resp_check(qp, XR_ACCESS_REMOTE_READ, rd->va + off, rd->rkey, len, &mem, &mem_off);
-	if (nak < 0 && xt_gather_mem(qp->engine, mem, mem_off, len, out))
-		nak = XR_NAK_REMOTE_OPERATIONAL;
-	return nak;
-}
-
-static uint8_t response_opcode(const struct xt_responder *resp, const struct xt_rd *rd)
-{
-	bool first = resp->rd_pos == resp->rd_start, last = resp->rd_pos + 1 == rd->npsn;
-
-	if (rd->kind == XT_KIND_ATOMIC)
-		return XR_OP_ATOMIC_ACK;
-	if (first)
-		return last ? XR_OP_READ_RESP_ONLY : XR_OP_READ_RESP_FIRST;
-	return last ? XR_OP_READ_RESP_LAST : XR_OP_READ_RESP_MIDDLE;
-}
-
-static void next_response(struct xt_responder *resp, const struct xt_rd *rd)
-{
-	if (++resp->rd_pos < rd->npsn)
-		return;
-	resp->rd_pos = resp->rd_start = 0;
-	resp->rd_cur++;
-	if (xt_diff(resp->rd_cur, resp->rd_fresh) > 0)
-		resp->rd_fresh = resp->rd_cur;
-}
-
-/* A READ that was accepted cannot be answered: its memory or key is gone. */
-static void refuse_response(struct xt_qp *qp, uint32_t psn, uint32_t nak)
-{
-	struct xt_responder *resp = &qp->d.resp;
-
-	/* else it is in ERR already, with an answer of its own behind this one */
-	if (xt_may_receive(qp))
-		xt_resp_refuse(qp, nak);
-	resp->nak_code = nak;
-	resp->nak_psn = psn;
-	resp->rd_cur = resp->rd_tail;
-	owe(qp, XT_ANSWER_NAK);
-}
-
-/*
- * What was answered in full once was asked for again by a packet that is late or a copy: the key may be
- * gone by right. Only a new request is refused with a NAK (IBTA 9.7.5), this one is not answered.
- */
-static bool drop_replay(struct xt_responder *resp)
-{
-	if (xt_diff(resp->rd_cur, resp->rd_fresh) >= 0)
-		return false;
-	resp->rd_cur++;
-	resp->rd_pos = resp->rd_start = 0;
-	return true;
-}
-
-/* false: no room, or the QP's last words come next. */
-static bool send_response(struct xt_qp *qp)
-{
-	struct xt_responder *resp = &qp->d.resp;
-	struct xt_rd *rd = rd_at(resp, resp->rd_cur);
-	__be64 orig = htobe64(rd->value);
-	struct xt_packet p;
-	int nak = -1;
-
-	xt_packet_init(&p, response_opcode(resp, rd), rd->psn + resp->rd_pos);
-	if (p.opcode != XR_OP_READ_RESP_MIDDLE)
-		xt_ext_aeth(&p, ack_syndrome(qp), resp->msn);
-	if (rd->kind == XT_KIND_READ)
-		nak = gather_response(qp, rd, resp->rd_pos, &p.payload);
-	if (nak >= 0) {
-		if (!drop_replay(resp))
-			refuse_response(qp, p.psn, nak);
-		return false;
-	}
-	if (rd->kind == XT_KIND_ATOMIC) {
-		memcpy(p.ext + p.ext_len, &orig, sizeof(orig));
-		p.ext_len += sizeof(orig);
-	}
-	if (!xt_send(qp, &p))
-		return false;
-	next_response(resp, rd);
-	return true;
-}
-
-uint32_t xt_resp_run(struct xt_qp *qp, uint32_t budget, bool *more)
-{
-	struct xt_responder *resp = &qp->d.resp;
-	uint32_t cost = 0;
-
-	/* a QP in ERR is silent but for its last words, and what was to come before them */
-	if (!xt_may_receive(qp) && resp->answer != XT_ANSWER_NAK)
-		return 0;
-	while (resp->rd_cur != resp->rd_tail) {
-		if (cost == budget || qp->engine->tx_full) {
-			*more = true;
-			return cost;
-		}
-		if (send_response(qp))
-			cost++;
-	}
-	if (resp->answer != XT_ANSWER_NONE && !send_answer(qp))
-		*more = true;
-	return cost;
 }

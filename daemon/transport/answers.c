@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * What the responder owes its peer, IBTA 9.7.5. Answers are collected: one ACK stands for all that a
+ * batch brought, and it goes out only behind the READ responses that are due before it. READs and
+ * atomics are kept for as long as the peer may ask for them again.
+ */
+#include "internal.h"
+
+/* ---- READs and atomics: what is kept of them ------------------------------------------------- */
+
+static struct xt_rd *rd_at(struct xt_responder *resp, uint32_t index)
+{
+	return &resp->rd[index % XT_MAX_RD_ATOMIC];
+}
+
+struct xt_rd *xt_rd_new(struct xt_qp *qp)
+{
+	struct xt_responder *resp = &qp->d.resp;
+	uint32_t max = qp->d.attr.max_dest_rd_atomic;
+
+	if (resp->rd_tail - resp->rd_fresh >= max)
+		return NULL;
+	while (resp->rd_kept >= max) {
+		/* replayed for a duplicate: the peer has it, or it would not have gone on */
+		if (resp->rd_cur == resp->rd_tail - resp->rd_kept) {
+			resp->rd_cur++;
+			resp->rd_pos = resp->rd_start = 0;
+		}
+		resp->rd_kept--;
+	}
+	return rd_at(resp, resp->rd_tail);
+}
+
+void xt_rd_added(struct xt_qp *qp)
+{
+	qp->d.resp.rd_tail++;
+	qp->d.resp.rd_kept++;
+	xt_activate(qp);
+}
+
+/* ---- duplicates ----------------------------------------------------------------------------- */
+
+/* The entry that a duplicate repeats, NULL: it is long gone, or this is no duplicate of it. */
+static struct xt_rd *find_rd(struct xt_responder *resp, uint32_t psn, enum xt_kind kind,
+			     uint32_t *index)
+{
+	struct xt_rd *rd;
+
+	for (*index = resp->rd_tail - resp->rd_kept; *index != resp->rd_tail; ++*index) {
+		rd = rd_at(resp, *index);
+		if (psn - rd->psn < rd->npsn)
+			return rd->kind == kind ? rd : NULL;
+	}
+	return NULL;
+}
+
+/* Answers again from packet pos of an entry on; not where that is still to come anyway. */
+static void replay(struct xt_qp *qp, uint32_t index, uint32_t pos)
+{
+	struct xt_responder *resp = &qp->d.resp;
+	int32_t ahead = xt_diff(index, resp->rd_cur);
+
+	if (ahead > 0 || (ahead == 0 && pos > resp->rd_pos))
+		return;
+	resp->rd_cur = index;
+	resp->rd_pos = resp->rd_start = pos;
+	xt_activate(qp);
+}
+
+/* IBTA 9.7.5.1.4: the repeated READ may ask for the rest of the first one only. */
+static void duplicate_read(struct xt_qp *qp, const struct xt_request *rq, uint32_t psn)
+{
+	uint32_t index, pos;
+	struct xt_rd *rd = find_rd(&qp->d.resp, psn, XT_KIND_READ, &index);
+	uint64_t off;
+
+	if (!rd)
+		return;
+	pos = psn - rd->psn;
+	off = (uint64_t)pos << qp->d.mtu_shift;
+	if (rq->rkey == rd->rkey && rq->va == rd->va + off && rq->total == rd->len - off)
+		replay(qp, index, pos);
+}
+
+void xt_resp_duplicate(struct xt_qp *qp, const struct xt_request *rq, enum xt_kind kind,
+		       uint32_t psn)
+{
+	uint32_t index;
+
+	qp->engine->counters.rx_duplicates++;
+	switch (kind) {
+	case XT_KIND_READ:
+		duplicate_read(qp, rq, psn);
+		break;
+	case XT_KIND_ATOMIC:
+	case XT_KIND_ATOMIC_WRITE:
+		if (find_rd(&qp->d.resp, psn, kind, &index))
+			replay(qp, index, 0);
+		break;
+	default:
+		xt_resp_owe_ack(qp);
+	}
+}
+
+/* ---- what is due ---------------------------------------------------------------------------- */
+
+void xt_resp_owe(struct xt_qp *qp, enum xt_answer_kind answer)
+{
+	qp->d.resp.answer = answer;
+	xt_owe_answer(qp);
+}
+
+void xt_resp_owe_ack(struct xt_qp *qp)
+{
+	struct xt_responder *resp = &qp->d.resp;
+
+	/* a NAK not sent yet says the same of all before it; and something behind it was dropped */
+	if (resp->answer == XT_ANSWER_NONE)
+		xt_resp_owe(qp, XT_ANSWER_ACK);
+	else if (resp->answer == XT_ANSWER_RNR_NAK)
+		xt_resp_owe(qp, XT_ANSWER_SEQ_NAK);
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+static uint32_t ack_syndrome(struct xt_qp *qp)
+{
+	uint32_t credits, code;
+
+	if (!qp->rq_ring)
+		return XR_AETH_ACK | XR_AETH_CREDITS_INVALID;
+	credits = xt_rq_credits(qp);
+	for (code = XR_AETH_CREDITS_INVALID - 1; xt_credits[code] > credits; code--)
+		;
+	return XR_AETH_ACK | code;
+}
+
+static bool send_answer(struct xt_qp *qp)
+{
+	struct xt_responder *resp = &qp->d.resp;
+	struct xt_counters *c = &qp->engine->counters;
+	uint8_t answer = resp->answer;
+	struct xt_packet p;
+	uint32_t syndrome;
+
+	/* late packets may have filled the gap meanwhile */
+	if (answer == XT_ANSWER_SEQ_NAK && xt_diff(resp->epsn, resp->seen) >= 0)
+		answer = XT_ANSWER_ACK;
+	xt_packet_init(&p, XR_OP_ACK, resp->epsn);
+	switch (answer) {
+	case XT_ANSWER_ACK:
+		syndrome = ack_syndrome(qp);
+		p.psn = resp->epsn - 1;
+		break;
+	case XT_ANSWER_SEQ_NAK:
+		syndrome = XR_AETH_NAK | XR_NAK_PSN_SEQUENCE;
+		break;
+	case XT_ANSWER_RNR_NAK:
+		syndrome = XR_AETH_RNR_NAK | qp->d.attr.min_rnr_timer;
+		break;
+	default:
+		syndrome = XR_AETH_NAK | resp->nak_code;
+		p.psn = resp->nak_psn;
+		break;
+	}
+	xt_ext_aeth(&p, syndrome, resp->msn);
+	if (!xt_send(qp, &p))
+		return false;
+	c->seq_naks_sent += answer == XT_ANSWER_SEQ_NAK;
+	c->rnr_naks_sent += answer == XT_ANSWER_RNR_NAK;
+	resp->nak_sent |= answer == XT_ANSWER_SEQ_NAK;
+	resp->answer = XT_ANSWER_NONE;
+	resp->unacked = 0;
+	return true;
+}
+
+/* Reads what one response packet carries. Keys may have changed since the request came. */
+static int gather_response(struct xt_qp *qp, const struct xt_rd *rd, uint32_t pos,
+			   struct xt_payload *out)
+{
+	uint64_t off = (uint64_t)pos << qp->d.mtu_shift, mem_off;
+	uint64_t left = rd->len - off;
+	uint32_t len = left < qp->d.mtu ? left : qp->d.mtu;
+	struct xt_mem *mem;
+	int nak;
+
+	if (!len)
+		return -1;
+	qp->d.resp.pd = rd->pd;
+	nak = xt_resp_check(qp, XR_ACCESS_REMOTE_READ, rd->va + off, rd->rkey, len, &mem, &mem_off);
+	if (nak < 0 && xt_gather_mem(qp->engine, mem, mem_off, len, out))
+		nak = XR_NAK_REMOTE_OPERATIONAL;
+	return nak;
+}
+
+static uint8_t response_opcode(const struct xt_responder *resp, const struct xt_rd *rd)
+{
+	bool first = resp->rd_pos == resp->rd_start, last = resp->rd_pos + 1 == rd->npsn;
+
+	if (rd->kind == XT_KIND_ATOMIC)
+		return XR_OP_ATOMIC_ACK;
+	if (first)
+		return last ? XR_OP_READ_RESP_ONLY : XR_OP_READ_RESP_FIRST;
+	return last ? XR_OP_READ_RESP_LAST : XR_OP_READ_RESP_MIDDLE;
+}
+
+static void next_response(struct xt_responder *resp, const struct xt_rd *rd)
+{
+	if (++resp->rd_pos < rd->npsn)
+		return;
+	resp->rd_pos = resp->rd_start = 0;
+	resp->rd_cur++;
+	if (xt_diff(resp->rd_cur, resp->rd_fresh) > 0)
+		resp->rd_fresh = resp->rd_cur;
+}
+
+/* A READ that was accepted cannot be answered: its memory or key is gone. */
+static void refuse_response(struct xt_qp *qp, uint32_t psn, uint32_t nak)
+{
+	struct xt_responder *resp = &qp->d.resp;
+
+	/* else it is in ERR already, with an answer of its own behind this one */
+	if (xt_may_receive(qp))
+		xt_resp_refuse(qp, nak);
+	resp->nak_code = nak;
+	resp->nak_psn = psn;
+	resp->rd_cur = resp->rd_tail;
+	xt_resp_owe(qp, XT_ANSWER_NAK);
+}
+
+/*
+ * What was answered in full once was asked for again by a packet that is late or a copy: the key may be
+ * gone by right. Only a new request is refused with a NAK (IBTA 9.7.5), this one is not answered.
+ */
+static bool drop_replay(struct xt_responder *resp)
+{
+	if (xt_diff(resp->rd_cur, resp->rd_fresh) >= 0)
+		return false;
+	resp->rd_cur++;
+	resp->rd_pos = resp->rd_start = 0;
+	return true;
+}
+
+/* false: no room, or the QP's last words come next. */
+static bool send_response(struct xt_qp *qp)
+{
+	struct xt_responder *resp = &qp->d.resp;
+	struct xt_rd *rd = rd_at(resp, resp->rd_cur);
+	__be64 orig = htobe64(rd->value);
+	struct xt_packet p;
+	int nak = -1;
+
+	xt_packet_init(&p, response_opcode(resp, rd), rd->psn + resp->rd_pos);
+	if (p.opcode != XR_OP_READ_RESP_MIDDLE)
+		xt_ext_aeth(&p, ack_syndrome(qp), resp->msn);
+	if (rd->kind == XT_KIND_READ)
+		nak = gather_response(qp, rd, resp->rd_pos, &p.payload);
+	if (nak >= 0) {
+		if (!drop_replay(resp))
+			refuse_response(qp, p.psn, nak);
+		return false;
+	}
+	if (rd->kind == XT_KIND_ATOMIC) {
+		memcpy(p.ext + p.ext_len, &orig, sizeof(orig));
+		p.ext_len += sizeof(orig);
+	}
+	if (!xt_send(qp, &p))
+		return false;
+	next_response(resp, rd);
+	return true;
+}
+
+uint32_t xt_resp_run(struct xt_qp *qp, uint32_t budget, bool *more)
+{
+	struct xt_responder *resp = &qp->d.resp;
+	uint32_t cost = 0;
+
+	/* a QP in ERR is silent but for its last words, and what was to come before them */
+	if (!xt_may_receive(qp) && resp->answer != XT_ANSWER_NAK)
+		return 0;
+	while (resp->rd_cur != resp->rd_tail) {
+		if (cost == budget || qp->engine->tx_full) {
+			*more = true;
+			return cost;
+		}
+		if (send_response(qp))
+			cost++;
+	}
+	if (resp->answer != XT_ANSWER_NONE && !send_answer(qp))
+		*more = true;
+	return cost;
+}
