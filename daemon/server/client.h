@@ -3,7 +3,8 @@
  * Clients: connections, requests and replies. The server's parts know each other by this header:
  *
  *   server.c        socket, who may connect, broadcasts
- *   client.c        one connection: datagrams to requests, replies, its end
+ *   client.c        one connection: who it is, its jobs, its end
+ *   request.c       datagrams to requests, and replies
  *   query.c         HELLO, device, port, addresses
  *   show.c          what operators see: everything as JSON, for the xroce command
  *   handles.c       handles to objects
@@ -191,9 +192,12 @@ struct xd_client *xd_client_new(struct xd_server *s, int fd);
 /* Releases everything; what a job still holds goes when it is done. */
 void xd_client_end(struct xd_client *c);
 
+/* Its socket is readable, and no request is under way. */
+void xd_client_receive(struct xd_client *c);
+
 /*
- * One datagram, as received: what the socket's watch calls, and an entry for tests and
- * fuzzers. The descriptors are taken over. The client may be ended by this.
+ * One datagram, as received; also an entry for tests and fuzzers. The descriptors are taken over. The
+ * client may be ended by this.
  */
 void xd_client_feed(struct xd_client *c, const void *data, size_t len, const int *fds,
 		    uint32_t nfds);
