@@ -130,7 +130,7 @@ static int take_name(struct daemon *d)
 	char path[512];
 
 	if (make_folder(d->opt.runtime_dir)) {
-		xd_log(XD_ERR, "%s: %s", d->opt.runtime_dir, strerror(errno));
+		xd_log(XD_ERR, "runtime directory %s: %s", d->opt.runtime_dir, strerror(errno));
 		return -errno;
 	}
 	name_path(d, path);

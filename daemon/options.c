@@ -128,14 +128,26 @@ static void set_defaults(struct xd_options *o)
 
 /* ---- values: NULL, or what is wrong with one ------------------------------------------ */
 
+static const char *not_among(const struct word *words)
+{
+	static char text[64];
+	size_t n = (size_t)snprintf(text, sizeof(text), "is none of");
+
+	for (; words->name; words++)
+		n += (size_t)snprintf(text + n, sizeof(text) - n, " %s", words->name);
+	return text;
+}
+
 static const char *set_word(int *at, const struct word *words, const char *value)
 {
+	const struct word *all = words;
+
 	for (; words->name; words++)
 		if (!strcmp(words->name, value)) {
 			*at = words->value;
 			return NULL;
 		}
-	return "is none of the words it can be";
+	return not_among(all);
 }
 
 static const char *parse_number(const char *value, bool suffix, uint64_t *n)
@@ -274,6 +286,10 @@ static int parse_file(struct xd_options *o, const char *path)
 	}
 	for (int n = 1; !err && getline(&line, &room, f) >= 0; n++)
 		err = parse_line(o, path, n, line);
+	if (ferror(f)) {
+		fprintf(stderr, "xroced: %s: %s\n", path, strerror(errno));
+		err = -EINVAL;
+	}
 	free(line);
 	fclose(f);
 	return err;
@@ -321,12 +337,12 @@ static void make_longopts(struct option *longopts)
 static int parse_args(struct xd_options *o, int argc, char **argv, bool only_file)
 {
 	struct option longopts[ROWS + 3];
-	int c;
+	int c, at;
 
 	make_longopts(longopts);
 	optind = 1;
-	opterr = !only_file;
-	while ((c = getopt_long(argc, argv, "hV", longopts, NULL)) != -1) {
+	opterr = 0;
+	while ((at = optind, c = getopt_long(argc, argv, ":hV", longopts, NULL)) != -1) {
 		const struct option_row *row;
 		const char *wrong;
 
@@ -339,7 +355,9 @@ static int parse_args(struct xd_options *o, int argc, char **argv, bool only_fil
 		if (c < 256) {
 			if (only_file)
 				continue;
-			fprintf(stderr, "xroced: see xroced --help\n");
+			fprintf(stderr, c == ':' ? "xroced: %s needs a value, see xroced --help\n" :
+						   "xroced: there is no option %s, see xroced --help\n",
+				argv[at]);
 			return -EINVAL;
 		}
 		row = &rows[c - 256];
@@ -358,6 +376,19 @@ static int parse_args(struct xd_options *o, int argc, char **argv, bool only_fil
 	return 0;
 }
 
+/* It becomes a part of paths, and of what the log and tables show. */
+static int check_name(const char *option, const char *name)
+{
+	const char *c = name;
+
+	while (isgraph((unsigned char)*c) && *c != '/')
+		c++;
+	if (!*c && name[0] != '.')
+		return 0;
+	fprintf(stderr, "xroced: %s: \"%s\" cannot be a name\n", option, name);
+	return -EINVAL;
+}
+
 static int check(struct xd_options *o)
 {
 	if (!o->interface[0]) {
@@ -366,10 +397,8 @@ static int check(struct xd_options *o)
 	}
 	if (!o->name[0])
 		snprintf(o->name, sizeof(o->name), "xr_%s", o->interface);
-	if (strchr(o->name, '/') || o->name[0] == '.') {
-		fprintf(stderr, "xroced: --name: \"%s\" is not a device name\n", o->name);
+	if (check_name("--interface", o->interface) || check_name("--name", o->name))
 		return -EINVAL;
-	}
 	if (o->group[0] && !getgrnam(o->group)) {
 		fprintf(stderr, "xroced: --group: there is no group \"%s\"\n", o->group);
 		return -EINVAL;

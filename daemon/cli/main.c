@@ -64,7 +64,7 @@ int cli_usage(const struct cli *cli, const char *fmt, ...)
 	vfprintf(stderr, fmt, ap);
 	va_end(ap);
 	if (c)
-		fprintf(stderr, "\nusage: xroce %s %s\n", c->name, c->args);
+		fprintf(stderr, "\nusage: xroce %s%s%s\n", c->name, *c->args ? " " : "", c->args);
 	else
 		fputs("\nsee xroce --help\n", stderr);
 	return CLI_USAGE;
@@ -92,7 +92,7 @@ static void help(void)
 
 static void command_help(const struct cli_command *c)
 {
-	printf("usage: xroce %s %s\n\n%s\n", c->name, c->args, c->summary);
+	printf("usage: xroce %s%s%s\n\n%s\n", c->name, *c->args ? " " : "", c->args, c->summary);
 	if (c->details)
 		fputs(c->details, stdout);
 	help_options();

@@ -117,6 +117,27 @@ static int parse(struct cli *cli, int argc, char **argv, char ***devices)
 	}
 }
 
+static bool may_connect(const struct cli *cli, const char *device)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%s/%s" XR_SOCKET_SUFFIX, cli->runtime_dir, device);
+	return !access(path, W_OK) || errno != EACCES;
+}
+
+/* The program would only see that there are no devices. No error: it may not want one. */
+static void warn_if_none_is_ours(const struct cli *cli)
+{
+	char **names = cli_devices(cli), **p = names;
+
+	while (p && *p && !may_connect(cli, *p))
+		p++;
+	if (p && !*p && p != names)
+		cli_error("you may not connect to any device in %s; are you in its group?",
+			  cli->runtime_dir);
+	cli_devices_free(names);
+}
+
 static int set_environment(struct cli *cli, char **devices)
 {
 	char library[PATH_MAX], *list = NULL;
@@ -124,6 +145,8 @@ static int set_environment(struct cli *cli, char **devices)
 
 	if (!find_library(library))
 		return cli_error("cannot find " LIBRARY " next to this command or installed");
+	if (!*devices)
+		warn_if_none_is_ours(cli);
 	for (; *devices && status == CLI_OK; devices++)
 		status = add_device(cli, &list, *devices);
 	if (status == CLI_OK && list)

@@ -108,13 +108,17 @@ static void test_wrong(void)
 		{ "no number", "--spin-us", "many", "spin-us" },
 		{ "letters behind a number", "--spin-us", "5us", "spin-us" },
 		{ "an empty number", "--spin-us", "", "spin-us" },
-		{ "unknown word", "--attach", "maybe", "attach" },
+		{ "unknown word, and the words", "--attach", "maybe", "auto zerocopy native generic" },
 		{ "unknown level", "--log-level", "loud", "log-level" },
 		{ "too long a name", "--interface", "a-very-long-interface-name", "interface" },
-		{ "a device name with a slash", "--name", "../dev", "name" },
+		{ "an interface with a slash", "--interface", "../etc", "--interface" },
+		{ "a device name with a slash", "--name", "../dev", "--name" },
+		{ "a device name of two lines", "--name", "a\nb", "--name" },
 		{ "a group that is not there", "--group", "no-such-group-here", "no-such-group-here" },
 		{ "a file that is not there", "--config", "/nonexistent/file", "/nonexistent/file" },
-		{ "unknown option", "--no-such", "1", "no-such" },
+		{ "a folder for a file", "--config", "/tmp", "/tmp: Is a directory" },
+		{ "unknown option", "--no-such", "1", "no option --no-such, see" },
+		{ "unknown letter", "-x", "1", "no option -x, see" },
 	};
 	struct xd_options o;
 	size_t i;
@@ -128,7 +132,8 @@ static void test_wrong(void)
 	       "refused: no interface");
 	TAP_OK(PARSE(&o, "--interface", "v0", "stray") == -EINVAL && strstr(said, "stray"),
 	       "refused: an argument that belongs to no option");
-	TAP_OK(PARSE(&o, "--interface", "v0", "--ring-size") == -EINVAL,
+	TAP_OK(PARSE(&o, "--interface", "v0", "--ring-size") == -EINVAL &&
+		       strstr(said, "--ring-size needs a value"),
 	       "refused: an option without its value");
 }
 

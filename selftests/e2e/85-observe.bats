@@ -100,3 +100,10 @@ teardown_file() {
 	echo "$output"
 	[[ $output == *"may not connect"* || $output == *"is for root"* ]]
 }
+
+@test "observe: a program run by somebody who may not connect is told so, and runs" {
+	run -0 setpriv --reuid 65534 --regid 65534 --clear-groups "$XROCE" -r "$RUN/a" run echo it runs
+	echo "$output"
+	[[ $output == *"may not connect to any device"*"it runs"* ]]
+	equal "root" "$(ctl a run echo it runs 2>&1)" "it runs"
+}
