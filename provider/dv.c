@@ -10,15 +10,6 @@ _Static_assert(XROCEDV_MAX_PAGES == XR_FAST_MAX_PAGES &&
 	       XROCEDV_MIN_PAGE_SIZE == 1u << XR_FAST_SHIFT_MIN &&
 	       XROCEDV_MAX_PAGE_SIZE == 1u << XR_FAST_SHIFT_MAX, "limits of ring.h");
 
-struct fast_mr {
-	struct xp_mr base;		/* what ibv_dereg_mr() knows */
-	uint64_t *lists;		/* shared with the daemon */
-	uint32_t max_pages;
-	uint32_t list;			/* last one that was set */
-	uint32_t pages, page_shift;	/* of it; 0 pages: none */
-	uint64_t iova;
-};
-
 XP_PUBLIC bool xrocedv_is_supported(struct ibv_device *device)
 {
 	return xp_is_our_device(device);
@@ -39,7 +30,7 @@ static int send_proc_files(struct ibv_pd *ibpd)
 	return mr ? -xp_dereg_mr(mr) : -errno;
 }
 
-static int alloc(struct ibv_pd *ibpd, struct fast_mr *mr)
+static int alloc(struct ibv_pd *ibpd, struct xp_fast_mr *mr)
 {
 	struct xr_alloc_fast_mr_req req = { .pd = ibpd->handle, .max_pages = mr->max_pages };
 	struct xr_alloc_fast_mr_rep rep;
@@ -71,7 +62,7 @@ static int alloc(struct ibv_pd *ibpd, struct fast_mr *mr)
 
 XP_PUBLIC struct ibv_mr *xrocedv_alloc_mr(struct ibv_pd *pd, uint32_t max_pages)
 {
-	struct fast_mr *mr;
+	struct xp_fast_mr *mr;
 	int err;
 
 	if (!xp_is_ours(pd->context))
@@ -90,25 +81,15 @@ XP_PUBLIC struct ibv_mr *xrocedv_alloc_mr(struct ibv_pd *pd, uint32_t max_pages)
 	return &mr->base.ibmr;
 }
 
-static struct fast_mr *fast_of(struct ibv_mr *ibmr)
+static struct xp_fast_mr *fast_of(struct ibv_mr *ibmr)
 {
-	struct xp_mr *mr = (struct xp_mr *)ibmr;
-
-	return xp_is_ours(ibmr->context) && mr->fast ? (struct fast_mr *)mr : NULL;
+	return xp_is_ours(ibmr->context) && ((struct xp_mr *)ibmr)->fast ? xp_fast(ibmr) : NULL;
 }
 
 /* ---- pages ----------------------------------------------------------------------- */
 
-struct builder {
-	uint64_t *page;
-	uint32_t pages, max;
-	uint64_t size;
-	uint64_t end;		/* address behind the last byte that is mapped */
-	uint64_t length;
-};
-
 /* Bytes of [addr, addr + len) that found room */
-static uint64_t add_range(struct builder *b, uint64_t addr, uint64_t len)
+static uint64_t add_range(struct xp_pages *b, uint64_t addr, uint64_t len)
 {
 	uint64_t at = addr, stop = addr + len, page;
 
@@ -127,56 +108,78 @@ static uint64_t add_range(struct builder *b, uint64_t addr, uint64_t len)
 }
 
 /* Can it stand behind what is there? */
-static bool continues(const struct builder *b, uint64_t addr)
+static bool continues(const struct xp_pages *b, uint64_t addr)
 {
 	return !b->pages || addr == b->end || !((addr | b->end) & (b->size - 1));
 }
 
-static bool sg_sane(const struct xrocedv_sg *sg, int nents, uint64_t offset)
+static bool sane(const struct xp_pages *b, const struct xrocedv_sg *sg, int nents, uint64_t offset)
 {
 	int i;
 
+	if (b->size < XROCEDV_MIN_PAGE_SIZE || b->size > XROCEDV_MAX_PAGE_SIZE ||
+	    b->size & (b->size - 1))
+		return false;
 	for (i = 0; i < nents; i++)
 		if (!sg[i].length || sg[i].addr + sg[i].length < sg[i].addr)
 			return false;
 	return nents > 0 && offset < sg->length;
 }
 
+int xp_lay_pages(struct xp_pages *b, const struct xrocedv_sg *sg, int nents, uint64_t *sg_offset)
+{
+	uint64_t off = *sg_offset, done;
+	int i;
+
+	if (!sane(b, sg, nents, off))
+		return -EINVAL;
+	b->iova = sg->addr + off;
+	*sg_offset = 0;
+	for (i = 0; i < nents && continues(b, sg[i].addr + off); i++, off = 0) {
+		done = add_range(b, sg[i].addr + off, sg[i].length - off);
+		if (done == sg[i].length - off)
+			continue;
+		*sg_offset = off + done;
+		break;
+	}
+	return i;
+}
+
+uint64_t *xp_fast_next_list(struct xp_fast_mr *mr)
+{
+	mr->list = (mr->list + 1) % XR_FAST_LISTS;
+	return mr->lists + (size_t)mr->list * mr->max_pages;
+}
+
+void xp_fast_set(struct xp_fast_mr *mr, const struct xp_pages *b)
+{
+	mr->pages = b->pages;
+	mr->page_shift = (uint32_t)__builtin_ctzll(b->size);
+	mr->iova = b->iova;
+	mr->base.ibmr.addr = (void *)(uintptr_t)b->iova;
+	mr->base.ibmr.length = b->length;
+}
+
 XP_PUBLIC int xrocedv_map_mr_sg(struct ibv_mr *ibmr, const struct xrocedv_sg *sg, int nents,
 				uint64_t *sg_offset, uint32_t page_size)
 {
-	struct fast_mr *mr = fast_of(ibmr);
-	uint64_t off = sg_offset ? *sg_offset : 0, done;
-	struct builder b = { .size = page_size };
-	int i;
+	struct xp_fast_mr *mr = fast_of(ibmr);
+	uint64_t none = 0, *off = sg_offset ? sg_offset : &none;
+	struct xp_pages b = { .size = page_size };
+	int mapped;
 
-	if (!mr || page_size < XROCEDV_MIN_PAGE_SIZE || page_size > XROCEDV_MAX_PAGE_SIZE ||
-	    page_size & (page_size - 1) || !sg_sane(sg, nents, off))
+	if (!mr || !sane(&b, sg, nents, *off))
 		return -EINVAL;
-	mr->list = (mr->list + 1) % XR_FAST_LISTS;
-	b.page = mr->lists + (size_t)mr->list * mr->max_pages;
+	b.page = xp_fast_next_list(mr);
 	b.max = mr->max_pages;
-	mr->iova = sg->addr + off;
-	if (sg_offset)
-		*sg_offset = 0;
-	for (i = 0; i < nents && continues(&b, sg[i].addr + off); i++, off = 0) {
-		done = add_range(&b, sg[i].addr + off, sg[i].length - off);
-		if (done == sg[i].length - off)
-			continue;
-		if (sg_offset)
-			*sg_offset = off + done;
-		break;
-	}
-	mr->pages = b.pages;
-	mr->page_shift = (uint32_t)__builtin_ctz(page_size);
-	ibmr->addr = (void *)(uintptr_t)mr->iova;
-	ibmr->length = b.length;
-	return i;
+	mapped = xp_lay_pages(&b, sg, nents, off);
+	xp_fast_set(mr, &b);
+	return mapped;
 }
 
 /* ---- posting --------------------------------------------------------------------- */
 
-static void fill(struct xr_send_wqe *wqe, const struct fast_mr *mr, unsigned int access)
+static void fill(struct xr_send_wqe *wqe, const struct xp_fast_mr *mr, unsigned int access)
 {
 	wqe->reg.key = mr->base.ibmr.rkey;
 	wqe->reg.access = access;
@@ -190,7 +193,7 @@ static void fill(struct xr_send_wqe *wqe, const struct fast_mr *mr, unsigned int
 XP_PUBLIC int xrocedv_post_reg_mr(struct ibv_qp *ibqp, struct ibv_mr *ibmr, uint64_t wr_id,
 				  unsigned int access, unsigned int send_flags)
 {
-	struct fast_mr *mr = fast_of(ibmr);
+	struct xp_fast_mr *mr = fast_of(ibmr);
 	struct xp_qp *qp = xp_qp(ibqp);
 	struct xr_send_wqe *wqe;
 	int err = 0;

@@ -124,12 +124,13 @@ static bool fits_type(const struct xp_qp *qp, const struct ibv_send_wr *wr)
 {
 	bool send = wr->opcode == IBV_WR_SEND || wr->opcode == IBV_WR_SEND_WITH_IMM;
 	bool write = wr->opcode == IBV_WR_RDMA_WRITE || wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+	bool local = wr->opcode == IBV_WR_LOCAL_INV || wr->opcode == IBV_WR_BIND_MW;
 
 	switch (qp->ibqp.qp_type) {
 	case IBV_QPT_UD:
 		return send && wr->wr.ud.ah && wr->wr.ud.ah->context == qp->ibqp.context;
 	case IBV_QPT_UC:
-		return send || write;
+		return send || write || local;
 	default:
 		return true;
 	}

@@ -13,7 +13,7 @@
  *   cq_ex.c qp_ex.c    extended CQs and QPs
  *   import.c      objects of other contexts
  *   advise.c      memory on demand, fetched before it is used
- *   dv.c          direct verbs, <infiniband/xrocedv.h>
+ *   dv.c pool.c    direct verbs, <infiniband/xrocedv.h>
  *   maps.c        what /proc/self/maps says of a range
  *   adopt.c convert.c    private memory becomes shared under the program's feet
  *   events.c      event pipes, completion channels, asynchronous events
@@ -398,6 +398,39 @@ struct ibv_pd *xp_import_pd(struct ibv_context *ibctx, uint32_t handle);
 void xp_unimport_pd(struct ibv_pd *pd);
 struct ibv_mr *xp_import_mr(struct ibv_pd *pd, uint32_t handle);
 void xp_unimport_mr(struct ibv_mr *ibmr);
+
+/* ---- fast registration (dv.c) --------------------------------------------------- */
+
+struct xp_fast_mr {
+	struct xp_mr base;		/* what ibv_dereg_mr() knows */
+	uint64_t *lists;		/* shared with the daemon */
+	uint32_t max_pages;
+	uint32_t list;			/* last one that was set */
+	uint32_t pages, page_shift;	/* of it; 0 pages: none */
+	uint64_t iova;
+};
+
+static inline struct xp_fast_mr *xp_fast(struct ibv_mr *ibmr)
+{
+	return (struct xp_fast_mr *)ibmr;
+}
+
+/* The pages of a list of parts. To begin with: page, max and size, the rest 0. */
+struct xp_pages {
+	uint64_t *page;
+	uint32_t pages, max;
+	uint64_t size;
+	uint64_t end;		/* address behind the last byte that is mapped */
+	uint64_t iova, length;
+};
+
+struct xrocedv_sg;
+/* The longest prefix that fits, as xrocedv_map_mr_sg() has it; *off is not optional. */
+int xp_lay_pages(struct xp_pages *b, const struct xrocedv_sg *sg, int nents, uint64_t *off);
+/* Room for max_pages pages that no registration is reading, if one at most is under way */
+uint64_t *xp_fast_next_list(struct xp_fast_mr *mr);
+/* What lies in that list is for the next registration. */
+void xp_fast_set(struct xp_fast_mr *mr, const struct xp_pages *b);
 
 /* ---- memory windows (mw.c) ------------------------------------------------------ */
 

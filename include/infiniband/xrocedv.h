@@ -79,6 +79,67 @@ static inline void xrocedv_update_key(struct ibv_mr *mr, uint8_t variant)
 int xrocedv_post_reg_mr(struct ibv_qp *qp, struct ibv_mr *mr, uint64_t wr_id, unsigned int access,
 			unsigned int send_flags);
 
+/*
+ * Pools of regions for fast registration, for programs that map and unmap other memory all the time: map gives
+ * keys at once, without a queue pair of the program's; unmap leaves the mapping as it is, until
+ * its region is needed or the pool is flushed. The kernel had the like as FMR pools (ib_create_fmr_pool).
+ *
+ *      free --- map ---> mapped --- unmap ---> dirty --- flush, or map of another list ---> free
+ *
+ * A dirty mapping can still be used by who knows its key. With XROCEDV_POOL_CACHE the same list maps to
+ * what is mapped or dirty already, with the same keys. All functions but create and destroy may be called for one pool by
+ * many threads at a time.
+ */
+#define XROCEDV_POOL_CACHE 1u
+
+#define XROCEDV_MAX_POOL 65536u
+
+struct xrocedv_pool;
+
+struct xrocedv_pool_attr {
+	uint32_t max_pages;		/* of one mapping: 1..XROCEDV_MAX_PAGES */
+	uint32_t page_size;		/* as for xrocedv_map_mr_sg() */
+	uint32_t pool_size;		/* mappings at a time: 1..XROCEDV_MAX_POOL */
+	uint32_t dirty_watermark;	/* as many dirty ones are flushed by the unmap that makes them so many; 0: never */
+	unsigned int access;		/* as for xrocedv_post_reg_mr(), without IBV_ACCESS_MW_BIND */
+	uint32_t flags;			/* XROCEDV_POOL_CACHE */
+	/* Called behind each flush that succeeded, by the thread that flushed; it may use the pool. Or NULL. */
+	void (*flushed)(struct xrocedv_pool *pool, void *arg);
+	void *arg;
+};
+
+/* Memory that is mapped. To be read only; valid from map to the unmap that goes with it. */
+struct xrocedv_mapping {
+	uint64_t addr;		/* of its first byte, in the program's memory and for peers */
+	uint64_t length;	/* bytes */
+	uint32_t lkey, rkey;
+	struct xrocedv_pool *pool;
+};
+
+/*
+ * A pool, with all its regions. It has a queue pair and a completion queue of its own, which count as the program's.
+ * Ends before its protection domain does. NULL and errno: EINVAL, EADDRNOTAVAIL (the device has no GID),
+ * and those of xrocedv_alloc_mr(), ibv_create_cq(), ibv_create_qp() and ibv_modify_qp().
+ */
+struct xrocedv_pool *xrocedv_create_pool(struct ibv_pd *pd, const struct xrocedv_pool_attr *attr);
+
+/*
+ * Maps all of a list, under the rules of xrocedv_map_mr_sg(). Its keys are valid for every queue pair of the protection
+ * domain when this returns. NULL and errno: EINVAL (the list, or one mapping cannot name all of it), EAGAIN (all
+ * regions are mapped), EIO.
+ */
+const struct xrocedv_mapping *xrocedv_pool_map(struct xrocedv_pool *pool,
+					       const struct xrocedv_sg *sg, int nents);
+
+/* Once for each map. No work request that uses the keys may be under way. 0, or EINVAL: it is not mapped. */
+int xrocedv_pool_unmap(const struct xrocedv_mapping *mapping);
+
+/* Invalidates what is dirty; nobody can use it any more when this returns. 0, or EIO: some is dirty as before. */
+int xrocedv_flush_pool(struct xrocedv_pool *pool);
+
+/* 0, or EBUSY: something is mapped, or what ibv_dereg_mr(), ibv_destroy_qp(), ibv_destroy_cq() return. */
+int xrocedv_destroy_pool(struct xrocedv_pool *pool);
+
 #ifdef __cplusplus
 }
 #endif

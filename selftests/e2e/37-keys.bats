@@ -33,6 +33,12 @@ counted() {
 @test "keys: pages of a fast region that may not be used" { keys fast-pages; }
 @test "keys: a window bound to a fast region" { keys fast-window; }
 
+@test "pools: the same list, the same mapping; flushed" { counted pool-cache KEY_STATE; }
+@test "pools: regions are used again" { keys pool-reuse; }
+@test "pools: flushed at the watermark" { counted pool-watermark KEY_STATE; }
+@test "pools: what cannot be mapped" { keys pool-refused; }
+@test "pools: many threads" { keys pool-threads; }
+
 @test "keys: all of it, with losses" {
 	local status=0
 

@@ -19,7 +19,7 @@ $(eval $(call verbs_program,rdma_verify))
 $(eval $(call verbs_program,rdma_memory,$(RDMA_SIDE)))
 
 # ... binds windows, invalidates and registers by work requests
-$(eval $(call verbs_program,rdma_keys,$(RDMA_SIDE),-ldl))
+$(eval $(call verbs_program,rdma_keys,$(RDMA_SIDE),-ldl -lpthread))
 
 # ... watches a device while the world around it changes
 $(eval $(call verbs_program,rdma_watch))

@@ -13,6 +13,8 @@
  */
 #include <dlfcn.h>
 #include <errno.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,13 +31,25 @@
 #define LEN 20000u
 #define RW (IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE)
 
+/* The direct verbs, by their names in the library */
+#define DIRECT(X)                                                                                  \
+	X(alloc_mr)                                                                                \
+	X(map_mr_sg)                                                                               \
+	X(post_reg_mr)                                                                             \
+	X(create_pool)                                                                             \
+	X(pool_map)                                                                                \
+	X(pool_unmap)                                                                              \
+	X(flush_pool)                                                                              \
+	X(destroy_pool)
+
 struct keys {
 	struct side s;
 	uint8_t *mem;
 	struct ibv_mr *mr;
-	struct ibv_mr *(*alloc_mr)(struct ibv_pd *, uint32_t);
-	int (*map_mr_sg)(struct ibv_mr *, const struct xrocedv_sg *, int, uint64_t *, uint32_t);
-	int (*post_reg_mr)(struct ibv_qp *, struct ibv_mr *, uint64_t, unsigned, unsigned);
+#define X(name) __typeof__(xrocedv_##name) *name;
+	DIRECT(X)
+#undef X
+	unsigned flushed;		/* pools were */
 	uint32_t seed;
 	bool lossy;
 	char why[200];
@@ -393,6 +407,186 @@ static bool fast_window(struct keys *k)
 	       is(k, "deregister", ibv_dereg_mr(mr), 0);
 }
 
+/* ---- pools ---------------------------------------------------------------------------------------- */
+
+static void count_flush(struct xrocedv_pool *pool, void *arg)
+{
+	((struct keys *)arg)->flushed++;
+}
+
+static struct xrocedv_pool *new_pool(struct keys *k, uint32_t size, uint32_t watermark,
+				     uint32_t flags)
+{
+	struct xrocedv_pool_attr attr = {
+		.max_pages = 8, .page_size = PAGE, .pool_size = size,
+		.dirty_watermark = watermark, .access = IBV_ACCESS_LOCAL_WRITE | RW,
+		.flags = flags, .flushed = count_flush, .arg = k,
+	};
+
+	k->flushed = 0;
+	return k->create_pool(k->s.pd, &attr);
+}
+
+/* Page n of the memory, n + 1 bytes short */
+static const struct xrocedv_mapping *map_page(struct keys *k, struct xrocedv_pool *pool, uint32_t n)
+{
+	struct xrocedv_sg sg = { at(k, n * PAGE), PAGE - n - 1 };
+
+	return k->pool_map(pool, &sg, 1);
+}
+
+static bool pool_cache(struct keys *k)
+{
+	struct xrocedv_pool *pool = new_pool(k, 2, 0, XROCEDV_POOL_CACHE);
+	const struct xrocedv_mapping *m, *again, *other;
+	struct xrocedv_sg sg[3];
+	uint32_t rkey;
+	bool ok;
+
+	set_apart(k, sg);
+	m = pool ? k->pool_map(pool, sg, 3) : NULL;
+	ok = is(k, "mapped", !!m, 1) && is(k, "length", m->length, APART_LEN) &&
+	     is(k, "address", m->addr, sg[0].addr) &&
+	     writes(k, m->addr, APART_LEN, m->rkey, 0) && landed_apart(k);
+	again = ok ? k->pool_map(pool, sg, 3) : NULL;
+	ok = ok && is(k, "the same list, the same mapping", again == m, 1);
+	other = ok ? map_page(k, pool, 7) : NULL;
+	ok = ok && is(k, "another list", other && other != m, 1) &&
+	     is(k, "no more regions", !map_page(k, pool, 8) && errno == EAGAIN, 1) &&
+	     is(k, "unmap", k->pool_unmap(m), 0) &&
+	     is(k, "mapped once more than unmapped", !map_page(k, pool, 8), 1) &&
+	     is(k, "unmap", k->pool_unmap(again), 0) &&
+	     is(k, "unmap too often", k->pool_unmap(m), EINVAL);
+	rkey = ok ? m->rkey : 0;
+	ok = ok && writes(k, sg[0].addr, APART_LEN, rkey, 0) &&	/* dirty */
+	     is(k, "from the cache", k->pool_map(pool, sg, 3) == m && m->rkey == rkey, 1) &&
+	     is(k, "unmap", k->pool_unmap(m), 0) && is(k, "flush", k->flush_pool(pool), 0) &&
+	     is(k, "flushed", k->flushed, 1) && refused(k, sg[0].addr, 8, rkey) &&
+	     writes(k, other->addr, other->length, other->rkey, 0) &&
+	     is(k, "mapped anew", k->pool_map(pool, sg, 3) == m && m->rkey != rkey, 1) &&
+	     writes(k, m->addr, APART_LEN, m->rkey, 0) && landed_apart(k) &&
+	     is(k, "destroy what is mapped", k->destroy_pool(pool), EBUSY) &&
+	     is(k, "unmap", k->pool_unmap(m) || k->pool_unmap(other), 0);
+	return ok && is(k, "destroy", k->destroy_pool(pool), 0);
+}
+
+/* The region of what was unmapped longest ago is used again; its key of before is worth nothing. */
+static bool pool_reuse(struct keys *k)
+{
+	struct xrocedv_pool *pool = new_pool(k, 2, 0, XROCEDV_POOL_CACHE);
+	const struct xrocedv_mapping *m[4];
+	uint32_t rkey[4] = { 0 };
+	bool ok = is(k, "created", !!pool, 1);
+
+	for (uint32_t i = 0; i < 3 && ok; i++) {
+		m[i] = map_page(k, pool, i);
+		ok = is(k, "mapped", !!m[i], 1);
+		rkey[i] = ok ? m[i]->rkey : 0;
+		ok = ok && is(k, "unmap", k->pool_unmap(m[i]), 0);
+	}
+	return ok && is(k, "the region", m[2] == m[0] && m[1] != m[0], 1) &&
+	       writes(k, at(k, PAGE), 8, rkey[1], 0) && writes(k, at(k, 2 * PAGE), 8, rkey[2], 0) &&
+	       refused(k, at(k, 0), 8, rkey[0]) && is(k, "flushed", k->flushed, 0) &&
+	       is(k, "destroy what is dirty", k->destroy_pool(pool), 0) &&
+	       refused(k, at(k, PAGE), 8, rkey[1]);
+}
+
+static bool pool_watermark(struct keys *k)
+{
+	struct xrocedv_pool *pool = new_pool(k, 100, 70, 0);
+	const struct xrocedv_mapping *m[100];
+	uint32_t rkey = 0;
+	bool ok = is(k, "created", !!pool, 1);
+
+	for (uint32_t i = 0; i < 100 && ok; i++) {
+		m[i] = map_page(k, pool, i % 8);
+		ok = is(k, "mapped", m[i] && (!i || m[i] != m[i - 1]), 1);
+	}
+	for (uint32_t i = 0; i < 69 && ok; i++)
+		ok = is(k, "unmap", k->pool_unmap(m[i]), 0);
+	rkey = ok ? m[68]->rkey : 0;
+	ok = ok && is(k, "flushed", k->flushed, 0) && writes(k, at(k, 4 * PAGE), 8, rkey, 0) &&
+	     is(k, "unmap", k->pool_unmap(m[69]), 0) && is(k, "flushed", k->flushed, 1) &&
+	     refused(k, at(k, 4 * PAGE), 8, rkey) && writes(k, m[70]->addr, 8, m[70]->rkey, 0);
+	for (uint32_t i = 70; i < 100 && ok; i++)
+		ok = is(k, "unmap", k->pool_unmap(m[i]), 0);
+	return ok && is(k, "flushed", k->flushed, 1) &&
+	       is(k, "destroy", k->destroy_pool(pool), 0);
+}
+
+static bool pool_refused(struct keys *k)
+{
+	struct xrocedv_pool *pool = new_pool(k, 1, 1, 0);
+	const struct xrocedv_mapping *m;
+	struct xrocedv_sg sg[3];
+	bool ok;
+
+	set_apart(k, sg);
+	sg[1].addr += 8;
+	ok = is(k, "created", !!pool, 1) &&
+	     is(k, "a gap", !k->pool_map(pool, sg, 3) && errno == EINVAL, 1) &&
+	     is(k, "no list", !k->pool_map(pool, sg, 0) && errno == EINVAL, 1);
+	sg[0] = (struct xrocedv_sg){ at(k, 0), 8 * PAGE + 1 };
+	ok = ok && is(k, "too long", !k->pool_map(pool, sg, 1) && errno == EINVAL, 1);
+	sg[0].length--;
+	m = ok ? k->pool_map(pool, sg, 1) : NULL;
+	ok = ok && is(k, "as long as can be", !!m, 1) && is(k, "unmap", k->pool_unmap(m), 0) &&
+	     is(k, "destroy", k->destroy_pool(pool), 0) &&
+	     is(k, "watermark", !new_pool(k, 1, 2, 0) && errno == EINVAL, 1) &&
+	     is(k, "flags", !new_pool(k, 1, 1, 2) && errno == EINVAL, 1) &&
+	     is(k, "no regions", !new_pool(k, 0, 0, 0) && errno == EINVAL, 1);
+	return ok;
+}
+
+struct mapper {
+	struct keys *k;
+	struct xrocedv_pool *pool;
+	unsigned wrong;
+};
+
+/* What one thread has mapped no other thread's map may change. */
+static void *keep_mapping(void *arg)
+{
+	struct mapper *m = arg;
+	unsigned seed = (unsigned)(uintptr_t)pthread_self();
+
+	for (int i = 0; i < 2000; i++) {
+		uint32_t n = (uint32_t)rand_r(&seed) % 12;
+		const struct xrocedv_mapping *got = map_page(m->k, m->pool, n);
+		uint32_t rkey = got ? got->rkey : 0;
+
+		if (!got) {
+			m->wrong += errno != EAGAIN;
+			continue;
+		}
+		m->wrong += got->addr != at(m->k, n * PAGE) || got->length != PAGE - n - 1;
+		sched_yield();
+		m->wrong += got->rkey != rkey || m->k->pool_unmap(got);
+	}
+	return NULL;
+}
+
+static bool pool_threads(struct keys *k)
+{
+	struct mapper m[4];
+	pthread_t thread[4];
+	unsigned wrong = 0, n = 0;
+	struct xrocedv_pool *pool = new_pool(k, 3, 2, XROCEDV_POOL_CACHE);
+
+	if (!is(k, "created", !!pool, 1))
+		return false;
+	for (unsigned i = 0; i < 4; i++) {
+		m[i] = (struct mapper){ k, pool, 0 };
+		n += !pthread_create(&thread[i], NULL, keep_mapping, &m[i]);
+	}
+	for (unsigned i = 0; i < n; i++) {
+		pthread_join(thread[i], NULL);
+		wrong += m[i].wrong;
+	}
+	return is(k, "threads", n, 4) && is(k, "wrong", wrong, 0) &&
+	       is(k, "destroy", k->destroy_pool(pool), 0);
+}
+
 static const struct test {
 	const char *name;
 	bool (*run)(struct keys *k);
@@ -408,6 +602,11 @@ static const struct test {
 	{ "fast-prefix", fast_prefix, true },
 	{ "fast-pages", fast_pages, true },
 	{ "fast-window", fast_window, true },
+	{ "pool-cache", pool_cache, true },
+	{ "pool-reuse", pool_reuse, true },
+	{ "pool-watermark", pool_watermark, true },
+	{ "pool-refused", pool_refused, true },
+	{ "pool-threads", pool_threads, true },
 };
 #define TESTS (sizeof(tests) / sizeof(tests[0]))
 
@@ -416,7 +615,7 @@ static bool run_one(struct keys *k, const struct test *t)
 	bool ok;
 
 	k->why[0] = '\0';
-	if (t->direct && !k->alloc_mr) {
+	if (t->direct && !k->create_pool) {
 		printf("skipped %s: no direct verbs in this process\n", t->name);
 		return true;
 	}
@@ -443,10 +642,9 @@ static bool run(struct keys *k, const char *const *names, int n)
 
 static bool prepare(struct keys *k)
 {
-	k->alloc_mr = (struct ibv_mr * (*)(struct ibv_pd *, uint32_t))
-		dlsym(RTLD_DEFAULT, "xrocedv_alloc_mr");
-	*(void **)&k->map_mr_sg = dlsym(RTLD_DEFAULT, "xrocedv_map_mr_sg");
-	*(void **)&k->post_reg_mr = dlsym(RTLD_DEFAULT, "xrocedv_post_reg_mr");
+#define X(name) *(void **)&k->name = dlsym(RTLD_DEFAULT, "xrocedv_" #name);
+	DIRECT(X)
+#undef X
 	k->mem = anonymous(SIZE);
 	k->mr = k->mem ? ibv_reg_mr(k->s.pd, k->mem, SIZE, SIDE_ACCESS | IBV_ACCESS_MW_BIND) : NULL;
 	return k->mr;

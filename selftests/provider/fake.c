@@ -55,6 +55,9 @@ struct object {
 	uint32_t burst, typical_packet;
 	struct xr_create_qp_req init;
 	struct xr_qp_attr attr;
+	/* MR for fast registration */
+	uint64_t *lists;
+	uint32_t max_pages;
 };
 
 struct client {
@@ -65,6 +68,10 @@ struct client {
 };
 
 static struct object objects[MAX_OBJECTS];
+static struct {
+	bool on;
+	uint32_t failures;	/* of what is completed next */
+} automatic;
 static struct client clients[MAX_CLIENTS];
 static unsigned int async_total;
 
@@ -573,6 +580,25 @@ static void alloc_mw(struct client *c, const struct message *m)
 	reply(c->fd, m, rep.handle ? 0 : -EINVAL, &rep, rep.handle ? sizeof(rep) : 0, NULL, 0);
 }
 
+static void alloc_fast_mr(struct client *c, const struct message *m)
+{
+	const struct xr_alloc_fast_mr_req *req = (const void *)m->body;
+	struct xr_alloc_fast_mr_rep rep = { 0 };
+	struct object *o;
+
+	if (!object(c, PD, req->pd) || !req->max_pages || req->max_pages > XR_FAST_MAX_PAGES) {
+		reply(c->fd, m, -EINVAL, NULL, 0, NULL, 0);
+		return;
+	}
+	rep.handle = new_object(c, MR);
+	rep.key = rep.handle << 8;
+	o = &objects[rep.handle];
+	o->max_pages = req->max_pages;
+	rep.lists = carve(c, (uint64_t)XR_FAST_LISTS * req->max_pages * sizeof(uint64_t),
+			  (void **)&o->lists);
+	reply(c->fd, m, 0, &rep, sizeof(rep), NULL, 0);
+}
+
 static void simple(struct client *c, const struct message *m, enum kind kind)
 {
 	struct xr_handle_rep rep = { .handle = new_object(c, kind) };
@@ -592,6 +618,7 @@ static void serve(struct client *c, const struct message *m)
 	case XR_MSG_REG_MR:
 	case XR_MSG_REREG_MR: return reg_mr(c, m);
 	case XR_MSG_DEREG_MR: return destroy(c, m, MR);
+	case XR_MSG_ALLOC_FAST_MR: return alloc_fast_mr(c, m);
 	case XR_MSG_ALLOC_MW: return alloc_mw(c, m);
 	case XR_MSG_DEALLOC_MW: return destroy(c, m, MW);
 	case XR_MSG_CREATE_CHANNEL: return create_channel(c, m);
@@ -627,6 +654,8 @@ enum op {
 	OP_ENTRY,
 	OP_CQ_FLAGS,
 	OP_BURST,
+	OP_PAGES,
+	OP_AUTOMATIC,
 };
 
 struct command {
@@ -777,6 +806,14 @@ static void command(int fd)
 	case OP_CQ_FLAGS:
 		cmd.b = o->cq_flags;
 		break;
+	case OP_PAGES:
+		o = &objects[cmd.a >> 8];
+		memcpy(cmd.data, o->lists + (size_t)cmd.b * o->max_pages, cmd.c * sizeof(uint64_t));
+		break;
+	case OP_AUTOMATIC:
+		automatic.on = cmd.b;
+		automatic.failures = cmd.c;
+		break;
 	}
 	send(fd, &cmd, sizeof(cmd), MSG_NOSIGNAL);
 }
@@ -811,6 +848,20 @@ static void accept_client(int listener)
 	c->fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 }
 
+/* What was posted completes by itself. */
+static void complete_all(void)
+{
+	unsigned int i;
+
+	for (i = 1; i < MAX_OBJECTS; i++) {
+		if (objects[i].kind != QP || objects[i].state != IBV_QPS_RTS)
+			continue;
+		while (complete_one(&objects[i], false,
+				    automatic.failures ? IBV_WC_MW_BIND_ERR : IBV_WC_SUCCESS, false))
+			automatic.failures -= !!automatic.failures;
+	}
+}
+
 static void run(int listener, int cmd)
 {
 	static struct message m;
@@ -824,8 +875,10 @@ static void run(int listener, int cmd)
 			p[i] = (struct pollfd){ clients[i].fd, POLLIN, 0 };
 		p[i++] = (struct pollfd){ listener, POLLIN, 0 };
 		p[i] = (struct pollfd){ cmd, POLLIN, 0 };
-		if (poll(p, MAX_CLIENTS + 2, -1) < 0)
+		if (poll(p, MAX_CLIENTS + 2, automatic.on ? 1 : -1) < 0)
 			die("poll");
+		if (automatic.on)
+			complete_all();
 		for (i = 0; i < MAX_CLIENTS; i++) {
 			if (!p[i].revents)
 				continue;
@@ -976,4 +1029,19 @@ unsigned int fake_objects(struct fake *f)
 
 	ask(f, &cmd);
 	return cmd.a;
+}
+
+void fake_pages(struct fake *f, uint32_t rkey, uint32_t list, uint64_t *pages, unsigned int n)
+{
+	struct command cmd = { .op = OP_PAGES, .a = rkey, .b = list, .c = n };
+
+	ask(f, &cmd);
+	memcpy(pages, cmd.data, n * sizeof(*pages));
+}
+
+void fake_automatic(struct fake *f, bool on, unsigned int failures)
+{
+	struct command cmd = { .op = OP_AUTOMATIC, .b = on, .c = failures };
+
+	ask(f, &cmd);
 }

@@ -47,6 +47,10 @@ uint32_t fake_send_entry(struct fake *f, uint32_t qpn, uint32_t index, void *ent
 void fake_burst(struct fake *f, uint32_t qpn, uint32_t *burst, uint32_t *typical_packet);
 /* XR_CQF_* that a CQ was created with */
 uint32_t fake_cq_flags(struct fake *f, uint32_t handle);
+/* The first n pages in a list of a region for fast registration */
+void fake_pages(struct fake *f, uint32_t rkey, uint32_t list, uint64_t *pages, unsigned int n);
+/* Completes what is posted to send queues by itself, the first `failures` with IBV_WC_MW_BIND_ERR. */
+void fake_automatic(struct fake *f, bool on, unsigned int failures);
 /* How many objects of all kinds its clients have. */
 unsigned int fake_objects(struct fake *f);
 

@@ -433,6 +433,12 @@ static void unreliable_types(struct fixture *f)
 	TAP_OK(ibv_post_send(uc, &wr, &bad) == EINVAL, "UC reads nothing");
 	wr.opcode = IBV_WR_RDMA_WRITE;
 	TAP_OK(!ibv_post_send(uc, &wr, &bad), "UC writes");
+	wr.opcode = IBV_WR_LOCAL_INV;
+	TAP_OK(!ibv_post_send(uc, &wr, &bad) && ibv_post_send(ud, &wr, &bad) == EINVAL,
+	       "UC invalidates keys, UD does not");
+	wr.opcode = IBV_WR_SEND_WITH_INV;
+	TAP_OK(ibv_post_send(uc, &wr, &bad) == EINVAL, "UC does not invalidate those of its peer");
+	wr.opcode = IBV_WR_RDMA_WRITE;
 	wr.wr.ud.ah = ah;
 	TAP_OK(ibv_post_send(ud, &wr, &bad) == EINVAL, "UD does not");
 	wr.opcode = IBV_WR_SEND;

@@ -310,6 +310,48 @@ static void test_uc_local(void)
 	end();
 }
 
+/* A window is bound, written through by a peer, invalidated: by a QP of type UC. */
+static void test_uc_window(void)
+{
+	struct xt_key *window;
+	struct xr_send_wqe *w;
+	struct xr_cqe cqe;
+	unsigned i;
+
+	begin(XR_QPT_UC, false);
+	mr.key->entry.access |= XR_ACCESS_MW_BIND;
+	window = xt_keys_alloc(h->shared.keys);
+	window->entry.pd = 1;
+	window->entry.type = XR_KEY_MW;
+	window->entry.flags = XR_KEYF_TYPE_2;
+	w = h_post_send(&qb, 1, XR_WR_BIND_MW, 0, 0, 0);
+	w->bind.mw_rkey = w->bind.new_rkey = xt_key_value(window);
+	w->bind.mr_lkey = key;
+	w->bind.access = XR_ACCESS_REMOTE_WRITE;
+	w->remote_addr = BASE + HALF;
+	w->bind_len = 1000;
+	xt_qp_doorbell(qb.qp, ++h->now);
+	run();
+	TAP_OK(completes(1, IBV_WC_SUCCESS, &cqe) && window->entry.qpn == qb.qpn,
+	       "UC: binds a window");
+	for (i = 0; i < 2; i++) {
+		w = h_post_send(&qa, 2, XR_WR_RDMA_WRITE, BASE + 500 * i, 1000, key);
+		w->rkey = xt_key_value(window);
+		w->remote_addr = BASE + HALF;
+		run();
+		pass_all();
+		TAP_OK(completes(2, IBV_WC_SUCCESS, &cqe) && arrived(0, 0, 1000),
+		       i ? "UC: nothing is written any more" : "UC: a WRITE by the window");
+		h_post_send(&qb, 3, XR_WR_LOCAL_INV, 0, 0, 0)->invalidate_rkey =
+			xt_key_value(window);
+		xt_qp_doorbell(qb.qp, ++h->now);
+		run();
+		TAP_OK(completes(3, IBV_WC_SUCCESS, &cqe) && window->entry.state == XR_KEY_FREE,
+		       "UC: invalidates %s", i ? "what is free" : "it");
+	}
+	end();
+}
+
 static void test_sender_faults(uint32_t type, bool local)
 {
 	static const uint8_t reads[] = {
@@ -699,6 +741,7 @@ int main(void)
 	test_uc_write(false);
 	test_uc_write(true);
 	test_uc_local();
+	test_uc_window();
 	test_sender_faults(XR_QPT_UC, false);
 	test_sender_faults(XR_QPT_UC, true);
 	test_sender_faults(XR_QPT_UD, false);
