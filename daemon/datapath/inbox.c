@@ -81,6 +81,7 @@ unsigned int xd_inbox_take(struct xd_inbox *in, struct xt_frame *frames)
 		frames[i].seg[0].len = frames[i].len = s->len;
 		frames[i].nseg = 1;
 		frames[i].meta = s->meta;
+		frames[i].forwarded = true;
 	}
 	return n;
 }

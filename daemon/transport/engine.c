@@ -268,8 +268,7 @@ static void to_qp(struct xt_engine *e, struct xt_qp *qp, struct xt_rx *rx)
 		xt_response_rx(qp, rx);
 }
 
-/* Receive queues are chosen by a hash, so a packet may meet another worker than its QP's. */
-static void to_other(struct xt_engine *e, struct xt_engine *other, const struct xt_frame *frame)
+void xt_forward(struct xt_engine *e, struct xt_engine *other, const struct xt_frame *frame)
 {
 	if (e->ops->forward && e->ops->forward(e->ctx, other, frame))
 		e->counters.rx_forwarded++;
@@ -308,7 +307,7 @@ static void rx_one(struct xt_engine *e, const struct xt_frame *frame)
 		return;
 	}
 	if (qp->engine != e) {
-		to_other(e, qp->engine, frame);
+		xt_forward(e, qp->engine, frame);
 		return;
 	}
 	if (!xt_icrc_ok(frame)) {

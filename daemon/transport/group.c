@@ -82,6 +82,19 @@ static struct xt_group *add_group(struct xt_group **at, const struct xr_addr *gi
 	return g;
 }
 
+/* Behind the others of its engine */
+static void insert(struct xt_group *g, struct xt_qp *qp)
+{
+	uint32_t i = g->members++;
+
+	for (; i && g->member[i - 1]->engine != qp->engine; i--)
+		;
+	if (!i)
+		i = g->members - 1;
+	memmove(&g->member[i + 1], &g->member[i], (g->members - 1 - i) * sizeof(*g->member));
+	g->member[i] = qp;
+}
+
 int xt_group_attach(struct xt_groups *t, const struct xr_addr *gid, struct xt_qp *qp)
 {
 	struct xt_group **at = place_of(t, gid), *g = *at;
@@ -94,7 +107,7 @@ int xt_group_attach(struct xt_groups *t, const struct xr_addr *gid, struct xt_qp
 	member = realloc(g->member, (g->members + 1) * sizeof(*member));
 	if (member) {
 		g->member = member;
-		g->member[g->members++] = qp;
+		insert(g, qp);
 		return 0;
 	}
 	if (!g->members) {
@@ -112,7 +125,8 @@ void xt_group_detach(struct xt_groups *t, const struct xr_addr *gid, const struc
 	for (i = 0; g && i < g->members; i++) {
 		if (g->member[i] != qp)
 			continue;
-		g->member[i] = g->member[--g->members];
+		g->members--;
+		memmove(&g->member[i], &g->member[i + 1], (g->members - i) * sizeof(*g->member));
 		break;
 	}
 	if (g && !g->members) {

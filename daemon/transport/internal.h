@@ -413,6 +413,8 @@ static inline struct xr_sge *xt_swqe_sge(struct xt_qp *qp, uint32_t index)
 void xt_activate(struct xt_qp *qp);
 void xt_owe_answer(struct xt_qp *qp);
 void xt_event(struct xt_qp *qp, uint32_t type);
+/* Receive queues are chosen by a hash, so a packet may meet another worker than its QP's. */
+void xt_forward(struct xt_engine *e, struct xt_engine *other, const struct xt_frame *frame);
 
 /* ---- timer.c ---- */
 
@@ -766,13 +768,18 @@ void xt_ud_rx_group(struct xt_engine *e, const struct xt_rx *rx);
 
 struct xt_group {
 	struct xr_addr gid;
-	struct xt_qp **member;
+	struct xt_qp **member;	/* those of an engine stand together */
 	uint32_t members;
 	struct xt_group *next;	/* of the same hash */
 };
 
 /* NULL: nobody is attached to it. */
 const struct xt_group *xt_group_find(struct xt_groups *t, const struct xr_addr *gid);
+/* The first member of its engine: once for each engine */
+static inline bool xt_group_opens(const struct xt_group *g, uint32_t i)
+{
+	return !i || g->member[i]->engine != g->member[i - 1]->engine;
+}
 
 /* ---- ah.c ---- */
 

@@ -83,11 +83,17 @@ static void advance(struct xt_qp *qp, const struct piece *p)
 /* Nothing arrives: a connection notices in time, an unreliable one never. */
 static void lost(struct xt_qp *qp, const struct piece *p)
 {
+	const struct xr_sge *sge = xt_swqe_sge(qp, qp->d.req.retired);
 	struct piece rest = *p;
 
 	if (!xt_unreliable(qp)) {
 		qp->d.req.wait = XT_WAIT_LOST;
 		xt_req_arm_ack_timer(qp);
+		return;
+	}
+	/* its own keys must be right even where nobody takes the message */
+	if (!xt_check_sges(qp, sge, p->wqe->num_sge, 0, &p->wqe->fault)) {
+		xt_sq_fail(qp, p->wqe->fault);
 		return;
 	}
 	rest.packets = p->wqe->psn + p->wqe->npsn - qp->d.req.unacked;

@@ -60,6 +60,7 @@ struct xt_frame {
 	uint32_t nseg;
 	uint32_t len;
 	struct xr_meta meta;	/* received frames: what XDP or xt_parse() found */
+	bool forwarded;		/* came by xt_ops.forward: whoever gave it has seen to other engines */
 	uint64_t cookie;	/* the environment's own */
 };
 
@@ -92,8 +93,9 @@ struct xt_ops {
 	/* The engine changed a QP's state by itself (ERR, SQE): mirror it. */
 	void (*qp_state)(void *ctx, struct xt_qp *qp);
 	/*
-	 * A received frame whose QP belongs to another engine: copied, and given to that engine's
-	 * xt_engine_rx() by its own worker. false: lost. NULL where there is but one engine.
+	 * A received frame whose QP, or a member of whose group, belongs to another engine: copied, and
+	 * given to that engine's xt_engine_rx() by its own worker, marked as forwarded. false: lost. NULL
+	 * where there is but one engine.
 	 */
 	bool (*forward)(void *ctx, struct xt_engine *other, const struct xt_frame *frame);
 	/*

@@ -218,13 +218,12 @@ void xt_ud_rx_group(struct xt_engine *e, const struct xt_rx *rx)
 		e->counters.rx_no_qp++;
 	for (i = 0; g && i < g->members; i++) {
 		qp = g->member[i];
-		if (!xt_local_enter(e, qp->engine)) {
-			e->counters.rx_forward_lost++;
-			continue;
+		if (qp->engine == e) {
+			if (xt_may_receive(qp))
+				xt_ud_rx(qp, rx);
+		} else if (xt_group_opens(g, i) && !rx->frame->forwarded) {
+			xt_forward(e, qp->engine, rx->frame);
 		}
-		if (xt_may_receive(qp))
-			xt_ud_rx(qp, rx);
-		xt_local_leave(e, qp->engine);
 	}
 }
 
@@ -284,6 +283,9 @@ static enum step send_near(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet
 {
 	struct xt_qp *peer = xt_qp_by_num(qp->engine->shared->qps, w->remote_qpn);
 
+	/* its own keys must be right even where nobody takes the datagram */
+	if (!xt_check_sges(qp, xt_swqe_sge(qp, qp->d.req.retired), w->num_sge, 0, &w->fault))
+		return STEP_ON;
 	if (!peer || peer->info.type != XR_QPT_UD)
 		return STEP_ON;
 	if (!xt_local_enter(qp->engine, peer->engine))
@@ -293,27 +295,55 @@ static enum step send_near(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet
 	return STEP_ON;
 }
 
-/* To the wire, then to the members of this host but the sender (IBTA 10.5.2) */
+static void leave_members(struct xt_engine *e, const struct xt_group *g, uint32_t n)
+{
+	uint32_t i;
+
+	for (i = 0; i < n; i++)
+		if (xt_group_opens(g, i))
+			xt_local_leave(e, g->member[i]->engine);
+}
+
+/* All engines that have members, so that each of them gets its copy at once, or none: then false. */
+static bool enter_members(struct xt_engine *e, const struct xt_group *g)
+{
+	uint32_t i;
+
+	for (i = 0; i < g->members; i++) {
+		if (!xt_group_opens(g, i) || xt_local_enter(e, g->member[i]->engine))
+			continue;
+		leave_members(e, g, i);
+		return false;
+	}
+	return true;
+}
+
+/* To the members of this host but the sender (IBTA 10.5.2) */
+static void send_copies(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p,
+			const struct xt_group *g)
+{
+	uint32_t i;
+
+	for (i = 0; i < g->members && !w->fault.status; i++)
+		if (g->member[i] != qp)
+			send_copy(qp, w, p, g->member[i]);
+}
+
 static enum step send_to_group(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
 {
 	struct xt_engine *e = qp->engine;
 	const struct xt_group *g = xt_group_find(e->shared->groups, &p->ah->path.dgid);
-	enum step step = send_far(qp, w, p);
-	uint32_t i;
+	enum step step;
 
-	if (step != STEP_ON || w->fault.status || p->dqpn != XR_MULTICAST_QPN)
-		return step;
-	for (i = 0; g && i < g->members && !w->fault.status; i++) {
-		if (g->member[i] == qp)
-			continue;
-		if (!xt_local_enter(e, g->member[i]->engine)) {
-			e->counters.rx_forward_lost++;
-			continue;
-		}
-		send_copy(qp, w, p, g->member[i]);
-		xt_local_leave(e, g->member[i]->engine);
-	}
-	return STEP_ON;
+	if (!g || p->dqpn != XR_MULTICAST_QPN)
+		return send_far(qp, w, p);
+	if (!enter_members(e, g))
+		return STEP_BUSY;
+	step = send_far(qp, w, p);
+	if (step == STEP_ON && !w->fault.status)
+		send_copies(qp, w, p, g);
+	leave_members(e, g, g->members);
+	return step;
 }
 
 static enum step send_one(struct xt_qp *qp, struct xt_swqe *w)

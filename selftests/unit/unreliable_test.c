@@ -5,6 +5,7 @@
  */
 #include <stdio.h>
 
+#include "daemon/transport/internal.h"
 #include "harness.h"
 #include "selftests/lib/tap.h"
 
@@ -352,6 +353,25 @@ static void test_uc_window(void)
 	end();
 }
 
+/* Whether anybody takes the message or not */
+static void sends_with_wrong_key(uint32_t type, bool local, bool taken)
+{
+	struct xr_cqe cqe;
+
+	begin(type, local);
+	if (taken)
+		h_post_recv(&qb, 4, BASE + HALF, 4096, key);
+	h_post_send(&qa, 1, XR_WR_SEND, BASE, 300, key ^ 1)->ud.ah = 1;
+	xt_qp_doorbell(qa.qp, h->now);
+	((struct xr_send_wqe *)(qa.sq + 1))->ud.remote_qpn = qb.qpn;
+	((struct xr_send_wqe *)(qa.sq + 1))->ud.remote_qkey = QKEY;
+	run();
+	TAP_OK(completes(1, IBV_WC_LOC_PROT_ERR, &cqe) && !h->sent_count && silent() &&
+	       xt_qp_info(qa.qp)->state == XR_QPS_SQE, "type %u: a wrong L_Key%s%s", type,
+	       local ? ", direct" : "", taken ? "" : ", and no receive");
+	end();
+}
+
 static void test_sender_faults(uint32_t type, bool local)
 {
 	static const uint8_t reads[] = {
@@ -369,17 +389,8 @@ static void test_sender_faults(uint32_t type, bool local)
 		       reads[i]);
 		end();
 	}
-	begin(type, local);
-	h_post_recv(&qb, 4, BASE + HALF, 4096, key);
-	h_post_send(&qa, 1, XR_WR_SEND, BASE, 300, key ^ 1)->ud.ah = 1;
-	xt_qp_doorbell(qa.qp, h->now);
-	((struct xr_send_wqe *)(qa.sq + 1))->ud.remote_qpn = qb.qpn;
-	((struct xr_send_wqe *)(qa.sq + 1))->ud.remote_qkey = QKEY;
-	run();
-	TAP_OK(completes(1, IBV_WC_LOC_PROT_ERR, &cqe) && !h->sent_count && silent() &&
-	       xt_qp_info(qa.qp)->state == XR_QPS_SQE, "type %u: a wrong L_Key%s", type,
-	       local ? ", direct" : "");
-	end();
+	sends_with_wrong_key(type, local, true);
+	sends_with_wrong_key(type, local, false);
 }
 
 /* ---- UD ------------------------------------------------------------------------ */
@@ -578,23 +589,37 @@ static void test_group_addresses(void)
 	TAP_OK(!xt_is_group(&a), "group: not fe02::1");
 }
 
+static unsigned engines_of(struct xt_groups *t, const struct xr_addr *gid)
+{
+	const struct xt_group *g = xt_group_find(t, gid);
+	unsigned i, n = 0;
+
+	for (i = 0; i < g->members; i++)
+		n += xt_group_opens(g, i);
+	return n;
+}
+
 static void test_group_table(void)
 {
 	struct xt_groups *t = xt_groups_new();
 	struct xr_addr a = group4(1), b = { .raw = { 0xff, 2, [15] = 1, [14] = 1 } };
+	struct xt_qp *qp = calloc(100, sizeof(*qp));
 	unsigned i, wrong = 0;
 
-	/* the table does not look into QPs */
-	for (i = 1; i <= 100; i++)
-		wrong += xt_group_attach(t, &a, (struct xt_qp *)(uintptr_t)i) != 0;
-	xt_group_attach(t, &b, (struct xt_qp *)(uintptr_t)1);
-	for (i = 1; i <= 100; i += 2)
-		xt_group_detach(t, &a, (struct xt_qp *)(uintptr_t)i);
-	for (i = 1; i <= 100; i++)
-		wrong += xt_group_has(t, &a, (struct xt_qp *)(uintptr_t)i) == (i & 1);
-	TAP_OK(!wrong && xt_group_has(t, &b, (struct xt_qp *)(uintptr_t)1),
-	       "group: 100 members come, 50 go");
+	for (i = 0; i < 100; i++) {
+		/* of three engines; only which is which counts */
+		qp[i].engine = (struct xt_engine *)(uintptr_t)(8 + i % 3 * 8);
+		wrong += xt_group_attach(t, &a, &qp[i]) != 0;
+	}
+	xt_group_attach(t, &b, &qp[0]);
+	for (i = 0; i < 100; i += 2)
+		xt_group_detach(t, &a, &qp[i]);
+	for (i = 0; i < 100; i++)
+		wrong += xt_group_has(t, &a, &qp[i]) != (i & 1);
+	TAP_OK(!wrong && xt_group_has(t, &b, &qp[0]), "group: 100 members come, 50 go");
+	TAP_OK(engines_of(t, &a) == 3, "group: members of an engine stand together");
 	xt_groups_free(t);
+	free(qp);
 }
 
 /* a sends to a group of both and c; b and c get it, at once and from the wire as well */
