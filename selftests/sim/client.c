@@ -216,6 +216,8 @@ static bool prepare(struct sim_qp *q, struct sim_op *op)
 
 	if (is_local_op(op))
 		return true;
+	if (is_unreliable(q))
+		unreliable_aim(q, op);
 	if (is_atomic(op))
 		ok = claim_atomic(q, op);
 	else if (op->opcode == XR_WR_RDMA_READ)
@@ -269,7 +271,7 @@ static void give_up(struct sim_qp *q)
 	q->op_count = q->op_next;
 }
 
-static bool may_post(const struct sim_qp *q)
+bool may_post(const struct sim_qp *q)
 {
 	return q->qp && q->conn->phase == CONN_RUNNING && !q->conn->broken && !q->in_error;
 }
@@ -279,10 +281,12 @@ static void post_sends(struct sim_qp *q)
 	unsigned budget = rng_between(&q->w->sched, 1, 12);
 	bool any = false;
 
-	while (may_post(q) && q->ready && q->op_next < q->op_count && budget-- &&
+	while (may_post(q) && q->ready && !q->sq_error && q->op_next < q->op_count && budget-- &&
 	       ring_free(&q->sq) && q->op_next - q->op_head < q->sq.depth) {
 		struct sim_op *op = &q->ops[q->op_next];
 
+		if (is_unreliable(q) && !is_local_op(op) && !unreliable_may_post(q, op))
+			break;
 		if (!prepare(q, op)) {
 			if (++q->starved > MAX_STARVED)
 				give_up(q);
@@ -338,6 +342,8 @@ static struct sim_op *op_for_recv(struct sim_qp *q)
 {
 	struct sim_qp *p = q->peer;
 
+	if (is_unreliable(q))
+		return NULL;
 	if (takes_any(q))
 		return next_message(q, NULL);
 	while (q->recv_cursor < p->op_count && !p->ops[q->recv_cursor].takes_recv)
@@ -351,6 +357,11 @@ static void plan_recv(struct sim_qp *q, struct sim_recv *r, struct sim_op *op)
 	bool data = op && (op->opcode == XR_WR_SEND || op->opcode == XR_WR_SEND_WITH_IMM);
 
 	r->op = op;
+	if (is_unreliable(q)) {
+		r->len = RECV_ROOM + XR_GRH_LEN + rng_below(rng, 100);
+		r->nsge = rng_between(rng, 1, q->max_recv_sge);
+		return;
+	}
 	r->len = data ? op->len : rng_below(rng, 64);
 	r->nsge = rng_between(rng, r->len ? 1 : 0, q->max_recv_sge);
 	if (op && op->broken == BREAK_RECV_SMALL)
@@ -398,7 +409,7 @@ static void post_recvs(struct sim_qp *q)
 {
 	unsigned budget = rng_between(&q->w->sched, 1, 16);
 
-	if (takes_any(q)) {
+	if (q->srq || q->type == XR_QPT_XRC_RECV) {
 		post_shared(q);
 		return;
 	}
@@ -411,13 +422,13 @@ static void post_recvs(struct sim_qp *q)
 
 		if (op && op->broken == BREAK_RNR)
 			break;
-		if (!op && !q->extra_recvs)
+		if (!op && !q->extra_recvs && !is_unreliable(q))
 			break;
 		if (!post_recv(q, op))
 			break;
 		if (op)
 			q->recv_cursor++;
-		else
+		else if (q->extra_recvs)
 			q->extra_recvs--;
 	}
 }
@@ -471,7 +482,8 @@ void client_abort(struct sim_qp *q)
 		q->ops[q->op_next++].state = OP_ABORTED;
 	}
 	q->op_head = q->op_base = q->op_next;
-	q->recv_head = q->recv_base = q->recv_next;
+	q->recv_head = q->recv_base = q->promised = q->recv_next;
+	q->overdrawn = true;	/* by what is under way */
 	q->sq_error = q->rq_error = false;
 	q->since_signal = 0;
 }
@@ -526,6 +538,15 @@ bool client_idle(const struct sim_qp *q)
 	return q->conn->broken || q->in_error || q->op_next == q->op_count;
 }
 
+static bool wants_receives(struct sim_qp *q)
+{
+	if (is_unreliable(q) && !q->srq)
+		return ring_free(&q->rq) && q->recv_next - q->recv_head < q->rq.depth;
+	if (is_unreliable(q))
+		return q->srq->waiting < q->srq->ring.depth;
+	return op_for_recv(q) != NULL;
+}
+
 void client_step(struct sim_qp *q)
 {
 	struct rng *r = &q->w->sched;
@@ -541,9 +562,11 @@ void client_step(struct sim_qp *q)
 	if (!q->conn->late_recv || rng_chance(r, 30))
 		post_recvs(q);
 	else
-		more |= op_for_recv(q) != NULL;
+		more |= wants_receives(q);
+	if (is_unreliable(q))
+		unreliable_recover(q);
 	post_sends(q);
-	more |= may_post(q) && ((q->ready && q->op_next < q->op_count) || op_for_recv(q));
+	more |= may_post(q) && ((q->ready && q->op_next < q->op_count) || wants_receives(q));
 	if (more)
 		q->step = q->w->now + rng_between(r, 200, q->conn->pace) +
 			  rng_below(r, q->conn->late_recv + 1);

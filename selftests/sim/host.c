@@ -122,6 +122,59 @@ uint64_t mr_va(const struct sim_mr *mr, uint32_t off)
 	return mr->key ? mr->key->entry.va + (off - mr->off) : 0;
 }
 
+/* ---- address handles ---------------------------------------------------------- */
+
+#define PLACES (MAX_HOSTS + MAX_GROUPS)
+
+static uint32_t handle(uint32_t pd, int version, unsigned place)
+{
+	return (2 * (pd - 1) + (version == 6)) * PLACES + place;
+}
+
+uint32_t host_ah(const struct sim_qp *q, unsigned place)
+{
+	return handle(q->pd, q->path.ip_version, place);
+}
+
+static void add_ah(struct host *h, uint32_t pd, int version, unsigned place)
+{
+	struct world *w = h->w;
+	struct xt_path p = {
+		.local = place == h->index,
+		.ip_version = version,
+		.vlan = rng_chance(&w->rng, 10) ? 100 : 0,
+		.flow_label = rng_next(&w->rng) & 0xfffff,
+		.hop_limit = 64,
+	};
+
+	host_mac(h, p.smac);
+	host_gid(h, version, &p.sgid);
+	if (place < MAX_HOSTS) {
+		host_mac(&w->host[place], p.dmac);
+		host_gid(&w->host[place], version, &p.dgid);
+	} else {
+		group_gid(place - MAX_HOSTS, version, &p.dgid);
+		p.dmac[0] = 1;
+	}
+	CHECK(w, !xt_ahs_set(h->ahs, handle(pd, version, place), pd, &p), "no address handle");
+}
+
+void host_add_ahs(struct host *h)
+{
+	unsigned place;
+	uint32_t pd;
+
+	h->ahs = xt_ahs_new();
+	for (place = 0; place < PLACES; place++) {
+		if (place >= h->w->hosts && place < MAX_HOSTS)
+			continue;
+		for (pd = 1; pd <= 2; pd++) {
+			add_ah(h, pd, 4, place);
+			add_ah(h, pd, 6, place);
+		}
+	}
+}
+
 /* ---- claims ------------------------------------------------------------------ */
 
 static bool is_free(const struct host *h, uint32_t off, uint32_t len, bool exclusive)
@@ -343,6 +396,10 @@ static void on_qp_state(void *ctx, struct xt_qp *qp)
 	struct sim_qp *q = info->owner;
 
 	TRACE(q->w, "qp %u: state %u by the engine", q->id, info->state);
+	if (is_unreliable(q) && info->state == XR_QPS_SQE) {
+		q->in_sqe = true;
+		return;
+	}
 	CHECK(q->w, info->state == XR_QPS_ERR, "engine changed state to %u", info->state);
 	q->in_error = true;
 	q->conn->broken = q->conn->broken || q->conn->script == SCRIPT_BREAK;
@@ -388,7 +445,9 @@ static bool on_forward(void *ctx, struct xt_engine *other, const struct xt_frame
 	struct xt_frame copy = *frame;
 
 	CHECK(e->w, !e->locked, "frame forwarded by a locked engine");
-	if (rng_chance(&e->w->sched, 3))	/* full */
+	CHECK(e->w, !frame->forwarded, "frame forwarded twice");
+	copy.forwarded = true;
+	if (world_is_lossy(e->w) && rng_chance(&e->w->sched, 3))	/* full */
 		return false;
 	xt_engine_rx(other, &copy, 1, e->w->now);
 	on_engine_kick(ctx, other);
@@ -549,6 +608,7 @@ void host_init(struct world *w, struct host *h, unsigned index, uint32_t size, u
 	memcpy(h->shadow, h->mem, size);
 	h->shared.keys = xt_keys_new(1000);
 	h->shared.qps = xt_numbers_new(4 * MAX_CONNS);
+	h->shared.groups = xt_groups_new();
 	h->shared.srqs = xt_numbers_new(4 * MAX_SRQS);
 	h->srq = calloc(MAX_SRQS, sizeof(*h->srq));
 	h->psns = calloc(4 * MAX_CONNS + 1, sizeof(*h->psns));
@@ -591,6 +651,8 @@ void host_free(struct host *h)
 	xt_keys_free(h->shared.keys);
 	xt_numbers_free(h->shared.qps);
 	xt_numbers_free(h->shared.srqs);
+	xt_groups_free(h->shared.groups);
+	xt_ahs_free(h->ahs);
 	free(h->psns);
 	free(h->claims);
 	free(h->mem);

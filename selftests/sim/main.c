@@ -166,6 +166,7 @@ static bool recovered_by_nak(const struct world *w)
 
 struct totals {
 	uint64_t packets, operations, errors, starved, forged;
+	uint64_t arrivals;
 	uint64_t recovered;	/* worlds that repaired losses without a timeout */
 };
 
@@ -191,6 +192,7 @@ static bool run_seed(uint64_t seed, bool verbose, struct totals *t, const char *
 	t->errors += w->errors_seen;
 	t->starved += w->gave_up;
 	t->forged += w->forged;
+	t->arrivals += w->arrivals;
 	t->recovered += recovered_by_nak(w);
 	plan_free(w);
 	free(w);
@@ -238,6 +240,9 @@ int main(int argc, char **argv)
 		if (block == BLOCK && !bad)
 			TAP_OK(t.recovered, "NAKs alone repair the losses of %llu of them",
 			       (unsigned long long)t.recovered);
+		if (block == BLOCK && !bad)
+			TAP_OK(t.arrivals, "%llu unreliable messages had to arrive, and did",
+			       (unsigned long long)t.arrivals);
 		if (t.starved)
 			printf("# %llu programs ended early for want of memory\n",
 			       (unsigned long long)t.starved);

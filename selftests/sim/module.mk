@@ -9,6 +9,7 @@ sim_SRCS := $(addprefix selftests/sim/, \
 	qp.c \
 	script.c \
 	srq.c \
+	unreliable.c \
 	verify.c \
 	) daemon/datapath/fault.c
 
@@ -22,9 +23,6 @@ SEED ?= 1
 .PHONY: sim
 sim: $(BUILD)/sim ## simulate hosts under faults: RUNS=2000 SEED=1
 	$(Q)$< -n $(RUNS) -s $(SEED)
-
-# The same for what is not acknowledged: a seed that fails is named, and -s replays it
-$(eval $(call test_program,sim/unreliable,selftests/sim/unreliable.c,transport,-lisal -libverbs,120))
 
 # Windows and fast registration: grants, their use, their end
 $(eval $(call test_program,sim/keys,selftests/sim/keys.c,transport,-lisal -libverbs,120))

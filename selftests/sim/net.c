@@ -76,6 +76,19 @@ void host_gid(const struct host *h, int version, struct xr_addr *gid)
 	gid->raw[15] = h->index + 1;
 }
 
+void group_gid(unsigned group, int version, struct xr_addr *gid)
+{
+	memset(gid, 0, sizeof(*gid));
+	if (version == 4) {
+		gid->raw[10] = gid->raw[11] = 0xff;
+		gid->raw[12] = 239;
+	} else {
+		gid->raw[0] = 0xff;
+		gid->raw[1] = 0x0e;
+	}
+	gid->raw[15] = group + 1;
+}
+
 void host_mac(const struct host *h, uint8_t *mac)
 {
 	static const uint8_t base[6] = { 2, 0, 0, 0, 0, 1 };
@@ -93,7 +106,7 @@ static const char *op_name(uint8_t opcode)
 		XR_OPERATIONS(X)
 #undef X
 	};
-	const char *name = (opcode & XR_CLASS_MASK) == XR_CLASS_RC ? names[opcode & 0x1f] : NULL;
+	const char *name = names[opcode & ~XR_CLASS_MASK];
 
 	return name ? name : opcode == XR_OPCODE_CNP ? "CNP" : "?";
 }
@@ -160,11 +173,14 @@ bool net_tx_get(void *ctx, uint32_t len, struct xt_frame *frame)
 	return true;
 }
 
+/* NULL: a group */
 static struct host *destination(struct world *w, const struct frame *f)
 {
 	const uint8_t *ip = f->data + f->meta.ip_off;
 	unsigned last = f->meta.ip_version == 4 ? ip[19] : ip[39];
 
+	if (f->meta.ip_version == 4 ? ip[16] == 239 : ip[24] == 0xff)
+		return NULL;
 	CHECK(w, last >= 1 && last <= w->hosts, "packet to an address of nobody");
 	return &w->host[last - 1];
 }
@@ -243,7 +259,8 @@ static void forge(struct world *w, const struct frame *seen)
 	struct frame *f = copy_of(w, seen);
 	uint8_t *ip = f->data + f->meta.ip_off, *bth = f->data + f->meta.bth_off;
 
-	switch (rng_below(r, 4)) {
+	/* datagrams may come from anywhere */
+	switch (rng_between(r, (bth[0] & XR_CLASS_MASK) == XR_CLASS_UD, 3)) {
 	case 0:	/* from another address */
 		ip[f->meta.ip_version == 4 ? 12 + rng_below(r, 4) : 8 + rng_below(r, 16)] ^= 0x40;
 		break;
@@ -251,8 +268,7 @@ static void forge(struct world *w, const struct frame *seen)
 		bth[5 + rng_below(r, 2)] ^= 1 << rng_below(r, 8);
 		break;
 	case 2:	/* of another transport */
-		bth[0] = (bth[0] & ~XR_CLASS_MASK) |
-			 (rng_chance(r, 50) ? XR_CLASS_UC : XR_CLASS_XRC);
+		bth[0] ^= rng_chance(r, 50) ? XR_CLASS_UC : XR_CLASS_XRC;
 		break;
 	default:	/* of another partition */
 		bth[2] ^= 1 << rng_below(r, 7);
@@ -267,24 +283,16 @@ static void forge(struct world *w, const struct frame *seen)
 	launch(w, f, rng_below(r, 50 * USEC));
 }
 
-void net_tx_put(void *ctx, struct xt_frame *frame)
+/* Takes the frame to its fate. */
+static void transmit(struct world *w, struct frame *f, struct host *dest)
 {
-	struct sim_engine *e = ctx;
-	struct world *w = e->w;
-	struct frame *f = (struct frame *)(uintptr_t)frame->cookie, *copy = NULL;
-	struct xt_frame whole = { .seg[0] = { f->data, f->len }, .nseg = 1, .len = f->len };
 	struct xd_fate fate = { .copies = 1 };
+	struct frame *copy = NULL;
 
-	CHECK(w, xt_parse(&whole) == XR_OK, "engine sent a packet that does not parse");
-	CHECK(w, xt_icrc_ok(&whole), "engine sent a wrong ICRC");
-	f->meta = whole.meta;
-	f->to = destination(w, f)->index;
-	f->seq = w->frame_seq++;
-	verify_packet(w, e->host, &w->host[f->to], &whole);
-	w->packets++;
+	f->to = dest->index;
 	if (xd_fault_on(&w->fault, XR_FAULT_TX))
 		fate = xd_fault_next(&w->fault);
-	if (e->host->cut || w->host[f->to].cut)
+	if (w->host[f->from].cut || dest->cut)
 		fate.copies = 0;
 	if (w->verbose)
 		trace_frame(w, fate.copies ? "sent" : "LOST", f);
@@ -305,6 +313,33 @@ void net_tx_put(void *ctx, struct xt_frame *frame)
 	launch(w, f, fate.delay_ns[0]);
 	if (copy)
 		launch(w, copy, fate.delay_ns[1]);
+}
+
+void net_tx_put(void *ctx, struct xt_frame *frame)
+{
+	struct sim_engine *e = ctx;
+	struct world *w = e->w;
+	struct frame *f = (struct frame *)(uintptr_t)frame->cookie;
+	struct xt_frame whole = { .seg[0] = { f->data, f->len }, .nseg = 1, .len = f->len };
+	struct host *dest;
+	unsigned i;
+
+	CHECK(w, xt_parse(&whole) == XR_OK, "engine sent a packet that does not parse");
+	CHECK(w, xt_icrc_ok(&whole), "engine sent a wrong ICRC");
+	f->meta = whole.meta;
+	f->seq = w->frame_seq++;
+	dest = destination(w, f);
+	verify_packet(w, e->host, dest, &whole);
+	w->packets++;
+	if (dest) {
+		transmit(w, f, dest);
+		return;
+	}
+	/* a switch brings it to all but the one that it came from */
+	for (i = 0; i < w->hosts; i++)
+		if (&w->host[i] != e->host)
+			transmit(w, copy_of(w, f), &w->host[i]);
+	free(f);
 }
 
 /* ---- receiving --------------------------------------------------------------------------------
@@ -339,13 +374,20 @@ static bool xdp_passes(struct world *w, struct host *h, const struct frame *f)
 	struct sim_qp *q;
 	struct xr_qp_entry entry;
 
+	if (f->meta.qpn == XR_MULTICAST_QPN)
+		return true;
 	if (!qp)
 		return false;
 	q = xt_qp_info(qp)->owner;
 	xt_qp_entry(qp, &entry);
-	if (entry.state < XR_QPS_RTR || entry.state > XR_QPS_SQE || !is_from_peer(f, &entry))
+	if (entry.state < XR_QPS_RTR || entry.state > XR_QPS_SQE)
 		return false;
-	if (psn_fits(&h->psns[entry.slot], xt_flags_of(bth[0]), be32_at(bth + 8) & XR_PSN_MASK))
+	if (q->type == XR_QPT_UD)
+		return true;
+	if (!is_from_peer(f, &entry))
+		return false;
+	if (q->type == XR_QPT_UC ||
+	    psn_fits(&h->psns[entry.slot], xt_flags_of(bth[0]), be32_at(bth + 8) & XR_PSN_MASK))
 		return true;
 	CHECK(w, f->damaged || q->conn->broken || q->conn->script == SCRIPT_RESET,
 	      "XDP would drop a good packet (psn %06x, qp %u): window is expected %06x unacked "
@@ -355,11 +397,16 @@ static bool xdp_passes(struct world *w, struct host *h, const struct frame *f)
 	return false;
 }
 
-static struct sim_engine *engine_for(struct host *h, uint32_t qpn)
+static struct sim_engine *engine_for(struct host *h, const struct frame *f)
 {
+	const uint8_t *udp = f->data + f->meta.bth_off - XT_UDP_LEN;
+	uint32_t qpn = f->meta.qpn;
 	struct xt_qp *qp = xt_qp_by_num(h->shared.qps, qpn);
 	unsigned i;
 
+	/* its addresses and ports choose */
+	if (qpn == XR_MULTICAST_QPN)
+		return &h->engine[(f->from + udp[1]) % h->engines];
 	for (i = 1; qp && i < h->engines; i++)
 		if (h->engine[i].engine == xt_qp_info(qp)->engine)
 			return &h->engine[i];
@@ -379,7 +426,7 @@ void net_arrive(struct world *w)
 		return;
 	}
 	f->meta = whole.meta;
-	e = engine_for(h, f->meta.qpn);
+	e = engine_for(h, f);
 	/* receive queues are chosen by a hash; a worker that is busy drops what is not its own */
 	if (h->engines > 1 && xd_fault_on(&w->fault, XR_FAULT_TX) && rng_chance(&w->sched, 10))
 		e = &h->engine[rng_below(&w->sched, h->engines)];

@@ -26,7 +26,7 @@ static void plan_faults(struct world *w)
 	w->inbox_max = most && rng_chance(r, 20) ? rng_between(r, 40, 400) : UINT32_MAX;
 }
 
-static bool is_lossy(const struct world *w)
+bool world_is_lossy(const struct world *w)
 {
 	return xd_fault_on(&w->fault, XR_FAULT_TX) || w->inbox_max != UINT32_MAX;
 }
@@ -144,11 +144,49 @@ static void plan_atomic_write(struct sim_op *op)
 	op->len = 8;
 }
 
+/* Most of it the sender does not notice; for the rest its send queue stops. */
+static void break_unreliable(struct sim_qp *q, struct sim_op *op)
+{
+	static const uint8_t own[] = {
+		BREAK_LKEY, BREAK_LKEY_RANGE, BREAK_OPCODE, BREAK_SGE_COUNT,
+	};
+	struct rng *r = &q->w->rng;
+
+	op->len += 2;
+	op->nsge = 1;
+	op->flags &= ~XR_SEND_INLINE;
+	if (rng_chance(r, 30))
+		op->broken = own[rng_below(r, 4)];
+	else if (op->opcode == XR_WR_RDMA_WRITE || op->opcode == XR_WR_RDMA_WRITE_WITH_IMM)
+		op->broken = rng_between(r, BREAK_RKEY_INDEX, BREAK_RANGE_WRAP);
+	else
+		op->broken = q->type == XR_QPT_UD && rng_chance(r, 50) ? BREAK_QKEY : BREAK_TOO_LONG;
+	if (op->broken == BREAK_TOO_LONG)
+		op->len = RECV_ROOM + 1024 + rng_below(r, 2000);
+	else if (op->len > RECV_ROOM)
+		op->len = RECV_ROOM;
+}
+
+static void plan_unreliable(struct sim_qp *q, struct sim_op *op, uint32_t most)
+{
+	static const uint8_t opcodes[] = {
+		XR_WR_SEND, XR_WR_SEND_WITH_IMM, XR_WR_RDMA_WRITE, XR_WR_RDMA_WRITE_WITH_IMM,
+	};
+	struct rng *r = &q->w->rng;
+
+	op->opcode = opcodes[rng_below(r, q->type == XR_QPT_UC ? 4 : 2)];
+	op->len = choose_len(r, q->conn->mtu, most < RECV_ROOM ? most : RECV_ROOM);
+}
+
 static void plan_opcode(struct sim_qp *q, struct sim_op *op, uint32_t most)
 {
 	struct rng *r = &q->w->rng;
 	unsigned kind = rng_below(r, 100);
 
+	if (is_unreliable(q)) {
+		plan_unreliable(q, op, most);
+		return;
+	}
 	op->len = choose_len(r, q->conn->mtu, most);
 	if (kind < 3)
 		plan_atomic_write(op);
@@ -194,6 +232,11 @@ static void finish_op(struct sim_qp *q, struct sim_op *op)
 	if (takes_any(q->peer) && op->opcode != XR_WR_RDMA_WRITE_WITH_IMM && op->takes_recv &&
 	    op->len > RECV_ROOM)
 		op->len = RECV_ROOM;
+	/* such short ones are all alike: which of them came is not known */
+	if (is_unreliable(q) && op->len < 8)
+		op->flags &= ~XR_SEND_SOLICITED;
+	if (is_unreliable(q) && rng_chance(r, 8))
+		break_unreliable(q, op);
 }
 
 /* Sends behind a READ what that brings; the fence makes it wait. */
@@ -227,7 +270,7 @@ static void plan_ops(struct sim_qp *q, unsigned count, uint32_t most)
 			continue;
 		}
 		/* bound and invalidated in turn: in this order, whatever is lost and sent again */
-		if (rng_chance(r, 6)) {
+		if (!is_unreliable(q) && rng_chance(r, 6)) {
 			op->opcode = bound ? XR_WR_LOCAL_INV : XR_WR_BIND_MW;
 			bound = !bound;
 			op->flags = rng_chance(r, 50) ? XR_SEND_SIGNALED : 0;
@@ -321,6 +364,10 @@ static void plan_qp(struct sim_qp *q, struct conn *c, unsigned side, struct host
 		q->srq = srq_choose(h, false);
 		q->rq.depth = 64;	/* of completions: more than any SRQ has receives */
 	}
+	if (is_unreliable(q) && !q->srq)	/* each receive has room for all that may come */
+		q->rq.depth = 1 << rng_below(r, 4);
+	if (q->type == XR_QPT_UD)
+		q->groups = rng_below(r, 1 << MAX_GROUPS);
 	q->sq_psn = choose_psn(r);
 	q->rd_atomic = rng_chance(r, 30) ? 1 : rng_between(r, 1, 16);
 	q->step = rng_below(r, 20 * USEC);
@@ -344,6 +391,15 @@ static void plan_scratch_area(struct sim_qp *q)
 	}
 }
 
+static uint32_t choose_type(struct rng *r)
+{
+	static const uint8_t types[] = {
+		XR_QPT_UC, XR_QPT_UD, XR_QPT_XRC_SEND, XR_QPT_RC, XR_QPT_RC, XR_QPT_RC,
+	};
+
+	return types[rng_below(r, sizeof(types))];
+}
+
 static void plan_conn(struct world *w, struct conn *c, unsigned count, uint32_t most)
 {
 	struct rng *r = &w->rng;
@@ -353,10 +409,10 @@ static void plan_conn(struct world *w, struct conn *c, unsigned count, uint32_t 
 	/* most connections go over the network */
 	if (a == b && w->hosts > 1 && rng_chance(r, 70))
 		b = &w->host[(a->index + 1) % w->hosts];
-	c->type = rng_chance(r, 20) ? XR_QPT_XRC_SEND : XR_QPT_RC;
+	c->type = choose_type(r);
 	c->mtu = 256 << rng_below(r, 5);
 	c->timeout = rng_between(r, w->big ? 10 : 8, 11);
-	c->retry_cnt = is_lossy(w) ? 7 : rng_between(r, 1, 7);
+	c->retry_cnt = world_is_lossy(w) ? 7 : rng_between(r, 1, 7);
 	c->rnr_retry = 7;
 	c->rnr_timer = rng_chance(r, 90) ? rng_between(r, 1, 14) : rng_below(r, 32);
 	c->local = a == b && rng_chance(r, 85);
@@ -366,6 +422,9 @@ static void plan_conn(struct world *w, struct conn *c, unsigned count, uint32_t 
 		c->timeout = rng_between(r, 17, 19);
 	if (c->retry_cnt >= 4 && rng_chance(r, 15))
 		c->slow = rng_between(r, 1, 800) * USEC;
+	/* unreliable peers do not wait for one that is not ready */
+	if (c->type == XR_QPT_UC || c->type == XR_QPT_UD)
+		c->slow = 0;
 	c->script_at = c->close_at = c->ready_at = NEVER;
 	c->mr[0] = c->mr[1] = -1;
 	plan_qp(&c->qp[0], c, 0, a);
@@ -391,7 +450,7 @@ static void plan_endless(struct world *w)
 	for (i = 0; i < w->conns; i++) {
 		struct conn *c = &w->conn[i];
 
-		if (!is_lossy(w) && !c->script && !c->slow && rng_chance(&w->rng, 10))
+		if (!world_is_lossy(w) && !c->script && !c->slow && rng_chance(&w->rng, 10))
 			c->timeout = 0;
 	}
 }
@@ -423,6 +482,8 @@ void plan_world(struct world *w)
 		srq_plan(h);
 		h->reserved_off = size;
 	}
+	for (i = 0; i < w->hosts; i++)
+		host_add_ahs(&w->host[i]);
 	for (i = 0; i < w->conns; i++) {
 		w->conn[i].index = i;
 		plan_conn(w, &w->conn[i], count, most);

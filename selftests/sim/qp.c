@@ -30,6 +30,8 @@ static void add_queues(struct sim_qp *q, struct xt_qp_init *init)
 		ring_new(&q->sq, q->sq.depth, init->sq_stride);
 		init->sq = q->sq.queue;
 	}
+	if (q->type == XR_QPT_UD)
+		init->ahs = q->host->ahs;
 	if (is_xrc(q))
 		return;
 	init->recv_cq = &q->rcq->cq;
@@ -39,6 +41,35 @@ static void add_queues(struct sim_qp *q, struct xt_qp_init *init)
 		ring_new(&q->rq, q->rq.depth, init->rq_stride);
 		init->rq = q->rq.queue;
 	}
+}
+
+/* The groups that a QP is in, over either IP version */
+static void join(struct sim_qp *q)
+{
+	struct xt_groups *t = q->host->shared.groups;
+	struct xr_addr gid;
+	unsigned g, i;
+
+	for (g = 0; g < MAX_GROUPS; g++)
+		for (i = 4; q->groups & 1u << g && i <= 6; i += 2) {
+			group_gid(g, i, &gid);
+			CHECK(q->w, !xt_group_attach(t, &gid, q->qp), "attach");
+			CHECK(q->w, xt_group_has(t, &gid, q->qp), "attached to nothing");
+		}
+}
+
+static void leave(struct sim_qp *q)
+{
+	struct xt_groups *t = q->host->shared.groups;
+	struct xr_addr gid;
+	unsigned g, i;
+
+	for (g = 0; g < MAX_GROUPS; g++)
+		for (i = 4; q->groups & 1u << g && i <= 6; i += 2) {
+			group_gid(g, i, &gid);
+			xt_group_detach(t, &gid, q->qp);
+			CHECK(q->w, !xt_group_has(t, &gid, q->qp), "still attached");
+		}
 }
 
 void qp_create(struct sim_qp *q)
@@ -69,6 +100,7 @@ void qp_create(struct sim_qp *q)
 	q->window->entry.type = XR_KEY_MW;
 	q->window->entry.flags = XR_KEYF_TYPE_2;
 	q->qpn = xt_qp_info(q->qp)->qpn;
+	join(q);
 	TRACE(q->w,
 	      "qp %u: number %06x on host %u engine %u, sq %u rq %u, sge %u/%u, inline %u, pd %u",
 	      q->id, q->qpn, q->host->index, (unsigned)(q->engine - q->host->engine), q->sq.depth,
@@ -80,6 +112,7 @@ void qp_destroy(struct sim_qp *q)
 	if (!q->qp)
 		return;
 	TRACE(q->w, "qp %u: destroyed", q->id);
+	leave(q);
 	xt_qp_destroy(q->qp);
 	CHECK(q->w, q->window->entry.state == XR_KEY_FREE, "qp %u: left a window bound", q->id);
 	xt_keys_release(q->host->shared.keys, q->window);
@@ -127,6 +160,7 @@ static uint32_t fill_attr(const struct sim_qp *q, uint32_t state, struct xr_qp_a
 
 	memset(a, 0, sizeof(*a));
 	a->qp_state = state;
+	a->qkey = QKEY;
 	switch (state) {
 	case XR_QPS_INIT:
 		a->port_num = 1;
@@ -146,7 +180,7 @@ static uint32_t fill_attr(const struct sim_qp *q, uint32_t state, struct xr_qp_a
 		return IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
 		       IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 	case XR_QPS_RTS:
-		if (q->drained)	/* back from SQD */
+		if (q->drained || q->in_sqe)	/* back from there */
 			return IBV_QP_STATE;
 		a->sq_psn = q->sq_psn;
 		a->timeout = c->timeout;
@@ -182,6 +216,13 @@ static uint32_t mask_for(uint32_t type, uint32_t mask)
 	const uint32_t asking = IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY;
 
 	switch (type) {
+	case XR_QPT_UC:
+		return mask & ~(answering | asking | IBV_QP_TIMEOUT);
+	case XR_QPT_UD:
+		if (mask & IBV_QP_ACCESS_FLAGS)
+			mask ^= IBV_QP_ACCESS_FLAGS | IBV_QP_QKEY;
+		return mask & ~(answering | asking | IBV_QP_TIMEOUT | IBV_QP_AV |
+				IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN);
 	case XR_QPT_XRC_SEND:
 		return mask & ~(answering | IBV_QP_RATE_LIMIT);
 	case XR_QPT_XRC_RECV:
@@ -208,7 +249,7 @@ void qp_modify(struct sim_qp *q, uint32_t state)
 		CHECK(q->w, ring_is_new(&q->sq) && ring_is_new(&q->rq),
 		      "qp %u: RESET leaves the rings' indices", q->id);
 		q->sq.producer = q->rq.producer = 0;
-		q->in_error = q->drained = q->quiet = false;
+		q->in_error = q->drained = q->quiet = q->in_sqe = false;
 		q->async[IBV_EVENT_COMM_EST] = q->async[IBV_EVENT_QP_LAST_WQE_REACHED] = 0;
 	}
 	if (mask & IBV_QP_RATE_LIMIT) {
@@ -217,10 +258,12 @@ void qp_modify(struct sim_qp *q, uint32_t state)
 	}
 	if (state == XR_QPS_RTS) {
 		q->ready = true;
-		q->drained = q->quiet = false;
+		q->drained = q->quiet = q->in_sqe = false;
 	}
-	if (state == XR_QPS_ERR)
+	if (state == XR_QPS_ERR) {
 		q->in_error = true;
+		q->in_sqe = false;
+	}
 	engine_wake(q->engine, q->w->now);
 }
 
@@ -311,6 +354,11 @@ void qp_post_send(struct sim_qp *q, const struct sim_op *op, uint64_t wr_id)
 	wqe->remote_addr = op->raddr;
 	if (op->srq)
 		wqe->xrc_srqn = op->srq->xt.number ^ (op->broken == BREAK_SRQN ? 0x800000 : 0);
+	if (q->type == XR_QPT_UD) {
+		wqe->ud.ah = op->ah;
+		wqe->ud.remote_qpn = op->remote_qpn;
+		wqe->ud.remote_qkey = QKEY ^ (op->broken == BREAK_QKEY ? 4 : 0);
+	}
 	if (is_local_op(op)) {
 		uint32_t key = xt_key_value(q->window);
 		struct sim_mr *mr = &q->host->mr[q->pd - 1];

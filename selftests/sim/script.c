@@ -20,7 +20,8 @@ const char *script_name(unsigned script)
 const char *break_name(unsigned broken)
 {
 	static const char *const names[BREAK_COUNT] = {
-		"good", "SRQ number", "rkey index", "rkey variant", "rkey of other domain", "rkey without access",
+		"good", "Q_Key", "too long", "SRQ number", "rkey index", "rkey variant",
+		"rkey of other domain", "rkey without access",
 		"below range", "beyond range", "wrapping range", "misaligned", "short receive",
 		"receive with bad lkey", "no receive", "bad lkey", "lkey range", "lkey access",
 		"lkey of other domain", "bad opcode", "too many SGEs",
@@ -137,6 +138,13 @@ static void fit_to_halves(struct conn *c)
 		c->script = SCRIPT_DESTROY;
 }
 
+/* Its requests are wrong now and then without a script, and lose their memory without a word. */
+static void fit_to_unreliable(struct conn *c)
+{
+	if (c->script == SCRIPT_BREAK || c->script == SCRIPT_DEREG || c->script == SCRIPT_FAULT)
+		c->script = SCRIPT_RESET;
+}
+
 void script_plan(struct world *w, struct conn *c)
 {
 	struct rng *r = &w->rng;
@@ -146,6 +154,8 @@ void script_plan(struct world *w, struct conn *c)
 	c->script = rng_chance(r, 50) ? SCRIPT_BREAK : rng_between(r, SCRIPT_CUT, SCRIPT_COUNT - 1);
 	if (c->type == XR_QPT_XRC_SEND)
 		fit_to_halves(c);
+	else if (c->type != XR_QPT_RC)
+		fit_to_unreliable(c);
 	switch (c->script) {
 	case SCRIPT_BREAK:
 		if (c->qp[c->victim].op_count)
@@ -244,7 +254,13 @@ static void take_memory(struct sim_qp *q, bool dereg)
 static void drain(struct world *w, struct conn *c, struct sim_qp *q)
 {
 	c->script_at = w->now + 20 * USEC;
-	if (c->step == 0) {
+	if (q->in_sqe) {
+		/* what was to be drained is gone; the program goes on by itself */
+		c->step = 0;
+		c->script_at = c->close_at = NEVER;
+		q->drained = q->quiet = false;
+		q->step = w->now;
+	} else if (c->step == 0) {
 		qp_modify(q, XR_QPS_SQD);
 		c->step = 1;
 		c->close_at = w->now + patience(c);
@@ -346,6 +362,9 @@ static void begin_closing(struct world *w, struct conn *c)
 	c->step = 0;
 	/* packets under way may still arrive */
 	c->close_at = w->now + rng_below(&w->sched, 2 * MSEC);
+	/* and these must, where nothing is lost */
+	if (c->type == XR_QPT_UC || c->type == XR_QPT_UD)
+		c->close_at += 5 * MSEC;
 }
 
 static bool ring_is_empty(const struct ring *r)

@@ -2,15 +2,20 @@
 /*
  * Deterministic simulation of hosts that talk through the transport engine.
  *
- *   plan.c      what a seed means: hosts, connections, faults, operations
- *   host.c      memory, keys, engines and their rounds
- *   net.c       the network: time, faults, checks of every packet sent
- *   qp.c        rings, queue pairs of each type, connecting them
- *   srq.c       receive queues that several queue pairs share, of XRC as well
- *   client.c    a program: posts its plan and polls
- *   verify.c    what completions and memory must be
- *   script.c    things that go wrong on purpose
- *   main.c      seeds, and the loop over virtual time
+ *   plan.c        what a seed means: hosts, connections, faults, operations
+ *   host.c        memory, keys, engines and their rounds
+ *   net.c         the network: time, faults, checks of every packet sent
+ *   qp.c          rings, queue pairs of each type, connecting them
+ *   client.c      a program: posts its plan and polls
+ *   verify.c      what completions and memory must be
+ *   unreliable.c  the same for UC, UD and multicast: who gets what, and whether it must
+ *   srq.c         receive queues that several queue pairs share, of XRC as well
+ *   script.c      things that go wrong on purpose
+ *   main.c        seeds, and the loop over virtual time
+ *
+ * An operation is planned in plan.c (plan_opcode()), gets its memory in client.c (prepare()), becomes a
+ * work request in qp.c (qp_post_send()), and verify.c says what it did (send_succeeded(),
+ * recv_succeeded()). A type of QP is its branch of choose_type(), add_queues() and mask_for().
  *
  * All memory is compared with a shadow copy that the model keeps: whatever no operation was
  * allowed to touch must be as it was, every byte of it.
@@ -47,6 +52,8 @@
 #define MAX_RESERVED 4		/* connections with regions of their own */
 #define MAX_SRQS 4		/* of a host: half of them for XRC */
 #define XRC_DOMAIN 7
+#define MAX_GROUPS 2		/* multicast, on all hosts */
+#define QKEY 0x1234567
 /* A receive that does not know its message has room for it: no SEND to such a one has more. */
 #define RECV_ROOM 4096
 
@@ -131,6 +138,7 @@ struct host {
 	struct sim_cq *cq[4 * MAX_CONNS + 3];
 	unsigned cqs;
 	struct sim_cq *common_cq;
+	struct xt_ahs *ahs;	/* of each domain and IP version, to each host and group */
 	struct sim_srq *srq;	/* MAX_SRQS */
 	unsigned srqs;
 	struct sim_cq *xrc_cq[2];	/* where SRQs of XRC complete */
@@ -149,6 +157,9 @@ struct piece {
 
 enum breakage {
 	BREAK_NONE,
+	/* unreliable ones get lost */
+	BREAK_QKEY,
+	BREAK_TOO_LONG,
 	/* the responder refuses */
 	BREAK_SRQN,
 	BREAK_RKEY_INDEX,
@@ -191,6 +202,10 @@ struct sim_op {
 	uint32_t rkey;		/* as posted, with what is broken about them */
 	uint64_t raddr;
 	struct sim_srq *srq;	/* XRC: that it names */
+	struct sim_qp *to;	/* unreliable: whom to; NULL: not chosen yet. Multicast: not only */
+	uint32_t ah, remote_qpn, way;	/* UD. way: 0, or 1 and on for groups */
+	/* unreliable, bits by QP: that it goes to, that must get it, that did */
+	uint32_t targets, expected, got;
 	struct counter *counter;
 	uint64_t compare, operand;
 	uint8_t *data;		/* what is transferred */
@@ -259,6 +274,14 @@ struct sim_qp {
 	unsigned recv_cursor;	/* into the peer's ops: which one the next receive is for */
 	unsigned recv_match;	/* into the peer's ops: all messages before came, with an SRQ */
 	unsigned extra_recvs;
+	/* unreliable */
+	uint32_t groups;	/* multicast, bits */
+	unsigned promised;	/* messages sent to it that count on a receive */
+	bool overdrawn;		/* others did not ask whether there is one */
+	/* of each QP, and to this one alone or to a group: index behind the latest message */
+	unsigned heard[2 * MAX_CONNS][1 + MAX_GROUPS];
+	unsigned patience;
+	bool in_sqe;
 
 	uint64_t step;		/* the program's next turn */
 	unsigned starved;
@@ -350,6 +373,7 @@ struct world {
 	bool private_tier;
 	bool tight_tx;
 	bool big;
+	uint64_t arrivals;	/* of unreliable messages that had to arrive */
 	uint64_t packets, ops_done, errors_seen, gave_up, forged;
 	unsigned reserved;
 };
@@ -374,6 +398,11 @@ void plan_world(struct world *w);
 void plan_free(struct world *w);
 
 /* host.c */
+bool world_is_lossy(const struct world *w);
+/* Address handles, once all hosts are there */
+void host_add_ahs(struct host *h);
+/* To a host, or from MAX_HOSTS on to a group */
+uint32_t host_ah(const struct sim_qp *q, unsigned place);
 void host_init(struct world *w, struct host *h, unsigned index, uint32_t size, unsigned engines);
 void host_free(struct host *h);
 struct sim_mr *host_add_mr(struct host *h, uint32_t off, uint32_t len, uint32_t pd,
@@ -408,6 +437,7 @@ void net_arrive(struct world *w);		/* takes it */
 bool net_tx_get(void *ctx, uint32_t len, struct xt_frame *frame);
 void net_tx_put(void *ctx, struct xt_frame *frame);
 void host_gid(const struct host *h, int version, struct xr_addr *gid);
+void group_gid(unsigned group, int version, struct xr_addr *gid);
 void host_mac(const struct host *h, uint8_t *mac);
 
 /* qp.c */
@@ -427,10 +457,15 @@ static inline bool is_xrc(const struct sim_qp *q)
 	return q->type == XR_QPT_XRC_SEND || q->type == XR_QPT_XRC_RECV;
 }
 
+static inline bool is_unreliable(const struct sim_qp *q)
+{
+	return q->type == XR_QPT_UC || q->type == XR_QPT_UD;
+}
+
 /* Its receives are for whatever message comes: they are not matched when they are posted. */
 static inline bool takes_any(const struct sim_qp *q)
 {
-	return q->srq || q->type == XR_QPT_XRC_RECV;
+	return q->srq || q->type == XR_QPT_XRC_RECV || is_unreliable(q);
 }
 
 /* Of XRC the SRQ that is named counts, not the target. */
@@ -459,7 +494,21 @@ struct sim_recv *srq_completed(struct sim_srq *s, const struct xr_cqe *cqe);
 void srq_lose(struct sim_srq *s);
 void srq_verify_end(struct sim_srq *s);
 
+/* unreliable.c */
+/* Chooses whom a request goes to. */
+void unreliable_aim(struct sim_qp *q, struct sim_op *op);
+/* false: not yet, those it goes to will have receives. */
+bool unreliable_may_post(struct sim_qp *q, struct sim_op *op);
+bool unreliable_is_own_fault(const struct sim_qp *q, const struct sim_op *op);
+void unreliable_sent(struct sim_qp *q, struct sim_op *op);
+void unreliable_failed(struct sim_qp *q, struct sim_op *op);
+void unreliable_recover(struct sim_qp *q);
+/* The message that a receive completes */
+struct sim_op *unreliable_received(struct sim_qp *q, struct sim_recv *r, const struct xr_cqe *cqe);
+void unreliable_verify_end(struct sim_qp *q);
+
 /* client.c */
+bool may_post(const struct sim_qp *q);
 /* of: a QP, or an SRQ */
 #define WR_ID(of, recv, index) ((uint64_t)(of)->id << 32 | (uint64_t)(recv) << 31 | (index))
 void client_step(struct sim_qp *q);

@@ -259,6 +259,12 @@ static void send_succeeded(struct sim_qp *q, struct sim_op *op)
 {
 	CHECK(q->w, op->state == OP_POSTED, "qp %u: request %u completes in state %u", q->id,
 	      (unsigned)(op - q->ops), op->state);
+	if (is_unreliable(q) && !is_local_op(op)) {
+		unreliable_sent(q, op);
+		op->state = OP_DONE;
+		q->w->ops_done++;
+		return;
+	}
 	CHECK(q->w, !op->broken, "qp %u: broken request %u (%s) succeeded", q->id,
 	      (unsigned)(op - q->ops), break_name(op->broken));
 	switch (op->opcode) {
@@ -316,6 +322,10 @@ static void send_failed(struct sim_qp *q, struct sim_op *op)
 {
 	op->state = OP_FAILED;
 	q->w->errors_seen++;
+	if (is_unreliable(q)) {
+		unreliable_failed(q, op);
+		return;
+	}
 	if (had_no_effect(q, op)) {
 		op_release(q, op);
 		return;
@@ -340,14 +350,11 @@ static uint32_t status_of(unsigned broken)
 		return IBV_WC_RNR_RETRY_EXC_ERR;
 	case BREAK_LKEY ... BREAK_LKEY_PD:
 		return IBV_WC_LOC_PROT_ERR;
+	case BREAK_TOO_LONG:
+		return IBV_WC_LOC_LEN_ERR;
 	default:
 		return IBV_WC_LOC_QP_OP_ERR;
 	}
-}
-
-static bool lossy(const struct world *w)
-{
-	return xd_fault_on(&w->fault, XR_FAULT_TX) || w->inbox_max < 4096;
 }
 
 /* May a request that nothing is wrong with fail like this? */
@@ -374,12 +381,15 @@ static bool send_may_fail(const struct sim_qp *q, const struct sim_op *op, uint3
 {
 	if (q->sq_error)
 		return status == IBV_WC_WR_FLUSH_ERR;
+	if (is_unreliable(q))
+		return (q->in_error && status == IBV_WC_WR_FLUSH_ERR) ||
+		       (unreliable_is_own_fault(q, op) && status == status_of(op->broken));
 	if (op->broken && status == status_of(op->broken))
 		return true;
 	/* the peer's last word may have been lost: it is in ERR and says nothing more */
 	if (q->conn->script == SCRIPT_BREAK && q->conn->victim == q - q->conn->qp &&
-	    q->conn->rnr_retry == 7 && (op->broken || !lossy(q->w)))
-		return op->broken && lossy(q->w) && status == IBV_WC_RETRY_EXC_ERR;
+	    q->conn->rnr_retry == 7 && (op->broken || !world_is_lossy(q->w)))
+		return op->broken && world_is_lossy(q->w) && status == IBV_WC_RETRY_EXC_ERR;
 	return innocent_may_fail(q, status);
 }
 
@@ -426,7 +436,7 @@ static void send_completion(struct sim_qp *q, const struct xr_cqe *cqe)
 		      break_name(op->broken), ibv_wc_status_str(cqe->status), cqe->vendor_err);
 		verify_event(q, op, cqe->status);
 		q->sq_error = true;
-		q->conn->broken = true;
+		q->conn->broken = q->conn->broken || !is_unreliable(q);
 		send_failed(q, op);
 		return;
 	}
@@ -553,6 +563,10 @@ static struct sim_recv *recv_completion(struct sim_qp *q, struct sim_srq *s,
 	if (cqe->status == IBV_WC_SUCCESS) {
 		CHECK(q->w, !q->rq_error, "qp %u: receive %u succeeds after an error", q->id,
 		      index);
+		if (is_unreliable(q)) {
+			r->op = unreliable_received(q, r, cqe);
+			return r;
+		}
 		if (s)	/* now it is known which message this one was for */
 			r->op = next_message(q, s);
 		recv_succeeded(q, r, cqe);
@@ -642,17 +656,21 @@ static bool ipv4_sum_ok(const uint8_t *ip)
 	return (sum & 0xffff) + (sum >> 16) == 0xffff;
 }
 
-/* Every packet that an engine sends */
 /* Eth, VLAN, IPv6, UDP, BTH, the longest extended headers that go with payload, ICRC */
 #define FRAME_MOST (14 + 4 + 40 + 8 + 12 + 20 + 4)
+
+static uint32_t mtu_of(const struct sim_qp *q)
+{
+	return q->type == XR_QPT_UD ? 4096 : q->conn->mtu;
+}
 
 /* A rate limit is a bucket of tokens, one for each byte; a frame may always go when it is full. */
 static void verify_rate(struct sim_qp *q, uint32_t len)
 {
 	double most = q->burst, rate = q->rate / 8e6;	/* bytes, bytes per ns */
 
-	if (most < q->conn->mtu + FRAME_MOST)
-		most = q->conn->mtu + FRAME_MOST;
+	if (most < mtu_of(q) + FRAME_MOST)
+		most = mtu_of(q) + FRAME_MOST;
 	q->tokens = q->tokens_at ? q->tokens + (double)(q->w->now - q->tokens_at) * rate : most;
 	q->tokens_at = q->w->now;
 	if (q->tokens > most)
@@ -662,14 +680,46 @@ static void verify_rate(struct sim_qp *q, uint32_t len)
 	CHECK(q->w, q->tokens > -16, "qp %u: %.0f bytes beyond its rate", q->id, -q->tokens);
 }
 
+/* Of a datagram the header says who sent it. */
+static struct sim_qp *sender_of(struct host *h, const struct sim_qp *to, const uint8_t *bth)
+{
+	uint16_t flags = xt_flags_of(bth[0]);
+	__be32 sqpn;
+
+	if (!(flags & XR_EXT_DETH))
+		return to->peer;
+	memcpy(&sqpn, bth + xt_ext_off(flags, XR_EXT_DETH) + 4, sizeof(sqpn));
+	return owner_of(h, ntohl(sqpn) & XR_QPN_MASK);
+}
+
+/* Whom a packet is for; of a multicast the sender stands for all. */
+static struct sim_qp *receiver_of(struct host *h, struct host *dest, const struct xt_frame *frame,
+				  const uint8_t *bth)
+{
+	struct world *w = h->w;
+	unsigned i;
+
+	if (!dest)
+		return frame->meta.qpn == XR_MULTICAST_QPN ? sender_of(h, NULL, bth) : NULL;
+	for (i = 0; i < 2 * w->conns; i++) {
+		struct sim_qp *q = &w->conn[i / 2].qp[i % 2];
+
+		if (q->qpn == frame->meta.qpn && q->host == dest &&
+		    (q->type == XR_QPT_UD ? dest != h : q->peer->host == h))
+			return q;
+	}
+	return NULL;
+}
+
+/* Every packet that an engine sends; dest NULL: to a group */
 void verify_packet(struct world *w, struct host *h, struct host *dest,
 		   const struct xt_frame *frame)
 {
 	const uint8_t *eth = frame->seg[0].data, *ip = eth + frame->meta.ip_off;
 	const uint8_t *bth = eth + frame->meta.bth_off;
-	struct sim_qp *to = NULL;
+	bool request = xt_flags_of(bth[0]) & XR_OPF_REQUEST;
+	struct sim_qp *to, *from;
 	uint8_t mac[6];
-	unsigned i;
 
 	host_mac(h, mac);
 	CHECK(w, !memcmp(eth + 6, mac, 6), "packet from a strange MAC address");
@@ -677,20 +727,18 @@ void verify_packet(struct world *w, struct host *h, struct host *dest,
 	CHECK(w, be16_at(bth + 2) == XR_DEFAULT_PKEY, "P_Key %04x", be16_at(bth + 2));
 	CHECK(w, bth[1] & XR_BTH_MIGREQ, "MigReq is 0");
 	CHECK(w, be16_at(bth - 8) >= 0xc000, "UDP source port %u", be16_at(bth - 8));
-	for (i = 0; i < 2 * w->conns && !to; i++) {
-		struct sim_qp *q = &w->conn[i / 2].qp[i % 2];
-
-		if (q->qpn == frame->meta.qpn && q->host == dest && q->peer->host == h)
-			to = q;
-	}
+	to = receiver_of(h, dest, frame, bth);
 	CHECK(w, to, "packet for QP %06x, which nobody talks to", frame->meta.qpn);
-	CHECK(w, !to->conn->local, "packet of a local connection");
-	CHECK(w, frame->meta.payload_len <= to->conn->mtu, "payload of %u bytes, path MTU %u",
-	      frame->meta.payload_len, to->conn->mtu);
-	CHECK(w, !to->peer->quiet || !(xt_flags_of(bth[0]) & XR_OPF_REQUEST),
-	      "qp %u: request after the send queue was drained", to->peer->id);
-	if (to->peer->rate && xt_flags_of(bth[0]) & XR_OPF_REQUEST)
-		verify_rate(to->peer, frame->len);
+	from = sender_of(h, to, bth);
+	CHECK(w, from && from->type == (is_xrc(to) ? to->peer->type : to->type),
+	      "packet for QP %06x from a QP that is not of its type", frame->meta.qpn);
+	CHECK(w, to->type == XR_QPT_UD || !to->conn->local, "packet of a local connection");
+	CHECK(w, frame->meta.payload_len <= mtu_of(to), "payload of %u bytes, path MTU %u",
+	      frame->meta.payload_len, mtu_of(to));
+	CHECK(w, !from->quiet || !request, "qp %u: request after the send queue was drained",
+	      from->id);
+	if (from->rate && request)
+		verify_rate(from, frame->len);
 }
 
 /* ---- the end ----------------------------------------------------------------- */
@@ -703,7 +751,7 @@ static void verify_messages(struct sim_qp *q)
 		const struct sim_op *op = &q->ops[i];
 
 		CHECK(q->w, op->state != OP_POSTED, "qp %u: request %u never completed", q->id, i);
-		CHECK(q->w, !op->takes_recv || op->state != OP_DONE || op->received ||
+		CHECK(q->w, !op->takes_recv || op->state != OP_DONE || op->received || is_unreliable(q) ||
 			      q->peer->op_base || q->op_base || !q->peer->qp,
 		      "qp %u: request %u succeeded, but was not received", q->id, i);
 	}
@@ -740,6 +788,9 @@ void verify_end(struct world *w)
 
 	for (i = 0; i < 2 * w->conns; i++)
 		verify_messages(&w->conn[i / 2].qp[i % 2]);
+	for (i = 0; i < 2 * w->conns; i++)
+		if (is_unreliable(&w->conn[i / 2].qp[i % 2]))
+			unreliable_verify_end(&w->conn[i / 2].qp[i % 2]);
 	for (i = 0; i < 2 * w->conns; i++)
 		verify_scratch(&w->conn[i / 2].qp[i % 2]);
 	for (i = 0; i < w->hosts; i++) {
