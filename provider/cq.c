@@ -166,7 +166,7 @@ static void leave_channel(struct xp_cq *cq)
 }
 
 struct xp_cq *xp_cq_create(struct ibv_context *ibctx, const struct ibv_cq_init_attr_ex *attr,
-			   uint32_t flags)
+			   struct ibv_pd *parent, uint32_t flags)
 {
 	struct ibv_comp_channel *ibch = attr->channel;
 	struct xp_context *ctx = xp_ctx(ibctx);
@@ -184,7 +184,7 @@ struct xp_cq *xp_cq_create(struct ibv_context *ibctx, const struct ibv_cq_init_a
 	    attr->comp_vector >= (uint32_t)ibctx->num_comp_vectors ||
 	    (ibch && ibch->context != ibctx))
 		return xp_null(EINVAL);
-	cq = calloc(1, sizeof(*cq));
+	cq = xp_queue_alloc(parent, sizeof(*cq), XROCEDV_RES_CQ);
 	if (!cq)
 		return xp_null(ENOMEM);
 	req.cookie = (uintptr_t)cq;
@@ -209,7 +209,7 @@ struct xp_cq *xp_cq_create(struct ibv_context *ibctx, const struct ibv_cq_init_a
 destroy:
 	xp_release(ctx, XR_MSG_DESTROY_CQ, rep.handle, NULL);
 free_cq:
-	free(cq);
+	xp_queue_free(cq);
 	return xp_null(err);
 }
 
@@ -222,7 +222,7 @@ struct ibv_cq *xp_create_cq(struct ibv_context *ibctx, int cqe, void *cq_context
 		.channel = ibch,
 		.comp_vector = comp_vector,
 	};
-	struct xp_cq *cq = xp_cq_create(xp_here(ibctx), &attr, 0);
+	struct xp_cq *cq = xp_cq_create(xp_here(ibctx), &attr, NULL, 0);
 
 	return cq ? &cq->ibcq : NULL;
 }
@@ -269,6 +269,7 @@ int xp_destroy_cq(struct ibv_cq *ibcq)
 	struct xp_cq *cq = xp_cq(ibcq);
 	struct xp_context *ctx = xp_ctx(ibcq->context);
 	struct xr_destroy_rep rep;
+	struct ibv_pd *parent;
 	int err;
 
 	/* A child does not keep that book: the rings are its parent's. */
@@ -286,11 +287,12 @@ int xp_destroy_cq(struct ibv_cq *ibcq)
 	}
 	if (ibcq->channel)
 		leave_channel(cq);
-	xp_pd_unuse(cq->parent);
 	pthread_mutex_destroy(&ibcq->mutex);
 	pthread_cond_destroy(&ibcq->cond);
 	free(cq->qps);
-	free(cq);
+	parent = cq->parent;
+	xp_queue_free(cq);
+	xp_pd_unuse(parent);
 	return 0;
 }
 

@@ -124,7 +124,7 @@ struct ibv_cq_ex *xp_create_cq_ex(struct ibv_context *ibctx, struct ibv_cq_init_
 	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD &&
 	    (!parent || parent->context != ibctx || !xp_pd(parent)->below))
 		return xp_null(EINVAL);
-	cq = xp_cq_create(ibctx, attr,
+	cq = xp_cq_create(ibctx, attr, parent,
 			  flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN ? XR_CQF_IGNORE_OVERRUN : 0);
 	if (!cq)
 		return NULL;

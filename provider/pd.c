@@ -4,6 +4,7 @@
  * first: a parent domain bears the handle of the protection domain below it.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "provider.h"
 
@@ -90,9 +91,18 @@ int xp_dealloc_td(struct ibv_td *ibtd)
 
 /* ---- parent domains ------------------------------------------------------------ */
 
-/*
- * Allocators of the program's (comp_mask) are for rings in its own memory; ours are the daemon's.
- */
+#define PARENT_KNOWN (IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT)
+
+static void take_allocators(struct xp_pd *pd, const struct ibv_parent_domain_init_attr *attr)
+{
+	if (attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) {
+		pd->alloc = attr->alloc;
+		pd->free = attr->free;
+	}
+	if (attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT)
+		pd->pd_context = attr->pd_context;
+}
+
 struct ibv_pd *xp_alloc_parent_domain(struct ibv_context *ibctx,
 				      struct ibv_parent_domain_init_attr *attr)
 {
@@ -102,11 +112,15 @@ struct ibv_pd *xp_alloc_parent_domain(struct ibv_context *ibctx,
 	if (!attr->pd || attr->pd->context != ibctx || xp_pd(attr->pd)->below ||
 	    (attr->td && attr->td->context != ibctx))
 		return xp_null(EINVAL);
-	if (attr->comp_mask)
+	if (attr->comp_mask & ~(uint32_t)PARENT_KNOWN)
 		return xp_null(EOPNOTSUPP);
+	if (attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS &&
+	    (!attr->alloc || !attr->free))
+		return xp_null(EINVAL);
 	pd = calloc(1, sizeof(*pd));
 	if (!pd)
 		return xp_null(ENOMEM);
+	take_allocators(pd, attr);
 	pd->ibpd.context = ibctx;
 	pd->ibpd.handle = attr->pd->handle;
 	pd->below = xp_pd(attr->pd);
@@ -129,4 +143,46 @@ void xp_pd_unuse(struct ibv_pd *ibpd)
 {
 	if (ibpd && xp_pd(ibpd)->below)
 		put(&xp_pd(ibpd)->refs);
+}
+
+/* ---- memory of queues ----------------------------------------------------------- */
+
+/* Before each piece: whose it is. As long as the alignment, so that what follows is aligned. */
+struct piece {
+	struct xp_pd *owner;		/* by its allocator; NULL: ours */
+	uint64_t type;
+} __attribute__((aligned(64)));
+
+void *xp_queue_alloc(struct ibv_pd *ibpd, size_t size, enum xrocedv_resource type)
+{
+	struct xp_pd *pd = ibpd && xp_pd(ibpd)->alloc ? xp_pd(ibpd) : NULL;
+	struct piece *p = IBV_ALLOCATOR_USE_DEFAULT;
+
+	size = (sizeof(*p) + size + sizeof(*p) - 1) & ~(sizeof(*p) - 1);
+	if (pd)
+		p = pd->alloc(ibpd, pd->pd_context, size, sizeof(*p), type);
+	if (p == IBV_ALLOCATOR_USE_DEFAULT) {
+		pd = NULL;
+		p = aligned_alloc(sizeof(*p), size);
+	}
+	if (!p)
+		return NULL;
+	memset(p, 0, size);
+	p->owner = pd;
+	p->type = type;
+	return p + 1;
+}
+
+void xp_queue_free(void *memory)
+{
+	struct piece *p = (struct piece *)memory - 1;
+	struct xp_pd *pd;
+
+	if (!memory)
+		return;
+	pd = p->owner;
+	if (pd)
+		pd->free(&pd->ibpd, pd->pd_context, p, p->type);
+	else
+		free(p);
 }

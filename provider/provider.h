@@ -39,6 +39,7 @@
 #include <stdint.h>
 
 #include <infiniband/verbs.h>
+#include <infiniband/xrocedv.h>
 #include <sys/types.h>
 
 #include <xroce/control.h>
@@ -288,6 +289,11 @@ struct xp_pd {
 	unsigned int refs;	/* parent domains on it; of one, QPs, SRQs and CQs; atomic */
 	struct xp_pd *below;	/* a parent domain's */
 	struct xp_td *td;	/* a parent domain's, or NULL */
+	/* a parent domain's allocators, or NULL */
+	void *(*alloc)(struct ibv_pd *pd, void *pd_context, size_t size, size_t alignment,
+		       uint64_t resource_type);
+	void (*free)(struct ibv_pd *pd, void *pd_context, void *ptr, uint64_t resource_type);
+	void *pd_context;
 };
 
 static inline struct xp_pd *xp_pd(struct ibv_pd *ibpd)
@@ -303,6 +309,12 @@ struct ibv_pd *xp_alloc_parent_domain(struct ibv_context *ibctx,
 /* A queue is made on a domain, and goes. True: only one thread at a time will use it. */
 bool xp_pd_use(struct ibv_pd *ibpd);
 void xp_pd_unuse(struct ibv_pd *ibpd);	/* NULL: none */
+/*
+ * What a queue keeps in the program's memory, zeroed: from the allocator of its parent domain, if it has one. It
+ * is freed before the domain is let go of. ibpd: NULL: none.
+ */
+void *xp_queue_alloc(struct ibv_pd *ibpd, size_t size, enum xrocedv_resource type);
+void xp_queue_free(void *memory);
 
 /* One mapping of /proc/self/maps */
 struct xp_mapping {
@@ -473,9 +485,9 @@ static inline struct xp_cq *xp_cq(struct ibv_cq *ibcq)
 }
 struct ibv_cq *xp_create_cq(struct ibv_context *ibctx, int cqe, void *cq_context,
 			    struct ibv_comp_channel *ibch, int comp_vector);
-/* Of attr, what ibv_create_cq() has as well. flags: XR_CQF_*. NULL: errno. */
+/* Of attr, what ibv_create_cq() has as well. parent: domain, or NULL. flags: XR_CQF_*. NULL: errno. */
 struct xp_cq *xp_cq_create(struct ibv_context *ibctx, const struct ibv_cq_init_attr_ex *attr,
-			   uint32_t flags);
+			   struct ibv_pd *parent, uint32_t flags);
 struct ibv_cq_ex *xp_create_cq_ex(struct ibv_context *ibctx, struct ibv_cq_init_attr_ex *attr);
 int xp_resize_cq(struct ibv_cq *ibcq, int cqe);
 int xp_destroy_cq(struct ibv_cq *ibcq);

@@ -34,8 +34,8 @@ static int check_init(const struct xp_context *ctx, const struct ibv_pd *ibpd,
 	return 0;
 }
 
-static int take_ring(struct xp_ring *r, struct xr_queue *q, uint64_t length, uint32_t min_stride,
-		     uint32_t limit)
+static int take_ring(struct ibv_pd *ibpd, struct xp_ring *r, struct xr_queue *q, uint64_t length,
+		     uint32_t min_stride, uint32_t limit)
 {
 	int err;
 
@@ -46,7 +46,7 @@ static int take_ring(struct xp_ring *r, struct xr_queue *q, uint64_t length, uin
 		return err;
 	if (limit > r->mask + 1)
 		return -EPROTO;
-	r->wr_id = calloc(r->mask + 1, sizeof(*r->wr_id));
+	r->wr_id = xp_queue_alloc(ibpd, (r->mask + 1) * sizeof(*r->wr_id), XROCEDV_RES_QP);
 	if (!r->wr_id)
 		return -ENOMEM;
 	r->queue = q;
@@ -63,11 +63,11 @@ static int take_create_rep(struct xp_context *ctx, struct xp_qp *qp,
 
 	if (rep->worker >= ctx->workers || rep->slot >= XR_DB_SLOTS)
 		return -EPROTO;
-	err = take_ring(&qp->sq, sq, rep->sq.length,
+	err = take_ring(qp->ibqp.pd, &qp->sq, sq, rep->sq.length,
 			xr_send_stride(rep->max_send_sge, rep->max_inline), rep->max_send_wr);
 	if (!err)
-		err = take_ring(&qp->rq, rq, rep->rq.length, xr_recv_stride(rep->max_recv_sge),
-				rep->max_recv_wr);
+		err = take_ring(qp->ibqp.pd, &qp->rq, rq, rep->rq.length,
+				xr_recv_stride(rep->max_recv_sge), rep->max_recv_wr);
 	if (err)
 		return err;
 	qp->max_send_sge = rep->max_send_sge;
@@ -109,9 +109,9 @@ static void free_qp(struct xp_qp *qp)
 {
 	if (qp->ibqp.srq)
 		__atomic_sub_fetch(&xp_srq(qp->ibqp.srq)->qps, 1, __ATOMIC_RELAXED);
-	free(qp->sq.wr_id);
-	free(qp->rq.wr_id);
-	free(qp);
+	xp_queue_free(qp->sq.wr_id);
+	xp_queue_free(qp->rq.wr_id);
+	xp_queue_free(qp);
 }
 
 static void tell_caps(struct ibv_qp_cap *cap, const struct xr_create_qp_rep *rep)
@@ -151,7 +151,7 @@ struct ibv_qp *xp_qp_create(struct ibv_context *ibctx, struct ibv_pd *ibpd,
 		.rep = &rep, .rep_len = sizeof(rep),
 	};
 	struct xp_piece piece[2] = { { .ref = &rep.sq }, { .ref = &rep.rq } };
-	struct xp_qp *qp = calloc(1, sizeof(*qp));
+	struct xp_qp *qp = xp_queue_alloc(ibpd, sizeof(*qp), XROCEDV_RES_QP);
 	int err;
 
 	if (!qp)
@@ -407,6 +407,7 @@ int xp_destroy_qp(struct ibv_qp *ibqp)
 {
 	struct xp_qp *qp = xp_qp(ibqp);
 	struct xp_context *ctx = xp_ctx(ibqp->context);
+	struct ibv_pd *ibpd = ibqp->pd;
 	struct xr_destroy_rep rep;
 	int err;
 
@@ -418,9 +419,9 @@ int xp_destroy_qp(struct ibv_qp *ibqp)
 		xp_pipe_forget(ctx->async, (uintptr_t)qp, rep.async_events, &qp->async_read);
 		wait_for_acks(qp);
 	}
-	xp_pd_unuse(ibqp->pd);
 	pthread_mutex_destroy(&ibqp->mutex);
 	pthread_cond_destroy(&ibqp->cond);
 	free_qp(qp);
+	xp_pd_unuse(ibpd);
 	return 0;
 }

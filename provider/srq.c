@@ -62,7 +62,7 @@ static struct ibv_srq *create(struct ibv_pd *ibpd, struct ibv_srq_init_attr *att
 
 	if (attr->attr.max_wr > ctx->attr.max_srq_wr || attr->attr.max_sge > ctx->attr.max_srq_sge)
 		return xp_null(EINVAL);
-	srq = calloc(1, sizeof(*srq));
+	srq = xp_queue_alloc(ibpd, sizeof(*srq), XROCEDV_RES_SRQ);
 	if (!srq)
 		return xp_null(ENOMEM);
 	req.cookie = (uintptr_t)srq;
@@ -85,7 +85,7 @@ static struct ibv_srq *create(struct ibv_pd *ibpd, struct ibv_srq_init_attr *att
 destroy:
 	xp_release(ctx, XR_MSG_DESTROY_SRQ, rep.handle, NULL);
 free_srq:
-	free(srq);
+	xp_queue_free(srq);
 	return xp_null(err);
 }
 
@@ -183,6 +183,7 @@ int xp_destroy_srq(struct ibv_srq *ibsrq)
 {
 	struct xp_srq *srq = xp_srq(ibsrq);
 	struct xp_context *ctx = xp_ctx(ibsrq->context);
+	struct ibv_pd *ibpd = ibsrq->pd;
 	struct xr_destroy_rep rep;
 	int err;
 
@@ -197,10 +198,10 @@ int xp_destroy_srq(struct ibv_srq *ibsrq)
 		xp_pipe_forget(ctx->async, (uintptr_t)srq, rep.async_events, &srq->async_read);
 		wait_for_acks(srq);
 	}
-	xp_pd_unuse(ibsrq->pd);
 	pthread_mutex_destroy(&ibsrq->mutex);
 	pthread_cond_destroy(&ibsrq->cond);
-	free(srq);
+	xp_queue_free(srq);
+	xp_pd_unuse(ibpd);
 	return 0;
 }
 

@@ -11,6 +11,9 @@
  *
  * Every other order is refused: the work request completes with IBV_WC_MW_BIND_ERR ("memory management
  * operation error") and the queue pair is in error.
+ *
+ * Allocators of a parent domain (ibv_alloc_parent_domain) are asked for what a queue keeps in the program's
+ * memory; resource_type is one of enum xrocedv_resource. The queue itself lies in memory of the daemon.
  */
 #ifndef INFINIBAND_XROCEDV_H
 #define INFINIBAND_XROCEDV_H
@@ -30,6 +33,13 @@ extern "C" {
 #define XROCEDV_MAX_PAGES 4096u		/* of one region */
 #define XROCEDV_MIN_PAGE_SIZE 4096u	/* bytes; a power of two */
 #define XROCEDV_MAX_PAGE_SIZE (1u << 30)
+
+/* In the upper 32 bits RDMA_DRIVER_UNKNOWN, which is 0 */
+enum xrocedv_resource {
+	XROCEDV_RES_QP = 1,	/* also once for each queue of it */
+	XROCEDV_RES_SRQ = 2,
+	XROCEDV_RES_CQ = 3,	/* of ibv_create_cq_ex() with a parent domain */
+};
 
 /* Is it a device of xroce? */
 bool xrocedv_is_supported(struct ibv_device *device);

@@ -5,6 +5,8 @@
  */
 #include "fixture.h"
 
+#include <infiniband/xrocedv.h>
+
 #include <pthread.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -528,8 +530,11 @@ static void domain_refusals(struct fixture *f)
 	TAP_OK(!ibv_alloc_parent_domain(f->ctx, &attr) && errno == EINVAL, "a parent of nothing");
 	attr.pd = f->pd;
 	attr.comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS;
+	TAP_OK(!ibv_alloc_parent_domain(f->ctx, &attr) && errno == EINVAL,
+	       "allocators that are not there");
+	attr.comp_mask = 4;
 	TAP_OK(!ibv_alloc_parent_domain(f->ctx, &attr) && errno == EOPNOTSUPP,
-	       "allocators of the program's own");
+	       "a field of another release");
 	attr.comp_mask = 0;
 	parent = attr.pd = ibv_alloc_parent_domain(f->ctx, &attr);
 	TAP_OK(parent && !ibv_alloc_parent_domain(f->ctx, &attr) && errno == EINVAL,
@@ -578,6 +583,75 @@ static void domains(struct fixture *f)
 	ibv_dereg_mr(mr);
 	f->pd = pd;
 	TAP_OK(!ibv_dealloc_pd(parent) && !ibv_dealloc_td(td), "in order they go");
+}
+
+/* What the program's allocator gave and has not got back */
+struct pool {
+	struct ibv_pd *pd;
+	unsigned int pieces[XROCEDV_RES_CQ + 1], wrong;
+	bool refuse, pass;
+};
+
+static void *pool_alloc(struct ibv_pd *pd, void *context, size_t size, size_t alignment,
+			uint64_t type)
+{
+	struct pool *p = context;
+	void *piece;
+
+	if (p->refuse || p->pass)
+		return p->refuse ? NULL : IBV_ALLOCATOR_USE_DEFAULT;
+	p->wrong += pd != p->pd || type < XROCEDV_RES_QP || type > XROCEDV_RES_CQ;
+	if (posix_memalign(&piece, alignment, size))
+		return NULL;
+	p->pieces[type & 3]++;
+	return memset(piece, 0xaa, size);
+}
+
+static void pool_free(struct ibv_pd *pd, void *context, void *piece, uint64_t type)
+{
+	struct pool *p = context;
+
+	p->wrong += pd != p->pd || p->pass;
+	p->pieces[type & 3]--;
+	free(piece);
+}
+
+static void allocators(struct fixture *f)
+{
+	struct pool p = { 0 };
+	struct ibv_parent_domain_init_attr attr = {
+		.pd = f->pd, .alloc = pool_alloc, .free = pool_free, .pd_context = &p,
+		.comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
+			     IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT,
+	};
+	struct ibv_pd *parent = p.pd = ibv_alloc_parent_domain(f->ctx, &attr), *pd = f->pd;
+	struct ibv_cq_init_attr_ex cq_attr = {
+		.cqe = 16, .comp_mask = IBV_CQ_INIT_ATTR_MASK_PD, .parent_domain = parent,
+	};
+	struct ibv_srq_init_attr srq_attr = { .attr = { .max_wr = 4, .max_sge = 1 } };
+	struct ibv_cq *cq = ibv_cq_ex_to_cq(ibv_create_cq_ex(f->ctx, &cq_attr));
+	struct ibv_srq *srq = ibv_create_srq(parent, &srq_attr);
+	struct ibv_qp *qp;
+
+	f->pd = parent;
+	qp = make_qp(f, cq, cq, IBV_QPS_RTS);
+	TAP_OK(p.pieces[XROCEDV_RES_CQ] == 1 && p.pieces[XROCEDV_RES_SRQ] == 1 &&
+		       p.pieces[XROCEDV_RES_QP] == 3 && !p.wrong,
+	       "queues take the program's memory: CQ, SRQ, QP and its two queues");
+	post_send(qp, 1, 1);
+	TAP_OK(fake_complete(&f->daemon, qp->qp_num, false, 1, IBV_WC_SUCCESS, false) == 1,
+	       "and work, whatever was in there");
+	p.refuse = true;
+	TAP_OK(!ibv_create_srq(parent, &srq_attr) && errno == ENOMEM, "an allocator may refuse");
+	p.refuse = false;
+	TAP_OK(!ibv_destroy_qp(qp) && !ibv_destroy_srq(srq) && !ibv_destroy_cq(cq) && !p.wrong &&
+		       !p.pieces[1] && !p.pieces[2] && !p.pieces[3],
+	       "it gets all of it back");
+	p.pass = true;
+	srq = ibv_create_srq(parent, &srq_attr);
+	TAP_OK(srq && !ibv_destroy_srq(srq) && !p.wrong, "or leaves it to the library");
+	f->pd = pd;
+	TAP_OK(!ibv_dealloc_pd(parent), "and the domain goes");
 }
 
 /* ---- what a QP can be asked ---------------------------------------------------- */
@@ -721,6 +795,7 @@ int main(void)
 	batches(&f);
 	domain_refusals(&f);
 	domains(&f);
+	allocators(&f);
 	enhancements(&f);
 	rate_limits(&f);
 	forks(&f);
