@@ -108,11 +108,16 @@ struct ibv_pd *xp_import_pd(struct ibv_context *ibctx, uint32_t handle)
 	return &pd->ibpd;
 }
 
-/* Where objects are left in it, the daemon's part goes with the connection. */
+/*
+ * Cannot fail: where objects are left in it, the daemon's part goes with the connection; a parent
+ * domain keeps the domain that it is made of.
+ */
 void xp_unimport_pd(struct ibv_pd *pd)
 {
-	xp_release(xp_ctx(pd->context), XR_MSG_DEALLOC_PD, pd->handle, NULL);
-	free(pd);
+	if (xp_pd(pd)->below)
+		xp_dealloc_pd(pd);
+	else
+		xp_pd_abandon(pd);
 }
 
 struct ibv_mr *xp_import_mr(struct ibv_pd *pd, uint32_t handle)

@@ -39,27 +39,47 @@ static void get(unsigned int *count)
 	__atomic_fetch_add(count, 1, __ATOMIC_ACQ_REL);
 }
 
-static void put(unsigned int *count)
+static unsigned int put(unsigned int *count)
 {
-	__atomic_fetch_sub(count, 1, __ATOMIC_ACQ_REL);
+	return __atomic_sub_fetch(count, 1, __ATOMIC_ACQ_REL);
+}
+
+static int free_pd(struct xp_pd *pd)
+{
+	int err = xp_release(xp_ctx(pd->ibpd.context), XR_MSG_DEALLOC_PD, pd->ibpd.handle, NULL);
+
+	if (!err || pd->abandoned)
+		free(pd);
+	return err;
+}
+
+/* A domain that nobody but its parents had goes with the last of them. */
+static void leave(struct xp_pd *below)
+{
+	if (!put(&below->refs) && below->abandoned)
+		free_pd(below);
+}
+
+void xp_pd_abandon(struct ibv_pd *ibpd)
+{
+	struct xp_pd *pd = xp_pd(ibpd);
+
+	get(&pd->refs);
+	pd->abandoned = true;
+	leave(pd);
 }
 
 int xp_dealloc_pd(struct ibv_pd *ibpd)
 {
 	struct xp_pd *pd = xp_pd(ibpd);
-	int err;
 
 	if (refs(&pd->refs))
 		return EBUSY;
-	if (pd->below) {
-		put(&pd->below->refs);
-		if (pd->td)
-			put(&pd->td->refs);
-	} else {
-		err = xp_release(xp_ctx(ibpd->context), XR_MSG_DEALLOC_PD, ibpd->handle, NULL);
-		if (err)
-			return -err;
-	}
+	if (!pd->below)
+		return -free_pd(pd);
+	leave(pd->below);
+	if (pd->td)
+		put(&pd->td->refs);
 	free(pd);
 	return 0;
 }

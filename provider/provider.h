@@ -287,6 +287,7 @@ struct xp_td {
 struct xp_pd {
 	struct ibv_pd ibpd;
 	unsigned int refs;	/* parent domains on it; of one, QPs, SRQs and CQs; atomic */
+	bool abandoned;		/* goes with the last parent domain on it */
 	struct xp_pd *below;	/* a parent domain's */
 	struct xp_td *td;	/* a parent domain's, or NULL */
 	/* a parent domain's allocators, or NULL */
@@ -302,6 +303,8 @@ static inline struct xp_pd *xp_pd(struct ibv_pd *ibpd)
 }
 struct ibv_pd *xp_alloc_pd(struct ibv_context *ibctx);
 int xp_dealloc_pd(struct ibv_pd *ibpd);
+/* The same, without refusing: what is left on it keeps it. Not of a parent domain. */
+void xp_pd_abandon(struct ibv_pd *ibpd);
 struct ibv_td *xp_alloc_td(struct ibv_context *ibctx, struct ibv_td_init_attr *attr);
 int xp_dealloc_td(struct ibv_td *ibtd);
 struct ibv_pd *xp_alloc_parent_domain(struct ibv_context *ibctx,

@@ -434,24 +434,22 @@ int xd_xdp_addr_del(struct xd_device *dev, const struct xr_addr *addr)
 	return delete(dev->xdp->skel->maps.addrs, addr);
 }
 
-int xd_xdp_stats(struct xd_device *dev, struct xr_stat stat[XR_REASON_COUNT])
+int xd_xdp_stat(struct xd_device *dev, enum xr_reason reason, struct xr_stat *stat)
 {
-	int cpus = libbpf_num_possible_cpus();
+	int cpus = libbpf_num_possible_cpus(), err;
 	struct xr_stat *per_cpu;
-	int err = 0;
+	uint32_t key = reason;
 
 	if (cpus < 0)
 		return cpus;
 	per_cpu = calloc((size_t)cpus, sizeof(*per_cpu));
 	if (!per_cpu)
 		return -ENOMEM;
-	memset(stat, 0, sizeof(*stat) * XR_REASON_COUNT);
-	for (uint32_t i = 0; i < XR_REASON_COUNT && !err; i++) {
-		err = bpf_map_lookup_elem(map_fd(dev->xdp->skel->maps.stats), &i, per_cpu);
-		for (int c = 0; c < cpus && !err; c++) {
-			stat[i].packets += per_cpu[c].packets;
-			stat[i].bytes += per_cpu[c].bytes;
-		}
+	*stat = (struct xr_stat){ 0 };
+	err = bpf_map_lookup_elem(map_fd(dev->xdp->skel->maps.stats), &key, per_cpu);
+	for (int c = 0; c < cpus && !err; c++) {
+		stat->packets += per_cpu[c].packets;
+		stat->bytes += per_cpu[c].bytes;
 	}
 	free(per_cpu);
 	return err;

@@ -39,6 +39,6 @@ int xd_xdp_addr_set(struct xd_device *dev, const struct xr_addr *addr, uint32_t 
 int xd_xdp_addr_del(struct xd_device *dev, const struct xr_addr *addr);
 
 /* Sums over CPUs */
-int xd_xdp_stats(struct xd_device *dev, struct xr_stat stat[XR_REASON_COUNT]);
+int xd_xdp_stat(struct xd_device *dev, enum xr_reason reason, struct xr_stat *stat);
 
 #endif /* XD_XDP_H */

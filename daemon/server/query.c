@@ -181,6 +181,27 @@ static const struct speed *speed_of(uint32_t mbps)
 	return &speeds[i];
 }
 
+/* Packets that XDP dropped for a reason and the engines for the same, in 32 bits that stay full */
+static uint32_t violations(struct xd_device *dev, enum xr_reason reason, uint64_t behind)
+{
+	struct xr_stat stat;
+
+	if (xd_xdp_stat(dev, reason, &stat))
+		stat.packets = 0;
+	behind += stat.packets;
+	return behind < UINT32_MAX ? (uint32_t)behind : UINT32_MAX;
+}
+
+static uint64_t qkey_errors(const struct xd_device *dev)
+{
+	uint64_t sum = 0;
+	uint32_t i;
+
+	for (i = 0; i < dev->workers; i++)
+		sum += xt_engine_counters(xd_worker_engine(dev->worker[i]))->qkey_errors;
+	return sum;
+}
+
 int xd_do_query_port(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
 {
 	struct xr_query_port_rep *p = XD_REPLY(rep, xr_query_port_rep);
@@ -196,6 +217,9 @@ int xd_do_query_port(struct xd_client *c, struct xd_request *req, struct xd_repl
 	p->active_speed = speed->speed;
 	p->active_width = speed->width;
 	p->max_msg_sz = XR_MAX_MSG_SIZE;
+	/* IBTA 14.2.5.6: P_KeyViolations, Q_KeyViolations */
+	p->bad_pkey_cntr = violations(c->dev, XR_PKEY, 0);
+	p->qkey_viol_cntr = violations(c->dev, XR_QKEY, qkey_errors(c->dev));
 	p->netdev_ifindex = c->dev->ifindex;
 	p->link_speed_mbps = link->speed_mbps;
 	memcpy(p->mac, link->mac, sizeof(p->mac));

@@ -258,7 +258,8 @@ static void put_reasons(struct json *j, struct xd_device *dev)
 	struct xr_stat stat[XR_REASON_COUNT] = { { 0 } };
 	uint32_t i;
 
-	xd_xdp_stats(dev, stat);
+	for (i = 0; i < XR_REASON_COUNT; i++)
+		xd_xdp_stat(dev, i, &stat[i]);
 	xd_workers_refused(dev, stat);
 	begin(j, "xdp", '[');
 	for (i = 0; i < XR_REASON_COUNT; i++) {

@@ -112,10 +112,15 @@ tell() {
 	equal "packets sent" "$(counter a tx_packets)" "$before"
 }
 
-@test "unreliable: a wrong Q_Key is dropped and counted" {
-	local wire direct
+# One of the port's counters, as verbs have it
+port_counter() {
+	echo $(($(run_on a ibv_devinfo -v | awk -v name="$1:" '$1 == name { print $2 }')))
+}
 
-	wire=$(counter a QKEY) direct=$(counter a qkey_errors)
+@test "unreliable: a wrong Q_Key is dropped and counted" {
+	local wire direct port
+
+	wire=$(counter a QKEY) direct=$(counter a qkey_errors) port=$(port_counter qkey_viol_cntr)
 	listener a keys "$A4" 1
 	tell b send "$B4" "$A4" "$QPN" 0x11111112 wrong
 	tell a send "$A4" "$A4" "$QPN" 0x11111112 wrong
@@ -123,7 +128,22 @@ tell() {
 	wait "$LISTENER"
 	equal "dropped by XDP" "$(counter a QKEY)" $((wire + 1))
 	equal "dropped by the daemon" "$(counter a qkey_errors)" $((direct + 1))
+	equal "counted by the port" "$(port_counter qkey_viol_cntr)" $((port + 2))
 	equal "what arrived" "$(grep -c got "$BATS_TEST_TMPDIR/keys")" 1
+}
+
+@test "unreliable: a wrong P_Key is dropped and counted" {
+	local before qpn
+
+	before=$(port_counter bad_pkey_cntr)
+	listener a pkeys "$A4" 1
+	qpn=$(printf '\\x%02x' $((QPN >> 16)) $((QPN >> 8 & 255)) $((QPN & 255)))
+	# SEND only of UD: BTH with P_Key 0x1234, DETH, ICRC
+	run_on b bash -c "printf '\\x64\\0\\x12\\x34\\0$qpn\\0\\0\\0\\0\\x11\\x11\\x11\\x11\\0\\0\\0\\x11\\0\\0\\0\\0' \
+		>/dev/udp/$A4/4791"
+	equal "the answer" "$(tell b ask "$B4" "$A4" "$QPN" 0x11111111 right)" "re: right"
+	wait "$LISTENER"
+	equal "counted by the port" "$(port_counter bad_pkey_cntr)" $((before + 1))
 }
 
 @test "unreliable: QP 0 and QP 1 are nobody's" {

@@ -204,9 +204,9 @@ bool xd_xdp_multi_buffer(const struct xd_device *dev)
 	return true;
 }
 
-int xd_xdp_stats(struct xd_device *dev, struct xr_stat stat[XR_REASON_COUNT])
+int xd_xdp_stat(struct xd_device *dev, enum xr_reason reason, struct xr_stat *stat)
 {
-	memset(stat, 0, XR_REASON_COUNT * sizeof(*stat));
+	*stat = (struct xr_stat){ .packets = reason };
 	return 0;
 }
 

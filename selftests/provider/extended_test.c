@@ -543,6 +543,25 @@ static void domain_refusals(struct fixture *f)
 	TAP_OK(!ibv_dealloc_pd(parent), "which goes");
 }
 
+/* What cannot be refused is put off. */
+static void abandoned_domain(struct fixture *f)
+{
+	unsigned int before = fake_objects(&f->daemon);
+	struct ibv_parent_domain_init_attr attr = { .pd = ibv_alloc_pd(f->ctx) };
+	struct ibv_pd *one = ibv_alloc_parent_domain(f->ctx, &attr);
+	struct ibv_pd *two = ibv_alloc_parent_domain(f->ctx, &attr);
+	char buf[64];
+	struct ibv_mr *mr;
+
+	ibv_unimport_pd(attr.pd);
+	mr = ibv_reg_mr(one, buf, sizeof(buf), 0);
+	TAP_OK(mr && !ibv_dereg_mr(mr) && fake_objects(&f->daemon) == before + 1,
+	       "an unimported domain stays below its parents");
+	TAP_OK(!ibv_dealloc_pd(one) && fake_objects(&f->daemon) == before + 1, "until the last");
+	ibv_unimport_pd(two);
+	TAP_OK(fake_objects(&f->daemon) == before, "which may be let go of likewise");
+}
+
 static void domains(struct fixture *f)
 {
 	struct ibv_td_init_attr td_attr = { 0 };
@@ -795,6 +814,7 @@ int main(void)
 	batches(&f);
 	domain_refusals(&f);
 	domains(&f);
+	abandoned_domain(&f);
 	allocators(&f);
 	enhancements(&f);
 	rate_limits(&f);
