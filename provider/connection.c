@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Requests and replies on the control socket, see <xroce/control.h>. */
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -15,9 +16,22 @@ void xp_close_fds(int *fds, unsigned int n)
 		close(fds[--n]);
 }
 
+/* A connection that the daemon's backlog has no room for */
+#define CONNECT_MS 1000
+/* How often a daemon that does not answer is looked at, and how long one that is stopped has */
+#define LOOK_MS 100
+#define STOPPED_MS 300
+#define NS_PER_MS 1000000ull
+
+static void set_timeout(int fd, int option, unsigned int ms)
+{
+	struct timeval tv = { ms / 1000, ms % 1000 * 1000 };
+
+	setsockopt(fd, SOL_SOCKET, option, &tv, sizeof(tv));
+}
+
 int xp_conn_open(struct xp_conn *conn, const char *path, unsigned int timeout_ms)
 {
-	struct timeval tv = { timeout_ms / 1000, timeout_ms % 1000 * 1000 };
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
 	size_t len = strlen(path);
 	int err;
@@ -28,11 +42,11 @@ int xp_conn_open(struct xp_conn *conn, const char *path, unsigned int timeout_ms
 	conn->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (conn->fd < 0)
 		return -errno;
-	/* The send timeout bounds connect() too, where the daemon's backlog is full. */
-	if (timeout_ms) {
-		setsockopt(conn->fd, SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof(tv));
-		setsockopt(conn->fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv));
-	}
+	/* the send timeout bounds connect() */
+	set_timeout(conn->fd, SO_SNDTIMEO, timeout_ms < CONNECT_MS ? timeout_ms : CONNECT_MS);
+	set_timeout(conn->fd, SO_RCVTIMEO, LOOK_MS);
+	conn->opened_ns = xp_clock();
+	conn->deadline_ns = conn->opened_ns + timeout_ms * NS_PER_MS;
 	if (connect(conn->fd, (struct sockaddr *)&sun, sizeof(sun))) {
 		err = -errno;
 		close(conn->fd);
@@ -48,10 +62,8 @@ int xp_conn_open(struct xp_conn *conn, const char *path, unsigned int timeout_ms
 /* From now on requests take the time they take. */
 void xp_conn_no_timeout(struct xp_conn *conn)
 {
-	struct timeval tv = { 0, 0 };
-
-	setsockopt(conn->fd, SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof(tv));
-	setsockopt(conn->fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv));
+	set_timeout(conn->fd, SO_SNDTIMEO, 0);
+	set_timeout(conn->fd, SO_RCVTIMEO, 0);
 }
 
 void xp_conn_close(struct xp_conn *conn)
@@ -122,6 +134,37 @@ static void take_fds(struct msghdr *msg, struct xp_call *call)
 	}
 }
 
+/* By SIGSTOP, a debugger, or for ever; false also where /proc does not show the process. */
+static bool is_stopped(int fd)
+{
+	struct ucred cred = { 0 };
+	socklen_t len = sizeof(cred);
+	char path[32], stat[128], *state;
+	FILE *f;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len))
+		return false;
+	snprintf(path, sizeof(path), "/proc/%d/stat", cred.pid);
+	f = fopen(path, "re");
+	if (!f)
+		return false;
+	len = fread(stat, 1, sizeof(stat) - 1, f);
+	fclose(f);
+	stat[len] = '\0';
+	state = strrchr(stat, ')');	/* behind the name, which may hold anything */
+	return state && state[1] && strchr("TtZX", state[2]);
+}
+
+/* No answer yet. A process that runs may only be late, as on a busy machine. */
+static bool worth_waiting(const struct xp_conn *conn)
+{
+	uint64_t now = xp_clock();
+
+	if (now >= conn->deadline_ns)
+		return false;
+	return now - conn->opened_ns < STOPPED_MS * NS_PER_MS || !is_stopped(conn->fd);
+}
+
 /* 0 and the daemon's answer in *status, or what went wrong on the way. */
 static int receive_reply(struct xp_conn *conn, struct xp_call *call, int *status)
 {
@@ -141,7 +184,7 @@ static int receive_reply(struct xp_conn *conn, struct xp_call *call, int *status
 		memset(call->rep, 0, call->rep_len);
 	do {
 		n = recvmsg(conn->fd, &msg, MSG_CMSG_CLOEXEC);
-	} while (n < 0 && errno == EINTR);
+	} while (n < 0 && (errno == EINTR || (errno == EAGAIN && worth_waiting(conn))));
 	if (n <= 0)
 		return n ? -errno : -ECONNRESET;
 	take_fds(&msg, call);

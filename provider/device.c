@@ -11,7 +11,10 @@
 
 #include "provider.h"
 
-#define PROBE_TIMEOUT_MS 300
+/* All sockets together, but each has the least */
+#define PROBE_MS 5000
+#define PROBE_LEAST_MS 300
+#define NS_PER_MS 1000000ull
 
 /* A list that we handed out: what it holds, whatever the program does to it. */
 struct handed_out {
@@ -76,10 +79,26 @@ int xp_get_device_index(struct ibv_device *ibdev)
 	return -1;
 }
 
+/* No child finds the lists locked, or half changed. */
+void xp_devices_before_fork(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+void xp_devices_in_parent(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+void xp_devices_in_child(void)
+{
+	pthread_mutex_init(&lock, NULL);
+}
+
 /* ---- probing ------------------------------------------------------------------- */
 
 /* Connects as an observer; the caller closes what succeeded. */
-static int hello(struct xp_conn *conn, const char *path, struct xr_hello_rep *rep)
+static int hello(struct xp_conn *conn, const char *path, unsigned int ms, struct xr_hello_rep *rep)
 {
 	struct xr_hello_req req = { .version = XR_PROTOCOL_VERSION, .flags = XR_HELLO_OBSERVER };
 	struct xp_call call = {
@@ -88,7 +107,7 @@ static int hello(struct xp_conn *conn, const char *path, struct xr_hello_rep *re
 	};
 	int err;
 
-	err = xp_conn_open(conn, path, PROBE_TIMEOUT_MS);
+	err = xp_conn_open(conn, path, ms);
 	if (err)
 		return err;
 	err = xp_conn_call(conn, &call);
@@ -141,32 +160,39 @@ static bool is_wanted(const char *name)
 	}
 }
 
-/* The same device keeps its pointer while anyone holds it. Takes a reference; under the lock. */
-static struct xp_device *probe(const char *path)
+/* The same device keeps its pointer while anyone holds it. Takes a reference. */
+static struct xp_device *find_device(const char *path, const struct xr_hello_rep *rep)
 {
-	struct xr_hello_rep rep;
 	struct xp_device *dev;
+
+	pthread_mutex_lock(&lock);
+	for (dev = devices; dev; dev = dev->next) {
+		if (!strcmp(dev->path, path) && dev->guid == rep->guid &&
+		    !strcmp(dev->ibdev.name, rep->device))
+			break;
+	}
+	if (!dev)
+		dev = new_device(path, rep);
+	if (dev)
+		dev->refs++;
+	pthread_mutex_unlock(&lock);
+	return dev;
+}
+
+static struct xp_device *probe(const char *path, uint64_t deadline_ns)
+{
+	uint64_t now = xp_clock(), ms = now < deadline_ns ? (deadline_ns - now) / NS_PER_MS : 0;
+	struct xr_hello_rep rep;
 	struct xp_conn conn;
 	int err;
 
-	err = hello(&conn, path, &rep);
+	err = hello(&conn, path, ms > PROBE_LEAST_MS ? ms : PROBE_LEAST_MS, &rep);
 	if (err) {
 		xp_debug("%s: %s", path, strerror(-err));
 		return NULL;
 	}
 	xp_conn_close(&conn);
-	if (!is_wanted(rep.device))
-		return NULL;
-	for (dev = devices; dev; dev = dev->next) {
-		if (!strcmp(dev->path, path) && dev->guid == rep.guid &&
-		    !strcmp(dev->ibdev.name, rep.device))
-			break;
-	}
-	if (!dev)
-		dev = new_device(path, &rep);
-	if (dev)
-		dev->refs++;
-	return dev;
+	return is_wanted(rep.device) ? find_device(path, &rep) : NULL;
 }
 
 /* A program with more rights than its user must not follow its user's directions. */
@@ -184,9 +210,10 @@ static int is_socket_name(const struct dirent *d)
 	return len > suffix && !strcmp(d->d_name + len - suffix, XR_SOCKET_SUFFIX);
 }
 
-/* Under the lock. The number found; *found is to be freed. */
+/* The number found; *found is to be freed. */
 static unsigned int discover(struct xp_device ***found)
 {
+	uint64_t deadline_ns = xp_clock() + PROBE_MS * NS_PER_MS;
 	const char *dir = runtime_dir();
 	struct dirent **entry;
 	struct xp_device *dev;
@@ -203,7 +230,7 @@ static unsigned int discover(struct xp_device ***found)
 	for (i = 0; i < n; i++) {
 		if (*found && snprintf(path, sizeof(path), "%s/%s", dir, entry[i]->d_name) <
 				      (int)sizeof(path)) {
-			dev = probe(path);
+			dev = probe(path, deadline_ns);
 			if (dev)
 				(*found)[count++] = dev;
 		}
@@ -223,7 +250,7 @@ int xp_device_ask(const char *name, struct xr_hello_rep *rep, struct xp_gid_tabl
 	if (!is_wanted(name) || snprintf(path, sizeof(path), "%s/%s" XR_SOCKET_SUFFIX,
 					 runtime_dir(), name) >= (int)sizeof(path))
 		return -ENODEV;
-	err = hello(&conn, path, rep);
+	err = hello(&conn, path, PROBE_MS, rep);
 	if (err)
 		return err;
 	if (strcmp(rep->device, name))
@@ -287,10 +314,10 @@ struct ibv_device **xp_get_device_list(int *num)
 	unsigned int nours;
 
 	after = errno;
-	pthread_mutex_lock(&lock);
 	nours = discover(&ours);
 	if (nours)
 		h = combine(real, ours, nours);
+	pthread_mutex_lock(&lock);
 	if (h) {
 		h->next = lists;
 		lists = h;

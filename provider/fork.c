@@ -29,10 +29,12 @@ static void before(void)
 {
 	pthread_mutex_lock(&lock);
 	xp_adopt_before_fork();
+	xp_devices_before_fork();
 }
 
 static void in_parent(void)
 {
+	xp_devices_in_parent();
 	xp_adopt_in_parent();
 	pthread_mutex_unlock(&lock);
 }
@@ -48,6 +50,7 @@ static void in_child(void)
 		xp_conn_close(&ctx->conn);
 		ctx->async_inode = inode_of(ctx->async->fd);
 	}
+	xp_devices_in_child();
 	xp_adopt_in_child();
 	pthread_mutex_init(&lock, NULL);
 	pthread_mutex_init(&inheriting, NULL);

@@ -87,6 +87,8 @@ struct xp_conn {
 	pthread_mutex_t lock;
 	uint32_t seq;
 	bool broken;		/* the daemon is gone, or does not speak our protocol */
+	uint64_t opened_ns;
+	uint64_t deadline_ns;	/* of replies, unless xp_conn_no_timeout() */
 };
 
 /* One request and its reply. */
@@ -103,6 +105,7 @@ struct xp_call {
 	unsigned int rep_room, rep_nfds;	/* in, out */
 };
 
+/* For so long answers are waited for, less where the daemon's process is stopped. */
 int xp_conn_open(struct xp_conn *conn, const char *path, unsigned int timeout_ms);
 void xp_conn_no_timeout(struct xp_conn *conn);
 void xp_conn_close(struct xp_conn *conn);
@@ -130,6 +133,11 @@ struct xp_shm {
 int xp_shm_map(struct xp_shm *shm, const struct xr_shm_ref *ref, const int *fds,
 	       unsigned int nfds, unsigned int *used, void **ptr);
 void xp_shm_unmap_all(struct xp_shm *shm);
+
+/* fork.c: before the fork, and after it in parent and child */
+void xp_devices_before_fork(void);
+void xp_devices_in_parent(void);
+void xp_devices_in_child(void);
 
 /* ---- without a context (device.c, paths.c) ------------------------------------- */
 

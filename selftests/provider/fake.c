@@ -73,7 +73,7 @@ static struct {
 	uint32_t failures;	/* of what is completed next */
 } automatic;
 static struct client clients[MAX_CLIENTS];
-static unsigned int async_total;
+static unsigned int async_total, slow_ms;
 
 static struct object *object(struct client *c, enum kind kind, uint32_t handle)
 {
@@ -201,6 +201,7 @@ static void hello(struct client *c, const struct message *m)
 	int fds[4], p[2], memfd, uffd;
 	unsigned int n = 0;
 
+	usleep(slow_ms * 1000);
 	if (req->flags & XR_HELLO_OBSERVER) {
 		reply(c->fd, m, 0, &rep, sizeof(rep), NULL, 0);
 		return;
@@ -656,6 +657,7 @@ enum op {
 	OP_BURST,
 	OP_PAGES,
 	OP_AUTOMATIC,
+	OP_SLOW,
 };
 
 struct command {
@@ -803,6 +805,9 @@ static void command(int fd)
 		cmd.b = o->burst;
 		cmd.c = o->typical_packet;
 		break;
+	case OP_SLOW:
+		slow_ms = cmd.a;
+		break;
 	case OP_CQ_FLAGS:
 		cmd.b = o->cq_flags;
 		break;
@@ -913,6 +918,7 @@ int fake_start(struct fake *f, const char *dir)
 		return -errno;
 	if (!f->pid) {
 		close(pair[0]);
+		listen(listener, 8);	/* clients see who it was that listened last */
 		run(listener, pair[1]);
 	}
 	close(pair[1]);
@@ -1013,6 +1019,13 @@ void fake_burst(struct fake *f, uint32_t qpn, uint32_t *burst, uint32_t *typical
 	ask(f, &cmd);
 	*burst = cmd.b;
 	*typical_packet = cmd.c;
+}
+
+void fake_slow(struct fake *f, unsigned int ms)
+{
+	struct command cmd = { .op = OP_SLOW, .a = ms };
+
+	ask(f, &cmd);
 }
 
 uint32_t fake_cq_flags(struct fake *f, uint32_t handle)

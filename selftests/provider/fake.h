@@ -24,6 +24,9 @@ int fake_start(struct fake *f, const char *dir);
 /* kill -9 */
 void fake_kill(struct fake *f);
 
+/* From now on it answers each HELLO so late. */
+void fake_slow(struct fake *f, unsigned int ms);
+
 /* Completes up to n entries of a queue, with a status; returns how many. */
 unsigned int fake_complete(struct fake *f, uint32_t qpn, bool recv, unsigned int n,
 			   uint32_t status, bool solicited);

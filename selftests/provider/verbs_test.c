@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -59,6 +60,29 @@ static void device_list(void)
 	ibv_free_device_list(again);
 	unsetenv("XROCE_DEVICES");
 	TAP_OK(!ibv_import_device(0), "no device from a foreign fd");
+}
+
+/* Late is not gone; stopped is as good as gone, which must not take long. */
+static void late_and_stopped(struct fixture *f)
+{
+	struct ibv_context *ctx;
+	time_t begun;
+	int status;
+
+	fake_slow(&f->daemon, 1000);
+	ctx = open_fake();
+	TAP_OK(ctx, "a daemon that answers after a second is found and opened");
+	if (ctx)
+		ibv_close_device(ctx);
+	fake_slow(&f->daemon, 0);
+	kill(f->daemon.pid, SIGSTOP);
+	waitpid(f->daemon.pid, &status, WUNTRACED);
+	begun = time(NULL);
+	ctx = open_fake();
+	TAP_OK(!ctx && time(NULL) - begun < 4, "one that is stopped is soon given up");
+	kill(f->daemon.pid, SIGCONT);
+	ctx = open_fake();
+	TAP_OK(ctx && !ibv_close_device(ctx), "and there again when it goes on");
 }
 
 /* As NCCL and others do: nothing of libibverbs is linked, all is looked up. */
@@ -921,6 +945,7 @@ int main(void)
 	no_daemon();
 	setup(&f);
 	device_list();
+	late_and_stopped(&f);
 	looked_up();
 	queries(&f);
 	addresses(&f);
