@@ -41,6 +41,8 @@ static const struct option_row rows[] = {
 	  ROOM(bpffs) },
 	{ "group", "GROUP", "who may connect besides root (rdma, if it exists)", TEXT, AT(group), 0,
 	  ROOM(group) },
+	{ "reserved-lkey-group", "GROUP", "who may use the reserved L_Key besides root (nobody)", TEXT,
+	  AT(reserved_lkey_group), 0, ROOM(reserved_lkey_group) },
 	{ "attach", "MODE", "auto, zerocopy, native or generic (auto)", ATTACH, AT(attach), 0, 0 },
 	{ "queues", "N", "RX queues to serve, 0: all (0)", NUMBER, AT(queues), 0, 16 },
 	{ "ring-size", "N", "frames of each AF_XDP ring (2048)", POWER2, AT(ring_size), 64, 32768 },
@@ -389,8 +391,18 @@ static int check_name(const char *option, const char *name)
 	return -EINVAL;
 }
 
+static int check_group(const char *option, const char *name)
+{
+	if (!name[0] || getgrnam(name))
+		return 0;
+	fprintf(stderr, "xroced: %s: there is no group \"%s\"\n", option, name);
+	return -EINVAL;
+}
+
 static int check(struct xd_options *o)
 {
+	int err;
+
 	if (!o->interface[0]) {
 		fprintf(stderr, "xroced: --interface is required\n");
 		return -EINVAL;
@@ -399,11 +411,8 @@ static int check(struct xd_options *o)
 		snprintf(o->name, sizeof(o->name), "xr_%s", o->interface);
 	if (check_name("--interface", o->interface) || check_name("--name", o->name))
 		return -EINVAL;
-	if (o->group[0] && !getgrnam(o->group)) {
-		fprintf(stderr, "xroced: --group: there is no group \"%s\"\n", o->group);
-		return -EINVAL;
-	}
-	return 0;
+	err = check_group("--group", o->group);
+	return err ? err : check_group("--reserved-lkey-group", o->reserved_lkey_group);
 }
 
 int xd_options_parse(struct xd_options *o, int argc, char **argv)

@@ -25,6 +25,7 @@ struct xd_options {
 	char runtime_dir[256];
 	char bpffs[256];
 	char group[64];				/* who may connect; empty: root only */
+	char reserved_lkey_group[64];		/* who may use the reserved L_Key, likewise */
 	enum xd_attach attach;
 	uint32_t queues;			/* RX queues to serve, 0: all */
 	uint32_t ring_size;			/* frames of each AF_XDP ring, power of two */

@@ -81,12 +81,32 @@ XP_PUBLIC struct ibv_mr *xrocedv_alloc_mr(struct ibv_pd *pd, uint32_t max_pages)
 	return &mr->base.ibmr;
 }
 
+/* ---- the reserved L_Key ---------------------------------------------------------- */
+
+XP_PUBLIC int xrocedv_reserved_lkey(struct ibv_pd *pd, uint32_t *lkey)
+{
+	struct xr_reserved_lkey_rep rep;
+	struct xp_call call = {
+		.type = XR_MSG_RESERVED_LKEY, .rep = &rep, .rep_len = sizeof(rep),
+	};
+	int err;
+
+	if (!xp_is_ours(pd->context))
+		return EOPNOTSUPP;
+	err = send_proc_files(pd);
+	if (!err)
+		err = xp_call(xp_ctx(pd->context), &call);
+	if (!err)
+		*lkey = rep.lkey;
+	return -err;
+}
+
+/* ---- pages ----------------------------------------------------------------------- */
+
 static struct xp_fast_mr *fast_of(struct ibv_mr *ibmr)
 {
 	return xp_is_ours(ibmr->context) && ((struct xp_mr *)ibmr)->fast ? xp_fast(ibmr) : NULL;
 }
-
-/* ---- pages ----------------------------------------------------------------------- */
 
 /* Bytes of [addr, addr + len) that found room */
 static uint64_t add_range(struct xp_pages *b, uint64_t addr, uint64_t len)

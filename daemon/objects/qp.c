@@ -122,6 +122,7 @@ static int create_in_engine(struct xd_client *c, struct xd_qp *qp)
 		.max_inline = qp->d.max_inline,
 		.sq_sig_all = qp->d.sq_sig_all,
 		.psns = c->dev->psns,
+		.own = &c->own,
 		.owner = qp,
 	};
 	int err;

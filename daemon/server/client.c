@@ -292,6 +292,7 @@ static void last_run(struct xd_client_job *job)
 	if (c->orphan_fd >= 0)
 		close(c->orphan_fd);
 	xd_proc_put(c->proc);
+	xd_mem_free(c->own_mem);
 	xd_mem_free(c->orphan);
 	xd_shm_end(&c->shm);
 }

@@ -79,6 +79,10 @@ struct xd_groups {
 void xd_peer_groups(int fd, struct xd_groups *groups);	/* free groups->gid */
 bool xd_in_groups(gid_t gid, gid_t own, const struct xd_groups *groups);
 
+#define XD_NO_GROUP ((gid_t)-1)
+/* A group by its name; an empty name is no group. */
+int xd_group_by_name(const char *name, gid_t *gid);
+
 /* What all processes of a user have together */
 struct xd_user {
 	uid_t uid;
@@ -95,7 +99,8 @@ struct xd_server {
 	int spare_fd;			/* given up for a moment when there are no others */
 	struct xd_watch *watch;
 	char path[320];
-	gid_t group;			/* may connect; -1: none */
+	gid_t group;			/* may connect; XD_NO_GROUP: none */
+	gid_t lkey_group;		/* may use the reserved L_Key; likewise */
 	int uffd_dev;			/* /dev/userfaultfd, -1: none */
 	struct xd_client *clients;
 	uint32_t client_count, next_client;
@@ -178,6 +183,8 @@ struct xd_client {
 	struct xd_pipe events;
 	struct xd_source port_events;
 	struct xd_proc *proc;		/* its memory (memory/tiers.h), NULL: not sent yet */
+	struct xd_mem *own_mem;		/* all of it, NULL: no reserved L_Key */
+	struct xt_mem *own;		/* the same as engines see it */
 
 	struct xd_mem *orphan;		/* a region that was being made when the client went */
 	int orphan_fd;			/* of a domain that was being opened when the client went */

@@ -56,6 +56,7 @@ static const struct rule rules[XR_MSG_COUNT] = {
 	[XR_MSG_OPEN_XRCD] = { sizeof(struct xr_open_xrcd_req), TAKES_FDS },
 	[XR_MSG_CLOSE_XRCD] = { .length = sizeof(struct xr_handle_req) },
 	[XR_MSG_OPEN_QP] = { .length = sizeof(struct xr_open_qp_req) },
+	[XR_MSG_RESERVED_LKEY] = { 0 },
 	[XR_MSG_SHOW] = { sizeof(struct xr_show_req), FOR_OBSERVERS },
 	[XR_MSG_ADVISE_MR] = { .length = sizeof(struct xr_advise_mr_req) },
 	[XR_MSG_ALLOC_DM] = { .length = sizeof(struct xr_alloc_dm_req) },

@@ -24,7 +24,6 @@
 #include "server.h"
 
 #define BACKLOG 64
-#define NO_GROUP ((gid_t)-1)
 
 /* ---- who may connect ------------------------------------------------------------- */
 
@@ -56,7 +55,7 @@ static bool in_group(int fd, const struct ucred *cred, gid_t group)
 	struct xd_groups groups;
 	bool found;
 
-	if (group == NO_GROUP)
+	if (group == XD_NO_GROUP)
 		return false;
 	xd_peer_groups(fd, &groups);
 	found = xd_in_groups(group, cred->gid, &groups);
@@ -117,12 +116,11 @@ static void on_listen(void *arg, uint32_t events)
 
 /* ---- the socket ------------------------------------------------------------------ */
 
-static int find_group(struct xd_server *s)
+int xd_group_by_name(const char *name, gid_t *gid)
 {
-	const char *name = s->dev->opt->group;
 	struct group *g;
 
-	s->group = NO_GROUP;
+	*gid = XD_NO_GROUP;
 	if (!*name)
 		return 0;
 	g = getgrnam(name);
@@ -130,7 +128,7 @@ static int find_group(struct xd_server *s)
 		xd_log(XD_ERR, "group '%s' does not exist", name);
 		return -ENOENT;
 	}
-	s->group = g->gr_gid;
+	*gid = g->gr_gid;
 	return 0;
 }
 
@@ -150,7 +148,7 @@ static int socket_path(struct xd_server *s, struct sockaddr_un *sun)
 
 static int listen_at(struct xd_server *s, const struct sockaddr_un *sun)
 {
-	mode_t mode = s->group == NO_GROUP ? 0600 : 0660, old;
+	mode_t mode = s->group == XD_NO_GROUP ? 0600 : 0660, old;
 	int err;
 
 	s->listen_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -163,7 +161,7 @@ static int listen_at(struct xd_server *s, const struct sockaddr_un *sun)
 		s->path[0] = '\0';
 		return err;
 	}
-	if ((s->group != NO_GROUP && chown(s->path, (uid_t)-1, s->group)) ||
+	if ((s->group != XD_NO_GROUP && chown(s->path, (uid_t)-1, s->group)) ||
 	    chmod(s->path, mode) || listen(s->listen_fd, BACKLOG))
 		return -errno;
 	s->watch = xd_watch_add(s->dev->loop, s->listen_fd, EPOLLIN, on_listen, s);
@@ -173,7 +171,7 @@ static int listen_at(struct xd_server *s, const struct sockaddr_un *sun)
 static int open_socket(struct xd_server *s)
 {
 	struct sockaddr_un sun = { 0 };
-	int err = find_group(s);
+	int err = xd_group_by_name(s->dev->opt->group, &s->group);
 
 	if (!err)
 		err = socket_path(s, &sun);
@@ -243,6 +241,8 @@ int xd_server_open(struct xd_device *dev)
 	if (!s)
 		return -ENOMEM;
 	err = xd_guard_start();
+	if (!err)
+		err = xd_group_by_name(dev->opt->reserved_lkey_group, &s->lkey_group);
 	if (!err)
 		err = xd_events_start(s);
 	if (err)

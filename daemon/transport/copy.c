@@ -17,6 +17,21 @@ static void memory_fault(struct xt_fault *fault)
 	fault->verr = XT_VERR_MEMORY;
 }
 
+/* All that the client has, by address; IBTA 10.6.3: no protection domain counts */
+static enum xr_reason check_reserved(const struct xt_qp *qp, uint64_t addr, uint32_t len,
+				     struct xt_mem **mem, uint64_t *mem_off)
+{
+	struct xt_mem *own = qp->own ? *qp->own : NULL;
+
+	*mem = len ? own : NULL;
+	*mem_off = addr;
+	if (!len)
+		return XR_OK;
+	if (!own)
+		return XR_KEY_INDEX;
+	return addr <= own->length && len <= own->length - addr ? XR_OK : XR_KEY_RANGE;
+}
+
 static bool check_key_of(struct xt_qp *qp, uint32_t pd, const struct xr_sge *sge, uint32_t off,
 			 uint32_t len, uint32_t access, struct xt_mem **mem, uint64_t *mem_off,
 			 struct xt_fault *fault)
@@ -26,6 +41,8 @@ static bool check_key_of(struct xt_qp *qp, uint32_t pd, const struct xr_sge *sge
 	/* an address that wraps is out of range whatever the region */
 	if (sge->addr + off < sge->addr)
 		why = XR_KEY_RANGE;
+	else if (sge->lkey == XR_RESERVED_LKEY)
+		why = check_reserved(qp, sge->addr + off, len, mem, mem_off);
 	else
 		why = xt_keys_check(qp->engine->shared->keys, sge->lkey, pd, qp->info.qpn,
 				    access, sge->addr + off, len, mem, mem_off);

@@ -291,6 +291,7 @@ struct xt_qp {
 	uint32_t sq_depth, rq_depth, sq_stride, rq_stride;
 	uint32_t max_send_sge, max_recv_sge, max_inline;
 	bool sq_sig_all;
+	struct xt_mem *const *own;	/* xt_qp_init */
 	const struct xt_ahs *ahs;	/* UD */
 	struct xr_psn_entry *psn;
 	struct xt_template tmpl;	/* UD: none, each address handle has one */

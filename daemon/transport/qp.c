@@ -69,6 +69,7 @@ static void init_qp(struct xt_qp *qp, struct xt_engine *e, const struct xt_qp_in
 	qp->max_recv_sge = max_recv_sge(init);
 	qp->max_inline = init->max_inline;
 	qp->sq_sig_all = init->sq_sig_all;
+	qp->own = init->type == XR_QPT_XRC_RECV ? NULL : init->own;
 	qp->ahs = init->ahs;
 	qp->answer_due.deadline = qp->rate_due.deadline = XT_NEVER;
 	qp->answer_due.slot = qp->rate_due.slot = XT_NO_TIMER;

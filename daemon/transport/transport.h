@@ -327,6 +327,11 @@ struct xt_qp_init {
 	uint32_t sq_stride, rq_stride;	/* bytes */
 	uint32_t max_send_sge, max_recv_sge, max_inline;
 	bool sq_sig_all;
+	/*
+	 * What the reserved L_Key stands for in its work requests, and those of its SRQ: *own, by address; NULL: nothing.
+	 * May change while no engine runs.
+	 */
+	struct xt_mem *const *own;	/* NULL: nothing for ever */
 	const struct xt_ahs *ahs;	/* UD */
 	struct xr_psn_entry *psns;	/* array by slot, kept current by the engine */
 	void *owner;		/* the daemon's object, for events */

@@ -150,6 +150,16 @@ int xrocedv_flush_pool(struct xrocedv_pool *pool);
 /* 0, or EBUSY: something is mapped, or what ibv_dereg_mr(), ibv_destroy_qp(), ibv_destroy_cq() return. */
 int xrocedv_destroy_pool(struct xrocedv_pool *pool);
 
+/*
+ * The reserved L_Key (IBTA 10.6.3; the kernel's local_dma_lkey): as L_Key of work requests it stands for all memory of
+ * the process, by its addresses, readable and writable as the memory is, without a region and in every protection
+ * domain. Valid for all queue pairs of pd's context and their SRQs, but not for SRQs of XRC. It is no
+ * R_Key: peers that use it are refused, and no window can be bound by it. For privileged programs:
+ * root, the daemon's user, the group that xroced(8) was told. 0, or EPERM, EOPNOTSUPP (not a device of
+ * xroce), ENOMEM, EIO.
+ */
+int xrocedv_reserved_lkey(struct ibv_pd *pd, uint32_t *lkey);
+
 #ifdef __cplusplus
 }
 #endif

@@ -94,7 +94,9 @@ struct xr_msg {
 	/* extended reliable connections */                                    \
 	X(OPEN_XRCD, open_xrcd)                                                \
 	X(CLOSE_XRCD, close_xrcd)                                              \
-	X(OPEN_QP, open_qp)
+	X(OPEN_QP, open_qp)                                                    \
+	/* privileged clients */                                               \
+	X(RESERVED_LKEY, reserved_lkey)
 
 enum xr_msg_type {
 	XR_MSG_NONE,
@@ -306,6 +308,14 @@ struct xr_alloc_fast_mr_rep {
 	__u32 handle;
 	__u32 key;		/* lkey and rkey; its index is the region's for good */
 	struct xr_shm_ref lists;	/* __u64[XR_FAST_LISTS][max_pages] */
+};
+
+/*
+ * RESERVED_LKEY: from now on XR_RESERVED_LKEY names all of the client's memory in the work requests of its queues. EPERM:
+ * not for this client; EINVAL: its memory was not sent yet (XR_REGF_PROC_FDS).
+ */
+struct xr_reserved_lkey_rep {
+	__u32 lkey;
 };
 
 /*

@@ -206,6 +206,14 @@ _Static_assert(sizeof(struct xr_recv_wqe) == 16, "receive entry layout");
 _Static_assert(sizeof(struct xr_cqe) == 64, "completion layout");
 _Static_assert(sizeof(struct xr_sge) == 16, "sge layout");
 
+/*
+ * The reserved L_Key (IBTA 10.6.3): for a client that RESERVED_LKEY granted it to, all of its own memory,
+ * readable and writable as the memory is, whatever the protection domain. It has index 0, which no region has, so
+ * nothing that looks keys up by index ever finds it: as R_Key, in a binding or invalidation it is a
+ * key that there is not. Not in an SRQ of XRC, of which other processes' queue pairs take.
+ */
+#define XR_RESERVED_LKEY 0xffu
+
 /* Limits of one queue */
 #define XR_MAX_SGE 32
 #define XR_MAX_INLINE 1024

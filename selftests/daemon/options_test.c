@@ -73,6 +73,7 @@ static void test_defaults(void)
 	TAP_OK(o.ring_size && !(o.ring_size & (o.ring_size - 1)), "the ring is a power of two");
 	TAP_OK(o.attach == XD_ATTACH_AUTO && !o.queues, "mode and queues: whatever there is");
 	TAP_OK(!o.fault.drop && !o.fault.corrupt && !o.fault.direction, "no faults");
+	TAP_OK(!o.reserved_lkey_group[0], "nobody but root has the reserved L_Key");
 	TAP_OK(o.client_max_qp <= o.max_qp && o.client_max_mr <= o.max_mr && o.user_max_pinned,
 	       "limits are set");
 }
@@ -115,6 +116,8 @@ static void test_wrong(void)
 		{ "a device name with a slash", "--name", "../dev", "--name" },
 		{ "a device name of two lines", "--name", "a\nb", "--name" },
 		{ "a group that is not there", "--group", "no-such-group-here", "no-such-group-here" },
+		{ "another group that is not there", "--reserved-lkey-group", "no-such-group-here",
+		  "--reserved-lkey-group" },
 		{ "a file that is not there", "--config", "/nonexistent/file", "/nonexistent/file" },
 		{ "a folder for a file", "--config", "/tmp", "/tmp: Is a directory" },
 		{ "unknown option", "--no-such", "1", "no option --no-such, see" },

@@ -39,6 +39,8 @@ counted() {
 @test "pools: what cannot be mapped" { keys pool-refused; }
 @test "pools: many threads" { keys pool-threads; }
 
+@test "keys: the reserved L_Key" { counted reserved KEY_INDEX; }
+
 @test "keys: all of it, with losses" {
 	local status=0
 

@@ -40,7 +40,8 @@
 	X(pool_map)                                                                                \
 	X(pool_unmap)                                                                              \
 	X(flush_pool)                                                                              \
-	X(destroy_pool)
+	X(destroy_pool)                                                                            \
+	X(reserved_lkey)
 
 struct keys {
 	struct side s;
@@ -587,6 +588,53 @@ static bool pool_threads(struct keys *k)
 	       is(k, "destroy", k->destroy_pool(pool), 0);
 }
 
+/* ---- the reserved L_Key ----------------------------------------------------------------------------- */
+
+static int with_lkey(struct keys *k, enum ibv_wr_opcode opcode, void *p, uint32_t len, uint32_t lkey)
+{
+	struct ibv_sge sge = { (uintptr_t)p, len, lkey };
+
+	return side_rdma(&k->s, opcode, &sge, k->s.peer.addr, k->s.peer.rkey);
+}
+
+/* The partner's SEND into memory that is nobody's region */
+static bool received_with(struct keys *k, uint32_t lkey)
+{
+	uint8_t got[SEND_PIECE];
+	struct ibv_sge sge = { (uintptr_t)got, sizeof(got), lkey };
+	struct ibv_recv_wr *bad, wr = { .wr_id = 9, .sg_list = &sge, .num_sge = 1 };
+	struct ibv_wc wc;
+
+	k->seed++;
+	ibv_post_recv(k->s.qp, &wr, &bad);
+	ask(&k->s, &(struct side_request){ .what = ASK_FILL, .len = SEND_PIECE, .seed = k->seed });
+	return is(k, "the partner's SEND",
+		  ask(&k->s, &(struct side_request){ .what = ASK_SEND, .len = 1 }), 0) &&
+	       is(k, "the receive", side_completion(&k->s, &wc), 0) &&
+	       is(k, "the bytes are there", holds(got, sizeof(got), k->seed, 0), true);
+}
+
+static bool reserved(struct keys *k)
+{
+	uint8_t from[5000], to[5000] = { 0 }, *gone = anonymous(PAGE);
+	uint32_t lkey = 0;
+	bool ok;
+
+	memset(from, 0x5a, sizeof(from));
+	ok = is(k, "before it was asked for", with_lkey(k, IBV_WR_RDMA_WRITE, from, 8, 0xff),
+		IBV_WC_LOC_PROT_ERR) &&
+	     is(k, "connecting again", side_reconnect(&k->s), 0) &&
+	     is(k, "asked for", k->reserved_lkey(k->s.pd, &lkey), 0) &&
+	     is(k, "WRITE", with_lkey(k, IBV_WR_RDMA_WRITE, from, sizeof(from), lkey), 0) &&
+	     is(k, "READ", with_lkey(k, IBV_WR_RDMA_READ, to, sizeof(to), lkey), 0) &&
+	     is(k, "the bytes are there", memcmp(from, to, sizeof(to)), 0) &&
+	     received_with(k, lkey) && refused(k, at(k, 0), 8, lkey);
+	munmap(gone, PAGE);
+	return ok && is(k, "memory that is not there",
+			with_lkey(k, IBV_WR_RDMA_WRITE, gone, 8, lkey), IBV_WC_LOC_PROT_ERR) &&
+	       is(k, "connecting again", side_reconnect(&k->s), 0);
+}
+
 static const struct test {
 	const char *name;
 	bool (*run)(struct keys *k);
@@ -607,6 +655,7 @@ static const struct test {
 	{ "pool-watermark", pool_watermark, true },
 	{ "pool-refused", pool_refused, true },
 	{ "pool-threads", pool_threads, true },
+	{ "reserved", reserved, true },
 };
 #define TESTS (sizeof(tests) / sizeof(tests[0]))
 

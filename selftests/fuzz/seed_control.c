@@ -201,6 +201,7 @@ static void special(void)
 		struct xr_sge range;
 	} advice = { { .pd = 1, .write = 1, .ranges = 1 }, { PRIVATE_AT, 4096, 0x100 } };
 	struct xr_alloc_mw_req window = { .pd = 1, .type = IBV_MW_TYPE_1 };
+	struct xr_alloc_fast_mr_req fast = { .pd = 1, .max_pages = 16 };
 	struct xr_import_mr_req import = { .pd = 1, .handle = 1 };
 
 	hello(0, 0);
@@ -217,6 +218,9 @@ static void special(void)
 	say_handle(XR_MSG_FREE_DM, 1);
 	SAY(XR_MSG_ALLOC_MW, window);
 	say_handle(XR_MSG_DEALLOC_MW, 1);
+	SAY(XR_MSG_ALLOC_FAST_MR, fast);
+	say_handle(XR_MSG_DEREG_MR, 3);
+	say_empty(XR_MSG_RESERVED_LKEY);
 	hello(SECOND, XR_HELLO_IMPORT);
 	say_handle(XR_MSG_IMPORT_PD, 1);
 	SAY(XR_MSG_IMPORT_MR, import);

@@ -25,7 +25,8 @@
 	X(pool_map)                                                                                \
 	X(pool_unmap)                                                                              \
 	X(flush_pool)                                                                              \
-	X(destroy_pool)
+	X(destroy_pool)                                                                            \
+	X(reserved_lkey)
 
 static struct {
 #define X(name) __typeof__(xrocedv_##name) *name;
@@ -137,6 +138,14 @@ static void posting(struct fixture *f)
 	TAP_OK(full == ENOMEM && i == 7, "until the queue is full");
 	TAP_OK(!ibv_dereg_mr(mr) && !ibv_dereg_mr(stranger) && !ibv_dealloc_pd(pd) &&
 		       !ibv_destroy_qp(qp) && !ibv_destroy_cq(cq), "they go");
+}
+
+static void lkey(struct fixture *f)
+{
+	uint32_t key = 0;
+
+	TAP_OK(!dv.reserved_lkey(f->pd, &key) && key == XR_RESERVED_LKEY,
+	       "the reserved L_Key, behind the process's memory");
 }
 
 /* ---- pools ------------------------------------------------------------------------- */
@@ -291,6 +300,7 @@ int main(void)
 
 	TAP_OK(look_up(), "the direct verbs are exported");
 	setup(&f);
+	lkey(&f);
 	allocation(&f);
 	mapping(&f);
 	posting(&f);

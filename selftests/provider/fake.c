@@ -600,6 +600,17 @@ static void alloc_fast_mr(struct client *c, const struct message *m)
 	reply(c->fd, m, 0, &rep, sizeof(rep), NULL, 0);
 }
 
+/* For clients whose memory it knows */
+static void reserved_lkey(struct client *c, const struct message *m)
+{
+	struct xr_reserved_lkey_rep rep = { .lkey = XR_RESERVED_LKEY };
+
+	if (c->mem < 0)
+		reply(c->fd, m, -EPERM, NULL, 0, NULL, 0);
+	else
+		reply(c->fd, m, 0, &rep, sizeof(rep), NULL, 0);
+}
+
 static void simple(struct client *c, const struct message *m, enum kind kind)
 {
 	struct xr_handle_rep rep = { .handle = new_object(c, kind) };
@@ -619,6 +630,7 @@ static void serve(struct client *c, const struct message *m)
 	case XR_MSG_REG_MR:
 	case XR_MSG_REREG_MR: return reg_mr(c, m);
 	case XR_MSG_DEREG_MR: return destroy(c, m, MR);
+	case XR_MSG_RESERVED_LKEY: return reserved_lkey(c, m);
 	case XR_MSG_ALLOC_FAST_MR: return alloc_fast_mr(c, m);
 	case XR_MSG_ALLOC_MW: return alloc_mw(c, m);
 	case XR_MSG_DEALLOC_MW: return destroy(c, m, MW);

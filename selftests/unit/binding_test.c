@@ -771,6 +771,97 @@ static void test_register_pipeline(void)
 	end(&w);
 }
 
+/* ---- the reserved L_Key ------------------------------------------------------------------------------- */
+
+static void test_reserved(void)
+{
+	static const struct row {
+		const char *what;
+		uint8_t opcode;		/* by QP 0 */
+		bool granted, receive;	/* it is the peer's receive that names it */
+		uint64_t addr;
+		uint32_t len;
+		int status;
+		uint32_t verr;
+	} rows[] = {
+		{ "SEND", XR_WR_SEND, true, false, BASE + 3, 3000, 0, 0 },
+		{ "WRITE", XR_WR_RDMA_WRITE, true, false, BASE + 3, 3000, 0, 0 },
+		{ "READ", XR_WR_RDMA_READ, true, false, BASE + 3, 3000, 0, 0 },
+		{ "receive", XR_WR_SEND, true, true, BASE + 30003, 3000, 0, 0 },
+		{ "all zero bytes", XR_WR_SEND, false, false, 0, 0, 0, 0 },
+		{ "not granted", XR_WR_SEND, false, false, BASE, 8, IBV_WC_LOC_PROT_ERR,
+		  XT_VERR_LKEY | XR_KEY_INDEX << 8 },
+		{ "not granted, READ", XR_WR_RDMA_READ, false, false, BASE, 8, IBV_WC_LOC_PROT_ERR,
+		  XT_VERR_LKEY | XR_KEY_INDEX << 8 },
+		{ "not granted, receive", XR_WR_SEND, false, true, BASE, 8, IBV_WC_REM_OP_ERR, 0 },
+		{ "nothing there", XR_WR_SEND, true, false, BASE + SIZE, 8, IBV_WC_LOC_PROT_ERR,
+		  XT_VERR_MEMORY },
+		{ "over the end of all addresses", XR_WR_SEND, true, false, -4ull, 8,
+		  IBV_WC_LOC_PROT_ERR, XT_VERR_LKEY | XR_KEY_RANGE << 8 },
+	};
+	struct xt_mem_seg seg = { .len = UINT64_MAX, .writable = true };
+	struct xt_mem all = { .ops = &page_ops, .length = UINT64_MAX, .nseg = 1, .seg = &seg };
+
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const struct row *r = &rows[i];
+		uint32_t off = (uint32_t)(r->addr - BASE), lkey;
+		struct xr_cqe cqe = { 0 };
+		struct xr_send_wqe *wqe;
+		struct world w;
+
+		begin(&w);
+		lkey = w.lkey;
+		w.h->own = r->granted ? &all : NULL;
+		if (r->receive)
+			h_post_recv(&w.q[1], 7, r->addr, r->len, XR_RESERVED_LKEY);
+		else
+			h_post_recv(&w.q[1], 7, BASE + 40000, 3000, lkey);
+		wqe = h_post_send(&w.q[0], 9, r->opcode, r->receive ? BASE + 40000 : r->addr,
+				  r->len, r->receive ? lkey : XR_RESERVED_LKEY);
+		wqe->remote_addr = BASE + 40000;
+		wqe->rkey = lkey;
+		settle(&w);
+		while (h_poll(w.h, &cqe) && cqe.wr_id != 9)
+			;
+		TAP_OK(cqe.wr_id == 9 && (int)cqe.status == r->status &&
+			       (r->receive || cqe.vendor_err == r->verr) &&
+			       (r->status || !r->len || !memcmp(memory + off, memory + 40000, r->len)),
+		       "%s: reserved L_Key: %s", way(), r->what);
+		end(&w);
+	}
+}
+
+/* It is no R_Key, and nothing that work requests could change. */
+static void test_reserved_elsewhere(void)
+{
+	struct xt_mem_seg seg = { .len = UINT64_MAX, .writable = true };
+	struct xt_mem all = { .ops = &page_ops, .length = UINT64_MAX, .nseg = 1, .seg = &seg };
+	struct xr_cqe cqe = { 0 };
+	struct world w;
+	unsigned i;
+
+	for (i = 0; i < 4; i++) {
+		begin(&w);
+		w.h->own = &all;
+		make_window(&w, true);
+		if (i < 2) {
+			TAP_OK(do_rdma(&w, i ? XR_WR_RDMA_WRITE : XR_WR_RDMA_READ, BASE, 8,
+				       XR_RESERVED_LKEY) == IBV_WC_REM_ACCESS_ERR,
+			       "%s: reserved L_Key: a peer has no use of it", way());
+		} else {
+			if (i == 2)
+				post_bind(&w, 0, 9, 1, 0, 100, RW)->bind.mr_lkey = XR_RESERVED_LKEY;
+			else
+				post_inv(&w, 0, 9, XR_WR_LOCAL_INV, XR_RESERVED_LKEY);
+			settle(&w);
+			TAP_OK(status_of(&w, 9, &cqe) == IBV_WC_MW_BIND_ERR &&
+				       cqe.vendor_err >> 8 == XR_KEY_INDEX,
+			       "%s: reserved L_Key: nothing to %s", way(), i == 2 ? "bind to" : "invalidate");
+		}
+		end(&w);
+	}
+}
+
 /* ---- order -------------------------------------------------------------------------------------------- */
 
 /* Bound, used by the peer's READ of what is sent, invalidated, bound again: all posted at once. */
@@ -879,6 +970,8 @@ int main(void)
 		test_register();
 		test_register_use();
 		test_register_pipeline();
+		test_reserved();
+		test_reserved_elsewhere();
 		test_pipeline();
 		test_fence();
 		test_qp_goes();

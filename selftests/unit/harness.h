@@ -35,6 +35,7 @@ struct harness {
 	unsigned sent_count;
 	unsigned events[32];	/* async, by type */
 	struct xt_srq *srq;	/* of QPs that are created from now on */
+	struct xt_mem *own;	/* what the reserved L_Key stands for, NULL: nothing */
 	unsigned cq_errors, states;
 	unsigned keys_changed, settled;
 	uint64_t now;
@@ -154,6 +155,7 @@ __attribute__((unused)) static int h_create_type(struct harness *h, struct h_qp 
 		.max_inline = H_INLINE,
 		.srq = h->srq,
 		.psns = h->psns,
+		.own = &h->own,
 		.owner = q,
 	};
 	int err;

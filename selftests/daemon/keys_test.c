@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Windows, regions for fast registration and the reserved L_Key, as clients ask for them */
+#include <errno.h>
+#include <grp.h>
+#include <infiniband/verbs.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "control.h"
+
+#define NOBODY 65534
+
+/* The daemon knows the process's memory from here on. */
+static void send_memory(struct conn *c, uint32_t pd)
+{
+	static uint8_t byte;
+
+	proc_sent = false;
+	MUST(!reg_private(c, pd, &byte, 1, RW));
+	proc_sent = true;
+	MUST(!ask_handle(c, XR_MSG_DEREG_MR, mr_of(c).handle));
+}
+
+/* ---- windows ------------------------------------------------------------------------- */
+
+static int alloc_mw(struct conn *c, uint32_t pd, uint32_t type)
+{
+	struct xr_alloc_mw_req q = { .pd = pd, .type = type };
+
+	return ask(c, XR_MSG_ALLOC_MW, &q, sizeof(q));
+}
+
+static void test_windows(void)
+{
+	struct xr_alloc_mw_rep first, second;
+	struct conn c, other;
+	const struct xt_key *key;
+	uint32_t pd;
+
+	open_client(&c);
+	open_client(&other);
+	pd = alloc_pd(&c);
+	TAP_OK(!alloc_mw(&c, pd, IBV_MW_TYPE_1), "window of type 1");
+	first = *(struct xr_alloc_mw_rep *)c.body;
+	TAP_OK(!alloc_mw(&c, pd, IBV_MW_TYPE_2), "window of type 2");
+	second = *(struct xr_alloc_mw_rep *)c.body;
+	key = xt_keys_by_index(fake.dev.shared.keys, XR_KEY_INDEX(second.rkey));
+	TAP_OK(key && key->entry.state == XR_KEY_FREE && key->entry.type == XR_KEY_MW &&
+		       key->entry.flags == XR_KEYF_TYPE_2 && xt_key_value(key) == second.rkey,
+	       "it is free, and of its type");
+	TAP_OK(alloc_mw(&c, pd, 0) == -EINVAL && alloc_mw(&c, pd, 3) == -EINVAL &&
+		       alloc_mw(&c, pd, -1u) == -EINVAL, "windows of no type");
+	TAP_OK(alloc_mw(&c, pd + 1, IBV_MW_TYPE_1) == -ENOENT &&
+		       alloc_mw(&c, 0, IBV_MW_TYPE_1) == -ENOENT, "no such domain");
+	TAP_OK(alloc_mw(&other, pd, IBV_MW_TYPE_1) == -ENOENT, "another client's domain");
+	TAP_OK(ask(&c, XR_MSG_ALLOC_MW, &pd, sizeof(pd)) == -EINVAL, "half a request");
+	TAP_OK(ask_handle(&c, XR_MSG_DEALLOC_PD, pd) == -EBUSY, "the domain stays");
+	TAP_OK(ask_handle(&other, XR_MSG_DEALLOC_MW, first.handle) == -ENOENT,
+	       "another client's window");
+	TAP_OK(ask_handle(&c, XR_MSG_DEREG_MR, first.handle) == -ENOENT, "a window is no region");
+	TAP_OK(!ask_handle(&c, XR_MSG_DEALLOC_MW, first.handle) &&
+		       ask_handle(&c, XR_MSG_DEALLOC_MW, first.handle) == -ENOENT,
+	       "deallocated once");
+	TAP_OK(!xt_keys_by_index(fake.dev.shared.keys, XR_KEY_INDEX(first.rkey)), "its key is gone");
+	close_client(&other);
+	close_client(&c);
+	TAP_OK(!xt_keys_by_index(fake.dev.shared.keys, XR_KEY_INDEX(second.rkey)) && nothing_left(),
+	       "the rest goes with its client");
+}
+
+/* A window that is bound holds its region, until it goes. */
+static void test_bound(void)
+{
+	struct xr_alloc_mw_rep mw;
+	struct xr_reg_mr_rep mr;
+	struct xt_key *window, *region;
+	static uint8_t bytes[64];
+	struct conn c;
+	uint32_t pd;
+
+	open_client(&c);
+	pd = alloc_pd(&c);
+	proc_sent = false;
+	MUST(!reg_private(&c, pd, bytes, sizeof(bytes), RW | XR_ACCESS_MW_BIND));
+	proc_sent = true;
+	mr = mr_of(&c);
+	MUST(!alloc_mw(&c, pd, IBV_MW_TYPE_1));
+	mw = *(struct xr_alloc_mw_rep *)c.body;
+	window = xt_keys_by_index(fake.dev.shared.keys, XR_KEY_INDEX(mw.rkey));
+	region = xt_keys_by_index(fake.dev.shared.keys, XR_KEY_INDEX(mr.lkey));
+	/* as an engine leaves them behind a binding */
+	window->parent = region->index;
+	window->mem = region->mem;
+	window->entry.state = XR_KEY_VALID;
+	region->windows = 1;
+	TAP_OK(ask_handle(&c, XR_MSG_DEREG_MR, mr.handle) == -EBUSY, "bound: its region stays");
+	TAP_OK(!ask_handle(&c, XR_MSG_DEALLOC_MW, mw.handle) && !region->windows,
+	       "bound: the window goes");
+	TAP_OK(!ask_handle(&c, XR_MSG_DEREG_MR, mr.handle), "then the region may");
+	close_client(&c);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
+/* ---- fast registration --------------------------------------------------------------- */
+
+static int alloc_fast(struct conn *c, uint32_t pd, uint32_t max_pages)
+{
+	struct xr_alloc_fast_mr_req q = { .pd = pd, .max_pages = max_pages };
+
+	return ask(c, XR_MSG_ALLOC_FAST_MR, &q, sizeof(q));
+}
+
+static void test_fast(void)
+{
+	struct xr_alloc_fast_mr_rep rep;
+	const struct xt_key *key;
+	struct conn c, other;
+	struct reg r;
+	uint32_t pd;
+
+	open_client(&c);
+	open_client(&other);
+	pd = alloc_pd(&c);
+	TAP_OK(alloc_fast(&c, pd, 8) == -EINVAL, "fast: not before its memory is known");
+	send_memory(&c, pd);
+	TAP_OK(alloc_fast(&c, pd, 0) == -EINVAL &&
+		       alloc_fast(&c, pd, XR_FAST_MAX_PAGES + 1) == -EINVAL &&
+		       alloc_fast(&c, pd, -1u) == -EINVAL, "fast: numbers of pages");
+	TAP_OK(alloc_fast(&c, pd + 1, 8) == -ENOENT && alloc_fast(&other, pd, 8) == -ENOENT,
+	       "fast: no such domain");
+	TAP_OK(ask(&c, XR_MSG_ALLOC_FAST_MR, &pd, sizeof(pd)) == -EINVAL, "fast: half a request");
+	TAP_OK(!alloc_fast(&c, pd, XR_FAST_MAX_PAGES), "fast: as many as there may be");
+	MUST(!ask_handle(&c, XR_MSG_DEREG_MR, ((struct xr_alloc_fast_mr_rep *)c.body)->handle));
+	TAP_OK(!alloc_fast(&c, pd, 8), "fast: a region");
+	rep = *(struct xr_alloc_fast_mr_rep *)c.body;
+	key = xt_keys_by_index(fake.dev.shared.keys, XR_KEY_INDEX(rep.key));
+	TAP_OK(key && key->entry.state == XR_KEY_FREE && key->entry.type == XR_KEY_MR &&
+		       key->entry.flags == XR_KEYF_FAST && !key->entry.access &&
+		       key->max_pages == 8 && rep.lists.length >= XR_FAST_LISTS * 8 * 8,
+	       "fast: it is free, with room for its lists");
+	TAP_OK(use_key(&c, pd, rep.key, &pd, 4, 0, &pd) == -EACCES, "fast: it allows nothing");
+	r = reg_of(pd, &pd, 4, RW);
+	add_segment(&r, XR_SEG_PRIVATE, &pd, 4);
+	TAP_OK(rereg(&c, rep.handle, IBV_REREG_MR_CHANGE_ACCESS, &r) == -EINVAL,
+	       "fast: not registered by messages");
+	TAP_OK(ask_handle(&c, XR_MSG_DEALLOC_PD, pd) == -EBUSY, "fast: the domain stays");
+	TAP_OK(ask_handle(&other, XR_MSG_DEREG_MR, rep.handle) == -ENOENT,
+	       "fast: another client's region");
+	TAP_OK(!ask_handle(&c, XR_MSG_DEREG_MR, rep.handle) &&
+		       ask_handle(&c, XR_MSG_DEREG_MR, rep.handle) == -ENOENT,
+	       "fast: deregistered once");
+	MUST(!alloc_fast(&c, pd, 8));
+	close_client(&other);
+	close_client(&c);
+	TAP_OK(nothing_left(), "fast: nothing is left");
+}
+
+/* ---- the reserved L_Key ---------------------------------------------------------------- */
+
+static int ask_lkey(struct conn *c)
+{
+	return ask(c, XR_MSG_RESERVED_LKEY, NULL, 0);
+}
+
+static void test_reserved(void)
+{
+	struct xt_mem *own;
+	uint64_t value = 0;
+	struct conn c;
+	uint32_t pd;
+
+	open_client(&c);
+	pd = alloc_pd(&c);
+	TAP_OK(ask_lkey(&c) == -EINVAL && !c.client->own,
+	       "reserved L_Key: not before its memory is known");
+	send_memory(&c, pd);
+	TAP_OK(!ask_lkey(&c) && ((struct xr_reserved_lkey_rep *)c.body)->lkey == XR_RESERVED_LKEY,
+	       "reserved L_Key: for root");
+	own = c.client->own;
+	TAP_OK(own && !xt_mem_read(own, (uintptr_t)&pd, &value, sizeof(pd)) && value == pd &&
+		       xt_mem_read(own, 0, &value, sizeof(value)) == -EFAULT,
+	       "reserved L_Key: any address of the process");
+	TAP_OK(!ask_lkey(&c) && c.client->own == own, "reserved L_Key: again");
+	TAP_OK(use_key(&c, pd, XR_RESERVED_LKEY, &pd, 4, 0, &value) == -EACCES,
+	       "reserved L_Key: no region is behind it");
+	close_client(&c);
+	TAP_OK(nothing_left(), "reserved L_Key: nothing is left");
+}
+
+/* A client of another user, of a group and one more */
+static void open_as(struct conn *c, gid_t group, gid_t other)
+{
+	gid_t mine = getegid();
+	int pair[2];
+
+	/* the socket remembers who made it */
+	MUST(!setgroups(1, &other) && !setegid(group) && !seteuid(NOBODY));
+	MUST(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
+	MUST(!seteuid(0) && !setegid(mine) && !setgroups(0, NULL));
+	*c = (struct conn){ .client = xd_client_new(fake.dev.server, pair[0]), .fd = pair[1] };
+	MUST(c->client);
+	MUST(!hello(c, 0));
+}
+
+static void test_privilege(void)
+{
+	static const struct {
+		const char *what;
+		gid_t lkey_group, group, other;
+		int status;
+	} rows[] = {
+		{ "no group may", XD_NO_GROUP, 7, 8, -EPERM },
+		{ "another group may", 9, 7, 8, -EPERM },
+		{ "its group may", 7, 7, 8, 0 },
+		{ "one of its other groups may", 8, 7, 8, 0 },
+	};
+	struct conn c;
+
+	if (geteuid()) {
+		tap_skip("reserved L_Key: other users", "not root");
+		return;
+	}
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		fake.dev.server->lkey_group = rows[i].lkey_group;
+		open_as(&c, rows[i].group, rows[i].other);
+		send_memory(&c, alloc_pd(&c));
+		TAP_OK(ask_lkey(&c) == rows[i].status && !c.client->own == !!rows[i].status,
+		       "reserved L_Key: another user: %s", rows[i].what);
+		close_client(&c);
+	}
+	fake.dev.server->lkey_group = XD_NO_GROUP;
+	TAP_OK(nothing_left(), "reserved L_Key: nothing is left");
+}
+
+int main(void)
+{
+	start_server("keys");
+	test_windows();
+	test_bound();
+	test_fast();
+	test_reserved();
+	test_privilege();
+
+	xd_server_stop(&fake.dev);
+	return tap_end();
+}
