@@ -149,10 +149,11 @@ static void *alloc_by_ourselves(struct ibv_device *ibdev, size_t front,
 				struct ibv_context **ibctx)
 {
 	uint8_t *block = calloc(1, front + sizeof(struct verbs_context));
-	struct verbs_context *v = (struct verbs_context *)(block + front);
+	struct verbs_context *v;
 
 	if (!block)
 		return NULL;
+	v = (struct verbs_context *)(block + front);
 	v->sz = sizeof(*v);
 	v->context.device = ibdev;
 	v->context.cmd_fd = -1;

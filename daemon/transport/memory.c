@@ -202,7 +202,7 @@ int xt_mem_cmp_swap(struct xt_mem *mem, uint64_t off, uint64_t compare, uint64_t
 
 int xt_mem_fetch_add(struct xt_mem *mem, uint64_t off, uint64_t add, uint64_t *old)
 {
-	uint64_t *p = atomic_ptr(mem, off), value, sum;
+	uint64_t *p = atomic_ptr(mem, off), value = 0, sum;
 	int err;
 
 	if (p) {

@@ -399,7 +399,8 @@ static enum xt_verdict do_atomic_write(struct xt_qp *qp, const struct xt_request
 
 	if (!rd)
 		return refuse(qp, code, XR_NAK_INVALID_REQUEST);
-	if (xt_resp_atomic_write(qp, rq, code, fault) != XT_ACCEPTED)
+	/* no SOURCE_FAULT: the 8 bytes lie in a frame */
+	if (xt_resp_atomic_write(qp, rq, code, fault) == XT_REFUSED)
 		return refuse(qp, code, *code);
 	*rd = (struct xt_rd){
 		.kind = XT_KIND_ATOMIC_WRITE,
