@@ -4,6 +4,7 @@ bpf_test_SRCS := $(addprefix selftests/bpf/, \
 	test-bpf.c \
 	fixture.c \
 	frame.c \
+	opcodes.c \
 	run.c \
 	rows-network.c \
 	rows-transport.c \

@@ -31,6 +31,8 @@ static const struct row ethernet[] = {
 	{ "first tag cut off", PASS, XR_TRUNC_ETH, { .tags = 1, .cut_to = 16 } },
 	{ "second tag cut off", PASS, XR_TRUNC_ETH, { .tags = 2, .cut_to = 20 } },
 	{ "nothing behind the Ethernet header", PASS, XR_TRUNC_IP, { .cut_to = 14 } },
+	{ "UDP header cut off", PASS, XR_TRUNC_UDP, { .cut_to = 38 } },
+	{ "IPv6, UDP header cut off", PASS, XR_TRUNC_UDP, { .v6 = true, .cut_to = 61 } },
 	{ "another station's MAC", REDIRECT, XR_OK, { .patch = { { AT_ETH, 5, 1, 0x77 } } } },
 };
 TABLE("Ethernet", ethernet);

@@ -2,13 +2,7 @@
 /* Does the packet fit its queue pair? */
 #include "rows.h"
 
-#define QPN(v) .patch = { { AT_BTH, 5, 3, v } }
-#define SOURCE4(v) .patch = { { AT_IP, 12, 4, v } }
-#define DEST4(v) .patch = { { AT_IP, 16, 4, v } }
 #define SECOND4 0x0a090007
-#define GROUP4 0xef010101
-/* To the group and a QPN */
-#define GROUP_QPN(v) .patch = { { AT_IP, 16, 4, GROUP4 }, { AT_BTH, 5, 3, v } }
 #define PKEY(v) .pkey_xor = XR_DEFAULT_PKEY ^ (v)
 
 static const struct row qp[] = {

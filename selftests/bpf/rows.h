@@ -23,6 +23,14 @@ struct row {
 	struct spec spec;
 };
 
+/* Addresses and numbers by patches of the usual headers */
+#define QPN(v) .patch = { { AT_BTH, 5, 3, v } }
+#define SOURCE4(v) .patch = { { AT_IP, 12, 4, v } }
+#define DEST4(v) .patch = { { AT_IP, 16, 4, v } }
+#define GROUP4 0xef010101
+/* To the group and a QPN */
+#define GROUP_QPN(v) .patch = { { AT_IP, 16, 4, GROUP4 }, { AT_BTH, 5, 3, v } }
+
 #define PASS XDP_PASS
 #define DROP XDP_DROP
 #define REDIRECT XDP_REDIRECT

@@ -133,7 +133,16 @@ bool run_frame(struct fixture *f, const struct frame *frame, enum xdp_action act
 	return run_bytes(f, frame->data, frame->len, action, reason, &meta);
 }
 
+/* What the fixture's state decides, not the frame: delivery.c. What the daemon counts: nobody here. */
+static bool needs_no_row(enum xr_reason reason)
+{
+	return reason == XR_RATE_LIMIT || reason == XR_NO_SOCKET || reason == XR_NO_METADATA ||
+	       reason == XR_ICRC || reason == XR_TOO_LONG;
+}
+
 /* ---- suites -------------------------------------------------------------------- */
+
+static bool has_row[XR_REASON_COUNT];
 
 static void run_table(struct fixture *f, const struct table *t)
 {
@@ -144,6 +153,7 @@ static void run_table(struct fixture *f, const struct table *t)
 		frame_build(&row->spec, &frame);
 		TAP_OK(run_frame(f, &frame, row->action, row->reason), "%s: %s: %s %s", t->name,
 		       row->what, action_name(row->action), reason_name(row->reason));
+		has_row[row->reason] = true;
 	}
 }
 
@@ -154,34 +164,19 @@ void test_tables(struct fixture *f)
 		&psn_table,	 &key_table,	 &range_table,
 	};
 	unsigned i, rows = 0;
+	bool all = true;
 
 	for (i = 0; i < sizeof(tables) / sizeof(*tables); i++) {
 		run_table(f, tables[i]);
 		rows += tables[i]->count;
 	}
-	TAP_OK(rows >= 120, "%u rows", rows);
-}
-
-/* Every opcode there is, IPv4 and IPv6: known ones pass all checks, others do not exist. */
-void test_opcodes(struct fixture *f)
-{
-	static struct frame frame;
-	unsigned opcode, known = 0;
-	bool ok = true;
-
-	for (opcode = 0; opcode < 512; opcode++) {
-		struct spec spec = { OP(opcode & 0xff), .v6 = opcode >> 8 };
-		bool exists = opcode_flags(spec.opcode);
-
-		frame_build(&spec, &frame);
-		known += exists;
-		if (run_frame(f, &frame, exists ? XDP_REDIRECT : XDP_DROP,
-			      exists ? XR_OK : XR_BAD_OPCODE))
+	for (i = 0; i < XR_REASON_COUNT; i++) {
+		if (has_row[i] || needs_no_row(i))
 			continue;
-		printf("# opcode 0x%02x, IPv%u\n", opcode & 0xff, spec.v6 ? 6 : 4);
-		ok = false;
+		printf("# no row for %s\n", reason_name(i));
+		all = false;
 	}
-	TAP_OK(ok, "all 256 opcodes, %u of them known", known / 2);
+	TAP_OK(all, "%u rows, for every reason", rows);
 }
 
 void test_coverage(void)

@@ -7,7 +7,7 @@ struct fixture;
 
 void test_load(void);			/* both programs, alone, as a loader would */
 void test_tables(struct fixture *f);	/* rows-*.c */
-void test_opcodes(struct fixture *f);
+void test_opcodes(struct fixture *f);	/* each that there is: accepted, and refused for each cause */
 void test_truncation(struct fixture *f);
 void test_captures(struct fixture *f);
 void test_delivery(struct fixture *f);	/* sockets, metadata, rate limit */
