@@ -120,6 +120,13 @@ static uint32_t pick_len(struct stream *in)
 	return how < 0xfe ? input_u16(in) : input_u32(in);
 }
 
+static uint32_t pick_srq(struct stream *in, const struct world *w)
+{
+	uint8_t how = input_u8(in);
+
+	return how & 0xf0 ? w->srq[how & 1 ? SRQ_FOREIGN : SRQ_XRC].xt.number : input_u32(in);
+}
+
 static void put_extensions(struct frame *f, struct stream *in, const struct fuzz_qp *q,
 			   uint16_t flags)
 {
@@ -128,8 +135,12 @@ static void put_extensions(struct frame *f, struct stream *in, const struct fuzz
 
 	if (flags & (XR_EXT_RETH | XR_EXT_ATOMICETH))
 		key = pick_key(in, q->world, &va);
-	if (flags & XR_EXT_DETH)
-		put_be(f, input_u64(in), 8);
+	if (flags & XR_EXT_XRCETH)
+		put_be(f, pick_srq(in, q->world), 4);
+	if (flags & XR_EXT_DETH) {
+		put_be(f, FUZZ_QKEY + !(input_u8(in) & 7), 4);
+		put_be(f, input_u8(in), 4);
+	}
 	if (flags & XR_EXT_FETH)
 		put_be(f, input_u8(in), 4);
 	if (flags & XR_EXT_RETH) {
@@ -166,6 +177,21 @@ static void put_payload(struct frame *f, struct stream *in, uint8_t opcode)
 	put(f, zeros, XR_ICRC_LEN);
 }
 
+static uint8_t class_of(const struct fuzz_qp *q)
+{
+	switch (q->type) {
+	case XR_QPT_UC:
+		return XR_CLASS_UC;
+	case XR_QPT_UD:
+		return XR_CLASS_UD;
+	case XR_QPT_XRC_SEND:
+	case XR_QPT_XRC_RECV:
+		return XR_CLASS_XRC;
+	default:
+		return XR_CLASS_RC;
+	}
+}
+
 /* bits of `odd`: what is not as the peer would have it */
 static void packet(struct world *w, struct stream *in)
 {
@@ -173,10 +199,19 @@ static void packet(struct world *w, struct stream *in)
 	uint8_t opcode = input_u8(in), odd = input_u8(in), bits = input_u8(in);
 	uint32_t qpn = xt_qp_info(q->qp)->qpn;
 	struct frame f = { .len = 0 };
+	struct xt_path path;
 
+	if ((odd & 7) != 5)
+		opcode = (opcode & ~XR_CLASS_MASK) | class_of(q);
 	if (!xt_flags_of(opcode))
-		opcode &= ~XR_CLASS_MASK;
-	put_lower(&f, xt_qp_path(q->qp), (odd & 7) == 1);
+		opcode = class_of(q) | XR_OP_SEND_ONLY;
+	path = *xt_qp_path(q->qp);
+	if (q->type == XR_QPT_UD) {	/* has none: from anywhere, to this host or the group */
+		path = *xt_ahs_path(w->ahs, AH_FAR);
+		path.sgid = (odd & 7) == 6 ? fuzz_group : path.sgid;
+		qpn = (odd & 7) == 6 ? XR_MULTICAST_QPN : qpn;
+	}
+	put_lower(&f, &path, (odd & 7) == 1);
 	put_be(&f, opcode, 1);
 	put_be(&f, (bits & XR_BTH_SE) | XR_BTH_MIGREQ, 1);
 	put_be(&f, (odd & 7) == 2 ? input_u16(in) : XR_DEFAULT_PKEY, 2);
@@ -246,7 +281,8 @@ static void send_work(struct world *w, struct stream *in)
 {
 	static const uint8_t opcodes[] = {
 		XR_WR_SEND, XR_WR_SEND_WITH_IMM, XR_WR_RDMA_WRITE, XR_WR_RDMA_WRITE_WITH_IMM,
-		XR_WR_RDMA_READ, XR_WR_ATOMIC_CMP_AND_SWP, XR_WR_ATOMIC_FETCH_AND_ADD, XR_WR_SEND,
+		XR_WR_RDMA_READ, XR_WR_ATOMIC_CMP_AND_SWP, XR_WR_ATOMIC_FETCH_AND_ADD,
+		XR_WR_ATOMIC_WRITE,
 	};
 	struct fuzz_qp *q = &w->qp[input_u8(in) % QP_COUNT];
 	uint8_t op = input_u8(in), flags = input_u8(in);
@@ -266,6 +302,8 @@ static void send_work(struct world *w, struct stream *in)
 		wqe.atomic.compare_add = input_u8(in);
 		wqe.atomic.swap = input_u8(in);
 	}
+	if (q->type == XR_QPT_UD || q->type == XR_QPT_XRC_SEND)
+		qp_add_destination(q, &wqe, input_u8(in));
 	if (flags & XR_SEND_INLINE && wqe.opcode <= XR_WR_SEND_WITH_IMM) {
 		wqe.flags |= XR_SEND_INLINE;
 		wqe.inline_len = input_u8(in) % (MAX_INLINE + 1);
@@ -283,10 +321,13 @@ static void send_work(struct world *w, struct stream *in)
 static void receive_work(struct world *w, struct stream *in)
 {
 	struct fuzz_qp *q = &w->qp[input_u8(in) % QP_COUNT];
-	unsigned n = input_u8(in) % (MAX_SGES + 1);
+	uint8_t how = input_u8(in);
+	unsigned n = (how & 0xf) % (MAX_SGES + 1);
 	struct xr_sge sge[MAX_SGES];
 
-	if (!qp_may_post(&q->rq) || xt_qp_info(q->qp)->state == XR_QPS_RESET)
+	if (qp_srq(q) && how & 0x80)
+		xt_srq_arm(&qp_srq(q)->xt, how >> 4 & 7);
+	if (!qp_may_post_recv(q) || xt_qp_info(q->qp)->state == XR_QPS_RESET)
 		return;
 	for (unsigned i = 0; i < n; i++)
 		sge[i] = pick_sge(in, w, q);
@@ -307,9 +348,9 @@ static void modify(struct world *w, struct stream *in)
 		return;
 	}
 	if (how < 0x80) {
-		world_poll(w);
-		qp_destroy(q);
-		qp_create(w, q->id);
+		/* the good client stays as it is */
+		qp_remake(q, q->id < QP_GOOD_A ? how >> 2 & (KIND_COUNT - 1) : KIND_RC,
+			  how & 0x20 && q->id < QP_GOOD_A);
 		qp_bring_up(q, how & 3);
 		return;
 	}

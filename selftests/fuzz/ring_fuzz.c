@@ -66,16 +66,6 @@ static struct xr_sge any_sge(struct stream *in, const struct world *w)
 	return sge;
 }
 
-/* Of a datagram: an address handle that may not be there, a QP or the group, a Q_Key */
-static void add_destination(const struct world *w, struct xr_send_wqe *wqe, uint8_t how)
-{
-	const struct fuzz_qp *to = &w->qp[(how >> 3 & 7) % HOSTILE_QPS];
-
-	wqe->ud.ah = how & 7;
-	wqe->ud.remote_qpn = wqe->ud.ah == AH_GROUP ? XR_MULTICAST_QPN : xt_qp_info(to->qp)->qpn;
-	wqe->ud.remote_qkey = how & 0x40 ? FUZZ_QKEY + 1 : how & 0x80 ? UINT32_MAX : FUZZ_QKEY;
-}
-
 /* A work request as a program might post it, but for what the input says otherwise */
 static void add_send(struct world *w, struct fuzz_qp *q, struct stream *in)
 {
@@ -96,8 +86,8 @@ static void add_send(struct world *w, struct fuzz_qp *q, struct stream *in)
 	} else if (wqe.flags & XR_SEND_INLINE) {
 		wqe.inline_len = input_u8(in) % (MAX_INLINE + 1);
 	}
-	if (q->type == XR_QPT_UD)
-		add_destination(w, &wqe, input_u8(in));
+	if (q->type == XR_QPT_UD || q->type == XR_QPT_XRC_SEND)
+		qp_add_destination(q, &wqe, input_u8(in));
 	for (unsigned i = 0; i < MAX_SGES; i++)
 		sge[i] = any_sge(in, w);
 	qp_post_send(q, &wqe, sge, sizeof(sge));
@@ -124,23 +114,28 @@ static void deliver(struct world *w, unsigned max)
 	}
 }
 
-static void revive(struct world *w, struct fuzz_qp *q, uint8_t how)
+static void revive(struct fuzz_qp *q, uint8_t how)
 {
-	static const uint32_t types[] = { XR_QPT_RC, XR_QPT_UC, XR_QPT_UD, XR_QPT_RC };
-
-	if (how & 0x10) {
-		qp_destroy(q);
-		q->type = types[how >> 5 & 3];
-		qp_create(w, q->id);
-	}
+	if (how & 0x10)
+		qp_remake(q, how >> 5 & (KIND_COUNT - 1), how & 1);
 	qp_bring_up(q, XR_QPS_RTS);
+}
+
+/* One of its queues, its own or an SRQ; an initiator has one, a target none of its own */
+static struct queue *pick_queue(struct fuzz_qp *q, bool receive)
+{
+	struct fuzz_srq *s = qp_srq(q);
+
+	if (q->sq.ring && !(receive && (s || q->rq.ring)))
+		return &q->sq;
+	return s ? &s->queue : &q->rq;
 }
 
 static void step(struct world *w, struct stream *in)
 {
 	uint8_t action = input_u8(in);
 	struct fuzz_qp *q = &w->qp[(action >> 4) % HOSTILE_QPS];
-	struct queue *queue = input_u8(in) & 1 ? &q->rq : &q->sq;
+	struct queue *queue = pick_queue(q, input_u8(in) & 1);
 
 	switch (action & 0xf) {
 	case 0 ... 1:
@@ -153,7 +148,8 @@ static void step(struct world *w, struct stream *in)
 		poke_cq(w, in);
 		break;
 	case 5 ... 8:
-		add_send(w, q, in);
+		if (q->sq.ring)
+			add_send(w, q, in);
 		break;
 	case 9 ... 10:
 		add_recv(w, q, in);
@@ -168,7 +164,7 @@ static void step(struct world *w, struct stream *in)
 		world_advance(w, (uint64_t)input_u8(in) << 16);
 		break;
 	case 14:
-		revive(w, q, input_u8(in));
+		revive(q, input_u8(in));
 		if (action & 0x80)
 			world_resize(w, 16u << (action >> 4 & 7));
 		break;

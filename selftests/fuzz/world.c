@@ -3,8 +3,6 @@
 
 #include <errno.h>
 
-#define ACCESS_ALL (XR_ACCESS_LOCAL_WRITE | XR_ACCESS_REMOTE)
-
 /* ---- memory ---------------------------------------------------------------------- */
 
 static const struct {
@@ -185,16 +183,6 @@ void world_rx(struct world *w, const uint8_t *data, uint32_t len)
 
 /* ---- completions ----------------------------------------------------------------- */
 
-static void *ring_new(uint32_t depth, uint32_t stride)
-{
-	size_t size = sizeof(struct xr_queue) + (size_t)depth * stride;
-	void *ring = NULL;
-
-	MUST(!posix_memalign(&ring, XR_CACHELINE, size));
-	memset(ring, 0, size);
-	return ring;
-}
-
 static struct fuzz_qp *qp_of(struct world *w, uint32_t qpn)
 {
 	for (unsigned i = 0; i < QP_COUNT; i++)
@@ -218,6 +206,10 @@ static void check_cqe(struct world *w, const struct xr_cqe *cqe)
 	struct queue *queue;
 
 	MUST(cqe->status <= IBV_WC_TM_RNDV_INCOMPLETE);
+	if (cqe->wr_id >> 40 >= QP_COUNT) {
+		srq_check_cqe(w, cqe);
+		return;
+	}
 	/* destroyed meanwhile: the client purges these */
 	if (!q)
 		return;
@@ -255,7 +247,7 @@ void world_poll(struct world *w)
 void world_resize(struct world *w, uint32_t depth)
 {
 	struct fuzz_cq *c = &w->cq[0];
-	struct xr_queue *ring = ring_new(depth, sizeof(struct xr_cqe));
+	struct xr_queue *ring = world_ring(depth, sizeof(struct xr_cqe));
 
 	if (xt_cq_resize(&c->cq, ring, depth)) {
 		MUST(!w->honest || c->cq.producer - c->consumer > depth);
@@ -300,223 +292,23 @@ static void on_qp_state(void *ctx, struct xt_qp *qp)
 	MUST(entry.state == xt_qp_info(qp)->state);
 }
 
+static void on_srq_event(void *ctx, struct xt_srq *srq, uint32_t type)
+{
+	struct world *w = ctx;
+	struct fuzz_srq *s = srq->owner;
+
+	MUST(&s->xt == srq);
+	MUST(type == IBV_EVENT_SRQ_LIMIT_REACHED || (type == IBV_EVENT_SRQ_ERR && !w->honest));
+}
+
 static const struct xt_ops ops = {
+	.srq_event = on_srq_event,
 	.tx_get = tx_get,
 	.tx_put = tx_put,
 	.cq_event = on_cq_event,
 	.async_event = on_async_event,
 	.qp_state = on_qp_state,
 };
-
-/* ---- queue pairs ------------------------------------------------------------------ */
-
-static void queue_open(struct queue *queue, uint32_t depth, uint32_t stride)
-{
-	memset(queue, 0, sizeof(*queue));
-	queue->depth = depth;
-	queue->stride = stride;
-	queue->ring = ring_new(depth, stride);
-	queue->entries = (uint8_t *)(queue->ring + 1);
-}
-
-static const struct xr_addr the_group = { .raw = { 0xff, 0x0e, [15] = 1 } };
-
-void qp_create(struct world *w, enum qp_id id)
-{
-	struct fuzz_qp *q = &w->qp[id];
-	uint32_t type = q->type ? q->type : XR_QPT_RC;
-	struct xt_qp_init init = {
-		.type = type,
-		.ahs = w->ahs,
-		.pd = id >= QP_GOOD_A ? PD_GOOD : PD_CLIENT,
-		.max_send_sge = MAX_SGES,
-		.max_recv_sge = MAX_SGES,
-		.max_inline = MAX_INLINE,
-		.sq_depth = SQ_DEPTH,
-		.rq_depth = RQ_DEPTH,
-		.sq_stride = xr_send_stride(MAX_SGES, MAX_INLINE),
-		.rq_stride = xr_recv_stride(MAX_SGES),
-		.psns = w->psns,
-		.owner = q,
-	};
-
-	memset(q, 0, sizeof(*q));
-	q->world = w;
-	q->id = id;
-	q->type = type;
-	queue_open(&q->sq, init.sq_depth, init.sq_stride);
-	queue_open(&q->rq, init.rq_depth, init.rq_stride);
-	init.sq = q->sq.ring;
-	init.rq = q->rq.ring;
-	q->cq = &w->cq[id >= QP_GOOD_A].cq;
-	init.send_cq = init.recv_cq = q->cq;
-	MUST(!xt_qp_create(w->engine, &init, &q->qp));
-	MUST(qp_of(w, xt_qp_info(q->qp)->qpn) == q);
-	if (type == XR_QPT_UD)
-		MUST(!xt_group_attach(w->shared.groups, &the_group, q->qp));
-}
-
-void qp_destroy(struct fuzz_qp *q)
-{
-	xt_group_detach(q->world->shared.groups, &the_group, q->qp);
-	xt_qp_destroy(q->qp);
-	q->qp = NULL;
-	free(q->sq.ring);
-	free(q->rq.ring);
-}
-
-static const uint8_t peer_of[QP_COUNT] = {
-	[QP_ALONE] = QP_ALONE, [QP_LEFT] = QP_RIGHT,	   [QP_RIGHT] = QP_LEFT,
-	[QP_NEAR] = QP_FAR,    [QP_FAR] = QP_NEAR,	   [QP_GOOD_A] = QP_GOOD_B,
-	[QP_GOOD_B] = QP_GOOD_A,
-};
-
-static struct xr_addr addr_of(unsigned id, bool peer)
-{
-	struct xr_addr a = { .raw = { 0xfd } };
-	bool second = id == QP_RIGHT || id == QP_GOOD_B || id == QP_FAR;
-
-	if (id == QP_ALONE)
-		a = (struct xr_addr){ .raw = { [10] = 0xff, [11] = 0xff, [12] = 10 } };
-	a.raw[15] = 1 + (second != peer);
-	return a;
-}
-
-static struct xt_path path_of(unsigned id)
-{
-	return (struct xt_path){
-		.local = id == QP_NEAR || id == QP_FAR,
-		.ip_version = id == QP_ALONE ? 4 : 6,
-		.smac = { 2, 0, 0, 0, 0, 1 },
-		.dmac = { 2, 0, 0, 0, 0, 2 },
-		.vlan = id == QP_LEFT ? 5 : 0,
-		.sgid = addr_of(id, false),
-		.dgid = addr_of(id, true),
-		.hop_limit = 64,
-	};
-}
-
-static void make_address_handles(struct world *w)
-{
-	struct xt_path far = path_of(QP_LEFT), near = path_of(QP_NEAR), group = far;
-
-	group.dgid = the_group;
-	w->ahs = xt_ahs_new();
-	MUST(w->ahs && !xt_ahs_set(w->ahs, AH_FAR, PD_CLIENT, &far) &&
-	     !xt_ahs_set(w->ahs, AH_NEAR, PD_CLIENT, &near) &&
-	     !xt_ahs_set(w->ahs, AH_GROUP, PD_CLIENT, &group) &&
-	     !xt_ahs_set(w->ahs, AH_OTHERS, PD_GOOD, &far));
-}
-
-/* What a type requires to enter a state */
-static uint32_t required(uint32_t type, uint32_t state)
-{
-	static const uint32_t masks[][XR_QPS_ERR + 1] = {
-		[XR_QPT_RC] = {
-			[XR_QPS_INIT] = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
-			[XR_QPS_RTR] = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-				       IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-				       IBV_QP_MIN_RNR_TIMER,
-			[XR_QPS_RTS] = IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-				       IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC,
-		},
-		[XR_QPT_UC] = {
-			[XR_QPS_INIT] = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
-			[XR_QPS_RTR] = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-				       IBV_QP_RQ_PSN,
-			[XR_QPS_RTS] = IBV_QP_SQ_PSN,
-		},
-		[XR_QPT_UD] = {
-			[XR_QPS_INIT] = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY,
-			[XR_QPS_RTS] = IBV_QP_SQ_PSN,
-		},
-	};
-
-	return masks[type][state];
-}
-
-int qp_to(struct fuzz_qp *q, uint32_t state)
-{
-	struct xt_path path = path_of(q->id);
-	const struct fuzz_qp *peer = &q->world->qp[peer_of[q->id]];
-	struct xr_qp_attr attr = {
-		.qp_state = state,
-		.port_num = 1,
-		.qp_access_flags = ACCESS_ALL,
-		.path_mtu = q->id == QP_ALONE ? IBV_MTU_1024 : IBV_MTU_256,
-		.rq_psn = ALONE_PEER_PSN,
-		.sq_psn = ALONE_PEER_PSN,
-		.max_rd_atomic = 4,
-		.max_dest_rd_atomic = 4,
-		.min_rnr_timer = 1,
-		.qkey = FUZZ_QKEY,
-		.timeout = 8,
-		.retry_cnt = 3,
-		.rnr_retry = 3,
-		.ah = { .dgid = path.dgid, .hop_limit = 64, .is_global = 1, .port_num = 1 },
-	};
-
-	attr.dest_qp_num = q->id == QP_ALONE || !peer->qp ? ALONE_PEER_QPN :
-							    xt_qp_info(peer->qp)->qpn;
-	return xt_qp_modify(q->qp, &attr, IBV_QP_STATE | required(q->type, state), &path, 4096, q->world->now);
-}
-
-void qp_bring_up(struct fuzz_qp *q, uint32_t state)
-{
-	world_poll(q->world);
-	MUST(!qp_to(q, XR_QPS_RESET));
-	q->sq.posted = q->sq.done = q->rq.posted = q->rq.done = 0;
-	for (uint32_t s = XR_QPS_INIT; s <= state; s++)
-		MUST(!qp_to(q, s));
-}
-
-/* ---- work ------------------------------------------------------------------------- */
-
-bool qp_may_post(const struct queue *queue)
-{
-	uint32_t consumer = __atomic_load_n(&queue->ring->consumer, __ATOMIC_ACQUIRE);
-
-	return queue->posted - queue->done < queue->depth &&
-	       queue->posted - consumer < queue->depth;
-}
-
-static void post(struct fuzz_qp *q, struct queue *queue)
-{
-	queue->posted++;
-	__atomic_store_n(&queue->ring->producer, queue->posted, __ATOMIC_RELEASE);
-	xt_qp_doorbell(q->qp, q->world->now);
-}
-
-static uint8_t *next_entry(const struct queue *queue)
-{
-	return queue->entries + (size_t)(queue->posted & (queue->depth - 1)) * queue->stride;
-}
-
-void qp_post_send(struct fuzz_qp *q, const struct xr_send_wqe *wqe, const void *tail, size_t len)
-{
-	struct xr_send_wqe mine = *wqe;
-	uint8_t *entry = next_entry(&q->sq);
-
-	mine.wr_id = (uint64_t)q->id << 40 | q->sq.posted;
-	q->sq.silent[q->sq.posted & (SQ_DEPTH - 1)] = !(wqe->flags & XR_SEND_SIGNALED);
-	memcpy(entry, &mine, sizeof(mine));
-	if (len)
-		memcpy(entry + sizeof(mine), tail, len);
-	post(q, &q->sq);
-}
-
-void qp_post_recv(struct fuzz_qp *q, uint32_t num_sge, const struct xr_sge *sge)
-{
-	struct xr_recv_wqe wqe = {
-		.wr_id = (uint64_t)q->id << 40 | 1ull << 32 | q->rq.posted,
-		.num_sge = num_sge,
-	};
-	uint8_t *entry = next_entry(&q->rq);
-
-	memcpy(entry, &wqe, sizeof(wqe));
-	memcpy(entry + sizeof(wqe), sge, num_sge * sizeof(*sge));
-	post(q, &q->rq);
-}
 
 /* ---- the whole -------------------------------------------------------------------- */
 
@@ -554,18 +346,21 @@ void world_open(struct world *w, bool honest)
 	w->shared = (struct xt_shared){
 		.keys = w->keys,
 		.qps = xt_numbers_new(MAX_QPS),
+		.srqs = xt_numbers_new(SRQ_COUNT),
 		.groups = xt_groups_new(),
 	};
 	w->engine = xt_engine_new(&ops, w, &w->shared);
 	MUST(w->keys && w->shared.qps && w->shared.groups && w->engine);
-	make_address_handles(w);
+	world_add_ahs(w);
 	for (unsigned i = 0; i < REG_TOTAL; i++)
 		region_open(w, i);
 	for (unsigned i = 0; i < 2; i++) {
 		w->cq[i].depth = CQ_DEPTH;
-		w->cq[i].ring = ring_new(CQ_DEPTH, sizeof(struct xr_cqe));
+		w->cq[i].ring = world_ring(CQ_DEPTH, sizeof(struct xr_cqe));
 		xt_cq_init(&w->cq[i].cq, w->cq[i].ring, CQ_DEPTH);
 	}
+	for (unsigned i = 0; i < SRQ_COUNT; i++)
+		srq_open(w, i);
 	for (unsigned i = 0; i < QP_COUNT; i++)
 		qp_create(w, i);
 	for (unsigned i = 0; i < QP_COUNT; i++)
@@ -598,7 +393,10 @@ void world_close(struct world *w)
 			end_qp(w, &w->qp[i]);
 	world_check(w);
 	xt_engine_free(w->engine);
+	for (unsigned i = 0; i < SRQ_COUNT; i++)
+		srq_close(w, i);
 	xt_numbers_free(w->shared.qps);
+	xt_numbers_free(w->shared.srqs);
 	xt_groups_free(w->shared.groups);
 	xt_ahs_free(w->ahs);
 	for (unsigned i = 0; i < REG_TOTAL; i++) {

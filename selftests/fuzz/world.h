@@ -7,6 +7,9 @@
  *   QP_NEAR  QP_FAR     to each other the direct way
  *   QP_GOOD_A QP_GOOD_B of another client that does nothing wrong, to each other by frames
  *
+ * All are of type RC at first; but for the good client's they may be made anew of any other kind. Of SRQs
+ * there is one for all types but XRC, one for XRC, and one for XRC in a domain where no QP is.
+ *
  * Some memory must never change and its bytes must never leave, whatever clients
  * and peers do: world_check() and every frame sent look after that.
  */
@@ -60,6 +63,16 @@ struct region {
 
 enum qp_id { QP_ALONE, QP_LEFT, QP_RIGHT, QP_NEAR, QP_FAR, QP_GOOD_A, QP_GOOD_B, QP_COUNT };
 
+enum qp_kind {
+	KIND_RC, KIND_UC, KIND_UD, KIND_XRC_SEND, KIND_XRC_RECV,
+	KIND_RC_SRQ, KIND_UC_SRQ, KIND_UD_SRQ,
+	KIND_COUNT		/* a power of two */
+};
+
+enum srq_id { SRQ_PLAIN, SRQ_XRC, SRQ_FOREIGN, SRQ_COUNT };
+#define SRQ_POSTS 256		/* in a run */
+#define FUZZ_DOMAIN 5
+
 enum { AH_FAR = 1, AH_NEAR, AH_GROUP, AH_OTHERS };	/* the last one is another's */
 #define FUZZ_QKEY 0x1357
 
@@ -76,9 +89,18 @@ struct fuzz_qp {
 	struct world *world;
 	struct xt_qp *qp;
 	unsigned id;
-	uint32_t type;		/* 0: RC; taken by qp_create() */
-	struct queue sq, rq;
+	enum qp_kind kind;	/* taken by qp_create() */
+	uint32_t type;
+	struct queue sq, rq;	/* ring NULL: has none */
 	struct xt_cq *cq;
+};
+
+struct fuzz_srq {
+	unsigned id;		/* as those of QPs, behind them */
+	struct queue queue;
+	struct xt_srq xt;
+	bool open[SRQ_POSTS];	/* posted, and not completed */
+	unsigned ended;		/* QPs, with or without a receive of it */
 };
 
 struct fuzz_cq {
@@ -102,6 +124,7 @@ struct world {
 	struct region region[REG_TOTAL];
 	struct fuzz_cq cq[2];	/* the client's, the good client's */
 	struct fuzz_qp qp[QP_COUNT];
+	struct fuzz_srq srq[SRQ_COUNT];
 	struct queued queue[MAX_QUEUED];
 	unsigned queued;
 	uint64_t now;
@@ -128,15 +151,30 @@ void world_poll(struct world *w);
 /* Moves the client's CQ to a new ring. */
 void world_resize(struct world *w, uint32_t depth);
 
+/* queues.c */
+extern const struct xr_addr fuzz_group;
+void *world_ring(uint32_t depth, uint32_t stride);
+void world_add_ahs(struct world *w);
+void srq_open(struct world *w, enum srq_id id);
+void srq_close(struct world *w, enum srq_id id);
+void srq_check_cqe(struct world *w, const struct xr_cqe *cqe);
+struct fuzz_srq *qp_srq(const struct fuzz_qp *q);
+
 /* RESET, INIT, RTR, RTS: up to the state wanted. */
 void qp_bring_up(struct fuzz_qp *q, uint32_t state);
 int qp_to(struct fuzz_qp *q, uint32_t state);
 void qp_create(struct world *w, enum qp_id id);
 void qp_destroy(struct fuzz_qp *q);
+void qp_remake(struct fuzz_qp *q, enum qp_kind kind, bool peer_too);
 
 bool qp_may_post(const struct queue *queue);
+bool qp_may_post_recv(const struct fuzz_qp *q);
+void qp_add_destination(const struct fuzz_qp *q, struct xr_send_wqe *wqe, uint8_t how);
 void qp_post_send(struct fuzz_qp *q, const struct xr_send_wqe *wqe, const void *tail, size_t len);
 void qp_post_recv(struct fuzz_qp *q, uint32_t num_sge, const struct xr_sge *sge);
+
+/* What may be done to memory of the client's regions */
+#define ACCESS_ALL (XR_ACCESS_LOCAL_WRITE | XR_ACCESS_REMOTE)
 
 static inline struct xr_sge world_sge(const struct world *w, unsigned region, uint32_t off,
 				      uint32_t len)
