@@ -8,7 +8,8 @@ xroced_SRCS := \
 # clients and their objects, which tests drive without a netdev
 server_SRCS := \
 	$(addprefix daemon/server/, \
-		server.c client.c request.c client_bells.c handles.c jobs.c shm.c events.c query.c show.c) \
+		server.c client.c request.c client_bells.c handles.c jobs.c shm.c events.c query.c show.c \
+		show_objects.c json.c) \
 	$(addprefix daemon/objects/, \
 		pd.c import.c mr.c mw.c lkey.c dm.c cq.c srq.c xrc.c qp.c ah.c mcast.c) \
 	$(addprefix daemon/memory/,tiers.c on_demand.c proc_maps.c guard.c)

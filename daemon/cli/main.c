@@ -28,6 +28,12 @@ static const struct cli_command commands[] = {
 	{ "qp", "[DEV]", "queue pairs", NULL, cli_show, XR_SHOW_QPS },
 	{ "mr", "[DEV]", "memory regions and their keys", NULL, cli_show, XR_SHOW_MRS },
 	{ "cq", "[DEV]", "completion queues", NULL, cli_show, XR_SHOW_CQS },
+	{ "srq", "[DEV]", "shared receive queues", NULL, cli_show, XR_SHOW_SRQS },
+	{ "ah", "[DEV]", "address handles", NULL, cli_show, XR_SHOW_AHS },
+	{ "mcast", "[DEV]", "multicast groups and their queue pairs", NULL, cli_show, XR_SHOW_GROUPS },
+	{ "mw", "[DEV]", "memory windows", NULL, cli_show, XR_SHOW_MWS },
+	{ "dm", "[DEV]", "device memory", NULL, cli_show, XR_SHOW_DMS },
+	{ "xrcd", "[DEV]", "XRC domains", NULL, cli_show, XR_SHOW_XRCDS },
 	{ "client", "[DEV]", "programs that use the device", NULL, cli_show, XR_SHOW_CLIENTS },
 	{
 		"fault", "DEV [WHAT...] | off", "make packets go wrong, for tests; or show what is set",

@@ -144,6 +144,16 @@ static bool is_attached(const struct xd_qp *qp, const struct xr_addr *gid)
 	return xt_group_has(qp->obj.client->dev->shared.groups, gid, qp->xt);
 }
 
+void xd_mcast_each(const struct xd_qp *qp, void (*fn)(void *arg, const struct xr_addr *gid),
+		   void *arg)
+{
+	const struct xd_group *g;
+
+	for (g = qp->attached ? qp->obj.client->server->groups : NULL; g; g = g->next)
+		if (is_attached(qp, &g->gid))
+			fn(arg, &g->gid);
+}
+
 int xd_do_attach_mcast(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
 {
 	const struct xr_mcast_req *q = req->body;

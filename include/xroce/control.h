@@ -568,6 +568,12 @@ enum xr_show_what {
 	XR_SHOW_MRS = 4,
 	XR_SHOW_CLIENTS = 5,
 	XR_SHOW_CQS = 6,
+	XR_SHOW_SRQS = 7,
+	XR_SHOW_XRCDS = 8,
+	XR_SHOW_AHS = 9,
+	XR_SHOW_MWS = 10,
+	XR_SHOW_DMS = 11,
+	XR_SHOW_GROUPS = 12,	/* multicast groups and the QPs that are attached */
 };
 /* The reply's fd is a memfd with the answer as JSON text; the tool formats it. */
 struct xr_show_req {

@@ -776,11 +776,37 @@ static void test_one_that_never_reads(void)
 	TAP_OK(nothing_left(), "nothing is left");
 }
 
+/* One of each kind, for the lists */
+static void make_all_kinds(struct conn *c)
+{
+	struct xr_alloc_mw_req mw = { .type = IBV_MW_TYPE_2 };
+	struct xr_alloc_dm_req dm = { .length = 12345 };
+	uint32_t pd = mw.pd = alloc_pd(c);
+
+	MUST(!to_init(c, create_qp(c, pd, create_cq(c, 16, 0))));
+	MUST(!mcast(c, XR_MSG_ATTACH_MCAST, create_datagram_qp(c), 7) && create_srq(c, pd, 10));
+	MUST(!ask(c, XR_MSG_ALLOC_MW, &mw, sizeof(mw)) && !ask(c, XR_MSG_ALLOC_DM, &dm, sizeof(dm)));
+	MUST(!create_ah(c, pd, 0) && !open_xrcd(c, "/dev/null", XR_XRCDF_CREAT));
+}
+
 static void test_show(void)
 {
-	static const uint32_t what[] = {
-		XR_SHOW_STATUS, XR_SHOW_COUNTERS, XR_SHOW_QPS,
-		XR_SHOW_MRS,    XR_SHOW_CLIENTS,  XR_SHOW_CQS,
+	static const struct {
+		uint32_t what;
+		const char *has;	/* in its JSON */
+	} shown[] = {
+		{ XR_SHOW_STATUS, "\"qps\":2," },
+		{ XR_SHOW_COUNTERS, "\"qkey_errors\"" },
+		{ XR_SHOW_QPS, "\"type\":\"UD\",\"state\":\"RESET\"" },
+		{ XR_SHOW_MRS, "[]" },
+		{ XR_SHOW_CLIENTS, "\"dms\":1," },
+		{ XR_SHOW_CQS, "\"depth\":16,\"used\":0" },
+		{ XR_SHOW_SRQS, "\"type\":\"basic\",\"pd\":1,\"depth\":16,\"used\":0,\"limit\":0" },
+		{ XR_SHOW_XRCDS, "\"opened\":1,\"file\":true" },
+		{ XR_SHOW_AHS, "\"gid_index\":0,\"peer\":\"" },
+		{ XR_SHOW_MWS, "\"type\":2,\"bound\":false,\"mr\":0" },
+		{ XR_SHOW_DMS, "\"length\":12345,\"mrs\":0" },
+		{ XR_SHOW_GROUPS, "[{\"group\":\"ff0e::7\"" },
 	};
 	struct xr_fault_config fault = { .drop = 1001 };
 	char text[65536];
@@ -790,13 +816,15 @@ static void test_show(void)
 	ssize_t n;
 
 	open_client(&c);
-	MUST(!to_init(&c, create_qp(&c, alloc_pd(&c), create_cq(&c, 16, 0))));
-	for (i = 0; i < sizeof(what) / sizeof(what[0]); i++) {
-		q = (struct xr_show_req){ .what = what[i] };
+	make_all_kinds(&c);
+	for (i = 0; i < sizeof(shown) / sizeof(shown[0]); i++) {
+		q = (struct xr_show_req){ .what = shown[i].what };
 		MUST(!ask(&c, XR_MSG_SHOW, &q, sizeof(q)) && c.nfds == 1);
 		n = read(c.fds[0], text, sizeof(text) - 1);
-		TAP_OK(n == (ssize_t)((struct xr_show_rep *)c.body)->length && n >= 2 &&
-		       (text[0] == '{' || text[0] == '['), "SHOW %u", what[i]);
+		MUST(n >= 2 && n < (ssize_t)sizeof(text));
+		text[n] = '\0';
+		TAP_OK(n == (ssize_t)((struct xr_show_rep *)c.body)->length &&
+		       strstr(text, shown[i].has), "SHOW %u: %s", shown[i].what, shown[i].has);
 	}
 	q.what = 99;
 	TAP_OK(ask(&c, XR_MSG_SHOW, &q, sizeof(q)) == -EINVAL, "SHOW of something else");

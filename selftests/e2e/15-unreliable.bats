@@ -177,6 +177,7 @@ member() {
 		pids+=("$LISTENER")
 		member a "$group"
 		member b "$group"
+		equal "attached" "$(ctl a mcast xra | grep -c "^$group ")" 2
 		if [[ $from == 4 ]]; then
 			tell b send "$B4" "$group" 0xffffff 0x11111111 one
 			tell a send "$A4" "$group" 0xffffff 0x11111111 two

@@ -64,6 +64,20 @@ teardown_file() {
 	ctl a client xra | tee /dev/stderr | grep -q ib_write_bw
 }
 
+@test "observe: xroce srq; others that are none" {
+	local kind program
+
+	spawn a "$BATS_TEST_TMPDIR/log" ibv_srq_pingpong -g "$(gid_index a "$A4")" -q 3
+	program=$!
+	takes() { [[ $(ctl a srq -j xra | jq '.[0].qps') == 3 ]]; }
+	wait_for 10 takes
+	ctl a srq xra | tee /dev/stderr | grep -q ' basic '
+	kill "$program"
+	for kind in ah mcast mw dm xrcd; do
+		equal "$kind" "$(ctl a "$kind" -j xra)" "[]"
+	done
+}
+
 @test "observe: xroce counters are those of the BPF map" {
 	ctl a counters xra | tee /dev/stderr | grep -Eq '^ *OK '
 	run ctl a counters xra

@@ -286,7 +286,7 @@ static void operators(void)
 
 	hello(0, XR_HELLO_OBSERVER);
 	hello(SECOND, 0);
-	for (uint32_t what = XR_SHOW_STATUS; what <= XR_SHOW_CQS; what++) {
+	for (uint32_t what = XR_SHOW_STATUS; what <= XR_SHOW_GROUPS; what++) {
 		struct xr_show_req req = { .what = what };
 
 		SAY(XR_MSG_SHOW, req);

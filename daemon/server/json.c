@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <arpa/inet.h>
+#include <string.h>
+
+#include "json.h"
+
+static void put_string(struct json *j, const char *s)
+{
+	putc('"', j->f);
+	for (; *s; s++) {
+		if (*s == '"' || *s == '\\')
+			fprintf(j->f, "\\%c", *s);
+		else if ((unsigned char)*s < 0x20 || (unsigned char)*s >= 0x7f)
+			fprintf(j->f, "\\u%04x", (unsigned char)*s);
+		else
+			putc(*s, j->f);
+	}
+	putc('"', j->f);
+}
+
+static void next(struct json *j, const char *name)
+{
+	if (j->comma)
+		putc(',', j->f);
+	j->comma = true;
+	if (name) {
+		put_string(j, name);
+		putc(':', j->f);
+	}
+}
+
+void json_begin(struct json *j, const char *name, char bracket)
+{
+	next(j, name);
+	putc(bracket, j->f);
+	j->comma = false;
+}
+
+void json_end(struct json *j, char bracket)
+{
+	putc(bracket, j->f);
+	j->comma = true;
+}
+
+void json_text(struct json *j, const char *name, const char *s)
+{
+	next(j, name);
+	put_string(j, s);
+}
+
+void json_number(struct json *j, const char *name, uint64_t n)
+{
+	next(j, name);
+	fprintf(j->f, "%llu", (unsigned long long)n);
+}
+
+void json_hex(struct json *j, const char *name, uint64_t n)
+{
+	char s[20];
+
+	snprintf(s, sizeof(s), "0x%llx", (unsigned long long)n);
+	json_text(j, name, s);
+}
+
+void json_boolean(struct json *j, const char *name, bool b)
+{
+	next(j, name);
+	fputs(b ? "true" : "false", j->f);
+}
+
+void json_address(struct json *j, const char *name, const struct xr_addr *a)
+{
+	static const uint8_t v4[12] = { [10] = 0xff, [11] = 0xff };
+	char s[INET6_ADDRSTRLEN];
+
+	if (!memcmp(a->raw, v4, sizeof(v4)))
+		inet_ntop(AF_INET, a->raw + 12, s, sizeof(s));
+	else
+		inet_ntop(AF_INET6, a->raw, s, sizeof(s));
+	json_text(j, name, s);
+}
