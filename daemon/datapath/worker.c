@@ -539,6 +539,7 @@ static void *worker_main(void *arg)
 /* ---- stopping the world ------------------------------------------------------------------------ */
 
 static unsigned int world_depth;	/* control thread only */
+static bool world_changed;		/* since it stopped; the same */
 
 void xd_world_stop(struct xd_device *dev)
 {
@@ -551,7 +552,7 @@ void xd_world_stop(struct xd_device *dev)
 	world_stopped = true;
 }
 
-void xd_world_go(struct xd_device *dev)
+static void world_go(struct xd_device *dev)
 {
 	if (--world_depth)
 		return;
@@ -560,12 +561,26 @@ void xd_world_go(struct xd_device *dev)
 		struct xd_worker *w = dev->worker[i];
 
 		/* control work may have given the engine something to do, or a new deadline */
-		w->deadline = 0;
+		if (world_changed)
+			w->deadline = 0;
 		__atomic_store_n(&w->wanted, 0, __ATOMIC_RELEASE);
 		pthread_mutex_unlock(&w->lock);
 		futex(&w->wanted, FUTEX_WAKE_PRIVATE, 1);
-		kick(w);
+		if (world_changed)
+			kick(w);
 	}
+	world_changed = false;
+}
+
+void xd_world_go(struct xd_device *dev)
+{
+	world_changed = true;
+	world_go(dev);
+}
+
+void xd_world_go_on(struct xd_device *dev)
+{
+	world_go(dev);
 }
 
 /* ---- bells ---------------------------------------------------------------------------------------- */

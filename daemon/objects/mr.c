@@ -207,7 +207,7 @@ static void drop_key(struct xd_client *c, struct xd_mr *mr)
 
 	xd_world_stop(c->dev);
 	xt_keys_release(c->dev->shared.keys, mr->key);
-	xd_world_go(c->dev);
+	xd_world_go_on(c->dev);
 	mr->key = NULL;
 	/* only the control thread gives numbers out, so it cannot be in use again yet */
 	xd_xdp_key_del(c->dev, index);
@@ -222,7 +222,7 @@ static int make_key(struct xd_client *c, struct build *b)
 	mr->key = xt_keys_alloc(c->dev->shared.keys);
 	if (mr->key)
 		set_key(mr->key, b);
-	xd_world_go(c->dev);
+	xd_world_go_on(c->dev);
 	if (!mr->key)
 		return -ENOMEM;
 	err = xd_xdp_key_set(c->dev, mr->key->index, &mr->key->entry);
@@ -397,7 +397,11 @@ static int start_build(struct xd_client *c, struct build *b, const struct xr_reg
 	}
 	b->job.run = build_run;
 	b->job.done = build_done;
-	xd_client_add_job(c, &b->job);
+	/* Of memory on demand nothing is looked at; descriptors may be anything. */
+	if (b->access & XR_ACCESS_ON_DEMAND && !b->nfds)
+		xd_client_do_job(c, &b->job);
+	else
+		xd_client_add_job(c, &b->job);
 	return XD_LATER;
 }
 
@@ -573,20 +577,24 @@ static void unmap_done(struct xd_client_job *job)
 	free(mr);
 }
 
-/* The struct belongs to the job from now on. */
+/* The struct belongs to the job from now on. Where nothing is mapped there is nothing to wait for. */
 static void unmap_later(struct xd_client *c, struct xd_mr *mr, bool answer)
 {
 	mr->answer = answer;
 	mr->unmap.run = unmap_run;
 	mr->unmap.done = unmap_done;
-	xd_client_add_job(c, &mr->unmap);
+	if (mr->mem && (mr->mem->maps || mr->mem->pin_fd >= 0))
+		xd_client_add_job(c, &mr->unmap);
+	else
+		xd_client_do_job(c, &mr->unmap);
 }
 
 static void end_mr(struct xd_mr *mr, bool answer)
 {
 	struct xd_client *c = mr->obj.client;
 
-	drop_key(c, mr);
+	if (mr->key)
+		drop_key(c, mr);
 	xd_shm_free(c, &mr->lists);
 	mr->pd->obj.refs--;
 	if (mr->dm)
@@ -612,9 +620,12 @@ int xd_do_dereg_mr(struct xd_client *c, struct xd_request *req, struct xd_reply 
 	xd_world_stop(c->dev);
 	bound = mr->key->windows;
 	if (!bound)
-		end_mr(mr, true);
-	xd_world_go(c->dev);
-	return bound ? -EBUSY : XD_LATER;
+		drop_key(c, mr);
+	xd_world_go_on(c->dev);
+	if (bound)
+		return -EBUSY;
+	end_mr(mr, true);
+	return XD_LATER;
 }
 
 /* ---- advice ---------------------------------------------------------------------- */

@@ -16,7 +16,7 @@ static int make_key(struct xd_client *c, struct xd_mw *mw, uint32_t type)
 		mw->key->entry.type = XR_KEY_MW;
 		mw->key->entry.flags = type == IBV_MW_TYPE_2 ? XR_KEYF_TYPE_2 : 0;
 	}
-	xd_world_go(c->dev);
+	xd_world_go_on(c->dev);
 	if (!mw->key)
 		return -ENOMEM;
 	mw->d.key = mw->key->index;
@@ -76,7 +76,7 @@ void xd_mw_free(struct xd_mw *mw)
 		xd_world_stop(c->dev);
 		xt_window_unbind(&c->dev->shared, mw->key);
 		xt_keys_release(c->dev->shared.keys, mw->key);
-		xd_world_go(c->dev);
+		xd_world_go_on(c->dev);
 		/* only the control thread gives numbers out, so it cannot be in use again yet */
 		xd_xdp_key_del(c->dev, mw->d.key);
 	}

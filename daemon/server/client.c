@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* One connection: who it is, what takes long for it, and that all of it ends with the client. */
 #include <errno.h>
+#include <malloc.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +21,8 @@
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77		/* since Linux 6.5 */
 #endif
+
+#define END_OBJECTS 4096	/* freed in one go: some 10 ms */
 
 #define container_of(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
 
@@ -59,6 +62,13 @@ void xd_client_add_job(struct xd_client *c, struct xd_client_job *job)
 	c->job_tail = &job->next;
 	if (first)
 		xd_jobs_add(c->server->jobs, &job->job);
+}
+
+void xd_client_do_job(struct xd_client *c, struct xd_client_job *job)
+{
+	job->client = c;
+	job->run(job);
+	job->done(job);
 }
 
 struct close_job {
@@ -249,32 +259,58 @@ struct xd_client *xd_client_new(struct xd_server *s, int fd)
 	return c;
 }
 
-/* By kind, so that nothing is gone that something else still needs. */
-static void free_objects(struct xd_client *c)
+static void free_object(enum xd_kind kind, void *o)
 {
-	uint32_t h;
+	switch (kind) {
+	case XD_QP:
+		xd_qp_free(o);
+		break;
+	case XD_AH:
+		xd_ah_free(o);
+		break;
+	case XD_SRQ:
+		xd_srq_free(o);
+		break;
+	case XD_XRCD:
+		xd_xrcd_free(o);
+		break;
+	case XD_CQ:
+		xd_cq_free(o);
+		break;
+	case XD_CHANNEL:
+		xd_channel_free(o);
+		break;
+	case XD_MW:
+		xd_mw_free(o);
+		break;
+	case XD_MR:
+		xd_mr_free(o);
+		break;
+	case XD_DM:
+		xd_dm_free(o);
+		break;
+	case XD_PD:
+		xd_pd_free(o);
+		break;
+	case XD_KINDS:
+		break;
+	}
+}
+
+/* By kind, so that nothing is gone that something else still needs. false: there is more. */
+static bool free_objects(struct xd_client *c)
+{
+	uint32_t n = 0;
 	void *o;
 
-	for (h = 0; (o = xd_table_next(&c->table[XD_QP], &h));)
-		xd_qp_free(o);
-	for (h = 0; (o = xd_table_next(&c->table[XD_AH], &h));)
-		xd_ah_free(o);
-	for (h = 0; (o = xd_table_next(&c->table[XD_SRQ], &h));)
-		xd_srq_free(o);
-	for (h = 0; (o = xd_table_next(&c->table[XD_XRCD], &h));)
-		xd_xrcd_free(o);
-	for (h = 0; (o = xd_table_next(&c->table[XD_CQ], &h));)
-		xd_cq_free(o);
-	for (h = 0; (o = xd_table_next(&c->table[XD_CHANNEL], &h));)
-		xd_channel_free(o);
-	for (h = 0; (o = xd_table_next(&c->table[XD_MW], &h));)
-		xd_mw_free(o);
-	for (h = 0; (o = xd_table_next(&c->table[XD_MR], &h));)
-		xd_mr_free(o);
-	for (h = 0; (o = xd_table_next(&c->table[XD_DM], &h));)
-		xd_dm_free(o);
-	for (h = 0; (o = xd_table_next(&c->table[XD_PD], &h));)
-		xd_pd_free(o);
+	for (; c->end.kind < XD_KINDS; c->end.kind++, c->end.handle = 0) {
+		while ((o = xd_table_next(&c->table[c->end.kind], &c->end.handle))) {
+			free_object(c->end.kind, o);
+			if (++n == END_OBJECTS)
+				return false;
+		}
+	}
+	return true;
 }
 
 /* The socket may hold descriptors that were never received, which closing it closes. */
@@ -295,6 +331,9 @@ static void last_run(struct xd_client_job *job)
 	xd_mem_free(c->own_mem);
 	xd_mem_free(c->orphan);
 	xd_shm_end(&c->shm);
+	/* What many small objects were is not given back by itself. */
+	if (c->end.large)
+		malloc_trim(0);
 }
 
 static void last_done(struct xd_client_job *job)
@@ -316,6 +355,29 @@ static void last_done(struct xd_client_job *job)
 	free(c);
 }
 
+static void nothing_to_run(struct xd_client_job *job)
+{
+}
+
+/*
+ * Other clients are served between one lot of objects and the next: each ends with a job, behind those that
+ * it made.
+ */
+static void end_objects(struct xd_client_job *job)
+{
+	struct xd_client *c = job->client;
+
+	if (!free_objects(c)) {
+		c->end.large = true;
+		c->last = (struct xd_client_job){ .run = nothing_to_run, .done = end_objects };
+	} else {
+		xd_bells_close(c);
+		xd_pipe_close(&c->events);
+		c->last = (struct xd_client_job){ .run = last_run, .done = last_done };
+	}
+	xd_client_add_job(c, &c->last);
+}
+
 void xd_client_end(struct xd_client *c)
 {
 	if (c->ending)
@@ -327,9 +389,6 @@ void xd_client_end(struct xd_client *c)
 	if (c->cancel)
 		c->cancel(c);
 	shutdown(c->fd, SHUT_RDWR);
-	free_objects(c);
-	xd_bells_close(c);
-	xd_pipe_close(&c->events);
-	c->last = (struct xd_client_job){ .run = last_run, .done = last_done };
-	xd_client_add_job(c, &c->last);
+	c->last.client = c;
+	end_objects(&c->last);
 }

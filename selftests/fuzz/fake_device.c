@@ -228,6 +228,11 @@ void xd_world_go(struct xd_device *dev)
 	MUST(fake.world_stopped-- > 0);
 }
 
+void xd_world_go_on(struct xd_device *dev)
+{
+	xd_world_go(dev);
+}
+
 struct xt_engine *xd_worker_engine(struct xd_worker *w)
 {
 	return w->engine;
