@@ -90,7 +90,7 @@ struct xd_xrc_domain {
 	uint32_t refs;			/* handles */
 	int fd;				/* keeps the inode; -1: no file */
 	uint64_t dev, inode;
-	struct xd_xrc_domain *next;
+	struct xd_xrc_domain *next, **pprev;	/* of those with a file */
 };
 
 struct xd_xrcd {

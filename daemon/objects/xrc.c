@@ -14,20 +14,29 @@
 
 static struct xd_xrc_domain *find_domain(struct xd_server *s, const struct stat *st)
 {
-	struct xd_xrc_domain *d = s->xrc_domains;
+	struct xd_xrc_domain *d = s->xrc_files;
 
-	while (d && (d->fd < 0 || d->dev != st->st_dev || d->inode != st->st_ino))
+	while (d && (d->dev != st->st_dev || d->inode != st->st_ino))
 		d = d->next;
 	return d;
 }
 
-static bool number_in_use(const struct xd_server *s, uint32_t number)
+static void link_file(struct xd_server *s, struct xd_xrc_domain *d, const struct stat *st)
 {
-	const struct xd_xrc_domain *d = s->xrc_domains;
+	d->dev = st->st_dev;
+	d->inode = st->st_ino;
+	d->next = s->xrc_files;
+	d->pprev = &s->xrc_files;
+	if (d->next)
+		d->next->pprev = &d->next;
+	s->xrc_files = d;
+}
 
-	while (d && d->number != number)
-		d = d->next;
-	return d;
+static void unlink_file(struct xd_xrc_domain *d)
+{
+	*d->pprev = d->next;
+	if (d->next)
+		d->next->pprev = d->pprev;
 }
 
 /* The file, if there is one, is the domain's from then on. */
@@ -35,32 +44,23 @@ static struct xd_xrc_domain *new_domain(struct xd_server *s, int fd, const struc
 {
 	struct xd_xrc_domain *d = calloc(1, sizeof(*d));
 
-	if (!d)
+	if (!d || xd_table_add(&s->xrc_domains, d, &d->number)) {
+		free(d);
 		return NULL;
-	d->fd = fd;
-	if (fd >= 0) {
-		d->dev = st->st_dev;
-		d->inode = st->st_ino;
 	}
-	do
-		s->last_xrc_domain++;
-	while (!s->last_xrc_domain || number_in_use(s, s->last_xrc_domain));
-	d->number = s->last_xrc_domain;
-	d->next = s->xrc_domains;
-	s->xrc_domains = d;
+	d->fd = fd;
+	if (fd >= 0)
+		link_file(s, d, st);
 	return d;
 }
 
 static void put_domain(struct xd_client *c, struct xd_xrc_domain *d)
 {
-	struct xd_xrc_domain **pp = &c->server->xrc_domains;
-
 	if (--d->refs)
 		return;
-	while (*pp != d)
-		pp = &(*pp)->next;
-	*pp = d->next;
+	xd_table_del(&c->server->xrc_domains, d->number);
 	if (d->fd >= 0) {
+		unlink_file(d);
 		xd_client_close_fds(c, &d->fd, 1);
 		xd_fds_put(c->server, 1);
 	}

@@ -109,8 +109,8 @@ struct xd_server {
 	struct xd_group *groups;	/* multicast, that QPs are attached to */
 	uint32_t group_count;
 	struct xd_table domains;	/* of all clients: a domain's number is its place here */
-	struct xd_xrc_domain *xrc_domains;	/* of all clients */
-	uint32_t last_xrc_domain;	/* number */
+	struct xd_table xrc_domains;	/* those of XRC, likewise */
+	struct xd_xrc_domain *xrc_files;	/* those that have a file */
 	struct xd_user *users;
 	struct xd_jobs *jobs;
 	struct xd_blocked blocked;

@@ -292,6 +292,7 @@ void xd_server_stop(struct xd_device *dev)
 	if (s->uffd_dev >= 0)
 		close(s->uffd_dev);
 	xd_table_free(&s->domains);
+	xd_table_free(&s->xrc_domains);
 	free(s);
 }
 

@@ -3,6 +3,7 @@
 # What query_device reports can be had, all of it, and not more.
 
 load helpers
+load limits
 
 setup_file() {
 	requires root
@@ -16,24 +17,6 @@ teardown() {
 
 LOWERED=(--max-pd 50 --max-cq 60 --max-qp 70 --max-mr 80 --max-srq 40 --max-ah 30)
 
-# limits KIND [OPTION...]: prints how many there were
-limits() {
-	local kind=$1
-
-	shift
-	run_on a timeout $((100 * SLOW)) "$XR_BUILD/selftests/e2e/rdma_limits" -g "$(gid_index a "$A4")" \
-		"$@" "$kind"
-}
-
-# Memory of the daemon, KiB
-rss() {
-	awk '/^VmRSS/ { print $2 }' "/proc/$(daemon_pid a)/status"
-}
-
-memory_gib() {
-	awk '/^MemAvailable/ { print int($2 / 1048576) }' /proc/meminfo
-}
-
 @test "limits: of the device, lowered" {
 	daemon_up a "${LOWERED[@]}"
 	equal "PDs" "$(limits pd)" "50 pds"
@@ -43,13 +26,14 @@ memory_gib() {
 	equal "MWs" "$(limits mw)" "80 mws"
 	equal "SRQs" "$(limits srq)" "40 srqs"
 	equal "AHs" "$(limits ah)" "30 ahs"
+	equal "XRC domains" "$(limits xrcd)" "50 xrcds"
 }
 
 @test "limits: of one client, lowered" {
 	local kind
 
 	daemon_up a "${LOWERED[@]/#--/--client-}"
-	for kind in pd cq qp mr srq ah; do
+	for kind in pd cq qp mr mw srq ah xrcd; do
 		limits "$kind"
 	done
 }
@@ -59,21 +43,15 @@ memory_gib() {
 	equal "queues" "$(limits depth)" "1048576 entries of a CQ, 32768 of a QP"
 }
 
-@test "limits: 64 K queue pairs" {
-	(($(memory_gib) >= 3)) || skip "needs 3 GiB of free memory"
+@test "limits: the longest lists, the most READs" {
 	daemon_up a
-	equal "QPs" "$(limits qp)" "65536 qps"
+	equal "lists" "$(limits list)" "32 elements, 16 READs"
 }
 
-@test "limits: 64 K completion queues" {
-	(($(memory_gib) >= 3)) || skip "needs 3 GiB of free memory"
+@test "limits: multicast" {
 	daemon_up a
-	equal "CQs" "$(limits cq)" "65536 cqs"
-}
-
-@test "limits: 64 K protection domains" {
-	daemon_up a
-	equal "PDs" "$(limits pd)" "65536 pds"
+	equal "groups" "$(limits group)" "128 groups"
+	equal "members" "$(limits member)" "128 members"
 }
 
 @test "limits: memory is for what there is, not for what there may be" {

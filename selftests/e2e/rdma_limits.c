@@ -3,14 +3,18 @@
  * Makes as many objects of one kind as the device says that there may be, uses the first and the last, and
  * wants ENOMEM for one more. An ordinary ibverbs program, alone on its device.
  *
- *   rdma_limits [-g GID-INDEX] [-w] KIND
+ *   rdma_limits [-g GID-INDEX] [-d] [-w] KIND
  *
- *   KIND   pd, cq, qp, mr, mw, srq, ah; or depth: the longest queues, filled
+ *   KIND   pd, cq, qp, mr, mw, srq, ah, xrcd (as many as domains); group: of multicast, joined by one queue
+ *          pair; member: queue pairs of one group; depth: the longest queues, filled; list: the longest
+ *          lists of elements, the most READs at a time
+ *   -d     regions on demand
  *   -w     wait for a line on standard input before the end
  *
  * Prints how many there were. Exits 0 when all was as it should be.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,7 +25,8 @@
 #include <unistd.h>
 
 #define BUF 65536
-#define ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_MW_BIND)
+#define ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | \
+		IBV_ACCESS_REMOTE_READ | IBV_ACCESS_MW_BIND)
 
 /* What a WRITE needs: the first half of buf goes to the second. */
 struct set {
@@ -30,12 +35,14 @@ struct set {
 	struct ibv_srq *srq;
 	struct ibv_mr *from, *to;
 	struct ibv_qp *qp[2];
-	uint32_t depth;
+	uint32_t depth, sge;	/* 0: 1 */
 };
 
 static struct ibv_context *ctx;
 static struct ibv_device_attr dev;
 static int gid_index = 1;
+static bool on_demand;
+static uint8_t reads = 1;	/* at a time */
 static uint8_t buf[BUF] __attribute__((aligned(4096)));
 
 static int fail(const char *what)
@@ -58,7 +65,8 @@ static struct ibv_qp *make_qp(const struct set *s)
 	struct ibv_qp_init_attr init = {
 		.send_cq = s->cq, .recv_cq = s->cq, .srq = s->srq, .qp_type = IBV_QPT_RC,
 		.cap = { .max_send_wr = s->depth, .max_recv_wr = s->srq ? 0 : 1,
-			 .max_send_sge = 1, .max_recv_sge = 1 },
+			 .max_send_sge = s->sge ? s->sge : 1,
+			 .max_recv_sge = s->sge ? s->sge : 1 },
 	};
 
 	return ibv_create_qp(s->pd, &init);
@@ -68,8 +76,8 @@ static void connect_to(struct ibv_qp *qp, const struct ibv_qp *peer)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = ACCESS & 0xf,
-		.path_mtu = IBV_MTU_1024, .dest_qp_num = peer->qp_num, .max_dest_rd_atomic = 1,
-		.max_rd_atomic = 1, .min_rnr_timer = 12, .timeout = 14, .retry_cnt = 7,
+		.path_mtu = IBV_MTU_1024, .dest_qp_num = peer->qp_num, .max_dest_rd_atomic = reads,
+		.max_rd_atomic = reads, .min_rnr_timer = 12, .timeout = 14, .retry_cnt = 7,
 		.ah_attr = { .is_global = 1, .port_num = 1,
 			     .grh = { .sgid_index = (uint8_t)gid_index, .hop_limit = 1 } },
 	};
@@ -200,9 +208,14 @@ static int free_qp(void *qp)
 	return ibv_destroy_qp(qp);
 }
 
+/* A page each, so that a million count little: what is read from the first is written to the last. */
 static void *make_mr(void)
 {
-	return ibv_reg_mr(base.pd, buf, BUF, ACCESS);
+	static bool odd;
+	uint8_t *p = odd ? buf + BUF / 2 : buf;
+
+	odd = !odd;
+	return ibv_reg_mr(base.pd, p, 4096, ACCESS | (on_demand ? IBV_ACCESS_ON_DEMAND : 0));
 }
 
 static void use_mrs(void *first, void *last)
@@ -287,6 +300,116 @@ static int free_ah(void *ah)
 	return ibv_destroy_ah(ah);
 }
 
+static void *make_xrcd(void)
+{
+	struct ibv_xrcd_init_attr attr = {
+		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+		.fd = -1, .oflags = O_CREAT,
+	};
+
+	return ibv_open_xrcd(ctx, &attr);
+}
+
+static int free_xrcd(void *xrcd)
+{
+	return ibv_close_xrcd(xrcd);
+}
+
+/* ---- multicast: what is made is that a queue pair belongs to a group ---- */
+
+struct member {
+	struct ibv_qp *qp;
+	union ibv_gid gid;
+	bool own;		/* of this member alone */
+};
+
+static struct ibv_qp *make_ud(void)
+{
+	struct ibv_qp_init_attr init = {
+		.send_cq = base.cq, .recv_cq = base.cq, .qp_type = IBV_QPT_UD,
+		.cap = { .max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1 },
+	};
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = 1 };
+	struct ibv_qp *qp = ibv_create_qp(base.pd, &init);
+
+	MUST("UD", qp);
+	MUST("UD INIT", !ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+				       IBV_QP_QKEY));
+	attr.qp_state = IBV_QPS_RTR;
+	MUST("UD RTR", !ibv_modify_qp(qp, &attr, IBV_QP_STATE));
+	attr.qp_state = IBV_QPS_RTS;
+	MUST("UD RTS", !ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN));
+	return qp;
+}
+
+static void *join(struct ibv_qp *qp, uint32_t group, bool own)
+{
+	struct member *m = calloc(1, sizeof(*m));
+
+	*m = (struct member){ .qp = qp, .own = own };
+	/* 239.1.x.y */
+	memcpy(m->gid.raw + 10, (uint8_t[]){ 0xff, 0xff, 239, 1, (uint8_t)(group >> 8),
+					     (uint8_t)group }, 6);
+	errno = ibv_attach_mcast(qp, &m->gid, 0);
+	if (!errno)
+		return m;
+	free(m);
+	return NULL;
+}
+
+static void *make_group(void)
+{
+	static struct ibv_qp *qp;
+	static uint32_t group;
+
+	qp = qp ? qp : make_ud();
+	return join(qp, group++, false);
+}
+
+static void *make_member(void)
+{
+	return join(make_ud(), 0, true);
+}
+
+static int free_member(void *obj)
+{
+	struct member *m = obj;
+	int err = ibv_detach_mcast(m->qp, &m->gid, 0);
+
+	if (!err && m->own)
+		err = ibv_destroy_qp(m->qp);
+	free(m);
+	return err;
+}
+
+/* The last one gets what the first one sends to its group, if it is that of a UD QP. */
+static void use_members(void *first, void *last)
+{
+	struct member *from = first, *to = last;
+	struct ibv_ah_attr path = { .is_global = 1, .port_num = 1,
+				    .grh = { .dgid = to->gid, .sgid_index = (uint8_t)gid_index,
+					     .hop_limit = 1 } };
+	struct ibv_mr *mr = ibv_reg_mr(base.pd, buf, BUF, ACCESS);
+	struct ibv_sge in = { (uintptr_t)buf, 4096, mr ? mr->lkey : 0 };
+	struct ibv_sge out = { (uintptr_t)buf + BUF / 2, 8, in.lkey };
+	struct ibv_recv_wr rr = { .sg_list = &in, .num_sge = 1 }, *bad_rr;
+	struct ibv_send_wr *bad, wr = { .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED,
+					.sg_list = &out, .num_sge = 1 };
+
+	MUST("path", wr.wr.ud.ah = ibv_create_ah(base.pd, &path));
+	wr.wr.ud.remote_qpn = 0xffffff;
+	wr.wr.ud.remote_qkey = 1;
+	memset(buf + BUF / 2, 0x5a, 8);
+	MUST("receive", !ibv_post_recv(to->qp, &rr, &bad_rr));
+	MUST("send", !ibv_post_send(from->qp, &wr, &bad));
+	completion(base.cq);
+	completion(base.cq);
+	/* behind the 40 bytes of the routing header */
+	MUST("what was sent", !memcmp(buf + 40, buf + BUF / 2, 8));
+	ibv_destroy_ah(wr.wr.ud.ah);
+	ibv_dereg_mr(mr);
+}
+
 static const struct kind {
 	const char *name;
 	int *limit;
@@ -302,6 +425,9 @@ static const struct kind {
 	{ "mw", &dev.max_mw, 0, make_mw, use_mws, free_mw },
 	{ "srq", &dev.max_srq, 0, make_srq, use_srqs, free_srq },
 	{ "ah", &dev.max_ah, 0, make_ah, NULL, free_ah },
+	{ "xrcd", &dev.max_pd, 0, make_xrcd, NULL, free_xrcd },
+	{ "group", &dev.max_mcast_grp, 0, make_group, use_members, free_member },
+	{ "member", &dev.max_mcast_qp_attach, 0, make_member, use_members, free_member },
 	{ 0 },
 };
 
@@ -355,21 +481,113 @@ static void depth(void)
 	printf("%d entries of a CQ, %d of a QP\n", dev.max_cqe, dev.max_qp_wr);
 }
 
+/* ---- lists ------------------------ */
+
+/* 4096 bytes in as many pieces as there may be, of an SRQ too */
+static void longest_list(struct set *s)
+{
+	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 1, .max_sge = (uint32_t)dev.max_srq_sge } };
+	uint32_t n = (uint32_t)dev.max_sge, len = 4096 / n, i;
+	struct ibv_sge *sge = calloc(n, sizeof(*sge));
+	struct ibv_send_wr *bad, wr = {
+		.opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED, .sg_list = sge,
+		.num_sge = dev.max_sge, .wr.rdma = { (uintptr_t)buf + BUF / 2, s->to->rkey },
+	};
+
+	for (i = 0; i < n; i++) {
+		sge[i] = (struct ibv_sge){ (uintptr_t)buf + i * len, len, s->from->lkey };
+		memset(buf + i * len, (int)i + 1, len);
+	}
+	MUST("post", !ibv_post_send(s->qp[0], &wr, &bad));
+	completion(s->cq);
+	MUST("what was written", !memcmp(buf, buf + BUF / 2, n * len));
+	wr.num_sge++;
+	if (ibv_post_send(s->qp[0], &wr, &bad) != EINVAL)
+		fail("a longer list than there is");
+	free(sge);
+	MUST("SRQ", s->srq = ibv_create_srq(s->pd, &attr));
+	attr.attr.max_sge++;
+	if (ibv_create_srq(s->pd, &attr) || errno != EINVAL)
+		fail("longer lists of an SRQ than there are");
+	attr.attr = (struct ibv_srq_attr){ .max_wr = (uint32_t)dev.max_srq_wr + 1, .max_sge = 1 };
+	if (ibv_create_srq(s->pd, &attr) || errno != EINVAL)
+		fail("a longer SRQ than there is");
+	attr.attr.max_wr--;
+	MUST("the longest SRQ", ibv_create_srq(s->pd, &attr));
+}
+
+/* Twice as many READs as are sent before the first is answered */
+static void most_reads(struct set *s)
+{
+	struct ibv_sge sge = { (uintptr_t)buf, 4096, s->from->lkey };
+	struct ibv_send_wr *bad, wr = {
+		.opcode = IBV_WR_RDMA_READ, .send_flags = IBV_SEND_SIGNALED, .sg_list = &sge,
+		.num_sge = 1, .wr.rdma = { (uintptr_t)buf + BUF / 2, s->to->rkey },
+	};
+	int i;
+
+	for (i = 0; i < 2 * dev.max_qp_rd_atom; i++)
+		MUST("post", !ibv_post_send(s->qp[0], &wr, &bad));
+	for (i = 0; i < 2 * dev.max_qp_rd_atom; i++)
+		completion(s->cq);
+}
+
+/* More than there are, as responder */
+static void too_many_reads(struct set *s)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
+	union ibv_gid own;
+
+	MUST("QP", s->qp[1] = make_qp(s));
+	MUST("INIT", !ibv_modify_qp(s->qp[1], &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX |
+				    IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
+	MUST("GID", !ibv_query_gid(ctx, 1, gid_index, &own));
+	attr = (struct ibv_qp_attr){
+		.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024,
+		.max_dest_rd_atomic = (uint8_t)(dev.max_qp_rd_atom + 1), .min_rnr_timer = 12,
+		.ah_attr = { .is_global = 1, .port_num = 1,
+			     .grh = { .dgid = own, .sgid_index = (uint8_t)gid_index,
+				      .hop_limit = 1 } },
+	};
+	if (ibv_modify_qp(s->qp[1], &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
+			  IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+			  IBV_QP_MIN_RNR_TIMER) != EINVAL)
+		fail("more READs at a time than there are");
+}
+
+static void list(void)
+{
+	struct set s = { .pd = base.pd, .cq = base.cq, .depth = 64, .sge = (uint32_t)dev.max_sge };
+
+	MUST("CQ", s.cq = ibv_create_cq(ctx, 256, NULL, NULL, 0));
+	reads = (uint8_t)dev.max_qp_rd_atom;
+	use(&s);
+	longest_list(&s);
+	most_reads(&s);
+	s.sge++;
+	if (make_qp(&s) || errno != EINVAL)
+		fail("longer lists of a QP than there are");
+	s.sge = 1;
+	too_many_reads(&s);
+	printf("%d elements, %d READs\n", dev.max_sge, dev.max_qp_rd_atom);
+}
+
 int main(int argc, char **argv)
 {
 	const struct kind *k = kinds;
-	struct ibv_device **list;
+	struct ibv_device **devices;
 	bool waits = false;
 	int c;
 
-	while ((c = getopt(argc, argv, "g:w")) != -1) {
+	while ((c = getopt(argc, argv, "g:dw")) != -1) {
 		if (c == 'g')
 			gid_index = atoi(optarg);
+		on_demand |= c == 'd';
 		waits |= c == 'w';
 	}
-	MUST("device list", (list = ibv_get_device_list(NULL)) && list[0]);
-	MUST("open", ctx = ibv_open_device(list[0]));
-	ibv_free_device_list(list);
+	MUST("device list", (devices = ibv_get_device_list(NULL)) && devices[0]);
+	MUST("open", ctx = ibv_open_device(devices[0]));
+	ibv_free_device_list(devices);
 	MUST("query", !ibv_query_device(ctx, &dev));
 	base.depth = 1;
 	MUST("PD", base.pd = ibv_alloc_pd(ctx));
@@ -378,6 +596,8 @@ int main(int argc, char **argv)
 		k++;
 	if (k->name)
 		one_kind(k);
+	else if (!strcmp(argv[optind] ? argv[optind] : "", "list"))
+		list();
 	else
 		depth();
 	fflush(stdout);

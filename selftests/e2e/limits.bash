@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# shellcheck shell=bash
+#
+# For bats files that run rdma_limits: `load limits` after the helpers.
+
+# limits KIND [OPTION...]: prints how many there were
+limits() {
+	local kind=$1
+
+	shift
+	run_on a timeout $((200 * SLOW)) "$XR_BUILD/selftests/e2e/rdma_limits" -g "$(gid_index a "$A4")" \
+		"$@" "$kind"
+}
+
+# Memory of the daemon, KiB
+rss() {
+	awk '/^VmRSS/ { print $2 }' "/proc/$(daemon_pid a)/status"
+}
+
+memory_gib() {
+	awk '/^MemAvailable/ { print int($2 / 1048576) }' /proc/meminfo
+}
+
+# below KIB: within a minute
+below() {
+	smaller() { (($(rss) < $1)); }
+	wait_for 60 smaller "$1" || {
+		echo "the daemon still has $(rss) KiB, wanted $1"
+		return 1
+	}
+}
