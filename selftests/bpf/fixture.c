@@ -161,6 +161,13 @@ static const struct xr_key_entry key_rows[KEY_COUNT] = {
 	[KEY_EVERYTHING] = { USUAL_KEY, .va = 0, .length = UINT64_MAX },
 	[KEY_EMPTY] = { USUAL_KEY, .length = 0 },
 	[KEY_WRAPPING] = { USUAL_KEY, .va = 4096, .length = UINT64_MAX },
+	[KEY_WINDOW_1] = { USUAL_KEY, .type = XR_KEY_MW, .access = XR_ACCESS_REMOTE_READ },
+	[KEY_WINDOW_ZERO] = { USUAL_KEY, .type = XR_KEY_MW, .flags = XR_KEYF_TYPE_2, .va = 0,
+			      .qpn = 0xabc000 + QP_RC4,
+			      .access = XR_ACCESS_REMOTE_READ | XR_ACCESS_REMOTE_WRITE },
+	[KEY_WINDOW_FREED] = { .pd = TEST_PD, .type = XR_KEY_MW, .flags = XR_KEYF_TYPE_2 },
+	[KEY_FAST] = { USUAL_KEY, .flags = XR_KEYF_FAST },
+	[KEY_FAST_FREED] = { USUAL_KEY, .flags = XR_KEYF_FAST, .state = XR_KEY_FREE },
 };
 
 uint32_t test_rkey(enum test_key key)

@@ -59,6 +59,10 @@ enum test_key {
 	KEY_EVERYTHING,		/* 2^64 - 1 bytes from 0 */
 	KEY_EMPTY,		/* no bytes */
 	KEY_WRAPPING,		/* 2^64 - 1 bytes from 4096: more than there are */
+	KEY_WINDOW_1,		/* of type 1: of no QP; READ only */
+	KEY_WINDOW_ZERO,	/* zero-based, of QP_RC4; no atomics */
+	KEY_WINDOW_FREED,	/* of type 2, as invalidation leaves it */
+	KEY_FAST, KEY_FAST_FREED,
 	KEY_MISSING,		/* not in the table */
 	KEY_COUNT
 };

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* R_Keys: index, variant, state, domain, access, range, alignment. */
+#include <xroce/ring.h>
+
 #include "rows.h"
 
 #define WRITE OP(RC(WRITE_ONLY))
 #define READ OP(RC(READ_REQUEST))
 #define SWAP OP(RC(CMP_SWAP))
 #define ADD OP(RC(FETCH_ADD))
+
+/* What makes the usual key the reserved L_Key */
+#define RESERVED (0x4200a0 ^ XR_RESERVED_LKEY)
 
 static const struct row key[] = {
 	{ "WRITE: no such index", REDIRECT, XR_KEY_INDEX, { WRITE, .key = KEY_MISSING } },
@@ -39,6 +44,40 @@ static const struct row key[] = {
 	{ "invalidated", REDIRECT, XR_KEY_STATE, { READ, .key = KEY_INVALIDATED } },
 	{ "window, its QP", REDIRECT, XR_OK, { WRITE, .key = KEY_WINDOW } },
 	{ "window, another QP", REDIRECT, XR_KEY_STATE, { WRITE, .v6 = true, .key = KEY_WINDOW } },
+	{ "window: READ, its QP", REDIRECT, XR_OK, { READ, .key = KEY_WINDOW } },
+	{ "window: READ, another QP", REDIRECT, XR_KEY_STATE, { READ, .v6 = true, .key = KEY_WINDOW } },
+	{ "window: atomic, another QP", REDIRECT, XR_KEY_STATE,
+	  { ADD, .v6 = true, .key = KEY_WINDOW } },
+	{ "window: the QP is looked at before the domain", REDIRECT, XR_KEY_STATE,
+	  { WRITE, .qp = QP_PD8, .key = KEY_WINDOW } },
+	{ "window: UC WRITE, another QP: nobody to answer", DROP, XR_KEY_STATE,
+	  { OP(UC(WRITE_ONLY)), .key = KEY_WINDOW } },
+	{ "window: XRC WRITE, another QP", REDIRECT, XR_KEY_STATE,
+	  { OP(XRC(WRITE_ONLY)), .key = KEY_WINDOW } },
+	{ "window: the variant of before", REDIRECT, XR_KEY_VARIANT,
+	  { WRITE, .key = KEY_WINDOW, .key_xor = 1 } },
+	{ "window of type 1: any QP of the domain", REDIRECT, XR_OK,
+	  { READ, .v6 = true, .key = KEY_WINDOW_1 } },
+	{ "window of type 1: other domain", REDIRECT, XR_KEY_PD,
+	  { READ, .qp = QP_PD8, .key = KEY_WINDOW_1 } },
+	{ "window of type 1: no more than it was bound for", REDIRECT, XR_KEY_ACCESS,
+	  { WRITE, .key = KEY_WINDOW_1 } },
+	{ "window of type 2, invalidated: WRITE", REDIRECT, XR_KEY_STATE,
+	  { WRITE, .key = KEY_WINDOW_FREED } },
+	{ "window of type 2, invalidated: READ", REDIRECT, XR_KEY_STATE,
+	  { READ, .key = KEY_WINDOW_FREED } },
+	{ "window of type 2, invalidated: UC WRITE: nobody to answer", DROP, XR_KEY_STATE,
+	  { OP(UC(WRITE_ONLY)), .key = KEY_WINDOW_FREED } },
+	{ "zero-based window: no atomics", REDIRECT, XR_KEY_ACCESS, { SWAP, .key = KEY_WINDOW_ZERO } },
+	{ "fast region", REDIRECT, XR_OK, { WRITE, .key = KEY_FAST } },
+	{ "fast region, not registered", REDIRECT, XR_KEY_STATE, { WRITE, .key = KEY_FAST_FREED } },
+	{ "fast region, registered anew", REDIRECT, XR_KEY_VARIANT,
+	  { READ, .key = KEY_FAST, .key_xor = 3 } },
+	{ "reserved L_Key: WRITE", REDIRECT, XR_KEY_INDEX, { WRITE, .key_xor = RESERVED } },
+	{ "reserved L_Key: READ", REDIRECT, XR_KEY_INDEX, { READ, .key_xor = RESERVED } },
+	{ "reserved L_Key: atomic", REDIRECT, XR_KEY_INDEX, { ADD, .key_xor = RESERVED } },
+	{ "reserved L_Key: UC WRITE: nobody to answer", DROP, XR_KEY_INDEX,
+	  { OP(UC(WRITE_ONLY)), .key_xor = RESERVED } },
 	{ "UC WRITE: invalidated: nobody to answer", DROP, XR_KEY_STATE,
 	  { OP(UC(WRITE_ONLY)), .key = KEY_INVALIDATED } },
 	{ "other protection domain: WRITE", REDIRECT, XR_KEY_PD, { WRITE, .qp = QP_PD8 } },
@@ -137,6 +176,14 @@ static const struct row range[] = {
 	  { READ, .key = KEY_ZERO_BASED, .va_off = KEY_LEN, .dma_len = 1 } },
 	{ "zero-based: the byte before 0", REDIRECT, XR_KEY_RANGE,
 	  { READ, .key = KEY_ZERO_BASED, .va_off = -1, .dma_len = 1 } },
+	{ "zero-based window: first bytes", REDIRECT, XR_OK, { WRITE, .key = KEY_WINDOW_ZERO } },
+	{ "zero-based window: last byte", REDIRECT, XR_OK, { READ, .key = KEY_WINDOW_ZERO, LAST(1) } },
+	{ "zero-based window: the byte behind", REDIRECT, XR_KEY_RANGE,
+	  { READ, .key = KEY_WINDOW_ZERO, .va_off = KEY_LEN, .dma_len = 1 } },
+	{ "zero-based window: the region's address", REDIRECT, XR_KEY_RANGE,
+	  { READ, .key = KEY_WINDOW_ZERO, .va_off = KEY_VA, .dma_len = 1 } },
+	{ "zero-based window: over 2^64 into it", REDIRECT, XR_KEY_RANGE,
+	  { READ, .key = KEY_WINDOW_ZERO, .va_off = -32 } },
 	{ "top of memory: first bytes", REDIRECT, XR_OK, { READ, .key = KEY_TOP } },
 	{ "top of memory: last byte", REDIRECT, XR_OK, { READ, .key = KEY_TOP, LAST(1) } },
 	{ "top of memory: whole", REDIRECT, XR_OK, { READ, .key = KEY_TOP, .dma_len = KEY_LEN } },
