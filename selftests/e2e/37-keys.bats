@@ -41,6 +41,17 @@ counted() {
 
 @test "keys: the reserved L_Key" { counted reserved KEY_INDEX; }
 
+# linked with the library, not started by xroce run
+@test "the example of fast registration" {
+	run -0 on a env LD_LIBRARY_PATH="$XR_BUILD" XROCE_RUNTIME_DIR="$RUN/a" ASAN_OPTIONS=verify_asan_link_order=0 \
+		timeout $((10 * SLOW)) "$XR_BUILD/examples/fast_registration"
+	echo "$output"
+	equal "rounds" "$(grep -c '^round .*invalidated by the peer$' <<<"$output")" 3
+	equal "mappings" "$(grep -c '^pool: key' <<<"$output")" 3
+	equal "keys, one of them from the cache" "$(grep '^pool: key' <<<"$output" | sort -u | wc -l)" 2
+	grep -q '^pool: flushed' <<<"$output"
+}
+
 @test "keys: all of it, with losses" {
 	local status=0
 

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * The direct verbs of xroce, xrocedv(3): an owner lends memory to a peer, each time other pages and under
+ * another key, by work requests alone; then by a pool. Owner and peer are two queue pairs of this program, connected to
+ * each other, which makes the example short; between two machines nothing of it changes.
+ *
+ *     cc fast_registration.c -L/usr/local/lib/xroce -lxroce -libverbs -Wl,-rpath,/usr/local/lib/xroce
+ *
+ * libxroce goes first: it answers for its own devices and hands everything else on to libibverbs.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <infiniband/xrocedv.h>
+
+#define PAGE 4096
+#define PAGES 64
+#define ROUNDS 3
+#define ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
+
+static const char text[] = "These words lie in three pieces of the owner's memory, a few of them in each.";
+
+/* What the owner tells its peer */
+struct grant {
+	uint64_t addr;
+	uint32_t rkey, length;
+};
+
+static struct ibv_context *ctx;
+static struct ibv_pd *pd;
+static struct ibv_cq *cq;
+static struct ibv_qp *owner, *peer;
+static char *memory;			/* the owner's, nobody's region */
+static struct buffers {			/* what both say to each other, and the peer's text */
+	struct grant said, heard;
+	char text[sizeof(text)];
+} *buffers;
+static struct ibv_mr *buffers_mr;
+
+static void must(int ok, const char *what)
+{
+	if (ok)
+		return;
+	fprintf(stderr, "fast_registration: %s: %s\n", what, strerror(errno));
+	exit(1);
+}
+
+/* ---- a device, two queue pairs ----------------------------------------------------- */
+
+static void open_device(void)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	int i;
+
+	for (i = 0; list && list[i] && !ctx; i++)
+		if (xrocedv_is_supported(list[i]))
+			ctx = ibv_open_device(list[i]);
+	must(ctx != NULL, "no device of xroce");
+	ibv_free_device_list(list);
+	pd = ibv_alloc_pd(ctx);
+	cq = ibv_create_cq(ctx, 64, NULL, NULL, 0);
+	memory = aligned_alloc(PAGE, PAGES * PAGE);
+	buffers = aligned_alloc(PAGE, PAGE);
+	must(pd && cq && memory && buffers, "domain, completion queue, memory");
+	buffers_mr = ibv_reg_mr(pd, buffers, sizeof(*buffers), IBV_ACCESS_LOCAL_WRITE);
+	must(buffers_mr != NULL, "ibv_reg_mr");
+}
+
+static struct ibv_qp *create_qp(void)
+{
+	struct ibv_qp_init_attr init = {
+		.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC,
+		/* nothing is signalled, so that each request keeps its place to the end */
+		.cap = { .max_send_wr = 64, .max_recv_wr = 16, .max_send_sge = 1,
+			 .max_recv_sge = 1 },
+	};
+	struct ibv_qp *qp = ibv_create_qp(pd, &init);
+
+	must(qp != NULL, "ibv_create_qp");
+	return qp;
+}
+
+static void connect(struct ibv_qp *qp, const struct ibv_qp *to, const union ibv_gid *gid, int index)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE,
+		.path_mtu = IBV_MTU_1024, .dest_qp_num = to->qp_num,
+		.max_rd_atomic = 1, .max_dest_rd_atomic = 1, .min_rnr_timer = 12,
+		.timeout = 14, .retry_cnt = 7, .rnr_retry = 7,
+		.ah_attr = { .is_global = 1, .port_num = 1,
+			     .grh = { .dgid = *gid, .sgid_index = index, .hop_limit = 64 } },
+	};
+	int err = ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+				IBV_QP_ACCESS_FLAGS);
+
+	attr.qp_state = IBV_QPS_RTR;
+	if (!err)
+		err = ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
+				    IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+				    IBV_QP_MIN_RNR_TIMER);
+	attr.qp_state = IBV_QPS_RTS;
+	if (!err)
+		err = ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+				    IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+	errno = err;
+	must(!err, "ibv_modify_qp");
+}
+
+static void connect_both(void)
+{
+	struct ibv_gid_entry gid[16];
+	ssize_t n = ibv_query_gid_table(ctx, gid, 16, 0);
+
+	must(n > 0, "the device has no address");
+	owner = create_qp();
+	peer = create_qp();
+	connect(owner, peer, &gid[0].gid, (int)gid[0].gid_index);
+	connect(peer, owner, &gid[0].gid, (int)gid[0].gid_index);
+}
+
+/* The next completion, which must be a good one */
+static struct ibv_wc completion(void)
+{
+	struct ibv_wc wc;
+	int n;
+
+	while (!(n = ibv_poll_cq(cq, 1, &wc)))
+		;
+	must(n > 0, "ibv_poll_cq");
+	if (wc.status != IBV_WC_SUCCESS) {
+		fprintf(stderr, "fast_registration: completion: %s\n", ibv_wc_status_str(wc.status));
+		exit(1);
+	}
+	return wc;
+}
+
+/* ---- what the two do --------------------------------------------------------------- */
+
+static void receive_into(struct ibv_qp *qp, void *p, uint32_t len)
+{
+	struct ibv_sge sge = { (uintptr_t)p, len, buffers_mr->lkey };
+	struct ibv_recv_wr *bad, wr = { .sg_list = &sge, .num_sge = len ? 1 : 0 };
+
+	must(!ibv_post_recv(qp, &wr, &bad), "ibv_post_recv");
+}
+
+/* The owner's SEND that tells of a key. It may be posted right behind the registration. */
+static void tell(const struct grant *grant)
+{
+	struct ibv_sge sge = { (uintptr_t)&buffers->said, sizeof(buffers->said), buffers_mr->lkey };
+	struct ibv_send_wr *bad, wr = { .opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1 };
+
+	buffers->said = *grant;
+	must(!ibv_post_send(owner, &wr, &bad), "SEND");
+}
+
+/* The peer writes as it was told, and gives the key back: invalidated, or by a plain SEND. */
+static void use(int invalidate)
+{
+	struct ibv_sge sge = { (uintptr_t)buffers->text, buffers->heard.length, buffers_mr->lkey };
+	struct ibv_send_wr *bad, done = {
+		.opcode = invalidate ? IBV_WR_SEND_WITH_INV : IBV_WR_SEND,
+		.invalidate_rkey = invalidate ? buffers->heard.rkey : 0,
+	};
+	struct ibv_send_wr write = {
+		.next = &done, .opcode = IBV_WR_RDMA_WRITE, .sg_list = &sge, .num_sge = 1,
+		.wr.rdma = { .remote_addr = buffers->heard.addr, .rkey = buffers->heard.rkey },
+	};
+
+	must(!ibv_post_send(peer, &write, &bad), "WRITE");
+}
+
+/* Three pieces, from within a page to within another, somewhere in the owner's memory */
+static void choose_pieces(int round, struct xrocedv_sg sg[3])
+{
+	uint64_t base = (uintptr_t)memory + (uint64_t)round * 8 * PAGE;
+
+	sg[0] = (struct xrocedv_sg){ base + 6 * PAGE - 20, 20 };
+	sg[1] = (struct xrocedv_sg){ base, PAGE };
+	sg[2] = (struct xrocedv_sg){ base + 3 * PAGE, 10 };
+}
+
+static void check_pieces(const struct xrocedv_sg sg[3], size_t len)
+{
+	char got[sizeof(text)] = { 0 };
+
+	memcpy(got, (char *)(uintptr_t)sg[0].addr, 20);
+	memcpy(got + 20, (char *)(uintptr_t)sg[1].addr, len - 20);
+	must(!memcmp(got, text, len), "the text is not there");
+}
+
+/* ---- registration by work requests -------------------------------------------------- */
+
+static void lend(struct ibv_mr *mr, int round)
+{
+	struct xrocedv_sg sg[3];
+	struct grant grant;
+	struct ibv_wc wc;
+	int err;
+
+	choose_pieces(round, sg);
+	receive_into(peer, &buffers->heard, sizeof(buffers->heard));
+	receive_into(owner, NULL, 0);
+	must(xrocedv_map_mr_sg(mr, sg, 3, NULL, PAGE) == 3, "xrocedv_map_mr_sg");
+	/* whoever has the key of before shall not have this one */
+	xrocedv_update_key(mr, (uint8_t)(round + 1));
+	err = xrocedv_post_reg_mr(owner, mr, 0, ACCESS, 0);
+	errno = err;
+	must(!err, "xrocedv_post_reg_mr");
+	grant = (struct grant){ (uintptr_t)mr->addr, mr->rkey, sizeof(text) };
+	tell(&grant);
+
+	completion();			/* the peer heard */
+	use(1);
+	wc = completion();		/* the owner heard that it is done */
+	must(wc.wc_flags & IBV_WC_WITH_INV && wc.invalidated_rkey == grant.rkey,
+	     "the key was not invalidated");
+	check_pieces(sg, sizeof(text));
+	printf("round %d: key %08x, %zu bytes at %#llx, invalidated by the peer\n", round, grant.rkey,
+	       mr->length, (unsigned long long)grant.addr);
+}
+
+/* ---- a pool -------------------------------------------------------------------------- */
+
+static void lend_from(struct xrocedv_pool *pool, int round)
+{
+	const struct xrocedv_mapping *m;
+	struct xrocedv_sg sg[3];
+	struct grant grant;
+
+	choose_pieces(round, sg);
+	receive_into(peer, &buffers->heard, sizeof(buffers->heard));
+	receive_into(owner, NULL, 0);
+	m = xrocedv_pool_map(pool, sg, 3);
+	must(m != NULL, "xrocedv_pool_map");
+	grant = (struct grant){ m->addr, m->rkey, sizeof(text) };
+	tell(&grant);
+	completion();
+	use(0);
+	completion();
+	check_pieces(sg, sizeof(text));
+	printf("pool: key %08x, %llu bytes at %#llx\n", m->rkey, (unsigned long long)m->length,
+	       (unsigned long long)m->addr);
+	must(!xrocedv_pool_unmap(m), "xrocedv_pool_unmap");
+}
+
+static void flushed(struct xrocedv_pool *pool, void *arg)
+{
+	printf("pool: flushed, its keys are worth nothing now\n");
+}
+
+static void lend_by_pool(void)
+{
+	struct xrocedv_pool_attr attr = {
+		.max_pages = 8, .page_size = PAGE, .pool_size = 4, .access = ACCESS,
+		.flags = XROCEDV_POOL_CACHE, .flushed = flushed,
+	};
+	struct xrocedv_pool *pool = xrocedv_create_pool(pd, &attr);
+
+	must(pool != NULL, "xrocedv_create_pool");
+	lend_from(pool, 0);
+	lend_from(pool, 1);
+	lend_from(pool, 0);		/* the same list, from the cache: the same key */
+	must(!xrocedv_flush_pool(pool), "xrocedv_flush_pool");
+	must(!xrocedv_destroy_pool(pool), "xrocedv_destroy_pool");
+}
+
+int main(void)
+{
+	struct ibv_mr *mr;
+	int round;
+
+	open_device();
+	connect_both();
+	memcpy(buffers->text, text, sizeof(text));
+	mr = xrocedv_alloc_mr(pd, 8);
+	must(mr != NULL, "xrocedv_alloc_mr");
+	for (round = 0; round < ROUNDS; round++)
+		lend(mr, round);
+	memset(memory, 0, PAGES * PAGE);
+	lend_by_pool();
+	must(!ibv_dereg_mr(mr) && !ibv_destroy_qp(owner) && !ibv_destroy_qp(peer) &&
+	     !ibv_dereg_mr(buffers_mr) && !ibv_destroy_cq(cq) && !ibv_dealloc_pd(pd) &&
+	     !ibv_close_device(ctx), "the end");
+	return 0;
+}
