@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <infiniband/verbs.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -224,6 +225,96 @@ uint32_t create_qp(struct conn *c, uint32_t pd, uint32_t cq)
 	return ((struct xr_create_qp_rep *)c->body)->handle;
 }
 
+uint32_t create_srq(struct conn *c, uint32_t pd, uint32_t max_wr)
+{
+	struct xr_create_srq_req q = { .pd = pd, .max_wr = max_wr, .max_sge = 2, .cookie = 0x50 };
+
+	MUST(!ask(c, XR_MSG_CREATE_SRQ, &q, sizeof(q)));
+	return ((struct xr_create_srq_rep *)c->body)->handle;
+}
+
+int mcast(struct conn *c, uint32_t type, uint32_t qp, uint8_t group)
+{
+	struct xr_mcast_req q = { .qp = qp, .gid.raw = { 0xff, 0x0e, [15] = group } };
+
+	return ask(c, type, &q, sizeof(q));
+}
+
+uint32_t create_datagram_qp(struct conn *c)
+{
+	struct xr_create_qp_req q = qp_request(alloc_pd(c), create_cq(c, 16, 0));
+
+	q.type = XR_QPT_UD;
+	MUST(!ask(c, XR_MSG_CREATE_QP, &q, sizeof(q)));
+	return ((struct xr_create_qp_rep *)c->body)->handle;
+}
+
+int open_xrcd(struct conn *c, const char *file, uint32_t flags)
+{
+	struct xr_open_xrcd_req q = { .flags = flags | (file ? XR_XRCDF_FD : 0) };
+	int fd = file ? open(file, O_RDONLY) : -1, err;
+
+	err = ask_fds(c, XR_MSG_OPEN_XRCD, &q, sizeof(q), &fd, file ? 1 : 0);
+	if (fd >= 0)
+		close(fd);
+	return err;
+}
+
+int create_ah(struct conn *c, uint32_t pd, uint32_t sgid_index)
+{
+	struct xr_create_ah_req q = { .pd = pd, .attr = rtr_attr().ah };
+
+	q.attr.sgid_index = sgid_index;
+	return ask(c, XR_MSG_CREATE_AH, &q, sizeof(q));
+}
+
+/* ---- QP states -------------------------------------------------------------------------- */
+
+int modify(struct conn *c, uint32_t qp, uint32_t state, struct xr_qp_attr attr,
+	   uint32_t mask)
+{
+	struct xr_modify_qp_req q = {.handle = qp, .attr_mask = mask | IBV_QP_STATE, .attr = attr};
+
+	q.attr.qp_state = state;
+	return ask(c, XR_MSG_MODIFY_QP, &q, sizeof(q));
+}
+
+int to_init(struct conn *c, uint32_t qp)
+{
+	return modify(c, qp, XR_QPS_INIT, (struct xr_qp_attr){ .port_num = 1 },
+		      IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+}
+
+struct xr_qp_attr rtr_attr(void)
+{
+	return (struct xr_qp_attr){
+		.path_mtu = IBV_MTU_1024, .dest_qp_num = 77, .max_dest_rd_atomic = 1,
+		.ah = { .dgid.raw = { 0xfd, [15] = 99 }, .is_global = 1, .port_num = 1 },
+	};
+}
+
+int to_rtr(struct conn *c, uint32_t qp, struct xr_qp_attr attr)
+{
+	return modify(c, qp, XR_QPS_RTR, attr,
+		      IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+		      IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+}
+
+int to_rts(struct conn *c, uint32_t qp)
+{
+	return modify(c, qp, XR_QPS_RTS, (struct xr_qp_attr){ .timeout = 14, .retry_cnt = 7 },
+		      IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+		      IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+uint32_t state_of(struct conn *c, uint32_t qp)
+{
+	MUST(!ask_handle(c, XR_MSG_QUERY_QP, qp));
+	return ((struct xr_query_qp_rep *)c->body)->attr.qp_state;
+}
+
+/* ---- regions ----------------------------------------------------------------------------- */
+
 int proc_fd[2];
 bool proc_sent = true;
 
@@ -292,7 +383,7 @@ void start_server(const char *name)
 
 /* The bytes behind a key, as a QP of the domain would get them */
 int use_key(struct conn *c, uint32_t pd, uint32_t key, const void *at, size_t len,
-		   uint32_t access, void *data)
+	    uint32_t access, void *data)
 {
 	struct xd_pd *domain = xd_object_get(c->client, XD_PD, pd);
 	struct xt_mem *mem;

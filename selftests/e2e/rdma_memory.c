@@ -111,7 +111,7 @@ int remote(struct owner *o, uint32_t what, struct ibv_mr *mr, const void *p, siz
 }
 
 int local(struct owner *o, enum ibv_wr_opcode opcode, struct ibv_mr *mr, const void *p,
-		 size_t len)
+	  size_t len)
 {
 	struct ibv_sge sge = { (uintptr_t)p, (uint32_t)len, mr->lkey };
 
@@ -126,14 +126,14 @@ static bool remote_write(struct owner *o, struct ibv_mr *mr, void *p, size_t len
 }
 
 bool remote_read(struct owner *o, struct ibv_mr *mr, const void *p, size_t len,
-			uint32_t seed)
+		 uint32_t seed)
 {
 	return good(o, "partner's READ", remote(o, ASK_READ, mr, p, len)) &&
 	       good(o, "bytes of partner's READ", partner_holds(o, seed, len));
 }
 
 bool local_write(struct owner *o, struct ibv_mr *mr, const void *p, size_t len,
-			uint32_t seed)
+		 uint32_t seed)
 {
 	return good(o, "own WRITE", local(o, IBV_WR_RDMA_WRITE, mr, p, len)) &&
 	       good(o, "bytes of own WRITE", partner_holds(o, seed, len));

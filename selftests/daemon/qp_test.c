@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Queue pairs: states, the way to a peer, address handles, multicast groups */
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <unistd.h>
+
+#include "control.h"
+
+static void test_modify(void)
+{
+	struct xr_qp_attr attr = rtr_attr();
+	uint32_t pd, cq, qp;
+	struct conn c;
+
+	open_client(&c);
+	pd = alloc_pd(&c);
+	cq = create_cq(&c, 16, 0);
+	qp = create_qp(&c, pd, cq);
+	TAP_OK(to_rts(&c, qp) == -EINVAL && state_of(&c, qp) == XR_QPS_RESET, "RESET to RTS");
+	TAP_OK(!fake.map_qps, "in RESET XDP does not know the QP");
+	TAP_OK(!to_init(&c, qp) && fake.map_qps == 1, "INIT, and XDP knows");
+	attr.ah.sgid_index = FAKE_GIDS;
+	TAP_OK(to_rtr(&c, qp, attr) == -EINVAL, "no such GID index");
+	attr = rtr_attr();
+	attr.ah.is_global = 0;
+	TAP_OK(to_rtr(&c, qp, attr) == -EINVAL, "an address without GRH");
+	fake.no_route = true;
+	TAP_OK(to_rtr(&c, qp, rtr_attr()) == -ENETUNREACH && state_of(&c, qp) == XR_QPS_INIT,
+	       "no route: the QP stays in INIT");
+	fake.no_route = false;
+	TAP_OK(!to_rtr(&c, qp, rtr_attr()) &&
+	       ((struct xr_modify_qp_rep *)c.body)->state == XR_QPS_RTR, "RTR");
+	TAP_OK(!to_rts(&c, qp) && state_of(&c, qp) == XR_QPS_RTS, "RTS");
+	fake.maps_full = true;
+	TAP_OK(modify(&c, qp, XR_QPS_RTS, attr, IBV_QP_ACCESS_FLAGS) == -E2BIG &&
+	       state_of(&c, qp) == XR_QPS_ERR, "a QP that XDP cannot know goes to ERR");
+	fake.maps_full = false;
+	TAP_OK(!modify(&c, qp, XR_QPS_RESET, attr, 0) && !fake.map_qps, "RESET takes it from XDP");
+	close_client(&c);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
+static void test_address_handles(void)
+{
+	struct xr_resolve_ah_req resolve = { .attr = rtr_attr().ah };
+	uint32_t pd, ah;
+	struct conn c;
+
+	open_client(&c);
+	pd = alloc_pd(&c);
+	TAP_OK(create_ah(&c, pd + 1, 0) == -ENOENT, "an address handle of no PD");
+	TAP_OK(create_ah(&c, pd, FAKE_GIDS) == -EINVAL, "of no GID index");
+	fake.no_route = true;
+	TAP_OK(create_ah(&c, pd, 0) == -ENETUNREACH, "where no route leads to");
+	fake.no_route = false;
+	TAP_OK(!create_ah(&c, pd, 0), "an address handle");
+	ah = ((struct xr_handle_rep *)c.body)->handle;
+	TAP_OK(xt_ahs_path(c.client->ahs, ah) && !xt_ahs_path(c.client->ahs, ah + 1),
+	       "engines find it");
+	TAP_OK(ask_handle(&c, XR_MSG_DEALLOC_PD, pd) == -EBUSY, "it keeps its PD");
+	fake.slow = true;
+	TAP_OK(create_ah(&c, pd, 0) == 1, "the next one waits for the next hop");
+	fake_resolve_all();
+	settle();
+	TAP_OK(!answer(&c), "and then is there");
+	xd_server_net_changed(&fake.dev);
+	TAP_OK(!ask_handle(&c, XR_MSG_DESTROY_AH, ah) && !xt_ahs_path(c.client->ahs, ah),
+	       "one may go while its path is looked up again");
+	fake_resolve_all();
+	fake.slow = false;
+	TAP_OK(ask_handle(&c, XR_MSG_DESTROY_AH, ah) == -ENOENT, "once");
+	TAP_OK(!ask(&c, XR_MSG_RESOLVE_AH, &resolve, sizeof(resolve)), "where packets would go");
+	fake.no_route = true;
+	TAP_OK(ask(&c, XR_MSG_RESOLVE_AH, &resolve, sizeof(resolve)) == -ENETUNREACH,
+	       "or that there is no way");
+	fake.no_route = false;
+	close_client(&c);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
+static void test_datagram_qp(void)
+{
+	struct xr_create_qp_req q;
+	struct xr_qp_attr attr = { .port_num = 1, .qkey = 0x80000001 };
+	uint32_t mask = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY, qp;
+	struct conn c;
+
+	open_client(&c);
+	q = qp_request(alloc_pd(&c), create_cq(&c, 16, 0));
+	q.type = XR_QPT_UD;
+	TAP_OK(!ask(&c, XR_MSG_CREATE_QP, &q, sizeof(q)), "a QP for datagrams");
+	qp = ((struct xr_create_qp_rep *)c.body)->handle;
+	c.client->operator = false;
+	TAP_OK(modify(&c, qp, XR_QPS_INIT, attr, mask) == -EPERM, "Q_Keys of management are not "
+	       "for everybody");
+	attr.qkey = 0x11111111;
+	TAP_OK(!modify(&c, qp, XR_QPS_INIT, attr, mask), "others are");
+	c.client->operator = true;
+	TAP_OK(!modify(&c, qp, XR_QPS_RTR, attr, 0) &&
+	       !modify(&c, qp, XR_QPS_RTS, attr, IBV_QP_SQ_PSN), "it wants no address");
+	xd_server_net_changed(&fake.dev);
+	TAP_OK(state_of(&c, qp) == XR_QPS_RTS, "and has none to look up again");
+	close_client(&c);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
+static void test_multicast(void)
+{
+	struct xr_mcast_req v4 = { .gid.raw = { [10] = 0xff, 0xff, 239, 1, 1, 1 } };
+	uint32_t qp, qp2, rc, i, attached = 0;
+	struct conn c, d;
+
+	open_client(&c);
+	qp = v4.qp = create_datagram_qp(&c);
+	qp2 = create_datagram_qp(&c);
+	rc = create_qp(&c, alloc_pd(&c), create_cq(&c, 16, 0));
+	TAP_OK(mcast(&c, XR_MSG_ATTACH_MCAST, rc + 9, 1) == -ENOENT, "no such QP");
+	TAP_OK(mcast(&c, XR_MSG_ATTACH_MCAST, rc, 1) == -EINVAL, "connections are in no group");
+	TAP_OK(!mcast(&c, XR_MSG_ATTACH_MCAST, qp, 1) && fake.map_groups == 1, "attached");
+	TAP_OK(!mcast(&c, XR_MSG_ATTACH_MCAST, qp, 1) && fake.map_groups == 1, "twice is once");
+	TAP_OK(!mcast(&c, XR_MSG_ATTACH_MCAST, qp2, 1) && fake.map_groups == 1, "a second QP");
+	TAP_OK(ask_handle(&c, XR_MSG_DESTROY_QP, qp) == -EBUSY, "a QP in a group stays");
+	TAP_OK(!mcast(&c, XR_MSG_DETACH_MCAST, qp, 1) && fake.map_groups == 1,
+	       "the group stays for the other");
+	TAP_OK(mcast(&c, XR_MSG_DETACH_MCAST, qp, 1) == -EINVAL, "detached once");
+	TAP_OK(!mcast(&c, XR_MSG_DETACH_MCAST, qp2, 1) && !fake.map_groups, "and ends with it");
+	TAP_OK(!ask(&c, XR_MSG_ATTACH_MCAST, &v4, sizeof(v4)) && fake.map_groups == 1,
+	       "an IPv4 group");
+	TAP_OK(!ask(&c, XR_MSG_DETACH_MCAST, &v4, sizeof(v4)) && !fake.map_groups, "ends, too");
+	v4.gid.raw[12] = 223;
+	TAP_OK(ask(&c, XR_MSG_ATTACH_MCAST, &v4, sizeof(v4)) == -EINVAL, "223.1.1.1 is none");
+	fake.no_groups = true;
+	TAP_OK(mcast(&c, XR_MSG_ATTACH_MCAST, qp, 1) == -ENOBUFS, "the kernel joins no more");
+	fake.no_groups = false;
+	fake.maps_full = true;
+	TAP_OK(mcast(&c, XR_MSG_ATTACH_MCAST, qp, 1) == -E2BIG, "XDP has no room");
+	fake.maps_full = false;
+	for (i = 0; i < 256 && !mcast(&c, XR_MSG_ATTACH_MCAST, qp, (uint8_t)i); i++)
+		attached++;
+	TAP_OK(attached == 128 && mcast(&c, XR_MSG_ATTACH_MCAST, qp2, 200) == -EDQUOT,
+	       "the client's limit");
+	open_client(&d);
+	qp = create_datagram_qp(&d);
+	TAP_OK(!mcast(&d, XR_MSG_ATTACH_MCAST, qp, 1) && !mcast(&d, XR_MSG_ATTACH_MCAST, qp, 200),
+	       "another client has its own");
+	close_client(&c);
+	TAP_OK(fake.map_groups == 2, "a client's groups end with it, but for others'");
+	close_client(&d);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
+/* The next hop takes its time. */
+static void test_slow_resolve(void)
+{
+	struct conn c, d;
+	uint32_t qp;
+	int fd;
+
+	open_client(&c);
+	fd = events_fd;
+	open_client(&d);
+	qp = create_qp(&c, alloc_pd(&c), create_cq(&c, 16, 0));
+	MUST(!to_init(&c, qp));
+	fake.slow = true;
+	TAP_OK(to_rtr(&c, qp, rtr_attr()) == 1, "an answer that waits for the next hop");
+	TAP_OK(!ask(&d, XR_MSG_ALLOC_PD, NULL, 0), "another client is served meanwhile");
+	fake_resolve_all();
+	settle();
+	TAP_OK(!answer(&c) && state_of(&c, qp) == XR_QPS_RTR, "and then it comes");
+	xd_server_net_changed(&fake.dev);
+	fake_resolve_all();
+	TAP_OK(state_of(&c, qp) == XR_QPS_RTR, "the network changed: the path is looked up again");
+	MUST(!modify(&c, qp, XR_QPS_RESET, rtr_attr(), 0) && !to_init(&c, qp));
+	MUST(to_rtr(&c, qp, rtr_attr()) == 1);
+	close(fd);
+	disconnect(&c);
+	TAP_OK(!fake.map_qps, "a client that goes while it waits");
+	fake_resolve_all();
+	fake.slow = false;
+	close_client(&d);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
+int main(void)
+{
+	start_server("qp");
+	test_modify();
+	test_address_handles();
+	test_datagram_qp();
+	test_multicast();
+	test_slow_resolve();
+
+	xd_server_stop(&fake.dev);
+	return tap_end();
+}
