@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What a worker does between rounds when there is nothing to do.
+ *
+ * Spinning is fast only as long as a core is free. With fewer cores than
+ * spinners three things matter (docs/performance.md has the figures): who spins yields; who
+ * is not run for a while although it only yielded competes with a program that spins on
+ * memory and never yields, and must sleep instead, so that a wake-up preempts that program;
+ * and a short slice keeps the tail of such wake-ups short.
+ */
+#include "worker_own.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "daemon/log.h"
+#include "daemon/loop.h"
+#include "bells.h"
+
+#define SLICE_NS 100000u	/* the smallest there is; ignored before kernel 6.12 */
+/* Not run for so long although it only yielded: something spins and does not yield */
+#define STARVED_NS 1000000u
+/* How long to sleep at once instead of spinning, doubled each time; short at first, as it may
+ * have been the hypervisor */
+#define SHY_MIN_NS 10000000ull
+#define SHY_MAX_NS 2000000000ull
+/* The spin that is left while shy: covers an answer that is just under way */
+#define SHY_SPIN_NS 5000u
+
+static long futex(uint32_t *word, int op, uint32_t val)
+{
+	return syscall(SYS_futex, word, op, val, NULL, NULL, 0);
+}
+
+void xd_worker_let_go(struct xd_worker *w)
+{
+	uint32_t wanted;
+
+	while ((wanted = __atomic_load_n(&w->wanted, __ATOMIC_ACQUIRE)))
+		futex(&w->wanted, FUTEX_WAIT_PRIVATE, wanted);
+}
+
+void xd_worker_call_back(struct xd_worker *w)
+{
+	futex(&w->wanted, FUTEX_WAKE_PRIVATE, 1);
+}
+
+/* false: something rang meanwhile. The lock keeps the list of bells still. */
+static bool announce_sleep(struct xd_worker *w)
+{
+	bool quiet = true;
+
+	pthread_mutex_lock(&w->lock);
+	for (struct xd_bell *b = w->bells; b; b = b->next)
+		quiet &= xd_bell_sleep(b);
+	pthread_mutex_unlock(&w->lock);
+	return quiet && !xd_xsk_pending(w->xsk);
+}
+
+static void announce_awake(struct xd_worker *w)
+{
+	pthread_mutex_lock(&w->lock);
+	for (struct xd_bell *b = w->bells; b; b = b->next)
+		xd_bell_wake(b);
+	pthread_mutex_unlock(&w->lock);
+}
+
+/* Bells and kicks that woke us */
+static void take_wakeups(struct xd_worker *w)
+{
+	struct epoll_event ev[8];
+	uint64_t value;
+	int n = epoll_wait(w->epoll, ev, 8, 0);
+
+	for (int i = 0; i < n; i++)
+		if (ev[i].data.fd == w->kick)
+			(void)!read(w->kick, &value, sizeof(value));
+}
+
+/*
+ * The AF_XDP socket is no member of the epoll set: who waits by epoll stays in the socket's wait
+ * queue, and each arriving packet would call it, also while we are awake.
+ */
+void xd_worker_sleep(struct xd_worker *w)
+{
+	struct pollfd fds[] = {
+		{ .fd = xd_xsk_fd(w->xsk), .events = POLLIN },
+		{ .fd = w->epoll, .events = POLLIN },
+	};
+	struct timespec ts, *timeout = NULL;
+	uint64_t now = xd_now();
+
+	if (w->deadline <= now)
+		return;
+	if (w->deadline != XT_NEVER) {
+		uint64_t ns = w->deadline - now;
+
+		ts = (struct timespec){ .tv_sec = (time_t)(ns / 1000000000),
+					.tv_nsec = (long)(ns % 1000000000) };
+		timeout = &ts;
+	}
+	if (announce_sleep(w)) {
+		w->stats.sleeps++;
+		if (ppoll(fds, 2, timeout, NULL) > 0 && fds[1].revents)
+			take_wakeups(w);
+	}
+	announce_awake(w);
+	w->last_work = xd_now();
+}
+
+/*
+ * A short slice lets a wake-up preempt whoever runs, and bounds how long we wait. Who yields must
+ * not have one: a yield costs a slice of virtual time, and two that yield to each other
+ * take turns only if it costs both the same. slice_ns 0: the scheduler's own.
+ */
+static void set_slice(struct xd_worker *w, uint64_t slice_ns)
+{
+	struct {
+		uint32_t size, policy;
+		uint64_t flags;
+		int32_t nice;
+		uint32_t priority;
+		uint64_t runtime, deadline, period;
+		uint32_t util_min, util_max;
+	} attr = { .size = sizeof(attr), .policy = SCHED_OTHER, .runtime = slice_ns };
+
+	if (slice_ns == w->slice_ns)
+		return;
+	w->slice_ns = slice_ns;
+	attr.nice = getpriority(PRIO_PROCESS, 0);	/* as it was: we may not lower it */
+	if (syscall(SYS_sched_setattr, 0, &attr, 0))
+		xd_log(XD_DEBUG, "worker %u: sched_setattr: %s", w->index, strerror(errno));
+}
+
+/* Somebody spins on memory and does not yield: sleep for a while, so that wake-ups preempt it. */
+static void become_shy(struct xd_worker *w, uint64_t now)
+{
+	w->shy_ns = w->shy_ns && now < w->shy_until + w->shy_ns ? w->shy_ns * 2 : SHY_MIN_NS;
+	if (w->shy_ns > SHY_MAX_NS)
+		w->shy_ns = SHY_MAX_NS;
+	w->shy_until = now + w->shy_ns;
+	set_slice(w, SLICE_NS);
+}
+
+bool xd_worker_spin(struct xd_worker *w)
+{
+	uint64_t before = xd_now(), after;
+	uint64_t limit = before < w->shy_until ? SHY_SPIN_NS : w->spin_ns;
+
+	if (limit > w->spin_ns)
+		limit = w->spin_ns;
+	if (before - w->last_work >= limit)
+		return false;
+	if (before < w->shy_until) {
+		__builtin_ia32_pause();
+		return true;
+	}
+	set_slice(w, 0);
+	sched_yield();
+	after = xd_now();
+	w->stats.idle_spin_ns += after - before;
+	if (after - before > STARVED_NS)
+		become_shy(w, after);
+	return true;
+}
