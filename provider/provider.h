@@ -6,7 +6,8 @@
  *   dlopen.c facade.c    programs that load libibverbs by themselves
  *   device.c      discovery, the device list
  *   paths.c       files of /sys and /dev that programs look for themselves
- *   context.c     open and close, the slots of inline verbs, queries
+ *   context.c     open and close, the slots of inline verbs
+ *   query.c       what programs ask of device, port and addresses
  *   connection.c  control messages
  *   shm.c         chunks of shared memory
  *   pd.c mr.c mw.c dm.c cq.c qp.c post.c srq.c xrc.c ah.c    one verbs object each
