@@ -128,19 +128,44 @@ static void run_for(unsigned int ms)
 	xd_timer_free(limit);
 }
 
-/* A command in the middle of the run */
-static void on_command(void *arg)
+/* What is waited for, in this order; a command that is run in between */
+struct wait {
+	bool (*first)(void);
+	const char *command;
+	bool (*last)(void);
+	struct xd_timer *tick;
+	unsigned int rest;	/* turns to go when all has come: nothing more should */
+};
+
+static void on_tick(void *arg)
 {
-	sh("%s", (const char *)arg);
+	struct wait *w = arg;
+
+	if (w->first && w->first()) {
+		w->first = NULL;
+		sh("%s", w->command);
+	}
+	if (!w->first && w->last() && !w->rest--)
+		xd_loop_stop(dev.loop);
+	else
+		xd_timer_arm(w->tick, 5 * MS);
 }
 
-static void run_with(const char *command)
+/* Events decide, however slow the machine is; the time is for a failure only. */
+static void run_wait(struct wait *w)
 {
-	struct xd_timer *t = xd_timer_new(dev.loop, on_command, (void *)command);
+	w->rest = 10;
+	w->tick = xd_timer_new(dev.loop, on_tick, w);
+	xd_timer_arm(w->tick, MS);
+	run_for(20000);
+	xd_timer_free(w->tick);
+}
 
-	xd_timer_arm(t, 150 * MS);
-	run_for(300);
-	xd_timer_free(t);
+static void run_until(bool (*last)(void))
+{
+	struct wait w = { .last = last };
+
+	run_wait(&w);
 }
 
 static int device_open(void)
@@ -185,6 +210,21 @@ static int gid_index(const char *text)
 
 /* ---- GIDs and link ------------------------------------------------------------------------- */
 
+static bool refreshed_once(void)
+{
+	return refreshes >= 1;
+}
+
+static bool refreshed_twice(void)
+{
+	return refreshes >= 2;
+}
+
+static bool has_second_prefix(void)
+{
+	return gid_index("10.9.2.1") > 0 && refreshes;
+}
+
 static void test_gids(void)
 {
 	struct xr_gid_entry entry[XR_GID_TABLE_LEN];
@@ -205,7 +245,11 @@ static void test_gids(void)
 	       "no index and no address that is not there");
 
 	sh("ip address add 10.9.1.1/24 dev t0; ip address del 10.9.0.1/24 dev t0");
-	run_with("ip address add 10.9.2.1/24 dev t0");
+	run_wait(&(struct wait){
+		.first = refreshed_once,
+		.command = "ip address add 10.9.2.1/24 dev t0",
+		.last = refreshed_twice,
+	});
 	TAP_OK(gid_index("10.9.0.1") == -ENOENT && gid_index("10.9.1.1") > 0 &&
 		       gid_index("10.9.2.1") == four,
 	       "one that goes leaves a hole, which the next one takes");
@@ -216,7 +260,7 @@ static void test_gids(void)
 
 	device_open();
 	sh("ip address add 10.9.2.1/16 dev t0; ip address del 10.9.2.1/24 dev t0");
-	run_for(100);
+	run_until(has_second_prefix);
 	TAP_OK(gid_index("10.9.2.1") > 0, "an address with two prefixes stays when one of them goes");
 	sh("ip address del 10.9.2.1/16 dev t0; ip address del 10.9.1.1/24 dev t0; "
 	   "ip address add 10.9.0.1/24 dev t0");
@@ -226,16 +270,29 @@ static void test_gids(void)
 static void test_tentative(void)
 {
 	device_open();
-	sh("sysctl -qw net.ipv6.conf.t0.accept_dad=1 net.ipv6.conf.t0.dad_transmits=1 && "
-	   "ip address add fd09::55/64 dev t0");
+	/* detection takes as long as an answer is waited for: 3 s, more than a busy machine's delays */
+	sh("sysctl -qw net.ipv6.conf.t0.accept_dad=1 net.ipv6.conf.t0.dad_transmits=1 "
+	   "net.ipv6.neigh.t0.retrans_time_ms=3000 && ip address add fd09::55/64 dev t0");
 	run_for(50);
 	TAP_OK(gid_index("fd09::55") == -ENOENT, "no GID before duplicate detection is through");
 	device_close();
-	sleep(2);
+	sh("for i in $(seq 200); do ip address show dev t0 tentative | grep -q fd09::55 || exit; "
+	   "sleep 0.1; done");
+	sh("sysctl -qw net.ipv6.neigh.t0.retrans_time_ms=1000");
 	device_open();
 	TAP_OK(gid_index("fd09::55") > 0, "and one after it");
 	sh("ip address del fd09::55/64 dev t0; sysctl -qw net.ipv6.conf.t0.accept_dad=0");
 	device_close();
+}
+
+static bool is_down(void)
+{
+	return !xd_net_link(&dev)->up && refreshes;
+}
+
+static bool is_up(void)
+{
+	return xd_net_link(&dev)->up;
 }
 
 static void test_link(void)
@@ -245,7 +302,7 @@ static void test_link(void)
 	       "link, MTU and speed");
 	sh("ip link set t0 mtu 9000");
 	sh(PEER "ip link set t1 down", peer);
-	run_for(100);
+	run_until(is_down);
 	TAP_OK(!xd_net_link(&dev)->up && err_events == 1 && !active_events, "carrier lost: port error");
 	TAP_OK(xd_net_link(&dev)->mtu == 9000 && refreshes, "a new MTU");
 	device_close();
@@ -253,7 +310,7 @@ static void test_link(void)
 	device_open();
 	TAP_OK(!xd_net_link(&dev)->up, "an interface without carrier opens, and is down");
 	sh(PEER "ip link set t1 up", peer);
-	run_for(100);
+	run_until(is_up);
 	TAP_OK(xd_net_link(&dev)->up && active_events == 1, "carrier back: port active");
 	device_close();
 	sh(PEER "ip address add fd09::2/64 dev t1 nodad", peer);
@@ -296,7 +353,7 @@ static struct answer resolve(const char *from, const char *to)
 	attr = attr_to(from, to);
 	xd_net_resolve(&dev, &attr, on_answer, &a);
 	if (!a.calls)
-		run_for(5000);
+		run_for(30000);
 	device_close();
 	return a;
 }
@@ -353,11 +410,9 @@ static void test_gateway(void)
 
 static void test_no_neighbour(void)
 {
-	uint64_t begun = xd_now();
 	struct answer a = resolve("10.9.0.1", "10.9.0.200");
 
-	TAP_OK(a.calls == 1 && a.err == -EHOSTUNREACH && xd_now() - begun < 4000 * MS,
-	       "nobody there: host unreachable, within 4 s (%d)", a.err);
+	TAP_OK(a.calls == 1 && a.err == -EHOSTUNREACH, "nobody there: host unreachable (%d)", a.err);
 }
 
 static void test_special(void)
@@ -416,7 +471,7 @@ static void test_cancel(void)
 	/* the newest is asked first */
 	second = xd_net_resolve(&dev, &attr, on_second, NULL);
 	xd_net_resolve(&dev, &attr, on_first, &a);
-	run_for(3000);
+	run_for(30000);
 	TAP_OK(a.calls == 1 && !a.err && !second && !second_calls,
 	       "an answer may cancel others that wait");
 	device_close();
@@ -426,14 +481,14 @@ static void test_mac_moves(void)
 {
 	device_open();
 	sh("ip neighbour replace 10.9.0.9 lladdr 02:00:00:00:00:09 dev t0");
-	run_for(100);
+	run_until(refreshed_once);
 	TAP_OK(refreshes == 1, "a new neighbour: paths are looked at");
 	device_close();
 	device_open();
 	sh("ip neighbour replace 10.9.0.9 lladdr 02:00:00:00:00:09 dev t0; sleep 0.1; "
 	   "ip neighbour change 10.9.0.9 lladdr 02:00:00:00:00:09 nud stale dev t0; sleep 0.1; "
 	   "ip neighbour change 10.9.0.9 lladdr 02:00:00:00:00:09 nud reachable dev t0");
-	run_for(100);
+	run_until(refreshed_once);
 	TAP_OK(refreshes == 1, "another state of the same neighbour: not again (%u)", refreshes);
 	device_close();
 }
@@ -452,7 +507,7 @@ static void test_gone(void)
 {
 	device_open();
 	sh("ip link del t0");
-	run_for(2000);
+	run_for(20000);
 	TAP_OK(xd_net_link(&dev)->gone && !xd_net_link(&dev)->up && err_events,
 	       "an interface that is removed stops the loop");
 	device_close();

@@ -325,6 +325,7 @@ static bool hang_list(struct hanging *h)
 {
 	struct uffdio_register reg = { .mode = UFFDIO_REGISTER_MODE_MISSING };
 	struct uffdio_api api = { .api = UFFD_API };
+	struct uffd_msg fault;
 
 	h->page = pages(1, PROT_READ | PROT_WRITE, MAP_PRIVATE);
 	h->uffd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
@@ -336,7 +337,8 @@ static bool hang_list(struct hanging *h)
 		return false;
 	}
 	MUST(!pthread_create(&h->reader, NULL, read_maps, h->page));
-	usleep(100000);
+	/* its fault is told of when it waits, with the lock held */
+	MUST(read(h->uffd, &fault, sizeof(fault)) == sizeof(fault));
 	return true;
 }
 

@@ -2,13 +2,16 @@
 /* Packet pacing: how much goes out, and when, to the packet. */
 #include <errno.h>
 
+#include "daemon/transport/internal.h"
 #include "harness.h"
 #include "selftests/lib/tap.h"
 
 #define KBPS 100000u		/* 100 Mbit/s: 80 ns a byte */
-#define FRAME (14 + 20 + 8 + 12 + 1024 + 4)	/* of a middle packet */
+#define HEADERS (14 + 20 + XT_UDP_LEN + XT_BTH_LEN)	/* of a middle packet: no VLAN, IPv4 */
+#define FRAME (HEADERS + 1024 + XR_ICRC_LEN)
 #define FRAME_NS (FRAME * 80ull)
-#define LONGEST (4 + 20 + 32)	/* VLAN, IPv6, extended headers: a burst keeps room for them */
+/* VLAN, IPv6, extended headers: a burst keeps room for them */
+#define LONGEST (XT_TEMPLATE_LEN + XT_MAX_EXT - HEADERS)
 #define START 1000000ull
 
 struct pace {
@@ -108,7 +111,7 @@ static void test_rate(struct pace *p)
 
 static bool asks(const struct h_frame *f)
 {
-	return f->data[14 + 20 + 8 + 8] & 0x80;
+	return f->data[HEADERS - XT_BTH_LEN + 8] & 0x80;
 }
 
 /* Rates below those at which windows fill: nothing would be acknowledged, and time out. */
