@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include "control.h"
+#include "daemon/objects/objects.h"
+#include "daemon/transport/internal.h"
 
 static void test_modify(void)
 {
@@ -36,6 +38,54 @@ static void test_modify(void)
 	       state_of(&c, qp) == XR_QPS_ERR, "a QP that XDP cannot know goes to ERR");
 	fake.maps_full = false;
 	TAP_OK(!modify(&c, qp, XR_QPS_RESET, attr, 0) && !fake.map_qps, "RESET takes it from XDP");
+	close_client(&c);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
+/* How far a QP's packets may run ahead of its rate, ns: what is left of the burst that was asked for */
+static uint64_t burst_of(struct conn *c, uint32_t qp)
+{
+	struct xd_qp *o = xd_object_get(c->client, XD_QP, qp);
+
+	return o->xt->d.pace.ahead;
+}
+
+static int set_rate(struct conn *c, uint32_t qp, uint32_t burst, size_t len)
+{
+	uint32_t more[4] = { burst, 0, UINT32_MAX, UINT32_MAX };
+	uint8_t body[sizeof(struct xr_modify_qp_req) + 8];
+	struct xr_modify_qp_req q = {
+		.handle = qp,
+		.attr_mask = IBV_QP_STATE | IBV_QP_RATE_LIMIT,
+		.attr = { .qp_state = XR_QPS_RTS, .rate_limit = 100000 },
+	};
+
+	memcpy(body, &q, sizeof(q));
+	memcpy(body + offsetof(struct xr_modify_qp_req, max_burst), more, sizeof(more));
+	return ask(c, XR_MSG_MODIFY_QP, body, len);
+}
+
+/* docs/protocol.md, rule 4: clients built before and after this daemon */
+static void test_modify_length(void)
+{
+	const size_t first = offsetof(struct xr_modify_qp_req, max_burst);
+	const size_t now = sizeof(struct xr_modify_qp_req);
+	struct conn c;
+	uint64_t usual;
+	uint32_t qp;
+
+	open_client(&c);
+	qp = create_qp(&c, alloc_pd(&c), create_cq(&c, 16, 0));
+	MUST(!to_init(&c, qp) && !to_rtr(&c, qp, rtr_attr()) && !to_rts(&c, qp));
+	TAP_OK(!set_rate(&c, qp, 0, now), "a rate without a burst");
+	usual = burst_of(&c, qp);
+	TAP_OK(!set_rate(&c, qp, 1 << 20, now) && burst_of(&c, qp) > usual, "with one");
+	TAP_OK(!set_rate(&c, qp, 1 << 20, first) && burst_of(&c, qp) == usual,
+	       "an older client's request: what it does not say is zero");
+	TAP_OK(!set_rate(&c, qp, 1 << 20, now + 8) && burst_of(&c, qp) > usual,
+	       "a newer client's request: what is not known does not count");
+	TAP_OK(set_rate(&c, qp, 0, first - 4) == -EINVAL && set_rate(&c, qp, 0, first - 1) == -EINVAL &&
+	       burst_of(&c, qp) > usual, "one shorter than the first version is refused");
 	close_client(&c);
 	TAP_OK(nothing_left(), "nothing is left");
 }
@@ -185,6 +235,7 @@ int main(void)
 {
 	start_server("qp");
 	test_modify();
+	test_modify_length();
 	test_address_handles();
 	test_datagram_qp();
 	test_multicast();
