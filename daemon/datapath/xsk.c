@@ -196,6 +196,7 @@ static uint32_t take_packet(struct xd_xsk *x, uint32_t idx, uint32_t avail, stru
 
 	f->nseg = 0;
 	f->len = 0;
+	f->forwarded = false;
 	for (;;) {
 		const struct xdp_desc *d;
 

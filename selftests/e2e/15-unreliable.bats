@@ -3,6 +3,7 @@
 # Unreliable connections and datagrams between the two hosts: pingpong and perftest.
 
 load helpers
+load datagram
 
 # Few messages where one that is lost would be waited for for ever: all of them fit into the queues.
 # bandwidth PROGRAM ARG...: a figure above zero comes out
@@ -70,23 +71,6 @@ bandwidth() {
 	bandwidth ib_send_lat -c UD -x @6 -n $((500 / SLOW))
 	bandwidth ib_send_bw -c UD -x @4 -s "$PMTU" -n 100
 	bandwidth ib_send_bw -c UD -x @6 -s 1024 -n 100
-}
-
-datagram=$XR_BUILD/selftests/e2e/rdma_datagram
-
-# listener HOST NAME ARG...: its QPN is in QPN, its output in $BATS_TEST_TMPDIR/NAME
-listener() {
-	local file=$BATS_TEST_TMPDIR/$2
-
-	spawn "$1" "$file" "$datagram" listen "$(gid_index "$1" "$3")" "${@:4}"
-	LISTENER=$!
-	wait_for 10 grep -q ready "$file" || { cat "$file"; return 1; }
-	QPN=$(awk '/ready/ { print $2 }' "$file")
-}
-
-# tell HOST HOW ADDRESS...: how is send or ask
-tell() {
-	run_on "$1" timeout $((20 * SLOW)) "$datagram" "$2" "$(gid_index "$1" "$3")" "${@:4}"
 }
 
 @test "unreliable: a datagram is answered at the address that it came from" {

@@ -5,6 +5,7 @@
 # received by a worker that does not own the QP.
 
 load helpers
+load datagram
 
 setup_file() {
 	requires root
@@ -49,4 +50,32 @@ qp_exists() {
 		both -t 60 "$XR_BUILD/selftests/e2e/rdma_verify" -g @4 \
 			-t wrong-variant -t one-above -t no-read -t short-receive
 	done
+}
+
+# Of each host two members, a worker's each, while both workers are busy: a member must not miss what another
+# worker received or sent. Receives are there for all of it.
+@test "queues: a group's members are with every worker" {
+	local h i name pid pids=()
+
+	for h in a b; do
+		for i in 1 2; do
+			listener "$h" "$h$i" "$([[ $h == a ]] && echo "$A4" || echo "$B4")" 16 239.7.7.8
+			pids+=("$LISTENER")
+		done
+	done
+	both -t 60 ib_write_bw -x @4 -F -u 19 -q 8 -s 65536 -n $((2000 / SLOW)) >"$BATS_TEST_TMPDIR/busy" &
+	for i in 1 2; do
+		tell b send "$B4" 239.7.7.8 0xffffff 0x11111111 far 4
+		tell a send "$A4" 239.7.7.8 0xffffff 0x11111111 near 4
+	done
+	for pid in "${pids[@]}"; do
+		wait "$pid" || { tail "$BATS_TEST_TMPDIR"/[ab]?; return 1; }
+	done
+	for name in a1 a2 b1 b2; do
+		equal "$name" "$(grep got "$BATS_TEST_TMPDIR/$name" | sort | uniq -c | xargs)" \
+			"8 got far 8 got near"
+	done
+	wait
+	equal "lost on the way between workers of a" "$(counter a rx_forward_lost)" 0
+	equal "lost on the way between workers of b" "$(counter b rx_forward_lost)" 0
 }

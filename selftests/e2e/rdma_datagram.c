@@ -4,7 +4,7 @@
  *
  *   rdma_datagram listen GID_INDEX COUNT [GROUP]    prints "ready QPN", then a line for each of
  *                                                   COUNT messages, and answers those not to GROUP
- *   rdma_datagram send GID_INDEX ADDRESS QPN QKEY TEXT
+ *   rdma_datagram send GID_INDEX ADDRESS QPN QKEY TEXT [TIMES]
  *   rdma_datagram ask GID_INDEX ADDRESS QPN QKEY TEXT    the same, and waits for the answer
  *   rdma_datagram mac GID_INDEX ADDRESS             where packets to the address would go
  *
@@ -169,15 +169,16 @@ static struct ibv_ah_attr address(const char *text)
 	return attr;
 }
 
-static int do_send(char **arg, bool ask)
+static int do_send(char **arg, bool ask, int times)
 {
 	struct ibv_ah_attr attr = address(arg[0]);
 	struct ibv_ah *ah = ibv_create_ah(pd, &attr);
 	struct ibv_wc wc;
 
 	MUST(ah, "create_ah");
-	transmit(ah, (uint32_t)strtoul(arg[1], NULL, 0), (uint32_t)strtoul(arg[2], NULL, 0),
-		 arg[3]);
+	while (times--)
+		transmit(ah, (uint32_t)strtoul(arg[1], NULL, 0),
+			 (uint32_t)strtoul(arg[2], NULL, 0), arg[3]);
 	if (ask) {
 		completion(&wc, WAIT_S);
 		printf("%s\n", check_message(&wc));
@@ -208,8 +209,10 @@ int main(int argc, char **argv)
 	make_qp();
 	if (!strcmp(what, "listen"))
 		return do_listen(atoi(argv[3]), argv[4]);
-	if (argc == 7 && (!strcmp(what, "send") || !strcmp(what, "ask")))
-		return do_send(argv + 3, what[0] == 'a');
+	if (argc >= 7 && !strcmp(what, "send"))
+		return do_send(argv + 3, false, argc > 7 ? atoi(argv[7]) : 1);
+	if (argc == 7 && !strcmp(what, "ask"))
+		return do_send(argv + 3, true, 1);
 	fprintf(stderr, "rdma_datagram: see the head of its source\n");
 	return 2;
 }
