@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Fast registration by work requests, and the reserved L_Key: what is refused, and what the key then reaches */
+#include "binding.h"
+#include "selftests/lib/tap.h"
+
+#define MAX_PAGES 4
+#define PAGE 4096u
+
+static uint64_t lists[XR_FAST_LISTS * MAX_PAGES];
+static struct xt_mem_seg fast_seg[MAX_PAGES];
+static struct xt_mem fast_mem;
+
+/* The owner's pages are found by their addresses, as the daemon finds them. */
+static int page_read(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off, void *dst,
+		     size_t len)
+{
+	if (seg->addr + off < BASE || seg->addr + off + len > BASE + SIZE)
+		return -1;
+	memcpy(dst, memory + (seg->addr + off - BASE), len);
+	return 0;
+}
+
+static int page_write(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off,
+		      const void *src, size_t len)
+{
+	if (seg->addr + off < BASE || seg->addr + off + len > BASE + SIZE)
+		return -1;
+	memcpy(memory + (seg->addr + off - BASE), src, len);
+	return 0;
+}
+
+static const struct xt_mem_ops page_ops = { page_read, page_write };
+
+static struct xt_key *make_fast(struct world *w)
+{
+	struct xt_key *key = xt_keys_alloc(w->h->shared.keys);
+
+	fast_mem = (struct xt_mem){ .ops = &page_ops, .seg = fast_seg };
+	memset(lists, 0, sizeof(lists));
+	key->entry.pd = 1;
+	key->entry.type = XR_KEY_MR;
+	key->entry.flags = XR_KEYF_FAST;
+	key->mem = &fast_mem;
+	key->pages = lists;
+	key->max_pages = MAX_PAGES;
+	return key;
+}
+
+static struct xr_send_wqe *post_reg(struct world *w, uint64_t wr_id, const struct xt_key *key,
+				    uint32_t variant, uint32_t list, uint64_t iova, uint64_t len)
+{
+	struct xr_send_wqe *wqe = h_post_send(&w->q[0], wr_id, XR_WR_REG_MR, 0, 0, 0);
+
+	wqe->reg.key = XR_KEY(key->index, variant);
+	wqe->reg.access = XR_ACCESS_LOCAL_WRITE | RW;
+	wqe->reg.pages = MAX_PAGES;
+	wqe->reg.list = list;
+	wqe->reg.page_shift = XR_FAST_SHIFT_MIN;
+	wqe->remote_addr = iova;
+	wqe->bind_len = len;
+	return wqe;
+}
+
+static void fill_list(unsigned list, const uint32_t pages[MAX_PAGES])
+{
+	for (unsigned i = 0; i < MAX_PAGES; i++)
+		lists[list * MAX_PAGES + i] = BASE + pages[i] * PAGE;
+}
+
+#define IOVA 0x7000000123ull	/* begins within a page */
+
+static void test_register(void)
+{
+	static const struct row {
+		const char *what;
+		uint64_t iova, len;
+		uint32_t pages, list, shift, access, pd, state, key_xor, misalign;
+		enum xr_reason why;
+	} rows[] = {
+		{ "all pages", IOVA - 0x123, MAX_PAGES * PAGE, .why = 0 },
+		{ "from within a page", IOVA, MAX_PAGES * PAGE - 0x123, .why = 0 },
+		{ "one byte", IOVA, 1, .pages = 1 },
+		{ "the other list", IOVA, PAGE, .list = 1 },
+		{ "a byte too long", IOVA, MAX_PAGES * PAGE - 0x122, .why = XR_KEY_RANGE },
+		{ "no length", IOVA, 0, .why = XR_KEY_RANGE },
+		{ "over the end of all addresses", -4096ull, 4097, .why = XR_KEY_RANGE },
+		{ "too many pages", IOVA, 1, .pages = MAX_PAGES + 1, .why = XR_KEY_RANGE },
+		{ "no such list", IOVA, 1, .list = XR_FAST_LISTS, .why = XR_KEY_RANGE },
+		{ "no such page size", IOVA, 1, .shift = 11, .why = XR_KEY_RANGE },
+		{ "a page size that is no shift", IOVA, 1, .shift = 200, .why = XR_KEY_RANGE },
+		{ "a page that begins elsewhere", IOVA, PAGE, .misalign = 8, .why = XR_KEY_RANGE },
+		{ "access that there is not", IOVA, 1, .access = XR_ACCESS_ZERO_BASED,
+		  .why = XR_KEY_ACCESS },
+		{ "peers may write, the owner may not", IOVA, 1, .access = XR_ACCESS_REMOTE_WRITE,
+		  .why = XR_KEY_ACCESS },
+		{ "another domain", IOVA, 1, .pd = 2, .why = XR_KEY_PD },
+		{ "no key", IOVA, 1, .key_xor = 0x700, .why = XR_KEY_INDEX },
+		{ "registered already", IOVA, 1, .state = XR_KEY_VALID, .why = XR_KEY_STATE },
+		{ "just being changed", IOVA, 1, .state = XR_KEY_INVALID, .why = XR_KEY_STATE },
+	};
+	static const uint32_t pages[MAX_PAGES] = { 6, 1, 2, 4 };
+
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const struct row *r = &rows[i];
+		struct xr_cqe cqe = { 0 };
+		struct xr_send_wqe *wqe;
+		struct xt_key *key;
+		struct world w;
+
+		begin(&w);
+		key = make_fast(&w);
+		fill_list(r->list % XR_FAST_LISTS, pages);
+		lists[1] += r->misalign;
+		key->entry.state = r->state;
+		if (r->pd)
+			key->entry.pd = r->pd;
+		wqe = post_reg(&w, 1, key, 0x77, r->list, r->iova, r->len);
+		wqe->reg.key ^= r->key_xor;
+		if (r->pages)
+			wqe->reg.pages = r->pages;
+		if (r->shift)
+			wqe->reg.page_shift = r->shift;
+		if (r->access)
+			wqe->reg.access = r->access;
+		settle(&w);
+		status_of(&w, 1, &cqe);
+		if (r->why)
+			TAP_OK(cqe.status == IBV_WC_MW_BIND_ERR &&
+				       cqe.vendor_err == (XT_VERR_REGISTER | r->why << 8) &&
+				       key->entry.state == r->state && !key->entry.variant,
+			       "%s: refused to register: %s", way(), r->what);
+		else
+			TAP_OK(!cqe.status && cqe.opcode == IBV_WC_DRIVER1 &&
+				       key->entry.state == XR_KEY_VALID &&
+				       key->entry.variant == 0x77 && fast_mem.length == r->len &&
+				       w.h->keys_changed == 1 && fast_mem.nseg <= 3,
+			       "%s: register: %s", way(), r->what);
+		end(&w);
+	}
+}
+
+/* The peer's bytes land in the pages of the list, in its order. */
+static void test_register_use(void)
+{
+	static const uint32_t pages[MAX_PAGES] = { 6, 1, 2, 4 };
+	const uint32_t len = 3 * PAGE, head = PAGE - 0x123;
+	struct xt_key *key;
+	struct world w;
+
+	begin(&w);
+	key = make_fast(&w);
+	fill_list(0, pages);
+	post_reg(&w, 1, key, 5, 0, IOVA, len);
+	settle(&w);
+	status_of(&w, 1, NULL);
+	TAP_OK(!do_rdma(&w, XR_WR_RDMA_WRITE, IOVA, len, xt_key_value(key)) &&
+		       !memcmp(memory + 6 * PAGE + 0x123, memory + 40000, head) &&
+		       !memcmp(memory + PAGE, memory + 40000 + head, 2 * PAGE) &&
+		       !memcmp(memory + 4 * PAGE, memory + 40000 + head + 2 * PAGE, 0x123),
+	       "%s: a WRITE to a fast region is scattered over its pages", way());
+	TAP_OK(do_rdma(&w, XR_WR_RDMA_WRITE, IOVA + 1, len, xt_key_value(key)) ==
+		       IBV_WC_REM_ACCESS_ERR, "%s: not beyond its end", way());
+	end(&w);
+
+	begin(&w);
+	key = make_fast(&w);
+	lists[0] = 0x1000;	/* nothing is there */
+	post_reg(&w, 1, key, 5, 0, 0x1000, PAGE)->reg.pages = 1;
+	settle(&w);
+	TAP_OK(!status_of(&w, 1, NULL) &&
+		       do_rdma(&w, XR_WR_RDMA_READ, 0x1000, 8, xt_key_value(key)) ==
+			       IBV_WC_REM_OP_ERR,
+	       "%s: pages that are not there are the owner's fault", way());
+	end(&w);
+}
+
+/* Registered, used, invalidated, registered elsewhere under another variant: posted at once */
+static void test_register_pipeline(void)
+{
+	static const uint32_t pages[2][MAX_PAGES] = { { 6, 1, 2, 4 }, { 0, 3, 5, 7 } };
+	struct xr_send_wqe *wqe;
+	struct xt_key *key;
+	struct world w;
+	bool ok = true;
+	unsigned i;
+
+	begin(&w);
+	key = make_fast(&w);
+	for (i = 0; i < 2; i++) {
+		fill_list(i, pages[i]);
+		post_reg(&w, 3 * i, key, i + 1, i, IOVA, 2 * PAGE);
+		/* what it names is sent from there */
+		wqe = h_post_send(&w.q[0], 3 * i + 1, XR_WR_RDMA_WRITE, IOVA, 2 * PAGE,
+				  XR_KEY(key->index, i + 1));
+		wqe->remote_addr = BASE + 45000 + i * 10000;
+		wqe->rkey = w.lkey;
+		post_inv(&w, 0, 3 * i + 2, XR_WR_LOCAL_INV, XR_KEY(key->index, i + 1))->flags |=
+			XR_SEND_FENCE;
+	}
+	settle(&w);
+	for (i = 0; i < 6; i++)
+		ok &= !status_of(&w, i, NULL);
+	TAP_OK(ok && key->entry.state == XR_KEY_FREE && key->entry.variant == 2 &&
+		       !memcmp(memory + 45000, memory + 6 * PAGE + 0x123, PAGE - 0x123) &&
+		       !memcmp(memory + 55000, memory + 0x123, PAGE - 0x123),
+	       "%s: registering again and again in one queue", way());
+	end(&w);
+}
+
+/* ---- the reserved L_Key ------------------------------------------------------------------------------- */
+
+static void test_reserved(void)
+{
+	static const struct row {
+		const char *what;
+		uint8_t opcode;		/* by QP 0 */
+		bool granted, receive;	/* it is the peer's receive that names it */
+		uint64_t addr;
+		uint32_t len;
+		int status;
+		uint32_t verr;
+	} rows[] = {
+		{ "SEND", XR_WR_SEND, true, false, BASE + 3, 3000, 0, 0 },
+		{ "WRITE", XR_WR_RDMA_WRITE, true, false, BASE + 3, 3000, 0, 0 },
+		{ "READ", XR_WR_RDMA_READ, true, false, BASE + 3, 3000, 0, 0 },
+		{ "receive", XR_WR_SEND, true, true, BASE + 30003, 3000, 0, 0 },
+		{ "all zero bytes", XR_WR_SEND, false, false, 0, 0, 0, 0 },
+		{ "not granted", XR_WR_SEND, false, false, BASE, 8, IBV_WC_LOC_PROT_ERR,
+		  XT_VERR_LKEY | XR_KEY_INDEX << 8 },
+		{ "not granted, READ", XR_WR_RDMA_READ, false, false, BASE, 8, IBV_WC_LOC_PROT_ERR,
+		  XT_VERR_LKEY | XR_KEY_INDEX << 8 },
+		{ "not granted, receive", XR_WR_SEND, false, true, BASE, 8, IBV_WC_REM_OP_ERR, 0 },
+		{ "nothing there", XR_WR_SEND, true, false, BASE + SIZE, 8, IBV_WC_LOC_PROT_ERR,
+		  XT_VERR_MEMORY },
+		{ "over the end of all addresses", XR_WR_SEND, true, false, -4ull, 8,
+		  IBV_WC_LOC_PROT_ERR, XT_VERR_LKEY | XR_KEY_RANGE << 8 },
+	};
+	struct xt_mem_seg seg = { .len = UINT64_MAX, .writable = true };
+	struct xt_mem all = { .ops = &page_ops, .length = UINT64_MAX, .nseg = 1, .seg = &seg };
+
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const struct row *r = &rows[i];
+		uint32_t off = (uint32_t)(r->addr - BASE), lkey;
+		struct xr_cqe cqe = { 0 };
+		struct xr_send_wqe *wqe;
+		struct world w;
+
+		begin(&w);
+		lkey = w.lkey;
+		w.h->own = r->granted ? &all : NULL;
+		if (r->receive)
+			h_post_recv(&w.q[1], 7, r->addr, r->len, XR_RESERVED_LKEY);
+		else
+			h_post_recv(&w.q[1], 7, BASE + 40000, 3000, lkey);
+		wqe = h_post_send(&w.q[0], 9, r->opcode, r->receive ? BASE + 40000 : r->addr,
+				  r->len, r->receive ? lkey : XR_RESERVED_LKEY);
+		wqe->remote_addr = BASE + 40000;
+		wqe->rkey = lkey;
+		settle(&w);
+		while (h_poll(w.h, &cqe) && cqe.wr_id != 9)
+			;
+		TAP_OK(cqe.wr_id == 9 && (int)cqe.status == r->status &&
+			       (r->receive || cqe.vendor_err == r->verr) &&
+			       (r->status || !r->len || !memcmp(memory + off, memory + 40000, r->len)),
+		       "%s: reserved L_Key: %s", way(), r->what);
+		end(&w);
+	}
+}
+
+/* It is no R_Key, and nothing that work requests could change. */
+static void test_reserved_elsewhere(void)
+{
+	struct xt_mem_seg seg = { .len = UINT64_MAX, .writable = true };
+	struct xt_mem all = { .ops = &page_ops, .length = UINT64_MAX, .nseg = 1, .seg = &seg };
+	struct xr_cqe cqe = { 0 };
+	struct world w;
+	unsigned i;
+
+	for (i = 0; i < 4; i++) {
+		begin(&w);
+		w.h->own = &all;
+		make_window(&w, true);
+		if (i < 2) {
+			TAP_OK(do_rdma(&w, i ? XR_WR_RDMA_WRITE : XR_WR_RDMA_READ, BASE, 8,
+				       XR_RESERVED_LKEY) == IBV_WC_REM_ACCESS_ERR,
+			       "%s: reserved L_Key: a peer has no use of it", way());
+		} else {
+			if (i == 2)
+				post_bind(&w, 0, 9, 1, 0, 100, RW)->bind.mr_lkey = XR_RESERVED_LKEY;
+			else
+				post_inv(&w, 0, 9, XR_WR_LOCAL_INV, XR_RESERVED_LKEY);
+			settle(&w);
+			TAP_OK(status_of(&w, 9, &cqe) == IBV_WC_MW_BIND_ERR &&
+				       cqe.vendor_err >> 8 == XR_KEY_INDEX,
+			       "%s: reserved L_Key: nothing to %s", way(), i == 2 ? "bind to" : "invalidate");
+		}
+		end(&w);
+	}
+}
+
+int main(void)
+{
+	for (int i = 0; i < 2; i++) {
+		over_wire = i;
+		test_register();
+		test_register_use();
+		test_register_pipeline();
+		test_reserved();
+		test_reserved_elsewhere();
+	}
+	return tap_end();
+}
