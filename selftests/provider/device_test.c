@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Devices, their attributes, ports and addresses; what is refused */
+#include "fixture.h"
+
+#include <arpa/inet.h>
+#include <dlfcn.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "../lib/tap.h"
+
+static void no_daemon(void)
+{
+	struct ibv_device **list;
+	int n = -1;
+
+	setenv("XROCE_RUNTIME_DIR", "/nonexistent", 1);
+	errno = 0;
+	list = ibv_get_device_list(&n);
+	TAP_OK(list ? n >= 0 : errno == ENOSYS && n == 0, "no daemon: what libibverbs says");
+	if (list)
+		ibv_free_device_list(list);
+}
+
+static void device_list(void)
+{
+	struct ibv_device **list, **again;
+	int n = 0, i = -1;
+
+	errno = 7;
+	list = ibv_get_device_list(&n);
+	TAP_OK(list && n >= 1 && !list[n] && errno == 7, "our device is listed, errno untouched");
+	TAP_OK(!strcmp(ibv_get_device_name(list[n - 1]), FAKE_DEVICE), "by its name");
+	TAP_OK(ibv_get_device_guid(list[n - 1]) == FAKE_GUID, "with its GUID");
+	TAP_OK(ibv_get_device_index(list[n - 1]) == -1, "without an index of the kernel's");
+	again = ibv_get_device_list(NULL);
+	TAP_OK(again[n - 1] == list[n - 1], "a second list has the same device");
+	ibv_free_device_list(list);
+	TAP_OK(!strcmp(ibv_get_device_name(again[n - 1]), FAKE_DEVICE), "freed one by one");
+	ibv_free_device_list(again);
+	setenv("XROCE_DEVICES", "other,fak,fake00", 1);
+	again = ibv_get_device_list(&i);
+	TAP_OK(i == n - 1, "not listed among devices that do not name it");
+	if (again)
+		ibv_free_device_list(again);
+	setenv("XROCE_DEVICES", "other," FAKE_DEVICE, 1);
+	again = ibv_get_device_list(&i);
+	TAP_OK(i == n, "listed where they do");
+	ibv_free_device_list(again);
+	unsetenv("XROCE_DEVICES");
+	TAP_OK(!ibv_import_device(0), "no device from a foreign fd");
+}
+
+/* Late is not gone; stopped is as good as gone, which must not take long. */
+static void late_and_stopped(struct fixture *f)
+{
+	struct ibv_context *ctx;
+	time_t begun;
+	int status;
+
+	fake_slow(&f->daemon, 1000);
+	ctx = open_fake();
+	TAP_OK(ctx, "a daemon that answers after a second is found and opened");
+	if (ctx)
+		ibv_close_device(ctx);
+	fake_slow(&f->daemon, 0);
+	kill(f->daemon.pid, SIGSTOP);
+	waitpid(f->daemon.pid, &status, WUNTRACED);
+	begun = time(NULL);
+	ctx = open_fake();
+	TAP_OK(!ctx && time(NULL) - begun < 4, "one that is stopped is soon given up");
+	kill(f->daemon.pid, SIGCONT);
+	ctx = open_fake();
+	TAP_OK(ctx && !ibv_close_device(ctx), "and there again when it goes on");
+}
+
+/* As NCCL and others do: nothing of libibverbs is linked, all is looked up. */
+static void looked_up(void)
+{
+	void *handle = dlopen("libibverbs.so.1", RTLD_NOW), *ours, *theirs;
+
+	ours = dlvsym(handle, "ibv_get_device_list", "IBVERBS_1.1");
+	theirs = dlvsym(handle, "ibv_wc_status_str", "IBVERBS_1.1");
+	TAP_OK(ours && ours == dlsym(RTLD_DEFAULT, "ibv_get_device_list"),
+	       "dlopen of libibverbs finds our functions");
+	TAP_OK(theirs && theirs == dlsym(RTLD_DEFAULT, "ibv_wc_status_str"), "and the others");
+	TAP_OK(dlopen("libibverbs.so.1", RTLD_NOW | RTLD_NOLOAD) == handle,
+	       "again the same handle");
+	TAP_OK(!dlopen("libnosuch.so.1", RTLD_NOW) && strstr(dlerror(), "libnosuch.so.1"),
+	       "errors of other libraries are theirs");
+	dlclose(handle);
+}
+
+static void queries(struct fixture *f)
+{
+	struct {
+		struct ibv_device_attr_ex attr;
+		uint8_t after[64];
+	} ex;
+	int (*old_query_port)(struct ibv_context *, uint8_t, void *) =
+		dlsym(RTLD_DEFAULT, "ibv_query_port");
+	struct verbs_context *vctx = verbs_get_ctx(f->ctx);
+	struct ibv_device_attr attr;
+	struct ibv_port_attr port;
+	uint8_t raw[128];
+
+	TAP_OK(!ibv_query_device(f->ctx, &attr) && attr.max_cqe == 4096 &&
+		       attr.phys_port_cnt == 1 && !strcmp(attr.fw_ver, "fake"),
+	       "query_device");
+	memset(&ex, 0x55, sizeof(ex));
+	TAP_OK(!ibv_query_device_ex(f->ctx, NULL, &ex.attr) && ex.attr.phys_port_cnt_ex == 1 &&
+		       ex.after[0] == 0x55,
+	       "query_device_ex");
+	memset(&ex, 0x55, sizeof(ex));
+	TAP_OK(!vctx->query_device_ex(f->ctx, NULL, &ex.attr, sizeof(attr) + 8) &&
+		       ex.attr.orig_attr.max_pd == 100 && !ex.attr.comp_mask &&
+		       ((uint8_t *)&ex)[sizeof(attr) + 8] == 0x55,
+	       "query_device_ex into a shorter struct");
+	memset(&ex, 0x55, sizeof(ex));
+	TAP_OK(!vctx->query_device_ex(f->ctx, NULL, &ex.attr, sizeof(ex)) && !ex.after[63],
+	       "query_device_ex into a longer one");
+	TAP_OK(vctx->query_device_ex(f->ctx, NULL, &ex.attr, 16) == EINVAL, "but not too short");
+	TAP_OK(!ibv_query_port(f->ctx, 1, &port) && port.state == IBV_PORT_ACTIVE &&
+		       port.link_layer == IBV_LINK_LAYER_ETHERNET &&
+		       port.flags & IBV_QPF_GRH_REQUIRED,
+	       "query_port");
+	memset(raw, 0x55, sizeof(raw));
+	TAP_OK(!old_query_port(f->ctx, 1, raw) &&
+		       ((struct ibv_port_attr *)raw)->active_mtu == IBV_MTU_2048 &&
+		       raw[offsetof(struct ibv_port_attr, port_cap_flags2)] == 0x55,
+	       "the exported query_port stays in its struct");
+	TAP_OK(ibv_query_port(f->ctx, 2, &port) == EINVAL, "no second port");
+}
+
+static void addresses(struct fixture *f)
+{
+	int (*gid_type)(struct ibv_context *, uint8_t, unsigned int, int *) =
+		dlvsym(RTLD_DEFAULT, "ibv_query_gid_type", "IBVERBS_PRIVATE_34");
+	struct ibv_gid_entry entry[4];
+	union ibv_gid gid;
+	__be16 pkey = 0;
+	int type = -1;
+
+	TAP_OK(!ibv_query_gid(f->ctx, 1, 0, &gid) && gid.raw[0] == 0xfe, "query_gid");
+	TAP_OK(!ibv_query_gid(f->ctx, 1, 1, &gid) && !gid.raw[0], "an empty one is zeros");
+	TAP_OK(ibv_query_gid(f->ctx, 1, 256, &gid) == -1 && errno == EINVAL, "beyond the table");
+	TAP_OK(!ibv_query_gid_ex(f->ctx, 1, 2, entry, 0) && entry->gid_index == 2 &&
+		       entry->gid_type == IBV_GID_TYPE_ROCE_V2,
+	       "query_gid_ex");
+	TAP_OK(ibv_query_gid_ex(f->ctx, 1, 1, entry, 0) == ENODATA, "an empty one is ENODATA");
+	TAP_OK(ibv_query_gid_ex(f->ctx, 1, 2, entry, 1) == EINVAL, "no flags are known");
+	TAP_OK(ibv_query_gid_table(f->ctx, entry, 4, 0) == 2 && entry[1].gid_index == 2,
+	       "query_gid_table");
+	TAP_OK(ibv_query_gid_table(f->ctx, entry, 1, 0) == -EINVAL, "too small");
+	TAP_OK(gid_type && !gid_type(f->ctx, 1, 2, &type) && type == 1, "gid type v2");
+	TAP_OK(!ibv_query_pkey(f->ctx, 1, 0, &pkey) && pkey == htons(0xffff), "query_pkey");
+	TAP_OK(ibv_query_pkey(f->ctx, 1, 1, &pkey) == -1, "only one");
+	TAP_OK(ibv_get_pkey_index(f->ctx, 1, htons(0xffff)) == 0, "get_pkey_index");
+	TAP_OK(ibv_get_pkey_index(f->ctx, 1, htons(1)) == -1, "no other");
+}
+
+#define REFUSED(call) TAP_OK((errno = 0, !(call)) && errno == EOPNOTSUPP, "EOPNOTSUPP: " #call)
+#define REFUSED_INT(call) TAP_OK((call) == EOPNOTSUPP, "EOPNOTSUPP: " #call)
+
+static void refusals(struct fixture *f)
+{
+	struct ibv_alloc_dm_attr dm_attr = { .length = 64 };
+	struct ibv_counters_init_attr counters = { 0 };
+	struct ibv_wq_init_attr wq_attr = { 0 };
+	struct ibv_rwq_ind_table_init_attr table = { 0 };
+	struct ibv_flow_action_esp_attr esp = { 0 };
+	struct ibv_modify_cq_attr moderate = { .attr_mask = IBV_CQ_ATTR_MODERATE };
+	struct ibv_flow_attr flow = { 0 };
+	struct ibv_cq *cq = ibv_create_cq(f->ctx, 4, NULL, NULL, 0);
+	struct ibv_qp *qp = make_qp(f, cq, cq, IBV_QPS_INIT);
+	struct ibv_qp_init_attr raw = { .qp_type = IBV_QPT_RAW_PACKET };
+
+	REFUSED(ibv_create_qp(f->pd, &raw));
+	REFUSED(ibv_alloc_dm(f->ctx, &dm_attr));
+	REFUSED(ibv_create_counters(f->ctx, &counters));
+	REFUSED(ibv_create_wq(f->ctx, &wq_attr));
+	REFUSED(ibv_create_rwq_ind_table(f->ctx, &table));
+	REFUSED(ibv_create_flow_action_esp(f->ctx, &esp));
+	REFUSED(ibv_create_flow(qp, &flow));
+	REFUSED_INT(ibv_modify_cq(cq, &moderate));
+	REFUSED(ibv_import_pd(f->ctx, 1));
+	REFUSED(ibv_import_mr(f->pd, 1));
+	ibv_destroy_qp(qp);
+	ibv_destroy_cq(cq);
+}
+
+static void address_handles(struct fixture *f)
+{
+	struct ibv_wc wc = { .wc_flags = IBV_WC_GRH };
+	struct ibv_ah_attr attr = { .port_num = 1, .is_global = 1 };
+	struct ibv_grh grh = { 0 };
+	uint8_t *ip = (uint8_t *)&grh + 20;
+	struct ibv_ah *ah;
+
+	ah = ibv_create_ah(f->pd, &attr);
+	TAP_OK(ah && !ibv_destroy_ah(ah), "create_ah, destroy_ah");
+	attr.is_global = 0;
+	TAP_OK(!ibv_create_ah(f->pd, &attr) && errno == EINVAL, "no address without a GRH");
+	/* 10.0.0.2 to 10.0.0.1, TTL 64, protocol 17 */
+	memcpy(ip, "\x45\0\0\x1c\0\0\0\0\x40\x11\x66\xcf\x0a\0\0\x02\x0a\0\0\x01", 20);
+	TAP_OK(!ibv_init_ah_from_wc(f->ctx, 1, &wc, &grh, &attr) && attr.is_global &&
+		       attr.grh.sgid_index == 2 && attr.grh.dgid.raw[15] == 2 &&
+		       attr.grh.hop_limit == 64,
+	       "an address from an IPv4 header");
+	ip[10] ^= 1;
+	TAP_OK(ibv_init_ah_from_wc(f->ctx, 1, &wc, &grh, &attr) == -1, "not with a bad checksum");
+	memset(&grh, 0, sizeof(grh));
+	grh.version_tclass_flow = htonl(6u << 28 | 5);
+	grh.next_hdr = 17;
+	grh.sgid.raw[0] = grh.dgid.raw[0] = 0xfe;
+	grh.sgid.raw[1] = grh.dgid.raw[1] = 0x80;
+	grh.sgid.raw[15] = 9;
+	grh.dgid.raw[15] = 1;
+	TAP_OK(!ibv_init_ah_from_wc(f->ctx, 1, &wc, &grh, &attr) && attr.grh.sgid_index == 0 &&
+		       attr.grh.dgid.raw[15] == 9 && attr.grh.flow_label == 5,
+	       "and from an IPv6 header");
+	ah = ibv_create_ah_from_wc(f->pd, &wc, &grh, 1);
+	TAP_OK(ah && !ibv_destroy_ah(ah), "create_ah_from_wc");
+}
+
+int main(void)
+{
+	struct fixture f;
+
+	no_daemon();
+	setup(&f);
+	device_list();
+	late_and_stopped(&f);
+	looked_up();
+	queries(&f);
+	addresses(&f);
+	refusals(&f);
+	address_handles(&f);
+	TAP_OK(fake_objects(&f.daemon) == 1, "no object is left but the PD");
+	teardown(&f);
+	return tap_end();
+}

@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* What comes to a program from outside: events, the death of the daemon; and what a forked child has */
+#include "fixture.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "../lib/tap.h"
+
+/* ---- events -------------------------------------------------------------------- */
+
+static bool readable(int fd)
+{
+	struct pollfd p = { fd, POLLIN, 0 };
+
+	return poll(&p, 1, 0) == 1;
+}
+
+static void completion_events(struct fixture *f)
+{
+	struct ibv_comp_channel *ch = ibv_create_comp_channel(f->ctx);
+	struct ibv_cq *a = ibv_create_cq(f->ctx, 16, &a, ch, 0);
+	struct ibv_cq *b = ibv_create_cq(f->ctx, 16, &b, ch, 0), *cq = NULL;
+	struct ibv_qp *qa = make_qp(f, a, a, IBV_QPS_RTS), *qb = make_qp(f, b, b, IBV_QPS_RTS);
+	void *context = NULL;
+
+	post_send(qa, 1, 8);
+	post_send(qb, 1, 8);
+	fake_complete(&f->daemon, qa->qp_num, false, 1, 0, false);
+	TAP_OK(!readable(ch->fd), "no event without arming");
+	ibv_req_notify_cq(a, 0);
+	fake_complete(&f->daemon, qa->qp_num, false, 2, 0, false);
+	TAP_OK(readable(ch->fd), "the channel is readable");
+	TAP_OK(!ibv_get_cq_event(ch, &cq, &context) && cq == a && context == &a, "get_cq_event");
+	TAP_OK(!readable(ch->fd), "one event for one arming");
+	ibv_ack_cq_events(cq, 1);
+	ibv_req_notify_cq(a, 1);
+	fake_complete(&f->daemon, qa->qp_num, false, 1, 0, false);
+	TAP_OK(!readable(ch->fd), "solicited only");
+	fake_complete(&f->daemon, qa->qp_num, false, 1, 0, true);
+	TAP_OK(readable(ch->fd), "a solicited one");
+
+	/* unread events of a, then one of b: a goes */
+	ibv_req_notify_cq(b, 0);
+	fake_complete(&f->daemon, qb->qp_num, false, 1, 0, false);
+	TAP_OK(ibv_destroy_comp_channel(ch) == EBUSY, "a channel in use stays");
+	ibv_destroy_qp(qa);
+	TAP_OK(!ibv_destroy_cq(a), "a CQ with an unread event is destroyed");
+	TAP_OK(!ibv_get_cq_event(ch, &cq, &context) && cq == b, "only the other's is delivered");
+	ibv_ack_cq_events(cq, 1);
+	TAP_OK(!readable(ch->fd), "and nothing remains");
+
+	/* b's unread, alone */
+	ibv_req_notify_cq(b, 0);
+	fake_complete(&f->daemon, qb->qp_num, false, 1, 0, false);
+	TAP_OK(readable(ch->fd), "b's event");
+	ibv_destroy_qp(qb);
+	ibv_destroy_cq(b);
+	TAP_OK(!readable(ch->fd), "went with b");
+	fcntl(ch->fd, F_SETFL, fcntl(ch->fd, F_GETFL) | O_NONBLOCK);
+	TAP_OK(ibv_get_cq_event(ch, &cq, &context) == -1 && errno == EAGAIN, "non-blocking");
+	TAP_OK(!ibv_destroy_comp_channel(ch), "destroy_comp_channel");
+}
+
+static void *ack_later(void *arg)
+{
+	usleep(100000);
+	ibv_ack_cq_events(arg, 2);
+	return NULL;
+}
+
+static double now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec + ts.tv_nsec / 1e9;
+}
+
+static void acknowledgements(struct fixture *f)
+{
+	struct ibv_comp_channel *ch = ibv_create_comp_channel(f->ctx);
+	struct ibv_cq *cq = ibv_create_cq(f->ctx, 16, NULL, ch, 0), *got;
+	struct ibv_qp *qp = make_qp(f, cq, cq, IBV_QPS_RTS);
+	pthread_t thread;
+	void *context;
+	double start;
+	int i;
+
+	post_send(qp, 0, 8);
+	for (i = 0; i < 3; i++) {
+		ibv_req_notify_cq(cq, 0);
+		fake_complete(&f->daemon, qp->qp_num, false, 1, 0, false);
+		if (i < 2)
+			ibv_get_cq_event(ch, &got, &context);
+	}
+	ibv_destroy_qp(qp);
+	pthread_create(&thread, NULL, ack_later, cq);
+	start = now();
+	TAP_OK(!ibv_destroy_cq(cq) && now() - start > 0.09, "destroy_cq waits for acks");
+	pthread_join(thread, NULL);
+	ibv_destroy_comp_channel(ch);
+}
+
+static void async_events(struct fixture *f)
+{
+	struct ibv_cq *cq = ibv_create_cq(f->ctx, 16, NULL, NULL, 0);
+	struct ibv_qp *qp = make_qp(f, cq, cq, IBV_QPS_RTS), *other;
+	struct ibv_async_event event;
+
+	other = make_qp(f, cq, cq, IBV_QPS_RTS);
+	fake_async_event(&f->daemon, 1, IBV_EVENT_GID_CHANGE);
+	TAP_OK(!ibv_get_async_event(f->ctx, &event) && event.event_type == IBV_EVENT_GID_CHANGE &&
+		       event.element.port_num == 1,
+	       "a port's event");
+	ibv_ack_async_event(&event);
+	fake_async_event(&f->daemon, (uintptr_t)qp, IBV_EVENT_COMM_EST);
+	fake_async_event(&f->daemon, (uintptr_t)cq, IBV_EVENT_CQ_ERR);
+	fake_async_event(&f->daemon, (uintptr_t)other, IBV_EVENT_QP_FATAL);
+	fake_async_event(&f->daemon, (uintptr_t)other, IBV_EVENT_QP_LAST_WQE_REACHED);
+	fake_async_event(&f->daemon, 1, IBV_EVENT_PORT_ERR);
+	TAP_OK(!ibv_get_async_event(f->ctx, &event) && event.event_type == IBV_EVENT_COMM_EST &&
+		       event.element.qp == qp,
+	       "a QP's event");
+	ibv_ack_async_event(&event);
+	TAP_OK(!ibv_destroy_qp(other), "a QP with unread events is destroyed");
+	TAP_OK(!ibv_get_async_event(f->ctx, &event) && event.element.cq == cq, "a CQ's event");
+	ibv_ack_async_event(&event);
+	TAP_OK(!ibv_get_async_event(f->ctx, &event) && event.event_type == IBV_EVENT_PORT_ERR,
+	       "the QP's were dropped");
+	TAP_OK(!readable(f->ctx->async_fd), "nothing remains");
+	ibv_destroy_qp(qp);
+	ibv_destroy_cq(cq);
+}
+
+/* ---- the daemon dies ----------------------------------------------------------- */
+
+struct waiter {
+	struct ibv_comp_channel *ch;
+	struct ibv_cq *cq;
+	int rc, err;
+};
+
+static void *wait_for_event(void *arg)
+{
+	struct waiter *w = arg;
+	void *context;
+
+	w->rc = ibv_get_cq_event(w->ch, &w->cq, &context);
+	w->err = errno;
+	return NULL;
+}
+
+static void daemon_dies(struct fixture *f)
+{
+	struct ibv_comp_channel *ch = ibv_create_comp_channel(f->ctx);
+	struct ibv_cq *send = ibv_create_cq(f->ctx, 64, NULL, ch, 0);
+	struct ibv_cq *recv = ibv_create_cq(f->ctx, 64, NULL, NULL, 0);
+	struct ibv_qp *qp = make_qp(f, send, recv, IBV_QPS_RTS);
+	struct ibv_qp *idle = make_qp(f, send, recv, IBV_QPS_RTS);
+	struct ibv_async_event event;
+	struct waiter w = { .ch = ch };
+	struct ibv_mr *mr;
+	struct ibv_wc wc[32];
+	char buf[64];
+	pthread_t thread;
+	int i, flushed;
+
+	mr = ibv_reg_mr(f->pd, buf, sizeof(buf), 0);
+	post_send(qp, 10, 6);
+	post_recv(qp, 20, 5);
+	fake_complete(&f->daemon, qp->qp_num, false, 2, IBV_WC_SUCCESS, false);
+	ibv_req_notify_cq(send, 0);
+	pthread_create(&thread, NULL, wait_for_event, &w);
+	usleep(50000);
+	fake_kill(&f->daemon);
+	pthread_join(thread, NULL);
+	TAP_OK(!w.rc && w.cq == send, "a blocked get_cq_event returns");
+	ibv_ack_cq_events(send, 1);
+	TAP_OK(poll_n(send, wc, 7) == 6 && !wc[0].status && !wc[1].status &&
+		       wc[2].status == IBV_WC_WR_FLUSH_ERR && wc[2].wr_id == 12 &&
+		       wc[5].wr_id == 15 && wc[5].qp_num == qp->qp_num,
+	       "completed work completes, the rest is flushed");
+	flushed = poll_n(recv, wc, 6);
+	for (i = 0; i < flushed && wc[i].status == IBV_WC_WR_FLUSH_ERR && wc[i].wr_id == 20u + i;
+	     i++)
+		;
+	TAP_OK(flushed == 5 && i == 5, "receives too");
+	TAP_OK(!post_send(qp, 30, 1) && poll_n(send, wc, 1) == 1 && wc[0].wr_id == 30 &&
+		       wc[0].status == IBV_WC_WR_FLUSH_ERR,
+	       "and what is posted later");
+	ibv_req_notify_cq(send, 0);
+	TAP_OK(wait_for_event(&w) == NULL && w.rc == -1 && w.err == EIO,
+	       "with nothing to come, get_cq_event fails");
+	TAP_OK(!ibv_get_async_event(f->ctx, &event) &&
+		       event.event_type == IBV_EVENT_DEVICE_FATAL,
+	       "IBV_EVENT_DEVICE_FATAL");
+	ibv_ack_async_event(&event);
+	TAP_OK(ibv_get_async_event(f->ctx, &event) == -1 && errno == EIO, "once");
+	TAP_OK(!ibv_alloc_pd(f->ctx) && errno == EIO, "verbs fail with EIO");
+	TAP_OK(!ibv_reg_mr(f->pd, buf, sizeof(buf), 0) && errno == EIO, "reg_mr, too");
+	TAP_OK(to_state(qp, IBV_QPS_ERR) == EIO, "and modify_qp");
+	TAP_OK(!ibv_dereg_mr(mr) && !ibv_destroy_qp(qp) && !ibv_destroy_qp(idle) &&
+		       !ibv_destroy_cq(send) && !ibv_destroy_cq(recv) &&
+		       !ibv_destroy_comp_channel(ch) && !ibv_dealloc_pd(f->pd) &&
+		       !ibv_close_device(f->ctx),
+	       "all can be destroyed");
+	f->ctx = open_fake();
+	TAP_OK(!f->ctx, "the device is gone");
+	fake_start(&f->daemon, f->dir);
+	f->ctx = open_fake();
+	f->pd = f->ctx ? ibv_alloc_pd(f->ctx) : NULL;
+	TAP_OK(f->pd, "and back with the daemon");
+}
+
+/* Found by polling alone: nobody reads an event pipe. */
+static void daemon_dies_while_polling(struct fixture *f)
+{
+	struct ibv_cq *cq = ibv_create_cq(f->ctx, 64, NULL, NULL, 0);
+	struct ibv_qp *qp = make_qp(f, cq, cq, IBV_QPS_RTS);
+	struct ibv_wc wc;
+
+	post_send(qp, 1, 1);
+	TAP_OK(!ibv_poll_cq(cq, 1, &wc), "polling");
+	fake_kill(&f->daemon);
+	TAP_OK(poll_n(cq, &wc, 1) == 1 && wc.status == IBV_WC_WR_FLUSH_ERR,
+	       "finds the daemon gone");
+	ibv_destroy_qp(qp);
+	ibv_destroy_cq(cq);
+	ibv_dealloc_pd(f->pd);
+	ibv_close_device(f->ctx);
+	fake_start(&f->daemon, f->dir);
+	f->ctx = open_fake();
+	f->pd = ibv_alloc_pd(f->ctx);
+}
+
+/* ---- fork ---------------------------------------------------------------------- */
+
+/* What the parent made fails, and nothing of the child's goes together with it. */
+static int parents_objects_fail(struct fixture *f, struct ibv_cq *cq, struct ibv_qp *qp,
+				struct ibv_pd *own)
+{
+	struct ibv_qp_init_attr init = { .send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC };
+	static uint8_t buf[64];
+	struct ibv_wc wc;
+
+	if (ibv_reg_mr(f->pd, buf, sizeof(buf), 0) || errno != EIO)
+		return 1;
+	if (ibv_poll_cq(cq, 1, &wc) >= 0 || post_send(qp, 1, 1) != EIO ||
+	    post_recv(qp, 1, 1) != EIO || ibv_req_notify_cq(cq, 0) != EIO ||
+	    to_state(qp, IBV_QPS_ERR) != EIO)
+		return 2;
+	return ibv_create_qp(own, &init) || errno != EINVAL ? 3 : 0;
+}
+
+static ino_t inode_of(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) ? 0 : st.st_ino;
+}
+
+/* The descriptor that the program knows is for the child's events, and does not block, as before. */
+static bool gets_own_events(struct fixture *f, ino_t parents)
+{
+	struct ibv_async_event ev;
+
+	if (inode_of(f->ctx->async_fd) == parents || !ibv_get_async_event(f->ctx, &ev) ||
+	    errno != EAGAIN)
+		return false;
+	fake_async_event(&f->daemon, 1, IBV_EVENT_PORT_ERR);
+	return !ibv_get_async_event(f->ctx, &ev) && ev.event_type == IBV_EVENT_PORT_ERR;
+}
+
+static int uses_own_objects(struct fixture *f, struct ibv_pd *pd)
+{
+	struct ibv_comp_channel *ch = ibv_create_comp_channel(f->ctx);
+	struct ibv_cq *cq = ibv_create_cq(f->ctx, 64, NULL, ch, 0);
+	struct fixture own = { .ctx = f->ctx, .pd = pd, .daemon = f->daemon };
+	struct ibv_qp *qp = ch && cq ? make_qp(&own, cq, cq, IBV_QPS_RTS) : NULL;
+	struct ibv_mr *mr = ibv_reg_mr(pd, f, sizeof(*f), IBV_ACCESS_LOCAL_WRITE);
+	struct ibv_wc wc;
+
+	if (!qp || !mr || ibv_req_notify_cq(cq, 0) || post_send(qp, 9, 1))
+		return 11;
+	if (fake_complete(&f->daemon, qp->qp_num, false, 1, 0, false) != 1 ||
+	    poll_n(cq, &wc, 1) != 1 || wc.wr_id != 9)
+		return 12;
+	return ibv_dereg_mr(mr) || ibv_destroy_qp(qp) || ibv_destroy_cq(cq) ||
+	       ibv_destroy_comp_channel(ch) ? 13 : 0;
+}
+
+/* A child of the child has its own again. It closed the descriptor of events, which is another's now. */
+static int grandchild(struct fixture *f, struct ibv_pd *childs)
+{
+	int null = open("/dev/null", O_RDONLY), fd = dup2(null, f->ctx->async_fd), status;
+	ino_t inode = inode_of(fd);
+	struct ibv_pd *pd;
+
+	close(null);
+	pd = ibv_alloc_pd(f->ctx);
+	if (!inode || inode_of(fd) != inode)
+		return 23;
+	if (!pd || pd->context == f->ctx || pd->context == childs->context)
+		return 21;
+	if (ibv_reg_mr(childs, f, sizeof(*f), 0) || errno != EIO)
+		return 22;
+	status = uses_own_objects(f, pd);
+	return status ? status : ibv_close_device(f->ctx);
+}
+
+static int in_child(struct fixture *f, struct ibv_cq *cq, struct ibv_qp *qp)
+{
+	ino_t events = inode_of(f->ctx->async_fd);
+	struct ibv_pd *pd = ibv_alloc_pd(f->ctx);
+	struct ibv_context *ctx;
+	int status;
+	pid_t pid;
+
+	if (!gets_own_events(f, events))
+		return 30;
+	if (!pd || ibv_dealloc_pd(pd) || !(pd = ibv_alloc_pd(f->ctx)) || pd->context == f->ctx)
+		return 31;
+	status = parents_objects_fail(f, cq, qp, pd);
+	if (!status)
+		status = uses_own_objects(f, pd);
+	if (status)
+		return status;
+	pid = fork();
+	if (!pid)
+		_exit(grandchild(f, pd));
+	if (waitpid(pid, &status, 0) != pid || status)
+		return WEXITSTATUS(status) ? WEXITSTATUS(status) : 32;
+	if (ibv_destroy_qp(qp) || ibv_destroy_cq(cq) || ibv_dealloc_pd(pd) ||
+	    ibv_dealloc_pd(f->pd) || ibv_close_device(f->ctx))
+		return 33;
+	ctx = open_fake();
+	if (!ctx || !ibv_alloc_pd(ctx))
+		return 34;
+	ibv_close_device(ctx);
+	return 0;
+}
+
+static void forks(struct fixture *f)
+{
+	struct ibv_cq *cq = ibv_create_cq(f->ctx, 64, NULL, NULL, 0);
+	struct ibv_qp *qp = make_qp(f, cq, cq, IBV_QPS_RTS);
+	struct ibv_async_event ev;
+	struct ibv_wc wc;
+	int status = -1;
+	pid_t pid;
+
+	TAP_OK(!ibv_fork_init(), "fork_init");
+	fcntl(f->ctx->async_fd, F_SETFL, O_NONBLOCK);
+	pid = fork();
+	if (!pid)
+		_exit(in_child(f, cq, qp));
+	waitpid(pid, &status, 0);
+	TAP_OK(!status, "in a child its parent's objects fail and what it makes itself works (%x)",
+	       status);
+	TAP_OK(!ibv_get_async_event(f->ctx, &ev) && ev.event_type == IBV_EVENT_PORT_ERR,
+	       "the parent's events are its own");
+	fcntl(f->ctx->async_fd, F_SETFL, 0);
+	post_send(qp, 1, 1);
+	fake_complete(&f->daemon, qp->qp_num, false, 1, 0, false);
+	TAP_OK(poll_n(cq, &wc, 1) == 1, "the parent goes on");
+	TAP_OK(!ibv_destroy_qp(qp) && !ibv_destroy_cq(cq), "to its end");
+}
+
+int main(void)
+{
+	struct fixture f;
+
+	setup(&f);
+	completion_events(&f);
+	acknowledgements(&f);
+	async_events(&f);
+	forks(&f);
+	daemon_dies(&f);
+	daemon_dies_while_polling(&f);
+	TAP_OK(fake_objects(&f.daemon) == 1, "no object is left but the PD");
+	teardown(&f);
+	return tap_end();
+}
