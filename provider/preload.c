@@ -23,7 +23,7 @@
  * INT(name, node, ours, does, parameters, arguments)   and PTR(type, ...), VOID(...)
  *   node   version of the symbol
  *   ours   true where the object is one of ours
- *   does   what then answers; refuse_int() and refuse_ptr() say EOPNOTSUPP
+ *   does   what then answers; refuse_int() says EOPNOTSUPP
  */
 #define C(x) xp_is_ours((x)->context)
 #define VERBS(INT, PTR, VOID)                                                                      \
@@ -147,9 +147,9 @@
 	PTR(struct ibv_mr *, ibv_import_mr, "IBVERBS_1.10", C(pd), xp_import_mr,                    \
 	    (struct ibv_pd * pd, uint32_t handle), (pd, handle))                                   \
 	VOID(ibv_unimport_mr, "IBVERBS_1.10", C(mr), xp_unimport_mr, (struct ibv_mr * mr), (mr))   \
-	PTR(struct ibv_dm *, ibv_import_dm, "IBVERBS_1.13", xp_is_ours(ctx), refuse_ptr,           \
+	PTR(struct ibv_dm *, ibv_import_dm, "IBVERBS_1.13", xp_is_ours(ctx), xp_import_dm,         \
 	    (struct ibv_context * ctx, uint32_t handle), (ctx, handle))                            \
-	VOID(ibv_unimport_dm, "IBVERBS_1.13", C(dm), nothing, (struct ibv_dm * dm), (dm))          \
+	VOID(ibv_unimport_dm, "IBVERBS_1.13", C(dm), xp_unimport_dm, (struct ibv_dm * dm), (dm))   \
 	/* with conditions of their own, below */                                                  \
 	OTHER(ibv_get_device_list, "IBVERBS_1.1")                                                  \
 	OTHER(ibv_free_device_list, "IBVERBS_1.1")                                                 \
@@ -218,8 +218,6 @@ static void *real(enum verb v)
 /* ---- refusals ------------------------------------------------------------------ */
 
 #define refuse_int(...) EOPNOTSUPP
-#define refuse_ptr(...) xp_null(EOPNOTSUPP)
-#define nothing(...) ((void)0)
 /* A copy by the processor lands in whatever order it likes, and so do pieces of it. */
 #define not_in_order(...) 0
 /* Connection establishment enhancements: none, of no vendor, so that nothing can be set either */

@@ -405,6 +405,8 @@ int xp_advise_mr(struct ibv_pd *ibpd, enum ibv_advise_mr_advice advice, uint32_t
 		 struct ibv_sge *sge, uint32_t n);
 struct ibv_dm *xp_alloc_dm(struct ibv_context *ibctx, struct ibv_alloc_dm_attr *attr);
 int xp_free_dm(struct ibv_dm *ibdm);
+struct ibv_dm *xp_import_dm(struct ibv_context *ibctx, uint32_t handle);
+void xp_unimport_dm(struct ibv_dm *ibdm);
 struct ibv_mr *xp_reg_dm_mr(struct ibv_pd *ibpd, struct ibv_dm *ibdm, uint64_t off, size_t length,
 			    unsigned int access);
 

@@ -35,7 +35,7 @@ int xd_do_alloc_dm(struct xd_client *c, struct xd_request *req, struct xd_reply 
 		return -ENOMEM;
 	err = xd_object_add(c, &dm->obj, XD_DM);
 	if (!err)
-		err = xd_shm_alloc(c, q->length, &dm->piece);
+		err = xd_shm_alloc_dm(c, q->length, &dm->piece);
 	if (err) {
 		xd_object_del(&dm->obj);
 		free(dm);

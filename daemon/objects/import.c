@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Clients that share: who shows a connection's token, and is of its user, may name its PDs and regions.
- * Domains are shared for as long as anybody has them. Regions go with their owner, whose
- * memory they are.
+ * Clients that share: who shows a connection's token, and is of its user, may name its PDs, regions and
+ * device memory. Domains are shared for as long as anybody has them. The rest goes with its owner.
  */
 #include <errno.h>
 #include <string.h>
@@ -80,5 +79,17 @@ int xd_do_import_mr(struct xd_client *c, struct xd_request *req, struct xd_reply
 	r->rkey = xd_mr_rkey(mr);
 	r->length = mr->d.length;
 	r->iova = mr->d.iova;
+	return 0;
+}
+
+int xd_do_import_dm(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
+{
+	const struct xr_handle_req *q = req->body;
+	struct xd_client *from = exporter_of(c);
+	struct xd_dm *dm = from ? xd_object_get(from, XD_DM, q->handle) : NULL;
+
+	if (!dm)
+		return -ENOENT;
+	xd_shm_export(&dm->piece, &XD_REPLY(rep, xr_import_dm_rep)->memory, rep);
 	return 0;
 }

@@ -330,7 +330,7 @@ static void last_run(struct xd_client_job *job)
 	xd_proc_put(c->proc);
 	xd_mem_free(c->own_mem);
 	xd_mem_free(c->orphan);
-	xd_shm_end(&c->shm);
+	xd_shm_end(c);
 	/* What many small objects were is not given back by itself. */
 	if (c->end.large)
 		malloc_trim(0);

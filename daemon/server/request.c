@@ -62,6 +62,7 @@ static const struct rule rules[XR_MSG_COUNT] = {
 	[XR_MSG_ALLOC_DM] = { .length = sizeof(struct xr_alloc_dm_req) },
 	[XR_MSG_FREE_DM] = { .length = sizeof(struct xr_handle_req) },
 	[XR_MSG_IMPORT_PD] = { .length = sizeof(struct xr_handle_req) },
+	[XR_MSG_IMPORT_DM] = { .length = sizeof(struct xr_handle_req) },
 	[XR_MSG_IMPORT_MR] = { .length = sizeof(struct xr_import_mr_req) },
 	[XR_MSG_SET_FAULT] = { sizeof(struct xr_fault_config), FOR_OBSERVERS | FOR_OPERATORS },
 	[XR_MSG_RESOLVE_AH] = { .length = sizeof(struct xr_resolve_ah_req) },

@@ -18,7 +18,8 @@
 
 struct xd_chunk {
 	uint32_t id;
-	int fd;			/* until the client was told, then -1 */
+	int fd;			/* until the client was told, then -1; of device memory always */
+	bool told, dm;
 	uint8_t *base;
 	uint64_t size;
 	uint32_t pages, used;
@@ -92,8 +93,9 @@ static int map_chunk(struct xd_chunk *k)
 	return err;
 }
 
-static int add_chunk(struct xd_shm *shm, uint64_t length, struct xd_chunk **out)
+static int add_chunk(struct xd_client *c, uint64_t length, bool dm, struct xd_chunk **out)
 {
+	struct xd_shm *shm = &c->shm;
 	uint64_t size = (length + CHUNK_SIZE - 1) & ~(uint64_t)(CHUNK_SIZE - 1);
 	uint32_t pages = size / PAGE;
 	struct xd_chunk **list, *k;
@@ -111,8 +113,11 @@ static int add_chunk(struct xd_shm *shm, uint64_t length, struct xd_chunk **out)
 	k->id = shm->chunks;
 	k->size = size;
 	k->pages = pages;
-	err = map_chunk(k);
+	k->dm = dm;
+	err = dm && !xd_fds_take(c->server, 1) ? -EMFILE : map_chunk(k);
 	if (err) {
+		if (dm && err != -EMFILE)
+			xd_fds_put(c->server, 1);
 		free(k);
 		return err;
 	}
@@ -121,20 +126,21 @@ static int add_chunk(struct xd_shm *shm, uint64_t length, struct xd_chunk **out)
 	return 0;
 }
 
-static int find_room(struct xd_shm *shm, uint64_t length, struct xd_piece *piece)
+static int find_room(struct xd_client *c, uint64_t length, bool dm, struct xd_piece *piece)
 {
+	struct xd_shm *shm = &c->shm;
 	uint32_t i;
 
 	for (i = 0; i < shm->chunks; i++) {
 		piece->chunk = shm->chunk[i];
-		if (find_run(piece->chunk, piece->pages, &piece->page))
+		if (piece->chunk->dm == dm && find_run(piece->chunk, piece->pages, &piece->page))
 			return 0;
 	}
 	piece->page = 0;
-	return add_chunk(shm, length, &piece->chunk);
+	return add_chunk(c, length, dm, &piece->chunk);
 }
 
-int xd_shm_alloc(struct xd_client *c, uint64_t length, struct xd_piece *piece)
+static int alloc_piece(struct xd_client *c, uint64_t length, bool dm, struct xd_piece *piece)
 {
 	int err;
 
@@ -142,7 +148,7 @@ int xd_shm_alloc(struct xd_client *c, uint64_t length, struct xd_piece *piece)
 	err = xd_user_charge(c, (uint64_t)piece->pages * PAGE);
 	if (err)
 		return err;
-	err = find_room(&c->shm, length, piece);
+	err = find_room(c, length, dm, piece);
 	if (err) {
 		xd_user_uncharge(c, (uint64_t)piece->pages * PAGE);
 		*piece = (struct xd_piece){ 0 };
@@ -153,6 +159,16 @@ int xd_shm_alloc(struct xd_client *c, uint64_t length, struct xd_piece *piece)
 	piece->chunk->used += piece->pages;
 	piece->ptr = piece->chunk->base + (uint64_t)piece->page * PAGE;
 	return 0;
+}
+
+int xd_shm_alloc(struct xd_client *c, uint64_t length, struct xd_piece *piece)
+{
+	return alloc_piece(c, length, false, piece);
+}
+
+int xd_shm_alloc_dm(struct xd_client *c, uint64_t length, struct xd_piece *piece)
+{
+	return alloc_piece(c, length, true, piece);
 }
 
 /*
@@ -212,15 +228,29 @@ void xd_shm_ref(const struct xd_piece *piece, struct xr_shm_ref *ref, struct xd_
 	ref->chunk_size = k->size;
 	ref->offset = (uint64_t)piece->page * PAGE;
 	ref->length = piece->length;
-	if (k->fd < 0)
+	if (k->told)
 		return;
 	ref->new_chunk = 1;
-	xd_reply_fd(rep, k->fd, false);
-	k->fd = -1;
+	k->told = true;
+	xd_reply_fd(rep, k->fd, k->dm);
+	if (!k->dm)
+		k->fd = -1;
 }
 
-void xd_shm_end(struct xd_shm *shm)
+void xd_shm_export(const struct xd_piece *piece, struct xr_shm_ref *ref, struct xd_reply *rep)
 {
+	*ref = (struct xr_shm_ref){
+		.new_chunk = 1,
+		.chunk_size = piece->chunk->size,
+		.offset = (uint64_t)piece->page * PAGE,
+		.length = piece->length,
+	};
+	xd_reply_fd(rep, piece->chunk->fd, true);
+}
+
+void xd_shm_end(struct xd_client *c)
+{
+	struct xd_shm *shm = &c->shm;
 	struct xd_chunk *k;
 	uint32_t i;
 
@@ -230,6 +260,8 @@ void xd_shm_end(struct xd_shm *shm)
 		munmap(k->base, k->size);
 		if (k->fd >= 0)
 			close(k->fd);
+		if (k->dm)
+			xd_fds_put(c->server, 1);
 		free(k);
 	}
 	free(shm->chunk);

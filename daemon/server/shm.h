@@ -30,10 +30,14 @@ struct xd_piece {
 
 /* Zeroed. -EDQUOT: the user's quota; -ENOMEM. */
 int xd_shm_alloc(struct xd_client *c, uint64_t length, struct xd_piece *piece);
+/* The same in chunks that hold nothing else, since others may map them. -EMFILE. */
+int xd_shm_alloc_dm(struct xd_client *c, uint64_t length, struct xd_piece *piece);
 void xd_shm_free(struct xd_client *c, struct xd_piece *piece);	/* clears *piece */
 /* Tells the client; the first piece of a chunk brings its fd. */
 void xd_shm_ref(const struct xd_piece *piece, struct xr_shm_ref *ref, struct xd_reply *rep);
-/* Unmaps all chunks; shm->charged stays. */
-void xd_shm_end(struct xd_shm *shm);
+/* Tells another client where a piece of xd_shm_alloc_dm() lies, always with its fd. */
+void xd_shm_export(const struct xd_piece *piece, struct xr_shm_ref *ref, struct xd_reply *rep);
+/* Unmaps all chunks; shm.charged stays. */
+void xd_shm_end(struct xd_client *c);
 
 #endif /* XD_SHM_H */

@@ -96,7 +96,9 @@ struct xr_msg {
 	X(CLOSE_XRCD, close_xrcd)                                              \
 	X(OPEN_QP, open_qp)                                                    \
 	/* privileged clients */                                               \
-	X(RESERVED_LKEY, reserved_lkey)
+	X(RESERVED_LKEY, reserved_lkey)                                        \
+	/* sharing device memory */                                            \
+	X(IMPORT_DM, import_dm)
 
 enum xr_msg_type {
 	XR_MSG_NONE,
@@ -357,6 +359,15 @@ struct xr_alloc_dm_rep {
 	struct xr_shm_ref memory;
 };
 /* FREE_DM: EBUSY while there are regions of it. */
+
+/*
+ * IMPORT_DM: xr_handle_req with a handle of the connection whose token HELLO had. ENOENT. fd: the file that the
+ * memory lies in, whatever earlier messages brought; its chunk has no id here. The memory stays its
+ * owner's, and the caller gets no object: what is there when the owner has freed it is not defined.
+ */
+struct xr_import_dm_rep {
+	struct xr_shm_ref memory;
+};
 
 /* ---- completion queues ------------------------------------------------------ */
 

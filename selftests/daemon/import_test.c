@@ -88,10 +88,60 @@ static void test_import(void)
 	TAP_OK(nothing_left(), "nothing is left");
 }
 
+static int import_dm(struct conn *c, uint32_t handle, uint8_t **p)
+{
+	int err = ask_handle(c, XR_MSG_IMPORT_DM, handle);
+	struct xr_shm_ref *ref = &((struct xr_import_dm_rep *)c->body)->memory;
+
+	if (err)
+		return err;
+	MUST(c->nfds == 1 && ref->new_chunk);
+	*p = mmap(NULL, ref->length, PROT_READ, MAP_SHARED, c->fds[0], (off_t)ref->offset);
+	MUST(*p != MAP_FAILED);
+	return 0;
+}
+
+/* The file that another process gets holds device memory and no rings. */
+static void test_import_dm(void)
+{
+	struct xr_alloc_dm_req q = { .length = 3 * PAGE };
+	uint8_t token[XR_TOKEN_LEN], *p = NULL;
+	struct xr_alloc_dm_rep dm;
+	uint32_t queue_chunk;
+	struct xd_dm *object;
+	struct conn owner, c;
+
+	open_client(&owner);
+	memcpy(token, owner.client->token, sizeof(token));
+	create_cq(&owner, 16, 0);
+	queue_chunk = ((struct xr_create_cq_rep *)owner.body)->ring.chunk;
+	MUST(!ask(&owner, XR_MSG_ALLOC_DM, &q, sizeof(q)));
+	dm = *(struct xr_alloc_dm_rep *)owner.body;
+	object = xd_object_get(owner.client, XD_DM, dm.handle);
+	TAP_OK(dm.memory.chunk != queue_chunk && dm.memory.new_chunk,
+	       "import: device memory lies by itself");
+	TAP_OK(ask_handle(&owner, XR_MSG_IMPORT_DM, dm.handle) == -ENOENT,
+	       "import: not without a token");
+	MUST(!import_from(&c, token));
+	TAP_OK(import_dm(&c, dm.handle + 1, &p) == -ENOENT, "import: no such device memory");
+	memset(object->piece.ptr, 0x6b, 3 * PAGE);
+	TAP_OK(!import_dm(&c, dm.handle, &p) && p[0] == 0x6b && p[3 * PAGE - 1] == 0x6b,
+	       "import: device memory");
+	munmap(p, 3 * PAGE);
+	TAP_OK(!import_dm(&c, dm.handle, &p), "import: as often as one likes");
+	close_client(&owner);
+	TAP_OK(p[0] == 0x6b && import_dm(&c, dm.handle, &p) == -ENOENT,
+	       "import: what is mapped stays when the owner has gone");
+	munmap(p, 3 * PAGE);
+	disconnect(&c);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
 int main(void)
 {
 	start_server("import");
 	test_import();
+	test_import_dm();
 
 	xd_server_stop(&fake.dev);
 	return tap_end();

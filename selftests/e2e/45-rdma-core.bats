@@ -10,7 +10,7 @@ load helpers
 TESTS=/usr/share/doc/rdma-core/tests
 
 # How many tests of each module pass; a test that begins to skip is missed here.
-PASS="addr 3 atomic 9 cq 4 cq_events 2 cqex 5 device 15 fork 1 mr 17 odp 17 parent_domain 6 pd 4 qp 21
+PASS="addr 3 atomic 9 cq 4 cq_events 2 cqex 5 device 16 fork 1 mr 17 odp 17 parent_domain 6 pd 4 qp 21
 	qpex 20 relaxed_ordering 3 shared_pd 1"
 
 setup_file() {

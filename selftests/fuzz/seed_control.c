@@ -224,6 +224,7 @@ static void special(void)
 	hello(SECOND, XR_HELLO_IMPORT);
 	say_handle(XR_MSG_IMPORT_PD, 1);
 	SAY(XR_MSG_IMPORT_MR, import);
+	say_handle(XR_MSG_IMPORT_DM, 1);
 }
 
 static void device(void)
