@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Direct verbs, <infiniband/xrocedv.h>: regions that work requests register. */
+/* Direct verbs, <infiniband/xrocedv.h>: queue pair 1, regions that work requests register. */
 #include <stdlib.h>
 
 #include <infiniband/xrocedv.h>
@@ -13,6 +13,13 @@ _Static_assert(XROCEDV_MAX_PAGES == XR_FAST_MAX_PAGES &&
 XP_PUBLIC bool xrocedv_is_supported(struct ibv_device *device)
 {
 	return xp_is_our_device(device);
+}
+
+/* ---- management ------------------------------------------------------------------ */
+
+XP_PUBLIC struct ibv_qp *xrocedv_create_gsi_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	return xp_is_ours(pd->context) ? xp_create_gsi_qp(pd, attr) : xp_null(EOPNOTSUPP);
 }
 
 /* ---- allocation ------------------------------------------------------------------ */

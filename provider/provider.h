@@ -579,6 +579,7 @@ static inline struct xp_qp *xp_qp(struct ibv_qp *ibqp)
 	return (struct xp_qp *)ibqp;
 }
 struct ibv_qp *xp_create_qp(struct ibv_pd *ibpd, struct ibv_qp_init_attr *attr);
+struct ibv_qp *xp_create_gsi_qp(struct ibv_pd *ibpd, struct ibv_qp_init_attr *attr);
 struct ibv_qp *xp_create_qp_ex(struct ibv_context *ibctx, struct ibv_qp_init_attr_ex *attr);
 struct ibv_qp_ex *xp_qp_to_qp_ex(struct ibv_qp *ibqp);
 int xp_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask);

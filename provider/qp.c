@@ -180,7 +180,7 @@ free_qp:
 	return xp_null(err);
 }
 
-struct ibv_qp *xp_create_qp(struct ibv_pd *ibpd, struct ibv_qp_init_attr *attr)
+static struct ibv_qp *create(struct ibv_pd *ibpd, struct ibv_qp_init_attr *attr, uint32_t type)
 {
 	bool receives = attr->qp_type != IBV_QPT_XRC_SEND && !attr->srq;
 	struct xr_create_qp_req req;
@@ -190,7 +190,7 @@ struct ibv_qp *xp_create_qp(struct ibv_pd *ibpd, struct ibv_qp_init_attr *attr)
 	if (err)
 		return xp_null(err);
 	req = (struct xr_create_qp_req){
-		.type = attr->qp_type,
+		.type = type,
 		.pd = ibpd->handle,
 		.send_cq = attr->send_cq->handle,
 		.max_send_wr = attr->cap.max_send_wr,
@@ -206,6 +206,16 @@ struct ibv_qp *xp_create_qp(struct ibv_pd *ibpd, struct ibv_qp_init_attr *attr)
 	}
 	return xp_qp_create(ibpd->context, ibpd, attr, XR_MSG_CREATE_QP, &req, sizeof(req),
 			    &req.cookie);
+}
+
+struct ibv_qp *xp_create_qp(struct ibv_pd *ibpd, struct ibv_qp_init_attr *attr)
+{
+	return create(ibpd, attr, attr->qp_type);
+}
+
+struct ibv_qp *xp_create_gsi_qp(struct ibv_pd *ibpd, struct ibv_qp_init_attr *attr)
+{
+	return attr->qp_type == IBV_QPT_UD ? create(ibpd, attr, XR_QPT_GSI) : xp_null(EINVAL);
 }
 
 /* ---- modify, query ------------------------------------------------------------- */

@@ -130,6 +130,7 @@ struct xd_qp {
 		uint32_t type, qpn, slot, worker;
 		uint32_t max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_inline;
 		uint32_t sq_sig_all;
+		bool gsi;		/* queue pair 1 */
 		uint64_t cookie;
 	} d;
 	struct xd_pd *pd;

@@ -33,7 +33,7 @@ uint32_t xd_round_up(uint32_t wanted)
 static int check_caps(const struct xr_create_qp_req *q)
 {
 	if (q->type != XR_QPT_RC && q->type != XR_QPT_UC && q->type != XR_QPT_UD &&
-	    q->type != XR_QPT_XRC_SEND)
+	    q->type != XR_QPT_XRC_SEND && q->type != XR_QPT_GSI)
 		return -EOPNOTSUPP;
 	if (q->max_send_wr > XR_MAX_WR || q->max_recv_wr > XR_MAX_WR ||
 	    q->max_send_sge > XR_MAX_SGE || q->max_recv_sge > XR_MAX_SGE ||
@@ -121,6 +121,7 @@ static int create_in_engine(struct xd_client *c, struct xd_qp *qp)
 		.max_recv_sge = qp->d.max_recv_sge,
 		.max_inline = qp->d.max_inline,
 		.sq_sig_all = qp->d.sq_sig_all,
+		.gsi = qp->d.gsi,
 		.psns = c->dev->psns,
 		.own = &c->own,
 		.owner = qp,
@@ -179,7 +180,8 @@ static int build_qp(struct xd_client *c, struct xd_qp *qp, const struct xr_creat
 		qp->recv_cq->obj.refs++;
 	if (qp->srq)
 		qp->srq->obj.refs++;
-	qp->d.type = q->type;
+	qp->d.gsi = q->type == XR_QPT_GSI;
+	qp->d.type = qp->d.gsi ? XR_QPT_UD : q->type;
 	qp->d.sq_sig_all = !!q->sq_sig_all;
 	qp->d.cookie = q->cookie;
 	qp->d.worker = c->server->next_worker++ % c->dev->workers;
@@ -206,6 +208,14 @@ void xd_qp_reply(const struct xd_qp *qp, struct xd_reply *rep)
 	xd_shm_ref(&qp->rq, &r->rq, rep);
 }
 
+/* Who owns it speaks for the host: as privileged as Q_Keys of management. */
+static int check_gsi(const struct xd_client *c)
+{
+	if (!c->operator)
+		return -EPERM;
+	return xt_qp_by_num(c->dev->shared.qps, XR_GSI_QPN) ? -EBUSY : 0;
+}
+
 int xd_do_create_qp(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
 {
 	const struct xr_create_qp_req *q = req->body;
@@ -215,6 +225,8 @@ int xd_do_create_qp(struct xd_client *c, struct xd_request *req, struct xd_reply
 	if (q->type == XR_QPT_XRC_RECV)
 		return xd_target_create(c, q, rep);
 	err = check_caps(q);
+	if (!err && q->type == XR_QPT_GSI)
+		err = check_gsi(c);
 	if (err)
 		return err;
 	qp = calloc(1, sizeof(*qp));
@@ -282,6 +294,8 @@ int xd_do_modify_qp(struct xd_client *c, struct xd_request *req, struct xd_reply
 	/* as the kernel's verbs have it: such Q_Keys are for management */
 	if (q->attr_mask & IBV_QP_QKEY && q->attr.qkey & XR_QKEY_PRIVILEGED && !c->operator)
 		return -EPERM;
+	if (q->attr_mask & IBV_QP_QKEY && qp->d.gsi && q->attr.qkey != XR_GSI_QKEY)
+		return -EINVAL;
 	xd_world_stop(c->dev);
 	err = xt_qp_modify_check(qp->xt, &q->attr, q->attr_mask);
 	xd_world_go(c->dev);

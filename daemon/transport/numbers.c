@@ -25,6 +25,7 @@ struct xt_numbers {
 	uint32_t bits;		/* of a number that are the slot */
 	uint32_t fresh;		/* lowest slot never used */
 	uint32_t free_head, free_tail, free_count;
+	uint32_t gsi;		/* slot of what has the number XR_GSI_QPN */
 	struct slot **chunk;
 };
 
@@ -42,7 +43,7 @@ struct xt_numbers *xt_numbers_new(uint32_t max)
 	t->max = max < MAX_SLOTS ? max : MAX_SLOTS;
 	while (1u << t->bits < t->max)
 		t->bits++;
-	t->free_head = t->free_tail = NO_SLOT;
+	t->free_head = t->free_tail = t->gsi = NO_SLOT;
 	t->chunk = calloc(t->max / CHUNK_SLOTS + 1, sizeof(*t->chunk));
 	if (!t->chunk) {
 		free(t);
@@ -63,9 +64,14 @@ void xt_numbers_free(struct xt_numbers *t)
 	free(t);
 }
 
+static uint32_t slot_of(const struct xt_numbers *t, uint32_t number)
+{
+	return number == XR_GSI_QPN ? t->gsi : number & ((1u << t->bits) - 1);
+}
+
 static struct slot *find(struct xt_numbers *t, uint32_t number)
 {
-	uint32_t slot = number & ((1u << t->bits) - 1);
+	uint32_t slot = slot_of(t, number);
 	struct slot *s = slot < t->fresh ? slot_at(t, slot) : NULL;
 
 	return s && s->item && s->number == number ? s : NULL;
@@ -129,10 +135,12 @@ bool xt_numbers_add(struct xt_numbers *t, void *item, uint32_t *slot, uint32_t *
 void xt_numbers_del(struct xt_numbers *t, uint32_t number)
 {
 	struct slot *s = find(t, number);
-	uint32_t slot = number & ((1u << t->bits) - 1);
+	uint32_t slot = slot_of(t, number);
 
 	if (!s)
 		return;
+	if (number == XR_GSI_QPN)
+		t->gsi = NO_SLOT;
 	s->item = NULL;
 	s->next_free = NO_SLOT;
 	if (t->free_head == NO_SLOT)
@@ -141,4 +149,15 @@ void xt_numbers_del(struct xt_numbers *t, uint32_t number)
 		slot_at(t, t->free_tail)->next_free = slot;
 	t->free_tail = slot;
 	t->free_count++;
+}
+
+bool xt_numbers_add_gsi(struct xt_numbers *t, void *item, uint32_t *slot)
+{
+	uint32_t number;
+
+	if (t->gsi != NO_SLOT || !xt_numbers_add(t, item, slot, &number))
+		return false;
+	t->gsi = *slot;
+	slot_at(t, *slot)->number = XR_GSI_QPN;
+	return true;
 }

@@ -26,7 +26,7 @@ static bool init_sane(const struct xt_qp_init *init)
 		return false;
 	if (initiator && (init->rq || init->srq))
 		return false;
-	if (init->type == XR_QPT_UD && !init->ahs)
+	if (init->type == XR_QPT_UD ? !init->ahs : init->gsi)
 		return false;
 	if (init->max_send_sge > XR_MAX_SGE || init->max_recv_sge > XR_MAX_SGE)
 		return false;
@@ -91,6 +91,16 @@ static bool class_of(uint32_t type, uint8_t *class)
 	return true;
 }
 
+static bool add_number(struct xt_qp *qp, bool gsi)
+{
+	struct xt_numbers *qps = qp->engine->shared->qps;
+
+	if (!gsi)
+		return xt_numbers_add(qps, qp, &qp->info.slot, &qp->info.qpn);
+	qp->info.qpn = XR_GSI_QPN;
+	return xt_numbers_add_gsi(qps, qp, &qp->info.slot);
+}
+
 int xt_qp_create(struct xt_engine *e, const struct xt_qp_init *init, struct xt_qp **out)
 {
 	struct xt_qp *qp = NULL;
@@ -111,7 +121,7 @@ int xt_qp_create(struct xt_engine *e, const struct xt_qp_init *init, struct xt_q
 	init_qp(qp, e, init);
 	qp->class = class;
 	qp->rq_sge = calloc(qp->max_recv_sge + 1, sizeof(*qp->rq_sge));
-	if (!qp->rq_sge || !xt_numbers_add(e->shared->qps, qp, &qp->info.slot, &qp->info.qpn)) {
+	if (!qp->rq_sge || !add_number(qp, init->gsi)) {
 		free(qp->rq_sge);
 		free(qp);
 		return -ENOMEM;

@@ -126,6 +126,8 @@ struct xt_numbers *xt_numbers_new(uint32_t max);
 void xt_numbers_free(struct xt_numbers *t);
 /* false: no slot, or no memory. */
 bool xt_numbers_add(struct xt_numbers *t, void *item, uint32_t *slot, uint32_t *number);
+/* The same for number XR_GSI_QPN. false: also where it is taken */
+bool xt_numbers_add_gsi(struct xt_numbers *t, void *item, uint32_t *slot);
 void xt_numbers_del(struct xt_numbers *t, uint32_t number);
 void *xt_numbers_get(struct xt_numbers *t, uint32_t number);	/* NULL: none */
 
@@ -332,6 +334,7 @@ struct xt_qp_init {
 	 * May change while no engine runs.
 	 */
 	struct xt_mem *const *own;	/* NULL: nothing for ever */
+	bool gsi;		/* UD: as QPN XR_GSI_QPN, of which there is one */
 	const struct xt_ahs *ahs;	/* UD */
 	struct xr_psn_entry *psns;	/* array by slot, kept current by the engine */
 	void *owner;		/* the daemon's object, for events */

@@ -45,6 +45,21 @@ enum xrocedv_resource {
 bool xrocedv_is_supported(struct ibv_device *device);
 
 /*
+ * Queue pair 1, the general services interface, by which connection managers and other management talk (IBTA 13.5.1).
+ * An ordinary UD queue pair but for its number, 1, its Q_Key, which must be XROCEDV_GSI_QKEY (set on the way to
+ * INIT), and that there is one for each device. It receives what is sent to QPN 1 of any of the device's addresses
+ * as long as it exists; without it such packets are dropped. One message is one management datagram, 256
+ * bytes in general: the device looks at none of them, and answers none.
+ * attr: as for ibv_create_qp(), qp_type IBV_QPT_UD. NULL and errno: those of ibv_create_qp(), and EPERM (the program is
+ * run neither by root nor by the daemon's user), EBUSY (there is one), EINVAL (another type), EOPNOTSUPP
+ * (not a device of xroce).
+ */
+#define XROCEDV_GSI_QPN 1u
+#define XROCEDV_GSI_QKEY 0x80010000u
+
+struct ibv_qp *xrocedv_create_gsi_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
+
+/*
  * A region for fast registration, in state FREE, of at most max_pages pages (1..XROCEDV_MAX_PAGES). Its
  * lkey and rkey are one key. Ends with ibv_dereg_mr(), in any state, but not while a memory window is
  * bound to it (EBUSY). NULL and errno: EINVAL, ENOMEM, EDQUOT, EOPNOTSUPP (not a device of xroce), EIO.

@@ -459,8 +459,14 @@ struct xr_open_xrcd_req {
 
 /* ---- queue pairs ---------------------------------------------------------------- */
 
+/*
+ * IBTA 13.5.1: queue pair 1, for management (connection managers). A UD one with QPN 1 whose Q_Key must be
+ * XR_GSI_QKEY; one for each device (else EBUSY), for operators (else EPERM).
+ */
+#define XR_QPT_GSI 1
+
 struct xr_create_qp_req {
-	__u32 type;		/* enum xr_qp_type */
+	__u32 type;		/* enum xr_qp_type, or XR_QPT_GSI */
 	__u32 pd, send_cq, recv_cq, srq;	/* handles; with srq not 0 there is no RQ */
 	__u32 max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_inline;
 	__u32 sq_sig_all;

@@ -28,6 +28,7 @@
 #define XR_MAX_MSG_SIZE 0x80000000u	/* 2^31 bytes, IBTA 9.7.7.1 */
 #define XR_GRH_LEN 40			/* UD receive buffers start with it */
 #define XR_MULTICAST_QPN 0xffffffu
+#define XR_GSI_QPN 1
 #define XR_GSI_QKEY 0x80010000u
 #define XR_QKEY_PRIVILEGED 0x80000000u
 

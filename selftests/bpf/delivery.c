@@ -60,8 +60,37 @@ static void test_foreign_metadata(struct fixture *f, const struct spec *spec,
 	       "metadata of another program: %s: %s", what, reason_name(got.reason));
 }
 
+/* ---- queue pair 1 ---------------------------------------------------------------- */
+
+#define TO_GSI QPN(XR_GSI_QPN)
+static const struct spec mad = { OP(UD(SEND_ONLY)), TO_GSI, .qkey_xor = TEST_QKEY ^ XR_GSI_QKEY };
+static const struct spec mad_wrong_key = { OP(UD(SEND_ONLY)), TO_GSI };
+static const struct spec mad_partition = { OP(UD(SEND_ONLY)), TO_GSI, .pkey_xor = 1,
+					   .qkey_xor = TEST_QKEY ^ XR_GSI_QKEY };
+static const struct spec connected = { OP(RC(SEND_ONLY)), TO_GSI };
+
+/* Once somebody has it, it is a queue pair as others are. */
+static void test_gsi(struct fixture *f)
+{
+	const struct xr_qp_entry entry = {
+		.qkey = XR_GSI_QKEY, .pd = TEST_PD, .slot = 1, .pkey = XR_DEFAULT_PKEY,
+		.path_mtu = TEST_MTU, .state = XR_QPS_RTS, .type = XR_QPT_UD,
+	};
+	const struct xr_psn_entry psns = { 0 };
+
+	TAP_OK(run_spec(f, &mad, XDP_DROP, XR_NO_QP), "GSI: nobody has it");
+	TAP_OK(fixture_add_qp(f, XR_GSI_QPN, &entry, &psns) &&
+	       run_spec(f, &mad, XDP_REDIRECT, XR_OK), "GSI: management datagram");
+	TAP_OK(run_spec(f, &mad_wrong_key, XDP_DROP, XR_QKEY), "GSI: another Q_Key");
+	TAP_OK(run_spec(f, &mad_partition, XDP_DROP, XR_PKEY), "GSI: another partition");
+	TAP_OK(run_spec(f, &connected, XDP_DROP, XR_QP_TYPE), "GSI: no connections");
+	TAP_OK(fixture_del_qp(f, XR_GSI_QPN) && run_spec(f, &mad, XDP_DROP, XR_NO_QP),
+	       "GSI: gone");
+}
+
 void test_delivery(struct fixture *f)
 {
+	test_gsi(f);
 	test_no_socket(f);
 	test_foreign_metadata(f, &valid, XDP_DROP, XR_NO_METADATA, "valid packet");
 	test_foreign_metadata(f, &other, XDP_PASS, XR_NOT_ROCE_PORT, "the kernel's packet");

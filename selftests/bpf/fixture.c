@@ -115,6 +115,11 @@ bool fixture_add_qp(struct fixture *f, uint32_t qpn, const struct xr_qp_entry *e
 				     sizeof(*psns), BPF_ANY);
 }
 
+bool fixture_del_qp(struct fixture *f, uint32_t qpn)
+{
+	return !bpf_map__delete_elem(f->skel->maps.qps, &qpn, sizeof(qpn), 0);
+}
+
 static bool add_qp_row(struct fixture *f, enum test_qp qp)
 {
 	const struct qp_row *row = &qp_rows[qp];

@@ -88,6 +88,7 @@ bool fixture_open(struct fixture *f, const struct settings *settings);
 void fixture_close(struct fixture *f);
 bool fixture_add_qp(struct fixture *f, uint32_t qpn, const struct xr_qp_entry *entry,
 		    const struct xr_psn_entry *psns);
+bool fixture_del_qp(struct fixture *f, uint32_t qpn);
 bool fixture_add_key(struct fixture *f, uint32_t rkey, struct xr_key_entry entry);
 bool fixture_add_addr(struct fixture *f, const struct xr_addr *addr);
 bool fixture_set_limiter(struct fixture *f, const struct xr_limiter *limiter);

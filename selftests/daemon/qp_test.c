@@ -231,6 +231,50 @@ static void test_slow_resolve(void)
 	TAP_OK(nothing_left(), "nothing is left");
 }
 
+static int create_gsi(struct conn *c, uint32_t pd, uint32_t cq)
+{
+	struct xr_create_qp_req q = qp_request(pd, cq);
+
+	q.type = XR_QPT_GSI;
+	return ask(c, XR_MSG_CREATE_QP, &q, sizeof(q));
+}
+
+static int set_qkey(struct conn *c, uint32_t qp, uint32_t qkey)
+{
+	return modify(c, qp, XR_QPS_INIT, (struct xr_qp_attr){ .port_num = 1, .qkey = qkey },
+		      IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
+}
+
+/* Queue pair 1: for who may speak for the host, and for one at a time */
+static void test_gsi(void)
+{
+	const struct xr_create_qp_rep *rep;
+	uint32_t pd, cq, pd2, cq2, qp;
+	struct conn c, other;
+
+	open_client(&c);
+	open_client(&other);
+	pd = alloc_pd(&c);
+	cq = create_cq(&c, 16, 0);
+	pd2 = alloc_pd(&other);
+	cq2 = create_cq(&other, 16, 0);
+	c.client->operator = false;
+	TAP_OK(create_gsi(&c, pd, cq) == -EPERM, "GSI: not for everybody");
+	c.client->operator = true;
+	TAP_OK(!create_gsi(&c, pd, cq), "GSI: for operators");
+	rep = (const void *)c.body;
+	qp = rep->handle;
+	TAP_OK(rep->qpn == 1, "GSI: its number");
+	TAP_OK(create_gsi(&c, pd, cq) == -EBUSY && create_gsi(&other, pd2, cq2) == -EBUSY,
+	       "GSI: there is one");
+	TAP_OK(set_qkey(&c, qp, 0x11111111) == -EINVAL && !set_qkey(&c, qp, XR_GSI_QKEY),
+	       "GSI: one Q_Key");
+	close_client(&c);
+	TAP_OK(!create_gsi(&other, pd2, cq2), "GSI: it goes with its owner");
+	close_client(&other);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
 int main(void)
 {
 	start_server("qp");
@@ -238,6 +282,7 @@ int main(void)
 	test_modify_length();
 	test_address_handles();
 	test_datagram_qp();
+	test_gsi();
 	test_multicast();
 	test_slow_resolve();
 

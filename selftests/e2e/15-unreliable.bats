@@ -130,7 +130,23 @@ port_counter() {
 	equal "counted by the port" "$(port_counter bad_pkey_cntr)" $((before + 1))
 }
 
-@test "unreliable: QP 0 and QP 1 are nobody's" {
+@test "unreliable: queue pair 1, for management, of either host" {
+	local before
+
+	LISTEN=mad-listen listener a gsi "$A4" 3
+	equal "its number" "$QPN" 1
+	fails tell a mad-ask "$A4" "$B4" 1 0x80010000 second 2>"$BATS_TEST_TMPDIR/second"
+	grep -q "Device or resource busy" "$BATS_TEST_TMPDIR/second"
+	before=$(counter a QKEY)
+	tell b send "$B4" "$A4" 1 0x11111111 "another Q_Key"
+	equal "the answer" "$(tell b mad-ask "$B4" "$A4" 1 0x80010000 hello)" "re: hello"
+	equal "the answer" "$(tell b mad-ask "$B6" "$A6" 1 0x80010000 hello)" "re: hello"
+	equal "the answer" "$(tell b mad-ask "$B4" "$A4" 1 0x80010000 "")" "re: "
+	wait "$LISTENER"
+	equal "dropped" "$(counter a QKEY)" $((before + 1))
+}
+
+@test "unreliable: QP 0 is nobody's, and QP 1 as long as nobody asks for it" {
 	local before
 
 	before=$(counter a NO_QP)

@@ -10,7 +10,7 @@ datagram=$XR_BUILD/selftests/e2e/rdma_datagram
 listener() {
 	local file=$BATS_TEST_TMPDIR/$2
 
-	spawn "$1" "$file" "$datagram" listen "$(gid_index "$1" "$3")" "${@:4}"
+	spawn "$1" "$file" "$datagram" "${LISTEN:-listen}" "$(gid_index "$1" "$3")" "${@:4}"
 	LISTENER=$!
 	wait_for 10 grep -q ready "$file" || { cat "$file"; return 1; }
 	QPN=$(awk '/ready/ { print $2 }' "$file")

@@ -28,7 +28,7 @@ $(eval $(call verbs_program,rdma_watch))
 $(eval $(call verbs_program,rdma_srq))
 
 # ... sends datagrams, to one and to many
-$(eval $(call verbs_program,rdma_datagram))
+$(eval $(call verbs_program,rdma_datagram,,-ldl))
 
 # ... makes as much as there may be
 $(eval $(call verbs_program,rdma_limits))

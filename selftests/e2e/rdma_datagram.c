@@ -7,12 +7,17 @@
  *   rdma_datagram send GID_INDEX ADDRESS QPN QKEY TEXT [TIMES]
  *   rdma_datagram ask GID_INDEX ADDRESS QPN QKEY TEXT    the same, and waits for the answer
  *   rdma_datagram mac GID_INDEX ADDRESS             where packets to the address would go
+ *   rdma_datagram mad-listen, mad-ask               the same as listen and ask by queue pair 1, in
+ *                                                   management datagrams
  *
  * Addresses are IPv4 or IPv6. A message carries the number of bytes of TEXT as immediate data.
  */
 #include "rdma_steps.h"
 
 #include <arpa/inet.h>
+#include <dlfcn.h>
+
+#include <infiniband/xrocedv.h>
 
 #define QKEY 0x11111111
 #define GRH 40
@@ -20,6 +25,11 @@
 #define SLOTS 16
 #define WAIT_S 10
 
+/* IBTA 13.4.2 and 12.6: a datagram's length and header, as for a request to connect */
+#define MAD 256
+static const uint8_t mad_header[24] = { 1, 7, 2, 3, [16] = 0, 0x10 };
+
+static bool gsi;
 static struct ibv_context *ctx;
 static struct ibv_pd *pd;
 static struct ibv_mr *mr;
@@ -58,6 +68,15 @@ static void post_receive(uint64_t slot)
 	MUST(!ibv_post_recv(qp, &wr, &bad), "post_recv");
 }
 
+static struct ibv_qp *create_gsi_qp(struct ibv_qp_init_attr *init)
+{
+	struct ibv_qp *(*create)(struct ibv_pd *, struct ibv_qp_init_attr *);
+
+	*(void **)&create = dlsym(RTLD_DEFAULT, "xrocedv_create_gsi_qp");
+	MUST(create, "xrocedv_create_gsi_qp");
+	return create(pd, init);
+}
+
 static void make_qp(void)
 {
 	struct ibv_qp_init_attr init = {
@@ -65,11 +84,13 @@ static void make_qp(void)
 		.cap = { .max_send_wr = 16, .max_recv_wr = SLOTS, .max_send_sge = 1,
 			 .max_recv_sge = 1 },
 	};
-	struct ibv_qp_attr attr = { .port_num = 1, .qkey = QKEY, .qp_state = IBV_QPS_INIT };
+	struct ibv_qp_attr attr = { .port_num = 1, .qkey = gsi ? XROCEDV_GSI_QKEY : QKEY,
+				    .qp_state = IBV_QPS_INIT };
 	uint64_t i;
 
-	qp = ibv_create_qp(pd, &init);
+	qp = gsi ? create_gsi_qp(&init) : ibv_create_qp(pd, &init);
 	MUST(qp, "create_qp");
+	MUST(!gsi || qp->qp_num == XROCEDV_GSI_QPN, "number 1");
 	MUST(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
 			    IBV_QP_QKEY), "INIT");
 	attr.qp_state = IBV_QPS_RTR;
@@ -100,6 +121,13 @@ static void transmit(struct ibv_ah *ah, uint32_t qpn, uint32_t qkey, const char 
 	struct ibv_wc wc;
 
 	memcpy(out, text, len);
+	if (gsi) {
+		memset(out, 0, MAD);
+		memcpy(out, mad_header, sizeof(mad_header));
+		memcpy(out + sizeof(mad_header), text, len);
+		sge.length = MAD;
+		wr.opcode = IBV_WR_SEND;
+	}
 	MUST(!ibv_post_send(qp, &wr, &bad), "post_send");
 	completion(&wc, WAIT_S);
 	MUST(wc.opcode == IBV_WC_SEND, "the send completes first");
@@ -110,6 +138,12 @@ static const char *check_message(const struct ibv_wc *wc)
 {
 	char *text = buf + wc->wr_id * SLOT + GRH;
 
+	if (gsi) {
+		MUST(wc->opcode == IBV_WC_RECV && wc->byte_len == GRH + MAD, "a datagram");
+		MUST(wc->src_qp == 1 && wc->qp_num == 1 && !wc->pkey_index, "numbers");
+		MUST(!memcmp(text, mad_header, sizeof(mad_header)), "its header");
+		return text + sizeof(mad_header);
+	}
 	MUST(wc->opcode == IBV_WC_RECV && wc->byte_len >= GRH && wc->byte_len < SLOT, "a receive");
 	MUST((wc->wc_flags & IBV_WC_GRH) && (wc->wc_flags & IBV_WC_WITH_IMM), "flags");
 	MUST(ntohl(wc->imm_data) == wc->byte_len - GRH, "immediate data");
@@ -126,7 +160,7 @@ static void answer(struct ibv_wc *wc, const char *text)
 
 	MUST(ah, "create_ah_from_wc");
 	snprintf(reply, sizeof(reply), "re: %s", text);
-	transmit(ah, wc->src_qp, QKEY, reply);
+	transmit(ah, wc->src_qp, gsi ? XROCEDV_GSI_QKEY : QKEY, reply);
 	MUST(!ibv_destroy_ah(ah), "destroy_ah");
 }
 
@@ -206,6 +240,8 @@ int main(int argc, char **argv)
 	gid_index = argc > 2 ? atoi(argv[2]) : 0;
 	if (!strcmp(what, "mac"))
 		return do_mac(argv[3]);
+	gsi = !strncmp(what, "mad-", 4);
+	what += gsi ? 4 : 0;
 	make_qp();
 	if (!strcmp(what, "listen"))
 		return do_listen(atoi(argv[3]), argv[4]);

@@ -145,15 +145,20 @@ static int map_del(bool *map, unsigned *count, uint32_t at)
 }
 
 /* Slots are in the low bits of QPNs: with as few QPs as there are here, entries do not clash. */
+static uint32_t qp_at(uint32_t qpn)
+{
+	return qpn == XR_GSI_QPN ? MAP_SIZE - 1 : qpn;
+}
+
 int xd_xdp_qp_set(struct xd_device *dev, uint32_t qpn, const struct xr_qp_entry *entry)
 {
-	MUST(qpn > 1 && qpn < XR_QPN_MASK);
-	return map_set(in_qps, &fake.map_qps, qpn);
+	MUST(qpn >= XR_GSI_QPN && qpn < XR_QPN_MASK);
+	return map_set(in_qps, &fake.map_qps, qp_at(qpn));
 }
 
 int xd_xdp_qp_del(struct xd_device *dev, uint32_t qpn)
 {
-	return map_del(in_qps, &fake.map_qps, qpn);
+	return map_del(in_qps, &fake.map_qps, qp_at(qpn));
 }
 
 /* The daemon's own addresses are not clients' business: only groups come here. */

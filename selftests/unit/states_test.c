@@ -585,6 +585,34 @@ static void test_numbers(void)
 	TAP_OK(!wrong, "none is 0, 1 or 0xffffff");
 }
 
+/* One QP has number 1, in a slot as others have. */
+static void test_gsi(void)
+{
+	struct xt_qp_init init = init_for(sq_ring, rq_ring);
+	struct xt_qp *gsi, *ud = NULL, *qp;
+	uint32_t slot;
+
+	init.gsi = true;
+	init.type = XR_QPT_RC;
+	TAP_OK(xt_qp_create(engine, &init, &qp) == -EINVAL, "GSI: only datagrams");
+	init.type = XR_QPT_UD;
+	TAP_OK(!xt_qp_by_num(shared.qps, XR_GSI_QPN), "GSI: nobody at first");
+	TAP_OK(!xt_qp_create(engine, &init, &gsi) && xt_qp_info(gsi)->qpn == XR_GSI_QPN &&
+	       xt_qp_by_num(shared.qps, XR_GSI_QPN) == gsi, "GSI: number 1");
+	slot = xt_qp_info(gsi)->slot;
+	TAP_OK(xt_qp_create(engine, &init, &qp) == -ENOMEM, "GSI: no second one");
+	init.gsi = false;
+	TAP_OK(!xt_qp_create(engine, &init, &ud) && xt_qp_info(ud)->slot != slot && xt_qp_by_num(shared.qps, slot) != gsi,
+	       "GSI: its slot is its own, and it has no other number");
+	xt_qp_destroy(gsi);
+	TAP_OK(!xt_qp_by_num(shared.qps, XR_GSI_QPN), "GSI: gone");
+	init.gsi = true;
+	TAP_OK(!xt_qp_create(engine, &init, &gsi) && xt_qp_by_num(shared.qps, XR_GSI_QPN) == gsi &&
+	       xt_qp_by_num(shared.qps, xt_qp_info(ud)->qpn) == ud, "GSI: comes again");
+	xt_qp_destroy(gsi);
+	xt_qp_destroy(ud);
+}
+
 static void new_engine(uint32_t max)
 {
 	shared.keys = xt_keys_new(16);
@@ -624,6 +652,7 @@ int main(void)
 	end_engine();
 	new_engine(64);
 	test_numbers();
+	test_gsi();
 	end_engine();
 	xt_ahs_free(ahs);
 	free(queue);
