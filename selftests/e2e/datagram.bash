@@ -6,7 +6,7 @@
 datagram=$XR_BUILD/selftests/e2e/rdma_datagram
 
 # shellcheck disable=SC2034  # LISTENER and QPN are for who calls it
-# listener HOST NAME ARG...: its QPN is in QPN, its output in $BATS_TEST_TMPDIR/NAME
+# listener HOST NAME ARG...: its QPN is in QPN, its output in $BATS_TEST_TMPDIR/NAME; LISTEN: how, if not listen
 listener() {
 	local file=$BATS_TEST_TMPDIR/$2
 
