@@ -3,25 +3,91 @@
  * Captured connections of the Linux rxe driver, one side replaced by ours: its
  * responder must answer the captured requests as rxe did, its requester
  * must send what rxe sent. QP numbers and keys are ours, so they are exchanged before.
+ * Every capture is in one of two tables: what is replayed, with what it needs, and what is not, and why.
  * Run from the top of the tree, or with the directory of the captures as argument.
  */
+#include <dirent.h>
 #include <stdio.h>
 
 #include "harness.h"
 #include "selftests/lib/pcap.h"
 #include "selftests/lib/tap.h"
 
-#define MAX_PACKETS 256
+#define MAX_PACKETS 1024
 #define ARENA (1 << 20)
 #define RECV_LEN 65536
+
+/* One direction of one connection, and what its responder was like */
+struct flow {
+	const char *name;	/* of the capture */
+	uint32_t type;		/* 0: RC */
+	uint32_t qpn, peer;	/* requests are for qpn, answers for peer; 0: all are */
+	uint8_t from;		/* last byte of the requester's address; 0: whichever it is */
+	bool both_ways;		/* our requester can be tried as well */
+	bool gone;		/* the responder has no such QP */
+	bool cut;		/* the capture ends before the answer to its last packet */
+	bool fast;		/* its region was registered by a work request: a peer may invalidate it */
+	uint32_t access;	/* of its region; 0: everything */
+	uint32_t region, receive;	/* bytes; 0: ARENA, RECV_LEN */
+	unsigned late;		/* so many requests come before the first receive is posted */
+	uint8_t nak;		/* we answer this syndrome where rxe has another NAK */
+};
+
+static const struct flow flows[] = {
+	{ "rc_send", .both_ways = true },
+	{ "rc_send-m2048", .both_ways = true },
+	{ "rc_send-v6", .both_ways = true },
+	{ "rc_send-tc-hop", .both_ways = true },
+	{ "rc_write", .both_ways = true },
+	{ "rc_write-m4096", .both_ways = true },
+	{ "rc_read", .both_ways = true },
+	{ "rc_read-v6-tc", .both_ways = true },
+	{ "rc_atomic", .both_ways = true },
+	{ "rc_loss", .qpn = 0x26 },
+	{ "rc_inv", .fast = true },
+	{ "rc_rnr", .late = 7 },
+	{ "rc_rnrfail", .late = 3 },
+	{ "rc_nakacc", .access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ },
+	{ "rc_nakrd", .region = 4096 },
+	/* A SEND that its receive has no room for is an invalid request (IBTA 9.7.4.1.6, 9.7.5.2.8); rxe
+	 * answers remote operational error. */
+	{ "rc_naklen", .receive = 16, .nak = XR_AETH_NAK | XR_NAK_INVALID_REQUEST },
+	{ "rc_naklen2", .receive = 1500, .nak = XR_AETH_NAK | XR_NAK_INVALID_REQUEST },
+	{ "rc_dead", .gone = true },
+	{ "veth_noresp", .gone = true },
+	{ "rc_pingpong", .qpn = 0x29, .peer = 0x2a },
+	{ "rc_pingpong", .qpn = 0x2a, .peer = 0x29 },
+	{ "rc_srq_pingpong", .qpn = 0x2a, .peer = 0x2b, .from = 1 },
+	{ "rc_srq_pingpong", .qpn = 0x2b, .peer = 0x2c, .from = 1 },
+	{ "rc_srq_pingpong", .qpn = 0x2b, .peer = 0x2a, .from = 2 },
+	{ "rc_srq_pingpong", .qpn = 0x2c, .peer = 0x2b, .from = 2, .cut = true },
+	{ "cm_rping", .qpn = 0x27, .peer = 0x27, .from = 1 },
+	{ "cm_rping", .qpn = 0x27, .peer = 0x27, .from = 2 },
+	{ "uc_send", .type = XR_QPT_UC },
+	{ "uc_write", .type = XR_QPT_UC },
+	{ "ud_send", .type = XR_QPT_UD },
+	{ "ud_send-v6", .type = XR_QPT_UD },
+	{ "ud_send-v6-tc", .type = XR_QPT_UD },
+	{ "cm_udaddy", .type = XR_QPT_UD, .qpn = 0x28 },
+	{ "cm_udaddy", .type = XR_QPT_UD, .qpn = 0x29 },
+	{ "cm_mckey", .type = XR_QPT_UD },
+};
+
+static const struct {
+	const char *name, *why;
+} not_replayed[] = {
+	{ "cm_reject", "management datagrams only, and we have no QP 1" },
+	{ "veth_cmreq", "management datagrams only, and we have no QP 1" },
+};
 
 struct packet {
 	uint8_t data[XT_MAX_FRAME];
 	uint32_t len;
 	struct xr_meta meta;
-	bool request;
+	bool request, answered;
 };
 
+static const struct flow *flow;
 static struct packet packets[MAX_PACKETS];
 static unsigned count;
 static uint8_t arena[ARENA];
@@ -53,9 +119,10 @@ static uint8_t *bth(struct packet *p)
 	return p->data + p->meta.bth_off;
 }
 
+/* The operation, whatever the transport class */
 static uint8_t opcode(struct packet *p)
 {
-	return bth(p)[0];
+	return bth(p)[0] & ~XR_CLASS_MASK;
 }
 
 static uint32_t psn(struct packet *p)
@@ -65,7 +132,7 @@ static uint32_t psn(struct packet *p)
 
 static uint8_t *ext(struct packet *p, uint16_t which)
 {
-	uint16_t flags = xt_flags_of(opcode(p));
+	uint16_t flags = xt_flags_of(bth(p)[0]);
 
 	return flags & which ? bth(p) + xt_ext_off(flags, which) : NULL;
 }
@@ -90,11 +157,37 @@ static bool parse(struct packet *p)
 	if (xt_parse(&f) != XR_OK || !xt_icrc_ok(&f))
 		return false;
 	p->meta = f.meta;
-	p->request = xt_flags_of(opcode(p)) & XR_OPF_REQUEST;
+	p->request = xt_flags_of(bth(p)[0]) & XR_OPF_REQUEST;
+	p->answered = false;
 	return true;
 }
 
-static bool load(const char *name)
+static bool is_v6(const struct packet *p)
+{
+	return p->data[p->meta.ip_off] >> 4 == 6;
+}
+
+static struct xr_addr address(const struct packet *p, bool source)
+{
+	const uint8_t *ip = p->data + p->meta.ip_off;
+	struct xr_addr a = { .raw = { [10] = 0xff, [11] = 0xff } };
+
+	if (is_v6(p))
+		memcpy(a.raw, ip + (source ? 8 : 24), 16);
+	else
+		memcpy(a.raw + 12, ip + (source ? 12 : 16), 4);
+	return a;
+}
+
+static bool of_flow(struct packet *p)
+{
+	uint32_t qpn = p->request ? flow->qpn : flow->peer;
+	bool from_requester = address(p, true).raw[15] == flow->from;
+
+	return (!qpn || qpn == p->meta.qpn) && (!flow->from || from_requester == p->request);
+}
+
+static bool load(void)
 {
 	char path[512];
 	struct pcap pcap;
@@ -102,7 +195,7 @@ static bool load(const char *name)
 	uint32_t len;
 
 	count = 0;
-	snprintf(path, sizeof(path), "%s/%s.pcap", dir, name);
+	snprintf(path, sizeof(path), "%s/%s.pcap", dir, flow->name);
 	if (!pcap_open(&pcap, path))
 		return false;
 	while (count < MAX_PACKETS && (data = pcap_next(&pcap, &len)) && len <= XT_MAX_FRAME) {
@@ -110,7 +203,7 @@ static bool load(const char *name)
 
 		memcpy(p->data, data, len);
 		p->len = len;
-		count += parse(p);
+		count += parse(p) && of_flow(p);
 	}
 	pcap_close(&pcap);
 	return count;
@@ -131,11 +224,6 @@ static void find_base(void)
 	base = base == UINT64_MAX ? 0x10000 : base & ~4095ull;
 }
 
-static uint32_t ip_of(struct packet *p, bool source)
-{
-	return be32(p->data + p->meta.ip_off + (source ? 12 : 16));
-}
-
 static struct packet *first_request(void)
 {
 	unsigned i;
@@ -146,34 +234,73 @@ static struct packet *first_request(void)
 	return NULL;
 }
 
+/* As the packet was sent, or as its answer would be */
+static struct xt_path path_of(const struct packet *p, bool answer)
+{
+	const uint8_t *ip = p->data + p->meta.ip_off;
+	struct xt_path path = { .ip_version = is_v6(p) ? 6 : 4 };
+
+	path.sgid = address(p, !answer);
+	path.dgid = address(p, answer);
+	path.hop_limit = is_v6(p) ? ip[7] : ip[8];
+	path.traffic_class = is_v6(p) ? (uint8_t)(ip[0] << 4 | ip[1] >> 4) : ip[1];
+	return path;
+}
+
+static uint32_t mask_of(uint32_t state, struct xr_qp_attr *attr)
+{
+	uint32_t mask = h_attr(state, attr);
+
+	if (flow->type == XR_QPT_UC)
+		mask &= ~(uint32_t)(IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER | IBV_QP_TIMEOUT |
+				    IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
+	if (flow->type == XR_QPT_UD)
+		mask = IBV_QP_STATE | (state == XR_QPS_INIT ? IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY :
+				       state == XR_QPS_RTS ? IBV_QP_SQ_PSN : 0);
+	return mask;
+}
+
 /* Up to RTS, as the capture's responder or requester */
 static void connect(struct h_qp *q, uint32_t mtu, bool responder)
 {
 	struct packet *p = first_request();
-	struct xt_path path = h_path(ip_of(p, !responder), ip_of(p, responder));
+	struct xt_path path = path_of(p, responder);
 	struct xr_qp_attr attr;
 	uint32_t mask, state;
 
 	for (state = XR_QPS_INIT; state <= XR_QPS_RTS; state++) {
-		mask = h_attr(state, &attr);
+		mask = mask_of(state, &attr);
 		attr.path_mtu = mtu;
 		attr.dest_qp_num = p->meta.qpn;
 		attr.rq_psn = attr.sq_psn = psn(p);
 		attr.max_rd_atomic = attr.max_dest_rd_atomic = 16;
 		attr.timeout = 0;
+		if (flow->type == XR_QPT_UD)
+			attr.qkey = be32(ext(p, XR_EXT_DETH));
 		TAP_OK(!xt_qp_modify(q->qp, &attr, mask, &path, 4096, 0), "to state %u", state);
 	}
 }
 
-/* The smallest that carries the longest payload */
+static uint32_t mtu_of(uint32_t bytes, uint32_t least)
+{
+	while (128u << least < bytes)
+		least++;
+	return least;
+}
+
+/* What a packet carries that another of its message follows; else one that carries the longest payload */
 static uint32_t path_mtu(void)
 {
 	uint32_t mtu = IBV_MTU_1024;
 	unsigned i;
 
-	for (i = 0; i < count; i++)
-		while (128u << mtu < packets[i].meta.payload_len)
-			mtu++;
+	for (i = 0; i < count; i++) {
+		struct packet *p = &packets[i];
+
+		if (xt_flags_of(bth(p)[0]) & XR_OPF_FULL_MTU)
+			return mtu_of(p->meta.payload_len, IBV_MTU_256);
+		mtu = mtu_of(p->meta.payload_len, mtu);
+	}
 	return mtu;
 }
 
@@ -222,43 +349,104 @@ static bool took_effect(struct packet *p, uint64_t before)
 static void retarget(struct packet *p, uint32_t qpn)
 {
 	struct xt_seg whole = { p->data, p->len };
-	uint8_t *at = remote(p);
+	uint8_t *at = remote(p), *invalidated = ext(p, XR_EXT_IETH);
 
-	put32(bth(p) + 4, qpn);
+	if (p->meta.qpn != XR_MULTICAST_QPN)
+		put32(bth(p) + 4, qpn);
 	if (at)
 		put32(at + 8, key);
+	if (invalidated)
+		put32(invalidated, key);
 	xt_icrc_seal(&whole, 1, p->meta.ip_off, p->meta.bth_off);
 }
 
-/* The captured answer with this number of this kind; NULL: rxe did not send one. */
-static struct packet *captured_answer(const struct packet *ours, uint8_t op, uint32_t number)
+static uint8_t syndrome(struct packet *p)
+{
+	uint8_t *aeth = ext(p, XR_EXT_AETH);
+
+	return aeth ? aeth[0] : 0;
+}
+
+/* rxe gives no credits, hence compared without; a NAK where we answer another for a reason */
+static bool same_syndrome(struct packet *ours, struct packet *theirs)
+{
+	uint8_t want = syndrome(theirs), got = syndrome(ours);
+
+	if ((want & XR_AETH_TYPE_MASK) == XR_AETH_ACK)
+		return (got & XR_AETH_TYPE_MASK) == XR_AETH_ACK;
+	return got == ((want & XR_AETH_TYPE_MASK) == XR_AETH_NAK && flow->nak ? flow->nak : want);
+}
+
+/* The captured answer like ours; NULL: rxe did not send one. Duplicates are answered with the count of now. */
+static struct packet *captured_answer(struct packet *ours)
 {
 	unsigned i;
 
-	for (i = 0; i < count; i++)
-		if (!packets[i].request && opcode(&packets[i]) == op && psn(&packets[i]) == number)
-			return &packets[i];
+	for (i = 0; i < count; i++) {
+		struct packet *p = &packets[i];
+
+		if (!p->request && opcode(p) == opcode(ours) && psn(p) == psn(ours) &&
+		    same_syndrome(ours, p))
+			return p;
+	}
 	return NULL;
 }
 
 static bool same_answer(struct packet *ours)
 {
-	struct packet *theirs = captured_answer(ours, opcode(ours), psn(ours));
-	uint8_t *aeth;
+	struct packet *theirs = captured_answer(ours);
+	struct xt_path path = path_of(ours, false), captured;
 
 	if (!theirs || theirs->meta.payload_len != ours->meta.payload_len)
 		return false;
 	if (memcmp(theirs->data + theirs->meta.payload_off, ours->data + ours->meta.payload_off,
 		   ours->meta.payload_len))
 		return false;
-	aeth = ext(ours, XR_EXT_AETH);
-	/* rxe gives no credits; duplicates are answered with the count of now */
-	if (aeth &&
-	    ((aeth[0] & XR_AETH_TYPE_MASK) != (ext(theirs, XR_EXT_AETH)[0] & XR_AETH_TYPE_MASK) ||
-	     msn(ours) < msn(theirs)))
+	captured = path_of(theirs, false);
+	if (memcmp(&path, &captured, sizeof(path)))
 		return false;
+	if (ext(ours, XR_EXT_AETH) && msn(ours) < msn(theirs))
+		return false;
+	theirs->answered = true;
 	return opcode(ours) != XR_OP_ATOMIC_ACK ||
 	       be64(ext(ours, XR_EXT_ATOMICACKETH)) == be64(ext(theirs, XR_EXT_ATOMICACKETH));
+}
+
+/* Answers of rxe's that none of ours was like. Its repetitions count once. */
+static unsigned missing_answers(void)
+{
+	unsigned i, missing = 0;
+
+	for (i = 0; i < count; i++) {
+		struct packet *p = &packets[i], *first = p;
+
+		if (p->request)
+			continue;
+		for (first = packets; first < p; first++)
+			if (!first->request && opcode(first) == opcode(p) && psn(first) == psn(p) &&
+			    syndrome(first) == syndrome(p))
+				break;
+		if (!first->answered) {
+			printf("# no answer like packet %u: opcode %02x psn %06x syndrome %02x\n", i,
+			       opcode(p), psn(p), syndrome(p));
+			missing++;
+		}
+	}
+	return missing;
+}
+
+static bool is_send(uint8_t op)
+{
+	return op <= XR_OP_SEND_ONLY_IMM || op == XR_OP_SEND_LAST_INV || op == XR_OP_SEND_ONLY_INV;
+}
+
+/* The 40 bytes before a datagram: its IPv6 header, or in the last 20 its IPv4 header (IBTA A17.4.5) */
+static bool header_placed(struct packet *p, const struct xr_cqe *cqe)
+{
+	uint32_t len = is_v6(p) ? 40 : 20;
+
+	return !memcmp(arena + ARENA - RECV_LEN + XR_GRH_LEN - len, p->data + p->meta.ip_off, len) &&
+	       cqe->src_qpn == (be32(ext(p, XR_EXT_DETH) + 4) & XR_QPN_MASK);
 }
 
 /* What a request must have put where: WRITEs into the arena, SENDs into receives */
@@ -275,9 +463,9 @@ static bool placed(struct packet *p, struct harness *h)
 			va = be64(remote(p));
 		at = arena + (va - base);
 		va += p->meta.payload_len;
-	} else if (op <= XR_OP_SEND_ONLY_IMM) {
+	} else if (is_send(op)) {
 		if (xt_flags_of(op) & XR_OPF_START)
-			received = 0;
+			received = flow->type == XR_QPT_UD ? XR_GRH_LEN : 0;
 		at = arena + ARENA - RECV_LEN + received;
 		received += p->meta.payload_len;
 	} else {
@@ -285,68 +473,138 @@ static bool placed(struct packet *p, struct harness *h)
 	}
 	if (p->meta.payload_len && memcmp(at, payload, p->meta.payload_len))
 		return false;
-	if (!(xt_flags_of(op) & XR_OPF_END) || !(op <= XR_OP_SEND_ONLY_IMM || ext(p, XR_EXT_IMMDT)))
+	if (!(xt_flags_of(op) & XR_OPF_END) || !(is_send(op) || ext(p, XR_EXT_IMMDT)))
 		return true;
 	return h_poll(h, &cqe) && cqe.status == IBV_WC_SUCCESS &&
-	       (op > XR_OP_SEND_ONLY_IMM || cqe.byte_len == received) &&
-	       (!ext(p, XR_EXT_IMMDT) || !memcmp(&cqe.imm_data, ext(p, XR_EXT_IMMDT), 4));
+	       (!is_send(op) || cqe.byte_len == received) &&
+	       (!ext(p, XR_EXT_IMMDT) || !memcmp(&cqe.imm_data, ext(p, XR_EXT_IMMDT), 4)) &&
+	       (flow->type != XR_QPT_UD || header_placed(p, &cqe));
 }
 
-static void replay_to_responder(const char *name)
+/* The number of the request behind this one */
+static uint32_t next_psn(struct packet *p, uint32_t mtu)
 {
-	struct harness *h = h_new(H_CQE);
-	unsigned requests = 0, answers = 0, wrong = 0, misplaced = 0, i, k;
-	uint32_t last = 0;
-	struct h_qp q;
+	uint32_t bytes = 128u << mtu, len = 0;
 
-	h_create(h, &q);
+	if (opcode(p) == XR_OP_READ_REQUEST)
+		len = be32(remote(p) + 12);
+	return xr_psn_add(psn(p), len ? (len + bytes - 1) / bytes : 1);
+}
+
+struct replay {
+	struct harness *h;
+	struct h_qp q;
+	uint32_t mtu, expected;
+	unsigned requests, answers, wrong, misplaced;
+};
+
+static void begin_replay(struct replay *r)
+{
+	struct packet *first = first_request();
+	struct xr_addr group = address(first, false);
+	uint32_t region = flow->region ? flow->region : ARENA;
+
+	r->h = h_new(H_CQE);
+	r->mtu = path_mtu();
+	r->expected = psn(first);
+	h_create_type(r->h, &r->q, flow->type ? flow->type : XR_QPT_RC);
 	find_base();
 	memset(arena, 0x5a, sizeof(arena));
-	key = h_reg(h, &mr, arena, ARENA, base);
-	connect(&q, path_mtu(), true);
-	for (i = 0; i < count; i++) {
-		struct packet *p = &packets[i];
-		uint64_t before = 0;
-		bool repeated;
+	key = h_reg(r->h, &mr, arena, region, base);
+	if (flow->access)
+		mr.key->entry.access = flow->access;
+	if (flow->fast)
+		mr.key->entry.flags |= XR_KEYF_FAST;
+	connect(&r->q, r->mtu, true);
+	if (first->meta.qpn == XR_MULTICAST_QPN)
+		TAP_OK(!xt_group_attach(r->h->shared.groups, &group, r->q.qp), "%s: attached",
+		       flow->name);
+	if (flow->gone)
+		h_destroy(&r->q);
+}
 
-		if (!p->request)
-			continue;
-		repeated = requests && xr_psn_diff(psn(p), last) <= 0;
-		last = repeated ? last : psn(p);
-		requests++;
-		if (q.rq->producer - q.rq->consumer < 2)
-			h_post_recv(&q, i, base + ARENA - RECV_LEN, RECV_LEN, key);
-		if (!repeated && remote(p) && opcode(p) >= XR_OP_READ_REQUEST)
-			preload(p);
-		if (ext(p, XR_EXT_ATOMICETH))
-			memcpy(&before, arena + (be64(remote(p)) - base), sizeof(before));
-		retarget(p, q.qpn);
-		h->sent_count = 0;
-		h_receive(h, p->data, p->len);
-		if (!repeated)
-			misplaced += !placed(p, h);
-		if (!repeated && ext(p, XR_EXT_ATOMICETH))
-			misplaced += !took_effect(p, before);
-		for (k = 0; k < h->sent_count; k++) {
-			static struct packet ours;
+static void end_replay(struct replay *r)
+{
+	struct xr_addr group = address(first_request(), false);
 
-			memcpy(ours.data, h->sent[k].data, h->sent[k].len);
-			ours.len = h->sent[k].len;
-			if (!parse(&ours) || !same_answer(&ours)) {
-				printf("# answer to request %u: opcode %02x psn %06x\n", i,
-				       opcode(&ours), psn(&ours));
-				wrong++;
-			}
-			answers++;
+	if (first_request()->meta.qpn == XR_MULTICAST_QPN)
+		xt_group_detach(r->h->shared.groups, &group, r->q.qp);
+	if (!flow->gone)
+		h_destroy(&r->q);
+	h_free(r->h);
+}
+
+/* Whether the request is the one that the responder waits for, and there is room for it */
+static bool accepted(struct replay *r, struct packet *p)
+{
+	return (flow->type == XR_QPT_UD || psn(p) == r->expected) && r->requests > flow->late &&
+	       !flow->gone && !flow->access && !flow->region && !flow->receive;
+}
+
+static void post_receive(struct replay *r, unsigned id)
+{
+	if (!flow->gone && r->requests > flow->late && r->q.rq->producer - r->q.rq->consumer < 2)
+		h_post_recv(&r->q, id, base + ARENA - RECV_LEN,
+			    flow->receive ? flow->receive : RECV_LEN, key);
+}
+
+static void check_answers(struct replay *r, unsigned request)
+{
+	static struct packet ours;
+	unsigned k;
+
+	for (k = 0; k < r->h->sent_count; k++) {
+		memcpy(ours.data, r->h->sent[k].data, r->h->sent[k].len);
+		ours.len = r->h->sent[k].len;
+		if (!parse(&ours) || !same_answer(&ours)) {
+			printf("# answer to request %u: opcode %02x psn %06x syndrome %02x\n", request,
+			       opcode(&ours), psn(&ours), syndrome(&ours));
+			r->wrong++;
 		}
-		/* rxe answers each request that asks for it */
-		wrong += be32(bth(p) + 8) & XR_BTH_ACKREQ && !h->sent_count;
+		r->answers++;
 	}
-	TAP_OK(requests && answers && !wrong, "%s: %u requests get the %u answers that rxe gave",
-	       name, requests, answers);
-	TAP_OK(!misplaced, "%s: all payload is where it belongs", name);
-	h_destroy(&q);
-	h_free(h);
+}
+
+static void replay_request(struct replay *r, struct packet *p)
+{
+	uint64_t before = 0;
+	bool takes_effect;
+
+	r->requests++;
+	takes_effect = accepted(r, p);
+	post_receive(r, r->requests);
+	if (takes_effect && remote(p) && opcode(p) >= XR_OP_READ_REQUEST)
+		preload(p);
+	if (ext(p, XR_EXT_ATOMICETH))
+		memcpy(&before, arena + (be64(remote(p)) - base), sizeof(before));
+	retarget(p, r->q.qpn);
+	r->h->sent_count = 0;
+	h_receive(r->h, p->data, p->len);
+	if (takes_effect) {
+		r->expected = next_psn(p, r->mtu);
+		r->misplaced += !placed(p, r->h);
+		if (ext(p, XR_EXT_ATOMICETH))
+			r->misplaced += !took_effect(p, before);
+	}
+	if (!flow->cut || p != &packets[count - 1])
+		check_answers(r, p - packets);
+}
+
+static void replay_to_responder(void)
+{
+	struct replay r = { 0 };
+	unsigned i;
+
+	begin_replay(&r);
+	for (i = 0; i < count; i++)
+		if (packets[i].request)
+			replay_request(&r, &packets[i]);
+	TAP_OK(r.requests && !r.wrong && !missing_answers(),
+	       "%s: %u requests get the %u answers that rxe gave", flow->name, r.requests, r.answers);
+	TAP_OK(!r.misplaced, "%s: all payload is where it belongs", flow->name);
+	if (flow->fast)
+		TAP_OK(mr.key->entry.state == XR_KEY_FREE, "%s: the key was invalidated", flow->name);
+	end_replay(&r);
 }
 
 /* ---- our requester ----------------------------------------------------------- */
@@ -452,7 +710,7 @@ static void exchange(struct harness *h, struct h_qp *q, unsigned *same, unsigned
 		}
 }
 
-static void replay_to_requester(const char *name)
+static void replay_to_requester(void)
 {
 	struct harness *h = h_new(H_CQE);
 	unsigned same = 0, wrong = 0, posted = 0, done = 0, i = 0;
@@ -482,29 +740,65 @@ static void replay_to_requester(const char *name)
 			done += cqe.status == IBV_WC_SUCCESS;
 		i++;
 	}
-	TAP_OK(same && !wrong, "%s: our requester sends the same %u packets", name, same);
-	TAP_OK(posted && done == posted, "%s: its %u requests complete by rxe's answers", name,
-	       posted);
+	TAP_OK(same && !wrong, "%s: our requester sends the same %u packets", flow->name,
+	       same);
+	TAP_OK(posted && done == posted, "%s: its %u requests complete by rxe's answers",
+	       flow->name, posted);
 	h_destroy(&q);
 	h_free(h);
 }
 
+/* ---- all of them ---------------------------------------------------------------- */
+
+static bool is_capture(const char *file, const char *name)
+{
+	size_t len = strlen(name);
+
+	return !strncmp(file, name, len) && !strcmp(file + len, ".pcap");
+}
+
+static bool is_listed(const char *file)
+{
+	for (unsigned i = 0; i < sizeof(flows) / sizeof(flows[0]); i++)
+		if (is_capture(file, flows[i].name))
+			return true;
+	for (unsigned i = 0; i < sizeof(not_replayed) / sizeof(not_replayed[0]); i++)
+		if (is_capture(file, not_replayed[i].name)) {
+			printf("# %s: %s\n", file, not_replayed[i].why);
+			return true;
+		}
+	return false;
+}
+
+static void test_every_capture_listed(void)
+{
+	DIR *d = opendir(dir);
+	struct dirent *e;
+
+	while (d && (e = readdir(d)))
+		if (e->d_name[0] != '.')
+			TAP_OK(is_listed(e->d_name), "%s is in a table", e->d_name);
+	TAP_OK(d != NULL, "%s can be read", dir);
+	if (d)
+		closedir(d);
+}
+
 int main(int argc, char **argv)
 {
-	static const char *const names[] = {
-		"rc_send", "rc_send-m2048", "rc_write", "rc_write-m4096", "rc_read", "rc_atomic",
-	};
-
 	if (argc > 1)
 		dir = argv[1];
-	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		if (!load(names[i])) {
-			TAP_OK(false, "%s: no packets", names[i]);
+	test_every_capture_listed();
+	for (unsigned i = 0; i < sizeof(flows) / sizeof(flows[0]); i++) {
+		flow = &flows[i];
+		if (!load()) {
+			TAP_OK(false, "%s: no packets", flow->name);
 			continue;
 		}
-		replay_to_responder(names[i]);
-		load(names[i]);
-		replay_to_requester(names[i]);
+		replay_to_responder();
+		if (flow->both_ways) {
+			load();
+			replay_to_requester();
+		}
 	}
 	return tap_end();
 }
