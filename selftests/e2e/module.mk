@@ -2,7 +2,7 @@
 
 # Each bats file is a suite; all may use what E2E_NEEDS names.
 E2E_FILES := $(sort $(wildcard selftests/e2e/*.bats))
-E2E_NEEDS := $$(PROGRAMS) $(addprefix $(BUILD)/selftests/e2e/,rdma_verify rdma_memory rdma_keys rdma_watch rdma_srq rdma_xrc rdma_datagram rdma_limits rdma_events hostile)
+E2E_NEEDS := $$(PROGRAMS) $(addprefix $(BUILD)/selftests/e2e/,rdma_verify rdma_memory rdma_keys rdma_watch rdma_srq rdma_xrc rdma_datagram rdma_limits rdma_events rdma_opcodes hostile)
 
 $(foreach f,$(E2E_FILES),$(eval \
 	$(call suite,e2e/$(basename $(notdir $(f))),240,bats --tap $(f),$(E2E_NEEDS))))
@@ -38,6 +38,9 @@ $(eval $(call verbs_program,rdma_events))
 
 # ... shares domains of XRC
 $(eval $(call verbs_program,rdma_xrc))
+
+# ... sends every opcode
+$(eval $(call verbs_program,rdma_opcodes))
 
 # A client that wants no good
 $(eval $(call program,selftests/e2e/hostile,selftests/e2e/hostile.c selftests/e2e/hostile_client.c,,))
