@@ -13,7 +13,6 @@ load helpers
 	done
 }
 
-# bats test_tags=stock
 @test "pingpong: path MTU 256 to 2048" {
 	local mtu
 

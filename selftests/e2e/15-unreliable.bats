@@ -15,7 +15,6 @@ bandwidth() {
 	}
 }
 
-# bats test_tags=stock
 @test "unreliable: ibv_uc_pingpong, IPv4 and IPv6" {
 	both ibv_uc_pingpong -g @4 -n $((200 / SLOW))
 	both ibv_uc_pingpong -g @6 -n $((200 / SLOW))
@@ -35,7 +34,6 @@ bandwidth() {
 	done
 }
 
-# bats test_tags=stock
 @test "unreliable: ibv_ud_pingpong, IPv4 and IPv6" {
 	both ibv_ud_pingpong -g @4 -n $((200 / SLOW))
 	both ibv_ud_pingpong -g @6 -n $((200 / SLOW))

@@ -16,13 +16,11 @@ latency() {
 	bandwidth "$@"
 }
 
-# bats test_tags=stock
 @test "perftest: ib_write_bw" {
 	bandwidth ib_write_bw -n $((1000 / SLOW))
 	bandwidth ib_write_bw -n $((500 / SLOW)) -s 1048576 -t 16
 }
 
-# bats test_tags=stock
 @test "perftest: ib_read_bw" {
 	bandwidth ib_read_bw -n $((1000 / SLOW))
 }
@@ -45,7 +43,6 @@ latency() {
 	latency ib_read_lat -n $((1000 / SLOW))
 }
 
-# bats test_tags=stock
 @test "perftest: ib_send_lat" {
 	latency ib_send_lat -n $((1000 / SLOW))
 	latency ib_send_lat -n $((200 / SLOW)) -s 65536

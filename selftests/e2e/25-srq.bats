@@ -4,7 +4,6 @@
 
 load helpers
 
-# bats test_tags=stock
 @test "SRQ: ibv_srq_pingpong, 16 queue pairs" {
 	both -t 40 ibv_srq_pingpong -g @4 -c -n $((2000 / SLOW))
 }

@@ -4,7 +4,6 @@
 
 load helpers
 
-# bats test_tags=stock
 @test "XRC: ibv_xsrq_pingpong" {
 	both -t 30 ibv_xsrq_pingpong -g @4 -n $((500 / SLOW))
 	both -t 30 ibv_xsrq_pingpong -g @6 -n $((200 / SLOW)) -s 100000

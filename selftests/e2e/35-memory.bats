@@ -21,6 +21,7 @@ beside() {
 # On an emulated machine a start costs more than a test: all kinds go in one, at the end.
 # bats file_tags=native
 
+# bats test_tags=stock
 @test "memory: private anonymous" {
 	memory anonymous
 }
@@ -29,6 +30,7 @@ beside() {
 	memory shared-anonymous
 }
 
+# bats test_tags=stock
 @test "memory: POSIX shared memory" {
 	memory shm
 }

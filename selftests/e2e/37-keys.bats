@@ -26,7 +26,6 @@ counted() {
 @test "keys: zero-based windows" { counted zero-based KEY_RANGE; }
 @test "keys: binding and invalidating what must not be" { keys bind-refused; }
 @test "keys: a window that goes while it is bound" { counted dealloc-bound KEY_INDEX; }
-# bats test_tags=stock
 @test "keys: fast registration" { counted fast KEY_VARIANT; }
 @test "keys: fast registration in every wrong order" { keys fast-order; }
 @test "keys: the longest prefix that a fast region can name" { keys fast-prefix; }

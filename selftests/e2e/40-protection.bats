@@ -17,12 +17,10 @@ refused() {
 	(($(counter b access_naks_received) > 0))
 }
 
-# bats test_tags=stock
 @test "protection: R_Key with an index nobody has" { refused wrong-index KEY_INDEX; }
 @test "protection: R_Key with another variant" { refused wrong-variant KEY_VARIANT; }
 # bats test_tags=native
 @test "protection: R_Key of a region that was deregistered" { refused stale-key KEY_INDEX; }
-# bats test_tags=stock
 @test "protection: R_Key of another protection domain" { refused other-pd KEY_PD; }
 @test "protection: WRITE from one byte below" { refused one-below KEY_RANGE; }
 # bats test_tags=native

@@ -51,7 +51,6 @@ with() {
 	with drop 5 dup 5 reorder 5 corrupt 5 delay 5 200
 }
 
-# bats test_tags=stock
 @test "loss: pingpong" {
 	ctl a fault xra drop 10
 	ctl b fault xrb drop 10

@@ -11,6 +11,7 @@
  *   -m MTU   path MTU in bytes (1024)        -p PORT  TCP port for set-up (18516)
  *   -n N     rounds of each data test (20)   -s SEED  of patterns and sizes (1)
  *   -t NAME  run one test (may be repeated)  -l       list the tests
+ *   -b BYTES size of the region (8 MiB), 1 MiB or more: each round copies and compares all of it
  *   -E       do not ask the passive side for asynchronous events (rdma_rxe raises none)
  *   -x TEXT  run this shell command at the passive side after each test
  *
@@ -51,9 +52,9 @@ bool wrong(struct verify *v, const char *fmt, ...)
 
 bool same(struct verify *v, const char *what)
 {
-	if (!memcmp(v->buf, v->want, BUF_SIZE))
+	if (!memcmp(v->buf, v->want, v->size))
 		return true;
-	for (size_t i = 0; i < BUF_SIZE; i++)
+	for (size_t i = 0; i < v->size; i++)
 		if (v->buf[i] != v->want[i])
 			return wrong(v, "%s: byte %zu is %02x, should be %02x", what, i, v->buf[i],
 				     v->want[i]);
@@ -93,8 +94,8 @@ static bool set_up(struct verify *v)
 		return wrong(v, "cannot open device %s", v->dev_name ? v->dev_name : "(first)");
 	v->pd = ibv_alloc_pd(v->ctx);
 	v->cq = ibv_create_cq(v->ctx, 4 * DEPTH, NULL, NULL, 0);
-	v->buf = mmap(NULL, BUF_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	v->want = malloc(BUF_SIZE);
+	v->buf = mmap(NULL, v->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	v->want = malloc(v->size);
 	if (!v->pd || !v->cq || v->buf == MAP_FAILED || !v->want)
 		return wrong(v, "set-up: %s", strerror(errno));
 	if (ibv_query_gid(v->ctx, 1, v->gid_index, &v->me.gid))
@@ -132,7 +133,7 @@ bool bring_up(struct verify *v)
 	v->me.psn = (uint32_t)rnd(v) & 0xffffff;
 	v->me.rkey = v->mr->rkey;
 	v->me.addr = (uintptr_t)v->buf;
-	v->me.length = BUF_SIZE;
+	v->me.length = v->size;
 	return xfer(v, &v->peer, &v->me, sizeof(v->me)) && to_work(v) && barrier(v);
 }
 
@@ -143,7 +144,7 @@ bool connect_qp(struct verify *v, int access)
 		.cap = { DEPTH, DEPTH, MAX_SGE, MAX_SGE, MAX_INLINE },
 	};
 
-	v->mr = ibv_reg_mr(v->pd, v->buf, BUF_SIZE, access);
+	v->mr = ibv_reg_mr(v->pd, v->buf, v->size, access);
 	v->qp = ibv_create_qp(v->pd, &init);
 	if (!v->mr || !v->qp)
 		return wrong(v, "%s: %s", v->mr ? "QP" : "region", strerror(errno));
@@ -226,7 +227,7 @@ static bool run_test(struct verify *v, const struct test *test)
 static int usage(void)
 {
 	fprintf(stderr, "usage: rdma_verify [-d DEV] [-g GID-INDEX] [-m MTU] [-n ROUNDS] [-p PORT]\n"
-			"                   [-s SEED] [-t TEST]... [-E] [-x COMMAND] [HOST]\n"
+			"                   [-s SEED] [-b BYTES] [-t TEST]... [-E] [-x COMMAND] [HOST]\n"
 			"       rdma_verify -l\n");
 	return 2;
 }
@@ -261,6 +262,7 @@ static bool run_tests(struct verify *v, const bool *chosen, bool every)
 int main(int argc, char **argv)
 {
 	struct verify v = { .gid_index = 1, .mtu = 1024, .port = 18516, .rounds = 20, .rng = 1,
+			    .size = BUF_SIZE,
 			    .timeout = ack_timeout(), .retry_cnt = 7, .rnr_retry = 7 };
 	bool chosen[sizeof(tests) / sizeof(tests[0])] = { false }, every = true, ok;
 	int c;
@@ -268,8 +270,9 @@ int main(int argc, char **argv)
 	list(verify_data);
 	list(verify_connections);
 	list(verify_refusals);
-	while ((c = getopt(argc, argv, "d:g:m:n:p:s:t:x:lE")) != -1) {
+	while ((c = getopt(argc, argv, "b:d:g:m:n:p:s:t:x:lE")) != -1) {
 		switch (c) {
+		case 'b': v.size = (uint32_t)strtoul(optarg, NULL, 0); break;
 		case 'd': v.dev_name = optarg; break;
 		case 'g': v.gid_index = atoi(optarg); break;
 		case 'm': v.mtu = atoi(optarg); break;
@@ -287,6 +290,8 @@ int main(int argc, char **argv)
 		default: return usage();
 		}
 	}
+	if (v.size < MIN_SIZE || v.size > BUF_SIZE)
+		return usage();
 	v.host = argv[optind];
 	if (!set_up(&v)) {
 		fprintf(stderr, "rdma_verify: %s\n", v.why);

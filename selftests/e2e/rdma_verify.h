@@ -8,7 +8,8 @@
 
 #include "rdma_steps.h"
 
-#define BUF_SIZE (8u << 20)
+#define BUF_SIZE (8u << 20)	/* unless -b says otherwise */
+#define MIN_SIZE (1u << 20)
 #define GUARD 4096u		/* bytes before and after a target that must stay as they are */
 #define DEPTH 64u
 #define MAX_SGE 16
@@ -27,6 +28,7 @@ struct verify {
 	int gid_index, mtu, port, rounds, sock;
 	uint8_t timeout, retry_cnt, rnr_retry;	/* of the next connection */
 	bool no_events;
+	uint32_t size;		/* of the region */
 	uint64_t rng;
 	struct ibv_context *ctx;
 	struct ibv_pd *pd;

@@ -8,7 +8,8 @@
 struct refusal {
 	enum ibv_wr_opcode opcode;
 	int access;			/* of the passive side's region */
-	int64_t offset;			/* of the remote address from the region's start */
+	int64_t offset;			/* of the remote address from the region's start ... */
+	uint32_t from_end;		/* ... or, unless 0, how far before its end */
 	uint32_t len;
 	uint32_t key_xor;		/* applied to the rkey */
 	bool stale, other_pd;
@@ -34,6 +35,11 @@ static bool wait_event(struct verify *v, enum ibv_event_type want)
 				     ibv_event_type_str(want));
 }
 
+static uint64_t remote_address(const struct verify *v, const struct refusal *r)
+{
+	return v->peer.addr + (r->from_end ? v->size - r->from_end : (uint64_t)r->offset);
+}
+
 static bool active_refused(struct verify *v, const struct refusal *r)
 {
 	struct ibv_sge sge = { (uintptr_t)v->buf, r->len, v->mr->lkey };
@@ -42,10 +48,10 @@ static bool active_refused(struct verify *v, const struct refusal *r)
 	struct ibv_send_wr behind = { .wr_id = 8, .opcode = IBV_WR_RDMA_WRITE };
 	struct ibv_wc wc;
 
-	wr.wr.rdma.remote_addr = v->peer.addr + (uint64_t)r->offset;
+	wr.wr.rdma.remote_addr = remote_address(v, r);
 	wr.wr.rdma.rkey = v->peer.rkey ^ r->key_xor;
 	if (r->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
-		wr.wr.atomic.remote_addr = v->peer.addr + (uint64_t)r->offset;
+		wr.wr.atomic.remote_addr = remote_address(v, r);
 		wr.wr.atomic.compare_add = 1;
 		wr.wr.atomic.rkey = v->peer.rkey ^ r->key_xor;
 	}
@@ -68,23 +74,23 @@ static bool refuse(struct verify *v, const struct refusal *r)
 	struct ibv_mr *extra = NULL;
 	bool ok;
 
-	pattern(v->buf, BUF_SIZE, v->host ? 3 : 4, 0);
+	pattern(v->buf, v->size, v->host ? 3 : 4, 0);
 	if (!connect_qp(v, v->host ? ALL_ACCESS : r->access))
 		return false;
 	if (!v->host && r->other_pd) {
 		other = ibv_alloc_pd(v->ctx);
-		extra = ibv_reg_mr(other, v->buf, BUF_SIZE, ALL_ACCESS);
+		extra = ibv_reg_mr(other, v->buf, v->size, ALL_ACCESS);
 		v->me.rkey = extra ? extra->rkey : 0;
 	}
 	if (!v->host && r->stale) {
-		extra = ibv_reg_mr(pd, v->buf, BUF_SIZE, ALL_ACCESS);
+		extra = ibv_reg_mr(pd, v->buf, v->size, ALL_ACCESS);
 		v->me.rkey = extra ? extra->rkey : 0;
 		if (extra)
 			ibv_dereg_mr(extra);
 		extra = NULL;
 	}
 	ok = xfer(v, &v->peer, &v->me, sizeof(v->me));
-	memcpy(v->want, v->buf, BUF_SIZE);
+	memcpy(v->want, v->buf, v->size);
 	if (ok)
 		ok = v->host ? active_refused(v, r) : v->no_events || wait_event(v, r->event);
 	ok = ok && barrier(v) && same(v, "memory after a refused request");
@@ -111,10 +117,10 @@ REFUSAL(wrong_variant, IBV_WR_RDMA_WRITE, 64, ALL_ACCESS, .key_xor = 0x01)
 REFUSAL(stale_key, IBV_WR_RDMA_WRITE, 64, ALL_ACCESS, .stale = true)
 REFUSAL(other_pd, IBV_WR_RDMA_WRITE, 64, ALL_ACCESS, .other_pd = true)
 REFUSAL(one_below, IBV_WR_RDMA_WRITE, 64, ALL_ACCESS, .offset = -1)
-REFUSAL(one_above, IBV_WR_RDMA_WRITE, 64, ALL_ACCESS, .offset = BUF_SIZE - 63)
+REFUSAL(one_above, IBV_WR_RDMA_WRITE, 64, ALL_ACCESS, .from_end = 63)
 REFUSAL(read_one_below, IBV_WR_RDMA_READ, 64, ALL_ACCESS, .offset = -1)
-REFUSAL(read_one_above, IBV_WR_RDMA_READ, 64, ALL_ACCESS, .offset = BUF_SIZE - 63)
-REFUSAL(long_one_above, IBV_WR_RDMA_WRITE, 1 << 20, ALL_ACCESS, .offset = BUF_SIZE - (1 << 20) + 1)
+REFUSAL(read_one_above, IBV_WR_RDMA_READ, 64, ALL_ACCESS, .from_end = 63)
+REFUSAL(long_one_above, IBV_WR_RDMA_WRITE, 1 << 20, ALL_ACCESS, .from_end = (1 << 20) - 1)
 REFUSAL(no_read, IBV_WR_RDMA_READ, 64, ONLY_WRITE, .offset = 0)
 REFUSAL(no_write, IBV_WR_RDMA_WRITE, 64, NO_WRITE, .offset = 0)
 REFUSAL(no_atomic, IBV_WR_ATOMIC_FETCH_AND_ADD, 8, NO_WRITE, .offset = 0)

@@ -22,6 +22,8 @@
 # Needs XR_BUILD, the build folder. Every wait has a ceiling.
 
 : "${XR_BUILD:?}"
+# shellcheck source=shell.bash
+source "${BASH_SOURCE[0]%/*}/shell.bash"
 XROCED=$XR_BUILD/xroced
 XROCE=$XR_BUILD/xroce
 PORT=18515		# of the program under test, may be changed before `both`
@@ -55,15 +57,8 @@ wait_for() {
 	shift
 	until "$@" >/dev/null 2>&1; do
 		((SECONDS <= deadline)) || return 1
-		sleep 0.02
+		nap 0.02
 	done
-}
-
-# A zombie is no process any more: its parent has not looked yet.
-alive() {
-	local state
-
-	state=$(ps -o state= -p "$1" 2>/dev/null) && [[ $state != Z* ]]
 }
 
 # few N: how often to do what is done N times at full speed
@@ -157,7 +152,7 @@ hosts_up() {
 # ---- daemons ------------------------------------------------------------------------
 
 daemon_answers() {
-	ctl "$1" list -j | grep -q '"running"'
+	[[ -S $RUN/$1/xr$1.sock && $(ctl "$1" list -j) == *'"running"'* ]]
 }
 
 daemon_pid() {
@@ -213,7 +208,7 @@ daemon_down() {
 
 # gid_index HOST ADDRESS
 gid_index() {
-	ctl "$1" status -j "xr$1" | jq -er --arg a "$2" 'first(.gids[] | select(.gid == $a) | .index)'
+	gid_of "$(ctl "$1" status -j "xr$1")" "$2"
 }
 
 # counter HOST NAME: packets of a verdict, or a counter of the transport
@@ -229,8 +224,15 @@ objects() {
 
 # ---- a program on both hosts -----------------------------------------------------------
 
+# listens HOST PORT
 listens() {
-	on "$1" ss -Hltn "sport = :$2" | grep -q .
+	local pid
+
+	if read -r pid 2>/dev/null <"$RUN/$1/pid" && [[ -r /proc/$pid/net/tcp ]]; then
+		tcp_listens "$pid" "$2"
+	else
+		on "$1" ss -Hltn "sport = :$2" | grep -q .
+	fi
 }
 
 show_output() {
