@@ -111,6 +111,7 @@ static void *worker_main(void *arg)
 		if (round_of(w)) {
 			begun = w->now;
 			w->last_work = xd_now();
+			w->yielded = false;
 			w->stats.busy_ns += w->last_work - begun;
 		} else if (!xd_worker_spin(w)) {
 			xd_worker_sleep(w);

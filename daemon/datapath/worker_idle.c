@@ -152,16 +152,18 @@ static void become_shy(struct xd_worker *w, uint64_t now)
 bool xd_worker_spin(struct xd_worker *w)
 {
 	uint64_t before = xd_now(), after;
-	uint64_t limit = before < w->shy_until ? SHY_SPIN_NS : w->spin_ns;
+	bool shy = before < w->shy_until;
+	uint64_t limit = shy ? SHY_SPIN_NS : w->spin_ns;
 
 	if (limit > w->spin_ns)
 		limit = w->spin_ns;
-	if (before - w->last_work >= limit)
+	if (before - w->last_work >= limit && (shy || w->yielded))
 		return false;
-	if (before < w->shy_until) {
+	if (shy) {
 		__builtin_ia32_pause();
 		return true;
 	}
+	w->yielded = true;
 	set_slice(w, 0);
 	sched_yield();
 	after = xd_now();
