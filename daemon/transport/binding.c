@@ -376,15 +376,15 @@ bool xt_perform_local(struct xt_qp *qp, struct xt_swqe *w)
 
 	switch (w->opcode) {
 	case XR_WR_BIND_MW:
-		verr = XT_VERR_BIND;
+		verr = XR_VERR_BIND;
 		why = bind(qp, w);
 		break;
 	case XR_WR_REG_MR:
-		verr = XT_VERR_REGISTER;
+		verr = XR_VERR_REGISTER;
 		why = reg(qp, w);
 		break;
 	default:
-		verr = XT_VERR_INVALIDATE;
+		verr = XR_VERR_INVALIDATE;
 		why = invalidate(qp, w->inv_rkey, false);
 		break;
 	}

@@ -8,13 +8,13 @@
 static void lkey_fault(struct xt_fault *fault, enum xr_reason why)
 {
 	fault->status = IBV_WC_LOC_PROT_ERR;
-	fault->verr = XT_VERR_LKEY | why << 8;
+	fault->verr = XR_VERR_LKEY | why << 8;
 }
 
 static void memory_fault(struct xt_fault *fault)
 {
 	fault->status = IBV_WC_LOC_PROT_ERR;
-	fault->verr = XT_VERR_MEMORY;
+	fault->verr = XR_VERR_MEMORY;
 }
 
 /* All that the client has, by address; IBTA 10.6.3: no protection domain counts */

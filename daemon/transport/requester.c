@@ -104,7 +104,7 @@ void xt_req_go_back(struct xt_qp *qp)
 
 bool xt_req_retry(struct xt_qp *qp)
 {
-	static const struct xt_fault exceeded = { IBV_WC_RETRY_EXC_ERR, XT_VERR_TIMEOUT };
+	static const struct xt_fault exceeded = { IBV_WC_RETRY_EXC_ERR, XR_VERR_TIMEOUT };
 	struct xt_requester *r = &qp->d.req;
 
 	if (!r->retry_left) {

@@ -199,14 +199,14 @@ static enum xt_verdict invalidate(struct xt_qp *qp, uint32_t rkey, uint32_t *cod
 
 	if (why == XR_OK)
 		return XT_ACCEPTED;
-	fault.verr = XT_VERR_INVALIDATE | why << 8;
+	fault.verr = XR_VERR_INVALIDATE | why << 8;
 	return refuse_receive(qp, code, XR_NAK_REMOTE_ACCESS, &fault);
 }
 
 static enum xt_verdict do_send(struct xt_qp *qp, const struct xt_request *rq, uint32_t *code,
 			       struct xt_fault *fault)
 {
-	static const struct xt_fault too_small = { IBV_WC_LOC_LEN_ERR, XT_VERR_RQ_TOO_SMALL };
+	static const struct xt_fault too_small = { IBV_WC_LOC_LEN_ERR, XR_VERR_RQ_TOO_SMALL };
 	struct xt_responder *resp = &qp->d.resp;
 	struct xt_receive *wqe = &qp->d.rq;
 	enum xt_verdict verdict;

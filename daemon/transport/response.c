@@ -97,7 +97,7 @@ static void retry_now(struct xt_qp *qp)
 void xt_req_rnr(struct xt_qp *qp, uint32_t code)
 {
 	static const struct xt_fault exceeded = {
-		IBV_WC_RNR_RETRY_EXC_ERR, XT_VERR_NAK | XR_AETH_RNR_NAK << 8,
+		IBV_WC_RNR_RETRY_EXC_ERR, XR_VERR_NAK | XR_AETH_RNR_NAK << 8,
 	};
 	struct xt_requester *r = &qp->d.req;
 
@@ -126,7 +126,7 @@ void xt_req_nak(struct xt_qp *qp, uint32_t code)
 		[XR_NAK_INVALID_RD_REQUEST] = IBV_WC_REM_INV_RD_REQ_ERR,
 	};
 	struct xt_counters *c = &qp->engine->counters;
-	struct xt_fault fault = { IBV_WC_BAD_RESP_ERR, XT_VERR_NAK | code << 8 };
+	struct xt_fault fault = { IBV_WC_BAD_RESP_ERR, XR_VERR_NAK | code << 8 };
 
 	if (code == XR_NAK_PSN_SEQUENCE) {
 		c->seq_naks_received++;
@@ -176,7 +176,7 @@ static void rx_ack(struct xt_qp *qp, uint32_t psn, uint32_t aeth)
 
 static void bad_response(struct xt_qp *qp)
 {
-	static const struct xt_fault fault = { IBV_WC_BAD_RESP_ERR, XT_VERR_BAD_RESPONSE };
+	static const struct xt_fault fault = { IBV_WC_BAD_RESP_ERR, XR_VERR_BAD_RESPONSE };
 
 	xt_sq_fail(qp, fault);
 }

@@ -33,7 +33,7 @@ enum xt_take xt_rq_copy(struct xt_qp *qp, const uint8_t *slot, uint32_t max_sge,
 	rq->length = 0;
 	rq->taken = true;
 	if (wqe.num_sge > max_sge) {
-		*fault = (struct xt_fault){ IBV_WC_LOC_QP_OP_ERR, XT_VERR_BAD_SGE_COUNT };
+		*fault = (struct xt_fault){ IBV_WC_LOC_QP_OP_ERR, XR_VERR_BAD_SGE_COUNT };
 		return XT_TAKE_BAD;
 	}
 	rq->num_sge = wqe.num_sge;

@@ -99,11 +99,11 @@ static bool length_fits(const struct xt_swqe *w, uint64_t length)
 static bool copy_inline(struct xt_qp *qp, struct xt_swqe *w, const struct xr_send_wqe *wqe)
 {
 	if (w->kind != XT_KIND_SEND && w->kind != XT_KIND_WRITE && w->kind != XT_KIND_ATOMIC_WRITE)
-		return bad(w, IBV_WC_LOC_QP_OP_ERR, XT_VERR_BAD_INLINE);
+		return bad(w, IBV_WC_LOC_QP_OP_ERR, XR_VERR_BAD_INLINE);
 	if (wqe->inline_len > qp->max_inline)
-		return bad(w, IBV_WC_LOC_QP_OP_ERR, XT_VERR_BAD_INLINE);
+		return bad(w, IBV_WC_LOC_QP_OP_ERR, XR_VERR_BAD_INLINE);
 	if (!length_fits(w, wqe->inline_len))
-		return bad(w, IBV_WC_LOC_LEN_ERR, XT_VERR_BAD_LENGTH);
+		return bad(w, IBV_WC_LOC_LEN_ERR, XR_VERR_BAD_LENGTH);
 	w->num_sge = 0;
 	w->length = wqe->inline_len;
 	return true;
@@ -117,13 +117,13 @@ static bool copy_sges(struct xt_qp *qp, struct xt_swqe *w, const struct xr_send_
 	uint32_t i;
 
 	if (wqe->num_sge > qp->max_send_sge)
-		return bad(w, IBV_WC_LOC_QP_OP_ERR, XT_VERR_BAD_SGE_COUNT);
+		return bad(w, IBV_WC_LOC_QP_OP_ERR, XR_VERR_BAD_SGE_COUNT);
 	w->num_sge = wqe->num_sge;
 	memcpy(sge, slot + sizeof(*wqe), w->num_sge * sizeof(*sge));
 	for (i = 0; i < w->num_sge; i++)
 		length += sge[i].length;
 	if (!length_fits(w, length))
-		return bad(w, IBV_WC_LOC_LEN_ERR, XT_VERR_BAD_LENGTH);
+		return bad(w, IBV_WC_LOC_LEN_ERR, XR_VERR_BAD_LENGTH);
 	w->length = length;
 
 	/*
@@ -157,9 +157,9 @@ static bool check_datagram(struct xt_qp *qp, struct xt_swqe *w)
 	const struct xt_ah *ah = xt_ah_get(qp->ahs, w->ah);
 
 	if (w->length > qp->d.mtu)
-		return bad(w, IBV_WC_LOC_LEN_ERR, XT_VERR_BAD_LENGTH);
+		return bad(w, IBV_WC_LOC_LEN_ERR, XR_VERR_BAD_LENGTH);
 	if (!ah || ah->pd != qp->info.pd)
-		return bad(w, IBV_WC_LOC_QP_OP_ERR, XT_VERR_AH);
+		return bad(w, IBV_WC_LOC_QP_OP_ERR, XR_VERR_AH);
 	/* IBTA 10.2.5: such a Q_Key stands for the QP's own */
 	if (w->remote_qkey & XR_QKEY_PRIVILEGED)
 		w->remote_qkey = qp->d.attr.qkey;
@@ -174,9 +174,9 @@ static bool check(struct xt_qp *qp, struct xt_swqe *w, const struct xr_send_wqe 
 
 	w->kind = wqe->opcode < OPERATIONS ? operations[wqe->opcode].kind : XT_KIND_NONE;
 	if (!kind_fits(qp, w))
-		return bad(w, IBV_WC_LOC_QP_OP_ERR, XT_VERR_BAD_OPCODE);
+		return bad(w, IBV_WC_LOC_QP_OP_ERR, XR_VERR_BAD_OPCODE);
 	if (w->kind >= XT_KIND_READ && !qp->d.attr.max_rd_atomic)
-		return bad(w, IBV_WC_LOC_QP_OP_ERR, XT_VERR_BAD_OPCODE);
+		return bad(w, IBV_WC_LOC_QP_OP_ERR, XR_VERR_BAD_OPCODE);
 	if (wqe->flags & XR_SEND_INLINE)
 		ok = copy_inline(qp, w, wqe);
 	else if (w->kind == XT_KIND_LOCAL)
@@ -277,7 +277,7 @@ static void publish(struct xt_qp *qp)
 
 static bool retire_one(struct xt_qp *qp)
 {
-	static const struct xt_fault success = { IBV_WC_SUCCESS, XT_VERR_NONE };
+	static const struct xt_fault success = { IBV_WC_SUCCESS, XR_VERR_NONE };
 	struct xt_requester *r = &qp->d.req;
 	struct xt_swqe *w = xt_swqe(qp, r->retired);
 	bool ok = true;
@@ -327,7 +327,7 @@ void xt_sq_fail(struct xt_qp *qp, struct xt_fault fault)
 /* Of what was never copied only the name matters now. */
 static void flush_one(struct xt_qp *qp, uint32_t index)
 {
-	static const struct xt_fault flushed = { IBV_WC_WR_FLUSH_ERR, XT_VERR_NONE };
+	static const struct xt_fault flushed = { IBV_WC_WR_FLUSH_ERR, XR_VERR_NONE };
 	struct xr_send_wqe wqe;
 	struct xt_swqe *w;
 

@@ -382,26 +382,4 @@ void xt_qp_doorbell(struct xt_qp *qp, uint64_t now);
  */
 void xt_qp_catch_up(struct xt_qp *qp, uint64_t now);
 
-/* vendor_err of completions: why, beyond the status */
-enum xt_vendor_err {
-	XT_VERR_NONE = 0,
-	XT_VERR_BAD_OPCODE = 1,		/* work request: unknown or not for this QP */
-	XT_VERR_BAD_SGE_COUNT = 2,
-	XT_VERR_BAD_INLINE = 3,
-	XT_VERR_BAD_LENGTH = 4,		/* message over 2^31 bytes, atomics not 8 */
-	XT_VERR_LKEY = 5,		/* + reason in bits 15:8 */
-	XT_VERR_RKEY = 6,		/* responder's side: reason in bits 15:8 */
-	XT_VERR_MEMORY = 7,		/* the owner took the memory away */
-	XT_VERR_TIMEOUT = 8,
-	XT_VERR_NAK = 9,		/* + NAK code in bits 15:8 */
-	XT_VERR_RQ_TOO_SMALL = 10,
-	XT_VERR_RING = 11,		/* corrupt ring indices */
-	XT_VERR_BAD_RESPONSE = 12,	/* unexpected response packet */
-	XT_VERR_CQ_OVERRUN = 13,
-	XT_VERR_AH = 14,		/* no such address handle, or of another protection domain */
-	XT_VERR_BIND = 15,		/* window: reason in bits 15:8, as for keys */
-	XT_VERR_INVALIDATE = 16,	/* key to be invalidated: reason in bits 15:8 */
-	XT_VERR_REGISTER = 17,		/* fast registration: reason in bits 15:8 */
-};
-
 #endif /* XT_TRANSPORT_H */

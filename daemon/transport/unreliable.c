@@ -354,7 +354,7 @@ static enum step send_one(struct xt_qp *qp, struct xt_swqe *w)
 
 	/* destroyed since the work request was looked at */
 	if (!ah) {
-		w->fault = (struct xt_fault){ IBV_WC_LOC_QP_OP_ERR, XT_VERR_AH };
+		w->fault = (struct xt_fault){ IBV_WC_LOC_QP_OP_ERR, XR_VERR_AH };
 		return STEP_ON;
 	}
 	build(qp, w, ah, &p);

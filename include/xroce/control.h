@@ -67,7 +67,7 @@ struct xr_msg {
 	X(DESTROY_QP, destroy_qp)                                              \
 	X(CREATE_AH, create_ah)                                                \
 	X(DESTROY_AH, destroy_ah)                                              \
-	/* operators: only root and the daemon's own user */                   \
+	/* SET_FAULT and most of SHOW: only root and the daemon's own user */    \
 	X(SHOW, show)                                                          \
 	X(SET_FAULT, set_fault)                                                \
 	/* shared receive queues */                                            \

@@ -176,6 +176,31 @@ struct xr_recv_wqe {
 	__u32 reserved;
 };
 
+/*
+ * vendor_err of completions: why, beyond the status. For people; a program decides by the status. Bits 7:0 are one
+ * of these, what stands in bits 15:8 is said beside it.
+ */
+enum xr_vendor_err {
+	XR_VERR_NONE = 0,
+	XR_VERR_BAD_OPCODE = 1,		/* work request: unknown or not for this QP */
+	XR_VERR_BAD_SGE_COUNT = 2,
+	XR_VERR_BAD_INLINE = 3,
+	XR_VERR_BAD_LENGTH = 4,		/* message over 2^31 bytes, atomics not 8 */
+	XR_VERR_LKEY = 5,		/* reason (enum xr_reason) */
+	XR_VERR_RKEY = 6,		/* responder's side: reason */
+	XR_VERR_MEMORY = 7,		/* the owner took the memory away */
+	XR_VERR_TIMEOUT = 8,
+	XR_VERR_NAK = 9,		/* NAK code (enum xr_nak) */
+	XR_VERR_RQ_TOO_SMALL = 10,
+	XR_VERR_RING = 11,		/* corrupt ring indices */
+	XR_VERR_BAD_RESPONSE = 12,	/* unexpected response packet */
+	XR_VERR_CQ_OVERRUN = 13,
+	XR_VERR_AH = 14,		/* no such address handle, or of another protection domain */
+	XR_VERR_BIND = 15,		/* window: reason */
+	XR_VERR_INVALIDATE = 16,	/* key to be invalidated: reason */
+	XR_VERR_REGISTER = 17,		/* fast registration: reason */
+};
+
 /* Completion queue entry. Values are those of verbs: status enum ibv_wc_status,
  * opcode enum ibv_wc_opcode, flags enum ibv_wc_flags. */
 struct xr_cqe {
@@ -183,7 +208,7 @@ struct xr_cqe {
 	__u64 timestamp;	/* ns, CLOCK_MONOTONIC */
 	__u32 status;
 	__u32 opcode;
-	__u32 vendor_err;	/* enum xr_vendor_err, docs/ */
+	__u32 vendor_err;	/* enum xr_vendor_err */
 	__u32 byte_len;
 	union {
 		__be32 imm_data;

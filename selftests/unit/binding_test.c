@@ -81,7 +81,7 @@ static void test_bind(void)
 		status_of(&w, 1, &cqe);
 		if (r->why)
 			TAP_OK(cqe.status == IBV_WC_MW_BIND_ERR &&
-				       cqe.vendor_err == (XT_VERR_BIND | r->why << 8) &&
+				       cqe.vendor_err == (XR_VERR_BIND | r->why << 8) &&
 				       status_of(&w, 2, NULL) == IBV_WC_WR_FLUSH_ERR &&
 				       w.window->entry.state == r->state && !w.mr.key->windows &&
 				       !w.window->entry.variant,
@@ -290,12 +290,12 @@ static void test_invalidate(void)
 		if (r->why && r->remote)
 			TAP_OK(status == IBV_WC_REM_ACCESS_ERR &&
 				       got.status == IBV_WC_REM_INV_REQ_ERR &&
-				       got.vendor_err == (XT_VERR_INVALIDATE | r->why << 8) &&
+				       got.vendor_err == (XR_VERR_INVALIDATE | r->why << 8) &&
 				       key->entry.state == XR_KEY_VALID,
 			       "%s: refused to invalidate: %s", way(), r->what);
 		else if (r->why)
 			TAP_OK(status == IBV_WC_MW_BIND_ERR &&
-				       cqe.vendor_err == (XT_VERR_INVALIDATE | r->why << 8) &&
+				       cqe.vendor_err == (XR_VERR_INVALIDATE | r->why << 8) &&
 				       key->entry.state ==
 					       (r->free ? XR_KEY_FREE : XR_KEY_VALID),
 			       "%s: refused to invalidate: %s", way(), r->what);

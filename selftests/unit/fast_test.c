@@ -126,7 +126,7 @@ static void test_register(void)
 		status_of(&w, 1, &cqe);
 		if (r->why)
 			TAP_OK(cqe.status == IBV_WC_MW_BIND_ERR &&
-				       cqe.vendor_err == (XT_VERR_REGISTER | r->why << 8) &&
+				       cqe.vendor_err == (XR_VERR_REGISTER | r->why << 8) &&
 				       key->entry.state == r->state && !key->entry.variant,
 			       "%s: refused to register: %s", way(), r->what);
 		else
@@ -226,14 +226,14 @@ static void test_reserved(void)
 		{ "receive", XR_WR_SEND, true, true, BASE + 30003, 3000, 0, 0 },
 		{ "all zero bytes", XR_WR_SEND, false, false, 0, 0, 0, 0 },
 		{ "not granted", XR_WR_SEND, false, false, BASE, 8, IBV_WC_LOC_PROT_ERR,
-		  XT_VERR_LKEY | XR_KEY_INDEX << 8 },
+		  XR_VERR_LKEY | XR_KEY_INDEX << 8 },
 		{ "not granted, READ", XR_WR_RDMA_READ, false, false, BASE, 8, IBV_WC_LOC_PROT_ERR,
-		  XT_VERR_LKEY | XR_KEY_INDEX << 8 },
+		  XR_VERR_LKEY | XR_KEY_INDEX << 8 },
 		{ "not granted, receive", XR_WR_SEND, false, true, BASE, 8, IBV_WC_REM_OP_ERR, 0 },
 		{ "nothing there", XR_WR_SEND, true, false, BASE + SIZE, 8, IBV_WC_LOC_PROT_ERR,
-		  XT_VERR_MEMORY },
+		  XR_VERR_MEMORY },
 		{ "over the end of all addresses", XR_WR_SEND, true, false, -4ull, 8,
-		  IBV_WC_LOC_PROT_ERR, XT_VERR_LKEY | XR_KEY_RANGE << 8 },
+		  IBV_WC_LOC_PROT_ERR, XR_VERR_LKEY | XR_KEY_RANGE << 8 },
 	};
 	struct xt_mem_seg seg = { .len = UINT64_MAX, .writable = true };
 	struct xt_mem all = { .ops = &page_ops, .length = UINT64_MAX, .nseg = 1, .seg = &seg };
