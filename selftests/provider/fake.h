@@ -12,6 +12,7 @@
 
 #define FAKE_DEVICE "fake0"
 #define FAKE_GUID 0x1122334455667788ull
+#define FAKE_SRQN 0x5000	/* numbers of XRC SRQs begin here */
 #define FAKE_REFUSED_HOP 250	/* MODIFY_QP with this hop limit fails with EHOSTUNREACH */
 
 struct fake {
@@ -30,6 +31,8 @@ void fake_slow(struct fake *f, unsigned int ms);
 /* Completes up to n entries of a queue, with a status; returns how many. */
 unsigned int fake_complete(struct fake *f, uint32_t qpn, bool recv, unsigned int n,
 			   uint32_t status, bool solicited);
+/* A message of an XRC target for an SRQ completes a receive, with success; 0: there was none. */
+unsigned int fake_complete_xrc(struct fake *f, uint32_t qpn, uint32_t srqn);
 /* Async event of a CQ, QP or SRQ by its cookie, or of port 1 */
 void fake_async_event(struct fake *f, uint64_t element, uint32_t type);
 /* Moves the QP to ERR as the daemon does by itself: only the rings' words say so. */

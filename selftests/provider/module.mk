@@ -2,10 +2,10 @@
 
 # The provider against a fake daemon: NAME_test.c, an ordinary verbs program run with the library
 # preloaded. With sanitizers their runtime cannot come first, which does no harm here.
-PROVIDER_TESTS := device queues life extended memory srq paths dv
+PROVIDER_TESTS := device queues life extended memory srq xrc paths dv
 
 $(foreach t,$(PROVIDER_TESTS),$(eval $(call program,selftests/provider/$(t),$(addprefix \
-	selftests/provider/,$(t)_test.c fixture.c fake.c),,-libverbs -lpthread -ldl)))
+	selftests/provider/,$(t)_test.c fixture.c fake.c fake_serve.c fake_queues.c),,-libverbs -lpthread -ldl)))
 $(foreach t,$(PROVIDER_TESTS),$(eval $(call suite,provider/$(t),120,env \
 	ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD=$(BUILD)/libxroce.so \
 	$(BUILD)/selftests/provider/$(t),$(BUILD)/selftests/provider/$(t) $(BUILD)/libxroce-dl.so)))
