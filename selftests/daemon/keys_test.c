@@ -35,10 +35,14 @@ static void test_windows(void)
 	struct xr_alloc_mw_rep first, second;
 	struct conn c, other;
 	const struct xt_key *key;
-	uint32_t pd;
+	uint32_t pd, caps;
 
 	open_client(&c);
 	open_client(&other);
+	MUST(!ask(&c, XR_MSG_QUERY_DEVICE, NULL, 0));
+	caps = ((struct xr_query_device_rep *)c.body)->device_cap_flags;
+	TAP_OK(caps & IBV_DEVICE_MEM_WINDOW && caps & IBV_DEVICE_MEM_WINDOW_TYPE_2B &&
+		       !(caps & IBV_DEVICE_MEM_WINDOW_TYPE_2A), "type 2 is 2B");
 	pd = alloc_pd(&c);
 	TAP_OK(!alloc_mw(&c, pd, IBV_MW_TYPE_1), "window of type 1");
 	first = *(struct xr_alloc_mw_rep *)c.body;

@@ -57,8 +57,12 @@ static struct xr_sge any_sge(struct stream *in, const struct world *w)
 {
 	uint8_t how = input_u8(in);
 	const struct region *r = &w->region[(how & 0xf) % REG_TOTAL];
-	struct xr_sge sge = { r->va + (uint64_t)(int16_t)input_u16(in), input_u16(in), r->key };
+	struct xr_sge sge = { .lkey = r->key };
 
+	if (how & 0x20)
+		return world_changing_sge(w, how & 0xf, in);
+	sge.addr = r->va + (uint64_t)(int16_t)input_u16(in);
+	sge.length = input_u16(in);
 	if (how & 0x80)
 		sge.lkey = input_u32(in);
 	if (how & 0x40)
@@ -83,6 +87,8 @@ static void add_send(struct world *w, struct fuzz_qp *q, struct stream *in)
 		wqe.opcode = input_u8(in);
 		wqe.num_sge = input_u16(in);
 		wqe.inline_len = input_u32(in);
+	} else if (wqe.opcode == XR_WR_LOCAL_INV) {
+		world_add_key_work(w, &wqe, in);
 	} else if (wqe.flags & XR_SEND_INLINE) {
 		wqe.inline_len = input_u8(in) % (MAX_INLINE + 1);
 	}

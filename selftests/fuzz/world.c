@@ -9,15 +9,15 @@ static const struct {
 	uint32_t size, access, pd;
 	uint64_t va;
 } regions[REG_TOTAL] = {
-	[REG_ALL] = { 8192, ACCESS_ALL, PD_CLIENT, 0x10000 },
-	[REG_PIECES] = { 4096, ACCESS_ALL, PD_CLIENT, 0xfffffffffffff000 },
+	[REG_ALL] = { 8192, ACCESS_ALL | XR_ACCESS_MW_BIND, PD_CLIENT, 0x10000 },
+	[REG_PIECES] = { 4096, ACCESS_ALL | XR_ACCESS_MW_BIND, PD_CLIENT, 0xfffffffffffff000 },
 	[REG_LOCAL] = { 2048, XR_ACCESS_LOCAL_WRITE, PD_CLIENT, 0x20000 },
 	[REG_WRITE] = { 2048, XR_ACCESS_LOCAL_WRITE | XR_ACCESS_REMOTE_WRITE, PD_CLIENT, 0 },
 	[REG_GOOD] = { 2048, ACCESS_ALL, PD_GOOD, 0x30000 },
-	[REG_OTHER_PD] = { 2048, ACCESS_ALL, PD_OTHER, 0x10000 },
+	[REG_OTHER_PD] = { 2048, ACCESS_ALL | XR_ACCESS_MW_BIND, PD_OTHER, 0x10000 },
 	[REG_STALE] = { 2048, ACCESS_ALL, PD_CLIENT, 0x10000 },
 	[REG_INVALID] = { 2048, ACCESS_ALL, PD_CLIENT, 0x10000 },
-	[REG_READ] = { 2048, XR_ACCESS_REMOTE_READ, PD_CLIENT, 0x40000 },
+	[REG_READ] = { 2048, XR_ACCESS_REMOTE_READ | XR_ACCESS_MW_BIND, PD_CLIENT, 0x40000 },
 };
 
 static int private_read(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off, void *dst,
@@ -354,6 +354,7 @@ void world_open(struct world *w, bool honest)
 	world_add_ahs(w);
 	for (unsigned i = 0; i < REG_TOTAL; i++)
 		region_open(w, i);
+	world_add_changing(w);
 	for (unsigned i = 0; i < 2; i++) {
 		w->cq[i].depth = CQ_DEPTH;
 		w->cq[i].ring = world_ring(CQ_DEPTH, sizeof(struct xr_cqe));
@@ -392,6 +393,7 @@ void world_close(struct world *w)
 		if (w->qp[i].qp)
 			end_qp(w, &w->qp[i]);
 	world_check(w);
+	world_end_changing(w);
 	xt_engine_free(w->engine);
 	for (unsigned i = 0; i < SRQ_COUNT; i++)
 		srq_close(w, i);

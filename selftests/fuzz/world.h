@@ -17,6 +17,7 @@
 #define WORLD_H
 
 #include <infiniband/verbs.h>
+#include <stddef.h>
 
 #include "daemon/transport/transport.h"
 #include "daemon/transport/wire.h"
@@ -60,6 +61,11 @@ struct region {
 	struct xt_mem mem;
 	struct xt_mem_seg seg[3];
 };
+
+/* Keys that work requests change (changing.c). Pages of REG_ALL lie at FAST_BASE. */
+enum { CHANGING_WINDOW_1, CHANGING_WINDOW_2, CHANGING_FAST, CHANGING_COUNT };
+#define FAST_PAGES 4
+#define FAST_BASE 0x7000000
 
 enum qp_id { QP_ALONE, QP_LEFT, QP_RIGHT, QP_NEAR, QP_FAR, QP_GOOD_A, QP_GOOD_B, QP_COUNT };
 
@@ -122,6 +128,10 @@ struct world {
 	struct xt_engine *engine;
 	struct xr_psn_entry psns[MAX_QPS];
 	struct region region[REG_TOTAL];
+	struct xt_key *changing[CHANGING_COUNT];
+	uint64_t fast_lists[XR_FAST_LISTS * FAST_PAGES];
+	struct xt_mem_seg fast_seg[FAST_PAGES];
+	struct xt_mem fast_mem;
 	struct fuzz_cq cq[2];	/* the client's, the good client's */
 	struct fuzz_qp qp[QP_COUNT];
 	struct fuzz_srq srq[SRQ_COUNT];
@@ -150,6 +160,14 @@ uint8_t *world_take(struct world *w, uint32_t *len);
 void world_poll(struct world *w);
 /* Moves the client's CQ to a new ring. */
 void world_resize(struct world *w, uint32_t depth);
+
+/* changing.c */
+void world_add_changing(struct world *w);
+void world_end_changing(struct world *w);
+/* What such a key stands for now, if it stands for anything */
+struct xr_sge world_changing_sge(const struct world *w, unsigned which, struct stream *in);
+/* Makes a work request bind, register or invalidate. */
+void world_add_key_work(struct world *w, struct xr_send_wqe *wqe, struct stream *in);
 
 /* queues.c */
 extern const struct xr_addr fuzz_group;

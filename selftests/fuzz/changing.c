@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Keys that work requests change: windows of both types, a region for fast registration. */
+#include <errno.h>
+
+#include "world.h"
+
+/* The client's memory as the daemon finds it by address: the pages of REG_ALL, and nothing else. */
+static uint8_t *page_at(struct world *w, uint64_t addr, size_t len)
+{
+	const struct region *r = &w->region[REG_ALL];
+
+	return addr >= FAST_BASE && addr - FAST_BASE <= r->size && len <= r->size - (addr - FAST_BASE) ?
+		       r->bytes + (addr - FAST_BASE) : NULL;
+}
+
+static struct world *world_of(struct xt_mem *mem)
+{
+	return (struct world *)((uint8_t *)mem - offsetof(struct world, fast_mem));
+}
+
+static int page_read(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off, void *dst,
+		     size_t len)
+{
+	const uint8_t *p = page_at(world_of(mem), seg->addr + off, len);
+
+	MUST(off <= seg->len && len <= seg->len - off);
+	if (p)
+		memcpy(dst, p, len);
+	return p ? 0 : -EFAULT;
+}
+
+static int page_write(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off,
+		      const void *src, size_t len)
+{
+	uint8_t *p = page_at(world_of(mem), seg->addr + off, len);
+
+	MUST(off <= seg->len && len <= seg->len - off);
+	if (p)
+		memcpy(p, src, len);
+	return p ? 0 : -EFAULT;
+}
+
+static const struct xt_mem_ops page_ops = { page_read, page_write };
+
+static struct xt_key *new_key(struct world *w, uint8_t type, uint8_t flags)
+{
+	struct xt_key *key = xt_keys_alloc(w->keys);
+
+	MUST(key);
+	key->entry.pd = PD_CLIENT;
+	key->entry.type = type;
+	key->entry.flags = flags;
+	return key;
+}
+
+void world_add_changing(struct world *w)
+{
+	w->changing[CHANGING_WINDOW_1] = new_key(w, XR_KEY_MW, 0);
+	w->changing[CHANGING_WINDOW_2] = new_key(w, XR_KEY_MW, XR_KEYF_TYPE_2);
+	w->changing[CHANGING_FAST] = new_key(w, XR_KEY_MR, XR_KEYF_FAST);
+	w->fast_mem = (struct xt_mem){ .ops = &page_ops, .seg = w->fast_seg };
+	w->changing[CHANGING_FAST]->mem = &w->fast_mem;
+	w->changing[CHANGING_FAST]->pages = w->fast_lists;
+	w->changing[CHANGING_FAST]->max_pages = FAST_PAGES;
+}
+
+/* QPs are gone: windows of type 2 went with them, and nothing counts windows that are not. */
+void world_end_changing(struct world *w)
+{
+	MUST(w->changing[CHANGING_WINDOW_2]->entry.state == XR_KEY_FREE);
+	xt_window_unbind(&w->shared, w->changing[CHANGING_WINDOW_1]);
+	for (unsigned i = 0; i < REG_TOTAL; i++)
+		MUST(!w->region[i].live || !w->region[i].live->windows);
+	MUST(!w->changing[CHANGING_FAST]->windows);
+	for (unsigned i = 0; i < CHANGING_COUNT; i++)
+		xt_keys_release(w->keys, w->changing[i]);
+}
+
+struct xr_sge world_changing_sge(const struct world *w, unsigned which, struct stream *in)
+{
+	const struct xt_key *key = w->changing[which % CHANGING_COUNT];
+	struct xr_sge sge = { .lkey = xt_key_value(key) };
+
+	sge.addr = key->entry.va + input_u8(in);
+	sge.length = input_u16(in);
+	return sge;
+}
+
+static void add_bind(struct world *w, struct xr_send_wqe *wqe, struct stream *in)
+{
+	const struct xt_key *window = w->changing[input_u8(in) % CHANGING_COUNT];
+	unsigned from = input_u8(in) % (REG_TOTAL + 1);
+	const struct xt_key *fast = w->changing[CHANGING_FAST];
+	uint32_t key = xt_key_value(window);
+
+	wqe->opcode = XR_WR_BIND_MW;
+	wqe->bind.mw_rkey = key;
+	wqe->bind.new_rkey = XR_KEY(window->index, (key + input_u8(in)) & 0xff);
+	wqe->bind.mr_lkey = from < REG_TOTAL ? w->region[from].key : xt_key_value(fast);
+	wqe->bind.access = input_u8(in);
+	wqe->remote_addr = from < REG_TOTAL ? w->region[from].va : fast->entry.va;
+	wqe->remote_addr += (uint64_t)(int16_t)input_u16(in);
+	wqe->bind_len = input_u16(in);
+}
+
+static void add_reg(struct world *w, struct xr_send_wqe *wqe, struct stream *in)
+{
+	const struct xt_key *key = w->changing[CHANGING_FAST];
+	uint8_t how = input_u8(in);
+
+	wqe->opcode = XR_WR_REG_MR;
+	wqe->reg.key = XR_KEY(key->index, input_u8(in));
+	wqe->reg.access = input_u8(in);
+	wqe->reg.pages = 1 + how % (FAST_PAGES + 1);
+	wqe->reg.list = how >> 4 & 3;
+	wqe->reg.page_shift = how & 0x80 ? input_u8(in) : XR_FAST_SHIFT_MIN;
+	wqe->remote_addr = input_u16(in);
+	wqe->bind_len = input_u16(in);
+	/* the client may write its lists at any time */
+	for (unsigned i = 0; i < FAST_PAGES && how & 0x40; i++) {
+		uint8_t place = input_u8(in) % (XR_FAST_LISTS * FAST_PAGES);
+
+		w->fast_lists[place] = FAST_BASE + (uint64_t)input_u8(in) * 2048;
+	}
+}
+
+void world_add_key_work(struct world *w, struct xr_send_wqe *wqe, struct stream *in)
+{
+	uint8_t how = input_u8(in);
+
+	switch (how & 3) {
+	case 0:
+		add_bind(w, wqe, in);
+		return;
+	case 1:
+		add_reg(w, wqe, in);
+		return;
+	case 2:
+		wqe->opcode = XR_WR_LOCAL_INV;
+		break;
+	default:
+		wqe->opcode = XR_WR_SEND_WITH_INV;
+		break;
+	}
+	wqe->invalidate_rkey = xt_key_value(w->changing[(how >> 2) % CHANGING_COUNT]) ^
+			       (how & 0x80 ? input_u8(in) : 0);
+}
