@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Asynchronous events: addresses and the link change under a running program; what happens to queue pairs. Those of
-# SRQs are in 25-srq, the end of the device in 75-daemon-death.
+# Asynchronous events: addresses and the link change under a running program; what happens to queue pairs. The limit
+# of SRQs is in 25-srq, the end of the device in 75-daemon-death.
 
 load helpers
 
@@ -53,7 +53,7 @@ saw() {
 	equal "link" "$(ctl a status -j xra | jq -r .link)" up
 }
 
-@test "events: of queue pairs and completion queues, each for what it is meant for" {
+@test "events: of queue pairs, completion queues and SRQs, each for what it is meant for" {
 	run_on a timeout $((60 * SLOW)) "$XR_BUILD/selftests/e2e/rdma_events"
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Asynchronous events of queue pairs and completion queues, raised one after the other by an ordinary
+ * Asynchronous events of queue pairs, completion queues and SRQs, raised one after the other by an ordinary
  * ibverbs program: two queue pairs of one process, connected with each other. Prints a line for each
  * event; exit status 0 if each came, for the right object, and no other did.
  *
@@ -9,6 +9,8 @@
 #include "rdma_steps.h"
 
 #include <poll.h>
+
+#include <xroce/ring.h>
 
 #define GID_INDEX 1
 #define WAIT_MS 10000
@@ -26,10 +28,10 @@ struct pair {
 	struct ibv_qp *a, *b;
 };
 
-static struct ibv_qp *new_qp(struct ibv_cq *recv_cq)
+static struct ibv_qp *new_qp(struct ibv_cq *recv_cq, struct ibv_srq *srq)
 {
 	struct ibv_qp_init_attr init = {
-		.send_cq = cq, .recv_cq = recv_cq, .qp_type = IBV_QPT_RC,
+		.send_cq = cq, .recv_cq = recv_cq, .srq = srq, .qp_type = IBV_QPT_RC,
 		.cap = { 16, 16, 1, 1, 0 },
 	};
 	struct ibv_qp *qp = ibv_create_qp(pd, &init);
@@ -56,13 +58,18 @@ static void ready_to_send(struct ibv_qp *qp)
 }
 
 /* a in RTS, b in RTR; b_reads: READs that b admits */
+static void connect_pair(const struct pair *p, int b_reads)
+{
+	ready_to_receive(p->a, p->b->qp_num, 1);
+	ready_to_receive(p->b, p->a->qp_num, b_reads);
+	ready_to_send(p->a);
+}
+
 static struct pair connected(struct ibv_cq *recv_cq, int b_reads)
 {
-	struct pair p = { new_qp(cq), new_qp(recv_cq) };
+	struct pair p = { new_qp(cq, NULL), new_qp(recv_cq, NULL) };
 
-	ready_to_receive(p.a, p.b->qp_num, 1);
-	ready_to_receive(p.b, p.a->qp_num, b_reads);
-	ready_to_send(p.a);
+	connect_pair(&p, b_reads);
 	return p;
 }
 
@@ -172,6 +179,59 @@ static void overrun(void)
 	MUST(!ibv_destroy_cq(small), "destroy_cq");
 }
 
+/* ---- an SRQ whose index makes no sense ------------------------------------------ */
+
+#define SRQ_DEPTH 2048	/* of no other queue here */
+
+/* The only queue of that depth in a mapping of shared memory, or NULL */
+static struct xr_queue *queue_in(uint8_t *start, const uint8_t *end)
+{
+	struct xr_queue *q;
+
+	for (; start + sizeof(*q) <= end; start += 4096) {
+		q = (struct xr_queue *)start;
+		if (q->magic == XR_QUEUE_MAGIC && q->depth == SRQ_DEPTH)
+			return q;
+	}
+	return NULL;
+}
+
+static struct xr_queue *find_srq_ring(void)
+{
+	FILE *f = fopen("/proc/self/maps", "re");
+	struct xr_queue *q = NULL;
+	char line[512];
+	void *start, *end;
+
+	MUST(f, "maps");
+	while (!q && fgets(line, sizeof(line), f))
+		if (strstr(line, "/memfd:xroce-rings") && sscanf(line, "%p-%p", &start, &end) == 2)
+			q = queue_in(start, end);
+	fclose(f);
+	return q;
+}
+
+/* The program writes over what it shares with the daemon. */
+static void scribbled(void)
+{
+	struct ibv_srq_init_attr init = { .attr = { .max_wr = SRQ_DEPTH, .max_sge = 1 } };
+	struct ibv_srq *srq = ibv_create_srq(pd, &init);
+	struct xr_queue *ring = srq ? find_srq_ring() : NULL;
+	struct pair p = { new_qp(cq, NULL), new_qp(cq, srq) };
+
+	MUST(ring, "the SRQ's ring");
+	connect_pair(&p, 1);
+	ready_to_send(p.b);
+	ring->producer += SRQ_DEPTH + 1;
+	request(p.a, IBV_WR_SEND, 0, 1);
+	wanted(IBV_EVENT_SRQ_ERR, srq);
+	wanted(IBV_EVENT_QP_FATAL, p.b);
+	wanted(IBV_EVENT_QP_LAST_WQE_REACHED, p.b);
+	MUST(completion(cq), "the SEND succeeded");
+	destroy(&p);
+	MUST(!ibv_destroy_srq(srq), "destroy_srq");
+}
+
 /* Path migration is refused, so that nobody waits for its event. */
 static void migration(void)
 {
@@ -196,6 +256,7 @@ int main(void)
 	established_and_drained();
 	refused();
 	overrun();
+	scribbled();
 	migration();
 	MUST(!next_event(&ev, 0), "an event that nobody expected");
 	MUST(!ibv_dereg_mr(mr) && !ibv_destroy_cq(cq) && !ibv_dealloc_pd(pd) &&
