@@ -11,7 +11,7 @@ server_SRCS := \
 		server.c client.c request.c client_bells.c handles.c jobs.c shm.c events.c query.c show.c \
 		show_objects.c json.c) \
 	$(addprefix daemon/objects/, \
-		pd.c import.c mr.c mw.c lkey.c dm.c cq.c srq.c xrc.c qp.c ah.c mcast.c) \
+		pd.c import.c mr.c fast_mr.c pin.c mw.c lkey.c dm.c cq.c srq.c xrc.c qp.c ah.c mcast.c) \
 	$(addprefix daemon/memory/,tiers.c on_demand.c proc_maps.c guard.c)
 xroced_SRCS += $(server_SRCS)
 

@@ -9,14 +9,11 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "daemon/datapath/xdp.h"
 #include "daemon/memory/tiers.h"
 #include "objects.h"
-
-#define container_of(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
 
 #define PAGE 4096u
 
@@ -201,7 +198,7 @@ static void set_key(struct xt_key *key, const struct build *b)
 	key->mem = &b->mem->xt;
 }
 
-static void drop_key(struct xd_client *c, struct xd_mr *mr)
+void xd_mr_drop_key(struct xd_client *c, struct xd_mr *mr)
 {
 	uint32_t index = mr->key->index;
 
@@ -227,7 +224,7 @@ static int make_key(struct xd_client *c, struct build *b)
 		return -ENOMEM;
 	err = xd_xdp_key_set(c->dev, mr->key->index, &mr->key->entry);
 	if (err)
-		drop_key(c, mr);
+		xd_mr_drop_key(c, mr);
 	return err;
 }
 
@@ -477,88 +474,6 @@ int xd_do_rereg_mr(struct xd_client *c, struct xd_request *req, struct xd_reply 
 	return err;
 }
 
-/* ---- fast registration ----------------------------------------------------------- */
-
-/* Whatever the process has; which pages these are is said by work requests. */
-static int fast_memory(struct xd_client *c, struct xd_mr *mr, uint32_t max_pages)
-{
-	struct xt_mem_seg *seg = calloc(max_pages, sizeof(*seg));
-	int err = seg ? xd_mem_on_demand(c->server, c->proc, 0, 0, true, &mr->mem) : -ENOMEM;
-
-	if (err) {
-		free(seg);
-		return err;
-	}
-	free(mr->mem->xt.seg);
-	mr->mem->xt.seg = seg;
-	mr->mem->xt.nseg = 0;
-	return xd_shm_alloc(c, (uint64_t)XR_FAST_LISTS * max_pages * sizeof(uint64_t), &mr->lists);
-}
-
-static int fast_key(struct xd_client *c, struct xd_mr *mr, uint32_t max_pages)
-{
-	xd_world_stop(c->dev);
-	mr->key = xt_keys_alloc(c->dev->shared.keys);
-	if (mr->key) {
-		mr->key->entry.pd = mr->pd->d.number;
-		mr->key->entry.type = XR_KEY_MR;
-		mr->key->entry.flags = XR_KEYF_FAST;
-		mr->key->mem = &mr->mem->xt;
-		mr->key->pages = mr->lists.ptr;
-		mr->key->max_pages = max_pages;
-	}
-	xd_world_go(c->dev);
-	if (!mr->key)
-		return -ENOMEM;
-	mr->d.key = mr->key->index;
-	return xd_xdp_key_set(c->dev, mr->key->index, &mr->key->entry);
-}
-
-/* One that nobody was told of */
-static void fast_discard(struct xd_client *c, struct xd_mr *mr)
-{
-	if (mr->key)
-		drop_key(c, mr);
-	xd_shm_free(c, &mr->lists);
-	xd_object_del(&mr->obj);
-	xd_mem_free(mr->mem);
-	free(mr);
-}
-
-int xd_do_alloc_fast_mr(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
-{
-	const struct xr_alloc_fast_mr_req *q = req->body;
-	struct xd_pd *pd = xd_object_get(c, XD_PD, q->pd);
-	struct xr_alloc_fast_mr_rep *r;
-	struct xd_mr *mr;
-	int err;
-
-	if (!pd)
-		return -ENOENT;
-	if (!q->max_pages || q->max_pages > XR_FAST_MAX_PAGES)
-		return -EINVAL;
-	mr = calloc(1, sizeof(*mr));
-	if (!mr)
-		return -ENOMEM;
-	mr->pd = pd;
-	mr->d.pd = q->pd;
-	err = xd_object_add(c, &mr->obj, XD_MR);
-	if (!err)
-		err = fast_memory(c, mr, q->max_pages);
-	if (!err)
-		err = fast_key(c, mr, q->max_pages);
-	if (err) {
-		fast_discard(c, mr);
-		return err;
-	}
-	pd->obj.refs++;
-	r = XD_REPLY(rep, xr_alloc_fast_mr_rep);
-	r->handle = mr->obj.handle;
-	r->key = xt_key_value(mr->key);
-	xd_shm_ref(&mr->lists, &r->lists, rep);
-	return 0;
-}
-
 /* ---- the end --------------------------------------------------------------------- */
 
 static void unmap_run(struct xd_client_job *job)
@@ -594,7 +509,7 @@ static void end_mr(struct xd_mr *mr, bool answer)
 	struct xd_client *c = mr->obj.client;
 
 	if (mr->key)
-		drop_key(c, mr);
+		xd_mr_drop_key(c, mr);
 	xd_shm_free(c, &mr->lists);
 	mr->pd->obj.refs--;
 	if (mr->dm)
@@ -620,7 +535,7 @@ int xd_do_dereg_mr(struct xd_client *c, struct xd_request *req, struct xd_reply 
 	xd_world_stop(c->dev);
 	bound = mr->key->windows;
 	if (!bound)
-		drop_key(c, mr);
+		xd_mr_drop_key(c, mr);
 	xd_world_go_on(c->dev);
 	if (bound)
 		return -EBUSY;
@@ -674,68 +589,4 @@ int xd_do_advise_mr(struct xd_client *c, struct xd_request *req, struct xd_reply
 		r->addr[i] = addr;
 	}
 	return err;
-}
-
-/* ---- pinning by the client ------------------------------------------------------- */
-
-/*
- * Who holds a packet socket may send whatever it likes. This one is made in a job's thread, whose
- * network namespace is empty, and reaches nothing.
- */
-struct pin_job {
-	struct xd_client_job job;
-	int fd;
-};
-
-static void pin_run(struct xd_client_job *job)
-{
-	struct pin_job *j = container_of(job, struct pin_job, job);
-
-	j->fd = socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0);
-	if (j->fd < 0)
-		j->fd = -errno;
-}
-
-static void pin_done(struct xd_client_job *job)
-{
-	struct pin_job *j = container_of(job, struct pin_job, job);
-	struct xd_reply *rep = xd_client_reply(job->client);
-	struct xd_client *c = job->client;
-	int err = j->fd < 0 ? j->fd : 0;
-
-	if (err || c->ending) {
-		if (!err)
-			close(j->fd);
-		xd_fds_put(c->server, 1);
-	} else {
-		c->pin_fd = j->fd;
-		xd_reply_fd(rep, j->fd, true);
-	}
-	free(j);
-	xd_client_answer(c, err, rep);
-}
-
-int xd_do_pin_socket(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
-{
-	struct pin_job *j;
-
-	if (!xd_jobs_isolated(c->server->jobs))
-		return -EOPNOTSUPP;
-	/* one that was not used makes room */
-	if (c->pin_fd >= 0) {
-		close(c->pin_fd);
-		xd_fds_put(c->server, 1);
-		c->pin_fd = -1;
-	}
-	if (!xd_fds_take(c->server, 1))
-		return -EMFILE;
-	j = calloc(1, sizeof(*j));
-	if (!j) {
-		xd_fds_put(c->server, 1);
-		return -ENOMEM;
-	}
-	j->job.run = pin_run;
-	j->job.done = pin_done;
-	xd_client_add_job(c, &j->job);
-	return XD_LATER;
 }

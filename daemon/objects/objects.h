@@ -62,6 +62,8 @@ struct xd_mw {
 
 /* 0: of no use to peers */
 uint32_t xd_mr_rkey(const struct xd_mr *mr);
+/* Nobody may use it any more; it is given out again. */
+void xd_mr_drop_key(struct xd_client *c, struct xd_mr *mr);
 
 struct xd_channel {
 	struct xd_object obj;

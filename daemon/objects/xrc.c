@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* XRC: domains, which processes share through a file, and target QPs, which belong to a domain. */
 #include <errno.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
 #include "daemon/datapath/xdp.h"
 #include "objects.h"
-
-#define container_of(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
 
 /* ---- domains --------------------------------------------------------------------- */
 

@@ -2,7 +2,6 @@
 /* One connection: who it is, what takes long for it, and that all of it ends with the client. */
 #include <errno.h>
 #include <malloc.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,8 +22,6 @@
 #endif
 
 #define END_OBJECTS 4096	/* freed in one go: some 10 ms */
-
-#define container_of(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
 
 /* ---- jobs ------------------------------------------------------------------------ */
 

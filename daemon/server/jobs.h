@@ -13,6 +13,10 @@
 #define XD_JOBS_H
 
 #include <stdbool.h>
+#include <stddef.h>
+
+/* A job is a member of what it is for. */
+#define container_of(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
 
 struct xd_loop;
 struct xd_jobs;

@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -13,8 +12,6 @@
 #define PAGE 4096u
 #define CHUNK_SIZE (2u << 20)
 #define MAX_CHUNKS 4096
-
-#define container_of(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
 
 struct xd_chunk {
 	uint32_t id;
