@@ -157,20 +157,25 @@ static uint64_t round_up(uint64_t x)
 	return round_down(x + xp_page_size() - 1);
 }
 
-/* Pages [start, end) of piece i, which contains them. */
-static int hold(struct xp_holds *h, size_t i, uint64_t start, uint64_t end)
+static int make_hold_room(struct xp_holds *h)
 {
 	struct xp_hold *more;
 
-	if (make_room(2))
+	if (h->count < h->room)
+		return 0;
+	more = realloc(h->hold, (h->room * 2 + 4) * sizeof(*more));
+	if (!more)
 		return -ENOMEM;
-	if (h->count == h->room) {
-		more = realloc(h->hold, (h->room * 2 + 4) * sizeof(*more));
-		if (!more)
-			return -ENOMEM;
-		h->hold = more;
-		h->room = h->room * 2 + 4;
-	}
+	h->hold = more;
+	h->room = h->room * 2 + 4;
+	return 0;
+}
+
+/* Pages [start, end) of piece i, which contains them. */
+static int hold(struct xp_holds *h, size_t i, uint64_t start, uint64_t end)
+{
+	if (make_room(2) || make_hold_room(h))
+		return -ENOMEM;
 	split(start);
 	split(end);
 	i = find(start);
@@ -179,6 +184,19 @@ static int hold(struct xp_holds *h, size_t i, uint64_t start, uint64_t end)
 	h->hold[h->count++] =
 		(struct xp_hold){ start, end, pieces[i].file, pieces[i].offset };
 	return 0;
+}
+
+int xp_adopt_never(uint64_t start, uint64_t end, struct xp_holds *h)
+{
+	int err = 0;
+
+	start = round_down(start);
+	end = end > UINT64_MAX - xp_page_size() ? round_down(end) : round_up(end);
+	if (start < end)
+		err = make_hold_room(h) ? -ENOMEM : xp_byway_hold(start, end);
+	if (!err && start < end)
+		h->hold[h->count++] = (struct xp_hold){ .start = start, .end = end };
+	return err;
 }
 
 static void let_go(size_t i)
@@ -196,6 +214,10 @@ static void unhold(const struct xp_hold *h)
 {
 	size_t i = find(h->start), before;
 
+	if (!h->file) {
+		xp_byway_let_go(h->start, h->end);
+		return;
+	}
 	while (i < npieces && pieces[i].start < h->end) {
 		before = npieces;
 		if (pieces[i].file == h->file &&
@@ -207,14 +229,19 @@ static void unhold(const struct xp_hold *h)
 	xp_file_put(h->file);
 }
 
+void xp_unadopt_locked(struct xp_holds *holds)
+{
+	while (holds->count)
+		unhold(&holds->hold[--holds->count]);
+	free(holds->hold);
+	*holds = (struct xp_holds){ 0 };
+}
+
 void xp_unadopt(struct xp_holds *holds)
 {
 	xp_adopt_lock();
-	while (holds->count)
-		unhold(&holds->hold[--holds->count]);
+	xp_unadopt_locked(holds);
 	xp_adopt_unlock();
-	free(holds->hold);
-	*holds = (struct xp_holds){ 0 };
 }
 
 /* ---- laying out ---------------------------------------------------------------- */
@@ -296,6 +323,20 @@ static int lay_out_gap(const struct xp_context *ctx, struct xp_layout *l, struct
 	return err;
 }
 
+/* The same, up to where the daemon writes by address, or what it writes so. */
+static int lay_out_free(const struct xp_context *ctx, struct xp_layout *l, struct xp_holds *holds,
+			const struct xp_mapping *m, uint64_t start, uint64_t *end)
+{
+	uint64_t from, to;
+
+	if (xp_byway_next(start, *end, &from, &to)) {
+		*end = from > start ? from : to;
+		if (from == start)
+			return lay_out_rest(l, m, start, to);
+	}
+	return lay_out_gap(ctx, l, holds, m, start, *end);
+}
+
 /*
  * What an error leaves without a hold stays in the table with a count of 0: harmless, and held by
  * the next region that comes along.
@@ -323,7 +364,7 @@ int xp_adopt(const struct xp_context *ctx, const struct xp_mapping *m, uint64_t 
 			err = lay_out_piece(l, holds, i, at, stop);
 		} else {
 			stop = i < npieces && pieces[i].start < end ? pieces[i].start : end;
-			err = lay_out_gap(ctx, l, holds, m, at, stop);
+			err = lay_out_free(ctx, l, holds, m, at, &stop);
 		}
 		at = stop;
 	}
@@ -368,6 +409,7 @@ void xp_adopt_in_child(void)
 	/* Holds of the parent's regions keep their references; the table is empty for them. */
 	while (npieces)
 		remove_piece(npieces - 1);
+	xp_byway_forget();
 	xp_convert_in_child();
 	pthread_mutex_init(&lock, NULL);
 }

@@ -36,4 +36,12 @@ void xp_move_out(uint64_t start, uint64_t end, struct xp_file *file, uint64_t of
 void xp_move_out_in_child(uint64_t start, uint64_t end, struct xp_file *file, uint64_t offset);
 void xp_convert_in_child(void);
 
+/* ---- byway.c: pages that the daemon writes through /proc/self/mem, and which stay where they are ---- */
+
+int xp_byway_hold(uint64_t start, uint64_t end);	/* -ENOMEM */
+void xp_byway_let_go(uint64_t start, uint64_t end);	/* of the same range */
+/* The first of them in [addr, end), if there is one */
+bool xp_byway_next(uint64_t addr, uint64_t end, uint64_t *from, uint64_t *to);
+void xp_byway_forget(void);	/* all, in a child */
+
 #endif /* XP_CONVERT_H */

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 PROVIDER_SRCS := $(addprefix provider/,preload.c device.c paths.c context.c query.c connection.c shm.c pd.c \
-	mr.c mw.c dv.c pool.c dm.c import.c advise.c maps.c adopt.c convert.c cq.c cq_ex.c qp.c qp_ex.c post.c srq.c \
+	mr.c mw.c dv.c pool.c dm.c import.c advise.c maps.c adopt.c byway.c convert.c cq.c cq_ex.c qp.c qp_ex.c post.c srq.c \
 	xrc.c ah.c events.c fork.c dlopen.c)
 
 $(eval $(call shared_library,libxroce.so,$(PROVIDER_SRCS),provider/libxroce.map,-pthread -ldl))

@@ -100,28 +100,55 @@ static int lay_out_mappings(struct xp_context *ctx, const struct xp_mr *mr, enum
  * Checks before it adopts: a range that will be refused is left as it is. One that is
  * scattered over more segments than a message holds is reached by the private tier.
  */
+static int lay_out_tiers(struct xp_context *ctx, const struct xp_mr *mr, const struct maps *maps,
+			 struct xp_layout *l, struct xp_holds *holds)
+{
+	int err = lay_out_mappings(ctx, mr, ONLY_PRIVATE, maps, l, holds);
+
+	if (!err)
+		err = lay_out_mappings(ctx, mr, ALL_TIERS, maps, l, holds);
+	if (err == -E2BIG) {
+		xp_unadopt_locked(holds);
+		l->nfds = 0;
+		err = lay_out_mappings(ctx, mr, ONLY_PRIVATE, maps, l, holds);
+	}
+	return err;
+}
+
+static int keep_private(const struct xp_mr *mr, const struct xp_layout *l, struct xp_holds *holds)
+{
+	uint64_t start = (uintptr_t)mr->ibmr.addr;
+	const struct xr_mr_segment *s = l->segment;
+	unsigned int i;
+	int err = 0;
+
+	if (!(mr->access & ACCESS_WRITES))
+		return 0;
+	if (mr->access & IBV_ACCESS_ON_DEMAND)
+		return xp_adopt_never(start, start + mr->ibmr.length, holds);
+	for (i = 0; i < l->segments && !err; i++)
+		if (s[i].kind == XR_SEG_PRIVATE)
+			err = xp_adopt_never(s[i].addr, s[i].addr + s[i].length, holds);
+	return err;
+}
+
 static int lay_out(struct xp_context *ctx, const struct xp_mr *mr, struct xp_layout *l,
 		   struct xp_holds *holds)
 {
 	uint64_t start = (uintptr_t)mr->ibmr.addr;
-	struct maps maps;
-	int err;
+	struct maps maps = { 0 };
+	int err = 0;
 
-	/* Memory on demand need not be there yet. */
-	if (mr->access & IBV_ACCESS_ON_DEMAND)
-		return 0;
 	xp_adopt_lock();
-	err = xp_maps_read(start, start + mr->ibmr.length, &maps.m, &maps.n);
-	if (!err)
-		err = lay_out_mappings(ctx, mr, ONLY_PRIVATE, &maps, l, holds);
-	if (!err)
-		err = lay_out_mappings(ctx, mr, ALL_TIERS, &maps, l, holds);
-	xp_adopt_unlock();
-	if (err == -E2BIG) {
-		xp_unadopt(holds);
-		l->nfds = 0;
-		err = lay_out_mappings(ctx, mr, ONLY_PRIVATE, &maps, l, holds);
+	/* Memory on demand need not be there yet. */
+	if (!(mr->access & IBV_ACCESS_ON_DEMAND)) {
+		err = xp_maps_read(start, start + mr->ibmr.length, &maps.m, &maps.n);
+		if (!err)
+			err = lay_out_tiers(ctx, mr, &maps, l, holds);
 	}
+	if (!err)
+		err = keep_private(mr, l, holds);
+	xp_adopt_unlock();
 	free(maps.m);
 	return err;
 }

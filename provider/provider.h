@@ -13,6 +13,7 @@
  *   pd.c mr.c mw.c dm.c cq.c qp.c post.c srq.c xrc.c ah.c    one verbs object each
  *   cq_ex.c qp_ex.c    extended CQs and QPs
  *   import.c      objects of other contexts
+ *   byway.c       memory that is not adopted, because the daemon writes it by address
  *   advise.c      memory on demand, fetched before it is used
  *   dv.c pool.c    direct verbs, <infiniband/xrocedv.h>
  *   maps.c        what /proc/self/maps says of a range
@@ -352,11 +353,11 @@ struct xp_layout {
 };
 int xp_add_segment(struct xp_layout *l, const struct xr_mr_segment *seg);
 
-/* Adopted pages that a region holds, so that they stay adopted */
+/* Pages that a region holds: adopted ones, so that they stay adopted; others, so that they do not become it */
 struct xp_file;
 struct xp_hold {
 	uint64_t start, end;		/* whole pages */
-	struct xp_file *file;
+	struct xp_file *file;		/* NULL: not adopted */
 	uint64_t offset;		/* of start in the file */
 };
 struct xp_holds {
@@ -373,8 +374,14 @@ void xp_adopt_unlock(void);
  */
 int xp_adopt(const struct xp_context *ctx, const struct xp_mapping *m, uint64_t start,
 	     uint64_t end, struct xp_layout *layout, struct xp_holds *holds);
+/*
+ * Under that lock, last of all: the daemon writes [start, end) by address, so no other region may adopt pages of it
+ * (byway.c).
+ */
+int xp_adopt_never(uint64_t start, uint64_t end, struct xp_holds *holds);
 /* The region goes: pages that nobody else holds become private memory again. Frees the list. */
 void xp_unadopt(struct xp_holds *holds);
+void xp_unadopt_locked(struct xp_holds *holds);		/* under that lock */
 /* fork.c: before the fork, and after it in parent and child */
 void xp_adopt_before_fork(void);
 void xp_adopt_in_parent(void);

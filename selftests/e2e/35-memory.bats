@@ -95,6 +95,10 @@ beside() {
 	memory overlap
 }
 
+@test "memory: written while a region around it comes and goes" {
+	memory beneath
+}
+
 @test "memory: the same again and again" {
 	memory again
 }

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +32,46 @@ static bool test_overlap(struct owner *o)
 					       wrong(o, "deregistering one changed the bytes"));
 	}
 	munmap(p, MIB);
+	return ok;
+}
+
+struct adopter {
+	struct ibv_pd *pd;
+	uint8_t *p;
+	unsigned int times;
+	bool stop;
+};
+
+static void *adopt_again(void *arg)
+{
+	struct adopter *a = arg;
+	struct ibv_mr *mr;
+
+	for (; !__atomic_load_n(&a->stop, __ATOMIC_ACQUIRE); a->times++) {
+		mr = ibv_reg_mr(a->pd, a->p, MIB, SIDE_ACCESS);
+		if (!mr || ibv_dereg_mr(mr))
+			break;
+	}
+	return NULL;
+}
+
+/* A hundred bytes are written from afar while a region of all around them comes and goes. */
+static bool test_beneath(struct owner *o)
+{
+	struct adopter a = { .pd = o->s.pd, .p = anonymous(MIB) };
+	uint8_t *p = a.p + 5 * PAGE + 10;
+	struct ibv_mr *mr = reg(o, p, 100, SIDE_ACCESS);
+	pthread_t thread;
+	bool ok = mr && !pthread_create(&thread, NULL, adopt_again, &a);
+
+	if (!ok)
+		return false;
+	for (int i = 0; i < 100 && ok; i++)
+		ok = four_ways(o, mr, p, 100);
+	__atomic_store_n(&a.stop, true, __ATOMIC_RELEASE);
+	pthread_join(thread, NULL);
+	ok = (a.times || wrong(o, "nothing came and went")) && ok && dereg(o, mr);
+	munmap(a.p, MIB);
 	return ok;
 }
 
@@ -420,6 +461,7 @@ static bool test_longest(struct owner *o)
 
 const struct test memory_uses[] = {
 	{ "overlap", test_overlap, "regions that overlap" },
+	{ "beneath", test_beneath, "a region within another that comes and goes" },
 	{ "again", test_again, "the same memory again and again" },
 	{ "truncated", test_truncated, "shared memory truncated under its region" },
 	{ "munmap", test_munmap, "memory unmapped under its region" },

@@ -245,6 +245,39 @@ static bool is_shared(const void *addr)
 	return shared;
 }
 
+/* What the daemon writes by address stays where it is, for as long as it does. */
+static void byways(struct fixture *f)
+{
+	uint8_t *p = anonymous(MIB);
+	struct ibv_mr *some, *demand, *all, *look;
+
+	fill(p, MIB, 4);
+	some = ibv_reg_mr(f->pd, p + 4 * PAGE + 10, 100, ALL);
+	all = ibv_reg_mr(f->pd, p, MIB, ALL);
+	TAP_OK(kinds_are(f, some, 0, 0, 1) && kinds_are(f, all, 2, 0, 1) && is_shared(p) &&
+		       !is_shared(p + 4 * PAGE) && is_shared(p + 5 * PAGE),
+	       "a page of which another region has a part is not adopted");
+	TAP_OK(reachable(f, all) && filled(p, MIB, 4), "but reached");
+	ibv_dereg_mr(some);
+	ibv_dereg_mr(all);
+	all = ibv_reg_mr(f->pd, p, MIB, ALL);
+	TAP_OK(is_shared(p + 4 * PAGE), "when that one is gone it is");
+	demand = ibv_reg_mr(f->pd, NULL, SIZE_MAX, ALL | IBV_ACCESS_ON_DEMAND);
+	TAP_OK(is_shared(p) && reachable(f, all), "what was adopted before stays so");
+	ibv_dereg_mr(all);
+	all = ibv_reg_mr(f->pd, p, MIB, ALL);
+	TAP_OK(kinds_are(f, all, 0, 0, 1), "nothing is adopted beside a region of all there is");
+	ibv_dereg_mr(all);
+	ibv_dereg_mr(demand);
+	look = ibv_reg_mr(f->pd, p + 4 * PAGE, 100, IBV_ACCESS_REMOTE_READ);
+	all = ibv_reg_mr(f->pd, p, MIB, ALL);
+	TAP_OK(is_shared(p + 4 * PAGE), "what is only read by address may be adopted");
+	ibv_dereg_mr(look);
+	ibv_dereg_mr(all);
+	TAP_OK(!is_shared(p) && filled(p, MIB, 4), "and nothing is left");
+	munmap(p, MIB);
+}
+
 static void overlaps(struct fixture *f)
 {
 	uint8_t *p = anonymous(MIB);
@@ -545,6 +578,7 @@ int main(void)
 	not_laid_out(&f);
 	if (can_adopt) {
 		overlaps(&f);
+		byways(&f);
 		pulled_away(&f);
 		heap_reuse(&f);
 		under_load(&f);
