@@ -5,16 +5,6 @@
 load helpers
 load limits
 
-setup_file() {
-	requires root
-	hosts_up
-}
-
-teardown() {
-	report_failure
-	daemon_down a
-}
-
 LOWERED=(--max-pd 50 --max-cq 60 --max-qp 70 --max-mr 80 --max-srq 40 --max-ah 30)
 
 @test "limits: of the device, lowered" {

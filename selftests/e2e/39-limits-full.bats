@@ -5,16 +5,6 @@
 load helpers
 load limits
 
-setup_file() {
-	requires root
-	hosts_up
-}
-
-teardown() {
-	report_failure
-	daemon_down a
-}
-
 @test "limits: 64 K queue pairs" {
 	(($(memory_gib) >= 3)) || skip "needs 3 GiB of free memory"
 	daemon_up a

@@ -5,16 +5,6 @@
 load helpers
 load limits
 
-setup_file() {
-	requires root
-	hosts_up
-}
-
-teardown() {
-	report_failure
-	daemon_down a
-}
-
 # Of memory on demand: what is looked at when it is registered takes longer
 @test "limits: a million memory regions, and their memory is given back" {
 	(($(memory_gib) >= 3)) || skip "needs 3 GiB of free memory"

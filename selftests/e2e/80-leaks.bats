@@ -4,16 +4,6 @@
 
 load helpers
 
-# What the daemon of a host holds: objects, fds, map entries
-holdings() {
-	local h=$1
-
-	objects "$h"
-	find "/proc/$(daemon_pid "$h")/fd" -mindepth 1 | wc -l
-	bpftool map dump pinned "$RUN/bpf/xroce/xr$h/qps" -j | jq length
-	bpftool map dump pinned "$RUN/bpf/xroce/xr$h/keys" -j | jq length
-}
-
 # again_as HOST WANTED: within seconds, for some of it is given back later
 again_as() {
 	holds() { [[ $(holdings "$1") == "$2" ]]; }

@@ -17,16 +17,6 @@ setup_file() {
 	done
 }
 
-# Objects, descriptors, map entries, pinned pages
-holdings() {
-	local h=$1
-
-	objects "$h"
-	find "/proc/$(daemon_pid "$h")/fd" -mindepth 1 | wc -l
-	bpftool map dump pinned "$RUN/bpf/xroce/xr$h/qps" -j | jq length
-	bpftool map dump pinned "$RUN/bpf/xroce/xr$h/keys" -j | jq length
-}
-
 # hostile HOST SECONDS SEED
 hostile() {
 	on "$1" "$XR_BUILD/selftests/e2e/hostile" "$RUN/$1/xr$1.sock" "$2" "$3" nobody 3>&-

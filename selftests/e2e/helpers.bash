@@ -52,6 +52,16 @@ report_failure() {
 	done
 }
 
+# What the daemon of a host holds: objects and pinned bytes, descriptors, map entries
+holdings() {
+	local h=$1
+
+	objects "$h"
+	find "/proc/$(daemon_pid "$h")/fd" -mindepth 1 | wc -l
+	bpftool map dump pinned "$RUN/bpf/xroce/xr$h/qps" -j | jq length
+	bpftool map dump pinned "$RUN/bpf/xroce/xr$h/keys" -j | jq length
+}
+
 # fails COMMAND...: must fail, but not by a signal or a time limit
 fails() {
 	local status=0

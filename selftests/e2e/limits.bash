@@ -1,7 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # shellcheck shell=bash
 #
-# For bats files that run rdma_limits: `load limits` after the helpers.
+# For bats files that run rdma_limits: `load limits` after the helpers. Each test starts the daemon of host a
+# with the limits that it is about.
+
+setup_file() {
+	requires root
+	hosts_up
+}
+
+teardown() {
+	report_failure
+	daemon_down a
+}
 
 # limits KIND [OPTION...]: prints how many there were
 limits() {
