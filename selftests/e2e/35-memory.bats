@@ -119,6 +119,15 @@ beside() {
 	memory fork
 }
 
+# Written first by the parent, by the child or by the peer: each keeps a page of its own.
+@test "memory: fork while regions live, nothing adopted" {
+	export XROCE_ADOPT=never
+
+	memory fork
+	memory file-private
+	memory anonymous
+}
+
 @test "memory: 64 KiB in 32 pieces, 33 refused" {
 	memory pieces
 }
