@@ -189,40 +189,6 @@ static void refusals(struct fixture *f)
 	ibv_destroy_cq(cq);
 }
 
-static void address_handles(struct fixture *f)
-{
-	struct ibv_wc wc = { .wc_flags = IBV_WC_GRH };
-	struct ibv_ah_attr attr = { .port_num = 1, .is_global = 1 };
-	struct ibv_grh grh = { 0 };
-	uint8_t *ip = (uint8_t *)&grh + 20;
-	struct ibv_ah *ah;
-
-	ah = ibv_create_ah(f->pd, &attr);
-	TAP_OK(ah && !ibv_destroy_ah(ah), "create_ah, destroy_ah");
-	attr.is_global = 0;
-	TAP_OK(!ibv_create_ah(f->pd, &attr) && errno == EINVAL, "no address without a GRH");
-	/* 10.0.0.2 to 10.0.0.1, TTL 64, protocol 17 */
-	memcpy(ip, "\x45\0\0\x1c\0\0\0\0\x40\x11\x66\xcf\x0a\0\0\x02\x0a\0\0\x01", 20);
-	TAP_OK(!ibv_init_ah_from_wc(f->ctx, 1, &wc, &grh, &attr) && attr.is_global &&
-		       attr.grh.sgid_index == 2 && attr.grh.dgid.raw[15] == 2 &&
-		       attr.grh.hop_limit == 64,
-	       "an address from an IPv4 header");
-	ip[10] ^= 1;
-	TAP_OK(ibv_init_ah_from_wc(f->ctx, 1, &wc, &grh, &attr) == -1, "not with a bad checksum");
-	memset(&grh, 0, sizeof(grh));
-	grh.version_tclass_flow = htonl(6u << 28 | 5);
-	grh.next_hdr = 17;
-	grh.sgid.raw[0] = grh.dgid.raw[0] = 0xfe;
-	grh.sgid.raw[1] = grh.dgid.raw[1] = 0x80;
-	grh.sgid.raw[15] = 9;
-	grh.dgid.raw[15] = 1;
-	TAP_OK(!ibv_init_ah_from_wc(f->ctx, 1, &wc, &grh, &attr) && attr.grh.sgid_index == 0 &&
-		       attr.grh.dgid.raw[15] == 9 && attr.grh.flow_label == 5,
-	       "and from an IPv6 header");
-	ah = ibv_create_ah_from_wc(f->pd, &wc, &grh, 1);
-	TAP_OK(ah && !ibv_destroy_ah(ah), "create_ah_from_wc");
-}
-
 int main(void)
 {
 	struct fixture f;
@@ -235,7 +201,6 @@ int main(void)
 	queries(&f);
 	addresses(&f);
 	refusals(&f);
-	address_handles(&f);
 	TAP_OK(fake_objects(&f.daemon) == 1, "no object is left but the PD");
 	teardown(&f);
 	return tap_end();

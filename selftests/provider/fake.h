@@ -13,7 +13,7 @@
 #define FAKE_DEVICE "fake0"
 #define FAKE_GUID 0x1122334455667788ull
 #define FAKE_SRQN 0x5000	/* numbers of XRC SRQs begin here */
-#define FAKE_REFUSED_HOP 250	/* MODIFY_QP with this hop limit fails with EHOSTUNREACH */
+#define FAKE_REFUSED_HOP 250	/* MODIFY_QP and address handles with this hop limit fail with EHOSTUNREACH */
 
 struct fake {
 	int pid;

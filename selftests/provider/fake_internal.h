@@ -42,6 +42,9 @@ struct object {
 	/* XRC */
 	uint32_t domain, number;	/* number: of an SRQ, what requests name it by */
 	bool of_file;
+	/* UD: multicast groups that it is in; the last one */
+	uint32_t groups;
+	struct xr_addr group;
 	uint32_t burst, typical_packet;
 	struct xr_create_qp_req init;
 	struct xr_qp_attr attr;
@@ -93,6 +96,8 @@ void create_srq(struct client *c, const struct message *m);
 void modify_srq(struct client *c, const struct message *m);
 void query_srq(struct client *c, const struct message *m);
 void open_xrcd(struct client *c, const struct message *m);
+void attach_mcast(struct client *c, const struct message *m);
+void detach_mcast(struct client *c, const struct message *m);
 /* The oldest entry of the receive or send queue. 0: there is none. */
 uint32_t complete_one(struct object *qp, bool recv, uint32_t status, bool solicited);
 /* The same with a receive of an SRQ, for a message that came to an XRC target */

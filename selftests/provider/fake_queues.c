@@ -314,6 +314,32 @@ void open_qp(struct client *c, const struct message *m)
 	reply(c->fd, m, 0, &rep, sizeof(rep), NULL, 0);
 }
 
+/* ---- multicast ---------------------------------------------------------------------- */
+
+void attach_mcast(struct client *c, const struct message *m)
+{
+	const struct xr_mcast_req *req = (const void *)m->body;
+	struct object *o = object(c, QP, req->qp);
+	int err = o && o->init.type == IBV_QPT_UD && req->gid.raw[0] == 0xff ? 0 : -EINVAL;
+
+	if (!err) {
+		o->groups++;
+		o->group = req->gid;
+	}
+	reply(c->fd, m, err, NULL, 0, NULL, 0);
+}
+
+void detach_mcast(struct client *c, const struct message *m)
+{
+	const struct xr_mcast_req *req = (const void *)m->body;
+	struct object *o = object(c, QP, req->qp);
+	int err = o && o->groups && !memcmp(&o->group, &req->gid, sizeof(o->group)) ? 0 : -EINVAL;
+
+	if (!err)
+		o->groups--;
+	reply(c->fd, m, err, NULL, 0, NULL, 0);
+}
+
 /* ---- completions ------------------------------------------------------------------ */
 
 /* from: the QP itself, or the SRQ that it takes from */

@@ -283,6 +283,10 @@ static void destroy(struct client *c, const struct message *m, enum kind kind)
 	struct object *o = object(c, kind, req->handle);
 	struct xr_destroy_rep rep = { 0 };
 
+	if (o && o->groups) {
+		reply(c->fd, m, -EBUSY, NULL, 0, NULL, 0);
+		return;
+	}
 	if (o) {
 		rep.comp_events = o->comp_written;
 		rep.async_events = o->async_written;
@@ -339,6 +343,30 @@ static void simple(struct client *c, const struct message *m, enum kind kind)
 	reply(c->fd, m, 0, &rep, sizeof(rep), NULL, 0);
 }
 
+static void create_ah(struct client *c, const struct message *m)
+{
+	const struct xr_create_ah_req *req = (const void *)m->body;
+
+	if (req->attr.hop_limit == FAKE_REFUSED_HOP)
+		reply(c->fd, m, -EHOSTUNREACH, NULL, 0, NULL, 0);
+	else
+		simple(c, m, AH);
+}
+
+/* The neighbour's MAC address ends as its GID does; its VLAN is the traffic class. */
+static void resolve_ah(struct client *c, const struct message *m)
+{
+	const struct xr_resolve_ah_req *req = (const void *)m->body;
+	struct xr_resolve_ah_rep rep = {
+		.mac = { 2, [5] = req->attr.dgid.raw[15] }, .vlan = req->attr.traffic_class,
+	};
+
+	if (req->attr.hop_limit == FAKE_REFUSED_HOP)
+		reply(c->fd, m, -EHOSTUNREACH, NULL, 0, NULL, 0);
+	else
+		reply(c->fd, m, 0, &rep, sizeof(rep), NULL, 0);
+}
+
 void serve(struct client *c, const struct message *m)
 {
 	switch (m->head.type) {
@@ -367,7 +395,10 @@ void serve(struct client *c, const struct message *m)
 	case XR_MSG_MODIFY_QP: return modify_qp(c, m);
 	case XR_MSG_QUERY_QP: return query_qp(c, m);
 	case XR_MSG_DESTROY_QP: return destroy(c, m, QP);
-	case XR_MSG_CREATE_AH: return simple(c, m, AH);
+	case XR_MSG_CREATE_AH: return create_ah(c, m);
+	case XR_MSG_RESOLVE_AH: return resolve_ah(c, m);
+	case XR_MSG_ATTACH_MCAST: return attach_mcast(c, m);
+	case XR_MSG_DETACH_MCAST: return detach_mcast(c, m);
 	case XR_MSG_DESTROY_AH: return destroy(c, m, AH);
 	case XR_MSG_CREATE_SRQ: return create_srq(c, m);
 	case XR_MSG_MODIFY_SRQ: return modify_srq(c, m);
