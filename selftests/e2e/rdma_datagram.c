@@ -10,7 +10,7 @@
  *   rdma_datagram mad-listen, mad-ask               the same as listen and ask by queue pair 1, in
  *                                                   management datagrams
  *
- * Addresses are IPv4 or IPv6. A message carries the number of bytes of TEXT as immediate data.
+ * DEVICE in the environment names the device, else it is the first. Addresses are IPv4 or IPv6. A message carries the number of bytes of TEXT as immediate data.
  */
 #include "rdma_steps.h"
 
@@ -52,7 +52,7 @@ static union ibv_gid gid_of(const char *text)
 
 static void set_up(void)
 {
-	ctx = open_device(NULL);
+	ctx = open_device(getenv("DEVICE"));
 	MUST(ctx, "a device");
 	pd = ibv_alloc_pd(ctx);
 	mr = ibv_reg_mr(pd, buf, sizeof(buf), IBV_ACCESS_LOCAL_WRITE);
