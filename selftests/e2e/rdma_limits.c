@@ -13,15 +13,9 @@
  *
  * Prints how many there were. Exits 0 when all was as it should be.
  */
-#include <errno.h>
+#include "rdma_steps.h"
+
 #include <fcntl.h>
-#include <infiniband/verbs.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define BUF 65536
@@ -45,19 +39,6 @@ static bool on_demand;
 static uint8_t reads = 1;	/* at a time */
 static uint8_t buf[BUF] __attribute__((aligned(4096)));
 
-static int fail(const char *what)
-{
-	fprintf(stderr, "%s: %s\n", what, strerror(errno));
-	exit(1);
-}
-
-#define MUST(what, cond)                                                                           \
-	do {                                                                                       \
-		errno = 0;                                                                         \
-		if (!(cond))                                                                       \
-			fail(what);                                                                \
-	} while (0)
-
 /* ---- two queue pairs and a WRITE ------------------------ */
 
 static struct ibv_qp *make_qp(const struct set *s)
@@ -72,40 +53,28 @@ static struct ibv_qp *make_qp(const struct set *s)
 	return ibv_create_qp(s->pd, &init);
 }
 
+static struct ibv_qp_attr attr_to(uint32_t qpn)
+{
+	struct ibv_qp_attr attr = rc_attr(gid_index, own_gid(ctx, gid_index), qpn);
+
+	attr.qp_access_flags = ACCESS & 0xf;
+	attr.max_rd_atomic = attr.max_dest_rd_atomic = reads;
+	return attr;
+}
+
 static void connect_to(struct ibv_qp *qp, const struct ibv_qp *peer)
 {
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = ACCESS & 0xf,
-		.path_mtu = IBV_MTU_1024, .dest_qp_num = peer->qp_num, .max_dest_rd_atomic = reads,
-		.max_rd_atomic = reads, .min_rnr_timer = 12, .timeout = 14, .retry_cnt = 7,
-		.ah_attr = { .is_global = 1, .port_num = 1,
-			     .grh = { .sgid_index = (uint8_t)gid_index, .hop_limit = 1 } },
-	};
+	struct ibv_qp_attr attr = attr_to(peer->qp_num);
 
-	MUST("GID", !ibv_query_gid(ctx, 1, gid_index, &attr.ah_attr.grh.dgid));
-	MUST("INIT", !ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-				    IBV_QP_ACCESS_FLAGS));
-	attr.qp_state = IBV_QPS_RTR;
-	MUST("RTR", !ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
-				   IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-				   IBV_QP_MIN_RNR_TIMER));
-	attr.qp_state = IBV_QPS_RTS;
-	MUST("RTS", !ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-				   IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC));
+	MUST(!reset_to_rts(qp, &attr), "RTS");
 }
 
 static void completion(struct ibv_cq *cq)
 {
-	time_t end = time(NULL) + 20;
-	struct ibv_wc wc = { .status = IBV_WC_GENERAL_ERR };
-	int n;
+	struct ibv_wc wc;
 
-	while (!(n = ibv_poll_cq(cq, 1, &wc)) && time(NULL) < end)
-		;
-	if (n != 1 || wc.status) {
-		fprintf(stderr, "completion: %s\n", n == 1 ? ibv_wc_status_str(wc.status) : "none");
-		exit(1);
-	}
+	MUST(next_completion(cq, &wc, 20) == 1, "a completion");
+	MUST(!wc.status, ibv_wc_status_str(wc.status));
 }
 
 static int post_write(const struct set *s, uint32_t rkey)
@@ -125,9 +94,9 @@ static void use_key(const struct set *s, uint32_t rkey)
 
 	memset(buf, ++round, 4096);
 	memset(buf + BUF / 2, 0, 4096);
-	MUST("post", !post_write(s, rkey));
+	MUST(!post_write(s, rkey), "post");
 	completion(s->cq);
-	MUST("what was written", !memcmp(buf, buf + BUF / 2, 4096));
+	MUST(!memcmp(buf, buf + BUF / 2, 4096), "what was written");
 }
 
 /* Fills in what is missing; all of it works. */
@@ -135,12 +104,12 @@ static void use(struct set *s)
 {
 	s->depth = s->depth ? s->depth : 1;
 	if (!s->from)
-		MUST("region", s->from = ibv_reg_mr(s->pd, buf, BUF, ACCESS));
+		MUST(s->from = ibv_reg_mr(s->pd, buf, BUF, ACCESS), "region");
 	if (!s->to)
 		s->to = s->from;
 	for (int i = 0; i < 2; i++)
 		if (!s->qp[i])
-			MUST("queue pair", s->qp[i] = make_qp(s));
+			MUST(s->qp[i] = make_qp(s), "queue pair");
 	connect_to(s->qp[0], s->qp[1]);
 	connect_to(s->qp[1], s->qp[0]);
 	use_key(s, s->to->rkey);
@@ -245,7 +214,7 @@ static void use_mws(void *first, void *last)
 	use(&s);
 	bind.bind_info = (struct ibv_mw_bind_info){ s.from, (uintptr_t)buf, BUF,
 						    IBV_ACCESS_REMOTE_WRITE };
-	MUST("bind", !ibv_bind_mw(s.qp[0], last, &bind));
+	MUST(!ibv_bind_mw(s.qp[0], last, &bind), "bind");
 	completion(s.cq);
 	/* the responder's is the key that counts: both are of one domain */
 	use_key(&s, ((struct ibv_mw *)last)->rkey);
@@ -272,8 +241,8 @@ static void use_srqs(void *first, void *last)
 	struct ibv_send_wr *bad, wr = { .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED };
 
 	use(&s);
-	MUST("receive", !ibv_post_srq_recv(last, &rr, &bad_rr));
-	MUST("send", !ibv_post_send(s.qp[0], &wr, &bad));
+	MUST(!ibv_post_srq_recv(last, &rr, &bad_rr), "receive");
+	MUST(!ibv_post_send(s.qp[0], &wr, &bad), "send");
 	completion(s.cq);
 	completion(s.cq);
 	ibv_destroy_qp(s.qp[0]);
@@ -291,7 +260,7 @@ static void *make_ah(void)
 	struct ibv_ah_attr attr = { .is_global = 1, .port_num = 1,
 				    .grh = { .sgid_index = (uint8_t)gid_index, .hop_limit = 1 } };
 
-	MUST("GID", !ibv_query_gid(ctx, 1, gid_index, &attr.grh.dgid));
+	MUST(!ibv_query_gid(ctx, 1, gid_index, &attr.grh.dgid), "GID");
 	return ibv_create_ah(base.pd, &attr);
 }
 
@@ -332,13 +301,13 @@ static struct ibv_qp *make_ud(void)
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = 1 };
 	struct ibv_qp *qp = ibv_create_qp(base.pd, &init);
 
-	MUST("UD", qp);
-	MUST("UD INIT", !ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-				       IBV_QP_QKEY));
+	MUST(qp, "UD");
+	MUST(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+			    IBV_QP_QKEY), "UD INIT");
 	attr.qp_state = IBV_QPS_RTR;
-	MUST("UD RTR", !ibv_modify_qp(qp, &attr, IBV_QP_STATE));
+	MUST(!ibv_modify_qp(qp, &attr, IBV_QP_STATE), "UD RTR");
 	attr.qp_state = IBV_QPS_RTS;
-	MUST("UD RTS", !ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN));
+	MUST(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN), "UD RTS");
 	return qp;
 }
 
@@ -396,16 +365,16 @@ static void use_members(void *first, void *last)
 	struct ibv_send_wr *bad, wr = { .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED,
 					.sg_list = &out, .num_sge = 1 };
 
-	MUST("path", wr.wr.ud.ah = ibv_create_ah(base.pd, &path));
+	MUST(wr.wr.ud.ah = ibv_create_ah(base.pd, &path), "path");
 	wr.wr.ud.remote_qpn = 0xffffff;
 	wr.wr.ud.remote_qkey = 1;
 	memset(buf + BUF / 2, 0x5a, 8);
-	MUST("receive", !ibv_post_recv(to->qp, &rr, &bad_rr));
-	MUST("send", !ibv_post_send(from->qp, &wr, &bad));
+	MUST(!ibv_post_recv(to->qp, &rr, &bad_rr), "receive");
+	MUST(!ibv_post_send(from->qp, &wr, &bad), "send");
 	completion(base.cq);
 	completion(base.cq);
 	/* behind the 40 bytes of the routing header */
-	MUST("what was sent", !memcmp(buf + 40, buf + BUF / 2, 8));
+	MUST(!memcmp(buf + 40, buf + BUF / 2, 8), "what was sent");
 	ibv_destroy_ah(wr.wr.ud.ah);
 	ibv_dereg_mr(mr);
 }
@@ -437,7 +406,7 @@ static void one_kind(const struct kind *k)
 	void **obj = calloc((size_t)n, sizeof(*obj)), *more;
 
 	for (i = 0; i < n; i++)
-		MUST(k->name, obj[i] = k->make());
+		MUST(obj[i] = k->make(), k->name);
 	printf("%d %ss\n", n + k->before, k->name);
 	if (k->use)
 		k->use(obj[0], obj[n - 1]);
@@ -447,8 +416,8 @@ static void one_kind(const struct kind *k)
 		fprintf(stderr, "one %s more: %s\n", k->name, more ? "made" : strerror(errno));
 		exit(1);
 	}
-	MUST("one less", !k->free(obj[n / 2]));
-	MUST("and one more", obj[n / 2] = k->make());
+	MUST(!k->free(obj[n / 2]), "one less");
+	MUST(obj[n / 2] = k->make(), "and one more");
 }
 
 /* ---- queues ------------------------ */
@@ -458,9 +427,9 @@ static void full_queue(struct set *s)
 	uint32_t i;
 
 	for (i = 0; i < s->depth; i++)
-		MUST("post", !post_write(s, s->to->rkey));
+		MUST(!post_write(s, s->to->rkey), "post");
 	if (post_write(s, s->to->rkey) != ENOMEM)
-		fail("a full queue took one more");
+		MUST(false, "a full queue took one more");
 	for (i = 0; i < s->depth; i++)
 		completion(s->cq);
 }
@@ -469,15 +438,15 @@ static void depth(void)
 {
 	struct set s = { .pd = base.pd, .depth = (uint32_t)dev.max_qp_wr };
 
-	MUST("the longest CQ", s.cq = ibv_create_cq(ctx, dev.max_cqe, NULL, NULL, 0));
+	MUST(s.cq = ibv_create_cq(ctx, dev.max_cqe, NULL, NULL, 0), "the longest CQ");
 	if (s.cq->cqe < dev.max_cqe || ibv_create_cq(ctx, dev.max_cqe + 1, NULL, NULL, 0) ||
 	    errno != EINVAL)
-		fail("a longer CQ than there is");
+		MUST(false, "a longer CQ than there is");
 	use(&s);
 	full_queue(&s);
 	s.depth++;
 	if (make_qp(&s) || errno != EINVAL)
-		fail("a longer QP than there is");
+		MUST(false, "a longer QP than there is");
 	printf("%d entries of a CQ, %d of a QP\n", dev.max_cqe, dev.max_qp_wr);
 }
 
@@ -498,22 +467,22 @@ static void longest_list(struct set *s)
 		sge[i] = (struct ibv_sge){ (uintptr_t)buf + i * len, len, s->from->lkey };
 		memset(buf + i * len, (int)i + 1, len);
 	}
-	MUST("post", !ibv_post_send(s->qp[0], &wr, &bad));
+	MUST(!ibv_post_send(s->qp[0], &wr, &bad), "post");
 	completion(s->cq);
-	MUST("what was written", !memcmp(buf, buf + BUF / 2, n * len));
+	MUST(!memcmp(buf, buf + BUF / 2, n * len), "what was written");
 	wr.num_sge++;
 	if (ibv_post_send(s->qp[0], &wr, &bad) != EINVAL)
-		fail("a longer list than there is");
+		MUST(false, "a longer list than there is");
 	free(sge);
-	MUST("SRQ", s->srq = ibv_create_srq(s->pd, &attr));
+	MUST(s->srq = ibv_create_srq(s->pd, &attr), "SRQ");
 	attr.attr.max_sge++;
 	if (ibv_create_srq(s->pd, &attr) || errno != EINVAL)
-		fail("longer lists of an SRQ than there are");
+		MUST(false, "longer lists of an SRQ than there are");
 	attr.attr = (struct ibv_srq_attr){ .max_wr = (uint32_t)dev.max_srq_wr + 1, .max_sge = 1 };
 	if (ibv_create_srq(s->pd, &attr) || errno != EINVAL)
-		fail("a longer SRQ than there is");
+		MUST(false, "a longer SRQ than there is");
 	attr.attr.max_wr--;
-	MUST("the longest SRQ", ibv_create_srq(s->pd, &attr));
+	MUST(ibv_create_srq(s->pd, &attr), "the longest SRQ");
 }
 
 /* Twice as many READs as are sent before the first is answered */
@@ -527,7 +496,7 @@ static void most_reads(struct set *s)
 	int i;
 
 	for (i = 0; i < 2 * dev.max_qp_rd_atom; i++)
-		MUST("post", !ibv_post_send(s->qp[0], &wr, &bad));
+		MUST(!ibv_post_send(s->qp[0], &wr, &bad), "post");
 	for (i = 0; i < 2 * dev.max_qp_rd_atom; i++)
 		completion(s->cq);
 }
@@ -535,38 +504,26 @@ static void most_reads(struct set *s)
 /* More than there are, as responder */
 static void too_many_reads(struct set *s)
 {
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
-	union ibv_gid own;
+	struct ibv_qp_attr attr = attr_to(0);
 
-	MUST("QP", s->qp[1] = make_qp(s));
-	MUST("INIT", !ibv_modify_qp(s->qp[1], &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX |
-				    IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
-	MUST("GID", !ibv_query_gid(ctx, 1, gid_index, &own));
-	attr = (struct ibv_qp_attr){
-		.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024,
-		.max_dest_rd_atomic = (uint8_t)(dev.max_qp_rd_atom + 1), .min_rnr_timer = 12,
-		.ah_attr = { .is_global = 1, .port_num = 1,
-			     .grh = { .dgid = own, .sgid_index = (uint8_t)gid_index,
-				      .hop_limit = 1 } },
-	};
-	if (ibv_modify_qp(s->qp[1], &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
-			  IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-			  IBV_QP_MIN_RNR_TIMER) != EINVAL)
-		fail("more READs at a time than there are");
+	MUST(s->qp[1] = make_qp(s), "QP");
+	attr.max_dest_rd_atomic = (uint8_t)(dev.max_qp_rd_atom + 1);
+	MUST(!to_init(s->qp[1], &attr), "INIT");
+	MUST(to_rtr(s->qp[1], &attr) && errno == EINVAL, "more READs at a time than there are");
 }
 
 static void list(void)
 {
 	struct set s = { .pd = base.pd, .cq = base.cq, .depth = 64, .sge = (uint32_t)dev.max_sge };
 
-	MUST("CQ", s.cq = ibv_create_cq(ctx, 256, NULL, NULL, 0));
+	MUST(s.cq = ibv_create_cq(ctx, 256, NULL, NULL, 0), "CQ");
 	reads = (uint8_t)dev.max_qp_rd_atom;
 	use(&s);
 	longest_list(&s);
 	most_reads(&s);
 	s.sge++;
 	if (make_qp(&s) || errno != EINVAL)
-		fail("longer lists of a QP than there are");
+		MUST(false, "longer lists of a QP than there are");
 	s.sge = 1;
 	too_many_reads(&s);
 	printf("%d elements, %d READs\n", dev.max_sge, dev.max_qp_rd_atom);
@@ -575,7 +532,6 @@ static void list(void)
 int main(int argc, char **argv)
 {
 	const struct kind *k = kinds;
-	struct ibv_device **devices;
 	bool waits = false;
 	int c;
 
@@ -585,13 +541,11 @@ int main(int argc, char **argv)
 		on_demand |= c == 'd';
 		waits |= c == 'w';
 	}
-	MUST("device list", (devices = ibv_get_device_list(NULL)) && devices[0]);
-	MUST("open", ctx = ibv_open_device(devices[0]));
-	ibv_free_device_list(devices);
-	MUST("query", !ibv_query_device(ctx, &dev));
+	MUST(ctx = open_device(NULL), "a device");
+	MUST(!ibv_query_device(ctx, &dev), "query");
 	base.depth = 1;
-	MUST("PD", base.pd = ibv_alloc_pd(ctx));
-	MUST("CQ", base.cq = ibv_create_cq(ctx, 16, NULL, NULL, 0));
+	MUST(base.pd = ibv_alloc_pd(ctx), "PD");
+	MUST(base.cq = ibv_create_cq(ctx, 16, NULL, NULL, 0), "CQ");
 	while (k->name && strcmp(k->name, argv[optind] ? argv[optind] : ""))
 		k++;
 	if (k->name)
