@@ -77,3 +77,36 @@ killed_after() {
 	for _ in $(seq "$(few 5)"); do killed_after 0.4; done
 	wait_for 10 unpinned "$before"
 }
+
+# mixed N: the Nth of a mixture of pairs, killed, while packets are lost and an address comes and goes
+mixed() {
+	local kinds=(ib_write_bw "ib_send_bw --use-srq" "ib_send_bw -c XRC" ib_read_bw "ib_send_bw -c UD" ib_atomic_bw
+		"ib_write_bw -s 1048576" "ib_write_bw -c UC")
+
+	case $(($1 % 4)) in
+	0) ctl a fault xra drop 20 ;;
+	1) ctl a fault xra off ;;
+	2) on b ip addr add 10.77.0.99/24 dev vb ;;
+	3) on b ip addr del 10.77.0.99/24 dev vb ;;
+	esac >/dev/null
+	# shellcheck disable=SC2086  # program and options
+	killed_after "0.$(($1 * 37 % 70 + 5))" ${kinds[$1 % ${#kinds[@]}]}
+}
+
+# XR_SOAK=600 bats -f mixture 80-leaks.bats goes on for ten minutes.
+# bats test_tags=native
+@test "leaks: a mixture of pairs, with faults and addresses that come and go" {
+	local a b i=0 end
+
+	mixed 1
+	sleep 1
+	a=$(holdings a) b=$(holdings b)
+	end=$((SECONDS + ${XR_SOAK:-20}))
+	while ((SECONDS < end || i % 4)); do
+		mixed $((i++))
+	done
+	ctl a fault xra off >/dev/null
+	echo "$i pairs"
+	again_as a "$a"
+	again_as b "$b"
+}
