@@ -543,7 +543,7 @@ static bool wants_receives(struct sim_qp *q)
 	if (is_unreliable(q) && !q->srq)
 		return ring_free(&q->rq) && q->recv_next - q->recv_head < q->rq.depth;
 	if (is_unreliable(q))
-		return q->srq->waiting < q->srq->ring.depth;
+		return srq_wants(q->srq);
 	return op_for_recv(q) != NULL;
 }
 

@@ -485,6 +485,7 @@ static inline bool is_local_op(const struct sim_op *op)
 void srq_plan(struct host *h);
 void srq_free(struct host *h);
 struct sim_srq *srq_choose(struct host *h, bool xrc);
+bool srq_wants(const struct sim_srq *s);
 /* Fills it, now or in part. false: there is no memory. */
 bool srq_post(struct sim_srq *s);
 void srq_limit_reached(struct sim_srq *s);

@@ -119,6 +119,17 @@ static void resize(struct sim_srq *s)
 	free(old.queue);
 }
 
+/*
+ * What was taken and not polled counts: the CQs have room for so many. But each QP may keep one for a
+ * message that goes on later, or never.
+ */
+bool srq_wants(const struct sim_srq *s)
+{
+	unsigned kept = 2 * s->host->w->conns + s->lost;
+
+	return ring_free(&s->ring) && s->waiting < s->ring.depth + kept;
+}
+
 bool srq_post(struct sim_srq *s)
 {
 	struct rng *r = &s->host->w->sched;
@@ -128,8 +139,7 @@ bool srq_post(struct sim_srq *s)
 		arm(s);
 	if (rng_chance(r, 1))
 		resize(s);
-	/* what was taken and not polled counts: the CQs have room for so many */
-	while (budget-- && s->waiting < s->ring.depth && ring_free(&s->ring))
+	while (budget-- && srq_wants(s))
 		if (!post(s))
 			return false;
 	return true;
