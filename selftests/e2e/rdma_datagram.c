@@ -84,19 +84,12 @@ static void make_qp(void)
 		.cap = { .max_send_wr = 16, .max_recv_wr = SLOTS, .max_send_sge = 1,
 			 .max_recv_sge = 1 },
 	};
-	struct ibv_qp_attr attr = { .port_num = 1, .qkey = gsi ? XROCEDV_GSI_QKEY : QKEY,
-				    .qp_state = IBV_QPS_INIT };
 	uint64_t i;
 
 	qp = gsi ? create_gsi_qp(&init) : ibv_create_qp(pd, &init);
 	MUST(qp, "create_qp");
 	MUST(!gsi || qp->qp_num == XROCEDV_GSI_QPN, "number 1");
-	MUST(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-			    IBV_QP_QKEY), "INIT");
-	attr.qp_state = IBV_QPS_RTR;
-	MUST(!ibv_modify_qp(qp, &attr, IBV_QP_STATE), "RTR");
-	attr.qp_state = IBV_QPS_RTS;
-	MUST(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN), "RTS");
+	MUST(!ud_reset_to_rts(qp, gsi ? XROCEDV_GSI_QKEY : QKEY), "RTS");
 	for (i = 0; i < SLOTS; i++)
 		post_receive(i);
 }

@@ -298,16 +298,10 @@ static struct ibv_qp *make_ud(void)
 		.send_cq = base.cq, .recv_cq = base.cq, .qp_type = IBV_QPT_UD,
 		.cap = { .max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1 },
 	};
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = 1 };
 	struct ibv_qp *qp = ibv_create_qp(base.pd, &init);
 
 	MUST(qp, "UD");
-	MUST(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-			    IBV_QP_QKEY), "UD INIT");
-	attr.qp_state = IBV_QPS_RTR;
-	MUST(!ibv_modify_qp(qp, &attr, IBV_QP_STATE), "UD RTR");
-	attr.qp_state = IBV_QPS_RTS;
-	MUST(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN), "UD RTS");
+	MUST(!ud_reset_to_rts(qp, 1), "UD RTS");
 	return qp;
 }
 

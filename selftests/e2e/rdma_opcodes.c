@@ -99,19 +99,6 @@ static struct ibv_qp *new_qp(struct side *s, enum ibv_qp_type type)
 	return ibv_create_qp_ex(s->ctx, &init);
 }
 
-static int ud_to_rts(struct ibv_qp *qp)
-{
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = QKEY };
-
-	if (ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY))
-		return -1;
-	attr.qp_state = IBV_QPS_RTR;
-	if (ibv_modify_qp(qp, &attr, IBV_QP_STATE))
-		return -1;
-	attr.qp_state = IBV_QPS_RTS;
-	return ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
-}
-
 static int uc_to_rts(struct ibv_qp *qp, struct ibv_qp_attr attr)
 {
 	if (to_init(qp, &attr))
@@ -174,7 +161,7 @@ static void connect_side(struct side *s, enum ibv_qp_type type)
 	attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
 			       IBV_ACCESS_REMOTE_ATOMIC;
 	if (type == IBV_QPT_UD)
-		MUST(!ud_to_rts(s->qp), "UD to RTS");
+		MUST(!ud_reset_to_rts(s->qp, QKEY), "UD to RTS");
 	else if (type == IBV_QPT_UC)
 		MUST(!uc_to_rts(s->qp, attr), "UC to RTS");
 	else

@@ -168,3 +168,12 @@ int reset_to_rts(struct ibv_qp *qp, const struct ibv_qp_attr *attr)
 {
 	return to_init(qp, attr) || to_rtr(qp, attr) || to_rts(qp, attr) ? -1 : 0;
 }
+
+int ud_reset_to_rts(struct ibv_qp *qp, uint32_t qkey)
+{
+	struct ibv_qp_attr attr = { .port_num = 1, .qkey = qkey };
+
+	return to_state(qp, &attr, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY) ||
+	       to_state(qp, &attr, IBV_QPS_RTR, 0) ||
+	       to_state(qp, &attr, IBV_QPS_RTS, IBV_QP_SQ_PSN) ? -1 : 0;
+}

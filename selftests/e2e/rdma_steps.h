@@ -45,6 +45,8 @@ int to_init(struct ibv_qp *qp, const struct ibv_qp_attr *attr);
 int to_rtr(struct ibv_qp *qp, const struct ibv_qp_attr *attr);
 int to_rts(struct ibv_qp *qp, const struct ibv_qp_attr *attr);
 int reset_to_rts(struct ibv_qp *qp, const struct ibv_qp_attr *attr);
+/* ... of UD */
+int ud_reset_to_rts(struct ibv_qp *qp, uint32_t qkey);
 
 /* Local ACK timeout, 4.096 us * 2^n: 67 ms, or 1 s on an emulated processor (XR_SLOW) */
 uint8_t ack_timeout(void);
