@@ -125,6 +125,12 @@ static bool listens(const struct sim_qp *q)
 	       !q->srq;
 }
 
+/* Which of them arrived cannot be told. */
+static bool is_like_others(const struct sim_op *op)
+{
+	return op->opcode == XR_WR_SEND && op->len < 8;
+}
+
 void unreliable_sent(struct sim_qp *q, struct sim_op *op)
 {
 	unsigned i;
@@ -134,7 +140,7 @@ void unreliable_sent(struct sim_qp *q, struct sim_op *op)
 	host_release(q->host, op);
 	/* packets under way may write it at any time */
 	host_lose(q->peer->host, &op->remote);
-	if (op->broken || q->conn->broken || world_is_lossy(q->w))
+	if (op->broken || is_like_others(op) || q->conn->broken || world_is_lossy(q->w))
 		return;
 	for (i = 0; i < 2 * q->w->conns; i++)
 		if (op->targets & 1u << i && listens(qp_by_id(q->w, i)))
@@ -210,8 +216,9 @@ static bool is_message(const struct sim_qp *q, const struct sim_op *op, const st
 	unsigned opcode = !send ? XR_WR_RDMA_WRITE_WITH_IMM :
 			  imm ? XR_WR_SEND_WITH_IMM : XR_WR_SEND;
 
-	if (op->state == OP_PLANNED || op->broken || op->opcode != opcode || op->len != len ||
-	    !(op->targets & bit_of(q)))
+	if (op->state == OP_PLANNED || op->state == OP_FAILED || op->broken)
+		return false;
+	if (op->opcode != opcode || op->len != len || !(op->targets & bit_of(q)))
 		return false;
 	return (!imm || op->imm == cqe->imm_data) && (!send || !memcmp(op->data, data, len));
 }
