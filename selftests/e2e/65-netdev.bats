@@ -19,7 +19,7 @@ teardown() {
 }
 
 verify() {
-	both -t 60 "$XR_BUILD/selftests/e2e/rdma_verify" -g @4 -n "$(few 10)" -t write -t send-imm -t read \
+	both -t 60 "$XR_BUILD/selftests/e2e/rdma_verify" -g @4 -n "$(few 10)" -b 1048576 -t write -t send-imm -t read \
 		-t mixed -t pipeline -t atomic -t wrong-variant -t one-above "$@"
 }
 

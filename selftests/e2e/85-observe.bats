@@ -33,7 +33,6 @@ teardown_file() {
 	jq -e 'has("va") and has("length") and has("pd") and has("access") and has("variant")' <<<"$first"
 }
 
-# bats test_tags=stock
 @test "observe: bpftool shows QPs with named fields" {
 	local first
 
