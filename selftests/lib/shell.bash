@@ -3,6 +3,8 @@
 #
 # What tests in shell do again and again while they wait, without starting a process: in an emulated
 # machine a start takes 0.1 s of its only processor, which what is waited for would need.
+#
+# A status goes with each `return`: in an EXIT trap a bare one returns what the script ended with.
 
 # nap SECONDS
 nap() {
@@ -17,9 +19,9 @@ tcp_listens() {
 
 	printf -v hex '%04X' "$2"
 	for file in /proc/"$1"/net/tcp /proc/"$1"/net/tcp6; do
-		mapfile -t lines <"$file" || return
+		mapfile -t lines <"$file" || return 1
 		# local address and port, remote address and port 0, state LISTEN
-		[[ ${lines[*]} =~ :$hex\ [0-9A-F]+:0000\ 0A\  ]] && return
+		[[ ${lines[*]} =~ :$hex\ [0-9A-F]+:0000\ 0A\  ]] && return 0
 	done
 	return 1
 }
@@ -35,7 +37,7 @@ gid_of() {
 alive() {
 	local stat
 
-	read -r stat 2>/dev/null <"/proc/$1/stat" || return
+	read -r stat 2>/dev/null <"/proc/$1/stat" || return 1
 	stat=${stat##*) }
 	[[ $stat != Z* ]]
 }
