@@ -152,7 +152,7 @@ hosts_up() {
 # ---- daemons ------------------------------------------------------------------------
 
 daemon_answers() {
-	[[ -S $RUN/$1/xr$1.sock && $(ctl "$1" list -j) == *'"running"'* ]]
+	compgen -G "$RUN/$1/*.sock" >/dev/null && [[ $(ctl "$1" list -j) == *'"running"'* ]]
 }
 
 daemon_pid() {
