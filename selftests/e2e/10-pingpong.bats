@@ -27,7 +27,6 @@ load helpers
 	both ibv_rc_pingpong -g @4 -c -m 4096 -s 100000 -n 20
 }
 
-# bats test_tags=stock
 @test "pingpong: completion events (-e)" {
 	both ibv_rc_pingpong -g @4 -c -e -n $((200 / SLOW))
 	both ibv_rc_pingpong -g @4 -c -e -n "$(few 20)" -s 1000000 -m "$PMTU"

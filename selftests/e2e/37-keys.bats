@@ -21,7 +21,6 @@ counted() {
 }
 
 @test "keys: windows of type 1" { counted type-1 KEY_RANGE; }
-# bats test_tags=stock
 @test "keys: windows of type 2, invalidated by either side" { counted type-2 KEY_STATE; }
 @test "keys: zero-based windows" { counted zero-based KEY_RANGE; }
 @test "keys: binding and invalidating what must not be" { keys bind-refused; }

@@ -19,7 +19,6 @@ under() {
 	equal "seen" "$(tr '\n' ' ' <"$seen")" "ready fatal flushed closed opened again "
 }
 
-# bats test_tags=stock
 @test "daemon death: kill -9 is DEVICE_FATAL, all work is flushed" {
 	under KILL
 }

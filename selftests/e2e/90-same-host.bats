@@ -19,7 +19,6 @@ same() {
 	return "$status"
 }
 
-# bats test_tags=stock
 @test "same host: pingpong" {
 	same ibv_rc_pingpong -g @4 -c -n $((200 / SLOW))
 	same ibv_rc_pingpong -g @4 -c -e -n "$(few 50)" -s 1000000
