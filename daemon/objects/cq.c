@@ -126,19 +126,22 @@ int xd_do_create_cq(struct xd_client *c, struct xd_request *req, struct xd_reply
 	return 0;
 }
 
+/* In all: every other client waits meanwhile. */
+#define CATCH_UP_VISITS 64
+
 /*
  * Work that was posted before the request counts: what of it needs no answer is complete, as if the
  * worker had been there at once. World stopped.
  */
 static void catch_up(const struct xd_cq *cq)
 {
+	uint32_t h, visits = CATCH_UP_VISITS;
 	uint64_t now = xd_now();
 	struct xd_qp *qp;
-	uint32_t h;
 
-	for (h = 0; (qp = xd_table_next(&cq->obj.client->table[XD_QP], &h));)
+	for (h = 0; visits && (qp = xd_table_next(&cq->obj.client->table[XD_QP], &h));)
 		if (qp->send_cq == cq)
-			xt_qp_catch_up(qp->xt, now);
+			visits = xt_qp_catch_up(qp->xt, now, visits);
 }
 
 int xd_do_resize_cq(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)

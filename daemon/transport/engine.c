@@ -158,20 +158,17 @@ uint64_t xt_engine_run(struct xt_engine *e, uint64_t now)
 	return xt_timer_next(e);
 }
 
-#define CATCH_UP_VISITS 64
-
-void xt_qp_catch_up(struct xt_qp *qp, uint64_t now)
+uint32_t xt_qp_catch_up(struct xt_qp *qp, uint64_t now, uint32_t visits)
 {
 	struct xt_engine *e = qp->engine;
-	uint32_t visits = 0;
 
 	e->tx_full = false;
 	xt_qp_doorbell(qp, now);
-	while (!qp->capped && !xt_list_empty(&qp->turn) && !e->tx_full &&
-	       visits++ < CATCH_UP_VISITS) {
+	for (; visits && !qp->capped && !xt_list_empty(&qp->turn) && !e->tx_full; visits--) {
 		xt_list_del(&qp->turn);
 		visit(qp, XT_VISIT_BUDGET);
 	}
+	return visits;
 }
 
 /* ---- received frames ------------------------------------------------------------------------ */

@@ -377,9 +377,10 @@ void xt_qp_set_mtu(struct xt_qp *qp, uint32_t mtu);
 /* The client stored new producer indices. */
 void xt_qp_doorbell(struct xt_qp *qp, uint64_t now);
 /*
- * Does what is posted as far as it can be done now, whoever's turn it is: afterwards
- * requests that wait for no answer are complete. All engines stand still; xt_engine_run() follows.
+ * Does what is posted as far as it can be done now and in @visits rounds, whoever's turn it is:
+ * afterwards requests that wait for no answer are complete. Returns the rounds that are left.
+ * All engines stand still, so a caller bounds @visits over all its QPs; xt_engine_run() follows.
  */
-void xt_qp_catch_up(struct xt_qp *qp, uint64_t now);
+uint32_t xt_qp_catch_up(struct xt_qp *qp, uint64_t now, uint32_t visits);
 
 #endif /* XT_TRANSPORT_H */

@@ -606,7 +606,7 @@ static void test_group_table(void)
 	struct xt_qp *qp = calloc(100, sizeof(*qp));
 	unsigned i, wrong = 0;
 
-	for (i = 0; i < 100; i++) {
+	for (i = 0; i < H_DEPTH; i++) {
 		/* of three engines; only which is which counts */
 		qp[i].engine = (struct xt_engine *)(uintptr_t)(8 + i % 3 * 8);
 		wrong += xt_group_attach(t, &a, &qp[i]) != 0;
@@ -614,7 +614,7 @@ static void test_group_table(void)
 	xt_group_attach(t, &b, &qp[0]);
 	for (i = 0; i < 100; i += 2)
 		xt_group_detach(t, &a, &qp[i]);
-	for (i = 0; i < 100; i++)
+	for (i = 0; i < H_DEPTH; i++)
 		wrong += xt_group_has(t, &a, &qp[i]) != (i & 1);
 	TAP_OK(!wrong && xt_group_has(t, &b, &qp[0]), "group: 100 members come, 50 go");
 	TAP_OK(engines_of(t, &a) == 3, "group: members of an engine stand together");
@@ -705,6 +705,7 @@ static void test_catch_up(uint32_t type, bool local)
 	struct xr_send_wqe *w;
 	struct xr_cqe cqe;
 	unsigned i, done = 0;
+	uint32_t left;
 
 	begin(type, local);
 	for (i = 0; i < 7; i++) {
@@ -712,15 +713,32 @@ static void test_catch_up(uint32_t type, bool local)
 		w->ud.ah = 1;
 		w->ud.remote_qpn = qb.qpn;
 	}
-	xt_qp_catch_up(qa.qp, ++h->now);
+	left = xt_qp_catch_up(qa.qp, ++h->now, 64);
 	while (h_poll(h, &cqe) && cqe.wr_id == done && !cqe.status)
 		done++;
 	TAP_OK(done == 7 && h->sent_count == (local ? 0 : type == XR_QPT_UC ? 21 : 7),
 	       "%s%s: complete without a turn", type == XR_QPT_UC ? "UC" : "UD",
 	       local ? ", direct" : "");
+	TAP_OK(left && left < 64, "in few visits");
 	h->sent_count = 0;
 	run();
 	TAP_OK(silent() && !h->sent_count, "and nothing is left");
+	end();
+}
+
+/* Whoever asks holds up all others, so there is an end to it; a turn of its own does the rest. */
+static void test_catch_up_bounded(void)
+{
+	unsigned i, first;
+
+	begin(XR_QPT_UC, false);
+	for (i = 0; i < H_DEPTH; i++)
+		h_post_send(&qa, i, XR_WR_SEND, BASE, 3000, key);
+	TAP_OK(!xt_qp_catch_up(qa.qp, ++h->now, 2), "two visits are no more than that");
+	first = h->sent_count;
+	TAP_OK(first && first <= 2 * (XT_VISIT_BUDGET + 3), "and send %u packets of 192", first);
+	run();
+	TAP_OK(h->sent_count == 3 * H_DEPTH, "the rest follows");
 	end();
 }
 
@@ -789,6 +807,7 @@ int main(void)
 	test_catch_up(XR_QPT_UC, true);
 	test_catch_up(XR_QPT_UD, false);
 	test_catch_up(XR_QPT_UD, true);
+	test_catch_up_bounded();
 	test_paced(XR_QPT_UC);
 	test_paced(XR_QPT_UD);
 	return tap_end();
