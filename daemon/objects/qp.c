@@ -298,7 +298,7 @@ int xd_do_modify_qp(struct xd_client *c, struct xd_request *req, struct xd_reply
 		return -EINVAL;
 	xd_world_stop(c->dev);
 	err = xt_qp_modify_check(qp->xt, &q->attr, q->attr_mask);
-	xd_world_go(c->dev);
+	xd_world_go_on(c->dev);
 	if (err)
 		return err;
 	if (q->attr_mask & IBV_QP_AV)
@@ -362,7 +362,7 @@ int xd_do_query_qp(struct xd_client *c, struct xd_request *req, struct xd_reply 
 	r = XD_REPLY(rep, xr_query_qp_rep);
 	xd_world_stop(c->dev);
 	xt_qp_query(qp->xt, &r->attr);
-	xd_world_go(c->dev);
+	xd_world_go_on(c->dev);
 	r->max_send_wr = qp->d.max_send_wr;
 	r->max_recv_wr = qp->d.max_recv_wr;
 	r->max_send_sge = qp->d.max_send_sge;

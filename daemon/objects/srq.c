@@ -190,7 +190,7 @@ int xd_do_query_srq(struct xd_client *c, struct xd_request *req, struct xd_reply
 	r->max_sge = srq->d.max_sge;
 	xd_world_stop(c->dev);
 	r->limit = srq->xt.limit;
-	xd_world_go(c->dev);
+	xd_world_go_on(c->dev);
 	return 0;
 }
 

@@ -200,7 +200,7 @@ static void sum_counters(struct xd_device *dev, struct xt_counters *sum)
 		XT_COUNTERS(X)
 #undef X
 	}
-	xd_world_go(dev);
+	xd_world_go_on(dev);
 }
 
 static void put_counter(struct json *j, const char *name, uint64_t value, const char *what)
