@@ -135,7 +135,7 @@ static const char *not_among(const struct word *words)
 	static char text[64];
 	size_t n = (size_t)snprintf(text, sizeof(text), "is none of");
 
-	for (; words->name; words++)
+	for (; words->name && n < sizeof(text); words++)
 		n += (size_t)snprintf(text + n, sizeof(text) - n, " %s", words->name);
 	return text;
 }
