@@ -13,6 +13,8 @@
 #include "daemon/loop.h"
 #include "daemon/memory/tiers.h"
 
+#include "../lib/fds.h"
+
 static struct xd_timer *stopper;
 
 static void stop_loop(void *arg)
@@ -61,29 +63,9 @@ void send_raw(struct conn *c, const void *data, size_t len, const int *fds, uint
 	char control[CMSG_SPACE(253 * sizeof(int))] = { 0 };
 	struct iovec iov = { (void *)data, len };
 	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
-	struct cmsghdr *cmsg;
 
-	if (nfds) {
-		msg.msg_control = control;
-		msg.msg_controllen = CMSG_SPACE(nfds * sizeof(int));
-		cmsg = CMSG_FIRSTHDR(&msg);
-		cmsg->cmsg_level = SOL_SOCKET;
-		cmsg->cmsg_type = SCM_RIGHTS;
-		cmsg->cmsg_len = CMSG_LEN(nfds * sizeof(int));
-		memcpy(CMSG_DATA(cmsg), fds, nfds * sizeof(int));
-	}
+	attach_fds(&msg, control, fds, nfds);
 	MUST(sendmsg(c->fd, &msg, MSG_NOSIGNAL) == (ssize_t)len);
-}
-
-static void take_fds(struct conn *c, struct msghdr *msg)
-{
-	struct cmsghdr *cmsg = CMSG_FIRSTHDR(msg);
-
-	c->nfds = 0;
-	if (!cmsg)
-		return;
-	c->nfds = (cmsg->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-	memcpy(c->fds, CMSG_DATA(cmsg), c->nfds * sizeof(int));
 }
 
 /* The status of the answer; 1: there is none yet; -EPIPE: the daemon hung up. */
@@ -104,7 +86,7 @@ int answer(struct conn *c)
 		return 1;
 	if (n <= 0)
 		return -EPIPE;
-	take_fds(c, &msg);
+	c->nfds = received_fds(&msg, c->fds);
 	c->length = head.length;
 	MUST(n == (ssize_t)(sizeof(head) + head.length) && head.seq == c->seq);
 	return head.status;

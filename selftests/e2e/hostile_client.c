@@ -13,6 +13,8 @@
 
 #include "hostile.h"
 
+#include "../lib/fds.h"
+
 /* ---- chance ------------------------------------------------------------------------- */
 
 uint64_t chance_state;
@@ -40,17 +42,12 @@ static int socket_with_itself(void)
 {
 	char control[CMSG_SPACE(sizeof(int))] = { 0 }, byte = 0;
 	struct iovec iov = { &byte, 1 };
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1,
-			      .msg_control = control, .msg_controllen = sizeof(control) };
-	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg);
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
 	int pair[2];
 
 	if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair))
 		return -1;
-	cmsg->cmsg_level = SOL_SOCKET;
-	cmsg->cmsg_type = SCM_RIGHTS;
-	cmsg->cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(cmsg), &pair[1], sizeof(int));
+	attach_fds(&msg, control, &pair[1], 1);
 	sendmsg(pair[0], &msg, MSG_DONTWAIT);
 	close(pair[0]);
 	return pair[1];
@@ -137,18 +134,9 @@ bool conn_send(struct conn *c, const void *data, size_t len, int *fds, uint32_t 
 	char control[CMSG_SPACE(2 * XR_MSG_MAX_FDS * sizeof(int))] = { 0 };
 	struct iovec iov = { (void *)data, len };
 	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
-	struct cmsghdr *cmsg;
 	ssize_t n;
 
-	if (nfds) {
-		msg.msg_control = control;
-		msg.msg_controllen = CMSG_SPACE(nfds * sizeof(int));
-		cmsg = CMSG_FIRSTHDR(&msg);
-		cmsg->cmsg_level = SOL_SOCKET;
-		cmsg->cmsg_type = SCM_RIGHTS;
-		cmsg->cmsg_len = CMSG_LEN(nfds * sizeof(int));
-		memcpy(CMSG_DATA(cmsg), fds, nfds * sizeof(int));
-	}
+	attach_fds(&msg, control, fds, nfds);
 	n = sendmsg(c->fd, &msg, MSG_NOSIGNAL);
 	while (nfds)
 		close(fds[--nfds]);
@@ -168,16 +156,11 @@ int conn_reply(struct conn *c, void *rep, size_t room)
 	struct iovec iov[2] = { { &head, sizeof(head) }, { rep, room } };
 	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 2, .msg_control = control,
 			      .msg_controllen = sizeof(control) };
-	struct cmsghdr *cmsg;
 
 	drop_fds(c);
 	if (recvmsg(c->fd, &msg, MSG_CMSG_CLOEXEC) < (ssize_t)sizeof(head))
 		return 1;
-	cmsg = CMSG_FIRSTHDR(&msg);
-	if (cmsg && cmsg->cmsg_type == SCM_RIGHTS) {
-		c->got_fds = (uint32_t)((cmsg->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-		memcpy(c->got_fd, CMSG_DATA(cmsg), c->got_fds * sizeof(int));
-	}
+	c->got_fds = (uint32_t)received_fds(&msg, c->got_fd);
 	return head.status;
 }
 

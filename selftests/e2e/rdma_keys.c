@@ -12,7 +12,6 @@
  *   -l       packets are lost: a refusal may be one, then the partner retries in vain
  *   -E       the owner is rdma_rxe, which does some things in its own way (docs/interop.md)
  */
-#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -22,9 +21,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <infiniband/xrocedv.h>
-
 #include "rdma_side.h"
+
+#include "../lib/direct_verbs.h"
 
 #define PAGE 4096u
 #define SIZE (64 * PAGE)
@@ -32,25 +31,11 @@
 #define LEN 20000u
 #define RW (IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE)
 
-/* The direct verbs, by their names in the library */
-#define DIRECT(X)                                                                                  \
-	X(alloc_mr)                                                                                \
-	X(map_mr_sg)                                                                               \
-	X(post_reg_mr)                                                                             \
-	X(create_pool)                                                                             \
-	X(pool_map)                                                                                \
-	X(pool_unmap)                                                                              \
-	X(flush_pool)                                                                              \
-	X(destroy_pool)                                                                            \
-	X(reserved_lkey)
-
 struct keys {
 	struct side s;
 	uint8_t *mem;
 	struct ibv_mr *mr;
-#define X(name) __typeof__(xrocedv_##name) *name;
-	DIRECT(X)
-#undef X
+	struct direct_verbs dv;
 	unsigned flushed;		/* pools were */
 	uint32_t seed;
 	bool lossy, rxe;
@@ -268,7 +253,7 @@ static int reg(struct keys *k, struct ibv_mr *mr, uint8_t variant)
 	int err;
 
 	xrocedv_update_key(mr, variant);
-	err = k->post_reg_mr(k->s.qp, mr, 1, IBV_ACCESS_LOCAL_WRITE | RW, IBV_SEND_SIGNALED);
+	err = k->dv.post_reg_mr(k->s.qp, mr, 1, IBV_ACCESS_LOCAL_WRITE | RW, IBV_SEND_SIGNALED);
 	if (err)
 		return -err;
 	err = side_completion(&k->s, &wc);
@@ -304,13 +289,13 @@ static bool landed_apart(struct keys *k)
 
 static bool fast(struct keys *k)
 {
-	struct ibv_mr *mr = k->alloc_mr(k->s.pd, 8);
+	struct ibv_mr *mr = k->dv.alloc_mr(k->s.pd, 8);
 	struct xrocedv_sg sg[3];
 	uint32_t old;
 	bool ok;
 
 	set_apart(k, sg);
-	ok = is(k, "allocated", !!mr, 1) && is(k, "mapped", k->map_mr_sg(mr, sg, 3, NULL, PAGE), 3) &&
+	ok = is(k, "allocated", !!mr, 1) && is(k, "mapped", k->dv.map_mr_sg(mr, sg, 3, NULL, PAGE), 3) &&
 	     is(k, "length", mr->length, APART_LEN) && is(k, "register", reg(k, mr, 1), 0) &&
 	     writes(k, sg[0].addr, APART_LEN, mr->rkey, 0) && landed_apart(k) &&
 	     is(k, "the partner's READ", remote(k, ASK_READ, sg[0].addr, APART_LEN, mr->rkey), 0) &&
@@ -318,7 +303,7 @@ static bool fast(struct keys *k)
 		.what = ASK_HOLDS, .len = APART_LEN, .seed = k->seed }), 0) &&
 	     is(k, "local invalidate", local_inv(k, mr->rkey), 0);
 	old = ok ? mr->rkey : 0;
-	ok = ok && is(k, "mapped elsewhere", k->map_mr_sg(mr, &sg[1], 1, NULL, PAGE), 1) &&
+	ok = ok && is(k, "mapped elsewhere", k->dv.map_mr_sg(mr, &sg[1], 1, NULL, PAGE), 1) &&
 	     is(k, "register again", reg(k, mr, 2), 0) && refused(k, sg[0].addr, 100, old) &&
 	     writes(k, sg[1].addr, PAGE, mr->rkey, 0) && landed(k, 3 * PAGE, PAGE) &&
 	     remote_inv(k, mr->rkey, 0) && refused(k, sg[1].addr, PAGE, mr->rkey);
@@ -327,15 +312,15 @@ static bool fast(struct keys *k)
 
 static bool fast_order(struct keys *k)
 {
-	struct ibv_mr *mr = k->alloc_mr(k->s.pd, 8);
+	struct ibv_mr *mr = k->dv.alloc_mr(k->s.pd, 8);
 	struct xrocedv_sg sg[3];
 	bool ok;
 
 	set_apart(k, sg);
 	ok = is(k, "allocated", !!mr, 1) && refused(k, sg[0].addr, 8, mr->rkey) &&
 	     is(k, "register what is not mapped",
-		k->post_reg_mr(k->s.qp, mr, 1, RW | IBV_ACCESS_LOCAL_WRITE, 0), EINVAL) &&
-	     is(k, "mapped", k->map_mr_sg(mr, sg, 3, NULL, PAGE), 3) &&
+		k->dv.post_reg_mr(k->s.qp, mr, 1, RW | IBV_ACCESS_LOCAL_WRITE, 0), EINVAL) &&
+	     is(k, "mapped", k->dv.map_mr_sg(mr, sg, 3, NULL, PAGE), 3) &&
 	     is(k, "invalidate what is free", local_inv(k, mr->rkey), 0) &&
 	     is(k, "register", reg(k, mr, 1), 0) &&
 	     is(k, "register twice", reg(k, mr, 2), IBV_WC_MW_BIND_ERR) &&
@@ -353,36 +338,36 @@ static bool fast_order(struct keys *k)
 /* The longest prefix: elements that cannot follow, pages that run out */
 static bool fast_prefix(struct keys *k)
 {
-	struct ibv_mr *mr = k->alloc_mr(k->s.pd, 2);
+	struct ibv_mr *mr = k->dv.alloc_mr(k->s.pd, 2);
 	struct xrocedv_sg sg[3] = {
 		{ at(k, 100), PAGE - 100 }, { at(k, 2 * PAGE), 500 }, { at(k, 2 * PAGE + 500), 100 },
 	};
 	uint64_t off = 50;
 	bool ok;
 
-	ok = is(k, "allocated", !!mr, 1) && is(k, "all", k->map_mr_sg(mr, sg, 3, &off, PAGE), 3) &&
+	ok = is(k, "allocated", !!mr, 1) && is(k, "all", k->dv.map_mr_sg(mr, sg, 3, &off, PAGE), 3) &&
 	     is(k, "length", mr->length, PAGE - 150 + 600) &&
 	     is(k, "address", (uintptr_t)mr->addr - at(k, 0), 150) && is(k, "rest", off, 0);
 	sg[2].addr = at(k, 3 * PAGE);
-	ok = ok && is(k, "a gap within a page", k->map_mr_sg(mr, sg, 3, NULL, PAGE), 2) &&
+	ok = ok && is(k, "a gap within a page", k->dv.map_mr_sg(mr, sg, 3, NULL, PAGE), 2) &&
 	     is(k, "length", mr->length, PAGE - 100 + 500);
 	sg[1].length = 3 * PAGE;
-	ok = ok && is(k, "no more pages", k->map_mr_sg(mr, sg, 2, &off, PAGE), 1) &&
+	ok = ok && is(k, "no more pages", k->dv.map_mr_sg(mr, sg, 2, &off, PAGE), 1) &&
 	     is(k, "bytes of the second", off, PAGE) &&
 	     is(k, "length", mr->length, 2 * PAGE - 100);
-	return ok && is(k, "page size", k->map_mr_sg(mr, sg, 1, NULL, 1000), -EINVAL) &&
+	return ok && is(k, "page size", k->dv.map_mr_sg(mr, sg, 1, NULL, 1000), -EINVAL) &&
 	       is(k, "deregister", ibv_dereg_mr(mr), 0);
 }
 
 /* Pages that may not be written, and such that are not there: looked at when they are used */
 static bool fast_pages(struct keys *k)
 {
-	struct ibv_mr *mr = k->alloc_mr(k->s.pd, 8);
+	struct ibv_mr *mr = k->dv.alloc_mr(k->s.pd, 8);
 	uint8_t *p = anonymous(2 * PAGE);
 	struct xrocedv_sg sg = { (uintptr_t)p, 2 * PAGE };
 	bool ok;
 
-	ok = is(k, "allocated", mr && p, 1) && is(k, "mapped", k->map_mr_sg(mr, &sg, 1, NULL, PAGE), 1) &&
+	ok = is(k, "allocated", mr && p, 1) && is(k, "mapped", k->dv.map_mr_sg(mr, &sg, 1, NULL, PAGE), 1) &&
 	     is(k, "register", reg(k, mr, 1), 0) && writes(k, sg.addr, 2 * PAGE, mr->rkey, 0) &&
 	     is(k, "the bytes are there", holds(p, 2 * PAGE, k->seed, 0), true);
 	mprotect(p, PAGE, PROT_READ);
@@ -398,14 +383,14 @@ static bool fast_pages(struct keys *k)
 /* A window bound to a fast region keeps it from being invalidated. */
 static bool fast_window(struct keys *k)
 {
-	struct ibv_mr *mr = k->alloc_mr(k->s.pd, 8), *whole = k->mr;
+	struct ibv_mr *mr = k->dv.alloc_mr(k->s.pd, 8), *whole = k->mr;
 	struct ibv_mw *mw = ibv_alloc_mw(k->s.pd, IBV_MW_TYPE_1);
 	struct xrocedv_sg sg = { at(k, 0), 8 * PAGE };
 	bool ok;
 
 	ok = is(k, "allocated", mr && mw, 1) &&
-	     is(k, "mapped", k->map_mr_sg(mr, &sg, 1, NULL, PAGE), 1) &&
-	     is(k, "register", k->post_reg_mr(k->s.qp, mr, 1, RW | IBV_ACCESS_LOCAL_WRITE |
+	     is(k, "mapped", k->dv.map_mr_sg(mr, &sg, 1, NULL, PAGE), 1) &&
+	     is(k, "register", k->dv.post_reg_mr(k->s.qp, mr, 1, RW | IBV_ACCESS_LOCAL_WRITE |
 					      IBV_ACCESS_MW_BIND, 0), 0);
 	k->mr = mr;
 	ok = ok && is(k, "bind", bind_1(k, mw, FROM, LEN, RW), 0) &&
@@ -436,7 +421,7 @@ static struct xrocedv_pool *new_pool(struct keys *k, uint32_t size, uint32_t wat
 	};
 
 	k->flushed = 0;
-	return k->create_pool(k->s.pd, &attr);
+	return k->dv.create_pool(k->s.pd, &attr);
 }
 
 /* Page n of the memory, n + 1 bytes short */
@@ -444,7 +429,7 @@ static const struct xrocedv_mapping *map_page(struct keys *k, struct xrocedv_poo
 {
 	struct xrocedv_sg sg = { at(k, n * PAGE), PAGE - n - 1 };
 
-	return k->pool_map(pool, &sg, 1);
+	return k->dv.pool_map(pool, &sg, 1);
 }
 
 static bool pool_cache(struct keys *k)
@@ -456,30 +441,30 @@ static bool pool_cache(struct keys *k)
 	bool ok;
 
 	set_apart(k, sg);
-	m = pool ? k->pool_map(pool, sg, 3) : NULL;
+	m = pool ? k->dv.pool_map(pool, sg, 3) : NULL;
 	ok = is(k, "mapped", !!m, 1) && is(k, "length", m->length, APART_LEN) &&
 	     is(k, "address", m->addr, sg[0].addr) &&
 	     writes(k, m->addr, APART_LEN, m->rkey, 0) && landed_apart(k);
-	again = ok ? k->pool_map(pool, sg, 3) : NULL;
+	again = ok ? k->dv.pool_map(pool, sg, 3) : NULL;
 	ok = ok && is(k, "the same list, the same mapping", again == m, 1);
 	other = ok ? map_page(k, pool, 7) : NULL;
 	ok = ok && is(k, "another list", other && other != m, 1) &&
 	     is(k, "no more regions", !map_page(k, pool, 8) && errno == EAGAIN, 1) &&
-	     is(k, "unmap", k->pool_unmap(m), 0) &&
+	     is(k, "unmap", k->dv.pool_unmap(m), 0) &&
 	     is(k, "mapped once more than unmapped", !map_page(k, pool, 8), 1) &&
-	     is(k, "unmap", k->pool_unmap(again), 0) &&
-	     is(k, "unmap too often", k->pool_unmap(m), EINVAL);
+	     is(k, "unmap", k->dv.pool_unmap(again), 0) &&
+	     is(k, "unmap too often", k->dv.pool_unmap(m), EINVAL);
 	rkey = ok ? m->rkey : 0;
 	ok = ok && writes(k, sg[0].addr, APART_LEN, rkey, 0) &&	/* dirty */
-	     is(k, "from the cache", k->pool_map(pool, sg, 3) == m && m->rkey == rkey, 1) &&
-	     is(k, "unmap", k->pool_unmap(m), 0) && is(k, "flush", k->flush_pool(pool), 0) &&
+	     is(k, "from the cache", k->dv.pool_map(pool, sg, 3) == m && m->rkey == rkey, 1) &&
+	     is(k, "unmap", k->dv.pool_unmap(m), 0) && is(k, "flush", k->dv.flush_pool(pool), 0) &&
 	     is(k, "flushed", k->flushed, 1) && refused(k, sg[0].addr, 8, rkey) &&
 	     writes(k, other->addr, other->length, other->rkey, 0) &&
-	     is(k, "mapped anew", k->pool_map(pool, sg, 3) == m && m->rkey != rkey, 1) &&
+	     is(k, "mapped anew", k->dv.pool_map(pool, sg, 3) == m && m->rkey != rkey, 1) &&
 	     writes(k, m->addr, APART_LEN, m->rkey, 0) && landed_apart(k) &&
-	     is(k, "destroy what is mapped", k->destroy_pool(pool), EBUSY) &&
-	     is(k, "unmap", k->pool_unmap(m) || k->pool_unmap(other), 0);
-	return ok && is(k, "destroy", k->destroy_pool(pool), 0);
+	     is(k, "destroy what is mapped", k->dv.destroy_pool(pool), EBUSY) &&
+	     is(k, "unmap", k->dv.pool_unmap(m) || k->dv.pool_unmap(other), 0);
+	return ok && is(k, "destroy", k->dv.destroy_pool(pool), 0);
 }
 
 /* The region of what was unmapped longest ago is used again; its key of before is worth nothing. */
@@ -494,12 +479,12 @@ static bool pool_reuse(struct keys *k)
 		m[i] = map_page(k, pool, i);
 		ok = is(k, "mapped", !!m[i], 1);
 		rkey[i] = ok ? m[i]->rkey : 0;
-		ok = ok && is(k, "unmap", k->pool_unmap(m[i]), 0);
+		ok = ok && is(k, "unmap", k->dv.pool_unmap(m[i]), 0);
 	}
 	return ok && is(k, "the region", m[2] == m[0] && m[1] != m[0], 1) &&
 	       writes(k, at(k, PAGE), 8, rkey[1], 0) && writes(k, at(k, 2 * PAGE), 8, rkey[2], 0) &&
 	       refused(k, at(k, 0), 8, rkey[0]) && is(k, "flushed", k->flushed, 0) &&
-	       is(k, "destroy what is dirty", k->destroy_pool(pool), 0) &&
+	       is(k, "destroy what is dirty", k->dv.destroy_pool(pool), 0) &&
 	       refused(k, at(k, PAGE), 8, rkey[1]);
 }
 
@@ -515,15 +500,15 @@ static bool pool_watermark(struct keys *k)
 		ok = is(k, "mapped", m[i] && (!i || m[i] != m[i - 1]), 1);
 	}
 	for (uint32_t i = 0; i < 69 && ok; i++)
-		ok = is(k, "unmap", k->pool_unmap(m[i]), 0);
+		ok = is(k, "unmap", k->dv.pool_unmap(m[i]), 0);
 	rkey = ok ? m[68]->rkey : 0;
 	ok = ok && is(k, "flushed", k->flushed, 0) && writes(k, at(k, 4 * PAGE), 8, rkey, 0) &&
-	     is(k, "unmap", k->pool_unmap(m[69]), 0) && is(k, "flushed", k->flushed, 1) &&
+	     is(k, "unmap", k->dv.pool_unmap(m[69]), 0) && is(k, "flushed", k->flushed, 1) &&
 	     refused(k, at(k, 4 * PAGE), 8, rkey) && writes(k, m[70]->addr, 8, m[70]->rkey, 0);
 	for (uint32_t i = 70; i < 100 && ok; i++)
-		ok = is(k, "unmap", k->pool_unmap(m[i]), 0);
+		ok = is(k, "unmap", k->dv.pool_unmap(m[i]), 0);
 	return ok && is(k, "flushed", k->flushed, 1) &&
-	       is(k, "destroy", k->destroy_pool(pool), 0);
+	       is(k, "destroy", k->dv.destroy_pool(pool), 0);
 }
 
 static bool pool_refused(struct keys *k)
@@ -536,14 +521,14 @@ static bool pool_refused(struct keys *k)
 	set_apart(k, sg);
 	sg[1].addr += 8;
 	ok = is(k, "created", !!pool, 1) &&
-	     is(k, "a gap", !k->pool_map(pool, sg, 3) && errno == EINVAL, 1) &&
-	     is(k, "no list", !k->pool_map(pool, sg, 0) && errno == EINVAL, 1);
+	     is(k, "a gap", !k->dv.pool_map(pool, sg, 3) && errno == EINVAL, 1) &&
+	     is(k, "no list", !k->dv.pool_map(pool, sg, 0) && errno == EINVAL, 1);
 	sg[0] = (struct xrocedv_sg){ at(k, 0), 8 * PAGE + 1 };
-	ok = ok && is(k, "too long", !k->pool_map(pool, sg, 1) && errno == EINVAL, 1);
+	ok = ok && is(k, "too long", !k->dv.pool_map(pool, sg, 1) && errno == EINVAL, 1);
 	sg[0].length--;
-	m = ok ? k->pool_map(pool, sg, 1) : NULL;
-	ok = ok && is(k, "as long as can be", !!m, 1) && is(k, "unmap", k->pool_unmap(m), 0) &&
-	     is(k, "destroy", k->destroy_pool(pool), 0) &&
+	m = ok ? k->dv.pool_map(pool, sg, 1) : NULL;
+	ok = ok && is(k, "as long as can be", !!m, 1) && is(k, "unmap", k->dv.pool_unmap(m), 0) &&
+	     is(k, "destroy", k->dv.destroy_pool(pool), 0) &&
 	     is(k, "watermark", !new_pool(k, 1, 2, 0) && errno == EINVAL, 1) &&
 	     is(k, "flags", !new_pool(k, 1, 1, 2) && errno == EINVAL, 1) &&
 	     is(k, "no regions", !new_pool(k, 0, 0, 0) && errno == EINVAL, 1);
@@ -573,7 +558,7 @@ static void *keep_mapping(void *arg)
 		}
 		m->wrong += got->addr != at(m->k, n * PAGE) || got->length != PAGE - n - 1;
 		sched_yield();
-		m->wrong += got->rkey != rkey || m->k->pool_unmap(got);
+		m->wrong += got->rkey != rkey || m->k->dv.pool_unmap(got);
 	}
 	return NULL;
 }
@@ -596,7 +581,7 @@ static bool pool_threads(struct keys *k)
 		wrong += m[i].wrong;
 	}
 	return is(k, "threads", n, 4) && is(k, "wrong", wrong, 0) &&
-	       is(k, "destroy", k->destroy_pool(pool), 0);
+	       is(k, "destroy", k->dv.destroy_pool(pool), 0);
 }
 
 /* ---- the reserved L_Key ----------------------------------------------------------------------------- */
@@ -635,7 +620,7 @@ static bool reserved(struct keys *k)
 	ok = is(k, "before it was asked for", with_lkey(k, IBV_WR_RDMA_WRITE, from, 8, 0xff),
 		IBV_WC_LOC_PROT_ERR) &&
 	     is(k, "connecting again", side_reconnect(&k->s), 0) &&
-	     is(k, "asked for", k->reserved_lkey(k->s.pd, &lkey), 0) &&
+	     is(k, "asked for", k->dv.reserved_lkey(k->s.pd, &lkey), 0) &&
 	     is(k, "WRITE", with_lkey(k, IBV_WR_RDMA_WRITE, from, sizeof(from), lkey), 0) &&
 	     is(k, "READ", with_lkey(k, IBV_WR_RDMA_READ, to, sizeof(to), lkey), 0) &&
 	     is(k, "the bytes are there", memcmp(from, to, sizeof(to)), 0) &&
@@ -675,7 +660,7 @@ static bool run_one(struct keys *k, const struct test *t)
 	bool ok;
 
 	k->why[0] = '\0';
-	if (t->direct && !k->create_pool) {
+	if (t->direct && !k->dv.create_pool) {
 		printf("skipped %s: no direct verbs in this process\n", t->name);
 		return true;
 	}
@@ -702,9 +687,7 @@ static bool run(struct keys *k, const char *const *names, int n)
 
 static bool prepare(struct keys *k)
 {
-#define X(name) *(void **)&k->name = dlsym(RTLD_DEFAULT, "xrocedv_" #name);
-	DIRECT(X)
-#undef X
+	find_direct_verbs(&k->dv);
 	k->mem = anonymous(SIZE);
 	k->mr = k->mem ? ibv_reg_mr(k->s.pd, k->mem, SIZE, SIDE_ACCESS | IBV_ACCESS_MW_BIND) : NULL;
 	return k->mr;

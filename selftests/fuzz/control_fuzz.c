@@ -22,6 +22,8 @@
 #include "fake_device.h"
 #include "input.h"
 
+#include "../lib/fds.h"
+
 #define CLIENTS 2
 #define MAX_BODY 4096
 #define MAX_FDS 8
@@ -89,16 +91,11 @@ static void disconnect(struct conn *c)
 
 static void close_received(struct msghdr *msg)
 {
-	struct cmsghdr *cmsg = CMSG_FIRSTHDR(msg);
-	int fd;
+	int fds[XR_MSG_MAX_FDS];
+	size_t n = received_fds(msg, fds);
 
-	if (!cmsg)
-		return;
-	MUST(cmsg->cmsg_type == SCM_RIGHTS);
-	for (size_t i = 0; i < (cmsg->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++) {
-		memcpy(&fd, CMSG_DATA(cmsg) + i * sizeof(int), sizeof(fd));
-		close(fd);
-	}
+	while (n)
+		close(fds[--n]);
 }
 
 /* One answer at most to one request, and it is well-formed. */

@@ -2,13 +2,12 @@
 /* Direct verbs: regions for fast registration, what their work requests say, and pools of them. */
 #include "fixture.h"
 
-#include <dlfcn.h>
 #include <sys/wait.h>
 
-#include <infiniband/xrocedv.h>
 #include <xroce/ring.h>
 #include <xroce/tables.h>
 
+#include "../lib/direct_verbs.h"
 #include "../lib/tap.h"
 
 #define PAGE 4096u
@@ -16,35 +15,7 @@
 #define RW (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE)
 
 /* The library is preloaded. */
-#define DIRECT(X)                                                                                  \
-	X(is_supported)                                                                            \
-	X(alloc_mr)                                                                                \
-	X(map_mr_sg)                                                                               \
-	X(post_reg_mr)                                                                             \
-	X(create_pool)                                                                             \
-	X(pool_map)                                                                                \
-	X(pool_unmap)                                                                              \
-	X(flush_pool)                                                                              \
-	X(destroy_pool)                                                                            \
-	X(reserved_lkey)
-
-static struct {
-#define X(name) __typeof__(xrocedv_##name) *name;
-	DIRECT(X)
-#undef X
-} dv;
-
-static bool look_up(void)
-{
-	bool all = true;
-
-#define X(name)                                                                                    \
-	*(void **)&dv.name = dlsym(RTLD_DEFAULT, "xrocedv_" #name);                                \
-	all &= dv.name != NULL;
-	DIRECT(X)
-#undef X
-	return all;
-}
+static struct direct_verbs dv;
 
 /* ---- regions ----------------------------------------------------------------------- */
 
@@ -298,7 +269,7 @@ int main(void)
 {
 	struct fixture f = { 0 };
 
-	TAP_OK(look_up(), "the direct verbs are exported");
+	TAP_OK(find_direct_verbs(&dv), "the direct verbs are exported");
 	setup(&f);
 	lkey(&f);
 	allocation(&f);

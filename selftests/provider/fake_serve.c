@@ -13,6 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../lib/fds.h"
+
 /* ---- objects ------------------------------------------------------------------- */
 
 struct object *object(struct client *c, enum kind kind, uint32_t handle)
@@ -57,17 +59,12 @@ bool receive(int fd, struct message *m)
 	struct iovec iov[2] = { { &m->head, sizeof(m->head) }, { m->body, sizeof(m->body) } };
 	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 2, .msg_control = control,
 			      .msg_controllen = sizeof(control) };
-	struct cmsghdr *cmsg;
 
 	memset(m->body, 0, 4096);
 	m->nfds = 0;
 	if (recvmsg(fd, &msg, MSG_CMSG_CLOEXEC) < (ssize_t)sizeof(m->head))
 		return false;
-	cmsg = CMSG_FIRSTHDR(&msg);
-	if (cmsg) {
-		m->nfds = (cmsg->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-		memcpy(m->fds, CMSG_DATA(cmsg), m->nfds * sizeof(int));
-	}
+	m->nfds = received_fds(&msg, m->fds);
 	return true;
 }
 
@@ -78,17 +75,8 @@ void reply(int fd, const struct message *to, int status, const void *body, size_
 	struct xr_msg head = { to->head.type, status, to->head.seq, status ? 0 : len };
 	struct iovec iov[2] = { { &head, sizeof(head) }, { (void *)body, status ? 0 : len } };
 	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 2 };
-	struct cmsghdr *cmsg;
 
-	if (nfds) {
-		msg.msg_control = control;
-		msg.msg_controllen = CMSG_SPACE(nfds * sizeof(int));
-		cmsg = CMSG_FIRSTHDR(&msg);
-		cmsg->cmsg_level = SOL_SOCKET;
-		cmsg->cmsg_type = SCM_RIGHTS;
-		cmsg->cmsg_len = CMSG_LEN(nfds * sizeof(int));
-		memcpy(CMSG_DATA(cmsg), fds, nfds * sizeof(int));
-	}
+	attach_fds(&msg, control, fds, nfds);
 	sendmsg(fd, &msg, MSG_NOSIGNAL);
 }
 

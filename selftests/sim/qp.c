@@ -44,32 +44,40 @@ static void add_queues(struct sim_qp *q, struct xt_qp_init *init)
 }
 
 /* The groups that a QP is in, over either IP version */
+static unsigned groups_of(const struct sim_qp *q, struct xr_addr *gid)
+{
+	unsigned g, n = 0;
+
+	for (g = 0; g < MAX_GROUPS; g++)
+		if (q->groups & 1u << g) {
+			group_gid(g, 4, &gid[n++]);
+			group_gid(g, 6, &gid[n++]);
+		}
+	return n;
+}
+
 static void join(struct sim_qp *q)
 {
 	struct xt_groups *t = q->host->shared.groups;
-	struct xr_addr gid;
-	unsigned g, i;
+	struct xr_addr gid[2 * MAX_GROUPS];
+	unsigned n = groups_of(q, gid);
 
-	for (g = 0; g < MAX_GROUPS; g++)
-		for (i = 4; q->groups & 1u << g && i <= 6; i += 2) {
-			group_gid(g, i, &gid);
-			CHECK(q->w, !xt_group_attach(t, &gid, q->qp), "attach");
-			CHECK(q->w, xt_group_has(t, &gid, q->qp), "attached to nothing");
-		}
+	while (n--) {
+		CHECK(q->w, !xt_group_attach(t, &gid[n], q->qp), "attach");
+		CHECK(q->w, xt_group_has(t, &gid[n], q->qp), "attached to nothing");
+	}
 }
 
 static void leave(struct sim_qp *q)
 {
 	struct xt_groups *t = q->host->shared.groups;
-	struct xr_addr gid;
-	unsigned g, i;
+	struct xr_addr gid[2 * MAX_GROUPS];
+	unsigned n = groups_of(q, gid);
 
-	for (g = 0; g < MAX_GROUPS; g++)
-		for (i = 4; q->groups & 1u << g && i <= 6; i += 2) {
-			group_gid(g, i, &gid);
-			xt_group_detach(t, &gid, q->qp);
-			CHECK(q->w, !xt_group_has(t, &gid, q->qp), "still attached");
-		}
+	while (n--) {
+		xt_group_detach(t, &gid[n], q->qp);
+		CHECK(q->w, !xt_group_has(t, &gid[n], q->qp), "still attached");
+	}
 }
 
 void qp_create(struct sim_qp *q)

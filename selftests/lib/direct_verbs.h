@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The direct verbs of <infiniband/xrocedv.h> by their names in the library, for programs that are not
+ * linked with it.
+ */
+#ifndef XR_TEST_DIRECT_VERBS_H
+#define XR_TEST_DIRECT_VERBS_H
+
+#include <dlfcn.h>
+
+#include <infiniband/xrocedv.h>
+
+#define DIRECT_VERBS(X)                                                                            \
+	X(is_supported)                                                                            \
+	X(alloc_mr)                                                                                \
+	X(map_mr_sg)                                                                               \
+	X(post_reg_mr)                                                                             \
+	X(create_pool)                                                                             \
+	X(pool_map)                                                                                \
+	X(pool_unmap)                                                                              \
+	X(flush_pool)                                                                              \
+	X(destroy_pool)                                                                            \
+	X(reserved_lkey)
+
+struct direct_verbs {
+#define X(name) __typeof__(xrocedv_##name) *name;
+	DIRECT_VERBS(X)
+#undef X
+};
+
+/* False where the process has not loaded the library: the names it has not are NULL. */
+static inline bool find_direct_verbs(struct direct_verbs *dv)
+{
+	bool all = true;
+
+#define X(name)                                                                                    \
+	*(void **)&dv->name = dlsym(RTLD_DEFAULT, "xrocedv_" #name);                               \
+	all &= dv->name != NULL;
+	DIRECT_VERBS(X)
+#undef X
+	return all;
+}
+
+#endif /* XR_TEST_DIRECT_VERBS_H */
