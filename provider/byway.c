@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Memory that the daemon writes by address, through /proc/self/mem: ranges, sorted, not overlapping, each with the number
- * of regions that hold it. Pages of them are not moved. A write by that way fails while userfaultfd
- * protects the page (it may not wait), and one that had the page before the protection can fall between
- * the copy and the swap, and be lost. Under adopt.c's lock.
+ * Memory that the daemon writes by address, through /proc/self/mem: ranges, sorted, not
+ * overlapping, each with the number of regions that hold it. Pages of them are not moved. A write
+ * by that way fails while userfaultfd protects the page (it may not wait), and one that had the
+ * page before the protection can fall between the copy and the swap, and be lost. Under adopt.c's
+ * lock.
  */
 #include <stdlib.h>
 #include <string.h>

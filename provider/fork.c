@@ -5,8 +5,8 @@
  * what the parent made of it fails.
  *
  * What a child makes of its parent's context belongs to an heir of that: a context of its
- * own, opened when a verb first needs it. So objects of either are told apart by their context, and no verb on
- * an object looks twice. A child of the child has an heir of the heir.
+ * own, opened when a verb first needs it. So objects of either are told apart by their context, and
+ * no verb on an object looks twice. A child of the child has an heir of the heir.
  */
 #include <fcntl.h>
 #include <sys/stat.h>

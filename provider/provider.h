@@ -323,8 +323,8 @@ struct ibv_pd *xp_alloc_parent_domain(struct ibv_context *ibctx,
 bool xp_pd_use(struct ibv_pd *ibpd);
 void xp_pd_unuse(struct ibv_pd *ibpd);	/* NULL: none */
 /*
- * What a queue keeps in the program's memory, zeroed: from the allocator of its parent domain, if it has one. It
- * is freed before the domain is let go of. ibpd: NULL: none.
+ * What a queue keeps in the program's memory, zeroed: from the allocator of its parent domain, if
+ * it has one. It is freed before the domain is let go of. ibpd: NULL: none.
  */
 void *xp_queue_alloc(struct ibv_pd *ibpd, size_t size, enum xrocedv_resource type);
 void xp_queue_free(void *memory);
@@ -353,7 +353,10 @@ struct xp_layout {
 };
 int xp_add_segment(struct xp_layout *l, const struct xr_mr_segment *seg);
 
-/* Pages that a region holds: adopted ones, so that they stay adopted; others, so that they do not become it */
+/*
+ * Pages that a region holds: adopted ones, so that they stay adopted; others, so that they do not
+ * become it
+ */
 struct xp_file;
 struct xp_hold {
 	uint64_t start, end;		/* whole pages */
@@ -375,8 +378,8 @@ void xp_adopt_unlock(void);
 int xp_adopt(const struct xp_context *ctx, const struct xp_mapping *m, uint64_t start,
 	     uint64_t end, struct xp_layout *layout, struct xp_holds *holds);
 /*
- * Under that lock, last of all: the daemon writes [start, end) by address, so no other region may adopt pages of it
- * (byway.c).
+ * Under that lock, last of all: the daemon writes [start, end) by address, so no other region may
+ * adopt pages of it (byway.c).
  */
 int xp_adopt_never(uint64_t start, uint64_t end, struct xp_holds *holds);
 /* The region goes: pages that nobody else holds become private memory again. Frees the list. */

@@ -22,7 +22,10 @@ void xd_workers_stop(struct xd_device *dev);
 /* No worker is inside a round between the two; calls nest. Control thread only. */
 void xd_world_stop(struct xd_device *dev);
 void xd_world_go(struct xd_device *dev);
-/* The same where nothing was changed that gives a worker work: keys, or nothing at all. Sleeping ones sleep on. */
+/*
+ * The same where nothing was changed that gives a worker work: keys, or nothing at all. Sleeping
+ * ones sleep on.
+ */
 void xd_world_go_on(struct xd_device *dev);
 
 struct xt_engine *xd_worker_engine(struct xd_worker *w);

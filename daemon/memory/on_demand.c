@@ -2,8 +2,8 @@
 /*
  * Regions that are looked at when they are used, not when they are registered: on-demand paging, up to
  * a process's whole address space. Each access asks the process's list of mappings first:
- * /proc/PID/mem would read what may not be read, and write what may not be written. Before Linux 6.11 one look
- * at the list serves all that came together (proc_maps.c).
+ * /proc/PID/mem would read what may not be read, and write what may not be written. Before Linux
+ * 6.11 one look at the list serves all that came together (proc_maps.c).
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -48,8 +48,8 @@ void xd_mem_totals(struct xd_mem_totals *out)
 
 static bool segment_sane(const struct xr_mr_segment *s, uint32_t nfds)
 {
-	if ((!s->length && s->kind < XR_SEG_DM) || s->addr + s->length < s->addr || s->offset + s->length < s->offset ||
-	    s->flags & ~(uint32_t)XR_SEGF_READONLY)
+	if ((!s->length && s->kind < XR_SEG_DM) || s->addr + s->length < s->addr ||
+	    s->offset + s->length < s->offset || s->flags & ~(uint32_t)XR_SEGF_READONLY)
 		return false;
 	switch (s->kind) {
 	case XR_SEG_FD:
@@ -133,8 +133,8 @@ static int check_proc(int mem_fd, int maps_fd, pid_t pid)
 }
 
 /*
- * It is of whatever program the process executes by now, which its own memory, bound to mem_fd, is not: that is gone
- * then. -1: not to be had, and nothing on demand.
+ * It is of whatever program the process executes by now, which its own memory, bound to mem_fd, is
+ * not: that is gone then. -1: not to be had, and nothing on demand.
  */
 static int open_for_workers(int maps_fd)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The netdev as the kernel sees it, by rtnetlink (libmnl): link state and MTU, the GID
- * table from the interface's addresses, routes and neighbours. Kept current while running. Control thread only.
+ * table from the interface's addresses, routes and neighbours. Kept current while running. Control
+ * thread only.
  */
 #ifndef XD_NET_H
 #define XD_NET_H

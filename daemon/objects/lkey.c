@@ -6,9 +6,9 @@
 #include "objects.h"
 
 /*
- * It widens what a client's own queues reach to all that the client itself reaches, which a region of the whole
- * address space on demand does as well; but no domain and no deregistration limits it. So it is for
- * those who could have all of the device anyway, and for whom the administrator names.
+ * It widens what a client's own queues reach to all that the client itself reaches, which a region
+ * of the whole address space on demand does as well; but no domain and no deregistration limits it.
+ * So it is for those who could have all of the device anyway, and for whom the administrator names.
  */
 static bool may_use(const struct xd_client *c)
 {

@@ -21,7 +21,10 @@ void xd_server_port_event(struct xd_device *dev, uint32_t type);
 /* Link, MTU or addresses changed: paths of QPs are resolved anew where they must. Control thread. */
 void xd_server_net_changed(struct xd_device *dev);
 
-/* The engines' callbacks (struct xt_ops), called by workers inside a round; ctx of the ops is the worker, which forwards. */
+/*
+ * The engines' callbacks (struct xt_ops), called by workers inside a round; ctx of the ops is the
+ * worker, which forwards.
+ */
 void xd_server_cq_event(struct xd_device *dev, struct xt_cq *cq);
 void xd_server_async_event(struct xd_device *dev, struct xt_qp *qp, struct xt_cq *cq,
 			   uint32_t type);

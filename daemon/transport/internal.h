@@ -733,7 +733,10 @@ void xt_resp_refuse(struct xt_qp *qp, uint32_t nak);
 /* First packet of the peer */
 void xt_resp_established(struct xt_qp *qp);
 int xt_resp_atomic(struct xt_qp *qp, const struct xt_request *rq, uint64_t *old);
-/* IBTA annex A19: 8 bytes at once. ACCEPTED, REFUSED with *code, SOURCE_FAULT with *fault; no state changes. */
+/*
+ * IBTA annex A19: 8 bytes at once. ACCEPTED, REFUSED with *code, SOURCE_FAULT with *fault; no state
+ * changes.
+ */
 enum xt_verdict xt_resp_atomic_write(struct xt_qp *qp, const struct xt_request *rq, uint32_t *code,
 				     struct xt_fault *fault);
 /* UC: a message begins, with whatever PSN it has; one not ended is lost (IBTA 9.8.2.2). */

@@ -49,8 +49,8 @@ struct xt_mem {
 /*
  * What a tier finds out about its memory (is it there, may it be written?) it may keep for as long as
  * this thread's engine takes in nothing new: whoever asked for an access did so before the tier looked, so a
- * client that changes its memory meanwhile races with its own peer. Each batch of frames and each new entry of
- * a client's ring is new. Not `running`: no engine, so nothing may be kept.
+ * client that changes its memory meanwhile races with its own peer. Each batch of frames and each
+ * new entry of a client's ring is new. Not `running`: no engine, so nothing may be kept.
  */
 struct xt_mem_turn {
 	uint64_t news;		/* as much as was taken in */

@@ -189,8 +189,8 @@ static enum xt_verdict complete_receive(struct xt_qp *qp, const struct xt_reques
 }
 
 /*
- * IBTA 9.4.1.1.3 and 9.9.6.3 (class J): the message is here, and its key must go before that is told. Where it
- * cannot, the receive completes with the error.
+ * IBTA 9.4.1.1.3 and 9.9.6.3 (class J): the message is here, and its key must go before that is
+ * told. Where it cannot, the receive completes with the error.
  */
 static enum xt_verdict invalidate(struct xt_qp *qp, uint32_t rkey, uint32_t *code)
 {

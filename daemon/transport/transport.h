@@ -330,8 +330,8 @@ struct xt_qp_init {
 	uint32_t max_send_sge, max_recv_sge, max_inline;
 	bool sq_sig_all;
 	/*
-	 * What the reserved L_Key stands for in its work requests, and those of its SRQ: *own, by address; NULL: nothing.
-	 * May change while no engine runs.
+	 * What the reserved L_Key stands for in its work requests, and those of its SRQ: *own, by
+	 * address; NULL: nothing. May change while no engine runs.
 	 */
 	struct xt_mem *const *own;	/* NULL: nothing for ever */
 	bool gsi;		/* UD: as QPN XR_GSI_QPN, of which there is one */

@@ -298,9 +298,9 @@ struct xr_alloc_mw_rep {
 };
 
 /*
- * A region that work requests register (XR_WR_REG_MR of ring.h), until then it allows nothing. Ends with DEREG_MR;
- * REREG_MR: EINVAL. Reached through the process's own files, which must have come with a REG_MR before:
- * else EINVAL.
+ * A region that work requests register (XR_WR_REG_MR of ring.h), until then it allows nothing. Ends
+ * with DEREG_MR; REREG_MR: EINVAL. Reached through the process's own files, which must have come with
+ * a REG_MR before: else EINVAL.
  */
 struct xr_alloc_fast_mr_req {
 	__u32 pd;
@@ -313,22 +313,25 @@ struct xr_alloc_fast_mr_rep {
 };
 
 /*
- * RESERVED_LKEY: from now on XR_RESERVED_LKEY names all of the client's memory in the work requests of its queues. EPERM:
- * not for this client; EINVAL: its memory was not sent yet (XR_REGF_PROC_FDS).
+ * RESERVED_LKEY: from now on XR_RESERVED_LKEY names all of the client's memory in the work requests
+ * of its queues. EPERM: not for this client; EINVAL: its memory was not sent yet
+ * (XR_REGF_PROC_FDS).
  */
 struct xr_reserved_lkey_rep {
 	__u32 lkey;
 };
 
 /*
- * PIN_SOCKET: fd: an AF_XDP socket without a network, by which the client may pin private pages: XDP_UMEM_REG, then a
- * REG_MR with XR_REGF_PINNED, then close. EOPNOTSUPP: the daemon may not make one.
+ * PIN_SOCKET: fd: an AF_XDP socket without a network, by which the client may pin private pages:
+ * XDP_UMEM_REG, then a REG_MR with XR_REGF_PINNED, then close. EOPNOTSUPP: the daemon may not make
+ * one.
  */
 
 /*
  * ADVISE_MR: may the ranges of regions on demand be fetched? All are checked: ENOENT: no such key, or
- * not on demand; EINVAL: a window's; EPERM: of another domain or process, or not to be written; EFAULT: beyond
- * the region. The reply tells where each range lies in the client's memory: fetching is its own work.
+ * not on demand; EINVAL: a window's; EPERM: of another domain or process, or not to be written;
+ * EFAULT: beyond the region. The reply tells where each range lies in the client's memory: fetching
+ * is its own work.
  */
 struct xr_advise_mr_req {
 	__u32 pd;
@@ -361,9 +364,10 @@ struct xr_alloc_dm_rep {
 /* FREE_DM: EBUSY while there are regions of it. */
 
 /*
- * IMPORT_DM: xr_handle_req with a handle of the connection whose token HELLO had. ENOENT. fd: the file that the
- * memory lies in, whatever earlier messages brought; its chunk has no id here. The memory stays its
- * owner's, and the caller gets no object: what is there when the owner has freed it is not defined.
+ * IMPORT_DM: xr_handle_req with a handle of the connection whose token HELLO had. ENOENT. fd: the
+ * file that the memory lies in, whatever earlier messages brought; its chunk has no id here. The
+ * memory stays its owner's, and the caller gets no object: what is there when the owner has freed
+ * it is not defined.
  */
 struct xr_import_dm_rep {
 	struct xr_shm_ref memory;

@@ -177,8 +177,8 @@ struct xr_recv_wqe {
 };
 
 /*
- * vendor_err of completions: why, beyond the status. For people; a program decides by the status. Bits 7:0 are one
- * of these, what stands in bits 15:8 is said beside it.
+ * vendor_err of completions: why, beyond the status. For people; a program decides by the status.
+ * Bits 7:0 are one of these, what stands in bits 15:8 is said beside it.
  */
 enum xr_vendor_err {
 	XR_VERR_NONE = 0,
@@ -233,9 +233,10 @@ _Static_assert(sizeof(struct xr_sge) == 16, "sge layout");
 
 /*
  * The reserved L_Key (IBTA 10.6.3): for a client that RESERVED_LKEY granted it to, all of its own memory,
- * readable and writable as the memory is, whatever the protection domain. It has index 0, which no region has, so
- * nothing that looks keys up by index ever finds it: as R_Key, in a binding or invalidation it is a
- * key that there is not. Not in an SRQ of XRC, of which other processes' queue pairs take.
+ * readable and writable as the memory is, whatever the protection domain. It has index 0, which no
+ * region has, so nothing that looks keys up by index ever finds it: as R_Key, in a binding or
+ * invalidation it is a key that there is not. Not in an SRQ of XRC, of which other processes' queue
+ * pairs take.
  */
 #define XR_RESERVED_LKEY 0xffu
 
