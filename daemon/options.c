@@ -399,6 +399,20 @@ static int check_group(const char *option, const char *name)
 	return -EINVAL;
 }
 
+/* unix(7) has a limit: found out here, not when an XDP program is attached already */
+static int name_socket(struct xd_options *o)
+{
+	int n = snprintf(o->socket, sizeof(o->socket), "%s/%s" XR_SOCKET_SUFFIX, o->runtime_dir,
+			 o->name);
+
+	if ((size_t)n < sizeof(o->socket))
+		return 0;
+	fprintf(stderr,
+		"xroced: --runtime-dir: %s/%s" XR_SOCKET_SUFFIX " is too long for a socket: %zu at most\n",
+		o->runtime_dir, o->name, sizeof(o->socket) - 1);
+	return -EINVAL;
+}
+
 static int check(struct xd_options *o)
 {
 	int err;
@@ -412,7 +426,9 @@ static int check(struct xd_options *o)
 	if (check_name("--interface", o->interface) || check_name("--name", o->name))
 		return -EINVAL;
 	err = check_group("--group", o->group);
-	return err ? err : check_group("--reserved-lkey-group", o->reserved_lkey_group);
+	if (!err)
+		err = check_group("--reserved-lkey-group", o->reserved_lkey_group);
+	return err ? err : name_socket(o);
 }
 
 int xd_options_parse(struct xd_options *o, int argc, char **argv)

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <sys/un.h>
 
 #include <xroce/control.h>
 
@@ -38,6 +39,8 @@ struct xd_options {
 	uint32_t nak_rate;			/* packets that want a NAK, a second */
 	struct xr_fault_config fault;
 	int log_level;
+
+	char socket[sizeof(((struct sockaddr_un *)0)->sun_path)];	/* follows from others */
 };
 
 /* 0; 1: done (--help, --version); -EINVAL: a message that names the option was printed. */

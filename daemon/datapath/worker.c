@@ -210,7 +210,8 @@ static int open_socket(struct xd_worker *w)
 	if (dev->opt->attach == XD_ATTACH_AUTO || dev->opt->attach == XD_ATTACH_ZEROCOPY) {
 		cfg.zerocopy = true;
 		err = xd_xsk_open(&w->xsk, &cfg);
-		if (err && dev->opt->attach == XD_ATTACH_ZEROCOPY)
+		/* who has the queue has it for copies too: no second wait for it */
+		if (err == -EBUSY || (err && dev->opt->attach == XD_ATTACH_ZEROCOPY))
 			return err;
 	}
 	if (err) {

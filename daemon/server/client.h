@@ -98,7 +98,7 @@ struct xd_server {
 	int listen_fd;
 	int spare_fd;			/* given up for a moment when there are no others */
 	struct xd_watch *watch;
-	char path[320];
+	const char *bound;		/* the socket's path; NULL: not yet */
 	gid_t group;			/* may connect; XD_NO_GROUP: none */
 	gid_t lkey_group;		/* may use the reserved L_Key; likewise */
 	int uffd_dev;			/* /dev/userfaultfd, -1: none */

@@ -132,37 +132,24 @@ int xd_group_by_name(const char *name, gid_t *gid)
 	return 0;
 }
 
-static int socket_path(struct xd_server *s, struct sockaddr_un *sun)
-{
-	int n = snprintf(s->path, sizeof(s->path), "%s/%s" XR_SOCKET_SUFFIX,
-			 s->dev->opt->runtime_dir, s->dev->name);
-
-	if (n < 0 || (size_t)n >= sizeof(sun->sun_path)) {
-		xd_log(XD_ERR, "the path of the control socket is too long: %s", s->path);
-		return -ENAMETOOLONG;
-	}
-	sun->sun_family = AF_UNIX;
-	memcpy(sun->sun_path, s->path, (size_t)n + 1);
-	return 0;
-}
-
-static int listen_at(struct xd_server *s, const struct sockaddr_un *sun)
+static int listen_at(struct xd_server *s, const char *path)
 {
 	mode_t mode = s->group == XD_NO_GROUP ? 0600 : 0660, old;
+	struct sockaddr_un sun = { .sun_family = AF_UNIX };
 	int err;
 
+	memcpy(sun.sun_path, path, sizeof(sun.sun_path));
 	s->listen_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (s->listen_fd < 0)
 		return -errno;
 	old = umask(0177);
-	err = bind(s->listen_fd, (const struct sockaddr *)sun, sizeof(*sun)) ? -errno : 0;
+	err = bind(s->listen_fd, (struct sockaddr *)&sun, sizeof(sun)) ? -errno : 0;
 	umask(old);
-	if (err) {
-		s->path[0] = '\0';
+	if (err)
 		return err;
-	}
-	if ((s->group != XD_NO_GROUP && chown(s->path, (uid_t)-1, s->group)) ||
-	    chmod(s->path, mode) || listen(s->listen_fd, BACKLOG))
+	s->bound = path;
+	if ((s->group != XD_NO_GROUP && chown(path, (uid_t)-1, s->group)) || chmod(path, mode) ||
+	    listen(s->listen_fd, BACKLOG))
 		return -errno;
 	s->watch = xd_watch_add(s->dev->loop, s->listen_fd, EPOLLIN, on_listen, s);
 	return s->watch ? 0 : -ENOMEM;
@@ -170,21 +157,18 @@ static int listen_at(struct xd_server *s, const struct sockaddr_un *sun)
 
 static int open_socket(struct xd_server *s)
 {
-	struct sockaddr_un sun = { 0 };
+	const char *path = s->dev->opt->socket;
 	int err = xd_group_by_name(s->dev->opt->group, &s->group);
 
-	if (!err)
-		err = socket_path(s, &sun);
 	if (err)
 		return err;
 	/* The name is locked: a socket that is there was left by a daemon that died. */
-	if (unlink(s->path) && errno != ENOENT)
+	if (unlink(path) && errno != ENOENT)
 		err = -errno;
 	if (!err)
-		err = listen_at(s, &sun);
+		err = listen_at(s, path);
 	if (err)
-		xd_log(XD_ERR, "control socket %s/%s" XR_SOCKET_SUFFIX ": %s",
-		       s->dev->opt->runtime_dir, s->dev->name, strerror(-err));
+		xd_log(XD_ERR, "control socket %s: %s", path, strerror(-err));
 	return err;
 }
 
@@ -277,8 +261,8 @@ void xd_server_stop(struct xd_device *dev)
 	xd_watch_del(s->watch);
 	if (s->listen_fd >= 0)
 		close(s->listen_fd);
-	if (s->path[0])
-		unlink(s->path);
+	if (s->bound)
+		unlink(s->bound);
 	for (c = s->clients; c; c = c->next)
 		xd_client_end(c);
 	dev->server = NULL;

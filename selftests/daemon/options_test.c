@@ -115,6 +115,9 @@ static void test_wrong(void)
 		{ "an interface with a slash", "--interface", "../etc", "--interface" },
 		{ "a device name with a slash", "--name", "../dev", "--name" },
 		{ "a device name of two lines", "--name", "a\nb", "--name" },
+		{ "a folder too deep for a socket", "--runtime-dir",
+		  "/run/a-folder-of-forty-characters-with-slash/a-folder-of-forty-characters-with-slash/"
+		  "and-some-more", "--runtime-dir: /run/a-folder" },
 		{ "a group that is not there", "--group", "no-such-group-here", "no-such-group-here" },
 		{ "another group that is not there", "--reserved-lkey-group", "no-such-group-here",
 		  "--reserved-lkey-group" },
