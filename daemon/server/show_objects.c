@@ -43,7 +43,7 @@ static void put_qp(struct json *j, struct xd_client *c, struct xd_object *obj)
 	path = *xt_qp_path(qp->xt);
 	xd_world_go_on(c->dev);
 	json_number(j, "qpn", qp->d.qpn);
-	json_text(j, "type", type_name(qp->d.type));
+	json_text(j, "type", qp->d.gsi ? "GSI" : type_name(qp->d.type));
 	json_text(j, "state", state_name(attr.qp_state));
 	json_number(j, "client", c->id);
 	json_number(j, "worker", qp->d.worker);

@@ -133,6 +133,7 @@ port_counter() {
 
 	LISTEN=mad-listen listener a gsi "$A4" 3
 	equal "its number" "$QPN" 1
+	equal "its type" "$(ctl a qp -j xra | jq -r '.[] | select(.qpn == 1).type')" GSI
 	fails tell a mad-ask "$A4" "$B4" 1 0x80010000 second 2>"$BATS_TEST_TMPDIR/second"
 	grep -q "Device or resource busy" "$BATS_TEST_TMPDIR/second"
 	before=$(counter a QKEY)

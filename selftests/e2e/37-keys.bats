@@ -25,6 +25,16 @@ counted() {
 @test "keys: zero-based windows" { counted zero-based KEY_RANGE; }
 @test "keys: binding and invalidating what must not be" { keys bind-refused; }
 @test "keys: a window that goes while it is bound" { counted dealloc-bound KEY_INDEX; }
+@test "keys: xroce mw shows a window while it is bound, and when it is not" {
+	local shown=$BATS_TEST_TMPDIR/shown
+
+	both -t 60 "$XR_BUILD/selftests/e2e/rdma_keys" -g @4 -t shown -x "$XROCE -r $RUN/a mw -j xra >>$shown &&
+		$XROCE -r $RUN/a mr -j xra >>$shown"
+	cat "$shown"
+	jq -se '.[0][0] as $mw | .[1][] | select(.lkey == $mw.mr) |
+		$mw.bound and $mw.type == 2 and $mw.length == 20000 and $mw.access == "rw,rr"' "$shown"
+	jq -se '.[2][0] | .bound == false and .mr == 0 and .length == 0' "$shown"
+}
 @test "keys: fast registration" { counted fast KEY_VARIANT; }
 @test "keys: fast registration in every wrong order" { keys fast-order; }
 @test "keys: the longest prefix that a fast region can name" { keys fast-prefix; }

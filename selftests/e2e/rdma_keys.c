@@ -9,6 +9,7 @@
  *
  *   -d DEV   device (default: the first)     -g N     GID index (default 1)
  *   -t NAME  run one test (may be repeated)  -p PORT  TCP port for set-up (18516)
+ *   -x CMD   run by a shell while a window is bound: what others see of it
  *   -l       packets are lost: a refusal may be one, then the partner retries in vain
  *   -E       the owner is rdma_rxe, which does some things in its own way (docs/interop.md)
  */
@@ -39,6 +40,7 @@ struct keys {
 	unsigned flushed;		/* pools were */
 	uint32_t seed;
 	bool lossy, rxe;
+	const char *look;
 	char why[200];
 };
 
@@ -243,6 +245,19 @@ static bool dealloc_bound(struct keys *k)
 	rkey = ok ? mw->rkey : 0;
 	return ok && is(k, "deallocate", ibv_dealloc_mw(mw), 0) &&
 	       refused(k, at(k, FROM), LEN, rkey);
+}
+
+/* Another program looks at a window while it is bound, and when it is not any more. */
+static bool shown(struct keys *k)
+{
+	struct ibv_mw *mw = ibv_alloc_mw(k->s.pd, IBV_MW_TYPE_2);
+	bool ok;
+
+	ok = is(k, "allocated", !!mw, 1) && is(k, "bind", bind_2(k, mw, FROM, LEN, RW), 0) &&
+	     is(k, "the look at it", k->look ? system(k->look) : 0, 0) &&
+	     is(k, "invalidate", local_inv(k, mw->rkey), 0) &&
+	     is(k, "another look", k->look ? system(k->look) : 0, 0);
+	return is(k, "deallocate", mw ? ibv_dealloc_mw(mw) : 0, 0) && ok;
 }
 
 /* ---- fast registration ---------------------------------------------------------------------------- */
@@ -641,6 +656,7 @@ static const struct test {
 	{ "zero-based", zero_based, false },
 	{ "bind-refused", bind_refused, false },
 	{ "dealloc-bound", dealloc_bound, false },
+	{ "shown", shown, false },
 	{ "fast", fast, true },
 	{ "fast-order", fast_order, true },
 	{ "fast-prefix", fast_prefix, true },
@@ -700,11 +716,12 @@ int main(int argc, char **argv)
 	struct keys k = { 0 };
 	bool ok;
 
-	while ((c = getopt(argc, argv, "d:g:p:t:lE")) != -1) {
+	while ((c = getopt(argc, argv, "d:g:p:t:x:lE")) != -1) {
 		switch (c) {
 		case 'd': dev = optarg; break;
 		case 'g': gid_index = atoi(optarg); break;
 		case 'p': port = atoi(optarg); break;
+		case 'x': k.look = optarg; break;
 		case 'l': k.lossy = true; break;
 		case 'E': k.rxe = true; break;
 		case 't':
@@ -712,7 +729,7 @@ int main(int argc, char **argv)
 				names[n++] = optarg;
 			break;
 		default:
-			fprintf(stderr, "usage: rdma_keys [-d DEV] [-g GID-INDEX] [-p PORT] [-l] [-E] [-t TEST]... [HOST]\n");
+			fprintf(stderr, "usage: rdma_keys [-d DEV] [-g GID-INDEX] [-p PORT] [-x CMD] [-l] [-E] [-t TEST]... [HOST]\n");
 			return 2;
 		}
 	}
