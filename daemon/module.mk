@@ -3,7 +3,7 @@
 xroced_SRCS := \
 	$(addprefix daemon/,main.c log.c loop.c notify.c options.c privileges.c) \
 	$(addprefix daemon/netdev/,net.c resolve.c) \
-	$(addprefix daemon/datapath/,xdp.c xsk.c worker.c worker_idle.c worker_ops.c bells.c held.c inbox.c fault.c)
+	$(addprefix daemon/datapath/,xdp.c xsk.c worker.c worker_idle.c worker_ops.c spin.c bells.c held.c inbox.c fault.c)
 
 # clients and their objects, which tests drive without a netdev
 server_SRCS := \

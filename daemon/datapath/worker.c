@@ -79,6 +79,10 @@ static bool round_of(struct xd_worker *w)
 	pthread_mutex_lock(&w->lock);
 	xd_worker_turn_keys(w);
 	w->now = xd_now();
+	if (w->other_programs) {
+		w->other_programs = false;
+		xd_spin_forget(&w->spin);
+	}
 	due = w->deadline <= w->now;
 	worked = scan_bells(w) > 0;
 	worked |= receive(w) > 0;
@@ -99,20 +103,20 @@ static bool round_of(struct xd_worker *w)
 static void *worker_main(void *arg)
 {
 	struct xd_worker *w = arg;
-	uint64_t begun;
+	uint64_t begun, now;
 	int err;
 
 	err = xd_privileges_drop(XD_ROLE_WORKER);
 	if (err)
 		xd_log(XD_WARN, "worker %u keeps its privileges: %s", w->index, strerror(-err));
-	w->last_work = xd_now();
+	xd_spin_init(&w->spin, w->dev->opt->spin_us * 1000ull, xd_now());
 	while (!__atomic_load_n(&w->stop, __ATOMIC_ACQUIRE)) {
 		xd_worker_let_go(w);
 		if (round_of(w)) {
 			begun = w->now;
-			w->last_work = xd_now();
-			w->yielded = false;
-			w->stats.busy_ns += w->last_work - begun;
+			now = xd_now();
+			xd_spin_worked(&w->spin, now);
+			w->stats.busy_ns += now - begun;
 		} else if (!xd_worker_spin(w)) {
 			xd_worker_sleep(w);
 		}
@@ -179,6 +183,7 @@ void xd_worker_add_bell(struct xd_worker *w, struct xd_bell *bell)
 	if (w->bells)
 		w->bells->pprev = &bell->next;
 	w->bells = bell;
+	w->other_programs = true;
 	/* edge-triggered: each ring is an edge, and nobody need read the count */
 	epoll_ctl(w->epoll, EPOLL_CTL_ADD, bell->eventfd, &ev);
 }
@@ -191,6 +196,7 @@ void xd_worker_del_bell(struct xd_worker *w, struct xd_bell *bell)
 	if (bell->next)
 		bell->next->pprev = bell->pprev;
 	bell->pprev = NULL;
+	w->other_programs = true;
 	epoll_ctl(w->epoll, EPOLL_CTL_DEL, bell->eventfd, NULL);
 }
 
@@ -270,7 +276,6 @@ static int worker_new(struct xd_device *dev, uint32_t index, struct xd_worker **
 	pthread_mutex_init(&w->lock, NULL);
 	w->dev = dev;
 	w->index = index;
-	w->spin_ns = dev->opt->spin_us * 1000ull;
 	w->epoll = epoll_create1(EPOLL_CLOEXEC);
 	w->kick = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	w->held = xd_held_new();

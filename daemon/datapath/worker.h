@@ -45,7 +45,7 @@ void xd_worker_del_bell(struct xd_worker *w, struct xd_bell *bell);
 void xd_workers_set_fault(struct xd_device *dev, const struct xr_fault_config *config);
 
 struct xd_worker_stats {
-	uint64_t rounds, sleeps, rx_batches, tx_kicks, rx_ring_full, tx_ring_full, faults;
+	uint64_t rounds, sleeps, starved, rx_batches, tx_kicks, rx_ring_full, tx_ring_full, faults;
 	uint64_t busy_ns, idle_spin_ns;
 };
 void xd_worker_stats(const struct xd_worker *w, struct xd_worker_stats *stats);

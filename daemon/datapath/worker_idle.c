@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What a worker does between rounds when there is nothing to do.
- *
- * Spinning is fast only as long as a core is free. With fewer cores than
- * spinners three things matter (docs/performance.md has the figures): who spins yields; who
- * is not run for a while although it only yielded competes with a program that spins on
- * memory and never yields, and must sleep instead, so that a wake-up preempts that program;
- * and a short slice keeps the tail of such wake-ups short.
+ * What a worker does between rounds when there is nothing to do; spin.h decides. With fewer
+ * cores than spinners (docs/performance.md has the figures) who spins yields, who sleeps is woken in
+ * place of a program that spins, and a short slice keeps the tail of such wake-ups short.
  */
 #include "worker_own.h"
 
@@ -25,14 +21,6 @@
 #include "bells.h"
 
 #define SLICE_NS 100000u	/* the smallest there is; ignored before kernel 6.12 */
-/* Not run for so long although it only yielded: something spins and does not yield */
-#define STARVED_NS 1000000u
-/* How long to sleep at once instead of spinning, doubled each time; short at first, as it may
- * have been the hypervisor */
-#define SHY_MIN_NS 10000000ull
-#define SHY_MAX_NS 2000000000ull
-/* The spin that is left while shy: covers an answer that is just under way */
-#define SHY_SPIN_NS 5000u
 
 static long futex(uint32_t *word, int op, uint32_t val)
 {
@@ -112,7 +100,7 @@ void xd_worker_sleep(struct xd_worker *w)
 			take_wakeups(w);
 	}
 	announce_awake(w);
-	w->last_work = xd_now();
+	xd_spin_slept(&w->spin, xd_now());
 }
 
 /*
@@ -139,36 +127,26 @@ static void set_slice(struct xd_worker *w, uint64_t slice_ns)
 		xd_log(XD_DEBUG, "worker %u: sched_setattr: %s", w->index, strerror(errno));
 }
 
-/* Somebody spins on memory and does not yield: sleep for a while, so that wake-ups preempt it. */
-static void become_shy(struct xd_worker *w, uint64_t now)
-{
-	w->shy_ns = w->shy_ns && now < w->shy_until + w->shy_ns ? w->shy_ns * 2 : SHY_MIN_NS;
-	if (w->shy_ns > SHY_MAX_NS)
-		w->shy_ns = SHY_MAX_NS;
-	w->shy_until = now + w->shy_ns;
-	set_slice(w, SLICE_NS);
-}
-
 bool xd_worker_spin(struct xd_worker *w)
 {
 	uint64_t before = xd_now(), after;
-	bool shy = before < w->shy_until;
-	uint64_t limit = shy ? SHY_SPIN_NS : w->spin_ns;
 
-	if (limit > w->spin_ns)
-		limit = w->spin_ns;
-	if (before - w->last_work >= limit && (shy || w->yielded))
+	switch (xd_spin_next(&w->spin, before)) {
+	case XD_IDLE_SLEEP:
 		return false;
-	if (shy) {
+	case XD_IDLE_PAUSE:
 		__builtin_ia32_pause();
 		return true;
+	case XD_IDLE_YIELD:
+		break;
 	}
-	w->yielded = true;
 	set_slice(w, 0);
 	sched_yield();
 	after = xd_now();
 	w->stats.idle_spin_ns += after - before;
-	if (after - before > STARVED_NS)
-		become_shy(w, after);
+	if (xd_spin_yielded(&w->spin, before, after)) {
+		w->stats.starved++;
+		set_slice(w, SLICE_NS);
+	}
 	return true;
 }

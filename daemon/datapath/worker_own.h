@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 #include "fault.h"
+#include "spin.h"
 #include "worker.h"
 #include "xsk.h"
 
@@ -28,10 +29,8 @@ struct xd_worker {
 	uint64_t deadline;	/* the engine's, or of a frame that is held back */
 	uint64_t now;
 
-	uint64_t spin_ns;	/* as configured */
-	uint64_t last_work;
-	bool yielded;		/* since there was work */
-	uint64_t shy_until, shy_ns;
+	struct xd_spin spin;
+	bool other_programs;	/* a bell came or went; under the lock */
 	uint64_t slice_ns;	/* as set, 0: the scheduler's own */
 
 	struct xd_inbox *inbox;	/* what other workers received for us; NULL: there are none */
@@ -71,10 +70,7 @@ void xd_worker_kick_forwarded(struct xd_worker *w);
 /* Somebody wants the world to stop: stay out until that is over, and xd_worker_call_back() says so. */
 void xd_worker_let_go(struct xd_worker *w);
 void xd_worker_call_back(struct xd_worker *w);
-/*
- * One step of spinning; false: it does not pay any more. One yield does always, also for workers that shall
- * not spin: it lets a program on this core post more, and costs less than to sleep and to be woken.
- */
+/* One step of spinning; false: it does not pay any more. */
 bool xd_worker_spin(struct xd_worker *w);
 /* Until a bell, a packet, a kick or the deadline */
 void xd_worker_sleep(struct xd_worker *w);

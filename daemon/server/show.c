@@ -93,6 +93,7 @@ static void put_workers(struct json *j, const struct xd_device *dev)
 		json_number(j, "queue", i);
 		json_number(j, "rounds", s.rounds);
 		json_number(j, "sleeps", s.sleeps);
+		json_number(j, "starved", s.starved);
 		json_number(j, "rx_batches", s.rx_batches);
 		json_number(j, "tx_kicks", s.tx_kicks);
 		json_number(j, "rx_ring_full", s.rx_ring_full);

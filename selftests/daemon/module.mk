@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 
 # The daemon's parts that need no network: selftests/daemon/NAME_test.c with the sources it is about.
-DAEMON_TESTS := options loop bells held
+DAEMON_TESTS := options loop bells spin held
 
 options_test_SRCS := daemon/options.c
 loop_test_SRCS := daemon/loop.c
 bells_test_SRCS := daemon/datapath/bells.c
+spin_test_SRCS := daemon/datapath/spin.c
 held_test_SRCS := daemon/datapath/held.c
 
 $(foreach t,$(DAEMON_TESTS),$(eval \
