@@ -112,13 +112,9 @@ void xt_resp_owe(struct xt_qp *qp, enum xt_answer_kind answer)
 
 void xt_resp_owe_ack(struct xt_qp *qp)
 {
-	struct xt_responder *resp = &qp->d.resp;
-
-	/* a NAK not sent yet says the same of all before it; and something behind it was dropped */
-	if (resp->answer == XT_ANSWER_NONE)
+	/* a NAK not sent yet says the same of all before it */
+	if (qp->d.resp.answer == XT_ANSWER_NONE)
 		xt_resp_owe(qp, XT_ANSWER_ACK);
-	else if (resp->answer == XT_ANSWER_RNR_NAK)
-		xt_resp_owe(qp, XT_ANSWER_SEQ_NAK);
 }
 
 /* ---- answers --------------------------------------------------------------------------------- */

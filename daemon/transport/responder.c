@@ -519,6 +519,9 @@ static void accepted(struct xt_qp *qp, const struct xt_rx *rx, uint32_t packets)
 	resp->nak_sent = false;
 	if (xt_diff(resp->epsn, resp->seen) > 0)
 		resp->seen = resp->epsn;
+	/* it came again before it was told to wait; what followed it then was dropped */
+	if (resp->answer == XT_ANSWER_RNR_NAK)
+		xt_resp_owe(qp, XT_ANSWER_SEQ_NAK);
 	/* answered by more than an ACK */
 	if (kind_of(rx->opcode) >= XT_KIND_READ)
 		return;

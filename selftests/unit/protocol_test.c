@@ -97,15 +97,21 @@ static void put_ext(uint8_t *bth, const struct made *m)
 		put32(bth + xt_ext_off(flags, XR_EXT_AETH), (uint32_t)m->syndrome << 24 | m->msn);
 }
 
+struct packet {
+	uint32_t len;
+	uint8_t bytes[XT_MAX_FRAME + 16];
+};
+
 /* From the QP's peer, IPv4, payload of 0x77 */
-static void receive(struct h_qp *q, const struct made *m)
+static void make(const struct h_qp *q, const struct made *m, struct packet *packet)
 {
-	static uint8_t f[XT_MAX_FRAME + 16];
+	uint8_t *f = packet->bytes;
 	uint32_t ext = xt_ext_len(xt_flags_of(m->opcode)), pad = -m->payload & 3;
 	uint32_t len = 42 + XT_BTH_LEN + ext + m->payload + pad + XR_ICRC_LEN;
 	uint8_t *bth = f + 42;
 
-	memset(f, 0, sizeof(f));
+	memset(packet, 0, sizeof(*packet));
+	packet->len = len;
 	put16(f + 12, 0x0800);
 	f[14] = 0x45;
 	put16(f + 16, len - 14);
@@ -123,7 +129,27 @@ static void receive(struct h_qp *q, const struct made *m)
 	put_ext(bth, m);
 	memset(bth + XT_BTH_LEN + ext, 0x77, m->payload);
 	xt_icrc_seal(&(struct xt_seg){ f, len }, 1, 14, 42);
-	h_receive(q->h, f, len);
+}
+
+static void receive(struct h_qp *q, const struct made *m)
+{
+	static struct packet p;
+
+	make(q, m, &p);
+	h_receive(q->h, p.bytes, p.len);
+}
+
+/* No answer is sent yet. */
+static void take_in(struct h_qp *q, const struct made *m)
+{
+	static struct packet p;
+	struct xt_frame f = { .nseg = 1 };
+
+	make(q, m, &p);
+	f.seg[0] = (struct xt_seg){ p.bytes, p.len };
+	f.len = p.len;
+	if (xt_parse(&f) == XR_OK)
+		xt_engine_rx(q->h->engine, &f, 1, q->h->now);
 }
 
 /* ---- looking at what was sent ------------------------------------------------ */
@@ -375,6 +401,57 @@ static void test_rnr(void)
 	end(&q);
 }
 
+/* Packets that come before the RNR NAK is sent */
+static void test_rnr_and_more(void)
+{
+	static const struct row {
+		const char *what;
+		struct made then;
+		bool ready;		/* a receive was posted meanwhile */
+		uint8_t syndrome;
+	} rows[] = {
+		{ "RNR NAK in spite of a late copy of what came before",
+		  S(WRITE_ONLY, .payload = 8, .va = BASE, .len = 8), false, XR_AETH_RNR_NAK | 12 },
+		{ "RNR NAK in spite of the next message", S(SEND_ONLY, .psn = 2, .payload = 8), false,
+		  XR_AETH_RNR_NAK | 12 },
+		{ "RNR NAK once for two copies", S(SEND_ONLY, .psn = 1, .payload = 8), false,
+		  XR_AETH_RNR_NAK | 12 },
+		{ "no RNR NAK of what is here after all", S(SEND_ONLY, .psn = 1, .payload = 8), true, 0 },
+	};
+
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const struct row *r = &rows[i];
+		struct h_qp q;
+		struct harness *h = begin(&q);
+
+		receive(&q, &(struct made)S(WRITE_ONLY, .payload = 8, .va = BASE, .len = 8));
+		h->sent_count = 0;
+		take_in(&q, &(struct made)S(SEND_ONLY, .psn = 1, .payload = 8));
+		if (r->ready)
+			h_post_recv(&q, 1, BASE, 8, key);
+		take_in(&q, &r->then);
+		xt_engine_run(h->engine, h->now);
+		TAP_OK(answered(h, r->syndrome, 1), "%s", r->what);
+		end(&q);
+	}
+}
+
+/* What followed such a message was dropped, and only a NAK brings it again. */
+static void test_dropped_behind_rnr(void)
+{
+	struct h_qp q;
+	struct harness *h = begin(&q);
+
+	take_in(&q, &(struct made)S(SEND_ONLY, .payload = 8));
+	take_in(&q, &(struct made)S(SEND_ONLY, .psn = 1, .payload = 8));
+	h_post_recv(&q, 1, BASE, 8, key);
+	take_in(&q, &(struct made)S(SEND_ONLY, .payload = 8));
+	xt_engine_run(h->engine, h->now);
+	TAP_OK(answered(h, XR_AETH_NAK | XR_NAK_PSN_SEQUENCE, 1),
+	       "what was dropped behind a message that is here after all is asked for");
+	end(&q);
+}
+
 /* More READs and atomics at once than was agreed, IBTA 9.4.4 */
 static void test_too_many_reads(void)
 {
@@ -617,6 +694,8 @@ int main(void)
 	test_qp_access();
 	test_sequence();
 	test_rnr();
+	test_rnr_and_more();
+	test_dropped_behind_rnr();
 	test_too_many_reads();
 	test_duplicate_atomics();
 	test_responses();
