@@ -228,7 +228,9 @@ static enum gate gate(const struct xt_qp *qp, const struct xt_swqe *w)
 		return GATE_WAIT;
 	if (inflight && inflight + n > r->window)
 		return GATE_WAIT;
-	if (w->kind >= XT_KIND_READ && r->rd_inflight >= qp->d.attr.max_rd_atomic)
+	/* none at all would be for ever: one goes that was loaded when there were any */
+	if (w->kind >= XT_KIND_READ && r->rd_inflight &&
+	    r->rd_inflight >= qp->d.attr.max_rd_atomic)
 		return GATE_WAIT;
 	if (!credit_allows(qp, w))
 		return GATE_WAIT;
@@ -383,12 +385,12 @@ uint32_t xt_req_run(struct xt_qp *qp, uint32_t budget, bool *more)
 
 	while (r->wait != XT_WAIT_RNR && (w = xt_sq_current(qp))) {
 		if (w->fault.status) {
-			/* those before it come first */
-			if (r->cur == r->retired) {
-				xt_sq_fail(qp, w->fault);
-				return cost;
-			}
-			break;
+			/* those before it come first, and in SQD its turn does not come */
+			if (r->cur != r->retired ||
+			    (r->next == w->psn && !begin_allowed(qp, w)))
+				break;
+			xt_sq_fail(qp, w->fault);
+			return cost;
 		}
 		g = w->kind == XT_KIND_LOCAL ? GATE_OPEN : gate(qp, w);
 		if (g != GATE_OPEN || (w->kind != XT_KIND_LOCAL && !xt_pace_open(qp)))

@@ -687,6 +687,76 @@ static void test_acks_asked_for(void)
 	end(&q);
 }
 
+/* ---- SQD ---------------------------------------------------------------------- */
+
+static void to_sqd(struct h_qp *q, struct xr_qp_attr *attr, uint32_t mask)
+{
+	int err;
+
+	attr->qp_state = XR_QPS_SQD;
+	err = xt_qp_modify(q->qp, attr, mask | IBV_QP_STATE, NULL, 4096, q->h->now);
+	if (err)
+		TAP_OK(false, "to SQD: %d", err);
+}
+
+/* IBTA 10.3.1: what was not begun is left alone there, also what can only fail. */
+static void test_failure_waits(void)
+{
+	struct xr_qp_attr attr = { .en_sqd_async_notify = 1 };
+	struct h_qp q;
+	struct harness *h = begin(&q);
+	struct xr_cqe cqe;
+
+	h_post_send(&q, 1, XR_WR_RDMA_WRITE, BASE, 8, key);
+	h_post_send(&q, 2, 255, BASE, 8, key);
+	xt_qp_doorbell(q.qp, h->now);
+	xt_engine_run(h->engine, h->now);
+	to_sqd(&q, &attr, IBV_QP_EN_SQD_ASYNC_NOTIFY);
+	receive(&q, &(struct made)S(ACK, .msn = 1));
+	TAP_OK(h_poll(h, &cqe) && cqe.wr_id == 1 && !h_poll(h, &cqe) &&
+		       xt_qp_info(q.qp)->state == XR_QPS_SQD &&
+		       h->events[IBV_EVENT_SQ_DRAINED] == 1,
+	       "SQD: drained, with a request behind it that cannot succeed");
+	h_modify(&q, XR_QPS_RTS);
+	xt_engine_run(h->engine, h->now);
+	TAP_OK(h_poll(h, &cqe) && cqe.wr_id == 2 && cqe.status == IBV_WC_LOC_QP_OP_ERR &&
+		       xt_qp_info(q.qp)->state == XR_QPS_ERR,
+	       "RTS again: it fails");
+	end(&q);
+}
+
+/* READs that were loaded, sent or not, before max_rd_atomic became 0 go on; later ones fail. */
+static void test_no_more_reads(void)
+{
+	struct made response = S(READ_RESP_ONLY, .payload = 8);
+	struct xr_qp_attr attr = { .max_rd_atomic = 0 };
+	struct h_qp q;
+	struct harness *h = begin(&q);
+	unsigned i, done = 0;
+	struct xr_cqe cqe;
+
+	for (i = 0; i < RD_ATOMIC + 2; i++)
+		h_post_send(&q, i, XR_WR_RDMA_READ, BASE, 8, key);
+	xt_qp_doorbell(q.qp, h->now);
+	xt_engine_run(h->engine, h->now);
+	to_sqd(&q, &attr, 0);
+	to_sqd(&q, &attr, IBV_QP_MAX_QP_RD_ATOMIC);
+	h->sent_count = 0;
+	h->now += 4096ull << 10;
+	xt_engine_run(h->engine, h->now);
+	TAP_OK(h->sent_count == 1 && sent_psn(h, 0) == 0, "a READ is sent again, alone");
+	h_modify(&q, XR_QPS_RTS);
+	for (i = 0; i < RD_ATOMIC + 1; i++) {
+		response.psn = i;
+		receive(&q, &response);
+		done += h_poll(h, &cqe) && cqe.status == IBV_WC_SUCCESS;
+	}
+	TAP_OK(done == RD_ATOMIC + 1 && h_poll(h, &cqe) && cqe.wr_id == RD_ATOMIC + 1 &&
+		       cqe.status == IBV_WC_LOC_QP_OP_ERR,
+	       "%u READs succeed, the one behind them may not: %u", RD_ATOMIC + 1, done);
+	end(&q);
+}
+
 int main(void)
 {
 	test_invalid_requests();
@@ -703,5 +773,7 @@ int main(void)
 	test_ack_timeout();
 	test_rnr_retries();
 	test_acks_asked_for();
+	test_failure_waits();
+	test_no_more_reads();
 	return tap_end();
 }
