@@ -280,7 +280,8 @@ bool xt_req_build_data(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
 	bool first = !i, last = i + 1 == w->npsn;
 
 	p->opcode = xt_data_opcode(w, first, last);
-	p->solicited = last && (w->flags & XR_SEND_SOLICITED);
+	/* IBTA 9.2.3: where a receive completes */
+	p->solicited = last && takes_receive(w) && (w->flags & XR_SEND_SOLICITED);
 	if (first && w->kind == XT_KIND_WRITE)
 		xt_ext_reth(p, w->remote_addr, w->rkey, w->length);
 	if (last && xt_has_imm(w)) {

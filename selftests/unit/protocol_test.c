@@ -687,6 +687,39 @@ static void test_acks_asked_for(void)
 	end(&q);
 }
 
+/* The BTH says "solicited" in the last packet of what completes a receive, and nowhere else (IBTA 9.2.3). */
+static void test_solicited(void)
+{
+	static const struct row {
+		const char *what;
+		uint8_t wr;
+		bool last;
+	} rows[] = {
+		{ "SEND", XR_WR_SEND, true },
+		{ "SEND with immediate data", XR_WR_SEND_WITH_IMM, true },
+		{ "SEND with Invalidate", XR_WR_SEND_WITH_INV, true },
+		{ "WRITE with immediate data", XR_WR_RDMA_WRITE_WITH_IMM, true },
+		{ "WRITE", XR_WR_RDMA_WRITE, false },
+		{ "READ", XR_WR_RDMA_READ, false },
+	};
+
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const struct row *r = &rows[i];
+		struct h_qp q;
+		struct harness *h = begin(&q);
+		unsigned k, wrong = 0;
+
+		h_post_send(&q, 1, r->wr, BASE, 3 * MTU, key)->flags |= XR_SEND_SOLICITED;
+		xt_qp_doorbell(q.qp, h->now);
+		xt_engine_run(h->engine, h->now);
+		for (k = 0; k < h->sent_count; k++)
+			wrong += !(sent_bth(h, k)[1] & XR_BTH_SE) ==
+				 (r->last && k + 1 == h->sent_count);
+		TAP_OK(h->sent_count && !wrong, "solicited %s", r->what);
+		end(&q);
+	}
+}
+
 /* ---- SQD ---------------------------------------------------------------------- */
 
 static void to_sqd(struct h_qp *q, struct xr_qp_attr *attr, uint32_t mask)
@@ -773,6 +806,7 @@ int main(void)
 	test_ack_timeout();
 	test_rnr_retries();
 	test_acks_asked_for();
+	test_solicited();
 	test_failure_waits();
 	test_no_more_reads();
 	return tap_end();
