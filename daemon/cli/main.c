@@ -104,6 +104,14 @@ static void command_help(const struct cli_command *c)
 	help_options();
 }
 
+/* Only when getopt_long() meets the next option does it move other arguments behind the last one. */
+static const char *option_from(char **argv, int at)
+{
+	while (argv[at][0] != '-' || !argv[at][1])
+		at++;
+	return argv[at];
+}
+
 int cli_options(struct cli *cli, int argc, char **argv)
 {
 	static const struct option options[] = {
@@ -116,10 +124,10 @@ int cli_options(struct cli *cli, int argc, char **argv)
 	};
 	int c, at;
 
-	optind = 1;
+	optind = 0;	/* 1 would keep the way of the last call, which may have been another */
 	opterr = 0;
 	for (;;) {
-		at = optind;
+		at = optind ? optind : 1;
 		/* Before a command, its own options are not ours to take. */
 		c = getopt_long(argc, argv, cli->command ? ":jar:hV" : "+:jr:hV", options, NULL);
 		switch (c) {
@@ -141,9 +149,9 @@ int cli_options(struct cli *cli, int argc, char **argv)
 			puts("xroce " XR_VERSION);
 			return -(CLI_OK + 1);
 		case ':':
-			return -(cli_usage(cli, "option '%s' needs a value", argv[at]) + 1);
+			return -(cli_usage(cli, "option '%s' needs a value", option_from(argv, at)) + 1);
 		default:
-			return -(cli_usage(cli, "unknown option '%s'", argv[at]) + 1);
+			return -(cli_usage(cli, "unknown option '%s'", option_from(argv, at)) + 1);
 		}
 	}
 }

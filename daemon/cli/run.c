@@ -152,7 +152,7 @@ static int set_environment(struct cli *cli, char **devices)
 	if (status == CLI_OK && list)
 		setenv(CLI_DEVICES_ENV, list, 1);
 	free(list);
-	if (status == CLI_OK && strcmp(cli->runtime_dir, XR_RUNTIME_DIR))
+	if (status == CLI_OK)
 		setenv(CLI_RUNTIME_DIR_ENV, cli->runtime_dir, 1);
 	return status == CLI_OK ? set_preload(library) : status;
 }

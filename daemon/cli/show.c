@@ -93,6 +93,22 @@ static int show_one(const struct cli *cli, const char *device)
 	return status;
 }
 
+/* What stands before one device's answer among others */
+static void print_name(const struct cli *cli, const char *device, bool first)
+{
+	if (cli->json) {
+		json_t *name = json_string(device);
+
+		fputs(first ? "" : ", ", stdout);
+		json_dumpf(name, stdout, JSON_ENCODE_ANY);
+		json_decref(name);
+	} else {
+		fputs(first ? "" : "\n", stdout);
+		cli_print_field(device);
+	}
+	fputs(cli->json ? ": " : ":\n", stdout);
+}
+
 /* In JSON always an object by device name, so that scripts meet one shape. */
 static int show_all(const struct cli *cli)
 {
@@ -108,10 +124,8 @@ static int show_all(const struct cli *cli)
 		text = NULL;
 		one = fetch(cli, *p, &text);
 		if (one == CLI_OK) {
-			if (cli->json)
-				printf("%s\"%s\": ", any ? ", " : "", *p);
-			else if (names[1])
-				printf("%s%s:\n", any ? "\n" : "", *p);
+			if (cli->json || names[1])
+				print_name(cli, *p, !any);
 			any = true;
 			one = print_answer(cli, *p, text);
 		}

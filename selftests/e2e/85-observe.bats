@@ -100,6 +100,32 @@ teardown_file() {
 }
 
 # bats test_tags=native
+@test "observe: options stand before or after the device" {
+	equal "device" "$(ctl a status xra --json | jq -r .device)" xra
+	equal "fault" "$(ctl b fault xrb -j | jq .drop)" 0
+	run -2 ctl a status xra --nonsense
+	[[ $output == *"unknown option '--nonsense'"* ]]
+	run -2 ctl a status xra -r
+	[[ $output == *"option '-r' needs"* ]]
+}
+
+# bats test_tags=native
+@test "observe: JSON and a device's name with quotes" {
+	local name='x"y\z'
+
+	ln -s xra.sock "$RUN/a/$name.sock"
+	run -0 ctl a status -j
+	rm "$RUN/a/$name.sock"
+	equal "device" "$(jq -r --arg name "$name" '.[$name].device' <<<"$output")" xra
+}
+
+# bats test_tags=native
+@test "observe: a program looks where xroce run was told, whatever the environment says" {
+	equal "folder" "$(XROCE_RUNTIME_DIR=$RUN/a "$XROCE" -r /run/xroce run printenv XROCE_RUNTIME_DIR)" /run/xroce
+	equal "folder" "$(XROCE_RUNTIME_DIR=/run/xroce "$XROCE" -r "$RUN/a" run printenv XROCE_RUNTIME_DIR)" "$RUN/a"
+}
+
+# bats test_tags=native
 @test "observe: fault shows what is set" {
 	ctl b fault xrb drop 3 delay 2 50 rx
 	equal "drop" "$(ctl b fault -j xrb | jq -c '[.drop, .delay, .delay_us, .direction]')" '[3,2,50,"rx"]'
