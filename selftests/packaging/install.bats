@@ -67,6 +67,17 @@ needs_plain_provider() {
 	[[ $status == 0 && -z $output ]]
 }
 
+@test "install: the unit serves interfaces whose names systemd escapes" {
+	command -v systemd-analyze >/dev/null || skip "needs the program systemd-analyze"
+	local unit=$BATS_TEST_TMPDIR/xroced@.service
+
+	sed "s|/usr/sbin/|$STAGE&|; /^Documentation/d" "$STAGE/usr/lib/systemd/system/xroced@.service" >"$unit"
+	SYSTEMD_LOG_LEVEL=debug systemd-analyze verify "$BATS_TEST_TMPDIR/xroced@br\x2dlan.service" \
+		>"$BATS_TEST_TMPDIR/units" 2>/dev/null
+	grep -q 'BindsTo: sys-subsystem-net-devices-br\\x2dlan.device' "$BATS_TEST_TMPDIR/units"
+	grep -q 'Command Line: .*/xroced --interface br-lan$' "$BATS_TEST_TMPDIR/units"
+}
+
 @test "install: every setting of the example is one" {
 	local conf=$BATS_TEST_TMPDIR/conf
 
