@@ -132,7 +132,8 @@ static void take_link(struct xd_device *dev, const struct nlmsghdr *nlh)
 		xd_log(XD_INFO, "%s is %s", dev->ifname, link->up ? "up" : "down");
 		tell(dev, link->up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
 	}
-	if (old.mtu != link->mtu || memcmp(old.mac, link->mac, 6))
+	/* the kernel forgot its neighbours with the carrier: other machines may be there now */
+	if (old.mtu != link->mtu || memcmp(old.mac, link->mac, 6) || (link->up && !old.up))
 		changed(dev);
 }
 
@@ -408,6 +409,7 @@ static void readable(void *arg, uint32_t events)
 		if (read_link(dev) == -ENODEV && !dev->net->link.gone)
 			link_gone(dev);
 		read_addrs(dev);
+		memset(dev->net->seen, 0, sizeof(dev->net->seen));
 		changed(dev);
 	}
 }

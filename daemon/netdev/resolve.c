@@ -141,16 +141,29 @@ bool xd_neighbour_parse(const struct nlmsghdr *nlh, struct xd_neighbour *n)
 	return has_ip && has_mac && ndm->ndm_state & NUD_USABLE;
 }
 
+/* Makes the kernel ask the network, as if it had a packet to send. */
+static void ask_for_neighbour(struct xd_resolve *r)
+{
+	char buf[512];
+	struct nlmsghdr *nlh = neighbour_request(buf, RTM_NEWNEIGH,
+						 NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE, NTF_USE,
+						 r->dev, &r->hop);
+
+	xd_net_ask(r->dev->net, nlh, NULL, NULL);
+}
+
 struct lookup {
 	struct xd_neighbour neighbour;
-	bool usable;
+	bool usable, stale;
 };
 
 static int on_neighbour(const struct nlmsghdr *nlh, void *arg)
 {
+	const struct ndmsg *ndm = mnl_nlmsg_get_payload(nlh);
 	struct lookup *l = arg;
 
 	l->usable = xd_neighbour_parse(nlh, &l->neighbour);
+	l->stale = ndm->ndm_state & NUD_STALE;
 	return MNL_CB_OK;
 }
 
@@ -163,19 +176,11 @@ static bool look_up_neighbour(struct xd_resolve *r)
 
 	if (xd_net_ask(r->dev->net, nlh, on_neighbour, &l) || !l.usable)
 		return false;
+	/* our packets bypass the kernel: unasked, it would never look whether the MAC still holds */
+	if (l.stale)
+		ask_for_neighbour(r);
 	memcpy(r->path.dmac, l.neighbour.mac, 6);
 	return true;
-}
-
-/* Makes the kernel ask the network, as if it had a packet to send. */
-static void ask_for_neighbour(struct xd_resolve *r)
-{
-	char buf[512];
-	struct nlmsghdr *nlh = neighbour_request(buf, RTM_NEWNEIGH,
-						 NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE, NTF_USE,
-						 r->dev, &r->hop);
-
-	xd_net_ask(r->dev->net, nlh, NULL, NULL);
 }
 
 /* ---- waiting ----------------------------------------------------------------------------- */

@@ -292,7 +292,7 @@ static bool is_down(void)
 
 static bool is_up(void)
 {
-	return xd_net_link(&dev)->up;
+	return xd_net_link(&dev)->up && refreshes;
 }
 
 static void test_link(void)
@@ -307,12 +307,20 @@ static void test_link(void)
 	TAP_OK(xd_net_link(&dev)->mtu == 9000 && refreshes, "a new MTU");
 	device_close();
 
+	/* IPv6 would send something by itself, and make neighbours by it */
+	sh("sysctl -qw net.ipv6.conf.t0.disable_ipv6=1");
+	sh(PEER "sysctl -qw net.ipv6.conf.t1.disable_ipv6=1", peer);
 	device_open();
 	TAP_OK(!xd_net_link(&dev)->up, "an interface without carrier opens, and is down");
+	run_until(refreshed_once);	/* what opening it found */
+	refreshes = 0;
 	sh(PEER "ip link set t1 up", peer);
 	run_until(is_up);
-	TAP_OK(xd_net_link(&dev)->up && active_events == 1, "carrier back: port active");
+	TAP_OK(xd_net_link(&dev)->up && active_events == 1 && refreshes,
+	       "carrier back: port active, and paths are looked at: another machine may be there");
 	device_close();
+	sh("sysctl -qw net.ipv6.conf.t0.disable_ipv6=0; ip address add fd09::1/64 dev t0 nodad");
+	sh(PEER "sysctl -qw net.ipv6.conf.t1.disable_ipv6=0", peer);
 	sh(PEER "ip address add fd09::2/64 dev t1 nodad", peer);
 }
 
@@ -408,6 +416,21 @@ static void test_gateway(void)
 	sh("ip route del 10.55.0.0/16; ip route del 10.56.0.0/16; ip route del 10.57.0.0/16");
 }
 
+/* Only who uses an entry makes the kernel look whether it still holds. */
+static void test_stale_neighbour(void)
+{
+	struct answer a;
+
+	sh("sysctl -qw net.ipv4.neigh.t0.delay_first_probe_time=0 net.ipv4.neigh.t0.retrans_time_ms=50; "
+	   "ip neighbour replace 10.9.0.2 lladdr 02:00:00:00:00:99 nud stale dev t0");
+	a = resolve("10.9.0.1", "10.9.0.2");
+	TAP_OK(!a.err && mac_is(a.path.dmac, "02:00:00:00:00:99"), "a stale entry is good enough");
+	sh("for i in $(seq 100); do ip neighbour show dev t0 10.9.0.2 | grep -q FAILED && exit; sleep 0.1; done");
+	a = resolve("10.9.0.1", "10.9.0.2");
+	TAP_OK(!a.err && mac_is(a.path.dmac, PEER_MAC), "but the kernel was made to look whether it is true");
+	sh("sysctl -qw net.ipv4.neigh.t0.delay_first_probe_time=5 net.ipv4.neigh.t0.retrans_time_ms=1000");
+}
+
 static void test_no_neighbour(void)
 {
 	struct answer a = resolve("10.9.0.1", "10.9.0.200");
@@ -493,6 +516,24 @@ static void test_mac_moves(void)
 	device_close();
 }
 
+/* A daemon that was told of too much at a time to hear of all */
+static void test_lost_notifications(void)
+{
+	device_open();
+	sh("ip neighbour replace 10.9.0.9 lladdr 02:00:00:00:00:08 dev t0");
+	run_until(refreshed_once);
+	sh("for i in $(seq 4000); do echo link set t0 txqueuelen $((i %% 2 + 1000)); done | "
+	   "ip -batch - && ip neighbour replace 10.9.0.9 lladdr 02:00:00:00:00:0a dev t0");
+	run_until(refreshed_twice);
+	TAP_OK(refreshes == 2, "notifications were lost: paths are looked at");
+	sh("ip neighbour replace 10.9.0.9 lladdr 02:00:00:00:00:08 dev t0");
+	refreshes = 0;
+	run_until(refreshed_once);
+	TAP_OK(refreshes == 1, "what was heard of before them is not taken for known");
+	sh("ip neighbour del 10.9.0.9 dev t0");
+	device_close();
+}
+
 static void test_no_ethernet(void)
 {
 	sh("ip tuntap add dev tun9 mode tun");
@@ -527,10 +568,12 @@ int main(void)
 	test_link();
 	test_neighbour();
 	test_gateway();
+	test_stale_neighbour();
 	test_no_neighbour();
 	test_special();
 	test_cancel();
 	test_mac_moves();
+	test_lost_notifications();
 	test_no_ethernet();
 	test_gone();
 	kill(peer, SIGKILL);
