@@ -29,6 +29,9 @@ struct piece {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct piece *pieces;
 static size_t npieces, room;
+/* Those behind whose back the program mapped something else: regions still hold their pages. */
+static struct piece *lost;
+static size_t nlost, lost_room;
 
 void xp_adopt_lock(void)
 {
@@ -122,6 +125,23 @@ static void remove_piece(size_t i)
 	memmove(&pieces[i], &pieces[i + 1], (npieces - i) * sizeof(*pieces));
 }
 
+static int lose_piece(size_t i)
+{
+	struct piece *p;
+
+	if (nlost == lost_room) {
+		p = realloc(lost, (lost_room * 2 + 4) * sizeof(*p));
+		if (!p)
+			return -ENOMEM;
+		lost = p;
+		lost_room = lost_room * 2 + 4;
+	}
+	lost[nlost++] = pieces[i];
+	xp_file_get(pieces[i].file);
+	remove_piece(i);
+	return 0;
+}
+
 /* No piece reaches across the address afterwards. With room for one more. */
 static void split(uint64_t addr)
 {
@@ -199,33 +219,51 @@ int xp_adopt_never(uint64_t start, uint64_t end, struct xp_holds *h)
 	return err;
 }
 
-static void let_go(size_t i)
+/* True where nobody else holds it. */
+static bool let_go(struct piece *p)
 {
-	struct piece *p = &pieces[i];
-
 	if (--p->refs)
-		return;
+		return false;
 	xp_move_out(p->start, p->end, p->file, p->offset);
-	remove_piece(i);
+	return true;
+}
+
+static bool holds(const struct xp_hold *h, const struct piece *p)
+{
+	return p->file == h->file && p->offset - p->start == h->offset - h->start;
+}
+
+static void unhold_lost(const struct xp_hold *h)
+{
+	size_t i = 0;
+
+	while (i < nlost) {
+		if (lost[i].start >= h->start && lost[i].end <= h->end && holds(h, &lost[i]) &&
+		    let_go(&lost[i])) {
+			xp_file_put(lost[i].file);
+			lost[i] = lost[--nlost];
+		} else {
+			i++;
+		}
+	}
 }
 
 /* Later regions may have split what was one piece when this one took hold. */
 static void unhold(const struct xp_hold *h)
 {
-	size_t i = find(h->start), before;
+	size_t i = find(h->start);
 
 	if (!h->file) {
 		xp_byway_let_go(h->start, h->end);
 		return;
 	}
 	while (i < npieces && pieces[i].start < h->end) {
-		before = npieces;
-		if (pieces[i].file == h->file &&
-		    pieces[i].offset - pieces[i].start == h->offset - h->start)
-			let_go(i);
-		if (npieces == before)
+		if (holds(h, &pieces[i]) && let_go(&pieces[i]))
+			remove_piece(i);
+		else
 			i++;
 	}
+	unhold_lost(h);
 	xp_file_put(h->file);
 }
 
@@ -356,7 +394,7 @@ int xp_adopt(const struct xp_context *ctx, const struct xp_mapping *m, uint64_t 
 			/* The program mapped something else there. */
 			split(m->start);
 			split(m->end);
-			remove_piece(find(at));
+			err = lose_piece(find(at));
 			continue;
 		}
 		if (i < npieces && pieces[i].start <= at) {
@@ -373,29 +411,54 @@ int xp_adopt(const struct xp_context *ctx, const struct xp_mapping *m, uint64_t 
 
 /* ---- fork ---------------------------------------------------------------------- */
 
-/* The child can look at the table, but hardly at /proc: what is out of place goes now. */
+/*
+ * What is shared at a fork, as the kernel has it: the program may have split, moved or unmapped what
+ * the table knows. The child can hardly look at /proc.
+ */
+static struct xp_mapping *shared;
+static size_t nshared;
+
+static void list_shared(void)
+{
+	size_t n, i;
+
+	nshared = 0;
+	if (xp_maps_read(0, UINT64_MAX, &shared, &n)) {
+		shared = calloc(npieces, sizeof(*shared));
+		/* no descriptor is left: nothing better is known than the table */
+		for (i = 0; shared && i < npieces; i++)
+			shared[nshared++] = (struct xp_mapping){
+				.start = pieces[i].start, .end = pieces[i].end,
+				.offset = pieces[i].offset, .readable = true, .writable = true,
+				.dev = pieces[i].file->dev, .inode = pieces[i].file->inode,
+			};
+		return;
+	}
+	for (i = 0; i < n; i++)
+		if (shared[i].adopted && shared[i].shared)
+			shared[nshared++] = shared[i];
+}
+
 void xp_adopt_before_fork(void)
 {
-	struct xp_mapping *m;
-	size_t n, i, j;
-
 	xp_adopt_lock();
-	if (!npieces || xp_maps_read(0, UINT64_MAX, &m, &n))
+	if (!npieces && !nlost)
 		return;
-	for (i = 0, j = 0; i < npieces;) {
-		while (j < n && m[j].end <= pieces[i].start)
-			j++;
-		if (j < n && m[j].start <= pieces[i].start && pieces[i].end <= m[j].end &&
-		    in_place(&pieces[i], pieces[i].start, &m[j]))
-			i++;
-		else
-			remove_piece(i);
-	}
-	free(m);
+	list_shared();
+	xp_convert_before_fork();
+}
+
+static void forget_shared(void)
+{
+	free(shared);
+	shared = NULL;
+	nshared = 0;
 }
 
 void xp_adopt_in_parent(void)
 {
+	forget_shared();
+	xp_convert_in_parent();
 	xp_adopt_unlock();
 }
 
@@ -403,12 +466,14 @@ void xp_adopt_in_child(void)
 {
 	size_t i;
 
-	for (i = 0; i < npieces; i++)
-		xp_move_out_in_child(pieces[i].start, pieces[i].end, pieces[i].file,
-				     pieces[i].offset);
+	for (i = 0; i < nshared; i++)
+		xp_move_out_in_child(&shared[i]);
+	forget_shared();
 	/* Holds of the parent's regions keep their references; the table is empty for them. */
 	while (npieces)
 		remove_piece(npieces - 1);
+	while (nlost)
+		xp_file_put(lost[--nlost].file);
 	xp_byway_forget();
 	xp_convert_in_child();
 	pthread_mutex_init(&lock, NULL);

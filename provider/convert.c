@@ -19,6 +19,7 @@
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -41,6 +42,7 @@
 #define SEALS (F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL)
 
 static int uffd = -1;
+static struct xp_file *files;
 static struct xp_file *current;		/* where new ranges go */
 
 uint64_t xp_page_size(void)
@@ -61,10 +63,24 @@ void xp_file_get(struct xp_file *f)
 
 void xp_file_put(struct xp_file *f)
 {
+	struct xp_file **p;
+
 	if (--f->refs)
 		return;
+	for (p = &files; *p != f; p = &(*p)->next)
+		;
+	*p = f->next;
 	close(f->fd);
 	free(f);
+}
+
+struct xp_file *xp_file_find(uint64_t dev, uint64_t inode)
+{
+	struct xp_file *f;
+
+	for (f = files; f && (f->dev != dev || f->inode != inode); f = f->next)
+		;
+	return f;
 }
 
 static struct xp_file *new_file(void)
@@ -87,6 +103,9 @@ static struct xp_file *new_file(void)
 		goto close_fd;
 	f->dev = st.st_dev;
 	f->inode = st.st_ino;
+	f->lease = -1;
+	f->next = files;
+	files = f;
 	return f;
 
 close_fd:
@@ -120,9 +139,75 @@ static struct xp_file *take_room(uint64_t start, uint64_t length, uint64_t *offs
 	return current;
 }
 
-static void give_up_pages(const struct xp_file *f, uint64_t offset, uint64_t length)
+/* ---- pages that nobody needs any more ------------------------------------------- */
+
+/* What children of ours still have */
+struct range {
+	struct xp_file *file;
+	uint64_t offset, length;
+};
+
+static struct range *later;
+static size_t nlater, later_room;
+
+static void punch(const struct xp_file *f, uint64_t offset, uint64_t length)
 {
 	fallocate(f->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, length);
+}
+
+/* A child has it, or a child of a child: xp_convert_before_fork() */
+static bool inherited(const struct xp_file *f, uint64_t offset, uint64_t length)
+{
+	struct flock l = { .l_type = F_WRLCK, .l_start = (off_t)offset, .l_len = (off_t)length };
+
+	return fcntl(f->fd, F_OFD_GETLK, &l) || l.l_type != F_UNLCK;
+}
+
+static void put_off(struct xp_file *f, uint64_t offset, uint64_t length)
+{
+	struct range *last = nlater ? &later[nlater - 1] : NULL, *more;
+
+	if (last && last->file == f && last->offset + last->length == offset) {
+		last->length += length;
+		return;
+	}
+	if (nlater == later_room) {
+		more = realloc(later, (later_room * 2 + 8) * sizeof(*more));
+		if (!more)
+			return;
+		later = more;
+		later_room = later_room * 2 + 8;
+	}
+	later[nlater++] = (struct range){ f, offset, length };
+	xp_file_get(f);
+}
+
+static void give_up_pages(struct xp_file *f, uint64_t offset, uint64_t length)
+{
+	if (offset < f->kept)
+		return;
+	if (inherited(f, offset, length))
+		put_off(f, offset, length);
+	else
+		punch(f, offset, length);
+}
+
+/* Those whose children have gone meanwhile */
+static void give_up_again(void)
+{
+	struct range r;
+	size_t i = 0;
+
+	while (i < nlater) {
+		r = later[i];
+		if (inherited(r.file, r.offset, r.length)) {
+			i++;
+			continue;
+		}
+		punch(r.file, r.offset, r.length);
+		xp_file_put(r.file);
+		later[i] = later[--nlater];
+	}
 }
 
 /* ---- userfaultfd --------------------------------------------------------------- */
@@ -188,7 +273,7 @@ static void *open_window(const struct xp_file *f, uint64_t offset, uint64_t leng
 	return window == MAP_FAILED ? NULL : window;
 }
 
-static bool move_step(uint64_t start, uint64_t length, const struct xp_file *f, uint64_t offset)
+static bool move_step(uint64_t start, uint64_t length, struct xp_file *f, uint64_t offset)
 {
 	struct uffdio_range range = { start, length };
 	void *at = (void *)(uintptr_t)start, *window;
@@ -216,7 +301,7 @@ give_up:
 	return moved;
 }
 
-static uint64_t move_steps(uint64_t start, uint64_t end, const struct xp_file *f, uint64_t offset)
+static uint64_t move_steps(uint64_t start, uint64_t end, struct xp_file *f, uint64_t offset)
 {
 	uint64_t at = start, stop;
 
@@ -269,83 +354,144 @@ static bool is_piece_of(const struct xp_mapping *m, const struct xp_file *f)
 }
 
 /* Each page of a private mapping becomes our own copy; the file's is given up behind it. */
-static void take_copies(uint64_t start, uint64_t end, const struct xp_file *f, uint64_t offset)
+static bool take_copies(uint64_t start, uint64_t end, struct xp_file *f, uint64_t offset)
 {
 	uint64_t at, n;
+	bool all = true;
 
 	for (at = start; at < end; at += n) {
 		n = end - at < STEP ? end - at : STEP;
 		if (!madvise((void *)(uintptr_t)at, n, MADV_POPULATE_WRITE))
 			give_up_pages(f, offset + (at - start), n);
+		else
+			all = false;
 	}
+	return all;
 }
 
-static void move_out_mapping(const struct xp_mapping *m, uint64_t start, uint64_t end,
-			     const struct xp_file *f, uint64_t offset)
+/* The program may have changed the protection since it was moved in. */
+static bool map_privately(const struct xp_mapping *m, uint64_t start, uint64_t end, int fd,
+			  uint64_t offset)
 {
-	int prot = (m->readable ? PROT_READ : 0) | (m->writable ? PROT_WRITE : 0);
+	int prot = (m->readable ? PROT_READ : 0) | (m->writable ? PROT_WRITE : 0) |
+		   (m->executable ? PROT_EXEC : 0);
 
-	if (mmap((void *)(uintptr_t)start, end - start, prot, MAP_PRIVATE | MAP_FIXED, f->fd,
-		 offset) == MAP_FAILED)
-		return;		/* stays shared, which does no harm */
-	take_copies(start, end, f, offset);
+	return mmap((void *)(uintptr_t)start, end - start, prot, MAP_PRIVATE | MAP_FIXED, fd,
+		    offset) != MAP_FAILED;
 }
 
-/*
- * True where the program still has that part of the file somewhere: it may have moved the mapping.
- */
-static bool mapped_somewhere(const struct xp_file *f, uint64_t offset, uint64_t length)
+/* What the mapping has of [offset, offset + length); false: the file's pages are still in use. */
+static bool move_out_mapping(const struct xp_mapping *m, struct xp_file *f, uint64_t offset,
+			     uint64_t length)
 {
-	struct xp_mapping *m;
-	bool found = false;
-	size_t n, i;
+	uint64_t lo = m->offset > offset ? m->offset : offset, hi = m->offset + (m->end - m->start);
+	uint64_t start = m->start + (lo - m->offset), end;
 
-	if (xp_maps_read(0, UINT64_MAX, &m, &n))
+	if (hi > offset + length)
+		hi = offset + length;
+	end = start + (hi - lo);
+	if (!is_piece_of(m, f) || lo >= hi)
 		return true;
-	for (i = 0; i < n && !found; i++)
-		found = is_piece_of(&m[i], f) && m[i].offset < offset + length &&
-			offset < m[i].offset + (m[i].end - m[i].start);
-	free(m);
-	return found;
+	/* where it stays shared that does no harm */
+	return m->shared && map_privately(m, start, end, f->fd, lo) &&
+	       take_copies(start, end, f, lo);
+}
+
+/* All of [start, end) is where it was moved in. */
+static bool in_place(const struct xp_mapping *m, size_t n, uint64_t start, uint64_t end,
+		     const struct xp_file *f, uint64_t offset)
+{
+	uint64_t at = start;
+	size_t i;
+
+	for (i = 0; i < n && m[i].start <= at && m[i].shared && is_piece_of(&m[i], f) &&
+	     m[i].offset + (at - m[i].start) == offset + (at - start); i++)
+		at = m[i].end;
+	return at >= end;
 }
 
 /*
- * The program may have unmapped the memory, and something else may live there: only what the
- * kernel says is still our mapping is touched.
+ * The program may have unmapped the memory, and something else may live there, or have moved it:
+ * only what the kernel says is still our mapping is touched, wherever it is.
  */
 void xp_move_out(uint64_t start, uint64_t end, struct xp_file *f, uint64_t offset)
 {
 	struct xp_mapping *m;
-	uint64_t lo, hi, ours = 0;
+	bool all = true, strayed;
 	size_t n, i;
 
+	give_up_again();
 	if (xp_maps_read(start, end, &m, &n))
 		return;
-	for (i = 0; i < n; i++) {
-		lo = m[i].start > start ? m[i].start : start;
-		hi = m[i].end < end ? m[i].end : end;
-		if (!m[i].shared || !is_piece_of(&m[i], f) ||
-		    m[i].offset + (lo - m[i].start) != offset + (lo - start))
-			continue;
-		move_out_mapping(&m[i], lo, hi, f, offset + (lo - start));
-		ours += hi - lo;
+	strayed = !in_place(m, n, start, end, f, offset);
+	if (strayed) {
+		free(m);
+		if (xp_maps_read(0, UINT64_MAX, &m, &n))
+			return;
 	}
+	for (i = 0; i < n; i++)
+		all &= move_out_mapping(&m[i], f, offset, end - start);
 	free(m);
-	if (ours < end - start && !mapped_somewhere(f, offset, end - start))
+	if (strayed && all)
 		give_up_pages(f, offset, end - start);
 }
 
-void xp_move_out_in_child(uint64_t start, uint64_t end, struct xp_file *f, uint64_t offset)
+/* ---- fork ---------------------------------------------------------------------- */
+
+/*
+ * A lock of an open file description belongs to all processes that have a copy of its descriptor:
+ * it goes with the last child that neither ended nor called exec().
+ */
+static bool take_lease(struct xp_file *f)
 {
-	mmap((void *)(uintptr_t)start, end - start, PROT_READ | PROT_WRITE,
-	     MAP_PRIVATE | MAP_FIXED, f->fd, offset);
+	struct flock l = { .l_type = F_RDLCK, .l_len = (off_t)f->used };
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", f->fd);
+	f->lease = open(path, O_RDONLY | O_CLOEXEC);
+	return f->lease >= 0 && !fcntl(f->lease, F_OFD_SETLK, &l);
+}
+
+void xp_convert_before_fork(void)
+{
+	struct xp_file *f;
+
+	for (f = files; f; f = f->next)
+		if (!take_lease(f))
+			f->kept = f->used;
+}
+
+void xp_convert_in_parent(void)
+{
+	struct xp_file *f;
+
+	for (f = files; f; f = f->next) {
+		if (f->lease >= 0)
+			close(f->lease);
+		f->lease = -1;
+	}
+}
+
+void xp_move_out_in_child(const struct xp_mapping *m)
+{
+	struct xp_file *f = xp_file_find(m->dev, m->inode);
+
+	if (f)
+		map_privately(m, m->start, m->end, f->fd, m->offset);
 }
 
 void xp_convert_in_child(void)
 {
+	struct xp_file *f;
+
+	/* open as long as the child lives */
+	for (f = files; f; f = f->next)
+		f->lease = -1;
 	if (uffd >= 0)
 		close(uffd);
 	uffd = -1;
+	while (nlater)
+		xp_file_put(later[--nlater].file);
 	if (current)
 		xp_file_put(current);
 	current = NULL;
