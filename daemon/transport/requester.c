@@ -11,8 +11,8 @@
  * PSN, so nothing else needs to be rewound.
  *
  * A work request that only changes keys takes no PSN. It takes effect when it is the current one,
- * so in order with those behind it (IBTA 10.8.3.3), while those before it may be in flight; it completes in
- * order.
+ * so in order with those behind it (IBTA 10.8.3.3), while those before it may be in flight, unless it
+ * takes away what they need; it completes in order.
  */
 #include "internal.h"
 
@@ -200,6 +200,9 @@ static bool begin_allowed(const struct xt_qp *qp, const struct xt_swqe *w)
 	const struct xt_requester *r = &qp->d.req;
 
 	if (qp->info.state == XR_QPS_SQD && r->next == r->max)
+		return false;
+	/* IBTA 10.6.5.1: those before it may be sent again, or answered, with the key that it takes away */
+	if (w->opcode == XR_WR_LOCAL_INV && r->cur != r->retired)
 		return false;
 	return !(w->flags & XR_SEND_FENCE) || xt_diff(r->retired, w->rd_before) >= 0;
 }

@@ -98,8 +98,8 @@ static inline void xrocedv_update_key(struct ibv_mr *mr, uint8_t variant)
 /*
  * Posts the registration of what was mapped, under mr->rkey as it is now. access: IBV_ACCESS_LOCAL_WRITE,
  * _REMOTE_READ, _REMOTE_WRITE, _REMOTE_ATOMIC, _MW_BIND; send_flags: IBV_SEND_SIGNALED, IBV_SEND_FENCE. Work
- * requests behind it may use the key at once. Invalidate it by IBV_WR_LOCAL_INV, with a fence where
- * READs before it bring data into the region. RC and UC queue pairs. Returns 0 or a positive errno:
+ * requests behind it may use the key at once. Invalidate it by IBV_WR_LOCAL_INV, which takes effect when
+ * all requests before it in its queue are complete. RC and UC queue pairs. Returns 0 or a positive errno:
  * EINVAL (flags, state of the queue pair, nothing mapped, not such a region), EPERM (other
  * protection domain), ENOMEM (the queue is full), EIO.
  */

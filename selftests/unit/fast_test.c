@@ -174,8 +174,11 @@ static void test_register_use(void)
 	end(&w);
 }
 
-/* Registered, used, invalidated, registered elsewhere under another variant: posted at once */
-static void test_register_pipeline(void)
+/*
+ * Registered, used, invalidated, registered elsewhere under another variant: posted at once. What is sent
+ * again after a loss still finds its memory, with a fence or without (IBTA 10.6.5.1).
+ */
+static void test_register_pipeline(unsigned drop, bool fence)
 {
 	static const uint32_t pages[2][MAX_PAGES] = { { 6, 1, 2, 4 }, { 0, 3, 5, 7 } };
 	struct xr_send_wqe *wqe;
@@ -195,15 +198,17 @@ static void test_register_pipeline(void)
 		wqe->remote_addr = BASE + 45000 + i * 10000;
 		wqe->rkey = w.lkey;
 		post_inv(&w, 0, 3 * i + 2, XR_WR_LOCAL_INV, XR_KEY(key->index, i + 1))->flags |=
-			XR_SEND_FENCE;
+			fence ? XR_SEND_FENCE : 0;
 	}
+	w.drop = drop;
 	settle(&w);
 	for (i = 0; i < 6; i++)
 		ok &= !status_of(&w, i, NULL);
 	TAP_OK(ok && key->entry.state == XR_KEY_FREE && key->entry.variant == 2 &&
 		       !memcmp(memory + 45000, memory + 6 * PAGE + 0x123, PAGE - 0x123) &&
 		       !memcmp(memory + 55000, memory + 0x123, PAGE - 0x123),
-	       "%s: registering again and again in one queue", way());
+	       "%s: registering again and again in one queue%s, frame %u lost", way(),
+	       fence ? ", fenced" : "", drop);
 	end(&w);
 }
 
@@ -304,7 +309,10 @@ int main(void)
 		over_wire = i;
 		test_register();
 		test_register_use();
-		test_register_pipeline();
+		for (unsigned drop = 0; drop <= 20 * over_wire; drop++) {
+			test_register_pipeline(drop, true);
+			test_register_pipeline(drop, false);
+		}
 		test_reserved();
 		test_reserved_elsewhere();
 	}
