@@ -8,6 +8,7 @@
 #include <linux/ethtool.h>
 #include <linux/sockios.h>
 #include <net/if_arp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -111,6 +112,17 @@ static uint32_t link_speed(const struct xd_device *dev)
 	return speed == (uint32_t)SPEED_UNKNOWN ? 0 : speed;
 }
 
+/* udev may rename it at any time; by its index it stays the same. */
+static void take_name(struct xd_device *dev, const struct nlattr *a)
+{
+	const char *name = mnl_attr_get_str(a);
+
+	if (mnl_attr_validate(a, MNL_TYPE_NUL_STRING) < 0 || !strcmp(name, dev->ifname))
+		return;
+	xd_log(XD_NOTICE, "%s is called %s now", dev->ifname, name);
+	snprintf(dev->ifname, sizeof(dev->ifname), "%s", name);
+}
+
 static void take_link(struct xd_device *dev, const struct nlmsghdr *nlh)
 {
 	const struct ifinfomsg *ifi = mnl_nlmsg_get_payload(nlh);
@@ -125,6 +137,8 @@ static void take_link(struct xd_device *dev, const struct nlmsghdr *nlh)
 			link->mtu = mnl_attr_get_u32(a);
 		if (mnl_attr_get_type(a) == IFLA_ADDRESS && mnl_attr_get_payload_len(a) == 6)
 			memcpy(link->mac, mnl_attr_get_payload(a), 6);
+		if (mnl_attr_get_type(a) == IFLA_IFNAME)
+			take_name(dev, a);
 	}
 	if (old.up != link->up) {
 		if (link->up)

@@ -544,6 +544,22 @@ static void test_no_ethernet(void)
 	sh("ip link del tun9");
 }
 
+static bool is_renamed(void)
+{
+	return !strcmp(dev.ifname, "t9");
+}
+
+static void test_renamed(void)
+{
+	device_open();
+	sh("ip link set t0 down; ip link set t0 name t9");
+	run_until(is_renamed);
+	TAP_OK(is_renamed() && !xd_net_link(&dev)->gone, "an interface that is renamed is the same");
+	sh("ip link set t9 name t0; ip link set t0 up");
+	strcpy(dev.ifname, "t0");
+	device_close();
+}
+
 static void test_gone(void)
 {
 	device_open();
@@ -575,6 +591,7 @@ int main(void)
 	test_mac_moves();
 	test_lost_notifications();
 	test_no_ethernet();
+	test_renamed();
 	test_gone();
 	kill(peer, SIGKILL);
 	waitpid(peer, NULL, 0);
