@@ -118,7 +118,7 @@ static __always_inline enum xr_reason check_psn(const struct packet *pkt,
 	if (!at)
 		return XR_PSN_WINDOW;
 	if (is_response(pkt))
-		return psn_between(pkt->psn, *(volatile __u32 *)&at->unacked - XR_PSN_BEHIND,
+		return psn_between(pkt->psn, *(volatile __u32 *)&at->unacked - XR_PSN_LATE,
 				   *(volatile __u32 *)&at->next);
 	expected = *(volatile __u32 *)&at->expected;
 	return psn_between(pkt->psn, expected - XR_PSN_BEHIND, expected + XR_PSN_AHEAD + 1);

@@ -83,12 +83,14 @@ struct xr_psn_entry {
 };
 
 /*
- * Requests may lie this far ahead of `expected` (a READ of 2^31 bytes at PMTU 256
- * takes 2^23 PSNs, and the next request may be here before it was answered), and this far
- * behind (duplicates). Responses must lie in [unacked - BEHIND, next).
+ * Requests may lie this far behind `expected`, as IBTA 9.7.1 has it: a peer may have READs of 2^23 packets
+ * in all outstanding, which moved `expected` when they were accepted, and ask for the oldest again. Ahead
+ * they need to get no further than the longest message of most devices (2^30 bytes at PMTU 256): what is
+ * lost and longer is missed by a timeout instead of a NAK. Responses must lie in [unacked - LATE, next).
  */
-#define XR_PSN_AHEAD (1 << 23)
-#define XR_PSN_BEHIND (1 << 22)
+#define XR_PSN_BEHIND (1 << 23)
+#define XR_PSN_AHEAD (1 << 22)
+#define XR_PSN_LATE (1 << 22)
 
 /* Keys: index 31:8, variant 7:0 (IBTA 10.6.3.3; the kernel's ib_update_fast_reg_key) */
 #define XR_KEY_INDEX(key) ((key) >> 8)

@@ -168,7 +168,7 @@ static void test_no_answers(void)
 static void test_no_window(void)
 {
 	const struct settings settings = { .answers_per_second = 10000, .psn_window = false };
-	const struct spec request = { .psn_off = 1 << 23 };
+	const struct spec request = { .psn_off = XR_PSN_AHEAD + 1 };
 	const struct spec response = { OP(RC(ACK)), .psn_off = 1 << 23 };
 	struct fixture f;
 

@@ -104,7 +104,7 @@ static const struct fault {
 	{ "of another partition", { .pkey_xor = 1 }, of_partition },
 	{ "to a group", { GROUP_QPN(XR_MULTICAST_QPN) }, of_group },
 	{ "with an R_Key that is not", { .key = KEY_MISSING }, of_missing_key },
-	{ "of neither an old nor a new PSN", { .psn_off = 5 << 21 }, of_psn },
+	{ "of neither an old nor a new PSN", { .psn_off = 3 << 21 }, of_psn },
 	{ "with another Q_Key", { .qkey_xor = 1 }, of_qkey },
 };
 

@@ -353,7 +353,7 @@ static bool psn_fits(const struct xr_psn_entry *e, uint16_t flags, uint32_t psn)
 
 		return diff >= -XR_PSN_BEHIND && diff <= XR_PSN_AHEAD;
 	}
-	return xr_psn_diff(psn, e->unacked) >= -XR_PSN_BEHIND && xr_psn_diff(psn, e->next) < 0;
+	return xr_psn_diff(psn, e->unacked) >= -XR_PSN_LATE && xr_psn_diff(psn, e->next) < 0;
 }
 
 static bool is_from_peer(const struct frame *f, const struct xr_qp_entry *qp)
