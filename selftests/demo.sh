@@ -61,7 +61,8 @@ pids_named() {
 }
 
 background_end() {
-	pids_named ib_write_bw | xargs -r kill -KILL
+	# one may be at its end just now
+	pids_named ib_write_bw | xargs -r kill -KILL 2>/dev/null || true
 	wait 2>/dev/null
 }
 
@@ -98,7 +99,7 @@ both -t 40 ib_send_lat -x @4 -F -s 8 -n $((5000 / SLOW))
 figures
 
 heading "live tables of host a, read from the kernel while ib_write_bw runs"
-both -t 30 ib_write_bw -x @4 -F -D 20 >/dev/null 2>&1 &
+both -t 30 ib_write_bw -x @4 -F -D $((20 * SLOW)) >/dev/null 2>&1 &
 wait_for 10 connected
 for map in keys qps; do
 	echo "  bpftool map dump pinned $RUN/bpf/xroce/xra/$map"

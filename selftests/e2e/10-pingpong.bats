@@ -50,7 +50,6 @@ refused() {
 	equal "status of the client" "$(cat "$OUT/client.status")" 1
 }
 
-# bats test_tags=native
 @test "pingpong: extended CQs with timestamps (-t), extended QPs (-N), device memory (-j)" {
 	both ibv_rc_pingpong -g @4 -c -n 100 -t
 	grep 'Average receive completion clock cycles = [0-9]' "$OUT/server"
@@ -59,17 +58,14 @@ refused() {
 	both ibv_rc_pingpong -g @4 -n 100 -j -s 1024
 }
 
-# bats test_tags=native
 @test "pingpong: a GID index without a GID fails" {
 	refused -g 200
 }
 
-# bats test_tags=native
 @test "pingpong: a GID index beyond the table fails" {
 	fails run_on a timeout $((10 * SLOW)) ibv_rc_pingpong -g 256
 }
 
-# bats test_tags=native
 @test "pingpong: a peer that is not there fails in time" {
 	fails run_on b timeout $((10 * SLOW)) ibv_rc_pingpong -g 1 "$A4"
 }

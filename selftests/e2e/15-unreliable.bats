@@ -54,7 +54,6 @@ bandwidth() {
 	both ibv_ud_pingpong -g @4 -e -n $((100 / SLOW))
 }
 
-# bats test_tags=native
 @test "unreliable: perftest over UC" {
 	bandwidth ib_send_lat -c UC -x @4 -n $((500 / SLOW))
 	bandwidth ib_write_lat -c UC -x @4 -n $((500 / SLOW))
@@ -63,7 +62,6 @@ bandwidth() {
 	bandwidth ib_send_bw -c UC -x @4 -s 4096 -n 100
 }
 
-# bats test_tags=native
 @test "unreliable: perftest over UD" {
 	bandwidth ib_send_lat -c UD -x @4 -n $((500 / SLOW))
 	bandwidth ib_send_lat -c UD -x @6 -n $((500 / SLOW))

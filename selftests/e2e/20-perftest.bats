@@ -38,7 +38,6 @@ latency() {
 	latency ib_write_lat -n $((1000 / SLOW))
 }
 
-# bats test_tags=native
 @test "perftest: ib_read_lat" {
 	latency ib_read_lat -n $((1000 / SLOW))
 }
@@ -48,7 +47,6 @@ latency() {
 	latency ib_send_lat -n $((200 / SLOW)) -s 65536
 }
 
-# bats test_tags=native
 @test "perftest: ib_atomic_lat" {
 	latency ib_atomic_lat -n $((1000 / SLOW))
 }
@@ -75,7 +73,6 @@ latency() {
 	bandwidth ib_send_bw -q 64 -n $((100 / SLOW)) -s 8192
 }
 
-# bats test_tags=native
 @test "perftest: inline (-I) and lists of requests (-l)" {
 	bandwidth ib_send_bw -I 64 -s 64 -n $((1000 / SLOW))
 	bandwidth ib_write_bw -l 16 -s 4096 -n $((1600 / SLOW / 16 * 16))
@@ -89,7 +86,6 @@ latency() {
 	both -t 30 ib_write_bw -x @6 -F -n $((500 / SLOW))
 }
 
-# bats test_tags=native
 @test "perftest: two pairs at once" {
 	local first status=0
 

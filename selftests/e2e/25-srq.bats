@@ -8,17 +8,14 @@ load helpers
 	both -t 40 ibv_srq_pingpong -g @4 -c -n $((2000 / SLOW))
 }
 
-# bats test_tags=native
 @test "SRQ: ibv_srq_pingpong with few receives for many queue pairs" {
 	both -t 40 ibv_srq_pingpong -g @6 -c -q 32 -r 40 -s 10000 -n $((1000 / SLOW))
 }
 
-# bats test_tags=native
 @test "SRQ: ibv_srq_pingpong with completion events (-e)" {
 	both -t 40 ibv_srq_pingpong -g @4 -c -e -n $((500 / SLOW))
 }
 
-# bats test_tags=native
 @test "SRQ: perftest (--use-srq)" {
 	both -t 40 ib_send_bw -x @4 -F --use-srq -n $((1000 / SLOW))
 	both -t 40 ib_send_bw -x @4 -F --use-srq -q 8 -s 8192 -n $((200 / SLOW))
@@ -31,7 +28,6 @@ load helpers
 	run_on a timeout $((20 * SLOW)) "$XR_BUILD/selftests/e2e/rdma_srq"
 }
 
-# bats test_tags=native
 @test "SRQ: receives of a dead daemon's SRQ are flushed" {
 	local seen=$BATS_TEST_TMPDIR/seen pid
 

@@ -15,7 +15,6 @@ verify() {
 	verify "${data[@]}" -m "$PMTU"
 }
 
-# bats test_tags=native
 @test "verify: every operation, path MTU 1024" {
 	verify "${data[@]}" -m 1024 -s 2
 }

@@ -19,7 +19,6 @@ beside() {
 }
 
 # On an emulated machine a start costs more than a test: all kinds go in one, at the end.
-# bats file_tags=native
 
 # bats test_tags=stock
 @test "memory: private anonymous" {
@@ -151,7 +150,6 @@ mapfile -t all < <("$XR_BUILD/selftests/e2e/rdma_memory" -l | awk '$1 != "longes
 	within_host "${all[@]}"
 }
 
-# bats file_tags=
 @test "memory: all but the longest message between two hosts" {
 	both -t 50 "$XR_BUILD/selftests/e2e/rdma_memory" -g @4 "${all[@]}"
 }

@@ -6,7 +6,6 @@ load helpers
 load memory
 
 # In one run with all others, in 35-memory
-# bats file_tags=native
 
 @test "regions: on demand, memory comes and goes" {
 	memory on-demand

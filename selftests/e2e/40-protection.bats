@@ -19,22 +19,15 @@ refused() {
 
 @test "protection: R_Key with an index nobody has" { refused wrong-index KEY_INDEX; }
 @test "protection: R_Key with another variant" { refused wrong-variant KEY_VARIANT; }
-# bats test_tags=native
 @test "protection: R_Key of a region that was deregistered" { refused stale-key KEY_INDEX; }
 @test "protection: R_Key of another protection domain" { refused other-pd KEY_PD; }
 @test "protection: WRITE from one byte below" { refused one-below KEY_RANGE; }
-# bats test_tags=native
 @test "protection: WRITE to one byte above" { refused one-above KEY_RANGE; }
-# bats test_tags=native
 @test "protection: long WRITE that ends one byte above" { refused long-one-above KEY_RANGE; }
-# bats test_tags=native
 @test "protection: READ from one byte below" { refused read-one-below KEY_RANGE; }
-# bats test_tags=native
 @test "protection: READ to one byte above" { refused read-one-above KEY_RANGE; }
 @test "protection: READ of a write-only region" { refused no-read KEY_ACCESS; }
-# bats test_tags=native
 @test "protection: WRITE to a read-only region" { refused no-write KEY_ACCESS; }
-# bats test_tags=native
 @test "protection: atomic on a region that allows none" { refused no-atomic KEY_ACCESS; }
 
 @test "protection: an L_Key that is not one never leaves" {
@@ -46,12 +39,10 @@ refused() {
 	equal "packets" "$(counter b tx_packets)" "$before"
 }
 
-# bats test_tags=native
 @test "protection: a SEND longer than its receive" {
 	both "$XR_BUILD/selftests/e2e/rdma_verify" -g @4 -t short-receive
 }
 
-# bats test_tags=native
 @test "protection: a refused connection leaves others alone" {
 	local first status=0
 

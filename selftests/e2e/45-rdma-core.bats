@@ -3,7 +3,6 @@
 # rdma-core's own tests, as the distribution ships them, in Python over its libibverbs. What a
 # device does not have they skip: docs/conformance.md.
 
-# bats file_tags=native
 
 load helpers
 

@@ -17,7 +17,6 @@ with() {
 		-t read -t mixed -t pipeline -t atomic
 }
 
-# bats test_tags=native
 @test "loss: drop" {
 	local before
 
@@ -26,23 +25,19 @@ with() {
 	(($(counter b tx_retransmits) > before))
 }
 
-# bats test_tags=native
 @test "loss: duplicate" {
 	with dup 10
 }
 
-# bats test_tags=native
 @test "loss: reorder" {
 	with reorder 10
 }
 
-# bats test_tags=native
 @test "loss: corrupt" {
 	with corrupt 10
 	(($(counter a rx_icrc_errors) + $(counter a rx_malformed) > 0))
 }
 
-# bats test_tags=native
 @test "loss: delay" {
 	with delay 10 300
 }
@@ -58,7 +53,6 @@ with() {
 	both -t 60 ibv_rc_pingpong -g @4 -c -e -n "$(few 20)" -s 500000 -m "$PMTU"
 }
 
-# bats test_tags=native
 @test "loss: perftest" {
 	ctl a fault xra drop 10
 	ctl b fault xrb drop 10

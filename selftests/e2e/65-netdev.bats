@@ -73,7 +73,6 @@ status_of() {
 	both -t 40 ib_send_bw -x @4 -F -q 16 -n $((200 / SLOW))
 }
 
-# bats test_tags=native
 @test "netdev: --queues serves fewer than there are" {
 	hosts_up "$MTU" 2
 	daemon_up a --queues 1
@@ -124,7 +123,6 @@ status_of() {
 	grep -q 'va' "$RUN/a/log"
 }
 
-# bats test_tags=native
 @test "netdev: an interface that is not there is an error that names it" {
 	hosts_up
 	run on a "$XROCED" --interface nothere --runtime-dir "$RUN/a" --bpffs "$RUN/bpf"
@@ -133,7 +131,6 @@ status_of() {
 	[[ $output == *nothere* ]]
 }
 
-# bats test_tags=native
 @test "netdev: two daemons for one device name: the second says so, the first stays" {
 	hosts_up
 	daemons_up

@@ -44,7 +44,6 @@ qp_exists() {
 	equal "timeouts" "$(($(counter a timeouts) + $(counter b timeouts)))" "$before"
 }
 
-# bats test_tags=native
 @test "queues: refusals come back with the right status" {
 	for _ in 1 2 3; do
 		both -t 60 "$XR_BUILD/selftests/e2e/rdma_verify" -g @4 \

@@ -23,7 +23,6 @@ under() {
 	under KILL
 }
 
-# bats test_tags=native
 @test "daemon death: so is a clean stop" {
 	under TERM
 }
@@ -52,7 +51,6 @@ under() {
 	daemon_up b
 }
 
-# bats test_tags=native
 @test "daemon death: a second daemon of the same name ends, however often it is started" {
 	local i
 

@@ -52,7 +52,6 @@ killed_after() {
 	both ibv_rc_pingpong -g @4 -c -n $((100 / SLOW))
 }
 
-# bats test_tags=native
 @test "leaks: memory of the daemon stays where it was" {
 	local pid before after i
 
@@ -94,7 +93,6 @@ mixed() {
 }
 
 # XR_SOAK=600 bats -f mixture 80-leaks.bats goes on for ten minutes.
-# bats test_tags=native
 @test "leaks: a mixture of pairs, with faults and addresses that come and go" {
 	local a b i=0 end
 

@@ -85,7 +85,6 @@ teardown_file() {
 	(($(counter a OK) > 0))
 }
 
-# bats test_tags=native
 @test "observe: mistakes are named" {
 	run -2 ctl a nonsense
 	[[ $output == *nonsense* ]]
@@ -99,7 +98,6 @@ teardown_file() {
 	[[ $output == *xrb* ]]
 }
 
-# bats test_tags=native
 @test "observe: options stand before or after the device" {
 	equal "device" "$(ctl a status xra --json | jq -r .device)" xra
 	equal "fault" "$(ctl b fault xrb -j | jq .drop)" 0
@@ -109,7 +107,6 @@ teardown_file() {
 	[[ $output == *"option '-r' needs"* ]]
 }
 
-# bats test_tags=native
 @test "observe: JSON and a device's name with quotes" {
 	local name='x"y\z'
 
@@ -119,13 +116,11 @@ teardown_file() {
 	equal "device" "$(jq -r --arg name "$name" '.[$name].device' <<<"$output")" xra
 }
 
-# bats test_tags=native
 @test "observe: a program looks where xroce run was told, whatever the environment says" {
 	equal "folder" "$(XROCE_RUNTIME_DIR=$RUN/a "$XROCE" -r /run/xroce run printenv XROCE_RUNTIME_DIR)" /run/xroce
 	equal "folder" "$(XROCE_RUNTIME_DIR=/run/xroce "$XROCE" -r "$RUN/a" run printenv XROCE_RUNTIME_DIR)" "$RUN/a"
 }
 
-# bats test_tags=native
 @test "observe: fault shows what is set" {
 	ctl b fault xrb drop 3 delay 2 50 rx
 	equal "drop" "$(ctl b fault -j xrb | jq -c '[.drop, .delay, .delay_us, .direction]')" '[3,2,50,"rx"]'
@@ -133,7 +128,6 @@ teardown_file() {
 	equal "drop" "$(ctl b fault -j xrb | jq .drop)" 0
 }
 
-# bats test_tags=native
 @test "observe: only operators may look or make faults" {
 	run -1 setpriv --reuid 65534 --regid 65534 --clear-groups "$XROCE" -r "$RUN/a" status xra
 	echo "$output"

@@ -3,7 +3,6 @@
 # Clients that want no good (hostile.c), as a user without rights: the daemon lives on, others are
 # served meanwhile, and nothing of theirs stays.
 
-# bats file_tags=native
 load helpers
 
 setup_file() {

@@ -6,7 +6,6 @@
 #
 #   host a: va ==== pa  bridge  pb ==== vb: host b        (pa to pb: namespace $ID-wire)
 
-# bats file_tags=native
 load helpers
 
 setup_file() {

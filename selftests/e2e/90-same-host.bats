@@ -33,12 +33,10 @@ same() {
 	(($(counter a local_operations) > 0))
 }
 
-# bats test_tags=native
 @test "same host: rdma_verify, data and protection" {
 	same "$XR_BUILD/selftests/e2e/rdma_verify" -g @4 -m "$PMTU"
 }
 
-# bats test_tags=native
 @test "same host: perftest" {
 	same ib_write_bw -x @4 -F -n $((1000 / SLOW))
 	same ib_read_bw -x @4 -F -n $((1000 / SLOW))
@@ -48,7 +46,6 @@ same() {
 	same ib_write_bw -x @4 -F -q 16 -n 100
 }
 
-# bats test_tags=native
 @test "same host: over IPv6" {
 	same ibv_rc_pingpong -g "$(gid_index a "$A6")" -c -n 50
 }

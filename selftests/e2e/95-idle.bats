@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # An idle daemon costs nothing.
 
-# bats file_tags=native
 load helpers
 
 # Clock ticks of user and system time so far

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # `make demo` works, and cleans up also when it is interrupted or a step fails. Brings its own hosts.
 
-# bats file_tags=native
 load helpers
 
 setup_file() {
@@ -32,7 +31,7 @@ hosts_left() {
 	grep -q 'all steps succeeded' "$BATS_TEST_TMPDIR/out"
 }
 
-# interrupted SIGNAL SECONDS: a demo of its own session, as Ctrl-C would hit it
+# interrupted SIGNAL STEP: a demo of its own session, as Ctrl-C would hit it in that step
 interrupted() {
 	local pid status=0 out=$BATS_TEST_TMPDIR/out
 
@@ -40,7 +39,8 @@ interrupted() {
 	setsid bash -c 'trap - INT; exec env --default-signal=INT "$0"' "$XR_TOP/selftests/demo.sh" \
 		>"$out" 2>&1 3>&- &
 	pid=$!
-	sleep "$2"
+	wait_for 20 grep -q "^== $2" "$out"
+	nap 0.2
 	kill -s "$1" -- "-$pid"
 	wait "$pid" || status=$?
 	cat "$out"
@@ -51,15 +51,15 @@ interrupted() {
 }
 
 @test "demo: Ctrl-C cleans up, early" {
-	interrupted INT 0.4
+	interrupted INT 'two hosts'
 }
 
 @test "demo: Ctrl-C cleans up, while programs run" {
-	interrupted INT 3
+	interrupted INT 'ib_write_bw'
 }
 
 @test "demo: SIGTERM cleans up" {
-	interrupted TERM 2
+	interrupted TERM 'ibv_devinfo'
 }
 
 @test "demo: a step that fails is a failure, named, and cleans up" {
