@@ -85,6 +85,10 @@ static void close_run(struct xd_client_job *job)
 
 static void close_done(struct xd_client_job *job)
 {
+	struct xd_client *c = job->client;
+
+	c->closing--;
+	xd_client_watch(c);
 	free(container_of(job, struct close_job, job));
 }
 
@@ -108,6 +112,7 @@ void xd_client_close_fds(struct xd_client *c, const int *fds, uint32_t n)
 		if (fds[i] >= 0)
 			j->fd[j->n++] = fds[i];
 	}
+	c->closing++;
 	xd_client_add_job(c, &j->job);
 }
 
@@ -206,6 +211,17 @@ static void link_client(struct xd_server *s, struct xd_client *c)
 	s->clients = c;
 	s->client_count++;
 	c->id = ++s->next_client;
+}
+
+/*
+ * A close() may take as long as the client likes. If others went on to come with each message behind one
+ * that hangs, we would run out of descriptors.
+ */
+int xd_client_watch(struct xd_client *c)
+{
+	if (c->ending)
+		return 0;
+	return xd_watch_set(c->watch, c->busy || c->closing ? 0 : EPOLLIN);
 }
 
 static void on_socket(void *arg, uint32_t events)

@@ -165,6 +165,8 @@ struct xd_client {
 	uint32_t exporter;		/* id of the client whose token this one showed, 0: none */
 	bool ending;			/* waits for its jobs only */
 
+	uint32_t closing;		/* jobs that close descriptors of its: none are taken meanwhile */
+
 	/* the request under way */
 	bool busy;
 	uint32_t type, seq;
@@ -204,6 +206,8 @@ struct xd_client *xd_client_new(struct xd_server *s, int fd);
 /* Releases everything; what a job still holds goes when it is done. */
 void xd_client_end(struct xd_client *c);
 
+/* Its next request may come, or must wait. */
+int xd_client_watch(struct xd_client *c);
 /* Its socket is readable, and no request is under way. */
 void xd_client_receive(struct xd_client *c);
 
@@ -222,7 +226,7 @@ struct xd_reply *xd_client_reply(struct xd_client *c);
 void xd_client_add_job(struct xd_client *c, struct xd_client_job *job);
 /* The same at once, in this thread: for what takes no time and touches no descriptor of a client. */
 void xd_client_do_job(struct xd_client *c, struct xd_client_job *job);
-/* Closes descriptors of a client in a job. */
+/* Closes descriptors of a client in a job. Until then nothing more is taken from it. */
 void xd_client_close_fds(struct xd_client *c, const int *fds, uint32_t n);
 
 /* ---- import (import.c) ----------------------------------------------------------- */

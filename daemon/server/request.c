@@ -4,7 +4,6 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -152,7 +151,7 @@ void xd_client_answer(struct xd_client *c, int err, struct xd_reply *rep)
 		rep->nfds = 0;
 	c->busy = false;
 	/* One that reads no answers, or is gone */
-	if (failed || xd_watch_set(c->watch, EPOLLIN))
+	if (failed || xd_client_watch(c))
 		xd_client_end(c);
 }
 
@@ -215,8 +214,8 @@ void xd_client_feed(struct xd_client *c, const void *data, size_t len, const int
 	xd_client_close_fds(c, own, nfds);
 	if (err != XD_LATER)
 		xd_client_answer(c, err, rep);
-	else if (c->busy && !c->ending)
-		xd_watch_set(c->watch, 0);
+	else if (c->busy)
+		xd_client_watch(c);
 }
 
 static uint32_t received_fds(struct msghdr *msg, int fds[XR_MSG_MAX_FDS])

@@ -19,5 +19,5 @@ $(eval $(call test_program,daemon/net,selftests/daemon/net_test.c daemon/netdev/
 # The real server between a made-up device and made-up clients
 control_LIB := selftests/daemon/control.c selftests/fuzz/fake_device.c $(server_SRCS) \
 	$(addprefix daemon/,loop.c log.c options.c)
-$(foreach t,control qp srq regions tiers dm import keys,$(eval $(call test_program,daemon/$(t),selftests/daemon/$(t)_test.c \
+$(foreach t,control burden qp srq regions tiers dm import keys,$(eval $(call test_program,daemon/$(t),selftests/daemon/$(t)_test.c \
 	$(control_LIB),transport,-lisal -lpthread)))
