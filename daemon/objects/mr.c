@@ -41,6 +41,7 @@ struct build {
 	uint32_t nfds;
 
 	int err;
+	uint8_t *dm_bytes;		/* of dm, which may go with its client before the job runs */
 	struct xd_proc *proc;		/* to be used */
 	struct xd_proc *new_proc;	/* came with this message, now the client's */
 	int pin_fd;
@@ -84,6 +85,7 @@ static int check_alone(struct xd_client *c, struct build *b, const struct xr_mr_
 	b->dm = xd_object_get(c, XD_DM, s->fd_index);
 	if (!b->dm)
 		return -ENOENT;
+	b->dm_bytes = b->dm->piece.ptr;
 	return s->offset + s->length > b->dm->d.length ? -EINVAL : 0;
 }
 
@@ -170,7 +172,7 @@ static void build_run(struct xd_client_job *job)
 		.segment = b->segment, .segments = b->segments, .fds = b->fds, .nfds = n,
 		.pid = c->pid, .pidfd = c->pidfd, .uid = c->uid, .gid = c->gid,
 		.groups = &c->groups,
-		.pin_fd = b->pin_fd, .dm = b->dm ? b->dm->piece.ptr : NULL,
+		.pin_fd = b->pin_fd, .dm = b->dm_bytes,
 	};
 
 	if (b->flags & XR_REGF_PROC_FDS)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What one client may burden the daemon with: descriptors */
+/* What one client may burden the daemon with: descriptors, jobs that hang, and its end amid both */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <semaphore.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -91,10 +92,58 @@ static void test_close_that_hangs(void)
 	TAP_OK(nothing_left() && open_fds() == before, "nothing is left");
 }
 
+/* ---- the end amid a job ------------------------------------------------------------- */
+
+/* A job that takes as long as the test likes */
+struct slow_job {
+	struct xd_client_job job;
+	sem_t go;
+	bool ran;
+};
+
+static void slow_run(struct xd_client_job *job)
+{
+	struct slow_job *s = container_of(job, struct slow_job, job);
+
+	sem_wait(&s->go);
+	s->ran = true;
+}
+
+static void slow_done(struct xd_client_job *job)
+{
+}
+
+/* Of what the client had when it asked, nothing is there any more when the job begins. */
+static void test_end_before_job(void)
+{
+	struct slow_job slow = { .job = { .run = slow_run, .done = slow_done } };
+	struct xr_alloc_dm_req dm = { .length = PAGE };
+	struct reg r = { 0 };
+	struct conn c;
+
+	open_client(&c);
+	r = reg_of(alloc_pd(&c), NULL, 64, RW);
+	add_segment(&r, XR_SEG_DM, NULL, 64);
+	MUST(!ask(&c, XR_MSG_ALLOC_DM, &dm, sizeof(dm)));
+	r.segment[0].fd_index = ((struct xr_alloc_dm_rep *)c.body)->handle;
+	sem_init(&slow.go, 0, 0);
+	xd_client_add_job(c.client, &slow.job);
+	job_hangs = true;
+	TAP_OK(send_reg(&c, &r, NULL, 0) == 1, "a region of device memory waits behind a job");
+	xd_client_end(c.client);
+	sem_post(&slow.go);
+	job_hangs = false;
+	settle();
+	close_client(&c);
+	TAP_OK(slow.ran && nothing_left(), "and is not made when its client has gone");
+	sem_destroy(&slow.go);
+}
+
 int main(void)
 {
 	start_server("burden");
 	test_close_that_hangs();
+	test_end_before_job();
 	xd_server_stop(&fake.dev);
 	return tap_end();
 }
