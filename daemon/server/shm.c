@@ -111,9 +111,13 @@ static int add_chunk(struct xd_client *c, uint64_t length, bool dm, struct xd_ch
 	k->size = size;
 	k->pages = pages;
 	k->dm = dm;
-	err = dm && !xd_fds_take(c->server, 1) ? -EMFILE : map_chunk(k);
+	if (dm && !xd_fds_take(c->server, 1)) {
+		free(k);
+		return -EMFILE;
+	}
+	err = map_chunk(k);
 	if (err) {
-		if (dm && err != -EMFILE)
+		if (dm)
 			xd_fds_put(c->server, 1);
 		free(k);
 		return err;
