@@ -174,18 +174,20 @@ void xd_world_go_on(struct xd_device *dev)
 
 /* ---- bells ---------------------------------------------------------------------------------------- */
 
-void xd_worker_add_bell(struct xd_worker *w, struct xd_bell *bell)
+int xd_worker_add_bell(struct xd_worker *w, struct xd_bell *bell)
 {
 	struct epoll_event ev = { .events = EPOLLIN | EPOLLET, .data.fd = bell->eventfd };
 
+	/* edge-triggered: each ring is an edge, and nobody need read the count */
+	if (epoll_ctl(w->epoll, EPOLL_CTL_ADD, bell->eventfd, &ev))
+		return -errno;
 	bell->next = w->bells;
 	bell->pprev = &w->bells;
 	if (w->bells)
 		w->bells->pprev = &bell->next;
 	w->bells = bell;
 	w->other_programs = true;
-	/* edge-triggered: each ring is an edge, and nobody need read the count */
-	epoll_ctl(w->epoll, EPOLL_CTL_ADD, bell->eventfd, &ev);
+	return 0;
 }
 
 void xd_worker_del_bell(struct xd_worker *w, struct xd_bell *bell)

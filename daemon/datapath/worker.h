@@ -38,8 +38,9 @@ struct xd_bell {
 	uint32_t slots;			/* of qp[] */
 	struct xd_bell *next, **pprev;	/* the worker's list */
 };
-void xd_worker_add_bell(struct xd_worker *w, struct xd_bell *bell);
-void xd_worker_del_bell(struct xd_worker *w, struct xd_bell *bell);
+/* -ENOSPC, -ENOMEM: the worker would sleep through it. */
+int xd_worker_add_bell(struct xd_worker *w, struct xd_bell *bell);
+void xd_worker_del_bell(struct xd_worker *w, struct xd_bell *bell);	/* not added: nothing */
 
 /* Fault injection of all workers. World stopped. */
 void xd_workers_set_fault(struct xd_device *dev, const struct xr_fault_config *config);
@@ -49,7 +50,7 @@ struct xd_worker_stats {
 	uint64_t busy_ns, idle_spin_ns;
 };
 void xd_worker_stats(const struct xd_worker *w, struct xd_worker_stats *stats);
-/* Adds the packets that were refused for a reason which XDP cannot see. */
+/* Adds the packets that were refused for a reason which XDP cannot see. World stopped. */
 void xd_workers_refused(const struct xd_device *dev, struct xr_stat stat[XR_REASON_COUNT]);
 
 #endif /* XD_WORKER_H */

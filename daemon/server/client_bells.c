@@ -41,10 +41,12 @@ int xd_bells_open(struct xd_client *c)
 		return err;
 	}
 	xd_world_stop(c->dev);
-	for (i = 0; i < c->bells; i++)
-		xd_worker_add_bell(c->dev->worker[i], &c->bell[i]);
+	for (i = 0; i < c->bells && !err; i++)
+		err = xd_worker_add_bell(c->dev->worker[i], &c->bell[i]);
 	xd_world_go(c->dev);
-	return 0;
+	if (err)
+		xd_bells_close(c);
+	return err;
 }
 
 void xd_bells_close(struct xd_client *c)

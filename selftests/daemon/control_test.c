@@ -36,6 +36,13 @@ static void test_hello(void)
 	disconnect(&c);
 
 	connect_client(&c);
+	fake.no_bells = true;
+	TAP_OK(hello(&c, 0) == -ENOSPC, "doorbells that would wake nobody are an error");
+	fake.no_bells = false;
+	TAP_OK(!hello(&c, 0), "which need not last");
+	disconnect(&c);
+
+	connect_client(&c);
 	TAP_OK(!hello(&c, XR_HELLO_OBSERVER) && !c.nfds, "an observer gets no descriptors");
 	TAP_OK(ask(&c, XR_MSG_ALLOC_PD, NULL, 0) == -EPERM, "an observer owns nothing");
 	TAP_OK(!ask(&c, XR_MSG_SHOW, &show, sizeof(show)) && c.nfds == 1, "an observer may look");

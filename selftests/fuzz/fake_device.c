@@ -243,20 +243,25 @@ struct xt_engine *xd_worker_engine(struct xd_worker *w)
 	return w->engine;
 }
 
-void xd_worker_add_bell(struct xd_worker *w, struct xd_bell *bell)
+int xd_worker_add_bell(struct xd_worker *w, struct xd_bell *bell)
 {
 	MUST(fake.world_stopped);
+	if (fake.no_bells)
+		return -ENOSPC;
 	fake.bells++;
 	bell->next = w->bell;
 	bell->pprev = &w->bell;
 	if (w->bell)
 		w->bell->pprev = &bell->next;
 	w->bell = bell;
+	return 0;
 }
 
 void xd_worker_del_bell(struct xd_worker *w, struct xd_bell *bell)
 {
 	MUST(fake.world_stopped);
+	if (!bell->pprev)
+		return;
 	fake.bells--;
 	*bell->pprev = bell->next;
 	if (bell->next)

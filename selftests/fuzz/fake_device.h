@@ -23,6 +23,7 @@ struct fake_device {
 	bool slow;		/* next hops are found later, by fake_resolve_all() */
 	bool no_route;
 	bool no_groups;		/* the kernel refuses to join any */
+	bool no_bells;		/* nor does it watch doorbells */
 };
 
 /* The one device; ready for xd_server_open(). */
