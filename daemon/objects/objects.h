@@ -140,7 +140,7 @@ struct xd_qp {
 	struct xd_srq *srq;
 	struct xd_xrcd *xrcd;
 	struct xd_target *target;	/* XRC_RECV: this is one handle of it */
-	struct xd_qp *next_handle;
+	struct xd_qp *next_handle, **pprev_handle;
 	struct xd_piece sq, rq;
 	struct xd_source async;
 	struct xt_qp *xt;

@@ -214,6 +214,9 @@ static void join(struct xd_qp *qp, struct xd_target *t)
 
 	xd_world_stop(dev);
 	qp->next_handle = t->handles;
+	qp->pprev_handle = &t->handles;
+	if (qp->next_handle)
+		qp->next_handle->pprev_handle = &qp->next_handle;
 	t->handles = qp;
 	xd_world_go(dev);
 	qp->target = t;
@@ -226,12 +229,11 @@ void xd_target_leave(struct xd_qp *qp)
 {
 	struct xd_device *dev = qp->obj.client->dev;
 	struct xd_target *t = qp->target;
-	struct xd_qp **pp = &t->handles;
 
 	xd_world_stop(dev);
-	while (*pp != qp)
-		pp = &(*pp)->next_handle;
-	*pp = qp->next_handle;
+	*qp->pprev_handle = qp->next_handle;
+	if (qp->next_handle)
+		qp->next_handle->pprev_handle = qp->pprev_handle;
 	if (!t->handles)
 		xt_qp_destroy(t->xt);
 	xd_world_go(dev);

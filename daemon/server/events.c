@@ -116,6 +116,7 @@ void xd_event_raise(struct xd_source *src, uint32_t type)
 	/* behind a backlog everyone waits their turn */
 	if (!queued && (p->backlog || !write_pending(p, src))) {
 		src->next = NULL;
+		src->pprev = p->backlog_tail;
 		*p->backlog_tail = src;
 		p->backlog_tail = &src->next;
 		ask_loop(p);
@@ -123,24 +124,13 @@ void xd_event_raise(struct xd_source *src, uint32_t type)
 	pthread_mutex_unlock(&p->lock);
 }
 
-static void backlog_pop(struct xd_pipe *p)
-{
-	p->backlog = p->backlog->next;
-	if (!p->backlog)
-		p->backlog_tail = &p->backlog;
-}
-
 static void backlog_remove(struct xd_pipe *p, struct xd_source *src)
 {
-	struct xd_source **pp = &p->backlog;
-
-	while (*pp && *pp != src)
-		pp = &(*pp)->next;
-	if (!*pp)
-		return;
-	*pp = src->next;
-	if (!*pp)
-		p->backlog_tail = pp;
+	*src->pprev = src->next;
+	if (src->next)
+		src->next->pprev = src->pprev;
+	else
+		p->backlog_tail = src->pprev;
 }
 
 uint32_t xd_event_end(struct xd_source *src)
@@ -169,7 +159,7 @@ static void on_room(void *arg, uint32_t events)
 
 	pthread_mutex_lock(&p->lock);
 	while (p->backlog && write_pending(p, p->backlog))
-		backlog_pop(p);
+		backlog_remove(p, p->backlog);
 	done = !p->backlog;
 	pthread_mutex_unlock(&p->lock);
 	if (done) {

@@ -39,7 +39,7 @@ struct xd_source {
 	uint64_t cookie;
 	uint32_t pending;		/* bit by type */
 	uint32_t written;		/* records so far */
-	struct xd_source *next;		/* in the backlog, while pending */
+	struct xd_source *next, **pprev;	/* in the backlog, while pending */
 };
 
 /* Makes the pipe; *read_end is for the client, blocking. */

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What one client may burden the daemon with: descriptors, jobs that hang, and its end amid both */
+/* What one client may burden the daemon with: descriptors, jobs that hang, many objects, and its end amid all that */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <infiniband/verbs.h>
 #include <netinet/in.h>
 #include <semaphore.h>
 #include <sys/socket.h>
@@ -139,11 +140,100 @@ static void test_end_before_job(void)
 	sem_destroy(&slow.go);
 }
 
+/* ---- many ------------------------------------------------------------------------------ */
+
+#define HANDLES 60000
+
+/* Without a turn of the loop, of which there would be too many */
+static int ask_now(struct conn *c, uint32_t type, const void *body, size_t len)
+{
+	struct xr_msg head = { .type = type, .seq = ++c->seq, .length = (uint32_t)len };
+	uint8_t data[512];
+
+	memcpy(data, &head, sizeof(head));
+	memcpy(data + sizeof(head), body, len);
+	xd_client_feed(c->client, data, sizeof(head) + len, NULL, 0);
+	return answer(c);
+}
+
+/*
+ * Handles of one target QP, each with an event that its client does not read. The end takes ages (settle() says
+ * so) if any of it goes through a list from its beginning for each of them.
+ */
+static void test_many_handles(void)
+{
+	uint32_t max_qp = fake.opt.max_qp, client_max_qp = fake.opt.client_max_qp, i;
+	struct xr_create_qp_req q = { .type = XR_QPT_XRC_RECV };
+	struct xr_open_qp_req open = { 0 };
+	struct xr_create_qp_rep *rep;
+	struct xd_qp *qp;
+	struct conn c;
+
+	fake.opt.max_qp = fake.opt.client_max_qp = HANDLES;
+	open_client(&c);
+	MUST(!open_xrcd(&c, NULL, 0));
+	q.xrcd = open.xrcd = handle_of(&c);
+	MUST(!ask(&c, XR_MSG_CREATE_QP, &q, sizeof(q)));
+	rep = (struct xr_create_qp_rep *)c.body;
+	qp = xd_object_get(c.client, XD_QP, rep->handle);
+	open.qpn = rep->qpn;
+	for (i = 1; i < HANDLES; i++)
+		MUST(!ask_now(&c, XR_MSG_OPEN_QP, &open, sizeof(open)));
+	TAP_OK(ask_now(&c, XR_MSG_OPEN_QP, &open, sizeof(open)) == -ENOMEM, "%u handles of a target", i);
+	xd_server_async_event(&fake.dev, qp->xt, NULL, IBV_EVENT_QP_FATAL);
+	close_client(&c);
+	TAP_OK(nothing_left(), "which go in no time, and their events");
+	fake.opt.max_qp = max_qp;
+	fake.opt.client_max_qp = client_max_qp;
+}
+
+static struct xd_cq *the_cq(const struct conn *c, uint32_t handle)
+{
+	return xd_object_get(c->client, XD_CQ, handle);
+}
+
+/* Events that wait for room leave from the middle, the end and the beginning, and the rest arrive in order. */
+static void test_events_that_wait(void)
+{
+	uint32_t channel, cq[5], i;
+	uint64_t cookie[2] = { 0 };
+	struct xr_create_cq_req q;
+	struct conn c;
+	int fd;
+
+	open_client(&c);
+	channel = create_channel(&c, &fd);
+	for (i = 0; i < 5; i++) {
+		q = (struct xr_create_cq_req){ .depth = 16, .channel = channel, .cookie = i };
+		MUST(!ask(&c, XR_MSG_CREATE_CQ, &q, sizeof(q)));
+		cq[i] = handle_of(&c);
+	}
+	while (!the_cq(&c, cq[0])->channel->pipe.backlog)
+		xd_server_cq_event(&fake.dev, &the_cq(&c, cq[0])->xt);
+	for (i = 1; i < 5; i++)
+		xd_server_cq_event(&fake.dev, &the_cq(&c, cq[i])->xt);
+	MUST(!ask_handle(&c, XR_MSG_DESTROY_CQ, cq[2]) && !ask_handle(&c, XR_MSG_DESTROY_CQ, cq[4]) &&
+	     !ask_handle(&c, XR_MSG_DESTROY_CQ, cq[0]));
+	while (recv(fd, cookie, sizeof(*cookie), MSG_DONTWAIT) > 0)
+		MUST(!*cookie);
+	settle();
+	for (i = 0; i < 2; i++)
+		recv(fd, &cookie[i], sizeof(*cookie), MSG_DONTWAIT);
+	TAP_OK(cookie[0] == 1 && cookie[1] == 3, "events that wait, without those of queues that went");
+	xd_server_cq_event(&fake.dev, &the_cq(&c, cq[3])->xt);
+	TAP_OK(recv(fd, &cookie[0], sizeof(*cookie), MSG_DONTWAIT) > 0 && cookie[0] == 3, "and the next one");
+	close(fd);
+	close_client(&c);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
 int main(void)
 {
 	start_server("burden");
 	test_close_that_hangs();
 	test_end_before_job();
+	test_events_that_wait();
+	test_many_handles();
 	xd_server_stop(&fake.dev);
 	return tap_end();
 }
