@@ -128,18 +128,20 @@ int xd_do_create_cq(struct xd_client *c, struct xd_request *req, struct xd_reply
 
 /* In all: every other client waits meanwhile. */
 #define CATCH_UP_VISITS 64
+#define CATCH_UP_LOOKS 64
 
 /*
  * Work that was posted before the request counts: what of it needs no answer is complete, as if the
- * worker had been there at once. World stopped.
+ * worker had been there at once; of a client's first queue pairs, at least. World stopped.
  */
 static void catch_up(const struct xd_cq *cq)
 {
-	uint32_t h, visits = CATCH_UP_VISITS;
+	const struct xd_table *qps = &cq->obj.client->table[XD_QP];
+	uint32_t h = 0, visits = CATCH_UP_VISITS, looks = CATCH_UP_LOOKS;
 	uint64_t now = xd_now();
 	struct xd_qp *qp;
 
-	for (h = 0; visits && (qp = xd_table_next(&cq->obj.client->table[XD_QP], &h));)
+	while (visits && looks-- && (qp = xd_table_next(qps, &h)))
 		if (qp->send_cq == cq)
 			visits = xt_qp_catch_up(qp->xt, now, visits);
 }
