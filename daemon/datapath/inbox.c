@@ -15,7 +15,7 @@ struct slot {
 
 struct xd_inbox {
 	pthread_mutex_t lock;	/* a leaf: nothing else is taken while it is held */
-	uint32_t head, tail;	/* taken from, put to; free-running */
+	uint32_t head, tail;	/* taken from, put to; free-running. Who looks without the lock looks atomically */
 	struct slot slot[SLOTS];
 };
 
@@ -55,8 +55,10 @@ bool xd_inbox_put(struct xd_inbox *in, const struct xt_frame *f)
 		return false;
 	pthread_mutex_lock(&in->lock);
 	room = in->tail - in->head < SLOTS;
-	if (room)
-		copy_in(&in->slot[in->tail++ & (SLOTS - 1)], f);
+	if (room) {
+		copy_in(&in->slot[in->tail & (SLOTS - 1)], f);
+		__atomic_store_n(&in->tail, in->tail + 1, __ATOMIC_RELAXED);
+	}
 	pthread_mutex_unlock(&in->lock);
 	return room;
 }

@@ -48,7 +48,7 @@ static unsigned int receive(struct xd_worker *w)
 		if (!n)
 			break;
 		total += n;
-		w->stats.rx_batches++;
+		xd_count(&w->stats.rx_batches, 1);
 		if (xd_fault_on(&w->fault, XR_FAULT_RX))
 			n = xd_worker_rx_faults(w, n);
 		xt_engine_rx(w->engine, w->frames, n, w->now);
@@ -94,10 +94,11 @@ static bool round_of(struct xd_worker *w)
 	held = xd_held_next(w->held);
 	if (held < w->deadline)
 		w->deadline = held;
-	w->stats.rounds++;
+	xd_count(&w->stats.rounds, 1);
+	due |= w->deadline <= w->now;
 	xd_worker_turn_keys(w);
 	pthread_mutex_unlock(&w->lock);
-	return worked || due || w->deadline <= w->now || xd_xsk_tx_pending(w->xsk);
+	return worked || due || xd_xsk_tx_pending(w->xsk);
 }
 
 static void *worker_main(void *arg)
@@ -116,7 +117,7 @@ static void *worker_main(void *arg)
 			begun = w->now;
 			now = xd_now();
 			xd_spin_worked(&w->spin, now);
-			w->stats.busy_ns += now - begun;
+			xd_count(&w->stats.busy_ns, now - begun);
 		} else if (!xd_worker_spin(w)) {
 			xd_worker_sleep(w);
 		}
@@ -151,7 +152,7 @@ static void world_go(struct xd_device *dev)
 
 		/* control work may have given the engine something to do, or a new deadline */
 		if (world_changed)
-			w->deadline = 0;
+			__atomic_store_n(&w->deadline, 0, __ATOMIC_RELAXED);
 		__atomic_store_n(&w->wanted, 0, __ATOMIC_RELEASE);
 		pthread_mutex_unlock(&w->lock);
 		xd_worker_call_back(w);
@@ -369,9 +370,17 @@ void xd_worker_stats(const struct xd_worker *w, struct xd_worker_stats *stats)
 {
 	struct xd_xsk_stats x;
 
-	*stats = w->stats;
 	xd_xsk_stats(w->xsk, &x);
-	stats->tx_kicks = x.tx_kicks;
-	stats->tx_ring_full = x.tx_full;
-	stats->rx_ring_full = x.rx_ring_full + x.rx_fill_empty;
+	*stats = (struct xd_worker_stats){
+		.rounds = xd_counted(&w->stats.rounds),
+		.sleeps = xd_counted(&w->stats.sleeps),
+		.rx_batches = xd_counted(&w->stats.rx_batches),
+		.faults = xd_counted(&w->stats.faults),
+		.starved = xd_counted(&w->stats.starved),
+		.busy_ns = xd_counted(&w->stats.busy_ns),
+		.idle_spin_ns = xd_counted(&w->stats.idle_spin_ns),
+		.tx_kicks = x.tx_kicks,
+		.tx_ring_full = x.tx_full,
+		.rx_ring_full = x.rx_ring_full + x.rx_fill_empty,
+	};
 }

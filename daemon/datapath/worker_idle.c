@@ -83,19 +83,20 @@ void xd_worker_sleep(struct xd_worker *w)
 		{ .fd = w->epoll, .events = POLLIN },
 	};
 	struct timespec ts, *timeout = NULL;
-	uint64_t now = xd_now();
+	/* the control thread may bring it forward at any time, but then kicks us too */
+	uint64_t deadline = __atomic_load_n(&w->deadline, __ATOMIC_RELAXED), now = xd_now();
 
-	if (w->deadline <= now)
+	if (deadline <= now)
 		return;
-	if (w->deadline != XT_NEVER) {
-		uint64_t ns = w->deadline - now;
+	if (deadline != XT_NEVER) {
+		uint64_t ns = deadline - now;
 
 		ts = (struct timespec){ .tv_sec = (time_t)(ns / 1000000000),
 					.tv_nsec = (long)(ns % 1000000000) };
 		timeout = &ts;
 	}
 	if (announce_sleep(w)) {
-		w->stats.sleeps++;
+		xd_count(&w->stats.sleeps, 1);
 		if (ppoll(fds, 2, timeout, NULL) > 0 && fds[1].revents)
 			take_wakeups(w);
 	}
@@ -143,9 +144,9 @@ bool xd_worker_spin(struct xd_worker *w)
 	set_slice(w, 0);
 	sched_yield();
 	after = xd_now();
-	w->stats.idle_spin_ns += after - before;
+	xd_count(&w->stats.idle_spin_ns, after - before);
 	if (xd_spin_yielded(&w->spin, before, after)) {
-		w->stats.starved++;
+		xd_count(&w->stats.starved, 1);
 		set_slice(w, SLICE_NS);
 	}
 	return true;

@@ -48,7 +48,7 @@ static bool goes_on(struct xd_worker *w, uint32_t direction, struct xt_frame *f)
 	struct xd_fate fate = xd_fault_next(&w->fault);
 
 	if (fate.copies != 1 || fate.flips || fate.delay_ns[0])
-		w->stats.faults++;
+		xd_count(&w->stats.faults, 1);
 	for (uint32_t i = 1; i < fate.copies; i++)
 		xd_held_add(w->held, direction, w->now + fate.delay_ns[i], f);
 	if (fate.flips)

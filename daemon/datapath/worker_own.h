@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+#include "count.h"
 #include "fault.h"
 #include "spin.h"
 #include "worker.h"
@@ -26,7 +27,7 @@ struct xd_worker {
 	uint32_t index;
 
 	int epoll, kick;	/* epoll: bells and kick */
-	uint64_t deadline;	/* the engine's, or of a frame that is held back */
+	uint64_t deadline;	/* the engine's, or of a frame that is held back; atomic outside of a round */
 	uint64_t now;
 
 	struct xd_spin spin;

@@ -12,6 +12,8 @@
 #include <unistd.h>
 #include <xdp/xsk.h>
 
+#include "count.h"
+
 #ifndef XDP_USE_SG
 #define XDP_USE_SG (1 << 4)
 #endif
@@ -185,7 +187,7 @@ static bool read_meta(struct xd_xsk *x, struct xt_frame *f)
 	memcpy(&f->meta, f->seg[0].data - sizeof(f->meta), sizeof(f->meta));
 	if (f->meta.magic == XR_META_MAGIC)
 		return true;
-	x->stats.rx_no_meta++;
+	xd_count(&x->stats.rx_no_meta, 1);
 	return xt_parse(f) == XR_OK;
 }
 
@@ -243,7 +245,7 @@ unsigned int xd_xsk_recv(struct xd_xsk *x, struct xt_frame *frames, unsigned int
 			break;
 		memset(&f->meta, 0, sizeof(f->meta));
 		if (used > XT_MAX_SEGS)
-			x->stats.rx_too_long++;
+			xd_count(&x->stats.rx_too_long, 1);
 		else if (read_meta(x, f))
 			n++;
 		hold(x, idx + pos, used);
@@ -294,7 +296,7 @@ bool xd_xsk_tx_get(struct xd_xsk *x, uint32_t len, struct xt_frame *f)
 	if (x->tx_free_count < need || xsk_prod_nb_free(&x->tx, need) < need) {
 		reap(x);
 		if (x->tx_free_count < need || xsk_prod_nb_free(&x->tx, need) < need) {
-			x->stats.tx_full++;
+			xd_count(&x->stats.tx_full, 1);
 			return false;
 		}
 	}
@@ -351,7 +353,7 @@ void xd_xsk_tx_flush(struct xd_xsk *x)
 	for (int i = 0; i < MAX_KICKS && xd_xsk_tx_pending(x); i++) {
 		if (!xsk_ring_prod__needs_wakeup(&x->tx))
 			break;
-		x->stats.tx_kicks++;
+		xd_count(&x->stats.tx_kicks, 1);
 		if (sendto(xd_xsk_fd(x), NULL, 0, MSG_DONTWAIT, NULL, 0) < 0 && errno != EAGAIN)
 			break;	/* ENOBUFS, EBUSY: the driver is full; later */
 	}
@@ -363,7 +365,12 @@ void xd_xsk_stats(const struct xd_xsk *x, struct xd_xsk_stats *stats)
 	struct xdp_statistics s = { 0 };
 	socklen_t len = sizeof(s);
 
-	*stats = x->stats;
+	*stats = (struct xd_xsk_stats){
+		.rx_no_meta = xd_counted(&x->stats.rx_no_meta),
+		.rx_too_long = xd_counted(&x->stats.rx_too_long),
+		.tx_full = xd_counted(&x->stats.tx_full),
+		.tx_kicks = xd_counted(&x->stats.tx_kicks),
+	};
 	if (!getsockopt(xd_xsk_fd(x), SOL_XDP, XDP_STATISTICS, &s, &len)) {
 		stats->rx_ring_full = s.rx_ring_full + s.rx_dropped;
 		stats->rx_fill_empty = s.rx_fill_ring_empty_descs;

@@ -23,7 +23,8 @@ static int fast_memory(struct xd_client *c, struct xd_mr *mr, uint32_t max_pages
 	return xd_shm_alloc(c, (uint64_t)XR_FAST_LISTS * max_pages * sizeof(uint64_t), &mr->lists);
 }
 
-static int fast_key(struct xd_client *c, struct xd_mr *mr, uint32_t max_pages)
+/* *value as it is now: a program that guesses it may use it before it is told. */
+static int fast_key(struct xd_client *c, struct xd_mr *mr, uint32_t max_pages, uint32_t *value)
 {
 	xd_world_stop(c->dev);
 	mr->key = xt_keys_alloc(c->dev->shared.keys);
@@ -34,6 +35,7 @@ static int fast_key(struct xd_client *c, struct xd_mr *mr, uint32_t max_pages)
 		mr->key->mem = &mr->mem->xt;
 		mr->key->pages = mr->lists.ptr;
 		mr->key->max_pages = max_pages;
+		*value = xt_key_value(mr->key);
 	}
 	xd_world_go(c->dev);
 	if (!mr->key)
@@ -59,6 +61,7 @@ int xd_do_alloc_fast_mr(struct xd_client *c, struct xd_request *req, struct xd_r
 	struct xd_pd *pd = xd_object_get(c, XD_PD, q->pd);
 	struct xr_alloc_fast_mr_rep *r;
 	struct xd_mr *mr;
+	uint32_t value = 0;
 	int err;
 
 	if (!pd)
@@ -74,7 +77,7 @@ int xd_do_alloc_fast_mr(struct xd_client *c, struct xd_request *req, struct xd_r
 	if (!err)
 		err = fast_memory(c, mr, q->max_pages);
 	if (!err)
-		err = fast_key(c, mr, q->max_pages);
+		err = fast_key(c, mr, q->max_pages, &value);
 	if (err) {
 		fast_discard(c, mr);
 		return err;
@@ -82,7 +85,7 @@ int xd_do_alloc_fast_mr(struct xd_client *c, struct xd_request *req, struct xd_r
 	pd->obj.refs++;
 	r = XD_REPLY(rep, xr_alloc_fast_mr_rep);
 	r->handle = mr->obj.handle;
-	r->key = xt_key_value(mr->key);
+	r->key = value;
 	xd_shm_ref(&mr->lists, &r->lists, rep);
 	return 0;
 }

@@ -7,7 +7,8 @@
 #include "daemon/datapath/xdp.h"
 #include "objects.h"
 
-static int make_key(struct xd_client *c, struct xd_mw *mw, uint32_t type)
+/* *rkey as it is now: a program that guesses it may bind the window before it is told. */
+static int make_key(struct xd_client *c, struct xd_mw *mw, uint32_t type, uint32_t *rkey)
 {
 	xd_world_stop(c->dev);
 	mw->key = xt_keys_alloc(c->dev->shared.keys);
@@ -15,6 +16,7 @@ static int make_key(struct xd_client *c, struct xd_mw *mw, uint32_t type)
 		mw->key->entry.pd = mw->pd->d.number;
 		mw->key->entry.type = XR_KEY_MW;
 		mw->key->entry.flags = type == IBV_MW_TYPE_2 ? XR_KEYF_TYPE_2 : 0;
+		*rkey = xt_key_value(mw->key);
 	}
 	xd_world_go_on(c->dev);
 	if (!mw->key)
@@ -29,6 +31,7 @@ int xd_do_alloc_mw(struct xd_client *c, struct xd_request *req, struct xd_reply 
 	struct xd_pd *pd = xd_object_get(c, XD_PD, q->pd);
 	struct xr_alloc_mw_rep *r;
 	struct xd_mw *mw;
+	uint32_t rkey = 0;
 	int err;
 
 	if (!pd)
@@ -46,14 +49,14 @@ int xd_do_alloc_mw(struct xd_client *c, struct xd_request *req, struct xd_reply 
 	mw->pd = pd;
 	mw->d.pd = q->pd;
 	pd->obj.refs++;
-	err = make_key(c, mw, q->type);
+	err = make_key(c, mw, q->type, &rkey);
 	if (err) {
 		xd_mw_free(mw);
 		return err;
 	}
 	r = XD_REPLY(rep, xr_alloc_mw_rep);
 	r->handle = mw->obj.handle;
-	r->rkey = xt_key_value(mw->key);
+	r->rkey = rkey;
 	return 0;
 }
 

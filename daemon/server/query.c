@@ -192,13 +192,15 @@ static uint32_t violations(struct xd_device *dev, enum xr_reason reason, uint64_
 	return behind < UINT32_MAX ? (uint32_t)behind : UINT32_MAX;
 }
 
-static uint64_t qkey_errors(const struct xd_device *dev)
+static uint64_t qkey_errors(struct xd_device *dev)
 {
 	uint64_t sum = 0;
 	uint32_t i;
 
+	xd_world_stop(dev);
 	for (i = 0; i < dev->workers; i++)
 		sum += xt_engine_counters(xd_worker_engine(dev->worker[i]))->qkey_errors;
+	xd_world_go_on(dev);
 	return sum;
 }
 

@@ -175,7 +175,9 @@ static void put_reasons(struct json *j, struct xd_device *dev)
 
 	for (i = 0; i < XR_REASON_COUNT; i++)
 		xd_xdp_stat(dev, i, &stat[i]);
+	xd_world_stop(dev);
 	xd_workers_refused(dev, stat);
+	xd_world_go_on(dev);
 	json_begin(j, "xdp", '[');
 	for (i = 0; i < XR_REASON_COUNT; i++) {
 		json_begin(j, NULL, '{');
