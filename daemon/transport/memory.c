@@ -227,7 +227,7 @@ int xt_mem_atomic_write(struct xt_mem *mem, uint64_t off, uint64_t value)
 
 	if (p) {
 		__atomic_store_n(p, value, __ATOMIC_SEQ_CST);
-		return 0;
+		return is_broken(mem) ? -EFAULT : 0;
 	}
 	pthread_mutex_lock(&unmapped_lock);
 	err = xt_mem_write(mem, off, &value, sizeof(value));

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Region access: pieces, memory with and without a mapping, atomics, failures. */
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "daemon/transport/memory.h"
 #include "selftests/lib/tap.h"
@@ -242,6 +245,47 @@ static void test_breaks(void)
 	       "and one to it");
 }
 
+static struct xt_mem_seg file_seg;
+static struct xt_mem file_mem;
+
+/* As daemon/memory/guard.c does it */
+static void on_sigbus(int sig)
+{
+	if (mmap(file_seg.ptr, 4096, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+		_exit(1);
+	file_mem.broken = true;
+}
+
+/* A page of a file that was cut off */
+static void map_nothing(int fd)
+{
+	void *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	file_seg = (struct xt_mem_seg){ .len = 4096, .ptr = p, .writable = true };
+	file_mem = (struct xt_mem){ .length = 4096, .nseg = 1, .seg = &file_seg };
+}
+
+static void test_atomics_break(void)
+{
+	int fd = memfd_create("empty", MFD_CLOEXEC), err[3] = { 0 };
+	uint64_t old;
+
+	signal(SIGBUS, on_sigbus);
+	for (unsigned i = 0; i < 3; i++) {
+		map_nothing(fd);
+		if (file_seg.ptr == MAP_FAILED)
+			break;
+		err[i] = i == 0 ? xt_mem_cmp_swap(&file_mem, 8, 0, 1, &old) :
+			 i == 1 ? xt_mem_fetch_add(&file_mem, 8, 1, &old) :
+				  xt_mem_atomic_write(&file_mem, 8, 1);
+		munmap(file_seg.ptr, 4096);
+	}
+	TAP_OK(err[0] == -EFAULT && err[1] == -EFAULT && err[2] == -EFAULT,
+	       "an atomic that breaks its region fails: %d %d %d", err[0], err[1], err[2]);
+	close(fd);
+}
+
 int main(void)
 {
 	test_read_write();
@@ -250,5 +294,6 @@ int main(void)
 	test_atomics();
 	test_failures();
 	test_breaks();
+	test_atomics_break();
 	return tap_end();
 }
