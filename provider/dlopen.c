@@ -50,17 +50,17 @@ static bool is_libibverbs(const char *file)
 void *dlopen(const char *file, int mode) __attribute__((visibility("default")));
 void *dlopen(const char *file, int mode)
 {
-	void *handle;
+	void *theirs, *handle;
 
 	pthread_once(&once, find);
 	/* A sibling call, so that the real one still sees who calls: search paths depend on it. */
 	if (!*facade || !is_libibverbs(file))
 		return real_dlopen(file, mode);
-	/* The program's own errors are those of the library that it named. */
-	handle = real_dlopen(file, mode);
-	if (!handle)
-		return NULL;
-	dlclose(handle);
-	handle = real_dlopen(facade, mode & ~RTLD_NOLOAD);
+	/* The library that the program named, wherever it is: its name is what the other one needs. */
+	theirs = real_dlopen(file, mode);
+	handle = theirs ? real_dlopen(facade, mode & ~RTLD_NOLOAD) : NULL;
+	if (theirs)
+		dlclose(theirs);
+	/* The program's own errors are those of that library, and so are its own search paths. */
 	return handle ? handle : real_dlopen(file, mode);
 }

@@ -9,3 +9,8 @@ $(foreach t,$(PROVIDER_TESTS),$(eval $(call program,selftests/provider/$(t),$(ad
 $(foreach t,$(PROVIDER_TESTS),$(eval $(call suite,provider/$(t),120,env \
 	ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD=$(BUILD)/libxroce.so \
 	$(BUILD)/selftests/provider/$(t),$(BUILD)/selftests/provider/$(t) $(BUILD)/libxroce-dl.so)))
+
+$(eval $(call program,selftests/provider/loader,selftests/provider/loader_test.c,,-ldl))
+$(eval $(call suite,provider/loader,30,env ASAN_OPTIONS=verify_asan_link_order=0 \
+	LD_PRELOAD=$(BUILD)/libxroce.so $(BUILD)/selftests/provider/loader,\
+	$(BUILD)/selftests/provider/loader $(BUILD)/libxroce-dl.so))

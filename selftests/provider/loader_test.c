@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* A program that brings a libibverbs of its own and is not linked with any: it gets that one, and us. */
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sendfile.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../lib/tap.h"
+
+/* Whose function it is that a handle finds */
+static const char *file_of(void *handle, const char *symbol)
+{
+	void *fn = handle ? dlsym(handle, symbol) : NULL;
+	Dl_info info;
+
+	return fn && dladdr(fn, &info) ? info.dli_fname : "";
+}
+
+/* Where the system's is, as a child finds it that ends again */
+static bool find_system(char path[PATH_MAX])
+{
+	int fd[2];
+	ssize_t n;
+
+	if (pipe(fd))
+		return false;
+	if (!fork()) {
+		const char *file = file_of(dlopen("libibverbs.so.1", RTLD_NOW), "ibv_wc_status_str");
+
+		_exit(write(fd[1], file, strlen(file)) < 0);
+	}
+	close(fd[1]);
+	n = read(fd[0], path, PATH_MAX - 1);
+	path[n > 0 ? n : 0] = 0;
+	close(fd[0]);
+	wait(NULL);
+	return n > 0;
+}
+
+static bool copy(const char *from, const char *to)
+{
+	int in = open(from, O_RDONLY), out = open(to, O_WRONLY | O_CREAT | O_EXCL, 0644);
+	ssize_t n;
+
+	do {
+		n = sendfile(out, in, NULL, 1 << 20);
+	} while (n > 0);
+	close(in);
+	close(out);
+	return !n;
+}
+
+int main(void)
+{
+	char dir[] = "/tmp/xroce-test-XXXXXX", own[64], system[PATH_MAX];
+	void *handle;
+
+	if (!mkdtemp(dir) || !find_system(system))
+		return 1;
+	snprintf(own, sizeof(own), "%s/libibverbs.so.1", dir);
+	handle = copy(system, own) ? dlopen(own, RTLD_NOW | RTLD_LOCAL) : NULL;
+	TAP_OK(!strcmp(file_of(handle, "ibv_wc_status_str"), own), "the library that was named");
+	TAP_OK(handle && dlsym(handle, "ibv_get_device_list") ==
+	       dlsym(RTLD_DEFAULT, "ibv_get_device_list"), "with our functions before its own");
+	unlink(own);
+	rmdir(dir);
+	return tap_end();
+}
