@@ -33,14 +33,22 @@ static size_t npieces, room;
 static struct piece *lost;
 static size_t nlost, lost_room;
 
+static int cancel;	/* of who holds the lock */
+
 void xp_adopt_lock(void)
 {
+	int before = xp_cancel_off();
+
 	pthread_mutex_lock(&lock);
+	cancel = before;
 }
 
 void xp_adopt_unlock(void)
 {
+	int before = cancel;
+
 	pthread_mutex_unlock(&lock);
+	xp_cancel_restore(before);
 }
 
 /* ---- policy -------------------------------------------------------------------- */
@@ -477,4 +485,5 @@ void xp_adopt_in_child(void)
 	xp_byway_forget();
 	xp_convert_in_child();
 	pthread_mutex_init(&lock, NULL);
+	xp_cancel_restore(cancel);
 }

@@ -47,8 +47,10 @@ int xp_conn_open(struct xp_conn *conn, const char *path, unsigned int timeout_ms
 	set_timeout(conn->fd, SO_RCVTIMEO, LOOK_MS);
 	conn->opened_ns = xp_clock();
 	conn->deadline_ns = conn->opened_ns + timeout_ms * NS_PER_MS;
-	if (connect(conn->fd, (struct sockaddr *)&sun, sizeof(sun))) {
-		err = -errno;
+	do {
+		err = connect(conn->fd, (struct sockaddr *)&sun, sizeof(sun)) ? -errno : 0;
+	} while (err == -EINTR && xp_clock() < conn->deadline_ns);
+	if (err) {
 		close(conn->fd);
 		conn->fd = -1;
 		return err;
@@ -64,6 +66,7 @@ void xp_conn_no_timeout(struct xp_conn *conn)
 {
 	set_timeout(conn->fd, SO_SNDTIMEO, 0);
 	set_timeout(conn->fd, SO_RCVTIMEO, 0);
+	conn->deadline_ns = 0;
 }
 
 void xp_conn_close(struct xp_conn *conn)
@@ -160,6 +163,8 @@ static bool worth_waiting(const struct xp_conn *conn)
 {
 	uint64_t now = xp_clock();
 
+	if (!conn->deadline_ns)
+		return true;
 	if (now >= conn->deadline_ns)
 		return false;
 	return now - conn->opened_ns < STOPPED_MS * NS_PER_MS || !is_stopped(conn->fd);
@@ -179,14 +184,17 @@ static int receive_reply(struct xp_conn *conn, struct xp_call *call, int *status
 		.msg_control = control, .msg_controllen = sizeof(control),
 	};
 	ssize_t n;
+	int err;
 
 	if (call->rep_len)
 		memset(call->rep, 0, call->rep_len);
 	do {
 		n = recvmsg(conn->fd, &msg, MSG_CMSG_CLOEXEC);
-	} while (n < 0 && (errno == EINTR || (errno == EAGAIN && worth_waiting(conn))));
+		err = n < 0 ? -errno : 0;
+		/* a program with a timer may be interrupted before each timeout */
+	} while ((err == -EINTR || err == -EAGAIN) && worth_waiting(conn));
 	if (n <= 0)
-		return n ? -errno : -ECONNRESET;
+		return n ? err : -ECONNRESET;
 	take_fds(&msg, call);
 	if ((size_t)n < sizeof(head) || head.type != call->type || head.seq != conn->seq ||
 	    head.status > 0 || head.status < -4095)
@@ -207,6 +215,8 @@ int xp_conn_call(struct xp_conn *conn, struct xp_call *call)
 	err = send_request(conn, call);
 	if (err == -EMSGSIZE || err == -ETOOMANYREFS || err == -ENOBUFS || err == -ENOMEM)
 		return err;	/* nothing was sent */
+	if (err == -EBADF && call->nfds)
+		return err;	/* nor here: a descriptor that the program gave us */
 	if (!err)
 		err = receive_reply(conn, call, &status);
 	if (!err && !status)

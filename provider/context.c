@@ -36,14 +36,17 @@ void xp_check_health(struct xp_context *ctx)
 {
 	uint64_t now, last = __atomic_load_n(&ctx->checked_ns, __ATOMIC_RELAXED);
 	struct timespec ts;
+	int cancel;
 
 	clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
 	now = ts.tv_sec * 1000000000ull + ts.tv_nsec;
 	if (now - last < HEALTH_INTERVAL_NS)
 		return;
 	__atomic_store_n(&ctx->checked_ns, now, __ATOMIC_RELAXED);
+	cancel = xp_cancel_off();
 	if (xp_health(ctx) == XP_HEALTHY && xp_conn_hung_up(&ctx->conn))
 		xp_set_gone(ctx);
+	xp_cancel_restore(cancel);
 }
 
 /* Under conn.lock */
@@ -74,7 +77,7 @@ int xp_request(struct xp_context *ctx, uint32_t type, const void *req, size_t re
 int xp_call_map(struct xp_context *ctx, struct xp_call *call, struct xp_piece *piece,
 		unsigned int n)
 {
-	int fds[XR_MSG_MAX_FDS], err;
+	int fds[XR_MSG_MAX_FDS], err, cancel;
 	unsigned int i, used = 0;
 
 	/* The parent may have held the lock when it forked. */
@@ -84,6 +87,7 @@ int xp_call_map(struct xp_context *ctx, struct xp_call *call, struct xp_piece *p
 		call->rep_fds = fds;
 		call->rep_room = XR_MSG_MAX_FDS;
 	}
+	cancel = xp_cancel_off();
 	pthread_mutex_lock(&ctx->conn.lock);
 	err = call_locked(ctx, call);
 	for (i = 0; i < n && !err; i++)
@@ -92,6 +96,7 @@ int xp_call_map(struct xp_context *ctx, struct xp_call *call, struct xp_piece *p
 	pthread_mutex_unlock(&ctx->conn.lock);
 	if (n)
 		xp_close_fds(fds, call->rep_nfds);
+	xp_cancel_restore(cancel);
 	return err;
 }
 
@@ -182,7 +187,6 @@ static struct xp_context *alloc_context(struct xp_device *dev)
 	ctx->uffd_device = -1;
 	ctx->ticket = -1;
 	xp_context_distance = (char *)ibctx - (char *)ctx;
-	xp_device_get(dev);
 	return ctx;
 }
 
@@ -232,7 +236,6 @@ static void set_slots(struct ibv_context *ibctx)
 static void free_context(struct xp_context *ctx)
 {
 	struct verbs_context *v = verbs_get_ctx(ctx->ibctx);
-	struct xp_device *dev = ctx->dev;
 	unsigned int i;
 
 	xp_conn_close(&ctx->conn);
@@ -248,7 +251,6 @@ static void free_context(struct xp_context *ctx)
 	pthread_mutex_destroy(&ctx->ibctx->mutex);
 	free(v->priv);
 	free(ctx->block);
-	xp_device_put(dev);
 }
 
 /* ---- open and close ------------------------------------------------------------ */
@@ -317,6 +319,20 @@ static int say_hello(struct xp_context *ctx, const uint8_t *token)
 	return err;
 }
 
+/*
+ * A program that gives up privileges after this could not open its /proc/self/mem any more: it
+ * belongs to root then. Where it fails now, it is tried again for the first region.
+ */
+static void send_proc_files(struct xp_context *ctx)
+{
+	struct ibv_pd *pd = xp_alloc_pd(ctx->ibctx);
+
+	if (!pd)
+		return;
+	xp_send_proc_files(pd);
+	xp_dealloc_pd(pd);
+}
+
 static int connect_context(struct xp_context *ctx, const uint8_t *token)
 {
 	int err = xp_conn_open(&ctx->conn, ctx->dev->path, OPEN_TIMEOUT_MS);
@@ -327,8 +343,10 @@ static int connect_context(struct xp_context *ctx, const uint8_t *token)
 	if (err)
 		return err;
 	err = xp_request(ctx, XR_MSG_QUERY_DEVICE, NULL, 0, &ctx->attr, sizeof(ctx->attr));
+	if (!err)
+		send_proc_files(ctx);
 	xp_conn_no_timeout(&ctx->conn);
-	return err;
+	return ctx->conn.broken ? -EIO : err;
 }
 
 struct ibv_context *xp_open_by_token(struct ibv_device *ibdev, const uint8_t *token)

@@ -21,8 +21,6 @@ struct handed_out {
 	struct handed_out *next;
 	struct ibv_device **list;	/* the program's */
 	struct ibv_device **real;	/* libibverbs' own, or NULL */
-	struct xp_device **ours;
-	unsigned int nours;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;	/* all below */
@@ -40,32 +38,6 @@ bool xp_is_our_device(const struct ibv_device *ibdev)
 		;
 	pthread_mutex_unlock(&lock);
 	return d;
-}
-
-static void put_locked(struct xp_device *dev)
-{
-	struct xp_device **p;
-
-	if (--dev->refs)
-		return;
-	for (p = &devices; *p != dev; p = &(*p)->next)
-		;
-	*p = dev->next;
-	free(dev);
-}
-
-void xp_device_get(struct xp_device *dev)
-{
-	pthread_mutex_lock(&lock);
-	dev->refs++;
-	pthread_mutex_unlock(&lock);
-}
-
-void xp_device_put(struct xp_device *dev)
-{
-	pthread_mutex_lock(&lock);
-	put_locked(dev);
-	pthread_mutex_unlock(&lock);
 }
 
 __be64 xp_get_device_guid(struct ibv_device *ibdev)
@@ -160,7 +132,10 @@ static bool is_wanted(const char *name)
 	}
 }
 
-/* The same device keeps its pointer while anyone holds it. Takes a reference. */
+/*
+ * The same device has the same pointer, for good: libibverbs keeps its devices as long as the kernel has them,
+ * and programs open one whose list they freed.
+ */
 static struct xp_device *find_device(const char *path, const struct xr_hello_rep *rep)
 {
 	struct xp_device *dev;
@@ -173,8 +148,6 @@ static struct xp_device *find_device(const char *path, const struct xr_hello_rep
 	}
 	if (!dev)
 		dev = new_device(path, rep);
-	if (dev)
-		dev->refs++;
 	pthread_mutex_unlock(&lock);
 	return dev;
 }
@@ -293,16 +266,7 @@ static struct handed_out *combine(struct ibv_device **real, struct xp_device **o
 	for (i = 0; i < nours; i++)
 		h->list[nreal + i] = &ours[i]->ibdev;
 	h->real = real;
-	h->ours = ours;
-	h->nours = nours;
 	return h;
-}
-
-static void let_go(struct xp_device **ours, unsigned int n)
-{
-	while (n)
-		put_locked(ours[--n]);
-	free(ours);
 }
 
 struct ibv_device **xp_get_device_list(int *num)
@@ -317,18 +281,15 @@ struct ibv_device **xp_get_device_list(int *num)
 	nours = discover(&ours);
 	if (nours)
 		h = combine(real, ours, nours);
-	pthread_mutex_lock(&lock);
-	if (h) {
-		h->next = lists;
-		lists = h;
-	} else {
-		let_go(ours, nours);
-	}
-	pthread_mutex_unlock(&lock);
+	free(ours);
 	if (!h) {
 		errno = after;
 		return real;
 	}
+	pthread_mutex_lock(&lock);
+	h->next = lists;
+	lists = h;
+	pthread_mutex_unlock(&lock);
 	if (num)
 		*num = list_length(h->list);
 	errno = before;
@@ -343,10 +304,8 @@ void xp_free_device_list(struct ibv_device **list)
 	for (p = &lists; *p && (*p)->list != list; p = &(*p)->next)
 		;
 	h = *p;
-	if (h) {
+	if (h)
 		*p = h->next;
-		let_go(h->ours, h->nours);
-	}
 	pthread_mutex_unlock(&lock);
 	if (!h) {
 		xp_real_free_device_list(list);

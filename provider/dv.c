@@ -24,19 +24,6 @@ XP_PUBLIC struct ibv_qp *xrocedv_create_gsi_qp(struct ibv_pd *pd, struct ibv_qp_
 
 /* ---- allocation ------------------------------------------------------------------ */
 
-/* The daemon has the process's files since the first region that it accepted. */
-static int send_proc_files(struct ibv_pd *ibpd)
-{
-	struct xp_context *ctx = xp_ctx(ibpd->context);
-	static char byte;
-	struct ibv_mr *mr;
-
-	if (__atomic_load_n(&ctx->proc_fds_sent, __ATOMIC_ACQUIRE))
-		return 0;
-	mr = xp_reg_mr_iova2(ibpd, &byte, 1, (uintptr_t)&byte, IBV_ACCESS_ON_DEMAND);
-	return mr ? -xp_dereg_mr(mr) : -errno;
-}
-
 static int alloc(struct ibv_pd *ibpd, struct xp_fast_mr *mr)
 {
 	struct xr_alloc_fast_mr_req req = { .pd = ibpd->handle, .max_pages = mr->max_pages };
@@ -47,7 +34,7 @@ static int alloc(struct ibv_pd *ibpd, struct xp_fast_mr *mr)
 	};
 	struct xp_piece piece = { .ref = &rep.lists };
 	struct xp_context *ctx = xp_ctx(ibpd->context);
-	int err = send_proc_files(ibpd);
+	int err = xp_send_proc_files(ibpd);
 
 	if (!err)
 		err = xp_call_map(ctx, &call, &piece, 1);
@@ -100,7 +87,7 @@ XP_PUBLIC int xrocedv_reserved_lkey(struct ibv_pd *pd, uint32_t *lkey)
 
 	if (!xp_is_ours(pd->context))
 		return EOPNOTSUPP;
-	err = send_proc_files(pd);
+	err = xp_send_proc_files(pd);
 	if (!err)
 		err = xp_call(xp_ctx(pd->context), &call);
 	if (!err)
@@ -228,7 +215,7 @@ XP_PUBLIC int xrocedv_post_reg_mr(struct ibv_qp *ibqp, struct ibv_mr *ibmr, uint
 	if (!mr || ibqp->context != ibmr->context || !mr->pages ||
 	    send_flags & ~(unsigned int)(IBV_SEND_SIGNALED | IBV_SEND_FENCE))
 		return EINVAL;
-	if (ibqp->pd != ibmr->pd)
+	if (!xp_pd_same(ibqp->pd, ibmr->pd))
 		return EPERM;
 	if (xp_health(xp_ctx(ibqp->context)) == XP_FORKED)
 		return EIO;

@@ -88,9 +88,11 @@ static void drop_stale_head(struct xp_pipe *p)
 {
 	uint8_t record[16];
 	uint64_t cookie;
+	int cancel;
 
 	if (!p->nstale || pthread_rwlock_trywrlock(&p->reading))
 		return;
+	cancel = xp_cancel_off();
 	pthread_mutex_lock(&p->lock);
 	while (p->nstale && peek(p, &cookie) && is_stale(p, cookie)) {
 		if (read(p->fd, record, p->record) != (ssize_t)p->record)
@@ -99,6 +101,7 @@ static void drop_stale_head(struct xp_pipe *p)
 	}
 	pthread_mutex_unlock(&p->lock);
 	pthread_rwlock_unlock(&p->reading);
+	xp_cancel_restore(cancel);
 }
 
 void xp_pipe_forget(struct xp_pipe *p, uint64_t cookie, uint32_t written, const uint32_t *read)
@@ -121,6 +124,23 @@ void xp_pipe_forget(struct xp_pipe *p, uint64_t cookie, uint32_t written, const 
 	drop_stale_head(p);
 }
 
+static void done_reading(void *p)
+{
+	pthread_rwlock_unlock(&((struct xp_pipe *)p)->reading);
+}
+
+/* Programs cancel the thread that waits here. */
+static ssize_t read_record(struct xp_pipe *p, void *record)
+{
+	ssize_t n;
+
+	pthread_rwlock_rdlock(&p->reading);
+	pthread_cleanup_push(done_reading, p);
+	n = read(p->fd, record, p->record);
+	pthread_cleanup_pop(1);
+	return n;
+}
+
 /*
  * The next record of a live object, as the fd blocks or not. counter() names the count of
  * what was read for the object, or NULL. -ENODATA: the daemon is gone.
@@ -133,9 +153,7 @@ static int next_record(struct xp_pipe *p, void *record, uint32_t *(*counter)(con
 	ssize_t n;
 
 	do {
-		pthread_rwlock_rdlock(&p->reading);
-		n = read(p->fd, record, p->record);
-		pthread_rwlock_unlock(&p->reading);
+		n = read_record(p, record);
 		if (n != (ssize_t)p->record)
 			return n < 0 ? -errno : -ENODATA;
 		memcpy(&cookie, record, sizeof(cookie));

@@ -331,6 +331,18 @@ struct ibv_mr *xp_reg_mr_iova2(struct ibv_pd *ibpd, void *addr, size_t length, u
 	return &mr->ibmr;
 }
 
+int xp_send_proc_files(struct ibv_pd *ibpd)
+{
+	struct xp_context *ctx = xp_ctx(ibpd->context);
+	static char byte;
+	struct ibv_mr *mr;
+
+	if (__atomic_load_n(&ctx->proc_fds_sent, __ATOMIC_ACQUIRE))
+		return 0;
+	mr = xp_reg_mr_iova2(ibpd, &byte, 1, (uintptr_t)&byte, IBV_ACCESS_ON_DEMAND);
+	return mr ? -xp_dereg_mr(mr) : -errno;
+}
+
 /* ---- regions that are one thing, which never changes ---------------------------- */
 
 struct ibv_mr *xp_reg_segment(struct ibv_pd *ibpd, const struct xr_mr_segment *seg, int fd,

@@ -52,7 +52,7 @@ int xp_bind_mw(struct ibv_qp *ibqp, struct ibv_mw *ibmw, struct ibv_mw_bind *bin
 	};
 	int err;
 
-	if (ibqp->pd != ibmw->pd)
+	if (!xp_pd_same(ibqp->pd, ibmw->pd))
 		return EPERM;
 	err = xp_post_bind(ibqp, &wr);
 	if (!err)

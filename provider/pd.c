@@ -165,6 +165,11 @@ void xp_pd_unuse(struct ibv_pd *ibpd)
 		put(&xp_pd(ibpd)->refs);
 }
 
+bool xp_pd_same(const struct ibv_pd *a, const struct ibv_pd *b)
+{
+	return a && b && a->context == b->context && a->handle == b->handle;
+}
+
 /* ---- memory of queues ----------------------------------------------------------- */
 
 /* Before each piece: whose it is. As long as the alignment, so that what follows is aligned. */

@@ -10,13 +10,14 @@ void xp_ring_bell(struct xp_qp *qp)
 	uint64_t one = 1;
 
 	if (xp_doorbell_ring(qp->doorbell, qp->slot)) {
-		int saved = errno;
+		int saved = errno, cancel = xp_cancel_off();
 
 		/*
 		 * Can only fail for a full counter, which wakes as well, or a daemon that is gone.
 		 */
 		if (write(qp->wake, &one, sizeof(one)) < 0)
 			errno = saved;
+		xp_cancel_restore(cancel);
 	}
 }
 

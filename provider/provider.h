@@ -68,14 +68,11 @@ struct xp_device {
 	/* libibverbs keeps a reference count and more behind its devices: it may write here */
 	uint8_t libibverbs_private[512];
 	struct xp_device *next;
-	unsigned int refs;		/* lists and contexts */
 	__be64 guid;
 	char path[108];			/* of the control socket */
 };
 
 bool xp_is_our_device(const struct ibv_device *ibdev);
-void xp_device_get(struct xp_device *dev);
-void xp_device_put(struct xp_device *dev);
 
 struct ibv_device **xp_get_device_list(int *num);
 void xp_free_device_list(struct ibv_device **list);
@@ -90,7 +87,7 @@ struct xp_conn {
 	uint32_t seq;
 	bool broken;		/* the daemon is gone, or does not speak our protocol */
 	uint64_t opened_ns;
-	uint64_t deadline_ns;	/* of replies, unless xp_conn_no_timeout() */
+	uint64_t deadline_ns;	/* of replies; 0: none */
 };
 
 /* One request and its reply. */
@@ -322,6 +319,8 @@ struct ibv_pd *xp_alloc_parent_domain(struct ibv_context *ibctx,
 /* A queue is made on a domain, and goes. True: only one thread at a time will use it. */
 bool xp_pd_use(struct ibv_pd *ibpd);
 void xp_pd_unuse(struct ibv_pd *ibpd);	/* NULL: none */
+/* One protection domain, by itself or in parent domains; none (NULL) is the same as no other. */
+bool xp_pd_same(const struct ibv_pd *a, const struct ibv_pd *b);
 /*
  * What a queue keeps in the program's memory, zeroed: from the allocator of its parent domain, if
  * it has one. It is freed before the domain is let go of. ibpd: NULL: none.
@@ -405,6 +404,8 @@ struct ibv_mr *xp_reg_mr_iova2(struct ibv_pd *ibpd, void *addr, size_t length, u
 int xp_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *ibpd, void *addr, size_t length,
 		int access);
 int xp_dereg_mr(struct ibv_mr *ibmr);
+/* The daemon has the process's files from the first region on, or from this. */
+int xp_send_proc_files(struct ibv_pd *ibpd);
 /* A region that is one segment of its own kind, and its fd if it has one (-1) */
 struct ibv_mr *xp_reg_segment(struct ibv_pd *ibpd, const struct xr_mr_segment *seg, int fd,
 			      uint64_t iova, unsigned int access);
@@ -666,6 +667,23 @@ void xp_fork_watch(struct xp_context *ctx);
 void xp_fork_unwatch(struct xp_context *ctx);
 /* For verbs on a context: the one that is this process's, which is another in a child of who opened it. */
 struct ibv_context *xp_here(struct ibv_context *ibctx);
+
+/*
+ * Verbs are no cancellation points, but for those that wait for events: nobody expects a thread to end in
+ * one, and it would leave locks behind. Around system calls that are such points.
+ */
+static inline int xp_cancel_off(void)
+{
+	int before;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+	return before;
+}
+
+static inline void xp_cancel_restore(int before)
+{
+	pthread_setcancelstate(before, NULL);
+}
 
 /* A verb's failure: errno and a NULL pointer, or a positive errno */
 static inline void *xp_null(int err)

@@ -111,6 +111,24 @@ static void posting(struct fixture *f)
 		       !ibv_destroy_qp(qp) && !ibv_destroy_cq(cq), "they go");
 }
 
+/* Regions and queue pairs of one protection domain, whichever of them was made in a parent of it */
+static void parents(struct fixture *f)
+{
+	struct ibv_parent_domain_init_attr attr = { .pd = f->pd };
+	struct ibv_pd *parent = ibv_alloc_parent_domain(f->ctx, &attr);
+	struct ibv_cq *cq = ibv_create_cq(f->ctx, 8, NULL, NULL, 0);
+	struct ibv_qp *qp = make_qp(f, cq, cq, IBV_QPS_RTS);
+	struct ibv_mr *mr = dv.alloc_mr(parent, 3);
+	struct xrocedv_sg sg = { ADDR, PAGE };
+
+	dv.map_mr_sg(mr, &sg, 1, NULL, PAGE);
+	TAP_OK(!dv.post_reg_mr(qp, mr, 1, RW, 0), "a parent domain is the same domain");
+	ibv_dereg_mr(mr);
+	ibv_destroy_qp(qp);
+	ibv_destroy_cq(cq);
+	ibv_dealloc_pd(parent);
+}
+
 static void lkey(struct fixture *f)
 {
 	uint32_t key = 0;
@@ -275,6 +293,7 @@ int main(void)
 	allocation(&f);
 	mapping(&f);
 	posting(&f);
+	parents(&f);
 	pool_attributes(&f);
 	pool_cache(&f);
 	pool_failures(&f);

@@ -573,7 +573,9 @@ static void domains(struct fixture *f)
 	};
 	struct ibv_poll_cq_attr poll_attr = { 0 };
 	unsigned int objects = fake_objects(&f->daemon);
+	struct ibv_mw_bind bind = { .wr_id = 3 };
 	struct ibv_cq_ex *cq;
+	struct ibv_mw *mw;
 	struct ibv_qp *qp;
 	struct ibv_mr *mr;
 	char buf[64];
@@ -595,6 +597,9 @@ static void domains(struct fixture *f)
 	TAP_OK(!ibv_start_poll(cq, &poll_attr) && cq->wr_id == 1 && ibv_next_poll(cq) == ENOENT,
 	       "work goes through them");
 	ibv_end_poll(cq);
+	mw = ibv_alloc_mw(pd, IBV_MW_TYPE_1);
+	TAP_OK(mw && !ibv_bind_mw(qp, mw, &bind) && !ibv_dealloc_mw(mw),
+	       "and windows of the domain below");
 	TAP_OK(ibv_dealloc_pd(parent) == EBUSY, "the parent domain stays");
 	ibv_destroy_qp(qp);
 	TAP_OK(ibv_dealloc_pd(parent) == EBUSY, "as long as the CQ");

@@ -2,7 +2,7 @@
 
 # The provider against a fake daemon: NAME_test.c, an ordinary verbs program run with the library
 # preloaded. With sanitizers their runtime cannot come first, which does no harm here.
-PROVIDER_TESTS := surface device queues life extended memory srq xrc datagram paths dv children
+PROVIDER_TESTS := surface device queues life extended memory srq xrc datagram paths dv children habits
 
 $(foreach t,$(PROVIDER_TESTS),$(eval $(call program,selftests/provider/$(t),$(addprefix \
 	selftests/provider/,$(t)_test.c fixture.c fake.c fake_serve.c fake_queues.c),,-libverbs -lpthread -ldl)))
