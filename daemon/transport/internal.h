@@ -482,6 +482,8 @@ void xt_qp_store_psns(struct xt_qp *qp);
 bool xt_sq_look(struct xt_qp *qp);
 /* The work request to be sent from now, NULL: none. */
 struct xt_swqe *xt_sq_current(struct xt_qp *qp);
+/* The one behind the current one, in RTS. */
+struct xt_swqe *xt_sq_following(struct xt_qp *qp);
 /* Completes the oldest work request, and local ones behind it that are done. false: in ERR now. */
 bool xt_sq_retire(struct xt_qp *qp);
 /* Completes the oldest with an error, flushes everything that the QP's type wants flushed. */
@@ -656,6 +658,11 @@ void xt_req_timeout(struct xt_qp *qp);
 void xt_req_settle(struct xt_qp *qp, bool progress);
 /* Goes back to the oldest PSN not acknowledged. */
 void xt_req_go_back(struct xt_qp *qp);
+/*
+ * What would have asked for an ACK of the last message sent will not be sent: sends that message's last packet again.
+ * false: the answer to it is under way.
+ */
+bool xt_req_ask_again(struct xt_qp *qp);
 /* One retry less. false: there was none left, and the QP is in ERR. */
 bool xt_req_retry(struct xt_qp *qp);
 /* SQD: raises the event when all that was begun has ended. */

@@ -235,6 +235,8 @@ static void enter(struct xt_qp *qp, uint32_t from, uint32_t to)
 	xt_qp_store_state(qp, to);
 	if (to == XR_QPS_SQD && from == XR_QPS_RTS) {
 		qp->d.drained = false;
+		if (xt_req_ask_again(qp))
+			xt_activate(qp);
 		xt_req_check_drained(qp);
 	}
 	if (to == XR_QPS_RTS && xt_sq_look(qp))

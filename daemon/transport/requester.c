@@ -102,6 +102,21 @@ void xt_req_go_back(struct xt_qp *qp)
 	xt_activate(qp);
 }
 
+bool xt_req_ask_again(struct xt_qp *qp)
+{
+	struct xt_requester *r = &qp->d.req;
+	const struct xt_swqe *w = xt_swqe(qp, r->cur);
+	uint32_t begun = r->cur == r->loaded ? 0 : r->next - w->psn;
+
+	/* where `cur` was begun, its packets are among those that did not ask */
+	if (r->cur == r->retired || r->unasked <= begun)
+		return false;
+	/* only a SEND or WRITE leaves it to the next one */
+	w = xt_swqe(qp, --r->cur);
+	r->next = w->psn + w->npsn - 1;
+	return true;
+}
+
 bool xt_req_retry(struct xt_qp *qp)
 {
 	static const struct xt_fault exceeded = { IBV_WC_RETRY_EXC_ERR, XR_VERR_TIMEOUT };
@@ -257,10 +272,26 @@ uint8_t xt_data_opcode(const struct xt_swqe *w, bool first, bool last)
 }
 
 /*
- * An acknowledgement is worth asking for at the end of a message, where a completion or the next
- * step may wait for it, and often enough that a window never fills without one.
+ * Nobody waits for this message alone, and more is sent behind it in this visit, which will ask.
+ * What is to follow may fail or be held up after all: xt_req_ask_again().
  */
-static bool want_ack(const struct xt_qp *qp, const struct xt_swqe *w, bool last)
+static bool asks_later(struct xt_qp *qp, const struct xt_swqe *w)
+{
+	const struct xt_swqe *next;
+
+	if (qp->sq_sig_all || (w->flags & XR_SEND_SIGNALED) || qp->info.state != XR_QPS_RTS)
+		return false;
+	next = xt_sq_following(qp);
+	return next && !next->fault.status && !(next->flags & XR_SEND_FENCE) &&
+	       (next->kind == XT_KIND_SEND || next->kind == XT_KIND_WRITE);
+}
+
+/*
+ * An acknowledgement is worth asking for at the end of a message, where a completion or the next
+ * step may wait for it, and often enough that a window never fills without one. Each is a packet, and for
+ * small messages costs as much as they do. budget: packets that may still be sent in this visit
+ */
+static bool want_ack(struct xt_qp *qp, const struct xt_swqe *w, bool last, uint32_t budget)
 {
 	const struct xt_requester *r = &qp->d.req;
 
@@ -269,10 +300,12 @@ static bool want_ack(const struct xt_qp *qp, const struct xt_swqe *w, bool last)
 	/* A full window that waits for an answer already need not ask for each packet that fits in. */
 	if (r->next + 1 - r->unacked >= r->window && xt_diff(r->asked, r->unacked) < 0)
 		return true;
-	if (r->credits && takes_receive(w) && xr_psn_diff(r->ssn + 1, r->lsn) >= 0)
+	if (r->credits && takes_receive(w) && xr_psn_diff(w->ssn + 1, r->lsn) >= 0)
 		return true;
 	/* The next one may be longer in coming than the answer to none is waited for. */
-	return last || xt_pace_last(qp, xt_frame_len(&qp->tmpl, qp->d.mtu));
+	if (xt_pace_last(qp, xt_frame_len(&qp->tmpl, qp->d.mtu)))
+		return true;
+	return last && (budget == 1 || !asks_later(qp, w));
 }
 
 bool xt_req_build_data(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
@@ -329,13 +362,13 @@ static void build_atomic(const struct xt_swqe *w, struct xt_packet *p)
 	p->ext_len += sizeof(eth);
 }
 
-static bool build(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
+static bool build(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p, uint32_t budget)
 {
 	xt_packet_init(p, 0, qp->d.req.next);
 	if (qp->info.type == XR_QPT_XRC_SEND)
 		xt_ext_xrceth(p, w->srqn);
 	if (w->kind <= XT_KIND_WRITE)
-		p->ackreq = want_ack(qp, w, qp->d.req.next + 1 == w->psn + w->npsn);
+		p->ackreq = want_ack(qp, w, qp->d.req.next + 1 == w->psn + w->npsn, budget);
 	if (w->kind == XT_KIND_READ)
 		build_read(qp, w, p);
 	else if (w->kind == XT_KIND_ATOMIC)
@@ -389,6 +422,8 @@ uint32_t xt_req_run(struct xt_qp *qp, uint32_t budget, bool *more)
 
 	while (r->wait != XT_WAIT_RNR && (w = xt_sq_current(qp))) {
 		if (w->fault.status) {
+			if (xt_req_ask_again(qp))
+				continue;
 			/* those before it come first, and in SQD its turn does not come */
 			if (r->cur != r->retired ||
 			    (r->next == w->psn && !begin_allowed(qp, w)))
@@ -411,7 +446,7 @@ uint32_t xt_req_run(struct xt_qp *qp, uint32_t budget, bool *more)
 				return cost;
 			break;
 		}
-		if (!build(qp, w, &p))
+		if (!build(qp, w, &p, budget - cost))
 			continue;
 		announce(qp, w);
 		if (!xt_send(qp, &p)) {

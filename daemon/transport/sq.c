@@ -251,6 +251,18 @@ struct xt_swqe *xt_sq_current(struct xt_qp *qp)
 	return xt_swqe(qp, r->cur);
 }
 
+struct xt_swqe *xt_sq_following(struct xt_qp *qp)
+{
+	struct xt_requester *r = &qp->d.req;
+
+	if (r->cur + 1 == r->loaded) {
+		if (r->loaded == r->producer)
+			return NULL;
+		load(qp);
+	}
+	return xt_swqe(qp, r->cur + 1);
+}
+
 /* ---- completing ---------------------------------------------------------------------- */
 
 static bool complete(struct xt_qp *qp, uint32_t index, uint64_t wr_id, uint32_t opcode,

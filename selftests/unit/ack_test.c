@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * For which messages a requester asks for an acknowledgement, and that one is always under way where
+ * something waits for it. Time stands still: nothing is mended by a local ACK timeout.
+ */
+#include "daemon/transport/internal.h"
+#include "made.h"
+
+#define BAD_LKEY 0x7700
+
+static struct xr_send_wqe *post(struct h_qp *q, uint64_t wr_id, uint8_t opcode, uint32_t len,
+				uint32_t flags)
+{
+	struct xr_send_wqe *w = h_post_send(q, wr_id, opcode, BASE, len, key);
+
+	w->flags = flags;
+	w->remote_addr = 0x5000;
+	w->rkey = 0x100;
+	return w;
+}
+
+static void run(struct h_qp *q)
+{
+	struct harness *h = q->h;
+
+	h->sent_count = 0;
+	xt_qp_doorbell(q->qp, h->now);
+	while (xt_engine_run(h->engine, h->now) <= h->now && h->sent_count < H_FRAMES)
+		;
+}
+
+/* The same with room for so many frames */
+static void run_with_room(struct h_qp *q, unsigned frames)
+{
+	struct harness *h = q->h;
+	unsigned i;
+
+	h->sent_count = H_FRAMES - frames;
+	xt_qp_doorbell(q->qp, h->now);
+	xt_engine_run(h->engine, h->now);
+	h->sent_count = frames;
+	for (i = 0; i < frames; i++)
+		h->sent[i] = h->sent[H_FRAMES - frames + i];
+}
+
+/* The PSNs sent, counted from the first ever, those that ask with a "!" */
+static const char *sent(const struct h_qp *q)
+{
+	static char text[1024];
+	size_t n = 0;
+	unsigned i;
+
+	text[0] = 0;
+	for (i = 0; i < q->h->sent_count; i++)
+		n += snprintf(text + n, sizeof(text) - n, "%s%d%s", i ? " " : "",
+			      sent_psn(q->h, i),
+			      be32(sent_bth(q->h, i) + 8) & XR_BTH_ACKREQ ? "!" : "");
+	return text;
+}
+
+static void expect(const struct h_qp *q, const char *psns, const char *what)
+{
+	if (!TAP_OK(!strcmp(sent(q), psns), "%s", what))
+		printf("# sent %s, not %s\n", sent(q), psns);
+}
+
+/* From the peer: all up to a PSN arrived; credits unknown */
+static void ack(struct h_qp *q, int psn)
+{
+	const struct made m = S(ACK, .psn = psn, .syndrome = XR_AETH_ACK | 31);
+
+	q->h->sent_count = 0;
+	receive(q, &m);
+}
+
+/* One message out and acknowledged: the first after a start or retry always asks. */
+static void start(struct h_qp *q)
+{
+	begin(q);
+	post(q, 0, XR_WR_SEND, 8, 0);
+	run(q);
+	ack(q, 0);
+}
+
+static bool completed(struct h_qp *q, uint64_t wr_id, uint32_t status)
+{
+	struct xr_cqe cqe;
+
+	return h_poll(q->h, &cqe) && cqe.wr_id == wr_id && cqe.status == status;
+}
+
+static void test_bursts(void)
+{
+	struct h_qp q;
+	unsigned i;
+
+	begin(&q);
+	for (i = 0; i < 40; i++)
+		post(&q, i, XR_WR_SEND, 8, 0);
+	run(&q);
+	expect(&q,
+	       "0! 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16! 17 18 19 20 21 22 23 24 25 26 27 28 29 30 "
+	       "31! 32 33 34 35 36 37 38 39!",
+	       "unsignalled: one in 16, the last of a visit, and the last one posted");
+	ack(&q, 39);
+	for (i = 0; i < 4; i++)
+		post(&q, i, XR_WR_SEND, 8, i == 1 ? XR_SEND_SIGNALED : 0);
+	run(&q);
+	expect(&q, "40 41! 42 43!", "a signalled one asks for itself");
+	end(&q);
+}
+
+static void test_next(void)
+{
+	struct h_qp q;
+
+	start(&q);
+	post(&q, 1, XR_WR_SEND, 8, 0);
+	post(&q, 2, XR_WR_RDMA_WRITE, 3000, 0);
+	post(&q, 3, XR_WR_SEND, 8, 0);
+	run(&q);
+	expect(&q, "1 2 3 4 5!", "messages of several packets count by their last");
+	ack(&q, 5);
+	post(&q, 1, XR_WR_SEND, 8, 0);
+	post(&q, 2, XR_WR_RDMA_READ, 8, 0);
+	post(&q, 3, XR_WR_SEND, 8, 0);
+	post(&q, 4, XR_WR_SEND, 8, XR_SEND_FENCE);
+	run(&q);
+	expect(&q, "6! 7 8!", "before a READ or a fence it asks");
+	end(&q);
+}
+
+static void test_faults(void)
+{
+	struct h_qp q;
+
+	start(&q);
+	post(&q, 1, XR_WR_SEND, 8, 0);
+	h_post_send(&q, 2, XR_WR_SEND, BASE, 8, BAD_LKEY);
+	run(&q);
+	expect(&q, "1 1!", "the next one cannot be built: the last packet once more, which asks");
+	TAP_OK(q.h->cq_ring->producer == 0, "the error waits for what came before");
+	ack(&q, 1);
+	TAP_OK(completed(&q, 2, IBV_WC_LOC_PROT_ERR), "then it comes");
+	end(&q);
+
+	start(&q);
+	post(&q, 1, XR_WR_SEND, 8, 0);
+	h_post_send(&q, 2, XR_WR_SEND, BASE, 3000, BAD_LKEY);
+	run(&q);
+	expect(&q, "1!", "the next one is known to fail");
+	end(&q);
+
+	start(&q);
+	post(&q, 1, XR_WR_SEND, 8, 0);
+	post(&q, 2, XR_WR_SEND, 3000, 0);
+	run_with_room(&q, 2);
+	expect(&q, "1 2", "no more room, in the midst of the next one");
+	mr.key->entry.state = XR_KEY_FREE;
+	run(&q);
+	expect(&q, "", "whose key goes, and that of the one before");
+	TAP_OK(completed(&q, 1, IBV_WC_LOC_PROT_ERR), "the oldest fails");
+	end(&q);
+}
+
+static void test_long_fault(void)
+{
+	struct h_qp q;
+	struct h_mr other;
+	uint32_t lkey;
+
+	start(&q);
+	lkey = h_reg(q.h, &other, memory, SIZE, BASE);
+	post(&q, 1, XR_WR_SEND, 8, 0);
+	h_post_send(&q, 2, XR_WR_SEND, BASE, 3000, lkey);
+	run_with_room(&q, 2);
+	other.key->entry.state = XR_KEY_FREE;
+	run(&q);
+	expect(&q, "1!", "only the key of the next one goes, in its midst");
+	ack(&q, 1);
+	TAP_OK(completed(&q, 2, IBV_WC_LOC_PROT_ERR), "that one fails when all before it is acknowledged");
+	end(&q);
+}
+
+static void test_drain(void)
+{
+	struct h_qp q;
+
+	start(&q);
+	post(&q, 1, XR_WR_SEND, 8, 0);
+	post(&q, 2, XR_WR_SEND, 8, 0);
+	run_with_room(&q, 1);
+	expect(&q, "1", "no room for the one that would ask");
+	h_modify(&q, XR_QPS_SQD);
+	run(&q);
+	expect(&q, "1!", "which a drained send queue keeps back: the last packet asks");
+	ack(&q, 1);
+	h_modify(&q, XR_QPS_RTS);
+	run(&q);
+	expect(&q, "2!", "back in RTS it goes on");
+	ack(&q, 2);
+	post(&q, 3, XR_WR_SEND, 3000, 0);
+	post(&q, 4, XR_WR_SEND, 8, 0);
+	run_with_room(&q, 1);
+	h_modify(&q, XR_QPS_SQD);
+	run(&q);
+	expect(&q, "4 5!", "a message that was begun ends, and asks");
+	end(&q);
+}
+
+int main(void)
+{
+	test_bursts();
+	test_next();
+	test_faults();
+	test_long_fault();
+	test_drain();
+	return tap_end();
+}
