@@ -10,8 +10,8 @@ $(eval $(call suite,vm/interop,2400,$(VM) 2380 $(VM_ENV) selftests/vm/guest/inte
 
 # End-to-end tests in two halves, those of the host around the data and those that move data: a few,
 # or with XR_VM_E2E=whole all of them, some of which need memory
-vm_e2e_memory = $(if $(filter whole,$(XR_VM_E2E)),-m 7168)
-vm_e2e = $(call suite,vm/e2e/$1,7200,$(VM) 7180 $(vm_e2e_memory) $(VM_ENV) XR_VM_E2E=$(XR_VM_E2E) \
+vm_e2e_limits = $(if $(filter whole,$(XR_VM_E2E)),7180 -m 7168,1580)
+vm_e2e = $(call suite,vm/e2e/$1,7200,$(VM) $(vm_e2e_limits) $(VM_ENV) XR_VM_E2E=$(XR_VM_E2E) \
 	selftests/vm/guest/e2e $1,$(E2E_NEEDS))
 $(eval $(call vm_e2e,host))
 
