@@ -13,7 +13,7 @@
 #include "cli.h"
 
 #define TIMEOUT_S 10
-#define TEXT_MAX (64u << 20)
+#define TEXT_MAX (2u << 30)	/* eight million regions, the most that a device may have, take 1.5 GB */
 
 static int dial(struct cli_client *c)
 {

@@ -116,6 +116,37 @@ teardown_file() {
 	equal "device" "$(jq -r --arg name "$name" '.[$name].device' <<<"$output")" xra
 }
 
+# A daemon's answer for a million regions, without the regions
+big_answer() {
+	python3 - "$1" "$2" <<'PYTHON'
+import array, os, socket, sys
+text = os.memfd_create("text")
+for _ in range(int(sys.argv[2])):
+    os.write(text, b" " * 1000000)
+s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+s.bind(sys.argv[1])
+s.listen()
+s.settimeout(60)
+c = s.accept()[0]
+hello = c.recv(4096)
+c.send(hello[:20] + bytes(200))  # the same version
+show = c.recv(4096)
+fds = array.array("i", [text])
+c.sendmsg([show[:16] + bytes(8)], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
+PYTHON
+}
+
+@test "observe: as many objects as a device may have are shown" {
+	requires python3
+	mkdir "$RUN/big"
+	big_answer "$RUN/big/xrbig.sock" 200 3>&- &
+	listening() { ss -Hlx | grep -q "$RUN/big/xrbig.sock"; }
+	wait_for 20 listening
+	equal "bytes" "$("$XROCE" -r "$RUN/big" mr -j xrbig | wc -c)" 200000000
+	wait
+	rm -r "$RUN/big"
+}
+
 @test "observe: a program looks where xroce run was told, whatever the environment says" {
 	equal "folder" "$(XROCE_RUNTIME_DIR=$RUN/a "$XROCE" -r /run/xroce run printenv XROCE_RUNTIME_DIR)" /run/xroce
 	equal "folder" "$(XROCE_RUNTIME_DIR=/run/xroce "$XROCE" -r "$RUN/a" run printenv XROCE_RUNTIME_DIR)" "$RUN/a"
