@@ -405,6 +405,9 @@ static int on_notification(const struct nlmsghdr *nlh, void *arg)
 		break;
 	case RTM_NEWROUTE:
 	case RTM_DELROUTE:
+	case RTM_NEWRULE:
+	case RTM_DELRULE:
+	case RTM_NEWNEXTHOP:	/* of routes that name it, which may be told nothing of */
 		changed(dev);
 		break;
 	}
@@ -431,7 +434,8 @@ static void readable(void *arg, uint32_t events)
 static int start_listening(struct xd_device *dev)
 {
 	static const int groups[] = { RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR,
-				      RTNLGRP_NEIGH, RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_ROUTE };
+				      RTNLGRP_NEIGH, RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_ROUTE,
+				      RTNLGRP_IPV4_RULE, RTNLGRP_IPV6_RULE, RTNLGRP_NEXTHOP };
 	struct xd_net *net = dev->net;
 
 	net->listen = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);

@@ -516,6 +516,30 @@ static void test_mac_moves(void)
 	device_close();
 }
 
+/* What opening the device found was looked at already. */
+static bool refreshes_after(const char *command)
+{
+	refreshes = 0;
+	sh("%s", command);
+	run_until(refreshed_once);
+	return refreshes;
+}
+
+static void test_rules(void)
+{
+	sh("sysctl -qw net.ipv4.nexthop_compat_mode=0; ip nexthop add id 1 via 10.9.0.2 dev t0; "
+	   "ip route add 10.58.0.0/16 nhid 1");
+	device_open();
+	run_until(refreshed_once);
+	TAP_OK(refreshes_after("ip rule add from 10.9.0.1 table 77"), "a rule comes");
+	TAP_OK(refreshes_after("ip rule del from 10.9.0.1 table 77"), "a rule goes");
+	TAP_OK(refreshes_after("ip -6 rule add from fd09::1 table 77"), "a rule of IPv6");
+	TAP_OK(refreshes_after("ip nexthop replace id 1 via 10.9.0.9 dev t0"),
+	       "the next hop that a route names is another");
+	device_close();
+	sh("ip -6 rule del from fd09::1 table 77; ip route del 10.58.0.0/16; ip nexthop del id 1");
+}
+
 /* A daemon that was told of too much at a time to hear of all */
 static void test_lost_notifications(void)
 {
@@ -525,11 +549,11 @@ static void test_lost_notifications(void)
 	sh("for i in $(seq 4000); do echo link set t0 txqueuelen $((i %% 2 + 1000)); done | "
 	   "ip -batch - && ip neighbour replace 10.9.0.9 lladdr 02:00:00:00:00:0a dev t0");
 	run_until(refreshed_twice);
-	TAP_OK(refreshes == 2, "notifications were lost: paths are looked at");
+	TAP_OK(refreshes >= 2, "notifications were lost: paths are looked at");
 	sh("ip neighbour replace 10.9.0.9 lladdr 02:00:00:00:00:08 dev t0");
 	refreshes = 0;
 	run_until(refreshed_once);
-	TAP_OK(refreshes == 1, "what was heard of before them is not taken for known");
+	TAP_OK(refreshes, "what was heard of before them is not taken for known");
 	sh("ip neighbour del 10.9.0.9 dev t0");
 	device_close();
 }
@@ -589,6 +613,7 @@ int main(void)
 	test_special();
 	test_cancel();
 	test_mac_moves();
+	test_rules();
 	test_lost_notifications();
 	test_no_ethernet();
 	test_renamed();
