@@ -31,8 +31,11 @@ static void learn_credits(struct xt_qp *qp, uint32_t aeth)
 	}
 	/* a late or rounded acknowledgement takes nothing back */
 	lsn = ((aeth & XR_PSN_MASK) + xt_credits[code]) & XR_PSN_MASK;
-	if (!r->credits || xr_psn_diff(lsn, r->lsn) > 0)
+	if (!r->credits || xr_psn_diff(lsn, r->lsn) > 0) {
 		r->lsn = lsn;
+		/* also where nothing else is new */
+		xt_activate(qp);
+	}
 	r->credits = true;
 }
 
