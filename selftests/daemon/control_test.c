@@ -95,6 +95,25 @@ static void test_malformed(void)
 
 /* ---- objects --------------------------------------------------------------------- */
 
+/* What programs look at before they use a thing: each of these is there, each of the others is not. */
+static void test_capabilities(void)
+{
+	const uint64_t have = IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR |
+			      IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
+			      IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
+			      IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC | IBV_DEVICE_MEM_WINDOW |
+			      IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS;
+	uint64_t flags;
+	struct conn c;
+
+	open_client(&c);
+	MUST(!ask(&c, XR_MSG_QUERY_DEVICE, NULL, 0));
+	flags = ((struct xr_query_device_rep *)c.body)->device_cap_flags;
+	TAP_OK(flags == have, "capabilities: %llx more, %llx less than there are",
+	       (unsigned long long)(flags & ~have), (unsigned long long)(have & ~flags));
+	close_client(&c);
+}
+
 static void test_objects(void)
 {
 	struct xr_create_cq_req cqr = { .depth = 0 };
@@ -432,6 +451,7 @@ int main(void)
 	start_server("control");
 	test_hello();
 	test_malformed();
+	test_capabilities();
 	test_objects();
 	test_shared_memory();
 	test_events();
