@@ -141,12 +141,15 @@ struct xr_hello_rep {
 	__u8 token[XR_TOKEN_LEN];	/* of this connection: who knows it may import from it */
 };
 
+/* Of device_cap_flags_ex, as Linux 6.2 has it (IB_UVERBS_DEVICE_ATOMIC_WRITE) */
+#define XR_DEVICE_ATOMIC_WRITE (1ull << 40)
+
 /* What struct ibv_device_attr(_ex) is filled from */
 struct xr_query_device_rep {
 	__u64 guid;
 	__u64 max_mr_size;
 	__u64 page_size_cap;
-	__u64 device_cap_flags;		/* enum ibv_device_cap_flags */
+	__u64 device_cap_flags;		/* enum ibv_device_cap_flags, XR_DEVICE_* */
 	__u64 odp_caps;			/* enum ibv_odp_general_caps */
 	__u32 odp_rc, odp_uc, odp_ud;	/* enum ibv_odp_transport_cap_bits */
 	__u32 max_qp, max_qp_wr, max_sge, max_cq, max_cqe, max_mr, max_pd;

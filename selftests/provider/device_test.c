@@ -7,6 +7,8 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include <xroce/control.h>
+
 #include "../lib/tap.h"
 
 static void no_daemon(void)
@@ -105,10 +107,12 @@ static void queries(struct fixture *f)
 	uint8_t raw[128];
 
 	TAP_OK(!ibv_query_device(f->ctx, &attr) && attr.max_cqe == 4096 &&
-		       attr.phys_port_cnt == 1 && !strcmp(attr.fw_ver, "fake"),
+		       attr.phys_port_cnt == 1 && !strcmp(attr.fw_ver, "fake") &&
+		       attr.device_cap_flags == IBV_DEVICE_XRC,
 	       "query_device");
 	memset(&ex, 0x55, sizeof(ex));
 	TAP_OK(!ibv_query_device_ex(f->ctx, NULL, &ex.attr) && ex.attr.phys_port_cnt_ex == 1 &&
+		       ex.attr.device_cap_flags_ex == (IBV_DEVICE_XRC | XR_DEVICE_ATOMIC_WRITE) &&
 		       ex.after[0] == 0x55,
 	       "query_device_ex");
 	memset(&ex, 0x55, sizeof(ex));

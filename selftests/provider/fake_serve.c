@@ -136,6 +136,7 @@ static void query_device(struct client *c, const struct message *m)
 {
 	struct xr_query_device_rep rep = {
 		.guid = FAKE_GUID, .max_mr_size = 1ull << 40, .page_size_cap = 4096,
+		.device_cap_flags = IBV_DEVICE_XRC | XR_DEVICE_ATOMIC_WRITE,
 		.max_qp = 100, .max_qp_wr = DEPTH_MAX, .max_sge = 16, .max_cq = 100,
 		.max_cqe = DEPTH_MAX, .max_srq = 100, .max_srq_wr = DEPTH_MAX, .max_srq_sge = 16,
 		.max_mr = 1000, .max_pd = 100, .max_qp_rd_atom = 16,
