@@ -40,11 +40,17 @@ in_root() {
 }
 
 @test "deb: settings survive removal, nothing survives purging" {
+	local wants=$ROOT/etc/systemd/system/multi-user.target.wants
+
 	install -D packaging/example.conf "$ROOT/etc/xroce/eth0.conf"
+	mkdir -p "$wants"
+	ln -s /usr/lib/systemd/system/xroced@.service "$wants/xroced@eth0.service"
+	ln -s /usr/lib/systemd/system/other.service "$wants/other.service"
 	in_root --remove xroce
-	[[ -e $ROOT/etc/xroce/eth0.conf ]]
+	[[ -e $ROOT/etc/xroce/eth0.conf && -L $wants/xroced@eth0.service ]]
 	in_root --purge xroce
 	run find "$ROOT/usr" "$ROOT/etc/xroce" -type f
 	echo "$output"
 	[[ ! -e $ROOT/etc/xroce && ! -e $ROOT/usr/sbin/xroced ]]
+	[[ ! -L $wants/xroced@eth0.service && -L $wants/other.service ]]
 }
