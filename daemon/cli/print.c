@@ -13,11 +13,11 @@
 
 #define INDENT 2
 
-/* Names of programs and users may hold anything: keep it off the terminal. */
+/* Names of programs and users may hold anything: ASCII only reaches the terminal, no control of either set. */
 static void clean(char *s)
 {
 	for (; *s; s++)
-		if (iscntrl((unsigned char)*s))
+		if (!isprint((unsigned char)*s))
 			*s = '?';
 }
 

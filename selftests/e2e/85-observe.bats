@@ -116,6 +116,19 @@ teardown_file() {
 	equal "device" "$(jq -r --arg name "$name" '.[$name].device' <<<"$output")" xra
 }
 
+@test "observe: a program's name cannot speak to the terminal" {
+	local program name=$'x\x9b31m\e[1m\xc3\xa9'
+
+	cp "$(command -v ibv_rc_pingpong)" "$RUN/$name"
+	spawn a "$BATS_TEST_TMPDIR/log" "$RUN/$name" -g "$(gid_index a "$A4")" -p 18700
+	program=$!
+	named() { ctl a client xra >"$BATS_TEST_TMPDIR/clients" && grep -q 31m "$BATS_TEST_TMPDIR/clients"; }
+	wait_for 10 named
+	kill "$program"
+	rm "$RUN/$name"
+	not env LC_ALL=C grep -q '[^ -~]' "$BATS_TEST_TMPDIR/clients"
+}
+
 # A daemon's answer for a million regions, without the regions
 big_answer() {
 	python3 - "$1" "$2" <<'PYTHON'
