@@ -90,6 +90,29 @@ needs_plain_provider() {
 	[[ $status == 1 && $output == *no-such-if* ]]
 }
 
+# completed WORD...: what the last one may become
+completed() {
+	COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMPREPLY=()
+	_xroce
+	echo "${COMPREPLY[*]}"
+}
+
+@test "install: words that bash completes" {
+	local dir=$BATS_TEST_TMPDIR
+
+	# shellcheck source=packaging/xroce.bash-completion
+	source "$STAGE/usr/share/bash-completion/completions/xroce"
+	touch "$dir/xr_eth0.sock"
+	[[ $(completed xroce stat) == status ]]
+	[[ $(completed xroce -j -r "$dir" stat) == status ]]
+	[[ $(completed xroce -r "$dir" status x) == xr_eth0 ]]
+	[[ $(completed xroce run -r "$dir" -d "") == xr_eth0 ]]
+	[[ $(completed xroce run print) == *printenv* ]]
+	[[ -z $(completed xroce run printenv HO) ]]
+	[[ $(completed xroce -r "$dir" fault xr_eth0 dr) == drop ]]
+	[[ $(completed xroce fault -j -r "$dir" xr_) == xr_eth0 ]]
+}
+
 @test "uninstall: nothing of ours is left" {
 	staged uninstall
 	run find "$STAGE" -type f
