@@ -133,7 +133,7 @@ static void command(int fd)
 		async_event(&cmd);
 		break;
 	case OP_ERROR:
-		o->sq->word = o->rq->word = IBV_QPS_ERR;
+		o->state = o->sq->word = o->rq->word = IBV_QPS_ERR;
 		break;
 	case OP_DOORBELL:
 		doorbell(&cmd);

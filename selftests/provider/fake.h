@@ -14,6 +14,8 @@
 #define FAKE_GUID 0x1122334455667788ull
 #define FAKE_SRQN 0x5000	/* numbers of XRC SRQs begin here */
 #define FAKE_REFUSED_HOP 250	/* MODIFY_QP and address handles with this hop limit fail with EHOSTUNREACH */
+#define FAKE_VENDOR_ERR 0x99	/* of what fails; and of what is received */
+#define FAKE_RECEIVED(n) (0x40 + (n))	/* length, immediate data, source QPN, P_Key index, SL */
 
 struct fake {
 	int pid;
@@ -35,7 +37,7 @@ unsigned int fake_complete(struct fake *f, uint32_t qpn, bool recv, unsigned int
 unsigned int fake_complete_xrc(struct fake *f, uint32_t qpn, uint32_t srqn);
 /* Async event of a CQ, QP or SRQ by its cookie, or of port 1 */
 void fake_async_event(struct fake *f, uint64_t element, uint32_t type);
-/* Moves the QP to ERR as the daemon does by itself: only the rings' words say so. */
+/* Moves the QP to ERR as the daemon does by itself: only the rings' words and a query say so. */
 void fake_qp_error(struct fake *f, uint32_t qpn);
 /*
  * Doorbell bits and wake-ups since the last call; sleeping says what the worker does from now on.

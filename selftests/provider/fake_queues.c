@@ -138,7 +138,7 @@ void create_qp(struct client *c, const struct message *m)
 	struct xr_create_qp_rep rep = {
 		.max_send_wr = req->max_send_wr, .max_recv_wr = req->max_recv_wr,
 		.max_send_sge = req->max_send_sge, .max_recv_sge = req->max_recv_sge,
-		.max_inline = req->max_inline,
+		.max_inline = (req->max_inline + 15) & ~15u,	/* granted is what there is room for */
 	};
 	struct object *o;
 
@@ -150,12 +150,13 @@ void create_qp(struct client *c, const struct message *m)
 	rep.slot = rep.handle * 61;	/* all three levels of doorbells */
 	o = &objects[rep.handle];
 	o->init = *req;
+	o->init.max_inline = rep.max_inline;
 	o->cookie = req->cookie;
 	o->send_cq = req->send_cq;
 	o->recv_cq = req->recv_cq;
 	o->domain = domain_of(c, req->xrcd);
 	o->slot = rep.slot;
-	o->sq_stride = xr_send_stride(req->max_send_sge, req->max_inline);
+	o->sq_stride = xr_send_stride(req->max_send_sge, rep.max_inline);
 	o->rq_stride = xr_recv_stride(req->max_recv_sge);
 	o->sq_depth = power_of_two(req->max_send_wr);
 	o->rq_depth = power_of_two(req->max_recv_wr);
@@ -293,6 +294,10 @@ void query_qp(struct client *c, const struct message *m)
 		rep.attr = o->attr;
 		rep.attr.qp_state = o->state;
 		rep.max_send_wr = o->init.max_send_wr;
+		rep.max_recv_wr = o->init.max_recv_wr;
+		rep.max_send_sge = o->init.max_send_sge;
+		rep.max_recv_sge = o->init.max_recv_sge;
+		rep.max_inline = o->init.max_inline;
 		rep.sq_sig_all = o->init.sq_sig_all;
 	}
 	reply(c->fd, m, o ? 0 : -EINVAL, &rep, sizeof(rep), NULL, 0);
@@ -359,6 +364,16 @@ static uint32_t complete(struct object *qp, struct object *from, struct object *
 	if (__atomic_load_n(&q->producer, __ATOMIC_ACQUIRE) == *done)
 		return 0;
 	memcpy(&cqe.wr_id, entry, sizeof(cqe.wr_id));
+	if (status) {
+		cqe.vendor_err = FAKE_VENDOR_ERR;
+	} else if (recv) {
+		cqe.byte_len = FAKE_RECEIVED(0);
+		cqe.imm_data = FAKE_RECEIVED(1);
+		cqe.src_qpn = FAKE_RECEIVED(2);
+		cqe.pkey_index = FAKE_RECEIVED(3);
+		cqe.sl = FAKE_RECEIVED(4);
+		cqe.wc_flags = IBV_WC_WITH_IMM;
+	}
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	cqe.timestamp = ts.tv_sec * 1000000000ull + ts.tv_nsec;
 	__atomic_store_n(&q->consumer, ++*done, __ATOMIC_RELEASE);

@@ -105,6 +105,54 @@ static void acknowledgements(struct fixture *f)
 	ibv_destroy_comp_channel(ch);
 }
 
+struct late {
+	struct ibv_async_event event;
+	bool acked;
+};
+
+static void *ack_event_later(void *arg)
+{
+	struct late *late = arg;
+
+	usleep(100000);
+	__atomic_store_n(&late->acked, true, __ATOMIC_SEQ_CST);
+	ibv_ack_async_event(&late->event);
+	return NULL;
+}
+
+/* The next event is acknowledged while its object is being destroyed. */
+static bool waits_for_ack(struct fixture *f, struct ibv_qp *qp, struct ibv_srq *srq,
+			  struct ibv_cq *cq)
+{
+	struct late late = { .acked = false };
+	pthread_t thread;
+	bool acked;
+	int err;
+
+	if (ibv_get_async_event(f->ctx, &late.event))
+		return false;
+	pthread_create(&thread, NULL, ack_event_later, &late);
+	err = qp ? ibv_destroy_qp(qp) : srq ? ibv_destroy_srq(srq) : ibv_destroy_cq(cq);
+	acked = __atomic_load_n(&late.acked, __ATOMIC_SEQ_CST);
+	pthread_join(thread, NULL);
+	return !err && acked;
+}
+
+static void async_acknowledgements(struct fixture *f)
+{
+	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 4, .max_sge = 1 } };
+	struct ibv_cq *cq = ibv_create_cq(f->ctx, 16, NULL, NULL, 0);
+	struct ibv_qp *qp = make_qp(f, cq, cq, IBV_QPS_RTS);
+	struct ibv_srq *srq = ibv_create_srq(f->pd, &attr);
+
+	fake_async_event(&f->daemon, (uintptr_t)qp, IBV_EVENT_COMM_EST);
+	TAP_OK(waits_for_ack(f, qp, NULL, NULL), "destroy_qp waits for acks");
+	fake_async_event(&f->daemon, (uintptr_t)srq, IBV_EVENT_SRQ_LIMIT_REACHED);
+	TAP_OK(waits_for_ack(f, NULL, srq, NULL), "destroy_srq");
+	fake_async_event(&f->daemon, (uintptr_t)cq, IBV_EVENT_CQ_ERR);
+	TAP_OK(waits_for_ack(f, NULL, NULL, cq), "and destroy_cq, of asynchronous events");
+}
+
 static void async_events(struct fixture *f)
 {
 	struct ibv_cq *cq = ibv_create_cq(f->ctx, 16, NULL, NULL, 0);
@@ -378,6 +426,7 @@ int main(void)
 	completion_events(&f);
 	acknowledgements(&f);
 	async_events(&f);
+	async_acknowledgements(&f);
 	forks(&f);
 	daemon_dies(&f);
 	daemon_dies_while_polling(&f);

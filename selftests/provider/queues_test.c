@@ -89,6 +89,56 @@ static void completing(struct fixture *f)
 	free_pair(&p);
 }
 
+/* All that a completion says is handed on. */
+static void contents(struct fixture *f)
+{
+	struct pair p = make_pair(f, IBV_QPS_RTS);
+	struct ibv_wc wc[2];
+
+	post_recv(p.qp, 1, 2);
+	fake_complete(&f->daemon, p.qp->qp_num, true, 1, IBV_WC_SUCCESS, false);
+	fake_complete(&f->daemon, p.qp->qp_num, true, 1, IBV_WC_LOC_LEN_ERR, false);
+	TAP_OK(ibv_poll_cq(p.cq, 2, wc) == 2 && wc[0].opcode == IBV_WC_RECV && !wc[0].vendor_err &&
+	       wc[0].byte_len == FAKE_RECEIVED(0) && wc[0].imm_data == FAKE_RECEIVED(1) &&
+	       wc[0].src_qp == FAKE_RECEIVED(2) && wc[0].pkey_index == FAKE_RECEIVED(3) &&
+	       wc[0].sl == FAKE_RECEIVED(4) && wc[0].wc_flags == IBV_WC_WITH_IMM,
+	       "what was received");
+	TAP_OK(wc[1].status == IBV_WC_LOC_LEN_ERR && wc[1].vendor_err == FAKE_VENDOR_ERR,
+	       "what failed");
+	free_pair(&p);
+}
+
+/* Objects of two contexts do not go together. */
+static void strangers(struct fixture *f)
+{
+	struct fixture other = { .ctx = open_fake(), .daemon = f->daemon };
+	struct ibv_comp_channel *ch = ibv_create_comp_channel(other.ctx);
+	struct ibv_cq *own = ibv_create_cq(f->ctx, 8, NULL, NULL, 0);
+	/* handles mean something in their context only: here it is one that the other has, too */
+	union {
+		struct ibv_cq cq;
+		uint8_t room[1024];
+	} like = { .cq = { .context = other.ctx, .handle = own->handle } };
+	struct ibv_qp_init_attr init = { .send_cq = &like.cq, .recv_cq = own,
+					 .qp_type = IBV_QPT_RC };
+	struct ibv_srq_init_attr srq_attr = { .attr = { .max_wr = 4, .max_sge = 1 } };
+	struct ibv_pd *pd = ibv_alloc_pd(other.ctx);
+
+	TAP_OK(!ibv_create_cq(f->ctx, 8, NULL, ch, 0) && errno == EINVAL, "another's channel");
+	TAP_OK(!ibv_create_qp(f->pd, &init) && errno == EINVAL, "another's CQ to send");
+	init.send_cq = own;
+	init.recv_cq = &like.cq;
+	TAP_OK(!ibv_create_qp(f->pd, &init) && errno == EINVAL, "another's CQ to receive");
+	init.recv_cq = own;
+	init.srq = ibv_create_srq(pd, &srq_attr);
+	TAP_OK(init.srq && !ibv_create_qp(f->pd, &init) && errno == EINVAL, "another's SRQ");
+	ibv_destroy_cq(own);
+	ibv_destroy_srq(init.srq);
+	ibv_destroy_comp_channel(ch);
+	ibv_dealloc_pd(pd);
+	TAP_OK(!ibv_close_device(other.ctx), "it goes");
+}
+
 static void posting_lists(struct fixture *f)
 {
 	struct pair p = make_pair(f, IBV_QPS_RTS);
@@ -265,6 +315,10 @@ static void limits(struct fixture *f)
 	init.cap.max_send_sge = 1;
 	init.cap.max_inline_data = 257;
 	TAP_OK(!ibv_create_qp(f->pd, &init) && errno == EINVAL, "too much inline data");
+	init.cap.max_inline_data = 33;
+	qp = ibv_create_qp(f->pd, &init);
+	TAP_OK(qp && init.cap.max_inline_data == 48 && !ibv_destroy_qp(qp),
+	       "what is granted is told");
 	init.cap.max_inline_data = 0;
 	init.send_cq = NULL;
 	TAP_OK(!ibv_create_qp(f->pd, &init) && errno == EINVAL, "no CQ");
@@ -300,7 +354,22 @@ static void modify_and_query(struct fixture *f)
 		       attr.ah_attr.grh.hop_limit == 3 && attr.ah_attr.grh.dgid.raw[3] == 9 &&
 		       init.send_cq == cq && init.cap.max_send_wr == 8,
 	       "query_qp: only what the mask named was sent");
+	TAP_OK(init.recv_cq == cq && !init.srq && init.qp_type == IBV_QPT_RC && !init.sq_sig_all &&
+	       init.cap.max_recv_wr == 8 && init.cap.max_send_sge == 2 &&
+	       init.cap.max_recv_sge == 2 && init.cap.max_inline_data == 64 &&
+	       !memcmp(&attr.cap, &init.cap, sizeof(init.cap)), "what the QP was made with");
 	TAP_OK(attr.sq_psn == 6, "of a PSN, the bits that the wire has");
+	TAP_OK(ibv_modify_qp(qp, &attr, IBV_QP_CAP) == EOPNOTSUPP, "a QP keeps its size");
+	fake_qp_error(&f->daemon, qp->qp_num);
+	TAP_OK(!ibv_query_qp(qp, &attr, IBV_QP_STATE, &init) && attr.qp_state == IBV_QPS_ERR &&
+	       qp->state == IBV_QPS_ERR, "a state that came by itself is known by a query");
+	ibv_destroy_qp(qp);
+	init.sq_sig_all = 1;
+	init.qp_context = &init;
+	qp = ibv_create_qp(f->pd, &init);
+	memset(&init, 0, sizeof(init));
+	TAP_OK(qp && !ibv_query_qp(qp, &attr, 0, &init) && init.sq_sig_all == 1 &&
+	       init.qp_context == &init, "with all of its sends signaled");
 	ibv_destroy_qp(qp);
 	ibv_destroy_cq(cq);
 }
@@ -361,6 +430,8 @@ int main(void)
 	posting_by_state(&f);
 	posting_rings(&f);
 	completing(&f);
+	contents(&f);
+	strangers(&f);
 	posting_lists(&f);
 	posting_inline(&f);
 	windows(&f);
