@@ -657,6 +657,11 @@ static struct xd_mem *mem_alloc(const struct xd_mem_request *req)
 	return mem;
 }
 
+uint64_t xd_mem_overhead(uint32_t segments)
+{
+	return segments * (sizeof(struct xt_mem_seg) + sizeof(struct xd_map));
+}
+
 int xd_mem_new(const struct xd_mem_request *req, struct xd_mem **out)
 {
 	struct xd_mem *mem;

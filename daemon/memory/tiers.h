@@ -97,6 +97,8 @@ static inline bool xd_seg_alone(const struct xr_mr_segment *segment, uint32_t se
 /* That the segments are exactly [addr, addr + length), in order; needs no descriptor. -EINVAL. */
 int xd_mem_check(const struct xr_mr_segment *segment, uint32_t segments, uint64_t addr,
 		 uint64_t length, uint32_t nfds);
+/* Bytes that the daemon needs itself to keep so many */
+uint64_t xd_mem_overhead(uint32_t segments);
 int xd_mem_new(const struct xd_mem_request *req, struct xd_mem **mem);
 /*
  * Memory of a process that need not be there yet: mappings and their protection are looked at with each

@@ -10,9 +10,15 @@
 /* Whatever the process has; which pages these are is said by work requests. */
 static int fast_memory(struct xd_client *c, struct xd_mr *mr, uint32_t max_pages)
 {
-	struct xt_mem_seg *seg = calloc(max_pages, sizeof(*seg));
-	int err = seg ? xd_mem_on_demand(c->server, c->proc, 0, 0, true, &mr->mem) : -ENOMEM;
+	uint64_t bytes = max_pages * sizeof(struct xt_mem_seg);
+	int err = xd_user_charge(c, bytes);
+	struct xt_mem_seg *seg;
 
+	if (err)
+		return err;
+	mr->d.charged = bytes;
+	seg = calloc(max_pages, sizeof(*seg));
+	err = seg ? xd_mem_on_demand(c->server, c->proc, 0, 0, true, &mr->mem) : -ENOMEM;
 	if (err) {
 		free(seg);
 		return err;
@@ -52,6 +58,7 @@ static void fast_discard(struct xd_client *c, struct xd_mr *mr)
 	xd_shm_free(c, &mr->lists);
 	xd_object_del(&mr->obj);
 	xd_mem_free(mr->mem);
+	xd_user_uncharge(c, mr->d.charged);
 	free(mr);
 }
 

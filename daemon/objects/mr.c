@@ -70,6 +70,19 @@ static uint64_t pages_of(uint64_t addr, uint64_t length)
 	return length ? (addr + length - first + PAGE - 1) & ~(uint64_t)(PAGE - 1) : 0;
 }
 
+/*
+ * Memory on demand is pinned by nobody, device memory was charged when it was given. A region of many small
+ * pieces takes more of our memory than of the client's.
+ */
+static uint64_t cost_of(const struct build *b, const struct xr_reg_mr_req *q)
+{
+	uint64_t pages = pages_of(b->addr, b->length), ours = xd_mem_overhead(q->segments);
+
+	if (b->access & XR_ACCESS_ON_DEMAND || xd_seg_alone(q->segment, q->segments))
+		return 0;
+	return pages > ours ? pages : ours;
+}
+
 static uint32_t segment_fds(const struct build *b)
 {
 	return b->nfds - (b->flags & XR_REGF_PROC_FDS ? 2 : 0);
@@ -383,9 +396,7 @@ static int start_build(struct xd_client *c, struct build *b, const struct xr_reg
 		err = check_request(c, b, q, length);
 	if (err)
 		return err;
-	/* Memory on demand is pinned by nobody, device memory was charged when it was given. */
-	if (!(b->access & XR_ACCESS_ON_DEMAND) && !xd_seg_alone(q->segment, q->segments))
-		b->charged = pages_of(b->addr, b->length);
+	b->charged = cost_of(b, q);
 	err = xd_user_charge(c, b->charged);
 	if (err)
 		return err;

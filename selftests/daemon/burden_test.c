@@ -5,6 +5,7 @@
 #include <infiniband/verbs.h>
 #include <netinet/in.h>
 #include <semaphore.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -227,6 +228,48 @@ static void test_events_that_wait(void)
 	TAP_OK(nothing_left(), "nothing is left");
 }
 
+/* ---- memory of the daemon's own -------------------------------------------------------- */
+
+/* A region of single bytes, each a segment of its own */
+static int register_bytes(struct conn *c, uint32_t pd, const uint8_t *page)
+{
+	static uint8_t data[XR_MSG_MAX / 2] __attribute__((aligned(8)));
+	struct xr_reg_mr_req *q = (void *)data;
+	uint32_t i;
+
+	*q = (struct xr_reg_mr_req){ .pd = pd, .addr = (uintptr_t)page, .segments = XR_MR_SEGMENTS_MAX,
+				     .length = XR_MR_SEGMENTS_MAX, .flags = XR_REGF_PROC_FDS };
+	for (i = 0; i < XR_MR_SEGMENTS_MAX; i++)
+		q->segment[i] = (struct xr_mr_segment){ .kind = XR_SEG_PRIVATE, .length = 1,
+							.addr = (uintptr_t)page + i };
+	return ask_fds(c, XR_MSG_REG_MR, data, sizeof(*q) + i * sizeof(q->segment[0]), proc_fd, 2);
+}
+
+static void test_memory_that_counts(void)
+{
+	uint8_t *page = pages(1, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+	struct xr_alloc_fast_mr_req fast = { .max_pages = XR_FAST_MAX_PAGES };
+	uint64_t before, lists = XR_FAST_LISTS * fast.max_pages * sizeof(uint64_t);
+	struct conn c;
+
+	open_client(&c);
+	fast.pd = alloc_pd(&c);
+	before = c.client->user->bytes;
+	MUST(!register_bytes(&c, fast.pd, page));
+	TAP_OK(c.client->user->bytes >= before + XR_MR_SEGMENTS_MAX * sizeof(struct xt_mem_seg),
+	       "what the daemon needs for many small pieces counts for the quota");
+	MUST(!ask_handle(&c, XR_MSG_DEREG_MR, handle_of(&c)));
+	TAP_OK(c.client->user->bytes == before, "until they go");
+	MUST(!ask(&c, XR_MSG_ALLOC_FAST_MR, &fast, sizeof(fast)));
+	TAP_OK(c.client->user->bytes >= before + lists + fast.max_pages * sizeof(struct xt_mem_seg),
+	       "so does what it needs for a region of fast registration");
+	MUST(!ask_handle(&c, XR_MSG_DEREG_MR, handle_of(&c)));
+	TAP_OK(c.client->user->bytes == before, "until that goes");
+	close_client(&c);
+	munmap(page, PAGE);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
 int main(void)
 {
 	start_server("burden");
@@ -234,6 +277,7 @@ int main(void)
 	test_end_before_job();
 	test_events_that_wait();
 	test_many_handles();
+	test_memory_that_counts();
 	xd_server_stop(&fake.dev);
 	return tap_end();
 }
