@@ -419,9 +419,11 @@ static void test_show(void)
 	struct conn c;
 	unsigned int i;
 	ssize_t n;
+	int fds;
 
 	open_client(&c);
 	make_all_kinds(&c);
+	fds = open_fds();
 	for (i = 0; i < sizeof(shown) / sizeof(shown[0]); i++) {
 		q = (struct xr_show_req){ .what = shown[i].what };
 		MUST(!ask(&c, XR_MSG_SHOW, &q, sizeof(q)) && c.nfds == 1);
@@ -430,6 +432,9 @@ static void test_show(void)
 		text[n] = '\0';
 		TAP_OK(n == (ssize_t)((struct xr_show_rep *)c.body)->length &&
 		       strstr(text, shown[i].has), "SHOW %u: %s", shown[i].what, shown[i].has);
+		if (shown[i].what == XR_SHOW_STATUS)
+			TAP_OK(strstr(text, "\"open_fds\":") &&
+			       atoi(strstr(text, "\"open_fds\":") + 11) == fds, "open files: %d", fds);
 	}
 	q.what = 99;
 	TAP_OK(ask(&c, XR_MSG_SHOW, &q, sizeof(q)) == -EINVAL, "SHOW of something else");
