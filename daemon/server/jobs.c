@@ -134,12 +134,16 @@ static void *first_worker(void *arg)
 	return worker(arg);
 }
 
+/* Those that are done by now: what follows them may be done as fast, and others wait for the loop. */
 static void call_done(struct xd_jobs *jobs)
 {
-	struct xd_job *job;
+	struct xd_job *job, *next;
 
 	pthread_mutex_lock(&jobs->lock);
-	while ((job = queue_get(&jobs->done))) {
+	next = jobs->done.head;
+	queue_init(&jobs->done);
+	while ((job = next)) {
+		next = job->next;
 		pthread_mutex_unlock(&jobs->lock);
 		job->done(job);
 		pthread_mutex_lock(&jobs->lock);

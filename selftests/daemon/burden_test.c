@@ -5,10 +5,12 @@
 #include <infiniband/verbs.h>
 #include <netinet/in.h>
 #include <semaphore.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "daemon/loop.h"
 #include "control.h"
 
 /* ---- descriptors whose close() hangs ----------------------------------------------- */
@@ -228,6 +230,63 @@ static void test_events_that_wait(void)
 	TAP_OK(nothing_left(), "nothing is left");
 }
 
+/* ---- jobs without end -------------------------------------------------------------------- */
+
+#define TURNS 100
+
+/* Comes again, and is done again before the control thread is through with it. */
+struct again {
+	struct xd_job job;
+	sem_t ran;
+};
+static uint32_t turns;
+static uint32_t turns_before_others;	/* that the loop serves */
+
+static void again_run(struct xd_job *job)
+{
+	sem_post(&container_of(job, struct again, job)->ran);
+}
+
+static void again_done(struct xd_job *job)
+{
+	struct again *t = container_of(job, struct again, job);
+
+	if (++turns >= TURNS)
+		return;
+	xd_jobs_add(fake.dev.server->jobs, job);
+	sem_wait(&t->ran);
+	usleep(1000);	/* it is put on the list of those that are done */
+}
+
+static void other_event(void *arg, uint32_t events)
+{
+	if (!turns_before_others)
+		turns_before_others = turns + 1;
+}
+
+static void test_endless_jobs(void)
+{
+	struct again again = { .job = { .run = again_run, .done = again_done } };
+	struct xd_watch *watch;
+	int pair[2];
+
+	MUST(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) && send(pair[1], "x", 1, 0) == 1);
+	sem_init(&again.ran, 0, 0);
+	xd_jobs_add(fake.dev.server->jobs, &again.job);
+	sem_wait(&again.ran);
+	usleep(1000);
+	watch = xd_watch_add(fake.dev.loop, pair[0], EPOLLIN, other_event, NULL);
+	job_hangs = true;
+	settle();
+	job_hangs = false;
+	settle();
+	TAP_OK(turns_before_others && turns_before_others < TURNS,
+	       "jobs that follow each other leave the loop its turns (%u)", turns_before_others);
+	xd_watch_del(watch);
+	close(pair[0]), close(pair[1]);
+	sem_destroy(&again.ran);
+}
+
 /* ---- memory of the daemon's own -------------------------------------------------------- */
 
 /* A region of single bytes, each a segment of its own */
@@ -278,6 +337,7 @@ int main(void)
 	test_events_that_wait();
 	test_many_handles();
 	test_memory_that_counts();
+	test_endless_jobs();
 	xd_server_stop(&fake.dev);
 	return tap_end();
 }
