@@ -23,7 +23,8 @@ OPT ?= -O2 -g
 CFLAGS ?=
 ALL_CFLAGS = -std=gnu11 $(OPT) $(WARN) -Werror=implicit-function-declaration \
 	-fno-strict-aliasing -fvisibility=hidden -D_GNU_SOURCE -DXR_VERSION='"$(VERSION)"' \
-	-Iinclude -I. -I$(BUILD) $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer) $(CFLAGS)
+	-Iinclude -I. -I$(BUILD) $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer$(if $(filter \
+	thread,$(SANITIZE)), -Wno-tsan)) $(CFLAGS)
 ALL_LDFLAGS = $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(LDFLAGS)
 
 Q = $(if $(V),,@)
