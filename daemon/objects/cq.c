@@ -146,33 +146,100 @@ static void catch_up(const struct xd_cq *cq)
 			visits = xt_qp_catch_up(qp->xt, now, visits);
 }
 
+/* To copy what was not polled may take half a second for the largest. */
+struct resize_job {
+	struct xd_client_job job;
+	struct xt_cq_move move;
+	uint32_t cq;			/* handle */
+	struct xd_piece ring;
+};
+
+/* So many entries are copied at once. */
+#define MOVE_AT_ONCE 4096
+
+static void resize_run(struct xd_client_job *job)
+{
+	xt_cq_move_copy(&container_of(job, struct resize_job, job)->move);
+}
+
+static void change_ring(struct xd_client *c, struct xd_cq *cq, struct resize_job *j)
+{
+	xd_shm_free(c, &cq->ring);
+	cq->ring = j->ring;
+	cq->d.depth = j->move.depth;
+}
+
+static void resize_done(struct xd_client_job *job)
+{
+	struct resize_job *j = container_of(job, struct resize_job, job);
+	struct xd_client *c = job->client;
+	struct xd_reply *rep = xd_client_reply(c);
+	struct xd_cq *cq;
+	int err;
+
+	/* its CQ is gone, and its rings go with it */
+	if (c->ending) {
+		free(j);
+		return;
+	}
+	cq = xd_object_get(c, XD_CQ, j->cq);
+	xd_world_stop(c->dev);
+	err = xt_cq_move_end(&cq->xt, &j->move);
+	xd_world_go(c->dev);
+	if (err == -EAGAIN) {
+		xd_client_add_job(c, job);
+		return;
+	}
+	if (err) {
+		xd_shm_free(c, &j->ring);
+	} else {
+		change_ring(c, cq, j);
+		reply_cq(cq, rep);
+	}
+	free(j);
+	xd_client_answer(c, err, rep);
+}
+
+static int begin_resize(struct xd_client *c, struct xd_cq *cq, uint32_t depth, struct resize_job *j)
+{
+	int err;
+
+	xd_world_stop(c->dev);
+	if (depth < cq->d.depth)
+		catch_up(cq);
+	err = xt_cq_move_begin(&cq->xt, j->ring.ptr, depth, &j->move);
+	xd_world_go(c->dev);
+	return err;
+}
+
 int xd_do_resize_cq(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
 {
 	const struct xr_resize_cq_req *q = req->body;
 	struct xd_cq *cq = xd_object_get(c, XD_CQ, q->handle);
-	struct xd_piece ring;
+	struct resize_job *j;
 	uint32_t depth;
 	int err;
 
 	if (!cq)
 		return -ENOENT;
-	err = alloc_ring(c, q->depth, &ring, &depth);
-	if (err)
-		return err;
-	xd_world_stop(c->dev);
-	if (depth < cq->d.depth)
-		catch_up(cq);
-	err = xt_cq_resize(&cq->xt, ring.ptr, depth);
-	xd_world_go(c->dev);
+	j = calloc(1, sizeof(*j));
+	if (!j)
+		return -ENOMEM;
+	j->job = (struct xd_client_job){ .run = resize_run, .done = resize_done };
+	j->cq = q->handle;
+	err = alloc_ring(c, q->depth, &j->ring, &depth);
+	if (!err)
+		err = begin_resize(c, cq, depth, j);
 	if (err) {
-		xd_shm_free(c, &ring);
+		xd_shm_free(c, &j->ring);
+		free(j);
 		return err;
 	}
-	xd_shm_free(c, &cq->ring);
-	cq->ring = ring;
-	cq->d.depth = depth;
-	reply_cq(cq, rep);
-	return 0;
+	if (j->move.end - j->move.first <= MOVE_AT_ONCE)
+		xd_client_do_job(c, &j->job);
+	else
+		xd_client_add_job(c, &j->job);
+	return XD_LATER;
 }
 
 int xd_do_destroy_cq(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)

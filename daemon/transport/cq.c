@@ -92,33 +92,84 @@ int xt_cq_push(struct xt_engine *e, struct xt_cq *cq, const struct xr_cqe *cqe, 
 	return err;
 }
 
-int xt_cq_resize(struct xt_cq *cq, struct xr_queue *queue, uint32_t depth)
-{
-	uint32_t consumer = __atomic_load_n(&cq->queue->consumer, __ATOMIC_ACQUIRE);
-	uint32_t n = cq->producer - consumer, i;
-	uint8_t *entries = entries_of(queue);
-	uint32_t armed;
+/* ---- another ring ------------------------------------------------------------------------------ */
 
+#define MOVE_LAST 1024		/* entries that are copied while engines stand still */
+
+/* From where on the client has not polled, as far as it tells and can be true */
+static int find_unpolled(const struct xt_cq *cq, uint32_t depth, uint32_t *first)
+{
+	uint32_t n;
+
+	*first = __atomic_load_n(&cq->queue->consumer, __ATOMIC_ACQUIRE);
+	n = cq->producer - *first;
 	if (cq->ignore_overrun && n > cq->depth) {
-		consumer = cq->producer - cq->depth;
+		*first = cq->producer - cq->depth;
 		n = cq->depth;
 	}
-	if (n > cq->depth || n > depth)
-		return -EINVAL;
-	for (i = 0; i < n; i++)
-		memcpy(entries + (size_t)i * sizeof(struct xr_cqe),
-		       cq->entries + (size_t)((consumer + i) & (cq->depth - 1)) *
-					     sizeof(struct xr_cqe),
-		       sizeof(struct xr_cqe));
-	armed = __atomic_exchange_n(&cq->queue->word, 0, __ATOMIC_SEQ_CST);
-	__atomic_store_n(&queue->consumer, 0, __ATOMIC_RELAXED);
-	__atomic_store_n(&queue->producer, n, __ATOMIC_RELEASE);
-	__atomic_fetch_or(&queue->word, armed, __ATOMIC_SEQ_CST);
+	return n > cq->depth || n > depth ? -EINVAL : 0;
+}
 
-	cq->queue = queue;
-	cq->entries = entries;
-	cq->depth = depth;
-	cq->producer = n;
-	cq->consumer = 0;
+int xt_cq_move_begin(const struct xt_cq *cq, struct xr_queue *to, uint32_t depth, struct xt_cq_move *m)
+{
+	*m = (struct xt_cq_move){
+		.from = cq->entries, .from_depth = cq->depth, .to = to, .depth = depth,
+		.end = cq->producer,
+	};
+	if (find_unpolled(cq, depth, &m->first))
+		return -EINVAL;
+	m->next = m->first;
 	return 0;
+}
+
+/* What is overwritten meanwhile, as its client wants it or lies about what it polled, is lost in any case. */
+void xt_cq_move_copy(struct xt_cq_move *m)
+{
+	const size_t size = sizeof(struct xr_cqe);
+
+	for (; m->next != m->end; m->next++)
+		memcpy(entries_of(m->to) + ((m->next - m->first) & (m->depth - 1)) * size,
+		       m->from + (m->next & (m->from_depth - 1)) * size, size);
+}
+
+static void use_ring(struct xt_cq *cq, const struct xt_cq_move *m, uint32_t first)
+{
+	uint32_t armed = __atomic_exchange_n(&cq->queue->word, 0, __ATOMIC_SEQ_CST);
+
+	cq->producer -= m->first;
+	cq->consumer = first - m->first;
+	__atomic_store_n(&m->to->consumer, cq->consumer, __ATOMIC_RELAXED);
+	__atomic_store_n(&m->to->producer, cq->producer, __ATOMIC_RELEASE);
+	__atomic_fetch_or(&m->to->word, armed, __ATOMIC_SEQ_CST);
+	cq->queue = m->to;
+	cq->entries = entries_of(m->to);
+	cq->depth = m->depth;
+}
+
+int xt_cq_move_end(struct xt_cq *cq, struct xt_cq_move *m)
+{
+	uint32_t first;
+
+	if (find_unpolled(cq, m->depth, &first) || first - m->first > cq->producer - m->first)
+		return -EINVAL;
+	/* what was polled since, or is lost, need not be copied */
+	if (first - m->first > m->next - m->first)
+		m->next = first;
+	m->end = cq->producer;
+	if (m->end - m->next > MOVE_LAST)
+		return -EAGAIN;
+	xt_cq_move_copy(m);
+	use_ring(cq, m, first);
+	return 0;
+}
+
+int xt_cq_resize(struct xt_cq *cq, struct xr_queue *queue, uint32_t depth)
+{
+	struct xt_cq_move m;
+	int err = xt_cq_move_begin(cq, queue, depth, &m);
+
+	if (err)
+		return err;
+	xt_cq_move_copy(&m);
+	return xt_cq_move_end(cq, &m);
 }

@@ -245,7 +245,21 @@ void xt_cq_init(struct xt_cq *cq, struct xr_queue *queue, uint32_t depth);
  * IBV_EVENT_CQ_ERR is raised once and -ENOSPC returned: the QP must go to ERR.
  */
 int xt_cq_push(struct xt_engine *e, struct xt_cq *cq, const struct xr_cqe *cqe, bool solicited);
-/* Moves the entries that the client has not polled to a new ring. -EINVAL: they do not fit. */
+/*
+ * Moves the entries that the client has not polled to a new ring. That may be many megabytes, so engines stand still
+ * for the beginning and the end only. -EINVAL: they do not fit. -EAGAIN: many more came meanwhile, to be copied first.
+ */
+struct xt_cq_move {
+	const uint8_t *from;
+	struct xr_queue *to;
+	uint32_t from_depth, depth;
+	uint32_t first;			/* of the old ring, that becomes the new one's entry 0 */
+	uint32_t next, end;		/* to be copied */
+};
+int xt_cq_move_begin(const struct xt_cq *cq, struct xr_queue *to, uint32_t depth, struct xt_cq_move *m);
+void xt_cq_move_copy(struct xt_cq_move *m);	/* engines may run, and the CQ may go */
+int xt_cq_move_end(struct xt_cq *cq, struct xt_cq_move *m);
+/* All of it at once */
 int xt_cq_resize(struct xt_cq *cq, struct xr_queue *queue, uint32_t depth);
 
 /* ---- shared receive queues -------------------------------------------------------- */

@@ -287,6 +287,52 @@ static void test_endless_jobs(void)
 	sem_destroy(&again.ran);
 }
 
+/* ---- a large completion queue -------------------------------------------------------------- */
+
+/* Its entries are copied by a job, while others are served and its client may go. */
+static void test_large_cq(void)
+{
+	struct slow_job slow = { .job = { .run = slow_run, .done = slow_done } };
+	struct xr_resize_cq_req q = { .depth = 32768 };
+	struct xr_cqe cqe = { .status = IBV_WC_SUCCESS };
+	struct conn c, other;
+	struct xd_cq *cq;
+	int other_fd;
+
+	sem_init(&slow.go, 0, 0);
+	open_client(&other);
+	other_fd = events_fd;
+	open_client(&c);
+	q.handle = create_cq(&c, 16384, 0);
+	cq = xd_object_get(c.client, XD_CQ, q.handle);
+	for (cqe.wr_id = 0; cqe.wr_id < 10000; cqe.wr_id++)
+		MUST(!xt_cq_push(xd_worker_engine(fake.dev.worker[0]), &cq->xt, &cqe, false));
+	xd_client_add_job(c.client, &slow.job);
+	job_hangs = true;
+	TAP_OK(ask(&c, XR_MSG_RESIZE_CQ, &q, sizeof(q)) == 1 && cq->d.depth == 16384,
+	       "the entries of a large CQ are moved by a job");
+	TAP_OK(!ask(&other, XR_MSG_ALLOC_PD, NULL, 0), "others are served meanwhile");
+	MUST(!xt_cq_push(xd_worker_engine(fake.dev.worker[0]), &cq->xt, &cqe, false));
+	sem_post(&slow.go);
+	job_hangs = false;
+	settle();
+	TAP_OK(!answer(&c) && cq->d.depth == 32768 && cq->xt.queue == cq->ring.ptr &&
+	       cq->xt.queue->producer == 10001, "and all that came meanwhile");
+
+	xd_client_add_job(c.client, &slow.job);
+	job_hangs = true;
+	MUST(ask(&c, XR_MSG_RESIZE_CQ, &q, sizeof(q)) == 1);
+	xd_client_end(c.client);
+	sem_post(&slow.go);
+	job_hangs = false;
+	settle();
+	close_client(&c);
+	close(other_fd);
+	disconnect(&other);
+	TAP_OK(nothing_left(), "nothing is left of one that goes meanwhile");
+	sem_destroy(&slow.go);
+}
+
 /* ---- memory of the daemon's own -------------------------------------------------------- */
 
 /* A region of single bytes, each a segment of its own */
@@ -338,6 +384,7 @@ int main(void)
 	test_many_handles();
 	test_memory_that_counts();
 	test_endless_jobs();
+	test_large_cq();
 	xd_server_stop(&fake.dev);
 	return tap_end();
 }

@@ -157,6 +157,45 @@ static void test_ignored_overrun(void)
 	free(bigger);
 }
 
+/* What is polled and completed while entries are copied to another ring */
+static void test_move(void)
+{
+	const uint32_t depth = 4096, many = 1500;
+	struct xr_queue *from = new_queue(depth), *to = new_queue(2 * depth);
+	uint64_t i, wrong = 0, in = 0;
+	struct xt_cq_move m;
+	struct xt_cq cq;
+
+	xt_cq_init(&cq, from, depth);
+	while (in < 20)
+		push(&cq, in++, IBV_WC_SUCCESS, false);
+	for (i = 0; i < 5; i++)
+		wrong += poll_one(from, depth) != i;
+	TAP_OK(!wrong && !xt_cq_move_begin(&cq, to, 2 * depth, &m), "a move begins");
+	xt_cq_move_copy(&m);
+	for (i = 0; i < many; i++)
+		push(&cq, in++, IBV_WC_SUCCESS, false);
+	wrong += poll_one(from, depth) != 5;
+	TAP_OK(xt_cq_move_end(&cq, &m) == -EAGAIN && cq.queue == from, "with so much since it does not end");
+	xt_cq_move_copy(&m);
+	push(&cq, in++, IBV_WC_SUCCESS, false);
+	wrong += poll_one(from, depth) != 6;
+	TAP_OK(!xt_cq_move_end(&cq, &m) && cq.queue == to && to->producer - to->consumer == in - 7, "but then");
+	push(&cq, in++, IBV_WC_SUCCESS, false);
+	for (i = 7; i < in; i++)
+		wrong += poll_one(to, 2 * depth) != i;
+	TAP_OK(!wrong && to->consumer == to->producer, "nothing is lost, twice there or out of order");
+
+	TAP_OK(!xt_cq_move_begin(&cq, from, depth, &m), "and back");
+	for (i = 0; i < depth + 1; i++)
+		push(&cq, in++, IBV_WC_SUCCESS, false);
+	TAP_OK(xt_cq_move_end(&cq, &m) == -EINVAL && cq.queue == to, "unless more came than has room");
+	to->consumer -= 100;
+	TAP_OK(xt_cq_move_end(&cq, &m) == -EINVAL && cq.queue == to, "or the client takes back what it polled");
+	free(from);
+	free(to);
+}
+
 static void test_liar(void)
 {
 	struct xr_queue *q = new_queue(DEPTH);
@@ -189,6 +228,7 @@ int main(void)
 	q->consumer = q->producer;
 	test_overrun(&cq, q);
 	test_ignored_overrun();
+	test_move();
 	test_liar();
 	xt_engine_free(engine);
 	free(q);
