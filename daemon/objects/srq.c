@@ -125,14 +125,21 @@ static int check_modify(const struct xd_srq *srq, const struct xr_modify_srq_req
 
 static int resize(struct xd_client *c, struct xd_srq *srq, uint32_t max_wr)
 {
+	struct xt_srq_move move;
 	struct xd_piece ring;
 	int err = alloc_ring(c, max_wr, srq->d.max_sge, &ring);
 
 	if (err)
 		return err;
 	xd_world_stop(c->dev);
-	err = xt_srq_resize(&srq->xt, ring.ptr, max_wr);
-	xd_world_go(c->dev);
+	err = xt_srq_move_begin(&srq->xt, ring.ptr, max_wr, &move);
+	xd_world_go_on(c->dev);
+	if (!err) {
+		xt_srq_move_copy(&srq->xt, &move);
+		xd_world_stop(c->dev);
+		err = xt_srq_move_end(&srq->xt, &move);
+		xd_world_go(c->dev);
+	}
 	if (err) {
 		xd_shm_free(c, &ring);
 		return err;

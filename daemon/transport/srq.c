@@ -122,22 +122,47 @@ bool xt_srq_arm(struct xt_srq *srq, uint32_t limit)
 	return !srq->dead && limit_reached(srq);
 }
 
+int xt_srq_move_begin(struct xt_srq *srq, struct xr_queue *to, uint32_t depth, struct xt_srq_move *m)
+{
+	look(srq);
+	if (srq->dead || left(srq) > depth)
+		return -EINVAL;
+	*m = (struct xt_srq_move){
+		.to = to, .depth = depth, .first = srq->consumer, .end = srq->producer,
+	};
+	return 0;
+}
+
+void xt_srq_move_copy(const struct xt_srq *srq, const struct xt_srq_move *m)
+{
+	uint32_t i;
+
+	for (i = m->first; i != m->end; i++)
+		memcpy(entry(m->to, i - m->first, m->depth, srq->max_sge),
+		       entry(srq->queue, i, srq->depth, srq->max_sge), xr_recv_stride(srq->max_sge));
+}
+
+int xt_srq_move_end(struct xt_srq *srq, const struct xt_srq_move *m)
+{
+	look(srq);
+	if (srq->dead || srq->producer != m->end)
+		return -EINVAL;
+	srq->consumer -= m->first;
+	srq->producer -= m->first;
+	__atomic_store_n(&m->to->consumer, srq->consumer, __ATOMIC_RELAXED);
+	__atomic_store_n(&m->to->producer, srq->producer, __ATOMIC_RELEASE);
+	srq->queue = m->to;
+	srq->depth = m->depth;
+	return 0;
+}
+
 int xt_srq_resize(struct xt_srq *srq, struct xr_queue *queue, uint32_t depth)
 {
-	uint32_t stride = xr_recv_stride(srq->max_sge), i, n;
+	struct xt_srq_move m;
+	int err = xt_srq_move_begin(srq, queue, depth, &m);
 
-	look(srq);
-	n = left(srq);
-	if (srq->dead || n > depth)
-		return -EINVAL;
-	for (i = 0; i < n; i++)
-		memcpy(entry(queue, i, depth, srq->max_sge),
-		       entry(srq->queue, srq->consumer + i, srq->depth, srq->max_sge), stride);
-	__atomic_store_n(&queue->consumer, 0, __ATOMIC_RELAXED);
-	__atomic_store_n(&queue->producer, n, __ATOMIC_RELEASE);
-	srq->queue = queue;
-	srq->depth = depth;
-	srq->consumer = 0;
-	srq->producer = n;
-	return 0;
+	if (err)
+		return err;
+	xt_srq_move_copy(srq, &m);
+	return xt_srq_move_end(srq, &m);
 }

@@ -295,7 +295,19 @@ void xt_srq_init(struct xt_srq *srq, struct xr_queue *queue, uint32_t depth, uin
  * disarms. True: fewer are left already, and the event is the caller's to raise.
  */
 bool xt_srq_arm(struct xt_srq *srq, uint32_t limit);
-/* Moves the entries that nobody took to a new ring. -EINVAL: they do not fit. */
+/*
+ * Moves the entries that nobody took to a new ring. That may be many megabytes, so engines stand still for the
+ * beginning and the end only. -EINVAL: they do not fit, or the client posted meanwhile.
+ */
+struct xt_srq_move {
+	struct xr_queue *to;
+	uint32_t depth;
+	uint32_t first, end;	/* of the old ring; `first` becomes the new one's entry 0 */
+};
+int xt_srq_move_begin(struct xt_srq *srq, struct xr_queue *to, uint32_t depth, struct xt_srq_move *m);
+void xt_srq_move_copy(const struct xt_srq *srq, const struct xt_srq_move *m);	/* engines may run */
+int xt_srq_move_end(struct xt_srq *srq, const struct xt_srq_move *m);
+/* All of it at once */
 int xt_srq_resize(struct xt_srq *srq, struct xr_queue *queue, uint32_t depth);
 
 /* ---- paths ----------------------------------------------------------------------- */

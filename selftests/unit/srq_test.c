@@ -210,6 +210,30 @@ static void test_resize(void)
 	end(p);
 }
 
+/* What is taken and posted while entries are copied to another ring */
+static void test_move(void)
+{
+	struct pairs *p = begin();
+	struct xr_queue *old = p->ring, *large = h_queue(32, xr_recv_stride(H_SGE));
+	struct xt_srq_move m;
+
+	post(p, 0, 5, key);
+	TAP_OK(takes(p, 0, 0, 1) && !xt_srq_move_begin(&p->srq, large, 32, &m), "a move begins");
+	xt_srq_move_copy(&p->srq, &m);
+	TAP_OK(takes(p, 1, 1, 2) && takes(p, 0, 2, 3), "messages take from the old ring meanwhile");
+	post(p, 5, 1, key);
+	TAP_OK(xt_srq_move_end(&p->srq, &m) == -EINVAL && p->srq.queue == old,
+	       "who posts there meanwhile has it stay");
+	TAP_OK(!xt_srq_move_begin(&p->srq, large, 32, &m), "(again)");
+	xt_srq_move_copy(&p->srq, &m);
+	TAP_OK(takes(p, 0, 3, 4) && !xt_srq_move_end(&p->srq, &m) && large->producer == 3 &&
+	       large->consumer == 1, "a move ends");
+	p->ring = large;
+	TAP_OK(takes(p, 1, 4, 5) && takes(p, 0, 5, 6), "nothing is lost, or taken twice");
+	free(old);
+	end(p);
+}
+
 static void test_corrupt(void)
 {
 	struct pairs *p = begin();
@@ -307,6 +331,7 @@ int main(void)
 	test_pd();
 	test_limit();
 	test_resize();
+	test_move();
 	test_corrupt();
 	test_bad_entry();
 	test_last_wqe();
