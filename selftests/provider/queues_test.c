@@ -2,6 +2,7 @@
 /* Queue pairs: work requests into rings, completions out of them, states and limits */
 #include "fixture.h"
 
+#include <fcntl.h>
 #include <signal.h>
 
 #include <xroce/ring.h>
@@ -145,6 +146,8 @@ static void posting_lists(struct fixture *f)
 	struct ibv_send_wr wr[3] = { 0 }, *bad = NULL;
 	struct ibv_sge sge[3] = { 0 };
 	struct ibv_wc wc[8];
+	unsigned int wakes;
+	bool rang;
 	int i;
 
 	for (i = 0; i < 3; i++) {
@@ -154,8 +157,14 @@ static void posting_lists(struct fixture *f)
 	}
 	wr[1].num_sge = 3;
 	wr[1].sg_list = sge;
+	fake_doorbell(&f->daemon, false, &rang, &wakes);
 	TAP_OK(ibv_post_send(p.qp, wr, &bad) == EINVAL && bad == &wr[1], "bad_wr of a list");
+	fake_doorbell(&f->daemon, false, &rang, &wakes);
+	TAP_OK(rang, "what lies before it is posted");
 	wr[1].num_sge = 0;
+	wr[1].send_flags = 1u << 20;
+	TAP_OK(ibv_post_send(p.qp, &wr[1], &bad) == EINVAL && bad == &wr[1], "unknown flags");
+	wr[1].send_flags = 0;
 	wr[1].opcode = IBV_WR_TSO;
 	TAP_OK(ibv_post_send(p.qp, &wr[1], &bad) == EINVAL && bad == &wr[1], "unknown operation");
 	/* 1 is outstanding, of the list */
@@ -270,6 +279,7 @@ static void unreliable_types(struct fixture *f)
 	struct ibv_ah_attr attr = { .port_num = 1, .is_global = 1 };
 	struct ibv_ah *ah = ibv_create_ah(f->pd, &attr);
 	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_READ }, *bad;
+	struct xr_send_wqe wqe = { 0 };
 	struct ibv_qp *uc = ibv_create_qp(f->pd, &init), *ud;
 
 	init.qp_type = IBV_QPT_UD;
@@ -289,7 +299,12 @@ static void unreliable_types(struct fixture *f)
 	wr.wr.ud.ah = ah;
 	TAP_OK(ibv_post_send(ud, &wr, &bad) == EINVAL, "UD does not");
 	wr.opcode = IBV_WR_SEND;
+	wr.wr.ud.remote_qpn = 0x123;
+	wr.wr.ud.remote_qkey = 0x456;
 	TAP_OK(!ibv_post_send(ud, &wr, &bad), "UD sends");
+	fake_send_entry(&f->daemon, ud->qp_num, 0, &wqe, sizeof(wqe));
+	TAP_OK(wqe.ud.ah == ah->handle && wqe.ud.remote_qpn == 0x123 && wqe.ud.remote_qkey == 0x456,
+	       "to whom it was told");
 	wr.wr.ud.ah = NULL;
 	TAP_OK(ibv_post_send(ud, &wr, &bad) == EINVAL, "with an address handle only");
 	wr.wr.ud.ah = &(struct ibv_ah){ .handle = ah->handle };
@@ -374,6 +389,32 @@ static void modify_and_query(struct fixture *f)
 	ibv_destroy_cq(cq);
 }
 
+static unsigned int descriptors(void)
+{
+	unsigned int n = 0;
+	int fd;
+
+	for (fd = 0; fd < 1024; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
+static void no_descriptors(struct fixture *f)
+{
+	unsigned int before = descriptors();
+	struct fixture other = { .ctx = open_fake(), .daemon = f->daemon };
+	struct ibv_cq *cq = ibv_create_cq(other.ctx, 8, NULL, NULL, 0);
+	struct ibv_qp *qp;
+
+	other.pd = ibv_alloc_pd(other.ctx);
+	qp = make_qp(&other, cq, cq, IBV_QPS_RTS);
+	ibv_destroy_qp(qp);
+	ibv_destroy_cq(cq);
+	ibv_dealloc_pd(other.pd);
+	ibv_close_device(other.ctx);
+	TAP_OK(descriptors() == before, "a context leaves no descriptor open");
+}
+
 static void many_qps(struct fixture *f)
 {
 	struct ibv_cq *send = ibv_create_cq(f->ctx, 512, NULL, NULL, 0);
@@ -438,6 +479,7 @@ int main(void)
 	posting_operations(&f);
 	windows(&f);
 	modify_and_query(&f);
+	no_descriptors(&f);
 	many_qps(&f);
 	TAP_OK(fake_objects(&f.daemon) == 1, "no object is left but the PD");
 	teardown(&f);
