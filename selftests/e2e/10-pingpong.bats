@@ -54,7 +54,8 @@ refused() {
 	both ibv_rc_pingpong -g @4 -c -n 100 -t
 	grep 'Average receive completion clock cycles = [0-9]' "$OUT/server"
 	both ibv_rc_pingpong -g @4 -c -n 100 -N
-	both ibv_rc_pingpong -g @4 -c -n 100 -N -t -e
+	# not with -e as well: the program takes an event for what was polled already for an error
+	both ibv_rc_pingpong -g @4 -c -n 100 -N -t
 	both ibv_rc_pingpong -g @4 -n 100 -j -s 1024
 }
 

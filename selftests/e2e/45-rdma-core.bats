@@ -43,8 +43,11 @@ results() {
 
 	cp -r "$TESTS" "$BATS_TEST_TMPDIR/tests"
 	find "$BATS_TEST_TMPDIR/tests" -name '*.gz' -exec gunzip {} +
-	run_on a timeout 100 /usr/bin/python3 "$BATS_TEST_TMPDIR/tests/run_tests.py" --dev xra \
-		--gid "$(gid_index a "$A4")" -v >"$log" 2>&1 || true
+	run_on a timeout $((100 * SLOW)) /usr/bin/python3 "$BATS_TEST_TMPDIR/tests/run_tests.py" --dev xra \
+		--gid "$(gid_index a "$A4")" -v >"$log" 2>&1 || status=$?
+	# the program counts tests of drivers that are not ours as failed
+	((status == 124)) && { tail -n 3 "$log"; echo "not done in time"; return 1; }
+	status=0
 	results <"$log" >"$got"
 	if grep -E ' (FAIL|ERROR)$' "$got"; then
 		status=1
