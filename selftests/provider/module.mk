@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 
 # The provider against a fake daemon: NAME_test.c, an ordinary verbs program run with the library
-# preloaded. With sanitizers their runtime cannot come first, which does no harm here.
+# preloaded. With sanitizers their runtime cannot come first, which does no harm here, and threads that
+# are cancelled must not take its signal stack down from a stack that it holds for in use.
 PROVIDER_TESTS := surface device queues life extended memory srq xrc datagram paths dv children habits
 
 $(foreach t,$(PROVIDER_TESTS),$(eval $(call program,selftests/provider/$(t),$(addprefix \
 	selftests/provider/,$(t)_test.c fixture.c fake.c fake_serve.c fake_queues.c),,-libverbs -lpthread -ldl)))
 $(foreach t,$(PROVIDER_TESTS),$(eval $(call suite,provider/$(t),120,env \
-	ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD=$(BUILD)/libxroce.so \
+	ASAN_OPTIONS=verify_asan_link_order=0:use_sigaltstack=0 LD_PRELOAD=$(BUILD)/libxroce.so \
 	$(BUILD)/selftests/provider/$(t),$(BUILD)/selftests/provider/$(t) $(BUILD)/libxroce-dl.so)))
 
 $(eval $(call program,selftests/provider/loader,selftests/provider/loader_test.c,,-ldl))
