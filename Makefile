@@ -176,7 +176,7 @@ check: deps ## run every test; T=name: one suite, one bats file or one test by i
 	$(Q)$(MAKE) --no-print-directory check-built
 
 # With T, what its suites need; a name that is no suite's is looked for among bats tests.
-named_suites = $(foreach s,$(SUITES),$(if $(findstring $(notdir $(patsubst %/,%,$(T:.bats=))),$(s)),$(s)))
+named_suites = $(strip $(foreach s,$(SUITES),$(if $(findstring $(notdir $(patsubst %/,%,$(T:.bats=))),$(s)),$(s))))
 wanted_suites = $(if $(T),$(or $(named_suites),$(filter e2e/%,$(SUITES))),$(SUITES))
 
 .PHONY: check-built
