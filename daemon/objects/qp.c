@@ -11,6 +11,8 @@
 #include "daemon/netdev/net.h"
 #include "objects.h"
 
+#define UNBIND_AT_ONCE 64
+
 void xd_queue_init(struct xr_queue *queue, uint32_t depth, uint32_t stride)
 {
 	queue->magic = XR_QUEUE_MAGIC;
@@ -256,6 +258,22 @@ static int mirror(struct xd_device *dev, struct xd_qp *qp)
 	return xd_xdp_qp_set(dev, qp->d.qpn, &entry);
 }
 
+/*
+ * Each window costs a system call, and a client may have bound a million of them: not with the world
+ * stopped for all. What it binds meanwhile is left to the end.
+ */
+static void unbind_windows(struct xd_client *c, struct xd_qp *qp)
+{
+	uint32_t turns = c->table[XD_MW].used / UNBIND_AT_ONCE;
+	bool more = true;
+
+	while (more && turns--) {
+		xd_world_stop(c->dev);
+		more = xt_qp_unbind(qp->xt, UNBIND_AT_ONCE);
+		xd_world_go_on(c->dev);
+	}
+}
+
 static int modify_now(struct xd_client *c, const void *request, const struct xt_path *path,
 		      struct xd_reply *rep)
 {
@@ -266,6 +284,8 @@ static int modify_now(struct xd_client *c, const void *request, const struct xt_
 	uint32_t state;
 	int err;
 
+	if (q->attr_mask & IBV_QP_STATE && q->attr.qp_state == XR_QPS_RESET)
+		unbind_windows(c, qp);
 	xd_world_stop(c->dev);
 	err = xt_qp_modify(qp->xt, &q->attr, q->attr_mask, path, xd_port_mtu(c->dev), now);
 	if (!err && q->attr_mask & IBV_QP_RATE_LIMIT)
@@ -384,6 +404,7 @@ static void destroy_in_engine(struct xd_client *c, struct xd_qp *qp)
 		xd_target_leave(qp);
 		return;
 	}
+	unbind_windows(c, qp);
 	xd_world_stop(c->dev);
 	c->bell[qp->d.worker].qp[qp->d.slot] = NULL;
 	xt_qp_destroy(qp->xt);

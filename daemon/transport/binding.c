@@ -93,16 +93,17 @@ void xt_window_unbind(struct xt_shared *shared, struct xt_key *window)
 	set_state(window, XR_KEY_FREE);
 }
 
-void xt_unbind_all(struct xt_qp *qp)
+bool xt_qp_unbind(struct xt_qp *qp, uint32_t most)
 {
 	struct xt_shared *shared = qp->engine->shared;
 	struct xt_key *window;
 
-	while (qp->d.windows) {
+	for (; qp->d.windows && most; most--) {
 		window = xt_keys_by_index(shared->keys, qp->d.windows);
 		xt_window_unbind(shared, window);
 		tell(qp->engine, window);
 	}
+	return qp->d.windows;
 }
 
 /* ---- invalidation -------------------------------------------------------------------------- */

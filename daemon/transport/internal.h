@@ -527,8 +527,6 @@ enum xt_take xt_srq_take(struct xt_qp *qp, struct xt_fault *fault);
 bool xt_perform_local(struct xt_qp *qp, struct xt_swqe *w);
 /* The peer's SEND with Invalidate: XR_OK, or why the key cannot be invalidated by it. */
 enum xr_reason xt_invalidate_remote(struct xt_qp *qp, uint32_t rkey);
-/* The QP ends, or ends to be connected: its windows of type 2 are free. */
-void xt_unbind_all(struct xt_qp *qp);
 
 /* ---- copy.c ---- */
 

@@ -216,7 +216,7 @@ static void empty_ring(struct xr_queue *ring)
 static void to_reset(struct xt_qp *qp)
 {
 	xt_qp_quiesce(qp);
-	xt_unbind_all(qp);
+	xt_qp_unbind(qp, UINT32_MAX);
 	xt_sq_free(qp);
 	memset(&qp->d, 0, sizeof(qp->d));
 	empty_ring(qp->sq_ring);

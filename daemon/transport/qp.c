@@ -138,7 +138,7 @@ void xt_qp_destroy(struct xt_qp *qp)
 	if (!qp)
 		return;
 	xt_qp_quiesce(qp);
-	xt_unbind_all(qp);
+	xt_qp_unbind(qp, UINT32_MAX);
 	xt_numbers_del(qp->engine->shared->qps, qp->info.qpn);
 	qp->engine->qp_count--;
 	xt_sq_free(qp);

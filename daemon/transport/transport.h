@@ -400,6 +400,12 @@ const struct xt_path *xt_qp_path(const struct xt_qp *qp);
 /* UD: the port's MTU changed, a power of two. */
 void xt_qp_set_mtu(struct xt_qp *qp, uint32_t mtu);
 
+/*
+ * Frees windows of type 2 that are bound to the QP, @most of them: true: there are more. Destroying and
+ * RESET do so with all; whoever lets engines stand still for that does better with a few at a time first.
+ */
+bool xt_qp_unbind(struct xt_qp *qp, uint32_t most);
+
 /* The client stored new producer indices. */
 void xt_qp_doorbell(struct xt_qp *qp, uint64_t now);
 /*

@@ -448,6 +448,14 @@ static void test_qp_goes(void)
 	}
 	xt_window_unbind(&w.h->shared, key[4]);
 	TAP_OK(freed == 2 && w.mr.key->windows == 2, "%s: windows go one by one", way());
+	for (i = 1; i < 5; i += 2) {
+		w.window = key[i];
+		do_bind(&w, 2, FROM, LEN, RW);
+	}
+	i = w.h->keys_changed;
+	TAP_OK(w.mr.key->windows == 4 && xt_qp_unbind(w.q[0].qp, 2) &&
+		       w.mr.key->windows == 2 && w.h->keys_changed == i + 2,
+	       "%s: some at a time, and there is more", way());
 	h_modify(&w.q[0], XR_QPS_ERR);
 	TAP_OK(w.mr.key->windows == 2, "%s: a QP in ERR keeps its windows", way());
 	h_modify(&w.q[0], XR_QPS_RESET);
