@@ -25,7 +25,7 @@ static int page_read(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t 
 
 	MUST(off <= seg->len && len <= seg->len - off);
 	if (p)
-		memcpy(dst, p, len);
+		memmove(dst, p, len);
 	return p ? 0 : -EFAULT;
 }
 
@@ -36,7 +36,8 @@ static int page_write(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t
 
 	MUST(off <= seg->len && len <= seg->len - off);
 	if (p)
-		memcpy(p, src, len);
+		/* regions may be of the same memory: pread() and pwrite() do not mind either */
+		memmove(p, src, len);
 	return p ? 0 : -EFAULT;
 }
 
