@@ -132,7 +132,7 @@ int xd_do_create_cq(struct xd_client *c, struct xd_request *req, struct xd_reply
 
 /*
  * Work that was posted before the request counts: what of it needs no answer is complete, as if the
- * worker had been there at once; of a client's first queue pairs, at least. World stopped.
+ * worker had been there at once; that of the client's first queue pairs, however many it has. World stopped.
  */
 static void catch_up(const struct xd_cq *cq)
 {

@@ -162,14 +162,3 @@ int xt_cq_move_end(struct xt_cq *cq, struct xt_cq_move *m)
 	use_ring(cq, m, first);
 	return 0;
 }
-
-int xt_cq_resize(struct xt_cq *cq, struct xr_queue *queue, uint32_t depth)
-{
-	struct xt_cq_move m;
-	int err = xt_cq_move_begin(cq, queue, depth, &m);
-
-	if (err)
-		return err;
-	xt_cq_move_copy(&m);
-	return xt_cq_move_end(cq, &m);
-}

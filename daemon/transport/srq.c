@@ -155,14 +155,3 @@ int xt_srq_move_end(struct xt_srq *srq, const struct xt_srq_move *m)
 	srq->depth = m->depth;
 	return 0;
 }
-
-int xt_srq_resize(struct xt_srq *srq, struct xr_queue *queue, uint32_t depth)
-{
-	struct xt_srq_move m;
-	int err = xt_srq_move_begin(srq, queue, depth, &m);
-
-	if (err)
-		return err;
-	xt_srq_move_copy(srq, &m);
-	return xt_srq_move_end(srq, &m);
-}

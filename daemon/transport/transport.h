@@ -259,8 +259,6 @@ struct xt_cq_move {
 int xt_cq_move_begin(const struct xt_cq *cq, struct xr_queue *to, uint32_t depth, struct xt_cq_move *m);
 void xt_cq_move_copy(struct xt_cq_move *m);	/* engines may run, and the CQ may go */
 int xt_cq_move_end(struct xt_cq *cq, struct xt_cq_move *m);
-/* All of it at once */
-int xt_cq_resize(struct xt_cq *cq, struct xr_queue *queue, uint32_t depth);
 
 /* ---- shared receive queues -------------------------------------------------------- */
 
@@ -307,8 +305,6 @@ struct xt_srq_move {
 int xt_srq_move_begin(struct xt_srq *srq, struct xr_queue *to, uint32_t depth, struct xt_srq_move *m);
 void xt_srq_move_copy(const struct xt_srq *srq, const struct xt_srq_move *m);	/* engines may run */
 int xt_srq_move_end(struct xt_srq *srq, const struct xt_srq_move *m);
-/* All of it at once */
-int xt_srq_resize(struct xt_srq *srq, struct xr_queue *queue, uint32_t depth);
 
 /* ---- paths ----------------------------------------------------------------------- */
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "world.h"
 
+#include "selftests/lib/resize.h"
+
 #include <errno.h>
 
 /* ---- memory ---------------------------------------------------------------------- */
@@ -249,7 +251,7 @@ void world_resize(struct world *w, uint32_t depth)
 	struct fuzz_cq *c = &w->cq[0];
 	struct xr_queue *ring = world_ring(depth, sizeof(struct xr_cqe));
 
-	if (xt_cq_resize(&c->cq, ring, depth)) {
+	if (cq_resize(&c->cq, ring, depth)) {
 		MUST(!w->honest || c->cq.producer - c->consumer > depth);
 		free(ring);
 		return;

@@ -5,6 +5,8 @@
 
 #include "sim.h"
 
+#include "selftests/lib/resize.h"
+
 /* ---- memory ------------------------------------------------------------------ */
 
 static int tier_read(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off, void *dst,
@@ -336,7 +338,7 @@ void host_resize_cq(struct sim_cq *cq)
 	struct world *w = cq->host->w;
 	uint32_t depth = rng_chance(&w->sched, 50) ? cq->depth * 2 : cq->depth;
 	struct xr_queue *queue = new_queue(depth, sizeof(struct xr_cqe));
-	int err = xt_cq_resize(&cq->cq, queue, depth);
+	int err = cq_resize(&cq->cq, queue, depth);
 
 	CHECK(w, !err, "resize of a CQ: %d", err);
 	free(cq->queue);

@@ -5,6 +5,8 @@
  */
 #include "ring.h"
 
+#include "selftests/lib/resize.h"
+
 /* ---- making them ------------------------------------------------------------- */
 
 /* Messages of more are not sent to who takes from an SRQ: many wait there at a time. */
@@ -109,7 +111,7 @@ static void resize(struct sim_srq *s)
 	int err;
 
 	ring_new(&s->ring, old.depth, old.stride);
-	err = xt_srq_resize(&s->xt, s->ring.queue, s->ring.depth);
+	err = srq_resize(&s->xt, s->ring.queue, s->ring.depth);
 	CHECK(s->host->w, !err, "resize of an SRQ: %d", err);
 	/* what counts is numbered anew, in completions as well */
 	s->ring.producer = left;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "daemon/transport/transport.h"
+#include "selftests/lib/resize.h"
 #include "selftests/lib/tap.h"
 
 #define DEPTH 8
@@ -102,8 +103,8 @@ static void test_resize(struct xt_cq *cq, struct xr_queue *q)
 	for (i = 0; i < 7; i++)
 		push(cq, 100 + i, IBV_WC_SUCCESS, false);
 	q->word = XR_ARM_ANY;
-	TAP_OK(xt_cq_resize(cq, smaller, 4) == -EINVAL, "7 entries do not fit into 4");
-	TAP_OK(!xt_cq_resize(cq, bigger, 16), "but into 16");
+	TAP_OK(cq_resize(cq, smaller, 4) == -EINVAL, "7 entries do not fit into 4");
+	TAP_OK(!cq_resize(cq, bigger, 16), "but into 16");
 	notified = 0;
 	for (; i < 16; i++)
 		wrong += push(cq, 100 + i, IBV_WC_SUCCESS, false) != 0;
@@ -112,8 +113,8 @@ static void test_resize(struct xt_cq *cq, struct xr_queue *q)
 		wrong += poll_one(bigger, 16) != 100 + i;
 	TAP_OK(!wrong && bigger->consumer == bigger->producer, "none is lost, all in order");
 	push(cq, 1, IBV_WC_SUCCESS, false);
-	TAP_OK(!xt_cq_resize(cq, smaller, 4) && poll_one(smaller, 4) == 1, "and into 4 now");
-	TAP_OK(!xt_cq_resize(cq, q, DEPTH), "and back");
+	TAP_OK(!cq_resize(cq, smaller, 4) && poll_one(smaller, 4) == 1, "and into 4 now");
+	TAP_OK(!cq_resize(cq, q, DEPTH), "and back");
 	free(bigger);
 	free(smaller);
 }
@@ -150,7 +151,7 @@ static void test_ignored_overrun(void)
 		wrong += poll_one(q, DEPTH) != i;
 	TAP_OK(!wrong, "leaves the latest completions");
 	q->consumer = 0;
-	TAP_OK(!xt_cq_resize(&cq, bigger, 2 * DEPTH) && bigger->producer == DEPTH &&
+	TAP_OK(!cq_resize(&cq, bigger, 2 * DEPTH) && bigger->producer == DEPTH &&
 		       poll_one(bigger, 2 * DEPTH) == 2 * DEPTH + 2,
 	       "which a larger ring takes over");
 	free(q);
@@ -210,7 +211,7 @@ static void test_liar(void)
 	TAP_OK(push(&cq, i, IBV_WC_SUCCESS, false) == -ENOSPC && died == 1,
 	       "an index from the future makes no room");
 	q->consumer = q->producer - 1000;
-	TAP_OK(xt_cq_resize(&cq, q, DEPTH) == -EINVAL, "nor does it move entries never written");
+	TAP_OK(cq_resize(&cq, q, DEPTH) == -EINVAL, "nor does it move entries never written");
 	free(q);
 }
 

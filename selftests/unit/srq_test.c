@@ -7,6 +7,7 @@
 
 #include "daemon/transport/internal.h"
 #include "harness.h"
+#include "selftests/lib/resize.h"
 #include "selftests/lib/tap.h"
 
 #define BASE 0x100000
@@ -195,9 +196,9 @@ static void test_resize(void)
 	large = h_queue(32, xr_recv_stride(H_SGE));
 	post(p, 0, 5, key);
 	TAP_OK(takes(p, 0, 0, 1), "(one taken)");
-	TAP_OK(xt_srq_resize(&p->srq, small, 2) == -EINVAL && takes(p, 0, 1, 2),
+	TAP_OK(srq_resize(&p->srq, small, 2) == -EINVAL && takes(p, 0, 1, 2),
 	       "what is posted does not fit: as it was");
-	TAP_OK(!xt_srq_resize(&p->srq, large, 32) && large->producer == 3 && !large->consumer,
+	TAP_OK(!srq_resize(&p->srq, large, 32) && large->producer == 3 && !large->consumer,
 	       "a larger ring");
 	p->ring = large;
 	post(p, 5, 20, key);
@@ -252,7 +253,7 @@ static void test_corrupt(void)
 	TAP_OK(*error == 1 && *fatal == 2 && state_of(&p->to[1]) == XR_QPS_ERR,
 	       "the SRQ stays dead: the next QP that wants a receive fails");
 	TAP_OK(state_of(&p->to[2]) == XR_QPS_RTS, "one that wants none goes on");
-	TAP_OK(!xt_srq_arm(&p->srq, 8) && xt_srq_resize(&p->srq, p->ring, DEPTH) == -EINVAL,
+	TAP_OK(!xt_srq_arm(&p->srq, 8) && srq_resize(&p->srq, p->ring, DEPTH) == -EINVAL,
 	       "and nothing can be done about it");
 	end(p);
 }
