@@ -50,7 +50,7 @@ static __always_inline enum xr_reason check_rkey(const struct packet *pkt,
 	__u32 need = access_needed(pkt), index = XR_KEY_INDEX(pkt->rkey);
 	struct xr_key_entry *key;
 
-	if (!need || !pkt->len)		/* zero-length requests name no memory */
+	if (!need || !pkt->len) /* zero-length requests name no memory */
 		return XR_OK;
 	key = bpf_map_lookup_elem(&keys, &index);
 	if (!key)

@@ -33,7 +33,7 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_RDONLY_PROG);
-	__uint(max_entries, 512);	/* XR_GID_TABLE_LEN + XR_MAX_GROUPS */
+	__uint(max_entries, 512); /* XR_GID_TABLE_LEN + XR_MAX_GROUPS */
 	__type(key, struct xr_addr);
 	__type(value, struct xr_addr_entry);
 } addrs SEC(".maps");

@@ -26,16 +26,16 @@
 #include <xroce/wire.h>
 
 /* Leave the function with the reason unless it is XR_OK. */
-#define REQUIRE(check)                                                         \
-	do {                                                                   \
-		enum xr_reason why_ = (check);                                 \
-		if (why_ != XR_OK)                                             \
-			return why_;                                           \
+#define REQUIRE(check)                                                                             \
+	do {                                                                                       \
+		enum xr_reason why_ = (check);                                                     \
+		if (why_ != XR_OK)                                                                 \
+			return why_;                                                               \
 	} while (0)
 
 #define MAX_VLAN_TAGS 2
 #define MAX_PAYLOAD 4096
-#define CNP_PAYLOAD 16		/* reserved, zero: IBTA A17.9.3 */
+#define CNP_PAYLOAD 16 /* reserved, zero: IBTA A17.9.3 */
 
 struct vlan_tag {
 	__be16 tci;
@@ -50,25 +50,24 @@ struct remote_address {
 };
 
 /* The most that parsing reads: all headers up to the fields above */
-#define MAX_HEADERS                                                            \
-	(sizeof(struct ethhdr) + MAX_VLAN_TAGS * sizeof(struct vlan_tag) +     \
-	 sizeof(struct ipv6hdr) + sizeof(struct udphdr) +                      \
-	 sizeof(struct xr_bth) + sizeof(struct xr_xrceth) +                    \
-	 sizeof(struct xr_feth) + sizeof(struct remote_address))
+#define MAX_HEADERS                                                                                \
+	(sizeof(struct ethhdr) + MAX_VLAN_TAGS * sizeof(struct vlan_tag) +                         \
+	 sizeof(struct ipv6hdr) + sizeof(struct udphdr) + sizeof(struct xr_bth) +                  \
+	 sizeof(struct xr_xrceth) + sizeof(struct xr_feth) + sizeof(struct remote_address))
 
 struct packet {
 	struct xr_addr src, dst;
-	__u64 va;		/* with XR_EXT_RETH or XR_EXT_ATOMICETH */
+	__u64 va; /* with XR_EXT_RETH or XR_EXT_ATOMICETH */
 	__u64 len;
 	__u32 rkey;
-	__u32 qkey;		/* with XR_EXT_DETH */
+	__u32 qkey; /* with XR_EXT_DETH */
 	__u32 qpn;
 	__u32 psn;
 	__u16 pkey;
-	__u16 op_flags;		/* XR_OPF_* | XR_EXT_* of the opcode */
+	__u16 op_flags; /* XR_OPF_* | XR_EXT_* of the opcode */
 	__u8 opcode;
 	__u8 ip_version;
-	bool group;		/* to a multicast group */
+	bool group; /* to a multicast group */
 	__u16 ip_off;
 	__u16 bth_off;
 	__u16 payload_off;
@@ -166,7 +165,7 @@ static __always_inline enum xr_reason parse_ipv4(struct cursor *c, struct packet
 		return XR_NOT_UDP;
 	if (ip->ihl != sizeof(*ip) / 4)
 		return XR_IP_OPTIONS;
-	if (ip->frag_off & bpf_htons(0x3fff))	/* more fragments, or not the first */
+	if (ip->frag_off & bpf_htons(0x3fff)) /* more fragments, or not the first */
 		return XR_IP_FRAGMENT;
 	pkt->ip_version = 4;
 	addr_from_ipv4(&pkt->src, ip->saddr);
@@ -236,36 +235,36 @@ static __always_inline enum xr_reason check_lengths(struct cursor *c, int ip_len
 
 /* ---- InfiniBand transport ------------------------------------------------------ */
 
-#define EXT_LEN(flags, name, type) ((flags) & XR_EXT_##name ? sizeof(struct type) : 0)
-#define ALL_EXT_LEN(flags)                                                     \
-	(EXT_LEN(flags, XRCETH, xr_xrceth) + EXT_LEN(flags, DETH, xr_deth) +   \
-	 EXT_LEN(flags, FETH, xr_feth) + EXT_LEN(flags, RETH, xr_reth) +       \
-	 EXT_LEN(flags, ATOMICETH, xr_atomiceth) + EXT_LEN(flags, AETH, xr_aeth) + \
-	 EXT_LEN(flags, ATOMICACKETH, xr_atomicacketh) +                       \
-	 EXT_LEN(flags, IMMDT, xr_immdt) + EXT_LEN(flags, IETH, xr_ieth))
+#define EXT_LEN(flags, name, type) ((flags)&XR_EXT_##name ? sizeof(struct type) : 0)
+#define ALL_EXT_LEN(flags)                                                                         \
+	(EXT_LEN(flags, XRCETH, xr_xrceth) + EXT_LEN(flags, DETH, xr_deth) +                       \
+	 EXT_LEN(flags, FETH, xr_feth) + EXT_LEN(flags, RETH, xr_reth) +                           \
+	 EXT_LEN(flags, ATOMICETH, xr_atomiceth) + EXT_LEN(flags, AETH, xr_aeth) +                 \
+	 EXT_LEN(flags, ATOMICACKETH, xr_atomicacketh) + EXT_LEN(flags, IMMDT, xr_immdt) +         \
+	 EXT_LEN(flags, IETH, xr_ieth))
 
 /* What an opcode is; flags 0: unknown */
 struct opcode {
-	__u16 flags;		/* XR_OPF_* | XR_EXT_* */
-	__u16 ext_len;		/* of all its extended headers */
+	__u16 flags;   /* XR_OPF_* | XR_EXT_* */
+	__u16 ext_len; /* of all its extended headers */
 };
 
-#define OPCODE(class, op, allowed, op_flags)                                   \
-	[XR_CLASS_##class | XR_OP_##op] = {                                    \
-		(allowed) & XR_IN_##class ? (op_flags) : 0,                    \
-		ALL_EXT_LEN(op_flags),                                         \
+#define OPCODE(class, op, allowed, op_flags)                                                       \
+	[XR_CLASS_##class | XR_OP_##op] = {                                                        \
+		(allowed)&XR_IN_##class ? (op_flags) : 0,                                          \
+		ALL_EXT_LEN(op_flags),                                                             \
 	},
-#define XRC_FLAGS(flags) ((flags) | ((flags) & XR_OPF_REQUEST ? XR_EXT_XRCETH : 0))
+#define XRC_FLAGS(flags) ((flags) | ((flags)&XR_OPF_REQUEST ? XR_EXT_XRCETH : 0))
 
 static const struct opcode opcodes[256] = {
-#define X(op, flags, classes)                                                  \
-	OPCODE(RC, op, classes, flags)                                         \
-	OPCODE(UC, op, classes, flags)                                         \
-	OPCODE(UD, op, classes, (flags) | XR_EXT_DETH)                         \
+#define X(op, flags, classes)                                                                      \
+	OPCODE(RC, op, classes, flags)                                                             \
+	OPCODE(UC, op, classes, flags)                                                             \
+	OPCODE(UD, op, classes, (flags) | XR_EXT_DETH)                                             \
 	OPCODE(XRC, op, classes, XRC_FLAGS(flags))
 	XR_OPERATIONS(X)
 #undef X
-	[XR_OPCODE_CNP] = { XR_OPF_PAYLOAD | XR_OPF_START | XR_OPF_END, 0 },
+		[XR_OPCODE_CNP] = { XR_OPF_PAYLOAD | XR_OPF_START | XR_OPF_END, 0 },
 };
 
 static __always_inline __u8 class_of(const struct packet *pkt)

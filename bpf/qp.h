@@ -49,7 +49,7 @@ static __always_inline enum xr_reason check_type(const struct packet *pkt,
 	case XR_CLASS_XRC:
 		type = is_response(pkt) ? XR_QPT_XRC_SEND : XR_QPT_XRC_RECV;
 		break;
-	default:		/* congestion is notified to every type */
+	default: /* congestion is notified to every type */
 		return XR_OK;
 	}
 	return qp->type == type ? XR_OK : XR_QP_TYPE;

@@ -42,12 +42,12 @@ struct xd_device {
 	char name[XR_DEVICE_NAME_MAX + 1];
 	char ifname[IF_NAMESIZE];
 	unsigned int ifindex;
-	uint64_t guid;			/* big endian, EUI-64 of the MAC */
+	uint64_t guid; /* big endian, EUI-64 of the MAC */
 	struct xd_loop *loop;
 	struct xd_net *net;
 	struct xd_xdp *xdp;
-	struct xr_psn_entry *psns;	/* the mapped BPF array, by QP slot */
-	struct xt_shared shared;	/* keys and QPs of all engines */
+	struct xr_psn_entry *psns; /* the mapped BPF array, by QP slot */
+	struct xt_shared shared;   /* keys and QPs of all engines */
 	struct xd_worker *worker[XD_MAX_WORKERS];
 	unsigned int workers;
 	struct xd_server *server;

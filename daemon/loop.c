@@ -13,7 +13,7 @@
 
 struct xd_watch {
 	struct xd_loop *loop;
-	int fd;			/* -1: removed, to be freed after the batch */
+	int fd; /* -1: removed, to be freed after the batch */
 	xd_watch_fn fn;
 	void *arg;
 	struct xd_watch *next_dead;
@@ -23,8 +23,8 @@ struct xd_timer {
 	struct xd_loop *loop;
 	xd_timer_fn fn;
 	void *arg;
-	uint64_t when;		/* NEVER: not armed */
-	struct xd_timer *next, **pprev;	/* armed timers, soonest first */
+	uint64_t when;			/* NEVER: not armed */
+	struct xd_timer *next, **pprev; /* armed timers, soonest first */
 };
 
 struct xd_loop {
@@ -198,6 +198,6 @@ int xd_loop_run(struct xd_loop *loop)
 		free_dead(loop);
 		run_timers(loop);
 	}
-	loop->stop = false;	/* tests run a loop more than once */
+	loop->stop = false; /* tests run a loop more than once */
 	return 0;
 }

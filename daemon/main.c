@@ -190,8 +190,9 @@ static int open_tables(struct xd_device *dev)
 	dev->shared.qps = xt_numbers_new(dev->opt->max_qp);
 	dev->shared.srqs = xt_numbers_new(dev->opt->max_srq);
 	dev->shared.groups = xt_groups_new();
-	return dev->shared.keys && dev->shared.qps && dev->shared.srqs && dev->shared.groups ?
-		       0 : -ENOMEM;
+	return dev->shared.keys && dev->shared.qps && dev->shared.srqs && dev->shared.groups
+		       ? 0
+		       : -ENOMEM;
 }
 
 /* Steps that need no message of their own say nothing; the others named what went wrong. */

@@ -18,7 +18,7 @@ void xd_notify(const char *state)
 	if (!len || len >= sizeof(sa.sun_path) || (path[0] != '/' && path[0] != '@'))
 		return;
 	memcpy(sa.sun_path, path, len);
-	if (path[0] == '@')	/* abstract */
+	if (path[0] == '@') /* abstract */
 		sa.sun_path[0] = 0;
 	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)

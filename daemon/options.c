@@ -22,7 +22,7 @@ struct option_row {
 	const char *name, *arg, *text;
 	enum kind kind;
 	size_t offset;
-	uint64_t min, max;	/* TEXT: max is the room */
+	uint64_t min, max; /* TEXT: max is the room */
 };
 
 #define AT(field) offsetof(struct xd_options, field)
@@ -33,26 +33,29 @@ static const struct option_row rows[] = {
 	  ROOM(interface) },
 	{ "name", "DEV", "name of the ibverbs device (xr_<interface>)", TEXT, AT(name), 1,
 	  ROOM(name) },
-	{ "config", "FILE", "read settings from this file first (" XD_CONFIG_DIR "/<interface>.conf)",
-	  TEXT, AT(config), 1, ROOM(config) },
+	{ "config", "FILE",
+	  "read settings from this file first (" XD_CONFIG_DIR "/<interface>.conf)", TEXT,
+	  AT(config), 1, ROOM(config) },
 	{ "runtime-dir", "DIR", "where the control socket goes (" XR_RUNTIME_DIR ")", TEXT,
 	  AT(runtime_dir), 1, ROOM(runtime_dir) },
 	{ "bpffs", "DIR", "BPF file system for pinned maps (/sys/fs/bpf)", TEXT, AT(bpffs), 1,
 	  ROOM(bpffs) },
 	{ "group", "GROUP", "who may connect besides root (rdma, if it exists)", TEXT, AT(group), 0,
 	  ROOM(group) },
-	{ "reserved-lkey-group", "GROUP", "who may use the reserved L_Key besides root (nobody)", TEXT,
-	  AT(reserved_lkey_group), 0, ROOM(reserved_lkey_group) },
+	{ "reserved-lkey-group", "GROUP", "who may use the reserved L_Key besides root (nobody)",
+	  TEXT, AT(reserved_lkey_group), 0, ROOM(reserved_lkey_group) },
 	{ "attach", "MODE", "auto, zerocopy, native or generic (auto)", ATTACH, AT(attach), 0, 0 },
 	{ "queues", "N", "RX queues to serve, 0: all (0)", NUMBER, AT(queues), 0, 16 },
 	{ "ring-size", "N", "frames of each AF_XDP ring (2048)", POWER2, AT(ring_size), 64, 32768 },
-	{ "spin-us", "N", "longest spin before a worker sleeps, 0: none (50)", NUMBER, AT(spin_us), 0,
-	  1000000 },
+	{ "spin-us", "N", "longest spin before a worker sleeps, 0: none (50)", NUMBER, AT(spin_us),
+	  0, 1000000 },
 	{ "max-clients", "N", "connections (1024)", NUMBER, AT(max_clients), 1, 65536 },
 	{ "max-qp", "N", "queue pairs of the device (65536)", NUMBER, AT(max_qp), 1, 262144 },
-	{ "max-cq", "N", "completion queues of the device (65536)", NUMBER, AT(max_cq), 1, 1048576 },
+	{ "max-cq", "N", "completion queues of the device (65536)", NUMBER, AT(max_cq), 1,
+	  1048576 },
 	{ "max-mr", "N", "memory regions of the device (1048576)", NUMBER, AT(max_mr), 1, 8388608 },
-	{ "max-pd", "N", "protection domains of the device (65536)", NUMBER, AT(max_pd), 1, 1048576 },
+	{ "max-pd", "N", "protection domains of the device (65536)", NUMBER, AT(max_pd), 1,
+	  1048576 },
 	{ "max-ah", "N", "address handles of the device (65536)", NUMBER, AT(max_ah), 1, 1048576 },
 	{ "max-srq", "N", "shared receive queues of the device (65536)", NUMBER, AT(max_srq), 1,
 	  1048576 },
@@ -75,8 +78,8 @@ static const struct option_row rows[] = {
 	{ "nak-rate", "N", "packets a second that may ask for a NAK, per CPU (10000)", NUMBER,
 	  AT(nak_rate), 1, 100000000 },
 	{ "fault-drop", "N", "per mille of packets to drop", NUMBER, AT(fault.drop), 0, 1000 },
-	{ "fault-duplicate", "N", "per mille of packets to duplicate", NUMBER, AT(fault.duplicate), 0,
-	  1000 },
+	{ "fault-duplicate", "N", "per mille of packets to duplicate", NUMBER, AT(fault.duplicate),
+	  0, 1000 },
 	{ "fault-reorder", "N", "per mille of packets to reorder", NUMBER, AT(fault.reorder), 0,
 	  1000 },
 	{ "fault-corrupt", "N", "per mille of packets to corrupt", NUMBER, AT(fault.corrupt), 0,
@@ -85,8 +88,8 @@ static const struct option_row rows[] = {
 	{ "fault-delay-us", "N", "for how long", NUMBER, AT(fault.delay_us), 0, 10000000 },
 	{ "fault-direction", "DIR", "rx, tx or both (both)", DIRECTION, AT(fault.direction), 0, 0 },
 	{ "fault-seed", "N", "of the faults", SIZE, AT(fault.seed), 0, UINT64_MAX },
-	{ "log-level", "LEVEL", "error, warning, notice, info or debug (info)", LEVEL, AT(log_level),
-	  0, 0 },
+	{ "log-level", "LEVEL", "error, warning, notice, info or debug (info)", LEVEL,
+	  AT(log_level), 0, 0 },
 };
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
 
@@ -99,13 +102,12 @@ static const struct word attach_words[] = { { "auto", XD_ATTACH_AUTO },
 					    { "native", XD_ATTACH_NATIVE },
 					    { "generic", XD_ATTACH_GENERIC },
 					    { NULL, 0 } };
-static const struct word level_words[] = { { "error", XD_ERR },	  { "warning", XD_WARN },
+static const struct word level_words[] = { { "error", XD_ERR },	    { "warning", XD_WARN },
 					   { "notice", XD_NOTICE }, { "info", XD_INFO },
 					   { "debug", XD_DEBUG },   { NULL, 0 } };
-static const struct word direction_words[] = { { "rx", XR_FAULT_RX },
-					       { "tx", XR_FAULT_TX },
-					       { "both", 0 },
-					       { NULL, 0 } };
+static const struct word direction_words[] = {
+	{ "rx", XR_FAULT_RX }, { "tx", XR_FAULT_TX }, { "both", 0 }, { NULL, 0 }
+};
 
 static void set_defaults(struct xd_options *o)
 {
@@ -175,8 +177,7 @@ static const char *parse_number(const char *value, bool suffix, uint64_t *n)
 	return *end ? "is not a number" : NULL;
 }
 
-static const char *set_number(struct xd_options *o, const struct option_row *row,
-			      const char *value)
+static const char *set_number(struct xd_options *o, const struct option_row *row, const char *value)
 {
 	static char range[64];
 	uint64_t n;
@@ -198,8 +199,7 @@ static const char *set_number(struct xd_options *o, const struct option_row *row
 	return NULL;
 }
 
-static const char *set_value(struct xd_options *o, const struct option_row *row,
-			     const char *value)
+static const char *set_value(struct xd_options *o, const struct option_row *row, const char *value)
 {
 	char *at = (char *)o + row->offset;
 
@@ -330,7 +330,8 @@ static void make_longopts(struct option *longopts)
 {
 	memset(longopts, 0, (ROWS + 3) * sizeof(*longopts));
 	for (size_t i = 0; i < ROWS; i++)
-		longopts[i] = (struct option){ rows[i].name, required_argument, NULL, (int)i + 256 };
+		longopts[i] = (struct option){ rows[i].name, required_argument, NULL,
+					       (int)i + 256 };
 	longopts[ROWS] = (struct option){ "help", no_argument, NULL, 'h' };
 	longopts[ROWS + 1] = (struct option){ "version", no_argument, NULL, 'V' };
 }
@@ -357,8 +358,9 @@ static int parse_args(struct xd_options *o, int argc, char **argv, bool only_fil
 		if (c < 256) {
 			if (only_file)
 				continue;
-			fprintf(stderr, c == ':' ? "xroced: %s needs a value, see xroced --help\n" :
-						   "xroced: there is no option %s, see xroced --help\n",
+			fprintf(stderr,
+				c == ':' ? "xroced: %s needs a value, see xroced --help\n"
+					 : "xroced: there is no option %s, see xroced --help\n",
 				argv[at]);
 			return -EINVAL;
 		}
@@ -408,7 +410,8 @@ static int name_socket(struct xd_options *o)
 	if ((size_t)n < sizeof(o->socket))
 		return 0;
 	fprintf(stderr,
-		"xroced: --runtime-dir: %s/%s" XR_SOCKET_SUFFIX " is too long for a socket: %zu at most\n",
+		"xroced: --runtime-dir: %s/%s" XR_SOCKET_SUFFIX
+		" is too long for a socket: %zu at most\n",
 		o->runtime_dir, o->name, sizeof(o->socket) - 1);
 	return -EINVAL;
 }

@@ -21,26 +21,26 @@ enum xd_attach { XD_ATTACH_AUTO, XD_ATTACH_ZEROCOPY, XD_ATTACH_NATIVE, XD_ATTACH
 
 struct xd_options {
 	char interface[IF_NAMESIZE];
-	char name[XR_DEVICE_NAME_MAX + 1];	/* default: xr_<interface> */
+	char name[XR_DEVICE_NAME_MAX + 1]; /* default: xr_<interface> */
 	char config[256];
 	char runtime_dir[256];
 	char bpffs[256];
-	char group[64];				/* who may connect; empty: root only */
-	char reserved_lkey_group[64];		/* who may use the reserved L_Key, likewise */
+	char group[64];		      /* who may connect; empty: root only */
+	char reserved_lkey_group[64]; /* who may use the reserved L_Key, likewise */
 	enum xd_attach attach;
-	uint32_t queues;			/* RX queues to serve, 0: all */
-	uint32_t ring_size;			/* frames of each AF_XDP ring, power of two */
-	uint32_t spin_us;			/* longest adaptive spin; 0: always sleep */
-	uint32_t max_clients, max_qp, max_cq, max_mr, max_pd, max_ah, max_srq;	/* device */
+	uint32_t queues;    /* RX queues to serve, 0: all */
+	uint32_t ring_size; /* frames of each AF_XDP ring, power of two */
+	uint32_t spin_us;   /* longest adaptive spin; 0: always sleep */
+	uint32_t max_clients, max_qp, max_cq, max_mr, max_pd, max_ah, max_srq; /* device */
 	uint32_t client_max_qp, client_max_cq, client_max_mr, client_max_pd, client_max_ah,
 		client_max_srq;
-	uint64_t client_max_dm;			/* bytes of device memory */
-	uint64_t user_max_pinned;		/* bytes a user may have registered */
-	uint32_t nak_rate;			/* packets that want a NAK, a second */
+	uint64_t client_max_dm;	  /* bytes of device memory */
+	uint64_t user_max_pinned; /* bytes a user may have registered */
+	uint32_t nak_rate;	  /* packets that want a NAK, a second */
 	struct xr_fault_config fault;
 	int log_level;
 
-	char socket[sizeof(((struct sockaddr_un *)0)->sun_path)];	/* follows from others */
+	char socket[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* follows from others */
 };
 
 /* 0; 1: done (--help, --version); -EINVAL: a message that names the option was printed. */

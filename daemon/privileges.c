@@ -12,14 +12,14 @@
  * by descriptor, which needs none since Linux 5.19.
  */
 static const cap_value_t control[] = {
-	CAP_NET_ADMIN,		/* asking the kernel to resolve a neighbour (RTM_NEWNEIGH) */
+	CAP_NET_ADMIN, /* asking the kernel to resolve a neighbour (RTM_NEWNEIGH) */
 };
 
 static const cap_value_t job[] = {
 	CAP_NET_RAW,		/* AF_XDP sockets, whose umems pin memory */
 	CAP_IPC_LOCK,		/* pinning beyond RLIMIT_MEMLOCK: the daemon keeps its own quota */
 	CAP_SYS_PTRACE,		/* looking up /proc/PID/map_files of other users' programs */
-	CAP_CHECKPOINT_RESTORE,	/* following what is found there */
+	CAP_CHECKPOINT_RESTORE, /* following what is found there */
 	CAP_DAC_OVERRIDE,	/* opening shared memory that its owner alone may open */
 };
 
@@ -57,7 +57,7 @@ int xd_privileges_drop(enum xd_role role)
 	/* bounds what a program would get that is executed: none is */
 	for (cap_value_t c = 0; !err && c < cap_max_bits(); c++)
 		if (cap_get_bound(c) == CAP_SET)
-			cap_drop_bound(c);	/* without CAP_SETPCAP: the sets below do it */
+			cap_drop_bound(c); /* without CAP_SETPCAP: the sets below do it */
 	if (!err && cap_set_proc(caps))
 		err = -errno;
 	if (!err && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))

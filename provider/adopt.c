@@ -33,7 +33,7 @@ static size_t npieces, room;
 static struct piece *lost;
 static size_t nlost, lost_room;
 
-static int cancel;	/* of who holds the lock */
+static int cancel; /* of who holds the lock */
 
 void xp_adopt_lock(void)
 {
@@ -209,8 +209,7 @@ static int hold(struct xp_holds *h, size_t i, uint64_t start, uint64_t end)
 	i = find(start);
 	pieces[i].refs++;
 	xp_file_get(pieces[i].file);
-	h->hold[h->count++] =
-		(struct xp_hold){ start, end, pieces[i].file, pieces[i].offset };
+	h->hold[h->count++] = (struct xp_hold){ start, end, pieces[i].file, pieces[i].offset };
 	return 0;
 }
 
@@ -312,7 +311,9 @@ static int lay_out_piece(struct xp_layout *l, struct xp_holds *holds, size_t i, 
 {
 	const struct piece *p = &pieces[i];
 	struct xr_mr_segment seg = {
-		.kind = XR_SEG_FD, .addr = start, .length = end - start,
+		.kind = XR_SEG_FD,
+		.addr = start,
+		.length = end - start,
 		.offset = p->offset + (start - p->start),
 	};
 	int fd = add_fd(l, p->file->fd), err;
@@ -328,7 +329,9 @@ static int lay_out_rest(struct xp_layout *l, const struct xp_mapping *m, uint64_
 			uint64_t end)
 {
 	struct xr_mr_segment seg = {
-		.kind = XR_SEG_PRIVATE, .addr = start, .length = end - start,
+		.kind = XR_SEG_PRIVATE,
+		.addr = start,
+		.length = end - start,
 		.flags = m->writable ? 0 : XR_SEGF_READONLY,
 	};
 
@@ -387,8 +390,8 @@ static int lay_out_free(const struct xp_context *ctx, struct xp_layout *l, struc
  * What an error leaves without a hold stays in the table with a count of 0: harmless, and held by
  * the next region that comes along.
  */
-int xp_adopt(const struct xp_context *ctx, const struct xp_mapping *m, uint64_t start,
-	     uint64_t end, struct xp_layout *l, struct xp_holds *holds)
+int xp_adopt(const struct xp_context *ctx, const struct xp_mapping *m, uint64_t start, uint64_t end,
+	     struct xp_layout *l, struct xp_holds *holds)
 {
 	uint64_t at = start, stop;
 	int err = 0;
@@ -436,9 +439,13 @@ static void list_shared(void)
 		/* no descriptor is left: nothing better is known than the table */
 		for (i = 0; shared && i < npieces; i++)
 			shared[nshared++] = (struct xp_mapping){
-				.start = pieces[i].start, .end = pieces[i].end,
-				.offset = pieces[i].offset, .readable = true, .writable = true,
-				.dev = pieces[i].file->dev, .inode = pieces[i].file->inode,
+				.start = pieces[i].start,
+				.end = pieces[i].end,
+				.offset = pieces[i].offset,
+				.readable = true,
+				.writable = true,
+				.dev = pieces[i].file->dev,
+				.inode = pieces[i].file->inode,
 			};
 		return;
 	}

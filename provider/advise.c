@@ -11,7 +11,7 @@
 #include "provider.h"
 
 #ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ 22	/* since Linux 5.14 */
+#define MADV_POPULATE_READ 22 /* since Linux 5.14 */
 #define MADV_POPULATE_WRITE 23
 #endif
 
@@ -45,8 +45,8 @@ static int fetch(uint64_t addr, uint32_t length, bool write)
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), start = addr & -page;
 	uint64_t end = (addr + length + page - 1) & -page;
 
-	if (!length || !madvise((void *)start, end - start,
-				write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ))
+	if (!length ||
+	    !madvise((void *)start, end - start, write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ))
 		return 0;
 	return errno == EINVAL || errno == EAGAIN ? 0 : -EFAULT;
 }

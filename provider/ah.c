@@ -72,15 +72,16 @@ int xp_destroy_ah(struct ibv_ah *ah)
 }
 
 /* As libibverbs has it: negative errno, vid 0xffff for untagged. */
-int xp_resolve_eth_l2_from_gid(struct ibv_context *ibctx, struct ibv_ah_attr *attr,
-			       uint8_t mac[6], uint16_t *vid)
+int xp_resolve_eth_l2_from_gid(struct ibv_context *ibctx, struct ibv_ah_attr *attr, uint8_t mac[6],
+			       uint16_t *vid)
 {
 	struct xr_resolve_ah_req req;
 	struct xr_resolve_ah_rep rep;
 	int err;
 
 	xp_ah_to_wire(&req.attr, attr);
-	err = xp_request(xp_ctx(xp_here(ibctx)), XR_MSG_RESOLVE_AH, &req, sizeof(req), &rep, sizeof(rep));
+	err = xp_request(xp_ctx(xp_here(ibctx)), XR_MSG_RESOLVE_AH, &req, sizeof(req), &rep,
+			 sizeof(rep));
 	if (err)
 		return err;
 	memcpy(mac, rep.mac, sizeof(rep.mac));
@@ -142,8 +143,7 @@ static void gid_from_ipv4(union ibv_gid *gid, uint32_t addr)
 }
 
 /* What came in for us becomes where the answer goes. */
-static int reverse_grh(const struct ibv_grh *grh, struct ibv_global_route *to,
-		       union ibv_gid *local)
+static int reverse_grh(const struct ibv_grh *grh, struct ibv_global_route *to, union ibv_gid *local)
 {
 	uint32_t first = ntohl(grh->version_tclass_flow);
 	struct iphdr ip;
@@ -176,8 +176,8 @@ int xp_init_ah_from_wc(struct ibv_context *ibctx, uint8_t port, struct ibv_wc *w
 	attr->port_num = port;
 	attr->is_global = 1;
 	/* RoCE has no LIDs: without the header there is no address. */
-	err = port == 1 && wc->wc_flags & IBV_WC_GRH ? reverse_grh(grh, &attr->grh, &local) :
-						       -EINVAL;
+	err = port == 1 && wc->wc_flags & IBV_WC_GRH ? reverse_grh(grh, &attr->grh, &local)
+						     : -EINVAL;
 	if (!err)
 		err = xp_find_gid(xp_ctx(xp_here(ibctx)), &local);
 	if (err < 0) {

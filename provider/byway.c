@@ -12,7 +12,7 @@
 #include "convert.h"
 
 struct range {
-	uint64_t start, end;	/* whole pages */
+	uint64_t start, end; /* whole pages */
 	unsigned int refs;
 };
 

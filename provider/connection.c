@@ -154,7 +154,7 @@ static bool is_stopped(int fd)
 	len = fread(stat, 1, sizeof(stat) - 1, f);
 	fclose(f);
 	stat[len] = '\0';
-	state = strrchr(stat, ')');	/* behind the name, which may hold anything */
+	state = strrchr(stat, ')'); /* behind the name, which may hold anything */
 	return state && state[1] && strchr("TtZX", state[2]);
 }
 
@@ -180,8 +180,10 @@ static int receive_reply(struct xp_conn *conn, struct xp_call *call, int *status
 		{ call->rep, call->rep_len },
 	};
 	struct msghdr msg = {
-		.msg_iov = iov, .msg_iovlen = 2,
-		.msg_control = control, .msg_controllen = sizeof(control),
+		.msg_iov = iov,
+		.msg_iovlen = 2,
+		.msg_control = control,
+		.msg_controllen = sizeof(control),
 	};
 	ssize_t n;
 	int err;
@@ -214,9 +216,9 @@ int xp_conn_call(struct xp_conn *conn, struct xp_call *call)
 		return -EIO;
 	err = send_request(conn, call);
 	if (err == -EMSGSIZE || err == -ETOOMANYREFS || err == -ENOBUFS || err == -ENOMEM)
-		return err;	/* nothing was sent */
+		return err; /* nothing was sent */
 	if (err == -EBADF && call->nfds)
-		return err;	/* nor here: a descriptor that the program gave us */
+		return err; /* nor here: a descriptor that the program gave us */
 	if (!err)
 		err = receive_reply(conn, call, &status);
 	if (!err && !status)

@@ -68,7 +68,11 @@ int xp_request(struct xp_context *ctx, uint32_t type, const void *req, size_t re
 	       size_t rep_len)
 {
 	struct xp_call call = {
-		.type = type, .req = req, .req_len = req_len, .rep = rep, .rep_len = rep_len,
+		.type = type,
+		.req = req,
+		.req_len = req_len,
+		.rep = rep,
+		.rep_len = rep_len,
 	};
 
 	return xp_call(ctx, &call);
@@ -116,16 +120,15 @@ int xp_release(struct xp_context *ctx, uint32_t type, uint32_t handle, struct xr
 
 /* ---- allocation ---------------------------------------------------------------- */
 
-#define ROOM 4096	/* for struct verbs_context as the running libibverbs knows it */
+#define ROOM 4096 /* for struct verbs_context as the running libibverbs knows it */
 
 ptrdiff_t xp_context_distance;
 
 /* Our struct, then libibverbs' verbs_context: *ibctx is found by the device that it names. */
-static void *alloc_by_libibverbs(struct ibv_device *ibdev, size_t front,
-				 struct ibv_context **ibctx)
+static void *alloc_by_libibverbs(struct ibv_device *ibdev, size_t front, struct ibv_context **ibctx)
 {
-	void *(*init)(struct ibv_device *, int, size_t, struct verbs_context *, uint32_t) =
-		xp_real_symbol("_verbs_init_and_alloc_context");
+	void *(*init)(struct ibv_device *, int, size_t, struct verbs_context *,
+		      uint32_t) = xp_real_symbol("_verbs_init_and_alloc_context");
 	struct ibv_context *c;
 	uint8_t *block;
 	size_t off, sz;
@@ -149,8 +152,7 @@ static void *alloc_by_libibverbs(struct ibv_device *ibdev, size_t front,
 }
 
 /* A libibverbs without that function: all verbs that we lack stay empty slots. */
-static void *alloc_by_ourselves(struct ibv_device *ibdev, size_t front,
-				struct ibv_context **ibctx)
+static void *alloc_by_ourselves(struct ibv_device *ibdev, size_t front, struct ibv_context **ibctx)
 {
 	uint8_t *block = calloc(1, front + sizeof(struct verbs_context));
 	struct verbs_context *v;
@@ -297,9 +299,13 @@ static int say_hello(struct xp_context *ctx, const uint8_t *token)
 	int fds[XR_MSG_MAX_FDS];
 	struct xr_hello_rep rep;
 	struct xp_call call = {
-		.type = XR_MSG_HELLO, .req = &req, .req_len = sizeof(req),
-		.rep = &rep, .rep_len = sizeof(rep),
-		.rep_fds = fds, .rep_room = XR_MSG_MAX_FDS,
+		.type = XR_MSG_HELLO,
+		.req = &req,
+		.req_len = sizeof(req),
+		.rep = &rep,
+		.rep_len = sizeof(rep),
+		.rep_fds = fds,
+		.rep_room = XR_MSG_MAX_FDS,
 	};
 	unsigned int i;
 	int err;

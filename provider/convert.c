@@ -43,7 +43,7 @@
 
 static int uffd = -1;
 static struct xp_file *files;
-static struct xp_file *current;		/* where new ranges go */
+static struct xp_file *current; /* where new ranges go */
 
 uint64_t xp_page_size(void)
 {
@@ -292,7 +292,7 @@ static bool move_step(uint64_t start, uint64_t length, struct xp_file *f, uint64
 	if (moved)
 		ioctl(uffd, UFFDIO_WAKE, &range);
 	else
-		write_protect(start, length, false);	/* wakes as well */
+		write_protect(start, length, false); /* wakes as well */
 close_window:
 	munmap(window, length);
 give_up:
@@ -405,7 +405,8 @@ static bool in_place(const struct xp_mapping *m, size_t n, uint64_t start, uint6
 	size_t i;
 
 	for (i = 0; i < n && m[i].start <= at && m[i].shared && is_piece_of(&m[i], f) &&
-	     m[i].offset + (at - m[i].start) == offset + (at - start); i++)
+		    m[i].offset + (at - m[i].start) == offset + (at - start);
+	     i++)
 		at = m[i].end;
 	return at >= end;
 }

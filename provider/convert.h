@@ -14,17 +14,18 @@
  */
 struct xp_file {
 	struct xp_file *next;
-	unsigned int refs;	/* pieces, holds, ranges to be given up, and the one where new ranges go */
+	unsigned int
+		refs; /* pieces, holds, ranges to be given up, and the one where new ranges go */
 	int fd;
 	uint64_t size, used;
 	uint64_t dev, inode;
-	int lease;		/* from before a fork until after it, or -1 */
-	uint64_t kept;		/* pages below are never given up */
+	int lease;     /* from before a fork until after it, or -1 */
+	uint64_t kept; /* pages below are never given up */
 };
 
 void xp_file_get(struct xp_file *f);
 void xp_file_put(struct xp_file *f);
-struct xp_file *xp_file_find(uint64_t dev, uint64_t inode);	/* or NULL */
+struct xp_file *xp_file_find(uint64_t dev, uint64_t inode); /* or NULL */
 
 uint64_t xp_page_size(void);
 /* A userfaultfd of this process, made from the daemon's device; false: adoption is not possible. */
@@ -49,10 +50,10 @@ void xp_move_out_in_child(const struct xp_mapping *m);
 
 /* ---- byway.c: pages that the daemon writes through /proc/self/mem, and which stay where they are ---- */
 
-int xp_byway_hold(uint64_t start, uint64_t end);	/* -ENOMEM */
-void xp_byway_let_go(uint64_t start, uint64_t end);	/* of the same range */
+int xp_byway_hold(uint64_t start, uint64_t end);    /* -ENOMEM */
+void xp_byway_let_go(uint64_t start, uint64_t end); /* of the same range */
 /* The first of them in [addr, end), if there is one */
 bool xp_byway_next(uint64_t addr, uint64_t end, uint64_t *from, uint64_t *to);
-void xp_byway_forget(void);	/* all, in a child */
+void xp_byway_forget(void); /* all, in a child */
 
 #endif /* XP_CONVERT_H */

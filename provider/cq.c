@@ -173,8 +173,11 @@ struct xp_cq *xp_cq_create(struct ibv_context *ibctx, const struct ibv_cq_init_a
 	struct xr_create_cq_req req = { .depth = attr->cqe, .flags = flags };
 	struct xr_create_cq_rep rep;
 	struct xp_call call = {
-		.type = XR_MSG_CREATE_CQ, .req = &req, .req_len = sizeof(req),
-		.rep = &rep, .rep_len = sizeof(rep),
+		.type = XR_MSG_CREATE_CQ,
+		.req = &req,
+		.req_len = sizeof(req),
+		.rep = &rep,
+		.rep_len = sizeof(rep),
 	};
 	struct xp_piece piece = { .ref = &rep.ring };
 	struct xp_cq *cq;
@@ -234,8 +237,11 @@ int xp_resize_cq(struct ibv_cq *ibcq, int cqe)
 	struct xr_resize_cq_req req = { .handle = ibcq->handle, .depth = cqe };
 	struct xr_resize_cq_rep rep;
 	struct xp_call call = {
-		.type = XR_MSG_RESIZE_CQ, .req = &req, .req_len = sizeof(req),
-		.rep = &rep, .rep_len = sizeof(rep),
+		.type = XR_MSG_RESIZE_CQ,
+		.req = &req,
+		.req_len = sizeof(req),
+		.rep = &rep,
+		.rep_len = sizeof(rep),
 	};
 	struct xp_piece piece = { .ref = &rep.ring };
 	int err;
@@ -302,7 +308,7 @@ int xp_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 
 	if (xp_health(xp_ctx(ibcq->context)) == XP_FORKED)
 		return EIO;
-	xp_lock(&cq->lock);	/* the ring may be changing */
+	xp_lock(&cq->lock); /* the ring may be changing */
 	xp_cq_arm(cq->ring.queue, solicited_only ? XR_ARM_SOLICITED : XR_ARM_ANY);
 	xp_unlock(&cq->lock);
 	return 0;
@@ -417,7 +423,8 @@ static int poll_flushed_srqs(struct xp_cq *cq, int n, struct ibv_wc *wc)
 	for (srq = cq->srqs; srq; srq = srq->next_in_cq)
 		while (got < n && xp_srq_take(srq, &wr_id))
 			wc[got++] = (struct ibv_wc){
-				.wr_id = wr_id, .status = IBV_WC_WR_FLUSH_ERR,
+				.wr_id = wr_id,
+				.status = IBV_WC_WR_FLUSH_ERR,
 				.opcode = IBV_WC_RECV,
 			};
 	return got;
@@ -490,8 +497,11 @@ static bool take_one(struct xp_cq *cq, struct xr_cqe *to)
 	if (!poll_flushed(cq, 1, &wc))
 		return false;
 	*to = (struct xr_cqe){
-		.wr_id = wc.wr_id, .timestamp = xp_clock(), .status = wc.status,
-		.opcode = wc.opcode, .qpn = wc.qp_num,
+		.wr_id = wc.wr_id,
+		.timestamp = xp_clock(),
+		.status = wc.status,
+		.opcode = wc.opcode,
+		.qpn = wc.qp_num,
 	};
 	return true;
 }

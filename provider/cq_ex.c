@@ -71,7 +71,7 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 READ(enum ibv_wc_opcode, opcode, of(ex)->current.opcode)
 READ(uint32_t, vendor_err, of(ex)->current.vendor_err)
 READ(uint32_t, byte_len, of(ex)->current.byte_len)
-READ(__be32, imm_data, of(ex)->current.imm_data)	/* or the key that was invalidated */
+READ(__be32, imm_data, of(ex)->current.imm_data) /* or the key that was invalidated */
 READ(uint32_t, qp_num, of(ex)->current.qpn)
 READ(uint32_t, src_qp, of(ex)->current.src_qpn)
 READ(unsigned int, wc_flags, of(ex)->current.wc_flags)
@@ -114,8 +114,8 @@ static void set_accessors(struct ibv_cq_ex *ex)
 struct ibv_cq_ex *xp_create_cq_ex(struct ibv_context *ibctx, struct ibv_cq_init_attr_ex *attr)
 {
 	uint32_t flags = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? attr->flags : 0;
-	struct ibv_pd *parent = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD ? attr->parent_domain :
-									     NULL;
+	struct ibv_pd *parent = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD ? attr->parent_domain
+									   : NULL;
 	struct xp_cq *cq;
 
 	ibctx = xp_here(ibctx);

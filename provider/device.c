@@ -19,11 +19,11 @@
 /* A list that we handed out: what it holds, whatever the program does to it. */
 struct handed_out {
 	struct handed_out *next;
-	struct ibv_device **list;	/* the program's */
-	struct ibv_device **real;	/* libibverbs' own, or NULL */
+	struct ibv_device **list; /* the program's */
+	struct ibv_device **real; /* libibverbs' own, or NULL */
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;	/* all below */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* all below */
 static struct xp_device *devices;
 static struct handed_out *lists;
 
@@ -74,8 +74,11 @@ static int hello(struct xp_conn *conn, const char *path, unsigned int ms, struct
 {
 	struct xr_hello_req req = { .version = XR_PROTOCOL_VERSION, .flags = XR_HELLO_OBSERVER };
 	struct xp_call call = {
-		.type = XR_MSG_HELLO, .req = &req, .req_len = sizeof(req),
-		.rep = rep, .rep_len = sizeof(*rep),
+		.type = XR_MSG_HELLO,
+		.req = &req,
+		.req_len = sizeof(req),
+		.rep = rep,
+		.rep_len = sizeof(*rep),
 	};
 	int err;
 
@@ -104,10 +107,8 @@ static struct xp_device *new_device(const char *path, const struct xr_hello_rep 
 	ib->transport_type = IBV_TRANSPORT_IB;
 	snprintf(ib->name, sizeof(ib->name), "%s", rep->device);
 	snprintf(ib->dev_name, sizeof(ib->dev_name), "%s", rep->device);
-	snprintf(ib->dev_path, sizeof(ib->dev_path), "/sys/class/infiniband_verbs/%s",
-		 rep->device);
-	snprintf(ib->ibdev_path, sizeof(ib->ibdev_path), "/sys/class/infiniband/%s",
-		 rep->device);
+	snprintf(ib->dev_path, sizeof(ib->dev_path), "/sys/class/infiniband_verbs/%s", rep->device);
+	snprintf(ib->ibdev_path, sizeof(ib->ibdev_path), "/sys/class/infiniband/%s", rep->device);
 	snprintf(dev->path, sizeof(dev->path), "%s", path);
 	dev->guid = rep->guid;
 	dev->next = devices;

@@ -14,7 +14,7 @@
 #define FACADE "libxroce-dl.so"
 
 static void *(*real_dlopen)(const char *, int);
-static char facade[PATH_MAX];	/* empty: not installed */
+static char facade[PATH_MAX]; /* empty: not installed */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void find(void)

@@ -14,13 +14,12 @@ struct xp_dm {
 	struct ibv_dm ibdm;
 	uint8_t *base;
 	uint64_t length;
-	bool imported;		/* mapped for itself; the daemon has no object for it */
+	bool imported; /* mapped for itself; the daemon has no object for it */
 };
 
 static int check_copy(const struct xp_dm *dm, uint64_t off, size_t length)
 {
-	if (off > dm->length || length > dm->length - off || off % COPY_UNIT ||
-	    length % COPY_UNIT)
+	if (off > dm->length || length > dm->length - off || off % COPY_UNIT || length % COPY_UNIT)
 		return EINVAL;
 	return xp_health(xp_ctx(dm->ibdm.context)) == XP_HEALTHY ? 0 : EIO;
 }
@@ -60,8 +59,11 @@ struct ibv_dm *xp_alloc_dm(struct ibv_context *ibctx, struct ibv_alloc_dm_attr *
 	struct xr_alloc_dm_rep rep;
 	struct xp_piece piece = { .ref = &rep.memory };
 	struct xp_call call = {
-		.type = XR_MSG_ALLOC_DM, .req = &req, .req_len = sizeof(req),
-		.rep = &rep, .rep_len = sizeof(rep),
+		.type = XR_MSG_ALLOC_DM,
+		.req = &req,
+		.req_len = sizeof(req),
+		.rep = &rep,
+		.rep_len = sizeof(rep),
 	};
 	struct xp_dm *dm;
 	int err;
@@ -104,8 +106,13 @@ struct ibv_dm *xp_import_dm(struct ibv_context *ibctx, uint32_t handle)
 	struct xr_import_dm_rep rep;
 	int fd = -1, err;
 	struct xp_call call = {
-		.type = XR_MSG_IMPORT_DM, .req = &req, .req_len = sizeof(req),
-		.rep = &rep, .rep_len = sizeof(rep), .rep_fds = &fd, .rep_room = 1,
+		.type = XR_MSG_IMPORT_DM,
+		.req = &req,
+		.req_len = sizeof(req),
+		.rep = &rep,
+		.rep_len = sizeof(rep),
+		.rep_fds = &fd,
+		.rep_room = 1,
 	};
 
 	if (!dm)
@@ -151,7 +158,10 @@ struct ibv_mr *xp_reg_dm_mr(struct ibv_pd *ibpd, struct ibv_dm *ibdm, uint64_t o
 			    unsigned int access)
 {
 	struct xr_mr_segment seg = {
-		.kind = XR_SEG_DM, .fd_index = ibdm->handle, .offset = off, .length = length,
+		.kind = XR_SEG_DM,
+		.fd_index = ibdm->handle,
+		.offset = off,
+		.length = length,
 	};
 
 	if (!(access & IBV_ACCESS_ZERO_BASED) || ibdm->context != ibpd->context)

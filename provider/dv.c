@@ -7,8 +7,9 @@
 #include "provider.h"
 
 _Static_assert(XROCEDV_MAX_PAGES == XR_FAST_MAX_PAGES &&
-	       XROCEDV_MIN_PAGE_SIZE == 1u << XR_FAST_SHIFT_MIN &&
-	       XROCEDV_MAX_PAGE_SIZE == 1u << XR_FAST_SHIFT_MAX, "limits of ring.h");
+		       XROCEDV_MIN_PAGE_SIZE == 1u << XR_FAST_SHIFT_MIN &&
+		       XROCEDV_MAX_PAGE_SIZE == 1u << XR_FAST_SHIFT_MAX,
+	       "limits of ring.h");
 
 XP_PUBLIC bool xrocedv_is_supported(struct ibv_device *device)
 {
@@ -29,8 +30,11 @@ static int alloc(struct ibv_pd *ibpd, struct xp_fast_mr *mr)
 	struct xr_alloc_fast_mr_req req = { .pd = ibpd->handle, .max_pages = mr->max_pages };
 	struct xr_alloc_fast_mr_rep rep;
 	struct xp_call call = {
-		.type = XR_MSG_ALLOC_FAST_MR, .req = &req, .req_len = sizeof(req),
-		.rep = &rep, .rep_len = sizeof(rep),
+		.type = XR_MSG_ALLOC_FAST_MR,
+		.req = &req,
+		.req_len = sizeof(req),
+		.rep = &rep,
+		.rep_len = sizeof(rep),
 	};
 	struct xp_piece piece = { .ref = &rep.lists };
 	struct xp_context *ctx = xp_ctx(ibpd->context);
@@ -40,8 +44,7 @@ static int alloc(struct ibv_pd *ibpd, struct xp_fast_mr *mr)
 		err = xp_call_map(ctx, &call, &piece, 1);
 	if (err)
 		return err;
-	if (!piece.ptr ||
-	    rep.lists.length / sizeof(uint64_t) / XR_FAST_LISTS < mr->max_pages) {
+	if (!piece.ptr || rep.lists.length / sizeof(uint64_t) / XR_FAST_LISTS < mr->max_pages) {
 		xp_release(ctx, XR_MSG_DEREG_MR, rep.handle, NULL);
 		return -EPROTO;
 	}
@@ -81,7 +84,9 @@ XP_PUBLIC int xrocedv_reserved_lkey(struct ibv_pd *pd, uint32_t *lkey)
 {
 	struct xr_reserved_lkey_rep rep;
 	struct xp_call call = {
-		.type = XR_MSG_RESERVED_LKEY, .rep = &rep, .rep_len = sizeof(rep),
+		.type = XR_MSG_RESERVED_LKEY,
+		.rep = &rep,
+		.rep_len = sizeof(rep),
 	};
 	int err;
 

@@ -18,7 +18,7 @@
 
 #include "provider.h"
 
-#define ALL UINT32_MAX	/* every record of that cookie */
+#define ALL UINT32_MAX /* every record of that cookie */
 
 struct xp_pipe *xp_pipe_new(int fd, size_t record)
 {
@@ -182,8 +182,11 @@ struct ibv_comp_channel *xp_create_comp_channel(struct ibv_context *ibctx)
 	struct xr_handle_rep rep;
 	int fd = -1, err;
 	struct xp_call call = {
-		.type = XR_MSG_CREATE_CHANNEL, .rep = &rep, .rep_len = sizeof(rep),
-		.rep_fds = &fd, .rep_room = 1,
+		.type = XR_MSG_CREATE_CHANNEL,
+		.rep = &rep,
+		.rep_len = sizeof(rep),
+		.rep_fds = &fd,
+		.rep_room = 1,
 	};
 
 	if (!ch)
@@ -372,7 +375,7 @@ bool xp_is_our_event(const struct ibv_async_event *event)
 	case SRQ:
 		return xp_is_ours(event->element.srq->context);
 	default:
-		return false;	/* libibverbs does nothing for these either */
+		return false; /* libibverbs does nothing for these either */
 	}
 }
 

@@ -14,9 +14,9 @@
 
 #include "provider.h"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;	/* contexts */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* contexts */
 static struct xp_context *contexts;
-static pthread_mutex_t inheriting = PTHREAD_MUTEX_INITIALIZER;	/* xp_context.heir */
+static pthread_mutex_t inheriting = PTHREAD_MUTEX_INITIALIZER; /* xp_context.heir */
 
 static ino_t inode_of(int fd)
 {

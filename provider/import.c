@@ -16,7 +16,7 @@
 
 struct ticket {
 	char magic[16];
-	char path[108];		/* of the control socket */
+	char path[108]; /* of the control socket */
 	uint8_t token[XR_TOKEN_LEN];
 };
 #define MAGIC "xroce context 1"
@@ -136,8 +136,12 @@ struct ibv_mr *xp_import_mr(struct ibv_pd *pd, uint32_t handle)
 		return xp_null(err);
 	}
 	mr->ibmr = (struct ibv_mr){
-		.context = pd->context, .pd = pd, .length = rep.length, .handle = handle,
-		.lkey = rep.lkey, .rkey = rep.rkey,
+		.context = pd->context,
+		.pd = pd,
+		.length = rep.length,
+		.handle = handle,
+		.lkey = rep.lkey,
+		.rkey = rep.rkey,
 	};
 	mr->fixed = true;
 	mr->imported = true;

@@ -23,8 +23,7 @@ static bool starts(const char *path, const char *with)
 }
 
 /* A file by path: only where the path still leads to that file */
-static long file_system_of(const char *path, unsigned int major, unsigned int minor,
-			   uint64_t inode)
+static long file_system_of(const char *path, unsigned int major, unsigned int minor, uint64_t inode)
 {
 	struct statfs fs;
 	struct stat st;
@@ -35,8 +34,8 @@ static long file_system_of(const char *path, unsigned int major, unsigned int mi
 	return fs.f_type;
 }
 
-static void classify(struct xp_mapping *m, const char *path, unsigned int major,
-		     unsigned int minor, uint64_t inode)
+static void classify(struct xp_mapping *m, const char *path, unsigned int major, unsigned int minor,
+		     uint64_t inode)
 {
 	long fs;
 
@@ -63,8 +62,8 @@ static bool parse_line(const char *line, struct xp_mapping *m)
 	char perms[5];
 
 	memset(m, 0, sizeof(*m));
-	if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64 " %n",
-		   &m->start, &m->end, perms, &m->offset, &major, &minor, &inode, &path_at) < 7)
+	if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64 " %n", &m->start,
+		   &m->end, perms, &m->offset, &major, &minor, &inode, &path_at) < 7)
 		return false;
 	m->readable = perms[0] == 'r';
 	m->writable = perms[1] == 'w';

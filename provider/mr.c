@@ -58,7 +58,9 @@ static int add_private(struct xp_layout *l, uint64_t start, uint64_t end,
 		       const struct xp_mapping *m)
 {
 	struct xr_mr_segment seg = {
-		.kind = XR_SEG_PRIVATE, .addr = start, .length = end - start,
+		.kind = XR_SEG_PRIVATE,
+		.addr = start,
+		.length = end - start,
 		.flags = m->writable ? 0 : XR_SEGF_READONLY,
 	};
 
@@ -156,7 +158,7 @@ static int lay_out(struct xp_context *ctx, const struct xp_mr *mr, struct xp_lay
 /* ---- the process's own memory, for the daemon ---------------------------------- */
 
 struct proc_fds {
-	int fd[2];	/* /proc/self/mem, /proc/self/maps */
+	int fd[2]; /* /proc/self/mem, /proc/self/maps */
 };
 
 static int open_proc(struct proc_fds *p)
@@ -185,9 +187,13 @@ static int send_layout(struct xp_context *ctx, uint32_t type, uint8_t *req, size
 	struct xr_reg_mr_req *reg = (struct xr_reg_mr_req *)(req + front);
 	int fds[XR_MSG_MAX_FDS], err = 0;
 	struct xp_call call = {
-		.type = type, .req = req,
+		.type = type,
+		.req = req,
 		.req_len = front + sizeof(*reg) + l->segments * sizeof(reg->segment[0]),
-		.fds = fds, .nfds = l->nfds, .rep = rep, .rep_len = sizeof(*rep),
+		.fds = fds,
+		.nfds = l->nfds,
+		.rep = rep,
+		.rep_len = sizeof(*rep),
 	};
 	bool first = !__atomic_load_n(&ctx->proc_fds_sent, __ATOMIC_ACQUIRE);
 	struct proc_fds proc;
@@ -213,8 +219,8 @@ static int send_layout(struct xp_context *ctx, uint32_t type, uint8_t *req, size
 /* ---- register ------------------------------------------------------------------ */
 
 /* Addresses and access of a region, as one of our own: nothing is asked of the daemon. */
-static int describe(struct xp_mr *mr, struct ibv_pd *ibpd, void *addr, size_t length,
-		    uint64_t iova, unsigned int access)
+static int describe(struct xp_mr *mr, struct ibv_pd *ibpd, void *addr, size_t length, uint64_t iova,
+		    unsigned int access)
 {
 	int err = check_access(&access);
 
@@ -365,9 +371,13 @@ struct ibv_mr *xp_reg_segment(struct ibv_pd *ibpd, const struct xr_mr_segment *s
 	}
 	if (!err) {
 		struct xp_call call = {
-			.type = XR_MSG_REG_MR, .req = req,
+			.type = XR_MSG_REG_MR,
+			.req = req,
 			.req_len = sizeof(struct xr_reg_mr_req) + sizeof(*seg),
-			.fds = &fd, .nfds = fd >= 0, .rep = &rep, .rep_len = sizeof(rep),
+			.fds = &fd,
+			.nfds = fd >= 0,
+			.rep = &rep,
+			.rep_len = sizeof(rep),
 		};
 
 		err = xp_call(xp_ctx(ibpd->context), &call);
@@ -409,8 +419,9 @@ struct ibv_mr *xp_reg_dmabuf_mr(struct ibv_pd *ibpd, uint64_t off, size_t length
 int xp_dereg_mr(struct ibv_mr *ibmr)
 {
 	struct xp_mr *mr = (struct xp_mr *)ibmr;
-	int err = mr->imported ? 0 : xp_release(xp_ctx(ibmr->context), XR_MSG_DEREG_MR,
-						ibmr->handle, NULL);
+	int err = mr->imported
+			  ? 0
+			  : xp_release(xp_ctx(ibmr->context), XR_MSG_DEREG_MR, ibmr->handle, NULL);
 
 	if (err)
 		return -err;
@@ -456,8 +467,7 @@ int xp_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *ibpd, void *addr,
 	if (err) {
 		/* The daemon left the region as it was, as long as there is a daemon. */
 		errno = -err;
-		return xp_health(ctx) == XP_HEALTHY ? IBV_REREG_MR_ERR_INPUT :
-						      IBV_REREG_MR_ERR_CMD;
+		return xp_health(ctx) == XP_HEALTHY ? IBV_REREG_MR_ERR_INPUT : IBV_REREG_MR_ERR_CMD;
 	}
 	xp_unadopt(&mr->holds);
 	*mr = next;

@@ -20,8 +20,8 @@
 /* ---- the files ----------------------------------------------------------------- */
 
 struct file {
-	mode_t mode;		/* type, and who may do what */
-	char text[32];		/* of a regular file */
+	mode_t mode;   /* type, and who may do what */
+	char text[32]; /* of a regular file */
 };
 
 /* As the kernel's uverbs device. It can be looked at, not opened: there is no such device. */
@@ -139,7 +139,7 @@ static int answer_stat(const char *path, struct stat *st)
 	st->st_mode = f.mode;
 	st->st_nlink = 1;
 	st->st_blksize = 4096;
-	st->st_size = S_ISREG(f.mode) ? 4096 : 0;	/* as all files of sysfs */
+	st->st_size = S_ISREG(f.mode) ? 4096 : 0; /* as all files of sysfs */
 	return 0;
 }
 
@@ -154,8 +154,7 @@ static int answer_open(const char *path, int flags)
 		return failed(ENOENT);
 	if ((flags & O_ACCMODE) != O_RDONLY)
 		return failed(EACCES);
-	fd = memfd_create("xroce-path",
-			  MFD_ALLOW_SEALING | (flags & O_CLOEXEC ? MFD_CLOEXEC : 0));
+	fd = memfd_create("xroce-path", MFD_ALLOW_SEALING | (flags & O_CLOEXEC ? MFD_CLOEXEC : 0));
 	if (fd < 0)
 		return -1;
 	len = strlen(f.text);

@@ -111,7 +111,8 @@ int xp_dealloc_td(struct ibv_td *ibtd)
 
 /* ---- parent domains ------------------------------------------------------------ */
 
-#define PARENT_KNOWN (IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT)
+#define PARENT_KNOWN                                                                               \
+	(IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT)
 
 static void take_allocators(struct xp_pd *pd, const struct ibv_parent_domain_init_attr *attr)
 {
@@ -174,7 +175,7 @@ bool xp_pd_same(const struct ibv_pd *a, const struct ibv_pd *b)
 
 /* Before each piece: whose it is. As long as the alignment, so that what follows is aligned. */
 struct piece {
-	struct xp_pd *owner;		/* by its allocator; NULL: ours */
+	struct xp_pd *owner; /* by its allocator; NULL: ours */
 	uint64_t type;
 } __attribute__((aligned(64)));
 

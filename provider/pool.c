@@ -12,19 +12,19 @@
 
 #include "provider.h"
 
-#define DEPTH 64		/* work requests at a time */
+#define DEPTH 64 /* work requests at a time */
 #define POOL_ACCESS                                                                                \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
 	 IBV_ACCESS_REMOTE_ATOMIC)
 
 struct entry {
-	struct xrocedv_mapping mapping;	/* what the program has of it */
+	struct xrocedv_mapping mapping; /* what the program has of it */
 	struct ibv_mr *mr;
-	unsigned int refs;		/* maps without an unmap; 0: in one of the lists */
-	bool valid;			/* or may be: it must be invalidated before its next use */
+	unsigned int refs; /* maps without an unmap; 0: in one of the lists */
+	bool valid;	   /* or may be: it must be invalidated before its next use */
 	bool hashed;
 	uint64_t hash;
-	struct entry *next;		/* in its bucket */
+	struct entry *next; /* in its bucket */
 	TAILQ_ENTRY(entry) order;
 };
 
@@ -35,13 +35,13 @@ struct xrocedv_pool {
 	struct ibv_pd *pd;
 	struct ibv_cq *cq;
 	struct ibv_qp *qp;
-	pthread_mutex_t lock;		/* everything below */
+	pthread_mutex_t lock; /* everything below */
 	struct entry *entry;
-	struct entries free, dirty;	/* dirty: the longest so comes first */
+	struct entries free, dirty; /* dirty: the longest so comes first */
 	uint32_t ndirty;
 	struct entry **bucket;
 	uint32_t mask;
-	uint64_t *page;			/* of the list at hand */
+	uint64_t *page; /* of the list at hand */
 };
 
 /* ---- the queue pair ---------------------------------------------------------------- */
@@ -67,25 +67,30 @@ static int own_gid(struct ibv_context *ctx, struct ibv_ah_attr *ah)
 static int connect_self(struct xrocedv_pool *pool)
 {
 	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT, .port_num = 1, .path_mtu = IBV_MTU_256,
+		.qp_state = IBV_QPS_INIT,
+		.port_num = 1,
+		.path_mtu = IBV_MTU_256,
 		.dest_qp_num = pool->qp->qp_num,
 		.ah_attr = { .is_global = 1, .port_num = 1, .grh.hop_limit = 1 },
 	};
 	int err = own_gid(pool->pd->context, &attr.ah_attr);
 
 	if (!err)
-		err = xp_modify_qp(pool->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-				   IBV_QP_ACCESS_FLAGS);
+		err = xp_modify_qp(pool->qp, &attr,
+				   IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+					   IBV_QP_ACCESS_FLAGS);
 	attr.qp_state = IBV_QPS_RTR;
 	if (!err)
-		err = xp_modify_qp(pool->qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
-				   IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-				   IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+		err = xp_modify_qp(pool->qp, &attr,
+				   IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+					   IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+					   IBV_QP_MIN_RNR_TIMER);
 	attr.qp_state = IBV_QPS_RTS;
 	if (!err)
-		err = xp_modify_qp(pool->qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT |
-				   IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-				   IBV_QP_MAX_QP_RD_ATOMIC);
+		err = xp_modify_qp(pool->qp, &attr,
+				   IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT |
+					   IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+					   IBV_QP_MAX_QP_RD_ATOMIC);
 	return err;
 }
 
@@ -115,8 +120,10 @@ static int wait_for(struct xrocedv_pool *pool, struct ibv_wc *wc, int n)
 static int post_invalidate(struct xrocedv_pool *pool, const struct entry *e)
 {
 	struct ibv_send_wr *bad, wr = {
-		.wr_id = (uint64_t)(e - pool->entry), .opcode = IBV_WR_LOCAL_INV,
-		.send_flags = IBV_SEND_SIGNALED, .invalidate_rkey = e->mr->rkey,
+		.wr_id = (uint64_t)(e - pool->entry),
+		.opcode = IBV_WR_LOCAL_INV,
+		.send_flags = IBV_SEND_SIGNALED,
+		.invalidate_rkey = e->mr->rkey,
 	};
 
 	return xp_post_send(pool->qp, &wr, &bad);
@@ -264,7 +271,8 @@ static struct entry *map_new(struct xrocedv_pool *pool, const struct xp_pages *b
 
 static struct entry *map(struct xrocedv_pool *pool, const struct xrocedv_sg *sg, int nents)
 {
-	struct xp_pages b = { .page = pool->page, .max = pool->attr.max_pages,
+	struct xp_pages b = { .page = pool->page,
+			      .max = pool->attr.max_pages,
 			      .size = pool->attr.page_size };
 	uint64_t off = 0, hash;
 	struct entry *e;
@@ -388,7 +396,8 @@ static int check(const struct ibv_pd *pd, const struct xrocedv_pool_attr *a)
 static int make_queues(struct xrocedv_pool *pool)
 {
 	struct ibv_qp_init_attr init = {
-		.qp_type = IBV_QPT_RC, .cap = { .max_send_wr = DEPTH },
+		.qp_type = IBV_QPT_RC,
+		.cap = { .max_send_wr = DEPTH },
 	};
 
 	pool->cq = xp_create_cq(pool->pd->context, DEPTH, NULL, NULL, 0);

@@ -22,8 +22,8 @@ void xp_ring_bell(struct xp_qp *qp)
 }
 
 _Static_assert(sizeof(struct ibv_sge) == sizeof(struct xr_sge) &&
-	       offsetof(struct ibv_sge, length) == offsetof(struct xr_sge, length) &&
-	       offsetof(struct ibv_sge, lkey) == offsetof(struct xr_sge, lkey),
+		       offsetof(struct ibv_sge, length) == offsetof(struct xr_sge, length) &&
+		       offsetof(struct ibv_sge, lkey) == offsetof(struct xr_sge, lkey),
 	       "scatter/gather elements are copied as they are");
 
 /* ---- send ---------------------------------------------------------------------- */
@@ -103,7 +103,7 @@ static int fill_operation(struct xr_send_wqe *wqe, const struct ibv_send_wr *wr)
 		/* fall through */
 	case IBV_WR_RDMA_WRITE:
 	case IBV_WR_RDMA_READ:
-	case XR_WR_ATOMIC_WRITE:	/* IBV_WR_ATOMIC_WRITE since rdma-core 43 */
+	case XR_WR_ATOMIC_WRITE: /* IBV_WR_ATOMIC_WRITE since rdma-core 43 */
 		break;
 	case IBV_WR_ATOMIC_CMP_AND_SWP:
 	case IBV_WR_ATOMIC_FETCH_AND_ADD:
@@ -113,7 +113,7 @@ static int fill_operation(struct xr_send_wqe *wqe, const struct ibv_send_wr *wr)
 		wqe->atomic.swap = wr->wr.atomic.swap;
 		return 0;
 	default:
-		return EINVAL;	/* as every driver of rdma-core says, unknown or not for this QP */
+		return EINVAL; /* as every driver of rdma-core says, unknown or not for this QP */
 	}
 	wqe->remote_addr = wr->wr.rdma.remote_addr;
 	wqe->rkey = wr->wr.rdma.rkey;

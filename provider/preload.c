@@ -40,14 +40,14 @@
 	    (struct ibv_context * ctx, uint8_t port, struct _compat_ibv_port_attr * attr),         \
 	    (ctx, port, attr))                                                                     \
 	INT(ibv_query_gid, "IBVERBS_1.1", xp_is_ours(ctx), xp_query_gid,                           \
-	    (struct ibv_context * ctx, uint8_t port, int index, union ibv_gid * gid),              \
+	    (struct ibv_context * ctx, uint8_t port, int index, union ibv_gid *gid),               \
 	    (ctx, port, index, gid))                                                               \
 	INT(_ibv_query_gid_ex, "IBVERBS_1.11", xp_is_ours(ctx), xp_query_gid_ex,                   \
 	    (struct ibv_context * ctx, uint32_t port, uint32_t index,                              \
 	     struct ibv_gid_entry * entry, uint32_t flags, size_t size),                           \
 	    (ctx, port, index, entry, flags, size))                                                \
 	INT(ibv_query_pkey, "IBVERBS_1.1", xp_is_ours(ctx), xp_query_pkey,                         \
-	    (struct ibv_context * ctx, uint8_t port, int index, __be16 * pkey),                    \
+	    (struct ibv_context * ctx, uint8_t port, int index, __be16 *pkey),                     \
 	    (ctx, port, index, pkey))                                                              \
 	INT(ibv_get_pkey_index, "IBVERBS_1.5", xp_is_ours(ctx), xp_get_pkey_index,                 \
 	    (struct ibv_context * ctx, uint8_t port, __be16 pkey), (ctx, port, pkey))              \
@@ -73,7 +73,7 @@
 	     int access),                                                                          \
 	    (pd, offset, length, iova, fd, access))                                                \
 	INT(ibv_rereg_mr, "IBVERBS_1.1", C(mr), xp_rereg_mr,                                       \
-	    (struct ibv_mr * mr, int flags, struct ibv_pd * pd, void *addr, size_t length,         \
+	    (struct ibv_mr * mr, int flags, struct ibv_pd *pd, void *addr, size_t length,          \
 	     int access),                                                                          \
 	    (mr, flags, pd, addr, length, access))                                                 \
 	INT(ibv_dereg_mr, "IBVERBS_1.1", C(mr), xp_dereg_mr, (struct ibv_mr * mr), (mr))           \
@@ -101,7 +101,7 @@
 	    (struct ibv_qp * qp, struct ibv_qp_attr * attr, int mask), (qp, attr, mask))           \
 	INT(ibv_query_qp, "IBVERBS_1.1", C(qp), xp_query_qp,                                       \
 	    (struct ibv_qp * qp, struct ibv_qp_attr * attr, int mask,                              \
-	     struct ibv_qp_init_attr * init),                                                      \
+	     struct ibv_qp_init_attr *init),                                                       \
 	    (qp, attr, mask, init))                                                                \
 	INT(ibv_destroy_qp, "IBVERBS_1.1", C(qp), xp_destroy_qp, (struct ibv_qp * qp), (qp))       \
 	PTR(struct ibv_qp_ex *, ibv_qp_to_qp_ex, "IBVERBS_1.6", C(qp), xp_qp_to_qp_ex,             \
@@ -137,14 +137,13 @@
 	INT(ibv_destroy_ah, "IBVERBS_1.1", C(ah), xp_destroy_ah, (struct ibv_ah * ah), (ah))       \
 	INT(ibv_resolve_eth_l2_from_gid, "IBVERBS_1.1", xp_is_ours(ctx),                           \
 	    xp_resolve_eth_l2_from_gid,                                                            \
-	    (struct ibv_context * ctx, struct ibv_ah_attr * attr, uint8_t mac[6],                  \
-	     uint16_t * vid),                                                                      \
+	    (struct ibv_context * ctx, struct ibv_ah_attr * attr, uint8_t mac[6], uint16_t * vid), \
 	    (ctx, attr, mac, vid))                                                                 \
 	/* sharing between processes */                                                            \
-	PTR(struct ibv_pd *, ibv_import_pd, "IBVERBS_1.10", xp_is_ours(ctx), xp_import_pd,           \
+	PTR(struct ibv_pd *, ibv_import_pd, "IBVERBS_1.10", xp_is_ours(ctx), xp_import_pd,         \
 	    (struct ibv_context * ctx, uint32_t handle), (ctx, handle))                            \
 	VOID(ibv_unimport_pd, "IBVERBS_1.10", C(pd), xp_unimport_pd, (struct ibv_pd * pd), (pd))   \
-	PTR(struct ibv_mr *, ibv_import_mr, "IBVERBS_1.10", C(pd), xp_import_mr,                    \
+	PTR(struct ibv_mr *, ibv_import_mr, "IBVERBS_1.10", C(pd), xp_import_mr,                   \
 	    (struct ibv_pd * pd, uint32_t handle), (pd, handle))                                   \
 	VOID(ibv_unimport_mr, "IBVERBS_1.10", C(mr), xp_unimport_mr, (struct ibv_mr * mr), (mr))   \
 	PTR(struct ibv_dm *, ibv_import_dm, "IBVERBS_1.13", xp_is_ours(ctx), xp_import_dm,         \
@@ -342,8 +341,8 @@ static int query_gid_type(struct ibv_context *ctx, uint8_t port, unsigned int in
 }
 
 #define QUERY_GID_TYPE(release)                                                                    \
-	int xp_query_gid_type_##release(struct ibv_context *ctx, uint8_t port,                     \
-					unsigned int index, int *type);                            \
+	int xp_query_gid_type_##release(struct ibv_context *ctx, uint8_t port, unsigned int index, \
+					int *type);                                                \
 	XP_PUBLIC int xp_query_gid_type_##release(struct ibv_context *ctx, uint8_t port,           \
 						  unsigned int index, int *type)                   \
 	{                                                                                          \

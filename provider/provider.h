@@ -55,7 +55,7 @@ void xp_debug(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* ---- the real libibverbs (preload.c) ------------------------------------------- */
 
-void *xp_real_dlopen(const char *file, int mode);	/* dlopen.c */
+void *xp_real_dlopen(const char *file, int mode); /* dlopen.c */
 /* By name, default version; NULL where this libibverbs lacks it. */
 void *xp_real_symbol(const char *name);
 struct ibv_device **xp_real_get_device_list(int *num);
@@ -69,7 +69,7 @@ struct xp_device {
 	uint8_t libibverbs_private[512];
 	struct xp_device *next;
 	__be64 guid;
-	char path[108];			/* of the control socket */
+	char path[108]; /* of the control socket */
 };
 
 bool xp_is_our_device(const struct ibv_device *ibdev);
@@ -85,23 +85,23 @@ struct xp_conn {
 	int fd;
 	pthread_mutex_t lock;
 	uint32_t seq;
-	bool broken;		/* the daemon is gone, or does not speak our protocol */
+	bool broken; /* the daemon is gone, or does not speak our protocol */
 	uint64_t opened_ns;
-	uint64_t deadline_ns;	/* of replies; 0: none */
+	uint64_t deadline_ns; /* of replies; 0: none */
 };
 
 /* One request and its reply. */
 struct xp_call {
-	uint32_t type;			/* enum xr_msg_type */
+	uint32_t type; /* enum xr_msg_type */
 	const void *req;
 	size_t req_len;
-	const int *fds;			/* to send */
+	const int *fds; /* to send */
 	unsigned int nfds;
-	void *rep;			/* what is not given reads as 0 */
+	void *rep; /* what is not given reads as 0 */
 	size_t rep_len;
-	size_t rep_got;			/* out: bytes of the reply's body that were stored */
-	int *rep_fds;			/* room for received ones; further ones are closed */
-	unsigned int rep_room, rep_nfds;	/* in, out */
+	size_t rep_got;			 /* out: bytes of the reply's body that were stored */
+	int *rep_fds;			 /* room for received ones; further ones are closed */
+	unsigned int rep_room, rep_nfds; /* in, out */
 };
 
 /* For so long answers are waited for, less where the daemon's process is stopped. */
@@ -121,7 +121,7 @@ struct xp_chunk {
 	size_t size;
 };
 struct xp_shm {
-	struct xp_chunk *chunk;		/* by id */
+	struct xp_chunk *chunk; /* by id */
 	unsigned int nchunks;
 };
 
@@ -129,8 +129,8 @@ struct xp_shm {
  * Where a piece lies; a new chunk takes fds[*used]. Under the connection's lock, in the
  * order of the replies: a chunk travels with the first piece that lies in it.
  */
-int xp_shm_map(struct xp_shm *shm, const struct xr_shm_ref *ref, const int *fds,
-	       unsigned int nfds, unsigned int *used, void **ptr);
+int xp_shm_map(struct xp_shm *shm, const struct xr_shm_ref *ref, const int *fds, unsigned int nfds,
+	       unsigned int *used, void **ptr);
 void xp_shm_unmap_all(struct xp_shm *shm);
 
 /* fork.c: before the fork, and after it in parent and child */
@@ -156,31 +156,31 @@ int xp_device_ask(const char *name, struct xr_hello_rep *rep, struct xp_gid_tabl
 
 enum xp_health {
 	XP_HEALTHY,
-	XP_GONE,	/* the daemon, or what it held for us */
-	XP_FORKED,	/* this is a child: the parent's objects are not ours to touch; see xp_here() */
+	XP_GONE,   /* the daemon, or what it held for us */
+	XP_FORKED, /* this is a child: the parent's objects are not ours to touch; see xp_here() */
 };
 
 struct xp_pipe;
 
 struct xp_context {
 	struct ibv_context *ibctx;
-	void *block;			/* to be freed; this struct lies in it */
+	void *block; /* to be freed; this struct lies in it */
 	struct xp_device *dev;
-	struct xp_context *next;	/* fork.c */
-	struct xp_context *heir, *elder;	/* in a child of this one's process; this one's parent's */
-	ino_t async_inode;		/* in a child: what the parent's pipe was */
-	int health;			/* enum xp_health, atomic, never gets better */
+	struct xp_context *next;	 /* fork.c */
+	struct xp_context *heir, *elder; /* in a child of this one's process; this one's parent's */
+	ino_t async_inode;		 /* in a child: what the parent's pipe was */
+	int health;			 /* enum xp_health, atomic, never gets better */
 	unsigned int workers;
-	int *wake;			/* the workers' eventfds */
-	struct xr_doorbell *doorbells;	/* the workers' */
-	int uffd_device;		/* or -1 */
-	int ticket;			/* cmd_fd: import.c */
-	uint64_t checked_ns;		/* when the connection was last looked at, atomic */
+	int *wake;		       /* the workers' eventfds */
+	struct xr_doorbell *doorbells; /* the workers' */
+	int uffd_device;	       /* or -1 */
+	int ticket;		       /* cmd_fd: import.c */
+	uint64_t checked_ns;	       /* when the connection was last looked at, atomic */
 	struct xp_conn conn;
 	struct xp_shm shm;
 	struct xp_pipe *async;
-	bool fatal_told;		/* IBV_EVENT_DEVICE_FATAL was delivered, atomic */
-	bool proc_fds_sent;		/* under conn.lock */
+	bool fatal_told;    /* IBV_EVENT_DEVICE_FATAL was delivered, atomic */
+	bool proc_fds_sent; /* under conn.lock */
 	struct xr_query_device_rep attr;
 };
 
@@ -214,8 +214,8 @@ int xp_request(struct xp_context *ctx, uint32_t type, const void *req, size_t re
 	       size_t rep_len);
 /* Maps the pieces that the reply names, in the order of their fds. */
 struct xp_piece {
-	const struct xr_shm_ref *ref;	/* in the reply; length 0: none */
-	void *ptr;			/* out */
+	const struct xr_shm_ref *ref; /* in the reply; length 0: none */
+	void *ptr;		      /* out */
 };
 int xp_call_map(struct xp_context *ctx, struct xp_call *call, struct xp_piece *piece,
 		unsigned int n);
@@ -254,8 +254,8 @@ struct xp_stale {
 struct xp_pipe {
 	int fd;
 	size_t record;
-	pthread_rwlock_t reading;	/* shared: inside read(); exclusive: looking at the head */
-	pthread_mutex_t lock;		/* the list of stale events, and all `read` counts */
+	pthread_rwlock_t reading; /* shared: inside read(); exclusive: looking at the head */
+	pthread_mutex_t lock;	  /* the list of stale events, and all `read` counts */
 	struct xp_stale *stale;
 	unsigned int nstale, room;
 };
@@ -273,7 +273,7 @@ struct xp_channel {
 	struct ibv_comp_channel ibch;
 	uint32_t handle;
 	struct xp_pipe *pipe;
-	struct xp_cq *cqs;		/* under ibctx->mutex */
+	struct xp_cq *cqs; /* under ibctx->mutex */
 };
 
 struct ibv_comp_channel *xp_create_comp_channel(struct ibv_context *ibctx);
@@ -288,15 +288,15 @@ bool xp_is_our_event(const struct ibv_async_event *event);
 
 struct xp_td {
 	struct ibv_td ibtd;
-	unsigned int refs;	/* parent domains, atomic */
+	unsigned int refs; /* parent domains, atomic */
 };
 
 struct xp_pd {
 	struct ibv_pd ibpd;
-	unsigned int refs;	/* parent domains on it; of one, QPs, SRQs and CQs; atomic */
-	bool abandoned;		/* goes with the last parent domain on it */
-	struct xp_pd *below;	/* a parent domain's */
-	struct xp_td *td;	/* a parent domain's, or NULL */
+	unsigned int refs;   /* parent domains on it; of one, QPs, SRQs and CQs; atomic */
+	bool abandoned;	     /* goes with the last parent domain on it */
+	struct xp_pd *below; /* a parent domain's */
+	struct xp_td *td;    /* a parent domain's, or NULL */
 	/* a parent domain's allocators, or NULL */
 	void *(*alloc)(struct ibv_pd *pd, void *pd_context, size_t size, size_t alignment,
 		       uint64_t resource_type);
@@ -318,7 +318,7 @@ struct ibv_pd *xp_alloc_parent_domain(struct ibv_context *ibctx,
 				      struct ibv_parent_domain_init_attr *attr);
 /* A queue is made on a domain, and goes. True: only one thread at a time will use it. */
 bool xp_pd_use(struct ibv_pd *ibpd);
-void xp_pd_unuse(struct ibv_pd *ibpd);	/* NULL: none */
+void xp_pd_unuse(struct ibv_pd *ibpd); /* NULL: none */
 /* One protection domain, by itself or in parent domains; none (NULL) is the same as no other. */
 bool xp_pd_same(const struct ibv_pd *a, const struct ibv_pd *b);
 /*
@@ -334,10 +334,10 @@ struct xp_mapping {
 	uint64_t offset;
 	uint64_t dev, inode;
 	bool readable, writable, executable, shared;
-	bool anonymous;		/* plain memory without a file, not a stack */
-	bool shmem;		/* tmpfs, memfd, System V, hugetlbfs: others can map the same */
+	bool anonymous; /* plain memory without a file, not a stack */
+	bool shmem;	/* tmpfs, memfd, System V, hugetlbfs: others can map the same */
 	bool hugetlb;
-	bool adopted;		/* a file of adopt.c */
+	bool adopted; /* a file of adopt.c */
 };
 #define XP_ADOPTED_NAME "xroce-adopted"
 /* Those that overlap [start, end), in order; *count of them, free() the list. */
@@ -347,7 +347,7 @@ int xp_maps_read(uint64_t start, uint64_t end, struct xp_mapping **list, size_t 
 struct xp_layout {
 	struct xr_mr_segment *segment;
 	unsigned int segments, room;
-	int fds[XR_MSG_MAX_FDS - 2];	/* borrowed from the held files */
+	int fds[XR_MSG_MAX_FDS - 2]; /* borrowed from the held files */
 	unsigned int nfds;
 };
 int xp_add_segment(struct xp_layout *l, const struct xr_mr_segment *seg);
@@ -358,9 +358,9 @@ int xp_add_segment(struct xp_layout *l, const struct xr_mr_segment *seg);
  */
 struct xp_file;
 struct xp_hold {
-	uint64_t start, end;		/* whole pages */
-	struct xp_file *file;		/* NULL: not adopted */
-	uint64_t offset;		/* of start in the file */
+	uint64_t start, end;  /* whole pages */
+	struct xp_file *file; /* NULL: not adopted */
+	uint64_t offset;      /* of start in the file */
 };
 struct xp_holds {
 	struct xp_hold *hold;
@@ -374,8 +374,8 @@ void xp_adopt_unlock(void);
  * Under that lock. Lays out [start, end), which lies in mapping m, and adopts what can be:
  * segments and holds are added. -E2BIG: too many segments.
  */
-int xp_adopt(const struct xp_context *ctx, const struct xp_mapping *m, uint64_t start,
-	     uint64_t end, struct xp_layout *layout, struct xp_holds *holds);
+int xp_adopt(const struct xp_context *ctx, const struct xp_mapping *m, uint64_t start, uint64_t end,
+	     struct xp_layout *layout, struct xp_holds *holds);
 /*
  * Under that lock, last of all: the daemon writes [start, end) by address, so no other region may
  * adopt pages of it (byway.c).
@@ -383,7 +383,7 @@ int xp_adopt(const struct xp_context *ctx, const struct xp_mapping *m, uint64_t 
 int xp_adopt_never(uint64_t start, uint64_t end, struct xp_holds *holds);
 /* The region goes: pages that nobody else holds become private memory again. Frees the list. */
 void xp_unadopt(struct xp_holds *holds);
-void xp_unadopt_locked(struct xp_holds *holds);		/* under that lock */
+void xp_unadopt_locked(struct xp_holds *holds); /* under that lock */
 /* fork.c: before the fork, and after it in parent and child */
 void xp_adopt_before_fork(void);
 void xp_adopt_in_parent(void);
@@ -393,9 +393,9 @@ struct xp_mr {
 	struct ibv_mr ibmr;
 	int access;
 	uint64_t iova;
-	bool fixed;			/* no rereg_mr */
-	bool imported;			/* the daemon has no object for it */
-	bool fast;			/* dv.c */
+	bool fixed;    /* no rereg_mr */
+	bool imported; /* the daemon has no object for it */
+	bool fast;     /* dv.c */
 	struct xp_holds holds;
 };
 
@@ -439,11 +439,11 @@ void xp_unimport_mr(struct ibv_mr *ibmr);
 /* ---- fast registration (dv.c) --------------------------------------------------- */
 
 struct xp_fast_mr {
-	struct xp_mr base;		/* what ibv_dereg_mr() knows */
-	uint64_t *lists;		/* shared with the daemon */
+	struct xp_mr base; /* what ibv_dereg_mr() knows */
+	uint64_t *lists;   /* shared with the daemon */
 	uint32_t max_pages;
-	uint32_t list;			/* last one that was set */
-	uint32_t pages, page_shift;	/* of it; 0 pages: none */
+	uint32_t list;		    /* last one that was set */
+	uint32_t pages, page_shift; /* of it; 0 pages: none */
 	uint64_t iova;
 };
 
@@ -457,7 +457,7 @@ struct xp_pages {
 	uint64_t *page;
 	uint32_t pages, max;
 	uint64_t size;
-	uint64_t end;		/* address behind the last byte that is mapped */
+	uint64_t end; /* address behind the last byte that is mapped */
 	uint64_t iova, length;
 };
 
@@ -483,26 +483,27 @@ struct xp_srq;
 struct xp_cq {
 	union {
 		struct ibv_cq ibcq;
-		struct ibv_cq_ex ex;	/* cq_ex.c */
+		struct ibv_cq_ex ex; /* cq_ex.c */
 	};
 	struct xp_lock lock;
 	struct xp_cq_ring ring;
-	unsigned int idle;		/* empty polls in a row */
-	bool flushing;			/* completions are made up: the ring is not read again */
-	struct xp_qp **qps;		/* hash by QPN: who completes here */
+	unsigned int idle;  /* empty polls in a row */
+	bool flushing;	    /* completions are made up: the ring is not read again */
+	struct xp_qp **qps; /* hash by QPN: who completes here */
 	uint32_t qp_mask, nqps;
 	struct xp_srq *srqs;		/* of XRC, that complete here */
-	uint32_t comp_read, async_read;	/* events out of the pipes, under those pipes' locks */
+	uint32_t comp_read, async_read; /* events out of the pipes, under those pipes' locks */
 	struct xp_cq *next_on_channel;
 
 	/* extended CQs: from start_poll() to end_poll() */
 	struct xp_lock polling;
 	struct xr_cqe current;
-	struct ibv_pd *parent;		/* parent domain, or NULL */
+	struct ibv_pd *parent; /* parent domain, or NULL */
 };
 
 _Static_assert(offsetof(struct ibv_cq, async_events_completed) ==
-	       offsetof(struct ibv_cq_ex, async_events_completed), "an ibv_cq_ex is an ibv_cq");
+		       offsetof(struct ibv_cq_ex, async_events_completed),
+	       "an ibv_cq_ex is an ibv_cq");
 
 static inline struct xp_cq *xp_cq(struct ibv_cq *ibcq)
 {
@@ -535,14 +536,14 @@ void xp_cq_detach_srq(struct xp_cq *cq, struct xp_srq *srq);
 struct xp_srq {
 	struct ibv_srq ibsrq;
 	struct xp_lock lock;
-	struct xp_ring ring;	/* wr_id unused; tail only once flushing */
+	struct xp_ring ring; /* wr_id unused; tail only once flushing */
 	uint32_t max_sge;
-	unsigned int qps;	/* that take from it, atomic */
-	bool flushing;		/* the daemon is gone: completions are made up from tail on */
-	uint32_t number;	/* XRC, else 0 */
-	struct xp_cq *cq;	/* XRC: that it completes into */
+	unsigned int qps; /* that take from it, atomic */
+	bool flushing;	  /* the daemon is gone: completions are made up from tail on */
+	uint32_t number;  /* XRC, else 0 */
+	struct xp_cq *cq; /* XRC: that it completes into */
 	struct xp_srq *next_in_cq;
-	uint32_t async_read;	/* under the async pipe's lock */
+	uint32_t async_read; /* under the async pipe's lock */
 };
 
 static inline struct xp_srq *xp_srq(struct ibv_srq *ibsrq)
@@ -566,7 +567,7 @@ bool xp_srq_has_work(struct xp_srq *srq);
 struct xp_qp {
 	union {
 		struct ibv_qp ibqp;
-		struct ibv_qp_ex ex;	/* qp_ex.c */
+		struct ibv_qp_ex ex; /* qp_ex.c */
 	};
 	struct xp_lock sq_lock, rq_lock;
 	struct xp_ring sq, rq;
@@ -574,15 +575,15 @@ struct xp_qp {
 	struct xr_doorbell *doorbell;
 	uint32_t slot;
 	int wake;
-	struct xp_qp *next_in_cq[2];	/* hash chains: send CQ, receive CQ if it is another */
-	uint32_t async_read;		/* under the async pipe's lock */
+	struct xp_qp *next_in_cq[2]; /* hash chains: send CQ, receive CQ if it is another */
+	uint32_t async_read;	     /* under the async pipe's lock */
 
 	/* extended QPs: the batch from wr_start() on, under sq_lock */
 	bool extended;
-	uint64_t send_ops;		/* enum ibv_qp_create_send_ops_flags */
-	uint32_t staged;		/* entries beyond sq.head */
+	uint64_t send_ops; /* enum ibv_qp_create_send_ops_flags */
+	uint32_t staged;   /* entries beyond sq.head */
 	int batch_err;
-	struct xr_send_wqe *wqe;	/* the latest; NULL: none */
+	struct xr_send_wqe *wqe; /* the latest; NULL: none */
 };
 
 static inline struct xp_qp *xp_qp(struct ibv_qp *ibqp)
@@ -606,8 +607,7 @@ int xp_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr
 void xp_ring_bell(struct xp_qp *qp);
 
 /* Send queue entries, as posting and the builders of extended QPs fill them */
-#define XP_SEND_FLAGS                                                                              \
-	(IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE)
+#define XP_SEND_FLAGS (IBV_SEND_FENCE | IBV_SEND_SIGNALED | IBV_SEND_SOLICITED | IBV_SEND_INLINE)
 static inline bool xp_can_send(enum ibv_qp_state state)
 {
 	return state >= IBV_QPS_RTS && state <= IBV_QPS_ERR;
@@ -626,8 +626,8 @@ int xp_fill_recv(struct xr_recv_wqe *wqe, uint32_t max_sge, const struct ibv_rec
  * QP of XRC, which has neither CQs nor queues.
  */
 struct ibv_qp *xp_qp_create(struct ibv_context *ibctx, struct ibv_pd *ibpd,
-			    struct ibv_qp_init_attr *attr, uint32_t msg, void *req,
-			    size_t req_len, __u64 *cookie);
+			    struct ibv_qp_init_attr *attr, uint32_t msg, void *req, size_t req_len,
+			    __u64 *cookie);
 
 /* ---- XRC (xrc.c) --------------------------------------------------------------- */
 
@@ -652,8 +652,8 @@ void xp_ah_to_wire(struct xr_ah_attr *to, const struct ibv_ah_attr *from);
 void xp_ah_from_wire(struct ibv_ah_attr *to, const struct xr_ah_attr *from);
 int xp_attach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid);
 int xp_detach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid);
-int xp_resolve_eth_l2_from_gid(struct ibv_context *ibctx, struct ibv_ah_attr *attr,
-			       uint8_t mac[6], uint16_t *vid);
+int xp_resolve_eth_l2_from_gid(struct ibv_context *ibctx, struct ibv_ah_attr *attr, uint8_t mac[6],
+			       uint16_t *vid);
 struct ibv_ah *xp_create_ah(struct ibv_pd *ibpd, struct ibv_ah_attr *attr);
 struct ibv_ah *xp_create_ah_from_wc(struct ibv_pd *ibpd, struct ibv_wc *wc, struct ibv_grh *grh,
 				    uint8_t port);

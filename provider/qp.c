@@ -28,8 +28,8 @@ static int check_init(const struct xp_context *ctx, const struct ibv_pd *ibpd,
 	if (cap->max_send_wr > ctx->attr.max_qp_wr || cap->max_send_sge > ctx->attr.max_sge ||
 	    cap->max_inline_data > ctx->attr.max_inline)
 		return -EINVAL;
-	if (!initiator && !attr->srq && (cap->max_recv_wr > ctx->attr.max_qp_wr ||
-					 cap->max_recv_sge > ctx->attr.max_sge))
+	if (!initiator && !attr->srq &&
+	    (cap->max_recv_wr > ctx->attr.max_qp_wr || cap->max_recv_sge > ctx->attr.max_sge))
 		return -EINVAL;
 	return 0;
 }
@@ -141,14 +141,17 @@ static void fill_qp(struct xp_qp *qp, struct ibv_context *ibctx, struct ibv_pd *
 }
 
 struct ibv_qp *xp_qp_create(struct ibv_context *ibctx, struct ibv_pd *ibpd,
-			    struct ibv_qp_init_attr *attr, uint32_t msg, void *req,
-			    size_t req_len, __u64 *cookie)
+			    struct ibv_qp_init_attr *attr, uint32_t msg, void *req, size_t req_len,
+			    __u64 *cookie)
 {
 	struct xp_context *ctx = xp_ctx(ibctx);
 	struct xr_create_qp_rep rep;
 	struct xp_call call = {
-		.type = msg, .req = req, .req_len = req_len,
-		.rep = &rep, .rep_len = sizeof(rep),
+		.type = msg,
+		.req = req,
+		.req_len = req_len,
+		.rep = &rep,
+		.rep_len = sizeof(rep),
 	};
 	struct xp_piece piece[2] = { { .ref = &rep.sq }, { .ref = &rep.rq } };
 	struct xp_qp *qp = xp_queue_alloc(ibpd, sizeof(*qp), XROCEDV_RES_QP);

@@ -48,8 +48,7 @@ static void fill_device_attr(struct ibv_device_attr *to, const struct xr_query_d
 
 static int query_device(struct ibv_context *ibctx, struct xr_query_device_rep *rep)
 {
-	return -xp_request(xp_ctx(xp_here(ibctx)), XR_MSG_QUERY_DEVICE, NULL, 0, rep,
-			   sizeof(*rep));
+	return -xp_request(xp_ctx(xp_here(ibctx)), XR_MSG_QUERY_DEVICE, NULL, 0, rep, sizeof(*rep));
 }
 
 int xp_query_device(struct ibv_context *ibctx, struct ibv_device_attr *attr)
@@ -62,7 +61,7 @@ int xp_query_device(struct ibv_context *ibctx, struct ibv_device_attr *attr)
 	return err;
 }
 
-#define CORE_CLOCK_KHZ 1000000	/* completions are stamped in ns */
+#define CORE_CLOCK_KHZ 1000000 /* completions are stamped in ns */
 
 int xp_query_device_ex(struct ibv_context *ibctx, const struct ibv_query_device_ex_input *input,
 		       struct ibv_device_attr_ex *attr, size_t attr_size)
@@ -80,7 +79,7 @@ int xp_query_device_ex(struct ibv_context *ibctx, const struct ibv_query_device_
 	all.odp_caps.general_caps = rep.odp_caps;
 	all.odp_caps.per_transport_caps.rc_odp_caps = rep.odp_rc;
 	all.odp_caps.per_transport_caps.uc_odp_caps = rep.odp_uc;
-	all.xrc_odp_caps = rep.odp_rc;	/* it is RC in two halves */
+	all.xrc_odp_caps = rep.odp_rc; /* it is RC in two halves */
 	all.odp_caps.per_transport_caps.ud_odp_caps = rep.odp_ud;
 	all.completion_timestamp_mask = UINT64_MAX;
 	all.hca_core_clock = CORE_CLOCK_KHZ;
@@ -263,7 +262,7 @@ int xp_query_gid_type(struct ibv_context *ibctx, uint8_t port, unsigned int inde
 
 	if (old_gid(ibctx, port, index, &entry))
 		return -1;
-	*type = entry.gid_type == IBV_GID_TYPE_ROCE_V2;	/* as sysfs counts: 0 v1, 1 v2 */
+	*type = entry.gid_type == IBV_GID_TYPE_ROCE_V2; /* as sysfs counts: 0 v1, 1 v2 */
 	return 0;
 }
 

@@ -23,7 +23,7 @@
  */
 struct xp_lock {
 	int held;
-	bool unneeded;	/* the program promised that one thread at a time comes here */
+	bool unneeded; /* the program promised that one thread at a time comes here */
 };
 
 static inline void xp_relax(void)
@@ -71,7 +71,7 @@ struct xp_ring {
 	uint8_t *entries;
 	uint64_t *wr_id;
 	uint32_t mask, stride;
-	uint32_t limit;		/* how many may be outstanding, up to mask + 1 */
+	uint32_t limit; /* how many may be outstanding, up to mask + 1 */
 	uint32_t head, tail;
 };
 

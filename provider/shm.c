@@ -40,8 +40,8 @@ static int map_chunk(struct xp_shm *shm, const struct xr_shm_ref *ref, int fd)
 	return 0;
 }
 
-int xp_shm_map(struct xp_shm *shm, const struct xr_shm_ref *ref, const int *fds,
-	       unsigned int nfds, unsigned int *used, void **ptr)
+int xp_shm_map(struct xp_shm *shm, const struct xr_shm_ref *ref, const int *fds, unsigned int nfds,
+	       unsigned int *used, void **ptr)
 {
 	const struct xp_chunk *c;
 	int err;

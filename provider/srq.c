@@ -53,8 +53,11 @@ static struct ibv_srq *create(struct ibv_pd *ibpd, struct ibv_srq_init_attr *att
 	};
 	struct xr_create_srq_rep rep;
 	struct xp_call call = {
-		.type = XR_MSG_CREATE_SRQ, .req = &req, .req_len = sizeof(req),
-		.rep = &rep, .rep_len = sizeof(rep),
+		.type = XR_MSG_CREATE_SRQ,
+		.req = &req,
+		.req_len = sizeof(req),
+		.rep = &rep,
+		.rep_len = sizeof(rep),
 	};
 	struct xp_piece piece = { .ref = &rep.ring };
 	struct xp_srq *srq;
@@ -100,8 +103,8 @@ struct ibv_srq *xp_create_srq(struct ibv_pd *ibpd, struct ibv_srq_init_attr *att
 /* The older struct is how this one begins, which ibv_create_srq_ex() itself relies on. */
 struct ibv_srq *xp_create_srq_ex(struct ibv_context *ibctx, struct ibv_srq_init_attr_ex *attr)
 {
-	enum ibv_srq_type type = attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE ? attr->srq_type :
-									    IBV_SRQT_BASIC;
+	enum ibv_srq_type type = attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE ? attr->srq_type
+									  : IBV_SRQT_BASIC;
 
 	ibctx = xp_here(ibctx);
 	if (attr->comp_mask & ~KNOWN_MASK || (type != IBV_SRQT_BASIC && type != IBV_SRQT_XRC))
@@ -135,8 +138,11 @@ int xp_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int mask)
 	};
 	struct xr_modify_srq_rep rep;
 	struct xp_call call = {
-		.type = XR_MSG_MODIFY_SRQ, .req = &req, .req_len = sizeof(req),
-		.rep = &rep, .rep_len = sizeof(rep),
+		.type = XR_MSG_MODIFY_SRQ,
+		.req = &req,
+		.req_len = sizeof(req),
+		.rep = &rep,
+		.rep_len = sizeof(rep),
 	};
 	struct xp_piece piece = { .ref = &rep.ring };
 	int err;

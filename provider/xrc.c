@@ -11,8 +11,11 @@ struct ibv_xrcd *xp_open_xrcd(struct ibv_context *ibctx, struct ibv_xrcd_init_at
 	struct xr_open_xrcd_req req = { 0 };
 	struct xr_handle_rep rep;
 	struct xp_call call = {
-		.type = XR_MSG_OPEN_XRCD, .req = &req, .req_len = sizeof(req),
-		.rep = &rep, .rep_len = sizeof(rep),
+		.type = XR_MSG_OPEN_XRCD,
+		.req = &req,
+		.req_len = sizeof(req),
+		.rep = &rep,
+		.rep_len = sizeof(rep),
 	};
 	struct xp_xrcd *xrcd;
 	int err;

@@ -21,7 +21,7 @@
 
 #include <xroce/control.h>
 
-enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };	/* exit status */
+enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 }; /* exit status */
 
 #define CLI_RUNTIME_DIR_ENV "XROCE_RUNTIME_DIR"
 #define CLI_DEVICES_ENV "XROCE_DEVICES"
@@ -38,9 +38,9 @@ struct cli_command {
 	const char *name;
 	const char *args;
 	const char *summary;
-	const char *details;	/* more for --help, or NULL */
-	int (*run)(struct cli *cli, int argc, char **argv);	/* argv[0] is the command's name */
-	uint32_t what;		/* enum xr_show_what */
+	const char *details;				    /* more for --help, or NULL */
+	int (*run)(struct cli *cli, int argc, char **argv); /* argv[0] is the command's name */
+	uint32_t what;					    /* enum xr_show_what */
 };
 
 /* "xroce: ..." on stderr; return CLI_FAILED and CLI_USAGE */
@@ -65,7 +65,7 @@ struct cli_client {
 /* All return 0 or -errno and say nothing; cli_client_explain() does. */
 int cli_client_open(struct cli_client *c, const struct cli *cli, const char *device);
 void cli_client_close(struct cli_client *c);
-int cli_client_show(struct cli_client *c, uint32_t what, char **text);	/* free *text */
+int cli_client_show(struct cli_client *c, uint32_t what, char **text); /* free *text */
 int cli_client_set_fault(struct cli_client *c, const struct xr_fault_config *config);
 int cli_client_explain(const struct cli_client *c, const char *doing, int err);
 
@@ -76,7 +76,7 @@ void cli_devices_free(char **names);
 /* print.c: NULL and false if it is no JSON */
 json_t *cli_parse(const char *text);
 bool cli_print(const char *text, bool hide_zero);
-void cli_print_field(const char *value);	/* without control characters */
+void cli_print_field(const char *value); /* without control characters */
 
 int cli_run(struct cli *cli, int argc, char **argv);
 int cli_list(struct cli *cli, int argc, char **argv);

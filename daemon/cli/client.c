@@ -13,7 +13,8 @@
 #include "cli.h"
 
 #define TIMEOUT_S 10
-#define TEXT_MAX (2u << 30)	/* eight million regions, the most that a device may have, take 1.5 GB */
+#define TEXT_MAX                                                                                   \
+	(2u << 30) /* eight million regions, the most that a device may have, take 1.5 GB */
 
 static int dial(struct cli_client *c)
 {
@@ -61,8 +62,10 @@ static int call(struct cli_client *c, uint32_t type, const void *req, size_t req
 	struct xr_msg head;
 	struct iovec iov[2] = { { &head, sizeof(head) }, { rep, rep_len } };
 	struct msghdr msg = {
-		.msg_iov = iov, .msg_iovlen = rep_len ? 2 : 1,
-		.msg_control = control, .msg_controllen = sizeof(control),
+		.msg_iov = iov,
+		.msg_iovlen = rep_len ? 2 : 1,
+		.msg_control = control,
+		.msg_controllen = sizeof(control),
 	};
 	ssize_t n;
 	int err, got;
@@ -175,9 +178,10 @@ int cli_client_explain(const struct cli_client *c, const char *doing, int err)
 	case -ENOENT:
 		return cli_error("no device '%s': there is no %s", c->device, c->path);
 	case -ECONNREFUSED:
-		return cli_error("%s: its daemon is gone, nobody listens on %s", c->device, c->path);
+		return cli_error("%s: its daemon is gone, nobody listens on %s", c->device,
+				 c->path);
 	case -EACCES:
-	case -ECONNRESET:	/* the daemon looked at our credentials */
+	case -ECONNRESET: /* the daemon looked at our credentials */
 	case -EPIPE:
 		return cli_error("%s: you may not connect to %s; are you in its group?", c->device,
 				 c->path);

@@ -12,7 +12,7 @@
 
 static const struct kind {
 	const char *name;
-	size_t field;		/* per mille, in struct xr_fault_config */
+	size_t field; /* per mille, in struct xr_fault_config */
 } kinds[] = {
 	{ "drop", offsetof(struct xr_fault_config, drop) },
 	{ "dup", offsetof(struct xr_fault_config, duplicate) },
@@ -93,10 +93,10 @@ static int parse(struct cli *cli, struct xr_fault_config *f, int words, char **w
 			return cli_usage(cli, "unknown kind of fault '%s'", word[0]);
 		if (used < 0)
 			return cli_usage(cli, "'%s' needs %s", word[0],
-					 !strcmp(word[0], "seed") ? "a number" :
-					 !strcmp(word[0], "delay") ?
-					 "two numbers: packets in 1000, and microseconds" :
-					 "a number from 0 to 1000");
+					 !strcmp(word[0], "seed") ? "a number"
+					 : !strcmp(word[0], "delay")
+						 ? "two numbers: packets in 1000, and microseconds"
+						 : "a number from 0 to 1000");
 	}
 	return CLI_OK;
 }

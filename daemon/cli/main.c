@@ -10,39 +10,53 @@
 
 static const struct cli_command commands[] = {
 	{
-		"run", "[-d DEV]... PROGRAM [ARG]...", "run a program that uses ibverbs",
+		"run",
+		"[-d DEV]... PROGRAM [ARG]...",
+		"run a program that uses ibverbs",
 		"The program sees xroce's devices beside those of other vendors.\n"
 		"  -d, --device DEV   only this device of xroce's; may be repeated\n",
-		cli_run, 0,
+		cli_run,
+		0,
 	},
 	{ "list", "", "devices and their interfaces", NULL, cli_list, 0 },
 	{
-		"status", "[DEV]", "device, addresses, attach mode, workers, object counts", NULL,
-		cli_show, XR_SHOW_STATUS,
+		"status",
+		"[DEV]",
+		"device, addresses, attach mode, workers, object counts",
+		NULL,
+		cli_show,
+		XR_SHOW_STATUS,
 	},
 	{
-		"counters", "[DEV]", "packets by verdict of the XDP program; transport counters",
+		"counters",
+		"[DEV]",
+		"packets by verdict of the XDP program; transport counters",
 		"  -a, --all          also those that are 0\n",
-		cli_show, XR_SHOW_COUNTERS,
+		cli_show,
+		XR_SHOW_COUNTERS,
 	},
 	{ "qp", "[DEV]", "queue pairs", NULL, cli_show, XR_SHOW_QPS },
 	{ "mr", "[DEV]", "memory regions and their keys", NULL, cli_show, XR_SHOW_MRS },
 	{ "cq", "[DEV]", "completion queues", NULL, cli_show, XR_SHOW_CQS },
 	{ "srq", "[DEV]", "shared receive queues", NULL, cli_show, XR_SHOW_SRQS },
 	{ "ah", "[DEV]", "address handles", NULL, cli_show, XR_SHOW_AHS },
-	{ "mcast", "[DEV]", "multicast groups and their queue pairs", NULL, cli_show, XR_SHOW_GROUPS },
+	{ "mcast", "[DEV]", "multicast groups and their queue pairs", NULL, cli_show,
+	  XR_SHOW_GROUPS },
 	{ "mw", "[DEV]", "memory windows", NULL, cli_show, XR_SHOW_MWS },
 	{ "dm", "[DEV]", "device memory", NULL, cli_show, XR_SHOW_DMS },
 	{ "xrcd", "[DEV]", "XRC domains", NULL, cli_show, XR_SHOW_XRCDS },
 	{ "client", "[DEV]", "programs that use the device", NULL, cli_show, XR_SHOW_CLIENTS },
 	{
-		"fault", "DEV [WHAT...] | off", "make packets go wrong, for tests; or show what is set",
+		"fault",
+		"DEV [WHAT...] | off",
+		"make packets go wrong, for tests; or show what is set",
 		"WHAT is any of these; N is in 1000 packets:\n"
 		"  drop N, dup N, reorder N, corrupt N, delay N MICROSECONDS\n"
 		"  seed S             the same seed and packets give the same faults\n"
 		"  rx, tx             only what is received, only what is sent\n"
 		"What is not named is off.\n",
-		cli_fault, 0,
+		cli_fault,
+		0,
 	},
 };
 
@@ -82,7 +96,8 @@ static void help_options(void)
 	       "  -j, --json             print what the daemon says, as JSON\n"
 	       "  -r, --runtime-dir DIR  where the daemons' sockets are (%s)\n"
 	       "  -h, --help             this text; xroce COMMAND --help for one command\n"
-	       "  -V, --version\n", XR_RUNTIME_DIR);
+	       "  -V, --version\n",
+	       XR_RUNTIME_DIR);
 }
 
 static void help(void)
@@ -124,7 +139,7 @@ int cli_options(struct cli *cli, int argc, char **argv)
 	};
 	int c, at;
 
-	optind = 0;	/* 1 would keep the way of the last call, which may have been another */
+	optind = 0; /* 1 would keep the way of the last call, which may have been another */
 	opterr = 0;
 	for (;;) {
 		at = optind ? optind : 1;
@@ -149,7 +164,9 @@ int cli_options(struct cli *cli, int argc, char **argv)
 			puts("xroce " XR_VERSION);
 			return -(CLI_OK + 1);
 		case ':':
-			return -(cli_usage(cli, "option '%s' needs a value", option_from(argv, at)) + 1);
+			return -(
+				cli_usage(cli, "option '%s' needs a value", option_from(argv, at)) +
+				1);
 		default:
 			return -(cli_usage(cli, "unknown option '%s'", option_from(argv, at)) + 1);
 		}

@@ -68,7 +68,7 @@ static char *scalar(const json_t *v)
 		break;
 	}
 	if (!s)
-		abort();	/* out of memory, in a tool that needs a few kilobytes */
+		abort(); /* out of memory, in a tool that needs a few kilobytes */
 	clean(s);
 	return s;
 }
@@ -79,7 +79,8 @@ static char *join(const json_t *list)
 	size_t i;
 	json_t *v;
 
-	json_array_foreach((json_t *)list, i, v) {
+	json_array_foreach((json_t *)list, i, v)
+	{
 		one = scalar(v);
 		if (!all || asprintf(&longer, "%s%s%s", all, i ? ", " : "", one) < 0)
 			abort();
@@ -122,7 +123,8 @@ static int column_width(const json_t *table, const char *name, bool *number)
 	char *text;
 
 	*number = true;
-	json_array_foreach((json_t *)table, i, row) {
+	json_array_foreach((json_t *)table, i, row)
+	{
 		const json_t *v = json_object_get(row, name);
 
 		if (!json_is_number(v))
@@ -147,7 +149,8 @@ static void print_rows(const json_t *table, const struct column *col, size_t col
 	json_t *row;
 	char *text;
 
-	json_array_foreach((json_t *)table, i, row) {
+	json_array_foreach((json_t *)table, i, row)
+	{
 		printf("%*s", indent, "");
 		for (c = 0; c < cols; c++) {
 			text = scalar(json_object_get(row, col[c].name));
@@ -167,7 +170,8 @@ static void print_table(const json_t *table, int indent)
 
 	if (!col)
 		abort();
-	json_object_foreach(first, name, v) {
+	json_object_foreach(first, name, v)
+	{
 		col[c].name = name;
 		col[c].width = column_width(table, name, &col[c].number);
 		c++;
@@ -188,10 +192,11 @@ static void print_object(const json_t *object, int indent)
 	int width = 0;
 	char *text;
 
+	json_object_foreach((json_t *)object, name,
+			    v) if (!json_is_object(v) && !is_table(v) && (int)strlen(name) > width)
+		width = (int)strlen(name);
 	json_object_foreach((json_t *)object, name, v)
-		if (!json_is_object(v) && !is_table(v) && (int)strlen(name) > width)
-			width = (int)strlen(name);
-	json_object_foreach((json_t *)object, name, v) {
+	{
 		printf("%*s", indent, "");
 		if (json_is_object(v)) {
 			printf("%s:\n", name);
@@ -215,10 +220,10 @@ static void drop_zero_rows(json_t *root)
 	json_t *list;
 	size_t i;
 
-	json_object_foreach(root, name, list)
-		for (i = json_array_size(list); i-- > 0;)
-			if (is_zero_row(json_array_get(list, i)))
-				json_array_remove(list, i);
+	json_object_foreach(root, name,
+			    list) for (i = json_array_size(list);
+				       i-- > 0;) if (is_zero_row(json_array_get(list, i)))
+		json_array_remove(list, i);
 }
 
 json_t *cli_parse(const char *text)

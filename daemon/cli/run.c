@@ -15,7 +15,7 @@
 #include "cli.h"
 
 #define LIBRARY "libxroce.so"
-enum { RUN_CANNOT = 126, RUN_NOT_FOUND = 127 };	/* as env(1) */
+enum { RUN_CANNOT = 126, RUN_NOT_FOUND = 127 }; /* as env(1) */
 
 static const char *const places[] = {
 	"%s/" LIBRARY,

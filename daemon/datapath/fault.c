@@ -4,8 +4,8 @@
 
 #include "fault.h"
 
-#define FIRST_BYTE 12	/* a frame with other addresses would not arrive at all */
-#define MAX_FLIPS 3	/* always found by a CRC-32 over a packet's length */
+#define FIRST_BYTE 12 /* a frame with other addresses would not arrive at all */
+#define MAX_FLIPS 3   /* always found by a CRC-32 over a packet's length */
 
 int xd_fault_init(struct xd_fault *f, const struct xr_fault_config *config)
 {

@@ -24,9 +24,9 @@ struct xd_fault {
  * (0: at once, in order). The first copy is damaged where flips is not 0.
  */
 struct xd_fate {
-	uint8_t copies;		/* 0: dropped */
-	uint8_t flips;		/* bits */
-	uint64_t where;		/* which */
+	uint8_t copies; /* 0: dropped */
+	uint8_t flips;	/* bits */
+	uint64_t where; /* which */
 	uint64_t delay_ns[2];
 };
 

@@ -8,7 +8,7 @@
 
 struct held_frame {
 	uint64_t when;
-	uint32_t direction;	/* 0: free */
+	uint32_t direction; /* 0: free */
 	uint32_t len;
 	struct xr_meta meta;
 	uint8_t bytes[XT_MAX_FRAME];
@@ -63,7 +63,8 @@ bool xd_held_due(struct xd_held *h, uint32_t direction, uint64_t now, struct xt_
 	for (uint32_t i = 0; h->used && i < HELD_FRAMES; i++) {
 		struct held_frame *x = &h->frame[i];
 
-		if (x->direction == direction && x->when <= now && (!first || x->when < first->when))
+		if (x->direction == direction && x->when <= now &&
+		    (!first || x->when < first->when))
 			first = x;
 	}
 	if (!first)

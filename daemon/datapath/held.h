@@ -23,6 +23,6 @@ bool xd_held_add(struct xd_held *h, uint32_t direction, uint64_t when, const str
  * one piece and valid until the next call with `h`.
  */
 bool xd_held_due(struct xd_held *h, uint32_t direction, uint64_t now, struct xt_frame *f);
-uint64_t xd_held_next(const struct xd_held *h);	/* XT_NEVER: nothing is held */
+uint64_t xd_held_next(const struct xd_held *h); /* XT_NEVER: nothing is held */
 
 #endif /* XD_HELD_H */

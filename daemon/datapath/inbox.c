@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SLOTS 1024u		/* a power of two */
+#define SLOTS 1024u /* a power of two */
 
 struct slot {
 	uint32_t len;
@@ -14,8 +14,9 @@ struct slot {
 };
 
 struct xd_inbox {
-	pthread_mutex_t lock;	/* a leaf: nothing else is taken while it is held */
-	uint32_t head, tail;	/* taken from, put to; free-running. Who looks without the lock looks atomically */
+	pthread_mutex_t lock; /* a leaf: nothing else is taken while it is held */
+	uint32_t head,
+		tail; /* taken from, put to; free-running. Who looks without the lock looks atomically */
 	struct slot slot[SLOTS];
 };
 

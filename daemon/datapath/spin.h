@@ -25,14 +25,14 @@
 
 enum xd_idle {
 	XD_IDLE_YIELD,
-	XD_IDLE_PAUSE,		/* look again at once */
+	XD_IDLE_PAUSE, /* look again at once */
 	XD_IDLE_SLEEP,
 };
 
 struct xd_spin {
-	uint64_t limit_ns;	/* longest spin, as configured */
+	uint64_t limit_ns; /* longest spin, as configured */
 	uint64_t last_work;
-	bool yielded;		/* since there was work */
+	bool yielded; /* since there was work */
 	uint64_t shy_until, shy_ns;
 };
 

@@ -19,7 +19,7 @@
 #include "inbox.h"
 #include "xdp.h"
 
-#define RX_BATCHES 4		/* before the engine gets to send again */
+#define RX_BATCHES 4 /* before the engine gets to send again */
 
 /* ---- a round ------------------------------------------------------------------------------ */
 
@@ -127,8 +127,8 @@ static void *worker_main(void *arg)
 
 /* ---- stopping the world ------------------------------------------------------------------------ */
 
-static unsigned int world_depth;	/* control thread only */
-static bool world_changed;		/* since it stopped; the same */
+static unsigned int world_depth; /* control thread only */
+static bool world_changed;	 /* since it stopped; the same */
 bool xd_world_stopped;
 
 void xd_world_stop(struct xd_device *dev)
@@ -361,8 +361,7 @@ void xd_workers_refused(const struct xd_device *dev, struct xr_stat stat[XR_REAS
 	for (unsigned int i = 0; i < dev->workers; i++) {
 		xd_xsk_stats(dev->worker[i]->xsk, &x);
 		stat[XR_TOO_LONG].packets += x.rx_too_long;
-		stat[XR_ICRC].packets +=
-			xt_engine_counters(dev->worker[i]->engine)->rx_icrc_errors;
+		stat[XR_ICRC].packets += xt_engine_counters(dev->worker[i]->engine)->rx_icrc_errors;
 	}
 }
 

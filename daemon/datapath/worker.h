@@ -32,15 +32,15 @@ struct xt_engine *xd_worker_engine(struct xd_worker *w);
 
 /* The doorbells of one client at one worker. World stopped. */
 struct xd_bell {
-	struct xr_doorbell *db;		/* shared with the client */
-	int eventfd;			/* non-blocking; rung by the client when the worker sleeps */
-	struct xt_qp **qp;		/* by doorbell slot, NULL: none */
-	uint32_t slots;			/* of qp[] */
-	struct xd_bell *next, **pprev;	/* the worker's list */
+	struct xr_doorbell *db;	       /* shared with the client */
+	int eventfd;		       /* non-blocking; rung by the client when the worker sleeps */
+	struct xt_qp **qp;	       /* by doorbell slot, NULL: none */
+	uint32_t slots;		       /* of qp[] */
+	struct xd_bell *next, **pprev; /* the worker's list */
 };
 /* -ENOSPC, -ENOMEM: the worker would sleep through it. */
 int xd_worker_add_bell(struct xd_worker *w, struct xd_bell *bell);
-void xd_worker_del_bell(struct xd_worker *w, struct xd_bell *bell);	/* not added: nothing */
+void xd_worker_del_bell(struct xd_worker *w, struct xd_bell *bell); /* not added: nothing */
 
 /* Fault injection of all workers. World stopped. */
 void xd_workers_set_fault(struct xd_device *dev, const struct xr_fault_config *config);

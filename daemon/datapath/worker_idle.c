@@ -20,7 +20,7 @@
 #include "daemon/loop.h"
 #include "bells.h"
 
-#define SLICE_NS 100000u	/* the smallest there is; ignored before kernel 6.12 */
+#define SLICE_NS 100000u /* the smallest there is; ignored before kernel 6.12 */
 
 static long futex(uint32_t *word, int op, uint32_t val)
 {
@@ -123,7 +123,7 @@ static void set_slice(struct xd_worker *w, uint64_t slice_ns)
 	if (slice_ns == w->slice_ns)
 		return;
 	w->slice_ns = slice_ns;
-	attr.nice = getpriority(PRIO_PROCESS, 0);	/* as it was: we may not lower it */
+	attr.nice = getpriority(PRIO_PROCESS, 0); /* as it was: we may not lower it */
 	if (syscall(SYS_sched_setattr, 0, &attr, 0))
 		xd_log(XD_DEBUG, "worker %u: sched_setattr: %s", w->index, strerror(errno));
 }

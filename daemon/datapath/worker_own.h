@@ -16,9 +16,9 @@
 #include "xsk.h"
 
 struct xd_worker {
-	pthread_mutex_t lock;	/* held during a round */
-	uint64_t using_keys;	/* odd: keys that were looked up may be in use; atomic */
-	uint32_t wanted;	/* futex: how many wait for the worker to let go */
+	pthread_mutex_t lock; /* held during a round */
+	uint64_t using_keys;  /* odd: keys that were looked up may be in use; atomic */
+	uint32_t wanted;      /* futex: how many wait for the worker to let go */
 	bool stop;
 	struct xt_engine *engine;
 	struct xd_xsk *xsk;
@@ -26,15 +26,16 @@ struct xd_worker {
 	struct xd_device *dev;
 	uint32_t index;
 
-	int epoll, kick;	/* epoll: bells and kick */
-	uint64_t deadline;	/* the engine's, or of a frame that is held back; atomic outside of a round */
+	int epoll, kick; /* epoll: bells and kick */
+	uint64_t
+		deadline; /* the engine's, or of a frame that is held back; atomic outside of a round */
 	uint64_t now;
 
 	struct xd_spin spin;
-	bool other_programs;	/* a bell came or went; under the lock */
-	uint64_t slice_ns;	/* as set, 0: the scheduler's own */
+	bool other_programs; /* a bell came or went; under the lock */
+	uint64_t slice_ns;   /* as set, 0: the scheduler's own */
 
-	struct xd_inbox *inbox;	/* what other workers received for us; NULL: there are none */
+	struct xd_inbox *inbox; /* what other workers received for us; NULL: there are none */
 	uint32_t forwarded;	/* workers that got a frame from us in this round, by index */
 
 	struct xd_fault fault;
@@ -53,7 +54,7 @@ extern bool xd_world_stopped;
 
 /* ---- worker_ops.c ---- */
 
-extern const struct xt_ops xd_worker_ops;	/* ctx: the worker */
+extern const struct xt_ops xd_worker_ops; /* ctx: the worker */
 
 /* Of n frames just received in w->frames, how many go on now; they are in front. */
 unsigned int xd_worker_rx_faults(struct xd_worker *w, unsigned int n);

@@ -29,12 +29,12 @@ struct xd_xdp {
 	struct xroce_bpf *skel;
 	struct iter_bpf *iter;
 	struct bpf_link *iter_link[2];
-	int link;		/* bpf_link of the program, -1: not attached */
+	int link; /* bpf_link of the program, -1: not attached */
 	enum xd_mode mode;
 	bool zerocopy, multi_buffer;
 	char why[256];
 	char pins[512];
-	int pins_fd;		/* the folder, locked; -1: not taken */
+	int pins_fd; /* the folder, locked; -1: not taken */
 	size_t psns_size;
 };
 
@@ -79,8 +79,8 @@ static int need_bpffs(const char *path)
 
 static void remove_pins(struct xd_xdp *x)
 {
-	static const char *const names[] = { "qps", "keys", "addrs", "psns", "stats", "limiter",
-					     "xsks", "qps_text", "keys_text" };
+	static const char *const names[] = { "qps",	"keys", "addrs",    "psns",	"stats",
+					     "limiter", "xsks", "qps_text", "keys_text" };
 	char path[640];
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -120,7 +120,7 @@ static int take_pins(struct xd_xdp *x)
 			remove_pins(x);
 			return 0;
 		}
-		close(x->pins_fd);	/* its daemon removed it just now */
+		close(x->pins_fd); /* its daemon removed it just now */
 	}
 	close(x->pins_fd);
 	x->pins_fd = -1;
@@ -134,8 +134,9 @@ static int pin_maps(struct xd_device *dev)
 	char path[640];
 	int err;
 
-	bpf_object__for_each_map(map, x->skel->obj) {
-		if (strchr(bpf_map__name(map), '.'))	/* .rodata */
+	bpf_object__for_each_map(map, x->skel->obj)
+	{
+		if (strchr(bpf_map__name(map), '.')) /* .rodata */
 			continue;
 		snprintf(path, sizeof(path), "%s/%s", x->pins, bpf_map__name(map));
 		err = bpf_map__pin(map, path);
@@ -264,7 +265,7 @@ int xd_xdp_load(struct xd_device *dev)
 		return -ENOMEM;
 	dev->xdp = x;
 	x->link = x->pins_fd = -1;
-	x->zerocopy = true;	/* until a socket says otherwise */
+	x->zerocopy = true; /* until a socket says otherwise */
 	x->multi_buffer = xd_xsk_multi_buffer_possible();
 	libbpf_set_print(quiet_libbpf);
 	err = open_program(dev);
@@ -284,8 +285,8 @@ int xd_xdp_load(struct xd_device *dev)
 static int try_attach(struct xd_device *dev, uint32_t flags)
 {
 	struct xd_xdp *x = dev->xdp;
-	struct bpf_program *prog = x->multi_buffer ? x->skel->progs.xroce_frags :
-						     x->skel->progs.xroce;
+	struct bpf_program *prog = x->multi_buffer ? x->skel->progs.xroce_frags
+						   : x->skel->progs.xroce;
 	DECLARE_LIBBPF_OPTS(bpf_link_create_opts, opts, .flags = flags);
 
 	x->link = bpf_link_create(bpf_program__fd(prog), (int)dev->ifindex, BPF_XDP, &opts);
@@ -390,7 +391,7 @@ static int update(const struct bpf_map *map, const void *key, const void *value)
 	return bpf_map_update_elem(map_fd(map), key, value, BPF_ANY);
 }
 
-static int delete(const struct bpf_map *map, const void *key)
+static int delete (const struct bpf_map *map, const void *key)
 {
 	int err = bpf_map_delete_elem(map_fd(map), key);
 
@@ -409,7 +410,7 @@ int xd_xdp_qp_set(struct xd_device *dev, uint32_t qpn, const struct xr_qp_entry 
 
 int xd_xdp_qp_del(struct xd_device *dev, uint32_t qpn)
 {
-	return delete(dev->xdp->skel->maps.qps, &qpn);
+	return delete (dev->xdp->skel->maps.qps, &qpn);
 }
 
 int xd_xdp_key_set(struct xd_device *dev, uint32_t index, const struct xr_key_entry *entry)
@@ -419,7 +420,7 @@ int xd_xdp_key_set(struct xd_device *dev, uint32_t index, const struct xr_key_en
 
 int xd_xdp_key_del(struct xd_device *dev, uint32_t index)
 {
-	return delete(dev->xdp->skel->maps.keys, &index);
+	return delete (dev->xdp->skel->maps.keys, &index);
 }
 
 int xd_xdp_addr_set(struct xd_device *dev, const struct xr_addr *addr, uint32_t gid_index)
@@ -431,7 +432,7 @@ int xd_xdp_addr_set(struct xd_device *dev, const struct xr_addr *addr, uint32_t 
 
 int xd_xdp_addr_del(struct xd_device *dev, const struct xr_addr *addr)
 {
-	return delete(dev->xdp->skel->maps.addrs, addr);
+	return delete (dev->xdp->skel->maps.addrs, addr);
 }
 
 int xd_xdp_stat(struct xd_device *dev, enum xr_reason reason, struct xr_stat *stat)

@@ -24,7 +24,7 @@ void xd_xdp_close(struct xd_device *dev);
 
 enum xd_mode xd_xdp_mode(const struct xd_device *dev);
 const char *xd_xdp_mode_name(const struct xd_device *dev);
-const char *xd_xdp_mode_why(const struct xd_device *dev);	/* one sentence */
+const char *xd_xdp_mode_why(const struct xd_device *dev); /* one sentence */
 bool xd_xdp_multi_buffer(const struct xd_device *dev);
 
 /* The driver has no zero-copy for us; -err says why. */

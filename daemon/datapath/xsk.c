@@ -38,14 +38,14 @@ struct xd_xsk {
 	size_t area_size;
 	bool multi_buffer;
 
-	uint64_t *tx_free;	/* stack of frames that are free to send from */
+	uint64_t *tx_free; /* stack of frames that are free to send from */
 	uint32_t tx_free_count;
-	uint32_t tx_queued;	/* descriptors written since the last flush */
+	uint32_t tx_queued; /* descriptors written since the last flush */
 
 	/* descriptors of the packets that were handed out by xd_xsk_recv() */
 	uint64_t *held;
 	uint32_t held_count;
-	uint32_t rx_taken;	/* descriptors peeked, to be released */
+	uint32_t rx_taken; /* descriptors peeked, to be released */
 
 	struct xd_xsk_stats stats;
 };
@@ -355,7 +355,7 @@ void xd_xsk_tx_flush(struct xd_xsk *x)
 			break;
 		xd_count(&x->stats.tx_kicks, 1);
 		if (sendto(xd_xsk_fd(x), NULL, 0, MSG_DONTWAIT, NULL, 0) < 0 && errno != EAGAIN)
-			break;	/* ENOBUFS, EBUSY: the driver is full; later */
+			break; /* ENOBUFS, EBUSY: the driver is full; later */
 	}
 	reap(x);
 }

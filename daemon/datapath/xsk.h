@@ -23,17 +23,17 @@ struct xd_xsk;
 struct xd_xsk_config {
 	const char *ifname;
 	uint32_t queue;
-	uint32_t ring_size;	/* descriptors of each ring, a power of two */
+	uint32_t ring_size; /* descriptors of each ring, a power of two */
 	bool zerocopy;
 	bool multi_buffer;
 };
 
 struct xd_xsk_stats {
-	uint64_t tx_kicks;	/* system calls to send */
-	uint64_t tx_full;	/* no room for a frame */
-	uint64_t rx_too_long;	/* more pieces than a packet of ours can have */
-	uint64_t rx_no_meta;	/* parsed here: no metadata from the XDP program */
-	uint64_t rx_ring_full, rx_fill_empty;	/* lost in the kernel */
+	uint64_t tx_kicks;		      /* system calls to send */
+	uint64_t tx_full;		      /* no room for a frame */
+	uint64_t rx_too_long;		      /* more pieces than a packet of ours can have */
+	uint64_t rx_no_meta;		      /* parsed here: no metadata from the XDP program */
+	uint64_t rx_ring_full, rx_fill_empty; /* lost in the kernel */
 };
 
 /* True where the kernel has multi-buffer AF_XDP. */

@@ -11,16 +11,16 @@
 
 #include "tiers.h"
 
-#define PLACES 65536	/* more than a process may have mappings by default */
+#define PLACES 65536 /* more than a process may have mappings by default */
 
 struct place {
-	uintptr_t start;	/* 0: free */
+	uintptr_t start; /* 0: free */
 	uintptr_t end;
 	bool *broken;
 };
 
 static struct place places[PLACES];
-static uint32_t highest;	/* nothing was ever used from here on */
+static uint32_t highest; /* nothing was ever used from here on */
 static uint32_t lowest_free;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -49,9 +49,9 @@ static void on_sigbus(int sig, siginfo_t *info, void *context)
 	struct place *p = find((uintptr_t)info->si_addr);
 	int saved = errno;
 
-	if (!p || mmap((void *)p->start, p->end - p->start, PROT_READ | PROT_WRITE, flags, -1,
-		       0) == MAP_FAILED)
-		signal(SIGBUS, SIG_DFL);	/* comes again, and ends us with a core */
+	if (!p || mmap((void *)p->start, p->end - p->start, PROT_READ | PROT_WRITE, flags, -1, 0) ==
+			  MAP_FAILED)
+		signal(SIGBUS, SIG_DFL); /* comes again, and ends us with a core */
 	else
 		__atomic_store_n(p->broken, true, __ATOMIC_RELEASE);
 	errno = saved;

@@ -11,7 +11,7 @@
 #include "daemon/transport/memory.h"
 #include "proc_maps.h"
 
-#define BUFFER 16384		/* longer than any line: a path has 4096 bytes at most, escaped */
+#define BUFFER 16384 /* longer than any line: a path has 4096 bytes at most, escaped */
 
 /* A number of /proc/PID/maps and the character behind it */
 static bool take(const char **at, int base, char end, uint64_t *value)
@@ -132,8 +132,7 @@ int xd_proc_maps(int maps_fd, uint64_t start, uint64_t end, struct xd_vma **list
 
 /* ---- may a range be read or written? ---------------------------------------------- */
 
-int xd_vma_check(const struct xd_vma *vma, size_t count, uint64_t addr, uint64_t length,
-		 bool write)
+int xd_vma_check(const struct xd_vma *vma, size_t count, uint64_t addr, uint64_t length, bool write)
 {
 	uint64_t at = addr, end = addr + length;
 	size_t i;
@@ -162,7 +161,7 @@ struct procmap_query {
 #define QUERY_READABLE 1
 #define QUERY_WRITABLE 2
 
-static bool no_query;	/* atomic: Linux before 6.11 */
+static bool no_query; /* atomic: Linux before 6.11 */
 
 void xd_proc_use_lists(void)
 {
@@ -172,7 +171,8 @@ void xd_proc_use_lists(void)
 static int check_by_query(int maps_fd, uint64_t addr, uint64_t length, bool write)
 {
 	struct procmap_query q = {
-		.size = sizeof(q), .flags = QUERY_READABLE | (write ? QUERY_WRITABLE : 0),
+		.size = sizeof(q),
+		.flags = QUERY_READABLE | (write ? QUERY_WRITABLE : 0),
 	};
 	uint64_t at = addr, end = addr + length;
 
@@ -205,7 +205,7 @@ struct range {
 /* What may be read, up to the end of what was asked for */
 struct looked {
 	int fd;
-	uint64_t news;		/* xt_mem_turn's then */
+	uint64_t news; /* xt_mem_turn's then */
 	uint64_t end;
 	uint32_t count;
 	struct range range[RANGES];
@@ -269,8 +269,7 @@ static bool allows(const struct looked *l, uint64_t addr, uint64_t end, bool wri
 	uint32_t i = find(l, addr);
 
 	for (; addr < end; addr = l->range[i++].end) {
-		if (i == l->count || l->range[i].start > addr ||
-		    (write && !l->range[i].writable))
+		if (i == l->count || l->range[i].start > addr || (write && !l->range[i].writable))
 			return false;
 	}
 	return true;
@@ -305,11 +304,12 @@ static int check_in_turn(int maps_fd, uint64_t addr, uint64_t length, bool write
 
 int xd_proc_check(int maps_fd, uint64_t addr, uint64_t length, bool write)
 {
-	int err = __atomic_load_n(&no_query, __ATOMIC_RELAXED) ?
-			  -ENOTTY : check_by_query(maps_fd, addr, length, write);
+	int err = __atomic_load_n(&no_query, __ATOMIC_RELAXED)
+			  ? -ENOTTY
+			  : check_by_query(maps_fd, addr, length, write);
 
 	if (err != -ENOTTY)
 		return err;
-	return xt_mem_turn.running ? check_in_turn(maps_fd, addr, length, write) :
-				     check_once(maps_fd, addr, length, write);
+	return xt_mem_turn.running ? check_in_turn(maps_fd, addr, length, write)
+				   : check_once(maps_fd, addr, length, write);
 }

@@ -30,13 +30,13 @@
 struct xd_map {
 	uint8_t *base;
 	uint64_t size;
-	uint32_t place;		/* in the guard's list */
-	int *pin;		/* sockets */
+	uint32_t place; /* in the guard's list */
+	int *pin;	/* sockets */
 	uint32_t pins;
 };
 
-static struct xd_mem_totals totals;	/* atomic */
-static uint32_t mappings;		/* of regions, atomic */
+static struct xd_mem_totals totals; /* atomic */
+static uint32_t mappings;	    /* of regions, atomic */
 
 void xd_mem_totals(struct xd_mem_totals *out)
 {
@@ -209,8 +209,8 @@ int xd_proc_write(struct xd_proc *proc, uint64_t addr, const void *src, size_t l
 }
 
 /* The first member of struct xd_mem is its struct xt_mem. */
-static int private_read(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off,
-			void *dst, size_t len)
+static int private_read(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off, void *dst,
+			size_t len)
 {
 	return xd_proc_read(((struct xd_mem *)mem)->proc, seg->addr + off, dst, len);
 }
@@ -245,7 +245,7 @@ static const struct xt_mem_ops null_ops = { null_read, null_write };
 struct file {
 	int fd;
 	uint64_t size;
-	uint64_t unit;		/* of mappings: a page, or a huge page */
+	uint64_t unit; /* of mappings: a page, or a huge page */
 	struct stat st;
 };
 
@@ -377,7 +377,9 @@ static int open_mapped(const struct xd_mem_request *req, const struct xd_vma *vm
 static int pin_slice(struct xd_map *map, uint64_t off, uint64_t size)
 {
 	struct xdp_umem_reg reg = {
-		.addr = (uintptr_t)map->base + off, .len = size, .chunk_size = PAGE,
+		.addr = (uintptr_t)map->base + off,
+		.len = size,
+		.chunk_size = PAGE,
 	};
 	int fd = socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0), tries;
 
@@ -443,7 +445,7 @@ static bool pin(struct xd_server *s, struct xd_map *map)
  */
 static uint32_t most_mappings(void)
 {
-	static uint32_t most;	/* the same for whoever is first */
+	static uint32_t most; /* the same for whoever is first */
 	FILE *f = most ? NULL : fopen("/proc/sys/vm/max_map_count", "re");
 	uint32_t n = 0;
 
@@ -463,8 +465,7 @@ static bool take_mapping(void)
 	return false;
 }
 
-static int map_guarded(struct xd_mem *mem, struct xd_map *map, const struct file *f,
-		       uint64_t start)
+static int map_guarded(struct xd_mem *mem, struct xd_map *map, const struct file *f, uint64_t start)
 {
 	int err;
 
@@ -558,8 +559,8 @@ static int build_shared(struct xd_mem *mem, const struct xd_mem_request *req,
  * What cannot be mapped is reached like private memory, unless the client does not know its own, or the file
  * is no memory of the client (dma-buf: address 0).
  */
-static bool private_instead(const struct xd_mem_request *req, const struct xr_mr_segment *s, int err,
-			    bool write)
+static bool private_instead(const struct xd_mem_request *req, const struct xr_mr_segment *s,
+			    int err, bool write)
 {
 	if (!err || err == -EINVAL || err == -EFAULT || err == -EOPNOTSUPP || !req->proc ||
 	    !s->addr)
@@ -597,8 +598,11 @@ static int build_segment(struct xd_mem *mem, const struct xd_mem_request *req, u
 		return err;
 	mem->tiers |= 1u << kind;
 	mem->xt.seg[i] = (struct xt_mem_seg){
-		.off = s->addr - req->addr, .len = s->length, .ptr = ptr,
-		.addr = s->addr, .writable = mem->writable,
+		.off = s->addr - req->addr,
+		.len = s->length,
+		.ptr = ptr,
+		.addr = s->addr,
+		.writable = mem->writable,
 	};
 	mem->xt.nseg++;
 	return 0;

@@ -33,7 +33,7 @@ struct xd_server;
  * another program.
  */
 struct xd_proc {
-	uint32_t refs;		/* atomic */
+	uint32_t refs; /* atomic */
 	pid_t pid;
 	int mem_fd, maps_fd;
 	/*
@@ -48,7 +48,7 @@ struct xd_proc {
  */
 int xd_proc_new(int mem_fd, int maps_fd, pid_t pid, struct xd_proc **proc);
 struct xd_proc *xd_proc_get(struct xd_proc *proc);
-void xd_proc_put(struct xd_proc *proc);		/* NULL allowed */
+void xd_proc_put(struct xd_proc *proc); /* NULL allowed */
 /* Whatever the protection of the pages. -EFAULT. */
 int xd_proc_read(struct xd_proc *proc, uint64_t addr, void *dst, size_t len);
 int xd_proc_write(struct xd_proc *proc, uint64_t addr, const void *src, size_t len);
@@ -56,15 +56,15 @@ int xd_proc_write(struct xd_proc *proc, uint64_t addr, const void *src, size_t l
 struct xd_mem_request {
 	struct xd_server *server;
 	uint64_t addr, length;
-	uint32_t access;	/* XR_ACCESS_* */
+	uint32_t access; /* XR_ACCESS_* */
 	const struct xr_mr_segment *segment;
 	uint32_t segments;
-	const int *fds;		/* of XR_SEG_FD; stay the caller's */
+	const int *fds; /* of XR_SEG_FD; stay the caller's */
 	uint32_t nfds;
-	uint8_t *dm;		/* of XR_SEG_DM, which lies within */
-	struct xd_proc *proc;	/* may be NULL where no segment needs it */
+	uint8_t *dm;	      /* of XR_SEG_DM, which lies within */
+	struct xd_proc *proc; /* may be NULL where no segment needs it */
 	pid_t pid;
-	int pidfd;		/* -1: none */
+	int pidfd; /* -1: none */
 	uid_t uid;
 	gid_t gid;
 	const struct xd_groups *groups;
@@ -81,10 +81,10 @@ struct xd_mem {
 	struct xd_proc *proc;
 	struct xd_map *map;
 	uint32_t maps;
-	uint32_t tiers;		/* bit by enum xr_mr_segment_kind */
+	uint32_t tiers; /* bit by enum xr_mr_segment_kind */
 	bool writable;
 	bool on_demand;
-	bool pinned;		/* all that is mapped, or what the client pinned */
+	bool pinned; /* all that is mapped, or what the client pinned */
 	int pin_fd;
 };
 
@@ -107,7 +107,7 @@ int xd_mem_new(const struct xd_mem_request *req, struct xd_mem **mem);
  */
 int xd_mem_on_demand(struct xd_server *s, struct xd_proc *proc, uint64_t addr, uint64_t length,
 		     bool writable, struct xd_mem **mem);
-void xd_mem_free(struct xd_mem *mem);	/* NULL allowed */
+void xd_mem_free(struct xd_mem *mem); /* NULL allowed */
 
 /* The process behind a pidfd has ended. */
 bool xd_process_gone(int pidfd);
@@ -115,8 +115,8 @@ bool xd_process_gone(int pidfd);
 /* Does an access ask for writing? */
 static inline bool xd_access_writes(uint32_t access)
 {
-	return access & (XR_ACCESS_LOCAL_WRITE | XR_ACCESS_REMOTE_WRITE |
-			 XR_ACCESS_REMOTE_ATOMIC | XR_ACCESS_MW_BIND);
+	return access & (XR_ACCESS_LOCAL_WRITE | XR_ACCESS_REMOTE_WRITE | XR_ACCESS_REMOTE_ATOMIC |
+			 XR_ACCESS_MW_BIND);
 }
 
 /* The process's SIGBUS handler, and the list of mappings that it knows. */

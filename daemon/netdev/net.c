@@ -247,7 +247,7 @@ static bool parse_addr(const struct xd_device *dev, const struct nlmsghdr *nlh, 
 		else if (mnl_attr_get_type(a) == IFA_FLAGS)
 			flags = mnl_attr_get_u32(a);
 	}
-	if (local)	/* point-to-point: IFA_ADDRESS is the other end */
+	if (local) /* point-to-point: IFA_ADDRESS is the other end */
 		addr = local;
 	if (!addr || mnl_attr_get_payload_len(addr) != len)
 		return false;
@@ -360,7 +360,7 @@ int xd_net_join(const struct xd_device *dev, const struct xr_addr *group)
 
 static uint32_t hash_of(const struct xd_ip *ip)
 {
-	uint32_t h = 2166136261u;	/* FNV-1a */
+	uint32_t h = 2166136261u; /* FNV-1a */
 
 	for (uint32_t i = 0; i < ip->len; i++)
 		h = (h ^ ip->bytes[i]) * 16777619u;
@@ -407,7 +407,7 @@ static int on_notification(const struct nlmsghdr *nlh, void *arg)
 	case RTM_DELROUTE:
 	case RTM_NEWRULE:
 	case RTM_DELRULE:
-	case RTM_NEWNEXTHOP:	/* of routes that name it, which may be told nothing of */
+	case RTM_NEWNEXTHOP: /* of routes that name it, which may be told nothing of */
 		changed(dev);
 		break;
 	}
@@ -422,7 +422,7 @@ static void readable(void *arg, uint32_t events)
 
 	while ((n = recv(mnl_socket_get_fd(dev->net->listen), buf, sizeof(buf), MSG_DONTWAIT)) > 0)
 		mnl_cb_run(buf, (size_t)n, 0, 0, on_notification, dev);
-	if (n < 0 && errno == ENOBUFS) {	/* some were lost: look for ourselves */
+	if (n < 0 && errno == ENOBUFS) { /* some were lost: look for ourselves */
 		if (read_link(dev) == -ENODEV && !dev->net->link.gone)
 			link_gone(dev);
 		read_addrs(dev);
@@ -433,17 +433,17 @@ static void readable(void *arg, uint32_t events)
 
 static int start_listening(struct xd_device *dev)
 {
-	static const int groups[] = { RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR,
-				      RTNLGRP_NEIGH, RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_ROUTE,
-				      RTNLGRP_IPV4_RULE, RTNLGRP_IPV6_RULE, RTNLGRP_NEXTHOP };
+	static const int groups[] = { RTNLGRP_LINK,	 RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR,
+				      RTNLGRP_NEIGH,	 RTNLGRP_IPV4_ROUTE,  RTNLGRP_IPV6_ROUTE,
+				      RTNLGRP_IPV4_RULE, RTNLGRP_IPV6_RULE,   RTNLGRP_NEXTHOP };
 	struct xd_net *net = dev->net;
 
 	net->listen = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);
 	if (!net->listen || mnl_socket_bind(net->listen, 0, MNL_SOCKET_AUTOPID) < 0)
 		return -errno;
 	for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++)
-		if (mnl_socket_setsockopt(net->listen, NETLINK_ADD_MEMBERSHIP,
-					  (void *)&groups[i], sizeof(int)) < 0)
+		if (mnl_socket_setsockopt(net->listen, NETLINK_ADD_MEMBERSHIP, (void *)&groups[i],
+					  sizeof(int)) < 0)
 			return -errno;
 	net->watch = xd_watch_add(dev->loop, mnl_socket_get_fd(net->listen), EPOLLIN, readable,
 				  dev);
@@ -541,7 +541,8 @@ uint32_t xd_net_gids(const struct xd_device *dev, struct xr_gid_entry *entry, ui
 
 	for (uint32_t i = 0; i < XR_GID_TABLE_LEN && n < max; i++)
 		if (dev->net->used[i])
-			entry[n++] = (struct xr_gid_entry){ .gid = dev->net->gid[i], .index = i,
+			entry[n++] = (struct xr_gid_entry){ .gid = dev->net->gid[i],
+							    .index = i,
 							    .ifindex = dev->ifindex };
 	return n;
 }

@@ -25,11 +25,11 @@ void xd_net_close(struct xd_device *dev);
 
 struct xd_link {
 	uint8_t mac[6];
-	uint16_t type;		/* ARPHRD_* */
+	uint16_t type; /* ARPHRD_* */
 	uint32_t mtu;
-	bool up;		/* administratively up with carrier */
-	uint32_t speed_mbps;	/* 0: unknown */
-	bool gone;		/* the interface was deleted */
+	bool up;	     /* administratively up with carrier */
+	uint32_t speed_mbps; /* 0: unknown */
+	bool gone;	     /* the interface was deleted */
 };
 const struct xd_link *xd_net_link(const struct xd_device *dev);
 

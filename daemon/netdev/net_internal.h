@@ -27,10 +27,10 @@ struct xd_neighbour {
 #define XD_SEEN_NEIGHBOURS 256
 
 struct xd_net {
-	struct mnl_socket *ask;		/* requests, answered at once */
-	struct mnl_socket *listen;	/* notifications */
+	struct mnl_socket *ask;	   /* requests, answered at once */
+	struct mnl_socket *listen; /* notifications */
 	struct xd_watch *watch;
-	struct xd_timer *settle;	/* coalesces changes of routes and neighbours */
+	struct xd_timer *settle; /* coalesces changes of routes and neighbours */
 	bool settling;
 	uint32_t seq;
 	struct xd_link link;

@@ -9,7 +9,7 @@
 #include "net_internal.h"
 
 #define ASK_AGAIN_NS 250000000ull
-#define MAX_ASKS 12		/* 3 s, as long as the kernel tries itself */
+#define MAX_ASKS 12 /* 3 s, as long as the kernel tries itself */
 #define DEFAULT_HOP_LIMIT 64
 #define NUD_USABLE (NUD_PERMANENT | NUD_NOARP | NUD_REACHABLE | NUD_PROBE | NUD_STALE | NUD_DELAY)
 
@@ -28,7 +28,7 @@ struct xd_resolve {
 
 struct route {
 	const struct xd_device *dev;
-	struct xd_ip hop;	/* in: the destination */
+	struct xd_ip hop; /* in: the destination */
 	bool usable;
 };
 
@@ -46,7 +46,7 @@ static int on_route(const struct nlmsghdr *nlh, void *arg)
 		if (mnl_attr_get_type(a) == RTA_GATEWAY &&
 		    mnl_attr_get_payload_len(a) == r->hop.len)
 			memcpy(r->hop.bytes, mnl_attr_get_payload(a), r->hop.len);
-		if (mnl_attr_get_type(a) == RTA_VIA) {	/* an IPv4 route by way of an IPv6 hop */
+		if (mnl_attr_get_type(a) == RTA_VIA) { /* an IPv4 route by way of an IPv6 hop */
 			const struct rtvia *via = mnl_attr_get_payload(a);
 			uint32_t len = mnl_attr_get_payload_len(a) - (uint32_t)sizeof(*via);
 

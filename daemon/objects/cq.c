@@ -56,8 +56,7 @@ void xd_channel_free(struct xd_channel *ch)
 
 /* ---- completion queues --------------------------------------------------------------- */
 
-static int alloc_ring(struct xd_client *c, uint32_t wanted, struct xd_piece *ring,
-		      uint32_t *depth)
+static int alloc_ring(struct xd_client *c, uint32_t wanted, struct xd_piece *ring, uint32_t *depth)
 {
 	int err;
 
@@ -150,7 +149,7 @@ static void catch_up(const struct xd_cq *cq)
 struct resize_job {
 	struct xd_client_job job;
 	struct xt_cq_move move;
-	uint32_t cq;			/* handle */
+	uint32_t cq; /* handle */
 	struct xd_piece ring;
 };
 

@@ -14,7 +14,7 @@ static bool may_use(const struct xd_client *c)
 {
 	gid_t group = c->server->lkey_group;
 
-	return c->operator || (group != XD_NO_GROUP && xd_in_groups(group, c->gid, &c->groups));
+	return c->operator||(group != XD_NO_GROUP && xd_in_groups(group, c->gid, &c->groups));
 }
 
 int xd_do_reserved_lkey(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)

@@ -14,7 +14,7 @@
 
 struct xd_group {
 	struct xr_addr gid;
-	int socket;		/* its membership */
+	int socket; /* its membership */
 	uint32_t members;
 	struct xd_group *next;
 };

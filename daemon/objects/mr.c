@@ -26,9 +26,9 @@
 /* A region as it will be; also a job that makes it. */
 struct build {
 	struct xd_client_job job;
-	struct xd_mr *mr;		/* new, or REREG_MR's */
-	bool again;			/* REREG_MR */
-	bool moves;			/* ... to other memory or addresses */
+	struct xd_mr *mr; /* new, or REREG_MR's */
+	bool again;	  /* REREG_MR */
+	bool moves;	  /* ... to other memory or addresses */
 	struct xd_pd *pd;
 	struct xd_dm *dm;
 	uint32_t pd_handle, access, flags;
@@ -37,13 +37,13 @@ struct build {
 
 	struct xr_mr_segment *segment;
 	uint32_t segments;
-	int *fds;			/* of segments, then mem and maps with XR_REGF_PROC_FDS */
+	int *fds; /* of segments, then mem and maps with XR_REGF_PROC_FDS */
 	uint32_t nfds;
 
 	int err;
-	uint8_t *dm_bytes;		/* of dm, which may go with its client before the job runs */
-	struct xd_proc *proc;		/* to be used */
-	struct xd_proc *new_proc;	/* came with this message, now the client's */
+	uint8_t *dm_bytes;	  /* of dm, which may go with its client before the job runs */
+	struct xd_proc *proc;	  /* to be used */
+	struct xd_proc *new_proc; /* came with this message, now the client's */
 	int pin_fd;
 	struct xd_mem *mem;
 };
@@ -181,11 +181,21 @@ static void build_run(struct xd_client_job *job)
 	const struct xd_client *c = job->client;
 	uint32_t n = segment_fds(b), i;
 	struct xd_mem_request req = {
-		.server = c->server, .addr = b->addr, .length = b->length, .access = b->access,
-		.segment = b->segment, .segments = b->segments, .fds = b->fds, .nfds = n,
-		.pid = c->pid, .pidfd = c->pidfd, .uid = c->uid, .gid = c->gid,
+		.server = c->server,
+		.addr = b->addr,
+		.length = b->length,
+		.access = b->access,
+		.segment = b->segment,
+		.segments = b->segments,
+		.fds = b->fds,
+		.nfds = n,
+		.pid = c->pid,
+		.pidfd = c->pidfd,
+		.uid = c->uid,
+		.gid = c->gid,
 		.groups = &c->groups,
-		.pin_fd = b->pin_fd, .dm = b->dm_bytes,
+		.pin_fd = b->pin_fd,
+		.dm = b->dm_bytes,
 	};
 
 	if (b->flags & XR_REGF_PROC_FDS)

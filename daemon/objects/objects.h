@@ -10,14 +10,14 @@
 
 /* What keys and QPs name: the PD of a client, and those that others imported */
 struct xd_domain {
-	uint32_t number;	/* unique on the device */
+	uint32_t number; /* unique on the device */
 	uint32_t refs;
 };
 
 struct xd_pd {
 	struct xd_object obj;
 	struct {
-		uint32_t number;	/* of the domain */
+		uint32_t number; /* of the domain */
 	} d;
 	struct xd_domain *domain;
 };
@@ -35,26 +35,26 @@ struct xd_dm {
 struct xd_mr {
 	struct xd_object obj;
 	struct {
-		uint32_t pd;		/* handle */
+		uint32_t pd; /* handle */
 		uint32_t access;
 		uint64_t addr, length, iova;
-		uint64_t charged;	/* bytes of the user's quota */
-		uint32_t key;		/* index */
+		uint64_t charged; /* bytes of the user's quota */
+		uint32_t key;	  /* index */
 	} d;
 	struct xd_pd *pd;
-	struct xd_dm *dm;		/* of which it is a part, NULL */
+	struct xd_dm *dm; /* of which it is a part, NULL */
 	struct xt_key *key;
 	struct xd_mem *mem;
-	struct xd_client_job unmap;	/* its end */
-	bool answer;			/* to a DEREG_MR, when it is unmapped */
-	struct xd_piece lists;		/* fast regions: of pages */
+	struct xd_client_job unmap; /* its end */
+	bool answer;		    /* to a DEREG_MR, when it is unmapped */
+	struct xd_piece lists;	    /* fast regions: of pages */
 };
 
 struct xd_mw {
 	struct xd_object obj;
 	struct {
-		uint32_t pd;			/* handle */
-		uint32_t key;			/* index; its entry says where it is bound */
+		uint32_t pd;  /* handle */
+		uint32_t key; /* index; its entry says where it is bound */
 	} d;
 	struct xd_pd *pd;
 	struct xt_key *key;
@@ -74,9 +74,9 @@ struct xd_cq {
 	struct xd_object obj;
 	struct {
 		uint32_t depth;
-		uint32_t channel;	/* handle, 0: none */
+		uint32_t channel; /* handle, 0: none */
 		uint64_t cookie;
-		uint32_t worker;	/* that completes into it, XD_NOBODY, XD_MANY */
+		uint32_t worker; /* that completes into it, XD_NOBODY, XD_MANY */
 	} d;
 	struct xd_channel *channel;
 	struct xd_piece ring;
@@ -88,11 +88,11 @@ struct xd_cq {
 
 /* A domain of XRC: one for each file that it was opened by, or for one handle alone */
 struct xd_xrc_domain {
-	uint32_t number;		/* never 0 */
-	uint32_t refs;			/* handles */
-	int fd;				/* keeps the inode; -1: no file */
+	uint32_t number; /* never 0 */
+	uint32_t refs;	 /* handles */
+	int fd;		 /* keeps the inode; -1: no file */
 	uint64_t dev, inode;
-	struct xd_xrc_domain *next, **pprev;	/* of those with a file */
+	struct xd_xrc_domain *next, **pprev; /* of those with a file */
 };
 
 struct xd_xrcd {
@@ -104,17 +104,17 @@ struct xd_xrcd {
 struct xd_target {
 	struct xt_qp *xt;
 	uint32_t domain, qpn, worker;
-	struct xd_qp *handles;		/* by next_handle; changes while the world is stopped */
+	struct xd_qp *handles; /* by next_handle; changes while the world is stopped */
 };
 
 struct xd_srq {
 	struct xd_object obj;
 	struct {
-		uint32_t pd;		/* handle */
-		uint32_t xrcd, cq;	/* handles, XRC; else 0 */
+		uint32_t pd;	   /* handle */
+		uint32_t xrcd, cq; /* handles, XRC; else 0 */
 		uint32_t max_wr, max_sge;
 		uint64_t cookie;
-		uint32_t worker;	/* that takes from it, XD_NOBODY, XD_MANY */
+		uint32_t worker; /* that takes from it, XD_NOBODY, XD_MANY */
 	} d;
 	struct xd_pd *pd;
 	struct xd_xrcd *xrcd;
@@ -127,25 +127,25 @@ struct xd_srq {
 struct xd_qp {
 	struct xd_object obj;
 	struct {
-		uint32_t pd, send_cq, recv_cq;	/* handles */
-		uint32_t srq;			/* handle, 0: none */
+		uint32_t pd, send_cq, recv_cq; /* handles */
+		uint32_t srq;		       /* handle, 0: none */
 		uint32_t type, qpn, slot, worker;
 		uint32_t max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_inline;
 		uint32_t sq_sig_all;
-		bool gsi;		/* queue pair 1 */
+		bool gsi; /* queue pair 1 */
 		uint64_t cookie;
 	} d;
 	struct xd_pd *pd;
 	struct xd_cq *send_cq, *recv_cq;
 	struct xd_srq *srq;
 	struct xd_xrcd *xrcd;
-	struct xd_target *target;	/* XRC_RECV: this is one handle of it */
+	struct xd_target *target; /* XRC_RECV: this is one handle of it */
 	struct xd_qp *next_handle, **pprev_handle;
 	struct xd_piece sq, rq;
 	struct xd_source async;
 	struct xt_qp *xt;
-	struct xd_resolve *resolve;	/* a new path, after the network changed */
-	uint32_t attached;		/* to so many multicast groups */
+	struct xd_resolve *resolve; /* a new path, after the network changed */
+	uint32_t attached;	    /* to so many multicast groups */
 };
 
 struct xd_ah {
@@ -155,7 +155,7 @@ struct xd_ah {
 		struct xr_ah_attr attr;
 	} d;
 	struct xd_pd *pd;
-	struct xd_resolve *resolve;	/* a new path, after the network changed */
+	struct xd_resolve *resolve; /* a new path, after the network changed */
 };
 
 /* Whatever state they are in; what they refer to stays. Called in the order of enum xd_kind. */
@@ -208,8 +208,8 @@ int xd_ah_check(const struct xd_device *dev, const struct xr_ah_attr *attr);
  * The handler's answer to a request whose address is to be resolved: checks the address, then
  * XD_LATER; then() ends the request with its answer once the path is there. The request is copied.
  */
-typedef int (*xd_resolved_fn)(struct xd_client *c, const void *request,
-			      const struct xt_path *path, struct xd_reply *rep);
+typedef int (*xd_resolved_fn)(struct xd_client *c, const void *request, const struct xt_path *path,
+			      struct xd_reply *rep);
 int xd_after_resolve(struct xd_client *c, const struct xr_ah_attr *attr, const void *request,
 		     size_t length, xd_resolved_fn then);
 

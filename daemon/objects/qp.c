@@ -64,8 +64,7 @@ static uint32_t sq_stride(const struct xd_qp *qp)
 	return xr_send_stride(qp->d.max_send_sge, qp->d.max_inline);
 }
 
-static int alloc_queue(struct xd_client *c, struct xd_piece *piece, uint32_t depth,
-		       uint32_t stride)
+static int alloc_queue(struct xd_client *c, struct xd_piece *piece, uint32_t depth, uint32_t stride)
 {
 	int err = xd_shm_alloc(c, sizeof(struct xr_queue) + (uint64_t)depth * stride, piece);
 

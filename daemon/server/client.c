@@ -18,10 +18,10 @@
 #include "client.h"
 
 #ifndef SO_PEERPIDFD
-#define SO_PEERPIDFD 77		/* since Linux 6.5 */
+#define SO_PEERPIDFD 77 /* since Linux 6.5 */
 #endif
 
-#define END_OBJECTS 4096	/* freed in one go: some 10 ms */
+#define END_OBJECTS 4096 /* freed in one go: some 10 ms */
 
 /* ---- jobs ------------------------------------------------------------------------ */
 
@@ -42,7 +42,7 @@ static void finish_job(struct xd_job *job)
 	c->job = next;
 	if (!next)
 		c->job_tail = &c->job;
-	j->done(j);	/* the last one frees the client */
+	j->done(j); /* the last one frees the client */
 	if (next)
 		xd_jobs_add(s->jobs, &next->job);
 }
@@ -197,7 +197,7 @@ static void identify(struct xd_client *c)
 	c->uid = cred.uid;
 	c->gid = cred.gid;
 	xd_peer_groups(c->fd, &c->groups);
-	c->operator = !cred.uid || cred.uid == geteuid();
+	c->operator= !cred.uid || cred.uid == geteuid();
 	c->pidfd = peer_pidfd(c->fd, c->pid);
 	read_comm(c);
 }
@@ -256,8 +256,7 @@ struct xd_client *xd_client_new(struct xd_server *s, int fd)
 	c->user = user_get(s, c->uid);
 	c->watch = c->user ? xd_watch_add(s->dev->loop, fd, EPOLLIN, on_socket, c) : NULL;
 	if (c->watch && c->pidfd >= 0)
-		c->pid_watch = xd_watch_add(s->dev->loop, c->pidfd, EPOLLIN,
-					    on_exit_of_process, c);
+		c->pid_watch = xd_watch_add(s->dev->loop, c->pidfd, EPOLLIN, on_exit_of_process, c);
 	if (!c->watch || (c->pidfd >= 0 && !c->pid_watch)) {
 		xd_watch_del(c->watch);
 		user_put(s, c->user);

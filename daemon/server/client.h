@@ -39,9 +39,9 @@
 struct xd_request {
 	uint32_t type;
 	uint32_t seq;
-	const void *body;	/* 8-byte aligned, at least what its type needs */
+	const void *body; /* 8-byte aligned, at least what its type needs */
 	uint32_t length;
-	int *fds;		/* a handler that takes one leaves -1 */
+	int *fds; /* a handler that takes one leaves -1 */
 	uint32_t nfds;
 };
 
@@ -52,7 +52,7 @@ struct xd_reply {
 	uint8_t body[XD_REPLY_MAX] __attribute__((aligned(8)));
 	uint32_t length;
 	int fd[XR_MSG_MAX_FDS];
-	bool keep[XR_MSG_MAX_FDS];	/* stays open here after it was sent */
+	bool keep[XR_MSG_MAX_FDS]; /* stays open here after it was sent */
 	uint32_t nfds;
 };
 
@@ -76,7 +76,7 @@ struct xd_groups {
 	gid_t *gid;
 	uint32_t count;
 };
-void xd_peer_groups(int fd, struct xd_groups *groups);	/* free groups->gid */
+void xd_peer_groups(int fd, struct xd_groups *groups); /* free groups->gid */
 bool xd_in_groups(gid_t gid, gid_t own, const struct xd_groups *groups);
 
 #define XD_NO_GROUP ((gid_t)-1)
@@ -87,7 +87,7 @@ int xd_group_by_name(const char *name, gid_t *gid);
 struct xd_user {
 	uid_t uid;
 	uint32_t clients;
-	uint64_t bytes;		/* registered and shared */
+	uint64_t bytes; /* registered and shared */
 	struct xd_user *next;
 };
 
@@ -96,26 +96,26 @@ struct xd_group;
 struct xd_server {
 	struct xd_device *dev;
 	int listen_fd;
-	int spare_fd;			/* given up for a moment when there are no others */
+	int spare_fd; /* given up for a moment when there are no others */
 	struct xd_watch *watch;
-	const char *bound;		/* the socket's path; NULL: not yet */
-	gid_t group;			/* may connect; XD_NO_GROUP: none */
-	gid_t lkey_group;		/* may use the reserved L_Key; likewise */
-	int uffd_dev;			/* /dev/userfaultfd, -1: none */
+	const char *bound; /* the socket's path; NULL: not yet */
+	gid_t group;	   /* may connect; XD_NO_GROUP: none */
+	gid_t lkey_group;  /* may use the reserved L_Key; likewise */
+	int uffd_dev;	   /* /dev/userfaultfd, -1: none */
 	struct xd_client *clients;
 	uint32_t client_count, next_client;
-	uint32_t next_worker;		/* of the next QP */
+	uint32_t next_worker; /* of the next QP */
 	uint32_t objects[XD_KINDS];
-	struct xd_group *groups;	/* multicast, that QPs are attached to */
+	struct xd_group *groups; /* multicast, that QPs are attached to */
 	uint32_t group_count;
-	struct xd_table domains;	/* of all clients: a domain's number is its place here */
-	struct xd_table xrc_domains;	/* those of XRC, likewise */
-	struct xd_xrc_domain *xrc_files;	/* those that have a file */
+	struct xd_table domains;	 /* of all clients: a domain's number is its place here */
+	struct xd_table xrc_domains;	 /* those of XRC, likewise */
+	struct xd_xrc_domain *xrc_files; /* those that have a file */
 	struct xd_user *users;
 	struct xd_jobs *jobs;
 	struct xd_blocked blocked;
-	uint32_t fd_limit;		/* descriptors that objects may hold */
-	uint32_t fds;			/* and do; atomic */
+	uint32_t fd_limit; /* descriptors that objects may hold */
+	uint32_t fds;	   /* and do; atomic */
 	struct xr_fault_config fault;
 };
 
@@ -140,7 +140,7 @@ struct xd_client_job {
 	struct xd_job job;
 	struct xd_client *client;
 	void (*run)(struct xd_client_job *job);
-	void (*done)(struct xd_client_job *job);	/* frees it */
+	void (*done)(struct xd_client_job *job); /* frees it */
 	struct xd_client_job *next;
 };
 
@@ -153,7 +153,7 @@ struct xd_client {
 	struct xd_client *next, **pprev;
 	uint32_t id;
 	int fd;
-	int pidfd;			/* -1: the kernel has none for us */
+	int pidfd; /* -1: the kernel has none for us */
 	struct xd_watch *watch, *pid_watch;
 	pid_t pid;
 	uid_t uid;
@@ -161,43 +161,43 @@ struct xd_client {
 	struct xd_groups groups;
 	char comm[16];
 	bool hello, observer, operator;
-	uint8_t token[XR_TOKEN_LEN];	/* who shows it may import what is ours; zeros: an observer */
-	uint32_t exporter;		/* id of the client whose token this one showed, 0: none */
-	bool ending;			/* waits for its jobs only */
+	uint8_t token[XR_TOKEN_LEN]; /* who shows it may import what is ours; zeros: an observer */
+	uint32_t exporter;	     /* id of the client whose token this one showed, 0: none */
+	bool ending;		     /* waits for its jobs only */
 
-	uint32_t closing;		/* jobs that close descriptors of its: none are taken meanwhile */
+	uint32_t closing; /* jobs that close descriptors of its: none are taken meanwhile */
 
 	/* the request under way */
 	bool busy;
 	uint32_t type, seq;
-	void (*cancel)(struct xd_client *c);	/* what waits for something other than a job */
-	void *waiting;			/* its state */
+	void (*cancel)(struct xd_client *c); /* what waits for something other than a job */
+	void *waiting;			     /* its state */
 
 	struct xd_table table[XD_KINDS];
-	uint32_t attached;		/* of its QPs to multicast groups */
-	struct xt_ahs *ahs;		/* its address handles, as engines see them; NULL: none yet */
+	uint32_t attached;  /* of its QPs to multicast groups */
+	struct xt_ahs *ahs; /* its address handles, as engines see them; NULL: none yet */
 	struct xd_user *user;
 	struct xd_shm shm;
-	uint64_t dm_bytes;		/* of device memory, whole pages */
+	uint64_t dm_bytes; /* of device memory, whole pages */
 	struct xd_piece doorbells;
 	struct xd_bell bell[XD_MAX_WORKERS];
 	uint32_t bells;
 	struct xd_pipe events;
 	struct xd_source port_events;
-	struct xd_proc *proc;		/* its memory (memory/tiers.h), NULL: not sent yet */
-	struct xd_mem *own_mem;		/* all of it, NULL: no reserved L_Key */
-	struct xt_mem *own;		/* the same as engines see it */
+	struct xd_proc *proc;	/* its memory (memory/tiers.h), NULL: not sent yet */
+	struct xd_mem *own_mem; /* all of it, NULL: no reserved L_Key */
+	struct xt_mem *own;	/* the same as engines see it */
 
-	struct xd_mem *orphan;		/* a region that was being made when the client went */
-	int orphan_fd;			/* of a domain that was being opened when the client went */
-	int pin_fd;			/* last one given by PIN_SOCKET, -1: none */
+	struct xd_mem *orphan; /* a region that was being made when the client went */
+	int orphan_fd;	       /* of a domain that was being opened when the client went */
+	int pin_fd;	       /* last one given by PIN_SOCKET, -1: none */
 
-	struct xd_client_job *job, **job_tail;	/* the first one runs */
+	struct xd_client_job *job, **job_tail; /* the first one runs */
 	struct xd_client_job last;
 	struct {
-		enum xd_kind kind;	/* how far its objects are freed */
+		enum xd_kind kind; /* how far its objects are freed */
 		uint32_t handle;
-		bool large;		/* more of them than are freed in one go */
+		bool large; /* more of them than are freed in one go */
 	} end;
 };
 
@@ -244,6 +244,6 @@ int xd_bell_reserve(struct xd_device *dev, struct xd_bell *bell, uint32_t *slot)
 
 /* ---- the port (query.c) ---------------------------------------------------------- */
 
-uint32_t xd_port_mtu(const struct xd_device *dev);	/* path MTU that it can carry, bytes */
+uint32_t xd_port_mtu(const struct xd_device *dev); /* path MTU that it can carry, bytes */
 
 #endif /* XD_CLIENT_H */

@@ -69,7 +69,7 @@ static void ask_loop(struct xd_pipe *p)
 		p->listed = true;
 		p->next_blocked = b->head;
 		b->head = p;
-		(void)!write(b->eventfd, &one, sizeof(one));	/* full: the loop is awake */
+		(void)!write(b->eventfd, &one, sizeof(one)); /* full: the loop is awake */
 	}
 	pthread_mutex_unlock(&b->lock);
 }

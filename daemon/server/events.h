@@ -24,27 +24,27 @@ enum xd_record { XD_RECORD_COMPLETION, XD_RECORD_ASYNC };
 struct xd_pipe {
 	struct xd_server *server;
 	enum xd_record record;
-	int fd;				/* our end, non-blocking */
+	int fd; /* our end, non-blocking */
 	pthread_mutex_t lock;
-	struct xd_source *backlog;	/* sources with something unwritten */
+	struct xd_source *backlog; /* sources with something unwritten */
 	struct xd_source **backlog_tail;
-	struct xd_watch *watch;		/* for room, while there is a backlog */
-	bool listed;			/* in server->blocked */
+	struct xd_watch *watch; /* for room, while there is a backlog */
+	bool listed;		/* in server->blocked */
 	struct xd_pipe *next_blocked;
 };
 
 /* One object's events into one pipe */
 struct xd_source {
-	struct xd_pipe *pipe;		/* NULL: the client wants none */
+	struct xd_pipe *pipe; /* NULL: the client wants none */
 	uint64_t cookie;
-	uint32_t pending;		/* bit by type */
-	uint32_t written;		/* records so far */
-	struct xd_source *next, **pprev;	/* in the backlog, while pending */
+	uint32_t pending;		 /* bit by type */
+	uint32_t written;		 /* records so far */
+	struct xd_source *next, **pprev; /* in the backlog, while pending */
 };
 
 /* Makes the pipe; *read_end is for the client, blocking. */
 int xd_pipe_open(struct xd_server *s, struct xd_pipe *p, enum xd_record record, int *read_end);
-void xd_pipe_close(struct xd_pipe *p);	/* not open: nothing */
+void xd_pipe_close(struct xd_pipe *p); /* not open: nothing */
 
 /* type: enum ibv_event_type, 0 for completions. Any thread. */
 void xd_event_raise(struct xd_source *src, uint32_t type);

@@ -71,10 +71,10 @@ void *xd_table_next(const struct xd_table *t, uint32_t *handle)
 static uint32_t client_limit(const struct xd_options *opt, enum xd_kind kind)
 {
 	const uint32_t limit[XD_KINDS] = {
-		[XD_QP] = opt->client_max_qp, [XD_AH] = opt->client_max_ah,
-		[XD_CQ] = opt->client_max_cq, [XD_CHANNEL] = opt->client_max_cq,
-		[XD_MR] = opt->client_max_mr, [XD_MW] = opt->client_max_mr,
-		[XD_DM] = opt->client_max_mr, [XD_PD] = opt->client_max_pd,
+		[XD_QP] = opt->client_max_qp,	[XD_AH] = opt->client_max_ah,
+		[XD_CQ] = opt->client_max_cq,	[XD_CHANNEL] = opt->client_max_cq,
+		[XD_MR] = opt->client_max_mr,	[XD_MW] = opt->client_max_mr,
+		[XD_DM] = opt->client_max_mr,	[XD_PD] = opt->client_max_pd,
 		[XD_SRQ] = opt->client_max_srq, [XD_XRCD] = opt->client_max_pd,
 	};
 
@@ -84,9 +84,9 @@ static uint32_t client_limit(const struct xd_options *opt, enum xd_kind kind)
 static uint32_t device_limit(const struct xd_options *opt, enum xd_kind kind)
 {
 	const uint32_t limit[XD_KINDS] = {
-		[XD_QP] = opt->max_qp, [XD_AH] = opt->max_ah, [XD_CQ] = opt->max_cq,
+		[XD_QP] = opt->max_qp,	    [XD_AH] = opt->max_ah, [XD_CQ] = opt->max_cq,
 		[XD_CHANNEL] = opt->max_cq, [XD_MR] = opt->max_mr, [XD_MW] = opt->max_mr,
-		[XD_DM] = opt->max_mr, [XD_PD] = opt->max_pd, [XD_SRQ] = opt->max_srq,
+		[XD_DM] = opt->max_mr,	    [XD_PD] = opt->max_pd, [XD_SRQ] = opt->max_srq,
 		[XD_XRCD] = opt->max_pd,
 	};
 

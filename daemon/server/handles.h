@@ -17,21 +17,31 @@ struct xd_server;
 
 /* In the order in which a dead client's objects go */
 enum xd_kind {
-	XD_QP, XD_AH, XD_SRQ, XD_XRCD, XD_CQ, XD_CHANNEL, XD_MW, XD_MR, XD_DM, XD_PD, XD_KINDS
+	XD_QP,
+	XD_AH,
+	XD_SRQ,
+	XD_XRCD,
+	XD_CQ,
+	XD_CHANNEL,
+	XD_MW,
+	XD_MR,
+	XD_DM,
+	XD_PD,
+	XD_KINDS
 };
 
 struct xd_object {
 	struct xd_client *client;
 	enum xd_kind kind;
 	uint32_t handle;
-	uint32_t refs;		/* objects that need this one: it cannot go */
+	uint32_t refs; /* objects that need this one: it cannot go */
 };
 
 struct xd_table {
-	void **slot;		/* slot[0] stays empty */
+	void **slot; /* slot[0] stays empty */
 	uint32_t room;
 	uint32_t used;
-	uint32_t hint;		/* nothing is free below */
+	uint32_t hint; /* nothing is free below */
 };
 
 /* -ENOMEM: no slot. Fills *handle. */
@@ -47,7 +57,7 @@ void *xd_table_next(const struct xd_table *t, uint32_t *handle);
  * either. The object begins with its struct xd_object.
  */
 int xd_object_add(struct xd_client *c, struct xd_object *obj, enum xd_kind kind);
-void xd_object_del(struct xd_object *obj);	/* not added: nothing */
+void xd_object_del(struct xd_object *obj); /* not added: nothing */
 void *xd_object_get(const struct xd_client *c, enum xd_kind kind, uint32_t handle);
 
 #endif /* XD_HANDLES_H */

@@ -22,11 +22,11 @@ struct queue {
 
 struct xd_jobs {
 	pthread_mutex_t lock;
-	pthread_cond_t work;		/* for threads */
-	pthread_cond_t progress;	/* for the control thread */
+	pthread_cond_t work;	 /* for threads */
+	pthread_cond_t progress; /* for the control thread */
 	struct queue todo, done;
 	unsigned int threads, idle, max_threads;
-	unsigned int unfinished;	/* added, done() not called yet */
+	unsigned int unfinished; /* added, done() not called yet */
 	bool stop, started, isolated;
 	int eventfd;
 	struct xd_watch *watch;
@@ -85,7 +85,7 @@ static void run_one(struct xd_jobs *jobs, struct xd_job *job)
 	pthread_mutex_lock(&jobs->lock);
 	queue_put(&jobs->done, job);
 	pthread_cond_broadcast(&jobs->progress);
-	(void)!write(jobs->eventfd, &one, sizeof(one));	/* full: the loop is awake */
+	(void)!write(jobs->eventfd, &one, sizeof(one)); /* full: the loop is awake */
 }
 
 /*

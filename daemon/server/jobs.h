@@ -16,14 +16,14 @@
 #include <stddef.h>
 
 /* A job is a member of what it is for. */
-#define container_of(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
+#define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 struct xd_loop;
 struct xd_jobs;
 
 struct xd_job {
-	void (*run)(struct xd_job *job);	/* in a thread */
-	void (*done)(struct xd_job *job);	/* then in the control thread; may free the job */
+	void (*run)(struct xd_job *job);  /* in a thread */
+	void (*done)(struct xd_job *job); /* then in the control thread; may free the job */
 	struct xd_job *next;
 };
 

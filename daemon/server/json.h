@@ -11,7 +11,7 @@
 
 struct json {
 	FILE *f;
-	bool comma;		/* something stands before, at this level */
+	bool comma; /* something stands before, at this level */
 };
 
 /* An object or a list, by its brackets */

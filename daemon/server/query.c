@@ -152,7 +152,7 @@ int xd_do_query_device(struct xd_client *c, struct xd_request *req, struct xd_re
 	d->max_mcast_grp = lesser(XR_MAX_GROUPS, XD_CLIENT_ATTACHED);
 	d->max_mcast_qp_attach = d->max_total_mcast_qp_attach = XD_CLIENT_ATTACHED;
 	d->max_pkeys = 1;
-	d->local_ca_ack_delay = 15;	/* 4.096 us * 2^15 = 134 ms */
+	d->local_ca_ack_delay = 15; /* 4.096 us * 2^15 = 134 ms */
 	d->max_inline = XR_MAX_INLINE;
 	snprintf(d->fw_ver, sizeof(d->fw_ver), "%s", XR_VERSION);
 	d->rate_min = XT_MIN_RATE;
@@ -165,12 +165,12 @@ int xd_do_query_device(struct xd_client *c, struct xd_request *req, struct xd_re
 
 struct speed {
 	uint32_t mbps;
-	uint32_t speed, width;		/* as struct ibv_port_attr has them */
+	uint32_t speed, width; /* as struct ibv_port_attr has them */
 };
 
 /* The slowest one that is not slower than the link; lanes times speed of a lane. */
 static const struct speed speeds[] = {
-	{ 2500, 1, 1 }, { 10000, 1, 2 }, { 20000, 2, 2 }, { 25000, 32, 1 }, { 40000, 8, 2 },
+	{ 2500, 1, 1 },	  { 10000, 1, 2 },   { 20000, 2, 2 },	{ 25000, 32, 1 },   { 40000, 8, 2 },
 	{ 50000, 64, 1 }, { 100000, 32, 2 }, { 200000, 64, 2 }, { 400000, 128, 2 },
 };
 
@@ -213,7 +213,7 @@ int xd_do_query_port(struct xd_client *c, struct xd_request *req, struct xd_repl
 	const struct speed *speed = speed_of(link->speed_mbps);
 
 	p->state = link->up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
-	p->phys_state = link->up ? 5 : 3;	/* LinkUp, Disabled: IBTA 14.2.5.6 */
+	p->phys_state = link->up ? 5 : 3; /* LinkUp, Disabled: IBTA 14.2.5.6 */
 	p->max_mtu = mtu_code(xd_xdp_multi_buffer(c->dev) ? 4096 : SINGLE_BUFFER_MTU);
 	p->active_mtu = mtu_code(xd_port_mtu(c->dev));
 	p->gid_tbl_len = XR_GID_TABLE_LEN;

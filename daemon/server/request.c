@@ -12,7 +12,7 @@
 
 /* ---- what each message needs ----------------------------------------------------- */
 
-#define FOR_OBSERVERS 1		/* owns nothing, so an observer may ask */
+#define FOR_OBSERVERS 1 /* owns nothing, so an observer may ask */
 #define TAKES_FDS 2
 #define FOR_OPERATORS 4
 
@@ -23,7 +23,7 @@ static const xd_handler handlers[XR_MSG_COUNT] = {
 };
 
 struct rule {
-	uint32_t length;	/* of the body, at least */
+	uint32_t length; /* of the body, at least */
 	uint32_t flags;
 };
 static const struct rule rules[XR_MSG_COUNT] = {
@@ -81,7 +81,7 @@ static int refuse(const struct xd_client *c, uint32_t type, uint32_t length, uin
 	if (length < rule->length || (nfds && !(rule->flags & TAKES_FDS)))
 		return -EINVAL;
 	if ((c->observer && !(rule->flags & FOR_OBSERVERS)) ||
-	    (!c->operator && rule->flags & FOR_OPERATORS))
+	    (!c->operator&& rule->flags & FOR_OPERATORS))
 		return -EPERM;
 	return 0;
 }
@@ -167,8 +167,9 @@ static int handle(struct xd_client *c, struct xd_request *req, struct xd_reply *
 /* Bytes of the fixed part of the longest request */
 #define REQUEST_MAX 512
 _Static_assert(sizeof(struct xr_modify_qp_req) <= REQUEST_MAX &&
-	       sizeof(struct xr_rereg_mr_req) <= REQUEST_MAX &&
-	       sizeof(struct xr_create_qp_req) <= REQUEST_MAX, "requests");
+		       sizeof(struct xr_rereg_mr_req) <= REQUEST_MAX &&
+		       sizeof(struct xr_create_qp_req) <= REQUEST_MAX,
+	       "requests");
 
 /* 0: a request, also one that is refused; -EINVAL: too malformed to tell. */
 static int parse(const void *data, size_t len, struct xd_request *req)
@@ -242,8 +243,10 @@ void xd_client_receive(struct xd_client *c)
 	char control[CMSG_SPACE(XR_MSG_MAX_FDS * sizeof(int))];
 	struct iovec iov = { data, sizeof(data) };
 	struct msghdr msg = {
-		.msg_iov = &iov, .msg_iovlen = 1,
-		.msg_control = control, .msg_controllen = sizeof(control),
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control,
+		.msg_controllen = sizeof(control),
 	};
 	int fds[XR_MSG_MAX_FDS];
 	uint32_t nfds;

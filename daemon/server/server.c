@@ -236,7 +236,7 @@ int xd_server_open(struct xd_device *dev)
 		return -ENOMEM;
 	if (!xd_jobs_isolated(s->jobs))
 		xd_log(XD_NOTICE, "no network namespace of our own: programs cannot pin "
-		       "private memory");
+				  "private memory");
 	return 0;
 }
 
@@ -329,8 +329,7 @@ static void target_event(struct xd_target *target, uint32_t type)
 		xd_event_raise(&qp->async, type);
 }
 
-void xd_server_async_event(struct xd_device *dev, struct xt_qp *qp, struct xt_cq *cq,
-			   uint32_t type)
+void xd_server_async_event(struct xd_device *dev, struct xt_qp *qp, struct xt_cq *cq, uint32_t type)
 {
 	struct xd_qp *qp_owner = qp ? xt_qp_info(qp)->owner : NULL;
 	struct xd_cq *cq_owner = cq ? cq->owner : NULL;

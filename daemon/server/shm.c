@@ -15,14 +15,14 @@
 
 struct xd_chunk {
 	uint32_t id;
-	int fd;			/* until the client was told, then -1; of device memory always */
+	int fd; /* until the client was told, then -1; of device memory always */
 	bool told, dm;
 	uint8_t *base;
 	uint64_t size;
 	uint32_t pages, used;
-	uint32_t place;		/* in the guard's list */
-	bool broken;		/* the client made the file lose its pages: it harms itself only */
-	uint64_t busy[];	/* bit by page: in use, or on its way to be free */
+	uint32_t place;	 /* in the guard's list */
+	bool broken;	 /* the client made the file lose its pages: it harms itself only */
+	uint64_t busy[]; /* bit by page: in use, or on its way to be free */
 };
 
 static bool is_busy(const struct xd_chunk *k, uint32_t page)
@@ -80,8 +80,8 @@ static int map_chunk(struct xd_chunk *k)
 	if (k->fd < 0)
 		return k->fd;
 	k->base = mmap(NULL, k->size, PROT_READ | PROT_WRITE, MAP_SHARED, k->fd, 0);
-	err = k->base == MAP_FAILED ? -errno :
-	      xd_guard_add(k->base, k->size, &k->broken, &k->place);
+	err = k->base == MAP_FAILED ? -errno
+				    : xd_guard_add(k->base, k->size, &k->broken, &k->place);
 	if (err) {
 		if (k->base != MAP_FAILED)
 			munmap(k->base, k->size);

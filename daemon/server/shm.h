@@ -18,21 +18,21 @@ struct xd_reply;
 struct xd_shm {
 	struct xd_chunk **chunk;
 	uint32_t chunks;
-	uint64_t charged;	/* bytes of the user's quota */
+	uint64_t charged; /* bytes of the user's quota */
 };
 
 struct xd_piece {
-	void *ptr;		/* NULL: none */
+	void *ptr; /* NULL: none */
 	struct xd_chunk *chunk;
 	uint32_t page, pages;
-	uint64_t length;	/* as wanted */
+	uint64_t length; /* as wanted */
 };
 
 /* Zeroed. -EDQUOT: the user's quota; -ENOMEM. */
 int xd_shm_alloc(struct xd_client *c, uint64_t length, struct xd_piece *piece);
 /* The same in chunks that hold nothing else, since others may map them. -EMFILE. */
 int xd_shm_alloc_dm(struct xd_client *c, uint64_t length, struct xd_piece *piece);
-void xd_shm_free(struct xd_client *c, struct xd_piece *piece);	/* clears *piece */
+void xd_shm_free(struct xd_client *c, struct xd_piece *piece); /* clears *piece */
 /* Tells the client; the first piece of a chunk brings its fd. */
 void xd_shm_ref(const struct xd_piece *piece, struct xr_shm_ref *ref, struct xd_reply *rep);
 /* Tells another client where a piece of xd_shm_alloc_dm() lies, always with its fd. */

@@ -37,7 +37,7 @@ static uint32_t open_files(bool count)
 	while (readdir(d))
 		n++;
 	closedir(d);
-	return n - 3;	/* ., .. and the folder itself */
+	return n - 3; /* ., .. and the folder itself */
 }
 
 static void put_identity(struct json *j, const struct xd_device *dev)
@@ -116,9 +116,9 @@ static void put_workers(struct json *j, const struct xd_device *dev)
 }
 
 static const char *const kind_names[XD_KINDS] = {
-	[XD_PD] = "pds", [XD_MR] = "mrs", [XD_MW] = "mws", [XD_CQ] = "cqs",
-	[XD_SRQ] = "srqs", [XD_XRCD] = "xrcds", [XD_DM] = "dms",
-	[XD_QP] = "qps", [XD_AH] = "ahs", [XD_CHANNEL] = "channels",
+	[XD_PD] = "pds",   [XD_MR] = "mrs",	      [XD_MW] = "mws", [XD_CQ] = "cqs",
+	[XD_SRQ] = "srqs", [XD_XRCD] = "xrcds",	      [XD_DM] = "dms", [XD_QP] = "qps",
+	[XD_AH] = "ahs",   [XD_CHANNEL] = "channels",
 };
 
 static void put_objects(struct json *j, const struct xd_client *c)
@@ -311,7 +311,7 @@ int xd_do_show(struct xd_client *c, struct xd_request *req, struct xd_reply *rep
 	int err, fd;
 
 	/* what others do is nothing for everybody */
-	if (!c->operator && q->what != XR_SHOW_STATUS && q->what != XR_SHOW_COUNTERS)
+	if (!c->operator&& q->what != XR_SHOW_STATUS && q->what != XR_SHOW_COUNTERS)
 		return -EPERM;
 	j.f = open_memstream(&out, &length);
 	if (!j.f)

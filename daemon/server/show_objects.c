@@ -238,14 +238,10 @@ static const struct list {
 	enum xd_kind kind;
 	void (*put)(struct json *j, struct xd_client *c, struct xd_object *obj);
 } lists[] = {
-	[XR_SHOW_QPS] = { XD_QP, put_qp },
-	[XR_SHOW_MRS] = { XD_MR, put_mr },
-	[XR_SHOW_CQS] = { XD_CQ, put_cq },
-	[XR_SHOW_SRQS] = { XD_SRQ, put_srq },
-	[XR_SHOW_XRCDS] = { XD_XRCD, put_xrcd },
-	[XR_SHOW_AHS] = { XD_AH, put_ah },
-	[XR_SHOW_MWS] = { XD_MW, put_mw },
-	[XR_SHOW_DMS] = { XD_DM, put_dm },
+	[XR_SHOW_QPS] = { XD_QP, put_qp },	 [XR_SHOW_MRS] = { XD_MR, put_mr },
+	[XR_SHOW_CQS] = { XD_CQ, put_cq },	 [XR_SHOW_SRQS] = { XD_SRQ, put_srq },
+	[XR_SHOW_XRCDS] = { XD_XRCD, put_xrcd }, [XR_SHOW_AHS] = { XD_AH, put_ah },
+	[XR_SHOW_MWS] = { XD_MW, put_mw },	 [XR_SHOW_DMS] = { XD_DM, put_dm },
 };
 
 static void show_list(struct json *j, struct xd_server *s, const struct list *list)

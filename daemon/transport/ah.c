@@ -6,7 +6,7 @@
 #include "internal.h"
 
 struct xt_ahs {
-	struct xt_ah *ah;	/* by handle */
+	struct xt_ah *ah; /* by handle */
 	uint32_t room;
 };
 

@@ -145,8 +145,9 @@ static enum xr_reason invalidate(struct xt_qp *qp, uint32_t value, bool remote)
 		return why;
 	if (!claim(key, XR_KEY_VALID)) {
 		/* FREE: that is what was wanted; else another QP is at it */
-		return __atomic_load_n(&key->entry.state, __ATOMIC_RELAXED) == XR_KEY_FREE ?
-			       XR_OK : XR_KEY_STATE;
+		return __atomic_load_n(&key->entry.state, __ATOMIC_RELAXED) == XR_KEY_FREE
+			       ? XR_OK
+			       : XR_KEY_STATE;
 	}
 	why = claimed_may_go(qp, key, value, remote);
 	if (why != XR_OK) {
@@ -207,8 +208,9 @@ static enum xr_reason hold_parent(const struct xt_qp *qp, struct xt_key *parent,
 	    (w->bind.access & WRITES && !(e->access & XR_ACCESS_LOCAL_WRITE)))
 		return XR_KEY_ACCESS;
 	off = w->remote_addr - e->va;
-	return w->remote_addr >= e->va && off <= e->length && w->bind_len <= e->length - off ?
-		       XR_OK : XR_KEY_RANGE;
+	return w->remote_addr >= e->va && off <= e->length && w->bind_len <= e->length - off
+		       ? XR_OK
+		       : XR_KEY_RANGE;
 }
 
 static enum xr_reason find_parent(struct xt_qp *qp, const struct xt_swqe *w, struct xt_key **out)
@@ -300,8 +302,7 @@ static enum xr_reason check_fast(const struct xt_qp *qp, const struct xt_key *ke
 	    (w->reg.access & WRITES && !(w->reg.access & XR_ACCESS_LOCAL_WRITE)))
 		return XR_KEY_ACCESS;
 	if (w->reg.list >= XR_FAST_LISTS || w->reg.page_shift < XR_FAST_SHIFT_MIN ||
-	    w->reg.page_shift > XR_FAST_SHIFT_MAX || !w->reg.pages ||
-	    w->reg.pages > key->max_pages)
+	    w->reg.page_shift > XR_FAST_SHIFT_MAX || !w->reg.pages || w->reg.pages > key->max_pages)
 		return XR_KEY_RANGE;
 	if (!w->bind_len || w->remote_addr + w->bind_len < w->remote_addr ||
 	    w->bind_len > w->reg.pages * size - off)
@@ -317,7 +318,10 @@ static void add_run(struct xt_mem *mem, uint64_t addr, uint64_t len)
 		last->len += len;
 	else
 		mem->seg[mem->nseg++] = (struct xt_mem_seg){
-			.off = mem->length, .len = len, .addr = addr, .writable = true,
+			.off = mem->length,
+			.len = len,
+			.addr = addr,
+			.writable = true,
 		};
 	mem->length += len;
 }

@@ -44,8 +44,8 @@ static bool check_key_of(struct xt_qp *qp, uint32_t pd, const struct xr_sge *sge
 	else if (sge->lkey == XR_RESERVED_LKEY)
 		why = check_reserved(qp, sge->addr + off, len, mem, mem_off);
 	else
-		why = xt_keys_check(qp->engine->shared->keys, sge->lkey, pd, qp->info.qpn,
-				    access, sge->addr + off, len, mem, mem_off);
+		why = xt_keys_check(qp->engine->shared->keys, sge->lkey, pd, qp->info.qpn, access,
+				    sge->addr + off, len, mem, mem_off);
 	if (why == XR_OK)
 		return true;
 	lkey_fault(fault, why);
@@ -76,7 +76,7 @@ bool xt_check_sges(struct xt_qp *qp, const struct xr_sge *sge, uint32_t n, uint3
 struct walk {
 	const struct xr_sge *sge;
 	uint32_t n;
-	uint32_t off;	/* in sge */
+	uint32_t off; /* in sge */
 };
 
 static void walk_to(struct walk *w, const struct xr_sge *sge, uint32_t n, uint64_t off)
@@ -132,8 +132,8 @@ int xt_gather_mem(struct xt_engine *e, struct xt_mem *mem, uint64_t off, uint32_
 	return 0;
 }
 
-bool xt_gather(struct xt_qp *qp, uint32_t index, uint32_t off, uint32_t len,
-	       struct xt_payload *out, struct xt_fault *fault)
+bool xt_gather(struct xt_qp *qp, uint32_t index, uint32_t off, uint32_t len, struct xt_payload *out,
+	       struct xt_fault *fault)
 {
 	const struct xt_swqe *wqe = xt_swqe(qp, index);
 	const struct xr_sge *sge;
@@ -147,8 +147,10 @@ bool xt_gather(struct xt_qp *qp, uint32_t index, uint32_t off, uint32_t len,
 	if (!len)
 		return true;
 	if (wqe->flags & XR_SEND_INLINE) {
-		add_piece(out, xt_ring_entry(qp->sq_ring, index, qp->sq_depth, qp->sq_stride) +
-				       sizeof(struct xr_send_wqe) + off, len);
+		add_piece(out,
+			  xt_ring_entry(qp->sq_ring, index, qp->sq_depth, qp->sq_stride) +
+				  sizeof(struct xr_send_wqe) + off,
+			  len);
 		return true;
 	}
 	for (walk_to(&w, xt_swqe_sge(qp, index), wqe->num_sge, off); len; len -= run) {
@@ -211,7 +213,8 @@ static enum xt_side put_from_wqe(struct xt_mem *mem, uint64_t off, const struct 
 
 	if (wqe->flags & XR_SEND_INLINE) {
 		inline_data.data = xt_ring_entry(src->qp->sq_ring, src->index, src->qp->sq_depth,
-						 src->qp->sq_stride) + sizeof(struct xr_send_wqe);
+						 src->qp->sq_stride) +
+				   sizeof(struct xr_send_wqe);
 		inline_data.len = wqe->length;
 		return put_from_segs(mem, off, &inline_data, src->off, len, fault);
 	}

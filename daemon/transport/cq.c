@@ -94,7 +94,7 @@ int xt_cq_push(struct xt_engine *e, struct xt_cq *cq, const struct xr_cqe *cqe, 
 
 /* ---- another ring ------------------------------------------------------------------------------ */
 
-#define MOVE_LAST 1024		/* entries that are copied while engines stand still */
+#define MOVE_LAST 1024 /* entries that are copied while engines stand still */
 
 /* From where on the client has not polled, as far as it tells and can be true */
 static int find_unpolled(const struct xt_cq *cq, uint32_t depth, uint32_t *first)
@@ -110,10 +110,14 @@ static int find_unpolled(const struct xt_cq *cq, uint32_t depth, uint32_t *first
 	return n > cq->depth || n > depth ? -EINVAL : 0;
 }
 
-int xt_cq_move_begin(const struct xt_cq *cq, struct xr_queue *to, uint32_t depth, struct xt_cq_move *m)
+int xt_cq_move_begin(const struct xt_cq *cq, struct xr_queue *to, uint32_t depth,
+		     struct xt_cq_move *m)
 {
 	*m = (struct xt_cq_move){
-		.from = cq->entries, .from_depth = cq->depth, .to = to, .depth = depth,
+		.from = cq->entries,
+		.from_depth = cq->depth,
+		.to = to,
+		.depth = depth,
 		.end = cq->producer,
 	};
 	if (find_unpolled(cq, depth, &m->first))

@@ -68,7 +68,7 @@ void xt_owe_answer(struct xt_qp *qp)
 		xt_list_add_tail(&qp->engine->answers, &qp->answer);
 }
 
-#define OF_LIST(l, member) ((struct xt_qp *)((char *)(l) - offsetof(struct xt_qp, member)))
+#define OF_LIST(l, member) ((struct xt_qp *)((char *)(l)-offsetof(struct xt_qp, member)))
 
 static void run_timers(struct xt_engine *e)
 {

@@ -69,7 +69,7 @@ enum xt_kind {
 
 /* Why a work request cannot succeed */
 struct xt_fault {
-	uint32_t status;	/* enum ibv_wc_status */
+	uint32_t status; /* enum ibv_wc_status */
 	uint32_t verr;
 };
 
@@ -92,25 +92,25 @@ struct xt_swqe {
 	};
 	uint64_t bind_len;
 	uint32_t rkey;
-	uint32_t srqn;		/* XRC */
+	uint32_t srqn; /* XRC */
 	uint32_t length;
-	uint32_t psn;		/* its first */
-	uint32_t npsn;		/* 1 at least, but for XT_KIND_LOCAL: 0 */
-	uint32_t ssn;		/* number of its (last) message, IBTA 9.7.7.2 */
-	uint32_t ah;		/* UD: handle */
+	uint32_t psn;  /* its first */
+	uint32_t npsn; /* 1 at least, but for XT_KIND_LOCAL: 0 */
+	uint32_t ssn;  /* number of its (last) message, IBTA 9.7.7.2 */
+	uint32_t ah;   /* UD: handle */
 	uint32_t remote_qpn;
 	uint32_t remote_qkey;
-	uint32_t rd_before;	/* index behind the latest READ or atomic before it, for fences */
+	uint32_t rd_before; /* index behind the latest READ or atomic before it, for fences */
 	union {
 		__be32 imm;
 		uint32_t inv_rkey;
 	};
-	uint8_t opcode;		/* enum xr_wr_opcode */
-	uint8_t kind;		/* enum xt_kind */
-	uint8_t flags;		/* XR_SEND_* */
+	uint8_t opcode; /* enum xr_wr_opcode */
+	uint8_t kind;	/* enum xt_kind */
+	uint8_t flags;	/* XR_SEND_* */
 	uint8_t num_sge;
-	bool done;		/* XT_KIND_LOCAL: took effect, must not again after a retry */
-	struct xt_fault fault;	/* status 0: none; else what it ends with, once the oldest */
+	bool done;	       /* XT_KIND_LOCAL: took effect, must not again after a retry */
+	struct xt_fault fault; /* status 0: none; else what it ends with, once the oldest */
 };
 
 /* Bytes in process-local memory, for one packet */
@@ -124,44 +124,44 @@ struct xt_payload {
 
 struct xt_requester {
 	/* indices into the SQ, free-running: retired <= cur <= loaded <= producer */
-	uint32_t retired;	/* oldest without completion */
-	uint32_t cur;		/* the one that `next` belongs to */
-	uint32_t loaded;	/* first one not copied from the ring */
-	uint32_t producer;	/* as last read */
+	uint32_t retired;  /* oldest without completion */
+	uint32_t cur;	   /* the one that `next` belongs to */
+	uint32_t loaded;   /* first one not copied from the ring */
+	uint32_t producer; /* as last read */
 
 	/* unacked <= next <= max */
-	uint32_t unacked;	/* oldest PSN not acknowledged */
-	uint32_t next;		/* PSN to be sent next; goes back for retries */
-	uint32_t max;		/* one beyond the highest ever sent */
-	uint32_t load_psn;	/* of the next work request */
+	uint32_t unacked;  /* oldest PSN not acknowledged */
+	uint32_t next;	   /* PSN to be sent next; goes back for retries */
+	uint32_t max;	   /* one beyond the highest ever sent */
+	uint32_t load_psn; /* of the next work request */
 
-	uint32_t ssn;		/* of the latest message */
-	uint32_t lsn;		/* last message that the peer has a receive for */
-	uint32_t rd_inflight;	/* READ and atomic requests in [unacked, next) */
-	uint32_t rd_last;	/* index behind the latest READ or atomic */
-	uint32_t window;	/* packets in flight allowed now */
-	uint32_t unasked;	/* packets since the last one that will be answered */
-	uint32_t asked;		/* PSN of that one */
-	uint32_t guard;		/* PSN of the last retry that no timeout caused */
+	uint32_t ssn;	      /* of the latest message */
+	uint32_t lsn;	      /* last message that the peer has a receive for */
+	uint32_t rd_inflight; /* READ and atomic requests in [unacked, next) */
+	uint32_t rd_last;     /* index behind the latest READ or atomic */
+	uint32_t window;      /* packets in flight allowed now */
+	uint32_t unasked;     /* packets since the last one that will be answered */
+	uint32_t asked;	      /* PSN of that one */
+	uint32_t guard;	      /* PSN of the last retry that no timeout caused */
 	bool guarded;
-	bool credits;		/* lsn is valid */
+	bool credits; /* lsn is valid */
 	uint8_t retry_left;
 	uint8_t rnr_left;
-	uint8_t wait;		/* enum xt_wait */
-	uint8_t read_packets;	/* longest READ on the wire */
+	uint8_t wait;	      /* enum xt_wait */
+	uint8_t read_packets; /* longest READ on the wire */
 };
 
 enum xt_wait {
 	XT_WAIT_NONE,
-	XT_WAIT_ACK,		/* packets are in flight */
-	XT_WAIT_RNR,		/* told to wait */
-	XT_WAIT_LOST,		/* direct way: nobody there */
+	XT_WAIT_ACK,  /* packets are in flight */
+	XT_WAIT_RNR,  /* told to wait */
+	XT_WAIT_LOST, /* direct way: nobody there */
 };
 
 /* A READ or atomic of the peer, kept for duplicates of it */
 struct xt_rd {
 	uint64_t va;
-	uint64_t value;		/* atomics: what was there before */
+	uint64_t value; /* atomics: what was there before */
 	uint32_t rkey;
 	uint32_t pd;
 	uint32_t len;
@@ -175,43 +175,43 @@ enum xt_answer_kind {
 	XT_ANSWER_ACK,
 	XT_ANSWER_SEQ_NAK,
 	XT_ANSWER_RNR_NAK,
-	XT_ANSWER_NAK,		/* the last words of a QP that is in ERR */
+	XT_ANSWER_NAK, /* the last words of a QP that is in ERR */
 };
 
 struct xt_responder {
-	uint32_t epsn;		/* expected */
-	uint32_t seen;		/* one beyond the highest that came out of sequence */
+	uint32_t epsn; /* expected */
+	uint32_t seen; /* one beyond the highest that came out of sequence */
 	uint32_t msn;
-	uint32_t unacked;	/* packets accepted since the last answer */
-	uint8_t kind;		/* enum xt_kind of the message being received */
-	uint8_t answer;		/* enum xt_answer_kind, to be sent after the READ responses */
-	uint8_t nak_code;	/* XT_ANSWER_NAK: enum xr_nak */
-	bool nak_sent;		/* nothing more to say about this gap */
-	uint32_t nak_psn;	/* XT_ANSWER_NAK */
-	bool comm_est;		/* the event was raised */
-	uint32_t pd;		/* of the request being served: the QP's, or its SRQ's */
-	uint32_t srqn;		/* XRC: that it names */
+	uint32_t unacked; /* packets accepted since the last answer */
+	uint8_t kind;	  /* enum xt_kind of the message being received */
+	uint8_t answer;	  /* enum xt_answer_kind, to be sent after the READ responses */
+	uint8_t nak_code; /* XT_ANSWER_NAK: enum xr_nak */
+	bool nak_sent;	  /* nothing more to say about this gap */
+	uint32_t nak_psn; /* XT_ANSWER_NAK */
+	bool comm_est;	  /* the event was raised */
+	uint32_t pd;	  /* of the request being served: the QP's, or its SRQ's */
+	uint32_t srqn;	  /* XRC: that it names */
 
 	/* message being received */
-	uint32_t length;	/* WRITE: as announced */
-	uint32_t done;		/* bytes */
+	uint32_t length; /* WRITE: as announced */
+	uint32_t done;	 /* bytes */
 	uint32_t rkey;
 	uint64_t va;
 
 	/* READs and atomics: entries [rd_tail - rd_kept, rd_tail), answers due from rd_cur on */
 	uint32_t rd_tail, rd_kept, rd_cur;
-	uint32_t rd_fresh;	/* first one that was never answered in full; rd_cur may go back */
-	uint32_t rd_pos;	/* next packet of rd_cur */
-	uint32_t rd_start;	/* packet at which this answer to rd_cur begins */
+	uint32_t rd_fresh; /* first one that was never answered in full; rd_cur may go back */
+	uint32_t rd_pos;   /* next packet of rd_cur */
+	uint32_t rd_start; /* packet at which this answer to rd_cur begins */
 	struct xt_rd rd[XT_MAX_RD_ATOMIC];
 };
 
 struct xt_receive {
-	uint32_t consumer;	/* oldest without completion; of an SRQ: the one that was taken */
-	uint32_t producer;	/* as last read; not used with an SRQ */
-	bool taken;		/* `consumer` was copied: the fields below are valid */
-	uint32_t pd;		/* that its L_Keys must be of */
-	uint32_t srqn;		/* XRC: of the SRQ that it was taken from */
+	uint32_t consumer; /* oldest without completion; of an SRQ: the one that was taken */
+	uint32_t producer; /* as last read; not used with an SRQ */
+	bool taken;	   /* `consumer` was copied: the fields below are valid */
+	uint32_t pd;	   /* that its L_Keys must be of */
+	uint32_t srqn;	   /* XRC: of the SRQ that it was taken from */
 	uint32_t num_sge;
 	uint64_t wr_id;
 	uint64_t length;
@@ -220,21 +220,21 @@ struct xt_receive {
 /* A rate limit at work, in ns of the engine's clock; the rate itself is an attribute. */
 struct xt_pace {
 	uint64_t paid_until;
-	uint64_t ahead;		/* how far that may be ahead of now */
+	uint64_t ahead; /* how far that may be ahead of now */
 };
 
 struct xt_durable {
 	struct xt_requester req;
 	struct xt_receive rq;
 	struct xt_responder resp;
-	struct xr_qp_attr attr;	/* as the client set them */
+	struct xr_qp_attr attr; /* as the client set them */
 	struct xt_path path;
 	struct xt_pace pace;
-	uint32_t mtu;		/* bytes; of a path, UD: of the port */
+	uint32_t mtu; /* bytes; of a path, UD: of the port */
 	uint8_t mtu_shift;
-	uint32_t windows;	/* first of the windows of type 2 that are bound to it, by index */
-	bool ring_bad;		/* indices were corrupt: never read the rings again */
-	bool drained;		/* SQD: the event was raised */
+	uint32_t windows; /* first of the windows of type 2 that are bound to it, by index */
+	bool ring_bad;	  /* indices were corrupt: never read the rings again */
+	bool drained;	  /* SQD: the event was raised */
 };
 
 /* ---- queue pairs ---------------------------------------------------------------------- */
@@ -248,21 +248,21 @@ struct xt_template {
 	uint8_t len;
 	uint8_t ip_off, bth_off;
 	uint8_t ip_version;
-	uint32_t ip_sum;	/* of the constant 16-bit words of an IPv4 header */
+	uint32_t ip_sum; /* of the constant 16-bit words of an IPv4 header */
 };
 
 struct xt_ah {
 	bool used;
-	bool group;		/* the destination is a multicast group */
+	bool group; /* the destination is a multicast group */
 	uint32_t pd;
 	struct xt_path path;
-	struct xt_template tmpl;	/* but for destination QPN and source port */
+	struct xt_template tmpl; /* but for destination QPN and source port */
 };
 
 /* A QP's timer of one kind */
 struct xt_alarm {
-	uint64_t deadline;	/* XT_NEVER: not set */
-	uint32_t slot;		/* in the heap; XT_NO_TIMER: none */
+	uint64_t deadline; /* XT_NEVER: not set */
+	uint32_t slot;	   /* in the heap; XT_NO_TIMER: none */
 };
 
 struct xt_qp {
@@ -271,30 +271,30 @@ struct xt_qp {
 	struct xt_durable d;
 
 	/* caches and connections to the rest of this process */
-	struct xt_list turn;	/* in engine->active or ->capped */
-	struct xt_list answer;	/* in engine->answers */
+	struct xt_list turn;   /* in engine->active or ->capped */
+	struct xt_list answer; /* in engine->answers */
 	struct xt_alarm answer_due, rate_due;
 	uint64_t ack_deadline;
-	uint32_t charged;	/* packets counted in engine->inflight */
+	uint32_t charged; /* packets counted in engine->inflight */
 	bool stalled;
-	bool capped;		/* `turn` is in engine->capped */
+	bool capped; /* `turn` is in engine->capped */
 	uint16_t ip_id;
 
 	struct xt_cq *send_cq, *recv_cq;
-	struct xt_srq *srq;		/* then there is no rq_ring; XRC finds one for each message */
-	uint32_t domain;		/* XRC_RECV */
-	uint8_t class;			/* XR_CLASS_* of the packets that it sends */
+	struct xt_srq *srq; /* then there is no rq_ring; XRC finds one for each message */
+	uint32_t domain;    /* XRC_RECV */
+	uint8_t class;	    /* XR_CLASS_* of the packets that it sends */
 	struct xr_queue *sq_ring, *rq_ring;
-	struct xt_swqe *swqe;	/* sq_depth, while the SQ may send */
-	struct xr_sge *swqe_sge;	/* sq_depth * max_send_sge */
-	struct xr_sge *rq_sge;	/* max_recv_sge */
+	struct xt_swqe *swqe;	 /* sq_depth, while the SQ may send */
+	struct xr_sge *swqe_sge; /* sq_depth * max_send_sge */
+	struct xr_sge *rq_sge;	 /* max_recv_sge */
 	uint32_t sq_depth, rq_depth, sq_stride, rq_stride;
 	uint32_t max_send_sge, max_recv_sge, max_inline;
 	bool sq_sig_all;
-	struct xt_mem *const *own;	/* xt_qp_init */
-	const struct xt_ahs *ahs;	/* UD */
+	struct xt_mem *const *own; /* xt_qp_init */
+	const struct xt_ahs *ahs;  /* UD */
 	struct xr_psn_entry *psn;
-	struct xt_template tmpl;	/* UD: none, each address handle has one */
+	struct xt_template tmpl; /* UD: none, each address handle has one */
 };
 
 #define XT_NO_TIMER UINT32_MAX
@@ -302,7 +302,7 @@ struct xt_qp {
 struct xt_timer {
 	uint64_t when;
 	struct xt_qp *qp;
-	struct xt_alarm *alarm;	/* which of the QP's */
+	struct xt_alarm *alarm; /* which of the QP's */
 };
 
 /* Of 4 children each */
@@ -318,14 +318,14 @@ struct xt_engine {
 	uint64_t now;
 	struct xt_list active;	/* QPs that may have something to send */
 	struct xt_list capped;	/* QPs that would send, were it not for tuning.engine_window */
-	struct xt_list answers;	/* QPs that owe an ACK or NAK */
+	struct xt_list answers; /* QPs that owe an ACK or NAK */
 	uint32_t inflight;	/* request packets not acknowledged, of all QPs */
 	bool tx_full;
 	struct xt_tuning tuning;
 	struct xt_heap answers_due, rates_due;
 	uint32_t qp_count;
 	struct xt_counters counters;
-	uint8_t bounce[4096];	/* payload that cannot be reached by pointer */
+	uint8_t bounce[4096]; /* payload that cannot be reached by pointer */
 };
 
 static inline int32_t xt_diff(uint32_t a, uint32_t b)
@@ -423,7 +423,7 @@ void xt_forward(struct xt_engine *e, struct xt_engine *other, const struct xt_fr
 int xt_timer_reserve(struct xt_engine *e);
 void xt_timer_set(struct xt_qp *qp, uint64_t deadline);
 void xt_timer_set_rate(struct xt_qp *qp, uint64_t deadline);
-void xt_timer_remove(struct xt_qp *qp);		/* both */
+void xt_timer_remove(struct xt_qp *qp); /* both */
 /* A QP whose deadline has passed, its timer cleared; NULL: none. */
 struct xt_qp *xt_timer_expired(struct xt_engine *e, uint64_t now);
 struct xt_qp *xt_timer_expired_rate(struct xt_engine *e, uint64_t now);
@@ -533,7 +533,7 @@ enum xr_reason xt_invalidate_remote(struct xt_qp *qp, uint32_t rkey);
 /* Bytes from somewhere, to be put into memory: of a frame or a buffer, or a local peer's request */
 struct xt_source {
 	const struct xt_seg *seg;
-	struct xt_qp *qp;	/* seg NULL: this QP's work request at index */
+	struct xt_qp *qp; /* seg NULL: this QP's work request at index */
 	uint32_t index;
 	uint64_t off;
 };
@@ -542,8 +542,8 @@ struct xt_source {
 enum xt_side { XT_SIDE_NONE, XT_SIDE_SOURCE, XT_SIDE_TARGET };
 
 /* Readable bytes [off, off + len) of a send work request */
-bool xt_gather(struct xt_qp *qp, uint32_t index, uint32_t off, uint32_t len,
-	       struct xt_payload *out, struct xt_fault *fault);
+bool xt_gather(struct xt_qp *qp, uint32_t index, uint32_t off, uint32_t len, struct xt_payload *out,
+	       struct xt_fault *fault);
 /* Readable bytes of a region, via e->bounce where there is no pointer */
 int xt_gather_mem(struct xt_engine *e, struct xt_mem *mem, uint64_t off, uint32_t len,
 		  struct xt_payload *out);
@@ -571,7 +571,7 @@ struct xt_packet {
 	uint8_t opcode;
 	bool solicited, ackreq;
 	uint32_t psn;
-	const struct xt_ah *ah;	/* UD: where to; NULL: to the QP's peer */
+	const struct xt_ah *ah; /* UD: where to; NULL: to the QP's peer */
 	uint32_t dqpn;		/* UD */
 	uint32_t ext_len;
 	uint8_t ext[XT_MAX_EXT];
@@ -638,12 +638,12 @@ static inline void xt_ext_ieth(struct xt_packet *p, uint32_t rkey)
 
 struct xt_rx {
 	const struct xt_frame *frame;
-	const uint8_t *ext;	/* extended headers, as many as the opcode has */
+	const uint8_t *ext; /* extended headers, as many as the opcode has */
 	uint8_t opcode;
-	uint16_t flags;		/* XR_OPF_* | XR_EXT_* */
+	uint16_t flags; /* XR_OPF_* | XR_EXT_* */
 	bool solicited, ackreq;
-	uint32_t psn;		/* 24 bits */
-	uint32_t len;		/* payload */
+	uint32_t psn; /* 24 bits */
+	uint32_t len; /* payload */
 };
 
 /* ---- requester.c ---- */
@@ -696,17 +696,17 @@ void xt_req_nak(struct xt_qp *qp, uint32_t code);
 
 /* One packet of a request, or a larger piece on the direct way */
 struct xt_request {
-	uint8_t op;		/* enum xr_op */
-	uint16_t flags;		/* XR_OPF_* | XR_EXT_* */
+	uint8_t op;	/* enum xr_op */
+	uint16_t flags; /* XR_OPF_* | XR_EXT_* */
 	bool solicited;
 	uint32_t psn;
-	uint32_t len;		/* payload */
-	uint32_t full;		/* what a FIRST or MIDDLE must have */
-	uint32_t packets;	/* PSNs that it stands for */
-	uint32_t srqn;		/* XRCETH */
+	uint32_t len;	  /* payload */
+	uint32_t full;	  /* what a FIRST or MIDDLE must have */
+	uint32_t packets; /* PSNs that it stands for */
+	uint32_t srqn;	  /* XRCETH */
 	uint64_t va;
 	uint32_t rkey;
-	uint32_t total;		/* RETH */
+	uint32_t total; /* RETH */
 	uint64_t compare, swap_add;
 	__be32 imm;
 	uint32_t inv_rkey;
@@ -716,8 +716,8 @@ struct xt_request {
 enum xt_verdict {
 	XT_ACCEPTED,
 	XT_RNR,
-	XT_REFUSED,		/* NAK code in *code; the QP is in ERR */
-	XT_SOURCE_FAULT,	/* direct way: the requester's own memory */
+	XT_REFUSED,	 /* NAK code in *code; the QP is in ERR */
+	XT_SOURCE_FAULT, /* direct way: the requester's own memory */
 };
 
 void xt_resp_reset(struct xt_qp *qp);
@@ -777,9 +777,9 @@ void xt_ud_rx_group(struct xt_engine *e, const struct xt_rx *rx);
 
 struct xt_group {
 	struct xr_addr gid;
-	struct xt_qp **member;	/* those of an engine stand together */
+	struct xt_qp **member; /* those of an engine stand together */
 	uint32_t members;
-	struct xt_group *next;	/* of the same hash */
+	struct xt_group *next; /* of the same hash */
 };
 
 /* NULL: nobody is attached to it. */

@@ -13,17 +13,17 @@
  */
 #define CHUNK_SLOTS 1024
 #define QUARANTINE 1024
-#define MAX_INDEX 0xffffffu	/* 24 bits */
+#define MAX_INDEX 0xffffffu /* 24 bits */
 
 struct slot {
 	struct xt_key key;
-	uint32_t next_free;	/* index, 0 ends the queue */
+	uint32_t next_free; /* index, 0 ends the queue */
 	bool used;
 };
 
 struct xt_keys {
-	uint32_t max;		/* highest index */
-	uint32_t fresh;		/* lowest index never given out */
+	uint32_t max;	/* highest index */
+	uint32_t fresh; /* lowest index never given out */
 	uint32_t free_head, free_tail, free_count;
 	struct slot **chunk;
 };

@@ -31,11 +31,11 @@ struct xt_keys;
 struct xt_key {
 	uint32_t index;
 	struct xr_key_entry entry;
-	uint32_t windows;	/* regions: how many are bound to it; atomic */
-	uint32_t parent;	/* windows: index of the region, 0: not bound */
-	uint32_t next, prev;	/* windows of type 2 that are bound: others of the QP, by index */
-	uint64_t base;		/* offset of entry.va in mem */
-	struct xt_mem *mem;	/* owned by the daemon; a window's is its region's */
+	uint32_t windows;    /* regions: how many are bound to it; atomic */
+	uint32_t parent;     /* windows: index of the region, 0: not bound */
+	uint32_t next, prev; /* windows of type 2 that are bound: others of the QP, by index */
+	uint64_t base;	     /* offset of entry.va in mem */
+	struct xt_mem *mem;  /* owned by the daemon; a window's is its region's */
 	/* fast regions: XR_FAST_LISTS lists that the client writes; mem has room for as many segments */
 	const uint64_t *pages;
 	uint32_t max_pages;

@@ -24,24 +24,24 @@ struct xt_mem_seg;
 
 struct xt_mem_ops {
 	/* only for segments without ptr; offsets count from the segment's start */
-	int (*read)(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off,
-		    void *dst, size_t len);
+	int (*read)(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off, void *dst,
+		    size_t len);
 	int (*write)(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off,
 		     const void *src, size_t len);
 };
 
 struct xt_mem_seg {
-	uint64_t off;		/* in the region */
+	uint64_t off; /* in the region */
 	uint64_t len;
-	uint8_t *ptr;		/* mapped here, or NULL */
-	uint64_t addr;		/* in the owner's address space */
+	uint8_t *ptr;  /* mapped here, or NULL */
+	uint64_t addr; /* in the owner's address space */
 	bool writable;
 };
 
 struct xt_mem {
 	const struct xt_mem_ops *ops;
 	uint64_t length;
-	bool broken;		/* set by the tier when the memory went away: all access EFAULTs */
+	bool broken; /* set by the tier when the memory went away: all access EFAULTs */
 	uint32_t nseg;
 	struct xt_mem_seg *seg;
 };
@@ -53,7 +53,7 @@ struct xt_mem {
  * new entry of a client's ring is new. Not `running`: no engine, so nothing may be kept.
  */
 struct xt_mem_turn {
-	uint64_t news;		/* as much as was taken in */
+	uint64_t news; /* as much as was taken in */
 	bool running;
 };
 extern __thread struct xt_mem_turn xt_mem_turn;

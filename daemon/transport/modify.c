@@ -31,10 +31,10 @@
  * ib_modify_qp_is_ok() has the same masks.
  */
 static const struct rule {
-	uint32_t from;			/* IN(each of these) */
+	uint32_t from; /* IN(each of these) */
 	uint32_t to;
 	uint32_t types;
-	uint32_t required, optional;	/* IBV_QP_* */
+	uint32_t required, optional; /* IBV_QP_* */
 } rules[] = {
 	{ IN(RESET), XR_QPS_INIT, EVERY, .required = IBV_QP_PKEY_INDEX | IBV_QP_PORT },
 	{ IN(RESET), XR_QPS_INIT, CONNECTED, .required = IBV_QP_ACCESS_FLAGS },
@@ -145,8 +145,8 @@ static int check_values(const struct xt_qp *qp, const struct xr_qp_attr *a, uint
 		return -EINVAL;
 	if ((mask & IBV_QP_CUR_STATE) && a->cur_qp_state != qp->info.state)
 		return -EINVAL;
-	if ((mask & IBV_QP_AV) && (!a->ah.is_global || a->ah.port_num != 1 ||
-				   a->ah.sgid_index >= XR_GID_TABLE_LEN))
+	if ((mask & IBV_QP_AV) &&
+	    (!a->ah.is_global || a->ah.port_num != 1 || a->ah.sgid_index >= XR_GID_TABLE_LEN))
 		return -EINVAL;
 	/* there is one path, and it is never left */
 	if ((mask & IBV_QP_ALT_PATH) ||

@@ -10,7 +10,7 @@
  */
 #define CHUNK_SLOTS 1024
 #define QUARANTINE 256
-#define MAX_SLOTS (1u << 22)	/* four generations at least */
+#define MAX_SLOTS (1u << 22) /* four generations at least */
 #define NO_SLOT UINT32_MAX
 
 struct slot {
@@ -22,10 +22,10 @@ struct slot {
 
 struct xt_numbers {
 	uint32_t max;
-	uint32_t bits;		/* of a number that are the slot */
-	uint32_t fresh;		/* lowest slot never used */
+	uint32_t bits;	/* of a number that are the slot */
+	uint32_t fresh; /* lowest slot never used */
 	uint32_t free_head, free_tail, free_count;
-	uint32_t gsi;		/* slot of what has the number XR_GSI_QPN */
+	uint32_t gsi; /* slot of what has the number XR_GSI_QPN */
 	struct slot **chunk;
 };
 

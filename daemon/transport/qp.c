@@ -81,8 +81,9 @@ static void init_qp(struct xt_qp *qp, struct xt_engine *e, const struct xt_qp_in
 static bool class_of(uint32_t type, uint8_t *class)
 {
 	static const uint8_t classes[] = {
-		[XR_QPT_RC] = XR_CLASS_RC, [XR_QPT_UC] = XR_CLASS_UC, [XR_QPT_UD] = XR_CLASS_UD,
-		[XR_QPT_XRC_SEND] = XR_CLASS_XRC, [XR_QPT_XRC_RECV] = XR_CLASS_XRC,
+		[XR_QPT_RC] = XR_CLASS_RC,	  [XR_QPT_UC] = XR_CLASS_UC,
+		[XR_QPT_UD] = XR_CLASS_UD,	  [XR_QPT_XRC_SEND] = XR_CLASS_XRC,
+		[XR_QPT_XRC_RECV] = XR_CLASS_XRC,
 	};
 
 	if (type >= sizeof(classes) || (!classes[type] && type != XR_QPT_RC))

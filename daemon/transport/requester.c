@@ -247,8 +247,7 @@ static enum gate gate(const struct xt_qp *qp, const struct xt_swqe *w)
 	if (inflight && inflight + n > r->window)
 		return GATE_WAIT;
 	/* none at all would be for ever: one goes that was loaded when there were any */
-	if (w->kind >= XT_KIND_READ && r->rd_inflight &&
-	    r->rd_inflight >= qp->d.attr.max_rd_atomic)
+	if (w->kind >= XT_KIND_READ && r->rd_inflight && r->rd_inflight >= qp->d.attr.max_rd_atomic)
 		return GATE_WAIT;
 	if (!credit_allows(qp, w))
 		return GATE_WAIT;
@@ -425,8 +424,7 @@ uint32_t xt_req_run(struct xt_qp *qp, uint32_t budget, bool *more)
 			if (xt_req_ask_again(qp))
 				continue;
 			/* those before it come first, and in SQD its turn does not come */
-			if (r->cur != r->retired ||
-			    (r->next == w->psn && !begin_allowed(qp, w)))
+			if (r->cur != r->retired || (r->next == w->psn && !begin_allowed(qp, w)))
 				break;
 			xt_sq_fail(qp, w->fault);
 			return cost;

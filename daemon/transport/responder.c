@@ -221,9 +221,9 @@ static enum xt_verdict do_send(struct xt_qp *qp, const struct xt_request *rq, ui
 	}
 	if (resp->done + (uint64_t)rq->len > wqe->length ||
 	    resp->done + (uint64_t)rq->len > XR_MAX_MSG_SIZE)
-		return xt_unreliable(qp) ?
-			refuse(qp, code, XR_NAK_INVALID_REQUEST) :
-			refuse_receive(qp, code, XR_NAK_INVALID_REQUEST, &too_small);
+		return xt_unreliable(qp)
+			       ? refuse(qp, code, XR_NAK_INVALID_REQUEST)
+			       : refuse_receive(qp, code, XR_NAK_INVALID_REQUEST, &too_small);
 	side = xt_scatter_receive(qp, resp->done, &rq->src, rq->len, fault);
 	if (side == XT_SIDE_SOURCE)
 		return XT_SOURCE_FAULT;
@@ -372,7 +372,9 @@ enum xt_verdict xt_resp_atomic_write(struct xt_qp *qp, const struct xt_request *
 				     struct xt_fault *fault)
 {
 	uint64_t value = 0, off;
-	struct xt_mem_seg seg = { .len = sizeof(value), .ptr = (uint8_t *)&value, .writable = true };
+	struct xt_mem_seg seg = { .len = sizeof(value),
+				  .ptr = (uint8_t *)&value,
+				  .writable = true };
 	struct xt_mem word = { .length = sizeof(value), .nseg = 1, .seg = &seg }, *mem;
 	int nak = -1;
 

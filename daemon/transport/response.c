@@ -8,15 +8,16 @@
 
 /* IBTA table 46, in microseconds */
 static const uint32_t rnr_timer_us[32] = {
-	655360, 10,   20,   30,	  40,	60,    80,    120,   160,   240,   320,
-	480,	640,  960,  1280, 1920, 2560,  3840,  5120,  7680,  10240, 15360,
+	655360, 10,    20,    30,    40,    60,	    80,	    120,    160,    240,    320,
+	480,	640,   960,   1280,  1920,  2560,   3840,   5120,   7680,   10240,  15360,
 	20480,	30720, 40960, 61440, 81920, 122880, 163840, 245760, 327680, 491520,
 };
 
 /* Credit codes of an ACK, IBTA table 47 */
 const uint16_t xt_credits[XR_AETH_CREDITS_INVALID] = {
-	0,   1,	  2,   3,   4,	 6,   8,    12,	  16,	24,   32,   48,	  64,	96,    128,  192,
-	256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768,
+	0,    1,    2,	  3,	4,    6,     8,	    12,	   16,	  24,	32,
+	48,   64,   96,	  128,	192,  256,   384,   512,   768,	  1024, 1536,
+	2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768,
 };
 
 static void learn_credits(struct xt_qp *qp, uint32_t aeth)
@@ -100,7 +101,8 @@ static void retry_now(struct xt_qp *qp)
 void xt_req_rnr(struct xt_qp *qp, uint32_t code)
 {
 	static const struct xt_fault exceeded = {
-		IBV_WC_RNR_RETRY_EXC_ERR, XR_VERR_NAK | XR_AETH_RNR_NAK << 8,
+		IBV_WC_RNR_RETRY_EXC_ERR,
+		XR_VERR_NAK | XR_AETH_RNR_NAK << 8,
 	};
 	struct xt_requester *r = &qp->d.req;
 

@@ -180,7 +180,7 @@ static bool check(struct xt_qp *qp, struct xt_swqe *w, const struct xr_send_wqe 
 	if (wqe->flags & XR_SEND_INLINE)
 		ok = copy_inline(qp, w, wqe);
 	else if (w->kind == XT_KIND_LOCAL)
-		return true;	/* names keys and no memory: a list that comes with it means nothing */
+		return true; /* names keys and no memory: a list that comes with it means nothing */
 	else
 		ok = copy_sges(qp, w, wqe, slot);
 	return ok && (qp->info.type != XR_QPT_UD || check_datagram(qp, w));

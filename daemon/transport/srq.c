@@ -122,13 +122,17 @@ bool xt_srq_arm(struct xt_srq *srq, uint32_t limit)
 	return !srq->dead && limit_reached(srq);
 }
 
-int xt_srq_move_begin(struct xt_srq *srq, struct xr_queue *to, uint32_t depth, struct xt_srq_move *m)
+int xt_srq_move_begin(struct xt_srq *srq, struct xr_queue *to, uint32_t depth,
+		      struct xt_srq_move *m)
 {
 	look(srq);
 	if (srq->dead || left(srq) > depth)
 		return -EINVAL;
 	*m = (struct xt_srq_move){
-		.to = to, .depth = depth, .first = srq->consumer, .end = srq->producer,
+		.to = to,
+		.depth = depth,
+		.first = srq->consumer,
+		.end = srq->producer,
 	};
 	return 0;
 }
@@ -139,7 +143,8 @@ void xt_srq_move_copy(const struct xt_srq *srq, const struct xt_srq_move *m)
 
 	for (i = m->first; i != m->end; i++)
 		memcpy(entry(m->to, i - m->first, m->depth, srq->max_sge),
-		       entry(srq->queue, i, srq->depth, srq->max_sge), xr_recv_stride(srq->max_sge));
+		       entry(srq->queue, i, srq->depth, srq->max_sge),
+		       xr_recv_stride(srq->max_sge));
 }
 
 int xt_srq_move_end(struct xt_srq *srq, const struct xt_srq_move *m)

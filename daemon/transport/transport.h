@@ -59,9 +59,9 @@ struct xt_frame {
 	struct xt_seg seg[XT_MAX_SEGS];
 	uint32_t nseg;
 	uint32_t len;
-	struct xr_meta meta;	/* received frames: what XDP or xt_parse() found */
-	bool forwarded;		/* came by xt_ops.forward: whoever gave it has seen to other engines */
-	uint64_t cookie;	/* the environment's own */
+	struct xr_meta meta; /* received frames: what XDP or xt_parse() found */
+	bool forwarded;	     /* came by xt_ops.forward: whoever gave it has seen to other engines */
+	uint64_t cookie;     /* the environment's own */
 };
 
 /*
@@ -129,14 +129,14 @@ bool xt_numbers_add(struct xt_numbers *t, void *item, uint32_t *slot, uint32_t *
 /* The same for number XR_GSI_QPN. false: also where it is taken */
 bool xt_numbers_add_gsi(struct xt_numbers *t, void *item, uint32_t *slot);
 void xt_numbers_del(struct xt_numbers *t, uint32_t number);
-void *xt_numbers_get(struct xt_numbers *t, uint32_t number);	/* NULL: none */
+void *xt_numbers_get(struct xt_numbers *t, uint32_t number); /* NULL: none */
 
 /* Tables of one device */
 struct xt_shared {
 	struct xt_keys *keys;
-	struct xt_numbers *qps;		/* struct xt_qp, by QPN */
-	struct xt_numbers *srqs;	/* struct xt_srq that have a number; NULL: no XRC */
-	struct xt_groups *groups;	/* by GID; NULL: there are none */
+	struct xt_numbers *qps;	  /* struct xt_qp, by QPN */
+	struct xt_numbers *srqs;  /* struct xt_srq that have a number; NULL: no XRC */
+	struct xt_groups *groups; /* by GID; NULL: there are none */
 };
 
 static inline struct xt_qp *xt_qp_by_num(struct xt_numbers *t, uint32_t qpn)
@@ -158,35 +158,35 @@ void xt_group_detach(struct xt_groups *t, const struct xr_addr *gid, const struc
 bool xt_group_has(struct xt_groups *t, const struct xr_addr *gid, const struct xt_qp *qp);
 
 /* Per engine, monotonic; X(field, "text") */
-#define XT_COUNTERS(X)                                                         \
-	X(rx_packets, "packets received")                                      \
-	X(rx_bytes, "bytes received")                                          \
-	X(tx_packets, "packets sent")                                          \
-	X(tx_bytes, "bytes sent")                                              \
-	X(rx_icrc_errors, "packets with a wrong ICRC")                         \
-	X(rx_malformed, "packets refused by the daemon's own check")           \
-	X(rx_no_qp, "packets for no QP")                                       \
-	X(rx_qp_state, "packets for a QP that is in error or was reset")       \
-	X(rx_forwarded, "packets handed to the worker of their QP")            \
-	X(rx_forward_lost, "packets lost because that worker was behind")      \
-	X(rx_duplicates, "duplicate requests")                                 \
-	X(rx_out_of_sequence, "requests ahead of sequence")                    \
-	X(tx_retransmits, "packets sent again")                                \
-	X(timeouts, "local ACK timeouts")                                      \
-	X(rnr_naks_sent, "RNR NAKs sent")                                      \
-	X(rnr_naks_received, "RNR NAKs received")                              \
-	X(seq_naks_sent, "sequence NAKs sent")                                 \
-	X(seq_naks_received, "sequence NAKs received")                         \
-	X(access_naks_sent, "remote access NAKs sent")                         \
-	X(access_naks_received, "remote access NAKs received")                 \
-	X(invalid_naks_sent, "invalid request NAKs sent")                      \
-	X(invalid_naks_received, "invalid request NAKs received")              \
-	X(qkey_errors, "datagrams with a wrong Q_Key")                         \
-	X(no_receive, "datagrams that met no receive")                         \
-	X(unreliable_drops, "packets of unreliable messages lost in part, refused or too long") \
-	X(cnps_received, "congestion notifications received")                  \
-	X(local_operations, "operations done the direct way")                  \
-	X(completions, "completions")                                          \
+#define XT_COUNTERS(X)                                                                             \
+	X(rx_packets, "packets received")                                                          \
+	X(rx_bytes, "bytes received")                                                              \
+	X(tx_packets, "packets sent")                                                              \
+	X(tx_bytes, "bytes sent")                                                                  \
+	X(rx_icrc_errors, "packets with a wrong ICRC")                                             \
+	X(rx_malformed, "packets refused by the daemon's own check")                               \
+	X(rx_no_qp, "packets for no QP")                                                           \
+	X(rx_qp_state, "packets for a QP that is in error or was reset")                           \
+	X(rx_forwarded, "packets handed to the worker of their QP")                                \
+	X(rx_forward_lost, "packets lost because that worker was behind")                          \
+	X(rx_duplicates, "duplicate requests")                                                     \
+	X(rx_out_of_sequence, "requests ahead of sequence")                                        \
+	X(tx_retransmits, "packets sent again")                                                    \
+	X(timeouts, "local ACK timeouts")                                                          \
+	X(rnr_naks_sent, "RNR NAKs sent")                                                          \
+	X(rnr_naks_received, "RNR NAKs received")                                                  \
+	X(seq_naks_sent, "sequence NAKs sent")                                                     \
+	X(seq_naks_received, "sequence NAKs received")                                             \
+	X(access_naks_sent, "remote access NAKs sent")                                             \
+	X(access_naks_received, "remote access NAKs received")                                     \
+	X(invalid_naks_sent, "invalid request NAKs sent")                                          \
+	X(invalid_naks_received, "invalid request NAKs received")                                  \
+	X(qkey_errors, "datagrams with a wrong Q_Key")                                             \
+	X(no_receive, "datagrams that met no receive")                                             \
+	X(unreliable_drops, "packets of unreliable messages lost in part, refused or too long")    \
+	X(cnps_received, "congestion notifications received")                                      \
+	X(local_operations, "operations done the direct way")                                      \
+	X(completions, "completions")                                                              \
 	X(completion_errors, "completions with an error")
 
 struct xt_counters {
@@ -196,16 +196,19 @@ struct xt_counters {
 };
 
 struct xt_engine *xt_engine_new(const struct xt_ops *ops, void *ctx, struct xt_shared *shared);
-void xt_engine_free(struct xt_engine *e);	/* all its QPs must be gone */
+void xt_engine_free(struct xt_engine *e); /* all its QPs must be gone */
 const struct xt_counters *xt_engine_counters(const struct xt_engine *e);
 
 /* How much may be in flight, in packets. READ responses asked for count as well. */
 struct xt_tuning {
 	uint32_t window;	/* of a QP: 32..8192 */
-	uint32_t engine_window;	/* of all QPs; each may have 32 whatever the others have */
+	uint32_t engine_window; /* of all QPs; each may have 32 whatever the others have */
 	uint32_t read_packets;	/* longest READ request on the wire: 1..window, at most 128 */
 };
-#define XT_TUNING_DEFAULT { .window = 256, .engine_window = 2048, .read_packets = 64 }
+#define XT_TUNING_DEFAULT                                                                          \
+	{                                                                                          \
+		.window = 256, .engine_window = 2048, .read_packets = 64                           \
+	}
 /* -EINVAL: out of range. Connected QPs keep what they began with. */
 int xt_engine_tune(struct xt_engine *e, const struct xt_tuning *tuning);
 
@@ -227,16 +230,16 @@ void xt_window_unbind(struct xt_shared *shared, struct xt_key *window);
 /* ---- completion queues ---------------------------------------------------------- */
 
 struct xt_cq {
-	struct xr_queue *queue;	/* shared with the client */
+	struct xr_queue *queue; /* shared with the client */
 	uint8_t *entries;
-	uint32_t depth;		/* private copy */
-	uint32_t producer;	/* private */
-	bool overrun;		/* an entry was lost: the CQ is dead */
-	bool ignore_overrun;	/* the oldest entries are lost instead */
-	bool locked;		/* engines of several workers complete into it: a spin lock is taken */
+	uint32_t depth;	     /* private copy */
+	uint32_t producer;   /* private */
+	bool overrun;	     /* an entry was lost: the CQ is dead */
+	bool ignore_overrun; /* the oldest entries are lost instead */
+	bool locked;	     /* engines of several workers complete into it: a spin lock is taken */
 	int lock;
-	void *owner;		/* the daemon's object */
-	uint32_t consumer;	/* the client's, as last read */
+	void *owner;	   /* the daemon's object */
+	uint32_t consumer; /* the client's, as last read */
 };
 
 void xt_cq_init(struct xt_cq *cq, struct xr_queue *queue, uint32_t depth);
@@ -253,11 +256,12 @@ struct xt_cq_move {
 	const uint8_t *from;
 	struct xr_queue *to;
 	uint32_t from_depth, depth;
-	uint32_t first;			/* of the old ring, that becomes the new one's entry 0 */
-	uint32_t next, end;		/* to be copied */
+	uint32_t first;	    /* of the old ring, that becomes the new one's entry 0 */
+	uint32_t next, end; /* to be copied */
 };
-int xt_cq_move_begin(const struct xt_cq *cq, struct xr_queue *to, uint32_t depth, struct xt_cq_move *m);
-void xt_cq_move_copy(struct xt_cq_move *m);	/* engines may run, and the CQ may go */
+int xt_cq_move_begin(const struct xt_cq *cq, struct xr_queue *to, uint32_t depth,
+		     struct xt_cq_move *m);
+void xt_cq_move_copy(struct xt_cq_move *m); /* engines may run, and the CQ may go */
 int xt_cq_move_end(struct xt_cq *cq, struct xt_cq_move *m);
 
 /* ---- shared receive queues -------------------------------------------------------- */
@@ -268,20 +272,20 @@ int xt_cq_move_end(struct xt_cq *cq, struct xt_cq_move *m);
  * want a receive go to ERR.
  */
 struct xt_srq {
-	struct xr_queue *queue;	/* shared with the client */
+	struct xr_queue *queue; /* shared with the client */
 	uint32_t depth;		/* private copies */
 	uint32_t max_sge;
-	uint32_t pd;		/* L_Keys of its entries are of this one, whatever the QP's */
+	uint32_t pd; /* L_Keys of its entries are of this one, whatever the QP's */
 	uint32_t consumer, producer;
-	uint32_t limit;		/* armed: event when fewer are left; 0: not */
+	uint32_t limit; /* armed: event when fewer are left; 0: not */
 	bool dead;
-	bool locked;		/* engines of several workers take: a spin lock is held then */
+	bool locked; /* engines of several workers take: a spin lock is held then */
 	int lock;
 	/* XRC (IBTA annex A14): what requests name it by, the domain of its QPs, where it completes */
-	uint32_t number;	/* 0: none; in xt_shared.srqs while it lives */
+	uint32_t number; /* 0: none; in xt_shared.srqs while it lives */
 	uint32_t domain;
 	struct xt_cq *cq;
-	void *owner;		/* the daemon's object */
+	void *owner; /* the daemon's object */
 };
 
 /* depth: a power of two; the entries' stride is xr_recv_stride(max_sge) */
@@ -300,25 +304,26 @@ bool xt_srq_arm(struct xt_srq *srq, uint32_t limit);
 struct xt_srq_move {
 	struct xr_queue *to;
 	uint32_t depth;
-	uint32_t first, end;	/* of the old ring; `first` becomes the new one's entry 0 */
+	uint32_t first, end; /* of the old ring; `first` becomes the new one's entry 0 */
 };
-int xt_srq_move_begin(struct xt_srq *srq, struct xr_queue *to, uint32_t depth, struct xt_srq_move *m);
-void xt_srq_move_copy(const struct xt_srq *srq, const struct xt_srq_move *m);	/* engines may run */
+int xt_srq_move_begin(struct xt_srq *srq, struct xr_queue *to, uint32_t depth,
+		      struct xt_srq_move *m);
+void xt_srq_move_copy(const struct xt_srq *srq, const struct xt_srq_move *m); /* engines may run */
 int xt_srq_move_end(struct xt_srq *srq, const struct xt_srq_move *m);
 
 /* ---- paths ----------------------------------------------------------------------- */
 
 /* Where a QP's packets go: resolved by the daemon from struct xr_ah_attr. Addresses as on the wire. */
 struct xt_path {
-	bool local;		/* the destination GID is one of this device's own: the direct way */
-	uint8_t ip_version;	/* 4 or 6 */
+	bool local;	    /* the destination GID is one of this device's own: the direct way */
+	uint8_t ip_version; /* 4 or 6 */
 	uint8_t smac[6], dmac[6];
-	uint16_t vlan;		/* 0: untagged */
+	uint16_t vlan; /* 0: untagged */
 	struct xr_addr sgid, dgid;
 	uint32_t flow_label;
-	uint8_t hop_limit;	/* never 0 */
+	uint8_t hop_limit; /* never 0 */
 	uint8_t traffic_class;
-	uint16_t udp_sport;	/* host order; 0: from flow label or QPNs */
+	uint16_t udp_sport; /* host order; 0: from flow label or QPNs */
 };
 
 /*
@@ -328,7 +333,7 @@ struct xt_path {
  */
 struct xt_ahs;
 struct xt_ahs *xt_ahs_new(void);
-void xt_ahs_free(struct xt_ahs *t);	/* all QPs that use it must be gone */
+void xt_ahs_free(struct xt_ahs *t); /* all QPs that use it must be gone */
 /* A new handle, or another path for an old one. -ENOMEM. */
 int xt_ahs_set(struct xt_ahs *t, uint32_t handle, uint32_t pd, const struct xt_path *path);
 void xt_ahs_del(struct xt_ahs *t, uint32_t handle);
@@ -341,25 +346,25 @@ const struct xt_path *xt_ahs_path(const struct xt_ahs *t, uint32_t handle);
 /* ---- queue pairs ------------------------------------------------------------------- */
 
 struct xt_qp_init {
-	uint32_t type;		/* enum xr_qp_type, else -EOPNOTSUPP */
-	uint32_t pd;		/* XRC_RECV: none, each request names an SRQ, whose PD counts */
-	uint32_t domain;	/* XRC_RECV: that its SRQs must be of */
-	struct xt_cq *send_cq, *recv_cq;	/* XRC_SEND: no recv_cq; XRC_RECV: none */
-	struct xr_queue *sq, *rq;	/* rq may be NULL, and is with an SRQ and XRC; XRC_RECV: no sq */
-	struct xt_srq *srq;		/* NULL: none; must outlive the QP */
-	uint32_t sq_depth, rq_depth;	/* powers of two */
-	uint32_t sq_stride, rq_stride;	/* bytes */
+	uint32_t type;	 /* enum xr_qp_type, else -EOPNOTSUPP */
+	uint32_t pd;	 /* XRC_RECV: none, each request names an SRQ, whose PD counts */
+	uint32_t domain; /* XRC_RECV: that its SRQs must be of */
+	struct xt_cq *send_cq, *recv_cq; /* XRC_SEND: no recv_cq; XRC_RECV: none */
+	struct xr_queue *sq, *rq; /* rq may be NULL, and is with an SRQ and XRC; XRC_RECV: no sq */
+	struct xt_srq *srq;	  /* NULL: none; must outlive the QP */
+	uint32_t sq_depth, rq_depth;   /* powers of two */
+	uint32_t sq_stride, rq_stride; /* bytes */
 	uint32_t max_send_sge, max_recv_sge, max_inline;
 	bool sq_sig_all;
 	/*
 	 * What the reserved L_Key stands for in its work requests, and those of its SRQ: *own, by
 	 * address; NULL: nothing. May change while no engine runs.
 	 */
-	struct xt_mem *const *own;	/* NULL: nothing for ever */
-	bool gsi;		/* UD: as QPN XR_GSI_QPN, of which there is one */
-	const struct xt_ahs *ahs;	/* UD */
-	struct xr_psn_entry *psns;	/* array by slot, kept current by the engine */
-	void *owner;		/* the daemon's object, for events */
+	struct xt_mem *const *own; /* NULL: nothing for ever */
+	bool gsi;		   /* UD: as QPN XR_GSI_QPN, of which there is one */
+	const struct xt_ahs *ahs;  /* UD */
+	struct xr_psn_entry *psns; /* array by slot, kept current by the engine */
+	void *owner;		   /* the daemon's object, for events */
 };
 
 /* The only part that a later daemon would need to take a connection over. */

@@ -13,24 +13,23 @@
 #define IN_CLASS(class, in, op, flags, classes)                                                    \
 	[XR_CLASS_##class | XR_OP_##op] = (classes) & (in) ? (flags) : 0
 
-#define XRC_FLAGS(flags) ((flags) & XR_OPF_REQUEST ? (flags) | XR_EXT_XRCETH : (flags))
+#define XRC_FLAGS(flags) ((flags)&XR_OPF_REQUEST ? (flags) | XR_EXT_XRCETH : (flags))
 
 const uint16_t xt_opcode_flags[256] = {
 #define X(op, flags, classes)                                                                      \
-	IN_CLASS(RC, XR_IN_RC, op, flags, classes),                                                \
-	IN_CLASS(UC, XR_IN_UC, op, flags, classes),                                                \
-	IN_CLASS(UD, XR_IN_UD, op, (flags) | XR_EXT_DETH, classes),                                \
-	IN_CLASS(XRC, XR_IN_XRC, op, XRC_FLAGS(flags), classes),
+	IN_CLASS(RC, XR_IN_RC, op, flags, classes), IN_CLASS(UC, XR_IN_UC, op, flags, classes),    \
+		IN_CLASS(UD, XR_IN_UD, op, (flags) | XR_EXT_DETH, classes),                        \
+		IN_CLASS(XRC, XR_IN_XRC, op, XRC_FLAGS(flags), classes),
 	XR_OPERATIONS(X)
 #undef X
-	[XR_OPCODE_CNP] = XR_OPF_PAYLOAD | XR_OPF_START | XR_OPF_END,
+		[XR_OPCODE_CNP] = XR_OPF_PAYLOAD | XR_OPF_START | XR_OPF_END,
 };
 
 /* By bit number of XR_EXT_*, which is also the order on the wire */
 static const uint8_t ext_len[] = {
-	sizeof(struct xr_xrceth),	sizeof(struct xr_deth),	 sizeof(struct xr_feth),
+	sizeof(struct xr_xrceth),	sizeof(struct xr_deth),	     sizeof(struct xr_feth),
 	sizeof(struct xr_reth),		sizeof(struct xr_atomiceth), sizeof(struct xr_aeth),
-	sizeof(struct xr_atomicacketh), sizeof(struct xr_immdt), sizeof(struct xr_ieth),
+	sizeof(struct xr_atomicacketh), sizeof(struct xr_immdt),     sizeof(struct xr_ieth),
 };
 
 unsigned xt_ext_len(uint16_t flags)
@@ -51,7 +50,7 @@ unsigned xt_ext_off(uint16_t flags, uint16_t ext)
 
 struct cursor {
 	const uint8_t *data;
-	unsigned len;	/* of the first piece */
+	unsigned len; /* of the first piece */
 	unsigned off;
 };
 
@@ -109,7 +108,7 @@ static enum xr_reason parse_ipv4(struct cursor *c, int *len)
 		return XR_NOT_UDP;
 	if ((ip[0] & 0xf) != 5)
 		return XR_IP_OPTIONS;
-	if (be16_at(ip + 6) & 0x3fff)	/* more fragments, or not the first */
+	if (be16_at(ip + 6) & 0x3fff) /* more fragments, or not the first */
 		return XR_IP_FRAGMENT;
 	*len = (int)(be16_at(ip + 2) - XT_IPV4_LEN);
 	return XR_OK;
@@ -241,16 +240,16 @@ enum xr_reason xt_parse(struct xt_frame *frame)
 static void mask_headers(uint8_t *h, unsigned bth)
 {
 	if (h[0] >> 4 == 4) {
-		h[1] = 0xff;			/* type of service */
-		h[8] = 0xff;			/* time to live */
-		h[10] = h[11] = 0xff;		/* header checksum */
+		h[1] = 0xff;	      /* type of service */
+		h[8] = 0xff;	      /* time to live */
+		h[10] = h[11] = 0xff; /* header checksum */
 	} else {
-		h[0] |= 0x0f;			/* traffic class, flow label */
+		h[0] |= 0x0f; /* traffic class, flow label */
 		h[1] = h[2] = h[3] = 0xff;
-		h[7] = 0xff;			/* hop limit */
+		h[7] = 0xff; /* hop limit */
 	}
-	h[bth - 2] = h[bth - 1] = 0xff;		/* UDP checksum */
-	h[bth + 4] = 0xff;			/* FECN, BECN, reserved */
+	h[bth - 2] = h[bth - 1] = 0xff; /* UDP checksum */
+	h[bth + 4] = 0xff;		/* FECN, BECN, reserved */
 }
 
 /* The ICRC over the bytes [ip_off, end) of a frame. */

@@ -16,7 +16,7 @@
 #define XT_IPV6_LEN 40u
 #define XT_UDP_LEN 8u
 #define XT_BTH_LEN 12u
-#define XT_CNP_PAYLOAD 16u	/* reserved, zero: IBTA A17.9.3 */
+#define XT_CNP_PAYLOAD 16u /* reserved, zero: IBTA A17.9.3 */
 
 /*
  * What each of the 256 opcodes is: XR_OPF_* | XR_EXT_*, also the DETH and

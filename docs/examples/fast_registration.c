@@ -20,7 +20,8 @@
 #define ROUNDS 3
 #define ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
 
-static const char text[] = "These words lie in three pieces of the owner's memory, a few of them in each.";
+static const char text[] =
+	"These words lie in three pieces of the owner's memory, a few of them in each.";
 
 /* What the owner tells its peer */
 struct grant {
@@ -32,11 +33,11 @@ static struct ibv_context *ctx;
 static struct ibv_pd *pd;
 static struct ibv_cq *cq;
 static struct ibv_qp *owner, *peer;
-static char *memory;			/* the owner's, nobody's region */
-static struct buffers {			/* what both say to each other, and the peer's text */
+static char *memory;	/* the owner's, nobody's region */
+static struct buffers { /* what both say to each other, and the peer's text */
 	struct grant said, heard;
 	char text[sizeof(text)];
-} *buffers;
+} * buffers;
 static struct ibv_mr *buffers_mr;
 
 static void must(int ok, const char *what)
@@ -71,9 +72,13 @@ static void open_device(void)
 static struct ibv_qp *create_qp(void)
 {
 	struct ibv_qp_init_attr init = {
-		.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC,
+		.send_cq = cq,
+		.recv_cq = cq,
+		.qp_type = IBV_QPT_RC,
 		/* nothing is signalled, so that each request keeps its place to the end */
-		.cap = { .max_send_wr = 64, .max_recv_wr = 16, .max_send_sge = 1,
+		.cap = { .max_send_wr = 64,
+			 .max_recv_wr = 16,
+			 .max_send_sge = 1,
 			 .max_recv_sge = 1 },
 	};
 	struct ibv_qp *qp = ibv_create_qp(pd, &init);
@@ -85,25 +90,36 @@ static struct ibv_qp *create_qp(void)
 static void connect(struct ibv_qp *qp, const struct ibv_qp *to, const union ibv_gid *gid, int index)
 {
 	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE,
-		.path_mtu = IBV_MTU_1024, .dest_qp_num = to->qp_num,
-		.max_rd_atomic = 1, .max_dest_rd_atomic = 1, .min_rnr_timer = 12,
-		.timeout = 14, .retry_cnt = 7, .rnr_retry = 7,
-		.ah_attr = { .is_global = 1, .port_num = 1,
+		.qp_state = IBV_QPS_INIT,
+		.port_num = 1,
+		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE,
+		.path_mtu = IBV_MTU_1024,
+		.dest_qp_num = to->qp_num,
+		.max_rd_atomic = 1,
+		.max_dest_rd_atomic = 1,
+		.min_rnr_timer = 12,
+		.timeout = 14,
+		.retry_cnt = 7,
+		.rnr_retry = 7,
+		.ah_attr = { .is_global = 1,
+			     .port_num = 1,
 			     .grh = { .dgid = *gid, .sgid_index = index, .hop_limit = 64 } },
 	};
-	int err = ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-				IBV_QP_ACCESS_FLAGS);
+	int err = ibv_modify_qp(
+		qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 
 	attr.qp_state = IBV_QPS_RTR;
 	if (!err)
-		err = ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
-				    IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-				    IBV_QP_MIN_RNR_TIMER);
+		err = ibv_modify_qp(qp, &attr,
+				    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+					    IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+					    IBV_QP_MIN_RNR_TIMER);
 	attr.qp_state = IBV_QPS_RTS;
 	if (!err)
-		err = ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-				    IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+		err = ibv_modify_qp(qp, &attr,
+				    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+					    IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+					    IBV_QP_MAX_QP_RD_ATOMIC);
 	errno = err;
 	must(!err, "ibv_modify_qp");
 }
@@ -130,7 +146,8 @@ static struct ibv_wc completion(void)
 		;
 	must(n > 0, "ibv_poll_cq");
 	if (wc.status != IBV_WC_SUCCESS) {
-		fprintf(stderr, "fast_registration: completion: %s\n", ibv_wc_status_str(wc.status));
+		fprintf(stderr, "fast_registration: completion: %s\n",
+			ibv_wc_status_str(wc.status));
 		exit(1);
 	}
 	return wc;
@@ -165,7 +182,10 @@ static void use(int invalidate)
 		.invalidate_rkey = invalidate ? buffers->heard.rkey : 0,
 	};
 	struct ibv_send_wr write = {
-		.next = &done, .opcode = IBV_WR_RDMA_WRITE, .sg_list = &sge, .num_sge = 1,
+		.next = &done,
+		.opcode = IBV_WR_RDMA_WRITE,
+		.sg_list = &sge,
+		.num_sge = 1,
 		.wr.rdma = { .remote_addr = buffers->heard.addr, .rkey = buffers->heard.rkey },
 	};
 
@@ -212,14 +232,14 @@ static void lend(struct ibv_mr *mr, int round)
 	grant = (struct grant){ (uintptr_t)mr->addr, mr->rkey, sizeof(text) };
 	tell(&grant);
 
-	completion();			/* the peer heard */
+	completion(); /* the peer heard */
 	use(1);
-	wc = completion();		/* the owner heard that it is done */
+	wc = completion(); /* the owner heard that it is done */
 	must(wc.wc_flags & IBV_WC_WITH_INV && wc.invalidated_rkey == grant.rkey,
 	     "the key was not invalidated");
 	check_pieces(sg, sizeof(text));
-	printf("round %d: key %08x, %zu bytes at %#llx, invalidated by the peer\n", round, grant.rkey,
-	       mr->length, (unsigned long long)grant.addr);
+	printf("round %d: key %08x, %zu bytes at %#llx, invalidated by the peer\n", round,
+	       grant.rkey, mr->length, (unsigned long long)grant.addr);
 }
 
 /* ---- a pool -------------------------------------------------------------------------- */
@@ -254,15 +274,19 @@ static void flushed(struct xrocedv_pool *pool, void *arg)
 static void lend_by_pool(void)
 {
 	struct xrocedv_pool_attr attr = {
-		.max_pages = 8, .page_size = PAGE, .pool_size = 4, .access = ACCESS,
-		.flags = XROCEDV_POOL_CACHE, .flushed = flushed,
+		.max_pages = 8,
+		.page_size = PAGE,
+		.pool_size = 4,
+		.access = ACCESS,
+		.flags = XROCEDV_POOL_CACHE,
+		.flushed = flushed,
 	};
 	struct xrocedv_pool *pool = xrocedv_create_pool(pd, &attr);
 
 	must(pool != NULL, "xrocedv_create_pool");
 	lend_from(pool, 0);
 	lend_from(pool, 1);
-	lend_from(pool, 0);		/* the same list, from the cache: the same key */
+	lend_from(pool, 0); /* the same list, from the cache: the same key */
 	must(!xrocedv_flush_pool(pool), "xrocedv_flush_pool");
 	must(!xrocedv_destroy_pool(pool), "xrocedv_destroy_pool");
 }
@@ -282,7 +306,8 @@ int main(void)
 	memset(memory, 0, PAGES * PAGE);
 	lend_by_pool();
 	must(!ibv_dereg_mr(mr) && !ibv_destroy_qp(owner) && !ibv_destroy_qp(peer) &&
-	     !ibv_dereg_mr(buffers_mr) && !ibv_destroy_cq(cq) && !ibv_dealloc_pd(pd) &&
-	     !ibv_close_device(ctx), "the end");
+		     !ibv_dereg_mr(buffers_mr) && !ibv_destroy_cq(cq) && !ibv_dealloc_pd(pd) &&
+		     !ibv_close_device(ctx),
+	     "the end");
 	return 0;
 }

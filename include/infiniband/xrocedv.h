@@ -30,15 +30,15 @@ extern "C" {
 /* opcode of the completion of a registration */
 #define XROCEDV_WC_REG_MR IBV_WC_DRIVER1
 
-#define XROCEDV_MAX_PAGES 4096u		/* of one region */
-#define XROCEDV_MIN_PAGE_SIZE 4096u	/* bytes; a power of two */
+#define XROCEDV_MAX_PAGES 4096u	    /* of one region */
+#define XROCEDV_MIN_PAGE_SIZE 4096u /* bytes; a power of two */
 #define XROCEDV_MAX_PAGE_SIZE (1u << 30)
 
 /* In the upper 32 bits RDMA_DRIVER_UNKNOWN, which is 0 */
 enum xrocedv_resource {
-	XROCEDV_RES_QP = 1,	/* also once for each queue of it */
+	XROCEDV_RES_QP = 1, /* also once for each queue of it */
 	XROCEDV_RES_SRQ = 2,
-	XROCEDV_RES_CQ = 3,	/* of ibv_create_cq_ex() with a parent domain */
+	XROCEDV_RES_CQ = 3, /* of ibv_create_cq_ex() with a parent domain */
 };
 
 /* Is it a device of xroce? */
@@ -69,8 +69,8 @@ struct ibv_mr *xrocedv_alloc_mr(struct ibv_pd *pd, uint32_t max_pages);
 
 /* Part of the program's memory */
 struct xrocedv_sg {
-	uint64_t addr;		/* in the program's address space */
-	uint64_t length;	/* bytes, not 0 */
+	uint64_t addr;	 /* in the program's address space */
+	uint64_t length; /* bytes, not 0 */
 };
 
 /*
@@ -86,8 +86,8 @@ struct xrocedv_sg {
  * registration completed; two may be under way for one region, so call this again when at most
  * one is. Pages need not be there before they are used.
  */
-int xrocedv_map_mr_sg(struct ibv_mr *mr, const struct xrocedv_sg *sg, int nents, uint64_t *sg_offset,
-		      uint32_t page_size);
+int xrocedv_map_mr_sg(struct ibv_mr *mr, const struct xrocedv_sg *sg, int nents,
+		      uint64_t *sg_offset, uint32_t page_size);
 
 /* A new variant of the region's key, for the next registration: bits 7:0 of lkey and rkey. */
 static inline void xrocedv_update_key(struct ibv_mr *mr, uint8_t variant)
@@ -125,12 +125,13 @@ int xrocedv_post_reg_mr(struct ibv_qp *qp, struct ibv_mr *mr, uint64_t wr_id, un
 struct xrocedv_pool;
 
 struct xrocedv_pool_attr {
-	uint32_t max_pages;		/* of one mapping: 1..XROCEDV_MAX_PAGES */
-	uint32_t page_size;		/* as for xrocedv_map_mr_sg() */
-	uint32_t pool_size;		/* mappings at a time: 1..XROCEDV_MAX_POOL */
-	uint32_t dirty_watermark;	/* as many dirty ones are flushed by the unmap that makes them so many; 0: never */
-	unsigned int access;		/* as for xrocedv_post_reg_mr(), without IBV_ACCESS_MW_BIND */
-	uint32_t flags;			/* XROCEDV_POOL_CACHE */
+	uint32_t max_pages; /* of one mapping: 1..XROCEDV_MAX_PAGES */
+	uint32_t page_size; /* as for xrocedv_map_mr_sg() */
+	uint32_t pool_size; /* mappings at a time: 1..XROCEDV_MAX_POOL */
+	uint32_t
+		dirty_watermark; /* as many dirty ones are flushed by the unmap that makes them so many; 0: never */
+	unsigned int access; /* as for xrocedv_post_reg_mr(), without IBV_ACCESS_MW_BIND */
+	uint32_t flags;	     /* XROCEDV_POOL_CACHE */
 	/*
 	 * Called behind each flush that succeeded, by the thread that flushed; it may use the pool.
 	 * Or NULL.
@@ -141,8 +142,8 @@ struct xrocedv_pool_attr {
 
 /* Memory that is mapped. To be read only; valid from map to the unmap that goes with it. */
 struct xrocedv_mapping {
-	uint64_t addr;		/* of its first byte, in the program's memory and for peers */
-	uint64_t length;	/* bytes */
+	uint64_t addr;	 /* of its first byte, in the program's memory and for peers */
+	uint64_t length; /* bytes */
 	uint32_t lkey, rkey;
 	struct xrocedv_pool *pool;
 };

@@ -31,73 +31,73 @@
 #include <xroce/tables.h>
 
 #define XR_PROTOCOL_VERSION 1
-#define XR_RUNTIME_DIR "/run/xroce"	/* sockets: <runtime dir>/<device>.sock */
+#define XR_RUNTIME_DIR "/run/xroce" /* sockets: <runtime dir>/<device>.sock */
 #define XR_SOCKET_SUFFIX ".sock"
-#define XR_DEVICE_NAME_MAX 63		/* without NUL: IBV_SYSFS_NAME_MAX - 1 */
-#define XR_MSG_MAX 65536		/* bytes of one datagram */
+#define XR_DEVICE_NAME_MAX 63 /* without NUL: IBV_SYSFS_NAME_MAX - 1 */
+#define XR_MSG_MAX 65536      /* bytes of one datagram */
 #define XR_MSG_MAX_FDS 64
 
 struct xr_msg {
-	__u32 type;		/* enum xr_msg_type; the reply repeats it */
-	__s32 status;		/* replies: 0 or -errno */
-	__u32 seq;		/* chosen by the client, repeated in the reply */
-	__u32 length;		/* bytes after this header */
+	__u32 type;   /* enum xr_msg_type; the reply repeats it */
+	__s32 status; /* replies: 0 or -errno */
+	__u32 seq;    /* chosen by the client, repeated in the reply */
+	__u32 length; /* bytes after this header */
 };
 
 /* X(NAME, name): append only. The daemon's dispatch table and both sides' texts come from here. */
-#define XR_MESSAGES(X)                                                         \
-	X(HELLO, hello)                                                        \
-	X(QUERY_DEVICE, query_device)                                          \
-	X(QUERY_PORT, query_port)                                              \
-	X(QUERY_GIDS, query_gids)                                              \
-	X(ALLOC_PD, alloc_pd)                                                  \
-	X(DEALLOC_PD, dealloc_pd)                                              \
-	X(PIN_SOCKET, pin_socket)                                              \
-	X(REG_MR, reg_mr)                                                      \
-	X(REREG_MR, rereg_mr)                                                  \
-	X(DEREG_MR, dereg_mr)                                                  \
-	X(CREATE_CHANNEL, create_channel)                                      \
-	X(DESTROY_CHANNEL, destroy_channel)                                    \
-	X(CREATE_CQ, create_cq)                                                \
-	X(RESIZE_CQ, resize_cq)                                                \
-	X(DESTROY_CQ, destroy_cq)                                              \
-	X(CREATE_QP, create_qp)                                                \
-	X(MODIFY_QP, modify_qp)                                                \
-	X(QUERY_QP, query_qp)                                                  \
-	X(DESTROY_QP, destroy_qp)                                              \
-	X(CREATE_AH, create_ah)                                                \
-	X(DESTROY_AH, destroy_ah)                                              \
-	/* SET_FAULT and most of SHOW: only root and the daemon's own user */    \
-	X(SHOW, show)                                                          \
-	X(SET_FAULT, set_fault)                                                \
-	/* shared receive queues */                                            \
-	X(CREATE_SRQ, create_srq)                                              \
-	X(MODIFY_SRQ, modify_srq)                                              \
-	X(QUERY_SRQ, query_srq)                                                \
-	X(DESTROY_SRQ, destroy_srq)                                            \
-	/* datagrams */                                                        \
-	X(RESOLVE_AH, resolve_ah)                                              \
-	/* memory windows */                                                   \
-	X(ALLOC_MW, alloc_mw)                                                  \
-	X(DEALLOC_MW, dealloc_mw)                                              \
-	/* more of memory */                                                   \
-	X(ADVISE_MR, advise_mr)                                                \
-	X(ALLOC_DM, alloc_dm)                                                  \
-	X(FREE_DM, free_dm)                                                    \
-	X(IMPORT_PD, import_pd)                                                \
-	X(IMPORT_MR, import_mr)                                                \
-	/* multicast */                                                        \
-	X(ATTACH_MCAST, attach_mcast)                                          \
-	X(DETACH_MCAST, detach_mcast)                                          \
-	/* fast registration */                                                \
-	X(ALLOC_FAST_MR, alloc_fast_mr)                                        \
-	/* extended reliable connections */                                    \
-	X(OPEN_XRCD, open_xrcd)                                                \
-	X(CLOSE_XRCD, close_xrcd)                                              \
-	X(OPEN_QP, open_qp)                                                    \
-	/* privileged clients */                                               \
-	X(RESERVED_LKEY, reserved_lkey)                                        \
-	/* sharing device memory */                                            \
+#define XR_MESSAGES(X)                                                                             \
+	X(HELLO, hello)                                                                            \
+	X(QUERY_DEVICE, query_device)                                                              \
+	X(QUERY_PORT, query_port)                                                                  \
+	X(QUERY_GIDS, query_gids)                                                                  \
+	X(ALLOC_PD, alloc_pd)                                                                      \
+	X(DEALLOC_PD, dealloc_pd)                                                                  \
+	X(PIN_SOCKET, pin_socket)                                                                  \
+	X(REG_MR, reg_mr)                                                                          \
+	X(REREG_MR, rereg_mr)                                                                      \
+	X(DEREG_MR, dereg_mr)                                                                      \
+	X(CREATE_CHANNEL, create_channel)                                                          \
+	X(DESTROY_CHANNEL, destroy_channel)                                                        \
+	X(CREATE_CQ, create_cq)                                                                    \
+	X(RESIZE_CQ, resize_cq)                                                                    \
+	X(DESTROY_CQ, destroy_cq)                                                                  \
+	X(CREATE_QP, create_qp)                                                                    \
+	X(MODIFY_QP, modify_qp)                                                                    \
+	X(QUERY_QP, query_qp)                                                                      \
+	X(DESTROY_QP, destroy_qp)                                                                  \
+	X(CREATE_AH, create_ah)                                                                    \
+	X(DESTROY_AH, destroy_ah)                                                                  \
+	/* SET_FAULT and most of SHOW: only root and the daemon's own user */                      \
+	X(SHOW, show)                                                                              \
+	X(SET_FAULT, set_fault)                                                                    \
+	/* shared receive queues */                                                                \
+	X(CREATE_SRQ, create_srq)                                                                  \
+	X(MODIFY_SRQ, modify_srq)                                                                  \
+	X(QUERY_SRQ, query_srq)                                                                    \
+	X(DESTROY_SRQ, destroy_srq)                                                                \
+	/* datagrams */                                                                            \
+	X(RESOLVE_AH, resolve_ah)                                                                  \
+	/* memory windows */                                                                       \
+	X(ALLOC_MW, alloc_mw)                                                                      \
+	X(DEALLOC_MW, dealloc_mw)                                                                  \
+	/* more of memory */                                                                       \
+	X(ADVISE_MR, advise_mr)                                                                    \
+	X(ALLOC_DM, alloc_dm)                                                                      \
+	X(FREE_DM, free_dm)                                                                        \
+	X(IMPORT_PD, import_pd)                                                                    \
+	X(IMPORT_MR, import_mr)                                                                    \
+	/* multicast */                                                                            \
+	X(ATTACH_MCAST, attach_mcast)                                                              \
+	X(DETACH_MCAST, detach_mcast)                                                              \
+	/* fast registration */                                                                    \
+	X(ALLOC_FAST_MR, alloc_fast_mr)                                                            \
+	/* extended reliable connections */                                                        \
+	X(OPEN_XRCD, open_xrcd)                                                                    \
+	X(CLOSE_XRCD, close_xrcd)                                                                  \
+	X(OPEN_QP, open_qp)                                                                        \
+	/* privileged clients */                                                                   \
+	X(RESERVED_LKEY, reserved_lkey)                                                            \
+	/* sharing device memory */                                                                \
 	X(IMPORT_DM, import_dm)
 
 enum xr_msg_type {
@@ -105,15 +105,15 @@ enum xr_msg_type {
 #define X(NAME, name) XR_MSG_##NAME,
 	XR_MESSAGES(X)
 #undef X
-	XR_MSG_COUNT
+		XR_MSG_COUNT
 };
 
 /* A piece of shared memory: the client maps each chunk once, whole. */
 struct xr_shm_ref {
-	__u32 chunk;		/* id, per connection */
-	__u32 new_chunk;	/* 1: the message's next fd is this chunk's memfd */
+	__u32 chunk;	 /* id, per connection */
+	__u32 new_chunk; /* 1: the message's next fd is this chunk's memfd */
 	__u64 chunk_size;
-	__u64 offset;		/* of the piece in the chunk */
+	__u64 offset; /* of the piece in the chunk */
 	__u64 length;
 };
 
@@ -121,12 +121,12 @@ struct xr_shm_ref {
 
 #define XR_TOKEN_LEN 32
 struct xr_hello_req {
-	__u32 version;		/* XR_PROTOCOL_VERSION; else EPROTO */
-	__u32 flags;		/* XR_HELLO_* */
-	__u8 token[XR_TOKEN_LEN];	/* XR_HELLO_IMPORT: whose objects may be imported */
+	__u32 version;		  /* XR_PROTOCOL_VERSION; else EPROTO */
+	__u32 flags;		  /* XR_HELLO_* */
+	__u8 token[XR_TOKEN_LEN]; /* XR_HELLO_IMPORT: whose objects may be imported */
 };
-#define XR_HELLO_OBSERVER 1	/* a tool: no doorbells, no events, no fds, no objects */
-#define XR_HELLO_IMPORT 2	/* ENOENT: no connection of this user has that token */
+#define XR_HELLO_OBSERVER 1 /* a tool: no doorbells, no events, no fds, no objects */
+#define XR_HELLO_IMPORT 2   /* ENOENT: no connection of this user has that token */
 
 /* fds: event pipe (read end), workers' eventfds, doorbells' chunk, userfaultfd device (if has_uffd) */
 struct xr_hello_rep {
@@ -134,11 +134,11 @@ struct xr_hello_rep {
 	__u32 workers;
 	__u32 has_uffd;
 	__u32 reserved;
-	__u64 guid;		/* __be64 as verbs wants it */
+	__u64 guid; /* __be64 as verbs wants it */
 	char device[XR_DEVICE_NAME_MAX + 1];
 	char netdev[16];
-	struct xr_shm_ref doorbells;	/* struct xr_doorbell[workers] */
-	__u8 token[XR_TOKEN_LEN];	/* of this connection: who knows it may import from it */
+	struct xr_shm_ref doorbells; /* struct xr_doorbell[workers] */
+	__u8 token[XR_TOKEN_LEN];    /* of this connection: who knows it may import from it */
 };
 
 /* Of device_cap_flags_ex, as Linux 6.2 has it (IB_UVERBS_DEVICE_ATOMIC_WRITE) */
@@ -149,30 +149,30 @@ struct xr_query_device_rep {
 	__u64 guid;
 	__u64 max_mr_size;
 	__u64 page_size_cap;
-	__u64 device_cap_flags;		/* enum ibv_device_cap_flags, XR_DEVICE_* */
-	__u64 odp_caps;			/* enum ibv_odp_general_caps */
-	__u32 odp_rc, odp_uc, odp_ud;	/* enum ibv_odp_transport_cap_bits */
+	__u64 device_cap_flags;	      /* enum ibv_device_cap_flags, XR_DEVICE_* */
+	__u64 odp_caps;		      /* enum ibv_odp_general_caps */
+	__u32 odp_rc, odp_uc, odp_ud; /* enum ibv_odp_transport_cap_bits */
 	__u32 max_qp, max_qp_wr, max_sge, max_cq, max_cqe, max_mr, max_pd;
 	__u32 max_qp_rd_atom, max_qp_init_rd_atom, max_res_rd_atom;
-	__u32 atomic_cap;		/* enum ibv_atomic_cap */
+	__u32 atomic_cap; /* enum ibv_atomic_cap */
 	__u32 max_mw, max_ah, max_srq, max_srq_wr, max_srq_sge;
 	__u32 max_mcast_grp, max_mcast_qp_attach, max_total_mcast_qp_attach;
 	__u32 max_pkeys, local_ca_ack_delay, max_inline;
 	__u32 vendor_id, vendor_part_id, hw_ver;
-	char fw_ver[64];		/* version of the daemon */
+	char fw_ver[64]; /* version of the daemon */
 	__u64 max_dm_size;
-	__u32 rate_min, rate_max;	/* rate limits of QPs, kbit/s */
-	__u32 rate_qpts;		/* for which: 1 << enum ibv_qp_type */
+	__u32 rate_min, rate_max; /* rate limits of QPs, kbit/s */
+	__u32 rate_qpts;	  /* for which: 1 << enum ibv_qp_type */
 	__u32 reserved;
 };
 
 struct xr_query_port_rep {
-	__u32 state;			/* enum ibv_port_state */
-	__u32 max_mtu, active_mtu;	/* enum ibv_mtu */
+	__u32 state;		   /* enum ibv_port_state */
+	__u32 max_mtu, active_mtu; /* enum ibv_mtu */
 	__u32 gid_tbl_len, pkey_tbl_len;
 	__u32 active_speed, active_width, phys_state;
 	__u32 max_msg_sz;
-	__u32 qkey_viol_cntr, bad_pkey_cntr;	/* packets dropped for that, of whatever QP */
+	__u32 qkey_viol_cntr, bad_pkey_cntr; /* packets dropped for that, of whatever QP */
 	__u32 netdev_ifindex;
 	__u32 link_speed_mbps;
 	__u8 mac[6];
@@ -194,7 +194,7 @@ struct xr_query_gids_rep {
 
 /* ---- protection domains and memory ---------------------------------------- */
 
-struct xr_handle_req {		/* DEALLOC_PD, DEREG_MR, DESTROY_* */
+struct xr_handle_req { /* DEALLOC_PD, DEREG_MR, DESTROY_* */
 	__u32 handle;
 	__u32 reserved;
 };
@@ -211,8 +211,8 @@ struct xr_handle_rep {
  * object. EINVAL: the region is not in that domain.
  */
 struct xr_import_mr_req {
-	__u32 pd;		/* imported */
-	__u32 handle;		/* of the other connection */
+	__u32 pd;     /* imported */
+	__u32 handle; /* of the other connection */
 };
 struct xr_import_mr_rep {
 	__u32 lkey;
@@ -228,11 +228,12 @@ struct xr_import_mr_rep {
 enum xr_mr_segment_kind {
 	/* adopted: a memfd, sealed against shrinking, given with the message; or a dma-buf of udmabuf */
 	XR_SEG_FD = 1,
-	XR_SEG_MAPPING = 2,	/* shared: MAP_SHARED memory, the daemon opens it by map_files */
-	XR_SEG_PRIVATE = 3,	/* private: through the process's /proc/self/mem fd */
+	XR_SEG_MAPPING = 2, /* shared: MAP_SHARED memory, the daemon opens it by map_files */
+	XR_SEG_PRIVATE = 3, /* private: through the process's /proc/self/mem fd */
 	/* no memory of the client; the only segment, addr 0, and REREG_MR of such a region is EINVAL */
-	XR_SEG_DM = 4,		/* fd_index: a device memory's handle, offset: in it */
-	XR_SEG_NULL = 5,	/* reads as zeros, forgets what is written; access: XR_ACCESS_LOCAL_WRITE alone */
+	XR_SEG_DM = 4, /* fd_index: a device memory's handle, offset: in it */
+	XR_SEG_NULL =
+		5, /* reads as zeros, forgets what is written; access: XR_ACCESS_LOCAL_WRITE alone */
 };
 /*
  * A region with XR_ACCESS_ON_DEMAND has no segments: it is looked at when it is used, by
@@ -240,15 +241,15 @@ enum xr_mr_segment_kind {
  */
 struct xr_mr_segment {
 	__u32 kind;
-	__u32 fd_index;		/* XR_SEG_FD: which of the message's fds */
-	__u64 addr;		/* in the client's address space */
+	__u32 fd_index; /* XR_SEG_FD: which of the message's fds */
+	__u64 addr;	/* in the client's address space */
 	__u64 length;
-	__u64 offset;		/* XR_SEG_FD, XR_SEG_MAPPING: of addr in the file */
-	__u64 map_start, map_end;	/* XR_SEG_MAPPING: the mapping as in /proc/self/maps */
-	__u32 flags;		/* XR_SEGF_* */
+	__u64 offset;		  /* XR_SEG_FD, XR_SEG_MAPPING: of addr in the file */
+	__u64 map_start, map_end; /* XR_SEG_MAPPING: the mapping as in /proc/self/maps */
+	__u32 flags;		  /* XR_SEGF_* */
 	__u32 reserved;
 };
-#define XR_SEGF_READONLY 1	/* the mapping is not writable */
+#define XR_SEGF_READONLY 1 /* the mapping is not writable */
 #define XR_MR_SEGMENTS_MAX 512
 
 /*
@@ -258,16 +259,17 @@ struct xr_mr_segment {
  */
 struct xr_reg_mr_req {
 	__u32 pd;
-	__u32 access;		/* XR_ACCESS_* */
+	__u32 access; /* XR_ACCESS_* */
 	__u64 addr;
 	__u64 length;
-	__u64 iova;		/* address that work requests and peers use */
-	__u32 flags;		/* XR_REGF_* */
+	__u64 iova;  /* address that work requests and peers use */
+	__u32 flags; /* XR_REGF_* */
 	__u32 segments;
 	struct xr_mr_segment segment[];
 };
 #define XR_REGF_PROC_FDS 1
-#define XR_REGF_PINNED 2	/* the last PIN_SOCKET's socket pins the private pages; it goes with the region */
+#define XR_REGF_PINNED                                                                             \
+	2 /* the last PIN_SOCKET's socket pins the private pages; it goes with the region */
 struct xr_reg_mr_rep {
 	__u32 handle;
 	__u32 lkey;
@@ -293,11 +295,11 @@ struct xr_rereg_mr_req {
  */
 struct xr_alloc_mw_req {
 	__u32 pd;
-	__u32 type;		/* enum ibv_mw_type; else EINVAL */
+	__u32 type; /* enum ibv_mw_type; else EINVAL */
 };
 struct xr_alloc_mw_rep {
 	__u32 handle;
-	__u32 rkey;		/* its index is the window's for good */
+	__u32 rkey; /* its index is the window's for good */
 };
 
 /*
@@ -307,12 +309,12 @@ struct xr_alloc_mw_rep {
  */
 struct xr_alloc_fast_mr_req {
 	__u32 pd;
-	__u32 max_pages;	/* 1..XR_FAST_MAX_PAGES */
+	__u32 max_pages; /* 1..XR_FAST_MAX_PAGES */
 };
 struct xr_alloc_fast_mr_rep {
 	__u32 handle;
-	__u32 key;		/* lkey and rkey; its index is the region's for good */
-	struct xr_shm_ref lists;	/* __u64[XR_FAST_LISTS][max_pages] */
+	__u32 key;		 /* lkey and rkey; its index is the region's for good */
+	struct xr_shm_ref lists; /* __u64[XR_FAST_LISTS][max_pages] */
 };
 
 /*
@@ -339,7 +341,7 @@ struct xr_reserved_lkey_rep {
 struct xr_advise_mr_req {
 	__u32 pd;
 	__u32 write;
-	__u32 ranges;		/* 1..XR_ADVISE_MAX */
+	__u32 ranges; /* 1..XR_ADVISE_MAX */
 	__u32 reserved;
 	struct xr_sge range[];
 };
@@ -354,8 +356,8 @@ struct xr_advise_mr_rep {
 
 /* ENOMEM: more than max_dm_size for this client. A region of it: REG_MR with one XR_SEG_DM. */
 struct xr_alloc_dm_req {
-	__u64 length;		/* bytes; else EINVAL */
-	__u32 log_align;	/* of its start, 0..XR_DM_LOG_ALIGN_MAX */
+	__u64 length;	 /* bytes; else EINVAL */
+	__u32 log_align; /* of its start, 0..XR_DM_LOG_ALIGN_MAX */
 	__u32 reserved;
 };
 #define XR_DM_LOG_ALIGN_MAX 12
@@ -383,17 +385,17 @@ struct xr_import_dm_rep {
  * bytes, as struct ib_uverbs_comp_event_desc; reply xr_handle_rep.
  */
 struct xr_create_cq_req {
-	__u32 depth;		/* entries wanted, 1..XR_MAX_CQE */
-	__u32 channel;		/* handle or 0 */
-	__u64 cookie;		/* sent with events: struct ibv_cq * of the client */
-	__u32 flags;		/* XR_CQF_*; others: EOPNOTSUPP */
+	__u32 depth;   /* entries wanted, 1..XR_MAX_CQE */
+	__u32 channel; /* handle or 0 */
+	__u64 cookie;  /* sent with events: struct ibv_cq * of the client */
+	__u32 flags;   /* XR_CQF_*; others: EOPNOTSUPP */
 	__u32 reserved;
 };
-#define XR_CQF_IGNORE_OVERRUN 1	/* a full ring is overwritten, oldest first, instead of dead */
+#define XR_CQF_IGNORE_OVERRUN 1 /* a full ring is overwritten, oldest first, instead of dead */
 struct xr_create_cq_rep {
 	__u32 handle;
 	__u32 depth;		/* entries given, a power of two */
-	struct xr_shm_ref ring;	/* struct xr_queue */
+	struct xr_shm_ref ring; /* struct xr_queue */
 };
 /*
  * The new ring starts with the unpolled entries of the old one; EINVAL: they do not fit. Before that
@@ -414,18 +416,18 @@ struct xr_destroy_rep {
 
 /* No doorbell: the daemon looks at the producer's index when a message comes. */
 struct xr_create_srq_req {
-	__u32 pd;		/* handle; L_Keys of the queue's entries are of this one */
-	__u32 max_wr, max_sge;	/* wanted: 1..XR_MAX_WR, 0..XR_MAX_SGE */
-	__u32 xrcd;		/* handle, 0: not for XRC */
-	__u64 cookie;		/* sent with events: struct ibv_srq * of the client */
-	__u32 cq;		/* XRC: handle of the CQ that it completes into */
+	__u32 pd;	       /* handle; L_Keys of the queue's entries are of this one */
+	__u32 max_wr, max_sge; /* wanted: 1..XR_MAX_WR, 0..XR_MAX_SGE */
+	__u32 xrcd;	       /* handle, 0: not for XRC */
+	__u64 cookie;	       /* sent with events: struct ibv_srq * of the client */
+	__u32 cq;	       /* XRC: handle of the CQ that it completes into */
 	__u32 reserved;
 };
 struct xr_create_srq_rep {
 	__u32 handle;
 	__u32 max_wr, max_sge;	/* given; max_wr is a power of two, the ring's depth */
 	__u32 number;		/* XRC: 24 bits, that requests name it by; else 0 */
-	struct xr_shm_ref ring;	/* struct xr_queue of struct xr_recv_wqe */
+	struct xr_shm_ref ring; /* struct xr_queue of struct xr_recv_wqe */
 };
 /*
  * mask: enum ibv_srq_attr_mask. A new ring starts with the entries that nobody took; the client must
@@ -435,16 +437,16 @@ struct xr_modify_srq_req {
 	__u32 handle;
 	__u32 mask;
 	__u32 max_wr;
-	__u32 limit;		/* IBV_EVENT_SRQ_LIMIT_REACHED once fewer are left; 0: disarmed */
+	__u32 limit; /* IBV_EVENT_SRQ_LIMIT_REACHED once fewer are left; 0: disarmed */
 };
 struct xr_modify_srq_rep {
 	__u32 max_wr;
 	__u32 reserved;
-	struct xr_shm_ref ring;	/* length 0: the old one stays */
+	struct xr_shm_ref ring; /* length 0: the old one stays */
 };
 struct xr_query_srq_rep {
 	__u32 max_wr, max_sge;
-	__u32 limit;		/* 0: not armed, or reached */
+	__u32 limit; /* 0: not armed, or reached */
 	__u32 reserved;
 };
 
@@ -457,7 +459,7 @@ struct xr_query_srq_rep {
  * EINVAL: there is one, and XR_XRCDF_EXCL (as the kernel's verbs have it).
  */
 struct xr_open_xrcd_req {
-	__u32 flags;		/* XR_XRCDF_* */
+	__u32 flags; /* XR_XRCDF_* */
 	__u32 reserved;
 };
 #define XR_XRCDF_FD 1
@@ -473,22 +475,22 @@ struct xr_open_xrcd_req {
 #define XR_QPT_GSI 1
 
 struct xr_create_qp_req {
-	__u32 type;		/* enum xr_qp_type, or XR_QPT_GSI */
-	__u32 pd, send_cq, recv_cq, srq;	/* handles; with srq not 0 there is no RQ */
+	__u32 type;			 /* enum xr_qp_type, or XR_QPT_GSI */
+	__u32 pd, send_cq, recv_cq, srq; /* handles; with srq not 0 there is no RQ */
 	__u32 max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_inline;
 	__u32 sq_sig_all;
-	__u32 xrcd;		/* XRC_RECV: handle; it has no pd, CQs and queues. XRC_SEND: no recv_cq */
-	__u64 cookie;		/* sent with events: struct ibv_qp * of the client */
+	__u32 xrcd;   /* XRC_RECV: handle; it has no pd, CQs and queues. XRC_SEND: no recv_cq */
+	__u64 cookie; /* sent with events: struct ibv_qp * of the client */
 };
 struct xr_create_qp_rep {
 	__u32 handle;
 	__u32 qpn;
-	__u32 slot;		/* doorbell slot */
-	__u32 worker;		/* whose doorbells */
+	__u32 slot;   /* doorbell slot */
+	__u32 worker; /* whose doorbells */
 	__u32 max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_inline;
 	__u32 reserved;
-	struct xr_shm_ref sq;	/* struct xr_queue of struct xr_send_wqe */
-	struct xr_shm_ref rq;	/* length 0: none */
+	struct xr_shm_ref sq; /* struct xr_queue of struct xr_send_wqe */
+	struct xr_shm_ref rq; /* length 0: none */
 };
 
 /*
@@ -496,9 +498,9 @@ struct xr_create_qp_rep {
  * destroyed; each gets its events. Reply xr_create_qp_rep without queues. EINVAL: no such QP there.
  */
 struct xr_open_qp_req {
-	__u32 xrcd;		/* handle */
+	__u32 xrcd; /* handle */
 	__u32 qpn;
-	__u64 cookie;		/* sent with events: struct ibv_qp * of the client */
+	__u64 cookie; /* sent with events: struct ibv_qp * of the client */
 };
 #define xr_open_qp_rep xr_create_qp_rep
 
@@ -511,7 +513,7 @@ struct xr_ah_attr {
 	__u8 traffic_class;
 	__u8 sl;
 	__u8 port_num;
-	__u8 is_global;		/* must be 1: RoCE has no LIDs */
+	__u8 is_global; /* must be 1: RoCE has no LIDs */
 	__u8 reserved[3];
 };
 
@@ -529,12 +531,12 @@ struct xr_qp_attr {
 struct xr_modify_qp_req {
 	__u32 handle;
 	__u32 attr_mask;
-	struct xr_qp_attr attr;	/* rate_limit: kbit/s of whole frames, 0: none */
-	__u32 max_burst;	/* with IBV_QP_RATE_LIMIT: bytes sent at once, 0: the daemon's choice */
-	__u32 typical_packet;	/* with IBV_QP_RATE_LIMIT: bytes; a hint that is not used */
+	struct xr_qp_attr attr; /* rate_limit: kbit/s of whole frames, 0: none */
+	__u32 max_burst; /* with IBV_QP_RATE_LIMIT: bytes sent at once, 0: the daemon's choice */
+	__u32 typical_packet; /* with IBV_QP_RATE_LIMIT: bytes; a hint that is not used */
 };
 struct xr_modify_qp_rep {
-	__u32 state;		/* the QP's state now */
+	__u32 state; /* the QP's state now */
 	__u32 reserved;
 };
 struct xr_query_qp_rep {
@@ -555,7 +557,7 @@ struct xr_resolve_ah_req {
 };
 struct xr_resolve_ah_rep {
 	__u8 mac[6];
-	__u16 vlan;		/* 0: untagged */
+	__u16 vlan; /* 0: untagged */
 };
 
 /*
@@ -586,8 +588,8 @@ struct xr_async_event {
 /* ---- operators -------------------------------------------------------------------- */
 
 enum xr_show_what {
-	XR_SHOW_STATUS = 1,	/* device, addresses, attach mode and why, workers */
-	XR_SHOW_COUNTERS = 2,	/* reasons, transport counters */
+	XR_SHOW_STATUS = 1,   /* device, addresses, attach mode and why, workers */
+	XR_SHOW_COUNTERS = 2, /* reasons, transport counters */
 	XR_SHOW_QPS = 3,
 	XR_SHOW_MRS = 4,
 	XR_SHOW_CLIENTS = 5,
@@ -597,7 +599,7 @@ enum xr_show_what {
 	XR_SHOW_AHS = 9,
 	XR_SHOW_MWS = 10,
 	XR_SHOW_DMS = 11,
-	XR_SHOW_GROUPS = 12,	/* multicast groups and the QPs that are attached */
+	XR_SHOW_GROUPS = 12, /* multicast groups and the QPs that are attached */
 };
 /* The reply's fd is a memfd with the answer as JSON text; the tool formats it. */
 struct xr_show_req {
@@ -610,9 +612,9 @@ struct xr_show_rep {
 
 /* Fault injection on what the daemon receives and sends; all zero: off. */
 struct xr_fault_config {
-	__u32 drop, duplicate, reorder, corrupt, delay;	/* per mille of packets */
+	__u32 drop, duplicate, reorder, corrupt, delay; /* per mille of packets */
 	__u32 delay_us;
-	__u32 direction;	/* XR_FAULT_RX | XR_FAULT_TX; 0 means both */
+	__u32 direction; /* XR_FAULT_RX | XR_FAULT_TX; 0 means both */
 	__u32 reserved;
 	__u64 seed;
 };

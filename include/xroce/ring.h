@@ -40,10 +40,10 @@
 
 struct xr_queue {
 	/* written once by the daemon, for people with a debugger */
-	__u32 magic;		/* XR_QUEUE_MAGIC */
-	__u32 depth;		/* entries, a power of two */
-	__u32 stride;		/* bytes from entry to entry */
-	__u32 entries_off;	/* bytes from here to entry 0 */
+	__u32 magic;	   /* XR_QUEUE_MAGIC */
+	__u32 depth;	   /* entries, a power of two */
+	__u32 stride;	   /* bytes from entry to entry */
+	__u32 entries_off; /* bytes from here to entry 0 */
 	__u8 pad0[XR_CACHELINE - 16];
 
 	__u32 producer __attribute__((aligned(XR_CACHELINE)));
@@ -112,7 +112,7 @@ enum xr_wr_opcode {
 	XR_WR_SEND_WITH_INV = 9,
 	XR_WR_FLUSH = 14,
 	XR_WR_ATOMIC_WRITE = 15,
-	XR_WR_REG_MR = 0x20,	/* fast registration; no verbs value */
+	XR_WR_REG_MR = 0x20, /* fast registration; no verbs value */
 };
 
 /* The values of enum ibv_send_flags */
@@ -128,15 +128,15 @@ enum xr_wr_opcode {
  */
 struct xr_send_wqe {
 	__u64 wr_id;
-	__u8 opcode;		/* enum xr_wr_opcode */
-	__u8 flags;		/* XR_SEND_* */
+	__u8 opcode; /* enum xr_wr_opcode */
+	__u8 flags;  /* XR_SEND_* */
 	__u16 num_sge;
 	__u32 inline_len;
 	union {
 		__be32 imm_data;
-		__u32 invalidate_rkey;	/* SEND_WITH_INV the peer's, LOCAL_INV our own */
+		__u32 invalidate_rkey; /* SEND_WITH_INV the peer's, LOCAL_INV our own */
 	};
-	__u32 rkey;		/* RDMA and atomics */
+	__u32 rkey; /* RDMA and atomics */
 	__u64 remote_addr;
 	union {
 		struct {
@@ -144,22 +144,22 @@ struct xr_send_wqe {
 			__u64 swap;
 		} atomic;
 		struct {
-			__u32 ah;	/* handle */
+			__u32 ah; /* handle */
 			__u32 remote_qpn;
 			__u32 remote_qkey;
 		} ud;
 		struct {
-			__u32 mw_rkey;		/* names the window: bits 31:8 count */
-			__u32 new_rkey;		/* the same window; bits 7:0 are new */
-			__u32 mr_lkey;		/* 0 with length 0, which unbinds a window of type 1 */
-			__u32 access;		/* XR_ACCESS_REMOTE*, XR_ACCESS_ZERO_BASED */
+			__u32 mw_rkey;	/* names the window: bits 31:8 count */
+			__u32 new_rkey; /* the same window; bits 7:0 are new */
+			__u32 mr_lkey;	/* 0 with length 0, which unbinds a window of type 1 */
+			__u32 access;	/* XR_ACCESS_REMOTE*, XR_ACCESS_ZERO_BASED */
 		} bind;
 		struct {
-			__u32 key;		/* the region's, with its new variant in bits 7:0 */
-			__u32 access;		/* XR_ACCESS_LOCAL_WRITE, XR_ACCESS_REMOTE*, XR_ACCESS_MW_BIND */
+			__u32 key;    /* the region's, with its new variant in bits 7:0 */
+			__u32 access; /* XR_ACCESS_LOCAL_WRITE, XR_ACCESS_REMOTE*, XR_ACCESS_MW_BIND */
 			__u32 pages;
-			__u8 list;		/* which of the region's page lists: 0, 1 */
-			__u8 page_shift;	/* XR_FAST_SHIFT_MIN..MAX */
+			__u8 list;	 /* which of the region's page lists: 0, 1 */
+			__u8 page_shift; /* XR_FAST_SHIFT_MIN..MAX */
 			__u16 reserved;
 		} reg;
 		/* of both: address (remote_addr, as the region has them) and length (bind_len) */
@@ -182,47 +182,47 @@ struct xr_recv_wqe {
  */
 enum xr_vendor_err {
 	XR_VERR_NONE = 0,
-	XR_VERR_BAD_OPCODE = 1,		/* work request: unknown or not for this QP */
+	XR_VERR_BAD_OPCODE = 1, /* work request: unknown or not for this QP */
 	XR_VERR_BAD_SGE_COUNT = 2,
 	XR_VERR_BAD_INLINE = 3,
-	XR_VERR_BAD_LENGTH = 4,		/* message over 2^31 bytes, atomics not 8 */
-	XR_VERR_LKEY = 5,		/* reason (enum xr_reason) */
-	XR_VERR_RKEY = 6,		/* responder's side: reason */
-	XR_VERR_MEMORY = 7,		/* the owner took the memory away */
+	XR_VERR_BAD_LENGTH = 4, /* message over 2^31 bytes, atomics not 8 */
+	XR_VERR_LKEY = 5,	/* reason (enum xr_reason) */
+	XR_VERR_RKEY = 6,	/* responder's side: reason */
+	XR_VERR_MEMORY = 7,	/* the owner took the memory away */
 	XR_VERR_TIMEOUT = 8,
-	XR_VERR_NAK = 9,		/* NAK code (enum xr_nak) */
+	XR_VERR_NAK = 9, /* NAK code (enum xr_nak) */
 	XR_VERR_RQ_TOO_SMALL = 10,
-	XR_VERR_RING = 11,		/* corrupt ring indices */
-	XR_VERR_BAD_RESPONSE = 12,	/* unexpected response packet */
+	XR_VERR_RING = 11,	   /* corrupt ring indices */
+	XR_VERR_BAD_RESPONSE = 12, /* unexpected response packet */
 	XR_VERR_CQ_OVERRUN = 13,
-	XR_VERR_AH = 14,		/* no such address handle, or of another protection domain */
-	XR_VERR_BIND = 15,		/* window: reason */
-	XR_VERR_INVALIDATE = 16,	/* key to be invalidated: reason */
-	XR_VERR_REGISTER = 17,		/* fast registration: reason */
+	XR_VERR_AH = 14,	 /* no such address handle, or of another protection domain */
+	XR_VERR_BIND = 15,	 /* window: reason */
+	XR_VERR_INVALIDATE = 16, /* key to be invalidated: reason */
+	XR_VERR_REGISTER = 17,	 /* fast registration: reason */
 };
 
 /* Completion queue entry. Values are those of verbs: status enum ibv_wc_status,
  * opcode enum ibv_wc_opcode, flags enum ibv_wc_flags. */
 struct xr_cqe {
 	__u64 wr_id;
-	__u64 timestamp;	/* ns, CLOCK_MONOTONIC */
+	__u64 timestamp; /* ns, CLOCK_MONOTONIC */
 	__u32 status;
 	__u32 opcode;
-	__u32 vendor_err;	/* enum xr_vendor_err */
+	__u32 vendor_err; /* enum xr_vendor_err */
 	__u32 byte_len;
 	union {
 		__be32 imm_data;
 		__u32 invalidated_rkey;
 	};
 	__u32 qpn;
-	__u32 src_qpn;		/* UD */
+	__u32 src_qpn; /* UD */
 	__u16 wc_flags;
 	__u16 pkey_index;
-	__u32 wqe_index;	/* free-running index of the entry it completes */
-	__u8 is_recv;		/* wqe_index counts in the RQ (or SRQ), else the SQ */
+	__u32 wqe_index; /* free-running index of the entry it completes */
+	__u8 is_recv;	 /* wqe_index counts in the RQ (or SRQ), else the SQ */
 	__u8 sl;
 	__u8 reserved[2];
-	__u32 srqn;		/* XRC: of the SRQ that it completes a receive of, else 0 */
+	__u32 srqn; /* XRC: of the SRQ that it completes a receive of, else 0 */
 };
 
 _Static_assert(sizeof(struct xr_queue) == 4 * XR_CACHELINE, "queue layout");
@@ -243,7 +243,7 @@ _Static_assert(sizeof(struct xr_sge) == 16, "sge layout");
 /* Limits of one queue */
 #define XR_MAX_SGE 32
 #define XR_MAX_INLINE 1024
-#define XR_MAX_WR 32768		/* entries of an SQ, RQ or SRQ */
+#define XR_MAX_WR 32768 /* entries of an SQ, RQ or SRQ */
 #define XR_MAX_CQE (1 << 20)
 
 /*

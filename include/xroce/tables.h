@@ -31,14 +31,14 @@ struct xr_addr {
 } __attribute__((aligned(4)));
 
 struct xr_addr_entry {
-	__u32 gid_index;	/* XR_ADDR_GROUP: a multicast group that QPs are attached to */
+	__u32 gid_index; /* XR_ADDR_GROUP: a multicast group that QPs are attached to */
 };
 #define XR_ADDR_GROUP 0xffffffffu
 #define XR_MAX_GROUPS 256
 
 /* Values are those of the verbs API, so that one number means one thing. */
 enum xr_qp_type {
-	XR_QPT_RC = 2,		/* IBV_QPT_RC */
+	XR_QPT_RC = 2, /* IBV_QPT_RC */
 	XR_QPT_UC = 3,
 	XR_QPT_UD = 4,
 	XR_QPT_XRC_SEND = 9,
@@ -46,7 +46,7 @@ enum xr_qp_type {
 };
 
 enum xr_qp_state {
-	XR_QPS_RESET = 0,	/* IBV_QPS_RESET */
+	XR_QPS_RESET = 0, /* IBV_QPS_RESET */
 	XR_QPS_INIT = 1,
 	XR_QPS_RTR = 2,
 	XR_QPS_RTS = 3,
@@ -56,18 +56,18 @@ enum xr_qp_state {
 };
 
 struct xr_qp_entry {
-	struct xr_addr peer;	/* RC, UC, XRC: source address of the peer */
-	struct xr_addr local;	/* RC, UC, XRC: our address that the peer uses */
+	struct xr_addr peer;  /* RC, UC, XRC: source address of the peer */
+	struct xr_addr local; /* RC, UC, XRC: our address that the peer uses */
 	__u32 dest_qpn;
-	__u32 qkey;		/* UD */
+	__u32 qkey; /* UD */
 	__u32 pd;
-	__u32 slot;		/* index into psns */
+	__u32 slot; /* index into psns */
 	__u16 pkey;
-	__u16 path_mtu;		/* bytes */
-	__u8 state;		/* enum xr_qp_state */
-	__u8 type;		/* enum xr_qp_type */
-	__u8 access;		/* XR_ACCESS_* that the QP grants to its peer */
-	__u8 flags;		/* reserved, 0 */
+	__u16 path_mtu; /* bytes */
+	__u8 state;	/* enum xr_qp_state */
+	__u8 type;	/* enum xr_qp_type */
+	__u8 access;	/* XR_ACCESS_* that the QP grants to its peer */
+	__u8 flags;	/* reserved, 0 */
 };
 
 /*
@@ -76,9 +76,9 @@ struct xr_qp_entry {
  * is read and written as one 32-bit word.
  */
 struct xr_psn_entry {
-	__u32 expected;		/* responder: next request PSN */
-	__u32 unacked;		/* requester: oldest PSN not acknowledged */
-	__u32 next;		/* requester: next PSN that will be sent */
+	__u32 expected; /* responder: next request PSN */
+	__u32 unacked;	/* requester: oldest PSN not acknowledged */
+	__u32 next;	/* requester: next PSN that will be sent */
 	__u32 reserved;
 };
 
@@ -94,7 +94,7 @@ struct xr_psn_entry {
 
 /* Keys: index 31:8, variant 7:0 (IBTA 10.6.3.3; the kernel's ib_update_fast_reg_key) */
 #define XR_KEY_INDEX(key) ((key) >> 8)
-#define XR_KEY_VARIANT(key) ((key) & 0xff)
+#define XR_KEY_VARIANT(key) ((key)&0xff)
 #define XR_KEY(index, variant) (((index) << 8) | (variant))
 
 /* Access flags: the values of enum ibv_access_flags */
@@ -105,15 +105,15 @@ struct xr_psn_entry {
 #define XR_ACCESS_MW_BIND 0x10
 #define XR_ACCESS_ZERO_BASED 0x20
 #define XR_ACCESS_ON_DEMAND 0x40
-#define XR_ACCESS_HUGETLB 0x80		/* a hint */
-#define XR_ACCESS_OPTIONAL 0x3ff00000u	/* what verbs lets a device ignore, known or not */
+#define XR_ACCESS_HUGETLB 0x80	       /* a hint */
+#define XR_ACCESS_OPTIONAL 0x3ff00000u /* what verbs lets a device ignore, known or not */
 #define XR_ACCESS_REMOTE 0x0e
 
 /* IBTA 10.6.5 and 10.6.7; an invalidated key is FREE again. */
 enum xr_key_state {
-	XR_KEY_FREE = 0,	/* allocated, not bound to memory */
+	XR_KEY_FREE = 0, /* allocated, not bound to memory */
 	XR_KEY_VALID = 1,
-	XR_KEY_INVALID = 2,	/* just being changed, or taken down */
+	XR_KEY_INVALID = 2, /* just being changed, or taken down */
 };
 
 enum xr_key_type {
@@ -122,24 +122,24 @@ enum xr_key_type {
 };
 
 /* flags of a key; neither: a work request cannot invalidate it */
-#define XR_KEYF_TYPE_2 1	/* window of type 2 */
-#define XR_KEYF_FAST 2		/* region for fast registration */
+#define XR_KEYF_TYPE_2 1 /* window of type 2 */
+#define XR_KEYF_FAST 2	 /* region for fast registration */
 
 struct xr_key_entry {
-	__u64 va;		/* first address as the peer names it */
-	__u64 length;		/* bytes; 0 allowed */
+	__u64 va;     /* first address as the peer names it */
+	__u64 length; /* bytes; 0 allowed */
 	__u32 pd;
-	__u32 qpn;		/* type 2 windows: the only QP that may use it, else 0 */
-	__u32 access;		/* XR_ACCESS_* */
+	__u32 qpn;    /* type 2 windows: the only QP that may use it, else 0 */
+	__u32 access; /* XR_ACCESS_* */
 	__u8 variant;
-	__u8 state;		/* enum xr_key_state */
-	__u8 type;		/* enum xr_key_type */
-	__u8 flags;		/* XR_KEYF_* */
+	__u8 state; /* enum xr_key_state */
+	__u8 type;  /* enum xr_key_type */
+	__u8 flags; /* XR_KEYF_* */
 };
 
 struct xr_stat {
 	__u64 packets;
-	__u64 bytes;		/* whole frames */
+	__u64 bytes; /* whole frames */
 };
 
 /* Token bucket of packets that want a NAK; a second's worth at most. */
@@ -152,15 +152,15 @@ struct xr_limiter {
  * Metadata right before the first byte of the (first) frame. Kernel 6.1 allows
  * 32 bytes; a multiple of 4. Offsets count from the start of the Ethernet header.
  */
-#define XR_META_MAGIC 0x7872	/* "xr" */
+#define XR_META_MAGIC 0x7872 /* "xr" */
 struct xr_meta {
 	__u16 magic;
-	__u8 reason;		/* enum xr_reason: XR_OK or one of action ANSWER */
-	__u8 ip_version;	/* 4 or 6 */
+	__u8 reason;	 /* enum xr_reason: XR_OK or one of action ANSWER */
+	__u8 ip_version; /* 4 or 6 */
 	__u16 ip_off;
 	__u16 bth_off;
-	__u16 payload_off;	/* after all extended headers */
-	__u16 payload_len;	/* without pad and ICRC */
+	__u16 payload_off; /* after all extended headers */
+	__u16 payload_len; /* without pad and ICRC */
 	__u32 qpn;
 };
 

@@ -19,14 +19,14 @@
 
 #include <linux/types.h>
 
-#define XR_UDP_PORT 4791		/* IANA "roce", IBTA A17.4.2 */
+#define XR_UDP_PORT 4791 /* IANA "roce", IBTA A17.4.2 */
 #define XR_ICRC_LEN 4
-#define XR_PSN_MASK 0xffffffu		/* PSN, MSN and QPN are 24 bits wide */
+#define XR_PSN_MASK 0xffffffu /* PSN, MSN and QPN are 24 bits wide */
 #define XR_QPN_MASK 0xffffffu
 #define XR_DEFAULT_PKEY 0xffffu
-#define XR_PKEY_MASK 0x7fffu		/* without the membership bit */
-#define XR_MAX_MSG_SIZE 0x80000000u	/* 2^31 bytes, IBTA 9.7.7.1 */
-#define XR_GRH_LEN 40			/* UD receive buffers start with it */
+#define XR_PKEY_MASK 0x7fffu	    /* without the membership bit */
+#define XR_MAX_MSG_SIZE 0x80000000u /* 2^31 bytes, IBTA 9.7.7.1 */
+#define XR_GRH_LEN 40		    /* UD receive buffers start with it */
 #define XR_MULTICAST_QPN 0xffffffu
 #define XR_GSI_QPN 1
 #define XR_GSI_QKEY 0x80010000u
@@ -35,19 +35,19 @@
 /* Base transport header, IBTA 9.2 */
 struct xr_bth {
 	__u8 opcode;
-	__u8 flags;		/* XR_BTH_* below; header version in bits 3:0 */
+	__u8 flags; /* XR_BTH_* below; header version in bits 3:0 */
 	__be16 pkey;
-	__be32 fecn_dqpn;	/* FECN 31, BECN 30, reserved 29:24, DestQP 23:0 */
-	__be32 ack_psn;		/* AckReq 31, reserved 30:24, PSN 23:0 */
+	__be32 fecn_dqpn; /* FECN 31, BECN 30, reserved 29:24, DestQP 23:0 */
+	__be32 ack_psn;	  /* AckReq 31, reserved 30:24, PSN 23:0 */
 };
 
-#define XR_BTH_SE 0x80		/* solicited event */
-#define XR_BTH_MIGREQ 0x40	/* always sent as 1 */
+#define XR_BTH_SE 0x80	   /* solicited event */
+#define XR_BTH_MIGREQ 0x40 /* always sent as 1 */
 #define XR_BTH_PAD_SHIFT 4
 #define XR_BTH_PAD_MASK 0x30
 #define XR_BTH_TVER_MASK 0x0f
-#define XR_BTH_ACKREQ 0x80000000u	/* in host order of ack_psn */
-#define XR_BTH_FECN 0x80000000u		/* in host order of fecn_dqpn */
+#define XR_BTH_ACKREQ 0x80000000u /* in host order of ack_psn */
+#define XR_BTH_FECN 0x80000000u	  /* in host order of fecn_dqpn */
 #define XR_BTH_BECN 0x40000000u
 
 /* RDMA extended transport header, IBTA 9.3.3 */
@@ -67,7 +67,7 @@ struct xr_atomiceth {
 
 /* ACK extended transport header, IBTA 9.3.4 */
 struct xr_aeth {
-	__be32 syn_msn;		/* syndrome 31:24, MSN 23:0 */
+	__be32 syn_msn; /* syndrome 31:24, MSN 23:0 */
 };
 
 /* Atomic ACK extended transport header, IBTA 9.3.6 */
@@ -88,17 +88,17 @@ struct xr_ieth {
 /* Datagram extended transport header, IBTA 9.3.2 */
 struct xr_deth {
 	__be32 qkey;
-	__be32 sqpn;		/* reserved 31:24, source QP 23:0 */
+	__be32 sqpn; /* reserved 31:24, source QP 23:0 */
 };
 
 /* XRC extended transport header, IBTA annex A14 */
 struct xr_xrceth {
-	__be32 srqn;		/* reserved 31:24, SRQ number 23:0 */
+	__be32 srqn; /* reserved 31:24, SRQ number 23:0 */
 };
 
 /* FLUSH extended transport header, IBTA annex A19 */
 struct xr_feth {
-	__be32 sel_plt;		/* placement type 3:0, selectivity level 5:4 */
+	__be32 sel_plt; /* placement type 3:0, selectivity level 5:4 */
 };
 
 /* Extended headers, one bit each, in the order in which they stand on the wire. */
@@ -155,13 +155,13 @@ enum xr_op {
 #define XR_OPCODE_CNP 0x81
 
 /* What an operation is, for the table below */
-#define XR_OPF_REQUEST 0x0200	/* requester to responder */
+#define XR_OPF_REQUEST 0x0200 /* requester to responder */
 #define XR_OPF_RESPONSE 0x0400
-#define XR_OPF_PAYLOAD 0x0800	/* may carry payload */
-#define XR_OPF_FULL_MTU 0x1000	/* FIRST and MIDDLE: exactly one path MTU */
-#define XR_OPF_START 0x2000	/* begins a message: FIRST or ONLY */
-#define XR_OPF_END 0x4000	/* ends a message: LAST or ONLY */
-#define XR_OPF_EXT_MASK 0x01ff	/* XR_EXT_* */
+#define XR_OPF_PAYLOAD 0x0800  /* may carry payload */
+#define XR_OPF_FULL_MTU 0x1000 /* FIRST and MIDDLE: exactly one path MTU */
+#define XR_OPF_START 0x2000    /* begins a message: FIRST or ONLY */
+#define XR_OPF_END 0x4000      /* ends a message: LAST or ONLY */
+#define XR_OPF_EXT_MASK 0x01ff /* XR_EXT_* */
 
 /*
  * One row an operation: X(op, flags without DETH and XRCETH, classes).
@@ -179,43 +179,44 @@ enum xr_op {
 #define XR_OPF_ONLY_ (XR_OPF_REQUEST | XR_OPF_PAYLOAD | XR_OPF_START | XR_OPF_END)
 #define XR_OPF_SINGLE_ (XR_OPF_REQUEST | XR_OPF_START | XR_OPF_END)
 
-#define XR_OPERATIONS(X)                                                       \
-	X(SEND_FIRST, XR_OPF_FIRST_, XR_IN_CONN)                               \
-	X(SEND_MIDDLE, XR_OPF_MIDDLE_, XR_IN_CONN)                             \
-	X(SEND_LAST, XR_OPF_LAST_, XR_IN_CONN)                                 \
-	X(SEND_LAST_IMM, XR_OPF_LAST_ | XR_EXT_IMMDT, XR_IN_CONN)              \
-	X(SEND_ONLY, XR_OPF_ONLY_, XR_IN_CONN | XR_IN_UD)                      \
-	X(SEND_ONLY_IMM, XR_OPF_ONLY_ | XR_EXT_IMMDT, XR_IN_CONN | XR_IN_UD)   \
-	X(WRITE_FIRST, XR_OPF_FIRST_ | XR_EXT_RETH, XR_IN_CONN)                \
-	X(WRITE_MIDDLE, XR_OPF_MIDDLE_, XR_IN_CONN)                            \
-	X(WRITE_LAST, XR_OPF_LAST_, XR_IN_CONN)                                \
-	X(WRITE_LAST_IMM, XR_OPF_LAST_ | XR_EXT_IMMDT, XR_IN_CONN)             \
-	X(WRITE_ONLY, XR_OPF_ONLY_ | XR_EXT_RETH, XR_IN_CONN)                  \
-	X(WRITE_ONLY_IMM, XR_OPF_ONLY_ | XR_EXT_RETH | XR_EXT_IMMDT, XR_IN_CONN) \
-	X(READ_REQUEST, XR_OPF_SINGLE_ | XR_EXT_RETH, XR_IN_REL)               \
-	X(READ_RESP_FIRST, XR_OPF_RESPONSE | XR_OPF_PAYLOAD | XR_OPF_FULL_MTU | \
-		XR_OPF_START | XR_EXT_AETH, XR_IN_REL)                         \
-	X(READ_RESP_MIDDLE, XR_OPF_RESPONSE | XR_OPF_PAYLOAD | XR_OPF_FULL_MTU, XR_IN_REL) \
-	X(READ_RESP_LAST, XR_OPF_RESPONSE | XR_OPF_PAYLOAD | XR_OPF_END |      \
-		XR_EXT_AETH, XR_IN_REL)                                        \
-	X(READ_RESP_ONLY, XR_OPF_RESPONSE | XR_OPF_PAYLOAD | XR_OPF_START |    \
-		XR_OPF_END | XR_EXT_AETH, XR_IN_REL)                           \
-	X(ACK, XR_OPF_RESPONSE | XR_OPF_START | XR_OPF_END | XR_EXT_AETH, XR_IN_REL) \
-	X(ATOMIC_ACK, XR_OPF_RESPONSE | XR_OPF_START | XR_OPF_END |            \
-		XR_EXT_AETH | XR_EXT_ATOMICACKETH, XR_IN_REL)                  \
-	X(CMP_SWAP, XR_OPF_SINGLE_ | XR_EXT_ATOMICETH, XR_IN_REL)              \
-	X(FETCH_ADD, XR_OPF_SINGLE_ | XR_EXT_ATOMICETH, XR_IN_REL)             \
-	X(SEND_LAST_INV, XR_OPF_LAST_ | XR_EXT_IETH, XR_IN_REL)                \
-	X(SEND_ONLY_INV, XR_OPF_ONLY_ | XR_EXT_IETH, XR_IN_REL)                \
-	X(FLUSH, XR_OPF_SINGLE_ | XR_EXT_FETH | XR_EXT_RETH, XR_IN_REL)        \
+#define XR_OPERATIONS(X)                                                                           \
+	X(SEND_FIRST, XR_OPF_FIRST_, XR_IN_CONN)                                                   \
+	X(SEND_MIDDLE, XR_OPF_MIDDLE_, XR_IN_CONN)                                                 \
+	X(SEND_LAST, XR_OPF_LAST_, XR_IN_CONN)                                                     \
+	X(SEND_LAST_IMM, XR_OPF_LAST_ | XR_EXT_IMMDT, XR_IN_CONN)                                  \
+	X(SEND_ONLY, XR_OPF_ONLY_, XR_IN_CONN | XR_IN_UD)                                          \
+	X(SEND_ONLY_IMM, XR_OPF_ONLY_ | XR_EXT_IMMDT, XR_IN_CONN | XR_IN_UD)                       \
+	X(WRITE_FIRST, XR_OPF_FIRST_ | XR_EXT_RETH, XR_IN_CONN)                                    \
+	X(WRITE_MIDDLE, XR_OPF_MIDDLE_, XR_IN_CONN)                                                \
+	X(WRITE_LAST, XR_OPF_LAST_, XR_IN_CONN)                                                    \
+	X(WRITE_LAST_IMM, XR_OPF_LAST_ | XR_EXT_IMMDT, XR_IN_CONN)                                 \
+	X(WRITE_ONLY, XR_OPF_ONLY_ | XR_EXT_RETH, XR_IN_CONN)                                      \
+	X(WRITE_ONLY_IMM, XR_OPF_ONLY_ | XR_EXT_RETH | XR_EXT_IMMDT, XR_IN_CONN)                   \
+	X(READ_REQUEST, XR_OPF_SINGLE_ | XR_EXT_RETH, XR_IN_REL)                                   \
+	X(READ_RESP_FIRST,                                                                         \
+	  XR_OPF_RESPONSE | XR_OPF_PAYLOAD | XR_OPF_FULL_MTU | XR_OPF_START | XR_EXT_AETH,         \
+	  XR_IN_REL)                                                                               \
+	X(READ_RESP_MIDDLE, XR_OPF_RESPONSE | XR_OPF_PAYLOAD | XR_OPF_FULL_MTU, XR_IN_REL)         \
+	X(READ_RESP_LAST, XR_OPF_RESPONSE | XR_OPF_PAYLOAD | XR_OPF_END | XR_EXT_AETH, XR_IN_REL)  \
+	X(READ_RESP_ONLY,                                                                          \
+	  XR_OPF_RESPONSE | XR_OPF_PAYLOAD | XR_OPF_START | XR_OPF_END | XR_EXT_AETH, XR_IN_REL)   \
+	X(ACK, XR_OPF_RESPONSE | XR_OPF_START | XR_OPF_END | XR_EXT_AETH, XR_IN_REL)               \
+	X(ATOMIC_ACK,                                                                              \
+	  XR_OPF_RESPONSE | XR_OPF_START | XR_OPF_END | XR_EXT_AETH | XR_EXT_ATOMICACKETH,         \
+	  XR_IN_REL)                                                                               \
+	X(CMP_SWAP, XR_OPF_SINGLE_ | XR_EXT_ATOMICETH, XR_IN_REL)                                  \
+	X(FETCH_ADD, XR_OPF_SINGLE_ | XR_EXT_ATOMICETH, XR_IN_REL)                                 \
+	X(SEND_LAST_INV, XR_OPF_LAST_ | XR_EXT_IETH, XR_IN_REL)                                    \
+	X(SEND_ONLY_INV, XR_OPF_ONLY_ | XR_EXT_IETH, XR_IN_REL)                                    \
+	X(FLUSH, XR_OPF_SINGLE_ | XR_EXT_FETH | XR_EXT_RETH, XR_IN_REL)                            \
 	X(ATOMIC_WRITE, XR_OPF_SINGLE_ | XR_OPF_PAYLOAD | XR_EXT_RETH, XR_IN_REL)
 
 /* AETH syndromes, IBTA 9.7.5.2.1 table 48 and 9.7.5.2.8 */
 #define XR_AETH_TYPE_MASK 0x60
 #define XR_AETH_VALUE_MASK 0x1f
-#define XR_AETH_ACK 0x00	/* value: credit count code, 31 none given */
-#define XR_AETH_RNR_NAK 0x20	/* value: RNR timer code */
-#define XR_AETH_NAK 0x60	/* value: XR_NAK_* */
+#define XR_AETH_ACK 0x00     /* value: credit count code, 31 none given */
+#define XR_AETH_RNR_NAK 0x20 /* value: RNR timer code */
+#define XR_AETH_NAK 0x60     /* value: XR_NAK_* */
 #define XR_AETH_CREDITS_INVALID 0x1f
 enum xr_nak {
 	XR_NAK_PSN_SEQUENCE = 0,

@@ -46,7 +46,7 @@
 #endif
 
 #define CHUNK 4096
-#define RING 64		/* small rings stay in the cache, and hold the sender back */
+#define RING 64 /* small rings stay in the cache, and hold the sender back */
 #define CHUNKS (2 * RING)
 #define PING_SIZE 64
 #define MAX_PINGS (1 << 20)
@@ -55,7 +55,7 @@
 
 /* Between the two processes */
 struct meeting {
-	int ready;		/* sides that are set up */
+	int ready; /* sides that are set up */
 	bool over;
 };
 
@@ -66,7 +66,7 @@ struct side {
 	struct xsk_ring_cons comp, rx;
 	uint8_t *area;
 	int fd;
-	uint32_t tx_free;	/* chunks [0, RING) are for sending, the others for receiving */
+	uint32_t tx_free; /* chunks [0, RING) are for sending, the others for receiving */
 	uint32_t tx_next;
 };
 
@@ -117,9 +117,13 @@ static void take_cpu(unsigned nth)
 static int load_program(int xsks)
 {
 	const struct bpf_insn insns[] = {
-		{ .code = BPF_LDX | BPF_MEM | BPF_W, .dst_reg = 2, .src_reg = 1,
+		{ .code = BPF_LDX | BPF_MEM | BPF_W,
+		  .dst_reg = 2,
+		  .src_reg = 1,
 		  .off = offsetof(struct xdp_md, rx_queue_index) },
-		{ .code = BPF_LD | BPF_DW | BPF_IMM, .dst_reg = 1, .src_reg = BPF_PSEUDO_MAP_FD,
+		{ .code = BPF_LD | BPF_DW | BPF_IMM,
+		  .dst_reg = 1,
+		  .src_reg = BPF_PSEUDO_MAP_FD,
 		  .imm = xsks },
 		{ 0 },
 		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = 3, .imm = XDP_PASS },
@@ -174,7 +178,7 @@ static int make_socket(struct side *s, const char *ifname)
 static void open_side(struct side *s, const char *netns, const char *ifname)
 {
 	const struct xsk_umem_config cfg = {
-		.fill_size = 2 * RING,	/* the kernel tells late what it took */
+		.fill_size = 2 * RING, /* the kernel tells late what it took */
 		.comp_size = RING,
 		.frame_size = CHUNK,
 	};

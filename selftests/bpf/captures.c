@@ -88,7 +88,7 @@ static void derive_qp(struct packet *p)
 /* The smallest region that lets the packet pass */
 static void derive_key(struct packet *p)
 {
-	const struct xr_reth *reth = extended(p);	/* packed: may stand anywhere */
+	const struct xr_reth *reth = extended(p); /* packed: may stand anywhere */
 	bool atomic = p->flags & XR_EXT_ATOMICETH;
 
 	p->has_key = p->flags & (XR_EXT_RETH | XR_EXT_ATOMICETH);

@@ -73,19 +73,24 @@ static const struct spec connected = { OP(RC(SEND_ONLY)), TO_GSI };
 static void test_gsi(struct fixture *f)
 {
 	const struct xr_qp_entry entry = {
-		.qkey = XR_GSI_QKEY, .pd = TEST_PD, .slot = 1, .pkey = XR_DEFAULT_PKEY,
-		.path_mtu = TEST_MTU, .state = XR_QPS_RTS, .type = XR_QPT_UD,
+		.qkey = XR_GSI_QKEY,
+		.pd = TEST_PD,
+		.slot = 1,
+		.pkey = XR_DEFAULT_PKEY,
+		.path_mtu = TEST_MTU,
+		.state = XR_QPS_RTS,
+		.type = XR_QPT_UD,
 	};
 	const struct xr_psn_entry psns = { 0 };
 
 	TAP_OK(run_spec(f, &mad, XDP_DROP, XR_NO_QP), "GSI: nobody has it");
 	TAP_OK(fixture_add_qp(f, XR_GSI_QPN, &entry, &psns) &&
-	       run_spec(f, &mad, XDP_REDIRECT, XR_OK), "GSI: management datagram");
+		       run_spec(f, &mad, XDP_REDIRECT, XR_OK),
+	       "GSI: management datagram");
 	TAP_OK(run_spec(f, &mad_wrong_key, XDP_DROP, XR_QKEY), "GSI: another Q_Key");
 	TAP_OK(run_spec(f, &mad_partition, XDP_DROP, XR_PKEY), "GSI: another partition");
 	TAP_OK(run_spec(f, &connected, XDP_DROP, XR_QP_TYPE), "GSI: no connections");
-	TAP_OK(fixture_del_qp(f, XR_GSI_QPN) && run_spec(f, &mad, XDP_DROP, XR_NO_QP),
-	       "GSI: gone");
+	TAP_OK(fixture_del_qp(f, XR_GSI_QPN) && run_spec(f, &mad, XDP_DROP, XR_NO_QP), "GSI: gone");
 }
 
 void test_delivery(struct fixture *f)
@@ -148,7 +153,7 @@ static void test_bucket(void)
 	TAP_OK(answers_of(&f) == 3, "an hour earns a second's worth");
 	set_bucket(&f, 900000000, 3);
 	TAP_OK(answers_of(&f) == 3, "a full bucket stays full");
-	set_bucket(&f, UINT64_MAX / 3 + 1, 0);	/* times 3 is little more than 2^64 */
+	set_bucket(&f, UINT64_MAX / 3 + 1, 0); /* times 3 is little more than 2^64 */
 	TAP_OK(answers_of(&f) == 3, "an age that overflows earns a second's worth");
 	fixture_close(&f);
 }

@@ -230,8 +230,8 @@ bool fixture_plug(struct fixture *f, bool in)
 	uint32_t queue = 0;
 	int fd = bpf_map__fd(f->skel->maps.xsks);
 
-	return in ? !bpf_map_update_elem(fd, &queue, &f->socket, BPF_ANY) :
-		    !bpf_map_delete_elem(fd, &queue);
+	return in ? !bpf_map_update_elem(fd, &queue, &f->socket, BPF_ANY)
+		  : !bpf_map_delete_elem(fd, &queue);
 }
 
 static bool fill_tables(struct fixture *f)

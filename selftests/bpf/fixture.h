@@ -27,43 +27,63 @@ struct xr_addr gid6(const uint8_t addr[16]);
 #define TEST_PD 7
 #define TEST_MTU 1024
 #define TEST_QKEY 0x11111111u
-#define TEST_PSN 0xfffff0u	/* near the wrap on purpose */
-#define TEST_IN_FLIGHT 100	/* PSNs between oldest unacknowledged and next */
+#define TEST_PSN 0xfffff0u /* near the wrap on purpose */
+#define TEST_IN_FLIGHT 100 /* PSNs between oldest unacknowledged and next */
 
 enum test_qp {
-	QP_USUAL,		/* by class and IP version */
-	QP_RC4, QP_RC6,
-	QP_UC4, QP_UC6,
-	QP_UD4, QP_UD6,
-	QP_XRC_SEND4, QP_XRC_SEND6,
-	QP_XRC_RECV4, QP_XRC_RECV6,
-	QP_RESET, QP_INIT, QP_RTR, QP_SQD, QP_SQE, QP_ERR, QP_NO_STATE,
-	QP_LIMITED,		/* limited member of partition 0x1234 */
-	QP_NO_WRITE, QP_NO_READ, QP_NO_ATOMIC,
-	QP_PD8,			/* other protection domain */
-	QP_XRC_NO_PD,		/* a target, as the daemon has them */
-	QP_MTU256, QP_MTU4096, QP_NO_MTU,
-	QP_HALF_IN_FLIGHT,	/* 2^23 PSNs in flight: one READ of 2^31 bytes at path MTU 256 */
-	QP_MISSING,		/* not in the table */
+	QP_USUAL, /* by class and IP version */
+	QP_RC4,
+	QP_RC6,
+	QP_UC4,
+	QP_UC6,
+	QP_UD4,
+	QP_UD6,
+	QP_XRC_SEND4,
+	QP_XRC_SEND6,
+	QP_XRC_RECV4,
+	QP_XRC_RECV6,
+	QP_RESET,
+	QP_INIT,
+	QP_RTR,
+	QP_SQD,
+	QP_SQE,
+	QP_ERR,
+	QP_NO_STATE,
+	QP_LIMITED, /* limited member of partition 0x1234 */
+	QP_NO_WRITE,
+	QP_NO_READ,
+	QP_NO_ATOMIC,
+	QP_PD8,	      /* other protection domain */
+	QP_XRC_NO_PD, /* a target, as the daemon has them */
+	QP_MTU256,
+	QP_MTU4096,
+	QP_NO_MTU,
+	QP_HALF_IN_FLIGHT, /* 2^23 PSNs in flight: one READ of 2^31 bytes at path MTU 256 */
+	QP_MISSING,	   /* not in the table */
 	QP_COUNT
 };
 uint32_t test_qpn(enum test_qp qp);
 
 enum test_key {
-	KEY_FULL,		/* all remote access, [KEY_VA, KEY_VA + KEY_LEN) */
-	KEY_READ_ONLY, KEY_WRITE_ONLY, KEY_ATOMIC_ONLY, KEY_LOCAL_ONLY,
-	KEY_FREED, KEY_INVALIDATED,
-	KEY_WINDOW,		/* of QP_RC4 */
+	KEY_FULL, /* all remote access, [KEY_VA, KEY_VA + KEY_LEN) */
+	KEY_READ_ONLY,
+	KEY_WRITE_ONLY,
+	KEY_ATOMIC_ONLY,
+	KEY_LOCAL_ONLY,
+	KEY_FREED,
+	KEY_INVALIDATED,
+	KEY_WINDOW, /* of QP_RC4 */
 	KEY_ZERO_BASED,
-	KEY_TOP,		/* the last KEY_LEN bytes of the address space */
-	KEY_EVERYTHING,		/* 2^64 - 1 bytes from 0 */
-	KEY_EMPTY,		/* no bytes */
-	KEY_WRAPPING,		/* 2^64 - 1 bytes from 4096: more than there are */
-	KEY_WINDOW_1,		/* of type 1: of no QP; READ only */
-	KEY_WINDOW_ZERO,	/* zero-based, of QP_RC4; no atomics */
-	KEY_WINDOW_FREED,	/* of type 2, as invalidation leaves it */
-	KEY_FAST, KEY_FAST_FREED,
-	KEY_MISSING,		/* not in the table */
+	KEY_TOP,	  /* the last KEY_LEN bytes of the address space */
+	KEY_EVERYTHING,	  /* 2^64 - 1 bytes from 0 */
+	KEY_EMPTY,	  /* no bytes */
+	KEY_WRAPPING,	  /* 2^64 - 1 bytes from 4096: more than there are */
+	KEY_WINDOW_1,	  /* of type 1: of no QP; READ only */
+	KEY_WINDOW_ZERO,  /* zero-based, of QP_RC4; no atomics */
+	KEY_WINDOW_FREED, /* of type 2, as invalidation leaves it */
+	KEY_FAST,
+	KEY_FAST_FREED,
+	KEY_MISSING, /* not in the table */
 	KEY_COUNT
 };
 #define KEY_VA 0x7f0012345000ull
@@ -75,7 +95,10 @@ struct settings {
 	uint32_t answers_per_second;
 	bool psn_window;
 };
-#define USUAL_SETTINGS { .answers_per_second = 10000, .psn_window = true }
+#define USUAL_SETTINGS                                                                             \
+	{                                                                                          \
+		.answers_per_second = 10000, .psn_window = true                                    \
+	}
 
 struct fixture {
 	struct xroce_bpf *skel;
@@ -92,23 +115,23 @@ bool fixture_del_qp(struct fixture *f, uint32_t qpn);
 bool fixture_add_key(struct fixture *f, uint32_t rkey, struct xr_key_entry entry);
 bool fixture_add_addr(struct fixture *f, const struct xr_addr *addr);
 bool fixture_set_limiter(struct fixture *f, const struct xr_limiter *limiter);
-bool fixture_plug(struct fixture *f, bool in);	/* the socket, in or out of the map */
+bool fixture_plug(struct fixture *f, bool in); /* the socket, in or out of the map */
 /* Sums over CPUs */
 bool fixture_stats(struct fixture *f, struct xr_stat stats[XR_REASON_COUNT]);
 
 struct input {
 	const uint8_t *data;
 	uint32_t len;
-	uint32_t linear;	/* bytes in the first buffer; 0: as many as fit */
-	uint32_t foreign_meta;	/* bytes of metadata that a program before ours left */
-	bool frags;		/* which of the two programs */
+	uint32_t linear;       /* bytes in the first buffer; 0: as many as fit */
+	uint32_t foreign_meta; /* bytes of metadata that a program before ours left */
+	bool frags;	       /* which of the two programs */
 };
 struct verdict {
-	uint32_t action;	/* XDP_* */
-	int reason;		/* the one that was counted; -1: none, or more than one packet */
+	uint32_t action; /* XDP_* */
+	int reason;	 /* the one that was counted; -1: none, or more than one packet */
 	bool has_meta;
 	struct xr_meta meta;
-	bool intact;		/* bytes of the frame are as they were */
+	bool intact; /* bytes of the frame are as they were */
 };
 /* Reasons that any run has met */
 extern bool reasons_seen[XR_REASON_COUNT];

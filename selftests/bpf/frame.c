@@ -169,8 +169,8 @@ static unsigned usual_payload(uint8_t opcode, uint16_t flags)
 static void apply(struct frame *f, const struct patch *p)
 {
 	const unsigned at[] = {
-		[AT_ETH] = 0,	    [AT_VLAN] = f->vlan, [AT_IP] = f->ip,
-		[AT_UDP] = f->udp, [AT_BTH] = f->bth,	  [AT_EXT] = f->ext,
+		[AT_ETH] = 0,	   [AT_VLAN] = f->vlan, [AT_IP] = f->ip,
+		[AT_UDP] = f->udp, [AT_BTH] = f->bth,	[AT_EXT] = f->ext,
 	};
 	unsigned i;
 
@@ -220,7 +220,7 @@ void frame_build(const struct spec *s, struct frame *f)
 	for (i = 0; i < payload; i++)
 		put(f, 1, i);
 	put(f, s->pad, 0);
-	put(f, XR_ICRC_LEN, 0xdeadbeef);	/* the daemon's to check */
+	put(f, XR_ICRC_LEN, 0xdeadbeef); /* the daemon's to check */
 
 	for (i = 0; i < 3; i++)
 		apply(f, &s->patch[i]);

@@ -13,7 +13,7 @@
 #include <xroce/wire.h>
 
 #define FRAME_MAX 9216
-#define EMPTY (-1)		/* .payload, .dma_len: none, where 0 means the usual */
+#define EMPTY (-1) /* .payload, .dma_len: none, where 0 means the usual */
 
 /* Opcodes: class and operation */
 #define RC(op) (XR_CLASS_RC | XR_OP_##op)
@@ -34,26 +34,26 @@ struct patch {
 struct spec {
 	/* network */
 	bool v6;
-	uint8_t tags;		/* VLAN tags, the outer of two is 0x88a8 */
+	uint8_t tags; /* VLAN tags, the outer of two is 0x88a8 */
 	struct patch patch[3];
-	int ip_len_delta;	/* added to what would be right */
+	int ip_len_delta; /* added to what would be right */
 	int udp_len_delta;
-	int short_by;		/* bytes taken from the end, lengths adjusted */
-	int cut_to;		/* frame cut to so many bytes, lengths as they were */
-	int padded_to;		/* frame grown by zero bytes, as Ethernet pads short ones */
+	int short_by;  /* bytes taken from the end, lengths adjusted */
+	int cut_to;    /* frame cut to so many bytes, lengths as they were */
+	int padded_to; /* frame grown by zero bytes, as Ethernet pads short ones */
 	/* transport */
-	bool opcode_set;	/* opcode 0 is SEND_FIRST and must be asked for */
-	uint8_t opcode;		/* else RC SEND_ONLY */
-	int payload;		/* bytes; 0: one MTU for FIRST and MIDDLE, else 64 */
+	bool opcode_set; /* opcode 0 is SEND_FIRST and must be asked for */
+	uint8_t opcode;	 /* else RC SEND_ONLY */
+	int payload;	 /* bytes; 0: one MTU for FIRST and MIDDLE, else 64 */
 	uint8_t pad;
-	int qp;			/* enum test_qp; 0: by class and IP version */
-	int key;		/* enum test_key; 0: KEY_FULL */
-	int32_t psn_off;	/* from the usual next one */
+	int qp;		 /* enum test_qp; 0: by class and IP version */
+	int key;	 /* enum test_key; 0: KEY_FULL */
+	int32_t psn_off; /* from the usual next one */
 	uint16_t pkey_xor;
 	uint32_t qkey_xor;
 	uint32_t key_xor;
-	int64_t va_off;		/* from the first address of the key */
-	int64_t dma_len;	/* 0: 64 */
+	int64_t va_off;	 /* from the first address of the key */
+	int64_t dma_len; /* 0: 64 */
 };
 
 #define OP(o) .opcode_set = true, .opcode = (o)

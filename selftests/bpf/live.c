@@ -46,7 +46,7 @@ struct live {
 	bool frags;
 	struct fixture f;
 	int link;
-	int sender, kernel;	/* packet sockets: far end, near end */
+	int sender, kernel; /* packet sockets: far end, near end */
 	uint8_t *area;
 	struct xsk_umem *umem;
 	struct xsk_socket *xsk;
@@ -82,8 +82,10 @@ static int packet_socket(const char *ifname)
 
 static bool make_xsk(struct live *l, uint16_t bind_flags)
 {
-	const struct xsk_umem_config umem = { .fill_size = CHUNKS, .comp_size = CHUNKS,
-					      .frame_size = CHUNK, .frame_headroom = HEADROOM };
+	const struct xsk_umem_config umem = { .fill_size = CHUNKS,
+					      .comp_size = CHUNKS,
+					      .frame_size = CHUNK,
+					      .frame_headroom = HEADROOM };
 	const struct xsk_socket_config config = {
 		.rx_size = CHUNKS,
 		.tx_size = CHUNKS,
@@ -274,10 +276,12 @@ static void check_multi_buffer(struct live *l)
 void test_live(void)
 {
 	struct live native = { .mode = "native", .attach_flags = XDP_FLAGS_DRV_MODE };
-	struct live frags = { .mode = "native, frags", .attach_flags = XDP_FLAGS_DRV_MODE,
+	struct live frags = { .mode = "native, frags",
+			      .attach_flags = XDP_FLAGS_DRV_MODE,
 			      .frags = true };
 	struct live generic = { .mode = "generic", .attach_flags = XDP_FLAGS_SKB_MODE };
-	struct live jumbo = { .mode = "jumbo, frags", .attach_flags = XDP_FLAGS_DRV_MODE,
+	struct live jumbo = { .mode = "jumbo, frags",
+			      .attach_flags = XDP_FLAGS_DRV_MODE,
 			      .frags = true };
 
 	if (!TAP_OK(make_pair(), "a veth pair"))

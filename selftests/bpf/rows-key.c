@@ -12,6 +12,7 @@
 /* What makes the usual key the reserved L_Key */
 #define RESERVED (0x4200a0 ^ XR_RESERVED_LKEY)
 
+/* clang-format off */
 static const struct row key[] = {
 	{ "WRITE: no such index", REDIRECT, XR_KEY_INDEX, { WRITE, .key = KEY_MISSING } },
 	{ "WRITE FIRST: no such index", REDIRECT, XR_KEY_INDEX,
@@ -131,11 +132,13 @@ static const struct row key[] = {
 	{ "FLUSH: the daemon's to refuse", REDIRECT, XR_OK,
 	  { OP(RC(FLUSH)), .key = KEY_MISSING } },
 };
+/* clang-format on */
 TABLE("R_Key", key);
 
 #define LAST(n) .va_off = KEY_LEN - (n), .dma_len = (n)
-#define AT(address) .va_off = (int64_t)((address) - KEY_VA)
+#define AT(address) .va_off = (int64_t)((address)-KEY_VA)
 
+/* clang-format off */
 static const struct row range[] = {
 	{ "the whole region: READ", REDIRECT, XR_OK, { READ, .dma_len = KEY_LEN } },
 	{ "the whole region: WRITE", REDIRECT, XR_OK, { OP(RC(WRITE_FIRST)), .dma_len = KEY_LEN } },
@@ -226,4 +229,5 @@ static const struct row range[] = {
 	{ "WRITE need not be aligned", REDIRECT, XR_OK, { WRITE, .va_off = 1 } },
 	{ "READ need not be aligned", REDIRECT, XR_OK, { READ, .va_off = 3, .dma_len = 5 } },
 };
+/* clang-format on */
 TABLE("range", range);

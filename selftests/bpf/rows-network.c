@@ -8,6 +8,7 @@
 #define UDP_PATCH(o, w, v) .patch = { { AT_UDP, o, w, v } }
 
 /* the last four bytes of an IPv6 destination stand at 36 */
+/* clang-format off */
 static const struct row ethernet[] = {
 	{ "ARP", PASS, XR_NOT_IP, { ETHERTYPE(0x0806) } },
 	{ "LLDP", PASS, XR_NOT_IP, { ETHERTYPE(0x88cc) } },
@@ -35,8 +36,10 @@ static const struct row ethernet[] = {
 	{ "IPv6, UDP header cut off", PASS, XR_TRUNC_UDP, { .v6 = true, .cut_to = 61 } },
 	{ "another station's MAC", REDIRECT, XR_OK, { .patch = { { AT_ETH, 5, 1, 0x77 } } } },
 };
+/* clang-format on */
 TABLE("Ethernet", ethernet);
 
+/* clang-format off */
 static const struct row network[] = {
 	{ "IPv6 packet as IPv4", PASS, XR_IP_VERSION, { .v6 = true, ETHERTYPE(0x0800) } },
 	{ "IPv4 packet as IPv6", PASS, XR_IP_VERSION, { ETHERTYPE(0x86dd) } },
@@ -119,4 +122,5 @@ static const struct row network[] = {
 	{ "IPv6, padded, two tags", REDIRECT, XR_OK,
 	  { .v6 = true, .tags = 2, .payload = EMPTY, .padded_to = 128 } },
 };
+/* clang-format on */
 TABLE("network", network);

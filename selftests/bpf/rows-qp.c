@@ -5,6 +5,7 @@
 #define SECOND4 0x0a090007
 #define PKEY(v) .pkey_xor = XR_DEFAULT_PKEY ^ (v)
 
+/* clang-format off */
 static const struct row qp[] = {
 	{ "no such QP", DROP, XR_NO_QP, { .qp = QP_MISSING } },
 	{ "QP 0", DROP, XR_NO_QP, { QPN(0) } },
@@ -131,11 +132,13 @@ static const struct row qp[] = {
 	{ "1024 bytes at path MTU 256", REDIRECT, XR_PAYLOAD_MTU,
 	  { OP(RC(SEND_FIRST)), .qp = QP_MTU256 } },
 };
+/* clang-format on */
 TABLE("QP", qp);
 
 #define CIRCLE (1 << 24)
 #define HALF (1 << 23)
 
+/* clang-format off */
 static const struct row psn[] = {
 	{ "request: furthest ahead", REDIRECT, XR_OK, { .psn_off = XR_PSN_AHEAD } },
 	{ "request: one beyond", DROP, XR_PSN_WINDOW, { .psn_off = XR_PSN_AHEAD + 1 } },
@@ -185,4 +188,5 @@ static const struct row psn[] = {
 	{ "UD: any", REDIRECT, XR_OK, { OP(UD(SEND_ONLY)), .psn_off = HALF } },
 	{ "CNP: any", REDIRECT, XR_OK, { OP(XR_OPCODE_CNP), .psn_off = HALF } },
 };
+/* clang-format on */
 TABLE("PSN", psn);

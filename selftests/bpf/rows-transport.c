@@ -4,6 +4,7 @@
 
 #define BTH_FLAGS(v) .patch = { { AT_BTH, 1, 1, v } }
 
+/* clang-format off */
 static const struct row transport[] = {
 	{ "UDP without payload", DROP, XR_TRUNC_BTH, { .payload = EMPTY, .short_by = 16 } },
 	{ "one byte of BTH", DROP, XR_TRUNC_BTH, { .payload = EMPTY, .short_by = 15 } },
@@ -136,4 +137,5 @@ static const struct row transport[] = {
 	{ "8900 bytes of payload", DROP, XR_BAD_LENGTH, { .payload = 8900 } },
 	{ "4096 bytes to a QP with path MTU 1024", REDIRECT, XR_PAYLOAD_MTU, { .payload = 4096 } },
 };
+/* clang-format on */
 TABLE("transport", transport);

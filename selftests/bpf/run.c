@@ -20,7 +20,7 @@ static const char *action_name(uint32_t action)
 struct expected {
 	enum xdp_action action;
 	enum xr_reason reason;
-	const struct xr_meta *meta;	/* NULL: nothing known of the layout */
+	const struct xr_meta *meta; /* NULL: nothing known of the layout */
 };
 
 static bool meta_fits(const struct verdict *got, const struct expected *want)
@@ -32,8 +32,7 @@ static bool meta_fits(const struct verdict *got, const struct expected *want)
 	return !want->meta || !memcmp(&got->meta, want->meta, sizeof(got->meta));
 }
 
-static void complain(const struct input *in, const struct verdict *got,
-		     const struct expected *want)
+static void complain(const struct input *in, const struct verdict *got, const struct expected *want)
 {
 	const struct xr_meta *m = &got->meta;
 
@@ -94,7 +93,7 @@ static bool engine_agrees(const uint8_t *data, uint32_t len, const struct expect
 	struct xt_frame frame = { .seg = { { (uint8_t *)data, len } }, .nseg = 1, .len = len };
 	enum xr_reason got = xt_parse(&frame);
 
-	if (want->reason == XR_NOT_OUR_ADDR)	/* stands in the middle of the parse here */
+	if (want->reason == XR_NOT_OUR_ADDR) /* stands in the middle of the parse here */
 		return true;
 	if (got != (is_of_form(want->reason) ? want->reason : XR_OK)) {
 		printf("# the transport engine's parser says %s\n", reason_name(got));

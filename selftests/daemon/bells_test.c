@@ -9,7 +9,7 @@
 
 #define RINGS 200000
 
-static uint32_t rung[XR_DB_SLOTS];	/* how often ring() was called for a slot */
+static uint32_t rung[XR_DB_SLOTS]; /* how often ring() was called for a slot */
 
 /* The scan does not look into QPs: a number in place of a pointer will do. */
 static struct xt_qp *qp_of(uint32_t slot)
@@ -111,7 +111,7 @@ static void test_sleep(void)
 
 struct ringer {
 	struct xr_doorbell *db;
-	uint64_t posted[256];	/* what producer indices are to real doorbells */
+	uint64_t posted[256]; /* what producer indices are to real doorbells */
 	bool done;
 };
 
@@ -155,8 +155,8 @@ static void test_race(void)
 		xd_bell_scan(&bell, on_posted, NULL);
 	} while (!done);
 	pthread_join(thread, NULL);
-	TAP_OK(!memcmp(seen, ringer.posted, sizeof(seen)),
-	       "%d rings during scans: none is lost", RINGS);
+	TAP_OK(!memcmp(seen, ringer.posted, sizeof(seen)), "%d rings during scans: none is lost",
+	       RINGS);
 	bell_free(&bell);
 }
 

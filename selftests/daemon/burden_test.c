@@ -182,7 +182,8 @@ static void test_many_handles(void)
 	open.qpn = rep->qpn;
 	for (i = 1; i < HANDLES; i++)
 		MUST(!ask_now(&c, XR_MSG_OPEN_QP, &open, sizeof(open)));
-	TAP_OK(ask_now(&c, XR_MSG_OPEN_QP, &open, sizeof(open)) == -ENOMEM, "%u handles of a target", i);
+	TAP_OK(ask_now(&c, XR_MSG_OPEN_QP, &open, sizeof(open)) == -ENOMEM,
+	       "%u handles of a target", i);
 	xd_server_async_event(&fake.dev, qp->xt, NULL, IBV_EVENT_QP_FATAL);
 	close_client(&c);
 	TAP_OK(nothing_left(), "which go in no time, and their events");
@@ -215,16 +216,19 @@ static void test_events_that_wait(void)
 		xd_server_cq_event(&fake.dev, &the_cq(&c, cq[0])->xt);
 	for (i = 1; i < 5; i++)
 		xd_server_cq_event(&fake.dev, &the_cq(&c, cq[i])->xt);
-	MUST(!ask_handle(&c, XR_MSG_DESTROY_CQ, cq[2]) && !ask_handle(&c, XR_MSG_DESTROY_CQ, cq[4]) &&
+	MUST(!ask_handle(&c, XR_MSG_DESTROY_CQ, cq[2]) &&
+	     !ask_handle(&c, XR_MSG_DESTROY_CQ, cq[4]) &&
 	     !ask_handle(&c, XR_MSG_DESTROY_CQ, cq[0]));
 	while (recv(fd, cookie, sizeof(*cookie), MSG_DONTWAIT) > 0)
 		MUST(!*cookie);
 	settle();
 	for (i = 0; i < 2; i++)
 		recv(fd, &cookie[i], sizeof(*cookie), MSG_DONTWAIT);
-	TAP_OK(cookie[0] == 1 && cookie[1] == 3, "events that wait, without those of queues that went");
+	TAP_OK(cookie[0] == 1 && cookie[1] == 3,
+	       "events that wait, without those of queues that went");
 	xd_server_cq_event(&fake.dev, &the_cq(&c, cq[3])->xt);
-	TAP_OK(recv(fd, &cookie[0], sizeof(*cookie), MSG_DONTWAIT) > 0 && cookie[0] == 3, "and the next one");
+	TAP_OK(recv(fd, &cookie[0], sizeof(*cookie), MSG_DONTWAIT) > 0 && cookie[0] == 3,
+	       "and the next one");
 	close(fd);
 	close_client(&c);
 	TAP_OK(nothing_left(), "nothing is left");
@@ -240,7 +244,7 @@ struct again {
 	sem_t ran;
 };
 static uint32_t turns;
-static uint32_t turns_before_others;	/* that the loop serves */
+static uint32_t turns_before_others; /* that the loop serves */
 
 static void again_run(struct xd_job *job)
 {
@@ -255,7 +259,7 @@ static void again_done(struct xd_job *job)
 		return;
 	xd_jobs_add(fake.dev.server->jobs, job);
 	sem_wait(&t->ran);
-	usleep(1000);	/* it is put on the list of those that are done */
+	usleep(1000); /* it is put on the list of those that are done */
 }
 
 static void other_event(void *arg, uint32_t events)
@@ -270,7 +274,8 @@ static void test_endless_jobs(void)
 	struct xd_watch *watch;
 	int pair[2];
 
-	MUST(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) && send(pair[1], "x", 1, 0) == 1);
+	MUST(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) &&
+	     send(pair[1], "x", 1, 0) == 1);
 	sem_init(&again.ran, 0, 0);
 	xd_jobs_add(fake.dev.server->jobs, &again.job);
 	sem_wait(&again.ran);
@@ -317,7 +322,8 @@ static void test_large_cq(void)
 	job_hangs = false;
 	settle();
 	TAP_OK(!answer(&c) && cq->d.depth == 32768 && cq->xt.queue == cq->ring.ptr &&
-	       cq->xt.queue->producer == 10001, "and all that came meanwhile");
+		       cq->xt.queue->producer == 10001,
+	       "and all that came meanwhile");
 
 	xd_client_add_job(c.client, &slow.job);
 	job_hangs = true;
@@ -342,10 +348,14 @@ static int register_bytes(struct conn *c, uint32_t pd, const uint8_t *page)
 	struct xr_reg_mr_req *q = (void *)data;
 	uint32_t i;
 
-	*q = (struct xr_reg_mr_req){ .pd = pd, .addr = (uintptr_t)page, .segments = XR_MR_SEGMENTS_MAX,
-				     .length = XR_MR_SEGMENTS_MAX, .flags = XR_REGF_PROC_FDS };
+	*q = (struct xr_reg_mr_req){ .pd = pd,
+				     .addr = (uintptr_t)page,
+				     .segments = XR_MR_SEGMENTS_MAX,
+				     .length = XR_MR_SEGMENTS_MAX,
+				     .flags = XR_REGF_PROC_FDS };
 	for (i = 0; i < XR_MR_SEGMENTS_MAX; i++)
-		q->segment[i] = (struct xr_mr_segment){ .kind = XR_SEG_PRIVATE, .length = 1,
+		q->segment[i] = (struct xr_mr_segment){ .kind = XR_SEG_PRIVATE,
+							.length = 1,
 							.addr = (uintptr_t)page + i };
 	return ask_fds(c, XR_MSG_REG_MR, data, sizeof(*q) + i * sizeof(q->segment[0]), proc_fd, 2);
 }

@@ -75,8 +75,10 @@ int answer(struct conn *c)
 	struct xr_msg head = { 0 };
 	struct iovec iov[2] = { { &head, sizeof(head) }, { c->body, sizeof(c->body) } };
 	struct msghdr msg = {
-		.msg_iov = iov, .msg_iovlen = 2,
-		.msg_control = control, .msg_controllen = sizeof(control),
+		.msg_iov = iov,
+		.msg_iovlen = 2,
+		.msg_control = control,
+		.msg_controllen = sizeof(control),
 	};
 	ssize_t n;
 
@@ -164,9 +166,8 @@ bool nothing_left(void)
 		objects += s->objects[i];
 	xd_mem_totals(&totals);
 	return !s->clients && !s->client_count && !s->users && !s->fds && !objects &&
-	       !fake.map_keys && !fake.map_qps && !fake.map_groups && !s->groups &&
-	       !fake.bells && !totals.mapped && !totals.pinned &&
-	       !s->domains.used;
+	       !fake.map_keys && !fake.map_qps && !fake.map_groups && !s->groups && !fake.bells &&
+	       !totals.mapped && !totals.pinned && !s->domains.used;
 }
 
 uint32_t alloc_pd(struct conn *c)
@@ -194,8 +195,15 @@ uint32_t create_cq(struct conn *c, uint32_t depth, uint32_t channel)
 struct xr_create_qp_req qp_request(uint32_t pd, uint32_t cq)
 {
 	return (struct xr_create_qp_req){
-		.type = XR_QPT_RC, .pd = pd, .send_cq = cq, .recv_cq = cq, .max_send_wr = 10,
-		.max_recv_wr = 10, .max_send_sge = 2, .max_recv_sge = 2, .cookie = 0xcafe,
+		.type = XR_QPT_RC,
+		.pd = pd,
+		.send_cq = cq,
+		.recv_cq = cq,
+		.max_send_wr = 10,
+		.max_recv_wr = 10,
+		.max_send_sge = 2,
+		.max_recv_sge = 2,
+		.cookie = 0xcafe,
 	};
 }
 
@@ -252,10 +260,11 @@ int create_ah(struct conn *c, uint32_t pd, uint32_t sgid_index)
 
 /* ---- QP states -------------------------------------------------------------------------- */
 
-int modify(struct conn *c, uint32_t qp, uint32_t state, struct xr_qp_attr attr,
-	   uint32_t mask)
+int modify(struct conn *c, uint32_t qp, uint32_t state, struct xr_qp_attr attr, uint32_t mask)
 {
-	struct xr_modify_qp_req q = {.handle = qp, .attr_mask = mask | IBV_QP_STATE, .attr = attr};
+	struct xr_modify_qp_req q = { .handle = qp,
+				      .attr_mask = mask | IBV_QP_STATE,
+				      .attr = attr };
 
 	q.attr.qp_state = state;
 	return ask(c, XR_MSG_MODIFY_QP, &q, sizeof(q));
@@ -270,7 +279,9 @@ int to_init(struct conn *c, uint32_t qp)
 struct xr_qp_attr rtr_attr(void)
 {
 	return (struct xr_qp_attr){
-		.path_mtu = IBV_MTU_1024, .dest_qp_num = 77, .max_dest_rd_atomic = 1,
+		.path_mtu = IBV_MTU_1024,
+		.dest_qp_num = 77,
+		.max_dest_rd_atomic = 1,
 		.ah = { .dgid.raw = { 0xfd, [15] = 99 }, .is_global = 1, .port_num = 1 },
 	};
 }
@@ -279,14 +290,14 @@ int to_rtr(struct conn *c, uint32_t qp, struct xr_qp_attr attr)
 {
 	return modify(c, qp, XR_QPS_RTR, attr,
 		      IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-		      IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+			      IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
 }
 
 int to_rts(struct conn *c, uint32_t qp)
 {
 	return modify(c, qp, XR_QPS_RTS, (struct xr_qp_attr){ .timeout = 14, .retry_cnt = 7 },
 		      IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-		      IBV_QP_MAX_QP_RD_ATOMIC);
+			      IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
 uint32_t state_of(struct conn *c, uint32_t qp)
@@ -303,15 +314,20 @@ bool proc_sent = true;
 struct reg reg_of(uint32_t pd, const void *addr, size_t length, uint32_t access)
 {
 	return (struct reg){ .q = {
-		.pd = pd, .access = access, .addr = (uintptr_t)addr, .length = length,
-		.iova = (uintptr_t)addr,
-	} };
+				     .pd = pd,
+				     .access = access,
+				     .addr = (uintptr_t)addr,
+				     .length = length,
+				     .iova = (uintptr_t)addr,
+			     } };
 }
 
 void add_segment(struct reg *r, uint32_t kind, const void *addr, size_t length)
 {
 	r->segment[r->q.segments++] = (struct xr_mr_segment){
-		.kind = kind, .addr = (uintptr_t)addr, .length = length,
+		.kind = kind,
+		.addr = (uintptr_t)addr,
+		.length = length,
 	};
 }
 
@@ -364,8 +380,8 @@ void start_server(const char *name)
 }
 
 /* The bytes behind a key, as a QP of the domain would get them */
-int use_key(struct conn *c, uint32_t pd, uint32_t key, const void *at, size_t len,
-	    uint32_t access, void *data)
+int use_key(struct conn *c, uint32_t pd, uint32_t key, const void *at, size_t len, uint32_t access,
+	    void *data)
 {
 	struct xd_pd *domain = xd_object_get(c->client, XD_PD, pd);
 	struct xt_mem *mem;
@@ -376,8 +392,8 @@ int use_key(struct conn *c, uint32_t pd, uint32_t key, const void *at, size_t le
 		return -EACCES;
 	if (!mem)
 		return 0;
-	return access & XR_ACCESS_REMOTE_WRITE ? xt_mem_write(mem, off, data, len) :
-						 xt_mem_read(mem, off, data, len);
+	return access & XR_ACCESS_REMOTE_WRITE ? xt_mem_write(mem, off, data, len)
+					       : xt_mem_read(mem, off, data, len);
 }
 
 struct xr_reg_mr_rep mr_of(struct conn *c)

@@ -19,7 +19,7 @@
 void start_server(const char *name);
 /* Whatever is there to be done, jobs included */
 void settle(void);
-extern bool job_hangs;	/* so do not wait for it */
+extern bool job_hangs; /* so do not wait for it */
 /* Nothing of any client is left in the daemon. */
 bool nothing_left(void);
 /* Of this program */
@@ -62,7 +62,7 @@ uint32_t create_channel(struct conn *c, int *fd);
 uint32_t create_cq(struct conn *c, uint32_t depth, uint32_t channel);
 struct xr_create_qp_req qp_request(uint32_t pd, uint32_t cq);
 uint32_t create_qp(struct conn *c, uint32_t pd, uint32_t cq);
-uint32_t create_datagram_qp(struct conn *c);	/* with domain and CQ of its own */
+uint32_t create_datagram_qp(struct conn *c); /* with domain and CQ of its own */
 uint32_t create_srq(struct conn *c, uint32_t pd, uint32_t max_wr);
 /* These three: the status */
 int open_xrcd(struct conn *c, const char *file, uint32_t flags);
@@ -72,7 +72,7 @@ int mcast(struct conn *c, uint32_t type, uint32_t qp, uint8_t group);
 /* Statuses of MODIFY_QP; attr_mask besides the state */
 int modify(struct conn *c, uint32_t qp, uint32_t state, struct xr_qp_attr attr, uint32_t mask);
 int to_init(struct conn *c, uint32_t qp);
-struct xr_qp_attr rtr_attr(void);	/* a peer that can be reached */
+struct xr_qp_attr rtr_attr(void); /* a peer that can be reached */
 int to_rtr(struct conn *c, uint32_t qp, struct xr_qp_attr attr);
 int to_rts(struct conn *c, uint32_t qp);
 uint32_t state_of(struct conn *c, uint32_t qp);

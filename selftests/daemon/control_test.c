@@ -30,7 +30,7 @@ static void test_hello(void)
 	TAP_OK(!hello(&c, 0), "HELLO");
 	rep = (struct xr_hello_rep *)c.body;
 	TAP_OK(rep->workers == 1 && c.nfds == 3 + rep->has_uffd && rep->doorbells.new_chunk &&
-	       rep->doorbells.length == sizeof(struct xr_doorbell),
+		       rep->doorbells.length == sizeof(struct xr_doorbell),
 	       "its answer has events, an eventfd, doorbells");
 	TAP_OK(hello(&c, 0) == -EPROTO, "HELLO comes once");
 	disconnect(&c);
@@ -138,7 +138,7 @@ static void test_objects(void)
 	qr = qp_request(pd, cq + 1);
 	TAP_OK(ask(&c, XR_MSG_CREATE_QP, &qr, sizeof(qr)) == -ENOENT, "no such CQ");
 	qr = qp_request(pd, cq);
-	qr.type = 8;	/* IBV_QPT_RAW_PACKET */
+	qr.type = 8; /* IBV_QPT_RAW_PACKET */
 	TAP_OK(ask(&c, XR_MSG_CREATE_QP, &qr, sizeof(qr)) == -EOPNOTSUPP, "no raw packets");
 	qr = qp_request(pd, cq);
 	qr.max_send_sge = XR_MAX_SGE + 1;
@@ -149,14 +149,16 @@ static void test_objects(void)
 	qp = create_qp(&c, pd, cq);
 	rep = (struct xr_create_qp_rep *)c.body;
 	TAP_OK(rep->max_send_wr == 16 && rep->max_recv_wr == 16 && rep->max_send_sge == 2 &&
-	       rep->max_inline >= 32 && rep->sq.length && rep->rq.length, "QP capabilities");
+		       rep->max_inline >= 32 && rep->sq.length && rep->rq.length,
+	       "QP capabilities");
 
 	TAP_OK(ask_handle(&c, XR_MSG_DEALLOC_PD, pd) == -EBUSY, "a PD in use");
 	TAP_OK(ask_handle(&c, XR_MSG_DESTROY_CQ, cq) == -EBUSY, "a CQ in use");
 	TAP_OK(ask_handle(&c, XR_MSG_DESTROY_CHANNEL, channel) == -EBUSY, "a channel in use");
 	TAP_OK(ask_handle(&c, XR_MSG_DESTROY_QP, 0) == -ENOENT &&
-	       ask_handle(&c, XR_MSG_DESTROY_QP, UINT32_MAX) == -ENOENT &&
-	       ask_handle(&c, XR_MSG_DEREG_MR, qp) == -ENOENT, "handles that are none");
+		       ask_handle(&c, XR_MSG_DESTROY_QP, UINT32_MAX) == -ENOENT &&
+		       ask_handle(&c, XR_MSG_DEREG_MR, qp) == -ENOENT,
+	       "handles that are none");
 
 	connect_client(&d);
 	hello(&d, 0);
@@ -164,8 +166,9 @@ static void test_objects(void)
 	disconnect(&d);
 
 	TAP_OK(!ask_handle(&c, XR_MSG_DESTROY_QP, qp) && !ask_handle(&c, XR_MSG_DESTROY_CQ, cq) &&
-	       !ask_handle(&c, XR_MSG_DESTROY_CHANNEL, channel) &&
-	       !ask_handle(&c, XR_MSG_DEALLOC_PD, pd), "all can go in order");
+		       !ask_handle(&c, XR_MSG_DESTROY_CHANNEL, channel) &&
+		       !ask_handle(&c, XR_MSG_DEALLOC_PD, pd),
+	       "all can go in order");
 	TAP_OK(ask_handle(&c, XR_MSG_DESTROY_QP, qp) == -ENOENT, "but not twice");
 	for (i = 0; i <= fake.opt.client_max_pd && !err; i++)
 		err = ask(&c, XR_MSG_ALLOC_PD, NULL, 0);
@@ -277,7 +280,7 @@ static void test_events(void)
 		MUST(read(events_fd, &ev[0], sizeof(ev[0])) == sizeof(ev[0]) &&
 		     read(events_fd, &ev[1], sizeof(ev[1])) == sizeof(ev[1]));
 		TAP_OK(ev[0].element == 0xc0 && ev[0].type == IBV_EVENT_CQ_ERR &&
-		       ev[1].element == 1 && ev[1].type == IBV_EVENT_GID_CHANGE,
+			       ev[1].element == 1 && ev[1].type == IBV_EVENT_GID_CHANGE,
 		       "asynchronous events, of a CQ and of the port");
 	}
 	close_client(&c);
@@ -290,7 +293,10 @@ static void test_events(void)
 static void test_process_exit(void)
 {
 	int pair[2], listener, ready[2];
-	struct sockaddr_un { unsigned short family; char path[108]; } sun = { .family = AF_UNIX };
+	struct sockaddr_un {
+		unsigned short family;
+		char path[108];
+	} sun = { .family = AF_UNIX };
 	struct xd_client *client;
 	pid_t pid, child = 0;
 	bool known;
@@ -349,8 +355,8 @@ static void test_sudden_end(void)
 		r = reg_of(pd, p, PAGE, RW);
 		add_segment(&r, XR_SEG_PRIVATE, p, PAGE);
 		{
-			struct xr_msg head = {XR_MSG_REG_MR, 0, 1,
-					      sizeof(r.q) + sizeof(r.segment[0])};
+			struct xr_msg head = { XR_MSG_REG_MR, 0, 1,
+					       sizeof(r.q) + sizeof(r.segment[0]) };
 			uint8_t data[sizeof(head) + sizeof(r)];
 
 			memcpy(data, &head, sizeof(head));
@@ -390,7 +396,8 @@ static void make_all_kinds(struct conn *c)
 
 	MUST(!to_init(c, create_qp(c, pd, create_cq(c, 16, 0))));
 	MUST(!mcast(c, XR_MSG_ATTACH_MCAST, create_datagram_qp(c), 7) && create_srq(c, pd, 10));
-	MUST(!ask(c, XR_MSG_ALLOC_MW, &mw, sizeof(mw)) && !ask(c, XR_MSG_ALLOC_DM, &dm, sizeof(dm)));
+	MUST(!ask(c, XR_MSG_ALLOC_MW, &mw, sizeof(mw)) &&
+	     !ask(c, XR_MSG_ALLOC_DM, &dm, sizeof(dm)));
 	MUST(!create_ah(c, pd, 0) && !open_xrcd(c, "/dev/null", XR_XRCDF_CREAT));
 }
 
@@ -398,7 +405,7 @@ static void test_show(void)
 {
 	static const struct {
 		uint32_t what;
-		const char *has;	/* in its JSON */
+		const char *has; /* in its JSON */
 	} shown[] = {
 		{ XR_SHOW_STATUS, "\"qps\":2," },
 		{ XR_SHOW_COUNTERS, "\"qkey_errors\"" },
@@ -431,20 +438,23 @@ static void test_show(void)
 		MUST(n >= 2 && n < (ssize_t)sizeof(text));
 		text[n] = '\0';
 		TAP_OK(n == (ssize_t)((struct xr_show_rep *)c.body)->length &&
-		       strstr(text, shown[i].has), "SHOW %u: %s", shown[i].what, shown[i].has);
+			       strstr(text, shown[i].has),
+		       "SHOW %u: %s", shown[i].what, shown[i].has);
 		if (shown[i].what == XR_SHOW_STATUS)
 			TAP_OK(strstr(text, "\"open_fds\":") &&
-			       atoi(strstr(text, "\"open_fds\":") + 11) == fds, "open files: %d", fds);
+				       atoi(strstr(text, "\"open_fds\":") + 11) == fds,
+			       "open files: %d", fds);
 	}
 	q.what = 99;
 	TAP_OK(ask(&c, XR_MSG_SHOW, &q, sizeof(q)) == -EINVAL, "SHOW of something else");
-	c.client->operator = false;
+	c.client->operator= false;
 	q.what = XR_SHOW_QPS;
 	TAP_OK(ask(&c, XR_MSG_SHOW, &q, sizeof(q)) == -EPERM &&
-	       ask(&c, XR_MSG_SET_FAULT, &fault, sizeof(fault)) == -EPERM, "what operators may");
+		       ask(&c, XR_MSG_SET_FAULT, &fault, sizeof(fault)) == -EPERM,
+	       "what operators may");
 	q.what = XR_SHOW_COUNTERS;
 	TAP_OK(!ask(&c, XR_MSG_SHOW, &q, sizeof(q)), "what everybody may");
-	c.client->operator = true;
+	c.client->operator= true;
 	TAP_OK(ask(&c, XR_MSG_SET_FAULT, &fault, sizeof(fault)) == -EINVAL,
 	       "more than all packets");
 	fault.drop = 10;

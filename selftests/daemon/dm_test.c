@@ -53,13 +53,15 @@ static void test_device_memory(void)
 	TAP_OK(!reg_alone(&c, pd, XR_SEG_DM, dm, 1000, 4000, RW), "a region of a part");
 	mr = mr_of(&c);
 	TAP_OK(!use_key(&c, pd, mr.rkey, (void *)3984, 16, XR_ACCESS_REMOTE_WRITE, data) &&
-	       !memcmp(object->piece.ptr + 4984, data, 16), "its last bytes are those");
+		       !memcmp(object->piece.ptr + 4984, data, 16),
+	       "its last bytes are those");
 	TAP_OK(use_key(&c, pd, mr.rkey, (void *)3985, 16, 0, data) == -EACCES, "one beyond");
 	TAP_OK(ask_handle(&c, XR_MSG_FREE_DM, dm) == -EBUSY, "a region holds it");
 	TAP_OK(reg_alone(&c, pd, XR_SEG_DM, dm, 1001, 4000, RW) == -EINVAL &&
-	       reg_alone(&c, pd, XR_SEG_DM, dm, -8ull, 8, RW) == -EINVAL &&
-	       reg_alone(&c, pd, XR_SEG_DM, dm, -8ull, 16, RW) == -EINVAL &&
-	       reg_alone(&c, pd, XR_SEG_DM, dm + 1, 0, 8, RW) == -ENOENT, "what lies beyond it");
+		       reg_alone(&c, pd, XR_SEG_DM, dm, -8ull, 8, RW) == -EINVAL &&
+		       reg_alone(&c, pd, XR_SEG_DM, dm, -8ull, 16, RW) == -EINVAL &&
+		       reg_alone(&c, pd, XR_SEG_DM, dm + 1, 0, 8, RW) == -ENOENT,
+	       "what lies beyond it");
 	TAP_OK(reg_alone(&other, alloc_pd(&other), XR_SEG_DM, dm, 0, 8, RW) == -ENOENT,
 	       "another's");
 	r = reg_of(pd, NULL, 16, RW);
@@ -92,8 +94,7 @@ static void test_null_region(void)
 	pd = alloc_pd(&c);
 	TAP_OK(reg_alone(&c, pd, XR_SEG_NULL, 0, 0, SIZE_MAX, RW) == -EINVAL,
 	       "no memory, for peers");
-	TAP_OK(!reg_alone(&c, pd, XR_SEG_NULL, 0, 0, SIZE_MAX, XR_ACCESS_LOCAL_WRITE),
-	       "no memory");
+	TAP_OK(!reg_alone(&c, pd, XR_SEG_NULL, 0, 0, SIZE_MAX, XR_ACCESS_LOCAL_WRITE), "no memory");
 	mr = mr_of(&c);
 	TAP_OK(mr.lkey && !mr.rkey, "has no key for peers");
 	TAP_OK(!use_key(&c, pd, mr.lkey, (void *)0x123456, 16, 0, got) && !got[0] && !got[15],

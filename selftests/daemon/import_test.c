@@ -69,7 +69,8 @@ static void test_import(void)
 	TAP_OK(!import_mr(&c, alias, mr.handle), "import: a region");
 	theirs = *(struct xr_import_mr_rep *)c.body;
 	TAP_OK(theirs.rkey == mr.rkey && theirs.length == 100 &&
-	       !use_key(&c, alias, theirs.lkey, p, 1, 0, &b), "import: its keys are good");
+		       !use_key(&c, alias, theirs.lkey, p, 1, 0, &b),
+	       "import: its keys are good");
 	TAP_OK(import_mr(&c, alias, 99) == -ENOENT && import_mr(&c, 99, mr.handle) == -ENOENT,
 	       "import: no such region or domain");
 	MUST(!ask_handle(&c, XR_MSG_IMPORT_PD, other));
@@ -79,10 +80,11 @@ static void test_import(void)
 	TAP_OK(use_key(&c, alias, theirs.lkey, p, 1, 0, &b) == -EACCES,
 	       "import: the region goes with its owner");
 	TAP_OK(ask_handle(&c, XR_MSG_IMPORT_PD, pd) == -ENOENT &&
-	       import_mr(&c, alias, mr.handle) == -ENOENT, "import: and there is no other");
+		       import_mr(&c, alias, mr.handle) == -ENOENT,
+	       "import: and there is no other");
 	MUST(!ask(&c, XR_MSG_ALLOC_PD, NULL, 0));
-	TAP_OK(((struct xd_pd *)xd_object_get(c.client, XD_PD, handle_of(&c)))->d.number !=
-	       number, "import: the domain's number is not given out again");
+	TAP_OK(((struct xd_pd *)xd_object_get(c.client, XD_PD, handle_of(&c)))->d.number != number,
+	       "import: the domain's number is not given out again");
 	disconnect(&c);
 	munmap(p, PAGE);
 	TAP_OK(nothing_left(), "nothing is left");

@@ -42,7 +42,8 @@ static void test_windows(void)
 	MUST(!ask(&c, XR_MSG_QUERY_DEVICE, NULL, 0));
 	caps = ((struct xr_query_device_rep *)c.body)->device_cap_flags;
 	TAP_OK(caps & IBV_DEVICE_MEM_WINDOW && caps & IBV_DEVICE_MEM_WINDOW_TYPE_2B &&
-		       !(caps & IBV_DEVICE_MEM_WINDOW_TYPE_2A), "type 2 is 2B");
+		       !(caps & IBV_DEVICE_MEM_WINDOW_TYPE_2A),
+	       "type 2 is 2B");
 	pd = alloc_pd(&c);
 	TAP_OK(!alloc_mw(&c, pd, IBV_MW_TYPE_1), "window of type 1");
 	first = *(struct xr_alloc_mw_rep *)c.body;
@@ -53,9 +54,11 @@ static void test_windows(void)
 		       key->entry.flags == XR_KEYF_TYPE_2 && xt_key_value(key) == second.rkey,
 	       "it is free, and of its type");
 	TAP_OK(alloc_mw(&c, pd, 0) == -EINVAL && alloc_mw(&c, pd, 3) == -EINVAL &&
-		       alloc_mw(&c, pd, -1u) == -EINVAL, "windows of no type");
+		       alloc_mw(&c, pd, -1u) == -EINVAL,
+	       "windows of no type");
 	TAP_OK(alloc_mw(&c, pd + 1, IBV_MW_TYPE_1) == -ENOENT &&
-		       alloc_mw(&c, 0, IBV_MW_TYPE_1) == -ENOENT, "no such domain");
+		       alloc_mw(&c, 0, IBV_MW_TYPE_1) == -ENOENT,
+	       "no such domain");
 	TAP_OK(alloc_mw(&other, pd, IBV_MW_TYPE_1) == -ENOENT, "another client's domain");
 	TAP_OK(ask(&c, XR_MSG_ALLOC_MW, &pd, sizeof(pd)) == -EINVAL, "half a request");
 	TAP_OK(ask_handle(&c, XR_MSG_DEALLOC_PD, pd) == -EBUSY, "the domain stays");
@@ -65,7 +68,8 @@ static void test_windows(void)
 	TAP_OK(!ask_handle(&c, XR_MSG_DEALLOC_MW, first.handle) &&
 		       ask_handle(&c, XR_MSG_DEALLOC_MW, first.handle) == -ENOENT,
 	       "deallocated once");
-	TAP_OK(!xt_keys_by_index(fake.dev.shared.keys, XR_KEY_INDEX(first.rkey)), "its key is gone");
+	TAP_OK(!xt_keys_by_index(fake.dev.shared.keys, XR_KEY_INDEX(first.rkey)),
+	       "its key is gone");
 	close_client(&other);
 	close_client(&c);
 	TAP_OK(!xt_keys_by_index(fake.dev.shared.keys, XR_KEY_INDEX(second.rkey)) && nothing_left(),
@@ -129,7 +133,8 @@ static void test_fast(void)
 	send_memory(&c, pd);
 	TAP_OK(alloc_fast(&c, pd, 0) == -EINVAL &&
 		       alloc_fast(&c, pd, XR_FAST_MAX_PAGES + 1) == -EINVAL &&
-		       alloc_fast(&c, pd, -1u) == -EINVAL, "fast: numbers of pages");
+		       alloc_fast(&c, pd, -1u) == -EINVAL,
+	       "fast: numbers of pages");
 	TAP_OK(alloc_fast(&c, pd + 1, 8) == -ENOENT && alloc_fast(&other, pd, 8) == -ENOENT,
 	       "fast: no such domain");
 	TAP_OK(ask(&c, XR_MSG_ALLOC_FAST_MR, &pd, sizeof(pd)) == -EINVAL, "fast: half a request");

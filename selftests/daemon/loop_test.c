@@ -164,7 +164,8 @@ static void test_set(void)
 static void test_bad_fd(void)
 {
 	loop = xd_loop_new();
-	TAP_OK(!xd_watch_add(loop, -1, EPOLLIN, on_writable, NULL), "no watch for a bad descriptor");
+	TAP_OK(!xd_watch_add(loop, -1, EPOLLIN, on_writable, NULL),
+	       "no watch for a bad descriptor");
 	xd_loop_free(loop);
 }
 

@@ -105,8 +105,10 @@ static bool network_up(void)
 	       sh("ip address add 10.9.0.1/24 dev t0 && ip address add fd09::1/64 dev t0 nodad && "
 		  "ip link set t0 up") &&
 	       sh(PEER "sh -c 'ip link set lo up; ip address add 10.9.0.2/24 dev t1; "
-		       "ip address add fd09::2/64 dev t1 nodad; ip link set t1 up'", peer) &&
-	       sh("for i in $(seq 100); do ip address show dev t0 scope link | grep -q fe80 && exit; "
+		       "ip address add fd09::2/64 dev t1 nodad; ip link set t1 up'",
+		  peer) &&
+	       sh("for i in $(seq 100); do ip address show dev t0 scope link | grep -q fe80 && "
+		  "exit; "
 		  "sleep 0.05; done; exit 1");
 }
 
@@ -134,7 +136,7 @@ struct wait {
 	const char *command;
 	bool (*last)(void);
 	struct xd_timer *tick;
-	unsigned int rest;	/* turns to go when all has come: nothing more should */
+	unsigned int rest; /* turns to go when all has come: nothing more should */
 };
 
 static void on_tick(void *arg)
@@ -254,14 +256,16 @@ static void test_gids(void)
 		       gid_index("10.9.2.1") == four,
 	       "one that goes leaves a hole, which the next one takes");
 	TAP_OK(gid_events == 3 && refreshes == 2 && mirrored == 4,
-	       "clients are told of each, paths are looked at once for what comes together (%u, %u)",
+	       "clients are told of each, paths are looked at once for what comes together (%u, "
+	       "%u)",
 	       gid_events, refreshes);
 	device_close();
 
 	device_open();
 	sh("ip address add 10.9.2.1/16 dev t0; ip address del 10.9.2.1/24 dev t0");
 	run_until(has_second_prefix);
-	TAP_OK(gid_index("10.9.2.1") > 0, "an address with two prefixes stays when one of them goes");
+	TAP_OK(gid_index("10.9.2.1") > 0,
+	       "an address with two prefixes stays when one of them goes");
 	sh("ip address del 10.9.2.1/16 dev t0; ip address del 10.9.1.1/24 dev t0; "
 	   "ip address add 10.9.0.1/24 dev t0");
 	device_close();
@@ -298,12 +302,14 @@ static bool is_up(void)
 static void test_link(void)
 {
 	device_open();
-	TAP_OK(xd_net_link(&dev)->up && xd_net_link(&dev)->mtu == 1500 && xd_net_link(&dev)->speed_mbps,
+	TAP_OK(xd_net_link(&dev)->up && xd_net_link(&dev)->mtu == 1500 &&
+		       xd_net_link(&dev)->speed_mbps,
 	       "link, MTU and speed");
 	sh("ip link set t0 mtu 9000");
 	sh(PEER "ip link set t1 down", peer);
 	run_until(is_down);
-	TAP_OK(!xd_net_link(&dev)->up && err_events == 1 && !active_events, "carrier lost: port error");
+	TAP_OK(!xd_net_link(&dev)->up && err_events == 1 && !active_events,
+	       "carrier lost: port error");
 	TAP_OK(xd_net_link(&dev)->mtu == 9000 && refreshes, "a new MTU");
 	device_close();
 
@@ -312,7 +318,7 @@ static void test_link(void)
 	sh(PEER "sysctl -qw net.ipv6.conf.t1.disable_ipv6=1", peer);
 	device_open();
 	TAP_OK(!xd_net_link(&dev)->up, "an interface without carrier opens, and is down");
-	run_until(refreshed_once);	/* what opening it found */
+	run_until(refreshed_once); /* what opening it found */
 	refreshes = 0;
 	sh(PEER "ip link set t1 up", peer);
 	run_until(is_up);
@@ -346,9 +352,13 @@ static struct xr_ah_attr attr_to(const char *from, const char *to)
 {
 	int index = gid_index(from);
 
-	return (struct xr_ah_attr){ .dgid = addr(to), .sgid_index = (uint32_t)index,
-				    .hop_limit = 9, .traffic_class = 3, .flow_label = 0x12345,
-				    .is_global = 1, .port_num = 1 };
+	return (struct xr_ah_attr){ .dgid = addr(to),
+				    .sgid_index = (uint32_t)index,
+				    .hop_limit = 9,
+				    .traffic_class = 3,
+				    .flow_label = 0x12345,
+				    .is_global = 1,
+				    .port_num = 1 };
 }
 
 /* Opens a device, resolves, runs until there is an answer. */
@@ -406,7 +416,8 @@ static void test_gateway(void)
 	a = resolve("10.9.0.1", "10.55.1.1");
 	TAP_OK(!a.err && mac_is(a.path.dmac, PEER_MAC), "by way of a gateway (%d)", a.err);
 	a = resolve("10.9.0.1", "10.56.1.1");
-	TAP_OK(!a.err && mac_is(a.path.dmac, PEER_MAC), "an IPv4 route by an IPv6 gateway (%d)", a.err);
+	TAP_OK(!a.err && mac_is(a.path.dmac, PEER_MAC), "an IPv4 route by an IPv6 gateway (%d)",
+	       a.err);
 	a = resolve("10.9.0.1", "10.57.1.1");
 	TAP_OK(a.err == -ENETUNREACH, "an unreachable route (%d)", a.err);
 	a = resolve("10.9.0.1", "10.99.1.1");
@@ -421,21 +432,26 @@ static void test_stale_neighbour(void)
 {
 	struct answer a;
 
-	sh("sysctl -qw net.ipv4.neigh.t0.delay_first_probe_time=0 net.ipv4.neigh.t0.retrans_time_ms=50; "
+	sh("sysctl -qw net.ipv4.neigh.t0.delay_first_probe_time=0 "
+	   "net.ipv4.neigh.t0.retrans_time_ms=50; "
 	   "ip neighbour replace 10.9.0.2 lladdr 02:00:00:00:00:99 nud stale dev t0");
 	a = resolve("10.9.0.1", "10.9.0.2");
 	TAP_OK(!a.err && mac_is(a.path.dmac, "02:00:00:00:00:99"), "a stale entry is good enough");
-	sh("for i in $(seq 100); do ip neighbour show dev t0 10.9.0.2 | grep -q FAILED && exit; sleep 0.1; done");
+	sh("for i in $(seq 100); do ip neighbour show dev t0 10.9.0.2 | grep -q FAILED && exit; "
+	   "sleep 0.1; done");
 	a = resolve("10.9.0.1", "10.9.0.2");
-	TAP_OK(!a.err && mac_is(a.path.dmac, PEER_MAC), "but the kernel was made to look whether it is true");
-	sh("sysctl -qw net.ipv4.neigh.t0.delay_first_probe_time=5 net.ipv4.neigh.t0.retrans_time_ms=1000");
+	TAP_OK(!a.err && mac_is(a.path.dmac, PEER_MAC),
+	       "but the kernel was made to look whether it is true");
+	sh("sysctl -qw net.ipv4.neigh.t0.delay_first_probe_time=5 "
+	   "net.ipv4.neigh.t0.retrans_time_ms=1000");
 }
 
 static void test_no_neighbour(void)
 {
 	struct answer a = resolve("10.9.0.1", "10.9.0.200");
 
-	TAP_OK(a.calls == 1 && a.err == -EHOSTUNREACH, "nobody there: host unreachable (%d)", a.err);
+	TAP_OK(a.calls == 1 && a.err == -EHOSTUNREACH, "nobody there: host unreachable (%d)",
+	       a.err);
 }
 
 static void test_special(void)
@@ -578,7 +594,8 @@ static void test_renamed(void)
 	device_open();
 	sh("ip link set t0 down; ip link set t0 name t9");
 	run_until(is_renamed);
-	TAP_OK(is_renamed() && !xd_net_link(&dev)->gone, "an interface that is renamed is the same");
+	TAP_OK(is_renamed() && !xd_net_link(&dev)->gone,
+	       "an interface that is renamed is the same");
 	sh("ip link set t9 name t0; ip link set t0 up");
 	strcpy(dev.ifname, "t0");
 	device_close();

@@ -13,7 +13,7 @@
 #include "daemon/options.h"
 #include "selftests/lib/tap.h"
 
-static char said[1024];		/* what the last parse() printed */
+static char said[1024]; /* what the last parse() printed */
 static char file_name[64];
 
 /* Runs fn with stderr and stdout in a file, whose text goes to said[]. */
@@ -103,25 +103,31 @@ static void test_wrong(void)
 		{ "too large", "--fault-drop", "1001", "fault-drop" },
 		{ "negative", "--max-qp", "-1", "max-qp" },
 		{ "beyond 32 bits", "--max-qp", "4294967297", "max-qp" },
-		{ "beyond 64 bits", "--user-max-pinned", "99999999999999999999", "user-max-pinned" },
+		{ "beyond 64 bits", "--user-max-pinned", "99999999999999999999",
+		  "user-max-pinned" },
 		{ "beyond 64 bits by its letter", "--user-max-pinned", "18446744073709551615T",
 		  "user-max-pinned" },
 		{ "no number", "--spin-us", "many", "spin-us" },
 		{ "letters behind a number", "--spin-us", "5us", "spin-us" },
 		{ "an empty number", "--spin-us", "", "spin-us" },
-		{ "unknown word, and the words", "--attach", "maybe", "auto zerocopy native generic" },
+		{ "unknown word, and the words", "--attach", "maybe",
+		  "auto zerocopy native generic" },
 		{ "unknown level", "--log-level", "loud", "log-level" },
 		{ "too long a name", "--interface", "a-very-long-interface-name", "interface" },
 		{ "an interface with a slash", "--interface", "../etc", "--interface" },
 		{ "a device name with a slash", "--name", "../dev", "--name" },
 		{ "a device name of two lines", "--name", "a\nb", "--name" },
 		{ "a folder too deep for a socket", "--runtime-dir",
-		  "/run/a-folder-of-forty-characters-with-slash/a-folder-of-forty-characters-with-slash/"
-		  "and-some-more", "--runtime-dir: /run/a-folder" },
-		{ "a group that is not there", "--group", "no-such-group-here", "no-such-group-here" },
+		  "/run/a-folder-of-forty-characters-with-slash/"
+		  "a-folder-of-forty-characters-with-slash/"
+		  "and-some-more",
+		  "--runtime-dir: /run/a-folder" },
+		{ "a group that is not there", "--group", "no-such-group-here",
+		  "no-such-group-here" },
 		{ "another group that is not there", "--reserved-lkey-group", "no-such-group-here",
 		  "--reserved-lkey-group" },
-		{ "a file that is not there", "--config", "/nonexistent/file", "/nonexistent/file" },
+		{ "a file that is not there", "--config", "/nonexistent/file",
+		  "/nonexistent/file" },
 		{ "a folder for a file", "--config", "/tmp", "/tmp: Is a directory" },
 		{ "unknown option", "--no-such", "1", "no option --no-such, see" },
 		{ "unknown letter", "-x", "1", "no option -x, see" },
@@ -148,7 +154,8 @@ static void test_file(void)
 	struct xd_options o;
 
 	write_file("# a comment\n\n  interface = v7 \nring-size=512\n\tmax-qp\t=\t77\ngroup =\n");
-	TAP_OK(!PARSE(&o, "--config", file_name), "a file with comments, blanks and an empty value");
+	TAP_OK(!PARSE(&o, "--config", file_name),
+	       "a file with comments, blanks and an empty value");
 	TAP_OK(!strcmp(o.interface, "v7") && o.ring_size == 512 && o.max_qp == 77 && !o.group[0],
 	       "its values");
 	TAP_OK(!PARSE(&o, "--ring-size", "1024", "--config", file_name) && o.ring_size == 1024 &&
@@ -166,7 +173,8 @@ static void test_file(void)
 		       strstr(said, "nonsense"),
 	       "a setting that does not exist");
 	write_file("interface v7\n");
-	TAP_OK(PARSE(&o, "--config", file_name) == -EINVAL && strstr(said, ":1:"), "a line without =");
+	TAP_OK(PARSE(&o, "--config", file_name) == -EINVAL && strstr(said, ":1:"),
+	       "a line without =");
 	write_file("interface = v7\nconfig = other\n");
 	TAP_OK(PARSE(&o, "--config", file_name) == -EINVAL && strstr(said, ":2:"),
 	       "a file does not name another");

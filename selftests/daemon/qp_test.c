@@ -31,11 +31,13 @@ static void test_modify(void)
 	       "no route: the QP stays in INIT");
 	fake.no_route = false;
 	TAP_OK(!to_rtr(&c, qp, rtr_attr()) &&
-	       ((struct xr_modify_qp_rep *)c.body)->state == XR_QPS_RTR, "RTR");
+		       ((struct xr_modify_qp_rep *)c.body)->state == XR_QPS_RTR,
+	       "RTR");
 	TAP_OK(!to_rts(&c, qp) && state_of(&c, qp) == XR_QPS_RTS, "RTS");
 	fake.maps_full = true;
 	TAP_OK(modify(&c, qp, XR_QPS_RTS, attr, IBV_QP_ACCESS_FLAGS) == -E2BIG &&
-	       state_of(&c, qp) == XR_QPS_ERR, "a QP that XDP cannot know goes to ERR");
+		       state_of(&c, qp) == XR_QPS_ERR,
+	       "a QP that XDP cannot know goes to ERR");
 	fake.maps_full = false;
 	TAP_OK(!modify(&c, qp, XR_QPS_RESET, attr, 0) && !fake.map_qps, "RESET takes it from XDP");
 	close_client(&c);
@@ -84,8 +86,9 @@ static void test_modify_length(void)
 	       "an older client's request: what it does not say is zero");
 	TAP_OK(!set_rate(&c, qp, 1 << 20, now + 8) && burst_of(&c, qp) > usual,
 	       "a newer client's request: what is not known does not count");
-	TAP_OK(set_rate(&c, qp, 0, first - 4) == -EINVAL && set_rate(&c, qp, 0, first - 1) == -EINVAL &&
-	       burst_of(&c, qp) > usual, "one shorter than the first version is refused");
+	TAP_OK(set_rate(&c, qp, 0, first - 4) == -EINVAL &&
+		       set_rate(&c, qp, 0, first - 1) == -EINVAL && burst_of(&c, qp) > usual,
+	       "one shorter than the first version is refused");
 	close_client(&c);
 	TAP_OK(nothing_left(), "nothing is left");
 }
@@ -140,14 +143,15 @@ static void test_datagram_qp(void)
 	q.type = XR_QPT_UD;
 	TAP_OK(!ask(&c, XR_MSG_CREATE_QP, &q, sizeof(q)), "a QP for datagrams");
 	qp = ((struct xr_create_qp_rep *)c.body)->handle;
-	c.client->operator = false;
+	c.client->operator= false;
 	TAP_OK(modify(&c, qp, XR_QPS_INIT, attr, mask) == -EPERM, "Q_Keys of management are not "
-	       "for everybody");
+								  "for everybody");
 	attr.qkey = 0x11111111;
 	TAP_OK(!modify(&c, qp, XR_QPS_INIT, attr, mask), "others are");
-	c.client->operator = true;
+	c.client->operator= true;
 	TAP_OK(!modify(&c, qp, XR_QPS_RTR, attr, 0) &&
-	       !modify(&c, qp, XR_QPS_RTS, attr, IBV_QP_SQ_PSN), "it wants no address");
+		       !modify(&c, qp, XR_QPS_RTS, attr, IBV_QP_SQ_PSN),
+	       "it wants no address");
 	xd_server_net_changed(&fake.dev);
 	TAP_OK(state_of(&c, qp) == XR_QPS_RTS, "and has none to look up again");
 	close_client(&c);
@@ -258,9 +262,9 @@ static void test_gsi(void)
 	cq = create_cq(&c, 16, 0);
 	pd2 = alloc_pd(&other);
 	cq2 = create_cq(&other, 16, 0);
-	c.client->operator = false;
+	c.client->operator= false;
 	TAP_OK(create_gsi(&c, pd, cq) == -EPERM, "GSI: not for everybody");
-	c.client->operator = true;
+	c.client->operator= true;
 	TAP_OK(!create_gsi(&c, pd, cq), "GSI: for operators");
 	rep = (const void *)c.body;
 	qp = rep->handle;

@@ -34,11 +34,13 @@ static void test_private_memory(void)
 	mr = mr_of(&c);
 	memset(b16, 0x22, sizeof(b16));
 	TAP_OK(!use_key(&c, pd, mr.rkey, p + 100, 16, XR_ACCESS_REMOTE_WRITE, b16) &&
-	       p[99] == 0x11 && p[100] == 0x22 && p[115] == 0x22 && p[116] == 0x11, "write");
+		       p[99] == 0x11 && p[100] == 0x22 && p[115] == 0x22 && p[116] == 0x11,
+	       "write");
 	TAP_OK(!use_key(&c, pd, mr.rkey, p + 5099, 1, 0, &byte) && byte == 0x11,
 	       "read the last byte");
 	TAP_OK(use_key(&c, pd, mr.rkey, p + 5100, 1, 0, &byte) &&
-	       use_key(&c, pd, mr.rkey, p + 99, 1, 0, &byte), "one beyond either end");
+		       use_key(&c, pd, mr.rkey, p + 99, 1, 0, &byte),
+	       "one beyond either end");
 	MUST(!ask_handle(&c, XR_MSG_DEREG_MR, mr.handle));
 	TAP_OK(use_key(&c, pd, mr.rkey, p + 100, 1, 0, &byte) && !fake.map_keys, "after dereg");
 
@@ -94,8 +96,10 @@ static void test_on_demand(void)
 	       "on demand: write");
 	TAP_OK(use_key(&c, pd, mr.rkey, p + PAGE, 1, 0, &got) == -EFAULT, "on demand: a hole");
 	TAP_OK(!use_key(&c, pd, mr.rkey, p + 2 * PAGE, 1, 0, &got) &&
-	       use_key(&c, pd, mr.rkey, p + 2 * PAGE, 1, XR_ACCESS_REMOTE_WRITE, &b) == -EFAULT &&
-	       p[2 * PAGE] == 0, "on demand: a read-only page is read, and not written");
+		       use_key(&c, pd, mr.rkey, p + 2 * PAGE, 1, XR_ACCESS_REMOTE_WRITE, &b) ==
+			       -EFAULT &&
+		       p[2 * PAGE] == 0,
+	       "on demand: a read-only page is read, and not written");
 	TAP_OK(use_key(&c, pd, mr.rkey, p + 3 * PAGE, 1, 0, &got) == -EFAULT,
 	       "on demand: a page that nobody may read");
 	mprotect(p + 2 * PAGE, 2 * PAGE, PROT_READ | PROT_WRITE);
@@ -103,7 +107,8 @@ static void test_on_demand(void)
 	       "on demand: what is there now");
 	mprotect(p + 3 * PAGE, PAGE, PROT_READ);
 	TAP_OK(use_key(&c, pd, mr.rkey, p + 2 * PAGE, 2 * PAGE, XR_ACCESS_REMOTE_WRITE, across) ==
-	       -EFAULT, "on demand: a write that ends in a read-only page");
+		       -EFAULT,
+	       "on demand: a write that ends in a read-only page");
 	MUST(!ask_handle(&c, XR_MSG_DEREG_MR, mr.handle));
 
 	r = reg_of(pd, NULL, SIZE_MAX, demand);
@@ -112,8 +117,8 @@ static void test_on_demand(void)
 	TAP_OK(!use_key(&c, pd, mr.rkey, &got, 1, XR_ACCESS_REMOTE_WRITE, &b) && got == 0x77,
 	       "on demand: a byte of the stack");
 	TAP_OK(use_key(&c, pd, mr.rkey, NULL, 8, 0, across) == -EFAULT &&
-	       use_key(&c, pd, mr.rkey, (void *)-9, 8, 0, across) == -EFAULT &&
-	       use_key(&c, pd, mr.rkey, (void *)-1, 1, 0, across) == -EACCES,
+		       use_key(&c, pd, mr.rkey, (void *)-9, 8, 0, across) == -EFAULT &&
+		       use_key(&c, pd, mr.rkey, (void *)-1, 1, 0, across) == -EACCES,
 	       "on demand: the ends of it");
 	r = reg_of(pd, p, 8, demand);
 	add_segment(&r, XR_SEG_PRIVATE, p, 8);
@@ -188,7 +193,8 @@ static void test_rereg(void)
 	r = reg_of(other, p, PAGE, RW);
 	add_segment(&r, XR_SEG_PRIVATE, p, PAGE);
 	TAP_OK(!rereg(&c, mr.handle, IBV_REREG_MR_CHANGE_PD, &r) &&
-	       !use_key(&c, other, mr_of(&c).rkey, p, 1, 0, &b), "rereg: domain");
+		       !use_key(&c, other, mr_of(&c).rkey, p, 1, 0, &b),
+	       "rereg: domain");
 	TAP_OK(!ask_handle(&c, XR_MSG_DEALLOC_PD, pd), "the old domain is free");
 	r = reg_of(other, p + PAGE, 2 * PAGE, 0);
 	add_segment(&r, XR_SEG_PRIVATE, p + PAGE, 2 * PAGE);
@@ -197,7 +203,8 @@ static void test_rereg(void)
 	TAP_OK(next.rkey != mr.rkey && use_key(&c, other, mr.rkey, p, 1, 0, &b) == -EACCES,
 	       "the old key is stale");
 	TAP_OK(use_key(&c, other, next.rkey, p, 1, 0, &b) == -EACCES &&
-	       !use_key(&c, other, next.rkey, p + 3 * PAGE - 1, 1, 0, &b), "the new range counts");
+		       !use_key(&c, other, next.rkey, p + 3 * PAGE - 1, 1, 0, &b),
+	       "the new range counts");
 	r = reg_of(other, NULL, PAGE, 0);
 	add_segment(&r, XR_SEG_PRIVATE, NULL, PAGE);
 	TAP_OK(rereg(&c, mr.handle, IBV_REREG_MR_CHANGE_TRANSLATION, &r) == -EFAULT &&
@@ -245,16 +252,19 @@ static void test_advice(void)
 	MUST(!send_reg(&c, &r, NULL, 0));
 	mr = mr_of(&c);
 	TAP_OK(!advise(&c, pd, mr.lkey, (void *)0x1100, 2 * PAGE - 0x100, false) &&
-	       rep->ranges == 1 && rep->addr[0] == (uintptr_t)p + 0x100, "advice: where it lies");
+		       rep->ranges == 1 && rep->addr[0] == (uintptr_t)p + 0x100,
+	       "advice: where it lies");
 	TAP_OK(advise(&c, pd, mr.lkey, (void *)0x1100, 2 * PAGE, false) == -EFAULT &&
-	       advise(&c, pd, mr.lkey, (void *)0xfff, 1, false) == -EFAULT, "advice: beyond it");
+		       advise(&c, pd, mr.lkey, (void *)0xfff, 1, false) == -EFAULT,
+	       "advice: beyond it");
 	TAP_OK(advise(&c, pd, mr.lkey, (void *)0x1100, 8, true) == -EPERM,
 	       "advice: to write what is not to be written");
 	TAP_OK(advise(&c, other, mr.lkey, (void *)0x1100, 8, false) == -EPERM,
 	       "advice: another domain");
 	TAP_OK(advise(&c, pd, mr.lkey ^ 1, (void *)0x1100, 8, false) == -ENOENT &&
-	       advise(&c, pd, mr.lkey + 0x10000, (void *)0x1100, 8, false) == -ENOENT &&
-	       advise(&c, pd, plain.lkey, p, 8, false) == -ENOENT, "advice: other keys");
+		       advise(&c, pd, mr.lkey + 0x10000, (void *)0x1100, 8, false) == -ENOENT &&
+		       advise(&c, pd, plain.lkey, p, 8, false) == -ENOENT,
+	       "advice: other keys");
 	TAP_OK(advise(&c, 99, mr.lkey, (void *)0x1100, 8, false) == -EINVAL, "advice: no domain");
 	TAP_OK(ask(&c, XR_MSG_ADVISE_MR, &head, sizeof(head)) == -EINVAL, "advice: of nothing");
 	head.ranges = XR_ADVISE_MAX + 1;

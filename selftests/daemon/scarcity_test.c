@@ -24,15 +24,15 @@
 
 /* ---- calls that fail ---------------------------------------------------------------- */
 
-static int countdown;		/* atomic, as jobs call too; 0: nothing fails, -1: all do */
-static const char *failed;	/* what did, of the last run */
+static int countdown;	   /* atomic, as jobs call too; 0: nothing fails, -1: all do */
+static const char *failed; /* what did, of the last run */
 
 static bool fails(const char *what)
 {
 	int n = __atomic_load_n(&countdown, __ATOMIC_RELAXED);
 
 	while (n > 0 && !__atomic_compare_exchange_n(&countdown, &n, n - 1, false, __ATOMIC_RELAXED,
-						 __ATOMIC_RELAXED))
+						     __ATOMIC_RELAXED))
 		;
 	if (n == 1)
 		__atomic_store_n(&failed, what, __ATOMIC_RELAXED);
@@ -70,7 +70,8 @@ WRAP(void *, mmap, (void *p, size_t n, int prot, int flags, int fd, off_t off),
 WRAP(int, eventfd, (unsigned int n, int flags), (n, flags), -1, EMFILE)
 WRAP(int, memfd_create, (const char *name, unsigned int flags), (name, flags), -1, EMFILE)
 WRAP(int, ftruncate, (int fd, off_t n), (fd, n), -1, ENOSPC)
-WRAP(int, socketpair, (int domain, int type, int proto, int fd[2]), (domain, type, proto, fd), -1, EMFILE)
+WRAP(int, socketpair, (int domain, int type, int proto, int fd[2]), (domain, type, proto, fd), -1,
+     EMFILE)
 WRAP(int, socket, (int domain, int type, int proto), (domain, type, proto), -1, EMFILE)
 WRAP(int, shutdown, (int fd, int how), (fd, how), -1, ENOBUFS)
 WRAP(FILE *, open_memstream, (char **p, size_t *n), (p, n), NULL, ENOMEM)
@@ -78,7 +79,8 @@ WRAP(FILE *, fopen, (const char *path, const char *mode), (path, mode), NULL, EM
 WRAP(ssize_t, getrandom, (void *p, size_t n, unsigned int flags), (p, n, flags), -1, EINTR)
 WRAP(ssize_t, pwrite, (int fd, const void *p, size_t n, off_t off), (fd, p, n, off), -1, ENOSPC)
 WRAP(ssize_t, pread, (int fd, void *p, size_t n, off_t off), (fd, p, n, off), -1, EIO)
-WRAP(int, pthread_create, (pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *), void *arg),
+WRAP(int, pthread_create,
+     (pthread_t * t, const pthread_attr_t *attr, void *(*fn)(void *), void *arg),
      (t, attr, fn, arg), EAGAIN, 0)
 
 int __real_epoll_ctl(int epoll, int op, int fd, struct epoll_event *ev);
@@ -261,14 +263,15 @@ static int do_xrcd_alone(void)
 
 static int do_xrc_srq(void)
 {
-	return MADE(xrc_srq, CREATE_SRQ, struct xr_create_srq_req q = { .pd = pd, .max_wr = 10,
-									.xrcd = xrcd, .cq = cq });
+	return MADE(
+		xrc_srq, CREATE_SRQ,
+		struct xr_create_srq_req q = { .pd = pd, .max_wr = 10, .xrcd = xrcd, .cq = cq });
 }
 
 static int do_target(void)
 {
-	return MADE(target, CREATE_QP, struct xr_create_qp_req q = { .type = XR_QPT_XRC_RECV,
-								     .xrcd = xrcd });
+	return MADE(target, CREATE_QP,
+		    struct xr_create_qp_req q = { .type = XR_QPT_XRC_RECV, .xrcd = xrcd });
 }
 
 static int do_open_qp(void)
@@ -403,20 +406,32 @@ static int do_detach(void)
 	return mcast(&c, XR_MSG_DETACH_MCAST, ud, 7);
 }
 
-#define STEP(name) { #name, do_##name, false }
-#define ONCE(name) { #name, do_##name, true }
-#define LAST(name) { "end of " #name, end_##name, true }
+#define STEP(name)                                                                                 \
+	{                                                                                          \
+#name, do_##name, false                                                            \
+	}
+#define ONCE(name)                                                                                 \
+	{                                                                                          \
+#name, do_##name, true                                                             \
+	}
+#define LAST(name)                                                                                 \
+	{                                                                                          \
+		"end of " #name, end_##name, true                                                  \
+	}
 static const struct step {
 	const char *name;
 	int (*run)(void);
-	bool once;	/* it succeeds */
+	bool once; /* it succeeds */
 } steps[] = {
-	ONCE(hello), STEP(pd), STEP(channel), STEP(cq), STEP(resize_cq), STEP(srq), STEP(resize_srq),
-	STEP(qp), STEP(ud), ONCE(init), ONCE(rtr), STEP(ah), STEP(resolve), STEP(attach), STEP(xrcd),
-	STEP(xrcd_alone), STEP(xrc_srq), STEP(target), STEP(open_qp), STEP(dm), STEP(reg_private),
-	STEP(rereg), STEP(reg_file), STEP(reg_mapping), STEP(reg_dm), STEP(reg_demand), STEP(advise),
-	STEP(pin), STEP(mw), STEP(fast), STEP(lkey), STEP(status), STEP(objects),
-	LAST(fast), LAST(mr), LAST(mw), LAST(ah), LAST(qp), LAST(target), LAST(xrc_srq), ONCE(detach),
+	ONCE(hello),	   STEP(pd),	     STEP(channel),  STEP(cq),		STEP(resize_cq),
+	STEP(srq),	   STEP(resize_srq), STEP(qp),	     STEP(ud),		ONCE(init),
+	ONCE(rtr),	   STEP(ah),	     STEP(resolve),  STEP(attach),	STEP(xrcd),
+	STEP(xrcd_alone),  STEP(xrc_srq),    STEP(target),   STEP(open_qp),	STEP(dm),
+	STEP(reg_private), STEP(rereg),	     STEP(reg_file), STEP(reg_mapping), STEP(reg_dm),
+	STEP(reg_demand),  STEP(advise),     STEP(pin),	     STEP(mw),		STEP(fast),
+	STEP(lkey),	   STEP(status),     STEP(objects),  LAST(fast),	LAST(mr),
+	LAST(mw),	   LAST(ah),	     LAST(qp),	     LAST(target),	LAST(xrc_srq),
+	ONCE(detach),
 };
 
 /* One step with its nth call failing: true when that is all, as there is no such call any more. */
@@ -433,7 +448,8 @@ static bool try_step(const struct step *step, int n, bool *sound)
 		return step->once || !failed;
 	after = holdings(&c);
 	if (err > 0 || err == -EPIPE || err == -EINVAL || memcmp(&before, &after, sizeof(before))) {
-		printf("# %s, call %d (%s) fails: status %d, %s\n", step->name, n, failed ? failed : "none", err,
+		printf("# %s, call %d (%s) fails: status %d, %s\n", step->name, n,
+		       failed ? failed : "none", err,
 		       memcmp(&before, &after, sizeof(before)) ? "something is left" : "of no use");
 		*sound = false;
 	}
@@ -475,7 +491,8 @@ static void test_connections(void)
 		close(pair[1]);
 		settle();
 	} while (failed);
-	TAP_OK(nothing_left() && open_fds() == before, "a connection: %d calls that may fail", n - 1);
+	TAP_OK(nothing_left() && open_fds() == before, "a connection: %d calls that may fail",
+	       n - 1);
 }
 
 static void test_end_of_client(void)

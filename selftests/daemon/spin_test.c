@@ -123,8 +123,10 @@ static void test_polite(void)
 {
 	struct sim s = sim_new(LIMIT);
 
-	TAP_OK(!ping_pong(&s, 10000, GIVEN_BACK), "among programs that yield no message meets a sleeping worker");
-	TAP_OK(!ping_pong(&s, 10000, XD_STARVED_NS / 100) && !s.starved, "nor where a yield takes 10 us");
+	TAP_OK(!ping_pong(&s, 10000, GIVEN_BACK),
+	       "among programs that yield no message meets a sleeping worker");
+	TAP_OK(!ping_pong(&s, 10000, XD_STARVED_NS / 100) && !s.starved,
+	       "nor where a yield takes 10 us");
 }
 
 /* A program that never yields: tried now and then, seldom enough */
@@ -143,8 +145,10 @@ static void test_hog(void)
 	}
 	TAP_OK(s.starved >= 60 * SECOND / XD_SHY_MAX_NS / 2 &&
 		       s.starved <= 60 * SECOND / XD_SHY_MAX_NS,
-	       "a program that does not yield: tried again every 2 s (%u times in 60 s)", s.starved);
-	TAP_OK(s.pauses && s.sleeps > 1000 * s.starved, "else the worker sleeps, after a short spin");
+	       "a program that does not yield: tried again every 2 s (%u times in 60 s)",
+	       s.starved);
+	TAP_OK(s.pauses && s.sleeps > 1000 * s.starved,
+	       "else the worker sleeps, after a short spin");
 	s.now += 10 * SECOND;
 	clear(&s);
 	work(&s);
@@ -159,11 +163,14 @@ static void test_other_programs(void)
 	unsigned slept;
 
 	bandwidth(&s, 5 * SECOND);
-	TAP_OK(s.spin.shy_until > s.now + 100 * MS, "a bandwidth run taught it that spinning does not pay");
+	TAP_OK(s.spin.shy_until > s.now + 100 * MS,
+	       "a bandwidth run taught it that spinning does not pay");
 	slept = ping_pong(&s, 100, GIVEN_BACK);
-	TAP_OK(slept == 100, "the same programs go on in turns: each message meets a sleeping worker");
+	TAP_OK(slept == 100,
+	       "the same programs go on in turns: each message meets a sleeping worker");
 	xd_spin_forget(&s.spin);
-	TAP_OK(!ping_pong(&s, 100, GIVEN_BACK), "other programs came: from the first message on none does");
+	TAP_OK(!ping_pong(&s, 100, GIVEN_BACK),
+	       "other programs came: from the first message on none does");
 	bandwidth(&s, 5 * SECOND);
 	xd_spin_forget(&s.spin);
 	clear(&s);

@@ -10,8 +10,9 @@
 
 static int modify_srq(struct conn *c, uint32_t srq, uint32_t mask, uint32_t max_wr, uint32_t limit)
 {
-	struct xr_modify_srq_req q = { .handle = srq, .mask = mask, .max_wr = max_wr,
-				       .limit = limit };
+	struct xr_modify_srq_req q = {
+		.handle = srq, .mask = mask, .max_wr = max_wr, .limit = limit
+	};
 
 	return ask(c, XR_MSG_MODIFY_SRQ, &q, sizeof(q));
 }
@@ -41,12 +42,14 @@ static void test_srq(void)
 	TAP_OK(modify_srq(&c, srq, IBV_SRQ_LIMIT, 0, 17) == -EINVAL, "a limit beyond it");
 	TAP_OK(modify_srq(&c, srq, 4, 0, 0) == -EINVAL, "an attribute that is none");
 	TAP_OK(modify_srq(&c, srq, IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT, 20, 33) == -EINVAL &&
-	       !ask_handle(&c, XR_MSG_QUERY_SRQ, srq) &&
-	       ((struct xr_query_srq_rep *)c.body)->max_wr == 16, "all is checked before anything");
+		       !ask_handle(&c, XR_MSG_QUERY_SRQ, srq) &&
+		       ((struct xr_query_srq_rep *)c.body)->max_wr == 16,
+	       "all is checked before anything");
 	TAP_OK(!modify_srq(&c, srq, IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT, 20, 32) &&
-	       ((struct xr_modify_srq_rep *)c.body)->max_wr == 32, "larger, and a limit");
-	TAP_OK(recv(events_fd, &ev, sizeof(ev), MSG_DONTWAIT) == sizeof(ev) &&
-	       ev.element == 0x50 && ev.type == IBV_EVENT_SRQ_LIMIT_REACHED,
+		       ((struct xr_modify_srq_rep *)c.body)->max_wr == 32,
+	       "larger, and a limit");
+	TAP_OK(recv(events_fd, &ev, sizeof(ev), MSG_DONTWAIT) == sizeof(ev) && ev.element == 0x50 &&
+		       ev.type == IBV_EVENT_SRQ_LIMIT_REACHED,
 	       "which is reached: the SRQ is empty");
 	qp = qp_request(pd, cq);
 	qp.srq = srq + 1;
@@ -59,8 +62,9 @@ static void test_srq(void)
 	TAP_OK(ask_handle(&c, XR_MSG_DESTROY_SRQ, srq) == -EBUSY, "the SRQ stays, too");
 	MUST(!ask_handle(&c, XR_MSG_DESTROY_QP, handle));
 	TAP_OK(!ask_handle(&c, XR_MSG_DESTROY_SRQ, srq) &&
-	       ((struct xr_destroy_rep *)c.body)->async_events == 1 &&
-	       ask_handle(&c, XR_MSG_QUERY_SRQ, srq) == -ENOENT, "destroyed, its event counted");
+		       ((struct xr_destroy_rep *)c.body)->async_events == 1 &&
+		       ask_handle(&c, XR_MSG_QUERY_SRQ, srq) == -ENOENT,
+	       "destroyed, its event counted");
 	qp.srq = create_srq(&c, pd, 1);
 	MUST(!ask(&c, XR_MSG_CREATE_QP, &qp, sizeof(qp)));
 	close_client(&c);
@@ -86,7 +90,8 @@ static void test_xrc_domains(void)
 	open_client(&c);
 	fd = events_fd;
 	open_client(&d);
-	TAP_OK(ask(&c, XR_MSG_OPEN_XRCD, &q, sizeof(q)) == -EINVAL, "a domain of a file, without one");
+	TAP_OK(ask(&c, XR_MSG_OPEN_XRCD, &q, sizeof(q)) == -EINVAL,
+	       "a domain of a file, without one");
 	q.flags = 8;
 	TAP_OK(ask(&c, XR_MSG_OPEN_XRCD, &q, sizeof(q)) == -EINVAL, "flags that are none");
 	TAP_OK(open_xrcd(&c, "/", 0) == -EAGAIN, "none there, and none wanted");
@@ -94,10 +99,12 @@ static void test_xrc_domains(void)
 	first = handle_of(&c);
 	TAP_OK(open_xrcd(&d, "/", XR_XRCDF_CREAT | XR_XRCDF_EXCL) == -EINVAL, "one there already");
 	TAP_OK(!open_xrcd(&d, "/", 0), "which another client opens");
-	TAP_OK(!open_xrcd(&c, NULL, 0) && !open_xrcd(&c, NULL, XR_XRCDF_EXCL), "some without a file");
+	TAP_OK(!open_xrcd(&c, NULL, 0) && !open_xrcd(&c, NULL, XR_XRCDF_EXCL),
+	       "some without a file");
 	lone = handle_of(&c);
 	TAP_OK(!ask_handle(&c, XR_MSG_CLOSE_XRCD, lone) &&
-	       ask_handle(&c, XR_MSG_CLOSE_XRCD, lone) == -ENOENT, "closed");
+		       ask_handle(&c, XR_MSG_CLOSE_XRCD, lone) == -ENOENT,
+	       "closed");
 	MUST(!ask_handle(&c, XR_MSG_CLOSE_XRCD, first));
 	TAP_OK(!open_xrcd(&c, "/", 0), "it stays while somebody has it");
 	close(fd);
@@ -139,14 +146,16 @@ static void test_xrc_targets(void)
 	xd_server_async_event(&fake.dev, ((struct xd_qp *)xd_object_get(c.client, XD_QP, mine))->xt,
 			      NULL, IBV_EVENT_QP_FATAL);
 	TAP_OK(recv(fd, &ev, sizeof(ev), MSG_DONTWAIT) == sizeof(ev) &&
-	       recv(events_fd, &ev, sizeof(ev), MSG_DONTWAIT) == sizeof(ev) && ev.element == 0x77,
+		       recv(events_fd, &ev, sizeof(ev), MSG_DONTWAIT) == sizeof(ev) &&
+		       ev.element == 0x77,
 	       "both have its events");
 	srq.pd = alloc_pd(&c);
 	srq.xrcd = a;
 	TAP_OK(ask(&c, XR_MSG_CREATE_SRQ, &srq, sizeof(srq)) == -ENOENT, "an XRC SRQ without a CQ");
 	srq.cq = create_cq(&c, 4, 0);
 	TAP_OK(!ask(&c, XR_MSG_CREATE_SRQ, &srq, sizeof(srq)) &&
-	       ((struct xr_create_srq_rep *)c.body)->number > 1, "one has a number");
+		       ((struct xr_create_srq_rep *)c.body)->number > 1,
+	       "one has a number");
 	initiator = qp_request(srq.pd, srq.cq);
 	initiator.srq = ((struct xr_create_srq_rep *)c.body)->handle;
 	TAP_OK(ask(&c, XR_MSG_CREATE_QP, &initiator, sizeof(initiator)) == -EINVAL,
@@ -155,10 +164,12 @@ static void test_xrc_targets(void)
 	initiator.srq = initiator.recv_cq = 0;
 	initiator.type = XR_QPT_XRC_SEND;
 	TAP_OK(!ask(&c, XR_MSG_CREATE_QP, &initiator, sizeof(initiator)) &&
-	       !((struct xr_create_qp_rep *)c.body)->rq.length, "an initiator has no RQ, and no CQ for it");
+		       !((struct xr_create_qp_rep *)c.body)->rq.length,
+	       "an initiator has no RQ, and no CQ for it");
 	close(fd);
 	disconnect(&c);
-	TAP_OK(state_of(&d, theirs) == XR_QPS_INIT && fake.map_qps == 1, "the creator goes, the target stays");
+	TAP_OK(state_of(&d, theirs) == XR_QPS_INIT && fake.map_qps == 1,
+	       "the creator goes, the target stays");
 	MUST(!ask_handle(&d, XR_MSG_DESTROY_QP, theirs));
 	TAP_OK(!fake.map_qps, "until the last handle is destroyed");
 	close_client(&d);

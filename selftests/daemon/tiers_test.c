@@ -74,7 +74,9 @@ static void test_adopted_memory(void)
 	add_segment(&r, XR_SEG_PRIVATE, p + PAGE + 1, PAGE - 1);
 	TAP_OK(send_reg(&c, &r, &fd, 1) == -EINVAL, "segments with a gap");
 	r.segment[1] = (struct xr_mr_segment){
-		.kind = XR_SEG_PRIVATE, .addr = (uintptr_t)p + PAGE, .length = PAGE,
+		.kind = XR_SEG_PRIVATE,
+		.addr = (uintptr_t)p + PAGE,
+		.length = PAGE,
 	};
 	proc_sent = false;
 	TAP_OK(!send_reg(&c, &r, &fd, 1), "two tiers in one region");
@@ -132,7 +134,8 @@ static void test_no_mappings(void)
 	TAP_OK(!err && the_mr(&c)->mem->tiers == 1u << XR_SEG_PRIVATE,
 	       "adopted memory that cannot be mapped");
 	TAP_OK(!use_key(&c, pd, mr_of(&c).rkey, p + size - 1, 1, XR_ACCESS_REMOTE_WRITE, &b) &&
-	       p[size - 1] == 0x66, "is reached like private memory");
+		       p[size - 1] == 0x66,
+	       "is reached like private memory");
 	limit.rlim_cur = space() + size / 2;
 	MUST(!setrlimit(RLIMIT_AS, &limit));
 	err = reg_fd(&c, pd, fd, (uint8_t *)PAGE, 0, size, RW);
@@ -205,8 +208,8 @@ static void test_shared_mapping(void)
 	/* the client takes the pages away; pinned ones stay with the daemon's mapping */
 	MUST(!ftruncate(fd, 0));
 	use_key(&c, pd, mr.rkey, p + 5, 1, 0, &b);
-	TAP_OK(use_key(&c, pd, mr.rkey, p + 5, 1, 0, &b) == -EFAULT ||
-	       the_mr(&c)->mem->xt.broken, "a file that was truncated is a fault");
+	TAP_OK(use_key(&c, pd, mr.rkey, p + 5, 1, 0, &b) == -EFAULT || the_mr(&c)->mem->xt.broken,
+	       "a file that was truncated is a fault");
 	TAP_OK(!ask(&c, XR_MSG_ALLOC_PD, NULL, 0), "and nothing else");
 	r = mapping_reg(pd, p, PAGE, RW);
 	TAP_OK(send_reg(&c, &r, NULL, 0) == -EFAULT, "it cannot be registered any more");
@@ -285,7 +288,8 @@ static void test_huge_pages(void)
 	xd_mem_totals(&totals);
 	TAP_OK(totals.mapped == huge, "is mapped whole");
 	TAP_OK(!use_key(&c, pd, mr_of(&c).rkey, p + 5099, 1, XR_ACCESS_REMOTE_WRITE, &b) &&
-	       p[5099] == 0x66, "one write, seen by both");
+		       p[5099] == 0x66,
+	       "one write, seen by both");
 	munmap(p, huge);
 	close(fd);
 	close_client(&c);

@@ -88,7 +88,8 @@ static void never_listen(void)
 	memcpy(data, &head, sizeof(head));
 	memcpy(data + sizeof(head), &req, sizeof(req));
 	for (int i = 0; i < 2000; i++)
-		if (send(c.fd, data, sizeof(data), MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && errno != EAGAIN)
+		if (send(c.fd, data, sizeof(data), MSG_DONTWAIT | MSG_NOSIGNAL) < 0 &&
+		    errno != EAGAIN)
 			break;
 	conn_close(&c);
 }
@@ -153,7 +154,7 @@ struct victim {
 	struct qp qp[2];
 	struct xr_queue *cq;
 	uint8_t *mem;
-	int mem_fd;		/* of shared memory, -1: it is private */
+	int mem_fd; /* of shared memory, -1: it is private */
 	uint32_t key;
 };
 
@@ -225,10 +226,13 @@ static void post_send(const struct victim *v, const struct qp *qp)
 	struct xr_send_wqe *wqe = (void *)((uint8_t *)(qp->sq + 1) + (size_t)at * qp->sq_stride);
 
 	*wqe = (struct xr_send_wqe){
-		.wr_id = chance(), .opcode = (uint8_t)below(8), .flags = (uint8_t)below(16),
+		.wr_id = chance(),
+		.opcode = (uint8_t)below(8),
+		.flags = (uint8_t)below(16),
 		.num_sge = (uint16_t)(one_in(50) ? chance() : below(QP_SGES + 1)),
 		.inline_len = one_in(50) ? below(1000) : below(64),
-		.rkey = any_key(v), .remote_addr = any_address(v),
+		.rkey = any_key(v),
+		.remote_addr = any_address(v),
 	};
 	any_sges(v, (struct xr_sge *)(wqe + 1));
 	__atomic_fetch_add(&qp->sq->producer, 1, __ATOMIC_SEQ_CST);

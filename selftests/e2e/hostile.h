@@ -56,8 +56,8 @@ struct conn {
 
 struct qp {
 	uint32_t handle, qpn, slot;
-	struct xr_queue *sq, *rq;	/* rq: of its SRQ, if it has one */
-	uint32_t sq_size, rq_size;	/* bytes, with the queue's header */
+	struct xr_queue *sq, *rq;  /* rq: of its SRQ, if it has one */
+	uint32_t sq_size, rq_size; /* bytes, with the queue's header */
 	uint32_t sq_stride, rq_stride;
 };
 
@@ -72,13 +72,13 @@ void conn_close(struct conn *c);
 bool conn_send(struct conn *c, const void *data, size_t len, int *fds, uint32_t nfds);
 /* The status of the reply, 1: none came. */
 int conn_reply(struct conn *c, void *rep, size_t room);
-int conn_call(struct conn *c, uint32_t type, const void *req, size_t len, int *fds,
-	      uint32_t nfds, void *rep, size_t room);
+int conn_call(struct conn *c, uint32_t type, const void *req, size_t len, int *fds, uint32_t nfds,
+	      void *rep, size_t room);
 
 uint32_t make_pd(struct conn *c);
 uint32_t make_cq(struct conn *c, uint32_t depth, struct xr_queue **ring);
 struct srq {
-	uint32_t handle;		/* 0: none */
+	uint32_t handle; /* 0: none */
 	struct xr_queue *ring;
 	uint32_t size, stride;
 };
@@ -88,8 +88,8 @@ bool make_qp(struct conn *c, uint32_t pd, uint32_t cq, const struct srq *srq, st
 /* The key of memory of this process, 0: none. shared: a whole mapping, of a file's beginning */
 uint32_t make_mr(struct conn *c, uint32_t pd, void *addr, uint64_t length, bool shared);
 /* To a QP of the device itself (self) or of nobody behind that GID: RTS */
-bool connect_qp(struct conn *c, const struct qp *qp, const struct xr_addr *gid,
-		uint32_t gid_index, uint32_t dest_qpn);
+bool connect_qp(struct conn *c, const struct qp *qp, const struct xr_addr *gid, uint32_t gid_index,
+		uint32_t dest_qpn);
 bool first_gid(struct conn *c, struct xr_addr *gid, uint32_t *index);
 void ring_doorbell(struct conn *c, const struct qp *qp);
 

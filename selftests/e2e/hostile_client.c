@@ -154,7 +154,9 @@ int conn_reply(struct conn *c, void *rep, size_t room)
 	char control[CMSG_SPACE(XR_MSG_MAX_FDS * sizeof(int))];
 	struct xr_msg head = { 0 };
 	struct iovec iov[2] = { { &head, sizeof(head) }, { rep, room } };
-	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 2, .msg_control = control,
+	struct msghdr msg = { .msg_iov = iov,
+			      .msg_iovlen = 2,
+			      .msg_control = control,
 			      .msg_controllen = sizeof(control) };
 
 	drop_fds(c);
@@ -164,8 +166,8 @@ int conn_reply(struct conn *c, void *rep, size_t room)
 	return head.status;
 }
 
-int conn_call(struct conn *c, uint32_t type, const void *req, size_t len, int *fds,
-	      uint32_t nfds, void *rep, size_t room)
+int conn_call(struct conn *c, uint32_t type, const void *req, size_t len, int *fds, uint32_t nfds,
+	      void *rep, size_t room)
 {
 	static uint8_t data[XR_MSG_MAX];
 	struct xr_msg head = { .type = type, .seq = ++c->seq, .length = (uint32_t)len };
@@ -188,8 +190,8 @@ static void *map_piece(struct conn *c, const struct xr_shm_ref *ref, uint32_t nt
 	if (ref->new_chunk && nth < c->got_fds) {
 		chunk->fd = dup(c->got_fd[nth]);
 		chunk->size = ref->chunk_size;
-		chunk->base = mmap(NULL, chunk->size, PROT_READ | PROT_WRITE, MAP_SHARED,
-				   chunk->fd, 0);
+		chunk->base = mmap(NULL, chunk->size, PROT_READ | PROT_WRITE, MAP_SHARED, chunk->fd,
+				   0);
 	}
 	if (!chunk->base || chunk->base == MAP_FAILED)
 		return NULL;
@@ -251,7 +253,10 @@ uint32_t make_cq(struct conn *c, uint32_t depth, struct xr_queue **ring)
 bool make_srq(struct conn *c, uint32_t pd, struct srq *srq)
 {
 	struct xr_create_srq_req req = {
-		.pd = pd, .max_wr = QP_WRS, .max_sge = QP_SGES, .cookie = chance(),
+		.pd = pd,
+		.max_wr = QP_WRS,
+		.max_sge = QP_SGES,
+		.cookie = chance(),
 	};
 	struct xr_create_srq_rep rep = { 0 };
 
@@ -268,10 +273,17 @@ bool make_srq(struct conn *c, uint32_t pd, struct srq *srq)
 bool make_qp(struct conn *c, uint32_t pd, uint32_t cq, const struct srq *srq, struct qp *qp)
 {
 	struct xr_create_qp_req req = {
-		.type = XR_QPT_RC, .pd = pd, .send_cq = cq, .recv_cq = cq,
-		.srq = srq ? srq->handle : 0, .max_send_wr = QP_WRS, .max_recv_wr = QP_WRS,
-		.max_send_sge = QP_SGES, .max_recv_sge = QP_SGES,
-		.max_inline = 64, .cookie = chance(),
+		.type = XR_QPT_RC,
+		.pd = pd,
+		.send_cq = cq,
+		.recv_cq = cq,
+		.srq = srq ? srq->handle : 0,
+		.max_send_wr = QP_WRS,
+		.max_recv_wr = QP_WRS,
+		.max_send_sge = QP_SGES,
+		.max_recv_sge = QP_SGES,
+		.max_inline = 64,
+		.cookie = chance(),
 	};
 	struct xr_create_qp_rep rep = { 0 };
 
@@ -301,11 +313,16 @@ uint32_t make_mr(struct conn *c, uint32_t pd, void *addr, uint64_t length, bool 
 		struct xr_reg_mr_req head;
 		struct xr_mr_segment segment[1];
 	} req = {
-		.head = { .pd = pd, .access = XR_ACCESS_LOCAL_WRITE | XR_ACCESS_REMOTE,
-			  .addr = (uintptr_t)addr, .length = length, .iova = (uintptr_t)addr,
-			  .flags = XR_REGF_PROC_FDS, .segments = 1 },
+		.head = { .pd = pd,
+			  .access = XR_ACCESS_LOCAL_WRITE | XR_ACCESS_REMOTE,
+			  .addr = (uintptr_t)addr,
+			  .length = length,
+			  .iova = (uintptr_t)addr,
+			  .flags = XR_REGF_PROC_FDS,
+			  .segments = 1 },
 		.segment = { { .kind = shared ? XR_SEG_MAPPING : XR_SEG_PRIVATE,
-			       .addr = (uintptr_t)addr, .length = length,
+			       .addr = (uintptr_t)addr,
+			       .length = length,
 			       .map_start = shared ? (uintptr_t)addr : 0,
 			       .map_end = shared ? (uintptr_t)addr + length : 0 } },
 	};
@@ -342,8 +359,8 @@ bool first_gid(struct conn *c, struct xr_addr *gid, uint32_t *index)
 	return false;
 }
 
-bool connect_qp(struct conn *c, const struct qp *qp, const struct xr_addr *gid,
-		uint32_t gid_index, uint32_t dest_qpn)
+bool connect_qp(struct conn *c, const struct qp *qp, const struct xr_addr *gid, uint32_t gid_index,
+		uint32_t dest_qpn)
 {
 	static const uint32_t masks[] = {
 		[XR_QPS_INIT] = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,

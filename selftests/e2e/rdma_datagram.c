@@ -36,7 +36,7 @@ static struct ibv_mr *mr;
 static struct ibv_cq *cq;
 static struct ibv_qp *qp;
 static int gid_index;
-static char buf[(SLOTS + 1) * SLOT];	/* receives, then what is sent */
+static char buf[(SLOTS + 1) * SLOT]; /* receives, then what is sent */
 static char *const out = buf + SLOTS * SLOT;
 
 static union ibv_gid gid_of(const char *text)
@@ -80,8 +80,13 @@ static struct ibv_qp *create_gsi_qp(struct ibv_qp_init_attr *init)
 static void make_qp(void)
 {
 	struct ibv_qp_init_attr init = {
-		.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_UD, .sq_sig_all = 1,
-		.cap = { .max_send_wr = 16, .max_recv_wr = SLOTS, .max_send_sge = 1,
+		.send_cq = cq,
+		.recv_cq = cq,
+		.qp_type = IBV_QPT_UD,
+		.sq_sig_all = 1,
+		.cap = { .max_send_wr = 16,
+			 .max_recv_wr = SLOTS,
+			 .max_send_sge = 1,
 			 .max_recv_sge = 1 },
 	};
 	uint64_t i;
@@ -189,7 +194,8 @@ static int do_listen(int count, const char *group)
 static struct ibv_ah_attr address(const char *text)
 {
 	struct ibv_ah_attr attr = {
-		.is_global = 1, .port_num = 1,
+		.is_global = 1,
+		.port_num = 1,
 		.grh = { .dgid = gid_of(text), .sgid_index = (uint8_t)gid_index, .hop_limit = 7 },
 	};
 
@@ -204,8 +210,8 @@ static int do_send(char **arg, bool ask, int times)
 
 	MUST(ah, "create_ah");
 	while (times--)
-		transmit(ah, (uint32_t)strtoul(arg[1], NULL, 0),
-			 (uint32_t)strtoul(arg[2], NULL, 0), arg[3]);
+		transmit(ah, (uint32_t)strtoul(arg[1], NULL, 0), (uint32_t)strtoul(arg[2], NULL, 0),
+			 arg[3]);
 	if (ask) {
 		completion(&wc, WAIT_S);
 		printf("%s\n", check_message(&wc));

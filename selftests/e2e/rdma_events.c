@@ -19,7 +19,7 @@
 static struct ibv_context *ctx;
 static struct ibv_pd *pd;
 static struct ibv_mr *mr;
-static struct ibv_cq *cq;		/* of all but what is to overrun */
+static struct ibv_cq *cq; /* of all but what is to overrun */
 static char buf[2 * LEN];
 
 /* ---- two queue pairs ----------------------------------------------------------- */
@@ -31,7 +31,10 @@ struct pair {
 static struct ibv_qp *new_qp(struct ibv_cq *recv_cq, struct ibv_srq *srq)
 {
 	struct ibv_qp_init_attr init = {
-		.send_cq = cq, .recv_cq = recv_cq, .srq = srq, .qp_type = IBV_QPT_RC,
+		.send_cq = cq,
+		.recv_cq = recv_cq,
+		.srq = srq,
+		.qp_type = IBV_QPT_RC,
 		.cap = { 16, 16, 1, 1, 0 },
 	};
 	struct ibv_qp *qp = ibv_create_qp(pd, &init);
@@ -91,7 +94,9 @@ static void request(struct ibv_qp *qp, enum ibv_wr_opcode opcode, uint32_t rkey,
 {
 	struct ibv_sge sge = { (uintptr_t)buf + LEN, LEN, mr->lkey };
 	struct ibv_send_wr *bad, wr = {
-		.opcode = opcode, .sg_list = &sge, .num_sge = 1,
+		.opcode = opcode,
+		.sg_list = &sge,
+		.num_sge = 1,
 		.send_flags = signaled ? IBV_SEND_SIGNALED : 0,
 		.wr.rdma = { (uintptr_t)buf, rkey },
 	};
@@ -181,7 +186,7 @@ static void overrun(void)
 
 /* ---- an SRQ whose index makes no sense ------------------------------------------ */
 
-#define SRQ_DEPTH 2048	/* of no other queue here */
+#define SRQ_DEPTH 2048 /* of no other queue here */
 
 /* The only queue of that depth in a mapping of shared memory, or NULL */
 static struct xr_queue *queue_in(uint8_t *start, const uint8_t *end)
@@ -250,8 +255,10 @@ int main(void)
 	MUST(ctx, "a device");
 	pd = ibv_alloc_pd(ctx);
 	cq = ibv_create_cq(ctx, 256, NULL, NULL, 0);
-	mr = pd ? ibv_reg_mr(pd, buf, sizeof(buf), IBV_ACCESS_LOCAL_WRITE |
-			     IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ) : NULL;
+	mr = pd ? ibv_reg_mr(pd, buf, sizeof(buf),
+			     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+				     IBV_ACCESS_REMOTE_READ)
+		: NULL;
 	MUST(cq && mr, "objects");
 	established_and_drained();
 	refused();
@@ -260,6 +267,7 @@ int main(void)
 	migration();
 	MUST(!next_event(&ev, 0), "an event that nobody expected");
 	MUST(!ibv_dereg_mr(mr) && !ibv_destroy_cq(cq) && !ibv_dealloc_pd(pd) &&
-		     !ibv_close_device(ctx), "the end");
+		     !ibv_close_device(ctx),
+	     "the end");
 	return 0;
 }

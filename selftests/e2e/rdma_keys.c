@@ -28,7 +28,7 @@
 
 #define PAGE 4096u
 #define SIZE (64 * PAGE)
-#define FROM 5000u		/* the window: [FROM, FROM + LEN) of the memory */
+#define FROM 5000u /* the window: [FROM, FROM + LEN) of the memory */
 #define LEN 20000u
 #define RW (IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE)
 
@@ -37,7 +37,7 @@ struct keys {
 	uint8_t *mem;
 	struct ibv_mr *mr;
 	struct direct_verbs dv;
-	unsigned flushed;		/* pools were */
+	unsigned flushed; /* pools were */
 	uint32_t seed;
 	bool lossy, rxe;
 	const char *look;
@@ -68,7 +68,8 @@ static int bind_2(struct keys *k, struct ibv_mw *mw, uint32_t from, uint32_t len
 {
 	struct ibv_send_wr wr = {
 		.opcode = IBV_WR_BIND_MW,
-		.bind_mw = { mw, ibv_inc_rkey(mw->rkey),
+		.bind_mw = { mw,
+			     ibv_inc_rkey(mw->rkey),
 			     { k->mr, (uintptr_t)k->mem + from, len, access } },
 	};
 	int status = post(k, &wr);
@@ -83,7 +84,8 @@ static int bind_1(struct keys *k, struct ibv_mw *mw, uint32_t from, uint32_t len
 	struct ibv_mw_bind bind = {
 		.send_flags = IBV_SEND_SIGNALED,
 		/* librxe looks at the region even where there is none */
-		.bind_info = { len || k->rxe ? k->mr : NULL, len ? (uintptr_t)k->mem + from : 0, len, access },
+		.bind_info = { len || k->rxe ? k->mr : NULL, len ? (uintptr_t)k->mem + from : 0,
+			       len, access },
 	};
 	struct ibv_wc wc;
 	int err = ibv_bind_mw(k->s.qp, mw, &bind);
@@ -114,15 +116,14 @@ static bool remote_inv(struct keys *k, uint32_t key, int status)
 	got = side_completion(&k->s, &wc);
 	if (status)
 		return is(k, "its receive", got, IBV_WC_REM_INV_REQ_ERR);
-	return is(k, "its receive", got, 0) &&
-	       is(k, "invalidated key", wc.invalidated_rkey, key) &&
+	return is(k, "its receive", got, 0) && is(k, "invalidated key", wc.invalidated_rkey, key) &&
 	       is(k, "flags", wc.wc_flags & invalidated, invalidated);
 }
 
 static int remote(struct keys *k, uint32_t what, uint64_t addr, uint32_t len, uint32_t rkey)
 {
-	return ask(&k->s, &(struct side_request){ .what = what, .addr = addr, .len = len,
-						  .rkey = rkey });
+	return ask(&k->s,
+		   &(struct side_request){ .what = what, .addr = addr, .len = len, .rkey = rkey });
 }
 
 static bool writes(struct keys *k, uint64_t addr, uint32_t len, uint32_t rkey, int status)
@@ -146,8 +147,8 @@ static bool refused(struct keys *k, uint64_t addr, uint32_t len, uint32_t rkey)
 /* Beyond a window, but not beyond its region */
 static bool beyond(struct keys *k, uint64_t addr, uint32_t len, uint32_t rkey)
 {
-	return k->rxe ? is(k, "connecting again", side_reconnect(&k->s), 0) :
-			refused(k, addr, len, rkey);
+	return k->rxe ? is(k, "connecting again", side_reconnect(&k->s), 0)
+		      : refused(k, addr, len, rkey);
 }
 
 static bool landed(struct keys *k, uint32_t from, uint32_t len)
@@ -171,8 +172,7 @@ static bool type_1(struct keys *k)
 	ok = is(k, "allocated", !!mw, 1) && is(k, "bind", bind_1(k, mw, FROM, LEN, RW), 0) &&
 	     writes(k, at(k, FROM), LEN, mw->rkey, 0) && landed(k, FROM, LEN) &&
 	     is(k, "the partner's READ", remote(k, ASK_READ, at(k, FROM), LEN, mw->rkey), 0) &&
-	     beyond(k, at(k, FROM - 1), LEN, mw->rkey) &&
-	     beyond(k, at(k, FROM + 1), LEN, mw->rkey);
+	     beyond(k, at(k, FROM - 1), LEN, mw->rkey) && beyond(k, at(k, FROM + 1), LEN, mw->rkey);
 	old = ok ? mw->rkey : 0;
 	/* it belongs to no queue pair, and survived their errors */
 	ok = ok && writes(k, at(k, FROM), LEN, mw->rkey, 0) &&
@@ -193,8 +193,8 @@ static bool type_2(struct keys *k)
 	     writes(k, at(k, FROM), LEN, mw->rkey, 0) && landed(k, FROM, LEN) &&
 	     is(k, "local invalidate", local_inv(k, mw->rkey), 0) &&
 	     refused(k, at(k, FROM), LEN, mw->rkey) &&
-	     is(k, "bind again", bind_2(k, mw, FROM, LEN, RW), 0) &&
-	     remote_inv(k, mw->rkey, 0) && refused(k, at(k, FROM), LEN, mw->rkey) &&
+	     is(k, "bind again", bind_2(k, mw, FROM, LEN, RW), 0) && remote_inv(k, mw->rkey, 0) &&
+	     refused(k, at(k, FROM), LEN, mw->rkey) &&
 	     /* the queue pair was reset, so it is free */
 	     is(k, "bind again", bind_2(k, mw, FROM, LEN, RW), 0) &&
 	     beyond(k, at(k, FROM - 1), LEN, mw->rkey) &&
@@ -295,7 +295,8 @@ static bool landed_apart(struct keys *k)
 	for (int i = 0; i < 3; i++) {
 		if (!is(k, "piece of the region",
 			holds(k->mem + apart[i].page * PAGE + apart[i].off, apart[i].len, k->seed,
-			      done), true))
+			      done),
+			true))
 			return false;
 		done += apart[i].len;
 	}
@@ -310,12 +311,15 @@ static bool fast(struct keys *k)
 	bool ok;
 
 	set_apart(k, sg);
-	ok = is(k, "allocated", !!mr, 1) && is(k, "mapped", k->dv.map_mr_sg(mr, sg, 3, NULL, PAGE), 3) &&
+	ok = is(k, "allocated", !!mr, 1) &&
+	     is(k, "mapped", k->dv.map_mr_sg(mr, sg, 3, NULL, PAGE), 3) &&
 	     is(k, "length", mr->length, APART_LEN) && is(k, "register", reg(k, mr, 1), 0) &&
 	     writes(k, sg[0].addr, APART_LEN, mr->rkey, 0) && landed_apart(k) &&
 	     is(k, "the partner's READ", remote(k, ASK_READ, sg[0].addr, APART_LEN, mr->rkey), 0) &&
-	     is(k, "the partner has it", ask(&k->s, &(struct side_request){
-		.what = ASK_HOLDS, .len = APART_LEN, .seed = k->seed }), 0) &&
+	     is(k, "the partner has it",
+		ask(&k->s,
+		    &(struct side_request){ .what = ASK_HOLDS, .len = APART_LEN, .seed = k->seed }),
+		0) &&
 	     is(k, "local invalidate", local_inv(k, mr->rkey), 0);
 	old = ok ? mr->rkey : 0;
 	ok = ok && is(k, "mapped elsewhere", k->dv.map_mr_sg(mr, &sg[1], 1, NULL, PAGE), 1) &&
@@ -343,8 +347,7 @@ static bool fast_order(struct keys *k)
 	if (ok)
 		xrocedv_update_key(mr, 1);
 	ok = ok && writes(k, sg[0].addr, APART_LEN, mr->rkey, 0) &&
-	     is(k, "invalidate another variant", local_inv(k, mr->rkey + 1),
-		IBV_WC_MW_BIND_ERR) &&
+	     is(k, "invalidate another variant", local_inv(k, mr->rkey + 1), IBV_WC_MW_BIND_ERR) &&
 	     is(k, "connecting again", side_reconnect(&k->s), 0) &&
 	     is(k, "deregister what is registered", ibv_dereg_mr(mr), 0);
 	return ok;
@@ -355,12 +358,15 @@ static bool fast_prefix(struct keys *k)
 {
 	struct ibv_mr *mr = k->dv.alloc_mr(k->s.pd, 2);
 	struct xrocedv_sg sg[3] = {
-		{ at(k, 100), PAGE - 100 }, { at(k, 2 * PAGE), 500 }, { at(k, 2 * PAGE + 500), 100 },
+		{ at(k, 100), PAGE - 100 },
+		{ at(k, 2 * PAGE), 500 },
+		{ at(k, 2 * PAGE + 500), 100 },
 	};
 	uint64_t off = 50;
 	bool ok;
 
-	ok = is(k, "allocated", !!mr, 1) && is(k, "all", k->dv.map_mr_sg(mr, sg, 3, &off, PAGE), 3) &&
+	ok = is(k, "allocated", !!mr, 1) &&
+	     is(k, "all", k->dv.map_mr_sg(mr, sg, 3, &off, PAGE), 3) &&
 	     is(k, "length", mr->length, PAGE - 150 + 600) &&
 	     is(k, "address", (uintptr_t)mr->addr - at(k, 0), 150) && is(k, "rest", off, 0);
 	sg[2].addr = at(k, 3 * PAGE);
@@ -368,8 +374,7 @@ static bool fast_prefix(struct keys *k)
 	     is(k, "length", mr->length, PAGE - 100 + 500);
 	sg[1].length = 3 * PAGE;
 	ok = ok && is(k, "no more pages", k->dv.map_mr_sg(mr, sg, 2, &off, PAGE), 1) &&
-	     is(k, "bytes of the second", off, PAGE) &&
-	     is(k, "length", mr->length, 2 * PAGE - 100);
+	     is(k, "bytes of the second", off, PAGE) && is(k, "length", mr->length, 2 * PAGE - 100);
 	return ok && is(k, "page size", k->dv.map_mr_sg(mr, sg, 1, NULL, 1000), -EINVAL) &&
 	       is(k, "deregister", ibv_dereg_mr(mr), 0);
 }
@@ -382,7 +387,8 @@ static bool fast_pages(struct keys *k)
 	struct xrocedv_sg sg = { (uintptr_t)p, 2 * PAGE };
 	bool ok;
 
-	ok = is(k, "allocated", mr && p, 1) && is(k, "mapped", k->dv.map_mr_sg(mr, &sg, 1, NULL, PAGE), 1) &&
+	ok = is(k, "allocated", mr && p, 1) &&
+	     is(k, "mapped", k->dv.map_mr_sg(mr, &sg, 1, NULL, PAGE), 1) &&
 	     is(k, "register", reg(k, mr, 1), 0) && writes(k, sg.addr, 2 * PAGE, mr->rkey, 0) &&
 	     is(k, "the bytes are there", holds(p, 2 * PAGE, k->seed, 0), true);
 	mprotect(p, PAGE, PROT_READ);
@@ -405,8 +411,10 @@ static bool fast_window(struct keys *k)
 
 	ok = is(k, "allocated", mr && mw, 1) &&
 	     is(k, "mapped", k->dv.map_mr_sg(mr, &sg, 1, NULL, PAGE), 1) &&
-	     is(k, "register", k->dv.post_reg_mr(k->s.qp, mr, 1, RW | IBV_ACCESS_LOCAL_WRITE |
-					      IBV_ACCESS_MW_BIND, 0), 0);
+	     is(k, "register",
+		k->dv.post_reg_mr(k->s.qp, mr, 1, RW | IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND,
+				  0),
+		0);
 	k->mr = mr;
 	ok = ok && is(k, "bind", bind_1(k, mw, FROM, LEN, RW), 0) &&
 	     writes(k, at(k, FROM), LEN, mw->rkey, 0) && landed(k, FROM, LEN) &&
@@ -430,9 +438,14 @@ static struct xrocedv_pool *new_pool(struct keys *k, uint32_t size, uint32_t wat
 				     uint32_t flags)
 {
 	struct xrocedv_pool_attr attr = {
-		.max_pages = 8, .page_size = PAGE, .pool_size = size,
-		.dirty_watermark = watermark, .access = IBV_ACCESS_LOCAL_WRITE | RW,
-		.flags = flags, .flushed = count_flush, .arg = k,
+		.max_pages = 8,
+		.page_size = PAGE,
+		.pool_size = size,
+		.dirty_watermark = watermark,
+		.access = IBV_ACCESS_LOCAL_WRITE | RW,
+		.flags = flags,
+		.flushed = count_flush,
+		.arg = k,
 	};
 
 	k->flushed = 0;
@@ -458,8 +471,8 @@ static bool pool_cache(struct keys *k)
 	set_apart(k, sg);
 	m = pool ? k->dv.pool_map(pool, sg, 3) : NULL;
 	ok = is(k, "mapped", !!m, 1) && is(k, "length", m->length, APART_LEN) &&
-	     is(k, "address", m->addr, sg[0].addr) &&
-	     writes(k, m->addr, APART_LEN, m->rkey, 0) && landed_apart(k);
+	     is(k, "address", m->addr, sg[0].addr) && writes(k, m->addr, APART_LEN, m->rkey, 0) &&
+	     landed_apart(k);
 	again = ok ? k->dv.pool_map(pool, sg, 3) : NULL;
 	ok = ok && is(k, "the same list, the same mapping", again == m, 1);
 	other = ok ? map_page(k, pool, 7) : NULL;
@@ -470,7 +483,7 @@ static bool pool_cache(struct keys *k)
 	     is(k, "unmap", k->dv.pool_unmap(again), 0) &&
 	     is(k, "unmap too often", k->dv.pool_unmap(m), EINVAL);
 	rkey = ok ? m->rkey : 0;
-	ok = ok && writes(k, sg[0].addr, APART_LEN, rkey, 0) &&	/* dirty */
+	ok = ok && writes(k, sg[0].addr, APART_LEN, rkey, 0) && /* dirty */
 	     is(k, "from the cache", k->dv.pool_map(pool, sg, 3) == m && m->rkey == rkey, 1) &&
 	     is(k, "unmap", k->dv.pool_unmap(m), 0) && is(k, "flush", k->dv.flush_pool(pool), 0) &&
 	     is(k, "flushed", k->flushed, 1) && refused(k, sg[0].addr, 8, rkey) &&
@@ -601,7 +614,8 @@ static bool pool_threads(struct keys *k)
 
 /* ---- the reserved L_Key ----------------------------------------------------------------------------- */
 
-static int with_lkey(struct keys *k, enum ibv_wr_opcode opcode, void *p, uint32_t len, uint32_t lkey)
+static int with_lkey(struct keys *k, enum ibv_wr_opcode opcode, void *p, uint32_t len,
+		     uint32_t lkey)
 {
 	struct ibv_sge sge = { (uintptr_t)p, len, lkey };
 
@@ -641,15 +655,16 @@ static bool reserved(struct keys *k)
 	     is(k, "the bytes are there", memcmp(from, to, sizeof(to)), 0) &&
 	     received_with(k, lkey) && refused(k, at(k, 0), 8, lkey);
 	munmap(gone, PAGE);
-	return ok && is(k, "memory that is not there",
-			with_lkey(k, IBV_WR_RDMA_WRITE, gone, 8, lkey), IBV_WC_LOC_PROT_ERR) &&
+	return ok &&
+	       is(k, "memory that is not there", with_lkey(k, IBV_WR_RDMA_WRITE, gone, 8, lkey),
+		  IBV_WC_LOC_PROT_ERR) &&
 	       is(k, "connecting again", side_reconnect(&k->s), 0);
 }
 
 static const struct test {
 	const char *name;
 	bool (*run)(struct keys *k);
-	bool direct;		/* needs direct verbs */
+	bool direct; /* needs direct verbs */
 } tests[] = {
 	{ "type-1", type_1, false },
 	{ "type-2", type_2, false },
@@ -718,18 +733,31 @@ int main(int argc, char **argv)
 
 	while ((c = getopt(argc, argv, "d:g:p:t:x:lE")) != -1) {
 		switch (c) {
-		case 'd': dev = optarg; break;
-		case 'g': gid_index = atoi(optarg); break;
-		case 'p': port = atoi(optarg); break;
-		case 'x': k.look = optarg; break;
-		case 'l': k.lossy = true; break;
-		case 'E': k.rxe = true; break;
+		case 'd':
+			dev = optarg;
+			break;
+		case 'g':
+			gid_index = atoi(optarg);
+			break;
+		case 'p':
+			port = atoi(optarg);
+			break;
+		case 'x':
+			k.look = optarg;
+			break;
+		case 'l':
+			k.lossy = true;
+			break;
+		case 'E':
+			k.rxe = true;
+			break;
 		case 't':
 			if (n < 16)
 				names[n++] = optarg;
 			break;
 		default:
-			fprintf(stderr, "usage: rdma_keys [-d DEV] [-g GID-INDEX] [-p PORT] [-x CMD] [-l] [-E] [-t TEST]... [HOST]\n");
+			fprintf(stderr, "usage: rdma_keys [-d DEV] [-g GID-INDEX] [-p PORT] [-x "
+					"CMD] [-l] [-E] [-t TEST]... [HOST]\n");
 			return 2;
 		}
 	}

@@ -19,8 +19,9 @@
 #include <unistd.h>
 
 #define BUF 65536
-#define ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | \
-		IBV_ACCESS_REMOTE_READ | IBV_ACCESS_MW_BIND)
+#define ACCESS                                                                                     \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
+	 IBV_ACCESS_MW_BIND)
 
 /* What a WRITE needs: the first half of buf goes to the second. */
 struct set {
@@ -29,14 +30,14 @@ struct set {
 	struct ibv_srq *srq;
 	struct ibv_mr *from, *to;
 	struct ibv_qp *qp[2];
-	uint32_t depth, sge;	/* 0: 1 */
+	uint32_t depth, sge; /* 0: 1 */
 };
 
 static struct ibv_context *ctx;
 static struct ibv_device_attr dev;
 static int gid_index = 1;
 static bool on_demand;
-static uint8_t reads = 1;	/* at a time */
+static uint8_t reads = 1; /* at a time */
 static uint8_t buf[BUF] __attribute__((aligned(4096)));
 
 /* ---- two queue pairs and a WRITE ------------------------ */
@@ -44,8 +45,12 @@ static uint8_t buf[BUF] __attribute__((aligned(4096)));
 static struct ibv_qp *make_qp(const struct set *s)
 {
 	struct ibv_qp_init_attr init = {
-		.send_cq = s->cq, .recv_cq = s->cq, .srq = s->srq, .qp_type = IBV_QPT_RC,
-		.cap = { .max_send_wr = s->depth, .max_recv_wr = s->srq ? 0 : 1,
+		.send_cq = s->cq,
+		.recv_cq = s->cq,
+		.srq = s->srq,
+		.qp_type = IBV_QPT_RC,
+		.cap = { .max_send_wr = s->depth,
+			 .max_recv_wr = s->srq ? 0 : 1,
 			 .max_send_sge = s->sge ? s->sge : 1,
 			 .max_recv_sge = s->sge ? s->sge : 1 },
 	};
@@ -81,8 +86,11 @@ static int post_write(const struct set *s, uint32_t rkey)
 {
 	struct ibv_sge sge = { (uintptr_t)buf, 4096, s->from->lkey };
 	struct ibv_send_wr *bad, wr = {
-		.opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED, .sg_list = &sge,
-		.num_sge = 1, .wr.rdma = { (uintptr_t)buf + BUF / 2, rkey },
+		.opcode = IBV_WR_RDMA_WRITE,
+		.send_flags = IBV_SEND_SIGNALED,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.wr.rdma = { (uintptr_t)buf + BUF / 2, rkey },
 	};
 
 	return ibv_post_send(s->qp[0], &wr, &bad);
@@ -257,7 +265,8 @@ static int free_srq(void *srq)
 
 static void *make_ah(void)
 {
-	struct ibv_ah_attr attr = { .is_global = 1, .port_num = 1,
+	struct ibv_ah_attr attr = { .is_global = 1,
+				    .port_num = 1,
 				    .grh = { .sgid_index = (uint8_t)gid_index, .hop_limit = 1 } };
 
 	MUST(!ibv_query_gid(ctx, 1, gid_index, &attr.grh.dgid), "GID");
@@ -273,7 +282,8 @@ static void *make_xrcd(void)
 {
 	struct ibv_xrcd_init_attr attr = {
 		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
-		.fd = -1, .oflags = O_CREAT,
+		.fd = -1,
+		.oflags = O_CREAT,
 	};
 
 	return ibv_open_xrcd(ctx, &attr);
@@ -289,13 +299,15 @@ static int free_xrcd(void *xrcd)
 struct member {
 	struct ibv_qp *qp;
 	union ibv_gid gid;
-	bool own;		/* of this member alone */
+	bool own; /* of this member alone */
 };
 
 static struct ibv_qp *make_ud(void)
 {
 	struct ibv_qp_init_attr init = {
-		.send_cq = base.cq, .recv_cq = base.cq, .qp_type = IBV_QPT_UD,
+		.send_cq = base.cq,
+		.recv_cq = base.cq,
+		.qp_type = IBV_QPT_UD,
 		.cap = { .max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1 },
 	};
 	struct ibv_qp *qp = ibv_create_qp(base.pd, &init);
@@ -311,8 +323,8 @@ static void *join(struct ibv_qp *qp, uint32_t group, bool own)
 
 	*m = (struct member){ .qp = qp, .own = own };
 	/* 239.1.x.y */
-	memcpy(m->gid.raw + 10, (uint8_t[]){ 0xff, 0xff, 239, 1, (uint8_t)(group >> 8),
-					     (uint8_t)group }, 6);
+	memcpy(m->gid.raw + 10,
+	       (uint8_t[]){ 0xff, 0xff, 239, 1, (uint8_t)(group >> 8), (uint8_t)group }, 6);
 	errno = ibv_attach_mcast(qp, &m->gid, 0);
 	if (!errno)
 		return m;
@@ -349,15 +361,19 @@ static int free_member(void *obj)
 static void use_members(void *first, void *last)
 {
 	struct member *from = first, *to = last;
-	struct ibv_ah_attr path = { .is_global = 1, .port_num = 1,
-				    .grh = { .dgid = to->gid, .sgid_index = (uint8_t)gid_index,
-					     .hop_limit = 1 } };
+	struct ibv_ah_attr path = {
+		.is_global = 1,
+		.port_num = 1,
+		.grh = { .dgid = to->gid, .sgid_index = (uint8_t)gid_index, .hop_limit = 1 }
+	};
 	struct ibv_mr *mr = ibv_reg_mr(base.pd, buf, BUF, ACCESS);
 	struct ibv_sge in = { (uintptr_t)buf, 4096, mr ? mr->lkey : 0 };
 	struct ibv_sge out = { (uintptr_t)buf + BUF / 2, 8, in.lkey };
 	struct ibv_recv_wr rr = { .sg_list = &in, .num_sge = 1 }, *bad_rr;
-	struct ibv_send_wr *bad, wr = { .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED,
-					.sg_list = &out, .num_sge = 1 };
+	struct ibv_send_wr *bad, wr = { .opcode = IBV_WR_SEND,
+					.send_flags = IBV_SEND_SIGNALED,
+					.sg_list = &out,
+					.num_sge = 1 };
 
 	MUST(wr.wr.ud.ah = ibv_create_ah(base.pd, &path), "path");
 	wr.wr.ud.remote_qpn = 0xffffff;
@@ -376,7 +392,7 @@ static void use_members(void *first, void *last)
 static const struct kind {
 	const char *name;
 	int *limit;
-	int before;		/* objects of this kind that base has */
+	int before; /* objects of this kind that base has */
 	void *(*make)(void);
 	void (*use)(void *first, void *last);
 	int (*free)(void *obj);
@@ -449,12 +465,16 @@ static void depth(void)
 /* 4096 bytes in as many pieces as there may be, of an SRQ too */
 static void longest_list(struct set *s)
 {
-	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 1, .max_sge = (uint32_t)dev.max_srq_sge } };
+	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 1,
+						    .max_sge = (uint32_t)dev.max_srq_sge } };
 	uint32_t n = (uint32_t)dev.max_sge, len = 4096 / n, i;
 	struct ibv_sge *sge = calloc(n, sizeof(*sge));
 	struct ibv_send_wr *bad, wr = {
-		.opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED, .sg_list = sge,
-		.num_sge = dev.max_sge, .wr.rdma = { (uintptr_t)buf + BUF / 2, s->to->rkey },
+		.opcode = IBV_WR_RDMA_WRITE,
+		.send_flags = IBV_SEND_SIGNALED,
+		.sg_list = sge,
+		.num_sge = dev.max_sge,
+		.wr.rdma = { (uintptr_t)buf + BUF / 2, s->to->rkey },
 	};
 
 	for (i = 0; i < n; i++) {
@@ -484,8 +504,11 @@ static void most_reads(struct set *s)
 {
 	struct ibv_sge sge = { (uintptr_t)buf, 4096, s->from->lkey };
 	struct ibv_send_wr *bad, wr = {
-		.opcode = IBV_WR_RDMA_READ, .send_flags = IBV_SEND_SIGNALED, .sg_list = &sge,
-		.num_sge = 1, .wr.rdma = { (uintptr_t)buf + BUF / 2, s->to->rkey },
+		.opcode = IBV_WR_RDMA_READ,
+		.send_flags = IBV_SEND_SIGNALED,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.wr.rdma = { (uintptr_t)buf + BUF / 2, s->to->rkey },
 	};
 	int i;
 

@@ -50,8 +50,8 @@ const char *result_text(int result)
 /* The result that a step must have */
 bool expect(struct owner *o, const char *step, int result, int wanted)
 {
-	return result == wanted || wrong(o, "%s: %s, not %s", step, result_text(result),
-					 result_text(wanted));
+	return result == wanted ||
+	       wrong(o, "%s: %s, not %s", step, result_text(result), result_text(wanted));
 }
 
 bool good(struct owner *o, const char *step, int result)
@@ -94,24 +94,25 @@ bool refused(struct owner *o, const char *what, void *p, size_t len, int access,
 
 int fill(struct owner *o, uint32_t seed, size_t len)
 {
-	return ask(&o->s, &(struct side_request){ .what = ASK_FILL, .len = (uint32_t)len,
-						  .seed = seed });
+	return ask(&o->s,
+		   &(struct side_request){ .what = ASK_FILL, .len = (uint32_t)len, .seed = seed });
 }
 
 static int partner_holds(struct owner *o, uint32_t seed, size_t len)
 {
-	return ask(&o->s, &(struct side_request){ .what = ASK_HOLDS, .len = (uint32_t)len,
-						  .seed = seed });
+	return ask(&o->s,
+		   &(struct side_request){ .what = ASK_HOLDS, .len = (uint32_t)len, .seed = seed });
 }
 
 int remote(struct owner *o, uint32_t what, struct ibv_mr *mr, const void *p, size_t len)
 {
-	return ask(&o->s, &(struct side_request){ .what = what, .len = (uint32_t)len,
-						  .rkey = mr->rkey, .addr = (uintptr_t)p });
+	return ask(&o->s, &(struct side_request){ .what = what,
+						  .len = (uint32_t)len,
+						  .rkey = mr->rkey,
+						  .addr = (uintptr_t)p });
 }
 
-int local(struct owner *o, enum ibv_wr_opcode opcode, struct ibv_mr *mr, const void *p,
-	  size_t len)
+int local(struct owner *o, enum ibv_wr_opcode opcode, struct ibv_mr *mr, const void *p, size_t len)
 {
 	struct ibv_sge sge = { (uintptr_t)p, (uint32_t)len, mr->lkey };
 
@@ -125,15 +126,13 @@ static bool remote_write(struct owner *o, struct ibv_mr *mr, void *p, size_t len
 	       (holds(p, len, seed, 0) || wrong(o, "partner's WRITE: other bytes"));
 }
 
-bool remote_read(struct owner *o, struct ibv_mr *mr, const void *p, size_t len,
-		 uint32_t seed)
+bool remote_read(struct owner *o, struct ibv_mr *mr, const void *p, size_t len, uint32_t seed)
 {
 	return good(o, "partner's READ", remote(o, ASK_READ, mr, p, len)) &&
 	       good(o, "bytes of partner's READ", partner_holds(o, seed, len));
 }
 
-bool local_write(struct owner *o, struct ibv_mr *mr, const void *p, size_t len,
-		 uint32_t seed)
+bool local_write(struct owner *o, struct ibv_mr *mr, const void *p, size_t len, uint32_t seed)
 {
 	return good(o, "own WRITE", local(o, IBV_WR_RDMA_WRITE, mr, p, len)) &&
 	       good(o, "bytes of own WRITE", partner_holds(o, seed, len));
@@ -250,15 +249,23 @@ int main(int argc, char **argv)
 
 	while ((c = getopt(argc, argv, "d:g:p:t:l")) != -1) {
 		switch (c) {
-		case 'd': dev = optarg; break;
-		case 'g': gid_index = atoi(optarg); break;
-		case 'p': port = atoi(optarg); break;
-		case 'l': return list_tests();
+		case 'd':
+			dev = optarg;
+			break;
+		case 'g':
+			gid_index = atoi(optarg);
+			break;
+		case 'p':
+			port = atoi(optarg);
+			break;
+		case 'l':
+			return list_tests();
 		case 't':
 			if (n == 64 || !(chosen[n++] = find_test(optarg)))
 				return usage();
 			break;
-		default: return usage();
+		default:
+			return usage();
 		}
 	}
 	host = argv[optind];

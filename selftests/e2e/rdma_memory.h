@@ -16,8 +16,8 @@
 
 struct owner {
 	struct side s;
-	const char *skip;	/* why a test could not be done */
-	char why[256];		/* first thing that was wrong */
+	const char *skip; /* why a test could not be done */
+	char why[256];	  /* first thing that was wrong */
 };
 
 struct test {
@@ -26,7 +26,8 @@ struct test {
 	const char *text;
 };
 
-extern const struct test memory_kinds[], memory_uses[], memory_special[];	/* end with one without a name */
+extern const struct test memory_kinds[], memory_uses[],
+	memory_special[]; /* end with one without a name */
 
 __attribute__((format(printf, 2, 3))) bool wrong(struct owner *o, const char *fmt, ...);
 bool skip(struct owner *o, const char *why);

@@ -181,10 +181,10 @@ static bool test_constant(struct owner *o)
 	if (!mr)
 		return false;
 	ok = good(o, "partner's READ", remote(o, ASK_READ, mr, text, sizeof(text))) &&
-	     good(o, "READ back", side_rdma(&o->s, IBV_WR_RDMA_READ, &back, o->s.peer.addr,
-					    o->s.peer.rkey));
-	return dereg(o, mr) && ok && (!memcmp(copy, text, sizeof(text)) ||
-				      wrong(o, "another text arrived"));
+	     good(o, "READ back",
+		  side_rdma(&o->s, IBV_WR_RDMA_READ, &back, o->s.peer.addr, o->s.peer.rkey));
+	return dereg(o, mr) && ok &&
+	       (!memcmp(copy, text, sizeof(text)) || wrong(o, "another text arrived"));
 }
 
 static bool test_stack(struct owner *o)
@@ -245,8 +245,9 @@ bool all(const uint8_t *p, size_t len, uint8_t value)
 
 static bool test_unaligned(struct owner *o)
 {
-	static const size_t ends[][2] = { { 123, 1000001 }, { 4090, 12 }, { 4095, 2 }, { 1, 4095 },
-					  { 4095, 4098 }, { 4096, 1 }, { 8191, 8193 } };
+	static const size_t ends[][2] = { { 123, 1000001 }, { 4090, 12 },   { 4095, 2 },
+					  { 1, 4095 },	    { 4095, 4098 }, { 4096, 1 },
+					  { 8191, 8193 } };
 	uint8_t *p = anonymous(2 * MIB);
 	bool ok = !!p;
 

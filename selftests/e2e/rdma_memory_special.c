@@ -46,8 +46,7 @@ static bool faults(struct owner *o, const char *step, int result, int wanted)
 /* p: a MiB that nobody may touch */
 static bool untouchable(struct owner *o, struct ibv_mr *mr, uint8_t *p)
 {
-	return faults(o, "partner's WRITE", remote(o, ASK_WRITE, mr, p, MIB),
-		      IBV_WC_REM_OP_ERR) &&
+	return faults(o, "partner's WRITE", remote(o, ASK_WRITE, mr, p, MIB), IBV_WC_REM_OP_ERR) &&
 	       faults(o, "partner's READ", remote(o, ASK_READ, mr, p, MIB), IBV_WC_REM_OP_ERR) &&
 	       faults(o, "own WRITE", local(o, IBV_WR_RDMA_WRITE, mr, p, MIB),
 		      IBV_WC_LOC_PROT_ERR) &&
@@ -149,8 +148,8 @@ static bool fetches(struct owner *o, struct ibv_mr *mr, struct ibv_mr *ro, uint8
 	       fetched(o, p, 0) &&
 	       advised(o, "prefetch", PREFETCH, IBV_ADVISE_MR_FLAG_FLUSH, some, 0) &&
 	       advised(o, "prefetch, later", PREFETCH, 0, some, 0) && fetched(o, p, 3) &&
-	       advised(o, "prefetch to write", PREFETCH_WRITE, IBV_ADVISE_MR_FLAG_FLUSH, all,
-		       0) && fetched(o, p, MIB / PAGE) &&
+	       advised(o, "prefetch to write", PREFETCH_WRITE, IBV_ADVISE_MR_FLAG_FLUSH, all, 0) &&
+	       fetched(o, p, MIB / PAGE) &&
 	       advised(o, "to write, what is not to be written", PREFETCH_WRITE, 0,
 		       (struct ibv_sge){ (uintptr_t)p, PAGE, ro->lkey }, EPERM) &&
 	       advised(o, "of what is not to be written", PREFETCH, 0,
@@ -219,19 +218,22 @@ static bool test_null(struct owner *o)
 	ok = good(o, "WRITE of zeros", side_rdma_list(&o->s, IBV_WR_RDMA_WRITE, sge, 3)) &&
 	     good(o, "READ back", local(o, IBV_WR_RDMA_READ, o->s.mr, o->s.buf, 5000)) &&
 	     ((holds(o->s.buf, 1000, 71, 0) && all(o->s.buf + 1000, 3001, 0) &&
-	       holds(o->s.buf + 4001, 999, 71, 1000)) || wrong(o, "other bytes"));
+	       holds(o->s.buf + 4001, 999, 71, 1000)) ||
+	      wrong(o, "other bytes"));
 	pattern(o->s.buf, 5000, 72, 0);
 	ok = ok && good(o, "WRITE", local(o, IBV_WR_RDMA_WRITE, o->s.mr, o->s.buf, 5000));
 	memset(o->s.buf, 0, 5000);
-	ok = ok && good(o, "READ, the middle lost",
-			side_rdma_list(&o->s, IBV_WR_RDMA_READ, sge, 3)) &&
+	ok = ok &&
+	     good(o, "READ, the middle lost", side_rdma_list(&o->s, IBV_WR_RDMA_READ, sge, 3)) &&
 	     ((holds(o->s.buf, 1000, 72, 0) && holds(o->s.buf + 1000, 999, 72, 4001)) ||
 	      wrong(o, "READ: other bytes"));
 	on_peer.rkey = mr->lkey;
-	ok = ok && faults(o, "partner's READ of it", remote(o, ASK_READ, &on_peer, NULL, 8),
-			  IBV_WC_REM_ACCESS_ERR) &&
+	ok = ok &&
+	     faults(o, "partner's READ of it", remote(o, ASK_READ, &on_peer, NULL, 8),
+		    IBV_WC_REM_ACCESS_ERR) &&
 	     (ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, SIDE_ACCESS) ==
-	      IBV_REREG_MR_ERR_INPUT || wrong(o, "rereg_mr took it"));
+		      IBV_REREG_MR_ERR_INPUT ||
+	      wrong(o, "rereg_mr took it"));
 	return dereg(o, mr) && ok;
 }
 
@@ -268,7 +270,8 @@ static bool dm_used(struct owner *o, struct ibv_dm *dm, struct ibv_mr *mr)
 	       good(o, "own READ", local(o, IBV_WR_RDMA_READ, mr, NULL, DM_LEN)) &&
 	       dm_holds(o, dm, 84) &&
 	       faults(o, "a byte too much", remote(o, ASK_WRITE, mr, NULL, DM_LEN + 1),
-		      IBV_WC_REM_ACCESS_ERR) && dm_holds(o, dm, 84);
+		      IBV_WC_REM_ACCESS_ERR) &&
+	       dm_holds(o, dm, 84);
 }
 
 static bool dm_refused(struct owner *o, struct ibv_dm *dm, uint64_t max)
@@ -286,13 +289,15 @@ static bool dm_refused(struct owner *o, struct ibv_dm *dm, uint64_t max)
 		return wrong(o, "impossible regions: %s", strerror(errno));
 	return (ibv_memcpy_to_dm(dm, DM_LEN, &word, 4) == EINVAL &&
 		ibv_memcpy_from_dm(&word, dm, -4ull, 8) == EINVAL &&
-		ibv_memcpy_from_dm(&word, dm, 2, 4) == EINVAL) || wrong(o, "impossible copies");
+		ibv_memcpy_from_dm(&word, dm, 2, 4) == EINVAL) ||
+	       wrong(o, "impossible copies");
 }
 
 static bool dm_part(struct owner *o, struct ibv_dm *dm)
 {
-	struct ibv_mr *mr = ibv_reg_dm_mr(o->s.pd, dm, 4096, 8000, SIDE_ACCESS |
-					  IBV_ACCESS_ZERO_BASED | IBV_ACCESS_RELAXED_ORDERING);
+	struct ibv_mr *mr = ibv_reg_dm_mr(o->s.pd, dm, 4096, 8000,
+					  SIDE_ACCESS | IBV_ACCESS_ZERO_BASED |
+						  IBV_ACCESS_RELAXED_ORDERING);
 	uint8_t copy[8000];
 
 	if (!mr)
@@ -300,7 +305,8 @@ static bool dm_part(struct owner *o, struct ibv_dm *dm)
 	return good(o, "fill", fill(o, 85, 8000)) &&
 	       good(o, "WRITE to a part", remote(o, ASK_WRITE, mr, NULL, 8000)) &&
 	       ((!ibv_memcpy_from_dm(copy, dm, 4096, 8000) && holds(copy, 8000, 85, 0)) ||
-		wrong(o, "the part holds something else")) && dereg(o, mr);
+		wrong(o, "the part holds something else")) &&
+	       dereg(o, mr);
 }
 
 static bool test_device(struct owner *o)
@@ -314,14 +320,14 @@ static bool test_device(struct owner *o)
 	if (ibv_query_device_ex(o->s.ctx, NULL, &dev) || !dev.max_dm_size)
 		return skip(o, "no device memory");
 	dm = ibv_alloc_dm(o->s.ctx, &attr);
-	mr = dm ? ibv_reg_dm_mr(o->s.pd, dm, 0, DM_LEN, SIDE_ACCESS | IBV_ACCESS_ZERO_BASED) :
-		  NULL;
+	mr = dm ? ibv_reg_dm_mr(o->s.pd, dm, 0, DM_LEN, SIDE_ACCESS | IBV_ACCESS_ZERO_BASED) : NULL;
 	if (!mr)
 		return wrong(o, "device memory: %s", strerror(errno));
 	ok = dm_used(o, dm, mr) && dm_part(o, dm) && dm_refused(o, dm, dev.max_dm_size) &&
 	     (ibv_free_dm(dm) == EBUSY || wrong(o, "freed under its region")) &&
 	     (ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, o->s.pd, NULL, 0, 0) ==
-	      IBV_REREG_MR_ERR_INPUT || wrong(o, "rereg_mr took it"));
+		      IBV_REREG_MR_ERR_INPUT ||
+	      wrong(o, "rereg_mr took it"));
 	return dereg(o, mr) && good(o, "ibv_free_dm", -ibv_free_dm(dm)) && ok;
 }
 
@@ -346,7 +352,8 @@ static bool buffer_used(struct owner *o, int fd, uint8_t *p)
 	     faults(o, "a byte too much", remote(o, ASK_WRITE, mr, at, len + 1),
 		    IBV_WC_REM_ACCESS_ERR) &&
 	     (ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, o->s.pd, NULL, 0, 0) ==
-	      IBV_REREG_MR_ERR_INPUT || wrong(o, "rereg_mr took it"));
+		      IBV_REREG_MR_ERR_INPUT ||
+	      wrong(o, "rereg_mr took it"));
 	return dereg(o, mr) && ok;
 }
 
@@ -365,7 +372,8 @@ static bool buffer_refused(struct owner *o, const char *what, uint64_t off, uint
 
 static bool test_buffer(struct owner *o)
 {
-	int fd = memfd_create("buffer", MFD_CLOEXEC | MFD_ALLOW_SEALING), file = open("/", O_RDONLY);
+	int fd = memfd_create("buffer", MFD_CLOEXEC | MFD_ALLOW_SEALING),
+	    file = open("/", O_RDONLY);
 	uint8_t *p;
 	bool ok;
 
@@ -426,7 +434,9 @@ struct other {
 static struct ibv_qp *other_qp(struct side *s)
 {
 	struct ibv_qp_init_attr init = {
-		.send_cq = s->cq, .recv_cq = s->cq, .qp_type = IBV_QPT_RC,
+		.send_cq = s->cq,
+		.recv_cq = s->cq,
+		.qp_type = IBV_QPT_RC,
 		.cap = { .max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1 },
 	};
 
@@ -484,7 +494,7 @@ static int other_process(const struct owner *o, const struct ibv_mr *parents, in
 	mr = ibv_import_mr(x.s.pd, parents->handle);
 	if (!mr || mr->rkey != parents->rkey || mr->length != MIB || mr->addr ||
 	    ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0) !=
-	    IBV_REREG_MR_ERR_INPUT)
+		    IBV_REREG_MR_ERR_INPUT)
 		return 3;
 	if (other_rdma(&x, IBV_WR_RDMA_READ, parents->addr, mr->rkey) ||
 	    !holds(x.s.buf, MIB, 91, 0))
@@ -541,8 +551,8 @@ static bool rereg(struct owner *o, struct ibv_mr *mr, int flags, struct ibv_pd *
 {
 	int result = ibv_rereg_mr(mr, flags, pd, p, len, access);
 
-	return result == wanted || wrong(o, "rereg_mr, flags %d: %d, not %d", flags, result,
-					 wanted);
+	return result == wanted ||
+	       wrong(o, "rereg_mr, flags %d: %d, not %d", flags, result, wanted);
 }
 
 /* Every combination of what may change; afterwards the region is what the last one said. */

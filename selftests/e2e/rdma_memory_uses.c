@@ -28,8 +28,8 @@ static bool test_overlap(struct owner *o)
 	for (int i = 0; i < 3 && ok; i++) {
 		for (int k = i; k < 3 && ok; k++)
 			ok = four_ways(o, mr[k], p + at[k], len[k]);
-		ok = ok && dereg(o, mr[i]) && (holds(p, MIB, 4, 0) ||
-					       wrong(o, "deregistering one changed the bytes"));
+		ok = ok && dereg(o, mr[i]) &&
+		     (holds(p, MIB, 4, 0) || wrong(o, "deregistering one changed the bytes"));
 	}
 	munmap(p, MIB);
 	return ok;
@@ -89,8 +89,8 @@ static bool test_again(struct owner *o)
 /* A completion with an error it must be: neither success nor silence */
 static bool bad(struct owner *o, const char *step, int result)
 {
-	return result > 0 || wrong(o, "%s: %s, not a completion with an error", step,
-				   result_text(result));
+	return result > 0 ||
+	       wrong(o, "%s: %s, not a completion with an error", step, result_text(result));
 }
 
 /* Memory that has nothing to do with what went wrong before */
@@ -267,7 +267,7 @@ static bool test_fork(struct owner *o)
 	ok = fork_with_region(o, mr, p);
 	pid = ok ? fork() : 0;
 	if (ok && !pid)
-		exit(0);	/* with what libraries do at exit */
+		exit(0); /* with what libraries do at exit */
 	ok = ok && child_ended(o, pid) && four_ways(o, mr, p, MIB);
 	ok = dereg(o, mr) && ok && (holds(p, MIB, 4, 0) || wrong(o, "deregistering changed it"));
 	munmap(p, MIB);
@@ -284,8 +284,7 @@ static uint32_t odd_pieces(struct owner *o, struct ibv_sge *sge, uint32_t n)
 	for (uint32_t i = 0; i < n; i++) {
 		uint32_t len = i + 1 < n ? SEND_PIECE - 1 : left;
 
-		sge[i] = (struct ibv_sge){ (uintptr_t)o->s.buf + i * 7001 + 3, len,
-					   o->s.mr->lkey };
+		sge[i] = (struct ibv_sge){ (uintptr_t)o->s.buf + i * 7001 + 3, len, o->s.mr->lkey };
 		left -= len;
 	}
 	return n * SEND_PIECE;
@@ -339,7 +338,7 @@ static bool test_pieces(struct owner *o)
 	return too_many_pieces(o, sge);
 }
 
-struct load {			/* WRITEs under way, numbered */
+struct load { /* WRITEs under way, numbered */
 	uint64_t posted, done;
 	unsigned int resized;
 };
@@ -348,8 +347,11 @@ static bool post_load(struct owner *o, struct load *l)
 {
 	struct ibv_sge sge = { (uintptr_t)o->s.buf, 8, o->s.mr->lkey };
 	struct ibv_send_wr *bad_wr, wr = {
-		.opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED, .sg_list = &sge,
-		.num_sge = 1, .wr.rdma = { o->s.peer.addr, o->s.peer.rkey },
+		.opcode = IBV_WR_RDMA_WRITE,
+		.send_flags = IBV_SEND_SIGNALED,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.wr.rdma = { o->s.peer.addr, o->s.peer.rkey },
 	};
 
 	for (; l->posted - l->done < SIDE_DEPTH - 4; l->posted++) {
@@ -398,8 +400,7 @@ static bool test_resize_cq(struct owner *o)
 		ok = poll_load(o, &l);
 	if (ok && l.done < l.posted)
 		return wrong(o, "%lu completions are missing", (unsigned long)(l.posted - l.done));
-	return ok && (ibv_resize_cq(o->s.cq, 0) == EINVAL ||
-		      wrong(o, "resized to nothing")) &&
+	return ok && (ibv_resize_cq(o->s.cq, 0) == EINVAL || wrong(o, "resized to nothing")) &&
 	       good(o, "back to what it was", -ibv_resize_cq(o->s.cq, 4 * SIDE_DEPTH));
 }
 

@@ -36,7 +36,8 @@ struct side {
 	struct ibv_pd *pd;
 	struct ibv_cq *cq;
 	struct ibv_mr *mr;
-	struct ibv_mw *mw;	/* of type 2 and never bound: a peer may invalidate it as often as it likes */
+	struct ibv_mw
+		*mw; /* of type 2 and never bound: a peer may invalidate it as often as it likes */
 	struct ibv_xrcd *xrcd;
 	struct ibv_srq *srq;
 	struct ibv_qp *qp;
@@ -80,14 +81,17 @@ static int print_list(void)
 static void exchange(struct side *s)
 {
 	MUST(send(s->sock, &s->me, sizeof(s->me), MSG_NOSIGNAL) == sizeof(s->me) &&
-	     recv(s->sock, &s->peer, sizeof(s->peer), MSG_WAITALL) == sizeof(s->peer),
+		     recv(s->sock, &s->peer, sizeof(s->peer), MSG_WAITALL) == sizeof(s->peer),
 	     "the other side has gone");
 }
 
 static struct ibv_qp *new_qp(struct side *s, enum ibv_qp_type type)
 {
 	struct ibv_qp_init_attr_ex init = {
-		.qp_type = type, .pd = s->pd, .send_cq = s->cq, .recv_cq = s->cq,
+		.qp_type = type,
+		.pd = s->pd,
+		.send_cq = s->cq,
+		.recv_cq = s->cq,
 		.comp_mask = IBV_QP_INIT_ATTR_PD,
 		.cap = { 16, RECEIVES, 1, 1, 0 },
 	};
@@ -104,8 +108,9 @@ static int uc_to_rts(struct ibv_qp *qp, struct ibv_qp_attr attr)
 	if (to_init(qp, &attr))
 		return -1;
 	attr.qp_state = IBV_QPS_RTR;
-	if (ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-				     IBV_QP_RQ_PSN))
+	if (ibv_modify_qp(qp, &attr,
+			  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				  IBV_QP_RQ_PSN))
 		return -1;
 	attr.qp_state = IBV_QPS_RTS;
 	return ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN);
@@ -114,14 +119,17 @@ static int uc_to_rts(struct ibv_qp *qp, struct ibv_qp_attr attr)
 static void open_xrc(struct side *s)
 {
 	struct ibv_xrcd_init_attr domain = {
-		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1,
+		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+		.fd = -1,
 		.oflags = O_CREAT,
 	};
 	struct ibv_srq_init_attr_ex init = {
 		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
 			     IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
-		.srq_type = IBV_SRQT_XRC, .attr = { .max_wr = RECEIVES, .max_sge = 1 },
-		.pd = s->pd, .cq = s->cq,
+		.srq_type = IBV_SRQT_XRC,
+		.attr = { .max_wr = RECEIVES, .max_sge = 1 },
+		.pd = s->pd,
+		.cq = s->cq,
 	};
 
 	MUST(s->xrcd = ibv_open_xrcd(s->ctx, &domain), "domain");
@@ -137,9 +145,10 @@ static void open_side(struct side *s)
 	MUST(s->cq = ibv_create_cq(s->ctx, 64, NULL, NULL, 0), "CQ");
 	MUST(s->buf = aligned_alloc(4096, BUF_SIZE), "memory");
 	pattern(s->buf, BUF_SIZE, 1, 0);
-	MUST(s->mr = ibv_reg_mr(s->pd, s->buf, BUF_SIZE, IBV_ACCESS_LOCAL_WRITE |
-				IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-				IBV_ACCESS_REMOTE_ATOMIC), "region");
+	MUST(s->mr = ibv_reg_mr(s->pd, s->buf, BUF_SIZE,
+				IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+					IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC),
+	     "region");
 	MUST(s->mw = ibv_alloc_mw(s->pd, IBV_MW_TYPE_2), "window");
 	open_xrc(s);
 	s->me.gid = own_gid(s->ctx, s->gid_index);
@@ -201,8 +210,11 @@ static void complete(struct side *s, enum ibv_wr_opcode op)
 static void post_send(struct side *s, enum ibv_wr_opcode op, uint32_t len, struct ibv_ah *ah)
 {
 	struct ibv_sge sge = { (uintptr_t)s->buf, len, s->mr->lkey };
-	struct ibv_send_wr wr = { .opcode = op, .sg_list = &sge, .num_sge = 1,
-				  .send_flags = IBV_SEND_SIGNALED }, *bad;
+	struct ibv_send_wr wr = { .opcode = op,
+				  .sg_list = &sge,
+				  .num_sge = 1,
+				  .send_flags = IBV_SEND_SIGNALED },
+			   *bad;
 
 	if (op == IBV_WR_SEND_WITH_INV)
 		wr.invalidate_rkey = s->peer.window;
@@ -238,14 +250,15 @@ static void message(struct side *s, enum ibv_wr_opcode op, uint32_t len, struct 
 
 static const struct {
 	enum ibv_qp_type type;
-	unsigned operations;	/* bit for each of enum ibv_wr_opcode */
+	unsigned operations; /* bit for each of enum ibv_wr_opcode */
 	bool one_packet;
 } plan[] = {
 #define BIT(op) (1u << IBV_WR_##op)
 #define SENDS (BIT(SEND) | BIT(SEND_WITH_IMM))
 #define WRITES (BIT(RDMA_WRITE) | BIT(RDMA_WRITE_WITH_IMM))
-#define RELIABLE (SENDS | WRITES | BIT(SEND_WITH_INV) | BIT(RDMA_READ) | BIT(ATOMIC_CMP_AND_SWP) | \
-		  BIT(ATOMIC_FETCH_AND_ADD) | BIT(ATOMIC_WRITE))
+#define RELIABLE                                                                                   \
+	(SENDS | WRITES | BIT(SEND_WITH_INV) | BIT(RDMA_READ) | BIT(ATOMIC_CMP_AND_SWP) |          \
+	 BIT(ATOMIC_FETCH_AND_ADD) | BIT(ATOMIC_WRITE))
 	{ IBV_QPT_RC, RELIABLE, false },
 	{ IBV_QPT_UC, SENDS | WRITES, false },
 	{ IBV_QPT_UD, SENDS, true },
@@ -291,10 +304,16 @@ int main(int argc, char **argv)
 
 	while ((c = getopt(argc, argv, "g:p:l")) != -1)
 		switch (c) {
-		case 'g': s.gid_index = atoi(optarg); break;
-		case 'p': port = atoi(optarg); break;
-		case 'l': return print_list();
-		default: return 2;
+		case 'g':
+			s.gid_index = atoi(optarg);
+			break;
+		case 'p':
+			port = atoi(optarg);
+			break;
+		case 'l':
+			return print_list();
+		default:
+			return 2;
 		}
 	s.host = argv[optind];
 	open_side(&s);

@@ -83,8 +83,8 @@ static bool connect_qp(struct side *s)
 	while (ibv_poll_cq(s->cq, 1, &wc) > 0)
 		;
 	s->me.psn = (s->me.psn * 69069 + s->qp->qp_num + 1) & 0xffffff;
-	return tell(s, &s->me, sizeof(s->me)) && hear(s, &s->peer, sizeof(s->peer)) &&
-	       to_work(s) && tell(s, &byte, 1) && hear(s, &byte, 1);
+	return tell(s, &s->me, sizeof(s->me)) && hear(s, &s->peer, sizeof(s->peer)) && to_work(s) &&
+	       tell(s, &byte, 1) && hear(s, &byte, 1);
 }
 
 static bool make_objects(struct side *s)
@@ -166,7 +166,9 @@ static int run(struct side *s, struct ibv_send_wr *wr)
 int side_rdma(struct side *s, enum ibv_wr_opcode opcode, struct ibv_sge *sge, uint64_t addr,
 	      uint32_t rkey)
 {
-	struct ibv_send_wr wr = { .opcode = opcode, .sg_list = sge, .num_sge = sge->length ? 1 : 0,
+	struct ibv_send_wr wr = { .opcode = opcode,
+				  .sg_list = sge,
+				  .num_sge = sge->length ? 1 : 0,
 				  .wr.rdma = { addr, rkey } };
 
 	return run(s, &wr);
@@ -174,7 +176,9 @@ int side_rdma(struct side *s, enum ibv_wr_opcode opcode, struct ibv_sge *sge, ui
 
 int side_rdma_list(struct side *s, enum ibv_wr_opcode opcode, struct ibv_sge *sge, int n)
 {
-	struct ibv_send_wr wr = { .opcode = opcode, .sg_list = sge, .num_sge = n,
+	struct ibv_send_wr wr = { .opcode = opcode,
+				  .sg_list = sge,
+				  .num_sge = n,
 				  .wr.rdma = { s->peer.addr, s->peer.rkey } };
 
 	return run(s, &wr);
@@ -214,8 +218,9 @@ static int rdma_own(struct side *s, enum ibv_wr_opcode opcode, const struct side
 static int send_pieces(struct side *s, uint32_t n, enum ibv_wr_opcode opcode, uint32_t rkey)
 {
 	struct ibv_sge sge[SIDE_SGE];
-	struct ibv_send_wr wr = { .opcode = opcode, .sg_list = sge, .num_sge = (int)n,
-				  .invalidate_rkey = rkey };
+	struct ibv_send_wr wr = {
+		.opcode = opcode, .sg_list = sge, .num_sge = (int)n, .invalidate_rkey = rkey
+	};
 
 	if (n > SIDE_SGE)
 		return -EINVAL;
@@ -269,15 +274,23 @@ static int do_asked(struct side *s, const struct side_request *r)
 	case ASK_FILL:
 		pattern(s->buf, r->len, r->seed, 0);
 		return 0;
-	case ASK_HOLDS: return holds(s->buf, r->len, r->seed, 0) ? 0 : -EBADMSG;
-	case ASK_WRITE: return rdma_own(s, IBV_WR_RDMA_WRITE, r);
-	case ASK_READ: return rdma_own(s, IBV_WR_RDMA_READ, r);
-	case ASK_SEND: return send_pieces(s, r->len, IBV_WR_SEND, 0);
-	case ASK_SEND_INV: return send_pieces(s, r->len, IBV_WR_SEND_WITH_INV, r->rkey);
-	case ASK_HUGE: return write_huge(s, r);
+	case ASK_HOLDS:
+		return holds(s->buf, r->len, r->seed, 0) ? 0 : -EBADMSG;
+	case ASK_WRITE:
+		return rdma_own(s, IBV_WR_RDMA_WRITE, r);
+	case ASK_READ:
+		return rdma_own(s, IBV_WR_RDMA_READ, r);
+	case ASK_SEND:
+		return send_pieces(s, r->len, IBV_WR_SEND, 0);
+	case ASK_SEND_INV:
+		return send_pieces(s, r->len, IBV_WR_SEND_WITH_INV, r->rkey);
+	case ASK_HUGE:
+		return write_huge(s, r);
 	case ASK_CONNECT:
-	case ASK_END: return 0;
-	default: return -EINVAL;
+	case ASK_END:
+		return 0;
+	default:
+		return -EINVAL;
 	}
 }
 

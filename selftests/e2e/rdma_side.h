@@ -15,25 +15,26 @@
 
 #include "rdma_steps.h"
 
-#define SIDE_BUF (4u << 20)	/* bytes of the partner's own buffer, and of ours */
+#define SIDE_BUF (4u << 20) /* bytes of the partner's own buffer, and of ours */
 #define SIDE_DEPTH 64u
 #define SIDE_SGE 32
-#define SIDE_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
-		     IBV_ACCESS_REMOTE_ATOMIC)
+#define SIDE_ACCESS                                                                                \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
+	 IBV_ACCESS_REMOTE_ATOMIC)
 #define SIDE_HUGE (1u << 31)	/* bytes of the longest message there is */
-#define SIDE_WINDOW (64u << 20)	/* ... which repeats itself after so many */
+#define SIDE_WINDOW (64u << 20) /* ... which repeats itself after so many */
 #define SEND_PIECE 2048u	/* a message of ASK_SEND: so many bytes from every */
 #define SEND_STRIDE 5003u	/* so many of the partner's buffer */
 
 enum side_ask {
-	ASK_FILL,	/* the partner's buffer with a pattern */
-	ASK_HOLDS,	/* does it hold that pattern? */
-	ASK_WRITE,	/* from it to our memory */
-	ASK_READ,	/* our memory into it */
-	ASK_SEND,	/* len pieces of it as one message */
-	ASK_SEND_INV,	/* len pieces of it as one message that invalidates our rkey */
-	ASK_HUGE,	/* WRITE of SIDE_HUGE bytes, stamp_pages() in each window */
-	ASK_CONNECT,	/* reset the queue pair and connect again */
+	ASK_FILL,     /* the partner's buffer with a pattern */
+	ASK_HOLDS,    /* does it hold that pattern? */
+	ASK_WRITE,    /* from it to our memory */
+	ASK_READ,     /* our memory into it */
+	ASK_SEND,     /* len pieces of it as one message */
+	ASK_SEND_INV, /* len pieces of it as one message that invalidates our rkey */
+	ASK_HUGE,     /* WRITE of SIDE_HUGE bytes, stamp_pages() in each window */
+	ASK_CONNECT,  /* reset the queue pair and connect again */
 	ASK_END,
 };
 
@@ -42,7 +43,7 @@ struct side_request {
 	uint64_t addr;
 };
 
-struct side_hello {		/* what the two tell each other at each connection */
+struct side_hello { /* what the two tell each other at each connection */
 	uint32_t qpn, psn, rkey, mtu;
 	uint64_t addr;
 	union ibv_gid gid;
@@ -54,7 +55,7 @@ struct side {
 	struct ibv_pd *pd;
 	struct ibv_cq *cq;
 	struct ibv_qp *qp;
-	struct ibv_mr *mr;	/* of buf */
+	struct ibv_mr *mr; /* of buf */
 	uint8_t *buf;
 	struct side_hello me, peer;
 };

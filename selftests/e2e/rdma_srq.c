@@ -42,7 +42,10 @@ static void set_up(void)
 static struct ibv_qp *connected_to_itself(void)
 {
 	struct ibv_qp_init_attr init = {
-		.send_cq = cq, .recv_cq = cq, .srq = srq, .qp_type = IBV_QPT_RC,
+		.send_cq = cq,
+		.recv_cq = cq,
+		.srq = srq,
+		.qp_type = IBV_QPT_RC,
 		.cap = { .max_send_wr = 16, .max_send_sge = 1 },
 	};
 	struct ibv_qp *q = ibv_create_qp(pd, &init);
@@ -96,7 +99,8 @@ static void send_to_itself(struct ibv_qp *q, uint64_t wr_id)
 		MUST(wc.status == IBV_WC_SUCCESS && wc.qp_num == q->qp_num, "success");
 		if (wc.opcode == IBV_WC_RECV)
 			MUST(wc.wr_id == wr_id && wc.byte_len == 8 &&
-			     !memcmp(buf + wr_id % SLOTS * SLOT, &wr_id, 8), "the receive");
+				     !memcmp(buf + wr_id % SLOTS * SLOT, &wr_id, 8),
+			     "the receive");
 	}
 }
 
@@ -196,7 +200,8 @@ int main(int argc, char **argv)
 	test_resize();
 	test_last_wqe();
 	MUST(!ibv_destroy_qp(qp[0]) && !ibv_destroy_qp(qp[1]) && !ibv_destroy_srq(srq) &&
-	     !ibv_destroy_cq(cq) && !ibv_dereg_mr(mr) && !ibv_dealloc_pd(pd) &&
-	     !ibv_close_device(ctx), "the end");
+		     !ibv_destroy_cq(cq) && !ibv_dereg_mr(mr) && !ibv_dealloc_pd(pd) &&
+		     !ibv_close_device(ctx),
+	     "the end");
 	return 0;
 }

@@ -128,8 +128,10 @@ struct ibv_qp_attr rc_attr(int gid_index, union ibv_gid dgid, uint32_t dest_qpn)
 		.timeout = ack_timeout(),
 		.retry_cnt = 7,
 		.rnr_retry = 7,
-		.ah_attr = { .is_global = 1, .port_num = 1,
-			     .grh = { .dgid = dgid, .hop_limit = 64,
+		.ah_attr = { .is_global = 1,
+			     .port_num = 1,
+			     .grh = { .dgid = dgid,
+				      .hop_limit = 64,
 				      .sgid_index = (uint8_t)gid_index } },
 	};
 }
@@ -154,14 +156,14 @@ int to_rtr(struct ibv_qp *qp, const struct ibv_qp_attr *attr)
 {
 	return to_state(qp, attr, IBV_QPS_RTR,
 			IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-			IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+				IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
 }
 
 int to_rts(struct ibv_qp *qp, const struct ibv_qp_attr *attr)
 {
 	return to_state(qp, attr, IBV_QPS_RTS,
 			IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-			IBV_QP_MAX_QP_RD_ATOMIC);
+				IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
 int reset_to_rts(struct ibv_qp *qp, const struct ibv_qp_attr *attr)
@@ -174,6 +176,8 @@ int ud_reset_to_rts(struct ibv_qp *qp, uint32_t qkey)
 	struct ibv_qp_attr attr = { .port_num = 1, .qkey = qkey };
 
 	return to_state(qp, &attr, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY) ||
-	       to_state(qp, &attr, IBV_QPS_RTR, 0) ||
-	       to_state(qp, &attr, IBV_QPS_RTS, IBV_QP_SQ_PSN) ? -1 : 0;
+			       to_state(qp, &attr, IBV_QPS_RTR, 0) ||
+			       to_state(qp, &attr, IBV_QPS_RTS, IBV_QP_SQ_PSN)
+		       ? -1
+		       : 0;
 }

@@ -62,6 +62,6 @@ int tcp_accept(int port, int seconds);
 void pattern(void *p, size_t len, uint32_t seed, size_t from);
 bool holds(const void *p, size_t len, uint32_t seed, size_t from);
 
-double now(void);		/* seconds, on a clock that nobody sets */
+double now(void); /* seconds, on a clock that nobody sets */
 
 #endif /* RDMA_STEPS_H */

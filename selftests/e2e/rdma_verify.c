@@ -25,7 +25,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define WAIT_SECONDS 30		/* as often as XR_SLOW says, on an emulated processor */
+#define WAIT_SECONDS 30 /* as often as XR_SLOW says, on an emulated processor */
 
 /* ---- small things ------------------------------------------------------------ */
 
@@ -140,7 +140,10 @@ bool bring_up(struct verify *v)
 bool connect_qp(struct verify *v, int access)
 {
 	struct ibv_qp_init_attr init = {
-		.send_cq = v->cq, .recv_cq = v->cq, .qp_type = IBV_QPT_RC, .sq_sig_all = 0,
+		.send_cq = v->cq,
+		.recv_cq = v->cq,
+		.qp_type = IBV_QPT_RC,
+		.sq_sig_all = 0,
 		.cap = { DEPTH, DEPTH, MAX_SGE, MAX_SGE, MAX_INLINE },
 	};
 
@@ -165,8 +168,8 @@ bool next_wc(struct verify *v, struct ibv_wc *wc)
 {
 	int n = next_completion(v->cq, wc, wait_seconds());
 
-	return n == 1 || wrong(v, n ? "ibv_poll_cq failed" : "no completion within %d s",
-			       wait_seconds());
+	return n == 1 ||
+	       wrong(v, n ? "ibv_poll_cq failed" : "no completion within %d s", wait_seconds());
 }
 
 bool good_wc(struct verify *v, struct ibv_wc *wc, enum ibv_wc_opcode opcode)
@@ -176,8 +179,8 @@ bool good_wc(struct verify *v, struct ibv_wc *wc, enum ibv_wc_opcode opcode)
 	if (wc->status)
 		return wrong(v, "completion: %s (vendor 0x%x)", ibv_wc_status_str(wc->status),
 			     wc->vendor_err);
-	return wc->opcode == opcode || wrong(v, "completion's opcode is %d, not %d", wc->opcode,
-					     opcode);
+	return wc->opcode == opcode ||
+	       wrong(v, "completion's opcode is %d, not %d", wc->opcode, opcode);
 }
 
 bool post(struct verify *v, struct ibv_send_wr *wr)
@@ -215,20 +218,21 @@ static bool run_test(struct verify *v, const struct test *test)
 	v->why = NULL;
 	ok = test->run(v) && !v->why;
 	disconnect_qp(v);
-	v->rng = rng + 0x9e3779b97f4a7c15ull;	/* the same on both sides, whatever they drew */
+	v->rng = rng + 0x9e3779b97f4a7c15ull; /* the same on both sides, whatever they drew */
 	if (v->hook && !v->host && system(v->hook))
 		ok = wrong(v, "%s failed", v->hook);
-	printf("%s %s: %s%s%s\n", ok ? "ok" : "FAILED", test->name, test->text,
-	       ok ? "" : ": ", ok ? "" : v->why);
+	printf("%s %s: %s%s%s\n", ok ? "ok" : "FAILED", test->name, test->text, ok ? "" : ": ",
+	       ok ? "" : v->why);
 	fflush(stdout);
 	return ok;
 }
 
 static int usage(void)
 {
-	fprintf(stderr, "usage: rdma_verify [-d DEV] [-g GID-INDEX] [-m MTU] [-n ROUNDS] [-p PORT]\n"
-			"                   [-s SEED] [-b BYTES] [-t TEST]... [-E] [-x COMMAND] [HOST]\n"
-			"       rdma_verify -l\n");
+	fprintf(stderr,
+		"usage: rdma_verify [-d DEV] [-g GID-INDEX] [-m MTU] [-n ROUNDS] [-p PORT]\n"
+		"                   [-s SEED] [-b BYTES] [-t TEST]... [-E] [-x COMMAND] [HOST]\n"
+		"       rdma_verify -l\n");
 	return 2;
 }
 
@@ -261,9 +265,15 @@ static bool run_tests(struct verify *v, const bool *chosen, bool every)
 
 int main(int argc, char **argv)
 {
-	struct verify v = { .gid_index = 1, .mtu = 1024, .port = 18516, .rounds = 20, .rng = 1,
+	struct verify v = { .gid_index = 1,
+			    .mtu = 1024,
+			    .port = 18516,
+			    .rounds = 20,
+			    .rng = 1,
 			    .size = BUF_SIZE,
-			    .timeout = ack_timeout(), .retry_cnt = 7, .rnr_retry = 7 };
+			    .timeout = ack_timeout(),
+			    .retry_cnt = 7,
+			    .rnr_retry = 7 };
 	bool chosen[sizeof(tests) / sizeof(tests[0])] = { false }, every = true, ok;
 	int c;
 
@@ -272,22 +282,42 @@ int main(int argc, char **argv)
 	list(verify_refusals);
 	while ((c = getopt(argc, argv, "b:d:g:m:n:p:s:t:x:lE")) != -1) {
 		switch (c) {
-		case 'b': v.size = (uint32_t)strtoul(optarg, NULL, 0); break;
-		case 'd': v.dev_name = optarg; break;
-		case 'g': v.gid_index = atoi(optarg); break;
-		case 'm': v.mtu = atoi(optarg); break;
-		case 'n': v.rounds = atoi(optarg); break;
-		case 'p': v.port = atoi(optarg); break;
-		case 's': v.rng = strtoull(optarg, NULL, 0) * 2 + 1; break;
-		case 'E': v.no_events = true; break;
-		case 'x': v.hook = optarg; break;
-		case 'l': return print_tests();
+		case 'b':
+			v.size = (uint32_t)strtoul(optarg, NULL, 0);
+			break;
+		case 'd':
+			v.dev_name = optarg;
+			break;
+		case 'g':
+			v.gid_index = atoi(optarg);
+			break;
+		case 'm':
+			v.mtu = atoi(optarg);
+			break;
+		case 'n':
+			v.rounds = atoi(optarg);
+			break;
+		case 'p':
+			v.port = atoi(optarg);
+			break;
+		case 's':
+			v.rng = strtoull(optarg, NULL, 0) * 2 + 1;
+			break;
+		case 'E':
+			v.no_events = true;
+			break;
+		case 'x':
+			v.hook = optarg;
+			break;
+		case 'l':
+			return print_tests();
 		case 't':
 			if (!choose(chosen, optarg))
 				return 2;
 			every = false;
 			break;
-		default: return usage();
+		default:
+			return usage();
 		}
 	}
 	if (v.size < MIN_SIZE || v.size > BUF_SIZE)

@@ -8,16 +8,17 @@
 
 #include "rdma_steps.h"
 
-#define BUF_SIZE (8u << 20)	/* unless -b says otherwise */
+#define BUF_SIZE (8u << 20) /* unless -b says otherwise */
 #define MIN_SIZE (1u << 20)
-#define GUARD 4096u		/* bytes before and after a target that must stay as they are */
+#define GUARD 4096u /* bytes before and after a target that must stay as they are */
 #define DEPTH 64u
 #define MAX_SGE 16
 #define MAX_INLINE 128u
-#define ALL_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
-		    IBV_ACCESS_REMOTE_ATOMIC)
+#define ALL_ACCESS                                                                                 \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
+	 IBV_ACCESS_REMOTE_ATOMIC)
 
-struct peer {			/* what the two sides tell each other before a test */
+struct peer { /* what the two sides tell each other before a test */
 	uint32_t qpn, psn, rkey, reserved;
 	uint64_t addr, length;
 	union ibv_gid gid;
@@ -26,9 +27,9 @@ struct peer {			/* what the two sides tell each other before a test */
 struct verify {
 	const char *host, *dev_name, *hook;
 	int gid_index, mtu, port, rounds, sock;
-	uint8_t timeout, retry_cnt, rnr_retry;	/* of the next connection */
+	uint8_t timeout, retry_cnt, rnr_retry; /* of the next connection */
 	bool no_events;
-	uint32_t size;		/* of the region */
+	uint32_t size; /* of the region */
 	uint64_t rng;
 	struct ibv_context *ctx;
 	struct ibv_pd *pd;
@@ -36,9 +37,9 @@ struct verify {
 	struct ibv_qp *qp;
 	struct ibv_mr *mr;
 	struct peer me, peer;
-	uint8_t *buf;		/* what work requests name */
-	uint8_t *want;		/* what it must hold */
-	const char *why;	/* first thing that was wrong */
+	uint8_t *buf;	 /* what work requests name */
+	uint8_t *want;	 /* what it must hold */
+	const char *why; /* first thing that was wrong */
 	char text[256];
 };
 
@@ -55,7 +56,7 @@ extern const struct test verify_data[], verify_connections[], verify_refusals[];
 __attribute__((format(printf, 2, 3))) bool wrong(struct verify *v, const char *fmt, ...);
 
 uint64_t rnd(struct verify *v);
-int wait_seconds(void);		/* for whatever must come */
+int wait_seconds(void); /* for whatever must come */
 
 /* Our buffer is as it should be */
 bool same(struct verify *v, const char *what);

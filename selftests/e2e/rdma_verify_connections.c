@@ -31,7 +31,9 @@ static bool test_rnr(struct verify *v)
 {
 	const uint32_t len = 5000;
 	struct ibv_sge sge = { (uintptr_t)v->buf + GUARD, len, 0 };
-	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1,
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND,
+				  .sg_list = &sge,
+				  .num_sge = 1,
 				  .send_flags = IBV_SEND_SIGNALED };
 	struct ibv_wc wc;
 
@@ -57,8 +59,12 @@ static bool fails_with(struct verify *v, enum ibv_wc_status status)
 {
 	struct ibv_sge sge = { (uintptr_t)v->buf, 64, v->mr->lkey };
 	struct ibv_send_wr behind = { .wr_id = 8, .opcode = IBV_WR_RDMA_WRITE };
-	struct ibv_send_wr wr = { .wr_id = 7, .opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1,
-				  .send_flags = IBV_SEND_SIGNALED, .next = &behind };
+	struct ibv_send_wr wr = { .wr_id = 7,
+				  .opcode = IBV_WR_SEND,
+				  .sg_list = &sge,
+				  .num_sge = 1,
+				  .send_flags = IBV_SEND_SIGNALED,
+				  .next = &behind };
 	struct ibv_wc wc;
 
 	if (!v->host)
@@ -105,7 +111,9 @@ static bool test_gone(struct verify *v)
 static double timed_write(struct verify *v, uint32_t len)
 {
 	struct ibv_sge sge = { (uintptr_t)v->buf, len, v->mr->lkey };
-	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE, .sg_list = &sge, .num_sge = 1,
+	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE,
+				  .sg_list = &sge,
+				  .num_sge = 1,
 				  .send_flags = IBV_SEND_SIGNALED,
 				  .wr.rdma = { v->peer.addr, v->peer.rkey } };
 	struct ibv_wc wc;

@@ -11,17 +11,29 @@ static uint32_t pick_size(struct verify *v, uint32_t max)
 	uint32_t mtu = (uint32_t)v->mtu, n;
 
 	switch (rnd(v) % 8) {
-	case 0: n = (uint32_t)(rnd(v) % 16); break;
-	case 1: n = mtu - 1 + (uint32_t)(rnd(v) % 3); break;
-	case 2: n = (uint32_t)(rnd(v) % 40) * mtu; break;
-	case 3: n = (uint32_t)(rnd(v) % 40) * mtu + 1; break;
-	case 4: n = (uint32_t)(rnd(v) % max); break;
-	default: n = (uint32_t)(rnd(v) % 65536); break;
+	case 0:
+		n = (uint32_t)(rnd(v) % 16);
+		break;
+	case 1:
+		n = mtu - 1 + (uint32_t)(rnd(v) % 3);
+		break;
+	case 2:
+		n = (uint32_t)(rnd(v) % 40) * mtu;
+		break;
+	case 3:
+		n = (uint32_t)(rnd(v) % 40) * mtu + 1;
+		break;
+	case 4:
+		n = (uint32_t)(rnd(v) % max);
+		break;
+	default:
+		n = (uint32_t)(rnd(v) % 65536);
+		break;
 	}
 	return n > max ? max : n;
 }
 
-struct plan {			/* one transfer, the same on both sides */
+struct plan { /* one transfer, the same on both sides */
 	enum ibv_wr_opcode opcode;
 	uint32_t len, sges, local, remote;
 	uint64_t seed;
@@ -111,14 +123,12 @@ static bool passive_transfer(struct verify *v, const struct plan *p)
 	memcpy(v->want, v->buf, v->size);
 	if (p->opcode != IBV_WR_RDMA_READ)
 		pattern(v->want + p->remote, p->len, (uint32_t)p->seed, 0);
-	if (takes_receive &&
-	    !post_recv(v, sge, split(v, sge, p->sges, p->remote, p->len), p->seed))
+	if (takes_receive && !post_recv(v, sge, split(v, sge, p->sges, p->remote, p->len), p->seed))
 		return false;
 	if (!barrier(v))
 		return false;
 	if (takes_receive) {
-		if (!good_wc(v, &wc, is_send(p->opcode) ? IBV_WC_RECV :
-							   IBV_WC_RECV_RDMA_WITH_IMM))
+		if (!good_wc(v, &wc, is_send(p->opcode) ? IBV_WC_RECV : IBV_WC_RECV_RDMA_WITH_IMM))
 			return false;
 		if (wc.byte_len != p->len)
 			return wrong(v, "byte_len is %u, not %u", wc.byte_len, p->len);
@@ -133,7 +143,7 @@ bool run_transfers(struct verify *v, enum ibv_wr_opcode opcode, uint32_t fixed_l
 {
 	for (int i = 0; i < v->rounds; i++) {
 		struct plan p = make_plan(v, opcode);
-		uint64_t rng = v->rng;	/* sides draw differently below: keep them in step */
+		uint64_t rng = v->rng; /* sides draw differently below: keep them in step */
 
 		if (fixed_len != UINT32_MAX) {
 			p.len = fixed_len;
@@ -223,8 +233,11 @@ static bool test_pipeline(struct verify *v)
 	for (uint32_t i = 0; v->host && i < DEPTH; i++) {
 		sge[i] = (struct ibv_sge){ (uintptr_t)v->buf + i * len, len, v->mr->lkey };
 		wr[i] = (struct ibv_send_wr){
-			.wr_id = i, .next = i + 1 < DEPTH ? &wr[i + 1] : NULL, .sg_list = &sge[i],
-			.num_sge = 1, .opcode = IBV_WR_RDMA_WRITE,
+			.wr_id = i,
+			.next = i + 1 < DEPTH ? &wr[i + 1] : NULL,
+			.sg_list = &sge[i],
+			.num_sge = 1,
+			.opcode = IBV_WR_RDMA_WRITE,
 			.send_flags = i + 1 < DEPTH ? 0 : (unsigned int)IBV_SEND_SIGNALED,
 			.wr.rdma = { v->peer.addr + i * len, v->peer.rkey },
 		};
@@ -243,13 +256,17 @@ static bool atomic(struct verify *v, enum ibv_wr_opcode opcode, uint64_t a, uint
 {
 	struct ibv_sge sge = { (uintptr_t)v->buf + GUARD, 8, v->mr->lkey };
 	struct ibv_send_wr wr = {
-		.opcode = opcode, .sg_list = &sge, .num_sge = 1, .send_flags = IBV_SEND_SIGNALED,
+		.opcode = opcode,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.send_flags = IBV_SEND_SIGNALED,
 		.wr.atomic = { v->peer.addr + 64, a, b, v->peer.rkey },
 	};
 	struct ibv_wc wc;
 
-	if (!post(v, &wr) || !good_wc(v, &wc, opcode == IBV_WR_ATOMIC_CMP_AND_SWP ?
-					      IBV_WC_COMP_SWAP : IBV_WC_FETCH_ADD))
+	if (!post(v, &wr) ||
+	    !good_wc(v, &wc,
+		     opcode == IBV_WR_ATOMIC_CMP_AND_SWP ? IBV_WC_COMP_SWAP : IBV_WC_FETCH_ADD))
 		return false;
 	memcpy(old, v->buf + GUARD, 8);
 	return true;
@@ -268,7 +285,8 @@ static bool test_atomic(struct verify *v)
 		if (!atomic(v, IBV_WR_ATOMIC_FETCH_AND_ADD, add, 0, &old))
 			return false;
 		if (old != value)
-			return wrong(v, "fetch and add returned %" PRIu64 ", not %" PRIu64, old, value);
+			return wrong(v, "fetch and add returned %" PRIu64 ", not %" PRIu64, old,
+				     value);
 		value += add;
 		if (!atomic(v, IBV_WR_ATOMIC_CMP_AND_SWP, i % 2 ? value : value + 1, 42, &old))
 			return false;
@@ -277,7 +295,7 @@ static bool test_atomic(struct verify *v)
 		if (i % 2)
 			value = 42;
 	}
-	v->me.addr = value;	/* what the passive side must hold in the end */
+	v->me.addr = value; /* what the passive side must hold in the end */
 	if (!xfer(v, &v->peer, &v->me, sizeof(v->me)))
 		return false;
 	if (!v->host && memcmp(v->buf + 64, &v->peer.addr, 8))
@@ -298,8 +316,9 @@ static bool test_sizes(struct verify *v)
 		return false;
 	fill_buffer(v);
 	for (uint32_t i = 0; i < 26; i++) {
-		struct plan p = { .opcode = ops[i % 3], .len = len, .sges = 1 + i % MAX_SGE,
-				  .seed = 1000 + i };
+		struct plan p = {
+			.opcode = ops[i % 3], .len = len, .sges = 1 + i % MAX_SGE, .seed = 1000 + i
+		};
 		uint64_t rng = v->rng;
 		bool ok;
 

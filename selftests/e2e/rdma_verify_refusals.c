@@ -7,11 +7,11 @@
 
 struct refusal {
 	enum ibv_wr_opcode opcode;
-	int access;			/* of the passive side's region */
-	int64_t offset;			/* of the remote address from the region's start ... */
-	uint32_t from_end;		/* ... or, unless 0, how far before its end */
+	int access;	   /* of the passive side's region */
+	int64_t offset;	   /* of the remote address from the region's start ... */
+	uint32_t from_end; /* ... or, unless 0, how far before its end */
 	uint32_t len;
-	uint32_t key_xor;		/* applied to the rkey */
+	uint32_t key_xor; /* applied to the rkey */
 	bool stale, other_pd;
 	enum ibv_wc_status status;
 	enum ibv_event_type event;
@@ -31,8 +31,8 @@ static bool wait_event(struct verify *v, enum ibv_event_type want)
 		type = ev.event_type;
 		ibv_ack_async_event(&ev);
 	} while (type == IBV_EVENT_COMM_EST || type == IBV_EVENT_GID_CHANGE);
-	return type == want || wrong(v, "event %s, not %s", ibv_event_type_str(type),
-				     ibv_event_type_str(want));
+	return type == want ||
+	       wrong(v, "event %s, not %s", ibv_event_type_str(type), ibv_event_type_str(want));
 }
 
 static uint64_t remote_address(const struct verify *v, const struct refusal *r)
@@ -43,7 +43,10 @@ static uint64_t remote_address(const struct verify *v, const struct refusal *r)
 static bool active_refused(struct verify *v, const struct refusal *r)
 {
 	struct ibv_sge sge = { (uintptr_t)v->buf, r->len, v->mr->lkey };
-	struct ibv_send_wr wr = { .wr_id = 7, .opcode = r->opcode, .sg_list = &sge, .num_sge = 1,
+	struct ibv_send_wr wr = { .wr_id = 7,
+				  .opcode = r->opcode,
+				  .sg_list = &sge,
+				  .num_sge = 1,
 				  .send_flags = IBV_SEND_SIGNALED };
 	struct ibv_send_wr behind = { .wr_id = 8, .opcode = IBV_WR_RDMA_WRITE };
 	struct ibv_wc wc;
@@ -104,9 +107,12 @@ static bool refuse(struct verify *v, const struct refusal *r)
 #define REFUSAL(name, op, bytes, rights, ...)                                                      \
 	static bool test_##name(struct verify *v)                                                  \
 	{                                                                                          \
-		static const struct refusal r = { .opcode = op, .len = bytes, .access = rights,    \
+		static const struct refusal r = { .opcode = op,                                    \
+						  .len = bytes,                                    \
+						  .access = rights,                                \
 						  .status = IBV_WC_REM_ACCESS_ERR,                 \
-						  .event = IBV_EVENT_QP_ACCESS_ERR, __VA_ARGS__ }; \
+						  .event = IBV_EVENT_QP_ACCESS_ERR,                \
+						  __VA_ARGS__ };                                   \
 		return refuse(v, &r);                                                              \
 	}
 #define NO_WRITE (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ)
@@ -129,8 +135,11 @@ REFUSAL(no_atomic, IBV_WR_ATOMIC_FETCH_AND_ADD, 8, NO_WRITE, .offset = 0)
 static bool test_wrong_lkey(struct verify *v)
 {
 	struct ibv_sge sge = { (uintptr_t)v->buf, 64, 0 };
-	struct ibv_send_wr wr = { .wr_id = 9, .opcode = IBV_WR_RDMA_WRITE, .sg_list = &sge,
-				  .num_sge = 1, .send_flags = IBV_SEND_SIGNALED };
+	struct ibv_send_wr wr = { .wr_id = 9,
+				  .opcode = IBV_WR_RDMA_WRITE,
+				  .sg_list = &sge,
+				  .num_sge = 1,
+				  .send_flags = IBV_SEND_SIGNALED };
 	struct ibv_wc wc;
 
 	if (!connect_qp(v, ALL_ACCESS))
@@ -151,7 +160,10 @@ static bool test_wrong_lkey(struct verify *v)
 static bool test_short_receive(struct verify *v)
 {
 	struct ibv_sge sge = { (uintptr_t)v->buf, v->host ? 100 : 99, 0 };
-	struct ibv_send_wr wr = { .wr_id = 9, .opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1,
+	struct ibv_send_wr wr = { .wr_id = 9,
+				  .opcode = IBV_WR_SEND,
+				  .sg_list = &sge,
+				  .num_sge = 1,
 				  .send_flags = IBV_SEND_SIGNALED };
 	enum ibv_wc_status want = v->host ? IBV_WC_REM_INV_REQ_ERR : IBV_WC_LOC_LEN_ERR;
 	struct ibv_wc wc;

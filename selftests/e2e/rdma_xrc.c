@@ -31,7 +31,8 @@ static struct ibv_xrcd *open_xrcd(struct ibv_context *ctx, const char *file, int
 {
 	struct ibv_xrcd_init_attr attr = {
 		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
-		.fd = file ? open(file, O_RDONLY | O_CREAT, 0600) : -1, .oflags = oflags,
+		.fd = file ? open(file, O_RDONLY | O_CREAT, 0600) : -1,
+		.oflags = oflags,
 	};
 	struct ibv_xrcd *xrcd = ibv_open_xrcd(ctx, &attr);
 	int err = errno;
@@ -56,7 +57,8 @@ static void open_side(struct side *s, const char *file, int oflags)
 	struct ibv_srq_init_attr_ex init = {
 		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
 			     IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
-		.srq_type = IBV_SRQT_XRC, .attr = { .max_wr = 8, .max_sge = 1 },
+		.srq_type = IBV_SRQT_XRC,
+		.attr = { .max_wr = 8, .max_sge = 1 },
 	};
 
 	s->ctx = open_device(NULL);
@@ -82,7 +84,8 @@ static void connect_to(struct ibv_qp *qp, uint32_t to)
 static struct ibv_qp *create_target(struct side *s)
 {
 	struct ibv_qp_init_attr_ex init = {
-		.qp_type = IBV_QPT_XRC_RECV, .comp_mask = IBV_QP_INIT_ATTR_XRCD,
+		.qp_type = IBV_QPT_XRC_RECV,
+		.comp_mask = IBV_QP_INIT_ATTR_XRCD,
 		.xrcd = s->xrcd,
 	};
 	struct ibv_qp *qp = ibv_create_qp_ex(s->ctx, &init);
@@ -94,7 +97,8 @@ static struct ibv_qp *create_target(struct side *s)
 static struct ibv_qp *create_initiator(struct side *s)
 {
 	struct ibv_qp_init_attr init = {
-		.qp_type = IBV_QPT_XRC_SEND, .send_cq = s->cq,
+		.qp_type = IBV_QPT_XRC_SEND,
+		.send_cq = s->cq,
 		.cap = { .max_send_wr = 8, .max_send_sge = 1 },
 	};
 	struct ibv_qp *qp = ibv_create_qp(s->pd, &init);
@@ -107,7 +111,9 @@ static struct ibv_qp *open_target(struct side *s, struct ibv_xrcd *xrcd, uint32_
 {
 	struct ibv_qp_open_attr attr = {
 		.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE,
-		.qp_num = qpn, .xrcd = xrcd, .qp_type = IBV_QPT_XRC_RECV,
+		.qp_num = qpn,
+		.xrcd = xrcd,
+		.qp_type = IBV_QPT_XRC_RECV,
 	};
 
 	return ibv_open_qp(s->ctx, &attr);
@@ -144,7 +150,8 @@ static enum ibv_wc_status send_to(struct ibv_qp *initiator, struct side *from, s
 		return wc.status;
 	wc = completion(to->cq);
 	MUST(!wc.status && wc.wr_id == wr_id && wc.byte_len == sizeof(hello) &&
-	     !memcmp(to->buf, hello, sizeof(hello)), "the receive");
+		     !memcmp(to->buf, hello, sizeof(hello)),
+	     "the receive");
 	return IBV_WC_SUCCESS;
 }
 
@@ -152,11 +159,13 @@ static void test_domains(struct side *s, const char *file)
 {
 	struct ibv_xrcd *lone;
 
-	MUST(!open_xrcd(s->ctx, file, O_CREAT | O_EXCL) && errno == EINVAL, "O_EXCL, and it is there");
+	MUST(!open_xrcd(s->ctx, file, O_CREAT | O_EXCL) && errno == EINVAL,
+	     "O_EXCL, and it is there");
 	MUST(!open_xrcd(s->ctx, "/dev/null", 0) && errno == EAGAIN, "no O_CREAT, and it is not");
 	lone = open_xrcd(s->ctx, NULL, O_CREAT);
 	MUST(lone, "without a file");
-	MUST(!open_target(s, lone, s->target->qp_num) && errno == EINVAL, "a target of another domain");
+	MUST(!open_target(s, lone, s->target->qp_num) && errno == EINVAL,
+	     "a target of another domain");
 	MUST(!open_target(s, s->xrcd, 0xabcdef) && errno == EINVAL, "no target of that number");
 	MUST(!ibv_close_xrcd(lone), "close");
 	MUST(ibv_close_xrcd(s->xrcd) == EBUSY, "a domain in use stays");
@@ -165,8 +174,9 @@ static void test_domains(struct side *s, const char *file)
 static void close_side(struct side *s)
 {
 	MUST(!ibv_destroy_qp(s->target) && !ibv_destroy_srq(s->srq) && !ibv_close_xrcd(s->xrcd) &&
-	     !ibv_destroy_cq(s->cq) && !ibv_dereg_mr(s->mr) && !ibv_dealloc_pd(s->pd) &&
-	     !ibv_close_device(s->ctx), "the end of a side");
+		     !ibv_destroy_cq(s->cq) && !ibv_dereg_mr(s->mr) && !ibv_dealloc_pd(s->pd) &&
+		     !ibv_close_device(s->ctx),
+	     "the end of a side");
 }
 
 static void test_sharing(struct side *a, struct side *b, const char *file)

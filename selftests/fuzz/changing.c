@@ -9,8 +9,10 @@ static uint8_t *page_at(struct world *w, uint64_t addr, size_t len)
 {
 	const struct region *r = &w->region[REG_ALL];
 
-	return addr >= FAST_BASE && addr - FAST_BASE <= r->size && len <= r->size - (addr - FAST_BASE) ?
-		       r->bytes + (addr - FAST_BASE) : NULL;
+	return addr >= FAST_BASE && addr - FAST_BASE <= r->size &&
+			       len <= r->size - (addr - FAST_BASE)
+		       ? r->bytes + (addr - FAST_BASE)
+		       : NULL;
 }
 
 static struct world *world_of(struct xt_mem *mem)

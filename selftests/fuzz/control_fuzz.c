@@ -35,8 +35,8 @@
 #define MEMORY_SIZE (1 << 20)
 
 struct conn {
-	struct xd_client *client;	/* may be gone already */
-	int fd;				/* our end */
+	struct xd_client *client; /* may be gone already */
+	int fd;			  /* our end */
 	uint32_t seq;
 	uint32_t last_type;
 };
@@ -109,7 +109,9 @@ static unsigned read_replies(struct conn *c)
 	ssize_t n;
 
 	for (;; got++) {
-		struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 2, .msg_control = control,
+		struct msghdr msg = { .msg_iov = iov,
+				      .msg_iovlen = 2,
+				      .msg_control = control,
 				      .msg_controllen = sizeof(control) };
 
 		n = recvmsg(c->fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
@@ -271,7 +273,7 @@ static void start(void)
 	if (started)
 		return;
 	started = true;
-	signal(SIGPIPE, SIG_IGN);	/* as main() does */
+	signal(SIGPIPE, SIG_IGN); /* as main() does */
 	xd_log_init("fuzz", XD_ERR);
 	map_at(PRIVATE_AT, PROT_READ | PROT_WRITE, MAP_PRIVATE);
 	map_at(SHARED_AT, PROT_READ | PROT_WRITE, MAP_SHARED);

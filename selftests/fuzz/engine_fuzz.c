@@ -206,7 +206,7 @@ static void packet(struct world *w, struct stream *in)
 	if (!xt_flags_of(opcode))
 		opcode = class_of(q) | XR_OP_SEND_ONLY;
 	path = *xt_qp_path(q->qp);
-	if (q->type == XR_QPT_UD) {	/* has none: from anywhere, to this host or the group */
+	if (q->type == XR_QPT_UD) { /* has none: from anywhere, to this host or the group */
 		path = *xt_ahs_path(w->ahs, AH_FAR);
 		path.sgid = (odd & 7) == 6 ? fuzz_group : path.sgid;
 		qpn = (odd & 7) == 6 ? XR_MULTICAST_QPN : qpn;
@@ -241,7 +241,8 @@ static void deliver(struct world *w, struct stream *in)
 		f.len = len;
 		f.data[input_u16(in) % len] ^= input_u8(in);
 		if (!(how & 1)) {
-			struct xt_frame flat = { .nseg = 1, .len = len,
+			struct xt_frame flat = { .nseg = 1,
+						 .len = len,
 						 .seg = { { f.data, len } } };
 
 			if (xt_parse(&flat) == XR_OK)
@@ -280,8 +281,13 @@ static struct xr_sge pick_sge(struct stream *in, const struct world *w, const st
 static void send_work(struct world *w, struct stream *in)
 {
 	static const uint8_t opcodes[] = {
-		XR_WR_SEND, XR_WR_SEND_WITH_IMM, XR_WR_RDMA_WRITE, XR_WR_RDMA_WRITE_WITH_IMM,
-		XR_WR_RDMA_READ, XR_WR_ATOMIC_CMP_AND_SWP, XR_WR_ATOMIC_FETCH_AND_ADD,
+		XR_WR_SEND,
+		XR_WR_SEND_WITH_IMM,
+		XR_WR_RDMA_WRITE,
+		XR_WR_RDMA_WRITE_WITH_IMM,
+		XR_WR_RDMA_READ,
+		XR_WR_ATOMIC_CMP_AND_SWP,
+		XR_WR_ATOMIC_FETCH_AND_ADD,
 		XR_WR_ATOMIC_WRITE,
 	};
 	struct fuzz_qp *q = &w->qp[input_u8(in) % QP_COUNT];

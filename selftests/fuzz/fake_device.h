@@ -15,15 +15,15 @@
 struct fake_device {
 	struct xd_device dev;
 	struct xd_options opt;
-	int world_stopped;	/* depth */
-	unsigned map_keys, map_qps;	/* entries */
-	unsigned map_groups;	/* multicast groups among the addresses */
+	int world_stopped;	    /* depth */
+	unsigned map_keys, map_qps; /* entries */
+	unsigned map_groups;	    /* multicast groups among the addresses */
 	unsigned bells;
-	bool maps_full;		/* map updates fail */
-	bool slow;		/* next hops are found later, by fake_resolve_all() */
+	bool maps_full; /* map updates fail */
+	bool slow;	/* next hops are found later, by fake_resolve_all() */
 	bool no_route;
-	bool no_groups;		/* the kernel refuses to join any */
-	bool no_bells;		/* nor does it watch doorbells */
+	bool no_groups; /* the kernel refuses to join any */
+	bool no_bells;	/* nor does it watch doorbells */
 };
 
 /* The one device; ready for xd_server_open(). */

@@ -170,9 +170,8 @@ void qp_destroy(struct fuzz_qp *q)
 }
 
 static const uint8_t peer_of[QP_COUNT] = {
-	[QP_ALONE] = QP_ALONE, [QP_LEFT] = QP_RIGHT,	   [QP_RIGHT] = QP_LEFT,
-	[QP_NEAR] = QP_FAR,    [QP_FAR] = QP_NEAR,	   [QP_GOOD_A] = QP_GOOD_B,
-	[QP_GOOD_B] = QP_GOOD_A,
+	[QP_ALONE] = QP_ALONE, [QP_LEFT] = QP_RIGHT,	[QP_RIGHT] = QP_LEFT,	 [QP_NEAR] = QP_FAR,
+	[QP_FAR] = QP_NEAR,    [QP_GOOD_A] = QP_GOOD_B, [QP_GOOD_B] = QP_GOOD_A,
 };
 
 static struct xr_addr addr_of(unsigned id, bool peer)
@@ -274,8 +273,8 @@ int qp_to(struct fuzz_qp *q, uint32_t state)
 		.ah = { .dgid = path.dgid, .hop_limit = 64, .is_global = 1, .port_num = 1 },
 	};
 
-	attr.dest_qp_num = q->id == QP_ALONE || !peer->qp ? ALONE_PEER_QPN :
-							    xt_qp_info(peer->qp)->qpn;
+	attr.dest_qp_num = q->id == QP_ALONE || !peer->qp ? ALONE_PEER_QPN
+							  : xt_qp_info(peer->qp)->qpn;
 	return xt_qp_modify(q->qp, &attr, IBV_QP_STATE | required(q->type, state), &path, 4096,
 			    q->world->now);
 }
@@ -302,8 +301,9 @@ void qp_remake(struct fuzz_qp *q, enum qp_kind kind, bool peer_too)
 	if (!peer_too || peer == q)
 		return;
 	qp_destroy(peer);
-	peer->kind = kind == KIND_XRC_SEND ? KIND_XRC_RECV :
-		     kind == KIND_XRC_RECV ? KIND_XRC_SEND : kind;
+	peer->kind = kind == KIND_XRC_SEND   ? KIND_XRC_RECV
+		     : kind == KIND_XRC_RECV ? KIND_XRC_SEND
+					     : kind;
 	qp_create(q->world, peer->id);
 	qp_bring_up(peer, XR_QPS_RTS);
 }
@@ -363,7 +363,7 @@ void qp_post_recv(struct fuzz_qp *q, uint32_t num_sge, const struct xr_sge *sge)
 	};
 	uint8_t *entry;
 
-	if (!queue->ring)	/* an initiator */
+	if (!queue->ring) /* an initiator */
 		return;
 	if (s && queue->posted < SRQ_POSTS)
 		s->open[queue->posted] = true;
@@ -380,7 +380,8 @@ void qp_add_destination(const struct fuzz_qp *q, struct xr_send_wqe *wqe, uint8_
 	const struct fuzz_qp *to = &w->qp[(how >> 3 & 7) % (QP_FAR + 1)];
 
 	if (q->type == XR_QPT_XRC_SEND)
-		wqe->xrc_srqn = how & 0x40 ? how : w->srq[how & 0x80 ? SRQ_FOREIGN : SRQ_XRC].xt.number;
+		wqe->xrc_srqn = how & 0x40 ? how
+					   : w->srq[how & 0x80 ? SRQ_FOREIGN : SRQ_XRC].xt.number;
 	if (q->type != XR_QPT_UD)
 		return;
 	wqe->ud.ah = how & 7;

@@ -14,9 +14,9 @@
 static void poke_index(struct queue *queue, struct stream *in)
 {
 	uint8_t how = input_u8(in);
-	uint32_t *word = how & 2 ? &queue->ring->word :
-			 how & 1 ? &queue->ring->consumer :
-				   &queue->ring->producer;
+	uint32_t *word = how & 2   ? &queue->ring->word
+			 : how & 1 ? &queue->ring->consumer
+				   : &queue->ring->producer;
 
 	if (how & 4)
 		*word = input_u32(in);

@@ -78,9 +78,16 @@ static void make_cq_and_qp(void)
 {
 	struct xr_create_cq_req cq = { .depth = 100, .channel = 1, .cookie = 7 };
 	struct xr_create_qp_req qp = {
-		.type = 2, .pd = 1, .send_cq = 1, .recv_cq = 1,
-		.max_send_wr = 10, .max_recv_wr = 10, .max_send_sge = 2, .max_recv_sge = 2,
-		.max_inline = 64, .cookie = 9,
+		.type = 2,
+		.pd = 1,
+		.send_cq = 1,
+		.recv_cq = 1,
+		.max_send_wr = 10,
+		.max_recv_wr = 10,
+		.max_send_sge = 2,
+		.max_recv_sge = 2,
+		.max_inline = 64,
+		.cookie = 9,
 	};
 
 	say_empty(XR_MSG_ALLOC_PD);
@@ -169,7 +176,8 @@ static void tiers(void)
 			     segment(XR_SEG_PRIVATE, PRIVATE_AT + 12288, 10) },
 	};
 	struct reg empty = { .head = { .segments = 0 } };
-	struct xr_rereg_mr_req rereg = { .handle = 1, .rereg_flags = IBV_REREG_MR_CHANGE_ACCESS,
+	struct xr_rereg_mr_req rereg = { .handle = 1,
+					 .rereg_flags = IBV_REREG_MR_CHANGE_ACCESS,
 					 .reg = { .access = 1 } };
 
 	hello(0, 0);
@@ -190,7 +198,9 @@ static void tiers(void)
 static void special(void)
 {
 	static const char fds[] = { FD_MEM, FD_MAPS };
-	struct reg demand = { .head = { .pd = 1, .flags = XR_REGF_PROC_FDS, .length = UINT64_MAX,
+	struct reg demand = { .head = { .pd = 1,
+					.flags = XR_REGF_PROC_FDS,
+					.length = UINT64_MAX,
 					.access = 0xf | XR_ACCESS_ON_DEMAND } };
 	struct reg null = { .head = { .segments = 1 },
 			    .segment = { segment(XR_SEG_NULL, 0, UINT64_MAX) } };
@@ -304,7 +314,7 @@ int main(int argc, char **argv)
 		const char *name;
 		void (*write)(void);
 	} seeds[] = {
-		{ "device", device },	    { "tiers", tiers },
+		{ "device", device },	      { "tiers", tiers },
 		{ "queue-pair", queue_pair }, { "slow-network", slow_network },
 		{ "operators", operators },   { "special", special },
 	};

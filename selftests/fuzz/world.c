@@ -216,8 +216,7 @@ static void check_cqe(struct world *w, const struct xr_cqe *cqe)
 	if (!q)
 		return;
 	queue = cqe->is_recv ? &q->rq : &q->sq;
-	MUST(cqe->wr_id == ((uint64_t)q->id << 40 | (uint64_t)cqe->is_recv << 32 |
-			    cqe->wqe_index));
+	MUST(cqe->wr_id == ((uint64_t)q->id << 40 | (uint64_t)cqe->is_recv << 32 | cqe->wqe_index));
 	check_order(queue, cqe->wqe_index);
 	if (cqe->status == IBV_WC_SUCCESS && cqe->is_recv)
 		MUST(cqe->byte_len <= MSG_LIMIT * MAX_SGES);

@@ -28,27 +28,27 @@
 #define RQ_DEPTH 16
 #define MAX_SGES 4
 #define MAX_INLINE 128
-#define MAX_QUEUED 64		/* frames under way */
+#define MAX_QUEUED 64 /* frames under way */
 #define PD_CLIENT 1
 #define PD_OTHER 2
 #define PD_GOOD 3
-#define MAX_QPS 32		/* of the table */
+#define MAX_QPS 32 /* of the table */
 #define ALONE_PEER_QPN 0x123456
 #define ALONE_PEER_PSN 0xfffff0
 #define MSG_LIMIT 6000
 
 enum region_id {
-	REG_ALL,		/* every right, mapped */
-	REG_PIECES,		/* every right, mapped and private segments */
-	REG_LOCAL,		/* local write only */
-	REG_WRITE,		/* remote write */
-	REG_GOOD,		/* the well-behaved client's */
-	REG_SECRETS,		/* from here on: never to change, never to leave */
+	REG_ALL,     /* every right, mapped */
+	REG_PIECES,  /* every right, mapped and private segments */
+	REG_LOCAL,   /* local write only */
+	REG_WRITE,   /* remote write */
+	REG_GOOD,    /* the well-behaved client's */
+	REG_SECRETS, /* from here on: never to change, never to leave */
 	REG_OTHER_PD = REG_SECRETS,
 	REG_STALE,
 	REG_INVALID,
 	REG_COUNT,
-	REG_READ = REG_COUNT,	/* remote read, not writable: never to change */
+	REG_READ = REG_COUNT, /* remote read, not writable: never to change */
 	REG_TOTAL
 };
 
@@ -56,7 +56,7 @@ struct region {
 	uint8_t *bytes;
 	uint32_t size;
 	uint64_t va;
-	uint32_t key;		/* its value, also when it is gone */
+	uint32_t key; /* its value, also when it is gone */
 	struct xt_key *live;
 	struct xt_mem mem;
 	struct xt_mem_seg seg[3];
@@ -70,43 +70,49 @@ enum { CHANGING_WINDOW_1, CHANGING_WINDOW_2, CHANGING_FAST, CHANGING_COUNT };
 enum qp_id { QP_ALONE, QP_LEFT, QP_RIGHT, QP_NEAR, QP_FAR, QP_GOOD_A, QP_GOOD_B, QP_COUNT };
 
 enum qp_kind {
-	KIND_RC, KIND_UC, KIND_UD, KIND_XRC_SEND, KIND_XRC_RECV,
-	KIND_RC_SRQ, KIND_UC_SRQ, KIND_UD_SRQ,
-	KIND_COUNT		/* a power of two */
+	KIND_RC,
+	KIND_UC,
+	KIND_UD,
+	KIND_XRC_SEND,
+	KIND_XRC_RECV,
+	KIND_RC_SRQ,
+	KIND_UC_SRQ,
+	KIND_UD_SRQ,
+	KIND_COUNT /* a power of two */
 };
 
 enum srq_id { SRQ_PLAIN, SRQ_XRC, SRQ_FOREIGN, SRQ_COUNT };
-#define SRQ_POSTS 256		/* in a run */
+#define SRQ_POSTS 256 /* in a run */
 #define FUZZ_DOMAIN 5
 
-enum { AH_FAR = 1, AH_NEAR, AH_GROUP, AH_OTHERS };	/* the last one is another's */
+enum { AH_FAR = 1, AH_NEAR, AH_GROUP, AH_OTHERS }; /* the last one is another's */
 #define FUZZ_QKEY 0x1357
 
 struct queue {
 	struct xr_queue *ring;
 	uint8_t *entries;
 	uint32_t depth, stride;
-	uint32_t posted;	/* free-running, as the ring's producer */
-	uint32_t done;		/* first entry that no completion covers */
-	bool silent[SQ_DEPTH];	/* by slot: not signalled */
+	uint32_t posted;       /* free-running, as the ring's producer */
+	uint32_t done;	       /* first entry that no completion covers */
+	bool silent[SQ_DEPTH]; /* by slot: not signalled */
 };
 
 struct fuzz_qp {
 	struct world *world;
 	struct xt_qp *qp;
 	unsigned id;
-	enum qp_kind kind;	/* taken by qp_create() */
+	enum qp_kind kind; /* taken by qp_create() */
 	uint32_t type;
-	struct queue sq, rq;	/* ring NULL: has none */
+	struct queue sq, rq; /* ring NULL: has none */
 	struct xt_cq *cq;
 };
 
 struct fuzz_srq {
-	unsigned id;		/* as those of QPs, behind them */
+	unsigned id; /* as those of QPs, behind them */
 	struct queue queue;
 	struct xt_srq xt;
-	bool open[SRQ_POSTS];	/* posted, and not completed */
-	unsigned ended;		/* QPs, with or without a receive of it */
+	bool open[SRQ_POSTS]; /* posted, and not completed */
+	unsigned ended;	      /* QPs, with or without a receive of it */
 };
 
 struct fuzz_cq {
@@ -124,7 +130,7 @@ struct queued {
 struct world {
 	struct xt_keys *keys;
 	struct xt_shared shared;
-	struct xt_ahs *ahs;	/* of the client: AH_FAR, AH_NEAR, AH_GROUP */
+	struct xt_ahs *ahs; /* of the client: AH_FAR, AH_NEAR, AH_GROUP */
 	struct xt_engine *engine;
 	struct xr_psn_entry psns[MAX_QPS];
 	struct region region[REG_TOTAL];
@@ -132,17 +138,17 @@ struct world {
 	uint64_t fast_lists[XR_FAST_LISTS * FAST_PAGES];
 	struct xt_mem_seg fast_seg[FAST_PAGES];
 	struct xt_mem fast_mem;
-	struct fuzz_cq cq[2];	/* the client's, the good client's */
+	struct fuzz_cq cq[2]; /* the client's, the good client's */
 	struct fuzz_qp qp[QP_COUNT];
 	struct fuzz_srq srq[SRQ_COUNT];
 	struct queued queue[MAX_QUEUED];
 	unsigned queued;
 	uint64_t now;
 	uint8_t secret[8];
-	bool honest;		/* the client keeps to the rules: its completions are checked */
-	bool no_room;		/* tx_get refuses */
-	bool took_memory;	/* from under a live region, once at least */
-	unsigned good_ok;	/* completions of the good client */
+	bool honest;	  /* the client keeps to the rules: its completions are checked */
+	bool no_room;	  /* tx_get refuses */
+	bool took_memory; /* from under a live region, once at least */
+	unsigned good_ok; /* completions of the good client */
 };
 
 void world_open(struct world *w, bool honest);

@@ -69,7 +69,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	/* what BPF_PROG_TEST_RUN and the kernel accept as a frame at all */
 	if (in.left < 14 || in.left > 4300)
 		return 0;
-	frame = (struct xt_frame){ .nseg = 1, .len = (uint32_t)in.left,
+	frame = (struct xt_frame){ .nseg = 1,
+				   .len = (uint32_t)in.left,
 				   .seg = { { (uint8_t *)in.data, (uint32_t)in.left } } };
 	parsed = xt_parse(&frame);
 	run = (struct input){ .data = in.data, .len = (uint32_t)in.left };

@@ -19,7 +19,7 @@
 struct pcap {
 	FILE *file;
 	bool swap;
-	uint8_t *data;		/* exactly as long as the packet, so that sanitizers see overruns */
+	uint8_t *data; /* exactly as long as the packet, so that sanitizers see overruns */
 };
 
 __attribute__((unused)) static bool pcap_open(struct pcap *p, const char *path)

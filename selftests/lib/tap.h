@@ -14,8 +14,8 @@
 /* weak: one count for all files of a program */
 __attribute__((weak)) unsigned tap_count, tap_failures;
 
-__attribute__((format(printf, 4, 5), unused)) static bool
-tap_ok(bool ok, const char *file, int line, const char *fmt, ...)
+__attribute__((format(printf, 4, 5), unused)) static bool tap_ok(bool ok, const char *file,
+								 int line, const char *fmt, ...)
 {
 	va_list ap;
 

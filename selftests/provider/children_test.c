@@ -84,7 +84,8 @@ static void advised(struct fixture *f)
 	TAP_OK(!status && holds(p, MIB, 1), "a part has other advice (%d)", status);
 	ibv_dereg_mr(mr);
 	TAP_OK(!is_shared(p) && !is_shared(p + MIB / 4) && !is_shared(p + MIB / 2) &&
-	       holds(p, MIB, 1), "deregistered, it is private");
+		       holds(p, MIB, 1),
+	       "deregistered, it is private");
 	munmap(p, MIB);
 }
 

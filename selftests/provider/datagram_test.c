@@ -16,7 +16,8 @@ static void address_handles(struct fixture *f)
 	ah = ibv_create_ah(f->pd, &attr);
 	TAP_OK(ah && !ibv_destroy_ah(ah), "create_ah, destroy_ah");
 	attr.grh.hop_limit = FAKE_REFUSED_HOP;
-	TAP_OK(!ibv_create_ah(f->pd, &attr) && errno == EHOSTUNREACH, "an address that is not reached");
+	TAP_OK(!ibv_create_ah(f->pd, &attr) && errno == EHOSTUNREACH,
+	       "an address that is not reached");
 	attr.is_global = 0;
 	TAP_OK(!ibv_create_ah(f->pd, &attr) && errno == EINVAL, "no address without a GRH");
 	/* 10.0.0.2 to 10.0.0.1, TTL 64, protocol 17 */
@@ -48,8 +49,9 @@ static void neighbours(struct fixture *f)
 	uint8_t mac[6] = { 0 };
 	uint16_t vlan = 0;
 
-	TAP_OK(!ibv_resolve_eth_l2_from_gid(f->ctx, &attr, mac, &vlan) && mac[0] == 2 && mac[5] == 7 &&
-		       vlan == 0xffff, "a neighbour's MAC address, without VLAN");
+	TAP_OK(!ibv_resolve_eth_l2_from_gid(f->ctx, &attr, mac, &vlan) && mac[0] == 2 &&
+		       mac[5] == 7 && vlan == 0xffff,
+	       "a neighbour's MAC address, without VLAN");
 	attr.grh.traffic_class = 5;
 	TAP_OK(!ibv_resolve_eth_l2_from_gid(f->ctx, &attr, mac, &vlan) && vlan == 5, "in a VLAN");
 	attr.grh.hop_limit = FAKE_REFUSED_HOP;
@@ -60,7 +62,9 @@ static void neighbours(struct fixture *f)
 static struct ibv_qp *make_ud(struct fixture *f, struct ibv_cq *cq)
 {
 	struct ibv_qp_init_attr init = {
-		.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_UD,
+		.send_cq = cq,
+		.recv_cq = cq,
+		.qp_type = IBV_QPT_UD,
 		.cap = { .max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1 },
 	};
 

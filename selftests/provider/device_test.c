@@ -99,8 +99,8 @@ static void queries(struct fixture *f)
 		struct ibv_device_attr_ex attr;
 		uint8_t after[64];
 	} ex;
-	int (*old_query_port)(struct ibv_context *, uint8_t, void *) =
-		dlsym(RTLD_DEFAULT, "ibv_query_port");
+	int (*old_query_port)(struct ibv_context *, uint8_t, void *) = dlsym(RTLD_DEFAULT,
+									     "ibv_query_port");
 	struct verbs_context *vctx = verbs_get_ctx(f->ctx);
 	struct ibv_device_attr attr;
 	struct ibv_port_attr port;
@@ -138,8 +138,8 @@ static void queries(struct fixture *f)
 
 static void addresses(struct fixture *f)
 {
-	int (*gid_type)(struct ibv_context *, uint8_t, unsigned int, int *) =
-		dlvsym(RTLD_DEFAULT, "ibv_query_gid_type", "IBVERBS_PRIVATE_34");
+	int (*gid_type)(struct ibv_context *, uint8_t, unsigned int,
+			int *) = dlvsym(RTLD_DEFAULT, "ibv_query_gid_type", "IBVERBS_PRIVATE_34");
 	struct ibv_gid_entry entry[4];
 	union ibv_gid gid;
 	__be16 pkey = 0;

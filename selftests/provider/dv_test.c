@@ -11,7 +11,7 @@
 #include "../lib/tap.h"
 
 #define PAGE 4096u
-#define ADDR 0x10000000ull	/* nothing is there: the fake daemon moves no data */
+#define ADDR 0x10000000ull /* nothing is there: the fake daemon moves no data */
 #define RW (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE)
 
 /* The library is preloaded. */
@@ -26,7 +26,8 @@ static void allocation(struct fixture *f)
 
 	TAP_OK(dv.is_supported(f->ctx->device), "the device is one of xroce");
 	TAP_OK(mr && other && mr->lkey == mr->rkey && mr->pd == f->pd && mr->context == f->ctx &&
-		       mr->rkey != other->rkey, "regions for fast registration");
+		       mr->rkey != other->rkey,
+	       "regions for fast registration");
 	TAP_OK(!dv.alloc_mr(f->pd, 0) && errno == EINVAL, "not of no pages");
 	TAP_OK(!dv.alloc_mr(f->pd, XROCEDV_MAX_PAGES + 1) && errno == EINVAL, "nor of too many");
 	TAP_OK(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0) != 0,
@@ -39,13 +40,16 @@ static void mapping(struct fixture *f)
 {
 	struct ibv_mr *mr = dv.alloc_mr(f->pd, 3), *plain;
 	struct xrocedv_sg sg[3] = {
-		{ ADDR + 100, PAGE - 100 }, { ADDR + 5 * PAGE, PAGE }, { ADDR + 9 * PAGE, 50 },
+		{ ADDR + 100, PAGE - 100 },
+		{ ADDR + 5 * PAGE, PAGE },
+		{ ADDR + 9 * PAGE, 50 },
 	};
 	static uint8_t byte[PAGE];
 	uint64_t off = 0;
 
 	TAP_OK(dv.map_mr_sg(mr, sg, 3, NULL, PAGE) == 3 && mr->length == 2 * PAGE - 50 &&
-		       (uintptr_t)mr->addr == ADDR + 100, "a list of parts");
+		       (uintptr_t)mr->addr == ADDR + 100,
+	       "a list of parts");
 	sg[1].length -= 8;
 	TAP_OK(dv.map_mr_sg(mr, sg, 3, NULL, PAGE) == 2, "as far as pages follow each other");
 	sg[1].length += 8;
@@ -91,10 +95,10 @@ static void posting(struct fixture *f)
 	TAP_OK(!dv.post_reg_mr(qp, mr, 77, RW, IBV_SEND_SIGNALED | IBV_SEND_FENCE), "posted");
 	TAP_OK(fake_send_entry(&f->daemon, qp->qp_num, 0, &wqe, sizeof(wqe)) == 1 &&
 		       wqe.wr_id == 77 && wqe.opcode == XR_WR_REG_MR &&
-		       wqe.flags == (XR_SEND_SIGNALED | XR_SEND_FENCE) &&
-		       wqe.reg.key == mr->rkey && (mr->rkey & 0xff) == 0x5a &&
-		       wqe.reg.access == RW && wqe.reg.pages == 3 && wqe.reg.page_shift == 12 &&
-		       wqe.remote_addr == ADDR + 100 && wqe.bind_len == 2 * PAGE,
+		       wqe.flags == (XR_SEND_SIGNALED | XR_SEND_FENCE) && wqe.reg.key == mr->rkey &&
+		       (mr->rkey & 0xff) == 0x5a && wqe.reg.access == RW && wqe.reg.pages == 3 &&
+		       wqe.reg.page_shift == 12 && wqe.remote_addr == ADDR + 100 &&
+		       wqe.bind_len == 2 * PAGE,
 	       "a work request that says all of it");
 	fake_pages(&f->daemon, mr->rkey, wqe.reg.list, page, 3);
 	TAP_OK(page[0] == ADDR && page[1] == ADDR + PAGE && page[2] == ADDR + 2 * PAGE,
@@ -108,7 +112,8 @@ static void posting(struct fixture *f)
 		full = dv.post_reg_mr(qp, mr, 0, RW, 0);
 	TAP_OK(full == ENOMEM && i == 7, "until the queue is full");
 	TAP_OK(!ibv_dereg_mr(mr) && !ibv_dereg_mr(stranger) && !ibv_dealloc_pd(pd) &&
-		       !ibv_destroy_qp(qp) && !ibv_destroy_cq(cq), "they go");
+		       !ibv_destroy_qp(qp) && !ibv_destroy_cq(cq),
+	       "they go");
 }
 
 /* Regions and queue pairs of one protection domain, whichever of them was made in a parent of it */
@@ -147,8 +152,13 @@ static void count(struct xrocedv_pool *pool, void *arg)
 }
 
 static const struct xrocedv_pool_attr usual = {
-	.max_pages = 4, .page_size = PAGE, .pool_size = 3, .access = RW,
-	.flags = XROCEDV_POOL_CACHE, .flushed = count, .arg = &flushed,
+	.max_pages = 4,
+	.page_size = PAGE,
+	.pool_size = 3,
+	.access = RW,
+	.flags = XROCEDV_POOL_CACHE,
+	.flushed = count,
+	.arg = &flushed,
 };
 
 static const struct xrocedv_mapping *map_at(struct xrocedv_pool *pool, unsigned int n)
@@ -199,7 +209,8 @@ static void pool_cache(struct fixture *f)
 	b = map_at(pool, 2);
 	c = map_at(pool, 3);
 	TAP_OK(a && b && c && a->addr == ADDR + PAGE && a->length == PAGE && a->lkey == a->rkey &&
-		       a->rkey != b->rkey && a->pool == pool, "mappings");
+		       a->rkey != b->rkey && a->pool == pool,
+	       "mappings");
 	TAP_OK(map_at(pool, 2) == b && !dv.pool_unmap(b), "the same list, the same mapping");
 	TAP_OK(!map_at(pool, 4) && errno == EAGAIN, "until there are no more regions");
 	rkey = a->rkey;

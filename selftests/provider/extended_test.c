@@ -33,8 +33,11 @@ static uint64_t clock_ns(clockid_t id)
 static struct ibv_cq_ex *make_cq_ex(struct fixture *f, uint32_t cqe, uint32_t flags)
 {
 	struct ibv_cq_init_attr_ex attr = {
-		.cqe = cqe, .cq_context = f, .wc_flags = ALL_WC,
-		.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS, .flags = flags,
+		.cqe = cqe,
+		.cq_context = f,
+		.wc_flags = ALL_WC,
+		.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS,
+		.flags = flags,
 	};
 
 	return ibv_create_cq_ex(f->ctx, &attr);
@@ -190,8 +193,8 @@ static void cq_threads(struct fixture *f)
 
 static void cq_overwritten(struct fixture *f)
 {
-	struct ibv_cq_ex *cq = make_cq_ex(f, 4, IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN |
-						IBV_CREATE_CQ_ATTR_SINGLE_THREADED);
+	struct ibv_cq_ex *cq = make_cq_ex(
+		f, 4, IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN | IBV_CREATE_CQ_ATTR_SINGLE_THREADED);
 	struct ibv_cq *plain = ibv_cq_ex_to_cq(cq);
 	struct ibv_qp *qp = make_qp(f, plain, plain, IBV_QPS_RTS);
 	struct ibv_poll_cq_attr attr = { 0 };
@@ -237,9 +240,15 @@ static struct ibv_qp *make_qp_ex(struct fixture *f, struct ibv_cq *cq, enum ibv_
 				 uint64_t ops)
 {
 	struct ibv_qp_init_attr_ex attr = {
-		.send_cq = cq, .recv_cq = cq, .qp_type = type, .pd = f->pd,
-		.cap = { .max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 2,
-			 .max_recv_sge = 2, .max_inline_data = 64 },
+		.send_cq = cq,
+		.recv_cq = cq,
+		.qp_type = type,
+		.pd = f->pd,
+		.cap = { .max_send_wr = 8,
+			 .max_recv_wr = 8,
+			 .max_send_sge = 2,
+			 .max_recv_sge = 2,
+			 .max_inline_data = 64 },
 		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
 		.send_ops_flags = ops,
 	};
@@ -251,9 +260,14 @@ static void qp_creation(struct fixture *f)
 {
 	struct ibv_cq *cq = ibv_create_cq(f->ctx, 64, NULL, NULL, 0);
 	struct ibv_qp_init_attr_ex attr = {
-		.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC, .pd = f->pd,
-		.cap = { .max_send_wr = 8 }, .comp_mask = IBV_QP_INIT_ATTR_PD,
-		.send_ops_flags = ~0ull, .create_flags = ~0u,
+		.send_cq = cq,
+		.recv_cq = cq,
+		.qp_type = IBV_QPT_RC,
+		.pd = f->pd,
+		.cap = { .max_send_wr = 8 },
+		.comp_mask = IBV_QP_INIT_ATTR_PD,
+		.send_ops_flags = ~0ull,
+		.create_flags = ~0u,
 	};
 	struct ibv_qp *qp = ibv_create_qp_ex(f->ctx, &attr);
 
@@ -569,7 +583,9 @@ static void domains(struct fixture *f)
 	struct ibv_parent_domain_init_attr attr = { .pd = f->pd, .td = td };
 	struct ibv_pd *parent = ibv_alloc_parent_domain(f->ctx, &attr), *pd = f->pd;
 	struct ibv_cq_init_attr_ex cq_attr = {
-		.cqe = 16, .comp_mask = IBV_CQ_INIT_ATTR_MASK_PD, .parent_domain = parent,
+		.cqe = 16,
+		.comp_mask = IBV_CQ_INIT_ATTR_MASK_PD,
+		.parent_domain = parent,
 	};
 	struct ibv_poll_cq_attr poll_attr = { 0 };
 	unsigned int objects = fake_objects(&f->daemon);
@@ -644,13 +660,18 @@ static void allocators(struct fixture *f)
 {
 	struct pool p = { 0 };
 	struct ibv_parent_domain_init_attr attr = {
-		.pd = f->pd, .alloc = pool_alloc, .free = pool_free, .pd_context = &p,
+		.pd = f->pd,
+		.alloc = pool_alloc,
+		.free = pool_free,
+		.pd_context = &p,
 		.comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
 			     IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT,
 	};
 	struct ibv_pd *parent = p.pd = ibv_alloc_parent_domain(f->ctx, &attr), *pd = f->pd;
 	struct ibv_cq_init_attr_ex cq_attr = {
-		.cqe = 16, .comp_mask = IBV_CQ_INIT_ATTR_MASK_PD, .parent_domain = parent,
+		.cqe = 16,
+		.comp_mask = IBV_CQ_INIT_ATTR_MASK_PD,
+		.parent_domain = parent,
 	};
 	struct ibv_srq_init_attr srq_attr = { .attr = { .max_wr = 4, .max_sge = 1 } };
 	struct ibv_cq *cq = ibv_cq_ex_to_cq(ibv_create_cq_ex(f->ctx, &cq_attr));
@@ -699,7 +720,9 @@ static void rate_limits(struct fixture *f)
 	struct ibv_cq *cq = ibv_create_cq(f->ctx, 8, NULL, NULL, 0);
 	struct ibv_qp *qp = make_qp(f, cq, cq, IBV_QPS_RTS);
 	struct ibv_qp_rate_limit_attr attr = {
-		.rate_limit = 5000, .max_burst_sz = 9000, .typical_pkt_sz = 1500,
+		.rate_limit = 5000,
+		.max_burst_sz = 9000,
+		.typical_pkt_sz = 1500,
 	};
 	struct ibv_qp_init_attr init;
 	struct ibv_qp_attr qp_attr;

@@ -16,7 +16,7 @@
 struct object objects[MAX_OBJECTS];
 static struct {
 	bool on;
-	uint32_t failures;	/* of what is completed next */
+	uint32_t failures; /* of what is completed next */
 } automatic;
 struct client clients[MAX_CLIENTS];
 unsigned int async_total, slow_ms;
@@ -100,8 +100,8 @@ static bool access_memory(struct object *mr, uint64_t addr, void *data, uint32_t
 		if (addr < s->addr || addr + len > s->addr + s->length)
 			continue;
 		if (s->kind == XR_SEG_PRIVATE)
-			return (write ? pwrite(mr->client->mem, data, len, addr) :
-					pread(mr->client->mem, data, len, addr)) == (ssize_t)len;
+			return (write ? pwrite(mr->client->mem, data, len, addr)
+				      : pread(mr->client->mem, data, len, addr)) == (ssize_t)len;
 		if (!mr->map[i])
 			return false;
 		at = mr->map[i] + (s->offset & 4095) + (addr - s->addr);
@@ -154,8 +154,9 @@ static void command(int fd)
 			cmd.a += objects[i].kind != FREE;
 		break;
 	case OP_ENTRY:
-		memcpy(cmd.data, (uint8_t *)(o->sq + 1) +
-		       (size_t)(cmd.b & (o->sq_depth - 1)) * o->sq_stride, o->sq_stride);
+		memcpy(cmd.data,
+		       (uint8_t *)(o->sq + 1) + (size_t)(cmd.b & (o->sq_depth - 1)) * o->sq_stride,
+		       o->sq_stride);
 		cmd.a = o->sq->producer;
 		break;
 	case OP_BURST:
@@ -222,7 +223,8 @@ static void complete_all(void)
 		if (objects[i].kind != QP || objects[i].state != IBV_QPS_RTS)
 			continue;
 		while (complete_one(&objects[i], false,
-				    automatic.failures ? IBV_WC_MW_BIND_ERR : IBV_WC_SUCCESS, false))
+				    automatic.failures ? IBV_WC_MW_BIND_ERR : IBV_WC_SUCCESS,
+				    false))
 			automatic.failures -= !!automatic.failures;
 	}
 }
@@ -278,7 +280,7 @@ int fake_start(struct fake *f, const char *dir)
 		return -errno;
 	if (!f->pid) {
 		close(pair[0]);
-		listen(listener, 8);	/* clients see who it was that listened last */
+		listen(listener, 8); /* clients see who it was that listened last */
 		run(listener, pair[1]);
 	}
 	close(pair[1]);
@@ -303,11 +305,12 @@ static void ask(struct fake *f, struct command *cmd)
 	}
 }
 
-unsigned int fake_complete(struct fake *f, uint32_t qpn, bool recv, unsigned int n,
-			   uint32_t status, bool solicited)
+unsigned int fake_complete(struct fake *f, uint32_t qpn, bool recv, unsigned int n, uint32_t status,
+			   bool solicited)
 {
-	struct command cmd = { .op = OP_COMPLETE, .a = qpn, .b = recv, .c = n, .d = status,
-			       .e = solicited };
+	struct command cmd = {
+		.op = OP_COMPLETE, .a = qpn, .b = recv, .c = n, .d = status, .e = solicited
+	};
 
 	ask(f, &cmd);
 	return cmd.a;

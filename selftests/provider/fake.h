@@ -12,14 +12,15 @@
 
 #define FAKE_DEVICE "fake0"
 #define FAKE_GUID 0x1122334455667788ull
-#define FAKE_SRQN 0x5000	/* numbers of XRC SRQs begin here */
-#define FAKE_REFUSED_HOP 250	/* MODIFY_QP and address handles with this hop limit fail with EHOSTUNREACH */
-#define FAKE_VENDOR_ERR 0x99	/* of what fails; and of what is received */
-#define FAKE_RECEIVED(n) (0x40 + (n))	/* length, immediate data, source QPN, P_Key index, SL */
+#define FAKE_SRQN 0x5000 /* numbers of XRC SRQs begin here */
+#define FAKE_REFUSED_HOP                                                                           \
+	250 /* MODIFY_QP and address handles with this hop limit fail with EHOSTUNREACH */
+#define FAKE_VENDOR_ERR 0x99	      /* of what fails; and of what is received */
+#define FAKE_RECEIVED(n) (0x40 + (n)) /* length, immediate data, source QPN, P_Key index, SL */
 
 struct fake {
 	int pid;
-	int cmd;		/* socket */
+	int cmd; /* socket */
 };
 
 /* Starts it on <dir>/fake0.sock; it serves when this returns. */
@@ -31,8 +32,8 @@ void fake_kill(struct fake *f);
 void fake_slow(struct fake *f, unsigned int ms);
 
 /* Completes up to n entries of a queue, with a status; returns how many. */
-unsigned int fake_complete(struct fake *f, uint32_t qpn, bool recv, unsigned int n,
-			   uint32_t status, bool solicited);
+unsigned int fake_complete(struct fake *f, uint32_t qpn, bool recv, unsigned int n, uint32_t status,
+			   bool solicited);
 /* A message of an XRC target for an SRQ completes a receive, with success; 0: there was none. */
 unsigned int fake_complete_xrc(struct fake *f, uint32_t qpn, uint32_t srqn);
 /* Async event of a CQ, QP or SRQ by its cookie, or of port 1 */

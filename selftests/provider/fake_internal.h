@@ -36,11 +36,11 @@ struct object {
 	uint32_t depth, producer, channel, cq_flags, comp_written, async_written;
 	uint64_t cookie;
 	/* QP; an SRQ has the rq_ fields */
-	struct xr_queue *sq, *rq;	/* NULL: has none */
+	struct xr_queue *sq, *rq; /* NULL: has none */
 	uint32_t sq_depth, rq_depth, sq_stride, rq_stride, sq_done, rq_done;
 	uint32_t send_cq, recv_cq, slot, state, limit;
 	/* XRC */
-	uint32_t domain, number;	/* number: of an SRQ, what requests name it by */
+	uint32_t domain, number; /* number: of an SRQ, what requests name it by */
 	bool of_file;
 	/* UD: multicast groups that it is in; the last one */
 	uint32_t groups;
@@ -60,7 +60,7 @@ struct client {
 	struct xr_doorbell *doorbell;
 };
 
-extern struct object objects[MAX_OBJECTS];	/* by handle */
+extern struct object objects[MAX_OBJECTS]; /* by handle */
 extern struct client clients[MAX_CLIENTS];
 extern unsigned int async_total, slow_ms;
 

@@ -13,8 +13,9 @@ static struct xr_queue *new_queue(struct client *c, uint32_t depth, uint32_t str
 	struct xr_queue *q;
 
 	*ref = carve(c, sizeof(*q) + (uint64_t)depth * stride, (void **)&q);
-	*q = (struct xr_queue){ .magic = XR_QUEUE_MAGIC, .depth = depth, .stride = stride,
-				.entries_off = sizeof(*q) };
+	*q = (struct xr_queue){
+		.magic = XR_QUEUE_MAGIC, .depth = depth, .stride = stride, .entries_off = sizeof(*q)
+	};
 	return q;
 }
 
@@ -128,17 +129,19 @@ static bool qp_fits(struct client *c, const struct xr_create_qp_req *req)
 		       !req->srq;
 	if (!object(c, PD, req->pd) || !object(c, CQ, req->send_cq) || req->xrcd)
 		return false;
-	return req->type == IBV_QPT_XRC_SEND ? !req->recv_cq && !req->srq :
-					       object(c, CQ, req->recv_cq) != NULL;
+	return req->type == IBV_QPT_XRC_SEND ? !req->recv_cq && !req->srq
+					     : object(c, CQ, req->recv_cq) != NULL;
 }
 
 void create_qp(struct client *c, const struct message *m)
 {
 	const struct xr_create_qp_req *req = (const void *)m->body;
 	struct xr_create_qp_rep rep = {
-		.max_send_wr = req->max_send_wr, .max_recv_wr = req->max_recv_wr,
-		.max_send_sge = req->max_send_sge, .max_recv_sge = req->max_recv_sge,
-		.max_inline = (req->max_inline + 15) & ~15u,	/* granted is what there is room for */
+		.max_send_wr = req->max_send_wr,
+		.max_recv_wr = req->max_recv_wr,
+		.max_send_sge = req->max_send_sge,
+		.max_recv_sge = req->max_recv_sge,
+		.max_inline = (req->max_inline + 15) & ~15u, /* granted is what there is room for */
 	};
 	struct object *o;
 
@@ -147,7 +150,7 @@ void create_qp(struct client *c, const struct message *m)
 		return;
 	}
 	rep.handle = rep.qpn = new_object(c, QP);
-	rep.slot = rep.handle * 61;	/* all three levels of doorbells */
+	rep.slot = rep.handle * 61; /* all three levels of doorbells */
 	o = &objects[rep.handle];
 	o->init = *req;
 	o->init.max_inline = rep.max_inline;
@@ -171,7 +174,8 @@ void create_srq(struct client *c, const struct message *m)
 {
 	const struct xr_create_srq_req *req = (const void *)m->body;
 	struct xr_create_srq_rep rep = {
-		.handle = new_object(c, SRQ), .max_wr = power_of_two(req->max_wr),
+		.handle = new_object(c, SRQ),
+		.max_wr = power_of_two(req->max_wr),
 		.max_sge = req->max_sge,
 	};
 	struct object *o = &objects[rep.handle];
@@ -357,8 +361,11 @@ static uint32_t complete(struct object *qp, struct object *from, struct object *
 	uint32_t stride = recv ? from->rq_stride : qp->sq_stride, word;
 	uint8_t *entry = (uint8_t *)(q + 1) + (size_t)(*done & (depth - 1)) * stride;
 	struct timespec ts;
-	struct xr_cqe cqe = { .status = status, .qpn = qp - objects, .wqe_index = *done,
-			      .is_recv = recv, .opcode = recv ? IBV_WC_RECV : IBV_WC_SEND,
+	struct xr_cqe cqe = { .status = status,
+			      .qpn = qp - objects,
+			      .wqe_index = *done,
+			      .is_recv = recv,
+			      .opcode = recv ? IBV_WC_RECV : IBV_WC_SEND,
 			      .srqn = from->number };
 
 	if (__atomic_load_n(&q->producer, __ATOMIC_ACQUIRE) == *done)

@@ -57,7 +57,9 @@ bool receive(int fd, struct message *m)
 {
 	char control[CMSG_SPACE(sizeof(m->fds))];
 	struct iovec iov[2] = { { &m->head, sizeof(m->head) }, { m->body, sizeof(m->body) } };
-	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 2, .msg_control = control,
+	struct msghdr msg = { .msg_iov = iov,
+			      .msg_iovlen = 2,
+			      .msg_control = control,
 			      .msg_controllen = sizeof(control) };
 
 	memset(m->body, 0, 4096);
@@ -69,7 +71,7 @@ bool receive(int fd, struct message *m)
 }
 
 void reply(int fd, const struct message *to, int status, const void *body, size_t len,
-		  const int *fds, unsigned int nfds)
+	   const int *fds, unsigned int nfds)
 {
 	char control[CMSG_SPACE(XR_MSG_MAX_FDS * sizeof(int))] = { 0 };
 	struct xr_msg head = { to->head.type, status, to->head.seq, status ? 0 : len };
@@ -82,8 +84,9 @@ void reply(int fd, const struct message *to, int status, const void *body, size_
 
 struct xr_shm_ref carve(struct client *c, uint64_t length, void **ptr)
 {
-	struct xr_shm_ref ref = { .chunk = 0, .chunk_size = CHUNK_SIZE, .offset = c->used,
-				  .length = length };
+	struct xr_shm_ref ref = {
+		.chunk = 0, .chunk_size = CHUNK_SIZE, .offset = c->used, .length = length
+	};
 
 	*ptr = c->chunk + c->used;
 	c->used += (length + 4095) & ~4095ull;
@@ -97,8 +100,11 @@ struct xr_shm_ref carve(struct client *c, uint64_t length, void **ptr)
 static void hello(struct client *c, const struct message *m)
 {
 	const struct xr_hello_req *req = (const void *)m->body;
-	struct xr_hello_rep rep = { .version = XR_PROTOCOL_VERSION, .workers = 1,
-				    .guid = FAKE_GUID, .device = FAKE_DEVICE, .netdev = "none" };
+	struct xr_hello_rep rep = { .version = XR_PROTOCOL_VERSION,
+				    .workers = 1,
+				    .guid = FAKE_GUID,
+				    .device = FAKE_DEVICE,
+				    .netdev = "none" };
 	int fds[4], p[2], memfd, uffd;
 	unsigned int n = 0;
 
@@ -135,12 +141,24 @@ static void hello(struct client *c, const struct message *m)
 static void query_device(struct client *c, const struct message *m)
 {
 	struct xr_query_device_rep rep = {
-		.guid = FAKE_GUID, .max_mr_size = 1ull << 40, .page_size_cap = 4096,
+		.guid = FAKE_GUID,
+		.max_mr_size = 1ull << 40,
+		.page_size_cap = 4096,
 		.device_cap_flags = IBV_DEVICE_XRC | XR_DEVICE_ATOMIC_WRITE,
-		.max_qp = 100, .max_qp_wr = DEPTH_MAX, .max_sge = 16, .max_cq = 100,
-		.max_cqe = DEPTH_MAX, .max_srq = 100, .max_srq_wr = DEPTH_MAX, .max_srq_sge = 16,
-		.max_mr = 1000, .max_pd = 100, .max_qp_rd_atom = 16,
-		.max_pkeys = 1, .max_inline = 256, .fw_ver = "fake",
+		.max_qp = 100,
+		.max_qp_wr = DEPTH_MAX,
+		.max_sge = 16,
+		.max_cq = 100,
+		.max_cqe = DEPTH_MAX,
+		.max_srq = 100,
+		.max_srq_wr = DEPTH_MAX,
+		.max_srq_sge = 16,
+		.max_mr = 1000,
+		.max_pd = 100,
+		.max_qp_rd_atom = 16,
+		.max_pkeys = 1,
+		.max_inline = 256,
+		.fw_ver = "fake",
 	};
 
 	reply(c->fd, m, 0, &rep, sizeof(rep), NULL, 0);
@@ -149,9 +167,15 @@ static void query_device(struct client *c, const struct message *m)
 static void query_port(struct client *c, const struct message *m)
 {
 	struct xr_query_port_rep rep = {
-		.state = IBV_PORT_ACTIVE, .max_mtu = IBV_MTU_4096, .active_mtu = IBV_MTU_2048,
-		.gid_tbl_len = XR_GID_TABLE_LEN, .pkey_tbl_len = 1, .active_speed = 1,
-		.active_width = 1, .phys_state = 5, .max_msg_sz = 1u << 31,
+		.state = IBV_PORT_ACTIVE,
+		.max_mtu = IBV_MTU_4096,
+		.active_mtu = IBV_MTU_2048,
+		.gid_tbl_len = XR_GID_TABLE_LEN,
+		.pkey_tbl_len = 1,
+		.active_speed = 1,
+		.active_width = 1,
+		.phys_state = 5,
+		.max_msg_sz = 1u << 31,
 	};
 
 	reply(c->fd, m, 0, &rep, sizeof(rep), NULL, 0);
@@ -347,7 +371,8 @@ static void resolve_ah(struct client *c, const struct message *m)
 {
 	const struct xr_resolve_ah_req *req = (const void *)m->body;
 	struct xr_resolve_ah_rep rep = {
-		.mac = { 2, [5] = req->attr.dgid.raw[15] }, .vlan = req->attr.traffic_class,
+		.mac = { 2, [5] = req->attr.dgid.raw[15] },
+		.vlan = req->attr.traffic_class,
 	};
 
 	if (req->attr.hop_limit == FAKE_REFUSED_HOP)
@@ -359,40 +384,74 @@ static void resolve_ah(struct client *c, const struct message *m)
 void serve(struct client *c, const struct message *m)
 {
 	switch (m->head.type) {
-	case XR_MSG_HELLO: return hello(c, m);
-	case XR_MSG_QUERY_DEVICE: return query_device(c, m);
-	case XR_MSG_QUERY_PORT: return query_port(c, m);
-	case XR_MSG_QUERY_GIDS: return query_gids(c, m);
-	case XR_MSG_ALLOC_PD: return simple(c, m, PD);
-	case XR_MSG_DEALLOC_PD: return destroy(c, m, PD);
+	case XR_MSG_HELLO:
+		return hello(c, m);
+	case XR_MSG_QUERY_DEVICE:
+		return query_device(c, m);
+	case XR_MSG_QUERY_PORT:
+		return query_port(c, m);
+	case XR_MSG_QUERY_GIDS:
+		return query_gids(c, m);
+	case XR_MSG_ALLOC_PD:
+		return simple(c, m, PD);
+	case XR_MSG_DEALLOC_PD:
+		return destroy(c, m, PD);
 	case XR_MSG_REG_MR:
-	case XR_MSG_REREG_MR: return reg_mr(c, m);
-	case XR_MSG_DEREG_MR: return destroy(c, m, MR);
-	case XR_MSG_RESERVED_LKEY: return reserved_lkey(c, m);
-	case XR_MSG_ALLOC_FAST_MR: return alloc_fast_mr(c, m);
-	case XR_MSG_ALLOC_MW: return alloc_mw(c, m);
-	case XR_MSG_DEALLOC_MW: return destroy(c, m, MW);
-	case XR_MSG_CREATE_CHANNEL: return create_channel(c, m);
-	case XR_MSG_DESTROY_CHANNEL: return destroy(c, m, CHANNEL);
-	case XR_MSG_CREATE_CQ: return create_cq(c, m);
-	case XR_MSG_RESIZE_CQ: return resize_cq(c, m);
-	case XR_MSG_DESTROY_CQ: return destroy(c, m, CQ);
-	case XR_MSG_CREATE_QP: return create_qp(c, m);
-	case XR_MSG_OPEN_QP: return open_qp(c, m);
-	case XR_MSG_OPEN_XRCD: return open_xrcd(c, m);
-	case XR_MSG_CLOSE_XRCD: return destroy(c, m, XRCD);
-	case XR_MSG_MODIFY_QP: return modify_qp(c, m);
-	case XR_MSG_QUERY_QP: return query_qp(c, m);
-	case XR_MSG_DESTROY_QP: return destroy(c, m, QP);
-	case XR_MSG_CREATE_AH: return create_ah(c, m);
-	case XR_MSG_RESOLVE_AH: return resolve_ah(c, m);
-	case XR_MSG_ATTACH_MCAST: return attach_mcast(c, m);
-	case XR_MSG_DETACH_MCAST: return detach_mcast(c, m);
-	case XR_MSG_DESTROY_AH: return destroy(c, m, AH);
-	case XR_MSG_CREATE_SRQ: return create_srq(c, m);
-	case XR_MSG_MODIFY_SRQ: return modify_srq(c, m);
-	case XR_MSG_QUERY_SRQ: return query_srq(c, m);
-	case XR_MSG_DESTROY_SRQ: return destroy(c, m, SRQ);
-	default: reply(c->fd, m, -EOPNOTSUPP, NULL, 0, NULL, 0);
+	case XR_MSG_REREG_MR:
+		return reg_mr(c, m);
+	case XR_MSG_DEREG_MR:
+		return destroy(c, m, MR);
+	case XR_MSG_RESERVED_LKEY:
+		return reserved_lkey(c, m);
+	case XR_MSG_ALLOC_FAST_MR:
+		return alloc_fast_mr(c, m);
+	case XR_MSG_ALLOC_MW:
+		return alloc_mw(c, m);
+	case XR_MSG_DEALLOC_MW:
+		return destroy(c, m, MW);
+	case XR_MSG_CREATE_CHANNEL:
+		return create_channel(c, m);
+	case XR_MSG_DESTROY_CHANNEL:
+		return destroy(c, m, CHANNEL);
+	case XR_MSG_CREATE_CQ:
+		return create_cq(c, m);
+	case XR_MSG_RESIZE_CQ:
+		return resize_cq(c, m);
+	case XR_MSG_DESTROY_CQ:
+		return destroy(c, m, CQ);
+	case XR_MSG_CREATE_QP:
+		return create_qp(c, m);
+	case XR_MSG_OPEN_QP:
+		return open_qp(c, m);
+	case XR_MSG_OPEN_XRCD:
+		return open_xrcd(c, m);
+	case XR_MSG_CLOSE_XRCD:
+		return destroy(c, m, XRCD);
+	case XR_MSG_MODIFY_QP:
+		return modify_qp(c, m);
+	case XR_MSG_QUERY_QP:
+		return query_qp(c, m);
+	case XR_MSG_DESTROY_QP:
+		return destroy(c, m, QP);
+	case XR_MSG_CREATE_AH:
+		return create_ah(c, m);
+	case XR_MSG_RESOLVE_AH:
+		return resolve_ah(c, m);
+	case XR_MSG_ATTACH_MCAST:
+		return attach_mcast(c, m);
+	case XR_MSG_DETACH_MCAST:
+		return detach_mcast(c, m);
+	case XR_MSG_DESTROY_AH:
+		return destroy(c, m, AH);
+	case XR_MSG_CREATE_SRQ:
+		return create_srq(c, m);
+	case XR_MSG_MODIFY_SRQ:
+		return modify_srq(c, m);
+	case XR_MSG_QUERY_SRQ:
+		return query_srq(c, m);
+	case XR_MSG_DESTROY_SRQ:
+		return destroy(c, m, SRQ);
+	default:
+		reply(c->fd, m, -EOPNOTSUPP, NULL, 0, NULL, 0);
 	}
 }

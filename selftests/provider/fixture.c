@@ -63,9 +63,14 @@ struct ibv_qp *make_qp(struct fixture *f, struct ibv_cq *send, struct ibv_cq *re
 		       enum ibv_qp_state state)
 {
 	struct ibv_qp_init_attr init = {
-		.send_cq = send, .recv_cq = recv, .qp_type = IBV_QPT_RC,
-		.cap = { .max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 2,
-			 .max_recv_sge = 2, .max_inline_data = 64 },
+		.send_cq = send,
+		.recv_cq = recv,
+		.qp_type = IBV_QPT_RC,
+		.cap = { .max_send_wr = 8,
+			 .max_recv_wr = 8,
+			 .max_send_sge = 2,
+			 .max_recv_sge = 2,
+			 .max_inline_data = 64 },
 	};
 	struct ibv_qp *qp = ibv_create_qp(f->pd, &init);
 

@@ -58,7 +58,7 @@ static void *use_verbs(void *arg)
 	pd = ibv_alloc_pd(j->f->ctx);
 	mr = ibv_reg_mr(pd, p, MIB, ALL);
 	j->done += mr && !ibv_dereg_mr(mr) && !ibv_dealloc_pd(pd);
-	j->done += !post_send(j->qp, 1, 1);	/* the worker is asleep and must be woken */
+	j->done += !post_send(j->qp, 1, 1); /* the worker is asleep and must be woken */
 	munmap(p, MIB);
 	pthread_testcancel();
 	return NULL;
@@ -76,7 +76,8 @@ static void *poll_cq(void *arg)
 	do {
 		ibv_poll_cq(j->cq, 1, &wc);
 		clock_gettime(CLOCK_MONOTONIC, &now);
-	} while ((now.tv_sec - start.tv_sec) * 1000000000l + now.tv_nsec - start.tv_nsec < 50000000);
+	} while ((now.tv_sec - start.tv_sec) * 1000000000l + now.tv_nsec - start.tv_nsec <
+		 50000000);
 	j->done++;
 	pthread_testcancel();
 	return NULL;
@@ -143,7 +144,8 @@ static void cancelled_waiting(struct fixture *f)
 	TAP_OK(poll(&readable, 1, 1000) == 1, "an event that nobody reads");
 	ibv_destroy_qp(qp);
 	TAP_OK(is_cancelled(destroy_cq, &j) && j.done == 1 && !poll(&readable, 1, 0) &&
-	       !ibv_destroy_comp_channel(ch), "goes with its CQ");
+		       !ibv_destroy_comp_channel(ch),
+	       "goes with its CQ");
 }
 
 /* ---- signals ------------------------------------------------------------------- */
@@ -234,7 +236,8 @@ static void closed_descriptor(struct fixture *f)
 {
 	struct ibv_xrcd_init_attr attr = {
 		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
-		.fd = 987, .oflags = O_CREAT,
+		.fd = 987,
+		.oflags = O_CREAT,
 	};
 	struct ibv_device_attr device;
 
@@ -279,7 +282,7 @@ static int as_nobody(void)
 	if (!pd || setgroups(0, NULL) || setgid(NOBODY) || setuid(NOBODY))
 		return 1;
 	if (open("/proc/self/mem", O_RDWR) >= 0)
-		return 0;	/* then there is nothing to be seen here */
+		return 0; /* then there is nothing to be seen here */
 	return ibv_reg_mr(pd, buf, sizeof(buf), ALL) ? 0 : 2;
 }
 

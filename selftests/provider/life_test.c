@@ -243,8 +243,7 @@ static void daemon_dies(struct fixture *f)
 	ibv_req_notify_cq(send, 0);
 	TAP_OK(wait_for_event(&w) == NULL && w.rc == -1 && w.err == EIO,
 	       "with nothing to come, get_cq_event fails");
-	TAP_OK(!ibv_get_async_event(f->ctx, &event) &&
-		       event.event_type == IBV_EVENT_DEVICE_FATAL,
+	TAP_OK(!ibv_get_async_event(f->ctx, &event) && event.event_type == IBV_EVENT_DEVICE_FATAL,
 	       "IBV_EVENT_DEVICE_FATAL");
 	ibv_ack_async_event(&event);
 	TAP_OK(ibv_get_async_event(f->ctx, &event) == -1 && errno == EIO, "once");
@@ -338,7 +337,9 @@ static int uses_own_objects(struct fixture *f, struct ibv_pd *pd)
 	    poll_n(cq, &wc, 1) != 1 || wc.wr_id != 9)
 		return 12;
 	return ibv_dereg_mr(mr) || ibv_destroy_qp(qp) || ibv_destroy_cq(cq) ||
-	       ibv_destroy_comp_channel(ch) ? 13 : 0;
+			       ibv_destroy_comp_channel(ch)
+		       ? 13
+		       : 0;
 }
 
 /* A child of the child has its own again. It closed the descriptor of events, which is another's now. */

@@ -30,7 +30,8 @@ static bool find_system(char path[PATH_MAX])
 	if (pipe(fd))
 		return false;
 	if (!fork()) {
-		const char *file = file_of(dlopen("libibverbs.so.1", RTLD_NOW), "ibv_wc_status_str");
+		const char *file = file_of(dlopen("libibverbs.so.1", RTLD_NOW),
+					   "ibv_wc_status_str");
 
 		_exit(write(fd[1], file, strlen(file)) < 0);
 	}
@@ -66,7 +67,8 @@ int main(void)
 	handle = copy(system, own) ? dlopen(own, RTLD_NOW | RTLD_LOCAL) : NULL;
 	TAP_OK(!strcmp(file_of(handle, "ibv_wc_status_str"), own), "the library that was named");
 	TAP_OK(handle && dlsym(handle, "ibv_get_device_list") ==
-	       dlsym(RTLD_DEFAULT, "ibv_get_device_list"), "with our functions before its own");
+				 dlsym(RTLD_DEFAULT, "ibv_get_device_list"),
+	       "with our functions before its own");
 	unlink(own);
 	rmdir(dir);
 	return tap_end();

@@ -330,8 +330,8 @@ static void pulled_away(struct fixture *f)
 
 	a = ibv_reg_mr(f->pd, p, MIB, ALL);
 	munmap(p + MIB / 4, MIB / 4);
-	mmap(p + MIB / 4, MIB / 4, PROT_READ | PROT_WRITE,
-	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	mmap(p + MIB / 4, MIB / 4, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
+	     -1, 0);
 	fill(p, MIB, 7);
 	b = ibv_reg_mr(f->pd, p, MIB, ALL);
 	TAP_OK(b && filled(p, MIB, 7) && reachable(f, b), "a region over old and new pages");
@@ -375,7 +375,7 @@ static void heap_reuse(struct fixture *f)
 
 struct worker {
 	pthread_t thread;
-	uint64_t *counter;	/* every page has one */
+	uint64_t *counter; /* every page has one */
 	size_t pages;
 	uint64_t rounds;
 	bool stop;
@@ -542,23 +542,27 @@ static void not_laid_out(struct fixture *f)
 		fake_segments(&f->daemon, mr->rkey, kinds);
 	TAP_OK(mr && !kinds[1] && !kinds[2] && !kinds[3], "on demand: not looked at");
 	TAP_OK(!ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, p + 8, 100, 0) &&
-	       !ibv_dereg_mr(mr), "on demand: other memory");
+		       !ibv_dereg_mr(mr),
+	       "on demand: other memory");
 	munmap(p, MIB);
 	mr = ibv_reg_mr(f->pd, NULL, SIZE_MAX, ALL | IBV_ACCESS_ON_DEMAND);
 	TAP_OK(mr && !ibv_dereg_mr(mr), "on demand: all there is");
 	mr = ibv_alloc_null_mr(f->pd);
 	TAP_OK(mr && mr->length == SIZE_MAX && !mr->addr && mr->pd == f->pd, "no memory");
 	TAP_OK(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, f->pd, NULL, 0, 0) ==
-	       IBV_REREG_MR_ERR_INPUT && errno == EINVAL && !ibv_dereg_mr(mr),
+			       IBV_REREG_MR_ERR_INPUT &&
+		       errno == EINVAL && !ibv_dereg_mr(mr),
 	       "no memory: it never changes");
 	TAP_OK(!ibv_reg_dmabuf_mr(f->pd, 0, 4096, 0, -1, ALL) && errno == EBADF &&
-	       !ibv_reg_dmabuf_mr(f->pd, 8, 4096, 0, 0, ALL) && errno == EINVAL &&
-	       !ibv_reg_dmabuf_mr(f->pd, 0, 0, 0, 0, ALL) && errno == EINVAL &&
-	       !ibv_reg_dmabuf_mr(f->pd, 0, 4096, 0, 0, ALL | IBV_ACCESS_ON_DEMAND) &&
-	       errno == EINVAL, "dma-bufs that cannot be");
+		       !ibv_reg_dmabuf_mr(f->pd, 8, 4096, 0, 0, ALL) && errno == EINVAL &&
+		       !ibv_reg_dmabuf_mr(f->pd, 0, 0, 0, 0, ALL) && errno == EINVAL &&
+		       !ibv_reg_dmabuf_mr(f->pd, 0, 4096, 0, 0, ALL | IBV_ACCESS_ON_DEMAND) &&
+		       errno == EINVAL,
+	       "dma-bufs that cannot be");
 	TAP_OK(ibv_advise_mr(f->pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, NULL, 0) == EINVAL &&
-	       ibv_advise_mr(f->pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 2, &sge, 1) == EINVAL &&
-	       ibv_advise_mr(f->pd, 3, 0, &sge, 1) == EOPNOTSUPP, "advice that is none");
+		       ibv_advise_mr(f->pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 2, &sge, 1) == EINVAL &&
+		       ibv_advise_mr(f->pd, 3, 0, &sge, 1) == EOPNOTSUPP,
+	       "advice that is none");
 }
 
 int main(void)

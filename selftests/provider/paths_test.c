@@ -114,8 +114,8 @@ static void others(struct fixture *f)
 	TAP_OK(!access(path, W_OK) && !stat(path, &st), "files are found");
 	unlink(path);
 	fd = open(f->dir, O_TMPFILE | O_RDWR, 0640);
-	TAP_OK(fd < 0 ? errno == EOPNOTSUPP :
-			(!fstat(fd, &st) && (st.st_mode & 0777) == 0640), "and those without a name");
+	TAP_OK(fd < 0 ? errno == EOPNOTSUPP : (!fstat(fd, &st) && (st.st_mode & 0777) == 0640),
+	       "and those without a name");
 	close(fd);
 	TAP_OK(open((char *)1, O_RDONLY) == -1 && errno == EFAULT, "a bad address: EFAULT");
 }

@@ -84,7 +84,8 @@ static void completing(struct fixture *f)
 	to_state(p.qp, IBV_QPS_RESET);
 	TAP_OK(ibv_poll_cq(p.cq, 8, wc) == 0, "RESET drops completions");
 	to_state(p.qp, IBV_QPS_RTS);
-	TAP_OK(!post_send(p.qp, 30, 8) && post_send(p.qp, 0, 1) == ENOMEM, "and empties the queues");
+	TAP_OK(!post_send(p.qp, 30, 8) && post_send(p.qp, 0, 1) == ENOMEM,
+	       "and empties the queues");
 	fake_complete(&f->daemon, p.qp->qp_num, false, 8, IBV_WC_SUCCESS, false);
 	TAP_OK(ibv_poll_cq(p.cq, 32, wc) == 8 && wc[0].wr_id == 30, "which start over");
 	free_pair(&p);
@@ -100,9 +101,9 @@ static void contents(struct fixture *f)
 	fake_complete(&f->daemon, p.qp->qp_num, true, 1, IBV_WC_SUCCESS, false);
 	fake_complete(&f->daemon, p.qp->qp_num, true, 1, IBV_WC_LOC_LEN_ERR, false);
 	TAP_OK(ibv_poll_cq(p.cq, 2, wc) == 2 && wc[0].opcode == IBV_WC_RECV && !wc[0].vendor_err &&
-	       wc[0].byte_len == FAKE_RECEIVED(0) && wc[0].imm_data == FAKE_RECEIVED(1) &&
-	       wc[0].src_qp == FAKE_RECEIVED(2) && wc[0].pkey_index == FAKE_RECEIVED(3) &&
-	       wc[0].sl == FAKE_RECEIVED(4) && wc[0].wc_flags == IBV_WC_WITH_IMM,
+		       wc[0].byte_len == FAKE_RECEIVED(0) && wc[0].imm_data == FAKE_RECEIVED(1) &&
+		       wc[0].src_qp == FAKE_RECEIVED(2) && wc[0].pkey_index == FAKE_RECEIVED(3) &&
+		       wc[0].sl == FAKE_RECEIVED(4) && wc[0].wc_flags == IBV_WC_WITH_IMM,
 	       "what was received");
 	TAP_OK(wc[1].status == IBV_WC_LOC_LEN_ERR && wc[1].vendor_err == FAKE_VENDOR_ERR,
 	       "what failed");
@@ -120,7 +121,8 @@ static void strangers(struct fixture *f)
 		struct ibv_cq cq;
 		uint8_t room[1024];
 	} like = { .cq = { .context = other.ctx, .handle = own->handle } };
-	struct ibv_qp_init_attr init = { .send_cq = &like.cq, .recv_cq = own,
+	struct ibv_qp_init_attr init = { .send_cq = &like.cq,
+					 .recv_cq = own,
 					 .qp_type = IBV_QPT_RC };
 	struct ibv_srq_init_attr srq_attr = { .attr = { .max_wr = 4, .max_sge = 1 } };
 	struct ibv_pd *pd = ibv_alloc_pd(other.ctx);
@@ -181,7 +183,10 @@ static void posting_inline(struct fixture *f)
 	char data[80] = "hello";
 	struct ibv_sge sge[2] = { { (uintptr_t)data, 40, 0 }, { (uintptr_t)data, 25, 0 } };
 	struct ibv_send_wr *bad, wr = {
-		.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_INLINE, .sg_list = sge, .num_sge = 2,
+		.opcode = IBV_WR_SEND,
+		.send_flags = IBV_SEND_INLINE,
+		.sg_list = sge,
+		.num_sge = 2,
 	};
 	struct {
 		struct xr_send_wqe wqe;
@@ -207,11 +212,13 @@ static void posting_operations(struct fixture *f)
 	struct ibv_mw mw = { .context = f->ctx, .pd = f->pd, .rkey = 0x500, .type = IBV_MW_TYPE_2 };
 	struct ibv_mr mr = { .lkey = 0x600 };
 	struct ibv_send_wr *bad, inv = {
-		.opcode = IBV_WR_SEND_WITH_INV, .invalidate_rkey = 0x1234,
+		.opcode = IBV_WR_SEND_WITH_INV,
+		.invalidate_rkey = 0x1234,
 	};
 	struct ibv_send_wr bind = {
 		.opcode = IBV_WR_BIND_MW,
-		.bind_mw = { .mw = &mw, .rkey = 0x501,
+		.bind_mw = { .mw = &mw,
+			     .rkey = 0x501,
 			     .bind_info = { &mr, 0x1000, 0x20, IBV_ACCESS_REMOTE_READ } },
 	};
 	struct xr_send_wqe wqe;
@@ -238,7 +245,8 @@ static void windows(struct fixture *f)
 	struct pair p = make_pair(f, IBV_QPS_RTS);
 	struct ibv_mr mr = { .pd = f->pd, .lkey = 0x600 };
 	struct ibv_mw_bind bind = {
-		.wr_id = 7, .send_flags = IBV_SEND_SIGNALED,
+		.wr_id = 7,
+		.send_flags = IBV_SEND_SIGNALED,
 		.bind_info = { &mr, 0x1000, 0x20, IBV_ACCESS_REMOTE_WRITE },
 	};
 	struct ibv_mw *mw = ibv_alloc_mw(f->pd, IBV_MW_TYPE_1);
@@ -274,7 +282,10 @@ static void unreliable_types(struct fixture *f)
 {
 	struct ibv_cq *cq = ibv_create_cq(f->ctx, 8, NULL, NULL, 0);
 	struct ibv_qp_init_attr init = {
-		.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_UC, .cap.max_send_wr = 4,
+		.send_cq = cq,
+		.recv_cq = cq,
+		.qp_type = IBV_QPT_UC,
+		.cap.max_send_wr = 4,
 	};
 	struct ibv_ah_attr attr = { .port_num = 1, .is_global = 1 };
 	struct ibv_ah *ah = ibv_create_ah(f->pd, &attr);
@@ -310,7 +321,8 @@ static void unreliable_types(struct fixture *f)
 	wr.wr.ud.ah = &(struct ibv_ah){ .handle = ah->handle };
 	TAP_OK(ibv_post_send(ud, &wr, &bad) == EINVAL, "of its own context");
 	TAP_OK(!ibv_destroy_qp(uc) && !ibv_destroy_qp(ud) && !ibv_destroy_cq(cq) &&
-	       !ibv_destroy_ah(ah), "destroyed");
+		       !ibv_destroy_ah(ah),
+	       "destroyed");
 }
 
 static void limits(struct fixture *f)
@@ -349,8 +361,11 @@ static void modify_and_query(struct fixture *f)
 {
 	struct ibv_cq *cq = ibv_create_cq(f->ctx, 8, NULL, NULL, 0);
 	struct ibv_qp *qp = make_qp(f, cq, cq, IBV_QPS_INIT);
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTR, .ah_attr.is_global = 1,
-				    .dest_qp_num = 77, .rq_psn = 5, .sq_psn = 0x81000006 };
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTR,
+				    .ah_attr.is_global = 1,
+				    .dest_qp_num = 77,
+				    .rq_psn = 5,
+				    .sq_psn = 0x81000006 };
 	struct ibv_qp_init_attr init;
 
 	attr.ah_attr.grh.hop_limit = FAKE_REFUSED_HOP;
@@ -370,21 +385,24 @@ static void modify_and_query(struct fixture *f)
 		       init.send_cq == cq && init.cap.max_send_wr == 8,
 	       "query_qp: only what the mask named was sent");
 	TAP_OK(init.recv_cq == cq && !init.srq && init.qp_type == IBV_QPT_RC && !init.sq_sig_all &&
-	       init.cap.max_recv_wr == 8 && init.cap.max_send_sge == 2 &&
-	       init.cap.max_recv_sge == 2 && init.cap.max_inline_data == 64 &&
-	       !memcmp(&attr.cap, &init.cap, sizeof(init.cap)), "what the QP was made with");
+		       init.cap.max_recv_wr == 8 && init.cap.max_send_sge == 2 &&
+		       init.cap.max_recv_sge == 2 && init.cap.max_inline_data == 64 &&
+		       !memcmp(&attr.cap, &init.cap, sizeof(init.cap)),
+	       "what the QP was made with");
 	TAP_OK(attr.sq_psn == 6, "of a PSN, the bits that the wire has");
 	TAP_OK(ibv_modify_qp(qp, &attr, IBV_QP_CAP) == EOPNOTSUPP, "a QP keeps its size");
 	fake_qp_error(&f->daemon, qp->qp_num);
 	TAP_OK(!ibv_query_qp(qp, &attr, IBV_QP_STATE, &init) && attr.qp_state == IBV_QPS_ERR &&
-	       qp->state == IBV_QPS_ERR, "a state that came by itself is known by a query");
+		       qp->state == IBV_QPS_ERR,
+	       "a state that came by itself is known by a query");
 	ibv_destroy_qp(qp);
 	init.sq_sig_all = 1;
 	init.qp_context = &init;
 	qp = ibv_create_qp(f->pd, &init);
 	memset(&init, 0, sizeof(init));
 	TAP_OK(qp && !ibv_query_qp(qp, &attr, 0, &init) && init.sq_sig_all == 1 &&
-	       init.qp_context == &init, "with all of its sends signaled");
+		       init.qp_context == &init,
+	       "with all of its sends signaled");
 	ibv_destroy_qp(qp);
 	ibv_destroy_cq(cq);
 }

@@ -18,7 +18,10 @@ static struct ibv_srq *make_srq(struct fixture *f)
 static struct ibv_qp *make_srq_qp(struct fixture *f, struct ibv_cq *cq, struct ibv_srq *srq)
 {
 	struct ibv_qp_init_attr init = {
-		.send_cq = cq, .recv_cq = cq, .srq = srq, .qp_type = IBV_QPT_RC,
+		.send_cq = cq,
+		.recv_cq = cq,
+		.srq = srq,
+		.qp_type = IBV_QPT_RC,
 		.cap = { .max_send_wr = 8, .max_send_sge = 2 },
 	};
 	struct ibv_qp *qp = ibv_create_qp(f->pd, &init);
@@ -55,7 +58,9 @@ static void attributes(struct fixture *f)
 	struct ibv_srq_init_attr init = { .attr = { .max_wr = 100000, .max_sge = 1 } };
 	struct ibv_srq_init_attr_ex ex = {
 		.comp_mask = IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_TYPE,
-		.srq_type = IBV_SRQT_BASIC, .pd = f->pd, .attr = { .max_wr = 5, .max_sge = 3 },
+		.srq_type = IBV_SRQT_BASIC,
+		.pd = f->pd,
+		.attr = { .max_wr = 5, .max_sge = 3 },
 	};
 	struct ibv_srq_attr attr = { .srq_limit = 3 };
 	struct ibv_srq *srq;
@@ -167,8 +172,7 @@ static void daemon_dies(struct fixture *f)
 	TAP_OK(post_srq(srq, 50, 1) == 1 && came(cq, 50, qp, IBV_WC_WR_FLUSH_ERR),
 	       "and what is posted later");
 	TAP_OK(post_srq(srq, 60, 2 * DEPTH) == DEPTH, "as many as there is room for");
-	TAP_OK(!ibv_get_async_event(f->ctx, &event) &&
-		       event.event_type == IBV_EVENT_DEVICE_FATAL,
+	TAP_OK(!ibv_get_async_event(f->ctx, &event) && event.event_type == IBV_EVENT_DEVICE_FATAL,
 	       "IBV_EVENT_DEVICE_FATAL");
 	TAP_OK(ibv_query_srq(srq, &(struct ibv_srq_attr){ 0 }) == EIO, "verbs fail with EIO");
 	TAP_OK(ibv_destroy_srq(srq) == EBUSY && !ibv_destroy_qp(qp) && !ibv_destroy_srq(srq) &&

@@ -81,36 +81,40 @@ static void port(struct objects *o)
 	union ibv_gid gid;
 	__be16 pkey;
 
-	CHECK(ibv_query_port, OURS, !query(o->ctx, 1, &attr) && attr.state == IBV_PORT_ACTIVE &&
-					    query(o->ctx, 2, &attr) == EINVAL);
+	CHECK(ibv_query_port, OURS,
+	      !query(o->ctx, 1, &attr) && attr.state == IBV_PORT_ACTIVE &&
+		      query(o->ctx, 2, &attr) == EINVAL);
 	CHECK(ibv_query_gid, OURS, !ibv_query_gid(o->ctx, 1, 0, &gid) && gid.raw[0] == 0xfe);
-	CHECK(_ibv_query_gid_ex, OURS, !ibv_query_gid_ex(o->ctx, 1, 2, entry, 0) &&
-					       entry->gid_type == IBV_GID_TYPE_ROCE_V2 &&
-					       ibv_query_gid_ex(o->ctx, 1, 1, entry, 0) == ENODATA);
-	CHECK(_ibv_query_gid_table, OURS, ibv_query_gid_table(o->ctx, entry, 4, 0) == 2 &&
-						  ibv_query_gid_table(o->ctx, entry, 1, 0) == -EINVAL);
+	CHECK(_ibv_query_gid_ex, OURS,
+	      !ibv_query_gid_ex(o->ctx, 1, 2, entry, 0) &&
+		      entry->gid_type == IBV_GID_TYPE_ROCE_V2 &&
+		      ibv_query_gid_ex(o->ctx, 1, 1, entry, 0) == ENODATA);
+	CHECK(_ibv_query_gid_table, OURS,
+	      ibv_query_gid_table(o->ctx, entry, 4, 0) == 2 &&
+		      ibv_query_gid_table(o->ctx, entry, 1, 0) == -EINVAL);
 	CHECK(ibv_query_pkey, OURS, !ibv_query_pkey(o->ctx, 1, 0, &pkey) && pkey == 0xffff);
-	CHECK(ibv_get_pkey_index, OURS, !ibv_get_pkey_index(o->ctx, 1, pkey) &&
-						ibv_get_pkey_index(o->ctx, 1, 0) == -1);
+	CHECK(ibv_get_pkey_index, OURS,
+	      !ibv_get_pkey_index(o->ctx, 1, pkey) && ibv_get_pkey_index(o->ctx, 1, 0) == -1);
 }
 
 static void memory(struct objects *o)
 {
-	struct ibv_mr *(*reg)(struct ibv_pd *, void *, size_t, int) =
-		dlsym(RTLD_DEFAULT, "ibv_reg_mr");
-	struct ibv_mr *(*reg_iova)(struct ibv_pd *, void *, size_t, uint64_t, int) =
-		dlsym(RTLD_DEFAULT, "ibv_reg_mr_iova");
+	struct ibv_mr *(*reg)(struct ibv_pd *, void *, size_t, int) = dlsym(RTLD_DEFAULT,
+									    "ibv_reg_mr");
+	struct ibv_mr *(*reg_iova)(struct ibv_pd *, void *, size_t, uint64_t,
+				   int) = dlsym(RTLD_DEFAULT, "ibv_reg_mr_iova");
 	struct ibv_mr *iova, *iova2;
 
 	CHECK(ibv_alloc_pd, OURS, (o->pd = ibv_alloc_pd(o->ctx)));
 	CHECK(ibv_reg_mr, OURS, (o->mr = reg(o->pd, o->buf, sizeof(o->buf), 0)));
 	CHECK(ibv_reg_mr_iova, OURS, (iova = reg_iova(o->pd, o->buf, 64, 1 << 20, 0)));
 	CHECK(ibv_reg_mr_iova2, OURS, (iova2 = ibv_reg_mr_iova2(o->pd, o->buf, 64, 1 << 20, 0)));
-	CHECK(ibv_rereg_mr, OURS, !ibv_rereg_mr(iova, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
-						IBV_ACCESS_LOCAL_WRITE));
+	CHECK(ibv_rereg_mr, OURS,
+	      !ibv_rereg_mr(iova, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
+			    IBV_ACCESS_LOCAL_WRITE));
 	CHECK(ibv_dereg_mr, OURS, !ibv_dereg_mr(iova) && !ibv_dereg_mr(iova2));
-	CHECK(ibv_reg_dmabuf_mr, OURS, !ibv_reg_dmabuf_mr(o->pd, 0, 4096, 0, -1, 0) &&
-					       errno == EBADF);
+	CHECK(ibv_reg_dmabuf_mr, OURS,
+	      !ibv_reg_dmabuf_mr(o->pd, 0, 4096, 0, -1, 0) && errno == EBADF);
 	CHECK(ibv_import_pd, OURS, ASKED(ibv_import_pd(o->ctx, 1)));
 	CHECK(ibv_unimport_pd, OURS, (ibv_unimport_pd(ibv_alloc_pd(o->ctx)), true));
 	CHECK(ibv_import_mr, OURS, ASKED(ibv_import_mr(o->pd, 1)));
@@ -137,8 +141,8 @@ static void queue_pairs(struct fixture *f, struct objects *o)
 
 	CHECK(ibv_create_qp, OURS, (o->qp = make_qp(&own, o->cq, o->cq, IBV_QPS_RESET)));
 	CHECK(ibv_modify_qp, OURS, !to_state(o->qp, IBV_QPS_RTS));
-	CHECK(ibv_query_qp, OURS, !ibv_query_qp(o->qp, &attr, IBV_QP_STATE, &init) &&
-					  attr.qp_state == IBV_QPS_RTS);
+	CHECK(ibv_query_qp, OURS,
+	      !ibv_query_qp(o->qp, &attr, IBV_QP_STATE, &init) && attr.qp_state == IBV_QPS_RTS);
 	CHECK(ibv_qp_to_qp_ex, OURS, !ibv_qp_to_qp_ex(o->qp));
 	CHECK(ibv_query_qp_data_in_order, OURS,
 	      !ibv_query_qp_data_in_order(o->qp, IBV_WR_RDMA_WRITE, 0));
@@ -167,8 +171,8 @@ static void address_handles(struct objects *o)
 	uint16_t vid;
 
 	CHECK(ibv_create_ah, OURS, (o->ah = ibv_create_ah(o->pd, &attr)));
-	CHECK(ibv_init_ah_from_wc, OURS, ibv_init_ah_from_wc(o->ctx, 1, &wc, &grh, &attr) == -1 &&
-						 errno == EINVAL);
+	CHECK(ibv_init_ah_from_wc, OURS,
+	      ibv_init_ah_from_wc(o->ctx, 1, &wc, &grh, &attr) == -1 && errno == EINVAL);
 	CHECK(ibv_create_ah_from_wc, OURS, !ibv_create_ah_from_wc(o->pd, &wc, &grh, 1));
 	CHECK(ibv_resolve_eth_l2_from_gid, OURS,
 	      !ibv_resolve_eth_l2_from_gid(o->ctx, &attr, mac, &vid));
@@ -182,8 +186,8 @@ static void events(struct fixture *f, struct objects *o)
 	struct ibv_cq *cq;
 
 	fake_async_event(&f->daemon, 1, IBV_EVENT_PORT_ERR);
-	CHECK(ibv_get_async_event, OURS, !ibv_get_async_event(o->ctx, &ev) &&
-						 ev.event_type == IBV_EVENT_PORT_ERR);
+	CHECK(ibv_get_async_event, OURS,
+	      !ibv_get_async_event(o->ctx, &ev) && ev.event_type == IBV_EVENT_PORT_ERR);
 	CHECK(ibv_ack_async_event, OURS, (ibv_ack_async_event(&ev), true));
 	ibv_req_notify_cq(o->cq, 0);
 	post_send(o->qp, 1, 1);
@@ -223,8 +227,8 @@ static void helpers(void)
 	int (*dontfork)(void *, size_t) = dlsym(RTLD_DEFAULT, "ibv_dontfork_range");
 	int (*dofork)(void *, size_t) = dlsym(RTLD_DEFAULT, "ibv_dofork_range");
 	const char *(*sysfs)(void) = dlsym(RTLD_DEFAULT, "ibv_get_sysfs_path");
-	int (*read_file)(const char *, const char *, char *, size_t) =
-		dlsym(RTLD_DEFAULT, "ibv_read_sysfs_file");
+	int (*read_file)(const char *, const char *, char *, size_t) = dlsym(RTLD_DEFAULT,
+									     "ibv_read_sysfs_file");
 	char text[64];
 
 	CHECK(ibv_fork_init, THEIRS, !ibv_fork_init());
@@ -281,27 +285,52 @@ static void each_export(void)
 
 enum slot_kind { TAKEN, REFUSED, EMPTY };
 
-#define SLOT(name, kind) { #name, offsetof(struct verbs_context, name), kind }
+#define SLOT(name, kind)                                                                           \
+	{                                                                                          \
+#name, offsetof(struct verbs_context, name), kind                                  \
+	}
 static const struct {
 	const char *name;
 	size_t offset;
 	enum slot_kind kind;
 } slots[] = {
-	SLOT(query_port, TAKEN), SLOT(advise_mr, TAKEN), SLOT(alloc_null_mr, TAKEN),
-	SLOT(read_counters, REFUSED), SLOT(attach_counters_point_flow, REFUSED),
-	SLOT(create_counters, REFUSED), SLOT(destroy_counters, REFUSED),
-	SLOT(reg_dm_mr, TAKEN), SLOT(alloc_dm, TAKEN), SLOT(free_dm, TAKEN),
-	SLOT(modify_flow_action_esp, REFUSED), SLOT(destroy_flow_action, REFUSED),
-	SLOT(create_flow_action_esp, REFUSED), SLOT(modify_qp_rate_limit, TAKEN),
-	SLOT(alloc_parent_domain, TAKEN), SLOT(dealloc_td, TAKEN), SLOT(alloc_td, TAKEN),
-	SLOT(modify_cq, REFUSED), SLOT(post_srq_ops, REFUSED),
-	SLOT(destroy_rwq_ind_table, REFUSED), SLOT(create_rwq_ind_table, REFUSED),
-	SLOT(destroy_wq, REFUSED), SLOT(modify_wq, REFUSED), SLOT(create_wq, REFUSED),
-	SLOT(query_rt_values, TAKEN), SLOT(create_cq_ex, TAKEN), SLOT(priv, EMPTY),
-	SLOT(query_device_ex, TAKEN), SLOT(ibv_destroy_flow, REFUSED),
-	SLOT(ABI_placeholder2, EMPTY), SLOT(ibv_create_flow, REFUSED),
-	SLOT(ABI_placeholder1, EMPTY), SLOT(open_qp, TAKEN), SLOT(create_qp_ex, TAKEN),
-	SLOT(get_srq_num, TAKEN), SLOT(create_srq_ex, TAKEN), SLOT(open_xrcd, TAKEN),
+	SLOT(query_port, TAKEN),
+	SLOT(advise_mr, TAKEN),
+	SLOT(alloc_null_mr, TAKEN),
+	SLOT(read_counters, REFUSED),
+	SLOT(attach_counters_point_flow, REFUSED),
+	SLOT(create_counters, REFUSED),
+	SLOT(destroy_counters, REFUSED),
+	SLOT(reg_dm_mr, TAKEN),
+	SLOT(alloc_dm, TAKEN),
+	SLOT(free_dm, TAKEN),
+	SLOT(modify_flow_action_esp, REFUSED),
+	SLOT(destroy_flow_action, REFUSED),
+	SLOT(create_flow_action_esp, REFUSED),
+	SLOT(modify_qp_rate_limit, TAKEN),
+	SLOT(alloc_parent_domain, TAKEN),
+	SLOT(dealloc_td, TAKEN),
+	SLOT(alloc_td, TAKEN),
+	SLOT(modify_cq, REFUSED),
+	SLOT(post_srq_ops, REFUSED),
+	SLOT(destroy_rwq_ind_table, REFUSED),
+	SLOT(create_rwq_ind_table, REFUSED),
+	SLOT(destroy_wq, REFUSED),
+	SLOT(modify_wq, REFUSED),
+	SLOT(create_wq, REFUSED),
+	SLOT(query_rt_values, TAKEN),
+	SLOT(create_cq_ex, TAKEN),
+	SLOT(priv, EMPTY),
+	SLOT(query_device_ex, TAKEN),
+	SLOT(ibv_destroy_flow, REFUSED),
+	SLOT(ABI_placeholder2, EMPTY),
+	SLOT(ibv_create_flow, REFUSED),
+	SLOT(ABI_placeholder1, EMPTY),
+	SLOT(open_qp, TAKEN),
+	SLOT(create_qp_ex, TAKEN),
+	SLOT(get_srq_num, TAKEN),
+	SLOT(create_srq_ex, TAKEN),
+	SLOT(open_xrcd, TAKEN),
 	SLOT(close_xrcd, TAKEN),
 };
 #define NSLOTS (sizeof(slots) / sizeof(slots[0]))
@@ -332,7 +361,8 @@ static void refused_verbs(struct fixture *f)
 	struct ibv_rwq_ind_table_init_attr table = { 0 };
 	struct ibv_flow_action_esp_attr esp = { 0 };
 	struct ibv_modify_cq_attr moderation = {
-		.attr_mask = IBV_CQ_ATTR_MODERATE, .moderate = { 8, 16 },
+		.attr_mask = IBV_CQ_ATTR_MODERATE,
+		.moderate = { 8, 16 },
 	};
 	struct ibv_cq *cq = ibv_create_cq(f->ctx, 16, NULL, NULL, 0);
 	struct ibv_qp *qp = make_qp(f, cq, cq, IBV_QPS_INIT);

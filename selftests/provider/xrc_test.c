@@ -20,7 +20,10 @@ static struct ibv_srq *make_srq(struct fixture *f, struct ibv_xrcd *xrcd, struct
 	struct ibv_srq_init_attr_ex attr = {
 		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
 			     (xrcd ? IBV_SRQ_INIT_ATTR_XRCD : 0) | (cq ? IBV_SRQ_INIT_ATTR_CQ : 0),
-		.srq_type = IBV_SRQT_XRC, .pd = f->pd, .xrcd = xrcd, .cq = cq,
+		.srq_type = IBV_SRQT_XRC,
+		.pd = f->pd,
+		.xrcd = xrcd,
+		.cq = cq,
 		.attr = { .max_wr = 4, .max_sge = 1 },
 	};
 
@@ -32,7 +35,10 @@ static struct ibv_qp *make_half(struct fixture *f, enum ibv_qp_type type, struct
 {
 	struct ibv_qp_init_attr_ex attr = {
 		.comp_mask = xrcd ? IBV_QP_INIT_ATTR_XRCD : IBV_QP_INIT_ATTR_PD,
-		.qp_type = type, .xrcd = xrcd, .pd = f->pd, .send_cq = cq,
+		.qp_type = type,
+		.xrcd = xrcd,
+		.pd = f->pd,
+		.send_cq = cq,
 		.cap = { .max_send_wr = 4, .max_send_sge = 1 },
 	};
 
@@ -43,7 +49,10 @@ static struct ibv_qp *open_target(struct fixture *f, struct ibv_xrcd *xrcd, uint
 				  uint32_t mask)
 {
 	struct ibv_qp_open_attr attr = {
-		.comp_mask = mask, .qp_num = qpn, .xrcd = xrcd, .qp_context = f,
+		.comp_mask = mask,
+		.qp_num = qpn,
+		.xrcd = xrcd,
+		.qp_context = f,
 		.qp_type = IBV_QPT_XRC_RECV,
 	};
 
@@ -59,9 +68,11 @@ static void domains(struct fixture *f)
 	int fd = open(f->dir, O_RDONLY);
 	struct ibv_xrcd *a, *b;
 
-	TAP_OK(!ibv_open_xrcd(f->ctx, &attr) && errno == EINVAL, "domain: both attributes are needed");
+	TAP_OK(!ibv_open_xrcd(f->ctx, &attr) && errno == EINVAL,
+	       "domain: both attributes are needed");
 	attr.comp_mask = MASK | 1 << 10;
-	TAP_OK(!ibv_open_xrcd(f->ctx, &attr) && errno == EOPNOTSUPP, "domain: one that is not known");
+	TAP_OK(!ibv_open_xrcd(f->ctx, &attr) && errno == EOPNOTSUPP,
+	       "domain: one that is not known");
 	TAP_OK(!open_domain(f, fd, 0) && errno == EAGAIN, "domain: nobody opened the file's");
 	a = open_domain(f, fd, O_CREAT);
 	TAP_OK(a && a->context == f->ctx, "domain: made");
@@ -87,13 +98,15 @@ static void srqs(struct fixture *f)
 	struct ibv_srq *plain = ibv_create_srq(f->pd, &init);
 
 	TAP_OK(a && b && !ibv_get_srq_num(a, &num_a) && !ibv_get_srq_num(b, &num_b) &&
-	       num_a >= FAKE_SRQN && num_b >= FAKE_SRQN && num_a != num_b, "SRQ: numbers");
+		       num_a >= FAKE_SRQN && num_b >= FAKE_SRQN && num_a != num_b,
+	       "SRQ: numbers");
 	TAP_OK(plain && ibv_get_srq_num(plain, &none) == EINVAL, "SRQ: only XRC's have one");
 	TAP_OK(!make_srq(f, NULL, cq) && errno == EINVAL, "SRQ: needs a domain");
 	TAP_OK(!make_srq(f, xrcd, NULL) && errno == EINVAL, "SRQ: needs a CQ");
 	TAP_OK(ibv_destroy_cq(cq) == EBUSY, "SRQ: its CQ stays");
 	TAP_OK(!ibv_destroy_srq(a) && !ibv_destroy_srq(b) && !ibv_destroy_srq(plain) &&
-	       !ibv_destroy_cq(cq) && !ibv_close_xrcd(xrcd), "SRQ: the end of all");
+		       !ibv_destroy_cq(cq) && !ibv_close_xrcd(xrcd),
+	       "SRQ: the end of all");
 }
 
 /* ---- halves of queue pairs ------------------------------------------------------------ */
@@ -102,14 +115,16 @@ static void initiator(struct fixture *f)
 {
 	struct ibv_cq *cq = ibv_create_cq(f->ctx, 16, NULL, NULL, 0);
 	struct ibv_qp *qp = make_half(f, IBV_QPT_XRC_SEND, NULL, cq);
-	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND, .qp_type.xrc.remote_srqn = 0x123456 }, *bad;
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND, .qp_type.xrc.remote_srqn = 0x123456 },
+			   *bad;
 	struct ibv_recv_wr recv = { 0 }, *bad_recv;
 	struct xr_send_wqe wqe;
 
 	TAP_OK(qp && to_state(qp, IBV_QPS_RTS) == 0, "initiator: connected");
 	TAP_OK(!ibv_post_send(qp, &wr, &bad) &&
-	       fake_send_entry(&f->daemon, qp->qp_num, 0, &wqe, sizeof(wqe)) == 1 &&
-	       wqe.xrc_srqn == 0x123456, "initiator: each request names an SRQ");
+		       fake_send_entry(&f->daemon, qp->qp_num, 0, &wqe, sizeof(wqe)) == 1 &&
+		       wqe.xrc_srqn == 0x123456,
+	       "initiator: each request names an SRQ");
 	TAP_OK(ibv_post_recv(qp, &recv, &bad_recv) == EINVAL, "initiator: receives nothing");
 	TAP_OK(!make_half(f, IBV_QPT_XRC_SEND, NULL, NULL) && errno == EINVAL,
 	       "initiator: needs a send CQ");
@@ -128,16 +143,19 @@ static void target(struct fixture *f)
 	uint32_t num;
 
 	TAP_OK(qp && to_state(qp, IBV_QPS_RTR) == 0, "target: ready");
-	TAP_OK(ibv_post_send(qp, &send, &bad) == EINVAL && ibv_post_recv(qp, &recv, &bad_recv) == EINVAL,
+	TAP_OK(ibv_post_send(qp, &send, &bad) == EINVAL &&
+		       ibv_post_recv(qp, &recv, &bad_recv) == EINVAL,
 	       "target: nothing is posted to it");
 	TAP_OK(!ibv_get_srq_num(srq, &num) && !fake_complete_xrc(&f->daemon, qp->qp_num, num),
 	       "target: a message meets an empty SRQ");
 	TAP_OK(!ibv_post_srq_recv(srq, &recv, &bad_recv) &&
-	       fake_complete_xrc(&f->daemon, qp->qp_num, num) == 1 && poll_n(cq, &wc, 1) == 1 &&
-	       wc.wr_id == 55 && wc.qp_num == qp->qp_num && wc.opcode == IBV_WC_RECV,
+		       fake_complete_xrc(&f->daemon, qp->qp_num, num) == 1 &&
+		       poll_n(cq, &wc, 1) == 1 && wc.wr_id == 55 && wc.qp_num == qp->qp_num &&
+		       wc.opcode == IBV_WC_RECV,
 	       "target: one with a receive completes in the SRQ's CQ");
 	again = open_target(f, xrcd, qp->qp_num, OPEN | IBV_QP_OPEN_ATTR_CONTEXT);
-	TAP_OK(again && again->qp_num == qp->qp_num && again->qp_context == f, "target: opened again");
+	TAP_OK(again && again->qp_num == qp->qp_num && again->qp_context == f,
+	       "target: opened again");
 	TAP_OK(!open_target(f, other, qp->qp_num, OPEN) && errno == EINVAL,
 	       "target: not of another domain");
 	TAP_OK(!open_target(f, xrcd, 4000, OPEN) && errno == EINVAL, "target: not one that is not");
@@ -148,7 +166,7 @@ static void target(struct fixture *f)
 	TAP_OK(!make_half(f, IBV_QPT_XRC_RECV, NULL, NULL) && errno == EOPNOTSUPP,
 	       "target: not of a protection domain");
 	TAP_OK(!ibv_destroy_qp(again) && !ibv_destroy_qp(qp) && !ibv_destroy_srq(srq) &&
-	       !ibv_close_xrcd(xrcd) && !ibv_close_xrcd(other) && !ibv_destroy_cq(cq),
+		       !ibv_close_xrcd(xrcd) && !ibv_close_xrcd(other) && !ibv_destroy_cq(cq),
 	       "target: the end of all");
 }
 

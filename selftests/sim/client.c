@@ -36,7 +36,7 @@ static bool claim_source(struct sim_qp *q, struct sim_op *op)
 	bool fresh = op->scratch || rng_chance(r, 70);
 	uint32_t i;
 
-	if (op->chained)	/* claimed together with the READ that fills it */
+	if (op->chained) /* claimed together with the READ that fills it */
 		return true;
 	op->data = malloc(op->len + 1);
 	if (!(op->flags & XR_SEND_INLINE) &&
@@ -122,8 +122,8 @@ static struct sim_mr *good_mr(struct sim_qp *q, const struct sim_op *op)
 	unsigned i;
 
 	for (i = 0; i < h->mrs; i++)
-		if (h->mr[i].key && h->mr[i].key->entry.pd == remote_pd(q, op) && !h->mr[i].reserved &&
-		    !(XR_ACCESS_REMOTE & ~h->mr[i].key->entry.access))
+		if (h->mr[i].key && h->mr[i].key->entry.pd == remote_pd(q, op) &&
+		    !h->mr[i].reserved && !(XR_ACCESS_REMOTE & ~h->mr[i].key->entry.access))
 			return &h->mr[i];
 	return NULL;
 }
@@ -398,8 +398,8 @@ static bool post_recv(struct sim_qp *q, struct sim_op *op)
 static void post_shared(struct sim_qp *q)
 {
 	struct host *h = q->host;
-	struct sim_srq *s = q->srq ? q->srq : &h->srq[rng_between(&q->w->sched, MAX_SRQS / 2,
-								  MAX_SRQS - 1)];
+	struct sim_srq *s = q->srq ? q->srq
+				   : &h->srq[rng_between(&q->w->sched, MAX_SRQS / 2, MAX_SRQS - 1)];
 
 	if (may_post(q) && !srq_post(s) && ++q->starved > MAX_STARVED)
 		give_up(q);
@@ -439,7 +439,8 @@ void client_post_hopeless(struct sim_qp *q)
 
 	if (!q->qp || !q->in_error)
 		return;
-	for (; n && q->rq.queue && ring_free(&q->rq) && q->recv_next - q->recv_head < q->rq.depth; n--)
+	for (; n && q->rq.queue && ring_free(&q->rq) && q->recv_next - q->recv_head < q->rq.depth;
+	     n--)
 		if (!post_recv(q, NULL))
 			break;
 	n = rng_below(&q->w->sched, 4);
@@ -483,7 +484,7 @@ void client_abort(struct sim_qp *q)
 	}
 	q->op_head = q->op_base = q->op_next;
 	q->recv_head = q->recv_base = q->promised = q->recv_next;
-	q->overdrawn = true;	/* by what is under way */
+	q->overdrawn = true; /* by what is under way */
 	q->sq_error = q->rq_error = false;
 	q->since_signal = 0;
 }

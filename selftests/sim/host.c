@@ -70,7 +70,7 @@ static uint64_t choose_va(struct rng *r, uint32_t off, uint32_t len)
 	switch (rng_below(r, 4)) {
 	case 0:
 		return page_off;
-	case 1:	/* its last byte is the last of all, where alignment permits */
+	case 1: /* its last byte is the last of all, where alignment permits */
 		return (UINT64_MAX - len + 1 - page_off) / 4096 * 4096 + page_off;
 	default:
 		return rng_next(r) >> 16 << 12 | page_off;
@@ -201,7 +201,10 @@ static void add_claim(struct host *h, uint32_t off, uint32_t len, bool exclusive
 		h->claims = realloc(h->claims, h->claim_room * sizeof(*h->claims));
 	}
 	h->claims[h->claim_count++] = (struct claim){
-		.off = off, .len = len, .exclusive = exclusive, .owner = owner,
+		.off = off,
+		.len = len,
+		.exclusive = exclusive,
+		.owner = owner,
 	};
 }
 
@@ -260,8 +263,9 @@ bool host_claim_pieces(struct host *h, int only_mr, uint32_t pd, uint32_t len, u
 	unsigned i;
 
 	for (i = 0; i < n; i++) {
-		uint32_t part = i + 1 == n ? len : rng_chance(r, 10) ? 0 :
-				rng_below(r, 2 * (uint64_t)len / (n - i) + 1);
+		uint32_t part = i + 1 == n	    ? len
+				: rng_chance(r, 10) ? 0
+						    : rng_below(r, 2 * (uint64_t)len / (n - i) + 1);
 
 		if (part > len)
 			part = len;
@@ -308,8 +312,8 @@ void host_fill(struct host *h, uint32_t off, const uint8_t *data, uint32_t len)
 
 static struct xr_queue *new_queue(uint32_t depth, uint32_t stride)
 {
-	struct xr_queue *queue =
-		aligned_alloc(XR_CACHELINE, sizeof(*queue) + (size_t)depth * stride);
+	struct xr_queue *queue = aligned_alloc(XR_CACHELINE,
+					       sizeof(*queue) + (size_t)depth * stride);
 
 	memset(queue, 0, sizeof(*queue));
 	queue->magic = XR_QUEUE_MAGIC;
@@ -449,7 +453,7 @@ static bool on_forward(void *ctx, struct xt_engine *other, const struct xt_frame
 	CHECK(e->w, !e->locked, "frame forwarded by a locked engine");
 	CHECK(e->w, !frame->forwarded, "frame forwarded twice");
 	copy.forwarded = true;
-	if (world_is_lossy(e->w) && rng_chance(&e->w->sched, 3))	/* full */
+	if (world_is_lossy(e->w) && rng_chance(&e->w->sched, 3)) /* full */
 		return false;
 	xt_engine_rx(other, &copy, 1, e->w->now);
 	on_engine_kick(ctx, other);

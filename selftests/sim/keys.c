@@ -22,9 +22,9 @@
 
 #define GRANTS 3
 #define PAGE 4096u
-#define PAGES 8			/* of each grant */
+#define PAGES 8 /* of each grant */
 #define AREA (PAGES * PAGE)
-#define OPS 6			/* of a life at most */
+#define OPS 6 /* of a life at most */
 #define LIVES 12
 #define RECVS 32
 #define POOL 4096
@@ -38,16 +38,16 @@ enum wr { WR_GRANT, WR_TELL, WR_INV, WR_OP, WR_DONE, WR_WRONG, WR_RECV_OWNER, WR
 
 enum state {
 	IDLE,
-	GRANTED,	/* the peer does not know yet */
+	GRANTED, /* the peer does not know yet */
 	USED,
-	ENDING,		/* the owner invalidates */
+	ENDING, /* the owner invalidates */
 	ENDED,
 	OVER,
 };
 
 struct op {
 	bool read;
-	uint32_t off, len;	/* in the grant */
+	uint32_t off, len; /* in the grant */
 };
 
 struct grant {
@@ -55,13 +55,13 @@ struct grant {
 	enum state state;
 	struct xt_key *key;
 	unsigned lives;
-	uint32_t from, len;	/* in the area; of FAST from within the first page of the list */
-	uint32_t order[PAGES];	/* FAST: which page comes when */
+	uint32_t from, len;    /* in the area; of FAST from within the first page of the list */
+	uint32_t order[PAGES]; /* FAST: which page comes when */
 	uint64_t va;
 	uint32_t rkey;
 	struct op op[OPS];
 	unsigned ops, completed;
-	bool remote;		/* ends by a SEND with Invalidate */
+	bool remote; /* ends by a SEND with Invalidate */
 	bool peer_done, owner_told;
 	/* FAST */
 	uint64_t lists[XR_FAST_LISTS * PAGES];
@@ -76,7 +76,7 @@ struct world {
 	struct h_mr mr;
 	uint32_t lkey;
 	bool local;
-	unsigned drop, dup, corrupt, shuffle, delay;	/* percent */
+	unsigned drop, dup, corrupt, shuffle, delay; /* percent */
 	struct grant grant[GRANTS];
 	unsigned grants;
 	bool wrong_sent, wrong_seen;
@@ -85,8 +85,8 @@ struct world {
 		uint64_t when;
 	} pool[POOL];
 	unsigned pooled;
-	uint8_t memory[GRANTS][AREA], model[GRANTS][AREA];	/* the owner's, and what it must be */
-	uint8_t bytes[GRANTS][AREA];				/* the peer's */
+	uint8_t memory[GRANTS][AREA], model[GRANTS][AREA]; /* the owner's, and what it must be */
+	uint8_t bytes[GRANTS][AREA];			   /* the peer's */
 	unsigned used;
 	const char *wrong;
 };
@@ -189,8 +189,8 @@ static void plan_ops(struct world *w, struct grant *g)
 static struct xr_send_wqe *post_bind(struct world *w, struct grant *g)
 {
 	unsigned i = index_of(w, g);
-	struct xr_send_wqe *wqe =
-		h_post_send(&w->owner, WR_ID(WR_GRANT, i, 0), XR_WR_BIND_MW, 0, 0, 0);
+	struct xr_send_wqe *wqe = h_post_send(&w->owner, WR_ID(WR_GRANT, i, 0), XR_WR_BIND_MW, 0, 0,
+					      0);
 
 	wqe->bind.mw_rkey = g->rkey;
 	g->rkey = XR_KEY(g->key->index, g->rkey + 1);
@@ -207,8 +207,8 @@ static struct xr_send_wqe *post_bind(struct world *w, struct grant *g)
 static struct xr_send_wqe *post_reg(struct world *w, struct grant *g)
 {
 	unsigned i = index_of(w, g), list = g->lives % XR_FAST_LISTS;
-	struct xr_send_wqe *wqe =
-		h_post_send(&w->owner, WR_ID(WR_GRANT, i, 0), XR_WR_REG_MR, 0, 0, 0);
+	struct xr_send_wqe *wqe = h_post_send(&w->owner, WR_ID(WR_GRANT, i, 0), XR_WR_REG_MR, 0, 0,
+					      0);
 
 	shuffle_pages(w, g);
 	for (unsigned p = 0; p < PAGES; p++)
@@ -279,9 +279,9 @@ static void use(struct world *w, struct grant *g)
 static void invalidate(struct world *w, struct grant *g)
 {
 	unsigned i = index_of(w, g);
-	struct xr_send_wqe *wqe = h_post_send(
-		&w->owner, WR_ID(WR_INV, i, 0),
-		g->kind == TYPE_1 ? XR_WR_BIND_MW : XR_WR_LOCAL_INV, 0, 0, 0);
+	struct xr_send_wqe *wqe = h_post_send(&w->owner, WR_ID(WR_INV, i, 0),
+					      g->kind == TYPE_1 ? XR_WR_BIND_MW : XR_WR_LOCAL_INV,
+					      0, 0, 0);
 
 	if (g->kind == TYPE_1) {
 		wqe->bind.mw_rkey = g->rkey;
@@ -337,8 +337,7 @@ static void op_done(struct world *w, struct grant *g, unsigned n)
 		      "a READ brought other bytes");
 		return;
 	}
-	CHECK(w, same(w, g, w->memory[i], op->off, op->len, w->bytes[i]),
-	      "a WRITE did not arrive");
+	CHECK(w, same(w, g, w->memory[i], op->off, op->len, w->bytes[i]), "a WRITE did not arrive");
 	for (uint32_t k = 0; k < op->len; k++)
 		w->model[i][place(g, op->off + k)] = w->bytes[i][op->off + k];
 }
@@ -354,9 +353,9 @@ static struct grant *by_rkey(struct world *w, uint32_t rkey)
 static void owner_told(struct world *w, const struct xr_cqe *cqe)
 {
 	bool inv = cqe->wc_flags & IBV_WC_WITH_INV;
-	struct grant *g = inv ? by_rkey(w, cqe->invalidated_rkey) :
-			  be32toh(cqe->imm_data) < w->grants ? &w->grant[be32toh(cqe->imm_data)] :
-								NULL;
+	struct grant *g = inv				       ? by_rkey(w, cqe->invalidated_rkey)
+			  : be32toh(cqe->imm_data) < w->grants ? &w->grant[be32toh(cqe->imm_data)]
+							       : NULL;
 
 	CHECK(w, g && g->state == USED && g->remote == inv && !g->owner_told,
 	      "a SEND that nobody sent");
@@ -381,14 +380,18 @@ static void failed(struct world *w, const struct xr_cqe *cqe, unsigned wr)
 
 	if (wr != WR_WRONG) {
 		/* the owner's receive of a bad invalidation; what it had sent may still be unacknowledged */
-		CHECK(w, w->wrong_sent && (cqe->status == IBV_WC_WR_FLUSH_ERR ||
-		      (wr == WR_RECV_OWNER && cqe->status == IBV_WC_REM_INV_REQ_ERR)),
+		CHECK(w,
+		      w->wrong_sent &&
+			      (cqe->status == IBV_WC_WR_FLUSH_ERR ||
+			       (wr == WR_RECV_OWNER && cqe->status == IBV_WC_REM_INV_REQ_ERR)),
 		      "a completion with an error");
 		CHECK(w, wr != WR_OP && wr != WR_DONE, "an operation failed that was complete");
 		return;
 	}
-	CHECK(w, cqe->status == IBV_WC_REM_ACCESS_ERR ||
-	      (lossy && cqe->status == IBV_WC_RETRY_EXC_ERR), "refused with another status");
+	CHECK(w,
+	      cqe->status == IBV_WC_REM_ACCESS_ERR ||
+		      (lossy && cqe->status == IBV_WC_RETRY_EXC_ERR),
+	      "refused with another status");
 	w->wrong_seen = true;
 }
 
@@ -449,7 +452,8 @@ static void to_pool(struct world *w, const struct h_frame *frame)
 	if (rng_chance(&w->rng, w->corrupt))
 		f->data[14 + rng_below(&w->rng, f->len - 14)] ^= 1 << rng_below(&w->rng, 8);
 	w->pool[w->pooled++] = (struct late){
-		f, w->h->now + (rng_chance(&w->rng, w->delay) ? rng_below(&w->rng, 3000000) : 0),
+		f,
+		w->h->now + (rng_chance(&w->rng, w->delay) ? rng_below(&w->rng, 3000000) : 0),
 	};
 }
 
@@ -566,7 +570,9 @@ static bool all_over(const struct world *w)
 static void do_wrong(struct world *w)
 {
 	static const uint8_t opcodes[] = {
-		XR_WR_RDMA_WRITE, XR_WR_RDMA_READ, XR_WR_SEND_WITH_INV,
+		XR_WR_RDMA_WRITE,
+		XR_WR_RDMA_READ,
+		XR_WR_SEND_WITH_INV,
 	};
 	struct grant *g = &w->grant[rng_below(&w->rng, w->grants)];
 	unsigned i = index_of(w, g);

@@ -14,7 +14,7 @@
 #include "sim.h"
 
 #define BLOCK 250
-#define TIME_LIMIT (300 * SEC)	/* virtual */
+#define TIME_LIMIT (300 * SEC) /* virtual */
 /* Programs that poll all the time while others wait seconds for an ACK timeout need millions. */
 #define STEP_LIMIT 100000000
 
@@ -60,8 +60,8 @@ static uint64_t next_time(struct world *w)
 
 		when = earliest(when, earliest(c->qp[0].step, c->qp[1].step));
 		if (c->phase != CONN_CLOSED)
-			when = earliest(when, earliest(c->script_at,
-						       earliest(c->close_at, c->ready_at)));
+			when = earliest(when,
+					earliest(c->script_at, earliest(c->close_at, c->ready_at)));
 	}
 	return when;
 }
@@ -167,7 +167,7 @@ static bool recovered_by_nak(const struct world *w)
 struct totals {
 	uint64_t packets, operations, errors, starved, forged;
 	uint64_t arrivals;
-	uint64_t recovered;	/* worlds that repaired losses without a timeout */
+	uint64_t recovered; /* worlds that repaired losses without a timeout */
 };
 
 /* false: it failed, and said why. What it left allocated is of no interest then. */
@@ -232,7 +232,8 @@ int main(int argc, char **argv)
 		for (k = 0; k < block && failures + bad < max_failures; k++)
 			bad += !run_seed(seed + i + k, verbose, &t, argv[0]);
 		failures += bad;
-		TAP_OK(!bad, "seeds %llu to %llu: %llu operations, %llu packets, %llu forged, "
+		TAP_OK(!bad,
+		       "seeds %llu to %llu: %llu operations, %llu packets, %llu forged, "
 		       "%llu errors as expected",
 		       (unsigned long long)(seed + i), (unsigned long long)(seed + i + block - 1),
 		       (unsigned long long)t.operations, (unsigned long long)t.packets,

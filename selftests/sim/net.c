@@ -166,8 +166,9 @@ bool net_tx_get(void *ctx, uint32_t len, struct xt_frame *frame)
 	for (; at < len; at += n) {
 		n = len - at;
 		if (frame->nseg + 1 < TX_PIECES && rng_chance(&w->sched, 20))
-			n = at ? rng_between(&w->sched, 1, n) :
-			    n > XT_MAX_HEADERS ? rng_between(&w->sched, XT_MAX_HEADERS, n) : n;
+			n = at			 ? rng_between(&w->sched, 1, n)
+			    : n > XT_MAX_HEADERS ? rng_between(&w->sched, XT_MAX_HEADERS, n)
+						 : n;
 		frame->seg[frame->nseg++] = (struct xt_seg){ f->data + at, n };
 	}
 	return true;
@@ -261,16 +262,16 @@ static void forge(struct world *w, const struct frame *seen)
 
 	/* datagrams may come from anywhere */
 	switch (rng_between(r, (bth[0] & XR_CLASS_MASK) == XR_CLASS_UD, 3)) {
-	case 0:	/* from another address */
+	case 0: /* from another address */
 		ip[f->meta.ip_version == 4 ? 12 + rng_below(r, 4) : 8 + rng_below(r, 16)] ^= 0x40;
 		break;
-	case 1:	/* for a QP that is not */
+	case 1: /* for a QP that is not */
 		bth[5 + rng_below(r, 2)] ^= 1 << rng_below(r, 8);
 		break;
-	case 2:	/* of another transport */
+	case 2: /* of another transport */
 		bth[0] ^= rng_chance(r, 50) ? XR_CLASS_UC : XR_CLASS_XRC;
 		break;
-	default:	/* of another partition */
+	default: /* of another partition */
 		bth[2] ^= 1 << rng_below(r, 7);
 		break;
 	}

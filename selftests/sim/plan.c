@@ -125,7 +125,9 @@ static void plan_scratch(struct sim_qp *q, struct sim_op *op)
 	op->word = rng_below(r, SCRATCH_WORDS - op->words + 1);
 	op->len = 8 * op->words;
 	op->remote = (struct piece){
-		.mr = remote_pd(q, op) - 1, .off = q->scratch_off + 8 * op->word, .len = op->len,
+		.mr = remote_pd(q, op) - 1,
+		.off = q->scratch_off + 8 * op->word,
+		.len = op->len,
 	};
 }
 
@@ -148,7 +150,10 @@ static void plan_atomic_write(struct sim_op *op)
 static void break_unreliable(struct sim_qp *q, struct sim_op *op)
 {
 	static const uint8_t own[] = {
-		BREAK_LKEY, BREAK_LKEY_RANGE, BREAK_OPCODE, BREAK_SGE_COUNT,
+		BREAK_LKEY,
+		BREAK_LKEY_RANGE,
+		BREAK_OPCODE,
+		BREAK_SGE_COUNT,
 	};
 	struct rng *r = &q->w->rng;
 
@@ -160,7 +165,8 @@ static void break_unreliable(struct sim_qp *q, struct sim_op *op)
 	else if (op->opcode == XR_WR_RDMA_WRITE || op->opcode == XR_WR_RDMA_WRITE_WITH_IMM)
 		op->broken = rng_between(r, BREAK_RKEY_INDEX, BREAK_RANGE_WRAP);
 	else
-		op->broken = q->type == XR_QPT_UD && rng_chance(r, 50) ? BREAK_QKEY : BREAK_TOO_LONG;
+		op->broken = q->type == XR_QPT_UD && rng_chance(r, 50) ? BREAK_QKEY
+								       : BREAK_TOO_LONG;
 	if (op->broken == BREAK_TOO_LONG)
 		op->len = RECV_ROOM + 1024 + rng_below(r, 2000);
 	else if (op->len > RECV_ROOM)
@@ -170,7 +176,10 @@ static void break_unreliable(struct sim_qp *q, struct sim_op *op)
 static void plan_unreliable(struct sim_qp *q, struct sim_op *op, uint32_t most)
 {
 	static const uint8_t opcodes[] = {
-		XR_WR_SEND, XR_WR_SEND_WITH_IMM, XR_WR_RDMA_WRITE, XR_WR_RDMA_WRITE_WITH_IMM,
+		XR_WR_SEND,
+		XR_WR_SEND_WITH_IMM,
+		XR_WR_RDMA_WRITE,
+		XR_WR_RDMA_WRITE_WITH_IMM,
 	};
 	struct rng *r = &q->w->rng;
 
@@ -312,7 +321,7 @@ static void plan_cqs(struct sim_qp *q)
 	struct host *h = q->host;
 	unsigned kind = rng_below(&q->w->rng, 3);
 
-	if (q->type == XR_QPT_XRC_RECV) {	/* none of its own: it is polled for its SRQs */
+	if (q->type == XR_QPT_XRC_RECV) { /* none of its own: it is polled for its SRQs */
 		q->scq = h->xrc_cq[0];
 		q->rcq = h->xrc_cq[1];
 		return;
@@ -330,7 +339,7 @@ static void plan_cqs(struct sim_qp *q)
 static uint32_t choose_psn(struct rng *r)
 {
 	switch (rng_below(r, 4)) {
-	case 0:	/* wraps soon */
+	case 0: /* wraps soon */
 		return XR_PSN_MASK - rng_below(r, 40);
 	case 1:
 		return rng_below(r, 2);
@@ -362,9 +371,9 @@ static void plan_qp(struct sim_qp *q, struct conn *c, unsigned side, struct host
 	q->type = c->type == XR_QPT_XRC_SEND && side ? XR_QPT_XRC_RECV : c->type;
 	if (!is_xrc(q) && rng_chance(r, 30)) {
 		q->srq = srq_choose(h, false);
-		q->rq.depth = 64;	/* of completions: more than any SRQ has receives */
+		q->rq.depth = 64; /* of completions: more than any SRQ has receives */
 	}
-	if (is_unreliable(q) && !q->srq)	/* each receive has room for all that may come */
+	if (is_unreliable(q) && !q->srq) /* each receive has room for all that may come */
 		q->rq.depth = 1 << rng_below(r, 4);
 	if (q->type == XR_QPT_UD)
 		q->groups = rng_below(r, 1 << MAX_GROUPS);
@@ -418,7 +427,7 @@ static void plan_conn(struct world *w, struct conn *c, unsigned count, uint32_t 
 	c->local = a == b && rng_chance(r, 85);
 	c->late_recv = rng_chance(r, 30) ? rng_between(r, 1, 1000) * USEC : 0;
 	c->pace = rng_chance(r, 50) ? 2 * USEC : rng_between(r, 1, 60) * USEC;
-	if (rng_chance(r, 4))	/* over a second */
+	if (rng_chance(r, 4)) /* over a second */
 		c->timeout = rng_between(r, 17, 19);
 	if (c->retry_cnt >= 4 && rng_chance(r, 15))
 		c->slow = rng_between(r, 1, 800) * USEC;
@@ -464,8 +473,10 @@ void plan_world(struct world *w)
 	w->big = kind < 2;
 	plan_faults(w);
 	w->hosts = kind % 10 == 9 ? 1 : kind % 10 == 8 ? 3 : 2;
-	w->conns = w->big ? rng_between(r, 1, 2) : rng_chance(r, 30) ? 1 :
-		   rng_chance(r, 80) ? rng_between(r, 2, 5) : rng_between(r, 6, MAX_CONNS);
+	w->conns = w->big	       ? rng_between(r, 1, 2)
+		   : rng_chance(r, 30) ? 1
+		   : rng_chance(r, 80) ? rng_between(r, 2, 5)
+				       : rng_between(r, 6, MAX_CONNS);
 	count = w->big ? 5 : rng_between(r, 1, 50);
 	w->xdp_checks = rng_chance(r, 50);
 	w->private_tier = rng_chance(r, 50);

@@ -4,7 +4,7 @@
 
 #include "ring.h"
 
-#define NO_OPCODE 13	/* between those of verbs */
+#define NO_OPCODE 13 /* between those of verbs */
 
 void ring_new(struct ring *r, uint32_t depth, uint32_t stride)
 {
@@ -141,7 +141,7 @@ struct sim_qp *qp_by_num(struct host *h, uint32_t qpn)
 
 static uint32_t mtu_code(uint32_t mtu)
 {
-	return __builtin_ctz(mtu) - 7;	/* 256 is 1 */
+	return __builtin_ctz(mtu) - 7; /* 256 is 1 */
 }
 
 void qp_set_path(struct sim_qp *q, int version, uint32_t flow_label, uint16_t vlan)
@@ -188,7 +188,7 @@ static uint32_t fill_attr(const struct sim_qp *q, uint32_t state, struct xr_qp_a
 		return IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
 		       IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 	case XR_QPS_RTS:
-		if (q->drained || q->in_sqe)	/* back from there */
+		if (q->drained || q->in_sqe) /* back from there */
 			return IBV_QP_STATE;
 		a->sq_psn = q->sq_psn;
 		a->timeout = c->timeout;
@@ -229,8 +229,8 @@ static uint32_t mask_for(uint32_t type, uint32_t mask)
 	case XR_QPT_UD:
 		if (mask & IBV_QP_ACCESS_FLAGS)
 			mask ^= IBV_QP_ACCESS_FLAGS | IBV_QP_QKEY;
-		return mask & ~(answering | asking | IBV_QP_TIMEOUT | IBV_QP_AV |
-				IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN);
+		return mask & ~(answering | asking | IBV_QP_TIMEOUT | IBV_QP_AV | IBV_QP_PATH_MTU |
+				IBV_QP_DEST_QPN | IBV_QP_RQ_PSN);
 	case XR_QPT_XRC_SEND:
 		return mask & ~(answering | IBV_QP_RATE_LIMIT);
 	case XR_QPT_XRC_RECV:
@@ -375,9 +375,12 @@ void qp_post_send(struct sim_qp *q, const struct sim_op *op, uint64_t wr_id)
 			wqe->invalidate_rkey = key;
 		else
 			*wqe = (struct xr_send_wqe){
-				.wr_id = wr_id, .opcode = op->opcode, .flags = op->flags,
+				.wr_id = wr_id,
+				.opcode = op->opcode,
+				.flags = op->flags,
 				.bind = { key, key, mr->value, XR_ACCESS_REMOTE_READ },
-				.remote_addr = mr_va(mr, mr->off), .bind_len = mr->len,
+				.remote_addr = mr_va(mr, mr->off),
+				.bind_len = mr->len,
 			};
 	}
 	if (op->counter) {
@@ -390,7 +393,8 @@ void qp_post_send(struct sim_qp *q, const struct sim_op *op, uint64_t wr_id)
 	} else {
 		wqe->num_sge = op->broken == BREAK_SGE_COUNT ? q->max_send_sge + 1 : op->nsge;
 		for (i = 0; i < op->nsge; i++)
-			put_sge(q->host, &sge[i], &op->sge[i], i == op->nsge - 1u ? broken : BREAK_NONE);
+			put_sge(q->host, &sge[i], &op->sge[i],
+				i == op->nsge - 1u ? broken : BREAK_NONE);
 	}
 	ring_publish(&q->sq);
 }

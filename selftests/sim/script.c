@@ -20,11 +20,27 @@ const char *script_name(unsigned script)
 const char *break_name(unsigned broken)
 {
 	static const char *const names[BREAK_COUNT] = {
-		"good", "Q_Key", "too long", "SRQ number", "rkey index", "rkey variant",
-		"rkey of other domain", "rkey without access",
-		"below range", "beyond range", "wrapping range", "misaligned", "short receive",
-		"receive with bad lkey", "no receive", "bad lkey", "lkey range", "lkey access",
-		"lkey of other domain", "bad opcode", "too many SGEs",
+		"good",
+		"Q_Key",
+		"too long",
+		"SRQ number",
+		"rkey index",
+		"rkey variant",
+		"rkey of other domain",
+		"rkey without access",
+		"below range",
+		"beyond range",
+		"wrapping range",
+		"misaligned",
+		"short receive",
+		"receive with bad lkey",
+		"no receive",
+		"bad lkey",
+		"lkey range",
+		"lkey access",
+		"lkey of other domain",
+		"bad opcode",
+		"too many SGEs",
 	};
 
 	return names[broken];
@@ -35,13 +51,16 @@ const char *break_name(unsigned broken)
 static void as_remote(struct sim_qp *q, struct sim_op *op)
 {
 	static const uint8_t opcodes[] = {
-		XR_WR_RDMA_WRITE, XR_WR_RDMA_READ, XR_WR_RDMA_WRITE_WITH_IMM,
+		XR_WR_RDMA_WRITE,
+		XR_WR_RDMA_READ,
+		XR_WR_RDMA_WRITE_WITH_IMM,
 		XR_WR_ATOMIC_FETCH_AND_ADD,
 	};
 	struct rng *r = &q->w->rng;
 
-	op->opcode = op->broken == BREAK_ALIGN ? XR_WR_ATOMIC_FETCH_AND_ADD :
-		     opcodes[rng_below(r, op->broken < BREAK_RANGE_LOW ? 4 : 3)];
+	op->opcode = op->broken == BREAK_ALIGN
+			     ? XR_WR_ATOMIC_FETCH_AND_ADD
+			     : opcodes[rng_below(r, op->broken < BREAK_RANGE_LOW ? 4 : 3)];
 	if (op->opcode == XR_WR_ATOMIC_FETCH_AND_ADD) {
 		op->len = 8;
 		op->counter = &q->peer->host->counter[0];
@@ -63,8 +82,9 @@ static void as_send(struct sim_qp *q, struct sim_op *op)
 
 static void as_local(struct sim_qp *q, struct sim_op *op)
 {
-	op->opcode = op->broken == BREAK_LKEY_ACCESS || rng_chance(&q->w->rng, 30) ?
-			     XR_WR_RDMA_READ : XR_WR_RDMA_WRITE;
+	op->opcode = op->broken == BREAK_LKEY_ACCESS || rng_chance(&q->w->rng, 30)
+			     ? XR_WR_RDMA_READ
+			     : XR_WR_RDMA_WRITE;
 	op->takes_recv = false;
 }
 
@@ -289,7 +309,7 @@ void script_run(struct world *w, struct conn *c)
 	/* something else came first; but a cut may hit many, and what is begun must end */
 	if (c->broken && c->script != SCRIPT_CUT && !(c->script == SCRIPT_SQD && c->step))
 		return;
-	if (c->ready_at != NEVER) {	/* first things first */
+	if (c->ready_at != NEVER) { /* first things first */
 		c->script_at = c->ready_at + 1;
 		return;
 	}

@@ -49,10 +49,10 @@
 #define MAX_COUNTERS 4
 #define SCRATCH_WORDS 32
 #define RESERVED_SIZE (64u << 10)
-#define MAX_RESERVED 4		/* connections with regions of their own */
-#define MAX_SRQS 4		/* of a host: half of them for XRC */
+#define MAX_RESERVED 4 /* connections with regions of their own */
+#define MAX_SRQS 4     /* of a host: half of them for XRC */
 #define XRC_DOMAIN 7
-#define MAX_GROUPS 2		/* multicast, on all hosts */
+#define MAX_GROUPS 2 /* multicast, on all hosts */
 #define QKEY 0x1234567
 /* A receive that does not know its message has room for it: no SEND to such a one has more. */
 #define RECV_ROOM 4096
@@ -66,8 +66,8 @@ struct sim_qp;
 struct claim {
 	uint32_t off, len;
 	bool exclusive;
-	bool frozen;		/* its key is gone: as it was then it must stay */
-	bool lost;		/* the operation failed: what it left behind is unknown */
+	bool frozen; /* its key is gone: as it was then it must stay */
+	bool lost;   /* the operation failed: what it left behind is unknown */
 	const void *owner;
 };
 
@@ -75,9 +75,9 @@ struct sim_mr {
 	struct xt_key *key;
 	struct xt_mem mem;
 	struct xt_mem_seg seg[MAX_SEGS];
-	uint32_t off, len;	/* in the host's memory */
-	uint32_t value;		/* of the key, also when it is gone */
-	bool reserved;		/* for one connection */
+	uint32_t off, len; /* in the host's memory */
+	uint32_t value;	   /* of the key, also when it is gone */
+	bool reserved;	   /* for one connection */
 };
 
 /* A word that everybody does atomics on */
@@ -85,11 +85,11 @@ struct counter {
 	uint32_t off;
 	bool swaps;
 	uint64_t initial;
-	uint64_t guess;		/* what the value probably is */
+	uint64_t guess; /* what the value probably is */
 	struct atomic_result {
 		uint64_t old, compare, operand;
-		bool known;	/* else it failed: done or not */
-	} *result;
+		bool known; /* else it failed: done or not */
+	} * result;
 	unsigned count, room;
 };
 
@@ -99,11 +99,11 @@ struct sim_cq {
 	struct xr_queue *queue;
 	uint32_t depth;
 	uint32_t consumer;
-	uint32_t seen;		/* producer when the owner was last woken */
-	bool events;		/* polled when an event comes, as with a channel */
-	bool solicited;		/* armed for solicited ones only, and polled at any time */
-	bool event;		/* came since it was armed */
-	bool event_due;		/* should have come */
+	uint32_t seen;	/* producer when the owner was last woken */
+	bool events;	/* polled when an event comes, as with a channel */
+	bool solicited; /* armed for solicited ones only, and polled at any time */
+	bool event;	/* came since it was armed */
+	bool event_due; /* should have come */
 };
 
 struct sim_engine {
@@ -138,20 +138,20 @@ struct host {
 	struct sim_cq *cq[4 * MAX_CONNS + 3];
 	unsigned cqs;
 	struct sim_cq *common_cq;
-	struct xt_ahs *ahs;	/* of each domain and IP version, to each host and group */
-	struct sim_srq *srq;	/* MAX_SRQS */
+	struct xt_ahs *ahs;  /* of each domain and IP version, to each host and group */
+	struct sim_srq *srq; /* MAX_SRQS */
 	unsigned srqs;
-	struct sim_cq *xrc_cq[2];	/* where SRQs of XRC complete */
-	uint32_t reserved_off;	/* where regions of one connection each begin */
+	struct sim_cq *xrc_cq[2]; /* where SRQs of XRC complete */
+	uint32_t reserved_off;	  /* where regions of one connection each begin */
 	uint64_t link_free;
-	bool cut;		/* nothing comes or goes any more */
+	bool cut; /* nothing comes or goes any more */
 };
 
 /* ---- operations -------------------------------------------------------------- */
 
 struct piece {
 	uint32_t mr;
-	uint32_t off;		/* in the host's memory */
+	uint32_t off; /* in the host's memory */
 	uint32_t len;
 };
 
@@ -186,62 +186,62 @@ enum breakage {
 enum op_state { OP_PLANNED, OP_POSTED, OP_DONE, OP_FAILED, OP_ABORTED };
 
 struct sim_op {
-	uint8_t opcode;		/* enum xr_wr_opcode */
+	uint8_t opcode; /* enum xr_wr_opcode */
 	uint8_t flags;
-	uint8_t state;		/* enum op_state */
-	uint8_t broken;		/* enum breakage */
+	uint8_t state;	/* enum op_state */
+	uint8_t broken; /* enum breakage */
 	bool takes_recv;
-	bool received;		/* the peer's receive completed */
-	bool chained;		/* sends, with a fence, what the READ before it brought */
-	bool scratch;		/* on the connection's own words, in program order */
+	bool received; /* the peer's receive completed */
+	bool chained;  /* sends, with a fence, what the READ before it brought */
+	bool scratch;  /* on the connection's own words, in program order */
 	uint8_t nsge;
 	uint32_t len;
 	__be32 imm;
 	struct piece sge[MAX_PIECES];
 	struct piece remote;
-	uint32_t rkey;		/* as posted, with what is broken about them */
+	uint32_t rkey; /* as posted, with what is broken about them */
 	uint64_t raddr;
-	struct sim_srq *srq;	/* XRC: that it names */
-	struct sim_qp *to;	/* unreliable: whom to; NULL: not chosen yet. Multicast: not only */
-	uint32_t ah, remote_qpn, way;	/* UD. way: 0, or 1 and on for groups */
+	struct sim_srq *srq; /* XRC: that it names */
+	struct sim_qp *to;   /* unreliable: whom to; NULL: not chosen yet. Multicast: not only */
+	uint32_t ah, remote_qpn, way; /* UD. way: 0, or 1 and on for groups */
 	/* unreliable, bits by QP: that it goes to, that must get it, that did */
 	uint32_t targets, expected, got;
 	struct counter *counter;
 	uint64_t compare, operand;
-	uint8_t *data;		/* what is transferred */
-	uint32_t word, words;	/* scratch */
-	uint32_t posted_upto;	/* READ of scratch: operations posted when it completed */
+	uint8_t *data;	      /* what is transferred */
+	uint32_t word, words; /* scratch */
+	uint32_t posted_upto; /* READ of scratch: operations posted when it completed */
 };
 
 struct sim_recv {
-	uint8_t state;		/* enum op_state */
+	uint8_t state; /* enum op_state */
 	uint8_t broken;
 	uint8_t nsge;
 	uint32_t len;
 	struct piece sge[MAX_PIECES];
-	struct sim_op *op;	/* the peer's, that should complete it; NULL: none will, or none yet */
+	struct sim_op *op; /* the peer's, that should complete it; NULL: none will, or none yet */
 };
 
 /* ---- queue pairs ------------------------------------------------------------- */
 
 struct ring {
-	struct xr_queue *queue;	/* NULL: there is none */
+	struct xr_queue *queue; /* NULL: there is none */
 	uint32_t depth, stride, producer;
 };
 
 struct sim_srq {
 	struct host *host;
-	unsigned id;		/* not that of a QP */
+	unsigned id; /* not that of a QP */
 	uint32_t pd, max_sge, slot;
 	struct ring ring;
 	struct xt_srq xt;
-	struct sim_cq *cq;	/* XRC, else NULL: that of the QP */
+	struct sim_cq *cq; /* XRC, else NULL: that of the QP */
 	struct sim_recv *recvs;
-	unsigned room, next, base;	/* base is index 0 of the ring */
-	unsigned waiting;	/* posted, and not polled */
-	unsigned lost;		/* QPs that ended and may have had a receive */
-	uint32_t limit;		/* armed: the event is to come; 0: not */
-	uint32_t taken_at_arm;	/* the ring's consumer then */
+	unsigned room, next, base; /* base is index 0 of the ring */
+	unsigned waiting;	   /* posted, and not polled */
+	unsigned lost;		   /* QPs that ended and may have had a receive */
+	uint32_t limit;		   /* armed: the event is to come; 0: not */
+	uint32_t taken_at_arm;	   /* the ring's consumer then */
 };
 
 struct sim_qp {
@@ -249,13 +249,13 @@ struct sim_qp {
 	struct world *w;
 	struct host *host;
 	struct sim_engine *engine;
-	struct xt_qp *qp;	/* NULL: destroyed */
-	uint32_t type;		/* enum xr_qp_type */
+	struct xt_qp *qp; /* NULL: destroyed */
+	uint32_t type;	  /* enum xr_qp_type */
 	uint32_t qpn, id, pd;
 	struct sim_qp *peer;
 	struct sim_cq *scq, *rcq;
 	struct ring sq, rq;
-	struct sim_srq *srq;	/* instead of rq; NULL: none */
+	struct sim_srq *srq; /* instead of rq; NULL: none */
 	uint32_t max_send_sge, max_recv_sge, max_inline;
 	bool sig_all;
 	struct xt_path path;
@@ -264,50 +264,50 @@ struct sim_qp {
 	bool rung;
 
 	struct sim_op *ops;
-	unsigned op_count;	/* planned */
-	unsigned op_next;	/* to be posted */
-	unsigned op_head;	/* oldest posted that is not known to be complete */
-	unsigned op_base;	/* that is index 0 of the ring */
+	unsigned op_count; /* planned */
+	unsigned op_next;  /* to be posted */
+	unsigned op_head;  /* oldest posted that is not known to be complete */
+	unsigned op_base;  /* that is index 0 of the ring */
 	unsigned since_signal;
 	struct sim_recv *recvs;
 	unsigned recv_room, recv_next, recv_head, recv_base;
-	unsigned recv_cursor;	/* into the peer's ops: which one the next receive is for */
-	unsigned recv_match;	/* into the peer's ops: all messages before came, with an SRQ */
+	unsigned recv_cursor; /* into the peer's ops: which one the next receive is for */
+	unsigned recv_match;  /* into the peer's ops: all messages before came, with an SRQ */
 	unsigned extra_recvs;
 	/* unreliable */
-	uint32_t groups;	/* multicast, bits */
-	unsigned promised;	/* messages sent to it that count on a receive */
-	bool overdrawn;		/* others did not ask whether there is one */
+	uint32_t groups;   /* multicast, bits */
+	unsigned promised; /* messages sent to it that count on a receive */
+	bool overdrawn;	   /* others did not ask whether there is one */
 	/* of each QP, and to this one alone or to a group: index behind the latest message */
 	unsigned heard[2 * MAX_CONNS][1 + MAX_GROUPS];
 	unsigned patience;
 	bool in_sqe;
 
-	uint64_t step;		/* the program's next turn */
+	uint64_t step; /* the program's next turn */
 	unsigned starved;
-	bool sq_error, rq_error;	/* an error was polled */
-	bool in_error;		/* the engine said so */
-	bool ready;		/* in RTS: may post sends */
+	bool sq_error, rq_error; /* an error was polled */
+	bool in_error;		 /* the engine said so */
+	bool ready;		 /* in RTS: may post sends */
 	bool drained;
-	bool quiet;		/* drained: it must not send requests */
-	uint32_t rate, burst;	/* kbit/s, 0: no limit; bytes */
-	double tokens;		/* bytes that the limit allows now */
+	bool quiet;	      /* drained: it must not send requests */
+	uint32_t rate, burst; /* kbit/s, 0: no limit; bytes */
+	double tokens;	      /* bytes that the limit allows now */
 	uint64_t tokens_at;
-	unsigned async[32];	/* events, by type */
-	uint32_t scratch_off;	/* in the peer's memory */
-	struct xt_key *window;	/* bound and invalidated among its requests */
+	unsigned async[32];    /* events, by type */
+	uint32_t scratch_off;  /* in the peer's memory */
+	struct xt_key *window; /* bound and invalidated among its requests */
 };
 
 enum script {
 	SCRIPT_NONE,
-	SCRIPT_BREAK,		/* one operation is wrong */
-	SCRIPT_CUT,		/* the peer's host falls silent */
-	SCRIPT_ERR,		/* a program moves its QP to ERR */
-	SCRIPT_RESET,		/* both QPs start anew, packets of the old life under way */
+	SCRIPT_BREAK, /* one operation is wrong */
+	SCRIPT_CUT,   /* the peer's host falls silent */
+	SCRIPT_ERR,   /* a program moves its QP to ERR */
+	SCRIPT_RESET, /* both QPs start anew, packets of the old life under way */
 	SCRIPT_DESTROY,
 	SCRIPT_SQD,
 	SCRIPT_DEREG,
-	SCRIPT_FAULT,		/* memory is taken away from its owner */
+	SCRIPT_FAULT, /* memory is taken away from its owner */
 	SCRIPT_COUNT
 };
 
@@ -315,23 +315,23 @@ enum conn_phase { CONN_RUNNING, CONN_CLOSING, CONN_CLOSED };
 
 struct conn {
 	unsigned index;
-	uint32_t type;		/* of the first QP */
-	struct sim_qp qp[2];	/* XRC: initiator and target */
+	uint32_t type;	     /* of the first QP */
+	struct sim_qp qp[2]; /* XRC: initiator and target */
 	uint32_t mtu;
 	uint8_t timeout, retry_cnt, rnr_retry, rnr_timer;
 	bool local;
-	uint8_t phase;		/* enum conn_phase */
-	uint8_t script;		/* enum script */
-	uint8_t victim;		/* which side */
-	uint8_t step;		/* of the script, then of closing */
-	bool broken;		/* errors are expected from now on */
+	uint8_t phase;	/* enum conn_phase */
+	uint8_t script; /* enum script */
+	uint8_t victim; /* which side */
+	uint8_t step;	/* of the script, then of closing */
+	bool broken;	/* errors are expected from now on */
 	uint64_t script_at;
-	uint64_t close_at;	/* what comes next when closing; or latest time to begin it */
-	uint64_t slow;		/* one side gets ready this much later than the other */
+	uint64_t close_at; /* what comes next when closing; or latest time to begin it */
+	uint64_t slow;	   /* one side gets ready this much later than the other */
 	uint64_t ready_at;
 	uint8_t slow_side;
-	uint64_t late_recv;	/* receives come up to this much late */
-	int mr[2];		/* -1, or a region that only this connection uses */
+	uint64_t late_recv; /* receives come up to this much late */
+	int mr[2];	    /* -1, or a region that only this connection uses */
 	uint64_t pace;
 };
 
@@ -348,8 +348,8 @@ struct frame {
 };
 
 struct world {
-	struct rng rng;		/* the plan */
-	struct rng sched;	/* the programs' and workers' time */
+	struct rng rng;	  /* the plan */
+	struct rng sched; /* the programs' and workers' time */
 	uint64_t seed;
 	bool verbose;
 	jmp_buf failed;
@@ -368,19 +368,19 @@ struct world {
 	struct xd_fault fault;
 	uint64_t latency;
 	unsigned inbox_max;
-	unsigned forge;		/* per mille of packets that a stranger imitates */
+	unsigned forge; /* per mille of packets that a stranger imitates */
 	bool xdp_checks;
 	bool private_tier;
 	bool tight_tx;
 	bool big;
-	uint64_t arrivals;	/* of unreliable messages that had to arrive */
+	uint64_t arrivals; /* of unreliable messages that had to arrive */
 	uint64_t packets, ops_done, errors_seen, gave_up, forged;
 	unsigned reserved;
 };
 
 /* Ends the run of this seed. */
-__attribute__((noreturn, format(printf, 2, 3)))
-void sim_fail(struct world *w, const char *fmt, ...);
+__attribute__((noreturn, format(printf, 2, 3))) void sim_fail(struct world *w, const char *fmt,
+							      ...);
 #define CHECK(w, cond, ...)                                                                        \
 	do {                                                                                       \
 		if (!(cond))                                                                       \
@@ -432,8 +432,8 @@ void engine_deliver(struct sim_engine *e, struct frame *f);
 
 /* net.c */
 void net_free(struct world *w);
-struct frame *net_next(struct world *w);	/* the first to arrive, NULL: none */
-void net_arrive(struct world *w);		/* takes it */
+struct frame *net_next(struct world *w); /* the first to arrive, NULL: none */
+void net_arrive(struct world *w);	 /* takes it */
 bool net_tx_get(void *ctx, uint32_t len, struct xt_frame *frame);
 void net_tx_put(void *ctx, struct xt_frame *frame);
 void host_gid(const struct host *h, int version, struct xr_addr *gid);

@@ -213,8 +213,9 @@ static bool is_message(const struct sim_qp *q, const struct sim_op *op, const st
 		       const uint8_t *data, uint32_t len)
 {
 	bool imm = cqe->wc_flags & IBV_WC_WITH_IMM, send = cqe->opcode == IBV_WC_RECV;
-	unsigned opcode = !send ? XR_WR_RDMA_WRITE_WITH_IMM :
-			  imm ? XR_WR_SEND_WITH_IMM : XR_WR_SEND;
+	unsigned opcode = !send ? XR_WR_RDMA_WRITE_WITH_IMM
+			  : imm ? XR_WR_SEND_WITH_IMM
+				: XR_WR_SEND;
 
 	if (op->state == OP_PLANNED || op->state == OP_FAILED || op->broken)
 		return false;
@@ -264,8 +265,9 @@ struct sim_op *unreliable_received(struct sim_qp *q, struct sim_recv *r, const s
 	      index, len, from->id);
 	CHECK(q->w, world_is_lossy(q->w) || !(op->got & bit_of(q)),
 	      "qp %u: receive %u: the same message twice", q->id, index);
-	CHECK(q->w, op->opcode != XR_WR_RDMA_WRITE_WITH_IMM ||
-		    !memcmp(q->host->mem + op->remote.off, op->data, len),
+	CHECK(q->w,
+	      op->opcode != XR_WR_RDMA_WRITE_WITH_IMM ||
+		      !memcmp(q->host->mem + op->remote.off, op->data, len),
 	      "qp %u: receive %u tells of a WRITE that is not all there", q->id, index);
 	op->got |= bit_of(q);
 	q->heard[from->id][op->way] = op - from->ops + 1;
@@ -293,8 +295,8 @@ static void verify_arrival(struct sim_qp *q, const struct sim_op *op, struct sim
 		return;
 	q->w->arrivals++;
 	if (op->takes_recv)
-		CHECK(q->w, op->got & bit_of(to), "qp %u: request %u never arrived at qp %u",
-		      q->id, index, to->id);
+		CHECK(q->w, op->got & bit_of(to), "qp %u: request %u never arrived at qp %u", q->id,
+		      index, to->id);
 	else
 		CHECK(q->w, !memcmp(to->host->mem + op->remote.off, op->data, op->len),
 		      "qp %u: WRITE %u never arrived", q->id, index);

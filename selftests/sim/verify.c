@@ -17,7 +17,10 @@ void atomic_done(struct sim_op *op, uint64_t old, bool known)
 		c->result = realloc(c->result, c->room * sizeof(*c->result));
 	}
 	c->result[c->count++] = (struct atomic_result){
-		.old = old, .compare = op->compare, .operand = op->operand, .known = known,
+		.old = old,
+		.compare = op->compare,
+		.operand = op->operand,
+		.known = known,
 	};
 	if (known && c->swaps && old != op->compare)
 		c->guess = old;
@@ -25,8 +28,8 @@ void atomic_done(struct sim_op *op, uint64_t old, bool known)
 
 static bool takes_effect(const struct counter *c, const struct atomic_result *r, uint64_t value)
 {
-	return r->known ? r->old == value && (!c->swaps || r->compare == value) :
-			  !c->swaps || r->compare == value;
+	return r->known ? r->old == value && (!c->swaps || r->compare == value)
+			: !c->swaps || r->compare == value;
 }
 
 /*
@@ -90,7 +93,7 @@ static void verify_counter(struct host *h, struct counter *c)
 	memcpy(&final, h->mem + c->off, sizeof(final));
 	memcpy(h->shadow + c->off, &final, sizeof(final));
 	CHECK(w, !c->swaps || misses_saw_something(c), "atomic returned a value that never was");
-	if (unknown > 12)	/* too many orders to try them all */
+	if (unknown > 12) /* too many orders to try them all */
 		return;
 	used = calloc(c->count + 1, sizeof(*used));
 	/* misses take no effect */
@@ -109,7 +112,7 @@ static void verify_counter(struct host *h, struct counter *c)
 	CHECK(w, ok,
 	      "host %u: results of %u atomics (%u unknown) fit no order from %016llx to %016llx",
 	      h->index, c->count, unknown, (unsigned long long)c->initial,
-	      (unsigned long long)final);
+	      (unsigned long long) final);
 }
 
 /* ---- scratch words: written and read in program order ------------------------ */
@@ -456,8 +459,8 @@ void verify_unsignalled(struct sim_qp *q)
 {
 	unsigned i;
 
-	if (!q->qp || !q->sq.queue || q->op_head == q->op_next || q->scq->consumer != q->scq->queue->producer ||
-	    q->sq.queue->consumer != q->sq.producer)
+	if (!q->qp || !q->sq.queue || q->op_head == q->op_next ||
+	    q->scq->consumer != q->scq->queue->producer || q->sq.queue->consumer != q->sq.producer)
 		return;
 	for (i = q->op_head; i < q->op_next; i++)
 		if (q->sig_all || q->ops[i].flags & XR_SEND_SIGNALED || q->sq_error)
@@ -567,7 +570,7 @@ static struct sim_recv *recv_completion(struct sim_qp *q, struct sim_srq *s,
 			r->op = unreliable_received(q, r, cqe);
 			return r;
 		}
-		if (s)	/* now it is known which message this one was for */
+		if (s) /* now it is known which message this one was for */
 			r->op = next_message(q, s);
 		recv_succeeded(q, r, cqe);
 		return r;
@@ -625,7 +628,10 @@ void verify_completion(struct sim_cq *cq, const struct xr_cqe *cqe)
 	s = cqe->is_recv ? srq_of(q, cqe) : NULL;
 	CHECK(w, cqe->wr_id >> 32 == (s ? s->id : q->id) && (cqe->wr_id >> 31 & 1) == cqe->is_recv,
 	      "qp %u: completion has wr_id %llx", q->id, (unsigned long long)cqe->wr_id);
-	CHECK(w, cq == (s && s->cq ? s->cq : cqe->is_recv ? q->rcq : q->scq),
+	CHECK(w,
+	      cq == (s && s->cq	    ? s->cq
+		     : cqe->is_recv ? q->rcq
+				    : q->scq),
 	      "qp %u: completion in the wrong CQ", q->id);
 	CHECK(w, cqe->timestamp <= w->now, "qp %u: completion from the future", q->id);
 	if (cqe->is_recv)
@@ -667,7 +673,7 @@ static uint32_t mtu_of(const struct sim_qp *q)
 /* A rate limit is a bucket of tokens, one for each byte; a frame may always go when it is full. */
 static void verify_rate(struct sim_qp *q, uint32_t len)
 {
-	double most = q->burst, rate = q->rate / 8e6;	/* bytes, bytes per ns */
+	double most = q->burst, rate = q->rate / 8e6; /* bytes, bytes per ns */
 
 	if (most < mtu_of(q) + FRAME_MOST)
 		most = mtu_of(q) + FRAME_MOST;
@@ -712,8 +718,7 @@ static struct sim_qp *receiver_of(struct host *h, struct host *dest, const struc
 }
 
 /* Every packet that an engine sends; dest NULL: to a group */
-void verify_packet(struct world *w, struct host *h, struct host *dest,
-		   const struct xt_frame *frame)
+void verify_packet(struct world *w, struct host *h, struct host *dest, const struct xt_frame *frame)
 {
 	const uint8_t *eth = frame->seg[0].data, *ip = eth + frame->meta.ip_off;
 	const uint8_t *bth = eth + frame->meta.bth_off;
@@ -751,7 +756,8 @@ static void verify_messages(struct sim_qp *q)
 		const struct sim_op *op = &q->ops[i];
 
 		CHECK(q->w, op->state != OP_POSTED, "qp %u: request %u never completed", q->id, i);
-		CHECK(q->w, !op->takes_recv || op->state != OP_DONE || op->received || is_unreliable(q) ||
+		CHECK(q->w,
+		      !op->takes_recv || op->state != OP_DONE || op->received || is_unreliable(q) ||
 			      q->peer->op_base || q->op_base || !q->peer->qp,
 		      "qp %u: request %u succeeded, but was not received", q->id, i);
 	}

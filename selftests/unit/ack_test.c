@@ -52,8 +52,7 @@ static const char *sent(const struct h_qp *q)
 
 	text[0] = 0;
 	for (i = 0; i < q->h->sent_count; i++)
-		n += snprintf(text + n, sizeof(text) - n, "%s%d%s", i ? " " : "",
-			      sent_psn(q->h, i),
+		n += snprintf(text + n, sizeof(text) - n, "%s%d%s", i ? " " : "", sent_psn(q->h, i),
 			      be32(sent_bth(q->h, i) + 8) & XR_BTH_ACKREQ ? "!" : "");
 	return text;
 }
@@ -99,7 +98,8 @@ static void test_bursts(void)
 		post(&q, i, XR_WR_SEND, 8, 0);
 	run(&q);
 	expect(&q,
-	       "0! 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16! 17 18 19 20 21 22 23 24 25 26 27 28 29 30 "
+	       "0! 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16! 17 18 19 20 21 22 23 24 25 26 27 28 29 "
+	       "30 "
 	       "31! 32 33 34 35 36 37 38 39!",
 	       "unsignalled: one in 16, the last of a visit, and the last one posted");
 	ack(&q, 39);
@@ -178,7 +178,8 @@ static void test_long_fault(void)
 	run(&q);
 	expect(&q, "1!", "only the key of the next one goes, in its midst");
 	ack(&q, 1);
-	TAP_OK(completed(&q, 2, IBV_WC_LOC_PROT_ERR), "that one fails when all before it is acknowledged");
+	TAP_OK(completed(&q, 2, IBV_WC_LOC_PROT_ERR),
+	       "that one fails when all before it is acknowledged");
 	end(&q);
 }
 

@@ -79,7 +79,8 @@ static bool deliver(struct world *w)
 	memcpy(frames, w->h->sent, n * sizeof(frames[0]));
 	w->h->sent_count = 0;
 	for (i = 0; i < n; i++) {
-		struct xt_frame f = { .seg[0] = { frames[i].data, frames[i].len }, .nseg = 1,
+		struct xt_frame f = { .seg[0] = { frames[i].data, frames[i].len },
+				      .nseg = 1,
 				      .len = frames[i].len };
 
 		if (w->drop && !--w->drop)

@@ -10,7 +10,7 @@
 
 #define BASE 0x300000
 #define SIZE 65536
-#define FROM 1000		/* the window that most tests bind: [FROM, FROM + LEN) */
+#define FROM 1000 /* the window that most tests bind: [FROM, FROM + LEN) */
 #define LEN 2000
 #define QPS 3
 
@@ -21,15 +21,15 @@ struct world {
 	struct h_mr mr;
 	struct xt_key *window;
 	uint32_t lkey;
-	unsigned drop;		/* this frame from now on is lost; 0: none */
+	unsigned drop; /* this frame from now on is lost; 0: none */
 };
 
 #define RW (XR_ACCESS_REMOTE_READ | XR_ACCESS_REMOTE_WRITE)
 
-extern uint8_t memory[SIZE];	/* the region, from BASE on */
+extern uint8_t memory[SIZE]; /* the region, from BASE on */
 extern bool over_wire;
 
-const char *way(void);		/* in words */
+const char *way(void); /* in words */
 void begin(struct world *w);
 void end(struct world *w);
 void make_window(struct world *w, bool type_2);

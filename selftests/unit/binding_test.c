@@ -14,18 +14,15 @@ static void test_bind(void)
 	static const struct row {
 		const char *what;
 		bool type_2;
-		uint32_t from, len, access, take_access;	/* from the region */
+		uint32_t from, len, access, take_access; /* from the region */
 		uint32_t lkey_xor, rkey_xor, window_xor, pd, state;
 		enum xr_reason why;
 	} rows[] = {
 		{ "type 1", false, FROM, LEN, RW, .why = 0 },
 		{ "type 2", true, FROM, LEN, RW, .why = 0 },
-		{ "all of the region", true, 0, SIZE, XR_ACCESS_REMOTE,
-		  .why = 0 },
-		{ "its last byte", true, SIZE - 1, 1, RW,
-		  .why = 0 },
-		{ "zero based", true, FROM, LEN, RW | XR_ACCESS_ZERO_BASED,
-		  .why = 0 },
+		{ "all of the region", true, 0, SIZE, XR_ACCESS_REMOTE, .why = 0 },
+		{ "its last byte", true, SIZE - 1, 1, RW, .why = 0 },
+		{ "zero based", true, FROM, LEN, RW | XR_ACCESS_ZERO_BASED, .why = 0 },
 		{ "local access is named too", false, FROM, LEN, RW | XR_ACCESS_LOCAL_WRITE,
 		  .why = 0 },
 		{ "READ needs no local writing", true, FROM, LEN, XR_ACCESS_REMOTE_READ,
@@ -35,18 +32,20 @@ static void test_bind(void)
 		{ "access that windows do not have", true, FROM, LEN, RW | XR_ACCESS_MW_BIND,
 		  .why = XR_KEY_ACCESS },
 		{ "no length, type 2", true, FROM, 0, RW, .why = XR_KEY_RANGE },
-		{ "region that may not be bound to", true, FROM, LEN, RW, .take_access = XR_ACCESS_MW_BIND,
-		  .why = XR_KEY_ACCESS },
+		{ "region that may not be bound to", true, FROM, LEN, RW,
+		  .take_access = XR_ACCESS_MW_BIND, .why = XR_KEY_ACCESS },
 		{ "writing where the region is not written", true, FROM, LEN, RW,
 		  .take_access = XR_ACCESS_LOCAL_WRITE, .why = XR_KEY_ACCESS },
 		{ "atomics where the region is not written", true, FROM, LEN,
-		  XR_ACCESS_REMOTE_ATOMIC, .take_access = XR_ACCESS_LOCAL_WRITE, .why = XR_KEY_ACCESS },
+		  XR_ACCESS_REMOTE_ATOMIC, .take_access = XR_ACCESS_LOCAL_WRITE,
+		  .why = XR_KEY_ACCESS },
 		{ "one byte below", true, -1u, LEN, RW, .why = XR_KEY_RANGE },
 		{ "one byte above", true, SIZE - LEN + 1, LEN, RW, .why = XR_KEY_RANGE },
 		{ "over the end of all addresses", true, FROM, -1u, RW, .why = XR_KEY_RANGE },
 		{ "another variant of the region's key", true, FROM, LEN, RW, .lkey_xor = 1,
 		  .why = XR_KEY_VARIANT },
-		{ "region that is not", true, FROM, LEN, RW, .lkey_xor = 0x700, .why = XR_KEY_INDEX },
+		{ "region that is not", true, FROM, LEN, RW, .lkey_xor = 0x700,
+		  .why = XR_KEY_INDEX },
 		{ "window that is not", true, FROM, LEN, RW, .window_xor = 0x700,
 		  .why = XR_KEY_INDEX },
 		{ "new key of another window", true, FROM, LEN, RW, .rkey_xor = 0x700,
@@ -105,14 +104,15 @@ static void test_use(void)
 		bool type_2;
 		uint32_t access;
 		uint8_t opcode;
-		uint32_t at, len;	/* in the region, or the window where it is zero based */
+		uint32_t at, len; /* in the region, or the window where it is zero based */
 		uint32_t key_xor;
 		bool refused;
 	} rows[] = {
 		{ "WRITE, type 1", false, RW, XR_WR_RDMA_WRITE, FROM, LEN, .refused = false },
 		{ "WRITE, type 2", true, RW, XR_WR_RDMA_WRITE, FROM, LEN, .refused = false },
 		{ "READ", true, RW, XR_WR_RDMA_READ, FROM, LEN, .refused = false },
-		{ "WRITE of the last byte", true, RW, XR_WR_RDMA_WRITE, FROM + LEN - 1, 1, .refused = false },
+		{ "WRITE of the last byte", true, RW, XR_WR_RDMA_WRITE, FROM + LEN - 1, 1,
+		  .refused = false },
 		{ "WRITE to a zero based one", true, RW | XR_ACCESS_ZERO_BASED, XR_WR_RDMA_WRITE, 0,
 		  LEN, .refused = false },
 		{ "WRITE inside a zero based one", true, RW | XR_ACCESS_ZERO_BASED,
@@ -125,8 +125,8 @@ static void test_use(void)
 		  XR_WR_RDMA_WRITE, 1, LEN, .refused = true },
 		{ "READ of one to be written", true, XR_ACCESS_REMOTE_WRITE, XR_WR_RDMA_READ, FROM,
 		  8, .refused = true },
-		{ "WRITE to one to be read", false, XR_ACCESS_REMOTE_READ, XR_WR_RDMA_WRITE, FROM, 8,
-		  .refused = true },
+		{ "WRITE to one to be read", false, XR_ACCESS_REMOTE_READ, XR_WR_RDMA_WRITE, FROM,
+		  8, .refused = true },
 		{ "the key as it was before", true, RW, XR_WR_RDMA_WRITE, FROM, LEN,
 		  .key_xor = 0x55, .refused = true },
 	};
@@ -164,7 +164,8 @@ static void test_whose(void)
 	do_bind(&w, 1, FROM, LEN, RW);
 	w.window->entry.qpn = w.q[2].qpn;
 	TAP_OK(do_rdma(&w, XR_WR_RDMA_WRITE, BASE + FROM, 8, xt_key_value(w.window)) ==
-		       IBV_WC_REM_ACCESS_ERR, "%s: window of another QP", way());
+		       IBV_WC_REM_ACCESS_ERR,
+	       "%s: window of another QP", way());
 	w.window->entry.qpn = w.q[0].qpn;
 	end(&w);
 
@@ -191,7 +192,8 @@ static void test_rebind_type_1(void)
 	status = do_bind(&w, 2, FROM + LEN, LEN, RW);
 	TAP_OK(!status && w.mr.key->windows == 1 && w.h->settled == 1 &&
 		       !do_rdma(&w, XR_WR_RDMA_WRITE, BASE + FROM + LEN, LEN,
-				xt_key_value(w.window)) && moved(FROM + LEN, LEN),
+				xt_key_value(w.window)) &&
+		       moved(FROM + LEN, LEN),
 	       "%s: a window of type 1 is bound elsewhere", way());
 	old = xt_key_value(w.window);
 	post_bind(&w, 0, 7, 3, 0, 0, 0)->bind.mr_lkey = 0;
@@ -213,7 +215,7 @@ static void test_invalidate(void)
 	static const struct row {
 		const char *what;
 		enum target target;
-		unsigned by;		/* QP */
+		unsigned by; /* QP */
 		bool remote;
 		uint32_t key_xor, access, pd, windows;
 		bool bound_elsewhere, free;
@@ -231,11 +233,9 @@ static void test_invalidate(void)
 		{ "a window of another QP, by the peer", TYPE_2, .remote = true,
 		  .bound_elsewhere = true, .why = XR_KEY_STATE },
 		{ "a window of type 1", TYPE_1, .why = XR_KEY_ACCESS },
-		{ "a window of type 1, by the peer", TYPE_1, .remote = true,
-		  .why = XR_KEY_ACCESS },
+		{ "a window of type 1, by the peer", TYPE_1, .remote = true, .why = XR_KEY_ACCESS },
 		{ "a region of a verb", REGION, .why = XR_KEY_ACCESS },
-		{ "a region of a verb, by the peer", REGION, .remote = true,
-		  .why = XR_KEY_ACCESS },
+		{ "a region of a verb, by the peer", REGION, .remote = true, .why = XR_KEY_ACCESS },
 		{ "a stale key", TYPE_2, .key_xor = 1, .why = XR_KEY_VARIANT },
 		{ "a stale key, by the peer", TYPE_2, .key_xor = 1, .remote = true,
 		  .why = XR_KEY_VARIANT },
@@ -296,15 +296,14 @@ static void test_invalidate(void)
 		else if (r->why)
 			TAP_OK(status == IBV_WC_MW_BIND_ERR &&
 				       cqe.vendor_err == (XR_VERR_INVALIDATE | r->why << 8) &&
-				       key->entry.state ==
-					       (r->free ? XR_KEY_FREE : XR_KEY_VALID),
+				       key->entry.state == (r->free ? XR_KEY_FREE : XR_KEY_VALID),
 			       "%s: refused to invalidate: %s", way(), r->what);
 		else
 			TAP_OK(!status && key->entry.state == XR_KEY_FREE &&
 				       (r->free || w.h->settled == 1) &&
 				       (r->remote ? got.invalidated_rkey == value &&
-							    got.wc_flags == IBV_WC_WITH_INV :
-						    cqe.opcode == IBV_WC_LOCAL_INV) &&
+							    got.wc_flags == IBV_WC_WITH_INV
+						  : cqe.opcode == IBV_WC_LOCAL_INV) &&
 				       (r->target == FAST || !w.mr.key->windows),
 			       "%s: invalidate: %s", way(), r->what);
 		if (r->target == FAST)
@@ -366,7 +365,8 @@ static void test_late_read(void)
 		       xt_engine_counters(w.h->engine)->rx_duplicates == 1,
 	       "a late copy of the READ is not answered, and nobody is in error");
 	TAP_OK(do_rdma(&w, XR_WR_RDMA_READ, BASE + FROM, LEN, xt_key_value(w.window)) ==
-		       IBV_WC_REM_ACCESS_ERR, "a new READ is refused");
+		       IBV_WC_REM_ACCESS_ERR,
+	       "a new READ is refused");
 	end(&w);
 }
 
@@ -453,8 +453,8 @@ static void test_qp_goes(void)
 		do_bind(&w, 2, FROM, LEN, RW);
 	}
 	i = w.h->keys_changed;
-	TAP_OK(w.mr.key->windows == 4 && xt_qp_unbind(w.q[0].qp, 2) &&
-		       w.mr.key->windows == 2 && w.h->keys_changed == i + 2,
+	TAP_OK(w.mr.key->windows == 4 && xt_qp_unbind(w.q[0].qp, 2) && w.mr.key->windows == 2 &&
+		       w.h->keys_changed == i + 2,
 	       "%s: some at a time, and there is more", way());
 	h_modify(&w.q[0], XR_QPS_ERR);
 	TAP_OK(w.mr.key->windows == 2, "%s: a QP in ERR keeps its windows", way());

@@ -177,22 +177,27 @@ static void test_move(void)
 	for (i = 0; i < many; i++)
 		push(&cq, in++, IBV_WC_SUCCESS, false);
 	wrong += poll_one(from, depth) != 5;
-	TAP_OK(xt_cq_move_end(&cq, &m) == -EAGAIN && cq.queue == from, "with so much since it does not end");
+	TAP_OK(xt_cq_move_end(&cq, &m) == -EAGAIN && cq.queue == from,
+	       "with so much since it does not end");
 	xt_cq_move_copy(&m);
 	push(&cq, in++, IBV_WC_SUCCESS, false);
 	wrong += poll_one(from, depth) != 6;
-	TAP_OK(!xt_cq_move_end(&cq, &m) && cq.queue == to && to->producer - to->consumer == in - 7, "but then");
+	TAP_OK(!xt_cq_move_end(&cq, &m) && cq.queue == to && to->producer - to->consumer == in - 7,
+	       "but then");
 	push(&cq, in++, IBV_WC_SUCCESS, false);
 	for (i = 7; i < in; i++)
 		wrong += poll_one(to, 2 * depth) != i;
-	TAP_OK(!wrong && to->consumer == to->producer, "nothing is lost, twice there or out of order");
+	TAP_OK(!wrong && to->consumer == to->producer,
+	       "nothing is lost, twice there or out of order");
 
 	TAP_OK(!xt_cq_move_begin(&cq, from, depth, &m), "and back");
 	for (i = 0; i < depth + 1; i++)
 		push(&cq, in++, IBV_WC_SUCCESS, false);
-	TAP_OK(xt_cq_move_end(&cq, &m) == -EINVAL && cq.queue == to, "unless more came than has room");
+	TAP_OK(xt_cq_move_end(&cq, &m) == -EINVAL && cq.queue == to,
+	       "unless more came than has room");
 	to->consumer -= 100;
-	TAP_OK(xt_cq_move_end(&cq, &m) == -EINVAL && cq.queue == to, "or the client takes back what it polled");
+	TAP_OK(xt_cq_move_end(&cq, &m) == -EINVAL && cq.queue == to,
+	       "or the client takes back what it polled");
 	free(from);
 	free(to);
 }

@@ -67,7 +67,7 @@ static void fill_list(unsigned list, const uint32_t pages[MAX_PAGES])
 		lists[list * MAX_PAGES + i] = BASE + pages[i] * PAGE;
 }
 
-#define IOVA 0x7000000123ull	/* begins within a page */
+#define IOVA 0x7000000123ull /* begins within a page */
 
 static void test_register(void)
 {
@@ -159,17 +159,17 @@ static void test_register_use(void)
 		       !memcmp(memory + 4 * PAGE, memory + 40000 + head + 2 * PAGE, 0x123),
 	       "%s: a WRITE to a fast region is scattered over its pages", way());
 	TAP_OK(do_rdma(&w, XR_WR_RDMA_WRITE, IOVA + 1, len, xt_key_value(key)) ==
-		       IBV_WC_REM_ACCESS_ERR, "%s: not beyond its end", way());
+		       IBV_WC_REM_ACCESS_ERR,
+	       "%s: not beyond its end", way());
 	end(&w);
 
 	begin(&w);
 	key = make_fast(&w);
-	lists[0] = 0x1000;	/* nothing is there */
+	lists[0] = 0x1000; /* nothing is there */
 	post_reg(&w, 1, key, 5, 0, 0x1000, PAGE)->reg.pages = 1;
 	settle(&w);
-	TAP_OK(!status_of(&w, 1, NULL) &&
-		       do_rdma(&w, XR_WR_RDMA_READ, 0x1000, 8, xt_key_value(key)) ==
-			       IBV_WC_REM_OP_ERR,
+	TAP_OK(!status_of(&w, 1, NULL) && do_rdma(&w, XR_WR_RDMA_READ, 0x1000, 8,
+						  xt_key_value(key)) == IBV_WC_REM_OP_ERR,
 	       "%s: pages that are not there are the owner's fault", way());
 	end(&w);
 }
@@ -218,8 +218,8 @@ static void test_reserved(void)
 {
 	static const struct row {
 		const char *what;
-		uint8_t opcode;		/* by QP 0 */
-		bool granted, receive;	/* it is the peer's receive that names it */
+		uint8_t opcode;	       /* by QP 0 */
+		bool granted, receive; /* it is the peer's receive that names it */
 		uint64_t addr;
 		uint32_t len;
 		int status;
@@ -266,7 +266,8 @@ static void test_reserved(void)
 			;
 		TAP_OK(cqe.wr_id == 9 && (int)cqe.status == r->status &&
 			       (r->receive || cqe.vendor_err == r->verr) &&
-			       (r->status || !r->len || !memcmp(memory + off, memory + 40000, r->len)),
+			       (r->status || !r->len ||
+				!memcmp(memory + off, memory + 40000, r->len)),
 		       "%s: reserved L_Key: %s", way(), r->what);
 		end(&w);
 	}
@@ -297,7 +298,8 @@ static void test_reserved_elsewhere(void)
 			settle(&w);
 			TAP_OK(status_of(&w, 9, &cqe) == IBV_WC_MW_BIND_ERR &&
 				       cqe.vendor_err >> 8 == XR_KEY_INDEX,
-			       "%s: reserved L_Key: nothing to %s", way(), i == 2 ? "bind to" : "invalidate");
+			       "%s: reserved L_Key: nothing to %s", way(),
+			       i == 2 ? "bind to" : "invalidate");
 		}
 		end(&w);
 	}

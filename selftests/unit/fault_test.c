@@ -18,8 +18,13 @@ static bool near(unsigned got, unsigned per_mille)
 static void test_rates(void)
 {
 	struct xr_fault_config c = {
-		.drop = 10, .duplicate = 20, .reorder = 50, .corrupt = 5, .delay = 100,
-		.delay_us = 1000, .seed = 7,
+		.drop = 10,
+		.duplicate = 20,
+		.reorder = 50,
+		.corrupt = 5,
+		.delay = 100,
+		.delay_us = 1000,
+		.seed = 7,
 	};
 	unsigned dropped = 0, doubled = 0, damaged = 0, late = 0, reordered = 0, wrong = 0, i;
 	struct xd_fault f;

@@ -33,9 +33,9 @@ struct harness {
 	uint32_t cq_consumer;
 	struct h_frame sent[H_FRAMES];
 	unsigned sent_count;
-	unsigned events[32];	/* async, by type */
-	struct xt_srq *srq;	/* of QPs that are created from now on */
-	struct xt_mem *own;	/* what the reserved L_Key stands for, NULL: nothing */
+	unsigned events[32]; /* async, by type */
+	struct xt_srq *srq;  /* of QPs that are created from now on */
+	struct xt_mem *own;  /* what the reserved L_Key stands for, NULL: nothing */
 	unsigned cq_errors, states;
 	unsigned keys_changed, settled;
 	uint64_t now;

@@ -90,7 +90,8 @@ static void test_checks(struct xt_keys *keys)
 	TAP_OK(check(keys, key, XR_ACCESS_REMOTE_READ, 0x1000, 64) == XR_KEY_ACCESS,
 	       "no remote read");
 	TAP_OK(check(keys, key, XR_ACCESS_REMOTE_READ | XR_ACCESS_REMOTE_WRITE, 0x1000, 64) ==
-		       XR_KEY_ACCESS, "all of the access is needed");
+		       XR_KEY_ACCESS,
+	       "all of the access is needed");
 	TAP_OK(check(keys, key + 1, 0, 0x1000, 64) == XR_KEY_VARIANT, "other variant");
 	TAP_OK(check(keys, key + 0x100, 0, 0x1000, 64) == XR_KEY_INDEX, "index not given out");
 	TAP_OK(check(keys, 0xffffff00, 0, 0x1000, 64) == XR_KEY_INDEX, "highest index");

@@ -156,7 +156,7 @@ static void test_misfits(void)
 	static const struct row {
 		const char *what;
 		uint32_t sq_psn, rq_psn;
-		int to;			/* whom the peer takes for its peer */
+		int to; /* whom the peer takes for its peer */
 	} rows[] = {
 		{ "the peer expects another PSN", 6, 5, 0 },
 		{ "the peer expects one far away", 0x800000, 5, 0 },

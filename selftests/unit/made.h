@@ -9,7 +9,7 @@
 #define BASE 0x200000
 #define SIZE 65536
 #define END (BASE + SIZE)
-#define PSN 0xfffffe		/* wraps soon */
+#define PSN 0xfffffe /* wraps soon */
 #define MTU 1024
 #define RD_ATOMIC 4
 
@@ -53,10 +53,10 @@ __attribute__((unused)) static void end(struct h_qp *q)
 
 struct made {
 	uint8_t opcode;
-	int psn;		/* from PSN on */
+	int psn; /* from PSN on */
 	uint32_t payload;
 	uint64_t va;
-	uint32_t len;		/* RETH */
+	uint32_t len; /* RETH */
 	uint8_t syndrome;
 	uint32_t msn;
 	uint32_t key_xor;
@@ -96,7 +96,10 @@ static void put_ext(uint8_t *bth, const struct made *m)
 		put32(bth + xt_ext_off(flags, XR_EXT_AETH), (uint32_t)m->syndrome << 24 | m->msn);
 }
 
-#define S(op, ...) { .opcode = XR_OP_##op, __VA_ARGS__ }
+#define S(op, ...)                                                                                 \
+	{                                                                                          \
+		.opcode = XR_OP_##op, __VA_ARGS__                                                  \
+	}
 
 struct packet {
 	uint32_t len;

@@ -198,8 +198,7 @@ static void test_failures(void)
 	TAP_OK(!xt_mem_read(&mem, 600, buf, 0), "nothing to read");
 	seg[0].writable = false;
 	TAP_OK(xt_mem_write(&mem, 0, buf, 1) == -EACCES, "read-only memory is not written");
-	TAP_OK(xt_mem_copy(&mem, 0, &other, 0, 1, &of_src) == -EACCES && !of_src,
-	       "nor by a copy");
+	TAP_OK(xt_mem_copy(&mem, 0, &other, 0, 1, &of_src) == -EACCES && !of_src, "nor by a copy");
 	mem.broken = true;
 	TAP_OK(xt_mem_read(&mem, 0, buf, 1) == -EFAULT &&
 		       xt_mem_write(&mem, 150, buf, 1) == -EFAULT &&
@@ -276,9 +275,9 @@ static void test_atomics_break(void)
 		map_nothing(fd);
 		if (file_seg.ptr == MAP_FAILED)
 			break;
-		err[i] = i == 0 ? xt_mem_cmp_swap(&file_mem, 8, 0, 1, &old) :
-			 i == 1 ? xt_mem_fetch_add(&file_mem, 8, 1, &old) :
-				  xt_mem_atomic_write(&file_mem, 8, 1);
+		err[i] = i == 0	  ? xt_mem_cmp_swap(&file_mem, 8, 0, 1, &old)
+			 : i == 1 ? xt_mem_fetch_add(&file_mem, 8, 1, &old)
+				  : xt_mem_atomic_write(&file_mem, 8, 1);
 		munmap(file_seg.ptr, 4096);
 	}
 	TAP_OK(err[0] == -EFAULT && err[1] == -EFAULT && err[2] == -EFAULT,

@@ -6,8 +6,8 @@
 #include "harness.h"
 #include "selftests/lib/tap.h"
 
-#define KBPS 100000u		/* 100 Mbit/s: 80 ns a byte */
-#define HEADERS (14 + 20 + XT_UDP_LEN + XT_BTH_LEN)	/* of a middle packet: no VLAN, IPv4 */
+#define KBPS 100000u				    /* 100 Mbit/s: 80 ns a byte */
+#define HEADERS (14 + 20 + XT_UDP_LEN + XT_BTH_LEN) /* of a middle packet: no VLAN, IPv4 */
 #define FRAME (HEADERS + 1024 + XR_ICRC_LEN)
 #define FRAME_NS (FRAME * 80ull)
 /* VLAN, IPv6, extended headers: a burst keeps room for them */
@@ -186,15 +186,14 @@ static void test_local(struct pace *p)
 		got++;
 	TAP_OK(got == 5 * 1024, "the direct way keeps to the rate (%u bytes)", got);
 	run(p, p->h->now + 5 * FRAME_NS);
-	TAP_OK(p->data[0x10000 + 10 * 1024 - 1] == 7 && p->h->cq_ring->producer == 1,
-	       "to its end");
+	TAP_OK(p->data[0x10000 + 10 * 1024 - 1] == 7 && p->h->cq_ring->producer == 1, "to its end");
 }
 
 int main(void)
 {
 	static void (*const tests[])(struct pace *) = {
-		test_limits, test_rate, test_answers, test_burst, test_change, test_reset,
-		test_local,
+		test_limits, test_rate,	 test_answers, test_burst,
+		test_change, test_reset, test_local,
 	};
 	struct pace p;
 	unsigned i;

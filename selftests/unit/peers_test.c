@@ -8,28 +8,37 @@
 
 #define WORK 5
 #define STEPS 6
-#define TIMEOUT_NS (4096ull << 10)	/* of begin() */
+#define TIMEOUT_NS (4096ull << 10) /* of begin() */
 
 struct work {
-	uint8_t op;		/* enum xr_wr_opcode */
+	uint8_t op; /* enum xr_wr_opcode */
 	uint32_t len;
 };
 
 struct step {
 	struct made in;
-	const char *sent;	/* OPCODE@PSN ... */
-	unsigned done;		/* work requests that completed, all in order and well */
-	uint64_t wait;		/* ns before it */
+	const char *sent; /* OPCODE@PSN ... */
+	unsigned done;	  /* work requests that completed, all in order and well */
+	uint64_t wait;	  /* ns before it */
 };
 
-#define STEP(packet, opcodes, n) { .in = packet, .sent = opcodes, .done = n }
-#define QUIET(packet) { .in = packet }
+#define STEP(packet, opcodes, n)                                                                   \
+	{                                                                                          \
+		.in = packet, .sent = opcodes, .done = n                                           \
+	}
+#define QUIET(packet)                                                                              \
+	{                                                                                          \
+		.in = packet                                                                       \
+	}
 /* A congestion notification is a packet that says nothing. */
-#define AFTER(ns, opcodes) \
-	{ .in = { .opcode = XR_OPCODE_CNP, .payload = 16 }, .sent = opcodes, .wait = ns }
+#define AFTER(ns, opcodes)                                                                         \
+	{                                                                                          \
+		.in = { .opcode = XR_OPCODE_CNP, .payload = 16 }, .sent = opcodes, .wait = ns      \
+	}
 #define SEQ_NAK (XR_AETH_NAK | XR_NAK_PSN_SEQUENCE)
 #define NO_CREDITS XR_AETH_CREDITS_INVALID
 
+/* clang-format off */
 static const struct row {
 	const char *what;
 	struct work work[WORK];
@@ -128,6 +137,7 @@ static const struct row {
 	    STEP(S(ACK, .psn = 1, .msn = 2, .syndrome = NO_CREDITS), "SEND_ONLY@2", 1),
 	    STEP(S(ACK, .psn = 2, .msn = 3, .syndrome = NO_CREDITS), "", 1) } },
 };
+/* clang-format on */
 
 static const char *name_of(uint8_t op)
 {

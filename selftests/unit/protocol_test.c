@@ -13,6 +13,7 @@
 
 static void test_invalid_requests(void)
 {
+	/* clang-format off */
 	static const struct row {
 		const char *what;
 		uint8_t nak;
@@ -90,6 +91,7 @@ static void test_invalid_requests(void)
 		{ "atomic with a key that is not", NAK_ACCESS,
 		  { S(FETCH_ADD, .va = BASE, .key_xor = 0xffff00) }, 1 },
 	};
+	/* clang-format on */
 
 	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		const struct row *r = &rows[i];
@@ -110,8 +112,8 @@ static void test_invalid_requests(void)
 			before -= memory[k] == 0x77;
 		TAP_OK(answered(h, r->nak, at) && !before &&
 			       xt_qp_info(q.qp)->state == XR_QPS_ERR &&
-			       h->events[r->nak == NAK_ACCESS ? IBV_EVENT_QP_ACCESS_ERR :
-								IBV_EVENT_QP_REQ_ERR] == 1,
+			       h->events[r->nak == NAK_ACCESS ? IBV_EVENT_QP_ACCESS_ERR
+							      : IBV_EVENT_QP_REQ_ERR] == 1,
 		       "%s", r->what);
 		receive(&q, &r->m[r->n - 1]);
 		if (h->sent_count)
@@ -133,7 +135,8 @@ static void test_atomic_write(void)
 		receive(&q, &write);
 		TAP_OK(h->sent_count == 1 && sent_bth(h, 0)[0] == XR_OP_READ_RESP_ONLY &&
 			       sent_psn(h, 0) == 0 &&
-			       h->sent[0].len == 42 + XT_BTH_LEN + sizeof(struct xr_aeth) + XR_ICRC_LEN &&
+			       h->sent[0].len ==
+				       42 + XT_BTH_LEN + sizeof(struct xr_aeth) + XR_ICRC_LEN &&
 			       memory[0] == (again ? 0 : 0x77) && memory[7] == memory[0] &&
 			       !memory[8],
 		       again ? "a repeated ATOMIC WRITE" : "ATOMIC WRITE");
@@ -147,6 +150,7 @@ static void test_atomic_write(void)
  */
 static void test_qp_access(void)
 {
+	/* clang-format off */
 	static const struct made requests[] = {
 		S(WRITE_ONLY, .payload = 8, .va = BASE, .len = 8),
 		S(READ_REQUEST, .va = BASE, .len = 8),
@@ -155,6 +159,7 @@ static void test_qp_access(void)
 		S(WRITE_ONLY, .va = BASE),
 		S(READ_REQUEST, .va = BASE, .key_xor = 1),
 	};
+	/* clang-format on */
 	static const uint32_t bits[] = { XR_ACCESS_REMOTE_WRITE,  XR_ACCESS_REMOTE_READ,
 					 XR_ACCESS_REMOTE_ATOMIC, XR_ACCESS_REMOTE_WRITE,
 					 XR_ACCESS_REMOTE_WRITE,  XR_ACCESS_REMOTE_READ };
@@ -225,6 +230,7 @@ static void test_rnr(void)
 /* Packets that come before the RNR NAK is sent */
 static void test_rnr_and_more(void)
 {
+	/* clang-format off */
 	static const struct row {
 		const char *what;
 		struct made then;
@@ -239,6 +245,7 @@ static void test_rnr_and_more(void)
 		  XR_AETH_RNR_NAK | 12 },
 		{ "no RNR NAK of what is here after all", S(SEND_ONLY, .psn = 1, .payload = 8), true, 0 },
 	};
+	/* clang-format on */
 
 	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		const struct row *r = &rows[i];
@@ -321,6 +328,7 @@ static void test_duplicate_atomics(void)
 
 static void test_responses(void)
 {
+	/* clang-format off */
 	static const struct row {
 		const char *what;
 		uint8_t wr;
@@ -364,6 +372,7 @@ static void test_responses(void)
 		{ "bare ACK to a READ", XR_WR_RDMA_READ, 8, S(ACK, .msn = 1), -1 },
 		{ "bare ACK to an atomic", XR_WR_ATOMIC_CMP_AND_SWP, 8, S(ACK, .msn = 1), -1 },
 	};
+	/* clang-format on */
 
 	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		const struct row *r = &rows[i];
@@ -390,8 +399,8 @@ static void test_responses(void)
 
 /* IBTA table 46 as in docs: milliseconds times 100 */
 static const uint32_t rnr_ms100[32] = {
-	65536, 1,    2,    3,    4,    6,     8,     12,    16,    24,    32,
-	48,    64,   96,   128,  192,  256,   384,   512,   768,   1024,  1536,
+	65536, 1,    2,	   3,	 4,    6,     8,     12,    16,	   24,	  32,
+	48,    64,   96,   128,	 192,  256,   384,   512,   768,   1024,  1536,
 	2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
 };
 
@@ -511,6 +520,7 @@ static void test_acks_asked_for(void)
 /* The BTH says "solicited" in the last packet of what completes a receive, and nowhere else (IBTA 9.2.3). */
 static void test_solicited(void)
 {
+	/* clang-format off */
 	static const struct row {
 		const char *what;
 		uint8_t wr;
@@ -523,6 +533,7 @@ static void test_solicited(void)
 		{ "WRITE", XR_WR_RDMA_WRITE, false },
 		{ "READ", XR_WR_RDMA_READ, false },
 	};
+	/* clang-format on */
 
 	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		const struct row *r = &rows[i];

@@ -19,20 +19,21 @@
 
 /* One direction of one connection, and what its responder was like */
 struct flow {
-	const char *name;	/* of the capture */
-	uint32_t type;		/* 0: RC */
-	uint32_t qpn, peer;	/* requests are for qpn, answers for peer; 0: all are */
-	uint8_t from;		/* last byte of the requester's address; 0: whichever it is */
-	bool both_ways;		/* our requester can be tried as well */
-	bool gone;		/* the responder has no such QP */
-	bool cut;		/* the capture ends before the answer to its last packet */
-	bool fast;		/* its region was registered by a work request: a peer may invalidate it */
-	uint32_t access;	/* of its region; 0: everything */
-	uint32_t region, receive;	/* bytes; 0: ARENA, RECV_LEN */
-	unsigned late;		/* so many requests come before the first receive is posted */
-	uint8_t nak;		/* we answer this syndrome where rxe has another NAK */
+	const char *name;   /* of the capture */
+	uint32_t type;	    /* 0: RC */
+	uint32_t qpn, peer; /* requests are for qpn, answers for peer; 0: all are */
+	uint8_t from;	    /* last byte of the requester's address; 0: whichever it is */
+	bool both_ways;	    /* our requester can be tried as well */
+	bool gone;	    /* the responder has no such QP */
+	bool cut;	    /* the capture ends before the answer to its last packet */
+	bool fast;	 /* its region was registered by a work request: a peer may invalidate it */
+	uint32_t access; /* of its region; 0: everything */
+	uint32_t region, receive; /* bytes; 0: ARENA, RECV_LEN */
+	unsigned late;		  /* so many requests come before the first receive is posted */
+	uint8_t nak;		  /* we answer this syndrome where rxe has another NAK */
 };
 
+/* clang-format off */
 static const struct flow flows[] = {
 	{ "rc_send", .both_ways = true },
 	{ "rc_send-m2048", .both_ways = true },
@@ -80,6 +81,7 @@ static const struct flow flows[] = {
 	{ "cm_reject", .type = XR_QPT_UD, .qpn = XR_GSI_QPN, .from = 2 },
 	{ "veth_cmreq", .type = XR_QPT_UD, .qpn = XR_GSI_QPN },
 };
+/* clang-format on */
 
 struct packet {
 	uint8_t data[XT_MAX_FRAME];
@@ -94,7 +96,7 @@ static unsigned count;
 static uint8_t arena[ARENA];
 static struct h_mr mr;
 static uint32_t key;
-static uint64_t base;		/* address that the captured requests call the arena's start */
+static uint64_t base; /* address that the captured requests call the arena's start */
 static const char *dir = "selftests/pcaps";
 
 /* ---- looking at packets ------------------------------------------------------ */
@@ -253,11 +255,14 @@ static uint32_t mask_of(uint32_t state, struct xr_qp_attr *attr)
 	uint32_t mask = h_attr(state, attr);
 
 	if (flow->type == XR_QPT_UC)
-		mask &= ~(uint32_t)(IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER | IBV_QP_TIMEOUT |
-				    IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
+		mask &= ~(uint32_t)(IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER |
+				    IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				    IBV_QP_MAX_QP_RD_ATOMIC);
 	if (flow->type == XR_QPT_UD)
-		mask = IBV_QP_STATE | (state == XR_QPS_INIT ? IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY :
-				       state == XR_QPS_RTS ? IBV_QP_SQ_PSN : 0);
+		mask = IBV_QP_STATE |
+		       (state == XR_QPS_INIT  ? IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY
+			: state == XR_QPS_RTS ? IBV_QP_SQ_PSN
+					      : 0);
 	return mask;
 }
 
@@ -428,8 +433,8 @@ static unsigned missing_answers(void)
 			    syndrome(first) == syndrome(p))
 				break;
 		if (!first->answered) {
-			printf("# no answer like packet %u: opcode %02x psn %06x syndrome %02x\n", i,
-			       opcode(p), psn(p), syndrome(p));
+			printf("# no answer like packet %u: opcode %02x psn %06x syndrome %02x\n",
+			       i, opcode(p), psn(p), syndrome(p));
 			missing++;
 		}
 	}
@@ -446,7 +451,8 @@ static bool header_placed(struct packet *p, const struct xr_cqe *cqe)
 {
 	uint32_t len = is_v6(p) ? 40 : 20;
 
-	return !memcmp(arena + ARENA - RECV_LEN + XR_GRH_LEN - len, p->data + p->meta.ip_off, len) &&
+	return !memcmp(arena + ARENA - RECV_LEN + XR_GRH_LEN - len, p->data + p->meta.ip_off,
+		       len) &&
 	       cqe->src_qpn == (be32(ext(p, XR_EXT_DETH) + 4) & XR_QPN_MASK);
 }
 
@@ -558,8 +564,8 @@ static void check_answers(struct replay *r, unsigned request)
 		memcpy(ours.data, r->h->sent[k].data, r->h->sent[k].len);
 		ours.len = r->h->sent[k].len;
 		if (!parse(&ours) || !same_answer(&ours)) {
-			printf("# answer to request %u: opcode %02x psn %06x syndrome %02x\n", request,
-			       opcode(&ours), psn(&ours), syndrome(&ours));
+			printf("# answer to request %u: opcode %02x psn %06x syndrome %02x\n",
+			       request, opcode(&ours), psn(&ours), syndrome(&ours));
 			r->wrong++;
 		}
 		r->answers++;
@@ -601,10 +607,12 @@ static void replay_to_responder(void)
 		if (packets[i].request)
 			replay_request(&r, &packets[i]);
 	TAP_OK(r.requests && !r.wrong && !missing_answers(),
-	       "%s: %u requests get the %u answers that rxe gave", flow->name, r.requests, r.answers);
+	       "%s: %u requests get the %u answers that rxe gave", flow->name, r.requests,
+	       r.answers);
 	TAP_OK(!r.misplaced, "%s: all payload is where it belongs", flow->name);
 	if (flow->fast)
-		TAP_OK(mr.key->entry.state == XR_KEY_FREE, "%s: the key was invalidated", flow->name);
+		TAP_OK(mr.key->entry.state == XR_KEY_FREE, "%s: the key was invalidated",
+		       flow->name);
 	end_replay(&r);
 }
 
@@ -656,8 +664,8 @@ static unsigned post_message(struct h_qp *q, unsigned i, uint32_t *off)
 	}
 	if (ext(first, XR_EXT_ATOMICETH)) {
 		w->atomic.swap = be64(at + 12);
-		w->atomic.compare_add =
-			opcode(first) == XR_OP_CMP_SWAP ? be64(at + 20) : be64(at + 12);
+		w->atomic.compare_add = opcode(first) == XR_OP_CMP_SWAP ? be64(at + 20)
+									: be64(at + 12);
 	}
 	*off += len;
 	return i + 1;
@@ -669,8 +677,8 @@ static bool same_request(struct packet *ours, struct packet *theirs)
 	unsigned from = theirs->meta.bth_off;
 	uint32_t len = theirs->meta.payload_off + theirs->meta.payload_len - from;
 
-	if (ours->meta.payload_len != theirs->meta.payload_len ||
-	    opcode(ours) != opcode(theirs) || psn(ours) != psn(theirs))
+	if (ours->meta.payload_len != theirs->meta.payload_len || opcode(ours) != opcode(theirs) ||
+	    psn(ours) != psn(theirs))
 		return false;
 	/* extended headers and payload */
 	return !memcmp(bth(ours) + XT_BTH_LEN, bth(theirs) + XT_BTH_LEN, len - XT_BTH_LEN);
@@ -741,8 +749,7 @@ static void replay_to_requester(void)
 			done += cqe.status == IBV_WC_SUCCESS;
 		i++;
 	}
-	TAP_OK(same && !wrong, "%s: our requester sends the same %u packets", flow->name,
-	       same);
+	TAP_OK(same && !wrong, "%s: our requester sends the same %u packets", flow->name, same);
 	TAP_OK(posted && done == posted, "%s: its %u requests complete by rxe's answers",
 	       flow->name, posted);
 	h_destroy(&q);

@@ -24,7 +24,7 @@ struct pairs {
 	struct harness *h;
 	struct xt_srq srq;
 	struct xr_queue *ring;
-	struct h_qp from[PAIRS], to[PAIRS];	/* to: with the SRQ */
+	struct h_qp from[PAIRS], to[PAIRS]; /* to: with the SRQ */
 };
 
 static void connect(struct h_qp *q, uint32_t to)
@@ -119,8 +119,8 @@ static bool takes(struct pairs *p, unsigned i, uint64_t wr_id, uint8_t value)
 	struct xr_cqe cqe;
 
 	send_value(p, i, value);
-	return received(p, &cqe) && cqe.wr_id == wr_id && !cqe.status &&
-	       cqe.qpn == p->to[i].qpn && memory[1000 * (wr_id % 16)] == value;
+	return received(p, &cqe) && cqe.wr_id == wr_id && !cqe.status && cqe.qpn == p->to[i].qpn &&
+	       memory[1000 * (wr_id % 16)] == value;
 }
 
 static uint32_t state_of(const struct h_qp *q)
@@ -183,7 +183,8 @@ static void test_limit(void)
 	TAP_OK(xt_srq_arm(&p->srq, 3) && !p->srq.limit, "reached when armed: told at once");
 	TAP_OK(!xt_srq_arm(&p->srq, 2), "armed again");
 	post(p, 6, 2, key);
-	TAP_OK(takes(p, 0, 4, 5) && takes(p, 0, 5, 6) && *event == 1, "what was posted since counts");
+	TAP_OK(takes(p, 0, 4, 5) && takes(p, 0, 5, 6) && *event == 1,
+	       "what was posted since counts");
 	TAP_OK(!xt_srq_arm(&p->srq, 0) && takes(p, 0, 6, 7) && *event == 1, "disarmed");
 	end(p);
 }
@@ -228,7 +229,8 @@ static void test_move(void)
 	TAP_OK(!xt_srq_move_begin(&p->srq, large, 32, &m), "(again)");
 	xt_srq_move_copy(&p->srq, &m);
 	TAP_OK(takes(p, 0, 3, 4) && !xt_srq_move_end(&p->srq, &m) && large->producer == 3 &&
-	       large->consumer == 1, "a move ends");
+		       large->consumer == 1,
+	       "a move ends");
 	p->ring = large;
 	TAP_OK(takes(p, 1, 4, 5) && takes(p, 0, 5, 6), "nothing is lost, or taken twice");
 	free(old);
@@ -238,7 +240,8 @@ static void test_move(void)
 static void test_corrupt(void)
 {
 	struct pairs *p = begin();
-	unsigned *error = &p->h->events[IBV_EVENT_SRQ_ERR], *fatal = &p->h->events[IBV_EVENT_QP_FATAL];
+	unsigned *error = &p->h->events[IBV_EVENT_SRQ_ERR],
+		 *fatal = &p->h->events[IBV_EVENT_QP_FATAL];
 
 	post(p, 0, 2, key);
 	TAP_OK(takes(p, 0, 0, 1), "(one taken)");
@@ -306,9 +309,19 @@ static void test_creation(void)
 	struct xr_queue *rings[3] = { h_queue(4, 256), h_queue(4, 256), h_queue(4, 256) };
 	struct xt_srq srq;
 	struct xt_qp_init init = {
-		.type = XR_QPT_RC, .pd = 1, .send_cq = &h->cq, .recv_cq = &h->cq,
-		.sq = rings[0], .rq = rings[1], .sq_depth = 4, .rq_depth = 4, .sq_stride = 128,
-		.rq_stride = 32, .max_send_sge = 1, .max_recv_sge = 1, .srq = &srq,
+		.type = XR_QPT_RC,
+		.pd = 1,
+		.send_cq = &h->cq,
+		.recv_cq = &h->cq,
+		.sq = rings[0],
+		.rq = rings[1],
+		.sq_depth = 4,
+		.rq_depth = 4,
+		.sq_stride = 128,
+		.rq_stride = 32,
+		.max_send_sge = 1,
+		.max_recv_sge = 1,
+		.srq = &srq,
 		.psns = h->psns,
 	};
 	struct xt_qp *qp;

@@ -15,7 +15,7 @@
 #define DEPTH 4
 
 static struct xr_psn_entry psns[2048];
-static uint32_t qp_type = XR_QPT_RC;	/* of new QPs */
+static uint32_t qp_type = XR_QPT_RC; /* of new QPs */
 static struct xt_ahs *ahs;
 static struct xt_shared shared;
 static struct xt_engine *engine;
@@ -212,8 +212,9 @@ static const struct row ud_rows[] = {
 
 static const struct row *find_row(uint32_t from, uint32_t to)
 {
-	const struct row *row = qp_type == XR_QPT_RC ? rc_rows :
-				qp_type == XR_QPT_UC ? uc_rows : ud_rows;
+	const struct row *row = qp_type == XR_QPT_RC   ? rc_rows
+				: qp_type == XR_QPT_UC ? uc_rows
+						       : ud_rows;
 
 	for (; row->required; row++)
 		if (row->from == from && row->to == to)
@@ -424,7 +425,8 @@ static void test_path(void)
 	TAP_OK(!xt_qp_modify(qp, &attr, mask, &path, 1024, 1), "one that it has is taken");
 	xt_qp_entry(qp, &entry);
 	TAP_OK(entry.path_mtu == 1024 && entry.dest_qpn == 5 && entry.state == XR_QPS_RTR &&
-	       entry.pd == 1 && entry.type == XR_QPT_RC, "and XDP is told");
+		       entry.pd == 1 && entry.type == XR_QPT_RC,
+	       "and XDP is told");
 	xt_qp_destroy(qp);
 }
 
@@ -437,7 +439,8 @@ static void test_query_and_reset(void)
 
 	xt_qp_query(qp, &attr);
 	TAP_OK(attr.qp_state == XR_QPS_RTS && attr.timeout == 14 && attr.path_mtu == IBV_MTU_1024 &&
-	       attr.dest_qp_num == 5, "query tells what was set");
+		       attr.dest_qp_num == 5,
+	       "query tells what was set");
 	sq_ring->producer = 1;
 	rq_ring->producer = 2;
 	move(qp, XR_QPS_RESET);
@@ -471,7 +474,8 @@ static void test_flush_and_corruption(void)
 	xt_qp_doorbell(qp, 3);
 	xt_qp_doorbell(qp, 4);
 	TAP_OK(xt_qp_info(qp)->state == XR_QPS_ERR && events[IBV_EVENT_QP_FATAL] == 1 &&
-	       state_calls == 1, "a ring that is fuller than full is fatal, once");
+		       state_calls == 1,
+	       "a ring that is fuller than full is fatal, once");
 	xt_qp_destroy(qp);
 }
 
@@ -532,7 +536,7 @@ static void test_creation(void)
 	struct xt_qp_init good = init_for(sq_ring, rq_ring), init = good;
 	struct xt_qp *qp;
 
-	init.type = 8;	/* IBV_QPT_RAW_PACKET */
+	init.type = 8; /* IBV_QPT_RAW_PACKET */
 	TAP_OK(xt_qp_create(engine, &init, &qp) == -EOPNOTSUPP, "other types are not there");
 	init = good;
 	init.type = XR_QPT_UD;
@@ -598,17 +602,20 @@ static void test_gsi(void)
 	init.type = XR_QPT_UD;
 	TAP_OK(!xt_qp_by_num(shared.qps, XR_GSI_QPN), "GSI: nobody at first");
 	TAP_OK(!xt_qp_create(engine, &init, &gsi) && xt_qp_info(gsi)->qpn == XR_GSI_QPN &&
-	       xt_qp_by_num(shared.qps, XR_GSI_QPN) == gsi, "GSI: number 1");
+		       xt_qp_by_num(shared.qps, XR_GSI_QPN) == gsi,
+	       "GSI: number 1");
 	slot = xt_qp_info(gsi)->slot;
 	TAP_OK(xt_qp_create(engine, &init, &qp) == -ENOMEM, "GSI: no second one");
 	init.gsi = false;
-	TAP_OK(!xt_qp_create(engine, &init, &ud) && xt_qp_info(ud)->slot != slot && xt_qp_by_num(shared.qps, slot) != gsi,
+	TAP_OK(!xt_qp_create(engine, &init, &ud) && xt_qp_info(ud)->slot != slot &&
+		       xt_qp_by_num(shared.qps, slot) != gsi,
 	       "GSI: its slot is its own, and it has no other number");
 	xt_qp_destroy(gsi);
 	TAP_OK(!xt_qp_by_num(shared.qps, XR_GSI_QPN), "GSI: gone");
 	init.gsi = true;
 	TAP_OK(!xt_qp_create(engine, &init, &gsi) && xt_qp_by_num(shared.qps, XR_GSI_QPN) == gsi &&
-	       xt_qp_by_num(shared.qps, xt_qp_info(ud)->qpn) == ud, "GSI: comes again");
+		       xt_qp_by_num(shared.qps, xt_qp_info(ud)->qpn) == ud,
+	       "GSI: comes again");
 	xt_qp_destroy(gsi);
 	xt_qp_destroy(ud);
 }

@@ -11,9 +11,9 @@
 
 #define BASE 0x100000
 #define SIZE 65536
-#define HALF (SIZE / 2)		/* sources below, targets above */
+#define HALF (SIZE / 2) /* sources below, targets above */
 #define MTU 1024
-#define PSN 0xfffffe		/* wraps soon */
+#define PSN 0xfffffe /* wraps soon */
 #define QKEY 0x11223344
 #define ALICE 0x0a000001
 #define BOB 0x0a000002
@@ -22,7 +22,7 @@ static uint8_t memory[SIZE];
 static struct h_mr mr;
 static uint32_t key;
 static struct harness *h;
-static struct h_qp qa, qb;	/* a sends, b receives */
+static struct h_qp qa, qb; /* a sends, b receives */
 
 static void fill_memory(void)
 {
@@ -102,7 +102,7 @@ static void begin(uint32_t type, bool local)
 	memset(six.dgid.raw, 0xfe, 16);
 	xt_ahs_set(h->ahs, 1, 1, &path);
 	xt_ahs_set(h->ahs, 2, 1, &six);
-	xt_ahs_set(h->ahs, 3, 2, &path);	/* another PD's */
+	xt_ahs_set(h->ahs, 3, 2, &path); /* another PD's */
 	ready_ud(&qa, QKEY + 1);
 	ready_ud(&qb, QKEY);
 }
@@ -182,14 +182,16 @@ static void test_uc_whole(void)
 	begin(XR_QPT_UC, false);
 	send_three(0);
 	pass_all();
-	TAP_OK(completes(100, IBV_WC_SUCCESS, &cqe) && cqe.byte_len == 3000 && arrived(0, 64, 3000) &&
-	       cqe.src_qpn == qa.qpn && !h->sent_count, "UC: it arrives, and nobody answers");
+	TAP_OK(completes(100, IBV_WC_SUCCESS, &cqe) && cqe.byte_len == 3000 &&
+		       arrived(0, 64, 3000) && cqe.src_qpn == qa.qpn && !h->sent_count,
+	       "UC: it arrives, and nobody answers");
 	h_post_recv(&qb, 7, BASE + HALF, 4096, key);
 	h_post_send(&qa, 2, XR_WR_SEND_WITH_IMM, 0, 0, 0)->imm_data = 0x12345678;
 	run();
 	pass_all();
 	TAP_OK(completes(2, IBV_WC_SUCCESS, &cqe) && completes(7, IBV_WC_SUCCESS, &cqe) &&
-	       cqe.imm_data == 0x12345678 && cqe.wc_flags == IBV_WC_WITH_IMM, "UC: immediate data");
+		       cqe.imm_data == 0x12345678 && cqe.wc_flags == IBV_WC_WITH_IMM,
+	       "UC: immediate data");
 	TAP_OK(h->events[IBV_EVENT_COMM_EST] == 0, "UC: in RTS nothing is newly established");
 	end();
 }
@@ -215,7 +217,7 @@ static void test_uc_gaps(void)
 		run();
 		pass_all();
 		TAP_OK(completes(2, IBV_WC_SUCCESS, &cqe) && completes(100, IBV_WC_SUCCESS, &cqe) &&
-		       cqe.byte_len == 2000 && arrived(0, 5, 2000),
+			       cqe.byte_len == 2000 && arrived(0, 5, 2000),
 		       "UC: the next message meets the same receive");
 		end();
 	}
@@ -256,8 +258,9 @@ static void test_uc_refused(void)
 	run();
 	pass_all();
 	TAP_OK(completes(4, IBV_WC_SUCCESS, &cqe) && xt_qp_info(qb.qp)->state == XR_QPS_RTS &&
-	       !h->sent_count && !h->events[IBV_EVENT_QP_ACCESS_ERR] &&
-	       !COUNTER(access_naks_sent), "UC: a WRITE with a wrong key is dropped, no more");
+		       !h->sent_count && !h->events[IBV_EVENT_QP_ACCESS_ERR] &&
+		       !COUNTER(access_naks_sent),
+	       "UC: a WRITE with a wrong key is dropped, no more");
 	end();
 }
 
@@ -307,7 +310,8 @@ static void test_uc_local(void)
 	h_post_send(&qa, 3, XR_WR_SEND, BASE, 30, key);
 	run();
 	TAP_OK(completes(6, IBV_WC_WR_FLUSH_ERR, &cqe) && completes(3, IBV_WC_SUCCESS, &cqe) &&
-	       silent(), "UC direct: nobody there, no news");
+		       silent(),
+	       "UC direct: nobody there, no news");
 	end();
 }
 
@@ -367,15 +371,18 @@ static void sends_with_wrong_key(uint32_t type, bool local, bool taken)
 	((struct xr_send_wqe *)(qa.sq + 1))->ud.remote_qkey = QKEY;
 	run();
 	TAP_OK(completes(1, IBV_WC_LOC_PROT_ERR, &cqe) && !h->sent_count && silent() &&
-	       xt_qp_info(qa.qp)->state == XR_QPS_SQE, "type %u: a wrong L_Key%s%s", type,
-	       local ? ", direct" : "", taken ? "" : ", and no receive");
+		       xt_qp_info(qa.qp)->state == XR_QPS_SQE,
+	       "type %u: a wrong L_Key%s%s", type, local ? ", direct" : "",
+	       taken ? "" : ", and no receive");
 	end();
 }
 
 static void test_sender_faults(uint32_t type, bool local)
 {
 	static const uint8_t reads[] = {
-		XR_WR_RDMA_READ, XR_WR_ATOMIC_CMP_AND_SWP, XR_WR_ATOMIC_FETCH_AND_ADD,
+		XR_WR_RDMA_READ,
+		XR_WR_ATOMIC_CMP_AND_SWP,
+		XR_WR_ATOMIC_FETCH_AND_ADD,
 	};
 	struct xr_cqe cqe;
 	unsigned i;
@@ -385,8 +392,8 @@ static void test_sender_faults(uint32_t type, bool local)
 		h_post_send(&qa, 1, reads[i], BASE, 8, key)->ud.ah = 1;
 		run();
 		TAP_OK(completes(1, IBV_WC_LOC_QP_OP_ERR, &cqe) && !h->sent_count &&
-		       xt_qp_info(qa.qp)->state == XR_QPS_SQE, "type %u: no operation %u", type,
-		       reads[i]);
+			       xt_qp_info(qa.qp)->state == XR_QPS_SQE,
+		       "type %u: no operation %u", type, reads[i]);
 		end();
 	}
 	sends_with_wrong_key(type, local, true);
@@ -435,10 +442,10 @@ static void test_ud(bool local)
 	if (!local)
 		TAP_OK(completes(10, IBV_WC_SUCCESS, &cqe), "UD: it arrives");
 	TAP_OK(cqe.byte_len == 540 && cqe.wc_flags == IBV_WC_GRH && cqe.src_qpn == qa.qpn &&
-	       cqe.qpn == qb.qpn && cqe.opcode == IBV_WC_RECV && !cqe.pkey_index,
+		       cqe.qpn == qb.qpn && cqe.opcode == IBV_WC_RECV && !cqe.pkey_index,
 	       "UD: 40 bytes more, with the sender's number");
 	TAP_OK(!memcmp(memory + HALF, zeros, 20) && ipv4_header_good(memory + HALF + 20, ip_len) &&
-	       arrived(40, 1, 500) && memory[HALF + 540] == 0xee,
+		       arrived(40, 1, 500) && memory[HALF + 540] == 0xee,
 	       "UD: 20 zeros, the IPv4 header, the payload");
 	TAP_OK(cqe.sl == 10, "UD: which header it is");
 
@@ -449,7 +456,8 @@ static void test_ud(bool local)
 	while (h_poll(h, &cqe) && cqe.wr_id != 11)
 		;
 	TAP_OK(cqe.wr_id == 11 && cqe.byte_len == 40 && cqe.imm_data == 99 &&
-	       cqe.wc_flags == (IBV_WC_GRH | IBV_WC_WITH_IMM), "UD: nothing but immediate data");
+		       cqe.wc_flags == (IBV_WC_GRH | IBV_WC_WITH_IMM),
+	       "UD: nothing but immediate data");
 	TAP_OK(local == !COUNTER(rx_packets), "UD: %s", local ? "nothing was sent" : "by the wire");
 	end();
 }
@@ -464,9 +472,11 @@ static void test_ud_ipv6(void)
 	run();
 	pass_all();
 	TAP_OK(completes(1, IBV_WC_SUCCESS, &cqe) && completes(10, IBV_WC_SUCCESS, &cqe) &&
-	       cqe.byte_len == 60 && cqe.sl == 9, "UD: over IPv6");
+		       cqe.byte_len == 60 && cqe.sl == 9,
+	       "UD: over IPv6");
 	TAP_OK(memory[HALF] == 0x60 && memory[HALF + 6] == 17 && memory[HALF + 8] == 0xfd &&
-	       memory[HALF + 24] == 0xfe && arrived(40, 1, 20), "UD: the IPv6 header");
+		       memory[HALF + 24] == 0xfe && arrived(40, 1, 20),
+	       "UD: the IPv6 header");
 	end();
 }
 
@@ -490,7 +500,8 @@ static void test_ud_dropped(bool local)
 	run();
 	pass_all();
 	TAP_OK(completes(2, 0, &cqe) && completes(3, 0, &cqe) && completes(4, 0, &cqe) &&
-	       completes(5, 0, &cqe) && silent(), "%s: sent is done", how);
+		       completes(5, 0, &cqe) && silent(),
+	       "%s: sent is done", how);
 	TAP_OK(COUNTER(unreliable_drops) == 1 && COUNTER(qkey_errors) == 2,
 	       "%s: too long, wrong Q_Keys", how);
 	post(6, XR_WR_SEND, 99);
@@ -539,8 +550,9 @@ static void test_ud_sender(void)
 		post(2, XR_WR_SEND, 1);
 		run();
 		TAP_OK(completes(1, rows[i].status, &cqe) &&
-		       completes(2, IBV_WC_WR_FLUSH_ERR, &cqe) && !h->sent_count &&
-		       xt_qp_info(qa.qp)->state == XR_QPS_SQE, "UD: %s", rows[i].what);
+			       completes(2, IBV_WC_WR_FLUSH_ERR, &cqe) && !h->sent_count &&
+			       xt_qp_info(qa.qp)->state == XR_QPS_SQE,
+		       "UD: %s", rows[i].what);
 		end();
 	}
 	begin(XR_QPT_UD, false);
@@ -564,7 +576,8 @@ static void test_ud_bad_receive(bool local)
 	while (h_poll(h, &cqe) && cqe.wr_id != 10)
 		;
 	TAP_OK(cqe.status == IBV_WC_LOC_PROT_ERR && h_poll(h, &cqe) &&
-	       xt_qp_info(qb.qp)->state == XR_QPS_ERR && xt_qp_info(qa.qp)->state == XR_QPS_RTS,
+		       xt_qp_info(qb.qp)->state == XR_QPS_ERR &&
+		       xt_qp_info(qa.qp)->state == XR_QPS_RTS,
 	       "UD%s: a receive without right is the receiver's error", local ? " direct" : "");
 	end();
 }
@@ -652,8 +665,9 @@ static void test_group(void)
 	run();
 	while (h_poll(h, &cqe))
 		got |= cqe.status ? 1u << 31 : 1u << cqe.wr_id;
-	TAP_OK(got == (1u << 2 | 1u << 11 | 1u << 12) && h->sent_count == 1 && arrived(240, 1, 100) &&
-	       arrived(440, 1, 100), "group: the other members here get a copy");
+	TAP_OK(got == (1u << 2 | 1u << 11 | 1u << 12) && h->sent_count == 1 &&
+		       arrived(240, 1, 100) && arrived(440, 1, 100),
+	       "group: the other members here get a copy");
 	TAP_OK(memory[HALF + 200 + 36] == 239, "group: whose header names it");
 
 	h_post_recv(&qb, 11, BASE + HALF + 200, 200, key);
@@ -693,7 +707,8 @@ static void test_class(uint32_t type, uint8_t class)
 	f->data[42] = class | XR_OP_SEND_ONLY;
 	xt_icrc_seal(&(struct xt_seg){ f->data, f->len }, 1, 14, 42);
 	pass(0);
-	TAP_OK(COUNTER(rx_malformed) == 1, "type %u: a packet of class %#x is refused", type, class);
+	TAP_OK(COUNTER(rx_malformed) == 1, "type %u: a packet of class %#x is refused", type,
+	       class);
 	end();
 }
 
@@ -716,7 +731,9 @@ static void test_catch_up(uint32_t type, bool local)
 	left = xt_qp_catch_up(qa.qp, ++h->now, 64);
 	while (h_poll(h, &cqe) && cqe.wr_id == done && !cqe.status)
 		done++;
-	TAP_OK(done == 7 && h->sent_count == (local ? 0 : type == XR_QPT_UC ? 21 : 7),
+	TAP_OK(done == 7 && h->sent_count == (local		  ? 0
+					      : type == XR_QPT_UC ? 21
+								  : 7),
 	       "%s%s: complete without a turn", type == XR_QPT_UC ? "UC" : "UD",
 	       local ? ", direct" : "");
 	TAP_OK(left && left < 64, "in few visits");

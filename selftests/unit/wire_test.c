@@ -196,10 +196,10 @@ static void test_short_datagrams(void)
 			put16(at + whole.meta.bth_off - 4, udp_len);
 			why = xt_parse(&f);
 			udp_len -= XT_UDP_LEN;
-			want = udp_len < XT_BTH_LEN ? XR_TRUNC_BTH :
-			       udp_len < XT_BTH_LEN + ext ? XR_TRUNC_EXT :
-			       udp_len < XT_BTH_LEN + ext + XR_ICRC_LEN ? XR_TRUNC_ICRC :
-									  why;
+			want = udp_len < XT_BTH_LEN			  ? XR_TRUNC_BTH
+			       : udp_len < XT_BTH_LEN + ext		  ? XR_TRUNC_EXT
+			       : udp_len < XT_BTH_LEN + ext + XR_ICRC_LEN ? XR_TRUNC_ICRC
+									  : why;
 			tried++;
 			wrong += why != want;
 			if (why == XR_OK)
@@ -257,8 +257,8 @@ static void test_bit_flips(void)
 struct row {
 	const char *what;
 	uint8_t opcode, flags;
-	int ext;			/* bytes of extended headers; -1: what the opcode has */
-	unsigned payload;		/* with pad */
+	int ext;	  /* bytes of extended headers; -1: what the opcode has */
+	unsigned payload; /* with pad */
 	enum xr_reason want;
 };
 
@@ -335,7 +335,7 @@ struct shape {
 	const char *name;
 	unsigned tags;
 	int version;
-	unsigned trailer;	/* Ethernet padding behind the datagram */
+	unsigned trailer; /* Ethernet padding behind the datagram */
 };
 
 /* Builds a frame and returns its length; the datagram's payload is body bytes. */
@@ -371,9 +371,9 @@ static uint32_t build(uint8_t *f, const struct shape *s, unsigned body)
 static void test_rows(void)
 {
 	static const struct shape shapes[] = {
-		{ "IPv4", 0, 4, 0 },	     { "IPv6", 0, 6, 0 },
-		{ "IPv4, VLAN", 1, 4, 0 },   { "IPv6, VLAN", 1, 6, 0 },
-		{ "IPv4, 2 VLANs", 2, 4, 0 }, { "IPv6, 2 VLANs", 2, 6, 0 },
+		{ "IPv4", 0, 4, 0 },	       { "IPv6", 0, 6, 0 },
+		{ "IPv4, VLAN", 1, 4, 0 },     { "IPv6, VLAN", 1, 6, 0 },
+		{ "IPv4, 2 VLANs", 2, 4, 0 },  { "IPv6, 2 VLANs", 2, 6, 0 },
 		{ "IPv4, trailer", 0, 4, 13 },
 	};
 	static uint8_t buf[XT_MAX_FRAME + 8192];
@@ -418,7 +418,7 @@ static void test_rows(void)
 static const struct patch {
 	const char *what;
 	int version;
-	unsigned off, value;		/* 16 bits at this offset */
+	unsigned off, value; /* 16 bits at this offset */
 	enum xr_reason want;
 } patches[] = {
 	{ "ARP", 4, 12, 0x0806, XR_NOT_IP },
@@ -507,8 +507,8 @@ static void test_opcodes(void)
 	unsigned wrong = 0;
 
 #define COUNT(op, flags, classes)                                                                  \
-	wrong += xt_flags_of(XR_OP_##op) != ((classes) & XR_IN_RC ? (flags) : 0);                  \
-	wrong += xt_flags_of(XR_CLASS_UC | XR_OP_##op) != ((classes) & XR_IN_UC ? (flags) : 0);
+	wrong += xt_flags_of(XR_OP_##op) != ((classes)&XR_IN_RC ? (flags) : 0);                    \
+	wrong += xt_flags_of(XR_CLASS_UC | XR_OP_##op) != ((classes)&XR_IN_UC ? (flags) : 0);
 	XR_OPERATIONS(COUNT)
 #undef COUNT
 	TAP_OK(!wrong, "opcode table has each operation in its classes");
@@ -524,8 +524,8 @@ int main(int argc, char **argv)
 	const char *dir = argc > 1 ? argv[1] : "selftests/pcaps";
 
 	page = 16 * sysconf(_SC_PAGESIZE);
-	guard_page =
-		mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	guard_page = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			  0);
 	if (guard_page == MAP_FAILED || mprotect(guard_page + page, page, PROT_NONE)) {
 		perror("mmap");
 		return 1;

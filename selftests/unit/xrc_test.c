@@ -31,7 +31,7 @@ struct pair {
 	struct harness *h;
 	struct h_qp from, to;
 	struct srq a, b, foreign;	/* foreign: of another domain */
-	uint8_t first_opcode, last_ack;	/* on the wire */
+	uint8_t first_opcode, last_ack; /* on the wire */
 	uint32_t first_srqn;
 	unsigned frames;
 };
@@ -227,8 +227,13 @@ static void test_creation(void)
 	struct xt_srq srq;
 	struct xt_qp_init target = { .type = XR_QPT_XRC_RECV, .psns = h->psns };
 	struct xt_qp_init initiator = {
-		.type = XR_QPT_XRC_SEND, .psns = h->psns, .send_cq = &h->cq, .sq = ring,
-		.sq_depth = 4, .sq_stride = 128, .max_send_sge = 1,
+		.type = XR_QPT_XRC_SEND,
+		.psns = h->psns,
+		.send_cq = &h->cq,
+		.sq = ring,
+		.sq_depth = 4,
+		.sq_stride = 128,
+		.max_send_sge = 1,
 	};
 	struct xt_qp *qp;
 
@@ -291,8 +296,8 @@ static void test_send(bool local)
 	h_post_to(p->b.ring, DEPTH, 2, BASE + 20000, 4000, key_b);
 	post(p, XR_WR_SEND, 3000, p->b.xt.number);
 	TAP_OK(!sent_status(p) && received(&p->b, &cqe) && cqe.wr_id == 2 && !cqe.status &&
-		       cqe.byte_len == 3000 && cqe.qpn == p->to.qpn &&
-		       cqe.srqn == p->b.xt.number && !memcmp(memory, memory + 20000, 3000),
+		       cqe.byte_len == 3000 && cqe.qpn == p->to.qpn && cqe.srqn == p->b.xt.number &&
+		       !memcmp(memory, memory + 20000, 3000),
 	       "%s: SEND to one SRQ, of its own PD", way);
 	post(p, XR_WR_SEND_WITH_IMM, 10, p->a.xt.number)->imm_data = 99;
 	TAP_OK(!sent_status(p) && received(&p->a, &cqe) && cqe.wr_id == 1 && cqe.imm_data == 99 &&
@@ -347,7 +352,8 @@ static void test_invalidate(bool local)
 	post(p, XR_WR_SEND_WITH_INV, 10, p->a.xt.number)->invalidate_rkey = key_b;
 	TAP_OK(sent_status(p) && received(&p->a, &cqe) && cqe.status == IBV_WC_REM_INV_REQ_ERR &&
 		       mr_b.key->entry.state == XR_KEY_VALID,
-	       "%s: a key of another SRQ's PD is not invalidated", local ? "direct way" : "packets");
+	       "%s: a key of another SRQ's PD is not invalidated",
+	       local ? "direct way" : "packets");
 	end(p);
 	p = begin(local);
 	mr_b.key->entry.flags = XR_KEYF_FAST;
@@ -383,8 +389,12 @@ static void test_change(void)
 {
 	struct pair *p = begin(false);
 	struct xt_request rq = {
-		.op = XR_OP_SEND_FIRST, .flags = xt_flags_of(XR_CLASS_XRC | XR_OP_SEND_FIRST),
-		.len = 1024, .full = 1024, .packets = 1, .srqn = p->a.xt.number,
+		.op = XR_OP_SEND_FIRST,
+		.flags = xt_flags_of(XR_CLASS_XRC | XR_OP_SEND_FIRST),
+		.len = 1024,
+		.full = 1024,
+		.packets = 1,
+		.srqn = p->a.xt.number,
 	};
 	uint8_t data[1024] = { 0 };
 	struct xt_seg seg = { data, sizeof(data) };
@@ -410,8 +420,12 @@ static void test_srq_goes(void)
 {
 	struct pair *p = begin(false);
 	struct xt_request rq = {
-		.op = XR_OP_SEND_FIRST, .flags = xt_flags_of(XR_CLASS_XRC | XR_OP_SEND_FIRST),
-		.len = 1024, .full = 1024, .packets = 1, .srqn = p->a.xt.number,
+		.op = XR_OP_SEND_FIRST,
+		.flags = xt_flags_of(XR_CLASS_XRC | XR_OP_SEND_FIRST),
+		.len = 1024,
+		.full = 1024,
+		.packets = 1,
+		.srqn = p->a.xt.number,
 	};
 	uint8_t data[1024] = { 0 };
 	struct xt_seg seg = { data, sizeof(data) };
