@@ -179,6 +179,9 @@ check: deps ## run every test; T=name: one suite, one bats file or one test by i
 named_suites = $(strip $(foreach s,$(SUITES),$(if $(findstring $(notdir $(patsubst %/,%,$(T:.bats=))),$(s)),$(s))))
 wanted_suites = $(if $(T),$(or $(named_suites),$(filter e2e/%,$(SUITES))),$(SUITES))
 
+.PHONY: tests
+tests: all $$(foreach s,$$(SUITES),$$(SUITE_NEEDS_$$(s))) ## build every test, run none
+
 .PHONY: check-built
 check-built: all $$(foreach s,$$(wanted_suites),$$(SUITE_NEEDS_$$(s))) $(BUILD)/suites
 	$(Q)XR_BUILD='$(abspath $(BUILD))' selftests/run $(BUILD)/suites $(if $(T),'$(T)')

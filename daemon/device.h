@@ -26,7 +26,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "transport/transport.h"
+#include "daemon/transport/transport.h"
 
 #define XD_MAX_WORKERS 16
 

@@ -24,11 +24,11 @@
 #include "daemon/netdev/net.h"
 #include "daemon/server/server.h"
 #include "device.h"
-#include "log.h"
-#include "loop.h"
-#include "notify.h"
-#include "options.h"
-#include "privileges.h"
+#include "daemon/base/log.h"
+#include "daemon/base/loop.h"
+#include "daemon/base/notify.h"
+#include "daemon/base/options.h"
+#include "daemon/base/privileges.h"
 
 #define LOCK_RETRIES 20
 #define LOCK_RETRY_US 50000

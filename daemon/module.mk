@@ -1,19 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 
-xroced_SRCS := \
-	$(addprefix daemon/,main.c log.c loop.c notify.c options.c privileges.c) \
-	$(addprefix daemon/netdev/,net.c resolve.c) \
-	$(addprefix daemon/datapath/,xdp.c xsk.c worker.c worker_idle.c worker_ops.c spin.c bells.c held.c inbox.c fault.c)
+# Folders from the lowest level to the highest: docs/architecture.md
+base_SRCS := $(addprefix daemon/base/,jobs.c json.c log.c loop.c notify.c options.c privileges.c)
+netdev_SRCS := $(addprefix daemon/netdev/,net.c resolve.c)
+datapath_SRCS := $(addprefix daemon/datapath/, \
+	delay.c doorbells.c fault.c inbox.c spin.c worker.c worker_idle.c worker_ops.c xdp.c xsk.c)
+memory_SRCS := $(addprefix daemon/memory/,on_demand.c proc_maps.c region.c sigbus.c)
+clients_SRCS := $(addprefix daemon/clients/,client.c doorbells.c events.c handles.c shm.c)
+objects_SRCS := $(addprefix daemon/objects/, \
+	ah.c cq.c dm.c fast_mr.c import.c lkey.c mcast.c mr.c mw.c pd.c pin.c qp.c srq.c xrc.c)
+server_SRCS := $(addprefix daemon/server/,dispatch.c query.c server.c show.c show_objects.c)
 
 # clients and their objects, which tests drive without a netdev
-server_SRCS := \
-	$(addprefix daemon/server/, \
-		server.c client.c request.c client_bells.c handles.c jobs.c shm.c events.c query.c show.c \
-		show_objects.c json.c) \
-	$(addprefix daemon/objects/, \
-		pd.c import.c mr.c fast_mr.c pin.c mw.c lkey.c dm.c cq.c srq.c xrc.c qp.c ah.c mcast.c) \
-	$(addprefix daemon/memory/,tiers.c on_demand.c proc_maps.c guard.c)
-xroced_SRCS += $(server_SRCS)
+control_SRCS := daemon/base/jobs.c daemon/base/json.c \
+	$(memory_SRCS) $(clients_SRCS) $(objects_SRCS) $(server_SRCS)
+
+xroced_SRCS := daemon/main.c $(base_SRCS) $(netdev_SRCS) $(datapath_SRCS) $(memory_SRCS) \
+	$(clients_SRCS) $(objects_SRCS) $(server_SRCS)
 
 XROCED_LIBS := -lxdp -lbpf -lmnl -lisal -lcap -lpthread
 

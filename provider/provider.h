@@ -46,7 +46,7 @@
 
 #include <xroce/control.h>
 
-#include "ring.h"
+#include "provider/verbs/ring.h"
 
 #define XP_PUBLIC __attribute__((visibility("default")))
 

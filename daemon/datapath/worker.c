@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* A worker's life: rounds, and who may stop them. */
-#include "worker_own.h"
+#include "worker_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -10,12 +10,12 @@
 #include <unistd.h>
 
 #include "daemon/device.h"
-#include "daemon/log.h"
-#include "daemon/loop.h"
-#include "daemon/options.h"
-#include "daemon/privileges.h"
-#include "bells.h"
-#include "held.h"
+#include "daemon/base/log.h"
+#include "daemon/base/loop.h"
+#include "daemon/base/options.h"
+#include "daemon/base/privileges.h"
+#include "doorbells.h"
+#include "delay.h"
 #include "inbox.h"
 #include "xdp.h"
 

@@ -4,7 +4,7 @@
  * cores than spinners (docs/performance.md has the figures) who spins yields, who sleeps is woken in
  * place of a program that spins, and a short slice keeps the tail of such wake-ups short.
  */
-#include "worker_own.h"
+#include "worker_internal.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -16,9 +16,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "daemon/log.h"
-#include "daemon/loop.h"
-#include "bells.h"
+#include "daemon/base/log.h"
+#include "daemon/base/loop.h"
+#include "doorbells.h"
 
 #define SLICE_NS 100000u /* the smallest there is; ignored before kernel 6.12 */
 

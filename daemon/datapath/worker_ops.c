@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* What an engine asks of the worker that drives it: frames, events, other engines; and faults on the way. */
-#include "worker_own.h"
+#include "worker_internal.h"
 
 #include <sched.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 
 #include "daemon/device.h"
 #include "daemon/server/server.h"
-#include "held.h"
+#include "delay.h"
 #include "inbox.h"
 
 #define LOCK_SPINS 2000

@@ -19,8 +19,8 @@
 #include <unistd.h>
 
 #include "daemon/device.h"
-#include "daemon/log.h"
-#include "daemon/options.h"
+#include "daemon/base/log.h"
+#include "daemon/base/options.h"
 #include "iter.skel.h"
 #include "xroce.skel.h"
 #include "xsk.h"

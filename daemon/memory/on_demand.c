@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "proc_maps.h"
-#include "tiers.h"
+#include "region.h"
 
 static struct xd_proc *proc_of(struct xt_mem *mem)
 {

@@ -17,8 +17,8 @@
 
 #include "daemon/datapath/xdp.h"
 #include "daemon/device.h"
-#include "daemon/log.h"
-#include "daemon/options.h"
+#include "daemon/base/log.h"
+#include "daemon/base/options.h"
 #include "daemon/server/server.h"
 #include "net_internal.h"
 

@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-#include "daemon/loop.h"
+#include "daemon/base/loop.h"
 #include "net.h"
 
 /* An IP address as netlink wants it */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/loop.h"
+#include "daemon/base/loop.h"
 #include "daemon/netdev/net.h"
 #include "objects.h"
 

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "daemon/loop.h"
+#include "daemon/base/loop.h"
 #include "objects.h"
 
 /* ---- channels ---------------------------------------------------------------------- */

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "daemon/options.h"
+#include "daemon/base/options.h"
 #include "objects.h"
 
 #define PAGE 4096u

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "daemon/datapath/xdp.h"
-#include "daemon/memory/tiers.h"
+#include "daemon/memory/region.h"
 #include "objects.h"
 
 /* Whatever the process has; which pages these are is said by work requests. */

@@ -2,7 +2,7 @@
 /* The reserved L_Key: a client's own memory, all of it, without a region. */
 #include <errno.h>
 
-#include "daemon/memory/tiers.h"
+#include "daemon/memory/region.h"
 #include "objects.h"
 
 /*

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "daemon/datapath/xdp.h"
-#include "daemon/memory/tiers.h"
+#include "daemon/memory/region.h"
 #include "objects.h"
 
 #define PAGE 4096u

@@ -6,7 +6,7 @@
 #ifndef XD_OBJECTS_H
 #define XD_OBJECTS_H
 
-#include "daemon/server/client.h"
+#include "daemon/clients/client.h"
 
 /* What keys and QPs name: the PD of a client, and those that others imported */
 struct xd_domain {

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "daemon/datapath/xdp.h"
-#include "daemon/log.h"
-#include "daemon/loop.h"
+#include "daemon/base/log.h"
+#include "daemon/base/loop.h"
 #include "daemon/netdev/net.h"
 #include "objects.h"
 

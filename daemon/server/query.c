@@ -9,8 +9,8 @@
 #include "daemon/datapath/xdp.h"
 #include "daemon/netdev/net.h"
 #include "daemon/objects/objects.h"
-#include "daemon/options.h"
-#include "client.h"
+#include "daemon/base/options.h"
+#include "daemon/clients/client.h"
 
 /*
  * What a frame adds to the payload, rounded up: IPv6, UDP, BTH, the longest extended headers that

@@ -15,12 +15,12 @@
 #include <unistd.h>
 
 #include "daemon/datapath/xdp.h"
-#include "daemon/log.h"
-#include "daemon/loop.h"
-#include "daemon/memory/tiers.h"
+#include "daemon/base/log.h"
+#include "daemon/base/loop.h"
+#include "daemon/memory/region.h"
 #include "daemon/objects/objects.h"
-#include "daemon/options.h"
-#include "client.h"
+#include "daemon/base/options.h"
+#include "daemon/clients/client.h"
 #include "server.h"
 
 #define BACKLOG 64

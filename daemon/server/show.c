@@ -11,10 +11,10 @@
 #include <unistd.h>
 
 #include "daemon/datapath/xdp.h"
-#include "daemon/memory/tiers.h"
+#include "daemon/memory/region.h"
 #include "daemon/netdev/net.h"
 #include "daemon/objects/objects.h"
-#include "daemon/options.h"
+#include "daemon/base/options.h"
 #include "show.h"
 
 /* ---- status ---------------------------------------------------------------------- */

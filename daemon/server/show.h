@@ -3,7 +3,7 @@
 #ifndef XD_SHOW_H
 #define XD_SHOW_H
 
-#include "json.h"
+#include "daemon/base/json.h"
 
 struct xd_server;
 

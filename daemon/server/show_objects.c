@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "daemon/memory/tiers.h"
+#include "daemon/memory/region.h"
 #include "daemon/objects/objects.h"
 #include "show.h"
 

@@ -3,23 +3,23 @@
 # The transport engine, as a library: the daemon, the simulation, fuzzers and unit tests link it.
 transport_SRCS := $(addprefix daemon/transport/, \
 	ah.c \
-	answers.c \
-	binding.c \
-	build.c \
+	completer.c \
 	copy.c \
 	cq.c \
 	engine.c \
 	group.c \
+	key_wr.c \
 	keys.c \
-	local.c \
+	loopback.c \
 	memory.c \
 	modify.c \
 	numbers.c \
 	pace.c \
+	packet.c \
 	qp.c \
 	requester.c \
 	responder.c \
-	response.c \
+	responses.c \
 	rq.c \
 	sq.c \
 	srq.c \

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/datapath/bells.h"
+#include "daemon/datapath/doorbells.h"
 #include "selftests/lib/tap.h"
 
 #define RINGS 200000

@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "daemon/loop.h"
+#include "daemon/base/loop.h"
 #include "control.h"
 
 /* ---- descriptors whose close() hangs ----------------------------------------------- */

@@ -9,9 +9,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "daemon/log.h"
-#include "daemon/loop.h"
-#include "daemon/memory/tiers.h"
+#include "daemon/base/log.h"
+#include "daemon/base/loop.h"
+#include "daemon/memory/region.h"
 
 #include "../lib/fds.h"
 

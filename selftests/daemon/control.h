@@ -11,7 +11,7 @@
 #include "../fuzz/input.h"
 #include "../lib/tap.h"
 #include "daemon/objects/objects.h"
-#include "daemon/server/client.h"
+#include "daemon/clients/client.h"
 #include "daemon/server/server.h"
 
 #define PAGE 4096ul

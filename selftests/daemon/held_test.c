@@ -2,7 +2,7 @@
 /* Frames that injected faults keep back: order, directions, bytes, and a pool that ends. */
 #include <string.h>
 
-#include "daemon/datapath/held.h"
+#include "daemon/datapath/delay.h"
 #include "selftests/lib/tap.h"
 
 static uint8_t bytes[XT_MAX_FRAME + 1];

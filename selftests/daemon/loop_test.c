@@ -5,7 +5,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "daemon/loop.h"
+#include "daemon/base/loop.h"
 #include "selftests/lib/tap.h"
 
 #define MS 1000000ull

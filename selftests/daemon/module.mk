@@ -3,22 +3,22 @@
 # The daemon's parts that need no network: selftests/daemon/NAME_test.c with the sources it is about.
 DAEMON_TESTS := options loop bells spin held
 
-options_test_SRCS := daemon/options.c
-loop_test_SRCS := daemon/loop.c
-bells_test_SRCS := daemon/datapath/bells.c
+options_test_SRCS := daemon/base/options.c
+loop_test_SRCS := daemon/base/loop.c
+bells_test_SRCS := daemon/datapath/doorbells.c
 spin_test_SRCS := daemon/datapath/spin.c
-held_test_SRCS := daemon/datapath/held.c
+held_test_SRCS := daemon/datapath/delay.c
 
 $(foreach t,$(DAEMON_TESTS),$(eval \
 	$(call test_program,daemon/$(t),selftests/daemon/$(t)_test.c $($(t)_test_SRCS),,-lpthread)))
 
 # What rtnetlink says of an interface, in network namespaces of its own
 $(eval $(call test_program,daemon/net,selftests/daemon/net_test.c daemon/netdev/net.c daemon/netdev/resolve.c \
-	daemon/loop.c daemon/log.c,,-lmnl -lpthread))
+	daemon/base/loop.c daemon/base/log.c,,-lmnl -lpthread))
 
 # The real server between a made-up device and made-up clients
-control_LIB := selftests/daemon/control.c selftests/fuzz/fake_device.c $(server_SRCS) \
-	$(addprefix daemon/,loop.c log.c options.c)
+control_LIB := selftests/daemon/control.c selftests/fuzz/fake_device.c $(control_SRCS) \
+	$(addprefix daemon/base/,loop.c log.c options.c)
 $(foreach t,control burden qp srq regions tiers dm import keys,$(eval $(call test_program,daemon/$(t),selftests/daemon/$(t)_test.c \
 	$(control_LIB),transport,-lisal -lpthread)))
 

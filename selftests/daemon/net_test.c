@@ -18,8 +18,8 @@
 
 #include "daemon/datapath/xdp.h"
 #include "daemon/device.h"
-#include "daemon/log.h"
-#include "daemon/loop.h"
+#include "daemon/base/log.h"
+#include "daemon/base/loop.h"
 #include "daemon/netdev/net.h"
 #include "daemon/server/server.h"
 #include "selftests/lib/tap.h"

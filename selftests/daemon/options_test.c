@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "daemon/options.h"
+#include "daemon/base/options.h"
 #include "selftests/lib/tap.h"
 
 static char said[1024]; /* what the last parse() printed */

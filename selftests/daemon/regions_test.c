@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "daemon/memory/proc_maps.h"
-#include "daemon/memory/tiers.h"
+#include "daemon/memory/region.h"
 #include "control.h"
 
 static void test_private_memory(void)

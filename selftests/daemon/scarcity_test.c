@@ -18,8 +18,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "daemon/loop.h"
-#include "daemon/memory/tiers.h"
+#include "daemon/base/loop.h"
+#include "daemon/memory/region.h"
 #include "control.h"
 
 /* ---- calls that fail ---------------------------------------------------------------- */

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "daemon/memory/proc_maps.h"
-#include "daemon/memory/tiers.h"
+#include "daemon/memory/region.h"
 #include "control.h"
 
 #ifndef MFD_HUGE_2MB

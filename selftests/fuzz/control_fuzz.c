@@ -15,9 +15,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "daemon/log.h"
-#include "daemon/loop.h"
-#include "daemon/server/client.h"
+#include "daemon/base/log.h"
+#include "daemon/base/loop.h"
+#include "daemon/clients/client.h"
 #include "daemon/server/server.h"
 #include "fake_device.h"
 #include "input.h"

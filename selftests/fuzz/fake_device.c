@@ -6,9 +6,9 @@
 
 #include "daemon/datapath/worker.h"
 #include "daemon/datapath/xdp.h"
-#include "daemon/loop.h"
+#include "daemon/base/loop.h"
 #include "daemon/netdev/net.h"
-#include "daemon/privileges.h"
+#include "daemon/base/privileges.h"
 #include "daemon/server/server.h"
 #include "input.h"
 

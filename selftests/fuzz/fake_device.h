@@ -8,7 +8,7 @@
 #define FAKE_DEVICE_H
 
 #include "daemon/device.h"
-#include "daemon/options.h"
+#include "daemon/base/options.h"
 
 #define FAKE_GIDS 3
 

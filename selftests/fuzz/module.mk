@@ -6,10 +6,10 @@ $(eval $(call fuzzer,frame,$(FUZZ_DIR)/frame_fuzz.c daemon/transport/wire.c,-lis
 $(foreach f,engine ring,$(eval $(call fuzzer,$(f),$(FUZZ_DIR)/$(f)_fuzz.c $(addprefix $(FUZZ_DIR)/,world.c queues.c changing.c) \
 	$(transport_SRCS),-lisal -lpthread)))
 
-$(eval $(call fuzzer,options,$(FUZZ_DIR)/options_fuzz.c daemon/options.c,))
+$(eval $(call fuzzer,options,$(FUZZ_DIR)/options_fuzz.c daemon/base/options.c,))
 
-$(eval $(call fuzzer,control,$(FUZZ_DIR)/control_fuzz.c $(FUZZ_DIR)/fake_device.c $(server_SRCS) \
-	$(addprefix daemon/,loop.c log.c options.c) $(transport_SRCS),-lisal -lpthread))
+$(eval $(call fuzzer,control,$(FUZZ_DIR)/control_fuzz.c $(FUZZ_DIR)/fake_device.c $(control_SRCS) \
+	$(addprefix daemon/base/,loop.c log.c options.c) $(transport_SRCS),-lisal -lpthread))
 
 # The corpora that are written by programs; the others are what fuzzing found, made small by -merge=1
 $(eval $(call program,selftests/fuzz/seed_control,$(FUZZ_DIR)/seed_control.c,,))

@@ -8,8 +8,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "daemon/log.h"
-#include "daemon/options.h"
+#include "daemon/base/log.h"
+#include "daemon/base/options.h"
 #include "input.h"
 
 #define MAX_ARGS 32

@@ -247,7 +247,7 @@ static void test_breaks(void)
 static struct xt_mem_seg file_seg;
 static struct xt_mem file_mem;
 
-/* As daemon/memory/guard.c does it */
+/* As daemon/memory/sigbus.c does it */
 static void on_sigbus(int sig)
 {
 	if (mmap(file_seg.ptr, 4096, PROT_READ | PROT_WRITE,

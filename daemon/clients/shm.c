@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "daemon/memory/region.h"
+#include "client.h"
+
+#define PAGE 4096u
+#define CHUNK_SIZE (2u << 20)
+#define MAX_CHUNKS 4096
+
+struct xd_chunk {
+	uint32_t id;
+	int fd; /* until the client was told, then -1; of device memory always */
+	bool told, dm;
+	uint8_t *base;
+	uint64_t size;
+	uint32_t pages, used;
+	uint32_t place;	 /* in the guard's list */
+	bool broken;	 /* the client made the file lose its pages: it harms itself only */
+	uint64_t busy[]; /* bit by page: in use, or on its way to be free */
+};
+
+static bool is_busy(const struct xd_chunk *k, uint32_t page)
+{
+	return k->busy[page / 64] >> (page % 64) & 1;
+}
+
+static void set_busy(struct xd_chunk *k, uint32_t page, uint32_t pages, bool busy)
+{
+	for (; pages; pages--, page++) {
+		if (busy)
+			k->busy[page / 64] |= 1ull << (page % 64);
+		else
+			k->busy[page / 64] &= ~(1ull << (page % 64));
+	}
+}
+
+/* The first run of free pages; false: none is long enough. */
+static bool find_run(const struct xd_chunk *k, uint32_t pages, uint32_t *first)
+{
+	uint32_t i, run = 0;
+
+	if (k->pages - k->used < pages)
+		return false;
+	for (i = 0; i < k->pages; i++) {
+		run = is_busy(k, i) ? 0 : run + 1;
+		if (run == pages) {
+			*first = i + 1 - pages;
+			return true;
+		}
+	}
+	return false;
+}
+
+static int make_file(uint64_t size)
+{
+	int fd = memfd_create("xroce-rings", MFD_CLOEXEC | MFD_ALLOW_SEALING), err;
+
+	if (fd < 0)
+		return -errno;
+	if (ftruncate(fd, (off_t)size) ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) {
+		err = -errno;
+		close(fd);
+		return err;
+	}
+	return fd;
+}
+
+static int map_chunk(struct xd_chunk *k)
+{
+	int err;
+
+	k->fd = make_file(k->size);
+	if (k->fd < 0)
+		return k->fd;
+	k->base = mmap(NULL, k->size, PROT_READ | PROT_WRITE, MAP_SHARED, k->fd, 0);
+	err = k->base == MAP_FAILED ? -errno
+				    : xd_guard_add(k->base, k->size, &k->broken, &k->place);
+	if (err) {
+		if (k->base != MAP_FAILED)
+			munmap(k->base, k->size);
+		close(k->fd);
+	}
+	return err;
+}
+
+static int add_chunk(struct xd_client *c, uint64_t length, bool dm, struct xd_chunk **out)
+{
+	struct xd_shm *shm = &c->shm;
+	uint64_t size = (length + CHUNK_SIZE - 1) & ~(uint64_t)(CHUNK_SIZE - 1);
+	uint32_t pages = size / PAGE;
+	struct xd_chunk **list, *k;
+	int err;
+
+	if (shm->chunks == MAX_CHUNKS)
+		return -ENOMEM;
+	list = realloc(shm->chunk, (shm->chunks + 1) * sizeof(*list));
+	if (!list)
+		return -ENOMEM;
+	shm->chunk = list;
+	k = calloc(1, sizeof(*k) + pages / 8);
+	if (!k)
+		return -ENOMEM;
+	k->id = shm->chunks;
+	k->size = size;
+	k->pages = pages;
+	k->dm = dm;
+	if (dm && !xd_fds_take(c->server, 1)) {
+		free(k);
+		return -EMFILE;
+	}
+	err = map_chunk(k);
+	if (err) {
+		if (dm)
+			xd_fds_put(c->server, 1);
+		free(k);
+		return err;
+	}
+	shm->chunk[shm->chunks++] = k;
+	*out = k;
+	return 0;
+}
+
+static int find_room(struct xd_client *c, uint64_t length, bool dm, struct xd_piece *piece)
+{
+	struct xd_shm *shm = &c->shm;
+	uint32_t i;
+
+	for (i = 0; i < shm->chunks; i++) {
+		piece->chunk = shm->chunk[i];
+		if (piece->chunk->dm == dm && find_run(piece->chunk, piece->pages, &piece->page))
+			return 0;
+	}
+	piece->page = 0;
+	return add_chunk(c, length, dm, &piece->chunk);
+}
+
+static int alloc_piece(struct xd_client *c, uint64_t length, bool dm, struct xd_piece *piece)
+{
+	int err;
+
+	*piece = (struct xd_piece){ .length = length, .pages = (length + PAGE - 1) / PAGE };
+	err = xd_user_charge(c, (uint64_t)piece->pages * PAGE);
+	if (err)
+		return err;
+	err = find_room(c, length, dm, piece);
+	if (err) {
+		xd_user_uncharge(c, (uint64_t)piece->pages * PAGE);
+		*piece = (struct xd_piece){ 0 };
+		return err;
+	}
+	c->shm.charged += (uint64_t)piece->pages * PAGE;
+	set_busy(piece->chunk, piece->page, piece->pages, true);
+	piece->chunk->used += piece->pages;
+	piece->ptr = piece->chunk->base + (uint64_t)piece->page * PAGE;
+	return 0;
+}
+
+int xd_shm_alloc(struct xd_client *c, uint64_t length, struct xd_piece *piece)
+{
+	return alloc_piece(c, length, false, piece);
+}
+
+int xd_shm_alloc_dm(struct xd_client *c, uint64_t length, struct xd_piece *piece)
+{
+	return alloc_piece(c, length, true, piece);
+}
+
+/*
+ * The pages of a piece go back to the kernel, so that the next one there begins with zeros. A
+ * client can hold the file's lock: hence a job, and the pages stay busy meanwhile.
+ */
+struct punch_job {
+	struct xd_client_job job;
+	struct xd_piece piece;
+	bool failed;
+};
+
+static void punch_run(struct xd_client_job *job)
+{
+	struct punch_job *j = container_of(job, struct punch_job, job);
+
+	j->failed = madvise(j->piece.ptr, (size_t)j->piece.pages * PAGE, MADV_REMOVE);
+}
+
+static void punch_done(struct xd_client_job *job)
+{
+	struct punch_job *j = container_of(job, struct punch_job, job);
+	struct xd_piece *p = &j->piece;
+
+	/* Pages that could not be emptied are not used again. */
+	if (!j->failed) {
+		set_busy(p->chunk, p->page, p->pages, false);
+		p->chunk->used -= p->pages;
+		job->client->shm.charged -= (uint64_t)p->pages * PAGE;
+		xd_user_uncharge(job->client, (uint64_t)p->pages * PAGE);
+	}
+	free(j);
+}
+
+void xd_shm_free(struct xd_client *c, struct xd_piece *piece)
+{
+	struct punch_job *j;
+
+	/* of a client that ends, all goes at once */
+	j = piece->ptr && !c->ending ? calloc(1, sizeof(*j)) : NULL;
+	if (j) {
+		j->piece = *piece;
+		j->job = (struct xd_client_job){ .run = punch_run, .done = punch_done };
+		xd_client_add_job(c, &j->job);
+	}
+	*piece = (struct xd_piece){ 0 };
+}
+
+void xd_shm_ref(const struct xd_piece *piece, struct xr_shm_ref *ref, struct xd_reply *rep)
+{
+	struct xd_chunk *k = piece->chunk;
+
+	*ref = (struct xr_shm_ref){ 0 };
+	if (!k)
+		return;
+	ref->chunk = k->id;
+	ref->chunk_size = k->size;
+	ref->offset = (uint64_t)piece->page * PAGE;
+	ref->length = piece->length;
+	if (k->told)
+		return;
+	ref->new_chunk = 1;
+	k->told = true;
+	xd_reply_fd(rep, k->fd, k->dm);
+	if (!k->dm)
+		k->fd = -1;
+}
+
+void xd_shm_export(const struct xd_piece *piece, struct xr_shm_ref *ref, struct xd_reply *rep)
+{
+	*ref = (struct xr_shm_ref){
+		.new_chunk = 1,
+		.chunk_size = piece->chunk->size,
+		.offset = (uint64_t)piece->page * PAGE,
+		.length = piece->length,
+	};
+	xd_reply_fd(rep, piece->chunk->fd, true);
+}
+
+void xd_shm_end(struct xd_client *c)
+{
+	struct xd_shm *shm = &c->shm;
+	struct xd_chunk *k;
+	uint32_t i;
+
+	for (i = 0; i < shm->chunks; i++) {
+		k = shm->chunk[i];
+		xd_guard_del(k->place);
+		munmap(k->base, k->size);
+		if (k->fd >= 0)
+			close(k->fd);
+		if (k->dm)
+			xd_fds_put(c->server, 1);
+		free(k);
+	}
+	free(shm->chunk);
+	shm->chunk = NULL;
+	shm->chunks = 0;
+}

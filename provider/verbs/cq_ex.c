@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Extended completion queues. A completion is copied out of the ring when the program moves to it, so
+ * that between start_poll() and end_poll() it may call any verb; what one thread has
+ * started no other one may disturb, hence the lock in between.
+ */
+#include <time.h>
+
+#include "provider/provider.h"
+
+#define CAN_REPORT                                                                                 \
+	(IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_IMM | IBV_WC_EX_WITH_QP_NUM |                    \
+	 IBV_WC_EX_WITH_SRC_QP | IBV_WC_EX_WITH_SLID | IBV_WC_EX_WITH_SL |                         \
+	 IBV_WC_EX_WITH_DLID_PATH_BITS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |                     \
+	 IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
+#define MASKS (IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD)
+#define FLAGS (IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN)
+
+/* ---- polling ------------------------------------------------------------------- */
+
+static struct xp_cq *of(struct ibv_cq_ex *ex)
+{
+	return xp_cq(ibv_cq_ex_to_cq(ex));
+}
+
+static int next_poll(struct ibv_cq_ex *ex)
+{
+	struct xp_cq *cq = of(ex);
+	int err = xp_cq_next(cq, &cq->current, false);
+
+	if (!err) {
+		ex->status = cq->current.status;
+		ex->wr_id = cq->current.wr_id;
+	}
+	return err;
+}
+
+static void end_poll(struct ibv_cq_ex *ex)
+{
+	xp_unlock(&of(ex)->polling);
+}
+
+static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
+{
+	struct xp_cq *cq = of(ex);
+	int err;
+
+	if (attr->comp_mask)
+		return EINVAL;
+	/* In a child the lock may be held by a thread that is not there. */
+	if (xp_health(xp_ctx(ex->context)) == XP_FORKED)
+		return EIO;
+	xp_lock(&cq->polling);
+	err = xp_cq_next(cq, &cq->current, true);
+	if (err) {
+		end_poll(ex);
+		return err;
+	}
+	ex->status = cq->current.status;
+	ex->wr_id = cq->current.wr_id;
+	return 0;
+}
+
+/* ---- what the completion says -------------------------------------------------- */
+
+#define READ(type, what, value)                                                                    \
+	static type read_##what(struct ibv_cq_ex *ex)                                              \
+	{                                                                                          \
+		return value;                                                                      \
+	}
+READ(enum ibv_wc_opcode, opcode, of(ex)->current.opcode)
+READ(uint32_t, vendor_err, of(ex)->current.vendor_err)
+READ(uint32_t, byte_len, of(ex)->current.byte_len)
+READ(__be32, imm_data, of(ex)->current.imm_data) /* or the key that was invalidated */
+READ(uint32_t, qp_num, of(ex)->current.qpn)
+READ(uint32_t, src_qp, of(ex)->current.src_qpn)
+READ(unsigned int, wc_flags, of(ex)->current.wc_flags)
+READ(uint8_t, sl, of(ex)->current.sl)
+READ(uint64_t, completion_ts, of(ex)->current.timestamp)
+/* RoCE has no LIDs. */
+READ(uint32_t, slid, 0)
+READ(uint8_t, dlid_path_bits, 0)
+
+static uint64_t read_completion_wallclock_ns(struct ibv_cq_ex *ex)
+{
+	uint64_t age = xp_clock() - of(ex)->current.timestamp;
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	return ts.tv_sec * 1000000000ull + ts.tv_nsec - age;
+}
+
+static void set_accessors(struct ibv_cq_ex *ex)
+{
+	ex->start_poll = start_poll;
+	ex->next_poll = next_poll;
+	ex->end_poll = end_poll;
+	ex->read_opcode = read_opcode;
+	ex->read_vendor_err = read_vendor_err;
+	ex->read_wc_flags = read_wc_flags;
+	ex->read_byte_len = read_byte_len;
+	ex->read_imm_data = read_imm_data;
+	ex->read_qp_num = read_qp_num;
+	ex->read_src_qp = read_src_qp;
+	ex->read_slid = read_slid;
+	ex->read_sl = read_sl;
+	ex->read_dlid_path_bits = read_dlid_path_bits;
+	ex->read_completion_ts = read_completion_ts;
+	ex->read_completion_wallclock_ns = read_completion_wallclock_ns;
+}
+
+/* ---- create -------------------------------------------------------------------- */
+
+struct ibv_cq_ex *xp_create_cq_ex(struct ibv_context *ibctx, struct ibv_cq_init_attr_ex *attr)
+{
+	uint32_t flags = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? attr->flags : 0;
+	struct ibv_pd *parent = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD ? attr->parent_domain
+									   : NULL;
+	struct xp_cq *cq;
+
+	ibctx = xp_here(ibctx);
+	if (attr->comp_mask & ~MASKS || flags & ~FLAGS || attr->wc_flags & ~(uint64_t)CAN_REPORT)
+		return xp_null(EOPNOTSUPP);
+	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD &&
+	    (!parent || parent->context != ibctx || !xp_pd(parent)->below))
+		return xp_null(EINVAL);
+	cq = xp_cq_create(ibctx, attr, parent,
+			  flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN ? XR_CQF_IGNORE_OVERRUN : 0);
+	if (!cq)
+		return NULL;
+	cq->parent = parent;
+	cq->polling.unneeded = (parent && xp_pd_use(parent)) ||
+			       flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
+	set_accessors(&cq->ex);
+	return &cq->ex;
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Device memory: a piece of the daemon's memory that is mapped here, so that copying is copying. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "provider/provider.h"
+
+/* As other devices have it, whose memory is behind a bus */
+#define COPY_UNIT 4
+
+struct xp_dm {
+	struct ibv_dm ibdm;
+	uint8_t *base;
+	uint64_t length;
+	bool imported; /* mapped for itself; the daemon has no object for it */
+};
+
+static int check_copy(const struct xp_dm *dm, uint64_t off, size_t length)
+{
+	if (off > dm->length || length > dm->length - off || off % COPY_UNIT || length % COPY_UNIT)
+		return EINVAL;
+	return xp_health(xp_ctx(dm->ibdm.context)) == XP_HEALTHY ? 0 : EIO;
+}
+
+static int copy_to(struct ibv_dm *ibdm, uint64_t off, const void *from, size_t length)
+{
+	struct xp_dm *dm = (struct xp_dm *)ibdm;
+	int err = check_copy(dm, off, length);
+
+	if (!err)
+		memcpy(dm->base + off, from, length);
+	return err;
+}
+
+static int copy_from(void *to, struct ibv_dm *ibdm, uint64_t off, size_t length)
+{
+	struct xp_dm *dm = (struct xp_dm *)ibdm;
+	int err = check_copy(dm, off, length);
+
+	if (!err)
+		memcpy(to, dm->base + off, length);
+	return err;
+}
+
+static struct ibv_dm *fill(struct xp_dm *dm, struct ibv_context *ibctx, uint32_t handle)
+{
+	dm->ibdm.context = ibctx;
+	dm->ibdm.memcpy_to_dm = copy_to;
+	dm->ibdm.memcpy_from_dm = copy_from;
+	dm->ibdm.handle = handle;
+	return &dm->ibdm;
+}
+
+struct ibv_dm *xp_alloc_dm(struct ibv_context *ibctx, struct ibv_alloc_dm_attr *attr)
+{
+	struct xr_alloc_dm_req req = { .length = attr->length, .log_align = attr->log_align_req };
+	struct xr_alloc_dm_rep rep;
+	struct xp_piece piece = { .ref = &rep.memory };
+	struct xp_call call = {
+		.type = XR_MSG_ALLOC_DM,
+		.req = &req,
+		.req_len = sizeof(req),
+		.rep = &rep,
+		.rep_len = sizeof(rep),
+	};
+	struct xp_dm *dm;
+	int err;
+
+	if (attr->comp_mask)
+		return xp_null(EINVAL);
+	dm = calloc(1, sizeof(*dm));
+	if (!dm)
+		return xp_null(ENOMEM);
+	ibctx = xp_here(ibctx);
+	err = xp_call_map(xp_ctx(ibctx), &call, &piece, 1);
+	if (err) {
+		free(dm);
+		return xp_null(err);
+	}
+	dm->base = piece.ptr;
+	dm->length = attr->length;
+	return fill(dm, ibctx, rep.handle);
+}
+
+/* A piece of another process's device memory, by the file that it lies in */
+static int map_import(struct xp_dm *dm, const struct xr_shm_ref *ref, int fd)
+{
+	struct stat st;
+
+	/* A file shorter than its mapping would be a SIGBUS later on. */
+	if (fstat(fd, &st) || !ref->length || ref->offset > ref->chunk_size ||
+	    ref->length > ref->chunk_size - ref->offset || (uint64_t)st.st_size < ref->chunk_size)
+		return -EPROTO;
+	dm->base = mmap(NULL, ref->length, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+			(off_t)ref->offset);
+	dm->length = ref->length;
+	return dm->base == MAP_FAILED ? -errno : 0;
+}
+
+struct ibv_dm *xp_import_dm(struct ibv_context *ibctx, uint32_t handle)
+{
+	struct xr_handle_req req = { .handle = handle };
+	struct xp_dm *dm = calloc(1, sizeof(*dm));
+	struct xr_import_dm_rep rep;
+	int fd = -1, err;
+	struct xp_call call = {
+		.type = XR_MSG_IMPORT_DM,
+		.req = &req,
+		.req_len = sizeof(req),
+		.rep = &rep,
+		.rep_len = sizeof(rep),
+		.rep_fds = &fd,
+		.rep_room = 1,
+	};
+
+	if (!dm)
+		return xp_null(ENOMEM);
+	ibctx = xp_here(ibctx);
+	err = xp_call(xp_ctx(ibctx), &call);
+	if (!err)
+		err = call.rep_nfds ? map_import(dm, &rep.memory, fd) : -EPROTO;
+	xp_close_fds(&fd, call.rep_nfds);
+	if (err) {
+		free(dm);
+		return xp_null(err);
+	}
+	dm->imported = true;
+	return fill(dm, ibctx, handle);
+}
+
+void xp_unimport_dm(struct ibv_dm *ibdm)
+{
+	struct xp_dm *dm = (struct xp_dm *)ibdm;
+
+	if (!dm->imported)
+		return;
+	munmap(dm->base, dm->length);
+	free(dm);
+}
+
+int xp_free_dm(struct ibv_dm *ibdm)
+{
+	int err;
+
+	if (((struct xp_dm *)ibdm)->imported) {
+		xp_unimport_dm(ibdm);
+		return 0;
+	}
+	err = xp_release(xp_ctx(ibdm->context), XR_MSG_FREE_DM, ibdm->handle, NULL);
+	if (!err)
+		free(ibdm);
+	return -err;
+}
+
+struct ibv_mr *xp_reg_dm_mr(struct ibv_pd *ibpd, struct ibv_dm *ibdm, uint64_t off, size_t length,
+			    unsigned int access)
+{
+	struct xr_mr_segment seg = {
+		.kind = XR_SEG_DM,
+		.fd_index = ibdm->handle,
+		.offset = off,
+		.length = length,
+	};
+
+	if (!(access & IBV_ACCESS_ZERO_BASED) || ibdm->context != ibpd->context)
+		return xp_null(EINVAL);
+	if (((struct xp_dm *)ibdm)->imported)
+		return xp_null(EOPNOTSUPP);
+	return xp_reg_segment(ibpd, &seg, -1, 0, access);
+}

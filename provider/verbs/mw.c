@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Memory windows. Binding is a work request for either type; the verb for type 1 posts one. */
+#include <stdlib.h>
+
+#include "provider/provider.h"
+
+struct ibv_mw *xp_alloc_mw(struct ibv_pd *ibpd, enum ibv_mw_type type)
+{
+	struct xr_alloc_mw_req req = { .pd = ibpd->handle, .type = type };
+	struct xr_alloc_mw_rep rep;
+	struct ibv_mw *mw = calloc(1, sizeof(*mw));
+	int err;
+
+	if (!mw)
+		return xp_null(ENOMEM);
+	err = xp_request(xp_ctx(ibpd->context), XR_MSG_ALLOC_MW, &req, sizeof(req), &rep,
+			 sizeof(rep));
+	if (err) {
+		free(mw);
+		return xp_null(err);
+	}
+	mw->context = ibpd->context;
+	mw->pd = ibpd;
+	mw->type = type;
+	mw->handle = rep.handle;
+	mw->rkey = rep.rkey;
+	return mw;
+}
+
+int xp_dealloc_mw(struct ibv_mw *ibmw)
+{
+	int err = xp_release(xp_ctx(ibmw->context), XR_MSG_DEALLOC_MW, ibmw->handle, NULL);
+
+	if (err)
+		return -err;
+	free(ibmw);
+	return 0;
+}
+
+/* The window has its new key once the request is posted, as with other drivers. */
+int xp_bind_mw(struct ibv_qp *ibqp, struct ibv_mw *ibmw, struct ibv_mw_bind *bind)
+{
+	struct ibv_send_wr wr = {
+		.wr_id = bind->wr_id,
+		.opcode = IBV_WR_BIND_MW,
+		.send_flags = bind->send_flags,
+		.bind_mw = {
+			.mw = ibmw,
+			.rkey = ibv_inc_rkey(ibmw->rkey),
+			.bind_info = bind->bind_info,
+		},
+	};
+	int err;
+
+	if (!xp_pd_same(ibqp->pd, ibmw->pd))
+		return EPERM;
+	err = xp_post_bind(ibqp, &wr);
+	if (!err)
+		ibmw->rkey = wr.bind_mw.rkey;
+	return err;
+}

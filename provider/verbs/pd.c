@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Protection domains, thread domains, and parent domains, which are one of each. The daemon knows only the
+ * first: a parent domain bears the handle of the protection domain below it.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "provider/provider.h"
+
+/* ---- protection domains -------------------------------------------------------- */
+
+struct ibv_pd *xp_alloc_pd(struct ibv_context *ibctx)
+{
+	struct xp_pd *pd = calloc(1, sizeof(*pd));
+	struct xr_handle_rep rep;
+	int err;
+
+	if (!pd)
+		return xp_null(ENOMEM);
+	ibctx = xp_here(ibctx);
+	err = xp_request(xp_ctx(ibctx), XR_MSG_ALLOC_PD, NULL, 0, &rep, sizeof(rep));
+	if (err) {
+		free(pd);
+		return xp_null(err);
+	}
+	pd->ibpd.context = ibctx;
+	pd->ibpd.handle = rep.handle;
+	return &pd->ibpd;
+}
+
+static unsigned int refs(const unsigned int *count)
+{
+	return __atomic_load_n(count, __ATOMIC_ACQUIRE);
+}
+
+static void get(unsigned int *count)
+{
+	__atomic_fetch_add(count, 1, __ATOMIC_ACQ_REL);
+}
+
+static unsigned int put(unsigned int *count)
+{
+	return __atomic_sub_fetch(count, 1, __ATOMIC_ACQ_REL);
+}
+
+static int free_pd(struct xp_pd *pd)
+{
+	int err = xp_release(xp_ctx(pd->ibpd.context), XR_MSG_DEALLOC_PD, pd->ibpd.handle, NULL);
+
+	if (!err || pd->abandoned)
+		free(pd);
+	return err;
+}
+
+/* A domain that nobody but its parents had goes with the last of them. */
+static void leave(struct xp_pd *below)
+{
+	if (!put(&below->refs) && below->abandoned)
+		free_pd(below);
+}
+
+void xp_pd_abandon(struct ibv_pd *ibpd)
+{
+	struct xp_pd *pd = xp_pd(ibpd);
+
+	get(&pd->refs);
+	pd->abandoned = true;
+	leave(pd);
+}
+
+int xp_dealloc_pd(struct ibv_pd *ibpd)
+{
+	struct xp_pd *pd = xp_pd(ibpd);
+
+	if (refs(&pd->refs))
+		return EBUSY;
+	if (!pd->below)
+		return -free_pd(pd);
+	leave(pd->below);
+	if (pd->td)
+		put(&pd->td->refs);
+	free(pd);
+	return 0;
+}
+
+/* ---- thread domains ------------------------------------------------------------ */
+
+struct ibv_td *xp_alloc_td(struct ibv_context *ibctx, struct ibv_td_init_attr *attr)
+{
+	struct xp_td *td;
+
+	if (attr->comp_mask)
+		return xp_null(EOPNOTSUPP);
+	td = calloc(1, sizeof(*td));
+	if (!td)
+		return xp_null(ENOMEM);
+	td->ibtd.context = xp_here(ibctx);
+	return &td->ibtd;
+}
+
+int xp_dealloc_td(struct ibv_td *ibtd)
+{
+	struct xp_td *td = (struct xp_td *)ibtd;
+
+	if (refs(&td->refs))
+		return EBUSY;
+	free(td);
+	return 0;
+}
+
+/* ---- parent domains ------------------------------------------------------------ */
+
+#define PARENT_KNOWN                                                                               \
+	(IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT)
+
+static void take_allocators(struct xp_pd *pd, const struct ibv_parent_domain_init_attr *attr)
+{
+	if (attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) {
+		pd->alloc = attr->alloc;
+		pd->free = attr->free;
+	}
+	if (attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT)
+		pd->pd_context = attr->pd_context;
+}
+
+struct ibv_pd *xp_alloc_parent_domain(struct ibv_context *ibctx,
+				      struct ibv_parent_domain_init_attr *attr)
+{
+	struct xp_pd *pd;
+
+	ibctx = xp_here(ibctx);
+	if (!attr->pd || attr->pd->context != ibctx || xp_pd(attr->pd)->below ||
+	    (attr->td && attr->td->context != ibctx))
+		return xp_null(EINVAL);
+	if (attr->comp_mask & ~(uint32_t)PARENT_KNOWN)
+		return xp_null(EOPNOTSUPP);
+	if (attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS &&
+	    (!attr->alloc || !attr->free))
+		return xp_null(EINVAL);
+	pd = calloc(1, sizeof(*pd));
+	if (!pd)
+		return xp_null(ENOMEM);
+	take_allocators(pd, attr);
+	pd->ibpd.context = ibctx;
+	pd->ibpd.handle = attr->pd->handle;
+	pd->below = xp_pd(attr->pd);
+	pd->td = (struct xp_td *)attr->td;
+	get(&pd->below->refs);
+	if (pd->td)
+		get(&pd->td->refs);
+	return &pd->ibpd;
+}
+
+bool xp_pd_use(struct ibv_pd *ibpd)
+{
+	if (!xp_pd(ibpd)->below)
+		return false;
+	get(&xp_pd(ibpd)->refs);
+	return xp_pd(ibpd)->td;
+}
+
+void xp_pd_unuse(struct ibv_pd *ibpd)
+{
+	if (ibpd && xp_pd(ibpd)->below)
+		put(&xp_pd(ibpd)->refs);
+}
+
+bool xp_pd_same(const struct ibv_pd *a, const struct ibv_pd *b)
+{
+	return a && b && a->context == b->context && a->handle == b->handle;
+}
+
+/* ---- memory of queues ----------------------------------------------------------- */
+
+/* Before each piece: whose it is. As long as the alignment, so that what follows is aligned. */
+struct piece {
+	struct xp_pd *owner; /* by its allocator; NULL: ours */
+	uint64_t type;
+} __attribute__((aligned(64)));
+
+void *xp_queue_alloc(struct ibv_pd *ibpd, size_t size, enum xrocedv_resource type)
+{
+	struct xp_pd *pd = ibpd && xp_pd(ibpd)->alloc ? xp_pd(ibpd) : NULL;
+	struct piece *p = IBV_ALLOCATOR_USE_DEFAULT;
+
+	size = (sizeof(*p) + size + sizeof(*p) - 1) & ~(sizeof(*p) - 1);
+	if (pd)
+		p = pd->alloc(ibpd, pd->pd_context, size, sizeof(*p), type);
+	if (p == IBV_ALLOCATOR_USE_DEFAULT) {
+		pd = NULL;
+		p = aligned_alloc(sizeof(*p), size);
+	}
+	if (!p)
+		return NULL;
+	memset(p, 0, size);
+	p->owner = pd;
+	p->type = type;
+	return p + 1;
+}
+
+void xp_queue_free(void *memory)
+{
+	struct piece *p = (struct piece *)memory - 1;
+	struct xp_pd *pd;
+
+	if (!memory)
+		return;
+	pd = p->owner;
+	if (pd)
+		pd->free(&pd->ibpd, pd->pd_context, p, p->type);
+	else
+		free(p);
+}

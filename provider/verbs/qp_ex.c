@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Extended queue pairs: work requests built piece by piece. Builders write ring entries beyond those
+ * that are posted; nobody sees them before wr_complete(), so that an error or wr_abort()
+ * only has to forget them.
+ */
+#include <string.h>
+
+#include "provider/provider.h"
+
+/* ---- a batch ------------------------------------------------------------------- */
+
+static struct xp_qp *of(struct ibv_qp_ex *ex)
+{
+	return xp_qp(&ex->qp_base);
+}
+
+static bool forked(const struct xp_qp *qp)
+{
+	return xp_health(xp_ctx(qp->ibqp.context)) == XP_FORKED;
+}
+
+static void wr_start(struct ibv_qp_ex *ex)
+{
+	struct xp_qp *qp = of(ex);
+
+	/* In a child the lock may be held by a thread that is not there. */
+	if (!forked(qp))
+		xp_lock(&qp->sq_lock);
+	qp->staged = 0;
+	qp->wqe = NULL;
+	qp->batch_err = forked(qp) ? EIO : 0;
+}
+
+static int wr_complete(struct ibv_qp_ex *ex)
+{
+	struct xp_qp *qp = of(ex);
+	bool posted = qp->staged && !qp->batch_err;
+	int err = qp->batch_err;
+
+	if (forked(qp))
+		return EIO;
+	if (posted) {
+		xp_ring_push_staged(&qp->sq, qp->staged);
+		xp_ring_publish(&qp->sq);
+	}
+	xp_unlock(&qp->sq_lock);
+	if (posted)
+		xp_ring_bell(qp);
+	return err;
+}
+
+static void wr_abort(struct ibv_qp_ex *ex)
+{
+	if (!forked(of(ex)))
+		xp_unlock(&of(ex)->sq_lock);
+}
+
+/* ---- operations ---------------------------------------------------------------- */
+
+/* The first error is the batch's; what is built after it is lost with it. */
+static void *spoil(struct xp_qp *qp, int err)
+{
+	if (!qp->batch_err)
+		qp->batch_err = err;
+	qp->wqe = NULL;
+	return NULL;
+}
+
+/* The next entry, or NULL */
+static struct xr_send_wqe *begin(struct ibv_qp_ex *ex, enum xr_wr_opcode opcode, uint64_t op)
+{
+	/* inline data comes by setters of its own, with or without the flag */
+	unsigned int flags = ex->wr_flags & ~(unsigned int)IBV_SEND_INLINE;
+	struct xp_qp *qp = of(ex);
+
+	if (qp->batch_err || flags & ~XP_SEND_FLAGS || !(qp->send_ops & op) ||
+	    !xp_can_send(qp->ibqp.state))
+		return spoil(qp, EINVAL);
+	if (xp_ring_room(&qp->sq) <= qp->staged)
+		return spoil(qp, ENOMEM);
+	qp->wqe = xp_ring_stage(&qp->sq, qp->staged++, ex->wr_id);
+	xp_wqe_init(qp->wqe, ex->wr_id, opcode, flags);
+	return qp->wqe;
+}
+
+static void put_remote(struct xr_send_wqe *wqe, uint32_t rkey, uint64_t remote_addr)
+{
+	if (!wqe)
+		return;
+	wqe->rkey = rkey;
+	wqe->remote_addr = remote_addr;
+}
+
+static void put_imm(struct xr_send_wqe *wqe, __be32 imm_data)
+{
+	if (wqe)
+		wqe->imm_data = imm_data;
+}
+
+static void put_invalidate(struct xr_send_wqe *wqe, uint32_t rkey)
+{
+	if (wqe)
+		wqe->invalidate_rkey = rkey;
+}
+
+static void put_atomic(struct xr_send_wqe *wqe, uint64_t compare_add, uint64_t swap)
+{
+	if (!wqe)
+		return;
+	wqe->atomic.compare_add = compare_add;
+	wqe->atomic.swap = swap;
+}
+
+#define BEGIN(op) begin(ex, XR_WR_##op, IBV_QP_EX_WITH_##op)
+
+static void wr_send(struct ibv_qp_ex *ex)
+{
+	BEGIN(SEND);
+}
+
+static void wr_send_imm(struct ibv_qp_ex *ex, __be32 imm_data)
+{
+	put_imm(BEGIN(SEND_WITH_IMM), imm_data);
+}
+
+static void wr_send_inv(struct ibv_qp_ex *ex, uint32_t rkey)
+{
+	put_invalidate(BEGIN(SEND_WITH_INV), rkey);
+}
+
+static void wr_rdma_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr)
+{
+	put_remote(BEGIN(RDMA_WRITE), rkey, remote_addr);
+}
+
+static void wr_rdma_write_imm(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr,
+			      __be32 imm_data)
+{
+	struct xr_send_wqe *wqe = BEGIN(RDMA_WRITE_WITH_IMM);
+
+	put_remote(wqe, rkey, remote_addr);
+	put_imm(wqe, imm_data);
+}
+
+static void wr_rdma_read(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr)
+{
+	put_remote(BEGIN(RDMA_READ), rkey, remote_addr);
+}
+
+static void wr_atomic_cmp_swp(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr,
+			      uint64_t compare, uint64_t swap)
+{
+	struct xr_send_wqe *wqe = BEGIN(ATOMIC_CMP_AND_SWP);
+
+	put_remote(wqe, rkey, remote_addr);
+	put_atomic(wqe, compare, swap);
+}
+
+static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr,
+				uint64_t add)
+{
+	struct xr_send_wqe *wqe = BEGIN(ATOMIC_FETCH_AND_ADD);
+
+	put_remote(wqe, rkey, remote_addr);
+	put_atomic(wqe, add, 0);
+}
+
+static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr,
+			    const void *value)
+{
+	struct xr_send_wqe *wqe = BEGIN(ATOMIC_WRITE);
+
+	put_remote(wqe, rkey, remote_addr);
+	if (!wqe)
+		return;
+	wqe->flags |= XR_SEND_INLINE;
+	if (xp_wqe_inline(of(ex), wqe, value, sizeof(uint64_t)))
+		spoil(of(ex), EINVAL);
+}
+
+static void wr_local_inv(struct ibv_qp_ex *ex, uint32_t rkey)
+{
+	put_invalidate(BEGIN(LOCAL_INV), rkey);
+}
+
+static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
+		       const struct ibv_mw_bind_info *info)
+{
+	struct xr_send_wqe *wqe = BEGIN(BIND_MW);
+
+	if (wqe)
+		xp_wqe_bind(wqe, mw, rkey, info);
+}
+
+/* No QP of ours can be created for it. */
+static void wr_send_tso(struct ibv_qp_ex *ex, void *hdr, uint16_t hdr_sz, uint16_t mss)
+{
+	spoil(of(ex), EOPNOTSUPP);
+}
+
+/* ---- where to, and which bytes ------------------------------------------------- */
+
+/* The entry that a setter belongs to, or NULL */
+static struct xr_send_wqe *current(struct xp_qp *qp)
+{
+	return qp->wqe ? qp->wqe : spoil(qp, EINVAL);
+}
+
+static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t remote_qpn,
+			   uint32_t remote_qkey)
+{
+	struct xp_qp *qp = of(ex);
+	struct xr_send_wqe *wqe = current(qp);
+
+	if (wqe && ah->context != qp->ibqp.context)
+		wqe = spoil(qp, EINVAL);
+	if (!wqe)
+		return;
+	wqe->ud.ah = ah->handle;
+	wqe->ud.remote_qpn = remote_qpn;
+	wqe->ud.remote_qkey = remote_qkey;
+}
+
+static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t remote_srqn)
+{
+	struct xr_send_wqe *wqe = current(of(ex));
+
+	if (wqe)
+		wqe->xrc_srqn = remote_srqn;
+}
+
+static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t num_sge, const struct ibv_sge *list)
+{
+	struct xp_qp *qp = of(ex);
+	struct xr_send_wqe *wqe = current(qp);
+
+	if (!wqe)
+		return;
+	if (num_sge > qp->max_send_sge) {
+		spoil(qp, EINVAL);
+		return;
+	}
+	wqe->num_sge = num_sge;
+	memcpy(wqe + 1, list, num_sge * sizeof(struct xr_sge));
+}
+
+static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint32_t length)
+{
+	struct ibv_sge sge = { .addr = addr, .length = length, .lkey = lkey };
+
+	wr_set_sge_list(ex, 1, &sge);
+}
+
+static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_data_buf *buf)
+{
+	struct xp_qp *qp = of(ex);
+	struct xr_send_wqe *wqe = current(qp);
+	size_t i;
+	int err;
+
+	if (!wqe)
+		return;
+	err = xp_wqe_may_inline(wqe) ? 0 : EINVAL;
+	wqe->flags |= XR_SEND_INLINE;
+	wqe->inline_len = 0;
+	for (i = 0; i < n && !err; i++)
+		err = xp_wqe_inline(qp, wqe, buf[i].addr, buf[i].length);
+	if (err)
+		spoil(qp, err);
+}
+
+static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
+{
+	struct ibv_data_buf buf = { .addr = addr, .length = length };
+
+	wr_set_inline_data_list(ex, 1, &buf);
+}
+
+static void set_builders(struct ibv_qp_ex *ex)
+{
+	ex->wr_atomic_cmp_swp = wr_atomic_cmp_swp;
+	ex->wr_atomic_fetch_add = wr_atomic_fetch_add;
+	ex->wr_atomic_write = wr_atomic_write;
+	ex->wr_bind_mw = wr_bind_mw;
+	ex->wr_local_inv = wr_local_inv;
+	ex->wr_rdma_read = wr_rdma_read;
+	ex->wr_rdma_write = wr_rdma_write;
+	ex->wr_rdma_write_imm = wr_rdma_write_imm;
+	ex->wr_send = wr_send;
+	ex->wr_send_imm = wr_send_imm;
+	ex->wr_send_inv = wr_send_inv;
+	ex->wr_send_tso = wr_send_tso;
+	ex->wr_set_ud_addr = wr_set_ud_addr;
+	ex->wr_set_xrc_srqn = wr_set_xrc_srqn;
+	ex->wr_set_inline_data = wr_set_inline_data;
+	ex->wr_set_inline_data_list = wr_set_inline_data_list;
+	ex->wr_set_sge = wr_set_sge;
+	ex->wr_set_sge_list = wr_set_sge_list;
+	ex->wr_start = wr_start;
+	ex->wr_complete = wr_complete;
+	ex->wr_abort = wr_abort;
+}
+
+/* ---- create -------------------------------------------------------------------- */
+
+#define MASKS                                                                                      \
+	(IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
+
+#define UD_OPS (IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM)
+#define UC_OPS                                                                                     \
+	(UD_OPS | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |                 \
+	 IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW)
+#define RC_OPS                                                                                     \
+	(UC_OPS | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |                   \
+	 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV |                      \
+	 IBV_QP_EX_WITH_ATOMIC_WRITE)
+
+static uint64_t ops_of(enum ibv_qp_type type)
+{
+	switch (type) {
+	case IBV_QPT_RC:
+	case IBV_QPT_XRC_SEND:
+		return RC_OPS;
+	case IBV_QPT_UC:
+		return UC_OPS;
+	case IBV_QPT_UD:
+		return UD_OPS;
+	default:
+		return 0;
+	}
+}
+
+struct ibv_qp *xp_create_qp_ex(struct ibv_context *ibctx, struct ibv_qp_init_attr_ex *attr)
+{
+	uint32_t mask = attr->comp_mask;
+	struct ibv_qp *ibqp;
+	struct xp_qp *qp;
+
+	ibctx = xp_here(ibctx);
+	if (attr->qp_type == IBV_QPT_XRC_RECV)
+		return xp_create_target(ibctx, attr);
+	if (mask & ~MASKS || (mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && attr->create_flags) ||
+	    (mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS &&
+	     attr->send_ops_flags & ~ops_of(attr->qp_type)))
+		return xp_null(EOPNOTSUPP);
+	if (!(mask & IBV_QP_INIT_ATTR_PD) || attr->pd->context != ibctx)
+		return xp_null(EINVAL);
+	/* the older struct is how this one begins, which ibv_create_qp_ex() itself relies on */
+	ibqp = xp_create_qp(attr->pd, (struct ibv_qp_init_attr *)attr);
+	if (!ibqp || !(mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
+		return ibqp;
+	qp = xp_qp(ibqp);
+	qp->extended = true;
+	qp->send_ops = attr->send_ops_flags;
+	set_builders(&qp->ex);
+	return ibqp;
+}
+
+struct ibv_qp_ex *xp_qp_to_qp_ex(struct ibv_qp *ibqp)
+{
+	struct xp_qp *qp = xp_qp(ibqp);
+
+	return qp->extended ? &qp->ex : NULL;
+}

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Shared receive queues. */
+#include <stdlib.h>
+
+#include "provider/provider.h"
+
+/* ---- create, modify, query ----------------------------------------------------- */
+
+static int take_ring(struct xp_srq *srq, struct xr_queue *q, uint64_t length, uint32_t max_wr)
+{
+	struct xp_ring *r = &srq->ring;
+	int err;
+
+	if (!q)
+		return -EPROTO;
+	err = xp_ring_geometry(q, length, xr_recv_stride(srq->max_sge), &r->mask, &r->stride);
+	if (err)
+		return err;
+	if (max_wr > r->mask + 1)
+		return -EPROTO;
+	r->queue = q;
+	r->entries = (uint8_t *)q + q->entries_off;
+	r->limit = max_wr;
+	r->head = q->producer;
+	return 0;
+}
+
+static void fill_srq(struct xp_srq *srq, struct ibv_pd *ibpd, void *srq_context,
+		     const struct xr_create_srq_rep *rep)
+{
+	srq->ibsrq.context = ibpd->context;
+	srq->ibsrq.srq_context = srq_context;
+	srq->ibsrq.pd = ibpd;
+	srq->ibsrq.handle = rep->handle;
+	srq->number = rep->number;
+	/* its lock stays, also in a thread domain: whoever polls may flush what is left here */
+	xp_pd_use(ibpd);
+	pthread_mutex_init(&srq->ibsrq.mutex, NULL);
+	pthread_cond_init(&srq->ibsrq.cond, NULL);
+}
+
+/* xrcd and cq: of XRC, else NULL */
+static struct ibv_srq *create(struct ibv_pd *ibpd, struct ibv_srq_init_attr *attr,
+			      struct ibv_xrcd *xrcd, struct ibv_cq *cq)
+{
+	struct xp_context *ctx = xp_ctx(ibpd->context);
+	struct xr_create_srq_req req = {
+		.pd = ibpd->handle,
+		.max_wr = attr->attr.max_wr,
+		.max_sge = attr->attr.max_sge,
+		.xrcd = xrcd ? xp_xrcd(xrcd)->handle : 0,
+		.cq = cq ? cq->handle : 0,
+	};
+	struct xr_create_srq_rep rep;
+	struct xp_call call = {
+		.type = XR_MSG_CREATE_SRQ,
+		.req = &req,
+		.req_len = sizeof(req),
+		.rep = &rep,
+		.rep_len = sizeof(rep),
+	};
+	struct xp_piece piece = { .ref = &rep.ring };
+	struct xp_srq *srq;
+	int err;
+
+	if (attr->attr.max_wr > ctx->attr.max_srq_wr || attr->attr.max_sge > ctx->attr.max_srq_sge)
+		return xp_null(EINVAL);
+	srq = xp_queue_alloc(ibpd, sizeof(*srq), XROCEDV_RES_SRQ);
+	if (!srq)
+		return xp_null(ENOMEM);
+	req.cookie = (uintptr_t)srq;
+	err = xp_call_map(ctx, &call, &piece, 1);
+	if (err)
+		goto free_srq;
+	srq->max_sge = rep.max_sge;
+	err = take_ring(srq, piece.ptr, rep.ring.length, rep.max_wr);
+	if (err)
+		goto destroy;
+	fill_srq(srq, ibpd, attr->srq_context, &rep);
+	if (xrcd) {
+		srq->cq = xp_cq(cq);
+		xp_cq_attach_srq(srq->cq, srq);
+	}
+	attr->attr.max_wr = rep.max_wr;
+	attr->attr.max_sge = rep.max_sge;
+	return &srq->ibsrq;
+
+destroy:
+	xp_release(ctx, XR_MSG_DESTROY_SRQ, rep.handle, NULL);
+free_srq:
+	xp_queue_free(srq);
+	return xp_null(err);
+}
+
+struct ibv_srq *xp_create_srq(struct ibv_pd *ibpd, struct ibv_srq_init_attr *attr)
+{
+	return create(ibpd, attr, NULL, NULL);
+}
+
+#define XRC_MASK (IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ)
+#define KNOWN_MASK (IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_TYPE | XRC_MASK)
+
+/* The older struct is how this one begins, which ibv_create_srq_ex() itself relies on. */
+struct ibv_srq *xp_create_srq_ex(struct ibv_context *ibctx, struct ibv_srq_init_attr_ex *attr)
+{
+	enum ibv_srq_type type = attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE ? attr->srq_type
+									  : IBV_SRQT_BASIC;
+
+	ibctx = xp_here(ibctx);
+	if (attr->comp_mask & ~KNOWN_MASK || (type != IBV_SRQT_BASIC && type != IBV_SRQT_XRC))
+		return xp_null(EOPNOTSUPP);
+	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || attr->pd->context != ibctx)
+		return xp_null(EINVAL);
+	if (type == IBV_SRQT_BASIC)
+		return create(attr->pd, (struct ibv_srq_init_attr *)attr, NULL, NULL);
+	if ((attr->comp_mask & XRC_MASK) != XRC_MASK || attr->xrcd->context != ibctx ||
+	    attr->cq->context != ibctx)
+		return xp_null(EINVAL);
+	return create(attr->pd, (struct ibv_srq_init_attr *)attr, attr->xrcd, attr->cq);
+}
+
+int xp_get_srq_num(struct ibv_srq *ibsrq, uint32_t *number)
+{
+	if (!xp_srq(ibsrq)->number)
+		return EINVAL;
+	*number = xp_srq(ibsrq)->number;
+	return 0;
+}
+
+int xp_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int mask)
+{
+	struct xp_srq *srq = xp_srq(ibsrq);
+	struct xr_modify_srq_req req = {
+		.handle = ibsrq->handle,
+		.mask = mask,
+		.max_wr = mask & IBV_SRQ_MAX_WR ? attr->max_wr : 0,
+		.limit = mask & IBV_SRQ_LIMIT ? attr->srq_limit : 0,
+	};
+	struct xr_modify_srq_rep rep;
+	struct xp_call call = {
+		.type = XR_MSG_MODIFY_SRQ,
+		.req = &req,
+		.req_len = sizeof(req),
+		.rep = &rep,
+		.rep_len = sizeof(rep),
+	};
+	struct xp_piece piece = { .ref = &rep.ring };
+	int err;
+
+	/* Nobody may post to the old ring while the daemon copies it. */
+	xp_lock(&srq->lock);
+	err = xp_call_map(xp_ctx(ibsrq->context), &call, &piece, 1);
+	if (!err && mask & IBV_SRQ_MAX_WR) {
+		err = take_ring(srq, piece.ptr, rep.ring.length, rep.max_wr);
+		attr->max_wr = rep.max_wr;
+	}
+	xp_unlock(&srq->lock);
+	return -err;
+}
+
+int xp_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr)
+{
+	struct xr_handle_req req = { .handle = ibsrq->handle };
+	struct xr_query_srq_rep rep;
+	int err = xp_request(xp_ctx(ibsrq->context), XR_MSG_QUERY_SRQ, &req, sizeof(req), &rep,
+			     sizeof(rep));
+
+	if (err)
+		return -err;
+	*attr = (struct ibv_srq_attr){
+		.max_wr = rep.max_wr,
+		.max_sge = rep.max_sge,
+		.srq_limit = rep.limit,
+	};
+	return 0;
+}
+
+/* ---- destroy ------------------------------------------------------------------- */
+
+static void wait_for_acks(struct xp_srq *srq)
+{
+	pthread_mutex_lock(&srq->ibsrq.mutex);
+	while (srq->ibsrq.events_completed != srq->async_read)
+		pthread_cond_wait(&srq->ibsrq.cond, &srq->ibsrq.mutex);
+	pthread_mutex_unlock(&srq->ibsrq.mutex);
+}
+
+int xp_destroy_srq(struct ibv_srq *ibsrq)
+{
+	struct xp_srq *srq = xp_srq(ibsrq);
+	struct xp_context *ctx = xp_ctx(ibsrq->context);
+	struct ibv_pd *ibpd = ibsrq->pd;
+	struct xr_destroy_rep rep;
+	int err;
+
+	if (__atomic_load_n(&srq->qps, __ATOMIC_RELAXED))
+		return EBUSY;
+	err = xp_release(ctx, XR_MSG_DESTROY_SRQ, ibsrq->handle, &rep);
+	if (err)
+		return -err;
+	if (xp_health(ctx) != XP_FORKED) {
+		if (srq->cq)
+			xp_cq_detach_srq(srq->cq, srq);
+		xp_pipe_forget(ctx->async, (uintptr_t)srq, rep.async_events, &srq->async_read);
+		wait_for_acks(srq);
+	}
+	pthread_mutex_destroy(&ibsrq->mutex);
+	pthread_cond_destroy(&ibsrq->cond);
+	xp_queue_free(srq);
+	xp_pd_unuse(ibpd);
+	return 0;
+}
+
+/* ---- post ---------------------------------------------------------------------- */
+
+/* Under srq->lock. The daemon moves its index no more: ours counts what was flushed. */
+static uint32_t room(const struct xp_srq *srq)
+{
+	const struct xp_ring *r = &srq->ring;
+
+	return srq->flushing ? r->limit - (r->head - r->tail) : xp_ring_room_shared(r);
+}
+
+int xp_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+{
+	struct xp_srq *srq = xp_srq(ibsrq);
+	struct xp_ring *r = &srq->ring;
+	int err = 0;
+
+	if (xp_health(xp_ctx(ibsrq->context)) == XP_FORKED) {
+		*bad_wr = wr;
+		return EIO;
+	}
+	xp_lock(&srq->lock);
+	for (; wr; wr = wr->next) {
+		err = room(srq) ? xp_fill_recv(xp_ring_next(r), srq->max_sge, wr) : ENOMEM;
+		if (err) {
+			*bad_wr = wr;
+			break;
+		}
+		r->head++;
+	}
+	/* A worker looks here when a message comes: there is no bell to ring. */
+	xp_ring_publish(r);
+	xp_unlock(&srq->lock);
+	return err;
+}
+
+/* ---- the daemon is gone -------------------------------------------------------- */
+
+bool xp_srq_take(struct xp_srq *srq, uint64_t *wr_id)
+{
+	struct xp_ring *r = &srq->ring;
+	const struct xr_recv_wqe *wqe;
+	bool any;
+
+	xp_lock(&srq->lock);
+	if (!srq->flushing)
+		r->tail = __atomic_load_n(&r->queue->consumer, __ATOMIC_ACQUIRE);
+	srq->flushing = true;
+	any = r->tail != r->head;
+	if (any) {
+		wqe = (const void *)(r->entries + (size_t)(r->tail++ & r->mask) * r->stride);
+		*wr_id = wqe->wr_id;
+	}
+	xp_unlock(&srq->lock);
+	return any;
+}
+
+bool xp_srq_has_work(struct xp_srq *srq)
+{
+	bool any;
+
+	xp_lock(&srq->lock);
+	any = room(srq) != srq->ring.limit;
+	xp_unlock(&srq->lock);
+	return any;
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* XRC: domains, and target QPs, which belong to one and not to a protection domain. */
+#include <fcntl.h>
+#include <stdlib.h>
+
+#include "provider/provider.h"
+
+struct ibv_xrcd *xp_open_xrcd(struct ibv_context *ibctx, struct ibv_xrcd_init_attr *attr)
+{
+	const uint32_t mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
+	struct xr_open_xrcd_req req = { 0 };
+	struct xr_handle_rep rep;
+	struct xp_call call = {
+		.type = XR_MSG_OPEN_XRCD,
+		.req = &req,
+		.req_len = sizeof(req),
+		.rep = &rep,
+		.rep_len = sizeof(rep),
+	};
+	struct xp_xrcd *xrcd;
+	int err;
+
+	if (attr->comp_mask & ~mask)
+		return xp_null(EOPNOTSUPP);
+	if (attr->comp_mask != mask)
+		return xp_null(EINVAL);
+	req.flags = (attr->oflags & O_CREAT ? XR_XRCDF_CREAT : 0) |
+		    (attr->oflags & O_EXCL ? XR_XRCDF_EXCL : 0);
+	if (attr->fd != -1) {
+		req.flags |= XR_XRCDF_FD;
+		call.fds = &attr->fd;
+		call.nfds = 1;
+	}
+	xrcd = calloc(1, sizeof(*xrcd));
+	if (!xrcd)
+		return xp_null(ENOMEM);
+	ibctx = xp_here(ibctx);
+	err = xp_call(xp_ctx(ibctx), &call);
+	if (err) {
+		free(xrcd);
+		return xp_null(err);
+	}
+	xrcd->ibxrcd.context = ibctx;
+	xrcd->handle = rep.handle;
+	return &xrcd->ibxrcd;
+}
+
+int xp_close_xrcd(struct ibv_xrcd *ibxrcd)
+{
+	struct xp_xrcd *xrcd = xp_xrcd(ibxrcd);
+	int err = xp_release(xp_ctx(ibxrcd->context), XR_MSG_CLOSE_XRCD, xrcd->handle, NULL);
+
+	if (!err)
+		free(xrcd);
+	return -err;
+}
+
+struct ibv_qp *xp_create_target(struct ibv_context *ibctx, struct ibv_qp_init_attr_ex *attr)
+{
+	struct xr_create_qp_req req = { .type = IBV_QPT_XRC_RECV };
+
+	if (attr->comp_mask & ~(IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_PD))
+		return xp_null(EOPNOTSUPP);
+	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_XRCD) || attr->xrcd->context != ibctx)
+		return xp_null(EINVAL);
+	req.xrcd = xp_xrcd(attr->xrcd)->handle;
+	return xp_qp_create(ibctx, NULL, (struct ibv_qp_init_attr *)attr, XR_MSG_CREATE_QP, &req,
+			    sizeof(req), &req.cookie);
+}
+
+#define OPEN_MASK                                                                                  \
+	(IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_CONTEXT |                 \
+	 IBV_QP_OPEN_ATTR_TYPE)
+#define OPEN_NEEDS (IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD)
+
+struct ibv_qp *xp_open_qp(struct ibv_context *ibctx, struct ibv_qp_open_attr *attr)
+{
+	uint32_t mask = attr->comp_mask;
+	struct ibv_qp_init_attr init = {
+		.qp_context = mask & IBV_QP_OPEN_ATTR_CONTEXT ? attr->qp_context : NULL,
+		.qp_type = IBV_QPT_XRC_RECV,
+	};
+	struct xr_open_qp_req req = { .qpn = attr->qp_num };
+
+	ibctx = xp_here(ibctx);
+	if (mask & ~OPEN_MASK)
+		return xp_null(EOPNOTSUPP);
+	if ((mask & OPEN_NEEDS) != OPEN_NEEDS || attr->xrcd->context != ibctx ||
+	    (mask & IBV_QP_OPEN_ATTR_TYPE && attr->qp_type != IBV_QPT_XRC_RECV))
+		return xp_null(EINVAL);
+	req.xrcd = xp_xrcd(attr->xrcd)->handle;
+	return xp_qp_create(ibctx, NULL, &init, XR_MSG_OPEN_QP, &req, sizeof(req), &req.cookie);
+}
