@@ -16,7 +16,7 @@
  *
  * Threads: the control thread runs the loop; each worker runs one engine. A
  * worker holds its own lock during a round. Control code that touches engines,
- * QPs, CQs or keys does so between xd_world_stop() and xd_world_go(), when no
+ * QPs, CQs or keys does so between xd_workers_pause() and xd_workers_resume(), when no
  * worker is inside a round; slow work (pinning, copying) stays outside.
  */
 #ifndef XD_DEVICE_H

@@ -188,7 +188,7 @@ struct xd_jobs *xd_jobs_new(struct xd_loop *loop, unsigned int max_threads)
 	return jobs;
 }
 
-bool xd_jobs_settle(struct xd_jobs *jobs, unsigned int seconds)
+bool xd_jobs_drain(struct xd_jobs *jobs, unsigned int seconds)
 {
 	struct timespec until;
 	int err = 0;
@@ -211,7 +211,7 @@ bool xd_jobs_free(struct xd_jobs *jobs)
 {
 	if (!jobs)
 		return true;
-	if (!xd_jobs_settle(jobs, SETTLE_SECONDS))
+	if (!xd_jobs_drain(jobs, SETTLE_SECONDS))
 		return false;
 	pthread_mutex_lock(&jobs->lock);
 	jobs->stop = true;

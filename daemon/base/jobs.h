@@ -34,6 +34,6 @@ void xd_jobs_add(struct xd_jobs *jobs, struct xd_job *job);
 /* The threads are in a namespace without networks. */
 bool xd_jobs_isolated(const struct xd_jobs *jobs);
 /* Waits for what is under way and calls done(). false: seconds passed and some is left. */
-bool xd_jobs_settle(struct xd_jobs *jobs, unsigned int seconds);
+bool xd_jobs_drain(struct xd_jobs *jobs, unsigned int seconds);
 
 #endif /* XD_JOBS_H */

@@ -383,7 +383,7 @@ static void end_objects(struct xd_client_job *job)
 		c->end.large = true;
 		c->last = (struct xd_client_job){ .run = nothing_to_run, .done = end_objects };
 	} else {
-		xd_bells_close(c);
+		xd_doorbells_close(c);
 		xd_pipe_close(&c->events);
 		c->last = (struct xd_client_job){ .run = last_run, .done = last_done };
 	}

@@ -61,7 +61,7 @@ struct xd_reply {
 void *xd_reply_body(struct xd_reply *rep, uint32_t length);
 void xd_reply_fd(struct xd_reply *rep, int fd, bool keep);
 
-/* 0, -errno, or XD_LATER: xd_client_answer() follows. */
+/* 0, -errno, or XD_LATER: xd_reply_send() follows. */
 #define XD_LATER 1
 typedef int (*xd_handler)(struct xd_client *c, struct xd_request *req, struct xd_reply *rep);
 #define X(NAME, name)                                                                              \
@@ -180,7 +180,7 @@ struct xd_client {
 	struct xd_shm shm;
 	uint64_t dm_bytes; /* of device memory, whole pages */
 	struct xd_piece doorbells;
-	struct xd_bell bell[XD_MAX_WORKERS];
+	struct xd_doorbell bell[XD_MAX_WORKERS];
 	uint32_t bells;
 	struct xd_pipe events;
 	struct xd_source port_events;
@@ -219,9 +219,9 @@ void xd_client_feed(struct xd_client *c, const void *data, size_t len, const int
 		    uint32_t nfds);
 
 /* The answer to a request whose handler said XD_LATER. rep: NULL where there is none. */
-void xd_client_answer(struct xd_client *c, int err, struct xd_reply *rep);
+void xd_reply_send(struct xd_client *c, int err, struct xd_reply *rep);
 /* An empty reply to be filled for it */
-struct xd_reply *xd_client_reply(struct xd_client *c);
+struct xd_reply *xd_reply_get(struct xd_client *c);
 
 void xd_client_add_job(struct xd_client *c, struct xd_client_job *job);
 /* The same at once, in this thread: for what takes no time and touches no descriptor of a client. */
@@ -237,10 +237,10 @@ int xd_import_hello(struct xd_client *c, const struct xd_request *req);
 /* ---- doorbells (client_bells.c) -------------------------------------------------- */
 
 /* One struct xr_doorbell for each worker, and the eventfds that wake them */
-int xd_bells_open(struct xd_client *c);
-void xd_bells_close(struct xd_client *c);
+int xd_doorbells_open(struct xd_client *c);
+void xd_doorbells_close(struct xd_client *c);
 /* A free slot at one worker: bell->qp[*slot] is NULL. -ENOSPC, -ENOMEM. */
-int xd_bell_reserve(struct xd_device *dev, struct xd_bell *bell, uint32_t *slot);
+int xd_doorbell_reserve(struct xd_device *dev, struct xd_doorbell *bell, uint32_t *slot);
 
 /* ---- the port (query.c) ---------------------------------------------------------- */
 

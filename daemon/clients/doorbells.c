@@ -18,13 +18,13 @@ static int open_eventfds(struct xd_client *c)
 		fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 		if (fd < 0)
 			return -errno;
-		c->bell[i] = (struct xd_bell){ .db = &db[i], .eventfd = fd };
+		c->bell[i] = (struct xd_doorbell){ .db = &db[i], .eventfd = fd };
 		c->bells++;
 	}
 	return 0;
 }
 
-int xd_bells_open(struct xd_client *c)
+int xd_doorbells_open(struct xd_client *c)
 {
 	uint32_t i;
 	int err;
@@ -40,25 +40,25 @@ int xd_bells_open(struct xd_client *c)
 		xd_shm_free(c, &c->doorbells);
 		return err;
 	}
-	xd_world_stop(c->dev);
+	xd_workers_pause(c->dev);
 	for (i = 0; i < c->bells && !err; i++)
-		err = xd_worker_add_bell(c->dev->worker[i], &c->bell[i]);
-	xd_world_go(c->dev);
+		err = xd_worker_add_doorbell(c->dev->worker[i], &c->bell[i]);
+	xd_workers_resume(c->dev);
 	if (err)
-		xd_bells_close(c);
+		xd_doorbells_close(c);
 	return err;
 }
 
-void xd_bells_close(struct xd_client *c)
+void xd_doorbells_close(struct xd_client *c)
 {
 	uint32_t i;
 
 	if (!c->bells)
 		return;
-	xd_world_stop(c->dev);
+	xd_workers_pause(c->dev);
 	for (i = 0; i < c->bells; i++)
-		xd_worker_del_bell(c->dev->worker[i], &c->bell[i]);
-	xd_world_go(c->dev);
+		xd_worker_del_doorbell(c->dev->worker[i], &c->bell[i]);
+	xd_workers_resume(c->dev);
 	for (i = 0; i < c->bells; i++) {
 		close(c->bell[i].eventfd);
 		free(c->bell[i].qp);
@@ -67,7 +67,7 @@ void xd_bells_close(struct xd_client *c)
 	xd_shm_free(c, &c->doorbells);
 }
 
-static int grow(struct xd_device *dev, struct xd_bell *bell)
+static int grow(struct xd_device *dev, struct xd_doorbell *bell)
 {
 	uint32_t slots = bell->slots ? bell->slots * 2 : 64;
 	struct xt_qp **old = bell->qp;
@@ -77,15 +77,15 @@ static int grow(struct xd_device *dev, struct xd_bell *bell)
 		return -ENOMEM;
 	if (old)
 		memcpy(qp, old, bell->slots * sizeof(*qp));
-	xd_world_stop(dev);
+	xd_workers_pause(dev);
 	bell->qp = qp;
 	bell->slots = slots;
-	xd_world_go(dev);
+	xd_workers_resume(dev);
 	free(old);
 	return 0;
 }
 
-int xd_bell_reserve(struct xd_device *dev, struct xd_bell *bell, uint32_t *slot)
+int xd_doorbell_reserve(struct xd_device *dev, struct xd_doorbell *bell, uint32_t *slot)
 {
 	uint32_t i = 0;
 

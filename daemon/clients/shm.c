@@ -81,7 +81,7 @@ static int map_chunk(struct xd_chunk *k)
 		return k->fd;
 	k->base = mmap(NULL, k->size, PROT_READ | PROT_WRITE, MAP_SHARED, k->fd, 0);
 	err = k->base == MAP_FAILED ? -errno
-				    : xd_guard_add(k->base, k->size, &k->broken, &k->place);
+				    : xd_sigbus_add(k->base, k->size, &k->broken, &k->place);
 	if (err) {
 		if (k->base != MAP_FAILED)
 			munmap(k->base, k->size);
@@ -257,7 +257,7 @@ void xd_shm_end(struct xd_client *c)
 
 	for (i = 0; i < shm->chunks; i++) {
 		k = shm->chunk[i];
-		xd_guard_del(k->place);
+		xd_sigbus_del(k->place);
 		munmap(k->base, k->size);
 		if (k->fd >= 0)
 			close(k->fd);

@@ -14,22 +14,22 @@ struct held_frame {
 	uint8_t bytes[XT_MAX_FRAME];
 };
 
-struct xd_held {
+struct xd_delay {
 	uint32_t used;
 	struct held_frame frame[HELD_FRAMES];
 };
 
-struct xd_held *xd_held_new(void)
+struct xd_delay *xd_delay_new(void)
 {
-	return calloc(1, sizeof(struct xd_held));
+	return calloc(1, sizeof(struct xd_delay));
 }
 
-void xd_held_free(struct xd_held *h)
+void xd_delay_free(struct xd_delay *h)
 {
 	free(h);
 }
 
-static struct held_frame *find_free(struct xd_held *h)
+static struct held_frame *find_free(struct xd_delay *h)
 {
 	for (uint32_t i = 0; i < HELD_FRAMES; i++)
 		if (!h->frame[i].direction)
@@ -37,7 +37,7 @@ static struct held_frame *find_free(struct xd_held *h)
 	return NULL;
 }
 
-bool xd_held_add(struct xd_held *h, uint32_t direction, uint64_t when, const struct xt_frame *f)
+bool xd_delay_add(struct xd_delay *h, uint32_t direction, uint64_t when, const struct xt_frame *f)
 {
 	struct held_frame *slot = find_free(h);
 	uint32_t at = 0;
@@ -56,7 +56,7 @@ bool xd_held_add(struct xd_held *h, uint32_t direction, uint64_t when, const str
 	return true;
 }
 
-bool xd_held_due(struct xd_held *h, uint32_t direction, uint64_t now, struct xt_frame *f)
+bool xd_delay_due(struct xd_delay *h, uint32_t direction, uint64_t now, struct xt_frame *f)
 {
 	struct held_frame *first = NULL;
 
@@ -79,7 +79,7 @@ bool xd_held_due(struct xd_held *h, uint32_t direction, uint64_t now, struct xt_
 	return true;
 }
 
-uint64_t xd_held_next(const struct xd_held *h)
+uint64_t xd_delay_next(const struct xd_delay *h)
 {
 	uint64_t when = XT_NEVER;
 

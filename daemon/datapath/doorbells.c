@@ -12,7 +12,7 @@ static uint64_t take(__u64 *word)
 }
 
 /* Slots that rang in one leaf */
-static unsigned int scan_leaf(struct xd_bell *bell, uint32_t leaf, xd_ring_fn ring, void *arg)
+static unsigned int scan_leaf(struct xd_doorbell *bell, uint32_t leaf, xd_ring_fn ring, void *arg)
 {
 	uint64_t bits = take(&bell->db->bits2[leaf]);
 	unsigned int n = 0;
@@ -28,7 +28,7 @@ static unsigned int scan_leaf(struct xd_bell *bell, uint32_t leaf, xd_ring_fn ri
 	return n;
 }
 
-static unsigned int scan_branch(struct xd_bell *bell, uint32_t branch, xd_ring_fn ring, void *arg)
+static unsigned int scan_branch(struct xd_doorbell *bell, uint32_t branch, xd_ring_fn ring, void *arg)
 {
 	uint64_t bits = take(&bell->db->bits1[branch]);
 	unsigned int n = 0;
@@ -39,7 +39,7 @@ static unsigned int scan_branch(struct xd_bell *bell, uint32_t branch, xd_ring_f
 }
 
 /* From the top down: a bit set meanwhile below a word that was taken sets that word's bit again. */
-unsigned int xd_bell_scan(struct xd_bell *bell, xd_ring_fn ring, void *arg)
+unsigned int xd_doorbell_scan(struct xd_doorbell *bell, xd_ring_fn ring, void *arg)
 {
 	uint64_t bits = take(&bell->db->bits0);
 	unsigned int n = 0;
@@ -49,14 +49,14 @@ unsigned int xd_bell_scan(struct xd_bell *bell, xd_ring_fn ring, void *arg)
 	return n;
 }
 
-bool xd_bell_sleep(struct xd_bell *bell)
+bool xd_doorbell_arm(struct xd_doorbell *bell)
 {
 	__atomic_store_n(&bell->db->sleeping, 1, __ATOMIC_SEQ_CST);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	return !__atomic_load_n(&bell->db->bits0, __ATOMIC_SEQ_CST);
 }
 
-void xd_bell_wake(struct xd_bell *bell)
+void xd_doorbell_disarm(struct xd_doorbell *bell)
 {
 	__atomic_store_n(&bell->db->sleeping, 0, __ATOMIC_RELAXED);
 }

@@ -34,8 +34,8 @@ static unsigned int scan_bells(struct xd_worker *w)
 {
 	unsigned int n = 0;
 
-	for (struct xd_bell *b = w->bells; b; b = b->next)
-		n += xd_bell_scan(b, ring, w);
+	for (struct xd_doorbell *b = w->bells; b; b = b->next)
+		n += xd_doorbell_scan(b, ring, w);
 	return n;
 }
 
@@ -90,8 +90,8 @@ static bool round_of(struct xd_worker *w)
 	xd_worker_release_held(w);
 	w->deadline = xt_engine_run(w->engine, w->now);
 	xd_xsk_tx_flush(w->xsk);
-	xd_worker_kick_forwarded(w);
-	held = xd_held_next(w->held);
+	xd_worker_wake_forwarded(w);
+	held = xd_delay_next(w->held);
 	if (held < w->deadline)
 		w->deadline = held;
 	xd_count(&w->stats.rounds, 1);
@@ -127,55 +127,55 @@ static void *worker_main(void *arg)
 
 /* ---- stopping the world ------------------------------------------------------------------------ */
 
-static unsigned int world_depth; /* control thread only */
-static bool world_changed;	 /* since it stopped; the same */
-bool xd_world_stopped;
+static unsigned int pause_depth; /* control thread only */
+static bool changed_while_paused;	 /* since it stopped; the same */
+bool xd_workers_paused;
 
-void xd_world_stop(struct xd_device *dev)
+void xd_workers_pause(struct xd_device *dev)
 {
-	if (world_depth++)
+	if (pause_depth++)
 		return;
 	for (unsigned int i = 0; i < dev->workers; i++) {
 		__atomic_store_n(&dev->worker[i]->wanted, 1, __ATOMIC_RELEASE);
 		pthread_mutex_lock(&dev->worker[i]->lock);
 	}
-	xd_world_stopped = true;
+	xd_workers_paused = true;
 }
 
-static void world_go(struct xd_device *dev)
+static void resume_workers(struct xd_device *dev)
 {
-	if (--world_depth)
+	if (--pause_depth)
 		return;
-	xd_world_stopped = false;
+	xd_workers_paused = false;
 	for (unsigned int i = dev->workers; i-- > 0;) {
 		struct xd_worker *w = dev->worker[i];
 
 		/* control work may have given the engine something to do, or a new deadline */
-		if (world_changed)
+		if (changed_while_paused)
 			__atomic_store_n(&w->deadline, 0, __ATOMIC_RELAXED);
 		__atomic_store_n(&w->wanted, 0, __ATOMIC_RELEASE);
 		pthread_mutex_unlock(&w->lock);
 		xd_worker_call_back(w);
-		if (world_changed)
-			xd_worker_kick(w);
+		if (changed_while_paused)
+			xd_worker_wake(w);
 	}
-	world_changed = false;
+	changed_while_paused = false;
 }
 
-void xd_world_go(struct xd_device *dev)
+void xd_workers_resume(struct xd_device *dev)
 {
-	world_changed = true;
-	world_go(dev);
+	changed_while_paused = true;
+	resume_workers(dev);
 }
 
-void xd_world_go_on(struct xd_device *dev)
+void xd_workers_resume_quietly(struct xd_device *dev)
 {
-	world_go(dev);
+	resume_workers(dev);
 }
 
 /* ---- bells ---------------------------------------------------------------------------------------- */
 
-int xd_worker_add_bell(struct xd_worker *w, struct xd_bell *bell)
+int xd_worker_add_doorbell(struct xd_worker *w, struct xd_doorbell *bell)
 {
 	struct epoll_event ev = { .events = EPOLLIN | EPOLLET, .data.fd = bell->eventfd };
 
@@ -191,7 +191,7 @@ int xd_worker_add_bell(struct xd_worker *w, struct xd_bell *bell)
 	return 0;
 }
 
-void xd_worker_del_bell(struct xd_worker *w, struct xd_bell *bell)
+void xd_worker_del_doorbell(struct xd_worker *w, struct xd_doorbell *bell)
 {
 	if (!bell->pprev)
 		return;
@@ -244,7 +244,7 @@ static void worker_free(struct xd_worker *w)
 		return;
 	xt_engine_free(w->engine);
 	xd_xsk_close(w->xsk);
-	xd_held_free(w->held);
+	xd_delay_free(w->held);
 	xd_inbox_free(w->inbox);
 	if (w->epoll >= 0)
 		close(w->epoll);
@@ -281,7 +281,7 @@ static int worker_new(struct xd_device *dev, uint32_t index, struct xd_worker **
 	w->index = index;
 	w->epoll = epoll_create1(EPOLL_CLOEXEC);
 	w->kick = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	w->held = xd_held_new();
+	w->held = xd_delay_new();
 	w->engine = xt_engine_new(&xd_worker_ops, w, &dev->shared);
 	err = w->epoll < 0 || w->kick < 0 || !w->held || !w->engine ? -ENOMEM : 0;
 	if (!err)
@@ -336,7 +336,7 @@ void xd_workers_stop(struct xd_device *dev)
 		if (!w->started)
 			continue;
 		__atomic_store_n(&w->stop, true, __ATOMIC_RELEASE);
-		xd_worker_kick(w);
+		xd_worker_wake(w);
 		pthread_join(w->thread, NULL);
 	}
 	while (dev->workers)

@@ -20,27 +20,27 @@ int xd_workers_start(struct xd_device *dev);
 void xd_workers_stop(struct xd_device *dev);
 
 /* No worker is inside a round between the two; calls nest. Control thread only. */
-void xd_world_stop(struct xd_device *dev);
-void xd_world_go(struct xd_device *dev);
+void xd_workers_pause(struct xd_device *dev);
+void xd_workers_resume(struct xd_device *dev);
 /*
  * The same where nothing was changed that gives a worker work: keys, or nothing at all. Sleeping
  * ones sleep on.
  */
-void xd_world_go_on(struct xd_device *dev);
+void xd_workers_resume_quietly(struct xd_device *dev);
 
 struct xt_engine *xd_worker_engine(struct xd_worker *w);
 
 /* The doorbells of one client at one worker. World stopped. */
-struct xd_bell {
+struct xd_doorbell {
 	struct xr_doorbell *db;	       /* shared with the client */
 	int eventfd;		       /* non-blocking; rung by the client when the worker sleeps */
 	struct xt_qp **qp;	       /* by doorbell slot, NULL: none */
 	uint32_t slots;		       /* of qp[] */
-	struct xd_bell *next, **pprev; /* the worker's list */
+	struct xd_doorbell *next, **pprev; /* the worker's list */
 };
 /* -ENOSPC, -ENOMEM: the worker would sleep through it. */
-int xd_worker_add_bell(struct xd_worker *w, struct xd_bell *bell);
-void xd_worker_del_bell(struct xd_worker *w, struct xd_bell *bell); /* not added: nothing */
+int xd_worker_add_doorbell(struct xd_worker *w, struct xd_doorbell *bell);
+void xd_worker_del_doorbell(struct xd_worker *w, struct xd_doorbell *bell); /* not added: nothing */
 
 /* Fault injection of all workers. World stopped. */
 void xd_workers_set_fault(struct xd_device *dev, const struct xr_fault_config *config);

@@ -46,8 +46,8 @@ static bool announce_sleep(struct xd_worker *w)
 	bool quiet = true;
 
 	pthread_mutex_lock(&w->lock);
-	for (struct xd_bell *b = w->bells; b; b = b->next)
-		quiet &= xd_bell_sleep(b);
+	for (struct xd_doorbell *b = w->bells; b; b = b->next)
+		quiet &= xd_doorbell_arm(b);
 	pthread_mutex_unlock(&w->lock);
 	return quiet && !xd_xsk_pending(w->xsk);
 }
@@ -55,8 +55,8 @@ static bool announce_sleep(struct xd_worker *w)
 static void announce_awake(struct xd_worker *w)
 {
 	pthread_mutex_lock(&w->lock);
-	for (struct xd_bell *b = w->bells; b; b = b->next)
-		xd_bell_wake(b);
+	for (struct xd_doorbell *b = w->bells; b; b = b->next)
+		xd_doorbell_disarm(b);
 	pthread_mutex_unlock(&w->lock);
 }
 

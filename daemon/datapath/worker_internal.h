@@ -22,7 +22,7 @@ struct xd_worker {
 	bool stop;
 	struct xt_engine *engine;
 	struct xd_xsk *xsk;
-	struct xd_bell *bells;
+	struct xd_doorbell *bells;
 	struct xd_device *dev;
 	uint32_t index;
 
@@ -39,7 +39,7 @@ struct xd_worker {
 	uint32_t forwarded;	/* workers that got a frame from us in this round, by index */
 
 	struct xd_fault fault;
-	struct xd_held *held;
+	struct xd_delay *held;
 	struct xd_worker_stats stats;
 	struct xt_frame frames[XD_XSK_BATCH];
 
@@ -50,7 +50,7 @@ struct xd_worker {
 /* ---- worker.c ---- */
 
 /* Every lock is held: who drives an engine now is the control thread. */
-extern bool xd_world_stopped;
+extern bool xd_workers_paused;
 
 /* ---- worker_ops.c ---- */
 
@@ -63,9 +63,9 @@ void xd_worker_release_held(struct xd_worker *w);
 /* Keys are in use from here on, or no more. */
 void xd_worker_turn_keys(struct xd_worker *w);
 /* Wakes it, if it sleeps. */
-void xd_worker_kick(struct xd_worker *w);
+void xd_worker_wake(struct xd_worker *w);
 /* All that got a frame from us in this round */
-void xd_worker_kick_forwarded(struct xd_worker *w);
+void xd_worker_wake_forwarded(struct xd_worker *w);
 
 /* ---- worker_idle.c ---- */
 

@@ -50,11 +50,11 @@ static bool goes_on(struct xd_worker *w, uint32_t direction, struct xt_frame *f)
 	if (fate.copies != 1 || fate.flips || fate.delay_ns[0])
 		xd_count(&w->stats.faults, 1);
 	for (uint32_t i = 1; i < fate.copies; i++)
-		xd_held_add(w->held, direction, w->now + fate.delay_ns[i], f);
+		xd_delay_add(w->held, direction, w->now + fate.delay_ns[i], f);
 	if (fate.flips)
 		xd_fault_damage(&fate, f);
 	if (fate.copies && fate.delay_ns[0])
-		xd_held_add(w->held, direction, w->now + fate.delay_ns[0], f);
+		xd_delay_add(w->held, direction, w->now + fate.delay_ns[0], f);
 	return fate.copies && !fate.delay_ns[0];
 }
 
@@ -72,9 +72,9 @@ void xd_worker_release_held(struct xd_worker *w)
 {
 	struct xt_frame f;
 
-	while (xd_held_due(w->held, XR_FAULT_RX, w->now, &f))
+	while (xd_delay_due(w->held, XR_FAULT_RX, w->now, &f))
 		xt_engine_rx(w->engine, &f, 1, w->now);
-	while (xd_held_due(w->held, XR_FAULT_TX, w->now, &f))
+	while (xd_delay_due(w->held, XR_FAULT_TX, w->now, &f))
 		send_copy(w, &f);
 }
 
@@ -138,7 +138,7 @@ static bool op_engine_lock(void *ctx, struct xt_engine *other)
 {
 	struct xd_worker *w = worker_of(((struct xd_worker *)ctx)->dev, other);
 
-	if (xd_world_stopped)
+	if (xd_workers_paused)
 		return true;
 	for (int i = 0; i < LOCK_SPINS; i++) {
 		if (!pthread_mutex_trylock(&w->lock))
@@ -150,7 +150,7 @@ static bool op_engine_lock(void *ctx, struct xt_engine *other)
 
 static void op_engine_unlock(void *ctx, struct xt_engine *other)
 {
-	if (!xd_world_stopped)
+	if (!xd_workers_paused)
 		pthread_mutex_unlock(&worker_of(((struct xd_worker *)ctx)->dev, other)->lock);
 }
 
@@ -163,7 +163,7 @@ static bool op_forward(void *ctx, struct xt_engine *other, const struct xt_frame
 	return xd_inbox_put(to->inbox, frame);
 }
 
-void xd_worker_kick(struct xd_worker *w)
+void xd_worker_wake(struct xd_worker *w)
 {
 	uint64_t one = 1;
 
@@ -171,15 +171,10 @@ void xd_worker_kick(struct xd_worker *w)
 	(void)!write(w->kick, &one, sizeof(one));
 }
 
-static void op_engine_kick(void *ctx, struct xt_engine *other)
-{
-	xd_worker_kick(worker_of(((struct xd_worker *)ctx)->dev, other));
-}
-
-void xd_worker_kick_forwarded(struct xd_worker *w)
+void xd_worker_wake_forwarded(struct xd_worker *w)
 {
 	for (; w->forwarded; w->forwarded &= w->forwarded - 1)
-		xd_worker_kick(w->dev->worker[__builtin_ctz(w->forwarded)]);
+		xd_worker_wake(w->dev->worker[__builtin_ctz(w->forwarded)]);
 }
 
 static void op_key_changed(void *ctx, const struct xt_key *key)
@@ -198,7 +193,7 @@ void xd_worker_turn_keys(struct xd_worker *w)
  * Every other worker's round ends, or is not begun. Of two that wait for each other neither uses a
  * key, and both see that.
  */
-static void op_settle(void *ctx)
+static void op_quiesce_keys(void *ctx)
 {
 	struct xd_worker *w = ctx;
 
@@ -226,8 +221,7 @@ const struct xt_ops xd_worker_ops = {
 	.qp_state = op_qp_state,
 	.forward = op_forward,
 	.key_changed = op_key_changed,
-	.settle = op_settle,
+	.quiesce_keys = op_quiesce_keys,
 	.engine_lock = op_engine_lock,
 	.engine_unlock = op_engine_unlock,
-	.engine_kick = op_engine_kick,
 };

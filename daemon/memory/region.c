@@ -327,7 +327,7 @@ static bool may_access(const struct stat *st, const struct xd_mem_request *req, 
 	return (st->st_mode & need) == need;
 }
 
-bool xd_process_gone(int pidfd)
+bool xd_process_ended(int pidfd)
 {
 	struct pollfd p = { .fd = pidfd, .events = POLLIN };
 
@@ -352,7 +352,7 @@ static int find_mapped(const struct xd_mem_request *req, const struct xd_vma *vm
 	 * file. What protects that one is that the client must be allowed to open it.
 	 */
 	if (!err && (f->st.st_dev != vma->dev || f->st.st_ino != vma->inode ||
-		     !may_access(&f->st, req, write) || xd_process_gone(req->pidfd)))
+		     !may_access(&f->st, req, write) || xd_process_ended(req->pidfd)))
 		err = -EACCES;
 	if (err)
 		close(f->fd);
@@ -473,7 +473,7 @@ static int map_guarded(struct xd_mem *mem, struct xd_map *map, const struct file
 			 f->fd, (off_t)start);
 	if (map->base == MAP_FAILED)
 		return -errno;
-	err = xd_guard_add(map->base, map->size, &mem->xt.broken, &map->place);
+	err = xd_sigbus_add(map->base, map->size, &mem->xt.broken, &map->place);
 	if (err)
 		munmap(map->base, map->size);
 	return err;
@@ -507,7 +507,7 @@ static int map_file(struct xd_mem *mem, const struct file *f, uint64_t offset, u
 static void unmap(struct xd_mem *mem, struct xd_map *map)
 {
 	unpin(mem->server, map);
-	xd_guard_del(map->place);
+	xd_sigbus_del(map->place);
 	munmap(map->base, map->size);
 	__atomic_sub_fetch(&mappings, 1, __ATOMIC_RELAXED);
 	__atomic_sub_fetch(&totals.mapped, map->size, __ATOMIC_RELAXED);

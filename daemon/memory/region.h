@@ -13,10 +13,10 @@
  * else. A client can take the pages of a mapping away (truncate its file): the SIGBUS
  * that follows puts empty memory in their place and marks the region broken.
  *
- * Everything here may take long and runs in jobs, but for xd_guard_start().
+ * Everything here may take long and runs in jobs, but for xd_sigbus_start().
  */
-#ifndef XD_MEMORY_TIERS_H
-#define XD_MEMORY_TIERS_H
+#ifndef XD_MEMORY_REGION_H
+#define XD_MEMORY_REGION_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -110,7 +110,7 @@ int xd_mem_on_demand(struct xd_server *s, struct xd_proc *proc, uint64_t addr, u
 void xd_mem_free(struct xd_mem *mem); /* NULL allowed */
 
 /* The process behind a pidfd has ended. */
-bool xd_process_gone(int pidfd);
+bool xd_process_ended(int pidfd);
 
 /* Does an access ask for writing? */
 static inline bool xd_access_writes(uint32_t access)
@@ -120,10 +120,10 @@ static inline bool xd_access_writes(uint32_t access)
 }
 
 /* The process's SIGBUS handler, and the list of mappings that it knows. */
-int xd_guard_start(void);
+int xd_sigbus_start(void);
 /* -ENOSPC: the list is full. *broken is set when the mapping lost its pages. */
-int xd_guard_add(void *start, uint64_t length, bool *broken, uint32_t *place);
-void xd_guard_del(uint32_t place);
+int xd_sigbus_add(void *start, uint64_t length, bool *broken, uint32_t *place);
+void xd_sigbus_del(uint32_t place);
 
 /* Bytes of all regions */
 struct xd_mem_totals {
@@ -131,4 +131,4 @@ struct xd_mem_totals {
 };
 void xd_mem_totals(struct xd_mem_totals *totals);
 
-#endif /* XD_MEMORY_TIERS_H */
+#endif /* XD_MEMORY_REGION_H */

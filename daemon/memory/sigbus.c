@@ -57,14 +57,14 @@ static void on_sigbus(int sig, siginfo_t *info, void *context)
 	errno = saved;
 }
 
-int xd_guard_start(void)
+int xd_sigbus_start(void)
 {
 	struct sigaction sa = { .sa_sigaction = on_sigbus, .sa_flags = SA_SIGINFO };
 
 	return sigaction(SIGBUS, &sa, NULL) ? -errno : 0;
 }
 
-int xd_guard_add(void *start, uint64_t length, bool *broken, uint32_t *place)
+int xd_sigbus_add(void *start, uint64_t length, bool *broken, uint32_t *place)
 {
 	uint32_t i;
 
@@ -86,7 +86,7 @@ int xd_guard_add(void *start, uint64_t length, bool *broken, uint32_t *place)
 	return 0;
 }
 
-void xd_guard_del(uint32_t place)
+void xd_sigbus_del(uint32_t place)
 {
 	pthread_mutex_lock(&lock);
 	__atomic_store_n(&places[place].start, 0, __ATOMIC_RELEASE);

@@ -47,12 +47,12 @@ static void resolved(void *arg, int err, const struct xt_path *path)
 {
 	struct xd_client *c = arg;
 	struct waiting *w = c->waiting;
-	struct xd_reply *rep = xd_client_reply(c);
+	struct xd_reply *rep = xd_reply_get(c);
 
 	if (!err)
 		err = w->then(c, w->request, path, rep);
 	forget(c);
-	xd_client_answer(c, err, rep);
+	xd_reply_send(c, err, rep);
 }
 
 int xd_after_resolve(struct xd_client *c, const struct xr_ah_attr *attr, const void *request,
@@ -92,9 +92,9 @@ static int set_path(struct xd_ah *ah, const struct xt_path *path)
 	struct xd_client *c = ah->obj.client;
 	int err;
 
-	xd_world_stop(c->dev);
+	xd_workers_pause(c->dev);
 	err = xt_ahs_set(c->ahs, ah->obj.handle, ah->pd->d.number, path);
-	xd_world_go(c->dev);
+	xd_workers_resume(c->dev);
 	return err;
 }
 
@@ -183,9 +183,9 @@ void xd_ah_free(struct xd_ah *ah)
 
 	if (ah->resolve)
 		xd_net_resolve_cancel(ah->resolve);
-	xd_world_stop(c->dev);
+	xd_workers_pause(c->dev);
 	xt_ahs_del(c->ahs, ah->obj.handle);
-	xd_world_go(c->dev);
+	xd_workers_resume(c->dev);
 	ah->pd->obj.refs--;
 	xd_object_del(&ah->obj);
 	free(ah);

@@ -172,7 +172,7 @@ static void resize_done(struct xd_client_job *job)
 {
 	struct resize_job *j = container_of(job, struct resize_job, job);
 	struct xd_client *c = job->client;
-	struct xd_reply *rep = xd_client_reply(c);
+	struct xd_reply *rep = xd_reply_get(c);
 	struct xd_cq *cq;
 	int err;
 
@@ -182,9 +182,9 @@ static void resize_done(struct xd_client_job *job)
 		return;
 	}
 	cq = xd_object_get(c, XD_CQ, j->cq);
-	xd_world_stop(c->dev);
+	xd_workers_pause(c->dev);
 	err = xt_cq_move_end(&cq->xt, &j->move);
-	xd_world_go(c->dev);
+	xd_workers_resume(c->dev);
 	if (err == -EAGAIN) {
 		xd_client_add_job(c, job);
 		return;
@@ -196,18 +196,18 @@ static void resize_done(struct xd_client_job *job)
 		reply_cq(cq, rep);
 	}
 	free(j);
-	xd_client_answer(c, err, rep);
+	xd_reply_send(c, err, rep);
 }
 
 static int begin_resize(struct xd_client *c, struct xd_cq *cq, uint32_t depth, struct resize_job *j)
 {
 	int err;
 
-	xd_world_stop(c->dev);
+	xd_workers_pause(c->dev);
 	if (depth < cq->d.depth)
 		catch_up(cq);
 	err = xt_cq_move_begin(&cq->xt, j->ring.ptr, depth, &j->move);
-	xd_world_go(c->dev);
+	xd_workers_resume(c->dev);
 	return err;
 }
 

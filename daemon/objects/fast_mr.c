@@ -32,7 +32,7 @@ static int fast_memory(struct xd_client *c, struct xd_mr *mr, uint32_t max_pages
 /* *value as it is now: a program that guesses it may use it before it is told. */
 static int fast_key(struct xd_client *c, struct xd_mr *mr, uint32_t max_pages, uint32_t *value)
 {
-	xd_world_stop(c->dev);
+	xd_workers_pause(c->dev);
 	mr->key = xt_keys_alloc(c->dev->shared.keys);
 	if (mr->key) {
 		mr->key->entry.pd = mr->pd->d.number;
@@ -43,7 +43,7 @@ static int fast_key(struct xd_client *c, struct xd_mr *mr, uint32_t max_pages, u
 		mr->key->max_pages = max_pages;
 		*value = xt_key_value(mr->key);
 	}
-	xd_world_go(c->dev);
+	xd_workers_resume(c->dev);
 	if (!mr->key)
 		return -ENOMEM;
 	mr->d.key = mr->key->index;

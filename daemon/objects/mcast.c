@@ -99,9 +99,9 @@ static int attach(struct xd_qp *qp, const struct xr_addr *gid)
 		if (err)
 			return err;
 	}
-	xd_world_stop(c->dev);
+	xd_workers_pause(c->dev);
 	err = xt_group_attach(c->dev->shared.groups, gid, qp->xt);
-	xd_world_go(c->dev);
+	xd_workers_resume(c->dev);
 	if (err) {
 		end_if_empty(c->server, place_of(c->server, gid));
 		return err;
@@ -116,9 +116,9 @@ static void detach(struct xd_qp *qp, struct xd_group **at)
 {
 	struct xd_client *c = qp->obj.client;
 
-	xd_world_stop(c->dev);
+	xd_workers_pause(c->dev);
 	xt_group_detach(c->dev->shared.groups, &(*at)->gid, qp->xt);
-	xd_world_go(c->dev);
+	xd_workers_resume(c->dev);
 	(*at)->members--;
 	qp->attached--;
 	c->attached--;

@@ -227,9 +227,9 @@ void xd_mr_drop_key(struct xd_client *c, struct xd_mr *mr)
 {
 	uint32_t index = mr->key->index;
 
-	xd_world_stop(c->dev);
+	xd_workers_pause(c->dev);
 	xt_keys_release(c->dev->shared.keys, mr->key);
-	xd_world_go_on(c->dev);
+	xd_workers_resume_quietly(c->dev);
 	mr->key = NULL;
 	/* only the control thread gives numbers out, so it cannot be in use again yet */
 	xd_xdp_key_del(c->dev, index);
@@ -240,11 +240,11 @@ static int make_key(struct xd_client *c, struct build *b)
 	struct xd_mr *mr = b->mr;
 	int err;
 
-	xd_world_stop(c->dev);
+	xd_workers_pause(c->dev);
 	mr->key = xt_keys_alloc(c->dev->shared.keys);
 	if (mr->key)
 		set_key(mr->key, b);
-	xd_world_go_on(c->dev);
+	xd_workers_resume_quietly(c->dev);
 	if (!mr->key)
 		return -ENOMEM;
 	err = xd_xdp_key_set(c->dev, mr->key->index, &mr->key->entry);
@@ -264,22 +264,22 @@ static int change_key(struct xd_client *c, struct build *b)
 	struct xt_mem *old_mem = key->mem;
 	int err;
 
-	xd_world_stop(c->dev);
+	xd_workers_pause(c->dev);
 	if (key->windows) {
-		xd_world_go(c->dev);
+		xd_workers_resume(c->dev);
 		return -EBUSY;
 	}
 	set_key(key, b);
 	if (b->moves)
 		key->entry.variant++;
-	xd_world_go(c->dev);
+	xd_workers_resume(c->dev);
 	err = xd_xdp_key_set(c->dev, key->index, &key->entry);
 	if (!err)
 		return 0;
-	xd_world_stop(c->dev);
+	xd_workers_pause(c->dev);
 	key->entry = old;
 	key->mem = old_mem;
-	xd_world_go(c->dev);
+	xd_workers_resume(c->dev);
 	return err;
 }
 
@@ -374,7 +374,7 @@ static void discard(struct xd_client *c, struct build *b)
 static void build_done(struct xd_client_job *job)
 {
 	struct build *b = container_of(job, struct build, job);
-	struct xd_reply *rep = xd_client_reply(job->client);
+	struct xd_reply *rep = xd_reply_get(job->client);
 	struct xd_client *c = job->client;
 	struct xd_mr *mr = b->mr;
 	int err = b->err;
@@ -390,7 +390,7 @@ static void build_done(struct xd_client_job *job)
 	else
 		reply_mr(mr, rep);
 	build_free(c, b);
-	xd_client_answer(c, err, rep);
+	xd_reply_send(c, err, rep);
 }
 
 static int start_build(struct xd_client *c, struct build *b, const struct xr_reg_mr_req *q,
@@ -511,7 +511,7 @@ static void unmap_done(struct xd_client_job *job)
 
 	xd_user_uncharge(c, mr->d.charged);
 	if (mr->answer)
-		xd_client_answer(c, 0, NULL);
+		xd_reply_send(c, 0, NULL);
 	free(mr);
 }
 
@@ -555,11 +555,11 @@ int xd_do_dereg_mr(struct xd_client *c, struct xd_request *req, struct xd_reply 
 	if (!mr)
 		return -ENOENT;
 	/* no window can be bound to it between the look and its end */
-	xd_world_stop(c->dev);
+	xd_workers_pause(c->dev);
 	bound = mr->key->windows;
 	if (!bound)
 		xd_mr_drop_key(c, mr);
-	xd_world_go_on(c->dev);
+	xd_workers_resume_quietly(c->dev);
 	if (bound)
 		return -EBUSY;
 	end_mr(mr, true);

@@ -10,7 +10,7 @@
 /* *rkey as it is now: a program that guesses it may bind the window before it is told. */
 static int make_key(struct xd_client *c, struct xd_mw *mw, uint32_t type, uint32_t *rkey)
 {
-	xd_world_stop(c->dev);
+	xd_workers_pause(c->dev);
 	mw->key = xt_keys_alloc(c->dev->shared.keys);
 	if (mw->key) {
 		mw->key->entry.pd = mw->pd->d.number;
@@ -18,7 +18,7 @@ static int make_key(struct xd_client *c, struct xd_mw *mw, uint32_t type, uint32
 		mw->key->entry.flags = type == IBV_MW_TYPE_2 ? XR_KEYF_TYPE_2 : 0;
 		*rkey = xt_key_value(mw->key);
 	}
-	xd_world_go_on(c->dev);
+	xd_workers_resume_quietly(c->dev);
 	if (!mw->key)
 		return -ENOMEM;
 	mw->d.key = mw->key->index;
@@ -76,10 +76,10 @@ void xd_mw_free(struct xd_mw *mw)
 	struct xd_client *c = mw->obj.client;
 
 	if (mw->key) {
-		xd_world_stop(c->dev);
+		xd_workers_pause(c->dev);
 		xt_window_unbind(&c->dev->shared, mw->key);
 		xt_keys_release(c->dev->shared.keys, mw->key);
-		xd_world_go_on(c->dev);
+		xd_workers_resume_quietly(c->dev);
 		/* only the control thread gives numbers out, so it cannot be in use again yet */
 		xd_xdp_key_del(c->dev, mw->d.key);
 	}

@@ -28,7 +28,7 @@ static void pin_run(struct xd_client_job *job)
 static void pin_done(struct xd_client_job *job)
 {
 	struct pin_job *j = container_of(job, struct pin_job, job);
-	struct xd_reply *rep = xd_client_reply(job->client);
+	struct xd_reply *rep = xd_reply_get(job->client);
 	struct xd_client *c = job->client;
 	int err = j->fd < 0 ? j->fd : 0;
 
@@ -41,7 +41,7 @@ static void pin_done(struct xd_client_job *job)
 		xd_reply_fd(rep, j->fd, true);
 	}
 	free(j);
-	xd_client_answer(c, err, rep);
+	xd_reply_send(c, err, rep);
 }
 
 int xd_do_pin_socket(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)

@@ -105,7 +105,7 @@ static void use_queues(struct xd_qp *qp)
 
 static int create_in_engine(struct xd_client *c, struct xd_qp *qp)
 {
-	struct xd_bell *bell = &c->bell[qp->d.worker];
+	struct xd_doorbell *bell = &c->bell[qp->d.worker];
 	struct xt_qp_init init = {
 		.type = qp->d.type,
 		.pd = qp->pd->d.number,
@@ -134,17 +134,17 @@ static int create_in_engine(struct xd_client *c, struct xd_qp *qp)
 		if (!init.ahs)
 			return -ENOMEM;
 	}
-	err = xd_bell_reserve(c->dev, bell, &qp->d.slot);
+	err = xd_doorbell_reserve(c->dev, bell, &qp->d.slot);
 	if (err)
 		return err;
-	xd_world_stop(c->dev);
+	xd_workers_pause(c->dev);
 	err = xt_qp_create(xd_worker_engine(c->dev->worker[qp->d.worker]), &init, &qp->xt);
 	if (!err) {
 		qp->d.qpn = xt_qp_info(qp->xt)->qpn;
 		bell->qp[qp->d.slot] = qp->xt;
 		use_queues(qp);
 	}
-	xd_world_go(c->dev);
+	xd_workers_resume(c->dev);
 	return err;
 }
 
@@ -267,9 +267,9 @@ static void unbind_windows(struct xd_client *c, struct xd_qp *qp)
 	bool more = true;
 
 	while (more && turns--) {
-		xd_world_stop(c->dev);
+		xd_workers_pause(c->dev);
 		more = xt_qp_unbind(qp->xt, UNBIND_AT_ONCE);
-		xd_world_go_on(c->dev);
+		xd_workers_resume_quietly(c->dev);
 	}
 }
 
@@ -285,7 +285,7 @@ static int modify_now(struct xd_client *c, const void *request, const struct xt_
 
 	if (q->attr_mask & IBV_QP_STATE && q->attr.qp_state == XR_QPS_RESET)
 		unbind_windows(c, qp);
-	xd_world_stop(c->dev);
+	xd_workers_pause(c->dev);
 	err = xt_qp_modify(qp->xt, &q->attr, q->attr_mask, path, xd_port_mtu(c->dev), now);
 	if (!err && q->attr_mask & IBV_QP_RATE_LIMIT)
 		xt_qp_set_burst(qp->xt, q->max_burst);
@@ -296,7 +296,7 @@ static int modify_now(struct xd_client *c, const void *request, const struct xt_
 			xt_qp_modify(qp->xt, &to_error, IBV_QP_STATE, NULL, 0, now);
 	}
 	state = xt_qp_info(qp->xt)->state;
-	xd_world_go(c->dev);
+	xd_workers_resume(c->dev);
 	if (!err)
 		XD_REPLY(rep, xr_modify_qp_rep)->state = state;
 	return err;
@@ -315,9 +315,9 @@ int xd_do_modify_qp(struct xd_client *c, struct xd_request *req, struct xd_reply
 		return -EPERM;
 	if (q->attr_mask & IBV_QP_QKEY && qp->d.gsi && q->attr.qkey != XR_GSI_QKEY)
 		return -EINVAL;
-	xd_world_stop(c->dev);
+	xd_workers_pause(c->dev);
 	err = xt_qp_modify_check(qp->xt, &q->attr, q->attr_mask);
-	xd_world_go_on(c->dev);
+	xd_workers_resume_quietly(c->dev);
 	if (err)
 		return err;
 	if (q->attr_mask & IBV_QP_AV)
@@ -337,13 +337,13 @@ static void refreshed(void *arg, int err, const struct xt_path *path)
 	/* Without an answer it stays as it is: retries are the transport's business. */
 	if (err)
 		return;
-	xd_world_stop(dev);
+	xd_workers_pause(dev);
 	old = xt_qp_path(qp->xt);
 	/* an address that moved to another connection's place is not this QP's */
 	if (!memcmp(&old->sgid, &path->sgid, sizeof(path->sgid)) &&
 	    memcmp(old, path, sizeof(*path)))
 		xt_qp_set_path(qp->xt, path);
-	xd_world_go(dev);
+	xd_workers_resume(dev);
 }
 
 void xd_qp_refresh_path(struct xd_qp *qp)
@@ -352,11 +352,11 @@ void xd_qp_refresh_path(struct xd_qp *qp)
 	struct xd_resolve *resolve;
 	struct xr_qp_attr attr;
 
-	xd_world_stop(dev);
+	xd_workers_pause(dev);
 	xt_qp_query(qp->xt, &attr);
 	if (qp->d.type == XR_QPT_UD && attr.qp_state >= XR_QPS_INIT)
 		xt_qp_set_mtu(qp->xt, xd_port_mtu(dev));
-	xd_world_go(dev);
+	xd_workers_resume(dev);
 	/* the paths of datagrams are their address handles' */
 	if (qp->d.type == XR_QPT_UD || attr.qp_state < XR_QPS_RTR || attr.qp_state > XR_QPS_SQE)
 		return;
@@ -379,9 +379,9 @@ int xd_do_query_qp(struct xd_client *c, struct xd_request *req, struct xd_reply 
 	if (!qp)
 		return -ENOENT;
 	r = XD_REPLY(rep, xr_query_qp_rep);
-	xd_world_stop(c->dev);
+	xd_workers_pause(c->dev);
 	xt_qp_query(qp->xt, &r->attr);
-	xd_world_go_on(c->dev);
+	xd_workers_resume_quietly(c->dev);
 	r->max_send_wr = qp->d.max_send_wr;
 	r->max_recv_wr = qp->d.max_recv_wr;
 	r->max_send_sge = qp->d.max_send_sge;
@@ -404,10 +404,10 @@ static void destroy_in_engine(struct xd_client *c, struct xd_qp *qp)
 		return;
 	}
 	unbind_windows(c, qp);
-	xd_world_stop(c->dev);
+	xd_workers_pause(c->dev);
 	c->bell[qp->d.worker].qp[qp->d.slot] = NULL;
 	xt_qp_destroy(qp->xt);
-	xd_world_go(c->dev);
+	xd_workers_resume(c->dev);
 	qp->xt = NULL;
 	/* only the control thread gives numbers out, so it cannot be in use again yet */
 	xd_xdp_qp_del(c->dev, qp->d.qpn);

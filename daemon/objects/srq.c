@@ -26,13 +26,13 @@ static int give_number(struct xd_client *c, struct xd_srq *srq)
 
 	srq->xt.domain = srq->xrcd->domain->number;
 	srq->xt.cq = &srq->cq->xt;
-	xd_world_stop(c->dev);
+	xd_workers_pause(c->dev);
 	given = xt_numbers_add(c->dev->shared.srqs, &srq->xt, &slot, &srq->xt.number);
 	if (given && c->dev->workers > 1) {
 		srq->d.worker = srq->cq->d.worker = XD_MANY;
 		srq->xt.locked = srq->cq->xt.locked = true;
 	}
-	xd_world_go(c->dev);
+	xd_workers_resume(c->dev);
 	return given ? 0 : -ENOMEM;
 }
 
@@ -40,9 +40,9 @@ static void take_number(struct xd_client *c, struct xd_srq *srq)
 {
 	if (!srq->xt.number)
 		return;
-	xd_world_stop(c->dev);
+	xd_workers_pause(c->dev);
 	xt_numbers_del(c->dev->shared.srqs, srq->xt.number);
-	xd_world_go(c->dev);
+	xd_workers_resume(c->dev);
 	srq->xt.number = 0;
 }
 
@@ -131,14 +131,14 @@ static int resize(struct xd_client *c, struct xd_srq *srq, uint32_t max_wr)
 
 	if (err)
 		return err;
-	xd_world_stop(c->dev);
+	xd_workers_pause(c->dev);
 	err = xt_srq_move_begin(&srq->xt, ring.ptr, max_wr, &move);
-	xd_world_go_on(c->dev);
+	xd_workers_resume_quietly(c->dev);
 	if (!err) {
 		xt_srq_move_copy(&srq->xt, &move);
-		xd_world_stop(c->dev);
+		xd_workers_pause(c->dev);
 		err = xt_srq_move_end(&srq->xt, &move);
-		xd_world_go(c->dev);
+		xd_workers_resume(c->dev);
 	}
 	if (err) {
 		xd_shm_free(c, &ring);
@@ -154,9 +154,9 @@ static void arm(struct xd_client *c, struct xd_srq *srq, uint32_t limit)
 {
 	bool reached;
 
-	xd_world_stop(c->dev);
+	xd_workers_pause(c->dev);
 	reached = xt_srq_arm(&srq->xt, limit);
-	xd_world_go(c->dev);
+	xd_workers_resume(c->dev);
 	if (reached)
 		xd_event_raise(&srq->async, IBV_EVENT_SRQ_LIMIT_REACHED);
 }
@@ -195,9 +195,9 @@ int xd_do_query_srq(struct xd_client *c, struct xd_request *req, struct xd_reply
 	r = XD_REPLY(rep, xr_query_srq_rep);
 	r->max_wr = srq->d.max_wr;
 	r->max_sge = srq->d.max_sge;
-	xd_world_stop(c->dev);
+	xd_workers_pause(c->dev);
 	r->limit = srq->xt.limit;
-	xd_world_go_on(c->dev);
+	xd_workers_resume_quietly(c->dev);
 	return 0;
 }
 

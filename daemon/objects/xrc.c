@@ -126,7 +126,7 @@ static void open_done(struct xd_client_job *job)
 {
 	struct open_job *o = container_of(job, struct open_job, job);
 	struct xd_client *c = job->client;
-	struct xd_reply *rep = xd_client_reply(c);
+	struct xd_reply *rep = xd_reply_get(c);
 	int err = o->err;
 
 	if (c->ending) {
@@ -138,7 +138,7 @@ static void open_done(struct xd_client_job *job)
 		err = open_domain(c, &o->fd, o->flags, &o->st, rep);
 	xd_client_close_fds(c, &o->fd, 1);
 	free(o);
-	xd_client_answer(c, err, rep);
+	xd_reply_send(c, err, rep);
 }
 
 int xd_do_open_xrcd(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
@@ -200,9 +200,9 @@ static struct xd_target *new_target(struct xd_client *c, uint32_t domain)
 		return NULL;
 	t->domain = domain;
 	t->worker = c->server->next_worker++ % c->dev->workers;
-	xd_world_stop(c->dev);
+	xd_workers_pause(c->dev);
 	err = xt_qp_create(xd_worker_engine(c->dev->worker[t->worker]), &init, &t->xt);
-	xd_world_go(c->dev);
+	xd_workers_resume(c->dev);
 	if (err) {
 		free(t);
 		return NULL;
@@ -215,13 +215,13 @@ static void join(struct xd_qp *qp, struct xd_target *t)
 {
 	struct xd_device *dev = qp->obj.client->dev;
 
-	xd_world_stop(dev);
+	xd_workers_pause(dev);
 	qp->next_handle = t->handles;
 	qp->pprev_handle = &t->handles;
 	if (qp->next_handle)
 		qp->next_handle->pprev_handle = &qp->next_handle;
 	t->handles = qp;
-	xd_world_go(dev);
+	xd_workers_resume(dev);
 	qp->target = t;
 	qp->xt = t->xt;
 	qp->d.qpn = t->qpn;
@@ -233,13 +233,13 @@ void xd_target_leave(struct xd_qp *qp)
 	struct xd_device *dev = qp->obj.client->dev;
 	struct xd_target *t = qp->target;
 
-	xd_world_stop(dev);
+	xd_workers_pause(dev);
 	*qp->pprev_handle = qp->next_handle;
 	if (qp->next_handle)
 		qp->next_handle->pprev_handle = qp->pprev_handle;
 	if (!t->handles)
 		xt_qp_destroy(t->xt);
-	xd_world_go(dev);
+	xd_workers_resume(dev);
 	qp->xt = NULL;
 	qp->target = NULL;
 	if (t->handles)

@@ -91,7 +91,7 @@ static int refuse(const struct xd_client *c, uint32_t type, uint32_t length, uin
 /* The control thread makes one reply at a time. */
 static struct xd_reply the_reply;
 
-struct xd_reply *xd_client_reply(struct xd_client *c)
+struct xd_reply *xd_reply_get(struct xd_client *c)
 {
 	the_reply.length = 0;
 	the_reply.nfds = 0;
@@ -135,7 +135,7 @@ static int send_reply(struct xd_client *c, int err, struct xd_reply *rep)
 	return sendmsg(c->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-void xd_client_answer(struct xd_client *c, int err, struct xd_reply *rep)
+void xd_reply_send(struct xd_client *c, int err, struct xd_reply *rep)
 {
 	uint32_t i;
 	int failed;
@@ -201,7 +201,7 @@ void xd_client_feed(struct xd_client *c, const void *data, size_t len, const int
 		return;
 	}
 	c->busy = true;
-	rep = xd_client_reply(c);
+	rep = xd_reply_get(c);
 	err = parse(data, len, &req);
 	c->type = req.type;
 	c->seq = req.seq;
@@ -214,7 +214,7 @@ void xd_client_feed(struct xd_client *c, const void *data, size_t len, const int
 	/* before the answer: it may be the client's end */
 	xd_client_close_fds(c, own, nfds);
 	if (err != XD_LATER)
-		xd_client_answer(c, err, rep);
+		xd_reply_send(c, err, rep);
 	else if (c->busy)
 		xd_client_watch(c);
 }

@@ -57,12 +57,12 @@ static int hello_fds(struct xd_client *c, struct xr_hello_rep *body, struct xd_r
 	int err, events;
 	uint32_t i;
 
-	err = xd_bells_open(c);
+	err = xd_doorbells_open(c);
 	if (err)
 		return err;
 	err = open_events(c, &events);
 	if (err) {
-		xd_bells_close(c);
+		xd_doorbells_close(c);
 		return err;
 	}
 	xd_reply_fd(rep, events, false);
@@ -199,10 +199,10 @@ static uint64_t qkey_errors(struct xd_device *dev)
 	uint64_t sum = 0;
 	uint32_t i;
 
-	xd_world_stop(dev);
+	xd_workers_pause(dev);
 	for (i = 0; i < dev->workers; i++)
 		sum += xt_engine_counters(xd_worker_engine(dev->worker[i]))->qkey_errors;
-	xd_world_go_on(dev);
+	xd_workers_resume_quietly(dev);
 	return sum;
 }
 

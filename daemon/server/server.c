@@ -224,7 +224,7 @@ int xd_server_open(struct xd_device *dev)
 
 	if (!s)
 		return -ENOMEM;
-	err = xd_guard_start();
+	err = xd_sigbus_start();
 	if (!err)
 		err = xd_group_by_name(dev->opt->reserved_lkey_group, &s->lkey_group);
 	if (!err)

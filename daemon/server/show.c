@@ -187,9 +187,9 @@ static void put_reasons(struct json *j, struct xd_device *dev)
 
 	for (i = 0; i < XR_REASON_COUNT; i++)
 		xd_xdp_stat(dev, i, &stat[i]);
-	xd_world_stop(dev);
+	xd_workers_pause(dev);
 	xd_workers_refused(dev, stat);
-	xd_world_go_on(dev);
+	xd_workers_resume_quietly(dev);
 	json_begin(j, "xdp", '[');
 	for (i = 0; i < XR_REASON_COUNT; i++) {
 		json_begin(j, NULL, '{');
@@ -208,14 +208,14 @@ static void sum_counters(struct xd_device *dev, struct xt_counters *sum)
 	const struct xt_counters *c;
 	uint32_t i;
 
-	xd_world_stop(dev);
+	xd_workers_pause(dev);
 	for (i = 0; i < dev->workers; i++) {
 		c = xt_engine_counters(xd_worker_engine(dev->worker[i]));
 #define X(field, text) sum->field += c->field;
 		XT_COUNTERS(X)
 #undef X
 	}
-	xd_world_go_on(dev);
+	xd_workers_resume_quietly(dev);
 }
 
 static void put_counter(struct json *j, const char *name, uint64_t value, const char *what)
@@ -342,8 +342,8 @@ int xd_do_set_fault(struct xd_client *c, struct xd_request *req, struct xd_reply
 	if (!fault_sane(f))
 		return -EINVAL;
 	c->server->fault = *f;
-	xd_world_stop(c->dev);
+	xd_workers_pause(c->dev);
 	xd_workers_set_fault(c->dev, f);
-	xd_world_go(c->dev);
+	xd_workers_resume(c->dev);
 	return 0;
 }

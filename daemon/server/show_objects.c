@@ -38,10 +38,10 @@ static void put_qp(struct json *j, struct xd_client *c, struct xd_object *obj)
 	struct xr_qp_attr attr;
 	struct xt_path path;
 
-	xd_world_stop(c->dev);
+	xd_workers_pause(c->dev);
 	xt_qp_query(qp->xt, &attr);
 	path = *xt_qp_path(qp->xt);
-	xd_world_go_on(c->dev);
+	xd_workers_resume_quietly(c->dev);
 	json_number(j, "qpn", qp->d.qpn);
 	json_text(j, "type", qp->d.gsi ? "GSI" : type_name(qp->d.type));
 	json_text(j, "state", state_name(attr.qp_state));
@@ -131,7 +131,7 @@ static void put_mw(struct json *j, struct xd_client *c, struct xd_object *obj)
 	const struct xt_key *region = NULL;
 	struct xt_key key;
 
-	xd_world_stop(c->dev);
+	xd_workers_pause(c->dev);
 	key = *mw->key;
 	if (key.parent)
 		region = xt_keys_by_index(c->dev->shared.keys, key.parent);
@@ -141,7 +141,7 @@ static void put_mw(struct json *j, struct xd_client *c, struct xd_object *obj)
 	json_number(j, "type", key.entry.flags & XR_KEYF_TYPE_2 ? 2 : 1);
 	json_boolean(j, "bound", region);
 	json_number(j, "mr", region ? xt_key_value(region) : 0);
-	xd_world_go_on(c->dev);
+	xd_workers_resume_quietly(c->dev);
 	json_hex(j, "addr", region ? key.entry.va : 0);
 	json_number(j, "length", region ? key.entry.length : 0);
 	put_access(j, region ? key.entry.access : 0);
@@ -164,9 +164,9 @@ static void put_srq(struct json *j, struct xd_client *c, struct xd_object *obj)
 	struct xt_srq xt;
 	uint32_t used;
 
-	xd_world_stop(c->dev);
+	xd_workers_pause(c->dev);
 	xt = srq->xt;
-	xd_world_go_on(c->dev);
+	xd_workers_resume_quietly(c->dev);
 	used = __atomic_load_n(&xt.queue->producer, __ATOMIC_RELAXED) - xt.consumer;
 	json_number(j, "srq", srq->obj.handle);
 	json_number(j, "client", c->id);

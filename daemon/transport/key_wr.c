@@ -6,7 +6,7 @@
  *
  * Other engines may look at the same keys meanwhile. A key that is about to change is claimed:
  * its state goes from VALID or FREE to INVALID, by one engine only. One that was VALID
- * may still be in use elsewhere until xt_ops.settle() returns; then it is ours. The domain,
+ * may still be in use elsewhere until xt_ops.quiesce_keys() returns; then it is ours. The domain,
  * type and flags of a key never change while it can be changed by work requests.
  */
 #include "internal.h"
@@ -29,8 +29,8 @@ static void set_state(struct xt_key *key, uint8_t state)
 
 static void settle(struct xt_engine *e)
 {
-	if (e->ops->settle)
-		e->ops->settle(e->ctx);
+	if (e->ops->quiesce_keys)
+		e->ops->quiesce_keys(e->ctx);
 }
 
 static void tell(struct xt_engine *e, const struct xt_key *key)

@@ -111,9 +111,7 @@ struct xt_ops {
 	 * Returns when no other engine can still be using a key that it looked up before. Called in a round
 	 * while nothing that was looked up in this engine is in use. NULL where there is but one engine.
 	 */
-	void (*settle)(void *ctx);
-	/* A local peer has something to do for xt_engine_run(): wake its worker. May be NULL. */
-	void (*engine_kick)(void *ctx, struct xt_engine *other);
+	void (*quiesce_keys)(void *ctx);
 };
 
 /*

@@ -42,7 +42,7 @@ static void ring(struct xr_doorbell *db, uint32_t slot)
 		set_bit(&db->bits0, slot / 4096, &clear);
 }
 
-static void bell_new(struct xd_bell *bell, uint32_t slots)
+static void bell_new(struct xd_doorbell *bell, uint32_t slots)
 {
 	memset(bell, 0, sizeof(*bell));
 	memset(rung, 0, sizeof(rung));
@@ -54,7 +54,7 @@ static void bell_new(struct xd_bell *bell, uint32_t slots)
 		bell->qp[i] = qp_of(i);
 }
 
-static void bell_free(struct xd_bell *bell)
+static void bell_free(struct xd_doorbell *bell)
 {
 	free(bell->db);
 	free(bell->qp);
@@ -64,46 +64,46 @@ static void test_scan(void)
 {
 	static const uint32_t some[] = { 0, 1, 63, 64, 4095, 4096, 70000, XR_DB_SLOTS - 1 };
 	const unsigned int n = sizeof(some) / sizeof(some[0]);
-	struct xd_bell bell;
+	struct xd_doorbell bell;
 	unsigned int found;
 
 	bell_new(&bell, XR_DB_SLOTS);
-	TAP_OK(!xd_bell_scan(&bell, on_ring, NULL), "nothing rang");
+	TAP_OK(!xd_doorbell_scan(&bell, on_ring, NULL), "nothing rang");
 	for (unsigned int i = 0; i < n; i++)
 		ring(bell.db, some[i]);
 	ring(bell.db, some[0]);
-	found = xd_bell_scan(&bell, on_ring, NULL);
+	found = xd_doorbell_scan(&bell, on_ring, NULL);
 	for (unsigned int i = 0; i < n; i++)
 		found -= rung[some[i]] == 1;
 	TAP_OK(!found, "every slot that rang is found once, on each level's edges");
-	TAP_OK(!xd_bell_scan(&bell, on_ring, NULL), "and then it is quiet");
+	TAP_OK(!xd_doorbell_scan(&bell, on_ring, NULL), "and then it is quiet");
 	bell_free(&bell);
 }
 
 static void test_hostile(void)
 {
-	struct xd_bell bell;
+	struct xd_doorbell bell;
 
 	bell_new(&bell, 100);
 	bell.qp[7] = NULL;
 	memset(bell.db, 0xff, sizeof(*bell.db));
-	TAP_OK(xd_bell_scan(&bell, on_ring, NULL) == 99 && !rung[7],
+	TAP_OK(xd_doorbell_scan(&bell, on_ring, NULL) == 99 && !rung[7],
 	       "all bits set: only slots with a QP count");
-	TAP_OK(!xd_bell_scan(&bell, on_ring, NULL), "and all bits are taken");
+	TAP_OK(!xd_doorbell_scan(&bell, on_ring, NULL), "and all bits are taken");
 	bell_free(&bell);
 }
 
 static void test_sleep(void)
 {
-	struct xd_bell bell;
+	struct xd_doorbell bell;
 
 	bell_new(&bell, 64);
-	TAP_OK(xd_bell_sleep(&bell) && bell.db->sleeping, "quiet: may sleep, and says so");
-	xd_bell_wake(&bell);
+	TAP_OK(xd_doorbell_arm(&bell) && bell.db->sleeping, "quiet: may sleep, and says so");
+	xd_doorbell_disarm(&bell);
 	TAP_OK(!bell.db->sleeping, "awake again");
 	ring(bell.db, 5);
-	TAP_OK(!xd_bell_sleep(&bell), "rang before: may not");
-	xd_bell_wake(&bell);
+	TAP_OK(!xd_doorbell_arm(&bell), "rang before: may not");
+	xd_doorbell_disarm(&bell);
 	bell_free(&bell);
 }
 
@@ -143,7 +143,7 @@ static void on_posted(struct xt_qp *qp, void *arg)
 
 static void test_race(void)
 {
-	struct xd_bell bell;
+	struct xd_doorbell bell;
 	pthread_t thread;
 	bool done;
 
@@ -152,7 +152,7 @@ static void test_race(void)
 	pthread_create(&thread, NULL, ring_many, NULL);
 	do {
 		done = __atomic_load_n(&ringer.done, __ATOMIC_ACQUIRE);
-		xd_bell_scan(&bell, on_posted, NULL);
+		xd_doorbell_scan(&bell, on_posted, NULL);
 	} while (!done);
 	pthread_join(thread, NULL);
 	TAP_OK(!memcmp(seen, ringer.posted, sizeof(seen)), "%d rings during scans: none is lost",

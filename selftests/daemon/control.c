@@ -28,7 +28,7 @@ bool job_hangs;
 void settle(void)
 {
 	for (int i = 0; i < 3; i++) {
-		MUST(job_hangs || xd_jobs_settle(fake.dev.server->jobs, 10));
+		MUST(job_hangs || xd_jobs_drain(fake.dev.server->jobs, 10));
 		xd_timer_arm(stopper, job_hangs ? 20000000 : 0);
 		MUST(!xd_loop_run(fake.dev.loop));
 	}

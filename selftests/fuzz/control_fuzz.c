@@ -54,10 +54,10 @@ static void stop_loop(void *arg)
 /* All jobs, and all that waits in the loop */
 static void settle(void)
 {
-	MUST(xd_jobs_settle(fake.dev.server->jobs, 10));
+	MUST(xd_jobs_drain(fake.dev.server->jobs, 10));
 	xd_timer_arm(stopper, 0);
 	MUST(!xd_loop_run(fake.dev.loop));
-	MUST(xd_jobs_settle(fake.dev.server->jobs, 10));
+	MUST(xd_jobs_drain(fake.dev.server->jobs, 10));
 }
 
 static bool alive(const struct conn *c)

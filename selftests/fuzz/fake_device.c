@@ -219,23 +219,23 @@ int xd_xdp_stat(struct xd_device *dev, enum xr_reason reason, struct xr_stat *st
 
 struct xd_worker {
 	struct xt_engine *engine;
-	struct xd_bell *bell;
+	struct xd_doorbell *bell;
 };
 static struct xd_worker the_worker;
 
-void xd_world_stop(struct xd_device *dev)
+void xd_workers_pause(struct xd_device *dev)
 {
 	fake.world_stopped++;
 }
 
-void xd_world_go(struct xd_device *dev)
+void xd_workers_resume(struct xd_device *dev)
 {
 	MUST(fake.world_stopped-- > 0);
 }
 
-void xd_world_go_on(struct xd_device *dev)
+void xd_workers_resume_quietly(struct xd_device *dev)
 {
-	xd_world_go(dev);
+	xd_workers_resume(dev);
 }
 
 struct xt_engine *xd_worker_engine(struct xd_worker *w)
@@ -243,7 +243,7 @@ struct xt_engine *xd_worker_engine(struct xd_worker *w)
 	return w->engine;
 }
 
-int xd_worker_add_bell(struct xd_worker *w, struct xd_bell *bell)
+int xd_worker_add_doorbell(struct xd_worker *w, struct xd_doorbell *bell)
 {
 	MUST(fake.world_stopped);
 	if (fake.no_bells)
@@ -257,7 +257,7 @@ int xd_worker_add_bell(struct xd_worker *w, struct xd_bell *bell)
 	return 0;
 }
 
-void xd_worker_del_bell(struct xd_worker *w, struct xd_bell *bell)
+void xd_worker_del_doorbell(struct xd_worker *w, struct xd_doorbell *bell)
 {
 	MUST(fake.world_stopped);
 	if (!bell->pprev)

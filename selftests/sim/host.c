@@ -434,7 +434,7 @@ static void on_engine_unlock(void *ctx, struct xt_engine *other)
 	o->locked = false;
 }
 
-static void on_engine_kick(void *ctx, struct xt_engine *other)
+static void wake_engine(void *ctx, struct xt_engine *other)
 {
 	struct sim_engine *e = ctx;
 	unsigned i;
@@ -456,7 +456,7 @@ static bool on_forward(void *ctx, struct xt_engine *other, const struct xt_frame
 	if (world_is_lossy(e->w) && rng_chance(&e->w->sched, 3)) /* full */
 		return false;
 	xt_engine_rx(other, &copy, 1, e->w->now);
-	on_engine_kick(ctx, other);
+	wake_engine(ctx, other);
 	return true;
 }
 
@@ -470,7 +470,6 @@ static const struct xt_ops engine_ops = {
 	.qp_state = on_qp_state,
 	.engine_lock = on_engine_lock,
 	.engine_unlock = on_engine_unlock,
-	.engine_kick = on_engine_kick,
 };
 
 void engine_wake(struct sim_engine *e, uint64_t when)

@@ -113,7 +113,7 @@ __attribute__((unused)) static struct harness *h_new(uint32_t cq_depth)
 		.srq_event = h_srq_event,
 		.qp_state = h_qp_state,
 		.key_changed = h_key_changed,
-		.settle = h_settle,
+		.quiesce_keys = h_settle,
 	};
 	struct harness *h = calloc(1, sizeof(*h));
 
