@@ -18,6 +18,8 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <xroce/bits.h>
+
 #include "daemon/device.h"
 #include "daemon/base/log.h"
 #include "daemon/base/options.h"
@@ -215,15 +217,6 @@ static int quiet_libbpf(enum libbpf_print_level level, const char *fmt, va_list 
 	return 0;
 }
 
-static uint32_t round_up_pow2(uint32_t n)
-{
-	uint32_t p = 1;
-
-	while (p < n)
-		p <<= 1;
-	return p;
-}
-
 static int open_program(struct xd_device *dev)
 {
 	struct xd_xdp *x = dev->xdp;
@@ -235,7 +228,7 @@ static int open_program(struct xd_device *dev)
 	bpf_program__set_autoload(x->skel->progs.xroce_frags, x->multi_buffer);
 	bpf_map__set_max_entries(x->skel->maps.qps, dev->opt->max_qp);
 	bpf_map__set_max_entries(x->skel->maps.keys, 2 * dev->opt->max_mr + 1);
-	bpf_map__set_max_entries(x->skel->maps.psns, round_up_pow2(dev->opt->max_qp));
+	bpf_map__set_max_entries(x->skel->maps.psns, xr_pow2_roundup(dev->opt->max_qp));
 	x->skel->rodata->answers_per_second = dev->opt->nak_rate;
 	return xroce_bpf__load(x->skel);
 }
@@ -246,7 +239,7 @@ static int map_psns(struct xd_device *dev)
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	void *p;
 
-	x->psns_size = (round_up_pow2(dev->opt->max_qp) * sizeof(struct xr_psn_entry) + page - 1) &
+	x->psns_size = (xr_pow2_roundup(dev->opt->max_qp) * sizeof(struct xr_psn_entry) + page - 1) &
 		       ~(page - 1);
 	p = mmap(NULL, x->psns_size, PROT_READ | PROT_WRITE, MAP_SHARED, map_fd(x->skel->maps.psns),
 		 0);

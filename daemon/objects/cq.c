@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include <xroce/bits.h>
+
 #include "daemon/base/loop.h"
 #include "objects.h"
 
@@ -62,8 +64,7 @@ static int alloc_ring(struct xd_client *c, uint32_t wanted, struct xd_piece *rin
 
 	if (!wanted || wanted > XR_MAX_CQE)
 		return -EINVAL;
-	for (*depth = 1; *depth < wanted;)
-		*depth *= 2;
+	*depth = xr_pow2_roundup(wanted);
 	err = xd_shm_alloc(c, sizeof(struct xr_queue) + (uint64_t)*depth * sizeof(struct xr_cqe),
 			   ring);
 	if (!err)

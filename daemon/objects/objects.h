@@ -187,9 +187,6 @@ void xd_ah_refresh_path(struct xd_ah *ah);
  */
 bool xd_share(uint32_t *user, uint32_t worker);
 
-/* The least power of two that is not less; wanted is at most 2^31. */
-uint32_t xd_round_up(uint32_t wanted);
-
 /* Its multicast groups, one after the other */
 void xd_mcast_each(const struct xd_qp *qp, void (*fn)(void *arg, const struct xr_addr *gid),
 		   void *arg);

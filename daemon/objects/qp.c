@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <xroce/bits.h>
+
 #include "daemon/datapath/xdp.h"
 #include "daemon/base/log.h"
 #include "daemon/base/loop.h"
@@ -23,15 +25,6 @@ void xd_queue_init(struct xr_queue *queue, uint32_t depth, uint32_t stride)
 
 /* ---- create ---------------------------------------------------------------------- */
 
-uint32_t xd_round_up(uint32_t wanted)
-{
-	uint32_t depth = 1;
-
-	while (depth < wanted)
-		depth *= 2;
-	return depth;
-}
-
 static int check_caps(const struct xr_create_qp_req *q)
 {
 	if (q->type != XR_QPT_RC && q->type != XR_QPT_UC && q->type != XR_QPT_UD &&
@@ -49,10 +42,10 @@ static void set_caps(struct xd_qp *qp, const struct xr_create_qp_req *q)
 {
 	uint32_t room;
 
-	qp->d.max_send_wr = xd_round_up(q->max_send_wr);
+	qp->d.max_send_wr = xr_pow2_roundup(q->max_send_wr);
 	qp->d.max_send_sge = q->max_send_sge ? q->max_send_sge : 1;
 	if (!qp->srq && q->type != XR_QPT_XRC_SEND) {
-		qp->d.max_recv_wr = q->max_recv_wr ? xd_round_up(q->max_recv_wr) : 0;
+		qp->d.max_recv_wr = q->max_recv_wr ? xr_pow2_roundup(q->max_recv_wr) : 0;
 		qp->d.max_recv_sge = q->max_recv_sge ? q->max_recv_sge : 1;
 	}
 	room = xr_send_stride(qp->d.max_send_sge, q->max_inline) - sizeof(struct xr_send_wqe);

@@ -4,6 +4,8 @@
 #include <infiniband/verbs.h>
 #include <stdlib.h>
 
+#include <xroce/bits.h>
+
 #include "objects.h"
 
 static int alloc_ring(struct xd_client *c, uint32_t depth, uint32_t max_sge, struct xd_piece *ring)
@@ -60,7 +62,7 @@ static int build_srq(struct xd_client *c, struct xd_srq *srq, const struct xr_cr
 	srq->d.pd = q->pd;
 	srq->d.xrcd = q->xrcd;
 	srq->d.cq = q->cq;
-	srq->d.max_wr = xd_round_up(q->max_wr);
+	srq->d.max_wr = xr_pow2_roundup(q->max_wr);
 	srq->d.max_sge = q->max_sge ? q->max_sge : 1;
 	srq->d.cookie = q->cookie;
 	srq->d.worker = XD_NOBODY;
@@ -118,7 +120,7 @@ static int check_modify(const struct xd_srq *srq, const struct xr_modify_srq_req
 	if (q->mask & IBV_SRQ_MAX_WR) {
 		if (!q->max_wr || q->max_wr > XR_MAX_WR)
 			return -EINVAL;
-		max_wr = xd_round_up(q->max_wr);
+		max_wr = xr_pow2_roundup(q->max_wr);
 	}
 	return q->mask & IBV_SRQ_LIMIT && q->limit > max_wr ? -EINVAL : 0;
 }
@@ -172,7 +174,7 @@ int xd_do_modify_srq(struct xd_client *c, struct xd_request *req, struct xd_repl
 		return -ENOENT;
 	err = check_modify(srq, q);
 	if (!err && q->mask & IBV_SRQ_MAX_WR)
-		err = resize(c, srq, xd_round_up(q->max_wr));
+		err = resize(c, srq, xr_pow2_roundup(q->max_wr));
 	if (err)
 		return err;
 	if (q->mask & IBV_SRQ_LIMIT)

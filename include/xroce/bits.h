@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Arithmetic with powers of two. */
+#ifndef XROCE_BITS_H
+#define XROCE_BITS_H
+
+#include <linux/types.h>
+
+/* Returns the smallest power of two that is at least n, 1 for 0. n is at most 2^31. */
+static inline __u32 xr_pow2_roundup(__u32 n)
+{
+	return n > 1 ? 1u << (32 - __builtin_clz(n - 1)) : 1;
+}
+
+#endif /* XROCE_BITS_H */
