@@ -8,7 +8,7 @@ datapath_SRCS := $(addprefix daemon/datapath/, \
 memory_SRCS := $(addprefix daemon/memory/,on_demand.c proc_maps.c region.c sigbus.c)
 clients_SRCS := $(addprefix daemon/clients/,client.c doorbells.c events.c handles.c shm.c)
 objects_SRCS := $(addprefix daemon/objects/, \
-	ah.c cq.c dm.c fast_mr.c import.c lkey.c mcast.c mr.c mw.c pd.c pin.c qp.c srq.c xrc.c)
+	ah.c cq.c dm.c fast_mr.c import.c lkey.c mcast.c mr.c mw.c pd.c qp.c srq.c xrc.c)
 server_SRCS := $(addprefix daemon/server/,dispatch.c query.c server.c show.c show_objects.c)
 
 # clients and their objects, which tests drive without a netdev

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -27,7 +26,7 @@ struct xd_jobs {
 	struct queue todo, done;
 	unsigned int threads, idle, max_threads;
 	unsigned int unfinished; /* added, done() not called yet */
-	bool stop, started, isolated;
+	bool stop, started;
 	int eventfd;
 	struct xd_watch *watch;
 };
@@ -89,8 +88,8 @@ static void run_one(struct xd_jobs *jobs, struct xd_job *job)
 }
 
 /*
- * Threads are started by threads, since a new one is in the namespace of its creator. One that
- * takes the last job while nobody else waits for the next sees to it that somebody does.
+ * Job threads are started by job threads, because a new thread inherits the capabilities of its
+ * creator. A thread that takes a job while no other one is idle starts another.
  */
 static void *worker(void *arg)
 {
@@ -121,13 +120,11 @@ static void *worker(void *arg)
 static void *first_worker(void *arg)
 {
 	struct xd_jobs *jobs = arg;
-	bool isolated = !unshare(CLONE_NEWNET);
 
 	/* the threads that this one makes inherit what is left */
 	xd_privileges_drop(XD_ROLE_JOB);
 
 	pthread_mutex_lock(&jobs->lock);
-	jobs->isolated = isolated;
 	jobs->started = true;
 	pthread_cond_broadcast(&jobs->progress);
 	pthread_mutex_unlock(&jobs->lock);
@@ -233,9 +230,4 @@ void xd_jobs_add(struct xd_jobs *jobs, struct xd_job *job)
 	queue_put(&jobs->todo, job);
 	pthread_cond_signal(&jobs->work);
 	pthread_mutex_unlock(&jobs->lock);
-}
-
-bool xd_jobs_isolated(const struct xd_jobs *jobs)
-{
-	return jobs->isolated;
 }

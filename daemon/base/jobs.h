@@ -5,9 +5,6 @@
  * own making, whose answer to close() never comes.
  *
  * Each client has one job running at most (client.h), so that who hangs one hangs itself.
- *
- * The threads live in a network namespace of their own, where possible: a packet socket made
- * there reaches no network, so that one may be handed to a client.
  */
 #ifndef XD_JOBS_H
 #define XD_JOBS_H
@@ -31,8 +28,6 @@ struct xd_jobs *xd_jobs_new(struct xd_loop *loop, unsigned int max_threads);
 /* done() is called for everything first. false: a job hangs, all stays as it is. */
 bool xd_jobs_free(struct xd_jobs *jobs);
 void xd_jobs_add(struct xd_jobs *jobs, struct xd_job *job);
-/* The threads are in a namespace without networks. */
-bool xd_jobs_isolated(const struct xd_jobs *jobs);
 /* Waits for what is under way and calls done(). false: seconds passed and some is left. */
 bool xd_jobs_drain(struct xd_jobs *jobs, unsigned int seconds);
 

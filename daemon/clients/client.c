@@ -250,7 +250,7 @@ struct xd_client *xd_client_new(struct xd_server *s, int fd)
 	c->server = s;
 	c->dev = s->dev;
 	c->fd = fd;
-	c->pin_fd = c->orphan_fd = -1;
+	c->orphan_fd = -1;
 	c->job_tail = &c->job;
 	identify(c);
 	c->user = user_get(s, c->uid);
@@ -333,10 +333,6 @@ static void last_run(struct xd_client_job *job)
 	close(c->fd);
 	if (c->pidfd >= 0)
 		close(c->pidfd);
-	if (c->pin_fd >= 0) {
-		close(c->pin_fd);
-		xd_fds_put(c->server, 1);
-	}
 	if (c->orphan_fd >= 0)
 		close(c->orphan_fd);
 	xd_proc_put(c->proc);

@@ -190,7 +190,6 @@ struct xd_client {
 
 	struct xd_mem *orphan; /* a region that was being made when the client went */
 	int orphan_fd;	       /* of a domain that was being opened when the client went */
-	int pin_fd;	       /* last one given by PIN_SOCKET, -1: none */
 
 	struct xd_client_job *job, **job_tail; /* the first one runs */
 	struct xd_client_job last;

@@ -47,7 +47,6 @@ int xd_mem_on_demand(struct xd_server *s, struct xd_proc *proc, uint64_t addr, u
 	if (!mem)
 		return -ENOMEM;
 	mem->server = s;
-	mem->pin_fd = -1;
 	mem->writable = writable;
 	mem->on_demand = true;
 	mem->tiers = 1u << XR_SEG_PRIVATE;

@@ -637,7 +637,7 @@ static void pin_all(struct xd_mem *mem, const struct xd_mem_request *req)
 
 	for (i = 0; i < mem->maps; i++)
 		all &= pin(mem->server, &mem->map[i]);
-	mem->pinned = all && (mem->pin_fd >= 0 || !(mem->tiers & 1u << XR_SEG_PRIVATE));
+	mem->pinned = all && !(mem->tiers & 1u << XR_SEG_PRIVATE);
 }
 
 static struct xd_mem *mem_alloc(const struct xd_mem_request *req)
@@ -647,7 +647,6 @@ static struct xd_mem *mem_alloc(const struct xd_mem_request *req)
 	if (!mem)
 		return NULL;
 	mem->server = req->server;
-	mem->pin_fd = -1;
 	mem->proc = xd_proc_get(req->proc);
 	mem->writable = xd_access_writes(req->access);
 	mem->xt.ops = &private_ops;
@@ -682,7 +681,6 @@ int xd_mem_new(const struct xd_mem_request *req, struct xd_mem **out)
 		xd_mem_free(mem);
 		return err;
 	}
-	mem->pin_fd = req->pin_fd;
 	pin_all(mem, req);
 	*out = mem;
 	return 0;
@@ -694,10 +692,6 @@ void xd_mem_free(struct xd_mem *mem)
 		return;
 	while (mem->maps)
 		unmap(mem, &mem->map[--mem->maps]);
-	if (mem->pin_fd >= 0) {
-		close(mem->pin_fd);
-		xd_fds_put(mem->server, 1);
-	}
 	xd_proc_put(mem->proc);
 	free(mem->map);
 	free(mem->xt.seg);

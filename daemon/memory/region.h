@@ -68,8 +68,6 @@ struct xd_mem_request {
 	uid_t uid;
 	gid_t gid;
 	const struct xd_groups *groups;
-	/* by which the client pinned private pages, -1: none; taken on success */
-	int pin_fd;
 };
 
 /* Mappings of one region */
@@ -84,8 +82,7 @@ struct xd_mem {
 	uint32_t tiers; /* bit by enum xr_mr_segment_kind */
 	bool writable;
 	bool on_demand;
-	bool pinned; /* all that is mapped, or what the client pinned */
-	int pin_fd;
+	bool pinned; /* every byte is mapped and pinned */
 };
 
 /* No memory of the client: XR_SEG_DM, XR_SEG_NULL */

@@ -44,7 +44,6 @@ struct build {
 	uint8_t *dm_bytes;	  /* of dm, which may go with its client before the job runs */
 	struct xd_proc *proc;	  /* to be used */
 	struct xd_proc *new_proc; /* came with this message, now the client's */
-	int pin_fd;
 	struct xd_mem *mem;
 };
 
@@ -107,8 +106,7 @@ static int check_request(struct xd_client *c, struct build *b, const struct xr_r
 {
 	int err;
 
-	if (q->flags & ~(uint32_t)(XR_REGF_PROC_FDS | XR_REGF_PINNED) ||
-	    q->segments > XR_MR_SEGMENTS_MAX ||
+	if (q->flags & ~(uint32_t)XR_REGF_PROC_FDS || q->segments > XR_MR_SEGMENTS_MAX ||
 	    length < sizeof(*q) + q->segments * sizeof(q->segment[0]) ||
 	    (q->flags & XR_REGF_PROC_FDS && b->nfds < 2) || b->iova + b->length < b->iova)
 		return -EINVAL;
@@ -129,19 +127,14 @@ static struct build *build_new(struct xd_mr *mr, bool again)
 		return NULL;
 	b->mr = mr;
 	b->again = again;
-	b->pin_fd = -1;
 	return b;
 }
 
-static void build_free(struct xd_client *c, struct build *b)
+static void build_free(struct build *b)
 {
 	if (!b->again)
 		free(b->mr);
 	xd_proc_put(b->proc);
-	if (b->pin_fd >= 0) {
-		close(b->pin_fd);
-		xd_fds_put(c->server, 1);
-	}
 	free(b->segment);
 	free(b->fds);
 	free(b);
@@ -166,10 +159,6 @@ static int fill_build(struct xd_client *c, struct build *b, const struct xr_reg_
 	}
 	b->pid = c->pid;
 	b->proc = xd_proc_get(c->proc);
-	if (b->flags & XR_REGF_PINNED) {
-		b->pin_fd = c->pin_fd;
-		c->pin_fd = -1;
-	}
 	return 0;
 }
 
@@ -194,7 +183,6 @@ static void build_run(struct xd_client_job *job)
 		.uid = c->uid,
 		.gid = c->gid,
 		.groups = &c->groups,
-		.pin_fd = b->pin_fd,
 		.dm = b->dm_bytes,
 	};
 
@@ -203,8 +191,6 @@ static void build_run(struct xd_client_job *job)
 	req.proc = b->new_proc ? b->new_proc : b->proc;
 	if (!b->err)
 		b->err = xd_mem_new(&req, &b->mem);
-	if (!b->err)
-		b->pin_fd = -1;
 	for (i = 0; i < n; i++)
 		close(b->fds[i]);
 }
@@ -389,7 +375,7 @@ static void build_done(struct xd_client_job *job)
 		discard(c, b);
 	else
 		reply_mr(mr, rep);
-	build_free(c, b);
+	build_free(b);
 	xd_reply_send(c, err, rep);
 }
 
@@ -400,8 +386,6 @@ static int start_build(struct xd_client *c, struct build *b, const struct xr_reg
 
 	b->nfds = req->nfds;
 	b->flags = q->flags;
-	if (b->flags & XR_REGF_PINNED && c->pin_fd < 0)
-		return -EINVAL;
 	if (!err)
 		err = check_request(c, b, q, length);
 	if (err)
@@ -449,7 +433,7 @@ int xd_do_reg_mr(struct xd_client *c, struct xd_request *req, struct xd_reply *r
 	b->iova = q->iova;
 	err = start_build(c, b, q, req, req->length);
 	if (err != XD_LATER)
-		build_free(c, b);
+		build_free(b);
 	return err;
 }
 
@@ -493,7 +477,7 @@ int xd_do_rereg_mr(struct xd_client *c, struct xd_request *req, struct xd_reply 
 	if (!err)
 		err = start_build(c, b, &q->reg, req, req->length - front);
 	if (err != XD_LATER)
-		build_free(c, b);
+		build_free(b);
 	return err;
 }
 
@@ -521,7 +505,7 @@ static void unmap_later(struct xd_client *c, struct xd_mr *mr, bool answer)
 	mr->answer = answer;
 	mr->unmap.run = unmap_run;
 	mr->unmap.done = unmap_done;
-	if (mr->mem && (mr->mem->maps || mr->mem->pin_fd >= 0))
+	if (mr->mem && mr->mem->maps)
 		xd_client_add_job(c, &mr->unmap);
 	else
 		xd_client_do_job(c, &mr->unmap);

@@ -232,12 +232,7 @@ int xd_server_open(struct xd_device *dev)
 	if (err)
 		return err;
 	s->jobs = xd_jobs_new(dev->loop, dev->opt->max_clients + 2);
-	if (!s->jobs)
-		return -ENOMEM;
-	if (!xd_jobs_isolated(s->jobs))
-		xd_log(XD_NOTICE, "no network namespace of our own: programs cannot pin "
-				  "private memory");
-	return 0;
+	return s->jobs ? 0 : -ENOMEM;
 }
 
 int xd_server_start(struct xd_device *dev)

@@ -52,7 +52,7 @@ struct xr_msg {
 	X(QUERY_GIDS, query_gids)                                                                  \
 	X(ALLOC_PD, alloc_pd)                                                                      \
 	X(DEALLOC_PD, dealloc_pd)                                                                  \
-	X(PIN_SOCKET, pin_socket)                                                                  \
+	X(IMPORT_DM, import_dm)                                                                    \
 	X(REG_MR, reg_mr)                                                                          \
 	X(REREG_MR, rereg_mr)                                                                      \
 	X(DEREG_MR, dereg_mr)                                                                      \
@@ -96,9 +96,7 @@ struct xr_msg {
 	X(CLOSE_XRCD, close_xrcd)                                                                  \
 	X(OPEN_QP, open_qp)                                                                        \
 	/* privileged clients */                                                                   \
-	X(RESERVED_LKEY, reserved_lkey)                                                            \
-	/* sharing device memory */                                                                \
-	X(IMPORT_DM, import_dm)
+	X(RESERVED_LKEY, reserved_lkey)
 
 enum xr_msg_type {
 	XR_MSG_NONE,
@@ -268,8 +266,6 @@ struct xr_reg_mr_req {
 	struct xr_mr_segment segment[];
 };
 #define XR_REGF_PROC_FDS 1
-#define XR_REGF_PINNED                                                                             \
-	2 /* the last PIN_SOCKET's socket pins the private pages; it goes with the region */
 struct xr_reg_mr_rep {
 	__u32 handle;
 	__u32 lkey;
@@ -325,12 +321,6 @@ struct xr_alloc_fast_mr_rep {
 struct xr_reserved_lkey_rep {
 	__u32 lkey;
 };
-
-/*
- * PIN_SOCKET: fd: an AF_XDP socket without a network, by which the client may pin private pages:
- * XDP_UMEM_REG, then a REG_MR with XR_REGF_PINNED, then close. EOPNOTSUPP: the daemon may not make
- * one.
- */
 
 /*
  * ADVISE_MR: may the ranges of regions on demand be fetched? All are checked: ENOENT: no such key, or

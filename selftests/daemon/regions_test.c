@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <infiniband/verbs.h>
-#include <linux/if_xdp.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <sys/ioctl.h>
@@ -276,44 +275,6 @@ static void test_advice(void)
 	TAP_OK(nothing_left(), "nothing is left");
 }
 
-static void test_pin_socket(void)
-{
-	uint8_t *p = pages(4, PROT_READ | PROT_WRITE, MAP_PRIVATE);
-	struct xdp_umem_reg umem = { .addr = (uintptr_t)p, .len = 4 * PAGE, .chunk_size = PAGE };
-	struct reg r;
-	struct conn c;
-	uint32_t pd;
-
-	open_client(&c);
-	pd = alloc_pd(&c);
-	r = reg_of(pd, p, 4 * PAGE, RW);
-	r.q.flags = XR_REGF_PINNED;
-	add_segment(&r, XR_SEG_PRIVATE, p, 4 * PAGE);
-	proc_sent = false;
-	TAP_OK(send_reg(&c, &r, NULL, 0) == -EINVAL, "pinned by a socket that was never asked for");
-	if (ask(&c, XR_MSG_PIN_SOCKET, NULL, 0)) {
-		tap_skip("private memory, pinned", "no socket to pin with");
-	} else {
-		struct sockaddr_xdp sxdp = { .sxdp_family = AF_XDP, .sxdp_ifindex = 1 };
-		int one = 64;
-
-		setsockopt(c.fds[0], SOL_XDP, XDP_RX_RING, &one, sizeof(one));
-		setsockopt(c.fds[0], SOL_XDP, XDP_UMEM_FILL_RING, &one, sizeof(one));
-		setsockopt(c.fds[0], SOL_XDP, XDP_UMEM_COMPLETION_RING, &one, sizeof(one));
-		TAP_OK(!setsockopt(c.fds[0], SOL_XDP, XDP_UMEM_REG, &umem, sizeof(umem)),
-		       "private memory, pinned by its owner");
-		sxdp.sxdp_ifindex = 2;
-		TAP_OK(bind(c.fds[0], (struct sockaddr *)&sxdp, sizeof(sxdp)),
-		       "with a socket that reaches no interface");
-		TAP_OK(!send_reg(&c, &r, NULL, 0) && the_mr(&c)->mem->pinned,
-		       "the daemon keeps it");
-	}
-	proc_sent = true;
-	munmap(p, 4 * PAGE);
-	close_client(&c);
-	TAP_OK(nothing_left(), "nothing is left");
-}
-
 /* ---- a client that makes its own registration hang ------------------------------- */
 
 struct hanging {
@@ -520,7 +481,6 @@ int main(void)
 	test_wrong_proc_files();
 	test_rereg();
 	test_advice();
-	test_pin_socket();
 	test_hanging_job();
 
 	xd_proc_use_lists();

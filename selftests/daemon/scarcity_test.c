@@ -352,13 +352,6 @@ static int do_rereg(void)
 	return rereg(&c, mr, IBV_REREG_MR_CHANGE_TRANSLATION, &r);
 }
 
-static int do_pin(void)
-{
-	int err = ask(&c, XR_MSG_PIN_SOCKET, NULL, 0);
-
-	return err == -EOPNOTSUPP || err == -EPERM ? 0 : err;
-}
-
 static int do_mw(void)
 {
 	return MADE(mw, ALLOC_MW, struct xr_alloc_mw_req q = { pd, IBV_MW_TYPE_2 });
@@ -428,10 +421,9 @@ static const struct step {
 	ONCE(rtr),	   STEP(ah),	     STEP(resolve),  STEP(attach),	STEP(xrcd),
 	STEP(xrcd_alone),  STEP(xrc_srq),    STEP(target),   STEP(open_qp),	STEP(dm),
 	STEP(reg_private), STEP(rereg),	     STEP(reg_file), STEP(reg_mapping), STEP(reg_dm),
-	STEP(reg_demand),  STEP(advise),     STEP(pin),	     STEP(mw),		STEP(fast),
-	STEP(lkey),	   STEP(status),     STEP(objects),  LAST(fast),	LAST(mr),
-	LAST(mw),	   LAST(ah),	     LAST(qp),	     LAST(target),	LAST(xrc_srq),
-	ONCE(detach),
+	STEP(reg_demand),  STEP(advise),     STEP(mw),	     STEP(fast),	STEP(lkey),
+	STEP(status),	   STEP(objects),    LAST(fast),     LAST(mr),		LAST(mw),
+	LAST(ah),	   LAST(qp),	     LAST(target),   LAST(xrc_srq),	ONCE(detach),
 };
 
 /* One step with its nth call failing: true when that is all, as there is no such call any more. */

@@ -191,7 +191,6 @@ static void tiers(void)
 	SAY(XR_MSG_REREG_MR, rereg);
 	for (uint32_t i = 1; i < 4; i++)
 		say_handle(XR_MSG_DEREG_MR, i);
-	say_empty(XR_MSG_PIN_SOCKET);
 }
 
 /* Regions that are not laid out, and advice for the first of them */
