@@ -7,9 +7,9 @@
 #include <stdbool.h>
 
 #include <bpf/bpf_core_read.h>
-#include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
+#include <xroce/gid.h>
 #include <xroce/tables.h>
 
 /* Of the kernel's types, the fields that are used here */
@@ -78,20 +78,13 @@ static __always_inline void print_qp_state(struct seq_file *seq, __u8 state)
 	}
 }
 
-static __always_inline bool is_ipv4(const struct xr_addr *addr)
-{
-	const __be32 *word = (const __be32 *)addr->raw;
-
-	return !word[0] && !word[1] && word[2] == bpf_htonl(0xffff);
-}
-
 /* A copy on the stack, as the printing helper takes addresses of kernel memory only */
 static __always_inline void print_addr(struct seq_file *seq, const struct xr_addr *value)
 {
 	struct xr_addr addr = *value;
 
-	if (is_ipv4(&addr))
-		BPF_SEQ_PRINTF(seq, " %pI4", &addr.raw[12]);
+	if (xr_gid_is_ipv4(&addr))
+		BPF_SEQ_PRINTF(seq, " %pI4", &addr.raw[XR_GID_IPV4_OFF]);
 	else
 		BPF_SEQ_PRINTF(seq, " %pI6", &addr);
 }

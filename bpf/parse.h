@@ -21,6 +21,7 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
+#include <xroce/gid.h>
 #include <xroce/reason.h>
 #include <xroce/tables.h>
 #include <xroce/wire.h>
@@ -122,34 +123,14 @@ static __always_inline enum xr_reason parse_ethernet(struct cursor *c, __be16 *p
 	return is_vlan(*proto) ? XR_VLAN_DEPTH : XR_OK;
 }
 
-/* Addresses are bytes for those who read a dump; copied and compared in words. */
-#define addr_words(gid) ((__be32 *)(gid)->raw)
-
-static __always_inline void addr_from_ipv4(struct xr_addr *gid, __be32 addr)
-{
-	__be32 *word = addr_words(gid);
-
-	word[0] = 0;
-	word[1] = 0;
-	word[2] = bpf_htonl(0xffff);
-	word[3] = addr;
-}
-
 static __always_inline void addr_from_ipv6(struct xr_addr *gid, const struct in6_addr *addr)
 {
-	__be32 *word = addr_words(gid);
+	__be32 *word = xr_gid_words(gid);
 
 	word[0] = addr->in6_u.u6_addr32[0];
 	word[1] = addr->in6_u.u6_addr32[1];
 	word[2] = addr->in6_u.u6_addr32[2];
 	word[3] = addr->in6_u.u6_addr32[3];
-}
-
-static __always_inline bool is_mapped(const struct xr_addr *gid)
-{
-	const __be32 *word = addr_words(gid);
-
-	return !word[0] && !word[1] && word[2] == bpf_htonl(0xffff);
 }
 
 /* *ip_len: bytes behind the IP header, as it says; negative when it contradicts itself */
@@ -168,8 +149,8 @@ static __always_inline enum xr_reason parse_ipv4(struct cursor *c, struct packet
 	if (ip->frag_off & bpf_htons(0x3fff)) /* more fragments, or not the first */
 		return XR_IP_FRAGMENT;
 	pkt->ip_version = 4;
-	addr_from_ipv4(&pkt->src, ip->saddr);
-	addr_from_ipv4(&pkt->dst, ip->daddr);
+	xr_gid_set_ipv4(&pkt->src, ip->saddr);
+	xr_gid_set_ipv4(&pkt->dst, ip->daddr);
 	*ip_len = bpf_ntohs(ip->tot_len) - (int)sizeof(*ip);
 	return XR_OK;
 }

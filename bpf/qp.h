@@ -55,22 +55,15 @@ static __always_inline enum xr_reason check_type(const struct packet *pkt,
 	return qp->type == type ? XR_OK : XR_QP_TYPE;
 }
 
-static __always_inline bool addr_equal(const struct xr_addr *a, const struct xr_addr *b)
-{
-	const __be32 *x = addr_words(a), *y = addr_words(b);
-
-	return !((x[0] ^ y[0]) | (x[1] ^ y[1]) | (x[2] ^ y[2]) | (x[3] ^ y[3]));
-}
-
 /* Connected types hear their peer only, at the address that the peer was given. */
 static __always_inline enum xr_reason check_addresses(const struct packet *pkt,
 						      const struct xr_qp_entry *qp)
 {
 	if (qp->type == XR_QPT_UD)
 		return XR_OK;
-	if (!addr_equal(&pkt->src, &qp->peer))
+	if (!xr_gid_equal(&pkt->src, &qp->peer))
 		return XR_WRONG_PEER;
-	return addr_equal(&pkt->dst, &qp->local) ? XR_OK : XR_WRONG_DEST;
+	return xr_gid_equal(&pkt->dst, &qp->local) ? XR_OK : XR_WRONG_DEST;
 }
 
 static __always_inline enum xr_reason check_qkey(const struct packet *pkt,

@@ -20,7 +20,7 @@ static __always_inline bool is_ours(struct packet *pkt)
 {
 	const struct xr_addr_entry *entry;
 
-	if (pkt->ip_version == 6 && is_mapped(&pkt->dst))
+	if (pkt->ip_version == 6 && xr_gid_is_ipv4(&pkt->dst))
 		return false;
 	entry = bpf_map_lookup_elem(&addrs, &pkt->dst);
 	if (!entry)

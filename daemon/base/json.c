@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include <arpa/inet.h>
-#include <string.h>
+
+#include <xroce/gid.h>
 
 #include "json.h"
 
@@ -70,11 +71,10 @@ void json_boolean(struct json *j, const char *name, bool b)
 
 void json_address(struct json *j, const char *name, const struct xr_addr *a)
 {
-	static const uint8_t v4[12] = { [10] = 0xff, [11] = 0xff };
 	char s[INET6_ADDRSTRLEN];
 
-	if (!memcmp(a->raw, v4, sizeof(v4)))
-		inet_ntop(AF_INET, a->raw + 12, s, sizeof(s));
+	if (xr_gid_is_ipv4(a))
+		inet_ntop(AF_INET, a->raw + XR_GID_IPV4_OFF, s, sizeof(s));
 	else
 		inet_ntop(AF_INET6, a->raw, s, sizeof(s));
 	json_text(j, name, s);

@@ -15,6 +15,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <xroce/gid.h>
+
 #include "daemon/datapath/xdp.h"
 #include "daemon/device.h"
 #include "daemon/base/log.h"
@@ -52,13 +54,12 @@ int xd_net_ask(struct xd_net *net, struct nlmsghdr *nlh, mnl_cb_t cb, void *arg)
 
 struct xd_ip xd_ip_of(const struct xr_addr *gid)
 {
-	static const uint8_t v4[12] = { [10] = 0xff, [11] = 0xff };
 	struct xd_ip ip = { 0 };
 
-	if (!memcmp(gid->raw, v4, 12)) {
+	if (xr_gid_is_ipv4(gid)) {
 		ip.family = AF_INET;
 		ip.len = 4;
-		memcpy(ip.bytes, gid->raw + 12, 4);
+		memcpy(ip.bytes, gid->raw + XR_GID_IPV4_OFF, 4);
 	} else {
 		ip.family = AF_INET6;
 		ip.len = 16;
@@ -251,10 +252,10 @@ static bool parse_addr(const struct xd_device *dev, const struct nlmsghdr *nlh, 
 		addr = local;
 	if (!addr || mnl_attr_get_payload_len(addr) != len)
 		return false;
-	memset(gid, 0, sizeof(*gid));
 	if (len == 4)
-		gid->raw[10] = gid->raw[11] = 0xff;
-	memcpy(gid->raw + 16 - len, mnl_attr_get_payload(addr), len);
+		xr_gid_set_ipv4(gid, mnl_attr_get_u32(addr));
+	else
+		memcpy(gid->raw, mnl_attr_get_payload(addr), len);
 	/* not before duplicate address detection is through */
 	return !(flags & (IFA_F_TENTATIVE | IFA_F_DADFAILED));
 }

@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include <xroce/gid.h>
+
 #include "internal.h"
 
 struct xt_engine *xt_engine_new(const struct xt_ops *ops, void *ctx, struct xt_shared *shared)
@@ -199,13 +201,6 @@ static bool parse(const struct xt_frame *frame, struct xt_rx *rx)
 	       m->payload_off == m->bth_off + XT_BTH_LEN + xt_ext_len(rx->flags);
 }
 
-static bool is_v4(const struct xr_addr *a)
-{
-	static const uint8_t prefix[12] = { [10] = 0xff, 0xff };
-
-	return !memcmp(a->raw, prefix, sizeof(prefix));
-}
-
 /*
  * The frame comes from the QP's peer and goes to the address that the QP has. A peer on
  * this host sends no frames: one that bears our own address as its source is forged.
@@ -218,8 +213,9 @@ static bool from_peer(const struct xt_qp *qp, const struct xt_frame *frame)
 	if (path->local || frame->meta.ip_version != path->ip_version)
 		return false;
 	if (path->ip_version == 4)
-		return is_v4(&path->dgid) && !memcmp(ip + 12, &path->dgid.raw[12], 4) &&
-		       !memcmp(ip + 16, &path->sgid.raw[12], 4);
+		return xr_gid_is_ipv4(&path->dgid) &&
+		       !memcmp(ip + 12, path->dgid.raw + XR_GID_IPV4_OFF, 4) &&
+		       !memcmp(ip + 16, path->sgid.raw + XR_GID_IPV4_OFF, 4);
 	return !memcmp(ip + 8, path->dgid.raw, 16) && !memcmp(ip + 24, path->sgid.raw, 16);
 }
 

@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include <xroce/gid.h>
+
 #include "internal.h"
 
 #define BUCKETS 256
@@ -38,10 +40,8 @@ void xt_groups_free(struct xt_groups *t)
 
 bool xt_is_group(const struct xr_addr *gid)
 {
-	static const uint8_t v4[12] = { [10] = 0xff, [11] = 0xff };
-
-	if (!memcmp(gid->raw, v4, sizeof(v4)))
-		return (gid->raw[12] & 0xf0) == 0xe0;
+	if (xr_gid_is_ipv4(gid))
+		return (gid->raw[XR_GID_IPV4_OFF] & 0xf0) == 0xe0;
 	return gid->raw[0] == 0xff;
 }
 
@@ -50,7 +50,7 @@ static struct xt_group **place_of(struct xt_groups *t, const struct xr_addr *gid
 {
 	struct xt_group **at = &t->bucket[(gid->raw[15] ^ gid->raw[14] * 7) % BUCKETS];
 
-	while (*at && memcmp(&(*at)->gid, gid, sizeof(*gid)))
+	while (*at && !xr_gid_equal(&(*at)->gid, gid))
 		at = &(*at)->next;
 	return at;
 }

@@ -7,6 +7,8 @@
 #include <arpa/inet.h>
 #include <linux/if_ether.h>
 
+#include <xroce/gid.h>
+
 #include "internal.h"
 
 #define IP_DF 0x4000
@@ -60,8 +62,8 @@ static uint32_t put_ipv4(uint8_t *p, const struct xt_path *path, uint32_t *sum)
 	put16(p + 6, IP_DF);
 	p[8] = path->hop_limit;
 	p[9] = IPPROTO_UDP;
-	memcpy(p + 12, &path->sgid.raw[12], 4);
-	memcpy(p + 16, &path->dgid.raw[12], 4);
+	memcpy(p + 12, path->sgid.raw + XR_GID_IPV4_OFF, 4);
+	memcpy(p + 16, path->dgid.raw + XR_GID_IPV4_OFF, 4);
 	for (*sum = 0, i = 0; i < (int)XT_IPV4_LEN; i += 2)
 		*sum += get16(p + i);
 	return XT_IPV4_LEN;

@@ -4,6 +4,8 @@
  * handed over, and the requester's line of PSNs has one point only: unacked, next and max
  * move together. What does not fit at the responder is dropped without a word.
  */
+#include <xroce/gid.h>
+
 #include "internal.h"
 
 /* The oldest work request is done, as far as this side can tell. false: the QP is in ERR now. */
@@ -198,12 +200,15 @@ void xt_ud_rx(struct xt_qp *qp, const struct xt_rx *rx)
 static struct xr_addr destination(const struct xt_frame *frame)
 {
 	const uint8_t *ip = frame->seg[0].data + frame->meta.ip_off;
-	struct xr_addr gid = { .raw = { [10] = 0xff, [11] = 0xff } };
+	struct xr_addr gid;
+	__be32 addr;
 
-	if (frame->meta.ip_version == 4)
-		memcpy(gid.raw + 12, ip + 16, 4);
-	else
+	if (frame->meta.ip_version == 4) {
+		memcpy(&addr, ip + 16, sizeof(addr));
+		xr_gid_set_ipv4(&gid, addr);
+	} else {
 		memcpy(gid.raw, ip + 24, sizeof(gid.raw));
+	}
 	return gid;
 }
 

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <xroce/gid.h>
+
 #include "provider/provider.h"
 
 #define NO_VLAN 0xffff
@@ -134,12 +136,12 @@ static bool grh_is_ipv4(const struct ibv_grh *grh)
 	return header[0] == 0x45 && ipv4_checksum(header) == 0xffff;
 }
 
-static void gid_from_ipv4(union ibv_gid *gid, uint32_t addr)
+static void gid_from_ipv4(union ibv_gid *gid, __be32 addr)
 {
-	memset(gid, 0, sizeof(*gid));
-	gid->raw[10] = 0xff;
-	gid->raw[11] = 0xff;
-	memcpy(gid->raw + 12, &addr, sizeof(addr));
+	struct xr_addr mapped;
+
+	xr_gid_set_ipv4(&mapped, addr);
+	memcpy(gid->raw, mapped.raw, sizeof(gid->raw));
 }
 
 /* What came in for us becomes where the answer goes. */

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <xroce/gid.h>
+
 #include "daemon/transport/wire.h"
 
 #define H_FRAMES 512
@@ -219,10 +221,8 @@ __attribute__((unused)) static struct xt_path h_path(uint32_t local_ip, uint32_t
 
 	local_ip = htobe32(local_ip ? local_ip : 0x0a000001);
 	peer_ip = htobe32(peer_ip ? peer_ip : 0x0a000002);
-	memset(p.sgid.raw + 10, 0xff, 2);
-	memset(p.dgid.raw + 10, 0xff, 2);
-	memcpy(p.sgid.raw + 12, &local_ip, 4);
-	memcpy(p.dgid.raw + 12, &peer_ip, 4);
+	xr_gid_set_ipv4(&p.sgid, local_ip);
+	xr_gid_set_ipv4(&p.dgid, peer_ip);
 	return p;
 }
 
