@@ -39,9 +39,9 @@
 struct xd_request {
 	uint32_t type;
 	uint32_t seq;
-	const void *body; /* 8-byte aligned, at least what its type needs */
-	uint32_t length;
-	int *fds; /* a handler that takes one leaves -1 */
+	void *body;	 /* 8-byte aligned; fields of its type that the client did not send are 0 */
+	uint32_t length; /* as received */
+	int *fds;	 /* a handler that takes one leaves -1 */
 	uint32_t nfds;
 };
 
@@ -64,7 +64,7 @@ void xd_reply_fd(struct xd_reply *rep, int fd, bool keep);
 /* 0, -errno, or XD_LATER: xd_reply_send() follows. */
 #define XD_LATER 1
 typedef int (*xd_handler)(struct xd_client *c, struct xd_request *req, struct xd_reply *rep);
-#define X(NAME, name)                                                                              \
+#define X(NAME, name, body, flags)                                                                 \
 	int xd_do_##name(struct xd_client *c, struct xd_request *req, struct xd_reply *rep);
 XR_MESSAGES(X)
 #undef X

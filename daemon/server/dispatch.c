@@ -12,76 +12,37 @@
 
 /* ---- what each message needs ----------------------------------------------------- */
 
-#define FOR_OBSERVERS 1 /* owns nothing, so an observer may ask */
-#define TAKES_FDS 2
-#define FOR_OPERATORS 4
-
-static const xd_handler handlers[XR_MSG_COUNT] = {
-#define X(NAME, name) [XR_MSG_##NAME] = xd_do_##name,
+static const struct verb {
+	uint32_t least; /* length of the body */
+	uint32_t size;	/* of its fixed part */
+	uint32_t flags;
+	xd_handler handler;
+} verbs[XR_MSG_COUNT] = {
+#define X(NAME, name, body, flags) [XR_MSG_##NAME] = { body, flags, xd_do_##name },
 	XR_MESSAGES(X)
 #undef X
 };
 
-struct rule {
-	uint32_t length; /* of the body, at least */
-	uint32_t flags;
-};
-static const struct rule rules[XR_MSG_COUNT] = {
-	[XR_MSG_HELLO] = { offsetof(struct xr_hello_req, token), FOR_OBSERVERS },
-	[XR_MSG_QUERY_DEVICE] = { 0, FOR_OBSERVERS },
-	[XR_MSG_QUERY_PORT] = { 0, FOR_OBSERVERS },
-	[XR_MSG_QUERY_GIDS] = { 0, FOR_OBSERVERS },
-	[XR_MSG_DEALLOC_PD] = { .length = sizeof(struct xr_handle_req) },
-	[XR_MSG_REG_MR] = { sizeof(struct xr_reg_mr_req), TAKES_FDS },
-	[XR_MSG_REREG_MR] = { sizeof(struct xr_rereg_mr_req), TAKES_FDS },
-	[XR_MSG_DEREG_MR] = { .length = sizeof(struct xr_handle_req) },
-	[XR_MSG_DESTROY_CHANNEL] = { .length = sizeof(struct xr_handle_req) },
-	[XR_MSG_CREATE_CQ] = { .length = sizeof(struct xr_create_cq_req) },
-	[XR_MSG_RESIZE_CQ] = { .length = sizeof(struct xr_resize_cq_req) },
-	[XR_MSG_DESTROY_CQ] = { .length = sizeof(struct xr_handle_req) },
-	[XR_MSG_CREATE_QP] = { .length = sizeof(struct xr_create_qp_req) },
-	[XR_MSG_MODIFY_QP] = { .length = offsetof(struct xr_modify_qp_req, max_burst) },
-	[XR_MSG_QUERY_QP] = { .length = sizeof(struct xr_handle_req) },
-	[XR_MSG_DESTROY_QP] = { .length = sizeof(struct xr_handle_req) },
-	[XR_MSG_CREATE_AH] = { .length = sizeof(struct xr_create_ah_req) },
-	[XR_MSG_DESTROY_AH] = { .length = sizeof(struct xr_handle_req) },
-	[XR_MSG_CREATE_SRQ] = { .length = sizeof(struct xr_create_srq_req) },
-	[XR_MSG_MODIFY_SRQ] = { .length = sizeof(struct xr_modify_srq_req) },
-	[XR_MSG_QUERY_SRQ] = { .length = sizeof(struct xr_handle_req) },
-	[XR_MSG_DESTROY_SRQ] = { .length = sizeof(struct xr_handle_req) },
-	[XR_MSG_ALLOC_MW] = { .length = sizeof(struct xr_alloc_mw_req) },
-	[XR_MSG_ALLOC_FAST_MR] = { .length = sizeof(struct xr_alloc_fast_mr_req) },
-	[XR_MSG_DEALLOC_MW] = { .length = sizeof(struct xr_handle_req) },
-	[XR_MSG_OPEN_XRCD] = { sizeof(struct xr_open_xrcd_req), TAKES_FDS },
-	[XR_MSG_CLOSE_XRCD] = { .length = sizeof(struct xr_handle_req) },
-	[XR_MSG_OPEN_QP] = { .length = sizeof(struct xr_open_qp_req) },
-	[XR_MSG_RESERVED_LKEY] = { 0 },
-	[XR_MSG_SHOW] = { sizeof(struct xr_show_req), FOR_OBSERVERS },
-	[XR_MSG_ADVISE_MR] = { .length = sizeof(struct xr_advise_mr_req) },
-	[XR_MSG_ALLOC_DM] = { .length = sizeof(struct xr_alloc_dm_req) },
-	[XR_MSG_FREE_DM] = { .length = sizeof(struct xr_handle_req) },
-	[XR_MSG_IMPORT_PD] = { .length = sizeof(struct xr_handle_req) },
-	[XR_MSG_IMPORT_DM] = { .length = sizeof(struct xr_handle_req) },
-	[XR_MSG_IMPORT_MR] = { .length = sizeof(struct xr_import_mr_req) },
-	[XR_MSG_SET_FAULT] = { sizeof(struct xr_fault_config), FOR_OBSERVERS | FOR_OPERATORS },
-	[XR_MSG_RESOLVE_AH] = { .length = sizeof(struct xr_resolve_ah_req) },
-	[XR_MSG_ATTACH_MCAST] = { .length = sizeof(struct xr_mcast_req) },
-	[XR_MSG_DETACH_MCAST] = { .length = sizeof(struct xr_mcast_req) },
-};
+/* The buffer of a request has room for the fixed part of every type. */
+#define FITS_IN_BUFFER(least, size) _Static_assert((size) <= XR_MSG_MAX, "request body");
+#define FITS(...) FITS_IN_BUFFER(__VA_ARGS__)
+#define X(NAME, name, body, flags) FITS(body)
+XR_MESSAGES(X)
+#undef X
 
 static int refuse(const struct xd_client *c, uint32_t type, uint32_t length, uint32_t nfds)
 {
-	const struct rule *rule;
+	const struct verb *verb;
 
 	if (!type || type >= XR_MSG_COUNT)
 		return -EOPNOTSUPP;
-	rule = &rules[type];
+	verb = &verbs[type];
 	if (c->hello == (type == XR_MSG_HELLO))
 		return -EPROTO;
-	if (length < rule->length || (nfds && !(rule->flags & TAKES_FDS)))
+	if (length < verb->least || (nfds && !(verb->flags & XR_TAKES_FDS)))
 		return -EINVAL;
-	if ((c->observer && !(rule->flags & FOR_OBSERVERS)) ||
-	    (!c->operator&& rule->flags & FOR_OPERATORS))
+	if ((c->observer && !(verb->flags & XR_FOR_OBSERVERS)) ||
+	    (!c->operator&& verb->flags & XR_FOR_OPERATORS))
 		return -EPERM;
 	return 0;
 }
@@ -160,16 +121,16 @@ void xd_reply_send(struct xd_client *c, int err, struct xd_reply *rep)
 static int handle(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
 {
 	int err = refuse(c, req->type, req->length, req->nfds);
+	const struct verb *verb;
 
-	return err ? err : handlers[req->type](c, req, rep);
+	if (err)
+		return err;
+	verb = &verbs[req->type];
+	/* fields that an older client does not know */
+	if (req->length < verb->size)
+		memset((uint8_t *)req->body + req->length, 0, verb->size - req->length);
+	return verb->handler(c, req, rep);
 }
-
-/* Bytes of the fixed part of the longest request */
-#define REQUEST_MAX 512
-_Static_assert(sizeof(struct xr_modify_qp_req) <= REQUEST_MAX &&
-		       sizeof(struct xr_rereg_mr_req) <= REQUEST_MAX &&
-		       sizeof(struct xr_create_qp_req) <= REQUEST_MAX,
-	       "requests");
 
 /* 0: a request, also one that is refused; -EINVAL: too malformed to tell. */
 static int parse(const void *data, size_t len, struct xd_request *req)
@@ -188,7 +149,7 @@ static int parse(const void *data, size_t len, struct xd_request *req)
 void xd_client_feed(struct xd_client *c, const void *data, size_t len, const int *fds,
 		    uint32_t nfds)
 {
-	static uint8_t body[XR_MSG_MAX + REQUEST_MAX] __attribute__((aligned(8)));
+	static uint8_t body[XR_MSG_MAX] __attribute__((aligned(8)));
 	struct xd_request req = { .body = body, .nfds = nfds };
 	int own[XR_MSG_MAX_FDS], err;
 	struct xd_reply *rep;
@@ -207,8 +168,6 @@ void xd_client_feed(struct xd_client *c, const void *data, size_t len, const int
 	c->seq = req.seq;
 	if (!err) {
 		memcpy(body, (const uint8_t *)data + sizeof(struct xr_msg), req.length);
-		/* fields that an older client does not know */
-		memset(body + req.length, 0, REQUEST_MAX);
 		err = handle(c, &req, rep);
 	}
 	/* before the answer: it may be the client's end */

@@ -44,63 +44,71 @@ struct xr_msg {
 	__u32 length; /* bytes after this header */
 };
 
-/* X(NAME, name): append only. The daemon's dispatch table and both sides' texts come from here. */
-#define XR_MESSAGES(X)                                                                             \
-	X(HELLO, hello)                                                                            \
-	X(QUERY_DEVICE, query_device)                                                              \
-	X(QUERY_PORT, query_port)                                                                  \
-	X(QUERY_GIDS, query_gids)                                                                  \
-	X(ALLOC_PD, alloc_pd)                                                                      \
-	X(DEALLOC_PD, dealloc_pd)                                                                  \
-	X(IMPORT_DM, import_dm)                                                                    \
-	X(REG_MR, reg_mr)                                                                          \
-	X(REREG_MR, rereg_mr)                                                                      \
-	X(DEREG_MR, dereg_mr)                                                                      \
-	X(CREATE_CHANNEL, create_channel)                                                          \
-	X(DESTROY_CHANNEL, destroy_channel)                                                        \
-	X(CREATE_CQ, create_cq)                                                                    \
-	X(RESIZE_CQ, resize_cq)                                                                    \
-	X(DESTROY_CQ, destroy_cq)                                                                  \
-	X(CREATE_QP, create_qp)                                                                    \
-	X(MODIFY_QP, modify_qp)                                                                    \
-	X(QUERY_QP, query_qp)                                                                      \
-	X(DESTROY_QP, destroy_qp)                                                                  \
-	X(CREATE_AH, create_ah)                                                                    \
-	X(DESTROY_AH, destroy_ah)                                                                  \
-	/* SET_FAULT and most of SHOW: only root and the daemon's own user */                      \
-	X(SHOW, show)                                                                              \
-	X(SET_FAULT, set_fault)                                                                    \
-	/* shared receive queues */                                                                \
-	X(CREATE_SRQ, create_srq)                                                                  \
-	X(MODIFY_SRQ, modify_srq)                                                                  \
-	X(QUERY_SRQ, query_srq)                                                                    \
-	X(DESTROY_SRQ, destroy_srq)                                                                \
-	/* datagrams */                                                                            \
-	X(RESOLVE_AH, resolve_ah)                                                                  \
-	/* memory windows */                                                                       \
-	X(ALLOC_MW, alloc_mw)                                                                      \
-	X(DEALLOC_MW, dealloc_mw)                                                                  \
-	/* more of memory */                                                                       \
-	X(ADVISE_MR, advise_mr)                                                                    \
-	X(ALLOC_DM, alloc_dm)                                                                      \
-	X(FREE_DM, free_dm)                                                                        \
-	X(IMPORT_PD, import_pd)                                                                    \
-	X(IMPORT_MR, import_mr)                                                                    \
-	/* multicast */                                                                            \
-	X(ATTACH_MCAST, attach_mcast)                                                              \
-	X(DETACH_MCAST, detach_mcast)                                                              \
-	/* fast registration */                                                                    \
-	X(ALLOC_FAST_MR, alloc_fast_mr)                                                            \
-	/* extended reliable connections */                                                        \
-	X(OPEN_XRCD, open_xrcd)                                                                    \
-	X(CLOSE_XRCD, close_xrcd)                                                                  \
-	X(OPEN_QP, open_qp)                                                                        \
-	/* privileged clients */                                                                   \
-	X(RESERVED_LKEY, reserved_lkey)
+/*
+ * All requests, one row each: X(NAME, name, body, flags). The number of a type, XR_MSG_NAME, is the place of its
+ * row, so rows are only appended.
+ *
+ *   body    XR_BODY(type), XR_BODY_BEFORE(type, field) if fields from `field` on were appended later and may be
+ *           missing, or XR_NO_BODY. Expands to two values: the least length and the length of the fixed part.
+ *   flags   XR_FOR_*, XR_TAKES_FDS
+ */
+#define XR_BODY(type) sizeof(type), sizeof(type)
+#define XR_BODY_BEFORE(type, field) __builtin_offsetof(type, field), sizeof(type)
+#define XR_NO_BODY 0, 0
+
+#define XR_FOR_OBSERVERS 1 /* allowed to observers (XR_HELLO_OBSERVER) as well */
+#define XR_FOR_OPERATORS 2 /* allowed to root and the daemon's own user only */
+#define XR_TAKES_FDS 4	   /* may carry descriptors */
+
+/* clang-format off */
+#define XR_MESSAGES(X) \
+	X(HELLO, hello, XR_BODY_BEFORE(struct xr_hello_req, token), XR_FOR_OBSERVERS) \
+	X(QUERY_DEVICE, query_device, XR_NO_BODY, XR_FOR_OBSERVERS) \
+	X(QUERY_PORT, query_port, XR_NO_BODY, XR_FOR_OBSERVERS) \
+	X(QUERY_GIDS, query_gids, XR_NO_BODY, XR_FOR_OBSERVERS) \
+	X(ALLOC_PD, alloc_pd, XR_NO_BODY, 0) \
+	X(DEALLOC_PD, dealloc_pd, XR_BODY(struct xr_handle_req), 0) \
+	X(IMPORT_DM, import_dm, XR_BODY(struct xr_handle_req), 0) \
+	X(REG_MR, reg_mr, XR_BODY(struct xr_reg_mr_req), XR_TAKES_FDS) \
+	X(REREG_MR, rereg_mr, XR_BODY(struct xr_rereg_mr_req), XR_TAKES_FDS) \
+	X(DEREG_MR, dereg_mr, XR_BODY(struct xr_handle_req), 0) \
+	X(CREATE_CHANNEL, create_channel, XR_NO_BODY, 0) \
+	X(DESTROY_CHANNEL, destroy_channel, XR_BODY(struct xr_handle_req), 0) \
+	X(CREATE_CQ, create_cq, XR_BODY(struct xr_create_cq_req), 0) \
+	X(RESIZE_CQ, resize_cq, XR_BODY(struct xr_resize_cq_req), 0) \
+	X(DESTROY_CQ, destroy_cq, XR_BODY(struct xr_handle_req), 0) \
+	X(CREATE_QP, create_qp, XR_BODY(struct xr_create_qp_req), 0) \
+	X(MODIFY_QP, modify_qp, XR_BODY_BEFORE(struct xr_modify_qp_req, max_burst), 0) \
+	X(QUERY_QP, query_qp, XR_BODY(struct xr_handle_req), 0) \
+	X(DESTROY_QP, destroy_qp, XR_BODY(struct xr_handle_req), 0) \
+	X(CREATE_AH, create_ah, XR_BODY(struct xr_create_ah_req), 0) \
+	X(DESTROY_AH, destroy_ah, XR_BODY(struct xr_handle_req), 0) \
+	X(SHOW, show, XR_BODY(struct xr_show_req), XR_FOR_OBSERVERS) \
+	X(SET_FAULT, set_fault, XR_BODY(struct xr_fault_config), XR_FOR_OBSERVERS | XR_FOR_OPERATORS) \
+	X(CREATE_SRQ, create_srq, XR_BODY(struct xr_create_srq_req), 0) \
+	X(MODIFY_SRQ, modify_srq, XR_BODY(struct xr_modify_srq_req), 0) \
+	X(QUERY_SRQ, query_srq, XR_BODY(struct xr_handle_req), 0) \
+	X(DESTROY_SRQ, destroy_srq, XR_BODY(struct xr_handle_req), 0) \
+	X(RESOLVE_AH, resolve_ah, XR_BODY(struct xr_resolve_ah_req), 0) \
+	X(ALLOC_MW, alloc_mw, XR_BODY(struct xr_alloc_mw_req), 0) \
+	X(DEALLOC_MW, dealloc_mw, XR_BODY(struct xr_handle_req), 0) \
+	X(ADVISE_MR, advise_mr, XR_BODY(struct xr_advise_mr_req), 0) \
+	X(ALLOC_DM, alloc_dm, XR_BODY(struct xr_alloc_dm_req), 0) \
+	X(FREE_DM, free_dm, XR_BODY(struct xr_handle_req), 0) \
+	X(IMPORT_PD, import_pd, XR_BODY(struct xr_handle_req), 0) \
+	X(IMPORT_MR, import_mr, XR_BODY(struct xr_import_mr_req), 0) \
+	X(ATTACH_MCAST, attach_mcast, XR_BODY(struct xr_mcast_req), 0) \
+	X(DETACH_MCAST, detach_mcast, XR_BODY(struct xr_mcast_req), 0) \
+	X(ALLOC_FAST_MR, alloc_fast_mr, XR_BODY(struct xr_alloc_fast_mr_req), 0) \
+	X(OPEN_XRCD, open_xrcd, XR_BODY(struct xr_open_xrcd_req), XR_TAKES_FDS) \
+	X(CLOSE_XRCD, close_xrcd, XR_BODY(struct xr_handle_req), 0) \
+	X(OPEN_QP, open_qp, XR_BODY(struct xr_open_qp_req), 0) \
+	X(RESERVED_LKEY, reserved_lkey, XR_NO_BODY, 0)
+/* clang-format on */
 
 enum xr_msg_type {
 	XR_MSG_NONE,
-#define X(NAME, name) XR_MSG_##NAME,
+#define X(NAME, name, body, flags) XR_MSG_##NAME,
 	XR_MESSAGES(X)
 #undef X
 		XR_MSG_COUNT
@@ -523,7 +531,6 @@ struct xr_modify_qp_req {
 	__u32 attr_mask;
 	struct xr_qp_attr attr; /* rate_limit: kbit/s of whole frames, 0: none */
 	__u32 max_burst; /* with IBV_QP_RATE_LIMIT: bytes sent at once, 0: the daemon's choice */
-	__u32 typical_packet; /* with IBV_QP_RATE_LIMIT: bytes; a hint that is not used */
 };
 struct xr_modify_qp_rep {
 	__u32 state; /* the QP's state now */

@@ -371,7 +371,6 @@ int xp_modify_qp_rate_limit(struct ibv_qp *ibqp, struct ibv_qp_rate_limit_attr *
 		.attr_mask = IBV_QP_RATE_LIMIT,
 		.attr.rate_limit = attr->rate_limit,
 		.max_burst = attr->max_burst_sz,
-		.typical_packet = attr->typical_pkt_sz,
 	};
 	struct xr_modify_qp_rep rep;
 

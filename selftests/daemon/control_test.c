@@ -93,6 +93,48 @@ static void test_malformed(void)
 	TAP_OK(nothing_left(), "nothing is left");
 }
 
+/* What the rows of XR_MESSAGES promise holds for each of them. */
+static void test_rows(void)
+{
+	static const struct {
+		const char *name;
+		uint32_t least, size, flags;
+	} rows[] = {
+#define X(NAME, name, body, flags) [XR_MSG_##NAME] = { #name, body, flags },
+		XR_MESSAGES(X)
+#undef X
+	};
+	uint32_t type, shorter = 0, fds = 0, observer = 0, wanted_shorter = 0, wanted_fds = 0;
+	uint8_t body[1024] = { 0 };
+	struct conn c, o;
+	int one;
+
+	open_client(&c);
+	connect_client(&o);
+	MUST(!hello(&o, XR_HELLO_OBSERVER));
+	one = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	for (type = XR_MSG_HELLO + 1; type < XR_MSG_COUNT; type++) {
+		MUST(rows[type].name && rows[type].size <= sizeof(body));
+		if (rows[type].least) {
+			wanted_shorter++;
+			shorter += ask(&c, type, body, rows[type].least - 1) == -EINVAL;
+		}
+		if (!(rows[type].flags & XR_TAKES_FDS)) {
+			wanted_fds++;
+			fds += ask_fds(&c, type, body, rows[type].size, &one, 1) == -EINVAL;
+		}
+		if (!(rows[type].flags & XR_FOR_OBSERVERS))
+			observer += ask(&o, type, body, rows[type].size) != -EPERM;
+	}
+	close(one);
+	TAP_OK(shorter == wanted_shorter, "no request may be shorter than its first version");
+	TAP_OK(fds == wanted_fds, "no request may carry descriptors that it does not take");
+	TAP_OK(!observer, "observers may send requests that are for observers only");
+	disconnect(&o);
+	close_client(&c);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
 /* ---- objects --------------------------------------------------------------------- */
 
 /* What programs look at before they use a thing: each of these is there, each of the others is not. */
@@ -467,6 +509,7 @@ int main(void)
 	start_server("control");
 	test_hello();
 	test_malformed();
+	test_rows();
 	test_capabilities();
 	test_objects();
 	test_shared_memory();

@@ -54,7 +54,7 @@ static uint64_t burst_of(struct conn *c, uint32_t qp)
 
 static int set_rate(struct conn *c, uint32_t qp, uint32_t burst, size_t len)
 {
-	uint32_t more[4] = { burst, 0, UINT32_MAX, UINT32_MAX };
+	uint32_t more[3] = { burst, UINT32_MAX, UINT32_MAX };
 	uint8_t body[sizeof(struct xr_modify_qp_req) + 8];
 	struct xr_modify_qp_req q = {
 		.handle = qp,

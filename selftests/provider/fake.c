@@ -161,7 +161,6 @@ static void command(int fd)
 		break;
 	case OP_BURST:
 		cmd.b = o->burst;
-		cmd.c = o->typical_packet;
 		break;
 	case OP_XRC:
 		cmd.a = complete_xrc(&objects[cmd.a], &objects[cmd.b], IBV_WC_SUCCESS);
@@ -383,13 +382,12 @@ uint32_t fake_send_entry(struct fake *f, uint32_t qpn, uint32_t index, void *ent
 	return cmd.a;
 }
 
-void fake_burst(struct fake *f, uint32_t qpn, uint32_t *burst, uint32_t *typical_packet)
+uint32_t fake_burst(struct fake *f, uint32_t qpn)
 {
 	struct command cmd = { .op = OP_BURST, .a = qpn };
 
 	ask(f, &cmd);
-	*burst = cmd.b;
-	*typical_packet = cmd.c;
+	return cmd.b;
 }
 
 void fake_slow(struct fake *f, unsigned int ms)

@@ -52,8 +52,8 @@ bool fake_write(struct fake *f, uint32_t rkey, uint64_t addr, const void *data, 
 /* The first len bytes of a send queue's slot; returns the producer's index. */
 uint32_t fake_send_entry(struct fake *f, uint32_t qpn, uint32_t index, void *entry,
 			 unsigned int len);
-/* What came with the QP's latest rate limit */
-void fake_burst(struct fake *f, uint32_t qpn, uint32_t *burst, uint32_t *typical_packet);
+/* The burst size of the QP's latest rate limit, bytes */
+uint32_t fake_burst(struct fake *f, uint32_t qpn);
 /* XR_CQF_* that a CQ was created with */
 uint32_t fake_cq_flags(struct fake *f, uint32_t handle);
 /* The first n pages in a list of a region for fast registration */

@@ -45,7 +45,7 @@ struct object {
 	/* UD: multicast groups that it is in; the last one */
 	uint32_t groups;
 	struct xr_addr group;
-	uint32_t burst, typical_packet;
+	uint32_t burst;
 	struct xr_create_qp_req init;
 	struct xr_qp_attr attr;
 	/* MR for fast registration */

@@ -283,7 +283,6 @@ void modify_qp(struct client *c, const struct message *m)
 	}
 	o->attr = req->attr;
 	o->burst = req->max_burst;
-	o->typical_packet = req->typical_packet;
 	rep.state = o->state;
 	reply(c->fd, m, 0, &rep, sizeof(rep), NULL, 0);
 }

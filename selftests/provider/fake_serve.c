@@ -381,8 +381,28 @@ static void resolve_ah(struct client *c, const struct message *m)
 		reply(c->fd, m, 0, &rep, sizeof(rep), NULL, 0);
 }
 
+/* Whether the request's length and descriptors are as its row of XR_MESSAGES has them */
+static bool well_formed(const struct message *m)
+{
+	static const struct {
+		uint32_t least, size, flags;
+	} rows[XR_MSG_COUNT] = {
+#define X(NAME, name, body, flags) [XR_MSG_##NAME] = { body, flags },
+		XR_MESSAGES(X)
+#undef X
+	};
+	uint32_t type = m->head.type;
+
+	return type < XR_MSG_COUNT && m->head.length >= rows[type].least &&
+	       (!m->nfds || rows[type].flags & XR_TAKES_FDS);
+}
+
 void serve(struct client *c, const struct message *m)
 {
+	if (!well_formed(m)) {
+		reply(c->fd, m, -EINVAL, NULL, 0, NULL, 0);
+		return;
+	}
 	switch (m->head.type) {
 	case XR_MSG_HELLO:
 		return hello(c, m);
