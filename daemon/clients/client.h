@@ -108,7 +108,7 @@ struct xd_server {
 	uint32_t objects[XD_KINDS];
 	struct xd_group *groups; /* multicast, that QPs are attached to */
 	uint32_t group_count;
-	struct xd_table domains;	 /* of all clients: a domain's number is its place here */
+	struct xd_table pd_ids;		 /* numbers of PDs: places here */
 	struct xd_table xrc_domains;	 /* those of XRC, likewise */
 	struct xd_xrc_domain *xrc_files; /* those that have a file */
 	struct xd_user *users;

@@ -93,7 +93,7 @@ static int set_path(struct xd_ah *ah, const struct xt_path *path)
 	int err;
 
 	xd_workers_pause(c->dev);
-	err = xt_ahs_set(c->ahs, ah->obj.handle, ah->pd->d.number, path);
+	err = xt_ahs_set(c->ahs, ah->obj.handle, ah->pd->id->number, path);
 	xd_workers_resume(c->dev);
 	return err;
 }
@@ -116,8 +116,7 @@ static int create_now(struct xd_client *c, const void *request, const struct xt_
 		free(ah);
 		return err;
 	}
-	ah->d.pd = q->pd;
-	ah->d.attr = q->attr;
+	ah->attr = q->attr;
 	ah->pd = pd;
 	pd->obj.refs++;
 	err = set_path(ah, path);
@@ -159,7 +158,7 @@ void xd_ah_refresh_path(struct xd_ah *ah)
 	if (ah->resolve)
 		xd_net_resolve_cancel(ah->resolve);
 	ah->resolve = NULL;
-	resolve = xd_net_resolve(ah->obj.client->dev, &ah->d.attr, refreshed, ah);
+	resolve = xd_net_resolve(ah->obj.client->dev, &ah->attr, refreshed, ah);
 	if (resolve)
 		ah->resolve = resolve;
 }

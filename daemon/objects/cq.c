@@ -77,16 +77,14 @@ static void reply_cq(const struct xd_cq *cq, struct xd_reply *rep)
 	struct xr_create_cq_rep *r = XD_REPLY(rep, xr_create_cq_rep);
 
 	r->handle = cq->obj.handle;
-	r->depth = cq->d.depth;
+	r->depth = cq->depth;
 	xd_shm_ref(&cq->ring, &r->ring, rep);
 }
 
 static void init_cq(struct xd_client *c, struct xd_cq *cq, const struct xr_create_cq_req *q,
 		    struct xd_channel *ch)
 {
-	cq->d.channel = q->channel;
-	cq->d.cookie = q->cookie;
-	cq->d.worker = XD_NOBODY;
+	cq->worker = XD_NOBODY;
 	cq->channel = ch;
 	cq->completions.cookie = cq->async.cookie = q->cookie;
 	cq->async.pipe = &c->events;
@@ -94,7 +92,7 @@ static void init_cq(struct xd_client *c, struct xd_cq *cq, const struct xr_creat
 		cq->completions.pipe = &ch->pipe;
 		ch->obj.refs++;
 	}
-	xt_cq_init(&cq->xt, cq->ring.ptr, cq->d.depth);
+	xt_cq_init(&cq->xt, cq->ring.ptr, cq->depth);
 	cq->xt.ignore_overrun = q->flags & XR_CQF_IGNORE_OVERRUN;
 	cq->xt.owner = cq;
 }
@@ -115,7 +113,7 @@ int xd_do_create_cq(struct xd_client *c, struct xd_request *req, struct xd_reply
 		return -ENOMEM;
 	err = xd_object_add(c, &cq->obj, XD_CQ);
 	if (!err)
-		err = alloc_ring(c, q->depth, &cq->ring, &cq->d.depth);
+		err = alloc_ring(c, q->depth, &cq->ring, &cq->depth);
 	if (err) {
 		xd_object_del(&cq->obj);
 		free(cq);
@@ -166,7 +164,7 @@ static void change_ring(struct xd_client *c, struct xd_cq *cq, struct resize_job
 {
 	xd_shm_free(c, &cq->ring);
 	cq->ring = j->ring;
-	cq->d.depth = j->move.depth;
+	cq->depth = j->move.depth;
 }
 
 static void resize_done(struct xd_client_job *job)
@@ -205,7 +203,7 @@ static int begin_resize(struct xd_client *c, struct xd_cq *cq, uint32_t depth, s
 	int err;
 
 	xd_workers_pause(c->dev);
-	if (depth < cq->d.depth)
+	if (depth < cq->depth)
 		catch_up(cq);
 	err = xt_cq_move_begin(&cq->xt, j->ring.ptr, depth, &j->move);
 	xd_workers_resume(c->dev);

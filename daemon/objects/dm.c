@@ -41,7 +41,7 @@ int xd_do_alloc_dm(struct xd_client *c, struct xd_request *req, struct xd_reply 
 		free(dm);
 		return err;
 	}
-	dm->d.length = q->length;
+	dm->length = q->length;
 	c->dm_bytes += pages_of(dm);
 	r = XD_REPLY(rep, xr_alloc_dm_rep);
 	r->handle = dm->obj.handle;

@@ -16,7 +16,7 @@ static int fast_memory(struct xd_client *c, struct xd_mr *mr, uint32_t max_pages
 
 	if (err)
 		return err;
-	mr->d.charged = bytes;
+	mr->charged = bytes;
 	seg = calloc(max_pages, sizeof(*seg));
 	err = seg ? xd_mem_on_demand(c->server, c->proc, 0, 0, true, &mr->mem) : -ENOMEM;
 	if (err) {
@@ -35,7 +35,7 @@ static int fast_key(struct xd_client *c, struct xd_mr *mr, uint32_t max_pages, u
 	xd_workers_pause(c->dev);
 	mr->key = xt_keys_alloc(c->dev->shared.keys);
 	if (mr->key) {
-		mr->key->entry.pd = mr->pd->d.number;
+		mr->key->entry.pd = mr->pd->id->number;
 		mr->key->entry.type = XR_KEY_MR;
 		mr->key->entry.flags = XR_KEYF_FAST;
 		mr->key->mem = &mr->mem->xt;
@@ -46,7 +46,6 @@ static int fast_key(struct xd_client *c, struct xd_mr *mr, uint32_t max_pages, u
 	xd_workers_resume(c->dev);
 	if (!mr->key)
 		return -ENOMEM;
-	mr->d.key = mr->key->index;
 	return xd_xdp_key_set(c->dev, mr->key->index, &mr->key->entry);
 }
 
@@ -58,7 +57,7 @@ static void fast_discard(struct xd_client *c, struct xd_mr *mr)
 	xd_shm_free(c, &mr->lists);
 	xd_object_del(&mr->obj);
 	xd_mem_free(mr->mem);
-	xd_user_uncharge(c, mr->d.charged);
+	xd_user_uncharge(c, mr->charged);
 	free(mr);
 }
 
@@ -79,7 +78,6 @@ int xd_do_alloc_fast_mr(struct xd_client *c, struct xd_request *req, struct xd_r
 	if (!mr)
 		return -ENOMEM;
 	mr->pd = pd;
-	mr->d.pd = q->pd;
 	err = xd_object_add(c, &mr->obj, XD_MR);
 	if (!err)
 		err = fast_memory(c, mr, q->max_pages);

@@ -56,7 +56,7 @@ int xd_do_import_pd(struct xd_client *c, struct xd_request *req, struct xd_reply
 
 	if (!theirs)
 		return -ENOENT;
-	err = xd_pd_new(c, theirs->domain, &pd);
+	err = xd_pd_new(c, theirs->id, &pd);
 	if (!err)
 		XD_REPLY(rep, xr_handle_rep)->handle = pd->obj.handle;
 	return err;
@@ -72,13 +72,13 @@ int xd_do_import_mr(struct xd_client *c, struct xd_request *req, struct xd_reply
 
 	if (!pd || !mr)
 		return -ENOENT;
-	if (mr->pd->domain != pd->domain)
+	if (mr->pd->id != pd->id)
 		return -EINVAL;
 	r = XD_REPLY(rep, xr_import_mr_rep);
 	r->lkey = xt_key_value(mr->key);
 	r->rkey = xd_mr_rkey(mr);
-	r->length = mr->d.length;
-	r->iova = mr->d.iova;
+	r->length = mr->length;
+	r->iova = mr->iova;
 	return 0;
 }
 

@@ -161,7 +161,7 @@ int xd_do_attach_mcast(struct xd_client *c, struct xd_request *req, struct xd_re
 
 	if (!qp)
 		return -ENOENT;
-	if (qp->d.type != XR_QPT_UD || !xt_is_group(&q->gid))
+	if (qp->type != XR_QPT_UD || !xt_is_group(&q->gid))
 		return -EINVAL;
 	if (is_attached(qp, &q->gid))
 		return 0;

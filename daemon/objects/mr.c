@@ -31,7 +31,7 @@ struct build {
 	bool moves;	  /* ... to other memory or addresses */
 	struct xd_pd *pd;
 	struct xd_dm *dm;
-	uint32_t pd_handle, access, flags;
+	uint32_t access, flags;
 	uint64_t addr, length, iova, charged;
 	pid_t pid;
 
@@ -98,7 +98,7 @@ static int check_alone(struct xd_client *c, struct build *b, const struct xr_mr_
 	if (!b->dm)
 		return -ENOENT;
 	b->dm_bytes = b->dm->piece.ptr;
-	return s->offset + s->length > b->dm->d.length ? -EINVAL : 0;
+	return s->offset + s->length > b->dm->length ? -EINVAL : 0;
 }
 
 static int check_request(struct xd_client *c, struct build *b, const struct xr_reg_mr_req *q,
@@ -201,7 +201,7 @@ static void set_key(struct xt_key *key, const struct build *b)
 {
 	key->entry.va = b->iova;
 	key->entry.length = b->length;
-	key->entry.pd = b->pd->d.number;
+	key->entry.pd = b->pd->id->number;
 	key->entry.qpn = 0;
 	key->entry.access = b->access & ~(uint32_t)XR_ACCESS_ON_DEMAND;
 	key->entry.state = XR_KEY_VALID;
@@ -273,13 +273,11 @@ static int change_key(struct xd_client *c, struct build *b)
 
 static void take_values(struct xd_mr *mr, struct build *b)
 {
-	mr->d.pd = b->pd_handle;
-	mr->d.access = b->access;
-	mr->d.addr = b->addr;
-	mr->d.length = b->length;
-	mr->d.iova = b->iova;
-	mr->d.charged = b->charged;
-	mr->d.key = mr->key->index;
+	mr->access = b->access;
+	mr->addr = b->addr;
+	mr->length = b->length;
+	mr->iova = b->iova;
+	mr->charged = b->charged;
 	mr->pd = b->pd;
 	mr->pd->obj.refs++;
 	mr->dm = b->dm;
@@ -318,7 +316,7 @@ static int finish_rereg(struct xd_client *c, struct build *b)
 		return err;
 	}
 	old->mem = b->mr->mem;
-	old->d.charged = b->mr->d.charged;
+	old->charged = b->mr->charged;
 	b->mr->pd->obj.refs--;
 	take_values(b->mr, b);
 	unmap_later(c, old, false);
@@ -353,7 +351,7 @@ static void discard(struct xd_client *c, struct build *b)
 		return;
 	}
 	mr->mem = b->mem;
-	mr->d.charged = b->charged;
+	mr->charged = b->charged;
 	unmap_later(c, mr, false);
 }
 
@@ -426,7 +424,6 @@ int xd_do_reg_mr(struct xd_client *c, struct xd_request *req, struct xd_reply *r
 		return -ENOMEM;
 	}
 	b->pd = pd;
-	b->pd_handle = q->pd;
 	b->access = q->access;
 	b->addr = q->addr;
 	b->length = q->length;
@@ -447,14 +444,14 @@ static int fill_rereg(struct xd_client *c, struct build *b, const struct xr_rere
 	if (!q->rereg_flags || q->rereg_flags & ~known || mr->key->entry.flags & XR_KEYF_FAST)
 		return -EINVAL;
 	b->moves = moves = q->rereg_flags & IBV_REREG_MR_CHANGE_TRANSLATION;
-	b->pd_handle = q->rereg_flags & IBV_REREG_MR_CHANGE_PD ? q->reg.pd : mr->d.pd;
-	b->pd = xd_object_get(c, XD_PD, b->pd_handle);
+	b->pd = q->rereg_flags & IBV_REREG_MR_CHANGE_PD ? xd_object_get(c, XD_PD, q->reg.pd)
+							: mr->pd;
 	if (!b->pd)
 		return -ENOENT;
-	b->access = q->rereg_flags & IBV_REREG_MR_CHANGE_ACCESS ? q->reg.access : mr->d.access;
-	b->addr = moves ? q->reg.addr : mr->d.addr;
-	b->length = moves ? q->reg.length : mr->d.length;
-	b->iova = moves ? q->reg.iova : mr->d.iova;
+	b->access = q->rereg_flags & IBV_REREG_MR_CHANGE_ACCESS ? q->reg.access : mr->access;
+	b->addr = moves ? q->reg.addr : mr->addr;
+	b->length = moves ? q->reg.length : mr->length;
+	b->iova = moves ? q->reg.iova : mr->iova;
 	return 0;
 }
 
@@ -493,7 +490,7 @@ static void unmap_done(struct xd_client_job *job)
 	struct xd_mr *mr = container_of(job, struct xd_mr, unmap);
 	struct xd_client *c = job->client;
 
-	xd_user_uncharge(c, mr->d.charged);
+	xd_user_uncharge(c, mr->charged);
 	if (mr->answer)
 		xd_reply_send(c, 0, NULL);
 	free(mr);
@@ -568,7 +565,7 @@ static int check_advice(struct xd_client *c, const struct xd_pd *pd, const struc
 	mem = (const struct xd_mem *)key->mem;
 	if (!mem || !mem->on_demand)
 		return -ENOENT;
-	if (e->pd != pd->d.number || mem->proc->pid != c->pid || (write && !mem->writable))
+	if (e->pd != pd->id->number || mem->proc->pid != c->pid || (write && !mem->writable))
 		return -EPERM;
 	off = range->addr - e->va;
 	if (range->addr < e->va || off > e->length || range->length > e->length - off)

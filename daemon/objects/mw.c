@@ -13,7 +13,7 @@ static int make_key(struct xd_client *c, struct xd_mw *mw, uint32_t type, uint32
 	xd_workers_pause(c->dev);
 	mw->key = xt_keys_alloc(c->dev->shared.keys);
 	if (mw->key) {
-		mw->key->entry.pd = mw->pd->d.number;
+		mw->key->entry.pd = mw->pd->id->number;
 		mw->key->entry.type = XR_KEY_MW;
 		mw->key->entry.flags = type == IBV_MW_TYPE_2 ? XR_KEYF_TYPE_2 : 0;
 		*rkey = xt_key_value(mw->key);
@@ -21,7 +21,6 @@ static int make_key(struct xd_client *c, struct xd_mw *mw, uint32_t type, uint32
 	xd_workers_resume_quietly(c->dev);
 	if (!mw->key)
 		return -ENOMEM;
-	mw->d.key = mw->key->index;
 	return xd_xdp_key_set(c->dev, mw->key->index, &mw->key->entry);
 }
 
@@ -47,7 +46,6 @@ int xd_do_alloc_mw(struct xd_client *c, struct xd_request *req, struct xd_reply 
 		return err;
 	}
 	mw->pd = pd;
-	mw->d.pd = q->pd;
 	pd->obj.refs++;
 	err = make_key(c, mw, q->type, &rkey);
 	if (err) {
@@ -74,14 +72,16 @@ int xd_do_dealloc_mw(struct xd_client *c, struct xd_request *req, struct xd_repl
 void xd_mw_free(struct xd_mw *mw)
 {
 	struct xd_client *c = mw->obj.client;
+	uint32_t index;
 
 	if (mw->key) {
+		index = mw->key->index;
 		xd_workers_pause(c->dev);
 		xt_window_unbind(&c->dev->shared, mw->key);
 		xt_keys_release(c->dev->shared.keys, mw->key);
 		xd_workers_resume_quietly(c->dev);
 		/* only the control thread gives numbers out, so it cannot be in use again yet */
-		xd_xdp_key_del(c->dev, mw->d.key);
+		xd_xdp_key_del(c->dev, index);
 	}
 	mw->pd->obj.refs--;
 	xd_object_del(&mw->obj);

@@ -1,46 +1,34 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/*
- * The objects of clients. `d` is durable: plain data that names others by handle or number. The
- * rest belongs to this process.
- */
+/* The objects of clients. */
 #ifndef XD_OBJECTS_H
 #define XD_OBJECTS_H
 
 #include "daemon/clients/client.h"
 
-/* What keys and QPs name: the PD of a client, and those that others imported */
-struct xd_domain {
+/* The number of a PD, which keys and QPs refer to. Clients that import a PD share its number. */
+struct xd_pd_id {
 	uint32_t number; /* unique on the device */
-	uint32_t refs;
+	uint32_t refs;	 /* PDs */
 };
 
 struct xd_pd {
 	struct xd_object obj;
-	struct {
-		uint32_t number; /* of the domain */
-	} d;
-	struct xd_domain *domain;
+	struct xd_pd_id *id;
 };
-/* domain: NULL makes one. */
-int xd_pd_new(struct xd_client *c, struct xd_domain *domain, struct xd_pd **pd);
+/* Creates a PD with the given number, or with a new one if id is NULL. */
+int xd_pd_new(struct xd_client *c, struct xd_pd_id *id, struct xd_pd **pd);
 
 struct xd_dm {
 	struct xd_object obj;
-	struct {
-		uint64_t length;
-	} d;
+	uint64_t length;
 	struct xd_piece piece;
 };
 
 struct xd_mr {
 	struct xd_object obj;
-	struct {
-		uint32_t pd; /* handle */
-		uint32_t access;
-		uint64_t addr, length, iova;
-		uint64_t charged; /* bytes of the user's quota */
-		uint32_t key;	  /* index */
-	} d;
+	uint32_t access;
+	uint64_t addr, length, iova;
+	uint64_t charged; /* bytes of the user's quota */
 	struct xd_pd *pd;
 	struct xd_dm *dm; /* of which it is a part, NULL */
 	struct xt_key *key;
@@ -52,12 +40,8 @@ struct xd_mr {
 
 struct xd_mw {
 	struct xd_object obj;
-	struct {
-		uint32_t pd;  /* handle */
-		uint32_t key; /* index; its entry says where it is bound */
-	} d;
 	struct xd_pd *pd;
-	struct xt_key *key;
+	struct xt_key *key; /* its entry says where the window is bound */
 };
 
 /* 0: of no use to peers */
@@ -72,13 +56,9 @@ struct xd_channel {
 
 struct xd_cq {
 	struct xd_object obj;
-	struct {
-		uint32_t depth;
-		uint32_t channel; /* handle, 0: none */
-		uint64_t cookie;
-		uint32_t worker; /* that completes into it, XD_NOBODY, XD_MANY */
-	} d;
-	struct xd_channel *channel;
+	uint32_t depth;
+	uint32_t worker;	    /* that completes into it, XD_NOBODY, XD_MANY */
+	struct xd_channel *channel; /* NULL: none */
 	struct xd_piece ring;
 	struct xd_source completions, async;
 	struct xt_cq xt;
@@ -109,16 +89,11 @@ struct xd_target {
 
 struct xd_srq {
 	struct xd_object obj;
-	struct {
-		uint32_t pd;	   /* handle */
-		uint32_t xrcd, cq; /* handles, XRC; else 0 */
-		uint32_t max_wr, max_sge;
-		uint64_t cookie;
-		uint32_t worker; /* that takes from it, XD_NOBODY, XD_MANY */
-	} d;
+	uint32_t max_wr, max_sge;
+	uint32_t worker; /* that takes from it, XD_NOBODY, XD_MANY */
 	struct xd_pd *pd;
-	struct xd_xrcd *xrcd;
-	struct xd_cq *cq;
+	struct xd_xrcd *xrcd; /* NULL: not for XRC */
+	struct xd_cq *cq;     /* XRC only */
 	struct xd_piece ring;
 	struct xd_source async;
 	struct xt_srq xt;
@@ -126,20 +101,15 @@ struct xd_srq {
 
 struct xd_qp {
 	struct xd_object obj;
-	struct {
-		uint32_t pd, send_cq, recv_cq; /* handles */
-		uint32_t srq;		       /* handle, 0: none */
-		uint32_t type, qpn, slot, worker;
-		uint32_t max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_inline;
-		uint32_t sq_sig_all;
-		bool gsi; /* queue pair 1 */
-		uint64_t cookie;
-	} d;
-	struct xd_pd *pd;
-	struct xd_cq *send_cq, *recv_cq;
-	struct xd_srq *srq;
-	struct xd_xrcd *xrcd;
-	struct xd_target *target; /* XRC_RECV: this is one handle of it */
+	uint32_t type, qpn, slot, worker;
+	uint32_t max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_inline;
+	uint32_t sq_sig_all;
+	bool gsi;			 /* queue pair 1 */
+	struct xd_pd *pd;		 /* NULL: XRC_RECV, which has no CQs either */
+	struct xd_cq *send_cq, *recv_cq; /* recv_cq NULL: XRC_SEND */
+	struct xd_srq *srq;		 /* NULL: none */
+	struct xd_xrcd *xrcd;		 /* XRC_RECV only */
+	struct xd_target *target;	 /* XRC_RECV: this is one handle of it */
 	struct xd_qp *next_handle, **pprev_handle;
 	struct xd_piece sq, rq;
 	struct xd_source async;
@@ -150,10 +120,7 @@ struct xd_qp {
 
 struct xd_ah {
 	struct xd_object obj;
-	struct {
-		uint32_t pd;
-		struct xr_ah_attr attr;
-	} d;
+	struct xr_ah_attr attr;
 	struct xd_pd *pd;
 	struct xd_resolve *resolve; /* a new path, after the network changed */
 };

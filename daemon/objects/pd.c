@@ -10,19 +10,19 @@ static int reply_handle(struct xd_reply *rep, const struct xd_object *obj)
 	return 0;
 }
 
-static int new_domain(struct xd_server *s, struct xd_domain **out)
+static int new_id(struct xd_server *s, struct xd_pd_id **out)
 {
-	struct xd_domain *domain = calloc(1, sizeof(*domain));
-	int err = domain ? xd_table_add(&s->domains, domain, &domain->number) : -ENOMEM;
+	struct xd_pd_id *id = calloc(1, sizeof(*id));
+	int err = id ? xd_table_add(&s->pd_ids, id, &id->number) : -ENOMEM;
 
 	if (err)
-		free(domain);
+		free(id);
 	else
-		*out = domain;
+		*out = id;
 	return err;
 }
 
-int xd_pd_new(struct xd_client *c, struct xd_domain *domain, struct xd_pd **out)
+int xd_pd_new(struct xd_client *c, struct xd_pd_id *id, struct xd_pd **out)
 {
 	struct xd_pd *pd = calloc(1, sizeof(*pd));
 	int err;
@@ -30,16 +30,15 @@ int xd_pd_new(struct xd_client *c, struct xd_domain *domain, struct xd_pd **out)
 	if (!pd)
 		return -ENOMEM;
 	err = xd_object_add(c, &pd->obj, XD_PD);
-	if (!err && !domain)
-		err = new_domain(c->server, &domain);
+	if (!err && !id)
+		err = new_id(c->server, &id);
 	if (err) {
 		xd_object_del(&pd->obj);
 		free(pd);
 		return err;
 	}
-	domain->refs++;
-	pd->domain = domain;
-	pd->d.number = domain->number;
+	id->refs++;
+	pd->id = id;
 	*out = pd;
 	return 0;
 }
@@ -67,9 +66,9 @@ int xd_do_dealloc_pd(struct xd_client *c, struct xd_request *req, struct xd_repl
 
 void xd_pd_free(struct xd_pd *pd)
 {
-	if (!--pd->domain->refs) {
-		xd_table_del(&pd->obj.client->server->domains, pd->domain->number);
-		free(pd->domain);
+	if (!--pd->id->refs) {
+		xd_table_del(&pd->obj.client->server->pd_ids, pd->id->number);
+		free(pd->id);
 	}
 	xd_object_del(&pd->obj);
 	free(pd);

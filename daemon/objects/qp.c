@@ -42,19 +42,19 @@ static void set_caps(struct xd_qp *qp, const struct xr_create_qp_req *q)
 {
 	uint32_t room;
 
-	qp->d.max_send_wr = xr_pow2_roundup(q->max_send_wr);
-	qp->d.max_send_sge = q->max_send_sge ? q->max_send_sge : 1;
+	qp->max_send_wr = xr_pow2_roundup(q->max_send_wr);
+	qp->max_send_sge = q->max_send_sge ? q->max_send_sge : 1;
 	if (!qp->srq && q->type != XR_QPT_XRC_SEND) {
-		qp->d.max_recv_wr = q->max_recv_wr ? xr_pow2_roundup(q->max_recv_wr) : 0;
-		qp->d.max_recv_sge = q->max_recv_sge ? q->max_recv_sge : 1;
+		qp->max_recv_wr = q->max_recv_wr ? xr_pow2_roundup(q->max_recv_wr) : 0;
+		qp->max_recv_sge = q->max_recv_sge ? q->max_recv_sge : 1;
 	}
-	room = xr_send_stride(qp->d.max_send_sge, q->max_inline) - sizeof(struct xr_send_wqe);
-	qp->d.max_inline = room < XR_MAX_INLINE ? room : XR_MAX_INLINE;
+	room = xr_send_stride(qp->max_send_sge, q->max_inline) - sizeof(struct xr_send_wqe);
+	qp->max_inline = room < XR_MAX_INLINE ? room : XR_MAX_INLINE;
 }
 
 static uint32_t sq_stride(const struct xd_qp *qp)
 {
-	return xr_send_stride(qp->d.max_send_sge, qp->d.max_inline);
+	return xr_send_stride(qp->max_send_sge, qp->max_inline);
 }
 
 static int alloc_queue(struct xd_client *c, struct xd_piece *piece, uint32_t depth, uint32_t stride)
@@ -68,11 +68,10 @@ static int alloc_queue(struct xd_client *c, struct xd_piece *piece, uint32_t dep
 
 static int alloc_queues(struct xd_client *c, struct xd_qp *qp)
 {
-	int err = alloc_queue(c, &qp->sq, qp->d.max_send_wr, sq_stride(qp));
+	int err = alloc_queue(c, &qp->sq, qp->max_send_wr, sq_stride(qp));
 
-	if (!err && qp->d.max_recv_wr)
-		err = alloc_queue(c, &qp->rq, qp->d.max_recv_wr,
-				  xr_recv_stride(qp->d.max_recv_sge));
+	if (!err && qp->max_recv_wr)
+		err = alloc_queue(c, &qp->rq, qp->max_recv_wr, xr_recv_stride(qp->max_recv_sge));
 	return err;
 }
 
@@ -89,33 +88,33 @@ static void use_queues(struct xd_qp *qp)
 {
 	struct xd_cq *send = qp->send_cq, *recv = qp->recv_cq;
 
-	send->xt.locked = xd_share(&send->d.worker, qp->d.worker);
+	send->xt.locked = xd_share(&send->worker, qp->worker);
 	if (recv)
-		recv->xt.locked = xd_share(&recv->d.worker, qp->d.worker);
+		recv->xt.locked = xd_share(&recv->worker, qp->worker);
 	if (qp->srq)
-		qp->srq->xt.locked = xd_share(&qp->srq->d.worker, qp->d.worker);
+		qp->srq->xt.locked = xd_share(&qp->srq->worker, qp->worker);
 }
 
 static int create_in_engine(struct xd_client *c, struct xd_qp *qp)
 {
-	struct xd_doorbell *bell = &c->bell[qp->d.worker];
+	struct xd_doorbell *bell = &c->bell[qp->worker];
 	struct xt_qp_init init = {
-		.type = qp->d.type,
-		.pd = qp->pd->d.number,
+		.type = qp->type,
+		.pd = qp->pd->id->number,
 		.send_cq = &qp->send_cq->xt,
 		.recv_cq = qp->recv_cq ? &qp->recv_cq->xt : NULL,
 		.srq = qp->srq ? &qp->srq->xt : NULL,
 		.sq = qp->sq.ptr,
 		.rq = qp->rq.ptr,
-		.sq_depth = qp->d.max_send_wr,
-		.rq_depth = qp->d.max_recv_wr,
+		.sq_depth = qp->max_send_wr,
+		.rq_depth = qp->max_recv_wr,
 		.sq_stride = sq_stride(qp),
-		.rq_stride = xr_recv_stride(qp->d.max_recv_sge),
-		.max_send_sge = qp->d.max_send_sge,
-		.max_recv_sge = qp->d.max_recv_sge,
-		.max_inline = qp->d.max_inline,
-		.sq_sig_all = qp->d.sq_sig_all,
-		.gsi = qp->d.gsi,
+		.rq_stride = xr_recv_stride(qp->max_recv_sge),
+		.max_send_sge = qp->max_send_sge,
+		.max_recv_sge = qp->max_recv_sge,
+		.max_inline = qp->max_inline,
+		.sq_sig_all = qp->sq_sig_all,
+		.gsi = qp->gsi,
 		.psns = c->dev->psns,
 		.own = &c->own,
 		.owner = qp,
@@ -127,14 +126,14 @@ static int create_in_engine(struct xd_client *c, struct xd_qp *qp)
 		if (!init.ahs)
 			return -ENOMEM;
 	}
-	err = xd_doorbell_reserve(c->dev, bell, &qp->d.slot);
+	err = xd_doorbell_reserve(c->dev, bell, &qp->slot);
 	if (err)
 		return err;
 	xd_workers_pause(c->dev);
-	err = xt_qp_create(xd_worker_engine(c->dev->worker[qp->d.worker]), &init, &qp->xt);
+	err = xt_qp_create(xd_worker_engine(c->dev->worker[qp->worker]), &init, &qp->xt);
 	if (!err) {
-		qp->d.qpn = xt_qp_info(qp->xt)->qpn;
-		bell->qp[qp->d.slot] = qp->xt;
+		qp->qpn = xt_qp_info(qp->xt)->qpn;
+		bell->qp[qp->slot] = qp->xt;
 		use_queues(qp);
 	}
 	xd_workers_resume(c->dev);
@@ -153,10 +152,6 @@ static int find_parents(struct xd_client *c, struct xd_qp *qp, const struct xr_c
 	/* an initiator receives nothing; an SRQ of XRC serves targets only */
 	if (qp->srq && (q->type == XR_QPT_XRC_SEND || qp->srq->xrcd))
 		return -EINVAL;
-	qp->d.pd = q->pd;
-	qp->d.send_cq = q->send_cq;
-	qp->d.recv_cq = q->recv_cq;
-	qp->d.srq = q->srq;
 	return 0;
 }
 
@@ -174,11 +169,10 @@ static int build_qp(struct xd_client *c, struct xd_qp *qp, const struct xr_creat
 		qp->recv_cq->obj.refs++;
 	if (qp->srq)
 		qp->srq->obj.refs++;
-	qp->d.gsi = q->type == XR_QPT_GSI;
-	qp->d.type = qp->d.gsi ? XR_QPT_UD : q->type;
-	qp->d.sq_sig_all = !!q->sq_sig_all;
-	qp->d.cookie = q->cookie;
-	qp->d.worker = c->server->next_worker++ % c->dev->workers;
+	qp->gsi = q->type == XR_QPT_GSI;
+	qp->type = qp->gsi ? XR_QPT_UD : q->type;
+	qp->sq_sig_all = !!q->sq_sig_all;
+	qp->worker = c->server->next_worker++ % c->dev->workers;
 	qp->async = (struct xd_source){ .pipe = &c->events, .cookie = q->cookie };
 	set_caps(qp, q);
 	err = alloc_queues(c, qp);
@@ -190,14 +184,14 @@ void xd_qp_reply(const struct xd_qp *qp, struct xd_reply *rep)
 	struct xr_create_qp_rep *r = XD_REPLY(rep, xr_create_qp_rep);
 
 	r->handle = qp->obj.handle;
-	r->qpn = qp->d.qpn;
-	r->slot = qp->d.slot;
-	r->worker = qp->d.worker;
-	r->max_send_wr = qp->d.max_send_wr;
-	r->max_recv_wr = qp->d.max_recv_wr;
-	r->max_send_sge = qp->d.max_send_sge;
-	r->max_recv_sge = qp->d.max_recv_sge;
-	r->max_inline = qp->d.max_inline;
+	r->qpn = qp->qpn;
+	r->slot = qp->slot;
+	r->worker = qp->worker;
+	r->max_send_wr = qp->max_send_wr;
+	r->max_recv_wr = qp->max_recv_wr;
+	r->max_send_sge = qp->max_send_sge;
+	r->max_recv_sge = qp->max_recv_sge;
+	r->max_inline = qp->max_inline;
 	xd_shm_ref(&qp->sq, &r->sq, rep);
 	xd_shm_ref(&qp->rq, &r->rq, rep);
 }
@@ -243,11 +237,11 @@ static int mirror(struct xd_device *dev, struct xd_qp *qp)
 	struct xr_qp_entry entry;
 
 	if (xt_qp_info(qp->xt)->state == XR_QPS_RESET) {
-		xd_xdp_qp_del(dev, qp->d.qpn);
+		xd_xdp_qp_del(dev, qp->qpn);
 		return 0;
 	}
 	xt_qp_entry(qp->xt, &entry);
-	return xd_xdp_qp_set(dev, qp->d.qpn, &entry);
+	return xd_xdp_qp_set(dev, qp->qpn, &entry);
 }
 
 /*
@@ -306,7 +300,7 @@ int xd_do_modify_qp(struct xd_client *c, struct xd_request *req, struct xd_reply
 	/* as the kernel's verbs have it: such Q_Keys are for management */
 	if (q->attr_mask & IBV_QP_QKEY && q->attr.qkey & XR_QKEY_PRIVILEGED && !c->operator)
 		return -EPERM;
-	if (q->attr_mask & IBV_QP_QKEY && qp->d.gsi && q->attr.qkey != XR_GSI_QKEY)
+	if (q->attr_mask & IBV_QP_QKEY && qp->gsi && q->attr.qkey != XR_GSI_QKEY)
 		return -EINVAL;
 	xd_workers_pause(c->dev);
 	err = xt_qp_modify_check(qp->xt, &q->attr, q->attr_mask);
@@ -347,11 +341,11 @@ void xd_qp_refresh_path(struct xd_qp *qp)
 
 	xd_workers_pause(dev);
 	xt_qp_query(qp->xt, &attr);
-	if (qp->d.type == XR_QPT_UD && attr.qp_state >= XR_QPS_INIT)
+	if (qp->type == XR_QPT_UD && attr.qp_state >= XR_QPS_INIT)
 		xt_qp_set_mtu(qp->xt, xd_port_mtu(dev));
 	xd_workers_resume(dev);
 	/* the paths of datagrams are their address handles' */
-	if (qp->d.type == XR_QPT_UD || attr.qp_state < XR_QPS_RTR || attr.qp_state > XR_QPS_SQE)
+	if (qp->type == XR_QPT_UD || attr.qp_state < XR_QPS_RTR || attr.qp_state > XR_QPS_SQE)
 		return;
 	if (qp->resolve)
 		xd_net_resolve_cancel(qp->resolve);
@@ -375,12 +369,12 @@ int xd_do_query_qp(struct xd_client *c, struct xd_request *req, struct xd_reply 
 	xd_workers_pause(c->dev);
 	xt_qp_query(qp->xt, &r->attr);
 	xd_workers_resume_quietly(c->dev);
-	r->max_send_wr = qp->d.max_send_wr;
-	r->max_recv_wr = qp->d.max_recv_wr;
-	r->max_send_sge = qp->d.max_send_sge;
-	r->max_recv_sge = qp->d.max_recv_sge;
-	r->max_inline = qp->d.max_inline;
-	r->sq_sig_all = qp->d.sq_sig_all;
+	r->max_send_wr = qp->max_send_wr;
+	r->max_recv_wr = qp->max_recv_wr;
+	r->max_send_sge = qp->max_send_sge;
+	r->max_recv_sge = qp->max_recv_sge;
+	r->max_inline = qp->max_inline;
+	r->sq_sig_all = qp->sq_sig_all;
 	return 0;
 }
 
@@ -398,12 +392,12 @@ static void destroy_in_engine(struct xd_client *c, struct xd_qp *qp)
 	}
 	unbind_windows(c, qp);
 	xd_workers_pause(c->dev);
-	c->bell[qp->d.worker].qp[qp->d.slot] = NULL;
+	c->bell[qp->worker].qp[qp->slot] = NULL;
 	xt_qp_destroy(qp->xt);
 	xd_workers_resume(c->dev);
 	qp->xt = NULL;
 	/* only the control thread gives numbers out, so it cannot be in use again yet */
-	xd_xdp_qp_del(c->dev, qp->d.qpn);
+	xd_xdp_qp_del(c->dev, qp->qpn);
 }
 
 int xd_do_destroy_qp(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)

@@ -31,7 +31,7 @@ static int give_number(struct xd_client *c, struct xd_srq *srq)
 	xd_workers_pause(c->dev);
 	given = xt_numbers_add(c->dev->shared.srqs, &srq->xt, &slot, &srq->xt.number);
 	if (given && c->dev->workers > 1) {
-		srq->d.worker = srq->cq->d.worker = XD_MANY;
+		srq->worker = srq->cq->worker = XD_MANY;
 		srq->xt.locked = srq->cq->xt.locked = true;
 	}
 	xd_workers_resume(c->dev);
@@ -59,18 +59,14 @@ static int build_srq(struct xd_client *c, struct xd_srq *srq, const struct xr_cr
 		srq->xrcd->obj.refs++;
 		srq->cq->obj.refs++;
 	}
-	srq->d.pd = q->pd;
-	srq->d.xrcd = q->xrcd;
-	srq->d.cq = q->cq;
-	srq->d.max_wr = xr_pow2_roundup(q->max_wr);
-	srq->d.max_sge = q->max_sge ? q->max_sge : 1;
-	srq->d.cookie = q->cookie;
-	srq->d.worker = XD_NOBODY;
+	srq->max_wr = xr_pow2_roundup(q->max_wr);
+	srq->max_sge = q->max_sge ? q->max_sge : 1;
+	srq->worker = XD_NOBODY;
 	srq->async = (struct xd_source){ .pipe = &c->events, .cookie = q->cookie };
-	err = alloc_ring(c, srq->d.max_wr, srq->d.max_sge, &srq->ring);
+	err = alloc_ring(c, srq->max_wr, srq->max_sge, &srq->ring);
 	if (err)
 		return err;
-	xt_srq_init(&srq->xt, srq->ring.ptr, srq->d.max_wr, srq->d.max_sge, srq->pd->d.number);
+	xt_srq_init(&srq->xt, srq->ring.ptr, srq->max_wr, srq->max_sge, srq->pd->id->number);
 	srq->xt.owner = srq;
 	return srq->xrcd ? give_number(c, srq) : 0;
 }
@@ -102,8 +98,8 @@ int xd_do_create_srq(struct xd_client *c, struct xd_request *req, struct xd_repl
 	}
 	r = XD_REPLY(rep, xr_create_srq_rep);
 	r->handle = srq->obj.handle;
-	r->max_wr = srq->d.max_wr;
-	r->max_sge = srq->d.max_sge;
+	r->max_wr = srq->max_wr;
+	r->max_sge = srq->max_sge;
 	r->number = srq->xt.number;
 	xd_shm_ref(&srq->ring, &r->ring, rep);
 	return 0;
@@ -113,7 +109,7 @@ int xd_do_create_srq(struct xd_client *c, struct xd_request *req, struct xd_repl
 
 static int check_modify(const struct xd_srq *srq, const struct xr_modify_srq_req *q)
 {
-	uint32_t max_wr = srq->d.max_wr;
+	uint32_t max_wr = srq->max_wr;
 
 	if (q->mask & ~(uint32_t)(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
 		return -EINVAL;
@@ -129,7 +125,7 @@ static int resize(struct xd_client *c, struct xd_srq *srq, uint32_t max_wr)
 {
 	struct xt_srq_move move;
 	struct xd_piece ring;
-	int err = alloc_ring(c, max_wr, srq->d.max_sge, &ring);
+	int err = alloc_ring(c, max_wr, srq->max_sge, &ring);
 
 	if (err)
 		return err;
@@ -148,7 +144,7 @@ static int resize(struct xd_client *c, struct xd_srq *srq, uint32_t max_wr)
 	}
 	xd_shm_free(c, &srq->ring);
 	srq->ring = ring;
-	srq->d.max_wr = max_wr;
+	srq->max_wr = max_wr;
 	return 0;
 }
 
@@ -180,7 +176,7 @@ int xd_do_modify_srq(struct xd_client *c, struct xd_request *req, struct xd_repl
 	if (q->mask & IBV_SRQ_LIMIT)
 		arm(c, srq, q->limit);
 	r = XD_REPLY(rep, xr_modify_srq_rep);
-	r->max_wr = srq->d.max_wr;
+	r->max_wr = srq->max_wr;
 	if (q->mask & IBV_SRQ_MAX_WR)
 		xd_shm_ref(&srq->ring, &r->ring, rep);
 	return 0;
@@ -195,8 +191,8 @@ int xd_do_query_srq(struct xd_client *c, struct xd_request *req, struct xd_reply
 	if (!srq)
 		return -ENOENT;
 	r = XD_REPLY(rep, xr_query_srq_rep);
-	r->max_wr = srq->d.max_wr;
-	r->max_sge = srq->d.max_sge;
+	r->max_wr = srq->max_wr;
+	r->max_sge = srq->max_sge;
 	xd_workers_pause(c->dev);
 	r->limit = srq->xt.limit;
 	xd_workers_resume_quietly(c->dev);

@@ -224,8 +224,8 @@ static void join(struct xd_qp *qp, struct xd_target *t)
 	xd_workers_resume(dev);
 	qp->target = t;
 	qp->xt = t->xt;
-	qp->d.qpn = t->qpn;
-	qp->d.worker = t->worker;
+	qp->qpn = t->qpn;
+	qp->worker = t->worker;
 }
 
 void xd_target_leave(struct xd_qp *qp)
@@ -259,8 +259,7 @@ static int add_handle(struct xd_client *c, struct xd_xrcd *xrcd, struct xd_targe
 		free(qp);
 		return err;
 	}
-	qp->d.type = XR_QPT_XRC_RECV;
-	qp->d.cookie = cookie;
+	qp->type = XR_QPT_XRC_RECV;
 	qp->async = (struct xd_source){ .pipe = &c->events, .cookie = cookie };
 	qp->xrcd = xrcd;
 	xrcd->obj.refs++;

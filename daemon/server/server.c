@@ -270,7 +270,7 @@ void xd_server_stop(struct xd_device *dev)
 		close(s->spare_fd);
 	if (s->uffd_dev >= 0)
 		close(s->uffd_dev);
-	xd_table_free(&s->domains);
+	xd_table_free(&s->pd_ids);
 	xd_table_free(&s->xrc_domains);
 	free(s);
 }

@@ -32,6 +32,12 @@ static const char *type_name(uint32_t type)
 	}
 }
 
+/* 0 for none, as requests have it */
+static uint32_t handle_of(const void *object)
+{
+	return object ? ((const struct xd_object *)object)->handle : 0;
+}
+
 static void put_qp(struct json *j, struct xd_client *c, struct xd_object *obj)
 {
 	struct xd_qp *qp = (struct xd_qp *)obj;
@@ -42,17 +48,17 @@ static void put_qp(struct json *j, struct xd_client *c, struct xd_object *obj)
 	xt_qp_query(qp->xt, &attr);
 	path = *xt_qp_path(qp->xt);
 	xd_workers_resume_quietly(c->dev);
-	json_number(j, "qpn", qp->d.qpn);
-	json_text(j, "type", qp->d.gsi ? "GSI" : type_name(qp->d.type));
+	json_number(j, "qpn", qp->qpn);
+	json_text(j, "type", qp->gsi ? "GSI" : type_name(qp->type));
 	json_text(j, "state", state_name(attr.qp_state));
 	json_number(j, "client", c->id);
-	json_number(j, "worker", qp->d.worker);
+	json_number(j, "worker", qp->worker);
 	json_address(j, "peer", &path.dgid);
 	json_number(j, "dest_qpn", attr.dest_qp_num);
 	json_number(j, "path_mtu", attr.path_mtu ? 128u << attr.path_mtu : 0);
-	json_number(j, "send_cq", qp->d.send_cq);
-	json_number(j, "recv_cq", qp->d.recv_cq);
-	json_number(j, "srq", qp->d.srq);
+	json_number(j, "send_cq", handle_of(qp->send_cq));
+	json_number(j, "recv_cq", handle_of(qp->recv_cq));
+	json_number(j, "srq", handle_of(qp->srq));
 	json_boolean(j, "local", path.local);
 }
 
@@ -99,14 +105,14 @@ static void put_mr(struct json *j, struct xd_client *c, struct xd_object *obj)
 
 	json_number(j, "lkey", xt_key_value(mr->key));
 	json_number(j, "client", c->id);
-	json_number(j, "pd", mr->pd->d.number);
-	json_hex(j, "addr", mr->d.addr);
-	json_number(j, "length", mr->d.length);
-	put_access(j, mr->d.access);
+	json_number(j, "pd", mr->pd->id->number);
+	json_hex(j, "addr", mr->addr);
+	json_number(j, "length", mr->length);
+	put_access(j, mr->access);
 	json_text(j, "state", mr->mem->xt.broken ? "broken" : states[mr->key->entry.state]);
 	put_tiers(j, mr->mem->tiers);
 	json_boolean(j, "pinned", mr->mem->pinned);
-	json_hex(j, "iova", mr->d.iova);
+	json_hex(j, "iova", mr->iova);
 }
 
 static void put_cq(struct json *j, struct xd_client *c, struct xd_object *obj)
@@ -118,8 +124,8 @@ static void put_cq(struct json *j, struct xd_client *c, struct xd_object *obj)
 
 	json_number(j, "cq", cq->obj.handle);
 	json_number(j, "client", c->id);
-	json_number(j, "depth", cq->d.depth);
-	json_number(j, "used", used <= cq->d.depth ? used : cq->d.depth);
+	json_number(j, "depth", cq->depth);
+	json_number(j, "used", used <= cq->depth ? used : cq->depth);
 	json_boolean(j, "armed", __atomic_load_n(&queue->word, __ATOMIC_RELAXED));
 	json_boolean(j, "overrun", cq->xt.overrun);
 }
@@ -137,7 +143,7 @@ static void put_mw(struct json *j, struct xd_client *c, struct xd_object *obj)
 		region = xt_keys_by_index(c->dev->shared.keys, key.parent);
 	json_number(j, "rkey", xt_key_value(&key));
 	json_number(j, "client", c->id);
-	json_number(j, "pd", mw->pd->d.number);
+	json_number(j, "pd", mw->pd->id->number);
 	json_number(j, "type", key.entry.flags & XR_KEYF_TYPE_2 ? 2 : 1);
 	json_boolean(j, "bound", region);
 	json_number(j, "mr", region ? xt_key_value(region) : 0);
@@ -154,7 +160,7 @@ static void put_dm(struct json *j, struct xd_client *c, struct xd_object *obj)
 
 	json_number(j, "dm", dm->obj.handle);
 	json_number(j, "client", c->id);
-	json_number(j, "length", dm->d.length);
+	json_number(j, "length", dm->length);
 	json_number(j, "mrs", dm->obj.refs);
 }
 
@@ -171,14 +177,14 @@ static void put_srq(struct json *j, struct xd_client *c, struct xd_object *obj)
 	json_number(j, "srq", srq->obj.handle);
 	json_number(j, "client", c->id);
 	json_text(j, "type", srq->xrcd ? "XRC" : "basic");
-	json_number(j, "pd", srq->pd->d.number);
-	json_number(j, "depth", srq->d.max_wr);
-	json_number(j, "used", used <= srq->d.max_wr ? used : srq->d.max_wr);
+	json_number(j, "pd", srq->pd->id->number);
+	json_number(j, "depth", srq->max_wr);
+	json_number(j, "used", used <= srq->max_wr ? used : srq->max_wr);
 	json_number(j, "limit", xt.limit);
 	json_number(j, "qps", srq->obj.refs);
 	json_number(j, "number", xt.number);
-	json_number(j, "xrcd", srq->d.xrcd);
-	json_number(j, "cq", srq->d.cq);
+	json_number(j, "xrcd", handle_of(srq->xrcd));
+	json_number(j, "cq", handle_of(srq->cq));
 	json_boolean(j, "dead", xt.dead);
 }
 
@@ -205,8 +211,8 @@ static void put_ah(struct json *j, struct xd_client *c, struct xd_object *obj)
 		 m[5]);
 	json_number(j, "ah", obj->handle);
 	json_number(j, "client", c->id);
-	json_number(j, "pd", ah->pd->d.number);
-	json_number(j, "gid_index", ah->d.attr.sgid_index);
+	json_number(j, "pd", ah->pd->id->number);
+	json_number(j, "gid_index", ah->attr.sgid_index);
 	json_address(j, "peer", &path->dgid);
 	json_text(j, "mac", mac);
 	json_number(j, "vlan", path->vlan);
@@ -228,7 +234,7 @@ static void put_group(void *arg, const struct xr_addr *gid)
 	json_begin(m->j, NULL, '{');
 	json_address(m->j, "group", gid);
 	json_number(m->j, "client", m->qp->obj.client->id);
-	json_number(m->j, "qpn", m->qp->d.qpn);
+	json_number(m->j, "qpn", m->qp->qpn);
 	json_end(m->j, '}');
 }
 

@@ -314,14 +314,14 @@ static void test_large_cq(void)
 		MUST(!xt_cq_push(xd_worker_engine(fake.dev.worker[0]), &cq->xt, &cqe, false));
 	xd_client_add_job(c.client, &slow.job);
 	job_hangs = true;
-	TAP_OK(ask(&c, XR_MSG_RESIZE_CQ, &q, sizeof(q)) == 1 && cq->d.depth == 16384,
+	TAP_OK(ask(&c, XR_MSG_RESIZE_CQ, &q, sizeof(q)) == 1 && cq->depth == 16384,
 	       "the entries of a large CQ are moved by a job");
 	TAP_OK(!ask(&other, XR_MSG_ALLOC_PD, NULL, 0), "others are served meanwhile");
 	MUST(!xt_cq_push(xd_worker_engine(fake.dev.worker[0]), &cq->xt, &cqe, false));
 	sem_post(&slow.go);
 	job_hangs = false;
 	settle();
-	TAP_OK(!answer(&c) && cq->d.depth == 32768 && cq->xt.queue == cq->ring.ptr &&
+	TAP_OK(!answer(&c) && cq->depth == 32768 && cq->xt.queue == cq->ring.ptr &&
 		       cq->xt.queue->producer == 10001,
 	       "and all that came meanwhile");
 

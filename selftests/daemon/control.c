@@ -167,7 +167,7 @@ bool nothing_left(void)
 	xd_mem_totals(&totals);
 	return !s->clients && !s->client_count && !s->users && !s->fds && !objects &&
 	       !fake.map_keys && !fake.map_qps && !fake.map_groups && !s->groups && !fake.bells &&
-	       !totals.mapped && !totals.pinned && !s->domains.used;
+	       !totals.mapped && !totals.pinned && !s->pd_ids.used;
 }
 
 uint32_t alloc_pd(struct conn *c)
@@ -387,7 +387,7 @@ int use_key(struct conn *c, uint32_t pd, uint32_t key, const void *at, size_t le
 	struct xt_mem *mem;
 	uint64_t off;
 
-	if (xt_keys_check(fake.dev.shared.keys, key, domain->d.number, 2, access, (uintptr_t)at,
+	if (xt_keys_check(fake.dev.shared.keys, key, domain->id->number, 2, access, (uintptr_t)at,
 			  len, &mem, &off) != XR_OK)
 		return -EACCES;
 	if (!mem)

@@ -75,7 +75,7 @@ static void test_import(void)
 	       "import: no such region or domain");
 	MUST(!ask_handle(&c, XR_MSG_IMPORT_PD, other));
 	TAP_OK(import_mr(&c, handle_of(&c), mr.handle) == -EINVAL, "import: of another domain");
-	number = ((struct xd_pd *)xd_object_get(c.client, XD_PD, alias))->d.number;
+	number = ((struct xd_pd *)xd_object_get(c.client, XD_PD, alias))->id->number;
 	close_client(&owner);
 	TAP_OK(use_key(&c, alias, theirs.lkey, p, 1, 0, &b) == -EACCES,
 	       "import: the region goes with its owner");
@@ -83,7 +83,8 @@ static void test_import(void)
 		       import_mr(&c, alias, mr.handle) == -ENOENT,
 	       "import: and there is no other");
 	MUST(!ask(&c, XR_MSG_ALLOC_PD, NULL, 0));
-	TAP_OK(((struct xd_pd *)xd_object_get(c.client, XD_PD, handle_of(&c)))->d.number != number,
+	TAP_OK(((struct xd_pd *)xd_object_get(c.client, XD_PD, handle_of(&c)))->id->number !=
+		       number,
 	       "import: the domain's number is not given out again");
 	disconnect(&c);
 	munmap(p, PAGE);

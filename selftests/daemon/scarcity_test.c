@@ -107,7 +107,7 @@ int __wrap_open(const char *path, int flags, ...)
 /* ---- what the daemon holds ----------------------------------------------------------- */
 
 struct holdings {
-	uint32_t objects[XD_KINDS], fds, domains, xrc_domains, groups;
+	uint32_t objects[XD_KINDS], fds, pd_ids, xrc_domains, groups;
 	uint32_t map_keys, map_qps, map_groups, bells;
 	uint64_t bytes, dm_bytes, mapped;
 };
@@ -122,7 +122,7 @@ static struct holdings holdings(const struct conn *c)
 	memcpy(h.objects, s->objects, sizeof(h.objects));
 	xd_mem_totals(&totals);
 	h.fds = s->fds;
-	h.domains = s->domains.used;
+	h.pd_ids = s->pd_ids.used;
 	h.xrc_domains = s->xrc_domains.used;
 	h.groups = s->group_count;
 	h.map_keys = fake.map_keys;
@@ -277,7 +277,7 @@ static int do_target(void)
 static int do_open_qp(void)
 {
 	struct xd_qp *t = xd_object_get(c.client, XD_QP, target);
-	struct xr_open_qp_req q = { .xrcd = xrcd, .qpn = t->d.qpn };
+	struct xr_open_qp_req q = { .xrcd = xrcd, .qpn = t->qpn };
 
 	return ask(&c, XR_MSG_OPEN_QP, &q, sizeof(q));
 }
