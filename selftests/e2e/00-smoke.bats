@@ -16,7 +16,7 @@ load helpers
 	cat "$BATS_TEST_TMPDIR/info"
 	grep -Eq 'state:\s+PORT_ACTIVE' "$BATS_TEST_TMPDIR/info"
 	grep -Eq 'link_layer:\s+Ethernet' "$BATS_TEST_TMPDIR/info"
-	grep -Eq 'active_mtu:\s+'$PMTU "$BATS_TEST_TMPDIR/info"
+	grep -Eq 'active_mtu:\s+'"$PMTU" "$BATS_TEST_TMPDIR/info"
 	grep -Eq 'GID\[.*::ffff:10.77.0.1, RoCE v2' "$BATS_TEST_TMPDIR/info"
 	grep -Eq 'GID\[.*fd77::1, RoCE v2' "$BATS_TEST_TMPDIR/info"
 }

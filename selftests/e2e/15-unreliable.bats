@@ -185,7 +185,7 @@ member() {
 		for pid in "${pids[@]}"; do
 			wait "$pid" || { cat "$BATS_TEST_TMPDIR"/m*; return 1; }
 		done
-		equal "messages" "$(cat "$BATS_TEST_TMPDIR"/m?$from | grep got | sort | tr '\n' ' ')" \
+		equal "messages" "$(cat "$BATS_TEST_TMPDIR"/m?"$from" | grep got | sort | tr '\n' ' ')" \
 			"got one got one got one got two got two got two "
 		wait_for 5 fails member a "$group"
 		wait_for 5 fails member b "$group"
@@ -200,6 +200,7 @@ member() {
 	local mac
 
 	mac=$(on b ip -j link show vb | jq -r ".[0].address")
+	# shellcheck disable=SC2154	# datagram.bash sets $datagram
 	equal "to b" "$(run_on a "$datagram" mac "$(gid_index a "$A4")" "$B4")" "$mac 65535"
 	equal "to b" "$(run_on a "$datagram" mac "$(gid_index a "$A6")" "$B6")" "$mac 65535"
 	equal "to a group" "$(run_on a "$datagram" mac "$(gid_index a "$A4")" 239.129.2.3)" \

@@ -14,6 +14,7 @@ setup_file() {
 }
 
 # fi_pingpong's control connection
+# shellcheck disable=SC2034	# used in hosts.bash
 PORT=47592
 
 # pingpong OPTION...: on both hosts, with every byte compared (-c)

@@ -52,9 +52,7 @@ under() {
 }
 
 @test "daemon death: a second daemon of the same name ends, however often it is started" {
-	local i
-
-	for i in 1 2 3; do
+	for _ in 1 2 3; do
 		run on a timeout $((10 * SLOW)) "$XROCED" --interface va --name xra --runtime-dir "$RUN/a" \
 			--bpffs "$RUN/bpf"
 		echo "$output"

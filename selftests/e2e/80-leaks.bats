@@ -8,8 +8,8 @@ load helpers
 again_as() {
 	holds() { [[ $(holdings "$1") == "$2" ]]; }
 	wait_for 10 holds "$1" "$2" || {
-		echo "host $1 had:" $2
-		echo "host $1 has:" $(holdings "$1")
+		echo "host $1 had: ${2//$'\n'/ }"
+		echo "host $1 has: $(holdings "$1" | tr '\n' ' ')"
 		return 1
 	}
 }

@@ -32,19 +32,19 @@ as_before() {
 
 @test "hostile: everything that they had is gone" {
 	wait_for 20 as_before a || {
-		echo "before:" $(cat "$RUN/a/before")
-		echo "now:" $(holdings a)
+		echo "before: $(tr '\n' ' ' <"$RUN/a/before")"
+		echo "now: $(holdings a | tr '\n' ' ')"
 		ctl a client xra
 		return 1
 	}
 }
 
 @test "hostile: others are served meanwhile, and every byte of theirs is right" {
-	local pid i
+	local pid
 
 	hostile a 12 "$((${HOSTILE_SEED:-1} + 1000))" &
 	pid=$!
-	for i in {1..3}; do
+	for _ in {1..3}; do
 		both -t 60 ibv_rc_pingpong -g @4 -c -n $((200 / SLOW)) -s 70000
 	done
 	wait "$pid"

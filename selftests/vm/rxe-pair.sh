@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# shellcheck shell=bash
+#
 # Run inside the guest: two rxe devices at the two ends of a veth pair, both in the initial network namespace (rxe of 6.1 knows
 # no other), such that the traffic between them really crosses the pair: rxea 10.9.0.1 <-> rxeb 10.9.0.2, GID index 1.
 # For rxe <-> xroce keep va as it is and move vb into a namespace instead.
