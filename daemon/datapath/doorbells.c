@@ -28,7 +28,8 @@ static unsigned int scan_leaf(struct xd_doorbell *bell, uint32_t leaf, xd_ring_f
 	return n;
 }
 
-static unsigned int scan_branch(struct xd_doorbell *bell, uint32_t branch, xd_ring_fn ring, void *arg)
+static unsigned int scan_branch(struct xd_doorbell *bell, uint32_t branch, xd_ring_fn ring,
+				void *arg)
 {
 	uint64_t bits = take(&bell->db->bits1[branch]);
 	unsigned int n = 0;

@@ -127,8 +127,8 @@ static void *worker_main(void *arg)
 
 /* ---- stopping the world ------------------------------------------------------------------------ */
 
-static unsigned int pause_depth; /* control thread only */
-static bool changed_while_paused;	 /* since it stopped; the same */
+static unsigned int pause_depth;  /* control thread only */
+static bool changed_while_paused; /* since it stopped; the same */
 bool xd_workers_paused;
 
 void xd_workers_pause(struct xd_device *dev)

@@ -32,10 +32,10 @@ struct xt_engine *xd_worker_engine(struct xd_worker *w);
 
 /* The doorbells of one client at one worker. World stopped. */
 struct xd_doorbell {
-	struct xr_doorbell *db;	       /* shared with the client */
-	int eventfd;		       /* non-blocking; rung by the client when the worker sleeps */
-	struct xt_qp **qp;	       /* by doorbell slot, NULL: none */
-	uint32_t slots;		       /* of qp[] */
+	struct xr_doorbell *db; /* shared with the client */
+	int eventfd;		/* non-blocking; rung by the client when the worker sleeps */
+	struct xt_qp **qp;	/* by doorbell slot, NULL: none */
+	uint32_t slots;		/* of qp[] */
 	struct xd_doorbell *next, **pprev; /* the worker's list */
 };
 /* -ENOSPC, -ENOMEM: the worker would sleep through it. */

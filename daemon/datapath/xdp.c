@@ -239,8 +239,9 @@ static int map_psns(struct xd_device *dev)
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	void *p;
 
-	x->psns_size = (xr_pow2_roundup(dev->opt->max_qp) * sizeof(struct xr_psn_entry) + page - 1) &
-		       ~(page - 1);
+	x->psns_size =
+		(xr_pow2_roundup(dev->opt->max_qp) * sizeof(struct xr_psn_entry) + page - 1) &
+		~(page - 1);
 	p = mmap(NULL, x->psns_size, PROT_READ | PROT_WRITE, MAP_SHARED, map_fd(x->skel->maps.psns),
 		 0);
 	if (p == MAP_FAILED)

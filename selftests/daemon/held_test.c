@@ -35,7 +35,8 @@ static void test_order(void)
 	TAP_OK(xd_delay_due(h, XR_FAULT_RX, 300, &out) && out.seg[0].data[0] == 2 &&
 		       out.meta.qpn == 2,
 	       "the one that was due first comes first, with its metadata");
-	TAP_OK(xd_delay_due(h, XR_FAULT_RX, 300, &out) && out.seg[0].data[0] == 1, "then the other");
+	TAP_OK(xd_delay_due(h, XR_FAULT_RX, 300, &out) && out.seg[0].data[0] == 1,
+	       "then the other");
 	TAP_OK(!xd_delay_due(h, XR_FAULT_RX, 300, &out), "directions are apart");
 	TAP_OK(xd_delay_due(h, XR_FAULT_TX, 300, &out) && xd_delay_next(h) == XT_NEVER,
 	       "and in the end there is nothing again");
@@ -74,7 +75,8 @@ static void test_full(void)
 	TAP_OK(n > 0 && n < 100000, "there is an end to it (%u frames)", n);
 	while (xd_delay_due(h, XR_FAULT_RX, n, &out))
 		back++;
-	TAP_OK(back == n && xd_delay_add(h, XR_FAULT_RX, 0, &f), "all come back, and there is room");
+	TAP_OK(back == n && xd_delay_add(h, XR_FAULT_RX, 0, &f),
+	       "all come back, and there is room");
 	xd_delay_free(h);
 }
 
