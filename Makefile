@@ -153,7 +153,7 @@ compile_commands = $(subst }$(space){,}$(comma)$(newline){,$(foreach o,$(sort $(
 
 # In the order in which their suites run: fast and low first
 MODULES := bpf daemon/transport daemon daemon/cli provider packaging docs \
-	$(addprefix selftests/,docs packaging unit bpf provider daemon sim fuzz e2e vm bench)
+	$(addprefix selftests/,lint docs packaging unit bpf provider daemon sim fuzz e2e vm bench)
 include $(wildcard $(addsuffix /module.mk,$(MODULES)))
 
 # A minute of fuzzing, shared

@@ -343,7 +343,7 @@ static int uses_own_objects(struct fixture *f, struct ibv_pd *pd)
 }
 
 /* A child of the child has its own again. It closed the descriptor of events, which is another's now. */
-static int grandchild(struct fixture *f, struct ibv_pd *childs)
+static int grandchild(struct fixture *f, struct ibv_pd *pd_of_child)
 {
 	int null = open("/dev/null", O_RDONLY), fd = dup2(null, f->ctx->async_fd), status;
 	ino_t inode = inode_of(fd);
@@ -353,9 +353,9 @@ static int grandchild(struct fixture *f, struct ibv_pd *childs)
 	pd = ibv_alloc_pd(f->ctx);
 	if (!inode || inode_of(fd) != inode)
 		return 23;
-	if (!pd || pd->context == f->ctx || pd->context == childs->context)
+	if (!pd || pd->context == f->ctx || pd->context == pd_of_child->context)
 		return 21;
-	if (ibv_reg_mr(childs, f, sizeof(*f), 0) || errno != EIO)
+	if (ibv_reg_mr(pd_of_child, f, sizeof(*f), 0) || errno != EIO)
 		return 22;
 	status = uses_own_objects(f, pd);
 	return status ? status : ibv_close_device(f->ctx);

@@ -60,20 +60,20 @@ static void post(struct pace *p, uint32_t len)
 	xt_qp_doorbell(p->q.qp, p->h->now);
 }
 
-/* Rounds until `upto`, each when the last one said; how many frames went out. */
-static unsigned run(struct pace *p, uint64_t upto)
+/* Rounds until `until`, each when the last one said; how many frames went out. */
+static unsigned run(struct pace *p, uint64_t until)
 {
 	unsigned before = p->h->sent_count, rounds = 0;
 	uint64_t next;
 
-	while (p->h->now <= upto && rounds++ < 10000) {
+	while (p->h->now <= until && rounds++ < 10000) {
 		next = xt_engine_run(p->h->engine, p->h->now);
-		if (next > upto)
+		if (next > until)
 			break;
 		if (next > p->h->now)
 			p->h->now = next;
 	}
-	p->h->now = upto;
+	p->h->now = until;
 	return p->h->sent_count - before;
 }
 
