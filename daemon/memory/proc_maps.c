@@ -205,7 +205,7 @@ struct range {
 /* What may be read, up to the end of what was asked for */
 struct looked {
 	int fd;
-	uint64_t news; /* xt_mem_turn's then */
+	uint64_t news; /* xt_mem_epoch's then */
 	uint64_t end;
 	uint32_t count;
 	struct range range[RANGES];
@@ -242,7 +242,7 @@ static int note(void *arg, const struct xd_vma *vma)
 static void look(struct looked *l, int maps_fd, uint64_t end)
 {
 	l->fd = maps_fd;
-	l->news = xt_mem_turn.news;
+	l->news = xt_mem_epoch.count;
 	l->end = end;
 	l->count = 0;
 	if (read_list(maps_fd, note, l) < 0)
@@ -288,7 +288,7 @@ static int check_once(int maps_fd, uint64_t addr, uint64_t length, bool write)
 }
 
 /*
- * One look for all accesses that came together (struct xt_mem_turn). Only what it allows is taken from
+ * One look for all accesses that came together (struct xt_mem_epoch). Only what it allows is taken from
  * there; what the client mapped or unlocked since is found by looking again.
  */
 static int check_in_turn(int maps_fd, uint64_t addr, uint64_t length, bool write)
@@ -296,7 +296,7 @@ static int check_in_turn(int maps_fd, uint64_t addr, uint64_t length, bool write
 	static __thread struct looked l;
 	uint64_t end = addr + length;
 
-	if (l.fd == maps_fd && l.news == xt_mem_turn.news && allows(&l, addr, end, write))
+	if (l.fd == maps_fd && l.news == xt_mem_epoch.count && allows(&l, addr, end, write))
 		return 0;
 	look(&l, maps_fd, end);
 	return allows(&l, addr, end, write) ? 0 : -EFAULT;
@@ -310,6 +310,6 @@ int xd_proc_check(int maps_fd, uint64_t addr, uint64_t length, bool write)
 
 	if (err != -ENOTTY)
 		return err;
-	return xt_mem_turn.running ? check_in_turn(maps_fd, addr, length, write)
-				   : check_once(maps_fd, addr, length, write);
+	return xt_mem_epoch.in_round ? check_in_turn(maps_fd, addr, length, write)
+				     : check_once(maps_fd, addr, length, write);
 }

@@ -296,8 +296,8 @@ static int begin_path(struct xd_device *dev, const struct xr_ah_attr *attr, stru
 	path->hop_limit = attr->hop_limit ? attr->hop_limit : DEFAULT_HOP_LIMIT;
 	path->traffic_class = attr->traffic_class;
 	memcpy(path->smac, xd_net_link(dev)->mac, 6);
-	path->local = xd_net_gid_index(dev, &path->dgid) >= 0;
-	if (path->local)
+	path->loopback = xd_net_gid_index(dev, &path->dgid) >= 0;
+	if (path->loopback)
 		return 1;
 	if (is_multicast(hop)) {
 		multicast_mac(hop, path->dmac);

@@ -197,7 +197,7 @@ static int answer_path(struct xd_client *c, const void *request, const struct xt
 {
 	struct xr_resolve_ah_rep *r = XD_REPLY(rep, xr_resolve_ah_rep);
 
-	memcpy(r->mac, path->local ? path->smac : path->dmac, sizeof(r->mac));
+	memcpy(r->mac, path->loopback ? path->smac : path->dmac, sizeof(r->mac));
 	r->vlan = path->vlan;
 	return 0;
 }

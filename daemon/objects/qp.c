@@ -116,7 +116,7 @@ static int create_in_engine(struct xd_client *c, struct xd_qp *qp)
 		.sq_sig_all = qp->sq_sig_all,
 		.gsi = qp->gsi,
 		.psns = c->dev->psns,
-		.own = &c->own,
+		.reserved_lkey_mem = &c->own,
 		.owner = qp,
 	};
 	int err;

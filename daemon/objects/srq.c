@@ -26,7 +26,7 @@ static int give_number(struct xd_client *c, struct xd_srq *srq)
 	uint32_t slot;
 	bool given;
 
-	srq->xt.domain = srq->xrcd->domain->number;
+	srq->xt.xrcd = srq->xrcd->domain->number;
 	srq->xt.cq = &srq->cq->xt;
 	xd_workers_pause(c->dev);
 	given = xt_numbers_add(c->dev->shared.srqs, &srq->xt, &slot, &srq->xt.number);

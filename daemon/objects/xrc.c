@@ -190,7 +190,7 @@ static struct xd_target *new_target(struct xd_client *c, uint32_t domain)
 	struct xd_target *t = calloc(1, sizeof(*t));
 	struct xt_qp_init init = {
 		.type = XR_QPT_XRC_RECV,
-		.domain = domain,
+		.xrcd = domain,
 		.psns = c->dev->psns,
 		.owner = t,
 	};

@@ -59,7 +59,7 @@ static void put_qp(struct json *j, struct xd_client *c, struct xd_object *obj)
 	json_number(j, "send_cq", handle_of(qp->send_cq));
 	json_number(j, "recv_cq", handle_of(qp->recv_cq));
 	json_number(j, "srq", handle_of(qp->srq));
-	json_boolean(j, "local", path.local);
+	json_boolean(j, "local", path.loopback);
 }
 
 static void put_access(struct json *j, uint32_t access)
@@ -219,7 +219,7 @@ static void put_ah(struct json *j, struct xd_client *c, struct xd_object *obj)
 	json_number(j, "hop_limit", path->hop_limit);
 	json_number(j, "traffic_class", path->traffic_class);
 	json_number(j, "flow_label", path->flow_label);
-	json_boolean(j, "local", path->local);
+	json_boolean(j, "local", path->loopback);
 }
 
 struct membership {

@@ -47,7 +47,7 @@ void xt_req_progress(struct xt_qp *qp, uint32_t packets)
 
 	r->retry_left = qp->d.attr.retry_cnt;
 	r->rnr_left = qp->d.attr.rnr_retry;
-	r->guarded = false;
+	r->nak_retried = false;
 	r->window = window < qp->engine->tuning.window ? window : qp->engine->tuning.window;
 	qp->stalled = false;
 	if (r->wait == XT_WAIT_RNR)
@@ -58,7 +58,7 @@ void xt_req_progress(struct xt_qp *qp, uint32_t packets)
 	xt_activate(qp);
 }
 
-bool xt_acked(struct xt_qp *qp, uint32_t psn)
+bool xt_req_acked(struct xt_qp *qp, uint32_t psn)
 {
 	struct xt_requester *r = &qp->d.req;
 	uint32_t before = r->unacked, end;
@@ -87,12 +87,12 @@ static void retry_now(struct xt_qp *qp)
 {
 	struct xt_requester *r = &qp->d.req;
 
-	if (r->wait == XT_WAIT_RNR || (r->guarded && r->guard == r->unacked))
+	if (r->wait == XT_WAIT_RNR || (r->nak_retried && r->nak_retry_psn == r->unacked))
 		return;
 	if (!xt_req_retry(qp))
 		return;
-	r->guarded = true;
-	r->guard = r->unacked;
+	r->nak_retried = true;
+	r->nak_retry_psn = r->unacked;
 	xt_req_go_back(qp);
 }
 
@@ -100,7 +100,7 @@ static void retry_now(struct xt_qp *qp)
 
 void xt_req_rnr(struct xt_qp *qp, uint32_t code)
 {
-	static const struct xt_fault exceeded = {
+	static const struct xt_wc_error exceeded = {
 		IBV_WC_RNR_RETRY_EXC_ERR,
 		XR_VERR_NAK | XR_AETH_RNR_NAK << 8,
 	};
@@ -119,7 +119,7 @@ void xt_req_rnr(struct xt_qp *qp, uint32_t code)
 	r->retry_left = qp->d.attr.retry_cnt;
 	xt_req_go_back(qp);
 	r->wait = XT_WAIT_RNR;
-	xt_timer_set(qp, qp->engine->now + rnr_timer_us[code & XR_AETH_VALUE_MASK] * 1000ull);
+	xt_timer_set_retry(qp, qp->engine->now + rnr_timer_us[code & XR_AETH_VALUE_MASK] * 1000ull);
 }
 
 void xt_req_nak(struct xt_qp *qp, uint32_t code)
@@ -131,7 +131,7 @@ void xt_req_nak(struct xt_qp *qp, uint32_t code)
 		[XR_NAK_INVALID_RD_REQUEST] = IBV_WC_REM_INV_RD_REQ_ERR,
 	};
 	struct xt_counters *c = &qp->engine->counters;
-	struct xt_fault fault = { IBV_WC_BAD_RESP_ERR, XR_VERR_NAK | code << 8 };
+	struct xt_wc_error error = { IBV_WC_BAD_RESP_ERR, XR_VERR_NAK | code << 8 };
 
 	if (code == XR_NAK_PSN_SEQUENCE) {
 		c->seq_naks_received++;
@@ -141,8 +141,8 @@ void xt_req_nak(struct xt_qp *qp, uint32_t code)
 	c->invalid_naks_received += code == XR_NAK_INVALID_REQUEST;
 	c->access_naks_received += code == XR_NAK_REMOTE_ACCESS;
 	if (code < sizeof(status) / sizeof(status[0]))
-		fault.status = status[code];
-	xt_sq_fail(qp, fault);
+		error.status = status[code];
+	xt_sq_fail(qp, error);
 }
 
 static void rx_nak(struct xt_qp *qp, uint32_t psn, uint32_t aeth)
@@ -152,7 +152,7 @@ static void rx_nak(struct xt_qp *qp, uint32_t psn, uint32_t aeth)
 
 	if (xt_diff(psn, r->unacked) < 0)
 		return;
-	if (psn != r->unacked && !xt_acked(qp, psn)) {
+	if (psn != r->unacked && !xt_req_acked(qp, psn)) {
 		if (xt_may_send(qp))
 			retry_now(qp);
 		return;
@@ -173,7 +173,8 @@ static void rx_ack(struct xt_qp *qp, uint32_t psn, uint32_t aeth)
 		rx_nak(qp, psn, aeth);
 		return;
 	}
-	if (xt_diff(psn + 1, qp->d.req.unacked) > 0 && !xt_acked(qp, psn + 1) && xt_may_send(qp))
+	if (xt_diff(psn + 1, qp->d.req.unacked) > 0 && !xt_req_acked(qp, psn + 1) &&
+	    xt_may_send(qp))
 		retry_now(qp);
 }
 
@@ -181,9 +182,9 @@ static void rx_ack(struct xt_qp *qp, uint32_t psn, uint32_t aeth)
 
 static void bad_response(struct xt_qp *qp)
 {
-	static const struct xt_fault fault = { IBV_WC_BAD_RESP_ERR, XR_VERR_BAD_RESPONSE };
+	static const struct xt_wc_error error = { IBV_WC_BAD_RESP_ERR, XR_VERR_BAD_RESPONSE };
 
-	xt_sq_fail(qp, fault);
+	xt_sq_fail(qp, error);
 }
 
 /* The request that a response with data must be for: all before it is done. NULL: not now. */
@@ -193,7 +194,7 @@ static struct xt_swqe *expected(struct xt_qp *qp, uint32_t psn)
 
 	if (xt_diff(psn, r->unacked) < 0)
 		return NULL;
-	if (psn != r->unacked && !xt_acked(qp, psn)) {
+	if (psn != r->unacked && !xt_req_acked(qp, psn)) {
 		if (xt_may_send(qp))
 			retry_now(qp);
 		return NULL;
@@ -238,7 +239,7 @@ static void rx_read_response(struct xt_qp *qp, const struct xt_rx *rx, uint32_t 
 {
 	struct xt_swqe *w = expected(qp, psn);
 	struct xt_source src = { .seg = rx->frame->seg, .off = rx->frame->meta.payload_off };
-	struct xt_fault fault;
+	struct xt_wc_error error;
 
 	if (!w)
 		return;
@@ -247,27 +248,27 @@ static void rx_read_response(struct xt_qp *qp, const struct xt_rx *rx, uint32_t 
 		return;
 	}
 	if (xt_scatter(qp, xt_swqe_sge(qp, qp->d.req.retired), w->num_sge,
-		       (uint64_t)(psn - w->psn) << qp->d.mtu_shift, &src, rx->len, &fault)) {
-		xt_sq_fail(qp, fault);
+		       (uint64_t)(psn - w->psn) << qp->d.mtu_shift, &src, rx->len, &error)) {
+		xt_sq_fail(qp, error);
 		return;
 	}
 	answered(qp, w);
 }
 
-bool xt_store_atomic(struct xt_qp *qp, const struct xt_swqe *w, uint64_t value,
-		     struct xt_fault *fault)
+bool xt_req_store_atomic(struct xt_qp *qp, const struct xt_swqe *w, uint64_t value,
+			 struct xt_wc_error *error)
 {
 	struct xt_seg seg = { (uint8_t *)&value, sizeof(value) };
 	struct xt_source src = { .seg = &seg };
 
 	return !xt_scatter(qp, xt_swqe_sge(qp, qp->d.req.retired), w->num_sge, 0, &src,
-			   sizeof(value), fault);
+			   sizeof(value), error);
 }
 
 static void rx_atomic_ack(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn)
 {
 	struct xt_swqe *w = expected(qp, psn);
-	struct xt_fault fault;
+	struct xt_wc_error error;
 	__be64 orig;
 
 	if (!w)
@@ -277,14 +278,14 @@ static void rx_atomic_ack(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn
 		return;
 	}
 	memcpy(&orig, rx->ext + sizeof(struct xr_aeth), sizeof(orig));
-	if (!xt_store_atomic(qp, w, be64toh(orig), &fault)) {
-		xt_sq_fail(qp, fault);
+	if (!xt_req_store_atomic(qp, w, be64toh(orig), &error)) {
+		xt_sq_fail(qp, error);
 		return;
 	}
 	answered(qp, w);
 }
 
-void xt_response_rx(struct xt_qp *qp, const struct xt_rx *rx)
+void xt_completer_rx(struct xt_qp *qp, const struct xt_rx *rx)
 {
 	struct xt_requester *r = &qp->d.req;
 	uint32_t before = r->unacked;
@@ -313,7 +314,7 @@ void xt_response_rx(struct xt_qp *qp, const struct xt_rx *rx)
 	}
 	if (!xt_may_send(qp))
 		return;
-	xt_req_settle(qp, r->unacked != before);
+	xt_req_update(qp, r->unacked != before);
 	xt_req_check_drained(qp);
 	xt_qp_store_psns(qp);
 }

@@ -5,36 +5,36 @@
  */
 #include "internal.h"
 
-static void lkey_fault(struct xt_fault *fault, enum xr_reason why)
+static void set_lkey_error(struct xt_wc_error *error, enum xr_reason why)
 {
-	fault->status = IBV_WC_LOC_PROT_ERR;
-	fault->verr = XR_VERR_LKEY | why << 8;
+	error->status = IBV_WC_LOC_PROT_ERR;
+	error->verr = XR_VERR_LKEY | why << 8;
 }
 
-static void memory_fault(struct xt_fault *fault)
+static void set_memory_error(struct xt_wc_error *error)
 {
-	fault->status = IBV_WC_LOC_PROT_ERR;
-	fault->verr = XR_VERR_MEMORY;
+	error->status = IBV_WC_LOC_PROT_ERR;
+	error->verr = XR_VERR_MEMORY;
 }
 
-/* All that the client has, by address; IBTA 10.6.3: no protection domain counts */
+/* All that the client has, by address; IBTA 10.6.3: no PD check applies */
 static enum xr_reason check_reserved(const struct xt_qp *qp, uint64_t addr, uint32_t len,
 				     struct xt_mem **mem, uint64_t *mem_off)
 {
-	struct xt_mem *own = qp->own ? *qp->own : NULL;
+	struct xt_mem *all = qp->reserved_lkey_mem ? *qp->reserved_lkey_mem : NULL;
 
-	*mem = len ? own : NULL;
+	*mem = len ? all : NULL;
 	*mem_off = addr;
 	if (!len)
 		return XR_OK;
-	if (!own)
+	if (!all)
 		return XR_KEY_INDEX;
-	return addr <= own->length && len <= own->length - addr ? XR_OK : XR_KEY_RANGE;
+	return addr <= all->length && len <= all->length - addr ? XR_OK : XR_KEY_RANGE;
 }
 
 static bool check_key_of(struct xt_qp *qp, uint32_t pd, const struct xr_sge *sge, uint32_t off,
 			 uint32_t len, uint32_t access, struct xt_mem **mem, uint64_t *mem_off,
-			 struct xt_fault *fault)
+			 struct xt_wc_error *error)
 {
 	enum xr_reason why;
 
@@ -48,25 +48,25 @@ static bool check_key_of(struct xt_qp *qp, uint32_t pd, const struct xr_sge *sge
 				    sge->addr + off, len, mem, mem_off);
 	if (why == XR_OK)
 		return true;
-	lkey_fault(fault, why);
+	set_lkey_error(error, why);
 	return false;
 }
 
 static bool check_lkey(struct xt_qp *qp, const struct xr_sge *sge, uint32_t off, uint32_t len,
 		       uint32_t access, struct xt_mem **mem, uint64_t *mem_off,
-		       struct xt_fault *fault)
+		       struct xt_wc_error *error)
 {
-	return check_key_of(qp, qp->info.pd, sge, off, len, access, mem, mem_off, fault);
+	return check_key_of(qp, qp->info.pd, sge, off, len, access, mem, mem_off, error);
 }
 
 bool xt_check_sges(struct xt_qp *qp, const struct xr_sge *sge, uint32_t n, uint32_t access,
-		   struct xt_fault *fault)
+		   struct xt_wc_error *error)
 {
 	struct xt_mem *mem;
 	uint64_t off;
 
 	for (; n; n--, sge++)
-		if (!check_lkey(qp, sge, 0, sge->length, access, &mem, &off, fault))
+		if (!check_lkey(qp, sge, 0, sge->length, access, &mem, &off, error))
 			return false;
 	return true;
 }
@@ -133,7 +133,7 @@ int xt_gather_mem(struct xt_engine *e, struct xt_mem *mem, uint64_t off, uint32_
 }
 
 bool xt_gather(struct xt_qp *qp, uint32_t index, uint32_t off, uint32_t len, struct xt_payload *out,
-	       struct xt_fault *fault)
+	       struct xt_wc_error *error)
 {
 	const struct xt_swqe *wqe = xt_swqe(qp, index);
 	const struct xr_sge *sge;
@@ -157,10 +157,10 @@ bool xt_gather(struct xt_qp *qp, uint32_t index, uint32_t off, uint32_t len, str
 		run = walk_run(&w, len, &sge, &sge_off);
 		if (!run)
 			continue;
-		if (!check_lkey(qp, sge, sge_off, run, 0, &mem, &mem_off, fault))
+		if (!check_lkey(qp, sge, sge_off, run, 0, &mem, &mem_off, error))
 			return false;
 		if (xt_gather_mem(qp->engine, mem, mem_off, run, out)) {
-			memory_fault(fault);
+			set_memory_error(error);
 			return false;
 		}
 	}
@@ -170,7 +170,7 @@ bool xt_gather(struct xt_qp *qp, uint32_t index, uint32_t off, uint32_t len, str
 /* ---- into memory ---------------------------------------------------------------------- */
 
 static enum xt_side put_from_segs(struct xt_mem *mem, uint64_t off, const struct xt_seg *seg,
-				  uint64_t skip, uint32_t len, struct xt_fault *fault)
+				  uint64_t skip, uint32_t len, struct xt_wc_error *error)
 {
 	uint32_t run;
 
@@ -179,7 +179,7 @@ static enum xt_side put_from_segs(struct xt_mem *mem, uint64_t off, const struct
 			skip -= seg->len;
 		run = seg->len - (uint32_t)skip < len ? seg->len - (uint32_t)skip : len;
 		if (xt_mem_write(mem, off, seg->data + skip, run)) {
-			memory_fault(fault);
+			set_memory_error(error);
 			return XT_SIDE_TARGET;
 		}
 		off += run;
@@ -189,18 +189,18 @@ static enum xt_side put_from_segs(struct xt_mem *mem, uint64_t off, const struct
 }
 
 static enum xt_side copy_mem(struct xt_mem *dst, uint64_t dst_off, struct xt_mem *src,
-			     uint64_t src_off, uint32_t len, struct xt_fault *fault)
+			     uint64_t src_off, uint32_t len, struct xt_wc_error *error)
 {
 	bool src_failed;
 
 	if (!xt_mem_copy(dst, dst_off, src, src_off, len, &src_failed))
 		return XT_SIDE_NONE;
-	memory_fault(fault);
+	set_memory_error(error);
 	return src_failed ? XT_SIDE_SOURCE : XT_SIDE_TARGET;
 }
 
 static enum xt_side put_from_wqe(struct xt_mem *mem, uint64_t off, const struct xt_source *src,
-				 uint32_t len, struct xt_fault *fault)
+				 uint32_t len, struct xt_wc_error *error)
 {
 	const struct xt_swqe *wqe = xt_swqe(src->qp, src->index);
 	const struct xr_sge *sge;
@@ -216,16 +216,16 @@ static enum xt_side put_from_wqe(struct xt_mem *mem, uint64_t off, const struct 
 						 src->qp->sq_stride) +
 				   sizeof(struct xr_send_wqe);
 		inline_data.len = wqe->length;
-		return put_from_segs(mem, off, &inline_data, src->off, len, fault);
+		return put_from_segs(mem, off, &inline_data, src->off, len, error);
 	}
 	walk_to(&w, xt_swqe_sge(src->qp, src->index), wqe->num_sge, src->off);
 	for (; len; len -= run) {
 		run = walk_run(&w, len, &sge, &sge_off);
 		if (!run)
 			continue;
-		if (!check_lkey(src->qp, sge, sge_off, run, 0, &from, &from_off, fault))
+		if (!check_lkey(src->qp, sge, sge_off, run, 0, &from, &from_off, error))
 			return XT_SIDE_SOURCE;
-		side = copy_mem(mem, off, from, from_off, run, fault);
+		side = copy_mem(mem, off, from, from_off, run, error);
 		if (side)
 			return side;
 		off += run;
@@ -234,16 +234,16 @@ static enum xt_side put_from_wqe(struct xt_mem *mem, uint64_t off, const struct 
 }
 
 enum xt_side xt_put(struct xt_mem *mem, uint64_t off, const struct xt_source *src, uint32_t len,
-		    struct xt_fault *fault)
+		    struct xt_wc_error *error)
 {
 	if (src->seg)
-		return put_from_segs(mem, off, src->seg, src->off, len, fault);
-	return put_from_wqe(mem, off, src, len, fault);
+		return put_from_segs(mem, off, src->seg, src->off, len, error);
+	return put_from_wqe(mem, off, src, len, error);
 }
 
 static enum xt_side scatter(struct xt_qp *qp, uint32_t pd, const struct xr_sge *sge, uint32_t n,
 			    uint64_t off, const struct xt_source *src, uint32_t len,
-			    struct xt_fault *fault)
+			    struct xt_wc_error *error)
 {
 	struct xt_source from = *src;
 	struct xt_mem *mem;
@@ -259,9 +259,9 @@ static enum xt_side scatter(struct xt_qp *qp, uint32_t pd, const struct xr_sge *
 		if (!run)
 			continue;
 		if (!check_key_of(qp, pd, sge, sge_off, run, XR_ACCESS_LOCAL_WRITE, &mem, &mem_off,
-				  fault))
+				  error))
 			return XT_SIDE_TARGET;
-		side = xt_put(mem, mem_off, &from, run, fault);
+		side = xt_put(mem, mem_off, &from, run, error);
 		if (side)
 			return side;
 	}
@@ -269,22 +269,22 @@ static enum xt_side scatter(struct xt_qp *qp, uint32_t pd, const struct xr_sge *
 }
 
 enum xt_side xt_scatter(struct xt_qp *qp, const struct xr_sge *sge, uint32_t n, uint64_t off,
-			const struct xt_source *src, uint32_t len, struct xt_fault *fault)
+			const struct xt_source *src, uint32_t len, struct xt_wc_error *error)
 {
-	return scatter(qp, qp->info.pd, sge, n, off, src, len, fault);
+	return scatter(qp, qp->info.pd, sge, n, off, src, len, error);
 }
 
 enum xt_side xt_scatter_receive(struct xt_qp *qp, uint64_t off, const struct xt_source *src,
-				uint32_t len, struct xt_fault *fault)
+				uint32_t len, struct xt_wc_error *error)
 {
 	const struct xt_receive *rq = &qp->d.rq;
 
-	return scatter(qp, rq->pd, qp->rq_sge, rq->num_sge, off, src, len, fault);
+	return scatter(qp, rq->pd, qp->rq_sge, rq->num_sge, off, src, len, error);
 }
 
 enum xt_side xt_scatter_mem(struct xt_qp *qp, const struct xr_sge *sge, uint32_t n, uint64_t off,
 			    struct xt_mem *mem, uint64_t mem_off, uint32_t len,
-			    struct xt_fault *fault)
+			    struct xt_wc_error *error)
 {
 	struct xt_mem *to;
 	enum xt_side side;
@@ -298,9 +298,9 @@ enum xt_side xt_scatter_mem(struct xt_qp *qp, const struct xr_sge *sge, uint32_t
 		run = walk_run(&w, len, &sge, &sge_off);
 		if (!run)
 			continue;
-		if (!check_lkey(qp, sge, sge_off, run, XR_ACCESS_LOCAL_WRITE, &to, &to_off, fault))
+		if (!check_lkey(qp, sge, sge_off, run, XR_ACCESS_LOCAL_WRITE, &to, &to_off, error))
 			return XT_SIDE_TARGET;
-		side = copy_mem(to, to_off, mem, mem_off, run, fault);
+		side = copy_mem(to, to_off, mem, mem_off, run, error);
 		if (side)
 			return side;
 	}

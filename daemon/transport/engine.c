@@ -19,7 +19,7 @@ struct xt_engine *xt_engine_new(const struct xt_ops *ops, void *ctx, struct xt_s
 	e->tuning = (struct xt_tuning)XT_TUNING_DEFAULT;
 	xt_list_init(&e->active);
 	xt_list_init(&e->capped);
-	xt_list_init(&e->answers);
+	xt_list_init(&e->acks_due);
 	return e;
 }
 
@@ -27,8 +27,8 @@ void xt_engine_free(struct xt_engine *e)
 {
 	if (!e)
 		return;
-	free(e->answers_due.timers);
-	free(e->rates_due.timers);
+	free(e->retry_timers.timers);
+	free(e->rate_timers.timers);
 	free(e);
 }
 
@@ -58,16 +58,16 @@ void xt_activate(struct xt_qp *qp)
 {
 	if (qp->capped) {
 		qp->capped = false;
-		xt_list_del(&qp->turn);
+		xt_list_del(&qp->active_link);
 	}
-	if (xt_list_empty(&qp->turn))
-		xt_list_add_tail(&qp->engine->active, &qp->turn);
+	if (xt_list_empty(&qp->active_link))
+		xt_list_add_tail(&qp->engine->active, &qp->active_link);
 }
 
-void xt_owe_answer(struct xt_qp *qp)
+void xt_schedule_response(struct xt_qp *qp)
 {
-	if (xt_list_empty(&qp->answer))
-		xt_list_add_tail(&qp->engine->answers, &qp->answer);
+	if (xt_list_empty(&qp->ack_link))
+		xt_list_add_tail(&qp->engine->acks_due, &qp->ack_link);
 }
 
 #define OF_LIST(l, member) ((struct xt_qp *)((char *)(l)-offsetof(struct xt_qp, member)))
@@ -76,7 +76,7 @@ static void run_timers(struct xt_engine *e)
 {
 	struct xt_qp *qp;
 
-	while ((qp = xt_timer_expired(e, e->now)))
+	while ((qp = xt_timer_expired_retry(e, e->now)))
 		xt_req_timeout(qp);
 	while ((qp = xt_timer_expired_rate(e, e->now)))
 		xt_activate(qp);
@@ -88,9 +88,9 @@ static void run_answers(struct xt_engine *e)
 	struct xt_qp *qp;
 	bool more;
 
-	while (!e->tx_full && !xt_list_empty(&e->answers)) {
-		qp = OF_LIST(e->answers.next, answer);
-		xt_list_del(&qp->answer);
+	while (!e->tx_full && !xt_list_empty(&e->acks_due)) {
+		qp = OF_LIST(e->acks_due.next, ack_link);
+		xt_list_del(&qp->ack_link);
 		more = false;
 		xt_resp_run(qp, 0, &more);
 		if (more)
@@ -101,18 +101,18 @@ static void run_answers(struct xt_engine *e)
 static void lift_cap(struct xt_engine *e)
 {
 	while (e->inflight < e->tuning.engine_window && !xt_list_empty(&e->capped))
-		xt_activate(OF_LIST(e->capped.next, turn));
+		xt_activate(OF_LIST(e->capped.next, active_link));
 }
 
 static void begin_turn(void)
 {
-	xt_mem_news();
-	xt_mem_turn.running = true;
+	xt_mem_new_epoch();
+	xt_mem_epoch.in_round = true;
 }
 
 static void end_turn(void)
 {
-	xt_mem_turn.running = false;
+	xt_mem_epoch.in_round = false;
 }
 
 static uint32_t visit(struct xt_qp *qp, uint32_t budget)
@@ -123,8 +123,8 @@ static uint32_t visit(struct xt_qp *qp, uint32_t budget)
 	if (xt_may_send(qp) && !qp->engine->tx_full) {
 		if (qp->info.type == XR_QPT_UD)
 			cost += xt_ud_run(qp, budget, &more);
-		else if (qp->d.path.local)
-			cost += xt_local_run(qp, budget, &more);
+		else if (qp->d.path.loopback)
+			cost += xt_loopback_run(qp, budget, &more);
 		else if (qp->info.type == XR_QPT_UC)
 			cost += xt_uc_run(qp, budget, &more);
 		else
@@ -149,13 +149,13 @@ uint64_t xt_engine_run(struct xt_engine *e, uint64_t now)
 	run_answers(e);
 	lift_cap(e);
 	while (spent < XT_ROUND_BUDGET && !e->tx_full && !xt_list_empty(&e->active)) {
-		qp = OF_LIST(e->active.next, turn);
-		xt_list_del(&qp->turn);
+		qp = OF_LIST(e->active.next, active_link);
+		xt_list_del(&qp->active_link);
 		/* a visit costs something even if it sends nothing */
-		spent += 1 + visit(qp, XT_VISIT_BUDGET);
+		spent += 1 + visit(qp, XT_QP_BUDGET);
 	}
 	end_turn();
-	if (!xt_list_empty(&e->active) || !xt_list_empty(&e->answers))
+	if (!xt_list_empty(&e->active) || !xt_list_empty(&e->acks_due))
 		return now;
 	return xt_timer_next(e);
 }
@@ -166,9 +166,9 @@ uint32_t xt_qp_catch_up(struct xt_qp *qp, uint64_t now, uint32_t visits)
 
 	e->tx_full = false;
 	xt_qp_doorbell(qp, now);
-	for (; visits && !qp->capped && !xt_list_empty(&qp->turn) && !e->tx_full; visits--) {
-		xt_list_del(&qp->turn);
-		visit(qp, XT_VISIT_BUDGET);
+	for (; visits && !qp->capped && !xt_list_empty(&qp->active_link) && !e->tx_full; visits--) {
+		xt_list_del(&qp->active_link);
+		visit(qp, XT_QP_BUDGET);
 	}
 	return visits;
 }
@@ -210,7 +210,7 @@ static bool from_peer(const struct xt_qp *qp, const struct xt_frame *frame)
 	const struct xt_path *path = &qp->d.path;
 	const uint8_t *ip = frame->seg[0].data + frame->meta.ip_off;
 
-	if (path->local || frame->meta.ip_version != path->ip_version)
+	if (path->loopback || frame->meta.ip_version != path->ip_version)
 		return false;
 	if (path->ip_version == 4)
 		return xr_gid_is_ipv4(&path->dgid) &&
@@ -258,7 +258,7 @@ static void to_qp(struct xt_engine *e, struct xt_qp *qp, struct xt_rx *rx)
 	else if (rx->flags & XR_OPF_REQUEST)
 		xt_responder_rx(qp, rx);
 	else
-		xt_response_rx(qp, rx);
+		xt_completer_rx(qp, rx);
 }
 
 void xt_forward(struct xt_engine *e, struct xt_engine *other, const struct xt_frame *frame)

@@ -46,18 +46,18 @@
 /* Packets that a QP may have in flight, whatever the others have */
 #define XT_MIN_WINDOW 32
 /* Packets, or 4 KiB of the direct way, for one QP before it is the next one's turn */
-#define XT_VISIT_BUDGET 32
+#define XT_QP_BUDGET 32
 /* The same for a round */
 #define XT_ROUND_BUDGET 256
 /* Bytes that the direct way moves at a time; a multiple of every path MTU */
-#define XT_LOCAL_CHUNK (128u << 10)
+#define XT_LOOPBACK_MAX (128u << 10)
 /* A QP that hears nothing for so long no longer counts as one that loads the network. */
 #define XT_STALL_NS 1000000000ull
 
 /* ---- work requests --------------------------------------------------------------- */
 
 /* LOCAL: changes keys and sends nothing. READ and behind: answered by more than an ACK. */
-enum xt_kind {
+enum xt_wr_kind {
 	XT_KIND_NONE,
 	XT_KIND_SEND,
 	XT_KIND_WRITE,
@@ -68,7 +68,7 @@ enum xt_kind {
 };
 
 /* Why a work request cannot succeed */
-struct xt_fault {
+struct xt_wc_error {
 	uint32_t status; /* enum ibv_wc_status */
 	uint32_t verr;
 };
@@ -106,11 +106,11 @@ struct xt_swqe {
 		uint32_t inv_rkey;
 	};
 	uint8_t opcode; /* enum xr_wr_opcode */
-	uint8_t kind;	/* enum xt_kind */
+	uint8_t kind;	/* enum xt_wr_kind */
 	uint8_t flags;	/* XR_SEND_* */
 	uint8_t num_sge;
-	bool done;	       /* XT_KIND_LOCAL: took effect, must not again after a retry */
-	struct xt_fault fault; /* status 0: none; else what it ends with, once the oldest */
+	bool done;		  /* XT_KIND_LOCAL: took effect, must not again after a retry */
+	struct xt_wc_error error; /* status 0: none; else what it ends with, once the oldest */
 };
 
 /* Bytes in process-local memory, for one packet */
@@ -135,15 +135,15 @@ struct xt_requester {
 	uint32_t max;	   /* one beyond the highest ever sent */
 	uint32_t load_psn; /* of the next work request */
 
-	uint32_t ssn;	      /* of the latest message */
-	uint32_t lsn;	      /* last message that the peer has a receive for */
-	uint32_t rd_inflight; /* READ and atomic requests in [unacked, next) */
-	uint32_t rd_last;     /* index behind the latest READ or atomic */
-	uint32_t window;      /* packets in flight allowed now */
-	uint32_t unasked;     /* packets since the last one that will be answered */
-	uint32_t asked;	      /* PSN of that one */
-	uint32_t guard;	      /* PSN of the last retry that no timeout caused */
-	bool guarded;
+	uint32_t ssn;		/* of the latest message */
+	uint32_t lsn;		/* last message that the peer has a receive for */
+	uint32_t rd_inflight;	/* READ and atomic requests in [unacked, next) */
+	uint32_t rd_last;	/* index behind the latest READ or atomic */
+	uint32_t window;	/* packets in flight allowed now */
+	uint32_t since_ackreq;	/* packets since the last one that will be answered */
+	uint32_t ackreq_psn;	/* PSN of that one */
+	uint32_t nak_retry_psn; /* PSN of the last retry that no timeout caused */
+	bool nak_retried;
 	bool credits; /* lsn is valid */
 	uint8_t retry_left;
 	uint8_t rnr_left;
@@ -153,9 +153,9 @@ struct xt_requester {
 
 enum xt_wait {
 	XT_WAIT_NONE,
-	XT_WAIT_ACK,  /* packets are in flight */
-	XT_WAIT_RNR,  /* told to wait */
-	XT_WAIT_LOST, /* direct way: nobody there */
+	XT_WAIT_ACK,	     /* packets are in flight */
+	XT_WAIT_RNR,	     /* told to wait */
+	XT_WAIT_UNREACHABLE, /* direct way: nobody there */
 };
 
 /* A READ or atomic of the peer, kept for duplicates of it */
@@ -170,12 +170,12 @@ struct xt_rd {
 	uint8_t kind;
 };
 
-enum xt_answer_kind {
-	XT_ANSWER_NONE,
-	XT_ANSWER_ACK,
-	XT_ANSWER_SEQ_NAK,
-	XT_ANSWER_RNR_NAK,
-	XT_ANSWER_NAK, /* the last words of a QP that is in ERR */
+enum xt_ack_due {
+	XT_ACK_DUE_NONE,
+	XT_ACK_DUE_ACK,
+	XT_ACK_DUE_SEQ_NAK,
+	XT_ACK_DUE_RNR_NAK,
+	XT_ACK_DUE_NAK, /* the last words of a QP that is in ERR */
 };
 
 struct xt_responder {
@@ -183,11 +183,11 @@ struct xt_responder {
 	uint32_t seen; /* one beyond the highest that came out of sequence */
 	uint32_t msn;
 	uint32_t unacked; /* packets accepted since the last answer */
-	uint8_t kind;	  /* enum xt_kind of the message being received */
-	uint8_t answer;	  /* enum xt_answer_kind, to be sent after the READ responses */
-	uint8_t nak_code; /* XT_ANSWER_NAK: enum xr_nak */
+	uint8_t kind;	  /* enum xt_wr_kind of the message being received */
+	uint8_t ack_due;  /* enum xt_ack_due, to be sent after the READ responses */
+	uint8_t nak_code; /* XT_ACK_DUE_NAK: enum xr_nak */
 	bool nak_sent;	  /* nothing more to say about this gap */
-	uint32_t nak_psn; /* XT_ANSWER_NAK */
+	uint32_t nak_psn; /* XT_ACK_DUE_NAK */
 	bool comm_est;	  /* the event was raised */
 	uint32_t pd;	  /* of the request being served: the QP's, or its SRQ's */
 	uint32_t srqn;	  /* XRC: that it names */
@@ -260,7 +260,7 @@ struct xt_ah {
 };
 
 /* A QP's timer of one kind */
-struct xt_alarm {
+struct xt_timer {
 	uint64_t deadline; /* XT_NEVER: not set */
 	uint32_t slot;	   /* in the heap; XT_NO_TIMER: none */
 };
@@ -271,9 +271,9 @@ struct xt_qp {
 	struct xt_durable d;
 
 	/* caches and connections to the rest of this process */
-	struct xt_list turn;   /* in engine->active or ->capped */
-	struct xt_list answer; /* in engine->answers */
-	struct xt_alarm answer_due, rate_due;
+	struct xt_list active_link; /* in engine->active or ->capped */
+	struct xt_list ack_link;    /* in engine->acks_due */
+	struct xt_timer retry_timer, rate_timer;
 	uint64_t ack_deadline;
 	uint32_t charged; /* packets counted in engine->inflight */
 	bool stalled;
@@ -282,7 +282,7 @@ struct xt_qp {
 
 	struct xt_cq *send_cq, *recv_cq;
 	struct xt_srq *srq; /* then there is no rq_ring; XRC finds one for each message */
-	uint32_t domain;    /* XRC_RECV */
+	uint32_t xrcd;	    /* XRC_RECV */
 	uint8_t class;	    /* XR_CLASS_* of the packets that it sends */
 	struct xr_queue *sq_ring, *rq_ring;
 	struct xt_swqe *swqe;	 /* sq_depth, while the SQ may send */
@@ -291,23 +291,23 @@ struct xt_qp {
 	uint32_t sq_depth, rq_depth, sq_stride, rq_stride;
 	uint32_t max_send_sge, max_recv_sge, max_inline;
 	bool sq_sig_all;
-	struct xt_mem *const *own; /* xt_qp_init */
-	const struct xt_ahs *ahs;  /* UD */
+	struct xt_mem *const *reserved_lkey_mem; /* xt_qp_init */
+	const struct xt_ahs *ahs;		 /* UD */
 	struct xr_psn_entry *psn;
 	struct xt_template tmpl; /* UD: none, each address handle has one */
 };
 
 #define XT_NO_TIMER UINT32_MAX
 
-struct xt_timer {
+struct xt_heap_entry {
 	uint64_t when;
 	struct xt_qp *qp;
-	struct xt_alarm *alarm; /* which of the QP's */
+	struct xt_timer *alarm; /* which of the QP's */
 };
 
 /* Of 4 children each */
 struct xt_heap {
-	struct xt_timer *timers;
+	struct xt_heap_entry *timers;
 	uint32_t count, room;
 };
 
@@ -316,13 +316,13 @@ struct xt_engine {
 	void *ctx;
 	struct xt_shared *shared;
 	uint64_t now;
-	struct xt_list active;	/* QPs that may have something to send */
-	struct xt_list capped;	/* QPs that would send, were it not for tuning.engine_window */
-	struct xt_list answers; /* QPs that owe an ACK or NAK */
-	uint32_t inflight;	/* request packets not acknowledged, of all QPs */
+	struct xt_list active;	 /* QPs that may have something to send */
+	struct xt_list capped;	 /* QPs that would send, were it not for tuning.engine_window */
+	struct xt_list acks_due; /* QPs that owe an ACK or NAK */
+	uint32_t inflight;	 /* request packets not acknowledged, of all QPs */
 	bool tx_full;
 	struct xt_tuning tuning;
-	struct xt_heap answers_due, rates_due;
+	struct xt_heap retry_timers, rate_timers;
 	uint32_t qp_count;
 	struct xt_counters counters;
 	uint8_t bounce[4096]; /* payload that cannot be reached by pointer */
@@ -412,7 +412,7 @@ static inline struct xr_sge *xt_swqe_sge(struct xt_qp *qp, uint32_t index)
 /* ---- engine.c ---- */
 
 void xt_activate(struct xt_qp *qp);
-void xt_owe_answer(struct xt_qp *qp);
+void xt_schedule_response(struct xt_qp *qp);
 void xt_event(struct xt_qp *qp, uint32_t type);
 /* Receive queues are chosen by a hash, so a packet may meet another worker than its QP's. */
 void xt_forward(struct xt_engine *e, struct xt_engine *other, const struct xt_frame *frame);
@@ -421,11 +421,11 @@ void xt_forward(struct xt_engine *e, struct xt_engine *other, const struct xt_fr
 
 /* Room for one more QP; to be called before the QP exists. */
 int xt_timer_reserve(struct xt_engine *e);
-void xt_timer_set(struct xt_qp *qp, uint64_t deadline);
+void xt_timer_set_retry(struct xt_qp *qp, uint64_t deadline);
 void xt_timer_set_rate(struct xt_qp *qp, uint64_t deadline);
 void xt_timer_remove(struct xt_qp *qp); /* both */
 /* A QP whose deadline has passed, its timer cleared; NULL: none. */
-struct xt_qp *xt_timer_expired(struct xt_engine *e, uint64_t now);
+struct xt_qp *xt_timer_expired_retry(struct xt_engine *e, uint64_t now);
 struct xt_qp *xt_timer_expired_rate(struct xt_engine *e, uint64_t now);
 uint64_t xt_timer_next(struct xt_engine *e);
 
@@ -470,16 +470,16 @@ void xt_qp_sq_error(struct xt_qp *qp);
 /* Corrupt ring: ERR and IBV_EVENT_QP_FATAL */
 void xt_qp_fatal(struct xt_qp *qp);
 /* A completion was lost with its CQ: the same, a work queue catastrophe of IBTA 11.6.3.2 */
-void xt_qp_lost(struct xt_qp *qp);
+void xt_qp_completion_lost(struct xt_qp *qp);
 void xt_qp_store_state(struct xt_qp *qp, uint32_t state);
 /* Off the lists, no timer, nothing in flight, no answer owed */
-void xt_qp_quiesce(struct xt_qp *qp);
+void xt_qp_stop(struct xt_qp *qp);
 void xt_qp_store_psns(struct xt_qp *qp);
 
 /* ---- sq.c ---- */
 
 /* Reads the producer index. false: corrupt, and the QP is in ERR now. */
-bool xt_sq_look(struct xt_qp *qp);
+bool xt_sq_poll(struct xt_qp *qp);
 /* The work request to be sent from now, NULL: none. */
 struct xt_swqe *xt_sq_current(struct xt_qp *qp);
 /* The one behind the current one, in RTS. */
@@ -487,7 +487,7 @@ struct xt_swqe *xt_sq_following(struct xt_qp *qp);
 /* Completes the oldest work request, and local ones behind it that are done. false: in ERR now. */
 bool xt_sq_retire(struct xt_qp *qp);
 /* Completes the oldest with an error, flushes everything that the QP's type wants flushed. */
-void xt_sq_fail(struct xt_qp *qp, struct xt_fault fault);
+void xt_sq_fail(struct xt_qp *qp, struct xt_wc_error error);
 void xt_sq_flush(struct xt_qp *qp);
 static inline bool xt_has_imm(const struct xt_swqe *w)
 {
@@ -500,31 +500,31 @@ void xt_sq_free(struct xt_qp *qp);
 /* ---- rq.c ---- */
 
 enum xt_take { XT_TAKE_OK, XT_TAKE_EMPTY, XT_TAKE_BAD };
-/* Makes sure that the oldest receive is copied. XT_TAKE_BAD sets *fault. */
-enum xt_take xt_rq_take(struct xt_qp *qp, struct xt_fault *fault);
+/* Makes sure that the oldest receive is copied. XT_TAKE_BAD sets *error. */
+enum xt_take xt_rq_take(struct xt_qp *qp, struct xt_wc_error *error);
 /* Receives that are posted, as known */
 uint32_t xt_rq_credits(struct xt_qp *qp);
 /* Completes the taken receive. false: the QP is in ERR now. */
 bool xt_rq_complete(struct xt_qp *qp, const struct xr_cqe *what, bool solicited);
 void xt_rq_flush(struct xt_qp *qp);
-/* Copies an entry that may have up to max_sge elements. XT_TAKE_BAD sets *fault. */
+/* Copies an entry that may have up to max_sge elements. XT_TAKE_BAD sets *error. */
 enum xt_take xt_rq_copy(struct xt_qp *qp, const uint8_t *slot, uint32_t max_sge,
-			struct xt_fault *fault);
+			struct xt_wc_error *error);
 
 /* ---- srq.c ---- */
 
 /*
  * The SRQ that the request being served is for, or, of XRC, the one with this number: NULL where
- * there is none in the QP's domain.
+ * there is none in the QP's xrcd.
  */
 struct xt_srq *xt_srq_of(const struct xt_qp *qp, uint32_t number);
 /* Takes the next receive of the QP's SRQ; its slot is free at once. As xt_rq_take(). */
-enum xt_take xt_srq_take(struct xt_qp *qp, struct xt_fault *fault);
+enum xt_take xt_srq_take(struct xt_qp *qp, struct xt_wc_error *error);
 
 /* ---- binding.c ---- */
 
-/* Performs a work request of XT_KIND_LOCAL. false: w->fault says why not, and nothing changed. */
-bool xt_perform_local(struct xt_qp *qp, struct xt_swqe *w);
+/* Performs a work request of XT_KIND_LOCAL. false: w->error says why not, and nothing changed. */
+bool xt_key_wr_execute(struct xt_qp *qp, struct xt_swqe *w);
 /* The peer's SEND with Invalidate: XR_OK, or why the key cannot be invalidated by it. */
 enum xr_reason xt_invalidate_remote(struct xt_qp *qp, uint32_t rkey);
 
@@ -543,26 +543,26 @@ enum xt_side { XT_SIDE_NONE, XT_SIDE_SOURCE, XT_SIDE_TARGET };
 
 /* Readable bytes [off, off + len) of a send work request */
 bool xt_gather(struct xt_qp *qp, uint32_t index, uint32_t off, uint32_t len, struct xt_payload *out,
-	       struct xt_fault *fault);
+	       struct xt_wc_error *error);
 /* Readable bytes of a region, via e->bounce where there is no pointer */
 int xt_gather_mem(struct xt_engine *e, struct xt_mem *mem, uint64_t off, uint32_t len,
 		  struct xt_payload *out);
 /* Checks the keys of a whole work request's SGL. */
 bool xt_check_sges(struct xt_qp *qp, const struct xr_sge *sge, uint32_t n, uint32_t access,
-		   struct xt_fault *fault);
-/* Puts len bytes at offset off of an SGL; *fault tells of the side that is returned. */
+		   struct xt_wc_error *error);
+/* Puts len bytes at offset off of an SGL; *error tells of the side that is returned. */
 enum xt_side xt_scatter(struct xt_qp *qp, const struct xr_sge *sge, uint32_t n, uint64_t off,
-			const struct xt_source *src, uint32_t len, struct xt_fault *fault);
+			const struct xt_source *src, uint32_t len, struct xt_wc_error *error);
 /* The same with the SGL of the taken receive */
 enum xt_side xt_scatter_receive(struct xt_qp *qp, uint64_t off, const struct xt_source *src,
-				uint32_t len, struct xt_fault *fault);
+				uint32_t len, struct xt_wc_error *error);
 /* Puts len bytes at offset off of a region. */
 enum xt_side xt_put(struct xt_mem *mem, uint64_t off, const struct xt_source *src, uint32_t len,
-		    struct xt_fault *fault);
+		    struct xt_wc_error *error);
 /* From a region to an SGL, the direct way of a READ */
 enum xt_side xt_scatter_mem(struct xt_qp *qp, const struct xr_sge *sge, uint32_t n, uint64_t off,
 			    struct xt_mem *mem, uint64_t mem_off, uint32_t len,
-			    struct xt_fault *fault);
+			    struct xt_wc_error *error);
 
 /* ---- build.c ---- */
 
@@ -653,14 +653,14 @@ void xt_req_reset(struct xt_qp *qp);
 uint32_t xt_req_run(struct xt_qp *qp, uint32_t budget, bool *more);
 void xt_req_timeout(struct xt_qp *qp);
 /* Timer and in-flight count as unacked and next are now */
-void xt_req_settle(struct xt_qp *qp, bool progress);
+void xt_req_update(struct xt_qp *qp, bool progress);
 /* Goes back to the oldest PSN not acknowledged. */
 void xt_req_go_back(struct xt_qp *qp);
 /*
  * What would have asked for an ACK of the last message sent will not be sent: sends that message's last packet again.
  * false: the answer to it is under way.
  */
-bool xt_req_ask_again(struct xt_qp *qp);
+bool xt_req_resend_ackreq(struct xt_qp *qp);
 /* One retry less. false: there was none left, and the QP is in ERR. */
 bool xt_req_retry(struct xt_qp *qp);
 /* SQD: raises the event when all that was begun has ended. */
@@ -671,10 +671,10 @@ uint32_t xt_req_read_span(const struct xt_qp *qp, const struct xt_swqe *w, uint3
  * The current work request, of XT_KIND_LOCAL, takes effect. true: look at the queue again; false: it
  * must wait, or the QP is in ERR.
  */
-bool xt_req_local(struct xt_qp *qp, struct xt_swqe *w);
+bool xt_req_run_local(struct xt_qp *qp, struct xt_swqe *w);
 /* SEND or WRITE: the opcode of its first, last, only or a middle packet */
 uint8_t xt_data_opcode(const struct xt_swqe *w, bool first, bool last);
-/* The next packet of a SEND or WRITE. false: w->fault. */
+/* The next packet of a SEND or WRITE. false: w->error. */
 bool xt_req_build_data(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p);
 /* Waits for the local ACK timeout, as after a loss. */
 void xt_req_arm_ack_timer(struct xt_qp *qp);
@@ -683,12 +683,12 @@ void xt_req_arm_ack_timer(struct xt_qp *qp);
 
 extern const uint16_t xt_credits[XR_AETH_CREDITS_INVALID];
 
-void xt_response_rx(struct xt_qp *qp, const struct xt_rx *rx);
+void xt_completer_rx(struct xt_qp *qp, const struct xt_rx *rx);
 /* Moves unacked to psn, or to the first missing READ or atomic response. false: that, or ERR. */
-bool xt_acked(struct xt_qp *qp, uint32_t psn);
+bool xt_req_acked(struct xt_qp *qp, uint32_t psn);
 void xt_req_progress(struct xt_qp *qp, uint32_t packets);
-bool xt_store_atomic(struct xt_qp *qp, const struct xt_swqe *w, uint64_t value,
-		     struct xt_fault *fault);
+bool xt_req_store_atomic(struct xt_qp *qp, const struct xt_swqe *w, uint64_t value,
+			 struct xt_wc_error *error);
 void xt_req_rnr(struct xt_qp *qp, uint32_t code);
 void xt_req_nak(struct xt_qp *qp, uint32_t code);
 
@@ -713,23 +713,23 @@ struct xt_request {
 	struct xt_source src;
 };
 
-enum xt_verdict {
+enum xt_outcome {
 	XT_ACCEPTED,
 	XT_RNR,
 	XT_REFUSED,	 /* NAK code in *code; the QP is in ERR */
-	XT_SOURCE_FAULT, /* direct way: the requester's own memory */
+	XT_SOURCE_ERROR, /* direct way: the requester's own memory */
 };
 
 void xt_resp_reset(struct xt_qp *qp);
 void xt_responder_rx(struct xt_qp *qp, const struct xt_rx *rx);
 /* A request with the expected PSN; epsn and msn move. */
-enum xt_verdict xt_resp_request(struct xt_qp *qp, const struct xt_request *rq, uint32_t *code,
-				struct xt_fault *fault);
+enum xt_outcome xt_resp_request(struct xt_qp *qp, const struct xt_request *rq, uint32_t *code,
+				struct xt_wc_error *error);
 /*
  * Whatever request it is, of XRC the SRQ that it names must be there: its PD counts from now on.
  * Returns -1, or the NAK code.
  */
-int xt_resp_begin_request(struct xt_qp *qp, uint32_t srqn);
+int xt_resp_select_srq(struct xt_qp *qp, uint32_t srqn);
 /* Checks remote access to responder's memory. Returns -1, or the NAK code. */
 int xt_resp_check(struct xt_qp *qp, uint32_t access, uint64_t va, uint32_t rkey, uint64_t len,
 		  struct xt_mem **mem, uint64_t *off);
@@ -739,15 +739,15 @@ void xt_resp_refuse(struct xt_qp *qp, uint32_t nak);
 void xt_resp_established(struct xt_qp *qp);
 int xt_resp_atomic(struct xt_qp *qp, const struct xt_request *rq, uint64_t *old);
 /*
- * IBTA annex A19: 8 bytes at once. ACCEPTED, REFUSED with *code, SOURCE_FAULT with *fault; no state
+ * IBTA annex A19: 8 bytes at once. ACCEPTED, REFUSED with *code, SOURCE_FAULT with *error; no state
  * changes.
  */
-enum xt_verdict xt_resp_atomic_write(struct xt_qp *qp, const struct xt_request *rq, uint32_t *code,
-				     struct xt_fault *fault);
+enum xt_outcome xt_resp_atomic_write(struct xt_qp *qp, const struct xt_request *rq, uint32_t *code,
+				     struct xt_wc_error *error);
 /* UC: a message begins, with whatever PSN it has; one not ended is lost (IBTA 9.8.2.2). */
-void xt_resp_begin(struct xt_qp *qp, uint32_t psn);
+void xt_resp_begin_message(struct xt_qp *qp, uint32_t psn);
 /* UC: the rest of the message being received is dropped. */
-void xt_resp_abandon(struct xt_qp *qp);
+void xt_resp_drop_message(struct xt_qp *qp);
 void xt_resp_parse(const struct xt_qp *qp, const struct xt_rx *rx, struct xt_request *rq);
 
 /* ---- answers.c ---- */
@@ -757,10 +757,10 @@ struct xt_rd *xt_rd_new(struct xt_qp *qp);
 /* It has been filled in. */
 void xt_rd_added(struct xt_qp *qp);
 /* A request that came before, as the packet psn of then; epsn and msn stay. */
-void xt_resp_duplicate(struct xt_qp *qp, const struct xt_request *rq, enum xt_kind kind,
+void xt_resp_duplicate(struct xt_qp *qp, const struct xt_request *rq, enum xt_wr_kind kind,
 		       uint32_t psn);
-void xt_resp_owe(struct xt_qp *qp, enum xt_answer_kind answer);
-void xt_resp_owe_ack(struct xt_qp *qp);
+void xt_resp_schedule(struct xt_qp *qp, enum xt_ack_due due);
+void xt_resp_schedule_ack(struct xt_qp *qp);
 /* Sends READ responses and the answer due. */
 uint32_t xt_resp_run(struct xt_qp *qp, uint32_t budget, bool *more);
 
@@ -785,7 +785,7 @@ struct xt_group {
 /* NULL: nobody is attached to it. */
 const struct xt_group *xt_group_find(struct xt_groups *t, const struct xr_addr *gid);
 /* The first member of its engine: once for each engine */
-static inline bool xt_group_opens(const struct xt_group *g, uint32_t i)
+static inline bool xt_group_first_of_engine(const struct xt_group *g, uint32_t i)
 {
 	return !i || g->member[i]->engine != g->member[i - 1]->engine;
 }
@@ -798,9 +798,9 @@ const struct xt_ah *xt_ah_get(const struct xt_ahs *t, uint32_t handle);
 /* ---- local.c ---- */
 
 /* true: the lock of another engine is held, if it is another. false: not now. */
-bool xt_local_enter(struct xt_engine *e, struct xt_engine *other);
-void xt_local_leave(struct xt_engine *e, struct xt_engine *other);
+bool xt_engine_enter(struct xt_engine *e, struct xt_engine *other);
+void xt_engine_leave(struct xt_engine *e, struct xt_engine *other);
 
-uint32_t xt_local_run(struct xt_qp *qp, uint32_t budget, bool *more);
+uint32_t xt_loopback_run(struct xt_qp *qp, uint32_t budget, bool *more);
 
 #endif /* XT_INTERNAL_H */

@@ -6,7 +6,7 @@
  *
  * Other engines may look at the same keys meanwhile. A key that is about to change is claimed:
  * its state goes from VALID or FREE to INVALID, by one engine only. One that was VALID
- * may still be in use elsewhere until xt_ops.quiesce_keys() returns; then it is ours. The domain,
+ * may still be in use elsewhere until xt_ops.quiesce_keys() returns; then it is ours. The PD,
  * type and flags of a key never change while it can be changed by work requests.
  */
 #include "internal.h"
@@ -139,7 +139,7 @@ static enum xr_reason invalidate(struct xt_qp *qp, uint32_t value, bool remote)
 
 	if (!key)
 		return XR_KEY_INDEX;
-	/* a peer's request may be served for an SRQ's domain */
+	/* a peer's request may be served for the PD of an SRQ */
 	why = may_invalidate(remote ? qp->d.resp.pd : qp->info.pd, key, value);
 	if (why != XR_OK)
 		return why;
@@ -374,7 +374,7 @@ static enum xr_reason reg(struct xt_qp *qp, const struct xt_swqe *w)
 /* ---- work requests --------------------------------------------------------------------------- */
 
 /* IBTA 11.6.2: what verbs calls a bind error is that of all operations that manage memory. */
-bool xt_perform_local(struct xt_qp *qp, struct xt_swqe *w)
+bool xt_key_wr_execute(struct xt_qp *qp, struct xt_swqe *w)
 {
 	enum xr_reason why;
 	uint32_t verr;
@@ -395,6 +395,6 @@ bool xt_perform_local(struct xt_qp *qp, struct xt_swqe *w)
 	}
 	if (why == XR_OK)
 		return true;
-	w->fault = (struct xt_fault){ IBV_WC_MW_BIND_ERR, verr | why << 8 };
+	w->error = (struct xt_wc_error){ IBV_WC_MW_BIND_ERR, verr | why << 8 };
 	return false;
 }

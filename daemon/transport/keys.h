@@ -56,7 +56,7 @@ static inline uint32_t xt_key_value(const struct xt_key *key)
 struct xt_key *xt_keys_by_index(struct xt_keys *keys, uint32_t index);
 
 /*
- * Check a use of a key: [va, va + len) by a QP of domain pd that needs all of
+ * Check a use of a key: [va, va + len) by a QP of PD @pd that needs all of
  * `access` (XR_ACCESS_*; 0 is local read). Returns XR_OK and sets *mem and *off, or the
  * reason (XR_KEY_*). len 0 checks nothing (IBTA 9.7.4.1.4: no key check for zero-length
  * requests) and sets *mem NULL. Never overflows.

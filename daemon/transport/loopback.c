@@ -19,7 +19,7 @@ struct piece {
 /* A QP with a rate limit does not go far at once. */
 static uint32_t chunk(const struct xt_qp *qp)
 {
-	return qp->d.attr.rate_limit ? qp->d.mtu : XT_LOCAL_CHUNK;
+	return qp->d.attr.rate_limit ? qp->d.mtu : XT_LOOPBACK_MAX;
 }
 
 static void cut(const struct xt_qp *qp, struct xt_swqe *w, struct piece *p)
@@ -55,7 +55,7 @@ static bool reachable(const struct xt_qp *qp, const struct xt_qp *peer)
 {
 	const struct xt_path *path = &qp->d.path, *back = &peer->d.path;
 
-	return peer->info.type == peer_type(qp) && xt_may_receive(peer) && back->local &&
+	return peer->info.type == peer_type(qp) && xt_may_receive(peer) && back->loopback &&
 	       peer->d.attr.dest_qp_num == qp->info.qpn &&
 	       !memcmp(&path->dgid, &back->sgid, sizeof(path->dgid)) &&
 	       !memcmp(&path->sgid, &back->dgid, sizeof(path->sgid));
@@ -71,7 +71,7 @@ static void advance(struct xt_qp *qp, const struct piece *p)
 	r->next = r->unacked;
 	if (p->last) {
 		r->cur = r->retired + 1;
-		qp->engine->counters.local_operations++;
+		qp->engine->counters.loopback_operations++;
 		if (!xt_sq_retire(qp))
 			return;
 	}
@@ -87,13 +87,13 @@ static void lost(struct xt_qp *qp, const struct piece *p)
 	struct piece rest = *p;
 
 	if (!xt_unreliable(qp)) {
-		qp->d.req.wait = XT_WAIT_LOST;
+		qp->d.req.wait = XT_WAIT_UNREACHABLE;
 		xt_req_arm_ack_timer(qp);
 		return;
 	}
 	/* its own keys must be right even where nobody takes the message */
-	if (!xt_check_sges(qp, sge, p->wqe->num_sge, 0, &p->wqe->fault)) {
-		xt_sq_fail(qp, p->wqe->fault);
+	if (!xt_check_sges(qp, sge, p->wqe->num_sge, 0, &p->wqe->error)) {
+		xt_sq_fail(qp, p->wqe->error);
 		return;
 	}
 	rest.packets = p->wqe->psn + p->wqe->npsn - qp->d.req.unacked;
@@ -111,7 +111,7 @@ static void refused(struct xt_qp *qp, uint32_t code)
 /* An unreliable message that the peer could not take is lost for both. */
 static void dropped(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 {
-	xt_resp_abandon(peer);
+	xt_resp_drop_message(peer);
 	if (xt_may_send(qp))
 		lost(qp, p);
 }
@@ -135,14 +135,14 @@ static void do_data(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 		.inv_rkey = w->inv_rkey,
 		.src = { .qp = qp, .index = qp->d.req.retired, .off = p->off },
 	};
-	enum xt_verdict verdict;
-	struct xt_fault fault;
+	enum xt_outcome verdict;
+	struct xt_wc_error error;
 	uint32_t code;
 
 	rq.flags = xt_flags_of(rq.op);
 	if (xt_unreliable(qp) && p->first)
-		xt_resp_begin(peer, qp->d.req.unacked);
-	verdict = xt_resp_request(peer, &rq, &code, &fault);
+		xt_resp_begin_message(peer, qp->d.req.unacked);
+	verdict = xt_resp_request(peer, &rq, &code, &error);
 	if (xt_unreliable(qp) && (verdict == XT_RNR || verdict == XT_REFUSED)) {
 		dropped(qp, peer, p);
 		return;
@@ -157,8 +157,8 @@ static void do_data(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 		peer->engine->counters.rnr_naks_sent++;
 		xt_req_rnr(qp, peer->d.attr.min_rnr_timer);
 		break;
-	case XT_SOURCE_FAULT:
-		xt_sq_fail(qp, fault);
+	case XT_SOURCE_ERROR:
+		xt_sq_fail(qp, error);
 		break;
 	case XT_REFUSED:
 		refused(qp, code);
@@ -176,7 +176,7 @@ static void peer_done(struct xt_qp *peer, const struct piece *p)
 static void do_read(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 {
 	const struct xt_swqe *w = p->wqe;
-	struct xt_fault fault;
+	struct xt_wc_error error;
 	struct xt_mem *mem;
 	uint64_t off;
 	enum xt_side side;
@@ -191,12 +191,12 @@ static void do_read(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 		return;
 	}
 	side = xt_scatter_mem(qp, xt_swqe_sge(qp, qp->d.req.retired), w->num_sge, p->off, mem, off,
-			      p->len, &fault);
+			      p->len, &error);
 	if (side == XT_SIDE_SOURCE) {
 		xt_resp_refuse(peer, XR_NAK_REMOTE_OPERATIONAL);
 		refused(qp, XR_NAK_REMOTE_OPERATIONAL);
 	} else if (side == XT_SIDE_TARGET) {
-		xt_sq_fail(qp, fault);
+		xt_sq_fail(qp, error);
 	} else {
 		peer_done(peer, p);
 		advance(qp, p);
@@ -214,7 +214,7 @@ static void do_atomic(struct xt_qp *qp, struct xt_qp *peer, const struct piece *
 		.compare = w->compare_add,
 		.swap_add = swap ? w->swap : w->compare_add,
 	};
-	struct xt_fault fault;
+	struct xt_wc_error error;
 	uint64_t old;
 	int nak = xt_resp_atomic(peer, &rq, &old);
 
@@ -224,10 +224,10 @@ static void do_atomic(struct xt_qp *qp, struct xt_qp *peer, const struct piece *
 		return;
 	}
 	peer_done(peer, p);
-	if (xt_store_atomic(qp, w, old, &fault))
+	if (xt_req_store_atomic(qp, w, old, &error))
 		advance(qp, p);
 	else
-		xt_sq_fail(qp, fault);
+		xt_sq_fail(qp, error);
 }
 
 static void do_atomic_write(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
@@ -239,16 +239,16 @@ static void do_atomic_write(struct xt_qp *qp, struct xt_qp *peer, const struct p
 		.total = XR_ATOMIC_LEN,
 		.src = { .qp = qp, .index = qp->d.req.retired },
 	};
-	struct xt_fault fault;
+	struct xt_wc_error error;
 	uint32_t code;
 
-	switch (xt_resp_atomic_write(peer, &rq, &code, &fault)) {
+	switch (xt_resp_atomic_write(peer, &rq, &code, &error)) {
 	case XT_ACCEPTED:
 		peer_done(peer, p);
 		advance(qp, p);
 		break;
-	case XT_SOURCE_FAULT:
-		xt_sq_fail(qp, fault);
+	case XT_SOURCE_ERROR:
+		xt_sq_fail(qp, error);
 		break;
 	default:
 		xt_resp_refuse(peer, code);
@@ -268,7 +268,7 @@ static void perform(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 	xt_resp_established(peer);
 	if (p->wqe->kind <= XT_KIND_WRITE) {
 		do_data(qp, peer, p);
-	} else if (out_of_place(peer) || xt_resp_begin_request(peer, p->wqe->srqn) >= 0) {
+	} else if (out_of_place(peer) || xt_resp_select_srq(peer, p->wqe->srqn) >= 0) {
 		xt_resp_refuse(peer, XR_NAK_INVALID_REQUEST);
 		refused(qp, XR_NAK_INVALID_REQUEST);
 	} else if (p->wqe->kind == XT_KIND_READ) {
@@ -283,7 +283,7 @@ static void perform(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 
 /* ---- turns ------------------------------------------------------------------------------ */
 
-bool xt_local_enter(struct xt_engine *e, struct xt_engine *other)
+bool xt_engine_enter(struct xt_engine *e, struct xt_engine *other)
 {
 	if (other != e && (!e->ops->engine_lock || !e->ops->engine_lock(e->ctx, other)))
 		return false;
@@ -292,7 +292,7 @@ bool xt_local_enter(struct xt_engine *e, struct xt_engine *other)
 	return true;
 }
 
-void xt_local_leave(struct xt_engine *e, struct xt_engine *other)
+void xt_engine_leave(struct xt_engine *e, struct xt_engine *other)
 {
 	if (other != e)
 		e->ops->engine_unlock(e->ctx, other);
@@ -307,13 +307,13 @@ static enum step step(struct xt_qp *qp, const struct piece *p)
 		lost(qp, p);
 	} else {
 		other = peer->engine;
-		if (!xt_local_enter(e, other))
+		if (!xt_engine_enter(e, other))
 			return STEP_BUSY;
 		if (reachable(qp, peer) && expected(qp, peer, p))
 			perform(qp, peer, p);
 		else
 			lost(qp, p);
-		xt_local_leave(e, other);
+		xt_engine_leave(e, other);
 	}
 	return xt_may_send(qp) && qp->d.req.wait == XT_WAIT_NONE ? STEP_ON : STEP_STOP;
 }
@@ -324,7 +324,7 @@ static uint32_t cost_of(const struct piece *p)
 	return 1 + p->len / 4096;
 }
 
-uint32_t xt_local_run(struct xt_qp *qp, uint32_t budget, bool *more)
+uint32_t xt_loopback_run(struct xt_qp *qp, uint32_t budget, bool *more)
 {
 	struct xt_requester *r = &qp->d.req;
 	enum step next = STEP_ON;
@@ -333,8 +333,8 @@ uint32_t xt_local_run(struct xt_qp *qp, uint32_t budget, bool *more)
 	struct piece p;
 
 	while (next == STEP_ON && r->wait == XT_WAIT_NONE && (w = xt_sq_current(qp))) {
-		if (w->fault.status) {
-			xt_sq_fail(qp, w->fault);
+		if (w->error.status) {
+			xt_sq_fail(qp, w->error);
 			break;
 		}
 		if (qp->info.state == XR_QPS_SQD && r->unacked == w->psn)
@@ -347,7 +347,7 @@ uint32_t xt_local_run(struct xt_qp *qp, uint32_t budget, bool *more)
 		}
 		if (w->kind == XT_KIND_LOCAL) {
 			cost++;
-			next = xt_req_local(qp, w) ? STEP_ON : STEP_STOP;
+			next = xt_req_run_local(qp, w) ? STEP_ON : STEP_STOP;
 			continue;
 		}
 		cut(qp, w, &p);

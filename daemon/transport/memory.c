@@ -8,7 +8,7 @@
 /* Bytes at a time from one region to another where neither is mapped */
 #define BOUNCE 16384
 
-__thread struct xt_mem_turn xt_mem_turn;
+__thread struct xt_mem_epoch xt_mem_epoch;
 
 /* The segment that holds an offset, NULL beyond the end. */
 static const struct xt_mem_seg *find_seg(const struct xt_mem *mem, uint64_t off)

@@ -47,20 +47,19 @@ struct xt_mem {
 };
 
 /*
- * What a tier finds out about its memory (is it there, may it be written?) it may keep for as long as
- * this thread's engine takes in nothing new: whoever asked for an access did so before the tier looked, so a
- * client that changes its memory meanwhile races with its own peer. Each batch of frames and each
- * new entry of a client's ring is new. Not `running`: no engine, so nothing may be kept.
+ * The epoch of the calling thread. A tier may cache its permission checks within one epoch: an epoch
+ * begins with each batch of frames and each ring entry seen for the first time, so before any access
+ * that was requested later. Outside of an engine's round (@in_round false) nothing may be cached.
  */
-struct xt_mem_turn {
-	uint64_t news; /* as much as was taken in */
-	bool running;
+struct xt_mem_epoch {
+	uint64_t count; /* increases with each new epoch */
+	bool in_round;
 };
-extern __thread struct xt_mem_turn xt_mem_turn;
+extern __thread struct xt_mem_epoch xt_mem_epoch;
 
-static inline void xt_mem_news(void)
+static inline void xt_mem_new_epoch(void)
 {
-	xt_mem_turn.news++;
+	xt_mem_epoch.count++;
 }
 
 /* A plain pointer to [off, off + len) where one segment holds it all, else NULL. */

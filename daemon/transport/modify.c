@@ -215,7 +215,7 @@ static void empty_ring(struct xr_queue *ring)
 
 static void to_reset(struct xt_qp *qp)
 {
-	xt_qp_quiesce(qp);
+	xt_qp_stop(qp);
 	xt_qp_unbind(qp, UINT32_MAX);
 	xt_sq_free(qp);
 	memset(&qp->d, 0, sizeof(qp->d));
@@ -235,11 +235,11 @@ static void enter(struct xt_qp *qp, uint32_t from, uint32_t to)
 	xt_qp_store_state(qp, to);
 	if (to == XR_QPS_SQD && from == XR_QPS_RTS) {
 		qp->d.drained = false;
-		if (xt_req_ask_again(qp))
+		if (xt_req_resend_ackreq(qp))
 			xt_activate(qp);
 		xt_req_check_drained(qp);
 	}
-	if (to == XR_QPS_RTS && xt_sq_look(qp))
+	if (to == XR_QPS_RTS && xt_sq_poll(qp))
 		xt_activate(qp);
 }
 
@@ -295,7 +295,7 @@ void xt_qp_set_burst(struct xt_qp *qp, uint32_t burst)
 
 void xt_qp_set_path(struct xt_qp *qp, const struct xt_path *path)
 {
-	bool moved = path->local != qp->d.path.local;
+	bool moved = path->loopback != qp->d.path.loopback;
 
 	qp->d.path = *path;
 	xt_template_build(&qp->tmpl, path, qp->d.attr.dest_qp_num,

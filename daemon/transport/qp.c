@@ -21,7 +21,7 @@ static bool init_sane(const struct xt_qp_init *init)
 		return false;
 	/* half a QP each */
 	if (target)
-		return init->domain && !init->sq && !init->rq && !init->srq;
+		return init->xrcd && !init->sq && !init->rq && !init->srq;
 	if (!init->send_cq || !init->sq || (!initiator && !init->recv_cq))
 		return false;
 	if (initiator && (init->rq || init->srq))
@@ -58,7 +58,7 @@ static void init_qp(struct xt_qp *qp, struct xt_engine *e, const struct xt_qp_in
 	qp->send_cq = init->send_cq;
 	qp->recv_cq = init->recv_cq;
 	qp->srq = init->srq;
-	qp->domain = init->domain;
+	qp->xrcd = init->xrcd;
 	qp->sq_ring = init->sq;
 	qp->rq_ring = init->rq;
 	qp->sq_depth = init->sq_depth;
@@ -69,12 +69,12 @@ static void init_qp(struct xt_qp *qp, struct xt_engine *e, const struct xt_qp_in
 	qp->max_recv_sge = max_recv_sge(init);
 	qp->max_inline = init->max_inline;
 	qp->sq_sig_all = init->sq_sig_all;
-	qp->own = init->type == XR_QPT_XRC_RECV ? NULL : init->own;
+	qp->reserved_lkey_mem = init->type == XR_QPT_XRC_RECV ? NULL : init->reserved_lkey_mem;
 	qp->ahs = init->ahs;
-	qp->answer_due.deadline = qp->rate_due.deadline = XT_NEVER;
-	qp->answer_due.slot = qp->rate_due.slot = XT_NO_TIMER;
-	xt_list_init(&qp->turn);
-	xt_list_init(&qp->answer);
+	qp->retry_timer.deadline = qp->rate_timer.deadline = XT_NEVER;
+	qp->retry_timer.slot = qp->rate_timer.slot = XT_NO_TIMER;
+	xt_list_init(&qp->active_link);
+	xt_list_init(&qp->ack_link);
 }
 
 /* false: no such type */
@@ -138,7 +138,7 @@ void xt_qp_destroy(struct xt_qp *qp)
 {
 	if (!qp)
 		return;
-	xt_qp_quiesce(qp);
+	xt_qp_stop(qp);
 	xt_qp_unbind(qp, UINT32_MAX);
 	xt_numbers_del(qp->engine->shared->qps, qp->info.qpn);
 	qp->engine->qp_count--;
@@ -197,17 +197,17 @@ void xt_qp_store_state(struct xt_qp *qp, uint32_t state)
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
-void xt_qp_quiesce(struct xt_qp *qp)
+void xt_qp_stop(struct xt_qp *qp)
 {
-	xt_list_del(&qp->turn);
-	xt_list_del(&qp->answer);
+	xt_list_del(&qp->active_link);
+	xt_list_del(&qp->ack_link);
 	qp->capped = false;
 	xt_timer_remove(qp);
 	qp->engine->inflight -= qp->charged;
 	qp->charged = 0;
 	qp->stalled = false;
 	qp->d.req.wait = XT_WAIT_NONE;
-	qp->d.resp.answer = XT_ANSWER_NONE;
+	qp->d.resp.ack_due = XT_ACK_DUE_NONE;
 }
 
 void xt_qp_error(struct xt_qp *qp, bool own)
@@ -215,7 +215,7 @@ void xt_qp_error(struct xt_qp *qp, bool own)
 	if (qp->info.state == XR_QPS_ERR)
 		return;
 	xt_qp_store_state(qp, XR_QPS_ERR);
-	xt_qp_quiesce(qp);
+	xt_qp_stop(qp);
 	if (own)
 		qp->engine->ops->qp_state(qp->engine->ctx, qp);
 	xt_sq_flush(qp);
@@ -245,7 +245,7 @@ void xt_qp_fatal(struct xt_qp *qp)
 	xt_qp_error(qp, true);
 }
 
-void xt_qp_lost(struct xt_qp *qp)
+void xt_qp_completion_lost(struct xt_qp *qp)
 {
 	if (qp->info.state == XR_QPS_ERR)
 		return;
@@ -261,7 +261,7 @@ void xt_qp_doorbell(struct xt_qp *qp, uint64_t now)
 		xt_rq_flush(qp);
 	} else if (qp->info.state == XR_QPS_SQE) {
 		xt_sq_flush(qp);
-	} else if (xt_may_send(qp) && xt_sq_look(qp)) {
+	} else if (xt_may_send(qp) && xt_sq_poll(qp)) {
 		xt_activate(qp);
 	}
 }

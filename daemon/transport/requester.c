@@ -36,8 +36,8 @@ void xt_req_reset(struct xt_qp *qp)
 		.load_psn = attr->sq_psn,
 		.rd_last = retired,
 		.window = qp->engine->tuning.window,
-		.unasked = XT_ACK_EVERY,
-		.asked = attr->sq_psn - 1,
+		.since_ackreq = XT_ACK_EVERY,
+		.ackreq_psn = attr->sq_psn - 1,
 		.retry_left = attr->retry_cnt,
 		.rnr_left = attr->rnr_retry,
 		.read_packets = qp->engine->tuning.read_packets,
@@ -65,10 +65,10 @@ void xt_req_arm_ack_timer(struct xt_qp *qp)
 	uint64_t now = qp->engine->now, timeout = ack_timeout_ns(qp);
 
 	qp->ack_deadline = timeout == XT_NEVER ? XT_NEVER : now + timeout;
-	xt_timer_set(qp, timeout < XT_STALL_NS ? qp->ack_deadline : now + XT_STALL_NS);
+	xt_timer_set_retry(qp, timeout < XT_STALL_NS ? qp->ack_deadline : now + XT_STALL_NS);
 }
 
-void xt_req_settle(struct xt_qp *qp, bool progress)
+void xt_req_update(struct xt_qp *qp, bool progress)
 {
 	struct xt_requester *r = &qp->d.req;
 
@@ -76,7 +76,7 @@ void xt_req_settle(struct xt_qp *qp, bool progress)
 	if (r->next == r->unacked) {
 		if (r->wait == XT_WAIT_ACK) {
 			r->wait = XT_WAIT_NONE;
-			xt_timer_set(qp, XT_NEVER);
+			xt_timer_set_retry(qp, XT_NEVER);
 		}
 	} else if (progress || r->wait == XT_WAIT_NONE) {
 		r->wait = XT_WAIT_ACK;
@@ -92,24 +92,24 @@ void xt_req_go_back(struct xt_qp *qp)
 	r->next = r->unacked;
 	r->cur = r->retired;
 	r->rd_inflight = 0;
-	r->unasked = XT_ACK_EVERY;
-	r->asked = r->unacked - 1;
+	r->since_ackreq = XT_ACK_EVERY;
+	r->ackreq_psn = r->unacked - 1;
 	if (r->wait == XT_WAIT_ACK) {
 		r->wait = XT_WAIT_NONE;
-		xt_timer_set(qp, XT_NEVER);
+		xt_timer_set_retry(qp, XT_NEVER);
 	}
 	charge(qp);
 	xt_activate(qp);
 }
 
-bool xt_req_ask_again(struct xt_qp *qp)
+bool xt_req_resend_ackreq(struct xt_qp *qp)
 {
 	struct xt_requester *r = &qp->d.req;
 	const struct xt_swqe *w = xt_swqe(qp, r->cur);
 	uint32_t begun = r->cur == r->loaded ? 0 : r->next - w->psn;
 
 	/* where `cur` was begun, its packets are among those that did not ask */
-	if (r->cur == r->retired || r->unasked <= begun)
+	if (r->cur == r->retired || r->since_ackreq <= begun)
 		return false;
 	/* only a SEND or WRITE leaves it to the next one */
 	w = xt_swqe(qp, --r->cur);
@@ -119,7 +119,7 @@ bool xt_req_ask_again(struct xt_qp *qp)
 
 bool xt_req_retry(struct xt_qp *qp)
 {
-	static const struct xt_fault exceeded = { IBV_WC_RETRY_EXC_ERR, XR_VERR_TIMEOUT };
+	static const struct xt_wc_error exceeded = { IBV_WC_RETRY_EXC_ERR, XR_VERR_TIMEOUT };
 	struct xt_requester *r = &qp->d.req;
 
 	if (!r->retry_left) {
@@ -145,7 +145,7 @@ void xt_req_timeout(struct xt_qp *qp)
 	if (qp->engine->now < qp->ack_deadline) {
 		qp->stalled = true;
 		charge(qp);
-		xt_timer_set(qp, qp->ack_deadline);
+		xt_timer_set_retry(qp, qp->ack_deadline);
 		return;
 	}
 	qp->engine->counters.timeouts++;
@@ -153,7 +153,7 @@ void xt_req_timeout(struct xt_qp *qp)
 		return;
 	r->wait = XT_WAIT_NONE;
 	r->window = SHRUNK_WINDOW;
-	r->guarded = false;
+	r->nak_retried = false;
 	xt_req_go_back(qp);
 }
 
@@ -222,14 +222,14 @@ static bool begin_allowed(const struct xt_qp *qp, const struct xt_swqe *w)
 	return !(w->flags & XR_SEND_FENCE) || xt_diff(r->retired, w->rd_before) >= 0;
 }
 
-bool xt_req_local(struct xt_qp *qp, struct xt_swqe *w)
+bool xt_req_run_local(struct xt_qp *qp, struct xt_swqe *w)
 {
 	struct xt_requester *r = &qp->d.req;
 
 	if (!w->done) {
 		if (!begin_allowed(qp, w))
 			return false;
-		if (!xt_perform_local(qp, w))
+		if (!xt_key_wr_execute(qp, w))
 			return true;
 		w->done = true;
 	}
@@ -272,16 +272,16 @@ uint8_t xt_data_opcode(const struct xt_swqe *w, bool first, bool last)
 
 /*
  * Nobody waits for this message alone, and more is sent behind it in this visit, which will ask.
- * What is to follow may fail or be held up after all: xt_req_ask_again().
+ * What is to follow may fail or be held up after all: xt_req_resend_ackreq().
  */
-static bool asks_later(struct xt_qp *qp, const struct xt_swqe *w)
+static bool next_requests_ack(struct xt_qp *qp, const struct xt_swqe *w)
 {
 	const struct xt_swqe *next;
 
 	if (qp->sq_sig_all || (w->flags & XR_SEND_SIGNALED) || qp->info.state != XR_QPS_RTS)
 		return false;
 	next = xt_sq_following(qp);
-	return next && !next->fault.status && !(next->flags & XR_SEND_FENCE) &&
+	return next && !next->error.status && !(next->flags & XR_SEND_FENCE) &&
 	       (next->kind == XT_KIND_SEND || next->kind == XT_KIND_WRITE);
 }
 
@@ -290,21 +290,21 @@ static bool asks_later(struct xt_qp *qp, const struct xt_swqe *w)
  * step may wait for it, and often enough that a window never fills without one. Each is a packet, and for
  * small messages costs as much as they do. budget: packets that may still be sent in this visit
  */
-static bool want_ack(struct xt_qp *qp, const struct xt_swqe *w, bool last, uint32_t budget)
+static bool needs_ackreq(struct xt_qp *qp, const struct xt_swqe *w, bool last, uint32_t budget)
 {
 	const struct xt_requester *r = &qp->d.req;
 
-	if (r->unasked + 1 >= XT_ACK_EVERY)
+	if (r->since_ackreq + 1 >= XT_ACK_EVERY)
 		return true;
 	/* A full window that waits for an answer already need not ask for each packet that fits in. */
-	if (r->next + 1 - r->unacked >= r->window && xt_diff(r->asked, r->unacked) < 0)
+	if (r->next + 1 - r->unacked >= r->window && xt_diff(r->ackreq_psn, r->unacked) < 0)
 		return true;
 	if (r->credits && takes_receive(w) && xr_psn_diff(w->ssn + 1, r->lsn) >= 0)
 		return true;
 	/* The next one may be longer in coming than the answer to none is waited for. */
 	if (xt_pace_last(qp, xt_frame_len(&qp->tmpl, qp->d.mtu)))
 		return true;
-	return last && (budget == 1 || !asks_later(qp, w));
+	return last && (budget == 1 || !next_requests_ack(qp, w));
 }
 
 bool xt_req_build_data(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
@@ -326,7 +326,7 @@ bool xt_req_build_data(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
 	if (last && w->opcode == XR_WR_SEND_WITH_INV)
 		xt_ext_ieth(p, w->inv_rkey);
 	return xt_gather(qp, r->cur, off, left < qp->d.mtu ? left : qp->d.mtu, &p->payload,
-			 &w->fault);
+			 &w->error);
 }
 
 static void build_read(struct xt_qp *qp, const struct xt_swqe *w, struct xt_packet *p)
@@ -343,7 +343,7 @@ static bool build_atomic_write(struct xt_qp *qp, struct xt_swqe *w, struct xt_pa
 {
 	p->opcode = XR_OP_ATOMIC_WRITE;
 	xt_ext_reth(p, w->remote_addr, w->rkey, XR_ATOMIC_LEN);
-	return xt_gather(qp, qp->d.req.cur, 0, XR_ATOMIC_LEN, &p->payload, &w->fault);
+	return xt_gather(qp, qp->d.req.cur, 0, XR_ATOMIC_LEN, &p->payload, &w->error);
 }
 
 static void build_atomic(const struct xt_swqe *w, struct xt_packet *p)
@@ -367,7 +367,7 @@ static bool build(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p, uint
 	if (qp->info.type == XR_QPT_XRC_SEND)
 		xt_ext_xrceth(p, w->srqn);
 	if (w->kind <= XT_KIND_WRITE)
-		p->ackreq = want_ack(qp, w, qp->d.req.next + 1 == w->psn + w->npsn, budget);
+		p->ackreq = needs_ackreq(qp, w, qp->d.req.next + 1 == w->psn + w->npsn, budget);
 	if (w->kind == XT_KIND_READ)
 		build_read(qp, w, p);
 	else if (w->kind == XT_KIND_ATOMIC)
@@ -392,10 +392,10 @@ static void sent(struct xt_qp *qp, const struct xt_swqe *w, const struct xt_pack
 		r->rd_inflight++;
 	/* responses acknowledge by themselves */
 	if (p->ackreq || w->kind >= XT_KIND_READ) {
-		r->unasked = 0;
-		r->asked = r->next - 1;
+		r->since_ackreq = 0;
+		r->ackreq_psn = r->next - 1;
 	} else {
-		r->unasked++;
+		r->since_ackreq++;
 	}
 	xt_pace_spend(qp, xt_frame_len(&qp->tmpl, p->ext_len + p->payload.len));
 	if (r->next == w->psn + w->npsn)
@@ -420,13 +420,13 @@ uint32_t xt_req_run(struct xt_qp *qp, uint32_t budget, bool *more)
 	uint32_t cost = 0;
 
 	while (r->wait != XT_WAIT_RNR && (w = xt_sq_current(qp))) {
-		if (w->fault.status) {
-			if (xt_req_ask_again(qp))
+		if (w->error.status) {
+			if (xt_req_resend_ackreq(qp))
 				continue;
 			/* those before it come first, and in SQD its turn does not come */
 			if (r->cur != r->retired || (r->next == w->psn && !begin_allowed(qp, w)))
 				break;
-			xt_sq_fail(qp, w->fault);
+			xt_sq_fail(qp, w->error);
 			return cost;
 		}
 		g = w->kind == XT_KIND_LOCAL ? GATE_OPEN : gate(qp, w);
@@ -438,7 +438,7 @@ uint32_t xt_req_run(struct xt_qp *qp, uint32_t budget, bool *more)
 		}
 		if (w->kind == XT_KIND_LOCAL) {
 			cost++;
-			if (xt_req_local(qp, w))
+			if (xt_req_run_local(qp, w))
 				continue;
 			if (!xt_may_send(qp))
 				return cost;
@@ -454,10 +454,10 @@ uint32_t xt_req_run(struct xt_qp *qp, uint32_t budget, bool *more)
 		sent(qp, w, &p);
 		cost++;
 	}
-	if (g == GATE_CAPPED && xt_list_empty(&qp->turn)) {
-		xt_list_add_tail(&qp->engine->capped, &qp->turn);
+	if (g == GATE_CAPPED && xt_list_empty(&qp->active_link)) {
+		xt_list_add_tail(&qp->engine->capped, &qp->active_link);
 		qp->capped = true;
 	}
-	xt_req_settle(qp, false);
+	xt_req_update(qp, false);
 	return cost;
 }

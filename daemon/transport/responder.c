@@ -46,7 +46,7 @@ void xt_resp_refuse(struct xt_qp *qp, uint32_t nak)
 }
 
 /* An unreliable connection drops the message and says nothing (IBTA 9.9.3, class D). */
-static enum xt_verdict refuse(struct xt_qp *qp, uint32_t *code, uint32_t nak)
+static enum xt_outcome refuse(struct xt_qp *qp, uint32_t *code, uint32_t nak)
 {
 	*code = nak;
 	if (!xt_unreliable(qp))
@@ -55,12 +55,12 @@ static enum xt_verdict refuse(struct xt_qp *qp, uint32_t *code, uint32_t nak)
 }
 
 /* A request that is refused for the receive it met, which completes with the error. */
-static enum xt_verdict refuse_receive(struct xt_qp *qp, uint32_t *code, uint32_t nak,
-				      const struct xt_fault *fault)
+static enum xt_outcome refuse_receive(struct xt_qp *qp, uint32_t *code, uint32_t nak,
+				      const struct xt_wc_error *error)
 {
 	struct xr_cqe cqe = {
-		.status = fault->status,
-		.vendor_err = fault->verr,
+		.status = error->status,
+		.vendor_err = error->verr,
 		.opcode = IBV_WC_RECV,
 	};
 
@@ -70,7 +70,7 @@ static enum xt_verdict refuse_receive(struct xt_qp *qp, uint32_t *code, uint32_t
 	return XT_REFUSED;
 }
 
-static enum xt_kind kind_of(uint8_t op)
+static enum xt_wr_kind kind_of(uint8_t op)
 {
 	switch (op) {
 	case XR_OP_SEND_FIRST ... XR_OP_SEND_ONLY_IMM:
@@ -93,7 +93,7 @@ static enum xt_kind kind_of(uint8_t op)
 
 /* IBTA 9.7.4.1.2 and 9.7.4.1.6: FIRST, MIDDLE, LAST in this order, of the right length */
 static bool in_order(const struct xt_responder *resp, const struct xt_request *rq,
-		     enum xt_kind kind)
+		     enum xt_wr_kind kind)
 {
 	bool start = rq->flags & XR_OPF_START;
 
@@ -104,7 +104,7 @@ static bool in_order(const struct xt_responder *resp, const struct xt_request *r
 	return rq->len <= rq->full && (start || rq->len);
 }
 
-int xt_resp_begin_request(struct xt_qp *qp, uint32_t srqn)
+int xt_resp_select_srq(struct xt_qp *qp, uint32_t srqn)
 {
 	struct xt_srq *srq;
 
@@ -133,7 +133,7 @@ int xt_resp_check(struct xt_qp *qp, uint32_t access, uint64_t va, uint32_t rkey,
 
 /* ---- operations ------------------------------------------------------------------------- */
 
-static void advance(struct xt_qp *qp, const struct xt_request *rq, enum xt_kind kind)
+static void advance(struct xt_qp *qp, const struct xt_request *rq, enum xt_wr_kind kind)
 {
 	struct xt_responder *resp = &qp->d.resp;
 
@@ -147,15 +147,15 @@ static void advance(struct xt_qp *qp, const struct xt_request *rq, enum xt_kind 
 }
 
 /* ACCEPTED, RNR, or REFUSED for a work request that is no good */
-static enum xt_verdict take_receive(struct xt_qp *qp, uint32_t *code)
+static enum xt_outcome take_receive(struct xt_qp *qp, uint32_t *code)
 {
-	struct xt_fault fault;
+	struct xt_wc_error error;
 
-	switch (xt_rq_take(qp, &fault)) {
+	switch (xt_rq_take(qp, &error)) {
 	case XT_TAKE_OK:
 		return XT_ACCEPTED;
 	case XT_TAKE_BAD:
-		return refuse_receive(qp, code, XR_NAK_REMOTE_OPERATIONAL, &fault);
+		return refuse_receive(qp, code, XR_NAK_REMOTE_OPERATIONAL, &error);
 	default:
 		break;
 	}
@@ -167,7 +167,7 @@ static enum xt_verdict take_receive(struct xt_qp *qp, uint32_t *code)
 	return XT_RNR;
 }
 
-static enum xt_verdict complete_receive(struct xt_qp *qp, const struct xt_request *rq,
+static enum xt_outcome complete_receive(struct xt_qp *qp, const struct xt_request *rq,
 					uint32_t opcode, uint32_t bytes, uint32_t *code)
 {
 	struct xr_cqe cqe = {
@@ -193,24 +193,24 @@ static enum xt_verdict complete_receive(struct xt_qp *qp, const struct xt_reques
  * IBTA 9.4.1.1.3 and 9.9.6.3 (class J): the message is here, and its key must go before that is
  * told. Where it cannot, the receive completes with the error.
  */
-static enum xt_verdict invalidate(struct xt_qp *qp, uint32_t rkey, uint32_t *code)
+static enum xt_outcome invalidate(struct xt_qp *qp, uint32_t rkey, uint32_t *code)
 {
-	struct xt_fault fault = { .status = IBV_WC_REM_INV_REQ_ERR };
+	struct xt_wc_error error = { .status = IBV_WC_REM_INV_REQ_ERR };
 	enum xr_reason why = xt_invalidate_remote(qp, rkey);
 
 	if (why == XR_OK)
 		return XT_ACCEPTED;
-	fault.verr = XR_VERR_INVALIDATE | why << 8;
-	return refuse_receive(qp, code, XR_NAK_REMOTE_ACCESS, &fault);
+	error.verr = XR_VERR_INVALIDATE | why << 8;
+	return refuse_receive(qp, code, XR_NAK_REMOTE_ACCESS, &error);
 }
 
-static enum xt_verdict do_send(struct xt_qp *qp, const struct xt_request *rq, uint32_t *code,
-			       struct xt_fault *fault)
+static enum xt_outcome do_send(struct xt_qp *qp, const struct xt_request *rq, uint32_t *code,
+			       struct xt_wc_error *error)
 {
-	static const struct xt_fault too_small = { IBV_WC_LOC_LEN_ERR, XR_VERR_RQ_TOO_SMALL };
+	static const struct xt_wc_error too_small = { IBV_WC_LOC_LEN_ERR, XR_VERR_RQ_TOO_SMALL };
 	struct xt_responder *resp = &qp->d.resp;
 	struct xt_receive *wqe = &qp->d.rq;
-	enum xt_verdict verdict;
+	enum xt_outcome verdict;
 	enum xt_side side;
 
 	if (rq->flags & XR_OPF_START) {
@@ -224,11 +224,11 @@ static enum xt_verdict do_send(struct xt_qp *qp, const struct xt_request *rq, ui
 		return xt_unreliable(qp)
 			       ? refuse(qp, code, XR_NAK_INVALID_REQUEST)
 			       : refuse_receive(qp, code, XR_NAK_INVALID_REQUEST, &too_small);
-	side = xt_scatter_receive(qp, resp->done, &rq->src, rq->len, fault);
+	side = xt_scatter_receive(qp, resp->done, &rq->src, rq->len, error);
 	if (side == XT_SIDE_SOURCE)
-		return XT_SOURCE_FAULT;
+		return XT_SOURCE_ERROR;
 	if (side == XT_SIDE_TARGET)
-		return refuse_receive(qp, code, XR_NAK_REMOTE_OPERATIONAL, fault);
+		return refuse_receive(qp, code, XR_NAK_REMOTE_OPERATIONAL, error);
 	resp->done += rq->len;
 	if (rq->flags & XR_EXT_IETH) {
 		verdict = invalidate(qp, rq->inv_rkey, code);
@@ -257,12 +257,12 @@ static int begin_write(struct xt_qp *qp, const struct xt_request *rq)
 	return xt_resp_check(qp, XR_ACCESS_REMOTE_WRITE, rq->va, rq->rkey, rq->total, &mem, &off);
 }
 
-static enum xt_verdict do_write(struct xt_qp *qp, const struct xt_request *rq, uint32_t *code,
-				struct xt_fault *fault)
+static enum xt_outcome do_write(struct xt_qp *qp, const struct xt_request *rq, uint32_t *code,
+				struct xt_wc_error *error)
 {
 	struct xt_responder *resp = &qp->d.resp;
 	bool end = rq->flags & XR_OPF_END;
-	enum xt_verdict verdict;
+	enum xt_outcome verdict;
 	enum xt_side side;
 	struct xt_mem *mem;
 	uint64_t off;
@@ -284,9 +284,9 @@ static enum xt_verdict do_write(struct xt_qp *qp, const struct xt_request *rq, u
 		if (verdict != XT_ACCEPTED)
 			return verdict;
 	}
-	side = rq->len ? xt_put(mem, off, &rq->src, rq->len, fault) : XT_SIDE_NONE;
+	side = rq->len ? xt_put(mem, off, &rq->src, rq->len, error) : XT_SIDE_NONE;
 	if (side == XT_SIDE_SOURCE)
-		return XT_SOURCE_FAULT;
+		return XT_SOURCE_ERROR;
 	if (side == XT_SIDE_TARGET)
 		return refuse(qp, code, XR_NAK_REMOTE_OPERATIONAL);
 	resp->done += rq->len;
@@ -296,7 +296,7 @@ static enum xt_verdict do_write(struct xt_qp *qp, const struct xt_request *rq, u
 	return complete_receive(qp, rq, IBV_WC_RECV_RDMA_WITH_IMM, resp->done, code);
 }
 
-static enum xt_verdict do_read(struct xt_qp *qp, const struct xt_request *rq, uint32_t *code)
+static enum xt_outcome do_read(struct xt_qp *qp, const struct xt_request *rq, uint32_t *code)
 {
 	struct xt_responder *resp = &qp->d.resp;
 	struct xt_mem *mem;
@@ -346,7 +346,7 @@ int xt_resp_atomic(struct xt_qp *qp, const struct xt_request *rq, uint64_t *old)
 	return err ? XR_NAK_REMOTE_OPERATIONAL : -1;
 }
 
-static enum xt_verdict do_atomic(struct xt_qp *qp, const struct xt_request *rq, uint32_t *code)
+static enum xt_outcome do_atomic(struct xt_qp *qp, const struct xt_request *rq, uint32_t *code)
 {
 	struct xt_rd *rd = xt_rd_new(qp);
 	uint64_t old;
@@ -368,8 +368,8 @@ static enum xt_verdict do_atomic(struct xt_qp *qp, const struct xt_request *rq, 
 	return XT_ACCEPTED;
 }
 
-enum xt_verdict xt_resp_atomic_write(struct xt_qp *qp, const struct xt_request *rq, uint32_t *code,
-				     struct xt_fault *fault)
+enum xt_outcome xt_resp_atomic_write(struct xt_qp *qp, const struct xt_request *rq, uint32_t *code,
+				     struct xt_wc_error *error)
 {
 	uint64_t value = 0, off;
 	struct xt_mem_seg seg = { .len = sizeof(value),
@@ -385,8 +385,8 @@ enum xt_verdict xt_resp_atomic_write(struct xt_qp *qp, const struct xt_request *
 				    &mem, &off);
 	if (nak < 0 && rq->va & (XR_ATOMIC_LEN - 1))
 		nak = XR_NAK_INVALID_REQUEST;
-	if (nak < 0 && xt_put(&word, 0, &rq->src, XR_ATOMIC_LEN, fault) != XT_SIDE_NONE)
-		return XT_SOURCE_FAULT;
+	if (nak < 0 && xt_put(&word, 0, &rq->src, XR_ATOMIC_LEN, error) != XT_SIDE_NONE)
+		return XT_SOURCE_ERROR;
 	if (nak < 0 && xt_mem_atomic_write(mem, off, value))
 		nak = XR_NAK_REMOTE_OPERATIONAL;
 	if (nak < 0)
@@ -395,15 +395,15 @@ enum xt_verdict xt_resp_atomic_write(struct xt_qp *qp, const struct xt_request *
 	return XT_REFUSED;
 }
 
-static enum xt_verdict do_atomic_write(struct xt_qp *qp, const struct xt_request *rq,
-				       uint32_t *code, struct xt_fault *fault)
+static enum xt_outcome do_atomic_write(struct xt_qp *qp, const struct xt_request *rq,
+				       uint32_t *code, struct xt_wc_error *error)
 {
 	struct xt_rd *rd = xt_rd_new(qp);
 
 	if (!rd)
 		return refuse(qp, code, XR_NAK_INVALID_REQUEST);
 	/* no SOURCE_FAULT: the 8 bytes lie in a frame */
-	if (xt_resp_atomic_write(qp, rq, code, fault) == XT_REFUSED)
+	if (xt_resp_atomic_write(qp, rq, code, error) == XT_REFUSED)
 		return refuse(qp, code, *code);
 	*rd = (struct xt_rd){
 		.kind = XT_KIND_ATOMIC_WRITE,
@@ -415,28 +415,28 @@ static enum xt_verdict do_atomic_write(struct xt_qp *qp, const struct xt_request
 	return XT_ACCEPTED;
 }
 
-enum xt_verdict xt_resp_request(struct xt_qp *qp, const struct xt_request *rq, uint32_t *code,
-				struct xt_fault *fault)
+enum xt_outcome xt_resp_request(struct xt_qp *qp, const struct xt_request *rq, uint32_t *code,
+				struct xt_wc_error *error)
 {
-	enum xt_kind kind = kind_of(rq->op);
+	enum xt_wr_kind kind = kind_of(rq->op);
 
-	if (!in_order(&qp->d.resp, rq, kind) || xt_resp_begin_request(qp, rq->srqn) >= 0)
+	if (!in_order(&qp->d.resp, rq, kind) || xt_resp_select_srq(qp, rq->srqn) >= 0)
 		return refuse(qp, code, XR_NAK_INVALID_REQUEST);
 	switch (kind) {
 	case XT_KIND_SEND:
-		return do_send(qp, rq, code, fault);
+		return do_send(qp, rq, code, error);
 	case XT_KIND_WRITE:
-		return do_write(qp, rq, code, fault);
+		return do_write(qp, rq, code, error);
 	case XT_KIND_READ:
 		return do_read(qp, rq, code);
 	case XT_KIND_ATOMIC_WRITE:
-		return do_atomic_write(qp, rq, code, fault);
+		return do_atomic_write(qp, rq, code, error);
 	default:
 		return do_atomic(qp, rq, code);
 	}
 }
 
-void xt_resp_begin(struct xt_qp *qp, uint32_t psn)
+void xt_resp_begin_message(struct xt_qp *qp, uint32_t psn)
 {
 	struct xt_responder *resp = &qp->d.resp;
 
@@ -446,7 +446,7 @@ void xt_resp_begin(struct xt_qp *qp, uint32_t psn)
 	resp->epsn = resp->seen = psn;
 }
 
-void xt_resp_abandon(struct xt_qp *qp)
+void xt_resp_drop_message(struct xt_qp *qp)
 {
 	qp->engine->counters.unreliable_drops++;
 	qp->d.resp.kind = XT_KIND_NONE;
@@ -511,7 +511,7 @@ static void out_of_sequence(struct xt_qp *qp, uint32_t psn)
 	if (resp->nak_sent)
 		return;
 	resp->nak_sent = true;
-	xt_resp_owe(qp, XT_ANSWER_SEQ_NAK);
+	xt_resp_schedule(qp, XT_ACK_DUE_SEQ_NAK);
 }
 
 static void accepted(struct xt_qp *qp, const struct xt_rx *rx, uint32_t packets)
@@ -522,14 +522,14 @@ static void accepted(struct xt_qp *qp, const struct xt_rx *rx, uint32_t packets)
 	if (xt_diff(resp->epsn, resp->seen) > 0)
 		resp->seen = resp->epsn;
 	/* it came again before it was told to wait; what followed it then was dropped */
-	if (resp->answer == XT_ANSWER_RNR_NAK)
-		xt_resp_owe(qp, XT_ANSWER_SEQ_NAK);
+	if (resp->ack_due == XT_ACK_DUE_RNR_NAK)
+		xt_resp_schedule(qp, XT_ACK_DUE_SEQ_NAK);
 	/* answered by more than an ACK */
 	if (kind_of(rx->opcode) >= XT_KIND_READ)
 		return;
 	resp->unacked += packets;
 	if (rx->ackreq || resp->unacked >= ACK_AT_LEAST)
-		xt_resp_owe_ack(qp);
+		xt_resp_schedule_ack(qp);
 }
 
 void xt_responder_rx(struct xt_qp *qp, const struct xt_rx *rx)
@@ -537,7 +537,7 @@ void xt_responder_rx(struct xt_qp *qp, const struct xt_rx *rx)
 	struct xt_responder *resp = &qp->d.resp;
 	int32_t ahead = xr_psn_diff(rx->psn, resp->epsn & XR_PSN_MASK);
 	struct xt_request rq;
-	struct xt_fault fault;
+	struct xt_wc_error error;
 	uint32_t code, psn = resp->epsn;
 
 	xt_resp_established(qp);
@@ -550,18 +550,18 @@ void xt_responder_rx(struct xt_qp *qp, const struct xt_rx *rx)
 		xt_resp_duplicate(qp, &rq, kind_of(rq.op), resp->epsn + ahead);
 		return;
 	}
-	switch (xt_resp_request(qp, &rq, &code, &fault)) {
+	switch (xt_resp_request(qp, &rq, &code, &error)) {
 	case XT_ACCEPTED:
 		accepted(qp, rx, rq.packets);
 		break;
 	case XT_RNR:
 		resp->nak_sent = true;
-		xt_resp_owe(qp, XT_ANSWER_RNR_NAK);
+		xt_resp_schedule(qp, XT_ACK_DUE_RNR_NAK);
 		break;
 	default:
 		resp->nak_code = code;
 		resp->nak_psn = psn;
-		xt_resp_owe(qp, XT_ANSWER_NAK);
+		xt_resp_schedule(qp, XT_ACK_DUE_NAK);
 		break;
 	}
 	xt_qp_store_psns(qp);

@@ -41,7 +41,7 @@ void xt_rd_added(struct xt_qp *qp)
 /* ---- duplicates ----------------------------------------------------------------------------- */
 
 /* The entry that a duplicate repeats, NULL: it is long gone, or this is no duplicate of it. */
-static struct xt_rd *find_rd(struct xt_responder *resp, uint32_t psn, enum xt_kind kind,
+static struct xt_rd *find_rd(struct xt_responder *resp, uint32_t psn, enum xt_wr_kind kind,
 			     uint32_t *index)
 {
 	struct xt_rd *rd;
@@ -82,7 +82,7 @@ static void duplicate_read(struct xt_qp *qp, const struct xt_request *rq, uint32
 		replay(qp, index, pos);
 }
 
-void xt_resp_duplicate(struct xt_qp *qp, const struct xt_request *rq, enum xt_kind kind,
+void xt_resp_duplicate(struct xt_qp *qp, const struct xt_request *rq, enum xt_wr_kind kind,
 		       uint32_t psn)
 {
 	uint32_t index;
@@ -98,23 +98,23 @@ void xt_resp_duplicate(struct xt_qp *qp, const struct xt_request *rq, enum xt_ki
 			replay(qp, index, 0);
 		break;
 	default:
-		xt_resp_owe_ack(qp);
+		xt_resp_schedule_ack(qp);
 	}
 }
 
 /* ---- what is due ---------------------------------------------------------------------------- */
 
-void xt_resp_owe(struct xt_qp *qp, enum xt_answer_kind answer)
+void xt_resp_schedule(struct xt_qp *qp, enum xt_ack_due due)
 {
-	qp->d.resp.answer = answer;
-	xt_owe_answer(qp);
+	qp->d.resp.ack_due = due;
+	xt_schedule_response(qp);
 }
 
-void xt_resp_owe_ack(struct xt_qp *qp)
+void xt_resp_schedule_ack(struct xt_qp *qp)
 {
 	/* a NAK not sent yet says the same of all before it */
-	if (qp->d.resp.answer == XT_ANSWER_NONE)
-		xt_resp_owe(qp, XT_ANSWER_ACK);
+	if (qp->d.resp.ack_due == XT_ACK_DUE_NONE)
+		xt_resp_schedule(qp, XT_ACK_DUE_ACK);
 }
 
 /* ---- answers --------------------------------------------------------------------------------- */
@@ -135,23 +135,23 @@ static bool send_answer(struct xt_qp *qp)
 {
 	struct xt_responder *resp = &qp->d.resp;
 	struct xt_counters *c = &qp->engine->counters;
-	uint8_t answer = resp->answer;
+	uint8_t due = resp->ack_due;
 	struct xt_packet p;
 	uint32_t syndrome;
 
 	/* late packets may have filled the gap meanwhile */
-	if (answer == XT_ANSWER_SEQ_NAK && xt_diff(resp->epsn, resp->seen) >= 0)
-		answer = XT_ANSWER_ACK;
+	if (due == XT_ACK_DUE_SEQ_NAK && xt_diff(resp->epsn, resp->seen) >= 0)
+		due = XT_ACK_DUE_ACK;
 	xt_packet_init(&p, XR_OP_ACK, resp->epsn);
-	switch (answer) {
-	case XT_ANSWER_ACK:
+	switch (due) {
+	case XT_ACK_DUE_ACK:
 		syndrome = ack_syndrome(qp);
 		p.psn = resp->epsn - 1;
 		break;
-	case XT_ANSWER_SEQ_NAK:
+	case XT_ACK_DUE_SEQ_NAK:
 		syndrome = XR_AETH_NAK | XR_NAK_PSN_SEQUENCE;
 		break;
-	case XT_ANSWER_RNR_NAK:
+	case XT_ACK_DUE_RNR_NAK:
 		syndrome = XR_AETH_RNR_NAK | qp->d.attr.min_rnr_timer;
 		break;
 	default:
@@ -162,10 +162,10 @@ static bool send_answer(struct xt_qp *qp)
 	xt_ext_aeth(&p, syndrome, resp->msn);
 	if (!xt_send(qp, &p))
 		return false;
-	c->seq_naks_sent += answer == XT_ANSWER_SEQ_NAK;
-	c->rnr_naks_sent += answer == XT_ANSWER_RNR_NAK;
-	resp->nak_sent |= answer == XT_ANSWER_SEQ_NAK;
-	resp->answer = XT_ANSWER_NONE;
+	c->seq_naks_sent += due == XT_ACK_DUE_SEQ_NAK;
+	c->rnr_naks_sent += due == XT_ACK_DUE_RNR_NAK;
+	resp->nak_sent |= due == XT_ACK_DUE_SEQ_NAK;
+	resp->ack_due = XT_ACK_DUE_NONE;
 	resp->unacked = 0;
 	return true;
 }
@@ -221,7 +221,7 @@ static void refuse_response(struct xt_qp *qp, uint32_t psn, uint32_t nak)
 	resp->nak_code = nak;
 	resp->nak_psn = psn;
 	resp->rd_cur = resp->rd_tail;
-	xt_resp_owe(qp, XT_ANSWER_NAK);
+	xt_resp_schedule(qp, XT_ACK_DUE_NAK);
 }
 
 /*
@@ -272,7 +272,7 @@ uint32_t xt_resp_run(struct xt_qp *qp, uint32_t budget, bool *more)
 	uint32_t cost = 0;
 
 	/* a QP in ERR is silent but for its last words, and what was to come before them */
-	if (!xt_may_receive(qp) && resp->answer != XT_ANSWER_NAK)
+	if (!xt_may_receive(qp) && resp->ack_due != XT_ACK_DUE_NAK)
 		return 0;
 	while (resp->rd_cur != resp->rd_tail) {
 		if (cost == budget || qp->engine->tx_full) {
@@ -282,7 +282,7 @@ uint32_t xt_resp_run(struct xt_qp *qp, uint32_t budget, bool *more)
 		if (send_response(qp))
 			cost++;
 	}
-	if (resp->answer != XT_ANSWER_NONE && !send_answer(qp))
+	if (resp->ack_due != XT_ACK_DUE_NONE && !send_answer(qp))
 		*more = true;
 	return cost;
 }

@@ -19,21 +19,21 @@ static bool look(struct xt_qp *qp)
 }
 
 enum xt_take xt_rq_copy(struct xt_qp *qp, const uint8_t *slot, uint32_t max_sge,
-			struct xt_fault *fault)
+			struct xt_wc_error *error)
 {
 	struct xt_receive *rq = &qp->d.rq;
 	struct xr_recv_wqe wqe;
 	uint32_t i;
 
 	/* Another worker may have seen first that it was posted. */
-	xt_mem_news();
+	xt_mem_new_epoch();
 	memcpy(&wqe, slot, sizeof(wqe));
 	rq->wr_id = wqe.wr_id;
 	rq->num_sge = 0;
 	rq->length = 0;
 	rq->taken = true;
 	if (wqe.num_sge > max_sge) {
-		*fault = (struct xt_fault){ IBV_WC_LOC_QP_OP_ERR, XR_VERR_BAD_SGE_COUNT };
+		*error = (struct xt_wc_error){ IBV_WC_LOC_QP_OP_ERR, XR_VERR_BAD_SGE_COUNT };
 		return XT_TAKE_BAD;
 	}
 	rq->num_sge = wqe.num_sge;
@@ -43,19 +43,19 @@ enum xt_take xt_rq_copy(struct xt_qp *qp, const uint8_t *slot, uint32_t max_sge,
 	return XT_TAKE_OK;
 }
 
-enum xt_take xt_rq_take(struct xt_qp *qp, struct xt_fault *fault)
+enum xt_take xt_rq_take(struct xt_qp *qp, struct xt_wc_error *error)
 {
 	struct xt_receive *rq = &qp->d.rq;
 
 	if (rq->taken)
 		return XT_TAKE_OK;
 	if (!qp->rq_ring)
-		return xt_srq_take(qp, fault);
+		return xt_srq_take(qp, error);
 	if (rq->consumer == rq->producer && (!look(qp) || rq->consumer == rq->producer))
 		return XT_TAKE_EMPTY;
 	rq->pd = qp->info.pd;
 	return xt_rq_copy(qp, xt_ring_entry(qp->rq_ring, rq->consumer, qp->rq_depth, qp->rq_stride),
-			  qp->max_recv_sge, fault);
+			  qp->max_recv_sge, error);
 }
 
 uint32_t xt_rq_credits(struct xt_qp *qp)
@@ -116,7 +116,7 @@ bool xt_rq_complete(struct xt_qp *qp, const struct xr_cqe *what, bool solicited)
 	ok = complete(qp, &cqe, solicited);
 	publish(qp);
 	if (!ok)
-		xt_qp_lost(qp);
+		xt_qp_completion_lost(qp);
 	return ok;
 }
 

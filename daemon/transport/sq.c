@@ -45,7 +45,7 @@ void xt_sq_free(struct xt_qp *qp)
 	qp->swqe_sge = NULL;
 }
 
-bool xt_sq_look(struct xt_qp *qp)
+bool xt_sq_poll(struct xt_qp *qp)
 {
 	struct xt_requester *r = &qp->d.req;
 	uint32_t producer;
@@ -58,7 +58,7 @@ bool xt_sq_look(struct xt_qp *qp)
 		return false;
 	}
 	if (producer != r->producer)
-		xt_mem_news();
+		xt_mem_new_epoch();
 	r->producer = producer;
 	return true;
 }
@@ -67,8 +67,8 @@ bool xt_sq_look(struct xt_qp *qp)
 
 static bool bad(struct xt_swqe *w, uint32_t status, uint32_t verr)
 {
-	w->fault.status = status;
-	w->fault.verr = verr;
+	w->error.status = status;
+	w->error.verr = verr;
 	return false;
 }
 
@@ -131,8 +131,8 @@ static bool copy_sges(struct xt_qp *qp, struct xt_swqe *w, const struct xr_send_
 	 * keeps a request that must fail from taking effect at the peer in part.
 	 */
 	if (w->kind == XT_KIND_READ || w->kind == XT_KIND_ATOMIC)
-		return xt_check_sges(qp, sge, w->num_sge, XR_ACCESS_LOCAL_WRITE, &w->fault);
-	return w->length <= qp->d.mtu || xt_check_sges(qp, sge, w->num_sge, 0, &w->fault);
+		return xt_check_sges(qp, sge, w->num_sge, XR_ACCESS_LOCAL_WRITE, &w->error);
+	return w->length <= qp->d.mtu || xt_check_sges(qp, sge, w->num_sge, 0, &w->error);
 }
 
 /* IBTA 9.8: what each type of QP can do */
@@ -166,7 +166,7 @@ static bool check_datagram(struct xt_qp *qp, struct xt_swqe *w)
 	return true;
 }
 
-/* false: w->fault says why it can only complete with an error. */
+/* false: w->error says why it can only complete with an error. */
 static bool check(struct xt_qp *qp, struct xt_swqe *w, const struct xr_send_wqe *wqe,
 		  const uint8_t *slot)
 {
@@ -266,14 +266,14 @@ struct xt_swqe *xt_sq_following(struct xt_qp *qp)
 /* ---- completing ---------------------------------------------------------------------- */
 
 static bool complete(struct xt_qp *qp, uint32_t index, uint64_t wr_id, uint32_t opcode,
-		     uint32_t length, const struct xt_fault *fault)
+		     uint32_t length, const struct xt_wc_error *error)
 {
 	struct xr_cqe cqe = {
 		.wr_id = wr_id,
 		.timestamp = qp->engine->now,
-		.status = fault->status,
+		.status = error->status,
 		.opcode = opcode < OPERATIONS ? operations[opcode].wc_opcode : IBV_WC_SEND,
-		.vendor_err = fault->verr,
+		.vendor_err = error->verr,
 		.byte_len = length,
 		.qpn = qp->info.qpn,
 		.wqe_index = index,
@@ -289,7 +289,7 @@ static void publish(struct xt_qp *qp)
 
 static bool retire_one(struct xt_qp *qp)
 {
-	static const struct xt_fault success = { IBV_WC_SUCCESS, XR_VERR_NONE };
+	static const struct xt_wc_error success = { IBV_WC_SUCCESS, XR_VERR_NONE };
 	struct xt_requester *r = &qp->d.req;
 	struct xt_swqe *w = xt_swqe(qp, r->retired);
 	bool ok = true;
@@ -300,7 +300,7 @@ static bool retire_one(struct xt_qp *qp)
 		r->retired++;
 		publish(qp);
 	} else {
-		xt_qp_lost(qp);
+		xt_qp_completion_lost(qp);
 	}
 	return ok;
 }
@@ -321,15 +321,15 @@ bool xt_sq_retire(struct xt_qp *qp)
 	return true;
 }
 
-void xt_sq_fail(struct xt_qp *qp, struct xt_fault fault)
+void xt_sq_fail(struct xt_qp *qp, struct xt_wc_error error)
 {
 	struct xt_requester *r = &qp->d.req;
 	struct xt_swqe *w = xt_swqe(qp, r->retired);
-	bool ok = complete(qp, r->retired, w->wr_id, w->opcode, w->length, &fault);
+	bool ok = complete(qp, r->retired, w->wr_id, w->opcode, w->length, &error);
 
 	r->retired++;
 	if (!ok)
-		xt_qp_lost(qp);
+		xt_qp_completion_lost(qp);
 	else if (xt_unreliable(qp))
 		xt_qp_sq_error(qp);
 	else
@@ -339,7 +339,7 @@ void xt_sq_fail(struct xt_qp *qp, struct xt_fault fault)
 /* Of what was never copied only the name matters now. */
 static void flush_one(struct xt_qp *qp, uint32_t index)
 {
-	static const struct xt_fault flushed = { IBV_WC_WR_FLUSH_ERR, XR_VERR_NONE };
+	static const struct xt_wc_error flushed = { IBV_WC_WR_FLUSH_ERR, XR_VERR_NONE };
 	struct xr_send_wqe wqe;
 	struct xt_swqe *w;
 
@@ -359,7 +359,7 @@ void xt_sq_flush(struct xt_qp *qp)
 	if (!qp->sq_ring)
 		return;
 	/* corrupt indices: what was posted before goes all the same */
-	xt_sq_look(qp);
+	xt_sq_poll(qp);
 	for (; r->retired != r->producer; r->retired++)
 		flush_one(qp, r->retired);
 	r->cur = r->loaded = r->retired;

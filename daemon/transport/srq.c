@@ -59,10 +59,10 @@ struct xt_srq *xt_srq_of(const struct xt_qp *qp, uint32_t number)
 	if (qp->info.type != XR_QPT_XRC_RECV)
 		return qp->srq;
 	srq = srqs ? xt_numbers_get(srqs, number) : NULL;
-	return srq && srq->domain == qp->domain ? srq : NULL;
+	return srq && srq->xrcd == qp->xrcd ? srq : NULL;
 }
 
-static enum xt_take take(struct xt_qp *qp, struct xt_srq *srq, struct xt_fault *fault)
+static enum xt_take take(struct xt_qp *qp, struct xt_srq *srq, struct xt_wc_error *error)
 {
 	enum xt_take took;
 
@@ -75,7 +75,7 @@ static enum xt_take take(struct xt_qp *qp, struct xt_srq *srq, struct xt_fault *
 	qp->d.rq.srqn = srq->number;
 	qp->d.rq.consumer = srq->consumer;
 	took = xt_rq_copy(qp, entry(srq->queue, srq->consumer, srq->depth, srq->max_sge),
-			  srq->max_sge, fault);
+			  srq->max_sge, error);
 	srq->consumer++;
 	__atomic_store_n(&srq->queue->consumer, srq->consumer, __ATOMIC_RELEASE);
 	return took;
@@ -88,7 +88,7 @@ static void fail(struct xt_qp *qp)
 	xt_qp_error(qp, true);
 }
 
-enum xt_take xt_srq_take(struct xt_qp *qp, struct xt_fault *fault)
+enum xt_take xt_srq_take(struct xt_qp *qp, struct xt_wc_error *error)
 {
 	struct xt_srq *srq = xt_srq_of(qp, qp->d.resp.srqn);
 	struct xt_engine *e = qp->engine;
@@ -100,7 +100,7 @@ enum xt_take xt_srq_take(struct xt_qp *qp, struct xt_fault *fault)
 	if (srq->locked)
 		xt_spin_lock(&srq->lock);
 	was_dead = srq->dead;
-	took = take(qp, srq, fault);
+	took = take(qp, srq, error);
 	died = srq->dead && !was_dead;
 	reached = !srq->dead && limit_reached(srq);
 	if (srq->locked)

@@ -11,13 +11,13 @@
 
 #define CHILDREN 4
 
-static void place(struct xt_heap *h, uint32_t slot, struct xt_timer t)
+static void place(struct xt_heap *h, uint32_t slot, struct xt_heap_entry t)
 {
 	h->timers[slot] = t;
 	t.alarm->slot = slot;
 }
 
-static void sift_up(struct xt_heap *h, uint32_t slot, struct xt_timer t)
+static void sift_up(struct xt_heap *h, uint32_t slot, struct xt_heap_entry t)
 {
 	while (slot && h->timers[(slot - 1) / CHILDREN].when > t.when) {
 		place(h, slot, h->timers[(slot - 1) / CHILDREN]);
@@ -26,7 +26,7 @@ static void sift_up(struct xt_heap *h, uint32_t slot, struct xt_timer t)
 	place(h, slot, t);
 }
 
-static void sift_down(struct xt_heap *h, uint32_t slot, struct xt_timer t)
+static void sift_down(struct xt_heap *h, uint32_t slot, struct xt_heap_entry t)
 {
 	uint32_t child, best, last;
 
@@ -48,7 +48,7 @@ static void sift_down(struct xt_heap *h, uint32_t slot, struct xt_timer t)
 
 static void heap_remove(struct xt_heap *h, uint32_t slot)
 {
-	struct xt_timer last = h->timers[--h->count];
+	struct xt_heap_entry last = h->timers[--h->count];
 
 	h->timers[slot].alarm->slot = XT_NO_TIMER;
 	if (slot == h->count)
@@ -62,7 +62,7 @@ static void heap_remove(struct xt_heap *h, uint32_t slot)
 static int heap_reserve(struct xt_heap *h, uint32_t count)
 {
 	uint32_t room = h->room ? h->room * 2 : 64;
-	struct xt_timer *timers;
+	struct xt_heap_entry *timers;
 
 	if (count < h->room)
 		return 0;
@@ -76,14 +76,14 @@ static int heap_reserve(struct xt_heap *h, uint32_t count)
 
 int xt_timer_reserve(struct xt_engine *e)
 {
-	int err = heap_reserve(&e->answers_due, e->qp_count);
+	int err = heap_reserve(&e->retry_timers, e->qp_count);
 
-	return err ? err : heap_reserve(&e->rates_due, e->qp_count);
+	return err ? err : heap_reserve(&e->rate_timers, e->qp_count);
 }
 
-static void heap_set(struct xt_heap *h, struct xt_qp *qp, struct xt_alarm *a, uint64_t deadline)
+static void heap_set(struct xt_heap *h, struct xt_qp *qp, struct xt_timer *a, uint64_t deadline)
 {
-	struct xt_timer t = { deadline, qp, a };
+	struct xt_heap_entry t = { deadline, qp, a };
 
 	a->deadline = deadline;
 	if (deadline == XT_NEVER)
@@ -94,17 +94,17 @@ static void heap_set(struct xt_heap *h, struct xt_qp *qp, struct xt_alarm *a, ui
 		sift_up(h, a->slot, t);
 }
 
-void xt_timer_set(struct xt_qp *qp, uint64_t deadline)
+void xt_timer_set_retry(struct xt_qp *qp, uint64_t deadline)
 {
-	heap_set(&qp->engine->answers_due, qp, &qp->answer_due, deadline);
+	heap_set(&qp->engine->retry_timers, qp, &qp->retry_timer, deadline);
 }
 
 void xt_timer_set_rate(struct xt_qp *qp, uint64_t deadline)
 {
-	heap_set(&qp->engine->rates_due, qp, &qp->rate_due, deadline);
+	heap_set(&qp->engine->rate_timers, qp, &qp->rate_timer, deadline);
 }
 
-static void alarm_remove(struct xt_heap *h, struct xt_alarm *a)
+static void alarm_remove(struct xt_heap *h, struct xt_timer *a)
 {
 	a->deadline = XT_NEVER;
 	if (a->slot != XT_NO_TIMER)
@@ -113,14 +113,14 @@ static void alarm_remove(struct xt_heap *h, struct xt_alarm *a)
 
 void xt_timer_remove(struct xt_qp *qp)
 {
-	alarm_remove(&qp->engine->answers_due, &qp->answer_due);
-	alarm_remove(&qp->engine->rates_due, &qp->rate_due);
+	alarm_remove(&qp->engine->retry_timers, &qp->retry_timer);
+	alarm_remove(&qp->engine->rate_timers, &qp->rate_timer);
 }
 
 /* Brings the first entry to what its QP says; false: the heap is empty. */
-static bool settle_first(struct xt_heap *h)
+static bool refresh_first(struct xt_heap *h)
 {
-	struct xt_timer t;
+	struct xt_heap_entry t;
 
 	while (h->count) {
 		t = h->timers[0];
@@ -138,11 +138,11 @@ static bool settle_first(struct xt_heap *h)
 
 static struct xt_qp *expired(struct xt_heap *h, uint64_t now)
 {
-	struct xt_timer t;
+	struct xt_heap_entry t;
 
 	/* first what the heap holds, so that nothing is settled before its time */
 	while (h->count && h->timers[0].when <= now) {
-		if (!settle_first(h) || h->timers[0].when > now)
+		if (!refresh_first(h) || h->timers[0].when > now)
 			return NULL;
 		t = h->timers[0];
 		t.alarm->deadline = XT_NEVER;
@@ -152,20 +152,20 @@ static struct xt_qp *expired(struct xt_heap *h, uint64_t now)
 	return NULL;
 }
 
-struct xt_qp *xt_timer_expired(struct xt_engine *e, uint64_t now)
+struct xt_qp *xt_timer_expired_retry(struct xt_engine *e, uint64_t now)
 {
-	return expired(&e->answers_due, now);
+	return expired(&e->retry_timers, now);
 }
 
 struct xt_qp *xt_timer_expired_rate(struct xt_engine *e, uint64_t now)
 {
-	return expired(&e->rates_due, now);
+	return expired(&e->rate_timers, now);
 }
 
 uint64_t xt_timer_next(struct xt_engine *e)
 {
-	uint64_t a = settle_first(&e->answers_due) ? e->answers_due.timers[0].when : XT_NEVER;
-	uint64_t b = settle_first(&e->rates_due) ? e->rates_due.timers[0].when : XT_NEVER;
+	uint64_t a = refresh_first(&e->retry_timers) ? e->retry_timers.timers[0].when : XT_NEVER;
+	uint64_t b = refresh_first(&e->rate_timers) ? e->rate_timers.timers[0].when : XT_NEVER;
 
 	return a < b ? a : b;
 }

@@ -183,7 +183,7 @@ bool xt_group_has(struct xt_groups *t, const struct xr_addr *gid, const struct x
 	X(no_receive, "datagrams that met no receive")                                             \
 	X(unreliable_drops, "packets of unreliable messages lost in part, refused or too long")    \
 	X(cnps_received, "congestion notifications received")                                      \
-	X(local_operations, "operations done the direct way")                                      \
+	X(loopback_operations, "operations performed over loopback")                               \
 	X(completions, "completions")                                                              \
 	X(completion_errors, "completions with an error")
 
@@ -279,9 +279,9 @@ struct xt_srq {
 	bool dead;
 	bool locked; /* engines of several workers take: a spin lock is held then */
 	int lock;
-	/* XRC (IBTA annex A14): what requests name it by, the domain of its QPs, where it completes */
+	/* XRC (IBTA annex A14): what requests name it by, the xrcd of its QPs, where it completes */
 	uint32_t number; /* 0: none; in xt_shared.srqs while it lives */
-	uint32_t domain;
+	uint32_t xrcd;
 	struct xt_cq *cq;
 	void *owner; /* the daemon's object */
 };
@@ -313,7 +313,7 @@ int xt_srq_move_end(struct xt_srq *srq, const struct xt_srq_move *m);
 
 /* Where a QP's packets go: resolved by the daemon from struct xr_ah_attr. Addresses as on the wire. */
 struct xt_path {
-	bool local;	    /* the destination GID is one of this device's own: the direct way */
+	bool loopback;	    /* the destination GID is one of this device's own: the direct way */
 	uint8_t ip_version; /* 4 or 6 */
 	uint8_t smac[6], dmac[6];
 	uint16_t vlan; /* 0: untagged */
@@ -344,9 +344,9 @@ const struct xt_path *xt_ahs_path(const struct xt_ahs *t, uint32_t handle);
 /* ---- queue pairs ------------------------------------------------------------------- */
 
 struct xt_qp_init {
-	uint32_t type;	 /* enum xr_qp_type, else -EOPNOTSUPP */
-	uint32_t pd;	 /* XRC_RECV: none, each request names an SRQ, whose PD counts */
-	uint32_t domain; /* XRC_RECV: that its SRQs must be of */
+	uint32_t type; /* enum xr_qp_type, else -EOPNOTSUPP */
+	uint32_t pd;   /* XRC_RECV: none, each request names an SRQ, whose PD counts */
+	uint32_t xrcd; /* XRC_RECV: that its SRQs must be of */
 	struct xt_cq *send_cq, *recv_cq; /* XRC_SEND: no recv_cq; XRC_RECV: none */
 	struct xr_queue *sq, *rq; /* rq may be NULL, and is with an SRQ and XRC; XRC_RECV: no sq */
 	struct xt_srq *srq;	  /* NULL: none; must outlive the QP */
@@ -358,11 +358,11 @@ struct xt_qp_init {
 	 * What the reserved L_Key stands for in its work requests, and those of its SRQ: *own, by
 	 * address; NULL: nothing. May change while no engine runs.
 	 */
-	struct xt_mem *const *own; /* NULL: nothing for ever */
-	bool gsi;		   /* UD: as QPN XR_GSI_QPN, of which there is one */
-	const struct xt_ahs *ahs;  /* UD */
-	struct xr_psn_entry *psns; /* array by slot, kept current by the engine */
-	void *owner;		   /* the daemon's object, for events */
+	struct xt_mem *const *reserved_lkey_mem; /* NULL: nothing for ever */
+	bool gsi;				 /* UD: as QPN XR_GSI_QPN, of which there is one */
+	const struct xt_ahs *ahs;		 /* UD */
+	struct xr_psn_entry *psns;		 /* array by slot, kept current by the engine */
+	void *owner;				 /* the daemon's object, for events */
 };
 
 /* The only part that a later daemon would need to take a connection over. */

@@ -28,8 +28,8 @@ static struct xt_swqe *current(struct xt_qp *qp)
 
 	if (!w)
 		return NULL;
-	if (w->fault.status) {
-		xt_sq_fail(qp, w->fault);
+	if (w->error.status) {
+		xt_sq_fail(qp, w->error);
 		return NULL;
 	}
 	/* loaded, but not begun when the queue was to be drained */
@@ -53,7 +53,7 @@ uint32_t xt_uc_run(struct xt_qp *qp, uint32_t budget, bool *more)
 			break;
 		}
 		if (w->kind == XT_KIND_LOCAL) {
-			if (!xt_req_local(qp, w))
+			if (!xt_req_run_local(qp, w))
 				break;
 			continue;
 		}
@@ -78,14 +78,14 @@ void xt_uc_rx(struct xt_qp *qp, const struct xt_rx *rx)
 	struct xt_responder *resp = &qp->d.resp;
 	uint32_t psn = resp->epsn + xr_psn_diff(rx->psn, resp->epsn & XR_PSN_MASK), code;
 	struct xt_request rq;
-	struct xt_fault fault;
+	struct xt_wc_error error;
 
 	xt_resp_established(qp);
 	if (rx->flags & XR_OPF_START)
-		xt_resp_begin(qp, psn);
+		xt_resp_begin_message(qp, psn);
 	xt_resp_parse(qp, rx, &rq);
-	if (psn != resp->epsn || xt_resp_request(qp, &rq, &code, &fault) != XT_ACCEPTED)
-		xt_resp_abandon(qp);
+	if (psn != resp->epsn || xt_resp_request(qp, &rq, &code, &error) != XT_ACCEPTED)
+		xt_resp_drop_message(qp);
 }
 
 /* ---- UD: into a receive queue --------------------------------------------------------------- */
@@ -100,11 +100,11 @@ struct datagram {
 	bool has_imm, solicited;
 };
 
-static void fail_receive(struct xt_qp *qp, const struct xt_fault *fault)
+static void fail_receive(struct xt_qp *qp, const struct xt_wc_error *error)
 {
 	struct xr_cqe cqe = {
-		.status = fault->status,
-		.vendor_err = fault->verr,
+		.status = error->status,
+		.vendor_err = error->verr,
 		.opcode = IBV_WC_RECV,
 	};
 
@@ -137,20 +137,20 @@ static void complete_receive(struct xt_qp *qp, const struct datagram *d)
 }
 
 /* Puts the header and the payload where the receive wants them. */
-static enum xt_side scatter(struct xt_qp *qp, struct datagram *d, struct xt_fault *fault)
+static enum xt_side scatter(struct xt_qp *qp, struct datagram *d, struct xt_wc_error *error)
 {
 	struct xt_seg header = { d->grh, XR_GRH_LEN };
 	struct xt_source src = { .seg = &header };
 	enum xt_side side;
 
-	side = xt_scatter_receive(qp, 0, &src, XR_GRH_LEN, fault);
+	side = xt_scatter_receive(qp, 0, &src, XR_GRH_LEN, error);
 	if (side)
 		return side;
-	return xt_scatter_receive(qp, XR_GRH_LEN, &d->src, d->len, fault);
+	return xt_scatter_receive(qp, XR_GRH_LEN, &d->src, d->len, error);
 }
 
-/* IBTA 9.8.3.1. XT_SIDE_SOURCE: the sender's memory is at fault, and *fault says how. */
-static enum xt_side deliver(struct xt_qp *qp, struct datagram *d, struct xt_fault *fault)
+/* IBTA 9.8.3.1. XT_SIDE_SOURCE: the sender's memory is at fault, and *error says how. */
+static enum xt_side deliver(struct xt_qp *qp, struct datagram *d, struct xt_wc_error *error)
 {
 	struct xt_counters *c = &qp->engine->counters;
 	enum xt_take take;
@@ -160,7 +160,7 @@ static enum xt_side deliver(struct xt_qp *qp, struct datagram *d, struct xt_faul
 		c->qkey_errors++;
 		return XT_SIDE_NONE;
 	}
-	take = xt_rq_take(qp, fault);
+	take = xt_rq_take(qp, error);
 	if (take == XT_TAKE_EMPTY) {
 		c->no_receive++;
 		return XT_SIDE_NONE;
@@ -169,9 +169,9 @@ static enum xt_side deliver(struct xt_qp *qp, struct datagram *d, struct xt_faul
 		c->unreliable_drops++;
 		return XT_SIDE_NONE;
 	}
-	side = take == XT_TAKE_BAD ? XT_SIDE_TARGET : scatter(qp, d, fault);
+	side = take == XT_TAKE_BAD ? XT_SIDE_TARGET : scatter(qp, d, error);
 	if (side == XT_SIDE_TARGET)
-		fail_receive(qp, fault);
+		fail_receive(qp, error);
 	else if (side == XT_SIDE_NONE)
 		complete_receive(qp, d);
 	return side == XT_SIDE_SOURCE ? side : XT_SIDE_NONE;
@@ -179,7 +179,7 @@ static enum xt_side deliver(struct xt_qp *qp, struct datagram *d, struct xt_faul
 
 void xt_ud_rx(struct xt_qp *qp, const struct xt_rx *rx)
 {
-	struct xt_fault fault;
+	struct xt_wc_error error;
 	struct xr_deth deth;
 	struct datagram d;
 
@@ -193,7 +193,7 @@ void xt_ud_rx(struct xt_qp *qp, const struct xt_rx *rx)
 	if (d.has_imm)
 		memcpy(&d.imm, rx->ext + sizeof(deth), sizeof(d.imm));
 	xt_grh_of_frame(rx->frame, d.grh);
-	deliver(qp, &d, &fault);
+	deliver(qp, &d, &error);
 }
 
 /* Where a frame goes to */
@@ -226,7 +226,7 @@ void xt_ud_rx_group(struct xt_engine *e, const struct xt_rx *rx)
 		if (qp->engine == e) {
 			if (xt_may_receive(qp))
 				xt_ud_rx(qp, rx);
-		} else if (xt_group_opens(g, i) && !rx->frame->forwarded) {
+		} else if (xt_group_first_of_engine(g, i) && !rx->frame->forwarded) {
 			xt_forward(e, qp->engine, rx->frame);
 		}
 	}
@@ -254,9 +254,9 @@ static void build(const struct xt_qp *qp, const struct xt_swqe *w, const struct 
 	}
 }
 
-static enum step send_far(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
+static enum step send_wire(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
 {
-	if (!xt_gather(qp, qp->d.req.retired, 0, w->length, &p->payload, &w->fault))
+	if (!xt_gather(qp, qp->d.req.retired, 0, w->length, &p->payload, &w->error))
 		return STEP_ON;
 	return xt_send(qp, p) ? STEP_ON : STEP_BUSY;
 }
@@ -273,30 +273,30 @@ static void send_copy(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p, 
 		.has_imm = xt_has_imm(w),
 		.solicited = w->flags & XR_SEND_SOLICITED,
 	};
-	struct xt_fault fault;
+	struct xt_wc_error error;
 
 	p->payload.len = w->length;
 	xt_grh_of_packet(qp, p, d.grh);
-	if (xt_may_receive(to) && deliver(to, &d, &fault) == XT_SIDE_SOURCE)
-		w->fault = fault;
+	if (xt_may_receive(to) && deliver(to, &d, &error) == XT_SIDE_SOURCE)
+		w->error = error;
 	else
-		qp->engine->counters.local_operations++;
+		qp->engine->counters.loopback_operations++;
 }
 
 /* To a QP of this host. One that is not there is no fault of the sender. */
-static enum step send_near(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
+static enum step send_loopback(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
 {
 	struct xt_qp *peer = xt_qp_by_num(qp->engine->shared->qps, w->remote_qpn);
 
 	/* its own keys must be right even where nobody takes the datagram */
-	if (!xt_check_sges(qp, xt_swqe_sge(qp, qp->d.req.retired), w->num_sge, 0, &w->fault))
+	if (!xt_check_sges(qp, xt_swqe_sge(qp, qp->d.req.retired), w->num_sge, 0, &w->error))
 		return STEP_ON;
 	if (!peer || peer->info.type != XR_QPT_UD)
 		return STEP_ON;
-	if (!xt_local_enter(qp->engine, peer->engine))
+	if (!xt_engine_enter(qp->engine, peer->engine))
 		return STEP_BUSY;
 	send_copy(qp, w, p, peer);
-	xt_local_leave(qp->engine, peer->engine);
+	xt_engine_leave(qp->engine, peer->engine);
 	return STEP_ON;
 }
 
@@ -305,8 +305,8 @@ static void leave_members(struct xt_engine *e, const struct xt_group *g, uint32_
 	uint32_t i;
 
 	for (i = 0; i < n; i++)
-		if (xt_group_opens(g, i))
-			xt_local_leave(e, g->member[i]->engine);
+		if (xt_group_first_of_engine(g, i))
+			xt_engine_leave(e, g->member[i]->engine);
 }
 
 /* All engines that have members, so that each of them gets its copy at once, or none: then false. */
@@ -315,7 +315,7 @@ static bool enter_members(struct xt_engine *e, const struct xt_group *g)
 	uint32_t i;
 
 	for (i = 0; i < g->members; i++) {
-		if (!xt_group_opens(g, i) || xt_local_enter(e, g->member[i]->engine))
+		if (!xt_group_first_of_engine(g, i) || xt_engine_enter(e, g->member[i]->engine))
 			continue;
 		leave_members(e, g, i);
 		return false;
@@ -329,7 +329,7 @@ static void send_copies(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p
 {
 	uint32_t i;
 
-	for (i = 0; i < g->members && !w->fault.status; i++)
+	for (i = 0; i < g->members && !w->error.status; i++)
 		if (g->member[i] != qp)
 			send_copy(qp, w, p, g->member[i]);
 }
@@ -341,11 +341,11 @@ static enum step send_to_group(struct xt_qp *qp, struct xt_swqe *w, struct xt_pa
 	enum step step;
 
 	if (!g || p->dqpn != XR_MULTICAST_QPN)
-		return send_far(qp, w, p);
+		return send_wire(qp, w, p);
 	if (!enter_members(e, g))
 		return STEP_BUSY;
-	step = send_far(qp, w, p);
-	if (step == STEP_ON && !w->fault.status)
+	step = send_wire(qp, w, p);
+	if (step == STEP_ON && !w->error.status)
 		send_copies(qp, w, p, g);
 	leave_members(e, g, g->members);
 	return step;
@@ -359,14 +359,14 @@ static enum step send_one(struct xt_qp *qp, struct xt_swqe *w)
 
 	/* destroyed since the work request was looked at */
 	if (!ah) {
-		w->fault = (struct xt_fault){ IBV_WC_LOC_QP_OP_ERR, XR_VERR_AH };
+		w->error = (struct xt_wc_error){ IBV_WC_LOC_QP_OP_ERR, XR_VERR_AH };
 		return STEP_ON;
 	}
 	build(qp, w, ah, &p);
-	if (ah->path.local)
-		step = send_near(qp, w, &p);
+	if (ah->path.loopback)
+		step = send_loopback(qp, w, &p);
 	else
-		step = ah->group ? send_to_group(qp, w, &p) : send_far(qp, w, &p);
+		step = ah->group ? send_to_group(qp, w, &p) : send_wire(qp, w, &p);
 	if (step == STEP_ON)
 		xt_pace_spend(qp, xt_frame_len(&ah->tmpl, p.ext_len + w->length));
 	return step;
@@ -385,7 +385,7 @@ uint32_t xt_ud_run(struct xt_qp *qp, uint32_t budget, bool *more)
 		/* a QP that sends to itself may have failed with its own receive */
 		if (!xt_may_send(qp))
 			break;
-		if (!w->fault.status && !finish(qp, w))
+		if (!w->error.status && !finish(qp, w))
 			break;
 	}
 	return cost;

@@ -397,7 +397,7 @@ static void test_neighbour(void)
 	TAP_OK(a.calls == 1 && !a.err && mac_is(a.path.dmac, PEER_MAC) && a.path.ip_version == 4,
 	       "a neighbour that is not known is asked for (%d)", a.err);
 	TAP_OK(a.path.hop_limit == 9 && a.path.traffic_class == 3 && a.path.flow_label == 0x12345 &&
-		       !a.path.local,
+		       !a.path.loopback,
 	       "the rest of the path is as given");
 	a = resolve("fd09::1", "fd09::2");
 	TAP_OK(a.calls == 1 && !a.err && mac_is(a.path.dmac, PEER_MAC) && a.path.ip_version == 6,
@@ -460,7 +460,7 @@ static void test_special(void)
 	struct answer a;
 
 	a = resolve("10.9.0.1", "10.9.0.1");
-	TAP_OK(!a.err && a.path.local, "an own address: the direct way");
+	TAP_OK(!a.err && a.path.loopback, "an own address: the direct way");
 	a = resolve("10.9.0.1", "239.129.2.3");
 	TAP_OK(!a.err && mac_is(a.path.dmac, "01:00:5e:01:02:03"), "an IPv4 multicast group's MAC");
 	a = resolve("fd09::1", "ff0e::1:2:3");

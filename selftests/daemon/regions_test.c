@@ -383,8 +383,8 @@ static void test_looked_in_turn(void)
 	proc_sent = true;
 	mr = mr_of(&c);
 
-	xt_mem_turn.running = true;
-	xt_mem_news();
+	xt_mem_epoch.in_round = true;
+	xt_mem_new_epoch();
 	mprotect(p + 2 * PAGE, PAGE, PROT_NONE);
 	TAP_OK(!put(&c, pd, mr.rkey, p + PAGE), "lists: a look");
 	mprotect(p, PAGE, PROT_READ);
@@ -398,12 +398,12 @@ static void test_looked_in_turn(void)
 	munmap(p + PAGE, PAGE);
 	TAP_OK(put(&c, pd, mr.rkey, p + PAGE) == -EFAULT, "lists: what is gone since then");
 	mprotect(p + 2 * PAGE, PAGE, PROT_READ);
-	xt_mem_news();
+	xt_mem_new_epoch();
 	TAP_OK(put(&c, pd, mr.rkey, p + 2 * PAGE) == -EFAULT, "lists: something new, a new look");
 	mprotect(p + 2 * PAGE, PAGE, PROT_READ | PROT_WRITE);
 	MUST(!put(&c, pd, mr.rkey, p + 2 * PAGE));
 	mprotect(p + 2 * PAGE, PAGE, PROT_READ);
-	xt_mem_turn.running = false;
+	xt_mem_epoch.in_round = false;
 	TAP_OK(put(&c, pd, mr.rkey, p + 2 * PAGE) == -EFAULT, "lists: no turn, nothing is kept");
 	munmap(p, PAGE), munmap(p + 2 * PAGE, PAGE);
 	close_client(&c);
@@ -430,15 +430,15 @@ static void test_long_list(void)
 	mr = mr_of(&c);
 	for (size_t i = 0; i < n; i += 2)
 		mprotect(p + i * PAGE, PAGE, PROT_READ);
-	xt_mem_turn.running = true;
-	xt_mem_news();
+	xt_mem_epoch.in_round = true;
+	xt_mem_new_epoch();
 	for (size_t i = 0; i + 8 <= n; i += 97)
 		ok &= !use_key(&c, pd, mr.rkey, p + i * PAGE + 9, sizeof(got) - 9, 0, got);
 	TAP_OK(ok, "lists: reads across many mappings");
 	for (size_t i = 0; i < n; i += 97)
 		ok &= put(&c, pd, mr.rkey, p + i * PAGE) == (i % 2 ? 0 : -EFAULT);
 	TAP_OK(ok, "lists: writes where they may");
-	xt_mem_turn.running = false;
+	xt_mem_epoch.in_round = false;
 	munmap(p, n * PAGE);
 	close_client(&c);
 	TAP_OK(nothing_left(), "nothing is left");

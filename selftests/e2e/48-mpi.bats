@@ -50,7 +50,7 @@ mpi() {
 @test "MPI over reliable connections, on one host" {
 	local before
 
-	before=$(counter a local_operations)
+	before=$(counter a loopback_operations)
 	mpi rc_v "$A4:4" 4
-	(($(counter a local_operations) - before > 100))
+	(($(counter a loopback_operations) - before > 100))
 }

@@ -30,7 +30,7 @@ same() {
 	before=$(counter a tx_packets)
 	same ibv_rc_pingpong -g @4 -c -n $((100 / SLOW))
 	equal "packets sent" "$(counter a tx_packets)" "$before"
-	(($(counter a local_operations) > 0))
+	(($(counter a loopback_operations) > 0))
 }
 
 @test "same host: rdma_verify, data and protection" {

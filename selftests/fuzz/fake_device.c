@@ -76,7 +76,7 @@ static int find_path(struct xd_device *dev, const struct xr_ah_attr *attr, struc
 		.ip_version = 6,
 		.dgid = attr->dgid,
 		.hop_limit = 64,
-		.local = xd_net_gid_index(dev, &attr->dgid) >= 0,
+		.loopback = xd_net_gid_index(dev, &attr->dgid) >= 0,
 	};
 	if (!xd_net_gid(dev, attr->sgid_index, &path->sgid))
 		return -EINVAL;

@@ -51,7 +51,7 @@ void srq_open(struct world *w, enum srq_id id)
 	if (id == SRQ_PLAIN)
 		return;
 	s->xt.cq = &w->cq[0].cq;
-	s->xt.domain = id == SRQ_XRC ? FUZZ_DOMAIN : FUZZ_DOMAIN + 1;
+	s->xt.xrcd = id == SRQ_XRC ? FUZZ_DOMAIN : FUZZ_DOMAIN + 1;
 	MUST(xt_numbers_add(w->shared.srqs, &s->xt, &slot, &s->xt.number));
 }
 
@@ -103,7 +103,7 @@ static void add_queues(struct fuzz_qp *q, struct xt_qp_init *init)
 {
 	if (init->type == XR_QPT_XRC_RECV) {
 		init->pd = 0;
-		init->domain = FUZZ_DOMAIN;
+		init->xrcd = FUZZ_DOMAIN;
 		return;
 	}
 	init->send_cq = q->cq;
@@ -188,7 +188,7 @@ static struct xr_addr addr_of(unsigned id, bool peer)
 static struct xt_path path_of(unsigned id)
 {
 	return (struct xt_path){
-		.local = id == QP_NEAR || id == QP_FAR,
+		.loopback = id == QP_NEAR || id == QP_FAR,
 		.ip_version = id == QP_ALONE ? 4 : 6,
 		.smac = { 2, 0, 0, 0, 0, 1 },
 		.dmac = { 2, 0, 0, 0, 0, 2 },

@@ -142,7 +142,7 @@ static void add_ah(struct host *h, uint32_t pd, int version, unsigned place)
 {
 	struct world *w = h->w;
 	struct xt_path p = {
-		.local = place == h->index,
+		.loopback = place == h->index,
 		.ip_version = version,
 		.vlan = rng_chance(&w->rng, 10) ? 100 : 0,
 		.flow_label = rng_next(&w->rng) & 0xfffff,
@@ -540,7 +540,8 @@ static uint64_t activity(const struct sim_engine *e)
 {
 	const struct xt_counters *c = xt_engine_counters(e->engine);
 
-	return c->tx_packets + c->rx_packets + c->completions + c->local_operations + c->timeouts;
+	return c->tx_packets + c->rx_packets + c->completions + c->loopback_operations +
+	       c->timeouts;
 }
 
 /* Programs poll when something came into their queues, or when an event tells them. */

@@ -502,7 +502,7 @@ static void bring_up(struct world *w, struct h_qp *q, const struct h_qp *to, uin
 	uint32_t state, mask;
 	int err = 0;
 
-	path.local = w->local;
+	path.loopback = w->local;
 	for (state = XR_QPS_INIT; state <= XR_QPS_RTS && !err; state++) {
 		mask = h_attr(state, &attr);
 		attr.dest_qp_num = to->qpn;

@@ -85,7 +85,7 @@ void qp_create(struct sim_qp *q)
 	struct xt_qp_init init = {
 		.type = q->type,
 		.pd = q->type == XR_QPT_XRC_RECV ? 0 : q->pd,
-		.domain = q->type == XR_QPT_XRC_RECV ? XRC_DOMAIN : 0,
+		.xrcd = q->type == XR_QPT_XRC_RECV ? XRC_DOMAIN : 0,
 		.sq_depth = q->sq.depth,
 		.rq_depth = q->rq.depth,
 		.sq_stride = xr_send_stride(q->max_send_sge, q->max_inline),
@@ -149,7 +149,7 @@ void qp_set_path(struct sim_qp *q, int version, uint32_t flow_label, uint16_t vl
 	struct xt_path *p = &q->path;
 
 	*p = (struct xt_path){
-		.local = q->conn->local,
+		.loopback = q->conn->local,
 		.ip_version = version,
 		.vlan = vlan,
 		.flow_label = flow_label,

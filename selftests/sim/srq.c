@@ -31,7 +31,7 @@ static void create(struct host *h, bool xrc)
 		return;
 	s->cq = h->xrc_cq[s->id % 2];
 	s->xt.cq = &s->cq->cq;
-	s->xt.domain = XRC_DOMAIN;
+	s->xt.xrcd = XRC_DOMAIN;
 	CHECK(w, xt_numbers_add(h->shared.srqs, &s->xt, &s->slot, &s->xt.number), "no SRQ number");
 }
 

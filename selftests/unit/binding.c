@@ -22,7 +22,7 @@ static void connect(struct world *w, unsigned i, unsigned to)
 	int err = 0;
 
 	path = i == 1 ? h_path(to_ip, from_ip) : h_path(from_ip, to_ip);
-	path.local = !over_wire;
+	path.loopback = !over_wire;
 	for (state = XR_QPS_INIT; state <= XR_QPS_RTS && !err; state++) {
 		mask = h_attr(state, &attr);
 		attr.dest_qp_num = w->q[to].qpn;

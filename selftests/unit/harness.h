@@ -157,7 +157,7 @@ __attribute__((unused)) static int h_create_type(struct harness *h, struct h_qp 
 		.max_inline = H_INLINE,
 		.srq = h->srq,
 		.psns = h->psns,
-		.own = &h->own,
+		.reserved_lkey_mem = &h->own,
 		.owner = q,
 	};
 	int err;

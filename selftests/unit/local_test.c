@@ -21,7 +21,7 @@ static int connect(struct h_qp *q, uint32_t to, uint32_t sq_psn, uint32_t rq_psn
 	uint32_t state, mask;
 	int err = 0;
 
-	path.local = true;
+	path.loopback = true;
 	for (state = XR_QPS_INIT; state <= XR_QPS_RTS && !err; state++) {
 		mask = h_attr(state, &attr);
 		attr.dest_qp_num = to;

@@ -170,7 +170,7 @@ static void test_local(struct pace *p)
 	uint32_t mask = h_attr(XR_QPS_RTR, &attr), got = 0;
 	struct xr_send_wqe *w;
 
-	path.local = true;
+	path.loopback = true;
 	attr.dest_qp_num = p->q.qpn;
 	h_modify(&p->q, XR_QPS_INIT);
 	xt_qp_modify(p->q.qp, &attr, mask, &path, 4096, p->h->now);

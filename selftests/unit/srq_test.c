@@ -34,7 +34,7 @@ static void connect(struct h_qp *q, uint32_t to)
 	uint32_t state, mask;
 	int err = 0;
 
-	path.local = true;
+	path.loopback = true;
 	for (state = XR_QPS_INIT; state <= XR_QPS_RTS && !err; state++) {
 		mask = h_attr(state, &attr);
 		attr.dest_qp_num = to;
@@ -281,7 +281,7 @@ static void test_last_wqe(void)
 {
 	struct pairs *p = begin();
 	unsigned *last = &p->h->events[IBV_EVENT_QP_LAST_WQE_REACHED];
-	struct xt_fault fault;
+	struct xt_wc_error fault;
 	struct xr_cqe cqe;
 
 	post(p, 0, 3, key);

@@ -47,7 +47,7 @@ static int connect_uc(struct h_qp *q, uint32_t to, bool local)
 	struct xr_qp_attr attr;
 	int err = 0;
 
-	path.local = local;
+	path.loopback = local;
 	for (state = XR_QPS_INIT; state <= XR_QPS_RTS && !err; state++) {
 		mask = h_attr(state, &attr);
 		if (state == XR_QPS_RTR)
@@ -95,7 +95,7 @@ static void begin(uint32_t type, bool local)
 		connect_uc(&qb, qa.qpn, local);
 		return;
 	}
-	path.local = local;
+	path.loopback = local;
 	six = path;
 	six.ip_version = 6;
 	memset(six.sgid.raw, 0xfd, 16);
@@ -608,7 +608,7 @@ static unsigned engines_of(struct xt_groups *t, const struct xr_addr *gid)
 	unsigned i, n = 0;
 
 	for (i = 0; i < g->members; i++)
-		n += xt_group_opens(g, i);
+		n += xt_group_first_of_engine(g, i);
 	return n;
 }
 
@@ -753,7 +753,7 @@ static void test_catch_up_bounded(void)
 		h_post_send(&qa, i, XR_WR_SEND, BASE, 3000, key);
 	TAP_OK(!xt_qp_catch_up(qa.qp, ++h->now, 2), "two visits are no more than that");
 	first = h->sent_count;
-	TAP_OK(first && first <= 2 * (XT_VISIT_BUDGET + 3), "and send %u packets of 192", first);
+	TAP_OK(first && first <= 2 * (XT_QP_BUDGET + 3), "and send %u packets of 192", first);
 	run();
 	TAP_OK(h->sent_count == 3 * H_DEPTH, "the rest follows");
 	end();

@@ -44,7 +44,7 @@ static int create(struct harness *h, struct h_qp *q, uint32_t type)
 	struct xt_qp_init init = {
 		.type = type,
 		.pd = target ? 0 : PD_A,
-		.domain = target ? DOMAIN : 0,
+		.xrcd = target ? DOMAIN : 0,
 		.send_cq = target ? NULL : &h->cq,
 		.sq_depth = H_DEPTH,
 		.sq_stride = xr_send_stride(H_SGE, H_INLINE),
@@ -97,7 +97,7 @@ static void make_srq(struct harness *h, struct srq *s, uint32_t pd, uint32_t dom
 	s->cq_ring = h_queue(DEPTH, sizeof(struct xr_cqe));
 	xt_cq_init(&s->cq, s->cq_ring, DEPTH);
 	xt_srq_init(&s->xt, s->ring, DEPTH, H_SGE, pd);
-	s->xt.domain = domain;
+	s->xt.xrcd = domain;
 	s->xt.cq = &s->cq;
 	xt_numbers_add(h->shared.srqs, &s->xt, &s->slot, &s->xt.number);
 }
@@ -115,7 +115,7 @@ static struct pair *begin(bool local)
 	struct harness *h = p->h = h_new(H_CQE);
 
 	back = h_path(0x0a000002, 0x0a000001);
-	there.local = back.local = local;
+	there.loopback = back.loopback = local;
 	h->shared.srqs = xt_numbers_new(32);
 	memset(memory, 0, SIZE);
 	key_a = h_reg(h, &mr_a, memory, SIZE, BASE);
@@ -238,7 +238,7 @@ static void test_creation(void)
 	struct xt_qp *qp;
 
 	TAP_OK(xt_qp_create(h->engine, &target, &qp) == -EINVAL, "a target without a domain");
-	target.domain = 1;
+	target.xrcd = 1;
 	target.sq = ring;
 	TAP_OK(xt_qp_create(h->engine, &target, &qp) == -EINVAL, "a target with an SQ");
 	initiator.srq = &srq;
@@ -398,7 +398,7 @@ static void test_change(void)
 	};
 	uint8_t data[1024] = { 0 };
 	struct xt_seg seg = { data, sizeof(data) };
-	struct xt_fault fault;
+	struct xt_wc_error fault;
 	struct xr_cqe cqe;
 	uint32_t code;
 
@@ -429,7 +429,7 @@ static void test_srq_goes(void)
 	};
 	uint8_t data[1024] = { 0 };
 	struct xt_seg seg = { data, sizeof(data) };
-	struct xt_fault fault;
+	struct xt_wc_error fault;
 	struct xr_cqe cqe;
 	uint32_t code;
 
