@@ -22,7 +22,7 @@ const uint16_t xt_credits[XR_AETH_CREDITS_INVALID] = {
 
 static void learn_credits(struct xt_qp *qp, uint32_t aeth)
 {
-	struct xt_requester *r = &qp->d.req;
+	struct xt_requester *r = &qp->req;
 	uint32_t code = aeth >> 24 & XR_AETH_VALUE_MASK;
 	uint32_t lsn;
 
@@ -42,11 +42,11 @@ static void learn_credits(struct xt_qp *qp, uint32_t aeth)
 
 void xt_req_progress(struct xt_qp *qp, uint32_t packets)
 {
-	struct xt_requester *r = &qp->d.req;
+	struct xt_requester *r = &qp->req;
 	uint32_t window = r->window + packets;
 
-	r->retry_left = qp->d.attr.retry_cnt;
-	r->rnr_left = qp->d.attr.rnr_retry;
+	r->retry_left = qp->attr.retry_cnt;
+	r->rnr_left = qp->attr.rnr_retry;
 	r->nak_retried = false;
 	r->window = window < qp->engine->tuning.window ? window : qp->engine->tuning.window;
 	qp->stalled = false;
@@ -60,7 +60,7 @@ void xt_req_progress(struct xt_qp *qp, uint32_t packets)
 
 bool xt_req_acked(struct xt_qp *qp, uint32_t psn)
 {
-	struct xt_requester *r = &qp->d.req;
+	struct xt_requester *r = &qp->req;
 	uint32_t before = r->unacked, end;
 	struct xt_swqe *w;
 
@@ -85,7 +85,7 @@ bool xt_req_acked(struct xt_qp *qp, uint32_t psn)
 /* A retry that no timeout asked for: once for each place, the same news may come many times. */
 static void retry_now(struct xt_qp *qp)
 {
-	struct xt_requester *r = &qp->d.req;
+	struct xt_requester *r = &qp->req;
 
 	if (r->wait == XT_WAIT_RNR || (r->nak_retried && r->nak_retry_psn == r->unacked))
 		return;
@@ -104,7 +104,7 @@ void xt_req_rnr(struct xt_qp *qp, uint32_t code)
 		IBV_WC_RNR_RETRY_EXC_ERR,
 		XR_VERR_NAK | XR_AETH_RNR_NAK << 8,
 	};
-	struct xt_requester *r = &qp->d.req;
+	struct xt_requester *r = &qp->req;
 
 	qp->engine->counters.rnr_naks_received++;
 	if (r->wait == XT_WAIT_RNR)
@@ -113,10 +113,10 @@ void xt_req_rnr(struct xt_qp *qp, uint32_t code)
 		xt_sq_fail(qp, exceeded);
 		return;
 	}
-	if (qp->d.attr.rnr_retry != 7)
+	if (qp->attr.rnr_retry != 7)
 		r->rnr_left--;
 	/* the peer is there and heard this one: that is what the other counter is about */
-	r->retry_left = qp->d.attr.retry_cnt;
+	r->retry_left = qp->attr.retry_cnt;
 	xt_req_go_back(qp);
 	r->wait = XT_WAIT_RNR;
 	xt_timer_set_retry(qp, qp->engine->now + rnr_timer_us[code & XR_AETH_VALUE_MASK] * 1000ull);
@@ -147,7 +147,7 @@ void xt_req_nak(struct xt_qp *qp, uint32_t code)
 
 static void rx_nak(struct xt_qp *qp, uint32_t psn, uint32_t aeth)
 {
-	struct xt_requester *r = &qp->d.req;
+	struct xt_requester *r = &qp->req;
 	uint32_t value = aeth >> 24 & XR_AETH_VALUE_MASK;
 
 	if (xt_diff(psn, r->unacked) < 0)
@@ -173,8 +173,7 @@ static void rx_ack(struct xt_qp *qp, uint32_t psn, uint32_t aeth)
 		rx_nak(qp, psn, aeth);
 		return;
 	}
-	if (xt_diff(psn + 1, qp->d.req.unacked) > 0 && !xt_req_acked(qp, psn + 1) &&
-	    xt_may_send(qp))
+	if (xt_diff(psn + 1, qp->req.unacked) > 0 && !xt_req_acked(qp, psn + 1) && xt_may_send(qp))
 		retry_now(qp);
 }
 
@@ -190,7 +189,7 @@ static void bad_response(struct xt_qp *qp)
 /* The request that a response with data must be for: all before it is done. NULL: not now. */
 static struct xt_swqe *expected(struct xt_qp *qp, uint32_t psn)
 {
-	struct xt_requester *r = &qp->d.req;
+	struct xt_requester *r = &qp->req;
 
 	if (xt_diff(psn, r->unacked) < 0)
 		return NULL;
@@ -205,7 +204,7 @@ static struct xt_swqe *expected(struct xt_qp *qp, uint32_t psn)
 /* One more response of the oldest request came in. */
 static void answered(struct xt_qp *qp, struct xt_swqe *w)
 {
-	struct xt_requester *r = &qp->d.req;
+	struct xt_requester *r = &qp->req;
 	bool whole_span = xt_req_read_span(qp, w, r->unacked) == 1;
 	/* not so where its request was not sent again yet since the last retry */
 	bool counted = xt_diff(r->next, r->unacked) > 0;
@@ -221,8 +220,8 @@ static void answered(struct xt_qp *qp, struct xt_swqe *w)
 static bool read_response_fits(const struct xt_qp *qp, const struct xt_swqe *w,
 			       const struct xt_rx *rx)
 {
-	uint32_t i = qp->d.req.unacked - w->psn;
-	uint32_t left = w->length - (i << qp->d.mtu_shift);
+	uint32_t i = qp->req.unacked - w->psn;
+	uint32_t left = w->length - (i << qp->mtu_shift);
 
 	/* IBTA annex A19: an ATOMIC WRITE is answered like a READ of nothing. */
 	if (w->kind == XT_KIND_ATOMIC_WRITE)
@@ -232,7 +231,7 @@ static bool read_response_fits(const struct xt_qp *qp, const struct xt_swqe *w,
 	/* the end of the message is an end, whatever way retries cut it */
 	if (i + 1 == w->npsn && !(rx->flags & XR_OPF_END))
 		return false;
-	return rx->len == (left < qp->d.mtu ? left : qp->d.mtu);
+	return rx->len == (left < qp->mtu ? left : qp->mtu);
 }
 
 static void rx_read_response(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn)
@@ -247,8 +246,8 @@ static void rx_read_response(struct xt_qp *qp, const struct xt_rx *rx, uint32_t 
 		bad_response(qp);
 		return;
 	}
-	if (xt_scatter(qp, xt_swqe_sge(qp, qp->d.req.retired), w->num_sge,
-		       (uint64_t)(psn - w->psn) << qp->d.mtu_shift, &src, rx->len, &error)) {
+	if (xt_scatter(qp, xt_swqe_sge(qp, qp->req.retired), w->num_sge,
+		       (uint64_t)(psn - w->psn) << qp->mtu_shift, &src, rx->len, &error)) {
 		xt_sq_fail(qp, error);
 		return;
 	}
@@ -261,8 +260,8 @@ bool xt_req_store_atomic(struct xt_qp *qp, const struct xt_swqe *w, uint64_t val
 	struct xt_seg seg = { (uint8_t *)&value, sizeof(value) };
 	struct xt_source src = { .seg = &seg };
 
-	return !xt_scatter(qp, xt_swqe_sge(qp, qp->d.req.retired), w->num_sge, 0, &src,
-			   sizeof(value), error);
+	return !xt_scatter(qp, xt_swqe_sge(qp, qp->req.retired), w->num_sge, 0, &src, sizeof(value),
+			   error);
 }
 
 static void rx_atomic_ack(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn)
@@ -287,7 +286,7 @@ static void rx_atomic_ack(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn
 
 void xt_completer_rx(struct xt_qp *qp, const struct xt_rx *rx)
 {
-	struct xt_requester *r = &qp->d.req;
+	struct xt_requester *r = &qp->req;
 	uint32_t before = r->unacked;
 	uint32_t psn = r->unacked + xr_psn_diff(rx->psn, r->unacked & XR_PSN_MASK);
 	uint32_t aeth = 0;

@@ -277,7 +277,7 @@ enum xt_side xt_scatter(struct xt_qp *qp, const struct xr_sge *sge, uint32_t n, 
 enum xt_side xt_scatter_receive(struct xt_qp *qp, uint64_t off, const struct xt_source *src,
 				uint32_t len, struct xt_wc_error *error)
 {
-	const struct xt_receive *rq = &qp->d.rq;
+	const struct xt_receive *rq = &qp->rq;
 
 	return scatter(qp, rq->pd, qp->rq_sge, rq->num_sge, off, src, len, error);
 }

@@ -123,7 +123,7 @@ static uint32_t visit(struct xt_qp *qp, uint32_t budget)
 	if (xt_may_send(qp) && !qp->engine->tx_full) {
 		if (qp->info.type == XR_QPT_UD)
 			cost += xt_ud_run(qp, budget, &more);
-		else if (qp->d.path.loopback)
+		else if (qp->path.loopback)
 			cost += xt_loopback_run(qp, budget, &more);
 		else if (qp->info.type == XR_QPT_UC)
 			cost += xt_uc_run(qp, budget, &more);
@@ -207,7 +207,7 @@ static bool parse(const struct xt_frame *frame, struct xt_rx *rx)
  */
 static bool from_peer(const struct xt_qp *qp, const struct xt_frame *frame)
 {
-	const struct xt_path *path = &qp->d.path;
+	const struct xt_path *path = &qp->path;
 	const uint8_t *ip = frame->seg[0].data + frame->meta.ip_off;
 
 	if (path->loopback || frame->meta.ip_version != path->ip_version)

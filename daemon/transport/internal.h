@@ -120,7 +120,7 @@ struct xt_payload {
 	struct xt_seg seg[XR_MAX_SGE];
 };
 
-/* ---- the durable part of a QP: plain data ------------------------------------------ */
+/* ---- parts of a QP ---- */
 
 struct xt_requester {
 	/* indices into the SQ, free-running: retired <= cur <= loaded <= producer */
@@ -223,20 +223,6 @@ struct xt_pace {
 	uint64_t ahead; /* how far that may be ahead of now */
 };
 
-struct xt_durable {
-	struct xt_requester req;
-	struct xt_receive rq;
-	struct xt_responder resp;
-	struct xr_qp_attr attr; /* as the client set them */
-	struct xt_path path;
-	struct xt_pace pace;
-	uint32_t mtu; /* bytes; of a path, UD: of the port */
-	uint8_t mtu_shift;
-	uint32_t windows; /* first of the windows of type 2 that are bound to it, by index */
-	bool ring_bad;	  /* indices were corrupt: never read the rings again */
-	bool drained;	  /* SQD: the event was raised */
-};
-
 /* ---- queue pairs ---------------------------------------------------------------------- */
 
 struct xt_list {
@@ -268,9 +254,19 @@ struct xt_timer {
 struct xt_qp {
 	struct xt_qp_info info;
 	struct xt_engine *engine;
-	struct xt_durable d;
 
-	/* caches and connections to the rest of this process */
+	struct xt_requester req;
+	struct xt_receive rq;
+	struct xt_responder resp;
+	struct xr_qp_attr attr; /* as the client set them */
+	struct xt_path path;
+	struct xt_pace pace;
+	uint32_t mtu; /* bytes of payload; UD: the port's MTU */
+	uint8_t mtu_shift;
+	bool ring_bad;	  /* corrupt ring indices: the rings are never read again */
+	bool drained;	  /* SQD: IBV_EVENT_SQ_DRAINED was raised */
+	uint32_t windows; /* first of the type 2 windows bound to the QP, a key index; 0: none */
+
 	struct xt_list active_link; /* in engine->active or ->capped */
 	struct xt_list ack_link;    /* in engine->acks_due */
 	struct xt_timer retry_timer, rate_timer;
@@ -440,20 +436,20 @@ bool xt_pace_limited_last(const struct xt_qp *qp, uint32_t bytes);
 /* May a packet of the send queue go out now? false: the QP becomes active when it may. */
 static inline bool xt_pace_open(struct xt_qp *qp)
 {
-	return !qp->d.attr.rate_limit || xt_pace_limited_open(qp);
+	return !qp->attr.rate_limit || xt_pace_limited_open(qp);
 }
 
 /* Frames of so many bytes in all went out. */
 static inline void xt_pace_spend(struct xt_qp *qp, uint32_t bytes)
 {
-	if (qp->d.attr.rate_limit)
+	if (qp->attr.rate_limit)
 		xt_pace_limited_spend(qp, bytes);
 }
 
 /* True where after a frame of that length there will be a wait. */
 static inline bool xt_pace_last(const struct xt_qp *qp, uint32_t bytes)
 {
-	return qp->d.attr.rate_limit && xt_pace_limited_last(qp, bytes);
+	return qp->attr.rate_limit && xt_pace_limited_last(qp, bytes);
 }
 
 static inline uint32_t xt_frame_len(const struct xt_template *t, uint32_t ext_and_payload)

@@ -46,10 +46,10 @@ static void list_add(struct xt_qp *qp, struct xt_key *key)
 	struct xt_keys *keys = qp->engine->shared->keys;
 
 	key->prev = 0;
-	key->next = qp->d.windows;
+	key->next = qp->windows;
 	if (key->next)
 		xt_keys_by_index(keys, key->next)->prev = key->index;
-	qp->d.windows = key->index;
+	qp->windows = key->index;
 }
 
 static void list_del(struct xt_shared *shared, struct xt_key *key)
@@ -63,7 +63,7 @@ static void list_del(struct xt_shared *shared, struct xt_key *key)
 	} else {
 		qp = xt_qp_by_num(shared->qps, key->entry.qpn);
 		if (qp)
-			qp->d.windows = key->next;
+			qp->windows = key->next;
 	}
 	key->next = key->prev = 0;
 }
@@ -98,12 +98,12 @@ bool xt_qp_unbind(struct xt_qp *qp, uint32_t most)
 	struct xt_shared *shared = qp->engine->shared;
 	struct xt_key *window;
 
-	for (; qp->d.windows && most; most--) {
-		window = xt_keys_by_index(shared->keys, qp->d.windows);
+	for (; qp->windows && most; most--) {
+		window = xt_keys_by_index(shared->keys, qp->windows);
 		xt_window_unbind(shared, window);
 		tell(qp->engine, window);
 	}
-	return qp->d.windows;
+	return qp->windows;
 }
 
 /* ---- invalidation -------------------------------------------------------------------------- */
@@ -140,7 +140,7 @@ static enum xr_reason invalidate(struct xt_qp *qp, uint32_t value, bool remote)
 	if (!key)
 		return XR_KEY_INDEX;
 	/* a peer's request may be served for the PD of an SRQ */
-	why = may_invalidate(remote ? qp->d.resp.pd : qp->info.pd, key, value);
+	why = may_invalidate(remote ? qp->resp.pd : qp->info.pd, key, value);
 	if (why != XR_OK)
 		return why;
 	if (!claim(key, XR_KEY_VALID)) {

@@ -19,7 +19,7 @@ struct piece {
 /* A QP with a rate limit does not go far at once. */
 static uint32_t chunk(const struct xt_qp *qp)
 {
-	return qp->d.attr.rate_limit ? qp->d.mtu : XT_LOOPBACK_MAX;
+	return qp->attr.rate_limit ? qp->mtu : XT_LOOPBACK_MAX;
 }
 
 static void cut(const struct xt_qp *qp, struct xt_swqe *w, struct piece *p)
@@ -27,10 +27,10 @@ static void cut(const struct xt_qp *qp, struct xt_swqe *w, struct piece *p)
 	uint32_t left;
 
 	p->wqe = w;
-	p->off = (qp->d.req.unacked - w->psn) << qp->d.mtu_shift;
+	p->off = (qp->req.unacked - w->psn) << qp->mtu_shift;
 	left = w->length - p->off;
 	p->len = left < chunk(qp) ? left : chunk(qp);
-	p->packets = (p->len + qp->d.mtu - 1) >> qp->d.mtu_shift;
+	p->packets = (p->len + qp->mtu - 1) >> qp->mtu_shift;
 	if (!p->packets)
 		p->packets = 1;
 	p->first = !p->off;
@@ -47,23 +47,23 @@ static bool expected(const struct xt_qp *qp, const struct xt_qp *peer, const str
 {
 	if (xt_unreliable(qp) && p->first)
 		return true;
-	return !xr_psn_diff(peer->d.resp.epsn & XR_PSN_MASK, qp->d.req.unacked & XR_PSN_MASK);
+	return !xr_psn_diff(peer->resp.epsn & XR_PSN_MASK, qp->req.unacked & XR_PSN_MASK);
 }
 
 /* Both know each other, and the peer listens. */
 static bool reachable(const struct xt_qp *qp, const struct xt_qp *peer)
 {
-	const struct xt_path *path = &qp->d.path, *back = &peer->d.path;
+	const struct xt_path *path = &qp->path, *back = &peer->path;
 
 	return peer->info.type == peer_type(qp) && xt_may_receive(peer) && back->loopback &&
-	       peer->d.attr.dest_qp_num == qp->info.qpn &&
+	       peer->attr.dest_qp_num == qp->info.qpn &&
 	       !memcmp(&path->dgid, &back->sgid, sizeof(path->dgid)) &&
 	       !memcmp(&path->sgid, &back->dgid, sizeof(path->sgid));
 }
 
 static void advance(struct xt_qp *qp, const struct piece *p)
 {
-	struct xt_requester *r = &qp->d.req;
+	struct xt_requester *r = &qp->req;
 
 	r->unacked += p->packets;
 	if (xt_diff(r->unacked, r->max) > 0)
@@ -83,11 +83,11 @@ static void advance(struct xt_qp *qp, const struct piece *p)
 /* Nothing arrives: a connection notices in time, an unreliable one never. */
 static void lost(struct xt_qp *qp, const struct piece *p)
 {
-	const struct xr_sge *sge = xt_swqe_sge(qp, qp->d.req.retired);
+	const struct xr_sge *sge = xt_swqe_sge(qp, qp->req.retired);
 	struct piece rest = *p;
 
 	if (!xt_unreliable(qp)) {
-		qp->d.req.wait = XT_WAIT_UNREACHABLE;
+		qp->req.wait = XT_WAIT_UNREACHABLE;
 		xt_req_arm_ack_timer(qp);
 		return;
 	}
@@ -96,7 +96,7 @@ static void lost(struct xt_qp *qp, const struct piece *p)
 		xt_sq_fail(qp, p->wqe->error);
 		return;
 	}
-	rest.packets = p->wqe->psn + p->wqe->npsn - qp->d.req.unacked;
+	rest.packets = p->wqe->psn + p->wqe->npsn - qp->req.unacked;
 	rest.last = true;
 	advance(qp, &rest);
 }
@@ -133,7 +133,7 @@ static void do_data(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 		.total = w->length,
 		.imm = w->imm,
 		.inv_rkey = w->inv_rkey,
-		.src = { .qp = qp, .index = qp->d.req.retired, .off = p->off },
+		.src = { .qp = qp, .index = qp->req.retired, .off = p->off },
 	};
 	enum xt_outcome verdict;
 	struct xt_wc_error error;
@@ -141,7 +141,7 @@ static void do_data(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 
 	rq.flags = xt_flags_of(rq.op);
 	if (xt_unreliable(qp) && p->first)
-		xt_resp_begin_message(peer, qp->d.req.unacked);
+		xt_resp_begin_message(peer, qp->req.unacked);
 	verdict = xt_resp_request(peer, &rq, &code, &error);
 	if (xt_unreliable(qp) && (verdict == XT_RNR || verdict == XT_REFUSED)) {
 		dropped(qp, peer, p);
@@ -155,7 +155,7 @@ static void do_data(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 		break;
 	case XT_RNR:
 		peer->engine->counters.rnr_naks_sent++;
-		xt_req_rnr(qp, peer->d.attr.min_rnr_timer);
+		xt_req_rnr(qp, peer->attr.min_rnr_timer);
 		break;
 	case XT_SOURCE_ERROR:
 		xt_sq_fail(qp, error);
@@ -169,8 +169,8 @@ static void do_data(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 /* The peer's share of what it answers at once */
 static void peer_done(struct xt_qp *peer, const struct piece *p)
 {
-	peer->d.resp.epsn += p->packets;
-	peer->d.resp.msn += p->last;
+	peer->resp.epsn += p->packets;
+	peer->resp.msn += p->last;
 }
 
 static void do_read(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
@@ -190,7 +190,7 @@ static void do_read(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 		refused(qp, nak);
 		return;
 	}
-	side = xt_scatter_mem(qp, xt_swqe_sge(qp, qp->d.req.retired), w->num_sge, p->off, mem, off,
+	side = xt_scatter_mem(qp, xt_swqe_sge(qp, qp->req.retired), w->num_sge, p->off, mem, off,
 			      p->len, &error);
 	if (side == XT_SIDE_SOURCE) {
 		xt_resp_refuse(peer, XR_NAK_REMOTE_OPERATIONAL);
@@ -237,7 +237,7 @@ static void do_atomic_write(struct xt_qp *qp, struct xt_qp *peer, const struct p
 		.rkey = p->wqe->rkey,
 		.len = XR_ATOMIC_LEN,
 		.total = XR_ATOMIC_LEN,
-		.src = { .qp = qp, .index = qp->d.req.retired },
+		.src = { .qp = qp, .index = qp->req.retired },
 	};
 	struct xt_wc_error error;
 	uint32_t code;
@@ -260,7 +260,7 @@ static void do_atomic_write(struct xt_qp *qp, struct xt_qp *peer, const struct p
 /* A READ or atomic that the peer would not take from the wire either */
 static bool out_of_place(struct xt_qp *peer)
 {
-	return peer->d.resp.kind != XT_KIND_NONE || !peer->d.attr.max_dest_rd_atomic;
+	return peer->resp.kind != XT_KIND_NONE || !peer->attr.max_dest_rd_atomic;
 }
 
 static void perform(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
@@ -301,7 +301,7 @@ void xt_engine_leave(struct xt_engine *e, struct xt_engine *other)
 static enum step step(struct xt_qp *qp, const struct piece *p)
 {
 	struct xt_engine *e = qp->engine, *other;
-	struct xt_qp *peer = xt_qp_by_num(e->shared->qps, qp->d.attr.dest_qp_num);
+	struct xt_qp *peer = xt_qp_by_num(e->shared->qps, qp->attr.dest_qp_num);
 
 	if (!peer) {
 		lost(qp, p);
@@ -315,7 +315,7 @@ static enum step step(struct xt_qp *qp, const struct piece *p)
 			lost(qp, p);
 		xt_engine_leave(e, other);
 	}
-	return xt_may_send(qp) && qp->d.req.wait == XT_WAIT_NONE ? STEP_ON : STEP_STOP;
+	return xt_may_send(qp) && qp->req.wait == XT_WAIT_NONE ? STEP_ON : STEP_STOP;
 }
 
 /* 4 KiB cost as much as a packet. */
@@ -326,7 +326,7 @@ static uint32_t cost_of(const struct piece *p)
 
 uint32_t xt_loopback_run(struct xt_qp *qp, uint32_t budget, bool *more)
 {
-	struct xt_requester *r = &qp->d.req;
+	struct xt_requester *r = &qp->req;
 	enum step next = STEP_ON;
 	uint32_t cost = 0;
 	struct xt_swqe *w;

@@ -174,7 +174,7 @@ int xt_qp_modify_check(const struct xt_qp *qp, const struct xr_qp_attr *a, uint3
 
 static void apply_values(struct xt_qp *qp, const struct xr_qp_attr *a, uint32_t mask)
 {
-	struct xr_qp_attr *to = &qp->d.attr;
+	struct xr_qp_attr *to = &qp->attr;
 
 #define APPLY(bit, field)                                                                          \
 	do {                                                                                       \
@@ -213,12 +213,25 @@ static void empty_ring(struct xr_queue *ring)
 	__atomic_store_n(&ring->consumer, 0, __ATOMIC_RELEASE);
 }
 
+static void clear_state(struct xt_qp *qp)
+{
+	memset(&qp->req, 0, sizeof(qp->req));
+	memset(&qp->rq, 0, sizeof(qp->rq));
+	memset(&qp->resp, 0, sizeof(qp->resp));
+	memset(&qp->attr, 0, sizeof(qp->attr));
+	memset(&qp->path, 0, sizeof(qp->path));
+	memset(&qp->pace, 0, sizeof(qp->pace));
+	qp->mtu = 0;
+	qp->mtu_shift = 0;
+	qp->ring_bad = qp->drained = false;
+}
+
 static void to_reset(struct xt_qp *qp)
 {
 	xt_qp_stop(qp);
 	xt_qp_unbind(qp, UINT32_MAX);
 	xt_sq_free(qp);
-	memset(&qp->d, 0, sizeof(qp->d));
+	clear_state(qp);
 	empty_ring(qp->sq_ring);
 	empty_ring(qp->rq_ring);
 	xt_qp_store_psns(qp);
@@ -234,7 +247,7 @@ static void enter(struct xt_qp *qp, uint32_t from, uint32_t to)
 	xt_qp_store_psns(qp);
 	xt_qp_store_state(qp, to);
 	if (to == XR_QPS_SQD && from == XR_QPS_RTS) {
-		qp->d.drained = false;
+		qp->drained = false;
 		if (xt_req_resend_ackreq(qp))
 			xt_activate(qp);
 		xt_req_check_drained(qp);
@@ -281,8 +294,8 @@ int xt_qp_modify(struct xt_qp *qp, const struct xr_qp_attr *attr, uint32_t mask,
 
 void xt_qp_set_mtu(struct xt_qp *qp, uint32_t mtu)
 {
-	qp->d.mtu = mtu;
-	qp->d.mtu_shift = __builtin_ctz(mtu);
+	qp->mtu = mtu;
+	qp->mtu_shift = __builtin_ctz(mtu);
 }
 
 void xt_qp_set_burst(struct xt_qp *qp, uint32_t burst)
@@ -295,11 +308,11 @@ void xt_qp_set_burst(struct xt_qp *qp, uint32_t burst)
 
 void xt_qp_set_path(struct xt_qp *qp, const struct xt_path *path)
 {
-	bool moved = path->loopback != qp->d.path.loopback;
+	bool moved = path->loopback != qp->path.loopback;
 
-	qp->d.path = *path;
-	xt_template_build(&qp->tmpl, path, qp->d.attr.dest_qp_num,
-			  xt_source_port(path, qp->info.qpn, qp->d.attr.dest_qp_num));
+	qp->path = *path;
+	xt_template_build(&qp->tmpl, path, qp->attr.dest_qp_num,
+			  xt_source_port(path, qp->info.qpn, qp->attr.dest_qp_num));
 	/* between wire and direct way: on from what is acknowledged */
 	if (moved && xt_may_send(qp))
 		xt_req_go_back(qp);
@@ -307,15 +320,13 @@ void xt_qp_set_path(struct xt_qp *qp, const struct xt_path *path)
 
 void xt_qp_query(const struct xt_qp *qp, struct xr_qp_attr *attr)
 {
-	const struct xt_durable *d = &qp->d;
-
-	*attr = d->attr;
+	*attr = qp->attr;
 	attr->qp_state = attr->cur_qp_state = qp->info.state;
 	attr->path_mig_state = IBV_MIG_MIGRATED;
-	attr->sq_draining = qp->info.state == XR_QPS_SQD && !d->drained;
+	attr->sq_draining = qp->info.state == XR_QPS_SQD && !qp->drained;
 	/* the numbers as they stand now, not as they were set */
 	if (qp->info.state >= XR_QPS_RTR)
-		attr->rq_psn = d->resp.epsn & XR_PSN_MASK;
+		attr->rq_psn = qp->resp.epsn & XR_PSN_MASK;
 	if (qp->info.state >= XR_QPS_RTS)
-		attr->sq_psn = d->req.load_psn & XR_PSN_MASK;
+		attr->sq_psn = qp->req.load_psn & XR_PSN_MASK;
 }

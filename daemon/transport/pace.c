@@ -13,19 +13,19 @@
 /* How long so many bytes last, rounded up so that many small packets do not add up to more. */
 static uint64_t duration(const struct xt_qp *qp, uint64_t bytes)
 {
-	return (bytes * 8000000 + qp->d.attr.rate_limit - 1) / qp->d.attr.rate_limit;
+	return (bytes * 8000000 + qp->attr.rate_limit - 1) / qp->attr.rate_limit;
 }
 
 void xt_pace_set(struct xt_qp *qp, uint32_t burst)
 {
-	struct xt_pace *p = &qp->d.pace;
+	struct xt_pace *p = &qp->pace;
 	uint64_t frame;
 
 	xt_timer_set_rate(qp, XT_NEVER);
 	p->paid_until = 0;
-	if (!qp->d.attr.rate_limit)
+	if (!qp->attr.rate_limit)
 		return;
-	frame = duration(qp, XT_TEMPLATE_LEN + XT_MAX_EXT + qp->d.mtu + XR_ICRC_LEN);
+	frame = duration(qp, XT_TEMPLATE_LEN + XT_MAX_EXT + qp->mtu + XR_ICRC_LEN);
 	p->ahead = duration(qp, burst);
 	if (!burst)
 		p->ahead = BURST_NS > BURST_FRAMES * frame ? BURST_NS : BURST_FRAMES * frame;
@@ -35,20 +35,20 @@ void xt_pace_set(struct xt_qp *qp, uint32_t burst)
 
 static bool may_send(const struct xt_qp *qp)
 {
-	return qp->d.pace.paid_until <= qp->engine->now + qp->d.pace.ahead;
+	return qp->pace.paid_until <= qp->engine->now + qp->pace.ahead;
 }
 
 bool xt_pace_limited_open(struct xt_qp *qp)
 {
 	if (may_send(qp))
 		return true;
-	xt_timer_set_rate(qp, qp->d.pace.paid_until - qp->d.pace.ahead);
+	xt_timer_set_rate(qp, qp->pace.paid_until - qp->pace.ahead);
 	return false;
 }
 
 void xt_pace_limited_spend(struct xt_qp *qp, uint32_t bytes)
 {
-	struct xt_pace *p = &qp->d.pace;
+	struct xt_pace *p = &qp->pace;
 
 	if (p->paid_until < qp->engine->now)
 		p->paid_until = qp->engine->now;
@@ -57,7 +57,7 @@ void xt_pace_limited_spend(struct xt_qp *qp, uint32_t bytes)
 
 bool xt_pace_limited_last(const struct xt_qp *qp, uint32_t bytes)
 {
-	uint64_t from = qp->d.pace.paid_until, now = qp->engine->now;
+	uint64_t from = qp->pace.paid_until, now = qp->engine->now;
 
-	return (from > now ? from : now) + duration(qp, bytes) > now + qp->d.pace.ahead;
+	return (from > now ? from : now) + duration(qp, bytes) > now + qp->pace.ahead;
 }

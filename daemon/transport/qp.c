@@ -156,34 +156,32 @@ const struct xt_qp_info *xt_qp_info(const struct xt_qp *qp)
 
 const struct xt_path *xt_qp_path(const struct xt_qp *qp)
 {
-	return &qp->d.path;
+	return &qp->path;
 }
 
 void xt_qp_entry(const struct xt_qp *qp, struct xr_qp_entry *entry)
 {
 	*entry = (struct xr_qp_entry){
-		.peer = qp->d.path.dgid,
-		.local = qp->d.path.sgid,
-		.dest_qpn = qp->d.attr.dest_qp_num,
+		.peer = qp->path.dgid,
+		.local = qp->path.sgid,
+		.dest_qpn = qp->attr.dest_qp_num,
 		.pd = qp->info.pd,
 		.slot = qp->info.slot,
-		.qkey = qp->d.attr.qkey,
+		.qkey = qp->attr.qkey,
 		.pkey = XR_DEFAULT_PKEY,
 		/* datagrams may come by any path */
-		.path_mtu = qp->info.type == XR_QPT_UD ? 0 : qp->d.mtu,
+		.path_mtu = qp->info.type == XR_QPT_UD ? 0 : qp->mtu,
 		.state = qp->info.state,
 		.type = qp->info.type,
-		.access = qp->d.attr.qp_access_flags & XR_ACCESS_REMOTE,
+		.access = qp->attr.qp_access_flags & XR_ACCESS_REMOTE,
 	};
 }
 
 void xt_qp_store_psns(struct xt_qp *qp)
 {
-	const struct xt_durable *d = &qp->d;
-
-	__atomic_store_n(&qp->psn->expected, d->resp.epsn & XR_PSN_MASK, __ATOMIC_RELAXED);
-	__atomic_store_n(&qp->psn->unacked, d->req.unacked & XR_PSN_MASK, __ATOMIC_RELAXED);
-	__atomic_store_n(&qp->psn->next, d->req.max & XR_PSN_MASK, __ATOMIC_RELAXED);
+	__atomic_store_n(&qp->psn->expected, qp->resp.epsn & XR_PSN_MASK, __ATOMIC_RELAXED);
+	__atomic_store_n(&qp->psn->unacked, qp->req.unacked & XR_PSN_MASK, __ATOMIC_RELAXED);
+	__atomic_store_n(&qp->psn->next, qp->req.max & XR_PSN_MASK, __ATOMIC_RELAXED);
 }
 
 /* ring.h: the client stores its index, then looks; so this comes before the queue is drained. */
@@ -206,8 +204,8 @@ void xt_qp_stop(struct xt_qp *qp)
 	qp->engine->inflight -= qp->charged;
 	qp->charged = 0;
 	qp->stalled = false;
-	qp->d.req.wait = XT_WAIT_NONE;
-	qp->d.resp.ack_due = XT_ACK_DUE_NONE;
+	qp->req.wait = XT_WAIT_NONE;
+	qp->resp.ack_due = XT_ACK_DUE_NONE;
 }
 
 void xt_qp_error(struct xt_qp *qp, bool own)
@@ -227,7 +225,7 @@ void xt_qp_error(struct xt_qp *qp, bool own)
 
 void xt_qp_sq_error(struct xt_qp *qp)
 {
-	struct xt_requester *r = &qp->d.req;
+	struct xt_requester *r = &qp->req;
 
 	xt_qp_store_state(qp, XR_QPS_SQE);
 	qp->engine->ops->qp_state(qp->engine->ctx, qp);
@@ -238,9 +236,9 @@ void xt_qp_sq_error(struct xt_qp *qp)
 
 void xt_qp_fatal(struct xt_qp *qp)
 {
-	if (qp->d.ring_bad)
+	if (qp->ring_bad)
 		return;
-	qp->d.ring_bad = true;
+	qp->ring_bad = true;
 	xt_event(qp, IBV_EVENT_QP_FATAL);
 	xt_qp_error(qp, true);
 }

@@ -21,8 +21,8 @@
 
 void xt_req_reset(struct xt_qp *qp)
 {
-	struct xt_requester *r = &qp->d.req;
-	const struct xr_qp_attr *attr = &qp->d.attr;
+	struct xt_requester *r = &qp->req;
+	const struct xr_qp_attr *attr = &qp->attr;
 	uint32_t producer = r->producer, retired = r->retired;
 
 	*r = (struct xt_requester){
@@ -48,7 +48,7 @@ void xt_req_reset(struct xt_qp *qp)
 
 static void charge(struct xt_qp *qp)
 {
-	uint32_t inflight = qp->stalled ? 0 : qp->d.req.next - qp->d.req.unacked;
+	uint32_t inflight = qp->stalled ? 0 : qp->req.next - qp->req.unacked;
 
 	qp->engine->inflight += inflight - qp->charged;
 	qp->charged = inflight;
@@ -56,7 +56,7 @@ static void charge(struct xt_qp *qp)
 
 static uint64_t ack_timeout_ns(const struct xt_qp *qp)
 {
-	return qp->d.attr.timeout ? 4096ull << qp->d.attr.timeout : XT_NEVER;
+	return qp->attr.timeout ? 4096ull << qp->attr.timeout : XT_NEVER;
 }
 
 /* A long timeout is cut in two: first the share of the engine's window is given back. */
@@ -70,7 +70,7 @@ void xt_req_arm_ack_timer(struct xt_qp *qp)
 
 void xt_req_update(struct xt_qp *qp, bool progress)
 {
-	struct xt_requester *r = &qp->d.req;
+	struct xt_requester *r = &qp->req;
 
 	charge(qp);
 	if (r->next == r->unacked) {
@@ -86,7 +86,7 @@ void xt_req_update(struct xt_qp *qp, bool progress)
 
 void xt_req_go_back(struct xt_qp *qp)
 {
-	struct xt_requester *r = &qp->d.req;
+	struct xt_requester *r = &qp->req;
 
 	/* everything acknowledged is retired, so the oldest PSN is the oldest request's */
 	r->next = r->unacked;
@@ -104,7 +104,7 @@ void xt_req_go_back(struct xt_qp *qp)
 
 bool xt_req_resend_ackreq(struct xt_qp *qp)
 {
-	struct xt_requester *r = &qp->d.req;
+	struct xt_requester *r = &qp->req;
 	const struct xt_swqe *w = xt_swqe(qp, r->cur);
 	uint32_t begun = r->cur == r->loaded ? 0 : r->next - w->psn;
 
@@ -120,7 +120,7 @@ bool xt_req_resend_ackreq(struct xt_qp *qp)
 bool xt_req_retry(struct xt_qp *qp)
 {
 	static const struct xt_wc_error exceeded = { IBV_WC_RETRY_EXC_ERR, XR_VERR_TIMEOUT };
-	struct xt_requester *r = &qp->d.req;
+	struct xt_requester *r = &qp->req;
 
 	if (!r->retry_left) {
 		xt_sq_fail(qp, exceeded);
@@ -133,7 +133,7 @@ bool xt_req_retry(struct xt_qp *qp)
 
 void xt_req_timeout(struct xt_qp *qp)
 {
-	struct xt_requester *r = &qp->d.req;
+	struct xt_requester *r = &qp->req;
 
 	if (r->wait == XT_WAIT_RNR) {
 		r->wait = XT_WAIT_NONE;
@@ -159,16 +159,16 @@ void xt_req_timeout(struct xt_qp *qp)
 
 void xt_req_check_drained(struct xt_qp *qp)
 {
-	struct xt_requester *r = &qp->d.req;
+	struct xt_requester *r = &qp->req;
 
-	if (qp->info.state != XR_QPS_SQD || qp->d.drained)
+	if (qp->info.state != XR_QPS_SQD || qp->drained)
 		return;
 	/* loaded but never begun does not count */
 	if (r->unacked != r->max ||
 	    (r->retired != r->loaded && xt_swqe(qp, r->retired)->psn != r->unacked))
 		return;
-	qp->d.drained = true;
-	if (qp->d.attr.en_sqd_async_notify)
+	qp->drained = true;
+	if (qp->attr.en_sqd_async_notify)
 		xt_event(qp, IBV_EVENT_SQ_DRAINED);
 }
 
@@ -178,7 +178,7 @@ enum gate { GATE_OPEN, GATE_WAIT, GATE_CAPPED };
 
 uint32_t xt_req_read_span(const struct xt_qp *qp, const struct xt_swqe *w, uint32_t psn)
 {
-	uint32_t packets = qp->d.req.read_packets;
+	uint32_t packets = qp->req.read_packets;
 	uint32_t to_boundary = packets - (psn - w->psn) % packets;
 	uint32_t left = w->npsn - (psn - w->psn);
 
@@ -201,7 +201,7 @@ static bool takes_receive(const struct xt_swqe *w)
  */
 static bool credit_allows(const struct xt_qp *qp, const struct xt_swqe *w)
 {
-	const struct xt_requester *r = &qp->d.req;
+	const struct xt_requester *r = &qp->req;
 
 	if (!r->credits || !takes_receive(w))
 		return true;
@@ -212,7 +212,7 @@ static bool credit_allows(const struct xt_qp *qp, const struct xt_swqe *w)
 
 static bool begin_allowed(const struct xt_qp *qp, const struct xt_swqe *w)
 {
-	const struct xt_requester *r = &qp->d.req;
+	const struct xt_requester *r = &qp->req;
 
 	if (qp->info.state == XR_QPS_SQD && r->next == r->max)
 		return false;
@@ -224,7 +224,7 @@ static bool begin_allowed(const struct xt_qp *qp, const struct xt_swqe *w)
 
 bool xt_req_run_local(struct xt_qp *qp, struct xt_swqe *w)
 {
-	struct xt_requester *r = &qp->d.req;
+	struct xt_requester *r = &qp->req;
 
 	if (!w->done) {
 		if (!begin_allowed(qp, w))
@@ -238,7 +238,7 @@ bool xt_req_run_local(struct xt_qp *qp, struct xt_swqe *w)
 
 static enum gate gate(const struct xt_qp *qp, const struct xt_swqe *w)
 {
-	const struct xt_requester *r = &qp->d.req;
+	const struct xt_requester *r = &qp->req;
 	const struct xt_engine *e = qp->engine;
 	uint32_t inflight = r->next - r->unacked, n = span(qp, w, r->next);
 
@@ -247,7 +247,7 @@ static enum gate gate(const struct xt_qp *qp, const struct xt_swqe *w)
 	if (inflight && inflight + n > r->window)
 		return GATE_WAIT;
 	/* none at all would be for ever: one goes that was loaded when there were any */
-	if (w->kind >= XT_KIND_READ && r->rd_inflight && r->rd_inflight >= qp->d.attr.max_rd_atomic)
+	if (w->kind >= XT_KIND_READ && r->rd_inflight && r->rd_inflight >= qp->attr.max_rd_atomic)
 		return GATE_WAIT;
 	if (!credit_allows(qp, w))
 		return GATE_WAIT;
@@ -292,7 +292,7 @@ static bool next_requests_ack(struct xt_qp *qp, const struct xt_swqe *w)
  */
 static bool needs_ackreq(struct xt_qp *qp, const struct xt_swqe *w, bool last, uint32_t budget)
 {
-	const struct xt_requester *r = &qp->d.req;
+	const struct xt_requester *r = &qp->req;
 
 	if (r->since_ackreq + 1 >= XT_ACK_EVERY)
 		return true;
@@ -302,16 +302,16 @@ static bool needs_ackreq(struct xt_qp *qp, const struct xt_swqe *w, bool last, u
 	if (r->credits && takes_receive(w) && xr_psn_diff(w->ssn + 1, r->lsn) >= 0)
 		return true;
 	/* The next one may be longer in coming than the answer to none is waited for. */
-	if (xt_pace_last(qp, xt_frame_len(&qp->tmpl, qp->d.mtu)))
+	if (xt_pace_last(qp, xt_frame_len(&qp->tmpl, qp->mtu)))
 		return true;
 	return last && (budget == 1 || !next_requests_ack(qp, w));
 }
 
 bool xt_req_build_data(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
 {
-	struct xt_requester *r = &qp->d.req;
+	struct xt_requester *r = &qp->req;
 	uint32_t i = r->next - w->psn;
-	uint32_t off = i << qp->d.mtu_shift, left = w->length - off;
+	uint32_t off = i << qp->mtu_shift, left = w->length - off;
 	bool first = !i, last = i + 1 == w->npsn;
 
 	p->opcode = xt_data_opcode(w, first, last);
@@ -325,15 +325,14 @@ bool xt_req_build_data(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
 	}
 	if (last && w->opcode == XR_WR_SEND_WITH_INV)
 		xt_ext_ieth(p, w->inv_rkey);
-	return xt_gather(qp, r->cur, off, left < qp->d.mtu ? left : qp->d.mtu, &p->payload,
-			 &w->error);
+	return xt_gather(qp, r->cur, off, left < qp->mtu ? left : qp->mtu, &p->payload, &w->error);
 }
 
 static void build_read(struct xt_qp *qp, const struct xt_swqe *w, struct xt_packet *p)
 {
-	uint32_t psn = qp->d.req.next;
-	uint32_t off = (psn - w->psn) << qp->d.mtu_shift, left = w->length - off;
-	uint64_t len = (uint64_t)xt_req_read_span(qp, w, psn) << qp->d.mtu_shift;
+	uint32_t psn = qp->req.next;
+	uint32_t off = (psn - w->psn) << qp->mtu_shift, left = w->length - off;
+	uint64_t len = (uint64_t)xt_req_read_span(qp, w, psn) << qp->mtu_shift;
 
 	p->opcode = XR_OP_READ_REQUEST;
 	xt_ext_reth(p, w->remote_addr + off, w->rkey, left < len ? left : len);
@@ -343,7 +342,7 @@ static bool build_atomic_write(struct xt_qp *qp, struct xt_swqe *w, struct xt_pa
 {
 	p->opcode = XR_OP_ATOMIC_WRITE;
 	xt_ext_reth(p, w->remote_addr, w->rkey, XR_ATOMIC_LEN);
-	return xt_gather(qp, qp->d.req.cur, 0, XR_ATOMIC_LEN, &p->payload, &w->error);
+	return xt_gather(qp, qp->req.cur, 0, XR_ATOMIC_LEN, &p->payload, &w->error);
 }
 
 static void build_atomic(const struct xt_swqe *w, struct xt_packet *p)
@@ -363,11 +362,11 @@ static void build_atomic(const struct xt_swqe *w, struct xt_packet *p)
 
 static bool build(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p, uint32_t budget)
 {
-	xt_packet_init(p, 0, qp->d.req.next);
+	xt_packet_init(p, 0, qp->req.next);
 	if (qp->info.type == XR_QPT_XRC_SEND)
 		xt_ext_xrceth(p, w->srqn);
 	if (w->kind <= XT_KIND_WRITE)
-		p->ackreq = needs_ackreq(qp, w, qp->d.req.next + 1 == w->psn + w->npsn, budget);
+		p->ackreq = needs_ackreq(qp, w, qp->req.next + 1 == w->psn + w->npsn, budget);
 	if (w->kind == XT_KIND_READ)
 		build_read(qp, w, p);
 	else if (w->kind == XT_KIND_ATOMIC)
@@ -381,7 +380,7 @@ static bool build(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p, uint
 
 static void sent(struct xt_qp *qp, const struct xt_swqe *w, const struct xt_packet *p)
 {
-	struct xt_requester *r = &qp->d.req;
+	struct xt_requester *r = &qp->req;
 
 	if (xt_diff(r->next, r->max) < 0)
 		qp->engine->counters.tx_retransmits++;
@@ -405,15 +404,15 @@ static void sent(struct xt_qp *qp, const struct xt_swqe *w, const struct xt_pack
 /* XDP must let the answer in before it can come. */
 static void announce(struct xt_qp *qp, const struct xt_swqe *w)
 {
-	uint32_t next = qp->d.req.next + span(qp, w, qp->d.req.next);
+	uint32_t next = qp->req.next + span(qp, w, qp->req.next);
 
-	if (xt_diff(next, qp->d.req.max) > 0)
+	if (xt_diff(next, qp->req.max) > 0)
 		__atomic_store_n(&qp->psn->next, next & XR_PSN_MASK, __ATOMIC_RELAXED);
 }
 
 uint32_t xt_req_run(struct xt_qp *qp, uint32_t budget, bool *more)
 {
-	struct xt_requester *r = &qp->d.req;
+	struct xt_requester *r = &qp->req;
 	enum gate g = GATE_OPEN;
 	struct xt_packet p;
 	struct xt_swqe *w;

@@ -7,18 +7,18 @@
 
 void xt_resp_reset(struct xt_qp *qp)
 {
-	qp->d.resp = (struct xt_responder){
-		.epsn = qp->d.attr.rq_psn,
-		.seen = qp->d.attr.rq_psn,
+	qp->resp = (struct xt_responder){
+		.epsn = qp->attr.rq_psn,
+		.seen = qp->attr.rq_psn,
 		.pd = qp->info.pd,
 	};
 }
 
 void xt_resp_established(struct xt_qp *qp)
 {
-	if (qp->info.state != XR_QPS_RTR || qp->d.resp.comm_est)
+	if (qp->info.state != XR_QPS_RTR || qp->resp.comm_est)
 		return;
-	qp->d.resp.comm_est = true;
+	qp->resp.comm_est = true;
 	xt_event(qp, IBV_EVENT_COMM_EST);
 }
 
@@ -112,10 +112,10 @@ int xt_resp_select_srq(struct xt_qp *qp, uint32_t srqn)
 		return -1;
 	srq = xt_srq_of(qp, srqn);
 	/* a message is for one SRQ, from its first to its last packet */
-	if (!srq || (qp->d.resp.kind != XT_KIND_NONE && qp->d.resp.srqn != srqn))
+	if (!srq || (qp->resp.kind != XT_KIND_NONE && qp->resp.srqn != srqn))
 		return XR_NAK_INVALID_REQUEST;
-	qp->d.resp.srqn = srqn;
-	qp->d.resp.pd = srq->pd;
+	qp->resp.srqn = srqn;
+	qp->resp.pd = srq->pd;
 	return -1;
 }
 
@@ -123,9 +123,9 @@ int xt_resp_check(struct xt_qp *qp, uint32_t access, uint64_t va, uint32_t rkey,
 		  struct xt_mem **mem, uint64_t *off)
 {
 	/* no fault of a key: the QP does not have such operations (IBTA 9.9.3, 11.6.2) */
-	if (!(qp->d.attr.qp_access_flags & access))
+	if (!(qp->attr.qp_access_flags & access))
 		return XR_NAK_INVALID_REQUEST;
-	if (xt_keys_check(qp->engine->shared->keys, rkey, qp->d.resp.pd, qp->info.qpn, access, va,
+	if (xt_keys_check(qp->engine->shared->keys, rkey, qp->resp.pd, qp->info.qpn, access, va,
 			  len, mem, off) != XR_OK)
 		return XR_NAK_REMOTE_ACCESS;
 	return -1;
@@ -135,7 +135,7 @@ int xt_resp_check(struct xt_qp *qp, uint32_t access, uint64_t va, uint32_t rkey,
 
 static void advance(struct xt_qp *qp, const struct xt_request *rq, enum xt_wr_kind kind)
 {
-	struct xt_responder *resp = &qp->d.resp;
+	struct xt_responder *resp = &qp->resp;
 
 	resp->epsn += rq->packets;
 	if (rq->flags & XR_OPF_END) {
@@ -208,8 +208,8 @@ static enum xt_outcome do_send(struct xt_qp *qp, const struct xt_request *rq, ui
 			       struct xt_wc_error *error)
 {
 	static const struct xt_wc_error too_small = { IBV_WC_LOC_LEN_ERR, XR_VERR_RQ_TOO_SMALL };
-	struct xt_responder *resp = &qp->d.resp;
-	struct xt_receive *wqe = &qp->d.rq;
+	struct xt_responder *resp = &qp->resp;
+	struct xt_receive *wqe = &qp->rq;
 	enum xt_outcome verdict;
 	enum xt_side side;
 
@@ -244,7 +244,7 @@ static enum xt_outcome do_send(struct xt_qp *qp, const struct xt_request *rq, ui
 /* IBTA 9.7.4.1.5: the whole range is checked before the first byte. Returns a NAK code or -1. */
 static int begin_write(struct xt_qp *qp, const struct xt_request *rq)
 {
-	struct xt_responder *resp = &qp->d.resp;
+	struct xt_responder *resp = &qp->resp;
 	struct xt_mem *mem;
 	uint64_t off;
 
@@ -260,7 +260,7 @@ static int begin_write(struct xt_qp *qp, const struct xt_request *rq)
 static enum xt_outcome do_write(struct xt_qp *qp, const struct xt_request *rq, uint32_t *code,
 				struct xt_wc_error *error)
 {
-	struct xt_responder *resp = &qp->d.resp;
+	struct xt_responder *resp = &qp->resp;
 	bool end = rq->flags & XR_OPF_END;
 	enum xt_outcome verdict;
 	enum xt_side side;
@@ -298,7 +298,7 @@ static enum xt_outcome do_write(struct xt_qp *qp, const struct xt_request *rq, u
 
 static enum xt_outcome do_read(struct xt_qp *qp, const struct xt_request *rq, uint32_t *code)
 {
-	struct xt_responder *resp = &qp->d.resp;
+	struct xt_responder *resp = &qp->resp;
 	struct xt_mem *mem;
 	struct xt_rd *rd;
 	uint64_t off;
@@ -360,7 +360,7 @@ static enum xt_outcome do_atomic(struct xt_qp *qp, const struct xt_request *rq, 
 	*rd = (struct xt_rd){
 		.kind = XT_KIND_ATOMIC,
 		.value = old,
-		.psn = qp->d.resp.epsn,
+		.psn = qp->resp.epsn,
 		.npsn = 1,
 	};
 	xt_rd_added(qp);
@@ -407,7 +407,7 @@ static enum xt_outcome do_atomic_write(struct xt_qp *qp, const struct xt_request
 		return refuse(qp, code, *code);
 	*rd = (struct xt_rd){
 		.kind = XT_KIND_ATOMIC_WRITE,
-		.psn = qp->d.resp.epsn,
+		.psn = qp->resp.epsn,
 		.npsn = 1,
 	};
 	xt_rd_added(qp);
@@ -420,7 +420,7 @@ enum xt_outcome xt_resp_request(struct xt_qp *qp, const struct xt_request *rq, u
 {
 	enum xt_wr_kind kind = kind_of(rq->op);
 
-	if (!in_order(&qp->d.resp, rq, kind) || xt_resp_select_srq(qp, rq->srqn) >= 0)
+	if (!in_order(&qp->resp, rq, kind) || xt_resp_select_srq(qp, rq->srqn) >= 0)
 		return refuse(qp, code, XR_NAK_INVALID_REQUEST);
 	switch (kind) {
 	case XT_KIND_SEND:
@@ -438,7 +438,7 @@ enum xt_outcome xt_resp_request(struct xt_qp *qp, const struct xt_request *rq, u
 
 void xt_resp_begin_message(struct xt_qp *qp, uint32_t psn)
 {
-	struct xt_responder *resp = &qp->d.resp;
+	struct xt_responder *resp = &qp->resp;
 
 	if (resp->kind != XT_KIND_NONE)
 		qp->engine->counters.unreliable_drops++;
@@ -449,7 +449,7 @@ void xt_resp_begin_message(struct xt_qp *qp, uint32_t psn)
 void xt_resp_drop_message(struct xt_qp *qp)
 {
 	qp->engine->counters.unreliable_drops++;
-	qp->d.resp.kind = XT_KIND_NONE;
+	qp->resp.kind = XT_KIND_NONE;
 }
 
 /* ---- received requests ---------------------------------------------------------------------- */
@@ -468,7 +468,7 @@ void xt_resp_parse(const struct xt_qp *qp, const struct xt_rx *rx, struct xt_req
 		.solicited = rx->solicited,
 		.psn = rx->psn,
 		.len = rx->len,
-		.full = qp->d.mtu,
+		.full = qp->mtu,
 		.packets = 1,
 		.src = { .seg = rx->frame->seg, .off = rx->frame->meta.payload_off },
 	};
@@ -498,12 +498,12 @@ void xt_resp_parse(const struct xt_qp *qp, const struct xt_rx *rx, struct xt_req
 		rq->inv_rkey = be32toh(ieth.rkey);
 	}
 	if (rx->opcode == XR_OP_READ_REQUEST && rq->total)
-		rq->packets = (rq->total + (uint64_t)qp->d.mtu - 1) >> qp->d.mtu_shift;
+		rq->packets = (rq->total + (uint64_t)qp->mtu - 1) >> qp->mtu_shift;
 }
 
 static void out_of_sequence(struct xt_qp *qp, uint32_t psn)
 {
-	struct xt_responder *resp = &qp->d.resp;
+	struct xt_responder *resp = &qp->resp;
 
 	qp->engine->counters.rx_out_of_sequence++;
 	if (xt_diff(psn, resp->seen) >= 0)
@@ -516,7 +516,7 @@ static void out_of_sequence(struct xt_qp *qp, uint32_t psn)
 
 static void accepted(struct xt_qp *qp, const struct xt_rx *rx, uint32_t packets)
 {
-	struct xt_responder *resp = &qp->d.resp;
+	struct xt_responder *resp = &qp->resp;
 
 	resp->nak_sent = false;
 	if (xt_diff(resp->epsn, resp->seen) > 0)
@@ -534,7 +534,7 @@ static void accepted(struct xt_qp *qp, const struct xt_rx *rx, uint32_t packets)
 
 void xt_responder_rx(struct xt_qp *qp, const struct xt_rx *rx)
 {
-	struct xt_responder *resp = &qp->d.resp;
+	struct xt_responder *resp = &qp->resp;
 	int32_t ahead = xr_psn_diff(rx->psn, resp->epsn & XR_PSN_MASK);
 	struct xt_request rq;
 	struct xt_wc_error error;

@@ -15,8 +15,8 @@ static struct xt_rd *rd_at(struct xt_responder *resp, uint32_t index)
 
 struct xt_rd *xt_rd_new(struct xt_qp *qp)
 {
-	struct xt_responder *resp = &qp->d.resp;
-	uint32_t max = qp->d.attr.max_dest_rd_atomic;
+	struct xt_responder *resp = &qp->resp;
+	uint32_t max = qp->attr.max_dest_rd_atomic;
 
 	if (resp->rd_tail - resp->rd_fresh >= max)
 		return NULL;
@@ -33,8 +33,8 @@ struct xt_rd *xt_rd_new(struct xt_qp *qp)
 
 void xt_rd_added(struct xt_qp *qp)
 {
-	qp->d.resp.rd_tail++;
-	qp->d.resp.rd_kept++;
+	qp->resp.rd_tail++;
+	qp->resp.rd_kept++;
 	xt_activate(qp);
 }
 
@@ -57,7 +57,7 @@ static struct xt_rd *find_rd(struct xt_responder *resp, uint32_t psn, enum xt_wr
 /* Answers again from packet pos of an entry on; not where that is still to come anyway. */
 static void replay(struct xt_qp *qp, uint32_t index, uint32_t pos)
 {
-	struct xt_responder *resp = &qp->d.resp;
+	struct xt_responder *resp = &qp->resp;
 	int32_t ahead = xt_diff(index, resp->rd_cur);
 
 	if (ahead > 0 || (ahead == 0 && pos > resp->rd_pos))
@@ -71,13 +71,13 @@ static void replay(struct xt_qp *qp, uint32_t index, uint32_t pos)
 static void duplicate_read(struct xt_qp *qp, const struct xt_request *rq, uint32_t psn)
 {
 	uint32_t index, pos;
-	struct xt_rd *rd = find_rd(&qp->d.resp, psn, XT_KIND_READ, &index);
+	struct xt_rd *rd = find_rd(&qp->resp, psn, XT_KIND_READ, &index);
 	uint64_t off;
 
 	if (!rd)
 		return;
 	pos = psn - rd->psn;
-	off = (uint64_t)pos << qp->d.mtu_shift;
+	off = (uint64_t)pos << qp->mtu_shift;
 	if (rq->rkey == rd->rkey && rq->va == rd->va + off && rq->total == rd->len - off)
 		replay(qp, index, pos);
 }
@@ -94,7 +94,7 @@ void xt_resp_duplicate(struct xt_qp *qp, const struct xt_request *rq, enum xt_wr
 		break;
 	case XT_KIND_ATOMIC:
 	case XT_KIND_ATOMIC_WRITE:
-		if (find_rd(&qp->d.resp, psn, kind, &index))
+		if (find_rd(&qp->resp, psn, kind, &index))
 			replay(qp, index, 0);
 		break;
 	default:
@@ -106,14 +106,14 @@ void xt_resp_duplicate(struct xt_qp *qp, const struct xt_request *rq, enum xt_wr
 
 void xt_resp_schedule(struct xt_qp *qp, enum xt_ack_due due)
 {
-	qp->d.resp.ack_due = due;
+	qp->resp.ack_due = due;
 	xt_schedule_response(qp);
 }
 
 void xt_resp_schedule_ack(struct xt_qp *qp)
 {
 	/* a NAK not sent yet says the same of all before it */
-	if (qp->d.resp.ack_due == XT_ACK_DUE_NONE)
+	if (qp->resp.ack_due == XT_ACK_DUE_NONE)
 		xt_resp_schedule(qp, XT_ACK_DUE_ACK);
 }
 
@@ -133,7 +133,7 @@ static uint32_t ack_syndrome(struct xt_qp *qp)
 
 static bool send_answer(struct xt_qp *qp)
 {
-	struct xt_responder *resp = &qp->d.resp;
+	struct xt_responder *resp = &qp->resp;
 	struct xt_counters *c = &qp->engine->counters;
 	uint8_t due = resp->ack_due;
 	struct xt_packet p;
@@ -152,7 +152,7 @@ static bool send_answer(struct xt_qp *qp)
 		syndrome = XR_AETH_NAK | XR_NAK_PSN_SEQUENCE;
 		break;
 	case XT_ACK_DUE_RNR_NAK:
-		syndrome = XR_AETH_RNR_NAK | qp->d.attr.min_rnr_timer;
+		syndrome = XR_AETH_RNR_NAK | qp->attr.min_rnr_timer;
 		break;
 	default:
 		syndrome = XR_AETH_NAK | resp->nak_code;
@@ -174,15 +174,15 @@ static bool send_answer(struct xt_qp *qp)
 static int gather_response(struct xt_qp *qp, const struct xt_rd *rd, uint32_t pos,
 			   struct xt_payload *out)
 {
-	uint64_t off = (uint64_t)pos << qp->d.mtu_shift, mem_off;
+	uint64_t off = (uint64_t)pos << qp->mtu_shift, mem_off;
 	uint64_t left = rd->len - off;
-	uint32_t len = left < qp->d.mtu ? left : qp->d.mtu;
+	uint32_t len = left < qp->mtu ? left : qp->mtu;
 	struct xt_mem *mem;
 	int nak;
 
 	if (!len)
 		return -1;
-	qp->d.resp.pd = rd->pd;
+	qp->resp.pd = rd->pd;
 	nak = xt_resp_check(qp, XR_ACCESS_REMOTE_READ, rd->va + off, rd->rkey, len, &mem, &mem_off);
 	if (nak < 0 && xt_gather_mem(qp->engine, mem, mem_off, len, out))
 		nak = XR_NAK_REMOTE_OPERATIONAL;
@@ -213,7 +213,7 @@ static void next_response(struct xt_responder *resp, const struct xt_rd *rd)
 /* A READ that was accepted cannot be answered: its memory or key is gone. */
 static void refuse_response(struct xt_qp *qp, uint32_t psn, uint32_t nak)
 {
-	struct xt_responder *resp = &qp->d.resp;
+	struct xt_responder *resp = &qp->resp;
 
 	/* else it is in ERR already, with an answer of its own behind this one */
 	if (xt_may_receive(qp))
@@ -240,7 +240,7 @@ static bool drop_replay(struct xt_responder *resp)
 /* false: no room, or the QP's last words come next. */
 static bool send_response(struct xt_qp *qp)
 {
-	struct xt_responder *resp = &qp->d.resp;
+	struct xt_responder *resp = &qp->resp;
 	struct xt_rd *rd = rd_at(resp, resp->rd_cur);
 	__be64 orig = htobe64(rd->value);
 	struct xt_packet p;
@@ -268,7 +268,7 @@ static bool send_response(struct xt_qp *qp)
 
 uint32_t xt_resp_run(struct xt_qp *qp, uint32_t budget, bool *more)
 {
-	struct xt_responder *resp = &qp->d.resp;
+	struct xt_responder *resp = &qp->resp;
 	uint32_t cost = 0;
 
 	/* a QP in ERR is silent but for its last words, and what was to come before them */

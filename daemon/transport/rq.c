@@ -4,10 +4,10 @@
 
 static bool look(struct xt_qp *qp)
 {
-	struct xt_receive *rq = &qp->d.rq;
+	struct xt_receive *rq = &qp->rq;
 	uint32_t producer;
 
-	if (qp->d.ring_bad)
+	if (qp->ring_bad)
 		return false;
 	producer = __atomic_load_n(&qp->rq_ring->producer, __ATOMIC_ACQUIRE);
 	if (!xt_ring_sane(producer, rq->producer, rq->consumer, qp->rq_depth)) {
@@ -21,7 +21,7 @@ static bool look(struct xt_qp *qp)
 enum xt_take xt_rq_copy(struct xt_qp *qp, const uint8_t *slot, uint32_t max_sge,
 			struct xt_wc_error *error)
 {
-	struct xt_receive *rq = &qp->d.rq;
+	struct xt_receive *rq = &qp->rq;
 	struct xr_recv_wqe wqe;
 	uint32_t i;
 
@@ -45,7 +45,7 @@ enum xt_take xt_rq_copy(struct xt_qp *qp, const uint8_t *slot, uint32_t max_sge,
 
 enum xt_take xt_rq_take(struct xt_qp *qp, struct xt_wc_error *error)
 {
-	struct xt_receive *rq = &qp->d.rq;
+	struct xt_receive *rq = &qp->rq;
 
 	if (rq->taken)
 		return XT_TAKE_OK;
@@ -60,7 +60,7 @@ enum xt_take xt_rq_take(struct xt_qp *qp, struct xt_wc_error *error)
 
 uint32_t xt_rq_credits(struct xt_qp *qp)
 {
-	struct xt_receive *rq = &qp->d.rq;
+	struct xt_receive *rq = &qp->rq;
 	uint32_t known = rq->producer - rq->consumer;
 
 	/* the client's cache line is worth a look only when few are left */
@@ -74,7 +74,7 @@ static void publish(struct xt_qp *qp)
 	/* what was taken from an SRQ was published then */
 	if (!qp->rq_ring)
 		return;
-	__atomic_store_n(&qp->rq_ring->consumer, qp->d.rq.consumer, __ATOMIC_RELEASE);
+	__atomic_store_n(&qp->rq_ring->consumer, qp->rq.consumer, __ATOMIC_RELEASE);
 }
 
 /* XRC: where the SRQ completes. NULL: it was destroyed, and nobody waits for its receive. */
@@ -84,20 +84,20 @@ static struct xt_cq *cq_of(const struct xt_qp *qp)
 
 	if (qp->info.type != XR_QPT_XRC_RECV)
 		return qp->recv_cq;
-	srq = xt_srq_of(qp, qp->d.rq.srqn);
+	srq = xt_srq_of(qp, qp->rq.srqn);
 	return srq ? srq->cq : NULL;
 }
 
 static bool complete(struct xt_qp *qp, struct xr_cqe *cqe, bool solicited)
 {
-	struct xt_receive *rq = &qp->d.rq;
+	struct xt_receive *rq = &qp->rq;
 	struct xt_cq *cq = cq_of(qp);
 	bool ok;
 
 	cqe->timestamp = qp->engine->now;
 	cqe->qpn = qp->info.qpn;
 	if (qp->info.type != XR_QPT_UD)
-		cqe->src_qpn = qp->d.attr.dest_qp_num;
+		cqe->src_qpn = qp->attr.dest_qp_num;
 	cqe->wqe_index = rq->consumer;
 	cqe->srqn = qp->info.type == XR_QPT_XRC_RECV ? rq->srqn : 0;
 	cqe->is_recv = 1;
@@ -112,7 +112,7 @@ bool xt_rq_complete(struct xt_qp *qp, const struct xr_cqe *what, bool solicited)
 	struct xr_cqe cqe = *what;
 	bool ok;
 
-	cqe.wr_id = qp->d.rq.wr_id;
+	cqe.wr_id = qp->rq.wr_id;
 	ok = complete(qp, &cqe, solicited);
 	publish(qp);
 	if (!ok)
@@ -130,7 +130,7 @@ static uint64_t wr_id_at(struct xt_qp *qp, uint32_t index)
 
 void xt_rq_flush(struct xt_qp *qp)
 {
-	struct xt_receive *rq = &qp->d.rq;
+	struct xt_receive *rq = &qp->rq;
 	struct xr_cqe cqe;
 
 	/* corrupt indices: what was posted before goes all the same */

@@ -47,10 +47,10 @@ void xt_sq_free(struct xt_qp *qp)
 
 bool xt_sq_poll(struct xt_qp *qp)
 {
-	struct xt_requester *r = &qp->d.req;
+	struct xt_requester *r = &qp->req;
 	uint32_t producer;
 
-	if (qp->d.ring_bad || !qp->sq_ring)
+	if (qp->ring_bad || !qp->sq_ring)
 		return false;
 	producer = __atomic_load_n(&qp->sq_ring->producer, __ATOMIC_ACQUIRE);
 	if (!xt_ring_sane(producer, r->producer, r->retired, qp->sq_depth)) {
@@ -112,7 +112,7 @@ static bool copy_inline(struct xt_qp *qp, struct xt_swqe *w, const struct xr_sen
 static bool copy_sges(struct xt_qp *qp, struct xt_swqe *w, const struct xr_send_wqe *wqe,
 		      const uint8_t *slot)
 {
-	struct xr_sge *sge = xt_swqe_sge(qp, qp->d.req.loaded);
+	struct xr_sge *sge = xt_swqe_sge(qp, qp->req.loaded);
 	uint64_t length = 0;
 	uint32_t i;
 
@@ -132,7 +132,7 @@ static bool copy_sges(struct xt_qp *qp, struct xt_swqe *w, const struct xr_send_
 	 */
 	if (w->kind == XT_KIND_READ || w->kind == XT_KIND_ATOMIC)
 		return xt_check_sges(qp, sge, w->num_sge, XR_ACCESS_LOCAL_WRITE, &w->error);
-	return w->length <= qp->d.mtu || xt_check_sges(qp, sge, w->num_sge, 0, &w->error);
+	return w->length <= qp->mtu || xt_check_sges(qp, sge, w->num_sge, 0, &w->error);
 }
 
 /* IBTA 9.8: what each type of QP can do */
@@ -156,13 +156,13 @@ static bool check_datagram(struct xt_qp *qp, struct xt_swqe *w)
 {
 	const struct xt_ah *ah = xt_ah_get(qp->ahs, w->ah);
 
-	if (w->length > qp->d.mtu)
+	if (w->length > qp->mtu)
 		return bad(w, IBV_WC_LOC_LEN_ERR, XR_VERR_BAD_LENGTH);
 	if (!ah || ah->pd != qp->info.pd)
 		return bad(w, IBV_WC_LOC_QP_OP_ERR, XR_VERR_AH);
 	/* IBTA 10.2.5: such a Q_Key stands for the QP's own */
 	if (w->remote_qkey & XR_QKEY_PRIVILEGED)
-		w->remote_qkey = qp->d.attr.qkey;
+		w->remote_qkey = qp->attr.qkey;
 	return true;
 }
 
@@ -175,7 +175,7 @@ static bool check(struct xt_qp *qp, struct xt_swqe *w, const struct xr_send_wqe 
 	w->kind = wqe->opcode < OPERATIONS ? operations[wqe->opcode].kind : XT_KIND_NONE;
 	if (!kind_fits(qp, w))
 		return bad(w, IBV_WC_LOC_QP_OP_ERR, XR_VERR_BAD_OPCODE);
-	if (w->kind >= XT_KIND_READ && !qp->d.attr.max_rd_atomic)
+	if (w->kind >= XT_KIND_READ && !qp->attr.max_rd_atomic)
 		return bad(w, IBV_WC_LOC_QP_OP_ERR, XR_VERR_BAD_OPCODE);
 	if (wqe->flags & XR_SEND_INLINE)
 		ok = copy_inline(qp, w, wqe);
@@ -189,12 +189,12 @@ static bool check(struct xt_qp *qp, struct xt_swqe *w, const struct xr_send_wqe 
 /* PSNs and message numbers, IBTA 9.7.2 and 9.7.7.2 */
 static void number(struct xt_qp *qp, struct xt_swqe *w)
 {
-	struct xt_requester *r = &qp->d.req;
+	struct xt_requester *r = &qp->req;
 	uint32_t messages = 1;
 
 	if (w->kind == XT_KIND_LOCAL)
 		return;
-	w->npsn = (w->length + (uint64_t)qp->d.mtu - 1) >> qp->d.mtu_shift;
+	w->npsn = (w->length + (uint64_t)qp->mtu - 1) >> qp->mtu_shift;
 	if (!w->npsn)
 		w->npsn = 1;
 	if (w->kind == XT_KIND_READ)
@@ -208,7 +208,7 @@ static void number(struct xt_qp *qp, struct xt_swqe *w)
 
 static void load(struct xt_qp *qp)
 {
-	struct xt_requester *r = &qp->d.req;
+	struct xt_requester *r = &qp->req;
 	struct xt_swqe *w = xt_swqe(qp, r->loaded);
 	const uint8_t *slot = xt_ring_entry(qp->sq_ring, r->loaded, qp->sq_depth, qp->sq_stride);
 	struct xr_send_wqe wqe;
@@ -241,7 +241,7 @@ static void load(struct xt_qp *qp)
 
 struct xt_swqe *xt_sq_current(struct xt_qp *qp)
 {
-	struct xt_requester *r = &qp->d.req;
+	struct xt_requester *r = &qp->req;
 
 	if (r->cur == r->loaded) {
 		if (r->loaded == r->producer || qp->info.state != XR_QPS_RTS)
@@ -253,7 +253,7 @@ struct xt_swqe *xt_sq_current(struct xt_qp *qp)
 
 struct xt_swqe *xt_sq_following(struct xt_qp *qp)
 {
-	struct xt_requester *r = &qp->d.req;
+	struct xt_requester *r = &qp->req;
 
 	if (r->cur + 1 == r->loaded) {
 		if (r->loaded == r->producer)
@@ -284,13 +284,13 @@ static bool complete(struct xt_qp *qp, uint32_t index, uint64_t wr_id, uint32_t 
 
 static void publish(struct xt_qp *qp)
 {
-	__atomic_store_n(&qp->sq_ring->consumer, qp->d.req.retired, __ATOMIC_RELEASE);
+	__atomic_store_n(&qp->sq_ring->consumer, qp->req.retired, __ATOMIC_RELEASE);
 }
 
 static bool retire_one(struct xt_qp *qp)
 {
 	static const struct xt_wc_error success = { IBV_WC_SUCCESS, XR_VERR_NONE };
-	struct xt_requester *r = &qp->d.req;
+	struct xt_requester *r = &qp->req;
 	struct xt_swqe *w = xt_swqe(qp, r->retired);
 	bool ok = true;
 
@@ -307,7 +307,7 @@ static bool retire_one(struct xt_qp *qp)
 
 bool xt_sq_retire(struct xt_qp *qp)
 {
-	struct xt_requester *r = &qp->d.req;
+	struct xt_requester *r = &qp->req;
 	struct xt_swqe *w;
 
 	do {
@@ -323,7 +323,7 @@ bool xt_sq_retire(struct xt_qp *qp)
 
 void xt_sq_fail(struct xt_qp *qp, struct xt_wc_error error)
 {
-	struct xt_requester *r = &qp->d.req;
+	struct xt_requester *r = &qp->req;
 	struct xt_swqe *w = xt_swqe(qp, r->retired);
 	bool ok = complete(qp, r->retired, w->wr_id, w->opcode, w->length, &error);
 
@@ -343,7 +343,7 @@ static void flush_one(struct xt_qp *qp, uint32_t index)
 	struct xr_send_wqe wqe;
 	struct xt_swqe *w;
 
-	if (xt_diff(index, qp->d.req.loaded) < 0) {
+	if (xt_diff(index, qp->req.loaded) < 0) {
 		w = xt_swqe(qp, index);
 		complete(qp, index, w->wr_id, w->opcode, 0, &flushed);
 		return;
@@ -354,7 +354,7 @@ static void flush_one(struct xt_qp *qp, uint32_t index)
 
 void xt_sq_flush(struct xt_qp *qp)
 {
-	struct xt_requester *r = &qp->d.req;
+	struct xt_requester *r = &qp->req;
 
 	if (!qp->sq_ring)
 		return;

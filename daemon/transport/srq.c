@@ -71,9 +71,9 @@ static enum xt_take take(struct xt_qp *qp, struct xt_srq *srq, struct xt_wc_erro
 		look(srq);
 	if (srq->dead || !left(srq))
 		return XT_TAKE_EMPTY;
-	qp->d.rq.pd = srq->pd;
-	qp->d.rq.srqn = srq->number;
-	qp->d.rq.consumer = srq->consumer;
+	qp->rq.pd = srq->pd;
+	qp->rq.srqn = srq->number;
+	qp->rq.consumer = srq->consumer;
 	took = xt_rq_copy(qp, entry(srq->queue, srq->consumer, srq->depth, srq->max_sge),
 			  srq->max_sge, error);
 	srq->consumer++;
@@ -90,7 +90,7 @@ static void fail(struct xt_qp *qp)
 
 enum xt_take xt_srq_take(struct xt_qp *qp, struct xt_wc_error *error)
 {
-	struct xt_srq *srq = xt_srq_of(qp, qp->d.resp.srqn);
+	struct xt_srq *srq = xt_srq_of(qp, qp->resp.srqn);
 	struct xt_engine *e = qp->engine;
 	bool was_dead, died, reached;
 	enum xt_take took;

@@ -11,7 +11,7 @@
 /* The oldest work request is done, as far as this side can tell. false: the QP is in ERR now. */
 static bool finish(struct xt_qp *qp, const struct xt_swqe *w)
 {
-	struct xt_requester *r = &qp->d.req;
+	struct xt_requester *r = &qp->req;
 
 	r->unacked = r->next = r->max = w->psn + w->npsn;
 	r->cur = r->retired + 1;
@@ -33,7 +33,7 @@ static struct xt_swqe *current(struct xt_qp *qp)
 		return NULL;
 	}
 	/* loaded, but not begun when the queue was to be drained */
-	if (qp->info.state == XR_QPS_SQD && qp->d.req.next == w->psn)
+	if (qp->info.state == XR_QPS_SQD && qp->req.next == w->psn)
 		return NULL;
 	return w;
 }
@@ -42,7 +42,7 @@ static struct xt_swqe *current(struct xt_qp *qp)
 
 uint32_t xt_uc_run(struct xt_qp *qp, uint32_t budget, bool *more)
 {
-	struct xt_requester *r = &qp->d.req;
+	struct xt_requester *r = &qp->req;
 	struct xt_packet p;
 	struct xt_swqe *w;
 	uint32_t cost;
@@ -75,7 +75,7 @@ uint32_t xt_uc_run(struct xt_qp *qp, uint32_t budget, bool *more)
 /* IBTA 9.8.2.2: behind a gap, nothing counts until a message begins. */
 void xt_uc_rx(struct xt_qp *qp, const struct xt_rx *rx)
 {
-	struct xt_responder *resp = &qp->d.resp;
+	struct xt_responder *resp = &qp->resp;
 	uint32_t psn = resp->epsn + xr_psn_diff(rx->psn, resp->epsn & XR_PSN_MASK), code;
 	struct xt_request rq;
 	struct xt_wc_error error;
@@ -156,7 +156,7 @@ static enum xt_side deliver(struct xt_qp *qp, struct datagram *d, struct xt_wc_e
 	enum xt_take take;
 	enum xt_side side;
 
-	if (d->qkey != qp->d.attr.qkey) {
+	if (d->qkey != qp->attr.qkey) {
 		c->qkey_errors++;
 		return XT_SIDE_NONE;
 	}
@@ -165,7 +165,7 @@ static enum xt_side deliver(struct xt_qp *qp, struct datagram *d, struct xt_wc_e
 		c->no_receive++;
 		return XT_SIDE_NONE;
 	}
-	if (take == XT_TAKE_OK && XR_GRH_LEN + (uint64_t)d->len > qp->d.rq.length) {
+	if (take == XT_TAKE_OK && XR_GRH_LEN + (uint64_t)d->len > qp->rq.length) {
 		c->unreliable_drops++;
 		return XT_SIDE_NONE;
 	}
@@ -256,7 +256,7 @@ static void build(const struct xt_qp *qp, const struct xt_swqe *w, const struct 
 
 static enum step send_wire(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
 {
-	if (!xt_gather(qp, qp->d.req.retired, 0, w->length, &p->payload, &w->error))
+	if (!xt_gather(qp, qp->req.retired, 0, w->length, &p->payload, &w->error))
 		return STEP_ON;
 	return xt_send(qp, p) ? STEP_ON : STEP_BUSY;
 }
@@ -265,7 +265,7 @@ static enum step send_wire(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet
 static void send_copy(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p, struct xt_qp *to)
 {
 	struct datagram d = {
-		.src = { .qp = qp, .index = qp->d.req.retired },
+		.src = { .qp = qp, .index = qp->req.retired },
 		.len = w->length,
 		.qkey = w->remote_qkey,
 		.src_qpn = qp->info.qpn,
@@ -289,7 +289,7 @@ static enum step send_loopback(struct xt_qp *qp, struct xt_swqe *w, struct xt_pa
 	struct xt_qp *peer = xt_qp_by_num(qp->engine->shared->qps, w->remote_qpn);
 
 	/* its own keys must be right even where nobody takes the datagram */
-	if (!xt_check_sges(qp, xt_swqe_sge(qp, qp->d.req.retired), w->num_sge, 0, &w->error))
+	if (!xt_check_sges(qp, xt_swqe_sge(qp, qp->req.retired), w->num_sge, 0, &w->error))
 		return STEP_ON;
 	if (!peer || peer->info.type != XR_QPT_UD)
 		return STEP_ON;

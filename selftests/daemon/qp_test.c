@@ -49,7 +49,7 @@ static uint64_t burst_of(struct conn *c, uint32_t qp)
 {
 	struct xd_qp *o = xd_object_get(c->client, XD_QP, qp);
 
-	return o->xt->d.pace.ahead;
+	return o->xt->pace.ahead;
 }
 
 static int set_rate(struct conn *c, uint32_t qp, uint32_t burst, size_t len)
