@@ -5,30 +5,27 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/ethtool.h>
-#include <linux/sockios.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/file.h>
-#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "daemon/datapath/worker.h"
-#include "daemon/datapath/xdp.h"
-#include "daemon/netdev/net.h"
-#include "daemon/server/server.h"
-#include "device.h"
 #include "daemon/base/log.h"
 #include "daemon/base/loop.h"
 #include "daemon/base/notify.h"
 #include "daemon/base/options.h"
 #include "daemon/base/privileges.h"
+#include "daemon/clients/device.h"
+#include "daemon/datapath/worker.h"
+#include "daemon/datapath/xdp.h"
+#include "daemon/netdev/net.h"
+#include "daemon/objects/objects.h"
+#include "daemon/server/server.h"
 
 #define LOCK_RETRIES 20
 #define LOCK_RETRY_US 50000
@@ -36,6 +33,7 @@
 struct daemon {
 	struct xd_device dev;
 	struct xd_options opt;
+	struct xd_server *server;
 	struct xd_watch *signals;
 	int signal_fd, lock_fd;
 };
@@ -163,26 +161,54 @@ static void raise_file_limit(void)
 	setrlimit(RLIMIT_NOFILE, &rl);
 }
 
-static unsigned int count_queues(const struct xd_device *dev)
-{
-	struct ethtool_channels ch = { .cmd = ETHTOOL_GCHANNELS };
-	struct ifreq ifr = { 0 };
-	unsigned int n = 1;
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+/* ---- the lower parts' callbacks -------------------------------------------------- */
 
-	memcpy(ifr.ifr_name, dev->ifname, sizeof(ifr.ifr_name));
-	ifr.ifr_data = (void *)&ch;
-	if (fd >= 0 && !ioctl(fd, SIOCETHTOOL, &ifr) && ch.combined_count + ch.rx_count)
-		n = ch.combined_count + ch.rx_count;
-	if (fd >= 0)
-		close(fd);
-	if (n > XD_MAX_WORKERS) {
-		xd_log(XD_WARN, "%s has %u RX queues, %u are served: steer UDP port %u to those",
-		       dev->ifname, n, XD_MAX_WORKERS, XR_UDP_PORT);
-		n = XD_MAX_WORKERS;
-	}
-	return dev->opt->queues && dev->opt->queues < n ? dev->opt->queues : n;
+static void on_port(void *ctx, uint32_t type)
+{
+	struct daemon *d = ctx;
+
+	if (d->server)
+		xd_server_port_event(d->server, type);
 }
+
+static void on_gid(void *ctx, uint32_t index, const struct xr_addr *gid, bool added)
+{
+	struct daemon *d = ctx;
+
+	if (!d->dev.xdp)
+		return;
+	if (added)
+		xd_xdp_addr_set(d->dev.xdp, gid, index);
+	else
+		xd_xdp_addr_del(d->dev.xdp, gid);
+}
+
+static void on_net_changed(void *ctx)
+{
+	struct daemon *d = ctx;
+
+	if (d->server)
+		xd_server_net_changed(d->server);
+}
+
+static const struct xd_net_events net_events = {
+	.port = on_port,
+	.gid = on_gid,
+	.changed = on_net_changed,
+};
+
+/* GIDs that were found before the maps were loaded */
+static void mirror_gids(struct daemon *d)
+{
+	struct xr_addr gid;
+	uint32_t i;
+
+	for (i = 0; i < XR_GID_TABLE_LEN; i++)
+		if (xd_net_gid(d->dev.net, i, &gid))
+			on_gid(d, i, &gid, true);
+}
+
+/* ---- start and stop -------------------------------------------------------------- */
 
 static int open_tables(struct xd_device *dev)
 {
@@ -195,32 +221,48 @@ static int open_tables(struct xd_device *dev)
 		       : -ENOMEM;
 }
 
+static int open_net(struct daemon *d)
+{
+	int err = xd_net_open(d->dev.loop, d->opt.interface, &net_events, d, &d->dev.net);
+
+	if (err)
+		xd_log(XD_ERR, "interface %s: %s", d->opt.interface, strerror(-err));
+	return err;
+}
+
+static int start_datapath(struct daemon *d)
+{
+	struct xd_device *dev = &d->dev;
+	const struct xd_link *link = xd_net_link(dev->net);
+	struct xd_workers_config config = {
+		.opt = dev->opt,
+		.ifname = link->ifname,
+		.shared = &dev->shared,
+		.events = &xd_engine_events,
+	};
+	int err = xd_xdp_load(dev->opt, link->ifname, &dev->xdp);
+
+	if (err)
+		return err;
+	mirror_gids(d);
+	config.xdp = dev->xdp;
+	err = xd_workers_start(&config, &dev->workers);
+	return err ? err : xd_xdp_attach(dev->xdp, link->ifindex);
+}
+
 /* Steps that need no message of their own say nothing; the others named what went wrong. */
 static int start(struct daemon *d)
 {
-	struct xd_device *dev = &d->dev;
-	int err;
+	int err = take_name(d);
 
-	err = take_name(d);
-	if (err)
-		return err;
-	err = xd_net_open(dev);
-	if (err) {
-		xd_log(XD_ERR, "interface %s: %s", dev->ifname, strerror(-err));
-		return err;
-	}
-	err = open_tables(dev);
 	if (!err)
-		err = xd_xdp_load(dev);
-	if (err)
-		return err;
-	xd_net_mirror(dev);
-	dev->workers = count_queues(dev);
-	err = xd_workers_start(dev);
+		err = open_net(d);
 	if (!err)
-		err = xd_xdp_attach(dev);
+		err = open_tables(&d->dev);
 	if (!err)
-		err = xd_server_start(dev);
+		err = start_datapath(d);
+	if (!err)
+		err = xd_server_start(&d->dev, &d->server);
 	if (err)
 		return err;
 	err = xd_privileges_drop(XD_ROLE_CONTROL);
@@ -232,11 +274,13 @@ static int start(struct daemon *d)
 static void stop(struct daemon *d)
 {
 	struct xd_device *dev = &d->dev;
+	struct xd_server *server = d->server;
 
-	xd_server_stop(dev);
-	xd_workers_stop(dev);
-	xd_xdp_close(dev);
-	xd_net_close(dev);
+	d->server = NULL;
+	xd_server_stop(server);
+	xd_workers_stop(dev->workers);
+	xd_xdp_close(dev->xdp);
+	xd_net_close(dev->net);
 	xt_keys_free(dev->shared.keys);
 	xt_numbers_free(dev->shared.qps);
 	xt_numbers_free(dev->shared.srqs);
@@ -253,12 +297,12 @@ static int run(struct daemon *d)
 	int err = start(d);
 
 	if (!err) {
-		xd_log(XD_NOTICE, "device %s serves %s, version " XR_VERSION, d->dev.name,
-		       d->dev.ifname);
+		xd_log(XD_NOTICE, "device %s serves %s, version " XR_VERSION, d->opt.name,
+		       xd_net_link(d->dev.net)->ifname);
 		xd_notify("READY=1");
 		err = xd_loop_run(d->dev.loop);
 		xd_notify("STOPPING=1");
-		if (d->dev.net && xd_net_link(&d->dev)->gone)
+		if (xd_net_link(d->dev.net)->gone)
 			err = -ENODEV;
 	}
 	stop(d);
@@ -274,8 +318,6 @@ int main(int argc, char **argv)
 		return err > 0 ? 0 : 2;
 	xd_log_init(d.opt.name, (enum xd_log_level)d.opt.log_level);
 	d.dev.opt = &d.opt;
-	snprintf(d.dev.name, sizeof(d.dev.name), "%s", d.opt.name);
-	snprintf(d.dev.ifname, sizeof(d.dev.ifname), "%s", d.opt.interface);
 	raise_file_limit();
 	d.dev.loop = xd_loop_new();
 	if (!d.dev.loop || take_signals(&d)) {

@@ -28,7 +28,7 @@
 #include <xroce/control.h>
 
 #include "daemon/datapath/worker.h"
-#include "daemon/device.h"
+#include "device.h"
 #include "events.h"
 #include "handles.h"
 #include "daemon/base/jobs.h"
@@ -123,7 +123,7 @@ struct xd_server {
  * xd_server_start() without the socket: what tests and fuzzers need. xd_server_stop() also after
  * an error.
  */
-int xd_server_open(struct xd_device *dev);
+int xd_server_open(struct xd_device *dev, struct xd_server **server);
 
 /* Descriptors held for objects: false, and nothing, when the limit is reached. Any thread. */
 bool xd_fds_take(struct xd_server *s, uint32_t n);

@@ -14,7 +14,7 @@ static int open_eventfds(struct xd_client *c)
 	uint32_t i;
 	int fd;
 
-	for (i = 0; i < c->dev->workers; i++) {
+	for (i = 0; i < xd_workers_count(c->dev->workers); i++) {
 		fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 		if (fd < 0)
 			return -errno;
@@ -29,7 +29,8 @@ int xd_doorbells_open(struct xd_client *c)
 	uint32_t i;
 	int err;
 
-	err = xd_shm_alloc(c, sizeof(struct xr_doorbell) * c->dev->workers, &c->doorbells);
+	err = xd_shm_alloc(c, sizeof(struct xr_doorbell) * xd_workers_count(c->dev->workers),
+			   &c->doorbells);
 	if (err)
 		return err;
 	err = open_eventfds(c);
@@ -40,10 +41,10 @@ int xd_doorbells_open(struct xd_client *c)
 		xd_shm_free(c, &c->doorbells);
 		return err;
 	}
-	xd_workers_pause(c->dev);
+	xd_workers_pause(c->dev->workers);
 	for (i = 0; i < c->bells && !err; i++)
-		err = xd_worker_add_doorbell(c->dev->worker[i], &c->bell[i]);
-	xd_workers_resume(c->dev);
+		err = xd_worker_add_doorbell(c->dev->workers, i, &c->bell[i]);
+	xd_workers_resume(c->dev->workers);
 	if (err)
 		xd_doorbells_close(c);
 	return err;
@@ -55,10 +56,10 @@ void xd_doorbells_close(struct xd_client *c)
 
 	if (!c->bells)
 		return;
-	xd_workers_pause(c->dev);
+	xd_workers_pause(c->dev->workers);
 	for (i = 0; i < c->bells; i++)
-		xd_worker_del_doorbell(c->dev->worker[i], &c->bell[i]);
-	xd_workers_resume(c->dev);
+		xd_worker_del_doorbell(c->dev->workers, i, &c->bell[i]);
+	xd_workers_resume(c->dev->workers);
 	for (i = 0; i < c->bells; i++) {
 		close(c->bell[i].eventfd);
 		free(c->bell[i].qp);
@@ -77,10 +78,10 @@ static int grow(struct xd_device *dev, struct xd_doorbell *bell)
 		return -ENOMEM;
 	if (old)
 		memcpy(qp, old, bell->slots * sizeof(*qp));
-	xd_workers_pause(dev);
+	xd_workers_pause(dev->workers);
 	bell->qp = qp;
 	bell->slots = slots;
-	xd_workers_resume(dev);
+	xd_workers_resume(dev->workers);
 	free(old);
 	return 0;
 }

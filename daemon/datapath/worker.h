@@ -12,23 +12,40 @@
 
 #include "daemon/transport/transport.h"
 
-struct xd_device;
-struct xd_worker;
+#define XD_MAX_WORKERS 16
 
-/* Makes sockets, engines and threads for dev->workers queues. */
-int xd_workers_start(struct xd_device *dev);
-void xd_workers_stop(struct xd_device *dev);
+struct xd_options;
+struct xd_workers;
+struct xd_xdp;
+
+/* Events of the engines, reported by workers in the middle of a round. type: enum ibv_event_type */
+struct xd_engine_events {
+	void (*cq)(struct xt_cq *cq);
+	void (*async)(struct xt_qp *qp, struct xt_cq *cq, uint32_t type);
+	void (*srq)(struct xt_srq *srq, uint32_t type);
+};
+
+struct xd_workers_config {
+	const struct xd_options *opt;
+	const char *ifname;
+	struct xd_xdp *xdp;
+	struct xt_shared *shared;
+	const struct xd_engine_events *events;
+};
+
+/* Makes a socket, an engine and a thread for each RX queue to be served. Errors are logged. */
+int xd_workers_start(const struct xd_workers_config *config, struct xd_workers **workers);
+void xd_workers_stop(struct xd_workers *ws); /* NULL allowed */
+unsigned int xd_workers_count(const struct xd_workers *ws);
 
 /* No worker is inside a round between the two; calls nest. Control thread only. */
-void xd_workers_pause(struct xd_device *dev);
-void xd_workers_resume(struct xd_device *dev);
-/*
- * The same where nothing was changed that gives a worker work: keys, or nothing at all. Sleeping
- * ones sleep on.
- */
-void xd_workers_resume_quietly(struct xd_device *dev);
+void xd_workers_pause(struct xd_workers *ws);
+void xd_workers_resume(struct xd_workers *ws);
+/* The same for changes that create no work, such as keys: sleeping workers sleep on. */
+void xd_workers_resume_no_wake(struct xd_workers *ws);
 
-struct xt_engine *xd_worker_engine(struct xd_worker *w);
+/* Of one worker, by its index */
+struct xt_engine *xd_worker_engine(struct xd_workers *ws, uint32_t index);
 
 /* The doorbells of one client at one worker. World stopped. */
 struct xd_doorbell {
@@ -39,18 +56,19 @@ struct xd_doorbell {
 	struct xd_doorbell *next, **pprev; /* the worker's list */
 };
 /* -ENOSPC, -ENOMEM: the worker would sleep through it. */
-int xd_worker_add_doorbell(struct xd_worker *w, struct xd_doorbell *bell);
-void xd_worker_del_doorbell(struct xd_worker *w, struct xd_doorbell *bell); /* not added: nothing */
+int xd_worker_add_doorbell(struct xd_workers *ws, uint32_t index, struct xd_doorbell *db);
+void xd_worker_del_doorbell(struct xd_workers *ws, uint32_t index,
+			    struct xd_doorbell *db); /* not added: nothing */
 
 /* Fault injection of all workers. World stopped. */
-void xd_workers_set_fault(struct xd_device *dev, const struct xr_fault_config *config);
+void xd_workers_set_fault(struct xd_workers *ws, const struct xr_fault_config *config);
 
 struct xd_worker_stats {
 	uint64_t rounds, sleeps, starved, rx_batches, tx_kicks, rx_ring_full, tx_ring_full, faults;
 	uint64_t busy_ns, idle_spin_ns;
 };
-void xd_worker_stats(const struct xd_worker *w, struct xd_worker_stats *stats);
+void xd_worker_stats(const struct xd_workers *ws, uint32_t index, struct xd_worker_stats *stats);
 /* Adds the packets that were refused for a reason which XDP cannot see. World stopped. */
-void xd_workers_refused(const struct xd_device *dev, struct xr_stat stat[XR_REASON_COUNT]);
+void xd_workers_refused(const struct xd_workers *ws, struct xr_stat stat[XR_REASON_COUNT]);
 
 #endif /* XD_WORKER_H */

@@ -46,7 +46,7 @@ static bool announce_sleep(struct xd_worker *w)
 	bool quiet = true;
 
 	pthread_mutex_lock(&w->lock);
-	for (struct xd_doorbell *b = w->bells; b; b = b->next)
+	for (struct xd_doorbell *b = w->doorbells; b; b = b->next)
 		quiet &= xd_doorbell_arm(b);
 	pthread_mutex_unlock(&w->lock);
 	return quiet && !xd_xsk_pending(w->xsk);
@@ -55,7 +55,7 @@ static bool announce_sleep(struct xd_worker *w)
 static void announce_awake(struct xd_worker *w)
 {
 	pthread_mutex_lock(&w->lock);
-	for (struct xd_doorbell *b = w->bells; b; b = b->next)
+	for (struct xd_doorbell *b = w->doorbells; b; b = b->next)
 		xd_doorbell_disarm(b);
 	pthread_mutex_unlock(&w->lock);
 }
@@ -150,4 +150,12 @@ bool xd_worker_spin(struct xd_worker *w)
 		set_slice(w, SLICE_NS);
 	}
 	return true;
+}
+
+void xd_worker_wake(struct xd_worker *w)
+{
+	uint64_t one = 1;
+
+	/* full is as good as rung */
+	(void)!write(w->kick, &one, sizeof(one));
 }

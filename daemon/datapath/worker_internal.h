@@ -15,6 +15,15 @@
 #include "worker.h"
 #include "xsk.h"
 
+struct xd_workers {
+	struct xd_workers_config config;
+	struct xd_worker *worker[XD_MAX_WORKERS];
+	unsigned int count;
+	unsigned int pause_depth;  /* control thread only */
+	bool changed_while_paused; /* likewise */
+	bool paused; /* every lock is held: who drives an engine now is the control thread */
+};
+
 struct xd_worker {
 	pthread_mutex_t lock; /* held during a round */
 	uint64_t using_keys;  /* odd: keys that were looked up may be in use; atomic */
@@ -22,8 +31,8 @@ struct xd_worker {
 	bool stop;
 	struct xt_engine *engine;
 	struct xd_xsk *xsk;
-	struct xd_doorbell *bells;
-	struct xd_device *dev;
+	struct xd_doorbell *doorbells;
+	struct xd_workers *all;
 	uint32_t index;
 
 	int epoll, kick; /* epoll: bells and kick */
@@ -49,8 +58,11 @@ struct xd_worker {
 
 /* ---- worker.c ---- */
 
-/* Every lock is held: who drives an engine now is the control thread. */
-extern bool xd_workers_paused;
+/* With a socket and an engine, but no thread */
+int xd_worker_new(struct xd_workers *all, uint32_t index, struct xd_worker **worker);
+void xd_worker_free(struct xd_worker *w);
+int xd_worker_start(struct xd_worker *w);
+void xd_worker_stop(struct xd_worker *w);
 
 /* ---- worker_ops.c ---- */
 
@@ -62,8 +74,6 @@ unsigned int xd_worker_rx_faults(struct xd_worker *w, unsigned int n);
 void xd_worker_release_held(struct xd_worker *w);
 /* Keys are in use from here on, or no more. */
 void xd_worker_turn_keys(struct xd_worker *w);
-/* Wakes it, if it sleeps. */
-void xd_worker_wake(struct xd_worker *w);
 /* All that got a frame from us in this round */
 void xd_worker_wake_forwarded(struct xd_worker *w);
 
@@ -76,5 +86,7 @@ void xd_worker_call_back(struct xd_worker *w);
 bool xd_worker_spin(struct xd_worker *w);
 /* Until a bell, a packet, a kick or the deadline */
 void xd_worker_sleep(struct xd_worker *w);
+/* Ends its sleep; any thread. */
+void xd_worker_wake(struct xd_worker *w);
 
 #endif /* XD_WORKER_OWN_H */

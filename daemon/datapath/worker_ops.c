@@ -6,10 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/device.h"
-#include "daemon/server/server.h"
 #include "delay.h"
 #include "inbox.h"
+#include "xdp.h"
 
 #define LOCK_SPINS 2000
 
@@ -101,44 +100,47 @@ static void op_cq_event(void *ctx, struct xt_cq *cq)
 {
 	struct xd_worker *w = ctx;
 
-	xd_server_cq_event(w->dev, cq);
+	w->all->config.events->cq(cq);
 }
 
 static void op_async_event(void *ctx, struct xt_qp *qp, struct xt_cq *cq, uint32_t type)
 {
 	struct xd_worker *w = ctx;
 
-	xd_server_async_event(w->dev, qp, cq, type);
+	w->all->config.events->async(qp, cq, type);
 }
 
 static void op_srq_event(void *ctx, struct xt_srq *srq, uint32_t type)
 {
 	struct xd_worker *w = ctx;
 
-	xd_server_srq_event(w->dev, srq, type);
+	w->all->config.events->srq(srq, type);
 }
 
 static void op_qp_state(void *ctx, struct xt_qp *qp)
 {
 	struct xd_worker *w = ctx;
+	struct xr_qp_entry entry;
 
-	xd_server_qp_state(w->dev, qp);
+	/* If this fails, packets pass XDP that the engine then refuses. */
+	xt_qp_entry(qp, &entry);
+	xd_xdp_qp_set(w->all->config.xdp, xt_qp_info(qp)->qpn, &entry);
 }
 
-static struct xd_worker *worker_of(struct xd_device *dev, const struct xt_engine *e)
+static struct xd_worker *worker_of(const struct xd_workers *ws, const struct xt_engine *e)
 {
-	for (unsigned int i = 0; i < dev->workers; i++)
-		if (dev->worker[i]->engine == e)
-			return dev->worker[i];
+	for (unsigned int i = 0; i < ws->count; i++)
+		if (ws->worker[i]->engine == e)
+			return ws->worker[i];
 	return NULL;
 }
 
 /* Two workers may want each other's lock: neither waits longer than a moment. */
 static bool op_engine_lock(void *ctx, struct xt_engine *other)
 {
-	struct xd_worker *w = worker_of(((struct xd_worker *)ctx)->dev, other);
+	struct xd_worker *own = ctx, *w = worker_of(own->all, other);
 
-	if (xd_workers_paused)
+	if (own->all->paused)
 		return true;
 	for (int i = 0; i < LOCK_SPINS; i++) {
 		if (!pthread_mutex_trylock(&w->lock))
@@ -150,38 +152,33 @@ static bool op_engine_lock(void *ctx, struct xt_engine *other)
 
 static void op_engine_unlock(void *ctx, struct xt_engine *other)
 {
-	if (!xd_workers_paused)
-		pthread_mutex_unlock(&worker_of(((struct xd_worker *)ctx)->dev, other)->lock);
+	struct xd_worker *own = ctx;
+
+	if (!own->all->paused)
+		pthread_mutex_unlock(&worker_of(own->all, other)->lock);
 }
 
 /* No lock of the other's round: it may be long, and the packet would be lost. */
 static bool op_forward(void *ctx, struct xt_engine *other, const struct xt_frame *frame)
 {
-	struct xd_worker *w = ctx, *to = worker_of(w->dev, other);
+	struct xd_worker *w = ctx, *to = worker_of(w->all, other);
 
 	w->forwarded |= 1u << to->index;
 	return xd_inbox_put(to->inbox, frame);
 }
 
-void xd_worker_wake(struct xd_worker *w)
-{
-	uint64_t one = 1;
-
-	/* full is as good as rung */
-	(void)!write(w->kick, &one, sizeof(one));
-}
-
 void xd_worker_wake_forwarded(struct xd_worker *w)
 {
 	for (; w->forwarded; w->forwarded &= w->forwarded - 1)
-		xd_worker_wake(w->dev->worker[__builtin_ctz(w->forwarded)]);
+		xd_worker_wake(w->all->worker[__builtin_ctz(w->forwarded)]);
 }
 
 static void op_key_changed(void *ctx, const struct xt_key *key)
 {
 	struct xd_worker *w = ctx;
 
-	xd_server_key_changed(w->dev, key);
+	/* If this fails, XDP may let a request in that the engine then refuses, or the other way round. */
+	xd_xdp_key_set(w->all->config.xdp, key->index, &key->entry);
 }
 
 void xd_worker_turn_keys(struct xd_worker *w)
@@ -198,8 +195,8 @@ static void op_quiesce_keys(void *ctx)
 	struct xd_worker *w = ctx;
 
 	xd_worker_turn_keys(w);
-	for (unsigned int i = 0; i < w->dev->workers; i++) {
-		uint64_t *other = &w->dev->worker[i]->using_keys;
+	for (unsigned int i = 0; i < w->all->count; i++) {
+		uint64_t *other = &w->all->worker[i]->using_keys;
 		uint64_t seen = __atomic_load_n(other, __ATOMIC_SEQ_CST);
 
 		for (int n = 1; seen & 1 && __atomic_load_n(other, __ATOMIC_ACQUIRE) == seen; n++) {

@@ -20,23 +20,27 @@
 
 #include <xroce/bits.h>
 
-#include "daemon/device.h"
 #include "daemon/base/log.h"
 #include "daemon/base/options.h"
 #include "iter.skel.h"
 #include "xroce.skel.h"
 #include "xsk.h"
 
+enum mode { NATIVE_ZEROCOPY, NATIVE_COPY, GENERIC };
+
 struct xd_xdp {
+	const struct xd_options *opt;
+	const char *ifname;
 	struct xroce_bpf *skel;
 	struct iter_bpf *iter;
 	struct bpf_link *iter_link[2];
 	int link; /* bpf_link of the program, -1: not attached */
-	enum xd_mode mode;
+	enum mode mode;
 	bool zerocopy, multi_buffer;
 	char why[256];
 	char pins[512];
 	int pins_fd; /* the folder, locked; -1: not taken */
+	struct xr_psn_entry *psns;
 	size_t psns_size;
 };
 
@@ -129,9 +133,8 @@ static int take_pins(struct xd_xdp *x)
 	return -EBUSY;
 }
 
-static int pin_maps(struct xd_device *dev)
+static int pin_maps(struct xd_xdp *x)
 {
-	struct xd_xdp *x = dev->xdp;
 	struct bpf_map *map;
 	char path[640];
 	int err;
@@ -173,20 +176,19 @@ static void pin_iterators(struct xd_xdp *x)
 	pin_text(x, 1, x->iter->progs.keys_text, map_fd(x->skel->maps.keys), "keys_text");
 }
 
-static int pin(struct xd_device *dev)
+static int pin(struct xd_xdp *x)
 {
-	struct xd_xdp *x = dev->xdp;
 	char parent[320];
 	int err;
 
-	err = need_bpffs(dev->opt->bpffs);
+	err = need_bpffs(x->opt->bpffs);
 	if (err) {
 		xd_log(XD_ERR, "%s is no BPF file system, and mounting one there: %s",
-		       dev->opt->bpffs, strerror(-err));
+		       x->opt->bpffs, strerror(-err));
 		return err;
 	}
-	snprintf(parent, sizeof(parent), "%s/xroce", dev->opt->bpffs);
-	snprintf(x->pins, sizeof(x->pins), "%s/%s", parent, dev->name);
+	snprintf(parent, sizeof(parent), "%s/xroce", x->opt->bpffs);
+	snprintf(x->pins, sizeof(x->pins), "%s/%s", parent, x->opt->name);
 	mkdir(parent, 0755);
 	err = take_pins(x);
 	if (err) {
@@ -194,7 +196,7 @@ static int pin(struct xd_device *dev)
 		       err == -EBUSY ? "another xroced of this name uses it" : strerror(-err));
 		return err;
 	}
-	err = pin_maps(dev);
+	err = pin_maps(x);
 	if (err) {
 		xd_log(XD_ERR, "pinning maps in %s: %s", x->pins, strerror(-err));
 		return err;
@@ -217,165 +219,168 @@ static int quiet_libbpf(enum libbpf_print_level level, const char *fmt, va_list 
 	return 0;
 }
 
-static int open_program(struct xd_device *dev)
+static int open_program(struct xd_xdp *x)
 {
-	struct xd_xdp *x = dev->xdp;
-
 	x->skel = xroce_bpf__open();
 	if (!x->skel)
 		return -errno;
 	bpf_program__set_autoload(x->skel->progs.xroce, !x->multi_buffer);
 	bpf_program__set_autoload(x->skel->progs.xroce_frags, x->multi_buffer);
-	bpf_map__set_max_entries(x->skel->maps.qps, dev->opt->max_qp);
-	bpf_map__set_max_entries(x->skel->maps.keys, 2 * dev->opt->max_mr + 1);
-	bpf_map__set_max_entries(x->skel->maps.psns, xr_pow2_roundup(dev->opt->max_qp));
-	x->skel->rodata->answers_per_second = dev->opt->nak_rate;
+	bpf_map__set_max_entries(x->skel->maps.qps, x->opt->max_qp);
+	bpf_map__set_max_entries(x->skel->maps.keys, 2 * x->opt->max_mr + 1);
+	bpf_map__set_max_entries(x->skel->maps.psns, xr_pow2_roundup(x->opt->max_qp));
+	x->skel->rodata->answers_per_second = x->opt->nak_rate;
 	return xroce_bpf__load(x->skel);
 }
 
-static int map_psns(struct xd_device *dev)
+static int map_psns(struct xd_xdp *x)
 {
-	struct xd_xdp *x = dev->xdp;
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	void *p;
 
-	x->psns_size =
-		(xr_pow2_roundup(dev->opt->max_qp) * sizeof(struct xr_psn_entry) + page - 1) &
-		~(page - 1);
+	x->psns_size = (xr_pow2_roundup(x->opt->max_qp) * sizeof(struct xr_psn_entry) + page - 1) &
+		       ~(page - 1);
 	p = mmap(NULL, x->psns_size, PROT_READ | PROT_WRITE, MAP_SHARED, map_fd(x->skel->maps.psns),
 		 0);
 	if (p == MAP_FAILED)
 		return -errno;
-	dev->psns = p;
+	x->psns = p;
 	return 0;
 }
 
-int xd_xdp_load(struct xd_device *dev)
+static int load_and_pin(struct xd_xdp *x)
+{
+	int err = open_program(x);
+
+	if (err) {
+		xd_log(XD_ERR, "loading the XDP program: %s%s", strerror(-err),
+		       err == -EPERM ? " (CAP_BPF and CAP_NET_ADMIN are needed)" : "");
+		return err;
+	}
+	err = map_psns(x);
+	if (err) {
+		xd_log(XD_ERR, "mapping the PSN table: %s", strerror(-err));
+		return err;
+	}
+	return pin(x);
+}
+
+int xd_xdp_load(const struct xd_options *opt, const char *ifname, struct xd_xdp **xdp)
 {
 	struct xd_xdp *x = calloc(1, sizeof(*x));
 	int err;
 
 	if (!x)
 		return -ENOMEM;
-	dev->xdp = x;
+	x->opt = opt;
+	x->ifname = ifname;
 	x->link = x->pins_fd = -1;
 	x->zerocopy = true; /* until a socket says otherwise */
 	x->multi_buffer = xd_xsk_multi_buffer_possible();
 	libbpf_set_print(quiet_libbpf);
-	err = open_program(dev);
+	err = load_and_pin(x);
 	if (err) {
-		xd_log(XD_ERR, "loading the XDP program: %s%s", strerror(-err),
-		       err == -EPERM ? " (CAP_BPF and CAP_NET_ADMIN are needed)" : "");
+		xd_xdp_close(x);
 		return err;
 	}
-	err = map_psns(dev);
-	if (err) {
-		xd_log(XD_ERR, "mapping the PSN table: %s", strerror(-err));
-		return err;
-	}
-	return pin(dev);
+	*xdp = x;
+	return 0;
 }
 
-static int try_attach(struct xd_device *dev, uint32_t flags)
+static int try_attach(struct xd_xdp *x, unsigned int ifindex, uint32_t flags)
 {
-	struct xd_xdp *x = dev->xdp;
 	struct bpf_program *prog = x->multi_buffer ? x->skel->progs.xroce_frags
 						   : x->skel->progs.xroce;
 	DECLARE_LIBBPF_OPTS(bpf_link_create_opts, opts, .flags = flags);
 
-	x->link = bpf_link_create(bpf_program__fd(prog), (int)dev->ifindex, BPF_XDP, &opts);
+	x->link = bpf_link_create(bpf_program__fd(prog), (int)ifindex, BPF_XDP, &opts);
 	return x->link < 0 ? x->link : 0;
 }
 
 static void say_native(struct xd_xdp *x)
 {
-	x->mode = x->zerocopy ? XD_MODE_NATIVE_ZEROCOPY : XD_MODE_NATIVE_COPY;
+	x->mode = x->zerocopy ? NATIVE_ZEROCOPY : NATIVE_COPY;
 	if (x->zerocopy)
 		snprintf(x->why, sizeof(x->why), "the driver has native XDP and zero-copy AF_XDP");
 }
 
-int xd_xdp_attach(struct xd_device *dev)
+int xd_xdp_attach(struct xd_xdp *x, unsigned int ifindex)
 {
-	struct xd_xdp *x = dev->xdp;
 	int err = -EOPNOTSUPP;
 
-	if (dev->opt->attach != XD_ATTACH_GENERIC) {
-		err = try_attach(dev, XDP_FLAGS_DRV_MODE);
+	if (x->opt->attach != XD_ATTACH_GENERIC) {
+		err = try_attach(x, ifindex, XDP_FLAGS_DRV_MODE);
 		if (!err)
 			say_native(x);
 	}
 	if (err && err != -EBUSY && err != -EEXIST &&
-	    (dev->opt->attach == XD_ATTACH_AUTO || dev->opt->attach == XD_ATTACH_GENERIC)) {
-		if (dev->opt->attach == XD_ATTACH_GENERIC)
+	    (x->opt->attach == XD_ATTACH_AUTO || x->opt->attach == XD_ATTACH_GENERIC)) {
+		if (x->opt->attach == XD_ATTACH_GENERIC)
 			snprintf(x->why, sizeof(x->why), "asked for");
 		else
 			snprintf(x->why, sizeof(x->why), "native XDP: %s", strerror(-err));
-		x->mode = XD_MODE_GENERIC;
-		err = try_attach(dev, XDP_FLAGS_SKB_MODE);
+		x->mode = GENERIC;
+		err = try_attach(x, ifindex, XDP_FLAGS_SKB_MODE);
 	}
 	if (err) {
-		xd_log(XD_ERR, "attaching the XDP program to %s: %s%s", dev->ifname, strerror(-err),
+		xd_log(XD_ERR, "attaching the XDP program to %s: %s%s", x->ifname, strerror(-err),
 		       err == -EBUSY || err == -EEXIST ? " (another program is there)" : "");
 		return err;
 	}
-	xd_log(XD_NOTICE, "XDP on %s: %s, %s; %s", dev->ifname, xd_xdp_mode_name(dev),
+	xd_log(XD_NOTICE, "XDP on %s: %s, %s; %s", x->ifname, xd_xdp_mode_name(x),
 	       x->multi_buffer ? "multi-buffer" : "single-buffer", x->why);
 	return 0;
 }
 
-void xd_xdp_no_zerocopy(struct xd_device *dev, int err)
+void xd_xdp_no_zerocopy(struct xd_xdp *x, int err)
 {
-	dev->xdp->zerocopy = false;
-	snprintf(dev->xdp->why, sizeof(dev->xdp->why), "zero-copy AF_XDP: %s",
-		 dev->opt->attach == XD_ATTACH_NATIVE ? "not asked for" : strerror(-err));
+	x->zerocopy = false;
+	snprintf(x->why, sizeof(x->why), "zero-copy AF_XDP: %s",
+		 x->opt->attach == XD_ATTACH_NATIVE ? "not asked for" : strerror(-err));
 }
 
-void xd_xdp_close(struct xd_device *dev)
+void xd_xdp_close(struct xd_xdp *x)
 {
-	struct xd_xdp *x = dev->xdp;
-
 	if (!x)
 		return;
 	if (x->link >= 0)
 		close(x->link);
-	if (dev->psns)
-		munmap(dev->psns, x->psns_size);
+	if (x->psns)
+		munmap(x->psns, x->psns_size);
 	release_pins(x);
 	for (int i = 0; i < 2; i++)
 		bpf_link__destroy(x->iter_link[i]);
 	iter_bpf__destroy(x->iter);
 	xroce_bpf__destroy(x->skel);
 	free(x);
-	dev->xdp = NULL;
-	dev->psns = NULL;
 }
 
 /* ---- what was chosen ------------------------------------------------------------------------ */
 
-enum xd_mode xd_xdp_mode(const struct xd_device *dev)
-{
-	return dev->xdp->mode;
-}
-
-const char *xd_xdp_mode_name(const struct xd_device *dev)
+const char *xd_xdp_mode_name(const struct xd_xdp *x)
 {
 	static const char *const names[] = {
-		[XD_MODE_NATIVE_ZEROCOPY] = "native zero-copy",
-		[XD_MODE_NATIVE_COPY] = "native copy",
-		[XD_MODE_GENERIC] = "generic",
+		[NATIVE_ZEROCOPY] = "native zero-copy",
+		[NATIVE_COPY] = "native copy",
+		[GENERIC] = "generic",
 	};
 
-	return names[dev->xdp->mode];
+	return names[x->mode];
 }
 
-const char *xd_xdp_mode_why(const struct xd_device *dev)
+const char *xd_xdp_mode_why(const struct xd_xdp *x)
 {
-	return dev->xdp->why;
+	return x->why;
 }
 
-bool xd_xdp_multi_buffer(const struct xd_device *dev)
+bool xd_xdp_multi_buffer(const struct xd_xdp *x)
 {
-	return dev->xdp->multi_buffer;
+	return x->multi_buffer;
+}
+
+const char *xd_xdp_pins(const struct xd_xdp *x)
+{
+	return x->pins;
 }
 
 /* ---- the mirror --------------------------------------------------------------------------------- */
@@ -392,44 +397,49 @@ static int delete (const struct bpf_map *map, const void *key)
 	return err == -ENOENT ? 0 : err;
 }
 
-int xd_xdp_xsk_set(struct xd_device *dev, uint32_t queue, int xsk_fd)
+int xd_xdp_xsk_set(struct xd_xdp *x, uint32_t queue, int xsk_fd)
 {
-	return update(dev->xdp->skel->maps.xsks, &queue, &xsk_fd);
+	return update(x->skel->maps.xsks, &queue, &xsk_fd);
 }
 
-int xd_xdp_qp_set(struct xd_device *dev, uint32_t qpn, const struct xr_qp_entry *entry)
+int xd_xdp_qp_set(struct xd_xdp *x, uint32_t qpn, const struct xr_qp_entry *entry)
 {
-	return update(dev->xdp->skel->maps.qps, &qpn, entry);
+	return update(x->skel->maps.qps, &qpn, entry);
 }
 
-int xd_xdp_qp_del(struct xd_device *dev, uint32_t qpn)
+int xd_xdp_qp_del(struct xd_xdp *x, uint32_t qpn)
 {
-	return delete (dev->xdp->skel->maps.qps, &qpn);
+	return delete (x->skel->maps.qps, &qpn);
 }
 
-int xd_xdp_key_set(struct xd_device *dev, uint32_t index, const struct xr_key_entry *entry)
+int xd_xdp_key_set(struct xd_xdp *x, uint32_t index, const struct xr_key_entry *entry)
 {
-	return update(dev->xdp->skel->maps.keys, &index, entry);
+	return update(x->skel->maps.keys, &index, entry);
 }
 
-int xd_xdp_key_del(struct xd_device *dev, uint32_t index)
+int xd_xdp_key_del(struct xd_xdp *x, uint32_t index)
 {
-	return delete (dev->xdp->skel->maps.keys, &index);
+	return delete (x->skel->maps.keys, &index);
 }
 
-int xd_xdp_addr_set(struct xd_device *dev, const struct xr_addr *addr, uint32_t gid_index)
+int xd_xdp_addr_set(struct xd_xdp *x, const struct xr_addr *addr, uint32_t gid_index)
 {
 	struct xr_addr_entry entry = { .gid_index = gid_index };
 
-	return update(dev->xdp->skel->maps.addrs, addr, &entry);
+	return update(x->skel->maps.addrs, addr, &entry);
 }
 
-int xd_xdp_addr_del(struct xd_device *dev, const struct xr_addr *addr)
+int xd_xdp_addr_del(struct xd_xdp *x, const struct xr_addr *addr)
 {
-	return delete (dev->xdp->skel->maps.addrs, addr);
+	return delete (x->skel->maps.addrs, addr);
 }
 
-int xd_xdp_stat(struct xd_device *dev, enum xr_reason reason, struct xr_stat *stat)
+struct xr_psn_entry *xd_xdp_psns(struct xd_xdp *x)
+{
+	return x->psns;
+}
+
+int xd_xdp_stat(struct xd_xdp *x, enum xr_reason reason, struct xr_stat *stat)
 {
 	int cpus = libbpf_num_possible_cpus(), err;
 	struct xr_stat *per_cpu;
@@ -441,7 +451,7 @@ int xd_xdp_stat(struct xd_device *dev, enum xr_reason reason, struct xr_stat *st
 	if (!per_cpu)
 		return -ENOMEM;
 	*stat = (struct xr_stat){ 0 };
-	err = bpf_map_lookup_elem(map_fd(dev->xdp->skel->maps.stats), &key, per_cpu);
+	err = bpf_map_lookup_elem(map_fd(x->skel->maps.stats), &key, per_cpu);
 	for (int c = 0; c < cpus && !err; c++) {
 		stat->packets += per_cpu[c].packets;
 		stat->bytes += per_cpu[c].bytes;

@@ -13,32 +13,33 @@
 #include <xroce/reason.h>
 #include <xroce/tables.h>
 
-struct xd_device;
+struct xd_options;
+struct xd_xdp;
 
-enum xd_mode { XD_MODE_NATIVE_ZEROCOPY, XD_MODE_NATIVE_COPY, XD_MODE_GENERIC };
+/* Load and pin; then attach once the sockets are bound. Errors are logged, with ifname. */
+int xd_xdp_load(const struct xd_options *opt, const char *ifname, struct xd_xdp **xdp);
+int xd_xdp_attach(struct xd_xdp *x, unsigned int ifindex);
+void xd_xdp_close(struct xd_xdp *x); /* NULL allowed */
 
-/* Load and pin; then attach once the sockets are bound. Sets dev->xdp and dev->psns. */
-int xd_xdp_load(struct xd_device *dev);
-int xd_xdp_attach(struct xd_device *dev);
-void xd_xdp_close(struct xd_device *dev);
-
-enum xd_mode xd_xdp_mode(const struct xd_device *dev);
-const char *xd_xdp_mode_name(const struct xd_device *dev);
-const char *xd_xdp_mode_why(const struct xd_device *dev); /* one sentence */
-bool xd_xdp_multi_buffer(const struct xd_device *dev);
+const char *xd_xdp_mode_name(const struct xd_xdp *x);
+const char *xd_xdp_mode_why(const struct xd_xdp *x); /* one sentence */
+bool xd_xdp_multi_buffer(const struct xd_xdp *x);
+const char *xd_xdp_pins(const struct xd_xdp *x); /* the folder of the pinned maps */
 
 /* The driver has no zero-copy for us; -err says why. */
-void xd_xdp_no_zerocopy(struct xd_device *dev, int err);
-int xd_xdp_xsk_set(struct xd_device *dev, uint32_t queue, int xsk_fd);
+void xd_xdp_no_zerocopy(struct xd_xdp *x, int err);
+int xd_xdp_xsk_set(struct xd_xdp *x, uint32_t queue, int xsk_fd);
 
-int xd_xdp_qp_set(struct xd_device *dev, uint32_t qpn, const struct xr_qp_entry *entry);
-int xd_xdp_qp_del(struct xd_device *dev, uint32_t qpn);
-int xd_xdp_key_set(struct xd_device *dev, uint32_t index, const struct xr_key_entry *entry);
-int xd_xdp_key_del(struct xd_device *dev, uint32_t index);
-int xd_xdp_addr_set(struct xd_device *dev, const struct xr_addr *addr, uint32_t gid_index);
-int xd_xdp_addr_del(struct xd_device *dev, const struct xr_addr *addr);
+int xd_xdp_qp_set(struct xd_xdp *x, uint32_t qpn, const struct xr_qp_entry *entry);
+int xd_xdp_qp_del(struct xd_xdp *x, uint32_t qpn);
+int xd_xdp_key_set(struct xd_xdp *x, uint32_t index, const struct xr_key_entry *entry);
+int xd_xdp_key_del(struct xd_xdp *x, uint32_t index);
+int xd_xdp_addr_set(struct xd_xdp *x, const struct xr_addr *addr, uint32_t gid_index);
+int xd_xdp_addr_del(struct xd_xdp *x, const struct xr_addr *addr);
+/* The sequence windows of QPs, by QP slot: the mapped BPF array */
+struct xr_psn_entry *xd_xdp_psns(struct xd_xdp *x);
 
 /* Sums over CPUs */
-int xd_xdp_stat(struct xd_device *dev, enum xr_reason reason, struct xr_stat *stat);
+int xd_xdp_stat(struct xd_xdp *x, enum xr_reason reason, struct xr_stat *stat);
 
 #endif /* XD_XDP_H */

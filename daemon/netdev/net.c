@@ -17,11 +17,7 @@
 
 #include <xroce/gid.h>
 
-#include "daemon/datapath/xdp.h"
-#include "daemon/device.h"
 #include "daemon/base/log.h"
-#include "daemon/base/options.h"
-#include "daemon/server/server.h"
 #include "net_internal.h"
 
 #define BUF_SIZE 32768
@@ -70,33 +66,31 @@ struct xd_ip xd_ip_of(const struct xr_addr *gid)
 
 /* ---- events ---------------------------------------------------------------------------- */
 
-static void tell(struct xd_device *dev, uint32_t event)
+static void port_event(struct xd_net *net, uint32_t event)
 {
-	if (dev->server)
-		xd_server_port_event(dev, event);
+	net->events->port(net->ctx, event);
 }
 
 static void settled(void *arg)
 {
-	struct xd_device *dev = arg;
+	struct xd_net *net = arg;
 
-	dev->net->settling = false;
-	if (dev->server)
-		xd_server_net_changed(dev);
+	net->settling = false;
+	net->events->changed(net->ctx);
 }
 
 /* Armed once: changes that never end would put it off for ever. */
-static void changed(struct xd_device *dev)
+static void changed(struct xd_net *net)
 {
-	if (dev->net->settling)
+	if (net->settling)
 		return;
-	dev->net->settling = true;
-	xd_timer_arm(dev->net->settle, SETTLE_NS);
+	net->settling = true;
+	xd_timer_arm(net->settle, SETTLE_NS);
 }
 
 /* ---- link -------------------------------------------------------------------------------- */
 
-static uint32_t link_speed(const struct xd_device *dev)
+static uint32_t link_speed(const struct xd_net *net)
 {
 	struct ethtool_cmd cmd = { .cmd = ETHTOOL_GSET };
 	struct ifreq ifr = { 0 };
@@ -105,7 +99,7 @@ static uint32_t link_speed(const struct xd_device *dev)
 
 	if (fd < 0)
 		return 0;
-	memcpy(ifr.ifr_name, dev->ifname, sizeof(ifr.ifr_name));
+	memcpy(ifr.ifr_name, net->link.ifname, sizeof(ifr.ifr_name));
 	ifr.ifr_data = (void *)&cmd;
 	if (!ioctl(fd, SIOCETHTOOL, &ifr))
 		speed = ethtool_cmd_speed(&cmd);
@@ -114,21 +108,21 @@ static uint32_t link_speed(const struct xd_device *dev)
 }
 
 /* udev may rename it at any time; by its index it stays the same. */
-static void take_name(struct xd_device *dev, const struct nlattr *a)
+static void take_name(struct xd_net *net, const struct nlattr *a)
 {
 	const char *name = mnl_attr_get_str(a);
 
-	if (mnl_attr_validate(a, MNL_TYPE_NUL_STRING) < 0 || !strcmp(name, dev->ifname))
+	if (mnl_attr_validate(a, MNL_TYPE_NUL_STRING) < 0 || !strcmp(name, net->link.ifname))
 		return;
-	xd_log(XD_NOTICE, "%s is called %s now", dev->ifname, name);
-	snprintf(dev->ifname, sizeof(dev->ifname), "%s", name);
+	xd_log(XD_NOTICE, "%s is called %s now", net->link.ifname, name);
+	snprintf(net->link.ifname, sizeof(net->link.ifname), "%s", name);
 }
 
-static void take_link(struct xd_device *dev, const struct nlmsghdr *nlh)
+static void take_link(struct xd_net *net, const struct nlmsghdr *nlh)
 {
 	const struct ifinfomsg *ifi = mnl_nlmsg_get_payload(nlh);
 	const struct nlattr *a;
-	struct xd_link old = dev->net->link, *link = &dev->net->link;
+	struct xd_link old = net->link, *link = &net->link;
 
 	link->type = ifi->ifi_type;
 	link->up = (ifi->ifi_flags & IFF_UP) && (ifi->ifi_flags & IFF_RUNNING);
@@ -139,39 +133,39 @@ static void take_link(struct xd_device *dev, const struct nlmsghdr *nlh)
 		if (mnl_attr_get_type(a) == IFLA_ADDRESS && mnl_attr_get_payload_len(a) == 6)
 			memcpy(link->mac, mnl_attr_get_payload(a), 6);
 		if (mnl_attr_get_type(a) == IFLA_IFNAME)
-			take_name(dev, a);
+			take_name(net, a);
 	}
 	if (old.up != link->up) {
 		if (link->up)
-			link->speed_mbps = link_speed(dev);
-		xd_log(XD_INFO, "%s is %s", dev->ifname, link->up ? "up" : "down");
-		tell(dev, link->up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
+			link->speed_mbps = link_speed(net);
+		xd_log(XD_INFO, "%s is %s", net->link.ifname, link->up ? "up" : "down");
+		port_event(net, link->up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
 	}
 	/* the kernel forgot its neighbours with the carrier: other machines may be there now */
 	if (old.mtu != link->mtu || memcmp(old.mac, link->mac, 6) || (link->up && !old.up))
-		changed(dev);
+		changed(net);
 }
 
 static int on_link(const struct nlmsghdr *nlh, void *arg)
 {
 	const struct ifinfomsg *ifi = mnl_nlmsg_get_payload(nlh);
-	struct xd_device *dev = arg;
+	struct xd_net *net = arg;
 
-	if ((unsigned int)ifi->ifi_index == dev->ifindex)
-		take_link(dev, nlh);
+	if ((unsigned int)ifi->ifi_index == net->link.ifindex)
+		take_link(net, nlh);
 	return MNL_CB_OK;
 }
 
-static void link_gone(struct xd_device *dev)
+static void link_gone(struct xd_net *net)
 {
-	xd_log(XD_ERR, "interface %s was removed", dev->ifname);
-	dev->net->link.gone = true;
-	dev->net->link.up = false;
-	tell(dev, IBV_EVENT_PORT_ERR);
-	xd_loop_stop(dev->loop);
+	xd_log(XD_ERR, "interface %s was removed", net->link.ifname);
+	net->link.gone = true;
+	net->link.up = false;
+	port_event(net, IBV_EVENT_PORT_ERR);
+	xd_loop_stop(net->loop);
 }
 
-static int read_link(struct xd_device *dev)
+static int read_link(struct xd_net *net)
 {
 	char buf[512];
 	struct nlmsghdr *nlh = mnl_nlmsg_put_header(buf);
@@ -180,8 +174,8 @@ static int read_link(struct xd_device *dev)
 	nlh->nlmsg_type = RTM_GETLINK;
 	nlh->nlmsg_flags = NLM_F_REQUEST;
 	ifi = mnl_nlmsg_put_extra_header(nlh, sizeof(*ifi));
-	ifi->ifi_index = (int)dev->ifindex;
-	return xd_net_ask(dev->net, nlh, on_link, dev);
+	ifi->ifi_index = (int)net->link.ifindex;
+	return xd_net_ask(net, nlh, on_link, net);
 }
 
 /* ---- addresses ------------------------------------------------------------------------------ */
@@ -202,41 +196,38 @@ static int free_index(const struct xd_net *net, const struct xr_addr *gid)
 	return -ENOSPC;
 }
 
-static bool add_gid(struct xd_device *dev, const struct xr_addr *gid)
+static bool add_gid(struct xd_net *net, const struct xr_addr *gid)
 {
-	struct xd_net *net = dev->net;
 	int i;
 
-	if (xd_net_gid_index(dev, gid) >= 0)
+	if (xd_net_gid_index(net, gid) >= 0)
 		return false;
 	i = free_index(net, gid);
 	if (i < 0) {
 		xd_log(XD_WARN, "more than %d addresses on %s: some are no GID", XR_GID_TABLE_LEN,
-		       dev->ifname);
+		       net->link.ifname);
 		return false;
 	}
 	net->gid[i] = *gid;
 	net->used[i] = true;
-	if (dev->xdp)
-		xd_xdp_addr_set(dev, gid, (uint32_t)i);
+	net->events->gid(net->ctx, (uint32_t)i, gid, true);
 	return true;
 }
 
-static void del_gid(struct xd_device *dev, int i)
+static void del_gid(struct xd_net *net, int i)
 {
-	dev->net->used[i] = false;
-	if (dev->xdp)
-		xd_xdp_addr_del(dev, &dev->net->gid[i]);
+	net->used[i] = false;
+	net->events->gid(net->ctx, (uint32_t)i, &net->gid[i], false);
 }
 
 /* false: no address of this interface that can be used now */
-static bool parse_addr(const struct xd_device *dev, const struct nlmsghdr *nlh, struct xr_addr *gid)
+static bool parse_addr(const struct xd_net *net, const struct nlmsghdr *nlh, struct xr_addr *gid)
 {
 	const struct ifaddrmsg *ifa = mnl_nlmsg_get_payload(nlh);
 	const struct nlattr *a, *addr = NULL, *local = NULL;
 	uint32_t flags = ifa->ifa_flags, len = ifa->ifa_family == AF_INET ? 4 : 16;
 
-	if (ifa->ifa_index != dev->ifindex ||
+	if (ifa->ifa_index != net->link.ifindex ||
 	    (ifa->ifa_family != AF_INET && ifa->ifa_family != AF_INET6))
 		return false;
 	mnl_attr_for_each(a, nlh, sizeof(*ifa))
@@ -260,7 +251,7 @@ static bool parse_addr(const struct xd_device *dev, const struct nlmsghdr *nlh, 
 	return !(flags & (IFA_F_TENTATIVE | IFA_F_DADFAILED));
 }
 
-static void log_gid(const struct xd_device *dev, const struct xr_addr *gid, const char *what)
+static void log_gid(const struct xr_addr *gid, const char *what)
 {
 	struct xd_ip ip = xd_ip_of(gid);
 	char text[INET6_ADDRSTRLEN];
@@ -269,16 +260,16 @@ static void log_gid(const struct xd_device *dev, const struct xr_addr *gid, cons
 	xd_log(XD_INFO, "address %s %s", text, what);
 }
 
-static void gid_changed(struct xd_device *dev, const struct xr_addr *gid, const char *what)
+static void gid_changed(struct xd_net *net, const struct xr_addr *gid, const char *what)
 {
-	log_gid(dev, gid, what);
-	tell(dev, IBV_EVENT_GID_CHANGE);
-	changed(dev);
+	log_gid(gid, what);
+	port_event(net, IBV_EVENT_GID_CHANGE);
+	changed(net);
 }
 
 /* What a dump of all addresses says: new ones are added, the rest is marked as seen. */
 struct dump {
-	struct xd_device *dev;
+	struct xd_net *net;
 	bool seen[XR_GID_TABLE_LEN];
 };
 
@@ -288,45 +279,45 @@ static int on_addr(const struct nlmsghdr *nlh, void *arg)
 	struct xr_addr gid;
 	int i;
 
-	if (!parse_addr(d->dev, nlh, &gid))
+	if (!parse_addr(d->net, nlh, &gid))
 		return MNL_CB_OK;
-	if (add_gid(d->dev, &gid))
-		gid_changed(d->dev, &gid, "added");
-	i = xd_net_gid_index(d->dev, &gid);
+	if (add_gid(d->net, &gid))
+		gid_changed(d->net, &gid, "added");
+	i = xd_net_gid_index(d->net, &gid);
 	if (i >= 0)
 		d->seen[i] = true;
 	return MNL_CB_OK;
 }
 
-static int dump_addrs(struct xd_device *dev, struct dump *d)
+static int dump_addrs(struct xd_net *net, struct dump *d)
 {
 	char buf[512];
 	struct nlmsghdr *nlh = mnl_nlmsg_put_header(buf);
 	struct ifaddrmsg *ifa;
 
-	*d = (struct dump){ .dev = dev };
+	*d = (struct dump){ .net = net };
 	nlh->nlmsg_type = RTM_GETADDR;
 	nlh->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
 	ifa = mnl_nlmsg_put_extra_header(nlh, sizeof(*ifa));
 	ifa->ifa_family = AF_UNSPEC;
-	return xd_net_ask(dev->net, nlh, on_addr, d);
+	return xd_net_ask(net, nlh, on_addr, d);
 }
 
-static int read_addrs(struct xd_device *dev)
+static int read_addrs(struct xd_net *net)
 {
 	struct dump d;
 	int err;
 
 	/* EINTR: something changed in the middle of it */
 	for (int i = 0; i < MAX_DUMPS; i++) {
-		err = dump_addrs(dev, &d);
+		err = dump_addrs(net, &d);
 		if (err != -EINTR)
 			break;
 	}
 	for (int i = 0; !err && i < XR_GID_TABLE_LEN; i++)
-		if (dev->net->used[i] && !d.seen[i]) {
-			del_gid(dev, i);
-			gid_changed(dev, &dev->net->gid[i], "removed");
+		if (net->used[i] && !d.seen[i]) {
+			del_gid(net, i);
+			gid_changed(net, &net->gid[i], "removed");
 		}
 	return err;
 }
@@ -334,11 +325,11 @@ static int read_addrs(struct xd_device *dev)
 /* ---- multicast groups ----------------------------------------------------------------------- */
 
 /* One socket for each group: the kernel limits the groups of a socket. */
-int xd_net_join(const struct xd_device *dev, const struct xr_addr *group)
+int xd_net_join(const struct xd_net *net, const struct xr_addr *group)
 {
 	struct xd_ip ip = xd_ip_of(group);
-	struct ip_mreqn v4 = { .imr_ifindex = (int)dev->ifindex };
-	struct ipv6_mreq v6 = { .ipv6mr_interface = dev->ifindex };
+	struct ip_mreqn v4 = { .imr_ifindex = (int)net->link.ifindex };
+	struct ipv6_mreq v6 = { .ipv6mr_interface = net->link.ifindex };
 	int fd = socket(ip.family, SOCK_DGRAM | SOCK_CLOEXEC, 0), err;
 
 	if (fd < 0)
@@ -368,48 +359,49 @@ static uint32_t hash_of(const struct xd_ip *ip)
 	return h % XD_SEEN_NEIGHBOURS;
 }
 
-static void take_neighbour(struct xd_device *dev, const struct nlmsghdr *nlh)
+static void take_neighbour(struct xd_net *net, const struct nlmsghdr *nlh)
 {
 	struct xd_neighbour n = { 0 }, *seen;
 
-	if (!xd_neighbour_parse(nlh, &n) || n.ifindex != dev->ifindex)
+	if (!xd_neighbour_parse(nlh, &n) || n.ifindex != net->link.ifindex)
 		return;
-	xd_resolve_answered(dev->net, &n.ip, n.mac);
-	seen = &dev->net->seen[hash_of(&n.ip)];
+	xd_resolve_answered(net, &n.ip, n.mac);
+	seen = &net->seen[hash_of(&n.ip)];
 	if (!memcmp(seen, &n, sizeof(n)))
 		return;
 	*seen = n;
-	changed(dev);
+	changed(net);
 }
 
 static int on_notification(const struct nlmsghdr *nlh, void *arg)
 {
-	struct xd_device *dev = arg;
+	struct xd_net *net = arg;
 	const struct ifinfomsg *ifi = mnl_nlmsg_get_payload(nlh);
 	const struct ifaddrmsg *ifa = mnl_nlmsg_get_payload(nlh);
 
 	switch (nlh->nlmsg_type) {
 	case RTM_NEWLINK:
-		return on_link(nlh, dev);
+		return on_link(nlh, net);
 	case RTM_DELLINK:
-		if ((unsigned int)ifi->ifi_index == dev->ifindex && ifi->ifi_family == AF_UNSPEC)
-			link_gone(dev);
+		if ((unsigned int)ifi->ifi_index == net->link.ifindex &&
+		    ifi->ifi_family == AF_UNSPEC)
+			link_gone(net);
 		break;
 	case RTM_NEWADDR:
 	case RTM_DELADDR:
 		/* the same address may be there twice, with two prefixes: look at what is left */
-		if (ifa->ifa_index == dev->ifindex)
-			read_addrs(dev);
+		if (ifa->ifa_index == net->link.ifindex)
+			read_addrs(net);
 		break;
 	case RTM_NEWNEIGH:
-		take_neighbour(dev, nlh);
+		take_neighbour(net, nlh);
 		break;
 	case RTM_NEWROUTE:
 	case RTM_DELROUTE:
 	case RTM_NEWRULE:
 	case RTM_DELRULE:
 	case RTM_NEWNEXTHOP: /* of routes that name it, which may be told nothing of */
-		changed(dev);
+		changed(net);
 		break;
 	}
 	return MNL_CB_OK;
@@ -417,27 +409,26 @@ static int on_notification(const struct nlmsghdr *nlh, void *arg)
 
 static void readable(void *arg, uint32_t events)
 {
-	struct xd_device *dev = arg;
+	struct xd_net *net = arg;
 	char buf[BUF_SIZE];
 	ssize_t n;
 
-	while ((n = recv(mnl_socket_get_fd(dev->net->listen), buf, sizeof(buf), MSG_DONTWAIT)) > 0)
-		mnl_cb_run(buf, (size_t)n, 0, 0, on_notification, dev);
+	while ((n = recv(mnl_socket_get_fd(net->listen), buf, sizeof(buf), MSG_DONTWAIT)) > 0)
+		mnl_cb_run(buf, (size_t)n, 0, 0, on_notification, net);
 	if (n < 0 && errno == ENOBUFS) { /* some were lost: look for ourselves */
-		if (read_link(dev) == -ENODEV && !dev->net->link.gone)
-			link_gone(dev);
-		read_addrs(dev);
-		memset(dev->net->seen, 0, sizeof(dev->net->seen));
-		changed(dev);
+		if (read_link(net) == -ENODEV && !net->link.gone)
+			link_gone(net);
+		read_addrs(net);
+		memset(net->seen, 0, sizeof(net->seen));
+		changed(net);
 	}
 }
 
-static int start_listening(struct xd_device *dev)
+static int start_listening(struct xd_net *net)
 {
 	static const int groups[] = { RTNLGRP_LINK,	 RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR,
 				      RTNLGRP_NEIGH,	 RTNLGRP_IPV4_ROUTE,  RTNLGRP_IPV6_ROUTE,
 				      RTNLGRP_IPV4_RULE, RTNLGRP_IPV6_RULE,   RTNLGRP_NEXTHOP };
-	struct xd_net *net = dev->net;
 
 	net->listen = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);
 	if (!net->listen || mnl_socket_bind(net->listen, 0, MNL_SOCKET_AUTOPID) < 0)
@@ -446,8 +437,8 @@ static int start_listening(struct xd_device *dev)
 		if (mnl_socket_setsockopt(net->listen, NETLINK_ADD_MEMBERSHIP, (void *)&groups[i],
 					  sizeof(int)) < 0)
 			return -errno;
-	net->watch = xd_watch_add(dev->loop, mnl_socket_get_fd(net->listen), EPOLLIN, readable,
-				  dev);
+	net->watch = xd_watch_add(net->loop, mnl_socket_get_fd(net->listen), EPOLLIN, readable,
+				  net);
 	return net->watch ? 0 : -ENOMEM;
 }
 
@@ -463,45 +454,52 @@ static uint64_t guid_of(const uint8_t mac[6])
 	return guid;
 }
 
-int xd_net_open(struct xd_device *dev)
+static int net_start(struct xd_net *net)
 {
-	struct xd_net *net;
 	int err;
 
-	dev->ifindex = if_nametoindex(dev->ifname);
-	if (!dev->ifindex)
-		return -ENODEV;
-	net = dev->net = calloc(1, sizeof(*net));
-	if (!net)
-		return -ENOMEM;
-	net->settle = xd_timer_new(dev->loop, settled, dev);
+	net->settle = xd_timer_new(net->loop, settled, net);
 	net->ask = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);
 	if (!net->settle || !net->ask || mnl_socket_bind(net->ask, 0, MNL_SOCKET_AUTOPID) < 0)
 		return -ENOMEM;
 	/* listen first: nothing is missed between the dump and the first notification */
-	err = start_listening(dev);
+	err = start_listening(net);
 	if (!err)
-		err = read_link(dev);
+		err = read_link(net);
 	/* RoCEv2 frames begin with an Ethernet header: a tunnel without has none to parse or to fill. */
 	if (!err && net->link.type != ARPHRD_ETHER && net->link.type != ARPHRD_LOOPBACK)
 		err = -EMEDIUMTYPE;
 	if (!err)
-		err = read_addrs(dev);
-	dev->guid = guid_of(net->link.mac);
+		err = read_addrs(net);
+	net->link.guid = guid_of(net->link.mac);
 	return err;
 }
 
-void xd_net_mirror(struct xd_device *dev)
+int xd_net_open(struct xd_loop *loop, const char *ifname, const struct xd_net_events *events,
+		void *ctx, struct xd_net **out)
 {
-	for (uint32_t i = 0; i < XR_GID_TABLE_LEN; i++)
-		if (dev->net->used[i])
-			xd_xdp_addr_set(dev, &dev->net->gid[i], i);
+	unsigned int ifindex = if_nametoindex(ifname);
+	struct xd_net *net = ifindex ? calloc(1, sizeof(*net)) : NULL;
+	int err;
+
+	if (!net)
+		return ifindex ? -ENOMEM : -ENODEV;
+	net->loop = loop;
+	net->events = events;
+	net->ctx = ctx;
+	net->link.ifindex = ifindex;
+	snprintf(net->link.ifname, sizeof(net->link.ifname), "%s", ifname);
+	err = net_start(net);
+	if (err) {
+		xd_net_close(net);
+		return err;
+	}
+	*out = net;
+	return 0;
 }
 
-void xd_net_close(struct xd_device *dev)
+void xd_net_close(struct xd_net *net)
 {
-	struct xd_net *net = dev->net;
-
 	if (!net)
 		return;
 	xd_resolve_cancel_all(net);
@@ -512,38 +510,37 @@ void xd_net_close(struct xd_device *dev)
 	if (net->ask)
 		mnl_socket_close(net->ask);
 	free(net);
-	dev->net = NULL;
 }
 
-const struct xd_link *xd_net_link(const struct xd_device *dev)
+const struct xd_link *xd_net_link(const struct xd_net *net)
 {
-	return &dev->net->link;
+	return &net->link;
 }
 
-bool xd_net_gid(const struct xd_device *dev, uint32_t index, struct xr_addr *gid)
+bool xd_net_gid(const struct xd_net *net, uint32_t index, struct xr_addr *gid)
 {
-	if (index >= XR_GID_TABLE_LEN || !dev->net->used[index])
+	if (index >= XR_GID_TABLE_LEN || !net->used[index])
 		return false;
-	*gid = dev->net->gid[index];
+	*gid = net->gid[index];
 	return true;
 }
 
-int xd_net_gid_index(const struct xd_device *dev, const struct xr_addr *gid)
+int xd_net_gid_index(const struct xd_net *net, const struct xr_addr *gid)
 {
 	for (int i = 0; i < XR_GID_TABLE_LEN; i++)
-		if (dev->net->used[i] && !memcmp(&dev->net->gid[i], gid, sizeof(*gid)))
+		if (net->used[i] && !memcmp(&net->gid[i], gid, sizeof(*gid)))
 			return i;
 	return -ENOENT;
 }
 
-uint32_t xd_net_gids(const struct xd_device *dev, struct xr_gid_entry *entry, uint32_t max)
+uint32_t xd_net_gids(const struct xd_net *net, struct xr_gid_entry *entry, uint32_t max)
 {
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < XR_GID_TABLE_LEN && n < max; i++)
-		if (dev->net->used[i])
-			entry[n++] = (struct xr_gid_entry){ .gid = dev->net->gid[i],
+		if (net->used[i])
+			entry[n++] = (struct xr_gid_entry){ .gid = net->gid[i],
 							    .index = i,
-							    .ifindex = dev->ifindex };
+							    .ifindex = net->link.ifindex };
 	return n;
 }

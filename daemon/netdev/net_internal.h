@@ -27,6 +27,9 @@ struct xd_neighbour {
 #define XD_SEEN_NEIGHBOURS 256
 
 struct xd_net {
+	struct xd_loop *loop;
+	const struct xd_net_events *events;
+	void *ctx;		   /* of events */
 	struct mnl_socket *ask;	   /* requests, answered at once */
 	struct mnl_socket *listen; /* notifications */
 	struct xd_watch *watch;

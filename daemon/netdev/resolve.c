@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/device.h"
 #include "net_internal.h"
 
 #define ASK_AGAIN_NS 250000000ull
@@ -14,7 +13,7 @@
 #define NUD_USABLE (NUD_PERMANENT | NUD_NOARP | NUD_REACHABLE | NUD_PROBE | NUD_STALE | NUD_DELAY)
 
 struct xd_resolve {
-	struct xd_device *dev;
+	struct xd_net *net;
 	struct xt_path path;
 	struct xd_ip hop;
 	xd_resolve_fn done;
@@ -27,7 +26,7 @@ struct xd_resolve {
 /* ---- routes ------------------------------------------------------------------------ */
 
 struct route {
-	const struct xd_device *dev;
+	const struct xd_net *net;
 	struct xd_ip hop; /* in: the destination */
 	bool usable;
 };
@@ -41,7 +40,7 @@ static int on_route(const struct nlmsghdr *nlh, void *arg)
 	r->usable = rtm->rtm_type == RTN_UNICAST;
 	mnl_attr_for_each(a, nlh, sizeof(*rtm))
 	{
-		if (mnl_attr_get_type(a) == RTA_OIF && mnl_attr_get_u32(a) != r->dev->ifindex)
+		if (mnl_attr_get_type(a) == RTA_OIF && mnl_attr_get_u32(a) != r->net->link.ifindex)
 			r->usable = false;
 		if (mnl_attr_get_type(a) == RTA_GATEWAY &&
 		    mnl_attr_get_payload_len(a) == r->hop.len)
@@ -60,7 +59,7 @@ static int on_route(const struct nlmsghdr *nlh, void *arg)
 	return MNL_CB_OK;
 }
 
-static int ask_route(const struct xd_device *dev, struct route *r, const struct xd_ip *from,
+static int ask_route(struct xd_net *net, struct route *r, const struct xd_ip *from,
 		     uint32_t flags)
 {
 	char buf[512];
@@ -76,22 +75,22 @@ static int ask_route(const struct xd_device *dev, struct route *r, const struct 
 	rtm->rtm_flags = flags;
 	mnl_attr_put(nlh, RTA_DST, r->hop.len, r->hop.bytes);
 	mnl_attr_put(nlh, RTA_SRC, from->len, from->bytes);
-	mnl_attr_put_u32(nlh, RTA_OIF, dev->ifindex);
-	return xd_net_ask(dev->net, nlh, on_route, r);
+	mnl_attr_put_u32(nlh, RTA_OIF, net->link.ifindex);
+	return xd_net_ask(net, nlh, on_route, r);
 }
 
 /* The next hop on the way to *ip, which it replaces. */
-static int find_route(struct xd_device *dev, struct xd_ip *ip, const struct xd_ip *from)
+static int find_route(struct xd_net *net, struct xd_ip *ip, const struct xd_ip *from)
 {
-	struct route r = { .dev = dev, .hop = *ip };
+	struct route r = { .net = net, .hop = *ip };
 
-	if (ask_route(dev, &r, from, 0) || !r.usable)
+	if (ask_route(net, &r, from, 0) || !r.usable)
 		return -ENETUNREACH;
 	/* IPv4 takes what no route leads to for a neighbour on the interface asked for: is there one? */
 	if (r.hop.family == AF_INET && !memcmp(r.hop.bytes, ip->bytes, ip->len)) {
-		struct route check = { .dev = dev, .hop = *ip };
+		struct route check = { .net = net, .hop = *ip };
 
-		if (ask_route(dev, &check, from, RTM_F_FIB_MATCH) || !check.usable)
+		if (ask_route(net, &check, from, RTM_F_FIB_MATCH) || !check.usable)
 			return -ENETUNREACH;
 	}
 	*ip = r.hop;
@@ -101,7 +100,7 @@ static int find_route(struct xd_device *dev, struct xd_ip *ip, const struct xd_i
 /* ---- neighbours ---------------------------------------------------------------------- */
 
 static struct nlmsghdr *neighbour_request(char *buf, uint16_t type, uint16_t flags, uint8_t ntf,
-					  const struct xd_device *dev, const struct xd_ip *ip)
+					  const struct xd_net *net, const struct xd_ip *ip)
 {
 	struct nlmsghdr *nlh = mnl_nlmsg_put_header(buf);
 	struct ndmsg *ndm;
@@ -110,7 +109,7 @@ static struct nlmsghdr *neighbour_request(char *buf, uint16_t type, uint16_t fla
 	nlh->nlmsg_flags = flags;
 	ndm = mnl_nlmsg_put_extra_header(nlh, sizeof(*ndm));
 	ndm->ndm_family = (uint8_t)ip->family;
-	ndm->ndm_ifindex = (int)dev->ifindex;
+	ndm->ndm_ifindex = (int)net->link.ifindex;
 	ndm->ndm_flags = ntf;
 	mnl_attr_put(nlh, NDA_DST, ip->len, ip->bytes);
 	return nlh;
@@ -147,9 +146,9 @@ static void ask_for_neighbour(struct xd_resolve *r)
 	char buf[512];
 	struct nlmsghdr *nlh = neighbour_request(buf, RTM_NEWNEIGH,
 						 NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE, NTF_USE,
-						 r->dev, &r->hop);
+						 r->net, &r->hop);
 
-	xd_net_ask(r->dev->net, nlh, NULL, NULL);
+	xd_net_ask(r->net, nlh, NULL, NULL);
 }
 
 struct lookup {
@@ -171,10 +170,10 @@ static bool look_up_neighbour(struct xd_resolve *r)
 {
 	char buf[512];
 	struct lookup l = { .usable = false };
-	struct nlmsghdr *nlh = neighbour_request(buf, RTM_GETNEIGH, NLM_F_REQUEST, 0, r->dev,
+	struct nlmsghdr *nlh = neighbour_request(buf, RTM_GETNEIGH, NLM_F_REQUEST, 0, r->net,
 						 &r->hop);
 
-	if (xd_net_ask(r->dev->net, nlh, on_neighbour, &l) || !l.usable)
+	if (xd_net_ask(r->net, nlh, on_neighbour, &l) || !l.usable)
 		return false;
 	/* our packets bypass the kernel: unasked, it would never look whether the MAC still holds */
 	if (l.stale)
@@ -187,7 +186,7 @@ static bool look_up_neighbour(struct xd_resolve *r)
 
 static void unlink_resolve(struct xd_resolve *r)
 {
-	struct xd_resolve **at = &r->dev->net->resolving;
+	struct xd_resolve **at = &r->net->resolving;
 
 	while (*at && *at != r)
 		at = &(*at)->next;
@@ -278,13 +277,13 @@ static void multicast_mac(const struct xd_ip *ip, uint8_t mac[6])
 }
 
 /* Everything but the next hop's MAC. 1: the path is complete without one. */
-static int begin_path(struct xd_device *dev, const struct xr_ah_attr *attr, struct xt_path *path,
+static int begin_path(struct xd_net *net, const struct xr_ah_attr *attr, struct xt_path *path,
 		      struct xd_ip *hop)
 {
 	struct xd_ip from;
 
 	memset(path, 0, sizeof(*path));
-	if (!attr->is_global || !xd_net_gid(dev, attr->sgid_index, &path->sgid))
+	if (!attr->is_global || !xd_net_gid(net, attr->sgid_index, &path->sgid))
 		return -EINVAL;
 	path->dgid = attr->dgid;
 	*hop = xd_ip_of(&path->dgid);
@@ -295,18 +294,18 @@ static int begin_path(struct xd_device *dev, const struct xr_ah_attr *attr, stru
 	path->flow_label = attr->flow_label & 0xfffff;
 	path->hop_limit = attr->hop_limit ? attr->hop_limit : DEFAULT_HOP_LIMIT;
 	path->traffic_class = attr->traffic_class;
-	memcpy(path->smac, xd_net_link(dev)->mac, 6);
-	path->loopback = xd_net_gid_index(dev, &path->dgid) >= 0;
+	memcpy(path->smac, xd_net_link(net)->mac, 6);
+	path->loopback = xd_net_gid_index(net, &path->dgid) >= 0;
 	if (path->loopback)
 		return 1;
 	if (is_multicast(hop)) {
 		multicast_mac(hop, path->dmac);
 		return 1;
 	}
-	return find_route(dev, hop, &from);
+	return find_route(net, hop, &from);
 }
 
-struct xd_resolve *xd_net_resolve(struct xd_device *dev, const struct xr_ah_attr *attr,
+struct xd_resolve *xd_net_resolve(struct xd_net *net, const struct xr_ah_attr *attr,
 				  xd_resolve_fn done, void *arg)
 {
 	struct xd_resolve *r = calloc(1, sizeof(*r));
@@ -316,18 +315,18 @@ struct xd_resolve *xd_net_resolve(struct xd_device *dev, const struct xr_ah_attr
 		done(arg, -ENOMEM, NULL);
 		return NULL;
 	}
-	*r = (struct xd_resolve){ .dev = dev, .done = done, .arg = arg };
-	ret = begin_path(dev, attr, &r->path, &r->hop);
+	*r = (struct xd_resolve){ .net = net, .done = done, .arg = arg };
+	ret = begin_path(net, attr, &r->path, &r->hop);
 	if (!ret && look_up_neighbour(r))
 		ret = 1;
 	if (!ret)
-		r->timer = xd_timer_new(dev->loop, ask_again, r);
+		r->timer = xd_timer_new(net->loop, ask_again, r);
 	if (ret || !r->timer) {
 		finish(r, ret > 0 ? 0 : ret ? ret : -ENOMEM);
 		return NULL;
 	}
-	r->next = dev->net->resolving;
-	dev->net->resolving = r;
+	r->next = net->resolving;
+	net->resolving = r;
 	ask_for_neighbour(r);
 	xd_timer_arm(r->timer, ASK_AGAIN_NS);
 	return r;

@@ -14,7 +14,7 @@ int xd_ah_check(const struct xd_device *dev, const struct xr_ah_attr *attr)
 
 	/* A flow label's upper bits do not count: UCX leaves them set. */
 	if (!attr->is_global || attr->port_num != 1 || attr->sgid_index >= XR_GID_TABLE_LEN ||
-	    !xd_net_gid(dev, attr->sgid_index, &gid))
+	    !xd_net_gid(dev->net, attr->sgid_index, &gid))
 		return -EINVAL;
 	return 0;
 }
@@ -72,7 +72,7 @@ int xd_after_resolve(struct xd_client *c, const struct xr_ah_attr *attr, const v
 	c->waiting = w;
 	c->cancel = cancel;
 	/* may answer before it returns, which frees w */
-	resolve = xd_net_resolve(c->dev, attr, resolved, c);
+	resolve = xd_net_resolve(c->dev->net, attr, resolved, c);
 	if (resolve)
 		w->resolve = resolve;
 	return XD_LATER;
@@ -92,9 +92,9 @@ static int set_path(struct xd_ah *ah, const struct xt_path *path)
 	struct xd_client *c = ah->obj.client;
 	int err;
 
-	xd_workers_pause(c->dev);
+	xd_workers_pause(c->dev->workers);
 	err = xt_ahs_set(c->ahs, ah->obj.handle, ah->pd->id->number, path);
-	xd_workers_resume(c->dev);
+	xd_workers_resume(c->dev->workers);
 	return err;
 }
 
@@ -158,7 +158,7 @@ void xd_ah_refresh_path(struct xd_ah *ah)
 	if (ah->resolve)
 		xd_net_resolve_cancel(ah->resolve);
 	ah->resolve = NULL;
-	resolve = xd_net_resolve(ah->obj.client->dev, &ah->attr, refreshed, ah);
+	resolve = xd_net_resolve(ah->obj.client->dev->net, &ah->attr, refreshed, ah);
 	if (resolve)
 		ah->resolve = resolve;
 }
@@ -182,9 +182,9 @@ void xd_ah_free(struct xd_ah *ah)
 
 	if (ah->resolve)
 		xd_net_resolve_cancel(ah->resolve);
-	xd_workers_pause(c->dev);
+	xd_workers_pause(c->dev->workers);
 	xt_ahs_del(c->ahs, ah->obj.handle);
-	xd_workers_resume(c->dev);
+	xd_workers_resume(c->dev->workers);
 	ah->pd->obj.refs--;
 	xd_object_del(&ah->obj);
 	free(ah);

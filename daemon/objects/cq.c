@@ -181,9 +181,9 @@ static void resize_done(struct xd_client_job *job)
 		return;
 	}
 	cq = xd_object_get(c, XD_CQ, j->cq);
-	xd_workers_pause(c->dev);
+	xd_workers_pause(c->dev->workers);
 	err = xt_cq_move_end(&cq->xt, &j->move);
-	xd_workers_resume(c->dev);
+	xd_workers_resume(c->dev->workers);
 	if (err == -EAGAIN) {
 		xd_client_add_job(c, job);
 		return;
@@ -202,11 +202,11 @@ static int begin_resize(struct xd_client *c, struct xd_cq *cq, uint32_t depth, s
 {
 	int err;
 
-	xd_workers_pause(c->dev);
+	xd_workers_pause(c->dev->workers);
 	if (depth < cq->depth)
 		catch_up(cq);
 	err = xt_cq_move_begin(&cq->xt, j->ring.ptr, depth, &j->move);
-	xd_workers_resume(c->dev);
+	xd_workers_resume(c->dev->workers);
 	return err;
 }
 

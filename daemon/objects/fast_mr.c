@@ -32,7 +32,7 @@ static int fast_memory(struct xd_client *c, struct xd_mr *mr, uint32_t max_pages
 /* *value as it is now: a program that guesses it may use it before it is told. */
 static int fast_key(struct xd_client *c, struct xd_mr *mr, uint32_t max_pages, uint32_t *value)
 {
-	xd_workers_pause(c->dev);
+	xd_workers_pause(c->dev->workers);
 	mr->key = xt_keys_alloc(c->dev->shared.keys);
 	if (mr->key) {
 		mr->key->entry.pd = mr->pd->id->number;
@@ -43,10 +43,10 @@ static int fast_key(struct xd_client *c, struct xd_mr *mr, uint32_t max_pages, u
 		mr->key->max_pages = max_pages;
 		*value = xt_key_value(mr->key);
 	}
-	xd_workers_resume(c->dev);
+	xd_workers_resume(c->dev->workers);
 	if (!mr->key)
 		return -ENOMEM;
-	return xd_xdp_key_set(c->dev, mr->key->index, &mr->key->entry);
+	return xd_xdp_key_set(c->dev->xdp, mr->key->index, &mr->key->entry);
 }
 
 /* One that nobody was told of */

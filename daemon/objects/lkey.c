@@ -27,9 +27,9 @@ int xd_do_reserved_lkey(struct xd_client *c, struct xd_request *req, struct xd_r
 		err = xd_mem_on_demand(c->server, c->proc, 0, UINT64_MAX, true, &c->own_mem);
 	if (err)
 		return err;
-	xd_workers_pause(c->dev);
+	xd_workers_pause(c->dev->workers);
 	c->own = &c->own_mem->xt;
-	xd_workers_resume(c->dev);
+	xd_workers_resume(c->dev->workers);
 	XD_REPLY(rep, xr_reserved_lkey_rep)->lkey = XR_RESERVED_LKEY;
 	return 0;
 }

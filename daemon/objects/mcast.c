@@ -36,11 +36,11 @@ static int join(struct xd_server *s, struct xd_group *g)
 
 	if (!xd_fds_take(s, 1))
 		return -ENFILE;
-	g->socket = xd_net_join(s->dev, &g->gid);
+	g->socket = xd_net_join(s->dev->net, &g->gid);
 	if (g->socket < 0)
 		err = g->socket;
 	else
-		err = xd_xdp_addr_set(s->dev, &g->gid, XR_ADDR_GROUP);
+		err = xd_xdp_addr_set(s->dev->xdp, &g->gid, XR_ADDR_GROUP);
 	if (!err)
 		return 0;
 	if (g->socket >= 0)
@@ -78,7 +78,7 @@ static void end_if_empty(struct xd_server *s, struct xd_group **at)
 
 	if (g->members)
 		return;
-	xd_xdp_addr_del(s->dev, &g->gid);
+	xd_xdp_addr_del(s->dev->xdp, &g->gid);
 	close(g->socket);
 	xd_fds_put(s, 1);
 	*at = g->next;
@@ -99,9 +99,9 @@ static int attach(struct xd_qp *qp, const struct xr_addr *gid)
 		if (err)
 			return err;
 	}
-	xd_workers_pause(c->dev);
+	xd_workers_pause(c->dev->workers);
 	err = xt_group_attach(c->dev->shared.groups, gid, qp->xt);
-	xd_workers_resume(c->dev);
+	xd_workers_resume(c->dev->workers);
 	if (err) {
 		end_if_empty(c->server, place_of(c->server, gid));
 		return err;
@@ -116,9 +116,9 @@ static void detach(struct xd_qp *qp, struct xd_group **at)
 {
 	struct xd_client *c = qp->obj.client;
 
-	xd_workers_pause(c->dev);
+	xd_workers_pause(c->dev->workers);
 	xt_group_detach(c->dev->shared.groups, &(*at)->gid, qp->xt);
-	xd_workers_resume(c->dev);
+	xd_workers_resume(c->dev->workers);
 	(*at)->members--;
 	qp->attached--;
 	c->attached--;

@@ -213,12 +213,12 @@ void xd_mr_drop_key(struct xd_client *c, struct xd_mr *mr)
 {
 	uint32_t index = mr->key->index;
 
-	xd_workers_pause(c->dev);
+	xd_workers_pause(c->dev->workers);
 	xt_keys_release(c->dev->shared.keys, mr->key);
-	xd_workers_resume_quietly(c->dev);
+	xd_workers_resume_no_wake(c->dev->workers);
 	mr->key = NULL;
 	/* only the control thread gives numbers out, so it cannot be in use again yet */
-	xd_xdp_key_del(c->dev, index);
+	xd_xdp_key_del(c->dev->xdp, index);
 }
 
 static int make_key(struct xd_client *c, struct build *b)
@@ -226,14 +226,14 @@ static int make_key(struct xd_client *c, struct build *b)
 	struct xd_mr *mr = b->mr;
 	int err;
 
-	xd_workers_pause(c->dev);
+	xd_workers_pause(c->dev->workers);
 	mr->key = xt_keys_alloc(c->dev->shared.keys);
 	if (mr->key)
 		set_key(mr->key, b);
-	xd_workers_resume_quietly(c->dev);
+	xd_workers_resume_no_wake(c->dev->workers);
 	if (!mr->key)
 		return -ENOMEM;
-	err = xd_xdp_key_set(c->dev, mr->key->index, &mr->key->entry);
+	err = xd_xdp_key_set(c->dev->xdp, mr->key->index, &mr->key->entry);
 	if (err)
 		xd_mr_drop_key(c, mr);
 	return err;
@@ -250,22 +250,22 @@ static int change_key(struct xd_client *c, struct build *b)
 	struct xt_mem *old_mem = key->mem;
 	int err;
 
-	xd_workers_pause(c->dev);
+	xd_workers_pause(c->dev->workers);
 	if (key->windows) {
-		xd_workers_resume(c->dev);
+		xd_workers_resume(c->dev->workers);
 		return -EBUSY;
 	}
 	set_key(key, b);
 	if (b->moves)
 		key->entry.variant++;
-	xd_workers_resume(c->dev);
-	err = xd_xdp_key_set(c->dev, key->index, &key->entry);
+	xd_workers_resume(c->dev->workers);
+	err = xd_xdp_key_set(c->dev->xdp, key->index, &key->entry);
 	if (!err)
 		return 0;
-	xd_workers_pause(c->dev);
+	xd_workers_pause(c->dev->workers);
 	key->entry = old;
 	key->mem = old_mem;
-	xd_workers_resume(c->dev);
+	xd_workers_resume(c->dev->workers);
 	return err;
 }
 
@@ -536,11 +536,11 @@ int xd_do_dereg_mr(struct xd_client *c, struct xd_request *req, struct xd_reply 
 	if (!mr)
 		return -ENOENT;
 	/* no window can be bound to it between the look and its end */
-	xd_workers_pause(c->dev);
+	xd_workers_pause(c->dev->workers);
 	bound = mr->key->windows;
 	if (!bound)
 		xd_mr_drop_key(c, mr);
-	xd_workers_resume_quietly(c->dev);
+	xd_workers_resume_no_wake(c->dev->workers);
 	if (bound)
 		return -EBUSY;
 	end_mr(mr, true);

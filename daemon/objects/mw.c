@@ -10,7 +10,7 @@
 /* *rkey as it is now: a program that guesses it may bind the window before it is told. */
 static int make_key(struct xd_client *c, struct xd_mw *mw, uint32_t type, uint32_t *rkey)
 {
-	xd_workers_pause(c->dev);
+	xd_workers_pause(c->dev->workers);
 	mw->key = xt_keys_alloc(c->dev->shared.keys);
 	if (mw->key) {
 		mw->key->entry.pd = mw->pd->id->number;
@@ -18,10 +18,10 @@ static int make_key(struct xd_client *c, struct xd_mw *mw, uint32_t type, uint32
 		mw->key->entry.flags = type == IBV_MW_TYPE_2 ? XR_KEYF_TYPE_2 : 0;
 		*rkey = xt_key_value(mw->key);
 	}
-	xd_workers_resume_quietly(c->dev);
+	xd_workers_resume_no_wake(c->dev->workers);
 	if (!mw->key)
 		return -ENOMEM;
-	return xd_xdp_key_set(c->dev, mw->key->index, &mw->key->entry);
+	return xd_xdp_key_set(c->dev->xdp, mw->key->index, &mw->key->entry);
 }
 
 int xd_do_alloc_mw(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
@@ -76,12 +76,12 @@ void xd_mw_free(struct xd_mw *mw)
 
 	if (mw->key) {
 		index = mw->key->index;
-		xd_workers_pause(c->dev);
+		xd_workers_pause(c->dev->workers);
 		xt_window_unbind(&c->dev->shared, mw->key);
 		xt_keys_release(c->dev->shared.keys, mw->key);
-		xd_workers_resume_quietly(c->dev);
+		xd_workers_resume_no_wake(c->dev->workers);
 		/* only the control thread gives numbers out, so it cannot be in use again yet */
-		xd_xdp_key_del(c->dev, index);
+		xd_xdp_key_del(c->dev->xdp, index);
 	}
 	mw->pd->obj.refs--;
 	xd_object_del(&mw->obj);

@@ -180,4 +180,7 @@ int xd_after_resolve(struct xd_client *c, const struct xr_ah_attr *attr, const v
 /* The client's table of address handles, NULL: no memory */
 struct xt_ahs *xd_client_ahs(struct xd_client *c);
 
+/* For struct xd_workers_config */
+extern const struct xd_engine_events xd_engine_events;
+
 #endif /* XD_OBJECTS_H */

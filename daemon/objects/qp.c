@@ -115,7 +115,7 @@ static int create_in_engine(struct xd_client *c, struct xd_qp *qp)
 		.max_inline = qp->max_inline,
 		.sq_sig_all = qp->sq_sig_all,
 		.gsi = qp->gsi,
-		.psns = c->dev->psns,
+		.psns = xd_xdp_psns(c->dev->xdp),
 		.reserved_lkey_mem = &c->own,
 		.owner = qp,
 	};
@@ -129,14 +129,14 @@ static int create_in_engine(struct xd_client *c, struct xd_qp *qp)
 	err = xd_doorbell_reserve(c->dev, bell, &qp->slot);
 	if (err)
 		return err;
-	xd_workers_pause(c->dev);
-	err = xt_qp_create(xd_worker_engine(c->dev->worker[qp->worker]), &init, &qp->xt);
+	xd_workers_pause(c->dev->workers);
+	err = xt_qp_create(xd_worker_engine(c->dev->workers, qp->worker), &init, &qp->xt);
 	if (!err) {
 		qp->qpn = xt_qp_info(qp->xt)->qpn;
 		bell->qp[qp->slot] = qp->xt;
 		use_queues(qp);
 	}
-	xd_workers_resume(c->dev);
+	xd_workers_resume(c->dev->workers);
 	return err;
 }
 
@@ -172,7 +172,7 @@ static int build_qp(struct xd_client *c, struct xd_qp *qp, const struct xr_creat
 	qp->gsi = q->type == XR_QPT_GSI;
 	qp->type = qp->gsi ? XR_QPT_UD : q->type;
 	qp->sq_sig_all = !!q->sq_sig_all;
-	qp->worker = c->server->next_worker++ % c->dev->workers;
+	qp->worker = c->server->next_worker++ % xd_workers_count(c->dev->workers);
 	qp->async = (struct xd_source){ .pipe = &c->events, .cookie = q->cookie };
 	set_caps(qp, q);
 	err = alloc_queues(c, qp);
@@ -237,11 +237,11 @@ static int mirror(struct xd_device *dev, struct xd_qp *qp)
 	struct xr_qp_entry entry;
 
 	if (xt_qp_info(qp->xt)->state == XR_QPS_RESET) {
-		xd_xdp_qp_del(dev, qp->qpn);
+		xd_xdp_qp_del(dev->xdp, qp->qpn);
 		return 0;
 	}
 	xt_qp_entry(qp->xt, &entry);
-	return xd_xdp_qp_set(dev, qp->qpn, &entry);
+	return xd_xdp_qp_set(dev->xdp, qp->qpn, &entry);
 }
 
 /*
@@ -254,9 +254,9 @@ static void unbind_windows(struct xd_client *c, struct xd_qp *qp)
 	bool more = true;
 
 	while (more && turns--) {
-		xd_workers_pause(c->dev);
+		xd_workers_pause(c->dev->workers);
 		more = xt_qp_unbind(qp->xt, UNBIND_AT_ONCE);
-		xd_workers_resume_quietly(c->dev);
+		xd_workers_resume_no_wake(c->dev->workers);
 	}
 }
 
@@ -272,7 +272,7 @@ static int modify_now(struct xd_client *c, const void *request, const struct xt_
 
 	if (q->attr_mask & IBV_QP_STATE && q->attr.qp_state == XR_QPS_RESET)
 		unbind_windows(c, qp);
-	xd_workers_pause(c->dev);
+	xd_workers_pause(c->dev->workers);
 	err = xt_qp_modify(qp->xt, &q->attr, q->attr_mask, path, xd_port_mtu(c->dev), now);
 	if (!err && q->attr_mask & IBV_QP_RATE_LIMIT)
 		xt_qp_set_burst(qp->xt, q->max_burst);
@@ -283,7 +283,7 @@ static int modify_now(struct xd_client *c, const void *request, const struct xt_
 			xt_qp_modify(qp->xt, &to_error, IBV_QP_STATE, NULL, 0, now);
 	}
 	state = xt_qp_info(qp->xt)->state;
-	xd_workers_resume(c->dev);
+	xd_workers_resume(c->dev->workers);
 	if (!err)
 		XD_REPLY(rep, xr_modify_qp_rep)->state = state;
 	return err;
@@ -302,9 +302,9 @@ int xd_do_modify_qp(struct xd_client *c, struct xd_request *req, struct xd_reply
 		return -EPERM;
 	if (q->attr_mask & IBV_QP_QKEY && qp->gsi && q->attr.qkey != XR_GSI_QKEY)
 		return -EINVAL;
-	xd_workers_pause(c->dev);
+	xd_workers_pause(c->dev->workers);
 	err = xt_qp_modify_check(qp->xt, &q->attr, q->attr_mask);
-	xd_workers_resume_quietly(c->dev);
+	xd_workers_resume_no_wake(c->dev->workers);
 	if (err)
 		return err;
 	if (q->attr_mask & IBV_QP_AV)
@@ -324,13 +324,13 @@ static void refreshed(void *arg, int err, const struct xt_path *path)
 	/* Without an answer it stays as it is: retries are the transport's business. */
 	if (err)
 		return;
-	xd_workers_pause(dev);
+	xd_workers_pause(dev->workers);
 	old = xt_qp_path(qp->xt);
 	/* an address that moved to another connection's place is not this QP's */
 	if (!memcmp(&old->sgid, &path->sgid, sizeof(path->sgid)) &&
 	    memcmp(old, path, sizeof(*path)))
 		xt_qp_set_path(qp->xt, path);
-	xd_workers_resume(dev);
+	xd_workers_resume(dev->workers);
 }
 
 void xd_qp_refresh_path(struct xd_qp *qp)
@@ -339,18 +339,18 @@ void xd_qp_refresh_path(struct xd_qp *qp)
 	struct xd_resolve *resolve;
 	struct xr_qp_attr attr;
 
-	xd_workers_pause(dev);
+	xd_workers_pause(dev->workers);
 	xt_qp_query(qp->xt, &attr);
 	if (qp->type == XR_QPT_UD && attr.qp_state >= XR_QPS_INIT)
 		xt_qp_set_mtu(qp->xt, xd_port_mtu(dev));
-	xd_workers_resume(dev);
+	xd_workers_resume(dev->workers);
 	/* the paths of datagrams are their address handles' */
 	if (qp->type == XR_QPT_UD || attr.qp_state < XR_QPS_RTR || attr.qp_state > XR_QPS_SQE)
 		return;
 	if (qp->resolve)
 		xd_net_resolve_cancel(qp->resolve);
 	qp->resolve = NULL;
-	resolve = xd_net_resolve(dev, &attr.ah, refreshed, qp);
+	resolve = xd_net_resolve(dev->net, &attr.ah, refreshed, qp);
 	if (resolve)
 		qp->resolve = resolve;
 }
@@ -366,9 +366,9 @@ int xd_do_query_qp(struct xd_client *c, struct xd_request *req, struct xd_reply 
 	if (!qp)
 		return -ENOENT;
 	r = XD_REPLY(rep, xr_query_qp_rep);
-	xd_workers_pause(c->dev);
+	xd_workers_pause(c->dev->workers);
 	xt_qp_query(qp->xt, &r->attr);
-	xd_workers_resume_quietly(c->dev);
+	xd_workers_resume_no_wake(c->dev->workers);
 	r->max_send_wr = qp->max_send_wr;
 	r->max_recv_wr = qp->max_recv_wr;
 	r->max_send_sge = qp->max_send_sge;
@@ -391,13 +391,13 @@ static void destroy_in_engine(struct xd_client *c, struct xd_qp *qp)
 		return;
 	}
 	unbind_windows(c, qp);
-	xd_workers_pause(c->dev);
+	xd_workers_pause(c->dev->workers);
 	c->bell[qp->worker].qp[qp->slot] = NULL;
 	xt_qp_destroy(qp->xt);
-	xd_workers_resume(c->dev);
+	xd_workers_resume(c->dev->workers);
 	qp->xt = NULL;
 	/* only the control thread gives numbers out, so it cannot be in use again yet */
-	xd_xdp_qp_del(c->dev, qp->qpn);
+	xd_xdp_qp_del(c->dev->xdp, qp->qpn);
 }
 
 int xd_do_destroy_qp(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)

@@ -28,13 +28,13 @@ static int give_number(struct xd_client *c, struct xd_srq *srq)
 
 	srq->xt.xrcd = srq->xrcd->domain->number;
 	srq->xt.cq = &srq->cq->xt;
-	xd_workers_pause(c->dev);
+	xd_workers_pause(c->dev->workers);
 	given = xt_numbers_add(c->dev->shared.srqs, &srq->xt, &slot, &srq->xt.number);
-	if (given && c->dev->workers > 1) {
+	if (given && xd_workers_count(c->dev->workers) > 1) {
 		srq->worker = srq->cq->worker = XD_MANY;
 		srq->xt.locked = srq->cq->xt.locked = true;
 	}
-	xd_workers_resume(c->dev);
+	xd_workers_resume(c->dev->workers);
 	return given ? 0 : -ENOMEM;
 }
 
@@ -42,9 +42,9 @@ static void take_number(struct xd_client *c, struct xd_srq *srq)
 {
 	if (!srq->xt.number)
 		return;
-	xd_workers_pause(c->dev);
+	xd_workers_pause(c->dev->workers);
 	xt_numbers_del(c->dev->shared.srqs, srq->xt.number);
-	xd_workers_resume(c->dev);
+	xd_workers_resume(c->dev->workers);
 	srq->xt.number = 0;
 }
 
@@ -129,14 +129,14 @@ static int resize(struct xd_client *c, struct xd_srq *srq, uint32_t max_wr)
 
 	if (err)
 		return err;
-	xd_workers_pause(c->dev);
+	xd_workers_pause(c->dev->workers);
 	err = xt_srq_move_begin(&srq->xt, ring.ptr, max_wr, &move);
-	xd_workers_resume_quietly(c->dev);
+	xd_workers_resume_no_wake(c->dev->workers);
 	if (!err) {
 		xt_srq_move_copy(&srq->xt, &move);
-		xd_workers_pause(c->dev);
+		xd_workers_pause(c->dev->workers);
 		err = xt_srq_move_end(&srq->xt, &move);
-		xd_workers_resume(c->dev);
+		xd_workers_resume(c->dev->workers);
 	}
 	if (err) {
 		xd_shm_free(c, &ring);
@@ -152,9 +152,9 @@ static void arm(struct xd_client *c, struct xd_srq *srq, uint32_t limit)
 {
 	bool reached;
 
-	xd_workers_pause(c->dev);
+	xd_workers_pause(c->dev->workers);
 	reached = xt_srq_arm(&srq->xt, limit);
-	xd_workers_resume(c->dev);
+	xd_workers_resume(c->dev->workers);
 	if (reached)
 		xd_event_raise(&srq->async, IBV_EVENT_SRQ_LIMIT_REACHED);
 }
@@ -193,9 +193,9 @@ int xd_do_query_srq(struct xd_client *c, struct xd_request *req, struct xd_reply
 	r = XD_REPLY(rep, xr_query_srq_rep);
 	r->max_wr = srq->max_wr;
 	r->max_sge = srq->max_sge;
-	xd_workers_pause(c->dev);
+	xd_workers_pause(c->dev->workers);
 	r->limit = srq->xt.limit;
-	xd_workers_resume_quietly(c->dev);
+	xd_workers_resume_no_wake(c->dev->workers);
 	return 0;
 }
 

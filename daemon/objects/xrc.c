@@ -191,7 +191,7 @@ static struct xd_target *new_target(struct xd_client *c, uint32_t domain)
 	struct xt_qp_init init = {
 		.type = XR_QPT_XRC_RECV,
 		.xrcd = domain,
-		.psns = c->dev->psns,
+		.psns = xd_xdp_psns(c->dev->xdp),
 		.owner = t,
 	};
 	int err;
@@ -199,10 +199,10 @@ static struct xd_target *new_target(struct xd_client *c, uint32_t domain)
 	if (!t)
 		return NULL;
 	t->domain = domain;
-	t->worker = c->server->next_worker++ % c->dev->workers;
-	xd_workers_pause(c->dev);
-	err = xt_qp_create(xd_worker_engine(c->dev->worker[t->worker]), &init, &t->xt);
-	xd_workers_resume(c->dev);
+	t->worker = c->server->next_worker++ % xd_workers_count(c->dev->workers);
+	xd_workers_pause(c->dev->workers);
+	err = xt_qp_create(xd_worker_engine(c->dev->workers, t->worker), &init, &t->xt);
+	xd_workers_resume(c->dev->workers);
 	if (err) {
 		free(t);
 		return NULL;
@@ -215,13 +215,13 @@ static void join(struct xd_qp *qp, struct xd_target *t)
 {
 	struct xd_device *dev = qp->obj.client->dev;
 
-	xd_workers_pause(dev);
+	xd_workers_pause(dev->workers);
 	qp->next_handle = t->handles;
 	qp->pprev_handle = &t->handles;
 	if (qp->next_handle)
 		qp->next_handle->pprev_handle = &qp->next_handle;
 	t->handles = qp;
-	xd_workers_resume(dev);
+	xd_workers_resume(dev->workers);
 	qp->target = t;
 	qp->xt = t->xt;
 	qp->qpn = t->qpn;
@@ -233,18 +233,18 @@ void xd_target_leave(struct xd_qp *qp)
 	struct xd_device *dev = qp->obj.client->dev;
 	struct xd_target *t = qp->target;
 
-	xd_workers_pause(dev);
+	xd_workers_pause(dev->workers);
 	*qp->pprev_handle = qp->next_handle;
 	if (qp->next_handle)
 		qp->next_handle->pprev_handle = qp->pprev_handle;
 	if (!t->handles)
 		xt_qp_destroy(t->xt);
-	xd_workers_resume(dev);
+	xd_workers_resume(dev->workers);
 	qp->xt = NULL;
 	qp->target = NULL;
 	if (t->handles)
 		return;
-	xd_xdp_qp_del(dev, t->qpn);
+	xd_xdp_qp_del(dev->xdp, t->qpn);
 	free(t);
 }
 

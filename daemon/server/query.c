@@ -24,9 +24,9 @@
 
 uint32_t xd_port_mtu(const struct xd_device *dev)
 {
-	uint32_t mtu = xd_xdp_multi_buffer(dev) ? 4096 : SINGLE_BUFFER_MTU;
+	uint32_t mtu = xd_xdp_multi_buffer(dev->xdp) ? 4096 : SINGLE_BUFFER_MTU;
 
-	while (mtu > 256 && mtu + OVERHEAD > xd_net_link(dev)->mtu)
+	while (mtu > 256 && mtu + OVERHEAD > xd_net_link(dev->net)->mtu)
 		mtu /= 2;
 	return mtu;
 }
@@ -78,6 +78,7 @@ static int hello_fds(struct xd_client *c, struct xr_hello_rep *body, struct xd_r
 
 int xd_do_hello(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
 {
+	const struct xd_link *link = xd_net_link(c->dev->net);
 	const struct xr_hello_req *q = req->body;
 	struct xr_hello_rep *body;
 	int err;
@@ -88,10 +89,10 @@ int xd_do_hello(struct xd_client *c, struct xd_request *req, struct xd_reply *re
 		return -EINVAL;
 	body = XD_REPLY(rep, xr_hello_rep);
 	body->version = XR_PROTOCOL_VERSION;
-	body->workers = c->dev->workers;
-	body->guid = c->dev->guid;
-	snprintf(body->device, sizeof(body->device), "%s", c->dev->name);
-	snprintf(body->netdev, sizeof(body->netdev), "%s", c->dev->ifname);
+	body->workers = xd_workers_count(c->dev->workers);
+	body->guid = link->guid;
+	snprintf(body->device, sizeof(body->device), "%s", c->dev->opt->name);
+	snprintf(body->netdev, sizeof(body->netdev), "%s", link->ifname);
 	c->observer = q->flags & XR_HELLO_OBSERVER;
 	if (c->observer) {
 		c->hello = true;
@@ -117,7 +118,7 @@ int xd_do_query_device(struct xd_client *c, struct xd_request *req, struct xd_re
 	struct xr_query_device_rep *d = XD_REPLY(rep, xr_query_device_rep);
 	const struct xd_options *opt = c->dev->opt;
 
-	d->guid = c->dev->guid;
+	d->guid = xd_net_link(c->dev->net)->guid;
 	d->vendor_id = VENDOR_NONE;
 	d->max_mr_size = opt->user_max_pinned;
 	d->page_size_cap = ~((uint64_t)sysconf(_SC_PAGESIZE) - 1) & UINT32_MAX;
@@ -188,7 +189,7 @@ static uint32_t violations(struct xd_device *dev, enum xr_reason reason, uint64_
 {
 	struct xr_stat stat;
 
-	if (xd_xdp_stat(dev, reason, &stat))
+	if (xd_xdp_stat(dev->xdp, reason, &stat))
 		stat.packets = 0;
 	behind += stat.packets;
 	return behind < UINT32_MAX ? (uint32_t)behind : UINT32_MAX;
@@ -199,22 +200,22 @@ static uint64_t qkey_errors(struct xd_device *dev)
 	uint64_t sum = 0;
 	uint32_t i;
 
-	xd_workers_pause(dev);
-	for (i = 0; i < dev->workers; i++)
-		sum += xt_engine_counters(xd_worker_engine(dev->worker[i]))->qkey_errors;
-	xd_workers_resume_quietly(dev);
+	xd_workers_pause(dev->workers);
+	for (i = 0; i < xd_workers_count(dev->workers); i++)
+		sum += xt_engine_counters(xd_worker_engine(dev->workers, i))->qkey_errors;
+	xd_workers_resume_no_wake(dev->workers);
 	return sum;
 }
 
 int xd_do_query_port(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
 {
 	struct xr_query_port_rep *p = XD_REPLY(rep, xr_query_port_rep);
-	const struct xd_link *link = xd_net_link(c->dev);
+	const struct xd_link *link = xd_net_link(c->dev->net);
 	const struct speed *speed = speed_of(link->speed_mbps);
 
 	p->state = link->up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
 	p->phys_state = link->up ? 5 : 3; /* LinkUp, Disabled: IBTA 14.2.5.6 */
-	p->max_mtu = mtu_code(xd_xdp_multi_buffer(c->dev) ? 4096 : SINGLE_BUFFER_MTU);
+	p->max_mtu = mtu_code(xd_xdp_multi_buffer(c->dev->xdp) ? 4096 : SINGLE_BUFFER_MTU);
 	p->active_mtu = mtu_code(xd_port_mtu(c->dev));
 	p->gid_tbl_len = XR_GID_TABLE_LEN;
 	p->pkey_tbl_len = 1;
@@ -224,7 +225,7 @@ int xd_do_query_port(struct xd_client *c, struct xd_request *req, struct xd_repl
 	/* IBTA 14.2.5.6: P_KeyViolations, Q_KeyViolations */
 	p->bad_pkey_cntr = violations(c->dev, XR_PKEY, 0);
 	p->qkey_viol_cntr = violations(c->dev, XR_QKEY, qkey_errors(c->dev));
-	p->netdev_ifindex = c->dev->ifindex;
+	p->netdev_ifindex = link->ifindex;
 	p->link_speed_mbps = link->speed_mbps;
 	memcpy(p->mac, link->mac, sizeof(p->mac));
 	return 0;
@@ -235,7 +236,7 @@ int xd_do_query_gids(struct xd_client *c, struct xd_request *req, struct xd_repl
 	struct xr_query_gids_rep *g = (void *)rep->body;
 
 	xd_reply_body(rep, sizeof(*g));
-	g->count = xd_net_gids(c->dev, g->entry, XR_GID_TABLE_LEN);
+	g->count = xd_net_gids(c->dev->net, g->entry, XR_GID_TABLE_LEN);
 	rep->length = sizeof(*g) + g->count * sizeof(g->entry[0]);
 	return 0;
 }

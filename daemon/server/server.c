@@ -212,14 +212,13 @@ static struct xd_server *server_new(struct xd_device *dev)
 	s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	/* lets programs make a userfaultfd that also the kernel's accesses wait for */
 	s->uffd_dev = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
-	dev->server = s;
 	return s;
 }
 
 /* All but the socket: what tests need. */
-int xd_server_open(struct xd_device *dev)
+int xd_server_open(struct xd_device *dev, struct xd_server **server)
 {
-	struct xd_server *s = server_new(dev);
+	struct xd_server *s = *server = server_new(dev);
 	int err;
 
 	if (!s)
@@ -235,20 +234,21 @@ int xd_server_open(struct xd_device *dev)
 	return s->jobs ? 0 : -ENOMEM;
 }
 
-int xd_server_start(struct xd_device *dev)
+int xd_server_start(struct xd_device *dev, struct xd_server **server)
 {
-	int err = xd_server_open(dev);
+	int err = xd_server_open(dev, server);
 
 	if (!err)
-		err = open_socket(dev->server);
-	if (err)
-		xd_server_stop(dev);
+		err = open_socket(*server);
+	if (err) {
+		xd_server_stop(*server);
+		*server = NULL;
+	}
 	return err;
 }
 
-void xd_server_stop(struct xd_device *dev)
+void xd_server_stop(struct xd_server *s)
 {
-	struct xd_server *s = dev->server;
 	struct xd_client *c;
 
 	if (!s)
@@ -260,7 +260,6 @@ void xd_server_stop(struct xd_device *dev)
 		unlink(s->bound);
 	for (c = s->clients; c; c = c->next)
 		xd_client_end(c);
-	dev->server = NULL;
 	if (!xd_jobs_free(s->jobs)) {
 		xd_log(XD_WARN, "a client's memory or files hang: left as they are");
 		return;
@@ -277,84 +276,27 @@ void xd_server_stop(struct xd_device *dev)
 
 /* ---- what concerns all clients --------------------------------------------------- */
 
-void xd_server_port_event(struct xd_device *dev, uint32_t type)
+void xd_server_port_event(struct xd_server *s, uint32_t type)
 {
 	struct xd_client *c;
 
-	if (!dev->server)
-		return;
-	for (c = dev->server->clients; c; c = c->next) {
+	for (c = s->clients; c; c = c->next) {
 		if (!c->ending)
 			xd_event_raise(&c->port_events, type);
 	}
 }
 
-void xd_server_net_changed(struct xd_device *dev)
+void xd_server_net_changed(struct xd_server *s)
 {
 	struct xd_client *c;
 	struct xd_qp *qp;
 	struct xd_ah *ah;
 	uint32_t h;
 
-	if (!dev->server)
-		return;
-	for (c = dev->server->clients; c; c = c->next) {
+	for (c = s->clients; c; c = c->next) {
 		for (h = 0; (qp = xd_table_next(&c->table[XD_QP], &h));)
 			xd_qp_refresh_path(qp);
 		for (h = 0; (ah = xd_table_next(&c->table[XD_AH], &h));)
 			xd_ah_refresh_path(ah);
 	}
-}
-
-/* ---- the engines' callbacks ------------------------------------------------------ */
-
-void xd_server_cq_event(struct xd_device *dev, struct xt_cq *cq)
-{
-	struct xd_cq *owner = cq->owner;
-
-	xd_event_raise(&owner->completions, 0);
-}
-
-/* Everybody who has a handle of it is told. */
-static void target_event(struct xd_target *target, uint32_t type)
-{
-	struct xd_qp *qp;
-
-	for (qp = target->handles; qp; qp = qp->next_handle)
-		xd_event_raise(&qp->async, type);
-}
-
-void xd_server_async_event(struct xd_device *dev, struct xt_qp *qp, struct xt_cq *cq, uint32_t type)
-{
-	struct xd_qp *qp_owner = qp ? xt_qp_info(qp)->owner : NULL;
-	struct xd_cq *cq_owner = cq ? cq->owner : NULL;
-
-	if (qp_owner && xt_qp_info(qp)->type == XR_QPT_XRC_RECV)
-		target_event(xt_qp_info(qp)->owner, type);
-	else if (qp_owner)
-		xd_event_raise(&qp_owner->async, type);
-	else if (cq_owner)
-		xd_event_raise(&cq_owner->async, type);
-}
-
-void xd_server_srq_event(struct xd_device *dev, struct xt_srq *srq, uint32_t type)
-{
-	struct xd_srq *owner = srq->owner;
-
-	xd_event_raise(&owner->async, type);
-}
-
-void xd_server_qp_state(struct xd_device *dev, struct xt_qp *qp)
-{
-	struct xr_qp_entry entry;
-
-	/* If this fails, packets pass XDP that the engine then refuses. */
-	xt_qp_entry(qp, &entry);
-	xd_xdp_qp_set(dev, xt_qp_info(qp)->qpn, &entry);
-}
-
-void xd_server_key_changed(struct xd_device *dev, const struct xt_key *key)
-{
-	/* If this fails, XDP may let a request in that the engine then refuses, or the other way round. */
-	xd_xdp_key_set(dev, key->index, &key->entry);
 }

@@ -7,29 +7,17 @@
 
 #include <stdint.h>
 
-#include "daemon/transport/transport.h"
-
 struct xd_device;
+struct xd_server;
 
-/* Listens; clients are served from now on. */
-int xd_server_start(struct xd_device *dev);
+/* Listens; clients are served from now on. *server is NULL after an error. */
+int xd_server_start(struct xd_device *dev, struct xd_server **server);
 /* Ends all clients, releases everything. */
-void xd_server_stop(struct xd_device *dev);
+void xd_server_stop(struct xd_server *server); /* NULL allowed */
 
 /* To every client: a port or device event (enum ibv_event_type). Control thread. */
-void xd_server_port_event(struct xd_device *dev, uint32_t type);
+void xd_server_port_event(struct xd_server *server, uint32_t type);
 /* Link, MTU or addresses changed: paths of QPs are resolved anew where they must. Control thread. */
-void xd_server_net_changed(struct xd_device *dev);
-
-/*
- * The engines' callbacks (struct xt_ops), called by workers inside a round; ctx of the ops is the
- * worker, which forwards.
- */
-void xd_server_cq_event(struct xd_device *dev, struct xt_cq *cq);
-void xd_server_async_event(struct xd_device *dev, struct xt_qp *qp, struct xt_cq *cq,
-			   uint32_t type);
-void xd_server_srq_event(struct xd_device *dev, struct xt_srq *srq, uint32_t type);
-void xd_server_key_changed(struct xd_device *dev, const struct xt_key *key);
-void xd_server_qp_state(struct xd_device *dev, struct xt_qp *qp);
+void xd_server_net_changed(struct xd_server *server);
 
 #endif /* XD_SERVER_H */

@@ -42,19 +42,19 @@ static uint32_t open_files(bool count)
 
 static void put_identity(struct json *j, const struct xd_device *dev)
 {
-	const uint8_t *g = (const uint8_t *)&dev->guid;
-	const struct xd_link *link = xd_net_link(dev);
+	const struct xd_link *link = xd_net_link(dev->net);
+	const uint8_t *g = (const uint8_t *)&link->guid;
 	const uint8_t *m = link->mac;
 	char s[40];
 
-	json_text(j, "device", dev->name);
+	json_text(j, "device", dev->opt->name);
 	json_text(j, "version", XR_VERSION);
 	json_number(j, "pid", (uint64_t)getpid());
 	snprintf(s, sizeof(s), "%02x%02x:%02x%02x:%02x%02x:%02x%02x", g[0], g[1], g[2], g[3], g[4],
 		 g[5], g[6], g[7]);
 	json_text(j, "guid", s);
-	json_text(j, "interface", dev->ifname);
-	json_number(j, "ifindex", dev->ifindex);
+	json_text(j, "interface", link->ifname);
+	json_number(j, "ifindex", link->ifindex);
 	snprintf(s, sizeof(s), "%02x:%02x:%02x:%02x:%02x:%02x", m[0], m[1], m[2], m[3], m[4], m[5]);
 	json_text(j, "mac", s);
 	json_number(j, "mtu", link->mtu);
@@ -64,21 +64,18 @@ static void put_identity(struct json *j, const struct xd_device *dev)
 
 static void put_xdp(struct json *j, const struct xd_device *dev)
 {
-	char pins[400];
-
-	snprintf(pins, sizeof(pins), "%s/xroce/%s", dev->opt->bpffs, dev->name);
 	json_begin(j, "xdp", '{');
-	json_text(j, "mode", xd_xdp_mode_name(dev));
-	json_text(j, "why", xd_xdp_mode_why(dev));
-	json_boolean(j, "multi_buffer", xd_xdp_multi_buffer(dev));
-	json_text(j, "pins", pins);
+	json_text(j, "mode", xd_xdp_mode_name(dev->xdp));
+	json_text(j, "why", xd_xdp_mode_why(dev->xdp));
+	json_boolean(j, "multi_buffer", xd_xdp_multi_buffer(dev->xdp));
+	json_text(j, "pins", xd_xdp_pins(dev->xdp));
 	json_end(j, '}');
 }
 
 static void put_gids(struct json *j, const struct xd_device *dev)
 {
 	static struct xr_gid_entry entry[XR_GID_TABLE_LEN];
-	uint32_t n = xd_net_gids(dev, entry, XR_GID_TABLE_LEN), i;
+	uint32_t n = xd_net_gids(dev->net, entry, XR_GID_TABLE_LEN), i;
 
 	json_begin(j, "gids", '[');
 	for (i = 0; i < n; i++) {
@@ -96,8 +93,8 @@ static void put_workers(struct json *j, const struct xd_device *dev)
 	uint32_t i;
 
 	json_begin(j, "workers", '[');
-	for (i = 0; i < dev->workers; i++) {
-		xd_worker_stats(dev->worker[i], &s);
+	for (i = 0; i < xd_workers_count(dev->workers); i++) {
+		xd_worker_stats(dev->workers, i, &s);
 		json_begin(j, NULL, '{');
 		json_number(j, "queue", i);
 		json_number(j, "rounds", s.rounds);
@@ -186,10 +183,10 @@ static void put_reasons(struct json *j, struct xd_device *dev)
 	uint32_t i;
 
 	for (i = 0; i < XR_REASON_COUNT; i++)
-		xd_xdp_stat(dev, i, &stat[i]);
-	xd_workers_pause(dev);
-	xd_workers_refused(dev, stat);
-	xd_workers_resume_quietly(dev);
+		xd_xdp_stat(dev->xdp, i, &stat[i]);
+	xd_workers_pause(dev->workers);
+	xd_workers_refused(dev->workers, stat);
+	xd_workers_resume_no_wake(dev->workers);
 	json_begin(j, "xdp", '[');
 	for (i = 0; i < XR_REASON_COUNT; i++) {
 		json_begin(j, NULL, '{');
@@ -208,14 +205,14 @@ static void sum_counters(struct xd_device *dev, struct xt_counters *sum)
 	const struct xt_counters *c;
 	uint32_t i;
 
-	xd_workers_pause(dev);
-	for (i = 0; i < dev->workers; i++) {
-		c = xt_engine_counters(xd_worker_engine(dev->worker[i]));
+	xd_workers_pause(dev->workers);
+	for (i = 0; i < xd_workers_count(dev->workers); i++) {
+		c = xt_engine_counters(xd_worker_engine(dev->workers, i));
 #define X(field, text) sum->field += c->field;
 		XT_COUNTERS(X)
 #undef X
 	}
-	xd_workers_resume_quietly(dev);
+	xd_workers_resume_no_wake(dev->workers);
 }
 
 static void put_counter(struct json *j, const char *name, uint64_t value, const char *what)
@@ -342,8 +339,8 @@ int xd_do_set_fault(struct xd_client *c, struct xd_request *req, struct xd_reply
 	if (!fault_sane(f))
 		return -EINVAL;
 	c->server->fault = *f;
-	xd_workers_pause(c->dev);
-	xd_workers_set_fault(c->dev, f);
-	xd_workers_resume(c->dev);
+	xd_workers_pause(c->dev->workers);
+	xd_workers_set_fault(c->dev->workers, f);
+	xd_workers_resume(c->dev->workers);
 	return 0;
 }

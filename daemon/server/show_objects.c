@@ -44,10 +44,10 @@ static void put_qp(struct json *j, struct xd_client *c, struct xd_object *obj)
 	struct xr_qp_attr attr;
 	struct xt_path path;
 
-	xd_workers_pause(c->dev);
+	xd_workers_pause(c->dev->workers);
 	xt_qp_query(qp->xt, &attr);
 	path = *xt_qp_path(qp->xt);
-	xd_workers_resume_quietly(c->dev);
+	xd_workers_resume_no_wake(c->dev->workers);
 	json_number(j, "qpn", qp->qpn);
 	json_text(j, "type", qp->gsi ? "GSI" : type_name(qp->type));
 	json_text(j, "state", state_name(attr.qp_state));
@@ -137,7 +137,7 @@ static void put_mw(struct json *j, struct xd_client *c, struct xd_object *obj)
 	const struct xt_key *region = NULL;
 	struct xt_key key;
 
-	xd_workers_pause(c->dev);
+	xd_workers_pause(c->dev->workers);
 	key = *mw->key;
 	if (key.parent)
 		region = xt_keys_by_index(c->dev->shared.keys, key.parent);
@@ -147,7 +147,7 @@ static void put_mw(struct json *j, struct xd_client *c, struct xd_object *obj)
 	json_number(j, "type", key.entry.flags & XR_KEYF_TYPE_2 ? 2 : 1);
 	json_boolean(j, "bound", region);
 	json_number(j, "mr", region ? xt_key_value(region) : 0);
-	xd_workers_resume_quietly(c->dev);
+	xd_workers_resume_no_wake(c->dev->workers);
 	json_hex(j, "addr", region ? key.entry.va : 0);
 	json_number(j, "length", region ? key.entry.length : 0);
 	put_access(j, region ? key.entry.access : 0);
@@ -170,9 +170,9 @@ static void put_srq(struct json *j, struct xd_client *c, struct xd_object *obj)
 	struct xt_srq xt;
 	uint32_t used;
 
-	xd_workers_pause(c->dev);
+	xd_workers_pause(c->dev->workers);
 	xt = srq->xt;
-	xd_workers_resume_quietly(c->dev);
+	xd_workers_resume_no_wake(c->dev->workers);
 	used = __atomic_load_n(&xt.queue->producer, __ATOMIC_RELAXED) - xt.consumer;
 	json_number(j, "srq", srq->obj.handle);
 	json_number(j, "client", c->id);

@@ -184,7 +184,7 @@ static void test_many_handles(void)
 		MUST(!ask_now(&c, XR_MSG_OPEN_QP, &open, sizeof(open)));
 	TAP_OK(ask_now(&c, XR_MSG_OPEN_QP, &open, sizeof(open)) == -ENOMEM,
 	       "%u handles of a target", i);
-	xd_server_async_event(&fake.dev, qp->xt, NULL, IBV_EVENT_QP_FATAL);
+	xd_engine_events.async(qp->xt, NULL, IBV_EVENT_QP_FATAL);
 	close_client(&c);
 	TAP_OK(nothing_left(), "which go in no time, and their events");
 	fake.opt.max_qp = max_qp;
@@ -213,9 +213,9 @@ static void test_events_that_wait(void)
 		cq[i] = handle_of(&c);
 	}
 	while (!the_cq(&c, cq[0])->channel->pipe.backlog)
-		xd_server_cq_event(&fake.dev, &the_cq(&c, cq[0])->xt);
+		xd_engine_events.cq(&the_cq(&c, cq[0])->xt);
 	for (i = 1; i < 5; i++)
-		xd_server_cq_event(&fake.dev, &the_cq(&c, cq[i])->xt);
+		xd_engine_events.cq(&the_cq(&c, cq[i])->xt);
 	MUST(!ask_handle(&c, XR_MSG_DESTROY_CQ, cq[2]) &&
 	     !ask_handle(&c, XR_MSG_DESTROY_CQ, cq[4]) &&
 	     !ask_handle(&c, XR_MSG_DESTROY_CQ, cq[0]));
@@ -226,7 +226,7 @@ static void test_events_that_wait(void)
 		recv(fd, &cookie[i], sizeof(*cookie), MSG_DONTWAIT);
 	TAP_OK(cookie[0] == 1 && cookie[1] == 3,
 	       "events that wait, without those of queues that went");
-	xd_server_cq_event(&fake.dev, &the_cq(&c, cq[3])->xt);
+	xd_engine_events.cq(&the_cq(&c, cq[3])->xt);
 	TAP_OK(recv(fd, &cookie[0], sizeof(*cookie), MSG_DONTWAIT) > 0 && cookie[0] == 3,
 	       "and the next one");
 	close(fd);
@@ -257,7 +257,7 @@ static void again_done(struct xd_job *job)
 
 	if (++turns >= TURNS)
 		return;
-	xd_jobs_add(fake.dev.server->jobs, job);
+	xd_jobs_add(fake.server->jobs, job);
 	sem_wait(&t->ran);
 	usleep(1000); /* it is put on the list of those that are done */
 }
@@ -277,7 +277,7 @@ static void test_endless_jobs(void)
 	MUST(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) &&
 	     send(pair[1], "x", 1, 0) == 1);
 	sem_init(&again.ran, 0, 0);
-	xd_jobs_add(fake.dev.server->jobs, &again.job);
+	xd_jobs_add(fake.server->jobs, &again.job);
 	sem_wait(&again.ran);
 	usleep(1000);
 	watch = xd_watch_add(fake.dev.loop, pair[0], EPOLLIN, other_event, NULL);
@@ -311,13 +311,13 @@ static void test_large_cq(void)
 	q.handle = create_cq(&c, 16384, 0);
 	cq = xd_object_get(c.client, XD_CQ, q.handle);
 	for (cqe.wr_id = 0; cqe.wr_id < 10000; cqe.wr_id++)
-		MUST(!xt_cq_push(xd_worker_engine(fake.dev.worker[0]), &cq->xt, &cqe, false));
+		MUST(!xt_cq_push(xd_worker_engine(fake.dev.workers, 0), &cq->xt, &cqe, false));
 	xd_client_add_job(c.client, &slow.job);
 	job_hangs = true;
 	TAP_OK(ask(&c, XR_MSG_RESIZE_CQ, &q, sizeof(q)) == 1 && cq->depth == 16384,
 	       "the entries of a large CQ are moved by a job");
 	TAP_OK(!ask(&other, XR_MSG_ALLOC_PD, NULL, 0), "others are served meanwhile");
-	MUST(!xt_cq_push(xd_worker_engine(fake.dev.worker[0]), &cq->xt, &cqe, false));
+	MUST(!xt_cq_push(xd_worker_engine(fake.dev.workers, 0), &cq->xt, &cqe, false));
 	sem_post(&slow.go);
 	job_hangs = false;
 	settle();
@@ -395,6 +395,6 @@ int main(void)
 	test_memory_that_counts();
 	test_endless_jobs();
 	test_large_cq();
-	xd_server_stop(&fake.dev);
+	fake_server_stop();
 	return tap_end();
 }

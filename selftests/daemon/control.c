@@ -28,7 +28,7 @@ bool job_hangs;
 void settle(void)
 {
 	for (int i = 0; i < 3; i++) {
-		MUST(job_hangs || xd_jobs_drain(fake.dev.server->jobs, 10));
+		MUST(job_hangs || xd_jobs_drain(fake.server->jobs, 10));
 		xd_timer_arm(stopper, job_hangs ? 20000000 : 0);
 		MUST(!xd_loop_run(fake.dev.loop));
 	}
@@ -41,7 +41,7 @@ void connect_client(struct conn *c)
 	int pair[2];
 
 	MUST(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
-	*c = (struct conn){ .client = xd_client_new(fake.dev.server, pair[0]), .fd = pair[1] };
+	*c = (struct conn){ .client = xd_client_new(fake.server, pair[0]), .fd = pair[1] };
 	MUST(c->client);
 }
 
@@ -158,7 +158,7 @@ int open_fds(void)
 
 bool nothing_left(void)
 {
-	const struct xd_server *s = fake.dev.server;
+	const struct xd_server *s = fake.server;
 	struct xd_mem_totals totals;
 	unsigned int objects = 0, i;
 
@@ -372,7 +372,7 @@ void start_server(const char *name)
 	signal(SIGPIPE, SIG_IGN);
 	xd_log_init(name, XD_ERR);
 	fake_device_start();
-	MUST(!xd_server_open(&fake.dev));
+	MUST(!xd_server_open(&fake.dev, &fake.server));
 	stopper = xd_timer_new(fake.dev.loop, stop_loop, NULL);
 	proc_fd[0] = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
 	proc_fd[1] = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);

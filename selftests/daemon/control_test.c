@@ -288,7 +288,7 @@ static void test_events(void)
 	cq2 = create_cq(&c, 16, channel);
 	obj = xd_object_get(c.client, XD_CQ, cq);
 	TAP_OK(!(fcntl(fd, F_GETFL) & O_NONBLOCK), "programs may block on a channel");
-	xd_server_cq_event(&fake.dev, &obj->xt);
+	xd_engine_events.cq(&obj->xt);
 	TAP_OK(read(fd, &cookie, sizeof(cookie)) == sizeof(cookie) && cookie == 0xc0,
 	       "an event is the CQ's cookie");
 	writable = (struct pollfd){ .fd = fd, .events = POLLIN };
@@ -296,8 +296,8 @@ static void test_events(void)
 	MUST(!send(fd, "x", 1, MSG_DONTWAIT | MSG_NOSIGNAL) || errno == EPIPE);
 
 	for (i = 0; i < 5000; i++)
-		xd_server_cq_event(&fake.dev, &obj->xt);
-	xd_server_cq_event(&fake.dev, &((struct xd_cq *)xd_object_get(c.client, XD_CQ, cq2))->xt);
+		xd_engine_events.cq(&obj->xt);
+	xd_engine_events.cq(&((struct xd_cq *)xd_object_get(c.client, XD_CQ, cq2))->xt);
 	settle();
 	n = drain(fd, 8);
 	TAP_OK(n > 100 && n < 5000, "a full channel keeps one event for each CQ (%u fit)", n);
@@ -310,12 +310,12 @@ static void test_events(void)
 	gone = (struct xr_destroy_rep *)c.body;
 	TAP_OK(gone->comp_events == 1, "events are counted");
 	close(fd);
-	xd_server_cq_event(&fake.dev, &obj->xt);
+	xd_engine_events.cq(&obj->xt);
 	settle();
 	TAP_OK(!ask(&c, XR_MSG_ALLOC_PD, NULL, 0), "a client that closed its channel");
 
-	xd_server_async_event(&fake.dev, NULL, &obj->xt, IBV_EVENT_CQ_ERR);
-	xd_server_port_event(&fake.dev, IBV_EVENT_GID_CHANGE);
+	xd_engine_events.async(NULL, &obj->xt, IBV_EVENT_CQ_ERR);
+	xd_server_port_event(fake.server, IBV_EVENT_GID_CHANGE);
 	{
 		struct xr_async_event ev[2];
 
@@ -360,15 +360,15 @@ static void test_process_exit(void)
 		}
 		_exit(write(ready[1], &child, sizeof(child)) != sizeof(child));
 	}
-	client = xd_client_new(fake.dev.server, accept4(listener, NULL, NULL, SOCK_NONBLOCK));
+	client = xd_client_new(fake.server, accept4(listener, NULL, NULL, SOCK_NONBLOCK));
 	MUST(client && read(ready[0], &child, sizeof(child)) == sizeof(child));
 	known = client->pidfd >= 0;
 	waitpid(pid, NULL, 0);
 	settle();
-	if (!known && fake.dev.server->clients)
+	if (!known && fake.server->clients)
 		tap_skip("a client ends with its process", "the kernel gives no pidfd of it");
 	else
-		TAP_OK(!fake.dev.server->clients, "a client ends with its process");
+		TAP_OK(!fake.server->clients, "a client ends with its process");
 	kill(child, SIGKILL);
 	settle();
 	close(listener), close(ready[0]), close(ready[1]);
@@ -419,12 +419,12 @@ static void test_one_that_never_reads(void)
 	int i;
 
 	open_client(&c);
-	for (i = 0; i < 3000 && fake.dev.server->clients; i++) {
+	for (i = 0; i < 3000 && fake.server->clients; i++) {
 		if (send(c.fd, &head, sizeof(head), MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 			settle();
 	}
 	settle();
-	TAP_OK(!fake.dev.server->clients, "a client that reads no answers is let go");
+	TAP_OK(!fake.server->clients, "a client that reads no answers is let go");
 	close_client(&c);
 	TAP_OK(nothing_left(), "nothing is left");
 }
@@ -519,7 +519,7 @@ int main(void)
 	test_one_that_never_reads();
 	test_show();
 
-	xd_server_stop(&fake.dev);
-	TAP_OK(!fake.dev.server, "the server stops");
+	fake_server_stop();
+	TAP_OK(!fake.server, "the server stops");
 	return tap_end();
 }

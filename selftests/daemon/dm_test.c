@@ -111,6 +111,6 @@ int main(void)
 	test_device_memory();
 	test_null_region();
 
-	xd_server_stop(&fake.dev);
+	fake_server_stop();
 	return tap_end();
 }

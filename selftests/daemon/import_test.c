@@ -146,6 +146,6 @@ int main(void)
 	test_import();
 	test_import_dm();
 
-	xd_server_stop(&fake.dev);
+	fake_server_stop();
 	return tap_end();
 }

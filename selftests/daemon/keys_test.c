@@ -206,7 +206,7 @@ static void open_as(struct conn *c, gid_t group, gid_t other)
 	MUST(!setgroups(1, &other) && !setegid(group) && !seteuid(NOBODY));
 	MUST(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
 	MUST(!seteuid(0) && !setegid(mine) && !setgroups(0, NULL));
-	*c = (struct conn){ .client = xd_client_new(fake.dev.server, pair[0]), .fd = pair[1] };
+	*c = (struct conn){ .client = xd_client_new(fake.server, pair[0]), .fd = pair[1] };
 	MUST(c->client);
 	MUST(!hello(c, 0));
 }
@@ -230,14 +230,14 @@ static void test_privilege(void)
 		return;
 	}
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		fake.dev.server->lkey_group = rows[i].lkey_group;
+		fake.server->lkey_group = rows[i].lkey_group;
 		open_as(&c, rows[i].group, rows[i].other);
 		send_memory(&c, alloc_pd(&c));
 		TAP_OK(ask_lkey(&c) == rows[i].status && !c.client->own == !!rows[i].status,
 		       "reserved L_Key: another user: %s", rows[i].what);
 		close_client(&c);
 	}
-	fake.dev.server->lkey_group = XD_NO_GROUP;
+	fake.server->lkey_group = XD_NO_GROUP;
 	TAP_OK(nothing_left(), "reserved L_Key: nothing is left");
 }
 
@@ -250,6 +250,6 @@ int main(void)
 	test_reserved();
 	test_privilege();
 
-	xd_server_stop(&fake.dev);
+	fake_server_stop();
 	return tap_end();
 }

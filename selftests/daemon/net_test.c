@@ -16,46 +16,39 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon/datapath/xdp.h"
-#include "daemon/device.h"
 #include "daemon/base/log.h"
 #include "daemon/base/loop.h"
 #include "daemon/netdev/net.h"
-#include "daemon/server/server.h"
 #include "selftests/lib/tap.h"
 
 #define MS 1000000ull
 
-static struct xd_device dev = { .ifname = "t0" };
+static struct xd_loop *loop;
+static struct xd_net *net;
 static pid_t peer;
 
-/* ---- in place of the parts that net.c tells ------------------------------------------ */
+/* ---- what the callbacks were called for ---------------------------------------------- */
 
-static unsigned int mirrored, gid_events, active_events, err_events, refreshes;
+static unsigned int gids, gid_events, active_events, err_events, refreshes;
 
-int xd_xdp_addr_set(struct xd_device *d, const struct xr_addr *addr, uint32_t gid_index)
-{
-	mirrored++;
-	return 0;
-}
-
-int xd_xdp_addr_del(struct xd_device *d, const struct xr_addr *addr)
-{
-	mirrored--;
-	return 0;
-}
-
-void xd_server_port_event(struct xd_device *d, uint32_t type)
+static void on_port(void *ctx, uint32_t type)
 {
 	gid_events += type == IBV_EVENT_GID_CHANGE;
 	active_events += type == IBV_EVENT_PORT_ACTIVE;
 	err_events += type == IBV_EVENT_PORT_ERR;
 }
 
-void xd_server_net_changed(struct xd_device *d)
+static void on_gid(void *ctx, uint32_t index, const struct xr_addr *gid, bool added)
+{
+	gids += added ? 1 : -1;
+}
+
+static void on_changed(void *ctx)
 {
 	refreshes++;
 }
+
+static const struct xd_net_events events = { on_port, on_gid, on_changed };
 
 /* ---- the network ------------------------------------------------------------------------ */
 
@@ -118,15 +111,15 @@ static struct xd_timer *limit;
 
 static void on_limit(void *arg)
 {
-	xd_loop_stop(dev.loop);
+	xd_loop_stop(loop);
 }
 
 /* A loop that was stopped stays so: each run has a loop and a device of its own. */
 static void run_for(unsigned int ms)
 {
-	limit = xd_timer_new(dev.loop, on_limit, NULL);
+	limit = xd_timer_new(loop, on_limit, NULL);
 	xd_timer_arm(limit, ms * MS);
-	xd_loop_run(dev.loop);
+	xd_loop_run(loop);
 	xd_timer_free(limit);
 }
 
@@ -148,7 +141,7 @@ static void on_tick(void *arg)
 		sh("%s", w->command);
 	}
 	if (!w->first && w->last() && !w->rest--)
-		xd_loop_stop(dev.loop);
+		xd_loop_stop(loop);
 	else
 		xd_timer_arm(w->tick, 5 * MS);
 }
@@ -157,7 +150,7 @@ static void on_tick(void *arg)
 static void run_wait(struct wait *w)
 {
 	w->rest = 10;
-	w->tick = xd_timer_new(dev.loop, on_tick, w);
+	w->tick = xd_timer_new(loop, on_tick, w);
 	xd_timer_arm(w->tick, MS);
 	run_for(20000);
 	xd_timer_free(w->tick);
@@ -170,28 +163,28 @@ static void run_until(bool (*last)(void))
 	run_wait(&w);
 }
 
-static int device_open(void)
+static int device_open_named(const char *name)
 {
 	int err;
 
-	dev.loop = xd_loop_new();
-	dev.xdp = NULL;
-	dev.server = NULL;
-	err = xd_net_open(&dev);
-	mirrored = gid_events = active_events = err_events = refreshes = 0;
+	gids = 0;
+	loop = xd_loop_new();
+	err = xd_net_open(loop, name, &events, NULL, &net);
 	if (err)
-		return err;
-	/* from here on there are others to tell; the pointers are only looked at */
-	dev.xdp = (struct xd_xdp *)&dev;
-	dev.server = (struct xd_server *)&dev;
-	xd_net_mirror(&dev);
-	return 0;
+		xd_loop_free(loop);
+	gid_events = active_events = err_events = refreshes = 0;
+	return err;
+}
+
+static int device_open(void)
+{
+	return device_open_named("t0");
 }
 
 static void device_close(void)
 {
-	xd_net_close(&dev);
-	xd_loop_free(dev.loop);
+	xd_net_close(net);
+	xd_loop_free(loop);
 }
 
 static struct xr_addr addr(const char *text)
@@ -207,7 +200,7 @@ static int gid_index(const char *text)
 {
 	struct xr_addr a = addr(text);
 
-	return xd_net_gid_index(&dev, &a);
+	return xd_net_gid_index(net, &a);
 }
 
 /* ---- GIDs and link ------------------------------------------------------------------------- */
@@ -233,16 +226,16 @@ static void test_gids(void)
 	struct xr_addr gid;
 	int four, six;
 
-	TAP_OK(!device_open() && dev.ifindex && dev.guid, "an interface opens");
+	TAP_OK(!device_open() && xd_net_link(net)->ifindex && xd_net_link(net)->guid,
+	       "an interface opens");
 	four = gid_index("10.9.0.1");
 	six = gid_index("fd09::1");
 	TAP_OK(four > 0 && six > 0 && four != six, "its addresses are GIDs, none of them index 0");
-	TAP_OK(xd_net_gid(&dev, 0, &gid) && gid.raw[0] == 0xfe && gid.raw[1] == 0x80,
+	TAP_OK(xd_net_gid(net, 0, &gid) && gid.raw[0] == 0xfe && gid.raw[1] == 0x80,
 	       "index 0 is the link-local one");
-	TAP_OK(xd_net_gids(&dev, entry, XR_GID_TABLE_LEN) == 3 && entry[0].index == 0 &&
-		       mirrored == 3,
-	       "three in all, and XDP knows them");
-	TAP_OK(!xd_net_gid(&dev, XR_GID_TABLE_LEN, &gid) && !xd_net_gid(&dev, UINT32_MAX, &gid) &&
+	TAP_OK(xd_net_gids(net, entry, XR_GID_TABLE_LEN) == 3 && entry[0].index == 0 && gids == 3,
+	       "three in all, each reported once");
+	TAP_OK(!xd_net_gid(net, XR_GID_TABLE_LEN, &gid) && !xd_net_gid(net, UINT32_MAX, &gid) &&
 		       gid_index("10.9.0.77") == -ENOENT,
 	       "no index and no address that is not there");
 
@@ -255,7 +248,7 @@ static void test_gids(void)
 	TAP_OK(gid_index("10.9.0.1") == -ENOENT && gid_index("10.9.1.1") > 0 &&
 		       gid_index("10.9.2.1") == four,
 	       "one that goes leaves a hole, which the next one takes");
-	TAP_OK(gid_events == 3 && refreshes == 2 && mirrored == 4,
+	TAP_OK(gid_events == 3 && refreshes == 2 && gids == 4,
 	       "clients are told of each, paths are looked at once for what comes together (%u, "
 	       "%u)",
 	       gid_events, refreshes);
@@ -291,38 +284,38 @@ static void test_tentative(void)
 
 static bool is_down(void)
 {
-	return !xd_net_link(&dev)->up && refreshes;
+	return !xd_net_link(net)->up && refreshes;
 }
 
 static bool is_up(void)
 {
-	return xd_net_link(&dev)->up && refreshes;
+	return xd_net_link(net)->up && refreshes;
 }
 
 static void test_link(void)
 {
 	device_open();
-	TAP_OK(xd_net_link(&dev)->up && xd_net_link(&dev)->mtu == 1500 &&
-		       xd_net_link(&dev)->speed_mbps,
+	TAP_OK(xd_net_link(net)->up && xd_net_link(net)->mtu == 1500 &&
+		       xd_net_link(net)->speed_mbps,
 	       "link, MTU and speed");
 	sh("ip link set t0 mtu 9000");
 	sh(PEER "ip link set t1 down", peer);
 	run_until(is_down);
-	TAP_OK(!xd_net_link(&dev)->up && err_events == 1 && !active_events,
+	TAP_OK(!xd_net_link(net)->up && err_events == 1 && !active_events,
 	       "carrier lost: port error");
-	TAP_OK(xd_net_link(&dev)->mtu == 9000 && refreshes, "a new MTU");
+	TAP_OK(xd_net_link(net)->mtu == 9000 && refreshes, "a new MTU");
 	device_close();
 
 	/* IPv6 would send something by itself, and make neighbours by it */
 	sh("sysctl -qw net.ipv6.conf.t0.disable_ipv6=1");
 	sh(PEER "sysctl -qw net.ipv6.conf.t1.disable_ipv6=1", peer);
 	device_open();
-	TAP_OK(!xd_net_link(&dev)->up, "an interface without carrier opens, and is down");
+	TAP_OK(!xd_net_link(net)->up, "an interface without carrier opens, and is down");
 	run_until(refreshed_once); /* what opening it found */
 	refreshes = 0;
 	sh(PEER "ip link set t1 up", peer);
 	run_until(is_up);
-	TAP_OK(xd_net_link(&dev)->up && active_events == 1 && refreshes,
+	TAP_OK(xd_net_link(net)->up && active_events == 1 && refreshes,
 	       "carrier back: port active, and paths are looked at: another machine may be there");
 	device_close();
 	sh("sysctl -qw net.ipv6.conf.t0.disable_ipv6=0; ip address add fd09::1/64 dev t0 nodad");
@@ -345,7 +338,7 @@ static void on_answer(void *arg, int err, const struct xt_path *path)
 	a->err = err;
 	if (path)
 		a->path = *path;
-	xd_loop_stop(dev.loop);
+	xd_loop_stop(loop);
 }
 
 static struct xr_ah_attr attr_to(const char *from, const char *to)
@@ -369,7 +362,7 @@ static struct answer resolve(const char *from, const char *to)
 
 	device_open();
 	attr = attr_to(from, to);
-	xd_net_resolve(&dev, &attr, on_answer, &a);
+	xd_net_resolve(net, &attr, on_answer, &a);
 	if (!a.calls)
 		run_for(30000);
 	device_close();
@@ -471,14 +464,14 @@ static void test_special(void)
 	device_open();
 	attr = attr_to("10.9.0.1", "10.9.0.2");
 	attr.sgid_index = 200;
-	xd_net_resolve(&dev, &attr, on_answer, &a);
+	xd_net_resolve(net, &attr, on_answer, &a);
 	TAP_OK(a.err == -EINVAL, "no such GID index");
 	attr.sgid_index = UINT32_MAX;
-	xd_net_resolve(&dev, &attr, on_answer, &a);
+	xd_net_resolve(net, &attr, on_answer, &a);
 	TAP_OK(a.err == -EINVAL, "nor this one");
 	attr = attr_to("10.9.0.1", "10.9.0.2");
 	attr.hop_limit = 0;
-	xd_net_resolve(&dev, &attr, on_answer, &a);
+	xd_net_resolve(net, &attr, on_answer, &a);
 	TAP_OK(!a.err && a.path.hop_limit == 64, "hop limit 0: the usual one");
 	device_close();
 }
@@ -508,8 +501,8 @@ static void test_cancel(void)
 	attr = attr_to("10.9.0.1", "10.9.0.2");
 	sh("ip neighbour flush dev t0");
 	/* the newest is asked first */
-	second = xd_net_resolve(&dev, &attr, on_second, NULL);
-	xd_net_resolve(&dev, &attr, on_first, &a);
+	second = xd_net_resolve(net, &attr, on_second, NULL);
+	xd_net_resolve(net, &attr, on_first, &a);
 	run_for(30000);
 	TAP_OK(a.calls == 1 && !a.err && !second && !second_calls,
 	       "an answer may cancel others that wait");
@@ -577,16 +570,14 @@ static void test_lost_notifications(void)
 static void test_no_ethernet(void)
 {
 	sh("ip tuntap add dev tun9 mode tun");
-	strcpy(dev.ifname, "tun9");
-	TAP_OK(device_open() == -EMEDIUMTYPE, "an interface that is not Ethernet is refused");
-	device_close();
-	strcpy(dev.ifname, "t0");
+	TAP_OK(device_open_named("tun9") == -EMEDIUMTYPE,
+	       "an interface that is not Ethernet is refused");
 	sh("ip link del tun9");
 }
 
 static bool is_renamed(void)
 {
-	return !strcmp(dev.ifname, "t9");
+	return !strcmp(xd_net_link(net)->ifname, "t9");
 }
 
 static void test_renamed(void)
@@ -594,10 +585,8 @@ static void test_renamed(void)
 	device_open();
 	sh("ip link set t0 down; ip link set t0 name t9");
 	run_until(is_renamed);
-	TAP_OK(is_renamed() && !xd_net_link(&dev)->gone,
-	       "an interface that is renamed is the same");
+	TAP_OK(is_renamed() && !xd_net_link(net)->gone, "an interface that is renamed is the same");
 	sh("ip link set t9 name t0; ip link set t0 up");
-	strcpy(dev.ifname, "t0");
 	device_close();
 }
 
@@ -606,11 +595,10 @@ static void test_gone(void)
 	device_open();
 	sh("ip link del t0");
 	run_for(20000);
-	TAP_OK(xd_net_link(&dev)->gone && !xd_net_link(&dev)->up && err_events,
+	TAP_OK(xd_net_link(net)->gone && !xd_net_link(net)->up && err_events,
 	       "an interface that is removed stops the loop");
 	device_close();
 	TAP_OK(device_open() == -ENODEV, "and does not open again");
-	device_close();
 }
 
 int main(void)

@@ -116,7 +116,7 @@ static void test_address_handles(void)
 	fake_resolve_all();
 	settle();
 	TAP_OK(!answer(&c), "and then is there");
-	xd_server_net_changed(&fake.dev);
+	xd_server_net_changed(fake.server);
 	TAP_OK(!ask_handle(&c, XR_MSG_DESTROY_AH, ah) && !xt_ahs_path(c.client->ahs, ah),
 	       "one may go while its path is looked up again");
 	fake_resolve_all();
@@ -152,7 +152,7 @@ static void test_datagram_qp(void)
 	TAP_OK(!modify(&c, qp, XR_QPS_RTR, attr, 0) &&
 		       !modify(&c, qp, XR_QPS_RTS, attr, IBV_QP_SQ_PSN),
 	       "it wants no address");
-	xd_server_net_changed(&fake.dev);
+	xd_server_net_changed(fake.server);
 	TAP_OK(state_of(&c, qp) == XR_QPS_RTS, "and has none to look up again");
 	close_client(&c);
 	TAP_OK(nothing_left(), "nothing is left");
@@ -221,7 +221,7 @@ static void test_slow_resolve(void)
 	fake_resolve_all();
 	settle();
 	TAP_OK(!answer(&c) && state_of(&c, qp) == XR_QPS_RTR, "and then it comes");
-	xd_server_net_changed(&fake.dev);
+	xd_server_net_changed(fake.server);
 	fake_resolve_all();
 	TAP_OK(state_of(&c, qp) == XR_QPS_RTR, "the network changed: the path is looked up again");
 	MUST(!modify(&c, qp, XR_QPS_RESET, rtr_attr(), 0) && !to_init(&c, qp));
@@ -290,6 +290,6 @@ int main(void)
 	test_multicast();
 	test_slow_resolve();
 
-	xd_server_stop(&fake.dev);
+	fake_server_stop();
 	return tap_end();
 }

@@ -489,6 +489,6 @@ int main(void)
 	test_long_list();
 	test_hanging_list();
 
-	xd_server_stop(&fake.dev);
+	fake_server_stop();
 	return tap_end();
 }

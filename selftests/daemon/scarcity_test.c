@@ -114,7 +114,7 @@ struct holdings {
 
 static struct holdings holdings(const struct conn *c)
 {
-	const struct xd_server *s = fake.dev.server;
+	const struct xd_server *s = fake.server;
 	struct xd_mem_totals totals;
 	struct holdings h;
 
@@ -478,7 +478,7 @@ static void test_connections(void)
 	do {
 		MUST(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
 		arm(++n);
-		xd_client_new(fake.dev.server, pair[0]);
+		xd_client_new(fake.server, pair[0]);
 		disarm();
 		close(pair[1]);
 		settle();
@@ -507,14 +507,14 @@ static void test_start(void)
 	int before, n = 0;
 	bool clean = true;
 
-	xd_server_stop(&fake.dev);
+	fake_server_stop();
 	before = open_fds();
 	do {
 		arm(++n);
-		xd_server_open(&fake.dev);
+		xd_server_open(&fake.dev, &fake.server);
 		disarm();
-		xd_server_stop(&fake.dev);
-		clean &= !fake.dev.server && open_fds() == before;
+		fake_server_stop();
+		clean &= !fake.server && open_fds() == before;
 	} while (failed);
 	TAP_OK(clean, "the server's start: %d calls that may fail", n - 1);
 }

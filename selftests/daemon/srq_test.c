@@ -143,8 +143,8 @@ static void test_xrc_targets(void)
 	theirs = ((struct xr_create_qp_rep *)d.body)->handle;
 	MUST(!to_init(&d, theirs));
 	TAP_OK(state_of(&c, mine) == XR_QPS_INIT && fake.map_qps == 1, "it is one and the same");
-	xd_server_async_event(&fake.dev, ((struct xd_qp *)xd_object_get(c.client, XD_QP, mine))->xt,
-			      NULL, IBV_EVENT_QP_FATAL);
+	xd_engine_events.async(((struct xd_qp *)xd_object_get(c.client, XD_QP, mine))->xt, NULL,
+			       IBV_EVENT_QP_FATAL);
 	TAP_OK(recv(fd, &ev, sizeof(ev), MSG_DONTWAIT) == sizeof(ev) &&
 		       recv(events_fd, &ev, sizeof(ev), MSG_DONTWAIT) == sizeof(ev) &&
 		       ev.element == 0x77,
@@ -183,6 +183,6 @@ int main(void)
 	test_xrc_domains();
 	test_xrc_targets();
 
-	xd_server_stop(&fake.dev);
+	fake_server_stop();
 	return tap_end();
 }

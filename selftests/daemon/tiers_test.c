@@ -305,6 +305,6 @@ int main(void)
 	test_file_modes();
 	test_huge_pages();
 
-	xd_server_stop(&fake.dev);
+	fake_server_stop();
 	return tap_end();
 }

@@ -54,17 +54,17 @@ static void stop_loop(void *arg)
 /* All jobs, and all that waits in the loop */
 static void settle(void)
 {
-	MUST(xd_jobs_drain(fake.dev.server->jobs, 10));
+	MUST(xd_jobs_drain(fake.server->jobs, 10));
 	xd_timer_arm(stopper, 0);
 	MUST(!xd_loop_run(fake.dev.loop));
-	MUST(xd_jobs_drain(fake.dev.server->jobs, 10));
+	MUST(xd_jobs_drain(fake.server->jobs, 10));
 }
 
 static bool alive(const struct conn *c)
 {
 	const struct xd_client *x;
 
-	for (x = fake.dev.server->clients; x; x = x->next)
+	for (x = fake.server->clients; x; x = x->next)
 		if (x == c->client)
 			return !x->ending;
 	return false;
@@ -75,7 +75,7 @@ static void connect_client(struct conn *c)
 	int pair[2];
 
 	MUST(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair));
-	*c = (struct conn){ .client = xd_client_new(fake.dev.server, pair[0]), .fd = pair[1] };
+	*c = (struct conn){ .client = xd_client_new(fake.server, pair[0]), .fd = pair[1] };
 	MUST(c->client);
 }
 
@@ -239,10 +239,10 @@ static void happen(struct conn *c, struct stream *in)
 		fake_resolve_all();
 		break;
 	case 4:
-		xd_server_net_changed(&fake.dev);
+		xd_server_net_changed(fake.server);
 		break;
 	case 5:
-		xd_server_port_event(&fake.dev, what >> 3);
+		xd_server_port_event(fake.server, what >> 3);
 		break;
 	case 6:
 		disconnect(c);
@@ -279,7 +279,7 @@ static void start(void)
 	map_at(SHARED_AT, PROT_READ | PROT_WRITE, MAP_SHARED);
 	map_at(READONLY_AT, PROT_READ, MAP_PRIVATE);
 	fake_device_start();
-	MUST(!xd_server_open(&fake.dev));
+	MUST(!xd_server_open(&fake.dev, &fake.server));
 	stopper = xd_timer_new(fake.dev.loop, stop_loop, NULL);
 	MUST(stopper);
 }
@@ -295,7 +295,7 @@ static int next_fd(void)
 
 static void check_nothing_left(void)
 {
-	const struct xd_server *s = fake.dev.server;
+	const struct xd_server *s = fake.server;
 
 	MUST(!s->clients && !s->client_count && !s->users);
 	MUST(!s->fds);

@@ -7,6 +7,7 @@
 #include "daemon/datapath/worker.h"
 #include "daemon/datapath/xdp.h"
 #include "daemon/base/loop.h"
+#include "daemon/objects/objects.h"
 #include "daemon/netdev/net.h"
 #include "daemon/base/privileges.h"
 #include "daemon/server/server.h"
@@ -23,12 +24,12 @@ static const struct xd_link the_link = {
 	.speed_mbps = 10000,
 };
 
-const struct xd_link *xd_net_link(const struct xd_device *dev)
+const struct xd_link *xd_net_link(const struct xd_net *net)
 {
 	return &the_link;
 }
 
-bool xd_net_gid(const struct xd_device *dev, uint32_t index, struct xr_addr *gid)
+bool xd_net_gid(const struct xd_net *net, uint32_t index, struct xr_addr *gid)
 {
 	if (index >= FAKE_GIDS)
 		return false;
@@ -36,28 +37,28 @@ bool xd_net_gid(const struct xd_device *dev, uint32_t index, struct xr_addr *gid
 	return true;
 }
 
-int xd_net_gid_index(const struct xd_device *dev, const struct xr_addr *gid)
+int xd_net_gid_index(const struct xd_net *net, const struct xr_addr *gid)
 {
 	struct xr_addr mine;
 
-	for (uint32_t i = 0; xd_net_gid(dev, i, &mine); i++)
+	for (uint32_t i = 0; xd_net_gid(net, i, &mine); i++)
 		if (!memcmp(&mine, gid, sizeof(mine)))
 			return (int)i;
 	return -ENOENT;
 }
 
-uint32_t xd_net_gids(const struct xd_device *dev, struct xr_gid_entry *entry, uint32_t max)
+uint32_t xd_net_gids(const struct xd_net *net, struct xr_gid_entry *entry, uint32_t max)
 {
 	uint32_t n = 0;
 
 	for (; n < max && n < FAKE_GIDS; n++) {
 		entry[n] = (struct xr_gid_entry){ .index = n, .ifindex = 1 };
-		xd_net_gid(dev, n, &entry[n].gid);
+		xd_net_gid(net, n, &entry[n].gid);
 	}
 	return n;
 }
 
-int xd_net_join(const struct xd_device *dev, const struct xr_addr *group)
+int xd_net_join(const struct xd_net *net, const struct xr_addr *group)
 {
 	return fake.no_groups ? -ENOBUFS : open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
@@ -70,25 +71,25 @@ struct xd_resolve {
 };
 static struct xd_resolve *resolving;
 
-static int find_path(struct xd_device *dev, const struct xr_ah_attr *attr, struct xt_path *path)
+static int find_path(struct xd_net *net, const struct xr_ah_attr *attr, struct xt_path *path)
 {
 	*path = (struct xt_path){
 		.ip_version = 6,
 		.dgid = attr->dgid,
 		.hop_limit = 64,
-		.loopback = xd_net_gid_index(dev, &attr->dgid) >= 0,
+		.loopback = xd_net_gid_index(net, &attr->dgid) >= 0,
 	};
-	if (!xd_net_gid(dev, attr->sgid_index, &path->sgid))
+	if (!xd_net_gid(net, attr->sgid_index, &path->sgid))
 		return -EINVAL;
 	return fake.no_route ? -ENETUNREACH : 0;
 }
 
-struct xd_resolve *xd_net_resolve(struct xd_device *dev, const struct xr_ah_attr *attr,
+struct xd_resolve *xd_net_resolve(struct xd_net *net, const struct xr_ah_attr *attr,
 				  xd_resolve_fn done, void *arg)
 {
 	struct xd_resolve *r;
 	struct xt_path path;
-	int err = find_path(dev, attr, &path);
+	int err = find_path(net, attr, &path);
 
 	if (err || !fake.slow) {
 		done(arg, err, err ? NULL : &path);
@@ -150,19 +151,19 @@ static uint32_t qp_at(uint32_t qpn)
 	return qpn == XR_GSI_QPN ? MAP_SIZE - 1 : qpn;
 }
 
-int xd_xdp_qp_set(struct xd_device *dev, uint32_t qpn, const struct xr_qp_entry *entry)
+int xd_xdp_qp_set(struct xd_xdp *x, uint32_t qpn, const struct xr_qp_entry *entry)
 {
 	MUST(qpn >= XR_GSI_QPN && qpn < XR_QPN_MASK);
 	return map_set(in_qps, &fake.map_qps, qp_at(qpn));
 }
 
-int xd_xdp_qp_del(struct xd_device *dev, uint32_t qpn)
+int xd_xdp_qp_del(struct xd_xdp *x, uint32_t qpn)
 {
 	return map_del(in_qps, &fake.map_qps, qp_at(qpn));
 }
 
 /* The daemon's own addresses are not clients' business: only groups come here. */
-int xd_xdp_addr_set(struct xd_device *dev, const struct xr_addr *addr, uint32_t gid_index)
+int xd_xdp_addr_set(struct xd_xdp *x, const struct xr_addr *addr, uint32_t gid_index)
 {
 	MUST(gid_index == XR_ADDR_GROUP && xt_is_group(addr));
 	if (fake.maps_full)
@@ -171,45 +172,52 @@ int xd_xdp_addr_set(struct xd_device *dev, const struct xr_addr *addr, uint32_t 
 	return 0;
 }
 
-int xd_xdp_addr_del(struct xd_device *dev, const struct xr_addr *addr)
+int xd_xdp_addr_del(struct xd_xdp *x, const struct xr_addr *addr)
 {
 	MUST(fake.map_groups--);
 	return 0;
 }
 
-int xd_xdp_key_set(struct xd_device *dev, uint32_t index, const struct xr_key_entry *entry)
+int xd_xdp_key_set(struct xd_xdp *x, uint32_t index, const struct xr_key_entry *entry)
 {
 	/* windows are there before they are valid */
 	MUST(index && index < MAP_SIZE && entry->state <= XR_KEY_INVALID);
 	return map_set(in_keys, &fake.map_keys, index);
 }
 
-int xd_xdp_key_del(struct xd_device *dev, uint32_t index)
+int xd_xdp_key_del(struct xd_xdp *x, uint32_t index)
 {
 	return map_del(in_keys, &fake.map_keys, index);
 }
 
-enum xd_mode xd_xdp_mode(const struct xd_device *dev)
-{
-	return XD_MODE_NATIVE_COPY;
-}
-
-const char *xd_xdp_mode_name(const struct xd_device *dev)
+const char *xd_xdp_mode_name(const struct xd_xdp *x)
 {
 	return "none";
 }
 
-const char *xd_xdp_mode_why(const struct xd_device *dev)
+const char *xd_xdp_mode_why(const struct xd_xdp *x)
 {
 	return "there is no netdev";
 }
 
-bool xd_xdp_multi_buffer(const struct xd_device *dev)
+const char *xd_xdp_pins(const struct xd_xdp *x)
+{
+	return "";
+}
+
+struct xr_psn_entry *xd_xdp_psns(struct xd_xdp *x)
+{
+	static struct xr_psn_entry psns[MAP_SIZE];
+
+	return psns;
+}
+
+bool xd_xdp_multi_buffer(const struct xd_xdp *x)
 {
 	return true;
 }
 
-int xd_xdp_stat(struct xd_device *dev, enum xr_reason reason, struct xr_stat *stat)
+int xd_xdp_stat(struct xd_xdp *x, enum xr_reason reason, struct xr_stat *stat)
 {
 	*stat = (struct xr_stat){ .packets = reason };
 	return 0;
@@ -217,47 +225,52 @@ int xd_xdp_stat(struct xd_device *dev, enum xr_reason reason, struct xr_stat *st
 
 /* ---- workers ----------------------------------------------------------------------------- */
 
-struct xd_worker {
+struct xd_workers {
 	struct xt_engine *engine;
 	struct xd_doorbell *bell;
 };
-static struct xd_worker the_worker;
+static struct xd_workers the_worker;
 
-void xd_workers_pause(struct xd_device *dev)
+void xd_workers_pause(struct xd_workers *ws)
 {
 	fake.world_stopped++;
 }
 
-void xd_workers_resume(struct xd_device *dev)
+void xd_workers_resume(struct xd_workers *ws)
 {
 	MUST(fake.world_stopped-- > 0);
 }
 
-void xd_workers_resume_quietly(struct xd_device *dev)
+void xd_workers_resume_no_wake(struct xd_workers *ws)
 {
-	xd_workers_resume(dev);
+	xd_workers_resume(ws);
 }
 
-struct xt_engine *xd_worker_engine(struct xd_worker *w)
+unsigned int xd_workers_count(const struct xd_workers *ws)
 {
-	return w->engine;
+	return 1;
 }
 
-int xd_worker_add_doorbell(struct xd_worker *w, struct xd_doorbell *bell)
+struct xt_engine *xd_worker_engine(struct xd_workers *ws, uint32_t index)
+{
+	return ws->engine;
+}
+
+int xd_worker_add_doorbell(struct xd_workers *ws, uint32_t index, struct xd_doorbell *bell)
 {
 	MUST(fake.world_stopped);
 	if (fake.no_bells)
 		return -ENOSPC;
 	fake.bells++;
-	bell->next = w->bell;
-	bell->pprev = &w->bell;
-	if (w->bell)
-		w->bell->pprev = &bell->next;
-	w->bell = bell;
+	bell->next = ws->bell;
+	bell->pprev = &ws->bell;
+	if (ws->bell)
+		ws->bell->pprev = &bell->next;
+	ws->bell = bell;
 	return 0;
 }
 
-void xd_worker_del_doorbell(struct xd_worker *w, struct xd_doorbell *bell)
+void xd_worker_del_doorbell(struct xd_workers *ws, uint32_t index, struct xd_doorbell *bell)
 {
 	MUST(fake.world_stopped);
 	if (!bell->pprev)
@@ -268,15 +281,15 @@ void xd_worker_del_doorbell(struct xd_worker *w, struct xd_doorbell *bell)
 		bell->next->pprev = bell->pprev;
 }
 
-void xd_workers_set_fault(struct xd_device *dev, const struct xr_fault_config *config)
+void xd_workers_set_fault(struct xd_workers *ws, const struct xr_fault_config *config)
 {
 }
 
-void xd_workers_refused(const struct xd_device *dev, struct xr_stat stat[XR_REASON_COUNT])
+void xd_workers_refused(const struct xd_workers *ws, struct xr_stat stat[XR_REASON_COUNT])
 {
 }
 
-void xd_worker_stats(const struct xd_worker *w, struct xd_worker_stats *stats)
+void xd_worker_stats(const struct xd_workers *ws, uint32_t index, struct xd_worker_stats *stats)
 {
 	memset(stats, 0, sizeof(*stats));
 }
@@ -293,22 +306,25 @@ static void no_frame(void *ctx, struct xt_frame *frame)
 
 static void on_cq_event(void *ctx, struct xt_cq *cq)
 {
-	xd_server_cq_event(&fake.dev, cq);
+	xd_engine_events.cq(cq);
 }
 
 static void on_async_event(void *ctx, struct xt_qp *qp, struct xt_cq *cq, uint32_t type)
 {
-	xd_server_async_event(&fake.dev, qp, cq, type);
+	xd_engine_events.async(qp, cq, type);
 }
 
 static void on_srq_event(void *ctx, struct xt_srq *srq, uint32_t type)
 {
-	xd_server_srq_event(&fake.dev, srq, type);
+	xd_engine_events.srq(srq, type);
 }
 
 static void on_qp_state(void *ctx, struct xt_qp *qp)
 {
-	xd_server_qp_state(&fake.dev, qp);
+	struct xr_qp_entry entry;
+
+	xt_qp_entry(qp, &entry);
+	xd_xdp_qp_set(fake.dev.xdp, xt_qp_info(qp)->qpn, &entry);
 }
 
 static const struct xt_ops ops = {
@@ -320,7 +336,7 @@ static const struct xt_ops ops = {
 	.qp_state = on_qp_state,
 };
 
-/* ---- the daemon's start --------------------------------------------------------------------- */
+/* ---- the daemon's start and stop --------------------------------------------------------------------- */
 
 /* The fuzzer keeps what it has. */
 int xd_privileges_drop(enum xd_role role)
@@ -330,7 +346,6 @@ int xd_privileges_drop(enum xd_role role)
 
 void fake_device_start(void)
 {
-	static struct xr_psn_entry psns[MAP_SIZE];
 	char *argv[] = { "xroced", "--interface", "none", "--group", "", NULL };
 	struct xd_device *dev = &fake.dev;
 
@@ -343,13 +358,17 @@ void fake_device_start(void)
 	fake.opt.user_max_pinned = 64 << 20;
 	dev->opt = &fake.opt;
 	dev->loop = xd_loop_new();
-	dev->psns = psns;
 	dev->shared.keys = xt_keys_new(2 * fake.opt.max_mr);
 	dev->shared.qps = xt_numbers_new(MAP_SIZE);
 	dev->shared.srqs = xt_numbers_new(MAP_SIZE);
 	dev->shared.groups = xt_groups_new();
-	dev->workers = 1;
-	dev->worker[0] = &the_worker;
+	dev->workers = &the_worker;
 	the_worker.engine = xt_engine_new(&ops, dev, &dev->shared);
 	MUST(dev->loop && dev->shared.keys && dev->shared.qps && the_worker.engine);
+}
+
+void fake_server_stop(void)
+{
+	xd_server_stop(fake.server);
+	fake.server = NULL;
 }

@@ -7,13 +7,14 @@
 #ifndef FAKE_DEVICE_H
 #define FAKE_DEVICE_H
 
-#include "daemon/device.h"
+#include "daemon/clients/device.h"
 #include "daemon/base/options.h"
 
 #define FAKE_GIDS 3
 
 struct fake_device {
 	struct xd_device dev;
+	struct xd_server *server;
 	struct xd_options opt;
 	int world_stopped;	    /* depth */
 	unsigned map_keys, map_qps; /* entries */
@@ -29,6 +30,8 @@ struct fake_device {
 /* The one device; ready for xd_server_open(). */
 extern struct fake_device fake;
 void fake_device_start(void);
+/* Stops fake.server, which is NULL then. */
+void fake_server_stop(void);
 /* Answers all questions for next hops. */
 void fake_resolve_all(void);
 

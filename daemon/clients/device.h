@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The device that one daemon provides: the lower parts, as clients and their objects use them. */
+#ifndef XD_DEVICE_H
+#define XD_DEVICE_H
+
+#include "daemon/transport/transport.h"
+
+struct xd_loop;
+struct xd_net;
+struct xd_options;
+struct xd_workers;
+struct xd_xdp;
+
+struct xd_device {
+	const struct xd_options *opt;
+	struct xd_loop *loop;
+	struct xd_net *net;
+	struct xd_xdp *xdp;
+	struct xd_workers *workers;
+	struct xt_shared shared; /* keys, QPs, SRQs and multicast groups of all engines */
+};
+
+#endif /* XD_DEVICE_H */

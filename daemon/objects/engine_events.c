@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Passes the events of the engines on to the clients that own the objects. */
+#include "objects.h"
+
+static void cq_event(struct xt_cq *cq)
+{
+	struct xd_cq *owner = cq->owner;
+
+	xd_event_raise(&owner->completions, 0);
+}
+
+/* A target QP of XRC has one handle for each client that opened it. */
+static void target_event(struct xd_target *target, uint32_t type)
+{
+	struct xd_qp *qp;
+
+	for (qp = target->handles; qp; qp = qp->next_handle)
+		xd_event_raise(&qp->async, type);
+}
+
+static void async_event(struct xt_qp *qp, struct xt_cq *cq, uint32_t type)
+{
+	struct xd_qp *qp_owner = qp ? xt_qp_info(qp)->owner : NULL;
+	struct xd_cq *cq_owner = cq ? cq->owner : NULL;
+
+	if (qp_owner && xt_qp_info(qp)->type == XR_QPT_XRC_RECV)
+		target_event(xt_qp_info(qp)->owner, type);
+	else if (qp_owner)
+		xd_event_raise(&qp_owner->async, type);
+	else if (cq_owner)
+		xd_event_raise(&cq_owner->async, type);
+}
+
+static void srq_event(struct xt_srq *srq, uint32_t type)
+{
+	struct xd_srq *owner = srq->owner;
+
+	xd_event_raise(&owner->async, type);
+}
+
+const struct xd_engine_events xd_engine_events = {
+	.cq = cq_event,
+	.async = async_event,
+	.srq = srq_event,
+};
