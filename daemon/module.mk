@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 
 # Folders from the lowest level to the highest: docs/architecture.md
-base_SRCS := $(addprefix daemon/base/,jobs.c json.c log.c loop.c notify.c options.c privileges.c)
+base_SRCS := $(addprefix daemon/base/,groups.c jobs.c json.c log.c loop.c notify.c options.c privileges.c)
 netdev_SRCS := $(addprefix daemon/netdev/,net.c resolve.c)
 datapath_SRCS := $(addprefix daemon/datapath/, \
 	delay.c doorbells.c fault.c inbox.c spin.c worker.c worker_idle.c worker_ops.c workers.c xdp.c xsk.c)
-memory_SRCS := $(addprefix daemon/memory/,on_demand.c proc_maps.c region.c sigbus.c)
+memory_SRCS := $(addprefix daemon/memory/,file.c mapping.c on_demand.c proc.c proc_maps.c region.c sigbus.c)
 clients_SRCS := $(addprefix daemon/clients/,client.c doorbells.c events.c handles.c shm.c)
 objects_SRCS := $(addprefix daemon/objects/, \
 	ah.c cq.c dm.c engine_events.c fast_mr.c import.c lkey.c mcast.c mr.c mw.c pd.c qp.c srq.c xrc.c)
 server_SRCS := $(addprefix daemon/server/,dispatch.c query.c server.c show.c show_objects.c)
 
 # clients and their objects, which tests drive without a netdev
-control_SRCS := daemon/base/jobs.c daemon/base/json.c \
+control_SRCS := $(addprefix daemon/base/,groups.c jobs.c json.c) \
 	$(memory_SRCS) $(clients_SRCS) $(objects_SRCS) $(server_SRCS)
 
 xroced_SRCS := daemon/main.c $(base_SRCS) $(netdev_SRCS) $(datapath_SRCS) $(memory_SRCS) \

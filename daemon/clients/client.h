@@ -31,6 +31,8 @@
 #include "device.h"
 #include "events.h"
 #include "handles.h"
+#include "daemon/base/fd_quota.h"
+#include "daemon/base/groups.h"
 #include "daemon/base/jobs.h"
 #include "shm.h"
 
@@ -71,18 +73,6 @@ XR_MESSAGES(X)
 
 /* ---- the server ------------------------------------------------------------------ */
 
-/* A client's supplementary groups */
-struct xd_groups {
-	gid_t *gid;
-	uint32_t count;
-};
-void xd_peer_groups(int fd, struct xd_groups *groups); /* free groups->gid */
-bool xd_in_groups(gid_t gid, gid_t own, const struct xd_groups *groups);
-
-#define XD_NO_GROUP ((gid_t)-1)
-/* A group by its name; an empty name is no group. */
-int xd_group_by_name(const char *name, gid_t *gid);
-
 /* What all processes of a user have together */
 struct xd_user {
 	uid_t uid;
@@ -114,8 +104,7 @@ struct xd_server {
 	struct xd_user *users;
 	struct xd_jobs *jobs;
 	struct xd_blocked blocked;
-	uint32_t fd_limit; /* descriptors that objects may hold */
-	uint32_t fds;	   /* and do; atomic */
+	struct xd_fd_quota fds; /* descriptors that objects hold */
 	struct xr_fault_config fault;
 };
 
@@ -124,10 +113,6 @@ struct xd_server {
  * an error.
  */
 int xd_server_open(struct xd_device *dev, struct xd_server **server);
-
-/* Descriptors held for objects: false, and nothing, when the limit is reached. Any thread. */
-bool xd_fds_take(struct xd_server *s, uint32_t n);
-void xd_fds_put(struct xd_server *s, uint32_t n);
 
 /* Bytes against the user's quota: -EDQUOT. */
 int xd_user_charge(struct xd_client *c, uint64_t bytes);

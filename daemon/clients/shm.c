@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "daemon/memory/region.h"
+#include "daemon/memory/sigbus.h"
 #include "client.h"
 
 #define PAGE 4096u
@@ -20,7 +20,7 @@ struct xd_chunk {
 	uint8_t *base;
 	uint64_t size;
 	uint32_t pages, used;
-	uint32_t place;	 /* in the guard's list */
+	uint32_t sigbus_slot;
 	bool broken;	 /* the client made the file lose its pages: it harms itself only */
 	uint64_t busy[]; /* bit by page: in use, or on its way to be free */
 };
@@ -81,7 +81,7 @@ static int map_chunk(struct xd_chunk *k)
 		return k->fd;
 	k->base = mmap(NULL, k->size, PROT_READ | PROT_WRITE, MAP_SHARED, k->fd, 0);
 	err = k->base == MAP_FAILED ? -errno
-				    : xd_sigbus_add(k->base, k->size, &k->broken, &k->place);
+				    : xd_sigbus_add(k->base, k->size, &k->broken, &k->sigbus_slot);
 	if (err) {
 		if (k->base != MAP_FAILED)
 			munmap(k->base, k->size);
@@ -111,14 +111,14 @@ static int add_chunk(struct xd_client *c, uint64_t length, bool dm, struct xd_ch
 	k->size = size;
 	k->pages = pages;
 	k->dm = dm;
-	if (dm && !xd_fds_take(c->server, 1)) {
+	if (dm && !xd_fds_take(&c->server->fds, 1)) {
 		free(k);
 		return -EMFILE;
 	}
 	err = map_chunk(k);
 	if (err) {
 		if (dm)
-			xd_fds_put(c->server, 1);
+			xd_fds_put(&c->server->fds, 1);
 		free(k);
 		return err;
 	}
@@ -257,12 +257,12 @@ void xd_shm_end(struct xd_client *c)
 
 	for (i = 0; i < shm->chunks; i++) {
 		k = shm->chunk[i];
-		xd_sigbus_del(k->place);
+		xd_sigbus_del(k->sigbus_slot);
 		munmap(k->base, k->size);
 		if (k->fd >= 0)
 			close(k->fd);
 		if (k->dm)
-			xd_fds_put(c->server, 1);
+			xd_fds_put(&c->server->fds, 1);
 		free(k);
 	}
 	free(shm->chunk);

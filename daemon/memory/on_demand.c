@@ -20,7 +20,7 @@ static int demand_read(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_
 		       size_t len)
 {
 	struct xd_proc *proc = proc_of(mem);
-	int err = xd_proc_check(proc->look_fd, seg->addr + off, len, false);
+	int err = xd_proc_check(proc->worker_maps_fd, seg->addr + off, len, false);
 
 	return err ? err : xd_proc_read(proc, seg->addr + off, dst, len);
 }
@@ -29,15 +29,15 @@ static int demand_write(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64
 			const void *src, size_t len)
 {
 	struct xd_proc *proc = proc_of(mem);
-	int err = xd_proc_check(proc->look_fd, seg->addr + off, len, true);
+	int err = xd_proc_check(proc->worker_maps_fd, seg->addr + off, len, true);
 
 	return err ? err : xd_proc_write(proc, seg->addr + off, src, len);
 }
 
 static const struct xt_mem_ops demand_ops = { demand_read, demand_write };
 
-int xd_mem_on_demand(struct xd_server *s, struct xd_proc *proc, uint64_t addr, uint64_t length,
-		     bool writable, struct xd_mem **out)
+int xd_mem_on_demand(struct xd_proc *proc, uint64_t addr, uint64_t length, bool writable,
+		     struct xd_mem **out)
 {
 	struct xd_mem *mem;
 
@@ -46,7 +46,6 @@ int xd_mem_on_demand(struct xd_server *s, struct xd_proc *proc, uint64_t addr, u
 	mem = calloc(1, sizeof(*mem));
 	if (!mem)
 		return -ENOMEM;
-	mem->server = s;
 	mem->writable = writable;
 	mem->on_demand = true;
 	mem->tiers = 1u << XR_SEG_PRIVATE;

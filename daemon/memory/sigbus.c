@@ -1,44 +1,40 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/*
- * SIGBUS in memory that a client shares with us: the pages behind a mapping went away. The
- * handler finds the mapping in a list that it reads without locks, since the list's
- * lock may be held by the thread that it interrupted.
- */
+#include "sigbus.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
 
-#include "region.h"
+#define SLOTS 65536 /* more than a process may have mappings by default */
 
-#define PLACES 65536 /* more than a process may have mappings by default */
-
-struct place {
+struct slot {
 	uintptr_t start; /* 0: free */
 	uintptr_t end;
 	bool *broken;
 };
 
-static struct place places[PLACES];
-static uint32_t highest; /* nothing was ever used from here on */
+static struct slot slots[SLOTS];
+static uint32_t used_end; /* slots from here on were never used */
 static uint32_t lowest_free;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of writers */
 
 /*
- * The place of the mapping that an address lies in cannot change meanwhile: it is being used.
- * Others may, hence the second look at start.
+ * Runs in the signal handler and takes no lock: the interrupted thread may hold it. The slot of
+ * the faulting address cannot change, as its mapping is in use. Other slots may change between
+ * the two loads, so start is read twice.
  */
-static struct place *find(uintptr_t addr)
+static struct slot *find(uintptr_t addr)
 {
-	uint32_t i, n = __atomic_load_n(&highest, __ATOMIC_ACQUIRE);
+	uint32_t i, n = __atomic_load_n(&used_end, __ATOMIC_ACQUIRE);
 	uintptr_t start, end;
 
 	for (i = 0; i < n; i++) {
-		start = __atomic_load_n(&places[i].start, __ATOMIC_ACQUIRE);
-		end = __atomic_load_n(&places[i].end, __ATOMIC_ACQUIRE);
+		start = __atomic_load_n(&slots[i].start, __ATOMIC_ACQUIRE);
+		end = __atomic_load_n(&slots[i].end, __ATOMIC_ACQUIRE);
 		if (start && addr >= start && addr < end &&
-		    start == __atomic_load_n(&places[i].start, __ATOMIC_ACQUIRE))
-			return &places[i];
+		    start == __atomic_load_n(&slots[i].start, __ATOMIC_ACQUIRE))
+			return &slots[i];
 	}
 	return NULL;
 }
@@ -46,14 +42,14 @@ static struct place *find(uintptr_t addr)
 static void on_sigbus(int sig, siginfo_t *info, void *context)
 {
 	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE;
-	struct place *p = find((uintptr_t)info->si_addr);
+	struct slot *s = find((uintptr_t)info->si_addr);
 	int saved = errno;
 
-	if (!p || mmap((void *)p->start, p->end - p->start, PROT_READ | PROT_WRITE, flags, -1, 0) ==
+	if (!s || mmap((void *)s->start, s->end - s->start, PROT_READ | PROT_WRITE, flags, -1, 0) ==
 			  MAP_FAILED)
-		signal(SIGBUS, SIG_DFL); /* comes again, and ends us with a core */
+		signal(SIGBUS, SIG_DFL); /* the access faults again and ends the process */
 	else
-		__atomic_store_n(p->broken, true, __ATOMIC_RELEASE);
+		__atomic_store_n(s->broken, true, __ATOMIC_RELEASE);
 	errno = saved;
 }
 
@@ -64,33 +60,33 @@ int xd_sigbus_start(void)
 	return sigaction(SIGBUS, &sa, NULL) ? -errno : 0;
 }
 
-int xd_sigbus_add(void *start, uint64_t length, bool *broken, uint32_t *place)
+int xd_sigbus_add(void *start, uint64_t length, bool *broken, uint32_t *slot)
 {
 	uint32_t i;
 
 	pthread_mutex_lock(&lock);
-	for (i = lowest_free; i < PLACES && places[i].start; i++)
+	for (i = lowest_free; i < SLOTS && slots[i].start; i++)
 		;
-	if (i == PLACES) {
+	if (i == SLOTS) {
 		pthread_mutex_unlock(&lock);
 		return -ENOSPC;
 	}
-	places[i].broken = broken;
-	__atomic_store_n(&places[i].end, (uintptr_t)start + length, __ATOMIC_RELEASE);
-	__atomic_store_n(&places[i].start, (uintptr_t)start, __ATOMIC_RELEASE);
-	if (i >= highest)
-		__atomic_store_n(&highest, i + 1, __ATOMIC_RELEASE);
+	slots[i].broken = broken;
+	__atomic_store_n(&slots[i].end, (uintptr_t)start + length, __ATOMIC_RELEASE);
+	__atomic_store_n(&slots[i].start, (uintptr_t)start, __ATOMIC_RELEASE);
+	if (i >= used_end)
+		__atomic_store_n(&used_end, i + 1, __ATOMIC_RELEASE);
 	lowest_free = i + 1;
 	pthread_mutex_unlock(&lock);
-	*place = i;
+	*slot = i;
 	return 0;
 }
 
-void xd_sigbus_del(uint32_t place)
+void xd_sigbus_del(uint32_t slot)
 {
 	pthread_mutex_lock(&lock);
-	__atomic_store_n(&places[place].start, 0, __ATOMIC_RELEASE);
-	if (place < lowest_free)
-		lowest_free = place;
+	__atomic_store_n(&slots[slot].start, 0, __ATOMIC_RELEASE);
+	if (slot < lowest_free)
+		lowest_free = slot;
 	pthread_mutex_unlock(&lock);
 }

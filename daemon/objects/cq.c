@@ -17,7 +17,7 @@ int xd_do_create_channel(struct xd_client *c, struct xd_request *req, struct xd_
 
 	if (!ch)
 		return -ENOMEM;
-	if (!xd_fds_take(c->server, 1)) {
+	if (!xd_fds_take(&c->server->fds, 1)) {
 		free(ch);
 		return -EMFILE;
 	}
@@ -25,7 +25,7 @@ int xd_do_create_channel(struct xd_client *c, struct xd_request *req, struct xd_
 	if (!err)
 		err = xd_pipe_open(c->server, &ch->pipe, XD_RECORD_COMPLETION, &read_end);
 	if (err) {
-		xd_fds_put(c->server, 1);
+		xd_fds_put(&c->server->fds, 1);
 		xd_object_del(&ch->obj);
 		free(ch);
 		return err;
@@ -51,7 +51,7 @@ int xd_do_destroy_channel(struct xd_client *c, struct xd_request *req, struct xd
 void xd_channel_free(struct xd_channel *ch)
 {
 	xd_pipe_close(&ch->pipe);
-	xd_fds_put(ch->obj.client->server, 1);
+	xd_fds_put(&ch->obj.client->server->fds, 1);
 	xd_object_del(&ch->obj);
 	free(ch);
 }

@@ -18,7 +18,7 @@ static int fast_memory(struct xd_client *c, struct xd_mr *mr, uint32_t max_pages
 		return err;
 	mr->charged = bytes;
 	seg = calloc(max_pages, sizeof(*seg));
-	err = seg ? xd_mem_on_demand(c->server, c->proc, 0, 0, true, &mr->mem) : -ENOMEM;
+	err = seg ? xd_mem_on_demand(c->proc, 0, 0, true, &mr->mem) : -ENOMEM;
 	if (err) {
 		free(seg);
 		return err;

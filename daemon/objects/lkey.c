@@ -24,7 +24,7 @@ int xd_do_reserved_lkey(struct xd_client *c, struct xd_request *req, struct xd_r
 	if (!may_use(c))
 		return -EPERM;
 	if (!c->own_mem)
-		err = xd_mem_on_demand(c->server, c->proc, 0, UINT64_MAX, true, &c->own_mem);
+		err = xd_mem_on_demand(c->proc, 0, UINT64_MAX, true, &c->own_mem);
 	if (err)
 		return err;
 	xd_workers_pause(c->dev->workers);

@@ -34,7 +34,7 @@ static int join(struct xd_server *s, struct xd_group *g)
 {
 	int err = 0;
 
-	if (!xd_fds_take(s, 1))
+	if (!xd_fds_take(&s->fds, 1))
 		return -ENFILE;
 	g->socket = xd_net_join(s->dev->net, &g->gid);
 	if (g->socket < 0)
@@ -45,7 +45,7 @@ static int join(struct xd_server *s, struct xd_group *g)
 		return 0;
 	if (g->socket >= 0)
 		close(g->socket);
-	xd_fds_put(s, 1);
+	xd_fds_put(&s->fds, 1);
 	return err;
 }
 
@@ -80,7 +80,7 @@ static void end_if_empty(struct xd_server *s, struct xd_group **at)
 		return;
 	xd_xdp_addr_del(s->dev->xdp, &g->gid);
 	close(g->socket);
-	xd_fds_put(s, 1);
+	xd_fds_put(&s->fds, 1);
 	*at = g->next;
 	s->group_count--;
 	free(g);

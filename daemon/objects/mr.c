@@ -170,20 +170,21 @@ static void build_run(struct xd_client_job *job)
 	const struct xd_client *c = job->client;
 	uint32_t n = segment_fds(b), i;
 	struct xd_mem_request req = {
-		.server = c->server,
 		.addr = b->addr,
 		.length = b->length,
 		.access = b->access,
 		.segment = b->segment,
 		.segments = b->segments,
 		.fds = b->fds,
-		.nfds = n,
-		.pid = c->pid,
-		.pidfd = c->pidfd,
-		.uid = c->uid,
-		.gid = c->gid,
-		.groups = &c->groups,
 		.dm = b->dm_bytes,
+		.owner = {
+			.pid = c->pid,
+			.pidfd = c->pidfd,
+			.uid = c->uid,
+			.gid = c->gid,
+			.groups = &c->groups,
+		},
+		.quota = &c->server->fds,
 	};
 
 	if (b->flags & XR_REGF_PROC_FDS)
@@ -502,7 +503,7 @@ static void unmap_later(struct xd_client *c, struct xd_mr *mr, bool answer)
 	mr->answer = answer;
 	mr->unmap.run = unmap_run;
 	mr->unmap.done = unmap_done;
-	if (mr->mem && mr->mem->maps)
+	if (mr->mem && mr->mem->mappings)
 		xd_client_add_job(c, &mr->unmap);
 	else
 		xd_client_do_job(c, &mr->unmap);

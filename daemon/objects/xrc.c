@@ -59,7 +59,7 @@ static void put_domain(struct xd_client *c, struct xd_xrc_domain *d)
 	if (d->fd >= 0) {
 		unlink_file(d);
 		xd_client_close_fds(c, &d->fd, 1);
-		xd_fds_put(c->server, 1);
+		xd_fds_put(&c->server->fds, 1);
 	}
 	free(d);
 }
@@ -90,11 +90,11 @@ static int open_domain(struct xd_client *c, int *fd, uint32_t flags, const struc
 	if (!d && *fd >= 0 && !(flags & XR_XRCDF_CREAT))
 		return -EAGAIN;
 	if (!d) {
-		if (*fd >= 0 && !xd_fds_take(c->server, 1))
+		if (*fd >= 0 && !xd_fds_take(&c->server->fds, 1))
 			return -EMFILE;
 		d = new_domain(c->server, *fd, st);
 		if (!d && *fd >= 0)
-			xd_fds_put(c->server, 1);
+			xd_fds_put(&c->server->fds, 1);
 		if (!d)
 			return -ENOMEM;
 		*fd = -1;

@@ -2,7 +2,6 @@
 /* The control socket: who may connect, and what concerns all clients. */
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <infiniband/verbs.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +16,7 @@
 #include "daemon/datapath/xdp.h"
 #include "daemon/base/log.h"
 #include "daemon/base/loop.h"
-#include "daemon/memory/region.h"
+#include "daemon/memory/sigbus.h"
 #include "daemon/objects/objects.h"
 #include "daemon/base/options.h"
 #include "daemon/clients/client.h"
@@ -26,29 +25,6 @@
 #define BACKLOG 64
 
 /* ---- who may connect ------------------------------------------------------------- */
-
-/* The supplementary ones; none where they cannot be told. */
-void xd_peer_groups(int fd, struct xd_groups *groups)
-{
-	socklen_t len = 0;
-
-	*groups = (struct xd_groups){ 0 };
-	if (!getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, NULL, &len) || errno != ERANGE)
-		return;
-	groups->gid = malloc(len);
-	if (groups->gid && !getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups->gid, &len))
-		groups->count = len / sizeof(*groups->gid);
-}
-
-bool xd_in_groups(gid_t gid, gid_t own, const struct xd_groups *groups)
-{
-	bool found = gid == own;
-	uint32_t i;
-
-	for (i = 0; i < groups->count && !found; i++)
-		found = groups->gid[i] == gid;
-	return found;
-}
 
 static bool in_group(int fd, const struct ucred *cred, gid_t group)
 {
@@ -116,22 +92,6 @@ static void on_listen(void *arg, uint32_t events)
 
 /* ---- the socket ------------------------------------------------------------------ */
 
-int xd_group_by_name(const char *name, gid_t *gid)
-{
-	struct group *g;
-
-	*gid = XD_NO_GROUP;
-	if (!*name)
-		return 0;
-	g = getgrnam(name);
-	if (!g) {
-		xd_log(XD_ERR, "group '%s' does not exist", name);
-		return -ENOENT;
-	}
-	*gid = g->gr_gid;
-	return 0;
-}
-
 static int listen_at(struct xd_server *s, const char *path)
 {
 	mode_t mode = s->group == XD_NO_GROUP ? 0600 : 0660, old;
@@ -183,19 +143,6 @@ static uint32_t fd_limit(void)
 	return limit.rlim_cur > UINT32_MAX ? UINT32_MAX : (uint32_t)limit.rlim_cur;
 }
 
-bool xd_fds_take(struct xd_server *s, uint32_t n)
-{
-	if (__atomic_add_fetch(&s->fds, n, __ATOMIC_RELAXED) <= s->fd_limit)
-		return true;
-	xd_fds_put(s, n);
-	return false;
-}
-
-void xd_fds_put(struct xd_server *s, uint32_t n)
-{
-	__atomic_sub_fetch(&s->fds, n, __ATOMIC_RELAXED);
-}
-
 /* ---- start and stop -------------------------------------------------------------- */
 
 static struct xd_server *server_new(struct xd_device *dev)
@@ -208,7 +155,7 @@ static struct xd_server *server_new(struct xd_device *dev)
 	s->listen_fd = s->blocked.eventfd = -1;
 	s->fault = dev->opt->fault;
 	/* half of them for what objects hold, the rest for connections and the daemon itself */
-	s->fd_limit = fd_limit() / 2;
+	s->fds.limit = fd_limit() / 2;
 	s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	/* lets programs make a userfaultfd that also the kernel's accesses wait for */
 	s->uffd_dev = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);

@@ -131,7 +131,7 @@ static void put_objects(struct json *j, const struct xd_client *c)
 		json_number(j, kind_names[kind], s->objects[kind]);
 	json_number(j, "mapped_bytes", totals.mapped);
 	json_number(j, "pinned_bytes", totals.pinned);
-	json_number(j, "object_fds", __atomic_load_n(&s->fds, __ATOMIC_RELAXED));
+	json_number(j, "object_fds", __atomic_load_n(&s->fds.used, __ATOMIC_RELAXED));
 	json_number(j, "open_fds", open_files(c->operator));
 	json_end(j, '}');
 }

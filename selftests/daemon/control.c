@@ -165,7 +165,7 @@ bool nothing_left(void)
 	for (i = 0; i < XD_KINDS; i++)
 		objects += s->objects[i];
 	xd_mem_totals(&totals);
-	return !s->clients && !s->client_count && !s->users && !s->fds && !objects &&
+	return !s->clients && !s->client_count && !s->users && !s->fds.used && !objects &&
 	       !fake.map_keys && !fake.map_qps && !fake.map_groups && !s->groups && !fake.bells &&
 	       !totals.mapped && !totals.pinned && !s->pd_ids.used;
 }

@@ -121,7 +121,7 @@ static struct holdings holdings(const struct conn *c)
 	memset(&h, 0, sizeof(h));
 	memcpy(h.objects, s->objects, sizeof(h.objects));
 	xd_mem_totals(&totals);
-	h.fds = s->fds;
+	h.fds = s->fds.used;
 	h.pd_ids = s->pd_ids.used;
 	h.xrc_domains = s->xrc_domains.used;
 	h.groups = s->group_count;

@@ -298,7 +298,7 @@ static void check_nothing_left(void)
 	const struct xd_server *s = fake.server;
 
 	MUST(!s->clients && !s->client_count && !s->users);
-	MUST(!s->fds);
+	MUST(!s->fds.used);
 	for (unsigned i = 0; i < XD_KINDS; i++)
 		MUST(!s->objects[i]);
 	MUST(!fake.map_keys && !fake.map_qps && !fake.bells);

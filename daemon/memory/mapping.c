@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "mapping.h"
+
+#include <errno.h>
+#include <linux/if_xdp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "sigbus.h"
+
+#define PAGE 4096u
+/*
+ * Bytes that one socket pins. The kernel holds the lock of the daemon's address space while it
+ * pins; with slices of this size for 30 ms at worst.
+ */
+#define PIN_SLICE (256ull << 20)
+/* Unpinning is asynchronous: memory that was just released may still count against the limit. */
+#define PIN_TRIES 20
+#define PIN_PAUSE_US 5000
+
+static struct xd_mem_totals totals; /* atomic */
+static uint32_t mappings;	    /* atomic */
+
+void xd_mem_totals(struct xd_mem_totals *out)
+{
+	out->mapped = __atomic_load_n(&totals.mapped, __ATOMIC_RELAXED);
+	out->pinned = __atomic_load_n(&totals.pinned, __ATOMIC_RELAXED);
+}
+
+/* ---- pins ------------------------------------------------------------------------- */
+
+/* Returns the socket or -errno. */
+static int pin_slice(struct xd_mapping *m, uint64_t off, uint64_t size)
+{
+	struct xdp_umem_reg reg = {
+		.addr = (uintptr_t)m->base + off,
+		.len = size,
+		.chunk_size = PAGE,
+	};
+	int fd = socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0), tries;
+
+	if (fd < 0)
+		return -errno;
+	for (tries = 0; setsockopt(fd, SOL_XDP, XDP_UMEM_REG, &reg, sizeof(reg)); tries++) {
+		if ((errno != ENOBUFS && errno != ENOMEM) || tries == PIN_TRIES) {
+			close(fd);
+			return -errno;
+		}
+		usleep(PIN_PAUSE_US);
+	}
+	return fd;
+}
+
+/*
+ * Failing is no error: the memory can be used without pins, as pages that were swapped out come
+ * back with the next access. Descriptors may be short, and read-only memory cannot be pinned.
+ */
+bool xd_mapping_pin(struct xd_mapping *m, struct xd_fd_quota *quota)
+{
+	uint32_t slices = (m->size + PIN_SLICE - 1) / PIN_SLICE, i;
+	uint64_t off, size;
+	int fd;
+
+	m->pin = calloc(slices, sizeof(*m->pin));
+	if (!m->pin || !xd_fds_take(quota, slices))
+		return false;
+	for (i = 0; i < slices; i++) {
+		off = i * PIN_SLICE;
+		size = m->size - off < PIN_SLICE ? m->size - off : PIN_SLICE;
+		fd = pin_slice(m, off, size);
+		if (fd < 0)
+			break;
+		m->pin[i] = fd;
+	}
+	if (i == slices) {
+		m->pins = slices;
+		__atomic_add_fetch(&totals.pinned, m->size, __ATOMIC_RELAXED);
+		return true;
+	}
+	while (i)
+		close(m->pin[--i]);
+	xd_fds_put(quota, slices);
+	return false;
+}
+
+static void unpin(struct xd_mapping *m, struct xd_fd_quota *quota)
+{
+	if (m->pins) {
+		xd_fds_put(quota, m->pins);
+		__atomic_sub_fetch(&totals.pinned, m->size, __ATOMIC_RELAXED);
+	}
+	while (m->pins)
+		close(m->pin[--m->pins]);
+	free(m->pin);
+}
+
+/* ---- mappings --------------------------------------------------------------------- */
+
+/*
+ * The number of mappings of a process is limited. Regions get three quarters, which leaves some
+ * for rings and the C library; memory of regions beyond that is accessed like private memory.
+ */
+static uint32_t max_mappings(void)
+{
+	static uint32_t max; /* atomic; every thread computes the same value */
+	FILE *f = __atomic_load_n(&max, __ATOMIC_RELAXED)
+			  ? NULL
+			  : fopen("/proc/sys/vm/max_map_count", "re");
+	uint32_t n = 0;
+
+	if (f && fscanf(f, "%u", &n) == 1)
+		__atomic_store_n(&max, n / 4 * 3, __ATOMIC_RELAXED);
+	if (f)
+		fclose(f);
+	n = __atomic_load_n(&max, __ATOMIC_RELAXED);
+	return n ? n : 49152;
+}
+
+static bool take_mapping(void)
+{
+	if (__atomic_add_fetch(&mappings, 1, __ATOMIC_RELAXED) <= max_mappings())
+		return true;
+	__atomic_sub_fetch(&mappings, 1, __ATOMIC_RELAXED);
+	return false;
+}
+
+static int map_guarded(struct xd_mapping *m, const struct xd_file *f, uint64_t start, bool writable,
+		       bool *broken)
+{
+	int err;
+
+	m->base = mmap(NULL, m->size, PROT_READ | (writable ? PROT_WRITE : 0), MAP_SHARED, f->fd,
+		       (off_t)start);
+	if (m->base == MAP_FAILED)
+		return -errno;
+	err = xd_sigbus_add(m->base, m->size, broken, &m->sigbus_slot);
+	if (err)
+		munmap(m->base, m->size);
+	return err;
+}
+
+int xd_mapping_new(struct xd_mapping *m, const struct xd_file *f, uint64_t offset, uint64_t length,
+		   bool writable, bool *broken)
+{
+	uint64_t start = offset & ~(f->unit - 1);
+	uint64_t end = (offset + length + f->unit - 1) & ~(f->unit - 1);
+	int err;
+
+	if (offset + length > f->size)
+		return -EFAULT;
+	*m = (struct xd_mapping){ .size = end - start };
+	if (!take_mapping())
+		return -ENOSPC;
+	err = map_guarded(m, f, start, writable, broken);
+	if (err) {
+		__atomic_sub_fetch(&mappings, 1, __ATOMIC_RELAXED);
+		return err;
+	}
+	__atomic_add_fetch(&totals.mapped, m->size, __ATOMIC_RELAXED);
+	m->ptr = m->base + (offset - start);
+	return 0;
+}
+
+void xd_mapping_free(struct xd_mapping *m, struct xd_fd_quota *quota)
+{
+	unpin(m, quota);
+	xd_sigbus_del(m->sigbus_slot);
+	munmap(m->base, m->size);
+	__atomic_sub_fetch(&mappings, 1, __ATOMIC_RELAXED);
+	__atomic_sub_fetch(&totals.mapped, m->size, __ATOMIC_RELAXED);
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "proc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "proc_maps.h"
+
+/* Stores the directory of an open procfs file, whose last component must be `name`. */
+static int proc_folder(int fd, const char *name, char *path, size_t size)
+{
+	struct statfs fs;
+	char link[40];
+	ssize_t n;
+	char *slash;
+
+	if (fstatfs(fd, &fs) || fs.f_type != PROC_SUPER_MAGIC)
+		return -EINVAL;
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	n = readlink(link, path, size - 1);
+	if (n <= 0 || (size_t)n >= size - 1)
+		return -EINVAL;
+	path[n] = '\0';
+	slash = strrchr(path, '/');
+	if (!slash || strcmp(slash + 1, name))
+		return -EINVAL;
+	*slash = '\0';
+	return 0;
+}
+
+/*
+ * Returns true if `folder` is of another process than `pid`. The PID in the path says so only if the file is on
+ * the daemon's own procfs: with another PID namespace it is another number.
+ */
+static bool other_process(int fd, const char *folder, pid_t pid)
+{
+	struct stat file, ours;
+	const char *last = strrchr(folder, '/');
+
+	if (fstat(fd, &file) || stat("/proc", &ours))
+		return true;
+	return file.st_dev == ours.st_dev && (!last || atol(last + 1) != pid);
+}
+
+static int check_proc(int mem_fd, int maps_fd, pid_t pid)
+{
+	char mem[256], maps[256];
+	int flags;
+
+	if (proc_folder(mem_fd, "mem", mem, sizeof(mem)) ||
+	    proc_folder(maps_fd, "maps", maps, sizeof(maps)) || strcmp(mem, maps) ||
+	    other_process(mem_fd, mem, pid))
+		return -EINVAL;
+	flags = fcntl(mem_fd, F_GETFL);
+	return flags >= 0 && !(flags & O_PATH) && (flags & O_ACCMODE) == O_RDWR ? 0 : -EINVAL;
+}
+
+/*
+ * If the process has executed another program since, this opens the list of the new address space, but then
+ * mem_fd refers to the old one, where every access fails. -1: regions on demand do not work.
+ */
+static int open_for_workers(int maps_fd)
+{
+	char path[40];
+
+	if (xd_proc_can_query(maps_fd))
+		return maps_fd;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", maps_fd);
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+int xd_proc_new(int mem_fd, int maps_fd, pid_t pid, struct xd_proc **proc)
+{
+	struct xd_proc *p = NULL;
+	int err = check_proc(mem_fd, maps_fd, pid);
+
+	if (!err)
+		p = malloc(sizeof(*p));
+	if (!p) {
+		close(mem_fd);
+		close(maps_fd);
+		return err ? err : -ENOMEM;
+	}
+	*p = (struct xd_proc){ .refs = 1, .pid = pid, .mem_fd = mem_fd, .maps_fd = maps_fd };
+	p->worker_maps_fd = open_for_workers(maps_fd);
+	*proc = p;
+	return 0;
+}
+
+struct xd_proc *xd_proc_get(struct xd_proc *proc)
+{
+	if (proc)
+		__atomic_add_fetch(&proc->refs, 1, __ATOMIC_RELAXED);
+	return proc;
+}
+
+void xd_proc_put(struct xd_proc *proc)
+{
+	if (!proc || __atomic_sub_fetch(&proc->refs, 1, __ATOMIC_ACQ_REL))
+		return;
+	if (proc->worker_maps_fd != proc->maps_fd && proc->worker_maps_fd >= 0)
+		close(proc->worker_maps_fd);
+	close(proc->mem_fd);
+	close(proc->maps_fd);
+	free(proc);
+}
+
+int xd_proc_read(struct xd_proc *proc, uint64_t addr, void *dst, size_t len)
+{
+	ssize_t n;
+
+	for (; len; addr += (uint64_t)n, dst = (uint8_t *)dst + n, len -= (size_t)n) {
+		n = pread(proc->mem_fd, dst, len, (off_t)addr);
+		if (n <= 0)
+			return -EFAULT;
+	}
+	return 0;
+}
+
+int xd_proc_write(struct xd_proc *proc, uint64_t addr, const void *src, size_t len)
+{
+	ssize_t n;
+
+	for (; len; addr += (uint64_t)n, src = (const uint8_t *)src + n, len -= (size_t)n) {
+		n = pwrite(proc->mem_fd, src, len, (off_t)addr);
+		if (n <= 0)
+			return -EFAULT;
+	}
+	return 0;
+}
+
+bool xd_process_ended(int pidfd)
+{
+	struct pollfd p = { .fd = pidfd, .events = POLLIN };
+
+	return pidfd >= 0 && poll(&p, 1, 0) > 0;
+}
