@@ -3,7 +3,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "internal.h"
+#include "ah.h"
+#include "packet.h"
 
 struct xt_ahs {
 	struct xt_ah *ah; /* by handle */

@@ -4,7 +4,15 @@
  * stands for everything before it, except for READs and atomics, which only their
  * own responses complete: one that passes them says that a response was lost.
  */
-#include "internal.h"
+#include "completer.h"
+#include "copy.h"
+#include "engine.h"
+#include "packet.h"
+#include "qp.h"
+#include "requester.h"
+#include "sq.h"
+#include "timer.h"
+#include "wr_kind.h"
 
 /* IBTA table 46, in microseconds */
 static const uint32_t rnr_timer_us[32] = {
@@ -58,7 +66,11 @@ void xt_req_progress(struct xt_qp *qp, uint32_t packets)
 	xt_activate(qp);
 }
 
-bool xt_req_acked(struct xt_qp *qp, uint32_t psn)
+/*
+ * Moves `unacked` to psn, or to the first READ or atomic whose response is missing. Returns false in
+ * that case, and if the QP went to ERR.
+ */
+static bool acked(struct xt_qp *qp, uint32_t psn)
 {
 	struct xt_requester *r = &qp->req;
 	uint32_t before = r->unacked, end;
@@ -152,7 +164,7 @@ static void rx_nak(struct xt_qp *qp, uint32_t psn, uint32_t aeth)
 
 	if (xt_diff(psn, r->unacked) < 0)
 		return;
-	if (psn != r->unacked && !xt_req_acked(qp, psn)) {
+	if (psn != r->unacked && !acked(qp, psn)) {
 		if (xt_may_send(qp))
 			retry_now(qp);
 		return;
@@ -173,7 +185,7 @@ static void rx_ack(struct xt_qp *qp, uint32_t psn, uint32_t aeth)
 		rx_nak(qp, psn, aeth);
 		return;
 	}
-	if (xt_diff(psn + 1, qp->req.unacked) > 0 && !xt_req_acked(qp, psn + 1) && xt_may_send(qp))
+	if (xt_diff(psn + 1, qp->req.unacked) > 0 && !acked(qp, psn + 1) && xt_may_send(qp))
 		retry_now(qp);
 }
 
@@ -193,7 +205,7 @@ static struct xt_swqe *expected(struct xt_qp *qp, uint32_t psn)
 
 	if (xt_diff(psn, r->unacked) < 0)
 		return NULL;
-	if (psn != r->unacked && !xt_req_acked(qp, psn)) {
+	if (psn != r->unacked && !acked(qp, psn)) {
 		if (xt_may_send(qp))
 			retry_now(qp);
 		return NULL;

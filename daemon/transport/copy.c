@@ -3,7 +3,12 @@
  * Payload from and to memory. Each use of a key is checked here, also when the
  * same work request was checked before: regions may go at any time.
  */
-#include "internal.h"
+#include "copy.h"
+#include "engine.h"
+#include "packet.h"
+#include "qp.h"
+#include "rings.h"
+#include "sq.h"
 
 static void set_lkey_error(struct xt_wc_error *error, enum xr_reason why)
 {

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Completion queues: the producer's side of ring.h. */
 #include <errno.h>
+#include <string.h>
 
-#include "internal.h"
+#include <infiniband/verbs.h>
+
+#include "engine.h"
+#include "spinlock.h"
 
 static uint8_t *entries_of(struct xr_queue *queue)
 {

@@ -5,7 +5,21 @@
 
 #include <xroce/gid.h>
 
-#include "internal.h"
+#include "completer.h"
+#include "engine.h"
+#include "list.h"
+#include "loopback.h"
+#include "packet.h"
+#include "qp.h"
+#include "requester.h"
+#include "responder.h"
+#include "responses.h"
+#include "timer.h"
+#include "unreliable.h"
+#include "wire.h"
+
+/* What all QPs may send in one round, as XT_QP_BUDGET */
+#define ROUND_BUDGET 256
 
 struct xt_engine *xt_engine_new(const struct xt_ops *ops, void *ctx, struct xt_shared *shared)
 {
@@ -27,8 +41,8 @@ void xt_engine_free(struct xt_engine *e)
 {
 	if (!e)
 		return;
-	free(e->retry_timers.timers);
-	free(e->rate_timers.timers);
+	free(e->retry_timers.entries);
+	free(e->rate_timers.entries);
 	free(e);
 }
 
@@ -148,7 +162,7 @@ uint64_t xt_engine_run(struct xt_engine *e, uint64_t now)
 	run_timers(e);
 	run_answers(e);
 	lift_cap(e);
-	while (spent < XT_ROUND_BUDGET && !e->tx_full && !xt_list_empty(&e->active)) {
+	while (spent < ROUND_BUDGET && !e->tx_full && !xt_list_empty(&e->active)) {
 		qp = OF_LIST(e->active.next, active_link);
 		xt_list_del(&qp->active_link);
 		/* a visit costs something even if it sends nothing */
@@ -171,6 +185,21 @@ uint32_t xt_qp_catch_up(struct xt_qp *qp, uint64_t now, uint32_t visits)
 		visit(qp, XT_QP_BUDGET);
 	}
 	return visits;
+}
+
+bool xt_engine_enter(struct xt_engine *e, struct xt_engine *other)
+{
+	if (other != e && (!e->ops->engine_lock || !e->ops->engine_lock(e->ctx, other)))
+		return false;
+	if (other->now < e->now)
+		other->now = e->now;
+	return true;
+}
+
+void xt_engine_leave(struct xt_engine *e, struct xt_engine *other)
+{
+	if (other != e)
+		e->ops->engine_unlock(e->ctx, other);
 }
 
 /* ---- received frames ------------------------------------------------------------------------ */

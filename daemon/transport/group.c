@@ -5,7 +5,8 @@
 
 #include <xroce/gid.h>
 
-#include "internal.h"
+#include "group.h"
+#include "qp.h"
 
 #define BUCKETS 256
 

@@ -9,7 +9,10 @@
  * may still be in use elsewhere until xt_ops.quiesce_keys() returns; then it is ours. The PD,
  * type and flags of a key never change while it can be changed by work requests.
  */
-#include "internal.h"
+#include "engine.h"
+#include "key_wr.h"
+#include "qp.h"
+#include "sq.h"
 
 /* Local access is the region's; programs name it all the same. */
 #define WINDOW_ACCESS (XR_ACCESS_REMOTE | XR_ACCESS_ZERO_BASED | XR_ACCESS_LOCAL_WRITE)

@@ -5,7 +5,21 @@
  * that serves packets; what the wire would do with a peer that is not there, not ready or
  * out of step happens here too: nothing arrives, and timeouts do the rest.
  */
-#include "internal.h"
+#include "completer.h"
+#include "copy.h"
+#include "engine.h"
+#include "loopback.h"
+#include "pace.h"
+#include "packet.h"
+#include "qp.h"
+#include "requester.h"
+#include "responder.h"
+#include "sq.h"
+#include "wire.h"
+#include "wr_kind.h"
+
+/* Bytes moved at a time; a multiple of every path MTU */
+#define MAX_MOVE (128u << 10)
 
 enum step { STEP_ON, STEP_STOP, STEP_BUSY };
 
@@ -19,7 +33,7 @@ struct piece {
 /* A QP with a rate limit does not go far at once. */
 static uint32_t chunk(const struct xt_qp *qp)
 {
-	return qp->attr.rate_limit ? qp->mtu : XT_LOOPBACK_MAX;
+	return qp->attr.rate_limit ? qp->mtu : MAX_MOVE;
 }
 
 static void cut(const struct xt_qp *qp, struct xt_swqe *w, struct piece *p)
@@ -282,21 +296,6 @@ static void perform(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 }
 
 /* ---- turns ------------------------------------------------------------------------------ */
-
-bool xt_engine_enter(struct xt_engine *e, struct xt_engine *other)
-{
-	if (other != e && (!e->ops->engine_lock || !e->ops->engine_lock(e->ctx, other)))
-		return false;
-	if (other->now < e->now)
-		other->now = e->now;
-	return true;
-}
-
-void xt_engine_leave(struct xt_engine *e, struct xt_engine *other)
-{
-	if (other != e)
-		e->ops->engine_unlock(e->ctx, other);
-}
 
 static enum step step(struct xt_qp *qp, const struct piece *p)
 {

@@ -5,7 +5,13 @@
  */
 #include <errno.h>
 
-#include "internal.h"
+#include "engine.h"
+#include "pace.h"
+#include "packet.h"
+#include "qp.h"
+#include "requester.h"
+#include "responder.h"
+#include "sq.h"
 
 /* ---- transitions --------------------------------------------------------------------------- */
 

@@ -2,7 +2,7 @@
 /* Numbers of QPs and SRQs, as the wire names them. */
 #include <stdlib.h>
 
-#include "internal.h"
+#include "transport.h"
 
 /*
  * Slots come in chunks that never move. A freed slot waits behind others before

@@ -4,7 +4,11 @@
  * time: each packet takes as long as it lasts at that rate, and `paid_until` says when all that was
  * sent would have been through. It may run ahead of the clock by what a burst lasts.
  */
-#include "internal.h"
+#include "engine.h"
+#include "pace.h"
+#include "packet.h"
+#include "qp.h"
+#include "timer.h"
 
 /* Without a burst of the client's: as much as a worker that wakes late should not lose */
 #define BURST_NS 1000000ull

@@ -9,7 +9,11 @@
 
 #include <xroce/gid.h>
 
-#include "internal.h"
+#include "ah.h"
+#include "engine.h"
+#include "packet.h"
+#include "qp.h"
+#include "wire.h"
 
 #define IP_DF 0x4000
 

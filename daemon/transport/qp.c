@@ -3,7 +3,12 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "internal.h"
+#include "engine.h"
+#include "list.h"
+#include "qp.h"
+#include "rq.h"
+#include "sq.h"
+#include "timer.h"
 
 /* ---- creation ----------------------------------------------------------------------------- */
 

@@ -14,10 +14,22 @@
  * so in order with those behind it (IBTA 10.8.3.3), while those before it may be in flight, unless it
  * takes away what they need; it completes in order.
  */
-#include "internal.h"
+#include "copy.h"
+#include "engine.h"
+#include "key_wr.h"
+#include "list.h"
+#include "pace.h"
+#include "packet.h"
+#include "qp.h"
+#include "requester.h"
+#include "sq.h"
+#include "timer.h"
+#include "wr_kind.h"
 
-/* Windows shrink with losses, no further than this */
+/* Losses halve the window down to this. */
 #define SHRUNK_WINDOW XT_ACK_EVERY
+/* A QP without a response for so long gives back its share of the engine's window. */
+#define STALL_NS 1000000000ull
 
 void xt_req_reset(struct xt_qp *qp)
 {
@@ -65,7 +77,7 @@ void xt_req_arm_ack_timer(struct xt_qp *qp)
 	uint64_t now = qp->engine->now, timeout = ack_timeout_ns(qp);
 
 	qp->ack_deadline = timeout == XT_NEVER ? XT_NEVER : now + timeout;
-	xt_timer_set_retry(qp, timeout < XT_STALL_NS ? qp->ack_deadline : now + XT_STALL_NS);
+	xt_timer_set_retry(qp, timeout < STALL_NS ? qp->ack_deadline : now + STALL_NS);
 }
 
 void xt_req_update(struct xt_qp *qp, bool progress)

@@ -1,6 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Requests of the peer, IBTA 9.7.4: checked, carried out, and the receives that they complete. */
-#include "internal.h"
+#include "copy.h"
+#include "engine.h"
+#include "key_wr.h"
+#include "packet.h"
+#include "qp.h"
+#include "responder.h"
+#include "responses.h"
+#include "rq.h"
+#include "srq.h"
+#include "wr_kind.h"
 
 /* Packets after which an ACK is due though nobody asked */
 #define ACK_AT_LEAST 32

@@ -4,7 +4,15 @@
  * batch brought, and it goes out only behind the READ responses that are due before it. READs and
  * atomics are kept for as long as the peer may ask for them again.
  */
-#include "internal.h"
+#include "completer.h"
+#include "copy.h"
+#include "engine.h"
+#include "packet.h"
+#include "qp.h"
+#include "responder.h"
+#include "responses.h"
+#include "rq.h"
+#include "wr_kind.h"
 
 /* ---- READs and atomics: what is kept of them ------------------------------------------------- */
 

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Receive work requests: a QP fills one at a time. */
-#include "internal.h"
+#include "engine.h"
+#include "qp.h"
+#include "rings.h"
+#include "rq.h"
+#include "srq.h"
 
 static bool look(struct xt_qp *qp)
 {

@@ -3,7 +3,13 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "internal.h"
+#include "ah.h"
+#include "copy.h"
+#include "engine.h"
+#include "qp.h"
+#include "rings.h"
+#include "sq.h"
+#include "wr_kind.h"
 
 /* By enum xr_wr_opcode; XT_KIND_NONE: not for this QP */
 static const struct {

@@ -5,7 +5,12 @@
  */
 #include <errno.h>
 
-#include "internal.h"
+#include "engine.h"
+#include "qp.h"
+#include "rings.h"
+#include "rq.h"
+#include "spinlock.h"
+#include "srq.h"
 
 void xt_srq_init(struct xt_srq *srq, struct xr_queue *queue, uint32_t depth, uint32_t max_sge,
 		 uint32_t pd)

@@ -1,26 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * A QP has two timers, each in a heap of its kind: for what the peer owes, and for what its rate allows.
- * Deadlines of busy QPs move into the future with every acknowledgement; the heap learns of that only
- * when the old time has come, so moving one is a store.
+ * Two heaps of timers: retry timers and rate timers. The deadline of a busy QP moves into the future
+ * with each acknowledgement. Moving it is a store in the QP; the heap entry keeps the old time and
+ * is corrected when that time has come.
  */
 #include <errno.h>
 #include <stdlib.h>
 
-#include "internal.h"
+#include "engine.h"
+#include "qp.h"
+#include "timer.h"
 
 #define CHILDREN 4
 
 static void place(struct xt_heap *h, uint32_t slot, struct xt_heap_entry t)
 {
-	h->timers[slot] = t;
-	t.alarm->slot = slot;
+	h->entries[slot] = t;
+	t.timer->slot = slot;
 }
 
 static void sift_up(struct xt_heap *h, uint32_t slot, struct xt_heap_entry t)
 {
-	while (slot && h->timers[(slot - 1) / CHILDREN].when > t.when) {
-		place(h, slot, h->timers[(slot - 1) / CHILDREN]);
+	while (slot && h->entries[(slot - 1) / CHILDREN].when > t.when) {
+		place(h, slot, h->entries[(slot - 1) / CHILDREN]);
 		slot = (slot - 1) / CHILDREN;
 	}
 	place(h, slot, t);
@@ -36,11 +38,11 @@ static void sift_down(struct xt_heap *h, uint32_t slot, struct xt_heap_entry t)
 			break;
 		last = best + CHILDREN < h->count ? best + CHILDREN : h->count;
 		for (child = best + 1; child < last; child++)
-			if (h->timers[child].when < h->timers[best].when)
+			if (h->entries[child].when < h->entries[best].when)
 				best = child;
-		if (h->timers[best].when >= t.when)
+		if (h->entries[best].when >= t.when)
 			break;
-		place(h, slot, h->timers[best]);
+		place(h, slot, h->entries[best]);
 		slot = best;
 	}
 	place(h, slot, t);
@@ -48,12 +50,12 @@ static void sift_down(struct xt_heap *h, uint32_t slot, struct xt_heap_entry t)
 
 static void heap_remove(struct xt_heap *h, uint32_t slot)
 {
-	struct xt_heap_entry last = h->timers[--h->count];
+	struct xt_heap_entry last = h->entries[--h->count];
 
-	h->timers[slot].alarm->slot = XT_NO_TIMER;
+	h->entries[slot].timer->slot = XT_NO_TIMER;
 	if (slot == h->count)
 		return;
-	if (slot && last.when < h->timers[(slot - 1) / CHILDREN].when)
+	if (slot && last.when < h->entries[(slot - 1) / CHILDREN].when)
 		sift_up(h, slot, last);
 	else
 		sift_down(h, slot, last);
@@ -62,14 +64,14 @@ static void heap_remove(struct xt_heap *h, uint32_t slot)
 static int heap_reserve(struct xt_heap *h, uint32_t count)
 {
 	uint32_t room = h->room ? h->room * 2 : 64;
-	struct xt_heap_entry *timers;
+	struct xt_heap_entry *entries;
 
 	if (count < h->room)
 		return 0;
-	timers = realloc(h->timers, room * sizeof(*timers));
-	if (!timers)
+	entries = realloc(h->entries, room * sizeof(*entries));
+	if (!entries)
 		return -ENOMEM;
-	h->timers = timers;
+	h->entries = entries;
 	h->room = room;
 	return 0;
 }
@@ -81,17 +83,17 @@ int xt_timer_reserve(struct xt_engine *e)
 	return err ? err : heap_reserve(&e->rate_timers, e->qp_count);
 }
 
-static void heap_set(struct xt_heap *h, struct xt_qp *qp, struct xt_timer *a, uint64_t deadline)
+static void heap_set(struct xt_heap *h, struct xt_qp *qp, struct xt_timer *t, uint64_t deadline)
 {
-	struct xt_heap_entry t = { deadline, qp, a };
+	struct xt_heap_entry entry = { deadline, qp, t };
 
-	a->deadline = deadline;
+	t->deadline = deadline;
 	if (deadline == XT_NEVER)
 		return;
-	if (a->slot == XT_NO_TIMER)
-		sift_up(h, h->count++, t);
-	else if (deadline < h->timers[a->slot].when)
-		sift_up(h, a->slot, t);
+	if (t->slot == XT_NO_TIMER)
+		sift_up(h, h->count++, entry);
+	else if (deadline < h->entries[t->slot].when)
+		sift_up(h, t->slot, entry);
 }
 
 void xt_timer_set_retry(struct xt_qp *qp, uint64_t deadline)
@@ -104,33 +106,33 @@ void xt_timer_set_rate(struct xt_qp *qp, uint64_t deadline)
 	heap_set(&qp->engine->rate_timers, qp, &qp->rate_timer, deadline);
 }
 
-static void alarm_remove(struct xt_heap *h, struct xt_timer *a)
+static void timer_remove(struct xt_heap *h, struct xt_timer *t)
 {
-	a->deadline = XT_NEVER;
-	if (a->slot != XT_NO_TIMER)
-		heap_remove(h, a->slot);
+	t->deadline = XT_NEVER;
+	if (t->slot != XT_NO_TIMER)
+		heap_remove(h, t->slot);
 }
 
 void xt_timer_remove(struct xt_qp *qp)
 {
-	alarm_remove(&qp->engine->retry_timers, &qp->retry_timer);
-	alarm_remove(&qp->engine->rate_timers, &qp->rate_timer);
+	timer_remove(&qp->engine->retry_timers, &qp->retry_timer);
+	timer_remove(&qp->engine->rate_timers, &qp->rate_timer);
 }
 
-/* Brings the first entry to what its QP says; false: the heap is empty. */
+/* Corrects the first entry to its QP's deadline. Returns false if the heap is empty. */
 static bool refresh_first(struct xt_heap *h)
 {
 	struct xt_heap_entry t;
 
 	while (h->count) {
-		t = h->timers[0];
-		if (t.when == t.alarm->deadline)
+		t = h->entries[0];
+		if (t.when == t.timer->deadline)
 			return true;
-		if (t.alarm->deadline == XT_NEVER) {
+		if (t.timer->deadline == XT_NEVER) {
 			heap_remove(h, 0);
 			continue;
 		}
-		t.when = t.alarm->deadline;
+		t.when = t.timer->deadline;
 		sift_down(h, 0, t);
 	}
 	return false;
@@ -140,12 +142,12 @@ static struct xt_qp *expired(struct xt_heap *h, uint64_t now)
 {
 	struct xt_heap_entry t;
 
-	/* first what the heap holds, so that nothing is settled before its time */
-	while (h->count && h->timers[0].when <= now) {
-		if (!refresh_first(h) || h->timers[0].when > now)
+	/* entries whose time has not come need no correction yet */
+	while (h->count && h->entries[0].when <= now) {
+		if (!refresh_first(h) || h->entries[0].when > now)
 			return NULL;
-		t = h->timers[0];
-		t.alarm->deadline = XT_NEVER;
+		t = h->entries[0];
+		t.timer->deadline = XT_NEVER;
 		heap_remove(h, 0);
 		return t.qp;
 	}
@@ -164,8 +166,8 @@ struct xt_qp *xt_timer_expired_rate(struct xt_engine *e, uint64_t now)
 
 uint64_t xt_timer_next(struct xt_engine *e)
 {
-	uint64_t a = refresh_first(&e->retry_timers) ? e->retry_timers.timers[0].when : XT_NEVER;
-	uint64_t b = refresh_first(&e->rate_timers) ? e->rate_timers.timers[0].when : XT_NEVER;
+	uint64_t a = refresh_first(&e->retry_timers) ? e->retry_timers.entries[0].when : XT_NEVER;
+	uint64_t b = refresh_first(&e->rate_timers) ? e->rate_timers.entries[0].when : XT_NEVER;
 
 	return a < b ? a : b;
 }

@@ -37,6 +37,9 @@
 
 #define XT_NEVER UINT64_MAX
 
+/* READs and atomics of one QP that may be outstanding, as requester and as responder */
+#define XT_MAX_RD_ATOMIC 16
+
 struct xt_engine;
 struct xt_qp;
 struct xt_cq;
@@ -337,9 +340,6 @@ int xt_ahs_set(struct xt_ahs *t, uint32_t handle, uint32_t pd, const struct xt_p
 void xt_ahs_del(struct xt_ahs *t, uint32_t handle);
 /* NULL: no such handle. */
 const struct xt_path *xt_ahs_path(const struct xt_ahs *t, uint32_t handle);
-
-/* READs and atomics of one QP that may be outstanding, either way */
-#define XT_MAX_RD_ATOMIC 16
 
 /* ---- queue pairs ------------------------------------------------------------------- */
 

@@ -6,7 +6,19 @@
  */
 #include <xroce/gid.h>
 
-#include "internal.h"
+#include "ah.h"
+#include "copy.h"
+#include "engine.h"
+#include "group.h"
+#include "pace.h"
+#include "packet.h"
+#include "qp.h"
+#include "requester.h"
+#include "responder.h"
+#include "rq.h"
+#include "sq.h"
+#include "unreliable.h"
+#include "wr_kind.h"
 
 /* The oldest work request is done, as far as this side can tell. false: the QP is in ERR now. */
 static bool finish(struct xt_qp *qp, const struct xt_swqe *w)

@@ -6,7 +6,7 @@
 
 #include "control.h"
 #include "daemon/objects/objects.h"
-#include "daemon/transport/internal.h"
+#include "daemon/transport/qp.h"
 
 static void test_modify(void)
 {

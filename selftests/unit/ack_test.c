@@ -3,7 +3,7 @@
  * For which messages a requester asks for an acknowledgement, and that one is always under way where
  * something waits for it. Time stands still: nothing is mended by a local ACK timeout.
  */
-#include "daemon/transport/internal.h"
+#include "daemon/transport/qp.h"
 #include "made.h"
 
 #define BAD_LKEY 0x7700

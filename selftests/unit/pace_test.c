@@ -2,7 +2,7 @@
 /* Packet pacing: how much goes out, and when, to the packet. */
 #include <errno.h>
 
-#include "daemon/transport/internal.h"
+#include "daemon/transport/qp.h"
 #include "harness.h"
 #include "selftests/lib/tap.h"
 

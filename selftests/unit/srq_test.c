@@ -5,7 +5,9 @@
  */
 #include <errno.h>
 
-#include "daemon/transport/internal.h"
+#include "daemon/transport/engine.h"
+#include "daemon/transport/qp.h"
+#include "daemon/transport/rq.h"
 #include "harness.h"
 #include "selftests/lib/resize.h"
 #include "selftests/lib/tap.h"

@@ -5,7 +5,9 @@
  */
 #include <stdio.h>
 
-#include "daemon/transport/internal.h"
+#include "daemon/transport/engine.h"
+#include "daemon/transport/group.h"
+#include "daemon/transport/qp.h"
 #include "harness.h"
 #include "selftests/lib/tap.h"
 

@@ -5,7 +5,10 @@
  */
 #include <errno.h>
 
-#include "daemon/transport/internal.h"
+#include "daemon/transport/completer.h"
+#include "daemon/transport/qp.h"
+#include "daemon/transport/responder.h"
+#include "daemon/transport/srq.h"
 #include "harness.h"
 #include "selftests/lib/tap.h"
 

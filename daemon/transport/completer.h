@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The completer: responses of the peer. */
+#ifndef XT_COMPLETER_H
+#define XT_COMPLETER_H
+
+#include "sq.h"
+
+/* Credits by AETH code, IBTA table 47 */
+extern const uint16_t xt_credits[XR_AETH_CREDITS_INVALID];
+
+void xt_completer_rx(struct xt_qp *qp, const struct xt_rx *rx);
+/* packets: number that were acknowledged just now. Resets retry counters and opens the window. */
+void xt_req_progress(struct xt_qp *qp, uint32_t packets);
+/* Stores the result of an atomic, host byte order. Returns false with *error set. */
+bool xt_req_store_atomic(struct xt_qp *qp, const struct xt_swqe *w, uint64_t value,
+			 struct xt_wc_error *error);
+/* An RNR NAK came. code: AETH timer code */
+void xt_req_rnr(struct xt_qp *qp, uint32_t code);
+/* A NAK came. code: enum xr_nak */
+void xt_req_nak(struct xt_qp *qp, uint32_t code);
+
+#endif /* XT_COMPLETER_H */

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * An engine, and how its QPs get their turn to send. The files of the engine:
+ *
+ *   engine.c      received frames to QPs, rounds
+ *   numbers.c     QP and SRQ numbers
+ *   keys.c        L_Keys and R_Keys
+ *   qp.c          QP creation, errors
+ *   modify.c      QP states and attributes
+ *   sq.c          send work requests: from the ring, checked, to their completion
+ *   requester.c   requests to packets, timeouts, retries
+ *   completer.c   responses of the peer
+ *   responder.c   requests of the peer
+ *   responses.c   responses to the peer and their repetition
+ *   unreliable.c  UC and UD, requester and responder
+ *   rq.c, srq.c   receive work requests
+ *   cq.c          completions
+ *   loopback.c    connected QPs of one daemon, without packets
+ *   key_wr.c      work requests and packets that change keys
+ *   copy.c        payload from and to memory, with its keys checked
+ *   memory.c      regions and their segments
+ *   packet.c      packets to be sent
+ *   wire.c        received packets: parsing, ICRC
+ *   ah.c          address handles
+ *   group.c       multicast groups
+ *   pace.c        rate limits
+ *   timer.c       timers of QPs
+ */
+#ifndef XT_ENGINE_H
+#define XT_ENGINE_H
+
+#include "list.h"
+#include "timer.h"
+#include "transport.h"
+
+/* Packets that a QP may have in flight however full the engine's window is */
+#define XT_MIN_WINDOW 32
+/* Packets (loopback: 4 KiB each) that one QP may send before the next QP gets its turn */
+#define XT_QP_BUDGET 32
+
+struct xt_engine {
+	const struct xt_ops *ops;
+	void *ctx;
+	struct xt_shared *shared;
+	uint64_t now;
+	struct xt_list active;	 /* QPs that may have something to send */
+	struct xt_list capped;	 /* QPs that wait only for tuning.engine_window */
+	struct xt_list acks_due; /* QPs that have responses to send */
+	uint32_t inflight;	 /* request packets in flight of all QPs */
+	bool tx_full;		 /* tx_get failed in this round */
+	struct xt_tuning tuning;
+	struct xt_heap retry_timers, rate_timers;
+	uint32_t qp_count;
+	struct xt_counters counters;
+	uint8_t bounce[4096]; /* payload of a packet from memory that is not mapped */
+};
+
+/* Schedules the QP: it may have something to send. */
+void xt_activate(struct xt_qp *qp);
+/* Schedules the QP's responses, which do not wait for its turn to send. */
+void xt_schedule_response(struct xt_qp *qp);
+/* type: enum ibv_event_type */
+void xt_event(struct xt_qp *qp, uint32_t type);
+/* Passes a frame to the engine of its QP. The NIC's hash may choose another worker's queue. */
+void xt_forward(struct xt_engine *e, struct xt_engine *other, const struct xt_frame *frame);
+
+/*
+ * Takes the lock of another engine, so that a QP of it can be used for loopback; nothing to do if it
+ * is the same. Returns false if the lock is not available now.
+ */
+bool xt_engine_enter(struct xt_engine *e, struct xt_engine *other);
+void xt_engine_leave(struct xt_engine *e, struct xt_engine *other);
+
+#endif /* XT_ENGINE_H */

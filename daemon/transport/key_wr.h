@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Work requests and packets that change keys. */
+#ifndef XT_KEY_WR_H
+#define XT_KEY_WR_H
+
+#include "sq.h"
+
+/* Executes a work request of XT_KIND_LOCAL. Returns false with w->error set; then nothing changed. */
+bool xt_key_wr_execute(struct xt_qp *qp, struct xt_swqe *w);
+/* Executes the peer's SEND with Invalidate. Returns XR_OK, or why it may not invalidate the key. */
+enum xr_reason xt_invalidate_remote(struct xt_qp *qp, uint32_t rkey);
+
+#endif /* XT_KEY_WR_H */

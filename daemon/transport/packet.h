@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Packets: header templates, packets to be sent, received packets. */
+#ifndef XT_PACKET_H
+#define XT_PACKET_H
+
+#include <endian.h>
+#include <string.h>
+
+#include "transport.h"
+
+struct xt_ah;
+
+/* Ethernet, a VLAN tag, IPv6, UDP, BTH */
+#define XT_TEMPLATE_LEN (14 + 4 + 40 + 8 + 12)
+/* XRCETH and AtomicETH: the longest extended headers that are sent */
+#define XT_MAX_EXT 32
+
+/* The constant headers of a QP's packets, or of those to an address handle */
+struct xt_template {
+	uint8_t bytes[XT_TEMPLATE_LEN];
+	uint8_t len;
+	uint8_t ip_off, bth_off;
+	uint8_t ip_version;
+	uint32_t ip_sum; /* of the constant 16-bit words of an IPv4 header */
+};
+
+/* Payload of one packet, as a list of bytes in this process's memory */
+struct xt_payload {
+	uint32_t n;
+	uint32_t len;
+	struct xt_seg seg[XR_MAX_SGE];
+};
+
+/* A packet to be sent */
+struct xt_packet {
+	uint8_t opcode; /* enum xr_op; the QP's class is added */
+	bool solicited, ackreq;
+	uint32_t psn;
+	const struct xt_ah *ah; /* UD: destination; NULL: the QP's peer */
+	uint32_t dqpn;		/* UD: destination QPN */
+	uint32_t ext_len;
+	uint8_t ext[XT_MAX_EXT]; /* extended headers, network byte order */
+	struct xt_payload payload;
+};
+
+/* Field by field: an initializer would clear payload.seg, which is long. */
+static inline void xt_packet_init(struct xt_packet *p, uint8_t opcode, uint32_t psn)
+{
+	p->opcode = opcode;
+	p->solicited = p->ackreq = false;
+	p->psn = psn;
+	p->ah = NULL;
+	p->ext_len = 0;
+	p->payload.n = p->payload.len = 0;
+}
+
+static inline void xt_ext_put(struct xt_packet *p, const void *header, uint32_t len)
+{
+	memcpy(p->ext + p->ext_len, header, len);
+	p->ext_len += len;
+}
+
+static inline void xt_ext_reth(struct xt_packet *p, uint64_t va, uint32_t rkey, uint32_t len)
+{
+	struct xr_reth reth = { htobe64(va), htobe32(rkey), htobe32(len) };
+
+	xt_ext_put(p, &reth, sizeof(reth));
+}
+
+static inline void xt_ext_xrceth(struct xt_packet *p, uint32_t srqn)
+{
+	struct xr_xrceth eth = { htobe32(srqn & XR_QPN_MASK) };
+
+	xt_ext_put(p, &eth, sizeof(eth));
+}
+
+static inline void xt_ext_aeth(struct xt_packet *p, uint32_t syndrome, uint32_t msn)
+{
+	struct xr_aeth aeth = { htobe32(syndrome << 24 | (msn & XR_PSN_MASK)) };
+
+	xt_ext_put(p, &aeth, sizeof(aeth));
+}
+
+static inline void xt_ext_ieth(struct xt_packet *p, uint32_t rkey)
+{
+	struct xr_ieth ieth = { htobe32(rkey) };
+
+	xt_ext_put(p, &ieth, sizeof(ieth));
+}
+
+static inline uint32_t xt_frame_len(const struct xt_template *t, uint32_t ext_and_payload)
+{
+	return t->len + ((ext_and_payload + 3) & ~3u) + XR_ICRC_LEN;
+}
+
+/* dqpn, udp_sport: host byte order */
+void xt_template_build(struct xt_template *t, const struct xt_path *path, uint32_t dqpn,
+		       uint32_t udp_sport);
+/*
+ * Returns the UDP source port, host byte order: the path's own, else a hash of the flow label
+ * (IBTA A17), else of both QPNs. It is constant for a flow, so that multipath routing keeps packets
+ * in order.
+ */
+uint16_t xt_source_port(const struct xt_path *path, uint32_t qpn, uint32_t dqpn);
+/*
+ * The 40 bytes in front of a received datagram (IBTA A17.4.5.2): the IPv6 header, or 20 zeros and
+ * the IPv4 header. The first takes them from a received frame, the second computes them for a
+ * packet that is delivered over loopback.
+ */
+void xt_grh_of_frame(const struct xt_frame *frame, uint8_t grh[XR_GRH_LEN]);
+void xt_grh_of_packet(struct xt_qp *qp, const struct xt_packet *p, uint8_t grh[XR_GRH_LEN]);
+/* Builds and sends a frame. Returns false if there is no room; try again in the next round. */
+bool xt_send(struct xt_qp *qp, const struct xt_packet *p);
+
+/* A received packet */
+struct xt_rx {
+	const struct xt_frame *frame;
+	const uint8_t *ext; /* extended headers, complete for the opcode */
+	uint8_t opcode;
+	uint16_t flags; /* XR_OPF_* | XR_EXT_* */
+	bool solicited, ackreq;
+	uint32_t psn; /* 24 bits */
+	uint32_t len; /* bytes of payload */
+};
+
+#endif /* XT_PACKET_H */

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A queue pair and its parts. All fields belong to the QP's engine: its worker's lock is held, or no
+ * engine runs.
+ *
+ * Sequence numbers are 32 bits wide and free-running, so that a message of 2^31 bytes at PMTU 256
+ * (2^23 packets) still compares correctly; the wire carries the low 24 bits.
+ */
+#ifndef XT_QP_H
+#define XT_QP_H
+
+#include <infiniband/verbs.h>
+#include <string.h>
+
+#include "list.h"
+#include "packet.h"
+#include "timer.h"
+#include "transport.h"
+
+/* ACKs are requested at least this often, so that a full window always has one outstanding. */
+#define XT_ACK_EVERY 16
+
+/* Status and vendor error of a work request that cannot succeed */
+struct xt_wc_error {
+	uint32_t status; /* enum ibv_wc_status */
+	uint32_t verr;	 /* enum xr_vendor_err */
+};
+
+/* ---- parts ---------------------------------------------------------------------------------- */
+
+enum xt_wait {
+	XT_WAIT_NONE,
+	XT_WAIT_ACK,	     /* packets are in flight */
+	XT_WAIT_RNR,	     /* an RNR NAK came */
+	XT_WAIT_UNREACHABLE, /* loopback: the peer does not exist or does not listen */
+};
+
+/* The send queue and the requester, see requester.c */
+struct xt_requester {
+	/* SQ indices, free-running: retired <= cur <= loaded <= producer */
+	uint32_t retired;  /* oldest without completion */
+	uint32_t cur;	   /* the one that `next` belongs to */
+	uint32_t loaded;   /* first one not copied from the ring */
+	uint32_t producer; /* as last read */
+
+	/* PSNs: unacked <= next <= max */
+	uint32_t unacked;  /* oldest not acknowledged */
+	uint32_t next;	   /* to be sent next; goes back for retries */
+	uint32_t max;	   /* one beyond the highest ever sent */
+	uint32_t load_psn; /* first of the next work request that is loaded */
+
+	uint32_t ssn;		/* of the latest message loaded, IBTA 9.7.7.2 */
+	uint32_t lsn;		/* last message that the peer has a receive for */
+	uint32_t rd_inflight;	/* requests in [unacked, next) that use max_rd_atomic */
+	uint32_t rd_last;	/* SQ index behind the latest such request loaded */
+	uint32_t window;	/* packets that may be in flight now */
+	uint32_t since_ackreq;	/* packets sent since the last one that requests a response */
+	uint32_t ackreq_psn;	/* PSN of that packet */
+	uint32_t nak_retry_psn; /* `unacked` at the last retry that no timeout caused */
+	bool nak_retried;	/* nak_retry_psn is valid */
+	bool credits;		/* lsn is valid */
+	uint8_t retry_left;
+	uint8_t rnr_left;
+	uint8_t wait;	      /* enum xt_wait */
+	uint8_t read_packets; /* longest READ request on the wire, in response packets */
+};
+
+/* A request that is answered by more than an ACK, kept so that its response can be repeated */
+struct xt_rd {
+	uint64_t va;
+	uint64_t value; /* atomics: the value before */
+	uint32_t rkey;
+	uint32_t pd;
+	uint32_t len;
+	uint32_t psn;
+	uint32_t npsn;
+	uint8_t kind; /* enum xt_wr_kind */
+};
+
+/* The ACK or NAK to be sent behind the READ responses */
+enum xt_ack_due {
+	XT_ACK_DUE_NONE,
+	XT_ACK_DUE_ACK,
+	XT_ACK_DUE_SEQ_NAK,
+	XT_ACK_DUE_RNR_NAK,
+	XT_ACK_DUE_NAK, /* the QP is in ERR; its last packet */
+};
+
+struct xt_responder {
+	uint32_t epsn; /* expected */
+	uint32_t seen; /* one beyond the highest PSN received out of sequence */
+	uint32_t msn;
+	uint32_t unacked; /* packets accepted since the last ACK */
+	uint8_t kind;	  /* enum xt_wr_kind of the message being received */
+	uint8_t ack_due;  /* enum xt_ack_due */
+	uint8_t nak_code; /* XT_ACK_DUE_NAK: enum xr_nak */
+	bool nak_sent;	  /* this gap was reported */
+	uint32_t nak_psn; /* XT_ACK_DUE_NAK */
+	bool comm_est;	  /* IBV_EVENT_COMM_EST was raised */
+	uint32_t pd;	  /* PD of the request being executed: the QP's, or its SRQ's (XRC) */
+	uint32_t srqn;	  /* XRC: SRQ number of that request */
+
+	/* message being received */
+	uint32_t length; /* WRITE: from the RETH */
+	uint32_t done;	 /* bytes placed */
+	uint32_t rkey;
+	uint64_t va;
+
+	/*
+	 * READs and atomics: entries [rd_tail - rd_kept, rd_tail) are kept, those from rd_cur on are
+	 * to be answered. rd_cur goes back when a response has to be repeated.
+	 */
+	uint32_t rd_tail, rd_kept, rd_cur;
+	uint32_t rd_fresh; /* first entry that was never answered in full */
+	uint32_t rd_pos;   /* next response packet of rd_cur */
+	uint32_t rd_start; /* response packet of rd_cur that this (repeated) response began with */
+	struct xt_rd rd[XT_MAX_RD_ATOMIC];
+};
+
+/* The receive queue and the receive being filled */
+struct xt_receive {
+	uint32_t consumer; /* oldest without completion; SRQ: index of the one that was taken */
+	uint32_t producer; /* as last read; not used with an SRQ */
+	bool taken;	   /* entry `consumer` was copied: the fields below are valid */
+	uint32_t pd;	   /* PD of its L_Keys */
+	uint32_t srqn;	   /* XRC: number of the SRQ that it was taken from */
+	uint32_t num_sge;
+	uint64_t wr_id;
+	uint64_t length; /* bytes of its SGEs */
+};
+
+/* State of a rate limit, in ns of the engine's clock; the rate is an attribute of the QP. */
+struct xt_pace {
+	uint64_t paid_until; /* when everything sent would have passed at that rate */
+	uint64_t ahead;	     /* how far paid_until may be ahead of now */
+};
+
+/* ---- the queue pair ------------------------------------------------------------------------- */
+
+struct xt_qp {
+	struct xt_qp_info info;
+	struct xt_engine *engine;
+
+	struct xt_requester req;
+	struct xt_receive rq;
+	struct xt_responder resp;
+	struct xr_qp_attr attr; /* as the client set them */
+	struct xt_path path;
+	struct xt_pace pace;
+	uint32_t mtu; /* bytes of payload; UD: the port's MTU */
+	uint8_t mtu_shift;
+	bool ring_bad;	  /* corrupt ring indices: the rings are never read again */
+	bool drained;	  /* SQD: IBV_EVENT_SQ_DRAINED was raised */
+	uint32_t windows; /* first of the type 2 windows bound to the QP, a key index; 0: none */
+
+	struct xt_list active_link; /* in engine->active or engine->capped */
+	struct xt_list ack_link;    /* in engine->acks_due */
+	struct xt_timer retry_timer, rate_timer;
+	uint64_t ack_deadline;
+	uint32_t charged; /* packets counted in engine->inflight */
+	bool stalled;	  /* no response for a long time: charged is 0 */
+	bool capped;	  /* active_link is in engine->capped */
+	uint16_t ip_id;
+
+	struct xt_cq *send_cq, *recv_cq;
+	struct xt_srq *srq; /* then there is no rq_ring; XRC looks one up for each message */
+	uint32_t xrcd;	    /* XRC_RECV: XRC domain */
+	uint8_t class;	    /* XR_CLASS_* of the packets it sends */
+	struct xr_queue *sq_ring, *rq_ring;
+	struct xt_swqe *swqe;	 /* [sq_depth], allocated in RTS and later states */
+	struct xr_sge *swqe_sge; /* [sq_depth * max_send_sge] */
+	struct xr_sge *rq_sge;	 /* [max_recv_sge] of the receive that was taken */
+	uint32_t sq_depth, rq_depth, sq_stride, rq_stride;
+	uint32_t max_send_sge, max_recv_sge, max_inline;
+	bool sq_sig_all;
+	struct xt_mem *const *reserved_lkey_mem; /* see struct xt_qp_init */
+	const struct xt_ahs *ahs;		 /* UD */
+	struct xr_psn_entry *psn;
+	struct xt_template tmpl; /* not for UD: each address handle has its own */
+};
+
+/* Signed distance a - b of free-running indices or PSNs */
+static inline int32_t xt_diff(uint32_t a, uint32_t b)
+{
+	return (int32_t)(a - b);
+}
+
+static inline bool xt_may_send(const struct xt_qp *qp)
+{
+	return qp->info.state == XR_QPS_RTS || qp->info.state == XR_QPS_SQD;
+}
+
+static inline bool xt_may_receive(const struct xt_qp *qp)
+{
+	return qp->info.state >= XR_QPS_RTR && qp->info.state <= XR_QPS_SQE;
+}
+
+/* UC and UD: nothing is acknowledged; a work request completes when it was sent. */
+static inline bool xt_unreliable(const struct xt_qp *qp)
+{
+	return qp->info.type == XR_QPT_UC || qp->info.type == XR_QPT_UD;
+}
+
+/* ERR, flushing both queues. by_engine: report the change through xt_ops.qp_state. */
+void xt_qp_error(struct xt_qp *qp, bool by_engine);
+/* Unreliable types: SQE, flushing the send queue; receiving goes on (IBTA 10.3.1). */
+void xt_qp_sq_error(struct xt_qp *qp);
+/* ERR and IBV_EVENT_QP_FATAL because of corrupt ring indices */
+void xt_qp_fatal(struct xt_qp *qp);
+/*
+ * ERR and IBV_EVENT_QP_FATAL because a CQ overrun lost a completion, a work queue catastrophic error
+ * of IBTA 11.6.3.2
+ */
+void xt_qp_completion_lost(struct xt_qp *qp);
+/* Stores a state in the QP and in its rings, where the provider reads it. */
+void xt_qp_store_state(struct xt_qp *qp, uint32_t state);
+/* Removes the QP from all lists and timers; nothing is in flight or due any more. */
+void xt_qp_stop(struct xt_qp *qp);
+/* Copies the PSNs to the array that the XDP program reads. */
+void xt_qp_store_psns(struct xt_qp *qp);
+
+#endif /* XT_QP_H */

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The responder: requests of the peer, from packets or over loopback. */
+#ifndef XT_RESPONDER_H
+#define XT_RESPONDER_H
+
+#include "copy.h"
+#include "wr_kind.h"
+
+/* One packet of a request, or a larger part of one over loopback. Host byte order except imm. */
+struct xt_request {
+	uint8_t op;	/* enum xr_op */
+	uint16_t flags; /* XR_OPF_* | XR_EXT_* */
+	bool solicited;
+	uint32_t psn;
+	uint32_t len;	  /* bytes of payload */
+	uint32_t full;	  /* bytes that a FIRST or MIDDLE must have */
+	uint32_t packets; /* PSNs that it takes */
+	uint32_t srqn;	  /* XRCETH */
+	uint64_t va;
+	uint32_t rkey;
+	uint32_t total; /* RETH: DMA length */
+	uint64_t compare, swap_add;
+	__be32 imm;
+	uint32_t inv_rkey;
+	struct xt_source src; /* the payload */
+};
+
+enum xt_outcome {
+	XT_ACCEPTED,
+	XT_RNR,
+	XT_REFUSED,	 /* NAK code in *code; a reliable QP is in ERR */
+	XT_SOURCE_ERROR, /* loopback: the requester's own memory, *error is set */
+};
+
+/* Sets the responder up for RTR. */
+void xt_resp_reset(struct xt_qp *qp);
+void xt_responder_rx(struct xt_qp *qp, const struct xt_rx *rx);
+void xt_resp_parse(const struct xt_qp *qp, const struct xt_rx *rx, struct xt_request *rq);
+/* Executes a request that has the expected PSN. epsn and msn move if it is accepted. */
+enum xt_outcome xt_resp_request(struct xt_qp *qp, const struct xt_request *rq, uint32_t *code,
+				struct xt_wc_error *error);
+/*
+ * XRC: finds the SRQ that a request names, whose PD counts for this request. Returns -1 or a NAK
+ * code.
+ */
+int xt_resp_select_srq(struct xt_qp *qp, uint32_t srqn);
+/* Checks remote access to the responder's memory. Returns -1 or a NAK code. */
+int xt_resp_check(struct xt_qp *qp, uint32_t access, uint64_t va, uint32_t rkey, uint64_t len,
+		  struct xt_mem **mem, uint64_t *off);
+/* ERR, with the asynchronous event that IBTA asks for with this NAK code */
+void xt_resp_refuse(struct xt_qp *qp, uint32_t nak);
+/* The first packet of the peer came: IBV_EVENT_COMM_EST, if in RTR. */
+void xt_resp_established(struct xt_qp *qp);
+/* Executes an atomic; *old is the value before. Returns -1 or a NAK code. */
+int xt_resp_atomic(struct xt_qp *qp, const struct xt_request *rq, uint64_t *old);
+/*
+ * Executes an ATOMIC WRITE (IBTA annex A19): 8 bytes at once. Returns XT_ACCEPTED, XT_REFUSED or
+ * XT_SOURCE_ERROR; the state of the QP stays.
+ */
+enum xt_outcome xt_resp_atomic_write(struct xt_qp *qp, const struct xt_request *rq, uint32_t *code,
+				     struct xt_wc_error *error);
+/* UC: a message begins with whatever PSN it has; one not ended is lost (IBTA 9.8.2.2). */
+void xt_resp_begin_message(struct xt_qp *qp, uint32_t psn);
+/* UC: drops the rest of the message being received. */
+void xt_resp_drop_message(struct xt_qp *qp);
+
+#endif /* XT_RESPONDER_H */

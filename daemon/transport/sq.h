@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Send queue: work requests from the ring to their completion. */
+#ifndef XT_SQ_H
+#define XT_SQ_H
+
+#include "qp.h"
+#include "wr_kind.h"
+
+/* A send work request, copied from the ring once and checked */
+struct xt_swqe {
+	uint64_t wr_id;
+	uint64_t remote_addr;
+	union {
+		struct {
+			uint64_t compare_add;
+			uint64_t swap;
+		};
+		struct {
+			uint32_t mw_rkey, new_rkey, mr_lkey, access;
+		} bind;
+		struct {
+			uint32_t key, access, pages;
+			uint8_t list, page_shift;
+		} reg;
+	};
+	uint64_t bind_len;
+	uint32_t rkey;
+	uint32_t srqn;	 /* XRC */
+	uint32_t length; /* bytes of payload */
+	uint32_t psn;	 /* first */
+	uint32_t npsn;	 /* number of PSNs: at least 1, but 0 for XT_KIND_LOCAL */
+	uint32_t ssn;	 /* number of its (last) message, IBTA 9.7.7.2 */
+	uint32_t ah;	 /* UD: handle */
+	uint32_t remote_qpn;
+	uint32_t remote_qkey;
+	uint32_t rd_before; /* xt_requester.rd_last before this one, for fences */
+	union {
+		__be32 imm;
+		uint32_t inv_rkey;
+	};
+	uint8_t opcode; /* enum xr_wr_opcode */
+	uint8_t kind;	/* enum xt_wr_kind */
+	uint8_t flags;	/* XR_SEND_* */
+	uint8_t num_sge;
+	bool done; /* XT_KIND_LOCAL: took effect; a retry must not repeat it */
+	/* status not 0: completes with this error once it is the oldest */
+	struct xt_wc_error error;
+};
+
+static inline struct xt_swqe *xt_swqe(struct xt_qp *qp, uint32_t index)
+{
+	return &qp->swqe[index & (qp->sq_depth - 1)];
+}
+
+static inline struct xr_sge *xt_swqe_sge(struct xt_qp *qp, uint32_t index)
+{
+	return &qp->swqe_sge[(size_t)(index & (qp->sq_depth - 1)) * qp->max_send_sge];
+}
+
+static inline bool xt_has_imm(const struct xt_swqe *w)
+{
+	return w->opcode == XR_WR_SEND_WITH_IMM || w->opcode == XR_WR_RDMA_WRITE_WITH_IMM;
+}
+
+/* Allocates the private copies, needed in RTS and later states. -ENOMEM. */
+int xt_sq_alloc(struct xt_qp *qp);
+void xt_sq_free(struct xt_qp *qp);
+/* Reads the producer index. Returns false if it is corrupt; the QP is in ERR then. */
+bool xt_sq_poll(struct xt_qp *qp);
+/* Returns the work request to be sent from now, NULL if there is none. */
+struct xt_swqe *xt_sq_current(struct xt_qp *qp);
+/* Returns the one behind the current one, NULL if there is none. The state must be RTS. */
+struct xt_swqe *xt_sq_following(struct xt_qp *qp);
+/*
+ * Completes the oldest work request, and local ones behind it that are done. Returns false if the QP
+ * went to ERR.
+ */
+bool xt_sq_retire(struct xt_qp *qp);
+/* Completes the oldest work request with an error and flushes: ERR, or SQE for unreliable types. */
+void xt_sq_fail(struct xt_qp *qp, struct xt_wc_error error);
+/* Completes all that is posted with IBV_WC_WR_FLUSH_ERR. */
+void xt_sq_flush(struct xt_qp *qp);
+
+#endif /* XT_SQ_H */

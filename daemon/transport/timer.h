@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Timers of QPs: two for each QP, each in a heap of the engine. */
+#ifndef XT_TIMER_H
+#define XT_TIMER_H
+
+#include <stdint.h>
+
+struct xt_engine;
+struct xt_qp;
+
+#define XT_NO_TIMER UINT32_MAX
+
+struct xt_timer {
+	uint64_t deadline; /* ns; XT_NEVER: not set */
+	uint32_t slot;	   /* in the heap; XT_NO_TIMER: not in it */
+};
+
+struct xt_heap_entry {
+	uint64_t when; /* may be earlier than the timer's deadline, never later */
+	struct xt_qp *qp;
+	struct xt_timer *timer; /* one of the QP's */
+};
+
+/* Each entry has four children. */
+struct xt_heap {
+	struct xt_heap_entry *entries;
+	uint32_t count, room;
+};
+
+/* Makes room for the timers of one more QP; to be called before the QP is created. -ENOMEM. */
+int xt_timer_reserve(struct xt_engine *e);
+/* The local ACK timeout, or the wait after an RNR NAK; XT_NEVER clears it. */
+void xt_timer_set_retry(struct xt_qp *qp, uint64_t deadline);
+/* The time at which the rate limit allows the next packet; XT_NEVER clears it. */
+void xt_timer_set_rate(struct xt_qp *qp, uint64_t deadline);
+/* Removes both timers of a QP. */
+void xt_timer_remove(struct xt_qp *qp);
+/* Each returns a QP whose deadline has passed, with that timer cleared, or NULL. */
+struct xt_qp *xt_timer_expired_retry(struct xt_engine *e, uint64_t now);
+struct xt_qp *xt_timer_expired_rate(struct xt_engine *e, uint64_t now);
+/* Returns the earliest deadline of all timers, XT_NEVER if none is set. */
+uint64_t xt_timer_next(struct xt_engine *e);
+
+#endif /* XT_TIMER_H */
