@@ -3,22 +3,23 @@
 #ifndef XROCE_BPF_QP_H
 #define XROCE_BPF_QP_H
 
-#include "maps.h"
-#include "parse.h"
+#include <xroce/parse.h>
 
-static __always_inline bool is_response(const struct packet *pkt)
+#include "maps.h"
+
+static __always_inline bool is_response(const struct xr_packet *pkt)
 {
 	return pkt->op_flags & XR_OPF_RESPONSE;
 }
 
 /* Classes that acknowledge, retry and get NAKs */
-static __always_inline bool is_reliable(const struct packet *pkt)
+static __always_inline bool is_reliable(const struct xr_packet *pkt)
 {
-	return class_of(pkt) == XR_CLASS_RC || class_of(pkt) == XR_CLASS_XRC;
+	return xr_class_of(pkt) == XR_CLASS_RC || xr_class_of(pkt) == XR_CLASS_XRC;
 }
 
 /* Same partition, and one of both is a full member (IBTA 10.9.3). */
-static __always_inline enum xr_reason check_pkey(const struct packet *pkt,
+static __always_inline enum xr_reason check_pkey(const struct xr_packet *pkt,
 						 const struct xr_qp_entry *qp)
 {
 	if ((pkt->pkey ^ qp->pkey) & XR_PKEY_MASK)
@@ -31,12 +32,12 @@ static __always_inline enum xr_reason check_state(const struct xr_qp_entry *qp)
 	return qp->state >= XR_QPS_RTR && qp->state <= XR_QPS_SQE ? XR_OK : XR_QP_STATE;
 }
 
-static __always_inline enum xr_reason check_type(const struct packet *pkt,
+static __always_inline enum xr_reason check_type(const struct xr_packet *pkt,
 						 const struct xr_qp_entry *qp)
 {
 	__u8 type;
 
-	switch (class_of(pkt)) {
+	switch (xr_class_of(pkt)) {
 	case XR_CLASS_RC:
 		type = XR_QPT_RC;
 		break;
@@ -56,7 +57,7 @@ static __always_inline enum xr_reason check_type(const struct packet *pkt,
 }
 
 /* Connected types hear their peer only, at the address that the peer was given. */
-static __always_inline enum xr_reason check_addresses(const struct packet *pkt,
+static __always_inline enum xr_reason check_addresses(const struct xr_packet *pkt,
 						      const struct xr_qp_entry *qp)
 {
 	if (qp->type == XR_QPT_UD)
@@ -66,7 +67,7 @@ static __always_inline enum xr_reason check_addresses(const struct packet *pkt,
 	return xr_gid_equal(&pkt->dst, &qp->local) ? XR_OK : XR_WRONG_DEST;
 }
 
-static __always_inline enum xr_reason check_qkey(const struct packet *pkt,
+static __always_inline enum xr_reason check_qkey(const struct xr_packet *pkt,
 						 const struct xr_qp_entry *qp)
 {
 	if (!(pkt->op_flags & XR_EXT_DETH))
@@ -78,11 +79,11 @@ static __always_inline enum xr_reason check_qkey(const struct packet *pkt,
  * To a group goes what is sent to the multicast QPN, and nothing else does (IBTA 9.6.1.2). Each of
  * its members has a Q_Key of its own: the daemon looks.
  */
-static __always_inline enum xr_reason check_group(const struct packet *pkt)
+static __always_inline enum xr_reason check_group(const struct xr_packet *pkt)
 {
 	if (!pkt->group || pkt->qpn != XR_MULTICAST_QPN)
 		return XR_NO_QP;
-	if (class_of(pkt) != XR_CLASS_UD)
+	if (xr_class_of(pkt) != XR_CLASS_UD)
 		return XR_QP_TYPE;
 	return (pkt->pkey ^ XR_DEFAULT_PKEY) & XR_PKEY_MASK ? XR_PKEY : XR_OK;
 }
@@ -99,7 +100,7 @@ static __always_inline enum xr_reason psn_between(__u32 psn, __u32 first, __u32 
  * Reliable classes only: after a loss of any length, an unreliable connection
  * starts again with whatever PSN the next message has (IBTA 9.8.2.2.1).
  */
-static __always_inline enum xr_reason check_psn(const struct packet *pkt,
+static __always_inline enum xr_reason check_psn(const struct xr_packet *pkt,
 						const struct xr_qp_entry *qp)
 {
 	struct xr_psn_entry *at;
@@ -118,7 +119,7 @@ static __always_inline enum xr_reason check_psn(const struct packet *pkt,
 }
 
 /* A QP without path MTU (0) takes what a packet may carry. */
-static __always_inline enum xr_reason check_mtu(const struct packet *pkt,
+static __always_inline enum xr_reason check_mtu(const struct xr_packet *pkt,
 						const struct xr_qp_entry *qp)
 {
 	if (!qp->path_mtu)

@@ -3,8 +3,9 @@
 #ifndef XROCE_BPF_VERDICT_H
 #define XROCE_BPF_VERDICT_H
 
+#include <xroce/parse.h>
+
 #include "maps.h"
-#include "parse.h"
 #include "qp.h"
 
 #define NSEC_PER_SEC 1000000000ull
@@ -61,7 +62,7 @@ static __always_inline bool may_answer(void)
 }
 
 /* Metadata of a program before this one would stand between ours and the frame. */
-static __always_inline bool write_meta(struct xdp_md *ctx, const struct packet *pkt,
+static __always_inline bool write_meta(struct xdp_md *ctx, const struct xr_packet *pkt,
 				       enum xr_reason reason)
 {
 	struct xr_meta *meta = (void *)(long)ctx->data_meta;
@@ -85,7 +86,7 @@ static __always_inline bool write_meta(struct xdp_md *ctx, const struct packet *
 }
 
 /* Makes a packet ready for the daemon; returns the reason, or why it cannot go there. */
-static __always_inline enum xr_reason prepare(struct xdp_md *ctx, const struct packet *pkt,
+static __always_inline enum xr_reason prepare(struct xdp_md *ctx, const struct xr_packet *pkt,
 					      enum xr_reason reason, __u32 queue)
 {
 	if (actions[reason] == XR_ACT_ANSWER && !may_answer())
@@ -96,13 +97,13 @@ static __always_inline enum xr_reason prepare(struct xdp_md *ctx, const struct p
 }
 
 /* Unreliable classes know no NAK: what would want one is dropped. */
-static __always_inline bool goes_to_daemon(const struct packet *pkt, enum xr_reason reason)
+static __always_inline bool goes_to_daemon(const struct xr_packet *pkt, enum xr_reason reason)
 {
 	return reason == XR_OK || (actions[reason] == XR_ACT_ANSWER && is_reliable(pkt));
 }
 
 /* The one place that counts: each packet once, under one reason. */
-static __always_inline int conclude(struct xdp_md *ctx, const struct packet *pkt,
+static __always_inline int conclude(struct xdp_md *ctx, const struct xr_packet *pkt,
 				    enum xr_reason reason, __u32 frame_len)
 {
 	__u32 queue = ctx->rx_queue_index;

@@ -6,7 +6,10 @@
  * Two entries, one body: `xroce` for drivers and kernels that hand over linear
  * frames, `xroce_frags` where a frame may come in several buffers. The loader takes one.
  */
-#include "parse.h"
+#include <linux/bpf.h>
+
+#include <xroce/parse.h>
+
 #include "maps.h"
 #include "qp.h"
 #include "key.h"
@@ -16,7 +19,7 @@
 const volatile bool psn_window = true;
 
 /* The GID of an IPv4 address looks like an IPv6 address, but is none on the wire. */
-static __always_inline bool is_ours(struct packet *pkt)
+static __always_inline bool is_ours(struct xr_packet *pkt)
 {
 	const struct xr_addr_entry *entry;
 
@@ -29,76 +32,72 @@ static __always_inline bool is_ours(struct packet *pkt)
 	return true;
 }
 
-static __always_inline enum xr_reason parse(struct cursor *c, struct packet *pkt)
+static __always_inline enum xr_reason parse(struct xr_cursor *c, struct xr_packet *pkt)
 {
-	int ip_len, udp_len;
-	__be16 proto;
+	struct xr_lengths lengths;
 
-	REQUIRE(parse_ethernet(c, &proto));
-	REQUIRE(parse_ip(c, pkt, proto, &ip_len));
-	REQUIRE(parse_udp(c, &udp_len));
+	XR_REQUIRE(xr_parse_network(c, pkt, &lengths));
 	if (!is_ours(pkt))
 		return XR_NOT_OUR_ADDR;
-	REQUIRE(check_lengths(c, ip_len, udp_len));
-	return parse_transport(c, pkt);
+	return xr_parse_transport(c, pkt, &lengths);
 }
 
 /* The first buffer ends within the headers: parse a copy of them. */
 static __always_inline enum xr_reason parse_copy(struct xdp_md *ctx, __u32 frame_len,
-						 struct packet *pkt)
+						 struct xr_packet *pkt)
 {
 	/* the verifier wants words on the stack aligned: IP comes 14 + 4n bytes into the frame */
-	__u8 buf[2 + MAX_HEADERS] __attribute__((aligned(8))) = {};
-	struct cursor c = { .pos = buf + 2, .end = buf + sizeof(buf), .left = frame_len };
-	__u32 n = frame_len < MAX_HEADERS ? frame_len : MAX_HEADERS;
+	__u8 buf[2 + XR_MAX_PARSED] __attribute__((aligned(8))) = {};
+	struct xr_cursor c = { .pos = buf + 2, .end = buf + sizeof(buf), .left = frame_len };
+	__u32 n = frame_len < XR_MAX_PARSED ? frame_len : XR_MAX_PARSED;
 
 	/* the verifier must see both bounds on n itself, where the compiler would compare copies */
 	barrier_var(n);
-	if (n < sizeof(struct ethhdr))
+	if (n < sizeof(struct xr_eth))
 		return XR_TRUNC_ETH;
 	barrier_var(n);
-	if (n > MAX_HEADERS || bpf_xdp_load_bytes(ctx, 0, buf + 2, n))
+	if (n > XR_MAX_PARSED || bpf_xdp_load_bytes(ctx, 0, buf + 2, n))
 		return XR_TRUNC_ETH;
 	return parse(&c, pkt);
 }
 
 static __always_inline enum xr_reason parse_frame(struct xdp_md *ctx, __u32 frame_len,
-						  struct packet *pkt)
+						  struct xr_packet *pkt)
 {
 	void *data = (void *)(long)ctx->data, *data_end = (void *)(long)ctx->data_end;
-	struct cursor c = { .pos = data, .end = data_end, .left = frame_len };
+	struct xr_cursor c = { .pos = data, .end = data_end, .left = frame_len };
 
-	if (data + MAX_HEADERS > data_end && data_end - data < frame_len)
+	if (data + XR_MAX_PARSED > data_end && data_end - data < frame_len)
 		return parse_copy(ctx, frame_len, pkt);
 	return parse(&c, pkt);
 }
 
 static __always_inline enum xr_reason examine(struct xdp_md *ctx, __u32 frame_len,
-					      struct packet *pkt)
+					      struct xr_packet *pkt)
 {
 	const struct xr_qp_entry *qp;
 
-	REQUIRE(parse_frame(ctx, frame_len, pkt));
+	XR_REQUIRE(parse_frame(ctx, frame_len, pkt));
 	if (pkt->group || pkt->qpn == XR_MULTICAST_QPN)
 		return check_group(pkt);
 	qp = bpf_map_lookup_elem(&qps, &pkt->qpn);
 	if (!qp)
 		return XR_NO_QP;
-	REQUIRE(check_pkey(pkt, qp));
-	REQUIRE(check_state(qp));
-	REQUIRE(check_type(pkt, qp));
-	REQUIRE(check_addresses(pkt, qp));
-	REQUIRE(check_qkey(pkt, qp));
+	XR_REQUIRE(check_pkey(pkt, qp));
+	XR_REQUIRE(check_state(qp));
+	XR_REQUIRE(check_type(pkt, qp));
+	XR_REQUIRE(check_addresses(pkt, qp));
+	XR_REQUIRE(check_qkey(pkt, qp));
 	if (psn_window)
-		REQUIRE(check_psn(pkt, qp));
-	REQUIRE(check_mtu(pkt, qp));
+		XR_REQUIRE(check_psn(pkt, qp));
+	XR_REQUIRE(check_mtu(pkt, qp));
 	return check_rkey(pkt, qp);
 }
 
 static __always_inline int handle(struct xdp_md *ctx)
 {
 	__u32 frame_len = bpf_xdp_get_buff_len(ctx);
-	struct packet pkt = {};
+	struct xr_packet pkt = {};
 
 	return conclude(ctx, &pkt, examine(ctx, frame_len, &pkt), frame_len);
 }

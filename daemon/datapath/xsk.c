@@ -181,14 +181,11 @@ bool xd_xsk_pending(struct xd_xsk *x)
 	return xsk_cons_nb_avail(&x->rx, 1) > 0;
 }
 
-/* What the XDP program left before the first byte; our own parse where it left nothing. */
-static bool read_meta(struct xd_xsk *x, struct xt_frame *f)
+/* Reads the metadata that the XDP program wrote before the frame. Returns false if there are none. */
+static bool read_meta(struct xt_frame *f)
 {
 	memcpy(&f->meta, f->seg[0].data - sizeof(f->meta), sizeof(f->meta));
-	if (f->meta.magic == XR_META_MAGIC)
-		return true;
-	xd_count(&x->stats.rx_no_meta, 1);
-	return xt_parse(f) == XR_OK;
+	return f->meta.magic == XR_META_MAGIC;
 }
 
 /* Collects the descriptors of one packet; 0: its end has not come yet. */
@@ -243,10 +240,9 @@ unsigned int xd_xsk_recv(struct xd_xsk *x, struct xt_frame *frames, unsigned int
 
 		if (!used || used > room)
 			break;
-		memset(&f->meta, 0, sizeof(f->meta));
 		if (used > XT_MAX_SEGS)
 			xd_count(&x->stats.rx_too_long, 1);
-		else if (read_meta(x, f))
+		else if (read_meta(f))
 			n++;
 		hold(x, idx + pos, used);
 		pos += used;
@@ -366,7 +362,6 @@ void xd_xsk_stats(const struct xd_xsk *x, struct xd_xsk_stats *stats)
 	socklen_t len = sizeof(s);
 
 	*stats = (struct xd_xsk_stats){
-		.rx_no_meta = xd_counted(&x->stats.rx_no_meta),
 		.rx_too_long = xd_counted(&x->stats.rx_too_long),
 		.tx_full = xd_counted(&x->stats.tx_full),
 		.tx_kicks = xd_counted(&x->stats.tx_kicks),

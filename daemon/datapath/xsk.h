@@ -32,7 +32,6 @@ struct xd_xsk_stats {
 	uint64_t tx_kicks;		      /* system calls to send */
 	uint64_t tx_full;		      /* no room for a frame */
 	uint64_t rx_too_long;		      /* more pieces than a packet of ours can have */
-	uint64_t rx_no_meta;		      /* parsed here: no metadata from the XDP program */
 	uint64_t rx_ring_full, rx_fill_empty; /* lost in the kernel */
 };
 

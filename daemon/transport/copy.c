@@ -41,16 +41,23 @@ static bool check_key_of(struct xt_qp *qp, uint32_t pd, const struct xr_sge *sge
 			 uint32_t len, uint32_t access, struct xt_mem **mem, uint64_t *mem_off,
 			 struct xt_wc_error *error)
 {
+	const struct xr_key_use use = {
+		.key = sge->lkey,
+		.pd = pd,
+		.qpn = qp->info.qpn,
+		.access = access,
+		.va = sge->addr + off,
+		.len = len,
+	};
 	enum xr_reason why;
 
 	/* an address that wraps is out of range whatever the region */
-	if (sge->addr + off < sge->addr)
+	if (use.va < sge->addr)
 		why = XR_KEY_RANGE;
 	else if (sge->lkey == XR_RESERVED_LKEY)
-		why = check_reserved(qp, sge->addr + off, len, mem, mem_off);
+		why = check_reserved(qp, use.va, len, mem, mem_off);
 	else
-		why = xt_keys_check(qp->engine->shared->keys, sge->lkey, pd, qp->info.qpn, access,
-				    sge->addr + off, len, mem, mem_off);
+		why = xt_keys_check(qp->engine->shared->keys, &use, mem, mem_off);
 	if (why == XR_OK)
 		return true;
 	set_lkey_error(error, why);

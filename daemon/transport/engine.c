@@ -7,6 +7,7 @@
 
 #include "completer.h"
 #include "engine.h"
+#include "icrc.h"
 #include "list.h"
 #include "loopback.h"
 #include "packet.h"
@@ -16,7 +17,6 @@
 #include "responses.h"
 #include "timer.h"
 #include "unreliable.h"
-#include "wire.h"
 
 /* What all QPs may send in one round, as XT_QP_BUDGET */
 #define ROUND_BUDGET 256
@@ -204,30 +204,30 @@ void xt_engine_leave(struct xt_engine *e, struct xt_engine *other)
 
 /* ---- received frames ------------------------------------------------------------------------ */
 
-/* Metadata come from XDP or xt_parse(); what is used without a look elsewhere is looked at here. */
+/* The metadata are not trusted: every offset that is used below is checked here. */
 static bool parse(const struct xt_frame *frame, struct xt_rx *rx)
 {
 	const struct xr_meta *m = &frame->meta;
 	uint32_t word, end;
 	struct xr_bth bth;
 
-	if (!frame->nseg || m->bth_off + XT_BTH_LEN > frame->seg[0].len)
+	if (!frame->nseg || m->bth_off + XR_BTH_HLEN > frame->seg[0].len)
 		return false;
 	memcpy(&bth, frame->seg[0].data + m->bth_off, sizeof(bth));
 	rx->frame = frame;
 	rx->opcode = bth.opcode;
-	rx->flags = xt_flags_of(bth.opcode);
+	rx->flags = xr_opcodes[bth.opcode].flags;
 	rx->solicited = bth.flags & XR_BTH_SE;
-	rx->ext = frame->seg[0].data + m->bth_off + XT_BTH_LEN;
+	rx->ext = frame->seg[0].data + m->bth_off + XR_BTH_HLEN;
 	rx->len = m->payload_len;
 	word = be32toh(bth.ack_psn);
 	rx->ackreq = word & XR_BTH_ACKREQ;
 	rx->psn = word & XR_PSN_MASK;
 
-	end = m->payload_off + m->payload_len + xt_pad_count(rx->ext - XT_BTH_LEN) + XR_ICRC_LEN;
+	end = m->payload_off + m->payload_len + xt_pad_count(rx->ext - XR_BTH_HLEN) + XR_ICRC_LEN;
 	return (be16toh(bth.pkey) & XR_PKEY_MASK) == (XR_DEFAULT_PKEY & XR_PKEY_MASK) &&
 	       rx->flags && m->payload_off <= frame->seg[0].len && end <= frame->len &&
-	       m->payload_off == m->bth_off + XT_BTH_LEN + xt_ext_len(rx->flags);
+	       m->payload_off == m->bth_off + XR_BTH_HLEN + xr_opcodes[rx->opcode].ext_len;
 }
 
 /*

@@ -132,53 +132,26 @@ struct xt_key *xt_keys_by_index(struct xt_keys *keys, uint32_t index)
 	return slot->used ? &slot->key : NULL;
 }
 
-/* [va, va + len) inside of the region; va + len may be beyond 2^64 */
-static bool in_range(const struct xr_key_entry *e, uint64_t va, uint64_t len)
-{
-	uint64_t off = va - e->va;
-
-	return va >= e->va && off <= e->length && len <= e->length - off;
-}
-
-static enum xr_reason check_entry(const struct xr_key_entry *e, uint32_t key, uint32_t pd,
-				  uint32_t qpn, uint32_t access, uint64_t va, uint64_t len)
-{
-	/* first: another engine may be changing the rest, then whatever is found there is no matter */
-	bool valid = __atomic_load_n(&e->state, __ATOMIC_ACQUIRE) == XR_KEY_VALID;
-
-	if (e->variant != XR_KEY_VARIANT(key))
-		return XR_KEY_VARIANT;
-	if (!valid || (e->qpn && e->qpn != qpn))
-		return XR_KEY_STATE;
-	if (e->pd != pd)
-		return XR_KEY_PD;
-	/* windows are for peers: IBTA 10.6.7.1 */
-	if (access & ~e->access || (e->type == XR_KEY_MW && !(access & XR_ACCESS_REMOTE)))
-		return XR_KEY_ACCESS;
-	return in_range(e, va, len) ? XR_OK : XR_KEY_RANGE;
-}
-
-enum xr_reason xt_keys_check(struct xt_keys *keys, uint32_t key, uint32_t pd, uint32_t qpn,
-			     uint32_t access, uint64_t va, uint64_t len, struct xt_mem **mem,
-			     uint64_t *off)
+enum xr_reason xt_keys_check(struct xt_keys *keys, const struct xr_key_use *use,
+			     struct xt_mem **mem, uint64_t *off)
 {
 	struct xt_key *k;
 	enum xr_reason why;
 
 	*mem = NULL;
 	*off = 0;
-	if (!len)
+	if (!use->len)
 		return XR_OK;
-	k = xt_keys_by_index(keys, XR_KEY_INDEX(key));
+	k = xt_keys_by_index(keys, XR_KEY_INDEX(use->key));
 	if (!k)
 		return XR_KEY_INDEX;
-	why = check_entry(&k->entry, key, pd, qpn, access, va, len);
+	why = xr_key_check(&k->entry, use);
 	if (why != XR_OK)
 		return why;
-	/* a valid key that no memory stands behind is a bug above; refuse it */
+	/* the daemon never makes a key without memory valid; refuse it if it did */
 	if (!k->mem)
 		return XR_KEY_STATE;
 	*mem = k->mem;
-	*off = k->base + (va - k->entry.va);
+	*off = k->base + (use->va - k->entry.va);
 	return XR_OK;
 }

@@ -13,6 +13,7 @@
 
 #include <stdint.h>
 
+#include <xroce/key_check.h>
 #include <xroce/reason.h>
 #include <xroce/tables.h>
 
@@ -56,13 +57,11 @@ static inline uint32_t xt_key_value(const struct xt_key *key)
 struct xt_key *xt_keys_by_index(struct xt_keys *keys, uint32_t index);
 
 /*
- * Check a use of a key: [va, va + len) by a QP of PD @pd that needs all of
- * `access` (XR_ACCESS_*; 0 is local read). Returns XR_OK and sets *mem and *off, or the
- * reason (XR_KEY_*). len 0 checks nothing (IBTA 9.7.4.1.4: no key check for zero-length
- * requests) and sets *mem NULL. Never overflows.
+ * Checks the use of a key (xr_key_check()). Returns XR_OK and sets *mem and *off to the memory that
+ * the access starts at, or returns the reason, one of XR_KEY_*. An access of length 0 is always
+ * allowed (IBTA 9.7.4.1.4) and sets *mem to NULL.
  */
-enum xr_reason xt_keys_check(struct xt_keys *keys, uint32_t key, uint32_t pd, uint32_t qpn,
-			     uint32_t access, uint64_t va, uint64_t len, struct xt_mem **mem,
-			     uint64_t *off);
+enum xr_reason xt_keys_check(struct xt_keys *keys, const struct xr_key_use *use,
+			     struct xt_mem **mem, uint64_t *off);
 
 #endif /* XT_KEYS_H */

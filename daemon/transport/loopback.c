@@ -15,7 +15,6 @@
 #include "requester.h"
 #include "responder.h"
 #include "sq.h"
-#include "wire.h"
 #include "wr_kind.h"
 
 /* Bytes moved at a time; a multiple of every path MTU */
@@ -153,7 +152,7 @@ static void do_data(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 	struct xt_wc_error error;
 	uint32_t code;
 
-	rq.flags = xt_flags_of(rq.op);
+	rq.flags = xr_opcodes[rq.op].flags;
 	if (xt_unreliable(qp) && p->first)
 		xt_resp_begin_message(peer, qp->req.unacked);
 	verdict = xt_resp_request(peer, &rq, &code, &error);

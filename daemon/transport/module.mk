@@ -8,6 +8,7 @@ transport_SRCS := $(addprefix daemon/transport/, \
 	cq.c \
 	engine.c \
 	group.c \
+	icrc.c \
 	key_wr.c \
 	keys.c \
 	loopback.c \
@@ -25,7 +26,6 @@ transport_SRCS := $(addprefix daemon/transport/, \
 	srq.c \
 	timer.c \
 	unreliable.c \
-	wire.c \
 	)
 
 $(eval $(call static_library,transport,$(transport_SRCS)))

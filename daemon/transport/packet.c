@@ -11,9 +11,9 @@
 
 #include "ah.h"
 #include "engine.h"
+#include "icrc.h"
 #include "packet.h"
 #include "qp.h"
-#include "wire.h"
 
 #define IP_DF 0x4000
 
@@ -43,14 +43,14 @@ uint16_t xt_source_port(const struct xt_path *path, uint32_t qpn, uint32_t dqpn)
 
 static uint32_t put_ethernet(uint8_t *p, const struct xt_path *path)
 {
-	uint32_t len = XT_ETH_LEN;
+	uint32_t len = XR_ETH_HLEN;
 
 	memcpy(p, path->dmac, ETH_ALEN);
 	memcpy(p + ETH_ALEN, path->smac, ETH_ALEN);
 	if (path->vlan) {
 		put16(p + 12, ETH_P_8021Q);
 		put16(p + 14, path->vlan);
-		len += XT_VLAN_LEN;
+		len += XR_VLAN_HLEN;
 	}
 	put16(p + len - 2, path->ip_version == 4 ? ETH_P_IP : ETH_P_IPV6);
 	return len;
@@ -68,9 +68,9 @@ static uint32_t put_ipv4(uint8_t *p, const struct xt_path *path, uint32_t *sum)
 	p[9] = IPPROTO_UDP;
 	memcpy(p + 12, path->sgid.raw + XR_GID_IPV4_OFF, 4);
 	memcpy(p + 16, path->dgid.raw + XR_GID_IPV4_OFF, 4);
-	for (*sum = 0, i = 0; i < (int)XT_IPV4_LEN; i += 2)
+	for (*sum = 0, i = 0; i < (int)XR_IPV4_HLEN; i += 2)
 		*sum += get16(p + i);
-	return XT_IPV4_LEN;
+	return XR_IPV4_HLEN;
 }
 
 /* The payload length is each packet's. */
@@ -82,7 +82,7 @@ static uint32_t put_ipv6(uint8_t *p, const struct xt_path *path)
 	p[7] = path->hop_limit;
 	memcpy(p + 8, path->sgid.raw, 16);
 	memcpy(p + 24, path->dgid.raw, 16);
-	return XT_IPV6_LEN;
+	return XR_IPV6_HLEN;
 }
 
 void xt_template_build(struct xt_template *t, const struct xt_path *path, uint32_t dqpn,
@@ -105,9 +105,9 @@ void xt_template_build(struct xt_template *t, const struct xt_path *path, uint32
 	udp = t->bytes + t->bth_off;
 	put16(udp, udp_sport);
 	put16(udp + 2, XR_UDP_PORT);
-	t->bth_off += XT_UDP_LEN;
+	t->bth_off += XR_UDP_HLEN;
 	memcpy(t->bytes + t->bth_off, &bth, sizeof(bth));
-	t->len = t->bth_off + XT_BTH_LEN;
+	t->len = t->bth_off + XR_BTH_HLEN;
 }
 
 /* total: bytes of the frame */
@@ -117,9 +117,9 @@ static void patch_lengths(struct xt_qp *qp, const struct xt_template *t, uint8_t
 	uint8_t *ip = frame + t->ip_off;
 	uint32_t len = total - t->ip_off, sum;
 
-	put16(frame + t->bth_off - 4, total - t->bth_off + XT_UDP_LEN);
+	put16(frame + t->bth_off - 4, total - t->bth_off + XR_UDP_HLEN);
 	if (t->ip_version != 4) {
-		put16(ip + 4, len - XT_IPV6_LEN);
+		put16(ip + 4, len - XR_IPV6_HLEN);
 		return;
 	}
 	put16(ip + 2, len);
@@ -136,7 +136,7 @@ static void patch_destination(const struct xt_qp *qp, const struct xt_packet *p,
 	uint8_t *bth = frame + p->ah->tmpl.bth_off;
 	__be32 dqpn = htobe32(p->dqpn);
 
-	put16(bth - XT_UDP_LEN, xt_source_port(&p->ah->path, qp->info.qpn, p->dqpn));
+	put16(bth - XR_UDP_HLEN, xt_source_port(&p->ah->path, qp->info.qpn, p->dqpn));
 	memcpy(bth + 4, &dqpn, sizeof(dqpn));
 }
 
@@ -222,7 +222,7 @@ bool xt_send(struct xt_qp *qp, const struct xt_packet *p)
 
 static void put_grh(uint8_t grh[XR_GRH_LEN], const uint8_t *ip, uint8_t version)
 {
-	uint32_t len = version == 4 ? XT_IPV4_LEN : XT_IPV6_LEN;
+	uint32_t len = version == 4 ? XR_IPV4_HLEN : XR_IPV6_HLEN;
 
 	memset(grh, 0, XR_GRH_LEN - len);
 	memcpy(grh + XR_GRH_LEN - len, ip, len);

@@ -131,11 +131,19 @@ int xt_resp_select_srq(struct xt_qp *qp, uint32_t srqn)
 int xt_resp_check(struct xt_qp *qp, uint32_t access, uint64_t va, uint32_t rkey, uint64_t len,
 		  struct xt_mem **mem, uint64_t *off)
 {
+	const struct xr_key_use use = {
+		.key = rkey,
+		.pd = qp->resp.pd,
+		.qpn = qp->info.qpn,
+		.access = access,
+		.va = va,
+		.len = len,
+	};
+
 	/* no fault of a key: the QP does not have such operations (IBTA 9.9.3, 11.6.2) */
 	if (!(qp->attr.qp_access_flags & access))
 		return XR_NAK_INVALID_REQUEST;
-	if (xt_keys_check(qp->engine->shared->keys, rkey, qp->resp.pd, qp->info.qpn, access, va,
-			  len, mem, off) != XR_OK)
+	if (xt_keys_check(qp->engine->shared->keys, &use, mem, off) != XR_OK)
 		return XR_NAK_REMOTE_ACCESS;
 	return -1;
 }

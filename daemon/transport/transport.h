@@ -27,6 +27,7 @@
 #include <stdint.h>
 
 #include <xroce/control.h>
+#include <xroce/opcode.h>
 #include <xroce/reason.h>
 #include <xroce/ring.h>
 #include <xroce/tables.h>
@@ -62,19 +63,10 @@ struct xt_frame {
 	struct xt_seg seg[XT_MAX_SEGS];
 	uint32_t nseg;
 	uint32_t len;
-	struct xr_meta meta; /* received frames: what XDP or xt_parse() found */
+	struct xr_meta meta; /* received frames: as written by the XDP program */
 	bool forwarded;	     /* came by xt_ops.forward: whoever gave it has seen to other engines */
 	uint64_t cookie;     /* the environment's own */
 };
-
-/*
- * The parse that XDP does, for frames that come without metadata; bounds and
- * formats only, no tables. The first segment holds at least all headers, or the whole frame. Returns XR_OK
- * with frame->meta filled, or the reason.
- */
-enum xr_reason xt_parse(struct xt_frame *frame);
-/* True where the ICRC is right. frame->meta must be filled. */
-bool xt_icrc_ok(const struct xt_frame *frame);
 
 /* ---- environment ------------------------------------------------------------- */
 

@@ -10,11 +10,14 @@
 #include <stdbool.h>
 
 #include "byteorder.h"
-#include "tables.h"
+
+struct xr_addr {
+	__u8 raw[16];
+} __attribute__((aligned(4)));
 
 #define XR_GID_IPV4_OFF 12 /* of the IPv4 address in an IPv4-mapped GID */
 
-/* The GID as 32-bit words in network byte order. struct xr_addr is aligned to 4 bytes. */
+/* The GID as 32-bit words in network byte order */
 static inline __be32 *xr_gid_words(const struct xr_addr *gid)
 {
 	return (__be32 *)gid->raw;

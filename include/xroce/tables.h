@@ -25,10 +25,7 @@
 
 #include <linux/types.h>
 
-/* A GID: an IPv6 address, or an IPv4 one as ::ffff:a.b.c.d (IBTA A17.4.5.2) */
-struct xr_addr {
-	__u8 raw[16];
-} __attribute__((aligned(4)));
+#include "gid.h"
 
 struct xr_addr_entry {
 	__u32 gid_index; /* XR_ADDR_GROUP: a multicast group that QPs are attached to */

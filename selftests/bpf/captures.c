@@ -14,6 +14,7 @@
 
 #include "daemon/transport/transport.h"
 #include "rows.h"
+#include "selftests/lib/parse.h"
 #include "selftests/lib/pcap.h"
 #include "selftests/lib/tap.h"
 #include "suites.h"
@@ -82,7 +83,7 @@ static void derive_qp(struct packet *p)
 		.access = XR_ACCESS_REMOTE,
 		.qkey = ntohl(deth.qkey),
 	};
-	p->psns = (struct xr_psn_entry){ psn, psn, xr_psn_add(psn, 1), 0 };
+	p->psns = (struct xr_psn_entry){ psn, psn, (psn + 1) & XR_PSN_MASK, 0 };
 }
 
 /* The smallest region that lets the packet pass */
@@ -114,7 +115,7 @@ static bool dissect(struct packet *p, const uint8_t *data, uint32_t len)
 	memset(p, 0, sizeof(*p));
 	p->data = data;
 	p->len = len;
-	if (xt_parse(&frame) != XR_OK)
+	if (parse_frame(&frame) != XR_OK)
 		return false;
 	p->meta = frame.meta;
 	memcpy(&p->bth, data + p->meta.bth_off, sizeof(p->bth));

@@ -139,7 +139,7 @@ static bool add_qp_row(struct fixture *f, enum test_qp qp)
 	struct xr_psn_entry psns = {
 		.expected = TEST_PSN,
 		.unacked = TEST_PSN,
-		.next = xr_psn_add(TEST_PSN, row->in_flight),
+		.next = (TEST_PSN + row->in_flight) & XR_PSN_MASK,
 	};
 
 	return fixture_add_qp(f, test_qpn(qp), &entry, &psns);

@@ -183,7 +183,7 @@ void frame_build(const struct spec *s, struct frame *f)
 	uint8_t opcode = s->opcode_set ? s->opcode : RC(SEND_ONLY);
 	uint16_t flags = opcode_flags(opcode);
 	unsigned ext = ext_len_of(flags), payload, udp_len;
-	uint32_t psn = xr_psn_add(TEST_PSN, s->psn_off);
+	uint32_t psn = (TEST_PSN + s->psn_off) & XR_PSN_MASK;
 	unsigned i;
 
 	if (s->payload)

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include <xroce/tables.h>
-#include <xroce/wire.h>
+#include <xroce/opcode.h>
 
 #define FRAME_MAX 9216
 #define EMPTY (-1) /* .payload, .dma_len: none, where 0 means the usual */

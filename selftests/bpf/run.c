@@ -5,6 +5,7 @@
 
 #include "daemon/transport/transport.h"
 #include "rows.h"
+#include "selftests/lib/parse.h"
 #include "selftests/lib/tap.h"
 #include "suites.h"
 
@@ -91,7 +92,7 @@ static bool is_of_form(enum xr_reason reason)
 static bool engine_agrees(const uint8_t *data, uint32_t len, const struct expected *want)
 {
 	struct xt_frame frame = { .seg = { { (uint8_t *)data, len } }, .nseg = 1, .len = len };
-	enum xr_reason got = xt_parse(&frame);
+	enum xr_reason got = parse_frame(&frame);
 
 	if (want->reason == XR_NOT_OUR_ADDR) /* stands in the middle of the parse here */
 		return true;

@@ -384,11 +384,18 @@ int use_key(struct conn *c, uint32_t pd, uint32_t key, const void *at, size_t le
 	    void *data)
 {
 	struct xd_pd *domain = xd_object_get(c->client, XD_PD, pd);
+	const struct xr_key_use use = {
+		.key = key,
+		.pd = domain->id->number,
+		.qpn = 2,
+		.access = access,
+		.va = (uintptr_t)at,
+		.len = len,
+	};
 	struct xt_mem *mem;
 	uint64_t off;
 
-	if (xt_keys_check(fake.dev.shared.keys, key, domain->id->number, 2, access, (uintptr_t)at,
-			  len, &mem, &off) != XR_OK)
+	if (xt_keys_check(fake.dev.shared.keys, &use, &mem, &off) != XR_OK)
 		return -EACCES;
 	if (!mem)
 		return 0;

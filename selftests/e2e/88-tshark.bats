@@ -92,7 +92,7 @@ of() {
 	[[ -z $bad ]]
 }
 
-# Which ones there are, rdma_opcodes takes from include/xroce/wire.h.
+# Which ones there are, rdma_opcodes takes from include/xroce/opcode.h.
 @test "tshark: every opcode that we send is there, of RC, UC, UD and XRC" {
 	local op name seen missing=0
 

@@ -6,7 +6,7 @@
  *   rdma_opcodes -l                               every opcode: number, class, name
  *   rdma_opcodes -g GID-INDEX -p PORT [HOST]      both sides; the one with a HOST sends
  *
- * The list is that of include/xroce/wire.h.
+ * The list is that of include/xroce/opcode.h.
  */
 #include "rdma_steps.h"
 
@@ -15,7 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "xroce/wire.h"
+#include "xroce/opcode.h"
 
 #define MTU 1024
 #define BUF_SIZE (64u << 10)

@@ -8,6 +8,7 @@
 #include <endian.h>
 #include <netinet/in.h>
 
+#include "selftests/lib/parse.h"
 #include "world.h"
 
 #define FRAME_ROOM 4400
@@ -165,7 +166,7 @@ static void put_extensions(struct frame *f, struct stream *in, const struct fuzz
 static void put_payload(struct frame *f, struct stream *in, uint8_t opcode)
 {
 	static const uint8_t zeros[4];
-	uint16_t flags = xt_flags_of(opcode);
+	uint16_t flags = xr_opcodes[opcode].flags;
 	uint32_t len = flags & XR_OPF_PAYLOAD ? pick_len(in) % 4097 : 0;
 	uint8_t fill = input_u8(in);
 	uint32_t pad = -len & 3;
@@ -203,7 +204,7 @@ static void packet(struct world *w, struct stream *in)
 
 	if ((odd & 7) != 5)
 		opcode = (opcode & ~XR_CLASS_MASK) | class_of(q);
-	if (!xt_flags_of(opcode))
+	if (!xr_opcodes[opcode].flags)
 		opcode = class_of(q) | XR_OP_SEND_ONLY;
 	path = *xt_qp_path(q->qp);
 	if (q->type == XR_QPT_UD) { /* has none: from anywhere, to this host or the group */
@@ -217,7 +218,7 @@ static void packet(struct world *w, struct stream *in)
 	put_be(&f, (odd & 7) == 2 ? input_u16(in) : XR_DEFAULT_PKEY, 2);
 	put_be(&f, (odd & 7) == 3 ? input_u32(in) : qpn, 4);
 	put_be(&f, (pick_psn(in, q) & XR_PSN_MASK) | (bits & 1 ? XR_BTH_ACKREQ : 0), 4);
-	put_extensions(&f, in, q, xt_flags_of(opcode));
+	put_extensions(&f, in, q, xr_opcodes[opcode].flags);
 	put_payload(&f, in, opcode);
 	seal(&f);
 	if ((odd & 7) == 4)
@@ -245,7 +246,7 @@ static void deliver(struct world *w, struct stream *in)
 						 .len = len,
 						 .seg = { { f.data, len } } };
 
-			if (xt_parse(&flat) == XR_OK)
+			if (parse_frame(&flat) == XR_OK)
 				xt_icrc_seal(flat.seg, 1, flat.meta.ip_off, flat.meta.bth_off);
 		}
 		world_rx(w, f.data, f.len);

@@ -6,8 +6,9 @@
  *   bits 1:0  pieces - 1
  *   bit 2     try the metadata of the input also
  */
-#include "daemon/transport/wire.h"
+#include "daemon/transport/icrc.h"
 #include "input.h"
+#include "selftests/lib/parse.h"
 
 struct cut {
 	struct xt_frame frame;
@@ -46,12 +47,12 @@ static void check_meta(const struct xt_frame *f)
 {
 	const struct xr_meta *m = &f->meta;
 	const uint8_t *bth = xt_bth(f);
-	uint16_t flags = xt_flags_of(bth[0]);
+	uint16_t flags = xr_opcodes[bth[0]].flags;
 
 	MUST(m->magic == XR_META_MAGIC && m->reason == XR_OK);
 	MUST(m->ip_version == 4 || m->ip_version == 6);
 	MUST(flags);
-	MUST(m->payload_off == m->bth_off + XT_BTH_LEN + xt_ext_len(flags));
+	MUST(m->payload_off == m->bth_off + XR_BTH_HLEN + XR_EXT_LEN(flags));
 	MUST(m->payload_off <= f->seg[0].len);
 	MUST(m->payload_len <= 4096);
 	MUST(m->payload_off + m->payload_len + xt_pad_count(bth) + XR_ICRC_LEN <= f->len);
@@ -69,8 +70,8 @@ static void check_seal(const uint8_t *data, const struct xt_frame *parsed)
 	cut_frame(&many, data, len, 3);
 	xt_icrc_seal(one.frame.seg, 1, parsed->meta.ip_off, parsed->meta.bth_off);
 	xt_icrc_seal(many.frame.seg, 3, parsed->meta.ip_off, parsed->meta.bth_off);
-	MUST(xt_parse(&one.frame) == XR_OK && xt_icrc_ok(&one.frame));
-	MUST(xt_parse(&many.frame) == XR_OK && xt_icrc_ok(&many.frame));
+	MUST(parse_frame(&one.frame) == XR_OK && xt_icrc_ok(&one.frame));
+	MUST(parse_frame(&many.frame) == XR_OK && xt_icrc_ok(&many.frame));
 	MUST(!memcmp(&one.frame.meta, &many.frame.meta, sizeof(struct xr_meta)));
 	one.frame.seg[0].data[one.frame.meta.bth_off + 9] ^= 1;
 	MUST(!xt_icrc_ok(&one.frame));
@@ -100,7 +101,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		xt_icrc_ok(&c.frame);
 		memset(&c.frame.meta, 0, sizeof(c.frame.meta));
 	}
-	if (xt_parse(&c.frame) == XR_OK) {
+	if (parse_frame(&c.frame) == XR_OK) {
 		check_meta(&c.frame);
 		xt_icrc_ok(&c.frame);
 		check_seal(in.data, &c.frame);

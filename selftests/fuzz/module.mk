@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 FUZZ_DIR := selftests/fuzz
 
-$(eval $(call fuzzer,frame,$(FUZZ_DIR)/frame_fuzz.c daemon/transport/wire.c,-lisal))
+$(eval $(call fuzzer,frame,$(FUZZ_DIR)/frame_fuzz.c daemon/transport/icrc.c,-lisal))
 
 $(foreach f,engine ring,$(eval $(call fuzzer,$(f),$(FUZZ_DIR)/$(f)_fuzz.c $(addprefix $(FUZZ_DIR)/,world.c queues.c changing.c) \
 	$(transport_SRCS),-lisal -lpthread)))
@@ -21,4 +21,4 @@ fuzz-seeds: $(BUILD)/selftests/fuzz/seed_control
 
 # Both parsers of frames, side by side; the fixture is the one of the XDP tests
 $(BUILD)/fuzz/xdp: $(addprefix $(BUILD)/obj/selftests/bpf/,fixture.o)
-$(eval $(call fuzzer,xdp,$(FUZZ_DIR)/xdp_fuzz.c daemon/transport/wire.c,-lbpf -lisal))
+$(eval $(call fuzzer,xdp,$(FUZZ_DIR)/xdp_fuzz.c,-lbpf))

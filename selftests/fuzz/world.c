@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "world.h"
 
+#include "selftests/lib/parse.h"
 #include "selftests/lib/resize.h"
 
 #include <errno.h>
@@ -147,7 +148,7 @@ static void tx_put(void *ctx, struct xt_frame *frame)
 		free(frame->seg[i].data);
 	}
 	MUST(off == frame->len);
-	MUST(xt_parse(&flat) == XR_OK);
+	MUST(parse_frame(&flat) == XR_OK);
 	MUST(xt_icrc_ok(&flat));
 	MUST(!shows_secret(w, data + flat.meta.payload_off, flat.meta.payload_len));
 	queue_frame(w, data, frame->len);
@@ -177,7 +178,7 @@ void world_rx(struct world *w, const uint8_t *data, uint32_t len)
 		frame.seg[1] = (struct xt_seg){ malloc(len - first), len - first };
 		memcpy(frame.seg[1].data, data + first, len - first);
 	}
-	if (xt_parse(&frame) == XR_OK)
+	if (parse_frame(&frame) == XR_OK)
 		xt_engine_rx(w->engine, &frame, 1, w->now);
 	for (unsigned i = 0; i < frame.nseg; i++)
 		free(frame.seg[i].data);

@@ -20,7 +20,7 @@
 #include <stddef.h>
 
 #include "daemon/transport/transport.h"
-#include "daemon/transport/wire.h"
+#include "daemon/transport/icrc.h"
 #include "input.h"
 
 #define CQ_DEPTH 256

@@ -8,9 +8,10 @@
  */
 #include <sched.h>
 
-#include "daemon/transport/wire.h"
+#include "daemon/transport/transport.h"
 #include "input.h"
 #include "selftests/bpf/fixture.h"
+#include "selftests/lib/parse.h"
 
 #define FIRST_BUFFER 256
 
@@ -72,7 +73,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	frame = (struct xt_frame){ .nseg = 1,
 				   .len = (uint32_t)in.left,
 				   .seg = { { (uint8_t *)in.data, (uint32_t)in.left } } };
-	parsed = xt_parse(&frame);
+	parsed = parse_frame(&frame);
 	run = (struct input){ .data = in.data, .len = (uint32_t)in.left };
 	if (split && in.left > FIRST_BUFFER)
 		run.linear = FIRST_BUFFER;

@@ -7,6 +7,7 @@
 #include <arpa/inet.h>
 #include <stdio.h>
 
+#include "selftests/lib/parse.h"
 #include "sim.h"
 
 /* Picoseconds a byte: 100 Gbit/s, so that a full window takes less than an ACK timeout */
@@ -122,18 +123,18 @@ static uint32_t be32_at(const uint8_t *p)
 static void trace_frame(struct world *w, const char *verb, const struct frame *f)
 {
 	const uint8_t *bth = f->data + f->meta.bth_off;
-	uint16_t flags = xt_flags_of(bth[0]);
+	uint16_t flags = xr_opcodes[bth[0]].flags;
 	uint32_t ack_psn = be32_at(bth + 8);
 	char more[64] = "";
 
 	if (flags & XR_EXT_AETH) {
-		uint32_t aeth = be32_at(bth + xt_ext_off(flags, XR_EXT_AETH));
+		uint32_t aeth = be32_at(bth + ext_off(flags, XR_EXT_AETH));
 
 		snprintf(more, sizeof(more), " syndrome %02x msn %u", aeth >> 24,
 			 aeth & XR_PSN_MASK);
 	} else if (flags & XR_EXT_RETH) {
 		snprintf(more, sizeof(more), " length %u",
-			 be32_at(bth + xt_ext_off(flags, XR_EXT_RETH) + 12));
+			 be32_at(bth + ext_off(flags, XR_EXT_RETH) + 12));
 	}
 	sim_trace(w, "%u>%u %-7s #%-5llu %-17s qp %06x psn %06x%s%s payload %u%s", f->from, f->to,
 		  verb, (unsigned long long)f->seq, op_name(bth[0]), f->meta.qpn,
@@ -228,13 +229,13 @@ static void reseal(struct frame *f)
 static void notify_congestion(struct world *w, const struct frame *seen)
 {
 	uint32_t bth_off = seen->meta.bth_off;
-	uint32_t len = bth_off + XT_BTH_LEN + XT_CNP_PAYLOAD + XR_ICRC_LEN;
+	uint32_t len = bth_off + XR_BTH_HLEN + XR_CNP_PAYLOAD + XR_ICRC_LEN;
 	struct frame *f = malloc(sizeof(*f) + len);
 	uint8_t *ip = f->data + seen->meta.ip_off, *bth = f->data + bth_off;
 	unsigned ip_len = len - seen->meta.ip_off;
 
-	memcpy(f, seen, sizeof(*f) + bth_off + XT_BTH_LEN);
-	memset(bth + XT_BTH_LEN, 0, XT_CNP_PAYLOAD);
+	memcpy(f, seen, sizeof(*f) + bth_off + XR_BTH_HLEN);
+	memset(bth + XR_BTH_HLEN, 0, XR_CNP_PAYLOAD);
 	f->len = len;
 	f->seq = w->frame_seq++;
 	bth[0] = XR_OPCODE_CNP;
@@ -244,9 +245,9 @@ static void notify_congestion(struct world *w, const struct frame *seen)
 	if (seen->meta.ip_version == 4)
 		ip[2] = ip_len >> 8, ip[3] = ip_len;
 	else
-		ip[4] = (ip_len - XT_IPV6_LEN) >> 8, ip[5] = ip_len - XT_IPV6_LEN;
+		ip[4] = (ip_len - XR_IPV6_HLEN) >> 8, ip[5] = ip_len - XR_IPV6_HLEN;
 	bth[-4] = 0;
-	bth[-3] = len - bth_off + XT_UDP_LEN;
+	bth[-3] = len - bth_off + XR_UDP_HLEN;
 	reseal(f);
 	f->damaged = true;
 	w->forged++;
@@ -325,7 +326,7 @@ void net_tx_put(void *ctx, struct xt_frame *frame)
 	struct host *dest;
 	unsigned i;
 
-	CHECK(w, xt_parse(&whole) == XR_OK, "engine sent a packet that does not parse");
+	CHECK(w, parse_frame(&whole) == XR_OK, "engine sent a packet that does not parse");
 	CHECK(w, xt_icrc_ok(&whole), "engine sent a wrong ICRC");
 	f->meta = whole.meta;
 	f->seq = w->frame_seq++;
@@ -387,8 +388,8 @@ static bool xdp_passes(struct world *w, struct host *h, const struct frame *f)
 		return true;
 	if (!is_from_peer(f, &entry))
 		return false;
-	if (q->type == XR_QPT_UC ||
-	    psn_fits(&h->psns[entry.slot], xt_flags_of(bth[0]), be32_at(bth + 8) & XR_PSN_MASK))
+	if (q->type == XR_QPT_UC || psn_fits(&h->psns[entry.slot], xr_opcodes[bth[0]].flags,
+					     be32_at(bth + 8) & XR_PSN_MASK))
 		return true;
 	CHECK(w, f->damaged || q->conn->broken || q->conn->script == SCRIPT_RESET,
 	      "XDP would drop a good packet (psn %06x, qp %u): window is expected %06x unacked "
@@ -400,7 +401,7 @@ static bool xdp_passes(struct world *w, struct host *h, const struct frame *f)
 
 static struct sim_engine *engine_for(struct host *h, const struct frame *f)
 {
-	const uint8_t *udp = f->data + f->meta.bth_off - XT_UDP_LEN;
+	const uint8_t *udp = f->data + f->meta.bth_off - XR_UDP_HLEN;
 	uint32_t qpn = f->meta.qpn;
 	struct xt_qp *qp = xt_qp_by_num(h->shared.qps, qpn);
 	unsigned i;
@@ -422,7 +423,7 @@ void net_arrive(struct world *w)
 	struct sim_engine *e;
 	const char *verb = NULL;
 
-	if (xt_parse(&whole) != XR_OK) {
+	if (parse_frame(&whole) != XR_OK) {
 		free(f);
 		return;
 	}

@@ -32,7 +32,7 @@
 
 #include "daemon/datapath/fault.h"
 #include "daemon/transport/transport.h"
-#include "daemon/transport/wire.h"
+#include "daemon/transport/icrc.h"
 #include "rng.h"
 
 #define NEVER UINT64_MAX

@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 
+#include "selftests/lib/parse.h"
 #include "sim.h"
 
 /* ---- atomics: all results of a word must fit into one order ------------------ */
@@ -689,12 +690,12 @@ static void verify_rate(struct sim_qp *q, uint32_t len)
 /* Of a datagram the header says who sent it. */
 static struct sim_qp *sender_of(struct host *h, const struct sim_qp *to, const uint8_t *bth)
 {
-	uint16_t flags = xt_flags_of(bth[0]);
+	uint16_t flags = xr_opcodes[bth[0]].flags;
 	__be32 sqpn;
 
 	if (!(flags & XR_EXT_DETH))
 		return to->peer;
-	memcpy(&sqpn, bth + xt_ext_off(flags, XR_EXT_DETH) + 4, sizeof(sqpn));
+	memcpy(&sqpn, bth + ext_off(flags, XR_EXT_DETH) + 4, sizeof(sqpn));
 	return owner_of(h, ntohl(sqpn) & XR_QPN_MASK);
 }
 
@@ -722,7 +723,7 @@ void verify_packet(struct world *w, struct host *h, struct host *dest, const str
 {
 	const uint8_t *eth = frame->seg[0].data, *ip = eth + frame->meta.ip_off;
 	const uint8_t *bth = eth + frame->meta.bth_off;
-	bool request = xt_flags_of(bth[0]) & XR_OPF_REQUEST;
+	bool request = xr_opcodes[bth[0]].flags & XR_OPF_REQUEST;
 	struct sim_qp *to, *from;
 	uint8_t mac[6];
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "binding.h"
 
+#include "selftests/lib/parse.h"
 #include "selftests/lib/tap.h"
 
 uint8_t memory[SIZE];
@@ -85,7 +86,7 @@ static bool deliver(struct world *w)
 
 		if (w->drop && !--w->drop)
 			continue;
-		if (xt_parse(&f) == XR_OK)
+		if (parse_frame(&f) == XR_OK)
 			xt_engine_rx(w->h->engine, &f, 1, w->h->now);
 	}
 	return n;

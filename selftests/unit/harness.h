@@ -12,7 +12,8 @@
 
 #include <xroce/gid.h>
 
-#include "daemon/transport/wire.h"
+#include "daemon/transport/icrc.h"
+#include "selftests/lib/parse.h"
 
 #define H_FRAMES 512
 #define H_DEPTH 64
@@ -309,7 +310,7 @@ __attribute__((unused)) static void h_receive(struct harness *h, uint8_t *data, 
 	struct xt_frame f = { .seg[0] = { data, len }, .nseg = 1, .len = len };
 
 	h->now += 1000;
-	if (xt_parse(&f) == XR_OK)
+	if (parse_frame(&f) == XR_OK)
 		xt_engine_rx(h->engine, &f, 1, h->now);
 	xt_engine_run(h->engine, h->now);
 }

@@ -26,10 +26,11 @@ static struct xt_key *make(struct xt_keys *keys, uint64_t va, uint64_t length, u
 static enum xr_reason check(struct xt_keys *keys, uint32_t key, uint32_t access, uint64_t va,
 			    uint64_t len)
 {
+	const struct xr_key_use use = { key, 7, 100, access, 0, va, len };
 	struct xt_mem *m;
 	uint64_t off;
 
-	return xt_keys_check(keys, key, 7, 100, access, va, len, &m, &off);
+	return xt_keys_check(keys, &use, &m, &off);
 }
 
 static void test_ranges(struct xt_keys *keys)
@@ -69,8 +70,10 @@ static void test_ranges(struct xt_keys *keys)
 		struct xt_key *k = make(keys, r->base, r->length, ALL);
 		struct xt_mem *m = NULL;
 		uint64_t off = ~0ull;
-		enum xr_reason why = xt_keys_check(keys, xt_key_value(k), 7, 1,
-						   XR_ACCESS_REMOTE_READ, r->va, r->len, &m, &off);
+		const struct xr_key_use use = {
+			xt_key_value(k), 7, 1, XR_ACCESS_REMOTE_READ, 0, r->va, r->len,
+		};
+		enum xr_reason why = xt_keys_check(keys, &use, &m, &off);
 
 		TAP_OK(why == r->want && (why != XR_OK || (m == &mem && off == r->va - r->base)),
 		       "range: %s", r->what);
@@ -96,9 +99,13 @@ static void test_checks(struct xt_keys *keys)
 	TAP_OK(check(keys, key + 0x100, 0, 0x1000, 64) == XR_KEY_INDEX, "index not given out");
 	TAP_OK(check(keys, 0xffffff00, 0, 0x1000, 64) == XR_KEY_INDEX, "highest index");
 	TAP_OK(check(keys, 0, 0, 0x1000, 64) == XR_KEY_INDEX, "key 0");
-	TAP_OK(xt_keys_check(keys, 0xdead, 1, 1, ALL, 0, 0, &m, &off) == XR_OK && !m,
+	TAP_OK(xt_keys_check(keys, &(struct xr_key_use){ .key = 0xdead, .access = ALL }, &m,
+			     &off) == XR_OK &&
+		       !m,
 	       "length 0 checks nothing and names no memory");
-	TAP_OK(xt_keys_check(keys, key, 8, 1, 0, 0x1000, 1, &m, &off) == XR_KEY_PD && !m,
+	TAP_OK(xt_keys_check(keys, &(struct xr_key_use){ key, 8, 1, 0, 0, 0x1000, 1 }, &m, &off) ==
+			       XR_KEY_PD &&
+		       !m,
 	       "other protection domain");
 	k->entry.qpn = 100;
 	TAP_OK(check(keys, key, 0, 0x1000, 1) == XR_OK, "bound to this QP");

@@ -82,18 +82,18 @@ static void put64(uint8_t *p, uint64_t v)
 
 static void put_ext(uint8_t *bth, const struct made *m)
 {
-	uint16_t flags = xt_flags_of(m->opcode);
+	uint16_t flags = xr_opcodes[m->opcode].flags;
 	uint8_t *p;
 
 	if (flags & (XR_EXT_RETH | XR_EXT_ATOMICETH)) {
-		p = bth + xt_ext_off(flags, flags & XR_EXT_RETH ? XR_EXT_RETH : XR_EXT_ATOMICETH);
+		p = bth + ext_off(flags, flags & XR_EXT_RETH ? XR_EXT_RETH : XR_EXT_ATOMICETH);
 		put64(p, m->va);
 		put32(p + 8, key ^ m->key_xor);
 		if (flags & XR_EXT_RETH)
 			put32(p + 12, m->len);
 	}
 	if (flags & XR_EXT_AETH)
-		put32(bth + xt_ext_off(flags, XR_EXT_AETH), (uint32_t)m->syndrome << 24 | m->msn);
+		put32(bth + ext_off(flags, XR_EXT_AETH), (uint32_t)m->syndrome << 24 | m->msn);
 }
 
 #define S(op, ...)                                                                                 \
@@ -110,8 +110,8 @@ struct packet {
 static void make(const struct h_qp *q, const struct made *m, struct packet *packet)
 {
 	uint8_t *f = packet->bytes;
-	uint32_t ext = xt_ext_len(xt_flags_of(m->opcode)), pad = -m->payload & 3;
-	uint32_t len = 42 + XT_BTH_LEN + ext + m->payload + pad + XR_ICRC_LEN;
+	uint32_t ext = xr_opcodes[m->opcode].ext_len, pad = -m->payload & 3;
+	uint32_t len = 42 + XR_BTH_HLEN + ext + m->payload + pad + XR_ICRC_LEN;
 	uint8_t *bth = f + 42;
 
 	memset(packet, 0, sizeof(*packet));
@@ -131,7 +131,7 @@ static void make(const struct h_qp *q, const struct made *m, struct packet *pack
 	put32(bth + 4, q->qpn);
 	put32(bth + 8, ((PSN + m->psn) & XR_PSN_MASK) | XR_BTH_ACKREQ);
 	put_ext(bth, m);
-	memset(bth + XT_BTH_LEN + ext, 0x77, m->payload);
+	memset(bth + XR_BTH_HLEN + ext, 0x77, m->payload);
 	xt_icrc_seal(&(struct xt_seg){ f, len }, 1, 14, 42);
 }
 
@@ -152,7 +152,7 @@ __attribute__((unused)) static void take_in(struct h_qp *q, const struct made *m
 	make(q, m, &p);
 	f.seg[0] = (struct xt_seg){ p.bytes, p.len };
 	f.len = p.len;
-	if (xt_parse(&f) == XR_OK)
+	if (parse_frame(&f) == XR_OK)
 		xt_engine_rx(q->h->engine, &f, 1, q->h->now);
 }
 
@@ -178,7 +178,7 @@ __attribute__((unused)) static bool answered(struct harness *h, uint8_t syndrome
 {
 	const uint8_t *bth = sent_bth(h, 0);
 	bool ok = h->sent_count == 1 && bth[0] == XR_OP_ACK && sent_psn(h, 0) == psn;
-	uint8_t got = bth[XT_BTH_LEN];
+	uint8_t got = bth[XR_BTH_HLEN];
 
 	ok = ok && (syndrome ? got == syndrome : (got & XR_AETH_TYPE_MASK) == XR_AETH_ACK);
 	if (!ok)

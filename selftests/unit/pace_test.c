@@ -6,8 +6,8 @@
 #include "harness.h"
 #include "selftests/lib/tap.h"
 
-#define KBPS 100000u				    /* 100 Mbit/s: 80 ns a byte */
-#define HEADERS (14 + 20 + XT_UDP_LEN + XT_BTH_LEN) /* of a middle packet: no VLAN, IPv4 */
+#define KBPS 100000u				      /* 100 Mbit/s: 80 ns a byte */
+#define HEADERS (14 + 20 + XR_UDP_HLEN + XR_BTH_HLEN) /* of a middle packet: no VLAN, IPv4 */
 #define FRAME (HEADERS + 1024 + XR_ICRC_LEN)
 #define FRAME_NS (FRAME * 80ull)
 /* VLAN, IPv6, extended headers: a burst keeps room for them */
@@ -111,7 +111,7 @@ static void test_rate(struct pace *p)
 
 static bool asks(const struct h_frame *f)
 {
-	return f->data[HEADERS - XT_BTH_LEN + 8] & 0x80;
+	return f->data[HEADERS - XR_BTH_HLEN + 8] & 0x80;
 }
 
 /* Rates below those at which windows fill: nothing would be acknowledged, and time out. */

@@ -136,7 +136,7 @@ static void test_atomic_write(void)
 		TAP_OK(h->sent_count == 1 && sent_bth(h, 0)[0] == XR_OP_READ_RESP_ONLY &&
 			       sent_psn(h, 0) == 0 &&
 			       h->sent[0].len ==
-				       42 + XT_BTH_LEN + sizeof(struct xr_aeth) + XR_ICRC_LEN &&
+				       42 + XR_BTH_HLEN + sizeof(struct xr_aeth) + XR_ICRC_LEN &&
 			       memory[0] == (again ? 0 : 0x77) && memory[7] == memory[0] &&
 			       !memory[8],
 		       again ? "a repeated ATOMIC WRITE" : "ATOMIC WRITE");

@@ -38,11 +38,11 @@ int main(void)
 	test_rows();
 	for (uint32_t a = 0; a <= XR_PSN_MASK; a += 4093)
 		for (uint32_t n = 0; n < 0x800000; n += 65521) {
-			uint32_t b = xr_psn_add(a, n);
+			uint32_t b = (a + n) & XR_PSN_MASK;
 
-			wrong += b > XR_PSN_MASK || xr_psn_diff(b, a) != (int32_t)n;
+			wrong += xr_psn_diff(b, a) != (int32_t)n;
 			wrong += n && xr_psn_diff(a, b) != -(int32_t)n;
 		}
-	TAP_OK(!wrong, "adding and subtracting agree");
+	TAP_OK(!wrong, "xr_psn_diff() undoes an addition modulo 2^24");
 	return tap_end();
 }

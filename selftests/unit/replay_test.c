@@ -135,9 +135,9 @@ static uint32_t psn(struct packet *p)
 
 static uint8_t *ext(struct packet *p, uint16_t which)
 {
-	uint16_t flags = xt_flags_of(bth(p)[0]);
+	uint16_t flags = xr_opcodes[bth(p)[0]].flags;
 
-	return flags & which ? bth(p) + xt_ext_off(flags, which) : NULL;
+	return flags & which ? bth(p) + ext_off(flags, which) : NULL;
 }
 
 static uint32_t msn(struct packet *p)
@@ -157,10 +157,10 @@ static bool parse(struct packet *p)
 {
 	struct xt_frame f = { .seg[0] = { p->data, p->len }, .nseg = 1, .len = p->len };
 
-	if (xt_parse(&f) != XR_OK || !xt_icrc_ok(&f))
+	if (parse_frame(&f) != XR_OK || !xt_icrc_ok(&f))
 		return false;
 	p->meta = f.meta;
-	p->request = xt_flags_of(bth(p)[0]) & XR_OPF_REQUEST;
+	p->request = xr_opcodes[bth(p)[0]].flags & XR_OPF_REQUEST;
 	p->answered = false;
 	return true;
 }
@@ -303,7 +303,7 @@ static uint32_t path_mtu(void)
 	for (i = 0; i < count; i++) {
 		struct packet *p = &packets[i];
 
-		if (xt_flags_of(bth(p)[0]) & XR_OPF_FULL_MTU)
+		if (xr_opcodes[bth(p)[0]].flags & XR_OPF_FULL_MTU)
 			return mtu_of(p->meta.payload_len, IBV_MTU_256);
 		mtu = mtu_of(p->meta.payload_len, mtu);
 	}
@@ -330,9 +330,9 @@ static void preload(struct packet *request)
 		} else if (op >= XR_OP_READ_RESP_FIRST && op <= XR_OP_READ_RESP_ONLY) {
 			memcpy(arena + at, p->data + p->meta.payload_off, p->meta.payload_len);
 			at += p->meta.payload_len;
-			number = xr_psn_add(number, 1);
+			number = (number + 1) & XR_PSN_MASK;
 		}
-		if (xt_flags_of(op) & XR_OPF_END)
+		if (xr_opcodes[op].flags & XR_OPF_END)
 			return;
 	}
 }
@@ -471,7 +471,7 @@ static bool placed(struct packet *p, struct harness *h)
 		at = arena + (va - base);
 		va += p->meta.payload_len;
 	} else if (is_send(op)) {
-		if (xt_flags_of(op) & XR_OPF_START)
+		if (xr_opcodes[op].flags & XR_OPF_START)
 			received = flow->type == XR_QPT_UD ? XR_GRH_LEN : 0;
 		at = arena + ARENA - RECV_LEN + received;
 		received += p->meta.payload_len;
@@ -480,7 +480,7 @@ static bool placed(struct packet *p, struct harness *h)
 	}
 	if (p->meta.payload_len && memcmp(at, payload, p->meta.payload_len))
 		return false;
-	if (!(xt_flags_of(op) & XR_OPF_END) || !(is_send(op) || ext(p, XR_EXT_IMMDT)))
+	if (!(xr_opcodes[op].flags & XR_OPF_END) || !(is_send(op) || ext(p, XR_EXT_IMMDT)))
 		return true;
 	return h_poll(h, &cqe) && cqe.status == IBV_WC_SUCCESS &&
 	       (!is_send(op) || cqe.byte_len == received) &&
@@ -495,7 +495,7 @@ static uint32_t next_psn(struct packet *p, uint32_t mtu)
 
 	if (opcode(p) == XR_OP_READ_REQUEST)
 		len = be32(remote(p) + 12);
-	return xr_psn_add(psn(p), len ? (len + bytes - 1) / bytes : 1);
+	return (psn(p) + (len ? (len + bytes - 1) / bytes : 1)) & XR_PSN_MASK;
 }
 
 struct replay {
@@ -645,11 +645,11 @@ static unsigned post_message(struct h_qp *q, unsigned i, uint32_t *off)
 			continue;
 		memcpy(arena + *off + len, p->data + p->meta.payload_off, p->meta.payload_len);
 		len += p->meta.payload_len;
-		expected = xr_psn_add(expected, 1);
+		expected = (expected + 1) & XR_PSN_MASK;
 		has_imm = ext(p, XR_EXT_IMMDT);
 		if (has_imm)
 			memcpy(&imm, ext(p, XR_EXT_IMMDT), 4);
-		if (xt_flags_of(opcode(p)) & XR_OPF_END)
+		if (xr_opcodes[opcode(p)].flags & XR_OPF_END)
 			break;
 	}
 	if (opcode(first) == XR_OP_READ_REQUEST)
@@ -681,7 +681,7 @@ static bool same_request(struct packet *ours, struct packet *theirs)
 	    psn(ours) != psn(theirs))
 		return false;
 	/* extended headers and payload */
-	return !memcmp(bth(ours) + XT_BTH_LEN, bth(theirs) + XT_BTH_LEN, len - XT_BTH_LEN);
+	return !memcmp(bth(ours) + XR_BTH_HLEN, bth(theirs) + XR_BTH_HLEN, len - XR_BTH_HLEN);
 }
 
 static struct packet *captured_request(uint32_t number)

@@ -8,7 +8,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "daemon/transport/wire.h"
+#include "daemon/transport/icrc.h"
+#include "selftests/lib/parse.h"
 #include "selftests/lib/pcap.h"
 #include "selftests/lib/tap.h"
 
@@ -98,7 +99,7 @@ static void test_captures(void)
 		if (!is_roce(p))
 			continue;
 		roce++;
-		if (xt_parse(&f) != XR_OK)
+		if (parse_frame(&f) != XR_OK)
 			continue;
 		parsed++;
 		icrc += xt_icrc_ok(&f);
@@ -121,7 +122,7 @@ static void test_pieces(void)
 		struct packet *p = &packets[i];
 		struct xt_frame f = frame_of(p->data, p->len);
 
-		if (xt_parse(&f) != XR_OK)
+		if (parse_frame(&f) != XR_OK)
 			continue;
 		for (uint32_t at = f.meta.payload_off; at < p->len; at += 1 + at % 29) {
 			uint32_t rest = p->len - at, half = rest / 2, third = (rest - half) / 2;
@@ -135,7 +136,7 @@ static void test_pieces(void)
 			g.nseg = 4;
 			g.len = p->len;
 			cuts++;
-			bad += xt_parse(&g) != XR_OK || !xt_icrc_ok(&g);
+			bad += parse_frame(&g) != XR_OK || !xt_icrc_ok(&g);
 			memcpy(kept, end, XR_ICRC_LEN);
 			memset(end, 0, XR_ICRC_LEN);
 			xt_icrc_seal(g.seg, g.nseg, g.meta.ip_off, g.meta.bth_off);
@@ -154,11 +155,11 @@ static void test_truncations(void)
 		struct packet *p = &packets[i];
 		struct xt_frame whole = frame_of(p->data, p->len);
 
-		if (xt_parse(&whole) != XR_OK)
+		if (parse_frame(&whole) != XR_OK)
 			continue;
 		for (uint32_t len = 0; len < p->len; len += len < 160 ? 1 : 97) {
 			struct xt_frame f = frame_of(against_guard(p->data, len), len);
-			enum xr_reason why = xt_parse(&f);
+			enum xr_reason why = parse_frame(&f);
 
 			tried++;
 			accepted += why == XR_OK;
@@ -179,27 +180,27 @@ static void test_short_datagrams(void)
 		struct packet *p = &packets[i];
 		struct xt_frame whole = frame_of(p->data, p->len);
 
-		if (xt_parse(&whole) != XR_OK)
+		if (parse_frame(&whole) != XR_OK)
 			continue;
 		for (uint32_t len = whole.meta.bth_off; len < p->len && len < 160; len++) {
 			uint8_t *at = against_guard(p->data, len), *ip = at + whole.meta.ip_off;
 			uint32_t ip_len = len - whole.meta.ip_off;
-			uint32_t udp_len = len - whole.meta.bth_off + XT_UDP_LEN;
+			uint32_t udp_len = len - whole.meta.bth_off + XR_UDP_HLEN;
 			struct xt_frame f = frame_of(at, len);
 			enum xr_reason why, want;
-			unsigned ext = xt_ext_len(xt_flags_of(p->data[whole.meta.bth_off]));
+			unsigned ext = xr_opcodes[p->data[whole.meta.bth_off]].ext_len;
 
 			if (whole.meta.ip_version == 4)
 				put16(ip + 2, ip_len);
 			else
-				put16(ip + 4, ip_len - XT_IPV6_LEN);
+				put16(ip + 4, ip_len - XR_IPV6_HLEN);
 			put16(at + whole.meta.bth_off - 4, udp_len);
-			why = xt_parse(&f);
-			udp_len -= XT_UDP_LEN;
-			want = udp_len < XT_BTH_LEN			  ? XR_TRUNC_BTH
-			       : udp_len < XT_BTH_LEN + ext		  ? XR_TRUNC_EXT
-			       : udp_len < XT_BTH_LEN + ext + XR_ICRC_LEN ? XR_TRUNC_ICRC
-									  : why;
+			why = parse_frame(&f);
+			udp_len -= XR_UDP_HLEN;
+			want = udp_len < XR_BTH_HLEN			   ? XR_TRUNC_BTH
+			       : udp_len < XR_BTH_HLEN + ext		   ? XR_TRUNC_EXT
+			       : udp_len < XR_BTH_HLEN + ext + XR_ICRC_LEN ? XR_TRUNC_ICRC
+									   : why;
 			tried++;
 			wrong += why != want;
 			if (why == XR_OK)
@@ -231,7 +232,7 @@ static void test_bit_flips(void)
 		struct packet *p = &packets[i];
 		struct xt_frame f = frame_of(p->data, p->len);
 
-		if (xt_parse(&f) != XR_OK)
+		if (parse_frame(&f) != XR_OK)
 			continue;
 		for (unsigned bit = 0; bit < p->len * 8; bit += bit < 1024 ? 1 : 37) {
 			struct xt_frame g = frame_of(p->data, p->len);
@@ -239,7 +240,7 @@ static void test_bit_flips(void)
 			bool accepted;
 
 			p->data[bit / 8] ^= 1 << bit % 8;
-			accepted = xt_parse(&g) == XR_OK && xt_icrc_ok(&g);
+			accepted = parse_frame(&g) == XR_OK && xt_icrc_ok(&g);
 			p->data[bit / 8] ^= 1 << bit % 8;
 			tried++;
 			if (bit / 8 < f.meta.ip_off)
@@ -341,26 +342,26 @@ struct shape {
 /* Builds a frame and returns its length; the datagram's payload is body bytes. */
 static uint32_t build(uint8_t *f, const struct shape *s, unsigned body)
 {
-	unsigned off = 12, udp = XT_UDP_LEN + body;
+	unsigned off = 12, udp = XR_UDP_HLEN + body;
 
 	memset(f, 0, XT_MAX_FRAME);
-	for (unsigned i = 0; i < s->tags; i++, off += XT_VLAN_LEN)
+	for (unsigned i = 0; i < s->tags; i++, off += XR_VLAN_HLEN)
 		put16(f + off, i ? 0x8100 : s->tags == 1 ? 0x8100 : 0x88a8);
 	put16(f + off, s->version == 4 ? 0x0800 : 0x86dd);
 	off += 2;
 	if (s->version == 4) {
 		f[off] = 0x45;
-		put16(f + off + 2, XT_IPV4_LEN + udp);
+		put16(f + off + 2, XR_IPV4_HLEN + udp);
 		put16(f + off + 6, 0x4000);
 		f[off + 8] = 64;
 		f[off + 9] = 17;
-		off += XT_IPV4_LEN;
+		off += XR_IPV4_HLEN;
 	} else {
 		f[off] = 0x60;
 		put16(f + off + 4, udp);
 		f[off + 6] = 17;
 		f[off + 7] = 64;
-		off += XT_IPV6_LEN;
+		off += XR_IPV6_HLEN;
 	}
 	put16(f + off, 0xc000);
 	put16(f + off + 2, XR_UDP_PORT);
@@ -385,9 +386,9 @@ static void test_rows(void)
 
 		for (unsigned k = 0; k < count; k++) {
 			const struct shape *s = &shapes[k];
-			uint16_t flags = xt_flags_of(r->opcode);
-			unsigned ext = r->ext < 0 ? xt_ext_len(flags) : (unsigned)r->ext;
-			unsigned body = XT_BTH_LEN + ext + r->payload + XR_ICRC_LEN;
+			unsigned ext = r->ext < 0 ? xr_opcodes[r->opcode].ext_len
+						  : (unsigned)r->ext;
+			unsigned body = XR_BTH_HLEN + ext + r->payload + XR_ICRC_LEN;
 			uint32_t len;
 			struct xt_frame f;
 
@@ -398,7 +399,7 @@ static void test_rows(void)
 			buf[len - s->trailer - body] = r->opcode;
 			buf[len - s->trailer - body + 1] = r->flags;
 			f = frame_of(len <= (uint32_t)page ? against_guard(buf, len) : buf, len);
-			why = xt_parse(&f);
+			why = parse_frame(&f);
 			if (why != r->want)
 				break;
 			good++;
@@ -453,13 +454,13 @@ static void test_patches(void)
 	for (unsigned i = 0; i < sizeof(patches) / sizeof(patches[0]); i++) {
 		const struct patch *p = &patches[i];
 		struct shape s = { "", 0, p->version, 0 };
-		uint32_t len = build(buf, &s, XT_BTH_LEN + 8 + XR_ICRC_LEN);
+		uint32_t len = build(buf, &s, XR_BTH_HLEN + 8 + XR_ICRC_LEN);
 		struct xt_frame f;
 
 		buf[14 + (p->version == 4 ? 28 : 48)] = XR_OP_SEND_ONLY;
 		put16(buf + p->off, p->value);
 		f = frame_of(against_guard(buf, len), len);
-		TAP_OK(xt_parse(&f) == p->want, "%s", p->what);
+		TAP_OK(parse_frame(&f) == p->want, "%s", p->what);
 	}
 }
 
@@ -467,10 +468,10 @@ static void test_vlan_depth(void)
 {
 	static uint8_t buf[XT_MAX_FRAME];
 	struct shape s = { "", 3, 4, 0 };
-	uint32_t len = build(buf, &s, XT_BTH_LEN + XR_ICRC_LEN);
+	uint32_t len = build(buf, &s, XR_BTH_HLEN + XR_ICRC_LEN);
 	struct xt_frame f = frame_of(against_guard(buf, len), len);
 
-	TAP_OK(xt_parse(&f) == XR_VLAN_DEPTH, "three VLAN tags");
+	TAP_OK(parse_frame(&f) == XR_VLAN_DEPTH, "three VLAN tags");
 }
 
 /* Offsets as a broken or hostile XDP program might give them */
@@ -483,7 +484,7 @@ static void test_bad_metadata(void)
 	while (!is_roce(p))
 		p++;
 	good = frame_of(against_guard(p->data, p->len), p->len);
-	if (xt_parse(&good) != XR_OK)
+	if (parse_frame(&good) != XR_OK)
 		return;
 	for (unsigned v = 0; v < 0x10000; v += 7, tried += 4) {
 		f = good;
@@ -506,17 +507,18 @@ static void test_opcodes(void)
 {
 	unsigned wrong = 0;
 
-#define COUNT(op, flags, classes)                                                                  \
-	wrong += xt_flags_of(XR_OP_##op) != ((classes)&XR_IN_RC ? (flags) : 0);                    \
-	wrong += xt_flags_of(XR_CLASS_UC | XR_OP_##op) != ((classes)&XR_IN_UC ? (flags) : 0);
+#define COUNT(op, op_flags, classes)                                                               \
+	wrong += xr_opcodes[XR_OP_##op].flags != ((classes)&XR_IN_RC ? (op_flags) : 0);            \
+	wrong += xr_opcodes[XR_CLASS_UC | XR_OP_##op].flags !=                                     \
+		 ((classes)&XR_IN_UC ? (op_flags) : 0);
 	XR_OPERATIONS(COUNT)
 #undef COUNT
 	TAP_OK(!wrong, "opcode table has each operation in its classes");
-	TAP_OK(xt_ext_off(xt_flags_of(0x0b), XR_EXT_IMMDT) == 12 + 16, "immediate behind RETH");
-	TAP_OK(xt_ext_off(xt_flags_of(0x12), XR_EXT_ATOMICACKETH) == 12 + 4,
+	TAP_OK(ext_off(xr_opcodes[0x0b].flags, XR_EXT_IMMDT) == 12 + 16, "immediate behind RETH");
+	TAP_OK(ext_off(xr_opcodes[0x12].flags, XR_EXT_ATOMICACKETH) == 12 + 4,
 	       "original value behind AETH");
-	TAP_OK(xt_ext_off(xt_flags_of(0x65), XR_EXT_IMMDT) == 12 + 8, "immediate behind DETH");
-	TAP_OK(xt_ext_len(xt_flags_of(0xab)) == 4 + 16 + 4, "XRC WRITE ONLY IMM: three headers");
+	TAP_OK(ext_off(xr_opcodes[0x65].flags, XR_EXT_IMMDT) == 12 + 8, "immediate behind DETH");
+	TAP_OK(xr_opcodes[0xab].ext_len == 4 + 16 + 4, "XRC WRITE ONLY IMM: three headers");
 }
 
 int main(int argc, char **argv)

@@ -393,7 +393,7 @@ static void test_change(void)
 	struct pair *p = begin(false);
 	struct xt_request rq = {
 		.op = XR_OP_SEND_FIRST,
-		.flags = xt_flags_of(XR_CLASS_XRC | XR_OP_SEND_FIRST),
+		.flags = xr_opcodes[XR_CLASS_XRC | XR_OP_SEND_FIRST].flags,
 		.len = 1024,
 		.full = 1024,
 		.packets = 1,
@@ -409,7 +409,7 @@ static void test_change(void)
 	h_post_to(p->a.ring, DEPTH, 1, BASE + 10000, 4000, key_a);
 	TAP_OK(xt_resp_request(p->to.qp, &rq, &code, &fault) == XT_ACCEPTED, "(its first packet)");
 	rq.op = XR_OP_SEND_LAST;
-	rq.flags = xt_flags_of(XR_CLASS_XRC | XR_OP_SEND_LAST);
+	rq.flags = xr_opcodes[XR_CLASS_XRC | XR_OP_SEND_LAST].flags;
 	rq.srqn = p->b.xt.number;
 	TAP_OK(xt_resp_request(p->to.qp, &rq, &code, &fault) == XT_REFUSED &&
 		       code == XR_NAK_INVALID_REQUEST,
@@ -424,7 +424,7 @@ static void test_srq_goes(void)
 	struct pair *p = begin(false);
 	struct xt_request rq = {
 		.op = XR_OP_SEND_FIRST,
-		.flags = xt_flags_of(XR_CLASS_XRC | XR_OP_SEND_FIRST),
+		.flags = xr_opcodes[XR_CLASS_XRC | XR_OP_SEND_FIRST].flags,
 		.len = 1024,
 		.full = 1024,
 		.packets = 1,

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <string.h>
+
+#include <isa-l/crc.h>
+
+#include "icrc.h"
+
+/* ---- ICRC ---------------------------------------------------------------------- */
+
+/* CRC of the 8 bytes of ones that stand for the local route header which RoCE does not have */
+#define ICRC_START 0x2144df1cu
+/* Bytes that are copied for masking: all headers, and small packets whole */
+#define ICRC_COPY 128
+
+/* Sets to ones what may change on the way, in a copy that starts at the IP header. */
+static void mask_headers(uint8_t *h, unsigned bth)
+{
+	if (h[0] >> 4 == 4) {
+		h[1] = 0xff;	      /* type of service */
+		h[8] = 0xff;	      /* time to live */
+		h[10] = h[11] = 0xff; /* header checksum */
+	} else {
+		h[0] |= 0x0f; /* traffic class, flow label */
+		h[1] = h[2] = h[3] = 0xff;
+		h[7] = 0xff; /* hop limit */
+	}
+	h[bth - 2] = h[bth - 1] = 0xff; /* UDP checksum */
+	h[bth + 4] = 0xff;		/* FECN, BECN, reserved */
+}
+
+/* The ICRC over the bytes [ip_off, end) of a frame. */
+static uint32_t icrc_until(const struct xt_seg *seg, unsigned nseg, unsigned ip_off,
+			   unsigned bth_off, unsigned end)
+{
+	uint8_t headers[ICRC_COPY];
+	unsigned copied, in_seg = seg[0].len, off = 0, n;
+	uint32_t crc;
+
+	copied = (in_seg < end ? in_seg : end) - ip_off;
+	if (copied > sizeof(headers))
+		copied = sizeof(headers);
+	memcpy(headers, seg[0].data + ip_off, copied);
+	mask_headers(headers, bth_off - ip_off);
+	crc = crc32_gzip_refl(ICRC_START, headers, copied);
+
+	off = ip_off + copied;
+	end -= off;
+	for (; nseg && end; nseg--, seg++, off = 0) {
+		n = seg->len - off;
+		if (n > end)
+			n = end;
+		if (n)
+			crc = crc32_gzip_refl(crc, seg->data + off, n);
+		end -= n;
+	}
+	return crc;
+}
+
+static unsigned total_len(const struct xt_seg *seg, unsigned nseg)
+{
+	unsigned len = 0;
+
+	for (; nseg; nseg--, seg++)
+		len += seg->len;
+	return len;
+}
+
+/* The byte at an offset of a frame in pieces */
+static uint8_t *byte_at(const struct xt_seg *seg, unsigned off)
+{
+	for (; off >= seg->len; seg++)
+		off -= seg->len;
+	return seg->data + off;
+}
+
+void xt_icrc_seal(const struct xt_seg *seg, unsigned nseg, unsigned ip_off, unsigned bth_off)
+{
+	unsigned i, end = total_len(seg, nseg) - XR_ICRC_LEN;
+	uint32_t crc = icrc_until(seg, nseg, ip_off, bth_off, end);
+
+	for (i = 0; i < XR_ICRC_LEN; i++, crc >>= 8)
+		*byte_at(seg, end + i) = crc & 0xff;
+}
+
+/* Metadata come from XDP; wrong ones must not lead out of the frame. */
+static bool offsets_fit(const struct xt_frame *frame)
+{
+	const struct xr_meta *m = &frame->meta;
+	unsigned headers = m->bth_off - m->ip_off;
+
+	return frame->nseg && m->bth_off + XR_BTH_HLEN <= frame->seg[0].len &&
+	       m->ip_off < m->bth_off && headers >= XR_IPV4_HLEN + XR_UDP_HLEN &&
+	       headers <= XR_IPV6_HLEN + XR_UDP_HLEN && m->payload_off >= m->bth_off + XR_BTH_HLEN;
+}
+
+bool xt_icrc_ok(const struct xt_frame *frame)
+{
+	const struct xr_meta *m = &frame->meta;
+	uint32_t crc, stored = 0;
+	unsigned i, end;
+
+	if (!offsets_fit(frame))
+		return false;
+	end = m->payload_off + m->payload_len + xt_pad_count(xt_bth(frame));
+	if (end + XR_ICRC_LEN > frame->len)
+		return false;
+	crc = icrc_until(frame->seg, frame->nseg, m->ip_off, m->bth_off, end);
+	for (i = 0; i < XR_ICRC_LEN; i++)
+		stored |= (uint32_t)*byte_at(frame->seg, end + i) << (8 * i);
+	return crc == stored;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The ICRC of frames, and access to their BTH. */
+#ifndef XT_ICRC_H
+#define XT_ICRC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "transport.h"
+
+/* Returns the BTH of a frame whose metadata have been checked. It can be unaligned. */
+static inline const uint8_t *xt_bth(const struct xt_frame *frame)
+{
+	return frame->seg[0].data + frame->meta.bth_off;
+}
+
+static inline unsigned xt_pad_count(const uint8_t *bth)
+{
+	return (bth[1] & XR_BTH_PAD_MASK) >> XR_BTH_PAD_SHIFT;
+}
+
+/*
+ * Computes the ICRC of a frame and stores it in the last 4 bytes. The segments hold the frame from
+ * the Ethernet header to the ICRC, the first one all headers up to the BTH. IBTA 7.8.1, A17.3.3.
+ */
+void xt_icrc_seal(const struct xt_seg *seg, unsigned nseg, unsigned ip_off, unsigned bth_off);
+
+/*
+ * Returns true if the ICRC of a received frame is right. Checks the offsets of frame->meta first, and
+ * returns false if they lead out of the frame.
+ */
+bool xt_icrc_ok(const struct xt_frame *frame);
+
+#endif /* XT_ICRC_H */

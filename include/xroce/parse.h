@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The RoCE v2 parser: from the bytes of a frame to struct xr_packet, for BPF and user space.
+ *
+ * The parser checks formats and lengths only, not addresses, queue pairs or keys. Each step takes a
+ * header from the cursor and returns XR_OK or the reason why the frame is refused. The caller runs
+ * the two halves, xr_parse_network() and xr_parse_transport(), and looks up the destination address
+ * between them: malformed RoCE v2 for other hosts is not ours to drop.
+ */
+#ifndef XROCE_PARSE_H
+#define XROCE_PARSE_H
+
+#include <linux/if_ether.h>
+#include <linux/types.h>
+#include <stdbool.h>
+#include <stddef.h>
+#ifdef __bpf__
+#include <bpf/bpf_helpers.h> /* __always_inline */
+#endif
+
+#include "byteorder.h"
+#include "gid.h"
+#include "opcode.h"
+#include "reason.h"
+#include "tables.h"
+#include "wire.h"
+
+/* Returns the reason from the calling function unless it is XR_OK. */
+#define XR_REQUIRE(check)                                                                          \
+	do {                                                                                       \
+		enum xr_reason why_ = (check);                                                     \
+		if (why_ != XR_OK)                                                                 \
+			return why_;                                                               \
+	} while (0)
+
+#define XR_IPPROTO_UDP 17
+#define XR_MAX_VLAN_TAGS 2
+
+/* Length of the longest headers that the parser reads */
+#define XR_MAX_PARSED                                                                              \
+	(sizeof(struct xr_eth) + XR_MAX_VLAN_TAGS * sizeof(struct xr_vlan) +                       \
+	 sizeof(struct xr_ipv6) + sizeof(struct xr_udp) + sizeof(struct xr_bth) +                  \
+	 sizeof(struct xr_xrceth) + sizeof(struct xr_feth) + sizeof(struct xr_reth))
+
+/* A parsed packet. Numbers are in host order. Offsets count from the start of the Ethernet header. */
+struct xr_packet {
+	struct xr_addr src, dst;
+	__u64 va;  /* with XR_EXT_RETH or XR_EXT_ATOMICETH */
+	__u64 len; /* bytes at va */
+	__u32 rkey;
+	__u32 qkey; /* with XR_EXT_DETH */
+	__u32 qpn;
+	__u32 psn;
+	__u16 pkey;
+	__u16 op_flags; /* XR_OPF_* and XR_EXT_* of the opcode */
+	__u8 opcode;
+	__u8 ip_version;
+	bool group; /* the destination is a multicast group; set by the caller */
+	__u16 ip_off;
+	__u16 bth_off;
+	__u16 payload_off; /* behind all extended headers */
+	__u16 payload_len; /* bytes, without pad and ICRC */
+};
+
+/* Lengths in bytes as the IP and UDP headers state them */
+struct xr_lengths {
+	int ip;	 /* from the UDP header to the end of the IP packet; negative if inconsistent */
+	int udp; /* UDP header and payload */
+};
+
+/*
+ * The next header. `end` is the end of the memory that can be read. `left` is the number of bytes up
+ * to the end of the frame, or of the UDP datagram once xr_check_lengths() has run.
+ */
+struct xr_cursor {
+	const void *pos, *end;
+	__u32 off; /* of pos, from the start of the Ethernet header */
+	__u32 left;
+};
+
+static __always_inline __u8 xr_class_of(const struct xr_packet *pkt)
+{
+	return pkt->opcode & XR_CLASS_MASK;
+}
+
+static __always_inline __u8 xr_operation_of(const struct xr_packet *pkt)
+{
+	return pkt->opcode & ~XR_CLASS_MASK;
+}
+
+/* Returns the next n bytes and moves behind them; NULL if there are fewer. */
+static __always_inline const void *xr_take(struct xr_cursor *c, __u32 n)
+{
+	const void *p = c->pos;
+
+	if (n > c->left || p + n > c->end)
+		return NULL;
+	c->pos = p + n;
+	c->off += n;
+	c->left -= n;
+	return p;
+}
+
+/* ---- Ethernet, IP, UDP ------------------------------------------------------- */
+
+static __always_inline bool xr_is_vlan(__be16 type)
+{
+	return type == xr_be16(ETH_P_8021Q) || type == xr_be16(ETH_P_8021AD);
+}
+
+/* Sets *type to the ethertype behind the VLAN tags, in network order. */
+static __always_inline enum xr_reason xr_parse_ethernet(struct xr_cursor *c, __be16 *type)
+{
+	const struct xr_eth *eth = xr_take(c, sizeof(*eth));
+	const struct xr_vlan *tag;
+	int i;
+
+	if (!eth)
+		return XR_TRUNC_ETH;
+	*type = eth->type;
+	for (i = 0; i < XR_MAX_VLAN_TAGS; i++) {
+		if (!xr_is_vlan(*type))
+			break;
+		tag = xr_take(c, sizeof(*tag));
+		if (!tag)
+			return XR_TRUNC_ETH;
+		*type = tag->type;
+	}
+	return xr_is_vlan(*type) ? XR_VLAN_DEPTH : XR_OK;
+}
+
+static __always_inline enum xr_reason xr_parse_ipv4(struct xr_cursor *c, struct xr_packet *pkt,
+						    int *ip_len)
+{
+	const struct xr_ipv4 *ip = xr_take(c, sizeof(*ip));
+
+	if (!ip)
+		return XR_TRUNC_IP;
+	if (ip->version_ihl >> 4 != 4)
+		return XR_IP_VERSION;
+	if (ip->protocol != XR_IPPROTO_UDP)
+		return XR_NOT_UDP;
+	if ((ip->version_ihl & 0x0f) != sizeof(*ip) / 4)
+		return XR_IP_OPTIONS;
+	if (ip->frag & xr_be16(XR_IPV4_FRAGMENT))
+		return XR_IP_FRAGMENT;
+	pkt->ip_version = 4;
+	xr_gid_set_ipv4(&pkt->src, ip->src);
+	xr_gid_set_ipv4(&pkt->dst, ip->dst);
+	*ip_len = xr_be16(ip->len) - (int)sizeof(*ip);
+	return XR_OK;
+}
+
+static __always_inline enum xr_reason xr_parse_ipv6(struct xr_cursor *c, struct xr_packet *pkt,
+						    int *ip_len)
+{
+	const struct xr_ipv6 *ip = xr_take(c, sizeof(*ip));
+
+	if (!ip)
+		return XR_TRUNC_IP;
+	if (ip->version_class >> 4 != 6)
+		return XR_IP_VERSION;
+	if (ip->next_header != XR_IPPROTO_UDP)
+		return XR_NOT_UDP;
+	pkt->ip_version = 6;
+	__builtin_memcpy(&pkt->src, ip->src, sizeof(pkt->src));
+	__builtin_memcpy(&pkt->dst, ip->dst, sizeof(pkt->dst));
+	*ip_len = xr_be16(ip->len);
+	return XR_OK;
+}
+
+static __always_inline enum xr_reason xr_parse_ip(struct xr_cursor *c, struct xr_packet *pkt,
+						  __be16 type, int *ip_len)
+{
+	pkt->ip_off = c->off;
+	if (type == xr_be16(ETH_P_IP))
+		return xr_parse_ipv4(c, pkt, ip_len);
+	if (type == xr_be16(ETH_P_IPV6))
+		return xr_parse_ipv6(c, pkt, ip_len);
+	return XR_NOT_IP;
+}
+
+static __always_inline enum xr_reason xr_parse_udp(struct xr_cursor *c, int *udp_len)
+{
+	const struct xr_udp *udp = xr_take(c, sizeof(*udp));
+
+	if (!udp)
+		return XR_TRUNC_UDP;
+	if (udp->dst != xr_be16(XR_UDP_PORT))
+		return XR_NOT_ROCE_PORT;
+	*udp_len = xr_be16(udp->len);
+	return XR_OK;
+}
+
+/*
+ * Parses from the Ethernet to the UDP header. Sets src, dst, ip_version and ip_off of *pkt; lengths
+ * are not checked yet. The result is XR_OK or a reason with action PASS.
+ */
+static __always_inline enum xr_reason xr_parse_network(struct xr_cursor *c, struct xr_packet *pkt,
+						       struct xr_lengths *lengths)
+{
+	__be16 type;
+
+	XR_REQUIRE(xr_parse_ethernet(c, &type));
+	XR_REQUIRE(xr_parse_ip(c, pkt, type, &lengths->ip));
+	return xr_parse_udp(c, &lengths->udp);
+}
+
+/* ---- InfiniBand transport ------------------------------------------------------ */
+
+/*
+ * Compares the lengths of frame, IP packet and UDP datagram. Afterwards the cursor ends with the
+ * datagram. A frame may be longer than its IP packet, because Ethernet pads short frames. IP and UDP
+ * must agree, because the ICRC is at the end of the datagram.
+ */
+static __always_inline enum xr_reason xr_check_lengths(struct xr_cursor *c,
+						       const struct xr_lengths *lengths)
+{
+	int payload = lengths->ip - (int)sizeof(struct xr_udp);
+
+	if (payload < 0 || (__u32)payload > c->left)
+		return XR_IP_LEN;
+	if (lengths->udp != lengths->ip)
+		return XR_UDP_LEN;
+	c->left = payload;
+	return XR_OK;
+}
+
+/* Steps over all extended headers. Reads DETH, and the beginning that RETH and AtomicETH share. */
+static __always_inline enum xr_reason xr_parse_extended(struct xr_cursor *c, struct xr_packet *pkt,
+							__u32 ext_len)
+{
+	__u32 off = c->off, left = c->left;
+	const struct xr_reth *reth;
+	const struct xr_deth *deth;
+
+	if (ext_len > left)
+		return XR_TRUNC_EXT;
+	if (pkt->op_flags & XR_EXT_XRCETH && !xr_take(c, sizeof(struct xr_xrceth)))
+		return XR_TRUNC_EXT;
+	if (pkt->op_flags & XR_EXT_FETH && !xr_take(c, sizeof(struct xr_feth)))
+		return XR_TRUNC_EXT;
+	if (pkt->op_flags & XR_EXT_DETH) {
+		deth = xr_take(c, sizeof(*deth));
+		if (!deth)
+			return XR_TRUNC_EXT;
+		pkt->qkey = xr_be32(deth->qkey);
+	} else if (pkt->op_flags & (XR_EXT_RETH | XR_EXT_ATOMICETH)) {
+		reth = xr_take(c, sizeof(*reth));
+		if (!reth)
+			return XR_TRUNC_EXT;
+		pkt->va = xr_be64(reth->va);
+		pkt->rkey = xr_be32(reth->rkey);
+		pkt->len = pkt->op_flags & XR_EXT_RETH ? xr_be32(reth->len) : XR_ATOMIC_LEN;
+	}
+	c->off = off + ext_len;
+	c->left = left - ext_len;
+	return XR_OK;
+}
+
+static __always_inline bool xr_is_path_mtu(__u32 len)
+{
+	return len >= 256 && len <= XR_MAX_PAYLOAD && !(len & (len - 1));
+}
+
+/* Checks payload length and pad against the opcode. The path MTU of the QP is not known here. */
+static __always_inline enum xr_reason xr_check_payload(const struct xr_packet *pkt, __u32 len,
+						       __u32 pad)
+{
+	__u16 flags = pkt->op_flags;
+
+	if (len > (flags & XR_OPF_PAYLOAD ? XR_MAX_PAYLOAD : 0))
+		return XR_BAD_LENGTH;
+	if (flags & XR_OPF_FULL_MTU) {
+		if (pad)
+			return XR_BAD_PAD;
+		return xr_is_path_mtu(len) ? XR_OK : XR_BAD_LENGTH;
+	}
+	if ((flags & (XR_OPF_START | XR_OPF_END)) == XR_OPF_END && !len)
+		return XR_BAD_LENGTH;
+	if (pkt->opcode == XR_OPCODE_CNP && len != XR_CNP_PAYLOAD)
+		return XR_BAD_LENGTH;
+	if (xr_operation_of(pkt) == XR_OP_ATOMIC_WRITE && len != XR_ATOMIC_LEN)
+		return XR_BAD_LENGTH;
+	return XR_OK;
+}
+
+/* Parses the rest of the datagram, behind the extended headers: payload, pad and ICRC. */
+static __always_inline enum xr_reason xr_parse_payload(struct xr_cursor *c, struct xr_packet *pkt,
+						       __u32 pad)
+{
+	if (c->left < pad + XR_ICRC_LEN)
+		return XR_TRUNC_ICRC;
+	if (c->left % 4)
+		return XR_BAD_LENGTH;
+	pkt->payload_off = c->off;
+	pkt->payload_len = c->left - XR_ICRC_LEN - pad;
+	return xr_check_payload(pkt, c->left - XR_ICRC_LEN - pad, pad);
+}
+
+/*
+ * Parses from the BTH to the ICRC and sets the other fields of *pkt, except `group`. The result is
+ * XR_OK or a reason with action DROP.
+ */
+static __always_inline enum xr_reason xr_parse_transport(struct xr_cursor *c, struct xr_packet *pkt,
+							 const struct xr_lengths *lengths)
+{
+	const struct xr_bth *bth;
+	__u32 ext_len, pad;
+
+	XR_REQUIRE(xr_check_lengths(c, lengths));
+	pkt->bth_off = c->off;
+	bth = xr_take(c, sizeof(*bth));
+	if (!bth)
+		return XR_TRUNC_BTH;
+	if (bth->flags & XR_BTH_TVER_MASK)
+		return XR_BTH_VERSION;
+	pkt->opcode = bth->opcode;
+	pkt->op_flags = xr_opcodes[bth->opcode].flags;
+	if (!pkt->op_flags)
+		return XR_BAD_OPCODE;
+	ext_len = xr_opcodes[bth->opcode].ext_len;
+	pad = (bth->flags & XR_BTH_PAD_MASK) >> XR_BTH_PAD_SHIFT;
+	pkt->pkey = xr_be16(bth->pkey);
+	pkt->qpn = xr_be32(bth->fecn_dqpn) & XR_QPN_MASK;
+	pkt->psn = xr_be32(bth->ack_psn) & XR_PSN_MASK;
+	XR_REQUIRE(xr_parse_extended(c, pkt, ext_len));
+	return xr_parse_payload(c, pkt, pad);
+}
+
+#endif /* XROCE_PARSE_H */
