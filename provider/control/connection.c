@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Requests and replies on the control socket, see <xroce/control.h>. */
+/* Requests and replies on the control socket. */
+#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,74 +9,60 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "provider/provider.h"
+#include "provider/base/clock.h"
+#include "provider/control/connection.h"
 
-void xp_close_fds(int *fds, unsigned int n)
-{
-	while (n)
-		close(fds[--n]);
-}
-
-/* A connection that the daemon's backlog has no room for */
-#define CONNECT_MS 1000
-/* How often a daemon that does not answer is looked at, and how long one that is stopped has */
-#define LOOK_MS 100
+/* Interval at which the daemon's process is checked while a reply is outstanding */
+#define CHECK_MS 100
+/* Limit for a reply if the daemon's process is stopped */
 #define STOPPED_MS 300
-#define NS_PER_MS 1000000ull
 
-static void set_timeout(int fd, int option, unsigned int ms)
+#define ERRNO_MAX 4095
+
+static void set_socket_timeout(int fd, int option, unsigned int ms)
 {
 	struct timeval tv = { ms / 1000, ms % 1000 * 1000 };
 
 	setsockopt(fd, SOL_SOCKET, option, &tv, sizeof(tv));
 }
 
-int xp_conn_open(struct xp_conn *conn, const char *path, unsigned int timeout_ms)
+void xp_conn_set_timeout(struct xp_conn *conn, unsigned int timeout_ms)
+{
+	conn->started_ns = xp_clock();
+	conn->deadline_ns = timeout_ms ? conn->started_ns + timeout_ms * XP_NS_PER_MS : 0;
+	set_socket_timeout(conn->fd, SO_SNDTIMEO, timeout_ms);
+	set_socket_timeout(conn->fd, SO_RCVTIMEO, timeout_ms ? CHECK_MS : 0);
+}
+
+int xp_conn_open(struct xp_conn *conn, const char *path, struct xp_timeouts timeouts)
 {
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
 	size_t len = strlen(path);
 	int err;
 
+	*conn = (struct xp_conn){ .fd = -1 };
 	if (len >= sizeof(sun.sun_path))
 		return -ENAMETOOLONG;
 	memcpy(sun.sun_path, path, len);
 	conn->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (conn->fd < 0)
 		return -errno;
-	/* the send timeout bounds connect() */
-	set_timeout(conn->fd, SO_SNDTIMEO, timeout_ms < CONNECT_MS ? timeout_ms : CONNECT_MS);
-	set_timeout(conn->fd, SO_RCVTIMEO, LOOK_MS);
-	conn->opened_ns = xp_clock();
-	conn->deadline_ns = conn->opened_ns + timeout_ms * NS_PER_MS;
+	xp_conn_set_timeout(conn, timeouts.reply_ms);
+	/* SO_SNDTIMEO bounds connect(). */
+	set_socket_timeout(conn->fd, SO_SNDTIMEO, timeouts.connect_ms);
 	do {
 		err = connect(conn->fd, (struct sockaddr *)&sun, sizeof(sun)) ? -errno : 0;
 	} while (err == -EINTR && xp_clock() < conn->deadline_ns);
-	if (err) {
-		close(conn->fd);
-		conn->fd = -1;
-		return err;
-	}
-	pthread_mutex_init(&conn->lock, NULL);
-	conn->seq = 0;
-	conn->broken = false;
-	return 0;
-}
-
-/* From now on requests take the time they take. */
-void xp_conn_no_timeout(struct xp_conn *conn)
-{
-	set_timeout(conn->fd, SO_SNDTIMEO, 0);
-	set_timeout(conn->fd, SO_RCVTIMEO, 0);
-	conn->deadline_ns = 0;
+	if (err)
+		xp_conn_close(conn);
+	return err;
 }
 
 void xp_conn_close(struct xp_conn *conn)
 {
-	if (conn->fd < 0)
-		return;
-	close(conn->fd);
+	if (conn->fd >= 0)
+		close(conn->fd);
 	conn->fd = -1;
-	pthread_mutex_destroy(&conn->lock);
 }
 
 bool xp_conn_hung_up(const struct xp_conn *conn)
@@ -84,6 +71,14 @@ bool xp_conn_hung_up(const struct xp_conn *conn)
 
 	return poll(&p, 1, 0) > 0 && p.revents & (POLLHUP | POLLERR);
 }
+
+void xp_close_fds(const int *fds, unsigned int n)
+{
+	while (n)
+		close(fds[--n]);
+}
+
+/* ---- request ------------------------------------------------------------------- */
 
 static int send_request(struct xp_conn *conn, const struct xp_call *call)
 {
@@ -111,13 +106,29 @@ static int send_request(struct xp_conn *conn, const struct xp_call *call)
 	do {
 		n = sendmsg(conn->fd, &msg, MSG_NOSIGNAL);
 	} while (n < 0 && errno == EINTR);
-	if (n >= 0)
-		return 0;
-	return -errno;
+	return n < 0 ? -errno : 0;
 }
 
-/* Keeps what the caller has room for, closes the rest. */
-static void take_fds(struct msghdr *msg, struct xp_call *call)
+/* Returns true if sendmsg() failed with err before anything was sent. */
+static bool nothing_sent(int err, const struct xp_call *call)
+{
+	switch (err) {
+	case -EMSGSIZE:
+	case -ETOOMANYREFS:
+	case -ENOBUFS:
+	case -ENOMEM:
+		return true;
+	case -EBADF: /* a descriptor to send, which came from the program */
+		return call->nfds;
+	default:
+		return false;
+	}
+}
+
+/* ---- reply --------------------------------------------------------------------- */
+
+/* Stores the descriptors that the caller has room for and closes the rest. */
+static void receive_fds(struct msghdr *msg, struct xp_call *call)
 {
 	struct cmsghdr *cmsg;
 	unsigned int i, n;
@@ -137,7 +148,10 @@ static void take_fds(struct msghdr *msg, struct xp_call *call)
 	}
 }
 
-/* By SIGSTOP, a debugger, or for ever; false also where /proc does not show the process. */
+/*
+ * Returns true if the peer's process is stopped (by SIGSTOP or a debugger), a zombie or dead.
+ * Returns false if /proc does not show the process.
+ */
 static bool is_stopped(int fd)
 {
 	struct ucred cred = { 0 };
@@ -154,12 +168,12 @@ static bool is_stopped(int fd)
 	len = fread(stat, 1, sizeof(stat) - 1, f);
 	fclose(f);
 	stat[len] = '\0';
-	state = strrchr(stat, ')'); /* behind the name, which may hold anything */
+	state = strrchr(stat, ')'); /* the name in parentheses may contain anything */
 	return state && state[1] && strchr("TtZX", state[2]);
 }
 
-/* No answer yet. A process that runs may only be late, as on a busy machine. */
-static bool worth_waiting(const struct xp_conn *conn)
+/* No reply yet. A running daemon may only be slow, as on a busy machine. */
+static bool may_still_reply(const struct xp_conn *conn)
 {
 	uint64_t now = xp_clock();
 
@@ -167,10 +181,10 @@ static bool worth_waiting(const struct xp_conn *conn)
 		return true;
 	if (now >= conn->deadline_ns)
 		return false;
-	return now - conn->opened_ns < STOPPED_MS * NS_PER_MS || !is_stopped(conn->fd);
+	return now - conn->started_ns < STOPPED_MS * XP_NS_PER_MS || !is_stopped(conn->fd);
 }
 
-/* 0 and the daemon's answer in *status, or what went wrong on the way. */
+/* Returns 0 and the status in the reply, or an error of the connection. */
 static int receive_reply(struct xp_conn *conn, struct xp_call *call, int *status)
 {
 	char control[CMSG_SPACE(XR_MSG_MAX_FDS * sizeof(int))];
@@ -193,13 +207,15 @@ static int receive_reply(struct xp_conn *conn, struct xp_call *call, int *status
 	do {
 		n = recvmsg(conn->fd, &msg, MSG_CMSG_CLOEXEC);
 		err = n < 0 ? -errno : 0;
-		/* a program with a timer may be interrupted before each timeout */
-	} while ((err == -EINTR || err == -EAGAIN) && worth_waiting(conn));
-	if (n <= 0)
-		return n ? err : -ECONNRESET;
-	take_fds(&msg, call);
+		/* A timer signal of the program may interrupt each wait before it times out. */
+	} while ((err == -EINTR || err == -EAGAIN) && may_still_reply(conn));
+	if (n < 0)
+		return err == -EINTR || err == -EAGAIN ? -ETIMEDOUT : err;
+	if (!n)
+		return -ECONNRESET;
+	receive_fds(&msg, call);
 	if ((size_t)n < sizeof(head) || head.type != call->type || head.seq != conn->seq ||
-	    head.status > 0 || head.status < -4095)
+	    head.status > 0 || head.status < -ERRNO_MAX)
 		return -EPROTO;
 	call->rep_got = n - sizeof(head);
 	*status = head.status;
@@ -215,10 +231,8 @@ int xp_conn_call(struct xp_conn *conn, struct xp_call *call)
 	if (conn->broken)
 		return -EIO;
 	err = send_request(conn, call);
-	if (err == -EMSGSIZE || err == -ETOOMANYREFS || err == -ENOBUFS || err == -ENOMEM)
-		return err; /* nothing was sent */
-	if (err == -EBADF && call->nfds)
-		return err; /* nor here: a descriptor that the program gave us */
+	if (nothing_sent(err, call))
+		return err;
 	if (!err)
 		err = receive_reply(conn, call, &status);
 	if (!err && !status)
@@ -227,8 +241,49 @@ int xp_conn_call(struct xp_conn *conn, struct xp_call *call)
 	call->rep_nfds = 0;
 	if (!err)
 		return status;
-	/* Replies are matched by their order: after a lost or foreign one nothing fits any more. */
+	/* Replies arrive in order. After a lost or foreign one, none can be matched any more. */
 	conn->broken = true;
 	shutdown(conn->fd, SHUT_RDWR);
-	return -EIO;
+	return err;
+}
+
+/* ---- hello --------------------------------------------------------------------- */
+
+int xp_conn_hello(struct xp_conn *conn, uint32_t flags, const uint8_t *token, struct xp_call *call)
+{
+	struct xr_hello_req req = { .version = XR_PROTOCOL_VERSION, .flags = flags };
+	int err;
+
+	if (token) {
+		req.flags |= XR_HELLO_IMPORT;
+		memcpy(req.token, token, sizeof(req.token));
+	}
+	call->type = XR_MSG_HELLO;
+	call->req = &req;
+	call->req_len = sizeof(req);
+	err = xp_conn_call(conn, call);
+	call->req = NULL;
+	if (!err && ((const struct xr_hello_rep *)call->rep)->version != XR_PROTOCOL_VERSION) {
+		xp_close_fds(call->rep_fds, call->rep_nfds);
+		call->rep_nfds = 0;
+		err = -EPROTO;
+	}
+	return err;
+}
+
+int xp_conn_observe(struct xp_conn *conn, const char *path, struct xp_timeouts timeouts,
+		    struct xr_hello_rep *rep)
+{
+	struct xp_call call = { .rep = rep, .rep_len = sizeof(*rep) };
+	int err = xp_conn_open(conn, path, timeouts);
+
+	if (err)
+		return err;
+	err = xp_conn_hello(conn, XR_HELLO_OBSERVER, NULL, &call);
+	if (!err && (!rep->device[0] || !memchr(rep->device, 0, sizeof(rep->device)) ||
+		     !memchr(rep->netdev, 0, sizeof(rep->netdev))))
+		err = -EPROTO;
+	if (err)
+		xp_conn_close(conn);
+	return err;
 }

@@ -1,47 +1,57 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Chunks of shared memory that the daemon makes: each is mapped once, until the context closes. */
+/* Shared memory chunks. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "provider/provider.h"
+#include "provider/control/shm.h"
 
 #define MAX_CHUNKS 65536
 
-static int map_chunk(struct xp_shm *shm, const struct xr_shm_ref *ref, int fd)
+static int grow(struct xp_shm *shm, uint32_t id)
 {
 	unsigned int want = shm->nchunks ? shm->nchunks : 16;
 	struct xp_chunk *chunk;
+
+	while (want <= id)
+		want *= 2;
+	if (want == shm->nchunks)
+		return 0;
+	chunk = realloc(shm->chunk, want * sizeof(*chunk));
+	if (!chunk)
+		return -ENOMEM;
+	memset(chunk + shm->nchunks, 0, (want - shm->nchunks) * sizeof(*chunk));
+	shm->chunk = chunk;
+	shm->nchunks = want;
+	return 0;
+}
+
+static int map_chunk(struct xp_shm *shm, const struct xr_shm_ref *ref, int fd)
+{
 	struct stat st;
 	void *base;
+	int err;
 
-	/* A file shorter than its mapping would be a SIGBUS later on. */
+	/* Access beyond the end of a file that is shorter than its mapping raises SIGBUS. */
 	if (fstat(fd, &st) || ref->chunk >= MAX_CHUNKS || !ref->chunk_size ||
 	    (uint64_t)st.st_size < ref->chunk_size)
 		return -EPROTO;
-	while (want <= ref->chunk)
-		want *= 2;
-	if (want > shm->nchunks) {
-		chunk = realloc(shm->chunk, want * sizeof(*chunk));
-		if (!chunk)
-			return -ENOMEM;
-		memset(chunk + shm->nchunks, 0, (want - shm->nchunks) * sizeof(*chunk));
-		shm->chunk = chunk;
-		shm->nchunks = want;
-	}
+	err = grow(shm, ref->chunk);
+	if (err)
+		return err;
 	base = mmap(NULL, ref->chunk_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (base == MAP_FAILED)
 		return -errno;
-	/* An id may come again after the daemon gave up the chunk that had it. */
+	/* The daemon reuses the ids of chunks that it has freed. */
 	if (shm->chunk[ref->chunk].base)
 		munmap(shm->chunk[ref->chunk].base, shm->chunk[ref->chunk].size);
 	shm->chunk[ref->chunk] = (struct xp_chunk){ base, ref->chunk_size };
 	return 0;
 }
 
-int xp_shm_map(struct xp_shm *shm, const struct xr_shm_ref *ref, const int *fds, unsigned int nfds,
-	       unsigned int *used, void **ptr)
+int xp_shm_map(struct xp_shm *shm, const struct xr_shm_ref *ref, struct xp_shm_fds *fds, void **ptr)
 {
 	const struct xp_chunk *c;
 	int err;
@@ -50,9 +60,9 @@ int xp_shm_map(struct xp_shm *shm, const struct xr_shm_ref *ref, const int *fds,
 	if (!ref->length)
 		return 0;
 	if (ref->new_chunk) {
-		if (*used >= nfds)
+		if (fds->used >= fds->n)
 			return -EPROTO;
-		err = map_chunk(shm, ref, fds[(*used)++]);
+		err = map_chunk(shm, ref, fds->fd[fds->used++]);
 		if (err)
 			return err;
 	}

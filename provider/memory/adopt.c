@@ -1,51 +1,49 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Adoption: which pages of the program became shared with the daemon, and how many regions hold
- * each.
+ * Adoption: which pages of the program are in a page file, and how many regions reference each.
  *
- * One table for the process: pieces, sorted, not overlapping, each with one count. A region that
- * covers part of a piece splits it. Regions of several contexts count alike. When the last one
- * lets go, the pages become private memory again.
+ * One table serves the process. Regions of all contexts count alike. When the last region drops its
+ * reference, the pages become private memory again.
  *
- * The program may unmap pages that are adopted, and map others there. A piece is known by its
- * place in its file, which is never used twice, so a region that lets go of pages that are no
- * longer there finds nothing, not somebody else's.
+ * The program may unmap adopted pages and map others there. An interval is therefore identified by
+ * its place in the page file, which is never used twice: when a region drops a reference to pages
+ * that are no longer mapped there, nothing is found, rather than somebody else's pages.
  */
+#include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "convert.h"
+#include "provider/base/cancel.h"
+#include "provider/memory/adopt.h"
+#include "provider/memory/convert.h"
+#include "provider/memory/interval.h"
 
-/* Each piece is a mapping or two; programs have 65530 of these. */
-#define MAX_PIECES 16384
-
-struct piece {
-	uint64_t start, end;
-	struct xp_file *file;
-	uint64_t offset;
-	unsigned int refs;
-};
+/* An interval takes one or two mappings; vm.max_map_count is 65530 by default. */
+#define MAX_ADOPTED 16384
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct piece *pieces;
-static size_t npieces, room;
-/* Those behind whose back the program mapped something else: regions still hold their pages. */
-static struct piece *lost;
-static size_t nlost, lost_room;
+static int cancel_state; /* of the thread that holds the lock */
 
-static int cancel; /* of who holds the lock */
+static struct xp_intervals adopted;  /* each has a reference to its file */
+static struct xp_intervals excluded; /* written through /proc/self/mem: xp_adopt_exclude() */
+/*
+ * Referenced pages whose addresses the program reused for another mapping. An unsorted list;
+ * each has a reference to its file.
+ */
+static struct xp_intervals displaced;
 
 void xp_adopt_lock(void)
 {
 	int before = xp_cancel_off();
 
 	pthread_mutex_lock(&lock);
-	cancel = before;
+	cancel_state = before;
 }
 
 void xp_adopt_unlock(void)
 {
-	int before = cancel;
+	int before = cancel_state;
 
 	pthread_mutex_unlock(&lock);
 	xp_cancel_restore(before);
@@ -55,7 +53,7 @@ void xp_adopt_unlock(void)
 
 static struct {
 	bool never;
-	uint64_t min;
+	uint64_t min; /* bytes of whole pages */
 } policy;
 
 static void read_policy(void)
@@ -67,113 +65,62 @@ static void read_policy(void)
 		policy.min = strtoull(min, NULL, 0);
 }
 
-static bool adoptable(const struct xp_context *ctx, const struct xp_mapping *m, uint64_t start,
-		      uint64_t end)
+/* Returns true if the whole pages [start, end) of mapping m may be adopted. */
+static bool adoptable(const struct xp_mapping *m, uint64_t start, uint64_t end, int uffd_device)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	uint64_t stack = (uintptr_t)__builtin_frame_address(0), tls = (uintptr_t)&errno;
 
 	pthread_once(&once, read_policy);
-	if (policy.never || start >= end || end - start < policy.min || npieces >= MAX_PIECES)
+	if (policy.never || start >= end || end - start < policy.min ||
+	    adopted.count >= MAX_ADOPTED)
 		return false;
 	if (m->shared || !m->readable || !m->writable || m->executable)
 		return false;
-	/* Memory that was adopted before is a private mapping of one of our files. */
+	/* Memory that was adopted before is a private mapping of a page file. */
 	if (!m->anonymous && !m->adopted)
 		return false;
-	/* What this thread itself writes to while it moves pages */
+	/* This thread writes to its stack and TLS while it moves pages. */
 	if ((m->start <= stack && stack < m->end) || (m->start <= tls && tls < m->end))
 		return false;
-	return xp_convert_ready(ctx->uffd_device);
+	return xp_convert_ready(uffd_device);
 }
 
-/* ---- the table ----------------------------------------------------------------- */
+/* ---- intervals with files ------------------------------------------------------ */
 
-/* The first piece that ends after the address */
-static size_t find(uint64_t addr)
-{
-	size_t lo = 0, hi = npieces, mid;
-
-	while (lo < hi) {
-		mid = lo + (hi - lo) / 2;
-		if (pieces[mid].end > addr)
-			hi = mid;
-		else
-			lo = mid + 1;
-	}
-	return lo;
-}
-
-static int make_room(size_t more)
-{
-	struct piece *p;
-
-	if (npieces + more <= room)
-		return 0;
-	p = realloc(pieces, (room * 2 + 16) * sizeof(*p));
-	if (!p)
-		return -ENOMEM;
-	pieces = p;
-	room = room * 2 + 16;
-	return 0;
-}
-
-/* With room made. The table takes over the reference to the file. */
-static void insert(size_t i, const struct piece *p)
-{
-	memmove(&pieces[i + 1], &pieces[i], (npieces - i) * sizeof(*p));
-	pieces[i] = *p;
-	npieces++;
-}
-
-static void remove_piece(size_t i)
-{
-	xp_file_put(pieces[i].file);
-	npieces--;
-	memmove(&pieces[i], &pieces[i + 1], (npieces - i) * sizeof(*pieces));
-}
-
-static int lose_piece(size_t i)
-{
-	struct piece *p;
-
-	if (nlost == lost_room) {
-		p = realloc(lost, (lost_room * 2 + 4) * sizeof(*p));
-		if (!p)
-			return -ENOMEM;
-		lost = p;
-		lost_room = lost_room * 2 + 4;
-	}
-	lost[nlost++] = pieces[i];
-	xp_file_get(pieces[i].file);
-	remove_piece(i);
-	return 0;
-}
-
-/* No piece reaches across the address afterwards. With room for one more. */
+/* Splits the interval at addr. Needs room for one more. */
 static void split(uint64_t addr)
 {
-	size_t i = find(addr);
-	struct piece tail;
+	struct xp_interval *tail = xp_intervals_split(&adopted, addr);
 
-	if (i == npieces || pieces[i].start >= addr)
-		return;
-	tail = pieces[i];
-	tail.offset += addr - tail.start;
-	tail.start = addr;
-	pieces[i].end = addr;
-	xp_file_get(tail.file);
-	insert(i + 1, &tail);
+	if (tail)
+		xp_file_get(tail->file);
 }
 
-/* The pages at the address are still those of the piece. */
-static bool in_place(const struct piece *p, uint64_t at, const struct xp_mapping *m)
+static void remove_adopted(size_t i)
+{
+	struct xp_file *f = adopted.at[i].file;
+
+	xp_intervals_remove(&adopted, i);
+	xp_file_put(f);
+}
+
+/* Moves an interval to the displaced ones. */
+static int displace(size_t i)
+{
+	if (xp_intervals_reserve(&displaced, 1))
+		return -ENOMEM;
+	xp_intervals_insert(&displaced, displaced.count, &adopted.at[i]);
+	xp_intervals_remove(&adopted, i);
+	return 0;
+}
+
+/* Returns true if address at, in mapping m, still maps the page of interval p. */
+static bool in_place(const struct xp_interval *p, uint64_t at, const struct xp_mapping *m)
 {
 	return m->shared && m->inode == p->file->inode && m->dev == p->file->dev &&
 	       m->offset + (at - m->start) == p->offset + (at - p->start);
 }
-
-/* ---- holding ------------------------------------------------------------------- */
 
 static uint64_t round_down(uint64_t x)
 {
@@ -185,148 +132,133 @@ static uint64_t round_up(uint64_t x)
 	return round_down(x + xp_page_size() - 1);
 }
 
-static int make_hold_room(struct xp_holds *h)
-{
-	struct xp_hold *more;
+/* ---- references of regions ----------------------------------------------------- */
 
-	if (h->count < h->room)
-		return 0;
-	more = realloc(h->hold, (h->room * 2 + 4) * sizeof(*more));
-	if (!more)
-		return -ENOMEM;
-	h->hold = more;
-	h->room = h->room * 2 + 4;
-	return 0;
-}
-
-/* Pages [start, end) of piece i, which contains them. */
-static int hold(struct xp_holds *h, size_t i, uint64_t start, uint64_t end)
+/* Adds a reference to pages [start, end), which are part of interval i. */
+static int add_ref(struct xp_page_refs *refs, size_t i, uint64_t start, uint64_t end)
 {
-	if (make_room(2) || make_hold_room(h))
+	struct xp_interval *p;
+
+	if (xp_intervals_reserve(&adopted, 2) || xp_page_refs_reserve(refs))
 		return -ENOMEM;
 	split(start);
 	split(end);
-	i = find(start);
-	pieces[i].refs++;
-	xp_file_get(pieces[i].file);
-	h->hold[h->count++] = (struct xp_hold){ start, end, pieces[i].file, pieces[i].offset };
+	p = &adopted.at[xp_intervals_find(&adopted, start)];
+	p->refs++;
+	xp_file_get(p->file);
+	refs->at[refs->count++] = (struct xp_page_ref){ start, end, p->file, p->offset };
 	return 0;
 }
 
-int xp_adopt_never(uint64_t start, uint64_t end, struct xp_holds *h)
+int xp_adopt_exclude(uint64_t start, uint64_t end, struct xp_layout *l)
 {
+	struct xp_page_refs *refs = &l->refs;
 	int err = 0;
 
 	start = round_down(start);
 	end = end > UINT64_MAX - xp_page_size() ? round_down(end) : round_up(end);
-	if (start < end)
-		err = make_hold_room(h) ? -ENOMEM : xp_byway_hold(start, end);
-	if (!err && start < end)
-		h->hold[h->count++] = (struct xp_hold){ .start = start, .end = end };
+	if (start >= end)
+		return 0;
+	err = xp_page_refs_reserve(refs);
+	if (!err)
+		err = xp_intervals_ref(&excluded, start, end);
+	if (!err)
+		refs->at[refs->count++] = (struct xp_page_ref){ .start = start, .end = end };
 	return err;
 }
 
-/* True where nobody else holds it. */
-static bool let_go(struct piece *p)
+/* Returns true if that was the last reference; the pages are private then. */
+static bool put_interval(struct xp_interval *p)
 {
 	if (--p->refs)
 		return false;
-	xp_move_out(p->start, p->end, p->file, p->offset);
+	xp_move_out(p->start, p->end - p->start, p->file, p->offset);
 	return true;
 }
 
-static bool holds(const struct xp_hold *h, const struct piece *p)
+/* Returns true if interval p is of the same pages as the reference. */
+static bool same_pages(const struct xp_page_ref *ref, const struct xp_interval *p)
 {
-	return p->file == h->file && p->offset - p->start == h->offset - h->start;
+	return p->file == ref->file && p->offset - p->start == ref->offset - ref->start;
 }
 
-static void unhold_lost(const struct xp_hold *h)
+static void drop_displaced(const struct xp_page_ref *ref)
 {
 	size_t i = 0;
 
-	while (i < nlost) {
-		if (lost[i].start >= h->start && lost[i].end <= h->end && holds(h, &lost[i]) &&
-		    let_go(&lost[i])) {
-			xp_file_put(lost[i].file);
-			lost[i] = lost[--nlost];
+	while (i < displaced.count) {
+		struct xp_interval *p = &displaced.at[i];
+		struct xp_file *f = p->file;
+
+		if (p->start >= ref->start && p->end <= ref->end && same_pages(ref, p) &&
+		    put_interval(p)) {
+			xp_intervals_remove(&displaced, i);
+			xp_file_put(f);
 		} else {
 			i++;
 		}
 	}
 }
 
-/* Later regions may have split what was one piece when this one took hold. */
-static void unhold(const struct xp_hold *h)
+/* Later regions may have split the interval since the reference was taken. */
+static void drop_ref(const struct xp_page_ref *ref)
 {
-	size_t i = find(h->start);
+	size_t i;
 
-	if (!h->file) {
-		xp_byway_let_go(h->start, h->end);
+	if (!ref->file) {
+		xp_intervals_unref(&excluded, ref->start, ref->end);
 		return;
 	}
-	while (i < npieces && pieces[i].start < h->end) {
-		if (holds(h, &pieces[i]) && let_go(&pieces[i]))
-			remove_piece(i);
+	i = xp_intervals_find(&adopted, ref->start);
+	while (i < adopted.count && adopted.at[i].start < ref->end) {
+		if (same_pages(ref, &adopted.at[i]) && put_interval(&adopted.at[i]))
+			remove_adopted(i);
 		else
 			i++;
 	}
-	unhold_lost(h);
-	xp_file_put(h->file);
+	drop_displaced(ref);
+	xp_file_put(ref->file);
 }
 
-void xp_unadopt_locked(struct xp_holds *holds)
+void xp_page_refs_release_locked(struct xp_page_refs *refs)
 {
-	while (holds->count)
-		unhold(&holds->hold[--holds->count]);
-	free(holds->hold);
-	*holds = (struct xp_holds){ 0 };
+	while (refs->count)
+		drop_ref(&refs->at[--refs->count]);
+	free(refs->at);
+	*refs = (struct xp_page_refs){ 0 };
 }
 
-void xp_unadopt(struct xp_holds *holds)
+void xp_page_refs_release(struct xp_page_refs *refs)
 {
 	xp_adopt_lock();
-	xp_unadopt_locked(holds);
+	xp_page_refs_release_locked(refs);
 	xp_adopt_unlock();
 }
 
 /* ---- laying out ---------------------------------------------------------------- */
 
-static int add_fd(struct xp_layout *l, int fd)
+/* Lays out [start, end), which is part of interval i. */
+static int lay_out_adopted(struct xp_layout *l, size_t i, uint64_t start, uint64_t end)
 {
-	unsigned int i;
-
-	for (i = 0; i < l->nfds; i++) {
-		if (l->fds[i] == fd)
-			return i;
-	}
-	if (i == sizeof(l->fds) / sizeof(l->fds[0]))
-		return -E2BIG;
-	l->fds[l->nfds++] = fd;
-	return i;
-}
-
-/* Part of piece i */
-static int lay_out_piece(struct xp_layout *l, struct xp_holds *holds, size_t i, uint64_t start,
-			 uint64_t end)
-{
-	const struct piece *p = &pieces[i];
+	const struct xp_interval *p = &adopted.at[i];
 	struct xr_mr_segment seg = {
 		.kind = XR_SEG_FD,
 		.addr = start,
 		.length = end - start,
 		.offset = p->offset + (start - p->start),
 	};
-	int fd = add_fd(l, p->file->fd), err;
+	int fd = xp_layout_add_fd(l, p->file->fd), err;
 
 	if (fd < 0)
 		return fd;
 	seg.fd_index = fd;
-	err = xp_add_segment(l, &seg);
-	return err ? err : hold(holds, i, round_down(start), round_up(end));
+	err = xp_layout_add(l, &seg);
+	return err ? err : add_ref(&l->refs, i, round_down(start), round_up(end));
 }
 
-static int lay_out_rest(struct xp_layout *l, const struct xp_mapping *m, uint64_t start,
-			uint64_t end)
+/* Lays out [start, end) without adoption: shared tier if possible, else private tier. */
+static int lay_out_unadopted(struct xp_layout *l, const struct xp_mapping *m, uint64_t start,
+			     uint64_t end)
 {
 	struct xr_mr_segment seg = {
 		.kind = XR_SEG_PRIVATE,
@@ -343,77 +275,92 @@ static int lay_out_rest(struct xp_layout *l, const struct xp_mapping *m, uint64_
 		seg.map_start = m->start;
 		seg.map_end = m->end;
 	}
-	return xp_add_segment(l, &seg);
+	return xp_layout_add(l, &seg);
 }
 
-/* No piece lies in [start, end): whole pages of it may become one. */
-static int lay_out_gap(const struct xp_context *ctx, struct xp_layout *l, struct xp_holds *holds,
-		       const struct xp_mapping *m, uint64_t start, uint64_t end)
+/* Lays out [start, end), in which nothing is adopted or excluded: adopts its whole pages. */
+static int adopt_pages(const struct xp_mapping *m, uint64_t start, uint64_t end, int uffd_device,
+		       struct xp_layout *l)
 {
 	uint64_t lo = round_up(start), hi = round_down(end), moved;
-	struct piece p = { .start = lo };
+	struct xp_interval p = { .start = lo };
 	int err;
 
-	if (!adoptable(ctx, m, lo, hi))
-		return lay_out_rest(l, m, start, end);
-	err = make_room(1);
+	if (!adoptable(m, lo, hi, uffd_device))
+		return lay_out_unadopted(l, m, start, end);
+	err = xp_intervals_reserve(&adopted, 1);
 	if (err)
 		return err;
 	moved = xp_move_in(lo, hi, &p.file, &p.offset);
 	if (!moved)
-		return lay_out_rest(l, m, start, end);
+		return lay_out_unadopted(l, m, start, end);
 	p.end = lo + moved;
-	insert(find(lo), &p);
-	err = lay_out_rest(l, m, start, lo);
+	xp_intervals_insert(&adopted, xp_intervals_find(&adopted, lo), &p);
+	err = lay_out_unadopted(l, m, start, lo);
 	if (!err)
-		err = lay_out_piece(l, holds, find(lo), lo, p.end);
+		err = lay_out_adopted(l, xp_intervals_find(&adopted, lo), lo, p.end);
 	if (!err)
-		err = lay_out_rest(l, m, p.end, end);
+		err = lay_out_unadopted(l, m, p.end, end);
 	return err;
 }
 
-/* The same, up to where the daemon writes by address, or what it writes so. */
-static int lay_out_free(const struct xp_context *ctx, struct xp_layout *l, struct xp_holds *holds,
-			const struct xp_mapping *m, uint64_t start, uint64_t *end)
+/*
+ * Lays out the first part of [start, *end), in which nothing is adopted: either all excluded or
+ * without excluded pages. Stores its end in *end.
+ */
+static int lay_out_gap(const struct xp_mapping *m, uint64_t start, uint64_t *end, int uffd_device,
+		       struct xp_layout *l)
 {
-	uint64_t from, to;
+	struct xp_interval x;
 
-	if (xp_byway_next(start, *end, &from, &to)) {
-		*end = from > start ? from : to;
-		if (from == start)
-			return lay_out_rest(l, m, start, to);
+	if (!xp_intervals_overlap(&excluded, start, *end, &x))
+		return adopt_pages(m, start, *end, uffd_device, l);
+	if (x.start == start) {
+		*end = x.end;
+		return lay_out_unadopted(l, m, start, x.end);
 	}
-	return lay_out_gap(ctx, l, holds, m, start, *end);
+	*end = x.start;
+	return adopt_pages(m, start, x.start, uffd_device, l);
 }
 
 /*
- * What an error leaves without a hold stays in the table with a count of 0: harmless, and held by
- * the next region that comes along.
+ * The program mapped something else over an adopted interval at address at, in mapping m: takes the
+ * part of it within m out of the table.
  */
-int xp_adopt(const struct xp_context *ctx, const struct xp_mapping *m, uint64_t start, uint64_t end,
-	     struct xp_layout *l, struct xp_holds *holds)
+static int displace_at(uint64_t at, const struct xp_mapping *m)
 {
+	if (xp_intervals_reserve(&adopted, 2))
+		return -ENOMEM;
+	split(m->start);
+	split(m->end);
+	return displace(xp_intervals_find(&adopted, at));
+}
+
+/*
+ * After an error, an interval may stay in the table with no references. That does no harm: the next
+ * region in that range references it.
+ */
+int xp_adopt(const struct xp_mapping *m, uint64_t start, uint64_t end, int uffd_device,
+	     struct xp_layout *l)
+{
+	const struct xp_interval *next;
 	uint64_t at = start, stop;
 	int err = 0;
 	size_t i;
 
 	while (at < end && !err) {
-		i = find(at);
-		if (i < npieces && pieces[i].start <= at && !in_place(&pieces[i], at, m)) {
-			if (make_room(2))
-				return -ENOMEM;
-			/* The program mapped something else there. */
-			split(m->start);
-			split(m->end);
-			err = lose_piece(find(at));
+		i = xp_intervals_find(&adopted, at);
+		next = i < adopted.count ? &adopted.at[i] : NULL;
+		if (next && next->start <= at && !in_place(next, at, m)) {
+			err = displace_at(at, m);
 			continue;
 		}
-		if (i < npieces && pieces[i].start <= at) {
-			stop = pieces[i].end < end ? pieces[i].end : end;
-			err = lay_out_piece(l, holds, i, at, stop);
+		if (next && next->start <= at) {
+			stop = next->end < end ? next->end : end;
+			err = lay_out_adopted(l, i, at, stop);
 		} else {
-			stop = i < npieces && pieces[i].start < end ? pieces[i].start : end;
-			err = lay_out_free(ctx, l, holds, m, at, &stop);
+			stop = next && next->start < end ? next->start : end;
+			err = lay_out_gap(m, at, &stop, uffd_device, l);
 		}
 		at = stop;
 	}
@@ -423,57 +370,61 @@ int xp_adopt(const struct xp_context *ctx, const struct xp_mapping *m, uint64_t 
 /* ---- fork ---------------------------------------------------------------------- */
 
 /*
- * What is shared at a fork, as the kernel has it: the program may have split, moved or unmapped what
- * the table knows. The child can hardly look at /proc.
+ * Shared mappings of page files, read before fork(). The program may have split, moved or unmapped
+ * pages of the table, and the child cannot rely on reading /proc.
  */
-static struct xp_mapping *shared;
-static size_t nshared;
+static struct xp_mappings shared;
+
+static void list_from_table(void)
+{
+	size_t i;
+
+	shared.at = calloc(adopted.count, sizeof(*shared.at));
+	for (i = 0; shared.at && i < adopted.count; i++)
+		shared.at[shared.count++] = (struct xp_mapping){
+			.start = adopted.at[i].start,
+			.end = adopted.at[i].end,
+			.offset = adopted.at[i].offset,
+			.readable = true,
+			.writable = true,
+			.dev = adopted.at[i].file->dev,
+			.inode = adopted.at[i].file->inode,
+		};
+}
 
 static void list_shared(void)
 {
-	size_t n, i;
+	size_t i, n = 0;
 
-	nshared = 0;
-	if (xp_maps_read(0, UINT64_MAX, &shared, &n)) {
-		shared = calloc(npieces, sizeof(*shared));
-		/* no descriptor is left: nothing better is known than the table */
-		for (i = 0; shared && i < npieces; i++)
-			shared[nshared++] = (struct xp_mapping){
-				.start = pieces[i].start,
-				.end = pieces[i].end,
-				.offset = pieces[i].offset,
-				.readable = true,
-				.writable = true,
-				.dev = pieces[i].file->dev,
-				.inode = pieces[i].file->inode,
-			};
+	if (xp_mappings_read(0, UINT64_MAX, &shared)) {
+		list_from_table(); /* no descriptor is free: the table is the best guess */
 		return;
 	}
-	for (i = 0; i < n; i++)
-		if (shared[i].adopted && shared[i].shared)
-			shared[nshared++] = shared[i];
+	for (i = 0; i < shared.count; i++)
+		if (shared.at[i].adopted && shared.at[i].shared)
+			shared.at[n++] = shared.at[i];
+	shared.count = n;
 }
 
 void xp_adopt_before_fork(void)
 {
 	xp_adopt_lock();
-	if (!npieces && !nlost)
+	if (!adopted.count && !displaced.count)
 		return;
 	list_shared();
-	xp_convert_before_fork();
+	xp_files_before_fork();
 }
 
-static void forget_shared(void)
+static void free_shared(void)
 {
-	free(shared);
-	shared = NULL;
-	nshared = 0;
+	free(shared.at);
+	shared = (struct xp_mappings){ 0 };
 }
 
 void xp_adopt_in_parent(void)
 {
-	forget_shared();
-	xp_convert_in_parent();
+	free_shared();
+	xp_files_in_parent();
 	xp_adopt_unlock();
 }
 
@@ -481,16 +432,17 @@ void xp_adopt_in_child(void)
 {
 	size_t i;
 
-	for (i = 0; i < nshared; i++)
-		xp_move_out_in_child(&shared[i]);
-	forget_shared();
-	/* Holds of the parent's regions keep their references; the table is empty for them. */
-	while (npieces)
-		remove_piece(npieces - 1);
-	while (nlost)
-		xp_file_put(lost[--nlost].file);
-	xp_byway_forget();
+	for (i = 0; i < shared.count; i++)
+		xp_move_out_in_child(&shared.at[i]);
+	free_shared();
+	/* Page references of the parent's regions still have file references of their own. */
+	while (adopted.count)
+		remove_adopted(adopted.count - 1);
+	while (displaced.count)
+		xp_file_put(displaced.at[--displaced.count].file);
+	excluded.count = 0;
 	xp_convert_in_child();
+	xp_files_in_child();
 	pthread_mutex_init(&lock, NULL);
-	xp_cancel_restore(cancel);
+	xp_cancel_restore(cancel_state);
 }

@@ -1,43 +1,37 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Programs that load libibverbs themselves and look its functions up in the handle would
- * go past us. They get the handle of a library that needs us first and libibverbs
- * second; every other dlopen() goes on as it came.
+ * Programs that load libibverbs with dlopen() and look functions up in its handle would bypass this
+ * library. They get the handle of libxroce-dl.so instead, which depends on this library and then on
+ * libibverbs. Every other dlopen() is passed on.
  */
 #include <dlfcn.h>
 #include <limits.h>
-#include <stdio.h>
+#include <pthread.h>
+#include <stdbool.h>
 #include <string.h>
 
-#include "provider/provider.h"
+#include "provider/base/export.h"
+#include "provider/base/libibverbs.h"
 
-#define FACADE "libxroce-dl.so"
+#define STUB "libxroce-dl.so"
 
-static void *(*real_dlopen)(const char *, int);
-static char facade[PATH_MAX]; /* empty: not installed */
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static char stub[PATH_MAX]; /* path; empty: not installed */
 
-static void find(void)
+/* The stub is in the folder of this library. */
+static void find_stub(void)
 {
 	Dl_info info;
 	char *slash;
 	size_t n;
 
-	real_dlopen = dlsym(RTLD_NEXT, "dlopen");
-	if (!dladdr(&real_dlopen, &info) || !info.dli_fname)
+	if (!dladdr(&stub, &info) || !info.dli_fname)
 		return;
 	slash = strrchr(info.dli_fname, '/');
 	n = slash ? slash + 1 - info.dli_fname : 0;
-	if (n && n + sizeof(FACADE) <= sizeof(facade)) {
-		memcpy(facade, info.dli_fname, n);
-		memcpy(facade + n, FACADE, sizeof(FACADE));
+	if (n && n + sizeof(STUB) <= sizeof(stub)) {
+		memcpy(stub, info.dli_fname, n);
+		memcpy(stub + n, STUB, sizeof(STUB));
 	}
-}
-
-void *xp_real_dlopen(const char *file, int mode)
-{
-	pthread_once(&once, find);
-	return real_dlopen(file, mode);
 }
 
 static bool is_libibverbs(const char *file)
@@ -47,20 +41,24 @@ static bool is_libibverbs(const char *file)
 	return base && (!strcmp(base, "libibverbs.so.1") || !strcmp(base, "libibverbs.so"));
 }
 
-void *dlopen(const char *file, int mode) __attribute__((visibility("default")));
-void *dlopen(const char *file, int mode)
+XP_PUBLIC void *dlopen(const char *file, int mode)
 {
-	void *theirs, *handle;
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	void *(*real_dlopen)(const char *, int) = xp_real_dlopen();
+	void *libibverbs, *handle;
 
-	pthread_once(&once, find);
-	/* A sibling call, so that the real one still sees who calls: search paths depend on it. */
-	if (!*facade || !is_libibverbs(file))
+	pthread_once(&once, find_stub);
+	/*
+	 * A tail call, so that the return address is the caller's: the real dlopen() derives search
+	 * paths from it.
+	 */
+	if (!*stub || !is_libibverbs(file))
 		return real_dlopen(file, mode);
-	/* The library that the program named, wherever it is: its name is what the other one needs. */
-	theirs = real_dlopen(file, mode);
-	handle = theirs ? real_dlopen(facade, mode & ~RTLD_NOLOAD) : NULL;
-	if (theirs)
-		dlclose(theirs);
-	/* The program's own errors are those of that library, and so are its own search paths. */
+	/* Load the file that the program named. The stub's dependency is satisfied by its name. */
+	libibverbs = real_dlopen(file, mode);
+	handle = libibverbs ? real_dlopen(stub, mode & ~RTLD_NOLOAD) : NULL;
+	if (libibverbs)
+		dlclose(libibverbs);
+	/* On failure repeat the call as it was, for its error and the caller's search paths. */
 	return handle ? handle : real_dlopen(file, mode);
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Some programs (UCX) look for the kernel's files of a device before they use it, and do without
- * the device where there are none. Those few files are answered for here, where the kernel has just
- * said ENOENT for a path that names one of our devices. Every call goes to the real function
- * first: what exists is what the program gets, and only failures cost anything.
+ * Some programs (UCX) check files of the kernel's RDMA core before they use a device, and ignore the
+ * device if they are missing. This file emulates them. Every call goes to the real function first;
+ * only if that fails with ENOENT is the path compared. So existing files are never hidden, and
+ * successful calls cost nothing.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -15,22 +15,24 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "provider/provider.h"
+#include "provider/base/export.h"
+#include "provider/base/fail.h"
+#include "provider/verbs/device.h"
 
 /* ---- the files ----------------------------------------------------------------- */
 
 struct file {
-	mode_t mode;   /* type, and who may do what */
+	mode_t mode;   /* type and permissions */
 	char text[32]; /* of a regular file */
 };
 
-/* As the kernel's uverbs device. It can be looked at, not opened: there is no such device. */
+/* The uverbs device. It can be inspected, but not opened. */
 static bool command_device(struct file *f, const char *name, uint32_t unused)
 {
 	struct xr_hello_rep rep;
 
 	f->mode = S_IFCHR | 0666;
-	return !xp_device_ask(name, &rep, NULL);
+	return !xp_device_query(name, &rep, NULL);
 }
 
 static bool gid_attribute(struct file *f, const char *name, uint32_t index, bool want_type)
@@ -39,7 +41,7 @@ static bool gid_attribute(struct file *f, const char *name, uint32_t index, bool
 	struct xr_hello_rep rep;
 	uint32_t i;
 
-	if (xp_device_ask(name, &rep, &gids))
+	if (xp_device_query(name, &rep, &gids))
 		return false;
 	for (i = 0; i < gids.head.count && gids.entry[i].index != index; i++)
 		;
@@ -58,7 +60,10 @@ static bool gid_netdev(struct file *f, const char *name, uint32_t index)
 	return gid_attribute(f, name, index, false);
 }
 
-/* Linux, Documentation/ABI/stable/sysfs-class-infiniband. Paths: before NAME after [INDEX] */
+/*
+ * Paths are `before` NAME `after` [INDEX]. See Documentation/ABI/stable/sysfs-class-infiniband of
+ * Linux.
+ */
 static const struct {
 	const char *before, *after;
 	bool indexed;
@@ -69,15 +74,15 @@ static const struct {
 	{ "/sys/class/infiniband/", "/ports/1/gid_attrs/ndevs/", true, gid_netdev },
 };
 
-/* What follows the prefix, or NULL */
-static const char *after(const char *path, const char *prefix)
+/* Returns the text after the prefix, or NULL. */
+static const char *skip_prefix(const char *path, const char *prefix)
 {
 	size_t n = strlen(prefix);
 
 	return strncmp(path, prefix, n) ? NULL : path + n;
 }
 
-/* Decimal, as the kernel names them: no sign, no blank, no leading zero */
+/* Parses a decimal number without sign, blanks and leading zeros, like the kernel's file names. */
 static bool read_index(const char *text, uint32_t *index)
 {
 	size_t digits = strspn(text, "0123456789");
@@ -97,13 +102,13 @@ static bool find_file(const char *path, struct file *f)
 	size_t n;
 
 	for (i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
-		rest = after(path, files[i].before);
+		rest = skip_prefix(path, files[i].before);
 		n = rest ? strcspn(rest, "/") : 0;
 		if (!n || n >= sizeof(name))
 			continue;
 		memcpy(name, rest, n);
 		name[n] = 0;
-		rest = after(rest + n, files[i].after);
+		rest = skip_prefix(rest + n, files[i].after);
 		if (!rest || (files[i].indexed ? !read_index(rest, &index) : *rest))
 			continue;
 		*f = (struct file){ 0 };
@@ -112,48 +117,42 @@ static bool find_file(const char *path, struct file *f)
 	return false;
 }
 
-/* ---- what is done with them ---------------------------------------------------- */
+/* ---- calls --------------------------------------------------------------------- */
 
-static int failed(int err)
-{
-	errno = err;
-	return -1;
-}
-
-static int answer_access(const char *path, int mode)
+static int emulate_access(const char *path, int mode)
 {
 	struct file f;
 
 	if (!find_file(path, &f))
-		return failed(ENOENT);
-	return (unsigned int)mode & ~(f.mode & 7) ? failed(EACCES) : 0;
+		return xp_fail(ENOENT);
+	return (unsigned int)mode & ~(f.mode & 7) ? xp_fail(EACCES) : 0;
 }
 
-static int answer_stat(const char *path, struct stat *st)
+static int emulate_stat(const char *path, struct stat *st)
 {
 	struct file f;
 
 	if (!find_file(path, &f))
-		return failed(ENOENT);
+		return xp_fail(ENOENT);
 	memset(st, 0, sizeof(*st));
 	st->st_mode = f.mode;
 	st->st_nlink = 1;
 	st->st_blksize = 4096;
-	st->st_size = S_ISREG(f.mode) ? 4096 : 0; /* as all files of sysfs */
+	st->st_size = S_ISREG(f.mode) ? 4096 : 0; /* like all sysfs files */
 	return 0;
 }
 
-/* A file in memory that nobody can change */
-static int answer_open(const char *path, int flags)
+/* Opens a sealed memfd with the text. */
+static int emulate_open(const char *path, int flags)
 {
 	struct file f;
 	size_t len;
 	int fd;
 
 	if (!find_file(path, &f) || !S_ISREG(f.mode))
-		return failed(ENOENT);
+		return xp_fail(ENOENT);
 	if ((flags & O_ACCMODE) != O_RDONLY)
-		return failed(EACCES);
+		return xp_fail(EACCES);
 	fd = memfd_create("xroce-path", MFD_ALLOW_SEALING | (flags & O_CLOEXEC ? MFD_CLOEXEC : 0));
 	if (fd < 0)
 		return -1;
@@ -161,15 +160,15 @@ static int answer_open(const char *path, int flags)
 	if (pwrite(fd, f.text, len, 0) != (ssize_t)len ||
 	    fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL)) {
 		close(fd);
-		return failed(ENOMEM);
+		return xp_fail(ENOMEM);
 	}
 	return fd;
 }
 
 /* ---- the exports --------------------------------------------------------------- */
 
-/* libc's, or that of a library that stands between */
-static void *next_one(const char *name, void **cache)
+/* Returns the next function of that name in the search order: libc's or another library's. */
+static void *next_function(const char *name, void **cache)
 {
 	void *fn = __atomic_load_n(cache, __ATOMIC_RELAXED);
 
@@ -180,27 +179,27 @@ static void *next_one(const char *name, void **cache)
 	return fn;
 }
 
-#define INTERPOSE(name, answer, params, args)                                                      \
+#define INTERPOSE(name, emulate, params, args)                                                     \
 	XP_PUBLIC int name params                                                                  \
 	{                                                                                          \
 		static void *cache;                                                                \
-		int(*next) params = next_one(#name, &cache);                                       \
-		int ret = next ? next args : failed(ENOSYS);                                       \
+		int(*next) params = next_function(#name, &cache);                                  \
+		int ret = next ? next args : xp_fail(ENOSYS);                                      \
                                                                                                    \
-		return ret < 0 && errno == ENOENT ? answer : ret;                                  \
+		return ret < 0 && errno == ENOENT ? emulate : ret;                                 \
 	}
 
-INTERPOSE(access, answer_access(path, mode), (const char *path, int mode), (path, mode))
-INTERPOSE(stat, answer_stat(path, st), (const char *path, struct stat *st), (path, st))
-/* On 64-bit machines struct stat64 is struct stat. */
-INTERPOSE(stat64, answer_stat(path, (struct stat *)st), (const char *path, struct stat64 *st),
+INTERPOSE(access, emulate_access(path, mode), (const char *path, int mode), (path, mode))
+INTERPOSE(stat, emulate_stat(path, st), (const char *path, struct stat *st), (path, st))
+/* struct stat64 is struct stat on 64-bit machines. */
+INTERPOSE(stat64, emulate_stat(path, (struct stat *)st), (const char *path, struct stat64 *st),
 	  (path, st))
 
 #define INTERPOSE_OPEN(name)                                                                       \
 	XP_PUBLIC int name(const char *path, int flags, ...)                                       \
 	{                                                                                          \
 		static void *cache;                                                                \
-		int (*next)(const char *, int, ...) = next_one(#name, &cache);                     \
+		int (*next)(const char *, int, ...) = next_function(#name, &cache);                \
 		mode_t mode = 0;                                                                   \
 		va_list ap;                                                                        \
 		int ret;                                                                           \
@@ -210,8 +209,8 @@ INTERPOSE(stat64, answer_stat(path, (struct stat *)st), (const char *path, struc
 			mode = va_arg(ap, mode_t);                                                 \
 			va_end(ap);                                                                \
 		}                                                                                  \
-		ret = next ? next(path, flags, mode) : failed(ENOSYS);                             \
-		return ret < 0 && errno == ENOENT ? answer_open(path, flags) : ret;                \
+		ret = next ? next(path, flags, mode) : xp_fail(ENOSYS);                            \
+		return ret < 0 && errno == ENOENT ? emulate_open(path, flags) : ret;               \
 	}
 
 INTERPOSE_OPEN(open)

@@ -1,29 +1,39 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The seam: this library is loaded before libibverbs and exports functions of the
- * same names and versions. Each takes what is ours and passes on the rest,
- * as the table below says; a verb that we lack is refused there.
+ * Interposed functions of libibverbs. This library is loaded first and exports functions with the
+ * same names and symbol versions. Each handles the objects of this library and passes others to the
+ * function of libibverbs, as the table below says.
  *
- * Only the public ABI of verbs.h is used, nothing links to libibverbs: one
- * binary serves every release, and a program without verbs is not burdened.
+ * Only the public ABI of verbs.h is used and nothing links to libibverbs. So one binary serves every
+ * release, and programs that use no verbs do not load libibverbs.
  */
-#include <dlfcn.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "provider/base/export.h"
+#include "provider/base/fail.h"
+#include "provider/base/libibverbs.h"
+#include "provider/verbs/ah.h"
+#include "provider/verbs/async_event.h"
+#include "provider/verbs/comp_channel.h"
+#include "provider/verbs/context.h"
+#include "provider/verbs/cq.h"
+#include "provider/verbs/device.h"
+#include "provider/verbs/dm.h"
+#include "provider/verbs/mr.h"
+#include "provider/verbs/pd.h"
+#include "provider/verbs/qp.h"
+#include "provider/verbs/query.h"
+#include "provider/verbs/srq.h"
+#include "provider/verbs/token_file.h"
 
-#include "provider/provider.h"
-
-/* verbs.h hides these behind inline functions of the same name */
+/* verbs.h has inline functions with these names. */
 #undef ibv_query_port
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
 
 /*
- * INT(name, node, ours, does, parameters, arguments)   and PTR(type, ...), VOID(...)
- *   node   version of the symbol
- *   ours   true where the object is one of ours
- *   does   what then answers; refuse_int() says EOPNOTSUPP
+ * INT(name, version, ours, function, parameters, arguments), also PTR(type, ...) and VOID(...)
+ *   version    of the symbol
+ *   ours       true if the object is of this library
+ *   function   is called then
  */
 #define C(x) xp_is_ours((x)->context)
 #define VERBS(INT, PTR, VOID)                                                                      \
@@ -149,110 +159,82 @@
 	PTR(struct ibv_dm *, ibv_import_dm, "IBVERBS_1.13", xp_is_ours(ctx), xp_import_dm,         \
 	    (struct ibv_context * ctx, uint32_t handle), (ctx, handle))                            \
 	VOID(ibv_unimport_dm, "IBVERBS_1.13", C(dm), xp_unimport_dm, (struct ibv_dm * dm), (dm))   \
-	/* with conditions of their own, below */                                                  \
+	/* defined below */                                                                        \
 	OTHER(ibv_get_device_list, "IBVERBS_1.1")                                                  \
 	OTHER(ibv_free_device_list, "IBVERBS_1.1")                                                 \
 	OTHER(ibv_get_device_guid, "IBVERBS_1.1")                                                  \
 	OTHER(ibv_import_device, "IBVERBS_1.10")                                                   \
 	OTHER(_ibv_query_gid_table, "IBVERBS_1.11")
 
-/* ---- the real ones ------------------------------------------------------------- */
+/* ---- libibverbs ---------------------------------------------------------------- */
 
-#define OTHER(name, node) V_##name,
-#define ENUM_INT(name, node, ours, does, params, args) V_##name,
-#define ENUM_PTR(type, name, node, ours, does, params, args) V_##name,
+#define OTHER(name, version) V_##name,
+#define ENUM_INT(name, version, ours, function, params, args) V_##name,
+#define ENUM_PTR(type, name, version, ours, function, params, args) V_##name,
 enum verb { VERBS(ENUM_INT, ENUM_PTR, ENUM_INT) VERB_COUNT };
 #undef OTHER
 
-#define OTHER(verb, node) { #verb, node, NULL },
-#define ROW_INT(verb, node, ours, does, params, args) { #verb, node, NULL },
-#define ROW_PTR(type, verb, node, ours, does, params, args) { #verb, node, NULL },
+#define OTHER(verb, version) { #verb, version, NULL },
+#define ROW_INT(verb, version, ours, function, params, args) { #verb, version, NULL },
+#define ROW_PTR(type, verb, version, ours, function, params, args) { #verb, version, NULL },
 static struct {
-	const char *name, *node;
+	const char *name, *version;
 	void *real;
 } verbs[] = { VERBS(ROW_INT, ROW_PTR, ROW_INT) };
 #undef OTHER
-#define OTHER(name, node)
+#define OTHER(name, version)
 
-static void *libibverbs;
-static pthread_once_t libibverbs_once = PTHREAD_ONCE_INIT;
-
-static void open_libibverbs(void)
-{
-	libibverbs = xp_real_dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_LOCAL);
-}
-
-/*
- * Programs that link libibverbs have it after us. One that came by dlopen() (a Python
- * module, a plugin) is in nobody's global scope and is found by its name.
- */
-static void *find_real(const char *name, const char *node)
-{
-	void *fn = node ? dlvsym(RTLD_NEXT, name, node) : dlsym(RTLD_NEXT, name);
-
-	if (fn)
-		return fn;
-	pthread_once(&libibverbs_once, open_libibverbs);
-	if (!libibverbs)
-		return NULL;
-	return node ? dlvsym(libibverbs, name, node) : dlsym(libibverbs, name);
-}
-
-void *xp_real_symbol(const char *name)
-{
-	return find_real(name, NULL);
-}
-
+/* Returns the function of libibverbs, or NULL. */
 static void *real(enum verb v)
 {
 	void *fn = __atomic_load_n(&verbs[v].real, __ATOMIC_RELAXED);
 
 	if (!fn) {
-		fn = find_real(verbs[v].name, verbs[v].node);
+		fn = xp_libibverbs_symbol(verbs[v].name, verbs[v].version);
 		__atomic_store_n(&verbs[v].real, fn, __ATOMIC_RELAXED);
 	}
 	return fn;
 }
 
-/* ---- refusals ------------------------------------------------------------------ */
+/* ---- functions of the table ---------------------------------------------------- */
 
 #define refuse_int(...) EOPNOTSUPP
-/* A copy by the processor lands in whatever order it likes, and so do pieces of it. */
+/* memcpy() may write the bytes in any order, and packets may arrive in any order. */
 #define not_in_order(...) 0
-/* Connection establishment enhancements: none, of no vendor, so that nothing can be set either */
+/* Enhanced connection establishment: no options */
 #define no_ece(qp, ece) (*(ece) = (struct ibv_ece){ 0 }, 0)
 #define reg_mr(pd, addr, length, access)                                                           \
 	xp_reg_mr_iova2(pd, addr, length, (uintptr_t)(addr), (unsigned int)(access))
 
 /* ---- the exports --------------------------------------------------------------- */
 
-#define DEFINE_INT(name, node, ours, does, params, args)                                           \
+#define DEFINE_INT(name, version, ours, function, params, args)                                    \
 	XP_PUBLIC int name params                                                                  \
 	{                                                                                          \
 		int(*next) params;                                                                 \
                                                                                                    \
 		if (ours)                                                                          \
-			return does args;                                                          \
+			return function args;                                                      \
 		next = real(V_##name);                                                             \
 		return next ? next args : ENOSYS;                                                  \
 	}
-#define DEFINE_PTR(type, name, node, ours, does, params, args)                                     \
+#define DEFINE_PTR(type, name, version, ours, function, params, args)                              \
 	XP_PUBLIC type name params                                                                 \
 	{                                                                                          \
 		type(*next) params;                                                                \
                                                                                                    \
 		if (ours)                                                                          \
-			return does args;                                                          \
+			return function args;                                                      \
 		next = real(V_##name);                                                             \
 		return next ? next args : xp_null(ENOSYS);                                         \
 	}
-#define DEFINE_VOID(name, node, ours, does, params, args)                                          \
+#define DEFINE_VOID(name, version, ours, function, params, args)                                   \
 	XP_PUBLIC void name params                                                                 \
 	{                                                                                          \
 		void(*next) params;                                                                \
                                                                                                    \
 		if (ours) {                                                                        \
-			does args;                                                                 \
+			function args;                                                             \
 			return;                                                                    \
 		}                                                                                  \
 		next = real(V_##name);                                                             \
@@ -261,27 +243,12 @@ static void *real(enum verb v)
 	}
 VERBS(DEFINE_INT, DEFINE_PTR, DEFINE_VOID)
 
-/* libibverbs looks for the device of an imported fd in a list of its own devices. */
+/* Set while libibverbs' ibv_import_device() runs, which must see only its own devices. */
 static __thread bool importing;
-
-struct ibv_device **xp_real_get_device_list(int *num)
-{
-	struct ibv_device **(*next)(int *) = real(V_ibv_get_device_list);
-
-	return next ? next(num) : xp_null(ENOSYS);
-}
-
-void xp_real_free_device_list(struct ibv_device **list)
-{
-	void (*next)(struct ibv_device **) = real(V_ibv_free_device_list);
-
-	if (next)
-		next(list);
-}
 
 XP_PUBLIC struct ibv_device **ibv_get_device_list(int *num)
 {
-	return importing ? xp_real_get_device_list(num) : xp_get_device_list(num);
+	return importing ? xp_libibverbs_get_device_list(num) : xp_get_device_list(num);
 }
 
 XP_PUBLIC void ibv_free_device_list(struct ibv_device **list)
@@ -302,9 +269,10 @@ XP_PUBLIC __be64 ibv_get_device_guid(struct ibv_device *device)
 XP_PUBLIC struct ibv_context *ibv_import_device(int cmd_fd)
 {
 	struct ibv_context *(*next)(int) = real(V_ibv_import_device);
+	struct xp_token_file t;
 	struct ibv_context *ctx;
 
-	if (xp_is_ticket(cmd_fd))
+	if (xp_token_file_read(cmd_fd, &t))
 		return xp_import_device(cmd_fd);
 	if (!next)
 		return xp_null(EOPNOTSUPP);
@@ -325,19 +293,21 @@ XP_PUBLIC ssize_t _ibv_query_gid_table(struct ibv_context *ctx, struct ibv_gid_e
 	return next ? next(ctx, entries, max, flags, size) : -ENOSYS;
 }
 
-/* Private to rdma-core, but its tools call it, each by the private version of its own release. */
+/*
+ * ibv_query_gid_type() is private to rdma-core, but its tools call it, each with the private symbol
+ * version of its release.
+ */
 static int query_gid_type(struct ibv_context *ctx, uint8_t port, unsigned int index, int *type,
-			  const char *node)
+			  const char *version)
 {
 	int (*next)(struct ibv_context *, uint8_t, unsigned int, int *);
 
 	if (xp_is_ours(ctx))
 		return xp_query_gid_type(ctx, port, index, type);
-	next = find_real("ibv_query_gid_type", node);
+	next = xp_libibverbs_symbol("ibv_query_gid_type", version);
 	if (next)
 		return next(ctx, port, index, type);
-	errno = ENOSYS;
-	return -1;
+	return xp_fail(ENOSYS);
 }
 
 #define QUERY_GID_TYPE(release)                                                                    \
@@ -355,20 +325,3 @@ QUERY_GID_TYPE(57)
 QUERY_GID_TYPE(59)
 QUERY_GID_TYPE(64)
 QUERY_GID_TYPE(65)
-
-/* ---- log ----------------------------------------------------------------------- */
-
-void xp_debug(const char *fmt, ...)
-{
-	int saved = errno;
-	va_list ap;
-
-	if (!secure_getenv("XROCE_DEBUG"))
-		return;
-	va_start(ap, fmt);
-	fputs("xroce: ", stderr);
-	vfprintf(stderr, fmt, ap);
-	fputc('\n', stderr);
-	va_end(ap);
-	errno = saved;
-}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Address handles, and addresses of the sender of a completion. */
+/* Address handles, address resolution, multicast. */
 #include <arpa/inet.h>
 #include <netinet/ip.h>
 #include <stdlib.h>
@@ -7,11 +7,15 @@
 
 #include <xroce/gid.h>
 
-#include "provider/provider.h"
+#include "provider/base/fail.h"
+#include "provider/verbs/ah.h"
+#include "provider/verbs/child.h"
+#include "provider/verbs/query.h"
+#include "provider/verbs/request.h"
 
 #define NO_VLAN 0xffff
 
-void xp_ah_to_wire(struct xr_ah_attr *to, const struct ibv_ah_attr *from)
+void xp_ah_attr_to_control(struct xr_ah_attr *to, const struct ibv_ah_attr *from)
 {
 	*to = (struct xr_ah_attr){
 		.sgid_index = from->grh.sgid_index,
@@ -25,7 +29,7 @@ void xp_ah_to_wire(struct xr_ah_attr *to, const struct ibv_ah_attr *from)
 	memcpy(to->dgid.raw, from->grh.dgid.raw, sizeof(to->dgid.raw));
 }
 
-void xp_ah_from_wire(struct ibv_ah_attr *to, const struct xr_ah_attr *from)
+void xp_ah_attr_from_control(struct ibv_ah_attr *to, const struct xr_ah_attr *from)
 {
 	memset(to, 0, sizeof(*to));
 	to->grh.sgid_index = from->sgid_index;
@@ -50,7 +54,7 @@ struct ibv_ah *xp_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	ah = calloc(1, sizeof(*ah));
 	if (!ah)
 		return xp_null(ENOMEM);
-	xp_ah_to_wire(&req.attr, attr);
+	xp_ah_attr_to_control(&req.attr, attr);
 	err = xp_request(xp_ctx(pd->context), XR_MSG_CREATE_AH, &req, sizeof(req), &rep,
 			 sizeof(rep));
 	if (err) {
@@ -73,7 +77,7 @@ int xp_destroy_ah(struct ibv_ah *ah)
 	return 0;
 }
 
-/* As libibverbs has it: negative errno, vid 0xffff for untagged. */
+/* Like that of libibverbs, returns a negative errno, and vid 0xffff for untagged. */
 int xp_resolve_eth_l2_from_gid(struct ibv_context *ibctx, struct ibv_ah_attr *attr, uint8_t mac[6],
 			       uint16_t *vid)
 {
@@ -81,9 +85,9 @@ int xp_resolve_eth_l2_from_gid(struct ibv_context *ibctx, struct ibv_ah_attr *at
 	struct xr_resolve_ah_rep rep;
 	int err;
 
-	xp_ah_to_wire(&req.attr, attr);
-	err = xp_request(xp_ctx(xp_here(ibctx)), XR_MSG_RESOLVE_AH, &req, sizeof(req), &rep,
-			 sizeof(rep));
+	xp_ah_attr_to_control(&req.attr, attr);
+	err = xp_request(xp_ctx(xp_process_context(ibctx)), XR_MSG_RESOLVE_AH, &req, sizeof(req),
+			 &rep, sizeof(rep));
 	if (err)
 		return err;
 	memcpy(mac, rep.mac, sizeof(rep.mac));
@@ -91,7 +95,7 @@ int xp_resolve_eth_l2_from_gid(struct ibv_context *ibctx, struct ibv_ah_attr *at
 	return 0;
 }
 
-/* ---- multicast; RoCE has no LIDs --------------------------------------------------- */
+/* ---- multicast; RoCE has no LIDs ----------------------------------------------- */
 
 static int mcast(struct ibv_qp *ibqp, uint32_t type, const union ibv_gid *gid)
 {
@@ -111,7 +115,7 @@ int xp_detach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid)
 	return mcast(ibqp, XR_MSG_DETACH_MCAST, gid);
 }
 
-/* ---- from a completion --------------------------------------------------------- */
+/* ---- the sender of a completion ------------------------------------------------ */
 
 static uint16_t ipv4_checksum(const uint8_t *header)
 {
@@ -125,9 +129,8 @@ static uint16_t ipv4_checksum(const uint8_t *header)
 }
 
 /*
- * The 40 bytes before a datagram hold an IPv6 header, or 20 bytes of nothing and an IPv4
- * header (IBTA A17.4.5.2). The first 20 bytes of the latter are not defined, so
- * only a good checksum tells an IPv4 header apart.
+ * The 40 bytes before a datagram contain an IPv6 header, or 20 undefined bytes and an IPv4 header
+ * (IBTA A17.4.5.2). Only a valid checksum distinguishes the latter.
  */
 static bool grh_is_ipv4(const struct ibv_grh *grh)
 {
@@ -144,7 +147,7 @@ static void gid_from_ipv4(union ibv_gid *gid, __be32 addr)
 	memcpy(gid->raw, mapped.raw, sizeof(gid->raw));
 }
 
-/* What came in for us becomes where the answer goes. */
+/* Fills the route back to the sender, and the GID that the datagram was sent to. */
 static int reverse_grh(const struct ibv_grh *grh, struct ibv_global_route *to, union ibv_gid *local)
 {
 	uint32_t first = ntohl(grh->version_tclass_flow);
@@ -177,15 +180,13 @@ int xp_init_ah_from_wc(struct ibv_context *ibctx, uint8_t port, struct ibv_wc *w
 	memset(attr, 0, sizeof(*attr));
 	attr->port_num = port;
 	attr->is_global = 1;
-	/* RoCE has no LIDs: without the header there is no address. */
+	/* RoCE has no LIDs: only the GRH names the sender. */
 	err = port == 1 && wc->wc_flags & IBV_WC_GRH ? reverse_grh(grh, &attr->grh, &local)
 						     : -EINVAL;
 	if (!err)
-		err = xp_find_gid(xp_ctx(xp_here(ibctx)), &local);
-	if (err < 0) {
-		errno = -err;
-		return -1;
-	}
+		err = xp_find_gid(xp_ctx(xp_process_context(ibctx)), &local);
+	if (err < 0)
+		return xp_fail(err);
 	attr->grh.sgid_index = err;
 	return 0;
 }

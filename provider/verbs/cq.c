@@ -4,12 +4,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "provider/provider.h"
+#include "provider/base/clock.h"
+#include "provider/base/fail.h"
+#include "provider/verbs/child.h"
+#include "provider/verbs/comp_channel.h"
+#include "provider/verbs/cq.h"
+#include "provider/verbs/pd.h"
+#include "provider/verbs/qp.h"
+#include "provider/verbs/request.h"
+#include "provider/verbs/srq.h"
 
-/* ---- who completes here -------------------------------------------------------- */
+/* ---- QPs that complete here ---------------------------------------------------- */
 
-/* Which of a QP's two chain pointers is this CQ's */
-static struct xp_qp **next_of(struct xp_qp *qp, const struct xp_cq *cq)
+/* Returns the hash chain pointer of this CQ in a QP. */
+static struct xp_qp **chain_of(struct xp_qp *qp, const struct xp_cq *cq)
 {
 	return &qp->next_in_cq[&cq->ibcq != qp->ibqp.send_cq];
 }
@@ -19,11 +27,11 @@ static struct xp_qp *find_qp(struct xp_cq *cq, uint32_t qpn)
 	struct xp_qp *qp = cq->qps ? cq->qps[qpn & cq->qp_mask] : NULL;
 
 	while (qp && qp->ibqp.qp_num != qpn)
-		qp = *next_of(qp, cq);
+		qp = *chain_of(qp, cq);
 	return qp;
 }
 
-/* Under cq->lock */
+/* Doubles the hash table. Needs cq->lock. */
 static int grow(struct xp_cq *cq)
 {
 	uint32_t size = cq->qps ? (cq->qp_mask + 1) * 2 : 8, i;
@@ -33,9 +41,9 @@ static int grow(struct xp_cq *cq)
 		return -ENOMEM;
 	for (i = 0; cq->qps && i <= cq->qp_mask; i++) {
 		while ((qp = cq->qps[i])) {
-			cq->qps[i] = *next_of(qp, cq);
+			cq->qps[i] = *chain_of(qp, cq);
 			bucket = &qps[qp->ibqp.qp_num & (size - 1)];
-			*next_of(qp, cq) = *bucket;
+			*chain_of(qp, cq) = *bucket;
 			*bucket = qp;
 		}
 	}
@@ -55,7 +63,7 @@ int xp_cq_attach(struct xp_cq *cq, struct xp_qp *qp)
 		err = grow(cq);
 	if (!err) {
 		bucket = &cq->qps[qp->ibqp.qp_num & cq->qp_mask];
-		*next_of(qp, cq) = *bucket;
+		*chain_of(qp, cq) = *bucket;
 		*bucket = qp;
 		cq->nqps++;
 	}
@@ -63,7 +71,10 @@ int xp_cq_attach(struct xp_cq *cq, struct xp_qp *qp)
 	return err;
 }
 
-/* Under cq->lock. Entries between our index and the daemon's are ours to write. */
+/*
+ * Marks the completions of a QP so that polling skips them. The entries between the two indices
+ * belong to the provider. Needs cq->lock.
+ */
 static void drop_entries(struct xp_cq *cq, uint32_t qpn)
 {
 	struct xp_cq_ring *r = &cq->ring;
@@ -90,14 +101,14 @@ void xp_cq_detach(struct xp_cq *cq, struct xp_qp *qp)
 
 	xp_lock(&cq->lock);
 	drop_entries(cq, qp->ibqp.qp_num);
-	for (p = &cq->qps[qp->ibqp.qp_num & cq->qp_mask]; *p != qp; p = next_of(*p, cq))
+	for (p = &cq->qps[qp->ibqp.qp_num & cq->qp_mask]; *p != qp; p = chain_of(*p, cq))
 		;
-	*p = *next_of(qp, cq);
+	*p = *chain_of(qp, cq);
 	cq->nqps--;
 	xp_unlock(&cq->lock);
 }
 
-/* ---- SRQs of XRC: their completions name target QPs, perhaps of others -------- */
+/* ---- XRC SRQs that complete here ----------------------------------------------- */
 
 void xp_cq_attach_srq(struct xp_cq *cq, struct xp_srq *srq)
 {
@@ -129,7 +140,7 @@ void xp_cq_detach_srq(struct xp_cq *cq, struct xp_srq *srq)
 
 /* ---- create, resize, destroy --------------------------------------------------- */
 
-static int take_ring(struct xp_cq_ring *r, struct xr_queue *q, uint64_t length)
+static int init_ring(struct xp_cq_ring *r, struct xr_queue *q, uint64_t length)
 {
 	int err = xp_ring_geometry(q, length, sizeof(struct xr_cqe), &r->mask, &r->stride);
 
@@ -139,30 +150,6 @@ static int take_ring(struct xp_cq_ring *r, struct xr_queue *q, uint64_t length)
 	r->entries = (uint8_t *)q + q->entries_off;
 	r->consumer = q->consumer;
 	return 0;
-}
-
-static void join_channel(struct xp_cq *cq, struct ibv_comp_channel *ibch)
-{
-	struct xp_channel *ch = (struct xp_channel *)ibch;
-
-	pthread_mutex_lock(&ibch->context->mutex);
-	ibch->refcnt++;
-	cq->next_on_channel = ch->cqs;
-	ch->cqs = cq;
-	pthread_mutex_unlock(&ibch->context->mutex);
-}
-
-static void leave_channel(struct xp_cq *cq)
-{
-	struct ibv_comp_channel *ibch = cq->ibcq.channel;
-	struct xp_cq **p;
-
-	pthread_mutex_lock(&ibch->context->mutex);
-	for (p = &((struct xp_channel *)ibch)->cqs; *p != cq; p = &(*p)->next_on_channel)
-		;
-	*p = cq->next_on_channel;
-	ibch->refcnt--;
-	pthread_mutex_unlock(&ibch->context->mutex);
 }
 
 struct xp_cq *xp_cq_create(struct ibv_context *ibctx, const struct ibv_cq_init_attr_ex *attr,
@@ -191,11 +178,11 @@ struct xp_cq *xp_cq_create(struct ibv_context *ibctx, const struct ibv_cq_init_a
 	if (!cq)
 		return xp_null(ENOMEM);
 	req.cookie = (uintptr_t)cq;
-	req.channel = ibch ? ((struct xp_channel *)ibch)->handle : 0;
+	req.channel = ibch ? xp_channel(ibch)->handle : 0;
 	err = xp_call_map(ctx, &call, &piece, 1);
 	if (err)
 		goto free_cq;
-	err = piece.ptr ? take_ring(&cq->ring, piece.ptr, rep.ring.length) : -EPROTO;
+	err = piece.ptr ? init_ring(&cq->ring, piece.ptr, rep.ring.length) : -EPROTO;
 	if (err)
 		goto destroy;
 	cq->ibcq.context = ibctx;
@@ -206,7 +193,7 @@ struct xp_cq *xp_cq_create(struct ibv_context *ibctx, const struct ibv_cq_init_a
 	pthread_mutex_init(&cq->ibcq.mutex, NULL);
 	pthread_cond_init(&cq->ibcq.cond, NULL);
 	if (ibch)
-		join_channel(cq, ibch);
+		xp_channel_join(cq, ibch);
 	return cq;
 
 destroy:
@@ -225,7 +212,7 @@ struct ibv_cq *xp_create_cq(struct ibv_context *ibctx, int cqe, void *cq_context
 		.channel = ibch,
 		.comp_vector = comp_vector,
 	};
-	struct xp_cq *cq = xp_cq_create(xp_here(ibctx), &attr, NULL, 0);
+	struct xp_cq *cq = xp_cq_create(xp_process_context(ibctx), &attr, NULL, 0);
 
 	return cq ? &cq->ibcq : NULL;
 }
@@ -248,11 +235,11 @@ int xp_resize_cq(struct ibv_cq *ibcq, int cqe)
 
 	if (cqe < 1 || (uint32_t)cqe > ctx->attr.max_cqe)
 		return EINVAL;
-	/* Nobody may poll the old ring while the daemon copies it. */
+	/* The old ring must not be polled while the daemon copies it. */
 	xp_lock(&cq->lock);
 	err = xp_call_map(ctx, &call, &piece, 1);
 	if (!err)
-		err = piece.ptr ? take_ring(&cq->ring, piece.ptr, rep.ring.length) : -EPROTO;
+		err = piece.ptr ? init_ring(&cq->ring, piece.ptr, rep.ring.length) : -EPROTO;
 	if (!err)
 		ibcq->cqe = rep.depth;
 	xp_unlock(&cq->lock);
@@ -278,7 +265,7 @@ int xp_destroy_cq(struct ibv_cq *ibcq)
 	struct ibv_pd *parent;
 	int err;
 
-	/* A child does not keep that book: the rings are its parent's. */
+	/* A child process cannot destroy the QPs first: they are the parent's. */
 	if ((cq->nqps || cq->srqs) && xp_health(ctx) != XP_FORKED)
 		return EBUSY;
 	err = xp_release(ctx, XR_MSG_DESTROY_CQ, ibcq->handle, &rep);
@@ -286,19 +273,19 @@ int xp_destroy_cq(struct ibv_cq *ibcq)
 		return -err;
 	if (xp_health(ctx) != XP_FORKED) {
 		if (ibcq->channel)
-			xp_pipe_forget(((struct xp_channel *)ibcq->channel)->pipe, (uintptr_t)cq,
-				       rep.comp_events, &cq->comp_read);
-		xp_pipe_forget(ctx->async, (uintptr_t)cq, rep.async_events, &cq->async_read);
+			xp_event_forget(xp_channel(ibcq->channel)->events, (uintptr_t)cq,
+					rep.comp_events, &cq->comp_read);
+		xp_event_forget(ctx->async, (uintptr_t)cq, rep.async_events, &cq->async_read);
 		wait_for_acks(cq);
 	}
 	if (ibcq->channel)
-		leave_channel(cq);
+		xp_channel_leave(cq);
 	pthread_mutex_destroy(&ibcq->mutex);
 	pthread_cond_destroy(&ibcq->cond);
 	free(cq->qps);
 	parent = cq->parent;
 	xp_queue_free(cq);
-	xp_pd_unuse(parent);
+	xp_pd_put(parent);
 	return 0;
 }
 
@@ -308,7 +295,7 @@ int xp_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 
 	if (xp_health(xp_ctx(ibcq->context)) == XP_FORKED)
 		return EIO;
-	xp_lock(&cq->lock); /* the ring may be changing */
+	xp_lock(&cq->lock); /* against ibv_resize_cq() */
 	xp_cq_arm(cq->ring.queue, solicited_only ? XR_ARM_SOLICITED : XR_ARM_ANY);
 	xp_unlock(&cq->lock);
 	return 0;
@@ -320,10 +307,10 @@ int xp_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 #define SPINS 256
 
 /*
- * An empty poll on a machine with few cores gives its core to whom it waits for: the daemon,
- * or its peer. With cores to spare only a long wait does.
+ * Yields the processor after an empty poll, to the daemon or a local peer: if the process may use
+ * few processors, after each; otherwise after many in a row.
  */
-static void give_way(struct xp_cq *cq)
+static void yield_cpu(struct xp_cq *cq)
 {
 	static int few = -1;
 	cpu_set_t set;
@@ -353,8 +340,11 @@ static void fill_wc(struct ibv_wc *wc, const struct xr_cqe *cqe)
 	wc->dlid_path_bits = 0;
 }
 
-/* Under cq->lock: the next completion before index `end`; it stays until xp_cq_release(). */
-static const struct xr_cqe *take_entry(struct xp_cq *cq, uint32_t end)
+/*
+ * Consumes the next completion before index `end`. Its entry is valid until xp_cq_release(). Returns
+ * NULL if there is none. Needs cq->lock.
+ */
+static const struct xr_cqe *next_cqe(struct xp_cq *cq, uint32_t end)
 {
 	struct xp_cq_ring *r = &cq->ring;
 	const struct xr_cqe *cqe;
@@ -365,7 +355,7 @@ static const struct xr_cqe *take_entry(struct xp_cq *cq, uint32_t end)
 		if (cqe->qpn == XP_NO_QPN)
 			continue;
 		qp = find_qp(cq, cqe->qpn);
-		/* an SRQ's entry was free again when it was taken */
+		/* Entries of an SRQ are free once the daemon has consumed them. */
 		if (qp && !(cqe->is_recv && qp->ibqp.srq))
 			xp_ring_retire(cqe->is_recv ? &qp->rq : &qp->sq, cqe->wqe_index);
 		return cqe;
@@ -373,7 +363,7 @@ static const struct xr_cqe *take_entry(struct xp_cq *cq, uint32_t end)
 	return NULL;
 }
 
-/* Under cq->lock */
+/* Needs cq->lock. */
 static int poll_ring(struct xp_cq *cq, int n, struct ibv_wc *wc)
 {
 	struct xp_cq_ring *r = &cq->ring;
@@ -383,27 +373,28 @@ static int poll_ring(struct xp_cq *cq, int n, struct ibv_wc *wc)
 
 	if (!ready)
 		return 0;
-	while (got < n && (cqe = take_entry(cq, end)))
+	while (got < n && (cqe = next_cqe(cq, end)))
 		fill_wc(&wc[got++], cqe);
 	xp_cq_release(r);
 	return got;
 }
 
-/* An SRQ's receives go to whichever of its QPs' CQs is polled first. */
-static bool take_recv(struct xp_qp *qp, uint64_t *wr_id)
+/* Receives of an SRQ are flushed to the first CQ that is polled among those of its QPs. */
+static bool pop_recv(struct xp_qp *qp, uint64_t *wr_id)
 {
 	if (qp->ibqp.srq)
-		return xp_srq_take(xp_srq(qp->ibqp.srq), wr_id);
-	return xp_ring_take(&qp->rq, wr_id);
+		return xp_srq_pop(xp_srq(qp->ibqp.srq), wr_id);
+	return xp_ring_pop(&qp->rq, wr_id);
 }
 
-static bool take_flushed(struct xp_cq *cq, struct xp_qp *qp, struct ibv_wc *wc)
+/* Generates the next flushed completion of a QP. Returns false if there is none. */
+static bool flush_one(struct xp_cq *cq, struct xp_qp *qp, struct ibv_wc *wc)
 {
 	uint64_t wr_id;
 
-	if (qp->ibqp.send_cq == &cq->ibcq && xp_ring_take(&qp->sq, &wr_id))
+	if (qp->ibqp.send_cq == &cq->ibcq && xp_ring_pop(&qp->sq, &wr_id))
 		wc->opcode = IBV_WC_SEND;
-	else if (qp->ibqp.recv_cq == &cq->ibcq && take_recv(qp, &wr_id))
+	else if (qp->ibqp.recv_cq == &cq->ibcq && pop_recv(qp, &wr_id))
 		wc->opcode = IBV_WC_RECV;
 	else
 		return false;
@@ -413,7 +404,7 @@ static bool take_flushed(struct xp_cq *cq, struct xp_qp *qp, struct ibv_wc *wc)
 	return true;
 }
 
-/* Of whichever target QP it might have been */
+/* The completions name no QP: any target QP of the domain could have used the receives. */
 static int poll_flushed_srqs(struct xp_cq *cq, int n, struct ibv_wc *wc)
 {
 	struct xp_srq *srq;
@@ -421,7 +412,7 @@ static int poll_flushed_srqs(struct xp_cq *cq, int n, struct ibv_wc *wc)
 	int got = 0;
 
 	for (srq = cq->srqs; srq; srq = srq->next_in_cq)
-		while (got < n && xp_srq_take(srq, &wr_id))
+		while (got < n && xp_srq_pop(srq, &wr_id))
 			wc[got++] = (struct ibv_wc){
 				.wr_id = wr_id,
 				.status = IBV_WC_WR_FLUSH_ERR,
@@ -430,7 +421,7 @@ static int poll_flushed_srqs(struct xp_cq *cq, int n, struct ibv_wc *wc)
 	return got;
 }
 
-/* Under cq->lock. The daemon is gone: what it did not complete never will. */
+/* Generates completions for all outstanding WRs, as the daemon is gone. Needs cq->lock. */
 static int poll_flushed(struct xp_cq *cq, int n, struct ibv_wc *wc)
 {
 	struct xp_qp *qp;
@@ -438,10 +429,10 @@ static int poll_flushed(struct xp_cq *cq, int n, struct ibv_wc *wc)
 	int got = 0;
 
 	for (i = 0; cq->qps && i <= cq->qp_mask; i++) {
-		for (qp = cq->qps[i]; qp; qp = *next_of(qp, cq)) {
+		for (qp = cq->qps[i]; qp; qp = *chain_of(qp, cq)) {
 			while (got < n) {
 				memset(&wc[got], 0, sizeof(*wc));
-				if (!take_flushed(cq, qp, &wc[got]))
+				if (!flush_one(cq, qp, &wc[got]))
 					break;
 				got++;
 			}
@@ -463,7 +454,7 @@ int xp_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
 	xp_lock(&cq->lock);
 	got = cq->flushing ? 0 : poll_ring(cq, n, wc);
 	if (got < n && xp_health(ctx) == XP_GONE) {
-		/* A daemon that is on its way out may complete what is flushed now. */
+		/* A daemon that is exiting may still write completions: the ring is not read again. */
 		cq->flushing = true;
 		got += poll_flushed(cq, n - got, wc + got);
 	}
@@ -473,12 +464,12 @@ int xp_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
 		return got;
 	}
 	xp_check_health(ctx);
-	give_way(cq);
+	yield_cpu(cq);
 	return 0;
 }
 
-/* As xp_poll_cq() has it, for one */
-static bool take_one(struct xp_cq *cq, struct xr_cqe *to)
+/* Polls one completion, like xp_poll_cq(). Needs cq->lock. */
+static bool poll_one(struct xp_cq *cq, struct xr_cqe *to)
 {
 	struct xp_cq_ring *r = &cq->ring;
 	uint32_t ready = cq->flushing ? 0 : xp_cq_ready(r);
@@ -486,7 +477,7 @@ static bool take_one(struct xp_cq *cq, struct xr_cqe *to)
 	struct ibv_wc wc;
 
 	if (ready) {
-		cqe = take_entry(cq, r->consumer + ready);
+		cqe = next_cqe(cq, r->consumer + ready);
 		if (cqe)
 			*to = *cqe;
 		xp_cq_release(r);
@@ -506,7 +497,7 @@ static bool take_one(struct xp_cq *cq, struct xr_cqe *to)
 	return true;
 }
 
-int xp_cq_next(struct xp_cq *cq, struct xr_cqe *cqe, bool wait)
+int xp_cq_poll_one(struct xp_cq *cq, struct xr_cqe *cqe, bool yield)
 {
 	struct xp_context *ctx = xp_ctx(cq->ibcq.context);
 	bool got;
@@ -514,27 +505,21 @@ int xp_cq_next(struct xp_cq *cq, struct xr_cqe *cqe, bool wait)
 	if (xp_health(ctx) == XP_FORKED)
 		return EIO;
 	xp_lock(&cq->lock);
-	got = take_one(cq, cqe);
+	got = poll_one(cq, cqe);
 	xp_unlock(&cq->lock);
 	if (got) {
 		cq->idle = 0;
 		return 0;
 	}
 	xp_check_health(ctx);
-	if (wait)
-		give_way(cq);
+	if (yield)
+		yield_cpu(cq);
 	return ENOENT;
-}
-
-static bool outstanding(const struct xp_ring *r)
-{
-	return __atomic_load_n(&r->head, __ATOMIC_ACQUIRE) !=
-	       __atomic_load_n(&r->tail, __ATOMIC_ACQUIRE);
 }
 
 static bool recv_outstanding(const struct xp_qp *qp)
 {
-	return qp->ibqp.srq ? xp_srq_has_work(xp_srq(qp->ibqp.srq)) : outstanding(&qp->rq);
+	return qp->ibqp.srq ? xp_srq_has_work(xp_srq(qp->ibqp.srq)) : xp_ring_outstanding(&qp->rq);
 }
 
 bool xp_cq_has_work(struct xp_cq *cq)
@@ -547,8 +532,8 @@ bool xp_cq_has_work(struct xp_cq *cq)
 	xp_lock(&cq->lock);
 	work = !cq->flushing && xp_cq_ready(&cq->ring);
 	for (i = 0; !work && cq->qps && i <= cq->qp_mask; i++) {
-		for (qp = cq->qps[i]; qp && !work; qp = *next_of(qp, cq))
-			work = (qp->ibqp.send_cq == &cq->ibcq && outstanding(&qp->sq)) ||
+		for (qp = cq->qps[i]; qp && !work; qp = *chain_of(qp, cq))
+			work = (qp->ibqp.send_cq == &cq->ibcq && xp_ring_outstanding(&qp->sq)) ||
 			       (qp->ibqp.recv_cq == &cq->ibcq && recv_outstanding(qp));
 	}
 	for (srq = cq->srqs; srq && !work; srq = srq->next_in_cq)

@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Extended completion queues. A completion is copied out of the ring when the program moves to it, so
- * that between start_poll() and end_poll() it may call any verb; what one thread has
- * started no other one may disturb, hence the lock in between.
+ * that the program may call any verb between start_poll() and end_poll(). The CQ is locked from one
+ * to the other, since the copy belongs to the thread that polls.
  */
-#include <time.h>
 
-#include "provider/provider.h"
+#include "provider/base/clock.h"
+#include "provider/base/fail.h"
+#include "provider/verbs/child.h"
+#include "provider/verbs/cq.h"
+#include "provider/verbs/pd.h"
+#include "provider/verbs/request.h"
 
-#define CAN_REPORT                                                                                 \
+#define WC_FLAGS                                                                                   \
 	(IBV_WC_EX_WITH_BYTE_LEN | IBV_WC_EX_WITH_IMM | IBV_WC_EX_WITH_QP_NUM |                    \
 	 IBV_WC_EX_WITH_SRC_QP | IBV_WC_EX_WITH_SLID | IBV_WC_EX_WITH_SL |                         \
 	 IBV_WC_EX_WITH_DLID_PATH_BITS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |                     \
 	 IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
-#define MASKS (IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD)
-#define FLAGS (IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN)
+#define COMP_MASK (IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD)
+#define CREATE_FLAGS (IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN)
 
 /* ---- polling ------------------------------------------------------------------- */
 
@@ -26,7 +30,7 @@ static struct xp_cq *of(struct ibv_cq_ex *ex)
 static int next_poll(struct ibv_cq_ex *ex)
 {
 	struct xp_cq *cq = of(ex);
-	int err = xp_cq_next(cq, &cq->current, false);
+	int err = xp_cq_poll_one(cq, &cq->current, false);
 
 	if (!err) {
 		ex->status = cq->current.status;
@@ -47,11 +51,11 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 
 	if (attr->comp_mask)
 		return EINVAL;
-	/* In a child the lock may be held by a thread that is not there. */
+	/* In a child process the lock may have been held when the parent forked. */
 	if (xp_health(xp_ctx(ex->context)) == XP_FORKED)
 		return EIO;
 	xp_lock(&cq->polling);
-	err = xp_cq_next(cq, &cq->current, true);
+	err = xp_cq_poll_one(cq, &cq->current, true);
 	if (err) {
 		end_poll(ex);
 		return err;
@@ -61,17 +65,17 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 	return 0;
 }
 
-/* ---- what the completion says -------------------------------------------------- */
+/* ---- fields of the completion -------------------------------------------------- */
 
-#define READ(type, what, value)                                                                    \
-	static type read_##what(struct ibv_cq_ex *ex)                                              \
+#define READ(type, name, value)                                                                    \
+	static type read_##name(struct ibv_cq_ex *ex)                                              \
 	{                                                                                          \
 		return value;                                                                      \
 	}
 READ(enum ibv_wc_opcode, opcode, of(ex)->current.opcode)
 READ(uint32_t, vendor_err, of(ex)->current.vendor_err)
 READ(uint32_t, byte_len, of(ex)->current.byte_len)
-READ(__be32, imm_data, of(ex)->current.imm_data) /* or the key that was invalidated */
+READ(__be32, imm_data, of(ex)->current.imm_data) /* or the invalidated R_Key */
 READ(uint32_t, qp_num, of(ex)->current.qpn)
 READ(uint32_t, src_qp, of(ex)->current.src_qpn)
 READ(unsigned int, wc_flags, of(ex)->current.wc_flags)
@@ -87,7 +91,7 @@ static uint64_t read_completion_wallclock_ns(struct ibv_cq_ex *ex)
 	struct timespec ts;
 
 	clock_gettime(CLOCK_REALTIME, &ts);
-	return ts.tv_sec * 1000000000ull + ts.tv_nsec - age;
+	return ts.tv_sec * XP_NS_PER_S + ts.tv_nsec - age;
 }
 
 static void set_accessors(struct ibv_cq_ex *ex)
@@ -118,18 +122,19 @@ struct ibv_cq_ex *xp_create_cq_ex(struct ibv_context *ibctx, struct ibv_cq_init_
 									   : NULL;
 	struct xp_cq *cq;
 
-	ibctx = xp_here(ibctx);
-	if (attr->comp_mask & ~MASKS || flags & ~FLAGS || attr->wc_flags & ~(uint64_t)CAN_REPORT)
+	ibctx = xp_process_context(ibctx);
+	if (attr->comp_mask & ~COMP_MASK || flags & ~CREATE_FLAGS ||
+	    attr->wc_flags & ~(uint64_t)WC_FLAGS)
 		return xp_null(EOPNOTSUPP);
 	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD &&
-	    (!parent || parent->context != ibctx || !xp_pd(parent)->below))
+	    (!parent || parent->context != ibctx || !xp_pd(parent)->base))
 		return xp_null(EINVAL);
 	cq = xp_cq_create(ibctx, attr, parent,
 			  flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN ? XR_CQF_IGNORE_OVERRUN : 0);
 	if (!cq)
 		return NULL;
 	cq->parent = parent;
-	cq->polling.unneeded = (parent && xp_pd_use(parent)) ||
+	cq->polling.unneeded = (parent && xp_pd_get(parent)) ||
 			       flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
 	set_accessors(&cq->ex);
 	return &cq->ex;

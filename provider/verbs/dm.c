@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Device memory: a piece of the daemon's memory that is mapped here, so that copying is copying. */
+/* Device memory: memory of the daemon that is mapped into the program. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "provider/provider.h"
+#include "provider/base/fail.h"
+#include "provider/verbs/child.h"
+#include "provider/verbs/dm.h"
+#include "provider/verbs/mr.h"
+#include "provider/verbs/request.h"
 
-/* As other devices have it, whose memory is behind a bus */
+/* Alignment of offsets and lengths, as with devices whose memory is behind a bus */
 #define COPY_UNIT 4
 
 struct xp_dm {
 	struct ibv_dm ibdm;
 	uint8_t *base;
 	uint64_t length;
-	bool imported; /* mapped for itself; the daemon has no object for it */
+	bool imported; /* has a mapping of its own; the daemon has no object for it */
 };
 
 static int check_copy(const struct xp_dm *dm, uint64_t off, size_t length)
@@ -73,7 +77,7 @@ struct ibv_dm *xp_alloc_dm(struct ibv_context *ibctx, struct ibv_alloc_dm_attr *
 	dm = calloc(1, sizeof(*dm));
 	if (!dm)
 		return xp_null(ENOMEM);
-	ibctx = xp_here(ibctx);
+	ibctx = xp_process_context(ibctx);
 	err = xp_call_map(xp_ctx(ibctx), &call, &piece, 1);
 	if (err) {
 		free(dm);
@@ -84,12 +88,12 @@ struct ibv_dm *xp_alloc_dm(struct ibv_context *ibctx, struct ibv_alloc_dm_attr *
 	return fill(dm, ibctx, rep.handle);
 }
 
-/* A piece of another process's device memory, by the file that it lies in */
+/* Maps device memory of another process, which is part of a file. */
 static int map_import(struct xp_dm *dm, const struct xr_shm_ref *ref, int fd)
 {
 	struct stat st;
 
-	/* A file shorter than its mapping would be a SIGBUS later on. */
+	/* Access beyond the end of a file that is shorter than its mapping raises SIGBUS. */
 	if (fstat(fd, &st) || !ref->length || ref->offset > ref->chunk_size ||
 	    ref->length > ref->chunk_size - ref->offset || (uint64_t)st.st_size < ref->chunk_size)
 		return -EPROTO;
@@ -117,7 +121,7 @@ struct ibv_dm *xp_import_dm(struct ibv_context *ibctx, uint32_t handle)
 
 	if (!dm)
 		return xp_null(ENOMEM);
-	ibctx = xp_here(ibctx);
+	ibctx = xp_process_context(ibctx);
 	err = xp_call(xp_ctx(ibctx), &call);
 	if (!err)
 		err = call.rep_nfds ? map_import(dm, &rep.memory, fd) : -EPROTO;

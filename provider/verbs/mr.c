@@ -1,161 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Memory regions. A registration tells the daemon how each part of the range can
- * be reached: see the tiers in docs/provider.md.
+ * Memory regions. A registration describes to the daemon how each part of the range can be reached:
+ * see the tiers in docs/provider.md.
  */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "provider/provider.h"
+#include "provider/base/debug.h"
+#include "provider/base/fail.h"
+#include "provider/memory/adopt.h"
+#include "provider/memory/tiers.h"
+#include "provider/verbs/mr.h"
+#include "provider/verbs/request.h"
 
-#define ACCESS_WRITES (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
-#define ACCESS_KNOWN                                                                               \
-	(ACCESS_WRITES | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |     \
-	 IBV_ACCESS_ON_DEMAND)
-
-/* ---- access -------------------------------------------------------------------- */
-
-/* Hints are for hardware; what is left must be known and make sense. */
-static int check_access(unsigned int *access)
-{
-	*access &= ~(IBV_ACCESS_OPTIONAL_RANGE | IBV_ACCESS_HUGETLB);
-	if (*access & ~ACCESS_KNOWN)
-		return -EINVAL;
-	if (*access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC) &&
-	    !(*access & IBV_ACCESS_LOCAL_WRITE))
-		return -EINVAL;
-	return 0;
-}
-
-/* ---- layout -------------------------------------------------------------------- */
-
-int xp_add_segment(struct xp_layout *l, const struct xr_mr_segment *seg)
-{
-	struct xr_mr_segment *last = l->segments ? &l->segment[l->segments - 1] : NULL, *more;
-
-	if (last && last->kind == XR_SEG_PRIVATE && seg->kind == XR_SEG_PRIVATE &&
-	    last->flags == seg->flags) {
-		last->length += seg->length;
-		return 0;
-	}
-	if (l->segments == XR_MR_SEGMENTS_MAX)
-		return -E2BIG;
-	if (l->segments == l->room) {
-		more = realloc(l->segment, (l->room * 2 + 8) * sizeof(*more));
-		if (!more)
-			return -ENOMEM;
-		l->segment = more;
-		l->room = l->room * 2 + 8;
-	}
-	l->segment[l->segments++] = *seg;
-	return 0;
-}
-
-/* The private tier reaches everything, and needs a segment only where the protection changes. */
-static int add_private(struct xp_layout *l, uint64_t start, uint64_t end,
-		       const struct xp_mapping *m)
-{
-	struct xr_mr_segment seg = {
-		.kind = XR_SEG_PRIVATE,
-		.addr = start,
-		.length = end - start,
-		.flags = m->writable ? 0 : XR_SEGF_READONLY,
-	};
-
-	return xp_add_segment(l, &seg);
-}
-
-enum tiers { ALL_TIERS, ONLY_PRIVATE };
-
-struct maps {
-	struct xp_mapping *m;
-	size_t n;
-};
-
-/* Every byte of the range must be there, readable, and writable where the access writes. */
-static int lay_out_mappings(struct xp_context *ctx, const struct xp_mr *mr, enum tiers tiers,
-			    const struct maps *maps, struct xp_layout *l, struct xp_holds *holds)
-{
-	uint64_t at = (uintptr_t)mr->ibmr.addr, end = at + mr->ibmr.length, stop;
-	const struct xp_mapping *m = maps->m;
-	int err = 0;
-	size_t i;
-
-	l->segments = 0;
-	for (i = 0; !err && i < maps->n; i++) {
-		if (m[i].start > at || !m[i].readable ||
-		    (mr->access & ACCESS_WRITES && !m[i].writable))
-			return -EFAULT;
-		stop = m[i].end < end ? m[i].end : end;
-		if (tiers == ONLY_PRIVATE)
-			err = add_private(l, at, stop, &m[i]);
-		else
-			err = xp_adopt(ctx, &m[i], at, stop, l, holds);
-		at = stop;
-	}
-	return !err && at < end ? -EFAULT : err;
-}
-
-/*
- * Checks before it adopts: a range that will be refused is left as it is. One that is
- * scattered over more segments than a message holds is reached by the private tier.
- */
-static int lay_out_tiers(struct xp_context *ctx, const struct xp_mr *mr, const struct maps *maps,
-			 struct xp_layout *l, struct xp_holds *holds)
-{
-	int err = lay_out_mappings(ctx, mr, ONLY_PRIVATE, maps, l, holds);
-
-	if (!err)
-		err = lay_out_mappings(ctx, mr, ALL_TIERS, maps, l, holds);
-	if (err == -E2BIG) {
-		xp_unadopt_locked(holds);
-		l->nfds = 0;
-		err = lay_out_mappings(ctx, mr, ONLY_PRIVATE, maps, l, holds);
-	}
-	return err;
-}
-
-static int keep_private(const struct xp_mr *mr, const struct xp_layout *l, struct xp_holds *holds)
-{
-	uint64_t start = (uintptr_t)mr->ibmr.addr;
-	const struct xr_mr_segment *s = l->segment;
-	unsigned int i;
-	int err = 0;
-
-	if (!(mr->access & ACCESS_WRITES))
-		return 0;
-	if (mr->access & IBV_ACCESS_ON_DEMAND)
-		return xp_adopt_never(start, start + mr->ibmr.length, holds);
-	for (i = 0; i < l->segments && !err; i++)
-		if (s[i].kind == XR_SEG_PRIVATE)
-			err = xp_adopt_never(s[i].addr, s[i].addr + s[i].length, holds);
-	return err;
-}
-
-static int lay_out(struct xp_context *ctx, const struct xp_mr *mr, struct xp_layout *l,
-		   struct xp_holds *holds)
-{
-	uint64_t start = (uintptr_t)mr->ibmr.addr;
-	struct maps maps = { 0 };
-	int err = 0;
-
-	xp_adopt_lock();
-	/* Memory on demand need not be there yet. */
-	if (!(mr->access & IBV_ACCESS_ON_DEMAND)) {
-		err = xp_maps_read(start, start + mr->ibmr.length, &maps.m, &maps.n);
-		if (!err)
-			err = lay_out_tiers(ctx, mr, &maps, l, holds);
-	}
-	if (!err)
-		err = keep_private(mr, l, holds);
-	xp_adopt_unlock();
-	free(maps.m);
-	return err;
-}
-
-/* ---- the process's own memory, for the daemon ---------------------------------- */
+/* ---- /proc/self/mem and maps --------------------------------------------------- */
 
 struct proc_fds {
 	int fd[2]; /* /proc/self/mem, /proc/self/maps */
@@ -178,18 +38,27 @@ static int open_proc(struct proc_fds *p)
 }
 
 /*
- * REG_MR, or REREG_MR where `front` bytes precede the registration. The daemon gets the
- * process's files with the first region that it accepts.
+ * A registration under way. The request has struct xr_reg_mr_req at its end, with the segments; in
+ * REREG_MR it is preceded by `front` bytes of struct xr_rereg_mr_req.
  */
-static int send_layout(struct xp_context *ctx, uint32_t type, uint8_t *req, size_t front,
-		       const struct xp_layout *l, struct xr_reg_mr_rep *rep)
+struct registration {
+	uint32_t type; /* XR_MSG_REG_MR, XR_MSG_REREG_MR */
+	const struct xr_rereg_mr_req *rereg;
+	size_t front;
+	struct xp_layout layout;
+};
+
+/* Sends a registration. The first one that the daemon accepts also sends /proc/self/mem and maps. */
+static int send_registration(struct xp_context *ctx, const struct registration *r, uint8_t *req,
+			     struct xr_reg_mr_rep *rep)
 {
-	struct xr_reg_mr_req *reg = (struct xr_reg_mr_req *)(req + front);
+	struct xr_reg_mr_req *reg = (struct xr_reg_mr_req *)(req + r->front);
+	const struct xp_layout *l = &r->layout;
 	int fds[XR_MSG_MAX_FDS], err = 0;
 	struct xp_call call = {
-		.type = type,
+		.type = r->type,
 		.req = req,
-		.req_len = front + sizeof(*reg) + l->segments * sizeof(reg->segment[0]),
+		.req_len = r->front + sizeof(*reg) + l->segments * sizeof(reg->segment[0]),
 		.fds = fds,
 		.nfds = l->nfds,
 		.rep = rep,
@@ -218,19 +87,41 @@ static int send_layout(struct xp_context *ctx, uint32_t type, uint8_t *req, size
 
 /* ---- register ------------------------------------------------------------------ */
 
-/* Addresses and access of a region, as one of our own: nothing is asked of the daemon. */
-static int describe(struct xp_mr *mr, struct ibv_pd *ibpd, void *addr, size_t length, uint64_t iova,
-		    unsigned int access)
+/*
+ * Checks and normalizes access flags. Flags that verbs lets a device ignore, and hints for hardware,
+ * are dropped.
+ */
+static int check_access(unsigned int *access)
+{
+	*access &= ~(XR_ACCESS_OPTIONAL | XR_ACCESS_HUGETLB);
+	if (*access & ~XR_ACCESS_REGION) {
+		xp_debug("ibv_reg_mr: access 0x%x, supported 0x%x", *access, XR_ACCESS_REGION);
+		return -EINVAL;
+	}
+	if (!xr_access_valid(*access)) {
+		xp_debug("ibv_reg_mr: access 0x%x: remote write and atomic access need "
+			 "IBV_ACCESS_LOCAL_WRITE",
+			 *access);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+/* Fills in what the program asked for; the daemon's part is missing. */
+static int init_mr(struct xp_mr *mr, struct ibv_pd *ibpd, void *addr, size_t length, uint64_t iova,
+		   unsigned int access)
 {
 	int err = check_access(&access);
 
 	if (err)
 		return err;
-	/* Zero based means that peers count from the start of the region. */
+	/* Zero based: peers address the region by offset. */
 	if (access & IBV_ACCESS_ZERO_BASED && iova == (uintptr_t)addr)
 		iova = 0;
-	if ((uintptr_t)addr + length < (uintptr_t)addr || iova + length < iova)
+	if ((uintptr_t)addr + length < (uintptr_t)addr || iova + length < iova) {
+		xp_debug("ibv_reg_mr: length %zu wraps around the address space", length);
 		return -EINVAL;
+	}
 	mr->ibmr.context = ibpd->context;
 	mr->ibmr.pd = ibpd;
 	mr->ibmr.addr = addr;
@@ -240,16 +131,19 @@ static int describe(struct xp_mr *mr, struct ibv_pd *ibpd, void *addr, size_t le
 	return 0;
 }
 
-/* A request with `front` bytes before its xr_reg_mr_req; NULL: out of memory. */
-static uint8_t *new_request(const struct xp_mr *mr, size_t front, const struct xp_layout *l)
+/* Returns the request, to be freed, or NULL if out of memory. */
+static uint8_t *new_request(const struct xp_mr *mr, const struct registration *r)
 {
+	const struct xp_layout *l = &r->layout;
 	size_t list = l->segments * sizeof(struct xr_mr_segment);
-	uint8_t *req = calloc(1, front + sizeof(struct xr_reg_mr_req) + list);
+	uint8_t *req = calloc(1, r->front + sizeof(struct xr_reg_mr_req) + list);
 	struct xr_reg_mr_req *reg;
 
 	if (!req)
 		return NULL;
-	reg = (struct xr_reg_mr_req *)(req + front);
+	if (r->front)
+		memcpy(req, r->rereg, r->front);
+	reg = (struct xr_reg_mr_req *)(req + r->front);
 	*reg = (struct xr_reg_mr_req){
 		.pd = mr->ibmr.pd->handle,
 		.access = mr->access,
@@ -263,61 +157,76 @@ static uint8_t *new_request(const struct xp_mr *mr, size_t front, const struct x
 	return req;
 }
 
-static void take_keys(struct xp_mr *mr, const struct xr_reg_mr_rep *rep)
+static void set_keys(struct xp_mr *mr, const struct xr_reg_mr_rep *rep)
 {
 	mr->ibmr.handle = rep->handle;
 	mr->ibmr.lkey = rep->lkey;
 	mr->ibmr.rkey = rep->rkey;
 }
 
-/* Lays the region out and sends it; with an error nothing is held. */
-static int send_region(struct xp_context *ctx, struct xp_mr *mr, uint32_t type, size_t front,
-		       const struct xr_rereg_mr_req *head, bool *mapped)
+/* Lays the region out and registers it. On error it references no pages. */
+static int try_to_register(struct xp_context *ctx, struct xp_mr *mr, struct registration *r)
 {
-	struct xp_layout layout = { 0 };
+	const struct xp_range range = {
+		.addr = (uintptr_t)mr->ibmr.addr,
+		.length = mr->ibmr.length,
+		.written = mr->access & XR_ACCESS_WRITE,
+		.on_demand = mr->access & IBV_ACCESS_ON_DEMAND,
+	};
 	struct xr_reg_mr_rep rep;
 	uint8_t *req = NULL;
-	unsigned int i;
 	int err;
 
-	*mapped = false;
-	err = lay_out(ctx, mr, &layout, &mr->holds);
-	for (i = 0; i < layout.segments; i++)
-		*mapped |= layout.segment[i].kind == XR_SEG_MAPPING;
+	r->layout = (struct xp_layout){ 0 };
+	err = xp_lay_out(&range, ctx->uffd_device, &r->layout);
 	if (!err) {
-		req = new_request(mr, front, &layout);
-		if (req && front)
-			memcpy(req, head, front);
-		err = req ? send_layout(ctx, type, req, front, &layout, &rep) : -ENOMEM;
+		req = new_request(mr, r);
+		err = req ? send_registration(ctx, r, req, &rep) : -ENOMEM;
 	}
 	free(req);
-	free(layout.segment);
-	if (err)
-		xp_unadopt(&mr->holds);
-	else
-		take_keys(mr, &rep);
+	if (err) {
+		xp_page_refs_release(&r->layout.refs);
+	} else {
+		mr->refs = r->layout.refs;
+		set_keys(mr, &rep);
+	}
 	return err;
 }
 
-/*
- * The daemon looks at the process's mappings for itself. They may have changed since we looked:
- * another thread's mmap() can make two mappings one.
- */
-static int send_region_again(struct xp_context *ctx, struct xp_mr *mr, uint32_t type, size_t front,
-			     const struct xr_rereg_mr_req *head)
+static bool has_shared_segment(const struct xp_layout *l)
 {
-	bool mapped;
+	unsigned int i;
+
+	for (i = 0; i < l->segments && l->segment[i].kind != XR_SEG_MAPPING; i++)
+		;
+	return i < l->segments;
+}
+
+/*
+ * The daemon compares segments of the shared tier with /proc/PID/maps. Another thread may have
+ * changed the mappings in between, e.g. an mmap() that was merged with a neighbour. Then the daemon
+ * replies EINVAL and the region is laid out again.
+ */
+static int register_mr(struct xp_context *ctx, struct xp_mr *mr, struct registration *r)
+{
+	bool retry;
 	int err, tries = 0;
 
 	do {
-		err = send_region(ctx, mr, type, front, head, &mapped);
-	} while (err == -EINVAL && mapped && ++tries < 3);
+		err = try_to_register(ctx, mr, r);
+		retry = err == -EINVAL && has_shared_segment(&r->layout) && ++tries < 3;
+		free(r->layout.segment);
+	} while (retry);
+	if (err == -EFAULT)
+		xp_debug("ibv_reg_mr: part of %p, length %zu, is not mapped or not accessible",
+			 mr->ibmr.addr, mr->ibmr.length);
 	return err;
 }
 
 struct ibv_mr *xp_reg_mr_iova2(struct ibv_pd *ibpd, void *addr, size_t length, uint64_t iova,
 			       unsigned int access)
 {
+	struct registration r = { .type = XR_MSG_REG_MR };
 	struct xp_context *ctx = xp_ctx(ibpd->context);
 	struct xp_mr *mr;
 	int err;
@@ -327,9 +236,9 @@ struct ibv_mr *xp_reg_mr_iova2(struct ibv_pd *ibpd, void *addr, size_t length, u
 	mr = calloc(1, sizeof(*mr));
 	if (!mr)
 		return xp_null(ENOMEM);
-	err = describe(mr, ibpd, addr, length, iova, access);
+	err = init_mr(mr, ibpd, addr, length, iova, access);
 	if (!err)
-		err = send_region_again(ctx, mr, XR_MSG_REG_MR, 0, NULL);
+		err = register_mr(ctx, mr, &r);
 	if (err) {
 		free(mr);
 		return xp_null(err);
@@ -349,46 +258,50 @@ int xp_send_proc_files(struct ibv_pd *ibpd)
 	return mr ? -xp_dereg_mr(mr) : -errno;
 }
 
-/* ---- regions that are one thing, which never changes ---------------------------- */
+/* ---- regions of one segment ---------------------------------------------------- */
+
+static int register_segment(struct xp_mr *mr, const struct xr_mr_segment *seg, int fd)
+{
+	struct registration r = {
+		.type = XR_MSG_REG_MR,
+		.layout = { .segment = (struct xr_mr_segment *)seg, .segments = 1 },
+	};
+	struct xr_reg_mr_rep rep;
+	struct xp_call call = {
+		.type = XR_MSG_REG_MR,
+		.req = new_request(mr, &r),
+		.req_len = sizeof(struct xr_reg_mr_req) + sizeof(*seg),
+		.fds = &fd,
+		.nfds = fd >= 0,
+		.rep = &rep,
+		.rep_len = sizeof(rep),
+	};
+	int err = call.req ? xp_call(xp_ctx(mr->ibmr.context), &call) : -ENOMEM;
+
+	free((void *)call.req);
+	if (!err)
+		set_keys(mr, &rep);
+	return err;
+}
 
 struct ibv_mr *xp_reg_segment(struct ibv_pd *ibpd, const struct xr_mr_segment *seg, int fd,
 			      uint64_t iova, unsigned int access)
 {
-	struct xp_layout layout = { .segment = (struct xr_mr_segment *)seg, .segments = 1 };
 	struct xp_mr *mr = calloc(1, sizeof(*mr));
-	struct xr_reg_mr_rep rep;
-	uint8_t *req = NULL;
 	int err;
 
 	if (!mr)
 		return xp_null(ENOMEM);
-	err = describe(mr, ibpd, NULL, seg->length, iova, access);
+	err = init_mr(mr, ibpd, NULL, seg->length, iova, access);
 	if (!err && access & IBV_ACCESS_ON_DEMAND)
 		err = -EINVAL;
-	if (!err) {
-		req = new_request(mr, 0, &layout);
-		err = req ? 0 : -ENOMEM;
-	}
-	if (!err) {
-		struct xp_call call = {
-			.type = XR_MSG_REG_MR,
-			.req = req,
-			.req_len = sizeof(struct xr_reg_mr_req) + sizeof(*seg),
-			.fds = &fd,
-			.nfds = fd >= 0,
-			.rep = &rep,
-			.rep_len = sizeof(rep),
-		};
-
-		err = xp_call(xp_ctx(ibpd->context), &call);
-	}
-	free(req);
+	if (!err)
+		err = register_segment(mr, seg, fd);
 	if (err) {
 		free(mr);
 		return xp_null(err);
 	}
 	mr->fixed = true;
-	take_keys(mr, &rep);
 	return &mr->ibmr;
 }
 
@@ -399,13 +312,13 @@ struct ibv_mr *xp_alloc_null_mr(struct ibv_pd *ibpd)
 	return xp_reg_segment(ibpd, &seg, -1, 0, IBV_ACCESS_LOCAL_WRITE);
 }
 
-/* dma-bufs of /dev/udmabuf, and memfds that cannot shrink, of which those are made */
+/* The daemon accepts dma-bufs of /dev/udmabuf, and memfds that are sealed against shrinking. */
 struct ibv_mr *xp_reg_dmabuf_mr(struct ibv_pd *ibpd, uint64_t off, size_t length, uint64_t iova,
 				int fd, int access)
 {
 	const uint64_t in_page = (uint64_t)sysconf(_SC_PAGESIZE) - 1;
 	struct xr_mr_segment seg = { .kind = XR_SEG_FD, .offset = off, .length = length };
-	const int known = ACCESS_WRITES | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_OPTIONAL_RANGE;
+	const int known = XR_ACCESS_WRITE | XR_ACCESS_REMOTE_READ | XR_ACCESS_OPTIONAL;
 
 	if (access & ~known || !length || (off ^ iova) & in_page)
 		return xp_null(EINVAL);
@@ -414,29 +327,63 @@ struct ibv_mr *xp_reg_dmabuf_mr(struct ibv_pd *ibpd, uint64_t off, size_t length
 	return xp_reg_segment(ibpd, &seg, fd, iova, (unsigned int)access);
 }
 
-/* ---- deregister, change ---------------------------------------------------------- */
+/* ---- import -------------------------------------------------------------------- */
+
+struct ibv_mr *xp_import_mr(struct ibv_pd *pd, uint32_t handle)
+{
+	struct xr_import_mr_req req = { .pd = pd->handle, .handle = handle };
+	struct xp_mr *mr = calloc(1, sizeof(*mr));
+	struct xr_import_mr_rep rep;
+	int err;
+
+	if (!mr)
+		return xp_null(ENOMEM);
+	err = xp_request(xp_ctx(pd->context), XR_MSG_IMPORT_MR, &req, sizeof(req), &rep,
+			 sizeof(rep));
+	if (err) {
+		free(mr);
+		return xp_null(err);
+	}
+	mr->ibmr = (struct ibv_mr){
+		.context = pd->context,
+		.pd = pd,
+		.length = rep.length,
+		.handle = handle,
+		.lkey = rep.lkey,
+		.rkey = rep.rkey,
+	};
+	mr->fixed = true;
+	mr->imported = true;
+	return &mr->ibmr;
+}
+
+void xp_unimport_mr(struct ibv_mr *ibmr)
+{
+	free(ibmr);
+}
+
+/* ---- deregister, reregister ---------------------------------------------------- */
 
 int xp_dereg_mr(struct ibv_mr *ibmr)
 {
-	struct xp_mr *mr = (struct xp_mr *)ibmr;
-	int err = mr->imported
-			  ? 0
-			  : xp_release(xp_ctx(ibmr->context), XR_MSG_DEREG_MR, ibmr->handle, NULL);
+	struct xp_context *ctx = xp_ctx(ibmr->context);
+	struct xp_mr *mr = xp_mr(ibmr);
+	int err = mr->imported ? 0 : xp_release(ctx, XR_MSG_DEREG_MR, ibmr->handle, NULL);
 
 	if (err)
 		return -err;
-	xp_unadopt(&mr->holds);
+	xp_page_refs_release(&mr->refs);
 	free(mr);
 	return 0;
 }
 
-#define REREG_KNOWN                                                                                \
+#define REREG_FLAGS                                                                                \
 	(IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS)
 
-static int rereg_input(const struct ibv_mr *ibmr, int flags, const struct ibv_pd *ibpd,
+static int check_rereg(const struct ibv_mr *ibmr, int flags, const struct ibv_pd *ibpd,
 		       const void *addr, size_t length, int access)
 {
-	if (!flags || flags & ~REREG_KNOWN)
+	if (!flags || flags & ~REREG_FLAGS)
 		return -EINVAL;
 	if (flags & IBV_REREG_MR_CHANGE_PD && (!ibpd || ibpd->context != ibmr->context))
 		return -EINVAL;
@@ -445,31 +392,38 @@ static int rereg_input(const struct ibv_mr *ibmr, int flags, const struct ibv_pd
 	return access && !(flags & IBV_REREG_MR_CHANGE_ACCESS) ? -EINVAL : 0;
 }
 
-/* The region as it will be: the layout is sent anew, since what may be written there may change. */
+/*
+ * Sends the whole layout, whatever changes: other access flags may require write access to memory
+ * that was only read before.
+ */
 int xp_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *ibpd, void *addr, size_t length,
 		int access)
 {
 	struct xr_rereg_mr_req head = { .handle = ibmr->handle, .rereg_flags = flags };
+	struct registration r = {
+		.type = XR_MSG_REREG_MR,
+		.rereg = &head,
+		.front = offsetof(struct xr_rereg_mr_req, reg),
+	};
 	bool moves = flags & IBV_REREG_MR_CHANGE_TRANSLATION;
-	struct xp_mr *mr = (struct xp_mr *)ibmr, next = { 0 };
+	struct xp_mr *mr = xp_mr(ibmr), changed = { 0 };
 	struct xp_context *ctx = xp_ctx(ibmr->context);
 	int err;
 
-	err = mr->fixed ? -EINVAL : rereg_input(ibmr, flags, ibpd, addr, length, access);
+	err = mr->fixed ? -EINVAL : check_rereg(ibmr, flags, ibpd, addr, length, access);
 	if (!err)
-		err = describe(&next, flags & IBV_REREG_MR_CHANGE_PD ? ibpd : ibmr->pd,
-			       moves ? addr : ibmr->addr, moves ? length : ibmr->length,
-			       moves ? (uintptr_t)addr : mr->iova,
-			       flags & IBV_REREG_MR_CHANGE_ACCESS ? access : mr->access);
+		err = init_mr(&changed, flags & IBV_REREG_MR_CHANGE_PD ? ibpd : ibmr->pd,
+			      moves ? addr : ibmr->addr, moves ? length : ibmr->length,
+			      moves ? (uintptr_t)addr : mr->iova,
+			      flags & IBV_REREG_MR_CHANGE_ACCESS ? access : mr->access);
 	if (!err)
-		err = send_region_again(ctx, &next, XR_MSG_REREG_MR,
-					offsetof(struct xr_rereg_mr_req, reg), &head);
+		err = register_mr(ctx, &changed, &r);
 	if (err) {
-		/* The daemon left the region as it was, as long as there is a daemon. */
+		/* The region is unchanged, unless the daemon is gone. */
 		errno = -err;
 		return xp_health(ctx) == XP_HEALTHY ? IBV_REREG_MR_ERR_INPUT : IBV_REREG_MR_ERR_CMD;
 	}
-	xp_unadopt(&mr->holds);
-	*mr = next;
+	xp_page_refs_release(&mr->refs);
+	*mr = changed;
 	return 0;
 }

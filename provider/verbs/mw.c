@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Memory windows. Binding is a work request for either type; the verb for type 1 posts one. */
+/* Memory windows. Either type is bound by a WR; ibv_bind_mw(), for type 1, posts one. */
 #include <stdlib.h>
 
-#include "provider/provider.h"
+#include "provider/base/fail.h"
+#include "provider/verbs/mw.h"
+#include "provider/verbs/pd.h"
+#include "provider/verbs/post.h"
+#include "provider/verbs/request.h"
 
 struct ibv_mw *xp_alloc_mw(struct ibv_pd *ibpd, enum ibv_mw_type type)
 {
@@ -37,7 +41,7 @@ int xp_dealloc_mw(struct ibv_mw *ibmw)
 	return 0;
 }
 
-/* The window has its new key once the request is posted, as with other drivers. */
+/* The window gets its new key when the WR is posted, as in other drivers. */
 int xp_bind_mw(struct ibv_qp *ibqp, struct ibv_mw *ibmw, struct ibv_mw_bind *bind)
 {
 	struct ibv_send_wr wr = {

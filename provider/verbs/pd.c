@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/*
- * Protection domains, thread domains, and parent domains, which are one of each. The daemon knows only the
- * first: a parent domain bears the handle of the protection domain below it.
- */
+/* Protection domains, thread domains, parent domains. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "provider/provider.h"
+#include "provider/base/fail.h"
+#include "provider/verbs/child.h"
+#include "provider/verbs/pd.h"
+#include "provider/verbs/request.h"
 
 /* ---- protection domains -------------------------------------------------------- */
 
@@ -18,7 +18,7 @@ struct ibv_pd *xp_alloc_pd(struct ibv_context *ibctx)
 
 	if (!pd)
 		return xp_null(ENOMEM);
-	ibctx = xp_here(ibctx);
+	ibctx = xp_process_context(ibctx);
 	err = xp_request(xp_ctx(ibctx), XR_MSG_ALLOC_PD, NULL, 0, &rep, sizeof(rep));
 	if (err) {
 		free(pd);
@@ -48,25 +48,16 @@ static int free_pd(struct xp_pd *pd)
 {
 	int err = xp_release(xp_ctx(pd->ibpd.context), XR_MSG_DEALLOC_PD, pd->ibpd.handle, NULL);
 
-	if (!err || pd->abandoned)
+	if (!err || pd->unimported)
 		free(pd);
 	return err;
 }
 
-/* A domain that nobody but its parents had goes with the last of them. */
-static void leave(struct xp_pd *below)
+/* Drops the reference of a parent domain, or that of xp_unimport_pd(). */
+static void put_base(struct xp_pd *base)
 {
-	if (!put(&below->refs) && below->abandoned)
-		free_pd(below);
-}
-
-void xp_pd_abandon(struct ibv_pd *ibpd)
-{
-	struct xp_pd *pd = xp_pd(ibpd);
-
-	get(&pd->refs);
-	pd->abandoned = true;
-	leave(pd);
+	if (!put(&base->refs) && base->unimported)
+		free_pd(base);
 }
 
 int xp_dealloc_pd(struct ibv_pd *ibpd)
@@ -75,13 +66,50 @@ int xp_dealloc_pd(struct ibv_pd *ibpd)
 
 	if (refs(&pd->refs))
 		return EBUSY;
-	if (!pd->below)
+	if (!pd->base)
 		return -free_pd(pd);
-	leave(pd->below);
+	put_base(pd->base);
 	if (pd->td)
 		put(&pd->td->refs);
 	free(pd);
 	return 0;
+}
+
+struct ibv_pd *xp_import_pd(struct ibv_context *ibctx, uint32_t handle)
+{
+	struct xr_handle_req req = { .handle = handle };
+	struct xp_pd *pd = calloc(1, sizeof(*pd));
+	struct xr_handle_rep rep;
+	int err;
+
+	if (!pd)
+		return xp_null(ENOMEM);
+	ibctx = xp_process_context(ibctx);
+	err = xp_request(xp_ctx(ibctx), XR_MSG_IMPORT_PD, &req, sizeof(req), &rep, sizeof(rep));
+	if (err) {
+		free(pd);
+		return xp_null(err);
+	}
+	pd->ibpd.context = ibctx;
+	pd->ibpd.handle = rep.handle;
+	return &pd->ibpd;
+}
+
+/*
+ * Cannot fail. If the PD still has objects, the daemon frees its part when the connection closes. If
+ * it has parent domains, it is freed with the last of them.
+ */
+void xp_unimport_pd(struct ibv_pd *ibpd)
+{
+	struct xp_pd *pd = xp_pd(ibpd);
+
+	if (pd->base) {
+		xp_dealloc_pd(ibpd);
+		return;
+	}
+	get(&pd->refs);
+	pd->unimported = true;
+	put_base(pd);
 }
 
 /* ---- thread domains ------------------------------------------------------------ */
@@ -95,7 +123,7 @@ struct ibv_td *xp_alloc_td(struct ibv_context *ibctx, struct ibv_td_init_attr *a
 	td = calloc(1, sizeof(*td));
 	if (!td)
 		return xp_null(ENOMEM);
-	td->ibtd.context = xp_here(ibctx);
+	td->ibtd.context = xp_process_context(ibctx);
 	return &td->ibtd;
 }
 
@@ -114,7 +142,7 @@ int xp_dealloc_td(struct ibv_td *ibtd)
 #define PARENT_KNOWN                                                                               \
 	(IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT)
 
-static void take_allocators(struct xp_pd *pd, const struct ibv_parent_domain_init_attr *attr)
+static void set_allocators(struct xp_pd *pd, const struct ibv_parent_domain_init_attr *attr)
 {
 	if (attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) {
 		pd->alloc = attr->alloc;
@@ -129,8 +157,8 @@ struct ibv_pd *xp_alloc_parent_domain(struct ibv_context *ibctx,
 {
 	struct xp_pd *pd;
 
-	ibctx = xp_here(ibctx);
-	if (!attr->pd || attr->pd->context != ibctx || xp_pd(attr->pd)->below ||
+	ibctx = xp_process_context(ibctx);
+	if (!attr->pd || attr->pd->context != ibctx || xp_pd(attr->pd)->base ||
 	    (attr->td && attr->td->context != ibctx))
 		return xp_null(EINVAL);
 	if (attr->comp_mask & ~(uint32_t)PARENT_KNOWN)
@@ -141,28 +169,28 @@ struct ibv_pd *xp_alloc_parent_domain(struct ibv_context *ibctx,
 	pd = calloc(1, sizeof(*pd));
 	if (!pd)
 		return xp_null(ENOMEM);
-	take_allocators(pd, attr);
+	set_allocators(pd, attr);
 	pd->ibpd.context = ibctx;
 	pd->ibpd.handle = attr->pd->handle;
-	pd->below = xp_pd(attr->pd);
+	pd->base = xp_pd(attr->pd);
 	pd->td = (struct xp_td *)attr->td;
-	get(&pd->below->refs);
+	get(&pd->base->refs);
 	if (pd->td)
 		get(&pd->td->refs);
 	return &pd->ibpd;
 }
 
-bool xp_pd_use(struct ibv_pd *ibpd)
+bool xp_pd_get(struct ibv_pd *ibpd)
 {
-	if (!xp_pd(ibpd)->below)
+	if (!xp_pd(ibpd)->base)
 		return false;
 	get(&xp_pd(ibpd)->refs);
 	return xp_pd(ibpd)->td;
 }
 
-void xp_pd_unuse(struct ibv_pd *ibpd)
+void xp_pd_put(struct ibv_pd *ibpd)
 {
-	if (ibpd && xp_pd(ibpd)->below)
+	if (ibpd && xp_pd(ibpd)->base)
 		put(&xp_pd(ibpd)->refs);
 }
 
@@ -173,16 +201,16 @@ bool xp_pd_same(const struct ibv_pd *a, const struct ibv_pd *b)
 
 /* ---- memory of queues ----------------------------------------------------------- */
 
-/* Before each piece: whose it is. As long as the alignment, so that what follows is aligned. */
-struct piece {
-	struct xp_pd *owner; /* by its allocator; NULL: ours */
+/* Header of each allocation. Its size is the alignment, so that the memory after it is aligned. */
+struct allocation {
+	struct xp_pd *owner; /* whose allocator was used; NULL: aligned_alloc() */
 	uint64_t type;
 } __attribute__((aligned(64)));
 
 void *xp_queue_alloc(struct ibv_pd *ibpd, size_t size, enum xrocedv_resource type)
 {
 	struct xp_pd *pd = ibpd && xp_pd(ibpd)->alloc ? xp_pd(ibpd) : NULL;
-	struct piece *p = IBV_ALLOCATOR_USE_DEFAULT;
+	struct allocation *p = IBV_ALLOCATOR_USE_DEFAULT;
 
 	size = (sizeof(*p) + size + sizeof(*p) - 1) & ~(sizeof(*p) - 1);
 	if (pd)
@@ -201,7 +229,7 @@ void *xp_queue_alloc(struct ibv_pd *ibpd, size_t size, enum xrocedv_resource typ
 
 void xp_queue_free(void *memory)
 {
-	struct piece *p = (struct piece *)memory - 1;
+	struct allocation *p = (struct allocation *)memory - 1;
 	struct xp_pd *pd;
 
 	if (!memory)

@@ -1,30 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Pools of fast regions, <infiniband/xrocedv.h>. Registering and invalidating are work requests of a queue
- * pair that the pool connects to itself: what is mapped is ready when the call returns, and the
- * program's queues carry nothing of it.
+ * Direct verbs, <infiniband/xrocedv.h>: pools of regions for fast registration. They are registered
+ * and invalidated by WRs of a QP that the pool connects to itself. So a mapping can be used as soon as
+ * the call returns, and the program's own queues are not involved.
  */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
 
 #include <infiniband/xrocedv.h>
+#include <xroce/bits.h>
 
-#include "provider/provider.h"
+#include "provider/base/export.h"
+#include "provider/base/fail.h"
+#include "provider/verbs/cq.h"
+#include "provider/verbs/fast_mr.h"
+#include "provider/verbs/post.h"
+#include "provider/verbs/query.h"
+#include "provider/verbs/request.h"
 
-#define DEPTH 64 /* work requests at a time */
-#define POOL_ACCESS                                                                                \
-	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
-	 IBV_ACCESS_REMOTE_ATOMIC)
+#define DEPTH 64 /* of the send queue */
+#define POOL_ACCESS (XR_ACCESS_LOCAL_WRITE | XR_ACCESS_REMOTE)
 
 struct entry {
-	struct xrocedv_mapping mapping; /* what the program has of it */
+	struct xrocedv_mapping mapping; /* the program's view */
 	struct ibv_mr *mr;
-	unsigned int refs; /* maps without an unmap; 0: in one of the lists */
-	bool valid;	   /* or may be: it must be invalidated before its next use */
+	unsigned int refs; /* maps less unmaps; 0: in one of the lists of the pool */
+	bool valid; /* may be registered: must be invalidated before it is registered again */
 	bool hashed;
 	uint64_t hash;
-	struct entry *next; /* in its bucket */
+	struct entry *next; /* hash chain */
 	TAILQ_ENTRY(entry) order;
 };
 
@@ -37,16 +42,17 @@ struct xrocedv_pool {
 	struct ibv_qp *qp;
 	pthread_mutex_t lock; /* everything below */
 	struct entry *entry;
-	struct entries free, dirty; /* dirty: the longest so comes first */
+	struct entries free, dirty; /* dirty: in the order in which they were unmapped */
 	uint32_t ndirty;
 	struct entry **bucket;
 	uint32_t mask;
-	uint64_t *page; /* of the list at hand */
+	uint64_t *page; /* scratch page list */
 };
 
-/* ---- the queue pair ---------------------------------------------------------------- */
+/* ---- the queue pair ------------------------------------------------------------ */
 
-static int own_gid(struct ibv_context *ctx, struct ibv_ah_attr *ah)
+/* Sets the first GID of the device. Returns 0 or a positive errno. */
+static int set_own_gid(struct ibv_context *ctx, struct ibv_ah_attr *ah)
 {
 	struct ibv_port_attr port;
 	int err = xp_query_port(ctx, 1, &port, sizeof(port)), i;
@@ -63,7 +69,7 @@ static int own_gid(struct ibv_context *ctx, struct ibv_ah_attr *ah)
 	return err ? err : EADDRNOTAVAIL;
 }
 
-/* From RESET. Nothing is ever sent, but work requests need RTS, and that needs a peer. */
+/* Connects the QP from RESET. WRs need state RTS, hence a peer, but no packets are sent. */
 static int connect_self(struct xrocedv_pool *pool)
 {
 	struct ibv_qp_attr attr = {
@@ -73,7 +79,7 @@ static int connect_self(struct xrocedv_pool *pool)
 		.dest_qp_num = pool->qp->qp_num,
 		.ah_attr = { .is_global = 1, .port_num = 1, .grh.hop_limit = 1 },
 	};
-	int err = own_gid(pool->pd->context, &attr.ah_attr);
+	int err = set_own_gid(pool->pd->context, &attr.ah_attr);
 
 	if (!err)
 		err = xp_modify_qp(pool->qp, &attr,
@@ -94,8 +100,8 @@ static int connect_self(struct xrocedv_pool *pool)
 	return err;
 }
 
-/* After an error: whatever fails now fails again when the queue pair is next used. */
-static void connect_again(struct xrocedv_pool *pool)
+/* Recovers the QP from an error. If that fails, the next WR fails. */
+static void reconnect(struct xrocedv_pool *pool)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
 
@@ -103,7 +109,7 @@ static void connect_again(struct xrocedv_pool *pool)
 		connect_self(pool);
 }
 
-/* What was posted completes, in order. */
+/* Waits for n completions, which come in the order of the WRs. */
 static int wait_for(struct xrocedv_pool *pool, struct ibv_wc *wc, int n)
 {
 	int got = 0, more;
@@ -129,38 +135,40 @@ static int post_invalidate(struct xrocedv_pool *pool, const struct entry *e)
 	return xp_post_send(pool->qp, &wr, &bad);
 }
 
-/* ---- the cache --------------------------------------------------------------------- */
+/* ---- the cache ----------------------------------------------------------------- */
 
-static uint64_t hash_of(const struct xp_pages *b)
+static uint64_t hash_of(const struct xp_page_list *l)
 {
-	uint64_t h = b->iova * 0x9e3779b97f4a7c15ull ^ b->length;
+	uint64_t h = l->iova * 0x9e3779b97f4a7c15ull ^ l->length;
 	uint32_t i;
 
-	for (i = 0; i < b->pages; i++)
-		h = (h ^ b->page[i]) * 0x9e3779b97f4a7c15ull;
+	for (i = 0; i < l->pages; i++)
+		h = (h ^ l->page[i]) * 0x9e3779b97f4a7c15ull;
 	return h ^ h >> 32;
 }
 
-static bool names(const struct entry *e, const struct xp_pages *b)
+/* Returns true if the entry maps this page list. */
+static bool maps(const struct entry *e, const struct xp_page_list *l)
 {
-	const struct xp_fast_mr *mr = xp_fast(e->mr);
+	const struct xp_fast_mr *mr = xp_fast_mr(e->mr);
 
-	return e->mapping.addr == b->iova && e->mapping.length == b->length &&
-	       mr->pages == b->pages &&
-	       !memcmp(mr->lists + (size_t)mr->list * mr->max_pages, b->page,
-		       b->pages * sizeof(*b->page));
+	return e->mapping.addr == l->iova && e->mapping.length == l->length &&
+	       mr->pages == l->pages &&
+	       !memcmp(mr->lists + (size_t)mr->list * mr->max_pages, l->page,
+		       l->pages * sizeof(*l->page));
 }
 
-static struct entry *find(const struct xrocedv_pool *pool, const struct xp_pages *b, uint64_t hash)
+static struct entry *find(const struct xrocedv_pool *pool, const struct xp_page_list *l,
+			  uint64_t hash)
 {
 	struct entry *e = pool->bucket[hash & pool->mask];
 
-	while (e && !(e->hash == hash && names(e, b)))
+	while (e && !(e->hash == hash && maps(e, l)))
 		e = e->next;
 	return e;
 }
 
-static void remember(struct xrocedv_pool *pool, struct entry *e, uint64_t hash)
+static void add_to_cache(struct xrocedv_pool *pool, struct entry *e, uint64_t hash)
 {
 	struct entry **at = &pool->bucket[hash & pool->mask];
 
@@ -172,7 +180,7 @@ static void remember(struct xrocedv_pool *pool, struct entry *e, uint64_t hash)
 	*at = e;
 }
 
-static void forget(struct xrocedv_pool *pool, struct entry *e)
+static void remove_from_cache(struct xrocedv_pool *pool, struct entry *e)
 {
 	struct entry **at = &pool->bucket[e->hash & pool->mask];
 
@@ -184,9 +192,10 @@ static void forget(struct xrocedv_pool *pool, struct entry *e)
 	e->hashed = false;
 }
 
-/* ---- entries ----------------------------------------------------------------------- */
+/* ---- lists --------------------------------------------------------------------- */
 
-static void put(struct xrocedv_pool *pool, struct entry *e)
+/* Adds an entry without references to a list, and removes it. */
+static void list_add(struct xrocedv_pool *pool, struct entry *e)
 {
 	if (e->valid) {
 		TAILQ_INSERT_TAIL(&pool->dirty, e, order);
@@ -196,27 +205,28 @@ static void put(struct xrocedv_pool *pool, struct entry *e)
 	}
 }
 
-static void take(struct xrocedv_pool *pool, struct entry *e)
+static void list_remove(struct xrocedv_pool *pool, struct entry *e)
 {
 	TAILQ_REMOVE(e->valid ? &pool->dirty : &pool->free, e, order);
 	pool->ndirty -= e->valid;
 }
 
-static struct entry *any(const struct xrocedv_pool *pool)
+/* Returns an unmapped entry, a free one if possible, or NULL. */
+static struct entry *first_unmapped(const struct xrocedv_pool *pool)
 {
 	return TAILQ_EMPTY(&pool->free) ? TAILQ_FIRST(&pool->dirty) : TAILQ_FIRST(&pool->free);
 }
 
-static void set_pages(struct entry *e, const struct xp_pages *b)
+static void set_pages(struct entry *e, const struct xp_page_list *l)
 {
-	struct xp_fast_mr *mr = xp_fast(e->mr);
+	struct xp_fast_mr *mr = xp_fast_mr(e->mr);
 
-	memcpy(xp_fast_next_list(mr), b->page, b->pages * sizeof(*b->page));
-	xp_fast_set(mr, b);
+	memcpy(xp_fast_mr_next_list(mr), l->page, l->pages * sizeof(*l->page));
+	xp_fast_mr_set(mr, l);
 }
 
-/* Registers other pages, behind the end of those of before. */
-static int renew(struct xrocedv_pool *pool, struct entry *e, const struct xp_pages *b)
+/* Invalidates the entry if necessary and registers other pages. */
+static int register_entry(struct xrocedv_pool *pool, struct entry *e, const struct xp_page_list *l)
 {
 	uint32_t before = e->mr->rkey;
 	int err = 0, posted = 0, i;
@@ -226,7 +236,7 @@ static int renew(struct xrocedv_pool *pool, struct entry *e, const struct xp_pag
 		err = post_invalidate(pool, e);
 		posted += !err;
 	}
-	set_pages(e, b);
+	set_pages(e, l);
 	xrocedv_update_key(e->mr, (uint8_t)(before + 1));
 	if (!err) {
 		err = xrocedv_post_reg_mr(pool->qp, e->mr, 0, pool->attr.access, IBV_SEND_SIGNALED);
@@ -239,52 +249,52 @@ static int renew(struct xrocedv_pool *pool, struct entry *e, const struct xp_pag
 	e->valid = true;
 	if (!err)
 		return 0;
-	/* registered or not, it has the key of before; to invalidate what is free does no harm */
+	/* The entry keeps its previous key. Invalidating a free region does no harm. */
 	e->mr->lkey = e->mr->rkey = before;
-	connect_again(pool);
+	reconnect(pool);
 	return -EIO;
 }
 
-/* ---- map, unmap, flush ------------------------------------------------------------- */
+/* ---- map, unmap, flush --------------------------------------------------------- */
 
-static struct entry *map_new(struct xrocedv_pool *pool, const struct xp_pages *b, uint64_t hash)
+static struct entry *map_new(struct xrocedv_pool *pool, const struct xp_page_list *l, uint64_t hash)
 {
-	struct entry *e = any(pool);
+	struct entry *e = first_unmapped(pool);
 	int err;
 
 	if (!e)
 		return xp_null(EAGAIN);
-	take(pool, e);
-	forget(pool, e);
-	err = renew(pool, e, b);
+	list_remove(pool, e);
+	remove_from_cache(pool, e);
+	err = register_entry(pool, e, l);
 	if (err) {
-		put(pool, e);
+		list_add(pool, e);
 		return xp_null(err);
 	}
-	e->mapping.addr = b->iova;
-	e->mapping.length = b->length;
+	e->mapping.addr = l->iova;
+	e->mapping.length = l->length;
 	e->mapping.lkey = e->mr->lkey;
 	e->mapping.rkey = e->mr->rkey;
-	remember(pool, e, hash);
+	add_to_cache(pool, e, hash);
 	return e;
 }
 
 static struct entry *map(struct xrocedv_pool *pool, const struct xrocedv_sg *sg, int nents)
 {
-	struct xp_pages b = { .page = pool->page,
-			      .max = pool->attr.max_pages,
-			      .size = pool->attr.page_size };
+	struct xp_page_list l = { .page = pool->page,
+				  .max = pool->attr.max_pages,
+				  .size = pool->attr.page_size };
 	uint64_t off = 0, hash;
 	struct entry *e;
 
-	if (xp_lay_pages(&b, sg, nents, &off) != nents)
+	if (xp_build_page_list(&l, sg, nents, &off) != nents)
 		return xp_null(EINVAL);
-	hash = hash_of(&b);
-	e = find(pool, &b, hash);
+	hash = hash_of(&l);
+	e = find(pool, &l, hash);
 	if (!e)
-		e = map_new(pool, &b, hash);
+		e = map_new(pool, &l, hash);
 	else if (!e->refs)
-		take(pool, e);
+		list_remove(pool, e);
 	if (e)
 		e->refs++;
 	return e;
@@ -303,7 +313,7 @@ XP_PUBLIC const struct xrocedv_mapping *xrocedv_pool_map(struct xrocedv_pool *po
 	return e ? &e->mapping : NULL;
 }
 
-/* As many as the queue takes; -EIO: some of them are dirty as before. */
+/* Invalidates up to DEPTH dirty entries. Returns -EIO if some are still dirty. */
 static int invalidate_some(struct xrocedv_pool *pool)
 {
 	struct ibv_wc wc[DEPTH];
@@ -311,7 +321,7 @@ static int invalidate_some(struct xrocedv_pool *pool)
 	int n = 0, i, err = 0;
 
 	for (e = TAILQ_FIRST(&pool->dirty); e && n < DEPTH; e = TAILQ_NEXT(e, order)) {
-		forget(pool, e);
+		remove_from_cache(pool, e);
 		err = post_invalidate(pool, e);
 		if (err)
 			break;
@@ -325,12 +335,12 @@ static int invalidate_some(struct xrocedv_pool *pool)
 			continue;
 		}
 		e = &pool->entry[wc[i].wr_id];
-		take(pool, e);
+		list_remove(pool, e);
 		e->valid = false;
-		put(pool, e);
+		list_add(pool, e);
 	}
 	if (err)
-		connect_again(pool);
+		reconnect(pool);
 	return err ? -EIO : 0;
 }
 
@@ -362,22 +372,20 @@ XP_PUBLIC int xrocedv_pool_unmap(const struct xrocedv_mapping *mapping)
 	if (!e->refs) {
 		err = EINVAL;
 	} else if (!--e->refs) {
-		put(pool, e);
+		list_add(pool, e);
 		many = pool->attr.dirty_watermark && pool->ndirty >= pool->attr.dirty_watermark;
 	}
 	pthread_mutex_unlock(&pool->lock);
-	/* what cannot be invalidated now stays dirty, and is tried again */
+	/* Entries that cannot be invalidated stay dirty until the next flush. */
 	if (many)
 		xrocedv_flush_pool(pool);
 	return err;
 }
 
-/* ---- create, destroy --------------------------------------------------------------- */
+/* ---- create, destroy ----------------------------------------------------------- */
 
 static int check(const struct ibv_pd *pd, const struct xrocedv_pool_attr *a)
 {
-	unsigned int writes = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
-
 	if (!xp_is_ours(pd->context))
 		return -EOPNOTSUPP;
 	if (!a->max_pages || a->max_pages > XROCEDV_MAX_PAGES || !a->pool_size ||
@@ -387,8 +395,7 @@ static int check(const struct ibv_pd *pd, const struct xrocedv_pool_attr *a)
 	if (a->page_size < XROCEDV_MIN_PAGE_SIZE || a->page_size > XROCEDV_MAX_PAGE_SIZE ||
 	    a->page_size & (a->page_size - 1))
 		return -EINVAL;
-	if (a->access & ~(unsigned int)POOL_ACCESS ||
-	    (a->access & writes && !(a->access & IBV_ACCESS_LOCAL_WRITE)))
+	if (a->access & ~(unsigned int)POOL_ACCESS || !xr_access_valid(a->access))
 		return -EINVAL;
 	return 0;
 }
@@ -434,8 +441,7 @@ static struct xrocedv_pool *new_pool(struct ibv_pd *pd, const struct xrocedv_poo
 		return NULL;
 	pool->attr = *attr;
 	pool->pd = pd;
-	while (pool->mask + 1 < attr->pool_size)
-		pool->mask = 2 * pool->mask + 1;
+	pool->mask = xr_pow2_roundup(attr->pool_size) - 1;
 	TAILQ_INIT(&pool->free);
 	TAILQ_INIT(&pool->dirty);
 	pthread_mutex_init(&pool->lock, NULL);
@@ -454,7 +460,7 @@ static void free_pool(struct xrocedv_pool *pool)
 	free(pool);
 }
 
-/* Goes on where it failed when it is called again. */
+/* Can be called again after an error. */
 static int destroy(struct xrocedv_pool *pool)
 {
 	uint32_t i;

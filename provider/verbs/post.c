@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Posting work: from the verbs' lists to the rings. No system call while the worker is awake. */
+/* Posting. No system call is made while the worker is awake. */
 #include <string.h>
 #include <unistd.h>
 
-#include "provider/provider.h"
+#include "provider/base/cancel.h"
+#include "provider/verbs/post.h"
+#include "provider/verbs/request.h"
 
-void xp_ring_bell(struct xp_qp *qp)
+void xp_ring_doorbell(struct xp_qp *qp)
 {
 	uint64_t one = 1;
 
 	if (xp_doorbell_ring(qp->doorbell, qp->slot)) {
 		int saved = errno, cancel = xp_cancel_off();
 
-		/*
-		 * Can only fail for a full counter, which wakes as well, or a daemon that is gone.
-		 */
+		/* Fails only if the counter is full, which wakes as well, or the daemon is gone. */
 		if (write(qp->wake, &one, sizeof(one)) < 0)
 			errno = saved;
 		xp_cancel_restore(cancel);
@@ -24,7 +24,7 @@ void xp_ring_bell(struct xp_qp *qp)
 _Static_assert(sizeof(struct ibv_sge) == sizeof(struct xr_sge) &&
 		       offsetof(struct ibv_sge, length) == offsetof(struct xr_sge, length) &&
 		       offsetof(struct ibv_sge, lkey) == offsetof(struct xr_sge, lkey),
-	       "scatter/gather elements are copied as they are");
+	       "struct xr_sge has the layout of struct ibv_sge");
 
 /* ---- send ---------------------------------------------------------------------- */
 
@@ -82,7 +82,7 @@ static int copy_inline(const struct xp_qp *qp, struct xr_send_wqe *wqe,
 	return err;
 }
 
-/* The part of the entry that the operation has of its own */
+/* Fills the fields that depend on the operation. Returns 0 or EINVAL. */
 static int fill_operation(struct xr_send_wqe *wqe, const struct ibv_send_wr *wr)
 {
 	switch (wr->opcode) {
@@ -113,14 +113,14 @@ static int fill_operation(struct xr_send_wqe *wqe, const struct ibv_send_wr *wr)
 		wqe->atomic.swap = wr->wr.atomic.swap;
 		return 0;
 	default:
-		return EINVAL; /* as every driver of rdma-core says, unknown or not for this QP */
+		return EINVAL; /* as drivers of rdma-core do */
 	}
 	wqe->remote_addr = wr->wr.rdma.remote_addr;
 	wqe->rkey = wr->wr.rdma.rkey;
 	return 0;
 }
 
-/* IBTA 9.8: what each type of QP can do */
+/* Returns true if a QP of this type can perform the WR (IBTA 9.8). */
 static bool fits_type(const struct xp_qp *qp, const struct ibv_send_wr *wr)
 {
 	bool send = wr->opcode == IBV_WR_SEND || wr->opcode == IBV_WR_SEND_WITH_IMM;
@@ -137,7 +137,7 @@ static bool fits_type(const struct xp_qp *qp, const struct ibv_send_wr *wr)
 	}
 }
 
-/* Where it goes, for a QP that is not connected to one place */
+/* Fills the destination, for QPs without a single peer. */
 static void fill_destination(const struct xp_qp *qp, struct xr_send_wqe *wqe,
 			     const struct ibv_send_wr *wr)
 {
@@ -170,9 +170,9 @@ static int fill_send(const struct xp_qp *qp, struct xr_send_wqe *wqe, const stru
 	return 0;
 }
 
-/* windows: of which type those are that may be bound */
+/* @mw_type: type of the windows that may be bound. */
 static int post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr,
-		     enum ibv_mw_type windows)
+		     enum ibv_mw_type mw_type)
 {
 	struct xp_qp *qp = xp_qp(ibqp);
 	uint32_t before;
@@ -187,7 +187,7 @@ static int post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_sen
 	before = qp->sq.head;
 	for (; wr; wr = wr->next) {
 		if (!xp_can_send(ibqp->state) ||
-		    (wr->opcode == IBV_WR_BIND_MW && wr->bind_mw.mw->type != windows))
+		    (wr->opcode == IBV_WR_BIND_MW && wr->bind_mw.mw->type != mw_type))
 			err = EINVAL;
 		else if (!xp_ring_room(&qp->sq))
 			err = ENOMEM;
@@ -204,7 +204,7 @@ static int post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_sen
 		xp_ring_publish(&qp->sq);
 	xp_unlock(&qp->sq_lock);
 	if (posted)
-		xp_ring_bell(qp);
+		xp_ring_doorbell(qp);
 	return err;
 }
 
@@ -265,8 +265,8 @@ int xp_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr
 		in_error = xp_ring_in_error(&qp->rq, XR_QPS_ERR);
 	}
 	xp_unlock(&qp->rq_lock);
-	/* A worker looks at the queue when a message comes; to flush, it must be told. */
+	/* Workers read receive queues when a message arrives. Flushing needs a doorbell. */
 	if (in_error)
-		xp_ring_bell(qp);
+		xp_ring_doorbell(qp);
 	return err;
 }

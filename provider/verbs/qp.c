@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Queue pairs: create, modify, query, destroy. Posting is in post.c. */
+/* Queue pairs: create, modify, query, destroy. */
 #include <stdlib.h>
 #include <string.h>
 
 #include <xroce/wire.h>
 
-#include "provider/provider.h"
+#include "provider/base/fail.h"
+#include "provider/verbs/ah.h"
+#include "provider/verbs/cq.h"
+#include "provider/verbs/event_socket.h"
+#include "provider/verbs/pd.h"
+#include "provider/verbs/qp.h"
+#include "provider/verbs/request.h"
+#include "provider/verbs/srq.h"
 
 /* ---- create -------------------------------------------------------------------- */
 
@@ -13,7 +20,6 @@ static int check_init(const struct xp_context *ctx, const struct ibv_pd *ibpd,
 		      const struct ibv_qp_init_attr *attr)
 {
 	const struct ibv_qp_cap *cap = &attr->cap;
-
 	bool initiator = attr->qp_type == IBV_QPT_XRC_SEND;
 
 	if (attr->qp_type != IBV_QPT_RC && attr->qp_type != IBV_QPT_UC &&
@@ -21,7 +27,7 @@ static int check_init(const struct xp_context *ctx, const struct ibv_pd *ibpd,
 		return -EOPNOTSUPP;
 	if (!attr->send_cq || attr->send_cq->context != ibpd->context)
 		return -EINVAL;
-	/* what an initiator has for receiving is ignored */
+	/* The receive attributes of an initiator are ignored. */
 	if (!initiator && (!attr->recv_cq || attr->recv_cq->context != ibpd->context ||
 			   (attr->srq && attr->srq->context != ibpd->context)))
 		return -EINVAL;
@@ -34,7 +40,8 @@ static int check_init(const struct xp_context *ctx, const struct ibv_pd *ibpd,
 	return 0;
 }
 
-static int take_ring(struct ibv_pd *ibpd, struct xp_ring *r, struct xr_queue *q, uint64_t length,
+/* Initializes a ring from the queue that the daemon created, q, which is NULL if limit is 0. */
+static int init_ring(struct ibv_pd *ibpd, struct xp_ring *r, struct xr_queue *q, uint64_t length,
 		     uint32_t min_stride, uint32_t limit)
 {
 	int err;
@@ -55,18 +62,18 @@ static int take_ring(struct ibv_pd *ibpd, struct xp_ring *r, struct xr_queue *q,
 	return 0;
 }
 
-/* Where the daemon put the rings, and what it granted */
-static int take_create_rep(struct xp_context *ctx, struct xp_qp *qp,
+/* Stores the rings and what the daemon granted. */
+static int init_from_reply(struct xp_context *ctx, struct xp_qp *qp,
 			   const struct xr_create_qp_rep *rep, void *sq, void *rq)
 {
 	int err;
 
 	if (rep->worker >= ctx->workers || rep->slot >= XR_DB_SLOTS)
 		return -EPROTO;
-	err = take_ring(qp->ibqp.pd, &qp->sq, sq, rep->sq.length,
+	err = init_ring(qp->ibqp.pd, &qp->sq, sq, rep->sq.length,
 			xr_send_stride(rep->max_send_sge, rep->max_inline), rep->max_send_wr);
 	if (!err)
-		err = take_ring(qp->ibqp.pd, &qp->rq, rq, rep->rq.length,
+		err = init_ring(qp->ibqp.pd, &qp->rq, rq, rep->rq.length,
 				xr_recv_stride(rep->max_recv_sge), rep->max_recv_wr);
 	if (err)
 		return err;
@@ -81,7 +88,7 @@ static int take_create_rep(struct xp_context *ctx, struct xp_qp *qp,
 	return 0;
 }
 
-/* Targets of XRC have no CQ, initiators one. */
+/* An XRC target has no CQ, an XRC initiator only a send CQ. */
 static int attach(struct xp_qp *qp)
 {
 	struct xp_cq *send = xp_cq(qp->ibqp.send_cq), *recv = xp_cq(qp->ibqp.recv_cq);
@@ -114,7 +121,7 @@ static void free_qp(struct xp_qp *qp)
 	xp_queue_free(qp);
 }
 
-static void tell_caps(struct ibv_qp_cap *cap, const struct xr_create_qp_rep *rep)
+static void set_caps(struct ibv_qp_cap *cap, const struct xr_create_qp_rep *rep)
 {
 	cap->max_send_wr = rep->max_send_wr;
 	cap->max_recv_wr = rep->max_recv_wr;
@@ -141,15 +148,14 @@ static void fill_qp(struct xp_qp *qp, struct ibv_context *ibctx, struct ibv_pd *
 }
 
 struct ibv_qp *xp_qp_create(struct ibv_context *ibctx, struct ibv_pd *ibpd,
-			    struct ibv_qp_init_attr *attr, uint32_t msg, void *req, size_t req_len,
-			    __u64 *cookie)
+			    struct ibv_qp_init_attr *attr, const struct xp_qp_request *request)
 {
 	struct xp_context *ctx = xp_ctx(ibctx);
 	struct xr_create_qp_rep rep;
 	struct xp_call call = {
-		.type = msg,
-		.req = req,
-		.req_len = req_len,
+		.type = request->type,
+		.req = request->req,
+		.req_len = request->req_len,
 		.rep = &rep,
 		.rep_len = sizeof(rep),
 	};
@@ -159,21 +165,21 @@ struct ibv_qp *xp_qp_create(struct ibv_context *ibctx, struct ibv_pd *ibpd,
 
 	if (!qp)
 		return xp_null(ENOMEM);
-	*cookie = (uintptr_t)qp;
+	*request->cookie = (uintptr_t)qp;
 	fill_qp(qp, ibctx, ibpd, attr);
 	err = xp_call_map(ctx, &call, piece, 2);
 	if (err)
 		goto free_qp;
-	err = take_create_rep(ctx, qp, &rep, piece[0].ptr, piece[1].ptr);
+	err = init_from_reply(ctx, qp, &rep, piece[0].ptr, piece[1].ptr);
 	if (!err)
 		err = attach(qp);
 	if (err)
 		goto destroy;
 	pthread_mutex_init(&qp->ibqp.mutex, NULL);
 	pthread_cond_init(&qp->ibqp.cond, NULL);
-	tell_caps(&attr->cap, &rep);
+	set_caps(&attr->cap, &rep);
 	if (ibpd)
-		qp->sq_lock.unneeded = qp->rq_lock.unneeded = xp_pd_use(ibpd);
+		qp->sq_lock.unneeded = qp->rq_lock.unneeded = xp_pd_get(ibpd);
 	return &qp->ibqp;
 
 destroy:
@@ -187,6 +193,12 @@ static struct ibv_qp *create(struct ibv_pd *ibpd, struct ibv_qp_init_attr *attr,
 {
 	bool receives = attr->qp_type != IBV_QPT_XRC_SEND && !attr->srq;
 	struct xr_create_qp_req req;
+	struct xp_qp_request request = {
+		.type = XR_MSG_CREATE_QP,
+		.req = &req,
+		.req_len = sizeof(req),
+		.cookie = &req.cookie,
+	};
 	int err;
 
 	err = check_init(xp_ctx(ibpd->context), ibpd, attr);
@@ -207,8 +219,7 @@ static struct ibv_qp *create(struct ibv_pd *ibpd, struct ibv_qp_init_attr *attr,
 		req.recv_cq = attr->recv_cq->handle;
 		req.srq = attr->srq ? attr->srq->handle : 0;
 	}
-	return xp_qp_create(ibpd->context, ibpd, attr, XR_MSG_CREATE_QP, &req, sizeof(req),
-			    &req.cookie);
+	return xp_qp_create(ibpd->context, ibpd, attr, &request);
 }
 
 struct ibv_qp *xp_create_qp(struct ibv_pd *ibpd, struct ibv_qp_init_attr *attr)
@@ -223,8 +234,8 @@ struct ibv_qp *xp_create_gsi_qp(struct ibv_pd *ibpd, struct ibv_qp_init_attr *at
 
 /* ---- modify, query ------------------------------------------------------------- */
 
-/* What is not in the mask need not be initialized by the program and is not sent. */
-static void attr_to_wire(struct xr_qp_attr *to, const struct ibv_qp_attr *from, int mask)
+/* Copies the fields in the mask. Programs need not initialize the others. */
+static void attr_to_control(struct xr_qp_attr *to, const struct ibv_qp_attr *from, int mask)
 {
 	memset(to, 0, sizeof(*to));
 #define IF(bit, field)                                                                             \
@@ -255,21 +266,19 @@ static void attr_to_wire(struct xr_qp_attr *to, const struct ibv_qp_attr *from, 
 	IF(DEST_QPN, dest_qp_num);
 	IF(RATE_LIMIT, rate_limit);
 #undef IF
-	/* Programs pass random numbers; devices take as many bits as the wire has. */
+	/* Programs pass random numbers. Devices use the 24 bits that packets have. */
 	to->rq_psn &= XR_PSN_MASK;
 	to->sq_psn &= XR_PSN_MASK;
-	/*
-	 * Programs pass the flags of their regions; what is no right of a peer means nothing here.
-	 */
-	to->qp_access_flags &= ~(IBV_ACCESS_ON_DEMAND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB |
-				 IBV_ACCESS_OPTIONAL_RANGE);
+	/* Programs pass the flags of their regions. Those that grant peers nothing are ignored. */
+	to->qp_access_flags &= ~(XR_ACCESS_ON_DEMAND | XR_ACCESS_ZERO_BASED | XR_ACCESS_HUGETLB |
+				 XR_ACCESS_OPTIONAL);
 	if (mask & IBV_QP_AV)
-		xp_ah_to_wire(&to->ah, &from->ah_attr);
+		xp_ah_attr_to_control(&to->ah, &from->ah_attr);
 	if (mask & IBV_QP_ALT_PATH)
-		xp_ah_to_wire(&to->alt_ah, &from->alt_ah_attr);
+		xp_ah_attr_to_control(&to->alt_ah, &from->alt_ah_attr);
 }
 
-static void attr_from_wire(struct ibv_qp_attr *to, const struct xr_query_qp_rep *rep)
+static void attr_from_control(struct ibv_qp_attr *to, const struct xr_query_qp_rep *rep)
 {
 	const struct xr_qp_attr *from = &rep->attr;
 
@@ -305,13 +314,11 @@ static void attr_from_wire(struct ibv_qp_attr *to, const struct xr_query_qp_rep 
 		.alt_timeout = from->alt_timeout,
 		.rate_limit = from->rate_limit,
 	};
-	xp_ah_from_wire(&to->ah_attr, &from->ah);
-	xp_ah_from_wire(&to->alt_ah_attr, &from->alt_ah);
+	xp_ah_attr_from_control(&to->ah_attr, &from->ah);
+	xp_ah_attr_from_control(&to->alt_ah_attr, &from->alt_ah);
 }
 
-/*
- * The daemon emptied both rings: what was posted is forgotten, and so are completions not polled.
- */
+/* Moving to RESET drops everything that was posted and all completions that were not polled. */
 static void reset_rings(struct xp_qp *qp)
 {
 	struct ibv_cq *send = qp->ibqp.send_cq, *recv = qp->ibqp.recv_cq;
@@ -328,8 +335,11 @@ static void reset_rings(struct xp_qp *qp)
 	xp_unlock(&qp->rq_lock);
 }
 
-/* Programs set up half a QP of XRC as a whole one; the kernel's verbs ignore the other half, too. */
-static int mask_of(const struct ibv_qp *ibqp, int mask)
+/*
+ * Programs set up an XRC QP, which is half an RC QP, as if it were a whole one. The attributes of the
+ * other half are ignored, as the kernel does.
+ */
+static int effective_mask(const struct ibv_qp *ibqp, int mask)
 {
 	switch (ibqp->qp_type) {
 	case IBV_QPT_XRC_SEND:
@@ -349,9 +359,9 @@ int xp_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 
 	if (mask & IBV_QP_CAP)
 		return EOPNOTSUPP;
-	mask = mask_of(ibqp, mask);
+	mask = effective_mask(ibqp, mask);
 	req.attr_mask = mask;
-	attr_to_wire(&req.attr, attr, mask);
+	attr_to_control(&req.attr, attr, mask);
 	err = xp_request(xp_ctx(ibqp->context), XR_MSG_MODIFY_QP, &req, sizeof(req), &rep,
 			 sizeof(rep));
 	if (err)
@@ -391,7 +401,7 @@ int xp_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask,
 			 sizeof(rep));
 	if (err)
 		return -err;
-	attr_from_wire(attr, &rep);
+	attr_from_control(attr, &rep);
 	*init_attr = (struct ibv_qp_init_attr){
 		.qp_context = ibqp->qp_context,
 		.send_cq = ibqp->send_cq,
@@ -428,12 +438,12 @@ int xp_destroy_qp(struct ibv_qp *ibqp)
 		return -err;
 	if (xp_health(ctx) != XP_FORKED) {
 		detach(qp);
-		xp_pipe_forget(ctx->async, (uintptr_t)qp, rep.async_events, &qp->async_read);
+		xp_event_forget(ctx->async, (uintptr_t)qp, rep.async_events, &qp->async_read);
 		wait_for_acks(qp);
 	}
 	pthread_mutex_destroy(&ibqp->mutex);
 	pthread_cond_destroy(&ibqp->cond);
 	free_qp(qp);
-	xp_pd_unuse(ibpd);
+	xp_pd_put(ibpd);
 	return 0;
 }

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Extended queue pairs: work requests built piece by piece. Builders write ring entries beyond those
- * that are posted; nobody sees them before wr_complete(), so that an error or wr_abort()
- * only has to forget them.
+ * Extended queue pairs: WRs built by function calls. Builders write ring entries after head, which
+ * the daemon does not read before wr_complete(). So an error and wr_abort() have nothing to undo.
  */
 #include <string.h>
 
-#include "provider/provider.h"
+#include "provider/base/fail.h"
+#include "provider/verbs/child.h"
+#include "provider/verbs/post.h"
+#include "provider/verbs/request.h"
+#include "provider/verbs/xrc.h"
 
 /* ---- a batch ------------------------------------------------------------------- */
 
@@ -24,7 +27,7 @@ static void wr_start(struct ibv_qp_ex *ex)
 {
 	struct xp_qp *qp = of(ex);
 
-	/* In a child the lock may be held by a thread that is not there. */
+	/* In a child process the lock may have been held when the parent forked. */
 	if (!forked(qp))
 		xp_lock(&qp->sq_lock);
 	qp->staged = 0;
@@ -46,7 +49,7 @@ static int wr_complete(struct ibv_qp_ex *ex)
 	}
 	xp_unlock(&qp->sq_lock);
 	if (posted)
-		xp_ring_bell(qp);
+		xp_ring_doorbell(qp);
 	return err;
 }
 
@@ -58,8 +61,8 @@ static void wr_abort(struct ibv_qp_ex *ex)
 
 /* ---- operations ---------------------------------------------------------------- */
 
-/* The first error is the batch's; what is built after it is lost with it. */
-static void *spoil(struct xp_qp *qp, int err)
+/* Records the first error of the batch, which will not be posted. Returns NULL. */
+static void *fail_batch(struct xp_qp *qp, int err)
 {
 	if (!qp->batch_err)
 		qp->batch_err = err;
@@ -67,18 +70,18 @@ static void *spoil(struct xp_qp *qp, int err)
 	return NULL;
 }
 
-/* The next entry, or NULL */
+/* Starts the next entry. Returns NULL after an error. */
 static struct xr_send_wqe *begin(struct ibv_qp_ex *ex, enum xr_wr_opcode opcode, uint64_t op)
 {
-	/* inline data comes by setters of its own, with or without the flag */
+	/* Inline data is set by its own setters, whether or not the flag is set. */
 	unsigned int flags = ex->wr_flags & ~(unsigned int)IBV_SEND_INLINE;
 	struct xp_qp *qp = of(ex);
 
 	if (qp->batch_err || flags & ~XP_SEND_FLAGS || !(qp->send_ops & op) ||
 	    !xp_can_send(qp->ibqp.state))
-		return spoil(qp, EINVAL);
+		return fail_batch(qp, EINVAL);
 	if (xp_ring_room(&qp->sq) <= qp->staged)
-		return spoil(qp, ENOMEM);
+		return fail_batch(qp, ENOMEM);
 	qp->wqe = xp_ring_stage(&qp->sq, qp->staged++, ex->wr_id);
 	xp_wqe_init(qp->wqe, ex->wr_id, opcode, flags);
 	return qp->wqe;
@@ -176,7 +179,7 @@ static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote
 		return;
 	wqe->flags |= XR_SEND_INLINE;
 	if (xp_wqe_inline(of(ex), wqe, value, sizeof(uint64_t)))
-		spoil(of(ex), EINVAL);
+		fail_batch(of(ex), EINVAL);
 }
 
 static void wr_local_inv(struct ibv_qp_ex *ex, uint32_t rkey)
@@ -193,18 +196,18 @@ static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
 		xp_wqe_bind(wqe, mw, rkey, info);
 }
 
-/* No QP of ours can be created for it. */
+/* Not in send_ops of any QP. */
 static void wr_send_tso(struct ibv_qp_ex *ex, void *hdr, uint16_t hdr_sz, uint16_t mss)
 {
-	spoil(of(ex), EOPNOTSUPP);
+	fail_batch(of(ex), EOPNOTSUPP);
 }
 
-/* ---- where to, and which bytes ------------------------------------------------- */
+/* ---- setters ------------------------------------------------------------------- */
 
-/* The entry that a setter belongs to, or NULL */
+/* Returns the entry that a setter changes. Returns NULL after an error or without a builder. */
 static struct xr_send_wqe *current(struct xp_qp *qp)
 {
-	return qp->wqe ? qp->wqe : spoil(qp, EINVAL);
+	return qp->wqe ? qp->wqe : fail_batch(qp, EINVAL);
 }
 
 static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t remote_qpn,
@@ -214,7 +217,7 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t rem
 	struct xr_send_wqe *wqe = current(qp);
 
 	if (wqe && ah->context != qp->ibqp.context)
-		wqe = spoil(qp, EINVAL);
+		wqe = fail_batch(qp, EINVAL);
 	if (!wqe)
 		return;
 	wqe->ud.ah = ah->handle;
@@ -238,7 +241,7 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t num_sge, const struct i
 	if (!wqe)
 		return;
 	if (num_sge > qp->max_send_sge) {
-		spoil(qp, EINVAL);
+		fail_batch(qp, EINVAL);
 		return;
 	}
 	wqe->num_sge = num_sge;
@@ -267,7 +270,7 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n, const struct
 	for (i = 0; i < n && !err; i++)
 		err = xp_wqe_inline(qp, wqe, buf[i].addr, buf[i].length);
 	if (err)
-		spoil(qp, err);
+		fail_batch(qp, err);
 }
 
 static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
@@ -304,7 +307,7 @@ static void set_builders(struct ibv_qp_ex *ex)
 
 /* ---- create -------------------------------------------------------------------- */
 
-#define MASKS                                                                                      \
+#define COMP_MASK                                                                                  \
 	(IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
 
 #define UD_OPS (IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM)
@@ -337,16 +340,16 @@ struct ibv_qp *xp_create_qp_ex(struct ibv_context *ibctx, struct ibv_qp_init_att
 	struct ibv_qp *ibqp;
 	struct xp_qp *qp;
 
-	ibctx = xp_here(ibctx);
+	ibctx = xp_process_context(ibctx);
 	if (attr->qp_type == IBV_QPT_XRC_RECV)
-		return xp_create_target(ibctx, attr);
-	if (mask & ~MASKS || (mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && attr->create_flags) ||
+		return xp_create_target_qp(ibctx, attr);
+	if (mask & ~COMP_MASK || (mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && attr->create_flags) ||
 	    (mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS &&
 	     attr->send_ops_flags & ~ops_of(attr->qp_type)))
 		return xp_null(EOPNOTSUPP);
 	if (!(mask & IBV_QP_INIT_ATTR_PD) || attr->pd->context != ibctx)
 		return xp_null(EINVAL);
-	/* the older struct is how this one begins, which ibv_create_qp_ex() itself relies on */
+	/* The struct starts like struct ibv_qp_init_attr. ibv_create_qp_ex() relies on that, too. */
 	ibqp = xp_create_qp(attr->pd, (struct ibv_qp_init_attr *)attr);
 	if (!ibqp || !(mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
 		return ibqp;

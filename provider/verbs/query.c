@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What programs ask of device, port, addresses and partitions */
+/* Queries of device, port, GIDs and P_Keys. */
 #include <arpa/inet.h>
-#include <stdlib.h>
+#include <stddef.h>
 #include <string.h>
 
-#include "provider/provider.h"
+#include "provider/base/clock.h"
+#include "provider/base/fail.h"
+#include "provider/verbs/child.h"
+#include "provider/verbs/query.h"
+#include "provider/verbs/request.h"
 
 /* ---- device -------------------------------------------------------------------- */
 
@@ -48,7 +52,8 @@ static void fill_device_attr(struct ibv_device_attr *to, const struct xr_query_d
 
 static int query_device(struct ibv_context *ibctx, struct xr_query_device_rep *rep)
 {
-	return -xp_request(xp_ctx(xp_here(ibctx)), XR_MSG_QUERY_DEVICE, NULL, 0, rep, sizeof(*rep));
+	return -xp_request(xp_ctx(xp_process_context(ibctx)), XR_MSG_QUERY_DEVICE, NULL, 0, rep,
+			   sizeof(*rep));
 }
 
 int xp_query_device(struct ibv_context *ibctx, struct ibv_device_attr *attr)
@@ -61,7 +66,7 @@ int xp_query_device(struct ibv_context *ibctx, struct ibv_device_attr *attr)
 	return err;
 }
 
-#define CORE_CLOCK_KHZ 1000000 /* completions are stamped in ns */
+#define CORE_CLOCK_KHZ 1000000 /* completion timestamps are in ns */
 
 int xp_query_device_ex(struct ibv_context *ibctx, const struct ibv_query_device_ex_input *input,
 		       struct ibv_device_attr_ex *attr, size_t attr_size)
@@ -79,7 +84,7 @@ int xp_query_device_ex(struct ibv_context *ibctx, const struct ibv_query_device_
 	all.odp_caps.general_caps = rep.odp_caps;
 	all.odp_caps.per_transport_caps.rc_odp_caps = rep.odp_rc;
 	all.odp_caps.per_transport_caps.uc_odp_caps = rep.odp_uc;
-	all.xrc_odp_caps = rep.odp_rc; /* it is RC in two halves */
+	all.xrc_odp_caps = rep.odp_rc; /* XRC is RC with its two halves in separate QPs */
 	all.odp_caps.per_transport_caps.ud_odp_caps = rep.odp_ud;
 	all.completion_timestamp_mask = UINT64_MAX;
 	all.hca_core_clock = CORE_CLOCK_KHZ;
@@ -89,13 +94,13 @@ int xp_query_device_ex(struct ibv_context *ibctx, const struct ibv_query_device_
 	all.packet_pacing_caps.supported_qpts = rep.rate_qpts;
 	all.phys_port_cnt_ex = 1;
 	all.max_dm_size = rep.max_dm_size;
-	/* A program of another release may know fewer fields, or more. */
+	/* A program compiled against another release may have a shorter or a longer struct. */
 	memset(attr, 0, attr_size);
 	memcpy(attr, &all, attr_size < sizeof(all) ? attr_size : sizeof(all));
 	return 0;
 }
 
-/* Cycles in tv_nsec alone, however many: as programs know it from other devices */
+/* Stores all cycles in tv_nsec, as other drivers do, even if there are more than 10^9. */
 int xp_query_rt_values(struct ibv_context *ibctx, struct ibv_values_ex *values)
 {
 	if (values->comp_mask & ~(uint32_t)IBV_VALUES_MASK_RAW_CLOCK)
@@ -115,7 +120,8 @@ int xp_query_port(struct ibv_context *ibctx, uint8_t port, struct ibv_port_attr 
 
 	if (port != 1)
 		return EINVAL;
-	err = xp_request(xp_ctx(xp_here(ibctx)), XR_MSG_QUERY_PORT, NULL, 0, &rep, sizeof(rep));
+	err = xp_request(xp_ctx(xp_process_context(ibctx)), XR_MSG_QUERY_PORT, NULL, 0, &rep,
+			 sizeof(rep));
 	if (err)
 		return -err;
 	all = (struct ibv_port_attr){
@@ -140,7 +146,7 @@ int xp_query_port(struct ibv_context *ibctx, uint8_t port, struct ibv_port_attr 
 	return 0;
 }
 
-/* The exported function fills the fields that the structure had when it was laid down. */
+/* The exported function fills only the fields of the original struct. */
 int xp_query_port_compat(struct ibv_context *ibctx, uint8_t port,
 			 struct _compat_ibv_port_attr *attr)
 {
@@ -148,9 +154,9 @@ int xp_query_port_compat(struct ibv_context *ibctx, uint8_t port,
 			     offsetof(struct ibv_port_attr, port_cap_flags2));
 }
 
-/* ---- addresses ----------------------------------------------------------------- */
+/* ---- GIDs ---------------------------------------------------------------------- */
 
-bool xp_gids_fit(const struct xp_gid_table *t, size_t got)
+bool xp_gid_table_valid(const struct xp_gid_table *t, size_t got)
 {
 	return t->head.count <= XR_GID_TABLE_LEN &&
 	       got >= sizeof(t->head) + t->head.count * sizeof(t->entry[0]);
@@ -163,7 +169,7 @@ static int query_gids(struct xp_context *ctx, struct xp_gid_table *t)
 
 	if (err)
 		return err;
-	return xp_gids_fit(t, call.rep_got) ? 0 : -EPROTO;
+	return xp_gid_table_valid(t, call.rep_got) ? 0 : -EPROTO;
 }
 
 static void fill_gid_entry(void *to, size_t size, const struct xr_gid_entry *from)
@@ -180,7 +186,7 @@ static void fill_gid_entry(void *to, size_t size, const struct xr_gid_entry *fro
 	memcpy(to, &all, size < sizeof(all) ? size : sizeof(all));
 }
 
-/* 0, -ENODATA for an empty entry, or another error */
+/* Returns 0, -ENODATA for an empty entry, or another error. */
 static int one_gid(struct ibv_context *ibctx, uint32_t port, uint32_t index,
 		   struct ibv_gid_entry *entry, size_t size)
 {
@@ -190,7 +196,7 @@ static int one_gid(struct ibv_context *ibctx, uint32_t port, uint32_t index,
 
 	if (port != 1 || index >= XR_GID_TABLE_LEN)
 		return -EINVAL;
-	err = query_gids(xp_ctx(xp_here(ibctx)), &t);
+	err = query_gids(xp_ctx(xp_process_context(ibctx)), &t);
 	if (err)
 		return err;
 	for (i = 0; i < t.head.count; i++) {
@@ -219,7 +225,7 @@ ssize_t xp_query_gid_table(struct ibv_context *ibctx, struct ibv_gid_entry *entr
 
 	if (flags || !entry_size)
 		return -EINVAL;
-	err = query_gids(xp_ctx(xp_here(ibctx)), &t);
+	err = query_gids(xp_ctx(xp_process_context(ibctx)), &t);
 	if (err)
 		return err;
 	if (max < t.head.count)
@@ -229,8 +235,9 @@ ssize_t xp_query_gid_table(struct ibv_context *ibctx, struct ibv_gid_entry *entr
 	return t.head.count;
 }
 
-/* The old verbs take an empty entry for one of zeros. */
-static int old_gid(struct ibv_context *ibctx, uint8_t port, int index, struct ibv_gid_entry *entry)
+/* ibv_query_gid() and ibv_query_gid_type() return zeros for an empty entry. */
+static int gid_or_zeros(struct ibv_context *ibctx, uint8_t port, int index,
+			struct ibv_gid_entry *entry)
 {
 	int err = one_gid(ibctx, port, index, entry, sizeof(*entry));
 
@@ -239,18 +246,14 @@ static int old_gid(struct ibv_context *ibctx, uint8_t port, int index, struct ib
 		entry->gid_type = IBV_GID_TYPE_ROCE_V1;
 		return 0;
 	}
-	if (err) {
-		errno = -err;
-		return -1;
-	}
-	return 0;
+	return err ? xp_fail(err) : 0;
 }
 
 int xp_query_gid(struct ibv_context *ibctx, uint8_t port, int index, union ibv_gid *gid)
 {
 	struct ibv_gid_entry entry;
 
-	if (old_gid(ibctx, port, index, &entry))
+	if (gid_or_zeros(ibctx, port, index, &entry))
 		return -1;
 	*gid = entry.gid;
 	return 0;
@@ -260,9 +263,9 @@ int xp_query_gid_type(struct ibv_context *ibctx, uint8_t port, unsigned int inde
 {
 	struct ibv_gid_entry entry;
 
-	if (old_gid(ibctx, port, index, &entry))
+	if (gid_or_zeros(ibctx, port, index, &entry))
 		return -1;
-	*type = entry.gid_type == IBV_GID_TYPE_ROCE_V2; /* as sysfs counts: 0 v1, 1 v2 */
+	*type = entry.gid_type == IBV_GID_TYPE_ROCE_V2; /* values of sysfs: 0 RoCE v1, 1 RoCE v2 */
 	return 0;
 }
 
@@ -281,14 +284,12 @@ int xp_find_gid(struct xp_context *ctx, const union ibv_gid *gid)
 	return -ENODATA;
 }
 
-/* ---- partitions: one, the default ---------------------------------------------- */
+/* ---- P_Keys: only the default partition ----------------------------------------- */
 
 int xp_query_pkey(struct ibv_context *ibctx, uint8_t port, int index, __be16 *pkey)
 {
-	if (port != 1 || index) {
-		errno = EINVAL;
-		return -1;
-	}
+	if (port != 1 || index)
+		return xp_fail(EINVAL);
 	*pkey = htons(0xffff);
 	return 0;
 }
@@ -297,6 +298,5 @@ int xp_get_pkey_index(struct ibv_context *ibctx, uint8_t port, __be16 pkey)
 {
 	if (port == 1 && pkey == htons(0xffff))
 		return 0;
-	errno = EINVAL;
-	return -1;
+	return xp_fail(EINVAL);
 }

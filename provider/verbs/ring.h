@@ -1,81 +1,39 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The provider's side of the shared queues and doorbells of <xroce/ring.h>,
- * where the memory order is laid down. Plain C, no verbs: tests use it too.
+ * The provider's side of the rings and doorbells of <xroce/ring.h>, which specifies the memory
+ * order.
  */
 #ifndef XP_RING_H
 #define XP_RING_H
 
 #include <errno.h>
-#include <sched.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 #include <xroce/ring.h>
 
-/* ---- a light lock -------------------------------------------------------------- */
+/* ---- send and receive queues: the provider produces ---------------------------- */
 
 /*
- * Posting and polling are a few hundred instructions: waiting for the futex
- * would cost more than they do. Gives the core away soon, since on a small
- * machine the holder may not be running.
- */
-struct xp_lock {
-	int held;
-	bool unneeded; /* the program promised that one thread at a time comes here */
-};
-
-static inline void xp_relax(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-	__builtin_ia32_pause();
-#elif defined(__aarch64__)
-	__asm__ volatile("yield");
-#endif
-}
-
-static inline void xp_lock(struct xp_lock *l)
-{
-	unsigned int spins = 0;
-
-	if (l->unneeded)
-		return;
-	while (__atomic_exchange_n(&l->held, 1, __ATOMIC_ACQUIRE)) {
-		while (__atomic_load_n(&l->held, __ATOMIC_RELAXED)) {
-			if (++spins % 64 == 0)
-				sched_yield();
-			else
-				xp_relax();
-		}
-	}
-}
-
-static inline void xp_unlock(struct xp_lock *l)
-{
-	if (l->unneeded)
-		return;
-	__atomic_store_n(&l->held, 0, __ATOMIC_RELEASE);
-}
-
-/* ---- send and receive queues: we produce --------------------------------------- */
-
-/*
- * head and tail run freely. The poster owns head (under the ring's lock), the
- * poller owns tail (under the CQ's lock): entries [tail, head) are posted and
- * not yet known to be done. wr_id keeps what the program gave, for completions that have to be made
- * up when the daemon is gone.
+ * Indices run freely modulo 2^32. head is written under the ring's lock by the thread that posts,
+ * tail under the CQ's lock by the thread that polls. Entries [tail, head) are posted and their
+ * completion has not been polled. wr_id keeps the WR ids, for completions that the provider itself
+ * must generate when the daemon is gone.
  */
 struct xp_ring {
 	struct xr_queue *queue;
 	uint8_t *entries;
 	uint64_t *wr_id;
 	uint32_t mask, stride;
-	uint32_t limit; /* how many may be outstanding, up to mask + 1 */
+	uint32_t limit; /* entries that may be outstanding, at most mask + 1 */
 	uint32_t head, tail;
 };
 
-/* No lock: nobody else knows the ring yet. -EPROTO: not a queue of this layout. */
+/*
+ * Reads the geometry of a queue that the daemon created, before other threads know it. Returns
+ * -EPROTO if the queue does not have this layout.
+ */
 static inline int xp_ring_geometry(const struct xr_queue *q, uint64_t length, uint32_t min_stride,
 				   uint32_t *mask, uint32_t *stride)
 {
@@ -88,26 +46,28 @@ static inline int xp_ring_geometry(const struct xr_queue *q, uint64_t length, ui
 	return 0;
 }
 
-/* Poster, under the ring's lock. */
+/* The functions from here to xp_ring_publish() need the ring's lock. */
+
+/* Returns the number of entries that may be posted. */
 static inline uint32_t xp_ring_room(const struct xp_ring *r)
 {
 	return r->limit - (r->head - __atomic_load_n(&r->tail, __ATOMIC_ACQUIRE));
 }
 
-/* Poster, under the ring's lock: the entry that xp_ring_push() adds next. */
+/* Returns the entry that the next xp_ring_push() adds. */
 static inline void *xp_ring_next(const struct xp_ring *r)
 {
 	return r->entries + (size_t)(r->head & r->mask) * r->stride;
 }
 
-/* Poster, under the ring's lock. The daemon does not see it before xp_ring_publish(). */
+/* Adds an entry. The daemon does not see it before xp_ring_publish(). */
 static inline void xp_ring_push(struct xp_ring *r, uint64_t wr_id)
 {
 	r->wr_id[r->head & r->mask] = wr_id;
 	__atomic_store_n(&r->head, r->head + 1, __ATOMIC_RELEASE);
 }
 
-/* Poster, under the ring's lock: the n-th entry beyond those pushed, to be pushed with them later. */
+/* Returns the n-th entry after head, to be added by xp_ring_push_staged(). */
 static inline void *xp_ring_stage(struct xp_ring *r, uint32_t n, uint64_t wr_id)
 {
 	uint32_t slot = (r->head + n) & r->mask;
@@ -116,19 +76,19 @@ static inline void *xp_ring_stage(struct xp_ring *r, uint32_t n, uint64_t wr_id)
 	return r->entries + (size_t)slot * r->stride;
 }
 
-/* Poster, under the ring's lock: pushes n staged entries. */
+/* Adds n staged entries. */
 static inline void xp_ring_push_staged(struct xp_ring *r, uint32_t n)
 {
 	__atomic_store_n(&r->head, r->head + n, __ATOMIC_RELEASE);
 }
 
-/* Poster, under the ring's lock: entries before the index. */
+/* Makes the entries before head visible to the daemon. */
 static inline void xp_ring_publish(struct xp_ring *r)
 {
 	__atomic_store_n(&r->queue->producer, r->head, __ATOMIC_RELEASE);
 }
 
-/* Poller, under the CQ's lock: entry `index` completed, and with it all before it. */
+/* Retires entry `index` and all before it. Needs the CQ's lock. */
 static inline void xp_ring_retire(struct xp_ring *r, uint32_t index)
 {
 	uint32_t done = index - r->tail + 1;
@@ -137,8 +97,15 @@ static inline void xp_ring_retire(struct xp_ring *r, uint32_t index)
 		__atomic_store_n(&r->tail, r->tail + done, __ATOMIC_RELEASE);
 }
 
-/* Poller, under the CQ's lock: takes the oldest outstanding entry. */
-static inline bool xp_ring_take(struct xp_ring *r, uint64_t *wr_id)
+/* Returns true if entries are outstanding. */
+static inline bool xp_ring_outstanding(const struct xp_ring *r)
+{
+	return __atomic_load_n(&r->head, __ATOMIC_ACQUIRE) !=
+	       __atomic_load_n(&r->tail, __ATOMIC_ACQUIRE);
+}
+
+/* Removes the oldest outstanding entry. Returns false if there is none. Needs the CQ's lock. */
+static inline bool xp_ring_pop(struct xp_ring *r, uint64_t *wr_id)
 {
 	if (r->tail == __atomic_load_n(&r->head, __ATOMIC_ACQUIRE))
 		return false;
@@ -147,34 +114,35 @@ static inline bool xp_ring_take(struct xp_ring *r, uint64_t *wr_id)
 	return true;
 }
 
-/* The QP went to RESET: both sides start at 0. Under the ring's and the CQ's lock. */
+/* The QP moved to RESET: both sides start at 0 again. Needs the ring's lock and the CQ's lock. */
 static inline void xp_ring_reset(struct xp_ring *r)
 {
 	__atomic_store_n(&r->head, 0, __ATOMIC_RELEASE);
 	__atomic_store_n(&r->tail, 0, __ATOMIC_RELEASE);
 }
 
-/* After xp_ring_publish(): the daemon put the QP in ERR and may have drained the queue already. */
+/*
+ * Returns true if the daemon has moved the QP to ERR, in which case it may have drained the queue
+ * before the last xp_ring_publish().
+ */
 static inline bool xp_ring_in_error(const struct xp_ring *r, uint32_t error_state)
 {
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	return __atomic_load_n(&r->queue->word, __ATOMIC_RELAXED) == error_state;
 }
 
-/* ---- shared receive queues ------------------------------------------------------ */
-
 /*
- * Completions come in any order, and an entry is free again as soon as the daemon took it. All
- * under the ring's lock.
+ * Like xp_ring_room(), for an SRQ. Its receives complete in any order, and an entry is free as soon
+ * as the daemon has consumed it.
  */
 static inline uint32_t xp_ring_room_shared(const struct xp_ring *r)
 {
 	return r->limit - (r->head - __atomic_load_n(&r->queue->consumer, __ATOMIC_ACQUIRE));
 }
 
-/* ---- completion queues: we consume --------------------------------------------- */
+/* ---- completion queues: the provider consumes ---------------------------------- */
 
-/* All under the CQ's lock. */
+/* All functions but xp_cq_arm() need the CQ's lock. */
 struct xp_cq_ring {
 	struct xr_queue *queue;
 	uint8_t *entries;
@@ -182,12 +150,12 @@ struct xp_cq_ring {
 	uint32_t consumer;
 };
 
-/* A completion that nobody wants any more: its QP is gone. No QPN is this large. */
+/* QPN of a completion whose QP was destroyed or reset: it is skipped. Real QPNs have 24 bits. */
 #define XP_NO_QPN 0xffffffffu
 
 /*
- * Completions that wait to be polled. A CQ that ignores overruns may have been overwritten: the
- * oldest are lost.
+ * Returns the number of completions to be polled. A CQ that ignores overruns may have been
+ * overwritten; then the oldest completions are lost.
  */
 static inline uint32_t xp_cq_ready(struct xp_cq_ring *r)
 {
@@ -205,13 +173,13 @@ static inline struct xr_cqe *xp_cq_entry(const struct xp_cq_ring *r, uint32_t in
 	return (struct xr_cqe *)(r->entries + (size_t)(index & r->mask) * r->stride);
 }
 
-/* Entries before r->consumer were read: the daemon may write there again. */
+/* Lets the daemon overwrite the entries before r->consumer. */
 static inline void xp_cq_release(struct xp_cq_ring *r)
 {
 	__atomic_store_n(&r->queue->consumer, r->consumer, __ATOMIC_RELEASE);
 }
 
-/* Any thread. The program polls once more afterwards, as verbs has it. */
+/* Any thread. The program polls once more afterwards (ibv_req_notify_cq(3)). */
 static inline void xp_cq_arm(struct xr_queue *q, uint32_t bits)
 {
 	__atomic_fetch_or(&q->word, bits, __ATOMIC_SEQ_CST);
@@ -220,9 +188,11 @@ static inline void xp_cq_arm(struct xr_queue *q, uint32_t bits)
 /* ---- doorbells ----------------------------------------------------------------- */
 
 /*
- * Any thread, after xp_ring_publish(). True: the worker sleeps, write to its eventfd.
- * The fetch_or of the leaf is the full fence between `producer` and everything after; it is done
- * even where the bit was set, since the worker may just have taken it.
+ * Rings the doorbell of a slot, after xp_ring_publish(). Any thread. Returns true if the worker
+ * sleeps; then the caller must write to its eventfd.
+ *
+ * The fetch_or of bits2 is the full fence between the store of `producer` and all later accesses.
+ * It is done even if the bit is set, because the worker may have just cleared it.
  */
 static inline bool xp_doorbell_ring(struct xr_doorbell *db, uint32_t slot)
 {

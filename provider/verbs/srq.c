@@ -2,11 +2,19 @@
 /* Shared receive queues. */
 #include <stdlib.h>
 
-#include "provider/provider.h"
+#include "provider/base/fail.h"
+#include "provider/verbs/child.h"
+#include "provider/verbs/cq.h"
+#include "provider/verbs/event_socket.h"
+#include "provider/verbs/pd.h"
+#include "provider/verbs/post.h"
+#include "provider/verbs/request.h"
+#include "provider/verbs/srq.h"
+#include "provider/verbs/xrc.h"
 
 /* ---- create, modify, query ----------------------------------------------------- */
 
-static int take_ring(struct xp_srq *srq, struct xr_queue *q, uint64_t length, uint32_t max_wr)
+static int init_ring(struct xp_srq *srq, struct xr_queue *q, uint64_t length, uint32_t max_wr)
 {
 	struct xp_ring *r = &srq->ring;
 	int err;
@@ -33,13 +41,13 @@ static void fill_srq(struct xp_srq *srq, struct ibv_pd *ibpd, void *srq_context,
 	srq->ibsrq.pd = ibpd;
 	srq->ibsrq.handle = rep->handle;
 	srq->number = rep->number;
-	/* its lock stays, also in a thread domain: whoever polls may flush what is left here */
-	xp_pd_use(ibpd);
+	/* Needs its lock even in a thread domain: a thread that polls a CQ may flush the SRQ. */
+	xp_pd_get(ibpd);
 	pthread_mutex_init(&srq->ibsrq.mutex, NULL);
 	pthread_cond_init(&srq->ibsrq.cond, NULL);
 }
 
-/* xrcd and cq: of XRC, else NULL */
+/* @xrcd, @cq: of an XRC SRQ, else NULL. */
 static struct ibv_srq *create(struct ibv_pd *ibpd, struct ibv_srq_init_attr *attr,
 			      struct ibv_xrcd *xrcd, struct ibv_cq *cq)
 {
@@ -73,7 +81,7 @@ static struct ibv_srq *create(struct ibv_pd *ibpd, struct ibv_srq_init_attr *att
 	if (err)
 		goto free_srq;
 	srq->max_sge = rep.max_sge;
-	err = take_ring(srq, piece.ptr, rep.ring.length, rep.max_wr);
+	err = init_ring(srq, piece.ptr, rep.ring.length, rep.max_wr);
 	if (err)
 		goto destroy;
 	fill_srq(srq, ibpd, attr->srq_context, &rep);
@@ -98,16 +106,16 @@ struct ibv_srq *xp_create_srq(struct ibv_pd *ibpd, struct ibv_srq_init_attr *att
 }
 
 #define XRC_MASK (IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ)
-#define KNOWN_MASK (IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_TYPE | XRC_MASK)
+#define COMP_MASK (IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_TYPE | XRC_MASK)
 
-/* The older struct is how this one begins, which ibv_create_srq_ex() itself relies on. */
+/* The struct starts like struct ibv_srq_init_attr. ibv_create_srq_ex() relies on that, too. */
 struct ibv_srq *xp_create_srq_ex(struct ibv_context *ibctx, struct ibv_srq_init_attr_ex *attr)
 {
 	enum ibv_srq_type type = attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE ? attr->srq_type
 									  : IBV_SRQT_BASIC;
 
-	ibctx = xp_here(ibctx);
-	if (attr->comp_mask & ~KNOWN_MASK || (type != IBV_SRQT_BASIC && type != IBV_SRQT_XRC))
+	ibctx = xp_process_context(ibctx);
+	if (attr->comp_mask & ~COMP_MASK || (type != IBV_SRQT_BASIC && type != IBV_SRQT_XRC))
 		return xp_null(EOPNOTSUPP);
 	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || attr->pd->context != ibctx)
 		return xp_null(EINVAL);
@@ -147,11 +155,11 @@ int xp_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int mask)
 	struct xp_piece piece = { .ref = &rep.ring };
 	int err;
 
-	/* Nobody may post to the old ring while the daemon copies it. */
+	/* The old ring must not change while the daemon copies it. */
 	xp_lock(&srq->lock);
 	err = xp_call_map(xp_ctx(ibsrq->context), &call, &piece, 1);
 	if (!err && mask & IBV_SRQ_MAX_WR) {
-		err = take_ring(srq, piece.ptr, rep.ring.length, rep.max_wr);
+		err = init_ring(srq, piece.ptr, rep.ring.length, rep.max_wr);
 		attr->max_wr = rep.max_wr;
 	}
 	xp_unlock(&srq->lock);
@@ -201,19 +209,22 @@ int xp_destroy_srq(struct ibv_srq *ibsrq)
 	if (xp_health(ctx) != XP_FORKED) {
 		if (srq->cq)
 			xp_cq_detach_srq(srq->cq, srq);
-		xp_pipe_forget(ctx->async, (uintptr_t)srq, rep.async_events, &srq->async_read);
+		xp_event_forget(ctx->async, (uintptr_t)srq, rep.async_events, &srq->async_read);
 		wait_for_acks(srq);
 	}
 	pthread_mutex_destroy(&ibsrq->mutex);
 	pthread_cond_destroy(&ibsrq->cond);
 	xp_queue_free(srq);
-	xp_pd_unuse(ibpd);
+	xp_pd_put(ibpd);
 	return 0;
 }
 
 /* ---- post ---------------------------------------------------------------------- */
 
-/* Under srq->lock. The daemon moves its index no more: ours counts what was flushed. */
+/*
+ * Returns the number of receives that may be posted. When the daemon is gone its index stands still,
+ * and tail counts the flushed entries. Needs srq->lock.
+ */
 static uint32_t room(const struct xp_srq *srq)
 {
 	const struct xp_ring *r = &srq->ring;
@@ -240,7 +251,7 @@ int xp_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv_r
 		}
 		r->head++;
 	}
-	/* A worker looks here when a message comes: there is no bell to ring. */
+	/* Workers read the queue when a message arrives: there is no doorbell. */
 	xp_ring_publish(r);
 	xp_unlock(&srq->lock);
 	return err;
@@ -248,7 +259,7 @@ int xp_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv_r
 
 /* ---- the daemon is gone -------------------------------------------------------- */
 
-bool xp_srq_take(struct xp_srq *srq, uint64_t *wr_id)
+bool xp_srq_pop(struct xp_srq *srq, uint64_t *wr_id)
 {
 	struct xp_ring *r = &srq->ring;
 	const struct xr_recv_wqe *wqe;

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* XRC: domains, and target QPs, which belong to one and not to a protection domain. */
+/* XRC domains and target QPs. */
 #include <fcntl.h>
 #include <stdlib.h>
 
-#include "provider/provider.h"
+#include "provider/base/fail.h"
+#include "provider/verbs/child.h"
+#include "provider/verbs/qp.h"
+#include "provider/verbs/request.h"
+#include "provider/verbs/xrc.h"
 
 struct ibv_xrcd *xp_open_xrcd(struct ibv_context *ibctx, struct ibv_xrcd_init_attr *attr)
 {
@@ -34,7 +38,7 @@ struct ibv_xrcd *xp_open_xrcd(struct ibv_context *ibctx, struct ibv_xrcd_init_at
 	xrcd = calloc(1, sizeof(*xrcd));
 	if (!xrcd)
 		return xp_null(ENOMEM);
-	ibctx = xp_here(ibctx);
+	ibctx = xp_process_context(ibctx);
 	err = xp_call(xp_ctx(ibctx), &call);
 	if (err) {
 		free(xrcd);
@@ -55,23 +59,28 @@ int xp_close_xrcd(struct ibv_xrcd *ibxrcd)
 	return -err;
 }
 
-struct ibv_qp *xp_create_target(struct ibv_context *ibctx, struct ibv_qp_init_attr_ex *attr)
+struct ibv_qp *xp_create_target_qp(struct ibv_context *ibctx, struct ibv_qp_init_attr_ex *attr)
 {
 	struct xr_create_qp_req req = { .type = IBV_QPT_XRC_RECV };
+	const struct xp_qp_request request = {
+		.type = XR_MSG_CREATE_QP,
+		.req = &req,
+		.req_len = sizeof(req),
+		.cookie = &req.cookie,
+	};
 
 	if (attr->comp_mask & ~(IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_PD))
 		return xp_null(EOPNOTSUPP);
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_XRCD) || attr->xrcd->context != ibctx)
 		return xp_null(EINVAL);
 	req.xrcd = xp_xrcd(attr->xrcd)->handle;
-	return xp_qp_create(ibctx, NULL, (struct ibv_qp_init_attr *)attr, XR_MSG_CREATE_QP, &req,
-			    sizeof(req), &req.cookie);
+	return xp_qp_create(ibctx, NULL, (struct ibv_qp_init_attr *)attr, &request);
 }
 
 #define OPEN_MASK                                                                                  \
 	(IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_CONTEXT |                 \
 	 IBV_QP_OPEN_ATTR_TYPE)
-#define OPEN_NEEDS (IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD)
+#define OPEN_REQUIRED (IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD)
 
 struct ibv_qp *xp_open_qp(struct ibv_context *ibctx, struct ibv_qp_open_attr *attr)
 {
@@ -81,13 +90,19 @@ struct ibv_qp *xp_open_qp(struct ibv_context *ibctx, struct ibv_qp_open_attr *at
 		.qp_type = IBV_QPT_XRC_RECV,
 	};
 	struct xr_open_qp_req req = { .qpn = attr->qp_num };
+	const struct xp_qp_request request = {
+		.type = XR_MSG_OPEN_QP,
+		.req = &req,
+		.req_len = sizeof(req),
+		.cookie = &req.cookie,
+	};
 
-	ibctx = xp_here(ibctx);
+	ibctx = xp_process_context(ibctx);
 	if (mask & ~OPEN_MASK)
 		return xp_null(EOPNOTSUPP);
-	if ((mask & OPEN_NEEDS) != OPEN_NEEDS || attr->xrcd->context != ibctx ||
+	if ((mask & OPEN_REQUIRED) != OPEN_REQUIRED || attr->xrcd->context != ibctx ||
 	    (mask & IBV_QP_OPEN_ATTR_TYPE && attr->qp_type != IBV_QPT_XRC_RECV))
 		return xp_null(EINVAL);
 	req.xrcd = xp_xrcd(attr->xrcd)->handle;
-	return xp_qp_create(ibctx, NULL, &init, XR_MSG_OPEN_QP, &req, sizeof(req), &req.cookie);
+	return xp_qp_create(ibctx, NULL, &init, &request);
 }

@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * ibv_advise_mr: the daemon says whether the ranges may be fetched and where they lie; fetching
- * them is done here, by the kernel.
+ * ibv_advise_mr(): the daemon checks the ranges and returns their addresses. The provider then lets
+ * the kernel populate the pages.
  */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "provider/provider.h"
+#include "provider/verbs/mr.h"
+#include "provider/verbs/request.h"
 
 #ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ 22 /* since Linux 5.14 */
+#define MADV_POPULATE_READ 22 /* Linux 5.14 */
 #define MADV_POPULATE_WRITE 23
 #endif
 
-/* Where each of up to XR_ADVISE_MAX ranges lies */
-static int ask_ranges(struct ibv_pd *pd, bool write, const struct ibv_sge *sge, uint32_t n,
-		      uint64_t *addr)
+/* Gets the addresses of at most XR_ADVISE_MAX ranges. */
+static int query_ranges(struct ibv_pd *pd, bool write, const struct ibv_sge *sge, uint32_t n,
+			uint64_t *addr)
 {
 	struct {
 		struct xr_advise_mr_req head;
@@ -39,8 +40,11 @@ static int ask_ranges(struct ibv_pd *pd, bool write, const struct ibv_sge *sge, 
 	return err;
 }
 
-/* What the kernel cannot populate, for its age or the mapping's kind, comes when it is used. */
-static int fetch(uint64_t addr, uint32_t length, bool write)
+/*
+ * Populates a range. An old kernel and some kinds of mappings do not support that; then pages are
+ * fetched when they are used.
+ */
+static int prefetch(uint64_t addr, uint32_t length, bool write)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), start = addr & -page;
 	uint64_t end = (addr + length + page - 1) & -page;
@@ -51,15 +55,15 @@ static int fetch(uint64_t addr, uint32_t length, bool write)
 	return errno == EINVAL || errno == EAGAIN ? 0 : -EFAULT;
 }
 
-/* Without IBV_ADVISE_MR_FLAG_FLUSH nobody waits for the result, so it is not told. */
-static int fetch_all(const struct ibv_sge *sge, uint32_t n, const uint64_t *addr, bool write,
-		     bool flush)
+/* Errors are returned only with IBV_ADVISE_MR_FLAG_FLUSH: without it programs do not wait. */
+static int prefetch_all(const struct ibv_sge *sge, uint32_t n, const uint64_t *addr, bool write,
+			bool flush)
 {
 	uint32_t i;
 	int err = 0;
 
 	for (i = 0; i < n && !err; i++) {
-		err = fetch(addr[i], sge[i].length, write);
+		err = prefetch(addr[i], sge[i].length, write);
 		if (!flush)
 			err = 0;
 	}
@@ -83,11 +87,11 @@ int xp_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t f
 		return ENOMEM;
 	for (at = 0; at < n && !err; at += some) {
 		some = n - at < XR_ADVISE_MAX ? n - at : XR_ADVISE_MAX;
-		err = ask_ranges(pd, write, sge + at, some, addr + at);
+		err = query_ranges(pd, write, sge + at, some, addr + at);
 	}
-	/* The daemon reaches what is present by its address: there is nothing more to prepare. */
+	/* PREFETCH_NO_FAULT: pages that are present need no preparation. */
 	if (!err && advice != IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
-		err = fetch_all(sge, n, addr, write, flags & IBV_ADVISE_MR_FLAG_FLUSH);
+		err = prefetch_all(sge, n, addr, write, flags & IBV_ADVISE_MR_FLAG_FLUSH);
 	free(addr);
 	return -err;
 }

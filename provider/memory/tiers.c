@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Chooses the tier for each part of a region. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "provider/memory/adopt.h"
+#include "provider/memory/tiers.h"
+
+/* Adds a segment of the private tier. Neighbours with the same protection are merged. */
+static int add_private(struct xp_layout *l, uint64_t start, uint64_t end,
+		       const struct xp_mapping *m)
+{
+	struct xr_mr_segment seg = {
+		.kind = XR_SEG_PRIVATE,
+		.addr = start,
+		.length = end - start,
+		.flags = m->writable ? 0 : XR_SEGF_READONLY,
+	};
+
+	return xp_layout_add(l, &seg);
+}
+
+/* All tiers, or only the private one */
+enum tiers { ALL_TIERS, PRIVATE_TIER };
+
+static int lay_out_mappings(const struct xp_range *r, enum tiers tiers,
+			    const struct xp_mappings *maps, int uffd_device, struct xp_layout *l)
+{
+	uint64_t at = r->addr, end = at + r->length, stop;
+	const struct xp_mapping *m = maps->at;
+	int err = 0;
+	size_t i;
+
+	l->segments = 0;
+	for (i = 0; !err && i < maps->count; i++) {
+		if (m[i].start > at || !m[i].readable || (r->written && !m[i].writable))
+			return -EFAULT;
+		stop = m[i].end < end ? m[i].end : end;
+		if (tiers == PRIVATE_TIER)
+			err = add_private(l, at, stop, &m[i]);
+		else
+			err = xp_adopt(&m[i], at, stop, uffd_device, l);
+		at = stop;
+	}
+	return !err && at < end ? -EFAULT : err;
+}
+
+/*
+ * The first pass only checks the range, so that nothing is adopted for a registration that fails. A
+ * range with more segments than a message can hold falls back to the private tier as a whole.
+ */
+static int lay_out_tiers(const struct xp_range *r, const struct xp_mappings *maps, int uffd_device,
+			 struct xp_layout *l)
+{
+	int err = lay_out_mappings(r, PRIVATE_TIER, maps, uffd_device, l);
+
+	if (!err)
+		err = lay_out_mappings(r, ALL_TIERS, maps, uffd_device, l);
+	if (err == -E2BIG) {
+		xp_page_refs_release_locked(&l->refs);
+		l->nfds = 0;
+		err = lay_out_mappings(r, PRIVATE_TIER, maps, uffd_device, l);
+	}
+	return err;
+}
+
+/* Excludes the parts that the daemon writes through /proc/self/mem from adoption. */
+static int exclude(const struct xp_range *r, struct xp_layout *l)
+{
+	const struct xr_mr_segment *s = l->segment;
+	unsigned int i;
+	int err = 0;
+
+	if (!r->written)
+		return 0;
+	if (r->on_demand)
+		return xp_adopt_exclude(r->addr, r->addr + r->length, l);
+	for (i = 0; i < l->segments && !err; i++)
+		if (s[i].kind == XR_SEG_PRIVATE)
+			err = xp_adopt_exclude(s[i].addr, s[i].addr + s[i].length, l);
+	return err;
+}
+
+int xp_lay_out(const struct xp_range *r, int uffd_device, struct xp_layout *l)
+{
+	struct xp_mappings maps = { 0 };
+	int err = 0;
+
+	xp_adopt_lock();
+	if (!r->on_demand) {
+		err = xp_mappings_read(r->addr, r->addr + r->length, &maps);
+		if (!err)
+			err = lay_out_tiers(r, &maps, uffd_device, l);
+	}
+	if (!err)
+		err = exclude(r, l);
+	xp_adopt_unlock();
+	free(maps.at);
+	return err;
+}

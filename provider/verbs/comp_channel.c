@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Completion channels. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "provider/base/fail.h"
+#include "provider/verbs/child.h"
+#include "provider/verbs/comp_channel.h"
+#include "provider/verbs/cq.h"
+#include "provider/verbs/request.h"
+
+struct ibv_comp_channel *xp_create_comp_channel(struct ibv_context *ibctx)
+{
+	struct xp_channel *ch = calloc(1, sizeof(*ch));
+	struct xr_handle_rep rep;
+	int fd = -1, err;
+	struct xp_call call = {
+		.type = XR_MSG_CREATE_CHANNEL,
+		.rep = &rep,
+		.rep_len = sizeof(rep),
+		.rep_fds = &fd,
+		.rep_room = 1,
+	};
+
+	if (!ch)
+		return xp_null(ENOMEM);
+	ibctx = xp_process_context(ibctx);
+	err = xp_call(xp_ctx(ibctx), &call);
+	if (!err && !call.rep_nfds)
+		err = -EPROTO;
+	if (!err) {
+		ch->events = xp_event_socket_new(fd, sizeof(uint64_t));
+		if (!ch->events) {
+			close(fd);
+			xp_release(xp_ctx(ibctx), XR_MSG_DESTROY_CHANNEL, rep.handle, NULL);
+			err = -ENOMEM;
+		}
+	}
+	if (err) {
+		free(ch);
+		return xp_null(err);
+	}
+	ch->ibch.context = ibctx;
+	ch->ibch.fd = fd;
+	ch->handle = rep.handle;
+	return &ch->ibch;
+}
+
+int xp_destroy_comp_channel(struct ibv_comp_channel *ibch)
+{
+	struct xp_channel *ch = xp_channel(ibch);
+	struct xp_context *ctx = xp_ctx(ibch->context);
+	int err;
+
+	pthread_mutex_lock(&ibch->context->mutex);
+	err = ibch->refcnt ? -EBUSY : 0;
+	pthread_mutex_unlock(&ibch->context->mutex);
+	if (!err)
+		err = xp_release(ctx, XR_MSG_DESTROY_CHANNEL, ch->handle, NULL);
+	if (err)
+		return -err;
+	xp_event_socket_free(ch->events);
+	free(ch);
+	return 0;
+}
+
+static uint32_t *cq_counter(const void *record)
+{
+	struct xp_cq *cq;
+
+	memcpy(&cq, record, sizeof(cq));
+	return &cq->comp_read;
+}
+
+/*
+ * Finds a CQ that is armed and has completions, also those generated because the daemon is gone, and
+ * disarms it. Returns NULL if there is none.
+ */
+static struct xp_cq *notify_armed_cq(struct xp_channel *ch)
+{
+	struct xp_cq *cq;
+
+	pthread_mutex_lock(&ch->ibch.context->mutex);
+	for (cq = ch->cqs; cq; cq = cq->next_on_channel) {
+		if (xp_cq_has_work(cq) &&
+		    __atomic_exchange_n(&cq->ring.queue->word, 0, __ATOMIC_ACQ_REL)) {
+			pthread_mutex_lock(&ch->events->lock);
+			cq->comp_read++;
+			pthread_mutex_unlock(&ch->events->lock);
+			break;
+		}
+	}
+	pthread_mutex_unlock(&ch->ibch.context->mutex);
+	return cq;
+}
+
+int xp_get_cq_event(struct ibv_comp_channel *ibch, struct ibv_cq **ibcq, void **cq_context)
+{
+	struct xp_channel *ch = xp_channel(ibch);
+	struct xp_context *ctx = xp_ctx(ibch->context);
+	struct xp_cq *cq;
+	int err;
+
+	if (xp_health(ctx) == XP_FORKED)
+		return xp_fail(EIO);
+	err = xp_event_read(ch->events, &cq, cq_counter);
+	if (err == -ENODATA) {
+		xp_set_gone(ctx);
+		cq = notify_armed_cq(ch);
+		err = cq ? 0 : -EIO;
+	}
+	if (err)
+		return xp_fail(err);
+	*ibcq = &cq->ibcq;
+	*cq_context = cq->ibcq.cq_context;
+	return 0;
+}
+
+void xp_ack_cq_events(struct ibv_cq *cq, unsigned int n)
+{
+	pthread_mutex_lock(&cq->mutex);
+	cq->comp_events_completed += n;
+	pthread_cond_broadcast(&cq->cond);
+	pthread_mutex_unlock(&cq->mutex);
+}
+
+void xp_channel_join(struct xp_cq *cq, struct ibv_comp_channel *ibch)
+{
+	struct xp_channel *ch = xp_channel(ibch);
+
+	pthread_mutex_lock(&ibch->context->mutex);
+	ibch->refcnt++;
+	cq->next_on_channel = ch->cqs;
+	ch->cqs = cq;
+	pthread_mutex_unlock(&ibch->context->mutex);
+}
+
+void xp_channel_leave(struct xp_cq *cq)
+{
+	struct ibv_comp_channel *ibch = cq->ibcq.channel;
+	struct xp_cq **p;
+
+	pthread_mutex_lock(&ibch->context->mutex);
+	for (p = &xp_channel(ibch)->cqs; *p != cq; p = &(*p)->next_on_channel)
+		;
+	*p = cq->next_on_channel;
+	ibch->refcnt--;
+	pthread_mutex_unlock(&ibch->context->mutex);
+}

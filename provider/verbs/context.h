@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Contexts: open devices. Each is a client of the daemon. */
+#ifndef XP_CONTEXT_H
+#define XP_CONTEXT_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <infiniband/verbs.h>
+
+#include "provider/control/connection.h"
+#include "provider/control/shm.h"
+
+enum xp_health {
+	XP_HEALTHY,
+	XP_GONE,   /* the daemon is gone, and with it its objects */
+	XP_FORKED, /* this is a child process; the context belongs to the parent: child.h */
+};
+
+struct xp_context {
+	struct ibv_context *ibctx;
+	void *block; /* the allocation that contains this struct and *ibctx */
+	struct xp_device *dev;
+
+	/* The connection */
+	pthread_mutex_t conn_lock;
+	struct xp_conn conn; /* under conn_lock */
+	struct xp_shm shm;   /* under conn_lock */
+	bool proc_fds_sent;  /* the daemon has /proc/self/mem and /proc/self/maps; atomic */
+	int health;	     /* enum xp_health; atomic, never improves */
+	uint64_t checked_ns; /* time of the last xp_check_health(); atomic */
+
+	/* From HELLO */
+	unsigned int workers;
+	int *wake;		       /* eventfds, indexed by worker */
+	struct xr_doorbell *doorbells; /* indexed by worker */
+	int uffd_device;	       /* /dev/userfaultfd, or -1 */
+	int token_fd;		       /* cmd_fd: token_file.h */
+	struct xp_event_socket *async;
+	bool fatal_delivered; /* IBV_EVENT_DEVICE_FATAL; atomic */
+
+	struct xr_query_device_rep attr;
+
+	/* child.c */
+	struct xp_context *next;	   /* list of all contexts */
+	struct xp_context *child, *parent; /* in a child process: its context, and vice versa */
+	ino_t async_inode;		   /* in a child process: inode of the parent's socket */
+};
+
+/* A context of this library is recognized by its operations: no table, no lock. */
+int xp_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc);
+static inline bool xp_is_ours(const struct ibv_context *ibctx)
+{
+	return ibctx->ops.poll_cq == xp_poll_cq;
+}
+
+/* Bytes from struct xp_context to its struct ibv_context, set when the first one is opened */
+extern ptrdiff_t xp_context_distance;
+
+static inline struct xp_context *xp_ctx(const struct ibv_context *ibctx)
+{
+	return (struct xp_context *)((char *)ibctx - xp_context_distance);
+}
+
+static inline int xp_health(const struct xp_context *ctx)
+{
+	return __atomic_load_n(&ctx->health, __ATOMIC_ACQUIRE);
+}
+
+struct ibv_context *xp_open_device(struct ibv_device *ibdev);
+
+/*
+ * Like xp_open_device(), with the right to import objects of another context.
+ * @token: of that context, or NULL.
+ */
+struct ibv_context *xp_open_with_token(struct ibv_device *ibdev, const uint8_t *token);
+
+/* ibv_import_device(): fd is a token file. */
+struct ibv_context *xp_import_device(int fd);
+
+int xp_close_device(struct ibv_context *ibctx);
+
+#endif /* XP_CONTEXT_H */

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Completion queues. */
+#ifndef XP_CQ_H
+#define XP_CQ_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+#include "provider/verbs/lock.h"
+#include "provider/verbs/ring.h"
+
+struct xp_qp;
+struct xp_srq;
+
+struct xp_cq {
+	union {
+		struct ibv_cq ibcq;
+		struct ibv_cq_ex ex;
+	};
+	struct xp_lock lock;
+	struct xp_cq_ring ring;
+	unsigned int idle; /* empty polls in a row */
+	bool flushing;	   /* the daemon is gone: completions are generated, the ring is not read */
+	struct xp_qp **qps; /* the QPs that complete here, hashed by QPN */
+	uint32_t qp_mask, nqps;
+	struct xp_srq *srqs; /* the XRC SRQs that complete here */
+	uint32_t comp_read;  /* events read; under the lock of the channel's event socket */
+	uint32_t async_read; /* events read; under the lock of the context's event socket */
+	struct xp_cq *next_on_channel;
+	struct ibv_pd *parent; /* parent domain of ibv_create_cq_ex(), or NULL */
+
+	/* Extended CQs, from start_poll() to end_poll() */
+	struct xp_lock polling;
+	struct xr_cqe current;
+};
+
+_Static_assert(offsetof(struct ibv_cq, async_events_completed) ==
+		       offsetof(struct ibv_cq_ex, async_events_completed),
+	       "struct ibv_cq_ex starts like struct ibv_cq");
+
+static inline struct xp_cq *xp_cq(struct ibv_cq *ibcq)
+{
+	return (struct xp_cq *)ibcq;
+}
+
+struct ibv_cq *xp_create_cq(struct ibv_context *ibctx, int cqe, void *cq_context,
+			    struct ibv_comp_channel *ibch, int comp_vector);
+struct ibv_cq_ex *xp_create_cq_ex(struct ibv_context *ibctx, struct ibv_cq_init_attr_ex *attr);
+int xp_resize_cq(struct ibv_cq *ibcq, int cqe);
+int xp_destroy_cq(struct ibv_cq *ibcq);
+int xp_req_notify_cq(struct ibv_cq *ibcq, int solicited_only);
+int xp_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc);
+
+/*
+ * Creates a CQ, extended or not. Returns NULL and errno on error.
+ * @attr: fields that ibv_create_cq() has, too.
+ * @parent: parent domain, or NULL.
+ * @flags: XR_CQF_*.
+ */
+struct xp_cq *xp_cq_create(struct ibv_context *ibctx, const struct ibv_cq_init_attr_ex *attr,
+			   struct ibv_pd *parent, uint32_t flags);
+
+/* Adds a QP to those that complete here. Returns 0 or -ENOMEM. */
+int xp_cq_attach(struct xp_cq *cq, struct xp_qp *qp);
+
+/* Removes the QP and drops its completions. */
+void xp_cq_detach(struct xp_cq *cq, struct xp_qp *qp);
+
+/* Drops the completions of a QP. */
+void xp_cq_drop(struct xp_cq *cq, uint32_t qpn);
+
+/* The same for an XRC SRQ. Its completions name target QPs, which other programs may own. */
+void xp_cq_attach_srq(struct xp_cq *cq, struct xp_srq *srq);
+void xp_cq_detach_srq(struct xp_cq *cq, struct xp_srq *srq);
+
+/*
+ * Polls one completion. Returns 0, ENOENT or EIO.
+ * @yield: yield the processor if the CQ is empty, as xp_poll_cq() does.
+ */
+int xp_cq_poll_one(struct xp_cq *cq, struct xr_cqe *cqe, bool yield);
+
+/* For use when the daemon is gone: returns true if a poll would return a completion. */
+bool xp_cq_has_work(struct xp_cq *cq);
+
+#endif /* XP_CQ_H */

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Discovery: HELLO is sent to every socket of the runtime directory. The devices found are appended
+ * to the list of the real libibverbs. If none is found, the program gets the real list.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "provider/base/clock.h"
+#include "provider/base/debug.h"
+#include "provider/base/libibverbs.h"
+#include "provider/control/connection.h"
+#include "provider/verbs/device.h"
+
+/* Limit for all sockets together, and the time that each of them gets in any case */
+#define PROBE_MS 5000
+#define PROBE_LEAST_MS 300
+#define CONNECT_MS 1000
+
+/* A list that was returned to the program */
+struct device_list {
+	struct device_list *next;
+	struct ibv_device **list; /* the program's; it may change the entries */
+	struct ibv_device **real; /* the list of libibverbs that it contains, or NULL */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* devices, lists */
+static struct xp_device *devices;
+static struct device_list *lists;
+
+/* ---- devices ------------------------------------------------------------------- */
+
+bool xp_is_our_device(const struct ibv_device *ibdev)
+{
+	struct xp_device *d;
+
+	pthread_mutex_lock(&lock);
+	for (d = devices; d && &d->ibdev != ibdev; d = d->next)
+		;
+	pthread_mutex_unlock(&lock);
+	return d;
+}
+
+__be64 xp_get_device_guid(struct ibv_device *ibdev)
+{
+	return ((struct xp_device *)ibdev)->guid;
+}
+
+/* The kernel's RDMA core does not know the device, so it has no index. */
+int xp_get_device_index(struct ibv_device *ibdev)
+{
+	return -1;
+}
+
+void xp_devices_before_fork(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+void xp_devices_in_parent(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+void xp_devices_in_child(void)
+{
+	pthread_mutex_init(&lock, NULL);
+}
+
+/* ---- probing ------------------------------------------------------------------- */
+
+static struct xp_device *new_device(const char *path, const struct xr_hello_rep *rep)
+{
+	struct xp_device *dev = calloc(1, sizeof(*dev));
+	struct ibv_device *ib;
+
+	if (!dev)
+		return NULL;
+	ib = &dev->ibdev;
+	ib->node_type = IBV_NODE_CA;
+	ib->transport_type = IBV_TRANSPORT_IB;
+	snprintf(ib->name, sizeof(ib->name), "%s", rep->device);
+	snprintf(ib->dev_name, sizeof(ib->dev_name), "%s", rep->device);
+	snprintf(ib->dev_path, sizeof(ib->dev_path), "/sys/class/infiniband_verbs/%s", rep->device);
+	snprintf(ib->ibdev_path, sizeof(ib->ibdev_path), "/sys/class/infiniband/%s", rep->device);
+	snprintf(dev->path, sizeof(dev->path), "%s", path);
+	dev->guid = rep->guid;
+	dev->next = devices;
+	devices = dev;
+	return dev;
+}
+
+/* XROCE_DEVICES lists the devices that the program may see, separated by commas. Unset: all. */
+static bool is_wanted(const char *name)
+{
+	const char *list = secure_getenv("XROCE_DEVICES");
+	size_t len = strlen(name), n;
+
+	if (!list)
+		return true;
+	for (;; list += n + 1) {
+		n = strcspn(list, ",");
+		if (n == len && !memcmp(list, name, n))
+			return true;
+		if (!list[n])
+			return false;
+	}
+}
+
+/*
+ * Returns the struct of a device, which is never freed: libibverbs keeps its devices as long as the
+ * kernel has them, and some programs open a device after they freed the list.
+ */
+static struct xp_device *find_device(const char *path, const struct xr_hello_rep *rep)
+{
+	struct xp_device *dev;
+
+	pthread_mutex_lock(&lock);
+	for (dev = devices; dev; dev = dev->next) {
+		if (!strcmp(dev->path, path) && dev->guid == rep->guid &&
+		    !strcmp(dev->ibdev.name, rep->device))
+			break;
+	}
+	if (!dev)
+		dev = new_device(path, rep);
+	pthread_mutex_unlock(&lock);
+	return dev;
+}
+
+static struct xp_timeouts probe_timeouts(unsigned int reply_ms)
+{
+	return (struct xp_timeouts){
+		.connect_ms = reply_ms < CONNECT_MS ? reply_ms : CONNECT_MS,
+		.reply_ms = reply_ms,
+	};
+}
+
+static struct xp_device *probe(const char *path, uint64_t deadline_ns)
+{
+	uint64_t now = xp_clock(), ms = now < deadline_ns ? (deadline_ns - now) / XP_NS_PER_MS : 0;
+	struct xr_hello_rep rep;
+	struct xp_conn conn;
+	int err;
+
+	err = xp_conn_observe(&conn, path,
+			      probe_timeouts(ms > PROBE_LEAST_MS ? ms : PROBE_LEAST_MS), &rep);
+	if (err) {
+		xp_debug("%s: %s", path, strerror(-err));
+		return NULL;
+	}
+	xp_conn_close(&conn);
+	if (is_wanted(rep.device))
+		return find_device(path, &rep);
+	xp_debug("%s: not listed in XROCE_DEVICES", rep.device);
+	return NULL;
+}
+
+/* secure_getenv(): the environment must not direct a program with more rights than its user. */
+static const char *runtime_dir(void)
+{
+	const char *dir = secure_getenv("XROCE_RUNTIME_DIR");
+
+	return dir && *dir ? dir : XR_RUNTIME_DIR;
+}
+
+/* Returns the devices found, with NULL at the end; to be freed. NULL: out of memory or no socket. */
+static struct xp_device **discover(void)
+{
+	uint64_t deadline_ns = xp_clock() + PROBE_MS * XP_NS_PER_MS;
+	const char *dir = runtime_dir();
+	char **names = xp_sockets_list(dir), path[XP_SOCKET_PATH_MAX];
+	struct xp_device **found = NULL, *dev;
+	unsigned int count = 0, n = 0;
+
+	while (names && names[n])
+		n++;
+	if (n)
+		found = calloc(n + 1, sizeof(*found));
+	for (n = 0; found && names[n]; n++) {
+		dev = xp_socket_path(path, dir, names[n]) ? NULL : probe(path, deadline_ns);
+		if (dev)
+			found[count++] = dev;
+	}
+	xp_sockets_free(names);
+	return found;
+}
+
+int xp_device_query(const char *name, struct xr_hello_rep *rep, struct xp_gid_table *gids)
+{
+	struct xp_call call = { .type = XR_MSG_QUERY_GIDS, .rep = gids, .rep_len = sizeof(*gids) };
+	char path[XP_SOCKET_PATH_MAX];
+	struct xp_conn conn;
+	int err;
+
+	if (!is_wanted(name) || xp_socket_path(path, runtime_dir(), name))
+		return -ENODEV;
+	err = xp_conn_observe(&conn, path, probe_timeouts(PROBE_MS), rep);
+	if (err)
+		return err;
+	if (strcmp(rep->device, name))
+		err = -ENODEV;
+	if (!err && gids) {
+		err = xp_conn_call(&conn, &call);
+		if (!err && !xp_gid_table_valid(gids, call.rep_got))
+			err = -EPROTO;
+	}
+	xp_conn_close(&conn);
+	return err;
+}
+
+struct xp_device *xp_device_find(const char *path)
+{
+	struct xp_device **found = discover(), **p = found, *dev;
+
+	while (p && *p && strcmp((*p)->path, path))
+		p++;
+	dev = p ? *p : NULL;
+	free(found);
+	return dev;
+}
+
+/* ---- lists --------------------------------------------------------------------- */
+
+static unsigned int list_length(struct ibv_device **list)
+{
+	unsigned int n = 0;
+
+	while (list && list[n])
+		n++;
+	return n;
+}
+
+static struct device_list *combine(struct ibv_device **real, struct xp_device **ours)
+{
+	unsigned int i, nreal = list_length(real), nours = 0;
+	struct device_list *l = calloc(1, sizeof(*l));
+
+	while (ours[nours])
+		nours++;
+	if (!l)
+		return NULL;
+	l->list = calloc(nreal + nours + 1, sizeof(*l->list));
+	if (!l->list) {
+		free(l);
+		return NULL;
+	}
+	for (i = 0; i < nreal; i++)
+		l->list[i] = real[i];
+	for (i = 0; i < nours; i++)
+		l->list[nreal + i] = &ours[i]->ibdev;
+	l->real = real;
+	return l;
+}
+
+struct ibv_device **xp_get_device_list(int *num)
+{
+	int errno_before = errno, errno_real;
+	struct ibv_device **real = xp_libibverbs_get_device_list(num);
+	struct device_list *l = NULL;
+	struct xp_device **ours;
+
+	errno_real = errno;
+	ours = discover();
+	if (ours && *ours)
+		l = combine(real, ours);
+	free(ours);
+	if (!l) {
+		errno = errno_real;
+		return real;
+	}
+	pthread_mutex_lock(&lock);
+	l->next = lists;
+	lists = l;
+	pthread_mutex_unlock(&lock);
+	if (num)
+		*num = list_length(l->list);
+	errno = errno_before;
+	return l->list;
+}
+
+void xp_free_device_list(struct ibv_device **list)
+{
+	struct device_list **p, *l;
+
+	pthread_mutex_lock(&lock);
+	for (p = &lists; *p && (*p)->list != list; p = &(*p)->next)
+		;
+	l = *p;
+	if (l)
+		*p = l->next;
+	pthread_mutex_unlock(&lock);
+	if (!l) {
+		xp_libibverbs_free_device_list(list);
+		return;
+	}
+	if (l->real)
+		xp_libibverbs_free_device_list(l->real);
+	free(l->list);
+	free(l);
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Devices: discovery and the device list. */
+#ifndef XP_DEVICE_H
+#define XP_DEVICE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+#include <xroce/control.h>
+
+#include "provider/control/sockets.h"
+#include "provider/verbs/query.h"
+
+struct xp_device {
+	struct ibv_device ibdev;
+	/* libibverbs keeps a reference count and more after struct ibv_device and may write it. */
+	uint8_t libibverbs_private[512];
+	struct xp_device *next;
+	__be64 guid;
+	char path[XP_SOCKET_PATH_MAX];
+};
+
+bool xp_is_our_device(const struct ibv_device *ibdev);
+
+struct ibv_device **xp_get_device_list(int *num);
+void xp_free_device_list(struct ibv_device **list);
+__be64 xp_get_device_guid(struct ibv_device *ibdev);
+int xp_get_device_index(struct ibv_device *ibdev);
+
+/*
+ * Asks the daemon of a device for its HELLO reply and, unless gids is NULL, its GID table. The
+ * program need not have listed or opened the device. Returns 0, or -ENODEV if XROCE_DEVICES hides
+ * the device, or another error.
+ */
+int xp_device_query(const char *name, struct xr_hello_rep *rep, struct xp_gid_table *gids);
+
+/* Discovers devices and returns the one with that control socket, or NULL. */
+struct xp_device *xp_device_find(const char *path);
+
+/* Fork handlers. The lock of the device list is held across fork(). */
+void xp_devices_before_fork(void);
+void xp_devices_in_parent(void);
+void xp_devices_in_child(void);
+
+#endif /* XP_DEVICE_H */

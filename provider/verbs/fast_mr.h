@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Regions for fast registration, <infiniband/xrocedv.h>. */
+#ifndef XP_FAST_MR_H
+#define XP_FAST_MR_H
+
+#include <stdint.h>
+
+#include <infiniband/xrocedv.h>
+
+#include "provider/verbs/mr.h"
+
+struct xp_fast_mr {
+	struct xp_mr base; /* first, for ibv_dereg_mr() */
+	uint64_t *lists;   /* shared with the daemon: XR_FAST_LISTS lists of max_pages addresses */
+	uint32_t max_pages;
+	/* What the next registration will register */
+	uint32_t list;		    /* index */
+	uint32_t pages, page_shift; /* 0 pages: not set yet */
+	uint64_t iova;
+};
+
+static inline struct xp_fast_mr *xp_fast_mr(struct ibv_mr *ibmr)
+{
+	return (struct xp_fast_mr *)ibmr;
+}
+
+/* A page list that is built from a scatter/gather list. The caller sets page, max and size. */
+struct xp_page_list {
+	uint64_t *page;
+	uint32_t max;	/* room, in pages */
+	uint64_t size;	/* of a page, in bytes */
+	uint32_t pages; /* out */
+	uint64_t iova, length;
+	uint64_t end; /* out: address after the last byte that is mapped */
+};
+
+/* Builds a page list as xrocedv_map_mr_sg() describes. off must not be NULL. */
+int xp_build_page_list(struct xp_page_list *l, const struct xrocedv_sg *sg, int nents,
+		       uint64_t *off);
+
+/*
+ * Returns the region's list for the next registration. The one before may be in use by the
+ * registration that was posted last.
+ */
+uint64_t *xp_fast_mr_next_list(struct xp_fast_mr *mr);
+
+/* Sets what the next registration registers, after the pages were stored in that list. */
+void xp_fast_mr_set(struct xp_fast_mr *mr, const struct xp_page_list *l);
+
+#endif /* XP_FAST_MR_H */

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Requests of a context to the daemon. */
+#include <errno.h>
+#include <string.h>
+
+#include "provider/base/cancel.h"
+#include "provider/base/clock.h"
+#include "provider/base/debug.h"
+#include "provider/verbs/device.h"
+#include "provider/verbs/request.h"
+
+#define HEALTH_INTERVAL_NS (5 * XP_NS_PER_MS)
+
+void xp_set_gone(struct xp_context *ctx)
+{
+	int healthy = XP_HEALTHY;
+
+	if (__atomic_compare_exchange_n(&ctx->health, &healthy, XP_GONE, false, __ATOMIC_ACQ_REL,
+					__ATOMIC_ACQUIRE))
+		xp_debug("%s: the daemon is gone", ctx->dev->ibdev.name);
+}
+
+void xp_check_health(struct xp_context *ctx)
+{
+	uint64_t now, last = __atomic_load_n(&ctx->checked_ns, __ATOMIC_RELAXED);
+	struct timespec ts;
+	int cancel;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
+	now = ts.tv_sec * XP_NS_PER_S + ts.tv_nsec;
+	if (now - last < HEALTH_INTERVAL_NS)
+		return;
+	__atomic_store_n(&ctx->checked_ns, now, __ATOMIC_RELAXED);
+	cancel = xp_cancel_off();
+	if (xp_health(ctx) == XP_HEALTHY && xp_conn_hung_up(&ctx->conn))
+		xp_set_gone(ctx);
+	xp_cancel_restore(cancel);
+}
+
+/* Needs conn_lock. */
+static int call_locked(struct xp_context *ctx, struct xp_call *call)
+{
+	int err = xp_health(ctx) == XP_HEALTHY ? xp_conn_call(&ctx->conn, call) : -EIO;
+
+	if (!ctx->conn.broken)
+		return err;
+	if (err != -EIO)
+		xp_debug("%s: request %u: %s", ctx->dev->ibdev.name, call->type, strerror(-err));
+	xp_set_gone(ctx);
+	return -EIO;
+}
+
+int xp_call_map(struct xp_context *ctx, struct xp_call *call, struct xp_piece *piece,
+		unsigned int n)
+{
+	struct xp_shm_fds shm_fds = { 0 };
+	int fds[XR_MSG_MAX_FDS], err, cancel;
+	unsigned int i;
+
+	/* In a child process the lock may have been held when the parent forked. */
+	if (xp_health(ctx) != XP_HEALTHY)
+		return -EIO;
+	if (n) {
+		call->rep_fds = fds;
+		call->rep_room = XR_MSG_MAX_FDS;
+	}
+	cancel = xp_cancel_off();
+	pthread_mutex_lock(&ctx->conn_lock);
+	err = call_locked(ctx, call);
+	shm_fds.fd = fds;
+	shm_fds.n = call->rep_nfds;
+	for (i = 0; i < n && !err; i++)
+		err = xp_shm_map(&ctx->shm, piece[i].ref, &shm_fds, &piece[i].ptr);
+	pthread_mutex_unlock(&ctx->conn_lock);
+	if (n)
+		xp_close_fds(fds, call->rep_nfds);
+	xp_cancel_restore(cancel);
+	return err;
+}
+
+int xp_call(struct xp_context *ctx, struct xp_call *call)
+{
+	return xp_call_map(ctx, call, NULL, 0);
+}
+
+int xp_request(struct xp_context *ctx, uint32_t type, const void *req, size_t req_len, void *rep,
+	       size_t rep_len)
+{
+	struct xp_call call = {
+		.type = type,
+		.req = req,
+		.req_len = req_len,
+		.rep = rep,
+		.rep_len = rep_len,
+	};
+
+	return xp_call(ctx, &call);
+}
+
+int xp_release(struct xp_context *ctx, uint32_t type, uint32_t handle, struct xr_destroy_rep *rep)
+{
+	struct xr_handle_req req = { .handle = handle };
+	int err = xp_request(ctx, type, &req, sizeof(req), rep, rep ? sizeof(*rep) : 0);
+
+	if (err && xp_health(ctx) != XP_HEALTHY) {
+		/* The number of events sent is unknown; none of them may be delivered. */
+		if (rep)
+			*rep = (struct xr_destroy_rep){ UINT32_MAX, UINT32_MAX };
+		return 0;
+	}
+	return err;
+}
