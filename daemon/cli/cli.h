@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The `xroce` command: runs programs on xroce devices, and shows what the
- * daemons have. It knows them only by their control sockets.
+ * The `xroce` command: runs programs with xroce devices, and shows the state of daemons. It talks to
+ * daemons only through their control sockets.
  *
  *   main.c     commands, options, help
- *   client.c   one daemon's socket: hello, show, fault
- *   devices.c  which daemons there are
- *   print.c    JSON as lines and tables
- *   show.c     list, status, counters, qp, mr, cq, client
+ *   client.c   requests to a daemon
+ *   print.c    prints JSON as lines and tables
+ *   show.c     list, and the commands that print a reply: status, counters, qp, mr, ...
  *   fault.c    fault
  *   run.c      run
  */
@@ -20,6 +19,9 @@
 #include <stdint.h>
 
 #include <xroce/control.h>
+
+#include "provider/control/connection.h"
+#include "provider/control/sockets.h"
 
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 }; /* exit status */
 
@@ -38,45 +40,46 @@ struct cli_command {
 	const char *name;
 	const char *args;
 	const char *summary;
-	const char *details;				    /* more for --help, or NULL */
+	const char *details;				    /* for --help, or NULL */
 	int (*run)(struct cli *cli, int argc, char **argv); /* argv[0] is the command's name */
-	uint32_t what;					    /* enum xr_show_what */
+	uint32_t what;					    /* of cli_show(): enum xr_show_what */
 };
 
-/* "xroce: ..." on stderr; return CLI_FAILED and CLI_USAGE */
+/* Print "xroce: ..." to stderr and return CLI_FAILED or CLI_USAGE. */
 __attribute__((format(printf, 1, 2))) int cli_error(const char *fmt, ...);
 __attribute__((format(printf, 2, 3))) int cli_usage(const struct cli *cli, const char *fmt, ...);
 
 /*
- * Options that all commands share; argv from the command's name on. Returns the index of the first other
- * argument, or -(exit status + 1) when there is nothing more to do.
+ * Parses the options that all commands share. argv starts with the command's name. Returns the index of
+ * the first other argument, or -(exit status + 1) if the command is finished (--help, errors).
  */
 int cli_options(struct cli *cli, int argc, char **argv);
 
 /* client.c */
+
+/* Like xp_sockets_list(), but prints an error if it returns NULL. */
+char **cli_devices(const struct cli *cli);
+
 struct cli_client {
-	int fd;
-	uint32_t seq;
-	char path[256];
+	struct xp_conn conn;
+	char path[XP_SOCKET_PATH_MAX];
 	char device[XR_DEVICE_NAME_MAX + 1];
 	struct xr_hello_rep hello;
 };
 
-/* All return 0 or -errno and say nothing; cli_client_explain() does. */
+/* Return 0 or -errno and print nothing. cli_client_close() is needed after an error, too. */
 int cli_client_open(struct cli_client *c, const struct cli *cli, const char *device);
 void cli_client_close(struct cli_client *c);
-int cli_client_show(struct cli_client *c, uint32_t what, char **text); /* free *text */
+int cli_client_show(struct cli_client *c, uint32_t what, char **text); /* the caller frees *text */
 int cli_client_set_fault(struct cli_client *c, const struct xr_fault_config *config);
+
+/* Prints the error, unless err is 0. Returns the exit status. */
 int cli_client_explain(const struct cli_client *c, const char *doing, int err);
 
-/* devices.c: names of all devices with a socket, sorted, NULL at the end */
-char **cli_devices(const struct cli *cli);
-void cli_devices_free(char **names);
-
-/* print.c: NULL and false if it is no JSON */
-json_t *cli_parse(const char *text);
-bool cli_print(const char *text, bool hide_zero);
-void cli_print_field(const char *value); /* without control characters */
+/* print.c */
+json_t *cli_parse(const char *text);		  /* NULL: not JSON */
+bool cli_print(const char *text, bool hide_zero); /* false: not JSON */
+void cli_print_field(const char *value);	  /* replaces control characters */
 
 int cli_run(struct cli *cli, int argc, char **argv);
 int cli_list(struct cli *cli, int argc, char **argv);

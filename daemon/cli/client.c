@@ -1,125 +1,48 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* One daemon's control socket, as an observer: <xroce/control.h>. */
+/* Requests to one daemon, as an observer. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/time.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "cli.h"
 
-#define TIMEOUT_S 10
-#define TEXT_MAX                                                                                   \
-	(2u << 30) /* eight million regions, the most that a device may have, take 1.5 GB */
+#define TIMEOUT_MS 10000
+/* Of a SHOW reply. The maximum of eight million regions takes 1.5 GB. */
+#define TEXT_MAX (2u << 30)
 
-static int dial(struct cli_client *c)
+char **cli_devices(const struct cli *cli)
 {
-	struct timeval tv = { TIMEOUT_S, 0 };
-	struct sockaddr_un sun = { .sun_family = AF_UNIX };
+	char **names = xp_sockets_list(cli->runtime_dir);
 
-	if (strlen(c->path) >= sizeof(sun.sun_path))
-		return -ENAMETOOLONG;
-	strcpy(sun.sun_path, c->path);
-	c->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	if (c->fd < 0)
-		return -errno;
-	setsockopt(c->fd, SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof(tv));
-	setsockopt(c->fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv));
-	if (connect(c->fd, (struct sockaddr *)&sun, sizeof(sun)))
-		return -errno;
-	return 0;
-}
-
-static int send_request(struct cli_client *c, uint32_t type, const void *req, size_t len)
-{
-	struct xr_msg head = { .type = type, .seq = ++c->seq, .length = (uint32_t)len };
-	struct iovec iov[2] = { { &head, sizeof(head) }, { (void *)req, len } };
-	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 2 };
-
-	return sendmsg(c->fd, &msg, MSG_NOSIGNAL) < 0 ? -errno : 0;
-}
-
-static int received_fd(struct msghdr *msg)
-{
-	struct cmsghdr *cmsg = CMSG_FIRSTHDR(msg);
-	int fd;
-
-	if (!cmsg || cmsg->cmsg_level != SOL_SOCKET || cmsg->cmsg_type != SCM_RIGHTS)
-		return -1;
-	memcpy(&fd, CMSG_DATA(cmsg), sizeof(fd));
-	return fd;
-}
-
-/* rep is filled as far as the daemon's answer goes; *fd is -1 where none came. */
-static int call(struct cli_client *c, uint32_t type, const void *req, size_t req_len, void *rep,
-		size_t rep_len, int *fd)
-{
-	char control[CMSG_SPACE(sizeof(int))];
-	struct xr_msg head;
-	struct iovec iov[2] = { { &head, sizeof(head) }, { rep, rep_len } };
-	struct msghdr msg = {
-		.msg_iov = iov,
-		.msg_iovlen = rep_len ? 2 : 1,
-		.msg_control = control,
-		.msg_controllen = sizeof(control),
-	};
-	ssize_t n;
-	int err, got;
-
-	err = send_request(c, type, req, req_len);
-	if (err)
-		return err;
-	n = recvmsg(c->fd, &msg, MSG_CMSG_CLOEXEC);
-	if (n < 0)
-		return errno == EAGAIN ? -ETIMEDOUT : -errno;
-	got = received_fd(&msg);
-	if (n == 0)
-		err = -ECONNRESET;
-	else if ((size_t)n < sizeof(head) || head.type != type || head.seq != c->seq)
-		err = -EPROTO;
-	else
-		err = head.status;
-	if (!err && fd) {
-		*fd = got;
-		return 0;
-	}
-	if (got >= 0)
-		close(got);
-	return err;
+	if (!names)
+		cli_error("%s: %m", cli->runtime_dir);
+	return names;
 }
 
 int cli_client_open(struct cli_client *c, const struct cli *cli, const char *device)
 {
-	struct xr_hello_req req = { .version = XR_PROTOCOL_VERSION, .flags = XR_HELLO_OBSERVER };
-	int n, err;
+	const struct xp_timeouts timeouts = { TIMEOUT_MS, TIMEOUT_MS };
+	int err;
 
-	memset(c, 0, sizeof(*c));
-	c->fd = -1;
+	*c = (struct cli_client){ .conn.fd = -1 };
 	snprintf(c->device, sizeof(c->device), "%s", device);
-	n = snprintf(c->path, sizeof(c->path), "%s/%s" XR_SOCKET_SUFFIX, cli->runtime_dir, device);
-	if (n < 0 || (size_t)n >= sizeof(c->path))
-		return -ENAMETOOLONG;
-	if (!*device || strchr(device, '/') || strlen(device) > XR_DEVICE_NAME_MAX)
-		return -ENOENT;
-	err = dial(c);
-	if (!err)
-		err = call(c, XR_MSG_HELLO, &req, sizeof(req), &c->hello, sizeof(c->hello), NULL);
-	if (!err && c->hello.version != XR_PROTOCOL_VERSION)
-		err = -EPROTO;
-	c->hello.device[sizeof(c->hello.device) - 1] = 0;
-	c->hello.netdev[sizeof(c->hello.netdev) - 1] = 0;
-	return err;
+	err = xp_socket_path(c->path, cli->runtime_dir, device);
+	return err ? err : xp_conn_observe(&c->conn, c->path, timeouts, &c->hello);
 }
 
 void cli_client_close(struct cli_client *c)
 {
-	if (c->fd >= 0)
-		close(c->fd);
-	c->fd = -1;
+	xp_conn_close(&c->conn);
+}
+
+/* Each request has the full timeout. */
+static int call(struct cli_client *c, struct xp_call *call)
+{
+	xp_conn_set_timeout(&c->conn, TIMEOUT_MS);
+	return xp_conn_call(&c->conn, call);
 }
 
 static int read_all(int fd, char **text)
@@ -152,13 +75,22 @@ static int read_all(int fd, char **text)
 int cli_client_show(struct cli_client *c, uint32_t what, char **text)
 {
 	struct xr_show_req req = { .what = what };
-	struct xr_show_rep rep = { 0 };
-	int fd = -1;
-	int err = call(c, XR_MSG_SHOW, &req, sizeof(req), &rep, sizeof(rep), &fd);
+	struct xr_show_rep rep;
+	int fd, err;
+	struct xp_call show = {
+		.type = XR_MSG_SHOW,
+		.req = &req,
+		.req_len = sizeof(req),
+		.rep = &rep,
+		.rep_len = sizeof(rep),
+		.rep_fds = &fd,
+		.rep_room = 1,
+	};
 
+	err = call(c, &show);
 	if (err)
 		return err;
-	if (fd < 0)
+	if (!show.rep_nfds)
 		return -EPROTO;
 	err = read_all(fd, text);
 	close(fd);
@@ -167,7 +99,13 @@ int cli_client_show(struct cli_client *c, uint32_t what, char **text)
 
 int cli_client_set_fault(struct cli_client *c, const struct xr_fault_config *config)
 {
-	return call(c, XR_MSG_SET_FAULT, config, sizeof(*config), NULL, 0, NULL);
+	struct xp_call set_fault = {
+		.type = XR_MSG_SET_FAULT,
+		.req = config,
+		.req_len = sizeof(*config),
+	};
+
+	return call(c, &set_fault);
 }
 
 int cli_client_explain(const struct cli_client *c, const char *doing, int err)

@@ -119,10 +119,10 @@ static int parse(struct cli *cli, int argc, char **argv, char ***devices)
 
 static bool may_connect(const struct cli *cli, const char *device)
 {
-	char path[PATH_MAX];
+	char path[XP_SOCKET_PATH_MAX];
 
-	snprintf(path, sizeof(path), "%s/%s" XR_SOCKET_SUFFIX, cli->runtime_dir, device);
-	return !access(path, W_OK) || errno != EACCES;
+	return xp_socket_path(path, cli->runtime_dir, device) || !access(path, W_OK) ||
+	       errno != EACCES;
 }
 
 /* The program would only see that there are no devices. No error: it may not want one. */
@@ -135,7 +135,7 @@ static void warn_if_none_is_ours(const struct cli *cli)
 	if (p && !*p && p != names)
 		cli_error("you may not connect to any device in %s; are you in its group?",
 			  cli->runtime_dir);
-	cli_devices_free(names);
+	xp_sockets_free(names);
 }
 
 static int set_environment(struct cli *cli, char **devices)

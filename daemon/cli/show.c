@@ -45,7 +45,7 @@ int cli_list(struct cli *cli, int argc, char **argv)
 	list = json_array();
 	for (p = names; *p; p++)
 		json_array_append_new(list, describe(cli, *p));
-	cli_devices_free(names);
+	xp_sockets_free(names);
 	text = json_dumps(list, JSON_INDENT(2));
 	json_decref(list);
 	if (!text)
@@ -137,7 +137,7 @@ static int show_all(const struct cli *cli)
 		puts("}");
 	else if (!*names)
 		status = cli_error("no device: there is no socket in %s", cli->runtime_dir);
-	cli_devices_free(names);
+	xp_sockets_free(names);
 	return status;
 }
 

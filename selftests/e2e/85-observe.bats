@@ -142,7 +142,7 @@ s.listen()
 s.settimeout(60)
 c = s.accept()[0]
 hello = c.recv(4096)
-c.send(hello[:20] + bytes(200))  # the same version
+c.send(hello[:20] + bytes(20) + b"xrbig" + bytes(180))  # the same version, the device's name
 show = c.recv(4096)
 fds = array.array("i", [text])
 c.sendmsg([show[:16] + bytes(8)], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
