@@ -24,7 +24,7 @@
 #include "daemon/datapath/worker.h"
 #include "daemon/datapath/xdp.h"
 #include "daemon/netdev/net.h"
-#include "daemon/objects/objects.h"
+#include "daemon/objects/engine_events.h"
 #include "daemon/server/server.h"
 
 #define LOCK_RETRIES 20
@@ -168,7 +168,7 @@ static void on_port(void *ctx, uint32_t type)
 	struct daemon *d = ctx;
 
 	if (d->server)
-		xd_server_port_event(d->server, type);
+		xd_clients_port_event(&d->server->objects.clients, type);
 }
 
 static void on_gid(void *ctx, uint32_t index, const struct xr_addr *gid, bool added)
@@ -188,7 +188,7 @@ static void on_net_changed(void *ctx)
 	struct daemon *d = ctx;
 
 	if (d->server)
-		xd_server_net_changed(d->server);
+		xd_objects_net_changed(&d->server->objects);
 }
 
 static const struct xd_net_events net_events = {

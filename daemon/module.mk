@@ -6,10 +6,12 @@ netdev_SRCS := $(addprefix daemon/netdev/,net.c resolve.c)
 datapath_SRCS := $(addprefix daemon/datapath/, \
 	delay.c doorbells.c fault.c inbox.c spin.c worker.c worker_idle.c worker_ops.c workers.c xdp.c xsk.c)
 memory_SRCS := $(addprefix daemon/memory/,file.c mapping.c on_demand.c proc.c proc_maps.c region.c sigbus.c)
-clients_SRCS := $(addprefix daemon/clients/,client.c doorbells.c events.c handles.c shm.c)
+clients_SRCS := $(addprefix daemon/clients/, \
+	client.c client_jobs.c clients.c connection.c doorbells.c events.c handles.c identity.c limits.c reply.c shm.c)
 objects_SRCS := $(addprefix daemon/objects/, \
-	ah.c cq.c dm.c engine_events.c fast_mr.c import.c lkey.c mcast.c mr.c mw.c pd.c qp.c srq.c xrc.c)
-server_SRCS := $(addprefix daemon/server/,dispatch.c query.c server.c show.c show_objects.c)
+	advise.c ah.c client_memory.c cq.c dm.c engine_events.c fast_mr.c import.c mcast.c mr.c mw.c objects.c pd.c \
+	port.c qp.c resolve.c ring.c srq.c xrc.c)
+server_SRCS := $(addprefix daemon/server/,dispatch.c query.c server.c show.c)
 
 # clients and their objects, which tests drive without a netdev
 control_SRCS := $(addprefix daemon/base/,groups.c jobs.c json.c) \

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* A client's doorbells: shared words and, for a worker that sleeps, an eventfd. */
+#include "doorbells.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,10 +8,12 @@
 #include <unistd.h>
 
 #include "client.h"
+#include "reply.h"
 
 static int open_eventfds(struct xd_client *c)
 {
-	struct xr_doorbell *db = c->doorbells.ptr;
+	struct xd_doorbells *d = &c->doorbells;
+	struct xr_doorbell *db = d->piece.ptr;
 	uint32_t i;
 	int fd;
 
@@ -18,32 +21,42 @@ static int open_eventfds(struct xd_client *c)
 		fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 		if (fd < 0)
 			return -errno;
-		c->bell[i] = (struct xd_doorbell){ .db = &db[i], .eventfd = fd };
-		c->bells++;
+		d->worker[i] = (struct xd_doorbell){ .db = &db[i], .eventfd = fd };
+		d->workers++;
 	}
 	return 0;
 }
 
+static void close_eventfds(struct xd_client *c)
+{
+	struct xd_doorbells *d = &c->doorbells;
+
+	while (d->workers) {
+		d->workers--;
+		close(d->worker[d->workers].eventfd);
+		free(d->worker[d->workers].qp);
+	}
+	xd_shm_free(c, &d->piece);
+}
+
 int xd_doorbells_open(struct xd_client *c)
 {
+	struct xd_doorbells *d = &c->doorbells;
 	uint32_t i;
 	int err;
 
 	err = xd_shm_alloc(c, sizeof(struct xr_doorbell) * xd_workers_count(c->dev->workers),
-			   &c->doorbells);
+			   &d->piece);
 	if (err)
 		return err;
 	err = open_eventfds(c);
 	if (err) {
-		for (i = 0; i < c->bells; i++)
-			close(c->bell[i].eventfd);
-		c->bells = 0;
-		xd_shm_free(c, &c->doorbells);
+		close_eventfds(c);
 		return err;
 	}
 	xd_workers_pause(c->dev->workers);
-	for (i = 0; i < c->bells && !err; i++)
-		err = xd_worker_add_doorbell(c->dev->workers, i, &c->bell[i]);
+	for (i = 0; i < d->workers && !err; i++)
+		err = xd_worker_add_doorbell(c->dev->workers, i, &d->worker[i]);
 	xd_workers_resume(c->dev->workers);
 	if (err)
 		xd_doorbells_close(c);
@@ -52,48 +65,62 @@ int xd_doorbells_open(struct xd_client *c)
 
 void xd_doorbells_close(struct xd_client *c)
 {
+	struct xd_doorbells *d = &c->doorbells;
 	uint32_t i;
 
-	if (!c->bells)
+	if (!d->workers)
 		return;
 	xd_workers_pause(c->dev->workers);
-	for (i = 0; i < c->bells; i++)
-		xd_worker_del_doorbell(c->dev->workers, i, &c->bell[i]);
+	for (i = 0; i < d->workers; i++)
+		xd_worker_del_doorbell(c->dev->workers, i, &d->worker[i]);
 	xd_workers_resume(c->dev->workers);
-	for (i = 0; i < c->bells; i++) {
-		close(c->bell[i].eventfd);
-		free(c->bell[i].qp);
-	}
-	c->bells = 0;
-	xd_shm_free(c, &c->doorbells);
+	close_eventfds(c);
 }
 
-static int grow(struct xd_device *dev, struct xd_doorbell *bell)
+void xd_doorbells_reply(const struct xd_client *c, struct xr_shm_ref *ref, struct xd_reply *rep)
 {
-	uint32_t slots = bell->slots ? bell->slots * 2 : 64;
-	struct xt_qp **old = bell->qp;
+	const struct xd_doorbells *d = &c->doorbells;
+	uint32_t i;
+
+	for (i = 0; i < d->workers; i++)
+		xd_reply_fd(rep, d->worker[i].eventfd, true);
+	xd_shm_ref(&d->piece, ref, rep);
+}
+
+/* ---- slots ----------------------------------------------------------------------- */
+
+static int grow(struct xd_device *dev, struct xd_doorbell *d)
+{
+	uint32_t slots = d->slots ? d->slots * 2 : 64;
+	struct xt_qp **old = d->qp;
 	struct xt_qp **qp = calloc(slots, sizeof(*qp));
 
 	if (!qp)
 		return -ENOMEM;
 	if (old)
-		memcpy(qp, old, bell->slots * sizeof(*qp));
+		memcpy(qp, old, d->slots * sizeof(*qp));
 	xd_workers_pause(dev->workers);
-	bell->qp = qp;
-	bell->slots = slots;
+	d->qp = qp;
+	d->slots = slots;
 	xd_workers_resume(dev->workers);
 	free(old);
 	return 0;
 }
 
-int xd_doorbell_reserve(struct xd_device *dev, struct xd_doorbell *bell, uint32_t *slot)
+int xd_doorbell_reserve(struct xd_client *c, uint32_t worker, uint32_t *slot)
 {
+	struct xd_doorbell *d = &c->doorbells.worker[worker];
 	uint32_t i = 0;
 
-	while (i < bell->slots && bell->qp[i])
+	while (i < d->slots && d->qp[i])
 		i++;
 	*slot = i;
-	if (i < bell->slots)
+	if (i < d->slots)
 		return 0;
-	return i < XR_DB_SLOTS ? grow(dev, bell) : -ENOSPC;
+	return i < XR_DB_SLOTS ? grow(c->dev, d) : -ENOSPC;
+}
+
+void xd_doorbell_set(struct xd_client *c, uint32_t worker, uint32_t slot, struct xt_qp *qp)
+{
+	c->doorbells.worker[worker].qp[slot] = qp;
 }

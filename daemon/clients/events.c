@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "events.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/epoll.h>
@@ -11,7 +13,8 @@
 #include "daemon/base/loop.h"
 #include "client.h"
 
-int xd_pipe_open(struct xd_server *s, struct xd_pipe *p, enum xd_record record, int *read_end)
+int xd_event_socket_open(struct xd_clients *cs, struct xd_event_socket *es, enum xd_record record,
+			 int *client_end)
 {
 	int fds[2];
 
@@ -23,52 +26,52 @@ int xd_pipe_open(struct xd_server *s, struct xd_pipe *p, enum xd_record record, 
 		close(fds[1]);
 		return -errno;
 	}
-	*p = (struct xd_pipe){ .server = s, .record = record, .fd = fds[1] };
-	p->backlog_tail = &p->backlog;
-	pthread_mutex_init(&p->lock, NULL);
-	*read_end = fds[0];
+	*es = (struct xd_event_socket){ .clients = cs, .record = record, .fd = fds[1] };
+	es->backlog_tail = &es->backlog;
+	pthread_mutex_init(&es->lock, NULL);
+	*client_end = fds[0];
 	return 0;
 }
 
 /* Takes the pipe off the list of those that the loop has to look at. */
-static void unlist(struct xd_pipe *p)
+static void unlist(struct xd_event_socket *es)
 {
-	struct xd_blocked *b = &p->server->blocked;
-	struct xd_pipe **pp;
+	struct xd_blocked *b = &es->clients->blocked;
+	struct xd_event_socket **pp;
 
 	pthread_mutex_lock(&b->lock);
 	for (pp = &b->head; *pp; pp = &(*pp)->next_blocked) {
-		if (*pp == p) {
-			*pp = p->next_blocked;
+		if (*pp == es) {
+			*pp = es->next_blocked;
 			break;
 		}
 	}
-	p->listed = false;
+	es->listed = false;
 	pthread_mutex_unlock(&b->lock);
 }
 
-void xd_pipe_close(struct xd_pipe *p)
+void xd_event_socket_close(struct xd_event_socket *es)
 {
-	if (!p->server)
+	if (!es->clients)
 		return;
-	unlist(p);
-	xd_watch_del(p->watch);
-	close(p->fd);
-	pthread_mutex_destroy(&p->lock);
-	p->server = NULL;
+	unlist(es);
+	xd_watch_del(es->watch);
+	close(es->fd);
+	pthread_mutex_destroy(&es->lock);
+	es->clients = NULL;
 }
 
-/* Asks the loop to watch for room. Under p->lock. */
-static void ask_loop(struct xd_pipe *p)
+/* Asks the loop to watch for room. Under es->lock. */
+static void ask_loop(struct xd_event_socket *es)
 {
-	struct xd_blocked *b = &p->server->blocked;
+	struct xd_blocked *b = &es->clients->blocked;
 	uint64_t one = 1;
 
 	pthread_mutex_lock(&b->lock);
-	if (!p->listed) {
-		p->listed = true;
-		p->next_blocked = b->head;
-		b->head = p;
+	if (!es->listed) {
+		es->listed = true;
+		es->next_blocked = b->head;
+		b->head = es;
 		(void)!write(b->eventfd, &one, sizeof(one)); /* full: the loop is awake */
 	}
 	pthread_mutex_unlock(&b->lock);
@@ -78,75 +81,75 @@ static void ask_loop(struct xd_pipe *p)
  * One record; false: no room. A client that closed its end wants no events: they count as
  * written.
  */
-static bool write_record(struct xd_pipe *p, struct xd_source *src, uint32_t type)
+static bool write_record(struct xd_event_socket *es, struct xd_event_source *src, uint32_t type)
 {
 	struct xr_async_event ev = { .element = src->cookie, .type = type };
-	size_t len = p->record == XD_RECORD_ASYNC ? sizeof(ev) : sizeof(ev.element);
+	size_t len = es->record == XD_RECORD_ASYNC ? sizeof(ev) : sizeof(ev.element);
 
-	if (send(p->fd, &ev, len, MSG_NOSIGNAL) < 0 && errno == EAGAIN)
+	if (send(es->fd, &ev, len, MSG_NOSIGNAL) < 0 && errno == EAGAIN)
 		return false;
 	src->written++;
 	return true;
 }
 
-/* What a source has pending, as far as there is room. Under p->lock. */
-static bool write_pending(struct xd_pipe *p, struct xd_source *src)
+/* What a source has pending, as far as there is room. Under es->lock. */
+static bool write_pending(struct xd_event_socket *es, struct xd_event_source *src)
 {
 	uint32_t type;
 
 	while (src->pending) {
 		type = (uint32_t)__builtin_ctz(src->pending);
-		if (!write_record(p, src, type))
+		if (!write_record(es, src, type))
 			return false;
 		src->pending &= ~(1u << type);
 	}
 	return true;
 }
 
-void xd_event_raise(struct xd_source *src, uint32_t type)
+void xd_event_raise(struct xd_event_source *src, uint32_t type)
 {
-	struct xd_pipe *p = src->pipe;
+	struct xd_event_socket *es = src->socket;
 	bool queued;
 
-	if (!p || type > 31)
+	if (!es || type > 31)
 		return;
-	pthread_mutex_lock(&p->lock);
+	pthread_mutex_lock(&es->lock);
 	queued = src->pending;
 	src->pending |= 1u << type;
 	/* behind a backlog everyone waits their turn */
-	if (!queued && (p->backlog || !write_pending(p, src))) {
+	if (!queued && (es->backlog || !write_pending(es, src))) {
 		src->next = NULL;
-		src->pprev = p->backlog_tail;
-		*p->backlog_tail = src;
-		p->backlog_tail = &src->next;
-		ask_loop(p);
+		src->pprev = es->backlog_tail;
+		*es->backlog_tail = src;
+		es->backlog_tail = &src->next;
+		ask_loop(es);
 	}
-	pthread_mutex_unlock(&p->lock);
+	pthread_mutex_unlock(&es->lock);
 }
 
-static void backlog_remove(struct xd_pipe *p, struct xd_source *src)
+static void backlog_remove(struct xd_event_socket *es, struct xd_event_source *src)
 {
 	*src->pprev = src->next;
 	if (src->next)
 		src->next->pprev = src->pprev;
 	else
-		p->backlog_tail = src->pprev;
+		es->backlog_tail = src->pprev;
 }
 
-uint32_t xd_event_end(struct xd_source *src)
+uint32_t xd_event_end(struct xd_event_source *src)
 {
-	struct xd_pipe *p = src->pipe;
+	struct xd_event_socket *es = src->socket;
 	uint32_t written;
 
-	if (!p)
+	if (!es)
 		return src->written;
-	pthread_mutex_lock(&p->lock);
+	pthread_mutex_lock(&es->lock);
 	if (src->pending)
-		backlog_remove(p, src);
+		backlog_remove(es, src);
 	src->pending = 0;
 	written = src->written;
-	src->pipe = NULL;
-	pthread_mutex_unlock(&p->lock);
+	src->socket = NULL;
+	pthread_mutex_unlock(&es->lock);
 	return written;
 }
 
@@ -154,63 +157,91 @@ uint32_t xd_event_end(struct xd_source *src)
 
 static void on_room(void *arg, uint32_t events)
 {
-	struct xd_pipe *p = arg;
+	struct xd_event_socket *es = arg;
 	bool done;
 
-	pthread_mutex_lock(&p->lock);
-	while (p->backlog && write_pending(p, p->backlog))
-		backlog_remove(p, p->backlog);
-	done = !p->backlog;
-	pthread_mutex_unlock(&p->lock);
+	pthread_mutex_lock(&es->lock);
+	while (es->backlog && write_pending(es, es->backlog))
+		backlog_remove(es, es->backlog);
+	done = !es->backlog;
+	pthread_mutex_unlock(&es->lock);
 	if (done) {
-		xd_watch_del(p->watch);
-		p->watch = NULL;
+		xd_watch_del(es->watch);
+		es->watch = NULL;
 	}
 }
 
-static struct xd_pipe *next_blocked(struct xd_blocked *b)
+static struct xd_event_socket *next_blocked(struct xd_blocked *b)
 {
-	struct xd_pipe *p;
+	struct xd_event_socket *es;
 
 	pthread_mutex_lock(&b->lock);
-	p = b->head;
-	if (p) {
-		b->head = p->next_blocked;
-		p->listed = false;
+	es = b->head;
+	if (es) {
+		b->head = es->next_blocked;
+		es->listed = false;
 	}
 	pthread_mutex_unlock(&b->lock);
-	return p;
+	return es;
 }
 
 static void on_blocked(void *arg, uint32_t events)
 {
-	struct xd_server *s = arg;
-	struct xd_pipe *p;
+	struct xd_clients *cs = arg;
+	struct xd_event_socket *es;
 	uint64_t n;
 
-	if (read(s->blocked.eventfd, &n, sizeof(n)) < 0)
+	if (read(cs->blocked.eventfd, &n, sizeof(n)) < 0)
 		return;
-	while ((p = next_blocked(&s->blocked))) {
-		if (!p->watch)
-			p->watch = xd_watch_add(s->dev->loop, p->fd, EPOLLOUT, on_room, p);
+	while ((es = next_blocked(&cs->blocked))) {
+		if (!es->watch)
+			es->watch = xd_watch_add(cs->dev->loop, es->fd, EPOLLOUT, on_room, es);
 	}
 }
 
-int xd_events_start(struct xd_server *s)
+int xd_events_start(struct xd_clients *cs)
 {
-	struct xd_blocked *b = &s->blocked;
+	struct xd_blocked *b = &cs->blocked;
 
 	pthread_mutex_init(&b->lock, NULL);
 	b->eventfd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (b->eventfd < 0)
 		return -errno;
-	b->watch = xd_watch_add(s->dev->loop, b->eventfd, EPOLLIN, on_blocked, s);
+	b->watch = xd_watch_add(cs->dev->loop, b->eventfd, EPOLLIN, on_blocked, cs);
 	return b->watch ? 0 : -ENOMEM;
 }
 
-void xd_events_stop(struct xd_server *s)
+void xd_events_stop(struct xd_clients *cs)
 {
-	xd_watch_del(s->blocked.watch);
-	if (s->blocked.eventfd >= 0)
-		close(s->blocked.eventfd);
+	xd_watch_del(cs->blocked.watch);
+	if (cs->blocked.eventfd >= 0)
+		close(cs->blocked.eventfd);
+}
+
+/* ---- asynchronous events of one client --------------------------------------------- */
+
+int xd_client_events_open(struct xd_client *c, int *client_end)
+{
+	struct xd_client_events *e = &c->events;
+	int err = xd_event_socket_open(c->clients, &e->async, XD_RECORD_ASYNC, client_end);
+
+	if (err)
+		return err;
+	e->port = (struct xd_event_source){ .socket = &e->async, .cookie = 1 };
+	return 0;
+}
+
+void xd_client_events_close(struct xd_client *c)
+{
+	xd_event_socket_close(&c->events.async);
+}
+
+void xd_clients_port_event(struct xd_clients *cs, uint32_t type)
+{
+	struct xd_client *c;
+
+	for (c = cs->first; c; c = c->next) {
+		if (!c->ending)
+			xd_event_raise(&c->events.port, type);
+	}
 }

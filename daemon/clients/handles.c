@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "handles.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "daemon/base/options.h"
 #include "client.h"
+
+#define FREE_AT_ONCE 4096
+
+/* ---- tables ---------------------------------------------------------------------- */
 
 static int grow(struct xd_table *t)
 {
@@ -64,63 +70,80 @@ void *xd_table_next(const struct xd_table *t, uint32_t *handle)
 	return NULL;
 }
 
-/*
- * A channel is an open file for the sake of CQs: it has their limit. Windows have the regions', domains
- * of XRC the protection domains'. Device memory is limited by its bytes.
- */
-static uint32_t client_limit(const struct xd_options *opt, enum xd_kind kind)
-{
-	const uint32_t limit[XD_KINDS] = {
-		[XD_QP] = opt->client_max_qp,	[XD_AH] = opt->client_max_ah,
-		[XD_CQ] = opt->client_max_cq,	[XD_CHANNEL] = opt->client_max_cq,
-		[XD_MR] = opt->client_max_mr,	[XD_MW] = opt->client_max_mr,
-		[XD_DM] = opt->client_max_mr,	[XD_PD] = opt->client_max_pd,
-		[XD_SRQ] = opt->client_max_srq, [XD_XRCD] = opt->client_max_pd,
-	};
+/* ---- objects --------------------------------------------------------------------- */
 
-	return limit[kind];
+static uint32_t limit(const struct xd_client *c, size_t offset)
+{
+	return *(const uint32_t *)((const char *)c->dev->opt + offset);
 }
 
-static uint32_t device_limit(const struct xd_options *opt, enum xd_kind kind)
+int xd_object_add(struct xd_client *c, struct xd_object *obj, uint32_t kind)
 {
-	const uint32_t limit[XD_KINDS] = {
-		[XD_QP] = opt->max_qp,	    [XD_AH] = opt->max_ah, [XD_CQ] = opt->max_cq,
-		[XD_CHANNEL] = opt->max_cq, [XD_MR] = opt->max_mr, [XD_MW] = opt->max_mr,
-		[XD_DM] = opt->max_mr,	    [XD_PD] = opt->max_pd, [XD_SRQ] = opt->max_srq,
-		[XD_XRCD] = opt->max_pd,
-	};
-
-	return limit[kind];
-}
-
-int xd_object_add(struct xd_client *c, struct xd_object *obj, enum xd_kind kind)
-{
-	const struct xd_options *opt = c->dev->opt;
+	struct xd_kinds *kinds = &c->clients->kinds;
+	const struct xd_kind_ops *ops = kinds->ops[kind];
+	struct xd_table *t = &c->handles.table[kind];
 	int err;
 
-	if (c->table[kind].used >= client_limit(opt, kind))
+	if (t->used >= limit(c, ops->client_limit) ||
+	    kinds->objects[kind] >= limit(c, ops->device_limit))
 		return -ENOMEM;
-	if (c->server->objects[kind] >= device_limit(opt, kind))
-		return -ENOMEM;
-	err = xd_table_add(&c->table[kind], obj, &obj->handle);
+	err = xd_table_add(t, obj, &obj->handle);
 	if (err)
 		return err;
 	obj->client = c;
 	obj->kind = kind;
-	c->server->objects[kind]++;
+	kinds->objects[kind]++;
 	return 0;
 }
 
 void xd_object_del(struct xd_object *obj)
 {
-	if (!obj->client)
+	struct xd_client *c = obj->client;
+
+	if (!c)
 		return;
-	obj->client->server->objects[obj->kind]--;
-	xd_table_del(&obj->client->table[obj->kind], obj->handle);
+	c->clients->kinds.objects[obj->kind]--;
+	xd_table_del(&c->handles.table[obj->kind], obj->handle);
 	obj->client = NULL;
 }
 
-void *xd_object_get(const struct xd_client *c, enum xd_kind kind, uint32_t handle)
+void *xd_object_get(const struct xd_client *c, uint32_t kind, uint32_t handle)
 {
-	return xd_table_get(&c->table[kind], handle);
+	return xd_table_get(&c->handles.table[kind], handle);
+}
+
+void *xd_object_next(const struct xd_client *c, uint32_t kind, uint32_t *handle)
+{
+	return xd_table_next(&c->handles.table[kind], handle);
+}
+
+uint32_t xd_object_count(const struct xd_client *c, uint32_t kind)
+{
+	return c->handles.table[kind].used;
+}
+
+/* In the order of kinds, so that nothing is freed that another object still needs. */
+bool xd_handles_free_objects(struct xd_client *c)
+{
+	const struct xd_kinds *kinds = &c->clients->kinds;
+	struct xd_handles *h = &c->handles;
+	uint32_t n = 0;
+	void *o;
+
+	for (; h->kind < kinds->n; h->kind++, h->handle = 0) {
+		while ((o = xd_table_next(&h->table[h->kind], &h->handle))) {
+			kinds->ops[h->kind]->free(o);
+			if (++n == FREE_AT_ONCE)
+				return false;
+		}
+	}
+	return true;
+}
+
+void xd_handles_free(struct xd_client *c)
+{
+	uint32_t kind;
+
+	for (kind = 0; kind < c->clients->kinds.n; kind++)
+		xd_table_free(&c->handles.table[kind]);
 }

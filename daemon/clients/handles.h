@@ -1,40 +1,47 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Objects and how clients name them: one table per client and kind, from handle to object. A
- * handle is a slot's number, never 0; it means nothing to other clients.
+ * Objects and how clients name them: one table per client and kind of object, from handle to
+ * object. A handle is the number of a slot, never 0, and has a meaning for its client only.
  *
- * An object keeps its durable part, plain data that names others by handle or number, in a struct
- * of its own; what only this process can use lies beside it.
+ * The kinds are registered by the level above: struct xd_kind_ops.
  */
 #ifndef XD_HANDLES_H
 #define XD_HANDLES_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
+struct json;
 struct xd_client;
-struct xd_server;
+struct xd_clients;
 
-/* In the order in which a dead client's objects go */
-enum xd_kind {
-	XD_QP,
-	XD_AH,
-	XD_SRQ,
-	XD_XRCD,
-	XD_CQ,
-	XD_CHANNEL,
-	XD_MW,
-	XD_MR,
-	XD_DM,
-	XD_PD,
-	XD_KINDS
+#define XD_MAX_KINDS 16
+
+/* Begins the struct of each kind of object */
+struct xd_object {
+	struct xd_client *client; /* NULL: in no table */
+	uint32_t kind;
+	uint32_t handle;
+	uint32_t refs; /* objects that need this one: it cannot be destroyed */
 };
 
-struct xd_object {
-	struct xd_client *client;
-	enum xd_kind kind;
-	uint32_t handle;
-	uint32_t refs; /* objects that need this one: it cannot go */
+/* What is registered of a kind of object */
+struct xd_kind_ops {
+	const char *name; /* plural, as `xroce` shows how many exist */
+	uint32_t list;	  /* enum xr_show_what that lists the objects, 0: none */
+	void (*show)(struct json *j, struct xd_object *obj); /* fields of one object in that list */
+	/* Frees an object in any state. What it refers to still exists. */
+	void (*free)(struct xd_object *obj);
+	/* uint32_t in struct xd_options: how many a client, and all clients, may have */
+	size_t client_limit, device_limit;
+};
+
+struct xd_kinds {
+	const struct xd_kind_ops *const
+		*ops; /* in the order in which a client's objects are freed */
+	uint32_t n;
+	uint32_t objects[XD_MAX_KINDS]; /* how many exist */
 };
 
 struct xd_table {
@@ -44,20 +51,36 @@ struct xd_table {
 	uint32_t hint; /* nothing is free below */
 };
 
-/* -ENOMEM: no slot. Fills *handle. */
+/* Finds a free slot and sets *handle. -ENOMEM. */
 int xd_table_add(struct xd_table *t, void *item, uint32_t *handle);
 void *xd_table_get(const struct xd_table *t, uint32_t handle);
 void xd_table_del(struct xd_table *t, uint32_t handle);
 void xd_table_free(struct xd_table *t);
-/* From a handle on, 0 to begin with: the next item that is there. NULL: no more. */
+/* Returns the first item behind *handle, which it moves on; start with 0. NULL: no more. */
 void *xd_table_next(const struct xd_table *t, uint32_t *handle);
 
+/* The objects of a client */
+struct xd_handles {
+	struct xd_table table[XD_MAX_KINDS];
+	uint32_t kind, handle; /* how far xd_handles_free_objects() has come */
+};
+
 /*
- * A place in the client's table and in the limits of client and device: -ENOMEM, as programs expect of
- * either. The object begins with its struct xd_object.
+ * Adds an object to its client's table. Returns -ENOMEM, as programs expect, also at the limit of
+ * the client or of the device.
  */
-int xd_object_add(struct xd_client *c, struct xd_object *obj, enum xd_kind kind);
-void xd_object_del(struct xd_object *obj); /* not added: nothing */
-void *xd_object_get(const struct xd_client *c, enum xd_kind kind, uint32_t handle);
+int xd_object_add(struct xd_client *c, struct xd_object *obj, uint32_t kind);
+void xd_object_del(struct xd_object *obj); /* in no table: nothing */
+void *xd_object_get(const struct xd_client *c, uint32_t kind, uint32_t handle);
+/* Goes through the client's objects of one kind, as xd_table_next(). */
+void *xd_object_next(const struct xd_client *c, uint32_t kind, uint32_t *handle);
+uint32_t xd_object_count(const struct xd_client *c, uint32_t kind);
+
+/*
+ * Frees some thousand of the client's objects, which takes about 10 ms. Returns true if none is
+ * left.
+ */
+bool xd_handles_free_objects(struct xd_client *c);
+void xd_handles_free(struct xd_client *c);
 
 #endif /* XD_HANDLES_H */

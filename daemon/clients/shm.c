@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "shm.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -8,6 +10,7 @@
 
 #include "daemon/memory/sigbus.h"
 #include "client.h"
+#include "reply.h"
 
 #define PAGE 4096u
 #define CHUNK_SIZE (2u << 20)
@@ -111,14 +114,14 @@ static int add_chunk(struct xd_client *c, uint64_t length, bool dm, struct xd_ch
 	k->size = size;
 	k->pages = pages;
 	k->dm = dm;
-	if (dm && !xd_fds_take(&c->server->fds, 1)) {
+	if (dm && !xd_fds_take(&c->clients->limits.fds, 1)) {
 		free(k);
 		return -EMFILE;
 	}
 	err = map_chunk(k);
 	if (err) {
 		if (dm)
-			xd_fds_put(&c->server->fds, 1);
+			xd_fds_put(&c->clients->limits.fds, 1);
 		free(k);
 		return err;
 	}
@@ -249,7 +252,7 @@ void xd_shm_export(const struct xd_piece *piece, struct xr_shm_ref *ref, struct 
 	xd_reply_fd(rep, piece->chunk->fd, true);
 }
 
-void xd_shm_end(struct xd_client *c)
+void xd_shm_close(struct xd_client *c)
 {
 	struct xd_shm *shm = &c->shm;
 	struct xd_chunk *k;
@@ -262,7 +265,7 @@ void xd_shm_end(struct xd_client *c)
 		if (k->fd >= 0)
 			close(k->fd);
 		if (k->dm)
-			xd_fds_put(&c->server->fds, 1);
+			xd_fds_put(&c->clients->limits.fds, 1);
 		free(k);
 	}
 	free(shm->chunk);

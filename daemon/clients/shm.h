@@ -37,7 +37,7 @@ void xd_shm_free(struct xd_client *c, struct xd_piece *piece); /* clears *piece 
 void xd_shm_ref(const struct xd_piece *piece, struct xr_shm_ref *ref, struct xd_reply *rep);
 /* Tells another client where a piece of xd_shm_alloc_dm() lies, always with its fd. */
 void xd_shm_export(const struct xd_piece *piece, struct xr_shm_ref *ref, struct xd_reply *rep);
-/* Unmaps all chunks; shm.charged stays. */
-void xd_shm_end(struct xd_client *c);
+/* Unmaps all chunks. In a job. c->shm.charged stays as it is. */
+void xd_shm_close(struct xd_client *c);
 
 #endif /* XD_SHM_H */

@@ -1,90 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Address handles, and requests that wait for a next hop. */
+#include "ah.h"
+
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/base/loop.h"
+#include "daemon/base/json.h"
+#include "daemon/base/options.h"
+#include "daemon/clients/request.h"
 #include "daemon/netdev/net.h"
 #include "objects.h"
-
-int xd_ah_check(const struct xd_device *dev, const struct xr_ah_attr *attr)
-{
-	struct xr_addr gid;
-
-	/* A flow label's upper bits do not count: UCX leaves them set. */
-	if (!attr->is_global || attr->port_num != 1 || attr->sgid_index >= XR_GID_TABLE_LEN ||
-	    !xd_net_gid(dev->net, attr->sgid_index, &gid))
-		return -EINVAL;
-	return 0;
-}
-
-/* ---- waiting for the next hop ---------------------------------------------------- */
-
-/* What was requested, until the path is there */
-struct waiting {
-	xd_resolved_fn then;
-	struct xd_resolve *resolve;
-	uint64_t request[];
-};
-
-static void forget(struct xd_client *c)
-{
-	free(c->waiting);
-	c->waiting = NULL;
-	c->cancel = NULL;
-}
-
-static void cancel(struct xd_client *c)
-{
-	struct waiting *w = c->waiting;
-
-	xd_net_resolve_cancel(w->resolve);
-	forget(c);
-}
-
-static void resolved(void *arg, int err, const struct xt_path *path)
-{
-	struct xd_client *c = arg;
-	struct waiting *w = c->waiting;
-	struct xd_reply *rep = xd_reply_get(c);
-
-	if (!err)
-		err = w->then(c, w->request, path, rep);
-	forget(c);
-	xd_reply_send(c, err, rep);
-}
-
-int xd_after_resolve(struct xd_client *c, const struct xr_ah_attr *attr, const void *request,
-		     size_t length, xd_resolved_fn then)
-{
-	int err = xd_ah_check(c->dev, attr);
-	struct xd_resolve *resolve;
-	struct waiting *w;
-
-	if (err)
-		return err;
-	w = calloc(1, sizeof(*w) + length);
-	if (!w)
-		return -ENOMEM;
-	w->then = then;
-	memcpy(w->request, request, length);
-	c->waiting = w;
-	c->cancel = cancel;
-	/* may answer before it returns, which frees w */
-	resolve = xd_net_resolve(c->dev->net, attr, resolved, c);
-	if (resolve)
-		w->resolve = resolve;
-	return XD_LATER;
-}
+#include "pd.h"
+#include "resolve.h"
 
 /* ---- create ---------------------------------------------------------------------- */
 
 struct xt_ahs *xd_client_ahs(struct xd_client *c)
 {
-	if (!c->ahs)
-		c->ahs = xt_ahs_new();
-	return c->ahs;
+	if (!c->objects->ahs)
+		c->objects->ahs = xt_ahs_new();
+	return c->objects->ahs;
 }
 
 static int set_path(struct xd_ah *ah, const struct xt_path *path)
@@ -93,9 +29,24 @@ static int set_path(struct xd_ah *ah, const struct xt_path *path)
 	int err;
 
 	xd_workers_pause(c->dev->workers);
-	err = xt_ahs_set(c->ahs, ah->obj.handle, ah->pd->id->number, path);
+	err = xt_ahs_set(c->objects->ahs, ah->obj.handle, ah->pd->id->number, path);
 	xd_workers_resume(c->dev->workers);
 	return err;
+}
+
+static void free_ah(struct xd_object *obj)
+{
+	struct xd_ah *ah = container_of(obj, struct xd_ah, obj);
+	struct xd_client *c = obj->client;
+
+	if (ah->resolve)
+		xd_net_resolve_cancel(ah->resolve);
+	xd_workers_pause(c->dev->workers);
+	xt_ahs_del(c->objects->ahs, obj->handle);
+	xd_workers_resume(c->dev->workers);
+	ah->pd->obj.refs--;
+	xd_object_del(obj);
+	free(ah);
 }
 
 static int create_now(struct xd_client *c, const void *request, const struct xt_path *path,
@@ -121,7 +72,7 @@ static int create_now(struct xd_client *c, const void *request, const struct xt_
 	pd->obj.refs++;
 	err = set_path(ah, path);
 	if (err) {
-		xd_ah_free(ah);
+		free_ah(&ah->obj);
 		return err;
 	}
 	XD_REPLY(rep, xr_handle_rep)->handle = ah->obj.handle;
@@ -142,7 +93,7 @@ int xd_do_create_ah(struct xd_client *c, struct xd_request *req, struct xd_reply
 static void refreshed(void *arg, int err, const struct xt_path *path)
 {
 	struct xd_ah *ah = arg;
-	const struct xt_path *old = xt_ahs_path(ah->obj.client->ahs, ah->obj.handle);
+	const struct xt_path *old = xt_ahs_path(ah->obj.client->objects->ahs, ah->obj.handle);
 
 	ah->resolve = NULL;
 	/* an address that moved to another connection's place is not this handle's */
@@ -172,22 +123,8 @@ int xd_do_destroy_ah(struct xd_client *c, struct xd_request *req, struct xd_repl
 
 	if (!ah)
 		return -ENOENT;
-	xd_ah_free(ah);
+	free_ah(&ah->obj);
 	return 0;
-}
-
-void xd_ah_free(struct xd_ah *ah)
-{
-	struct xd_client *c = ah->obj.client;
-
-	if (ah->resolve)
-		xd_net_resolve_cancel(ah->resolve);
-	xd_workers_pause(c->dev->workers);
-	xt_ahs_del(c->ahs, ah->obj.handle);
-	xd_workers_resume(c->dev->workers);
-	ah->pd->obj.refs--;
-	xd_object_del(&ah->obj);
-	free(ah);
 }
 
 /* ---- for the program's own use ---------------------------------------------------- */
@@ -208,3 +145,36 @@ int xd_do_resolve_ah(struct xd_client *c, struct xd_request *req, struct xd_repl
 
 	return xd_after_resolve(c, &q->attr, q, sizeof(*q), answer_path);
 }
+
+/* ---- show ------------------------------------------------------------------------ */
+
+static void show_ah(struct json *j, struct xd_object *obj)
+{
+	const struct xd_ah *ah = container_of(obj, struct xd_ah, obj);
+	const struct xt_path *path = xt_ahs_path(obj->client->objects->ahs, obj->handle);
+	const uint8_t *m = path->dmac;
+	char mac[20];
+
+	snprintf(mac, sizeof(mac), "%02x:%02x:%02x:%02x:%02x:%02x", m[0], m[1], m[2], m[3], m[4],
+		 m[5]);
+	json_number(j, "ah", obj->handle);
+	json_number(j, "client", obj->client->id);
+	json_number(j, "pd", ah->pd->id->number);
+	json_number(j, "gid_index", ah->attr.sgid_index);
+	json_address(j, "peer", &path->dgid);
+	json_text(j, "mac", mac);
+	json_number(j, "vlan", path->vlan);
+	json_number(j, "hop_limit", path->hop_limit);
+	json_number(j, "traffic_class", path->traffic_class);
+	json_number(j, "flow_label", path->flow_label);
+	json_boolean(j, "local", path->loopback);
+}
+
+const struct xd_kind_ops xd_ah_ops = {
+	.name = "ahs",
+	.list = XR_SHOW_AHS,
+	.show = show_ah,
+	.free = free_ah,
+	.client_limit = offsetof(struct xd_options, client_max_ah),
+	.device_limit = offsetof(struct xd_options, max_ah),
+};

@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Completion channels and completion queues. */
+#include "cq.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
 #include <xroce/bits.h>
 
+#include "daemon/base/json.h"
 #include "daemon/base/loop.h"
+#include "daemon/base/options.h"
+#include "daemon/clients/request.h"
 #include "objects.h"
+#include "qp.h"
+#include "ring.h"
 
 /* ---- channels ---------------------------------------------------------------------- */
 
@@ -17,15 +23,16 @@ int xd_do_create_channel(struct xd_client *c, struct xd_request *req, struct xd_
 
 	if (!ch)
 		return -ENOMEM;
-	if (!xd_fds_take(&c->server->fds, 1)) {
+	if (!xd_fds_take(&c->clients->limits.fds, 1)) {
 		free(ch);
 		return -EMFILE;
 	}
 	err = xd_object_add(c, &ch->obj, XD_CHANNEL);
 	if (!err)
-		err = xd_pipe_open(c->server, &ch->pipe, XD_RECORD_COMPLETION, &read_end);
+		err = xd_event_socket_open(c->clients, &ch->socket, XD_RECORD_COMPLETION,
+					   &read_end);
 	if (err) {
-		xd_fds_put(&c->server->fds, 1);
+		xd_fds_put(&c->clients->limits.fds, 1);
 		xd_object_del(&ch->obj);
 		free(ch);
 		return err;
@@ -33,6 +40,16 @@ int xd_do_create_channel(struct xd_client *c, struct xd_request *req, struct xd_
 	XD_REPLY(rep, xr_handle_rep)->handle = ch->obj.handle;
 	xd_reply_fd(rep, read_end, false);
 	return 0;
+}
+
+static void free_channel(struct xd_object *obj)
+{
+	struct xd_channel *ch = container_of(obj, struct xd_channel, obj);
+
+	xd_event_socket_close(&ch->socket);
+	xd_fds_put(&obj->client->clients->limits.fds, 1);
+	xd_object_del(obj);
+	free(ch);
 }
 
 int xd_do_destroy_channel(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
@@ -44,32 +61,26 @@ int xd_do_destroy_channel(struct xd_client *c, struct xd_request *req, struct xd
 		return -ENOENT;
 	if (ch->obj.refs)
 		return -EBUSY;
-	xd_channel_free(ch);
+	free_channel(&ch->obj);
 	return 0;
 }
 
-void xd_channel_free(struct xd_channel *ch)
-{
-	xd_pipe_close(&ch->pipe);
-	xd_fds_put(&ch->obj.client->server->fds, 1);
-	xd_object_del(&ch->obj);
-	free(ch);
-}
+/* A channel is a file for the sake of CQs, and has their limit. */
+const struct xd_kind_ops xd_channel_ops = {
+	.name = "channels",
+	.free = free_channel,
+	.client_limit = offsetof(struct xd_options, client_max_cq),
+	.device_limit = offsetof(struct xd_options, max_cq),
+};
 
 /* ---- completion queues --------------------------------------------------------------- */
 
 static int alloc_ring(struct xd_client *c, uint32_t wanted, struct xd_piece *ring, uint32_t *depth)
 {
-	int err;
-
 	if (!wanted || wanted > XR_MAX_CQE)
 		return -EINVAL;
 	*depth = xr_pow2_roundup(wanted);
-	err = xd_shm_alloc(c, sizeof(struct xr_queue) + (uint64_t)*depth * sizeof(struct xr_cqe),
-			   ring);
-	if (!err)
-		xd_queue_init(ring->ptr, *depth, sizeof(struct xr_cqe));
-	return err;
+	return xd_ring_alloc(c, *depth, sizeof(struct xr_cqe), ring);
 }
 
 static void reply_cq(const struct xd_cq *cq, struct xd_reply *rep)
@@ -84,12 +95,12 @@ static void reply_cq(const struct xd_cq *cq, struct xd_reply *rep)
 static void init_cq(struct xd_client *c, struct xd_cq *cq, const struct xr_create_cq_req *q,
 		    struct xd_channel *ch)
 {
-	cq->worker = XD_NOBODY;
+	cq->worker = XD_WORKER_NONE;
 	cq->channel = ch;
 	cq->completions.cookie = cq->async.cookie = q->cookie;
-	cq->async.pipe = &c->events;
+	cq->async.socket = &c->events.async;
 	if (ch) {
-		cq->completions.pipe = &ch->pipe;
+		cq->completions.socket = &ch->socket;
 		ch->obj.refs++;
 	}
 	xt_cq_init(&cq->xt, cq->ring.ptr, cq->depth);
@@ -130,16 +141,17 @@ int xd_do_create_cq(struct xd_client *c, struct xd_request *req, struct xd_reply
 
 /*
  * Work that was posted before the request counts: what of it needs no answer is complete, as if the
- * worker had been there at once; that of the client's first queue pairs, however many it has. World stopped.
+ * worker had been there at once; that of the client's first queue pairs, however many it has. World
+ * stopped.
  */
 static void catch_up(const struct xd_cq *cq)
 {
-	const struct xd_table *qps = &cq->obj.client->table[XD_QP];
+	const struct xd_client *c = cq->obj.client;
 	uint32_t h = 0, visits = CATCH_UP_VISITS, looks = CATCH_UP_LOOKS;
 	uint64_t now = xd_now();
 	struct xd_qp *qp;
 
-	while (visits && looks-- && (qp = xd_table_next(qps, &h)))
+	while (visits && looks-- && (qp = xd_object_next(c, XD_QP, &h)))
 		if (qp->send_cq == cq)
 			visits = xt_qp_catch_up(qp->xt, now, visits);
 }
@@ -171,7 +183,7 @@ static void resize_done(struct xd_client_job *job)
 {
 	struct resize_job *j = container_of(job, struct resize_job, job);
 	struct xd_client *c = job->client;
-	struct xd_reply *rep = xd_reply_get(c);
+	struct xd_reply *rep = xd_reply_start();
 	struct xd_cq *cq;
 	int err;
 
@@ -240,6 +252,19 @@ int xd_do_resize_cq(struct xd_client *c, struct xd_request *req, struct xd_reply
 	return XD_LATER;
 }
 
+static void free_cq(struct xd_object *obj)
+{
+	struct xd_cq *cq = container_of(obj, struct xd_cq, obj);
+
+	xd_event_end(&cq->completions);
+	xd_event_end(&cq->async);
+	if (cq->channel)
+		cq->channel->obj.refs--;
+	xd_shm_free(obj->client, &cq->ring);
+	xd_object_del(obj);
+	free(cq);
+}
+
 int xd_do_destroy_cq(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
 {
 	const struct xr_handle_req *q = req->body;
@@ -253,17 +278,30 @@ int xd_do_destroy_cq(struct xd_client *c, struct xd_request *req, struct xd_repl
 	r = XD_REPLY(rep, xr_destroy_rep);
 	r->comp_events = xd_event_end(&cq->completions);
 	r->async_events = xd_event_end(&cq->async);
-	xd_cq_free(cq);
+	free_cq(&cq->obj);
 	return 0;
 }
 
-void xd_cq_free(struct xd_cq *cq)
+static void show_cq(struct json *j, struct xd_object *obj)
 {
-	xd_event_end(&cq->completions);
-	xd_event_end(&cq->async);
-	if (cq->channel)
-		cq->channel->obj.refs--;
-	xd_shm_free(cq->obj.client, &cq->ring);
-	xd_object_del(&cq->obj);
-	free(cq);
+	const struct xd_cq *cq = container_of(obj, struct xd_cq, obj);
+	const struct xr_queue *queue = cq->ring.ptr;
+	uint32_t used = __atomic_load_n(&cq->xt.producer, __ATOMIC_RELAXED) -
+			__atomic_load_n(&queue->consumer, __ATOMIC_RELAXED);
+
+	json_number(j, "cq", obj->handle);
+	json_number(j, "client", obj->client->id);
+	json_number(j, "depth", cq->depth);
+	json_number(j, "used", used <= cq->depth ? used : cq->depth);
+	json_boolean(j, "armed", __atomic_load_n(&queue->word, __ATOMIC_RELAXED));
+	json_boolean(j, "overrun", cq->xt.overrun);
 }
+
+const struct xd_kind_ops xd_cq_ops = {
+	.name = "cqs",
+	.list = XR_SHOW_CQS,
+	.show = show_cq,
+	.free = free_cq,
+	.client_limit = offsetof(struct xd_options, client_max_cq),
+	.device_limit = offsetof(struct xd_options, max_cq),
+};

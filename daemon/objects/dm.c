@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/*
- * Device memory: pieces of the memory that daemon and client share anyway (shm.h), so that a program
- * copies to and from it by itself. Regions of it name it by XR_SEG_DM.
- */
+#include "dm.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
+#include "daemon/base/json.h"
 #include "daemon/base/options.h"
+#include "daemon/clients/request.h"
 #include "objects.h"
 
 #define PAGE 4096u
@@ -28,7 +28,7 @@ int xd_do_alloc_dm(struct xd_client *c, struct xd_request *req, struct xd_reply 
 	if (!q->length || q->log_align > XR_DM_LOG_ALIGN_MAX)
 		return -EINVAL;
 	bytes = (q->length + PAGE - 1) & -(uint64_t)PAGE;
-	if (q->length > most || bytes > most || c->dm_bytes > most - bytes)
+	if (q->length > most || bytes > most || c->objects->dm_bytes > most - bytes)
 		return -ENOMEM;
 	dm = calloc(1, sizeof(*dm));
 	if (!dm)
@@ -42,11 +42,22 @@ int xd_do_alloc_dm(struct xd_client *c, struct xd_request *req, struct xd_reply 
 		return err;
 	}
 	dm->length = q->length;
-	c->dm_bytes += pages_of(dm);
+	c->objects->dm_bytes += pages_of(dm);
 	r = XD_REPLY(rep, xr_alloc_dm_rep);
 	r->handle = dm->obj.handle;
 	xd_shm_ref(&dm->piece, &r->memory, rep);
 	return 0;
+}
+
+static void free_dm(struct xd_object *obj)
+{
+	struct xd_dm *dm = container_of(obj, struct xd_dm, obj);
+	struct xd_client *c = obj->client;
+
+	c->objects->dm_bytes -= pages_of(dm);
+	xd_shm_free(c, &dm->piece);
+	xd_object_del(obj);
+	free(dm);
 }
 
 int xd_do_free_dm(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
@@ -58,16 +69,26 @@ int xd_do_free_dm(struct xd_client *c, struct xd_request *req, struct xd_reply *
 		return -ENOENT;
 	if (dm->obj.refs)
 		return -EBUSY;
-	xd_dm_free(dm);
+	free_dm(&dm->obj);
 	return 0;
 }
 
-void xd_dm_free(struct xd_dm *dm)
+static void show_dm(struct json *j, struct xd_object *obj)
 {
-	struct xd_client *c = dm->obj.client;
+	const struct xd_dm *dm = container_of(obj, struct xd_dm, obj);
 
-	c->dm_bytes -= pages_of(dm);
-	xd_shm_free(c, &dm->piece);
-	xd_object_del(&dm->obj);
-	free(dm);
+	json_number(j, "dm", obj->handle);
+	json_number(j, "client", obj->client->id);
+	json_number(j, "length", dm->length);
+	json_number(j, "mrs", obj->refs);
 }
+
+/* Limited mainly by its bytes; shares the limits of regions. */
+const struct xd_kind_ops xd_dm_ops = {
+	.name = "dms",
+	.list = XR_SHOW_DMS,
+	.show = show_dm,
+	.free = free_dm,
+	.client_limit = offsetof(struct xd_options, client_max_mr),
+	.device_limit = offsetof(struct xd_options, max_mr),
+};

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Passes the events of the engines on to the clients that own the objects. */
-#include "objects.h"
+#include "engine_events.h"
+
+#include "cq.h"
+#include "qp.h"
+#include "srq.h"
+#include "xrc.h"
 
 static void cq_event(struct xt_cq *cq)
 {

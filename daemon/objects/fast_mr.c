@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Regions for fast registration: made empty, with page lists that the client fills and work requests name. */
+/*
+ * Regions for fast registration: made empty, with page lists that the client fills and work
+ * requests name.
+ */
 #include <errno.h>
 #include <stdlib.h>
 
+#include "daemon/clients/request.h"
 #include "daemon/datapath/xdp.h"
 #include "daemon/memory/region.h"
+#include "mr.h"
 #include "objects.h"
+#include "pd.h"
 
 /* Whatever the process has; which pages these are is said by work requests. */
 static int fast_memory(struct xd_client *c, struct xd_mr *mr, uint32_t max_pages)
@@ -18,7 +24,7 @@ static int fast_memory(struct xd_client *c, struct xd_mr *mr, uint32_t max_pages
 		return err;
 	mr->charged = bytes;
 	seg = calloc(max_pages, sizeof(*seg));
-	err = seg ? xd_mem_on_demand(c->proc, 0, 0, true, &mr->mem) : -ENOMEM;
+	err = seg ? xd_mem_on_demand(xd_client_proc(c), 0, 0, true, &mr->mem) : -ENOMEM;
 	if (err) {
 		free(seg);
 		return err;

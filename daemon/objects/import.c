@@ -1,50 +1,55 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/*
- * Clients that share: who shows a connection's token, and is of its user, may name its PDs, regions and
- * device memory. Domains are shared for as long as anybody has them. The rest goes with its owner.
- */
+#include "import.h"
+
 #include <errno.h>
-#include <string.h>
 #include <sys/random.h>
 
+#include "daemon/clients/request.h"
+#include "dm.h"
+#include "mr.h"
 #include "objects.h"
+#include "pd.h"
 
 static bool has_token(const struct xd_client *c, const uint8_t *token)
 {
+	const struct xd_connection *con = &c->connection;
 	uint8_t differs = 0;
 	uint32_t i;
 
 	for (i = 0; i < XR_TOKEN_LEN; i++)
-		differs |= c->token[i] ^ token[i];
-	return !differs && c->hello && !c->observer && !c->ending;
+		differs |= c->objects->import.token[i] ^ token[i];
+	return !differs && con->hello && !con->observer && !c->ending;
 }
 
-int xd_import_hello(struct xd_client *c, const struct xd_request *req)
+int xd_import_hello(struct xd_client *c, const struct xd_request *req, const uint8_t **token)
 {
+	struct xd_import *import = &c->objects->import;
 	const struct xr_hello_req *q = req->body;
-	struct xd_client *other;
+	const struct xd_client *from;
 
+	*token = import->token;
 	if (q->flags & XR_HELLO_IMPORT) {
 		if (req->length < sizeof(*q))
 			return -EINVAL;
-		for (other = c->server->clients; other; other = other->next) {
-			if (other->uid == c->uid && has_token(other, q->token))
+		for (from = c->clients->first; from; from = from->next) {
+			if (from->identity.uid == c->identity.uid && has_token(from, q->token))
 				break;
 		}
-		if (!other)
+		if (!from)
 			return -ENOENT;
-		c->exporter = other->id;
+		import->exporter = from->id;
 	}
-	return getrandom(c->token, sizeof(c->token), 0) == sizeof(c->token) ? 0 : -EIO;
+	return getrandom(import->token, XR_TOKEN_LEN, 0) == XR_TOKEN_LEN ? 0 : -EIO;
 }
 
 static struct xd_client *exporter_of(const struct xd_client *c)
 {
-	struct xd_client *other = c->exporter ? c->server->clients : NULL;
+	uint32_t id = c->objects->import.exporter;
+	struct xd_client *from = id ? c->clients->first : NULL;
 
-	while (other && (other->id != c->exporter || other->ending))
-		other = other->next;
-	return other;
+	while (from && (from->id != id || from->ending))
+		from = from->next;
+	return from;
 }
 
 int xd_do_import_pd(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)

@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Multicast: while QPs are attached to a group, the interface is a member of it and XDP takes its
- * packets. Who is attached is written in the engines' table.
+ * While QPs are attached to a group, the interface is a member of the group and XDP redirects its
+ * packets. The engines' table holds which QPs are attached.
  */
+#include "mcast.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/base/json.h"
+#include "daemon/clients/request.h"
 #include "daemon/datapath/xdp.h"
 #include "daemon/netdev/net.h"
 #include "objects.h"
+#include "qp.h"
 
 struct xd_group {
 	struct xr_addr gid;
@@ -19,9 +24,9 @@ struct xd_group {
 	struct xd_group *next;
 };
 
-static struct xd_group **place_of(struct xd_server *s, const struct xr_addr *gid)
+static struct xd_group **place_of(struct xd_objects *o, const struct xr_addr *gid)
 {
-	struct xd_group **at = &s->groups;
+	struct xd_group **at = &o->mcast.first;
 
 	while (*at && memcmp(&(*at)->gid, gid, sizeof(*gid)))
 		at = &(*at)->next;
@@ -30,59 +35,59 @@ static struct xd_group **place_of(struct xd_server *s, const struct xr_addr *gid
 
 /* ---- the interface's part ---------------------------------------------------------- */
 
-static int join(struct xd_server *s, struct xd_group *g)
+static int join(struct xd_objects *o, struct xd_group *g)
 {
 	int err = 0;
 
-	if (!xd_fds_take(&s->fds, 1))
+	if (!xd_fds_take(&o->clients.limits.fds, 1))
 		return -ENFILE;
-	g->socket = xd_net_join(s->dev->net, &g->gid);
+	g->socket = xd_net_join(o->clients.dev->net, &g->gid);
 	if (g->socket < 0)
 		err = g->socket;
 	else
-		err = xd_xdp_addr_set(s->dev->xdp, &g->gid, XR_ADDR_GROUP);
+		err = xd_xdp_addr_set(o->clients.dev->xdp, &g->gid, XR_ADDR_GROUP);
 	if (!err)
 		return 0;
 	if (g->socket >= 0)
 		close(g->socket);
-	xd_fds_put(&s->fds, 1);
+	xd_fds_put(&o->clients.limits.fds, 1);
 	return err;
 }
 
-static int new_group(struct xd_server *s, const struct xr_addr *gid, struct xd_group **out)
+static int new_group(struct xd_objects *o, const struct xr_addr *gid, struct xd_group **out)
 {
 	struct xd_group *g;
 	int err;
 
-	if (s->group_count >= XR_MAX_GROUPS)
+	if (o->mcast.count >= XR_MAX_GROUPS)
 		return -ENOMEM;
 	g = calloc(1, sizeof(*g));
 	if (!g)
 		return -ENOMEM;
 	g->gid = *gid;
-	err = join(s, g);
+	err = join(o, g);
 	if (err) {
 		free(g);
 		return err;
 	}
-	g->next = s->groups;
-	s->groups = g;
-	s->group_count++;
+	g->next = o->mcast.first;
+	o->mcast.first = g;
+	o->mcast.count++;
 	*out = g;
 	return 0;
 }
 
-static void end_if_empty(struct xd_server *s, struct xd_group **at)
+static void end_if_empty(struct xd_objects *o, struct xd_group **at)
 {
 	struct xd_group *g = *at;
 
 	if (g->members)
 		return;
-	xd_xdp_addr_del(s->dev->xdp, &g->gid);
+	xd_xdp_addr_del(o->clients.dev->xdp, &g->gid);
 	close(g->socket);
-	xd_fds_put(&s->fds, 1);
+	xd_fds_put(&o->clients.limits.fds, 1);
 	*at = g->next;
-	s->group_count--;
+	o->mcast.count--;
 	free(g);
 }
 
@@ -91,11 +96,12 @@ static void end_if_empty(struct xd_server *s, struct xd_group **at)
 static int attach(struct xd_qp *qp, const struct xr_addr *gid)
 {
 	struct xd_client *c = qp->obj.client;
-	struct xd_group *g = *place_of(c->server, gid);
+	struct xd_objects *o = xd_objects_of(c);
+	struct xd_group *g = *place_of(o, gid);
 	int err;
 
 	if (!g) {
-		err = new_group(c->server, gid, &g);
+		err = new_group(o, gid, &g);
 		if (err)
 			return err;
 	}
@@ -103,12 +109,12 @@ static int attach(struct xd_qp *qp, const struct xr_addr *gid)
 	err = xt_group_attach(c->dev->shared.groups, gid, qp->xt);
 	xd_workers_resume(c->dev->workers);
 	if (err) {
-		end_if_empty(c->server, place_of(c->server, gid));
+		end_if_empty(o, place_of(o, gid));
 		return err;
 	}
 	g->members++;
 	qp->attached++;
-	c->attached++;
+	c->objects->attached++;
 	return 0;
 }
 
@@ -121,14 +127,14 @@ static void detach(struct xd_qp *qp, struct xd_group **at)
 	xd_workers_resume(c->dev->workers);
 	(*at)->members--;
 	qp->attached--;
-	c->attached--;
-	end_if_empty(c->server, at);
+	c->objects->attached--;
+	end_if_empty(xd_objects_of(c), at);
 }
 
 void xd_mcast_leave(struct xd_qp *qp)
 {
 	struct xd_client *c = qp->obj.client;
-	struct xd_group **at = &c->server->groups, *g;
+	struct xd_group **at = &xd_objects_of(c)->mcast.first, *g;
 
 	while (qp->attached && (g = *at)) {
 		if (xt_group_has(c->dev->shared.groups, &g->gid, qp->xt))
@@ -144,16 +150,6 @@ static bool is_attached(const struct xd_qp *qp, const struct xr_addr *gid)
 	return xt_group_has(qp->obj.client->dev->shared.groups, gid, qp->xt);
 }
 
-void xd_mcast_each(const struct xd_qp *qp, void (*fn)(void *arg, const struct xr_addr *gid),
-		   void *arg)
-{
-	const struct xd_group *g;
-
-	for (g = qp->attached ? qp->obj.client->server->groups : NULL; g; g = g->next)
-		if (is_attached(qp, &g->gid))
-			fn(arg, &g->gid);
-}
-
 int xd_do_attach_mcast(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
 {
 	const struct xr_mcast_req *q = req->body;
@@ -165,7 +161,7 @@ int xd_do_attach_mcast(struct xd_client *c, struct xd_request *req, struct xd_re
 		return -EINVAL;
 	if (is_attached(qp, &q->gid))
 		return 0;
-	if (c->attached >= XD_CLIENT_ATTACHED)
+	if (c->objects->attached >= XD_CLIENT_ATTACHED)
 		return -EDQUOT;
 	return attach(qp, &q->gid);
 }
@@ -179,6 +175,34 @@ int xd_do_detach_mcast(struct xd_client *c, struct xd_request *req, struct xd_re
 		return -ENOENT;
 	if (!is_attached(qp, &q->gid))
 		return -EINVAL;
-	detach(qp, place_of(c->server, &q->gid));
+	detach(qp, place_of(xd_objects_of(c), &q->gid));
 	return 0;
+}
+
+/* ---- show ------------------------------------------------------------------------ */
+
+static void show_qp(struct json *j, const struct xd_objects *o, const struct xd_qp *qp)
+{
+	const struct xd_group *g;
+
+	for (g = qp->attached ? o->mcast.first : NULL; g; g = g->next) {
+		if (!is_attached(qp, &g->gid))
+			continue;
+		json_begin(j, NULL, '{');
+		json_address(j, "group", &g->gid);
+		json_number(j, "client", qp->obj.client->id);
+		json_number(j, "qpn", qp->qpn);
+		json_end(j, '}');
+	}
+}
+
+void xd_mcast_show(struct json *j, const struct xd_objects *o)
+{
+	const struct xd_client *c;
+	const struct xd_qp *qp;
+	uint32_t h;
+
+	for (c = o->clients.first; c; c = c->next)
+		for (h = 0; (qp = xd_object_next(c, XD_QP, &h));)
+			show_qp(j, o, qp);
 }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Memory regions and their keys. Making one is a job (jobs.h), and so is unmapping it; keys
- * change in the control thread. A key is in XDP's map before its number is told, and leaves it
- * before the number can be given out again.
+ * Memory regions and their keys. A region is built, and unmapped, in a job; keys change in the
+ * control thread. A key is in XDP's map before the client learns its value, and is removed before
+ * its index can be given out again.
  */
+#include "mr.h"
+
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <stddef.h>
@@ -11,9 +13,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/base/json.h"
+#include "daemon/base/options.h"
+#include "daemon/clients/request.h"
 #include "daemon/datapath/xdp.h"
+#include "daemon/memory/proc.h"
 #include "daemon/memory/region.h"
+#include "dm.h"
 #include "objects.h"
+#include "pd.h"
 
 #define PAGE 4096u
 
@@ -33,7 +41,6 @@ struct build {
 	struct xd_dm *dm;
 	uint32_t access, flags;
 	uint64_t addr, length, iova, charged;
-	pid_t pid;
 
 	struct xr_mr_segment *segment;
 	uint32_t segments;
@@ -70,8 +77,8 @@ static uint64_t pages_of(uint64_t addr, uint64_t length)
 }
 
 /*
- * Memory on demand is pinned by nobody, device memory was charged when it was given. A region of many small
- * pieces takes more of our memory than of the client's.
+ * Memory on demand is pinned by nobody, device memory was charged when it was given. A region of
+ * many small pieces takes more of our memory than of the client's.
  */
 static uint64_t cost_of(const struct build *b, const struct xr_reg_mr_req *q)
 {
@@ -157,8 +164,7 @@ static int fill_build(struct xd_client *c, struct build *b, const struct xr_reg_
 		b->fds[i] = req->fds[i];
 		req->fds[i] = -1;
 	}
-	b->pid = c->pid;
-	b->proc = xd_proc_get(c->proc);
+	b->proc = xd_proc_get(xd_client_proc(c));
 	return 0;
 }
 
@@ -167,7 +173,7 @@ static int fill_build(struct xd_client *c, struct build *b, const struct xr_reg_
 static void build_run(struct xd_client_job *job)
 {
 	struct build *b = container_of(job, struct build, job);
-	const struct xd_client *c = job->client;
+	const struct xd_identity *id = &job->client->identity;
 	uint32_t n = segment_fds(b), i;
 	struct xd_mem_request req = {
 		.addr = b->addr,
@@ -178,17 +184,17 @@ static void build_run(struct xd_client_job *job)
 		.fds = b->fds,
 		.dm = b->dm_bytes,
 		.owner = {
-			.pid = c->pid,
-			.pidfd = c->pidfd,
-			.uid = c->uid,
-			.gid = c->gid,
-			.groups = &c->groups,
+			.pid = id->pid,
+			.pidfd = id->pidfd,
+			.uid = id->uid,
+			.gid = id->gid,
+			.groups = &id->groups,
 		},
-		.quota = &c->server->fds,
+		.quota = &job->client->clients->limits.fds,
 	};
 
 	if (b->flags & XR_REGF_PROC_FDS)
-		b->err = xd_proc_new(b->fds[n], b->fds[n + 1], b->pid, &b->new_proc);
+		b->err = xd_proc_new(b->fds[n], b->fds[n + 1], id->pid, &b->new_proc);
 	req.proc = b->new_proc ? b->new_proc : b->proc;
 	if (!b->err)
 		b->err = xd_mem_new(&req, &b->mem);
@@ -279,6 +285,7 @@ static void take_values(struct xd_mr *mr, struct build *b)
 	mr->length = b->length;
 	mr->iova = b->iova;
 	mr->charged = b->charged;
+	b->charged = 0;
 	mr->pd = b->pd;
 	mr->pd->obj.refs++;
 	mr->dm = b->dm;
@@ -288,8 +295,6 @@ static void take_values(struct xd_mr *mr, struct build *b)
 	b->mem = NULL;
 	b->mr = NULL;
 }
-
-static void unmap_later(struct xd_client *c, struct xd_mr *mr, bool answer);
 
 static int finish_reg(struct xd_client *c, struct build *b)
 {
@@ -306,21 +311,19 @@ static int finish_reg(struct xd_client *c, struct build *b)
 	return 0;
 }
 
-/* What the region was goes the way of a deregistered one, under a name of its own. */
+/* Leaves the old memory and its charge in b, to be released. */
 static int finish_rereg(struct xd_client *c, struct build *b)
 {
-	struct xd_mr *old = calloc(1, sizeof(*old));
-	int err = old ? change_key(c, b) : -ENOMEM;
+	struct xd_mem *old = b->mr->mem;
+	uint64_t charged = b->mr->charged;
+	int err = change_key(c, b);
 
-	if (err) {
-		free(old);
+	if (err)
 		return err;
-	}
-	old->mem = b->mr->mem;
-	old->charged = b->mr->charged;
 	b->mr->pd->obj.refs--;
 	take_values(b->mr, b);
-	unmap_later(c, old, false);
+	b->mem = old;
+	b->charged = charged;
 	return 0;
 }
 
@@ -338,43 +341,51 @@ static void reply_mr(const struct xd_mr *mr, struct xd_reply *rep)
 	r->rkey = xd_mr_rkey(mr);
 }
 
-/* A region that nobody got; unmapping is no work for this thread. */
-static void discard(struct xd_client *c, struct build *b)
+static void release_run(struct xd_client_job *job)
 {
-	struct xd_mr *mr = b->mem && !c->ending ? calloc(1, sizeof(*mr)) : NULL;
+	xd_mem_free(container_of(job, struct build, job)->mem);
+}
 
-	if (!mr) {
-		if (c->ending)
-			c->orphan = b->mem;
-		else
-			xd_mem_free(b->mem);
-		xd_user_uncharge(c, b->charged);
-		return;
-	}
-	mr->mem = b->mem;
-	mr->charged = b->charged;
-	unmap_later(c, mr, false);
+static void release_done(struct xd_client_job *job)
+{
+	struct build *b = container_of(job, struct build, job);
+
+	xd_user_uncharge(job->client, b->charged);
+	build_free(b);
+}
+
+/* Unmapping takes time, and so is a job of its own, as soon as possible. */
+static bool takes_time(const struct xd_mem *mem)
+{
+	return mem && mem->mappings;
+}
+
+/* Releases memory that no region has, of a failed registration or before a REREG_MR, and b. */
+static void release(struct xd_client *c, struct build *b)
+{
+	b->job.run = release_run;
+	b->job.done = release_done;
+	if (takes_time(b->mem))
+		xd_client_add_next_job(c, &b->job);
+	else
+		xd_client_do_job(c, &b->job);
 }
 
 static void build_done(struct xd_client_job *job)
 {
 	struct build *b = container_of(job, struct build, job);
-	struct xd_reply *rep = xd_reply_get(job->client);
+	struct xd_reply *rep = xd_reply_start();
 	struct xd_client *c = job->client;
 	struct xd_mr *mr = b->mr;
 	int err = b->err;
 
-	if (b->new_proc) {
-		xd_proc_put(c->proc);
-		c->proc = b->new_proc;
-	}
+	if (b->new_proc)
+		xd_client_set_proc(c, b->new_proc);
 	if (!err && !c->ending)
 		err = b->again ? finish_rereg(c, b) : finish_reg(c, b);
-	if (err || c->ending)
-		discard(c, b);
-	else
+	if (!err && !c->ending)
 		reply_mr(mr, rep);
-	build_free(b);
+	release(c, b);
 	xd_reply_send(c, err, rep);
 }
 
@@ -492,24 +503,23 @@ static void unmap_done(struct xd_client_job *job)
 	struct xd_client *c = job->client;
 
 	xd_user_uncharge(c, mr->charged);
-	if (mr->answer)
+	if (mr->reply)
 		xd_reply_send(c, 0, NULL);
 	free(mr);
 }
 
-/* The struct belongs to the job from now on. Where nothing is mapped there is nothing to wait for. */
-static void unmap_later(struct xd_client *c, struct xd_mr *mr, bool answer)
+static void unmap_later(struct xd_client *c, struct xd_mr *mr, bool reply)
 {
-	mr->answer = answer;
+	mr->reply = reply;
 	mr->unmap.run = unmap_run;
 	mr->unmap.done = unmap_done;
-	if (mr->mem && mr->mem->mappings)
+	if (takes_time(mr->mem))
 		xd_client_add_job(c, &mr->unmap);
 	else
 		xd_client_do_job(c, &mr->unmap);
 }
 
-static void end_mr(struct xd_mr *mr, bool answer)
+static void end_mr(struct xd_mr *mr, bool reply)
 {
 	struct xd_client *c = mr->obj.client;
 
@@ -520,12 +530,12 @@ static void end_mr(struct xd_mr *mr, bool answer)
 	if (mr->dm)
 		mr->dm->obj.refs--;
 	xd_object_del(&mr->obj);
-	unmap_later(c, mr, answer);
+	unmap_later(c, mr, reply);
 }
 
-void xd_mr_free(struct xd_mr *mr)
+static void free_mr(struct xd_object *obj)
 {
-	end_mr(mr, false);
+	end_mr(container_of(obj, struct xd_mr, obj), false);
 }
 
 int xd_do_dereg_mr(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
@@ -548,50 +558,66 @@ int xd_do_dereg_mr(struct xd_client *c, struct xd_request *req, struct xd_reply 
 	return XD_LATER;
 }
 
-/* ---- advice ---------------------------------------------------------------------- */
+/* ---- show ------------------------------------------------------------------------ */
 
-/* Where a range lies in the client's memory, if it may be fetched */
-static int check_advice(struct xd_client *c, const struct xd_pd *pd, const struct xr_sge *range,
-			bool write, uint64_t *addr)
+void xd_show_access(struct json *j, uint32_t access)
 {
-	struct xt_key *key = xt_keys_by_index(c->dev->shared.keys, XR_KEY_INDEX(range->lkey));
-	const struct xr_key_entry *e = key ? &key->entry : NULL;
-	const struct xd_mem *mem;
-	uint64_t off;
+	char s[40] = "";
 
-	if (!e || xt_key_value(key) != range->lkey)
-		return -ENOENT;
-	if (e->type != XR_KEY_MR)
-		return -EINVAL;
-	mem = (const struct xd_mem *)key->mem;
-	if (!mem || !mem->on_demand)
-		return -ENOENT;
-	if (e->pd != pd->id->number || mem->proc->pid != c->pid || (write && !mem->writable))
-		return -EPERM;
-	off = range->addr - e->va;
-	if (range->addr < e->va || off > e->length || range->length > e->length - off)
-		return -EFAULT;
-	*addr = mem->xt.seg[0].addr + off;
-	return 0;
+	if (access & XR_ACCESS_LOCAL_WRITE)
+		strcat(s, ",lw");
+	if (access & XR_ACCESS_REMOTE_WRITE)
+		strcat(s, ",rw");
+	if (access & XR_ACCESS_REMOTE_READ)
+		strcat(s, ",rr");
+	if (access & XR_ACCESS_REMOTE_ATOMIC)
+		strcat(s, ",ra");
+	if (access & XR_ACCESS_MW_BIND)
+		strcat(s, ",mw");
+	if (access & XR_ACCESS_ON_DEMAND)
+		strcat(s, ",od");
+	json_text(j, "access", *s ? s + 1 : s);
 }
 
-int xd_do_advise_mr(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
+static void show_tiers(struct json *j, uint32_t tiers)
 {
-	const struct xr_advise_mr_req *q = req->body;
-	struct xd_pd *pd = xd_object_get(c, XD_PD, q->pd);
-	struct xr_advise_mr_rep *r = (void *)rep->body;
-	uint64_t addr = 0;
-	uint32_t i;
-	int err = 0;
+	char s[40] = "";
 
-	if (!pd || !q->ranges || q->ranges > XR_ADVISE_MAX ||
-	    req->length < sizeof(*q) + q->ranges * sizeof(q->range[0]))
-		return -EINVAL;
-	xd_reply_body(rep, sizeof(*r) + q->ranges * sizeof(r->addr[0]));
-	r->ranges = q->ranges;
-	for (i = 0; i < q->ranges && !err; i++) {
-		err = check_advice(c, pd, &q->range[i], q->write, &addr);
-		r->addr[i] = addr;
-	}
-	return err;
+	if (tiers & 1u << XR_SEG_MAPPING)
+		strcat(s, ",shared");
+	if (tiers & 1u << XR_SEG_FD)
+		strcat(s, ",adopted");
+	if (tiers & 1u << XR_SEG_PRIVATE)
+		strcat(s, ",private");
+	if (tiers & 1u << XR_SEG_DM)
+		strcat(s, ",device");
+	if (tiers & 1u << XR_SEG_NULL)
+		strcat(s, ",null");
+	json_text(j, "tier", *s ? s + 1 : s);
 }
+
+static void show_mr(struct json *j, struct xd_object *obj)
+{
+	static const char *const states[] = { "free", "valid", "invalid" };
+	const struct xd_mr *mr = container_of(obj, struct xd_mr, obj);
+
+	json_number(j, "lkey", xt_key_value(mr->key));
+	json_number(j, "client", obj->client->id);
+	json_number(j, "pd", mr->pd->id->number);
+	json_hex(j, "addr", mr->addr);
+	json_number(j, "length", mr->length);
+	xd_show_access(j, mr->access);
+	json_text(j, "state", mr->mem->xt.broken ? "broken" : states[mr->key->entry.state]);
+	show_tiers(j, mr->mem->tiers);
+	json_boolean(j, "pinned", mr->mem->pinned);
+	json_hex(j, "iova", mr->iova);
+}
+
+const struct xd_kind_ops xd_mr_ops = {
+	.name = "mrs",
+	.list = XR_SHOW_MRS,
+	.show = show_mr,
+	.free = free_mr,
+	.client_limit = offsetof(struct xd_options, client_max_mr),
+	.device_limit = offsetof(struct xd_options, max_mr),
+};

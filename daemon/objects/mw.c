@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Memory windows: here they come and go; binding them is work for the engines. */
+#include "mw.h"
+
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <stdlib.h>
 
+#include "daemon/base/json.h"
+#include "daemon/base/options.h"
+#include "daemon/clients/request.h"
 #include "daemon/datapath/xdp.h"
+#include "mr.h"
 #include "objects.h"
+#include "pd.h"
 
 /* *rkey as it is now: a program that guesses it may bind the window before it is told. */
 static int make_key(struct xd_client *c, struct xd_mw *mw, uint32_t type, uint32_t *rkey)
@@ -22,6 +28,26 @@ static int make_key(struct xd_client *c, struct xd_mw *mw, uint32_t type, uint32
 	if (!mw->key)
 		return -ENOMEM;
 	return xd_xdp_key_set(c->dev->xdp, mw->key->index, &mw->key->entry);
+}
+
+static void free_mw(struct xd_object *obj)
+{
+	struct xd_mw *mw = container_of(obj, struct xd_mw, obj);
+	struct xd_client *c = obj->client;
+	uint32_t index;
+
+	if (mw->key) {
+		index = mw->key->index;
+		xd_workers_pause(c->dev->workers);
+		xt_window_unbind(&c->dev->shared, mw->key);
+		xt_keys_release(c->dev->shared.keys, mw->key);
+		xd_workers_resume_no_wake(c->dev->workers);
+		/* only the control thread gives numbers out, so it cannot be in use again yet */
+		xd_xdp_key_del(c->dev->xdp, index);
+	}
+	mw->pd->obj.refs--;
+	xd_object_del(obj);
+	free(mw);
 }
 
 int xd_do_alloc_mw(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
@@ -49,7 +75,7 @@ int xd_do_alloc_mw(struct xd_client *c, struct xd_request *req, struct xd_reply 
 	pd->obj.refs++;
 	err = make_key(c, mw, q->type, &rkey);
 	if (err) {
-		xd_mw_free(mw);
+		free_mw(&mw->obj);
 		return err;
 	}
 	r = XD_REPLY(rep, xr_alloc_mw_rep);
@@ -65,25 +91,41 @@ int xd_do_dealloc_mw(struct xd_client *c, struct xd_request *req, struct xd_repl
 
 	if (!mw)
 		return -ENOENT;
-	xd_mw_free(mw);
+	free_mw(&mw->obj);
 	return 0;
 }
 
-void xd_mw_free(struct xd_mw *mw)
+/* Engines change the key, and with it the window's address and length. */
+static void show_mw(struct json *j, struct xd_object *obj)
 {
-	struct xd_client *c = mw->obj.client;
-	uint32_t index;
+	const struct xd_mw *mw = container_of(obj, struct xd_mw, obj);
+	struct xd_device *dev = obj->client->dev;
+	const struct xt_key *region = NULL;
+	struct xt_key key;
 
-	if (mw->key) {
-		index = mw->key->index;
-		xd_workers_pause(c->dev->workers);
-		xt_window_unbind(&c->dev->shared, mw->key);
-		xt_keys_release(c->dev->shared.keys, mw->key);
-		xd_workers_resume_no_wake(c->dev->workers);
-		/* only the control thread gives numbers out, so it cannot be in use again yet */
-		xd_xdp_key_del(c->dev->xdp, index);
-	}
-	mw->pd->obj.refs--;
-	xd_object_del(&mw->obj);
-	free(mw);
+	xd_workers_pause(dev->workers);
+	key = *mw->key;
+	if (key.parent)
+		region = xt_keys_by_index(dev->shared.keys, key.parent);
+	json_number(j, "rkey", xt_key_value(&key));
+	json_number(j, "client", obj->client->id);
+	json_number(j, "pd", mw->pd->id->number);
+	json_number(j, "type", key.entry.flags & XR_KEYF_TYPE_2 ? 2 : 1);
+	json_boolean(j, "bound", region);
+	json_number(j, "mr", region ? xt_key_value(region) : 0);
+	xd_workers_resume_no_wake(dev->workers);
+	json_hex(j, "addr", region ? key.entry.va : 0);
+	json_number(j, "length", region ? key.entry.length : 0);
+	xd_show_access(j, region ? key.entry.access : 0);
+	json_number(j, "qpn", key.entry.qpn);
 }
+
+/* Has the limits of regions. */
+const struct xd_kind_ops xd_mw_ops = {
+	.name = "mws",
+	.list = XR_SHOW_MWS,
+	.show = show_mw,
+	.free = free_mw,
+	.client_limit = offsetof(struct xd_options, client_max_mr),
+	.device_limit = offsetof(struct xd_options, max_mr),
+};

@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "pd.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
+#include "daemon/base/options.h"
+#include "daemon/clients/request.h"
 #include "objects.h"
 
-static int reply_handle(struct xd_reply *rep, const struct xd_object *obj)
-{
-	XD_REPLY(rep, xr_handle_rep)->handle = obj->handle;
-	return 0;
-}
-
-static int new_id(struct xd_server *s, struct xd_pd_id **out)
+static int new_id(struct xd_client *c, struct xd_pd_id **out)
 {
 	struct xd_pd_id *id = calloc(1, sizeof(*id));
-	int err = id ? xd_table_add(&s->pd_ids, id, &id->number) : -ENOMEM;
+	int err = id ? xd_table_add(&xd_objects_of(c)->pd_ids, id, &id->number) : -ENOMEM;
 
 	if (err)
 		free(id);
@@ -31,7 +29,7 @@ int xd_pd_new(struct xd_client *c, struct xd_pd_id *id, struct xd_pd **out)
 		return -ENOMEM;
 	err = xd_object_add(c, &pd->obj, XD_PD);
 	if (!err && !id)
-		err = new_id(c->server, &id);
+		err = new_id(c, &id);
 	if (err) {
 		xd_object_del(&pd->obj);
 		free(pd);
@@ -48,7 +46,21 @@ int xd_do_alloc_pd(struct xd_client *c, struct xd_request *req, struct xd_reply 
 	struct xd_pd *pd;
 	int err = xd_pd_new(c, NULL, &pd);
 
-	return err ? err : reply_handle(rep, &pd->obj);
+	if (!err)
+		XD_REPLY(rep, xr_handle_rep)->handle = pd->obj.handle;
+	return err;
+}
+
+static void free_pd(struct xd_object *obj)
+{
+	struct xd_pd *pd = container_of(obj, struct xd_pd, obj);
+
+	if (!--pd->id->refs) {
+		xd_table_del(&xd_objects_of(obj->client)->pd_ids, pd->id->number);
+		free(pd->id);
+	}
+	xd_object_del(obj);
+	free(pd);
 }
 
 int xd_do_dealloc_pd(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
@@ -60,16 +72,13 @@ int xd_do_dealloc_pd(struct xd_client *c, struct xd_request *req, struct xd_repl
 		return -ENOENT;
 	if (pd->obj.refs)
 		return -EBUSY;
-	xd_pd_free(pd);
+	free_pd(&pd->obj);
 	return 0;
 }
 
-void xd_pd_free(struct xd_pd *pd)
-{
-	if (!--pd->id->refs) {
-		xd_table_del(&pd->obj.client->server->pd_ids, pd->id->number);
-		free(pd->id);
-	}
-	xd_object_del(&pd->obj);
-	free(pd);
-}
+const struct xd_kind_ops xd_pd_ops = {
+	.name = "pds",
+	.free = free_pd,
+	.client_limit = offsetof(struct xd_options, client_max_pd),
+	.device_limit = offsetof(struct xd_options, max_pd),
+};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Queue pairs: what the engine needs around its own. */
+#include "qp.h"
+
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <stdlib.h>
@@ -7,21 +8,23 @@
 
 #include <xroce/bits.h>
 
-#include "daemon/datapath/xdp.h"
-#include "daemon/base/log.h"
+#include "daemon/base/json.h"
 #include "daemon/base/loop.h"
+#include "daemon/base/options.h"
+#include "daemon/clients/request.h"
+#include "daemon/datapath/xdp.h"
 #include "daemon/netdev/net.h"
+#include "ah.h"
+#include "cq.h"
 #include "objects.h"
+#include "pd.h"
+#include "port.h"
+#include "resolve.h"
+#include "ring.h"
+#include "srq.h"
+#include "xrc.h"
 
 #define UNBIND_AT_ONCE 64
-
-void xd_queue_init(struct xr_queue *queue, uint32_t depth, uint32_t stride)
-{
-	queue->magic = XR_QUEUE_MAGIC;
-	queue->depth = depth;
-	queue->stride = stride;
-	queue->entries_off = sizeof(*queue);
-}
 
 /* ---- create ---------------------------------------------------------------------- */
 
@@ -57,47 +60,28 @@ static uint32_t sq_stride(const struct xd_qp *qp)
 	return xr_send_stride(qp->max_send_sge, qp->max_inline);
 }
 
-static int alloc_queue(struct xd_client *c, struct xd_piece *piece, uint32_t depth, uint32_t stride)
-{
-	int err = xd_shm_alloc(c, sizeof(struct xr_queue) + (uint64_t)depth * stride, piece);
-
-	if (!err)
-		xd_queue_init(piece->ptr, depth, stride);
-	return err;
-}
-
 static int alloc_queues(struct xd_client *c, struct xd_qp *qp)
 {
-	int err = alloc_queue(c, &qp->sq, qp->max_send_wr, sq_stride(qp));
+	int err = xd_ring_alloc(c, qp->max_send_wr, sq_stride(qp), &qp->sq);
 
 	if (!err && qp->max_recv_wr)
-		err = alloc_queue(c, &qp->rq, qp->max_recv_wr, xr_recv_stride(qp->max_recv_sge));
+		err = xd_ring_alloc(c, qp->max_recv_wr, xr_recv_stride(qp->max_recv_sge), &qp->rq);
 	return err;
-}
-
-bool xd_share(uint32_t *user, uint32_t worker)
-{
-	if (*user == XD_NOBODY)
-		*user = worker;
-	else if (*user != worker)
-		*user = XD_MANY;
-	return *user == XD_MANY;
 }
 
 static void use_queues(struct xd_qp *qp)
 {
 	struct xd_cq *send = qp->send_cq, *recv = qp->recv_cq;
 
-	send->xt.locked = xd_share(&send->worker, qp->worker);
+	send->xt.locked = xd_worker_share(&send->worker, qp->worker);
 	if (recv)
-		recv->xt.locked = xd_share(&recv->worker, qp->worker);
+		recv->xt.locked = xd_worker_share(&recv->worker, qp->worker);
 	if (qp->srq)
-		qp->srq->xt.locked = xd_share(&qp->srq->worker, qp->worker);
+		qp->srq->xt.locked = xd_worker_share(&qp->srq->worker, qp->worker);
 }
 
 static int create_in_engine(struct xd_client *c, struct xd_qp *qp)
 {
-	struct xd_doorbell *bell = &c->bell[qp->worker];
 	struct xt_qp_init init = {
 		.type = qp->type,
 		.pd = qp->pd->id->number,
@@ -116,7 +100,7 @@ static int create_in_engine(struct xd_client *c, struct xd_qp *qp)
 		.sq_sig_all = qp->sq_sig_all,
 		.gsi = qp->gsi,
 		.psns = xd_xdp_psns(c->dev->xdp),
-		.reserved_lkey_mem = &c->own,
+		.reserved_lkey_mem = &c->objects->memory.xt,
 		.owner = qp,
 	};
 	int err;
@@ -126,14 +110,14 @@ static int create_in_engine(struct xd_client *c, struct xd_qp *qp)
 		if (!init.ahs)
 			return -ENOMEM;
 	}
-	err = xd_doorbell_reserve(c->dev, bell, &qp->slot);
+	err = xd_doorbell_reserve(c, qp->worker, &qp->slot);
 	if (err)
 		return err;
 	xd_workers_pause(c->dev->workers);
 	err = xt_qp_create(xd_worker_engine(c->dev->workers, qp->worker), &init, &qp->xt);
 	if (!err) {
 		qp->qpn = xt_qp_info(qp->xt)->qpn;
-		bell->qp[qp->slot] = qp->xt;
+		xd_doorbell_set(c, qp->worker, qp->slot, qp->xt);
 		use_queues(qp);
 	}
 	xd_workers_resume(c->dev->workers);
@@ -172,8 +156,8 @@ static int build_qp(struct xd_client *c, struct xd_qp *qp, const struct xr_creat
 	qp->gsi = q->type == XR_QPT_GSI;
 	qp->type = qp->gsi ? XR_QPT_UD : q->type;
 	qp->sq_sig_all = !!q->sq_sig_all;
-	qp->worker = c->server->next_worker++ % xd_workers_count(c->dev->workers);
-	qp->async = (struct xd_source){ .pipe = &c->events, .cookie = q->cookie };
+	qp->worker = xd_objects_of(c)->next_worker++ % xd_workers_count(c->dev->workers);
+	qp->async = (struct xd_event_source){ .socket = &c->events.async, .cookie = q->cookie };
 	set_caps(qp, q);
 	err = alloc_queues(c, qp);
 	return err ? err : create_in_engine(c, qp);
@@ -199,7 +183,7 @@ void xd_qp_reply(const struct xd_qp *qp, struct xd_reply *rep)
 /* Who owns it speaks for the host: as privileged as Q_Keys of management. */
 static int check_gsi(const struct xd_client *c)
 {
-	if (!c->operator)
+	if (!c->identity.operator)
 		return -EPERM;
 	return xt_qp_by_num(c->dev->shared.qps, XR_GSI_QPN) ? -EBUSY : 0;
 }
@@ -245,12 +229,12 @@ static int mirror(struct xd_device *dev, struct xd_qp *qp)
 }
 
 /*
- * Each window costs a system call, and a client may have bound a million of them: not with the world
- * stopped for all. What it binds meanwhile is left to the end.
+ * Each window costs a system call, and a client may have bound a million of them: not with the
+ * world stopped for all. What it binds meanwhile is left to the end.
  */
 static void unbind_windows(struct xd_client *c, struct xd_qp *qp)
 {
-	uint32_t turns = c->table[XD_MW].used / UNBIND_AT_ONCE;
+	uint32_t turns = xd_object_count(c, XD_MW) / UNBIND_AT_ONCE;
 	bool more = true;
 
 	while (more && turns--) {
@@ -298,7 +282,8 @@ int xd_do_modify_qp(struct xd_client *c, struct xd_request *req, struct xd_reply
 	if (!qp)
 		return -ENOENT;
 	/* as the kernel's verbs have it: such Q_Keys are for management */
-	if (q->attr_mask & IBV_QP_QKEY && q->attr.qkey & XR_QKEY_PRIVILEGED && !c->operator)
+	if (q->attr_mask & IBV_QP_QKEY && q->attr.qkey & XR_QKEY_PRIVILEGED &&
+	    !c->identity.operator)
 		return -EPERM;
 	if (q->attr_mask & IBV_QP_QKEY && qp->gsi && q->attr.qkey != XR_GSI_QKEY)
 		return -EINVAL;
@@ -392,7 +377,7 @@ static void destroy_in_engine(struct xd_client *c, struct xd_qp *qp)
 	}
 	unbind_windows(c, qp);
 	xd_workers_pause(c->dev->workers);
-	c->bell[qp->worker].qp[qp->slot] = NULL;
+	xd_doorbell_set(c, qp->worker, qp->slot, NULL);
 	xt_qp_destroy(qp->xt);
 	xd_workers_resume(c->dev->workers);
 	qp->xt = NULL;
@@ -440,3 +425,69 @@ void xd_qp_free(struct xd_qp *qp)
 	}
 	free(qp);
 }
+
+static void free_qp(struct xd_object *obj)
+{
+	xd_qp_free(container_of(obj, struct xd_qp, obj));
+}
+
+/* ---- show ------------------------------------------------------------------------ */
+
+static const char *state_name(uint32_t state)
+{
+	static const char *const names[] = { "RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR" };
+
+	return state < sizeof(names) / sizeof(names[0]) ? names[state] : "?";
+}
+
+static const char *type_name(const struct xd_qp *qp)
+{
+	switch (qp->type) {
+	case XR_QPT_RC:
+		return "RC";
+	case XR_QPT_UC:
+		return "UC";
+	case XR_QPT_UD:
+		return qp->gsi ? "GSI" : "UD";
+	case XR_QPT_XRC_SEND:
+		return "XRC_SEND";
+	case XR_QPT_XRC_RECV:
+		return "XRC_RECV";
+	default:
+		return "?";
+	}
+}
+
+static void show_qp(struct json *j, struct xd_object *obj)
+{
+	struct xd_qp *qp = container_of(obj, struct xd_qp, obj);
+	struct xd_workers *workers = obj->client->dev->workers;
+	struct xr_qp_attr attr;
+	struct xt_path path;
+
+	xd_workers_pause(workers);
+	xt_qp_query(qp->xt, &attr);
+	path = *xt_qp_path(qp->xt);
+	xd_workers_resume_no_wake(workers);
+	json_number(j, "qpn", qp->qpn);
+	json_text(j, "type", type_name(qp));
+	json_text(j, "state", state_name(attr.qp_state));
+	json_number(j, "client", obj->client->id);
+	json_number(j, "worker", qp->worker);
+	json_address(j, "peer", &path.dgid);
+	json_number(j, "dest_qpn", attr.dest_qp_num);
+	json_number(j, "path_mtu", attr.path_mtu ? 128u << attr.path_mtu : 0);
+	json_number(j, "send_cq", qp->send_cq ? qp->send_cq->obj.handle : 0);
+	json_number(j, "recv_cq", qp->recv_cq ? qp->recv_cq->obj.handle : 0);
+	json_number(j, "srq", qp->srq ? qp->srq->obj.handle : 0);
+	json_boolean(j, "local", path.loopback);
+}
+
+const struct xd_kind_ops xd_qp_ops = {
+	.name = "qps",
+	.list = XR_SHOW_QPS,
+	.show = show_qp,
+	.free = free_qp,
+	.client_limit = offsetof(struct xd_options, client_max_qp),
+	.device_limit = offsetof(struct xd_options, max_qp),
+};

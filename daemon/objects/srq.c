@@ -1,22 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Shared receive queues. */
+#include "srq.h"
+
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <stdlib.h>
 
 #include <xroce/bits.h>
 
+#include "daemon/base/json.h"
+#include "daemon/base/options.h"
+#include "daemon/clients/request.h"
+#include "cq.h"
 #include "objects.h"
-
-static int alloc_ring(struct xd_client *c, uint32_t depth, uint32_t max_sge, struct xd_piece *ring)
-{
-	uint32_t stride = xr_recv_stride(max_sge);
-	int err = xd_shm_alloc(c, sizeof(struct xr_queue) + (uint64_t)depth * stride, ring);
-
-	if (!err)
-		xd_queue_init(ring->ptr, depth, stride);
-	return err;
-}
+#include "pd.h"
+#include "ring.h"
+#include "xrc.h"
 
 /* ---- create ---------------------------------------------------------------------- */
 
@@ -31,7 +29,7 @@ static int give_number(struct xd_client *c, struct xd_srq *srq)
 	xd_workers_pause(c->dev->workers);
 	given = xt_numbers_add(c->dev->shared.srqs, &srq->xt, &slot, &srq->xt.number);
 	if (given && xd_workers_count(c->dev->workers) > 1) {
-		srq->worker = srq->cq->worker = XD_MANY;
+		srq->worker = srq->cq->worker = XD_WORKER_SEVERAL;
 		srq->xt.locked = srq->cq->xt.locked = true;
 	}
 	xd_workers_resume(c->dev->workers);
@@ -48,6 +46,26 @@ static void take_number(struct xd_client *c, struct xd_srq *srq)
 	srq->xt.number = 0;
 }
 
+/* In any state, also one that was not completely created. */
+static void free_srq(struct xd_object *obj)
+{
+	struct xd_srq *srq = container_of(obj, struct xd_srq, obj);
+	struct xd_client *c = obj->client;
+
+	if (c) {
+		take_number(c, srq);
+		xd_event_end(&srq->async);
+		xd_shm_free(c, &srq->ring);
+		srq->pd->obj.refs--;
+		if (srq->xrcd) {
+			srq->xrcd->obj.refs--;
+			srq->cq->obj.refs--;
+		}
+		xd_object_del(obj);
+	}
+	free(srq);
+}
+
 static int build_srq(struct xd_client *c, struct xd_srq *srq, const struct xr_create_srq_req *q)
 {
 	int err = xd_object_add(c, &srq->obj, XD_SRQ);
@@ -61,9 +79,9 @@ static int build_srq(struct xd_client *c, struct xd_srq *srq, const struct xr_cr
 	}
 	srq->max_wr = xr_pow2_roundup(q->max_wr);
 	srq->max_sge = q->max_sge ? q->max_sge : 1;
-	srq->worker = XD_NOBODY;
-	srq->async = (struct xd_source){ .pipe = &c->events, .cookie = q->cookie };
-	err = alloc_ring(c, srq->max_wr, srq->max_sge, &srq->ring);
+	srq->worker = XD_WORKER_NONE;
+	srq->async = (struct xd_event_source){ .socket = &c->events.async, .cookie = q->cookie };
+	err = xd_ring_alloc(c, srq->max_wr, xr_recv_stride(srq->max_sge), &srq->ring);
 	if (err)
 		return err;
 	xt_srq_init(&srq->xt, srq->ring.ptr, srq->max_wr, srq->max_sge, srq->pd->id->number);
@@ -93,7 +111,7 @@ int xd_do_create_srq(struct xd_client *c, struct xd_request *req, struct xd_repl
 	srq->cq = xrcd ? cq : NULL;
 	err = build_srq(c, srq, q);
 	if (err) {
-		xd_srq_free(srq);
+		free_srq(&srq->obj);
 		return err;
 	}
 	r = XD_REPLY(rep, xr_create_srq_rep);
@@ -125,7 +143,7 @@ static int resize(struct xd_client *c, struct xd_srq *srq, uint32_t max_wr)
 {
 	struct xt_srq_move move;
 	struct xd_piece ring;
-	int err = alloc_ring(c, max_wr, srq->max_sge, &ring);
+	int err = xd_ring_alloc(c, max_wr, xr_recv_stride(srq->max_sge), &ring);
 
 	if (err)
 		return err;
@@ -212,24 +230,40 @@ int xd_do_destroy_srq(struct xd_client *c, struct xd_request *req, struct xd_rep
 		return -EBUSY;
 	take_number(c, srq);
 	XD_REPLY(rep, xr_destroy_rep)->async_events = xd_event_end(&srq->async);
-	xd_srq_free(srq);
+	free_srq(&srq->obj);
 	return 0;
 }
 
-void xd_srq_free(struct xd_srq *srq)
+static void show_srq(struct json *j, struct xd_object *obj)
 {
-	struct xd_client *c = srq->obj.client;
+	const struct xd_srq *srq = container_of(obj, struct xd_srq, obj);
+	struct xd_device *dev = obj->client->dev;
+	struct xt_srq xt;
+	uint32_t used;
 
-	if (c) {
-		take_number(c, srq);
-		xd_event_end(&srq->async);
-		xd_shm_free(c, &srq->ring);
-		srq->pd->obj.refs--;
-		if (srq->xrcd) {
-			srq->xrcd->obj.refs--;
-			srq->cq->obj.refs--;
-		}
-		xd_object_del(&srq->obj);
-	}
-	free(srq);
+	xd_workers_pause(dev->workers);
+	xt = srq->xt;
+	xd_workers_resume_no_wake(dev->workers);
+	used = __atomic_load_n(&xt.queue->producer, __ATOMIC_RELAXED) - xt.consumer;
+	json_number(j, "srq", obj->handle);
+	json_number(j, "client", obj->client->id);
+	json_text(j, "type", srq->xrcd ? "XRC" : "basic");
+	json_number(j, "pd", srq->pd->id->number);
+	json_number(j, "depth", srq->max_wr);
+	json_number(j, "used", used <= srq->max_wr ? used : srq->max_wr);
+	json_number(j, "limit", xt.limit);
+	json_number(j, "qps", obj->refs);
+	json_number(j, "number", xt.number);
+	json_number(j, "xrcd", srq->xrcd ? srq->xrcd->obj.handle : 0);
+	json_number(j, "cq", srq->cq ? srq->cq->obj.handle : 0);
+	json_boolean(j, "dead", xt.dead);
 }
+
+const struct xd_kind_ops xd_srq_ops = {
+	.name = "srqs",
+	.list = XR_SHOW_SRQS,
+	.show = show_srq,
+	.free = free_srq,
+	.client_limit = offsetof(struct xd_options, client_max_srq),
+	.device_limit = offsetof(struct xd_options, max_srq),
+};

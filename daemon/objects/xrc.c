@@ -1,32 +1,37 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* XRC: domains, which processes share through a file, and target QPs, which belong to a domain. */
+#include "xrc.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "daemon/base/json.h"
+#include "daemon/base/options.h"
+#include "daemon/clients/request.h"
 #include "daemon/datapath/xdp.h"
 #include "objects.h"
+#include "qp.h"
 
 /* ---- domains --------------------------------------------------------------------- */
 
-static struct xd_xrc_domain *find_domain(struct xd_server *s, const struct stat *st)
+static struct xd_xrc_domain *find_domain(struct xd_objects *o, const struct stat *st)
 {
-	struct xd_xrc_domain *d = s->xrc_files;
+	struct xd_xrc_domain *d = o->xrc_files;
 
 	while (d && (d->dev != st->st_dev || d->inode != st->st_ino))
 		d = d->next;
 	return d;
 }
 
-static void link_file(struct xd_server *s, struct xd_xrc_domain *d, const struct stat *st)
+static void link_file(struct xd_objects *o, struct xd_xrc_domain *d, const struct stat *st)
 {
 	d->dev = st->st_dev;
 	d->inode = st->st_ino;
-	d->next = s->xrc_files;
-	d->pprev = &s->xrc_files;
+	d->next = o->xrc_files;
+	d->pprev = &o->xrc_files;
 	if (d->next)
 		d->next->pprev = &d->next;
-	s->xrc_files = d;
+	o->xrc_files = d;
 }
 
 static void unlink_file(struct xd_xrc_domain *d)
@@ -37,17 +42,17 @@ static void unlink_file(struct xd_xrc_domain *d)
 }
 
 /* The file, if there is one, is the domain's from then on. */
-static struct xd_xrc_domain *new_domain(struct xd_server *s, int fd, const struct stat *st)
+static struct xd_xrc_domain *new_domain(struct xd_objects *o, int fd, const struct stat *st)
 {
 	struct xd_xrc_domain *d = calloc(1, sizeof(*d));
 
-	if (!d || xd_table_add(&s->xrc_domains, d, &d->number)) {
+	if (!d || xd_table_add(&o->xrc_domains, d, &d->number)) {
 		free(d);
 		return NULL;
 	}
 	d->fd = fd;
 	if (fd >= 0)
-		link_file(s, d, st);
+		link_file(o, d, st);
 	return d;
 }
 
@@ -55,11 +60,11 @@ static void put_domain(struct xd_client *c, struct xd_xrc_domain *d)
 {
 	if (--d->refs)
 		return;
-	xd_table_del(&c->server->xrc_domains, d->number);
+	xd_table_del(&xd_objects_of(c)->xrc_domains, d->number);
 	if (d->fd >= 0) {
 		unlink_file(d);
 		xd_client_close_fds(c, &d->fd, 1);
-		xd_fds_put(&c->server->fds, 1);
+		xd_fds_put(&c->clients->limits.fds, 1);
 	}
 	free(d);
 }
@@ -82,7 +87,7 @@ static int add_xrcd(struct xd_client *c, struct xd_xrc_domain *d, struct xd_repl
 static int open_domain(struct xd_client *c, int *fd, uint32_t flags, const struct stat *st,
 		       struct xd_reply *rep)
 {
-	struct xd_xrc_domain *d = *fd >= 0 ? find_domain(c->server, st) : NULL;
+	struct xd_xrc_domain *d = *fd >= 0 ? find_domain(xd_objects_of(c), st) : NULL;
 	int err;
 
 	if (d && flags & XR_XRCDF_EXCL)
@@ -90,11 +95,11 @@ static int open_domain(struct xd_client *c, int *fd, uint32_t flags, const struc
 	if (!d && *fd >= 0 && !(flags & XR_XRCDF_CREAT))
 		return -EAGAIN;
 	if (!d) {
-		if (*fd >= 0 && !xd_fds_take(&c->server->fds, 1))
+		if (*fd >= 0 && !xd_fds_take(&c->clients->limits.fds, 1))
 			return -EMFILE;
-		d = new_domain(c->server, *fd, st);
+		d = new_domain(xd_objects_of(c), *fd, st);
 		if (!d && *fd >= 0)
-			xd_fds_put(&c->server->fds, 1);
+			xd_fds_put(&c->clients->limits.fds, 1);
 		if (!d)
 			return -ENOMEM;
 		*fd = -1;
@@ -126,15 +131,10 @@ static void open_done(struct xd_client_job *job)
 {
 	struct open_job *o = container_of(job, struct open_job, job);
 	struct xd_client *c = job->client;
-	struct xd_reply *rep = xd_reply_get(c);
+	struct xd_reply *rep = xd_reply_start();
 	int err = o->err;
 
-	if (c->ending) {
-		c->orphan_fd = o->fd;
-		free(o);
-		return;
-	}
-	if (!err)
+	if (!err && !c->ending)
 		err = open_domain(c, &o->fd, o->flags, &o->st, rep);
 	xd_client_close_fds(c, &o->fd, 1);
 	free(o);
@@ -163,6 +163,15 @@ int xd_do_open_xrcd(struct xd_client *c, struct xd_request *req, struct xd_reply
 	return XD_LATER;
 }
 
+static void free_xrcd(struct xd_object *obj)
+{
+	struct xd_xrcd *xrcd = container_of(obj, struct xd_xrcd, obj);
+
+	put_domain(obj->client, xrcd->domain);
+	xd_object_del(obj);
+	free(xrcd);
+}
+
 int xd_do_close_xrcd(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
 {
 	const struct xr_handle_req *q = req->body;
@@ -172,16 +181,31 @@ int xd_do_close_xrcd(struct xd_client *c, struct xd_request *req, struct xd_repl
 		return -ENOENT;
 	if (xrcd->obj.refs)
 		return -EBUSY;
-	xd_xrcd_free(xrcd);
+	free_xrcd(&xrcd->obj);
 	return 0;
 }
 
-void xd_xrcd_free(struct xd_xrcd *xrcd)
+static void show_xrcd(struct json *j, struct xd_object *obj)
 {
-	put_domain(xrcd->obj.client, xrcd->domain);
-	xd_object_del(&xrcd->obj);
-	free(xrcd);
+	const struct xd_xrc_domain *d = container_of(obj, struct xd_xrcd, obj)->domain;
+
+	json_number(j, "xrcd", obj->handle);
+	json_number(j, "client", obj->client->id);
+	json_number(j, "domain", d->number);
+	json_number(j, "opened", d->refs);
+	json_boolean(j, "file", d->fd >= 0);
+	json_number(j, "inode", d->fd >= 0 ? d->inode : 0);
 }
+
+/* Has the limits of PDs. */
+const struct xd_kind_ops xd_xrcd_ops = {
+	.name = "xrcds",
+	.list = XR_SHOW_XRCDS,
+	.show = show_xrcd,
+	.free = free_xrcd,
+	.client_limit = offsetof(struct xd_options, client_max_pd),
+	.device_limit = offsetof(struct xd_options, max_pd),
+};
 
 /* ---- target QPs ------------------------------------------------------------------ */
 
@@ -199,7 +223,7 @@ static struct xd_target *new_target(struct xd_client *c, uint32_t domain)
 	if (!t)
 		return NULL;
 	t->domain = domain;
-	t->worker = c->server->next_worker++ % xd_workers_count(c->dev->workers);
+	t->worker = xd_objects_of(c)->next_worker++ % xd_workers_count(c->dev->workers);
 	xd_workers_pause(c->dev->workers);
 	err = xt_qp_create(xd_worker_engine(c->dev->workers, t->worker), &init, &t->xt);
 	xd_workers_resume(c->dev->workers);
@@ -260,7 +284,7 @@ static int add_handle(struct xd_client *c, struct xd_xrcd *xrcd, struct xd_targe
 		return err;
 	}
 	qp->type = XR_QPT_XRC_RECV;
-	qp->async = (struct xd_source){ .pipe = &c->events, .cookie = cookie };
+	qp->async = (struct xd_event_source){ .socket = &c->events.async, .cookie = cookie };
 	qp->xrcd = xrcd;
 	xrcd->obj.refs++;
 	if (!t)

@@ -6,30 +6,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/base/options.h"
+#include "daemon/clients/request.h"
 #include "daemon/datapath/xdp.h"
 #include "daemon/netdev/net.h"
-#include "daemon/objects/objects.h"
-#include "daemon/base/options.h"
-#include "daemon/clients/client.h"
+#include "daemon/objects/port.h"
+#include "server.h"
 
-/*
- * What a frame adds to the payload, rounded up: IPv6, UDP, BTH, the longest extended headers that
- * go with payload, pad, ICRC. Path MTU 4096 is there from a link MTU of 4200 on.
- */
-#define OVERHEAD 104
 /* An OUI that nobody has, as rdma_rxe gives: programs take 0 for an error */
 #define VENDOR_NONE 0xffffff
-/* Longer frames need more than a page, thus multi-buffer AF_XDP */
-#define SINGLE_BUFFER_MTU 2048
-
-uint32_t xd_port_mtu(const struct xd_device *dev)
-{
-	uint32_t mtu = xd_xdp_multi_buffer(dev->xdp) ? 4096 : SINGLE_BUFFER_MTU;
-
-	while (mtu > 256 && mtu + OVERHEAD > xd_net_link(dev->net)->mtu)
-		mtu /= 2;
-	return mtu;
-}
 
 static uint32_t mtu_code(uint32_t bytes)
 {
@@ -42,35 +27,22 @@ static uint32_t mtu_code(uint32_t bytes)
 
 /* ---- HELLO ----------------------------------------------------------------------------- */
 
-static int open_events(struct xd_client *c, int *read_end)
-{
-	int err = xd_pipe_open(c->server, &c->events, XD_RECORD_ASYNC, read_end);
-
-	if (err)
-		return err;
-	c->port_events = (struct xd_source){ .pipe = &c->events, .cookie = 1 };
-	return 0;
-}
-
 static int hello_fds(struct xd_client *c, struct xr_hello_rep *body, struct xd_reply *rep)
 {
-	int err, events;
-	uint32_t i;
+	int uffd_dev = xd_server_of(c)->uffd_dev, events;
+	int err = xd_doorbells_open(c);
 
-	err = xd_doorbells_open(c);
 	if (err)
 		return err;
-	err = open_events(c, &events);
+	err = xd_client_events_open(c, &events);
 	if (err) {
 		xd_doorbells_close(c);
 		return err;
 	}
 	xd_reply_fd(rep, events, false);
-	for (i = 0; i < c->bells; i++)
-		xd_reply_fd(rep, c->bell[i].eventfd, true);
-	xd_shm_ref(&c->doorbells, &body->doorbells, rep);
-	if (c->server->uffd_dev >= 0) {
-		xd_reply_fd(rep, c->server->uffd_dev, true);
+	xd_doorbells_reply(c, &body->doorbells, rep);
+	if (uffd_dev >= 0) {
+		xd_reply_fd(rep, uffd_dev, true);
 		body->has_uffd = 1;
 	}
 	return 0;
@@ -81,6 +53,7 @@ int xd_do_hello(struct xd_client *c, struct xd_request *req, struct xd_reply *re
 	const struct xd_link *link = xd_net_link(c->dev->net);
 	const struct xr_hello_req *q = req->body;
 	struct xr_hello_rep *body;
+	const uint8_t *token;
 	int err;
 
 	if (q->version != XR_PROTOCOL_VERSION)
@@ -93,17 +66,18 @@ int xd_do_hello(struct xd_client *c, struct xd_request *req, struct xd_reply *re
 	body->guid = link->guid;
 	snprintf(body->device, sizeof(body->device), "%s", c->dev->opt->name);
 	snprintf(body->netdev, sizeof(body->netdev), "%s", link->ifname);
-	c->observer = q->flags & XR_HELLO_OBSERVER;
-	if (c->observer) {
-		c->hello = true;
+	if (q->flags & XR_HELLO_OBSERVER) {
+		xd_connection_greet(c, true);
 		return 0;
 	}
-	err = xd_import_hello(c, req);
-	memcpy(body->token, c->token, sizeof(body->token));
+	err = xd_import_hello(c, req, &token);
 	if (!err)
 		err = hello_fds(c, body, rep);
-	c->hello = !err;
-	return err;
+	if (err)
+		return err;
+	memcpy(body->token, token, sizeof(body->token));
+	xd_connection_greet(c, false);
+	return 0;
 }
 
 /* ---- device ------------------------------------------------------------------------------ */
@@ -215,7 +189,7 @@ int xd_do_query_port(struct xd_client *c, struct xd_request *req, struct xd_repl
 
 	p->state = link->up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
 	p->phys_state = link->up ? 5 : 3; /* LinkUp, Disabled: IBTA 14.2.5.6 */
-	p->max_mtu = mtu_code(xd_xdp_multi_buffer(c->dev->xdp) ? 4096 : SINGLE_BUFFER_MTU);
+	p->max_mtu = mtu_code(xd_port_max_mtu(c->dev));
 	p->active_mtu = mtu_code(xd_port_mtu(c->dev));
 	p->gid_tbl_len = XR_GID_TABLE_LEN;
 	p->pkey_tbl_len = 1;

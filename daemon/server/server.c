@@ -1,26 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The control socket: who may connect, and what concerns all clients. */
+/* The control socket, and who may connect. */
+#include "server.h"
+
 #include <errno.h>
 #include <fcntl.h>
-#include <infiniband/verbs.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "daemon/datapath/xdp.h"
 #include "daemon/base/log.h"
 #include "daemon/base/loop.h"
-#include "daemon/memory/sigbus.h"
-#include "daemon/objects/objects.h"
 #include "daemon/base/options.h"
-#include "daemon/clients/client.h"
-#include "server.h"
+#include "daemon/memory/sigbus.h"
 
 #define BACKLOG 64
 
@@ -49,8 +44,9 @@ static bool may_connect(const struct xd_server *s, int fd, struct ucred *cred)
 	return !cred->uid || cred->uid == geteuid() || in_group(fd, cred, s->group);
 }
 
-static void welcome(struct xd_server *s, int fd)
+static void add_client(struct xd_server *s, int fd)
 {
+	struct xd_clients *clients = &s->objects.clients;
 	struct ucred cred = { 0 };
 	struct xd_client *c;
 
@@ -59,21 +55,24 @@ static void welcome(struct xd_server *s, int fd)
 		close(fd);
 		return;
 	}
-	if (s->client_count >= s->dev->opt->max_clients) {
-		xd_log(XD_WARN, "pid %d refused: %u clients are the limit", cred.pid,
-		       s->client_count);
+	if (clients->count >= s->dev->opt->max_clients) {
+		xd_log(XD_WARN, "pid %d refused: the limit of %u clients is reached", cred.pid,
+		       clients->count);
 		close(fd);
 		return;
 	}
-	c = xd_client_new(s, fd);
+	c = xd_client_new(clients, fd);
 	if (c)
-		xd_log(XD_DEBUG, "client %u: %s, pid %d, uid %u", c->id, c->comm, c->pid, c->uid);
+		xd_log(XD_DEBUG, "client %u: %s, pid %d, uid %u", c->id, c->identity.comm,
+		       c->identity.pid, c->identity.uid);
 }
 
-/* Without a free descriptor the connection could be neither taken nor turned away. */
-static void turn_away(struct xd_server *s)
+/*
+ * Without a free descriptor a connection can be neither accepted nor refused: uses the spare one.
+ */
+static void refuse_client(struct xd_server *s)
 {
-	xd_log(XD_WARN, "a client was turned away: out of file descriptors");
+	xd_log(XD_WARN, "a client was refused: out of file descriptors");
 	close(s->spare_fd);
 	close(accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC));
 	s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -85,9 +84,9 @@ static void on_listen(void *arg, uint32_t events)
 	int fd = accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 	if (fd >= 0)
-		welcome(s, fd);
+		add_client(s, fd);
 	else if ((errno == EMFILE || errno == ENFILE) && s->spare_fd >= 0)
-		turn_away(s);
+		refuse_client(s);
 }
 
 /* ---- the socket ------------------------------------------------------------------ */
@@ -132,18 +131,13 @@ static int open_socket(struct xd_server *s)
 	return err;
 }
 
-/* ---- descriptors ----------------------------------------------------------------- */
-
-static uint32_t fd_limit(void)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit))
-		return 0;
-	return limit.rlim_cur > UINT32_MAX ? UINT32_MAX : (uint32_t)limit.rlim_cur;
-}
-
 /* ---- start and stop -------------------------------------------------------------- */
+
+static const struct xd_client_ops client_ops = {
+	.request = xd_dispatch,
+	.open = xd_objects_open_client,
+	.close = xd_objects_close_client,
+};
 
 static struct xd_server *server_new(struct xd_device *dev)
 {
@@ -152,17 +146,14 @@ static struct xd_server *server_new(struct xd_device *dev)
 	if (!s)
 		return NULL;
 	s->dev = dev;
-	s->listen_fd = s->blocked.eventfd = -1;
+	s->listen_fd = -1;
 	s->fault = dev->opt->fault;
-	/* half of them for what objects hold, the rest for connections and the daemon itself */
-	s->fds.limit = fd_limit() / 2;
 	s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	/* lets programs make a userfaultfd that also the kernel's accesses wait for */
+	/* Programs make userfaultfds of it that cover accesses by the kernel, too. */
 	s->uffd_dev = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
 	return s;
 }
 
-/* All but the socket: what tests need. */
 int xd_server_open(struct xd_device *dev, struct xd_server **server)
 {
 	struct xd_server *s = *server = server_new(dev);
@@ -170,15 +161,8 @@ int xd_server_open(struct xd_device *dev, struct xd_server **server)
 
 	if (!s)
 		return -ENOMEM;
-	err = xd_sigbus_start();
-	if (!err)
-		err = xd_group_by_name(dev->opt->reserved_lkey_group, &s->lkey_group);
-	if (!err)
-		err = xd_events_start(s);
-	if (err)
-		return err;
-	s->jobs = xd_jobs_new(dev->loop, dev->opt->max_clients + 2);
-	return s->jobs ? 0 : -ENOMEM;
+	err = xd_objects_start(&s->objects, dev, &client_ops);
+	return err ? err : xd_sigbus_start();
 }
 
 int xd_server_start(struct xd_device *dev, struct xd_server **server)
@@ -196,8 +180,6 @@ int xd_server_start(struct xd_device *dev, struct xd_server **server)
 
 void xd_server_stop(struct xd_server *s)
 {
-	struct xd_client *c;
-
 	if (!s)
 		return;
 	xd_watch_del(s->watch);
@@ -205,45 +187,11 @@ void xd_server_stop(struct xd_server *s)
 		close(s->listen_fd);
 	if (s->bound)
 		unlink(s->bound);
-	for (c = s->clients; c; c = c->next)
-		xd_client_end(c);
-	if (!xd_jobs_free(s->jobs)) {
-		xd_log(XD_WARN, "a client's memory or files hang: left as they are");
+	if (!xd_objects_stop(&s->objects))
 		return;
-	}
-	xd_events_stop(s);
 	if (s->spare_fd >= 0)
 		close(s->spare_fd);
 	if (s->uffd_dev >= 0)
 		close(s->uffd_dev);
-	xd_table_free(&s->pd_ids);
-	xd_table_free(&s->xrc_domains);
 	free(s);
-}
-
-/* ---- what concerns all clients --------------------------------------------------- */
-
-void xd_server_port_event(struct xd_server *s, uint32_t type)
-{
-	struct xd_client *c;
-
-	for (c = s->clients; c; c = c->next) {
-		if (!c->ending)
-			xd_event_raise(&c->port_events, type);
-	}
-}
-
-void xd_server_net_changed(struct xd_server *s)
-{
-	struct xd_client *c;
-	struct xd_qp *qp;
-	struct xd_ah *ah;
-	uint32_t h;
-
-	for (c = s->clients; c; c = c->next) {
-		for (h = 0; (qp = xd_table_next(&c->table[XD_QP], &h));)
-			xd_qp_refresh_path(qp);
-		for (h = 0; (ah = xd_table_next(&c->table[XD_AH], &h));)
-			xd_ah_refresh_path(ah);
-	}
 }

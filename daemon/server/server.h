@@ -1,23 +1,45 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The control socket, the clients behind it and the objects they own.
+ * The control socket and what is served on it:
+ *
+ *   server.c    the socket, and who may connect
+ *   dispatch.c  requests and what each needs
+ *   query.c     HELLO, device, port, addresses
+ *   show.c      status, counters and objects as JSON, for the xroce command; faults
  */
 #ifndef XD_SERVER_H
 #define XD_SERVER_H
 
 #include <stdint.h>
+#include <sys/types.h>
 
-struct xd_device;
-struct xd_server;
+#include "daemon/objects/objects.h"
+
+struct xd_server {
+	struct xd_objects objects;
+	struct xd_device *dev;
+	int listen_fd;
+	int spare_fd; /* closed for a moment when there are no other descriptors */
+	struct xd_watch *watch;
+	const char *bound; /* path of the socket, NULL: none yet */
+	gid_t group;	   /* may connect; XD_NO_GROUP: none */
+	int uffd_dev;	   /* /dev/userfaultfd, -1: none */
+	struct xr_fault_config fault;
+};
+
+static inline struct xd_server *xd_server_of(const struct xd_client *c)
+{
+	return container_of(c->clients, struct xd_server, objects.clients);
+}
 
 /* Listens; clients are served from now on. *server is NULL after an error. */
 int xd_server_start(struct xd_device *dev, struct xd_server **server);
+/* The same without the socket, for tests and fuzzers. After an error *server has to be stopped. */
+int xd_server_open(struct xd_device *dev, struct xd_server **server);
 /* Ends all clients, releases everything. */
 void xd_server_stop(struct xd_server *server); /* NULL allowed */
 
-/* To every client: a port or device event (enum ibv_event_type). Control thread. */
-void xd_server_port_event(struct xd_server *server, uint32_t type);
-/* Link, MTU or addresses changed: paths of QPs are resolved anew where they must. Control thread. */
-void xd_server_net_changed(struct xd_server *server);
+/* Executes a request: struct xd_client_ops. */
+int xd_dispatch(struct xd_client *c, struct xd_request *req, struct xd_reply *rep);
 
 #endif /* XD_SERVER_H */

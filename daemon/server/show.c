@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What operators see: JSON text in a memfd. docs/show.md has the names. Objects: show_objects.c */
+/* The answers to SHOW, JSON text in a memfd; docs/show.md has the names. And SET_FAULT. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -10,18 +10,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "daemon/base/json.h"
+#include "daemon/base/options.h"
+#include "daemon/clients/request.h"
 #include "daemon/datapath/xdp.h"
 #include "daemon/memory/region.h"
 #include "daemon/netdev/net.h"
-#include "daemon/objects/objects.h"
-#include "daemon/base/options.h"
-#include "show.h"
+#include "daemon/objects/port.h"
+#include "server.h"
 
 /* ---- status ---------------------------------------------------------------------- */
 
 /*
- * Linux says the number since 6.2. Before, the kernel makes an entry for each of them that is asked for: some
- * microseconds, with hundreds of thousands, while all clients wait. So not everybody may ask for that.
+ * Linux says the number since 6.2. Before, the kernel makes an entry for each of them that is asked
+ * for: some microseconds, with hundreds of thousands, while all clients wait. So not everybody may
+ * ask for that.
  */
 static uint32_t open_files(bool count)
 {
@@ -112,27 +115,21 @@ static void put_workers(struct json *j, const struct xd_device *dev)
 	json_end(j, ']');
 }
 
-static const char *const kind_names[XD_KINDS] = {
-	[XD_PD] = "pds",   [XD_MR] = "mrs",	      [XD_MW] = "mws", [XD_CQ] = "cqs",
-	[XD_SRQ] = "srqs", [XD_XRCD] = "xrcds",	      [XD_DM] = "dms", [XD_QP] = "qps",
-	[XD_AH] = "ahs",   [XD_CHANNEL] = "channels",
-};
-
 static void put_objects(struct json *j, const struct xd_client *c)
 {
-	const struct xd_server *s = c->server;
+	const struct xd_clients *cs = c->clients;
 	struct xd_mem_totals totals;
-	enum xd_kind kind;
+	uint32_t kind;
 
 	xd_mem_totals(&totals);
 	json_begin(j, "objects", '{');
-	json_number(j, "clients", s->client_count);
-	for (kind = 0; kind < XD_KINDS; kind++)
-		json_number(j, kind_names[kind], s->objects[kind]);
+	json_number(j, "clients", cs->count);
+	for (kind = 0; kind < cs->kinds.n; kind++)
+		json_number(j, cs->kinds.ops[kind]->name, cs->kinds.objects[kind]);
 	json_number(j, "mapped_bytes", totals.mapped);
 	json_number(j, "pinned_bytes", totals.pinned);
-	json_number(j, "object_fds", __atomic_load_n(&s->fds.used, __ATOMIC_RELAXED));
-	json_number(j, "open_fds", open_files(c->operator));
+	json_number(j, "object_fds", __atomic_load_n(&cs->limits.fds.used, __ATOMIC_RELAXED));
+	json_number(j, "open_fds", open_files(c->identity.operator));
 	json_end(j, '}');
 }
 
@@ -154,7 +151,7 @@ static void put_fault(struct json *j, const struct xr_fault_config *f)
 
 static void show_status(struct json *j, const struct xd_client *c)
 {
-	const struct xd_server *s = c->server;
+	const struct xd_server *s = xd_server_of(c);
 
 	json_begin(j, NULL, '{');
 	put_identity(j, s->dev);
@@ -224,13 +221,13 @@ static void put_counter(struct json *j, const char *name, uint64_t value, const 
 	json_end(j, '}');
 }
 
-static void show_counters(struct json *j, struct xd_server *s)
+static void show_counters(struct json *j, struct xd_device *dev)
 {
 	struct xt_counters sum = { 0 };
 
-	sum_counters(s->dev, &sum);
+	sum_counters(dev, &sum);
 	json_begin(j, NULL, '{');
-	put_reasons(j, s->dev);
+	put_reasons(j, dev);
 	json_begin(j, "transport", '[');
 #define X(field, text) put_counter(j, #field, sum.field, text);
 	XT_COUNTERS(X)
@@ -241,21 +238,21 @@ static void show_counters(struct json *j, struct xd_server *s)
 
 /* ---- clients ----------------------------------------------------------------------- */
 
-static void show_clients(struct json *j, struct xd_server *s)
+static void show_clients(struct json *j, const struct xd_clients *cs)
 {
-	struct xd_client *c;
-	enum xd_kind kind;
+	const struct xd_client *c;
+	uint32_t kind;
 
 	json_begin(j, NULL, '[');
-	for (c = s->clients; c; c = c->next) {
+	for (c = cs->first; c; c = c->next) {
 		json_begin(j, NULL, '{');
 		json_number(j, "client", c->id);
-		json_number(j, "pid", (uint64_t)c->pid);
-		json_number(j, "uid", c->uid);
-		json_text(j, "comm", c->comm);
-		json_boolean(j, "observer", c->observer);
-		for (kind = 0; kind < XD_KINDS; kind++)
-			json_number(j, kind_names[kind], c->table[kind].used);
+		json_number(j, "pid", (uint64_t)c->identity.pid);
+		json_number(j, "uid", c->identity.uid);
+		json_text(j, "comm", c->identity.comm);
+		json_boolean(j, "observer", c->connection.observer);
+		for (kind = 0; kind < cs->kinds.n; kind++)
+			json_number(j, cs->kinds.ops[kind]->name, xd_object_count(c, kind));
 		json_number(j, "user_bytes", c->user->bytes);
 		json_boolean(j, "ending", c->ending);
 		json_end(j, '}');
@@ -263,24 +260,58 @@ static void show_clients(struct json *j, struct xd_server *s)
 	json_end(j, ']');
 }
 
+/* ---- objects ----------------------------------------------------------------------- */
+
+static void show_kind(struct json *j, const struct xd_clients *cs, uint32_t kind)
+{
+	const struct xd_client *c;
+	uint32_t h;
+	void *obj;
+
+	for (c = cs->first; c; c = c->next) {
+		for (h = 0; (obj = xd_object_next(c, kind, &h));) {
+			json_begin(j, NULL, '{');
+			cs->kinds.ops[kind]->show(j, obj);
+			json_end(j, '}');
+		}
+	}
+}
+
+static int show_objects(struct json *j, const struct xd_clients *cs, uint32_t what)
+{
+	uint32_t kind = 0;
+
+	while (kind < cs->kinds.n && (!what || cs->kinds.ops[kind]->list != what))
+		kind++;
+	if (kind == cs->kinds.n)
+		return -EINVAL;
+	json_begin(j, NULL, '[');
+	show_kind(j, cs, kind);
+	json_end(j, ']');
+	return 0;
+}
+
 /* ---- the requests ---------------------------------------------------------------- */
 
-static int show(struct json *j, struct xd_client *c, uint32_t what)
+static int show(struct json *j, const struct xd_client *c, uint32_t what)
 {
-	struct xd_server *s = c->server;
-
 	switch (what) {
 	case XR_SHOW_STATUS:
 		show_status(j, c);
 		return 0;
 	case XR_SHOW_COUNTERS:
-		show_counters(j, s);
+		show_counters(j, c->dev);
 		return 0;
 	case XR_SHOW_CLIENTS:
-		show_clients(j, s);
+		show_clients(j, c->clients);
+		return 0;
+	case XR_SHOW_GROUPS:
+		json_begin(j, NULL, '[');
+		xd_mcast_show(j, xd_objects_of(c));
+		json_end(j, ']');
 		return 0;
 	default:
-		return xd_show_objects(j, s, what);
+		return show_objects(j, c->clients, what);
 	}
 }
 
@@ -307,8 +338,8 @@ int xd_do_show(struct xd_client *c, struct xd_request *req, struct xd_reply *rep
 	size_t length = 0;
 	int err, fd;
 
-	/* what others do is nothing for everybody */
-	if (!c->operator&& q->what != XR_SHOW_STATUS && q->what != XR_SHOW_COUNTERS)
+	/* Only operators may see the objects of other clients. */
+	if (!c->identity.operator&& q->what != XR_SHOW_STATUS && q->what != XR_SHOW_COUNTERS)
 		return -EPERM;
 	j.f = open_memstream(&out, &length);
 	if (!j.f)
@@ -338,7 +369,7 @@ int xd_do_set_fault(struct xd_client *c, struct xd_request *req, struct xd_reply
 
 	if (!fault_sane(f))
 		return -EINVAL;
-	c->server->fault = *f;
+	xd_server_of(c)->fault = *f;
 	xd_workers_pause(c->dev->workers);
 	xd_workers_set_fault(c->dev->workers, f);
 	xd_workers_resume(c->dev->workers);

@@ -212,7 +212,7 @@ static void test_events_that_wait(void)
 		MUST(!ask(&c, XR_MSG_CREATE_CQ, &q, sizeof(q)));
 		cq[i] = handle_of(&c);
 	}
-	while (!the_cq(&c, cq[0])->channel->pipe.backlog)
+	while (!the_cq(&c, cq[0])->channel->socket.backlog)
 		xd_engine_events.cq(&the_cq(&c, cq[0])->xt);
 	for (i = 1; i < 5; i++)
 		xd_engine_events.cq(&the_cq(&c, cq[i])->xt);
@@ -257,7 +257,7 @@ static void again_done(struct xd_job *job)
 
 	if (++turns >= TURNS)
 		return;
-	xd_jobs_add(fake.server->jobs, job);
+	xd_jobs_add(fake_clients()->jobs, job);
 	sem_wait(&t->ran);
 	usleep(1000); /* it is put on the list of those that are done */
 }
@@ -277,7 +277,7 @@ static void test_endless_jobs(void)
 	MUST(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) &&
 	     send(pair[1], "x", 1, 0) == 1);
 	sem_init(&again.ran, 0, 0);
-	xd_jobs_add(fake.server->jobs, &again.job);
+	xd_jobs_add(fake_clients()->jobs, &again.job);
 	sem_wait(&again.ran);
 	usleep(1000);
 	watch = xd_watch_add(fake.dev.loop, pair[0], EPOLLIN, other_event, NULL);

@@ -28,7 +28,7 @@ bool job_hangs;
 void settle(void)
 {
 	for (int i = 0; i < 3; i++) {
-		MUST(job_hangs || xd_jobs_drain(fake.server->jobs, 10));
+		MUST(job_hangs || xd_jobs_drain(fake_clients()->jobs, 10));
 		xd_timer_arm(stopper, job_hangs ? 20000000 : 0);
 		MUST(!xd_loop_run(fake.dev.loop));
 	}
@@ -41,7 +41,7 @@ void connect_client(struct conn *c)
 	int pair[2];
 
 	MUST(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
-	*c = (struct conn){ .client = xd_client_new(fake.server, pair[0]), .fd = pair[1] };
+	*c = (struct conn){ .client = xd_client_new(fake_clients(), pair[0]), .fd = pair[1] };
 	MUST(c->client);
 }
 
@@ -158,16 +158,17 @@ int open_fds(void)
 
 bool nothing_left(void)
 {
-	const struct xd_server *s = fake.server;
+	const struct xd_objects *o = &fake.server->objects;
+	const struct xd_clients *cs = &o->clients;
 	struct xd_mem_totals totals;
 	unsigned int objects = 0, i;
 
 	for (i = 0; i < XD_KINDS; i++)
-		objects += s->objects[i];
+		objects += cs->kinds.objects[i];
 	xd_mem_totals(&totals);
-	return !s->clients && !s->client_count && !s->users && !s->fds.used && !objects &&
-	       !fake.map_keys && !fake.map_qps && !fake.map_groups && !s->groups && !fake.bells &&
-	       !totals.mapped && !totals.pinned && !s->pd_ids.used;
+	return !cs->first && !cs->count && !cs->limits.users && !cs->limits.fds.used && !objects &&
+	       !fake.map_keys && !fake.map_qps && !fake.map_groups && !o->mcast.first &&
+	       !fake.bells && !totals.mapped && !totals.pinned && !o->pd_ids.used;
 }
 
 uint32_t alloc_pd(struct conn *c)

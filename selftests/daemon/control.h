@@ -10,8 +10,15 @@
 #include "../fuzz/fake_device.h"
 #include "../fuzz/input.h"
 #include "../lib/tap.h"
+#include "daemon/objects/cq.h"
+#include "daemon/objects/dm.h"
+#include "daemon/objects/engine_events.h"
+#include "daemon/objects/mr.h"
 #include "daemon/objects/objects.h"
-#include "daemon/clients/client.h"
+#include "daemon/objects/pd.h"
+#include "daemon/objects/qp.h"
+#include "daemon/objects/srq.h"
+#include "daemon/objects/xrc.h"
 #include "daemon/server/server.h"
 
 #define PAGE 4096ul

@@ -305,7 +305,7 @@ static void test_events(void)
 	n = drain(fd, 8);
 	TAP_OK(n == 2, "which come when there is room");
 	settle();
-	TAP_OK(!drain(fd, 8) && !obj->channel->pipe.watch, "and then all is quiet");
+	TAP_OK(!drain(fd, 8) && !obj->channel->socket.watch, "and then all is quiet");
 	MUST(!ask_handle(&c, XR_MSG_DESTROY_CQ, cq2));
 	gone = (struct xr_destroy_rep *)c.body;
 	TAP_OK(gone->comp_events == 1, "events are counted");
@@ -315,7 +315,7 @@ static void test_events(void)
 	TAP_OK(!ask(&c, XR_MSG_ALLOC_PD, NULL, 0), "a client that closed its channel");
 
 	xd_engine_events.async(NULL, &obj->xt, IBV_EVENT_CQ_ERR);
-	xd_server_port_event(fake.server, IBV_EVENT_GID_CHANGE);
+	xd_clients_port_event(fake_clients(), IBV_EVENT_GID_CHANGE);
 	{
 		struct xr_async_event ev[2];
 
@@ -360,15 +360,15 @@ static void test_process_exit(void)
 		}
 		_exit(write(ready[1], &child, sizeof(child)) != sizeof(child));
 	}
-	client = xd_client_new(fake.server, accept4(listener, NULL, NULL, SOCK_NONBLOCK));
+	client = xd_client_new(fake_clients(), accept4(listener, NULL, NULL, SOCK_NONBLOCK));
 	MUST(client && read(ready[0], &child, sizeof(child)) == sizeof(child));
-	known = client->pidfd >= 0;
+	known = client->identity.pidfd >= 0;
 	waitpid(pid, NULL, 0);
 	settle();
-	if (!known && fake.server->clients)
+	if (!known && fake_clients()->first)
 		tap_skip("a client ends with its process", "the kernel gives no pidfd of it");
 	else
-		TAP_OK(!fake.server->clients, "a client ends with its process");
+		TAP_OK(!fake_clients()->first, "a client ends with its process");
 	kill(child, SIGKILL);
 	settle();
 	close(listener), close(ready[0]), close(ready[1]);
@@ -419,12 +419,12 @@ static void test_one_that_never_reads(void)
 	int i;
 
 	open_client(&c);
-	for (i = 0; i < 3000 && fake.server->clients; i++) {
+	for (i = 0; i < 3000 && fake_clients()->first; i++) {
 		if (send(c.fd, &head, sizeof(head), MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 			settle();
 	}
 	settle();
-	TAP_OK(!fake.server->clients, "a client that reads no answers is let go");
+	TAP_OK(!fake_clients()->first, "a client that reads no answers is let go");
 	close_client(&c);
 	TAP_OK(nothing_left(), "nothing is left");
 }
@@ -489,14 +489,14 @@ static void test_show(void)
 	}
 	q.what = 99;
 	TAP_OK(ask(&c, XR_MSG_SHOW, &q, sizeof(q)) == -EINVAL, "SHOW of something else");
-	c.client->operator= false;
+	c.client->identity.operator= false;
 	q.what = XR_SHOW_QPS;
 	TAP_OK(ask(&c, XR_MSG_SHOW, &q, sizeof(q)) == -EPERM &&
 		       ask(&c, XR_MSG_SET_FAULT, &fault, sizeof(fault)) == -EPERM,
 	       "what operators may");
 	q.what = XR_SHOW_COUNTERS;
 	TAP_OK(!ask(&c, XR_MSG_SHOW, &q, sizeof(q)), "what everybody may");
-	c.client->operator= true;
+	c.client->identity.operator= true;
 	TAP_OK(ask(&c, XR_MSG_SET_FAULT, &fault, sizeof(fault)) == -EINVAL,
 	       "more than all packets");
 	fault.drop = 10;

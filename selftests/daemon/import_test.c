@@ -38,9 +38,9 @@ static void test_refused_import(struct conn *owner, const uint8_t *token)
 	TAP_OK(ask(&c, XR_MSG_HELLO, &q, offsetof(struct xr_hello_req, token)) == -EINVAL,
 	       "import: a message without one");
 	disconnect(&c);
-	owner->client->uid++;
+	owner->client->identity.uid++;
 	TAP_OK(import_from(&c, token) == -ENOENT, "import: of another user");
-	owner->client->uid--;
+	owner->client->identity.uid--;
 	disconnect(&c);
 }
 
@@ -53,7 +53,7 @@ static void test_import(void)
 	struct conn owner, c;
 
 	open_client(&owner);
-	memcpy(token, owner.client->token, sizeof(token));
+	memcpy(token, owner.client->objects->import.token, sizeof(token));
 	pd = alloc_pd(&owner);
 	other = alloc_pd(&owner);
 	proc_sent = false;
@@ -115,7 +115,7 @@ static void test_import_dm(void)
 	struct conn owner, c;
 
 	open_client(&owner);
-	memcpy(token, owner.client->token, sizeof(token));
+	memcpy(token, owner.client->objects->import.token, sizeof(token));
 	create_cq(&owner, 16, 0);
 	queue_chunk = ((struct xr_create_cq_rep *)owner.body)->ring.chunk;
 	MUST(!ask(&owner, XR_MSG_ALLOC_DM, &q, sizeof(q)));

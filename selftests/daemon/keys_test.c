@@ -180,16 +180,16 @@ static void test_reserved(void)
 
 	open_client(&c);
 	pd = alloc_pd(&c);
-	TAP_OK(ask_lkey(&c) == -EINVAL && !c.client->own,
+	TAP_OK(ask_lkey(&c) == -EINVAL && !c.client->objects->memory.xt,
 	       "reserved L_Key: not before its memory is known");
 	send_memory(&c, pd);
 	TAP_OK(!ask_lkey(&c) && ((struct xr_reserved_lkey_rep *)c.body)->lkey == XR_RESERVED_LKEY,
 	       "reserved L_Key: for root");
-	own = c.client->own;
+	own = c.client->objects->memory.xt;
 	TAP_OK(own && !xt_mem_read(own, (uintptr_t)&pd, &value, sizeof(pd)) && value == pd &&
 		       xt_mem_read(own, 0, &value, sizeof(value)) == -EFAULT,
 	       "reserved L_Key: any address of the process");
-	TAP_OK(!ask_lkey(&c) && c.client->own == own, "reserved L_Key: again");
+	TAP_OK(!ask_lkey(&c) && c.client->objects->memory.xt == own, "reserved L_Key: again");
 	TAP_OK(use_key(&c, pd, XR_RESERVED_LKEY, &pd, 4, 0, &value) == -EACCES,
 	       "reserved L_Key: no region is behind it");
 	close_client(&c);
@@ -206,7 +206,7 @@ static void open_as(struct conn *c, gid_t group, gid_t other)
 	MUST(!setgroups(1, &other) && !setegid(group) && !seteuid(NOBODY));
 	MUST(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
 	MUST(!seteuid(0) && !setegid(mine) && !setgroups(0, NULL));
-	*c = (struct conn){ .client = xd_client_new(fake.server, pair[0]), .fd = pair[1] };
+	*c = (struct conn){ .client = xd_client_new(fake_clients(), pair[0]), .fd = pair[1] };
 	MUST(c->client);
 	MUST(!hello(c, 0));
 }
@@ -230,14 +230,15 @@ static void test_privilege(void)
 		return;
 	}
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		fake.server->lkey_group = rows[i].lkey_group;
+		fake.server->objects.lkey_group = rows[i].lkey_group;
 		open_as(&c, rows[i].group, rows[i].other);
 		send_memory(&c, alloc_pd(&c));
-		TAP_OK(ask_lkey(&c) == rows[i].status && !c.client->own == !!rows[i].status,
+		TAP_OK(ask_lkey(&c) == rows[i].status &&
+			       !c.client->objects->memory.xt == !!rows[i].status,
 		       "reserved L_Key: another user: %s", rows[i].what);
 		close_client(&c);
 	}
-	fake.server->lkey_group = XD_NO_GROUP;
+	fake.server->objects.lkey_group = XD_NO_GROUP;
 	TAP_OK(nothing_left(), "reserved L_Key: nothing is left");
 }
 

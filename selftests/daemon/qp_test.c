@@ -108,7 +108,8 @@ static void test_address_handles(void)
 	fake.no_route = false;
 	TAP_OK(!create_ah(&c, pd, 0), "an address handle");
 	ah = ((struct xr_handle_rep *)c.body)->handle;
-	TAP_OK(xt_ahs_path(c.client->ahs, ah) && !xt_ahs_path(c.client->ahs, ah + 1),
+	TAP_OK(xt_ahs_path(c.client->objects->ahs, ah) &&
+		       !xt_ahs_path(c.client->objects->ahs, ah + 1),
 	       "engines find it");
 	TAP_OK(ask_handle(&c, XR_MSG_DEALLOC_PD, pd) == -EBUSY, "it keeps its PD");
 	fake.slow = true;
@@ -116,8 +117,8 @@ static void test_address_handles(void)
 	fake_resolve_all();
 	settle();
 	TAP_OK(!answer(&c), "and then is there");
-	xd_server_net_changed(fake.server);
-	TAP_OK(!ask_handle(&c, XR_MSG_DESTROY_AH, ah) && !xt_ahs_path(c.client->ahs, ah),
+	xd_objects_net_changed(&fake.server->objects);
+	TAP_OK(!ask_handle(&c, XR_MSG_DESTROY_AH, ah) && !xt_ahs_path(c.client->objects->ahs, ah),
 	       "one may go while its path is looked up again");
 	fake_resolve_all();
 	fake.slow = false;
@@ -143,16 +144,16 @@ static void test_datagram_qp(void)
 	q.type = XR_QPT_UD;
 	TAP_OK(!ask(&c, XR_MSG_CREATE_QP, &q, sizeof(q)), "a QP for datagrams");
 	qp = ((struct xr_create_qp_rep *)c.body)->handle;
-	c.client->operator= false;
+	c.client->identity.operator= false;
 	TAP_OK(modify(&c, qp, XR_QPS_INIT, attr, mask) == -EPERM, "Q_Keys of management are not "
 								  "for everybody");
 	attr.qkey = 0x11111111;
 	TAP_OK(!modify(&c, qp, XR_QPS_INIT, attr, mask), "others are");
-	c.client->operator= true;
+	c.client->identity.operator= true;
 	TAP_OK(!modify(&c, qp, XR_QPS_RTR, attr, 0) &&
 		       !modify(&c, qp, XR_QPS_RTS, attr, IBV_QP_SQ_PSN),
 	       "it wants no address");
-	xd_server_net_changed(fake.server);
+	xd_objects_net_changed(&fake.server->objects);
 	TAP_OK(state_of(&c, qp) == XR_QPS_RTS, "and has none to look up again");
 	close_client(&c);
 	TAP_OK(nothing_left(), "nothing is left");
@@ -221,7 +222,7 @@ static void test_slow_resolve(void)
 	fake_resolve_all();
 	settle();
 	TAP_OK(!answer(&c) && state_of(&c, qp) == XR_QPS_RTR, "and then it comes");
-	xd_server_net_changed(fake.server);
+	xd_objects_net_changed(&fake.server->objects);
 	fake_resolve_all();
 	TAP_OK(state_of(&c, qp) == XR_QPS_RTR, "the network changed: the path is looked up again");
 	MUST(!modify(&c, qp, XR_QPS_RESET, rtr_attr(), 0) && !to_init(&c, qp));
@@ -262,9 +263,9 @@ static void test_gsi(void)
 	cq = create_cq(&c, 16, 0);
 	pd2 = alloc_pd(&other);
 	cq2 = create_cq(&other, 16, 0);
-	c.client->operator= false;
+	c.client->identity.operator= false;
 	TAP_OK(create_gsi(&c, pd, cq) == -EPERM, "GSI: not for everybody");
-	c.client->operator= true;
+	c.client->identity.operator= true;
 	TAP_OK(!create_gsi(&c, pd, cq), "GSI: for operators");
 	rep = (const void *)c.body;
 	qp = rep->handle;

@@ -114,23 +114,24 @@ struct holdings {
 
 static struct holdings holdings(const struct conn *c)
 {
-	const struct xd_server *s = fake.server;
+	const struct xd_objects *o = &fake.server->objects;
+	const struct xd_clients *cs = &o->clients;
 	struct xd_mem_totals totals;
 	struct holdings h;
 
 	memset(&h, 0, sizeof(h));
-	memcpy(h.objects, s->objects, sizeof(h.objects));
+	memcpy(h.objects, cs->kinds.objects, sizeof(h.objects));
 	xd_mem_totals(&totals);
-	h.fds = s->fds.used;
-	h.pd_ids = s->pd_ids.used;
-	h.xrc_domains = s->xrc_domains.used;
-	h.groups = s->group_count;
+	h.fds = cs->limits.fds.used;
+	h.pd_ids = o->pd_ids.used;
+	h.xrc_domains = o->xrc_domains.used;
+	h.groups = o->mcast.count;
 	h.map_keys = fake.map_keys;
 	h.map_qps = fake.map_qps;
 	h.map_groups = fake.map_groups;
 	h.bells = fake.bells;
 	h.bytes = c->client->user->bytes;
-	h.dm_bytes = c->client->dm_bytes;
+	h.dm_bytes = c->client->objects->dm_bytes;
 	h.mapped = totals.mapped;
 	return h;
 }
@@ -478,7 +479,7 @@ static void test_connections(void)
 	do {
 		MUST(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
 		arm(++n);
-		xd_client_new(fake.server, pair[0]);
+		xd_client_new(fake_clients(), pair[0]);
 		disarm();
 		close(pair[1]);
 		settle();

@@ -240,13 +240,13 @@ static void test_file_modes(void)
 	uint32_t pd;
 
 	open_client(&c);
-	c.client->uid = 1000;
-	c.client->gid = 1001;
-	free(c.client->groups.gid);
-	c.client->groups.gid = malloc(2 * sizeof(gid_t));
-	c.client->groups.gid[0] = 1002;
-	c.client->groups.gid[1] = 1003;
-	c.client->groups.count = 2;
+	c.client->identity.uid = 1000;
+	c.client->identity.gid = 1001;
+	free(c.client->identity.groups.gid);
+	c.client->identity.groups.gid = malloc(2 * sizeof(gid_t));
+	c.client->identity.groups.gid[0] = 1002;
+	c.client->identity.groups.gid[1] = 1003;
+	c.client->identity.groups.count = 2;
 	pd = alloc_pd(&c);
 	proc_sent = false;
 	TAP_OK(tier_of_file(&c, pd, fd, p, 1000, 0, 0600) == mapped, "the owner's file");

@@ -54,17 +54,17 @@ static void stop_loop(void *arg)
 /* All jobs, and all that waits in the loop */
 static void settle(void)
 {
-	MUST(xd_jobs_drain(fake.server->jobs, 10));
+	MUST(xd_jobs_drain(fake_clients()->jobs, 10));
 	xd_timer_arm(stopper, 0);
 	MUST(!xd_loop_run(fake.dev.loop));
-	MUST(xd_jobs_drain(fake.server->jobs, 10));
+	MUST(xd_jobs_drain(fake_clients()->jobs, 10));
 }
 
 static bool alive(const struct conn *c)
 {
 	const struct xd_client *x;
 
-	for (x = fake.server->clients; x; x = x->next)
+	for (x = fake_clients()->first; x; x = x->next)
 		if (x == c->client)
 			return !x->ending;
 	return false;
@@ -75,7 +75,7 @@ static void connect_client(struct conn *c)
 	int pair[2];
 
 	MUST(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair));
-	*c = (struct conn){ .client = xd_client_new(fake.server, pair[0]), .fd = pair[1] };
+	*c = (struct conn){ .client = xd_client_new(fake_clients(), pair[0]), .fd = pair[1] };
 	MUST(c->client);
 }
 
@@ -191,7 +191,7 @@ static void say(struct conn *c, uint32_t type, struct stream *in)
 	uint32_t nfds = how & 7, len = input_u16(in) % (MAX_BODY + 1);
 	struct xr_msg head = { .type = type, .seq = c->seq + 1, .length = len };
 	size_t size = sizeof(head) + len;
-	bool was_busy = alive(c) && c->client->busy;
+	bool was_busy = alive(c) && c->client->connection.busy;
 	int fds[MAX_FDS];
 
 	input_bytes(in, data + sizeof(head), len);
@@ -239,10 +239,10 @@ static void happen(struct conn *c, struct stream *in)
 		fake_resolve_all();
 		break;
 	case 4:
-		xd_server_net_changed(fake.server);
+		xd_objects_net_changed(&fake.server->objects);
 		break;
 	case 5:
-		xd_server_port_event(fake.server, what >> 3);
+		xd_clients_port_event(fake_clients(), what >> 3);
 		break;
 	case 6:
 		disconnect(c);
@@ -295,12 +295,12 @@ static int next_fd(void)
 
 static void check_nothing_left(void)
 {
-	const struct xd_server *s = fake.server;
+	const struct xd_clients *cs = fake_clients();
 
-	MUST(!s->clients && !s->client_count && !s->users);
-	MUST(!s->fds.used);
+	MUST(!cs->first && !cs->count && !cs->limits.users);
+	MUST(!cs->limits.fds.used);
 	for (unsigned i = 0; i < XD_KINDS; i++)
-		MUST(!s->objects[i]);
+		MUST(!cs->kinds.objects[i]);
 	MUST(!fake.map_keys && !fake.map_qps && !fake.bells);
 }
 

@@ -7,7 +7,7 @@
 #include "daemon/datapath/worker.h"
 #include "daemon/datapath/xdp.h"
 #include "daemon/base/loop.h"
-#include "daemon/objects/objects.h"
+#include "daemon/objects/engine_events.h"
 #include "daemon/netdev/net.h"
 #include "daemon/base/privileges.h"
 #include "daemon/server/server.h"

@@ -7,8 +7,8 @@
 #ifndef FAKE_DEVICE_H
 #define FAKE_DEVICE_H
 
-#include "daemon/clients/device.h"
 #include "daemon/base/options.h"
+#include "daemon/server/server.h"
 
 #define FAKE_GIDS 3
 
@@ -30,6 +30,10 @@ struct fake_device {
 /* The one device; ready for xd_server_open(). */
 extern struct fake_device fake;
 void fake_device_start(void);
+static inline struct xd_clients *fake_clients(void)
+{
+	return &fake.server->objects.clients;
+}
 /* Stops fake.server, which is NULL then. */
 void fake_server_stop(void);
 /* Answers all questions for next hops. */

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "client_jobs.h"
+
+#include "client.h"
+
+void xd_client_jobs_init(struct xd_client_jobs *jobs)
+{
+	jobs->first = NULL;
+	jobs->tail = &jobs->first;
+}
+
+static void start(struct xd_client *c)
+{
+	xd_jobs_add(c->clients->jobs, &c->jobs.first->job);
+}
+
+static void run_job(struct xd_job *job)
+{
+	struct xd_client_job *j = container_of(job, struct xd_client_job, job);
+
+	j->run(j);
+}
+
+static void finish_job(struct xd_job *job)
+{
+	struct xd_client_job *j = container_of(job, struct xd_client_job, job);
+	struct xd_client *c = j->client;
+	struct xd_client_job *next = j->next;
+
+	c->jobs.first = next;
+	if (!next)
+		c->jobs.tail = &c->jobs.first;
+	c->jobs.finishing = next;
+	j->done(j); /* frees the client if no job is left and the client ends */
+	if (!next)
+		return;
+	c->jobs.finishing = false;
+	start(c);
+}
+
+static void prepare(struct xd_client *c, struct xd_client_job *job)
+{
+	job->job.run = run_job;
+	job->job.done = finish_job;
+	job->client = c;
+	job->next = NULL;
+}
+
+void xd_client_add_job(struct xd_client *c, struct xd_client_job *job)
+{
+	bool idle = !c->jobs.first;
+
+	prepare(c, job);
+	*c->jobs.tail = job;
+	c->jobs.tail = &job->next;
+	if (idle)
+		start(c);
+}
+
+void xd_client_add_next_job(struct xd_client *c, struct xd_client_job *job)
+{
+	if (!c->jobs.finishing) {
+		xd_client_add_job(c, job);
+		return;
+	}
+	prepare(c, job);
+	job->next = c->jobs.first;
+	c->jobs.first = job;
+}
+
+void xd_client_do_job(struct xd_client *c, struct xd_client_job *job)
+{
+	job->client = c;
+	job->run(job);
+	job->done(job);
+}

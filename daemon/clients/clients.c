@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "clients.h"
+
+#include <errno.h>
+
+#include "daemon/base/jobs.h"
+#include "daemon/base/log.h"
+#include "daemon/base/options.h"
+#include "client.h"
+
+int xd_clients_start(struct xd_clients *cs, struct xd_device *dev, const struct xd_client_ops *ops,
+		     const struct xd_kind_ops *const *kinds, uint32_t n)
+{
+	int err;
+
+	*cs = (struct xd_clients){ .dev = dev, .ops = ops, .kinds = { .ops = kinds, .n = n } };
+	xd_limits_init(&cs->limits);
+	err = xd_events_start(cs);
+	if (err)
+		return err;
+	cs->jobs = xd_jobs_new(dev->loop, dev->opt->max_clients + 2);
+	return cs->jobs ? 0 : -ENOMEM;
+}
+
+bool xd_clients_stop(struct xd_clients *cs)
+{
+	struct xd_client *c;
+
+	for (c = cs->first; c; c = c->next)
+		xd_client_end(c);
+	if (!xd_jobs_free(cs->jobs)) {
+		xd_log(XD_WARN, "a client's memory or files hang: left as they are");
+		return false;
+	}
+	xd_events_stop(cs);
+	return true;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * All clients of the device, and what they share. The levels above register the kinds of objects
+ * and the functions that clients need of them.
+ */
+#ifndef XD_CLIENTS_H
+#define XD_CLIENTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "events.h"
+#include "handles.h"
+#include "limits.h"
+
+struct xd_client;
+struct xd_device;
+struct xd_jobs;
+struct xd_reply;
+struct xd_request;
+
+/* Functions of the levels above. Called by the control thread unless noted otherwise. */
+struct xd_client_ops {
+	/* Executes a request. Returns 0, -errno, or XD_LATER if xd_reply_send() follows. */
+	int (*request)(struct xd_client *c, struct xd_request *req, struct xd_reply *rep);
+	/* Creates c->objects. -ENOMEM. */
+	int (*open)(struct xd_client *c);
+	/* Releases c->objects after all objects were freed. In a job: may block. */
+	void (*close)(struct xd_client *c);
+};
+
+struct xd_clients {
+	struct xd_device *dev;
+	const struct xd_client_ops *ops;
+	struct xd_client *first;
+	uint32_t count, last_id;
+	struct xd_jobs *jobs;
+	struct xd_kinds kinds;
+	struct xd_limits limits;
+	struct xd_blocked blocked;
+};
+
+/* Call xd_clients_stop() after an error, too. */
+int xd_clients_start(struct xd_clients *cs, struct xd_device *dev, const struct xd_client_ops *ops,
+		     const struct xd_kind_ops *const *kinds, uint32_t n);
+/*
+ * Ends all clients and waits for their jobs. Returns false if a job hangs; all memory then stays as
+ * it is, because the job may use it.
+ */
+bool xd_clients_stop(struct xd_clients *cs);
+
+#endif /* XD_CLIENTS_H */

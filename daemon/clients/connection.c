@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "connection.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon/base/loop.h"
+#include "client.h"
+#include "request.h"
+
+/* ---- when requests are read ------------------------------------------------------- */
+
+/*
+ * Nothing is read while descriptors are being closed: a client whose descriptors block could
+ * otherwise send ever more, until the daemon runs out of descriptors.
+ */
+static int watch_socket(struct xd_client *c)
+{
+	struct xd_connection *con = &c->connection;
+
+	if (c->ending)
+		return 0;
+	return xd_watch_set(con->watch, con->busy || con->closing ? 0 : EPOLLIN);
+}
+
+int xd_connection_finish(struct xd_client *c)
+{
+	c->connection.busy = false;
+	return watch_socket(c);
+}
+
+void xd_request_wait(struct xd_client *c, void (*cancel)(struct xd_client *c), void *waiting)
+{
+	c->connection.cancel = cancel;
+	c->connection.waiting = waiting;
+}
+
+void xd_request_wake(struct xd_client *c)
+{
+	xd_request_wait(c, NULL, NULL);
+}
+
+/* ---- closing descriptors of clients ----------------------------------------------- */
+
+struct close_job {
+	struct xd_client_job job;
+	uint32_t n;
+	int fd[];
+};
+
+static void close_run(struct xd_client_job *job)
+{
+	struct close_job *j = container_of(job, struct close_job, job);
+	uint32_t i;
+
+	for (i = 0; i < j->n; i++)
+		close(j->fd[i]);
+}
+
+static void close_done(struct xd_client_job *job)
+{
+	struct xd_client *c = job->client;
+
+	c->connection.closing--;
+	watch_socket(c);
+	free(container_of(job, struct close_job, job));
+}
+
+void xd_client_close_fds(struct xd_client *c, const int *fds, uint32_t n)
+{
+	struct close_job *j;
+	uint32_t i, left = 0;
+
+	for (i = 0; i < n; i++)
+		left += fds[i] >= 0;
+	if (!left)
+		return;
+	j = malloc(sizeof(*j) + left * sizeof(*fds));
+	if (!j) {
+		for (i = 0; i < n; i++)
+			close(fds[i]);
+		return;
+	}
+	j->job = (struct xd_client_job){ .run = close_run, .done = close_done };
+	for (i = 0, j->n = 0; i < n; i++) {
+		if (fds[i] >= 0)
+			j->fd[j->n++] = fds[i];
+	}
+	c->connection.closing++;
+	xd_client_add_next_job(c, &j->job);
+}
+
+/* ---- requests -------------------------------------------------------------------- */
+
+/*
+ * Returns -EINVAL if the datagram is not as long as its header says. Sets type and seq in any case.
+ */
+static int parse(const void *data, size_t len, struct xd_request *req)
+{
+	struct xr_msg head = { 0 };
+
+	memcpy(&head, data, len < sizeof(head) ? len : sizeof(head));
+	req->type = head.type;
+	req->seq = head.seq;
+	if (len < sizeof(head) || len > XR_MSG_MAX || head.length != len - sizeof(head))
+		return -EINVAL;
+	req->length = head.length;
+	return 0;
+}
+
+void xd_client_feed(struct xd_client *c, const void *data, size_t len, const int *fds,
+		    uint32_t nfds)
+{
+	static uint8_t body[XR_MSG_MAX] __attribute__((aligned(8)));
+	struct xd_request req = { .body = body, .nfds = nfds };
+	struct xd_connection *con = &c->connection;
+	int own[XR_MSG_MAX_FDS], err;
+	struct xd_reply *rep;
+
+	if (nfds)
+		memcpy(own, fds, nfds * sizeof(*fds));
+	req.fds = own;
+	if (c->ending || con->busy) {
+		xd_client_close_fds(c, own, nfds);
+		return;
+	}
+	rep = xd_reply_start();
+	err = parse(data, len, &req);
+	con->busy = true;
+	con->type = req.type;
+	con->seq = req.seq;
+	if (!err) {
+		memcpy(body, (const uint8_t *)data + sizeof(struct xr_msg), req.length);
+		err = c->clients->ops->request(c, &req, rep);
+	}
+	/* before the reply, which may end the client */
+	xd_client_close_fds(c, own, nfds);
+	if (err != XD_LATER)
+		xd_reply_send(c, err, rep);
+	else if (con->busy)
+		watch_socket(c);
+}
+
+static uint32_t received_fds(struct msghdr *msg, int fds[XR_MSG_MAX_FDS])
+{
+	struct cmsghdr *cmsg;
+	uint32_t n = 0, i, count;
+	int fd;
+
+	for (cmsg = CMSG_FIRSTHDR(msg); cmsg; cmsg = CMSG_NXTHDR(msg, cmsg)) {
+		if (cmsg->cmsg_level != SOL_SOCKET || cmsg->cmsg_type != SCM_RIGHTS)
+			continue;
+		count = (cmsg->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		for (i = 0; i < count && n < XR_MSG_MAX_FDS; i++) {
+			memcpy(&fd, CMSG_DATA(cmsg) + i * sizeof(int), sizeof(fd));
+			fds[n++] = fd;
+		}
+	}
+	return n;
+}
+
+static void receive(struct xd_client *c)
+{
+	static uint8_t data[XR_MSG_MAX];
+	char control[CMSG_SPACE(XR_MSG_MAX_FDS * sizeof(int))];
+	struct iovec iov = { data, sizeof(data) };
+	struct msghdr msg = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control,
+		.msg_controllen = sizeof(control),
+	};
+	int fds[XR_MSG_MAX_FDS];
+	uint32_t nfds;
+	ssize_t n;
+
+	n = recvmsg(c->connection.fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC | MSG_TRUNC);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	nfds = n < 0 ? 0 : received_fds(&msg, fds);
+	if (n <= 0) {
+		xd_client_close_fds(c, fds, nfds);
+		xd_client_end(c);
+		return;
+	}
+	/*
+	 * Descriptors were lost, so the rest could be taken for others: make the request malformed.
+	 */
+	if (msg.msg_flags & MSG_CTRUNC) {
+		xd_client_close_fds(c, fds, nfds);
+		nfds = 0;
+		n = n < (ssize_t)sizeof(struct xr_msg) ? n : (ssize_t)sizeof(struct xr_msg) - 1;
+	}
+	/* parse() refuses lengths beyond XR_MSG_MAX before the data is read. */
+	xd_client_feed(c, data, (size_t)n, fds, nfds);
+}
+
+/* ---- start and end --------------------------------------------------------------- */
+
+static void on_socket(void *arg, uint32_t events)
+{
+	struct xd_client *c = arg;
+
+	if (events & EPOLLIN && !c->connection.busy)
+		receive(c);
+	else if (events & (EPOLLHUP | EPOLLERR))
+		xd_client_end(c);
+}
+
+static void on_process_end(void *arg, uint32_t events)
+{
+	xd_client_end(arg);
+}
+
+int xd_connection_open(struct xd_client *c, int fd)
+{
+	struct xd_connection *con = &c->connection;
+	struct xd_loop *loop = c->dev->loop;
+	int pidfd = c->identity.pidfd;
+
+	con->fd = fd;
+	con->watch = xd_watch_add(loop, fd, EPOLLIN, on_socket, c);
+	if (con->watch && pidfd >= 0)
+		con->process = xd_watch_add(loop, pidfd, EPOLLIN, on_process_end, c);
+	if (con->watch && (pidfd < 0 || con->process))
+		return 0;
+	xd_watch_del(con->watch);
+	close(fd);
+	return -ENOMEM;
+}
+
+void xd_connection_greet(struct xd_client *c, bool observer)
+{
+	c->connection.hello = true;
+	c->connection.observer = observer;
+}
+
+void xd_connection_shutdown(struct xd_client *c)
+{
+	struct xd_connection *con = &c->connection;
+
+	xd_watch_del(con->watch);
+	xd_watch_del(con->process);
+	if (con->cancel)
+		con->cancel(c);
+	shutdown(con->fd, SHUT_RDWR);
+}
+
+void xd_connection_close(struct xd_client *c)
+{
+	close(c->connection.fd);
+}

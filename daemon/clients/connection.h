@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A client's control socket, and its request in flight. A client has one request at a time.
+ *
+ * Descriptors that arrive with a request may be anything, and even close() of them may block, so
+ * the control thread does not use them: a job does.
+ */
+#ifndef XD_CONNECTION_H
+#define XD_CONNECTION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct xd_client;
+struct xd_watch;
+
+struct xd_connection {
+	int fd;
+	struct xd_watch *watch, *process; /* process: its end, NULL if there is no pidfd */
+	bool hello;			  /* HELLO succeeded */
+	bool observer;
+	uint32_t closing; /* jobs that close descriptors; no request is read meanwhile */
+
+	/* the request in flight */
+	bool busy;
+	uint32_t type, seq;
+	void (*cancel)(struct xd_client *c); /* if it waits for something other than a job */
+	void *waiting;			     /* state of what it waits for */
+};
+
+/* Takes the socket, also on error. -ENOMEM. Needs c->identity. */
+int xd_connection_open(struct xd_client *c, int fd);
+/* Stops reading requests and cancels the one in flight. The peer sees the connection closed. */
+void xd_connection_shutdown(struct xd_client *c);
+/* Closes the socket, with descriptors that were sent and never received. In a job: may block. */
+void xd_connection_close(struct xd_client *c);
+
+/* HELLO succeeded: other requests may follow. */
+void xd_connection_greet(struct xd_client *c, bool observer);
+
+/*
+ * Handles one datagram as received, and takes the descriptors. The client may be ended by this.
+ * Also an entry for tests and fuzzers.
+ */
+void xd_client_feed(struct xd_client *c, const void *data, size_t len, const int *fds,
+		    uint32_t nfds);
+/* The request in flight has its reply. Reads the next one. -errno: the client has to end. */
+int xd_connection_finish(struct xd_client *c);
+
+/* The request in flight waits for something that cancel() cancels; `waiting` is its state. */
+void xd_request_wait(struct xd_client *c, void (*cancel)(struct xd_client *c), void *waiting);
+void xd_request_wake(struct xd_client *c);
+
+/* Closes descriptors of a client (not those that are -1) in a job. No request is read meanwhile. */
+void xd_client_close_fds(struct xd_client *c, const int *fds, uint32_t n);
+
+#endif /* XD_CONNECTION_H */

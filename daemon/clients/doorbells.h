@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* A client's doorbells: bitmaps in shared memory, and eventfds that wake sleeping workers. */
+#ifndef XD_CLIENT_DOORBELLS_H
+#define XD_CLIENT_DOORBELLS_H
+
+#include <stdint.h>
+
+#include "daemon/datapath/worker.h"
+#include "shm.h"
+
+struct xd_client;
+struct xd_reply;
+struct xr_shm_ref;
+struct xt_qp;
+
+struct xd_doorbells {
+	struct xd_piece piece;
+	struct xd_doorbell worker[XD_MAX_WORKERS];
+	uint32_t workers;
+};
+
+/* Makes a doorbell for each worker. -ENOSPC: a worker cannot watch one more. */
+int xd_doorbells_open(struct xd_client *c);
+void xd_doorbells_close(struct xd_client *c);
+/* Adds the eventfds, then the bitmaps, to a reply. */
+void xd_doorbells_reply(const struct xd_client *c, struct xr_shm_ref *ref, struct xd_reply *rep);
+
+/* Finds a free slot of a worker's doorbell. -ENOSPC, -ENOMEM. */
+int xd_doorbell_reserve(struct xd_client *c, uint32_t worker, uint32_t *slot);
+/* Sets the QP of a slot, NULL to free it. Workers paused. */
+void xd_doorbell_set(struct xd_client *c, uint32_t worker, uint32_t slot, struct xt_qp *qp);
+
+#endif /* XD_CLIENT_DOORBELLS_H */

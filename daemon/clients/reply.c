@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "reply.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "client.h"
+
+struct xd_reply *xd_reply_start(void)
+{
+	static struct xd_reply rep;
+
+	rep.length = 0;
+	rep.nfds = 0;
+	return &rep;
+}
+
+void *xd_reply_body(struct xd_reply *rep, uint32_t length)
+{
+	memset(rep->body, 0, length);
+	rep->length = length;
+	return rep->body;
+}
+
+void xd_reply_fd(struct xd_reply *rep, int fd, bool keep)
+{
+	rep->fd[rep->nfds] = fd;
+	rep->keep[rep->nfds++] = keep;
+}
+
+static void attach_fds(struct msghdr *msg, char *control, const struct xd_reply *rep)
+{
+	struct cmsghdr *cmsg;
+
+	msg->msg_control = control;
+	msg->msg_controllen = CMSG_SPACE(rep->nfds * sizeof(int));
+	cmsg = CMSG_FIRSTHDR(msg);
+	cmsg->cmsg_level = SOL_SOCKET;
+	cmsg->cmsg_type = SCM_RIGHTS;
+	cmsg->cmsg_len = CMSG_LEN(rep->nfds * sizeof(int));
+	memcpy(CMSG_DATA(cmsg), rep->fd, rep->nfds * sizeof(int));
+}
+
+static int send_reply(const struct xd_connection *con, int err, struct xd_reply *rep)
+{
+	char control[CMSG_SPACE(XR_MSG_MAX_FDS * sizeof(int))] = { 0 };
+	struct xr_msg head = { .type = con->type, .status = err, .seq = con->seq };
+	struct iovec iov[2] = { { &head, sizeof(head) }, { NULL, 0 } };
+	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 2 };
+
+	if (!err && rep) {
+		head.length = rep->length;
+		iov[1] = (struct iovec){ rep->body, rep->length };
+		if (rep->nfds)
+			attach_fds(&msg, control, rep);
+	}
+	return sendmsg(con->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
+void xd_reply_send(struct xd_client *c, int err, struct xd_reply *rep)
+{
+	uint32_t i;
+	int failed;
+
+	if (c->ending || !c->connection.busy)
+		return;
+	failed = send_reply(&c->connection, err, rep);
+	for (i = 0; rep && i < rep->nfds; i++) {
+		if (!rep->keep[i])
+			close(rep->fd[i]);
+	}
+	if (rep)
+		rep->nfds = 0;
+	/* The client is gone, or does not read its replies: end it. */
+	if (xd_connection_finish(c) || failed)
+		xd_client_end(c);
+}

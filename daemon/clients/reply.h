@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Replies to requests. */
+#ifndef XD_REPLY_H
+#define XD_REPLY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <xroce/control.h>
+
+struct xd_client;
+
+#define XD_REPLY_MAX                                                                               \
+	(sizeof(struct xr_query_gids_rep) + XR_GID_TABLE_LEN * sizeof(struct xr_gid_entry))
+
+struct xd_reply {
+	uint8_t body[XD_REPLY_MAX] __attribute__((aligned(8)));
+	uint32_t length;
+	int fd[XR_MSG_MAX_FDS];
+	bool keep[XR_MSG_MAX_FDS]; /* stays open here after it was sent */
+	uint32_t nfds;
+};
+
+/* Returns the one reply that the control thread has, empty. */
+struct xd_reply *xd_reply_start(void);
+
+/* Returns the body, all zero. */
+#define XD_REPLY(rep, type) ((struct type *)xd_reply_body(rep, sizeof(struct type)))
+void *xd_reply_body(struct xd_reply *rep, uint32_t length);
+void xd_reply_fd(struct xd_reply *rep, int fd, bool keep);
+
+/*
+ * Sends the reply to the request in flight; of an error only the status. rep: NULL if there is no
+ * body. Ends a client that does not read its replies.
+ */
+void xd_reply_send(struct xd_client *c, int err, struct xd_reply *rep);
+
+#endif /* XD_REPLY_H */

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Address handles. */
+#ifndef XD_AH_H
+#define XD_AH_H
+
+#include "daemon/clients/client.h"
+
+struct xd_pd;
+struct xd_resolve;
+struct xt_ahs;
+
+struct xd_ah {
+	struct xd_object obj;
+	struct xr_ah_attr attr;
+	struct xd_pd *pd;
+	struct xd_resolve *resolve; /* of a new path after the network changed */
+};
+
+extern const struct xd_kind_ops xd_ah_ops;
+
+/* Returns the client's table of address handles, which engines read. NULL: no memory. */
+struct xt_ahs *xd_client_ahs(struct xd_client *c);
+/* The netdev's addresses or link changed: resolves the next hop again. */
+void xd_ah_refresh_path(struct xd_ah *ah);
+
+#endif /* XD_AH_H */

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "client_memory.h"
+
+#include <errno.h>
+
+#include "daemon/clients/request.h"
+#include "daemon/memory/region.h"
+#include "objects.h"
+
+struct xd_proc *xd_client_proc(const struct xd_client *c)
+{
+	return c->objects->memory.proc;
+}
+
+void xd_client_set_proc(struct xd_client *c, struct xd_proc *proc)
+{
+	xd_proc_put(c->objects->memory.proc);
+	c->objects->memory.proc = proc;
+}
+
+void xd_client_memory_close(struct xd_client_memory *m)
+{
+	xd_proc_put(m->proc);
+	xd_mem_free(m->all);
+}
+
+/*
+ * The reserved L_Key lets the client's queues reach all that the client itself reaches, as a region
+ * on demand of the whole address space does, but no PD and no deregistration limits it. Hence it is
+ * for operators and for the group that the administrator named.
+ */
+static bool may_use(const struct xd_client *c)
+{
+	const struct xd_identity *id = &c->identity;
+	gid_t group = xd_objects_of(c)->lkey_group;
+
+	return id->operator||(group != XD_NO_GROUP && xd_in_groups(group, id->gid, &id->groups));
+}
+
+int xd_do_reserved_lkey(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
+{
+	struct xd_client_memory *m = &c->objects->memory;
+	int err = 0;
+
+	if (!may_use(c))
+		return -EPERM;
+	if (!m->all)
+		err = xd_mem_on_demand(m->proc, 0, UINT64_MAX, true, &m->all);
+	if (err)
+		return err;
+	xd_workers_pause(c->dev->workers);
+	m->xt = &m->all->xt;
+	xd_workers_resume(c->dev->workers);
+	XD_REPLY(rep, xr_reserved_lkey_rep)->lkey = XR_RESERVED_LKEY;
+	return 0;
+}

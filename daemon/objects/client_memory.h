@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The address space of a client, and the reserved L_Key, which gives its queues access to all of
+ * it.
+ */
+#ifndef XD_CLIENT_MEMORY_H
+#define XD_CLIENT_MEMORY_H
+
+struct xd_client;
+struct xd_mem;
+struct xd_proc;
+struct xt_mem;
+
+struct xd_client_memory {
+	struct xd_proc *proc; /* NULL: the client sent no descriptors yet */
+	struct xd_mem *all;   /* NULL: no reserved L_Key */
+	struct xt_mem *xt;    /* the same for engines; changed while workers are paused */
+};
+
+/* Returns the client's address space, NULL if none was sent. */
+struct xd_proc *xd_client_proc(const struct xd_client *c);
+/* Takes the descriptors of a new address space, which the client has after fork(). */
+void xd_client_set_proc(struct xd_client *c, struct xd_proc *proc);
+/* Releases both. In a job: may block. */
+void xd_client_memory_close(struct xd_client_memory *m);
+
+#endif /* XD_CLIENT_MEMORY_H */

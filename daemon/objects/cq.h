@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Completion channels and completion queues. */
+#ifndef XD_CQ_H
+#define XD_CQ_H
+
+#include "daemon/clients/client.h"
+#include "daemon/transport/transport.h"
+
+struct xd_channel {
+	struct xd_object obj;
+	struct xd_event_socket socket;
+};
+
+struct xd_cq {
+	struct xd_object obj;
+	uint32_t depth;
+	uint32_t worker;	    /* that adds completions, XD_WORKER_* */
+	struct xd_channel *channel; /* NULL: none */
+	struct xd_piece ring;
+	struct xd_event_source completions, async;
+	struct xt_cq xt;
+};
+
+extern const struct xd_kind_ops xd_channel_ops, xd_cq_ops;
+
+#endif /* XD_CQ_H */

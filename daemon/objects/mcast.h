@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* QPs attached to multicast groups. */
+#ifndef XD_MCAST_H
+#define XD_MCAST_H
+
+#include <stdint.h>
+
+struct json;
+struct xd_group;
+struct xd_objects;
+struct xd_qp;
+
+/* How many times QPs of one client may be attached, each group counted */
+#define XD_CLIENT_ATTACHED 128
+
+/* Groups with attached QPs */
+struct xd_mcast {
+	struct xd_group *first;
+	uint32_t count;
+};
+
+/* Detaches a QP from all groups. */
+void xd_mcast_leave(struct xd_qp *qp);
+/* Writes an object for each QP of each group. */
+void xd_mcast_show(struct json *j, const struct xd_objects *o);
+
+#endif /* XD_MCAST_H */

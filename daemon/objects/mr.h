@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Memory regions, those for fast registration (fast_mr.c) included. */
+#ifndef XD_MR_H
+#define XD_MR_H
+
+#include "daemon/clients/client.h"
+
+struct json;
+struct xd_dm;
+struct xd_mem;
+struct xd_pd;
+struct xt_key;
+
+struct xd_mr {
+	struct xd_object obj;
+	uint32_t access;
+	uint64_t addr, length, iova;
+	uint64_t charged; /* bytes of the user's quota */
+	struct xd_pd *pd;
+	struct xd_dm *dm; /* of which it is a part, NULL */
+	struct xt_key *key;
+	struct xd_mem *mem;
+	struct xd_client_job unmap; /* its end */
+	bool reply;		    /* to a DEREG_MR, when it is unmapped */
+	struct xd_piece lists;	    /* fast regions: of pages */
+};
+
+extern const struct xd_kind_ops xd_mr_ops;
+
+/* Returns the R_Key, 0 if peers cannot use the region. */
+uint32_t xd_mr_rkey(const struct xd_mr *mr);
+/* Releases the key: no engine uses it any more, and its index may be given out again. */
+void xd_mr_drop_key(struct xd_client *c, struct xd_mr *mr);
+
+/* Writes access rights (XR_ACCESS_*) as letters. */
+void xd_show_access(struct json *j, uint32_t access);
+
+#endif /* XD_MR_H */

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Memory windows. Engines bind them. */
+#ifndef XD_MW_H
+#define XD_MW_H
+
+#include "daemon/clients/client.h"
+
+struct xd_pd;
+struct xt_key;
+
+struct xd_mw {
+	struct xd_object obj;
+	struct xd_pd *pd;
+	struct xt_key *key; /* its entry says where the window is bound */
+};
+
+extern const struct xd_kind_ops xd_mw_ops;
+
+#endif /* XD_MW_H */

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "objects.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "daemon/base/options.h"
+#include "ah.h"
+#include "cq.h"
+#include "dm.h"
+#include "mr.h"
+#include "mw.h"
+#include "pd.h"
+#include "qp.h"
+#include "srq.h"
+#include "xrc.h"
+
+static const struct xd_kind_ops *const kinds[XD_KINDS] = {
+	[XD_QP] = &xd_qp_ops,	  [XD_AH] = &xd_ah_ops, [XD_SRQ] = &xd_srq_ops,
+	[XD_XRCD] = &xd_xrcd_ops, [XD_CQ] = &xd_cq_ops, [XD_CHANNEL] = &xd_channel_ops,
+	[XD_MW] = &xd_mw_ops,	  [XD_MR] = &xd_mr_ops, [XD_DM] = &xd_dm_ops,
+	[XD_PD] = &xd_pd_ops,
+};
+_Static_assert(XD_KINDS <= XD_MAX_KINDS, "kinds");
+
+int xd_objects_open_client(struct xd_client *c)
+{
+	c->objects = calloc(1, sizeof(*c->objects));
+	return c->objects ? 0 : -ENOMEM;
+}
+
+void xd_objects_close_client(struct xd_client *c)
+{
+	xd_client_memory_close(&c->objects->memory);
+	xt_ahs_free(c->objects->ahs);
+	free(c->objects);
+}
+
+int xd_objects_start(struct xd_objects *o, struct xd_device *dev, const struct xd_client_ops *ops)
+{
+	int err = xd_clients_start(&o->clients, dev, ops, kinds, XD_KINDS);
+
+	if (!err)
+		err = xd_group_by_name(dev->opt->reserved_lkey_group, &o->lkey_group);
+	return err;
+}
+
+bool xd_objects_stop(struct xd_objects *o)
+{
+	if (!xd_clients_stop(&o->clients))
+		return false;
+	xd_table_free(&o->pd_ids);
+	xd_table_free(&o->xrc_domains);
+	return true;
+}
+
+void xd_objects_net_changed(struct xd_objects *o)
+{
+	struct xd_client *c;
+	struct xd_qp *qp;
+	struct xd_ah *ah;
+	uint32_t h;
+
+	for (c = o->clients.first; c; c = c->next) {
+		for (h = 0; (qp = xd_object_next(c, XD_QP, &h));)
+			xd_qp_refresh_path(qp);
+		for (h = 0; (ah = xd_object_next(c, XD_AH, &h));)
+			xd_ah_refresh_path(ah);
+	}
+}

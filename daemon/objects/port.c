@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "port.h"
+
+#include "daemon/clients/device.h"
+#include "daemon/datapath/xdp.h"
+#include "daemon/netdev/net.h"
+
+/*
+ * Bytes of a frame besides the payload, rounded up: IPv6, UDP, BTH, the longest extended headers
+ * that come with payload, pad, ICRC. Path MTU 4096 needs a link MTU of 4200.
+ */
+#define OVERHEAD 104
+/* Longer frames need more than a page, and so multi-buffer AF_XDP. */
+#define SINGLE_BUFFER_MTU 2048
+
+uint32_t xd_port_max_mtu(const struct xd_device *dev)
+{
+	return xd_xdp_multi_buffer(dev->xdp) ? 4096 : SINGLE_BUFFER_MTU;
+}
+
+uint32_t xd_port_mtu(const struct xd_device *dev)
+{
+	uint32_t mtu = xd_port_max_mtu(dev);
+
+	while (mtu > 256 && mtu + OVERHEAD > xd_net_link(dev->net)->mtu)
+		mtu /= 2;
+	return mtu;
+}

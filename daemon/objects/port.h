@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The port of the device. */
+#ifndef XD_PORT_H
+#define XD_PORT_H
+
+#include <stdint.h>
+
+struct xd_device;
+
+/* Path MTU in bytes: what the link carries now, and what the datapath could carry. */
+uint32_t xd_port_mtu(const struct xd_device *dev);
+uint32_t xd_port_max_mtu(const struct xd_device *dev);
+
+#endif /* XD_PORT_H */

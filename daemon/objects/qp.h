@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Queue pairs. */
+#ifndef XD_QP_H
+#define XD_QP_H
+
+#include "daemon/clients/client.h"
+#include "daemon/clients/reply.h"
+
+struct xd_cq;
+struct xd_pd;
+struct xd_resolve;
+struct xd_srq;
+struct xd_target;
+struct xd_xrcd;
+struct xt_qp;
+
+struct xd_qp {
+	struct xd_object obj;
+	uint32_t type, qpn, slot, worker;
+	uint32_t max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_inline;
+	uint32_t sq_sig_all;
+	bool gsi;			 /* queue pair 1 */
+	struct xd_pd *pd;		 /* NULL: XRC_RECV, which has no CQs either */
+	struct xd_cq *send_cq, *recv_cq; /* recv_cq NULL: XRC_SEND */
+	struct xd_srq *srq;		 /* NULL: none */
+	struct xd_xrcd *xrcd;		 /* XRC_RECV only */
+	struct xd_target *target;	 /* XRC_RECV: this is one handle of it */
+	struct xd_qp *next_handle, **pprev_handle;
+	struct xd_piece sq, rq;
+	struct xd_event_source async;
+	struct xt_qp *xt;
+	struct xd_resolve *resolve; /* of a new path after the network changed */
+	uint32_t attached;	    /* times that it is attached to multicast groups */
+};
+
+extern const struct xd_kind_ops xd_qp_ops;
+
+/* Frees a QP in any state, also one that was not completely created. */
+void xd_qp_free(struct xd_qp *qp);
+/* Fills the reply to CREATE_QP and OPEN_QP. */
+void xd_qp_reply(const struct xd_qp *qp, struct xd_reply *rep);
+/* The netdev's addresses or link changed: resolves the next hop again, sets the path MTU. */
+void xd_qp_refresh_path(struct xd_qp *qp);
+
+#endif /* XD_QP_H */

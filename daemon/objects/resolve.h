@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Requests that wait until the next hop to an address is resolved. */
+#ifndef XD_RESOLVE_H
+#define XD_RESOLVE_H
+
+#include "daemon/clients/client.h"
+#include "daemon/clients/reply.h"
+#include "daemon/transport/transport.h"
+
+/* Continues a request once the path is known. Returns the status of the reply. */
+typedef int (*xd_resolved_fn)(struct xd_client *c, const void *request, const struct xt_path *path,
+			      struct xd_reply *rep);
+
+/*
+ * Resolves the next hop of a request, which is copied. Returns -EINVAL for an address that the
+ * daemon cannot use, -ENOMEM, or XD_LATER, which the caller's handler returns: then() completes the
+ * request.
+ */
+int xd_after_resolve(struct xd_client *c, const struct xr_ah_attr *attr, const void *request,
+		     size_t length, xd_resolved_fn then);
+
+#endif /* XD_RESOLVE_H */
