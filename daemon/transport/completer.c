@@ -79,7 +79,7 @@ static bool acked(struct xt_qp *qp, uint32_t psn)
 	while (r->retired != r->loaded) {
 		w = xt_swqe(qp, r->retired);
 		end = w->psn + w->npsn;
-		if (xt_diff(psn, w->psn) <= 0 || w->kind >= XT_KIND_READ)
+		if (xt_diff(psn, w->psn) <= 0 || xt_kind_of(w)->rd_atomic)
 			break;
 		if (xt_diff(psn, end) < 0) {
 			r->unacked = psn;
@@ -235,10 +235,9 @@ static bool read_response_fits(const struct xt_qp *qp, const struct xt_swqe *w,
 	uint32_t i = qp->req.unacked - w->psn;
 	uint32_t left = w->length - (i << qp->mtu_shift);
 
-	/* IBTA annex A19: an ATOMIC WRITE is answered like a READ of nothing. */
-	if (w->kind == XT_KIND_ATOMIC_WRITE)
+	if (xt_kind_of(w)->response == XT_RESPONSE_EMPTY)
 		return rx->opcode == XR_OP_READ_RESP_ONLY && !rx->len;
-	if (w->kind != XT_KIND_READ)
+	if (xt_kind_of(w)->response != XT_RESPONSE_READ)
 		return false;
 	/* the end of the message is an end, whatever way retries cut it */
 	if (i + 1 == w->npsn && !(rx->flags & XR_OPF_END))
@@ -284,7 +283,7 @@ static void rx_atomic_ack(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn
 
 	if (!w)
 		return;
-	if (w->kind != XT_KIND_ATOMIC) {
+	if (xt_kind_of(w)->response != XT_RESPONSE_ATOMIC) {
 		bad_response(qp);
 		return;
 	}

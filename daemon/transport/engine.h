@@ -7,6 +7,7 @@
  *   keys.c        L_Keys and R_Keys
  *   qp.c          QP creation, errors
  *   modify.c      QP states and attributes
+ *   wr_kind.c     kinds of send work requests
  *   sq.c          send work requests: from the ring, checked, to their completion
  *   requester.c   requests to packets, timeouts, retries
  *   completer.c   responses of the peer
@@ -20,7 +21,7 @@
  *   copy.c        payload from and to memory, with its keys checked
  *   memory.c      regions and their segments
  *   packet.c      packets to be sent
- *   wire.c        received packets: parsing, ICRC
+ *   icrc.c        ICRC
  *   ah.c          address handles
  *   group.c       multicast groups
  *   pace.c        rate limits

@@ -376,6 +376,33 @@ static enum xr_reason reg(struct xt_qp *qp, const struct xt_swqe *w)
 
 /* ---- work requests --------------------------------------------------------------------------- */
 
+static void copy_reg(struct xt_swqe *w, const struct xr_send_wqe *wqe)
+{
+	w->reg.key = wqe->reg.key;
+	w->reg.access = wqe->reg.access;
+	w->reg.pages = wqe->reg.pages;
+	w->reg.list = wqe->reg.list;
+	w->reg.page_shift = wqe->reg.page_shift;
+	w->bind_len = wqe->bind_len;
+}
+
+static void copy_bind(struct xt_swqe *w, const struct xr_send_wqe *wqe)
+{
+	w->bind.mw_rkey = wqe->bind.mw_rkey;
+	w->bind.new_rkey = wqe->bind.new_rkey;
+	w->bind.mr_lkey = wqe->bind.mr_lkey;
+	w->bind.access = wqe->bind.access;
+	w->bind_len = wqe->bind_len;
+}
+
+void xt_key_wr_load(struct xt_swqe *w, const struct xr_send_wqe *wqe)
+{
+	if (wqe->opcode == XR_WR_BIND_MW)
+		copy_bind(w, wqe);
+	else if (wqe->opcode == XR_WR_REG_MR)
+		copy_reg(w, wqe);
+}
+
 /* IBTA 11.6.2: what verbs calls a bind error is that of all operations that manage memory. */
 bool xt_key_wr_execute(struct xt_qp *qp, struct xt_swqe *w)
 {

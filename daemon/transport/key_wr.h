@@ -5,6 +5,8 @@
 
 #include "sq.h"
 
+/* struct xt_kind.load of XT_KIND_LOCAL */
+void xt_key_wr_load(struct xt_swqe *w, const struct xr_send_wqe *wqe);
 /* Executes a work request of XT_KIND_LOCAL. Returns false with w->error set; then nothing changed. */
 bool xt_key_wr_execute(struct xt_qp *qp, struct xt_swqe *w);
 /* Executes the peer's SEND with Invalidate. Returns XR_OK, or why it may not invalidate the key. */

@@ -148,19 +148,18 @@ static void do_data(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 		.inv_rkey = w->inv_rkey,
 		.src = { .qp = qp, .index = qp->req.retired, .off = p->off },
 	};
-	enum xt_outcome verdict;
-	struct xt_wc_error error;
-	uint32_t code;
+	struct xt_result res;
+	enum xt_outcome outcome;
 
 	rq.flags = xr_opcodes[rq.op].flags;
 	if (xt_unreliable(qp) && p->first)
 		xt_resp_begin_message(peer, qp->req.unacked);
-	verdict = xt_resp_request(peer, &rq, &code, &error);
-	if (xt_unreliable(qp) && (verdict == XT_RNR || verdict == XT_REFUSED)) {
+	outcome = xt_resp_request(peer, &rq, &res);
+	if (xt_unreliable(qp) && (outcome == XT_RNR || outcome == XT_REFUSED)) {
 		dropped(qp, peer, p);
 		return;
 	}
-	switch (verdict) {
+	switch (outcome) {
 	case XT_ACCEPTED:
 		/* a QP that sends to itself may have failed with its own receive completion */
 		if (xt_may_send(qp))
@@ -171,10 +170,10 @@ static void do_data(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 		xt_req_rnr(qp, peer->attr.min_rnr_timer);
 		break;
 	case XT_SOURCE_ERROR:
-		xt_sq_fail(qp, error);
+		xt_sq_fail(qp, res.error);
 		break;
 	case XT_REFUSED:
-		refused(qp, code);
+		refused(qp, res.nak);
 		break;
 	}
 }
@@ -216,58 +215,37 @@ static void do_read(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 	}
 }
 
-static void do_atomic(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
+/* A request of one packet that is completed by a response without a payload */
+static void do_single(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 {
 	const struct xt_swqe *w = p->wqe;
-	bool swap = w->opcode == XR_WR_ATOMIC_CMP_AND_SWP;
 	struct xt_request rq = {
-		.op = swap ? XR_OP_CMP_SWAP : XR_OP_FETCH_ADD,
+		.op = xt_wr_opcode(w->opcode)->op,
 		.va = w->remote_addr,
 		.rkey = w->rkey,
-		.compare = w->compare_add,
-		.swap_add = swap ? w->swap : w->compare_add,
-	};
-	struct xt_wc_error error;
-	uint64_t old;
-	int nak = xt_resp_atomic(peer, &rq, &old);
-
-	if (nak >= 0) {
-		xt_resp_refuse(peer, nak);
-		refused(qp, nak);
-		return;
-	}
-	peer_done(peer, p);
-	if (xt_req_store_atomic(qp, w, old, &error))
-		advance(qp, p);
-	else
-		xt_sq_fail(qp, error);
-}
-
-static void do_atomic_write(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
-{
-	struct xt_request rq = {
-		.va = p->wqe->remote_addr,
-		.rkey = p->wqe->rkey,
-		.len = XR_ATOMIC_LEN,
-		.total = XR_ATOMIC_LEN,
+		.len = w->length,
+		.total = w->length,
+		.compare = w->atomic.compare,
+		.swap_add = w->atomic.swap_add,
 		.src = { .qp = qp, .index = qp->req.retired },
 	};
-	struct xt_wc_error error;
-	uint32_t code;
+	const struct xt_kind *kind = xt_kind_of(w);
+	enum xt_outcome outcome;
+	struct xt_result res;
 
-	switch (xt_resp_atomic_write(peer, &rq, &code, &error)) {
-	case XT_ACCEPTED:
-		peer_done(peer, p);
-		advance(qp, p);
-		break;
-	case XT_SOURCE_ERROR:
-		xt_sq_fail(qp, error);
-		break;
-	default:
-		xt_resp_refuse(peer, code);
-		refused(qp, code);
-		break;
+	outcome = kind->execute(peer, &rq, &res);
+	if (outcome == XT_REFUSED) {
+		xt_resp_refuse(peer, res.nak);
+		refused(qp, res.nak);
+		return;
 	}
+	if (outcome == XT_ACCEPTED)
+		peer_done(peer, p);
+	if (outcome == XT_ACCEPTED && (kind->response != XT_RESPONSE_ATOMIC ||
+				       xt_req_store_atomic(qp, w, res.old, &res.error)))
+		advance(qp, p);
+	else
+		xt_sq_fail(qp, res.error);
 }
 
 /* A READ or atomic that the peer would not take from the wire either */
@@ -278,18 +256,18 @@ static bool out_of_place(struct xt_qp *peer)
 
 static void perform(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 {
+	const struct xt_kind *kind = xt_kind_of(p->wqe);
+
 	xt_resp_established(peer);
-	if (p->wqe->kind <= XT_KIND_WRITE) {
+	if (!kind->rd_atomic) {
 		do_data(qp, peer, p);
 	} else if (out_of_place(peer) || xt_resp_select_srq(peer, p->wqe->srqn) >= 0) {
 		xt_resp_refuse(peer, XR_NAK_INVALID_REQUEST);
 		refused(qp, XR_NAK_INVALID_REQUEST);
-	} else if (p->wqe->kind == XT_KIND_READ) {
+	} else if (kind->response == XT_RESPONSE_READ) {
 		do_read(qp, peer, p);
-	} else if (p->wqe->kind == XT_KIND_ATOMIC_WRITE) {
-		do_atomic_write(qp, peer, p);
 	} else {
-		do_atomic(qp, peer, p);
+		do_single(qp, peer, p);
 	}
 	xt_qp_store_psns(peer);
 }

@@ -26,6 +26,7 @@ transport_SRCS := $(addprefix daemon/transport/, \
 	srq.c \
 	timer.c \
 	unreliable.c \
+	wr_kind.c \
 	)
 
 $(eval $(call static_library,transport,$(transport_SRCS)))

@@ -259,7 +259,7 @@ static enum gate gate(const struct xt_qp *qp, const struct xt_swqe *w)
 	if (inflight && inflight + n > r->window)
 		return GATE_WAIT;
 	/* none at all would be for ever: one goes that was loaded when there were any */
-	if (w->kind >= XT_KIND_READ && r->rd_inflight && r->rd_inflight >= qp->attr.max_rd_atomic)
+	if (xt_kind_of(w)->rd_atomic && r->rd_inflight && r->rd_inflight >= qp->attr.max_rd_atomic)
 		return GATE_WAIT;
 	if (!credit_allows(qp, w))
 		return GATE_WAIT;
@@ -294,7 +294,7 @@ static bool next_requests_ack(struct xt_qp *qp, const struct xt_swqe *w)
 		return false;
 	next = xt_sq_following(qp);
 	return next && !next->error.status && !(next->flags & XR_SEND_FENCE) &&
-	       (next->kind == XT_KIND_SEND || next->kind == XT_KIND_WRITE);
+	       xt_kind_of(next)->response == XT_RESPONSE_ACK;
 }
 
 /*
@@ -331,16 +331,14 @@ bool xt_req_build_data(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
 	p->solicited = last && takes_receive(w) && (w->flags & XR_SEND_SOLICITED);
 	if (first && w->kind == XT_KIND_WRITE)
 		xt_ext_reth(p, w->remote_addr, w->rkey, w->length);
-	if (last && xt_has_imm(w)) {
-		memcpy(p->ext + p->ext_len, &w->imm, sizeof(w->imm));
-		p->ext_len += sizeof(w->imm);
-	}
+	if (last && xt_has_imm(w))
+		xt_ext_put(p, &w->imm, sizeof(w->imm));
 	if (last && w->opcode == XR_WR_SEND_WITH_INV)
 		xt_ext_ieth(p, w->inv_rkey);
 	return xt_gather(qp, r->cur, off, left < qp->mtu ? left : qp->mtu, &p->payload, &w->error);
 }
 
-static void build_read(struct xt_qp *qp, const struct xt_swqe *w, struct xt_packet *p)
+bool xt_req_build_read(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
 {
 	uint32_t psn = qp->req.next;
 	uint32_t off = (psn - w->psn) << qp->mtu_shift, left = w->length - off;
@@ -348,46 +346,49 @@ static void build_read(struct xt_qp *qp, const struct xt_swqe *w, struct xt_pack
 
 	p->opcode = XR_OP_READ_REQUEST;
 	xt_ext_reth(p, w->remote_addr + off, w->rkey, left < len ? left : len);
+	return true;
 }
 
-static bool build_atomic_write(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
+bool xt_req_build_atomic_write(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
 {
 	p->opcode = XR_OP_ATOMIC_WRITE;
 	xt_ext_reth(p, w->remote_addr, w->rkey, XR_ATOMIC_LEN);
 	return xt_gather(qp, qp->req.cur, 0, XR_ATOMIC_LEN, &p->payload, &w->error);
 }
 
-static void build_atomic(const struct xt_swqe *w, struct xt_packet *p)
+void xt_req_load_atomic(struct xt_swqe *w, const struct xr_send_wqe *wqe)
 {
-	bool swap = w->opcode == XR_WR_ATOMIC_CMP_AND_SWP;
+	bool swap = wqe->opcode == XR_WR_ATOMIC_CMP_AND_SWP;
+
+	w->atomic.compare = swap ? wqe->atomic.compare_add : 0;
+	w->atomic.swap_add = swap ? wqe->atomic.swap : wqe->atomic.compare_add;
+}
+
+bool xt_req_build_atomic(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
+{
 	struct xr_atomiceth eth = {
 		.va = htobe64(w->remote_addr),
 		.rkey = htobe32(w->rkey),
-		.swap_add = htobe64(swap ? w->swap : w->compare_add),
-		.compare = htobe64(swap ? w->compare_add : 0),
+		.swap_add = htobe64(w->atomic.swap_add),
+		.compare = htobe64(w->atomic.compare),
 	};
 
-	p->opcode = swap ? XR_OP_CMP_SWAP : XR_OP_FETCH_ADD;
-	memcpy(p->ext + p->ext_len, &eth, sizeof(eth));
-	p->ext_len += sizeof(eth);
+	(void)qp;
+	p->opcode = xt_wr_opcode(w->opcode)->op;
+	xt_ext_put(p, &eth, sizeof(eth));
+	return true;
 }
 
 static bool build(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p, uint32_t budget)
 {
+	const struct xt_kind *kind = xt_kind_of(w);
+
 	xt_packet_init(p, 0, qp->req.next);
 	if (qp->info.type == XR_QPT_XRC_SEND)
 		xt_ext_xrceth(p, w->srqn);
-	if (w->kind <= XT_KIND_WRITE)
+	if (kind->response == XT_RESPONSE_ACK)
 		p->ackreq = needs_ackreq(qp, w, qp->req.next + 1 == w->psn + w->npsn, budget);
-	if (w->kind == XT_KIND_READ)
-		build_read(qp, w, p);
-	else if (w->kind == XT_KIND_ATOMIC)
-		build_atomic(w, p);
-	else if (w->kind == XT_KIND_ATOMIC_WRITE)
-		return build_atomic_write(qp, w, p);
-	else
-		return xt_req_build_data(qp, w, p);
-	return true;
+	return kind->build(qp, w, p);
 }
 
 static void sent(struct xt_qp *qp, const struct xt_swqe *w, const struct xt_packet *p)
@@ -399,10 +400,10 @@ static void sent(struct xt_qp *qp, const struct xt_swqe *w, const struct xt_pack
 	r->next += span(qp, w, r->next);
 	if (xt_diff(r->next, r->max) > 0)
 		r->max = r->next;
-	if (w->kind >= XT_KIND_READ)
+	if (xt_kind_of(w)->rd_atomic)
 		r->rd_inflight++;
-	/* responses acknowledge by themselves */
-	if (p->ackreq || w->kind >= XT_KIND_READ) {
+	/* a response is an acknowledgement too */
+	if (p->ackreq || xt_kind_of(w)->rd_atomic) {
 		r->since_ackreq = 0;
 		r->ackreq_psn = r->next - 1;
 	} else {

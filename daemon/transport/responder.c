@@ -55,16 +55,16 @@ void xt_resp_refuse(struct xt_qp *qp, uint32_t nak)
 }
 
 /* An unreliable connection drops the message and says nothing (IBTA 9.9.3, class D). */
-static enum xt_outcome refuse(struct xt_qp *qp, uint32_t *code, uint32_t nak)
+static enum xt_outcome refuse(struct xt_qp *qp, struct xt_result *res, uint32_t nak)
 {
-	*code = nak;
+	res->nak = nak;
 	if (!xt_unreliable(qp))
 		xt_resp_refuse(qp, nak);
 	return XT_REFUSED;
 }
 
 /* A request that is refused for the receive it met, which completes with the error. */
-static enum xt_outcome refuse_receive(struct xt_qp *qp, uint32_t *code, uint32_t nak,
+static enum xt_outcome refuse_receive(struct xt_qp *qp, struct xt_result *res, uint32_t nak,
 				      const struct xt_wc_error *error)
 {
 	struct xr_cqe cqe = {
@@ -73,31 +73,10 @@ static enum xt_outcome refuse_receive(struct xt_qp *qp, uint32_t *code, uint32_t
 		.opcode = IBV_WC_RECV,
 	};
 
-	*code = nak;
+	res->nak = nak;
 	xt_rq_complete(qp, &cqe, false);
 	fail(qp, nak);
 	return XT_REFUSED;
-}
-
-static enum xt_wr_kind kind_of(uint8_t op)
-{
-	switch (op) {
-	case XR_OP_SEND_FIRST ... XR_OP_SEND_ONLY_IMM:
-	case XR_OP_SEND_LAST_INV:
-	case XR_OP_SEND_ONLY_INV:
-		return XT_KIND_SEND;
-	case XR_OP_WRITE_FIRST ... XR_OP_WRITE_ONLY_IMM:
-		return XT_KIND_WRITE;
-	case XR_OP_READ_REQUEST:
-		return XT_KIND_READ;
-	case XR_OP_CMP_SWAP:
-	case XR_OP_FETCH_ADD:
-		return XT_KIND_ATOMIC;
-	case XR_OP_ATOMIC_WRITE:
-		return XT_KIND_ATOMIC_WRITE;
-	default:
-		return XT_KIND_NONE;
-	}
 }
 
 /* IBTA 9.7.4.1.2 and 9.7.4.1.6: FIRST, MIDDLE, LAST in this order, of the right length */
@@ -150,6 +129,15 @@ int xt_resp_check(struct xt_qp *qp, uint32_t access, uint64_t va, uint32_t rkey,
 
 /* ---- operations ------------------------------------------------------------------------- */
 
+/* nak: -1, or the NAK code that a request is refused with */
+static enum xt_outcome outcome_of(int nak, struct xt_result *res)
+{
+	if (nak < 0)
+		return XT_ACCEPTED;
+	res->nak = (uint32_t)nak;
+	return XT_REFUSED;
+}
+
 static void advance(struct xt_qp *qp, const struct xt_request *rq, enum xt_wr_kind kind)
 {
 	struct xt_responder *resp = &qp->resp;
@@ -164,28 +152,26 @@ static void advance(struct xt_qp *qp, const struct xt_request *rq, enum xt_wr_ki
 }
 
 /* ACCEPTED, RNR, or REFUSED for a work request that is no good */
-static enum xt_outcome take_receive(struct xt_qp *qp, uint32_t *code)
+static enum xt_outcome take_receive(struct xt_qp *qp, struct xt_result *res)
 {
-	struct xt_wc_error error;
-
-	switch (xt_rq_take(qp, &error)) {
+	switch (xt_rq_take(qp, &res->error)) {
 	case XT_TAKE_OK:
 		return XT_ACCEPTED;
 	case XT_TAKE_BAD:
-		return refuse_receive(qp, code, XR_NAK_REMOTE_OPERATIONAL, &error);
+		return refuse_receive(qp, res, XR_NAK_REMOTE_OPERATIONAL, &res->error);
 	default:
 		break;
 	}
 	/* corrupt ring indices */
 	if (!xt_may_receive(qp)) {
-		*code = XR_NAK_REMOTE_OPERATIONAL;
+		res->nak = XR_NAK_REMOTE_OPERATIONAL;
 		return XT_REFUSED;
 	}
 	return XT_RNR;
 }
 
 static enum xt_outcome complete_receive(struct xt_qp *qp, const struct xt_request *rq,
-					uint32_t opcode, uint32_t bytes, uint32_t *code)
+					uint32_t opcode, uint32_t bytes, struct xt_result *res)
 {
 	struct xr_cqe cqe = {
 		.status = IBV_WC_SUCCESS,
@@ -202,7 +188,7 @@ static enum xt_outcome complete_receive(struct xt_qp *qp, const struct xt_reques
 	}
 	if (xt_rq_complete(qp, &cqe, rq->solicited))
 		return XT_ACCEPTED;
-	*code = XR_NAK_REMOTE_OPERATIONAL;
+	res->nak = XR_NAK_REMOTE_OPERATIONAL;
 	return XT_REFUSED;
 }
 
@@ -210,7 +196,7 @@ static enum xt_outcome complete_receive(struct xt_qp *qp, const struct xt_reques
  * IBTA 9.4.1.1.3 and 9.9.6.3 (class J): the message is here, and its key must go before that is
  * told. Where it cannot, the receive completes with the error.
  */
-static enum xt_outcome invalidate(struct xt_qp *qp, uint32_t rkey, uint32_t *code)
+static enum xt_outcome invalidate(struct xt_qp *qp, uint32_t rkey, struct xt_result *res)
 {
 	struct xt_wc_error error = { .status = IBV_WC_REM_INV_REQ_ERR };
 	enum xr_reason why = xt_invalidate_remote(qp, rkey);
@@ -218,44 +204,43 @@ static enum xt_outcome invalidate(struct xt_qp *qp, uint32_t rkey, uint32_t *cod
 	if (why == XR_OK)
 		return XT_ACCEPTED;
 	error.verr = XR_VERR_INVALIDATE | why << 8;
-	return refuse_receive(qp, code, XR_NAK_REMOTE_ACCESS, &error);
+	return refuse_receive(qp, res, XR_NAK_REMOTE_ACCESS, &error);
 }
 
-static enum xt_outcome do_send(struct xt_qp *qp, const struct xt_request *rq, uint32_t *code,
-			       struct xt_wc_error *error)
+enum xt_outcome xt_resp_send(struct xt_qp *qp, const struct xt_request *rq, struct xt_result *res)
 {
 	static const struct xt_wc_error too_small = { IBV_WC_LOC_LEN_ERR, XR_VERR_RQ_TOO_SMALL };
 	struct xt_responder *resp = &qp->resp;
 	struct xt_receive *wqe = &qp->rq;
-	enum xt_outcome verdict;
+	enum xt_outcome outcome;
 	enum xt_side side;
 
 	if (rq->flags & XR_OPF_START) {
-		verdict = take_receive(qp, code);
-		if (verdict != XT_ACCEPTED)
-			return verdict;
+		outcome = take_receive(qp, res);
+		if (outcome != XT_ACCEPTED)
+			return outcome;
 		resp->done = 0;
 	}
 	if (resp->done + (uint64_t)rq->len > wqe->length ||
 	    resp->done + (uint64_t)rq->len > XR_MAX_MSG_SIZE)
 		return xt_unreliable(qp)
-			       ? refuse(qp, code, XR_NAK_INVALID_REQUEST)
-			       : refuse_receive(qp, code, XR_NAK_INVALID_REQUEST, &too_small);
-	side = xt_scatter_receive(qp, resp->done, &rq->src, rq->len, error);
+			       ? refuse(qp, res, XR_NAK_INVALID_REQUEST)
+			       : refuse_receive(qp, res, XR_NAK_INVALID_REQUEST, &too_small);
+	side = xt_scatter_receive(qp, resp->done, &rq->src, rq->len, &res->error);
 	if (side == XT_SIDE_SOURCE)
 		return XT_SOURCE_ERROR;
 	if (side == XT_SIDE_TARGET)
-		return refuse_receive(qp, code, XR_NAK_REMOTE_OPERATIONAL, error);
+		return refuse_receive(qp, res, XR_NAK_REMOTE_OPERATIONAL, &res->error);
 	resp->done += rq->len;
 	if (rq->flags & XR_EXT_IETH) {
-		verdict = invalidate(qp, rq->inv_rkey, code);
-		if (verdict != XT_ACCEPTED)
-			return verdict;
+		outcome = invalidate(qp, rq->inv_rkey, res);
+		if (outcome != XT_ACCEPTED)
+			return outcome;
 	}
 	advance(qp, rq, XT_KIND_SEND);
 	if (!(rq->flags & XR_OPF_END))
 		return XT_ACCEPTED;
-	return complete_receive(qp, rq, IBV_WC_RECV, resp->done, code);
+	return complete_receive(qp, rq, IBV_WC_RECV, resp->done, res);
 }
 
 /* IBTA 9.7.4.1.5: the whole range is checked before the first byte. Returns a NAK code or -1. */
@@ -274,12 +259,11 @@ static int begin_write(struct xt_qp *qp, const struct xt_request *rq)
 	return xt_resp_check(qp, XR_ACCESS_REMOTE_WRITE, rq->va, rq->rkey, rq->total, &mem, &off);
 }
 
-static enum xt_outcome do_write(struct xt_qp *qp, const struct xt_request *rq, uint32_t *code,
-				struct xt_wc_error *error)
+enum xt_outcome xt_resp_write(struct xt_qp *qp, const struct xt_request *rq, struct xt_result *res)
 {
 	struct xt_responder *resp = &qp->resp;
 	bool end = rq->flags & XR_OPF_END;
-	enum xt_outcome verdict;
+	enum xt_outcome outcome;
 	enum xt_side side;
 	struct xt_mem *mem;
 	uint64_t off;
@@ -295,55 +279,37 @@ static enum xt_outcome do_write(struct xt_qp *qp, const struct xt_request *rq, u
 		nak = xt_resp_check(qp, XR_ACCESS_REMOTE_WRITE, resp->va + resp->done, resp->rkey,
 				    rq->len, &mem, &off);
 	if (nak >= 0)
-		return refuse(qp, code, nak);
+		return refuse(qp, res, nak);
 	if (rq->flags & XR_EXT_IMMDT) {
-		verdict = take_receive(qp, code);
-		if (verdict != XT_ACCEPTED)
-			return verdict;
+		outcome = take_receive(qp, res);
+		if (outcome != XT_ACCEPTED)
+			return outcome;
 	}
-	side = rq->len ? xt_put(mem, off, &rq->src, rq->len, error) : XT_SIDE_NONE;
+	side = rq->len ? xt_put(mem, off, &rq->src, rq->len, &res->error) : XT_SIDE_NONE;
 	if (side == XT_SIDE_SOURCE)
 		return XT_SOURCE_ERROR;
 	if (side == XT_SIDE_TARGET)
-		return refuse(qp, code, XR_NAK_REMOTE_OPERATIONAL);
+		return refuse(qp, res, XR_NAK_REMOTE_OPERATIONAL);
 	resp->done += rq->len;
 	advance(qp, rq, XT_KIND_WRITE);
 	if (!(rq->flags & XR_EXT_IMMDT))
 		return XT_ACCEPTED;
-	return complete_receive(qp, rq, IBV_WC_RECV_RDMA_WITH_IMM, resp->done, code);
+	return complete_receive(qp, rq, IBV_WC_RECV_RDMA_WITH_IMM, resp->done, res);
 }
 
-static enum xt_outcome do_read(struct xt_qp *qp, const struct xt_request *rq, uint32_t *code)
+enum xt_outcome xt_resp_read(struct xt_qp *qp, const struct xt_request *rq, struct xt_result *res)
 {
-	struct xt_responder *resp = &qp->resp;
 	struct xt_mem *mem;
-	struct xt_rd *rd;
 	uint64_t off;
-	int nak;
+	int nak = XR_NAK_INVALID_REQUEST;
 
-	if (rq->total > XR_MAX_MSG_SIZE)
-		return refuse(qp, code, XR_NAK_INVALID_REQUEST);
-	nak = xt_resp_check(qp, XR_ACCESS_REMOTE_READ, rq->va, rq->rkey, rq->total, &mem, &off);
-	if (nak >= 0)
-		return refuse(qp, code, nak);
-	rd = xt_rd_new(qp);
-	if (!rd)
-		return refuse(qp, code, XR_NAK_INVALID_REQUEST);
-	*rd = (struct xt_rd){
-		.kind = XT_KIND_READ,
-		.va = rq->va,
-		.rkey = rq->rkey,
-		.pd = resp->pd,
-		.len = rq->total,
-		.psn = resp->epsn,
-		.npsn = rq->packets,
-	};
-	xt_rd_added(qp);
-	advance(qp, rq, XT_KIND_READ);
-	return XT_ACCEPTED;
+	if (rq->total <= XR_MAX_MSG_SIZE)
+		nak = xt_resp_check(qp, XR_ACCESS_REMOTE_READ, rq->va, rq->rkey, rq->total, &mem,
+				    &off);
+	return outcome_of(nak, res);
 }
 
-int xt_resp_atomic(struct xt_qp *qp, const struct xt_request *rq, uint64_t *old)
+enum xt_outcome xt_resp_atomic(struct xt_qp *qp, const struct xt_request *rq, struct xt_result *res)
 {
 	struct xt_mem *mem;
 	uint64_t off;
@@ -352,41 +318,19 @@ int xt_resp_atomic(struct xt_qp *qp, const struct xt_request *rq, uint64_t *old)
 	nak = xt_resp_check(qp, XR_ACCESS_REMOTE_ATOMIC, rq->va, rq->rkey, XR_ATOMIC_LEN, &mem,
 			    &off);
 	if (nak >= 0)
-		return nak;
-	/* in this order, so that the kernel's check and this one give the same reason */
+		return outcome_of(nak, res);
+	/* after the key, in the order of the XDP program's checks */
 	if (rq->va & (XR_ATOMIC_LEN - 1))
-		return XR_NAK_INVALID_REQUEST;
+		return outcome_of(XR_NAK_INVALID_REQUEST, res);
 	if (rq->op == XR_OP_CMP_SWAP)
-		err = xt_mem_cmp_swap(mem, off, rq->compare, rq->swap_add, old);
+		err = xt_mem_cmp_swap(mem, off, rq->compare, rq->swap_add, &res->old);
 	else
-		err = xt_mem_fetch_add(mem, off, rq->swap_add, old);
-	return err ? XR_NAK_REMOTE_OPERATIONAL : -1;
+		err = xt_mem_fetch_add(mem, off, rq->swap_add, &res->old);
+	return outcome_of(err ? XR_NAK_REMOTE_OPERATIONAL : -1, res);
 }
 
-static enum xt_outcome do_atomic(struct xt_qp *qp, const struct xt_request *rq, uint32_t *code)
-{
-	struct xt_rd *rd = xt_rd_new(qp);
-	uint64_t old;
-	int nak;
-
-	if (!rd)
-		return refuse(qp, code, XR_NAK_INVALID_REQUEST);
-	nak = xt_resp_atomic(qp, rq, &old);
-	if (nak >= 0)
-		return refuse(qp, code, nak);
-	*rd = (struct xt_rd){
-		.kind = XT_KIND_ATOMIC,
-		.value = old,
-		.psn = qp->resp.epsn,
-		.npsn = 1,
-	};
-	xt_rd_added(qp);
-	advance(qp, rq, XT_KIND_ATOMIC);
-	return XT_ACCEPTED;
-}
-
-enum xt_outcome xt_resp_atomic_write(struct xt_qp *qp, const struct xt_request *rq, uint32_t *code,
-				     struct xt_wc_error *error)
+enum xt_outcome xt_resp_atomic_write(struct xt_qp *qp, const struct xt_request *rq,
+				     struct xt_result *res)
 {
 	uint64_t value = 0, off;
 	struct xt_mem_seg seg = { .len = sizeof(value),
@@ -402,55 +346,53 @@ enum xt_outcome xt_resp_atomic_write(struct xt_qp *qp, const struct xt_request *
 				    &mem, &off);
 	if (nak < 0 && rq->va & (XR_ATOMIC_LEN - 1))
 		nak = XR_NAK_INVALID_REQUEST;
-	if (nak < 0 && xt_put(&word, 0, &rq->src, XR_ATOMIC_LEN, error) != XT_SIDE_NONE)
+	/* the bytes of a packet are always there */
+	if (nak < 0 && xt_put(&word, 0, &rq->src, XR_ATOMIC_LEN, &res->error) != XT_SIDE_NONE)
 		return XT_SOURCE_ERROR;
 	if (nak < 0 && xt_mem_atomic_write(mem, off, value))
 		nak = XR_NAK_REMOTE_OPERATIONAL;
-	if (nak < 0)
-		return XT_ACCEPTED;
-	*code = (uint32_t)nak;
-	return XT_REFUSED;
+	return outcome_of(nak, res);
 }
 
-static enum xt_outcome do_atomic_write(struct xt_qp *qp, const struct xt_request *rq,
-				       uint32_t *code, struct xt_wc_error *error)
+/* Executes a request that is answered by more than an ACK, and keeps its response. */
+static enum xt_outcome execute_rd_atomic(struct xt_qp *qp, const struct xt_request *rq,
+					 enum xt_wr_kind kind, struct xt_result *res)
 {
 	struct xt_rd *rd = xt_rd_new(qp);
+	enum xt_outcome outcome;
 
 	if (!rd)
-		return refuse(qp, code, XR_NAK_INVALID_REQUEST);
-	/* no SOURCE_FAULT: the 8 bytes lie in a frame */
-	if (xt_resp_atomic_write(qp, rq, code, error) == XT_REFUSED)
-		return refuse(qp, code, *code);
+		return refuse(qp, res, XR_NAK_INVALID_REQUEST);
+	outcome = xt_kinds[kind].execute(qp, rq, res);
+	if (outcome == XT_REFUSED)
+		return refuse(qp, res, res->nak);
+	if (outcome != XT_ACCEPTED)
+		return outcome;
 	*rd = (struct xt_rd){
-		.kind = XT_KIND_ATOMIC_WRITE,
+		.kind = kind,
+		.value = res->old,
+		.va = rq->va,
+		.rkey = rq->rkey,
+		.pd = qp->resp.pd,
+		.len = rq->total,
 		.psn = qp->resp.epsn,
-		.npsn = 1,
+		.npsn = rq->packets,
 	};
 	xt_rd_added(qp);
-	advance(qp, rq, XT_KIND_ATOMIC_WRITE);
+	advance(qp, rq, kind);
 	return XT_ACCEPTED;
 }
 
-enum xt_outcome xt_resp_request(struct xt_qp *qp, const struct xt_request *rq, uint32_t *code,
-				struct xt_wc_error *error)
+enum xt_outcome xt_resp_request(struct xt_qp *qp, const struct xt_request *rq,
+				struct xt_result *res)
 {
-	enum xt_wr_kind kind = kind_of(rq->op);
+	enum xt_wr_kind kind = xt_op_kinds[rq->op];
 
 	if (!in_order(&qp->resp, rq, kind) || xt_resp_select_srq(qp, rq->srqn) >= 0)
-		return refuse(qp, code, XR_NAK_INVALID_REQUEST);
-	switch (kind) {
-	case XT_KIND_SEND:
-		return do_send(qp, rq, code, error);
-	case XT_KIND_WRITE:
-		return do_write(qp, rq, code, error);
-	case XT_KIND_READ:
-		return do_read(qp, rq, code);
-	case XT_KIND_ATOMIC_WRITE:
-		return do_atomic_write(qp, rq, code, error);
-	default:
-		return do_atomic(qp, rq, code);
-	}
+		return refuse(qp, res, XR_NAK_INVALID_REQUEST);
+	if (xt_kinds[kind].rd_atomic)
+		return execute_rd_atomic(qp, rq, kind, res);
+	return xt_kinds[kind].execute(qp, rq, res);
 }
 
 void xt_resp_begin_message(struct xt_qp *qp, uint32_t psn)
@@ -542,7 +484,7 @@ static void accepted(struct xt_qp *qp, const struct xt_rx *rx, uint32_t packets)
 	if (resp->ack_due == XT_ACK_DUE_RNR_NAK)
 		xt_resp_schedule(qp, XT_ACK_DUE_SEQ_NAK);
 	/* answered by more than an ACK */
-	if (kind_of(rx->opcode) >= XT_KIND_READ)
+	if (xt_kinds[xt_op_kinds[rx->opcode]].rd_atomic)
 		return;
 	resp->unacked += packets;
 	if (rx->ackreq || resp->unacked >= ACK_AT_LEAST)
@@ -553,9 +495,9 @@ void xt_responder_rx(struct xt_qp *qp, const struct xt_rx *rx)
 {
 	struct xt_responder *resp = &qp->resp;
 	int32_t ahead = xr_psn_diff(rx->psn, resp->epsn & XR_PSN_MASK);
+	struct xt_result res = { 0 };
 	struct xt_request rq;
-	struct xt_wc_error error;
-	uint32_t code, psn = resp->epsn;
+	uint32_t psn = resp->epsn;
 
 	xt_resp_established(qp);
 	if (ahead > 0) {
@@ -564,10 +506,10 @@ void xt_responder_rx(struct xt_qp *qp, const struct xt_rx *rx)
 	}
 	xt_resp_parse(qp, rx, &rq);
 	if (ahead < 0) {
-		xt_resp_duplicate(qp, &rq, kind_of(rq.op), resp->epsn + ahead);
+		xt_resp_duplicate(qp, &rq, xt_op_kinds[rq.op], resp->epsn + ahead);
 		return;
 	}
-	switch (xt_resp_request(qp, &rq, &code, &error)) {
+	switch (xt_resp_request(qp, &rq, &res)) {
 	case XT_ACCEPTED:
 		accepted(qp, rx, rq.packets);
 		break;
@@ -576,7 +518,7 @@ void xt_responder_rx(struct xt_qp *qp, const struct xt_rx *rx)
 		xt_resp_schedule(qp, XT_ACK_DUE_RNR_NAK);
 		break;
 	default:
-		resp->nak_code = code;
+		resp->nak_code = res.nak;
 		resp->nak_psn = psn;
 		xt_resp_schedule(qp, XT_ACK_DUE_NAK);
 		break;

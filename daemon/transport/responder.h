@@ -4,7 +4,6 @@
 #define XT_RESPONDER_H
 
 #include "copy.h"
-#include "wr_kind.h"
 
 /* One packet of a request, or a larger part of one over loopback. Host byte order except imm. */
 struct xt_request {
@@ -28,8 +27,14 @@ struct xt_request {
 enum xt_outcome {
 	XT_ACCEPTED,
 	XT_RNR,
-	XT_REFUSED,	 /* NAK code in *code; a reliable QP is in ERR */
-	XT_SOURCE_ERROR, /* loopback: the requester's own memory, *error is set */
+	XT_REFUSED,	 /* xt_result.nak; a reliable QP is in ERR when the request was executed */
+	XT_SOURCE_ERROR, /* loopback: xt_result.error of the requester's own memory */
+};
+
+struct xt_result {
+	uint32_t nak; /* enum xr_nak */
+	struct xt_wc_error error;
+	uint64_t old; /* atomics: the value before */
 };
 
 /* Sets the responder up for RTR. */
@@ -37,8 +42,8 @@ void xt_resp_reset(struct xt_qp *qp);
 void xt_responder_rx(struct xt_qp *qp, const struct xt_rx *rx);
 void xt_resp_parse(const struct xt_qp *qp, const struct xt_rx *rx, struct xt_request *rq);
 /* Executes a request that has the expected PSN. epsn and msn move if it is accepted. */
-enum xt_outcome xt_resp_request(struct xt_qp *qp, const struct xt_request *rq, uint32_t *code,
-				struct xt_wc_error *error);
+enum xt_outcome xt_resp_request(struct xt_qp *qp, const struct xt_request *rq,
+				struct xt_result *res);
 /*
  * XRC: finds the SRQ that a request names, whose PD counts for this request. Returns -1 or a NAK
  * code.
@@ -51,17 +56,20 @@ int xt_resp_check(struct xt_qp *qp, uint32_t access, uint64_t va, uint32_t rkey,
 void xt_resp_refuse(struct xt_qp *qp, uint32_t nak);
 /* The first packet of the peer came: IBV_EVENT_COMM_EST, if in RTR. */
 void xt_resp_established(struct xt_qp *qp);
-/* Executes an atomic; *old is the value before. Returns -1 or a NAK code. */
-int xt_resp_atomic(struct xt_qp *qp, const struct xt_request *rq, uint64_t *old);
-/*
- * Executes an ATOMIC WRITE (IBTA annex A19): 8 bytes at once. Returns XT_ACCEPTED, XT_REFUSED or
- * XT_SOURCE_ERROR; the state of the QP stays.
- */
-enum xt_outcome xt_resp_atomic_write(struct xt_qp *qp, const struct xt_request *rq, uint32_t *code,
-				     struct xt_wc_error *error);
 /* UC: a message begins with whatever PSN it has; one not ended is lost (IBTA 9.8.2.2). */
 void xt_resp_begin_message(struct xt_qp *qp, uint32_t psn);
 /* UC: drops the rest of the message being received. */
 void xt_resp_drop_message(struct xt_qp *qp);
+
+/* struct xt_kind.execute of each kind. XT_REFUSED of the last three leaves the QP's state alone. */
+enum xt_outcome xt_resp_send(struct xt_qp *qp, const struct xt_request *rq, struct xt_result *res);
+enum xt_outcome xt_resp_write(struct xt_qp *qp, const struct xt_request *rq, struct xt_result *res);
+/* Checks only: the data is read when the response is sent. */
+enum xt_outcome xt_resp_read(struct xt_qp *qp, const struct xt_request *rq, struct xt_result *res);
+enum xt_outcome xt_resp_atomic(struct xt_qp *qp, const struct xt_request *rq,
+			       struct xt_result *res);
+/* Stores 8 bytes at once (IBTA annex A19). */
+enum xt_outcome xt_resp_atomic_write(struct xt_qp *qp, const struct xt_request *rq,
+				     struct xt_result *res);
 
 #endif /* XT_RESPONDER_H */

@@ -96,18 +96,12 @@ void xt_resp_duplicate(struct xt_qp *qp, const struct xt_request *rq, enum xt_wr
 	uint32_t index;
 
 	qp->engine->counters.rx_duplicates++;
-	switch (kind) {
-	case XT_KIND_READ:
-		duplicate_read(qp, rq, psn);
-		break;
-	case XT_KIND_ATOMIC:
-	case XT_KIND_ATOMIC_WRITE:
-		if (find_rd(&qp->resp, psn, kind, &index))
-			replay(qp, index, 0);
-		break;
-	default:
+	if (!xt_kinds[kind].rd_atomic)
 		xt_resp_schedule_ack(qp);
-	}
+	else if (kind == XT_KIND_READ)
+		duplicate_read(qp, rq, psn);
+	else if (find_rd(&qp->resp, psn, kind, &index))
+		replay(qp, index, 0);
 }
 
 /* ---- what is due ---------------------------------------------------------------------------- */
@@ -201,7 +195,7 @@ static uint8_t response_opcode(const struct xt_responder *resp, const struct xt_
 {
 	bool first = resp->rd_pos == resp->rd_start, last = resp->rd_pos + 1 == rd->npsn;
 
-	if (rd->kind == XT_KIND_ATOMIC)
+	if (xt_kinds[rd->kind].response == XT_RESPONSE_ATOMIC)
 		return XR_OP_ATOMIC_ACK;
 	if (first)
 		return last ? XR_OP_READ_RESP_ONLY : XR_OP_READ_RESP_FIRST;
@@ -257,17 +251,15 @@ static bool send_response(struct xt_qp *qp)
 	xt_packet_init(&p, response_opcode(resp, rd), rd->psn + resp->rd_pos);
 	if (p.opcode != XR_OP_READ_RESP_MIDDLE)
 		xt_ext_aeth(&p, ack_syndrome(qp), resp->msn);
-	if (rd->kind == XT_KIND_READ)
+	if (xt_kinds[rd->kind].response == XT_RESPONSE_READ)
 		nak = gather_response(qp, rd, resp->rd_pos, &p.payload);
 	if (nak >= 0) {
 		if (!drop_replay(resp))
 			refuse_response(qp, p.psn, nak);
 		return false;
 	}
-	if (rd->kind == XT_KIND_ATOMIC) {
-		memcpy(p.ext + p.ext_len, &orig, sizeof(orig));
-		p.ext_len += sizeof(orig);
-	}
+	if (p.opcode == XR_OP_ATOMIC_ACK)
+		xt_ext_put(&p, &orig, sizeof(orig));
 	if (!xt_send(qp, &p))
 		return false;
 	next_response(resp, rd);

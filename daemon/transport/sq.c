@@ -11,26 +11,6 @@
 #include "sq.h"
 #include "wr_kind.h"
 
-/* By enum xr_wr_opcode; XT_KIND_NONE: not for this QP */
-static const struct {
-	uint8_t kind;
-	uint8_t wc_opcode;
-} operations[] = {
-	[XR_WR_RDMA_WRITE] = { XT_KIND_WRITE, IBV_WC_RDMA_WRITE },
-	[XR_WR_RDMA_WRITE_WITH_IMM] = { XT_KIND_WRITE, IBV_WC_RDMA_WRITE },
-	[XR_WR_SEND] = { XT_KIND_SEND, IBV_WC_SEND },
-	[XR_WR_SEND_WITH_IMM] = { XT_KIND_SEND, IBV_WC_SEND },
-	[XR_WR_RDMA_READ] = { XT_KIND_READ, IBV_WC_RDMA_READ },
-	[XR_WR_ATOMIC_CMP_AND_SWP] = { XT_KIND_ATOMIC, IBV_WC_COMP_SWAP },
-	[XR_WR_ATOMIC_FETCH_AND_ADD] = { XT_KIND_ATOMIC, IBV_WC_FETCH_ADD },
-	[XR_WR_LOCAL_INV] = { XT_KIND_LOCAL, IBV_WC_LOCAL_INV },
-	[XR_WR_BIND_MW] = { XT_KIND_LOCAL, IBV_WC_BIND_MW },
-	[XR_WR_SEND_WITH_INV] = { XT_KIND_SEND, IBV_WC_SEND },
-	[XR_WR_ATOMIC_WRITE] = { XT_KIND_ATOMIC_WRITE, IBV_WC_ATOMIC_WRITE },
-	[XR_WR_REG_MR] = { XT_KIND_LOCAL, IBV_WC_DRIVER1 },
-};
-#define OPERATIONS (sizeof(operations) / sizeof(operations[0]))
-
 int xt_sq_alloc(struct xt_qp *qp)
 {
 	if (qp->swqe || !qp->sq_ring)
@@ -78,35 +58,16 @@ static bool bad(struct xt_swqe *w, uint32_t status, uint32_t verr)
 	return false;
 }
 
-static void copy_reg(struct xt_swqe *w, const struct xr_send_wqe *wqe)
-{
-	w->reg.key = wqe->reg.key;
-	w->reg.access = wqe->reg.access;
-	w->reg.pages = wqe->reg.pages;
-	w->reg.list = wqe->reg.list;
-	w->reg.page_shift = wqe->reg.page_shift;
-	w->bind_len = wqe->bind_len;
-}
-
-static void copy_bind(struct xt_swqe *w, const struct xr_send_wqe *wqe)
-{
-	w->bind.mw_rkey = wqe->bind.mw_rkey;
-	w->bind.new_rkey = wqe->bind.new_rkey;
-	w->bind.mr_lkey = wqe->bind.mr_lkey;
-	w->bind.access = wqe->bind.access;
-	w->bind_len = wqe->bind_len;
-}
-
 static bool length_fits(const struct xt_swqe *w, uint64_t length)
 {
-	return w->kind >= XT_KIND_ATOMIC ? length == XR_ATOMIC_LEN : length <= XR_MAX_MSG_SIZE;
+	uint32_t fixed = xt_kind_of(w)->fixed_length;
+
+	return fixed ? length == fixed : length <= XR_MAX_MSG_SIZE;
 }
 
 static bool copy_inline(struct xt_qp *qp, struct xt_swqe *w, const struct xr_send_wqe *wqe)
 {
-	if (w->kind != XT_KIND_SEND && w->kind != XT_KIND_WRITE && w->kind != XT_KIND_ATOMIC_WRITE)
-		return bad(w, IBV_WC_LOC_QP_OP_ERR, XR_VERR_BAD_INLINE);
-	if (wqe->inline_len > qp->max_inline)
+	if (!xt_kind_of(w)->inline_ok || wqe->inline_len > qp->max_inline)
 		return bad(w, IBV_WC_LOC_QP_OP_ERR, XR_VERR_BAD_INLINE);
 	if (!length_fits(w, wqe->inline_len))
 		return bad(w, IBV_WC_LOC_LEN_ERR, XR_VERR_BAD_LENGTH);
@@ -119,6 +80,7 @@ static bool copy_sges(struct xt_qp *qp, struct xt_swqe *w, const struct xr_send_
 		      const uint8_t *slot)
 {
 	struct xr_sge *sge = xt_swqe_sge(qp, qp->req.loaded);
+	uint32_t access = xt_kind_of(w)->local_access;
 	uint64_t length = 0;
 	uint32_t i;
 
@@ -136,25 +98,8 @@ static bool copy_sges(struct xt_qp *qp, struct xt_swqe *w, const struct xr_send_
 	 * Keys are checked with each packet. To check all of them before the first one goes out
 	 * keeps a request that must fail from taking effect at the peer in part.
 	 */
-	if (w->kind == XT_KIND_READ || w->kind == XT_KIND_ATOMIC)
-		return xt_check_sges(qp, sge, w->num_sge, XR_ACCESS_LOCAL_WRITE, &w->error);
-	return w->length <= qp->mtu || xt_check_sges(qp, sge, w->num_sge, 0, &w->error);
-}
-
-/* IBTA 9.8: what each type of QP can do */
-static bool kind_fits(const struct xt_qp *qp, const struct xt_swqe *w)
-{
-	uint8_t kind = w->kind;
-
-	switch (qp->info.type) {
-	case XR_QPT_UC:
-		return (kind == XT_KIND_SEND && w->opcode != XR_WR_SEND_WITH_INV) ||
-		       kind == XT_KIND_WRITE || kind == XT_KIND_LOCAL;
-	case XR_QPT_UD:
-		return kind == XT_KIND_SEND && w->opcode != XR_WR_SEND_WITH_INV;
-	default:
-		return kind != XT_KIND_NONE;
-	}
+	return (!access && w->length <= qp->mtu) ||
+	       xt_check_sges(qp, sge, w->num_sge, access, &w->error);
 }
 
 /* A datagram is one packet. */
@@ -176,13 +121,16 @@ static bool check_datagram(struct xt_qp *qp, struct xt_swqe *w)
 static bool check(struct xt_qp *qp, struct xt_swqe *w, const struct xr_send_wqe *wqe,
 		  const uint8_t *slot)
 {
+	const struct xt_wr_opcode *row = xt_wr_opcode(wqe->opcode);
 	bool ok;
 
-	w->kind = wqe->opcode < OPERATIONS ? operations[wqe->opcode].kind : XT_KIND_NONE;
-	if (!kind_fits(qp, w))
+	if (!(row->qp_types & 1u << qp->info.type))
 		return bad(w, IBV_WC_LOC_QP_OP_ERR, XR_VERR_BAD_OPCODE);
-	if (w->kind >= XT_KIND_READ && !qp->attr.max_rd_atomic)
+	w->kind = row->kind;
+	if (xt_kind_of(w)->rd_atomic && !qp->attr.max_rd_atomic)
 		return bad(w, IBV_WC_LOC_QP_OP_ERR, XR_VERR_BAD_OPCODE);
+	if (xt_kind_of(w)->load)
+		xt_kind_of(w)->load(w, wqe);
 	if (wqe->flags & XR_SEND_INLINE)
 		ok = copy_inline(qp, w, wqe);
 	else if (w->kind == XT_KIND_LOCAL)
@@ -208,7 +156,7 @@ static void number(struct xt_qp *qp, struct xt_swqe *w)
 	r->load_psn += w->npsn;
 	r->ssn += messages;
 	w->ssn = r->ssn;
-	if (w->kind >= XT_KIND_READ)
+	if (xt_kind_of(w)->rd_atomic)
 		r->rd_last = r->loaded + 1;
 }
 
@@ -223,8 +171,6 @@ static void load(struct xt_qp *qp)
 	*w = (struct xt_swqe){
 		.wr_id = wqe.wr_id,
 		.remote_addr = wqe.remote_addr,
-		.compare_add = wqe.atomic.compare_add,
-		.swap = wqe.atomic.swap,
 		.rkey = wqe.rkey,
 		.srqn = wqe.xrc_srqn & XR_QPN_MASK,
 		.imm = wqe.imm_data,
@@ -236,10 +182,6 @@ static void load(struct xt_qp *qp)
 		.psn = r->load_psn,
 		.rd_before = r->rd_last,
 	};
-	if (wqe.opcode == XR_WR_BIND_MW)
-		copy_bind(w, &wqe);
-	else if (wqe.opcode == XR_WR_REG_MR)
-		copy_reg(w, &wqe);
 	if (check(qp, w, &wqe, slot))
 		number(qp, w);
 	r->loaded++;
@@ -271,14 +213,14 @@ struct xt_swqe *xt_sq_following(struct xt_qp *qp)
 
 /* ---- completing ---------------------------------------------------------------------- */
 
-static bool complete(struct xt_qp *qp, uint32_t index, uint64_t wr_id, uint32_t opcode,
+static bool complete(struct xt_qp *qp, uint32_t index, uint64_t wr_id, uint8_t opcode,
 		     uint32_t length, const struct xt_wc_error *error)
 {
 	struct xr_cqe cqe = {
 		.wr_id = wr_id,
 		.timestamp = qp->engine->now,
 		.status = error->status,
-		.opcode = opcode < OPERATIONS ? operations[opcode].wc_opcode : IBV_WC_SEND,
+		.opcode = xt_wr_opcode(opcode)->wc_opcode,
 		.vendor_err = error->verr,
 		.byte_len = length,
 		.qpn = qp->info.qpn,

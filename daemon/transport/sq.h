@@ -4,7 +4,18 @@
 #define XT_SQ_H
 
 #include "qp.h"
-#include "wr_kind.h"
+
+/* Kinds of send work requests; each is a row in wr_kind.c. */
+enum xt_wr_kind {
+	XT_KIND_NONE,
+	XT_KIND_SEND,
+	XT_KIND_WRITE,
+	XT_KIND_LOCAL, /* changes keys and sends nothing */
+	XT_KIND_READ,
+	XT_KIND_ATOMIC,
+	XT_KIND_ATOMIC_WRITE,
+	XT_KIND_COUNT,
+};
 
 /* A send work request, copied from the ring once and checked */
 struct xt_swqe {
@@ -12,9 +23,8 @@ struct xt_swqe {
 	uint64_t remote_addr;
 	union {
 		struct {
-			uint64_t compare_add;
-			uint64_t swap;
-		};
+			uint64_t compare, swap_add; /* as in the AtomicETH */
+		} atomic;
 		struct {
 			uint32_t mw_rkey, new_rkey, mr_lkey, access;
 		} bind;

@@ -88,15 +88,15 @@ uint32_t xt_uc_run(struct xt_qp *qp, uint32_t budget, bool *more)
 void xt_uc_rx(struct xt_qp *qp, const struct xt_rx *rx)
 {
 	struct xt_responder *resp = &qp->resp;
-	uint32_t psn = resp->epsn + xr_psn_diff(rx->psn, resp->epsn & XR_PSN_MASK), code;
+	uint32_t psn = resp->epsn + xr_psn_diff(rx->psn, resp->epsn & XR_PSN_MASK);
 	struct xt_request rq;
-	struct xt_wc_error error;
+	struct xt_result res;
 
 	xt_resp_established(qp);
 	if (rx->flags & XR_OPF_START)
 		xt_resp_begin_message(qp, psn);
 	xt_resp_parse(qp, rx, &rq);
-	if (psn != resp->epsn || xt_resp_request(qp, &rq, &code, &error) != XT_ACCEPTED)
+	if (psn != resp->epsn || xt_resp_request(qp, &rq, &res) != XT_ACCEPTED)
 		xt_resp_drop_message(qp);
 }
 

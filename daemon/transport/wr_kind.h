@@ -1,17 +1,61 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Kinds of send work requests. */
+/*
+ * Kinds of send work requests. A row says how work requests of its kind are checked, sent, executed
+ * and completed; to add one: a kind, its row, a row for each opcode, and for its operation on the
+ * wire.
+ */
 #ifndef XT_WR_KIND_H
 #define XT_WR_KIND_H
 
-/* LOCAL: changes keys and sends nothing. READ and later: answered by more than an ACK. */
-enum xt_wr_kind {
-	XT_KIND_NONE,
-	XT_KIND_SEND,
-	XT_KIND_WRITE,
-	XT_KIND_LOCAL,
-	XT_KIND_READ,
-	XT_KIND_ATOMIC,
-	XT_KIND_ATOMIC_WRITE,
+#include "responder.h"
+#include "sq.h"
+
+/* The response that completes a work request */
+enum xt_wr_response {
+	XT_RESPONSE_NONE,
+	XT_RESPONSE_ACK,
+	XT_RESPONSE_READ,   /* READ responses with the data */
+	XT_RESPONSE_EMPTY,  /* one READ response without payload (IBTA annex A19) */
+	XT_RESPONSE_ATOMIC, /* ATOMIC ACKNOWLEDGE */
 };
+
+struct xt_kind {
+	/* Checks of the work request */
+	uint32_t fixed_length; /* bytes of payload; 0: any up to XR_MAX_MSG_SIZE */
+	uint32_t local_access; /* right that its SGEs need, XR_ACCESS_LOCAL_WRITE or 0 (read) */
+	bool inline_ok;
+	bool rd_atomic; /* counts against max_rd_atomic; completed by its own response, not an ACK */
+	uint8_t response; /* enum xt_wr_response */
+	/* Copies the fields that only this kind has from the ring's entry. NULL: none. */
+	void (*load)(struct xt_swqe *w, const struct xr_send_wqe *wqe);
+	/* Builds the packet with the PSN qp->req.next. Returns false with w->error set. */
+	bool (*build)(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p);
+	/*
+	 * Executes a request at the responder, from a packet or over loopback. If rd_atomic is set,
+	 * the caller keeps the response and moves the PSN, else this function moves it.
+	 */
+	enum xt_outcome (*execute)(struct xt_qp *qp, const struct xt_request *rq,
+				   struct xt_result *res);
+};
+
+extern const struct xt_kind xt_kinds[XT_KIND_COUNT];
+
+static inline const struct xt_kind *xt_kind_of(const struct xt_swqe *w)
+{
+	return &xt_kinds[w->kind];
+}
+
+/* By enum xr_op: kind of a request on the wire; XT_KIND_NONE: not a request */
+extern const uint8_t xt_op_kinds[XR_OP_COUNT];
+
+struct xt_wr_opcode {
+	uint8_t kind;	   /* enum xt_wr_kind; XT_KIND_NONE: unknown opcode */
+	uint8_t wc_opcode; /* enum ibv_wc_opcode */
+	uint8_t op;	   /* enum xr_op, if it is always one packet */
+	uint16_t qp_types; /* 1 << enum xr_qp_type of each that may post it (IBTA 9.8) */
+};
+
+/* opcode: enum xr_wr_opcode, or any other value */
+const struct xt_wr_opcode *xt_wr_opcode(uint8_t opcode);
 
 #endif /* XT_WR_KIND_H */

@@ -401,18 +401,17 @@ static void test_change(void)
 	};
 	uint8_t data[1024] = { 0 };
 	struct xt_seg seg = { data, sizeof(data) };
-	struct xt_wc_error fault;
+	struct xt_result res;
 	struct xr_cqe cqe;
-	uint32_t code;
 
 	rq.src.seg = &seg;
 	h_post_to(p->a.ring, DEPTH, 1, BASE + 10000, 4000, key_a);
-	TAP_OK(xt_resp_request(p->to.qp, &rq, &code, &fault) == XT_ACCEPTED, "(its first packet)");
+	TAP_OK(xt_resp_request(p->to.qp, &rq, &res) == XT_ACCEPTED, "(its first packet)");
 	rq.op = XR_OP_SEND_LAST;
 	rq.flags = xr_opcodes[XR_CLASS_XRC | XR_OP_SEND_LAST].flags;
 	rq.srqn = p->b.xt.number;
-	TAP_OK(xt_resp_request(p->to.qp, &rq, &code, &fault) == XT_REFUSED &&
-		       code == XR_NAK_INVALID_REQUEST,
+	TAP_OK(xt_resp_request(p->to.qp, &rq, &res) == XT_REFUSED &&
+		       res.nak == XR_NAK_INVALID_REQUEST,
 	       "a message that changes its SRQ is refused");
 	TAP_OK(received(&p->a, &cqe) && cqe.status == IBV_WC_WR_FLUSH_ERR && cqe.wr_id == 1,
 	       "its receive is flushed to where it is from");
@@ -432,13 +431,12 @@ static void test_srq_goes(void)
 	};
 	uint8_t data[1024] = { 0 };
 	struct xt_seg seg = { data, sizeof(data) };
-	struct xt_wc_error fault;
+	struct xt_result res;
 	struct xr_cqe cqe;
-	uint32_t code;
 
 	rq.src.seg = &seg;
 	h_post_to(p->a.ring, DEPTH, 1, BASE + 10000, 4000, key_a);
-	xt_resp_request(p->to.qp, &rq, &code, &fault);
+	xt_resp_request(p->to.qp, &rq, &res);
 	xt_numbers_del(p->h->shared.srqs, p->a.xt.number);
 	h_modify(&p->to, XR_QPS_ERR);
 	TAP_OK(!received(&p->a, &cqe) && state_of(&p->to) == XR_QPS_ERR,
