@@ -4,7 +4,8 @@
 base_SRCS := $(addprefix daemon/base/,groups.c jobs.c json.c log.c loop.c notify.c options.c privileges.c)
 netdev_SRCS := $(addprefix daemon/netdev/,net.c resolve.c)
 datapath_SRCS := $(addprefix daemon/datapath/, \
-	delay.c doorbells.c fault.c inbox.c spin.c worker.c worker_idle.c worker_ops.c workers.c xdp.c xsk.c)
+	delay.c doorbells.c fault.c frame.c inbox.c spin.c worker.c worker_faults.c worker_idle.c worker_ops.c workers.c \
+	xdp.c xsk.c)
 memory_SRCS := $(addprefix daemon/memory/,file.c mapping.c on_demand.c proc.c proc_maps.c region.c sigbus.c)
 clients_SRCS := $(addprefix daemon/clients/, \
 	client.c client_jobs.c clients.c connection.c doorbells.c events.c handles.c identity.c limits.c reply.c shm.c)

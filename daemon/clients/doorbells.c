@@ -21,7 +21,7 @@ static int open_eventfds(struct xd_client *c)
 		fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 		if (fd < 0)
 			return -errno;
-		d->worker[i] = (struct xd_doorbell){ .db = &db[i], .eventfd = fd };
+		d->worker[i] = (struct xd_doorbell){ .shared = &db[i], .eventfd = fd };
 		d->workers++;
 	}
 	return 0;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Counters that one thread writes and another may read at any time: a load and a store, no locked instruction. */
+/*
+ * Counters with one writer and any number of readers. The writer needs no atomic read-modify-write:
+ * a load and a store suffice.
+ */
 #ifndef XD_COUNT_H
 #define XD_COUNT_H
 

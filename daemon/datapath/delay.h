@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Copies of frames that injected faults keep back for a while. A fixed number
- * of them: what does not fit is lost, as on a network.
+ * The delay queue: copies of frames that an injected fault delays. It holds a fixed number of
+ * frames; those that do not fit are lost, as on a network.
  */
 #ifndef XD_DELAY_H
 #define XD_DELAY_H
@@ -14,15 +14,19 @@
 struct xd_delay;
 
 struct xd_delay *xd_delay_new(void);
-void xd_delay_free(struct xd_delay *h);
+void xd_delay_free(struct xd_delay *q);
 
-/* direction: XR_FAULT_RX or XR_FAULT_TX. The frame's bytes are copied. */
-bool xd_delay_add(struct xd_delay *h, uint32_t direction, uint64_t when, const struct xt_frame *f);
 /*
- * The frame of that direction which has been due the longest; false: none is. It is
- * one piece and valid until the next call with `h`.
+ * Copies a frame that is due at time `when` (ns, any clock). direction: XR_FAULT_RX or XR_FAULT_TX.
+ * Returns false if the queue is full.
  */
-bool xd_delay_due(struct xd_delay *h, uint32_t direction, uint64_t now, struct xt_frame *f);
-uint64_t xd_delay_next(const struct xd_delay *h); /* XT_NEVER: nothing is held */
+bool xd_delay_add(struct xd_delay *q, uint32_t direction, uint64_t when, const struct xt_frame *f);
+/*
+ * Removes the frame of that direction that has been due the longest; returns false if none is due.
+ * *f has one segment and is valid until the next call.
+ */
+bool xd_delay_due(struct xd_delay *q, uint32_t direction, uint64_t now, struct xt_frame *f);
+/* Returns the time at which the next frame is due, XT_NEVER if the queue is empty. */
+uint64_t xd_delay_next(const struct xd_delay *q);
 
 #endif /* XD_DELAY_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The daemon's side of doorbells (include/xroce/ring.h): which QPs rang. The words are
- * shared with a client that may write anything: a bit for a slot without a QP means nothing.
+ * The worker's side of doorbells (include/xroce/ring.h): finds the QPs whose doorbells rang. A
+ * client can write anything into the shared words; bits of slots without a QP are ignored.
  */
 #ifndef XD_DOORBELLS_H
 #define XD_DOORBELLS_H
@@ -12,14 +12,14 @@
 
 typedef void (*xd_ring_fn)(struct xt_qp *qp, void *arg);
 
-/* Takes all bits that are set and calls ring() for each QP behind them; how many there were. */
-unsigned int xd_doorbell_scan(struct xd_doorbell *bell, xd_ring_fn ring, void *arg);
+/* Clears all bits and calls ring() for the QP of each; returns the number of calls. */
+unsigned int xd_doorbell_scan(struct xd_doorbell *d, xd_ring_fn ring, void *arg);
 
 /*
- * Around a sleep: after xd_doorbell_arm() returned true on every bell, a client that
- * rings writes to its eventfd. false: something rang already.
+ * Announces that the worker will sleep: from now on a client that rings writes to the eventfd.
+ * Returns false if a bit is set already.
  */
-bool xd_doorbell_arm(struct xd_doorbell *bell);
-void xd_doorbell_disarm(struct xd_doorbell *bell);
+bool xd_doorbell_arm(struct xd_doorbell *d);
+void xd_doorbell_disarm(struct xd_doorbell *d);
 
 #endif /* XD_DOORBELLS_H */

@@ -4,8 +4,8 @@
 
 #include "fault.h"
 
-#define FIRST_BYTE 12 /* a frame with other addresses would not arrive at all */
-#define MAX_FLIPS 3   /* always found by a CRC-32 over a packet's length */
+#define FIRST_BYTE 12 /* a frame with damaged Ethernet addresses would not arrive at all */
+#define MAX_FLIPS 3   /* the ICRC detects up to three bit errors in a packet */
 
 int xd_fault_init(struct xd_fault *f, const struct xr_fault_config *config)
 {
@@ -55,22 +55,22 @@ static uint64_t draw_delay(struct xd_fault *f)
 	return ns;
 }
 
-struct xd_fate xd_fault_next(struct xd_fault *f)
+struct xd_fault_action xd_fault_next(struct xd_fault *f)
 {
-	struct xd_fate fate = { .copies = 1 };
+	struct xd_fault_action a = { .copies = 1 };
 	unsigned i;
 
 	if (happens(f, f->config.drop))
-		fate.copies = 0;
+		a.copies = 0;
 	else if (happens(f, f->config.duplicate))
-		fate.copies = 2;
-	if (fate.copies && happens(f, f->config.corrupt)) {
-		fate.flips = 1 + draw(f) % MAX_FLIPS;
-		fate.where = draw(f);
+		a.copies = 2;
+	if (a.copies && happens(f, f->config.corrupt)) {
+		a.flips = 1 + draw(f) % MAX_FLIPS;
+		a.flip_seed = draw(f);
 	}
-	for (i = 0; i < fate.copies; i++)
-		fate.delay_ns[i] = draw_delay(f);
-	return fate;
+	for (i = 0; i < a.copies; i++)
+		a.delay_ns[i] = draw_delay(f);
+	return a;
 }
 
 static void flip(const struct xt_frame *frame, uint32_t bit)
@@ -83,14 +83,14 @@ static void flip(const struct xt_frame *frame, uint32_t bit)
 		frame->seg[i].data[off] ^= 1 << bit % 8;
 }
 
-void xd_fault_damage(const struct xd_fate *fate, const struct xt_frame *frame)
+void xd_fault_damage(const struct xd_fault_action *action, const struct xt_frame *frame)
 {
-	struct xd_fault where = { .state = fate->where };
+	struct xd_fault bits_of = { .state = action->flip_seed };
 	uint32_t bits, i;
 
 	if (frame->len <= FIRST_BYTE)
 		return;
 	bits = (frame->len - FIRST_BYTE) * 8;
-	for (i = 0; i < fate->flips; i++)
-		flip(frame, FIRST_BYTE * 8 + draw(&where) % bits);
+	for (i = 0; i < action->flips; i++)
+		flip(frame, FIRST_BYTE * 8 + draw(&bits_of) % bits);
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Fault injection: a seeded generator decides the fate of each packet. It
- * knows nothing of sockets and clocks, so the workers and the simulation suffer
- * alike, and a seed gives the same fates again.
+ * Fault injection: a seeded generator decides what happens to each packet. It uses no socket and no
+ * clock, so the workers and the simulation share it, and a seed repeats a sequence of faults.
  */
 #ifndef XD_FAULT_H
 #define XD_FAULT_H
@@ -16,29 +15,27 @@
 
 struct xd_fault {
 	struct xr_fault_config config;
-	uint64_t state;
+	uint64_t state; /* of the generator */
 };
 
-/*
- * What happens to a packet: it goes on `copies` times, each after its own delay
- * (0: at once, in order). The first copy is damaged where flips is not 0.
- */
-struct xd_fate {
-	uint8_t copies; /* 0: dropped */
-	uint8_t flips;	/* bits */
-	uint64_t where; /* which */
-	uint64_t delay_ns[2];
+/* What to do with one packet */
+struct xd_fault_action {
+	uint8_t copies;	      /* 0: drop, 2: duplicate */
+	uint8_t flips;	      /* bits to flip in the first copy */
+	uint64_t flip_seed;   /* selects those bits */
+	uint64_t delay_ns[2]; /* of each copy; 0: send or receive at once, in order */
 };
 
-/* A reordered packet comes this much late at most. */
+/* Longest delay of a reordered packet */
 #define XD_REORDER_NS 50000
 
-/* -EINVAL: a rate over 1000 per mille, or a direction that is none. config NULL: off. */
+/* Returns -EINVAL for a rate above 1000 per mille or an unknown direction. config NULL: no faults. */
 int xd_fault_init(struct xd_fault *f, const struct xr_fault_config *config);
-/* direction: XR_FAULT_RX or XR_FAULT_TX. false: packets need not be asked about. */
+/* Returns false if packets of this direction (XR_FAULT_RX or XR_FAULT_TX) have no faults. */
 bool xd_fault_on(const struct xd_fault *f, uint32_t direction);
-struct xd_fate xd_fault_next(struct xd_fault *f);
-/* Flips the bits of a fate somewhere behind the Ethernet addresses. */
-void xd_fault_damage(const struct xd_fate *fate, const struct xt_frame *frame);
+/* Draws the action for the next packet. */
+struct xd_fault_action xd_fault_next(struct xd_fault *f);
+/* Flips the bits of an action, all behind the Ethernet addresses. */
+void xd_fault_damage(const struct xd_fault_action *action, const struct xt_frame *frame);
 
 #endif /* XD_FAULT_H */

@@ -19,12 +19,14 @@ void xd_spin_slept(struct xd_spin *s, uint64_t now)
 
 enum xd_idle xd_spin_next(struct xd_spin *s, uint64_t now)
 {
-	bool shy = now < s->shy_until;
-	uint64_t limit = shy && s->limit_ns > XD_SHY_SPIN_NS ? XD_SHY_SPIN_NS : s->limit_ns;
+	bool backoff = now < s->backoff_until;
+	uint64_t limit = s->limit_ns;
 
-	if (now - s->last_work >= limit && (shy || s->yielded))
+	if (backoff && limit > XD_BACKOFF_SPIN_NS)
+		limit = XD_BACKOFF_SPIN_NS;
+	if (now - s->last_work >= limit && (backoff || s->yielded))
 		return XD_IDLE_SLEEP;
-	if (shy)
+	if (backoff)
 		return XD_IDLE_PAUSE;
 	s->yielded = true;
 	return XD_IDLE_YIELD;
@@ -34,15 +36,18 @@ bool xd_spin_yielded(struct xd_spin *s, uint64_t before, uint64_t after)
 {
 	if (after - before <= XD_STARVED_NS)
 		return false;
-	s->shy_ns = s->shy_ns && after < s->shy_until + s->shy_ns ? s->shy_ns * 2 : XD_SHY_MIN_NS;
-	if (s->shy_ns > XD_SHY_MAX_NS)
-		s->shy_ns = XD_SHY_MAX_NS;
-	s->shy_until = after + s->shy_ns;
+	if (s->backoff_ns && after < s->backoff_until + s->backoff_ns)
+		s->backoff_ns *= 2;
+	else
+		s->backoff_ns = XD_BACKOFF_MIN_NS;
+	if (s->backoff_ns > XD_BACKOFF_MAX_NS)
+		s->backoff_ns = XD_BACKOFF_MAX_NS;
+	s->backoff_until = after + s->backoff_ns;
 	return true;
 }
 
-void xd_spin_forget(struct xd_spin *s)
+void xd_spin_reset_backoff(struct xd_spin *s)
 {
-	s->shy_until = 0;
-	s->shy_ns = 0;
+	s->backoff_until = 0;
+	s->backoff_ns = 0;
 }

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* One worker: its rounds, its socket, its engine and its thread. */
 #include "worker_internal.h"
 
@@ -18,7 +18,7 @@
 #include "inbox.h"
 #include "xdp.h"
 
-#define RX_BATCHES 4 /* before the engine gets to send again */
+#define RX_BATCHES 4 /* per round, before the engine may send again */
 
 /* ---- a round ------------------------------------------------------------------------------ */
 
@@ -33,8 +33,8 @@ static unsigned int scan_doorbells(struct xd_worker *w)
 {
 	unsigned int n = 0;
 
-	for (struct xd_doorbell *b = w->doorbells; b; b = b->next)
-		n += xd_doorbell_scan(b, ring, w);
+	for (struct xd_doorbell *d = w->doorbells; d; d = d->next)
+		n += xd_doorbell_scan(d, ring, w);
 	return n;
 }
 
@@ -58,7 +58,7 @@ static unsigned int receive(struct xd_worker *w)
 	return total;
 }
 
-static unsigned int take_forwarded(struct xd_worker *w)
+static unsigned int receive_forwarded(struct xd_worker *w)
 {
 	unsigned int n = w->inbox ? xd_inbox_take(w->inbox, w->frames) : 0;
 
@@ -69,33 +69,33 @@ static unsigned int take_forwarded(struct xd_worker *w)
 	return n;
 }
 
-/* Returns whether there was anything to do. */
-static bool round_of(struct xd_worker *w)
+/* Returns true if the round had work or the next one has. */
+static bool do_round(struct xd_worker *w)
 {
+	uint64_t next_delayed;
 	bool due, worked;
-	uint64_t held;
 
 	pthread_mutex_lock(&w->lock);
-	xd_worker_turn_keys(w);
+	xd_worker_keys_begin(w);
 	w->now = xd_now();
-	if (w->other_programs) {
-		w->other_programs = false;
-		xd_spin_forget(&w->spin);
+	if (w->programs_changed) {
+		w->programs_changed = false;
+		xd_spin_reset_backoff(&w->spin);
 	}
 	due = w->deadline <= w->now;
 	worked = scan_doorbells(w) > 0;
 	worked |= receive(w) > 0;
-	worked |= take_forwarded(w) > 0;
-	xd_worker_release_held(w);
+	worked |= receive_forwarded(w) > 0;
+	xd_worker_release_delayed(w);
 	w->deadline = xt_engine_run(w->engine, w->now);
 	xd_xsk_tx_flush(w->xsk);
 	xd_worker_wake_forwarded(w);
-	held = xd_delay_next(w->held);
-	if (held < w->deadline)
-		w->deadline = held;
+	next_delayed = xd_delay_next(w->delay);
+	if (next_delayed < w->deadline)
+		w->deadline = next_delayed;
 	xd_count(&w->stats.rounds, 1);
 	due |= w->deadline <= w->now;
-	xd_worker_turn_keys(w);
+	xd_worker_keys_end(w);
 	pthread_mutex_unlock(&w->lock);
 	return worked || due || xd_xsk_tx_pending(w->xsk);
 }
@@ -103,20 +103,19 @@ static bool round_of(struct xd_worker *w)
 static void *worker_main(void *arg)
 {
 	struct xd_worker *w = arg;
-	uint64_t begun, now;
+	uint64_t now;
 	int err;
 
 	err = xd_privileges_drop(XD_ROLE_WORKER);
 	if (err)
-		xd_log(XD_WARN, "worker %u keeps its privileges: %s", w->index, strerror(-err));
+		xd_log(XD_WARN, "worker %u: dropping privileges: %s", w->index, strerror(-err));
 	xd_spin_init(&w->spin, w->all->config.opt->spin_us * 1000ull, xd_now());
 	while (!__atomic_load_n(&w->stop, __ATOMIC_ACQUIRE)) {
-		xd_worker_let_go(w);
-		if (round_of(w)) {
-			begun = w->now;
+		xd_worker_wait_paused(w);
+		if (do_round(w)) {
 			now = xd_now();
 			xd_spin_worked(&w->spin, now);
-			xd_count(&w->stats.busy_ns, now - begun);
+			xd_count(&w->stats.busy_ns, now - w->now);
 		} else if (!xd_worker_spin(w)) {
 			xd_worker_sleep(w);
 		}
@@ -124,7 +123,7 @@ static void *worker_main(void *arg)
 	return NULL;
 }
 
-/* ---- start and stop --------------------------------------------------------------------------------- */
+/* ---- start and stop ----------------------------------------------------------------------- */
 
 static int open_socket(struct xd_worker *w)
 {
@@ -140,7 +139,7 @@ static int open_socket(struct xd_worker *w)
 	if (c->opt->attach == XD_ATTACH_AUTO || c->opt->attach == XD_ATTACH_ZEROCOPY) {
 		cfg.zerocopy = true;
 		err = xd_xsk_open(&w->xsk, &cfg);
-		/* who has the queue has it for copies too: no second wait for it */
+		/* another program has the queue, so copy mode would fail too, after another wait */
 		if (err == -EBUSY || (err && c->opt->attach == XD_ATTACH_ZEROCOPY))
 			return err;
 	}
@@ -152,11 +151,11 @@ static int open_socket(struct xd_worker *w)
 	return err ? err : xd_xdp_xsk_set(c->xdp, w->index, xd_xsk_fd(w->xsk));
 }
 
-static int watch_kick(struct xd_worker *w)
+static int watch_wake_fd(struct xd_worker *w)
 {
-	struct epoll_event ev = { .events = EPOLLIN, .data.fd = w->kick };
+	struct epoll_event ev = { .events = EPOLLIN, .data.fd = w->wake_fd };
 
-	return epoll_ctl(w->epoll, EPOLL_CTL_ADD, w->kick, &ev) ? -errno : 0;
+	return epoll_ctl(w->epoll, EPOLL_CTL_ADD, w->wake_fd, &ev) ? -errno : 0;
 }
 
 void xd_worker_free(struct xd_worker *w)
@@ -165,17 +164,17 @@ void xd_worker_free(struct xd_worker *w)
 		return;
 	xt_engine_free(w->engine);
 	xd_xsk_close(w->xsk);
-	xd_delay_free(w->held);
+	xd_delay_free(w->delay);
 	xd_inbox_free(w->inbox);
 	if (w->epoll >= 0)
 		close(w->epoll);
-	if (w->kick >= 0)
-		close(w->kick);
+	if (w->wake_fd >= 0)
+		close(w->wake_fd);
 	pthread_mutex_destroy(&w->lock);
 	free(w);
 }
 
-/* What is in flight towards us must fit the rings, a long packet in two frames. */
+/* Packets in flight to this worker must fit its rings; a long packet needs two frames. */
 static int tune_engine(struct xd_worker *w)
 {
 	uint32_t room = w->all->config.opt->ring_size /
@@ -202,10 +201,10 @@ int xd_worker_new(struct xd_workers *all, uint32_t index, struct xd_worker **out
 	w->all = all;
 	w->index = index;
 	w->epoll = epoll_create1(EPOLL_CLOEXEC);
-	w->kick = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	w->held = xd_delay_new();
+	w->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	w->delay = xd_delay_new();
 	w->engine = xt_engine_new(&xd_worker_ops, w, all->config.shared);
-	err = w->epoll < 0 || w->kick < 0 || !w->held || !w->engine ? -ENOMEM : 0;
+	err = w->epoll < 0 || w->wake_fd < 0 || !w->delay || !w->engine ? -ENOMEM : 0;
 	if (!err)
 		err = xd_fault_init(&w->fault, &all->config.opt->fault);
 	if (!err)
@@ -213,7 +212,7 @@ int xd_worker_new(struct xd_workers *all, uint32_t index, struct xd_worker **out
 	if (!err)
 		err = open_socket(w);
 	if (!err)
-		err = watch_kick(w);
+		err = watch_wake_fd(w);
 	if (err) {
 		xd_worker_free(w);
 		return err;

@@ -1,8 +1,8 @@
-/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * What a worker does between rounds when there is nothing to do; spin.h decides. With fewer
- * cores than spinners (docs/performance.md has the figures) who spins yields, who sleeps is woken in
- * place of a program that spins, and a short slice keeps the tail of such wake-ups short.
+ * What a worker does between rounds without work, as spin.h decides. If programs that spin are more
+ * than cores (docs/performance.md has measurements), a spinning worker yields, and a sleeping one
+ * runs with a short scheduling slice, so that its wake-up preempts a spinning program soon.
  */
 #include "worker_internal.h"
 
@@ -20,34 +20,46 @@
 #include "daemon/base/loop.h"
 #include "doorbells.h"
 
-#define SLICE_NS 100000u /* the smallest there is; ignored before kernel 6.12 */
+#define SLICE_NS 100000u /* the shortest that the kernel accepts; ignored before Linux 6.12 */
+
+/* ---- pause ------------------------------------------------------------------------------- */
 
 static long futex(uint32_t *word, int op, uint32_t val)
 {
 	return syscall(SYS_futex, word, op, val, NULL, NULL, 0);
 }
 
-void xd_worker_let_go(struct xd_worker *w)
+void xd_worker_wait_paused(struct xd_worker *w)
 {
-	uint32_t wanted;
+	uint32_t pause;
 
-	while ((wanted = __atomic_load_n(&w->wanted, __ATOMIC_ACQUIRE)))
-		futex(&w->wanted, FUTEX_WAIT_PRIVATE, wanted);
+	while ((pause = __atomic_load_n(&w->pause, __ATOMIC_ACQUIRE)))
+		futex(&w->pause, FUTEX_WAIT_PRIVATE, pause);
 }
 
-void xd_worker_call_back(struct xd_worker *w)
+void xd_worker_unpause(struct xd_worker *w)
 {
-	futex(&w->wanted, FUTEX_WAKE_PRIVATE, 1);
+	futex(&w->pause, FUTEX_WAKE_PRIVATE, 1);
 }
 
-/* false: something rang meanwhile. The lock keeps the list of bells still. */
+/* ---- sleep ------------------------------------------------------------------------------- */
+
+void xd_worker_wake(struct xd_worker *w)
+{
+	uint64_t one = 1;
+
+	/* EAGAIN: the counter is full, so a wake-up is pending anyway */
+	(void)!write(w->wake_fd, &one, sizeof(one));
+}
+
+/* Returns false if there is work already. The lock protects the list of doorbells. */
 static bool announce_sleep(struct xd_worker *w)
 {
 	bool quiet = true;
 
 	pthread_mutex_lock(&w->lock);
-	for (struct xd_doorbell *b = w->doorbells; b; b = b->next)
-		quiet &= xd_doorbell_arm(b);
+	for (struct xd_doorbell *d = w->doorbells; d; d = d->next)
+		quiet &= xd_doorbell_arm(d);
 	pthread_mutex_unlock(&w->lock);
 	return quiet && !xd_xsk_pending(w->xsk);
 }
@@ -55,26 +67,26 @@ static bool announce_sleep(struct xd_worker *w)
 static void announce_awake(struct xd_worker *w)
 {
 	pthread_mutex_lock(&w->lock);
-	for (struct xd_doorbell *b = w->doorbells; b; b = b->next)
-		xd_doorbell_disarm(b);
+	for (struct xd_doorbell *d = w->doorbells; d; d = d->next)
+		xd_doorbell_disarm(d);
 	pthread_mutex_unlock(&w->lock);
 }
 
-/* Bells and kicks that woke us */
-static void take_wakeups(struct xd_worker *w)
+/* Consumes the epoll events that ended the sleep, and the count of wake_fd. */
+static void consume_wakeups(struct xd_worker *w)
 {
 	struct epoll_event ev[8];
 	uint64_t value;
 	int n = epoll_wait(w->epoll, ev, 8, 0);
 
 	for (int i = 0; i < n; i++)
-		if (ev[i].data.fd == w->kick)
-			(void)!read(w->kick, &value, sizeof(value));
+		if (ev[i].data.fd == w->wake_fd)
+			(void)!read(w->wake_fd, &value, sizeof(value));
 }
 
 /*
- * The AF_XDP socket is no member of the epoll set: who waits by epoll stays in the socket's wait
- * queue, and each arriving packet would call it, also while we are awake.
+ * The AF_XDP socket is not in the epoll set: a member of the set stays in the socket's wait queue,
+ * so each packet would cost a wake-up callback, also while the worker is awake.
  */
 void xd_worker_sleep(struct xd_worker *w)
 {
@@ -83,7 +95,6 @@ void xd_worker_sleep(struct xd_worker *w)
 		{ .fd = w->epoll, .events = POLLIN },
 	};
 	struct timespec ts, *timeout = NULL;
-	/* the control thread may bring it forward at any time, but then kicks us too */
 	uint64_t deadline = __atomic_load_n(&w->deadline, __ATOMIC_RELAXED), now = xd_now();
 
 	if (deadline <= now)
@@ -98,16 +109,19 @@ void xd_worker_sleep(struct xd_worker *w)
 	if (announce_sleep(w)) {
 		xd_count(&w->stats.sleeps, 1);
 		if (ppoll(fds, 2, timeout, NULL) > 0 && fds[1].revents)
-			take_wakeups(w);
+			consume_wakeups(w);
 	}
 	announce_awake(w);
 	xd_spin_slept(&w->spin, xd_now());
 }
 
+/* ---- spin -------------------------------------------------------------------------------- */
+
 /*
- * A short slice lets a wake-up preempt whoever runs, and bounds how long we wait. Who yields must
- * not have one: a yield costs a slice of virtual time, and two that yield to each other
- * take turns only if it costs both the same. slice_ns 0: the scheduler's own.
+ * Sets the scheduling slice; 0 is the scheduler's default. A short slice lets the worker's wake-up
+ * preempt the running thread, which bounds the latency. A worker that yields must not have one: a
+ * yield costs one slice of virtual time, and two threads that yield to each other alternate only if
+ * the cost is the same for both.
  */
 static void set_slice(struct xd_worker *w, uint64_t slice_ns)
 {
@@ -123,7 +137,7 @@ static void set_slice(struct xd_worker *w, uint64_t slice_ns)
 	if (slice_ns == w->slice_ns)
 		return;
 	w->slice_ns = slice_ns;
-	attr.nice = getpriority(PRIO_PROCESS, 0); /* as it was: we may not lower it */
+	attr.nice = getpriority(PRIO_PROCESS, 0); /* unchanged: lowering it needs privileges */
 	if (syscall(SYS_sched_setattr, 0, &attr, 0))
 		xd_log(XD_DEBUG, "worker %u: sched_setattr: %s", w->index, strerror(errno));
 }
@@ -150,12 +164,4 @@ bool xd_worker_spin(struct xd_worker *w)
 		set_slice(w, SLICE_NS);
 	}
 	return true;
-}
-
-void xd_worker_wake(struct xd_worker *w)
-{
-	uint64_t one = 1;
-
-	/* full is as good as rung */
-	(void)!write(w->kick, &one, sizeof(one));
 }

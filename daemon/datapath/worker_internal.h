@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A worker's own: what worker.c (rounds, start and stop), worker_ops.c (the engine's environment) and
- * worker_idle.c (between rounds) share.
+ * Shared by the worker's files: worker.c (rounds and thread), worker_ops.c (the engine's
+ * callbacks), worker_faults.c (injected faults), worker_idle.c (between rounds) and workers.c (all
+ * workers together).
  */
-#ifndef XD_WORKER_OWN_H
-#define XD_WORKER_OWN_H
+#ifndef XD_WORKER_INTERNAL_H
+#define XD_WORKER_INTERNAL_H
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -20,35 +21,35 @@ struct xd_workers {
 	struct xd_worker *worker[XD_MAX_WORKERS];
 	unsigned int count;
 	unsigned int pause_depth;  /* control thread only */
-	bool changed_while_paused; /* likewise */
-	bool paused; /* every lock is held: who drives an engine now is the control thread */
+	bool changed_while_paused; /* control thread only */
+	bool paused;		   /* the control thread holds every worker's lock */
 };
 
 struct xd_worker {
 	pthread_mutex_t lock; /* held during a round */
-	uint64_t using_keys;  /* odd: keys that were looked up may be in use; atomic */
-	uint32_t wanted;      /* futex: how many wait for the worker to let go */
-	bool stop;
+	uint64_t key_use;     /* odd while keys that were looked up may be in use; atomic */
+	uint32_t pause;	      /* futex: 1 while the control thread wants the lock or holds it */
+	bool stop;	      /* atomic */
 	struct xt_engine *engine;
 	struct xd_xsk *xsk;
 	struct xd_doorbell *doorbells;
 	struct xd_workers *all;
-	uint32_t index;
+	uint32_t index; /* of the worker and of its RX queue */
 
-	int epoll, kick; /* epoll: bells and kick */
-	uint64_t
-		deadline; /* the engine's, or of a frame that is held back; atomic outside of a round */
-	uint64_t now;
+	int epoll, wake_fd; /* epoll waits for the eventfds of doorbells and for wake_fd */
+	/* Of the engine or the delay queue. The control thread may set 0, then wakes the worker. */
+	uint64_t deadline; /* atomic */
+	uint64_t now;	   /* at the start of the round, CLOCK_MONOTONIC in ns */
 
 	struct xd_spin spin;
-	bool other_programs; /* a bell came or went; under the lock */
-	uint64_t slice_ns;   /* as set, 0: the scheduler's own */
+	bool programs_changed; /* a doorbell was added or removed; under the lock */
+	uint64_t slice_ns;     /* scheduling slice in force, 0: the scheduler's default */
 
-	struct xd_inbox *inbox; /* what other workers received for us; NULL: there are none */
-	uint32_t forwarded;	/* workers that got a frame from us in this round, by index */
+	struct xd_inbox *inbox; /* NULL for the only worker */
+	uint32_t forwarded;	/* bit by index: workers that got a frame in this round */
 
 	struct xd_fault fault;
-	struct xd_delay *held;
+	struct xd_delay *delay;
 	struct xd_worker_stats stats;
 	struct xt_frame frames[XD_XSK_BATCH];
 
@@ -58,35 +59,42 @@ struct xd_worker {
 
 /* ---- worker.c ---- */
 
-/* With a socket and an engine, but no thread */
+/* Creates a worker with socket and engine, not yet its thread. */
 int xd_worker_new(struct xd_workers *all, uint32_t index, struct xd_worker **worker);
-void xd_worker_free(struct xd_worker *w);
+void xd_worker_free(struct xd_worker *w); /* NULL allowed */
 int xd_worker_start(struct xd_worker *w);
-void xd_worker_stop(struct xd_worker *w);
+void xd_worker_stop(struct xd_worker *w); /* joins the thread if it was started */
 
 /* ---- worker_ops.c ---- */
 
-extern const struct xt_ops xd_worker_ops; /* ctx: the worker */
+extern const struct xt_ops xd_worker_ops; /* ctx: struct xd_worker */
 
-/* Of n frames just received in w->frames, how many go on now; they are in front. */
-unsigned int xd_worker_rx_faults(struct xd_worker *w, unsigned int n);
-/* Frames that were kept back long enough */
-void xd_worker_release_held(struct xd_worker *w);
-/* Keys are in use from here on, or no more. */
-void xd_worker_turn_keys(struct xd_worker *w);
-/* All that got a frame from us in this round */
+/* Enclose every use of keys; see op_quiesce_keys(). */
+void xd_worker_keys_begin(struct xd_worker *w);
+void xd_worker_keys_end(struct xd_worker *w);
+/* Wakes the workers that got a frame in this round. */
 void xd_worker_wake_forwarded(struct xd_worker *w);
+
+/* ---- worker_faults.c ---- */
+
+/* Applies faults to w->frames[0..n); returns the number of frames left, moved to the front. */
+unsigned int xd_worker_rx_faults(struct xd_worker *w, unsigned int n);
+/* Applies faults to a frame that is to be sent; returns false if it is not to be sent now. */
+bool xd_worker_tx_fault(struct xd_worker *w, struct xt_frame *f);
+/* Receives and sends the delayed frames that are due. */
+void xd_worker_release_delayed(struct xd_worker *w);
 
 /* ---- worker_idle.c ---- */
 
-/* Somebody wants the world to stop: stay out until that is over, and xd_worker_call_back() says so. */
-void xd_worker_let_go(struct xd_worker *w);
-void xd_worker_call_back(struct xd_worker *w);
-/* One step of spinning; false: it does not pay any more. */
+/* Blocks while the control thread pauses the workers. */
+void xd_worker_wait_paused(struct xd_worker *w);
+/* Ends xd_worker_wait_paused(), after w->pause was cleared. */
+void xd_worker_unpause(struct xd_worker *w);
+/* Spins one step; returns false if the worker should sleep instead. */
 bool xd_worker_spin(struct xd_worker *w);
-/* Until a bell, a packet, a kick or the deadline */
+/* Sleeps until a doorbell, a packet, xd_worker_wake() or the deadline. */
 void xd_worker_sleep(struct xd_worker *w);
-/* Ends its sleep; any thread. */
+/* Ends the worker's sleep. Any thread. */
 void xd_worker_wake(struct xd_worker *w);
 
-#endif /* XD_WORKER_OWN_H */
+#endif /* XD_WORKER_INTERNAL_H */

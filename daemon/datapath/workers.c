@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* All workers of the device: start, stop, pause, and what is asked of each. */
+/* All workers of the device: start and stop, pause and resume, statistics. */
 #include <errno.h>
 #include <linux/ethtool.h>
 #include <linux/sockios.h>
@@ -23,7 +23,7 @@ void xd_workers_pause(struct xd_workers *ws)
 	if (ws->pause_depth++)
 		return;
 	for (unsigned int i = 0; i < ws->count; i++) {
-		__atomic_store_n(&ws->worker[i]->wanted, 1, __ATOMIC_RELEASE);
+		__atomic_store_n(&ws->worker[i]->pause, 1, __ATOMIC_RELEASE);
 		pthread_mutex_lock(&ws->worker[i]->lock);
 	}
 	ws->paused = true;
@@ -37,12 +37,12 @@ void xd_workers_resume_no_wake(struct xd_workers *ws)
 	for (unsigned int i = ws->count; i-- > 0;) {
 		struct xd_worker *w = ws->worker[i];
 
-		/* control work may have given the engine something to do, or a new deadline */
+		/* the engine may have work now, or an earlier deadline */
 		if (ws->changed_while_paused)
 			__atomic_store_n(&w->deadline, 0, __ATOMIC_RELAXED);
-		__atomic_store_n(&w->wanted, 0, __ATOMIC_RELEASE);
+		__atomic_store_n(&w->pause, 0, __ATOMIC_RELEASE);
 		pthread_mutex_unlock(&w->lock);
-		xd_worker_call_back(w);
+		xd_worker_unpause(w);
 		if (ws->changed_while_paused)
 			xd_worker_wake(w);
 	}
@@ -57,35 +57,35 @@ void xd_workers_resume(struct xd_workers *ws)
 
 /* ---- doorbells ---------------------------------------------------------------------------------------- */
 
-int xd_worker_add_doorbell(struct xd_workers *ws, uint32_t index, struct xd_doorbell *db)
+int xd_worker_add_doorbell(struct xd_workers *ws, uint32_t index, struct xd_doorbell *d)
 {
 	struct xd_worker *w = ws->worker[index];
-	struct epoll_event ev = { .events = EPOLLIN | EPOLLET, .data.fd = db->eventfd };
+	struct epoll_event ev = { .events = EPOLLIN | EPOLLET, .data.fd = d->eventfd };
 
-	/* edge-triggered: each ring is an edge, and nobody need read the count */
-	if (epoll_ctl(w->epoll, EPOLL_CTL_ADD, db->eventfd, &ev))
+	/* edge-triggered: each write is an event, and the count is never read */
+	if (epoll_ctl(w->epoll, EPOLL_CTL_ADD, d->eventfd, &ev))
 		return -errno;
-	db->next = w->doorbells;
-	db->pprev = &w->doorbells;
+	d->next = w->doorbells;
+	d->pprev = &w->doorbells;
 	if (w->doorbells)
-		w->doorbells->pprev = &db->next;
-	w->doorbells = db;
-	w->other_programs = true;
+		w->doorbells->pprev = &d->next;
+	w->doorbells = d;
+	w->programs_changed = true;
 	return 0;
 }
 
-void xd_worker_del_doorbell(struct xd_workers *ws, uint32_t index, struct xd_doorbell *db)
+void xd_worker_del_doorbell(struct xd_workers *ws, uint32_t index, struct xd_doorbell *d)
 {
 	struct xd_worker *w = ws->worker[index];
 
-	if (!db->pprev)
+	if (!d->pprev)
 		return;
-	*db->pprev = db->next;
-	if (db->next)
-		db->next->pprev = db->pprev;
-	db->pprev = NULL;
-	w->other_programs = true;
-	epoll_ctl(w->epoll, EPOLL_CTL_DEL, db->eventfd, NULL);
+	*d->pprev = d->next;
+	if (d->next)
+		d->next->pprev = d->pprev;
+	d->pprev = NULL;
+	w->programs_changed = true;
+	epoll_ctl(w->epoll, EPOLL_CTL_DEL, d->eventfd, NULL);
 }
 
 /* ---- start and stop ------------------------------------------------------------------------ */
@@ -180,12 +180,13 @@ void xd_workers_set_fault(struct xd_workers *ws, const struct xr_fault_config *c
 		xd_fault_init(&ws->worker[i]->fault, config);
 }
 
-void xd_workers_refused(const struct xd_workers *ws, struct xr_stat stat[XR_REASON_COUNT])
+void xd_workers_drops(const struct xd_workers *ws, struct xr_stat stat[XR_REASON_COUNT])
 {
 	struct xd_xsk_stats x;
 
 	for (unsigned int i = 0; i < ws->count; i++) {
 		xd_xsk_stats(ws->worker[i]->xsk, &x);
+		stat[XR_NO_METADATA].packets += x.rx_no_metadata;
 		stat[XR_TOO_LONG].packets += x.rx_too_long;
 		stat[XR_ICRC].packets += xt_engine_counters(ws->worker[i]->engine)->rx_icrc_errors;
 	}

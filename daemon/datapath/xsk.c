@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "xsk.h"
 
 #include <errno.h>
@@ -22,9 +22,9 @@
 #endif
 
 #define FRAME_SIZE 4096u
-/* Copy mode sends at most 32 packets a call: so often until a full ring is through */
+/* In copy mode a call sends at most 32 packets; this many calls empty the largest ring. */
 #define MAX_KICKS 256
-/* Descriptors that go at once: what was copied there is still in the cache when the kernel reads it */
+/* Descriptors submitted together; few enough that the kernel finds the packets in the cache */
 #define TX_BATCH 32
 #define BIND_RETRIES 100
 #define BIND_RETRY_US 10000
@@ -38,14 +38,13 @@ struct xd_xsk {
 	size_t area_size;
 	bool multi_buffer;
 
-	uint64_t *tx_free; /* stack of frames that are free to send from */
+	uint64_t *tx_free; /* stack of free frames to send from */
 	uint32_t tx_free_count;
-	uint32_t tx_queued; /* descriptors written since the last flush */
+	uint32_t tx_queued; /* descriptors not submitted yet */
 
-	/* descriptors of the packets that were handed out by xd_xsk_recv() */
-	uint64_t *held;
-	uint32_t held_count;
-	uint32_t rx_taken; /* descriptors peeked, to be released */
+	uint64_t *rx_used; /* frames of the packets that xd_xsk_recv() returned or dropped */
+	uint32_t rx_used_count;
+	uint32_t rx_taken; /* descriptors to release */
 
 	struct xd_xsk_stats stats;
 };
@@ -58,7 +57,7 @@ bool xd_xsk_multi_buffer_possible(void)
 
 	if (fd < 0)
 		return false;
-	/* no such interface; but a kernel that does not know the flag says so first */
+	/* fails for want of an interface, but an unknown flag is refused first, with EINVAL */
 	possible = bind(fd, (struct sockaddr *)&sa, sizeof(sa)) < 0 && errno != EINVAL;
 	close(fd);
 	return possible;
@@ -91,8 +90,8 @@ static int create_socket(struct xd_xsk *x, const struct xd_xsk_config *c)
 static int create_umem(struct xd_xsk *x, const struct xd_xsk_config *c)
 {
 	struct xsk_umem_config cfg = {
-		/* twice the frames: the kernel hands packets over before it tells that it took
-		 * their frames from the ring */
+		/* Twice the number of frames: the kernel delivers packets before it advances
+		 * the consumer index of the fill ring. */
 		.fill_size = c->ring_size * 2,
 		.comp_size = c->ring_size,
 		.frame_size = FRAME_SIZE,
@@ -134,8 +133,8 @@ int xd_xsk_open(struct xd_xsk **xsk, const struct xd_xsk_config *c)
 		return -ENOMEM;
 	x->multi_buffer = c->multi_buffer;
 	x->tx_free = calloc(c->ring_size, sizeof(*x->tx_free));
-	x->held = calloc((size_t)XD_XSK_BATCH * XT_MAX_SEGS, sizeof(*x->held));
-	if (!x->tx_free || !x->held)
+	x->rx_used = calloc((size_t)XD_XSK_BATCH * XT_MAX_SEGS, sizeof(*x->rx_used));
+	if (!x->tx_free || !x->rx_used)
 		goto fail;
 	err = create_umem(x, c);
 	if (err)
@@ -165,7 +164,7 @@ void xd_xsk_close(struct xd_xsk *x)
 	if (x->area)
 		munmap(x->area, x->area_size);
 	free(x->tx_free);
-	free(x->held);
+	free(x->rx_used);
 	free(x);
 }
 
@@ -181,14 +180,21 @@ bool xd_xsk_pending(struct xd_xsk *x)
 	return xsk_cons_nb_avail(&x->rx, 1) > 0;
 }
 
-/* Reads the metadata that the XDP program wrote before the frame. Returns false if there are none. */
-static bool read_meta(struct xt_frame *f)
+/*
+ * The metadata are in front of the first byte. Frames without are dropped: another XDP program has
+ * redirected them. A program can also write metadata that are wrong, so the engine checks every
+ * offset against the frame.
+ */
+static bool read_meta(struct xd_xsk *x, struct xt_frame *f)
 {
 	memcpy(&f->meta, f->seg[0].data - sizeof(f->meta), sizeof(f->meta));
-	return f->meta.magic == XR_META_MAGIC;
+	if (f->meta.magic == XR_META_MAGIC)
+		return true;
+	xd_count(&x->stats.rx_no_metadata, 1);
+	return false;
 }
 
-/* Collects the descriptors of one packet; 0: its end has not come yet. */
+/* Returns the number of descriptors of the next packet; 0: its last one is not there yet. */
 static uint32_t take_packet(struct xd_xsk *x, uint32_t idx, uint32_t avail, struct xt_frame *f)
 {
 	uint32_t n = 0;
@@ -214,13 +220,13 @@ static uint32_t take_packet(struct xd_xsk *x, uint32_t idx, uint32_t avail, stru
 	}
 }
 
-/* Descriptors of a packet that nobody will see go straight back to the kernel. */
-static void hold(struct xd_xsk *x, uint32_t idx, uint32_t n)
+/* Notes the frames of a packet, which xd_xsk_recv_done() returns to the kernel. */
+static void note_used(struct xd_xsk *x, uint32_t idx, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
 		uint64_t addr = xsk_ring_cons__rx_desc(&x->rx, idx + i)->addr;
 
-		x->held[x->held_count++] = addr & ~(uint64_t)(FRAME_SIZE - 1);
+		x->rx_used[x->rx_used_count++] = addr & ~(uint64_t)(FRAME_SIZE - 1);
 	}
 	x->rx_taken += n;
 }
@@ -242,9 +248,9 @@ unsigned int xd_xsk_recv(struct xd_xsk *x, struct xt_frame *frames, unsigned int
 			break;
 		if (used > XT_MAX_SEGS)
 			xd_count(&x->stats.rx_too_long, 1);
-		else if (read_meta(f))
+		else if (read_meta(x, f))
 			n++;
-		hold(x, idx + pos, used);
+		note_used(x, idx + pos, used);
 		pos += used;
 		room -= used;
 	}
@@ -260,13 +266,13 @@ void xd_xsk_recv_done(struct xd_xsk *x)
 		return;
 	xsk_ring_cons__release(&x->rx, x->rx_taken);
 	x->rx_taken = 0;
-	/* always room: the ring holds twice as many as there are frames */
-	if (xsk_ring_prod__reserve(&x->fill, x->held_count, &idx) == x->held_count) {
-		for (uint32_t i = 0; i < x->held_count; i++)
-			*xsk_ring_prod__fill_addr(&x->fill, idx + i) = x->held[i];
-		xsk_ring_prod__submit(&x->fill, x->held_count);
+	/* there is always room: the ring is twice as long as the number of frames */
+	if (xsk_ring_prod__reserve(&x->fill, x->rx_used_count, &idx) == x->rx_used_count) {
+		for (uint32_t i = 0; i < x->rx_used_count; i++)
+			*xsk_ring_prod__fill_addr(&x->fill, idx + i) = x->rx_used[i];
+		xsk_ring_prod__submit(&x->fill, x->rx_used_count);
 	}
-	x->held_count = 0;
+	x->rx_used_count = 0;
 	if (xsk_ring_prod__needs_wakeup(&x->fill))
 		recvfrom(xd_xsk_fd(x), NULL, 0, MSG_DONTWAIT, NULL, NULL);
 }
@@ -351,7 +357,7 @@ void xd_xsk_tx_flush(struct xd_xsk *x)
 			break;
 		xd_count(&x->stats.tx_kicks, 1);
 		if (sendto(xd_xsk_fd(x), NULL, 0, MSG_DONTWAIT, NULL, 0) < 0 && errno != EAGAIN)
-			break; /* ENOBUFS, EBUSY: the driver is full; later */
+			break; /* ENOBUFS, EBUSY: the driver's queue is full, retry in the next round */
 	}
 	reap(x);
 }
@@ -362,6 +368,7 @@ void xd_xsk_stats(const struct xd_xsk *x, struct xd_xsk_stats *stats)
 	socklen_t len = sizeof(s);
 
 	*stats = (struct xd_xsk_stats){
+		.rx_no_metadata = xd_counted(&x->stats.rx_no_metadata),
 		.rx_too_long = xd_counted(&x->stats.rx_too_long),
 		.tx_full = xd_counted(&x->stats.tx_full),
 		.tx_kicks = xd_counted(&x->stats.tx_kicks),

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * One AF_XDP socket: frames in, frames out, in batches. Not thread-safe: its
- * worker owns it.
+ * One AF_XDP socket. Not thread-safe: it belongs to its worker.
  *
- * The umem is cut into frames of 4096 bytes. Received frames go round through
- * the fill ring; frames to be sent come from a stack, the one used last first,
- * so that they stay in the cache. A packet that does not fit one frame is a chain of
- * descriptors (XDP_USE_SG, kernel 6.6).
+ * The umem is divided into frames of 4096 bytes. Received frames return to the kernel through the
+ * fill ring. Frames to be sent are taken from a stack, the last used first, as that one is likely
+ * in the cache. A packet that does not fit into one frame is a chain of descriptors (XDP_USE_SG,
+ * Linux 6.6).
  */
 #ifndef XD_XSK_H
 #define XD_XSK_H
@@ -29,38 +28,43 @@ struct xd_xsk_config {
 };
 
 struct xd_xsk_stats {
-	uint64_t tx_kicks;		      /* system calls to send */
-	uint64_t tx_full;		      /* no room for a frame */
-	uint64_t rx_too_long;		      /* more pieces than a packet of ours can have */
-	uint64_t rx_ring_full, rx_fill_empty; /* lost in the kernel */
+	uint64_t tx_kicks;	 /* system calls to send */
+	uint64_t tx_full;	 /* no frame or descriptor free to send */
+	uint64_t rx_too_long;	 /* packets of more than XT_MAX_SEGS descriptors */
+	uint64_t rx_no_metadata; /* frames that did not come from the XDP program of xroce */
+	uint64_t rx_ring_full, rx_fill_empty; /* dropped by the kernel */
 };
 
-/* True where the kernel has multi-buffer AF_XDP. */
+/* Returns true if the kernel has multi-buffer AF_XDP. */
 bool xd_xsk_multi_buffer_possible(void);
 
-/* -EBUSY right after another owner died: retried for a second. */
+/*
+ * Binds a socket to an RX queue. Retries for a second after -EBUSY: the queue of a process that
+ * was killed is released late.
+ */
 int xd_xsk_open(struct xd_xsk **xsk, const struct xd_xsk_config *config);
-void xd_xsk_close(struct xd_xsk *xsk);
+void xd_xsk_close(struct xd_xsk *xsk); /* NULL allowed */
 int xd_xsk_fd(const struct xd_xsk *xsk);
 
 /*
- * Up to max received packets. Their bytes stay valid until xd_xsk_recv_done(), which
- * gives them back to the kernel; it must follow each call that returned not 0.
+ * Receives up to max packets with their metadata. The frames are valid until xd_xsk_recv_done(),
+ * which returns them to the kernel and must follow each call that returned more than 0.
  */
 unsigned int xd_xsk_recv(struct xd_xsk *xsk, struct xt_frame *frames, unsigned int max);
 void xd_xsk_recv_done(struct xd_xsk *xsk);
-/* Something is there to be received. */
+/* Returns true if there is something to receive. */
 bool xd_xsk_pending(struct xd_xsk *xsk);
 
-/* struct xt_ops: room for a frame; send it, or give it back unsent. */
+/* Takes frames for a packet of len bytes; returns false if none are free. Then put or cancel it. */
 bool xd_xsk_tx_get(struct xd_xsk *xsk, uint32_t len, struct xt_frame *frame);
 void xd_xsk_tx_put(struct xd_xsk *xsk, const struct xt_frame *frame);
 void xd_xsk_tx_cancel(struct xd_xsk *xsk, const struct xt_frame *frame);
-/* Hands over what was put since the last call, and collects what has been sent. */
+/* Submits the packets put since the last call, and reclaims the frames of packets sent. */
 void xd_xsk_tx_flush(struct xd_xsk *xsk);
-/* Frames that the kernel has not taken yet: flush again soon. */
+/* Returns true if the kernel has not taken all packets yet: flush again soon. */
 bool xd_xsk_tx_pending(const struct xd_xsk *xsk);
 
+/* Any thread. */
 void xd_xsk_stats(const struct xd_xsk *xsk, struct xd_xsk_stats *stats);
 
 #endif /* XD_XSK_H */

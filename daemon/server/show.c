@@ -182,7 +182,7 @@ static void put_reasons(struct json *j, struct xd_device *dev)
 	for (i = 0; i < XR_REASON_COUNT; i++)
 		xd_xdp_stat(dev->xdp, i, &stat[i]);
 	xd_workers_pause(dev->workers);
-	xd_workers_refused(dev->workers, stat);
+	xd_workers_drops(dev->workers, stat);
 	xd_workers_resume_no_wake(dev->workers);
 	json_begin(j, "xdp", '[');
 	for (i = 0; i < XR_REASON_COUNT; i++) {

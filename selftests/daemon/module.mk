@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 
 # The daemon's parts that need no network: selftests/daemon/NAME_test.c with the sources it is about.
-DAEMON_TESTS := options loop bells spin held
+DAEMON_TESTS := options loop doorbells spin delay
 
 options_test_SRCS := daemon/base/options.c
 loop_test_SRCS := daemon/base/loop.c
-bells_test_SRCS := daemon/datapath/doorbells.c
+doorbells_test_SRCS := daemon/datapath/doorbells.c
 spin_test_SRCS := daemon/datapath/spin.c
-held_test_SRCS := daemon/datapath/delay.c
+delay_test_SRCS := daemon/datapath/delay.c daemon/datapath/frame.c
 
 $(foreach t,$(DAEMON_TESTS),$(eval \
 	$(call test_program,daemon/$(t),selftests/daemon/$(t)_test.c $($(t)_test_SRCS),,-lpthread)))

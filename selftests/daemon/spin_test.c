@@ -143,8 +143,8 @@ static void test_hog(void)
 		work(&s);
 		idle(&s, 20 * US, TAKEN);
 	}
-	TAP_OK(s.starved >= 60 * SECOND / XD_SHY_MAX_NS / 2 &&
-		       s.starved <= 60 * SECOND / XD_SHY_MAX_NS,
+	TAP_OK(s.starved >= 60 * SECOND / XD_BACKOFF_MAX_NS / 2 &&
+		       s.starved <= 60 * SECOND / XD_BACKOFF_MAX_NS,
 	       "a program that does not yield: tried again every 2 s (%u times in 60 s)",
 	       s.starved);
 	TAP_OK(s.pauses && s.sleeps > 1000 * s.starved,
@@ -153,7 +153,7 @@ static void test_hog(void)
 	clear(&s);
 	work(&s);
 	idle(&s, 20 * US, TAKEN);
-	TAP_OK(s.starved == 1 && s.spin.shy_until - s.now <= XD_SHY_MIN_NS,
+	TAP_OK(s.starved == 1 && s.spin.backoff_until - s.now <= XD_BACKOFF_MIN_NS,
 	       "long after, it is taken as new");
 }
 
@@ -163,20 +163,20 @@ static void test_other_programs(void)
 	unsigned slept;
 
 	bandwidth(&s, 5 * SECOND);
-	TAP_OK(s.spin.shy_until > s.now + 100 * MS,
+	TAP_OK(s.spin.backoff_until > s.now + 100 * MS,
 	       "a bandwidth run taught it that spinning does not pay");
 	slept = ping_pong(&s, 100, GIVEN_BACK);
 	TAP_OK(slept == 100,
 	       "the same programs go on in turns: each message meets a sleeping worker");
-	xd_spin_forget(&s.spin);
+	xd_spin_reset_backoff(&s.spin);
 	TAP_OK(!ping_pong(&s, 100, GIVEN_BACK),
 	       "other programs came: from the first message on none does");
 	bandwidth(&s, 5 * SECOND);
-	xd_spin_forget(&s.spin);
+	xd_spin_reset_backoff(&s.spin);
 	clear(&s);
 	work(&s);
 	idle(&s, 20 * US, TAKEN);
-	TAP_OK(s.starved == 1 && s.spin.shy_until == s.now + XD_SHY_MIN_NS,
+	TAP_OK(s.starved == 1 && s.spin.backoff_until == s.now + XD_BACKOFF_MIN_NS,
 	       "nor is a new program's first slice held against it for long");
 }
 

@@ -285,7 +285,7 @@ void xd_workers_set_fault(struct xd_workers *ws, const struct xr_fault_config *c
 {
 }
 
-void xd_workers_refused(const struct xd_workers *ws, struct xr_stat stat[XR_REASON_COUNT])
+void xd_workers_drops(const struct xd_workers *ws, struct xr_stat stat[XR_REASON_COUNT])
 {
 }
 

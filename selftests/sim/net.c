@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The network: every frame that an engine sends is checked, meets its fate,
- * and arrives some time later, in order but for what its fate does. On arrival
+ * The network: every frame that an engine sends is checked, gets its faults, and
+ * arrives some time later, in order unless a fault reorders it. On arrival
  * it passes what the XDP program would let pass.
  */
 #include <arpa/inet.h>
@@ -206,11 +206,11 @@ static struct frame *copy_of(struct world *w, const struct frame *f)
 	return c;
 }
 
-static void damage(struct world *w, const struct xd_fate *fate, struct frame *f)
+static void damage(struct world *w, const struct xd_fault_action *action, struct frame *f)
 {
 	struct xt_frame whole = { .seg[0] = { f->data, f->len }, .nseg = 1, .len = f->len };
 
-	xd_fault_damage(fate, &whole);
+	xd_fault_damage(action, &whole);
 	f->damaged = true;
 	if (w->verbose)
 		sim_trace(w, "    frame below is damaged");
@@ -285,20 +285,20 @@ static void forge(struct world *w, const struct frame *seen)
 	launch(w, f, rng_below(r, 50 * USEC));
 }
 
-/* Takes the frame to its fate. */
+/* Sends a frame through the network, with faults. */
 static void transmit(struct world *w, struct frame *f, struct host *dest)
 {
-	struct xd_fate fate = { .copies = 1 };
+	struct xd_fault_action action = { .copies = 1 };
 	struct frame *copy = NULL;
 
 	f->to = dest->index;
 	if (xd_fault_on(&w->fault, XR_FAULT_TX))
-		fate = xd_fault_next(&w->fault);
+		action = xd_fault_next(&w->fault);
 	if (w->host[f->from].cut || dest->cut)
-		fate.copies = 0;
+		action.copies = 0;
 	if (w->verbose)
-		trace_frame(w, fate.copies ? "sent" : "LOST", f);
-	if (!fate.copies) {
+		trace_frame(w, action.copies ? "sent" : "LOST", f);
+	if (!action.copies) {
 		free(f);
 		return;
 	}
@@ -308,13 +308,13 @@ static void transmit(struct world *w, struct frame *f, struct host *dest)
 		else
 			forge(w, f);
 	}
-	if (fate.copies == 2)
+	if (action.copies == 2)
 		copy = copy_of(w, f);
-	if (fate.flips)
-		damage(w, &fate, f);
-	launch(w, f, fate.delay_ns[0]);
+	if (action.flips)
+		damage(w, &action, f);
+	launch(w, f, action.delay_ns[0]);
 	if (copy)
-		launch(w, copy, fate.delay_ns[1]);
+		launch(w, copy, action.delay_ns[1]);
 }
 
 void net_tx_put(void *ctx, struct xt_frame *frame)

@@ -31,22 +31,23 @@ static void test_rates(void)
 
 	xd_fault_init(&f, &c);
 	for (i = 0; i < DRAWS; i++) {
-		struct xd_fate fate = xd_fault_next(&f);
+		struct xd_fault_action action = xd_fault_next(&f);
 
-		dropped += !fate.copies;
-		doubled += fate.copies == 2;
-		damaged += !!fate.flips;
-		late += fate.delay_ns[0] >= 1000000;
-		reordered += fate.delay_ns[0] % 1000000 != 0;
-		wrong += fate.copies > 2 || fate.flips > 3 || (!fate.copies && fate.flips) ||
-			 fate.delay_ns[0] > 1000000 + XD_REORDER_NS;
+		dropped += !action.copies;
+		doubled += action.copies == 2;
+		damaged += !!action.flips;
+		late += action.delay_ns[0] >= 1000000;
+		reordered += action.delay_ns[0] % 1000000 != 0;
+		wrong += action.copies > 2 || action.flips > 3 ||
+			 (!action.copies && action.flips) ||
+			 action.delay_ns[0] > 1000000 + XD_REORDER_NS;
 	}
 	TAP_OK(near(dropped, 10), "10 per mille dropped: %u", dropped);
 	TAP_OK(near(doubled, 20), "20 per mille doubled: %u", doubled);
 	TAP_OK(near(damaged, 5), "5 per mille damaged: %u", damaged);
 	TAP_OK(near(late, 100), "100 per mille late: %u", late);
 	TAP_OK(near(reordered, 50), "50 per mille reordered: %u", reordered);
-	TAP_OK(!wrong, "fates make sense");
+	TAP_OK(!wrong, "the actions are consistent");
 }
 
 static void test_seeds(void)
@@ -60,13 +61,13 @@ static void test_seeds(void)
 	c.seed = 2;
 	xd_fault_init(&other, &c);
 	for (i = 0; i < 1000; i++) {
-		struct xd_fate x = xd_fault_next(&a), y = xd_fault_next(&b);
-		struct xd_fate z = xd_fault_next(&other);
+		struct xd_fault_action x = xd_fault_next(&a), y = xd_fault_next(&b);
+		struct xd_fault_action z = xd_fault_next(&other);
 
-		same += x.copies == y.copies && x.flips == y.flips && x.where == y.where;
-		equal += x.copies == z.copies && x.flips == z.flips && x.where == z.where;
+		same += x.copies == y.copies && x.flips == y.flips && x.flip_seed == y.flip_seed;
+		equal += x.copies == z.copies && x.flips == z.flips && x.flip_seed == z.flip_seed;
 	}
-	TAP_OK(same == 1000, "a seed gives the same fates again");
+	TAP_OK(same == 1000, "a seed repeats the same actions");
 	TAP_OK(equal < 900, "another seed gives others");
 }
 
@@ -85,7 +86,7 @@ static void test_damage(void)
 	unsigned wrong = 0, i, n;
 
 	for (i = 0; i < 10000; i++) {
-		struct xd_fate fate = { .copies = 1, .flips = 1 + i % 3, .where = i };
+		struct xd_fault_action action = { .copies = 1, .flips = 1 + i % 3, .flip_seed = i };
 		struct xt_frame f = {
 			.seg = { { frame, 60 }, { frame + 60, 0 }, { frame + 60, 140 } },
 			.nseg = 3,
@@ -93,10 +94,10 @@ static void test_damage(void)
 		};
 
 		memset(frame, 0, sizeof(frame));
-		xd_fault_damage(&fate, &f);
+		xd_fault_damage(&action, &f);
 		n = bits_differing(frame, before, sizeof(frame));
 		/* a bit may be hit twice */
-		wrong += n > fate.flips || (fate.flips - n) % 2 || memcmp(frame, before, 12);
+		wrong += n > action.flips || (action.flips - n) % 2 || memcmp(frame, before, 12);
 	}
 	TAP_OK(!wrong, "damage flips as many bits as it should, and no address");
 }

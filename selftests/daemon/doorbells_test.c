@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Doorbells as include/xroce/ring.h tells both sides to ring and scan them. */
+/* Ringing and scanning doorbells as include/xroce/ring.h describes them. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 static uint32_t rung[XR_DB_SLOTS]; /* how often ring() was called for a slot */
 
-/* The scan does not look into QPs: a number in place of a pointer will do. */
+/* The scan does not dereference QPs: the pointers encode slot numbers. */
 static struct xt_qp *qp_of(uint32_t slot)
 {
 	return (struct xt_qp *)(uintptr_t)(slot + 1);
@@ -42,76 +42,77 @@ static void ring(struct xr_doorbell *db, uint32_t slot)
 		set_bit(&db->bits0, slot / 4096, &clear);
 }
 
-static void bell_new(struct xd_doorbell *bell, uint32_t slots)
+static void doorbell_new(struct xd_doorbell *d, uint32_t slots)
 {
-	memset(bell, 0, sizeof(*bell));
+	memset(d, 0, sizeof(*d));
 	memset(rung, 0, sizeof(rung));
-	bell->db = aligned_alloc(64, sizeof(*bell->db));
-	memset(bell->db, 0, sizeof(*bell->db));
-	bell->slots = slots;
-	bell->qp = calloc(slots, sizeof(*bell->qp));
+	d->shared = aligned_alloc(64, sizeof(*d->shared));
+	memset(d->shared, 0, sizeof(*d->shared));
+	d->slots = slots;
+	d->qp = calloc(slots, sizeof(*d->qp));
 	for (uint32_t i = 0; i < slots; i++)
-		bell->qp[i] = qp_of(i);
+		d->qp[i] = qp_of(i);
 }
 
-static void bell_free(struct xd_doorbell *bell)
+static void doorbell_free(struct xd_doorbell *d)
 {
-	free(bell->db);
-	free(bell->qp);
+	free(d->shared);
+	free(d->qp);
 }
 
 static void test_scan(void)
 {
 	static const uint32_t some[] = { 0, 1, 63, 64, 4095, 4096, 70000, XR_DB_SLOTS - 1 };
 	const unsigned int n = sizeof(some) / sizeof(some[0]);
-	struct xd_doorbell bell;
+	struct xd_doorbell d;
 	unsigned int found;
 
-	bell_new(&bell, XR_DB_SLOTS);
-	TAP_OK(!xd_doorbell_scan(&bell, on_ring, NULL), "nothing rang");
+	doorbell_new(&d, XR_DB_SLOTS);
+	TAP_OK(!xd_doorbell_scan(&d, on_ring, NULL), "a scan without rings finds nothing");
 	for (unsigned int i = 0; i < n; i++)
-		ring(bell.db, some[i]);
-	ring(bell.db, some[0]);
-	found = xd_doorbell_scan(&bell, on_ring, NULL);
+		ring(d.shared, some[i]);
+	ring(d.shared, some[0]);
+	found = xd_doorbell_scan(&d, on_ring, NULL);
 	for (unsigned int i = 0; i < n; i++)
 		found -= rung[some[i]] == 1;
-	TAP_OK(!found, "every slot that rang is found once, on each level's edges");
-	TAP_OK(!xd_doorbell_scan(&bell, on_ring, NULL), "and then it is quiet");
-	bell_free(&bell);
+	TAP_OK(!found, "each slot that rang is found once, at the edges of all levels");
+	TAP_OK(!xd_doorbell_scan(&d, on_ring, NULL), "the next scan finds nothing");
+	doorbell_free(&d);
 }
 
 static void test_hostile(void)
 {
-	struct xd_doorbell bell;
+	struct xd_doorbell d;
 
-	bell_new(&bell, 100);
-	bell.qp[7] = NULL;
-	memset(bell.db, 0xff, sizeof(*bell.db));
-	TAP_OK(xd_doorbell_scan(&bell, on_ring, NULL) == 99 && !rung[7],
-	       "all bits set: only slots with a QP count");
-	TAP_OK(!xd_doorbell_scan(&bell, on_ring, NULL), "and all bits are taken");
-	bell_free(&bell);
+	doorbell_new(&d, 100);
+	d.qp[7] = NULL;
+	memset(d.shared, 0xff, sizeof(*d.shared));
+	TAP_OK(xd_doorbell_scan(&d, on_ring, NULL) == 99 && !rung[7],
+	       "with all bits set, slots without a QP are ignored");
+	TAP_OK(!xd_doorbell_scan(&d, on_ring, NULL), "the scan has cleared all bits");
+	doorbell_free(&d);
 }
 
 static void test_sleep(void)
 {
-	struct xd_doorbell bell;
+	struct xd_doorbell d;
 
-	bell_new(&bell, 64);
-	TAP_OK(xd_doorbell_arm(&bell) && bell.db->sleeping, "quiet: may sleep, and says so");
-	xd_doorbell_disarm(&bell);
-	TAP_OK(!bell.db->sleeping, "awake again");
-	ring(bell.db, 5);
-	TAP_OK(!xd_doorbell_arm(&bell), "rang before: may not");
-	xd_doorbell_disarm(&bell);
-	bell_free(&bell);
+	doorbell_new(&d, 64);
+	TAP_OK(xd_doorbell_arm(&d) && d.shared->sleeping,
+	       "arming without rings allows to sleep and sets the flag");
+	xd_doorbell_disarm(&d);
+	TAP_OK(!d.shared->sleeping, "disarming clears the flag");
+	ring(d.shared, 5);
+	TAP_OK(!xd_doorbell_arm(&d), "arming after a ring does not allow to sleep");
+	xd_doorbell_disarm(&d);
+	doorbell_free(&d);
 }
 
 /* ---- a client that rings while the worker scans ---------------------------------------- */
 
 struct ringer {
 	struct xr_doorbell *db;
-	uint64_t posted[256]; /* what producer indices are to real doorbells */
+	uint64_t posted[256]; /* stands for the producer indices of rings */
 	bool done;
 };
 
@@ -143,21 +144,21 @@ static void on_posted(struct xt_qp *qp, void *arg)
 
 static void test_race(void)
 {
-	struct xd_doorbell bell;
+	struct xd_doorbell d;
 	pthread_t thread;
 	bool done;
 
-	bell_new(&bell, XR_DB_SLOTS);
-	ringer.db = bell.db;
+	doorbell_new(&d, XR_DB_SLOTS);
+	ringer.db = d.shared;
 	pthread_create(&thread, NULL, ring_many, NULL);
 	do {
 		done = __atomic_load_n(&ringer.done, __ATOMIC_ACQUIRE);
-		xd_doorbell_scan(&bell, on_posted, NULL);
+		xd_doorbell_scan(&d, on_posted, NULL);
 	} while (!done);
 	pthread_join(thread, NULL);
-	TAP_OK(!memcmp(seen, ringer.posted, sizeof(seen)), "%d rings during scans: none is lost",
+	TAP_OK(!memcmp(seen, ringer.posted, sizeof(seen)), "none of %d rings during scans is lost",
 	       RINGS);
-	bell_free(&bell);
+	doorbell_free(&d);
 }
 
 int main(void)

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Copies of frames that outlive the AF_XDP memory: for the inbox and the delay queue. */
+#ifndef XD_FRAME_H
+#define XD_FRAME_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/transport/transport.h"
+
+/* A frame in one segment */
+struct xd_frame_copy {
+	uint32_t len;
+	struct xr_meta meta;
+	uint8_t bytes[XT_MAX_FRAME];
+};
+
+/* Copies bytes and metadata. The frame must not be longer than XT_MAX_FRAME. */
+void xd_frame_copy(struct xd_frame_copy *to, const struct xt_frame *from);
+/* Returns a frame that refers to the copy's bytes. */
+struct xt_frame xd_frame_of(struct xd_frame_copy *copy);
+/* Copies bytes into the segments of a frame of the same length. */
+void xd_frame_fill(const struct xt_frame *to, const uint8_t *bytes);
+
+#endif /* XD_FRAME_H */
