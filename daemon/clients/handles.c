@@ -122,6 +122,14 @@ uint32_t xd_object_count(const struct xd_client *c, uint32_t kind)
 	return c->handles.table[kind].used;
 }
 
+uint32_t xd_object_limit(const struct xd_client *c, uint32_t kind)
+{
+	const struct xd_kind_ops *ops = c->clients->kinds.ops[kind];
+	uint32_t client = limit(c, ops->client_limit), device = limit(c, ops->device_limit);
+
+	return client < device ? client : device;
+}
+
 /* In the order of kinds, so that nothing is freed that another object still needs. */
 bool xd_handles_free_objects(struct xd_client *c)
 {

@@ -75,6 +75,8 @@ void *xd_object_get(const struct xd_client *c, uint32_t kind, uint32_t handle);
 /* Goes through the client's objects of one kind, as xd_table_next(). */
 void *xd_object_next(const struct xd_client *c, uint32_t kind, uint32_t *handle);
 uint32_t xd_object_count(const struct xd_client *c, uint32_t kind);
+/* Returns how many objects of one kind the client may have at most. */
+uint32_t xd_object_limit(const struct xd_client *c, uint32_t kind);
 
 /*
  * Frees some thousand of the client's objects, which takes about 10 ms. Returns true if none is

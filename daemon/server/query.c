@@ -82,11 +82,6 @@ int xd_do_hello(struct xd_client *c, struct xd_request *req, struct xd_reply *re
 
 /* ---- device ------------------------------------------------------------------------------ */
 
-static uint32_t lesser(uint32_t a, uint32_t b)
-{
-	return a < b ? a : b;
-}
-
 int xd_do_query_device(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
 {
 	struct xr_query_device_rep *d = XD_REPLY(rep, xr_query_device_rep);
@@ -107,24 +102,24 @@ int xd_do_query_device(struct xd_client *c, struct xd_request *req, struct xd_re
 		    IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC | IBV_ODP_SUPPORT_SRQ_RECV;
 	d->odp_uc = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE;
 	d->odp_ud = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
-	d->max_qp = lesser(opt->max_qp, opt->client_max_qp);
+	d->max_qp = xd_object_limit(c, XD_QP);
 	d->max_qp_wr = XR_MAX_WR;
 	d->max_sge = XR_MAX_SGE;
-	d->max_cq = lesser(opt->max_cq, opt->client_max_cq);
+	d->max_cq = xd_object_limit(c, XD_CQ);
 	d->max_cqe = XR_MAX_CQE;
-	d->max_mr = lesser(opt->max_mr, opt->client_max_mr);
-	d->max_mw = d->max_mr;
-	d->max_pd = lesser(opt->max_pd, opt->client_max_pd);
+	d->max_mr = xd_object_limit(c, XD_MR);
+	d->max_mw = xd_object_limit(c, XD_MW);
+	d->max_pd = xd_object_limit(c, XD_PD);
 	d->max_dm_size = opt->client_max_dm & ~((uint64_t)sysconf(_SC_PAGESIZE) - 1);
-	d->max_ah = lesser(opt->max_ah, opt->client_max_ah);
-	d->max_srq = lesser(opt->max_srq, opt->client_max_srq);
+	d->max_ah = xd_object_limit(c, XD_AH);
+	d->max_srq = xd_object_limit(c, XD_SRQ);
 	d->max_srq_wr = XR_MAX_WR;
 	d->max_srq_sge = XR_MAX_SGE;
 	d->max_qp_rd_atom = d->max_qp_init_rd_atom = XT_MAX_RD_ATOMIC;
 	d->max_res_rd_atom = XT_MAX_RD_ATOMIC * d->max_qp;
 	d->atomic_cap = IBV_ATOMIC_HCA;
 	/* all of a client's limits are one: QPs attached, each group counted */
-	d->max_mcast_grp = lesser(XR_MAX_GROUPS, XD_CLIENT_ATTACHED);
+	d->max_mcast_grp = XR_MAX_GROUPS < XD_CLIENT_ATTACHED ? XR_MAX_GROUPS : XD_CLIENT_ATTACHED;
 	d->max_mcast_qp_attach = d->max_total_mcast_qp_attach = XD_CLIENT_ATTACHED;
 	d->max_pkeys = 1;
 	d->local_ca_ack_delay = 15; /* 4.096 us * 2^15 = 134 ms */

@@ -380,28 +380,56 @@ void start_server(const char *name)
 	MUST(stopper && proc_fd[0] >= 0 && proc_fd[1] >= 0);
 }
 
-/* The bytes behind a key, as a QP of the domain would get them */
-int use_key(struct conn *c, uint32_t pd, uint32_t key, const void *at, size_t len, uint32_t access,
-	    void *data)
+static struct xr_key_use use_of(struct conn *c, uint32_t pd, uint32_t key, const void *at,
+				size_t len)
 {
-	struct xd_pd *domain = xd_object_get(c->client, XD_PD, pd);
-	const struct xr_key_use use = {
+	const struct xd_pd *object = xd_object_get(c->client, XD_PD, pd);
+
+	return (struct xr_key_use){
 		.key = key,
-		.pd = domain->id->number,
+		.pd = object->id->number,
 		.qpn = 2,
-		.access = access,
 		.va = (uintptr_t)at,
 		.len = len,
 	};
+}
+
+static int use_key(const struct xr_key_use *use, void *data)
+{
 	struct xt_mem *mem;
 	uint64_t off;
 
-	if (xt_keys_check(fake.dev.shared.keys, &use, &mem, &off) != XR_OK)
+	if (xt_keys_check(fake.dev.shared.keys, use, &mem, &off) != XR_OK)
 		return -EACCES;
 	if (!mem)
 		return 0;
-	return access & XR_ACCESS_REMOTE_WRITE ? xt_mem_write(mem, off, data, len)
-					       : xt_mem_read(mem, off, data, len);
+	return use->access & XR_ACCESS_REMOTE_WRITE ? xt_mem_write(mem, off, data, use->len)
+						    : xt_mem_read(mem, off, data, use->len);
+}
+
+int read_key(struct conn *c, uint32_t pd, uint32_t key, const void *at, size_t len, void *data)
+{
+	struct xr_key_use use = use_of(c, pd, key, at, len);
+
+	return use_key(&use, data);
+}
+
+int remote_read_key(struct conn *c, uint32_t pd, uint32_t key, const void *at, size_t len,
+		    void *data)
+{
+	struct xr_key_use use = use_of(c, pd, key, at, len);
+
+	use.access = XR_ACCESS_REMOTE_READ;
+	return use_key(&use, data);
+}
+
+int remote_write_key(struct conn *c, uint32_t pd, uint32_t key, const void *at, size_t len,
+		     void *data)
+{
+	struct xr_key_use use = use_of(c, pd, key, at, len);
+
+	use.access = XR_ACCESS_REMOTE_WRITE;
+	return use_key(&use, data);
 }
 
 struct xr_reg_mr_rep mr_of(struct conn *c)

@@ -110,8 +110,11 @@ int memfd(size_t size, int seals);
 struct xr_reg_mr_rep mr_of(struct conn *c);
 struct xd_mr *the_mr(struct conn *c);
 
-/* The bytes behind a key, as a QP of the domain would get them; -EACCES, -EFAULT */
-int use_key(struct conn *c, uint32_t pd, uint32_t key, const void *at, size_t len, uint32_t access,
-	    void *data);
+/* Read and write the bytes behind a key, as a QP of the PD would. -EACCES, -EFAULT. */
+int read_key(struct conn *c, uint32_t pd, uint32_t key, const void *at, size_t len, void *data);
+int remote_read_key(struct conn *c, uint32_t pd, uint32_t key, const void *at, size_t len,
+		    void *data);
+int remote_write_key(struct conn *c, uint32_t pd, uint32_t key, const void *at, size_t len,
+		     void *data);
 
 #endif /* CONTROL_H */

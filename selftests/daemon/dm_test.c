@@ -13,14 +13,21 @@ static uint32_t alloc_dm(struct conn *c, uint64_t length, int *status)
 	return *status ? 0 : ((struct xr_alloc_dm_rep *)c->body)->handle;
 }
 
-static int reg_alone(struct conn *c, uint32_t pd, uint32_t kind, uint32_t dm, uint64_t off,
-		     uint64_t length, uint32_t access)
+static int reg_dm(struct conn *c, uint32_t pd, uint32_t dm, uint64_t off, uint64_t length)
 {
-	struct reg r = reg_of(pd, NULL, length, access);
+	struct reg r = reg_of(pd, NULL, length, RW);
 
-	add_segment(&r, kind, NULL, length);
+	add_segment(&r, XR_SEG_DM, NULL, length);
 	r.segment[0].fd_index = dm;
 	r.segment[0].offset = off;
+	return send_reg(c, &r, NULL, 0);
+}
+
+static int reg_null(struct conn *c, uint32_t pd, uint32_t access)
+{
+	struct reg r = reg_of(pd, NULL, SIZE_MAX, access);
+
+	add_segment(&r, XR_SEG_NULL, NULL, SIZE_MAX);
 	return send_reg(c, &r, NULL, 0);
 }
 
@@ -50,20 +57,19 @@ static void test_device_memory(void)
 	MUST(!ask_handle(&c, XR_MSG_FREE_DM, dm));
 	dm = alloc_dm(&c, 5000, &status);
 	object = xd_object_get(c.client, XD_DM, dm);
-	TAP_OK(!reg_alone(&c, pd, XR_SEG_DM, dm, 1000, 4000, RW), "a region of a part");
+	TAP_OK(!reg_dm(&c, pd, dm, 1000, 4000), "a region of a part");
 	mr = mr_of(&c);
-	TAP_OK(!use_key(&c, pd, mr.rkey, (void *)3984, 16, XR_ACCESS_REMOTE_WRITE, data) &&
+	TAP_OK(!remote_write_key(&c, pd, mr.rkey, (void *)3984, 16, data) &&
 		       !memcmp(object->piece.ptr + 4984, data, 16),
 	       "its last bytes are those");
-	TAP_OK(use_key(&c, pd, mr.rkey, (void *)3985, 16, 0, data) == -EACCES, "one beyond");
+	TAP_OK(read_key(&c, pd, mr.rkey, (void *)3985, 16, data) == -EACCES, "one beyond");
 	TAP_OK(ask_handle(&c, XR_MSG_FREE_DM, dm) == -EBUSY, "a region holds it");
-	TAP_OK(reg_alone(&c, pd, XR_SEG_DM, dm, 1001, 4000, RW) == -EINVAL &&
-		       reg_alone(&c, pd, XR_SEG_DM, dm, -8ull, 8, RW) == -EINVAL &&
-		       reg_alone(&c, pd, XR_SEG_DM, dm, -8ull, 16, RW) == -EINVAL &&
-		       reg_alone(&c, pd, XR_SEG_DM, dm + 1, 0, 8, RW) == -ENOENT,
+	TAP_OK(reg_dm(&c, pd, dm, 1001, 4000) == -EINVAL &&
+		       reg_dm(&c, pd, dm, -8ull, 8) == -EINVAL &&
+		       reg_dm(&c, pd, dm, -8ull, 16) == -EINVAL &&
+		       reg_dm(&c, pd, dm + 1, 0, 8) == -ENOENT,
 	       "what lies beyond it");
-	TAP_OK(reg_alone(&other, alloc_pd(&other), XR_SEG_DM, dm, 0, 8, RW) == -ENOENT,
-	       "another's");
+	TAP_OK(reg_dm(&other, alloc_pd(&other), dm, 0, 8) == -ENOENT, "another's");
 	r = reg_of(pd, NULL, 16, RW);
 	add_segment(&r, XR_SEG_DM, NULL, 8);
 	add_segment(&r, XR_SEG_DM, (void *)8, 8);
@@ -74,9 +80,9 @@ static void test_device_memory(void)
 	MUST(!ask_handle(&c, XR_MSG_DEREG_MR, mr.handle));
 	MUST(!ask_handle(&c, XR_MSG_FREE_DM, dm));
 	dm = alloc_dm(&c, 5000, &status);
-	MUST(!reg_alone(&c, pd, XR_SEG_DM, dm, 0, 5000, RW));
+	MUST(!reg_dm(&c, pd, dm, 0, 5000));
 	mr = mr_of(&c);
-	TAP_OK(!use_key(&c, pd, mr.rkey, (void *)4984, 16, 0, got) && !got[0] && !got[15],
+	TAP_OK(!read_key(&c, pd, mr.rkey, (void *)4984, 16, got) && !got[0] && !got[15],
 	       "new device memory is empty");
 	close_client(&other);
 	close_client(&c);
@@ -92,15 +98,13 @@ static void test_null_region(void)
 
 	open_client(&c);
 	pd = alloc_pd(&c);
-	TAP_OK(reg_alone(&c, pd, XR_SEG_NULL, 0, 0, SIZE_MAX, RW) == -EINVAL,
-	       "no memory, for peers");
-	TAP_OK(!reg_alone(&c, pd, XR_SEG_NULL, 0, 0, SIZE_MAX, XR_ACCESS_LOCAL_WRITE), "no memory");
+	TAP_OK(reg_null(&c, pd, RW) == -EINVAL, "no memory, for peers");
+	TAP_OK(!reg_null(&c, pd, XR_ACCESS_LOCAL_WRITE), "no memory");
 	mr = mr_of(&c);
 	TAP_OK(mr.lkey && !mr.rkey, "has no key for peers");
-	TAP_OK(!use_key(&c, pd, mr.lkey, (void *)0x123456, 16, 0, got) && !got[0] && !got[15],
+	TAP_OK(!read_key(&c, pd, mr.lkey, (void *)0x123456, 16, got) && !got[0] && !got[15],
 	       "reads as zeros");
-	TAP_OK(use_key(&c, pd, mr.lkey, (void *)8, 8, XR_ACCESS_REMOTE_READ, got) == -EACCES,
-	       "not by peers");
+	TAP_OK(remote_read_key(&c, pd, mr.lkey, (void *)8, 8, got) == -EACCES, "not by peers");
 	close_client(&c);
 	TAP_OK(nothing_left(), "nothing is left");
 }

@@ -69,7 +69,7 @@ static void test_import(void)
 	TAP_OK(!import_mr(&c, alias, mr.handle), "import: a region");
 	theirs = *(struct xr_import_mr_rep *)c.body;
 	TAP_OK(theirs.rkey == mr.rkey && theirs.length == 100 &&
-		       !use_key(&c, alias, theirs.lkey, p, 1, 0, &b),
+		       !read_key(&c, alias, theirs.lkey, p, 1, &b),
 	       "import: its keys are good");
 	TAP_OK(import_mr(&c, alias, 99) == -ENOENT && import_mr(&c, 99, mr.handle) == -ENOENT,
 	       "import: no such region or domain");
@@ -77,7 +77,7 @@ static void test_import(void)
 	TAP_OK(import_mr(&c, handle_of(&c), mr.handle) == -EINVAL, "import: of another domain");
 	number = ((struct xd_pd *)xd_object_get(c.client, XD_PD, alias))->id->number;
 	close_client(&owner);
-	TAP_OK(use_key(&c, alias, theirs.lkey, p, 1, 0, &b) == -EACCES,
+	TAP_OK(read_key(&c, alias, theirs.lkey, p, 1, &b) == -EACCES,
 	       "import: the region goes with its owner");
 	TAP_OK(ask_handle(&c, XR_MSG_IMPORT_PD, pd) == -ENOENT &&
 		       import_mr(&c, alias, mr.handle) == -ENOENT,

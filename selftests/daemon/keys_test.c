@@ -147,7 +147,7 @@ static void test_fast(void)
 		       key->entry.flags == XR_KEYF_FAST && !key->entry.access &&
 		       key->max_pages == 8 && rep.lists.length >= XR_FAST_LISTS * 8 * 8,
 	       "fast: it is free, with room for its lists");
-	TAP_OK(use_key(&c, pd, rep.key, &pd, 4, 0, &pd) == -EACCES, "fast: it allows nothing");
+	TAP_OK(read_key(&c, pd, rep.key, &pd, 4, &pd) == -EACCES, "fast: it allows nothing");
 	r = reg_of(pd, &pd, 4, RW);
 	add_segment(&r, XR_SEG_PRIVATE, &pd, 4);
 	TAP_OK(rereg(&c, rep.handle, IBV_REREG_MR_CHANGE_ACCESS, &r) == -EINVAL,
@@ -190,7 +190,7 @@ static void test_reserved(void)
 		       xt_mem_read(own, 0, &value, sizeof(value)) == -EFAULT,
 	       "reserved L_Key: any address of the process");
 	TAP_OK(!ask_lkey(&c) && c.client->objects->memory.xt == own, "reserved L_Key: again");
-	TAP_OK(use_key(&c, pd, XR_RESERVED_LKEY, &pd, 4, 0, &value) == -EACCES,
+	TAP_OK(read_key(&c, pd, XR_RESERVED_LKEY, &pd, 4, &value) == -EACCES,
 	       "reserved L_Key: no region is behind it");
 	close_client(&c);
 	TAP_OK(nothing_left(), "reserved L_Key: nothing is left");

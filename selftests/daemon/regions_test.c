@@ -32,16 +32,16 @@ static void test_private_memory(void)
 	proc_sent = true;
 	mr = mr_of(&c);
 	memset(b16, 0x22, sizeof(b16));
-	TAP_OK(!use_key(&c, pd, mr.rkey, p + 100, 16, XR_ACCESS_REMOTE_WRITE, b16) &&
-		       p[99] == 0x11 && p[100] == 0x22 && p[115] == 0x22 && p[116] == 0x11,
+	TAP_OK(!remote_write_key(&c, pd, mr.rkey, p + 100, 16, b16) && p[99] == 0x11 &&
+		       p[100] == 0x22 && p[115] == 0x22 && p[116] == 0x11,
 	       "write");
-	TAP_OK(!use_key(&c, pd, mr.rkey, p + 5099, 1, 0, &byte) && byte == 0x11,
+	TAP_OK(!read_key(&c, pd, mr.rkey, p + 5099, 1, &byte) && byte == 0x11,
 	       "read the last byte");
-	TAP_OK(use_key(&c, pd, mr.rkey, p + 5100, 1, 0, &byte) &&
-		       use_key(&c, pd, mr.rkey, p + 99, 1, 0, &byte),
+	TAP_OK(read_key(&c, pd, mr.rkey, p + 5100, 1, &byte) &&
+		       read_key(&c, pd, mr.rkey, p + 99, 1, &byte),
 	       "one beyond either end");
 	MUST(!ask_handle(&c, XR_MSG_DEREG_MR, mr.handle));
-	TAP_OK(use_key(&c, pd, mr.rkey, p + 100, 1, 0, &byte) && !fake.map_keys, "after dereg");
+	TAP_OK(read_key(&c, pd, mr.rkey, p + 100, 1, &byte) && !fake.map_keys, "after dereg");
 
 	mprotect(p + 2 * PAGE, PAGE, PROT_READ);
 	munmap(p + 4 * PAGE, PAGE);
@@ -62,7 +62,7 @@ static void test_private_memory(void)
 	MUST(!reg_private(&c, pd, p + 3 * PAGE, PAGE, RW));
 	mr = mr_of(&c);
 	munmap(p + 3 * PAGE, PAGE);
-	TAP_OK(use_key(&c, pd, mr.rkey, p + 3 * PAGE, 1, 0, &byte) == -EFAULT,
+	TAP_OK(read_key(&c, pd, mr.rkey, p + 3 * PAGE, 1, &byte) == -EFAULT,
 	       "memory that is gone is a fault");
 	munmap(p, 4 * PAGE);
 	munmap(p + 5 * PAGE, PAGE);
@@ -91,33 +91,30 @@ static void test_on_demand(void)
 	TAP_OK(!send_reg(&c, &r, NULL, 0), "on demand: memory that is not all there");
 	proc_sent = true;
 	mr = mr_of(&c);
-	TAP_OK(!use_key(&c, pd, mr.rkey, p, 1, XR_ACCESS_REMOTE_WRITE, &b) && p[0] == 0x77,
-	       "on demand: write");
-	TAP_OK(use_key(&c, pd, mr.rkey, p + PAGE, 1, 0, &got) == -EFAULT, "on demand: a hole");
-	TAP_OK(!use_key(&c, pd, mr.rkey, p + 2 * PAGE, 1, 0, &got) &&
-		       use_key(&c, pd, mr.rkey, p + 2 * PAGE, 1, XR_ACCESS_REMOTE_WRITE, &b) ==
-			       -EFAULT &&
+	TAP_OK(!remote_write_key(&c, pd, mr.rkey, p, 1, &b) && p[0] == 0x77, "on demand: write");
+	TAP_OK(read_key(&c, pd, mr.rkey, p + PAGE, 1, &got) == -EFAULT, "on demand: a hole");
+	TAP_OK(!read_key(&c, pd, mr.rkey, p + 2 * PAGE, 1, &got) &&
+		       remote_write_key(&c, pd, mr.rkey, p + 2 * PAGE, 1, &b) == -EFAULT &&
 		       p[2 * PAGE] == 0,
 	       "on demand: a read-only page is read, and not written");
-	TAP_OK(use_key(&c, pd, mr.rkey, p + 3 * PAGE, 1, 0, &got) == -EFAULT,
+	TAP_OK(read_key(&c, pd, mr.rkey, p + 3 * PAGE, 1, &got) == -EFAULT,
 	       "on demand: a page that nobody may read");
 	mprotect(p + 2 * PAGE, 2 * PAGE, PROT_READ | PROT_WRITE);
-	TAP_OK(!use_key(&c, pd, mr.rkey, p + 2 * PAGE, 2 * PAGE, XR_ACCESS_REMOTE_WRITE, across),
+	TAP_OK(!remote_write_key(&c, pd, mr.rkey, p + 2 * PAGE, 2 * PAGE, across),
 	       "on demand: what is there now");
 	mprotect(p + 3 * PAGE, PAGE, PROT_READ);
-	TAP_OK(use_key(&c, pd, mr.rkey, p + 2 * PAGE, 2 * PAGE, XR_ACCESS_REMOTE_WRITE, across) ==
-		       -EFAULT,
+	TAP_OK(remote_write_key(&c, pd, mr.rkey, p + 2 * PAGE, 2 * PAGE, across) == -EFAULT,
 	       "on demand: a write that ends in a read-only page");
 	MUST(!ask_handle(&c, XR_MSG_DEREG_MR, mr.handle));
 
 	r = reg_of(pd, NULL, SIZE_MAX, demand);
 	TAP_OK(!send_reg(&c, &r, NULL, 0), "on demand: the whole address space");
 	mr = mr_of(&c);
-	TAP_OK(!use_key(&c, pd, mr.rkey, &got, 1, XR_ACCESS_REMOTE_WRITE, &b) && got == 0x77,
+	TAP_OK(!remote_write_key(&c, pd, mr.rkey, &got, 1, &b) && got == 0x77,
 	       "on demand: a byte of the stack");
-	TAP_OK(use_key(&c, pd, mr.rkey, NULL, 8, 0, across) == -EFAULT &&
-		       use_key(&c, pd, mr.rkey, (void *)-9, 8, 0, across) == -EFAULT &&
-		       use_key(&c, pd, mr.rkey, (void *)-1, 1, 0, across) == -EACCES,
+	TAP_OK(read_key(&c, pd, mr.rkey, NULL, 8, across) == -EFAULT &&
+		       read_key(&c, pd, mr.rkey, (void *)-9, 8, across) == -EFAULT &&
+		       read_key(&c, pd, mr.rkey, (void *)-1, 1, across) == -EACCES,
 	       "on demand: the ends of it");
 	r = reg_of(pd, p, 8, demand);
 	add_segment(&r, XR_SEG_PRIVATE, p, 8);
@@ -188,26 +185,26 @@ static void test_rereg(void)
 	next = mr_of(&c);
 	TAP_OK(next.handle == mr.handle && next.rkey == mr.rkey && fake.map_keys == 1,
 	       "the key stays the same");
-	TAP_OK(!use_key(&c, pd, next.rkey, p, 1, XR_ACCESS_REMOTE_WRITE, &b), "and may write now");
+	TAP_OK(!remote_write_key(&c, pd, next.rkey, p, 1, &b), "and may write now");
 	r = reg_of(other, p, PAGE, RW);
 	add_segment(&r, XR_SEG_PRIVATE, p, PAGE);
 	TAP_OK(!rereg(&c, mr.handle, IBV_REREG_MR_CHANGE_PD, &r) &&
-		       !use_key(&c, other, mr_of(&c).rkey, p, 1, 0, &b),
+		       !read_key(&c, other, mr_of(&c).rkey, p, 1, &b),
 	       "rereg: domain");
 	TAP_OK(!ask_handle(&c, XR_MSG_DEALLOC_PD, pd), "the old domain is free");
 	r = reg_of(other, p + PAGE, 2 * PAGE, 0);
 	add_segment(&r, XR_SEG_PRIVATE, p + PAGE, 2 * PAGE);
 	TAP_OK(!rereg(&c, mr.handle, IBV_REREG_MR_CHANGE_TRANSLATION, &r), "rereg: memory");
 	next = mr_of(&c);
-	TAP_OK(next.rkey != mr.rkey && use_key(&c, other, mr.rkey, p, 1, 0, &b) == -EACCES,
+	TAP_OK(next.rkey != mr.rkey && read_key(&c, other, mr.rkey, p, 1, &b) == -EACCES,
 	       "the old key is stale");
-	TAP_OK(use_key(&c, other, next.rkey, p, 1, 0, &b) == -EACCES &&
-		       !use_key(&c, other, next.rkey, p + 3 * PAGE - 1, 1, 0, &b),
+	TAP_OK(read_key(&c, other, next.rkey, p, 1, &b) == -EACCES &&
+		       !read_key(&c, other, next.rkey, p + 3 * PAGE - 1, 1, &b),
 	       "the new range counts");
 	r = reg_of(other, NULL, PAGE, 0);
 	add_segment(&r, XR_SEG_PRIVATE, NULL, PAGE);
 	TAP_OK(rereg(&c, mr.handle, IBV_REREG_MR_CHANGE_TRANSLATION, &r) == -EFAULT &&
-		       !use_key(&c, other, next.rkey, p + PAGE, 1, 0, &b),
+		       !read_key(&c, other, next.rkey, p + PAGE, 1, &b),
 	       "after an error all is as before");
 	fake.maps_full = true;
 	TAP_OK(reg_private(&c, other, p, PAGE, RW) == -E2BIG, "a key that XDP cannot know");
@@ -363,7 +360,7 @@ static int put(struct conn *c, uint32_t pd, uint32_t key, void *at)
 {
 	uint8_t b = 0x21;
 
-	return use_key(c, pd, key, at, 1, XR_ACCESS_REMOTE_WRITE, &b);
+	return remote_write_key(c, pd, key, at, 1, &b);
 }
 
 /* One look serves what was taken in together, as far as it allows something. */
@@ -389,7 +386,7 @@ static void test_looked_in_turn(void)
 	TAP_OK(!put(&c, pd, mr.rkey, p + PAGE), "lists: a look");
 	mprotect(p, PAGE, PROT_READ);
 	TAP_OK(!put(&c, pd, mr.rkey, p), "lists: is good for all that came together");
-	TAP_OK(use_key(&c, pd, mr.rkey, p + 2 * PAGE, 1, 0, &got) == -EFAULT,
+	TAP_OK(read_key(&c, pd, mr.rkey, p + 2 * PAGE, 1, &got) == -EFAULT,
 	       "lists: what may not be read is not");
 	TAP_OK(put(&c, pd, mr.rkey, p) == -EFAULT, "lists: for which there was a new look");
 	mprotect(p, 3 * PAGE, PROT_READ | PROT_WRITE);
@@ -433,7 +430,7 @@ static void test_long_list(void)
 	xt_mem_epoch.in_round = true;
 	xt_mem_new_epoch();
 	for (size_t i = 0; i + 8 <= n; i += 97)
-		ok &= !use_key(&c, pd, mr.rkey, p + i * PAGE + 9, sizeof(got) - 9, 0, got);
+		ok &= !read_key(&c, pd, mr.rkey, p + i * PAGE + 9, sizeof(got) - 9, got);
 	TAP_OK(ok, "lists: reads across many mappings");
 	for (size_t i = 0; i < n; i += 97)
 		ok &= put(&c, pd, mr.rkey, p + i * PAGE) == (i % 2 ? 0 : -EFAULT);

@@ -16,12 +16,10 @@
 #endif
 #define SEALED (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
-static int reg_fd(struct conn *c, uint32_t pd, int fd, const void *addr, uint64_t off,
-		  size_t length, uint32_t access)
+/* A region of reg_of() that lies in a file */
+static int reg_fd(struct conn *c, int fd, uint64_t off, struct reg r)
 {
-	struct reg r = reg_of(pd, addr, length, access);
-
-	add_segment(&r, XR_SEG_FD, addr, length);
+	add_segment(&r, XR_SEG_FD, (void *)r.q.addr, r.q.length);
 	r.segment[0].offset = off;
 	return send_reg(c, &r, &fd, 1);
 }
@@ -47,7 +45,7 @@ static void test_adopted_memory(void)
 
 	open_client(&c);
 	pd = alloc_pd(&c);
-	TAP_OK(!reg_fd(&c, pd, fd, p + 10, 10, 2 * PAGE, RW), "a sealed memfd");
+	TAP_OK(!reg_fd(&c, fd, 10, reg_of(pd, p + 10, 2 * PAGE, RW)), "a sealed memfd");
 	mr = mr_of(&c);
 	xd_mem_totals(&totals);
 	TAP_OK(totals.mapped == 3 * PAGE, "whole pages of it are mapped");
@@ -55,16 +53,19 @@ static void test_adopted_memory(void)
 		TAP_OK(totals.pinned == 3 * PAGE, "and pinned");
 	else
 		tap_skip("and pinned", "no AF_XDP sockets here");
-	TAP_OK(!use_key(&c, pd, mr.rkey, p + 10, 1, XR_ACCESS_REMOTE_WRITE, &b) && p[10] == 0x33,
+	TAP_OK(!remote_write_key(&c, pd, mr.rkey, p + 10, 1, &b) && p[10] == 0x33,
 	       "one write, seen by both");
-	TAP_OK(reg_fd(&c, pd, soft, p, 0, PAGE, RW) == -EINVAL, "a memfd that can shrink");
-	TAP_OK(reg_fd(&c, pd, plain, p, 0, PAGE, 0) == -EINVAL, "a file on disk");
-	TAP_OK(reg_fd(&c, pd, null, p, 0, PAGE, RW) == -EINVAL, "a device");
-	TAP_OK(reg_fd(&c, pd, ro, p, 0, PAGE, RW) == -EINVAL,
+	TAP_OK(reg_fd(&c, soft, 0, reg_of(pd, p, PAGE, RW)) == -EINVAL, "a memfd that can shrink");
+	TAP_OK(reg_fd(&c, plain, 0, reg_of(pd, p, PAGE, 0)) == -EINVAL, "a file on disk");
+	TAP_OK(reg_fd(&c, null, 0, reg_of(pd, p, PAGE, RW)) == -EINVAL, "a device");
+	TAP_OK(reg_fd(&c, ro, 0, reg_of(pd, p, PAGE, RW)) == -EINVAL,
 	       "read-only descriptor, to be written");
-	TAP_OK(!reg_fd(&c, pd, ro, p, 0, PAGE, XR_ACCESS_REMOTE_READ), "read-only, to be read");
-	TAP_OK(reg_fd(&c, pd, fd, p, 3 * PAGE + 1, PAGE, RW) == -EFAULT, "one byte beyond the end");
-	TAP_OK(reg_fd(&c, pd, fd, p, -PAGE, PAGE, RW) == -EINVAL, "an offset around the end");
+	TAP_OK(!reg_fd(&c, ro, 0, reg_of(pd, p, PAGE, XR_ACCESS_REMOTE_READ)),
+	       "read-only, to be read");
+	TAP_OK(reg_fd(&c, fd, 3 * PAGE + 1, reg_of(pd, p, PAGE, RW)) == -EFAULT,
+	       "one byte beyond the end");
+	TAP_OK(reg_fd(&c, fd, -PAGE, reg_of(pd, p, PAGE, RW)) == -EINVAL,
+	       "an offset around the end");
 	r = reg_of(pd, p, PAGE, RW);
 	add_segment(&r, XR_SEG_FD, p, PAGE);
 	r.segment[0].fd_index = 1;
@@ -86,8 +87,7 @@ static void test_adopted_memory(void)
 	{
 		uint8_t across[16] = { [0 ... 15] = 0x44 };
 
-		TAP_OK(!use_key(&c, pd, mr.rkey, p + PAGE - 8, 16, XR_ACCESS_REMOTE_WRITE,
-				across) &&
+		TAP_OK(!remote_write_key(&c, pd, mr.rkey, p + PAGE - 8, 16, across) &&
 			       p[PAGE - 8] == 0x44 && p[PAGE + 7] == 0x44,
 		       "one write across both");
 	}
@@ -129,16 +129,16 @@ static void test_no_mappings(void)
 	fake.opt.user_max_pinned = 4 * size;
 	limit = (struct rlimit){ space() + size / 2, old.rlim_max };
 	MUST(!setrlimit(RLIMIT_AS, &limit));
-	err = reg_fd(&c, pd, fd, p, 0, size, RW);
+	err = reg_fd(&c, fd, 0, reg_of(pd, p, size, RW));
 	MUST(!setrlimit(RLIMIT_AS, &old));
 	TAP_OK(!err && the_mr(&c)->mem->tiers == 1u << XR_SEG_PRIVATE,
 	       "adopted memory that cannot be mapped");
-	TAP_OK(!use_key(&c, pd, mr_of(&c).rkey, p + size - 1, 1, XR_ACCESS_REMOTE_WRITE, &b) &&
+	TAP_OK(!remote_write_key(&c, pd, mr_of(&c).rkey, p + size - 1, 1, &b) &&
 		       p[size - 1] == 0x66,
 	       "is reached like private memory");
 	limit.rlim_cur = space() + size / 2;
 	MUST(!setrlimit(RLIMIT_AS, &limit));
-	err = reg_fd(&c, pd, fd, (uint8_t *)PAGE, 0, size, RW);
+	err = reg_fd(&c, fd, 0, reg_of(pd, (uint8_t *)PAGE, size, RW));
 	MUST(!setrlimit(RLIMIT_AS, &old));
 	TAP_OK(err == -ENOMEM, "but not where the client has nothing");
 	fake.opt.user_max_pinned = quota;
@@ -191,7 +191,7 @@ static void test_shared_mapping(void)
 	       "a shared mapping is mapped here");
 	proc_sent = true;
 	mr = mr_of(&c);
-	TAP_OK(!use_key(&c, pd, mr.rkey, p + 5, 1, XR_ACCESS_REMOTE_WRITE, &b) && p[5] == 0x55,
+	TAP_OK(!remote_write_key(&c, pd, mr.rkey, p + 5, 1, &b) && p[5] == 0x55,
 	       "one write, seen by both");
 	r.segment[0].offset += PAGE;
 	TAP_OK(send_reg(&c, &r, NULL, 0) == -EINVAL, "a wrong offset");
@@ -207,8 +207,8 @@ static void test_shared_mapping(void)
 
 	/* the client takes the pages away; pinned ones stay with the daemon's mapping */
 	MUST(!ftruncate(fd, 0));
-	use_key(&c, pd, mr.rkey, p + 5, 1, 0, &b);
-	TAP_OK(use_key(&c, pd, mr.rkey, p + 5, 1, 0, &b) == -EFAULT || the_mr(&c)->mem->xt.broken,
+	read_key(&c, pd, mr.rkey, p + 5, 1, &b);
+	TAP_OK(read_key(&c, pd, mr.rkey, p + 5, 1, &b) == -EFAULT || the_mr(&c)->mem->xt.broken,
 	       "a file that was truncated is a fault");
 	TAP_OK(!ask(&c, XR_MSG_ALLOC_PD, NULL, 0), "and nothing else");
 	r = mapping_reg(pd, p, PAGE, RW);
@@ -220,14 +220,20 @@ static void test_shared_mapping(void)
 }
 
 /* The tier by which a file with this owner, group and mode is reached */
-static uint32_t tier_of_file(struct conn *c, uint32_t pd, int fd, uint8_t *p, uid_t uid, gid_t gid,
-			     mode_t mode)
-{
-	struct reg r = mapping_reg(pd, p, PAGE, RW);
+struct mapped_file {
+	struct conn *c;
+	uint32_t pd;
+	int fd;
+	uint8_t *p;
+};
 
-	MUST(!fchown(fd, uid, gid) && !fchmod(fd, mode));
-	MUST(!send_reg(c, &r, NULL, 0));
-	return the_mr(c)->mem->tiers;
+static uint32_t tier_of_file(const struct mapped_file *f, uid_t uid, gid_t gid, mode_t mode)
+{
+	struct reg r = mapping_reg(f->pd, f->p, PAGE, RW);
+
+	MUST(!fchown(f->fd, uid, gid) && !fchmod(f->fd, mode));
+	MUST(!send_reg(f->c, &r, NULL, 0));
+	return the_mr(f->c)->mem->tiers;
 }
 
 /* Shared memory of others is mapped only where its mode would let the client open it. */
@@ -236,8 +242,8 @@ static void test_file_modes(void)
 	const uint32_t mapped = 1u << XR_SEG_MAPPING, not_mapped = 1u << XR_SEG_PRIVATE;
 	int fd = memfd(PAGE, 0);
 	uint8_t *p = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	struct mapped_file file = { .fd = fd, .p = p };
 	struct conn c;
-	uint32_t pd;
 
 	open_client(&c);
 	c.client->identity.uid = 1000;
@@ -247,18 +253,17 @@ static void test_file_modes(void)
 	c.client->identity.groups.gid[0] = 1002;
 	c.client->identity.groups.gid[1] = 1003;
 	c.client->identity.groups.count = 2;
-	pd = alloc_pd(&c);
+	file.c = &c;
+	file.pd = alloc_pd(&c);
 	proc_sent = false;
-	TAP_OK(tier_of_file(&c, pd, fd, p, 1000, 0, 0600) == mapped, "the owner's file");
+	TAP_OK(tier_of_file(&file, 1000, 0, 0600) == mapped, "the owner's file");
 	proc_sent = true;
-	TAP_OK(tier_of_file(&c, pd, fd, p, 1000, 1001, 0466) == not_mapped,
-	       "which he may not write");
-	TAP_OK(tier_of_file(&c, pd, fd, p, 0, 1001, 0060) == mapped, "the group's");
-	TAP_OK(tier_of_file(&c, pd, fd, p, 0, 1003, 0060) == mapped, "another group's of his");
-	TAP_OK(tier_of_file(&c, pd, fd, p, 0, 1003, 0606) == not_mapped,
-	       "which that group may not write");
-	TAP_OK(tier_of_file(&c, pd, fd, p, 0, 1004, 0060) == not_mapped, "a foreign group's");
-	TAP_OK(tier_of_file(&c, pd, fd, p, 0, 1004, 0006) == mapped, "everybody's");
+	TAP_OK(tier_of_file(&file, 1000, 1001, 0466) == not_mapped, "which he may not write");
+	TAP_OK(tier_of_file(&file, 0, 1001, 0060) == mapped, "the group's");
+	TAP_OK(tier_of_file(&file, 0, 1003, 0060) == mapped, "another group's of his");
+	TAP_OK(tier_of_file(&file, 0, 1003, 0606) == not_mapped, "which that group may not write");
+	TAP_OK(tier_of_file(&file, 0, 1004, 0060) == not_mapped, "a foreign group's");
+	TAP_OK(tier_of_file(&file, 0, 1004, 0006) == mapped, "everybody's");
 	munmap(p, PAGE);
 	close(fd);
 	close_client(&c);
@@ -284,11 +289,10 @@ static void test_huge_pages(void)
 	MUST(!fcntl(fd, F_ADD_SEALS, SEALED));
 	open_client(&c);
 	pd = alloc_pd(&c);
-	TAP_OK(!reg_fd(&c, pd, fd, p + 5000, 5000, 100, RW), "a part of a huge page");
+	TAP_OK(!reg_fd(&c, fd, 5000, reg_of(pd, p + 5000, 100, RW)), "a part of a huge page");
 	xd_mem_totals(&totals);
 	TAP_OK(totals.mapped == huge, "is mapped whole");
-	TAP_OK(!use_key(&c, pd, mr_of(&c).rkey, p + 5099, 1, XR_ACCESS_REMOTE_WRITE, &b) &&
-		       p[5099] == 0x66,
+	TAP_OK(!remote_write_key(&c, pd, mr_of(&c).rkey, p + 5099, 1, &b) && p[5099] == 0x66,
 	       "one write, seen by both");
 	munmap(p, huge);
 	close(fd);

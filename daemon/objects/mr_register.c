@@ -1,0 +1,470 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * REG_MR and REREG_MR. A region is built in a job; its key changes in the control thread. A key is
+ * in XDP's map before the client learns its value.
+ */
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/clients/request.h"
+#include "daemon/datapath/xdp.h"
+#include "daemon/memory/proc.h"
+#include "daemon/memory/region.h"
+#include "dm.h"
+#include "mr.h"
+#include "objects.h"
+#include "pd.h"
+
+#define PAGE 4096u
+
+#define ACCESS_KNOWN                                                                               \
+	(XR_ACCESS_LOCAL_WRITE | XR_ACCESS_REMOTE | XR_ACCESS_MW_BIND | XR_ACCESS_ZERO_BASED |     \
+	 XR_ACCESS_ON_DEMAND)
+
+/* ---- what is asked --------------------------------------------------------------- */
+
+/* A region as it will be; also a job that makes it. */
+struct build {
+	struct xd_client_job job;
+	struct xd_mr *mr; /* new, or REREG_MR's */
+	bool again;	  /* REREG_MR */
+	bool moves;	  /* ... to other memory or addresses */
+	struct xd_pd *pd;
+	struct xd_dm *dm;
+	uint32_t access, flags;
+	uint64_t addr, length, iova, charged;
+
+	struct xr_mr_segment *segment;
+	uint32_t segments;
+	int *fds; /* of segments, then mem and maps with XR_REGF_PROC_FDS */
+	uint32_t nfds;
+
+	int err;
+	uint8_t *dm_bytes;	  /* of dm, which may go with its client before the job runs */
+	struct xd_proc *proc;	  /* to be used */
+	struct xd_proc *new_proc; /* came with this message, now the client's */
+	struct xd_mem *mem;
+};
+
+/* IBTA 11.2.8.2: who may write from afar may write locally. */
+static int check_access(uint32_t *access)
+{
+	*access &= ~(XR_ACCESS_OPTIONAL | XR_ACCESS_HUGETLB);
+	if (*access & ~ACCESS_KNOWN)
+		return -EOPNOTSUPP;
+	if (*access & (XR_ACCESS_REMOTE_WRITE | XR_ACCESS_REMOTE_ATOMIC) &&
+	    !(*access & XR_ACCESS_LOCAL_WRITE))
+		return -EINVAL;
+	return 0;
+}
+
+/* Whole pages, as they are pinned */
+static uint64_t pages_of(uint64_t addr, uint64_t length)
+{
+	uint64_t first = addr & ~(uint64_t)(PAGE - 1);
+
+	if (length > UINT64_MAX / 2)
+		return UINT64_MAX;
+	return length ? (addr + length - first + PAGE - 1) & ~(uint64_t)(PAGE - 1) : 0;
+}
+
+/*
+ * Memory on demand is pinned by nobody, device memory was charged when it was given. A region of
+ * many small pieces takes more of our memory than of the client's.
+ */
+static uint64_t cost_of(const struct build *b, const struct xr_reg_mr_req *q)
+{
+	uint64_t pages = pages_of(b->addr, b->length), ours = xd_mem_overhead(q->segments);
+
+	if (b->access & XR_ACCESS_ON_DEMAND || xd_seg_alone(q->segment, q->segments))
+		return 0;
+	return pages > ours ? pages : ours;
+}
+
+static uint32_t segment_fds(const struct build *b)
+{
+	return b->nfds - (b->flags & XR_REGF_PROC_FDS ? 2 : 0);
+}
+
+/* Device memory, or none: registered once and for all */
+static int check_alone(struct xd_client *c, struct build *b, const struct xr_mr_segment *s)
+{
+	if (b->again || b->nfds)
+		return -EINVAL;
+	if (s->kind == XR_SEG_NULL)
+		return b->access & ~(uint32_t)XR_ACCESS_LOCAL_WRITE ? -EINVAL : 0;
+	b->dm = xd_object_get(c, XD_DM, s->fd_index);
+	if (!b->dm)
+		return -ENOENT;
+	b->dm_bytes = b->dm->piece.ptr;
+	return s->offset + s->length > b->dm->length ? -EINVAL : 0;
+}
+
+static int check_request(struct xd_client *c, struct build *b, const struct xr_reg_mr_req *q,
+			 uint32_t length)
+{
+	int err;
+
+	if (q->flags & ~(uint32_t)XR_REGF_PROC_FDS || q->segments > XR_MR_SEGMENTS_MAX ||
+	    length < sizeof(*q) + q->segments * sizeof(q->segment[0]) ||
+	    (q->flags & XR_REGF_PROC_FDS && b->nfds < 2) || b->iova + b->length < b->iova)
+		return -EINVAL;
+	/* nothing of a region on demand is laid out */
+	if (b->access & XR_ACCESS_ON_DEMAND)
+		return q->segments || b->addr + b->length < b->addr ? -EINVAL : 0;
+	err = xd_mem_check(q->segment, q->segments, b->addr, b->length, segment_fds(b));
+	if (!err && xd_seg_alone(q->segment, q->segments))
+		err = check_alone(c, b, q->segment);
+	return err;
+}
+
+static struct build *build_new(struct xd_mr *mr, bool again)
+{
+	struct build *b = mr ? calloc(1, sizeof(*b)) : NULL;
+
+	if (!b)
+		return NULL;
+	b->mr = mr;
+	b->again = again;
+	return b;
+}
+
+static void build_free(struct build *b)
+{
+	if (!b->again)
+		free(b->mr);
+	xd_proc_put(b->proc);
+	free(b->segment);
+	free(b->fds);
+	free(b);
+}
+
+/* Takes the message's descriptors and what else the job will need. */
+static int fill_build(struct xd_client *c, struct build *b, const struct xr_reg_mr_req *q,
+		      struct xd_request *req)
+{
+	size_t list = q->segments * sizeof(q->segment[0]);
+	uint32_t i;
+
+	b->segment = malloc(list + 1);
+	b->fds = malloc((b->nfds + 1) * sizeof(*b->fds));
+	if (!b->segment || !b->fds)
+		return -ENOMEM;
+	memcpy(b->segment, q->segment, list);
+	b->segments = q->segments;
+	for (i = 0; i < b->nfds; i++) {
+		b->fds[i] = req->fds[i];
+		req->fds[i] = -1;
+	}
+	b->proc = xd_proc_get(xd_client_proc(c));
+	return 0;
+}
+
+/* ---- the job --------------------------------------------------------------------- */
+
+static void build_run(struct xd_client_job *job)
+{
+	struct build *b = container_of(job, struct build, job);
+	const struct xd_identity *id = &job->client->identity;
+	uint32_t n = segment_fds(b), i;
+	struct xd_mem_request req = {
+		.addr = b->addr,
+		.length = b->length,
+		.access = b->access,
+		.segment = b->segment,
+		.segments = b->segments,
+		.fds = b->fds,
+		.dm = b->dm_bytes,
+		.owner = {
+			.pid = id->pid,
+			.pidfd = id->pidfd,
+			.uid = id->uid,
+			.gid = id->gid,
+			.groups = &id->groups,
+		},
+		.quota = &job->client->clients->limits.fds,
+	};
+
+	if (b->flags & XR_REGF_PROC_FDS)
+		b->err = xd_proc_new(b->fds[n], b->fds[n + 1], id->pid, &b->new_proc);
+	req.proc = b->new_proc ? b->new_proc : b->proc;
+	if (!b->err)
+		b->err = xd_mem_new(&req, &b->mem);
+	for (i = 0; i < n; i++)
+		close(b->fds[i]);
+}
+
+/* ---- keys ------------------------------------------------------------------------ */
+
+static void set_key(struct xt_key *key, const struct build *b)
+{
+	key->entry.va = b->iova;
+	key->entry.length = b->length;
+	key->entry.pd = b->pd->id->number;
+	key->entry.qpn = 0;
+	key->entry.access = b->access & ~(uint32_t)XR_ACCESS_ON_DEMAND;
+	key->entry.state = XR_KEY_VALID;
+	key->entry.type = XR_KEY_MR;
+	key->mem = &b->mem->xt;
+}
+
+static int make_key(struct xd_client *c, struct build *b)
+{
+	struct xd_mr *mr = b->mr;
+	int err;
+
+	xd_workers_pause(c->dev->workers);
+	mr->key = xt_keys_alloc(c->dev->shared.keys);
+	if (mr->key)
+		set_key(mr->key, b);
+	xd_workers_resume_no_wake(c->dev->workers);
+	if (!mr->key)
+		return -ENOMEM;
+	err = xd_xdp_key_set(c->dev->xdp, mr->key->index, &mr->key->entry);
+	if (err)
+		xd_mr_drop_key(c, mr);
+	return err;
+}
+
+/*
+ * Other memory gets the next variant: whoever has the old key has none. Access and domain change
+ * under the key that programs have, as with other drivers.
+ */
+static int change_key(struct xd_client *c, struct build *b)
+{
+	struct xt_key *key = b->mr->key;
+	struct xr_key_entry old = key->entry;
+	struct xt_mem *old_mem = key->mem;
+	int err;
+
+	xd_workers_pause(c->dev->workers);
+	if (key->windows) {
+		xd_workers_resume(c->dev->workers);
+		return -EBUSY;
+	}
+	set_key(key, b);
+	if (b->moves)
+		key->entry.variant++;
+	xd_workers_resume(c->dev->workers);
+	err = xd_xdp_key_set(c->dev->xdp, key->index, &key->entry);
+	if (!err)
+		return 0;
+	xd_workers_pause(c->dev->workers);
+	key->entry = old;
+	key->mem = old_mem;
+	xd_workers_resume(c->dev->workers);
+	return err;
+}
+
+/* ---- after the job --------------------------------------------------------------- */
+
+static void take_values(struct xd_mr *mr, struct build *b)
+{
+	mr->access = b->access;
+	mr->addr = b->addr;
+	mr->length = b->length;
+	mr->iova = b->iova;
+	mr->charged = b->charged;
+	b->charged = 0;
+	mr->pd = b->pd;
+	mr->pd->obj.refs++;
+	mr->dm = b->dm;
+	if (mr->dm)
+		mr->dm->obj.refs++;
+	mr->mem = b->mem;
+	b->mem = NULL;
+	b->mr = NULL;
+}
+
+static int finish_reg(struct xd_client *c, struct build *b)
+{
+	int err = xd_object_add(c, &b->mr->obj, XD_MR);
+
+	if (err)
+		return err;
+	err = make_key(c, b);
+	if (err) {
+		xd_object_del(&b->mr->obj);
+		return err;
+	}
+	take_values(b->mr, b);
+	return 0;
+}
+
+/* Leaves the old memory and its charge in b, to be released. */
+static int finish_rereg(struct xd_client *c, struct build *b)
+{
+	struct xd_mem *old = b->mr->mem;
+	uint64_t charged = b->mr->charged;
+	int err = change_key(c, b);
+
+	if (err)
+		return err;
+	b->mr->pd->obj.refs--;
+	take_values(b->mr, b);
+	b->mem = old;
+	b->charged = charged;
+	return 0;
+}
+
+static void reply_mr(const struct xd_mr *mr, struct xd_reply *rep)
+{
+	struct xr_reg_mr_rep *r = XD_REPLY(rep, xr_reg_mr_rep);
+
+	r->handle = mr->obj.handle;
+	r->lkey = xt_key_value(mr->key);
+	r->rkey = xd_mr_rkey(mr);
+}
+
+static void release_run(struct xd_client_job *job)
+{
+	xd_mem_free(container_of(job, struct build, job)->mem);
+}
+
+static void release_done(struct xd_client_job *job)
+{
+	struct build *b = container_of(job, struct build, job);
+
+	xd_user_uncharge(job->client, b->charged);
+	build_free(b);
+}
+
+/* Unmapping takes time, and so is a job of its own, as soon as possible. */
+static bool takes_time(const struct xd_mem *mem)
+{
+	return mem && mem->mappings;
+}
+
+/* Releases memory that no region has, of a failed registration or before a REREG_MR, and b. */
+static void release(struct xd_client *c, struct build *b)
+{
+	b->job.run = release_run;
+	b->job.done = release_done;
+	if (takes_time(b->mem))
+		xd_client_add_next_job(c, &b->job);
+	else
+		xd_client_do_job(c, &b->job);
+}
+
+static void build_done(struct xd_client_job *job)
+{
+	struct build *b = container_of(job, struct build, job);
+	struct xd_reply *rep = xd_reply_start();
+	struct xd_client *c = job->client;
+	struct xd_mr *mr = b->mr;
+	int err = b->err;
+
+	if (b->new_proc)
+		xd_client_set_proc(c, b->new_proc);
+	if (!err && !c->ending)
+		err = b->again ? finish_rereg(c, b) : finish_reg(c, b);
+	if (!err && !c->ending)
+		reply_mr(mr, rep);
+	release(c, b);
+	xd_reply_send(c, err, rep);
+}
+
+static int start_build(struct xd_client *c, struct build *b, const struct xr_reg_mr_req *q,
+		       struct xd_request *req, uint32_t length)
+{
+	int err = check_access(&b->access);
+
+	b->nfds = req->nfds;
+	b->flags = q->flags;
+	if (!err)
+		err = check_request(c, b, q, length);
+	if (err)
+		return err;
+	b->charged = cost_of(b, q);
+	err = xd_user_charge(c, b->charged);
+	if (err)
+		return err;
+	err = fill_build(c, b, q, req);
+	if (err) {
+		xd_user_uncharge(c, b->charged);
+		return err;
+	}
+	b->job.run = build_run;
+	b->job.done = build_done;
+	/* Of memory on demand nothing is looked at; descriptors may be anything. */
+	if (b->access & XR_ACCESS_ON_DEMAND && !b->nfds)
+		xd_client_do_job(c, &b->job);
+	else
+		xd_client_add_job(c, &b->job);
+	return XD_LATER;
+}
+
+int xd_do_reg_mr(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
+{
+	const struct xr_reg_mr_req *q = req->body;
+	struct xd_pd *pd = xd_object_get(c, XD_PD, q->pd);
+	struct xd_mr *mr;
+	struct build *b;
+	int err;
+
+	if (!pd)
+		return -ENOENT;
+	mr = calloc(1, sizeof(*mr));
+	b = build_new(mr, false);
+	if (!b) {
+		free(mr);
+		return -ENOMEM;
+	}
+	b->pd = pd;
+	b->access = q->access;
+	b->addr = q->addr;
+	b->length = q->length;
+	b->iova = q->iova;
+	err = start_build(c, b, q, req, req->length);
+	if (err != XD_LATER)
+		build_free(b);
+	return err;
+}
+
+static int fill_rereg(struct xd_client *c, struct build *b, const struct xr_rereg_mr_req *q)
+{
+	const uint32_t known = IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD |
+			       IBV_REREG_MR_CHANGE_ACCESS;
+	struct xd_mr *mr = b->mr;
+	bool moves;
+
+	if (!q->rereg_flags || q->rereg_flags & ~known || mr->key->entry.flags & XR_KEYF_FAST)
+		return -EINVAL;
+	b->moves = moves = q->rereg_flags & IBV_REREG_MR_CHANGE_TRANSLATION;
+	b->pd = q->rereg_flags & IBV_REREG_MR_CHANGE_PD ? xd_object_get(c, XD_PD, q->reg.pd)
+							: mr->pd;
+	if (!b->pd)
+		return -ENOENT;
+	b->access = q->rereg_flags & IBV_REREG_MR_CHANGE_ACCESS ? q->reg.access : mr->access;
+	b->addr = moves ? q->reg.addr : mr->addr;
+	b->length = moves ? q->reg.length : mr->length;
+	b->iova = moves ? q->reg.iova : mr->iova;
+	return 0;
+}
+
+int xd_do_rereg_mr(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
+{
+	const struct xr_rereg_mr_req *q = req->body;
+	struct xd_mr *mr = xd_object_get(c, XD_MR, q->handle);
+	uint32_t front = offsetof(struct xr_rereg_mr_req, reg);
+	struct build *b;
+	int err;
+
+	if (!mr)
+		return -ENOENT;
+	if (mr->mem->tiers & (1u << XR_SEG_DM | 1u << XR_SEG_NULL))
+		return -EINVAL;
+	b = build_new(mr, true);
+	if (!b)
+		return -ENOMEM;
+	err = fill_rereg(c, b, q);
+	if (!err)
+		err = start_build(c, b, &q->reg, req, req->length - front);
+	if (err != XD_LATER)
+		build_free(b);
+	return err;
+}
