@@ -11,7 +11,7 @@
 #define NSEC_PER_SEC 1000000000ull
 
 /* Packets that want a NAK and may go to the daemon, a second and CPU; 0: none */
-const volatile __u32 answers_per_second = 10000;
+const volatile __u32 nak_rate = 10000;
 
 static const __u8 actions[] = {
 #define X(name, action, text) [XR_##name] = XR_ACT_##action,
@@ -36,15 +36,15 @@ static __always_inline void refill(struct xr_limiter *l, __u64 now)
 	__u64 elapsed = now - l->last_ns, earned;
 
 	if (elapsed >= NSEC_PER_SEC) {
-		l->tokens = answers_per_second;
+		l->tokens = nak_rate;
 		l->last_ns = now;
 		return;
 	}
-	earned = elapsed * answers_per_second / NSEC_PER_SEC;
+	earned = elapsed * nak_rate / NSEC_PER_SEC;
 	l->tokens += earned;
-	l->last_ns += earned * NSEC_PER_SEC / answers_per_second;
-	if (l->tokens > answers_per_second)
-		l->tokens = answers_per_second;
+	l->last_ns += earned * NSEC_PER_SEC / nak_rate;
+	if (l->tokens > nak_rate)
+		l->tokens = nak_rate;
 }
 
 static __always_inline bool may_answer(void)
@@ -52,7 +52,7 @@ static __always_inline bool may_answer(void)
 	__u32 zero = 0;
 	struct xr_limiter *l = bpf_map_lookup_elem(&limiter, &zero);
 
-	if (!l || !answers_per_second)
+	if (!l || !nak_rate)
 		return false;
 	refill(l, bpf_ktime_get_ns());
 	if (!l->tokens)

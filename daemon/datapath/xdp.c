@@ -229,7 +229,7 @@ static int open_program(struct xd_xdp *x)
 	bpf_map__set_max_entries(x->skel->maps.qps, x->opt->max_qp);
 	bpf_map__set_max_entries(x->skel->maps.keys, 2 * x->opt->max_mr + 1);
 	bpf_map__set_max_entries(x->skel->maps.psns, xr_pow2_roundup(x->opt->max_qp));
-	x->skel->rodata->answers_per_second = x->opt->nak_rate;
+	x->skel->rodata->nak_rate = x->opt->nak_rate;
 	return xroce_bpf__load(x->skel);
 }
 

@@ -1,74 +1,70 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Why a packet went where it went: one list for the XDP verdict, the index of
- * the per-CPU counter and the text that operators read.
+ * The reasons for what happens to a received packet: one list for the verdict of the XDP program, the
+ * indices of its counters and the texts that operators read (`xroce counters`).
  *
- * X(NAME, action, "text")
+ * X(NAME, action, "text"), in the order of the checks. The first check that fails gives the reason.
+ * The numbers are the same only within one build: insert a reason where its check is made.
  *
- * action is what the XDP program does with such a packet:
- *   PASS      not ours: the kernel's stack gets it, untouched
- *   REDIRECT  to the AF_XDP socket of the receive queue, for the daemon
- *   ANSWER    as REDIRECT, but the standard wants a NAK for it: the reason
- *             travels in the metadata (tables.h) and the rate is limited;
- *             the daemon's own check decides what is answered
- *   DROP      can never be valid: dropped in the kernel
- *
- * The order is ABI between the XDP program, the daemon and the tools built
- * from one tree; append before XR_REASON_COUNT only.
+ * The action is what the XDP program does with the packet:
+ *   PASS      leave it to the kernel's network stack, unchanged
+ *   REDIRECT  hand it to the daemon, through the AF_XDP socket of its receive queue
+ *   ANSWER    redirect it with the reason in its metadata (tables.h), at a limited rate, because the
+ *             standard requires a NAK; the daemon repeats the check and decides on the response
+ *   DROP      drop it
  */
 #ifndef XROCE_REASON_H
 #define XROCE_REASON_H
 
 #define XR_REASONS(X)                                                                              \
-	/* not RoCEv2 for one of our addresses */                                                  \
-	X(NOT_IP, PASS, "neither IPv4 nor IPv6")                                                   \
-	X(NOT_UDP, PASS, "IP, but not UDP")                                                        \
-	X(NOT_ROCE_PORT, PASS, "UDP, but not to port 4791")                                        \
-	X(NOT_OUR_ADDR, PASS, "destination is no GID of this device")                              \
-	X(TRUNC_ETH, PASS, "Ethernet or VLAN header truncated")                                    \
-	X(TRUNC_IP, PASS, "IP header truncated")                                                   \
-	X(TRUNC_UDP, PASS, "UDP header truncated")                                                 \
-	X(VLAN_DEPTH, PASS, "more than two VLAN tags")                                             \
-	X(IP_OPTIONS, PASS, "IPv4 options")                                                        \
-	X(IP_FRAGMENT, PASS, "IPv4 fragment")                                                      \
-	X(IP_VERSION, PASS, "IP version does not match the ethertype")                             \
-	/* RoCEv2 for us, and well-formed enough for the daemon */                                 \
 	X(OK, REDIRECT, "valid")                                                                   \
-	/* malformed */                                                                            \
-	X(IP_LEN, DROP, "IP length does not fit the packet")                                       \
-	X(UDP_LEN, DROP, "UDP length does not fit the IP length")                                  \
-	X(TRUNC_BTH, DROP, "base transport header truncated")                                      \
-	X(BTH_VERSION, DROP, "transport header version is not 0")                                  \
-	X(BAD_OPCODE, DROP, "opcode is unknown")                                                   \
-	X(TRUNC_EXT, DROP, "extended transport header truncated")                                  \
-	X(TRUNC_ICRC, DROP, "no room for pad and ICRC")                                            \
-	X(BAD_LENGTH, DROP, "payload length is impossible for the opcode")                         \
-	X(BAD_PAD, DROP, "pad count does not fit the opcode")                                      \
-	/* does not fit the queue pair */                                                          \
-	X(PKEY, DROP, "P_Key does not match")                                                      \
+	/* not RoCE v2 for an address of this device (parse.h: network; address table) */          \
+	X(TRUNC_ETH, PASS, "frame ends within the Ethernet header or a VLAN tag")                  \
+	X(VLAN_DEPTH, PASS, "more than two VLAN tags")                                             \
+	X(NOT_IP, PASS, "ethertype is neither IPv4 nor IPv6")                                      \
+	X(TRUNC_IP, PASS, "frame ends within the IP header")                                       \
+	X(IP_VERSION, PASS, "IP version does not match the ethertype")                             \
+	X(NOT_UDP, PASS, "IP protocol is not UDP")                                                 \
+	X(IP_OPTIONS, PASS, "IPv4 header length is not 20 bytes")                                  \
+	X(IP_FRAGMENT, PASS, "IPv4 fragment")                                                      \
+	X(TRUNC_UDP, PASS, "frame ends within the UDP header")                                     \
+	X(NOT_ROCE_PORT, PASS, "UDP destination port is not 4791")                                 \
+	X(NOT_OUR_ADDR, PASS, "destination address is not a GID of this device")                   \
+	/* malformed RoCE v2 (parse.h: transport) */                                               \
+	X(IP_LEN, DROP, "IP length does not match the frame")                                      \
+	X(UDP_LEN, DROP, "UDP length does not match the IP length")                                \
+	X(TRUNC_BTH, DROP, "datagram ends within the base transport header")                       \
+	X(BTH_VERSION, DROP, "base transport header version is not 0")                             \
+	X(BAD_OPCODE, DROP, "unknown opcode")                                                      \
+	X(TRUNC_EXT, DROP, "datagram ends within the extended transport headers")                  \
+	X(TRUNC_ICRC, DROP, "datagram has no room for pad and ICRC")                               \
+	X(BAD_LENGTH, DROP, "payload length is not allowed for the opcode")                        \
+	X(BAD_PAD, DROP, "pad is not allowed for the opcode")                                      \
+	/* does not match the destination QP (bpf/qp.h) */                                         \
 	X(NO_QP, DROP, "destination QP does not exist")                                            \
-	X(QP_STATE, DROP, "destination QP's state does not receive")                               \
-	X(QP_TYPE, DROP, "opcode does not fit the QP's type")                                      \
-	X(WRONG_PEER, DROP, "source address is not the QP's peer")                                 \
-	X(WRONG_DEST, DROP, "destination address is not the QP's own")                             \
-	X(QKEY, DROP, "Q_Key does not match")                                                      \
-	X(PSN_WINDOW, DROP, "PSN is outside of the sane window")                                   \
-	X(PAYLOAD_MTU, ANSWER, "payload does not fit the path MTU")                                \
-	/* R_Key checks: answered with a NAK on reliable connections */                            \
-	X(KEY_INDEX, ANSWER, "R_Key: no such index")                                               \
-	X(KEY_VARIANT, ANSWER, "R_Key: variant is stale")                                          \
-	X(KEY_STATE, ANSWER, "R_Key: not valid for remote use")                                    \
-	X(KEY_PD, ANSWER, "R_Key: other protection domain")                                        \
-	X(KEY_ACCESS, ANSWER, "R_Key: access flags forbid it")                                     \
-	X(KEY_RANGE, ANSWER, "R_Key: address range outside of region")                             \
-	X(ATOMIC_ALIGN, ANSWER, "atomic address is not 8-byte aligned")                            \
-	/* not the packet's fault */                                                               \
-	X(RATE_LIMIT, DROP, "too many packets that want a NAK")                                    \
-	X(NO_SOCKET, DROP, "no AF_XDP socket on this receive queue")                               \
-	X(NO_METADATA, DROP, "driver gives no room for metadata")                                  \
-	/* counted by the daemon, not by XDP */                                                    \
-	X(ICRC, DROP, "ICRC is wrong")                                                             \
-	X(TOO_LONG, DROP, "longer than the daemon can receive")
+	X(PKEY, DROP, "P_Key does not match that of the QP")                                       \
+	X(QP_STATE, DROP, "destination QP does not receive in its state")                          \
+	X(QP_TYPE, DROP, "opcode does not match the type of the QP")                               \
+	X(WRONG_PEER, DROP, "source address is not that of the QP's peer")                         \
+	X(WRONG_DEST, DROP, "destination address is not that of the QP")                           \
+	X(QKEY, DROP, "Q_Key does not match that of the QP")                                       \
+	X(PSN_WINDOW, DROP, "PSN is outside the sequence window of the QP")                        \
+	X(PAYLOAD_MTU, ANSWER, "payload length does not match the path MTU of the QP")             \
+	/* R_Key (key_check.h, bpf/key.h); the daemon also uses the KEY reasons for L_Keys */      \
+	X(KEY_INDEX, ANSWER, "R_Key does not exist")                                               \
+	X(KEY_VARIANT, ANSWER, "R_Key is stale: its variant has changed")                          \
+	X(KEY_STATE, ANSWER, "R_Key is not bound to memory, or is bound to another QP")            \
+	X(KEY_PD, ANSWER, "R_Key belongs to another protection domain")                            \
+	X(KEY_ACCESS, ANSWER, "R_Key or QP does not grant the access")                             \
+	X(KEY_RANGE, ANSWER, "address range is not inside the memory of the R_Key")                \
+	X(ATOMIC_ALIGN, ANSWER, "address of an atomic operation is not a multiple of 8")           \
+	/* cannot be handed to the daemon (bpf/verdict.h) */                                       \
+	X(RATE_LIMIT, DROP, "packet requires a NAK, and the NAK rate limit is reached")            \
+	X(NO_SOCKET, DROP, "receive queue has no AF_XDP socket")                                   \
+	X(NO_METADATA, DROP, "no room for metadata before the frame")                              \
+	/* counted by the daemon */                                                                \
+	X(TOO_LONG, DROP, "frame has more segments than the daemon can receive")                   \
+	X(ICRC, DROP, "ICRC is wrong")
 
 enum xr_reason {
 #define X(name, action, text) XR_##name,

@@ -130,7 +130,7 @@ static int answers_of(struct fixture *f)
 /* A token takes a third of a second to come back: long against the runs of these lines. */
 static void test_bucket(void)
 {
-	const struct settings settings = { .answers_per_second = 3, .psn_window = true };
+	const struct settings settings = { .nak_rate = 3, .psn_window = true };
 	struct fixture f;
 
 	if (!TAP_OK(fixture_open(&f, &settings), "3 answers a second: loads"))
@@ -160,7 +160,7 @@ static void test_bucket(void)
 
 static void test_no_answers(void)
 {
-	const struct settings settings = { .answers_per_second = 0, .psn_window = true };
+	const struct settings settings = { .nak_rate = 0, .psn_window = true };
 	struct fixture f;
 
 	if (!TAP_OK(fixture_open(&f, &settings), "no answers: loads"))
@@ -172,7 +172,7 @@ static void test_no_answers(void)
 
 static void test_no_window(void)
 {
-	const struct settings settings = { .answers_per_second = 10000, .psn_window = false };
+	const struct settings settings = { .nak_rate = 10000, .psn_window = false };
 	const struct spec request = { .psn_off = XR_PSN_AHEAD + 1 };
 	const struct spec response = { OP(RC(ACK)), .psn_off = 1 << 23 };
 	struct fixture f;

@@ -291,7 +291,7 @@ bool fixture_open(struct fixture *f, const struct settings *settings)
 	f->skel = xroce_bpf__open();
 	if (!f->skel)
 		return false;
-	f->skel->rodata->answers_per_second = settings->answers_per_second;
+	f->skel->rodata->nak_rate = settings->nak_rate;
 	f->skel->rodata->psn_window = settings->psn_window;
 	if (xroce_bpf__load(f->skel) || !fill_tables(f))
 		goto fail;

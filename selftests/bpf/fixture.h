@@ -92,12 +92,12 @@ uint32_t test_rkey(enum test_key key);
 uint64_t test_key_va(enum test_key key);
 
 struct settings {
-	uint32_t answers_per_second;
+	uint32_t nak_rate;
 	bool psn_window;
 };
 #define USUAL_SETTINGS                                                                             \
 	{                                                                                          \
-		.answers_per_second = 10000, .psn_window = true                                    \
+		.nak_rate = 10000, .psn_window = true                                              \
 	}
 
 struct fixture {
