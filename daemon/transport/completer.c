@@ -250,6 +250,7 @@ static void rx_read_response(struct xt_qp *qp, const struct xt_rx *rx, uint32_t 
 	struct xt_swqe *w = expected(qp, psn);
 	struct xt_source src = { .seg = rx->frame->seg, .off = rx->frame->meta.payload_off };
 	struct xt_wc_error error;
+	struct xt_sgl l;
 
 	if (!w)
 		return;
@@ -257,22 +258,21 @@ static void rx_read_response(struct xt_qp *qp, const struct xt_rx *rx, uint32_t 
 		bad_response(qp);
 		return;
 	}
-	if (xt_scatter(qp, xt_swqe_sge(qp, qp->req.retired), w->num_sge,
-		       (uint64_t)(psn - w->psn) << qp->mtu_shift, &src, rx->len, &error)) {
+	l = xt_swqe_sgl(qp, qp->req.retired);
+	if (xt_scatter(&l, (uint64_t)(psn - w->psn) << qp->mtu_shift, &src, rx->len, &error)) {
 		xt_sq_fail(qp, error);
 		return;
 	}
 	answered(qp, w);
 }
 
-bool xt_req_store_atomic(struct xt_qp *qp, const struct xt_swqe *w, uint64_t value,
-			 struct xt_wc_error *error)
+bool xt_req_store_atomic(struct xt_qp *qp, uint64_t value, struct xt_wc_error *error)
 {
+	struct xt_sgl l = xt_swqe_sgl(qp, qp->req.retired);
 	struct xt_seg seg = { (uint8_t *)&value, sizeof(value) };
 	struct xt_source src = { .seg = &seg };
 
-	return !xt_scatter(qp, xt_swqe_sge(qp, qp->req.retired), w->num_sge, 0, &src, sizeof(value),
-			   error);
+	return !xt_scatter(&l, 0, &src, sizeof(value), error);
 }
 
 static void rx_atomic_ack(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn)
@@ -288,7 +288,7 @@ static void rx_atomic_ack(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn
 		return;
 	}
 	memcpy(&orig, rx->ext + sizeof(struct xr_aeth), sizeof(orig));
-	if (!xt_req_store_atomic(qp, w, be64toh(orig), &error)) {
+	if (!xt_req_store_atomic(qp, be64toh(orig), &error)) {
 		xt_sq_fail(qp, error);
 		return;
 	}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Payload from and to memory. Each use of a key is checked here, also when the
- * same work request was checked before: regions may go at any time.
+ * Payload from and to memory. Keys are checked at each access, even if the same work request was
+ * checked before: a region may be deregistered at any time.
  */
 #include "copy.h"
 #include "engine.h"
@@ -22,14 +22,42 @@ static void set_memory_error(struct xt_wc_error *error)
 	error->verr = XR_VERR_MEMORY;
 }
 
-/* All that the client has, by address; IBTA 10.6.3: no PD check applies */
+struct xt_sgl xt_swqe_sgl(struct xt_qp *qp, uint32_t index)
+{
+	return (struct xt_sgl){
+		.qp = qp,
+		.pd = qp->info.pd,
+		.n = xt_swqe(qp, index)->num_sge,
+		.sge = xt_swqe_sge(qp, index),
+	};
+}
+
+struct xt_sgl xt_receive_sgl(struct xt_qp *qp)
+{
+	return (struct xt_sgl){
+		.qp = qp,
+		.pd = qp->rq.pd,
+		.n = qp->rq.num_sge,
+		.sge = qp->rq_sge,
+	};
+}
+
+/* ---- keys ------------------------------------------------------------------------- */
+
+/* Bytes of one SGE */
+struct run {
+	const struct xr_sge *sge;
+	uint32_t off, len;
+};
+
+/* The reserved L_Key stands for all memory of the client, whatever the PD (IBTA 10.6.3). */
 static enum xr_reason check_reserved(const struct xt_qp *qp, uint64_t addr, uint32_t len,
-				     struct xt_mem **mem, uint64_t *mem_off)
+				     struct xt_mem_at *at)
 {
 	struct xt_mem *all = qp->reserved_lkey_mem ? *qp->reserved_lkey_mem : NULL;
 
-	*mem = len ? all : NULL;
-	*mem_off = addr;
+	at->mem = len ? all : NULL;
+	at->off = addr;
 	if (!len)
 		return XR_OK;
 	if (!all)
@@ -37,49 +65,42 @@ static enum xr_reason check_reserved(const struct xt_qp *qp, uint64_t addr, uint
 	return addr <= all->length && len <= all->length - addr ? XR_OK : XR_KEY_RANGE;
 }
 
-static bool check_key_of(struct xt_qp *qp, uint32_t pd, const struct xr_sge *sge, uint32_t off,
-			 uint32_t len, uint32_t access, struct xt_mem **mem, uint64_t *mem_off,
-			 struct xt_wc_error *error)
+static bool check_lkey(const struct xt_sgl *l, const struct run *r, uint32_t access,
+		       struct xt_mem_at *at, struct xt_wc_error *error)
 {
 	const struct xr_key_use use = {
-		.key = sge->lkey,
-		.pd = pd,
-		.qpn = qp->info.qpn,
+		.key = r->sge->lkey,
+		.pd = l->pd,
+		.qpn = l->qp->info.qpn,
 		.access = access,
-		.va = sge->addr + off,
-		.len = len,
+		.va = r->sge->addr + r->off,
+		.len = r->len,
 	};
 	enum xr_reason why;
 
 	/* an address that wraps is out of range whatever the region */
-	if (use.va < sge->addr)
+	if (use.va < r->sge->addr)
 		why = XR_KEY_RANGE;
-	else if (sge->lkey == XR_RESERVED_LKEY)
-		why = check_reserved(qp, use.va, len, mem, mem_off);
+	else if (use.key == XR_RESERVED_LKEY)
+		why = check_reserved(l->qp, use.va, r->len, at);
 	else
-		why = xt_keys_check(qp->engine->shared->keys, &use, mem, mem_off);
+		why = xt_keys_check(l->qp->engine->shared->keys, &use, &at->mem, &at->off);
 	if (why == XR_OK)
 		return true;
 	set_lkey_error(error, why);
 	return false;
 }
 
-static bool check_lkey(struct xt_qp *qp, const struct xr_sge *sge, uint32_t off, uint32_t len,
-		       uint32_t access, struct xt_mem **mem, uint64_t *mem_off,
-		       struct xt_wc_error *error)
+bool xt_check_sgl(const struct xt_sgl *l, uint32_t access, struct xt_wc_error *error)
 {
-	return check_key_of(qp, qp->info.pd, sge, off, len, access, mem, mem_off, error);
-}
+	struct run whole = { .sge = l->sge };
+	struct xt_mem_at at;
 
-bool xt_check_sges(struct xt_qp *qp, const struct xr_sge *sge, uint32_t n, uint32_t access,
-		   struct xt_wc_error *error)
-{
-	struct xt_mem *mem;
-	uint64_t off;
-
-	for (; n; n--, sge++)
-		if (!check_lkey(qp, sge, 0, sge->length, access, &mem, &off, error))
+	for (; whole.sge < l->sge + l->n; whole.sge++) {
+		whole.len = whole.sge->length;
+		if (!check_lkey(l, &whole, access, &at, error))
 			return false;
+	}
 	return true;
 }
 
@@ -87,91 +108,87 @@ bool xt_check_sges(struct xt_qp *qp, const struct xr_sge *sge, uint32_t n, uint3
 
 struct walk {
 	const struct xr_sge *sge;
-	uint32_t n;
 	uint32_t off; /* in sge */
 };
 
-static void walk_to(struct walk *w, const struct xr_sge *sge, uint32_t n, uint64_t off)
+static struct walk walk_to(const struct xt_sgl *l, uint64_t off)
 {
-	while (n && off >= sge->length) {
+	const struct xr_sge *sge = l->sge, *end = l->sge + l->n;
+
+	for (; sge < end && off >= sge->length; sge++)
 		off -= sge->length;
-		sge++;
-		n--;
-	}
-	*w = (struct walk){ sge, n, (uint32_t)off };
+	return (struct walk){ sge, (uint32_t)off };
 }
 
-/* Length of the run at hand, at most max, 0 for an empty SGE; the walk moves on behind it. */
-static uint32_t walk_run(struct walk *w, uint32_t max, const struct xr_sge **sge, uint32_t *off)
+/* Returns the run at the walk's position, at most max bytes, and moves behind it. An SGE may be empty. */
+static struct run walk_run(struct walk *w, uint32_t max)
 {
 	uint32_t left = w->sge->length - w->off;
-	uint32_t run = left < max ? left : max;
+	struct run r = { w->sge, w->off, left < max ? left : max };
 
-	*sge = w->sge;
-	*off = w->off;
-	w->off += run;
+	w->off += r.len;
 	if (w->off == w->sge->length) {
 		w->sge++;
-		w->n--;
 		w->off = 0;
 	}
-	return run;
+	return r;
 }
 
 /* ---- payload of packets ---------------------------------------------------------------- */
 
-static void add_piece(struct xt_payload *out, const uint8_t *p, uint32_t len)
+static void add_bytes(struct xt_payload *out, const uint8_t *p, uint32_t len)
 {
 	out->seg[out->n].data = (uint8_t *)p;
 	out->seg[out->n++].len = len;
 	out->len += len;
 }
 
-/* The bounce buffer holds a whole payload; a piece has the same place in both. */
-int xt_gather_mem(struct xt_engine *e, struct xt_mem *mem, uint64_t off, uint32_t len,
+static uint8_t *inline_data(struct xt_qp *qp, uint32_t index)
+{
+	return xt_ring_entry(qp->sq_ring, index, qp->sq_depth, qp->sq_stride) +
+	       sizeof(struct xr_send_wqe);
+}
+
+int xt_gather_mem(struct xt_engine *e, const struct xt_mem_at *at, uint32_t len,
 		  struct xt_payload *out)
 {
-	uint8_t *p = xt_mem_ptr(mem, off, len);
+	uint8_t *p = xt_mem_ptr(at->mem, at->off, len);
 	int err;
 
 	if (!p) {
+		/* the buffer holds a whole payload, so the bytes go to their place in it */
 		p = e->bounce + out->len;
-		err = xt_mem_read(mem, off, p, len);
+		err = xt_mem_read(at->mem, at->off, p, len);
 		if (err)
 			return err;
 	}
-	add_piece(out, p, len);
+	add_bytes(out, p, len);
 	return 0;
 }
 
 bool xt_gather(struct xt_qp *qp, uint32_t index, uint32_t off, uint32_t len, struct xt_payload *out,
 	       struct xt_wc_error *error)
 {
-	const struct xt_swqe *wqe = xt_swqe(qp, index);
-	const struct xr_sge *sge;
-	struct xt_mem *mem;
+	struct xt_sgl l = xt_swqe_sgl(qp, index);
+	struct xt_mem_at at;
 	struct walk w;
-	uint64_t mem_off;
-	uint32_t run, sge_off;
+	struct run r;
 
 	out->n = 0;
 	out->len = 0;
 	if (!len)
 		return true;
-	if (wqe->flags & XR_SEND_INLINE) {
-		add_piece(out,
-			  xt_ring_entry(qp->sq_ring, index, qp->sq_depth, qp->sq_stride) +
-				  sizeof(struct xr_send_wqe) + off,
-			  len);
+	if (xt_swqe(qp, index)->flags & XR_SEND_INLINE) {
+		add_bytes(out, inline_data(qp, index) + off, len);
 		return true;
 	}
-	for (walk_to(&w, xt_swqe_sge(qp, index), wqe->num_sge, off); len; len -= run) {
-		run = walk_run(&w, len, &sge, &sge_off);
-		if (!run)
+	for (w = walk_to(&l, off); len; len -= r.len) {
+		r = walk_run(&w, len);
+		if (!r.len)
 			continue;
-		if (!check_lkey(qp, sge, sge_off, run, 0, &mem, &mem_off, error))
+		if (!check_lkey(&l, &r, 0, &at, error))
 			return false;
-		if (xt_gather_mem(qp->engine, mem, mem_off, run, out)) {
+		if (xt_gather_mem(qp->engine, &at, r.len, out)) {
 			set_memory_error(error);
 			return false;
 		}
@@ -181,8 +198,8 @@ bool xt_gather(struct xt_qp *qp, uint32_t index, uint32_t off, uint32_t len, str
 
 /* ---- into memory ---------------------------------------------------------------------- */
 
-static enum xt_side put_from_segs(struct xt_mem *mem, uint64_t off, const struct xt_seg *seg,
-				  uint64_t skip, uint32_t len, struct xt_wc_error *error)
+static enum xt_side put_from_segs(struct xt_mem_at to, const struct xt_seg *seg, uint64_t skip,
+				  uint32_t len, struct xt_wc_error *error)
 {
 	uint32_t run;
 
@@ -190,129 +207,83 @@ static enum xt_side put_from_segs(struct xt_mem *mem, uint64_t off, const struct
 		for (; skip >= seg->len; seg++)
 			skip -= seg->len;
 		run = seg->len - (uint32_t)skip < len ? seg->len - (uint32_t)skip : len;
-		if (xt_mem_write(mem, off, seg->data + skip, run)) {
+		if (xt_mem_write(to.mem, to.off, seg->data + skip, run)) {
 			set_memory_error(error);
 			return XT_SIDE_TARGET;
 		}
-		off += run;
+		to.off += run;
 		len -= run;
 	}
 	return XT_SIDE_NONE;
 }
 
-static enum xt_side copy_mem(struct xt_mem *dst, uint64_t dst_off, struct xt_mem *src,
-			     uint64_t src_off, uint32_t len, struct xt_wc_error *error)
+static enum xt_side put_from_mem(const struct xt_mem_at *to, struct xt_mem *mem, uint64_t off,
+				 uint32_t len, struct xt_wc_error *error)
 {
 	bool src_failed;
 
-	if (!xt_mem_copy(dst, dst_off, src, src_off, len, &src_failed))
+	if (!xt_mem_copy(to->mem, to->off, mem, off, len, &src_failed))
 		return XT_SIDE_NONE;
 	set_memory_error(error);
 	return src_failed ? XT_SIDE_SOURCE : XT_SIDE_TARGET;
 }
 
-static enum xt_side put_from_wqe(struct xt_mem *mem, uint64_t off, const struct xt_source *src,
-				 uint32_t len, struct xt_wc_error *error)
+static enum xt_side put_from_wqe(struct xt_mem_at to, const struct xt_source *src, uint32_t len,
+				 struct xt_wc_error *error)
 {
 	const struct xt_swqe *wqe = xt_swqe(src->qp, src->index);
-	const struct xr_sge *sge;
-	struct xt_mem *from;
-	struct xt_seg inline_data;
+	struct xt_sgl l = xt_swqe_sgl(src->qp, src->index);
+	struct xt_mem_at from;
+	struct xt_seg data;
 	enum xt_side side;
 	struct walk w;
-	uint64_t from_off;
-	uint32_t run, sge_off;
+	struct run r;
 
 	if (wqe->flags & XR_SEND_INLINE) {
-		inline_data.data = xt_ring_entry(src->qp->sq_ring, src->index, src->qp->sq_depth,
-						 src->qp->sq_stride) +
-				   sizeof(struct xr_send_wqe);
-		inline_data.len = wqe->length;
-		return put_from_segs(mem, off, &inline_data, src->off, len, error);
+		data = (struct xt_seg){ inline_data(src->qp, src->index), wqe->length };
+		return put_from_segs(to, &data, src->off, len, error);
 	}
-	walk_to(&w, xt_swqe_sge(src->qp, src->index), wqe->num_sge, src->off);
-	for (; len; len -= run) {
-		run = walk_run(&w, len, &sge, &sge_off);
-		if (!run)
+	for (w = walk_to(&l, src->off); len; len -= r.len, to.off += r.len) {
+		r = walk_run(&w, len);
+		if (!r.len)
 			continue;
-		if (!check_lkey(src->qp, sge, sge_off, run, 0, &from, &from_off, error))
+		if (!check_lkey(&l, &r, 0, &from, error))
 			return XT_SIDE_SOURCE;
-		side = copy_mem(mem, off, from, from_off, run, error);
+		side = put_from_mem(&to, from.mem, from.off, r.len, error);
 		if (side)
 			return side;
-		off += run;
 	}
 	return XT_SIDE_NONE;
 }
 
-enum xt_side xt_put(struct xt_mem *mem, uint64_t off, const struct xt_source *src, uint32_t len,
+enum xt_side xt_put(const struct xt_mem_at *to, const struct xt_source *src, uint32_t len,
 		    struct xt_wc_error *error)
 {
 	if (src->seg)
-		return put_from_segs(mem, off, src->seg, src->off, len, error);
-	return put_from_wqe(mem, off, src, len, error);
+		return put_from_segs(*to, src->seg, src->off, len, error);
+	if (src->mem)
+		return put_from_mem(to, src->mem, src->off, len, error);
+	return put_from_wqe(*to, src, len, error);
 }
 
-static enum xt_side scatter(struct xt_qp *qp, uint32_t pd, const struct xr_sge *sge, uint32_t n,
-			    uint64_t off, const struct xt_source *src, uint32_t len,
-			    struct xt_wc_error *error)
+enum xt_side xt_scatter(const struct xt_sgl *to, uint64_t off, const struct xt_source *src,
+			uint32_t len, struct xt_wc_error *error)
 {
 	struct xt_source from = *src;
-	struct xt_mem *mem;
+	struct xt_mem_at at;
 	enum xt_side side;
 	struct walk w;
-	uint64_t mem_off;
-	uint32_t run, sge_off;
+	struct run r;
 
 	if (!len)
 		return XT_SIDE_NONE;
-	for (walk_to(&w, sge, n, off); len; len -= run, from.off += run) {
-		run = walk_run(&w, len, &sge, &sge_off);
-		if (!run)
+	for (w = walk_to(to, off); len; len -= r.len, from.off += r.len) {
+		r = walk_run(&w, len);
+		if (!r.len)
 			continue;
-		if (!check_key_of(qp, pd, sge, sge_off, run, XR_ACCESS_LOCAL_WRITE, &mem, &mem_off,
-				  error))
+		if (!check_lkey(to, &r, XR_ACCESS_LOCAL_WRITE, &at, error))
 			return XT_SIDE_TARGET;
-		side = xt_put(mem, mem_off, &from, run, error);
-		if (side)
-			return side;
-	}
-	return XT_SIDE_NONE;
-}
-
-enum xt_side xt_scatter(struct xt_qp *qp, const struct xr_sge *sge, uint32_t n, uint64_t off,
-			const struct xt_source *src, uint32_t len, struct xt_wc_error *error)
-{
-	return scatter(qp, qp->info.pd, sge, n, off, src, len, error);
-}
-
-enum xt_side xt_scatter_receive(struct xt_qp *qp, uint64_t off, const struct xt_source *src,
-				uint32_t len, struct xt_wc_error *error)
-{
-	const struct xt_receive *rq = &qp->rq;
-
-	return scatter(qp, rq->pd, qp->rq_sge, rq->num_sge, off, src, len, error);
-}
-
-enum xt_side xt_scatter_mem(struct xt_qp *qp, const struct xr_sge *sge, uint32_t n, uint64_t off,
-			    struct xt_mem *mem, uint64_t mem_off, uint32_t len,
-			    struct xt_wc_error *error)
-{
-	struct xt_mem *to;
-	enum xt_side side;
-	struct walk w;
-	uint64_t to_off;
-	uint32_t run, sge_off;
-
-	if (!len)
-		return XT_SIDE_NONE;
-	for (walk_to(&w, sge, n, off); len; len -= run, mem_off += run) {
-		run = walk_run(&w, len, &sge, &sge_off);
-		if (!run)
-			continue;
-		if (!check_lkey(qp, sge, sge_off, run, XR_ACCESS_LOCAL_WRITE, &to, &to_off, error))
-			return XT_SIDE_TARGET;
-		side = copy_mem(to, to_off, mem, mem_off, run, error);
+		side = xt_put(&at, &from, r.len, error);
 		if (side)
 			return side;
 	}

@@ -5,10 +5,28 @@
 
 #include "qp.h"
 
-/* Bytes to be placed in memory: of a frame or buffer, or (loopback) of a work request */
+/* A position in a region */
+struct xt_mem_at {
+	struct xt_mem *mem;
+	uint64_t off;
+};
+
+/* A scatter/gather list whose L_Keys are of one PD */
+struct xt_sgl {
+	struct xt_qp *qp; /* that uses the keys */
+	uint32_t pd;
+	uint32_t n;
+	const struct xr_sge *sge;
+};
+
+/*
+ * Bytes to be copied, from @off on: of a frame or buffer (@seg), of a region (@mem), or of the work
+ * request @index of @qp (loopback). The first pointer that is set counts.
+ */
 struct xt_source {
 	const struct xt_seg *seg;
-	struct xt_qp *qp; /* if seg is NULL: the work request of this QP at index */
+	struct xt_mem *mem;
+	struct xt_qp *qp;
 	uint32_t index;
 	uint64_t off;
 };
@@ -16,27 +34,23 @@ struct xt_source {
 /* Which side an error is on */
 enum xt_side { XT_SIDE_NONE, XT_SIDE_SOURCE, XT_SIDE_TARGET };
 
+/* The SGL of a send work request, and that of the receive that was taken */
+struct xt_sgl xt_swqe_sgl(struct xt_qp *qp, uint32_t index);
+struct xt_sgl xt_receive_sgl(struct xt_qp *qp);
+
+/* Checks all keys of an SGL for an access (XR_ACCESS_*). Returns false with *error set. */
+bool xt_check_sgl(const struct xt_sgl *l, uint32_t access, struct xt_wc_error *error);
 /* Collects bytes [off, off + len) of a send work request. Returns false with *error set. */
 bool xt_gather(struct xt_qp *qp, uint32_t index, uint32_t off, uint32_t len, struct xt_payload *out,
 	       struct xt_wc_error *error);
 /* Adds bytes of a region, through e->bounce if they are not mapped. Returns 0 or a negative errno. */
-int xt_gather_mem(struct xt_engine *e, struct xt_mem *mem, uint64_t off, uint32_t len,
+int xt_gather_mem(struct xt_engine *e, const struct xt_mem_at *at, uint32_t len,
 		  struct xt_payload *out);
-/* Checks the keys of an SGL of the QP's PD. Returns false with *error set. */
-bool xt_check_sges(struct xt_qp *qp, const struct xr_sge *sge, uint32_t n, uint32_t access,
-		   struct xt_wc_error *error);
-/* Places len bytes at offset off of an SGL. Sets *error if the result is not XT_SIDE_NONE. */
-enum xt_side xt_scatter(struct xt_qp *qp, const struct xr_sge *sge, uint32_t n, uint64_t off,
-			const struct xt_source *src, uint32_t len, struct xt_wc_error *error);
-/* The same for the SGL of the receive that was taken */
-enum xt_side xt_scatter_receive(struct xt_qp *qp, uint64_t off, const struct xt_source *src,
-				uint32_t len, struct xt_wc_error *error);
-/* The same for a region */
-enum xt_side xt_put(struct xt_mem *mem, uint64_t off, const struct xt_source *src, uint32_t len,
+/* Copies len bytes to offset off of an SGL. Sets *error unless the result is XT_SIDE_NONE. */
+enum xt_side xt_scatter(const struct xt_sgl *to, uint64_t off, const struct xt_source *src,
+			uint32_t len, struct xt_wc_error *error);
+/* The same with a region as the target */
+enum xt_side xt_put(const struct xt_mem_at *to, const struct xt_source *src, uint32_t len,
 		    struct xt_wc_error *error);
-/* Copies from a region to an SGL: a READ over loopback. */
-enum xt_side xt_scatter_mem(struct xt_qp *qp, const struct xr_sge *sge, uint32_t n, uint64_t off,
-			    struct xt_mem *mem, uint64_t mem_off, uint32_t len,
-			    struct xt_wc_error *error);
 
 #endif /* XT_COPY_H */

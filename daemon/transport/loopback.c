@@ -96,7 +96,7 @@ static void advance(struct xt_qp *qp, const struct piece *p)
 /* Nothing arrives: a connection notices in time, an unreliable one never. */
 static void lost(struct xt_qp *qp, const struct piece *p)
 {
-	const struct xr_sge *sge = xt_swqe_sge(qp, qp->req.retired);
+	struct xt_sgl l = xt_swqe_sgl(qp, qp->req.retired);
 	struct piece rest = *p;
 
 	if (!xt_unreliable(qp)) {
@@ -105,7 +105,7 @@ static void lost(struct xt_qp *qp, const struct piece *p)
 		return;
 	}
 	/* its own keys must be right even where nobody takes the message */
-	if (!xt_check_sges(qp, sge, p->wqe->num_sge, 0, &p->wqe->error)) {
+	if (!xt_check_sgl(&l, 0, &p->wqe->error)) {
 		xt_sq_fail(qp, p->wqe->error);
 		return;
 	}
@@ -188,22 +188,24 @@ static void peer_done(struct xt_qp *peer, const struct piece *p)
 static void do_read(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 {
 	const struct xt_swqe *w = p->wqe;
+	struct xt_sgl l = xt_swqe_sgl(qp, qp->req.retired);
+	struct xt_source src = { 0 };
 	struct xt_wc_error error;
-	struct xt_mem *mem;
-	uint64_t off;
+	struct xt_mem_at at;
 	enum xt_side side;
 	int nak;
 
 	/* the whole range, as the request on the wire would name it; later what is left of it */
-	nak = xt_resp_check(peer, XR_ACCESS_REMOTE_READ, w->remote_addr + p->off, w->rkey,
-			    w->length - p->off, &mem, &off);
+	nak = xt_resp_check(peer, XR_ACCESS_REMOTE_READ, w->rkey, w->remote_addr + p->off,
+			    w->length - p->off, &at);
 	if (nak >= 0) {
 		xt_resp_refuse(peer, nak);
 		refused(qp, nak);
 		return;
 	}
-	side = xt_scatter_mem(qp, xt_swqe_sge(qp, qp->req.retired), w->num_sge, p->off, mem, off,
-			      p->len, &error);
+	src.mem = at.mem;
+	src.off = at.off;
+	side = xt_scatter(&l, p->off, &src, p->len, &error);
 	if (side == XT_SIDE_SOURCE) {
 		xt_resp_refuse(peer, XR_NAK_REMOTE_OPERATIONAL);
 		refused(qp, XR_NAK_REMOTE_OPERATIONAL);
@@ -241,8 +243,8 @@ static void do_single(struct xt_qp *qp, struct xt_qp *peer, const struct piece *
 	}
 	if (outcome == XT_ACCEPTED)
 		peer_done(peer, p);
-	if (outcome == XT_ACCEPTED && (kind->response != XT_RESPONSE_ATOMIC ||
-				       xt_req_store_atomic(qp, w, res.old, &res.error)))
+	if (outcome == XT_ACCEPTED &&
+	    (kind->response != XT_RESPONSE_ATOMIC || xt_req_store_atomic(qp, res.old, &res.error)))
 		advance(qp, p);
 	else
 		xt_sq_fail(qp, res.error);

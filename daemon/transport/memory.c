@@ -105,56 +105,76 @@ int xt_mem_write(struct xt_mem *mem, uint64_t off, const void *src, size_t len)
 	return !err && is_broken(mem) ? -EFAULT : err;
 }
 
-/* A run that lies in one segment on each side: one copy unless neither is mapped. */
-static int copy_run(struct xt_mem *dst, const struct xt_mem_seg *to, uint64_t dst_off,
-		    struct xt_mem *src, const struct xt_mem_seg *from, uint64_t src_off,
-		    uint64_t len, bool *src_failed)
+/* A position in one segment of a region */
+struct place {
+	struct xt_mem *mem;
+	const struct xt_mem_seg *seg;
+	uint64_t off; /* in the region */
+};
+
+static uint8_t *place_ptr(const struct place *p)
+{
+	return p->seg->ptr ? p->seg->ptr + (p->off - p->seg->off) : NULL;
+}
+
+/* Neither side is mapped. */
+static int copy_through_buffer(struct place to, struct place from, uint64_t len, bool *src_failed)
 {
 	uint8_t bounce[BOUNCE];
 	uint64_t n;
 	int err;
 
-	if (!to->writable)
-		return -EACCES;
-	if (to->ptr && from->ptr) {
-		/* both may be the same memory */
-		memmove(to->ptr + (dst_off - to->off), from->ptr + (src_off - from->off), len);
-		return 0;
-	}
-	if (from->ptr)
-		return write_seg(dst, to, dst_off, from->ptr + (src_off - from->off), len);
-	if (to->ptr) {
-		err = read_seg(src, from, src_off, to->ptr + (dst_off - to->off), len);
-		*src_failed = err;
-		return err;
-	}
-	for (; len; dst_off += n, src_off += n, len -= n) {
+	for (; len; to.off += n, from.off += n, len -= n) {
 		n = len < BOUNCE ? len : BOUNCE;
-		err = read_seg(src, from, src_off, bounce, n);
+		err = read_seg(from.mem, from.seg, from.off, bounce, n);
 		*src_failed = err;
 		if (!err)
-			err = write_seg(dst, to, dst_off, bounce, n);
+			err = write_seg(to.mem, to.seg, to.off, bounce, n);
 		if (err)
 			return err;
 	}
 	return 0;
 }
 
+/* Copies bytes that lie in one segment on each side. */
+static int copy_run(const struct place *to, const struct place *from, uint64_t len,
+		    bool *src_failed)
+{
+	uint8_t *dst = place_ptr(to), *src = place_ptr(from);
+	int err;
+
+	if (!to->seg->writable)
+		return -EACCES;
+	if (dst && src) {
+		/* both may be the same memory */
+		memmove(dst, src, len);
+		return 0;
+	}
+	if (src)
+		return write_seg(to->mem, to->seg, to->off, src, len);
+	if (dst) {
+		err = read_seg(from->mem, from->seg, from->off, dst, len);
+		*src_failed = err;
+		return err;
+	}
+	return copy_through_buffer(*to, *from, len, src_failed);
+}
+
 int xt_mem_copy(struct xt_mem *dst, uint64_t dst_off, struct xt_mem *src, uint64_t src_off,
 		uint64_t len, bool *src_failed)
 {
-	const struct xt_mem_seg *to, *from;
+	struct place to = { dst, NULL, dst_off }, from = { src, NULL, src_off };
 	int err = 0;
 	uint64_t n;
 
 	*src_failed = false;
-	for (; len && !err; dst_off += n, src_off += n, len -= n) {
-		to = find_seg(dst, dst_off);
-		from = find_seg(src, src_off);
-		if (!to || !from || is_broken(dst) || is_broken(src))
+	for (; len && !err; to.off += n, from.off += n, len -= n) {
+		to.seg = find_seg(dst, to.off);
+		from.seg = find_seg(src, from.off);
+		if (!to.seg || !from.seg || is_broken(dst) || is_broken(src))
 			break;
-		n = span(from, src_off, span(to, dst_off, len));
-		err = copy_run(dst, to, dst_off, src, from, src_off, n, src_failed);
+		n = span(from.seg, from.off, span(to.seg, to.off, len));
+		err = copy_run(&to, &from, n, src_failed);
 	}
 	if (err || (!len && !is_broken(dst) && !is_broken(src)))
 		return err;

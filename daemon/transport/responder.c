@@ -107,8 +107,8 @@ int xt_resp_select_srq(struct xt_qp *qp, uint32_t srqn)
 	return -1;
 }
 
-int xt_resp_check(struct xt_qp *qp, uint32_t access, uint64_t va, uint32_t rkey, uint64_t len,
-		  struct xt_mem **mem, uint64_t *off)
+int xt_resp_check(struct xt_qp *qp, uint32_t access, uint32_t rkey, uint64_t va, uint64_t len,
+		  struct xt_mem_at *at)
 {
 	const struct xr_key_use use = {
 		.key = rkey,
@@ -122,7 +122,7 @@ int xt_resp_check(struct xt_qp *qp, uint32_t access, uint64_t va, uint32_t rkey,
 	/* no fault of a key: the QP does not have such operations (IBTA 9.9.3, 11.6.2) */
 	if (!(qp->attr.qp_access_flags & access))
 		return XR_NAK_INVALID_REQUEST;
-	if (xt_keys_check(qp->engine->shared->keys, &use, mem, off) != XR_OK)
+	if (xt_keys_check(qp->engine->shared->keys, &use, &at->mem, &at->off) != XR_OK)
 		return XR_NAK_REMOTE_ACCESS;
 	return -1;
 }
@@ -213,6 +213,7 @@ enum xt_outcome xt_resp_send(struct xt_qp *qp, const struct xt_request *rq, stru
 	struct xt_responder *resp = &qp->resp;
 	struct xt_receive *wqe = &qp->rq;
 	enum xt_outcome outcome;
+	struct xt_sgl l;
 	enum xt_side side;
 
 	if (rq->flags & XR_OPF_START) {
@@ -226,7 +227,8 @@ enum xt_outcome xt_resp_send(struct xt_qp *qp, const struct xt_request *rq, stru
 		return xt_unreliable(qp)
 			       ? refuse(qp, res, XR_NAK_INVALID_REQUEST)
 			       : refuse_receive(qp, res, XR_NAK_INVALID_REQUEST, &too_small);
-	side = xt_scatter_receive(qp, resp->done, &rq->src, rq->len, &res->error);
+	l = xt_receive_sgl(qp);
+	side = xt_scatter(&l, resp->done, &rq->src, rq->len, &res->error);
 	if (side == XT_SIDE_SOURCE)
 		return XT_SOURCE_ERROR;
 	if (side == XT_SIDE_TARGET)
@@ -247,8 +249,7 @@ enum xt_outcome xt_resp_send(struct xt_qp *qp, const struct xt_request *rq, stru
 static int begin_write(struct xt_qp *qp, const struct xt_request *rq)
 {
 	struct xt_responder *resp = &qp->resp;
-	struct xt_mem *mem;
-	uint64_t off;
+	struct xt_mem_at at;
 
 	if (rq->total > XR_MAX_MSG_SIZE)
 		return XR_NAK_INVALID_REQUEST;
@@ -256,7 +257,7 @@ static int begin_write(struct xt_qp *qp, const struct xt_request *rq)
 	resp->rkey = rq->rkey;
 	resp->length = rq->total;
 	resp->done = 0;
-	return xt_resp_check(qp, XR_ACCESS_REMOTE_WRITE, rq->va, rq->rkey, rq->total, &mem, &off);
+	return xt_resp_check(qp, XR_ACCESS_REMOTE_WRITE, rq->rkey, rq->va, rq->total, &at);
 }
 
 enum xt_outcome xt_resp_write(struct xt_qp *qp, const struct xt_request *rq, struct xt_result *res)
@@ -265,8 +266,7 @@ enum xt_outcome xt_resp_write(struct xt_qp *qp, const struct xt_request *rq, str
 	bool end = rq->flags & XR_OPF_END;
 	enum xt_outcome outcome;
 	enum xt_side side;
-	struct xt_mem *mem;
-	uint64_t off;
+	struct xt_mem_at at;
 	uint32_t left;
 	int nak = -1;
 
@@ -276,8 +276,8 @@ enum xt_outcome xt_resp_write(struct xt_qp *qp, const struct xt_request *rq, str
 	if (nak < 0 && (end ? rq->len != left : rq->len >= left))
 		nak = XR_NAK_INVALID_REQUEST;
 	if (nak < 0)
-		nak = xt_resp_check(qp, XR_ACCESS_REMOTE_WRITE, resp->va + resp->done, resp->rkey,
-				    rq->len, &mem, &off);
+		nak = xt_resp_check(qp, XR_ACCESS_REMOTE_WRITE, resp->rkey, resp->va + resp->done,
+				    rq->len, &at);
 	if (nak >= 0)
 		return refuse(qp, res, nak);
 	if (rq->flags & XR_EXT_IMMDT) {
@@ -285,7 +285,7 @@ enum xt_outcome xt_resp_write(struct xt_qp *qp, const struct xt_request *rq, str
 		if (outcome != XT_ACCEPTED)
 			return outcome;
 	}
-	side = rq->len ? xt_put(mem, off, &rq->src, rq->len, &res->error) : XT_SIDE_NONE;
+	side = rq->len ? xt_put(&at, &rq->src, rq->len, &res->error) : XT_SIDE_NONE;
 	if (side == XT_SIDE_SOURCE)
 		return XT_SOURCE_ERROR;
 	if (side == XT_SIDE_TARGET)
@@ -299,57 +299,54 @@ enum xt_outcome xt_resp_write(struct xt_qp *qp, const struct xt_request *rq, str
 
 enum xt_outcome xt_resp_read(struct xt_qp *qp, const struct xt_request *rq, struct xt_result *res)
 {
-	struct xt_mem *mem;
-	uint64_t off;
+	struct xt_mem_at at;
 	int nak = XR_NAK_INVALID_REQUEST;
 
 	if (rq->total <= XR_MAX_MSG_SIZE)
-		nak = xt_resp_check(qp, XR_ACCESS_REMOTE_READ, rq->va, rq->rkey, rq->total, &mem,
-				    &off);
+		nak = xt_resp_check(qp, XR_ACCESS_REMOTE_READ, rq->rkey, rq->va, rq->total, &at);
 	return outcome_of(nak, res);
 }
 
 enum xt_outcome xt_resp_atomic(struct xt_qp *qp, const struct xt_request *rq, struct xt_result *res)
 {
-	struct xt_mem *mem;
-	uint64_t off;
+	struct xt_mem_at at;
 	int nak, err;
 
-	nak = xt_resp_check(qp, XR_ACCESS_REMOTE_ATOMIC, rq->va, rq->rkey, XR_ATOMIC_LEN, &mem,
-			    &off);
+	nak = xt_resp_check(qp, XR_ACCESS_REMOTE_ATOMIC, rq->rkey, rq->va, XR_ATOMIC_LEN, &at);
 	if (nak >= 0)
 		return outcome_of(nak, res);
 	/* after the key, in the order of the XDP program's checks */
 	if (rq->va & (XR_ATOMIC_LEN - 1))
 		return outcome_of(XR_NAK_INVALID_REQUEST, res);
 	if (rq->op == XR_OP_CMP_SWAP)
-		err = xt_mem_cmp_swap(mem, off, rq->compare, rq->swap_add, &res->old);
+		err = xt_mem_cmp_swap(at.mem, at.off, rq->compare, rq->swap_add, &res->old);
 	else
-		err = xt_mem_fetch_add(mem, off, rq->swap_add, &res->old);
+		err = xt_mem_fetch_add(at.mem, at.off, rq->swap_add, &res->old);
 	return outcome_of(err ? XR_NAK_REMOTE_OPERATIONAL : -1, res);
 }
 
 enum xt_outcome xt_resp_atomic_write(struct xt_qp *qp, const struct xt_request *rq,
 				     struct xt_result *res)
 {
-	uint64_t value = 0, off;
+	uint64_t value = 0;
 	struct xt_mem_seg seg = { .len = sizeof(value),
 				  .ptr = (uint8_t *)&value,
 				  .writable = true };
-	struct xt_mem word = { .length = sizeof(value), .nseg = 1, .seg = &seg }, *mem;
+	struct xt_mem word = { .length = sizeof(value), .nseg = 1, .seg = &seg };
+	struct xt_mem_at to = { &word, 0 }, at;
 	int nak = -1;
 
 	if (rq->total != XR_ATOMIC_LEN || rq->len != XR_ATOMIC_LEN)
 		nak = XR_NAK_INVALID_REQUEST;
 	if (nak < 0)
-		nak = xt_resp_check(qp, XR_ACCESS_REMOTE_WRITE, rq->va, rq->rkey, XR_ATOMIC_LEN,
-				    &mem, &off);
+		nak = xt_resp_check(qp, XR_ACCESS_REMOTE_WRITE, rq->rkey, rq->va, XR_ATOMIC_LEN,
+				    &at);
 	if (nak < 0 && rq->va & (XR_ATOMIC_LEN - 1))
 		nak = XR_NAK_INVALID_REQUEST;
 	/* the bytes of a packet are always there */
-	if (nak < 0 && xt_put(&word, 0, &rq->src, XR_ATOMIC_LEN, &res->error) != XT_SIDE_NONE)
+	if (nak < 0 && xt_put(&to, &rq->src, XR_ATOMIC_LEN, &res->error) != XT_SIDE_NONE)
 		return XT_SOURCE_ERROR;
-	if (nak < 0 && xt_mem_atomic_write(mem, off, value))
+	if (nak < 0 && xt_mem_atomic_write(at.mem, at.off, value))
 		nak = XR_NAK_REMOTE_OPERATIONAL;
 	return outcome_of(nak, res);
 }

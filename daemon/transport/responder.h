@@ -49,9 +49,12 @@ enum xt_outcome xt_resp_request(struct xt_qp *qp, const struct xt_request *rq,
  * code.
  */
 int xt_resp_select_srq(struct xt_qp *qp, uint32_t srqn);
-/* Checks remote access to the responder's memory. Returns -1 or a NAK code. */
-int xt_resp_check(struct xt_qp *qp, uint32_t access, uint64_t va, uint32_t rkey, uint64_t len,
-		  struct xt_mem **mem, uint64_t *off);
+/*
+ * Checks remote access (XR_ACCESS_*) to the responder's memory. Returns -1 with *at set, or a NAK
+ * code. at->mem is NULL if len is 0.
+ */
+int xt_resp_check(struct xt_qp *qp, uint32_t access, uint32_t rkey, uint64_t va, uint64_t len,
+		  struct xt_mem_at *at);
 /* ERR, with the asynchronous event that IBTA asks for with this NAK code */
 void xt_resp_refuse(struct xt_qp *qp, uint32_t nak);
 /* The first packet of the peer came: IBV_EVENT_COMM_EST, if in RTR. */

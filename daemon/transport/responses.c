@@ -176,17 +176,17 @@ static bool send_answer(struct xt_qp *qp)
 static int gather_response(struct xt_qp *qp, const struct xt_rd *rd, uint32_t pos,
 			   struct xt_payload *out)
 {
-	uint64_t off = (uint64_t)pos << qp->mtu_shift, mem_off;
+	uint64_t off = (uint64_t)pos << qp->mtu_shift;
 	uint64_t left = rd->len - off;
 	uint32_t len = left < qp->mtu ? left : qp->mtu;
-	struct xt_mem *mem;
+	struct xt_mem_at at;
 	int nak;
 
 	if (!len)
 		return -1;
 	qp->resp.pd = rd->pd;
-	nak = xt_resp_check(qp, XR_ACCESS_REMOTE_READ, rd->va + off, rd->rkey, len, &mem, &mem_off);
-	if (nak < 0 && xt_gather_mem(qp->engine, mem, mem_off, len, out))
+	nak = xt_resp_check(qp, XR_ACCESS_REMOTE_READ, rd->rkey, rd->va + off, len, &at);
+	if (nak < 0 && xt_gather_mem(qp->engine, &at, len, out))
 		nak = XR_NAK_REMOTE_OPERATIONAL;
 	return nak;
 }

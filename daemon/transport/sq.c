@@ -82,6 +82,7 @@ static bool copy_sges(struct xt_qp *qp, struct xt_swqe *w, const struct xr_send_
 	struct xr_sge *sge = xt_swqe_sge(qp, qp->req.loaded);
 	uint32_t access = xt_kind_of(w)->local_access;
 	uint64_t length = 0;
+	struct xt_sgl l;
 	uint32_t i;
 
 	if (wqe->num_sge > qp->max_send_sge)
@@ -98,8 +99,8 @@ static bool copy_sges(struct xt_qp *qp, struct xt_swqe *w, const struct xr_send_
 	 * Keys are checked with each packet. To check all of them before the first one goes out
 	 * keeps a request that must fail from taking effect at the peer in part.
 	 */
-	return (!access && w->length <= qp->mtu) ||
-	       xt_check_sges(qp, sge, w->num_sge, access, &w->error);
+	l = xt_swqe_sgl(qp, qp->req.loaded);
+	return (!access && w->length <= qp->mtu) || xt_check_sgl(&l, access, &w->error);
 }
 
 /* A datagram is one packet. */

@@ -153,12 +153,13 @@ static enum xt_side scatter(struct xt_qp *qp, struct datagram *d, struct xt_wc_e
 {
 	struct xt_seg header = { d->grh, XR_GRH_LEN };
 	struct xt_source src = { .seg = &header };
+	struct xt_sgl l = xt_receive_sgl(qp);
 	enum xt_side side;
 
-	side = xt_scatter_receive(qp, 0, &src, XR_GRH_LEN, error);
+	side = xt_scatter(&l, 0, &src, XR_GRH_LEN, error);
 	if (side)
 		return side;
-	return xt_scatter_receive(qp, XR_GRH_LEN, &d->src, d->len, error);
+	return xt_scatter(&l, XR_GRH_LEN, &d->src, d->len, error);
 }
 
 /* IBTA 9.8.3.1. XT_SIDE_SOURCE: the sender's memory is at fault, and *error says how. */
@@ -299,9 +300,10 @@ static void send_copy(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p, 
 static enum step send_loopback(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
 {
 	struct xt_qp *peer = xt_qp_by_num(qp->engine->shared->qps, w->remote_qpn);
+	struct xt_sgl l = xt_swqe_sgl(qp, qp->req.retired);
 
 	/* its own keys must be right even where nobody takes the datagram */
-	if (!xt_check_sges(qp, xt_swqe_sge(qp, qp->req.retired), w->num_sge, 0, &w->error))
+	if (!xt_check_sgl(&l, 0, &w->error))
 		return STEP_ON;
 	if (!peer || peer->info.type != XR_QPT_UD)
 		return STEP_ON;
