@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #
-# Each folder's module.mk lists names; the rules are all here. `make help` says
-# what can be made. V=1 shows commands. Everything built lands in $(BUILD).
+# The module.mk of each folder lists sources and tests; all rules are in this file.
+# `make help` lists the targets. V=1 shows the commands. All output goes to $(BUILD).
 
 PREFIX ?= /usr/local
 DESTDIR ?=
@@ -9,14 +9,13 @@ SANITIZE ?=
 comma := ,
 BUILD ?= build$(if $(SANITIZE),-$(subst $(comma),-,$(SANITIZE)))
 
-# `su` leaves root without them
+# `su` without `-` does not add these to root's PATH.
 export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
 
 VERSION := 0.1.0
 CC ?= gcc
 CLANG ?= clang
 BPFTOOL ?= bpftool
-PKG_CONFIG ?= pkg-config
 
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wno-unused-parameter
 OPT ?= -O2 -g
@@ -66,7 +65,8 @@ $(BUILD)/$(1): $(call pic_objs,$(2)) $(3)
 ALL_OBJS += $(call pic_objs,$(2))
 endef
 
-# $(call fuzzer,name,sources,linker flags): libFuzzer with address and undefined sanitizers
+# $(call fuzzer,name,sources,linker flags,kind): a libFuzzer target with the address and undefined
+# sanitizers, and a suite that runs it for 15 s
 define fuzzer
 $(BUILD)/fuzz/$(1): $(patsubst %.c,$(BUILD)/fuzz-obj/%.o,$(2))
 	@mkdir -p $$(@D)
@@ -74,27 +74,29 @@ $(BUILD)/fuzz/$(1): $(patsubst %.c,$(BUILD)/fuzz-obj/%.o,$(2))
 	$$(Q)$$(CLANG) -fsanitize=fuzzer,address,undefined -o $$@ $$^ $(3)
 ALL_OBJS += $(patsubst %.c,$(BUILD)/fuzz-obj/%.o,$(2))
 FUZZERS += $(BUILD)/fuzz/$(1)
+$(call suite,fuzz/$(1),120,selftests/fuzz/run 15 $(BUILD)/fuzz/$(1),$(BUILD)/fuzz/$(1),parallel $(4))
 endef
 
-# $(call suite,name,seconds allowed,command,what must be built first): selftests/README.md
+# $(call suite,name,time limit in seconds,command,prerequisites,kind): see selftests/README.md.
+# Words of kind: `parallel` may run beside other suites, `root` needs root.
 define suite
 SUITES += $(1)
 SUITE_NEEDS_$(1) := $(4)
-SUITE_LINE_$(1) := $(1)	$(2)	$(3)
+SUITE_LINE_$(1) := $(1)	$(2)	$(or $(5),-)	$(3)
 endef
 
-# $(call test_program,name,sources,static libraries,linker flags,seconds allowed): a C program
-# that prints TAP, and the suite that runs it
+# $(call test_program,name,sources,static libraries,linker flags,time limit in seconds,kind):
+# a C program that prints TAP, and the suite that runs it
 define test_program
 $(call program,selftests/$(1),$(2),$(3),$(4))
-$(call suite,$(1),$(or $(5),60),$(BUILD)/selftests/$(1),$(BUILD)/selftests/$(1))
+$(call suite,$(1),$(or $(5),60),$(BUILD)/selftests/$(1),$(BUILD)/selftests/$(1),$(6))
 endef
 
-# Another compiler, flag or version makes everything anew. A make below this one (tests of
-# installing) must not differ.
+# Everything is rebuilt if the compiler, a flag or the version changes. Tests of `make install` run
+# make again; the exported variables keep it from rebuilding.
 export SANITIZE OPT CFLAGS LDFLAGS CC CLANG
 flags = $(CC) $(CLANG) $(ALL_CFLAGS)
-ifneq ($(filter-out clean help deps,$(or $(MAKECMDGOALS),all)),)
+ifneq ($(filter-out clean help deps format,$(or $(MAKECMDGOALS),all)),)
 ifneq ($(file <$(BUILD)/flags),$(flags))
 $(shell mkdir -p $(BUILD))
 $(file >$(BUILD)/flags,$(flags))
@@ -102,23 +104,23 @@ endif
 endif
 $(BUILD)/flags:;
 
-$(BUILD)/obj/%.o: %.c $(BUILD)/flags | $$(GENERATED)
+$(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$@)
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
-$(BUILD)/pic/%.o: %.c $(BUILD)/flags | $$(GENERATED)
+$(BUILD)/pic/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$@)
 	$(Q)$(CC) $(ALL_CFLAGS) -fPIC -MMD -MP -c -o $@ $<
 
-$(BUILD)/fuzz-obj/%.o: %.c $(BUILD)/flags | $$(GENERATED)
+$(BUILD)/fuzz-obj/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$@)
 	$(Q)$(CLANG) $(ALL_CFLAGS) -fsanitize=fuzzer-no-link,address,undefined \
 		-fno-sanitize-recover=undefined -MMD -MP -c -o $@ $<
 
-# BPF: NAME.bpf.c becomes NAME.bpf.o and NAME.skel.h
+# bpf/NAME.bpf.c is compiled to NAME.bpf.o, from which bpftool generates NAME.skel.h.
 $(BUILD)/%.bpf.o: bpf/%.bpf.c
 	@mkdir -p $(@D)
 	$(call say,BPF,$@)
@@ -130,10 +132,11 @@ $(BUILD)/%.skel.h: $(BUILD)/%.bpf.o
 	$(call say,SKEL,$@)
 	$(Q)$(BPFTOOL) gen skeleton $< name $(subst .,_,$*)_bpf >$@
 
-# What can be installed: mode:file:where
+# Files to install, as MODE:FILE:DESTINATION
 INSTALL :=
-# Own folders, removed when empty
+# Directories that `make uninstall` removes if they are empty
 INSTALL_DIRS :=
+# Files to make before `make install`
 INSTALL_NEEDS :=
 
 define newline
@@ -151,81 +154,70 @@ compile_commands = $(subst }$(space){,}$(comma)$(newline){,$(foreach o,$(sort $(
 
 # ---- modules -------------------------------------------------------------------
 
-# In the order in which their suites run: fast and low first
+# Suites run in this order: fast ones and those of lower layers first.
 MODULES := bpf daemon/transport daemon daemon/cli provider packaging docs \
 	$(addprefix selftests/,lint docs packaging unit bpf provider daemon sim fuzz e2e vm bench)
 include $(wildcard $(addsuffix /module.mk,$(MODULES)))
-
-# A minute of fuzzing, shared
-ifneq ($(FUZZERS),)
-$(eval $(call suite,fuzz,180,selftests/fuzz/run $(shell expr 60 / '(' $(words $(FUZZERS)) / 2 + 1 ')') \
-	$(FUZZERS),$(FUZZERS)))
-endif
 
 .PHONY: all
 all: $$(PROGRAMS) ## build the daemon, the command line tool and the provider
 
 .PHONY: deps
-deps: ## install the Debian packages that are missing (as root)
+deps: ## install the Debian packages that building and testing need (as root, if any is missing)
 	$(Q)packaging/deps
 
-# Packages may be new after deps, and modules ask pkg-config while they are read: hence a
-# second make for what needs them.
-.PHONY: check
-check: deps ## run every test; T=name: one suite, one bats file or one test by its name
-	$(Q)$(MAKE) --no-print-directory check-built
+# A user other than root cannot install packages; tests that need a missing one fail or are skipped.
+.PHONY: try-deps
+try-deps:
+	$(Q)packaging/deps || test "$$(id -u)" != 0
 
-# With T, what its suites need; a name that is no suite's is looked for among bats tests.
-named_suites = $(strip $(foreach s,$(SUITES),$(if $(findstring $(notdir $(patsubst %/,%,$(T:.bats=))),$(s)),$(s))))
-wanted_suites = $(if $(T),$(or $(named_suites),$(filter e2e/%,$(SUITES))),$(SUITES))
+# What needs the packages is built by a second make, after they are installed.
+.PHONY: check
+check: try-deps ## run the tests (as root; unit tests need no root); T=NAME runs one suite, folder, bats file or bats test
+	$(Q)$(MAKE) --no-print-directory run-suites
+
+# selftests/run decides which suites T means.
+run := XR_BUILD='$(abspath $(BUILD))' selftests/run
+run_args = $(BUILD)/suites $(if $(T),'$(subst ','\'',$(T))')
+write_suites = $(file >$(BUILD)/suites,$(subst $(newline)$(space),$(newline),$(foreach s,$(SUITES),$(SUITE_LINE_$(s))$(newline))))
+wanted_suites = $(write_suites)$(shell $(run) --list $(run_args))
+needs_of = $(sort $(foreach s,$(1),$(SUITE_NEEDS_$(s))))
+
+.PHONY: run-suites
+run-suites: $$(call needs_of,$$(wanted_suites))
+	$(Q)$(run) $(run_args)
 
 .PHONY: tests
-tests: all $$(foreach s,$$(SUITES),$$(SUITE_NEEDS_$$(s))) ## build every test, run none
-
-.PHONY: check-built
-check-built: all $$(foreach s,$$(wanted_suites),$$(SUITE_NEEDS_$$(s))) $(BUILD)/suites
-	$(Q)XR_BUILD='$(abspath $(BUILD))' selftests/run $(BUILD)/suites $(if $(T),'$(T)')
-
-.PHONY: $(BUILD)/suites
-$(BUILD)/suites:
-	$(shell mkdir -p $(@D))
-	$(file >$@,$(subst $(newline)$(space),$(newline),$(foreach s,$(SUITES),$(SUITE_LINE_$(s))$(newline))))
-	@:
+tests: all $$(call needs_of,$$(SUITES)) ## build every test, run none
 
 .PHONY: demo
-demo: deps ## two hosts in network namespaces: every part shown at work (as root)
+demo: deps ## show every part at work between two hosts in network namespaces (as root)
 	$(Q)$(MAKE) --no-print-directory all $(BUILD)/selftests/e2e/rdma_verify
 	$(Q)XR_BUILD='$(abspath $(BUILD))' selftests/demo.sh
 
 .PHONY: bench
-bench: deps ## throughput and latency against raw AF_XDP, TCP and memcpy (as root)
+bench: deps ## measure throughput and latency beside raw AF_XDP, TCP and memcpy (as root)
 	$(Q)$(MAKE) --no-print-directory all bench-needs
 	$(Q)XR_BUILD='$(abspath $(BUILD))' selftests/bench/run
 
 .PHONY: bench-needs
 bench-needs: $$(BENCH_NEEDS)
 
-# time for each fuzzer
-SECONDS ?= 600
-.PHONY: fuzz
-fuzz: $$(FUZZERS) ## fuzz each parser of outside bytes for SECONDS=600, together
-	$(Q)XR_BUILD='$(abspath $(BUILD))' selftests/fuzz/run $(SECONDS) $^
-
 .PHONY: install
-install: all $$(INSTALL_NEEDS) ## install below DESTDIR and PREFIX (/usr/local)
+install: all $$(INSTALL_NEEDS) ## install below $DESTDIR$PREFIX (PREFIX=/usr/local)
 	$(Q)set -e; for item in $(INSTALL); do \
 		mode=$${item%%:*}; rest=$${item#*:}; \
 		$(if $(V),set -x;) install -D -m $$mode $${rest%%:*} $(DESTDIR)$${rest#*:}; \
 	done
 
 .PHONY: uninstall
-uninstall: ## remove what `make install` put there
+uninstall: ## remove what `make install` installed
 	$(Q)set -e; for item in $(INSTALL); do rm -f $(DESTDIR)$${item##*:}; done
 	$(Q)rmdir --ignore-fail-on-non-empty $(addprefix $(DESTDIR),$(INSTALL_DIRS)) 2>/dev/null || :
 
 DEB = $(BUILD)/xroce_$(VERSION)_$(shell dpkg --print-architecture).deb
 .PHONY: deb
-deb: all ## a Debian package of what `make install` installs, below build/
+deb: all ## make a Debian package of what `make install` installs, in build/
 	$(Q)rm -rf $(BUILD)/deb
 	$(Q)$(MAKE) -s --no-print-directory install DESTDIR=$(BUILD)/deb PREFIX=/usr
 	$(Q)packaging/deb $(BUILD)/deb $(VERSION) $(DEB)
@@ -233,17 +225,17 @@ deb: all ## a Debian package of what `make install` installs, below build/
 	@echo $(DEB)
 
 .PHONY: compile_commands.json
-compile_commands.json: ## for clangd and clang-tidy
+compile_commands.json: ## write the compilation database for clangd and clang-tidy
 	$(file >$@,[$(call compile_commands,$(ALL_OBJS))])
 	@:
 
 .PHONY: help
-help: ## this list
+help: ## print this list
 	@sed -n 's/^\([a-z_.-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | sort | \
 		awk -F'\t' '{printf "  make %-22s %s\n", $$1, $$2}'
 
 .PHONY: clean
-clean: ## remove everything built
+clean: ## remove everything that was built
 	$(Q)rm -rf build build-* compile_commands.json
 
 -include $(ALL_OBJS:.o=.d) $(wildcard $(BUILD)/*.bpf.d)

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 
-# Objects that include a skeleton wait for it.
-GENERATED += $(BUILD)/xroce.skel.h $(BUILD)/iter.skel.h
-# kept for bpftool and llvm-objdump
+SKELETONS := $(BUILD)/xroce.skel.h $(BUILD)/iter.skel.h
+
+# Keep the BPF objects for bpftool and llvm-objdump.
 .SECONDARY: $(BUILD)/xroce.bpf.o $(BUILD)/iter.bpf.o
+
+# Sources that include a skeleton. In the first build the skeletons have to exist before these are compiled; later
+# the compiler's dependency files say so.
+$(call objs,daemon/datapath/xdp.c $(addprefix selftests/bpf/,captures.c fixture.c iterators.c live.c)): | $(SKELETONS)

@@ -14,7 +14,7 @@ objects_SRCS := $(addprefix daemon/objects/, \
 	port.c qp.c resolve.c ring.c srq.c xrc.c)
 server_SRCS := $(addprefix daemon/server/,dispatch.c query.c server.c show.c)
 
-# clients and their objects, which tests drive without a netdev
+# The part of the daemon that tests drive without a network interface
 control_SRCS := $(addprefix daemon/base/,groups.c jobs.c json.c) \
 	$(memory_SRCS) $(clients_SRCS) $(objects_SRCS) $(server_SRCS)
 

@@ -6,11 +6,11 @@ $(UNIT): packaging/xroced@.service.in
 	@mkdir -p $(@D)
 	$(Q)sed 's|@SBINDIR@|$(PREFIX)/sbin|' $< >$@
 
-# The unit names PREFIX, which the last build may not have known.
+# Always remade: it contains PREFIX, which may differ from that of the last build.
 .PHONY: $(UNIT)
 INSTALL_NEEDS += $(UNIT)
 
-# mode:file:where. xroce looks for the provider in ../lib/xroce of itself.
+# MODE:FILE:DESTINATION. xroce looks for the provider in ../lib/xroce, relative to its own directory.
 INSTALL += \
 	755:$(BUILD)/xroced:$(PREFIX)/sbin/xroced \
 	755:$(BUILD)/xroce:$(PREFIX)/bin/xroce \

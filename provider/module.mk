@@ -14,7 +14,7 @@ PROVIDER_SRCS := \
 $(eval $(call shared_library,libxroce.so,$(PROVIDER_SRCS),provider/preload/libxroce.map,-pthread -ldl))
 PROGRAMS += $(BUILD)/libxroce.so
 
-# For programs that dlopen() libibverbs: depends on both, in this order
+# For programs that dlopen() libibverbs. It depends on libxroce.so and libibverbs.so.1, in this order.
 $(eval $(call shared_library,libxroce-dl.so,provider/preload/dl_stub.c,provider/preload/dl_stub.map,\
 	-Wl$(comma)--no-as-needed $(BUILD)/libxroce.so -l:libibverbs.so.1))
 $(BUILD)/libxroce-dl.so: $(BUILD)/libxroce.so

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 
-# The transport engine, as a library: the daemon, the simulation, fuzzers and unit tests link it.
+# The transport engine as a static library, for the daemon, the simulation, the fuzzers and unit tests
 transport_SRCS := $(addprefix daemon/transport/, \
 	ah.c \
 	completer.c \

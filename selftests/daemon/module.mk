@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 
-# The daemon's parts that need no network: selftests/daemon/NAME_test.c with the sources it is about.
-DAEMON_TESTS := options loop doorbells spin delay
+# Parts of the daemon that need no network: selftests/daemon/NAME_test.c and the sources that it tests
+DAEMON_TESTS := options loop doorbells delay spin
 
 options_test_SRCS := daemon/base/options.c
 loop_test_SRCS := daemon/base/loop.c
@@ -10,20 +10,21 @@ spin_test_SRCS := daemon/datapath/spin.c
 delay_test_SRCS := daemon/datapath/delay.c daemon/datapath/frame.c
 
 $(foreach t,$(DAEMON_TESTS),$(eval \
-	$(call test_program,daemon/$(t),selftests/daemon/$(t)_test.c $($(t)_test_SRCS),,-lpthread)))
+	$(call test_program,daemon/$(t),selftests/daemon/$(t)_test.c $($(t)_test_SRCS),,-lpthread,,$(if \
+	$(filter spin,$(t)),,parallel))))
 
-# What rtnetlink says of an interface, in network namespaces of its own
+# State of a network interface from rtnetlink, in network namespaces of its own
 $(eval $(call test_program,daemon/net,selftests/daemon/net_test.c daemon/netdev/net.c daemon/netdev/resolve.c \
-	daemon/base/loop.c daemon/base/log.c,,-lmnl -lpthread))
+	daemon/base/loop.c daemon/base/log.c,,-lmnl -lpthread,,root))
 
-# The real server between a made-up device and made-up clients
+# The real server with a fake device and fake clients
 control_LIB := selftests/daemon/control.c selftests/fuzz/fake_device.c $(control_SRCS) \
 	$(addprefix daemon/base/,loop.c log.c options.c)
 $(foreach t,control burden qp srq regions tiers dm import keys,$(eval $(call test_program,daemon/$(t),selftests/daemon/$(t)_test.c \
-	$(control_LIB),transport,-lisal -lpthread)))
+	$(control_LIB),transport,-lisal -lpthread,,parallel $(if $(filter tiers,$(t)),root))))
 
-# Calls of our own objects go by way of the test, which makes them fail.
+# The linker redirects these functions to wrappers in the test, which make calls fail.
 scarcity_WRAPS := malloc calloc realloc mmap eventfd memfd_create ftruncate socketpair socket shutdown open_memstream \
 	fopen getrandom pwrite pread pthread_create epoll_ctl open
 $(eval $(call test_program,daemon/scarcity,selftests/daemon/scarcity_test.c $(control_LIB),transport,-lisal -lpthread \
-	$(addprefix -Wl$(comma)--wrap=,$(scarcity_WRAPS))))
+	$(addprefix -Wl$(comma)--wrap=,$(scarcity_WRAPS)),,parallel))

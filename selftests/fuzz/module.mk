@@ -11,14 +11,21 @@ $(eval $(call fuzzer,options,$(FUZZ_DIR)/options_fuzz.c daemon/base/options.c,))
 $(eval $(call fuzzer,control,$(FUZZ_DIR)/control_fuzz.c $(FUZZ_DIR)/fake_device.c $(control_SRCS) \
 	$(addprefix daemon/base/,loop.c log.c options.c) $(transport_SRCS),-lisal -lpthread))
 
-# The corpora that are written by programs; the others are what fuzzing found, made small by -merge=1
+# `make fuzz-seeds` writes the corpora frame, xdp and control. The other corpora are inputs that fuzzing found, reduced
+# by -merge=1.
 $(eval $(call program,selftests/fuzz/seed_control,$(FUZZ_DIR)/seed_control.c,,))
+
+# Seconds for each fuzzer
+SECONDS ?= 600
+.PHONY: fuzz
+fuzz: $$(FUZZERS) ## run all fuzzers for SECONDS=600 each
+	$(Q)XR_BUILD='$(abspath $(BUILD))' selftests/fuzz/run $(SECONDS) $^
 
 .PHONY: fuzz-seeds
 fuzz-seeds: $(BUILD)/selftests/fuzz/seed_control
 	$(Q)$(FUZZ_DIR)/seed_frames.py selftests/pcaps $(FUZZ_DIR)/corpus
 	$(Q)$< $(FUZZ_DIR)/corpus/control
 
-# Both parsers of frames, side by side; the fixture is the one of the XDP tests
+# Compares the two parsers of frames. The fixture is that of the XDP tests.
 $(BUILD)/fuzz/xdp: $(addprefix $(BUILD)/obj/selftests/bpf/,fixture.o)
-$(eval $(call fuzzer,xdp,$(FUZZ_DIR)/xdp_fuzz.c,-lbpf))
+$(eval $(call fuzzer,xdp,$(FUZZ_DIR)/xdp_fuzz.c,-lbpf,root))

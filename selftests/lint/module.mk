@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 
-$(eval $(call suite,lint,120,selftests/lint/check))
+$(eval $(call suite,lint,120,selftests/lint/check,,parallel))
 
 .PHONY: format
-format: ## format every C file as .clang-format says
+format: ## format all C files with clang-format
 	$(Q)selftests/lint/format

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# make deb, and dpkg with the package in a root of its own
+# `make deb`, and the package installed with dpkg below a root directory of its own
 
 bats_require_minimum_version 1.5.0
 
@@ -13,8 +13,9 @@ setup_file() {
 	touch "$ROOT/var/lib/dpkg/status"
 }
 
+# in_root OPTION...: runs dpkg for the root directory $ROOT. The packages that xroce depends on are not installed there.
 in_root() {
-	# what it depends on is not in there
+	((EUID == 0)) || skip "needs root"
 	dpkg --root="$ROOT" --log=/dev/null --force-depends,script-chrootless "$@" 2>&1
 }
 
@@ -26,11 +27,11 @@ in_root() {
 	done
 }
 
-@test "deb: is named after the version that the programs tell" {
+@test "deb: has the version that the programs print" {
 	[[ "xroced $(dpkg-deb --field "$DEB" Version)" == "$("$XR_BUILD/xroced" --version)" ]]
 }
 
-@test "deb: installs; the programs run, the group is made" {
+@test "deb: installs; the programs run, the group exists" {
 	in_root --install "$DEB"
 	"$ROOT/usr/sbin/xroced" --version
 	[[ $("$ROOT/usr/bin/xroce" run printenv LD_PRELOAD) == "$ROOT/usr/lib/xroce/libxroce.so" ]]
@@ -39,7 +40,7 @@ in_root() {
 	grep -q ^rdma: "$ROOT/etc/group"
 }
 
-@test "deb: settings survive removal, nothing survives purging" {
+@test "deb: removing keeps the settings, purging removes everything" {
 	local wants=$ROOT/etc/systemd/system/multi-user.target.wants
 
 	install -D packaging/example.conf "$ROOT/etc/xroce/eth0.conf"

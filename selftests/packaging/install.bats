@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# make install and uninstall, below a folder of its own
+# `make install` and `make uninstall`, below a directory of their own
 
 bats_require_minimum_version 1.5.0
 
@@ -13,12 +13,12 @@ setup_file() {
 	staged install
 }
 
-# A provider with sanitizers cannot be loaded into programs that have none.
+# A provider built with sanitizers cannot be loaded into programs built without them.
 needs_plain_provider() {
 	[[ -z ${SANITIZE:-} ]] || skip "built with sanitizers"
 }
 
-@test "install: everything is where it belongs" {
+@test "install: every file is in its place" {
 	local file
 
 	for file in sbin/xroced bin/xroce lib/xroce/libxroce.so lib/systemd/system/xroced@.service \
@@ -28,14 +28,14 @@ needs_plain_provider() {
 	[[ -x $STAGE/usr/bin/xroce && -x $STAGE/usr/sbin/xroced ]]
 }
 
-@test "install: the command finds the provider that was installed with it" {
+@test "install: xroce run finds the provider installed with it" {
 	needs_plain_provider
 	run "$STAGE/usr/bin/xroce" run printenv LD_PRELOAD
 	echo "$output"
 	[[ $output == "$STAGE/usr/lib/xroce/libxroce.so" ]]
 }
 
-@test "install: LD_PRELOAD that is there is kept, once" {
+@test "install: xroce run keeps what LD_PRELOAD contains and adds the provider once" {
 	needs_plain_provider
 	local lib=$STAGE/usr/lib/xroce/libxroce.so
 
@@ -44,19 +44,19 @@ needs_plain_provider() {
 	[[ $output == "libdl.so.2:$lib" ]]
 }
 
-@test "install: a program's exit status is the command's" {
+@test "install: xroce run ends with the exit status of the program" {
 	needs_plain_provider
 	run -7 "$STAGE/usr/bin/xroce" run sh -c 'exit 7'
 	run -127 "$STAGE/usr/bin/xroce" run no-such-program
 	[[ $output == *no-such-program* ]]
 }
 
-@test "install: the programs know their version" {
+@test "install: the programs print their version" {
 	"$STAGE/usr/bin/xroce" --version | grep -E '^xroce [0-9]'
 	"$STAGE/usr/sbin/xroced" --version | grep -E '^xroced [0-9]'
 }
 
-@test "install: the unit is valid" {
+@test "install: systemd accepts the unit" {
 	command -v systemd-analyze >/dev/null || skip "needs the program systemd-analyze"
 	local unit=$BATS_TEST_TMPDIR/xroced@.service
 
@@ -67,7 +67,7 @@ needs_plain_provider() {
 	[[ $status == 0 && -z $output ]]
 }
 
-@test "install: the unit serves interfaces whose names systemd escapes" {
+@test "install: the unit works for interface names that systemd escapes" {
 	command -v systemd-analyze >/dev/null || skip "needs the program systemd-analyze"
 	local unit=$BATS_TEST_TMPDIR/xroced@.service
 
@@ -78,7 +78,7 @@ needs_plain_provider() {
 	grep -q 'Command Line: .*/xroced --interface br-lan$' "$BATS_TEST_TMPDIR/units"
 }
 
-@test "install: every setting of the example is one" {
+@test "install: xroced accepts every setting of the example" {
 	local conf=$BATS_TEST_TMPDIR/conf
 
 	sed -n 's/^#\([a-z-]* = .*\)/\1/p' "$STAGE/usr/share/doc/xroce/example.conf" |
@@ -90,14 +90,14 @@ needs_plain_provider() {
 	[[ $status == 1 && $output == *no-such-if* ]]
 }
 
-# completed WORD...: what the last one may become
+# completed WORD...: prints the completions of the last word
 completed() {
 	COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMPREPLY=()
 	_xroce
 	echo "${COMPREPLY[*]}"
 }
 
-@test "install: words that bash completes" {
+@test "install: bash completion" {
 	local dir=$BATS_TEST_TMPDIR
 
 	# shellcheck source=packaging/xroce.bash-completion
@@ -113,7 +113,7 @@ completed() {
 	[[ $(completed xroce fault -j -r "$dir" xr_) == xr_eth0 ]]
 }
 
-@test "uninstall: nothing of ours is left" {
+@test "uninstall: no file is left" {
 	staged uninstall
 	run find "$STAGE" -type f
 	echo "$output"

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 
-# The provider against a fake daemon: NAME_test.c, an ordinary verbs program run with the library
-# preloaded. With sanitizers their runtime cannot come first, which does no harm here, and threads that
-# are cancelled must not take its signal stack down from a stack that it holds for in use.
+# The provider with a fake daemon: NAME_test.c is an ordinary verbs program that runs with the library preloaded.
+# In sanitizer builds, verify_asan_link_order=0 accepts that the preloaded library comes before the sanitizer's
+# runtime, and use_sigaltstack=0 avoids a false report when a cancelled thread frees its signal stack.
 PROVIDER_TESTS := surface device queues life extended memory srq xrc datagram paths dv children habits
 
 $(foreach t,$(PROVIDER_TESTS),$(eval $(call program,selftests/provider/$(t),$(addprefix \
 	selftests/provider/,$(t)_test.c fixture.c fake.c fake_serve.c fake_queues.c),,-libverbs -lpthread -ldl)))
 $(foreach t,$(PROVIDER_TESTS),$(eval $(call suite,provider/$(t),120,env \
 	ASAN_OPTIONS=verify_asan_link_order=0:use_sigaltstack=0 LD_PRELOAD=$(BUILD)/libxroce.so \
-	$(BUILD)/selftests/provider/$(t),$(BUILD)/selftests/provider/$(t) $(BUILD)/libxroce-dl.so)))
+	$(BUILD)/selftests/provider/$(t),$(BUILD)/selftests/provider/$(t) $(BUILD)/libxroce-dl.so,parallel $(if $(filter memory children,$(t)),root))))
 
 $(eval $(call program,selftests/provider/loader,selftests/provider/loader_test.c,,-ldl))
 $(eval $(call suite,provider/loader,30,env ASAN_OPTIONS=verify_asan_link_order=0 \
 	LD_PRELOAD=$(BUILD)/libxroce.so $(BUILD)/selftests/provider/loader,\
-	$(BUILD)/selftests/provider/loader $(BUILD)/libxroce-dl.so))
+	$(BUILD)/selftests/provider/loader $(BUILD)/libxroce-dl.so,parallel))

@@ -14,15 +14,15 @@ sim_SRCS := $(addprefix selftests/sim/, \
 	) daemon/datapath/fault.c
 
 $(eval $(call program,sim,$(sim_SRCS),transport,-lisal -libverbs -lpthread))
-$(eval $(call suite,sim,600,$(BUILD)/sim -n 2000,$(BUILD)/sim))
+$(eval $(call suite,sim,600,$(BUILD)/sim -n 2000,$(BUILD)/sim,parallel))
 
-# Runs and first seed
+# Number of simulations and first seed
 RUNS ?= 2000
 SEED ?= 1
 
 .PHONY: sim
-sim: $(BUILD)/sim ## simulate hosts under faults: RUNS=2000 SEED=1
+sim: $(BUILD)/sim ## simulate hosts under faults; RUNS=2000 simulations from SEED=1
 	$(Q)$< -n $(RUNS) -s $(SEED)
 
-# Windows and fast registration: grants, their use, their end
-$(eval $(call test_program,sim/keys,selftests/sim/keys.c,transport,-lisal -libverbs,120))
+# Memory windows and fast registration: binding, use, invalidation
+$(eval $(call test_program,sim/keys,selftests/sim/keys.c,transport,-lisal -libverbs,120,parallel))

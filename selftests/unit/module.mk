@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 
-# One program for each name: selftests/unit/NAME_test.c, linked with the transport library.
+# Each name is a program: selftests/unit/NAME_test.c, linked with the transport library.
 UNIT_TESTS := psn keys memory wire cq ack states replay protocol peers local unreliable srq xrc pace binding fast
 
 binding_test_SRCS := selftests/unit/binding.c
@@ -9,9 +9,9 @@ fast_test_SRCS := selftests/unit/binding.c
 unit_LIBS := -lisal -libverbs -lpthread
 
 $(foreach t,$(UNIT_TESTS),$(eval \
-	$(call test_program,unit/$(t),selftests/unit/$(t)_test.c $($(t)_test_SRCS),transport,$(unit_LIBS))))
+	$(call test_program,unit/$(t),selftests/unit/$(t)_test.c $($(t)_test_SRCS),transport,$(unit_LIBS),,parallel)))
 
-$(eval $(call test_program,unit/fault,selftests/unit/fault_test.c daemon/datapath/fault.c))
+$(eval $(call test_program,unit/fault,selftests/unit/fault_test.c daemon/datapath/fault.c,,,,parallel))
 
 .PHONY: unit
 unit: $(addprefix $(BUILD)/selftests/unit/,$(UNIT_TESTS) fault) ## run the unit tests
