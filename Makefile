@@ -66,7 +66,7 @@ ALL_OBJS += $(call pic_objs,$(2))
 endef
 
 # $(call fuzzer,name,sources,linker flags,kind): a libFuzzer target with the address and undefined
-# sanitizers, and a suite that runs it for 15 s
+# sanitizers, and two suites that run it: 15 s in `make check`, 10 minutes in `make check-long`
 define fuzzer
 $(BUILD)/fuzz/$(1): $(patsubst %.c,$(BUILD)/fuzz-obj/%.o,$(2))
 	@mkdir -p $$(@D)
@@ -75,10 +75,12 @@ $(BUILD)/fuzz/$(1): $(patsubst %.c,$(BUILD)/fuzz-obj/%.o,$(2))
 ALL_OBJS += $(patsubst %.c,$(BUILD)/fuzz-obj/%.o,$(2))
 FUZZERS += $(BUILD)/fuzz/$(1)
 $(call suite,fuzz/$(1),120,selftests/fuzz/run 15 $(BUILD)/fuzz/$(1),$(BUILD)/fuzz/$(1),parallel $(4))
+$(call suite,long/fuzz/$(1),900,selftests/fuzz/run 600 $(BUILD)/fuzz/$(1),$(BUILD)/fuzz/$(1),parallel long $(4))
 endef
 
 # $(call suite,name,time limit in seconds,command,prerequisites,kind): see selftests/README.md.
-# Words of kind: `parallel` may run beside other suites, `root` needs root.
+# Words of kind: `parallel` may run beside other suites, `root` needs root, `long` runs in
+# `make check-long` only.
 define suite
 SUITES += $(1)
 SUITE_NEEDS_$(1) := $(4)
@@ -172,12 +174,14 @@ try-deps:
 	$(Q)packaging/deps || test "$$(id -u)" != 0
 
 # What needs the packages is built by a second make, after they are installed.
-.PHONY: check
+.PHONY: check check-long
 check: try-deps ## run the tests (as root; unit tests need no root); T=NAME runs one suite, folder, bats file or bats test
 	$(Q)$(MAKE) --no-print-directory run-suites
+check-long: try-deps ## run the tests of `make check` and those that take longer
+	$(Q)$(MAKE) --no-print-directory run-suites LONG=--long
 
-# selftests/run decides which suites T means.
-run := XR_BUILD='$(abspath $(BUILD))' selftests/run
+# selftests/run decides which suites T means, and whether long ones run.
+run := XR_BUILD='$(abspath $(BUILD))' selftests/run $(LONG)
 run_args = $(BUILD)/suites $(if $(T),'$(subst ','\'',$(T))')
 write_suites = $(file >$(BUILD)/suites,$(subst $(newline)$(space),$(newline),$(foreach s,$(SUITES),$(SUITE_LINE_$(s))$(newline))))
 wanted_suites = $(write_suites)$(shell $(run) --list $(run_args))

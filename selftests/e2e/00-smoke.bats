@@ -4,13 +4,11 @@
 
 load helpers
 
-# bats test_tags=stock
 @test "ibv_devices lists the device" {
 	run_on a ibv_devices | tee /dev/stderr | grep -w xra
 	run_on b ibv_devices | grep -w xrb
 }
 
-# bats test_tags=stock
 @test "ibv_devinfo shows an active RoCE port" {
 	run_on a ibv_devinfo -v -d xra >"$BATS_TEST_TMPDIR/info"
 	cat "$BATS_TEST_TMPDIR/info"
@@ -21,19 +19,16 @@ load helpers
 	grep -Eq 'GID\[.*fd77::1, RoCE v2' "$BATS_TEST_TMPDIR/info"
 }
 
-# bats test_tags=stock
 @test "ibv_rc_pingpong" {
 	both ibv_rc_pingpong -g @4 -n 10 -c
 	grep -q '10 iters in' "$OUT/client"
 }
 
-# bats test_tags=stock
 @test "without the provider there is no device" {
 	run on a ibv_devices
 	[[ $output != *xra* ]]
 }
 
-# bats test_tags=stock
 @test "without a daemon the provider changes nothing" {
 	mkdir -p "$BATS_TEST_TMPDIR/empty"
 	run on a "$XROCE" run -r "$BATS_TEST_TMPDIR/empty" ibv_devices

@@ -32,7 +32,6 @@ load helpers
 	both ibv_rc_pingpong -g @4 -c -e -n "$(few 20)" -s 1000000 -m "$PMTU"
 }
 
-# bats test_tags=stock
 @test "pingpong: over IPv6" {
 	both ibv_rc_pingpong -g @6 -c -n $((100 / SLOW))
 	both ibv_rc_pingpong -g @6 -c -e -n $((100 / SLOW)) -m "$PMTU" -s 300000

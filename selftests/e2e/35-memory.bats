@@ -20,7 +20,6 @@ beside() {
 
 # On an emulated machine a start costs more than a test: all kinds go in one, at the end.
 
-# bats test_tags=stock
 @test "memory: private anonymous" {
 	memory anonymous
 }
@@ -29,7 +28,6 @@ beside() {
 	memory shared-anonymous
 }
 
-# bats test_tags=stock
 @test "memory: POSIX shared memory" {
 	memory shm
 }

@@ -2,12 +2,16 @@
 
 # Each bats file is a suite. All of them need the same programs.
 E2E_FILES := $(sort $(wildcard selftests/e2e/*.bats))
+E2E_LONG := selftests/e2e/39-limits-million.bats
 E2E_NEEDS := $$(PROGRAMS) $(addprefix $(BUILD)/selftests/e2e/, \
 	hostile rdma_datagram rdma_events rdma_keys rdma_limits rdma_memory rdma_opcodes rdma_srq rdma_verify rdma_watch \
 	rdma_xrc)
 
-$(foreach f,$(E2E_FILES),$(eval \
-	$(call suite,e2e/$(basename $(notdir $(f))),240,bats --tap $(f),$(E2E_NEEDS),root)))
+e2e_name = e2e/$(basename $(notdir $1))
+$(foreach f,$(filter-out $(E2E_LONG),$(E2E_FILES)),$(eval \
+	$(call suite,$(call e2e_name,$(f)),240,bats --tap $(f),$(E2E_NEEDS),root)))
+$(foreach f,$(E2E_LONG),$(eval \
+	$(call suite,long/$(call e2e_name,$(f)),600,bats --tap $(f),$(E2E_NEEDS),root long)))
 
 # $(call verbs_program,name,sources,linker flags): an ordinary verbs program of NAME*.c and the steps that all share
 verbs_program = $(call program,selftests/e2e/$1,$(wildcard selftests/e2e/$1*.c) \

@@ -15,6 +15,7 @@ sim_SRCS := $(addprefix selftests/sim/, \
 
 $(eval $(call program,sim,$(sim_SRCS),transport,-lisal -libverbs -lpthread))
 $(eval $(call suite,sim,600,$(BUILD)/sim -n 2000,$(BUILD)/sim,parallel))
+$(eval $(call suite,long/sim,1800,$(BUILD)/sim -n 40000 -s 2001,$(BUILD)/sim,parallel long))
 
 # Number of simulations and first seed
 RUNS ?= 2000

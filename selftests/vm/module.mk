@@ -1,34 +1,31 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 
-# Suites that run under Debian's stock kernel in a virtual machine (docs/vm.md).
-# They run side by side, hence one processor for each, and the longest come first.
+# Suites that run under Debian's stock kernel in a virtual machine (docs/vm.md). Each virtual machine has one
+# processor, so that suites can run in parallel; the longest come first.
 VM := selftests/vm/run -c -s 1 -w $(CURDIR) -t
 VM_ENV := -- env XR_BUILD=$(abspath $(BUILD))
 
 $(eval $(call suite,vm/interop,2400,$(VM) 2380 $(VM_ENV) selftests/vm/guest/interop,\
-	$$(PROGRAMS) $(addprefix $(BUILD)/selftests/e2e/,rdma_verify rdma_keys rdma_datagram)))
-
-# End-to-end tests in two halves, those of the host around the data and those that move data: a few,
-# or with XR_VM_E2E=whole all of them, some of which need memory
-vm_e2e_limits = $(if $(filter whole,$(XR_VM_E2E)),7180 -m 7168,1580)
-vm_e2e = $(call suite,vm/e2e/$1,7200,$(VM) $(vm_e2e_limits) $(VM_ENV) XR_VM_E2E=$(XR_VM_E2E) \
-	selftests/vm/guest/e2e $1,$(E2E_NEEDS))
-$(eval $(call vm_e2e,host))
+	$$(PROGRAMS) $(addprefix $(BUILD)/selftests/e2e/,rdma_verify rdma_keys rdma_datagram),parallel))
 
 $(eval $(call suite,vm/systemd,840,selftests/vm/run -S -c -w $(CURDIR) -t 820 $(VM_ENV) selftests/vm/guest/service,\
-	$(BUILD)/vm-root))
-$(eval $(call vm_e2e,data))
-$(eval $(call suite,vm/wire,500,XR_BUILD=$(abspath $(BUILD)) selftests/vm/wire,$$(PROGRAMS)))
+	$(BUILD)/vm-root,parallel))
+$(eval $(call suite,vm/stock,1600,$(VM) 1580 $(VM_ENV) selftests/vm/guest/e2e stock,$(E2E_NEEDS),parallel))
+$(eval $(call suite,vm/wire,500,XR_BUILD=$(abspath $(BUILD)) selftests/vm/wire,$$(PROGRAMS),parallel))
 $(eval $(call suite,vm/bpf,480,$(VM) 460 $(VM_ENV) bash -c "modprobe veth && $(abspath $(BUILD))/selftests/bpf",\
-	$(BUILD)/selftests/bpf))
+	$(BUILD)/selftests/bpf,parallel))
 
-# What `make install` installs, for a guest whose processor would take a minute for it
+# All end-to-end tests, in two halves; some need much memory
+$(foreach half,host data,$(eval $(call suite,long/vm/$(half),7200,$(VM) 7180 -m 7168 $(VM_ENV) \
+	selftests/vm/guest/e2e $(half),$(E2E_NEEDS),parallel long)))
+
+# What `make install` installs, prepared here because make takes a minute on the guest's emulated processor
 .PHONY: $(BUILD)/vm-root
 $(BUILD)/vm-root: all
 	$(Q)rm -rf $@
 	$(Q)$(MAKE) -s --no-print-directory install DESTDIR=$(abspath $@)
 
 .PHONY: bench-vm
-bench-vm: deps ## rdma_rxe and xroce side by side in a guest, as ratios; no test
+bench-vm: deps ## measure xroce and rdma_rxe in the same guest, as ratios
 	$(Q)$(MAKE) --no-print-directory all
 	$(Q)XR_BUILD='$(abspath $(BUILD))' selftests/vm/bench
