@@ -129,6 +129,8 @@ second_daemon() {
 }
 
 @test "coexist: what passed is counted as such, and nothing of it dropped" {
+	on b ping -q -c 1 -W 1 "$A4"
+	on b bash -c "echo >/dev/udp/$A4/9"
 	(($(counter a NOT_UDP) > 0))
 	(($(counter a NOT_ROCE_PORT) > 0))
 	equal "dropped by host a" "$(ctl a counters -j xra |
