@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <xroce/bits.h>
 #include <xroce/ring.h>
 
 #include "log.h"
@@ -190,7 +191,7 @@ static const char *set_number(struct xd_options *o, const struct option_row *row
 			 (unsigned long long)row->min, (unsigned long long)row->max);
 		return range;
 	}
-	if (row->kind == POWER2 && n & (n - 1))
+	if (row->kind == POWER2 && n && !xr_is_pow2(n))
 		return "is not a power of two";
 	if (row->kind == SIZE)
 		*(uint64_t *)((char *)o + row->offset) = n;

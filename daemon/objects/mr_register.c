@@ -21,10 +21,6 @@
 
 #define PAGE 4096u
 
-#define ACCESS_KNOWN                                                                               \
-	(XR_ACCESS_LOCAL_WRITE | XR_ACCESS_REMOTE | XR_ACCESS_MW_BIND | XR_ACCESS_ZERO_BASED |     \
-	 XR_ACCESS_ON_DEMAND)
-
 /* ---- what is asked --------------------------------------------------------------- */
 
 /* A region as it will be; also a job that makes it. */
@@ -50,16 +46,12 @@ struct build {
 	struct xd_mem *mem;
 };
 
-/* IBTA 11.2.8.2: who may write from afar may write locally. */
 static int check_access(uint32_t *access)
 {
 	*access &= ~(XR_ACCESS_OPTIONAL | XR_ACCESS_HUGETLB);
-	if (*access & ~ACCESS_KNOWN)
+	if (*access & ~XR_ACCESS_REGION)
 		return -EOPNOTSUPP;
-	if (*access & (XR_ACCESS_REMOTE_WRITE | XR_ACCESS_REMOTE_ATOMIC) &&
-	    !(*access & XR_ACCESS_LOCAL_WRITE))
-		return -EINVAL;
-	return 0;
+	return xr_access_valid(*access) ? 0 : -EINVAL;
 }
 
 /* Whole pages, as they are pinned */

@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include <xroce/bits.h>
+
 #include "engine.h"
 #include "list.h"
 #include "qp.h"
@@ -11,11 +13,6 @@
 #include "timer.h"
 
 /* ---- creation ----------------------------------------------------------------------------- */
-
-static bool power_of_two(uint32_t n)
-{
-	return n && !(n & (n - 1));
-}
 
 static bool init_sane(const struct xt_qp_init *init)
 {
@@ -37,12 +34,12 @@ static bool init_sane(const struct xt_qp_init *init)
 		return false;
 	if (send_room < init->max_inline)
 		send_room = init->max_inline;
-	if (!power_of_two(init->sq_depth) ||
+	if (!xr_is_pow2(init->sq_depth) ||
 	    init->sq_stride < sizeof(struct xr_send_wqe) + send_room)
 		return false;
 	if (init->srq)
 		return !init->rq;
-	return !init->rq || (power_of_two(init->rq_depth) &&
+	return !init->rq || (xr_is_pow2(init->rq_depth) &&
 			     init->rq_stride >= xr_recv_stride(init->max_recv_sge));
 }
 

@@ -5,6 +5,11 @@
 
 #include <linux/types.h>
 
+static inline int xr_is_pow2(__u64 n)
+{
+	return n && !(n & (n - 1));
+}
+
 /* Returns the smallest power of two that is at least n, 1 for 0. n is at most 2^31. */
 static inline __u32 xr_pow2_roundup(__u32 n)
 {

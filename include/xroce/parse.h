@@ -18,6 +18,7 @@
 #include <bpf/bpf_helpers.h> /* __always_inline */
 #endif
 
+#include "bits.h"
 #include "byteorder.h"
 #include "gid.h"
 #include "opcode.h"
@@ -260,7 +261,7 @@ static __always_inline enum xr_reason xr_parse_extended(struct xr_cursor *c, str
 
 static __always_inline bool xr_is_path_mtu(__u32 len)
 {
-	return len >= 256 && len <= XR_MAX_PAYLOAD && !(len & (len - 1));
+	return len >= 256 && len <= XR_MAX_PAYLOAD && xr_is_pow2(len);
 }
 
 /* Checks payload length and pad against the opcode. The path MTU of the QP is not known here. */

@@ -105,8 +105,7 @@ struct xr_psn_entry {
 #define XR_ACCESS_HUGETLB 0x80	       /* a hint */
 #define XR_ACCESS_OPTIONAL 0x3ff00000u /* what verbs lets a device ignore, known or not */
 #define XR_ACCESS_REMOTE 0x0e
-#define XR_ACCESS_WRITE                                                                            \
-	(XR_ACCESS_LOCAL_WRITE | XR_ACCESS_REMOTE_WRITE | XR_ACCESS_REMOTE_ATOMIC)
+#define XR_ACCESS_WRITE (XR_ACCESS_LOCAL_WRITE | XR_ACCESS_REMOTE_WRITE | XR_ACCESS_REMOTE_ATOMIC)
 /* What a region may allow, XR_ACCESS_HUGETLB and XR_ACCESS_OPTIONAL aside */
 #define XR_ACCESS_REGION                                                                           \
 	(XR_ACCESS_LOCAL_WRITE | XR_ACCESS_REMOTE | XR_ACCESS_MW_BIND | XR_ACCESS_ZERO_BASED |     \

@@ -44,8 +44,8 @@ static void classify(struct xp_mapping *m, const char *path)
 	}
 	fs = file_system_type(path, m);
 	m->adopted = starts_with(path, "/memfd:" XP_PAGE_FILE_NAME);
-	m->hugetlb = fs == HUGETLBFS_MAGIC || starts_with(path, "/anon_hugepage");
-	m->shmem = m->hugetlb || fs == TMPFS_MAGIC || starts_with(path, "/memfd:") ||
+	m->shmem = fs == HUGETLBFS_MAGIC || fs == TMPFS_MAGIC ||
+		   starts_with(path, "/anon_hugepage") || starts_with(path, "/memfd:") ||
 		   starts_with(path, "/SYSV") || starts_with(path, "/dev/zero (deleted)");
 }
 

@@ -14,8 +14,7 @@ struct xp_mapping {
 	bool readable, writable, executable, shared;
 	bool anonymous; /* no file, not a stack, not one of the kernel's own ([vdso], [vvar]) */
 	bool shmem;	/* tmpfs, memfd, System V, hugetlbfs: other processes can map the file */
-	bool hugetlb;
-	bool adopted; /* of a page file, page_file.h */
+	bool adopted;	/* of a page file, page_file.h */
 };
 
 struct xp_mappings {

@@ -110,8 +110,7 @@ static bool is_valid(const struct xp_page_list *l, const struct xrocedv_sg *sg, 
 {
 	int i;
 
-	if (l->size < XROCEDV_MIN_PAGE_SIZE || l->size > XROCEDV_MAX_PAGE_SIZE ||
-	    l->size & (l->size - 1))
+	if (!xp_fast_page_size_valid(l->size))
 		return false;
 	for (i = 0; i < nents; i++)
 		if (!sg[i].length || sg[i].addr + sg[i].length < sg[i].addr)

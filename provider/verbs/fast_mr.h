@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include <infiniband/xrocedv.h>
+#include <xroce/bits.h>
 
 #include "provider/verbs/mr.h"
 
@@ -33,6 +34,11 @@ struct xp_page_list {
 	uint64_t iova, length;
 	uint64_t end; /* out: address after the last byte that is mapped */
 };
+
+static inline bool xp_fast_page_size_valid(uint64_t size)
+{
+	return size >= XROCEDV_MIN_PAGE_SIZE && size <= XROCEDV_MAX_PAGE_SIZE && xr_is_pow2(size);
+}
 
 /* Builds a page list as xrocedv_map_mr_sg() describes. off must not be NULL. */
 int xp_build_page_list(struct xp_page_list *l, const struct xrocedv_sg *sg, int nents,

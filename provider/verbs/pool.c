@@ -392,8 +392,7 @@ static int check(const struct ibv_pd *pd, const struct xrocedv_pool_attr *a)
 	    a->pool_size > XROCEDV_MAX_POOL || a->dirty_watermark > a->pool_size ||
 	    a->flags & ~XROCEDV_POOL_CACHE)
 		return -EINVAL;
-	if (a->page_size < XROCEDV_MIN_PAGE_SIZE || a->page_size > XROCEDV_MAX_PAGE_SIZE ||
-	    a->page_size & (a->page_size - 1))
+	if (!xp_fast_page_size_valid(a->page_size))
 		return -EINVAL;
 	if (a->access & ~(unsigned int)POOL_ACCESS || !xr_access_valid(a->access))
 		return -EINVAL;

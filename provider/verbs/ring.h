@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <xroce/bits.h>
 #include <xroce/ring.h>
 
 /* ---- send and receive queues: the provider produces ---------------------------- */
@@ -37,9 +38,9 @@ struct xp_ring {
 static inline int xp_ring_geometry(const struct xr_queue *q, uint64_t length, uint32_t min_stride,
 				   uint32_t *mask, uint32_t *stride)
 {
-	if (length < sizeof(*q) || q->magic != XR_QUEUE_MAGIC || !q->depth ||
-	    (q->depth & (q->depth - 1)) || q->stride < min_stride || q->entries_off < sizeof(*q) ||
-	    q->entries_off > length || (uint64_t)q->depth * q->stride > length - q->entries_off)
+	if (length < sizeof(*q) || q->magic != XR_QUEUE_MAGIC || !xr_is_pow2(q->depth) ||
+	    q->stride < min_stride || q->entries_off < sizeof(*q) || q->entries_off > length ||
+	    (uint64_t)q->depth * q->stride > length - q->entries_off)
 		return -EPROTO;
 	*mask = q->depth - 1;
 	*stride = q->stride;

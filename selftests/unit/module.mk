@@ -12,7 +12,7 @@ $(foreach t,$(UNIT_TESTS),$(eval \
 	$(call test_program,unit/$(t),selftests/unit/$(t)_test.c $($(t)_test_SRCS),transport,$(unit_LIBS),,parallel)))
 
 $(eval $(call test_program,unit/fault,selftests/unit/fault_test.c daemon/datapath/fault.c,,,,parallel))
-$(eval $(call test_program,unit/interval,selftests/unit/interval_test.c daemon/datapath/fault.c,,,,parallel))
+$(eval $(call test_program,unit/interval,selftests/unit/interval_test.c provider/memory/interval.c,,,,parallel))
 
 .PHONY: unit
 unit: $(addprefix $(BUILD)/selftests/unit/,$(UNIT_TESTS) fault interval) ## run the unit tests
