@@ -1,13 +1,12 @@
-/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "net.h"
 
-#include <arpa/inet.h>
-#include <endian.h>
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <linux/ethtool.h>
 #include <linux/sockios.h>
 #include <net/if_arp.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,54 +14,10 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <xroce/gid.h>
-
 #include "daemon/base/log.h"
 #include "net_internal.h"
 
-#define BUF_SIZE 32768
 #define SETTLE_NS 50000000ull
-#define MAX_DUMPS 10
-
-/* ---- netlink ------------------------------------------------------------------------- */
-
-int xd_net_ask(struct xd_net *net, struct nlmsghdr *nlh, mnl_cb_t cb, void *arg)
-{
-	uint32_t portid = mnl_socket_get_portid(net->ask);
-	char buf[BUF_SIZE];
-	bool stale;
-	ssize_t n;
-	int ret;
-
-	nlh->nlmsg_seq = ++net->seq;
-	if (mnl_socket_sendto(net->ask, nlh, nlh->nlmsg_len) < 0)
-		return -errno;
-	do {
-		n = mnl_socket_recvfrom(net->ask, buf, sizeof(buf));
-		if (n < 0)
-			return -errno;
-		ret = mnl_cb_run(buf, (size_t)n, net->seq, portid, cb, arg);
-		/* the rest of an answer that was given up: not ours */
-		stale = ret < 0 && errno == EPROTO;
-	} while (stale || (ret == MNL_CB_OK && nlh->nlmsg_flags & (NLM_F_DUMP | NLM_F_ACK)));
-	return ret < 0 ? -errno : 0;
-}
-
-struct xd_ip xd_ip_of(const struct xr_addr *gid)
-{
-	struct xd_ip ip = { 0 };
-
-	if (xr_gid_is_ipv4(gid)) {
-		ip.family = AF_INET;
-		ip.len = 4;
-		memcpy(ip.bytes, gid->raw + XR_GID_IPV4_OFF, 4);
-	} else {
-		ip.family = AF_INET6;
-		ip.len = 16;
-		memcpy(ip.bytes, gid->raw, 16);
-	}
-	return ip;
-}
 
 /* ---- events ---------------------------------------------------------------------------- */
 
@@ -79,7 +34,7 @@ static void settled(void *arg)
 	net->events->changed(net->ctx);
 }
 
-/* Armed once: changes that never end would put it off for ever. */
+/* Does not restart the timer: continuous changes would postpone the report forever. */
 static void changed(struct xd_net *net)
 {
 	if (net->settling)
@@ -107,14 +62,14 @@ static uint32_t link_speed(const struct xd_net *net)
 	return speed == (uint32_t)SPEED_UNKNOWN ? 0 : speed;
 }
 
-/* udev may rename it at any time; by its index it stays the same. */
+/* udev may rename the interface at any time; the index stays. */
 static void take_name(struct xd_net *net, const struct nlattr *a)
 {
 	const char *name = mnl_attr_get_str(a);
 
 	if (mnl_attr_validate(a, MNL_TYPE_NUL_STRING) < 0 || !strcmp(name, net->link.ifname))
 		return;
-	xd_log(XD_NOTICE, "%s is called %s now", net->link.ifname, name);
+	xd_log(XD_NOTICE, "%s was renamed to %s", net->link.ifname, name);
 	snprintf(net->link.ifname, sizeof(net->link.ifname), "%s", name);
 }
 
@@ -141,7 +96,7 @@ static void take_link(struct xd_net *net, const struct nlmsghdr *nlh)
 		xd_log(XD_INFO, "%s is %s", net->link.ifname, link->up ? "up" : "down");
 		port_event(net, link->up ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
 	}
-	/* the kernel forgot its neighbours with the carrier: other machines may be there now */
+	/* a lost carrier flushes the neighbour table: other hosts may be connected now */
 	if (old.mtu != link->mtu || memcmp(old.mac, link->mac, 6) || (link->up && !old.up))
 		changed(net);
 }
@@ -175,156 +130,24 @@ static int read_link(struct xd_net *net)
 	nlh->nlmsg_flags = NLM_F_REQUEST;
 	ifi = mnl_nlmsg_put_extra_header(nlh, sizeof(*ifi));
 	ifi->ifi_index = (int)net->link.ifindex;
-	return xd_net_ask(net, nlh, on_link, net);
+	return xd_net_request(net, nlh, on_link, net);
 }
 
 /* ---- addresses ------------------------------------------------------------------------------ */
 
-static bool is_link_local(const struct xr_addr *gid)
+static int read_gids(struct xd_net *net)
 {
-	return gid->raw[0] == 0xfe && (gid->raw[1] & 0xc0) == 0x80;
-}
+	bool gids_changed;
+	int err = xd_gids_read(net, &gids_changed);
 
-static int free_index(const struct xd_net *net, const struct xr_addr *gid)
-{
-	/* 0 is the first link-local address's, whenever it comes */
-	if (is_link_local(gid) && !net->used[0])
-		return 0;
-	for (int i = 1; i < XR_GID_TABLE_LEN; i++)
-		if (!net->used[i])
-			return i;
-	return -ENOSPC;
-}
-
-static bool add_gid(struct xd_net *net, const struct xr_addr *gid)
-{
-	int i;
-
-	if (xd_net_gid_index(net, gid) >= 0)
-		return false;
-	i = free_index(net, gid);
-	if (i < 0) {
-		xd_log(XD_WARN, "more than %d addresses on %s: some are no GID", XR_GID_TABLE_LEN,
-		       net->link.ifname);
-		return false;
-	}
-	net->gid[i] = *gid;
-	net->used[i] = true;
-	net->events->gid(net->ctx, (uint32_t)i, gid, true);
-	return true;
-}
-
-static void del_gid(struct xd_net *net, int i)
-{
-	net->used[i] = false;
-	net->events->gid(net->ctx, (uint32_t)i, &net->gid[i], false);
-}
-
-/* false: no address of this interface that can be used now */
-static bool parse_addr(const struct xd_net *net, const struct nlmsghdr *nlh, struct xr_addr *gid)
-{
-	const struct ifaddrmsg *ifa = mnl_nlmsg_get_payload(nlh);
-	const struct nlattr *a, *addr = NULL, *local = NULL;
-	uint32_t flags = ifa->ifa_flags, len = ifa->ifa_family == AF_INET ? 4 : 16;
-
-	if (ifa->ifa_index != net->link.ifindex ||
-	    (ifa->ifa_family != AF_INET && ifa->ifa_family != AF_INET6))
-		return false;
-	mnl_attr_for_each(a, nlh, sizeof(*ifa))
-	{
-		if (mnl_attr_get_type(a) == IFA_ADDRESS)
-			addr = a;
-		else if (mnl_attr_get_type(a) == IFA_LOCAL)
-			local = a;
-		else if (mnl_attr_get_type(a) == IFA_FLAGS)
-			flags = mnl_attr_get_u32(a);
-	}
-	if (local) /* point-to-point: IFA_ADDRESS is the other end */
-		addr = local;
-	if (!addr || mnl_attr_get_payload_len(addr) != len)
-		return false;
-	if (len == 4)
-		xr_gid_set_ipv4(gid, mnl_attr_get_u32(addr));
-	else
-		memcpy(gid->raw, mnl_attr_get_payload(addr), len);
-	/* not before duplicate address detection is through */
-	return !(flags & (IFA_F_TENTATIVE | IFA_F_DADFAILED));
-}
-
-static void log_gid(const struct xr_addr *gid, const char *what)
-{
-	struct xd_ip ip = xd_ip_of(gid);
-	char text[INET6_ADDRSTRLEN];
-
-	inet_ntop(ip.family, ip.bytes, text, sizeof(text));
-	xd_log(XD_INFO, "address %s %s", text, what);
-}
-
-static void gid_changed(struct xd_net *net, const struct xr_addr *gid, const char *what)
-{
-	log_gid(gid, what);
-	port_event(net, IBV_EVENT_GID_CHANGE);
-	changed(net);
-}
-
-/* What a dump of all addresses says: new ones are added, the rest is marked as seen. */
-struct dump {
-	struct xd_net *net;
-	bool seen[XR_GID_TABLE_LEN];
-};
-
-static int on_addr(const struct nlmsghdr *nlh, void *arg)
-{
-	struct dump *d = arg;
-	struct xr_addr gid;
-	int i;
-
-	if (!parse_addr(d->net, nlh, &gid))
-		return MNL_CB_OK;
-	if (add_gid(d->net, &gid))
-		gid_changed(d->net, &gid, "added");
-	i = xd_net_gid_index(d->net, &gid);
-	if (i >= 0)
-		d->seen[i] = true;
-	return MNL_CB_OK;
-}
-
-static int dump_addrs(struct xd_net *net, struct dump *d)
-{
-	char buf[512];
-	struct nlmsghdr *nlh = mnl_nlmsg_put_header(buf);
-	struct ifaddrmsg *ifa;
-
-	*d = (struct dump){ .net = net };
-	nlh->nlmsg_type = RTM_GETADDR;
-	nlh->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
-	ifa = mnl_nlmsg_put_extra_header(nlh, sizeof(*ifa));
-	ifa->ifa_family = AF_UNSPEC;
-	return xd_net_ask(net, nlh, on_addr, d);
-}
-
-static int read_addrs(struct xd_net *net)
-{
-	struct dump d;
-	int err;
-
-	/* EINTR: something changed in the middle of it */
-	for (int i = 0; i < MAX_DUMPS; i++) {
-		err = dump_addrs(net, &d);
-		if (err != -EINTR)
-			break;
-	}
-	for (int i = 0; !err && i < XR_GID_TABLE_LEN; i++)
-		if (net->used[i] && !d.seen[i]) {
-			del_gid(net, i);
-			gid_changed(net, &net->gid[i], "removed");
-		}
+	if (gids_changed)
+		changed(net);
 	return err;
 }
 
 /* ---- multicast groups ----------------------------------------------------------------------- */
 
-/* One socket for each group: the kernel limits the groups of a socket. */
+/* Uses one socket for each group, as the kernel limits the groups of a socket. */
 int xd_net_join(const struct xd_net *net, const struct xr_addr *group)
 {
 	struct xd_ip ip = xd_ip_of(group);
@@ -365,7 +188,7 @@ static void take_neighbour(struct xd_net *net, const struct nlmsghdr *nlh)
 
 	if (!xd_neighbour_parse(nlh, &n) || n.ifindex != net->link.ifindex)
 		return;
-	xd_resolve_answered(net, &n.ip, n.mac);
+	xd_resolve_complete(net, &n.ip, n.mac);
 	seen = &net->seen[hash_of(&n.ip)];
 	if (!memcmp(seen, &n, sizeof(n)))
 		return;
@@ -389,9 +212,9 @@ static int on_notification(const struct nlmsghdr *nlh, void *arg)
 		break;
 	case RTM_NEWADDR:
 	case RTM_DELADDR:
-		/* the same address may be there twice, with two prefixes: look at what is left */
+		/* an address can exist with several prefixes, so the message alone does not tell */
 		if (ifa->ifa_index == net->link.ifindex)
-			read_addrs(net);
+			read_gids(net);
 		break;
 	case RTM_NEWNEIGH:
 		take_neighbour(net, nlh);
@@ -400,7 +223,7 @@ static int on_notification(const struct nlmsghdr *nlh, void *arg)
 	case RTM_DELROUTE:
 	case RTM_NEWRULE:
 	case RTM_DELRULE:
-	case RTM_NEWNEXTHOP: /* of routes that name it, which may be told nothing of */
+	case RTM_NEWNEXTHOP: /* routes that use the nexthop object get no message of their own */
 		changed(net);
 		break;
 	}
@@ -410,15 +233,15 @@ static int on_notification(const struct nlmsghdr *nlh, void *arg)
 static void readable(void *arg, uint32_t events)
 {
 	struct xd_net *net = arg;
-	char buf[BUF_SIZE];
+	char buf[XD_NETLINK_BUFFER];
 	ssize_t n;
 
 	while ((n = recv(mnl_socket_get_fd(net->listen), buf, sizeof(buf), MSG_DONTWAIT)) > 0)
 		mnl_cb_run(buf, (size_t)n, 0, 0, on_notification, net);
-	if (n < 0 && errno == ENOBUFS) { /* some were lost: look for ourselves */
+	if (n < 0 && errno == ENOBUFS) { /* messages were lost: read everything again */
 		if (read_link(net) == -ENODEV && !net->link.gone)
 			link_gone(net);
-		read_addrs(net);
+		read_gids(net);
 		memset(net->seen, 0, sizeof(net->seen));
 		changed(net);
 	}
@@ -444,7 +267,7 @@ static int start_listening(struct xd_net *net)
 
 /* ---- interface ----------------------------------------------------------------------------------- */
 
-/* EUI-64 of the MAC, as the kernel's RoCE drivers make their GUIDs */
+/* EUI-64 of the MAC, as the kernel's RoCE drivers build GUIDs */
 static uint64_t guid_of(const uint8_t mac[6])
 {
 	uint8_t b[8] = { mac[0] ^ 2, mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5] };
@@ -459,18 +282,19 @@ static int net_start(struct xd_net *net)
 	int err;
 
 	net->settle = xd_timer_new(net->loop, settled, net);
-	net->ask = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);
-	if (!net->settle || !net->ask || mnl_socket_bind(net->ask, 0, MNL_SOCKET_AUTOPID) < 0)
+	net->requests = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);
+	if (!net->settle || !net->requests ||
+	    mnl_socket_bind(net->requests, 0, MNL_SOCKET_AUTOPID) < 0)
 		return -ENOMEM;
-	/* listen first: nothing is missed between the dump and the first notification */
+	/* listen before the first dump, so that no change in between is missed */
 	err = start_listening(net);
 	if (!err)
 		err = read_link(net);
-	/* RoCEv2 frames begin with an Ethernet header: a tunnel without has none to parse or to fill. */
+	/* RoCE v2 frames begin with an Ethernet header, which IP tunnels do not have */
 	if (!err && net->link.type != ARPHRD_ETHER && net->link.type != ARPHRD_LOOPBACK)
 		err = -EMEDIUMTYPE;
 	if (!err)
-		err = read_addrs(net);
+		err = read_gids(net);
 	net->link.guid = guid_of(net->link.mac);
 	return err;
 }
@@ -502,45 +326,17 @@ void xd_net_close(struct xd_net *net)
 {
 	if (!net)
 		return;
-	xd_resolve_cancel_all(net);
+	xd_resolve_fail_all(net);
 	xd_watch_del(net->watch);
 	xd_timer_free(net->settle);
 	if (net->listen)
 		mnl_socket_close(net->listen);
-	if (net->ask)
-		mnl_socket_close(net->ask);
+	if (net->requests)
+		mnl_socket_close(net->requests);
 	free(net);
 }
 
 const struct xd_link *xd_net_link(const struct xd_net *net)
 {
 	return &net->link;
-}
-
-bool xd_net_gid(const struct xd_net *net, uint32_t index, struct xr_addr *gid)
-{
-	if (index >= XR_GID_TABLE_LEN || !net->used[index])
-		return false;
-	*gid = net->gid[index];
-	return true;
-}
-
-int xd_net_gid_index(const struct xd_net *net, const struct xr_addr *gid)
-{
-	for (int i = 0; i < XR_GID_TABLE_LEN; i++)
-		if (net->used[i] && !memcmp(&net->gid[i], gid, sizeof(*gid)))
-			return i;
-	return -ENOENT;
-}
-
-uint32_t xd_net_gids(const struct xd_net *net, struct xr_gid_entry *entry, uint32_t max)
-{
-	uint32_t n = 0;
-
-	for (uint32_t i = 0; i < XR_GID_TABLE_LEN && n < max; i++)
-		if (net->used[i])
-			entry[n++] = (struct xr_gid_entry){ .gid = net->gid[i],
-							    .index = i,
-							    .ifindex = net->link.ifindex };
-	return n;
 }

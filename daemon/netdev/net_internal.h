@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What net.c (link, addresses, notifications) and resolve.c (next hops) share. */
+/*
+ * Shared by netlink.c (requests), gids.c (addresses), resolve.c (next hops) and net.c (link and
+ * notifications).
+ */
 #ifndef XD_NET_INTERNAL_H
 #define XD_NET_INTERNAL_H
 
@@ -12,7 +15,7 @@
 #include "daemon/base/loop.h"
 #include "net.h"
 
-/* An IP address as netlink wants it */
+/* An IP address in the form of netlink attributes */
 struct xd_ip {
 	int family;
 	uint32_t len;
@@ -25,38 +28,48 @@ struct xd_neighbour {
 };
 
 #define XD_SEEN_NEIGHBOURS 256
+#define XD_NETLINK_BUFFER 32768
 
 struct xd_net {
 	struct xd_loop *loop;
 	const struct xd_net_events *events;
-	void *ctx;		   /* of events */
-	struct mnl_socket *ask;	   /* requests, answered at once */
-	struct mnl_socket *listen; /* notifications */
-	struct xd_watch *watch;
-	struct xd_timer *settle; /* coalesces changes of routes and neighbours */
-	bool settling;
+	void *ctx;		     /* of events */
+	struct mnl_socket *requests; /* the reply is awaited */
+	struct mnl_socket *listen;   /* notifications */
+	struct xd_watch *watch;	     /* of listen */
+	struct xd_timer *settle;     /* delays the report of changes, to combine them */
+	bool settling;		     /* settle is armed */
 	uint32_t seq;
 	struct xd_link link;
 	struct xr_addr gid[XR_GID_TABLE_LEN];
 	bool used[XR_GID_TABLE_LEN];
-	struct xd_resolve *resolving;
+	struct xd_resolve *resolving; /* pending */
 	/*
-	 * Neighbours by a hash, as last heard of: most notifications tell of a state, not of another
-	 * MAC. One whose place was taken costs a needless look at all paths.
+	 * Neighbours as last reported, by a hash. Most notifications are about a neighbour's state, not a
+	 * new MAC, and need no report. On a hash collision paths are resolved again without need.
 	 */
 	struct xd_neighbour seen[XD_SEEN_NEIGHBOURS];
 };
 
-/* A request and all messages of its answer: 0 or -errno */
-int xd_net_ask(struct xd_net *net, struct nlmsghdr *nlh, mnl_cb_t cb, void *arg);
+/* ---- netlink.c ---- */
+
+/* Sends a request and processes the whole reply. Returns 0 or -errno. */
+int xd_net_request(struct xd_net *net, struct nlmsghdr *nlh, mnl_cb_t cb, void *arg);
 
 struct xd_ip xd_ip_of(const struct xr_addr *gid);
 
-/* false: there is no MAC to send to now */
-bool xd_neighbour_parse(const struct nlmsghdr *nlh, struct xd_neighbour *n);
+/* ---- gids.c ---- */
 
-/* Who waits for that neighbour need not any longer. */
-void xd_resolve_answered(struct xd_net *net, const struct xd_ip *ip, const uint8_t mac[6]);
-void xd_resolve_cancel_all(struct xd_net *net);
+/* Reads all addresses and updates the table; *changed: the table is different now. */
+int xd_gids_read(struct xd_net *net, bool *changed);
+
+/* ---- resolve.c ---- */
+
+/* Parses a neighbour message; returns false if it has no usable MAC. */
+bool xd_neighbour_parse(const struct nlmsghdr *nlh, struct xd_neighbour *n);
+/* Completes all pending resolves that wait for this neighbour. */
+void xd_resolve_complete(struct xd_net *net, const struct xd_ip *ip, const uint8_t mac[6]);
+/* Fails all pending resolves with -ENODEV. */
+void xd_resolve_fail_all(struct xd_net *net);
 
 #endif /* XD_NET_INTERNAL_H */

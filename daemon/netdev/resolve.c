@@ -1,5 +1,5 @@
-/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* From a destination GID to the MAC of the next hop, by the kernel's own tables. */
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Resolves a destination GID to the MAC of the next hop, with the kernel's routes and neighbours. */
 #include <errno.h>
 #include <linux/neighbour.h>
 #include <stdlib.h>
@@ -7,8 +7,8 @@
 
 #include "net_internal.h"
 
-#define ASK_AGAIN_NS 250000000ull
-#define MAX_ASKS 12 /* 3 s, as long as the kernel tries itself */
+#define RETRY_NS 250000000ull
+#define MAX_TRIES 12 /* 3 s, as long as the kernel itself tries */
 #define DEFAULT_HOP_LIMIT 64
 #define NUD_USABLE (NUD_PERMANENT | NUD_NOARP | NUD_REACHABLE | NUD_PROBE | NUD_STALE | NUD_DELAY)
 
@@ -19,7 +19,7 @@ struct xd_resolve {
 	xd_resolve_fn done;
 	void *arg;
 	struct xd_timer *timer;
-	int asks;
+	int tries;
 	struct xd_resolve *next;
 };
 
@@ -45,7 +45,7 @@ static int on_route(const struct nlmsghdr *nlh, void *arg)
 		if (mnl_attr_get_type(a) == RTA_GATEWAY &&
 		    mnl_attr_get_payload_len(a) == r->hop.len)
 			memcpy(r->hop.bytes, mnl_attr_get_payload(a), r->hop.len);
-		if (mnl_attr_get_type(a) == RTA_VIA) { /* an IPv4 route by way of an IPv6 hop */
+		if (mnl_attr_get_type(a) == RTA_VIA) { /* an IPv4 route with an IPv6 next hop */
 			const struct rtvia *via = mnl_attr_get_payload(a);
 			uint32_t len = mnl_attr_get_payload_len(a) - (uint32_t)sizeof(*via);
 
@@ -59,8 +59,8 @@ static int on_route(const struct nlmsghdr *nlh, void *arg)
 	return MNL_CB_OK;
 }
 
-static int ask_route(struct xd_net *net, struct route *r, const struct xd_ip *from,
-		     uint32_t flags)
+static int request_route(struct xd_net *net, struct route *r, const struct xd_ip *from,
+			 uint32_t flags)
 {
 	char buf[512];
 	struct nlmsghdr *nlh = mnl_nlmsg_put_header(buf);
@@ -76,21 +76,21 @@ static int ask_route(struct xd_net *net, struct route *r, const struct xd_ip *fr
 	mnl_attr_put(nlh, RTA_DST, r->hop.len, r->hop.bytes);
 	mnl_attr_put(nlh, RTA_SRC, from->len, from->bytes);
 	mnl_attr_put_u32(nlh, RTA_OIF, net->link.ifindex);
-	return xd_net_ask(net, nlh, on_route, r);
+	return xd_net_request(net, nlh, on_route, r);
 }
 
-/* The next hop on the way to *ip, which it replaces. */
+/* Replaces the destination in *ip by the next hop. */
 static int find_route(struct xd_net *net, struct xd_ip *ip, const struct xd_ip *from)
 {
 	struct route r = { .net = net, .hop = *ip };
 
-	if (ask_route(net, &r, from, 0) || !r.usable)
+	if (request_route(net, &r, from, 0) || !r.usable)
 		return -ENETUNREACH;
-	/* IPv4 takes what no route leads to for a neighbour on the interface asked for: is there one? */
+	/* Given an interface, IPv4 treats destinations without a route as neighbours: check the FIB. */
 	if (r.hop.family == AF_INET && !memcmp(r.hop.bytes, ip->bytes, ip->len)) {
 		struct route check = { .net = net, .hop = *ip };
 
-		if (ask_route(net, &check, from, RTM_F_FIB_MATCH) || !check.usable)
+		if (request_route(net, &check, from, RTM_F_FIB_MATCH) || !check.usable)
 			return -ENETUNREACH;
 	}
 	*ip = r.hop;
@@ -140,15 +140,15 @@ bool xd_neighbour_parse(const struct nlmsghdr *nlh, struct xd_neighbour *n)
 	return has_ip && has_mac && ndm->ndm_state & NUD_USABLE;
 }
 
-/* Makes the kernel ask the network, as if it had a packet to send. */
-static void ask_for_neighbour(struct xd_resolve *r)
+/* Makes the kernel resolve the neighbour (ARP, NDP), as if it had a packet to send. */
+static void solicit(struct xd_resolve *r)
 {
 	char buf[512];
 	struct nlmsghdr *nlh = neighbour_request(buf, RTM_NEWNEIGH,
 						 NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE, NTF_USE,
 						 r->net, &r->hop);
 
-	xd_net_ask(r->net, nlh, NULL, NULL);
+	xd_net_request(r->net, nlh, NULL, NULL);
 }
 
 struct lookup {
@@ -173,11 +173,11 @@ static bool look_up_neighbour(struct xd_resolve *r)
 	struct nlmsghdr *nlh = neighbour_request(buf, RTM_GETNEIGH, NLM_F_REQUEST, 0, r->net,
 						 &r->hop);
 
-	if (xd_net_ask(r->net, nlh, on_neighbour, &l) || !l.usable)
+	if (xd_net_request(r->net, nlh, on_neighbour, &l) || !l.usable)
 		return false;
-	/* our packets bypass the kernel: unasked, it would never look whether the MAC still holds */
+	/* packets through AF_XDP do not make the kernel verify a stale neighbour */
 	if (l.stale)
-		ask_for_neighbour(r);
+		solicit(r);
 	memcpy(r->path.dmac, l.neighbour.mac, 6);
 	return true;
 }
@@ -213,17 +213,17 @@ static void finish(struct xd_resolve *r, int err)
 	done(arg, err, err ? NULL : &path);
 }
 
-static void ask_again(void *arg)
+static void retry(void *arg)
 {
 	struct xd_resolve *r = arg;
 
 	if (look_up_neighbour(r)) {
 		finish(r, 0);
-	} else if (++r->asks >= MAX_ASKS) {
+	} else if (++r->tries >= MAX_TRIES) {
 		finish(r, -EHOSTUNREACH);
 	} else {
-		ask_for_neighbour(r);
-		xd_timer_arm(r->timer, ASK_AGAIN_NS);
+		solicit(r);
+		xd_timer_arm(r->timer, RETRY_NS);
 	}
 }
 
@@ -232,8 +232,8 @@ static bool waits_for(const struct xd_resolve *r, const struct xd_ip *ip)
 	return r->hop.family == ip->family && !memcmp(r->hop.bytes, ip->bytes, ip->len);
 }
 
-/* done() may end a client and with it others that wait: from the start again after each. */
-void xd_resolve_answered(struct xd_net *net, const struct xd_ip *ip, const uint8_t mac[6])
+/* done() may end a client and cancel its other resolves: start over after each call. */
+void xd_resolve_complete(struct xd_net *net, const struct xd_ip *ip, const uint8_t mac[6])
 {
 	struct xd_resolve *r = net->resolving;
 
@@ -248,13 +248,13 @@ void xd_resolve_answered(struct xd_net *net, const struct xd_ip *ip, const uint8
 	}
 }
 
-void xd_resolve_cancel_all(struct xd_net *net)
+void xd_resolve_fail_all(struct xd_net *net)
 {
 	while (net->resolving)
 		finish(net->resolving, -ENODEV);
 }
 
-/* ---- the whole way ------------------------------------------------------------------------- */
+/* ---- paths --------------------------------------------------------------------------------- */
 
 static bool is_multicast(const struct xd_ip *ip)
 {
@@ -276,7 +276,7 @@ static void multicast_mac(const struct xd_ip *ip, uint8_t mac[6])
 	}
 }
 
-/* Everything but the next hop's MAC. 1: the path is complete without one. */
+/* Fills everything but the MAC of the next hop; returns 1 if the path needs no more. */
 static int begin_path(struct xd_net *net, const struct xr_ah_attr *attr, struct xt_path *path,
 		      struct xd_ip *hop)
 {
@@ -320,14 +320,14 @@ struct xd_resolve *xd_net_resolve(struct xd_net *net, const struct xr_ah_attr *a
 	if (!ret && look_up_neighbour(r))
 		ret = 1;
 	if (!ret)
-		r->timer = xd_timer_new(net->loop, ask_again, r);
+		r->timer = xd_timer_new(net->loop, retry, r);
 	if (ret || !r->timer) {
 		finish(r, ret > 0 ? 0 : ret ? ret : -ENOMEM);
 		return NULL;
 	}
 	r->next = net->resolving;
 	net->resolving = r;
-	ask_for_neighbour(r);
-	xd_timer_arm(r->timer, ASK_AGAIN_NS);
+	solicit(r);
+	xd_timer_arm(r->timer, RETRY_NS);
 	return r;
 }

@@ -14,7 +14,7 @@ $(foreach t,$(DAEMON_TESTS),$(eval \
 	$(filter spin,$(t)),,parallel))))
 
 # State of a network interface from rtnetlink, in network namespaces of its own
-$(eval $(call test_program,daemon/net,selftests/daemon/net_test.c daemon/netdev/net.c daemon/netdev/resolve.c \
+$(eval $(call test_program,daemon/net,selftests/daemon/net_test.c $(netdev_SRCS) \
 	daemon/base/loop.c daemon/base/log.c,,-lmnl -lpthread,,root))
 
 # The real server with a fake device and fake clients

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The GID table: the IP addresses of the interface. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <string.h>
+
+#include <xroce/gid.h>
+
+#include "daemon/base/log.h"
+#include "net_internal.h"
+
+#define MAX_DUMPS 10
+
+static bool is_link_local(const struct xr_addr *gid)
+{
+	return gid->raw[0] == 0xfe && (gid->raw[1] & 0xc0) == 0x80;
+}
+
+static int free_index(const struct xd_net *net, const struct xr_addr *gid)
+{
+	/* index 0 is reserved for the first link-local address */
+	if (is_link_local(gid) && !net->used[0])
+		return 0;
+	for (int i = 1; i < XR_GID_TABLE_LEN; i++)
+		if (!net->used[i])
+			return i;
+	return -ENOSPC;
+}
+
+static bool add_gid(struct xd_net *net, const struct xr_addr *gid)
+{
+	int i;
+
+	if (xd_net_gid_index(net, gid) >= 0)
+		return false;
+	i = free_index(net, gid);
+	if (i < 0) {
+		xd_log(XD_WARN, "%s has more than %d addresses, some have no GID", net->link.ifname,
+		       XR_GID_TABLE_LEN);
+		return false;
+	}
+	net->gid[i] = *gid;
+	net->used[i] = true;
+	net->events->gid(net->ctx, (uint32_t)i, gid, true);
+	return true;
+}
+
+static void del_gid(struct xd_net *net, int i)
+{
+	net->used[i] = false;
+	net->events->gid(net->ctx, (uint32_t)i, &net->gid[i], false);
+}
+
+/* Returns false if the message is not about a usable address of the interface. */
+static bool parse_addr(const struct xd_net *net, const struct nlmsghdr *nlh, struct xr_addr *gid)
+{
+	const struct ifaddrmsg *ifa = mnl_nlmsg_get_payload(nlh);
+	const struct nlattr *a, *addr = NULL, *local = NULL;
+	uint32_t flags = ifa->ifa_flags, len = ifa->ifa_family == AF_INET ? 4 : 16;
+
+	if (ifa->ifa_index != net->link.ifindex ||
+	    (ifa->ifa_family != AF_INET && ifa->ifa_family != AF_INET6))
+		return false;
+	mnl_attr_for_each(a, nlh, sizeof(*ifa))
+	{
+		if (mnl_attr_get_type(a) == IFA_ADDRESS)
+			addr = a;
+		else if (mnl_attr_get_type(a) == IFA_LOCAL)
+			local = a;
+		else if (mnl_attr_get_type(a) == IFA_FLAGS)
+			flags = mnl_attr_get_u32(a);
+	}
+	if (local) /* on point-to-point interfaces IFA_ADDRESS is the peer's */
+		addr = local;
+	if (!addr || mnl_attr_get_payload_len(addr) != len)
+		return false;
+	if (len == 4)
+		xr_gid_set_ipv4(gid, mnl_attr_get_u32(addr));
+	else
+		memcpy(gid->raw, mnl_attr_get_payload(addr), len);
+	/* unusable until duplicate address detection has succeeded */
+	return !(flags & (IFA_F_TENTATIVE | IFA_F_DADFAILED));
+}
+
+static void log_gid(const struct xr_addr *gid, const char *what)
+{
+	struct xd_ip ip = xd_ip_of(gid);
+	char text[INET6_ADDRSTRLEN];
+
+	inet_ntop(ip.family, ip.bytes, text, sizeof(text));
+	xd_log(XD_INFO, "address %s %s", text, what);
+}
+
+static void gid_changed(struct xd_net *net, const struct xr_addr *gid, const char *what)
+{
+	log_gid(gid, what);
+	net->events->port(net->ctx, IBV_EVENT_GID_CHANGE);
+}
+
+struct dump {
+	struct xd_net *net;
+	bool changed;
+	bool seen[XR_GID_TABLE_LEN];
+};
+
+static int on_addr(const struct nlmsghdr *nlh, void *arg)
+{
+	struct dump *d = arg;
+	struct xr_addr gid;
+	int i;
+
+	if (!parse_addr(d->net, nlh, &gid))
+		return MNL_CB_OK;
+	if (add_gid(d->net, &gid)) {
+		gid_changed(d->net, &gid, "added");
+		d->changed = true;
+	}
+	i = xd_net_gid_index(d->net, &gid);
+	if (i >= 0)
+		d->seen[i] = true;
+	return MNL_CB_OK;
+}
+
+static int dump_addrs(struct xd_net *net, struct dump *d)
+{
+	char buf[512];
+	struct nlmsghdr *nlh = mnl_nlmsg_put_header(buf);
+	struct ifaddrmsg *ifa;
+
+	*d = (struct dump){ .net = net };
+	nlh->nlmsg_type = RTM_GETADDR;
+	nlh->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
+	ifa = mnl_nlmsg_put_extra_header(nlh, sizeof(*ifa));
+	ifa->ifa_family = AF_UNSPEC;
+	return xd_net_request(net, nlh, on_addr, d);
+}
+
+int xd_gids_read(struct xd_net *net, bool *changed)
+{
+	struct dump d;
+	int err;
+
+	*changed = false;
+	/* EINTR: the list changed during the dump */
+	for (int i = 0; i < MAX_DUMPS; i++) {
+		err = dump_addrs(net, &d);
+		*changed |= d.changed;
+		if (err != -EINTR)
+			break;
+	}
+	for (int i = 0; !err && i < XR_GID_TABLE_LEN; i++)
+		if (net->used[i] && !d.seen[i]) {
+			del_gid(net, i);
+			gid_changed(net, &net->gid[i], "removed");
+			*changed = true;
+		}
+	return err;
+}
+
+bool xd_net_gid(const struct xd_net *net, uint32_t index, struct xr_addr *gid)
+{
+	if (index >= XR_GID_TABLE_LEN || !net->used[index])
+		return false;
+	*gid = net->gid[index];
+	return true;
+}
+
+int xd_net_gid_index(const struct xd_net *net, const struct xr_addr *gid)
+{
+	for (int i = 0; i < XR_GID_TABLE_LEN; i++)
+		if (net->used[i] && !memcmp(&net->gid[i], gid, sizeof(*gid)))
+			return i;
+	return -ENOENT;
+}
+
+uint32_t xd_net_gids(const struct xd_net *net, struct xr_gid_entry *entry, uint32_t max)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < XR_GID_TABLE_LEN && n < max; i++)
+		if (net->used[i])
+			entry[n++] = (struct xr_gid_entry){ .gid = net->gid[i],
+							    .index = i,
+							    .ifindex = net->link.ifindex };
+	return n;
+}
