@@ -17,7 +17,7 @@
 #include "daemon/base/log.h"
 #include "net_internal.h"
 
-#define SETTLE_NS 50000000ull
+#define DEBOUNCE_NS 50000000ull
 
 /* ---- events ---------------------------------------------------------------------------- */
 
@@ -26,21 +26,21 @@ static void port_event(struct xd_net *net, uint32_t event)
 	net->events->port(net->ctx, event);
 }
 
-static void settled(void *arg)
+static void report_change(void *arg)
 {
 	struct xd_net *net = arg;
 
-	net->settling = false;
+	net->debouncing = false;
 	net->events->changed(net->ctx);
 }
 
 /* Does not restart the timer: continuous changes would postpone the report forever. */
 static void changed(struct xd_net *net)
 {
-	if (net->settling)
+	if (net->debouncing)
 		return;
-	net->settling = true;
-	xd_timer_arm(net->settle, SETTLE_NS);
+	net->debouncing = true;
+	xd_timer_arm(net->debounce, DEBOUNCE_NS);
 }
 
 /* ---- link -------------------------------------------------------------------------------- */
@@ -281,9 +281,9 @@ static int net_start(struct xd_net *net)
 {
 	int err;
 
-	net->settle = xd_timer_new(net->loop, settled, net);
+	net->debounce = xd_timer_new(net->loop, report_change, net);
 	net->requests = mnl_socket_open2(NETLINK_ROUTE, SOCK_CLOEXEC);
-	if (!net->settle || !net->requests ||
+	if (!net->debounce || !net->requests ||
 	    mnl_socket_bind(net->requests, 0, MNL_SOCKET_AUTOPID) < 0)
 		return -ENOMEM;
 	/* listen before the first dump, so that no change in between is missed */
@@ -328,7 +328,7 @@ void xd_net_close(struct xd_net *net)
 		return;
 	xd_resolve_fail_all(net);
 	xd_watch_del(net->watch);
-	xd_timer_free(net->settle);
+	xd_timer_free(net->debounce);
 	if (net->listen)
 		mnl_socket_close(net->listen);
 	if (net->requests)

@@ -37,8 +37,8 @@ struct xd_net {
 	struct mnl_socket *requests; /* the reply is awaited */
 	struct mnl_socket *listen;   /* notifications */
 	struct xd_watch *watch;	     /* of listen */
-	struct xd_timer *settle;     /* delays the report of changes, to combine them */
-	bool settling;		     /* settle is armed */
+	struct xd_timer *debounce;   /* delays the report of changes, to combine them */
+	bool debouncing;	     /* the timer is armed */
 	uint32_t seq;
 	struct xd_link link;
 	struct xr_addr gid[XR_GID_TABLE_LEN];

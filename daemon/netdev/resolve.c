@@ -294,7 +294,7 @@ static int begin_path(struct xd_net *net, const struct xr_ah_attr *attr, struct 
 	path->flow_label = attr->flow_label & 0xfffff;
 	path->hop_limit = attr->hop_limit ? attr->hop_limit : DEFAULT_HOP_LIMIT;
 	path->traffic_class = attr->traffic_class;
-	memcpy(path->smac, xd_net_link(net)->mac, 6);
+	memcpy(path->smac, net->link.mac, 6);
 	path->loopback = xd_net_gid_index(net, &path->dgid) >= 0;
 	if (path->loopback)
 		return 1;
