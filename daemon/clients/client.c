@@ -98,8 +98,8 @@ static void do_nothing(struct xd_client_job *job)
 }
 
 /*
- * Frees some objects, then waits for the client's jobs, some of which came from these objects.
- * Other clients are served meanwhile.
+ * Frees some of the objects, then queues itself behind the jobs that freeing them added. Other
+ * clients are served between two such steps.
  */
 static void end_step(struct xd_client_job *job)
 {
@@ -120,7 +120,7 @@ void xd_client_end(struct xd_client *c)
 {
 	if (c->ending)
 		return;
-	xd_log(XD_DEBUG, "client %u (%s, pid %d) leaves", c->id, c->identity.comm, c->identity.pid);
+	xd_log(XD_DEBUG, "client %u (%s, pid %d) ends", c->id, c->identity.comm, c->identity.pid);
 	c->ending = true;
 	xd_connection_shutdown(c);
 	c->end.job.client = c;

@@ -37,10 +37,10 @@ struct xd_client {
 	struct xd_device *dev;
 	struct xd_client *next, **pprev;
 	uint32_t id;
-	bool ending; /* waits only for its jobs */
+	bool ending; /* only its jobs remain */
 	struct {
 		struct xd_client_job job; /* the last one */
-		bool large;		  /* its objects were more than are freed at once */
+		bool large;		  /* had more objects than are freed at once */
 	} end;
 
 	struct xd_identity identity;
@@ -54,9 +54,9 @@ struct xd_client {
 	struct xd_client_objects *objects; /* state of the level above */
 };
 
-/* Takes a socket from accept() or socketpair(), also on error. NULL: no memory. */
+/* Takes over the socket, also on error. NULL: no memory. */
 struct xd_client *xd_client_new(struct xd_clients *cs, int fd);
-/* Releases everything the client has. What a running job uses is released when it is done. */
+/* Ends a client and frees its objects. The client itself is freed after its last job. */
 void xd_client_end(struct xd_client *c);
 
 #endif /* XD_CLIENT_H */

@@ -12,25 +12,29 @@
 
 struct xd_client;
 
-/* A member of what the job is for, which done() frees */
+/* Embedded in the struct that holds the job's data */
 struct xd_client_job {
 	struct xd_job job;
 	struct xd_client *client;
-	void (*run)(struct xd_client_job *job); /* in a thread */
-	void (*done)(
-		struct xd_client_job *job); /* in the control thread, also while the client ends */
+	/* In a thread of the job pool */
+	void (*run)(struct xd_client_job *job);
+	/* Then in the control thread, also if the client is ending. Frees the job's data. */
+	void (*done)(struct xd_client_job *job);
 	struct xd_client_job *next;
 };
 
 struct xd_client_jobs {
 	struct xd_client_job *first, **tail; /* the first one runs */
-	bool finishing; /* done() of a job is called, and the first one waits for it */
+	bool finishing; /* within done() of a job; the first job is not running */
 };
 
 void xd_client_jobs_init(struct xd_client_jobs *jobs);
 
 void xd_client_add_job(struct xd_client *c, struct xd_client_job *job);
-/* The same before the jobs that wait, if a job's done() calls it. May take that job again. */
+/*
+ * Called by done() of a job: adds a job, possibly the same one, in front of those that wait. Else
+ * as xd_client_add_job().
+ */
 void xd_client_add_next_job(struct xd_client *c, struct xd_client_job *job);
 /*
  * Runs a job at once in this thread. For jobs that neither block nor use descriptors of the client.

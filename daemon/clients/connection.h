@@ -17,8 +17,9 @@ struct xd_watch;
 
 struct xd_connection {
 	int fd;
-	struct xd_watch *watch, *process; /* process: its end, NULL if there is no pidfd */
-	bool hello;			  /* HELLO succeeded */
+	struct xd_watch *watch;
+	struct xd_watch *process; /* for the end of the process; NULL: no pidfd */
+	bool hello;		  /* HELLO succeeded */
 	bool observer;
 	uint32_t closing; /* jobs that close descriptors; no request is read meanwhile */
 
@@ -29,27 +30,28 @@ struct xd_connection {
 	void *waiting;			     /* state of what it waits for */
 };
 
-/* Takes the socket, also on error. -ENOMEM. Needs c->identity. */
+/* Takes over the socket, also on error. -ENOMEM. Needs c->identity. */
 int xd_connection_open(struct xd_client *c, int fd);
 /* Stops reading requests and cancels the one in flight. The peer sees the connection closed. */
 void xd_connection_shutdown(struct xd_client *c);
 /* Closes the socket, with descriptors that were sent and never received. In a job: may block. */
 void xd_connection_close(struct xd_client *c);
 
-/* HELLO succeeded: other requests may follow. */
+/* Permits other requests after HELLO. */
 void xd_connection_greet(struct xd_client *c, bool observer);
 
 /*
- * Handles one datagram as received, and takes the descriptors. The client may be ended by this.
- * Also an entry for tests and fuzzers.
+ * Handles one datagram as received, and takes over the descriptors. May end the client. Tests and
+ * fuzzers call it directly.
  */
 void xd_client_feed(struct xd_client *c, const void *data, size_t len, const int *fds,
 		    uint32_t nfds);
-/* The request in flight has its reply. Reads the next one. -errno: the client has to end. */
+/* The reply was sent: reads the next request. -errno: the client has to be ended. */
 int xd_connection_finish(struct xd_client *c);
 
-/* The request in flight waits for something that cancel() cancels; `waiting` is its state. */
+/* The request in flight waits, until xd_request_wake(). cancel() is called if the client ends. */
 void xd_request_wait(struct xd_client *c, void (*cancel)(struct xd_client *c), void *waiting);
+/* The request no longer waits. */
 void xd_request_wake(struct xd_client *c);
 
 /* Closes descriptors of a client (not those that are -1) in a job. No request is read meanwhile. */

@@ -18,7 +18,7 @@ int xd_event_socket_open(struct xd_clients *cs, struct xd_event_socket *es, enum
 {
 	int fds[2];
 
-	/* Ours never blocks; programs expect theirs to. */
+	/* The daemon's end never blocks; programs expect that their end does. */
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds))
 		return -errno;
 	if (fcntl(fds[1], F_SETFL, O_NONBLOCK) || shutdown(fds[1], SHUT_RD)) {
@@ -33,7 +33,6 @@ int xd_event_socket_open(struct xd_clients *cs, struct xd_event_socket *es, enum
 	return 0;
 }
 
-/* Takes the pipe off the list of those that the loop has to look at. */
 static void unlist(struct xd_event_socket *es)
 {
 	struct xd_blocked *b = &es->clients->blocked;
@@ -61,8 +60,8 @@ void xd_event_socket_close(struct xd_event_socket *es)
 	es->clients = NULL;
 }
 
-/* Asks the loop to watch for room. Under es->lock. */
-static void ask_loop(struct xd_event_socket *es)
+/* Makes the loop watch for room. Called with es->lock held. */
+static void watch_for_room(struct xd_event_socket *es)
 {
 	struct xd_blocked *b = &es->clients->blocked;
 	uint64_t one = 1;
@@ -78,8 +77,8 @@ static void ask_loop(struct xd_event_socket *es)
 }
 
 /*
- * One record; false: no room. A client that closed its end wants no events: they count as
- * written.
+ * Writes one record. Returns false if there is no room. If the client has closed its end, the event
+ * is dropped and counts as written.
  */
 static bool write_record(struct xd_event_socket *es, struct xd_event_source *src, uint32_t type)
 {
@@ -92,7 +91,10 @@ static bool write_record(struct xd_event_socket *es, struct xd_event_source *src
 	return true;
 }
 
-/* What a source has pending, as far as there is room. Under es->lock. */
+/*
+ * Writes a source's pending events while there is room. Returns true if all were written. Called
+ * with es->lock held.
+ */
 static bool write_pending(struct xd_event_socket *es, struct xd_event_source *src)
 {
 	uint32_t type;
@@ -116,13 +118,13 @@ void xd_event_raise(struct xd_event_source *src, uint32_t type)
 	pthread_mutex_lock(&es->lock);
 	queued = src->pending;
 	src->pending |= 1u << type;
-	/* behind a backlog everyone waits their turn */
+	/* While there is a backlog, all events queue behind it. */
 	if (!queued && (es->backlog || !write_pending(es, src))) {
 		src->next = NULL;
 		src->pprev = es->backlog_tail;
 		*es->backlog_tail = src;
 		es->backlog_tail = &src->next;
-		ask_loop(es);
+		watch_for_room(es);
 	}
 	pthread_mutex_unlock(&es->lock);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Objects and how clients name them: one table per client and kind of object, from handle to
- * object. A handle is the number of a slot, never 0, and has a meaning for its client only.
+ * Objects and their handles: one table per client and kind of object, from handle to object. A
+ * handle is the index of a slot, never 0, and is valid for its client only.
  *
  * The kinds are registered by the level above: struct xd_kind_ops.
  */
@@ -26,20 +26,20 @@ struct xd_object {
 	uint32_t refs; /* objects that need this one: it cannot be destroyed */
 };
 
-/* What is registered of a kind of object */
+/* A kind of object, as the level above registers it */
 struct xd_kind_ops {
-	const char *name; /* plural, as `xroce` shows how many exist */
+	const char *name; /* plural, for the numbers that `xroce` shows */
 	uint32_t list;	  /* enum xr_show_what that lists the objects, 0: none */
 	void (*show)(struct json *j, struct xd_object *obj); /* fields of one object in that list */
 	/* Frees an object in any state. What it refers to still exists. */
 	void (*free)(struct xd_object *obj);
-	/* uint32_t in struct xd_options: how many a client, and all clients, may have */
+	/* Offsets of uint32_t in struct xd_options: limits for one client and for all together */
 	size_t client_limit, device_limit;
 };
 
 struct xd_kinds {
-	const struct xd_kind_ops *const
-		*ops; /* in the order in which a client's objects are freed */
+	/* In the order in which the objects of a client are freed */
+	const struct xd_kind_ops *const *ops;
 	uint32_t n;
 	uint32_t objects[XD_MAX_KINDS]; /* how many exist */
 };
@@ -56,7 +56,7 @@ int xd_table_add(struct xd_table *t, void *item, uint32_t *handle);
 void *xd_table_get(const struct xd_table *t, uint32_t handle);
 void xd_table_del(struct xd_table *t, uint32_t handle);
 void xd_table_free(struct xd_table *t);
-/* Returns the first item behind *handle, which it moves on; start with 0. NULL: no more. */
+/* Returns the next item after *handle, and sets *handle to its own. Start with 0. NULL: end. */
 void *xd_table_next(const struct xd_table *t, uint32_t *handle);
 
 /* The objects of a client */
@@ -70,9 +70,9 @@ struct xd_handles {
  * the client or of the device.
  */
 int xd_object_add(struct xd_client *c, struct xd_object *obj, uint32_t kind);
-void xd_object_del(struct xd_object *obj); /* in no table: nothing */
+void xd_object_del(struct xd_object *obj); /* no effect if it is in no table */
 void *xd_object_get(const struct xd_client *c, uint32_t kind, uint32_t handle);
-/* Goes through the client's objects of one kind, as xd_table_next(). */
+/* xd_table_next() for the client's objects of one kind */
 void *xd_object_next(const struct xd_client *c, uint32_t kind, uint32_t *handle);
 uint32_t xd_object_count(const struct xd_client *c, uint32_t kind);
 /* Returns how many objects of one kind the client may have at most. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Limits on what clients hold: memory, by user, and descriptors, together. */
+/* Limits: memory of each user, descriptors of all clients. */
 #ifndef XD_LIMITS_H
 #define XD_LIMITS_H
 
@@ -27,7 +27,7 @@ void xd_limits_init(struct xd_limits *limits);
 
 /* Sets c->user. -ENOMEM. */
 int xd_user_join(struct xd_client *c);
-void xd_user_leave(struct xd_client *c); /* not joined: nothing */
+void xd_user_leave(struct xd_client *c); /* no effect without a user */
 
 /* Charges bytes to the quota of the client's user. -EDQUOT. */
 int xd_user_charge(struct xd_client *c, uint64_t bytes);

@@ -18,14 +18,14 @@
 
 struct xd_chunk {
 	uint32_t id;
-	int fd; /* until the client was told, then -1; of device memory always */
-	bool told, dm;
+	int fd; /* until it is sent to the client, then -1; kept for device memory */
+	bool sent, dm;
 	uint8_t *base;
 	uint64_t size;
 	uint32_t pages, used;
 	uint32_t sigbus_slot;
-	bool broken;	 /* the client made the file lose its pages: it harms itself only */
-	uint64_t busy[]; /* bit by page: in use, or on its way to be free */
+	bool broken;	 /* the client truncated the file's pages, which harms only itself */
+	uint64_t busy[]; /* bit by page: in use, or being freed */
 };
 
 static bool is_busy(const struct xd_chunk *k, uint32_t page)
@@ -43,7 +43,7 @@ static void set_busy(struct xd_chunk *k, uint32_t page, uint32_t pages, bool bus
 	}
 }
 
-/* The first run of free pages; false: none is long enough. */
+/* Finds the first run of free pages. Returns false if none is long enough. */
 static bool find_run(const struct xd_chunk *k, uint32_t pages, uint32_t *first)
 {
 	uint32_t i, run = 0;
@@ -176,8 +176,8 @@ int xd_shm_alloc_dm(struct xd_client *c, uint64_t length, struct xd_piece *piece
 }
 
 /*
- * The pages of a piece go back to the kernel, so that the next one there begins with zeros. A
- * client can hold the file's lock: hence a job, and the pages stay busy meanwhile.
+ * Returns the pages of a piece to the kernel, so that the next piece there starts with zeros. The
+ * client can hold the lock of the file, so this is a job, and the pages stay busy until it is done.
  */
 struct punch_job {
 	struct xd_client_job job;
@@ -197,7 +197,7 @@ static void punch_done(struct xd_client_job *job)
 	struct punch_job *j = container_of(job, struct punch_job, job);
 	struct xd_piece *p = &j->piece;
 
-	/* Pages that could not be emptied are not used again. */
+	/* Pages that still have old data are never used again. */
 	if (!j->failed) {
 		set_busy(p->chunk, p->page, p->pages, false);
 		p->chunk->used -= p->pages;
@@ -211,7 +211,7 @@ void xd_shm_free(struct xd_client *c, struct xd_piece *piece)
 {
 	struct punch_job *j;
 
-	/* of a client that ends, all goes at once */
+	/* xd_shm_close() releases everything of a client that ends. */
 	j = piece->ptr && !c->ending ? calloc(1, sizeof(*j)) : NULL;
 	if (j) {
 		j->piece = *piece;
@@ -232,10 +232,10 @@ void xd_shm_ref(const struct xd_piece *piece, struct xr_shm_ref *ref, struct xd_
 	ref->chunk_size = k->size;
 	ref->offset = (uint64_t)piece->page * PAGE;
 	ref->length = piece->length;
-	if (k->told)
+	if (k->sent)
 		return;
 	ref->new_chunk = 1;
-	k->told = true;
+	k->sent = true;
 	xd_reply_fd(rep, k->fd, k->dm);
 	if (!k->dm)
 		k->fd = -1;

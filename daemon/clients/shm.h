@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Memory shared with a client, for rings and doorbells: memfds of 2 MiB or more, sealed
- * against any change of size, that hold pieces of whole pages. A client maps each chunk
- * once; chunks stay until it goes, what is freed in them loses its pages and is used again.
+ * Memory shared with a client for rings, doorbells and device memory. A chunk is a memfd of 2 MiB
+ * or more, sealed against any change of size, which holds pieces of whole pages. The client maps
+ * each chunk once. Chunks exist until the client ends; freed pieces of them are used again.
  */
 #ifndef XD_SHM_H
 #define XD_SHM_H
@@ -25,19 +25,19 @@ struct xd_piece {
 	void *ptr; /* NULL: none */
 	struct xd_chunk *chunk;
 	uint32_t page, pages;
-	uint64_t length; /* as wanted */
+	uint64_t length; /* bytes that were asked for */
 };
 
-/* Zeroed. -EDQUOT: the user's quota; -ENOMEM. */
+/* Allocates zeroed memory. -EDQUOT: the user's quota; -ENOMEM. */
 int xd_shm_alloc(struct xd_client *c, uint64_t length, struct xd_piece *piece);
-/* The same in chunks that hold nothing else, since others may map them. -EMFILE. */
+/* The same in chunks for device memory only, because other clients may map them. -EMFILE. */
 int xd_shm_alloc_dm(struct xd_client *c, uint64_t length, struct xd_piece *piece);
 void xd_shm_free(struct xd_client *c, struct xd_piece *piece); /* clears *piece */
-/* Tells the client; the first piece of a chunk brings its fd. */
+/* Describes a piece in a reply. The first piece of a chunk adds the chunk's descriptor. */
 void xd_shm_ref(const struct xd_piece *piece, struct xr_shm_ref *ref, struct xd_reply *rep);
-/* Tells another client where a piece of xd_shm_alloc_dm() lies, always with its fd. */
+/* Describes a piece of xd_shm_alloc_dm() in a reply to another client, always with a descriptor. */
 void xd_shm_export(const struct xd_piece *piece, struct xr_shm_ref *ref, struct xd_reply *rep);
-/* Unmaps all chunks. In a job. c->shm.charged stays as it is. */
+/* Unmaps all chunks. For a job. c->shm.charged keeps its value. */
 void xd_shm_close(struct xd_client *c);
 
 #endif /* XD_SHM_H */

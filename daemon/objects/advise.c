@@ -8,7 +8,7 @@
 #include "objects.h"
 #include "pd.h"
 
-/* Where a range lies in the client's memory, if it may be fetched */
+/* Checks one range. *addr is its address in the client's memory. */
 static int check_advice(struct xd_client *c, const struct xd_pd *pd, const struct xr_sge *range,
 			bool write, uint64_t *addr)
 {

@@ -96,7 +96,7 @@ static void refreshed(void *arg, int err, const struct xt_path *path)
 	const struct xt_path *old = xt_ahs_path(ah->obj.client->objects->ahs, ah->obj.handle);
 
 	ah->resolve = NULL;
-	/* an address that moved to another connection's place is not this handle's */
+	/* Ignore the path if the GID index now has another address. */
 	if (!err && !memcmp(&old->sgid, &path->sgid, sizeof(path->sgid)) &&
 	    memcmp(old, path, sizeof(*path)))
 		set_path(ah, path);

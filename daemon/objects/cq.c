@@ -65,7 +65,7 @@ int xd_do_destroy_channel(struct xd_client *c, struct xd_request *req, struct xd
 	return 0;
 }
 
-/* A channel is a file for the sake of CQs, and has their limit. */
+/* Channels exist for CQs, and have their limits. */
 const struct xd_kind_ops xd_channel_ops = {
 	.name = "channels",
 	.free = free_channel,
@@ -135,14 +135,14 @@ int xd_do_create_cq(struct xd_client *c, struct xd_request *req, struct xd_reply
 	return 0;
 }
 
-/* In all: every other client waits meanwhile. */
+/* For all QPs together, because other clients wait meanwhile */
 #define CATCH_UP_VISITS 64
 #define CATCH_UP_LOOKS 64
 
 /*
- * Work that was posted before the request counts: what of it needs no answer is complete, as if the
- * worker had been there at once; that of the client's first queue pairs, however many it has. World
- * stopped.
+ * Executes work that was posted before the request and needs no response, so that its completions
+ * count when the new size is checked. Covers the client's first QPs only, so that the time is
+ * bounded. Workers paused.
  */
 static void catch_up(const struct xd_cq *cq)
 {
@@ -156,7 +156,7 @@ static void catch_up(const struct xd_cq *cq)
 			visits = xt_qp_catch_up(qp->xt, now, visits);
 }
 
-/* To copy what was not polled may take half a second for the largest. */
+/* Copies unpolled entries, which takes up to half a second for the largest CQs. */
 struct resize_job {
 	struct xd_client_job job;
 	struct xt_cq_move move;
@@ -164,7 +164,7 @@ struct resize_job {
 	struct xd_piece ring;
 };
 
-/* So many entries are copied at once. */
+/* Up to this number, entries are copied in the control thread. */
 #define MOVE_AT_ONCE 4096
 
 static void resize_run(struct xd_client_job *job)
@@ -187,7 +187,7 @@ static void resize_done(struct xd_client_job *job)
 	struct xd_cq *cq;
 	int err;
 
-	/* its CQ is gone, and its rings go with it */
+	/* The CQ was freed, and its rings are freed with the client. */
 	if (c->ending) {
 		free(j);
 		return;

@@ -11,7 +11,7 @@
 
 #define PAGE 4096u
 
-/* What it takes of the client's share */
+/* Bytes that count for the client's limit */
 static uint64_t pages_of(const struct xd_dm *dm)
 {
 	return (uint64_t)dm->piece.pages * PAGE;
@@ -83,7 +83,7 @@ static void show_dm(struct json *j, struct xd_object *obj)
 	json_number(j, "mrs", obj->refs);
 }
 
-/* Limited mainly by its bytes; shares the limits of regions. */
+/* Device memory is limited by its size. Its number has the limits of regions. */
 const struct xd_kind_ops xd_dm_ops = {
 	.name = "dms",
 	.list = XR_SHOW_DMS,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Regions for fast registration: made empty, with page lists that the client fills and work
- * requests name.
+ * Regions for fast registration. They are created empty, with page lists that the client fills and
+ * to which work requests refer.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "objects.h"
 #include "pd.h"
 
-/* Whatever the process has; which pages these are is said by work requests. */
+/* Access to all of the process's memory; work requests select pages of it. */
 static int fast_memory(struct xd_client *c, struct xd_mr *mr, uint32_t max_pages)
 {
 	uint64_t bytes = max_pages * sizeof(struct xt_mem_seg);
@@ -35,7 +35,7 @@ static int fast_memory(struct xd_client *c, struct xd_mr *mr, uint32_t max_pages
 	return xd_shm_alloc(c, (uint64_t)XR_FAST_LISTS * max_pages * sizeof(uint64_t), &mr->lists);
 }
 
-/* *value as it is now: a program that guesses it may use it before it is told. */
+/* Sets *value with workers paused: a program that guesses the key can change it from then on. */
 static int fast_key(struct xd_client *c, struct xd_mr *mr, uint32_t max_pages, uint32_t *value)
 {
 	xd_workers_pause(c->dev->workers);
@@ -55,7 +55,7 @@ static int fast_key(struct xd_client *c, struct xd_mr *mr, uint32_t max_pages, u
 	return xd_xdp_key_set(c->dev->xdp, mr->key->index, &mr->key->entry);
 }
 
-/* One that nobody was told of */
+/* Frees a region whose creation failed. */
 static void fast_discard(struct xd_client *c, struct xd_mr *mr)
 {
 	if (mr->key)

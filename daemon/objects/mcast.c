@@ -19,7 +19,7 @@
 
 struct xd_group {
 	struct xr_addr gid;
-	int socket; /* its membership */
+	int socket; /* while it is open, the interface is a member */
 	uint32_t members;
 	struct xd_group *next;
 };
@@ -144,7 +144,7 @@ void xd_mcast_leave(struct xd_qp *qp)
 	}
 }
 
-/* The table of groups is changed by this thread only, so it may be read while engines run. */
+/* Only the control thread changes the table of groups, so it can read it while engines run. */
 static bool is_attached(const struct xd_qp *qp, const struct xr_addr *gid)
 {
 	return xt_group_has(qp->obj.client->dev->shared.groups, gid, qp->xt);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Keys of regions, and their end. mr_register.c makes them. */
+/* Keys and deregistration of regions. mr_register.c registers them. */
 #include "mr.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@ void xd_mr_drop_key(struct xd_client *c, struct xd_mr *mr)
 	xt_keys_release(c->dev->shared.keys, mr->key);
 	xd_workers_resume_no_wake(c->dev->workers);
 	mr->key = NULL;
-	/* only the control thread gives numbers out, so it cannot be in use again yet */
+	/* The index cannot be in use again: only the control thread allocates keys. */
 	xd_xdp_key_del(c->dev->xdp, index);
 }
 
@@ -88,7 +88,7 @@ int xd_do_dereg_mr(struct xd_client *c, struct xd_request *req, struct xd_reply 
 
 	if (!mr)
 		return -ENOENT;
-	/* no window can be bound to it between the look and its end */
+	/* Paused, so that no window is bound between the check and the release of the key */
 	xd_workers_pause(c->dev->workers);
 	bound = mr->key->windows;
 	if (!bound)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * REG_MR and REREG_MR. A region is built in a job; its key changes in the control thread. A key is
+ * REG_MR and REREG_MR. A job builds the region, then the control thread changes its key. A key is
  * in XDP's map before the client learns its value.
  */
 #include <errno.h>
@@ -21,14 +21,14 @@
 
 #define PAGE 4096u
 
-/* ---- what is asked --------------------------------------------------------------- */
+/* ---- requests -------------------------------------------------------------------- */
 
-/* A region as it will be; also a job that makes it. */
+/* A registration: the region as requested, and the job that builds it */
 struct build {
 	struct xd_client_job job;
-	struct xd_mr *mr; /* new, or REREG_MR's */
-	bool again;	  /* REREG_MR */
-	bool moves;	  /* ... to other memory or addresses */
+	struct xd_mr *mr; /* new, or the one to change */
+	bool rereg;	  /* REREG_MR, not REG_MR */
+	bool new_memory;  /* IBV_REREG_MR_CHANGE_TRANSLATION */
 	struct xd_pd *pd;
 	struct xd_dm *dm;
 	uint32_t access, flags;
@@ -36,13 +36,13 @@ struct build {
 
 	struct xr_mr_segment *segment;
 	uint32_t segments;
-	int *fds; /* of segments, then mem and maps with XR_REGF_PROC_FDS */
+	int *fds; /* for segments, then mem and maps with XR_REGF_PROC_FDS */
 	uint32_t nfds;
 
 	int err;
-	uint8_t *dm_bytes;	  /* of dm, which may go with its client before the job runs */
-	struct xd_proc *proc;	  /* to be used */
-	struct xd_proc *new_proc; /* came with this message, now the client's */
+	uint8_t *dm_bytes;	  /* memory of dm, which itself may be freed before the job runs */
+	struct xd_proc *proc;	  /* address space if there is no new one */
+	struct xd_proc *new_proc; /* created from descriptors of this request */
 	struct xd_mem *mem;
 };
 
@@ -54,7 +54,7 @@ static int check_access(uint32_t *access)
 	return xr_access_valid(*access) ? 0 : -EINVAL;
 }
 
-/* Whole pages, as they are pinned */
+/* Returns the size of the whole pages, which are pinned. */
 static uint64_t pages_of(uint64_t addr, uint64_t length)
 {
 	uint64_t first = addr & ~(uint64_t)(PAGE - 1);
@@ -65,8 +65,8 @@ static uint64_t pages_of(uint64_t addr, uint64_t length)
 }
 
 /*
- * Memory on demand is pinned by nobody, device memory was charged when it was given. A region of
- * many small pieces takes more of our memory than of the client's.
+ * Returns the bytes to charge. Memory on demand is not pinned, and device memory was charged when
+ * it was allocated. For a region of many small segments the daemon's own memory is the larger part.
  */
 static uint64_t cost_of(const struct build *b, const struct xr_reg_mr_req *q)
 {
@@ -82,10 +82,10 @@ static uint32_t segment_fds(const struct build *b)
 	return b->nfds - (b->flags & XR_REGF_PROC_FDS ? 2 : 0);
 }
 
-/* Device memory, or none: registered once and for all */
+/* Checks the only segment of a region of device memory or a null region. */
 static int check_alone(struct xd_client *c, struct build *b, const struct xr_mr_segment *s)
 {
-	if (b->again || b->nfds)
+	if (b->rereg || b->nfds)
 		return -EINVAL;
 	if (s->kind == XR_SEG_NULL)
 		return b->access & ~(uint32_t)XR_ACCESS_LOCAL_WRITE ? -EINVAL : 0;
@@ -105,7 +105,7 @@ static int check_request(struct xd_client *c, struct build *b, const struct xr_r
 	    length < sizeof(*q) + q->segments * sizeof(q->segment[0]) ||
 	    (q->flags & XR_REGF_PROC_FDS && b->nfds < 2) || b->iova + b->length < b->iova)
 		return -EINVAL;
-	/* nothing of a region on demand is laid out */
+	/* A region on demand has no segments. */
 	if (b->access & XR_ACCESS_ON_DEMAND)
 		return q->segments || b->addr + b->length < b->addr ? -EINVAL : 0;
 	err = xd_mem_check(q->segment, q->segments, b->addr, b->length, segment_fds(b));
@@ -114,20 +114,20 @@ static int check_request(struct xd_client *c, struct build *b, const struct xr_r
 	return err;
 }
 
-static struct build *build_new(struct xd_mr *mr, bool again)
+static struct build *build_new(struct xd_mr *mr, bool rereg)
 {
 	struct build *b = mr ? calloc(1, sizeof(*b)) : NULL;
 
 	if (!b)
 		return NULL;
 	b->mr = mr;
-	b->again = again;
+	b->rereg = rereg;
 	return b;
 }
 
 static void build_free(struct build *b)
 {
-	if (!b->again)
+	if (!b->rereg)
 		free(b->mr);
 	xd_proc_put(b->proc);
 	free(b->segment);
@@ -135,7 +135,7 @@ static void build_free(struct build *b)
 	free(b);
 }
 
-/* Takes the message's descriptors and what else the job will need. */
+/* Copies what the job needs and takes the descriptors of the request. */
 static int fill_build(struct xd_client *c, struct build *b, const struct xr_reg_mr_req *q,
 		      struct xd_request *req)
 {
@@ -223,8 +223,8 @@ static int make_key(struct xd_client *c, struct build *b)
 }
 
 /*
- * Other memory gets the next variant: whoever has the old key has none. Access and domain change
- * under the key that programs have, as with other drivers.
+ * Other memory changes the variant of the key, so that the old key becomes invalid. A change of
+ * access rights or of the PD keeps the key, as other drivers do.
  */
 static int change_key(struct xd_client *c, struct build *b)
 {
@@ -239,7 +239,7 @@ static int change_key(struct xd_client *c, struct build *b)
 		return -EBUSY;
 	}
 	set_key(key, b);
-	if (b->moves)
+	if (b->new_memory)
 		key->entry.variant++;
 	xd_workers_resume(c->dev->workers);
 	err = xd_xdp_key_set(c->dev->xdp, key->index, &key->entry);
@@ -287,7 +287,7 @@ static int finish_reg(struct xd_client *c, struct build *b)
 	return 0;
 }
 
-/* Leaves the old memory and its charge in b, to be released. */
+/* Leaves the old memory and its charge in b, for release(). */
 static int finish_rereg(struct xd_client *c, struct build *b)
 {
 	struct xd_mem *old = b->mr->mem;
@@ -325,13 +325,13 @@ static void release_done(struct xd_client_job *job)
 	build_free(b);
 }
 
-/* Unmapping takes time, and so is a job of its own, as soon as possible. */
+/* Unmapping takes time, so it is left to a job. */
 static bool takes_time(const struct xd_mem *mem)
 {
 	return mem && mem->mappings;
 }
 
-/* Releases memory that no region has, of a failed registration or before a REREG_MR, and b. */
+/* Releases b, with memory of a failed registration, or that a REREG_MR has replaced. */
 static void release(struct xd_client *c, struct build *b)
 {
 	b->job.run = release_run;
@@ -353,7 +353,7 @@ static void build_done(struct xd_client_job *job)
 	if (b->new_proc)
 		xd_client_set_proc(c, b->new_proc);
 	if (!err && !c->ending)
-		err = b->again ? finish_rereg(c, b) : finish_reg(c, b);
+		err = b->rereg ? finish_rereg(c, b) : finish_reg(c, b);
 	if (!err && !c->ending)
 		reply_mr(mr, rep);
 	release(c, b);
@@ -382,7 +382,10 @@ static int start_build(struct xd_client *c, struct build *b, const struct xr_reg
 	}
 	b->job.run = build_run;
 	b->job.done = build_done;
-	/* Of memory on demand nothing is looked at; descriptors may be anything. */
+	/*
+	 * A region on demand is built without reading anything, so it needs no job; descriptors of
+	 * the client do.
+	 */
 	if (b->access & XR_ACCESS_ON_DEMAND && !b->nfds)
 		xd_client_do_job(c, &b->job);
 	else
@@ -422,19 +425,19 @@ static int fill_rereg(struct xd_client *c, struct build *b, const struct xr_rere
 	const uint32_t known = IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD |
 			       IBV_REREG_MR_CHANGE_ACCESS;
 	struct xd_mr *mr = b->mr;
-	bool moves;
+	bool new_memory;
 
 	if (!q->rereg_flags || q->rereg_flags & ~known || mr->key->entry.flags & XR_KEYF_FAST)
 		return -EINVAL;
-	b->moves = moves = q->rereg_flags & IBV_REREG_MR_CHANGE_TRANSLATION;
+	b->new_memory = new_memory = q->rereg_flags & IBV_REREG_MR_CHANGE_TRANSLATION;
 	b->pd = q->rereg_flags & IBV_REREG_MR_CHANGE_PD ? xd_object_get(c, XD_PD, q->reg.pd)
 							: mr->pd;
 	if (!b->pd)
 		return -ENOENT;
 	b->access = q->rereg_flags & IBV_REREG_MR_CHANGE_ACCESS ? q->reg.access : mr->access;
-	b->addr = moves ? q->reg.addr : mr->addr;
-	b->length = moves ? q->reg.length : mr->length;
-	b->iova = moves ? q->reg.iova : mr->iova;
+	b->addr = new_memory ? q->reg.addr : mr->addr;
+	b->length = new_memory ? q->reg.length : mr->length;
+	b->iova = new_memory ? q->reg.iova : mr->iova;
 	return 0;
 }
 

@@ -13,7 +13,10 @@
 #include "objects.h"
 #include "pd.h"
 
-/* *rkey as it is now: a program that guesses it may bind the window before it is told. */
+/*
+ * Sets *rkey with workers paused: a program that guesses the R_Key can bind the window from then
+ * on.
+ */
 static int make_key(struct xd_client *c, struct xd_mw *mw, uint32_t type, uint32_t *rkey)
 {
 	xd_workers_pause(c->dev->workers);
@@ -42,7 +45,7 @@ static void free_mw(struct xd_object *obj)
 		xt_window_unbind(&c->dev->shared, mw->key);
 		xt_keys_release(c->dev->shared.keys, mw->key);
 		xd_workers_resume_no_wake(c->dev->workers);
-		/* only the control thread gives numbers out, so it cannot be in use again yet */
+		/* The index cannot be in use again: only the control thread allocates keys. */
 		xd_xdp_key_del(c->dev->xdp, index);
 	}
 	mw->pd->obj.refs--;
@@ -95,7 +98,7 @@ int xd_do_dealloc_mw(struct xd_client *c, struct xd_request *req, struct xd_repl
 	return 0;
 }
 
-/* Engines change the key, and with it the window's address and length. */
+/* Workers are paused because engines change the key. */
 static void show_mw(struct json *j, struct xd_object *obj)
 {
 	const struct xd_mw *mw = container_of(obj, struct xd_mw, obj);
@@ -120,7 +123,7 @@ static void show_mw(struct json *j, struct xd_object *obj)
 	json_number(j, "qpn", key.entry.qpn);
 }
 
-/* Has the limits of regions. */
+/* Windows have the limits of regions. */
 const struct xd_kind_ops xd_mw_ops = {
 	.name = "mws",
 	.list = XR_SHOW_MWS,

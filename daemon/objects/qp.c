@@ -40,7 +40,10 @@ static int check_caps(const struct xr_create_qp_req *q)
 	return 0;
 }
 
-/* What the client gets is at least what it wanted: whole strides, depths that are powers of two. */
+/*
+ * Rounds the requested capabilities up: depths to powers of two, max_inline to what the stride
+ * holds.
+ */
 static void set_caps(struct xd_qp *qp, const struct xr_create_qp_req *q)
 {
 	uint32_t room;
@@ -133,7 +136,7 @@ static int find_parents(struct xd_client *c, struct xd_qp *qp, const struct xr_c
 	if (!qp->pd || !qp->send_cq || (q->srq && !qp->srq) ||
 	    (!qp->recv_cq && (q->recv_cq || q->type != XR_QPT_XRC_SEND)))
 		return -ENOENT;
-	/* an initiator receives nothing; an SRQ of XRC serves targets only */
+	/* An XRC initiator receives nothing, and an XRC SRQ is for target QPs. */
 	if (qp->srq && (q->type == XR_QPT_XRC_SEND || qp->srq->xrcd))
 		return -EINVAL;
 	return 0;
@@ -180,7 +183,7 @@ void xd_qp_reply(const struct xd_qp *qp, struct xd_reply *rep)
 	xd_shm_ref(&qp->rq, &r->rq, rep);
 }
 
-/* Who owns it speaks for the host: as privileged as Q_Keys of management. */
+/* The owner of QP 1 acts for the whole host, so it needs the privilege for management Q_Keys. */
 static int check_gsi(const struct xd_client *c)
 {
 	if (!c->identity.operator)
@@ -215,7 +218,7 @@ int xd_do_create_qp(struct xd_client *c, struct xd_request *req, struct xd_reply
 
 /* ---- modify ---------------------------------------------------------------------- */
 
-/* What XDP knows follows the QP before a worker can change its state again. World stopped. */
+/* Updates XDP's entry before a worker can change the QP's state again. Workers paused. */
 static int mirror(struct xd_device *dev, struct xd_qp *qp)
 {
 	struct xr_qp_entry entry;
@@ -229,8 +232,8 @@ static int mirror(struct xd_device *dev, struct xd_qp *qp)
 }
 
 /*
- * Each window costs a system call, and a client may have bound a million of them: not with the
- * world stopped for all. What it binds meanwhile is left to the end.
+ * Each window costs a system call, and a QP may have a million of them, so workers run in between.
+ * Windows that are bound meanwhile are unbound together with the QP's change of state.
  */
 static void unbind_windows(struct xd_client *c, struct xd_qp *qp)
 {
@@ -262,7 +265,7 @@ static int modify_now(struct xd_client *c, const void *request, const struct xt_
 		xt_qp_set_burst(qp->xt, q->max_burst);
 	if (!err) {
 		err = mirror(c->dev, qp);
-		/* XDP would drop its packets: better it fails at once */
+		/* XDP would drop the QP's packets, so let it fail now. */
 		if (err)
 			xt_qp_modify(qp->xt, &to_error, IBV_QP_STATE, NULL, 0, now);
 	}
@@ -281,7 +284,7 @@ int xd_do_modify_qp(struct xd_client *c, struct xd_request *req, struct xd_reply
 
 	if (!qp)
 		return -ENOENT;
-	/* as the kernel's verbs have it: such Q_Keys are for management */
+	/* Such Q_Keys are for management, as in the kernel's verbs. */
 	if (q->attr_mask & IBV_QP_QKEY && q->attr.qkey & XR_QKEY_PRIVILEGED &&
 	    !c->identity.operator)
 		return -EPERM;
@@ -306,12 +309,12 @@ static void refreshed(void *arg, int err, const struct xt_path *path)
 	const struct xt_path *old;
 
 	qp->resolve = NULL;
-	/* Without an answer it stays as it is: retries are the transport's business. */
+	/* If the next hop is not found, keep the old path: the transport retries. */
 	if (err)
 		return;
 	xd_workers_pause(dev->workers);
 	old = xt_qp_path(qp->xt);
-	/* an address that moved to another connection's place is not this QP's */
+	/* Ignore the path if the GID index now has another address. */
 	if (!memcmp(&old->sgid, &path->sgid, sizeof(path->sgid)) &&
 	    memcmp(old, path, sizeof(*path)))
 		xt_qp_set_path(qp->xt, path);
@@ -329,7 +332,7 @@ void xd_qp_refresh_path(struct xd_qp *qp)
 	if (qp->type == XR_QPT_UD && attr.qp_state >= XR_QPS_INIT)
 		xt_qp_set_mtu(qp->xt, xd_port_mtu(dev));
 	xd_workers_resume(dev->workers);
-	/* the paths of datagrams are their address handles' */
+	/* Datagrams use the paths of address handles. */
 	if (qp->type == XR_QPT_UD || attr.qp_state < XR_QPS_RTR || attr.qp_state > XR_QPS_SQE)
 		return;
 	if (qp->resolve)
@@ -363,7 +366,7 @@ int xd_do_query_qp(struct xd_client *c, struct xd_request *req, struct xd_reply 
 	return 0;
 }
 
-/* The engine's part: afterwards nothing raises events for the QP. */
+/* Destroys the engine's QP. No events are raised for it afterwards. */
 static void destroy_in_engine(struct xd_client *c, struct xd_qp *qp)
 {
 	if (!qp->xt)
@@ -381,7 +384,7 @@ static void destroy_in_engine(struct xd_client *c, struct xd_qp *qp)
 	xt_qp_destroy(qp->xt);
 	xd_workers_resume(c->dev->workers);
 	qp->xt = NULL;
-	/* only the control thread gives numbers out, so it cannot be in use again yet */
+	/* The QPN cannot be in use again: only the control thread allocates QPNs. */
 	xd_xdp_qp_del(c->dev->xdp, qp->qpn);
 }
 

@@ -8,7 +8,7 @@
 #include "daemon/clients/request.h"
 #include "daemon/netdev/net.h"
 
-/* A request that waits */
+/* A request that waits for its next hop */
 struct waiting {
 	xd_resolved_fn then;
 	struct xd_resolve *resolve;

@@ -18,7 +18,7 @@
 
 /* ---- create ---------------------------------------------------------------------- */
 
-/* Target QPs of any worker may take from it. */
+/* An XRC SRQ serves target QPs of all workers. */
 static int give_number(struct xd_client *c, struct xd_srq *srq)
 {
 	uint32_t slot;
@@ -46,7 +46,7 @@ static void take_number(struct xd_client *c, struct xd_srq *srq)
 	srq->xt.number = 0;
 }
 
-/* In any state, also one that was not completely created. */
+/* Frees an SRQ in any state, also one that was not completely created. */
 static void free_srq(struct xd_object *obj)
 {
 	struct xd_srq *srq = container_of(obj, struct xd_srq, obj);

@@ -41,7 +41,7 @@ static void unlink_file(struct xd_xrc_domain *d)
 		d->next->pprev = d->pprev;
 }
 
-/* The file, if there is one, is the domain's from then on. */
+/* Takes the file, if fd is not -1. */
 static struct xd_xrc_domain *new_domain(struct xd_objects *o, int fd, const struct stat *st)
 {
 	struct xd_xrc_domain *d = calloc(1, sizeof(*d));
@@ -83,7 +83,7 @@ static int add_xrcd(struct xd_client *c, struct xd_xrc_domain *d, struct xd_repl
 	return 0;
 }
 
-/* *fd is -1 afterwards where the domain has it. */
+/* Sets *fd to -1 if the domain took it. */
 static int open_domain(struct xd_client *c, int *fd, uint32_t flags, const struct stat *st,
 		       struct xd_reply *rep)
 {
@@ -111,7 +111,7 @@ static int open_domain(struct xd_client *c, int *fd, uint32_t flags, const struc
 	return err;
 }
 
-/* To look at a client's file may take as long as it likes. */
+/* fstat() of a client's file can block. */
 struct open_job {
 	struct xd_client_job job;
 	int fd;
@@ -197,7 +197,7 @@ static void show_xrcd(struct json *j, struct xd_object *obj)
 	json_number(j, "inode", d->fd >= 0 ? d->inode : 0);
 }
 
-/* Has the limits of PDs. */
+/* XRC domains have the limits of PDs. */
 const struct xd_kind_ops xd_xrcd_ops = {
 	.name = "xrcds",
 	.list = XR_SHOW_XRCDS,
@@ -272,7 +272,7 @@ void xd_target_leave(struct xd_qp *qp)
 	free(t);
 }
 
-/* t: NULL makes a new one. */
+/* Creates a handle of target QP t, or of a new one if t is NULL. */
 static int add_handle(struct xd_client *c, struct xd_xrcd *xrcd, struct xd_target *t,
 		      uint64_t cookie, struct xd_reply *rep)
 {

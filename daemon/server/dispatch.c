@@ -7,8 +7,8 @@
 #include "server.h"
 
 static const struct verb {
-	uint32_t least; /* length of the body */
-	uint32_t size;	/* of its fixed part */
+	uint32_t least; /* length of the body that a client must send */
+	uint32_t size;	/* length of the fixed part of the body */
 	uint32_t flags;
 	xd_handler handler;
 } verbs[XR_MSG_COUNT] = {
@@ -17,7 +17,7 @@ static const struct verb {
 #undef X
 };
 
-/* The buffer of a request has room for the fixed part of every type. */
+/* The buffer of requests has room for the fixed part of each type. */
 #define FITS_IN_BUFFER(least, size) _Static_assert((size) <= XR_MSG_MAX, "request body");
 #define FITS(...) FITS_IN_BUFFER(__VA_ARGS__)
 #define X(NAME, name, body, flags) FITS(body)
@@ -49,7 +49,7 @@ int xd_dispatch(struct xd_client *c, struct xd_request *req, struct xd_reply *re
 	if (err)
 		return err;
 	verb = &verbs[req->type];
-	/* fields that an older client does not know */
+	/* Fields that an older client does not send are 0. */
 	if (req->length < verb->size)
 		memset((uint8_t *)req->body + req->length, 0, verb->size - req->length);
 	return verb->handler(c, req, rep);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* HELLO, and what clients ask about the device, its port and its addresses. */
+/* HELLO, QUERY_DEVICE, QUERY_PORT and QUERY_GIDS. */
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "daemon/objects/port.h"
 #include "server.h"
 
-/* An OUI that nobody has, as rdma_rxe gives: programs take 0 for an error */
+/* An OUI that is not assigned, as of rdma_rxe. Programs take 0 for an error. */
 #define VENDOR_NONE 0xffffff
 
 static uint32_t mtu_code(uint32_t bytes)
@@ -118,7 +118,7 @@ int xd_do_query_device(struct xd_client *c, struct xd_request *req, struct xd_re
 	d->max_qp_rd_atom = d->max_qp_init_rd_atom = XT_MAX_RD_ATOMIC;
 	d->max_res_rd_atom = XT_MAX_RD_ATOMIC * d->max_qp;
 	d->atomic_cap = IBV_ATOMIC_HCA;
-	/* all of a client's limits are one: QPs attached, each group counted */
+	/* The client's limit is for the sum over its QPs of the groups they are attached to. */
 	d->max_mcast_grp = XR_MAX_GROUPS < XD_CLIENT_ATTACHED ? XR_MAX_GROUPS : XD_CLIENT_ATTACHED;
 	d->max_mcast_qp_attach = d->max_total_mcast_qp_attach = XD_CLIENT_ATTACHED;
 	d->max_pkeys = 1;
@@ -135,10 +135,10 @@ int xd_do_query_device(struct xd_client *c, struct xd_request *req, struct xd_re
 
 struct speed {
 	uint32_t mbps;
-	uint32_t speed, width; /* as struct ibv_port_attr has them */
+	uint32_t speed, width; /* as in struct ibv_port_attr */
 };
 
-/* The slowest one that is not slower than the link; lanes times speed of a lane. */
+/* Speed of a lane times width. The slowest row that is not slower than the link is reported. */
 static const struct speed speeds[] = {
 	{ 2500, 1, 1 },	  { 10000, 1, 2 },   { 20000, 2, 2 },	{ 25000, 32, 1 },   { 40000, 8, 2 },
 	{ 50000, 64, 1 }, { 100000, 32, 2 }, { 200000, 64, 2 }, { 400000, 128, 2 },
@@ -153,15 +153,16 @@ static const struct speed *speed_of(uint32_t mbps)
 	return &speeds[i];
 }
 
-/* Packets that XDP dropped for a reason and the engines for the same, in 32 bits that stay full */
-static uint32_t violations(struct xd_device *dev, enum xr_reason reason, uint64_t behind)
+/* Sum of packets dropped for a reason by XDP and by the engines, saturated at 32 bits */
+static uint32_t violations(struct xd_device *dev, enum xr_reason reason, uint64_t by_engines)
 {
 	struct xr_stat stat;
+	uint64_t sum;
 
 	if (xd_xdp_stat(dev->xdp, reason, &stat))
 		stat.packets = 0;
-	behind += stat.packets;
-	return behind < UINT32_MAX ? (uint32_t)behind : UINT32_MAX;
+	sum = by_engines + stat.packets;
+	return sum < UINT32_MAX ? (uint32_t)sum : UINT32_MAX;
 }
 
 static uint64_t qkey_errors(struct xd_device *dev)

@@ -34,7 +34,7 @@ static bool in_group(int fd, const struct ucred *cred, gid_t group)
 	return found;
 }
 
-/* The socket's mode does this already, unless somebody changed it. */
+/* The mode of the socket enforces the same, unless it was changed. */
 static bool may_connect(const struct xd_server *s, int fd, struct ucred *cred)
 {
 	socklen_t len = sizeof(*cred);
@@ -67,9 +67,7 @@ static void add_client(struct xd_server *s, int fd)
 		       c->identity.pid, c->identity.uid);
 }
 
-/*
- * Without a free descriptor a connection can be neither accepted nor refused: uses the spare one.
- */
+/* Refusing a connection needs a descriptor, too: frees the spare one for that. */
 static void refuse_client(struct xd_server *s)
 {
 	xd_log(XD_WARN, "a client was refused: out of file descriptors");
@@ -121,7 +119,7 @@ static int open_socket(struct xd_server *s)
 
 	if (err)
 		return err;
-	/* The name is locked: a socket that is there was left by a daemon that died. */
+	/* The device name is locked, so an existing socket was left by a daemon that crashed. */
 	if (unlink(path) && errno != ENOENT)
 		err = -errno;
 	if (!err)
@@ -149,7 +147,7 @@ static struct xd_server *server_new(struct xd_device *dev)
 	s->listen_fd = -1;
 	s->fault = dev->opt->fault;
 	s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	/* Programs make userfaultfds of it that cover accesses by the kernel, too. */
+	/* Programs use it to create userfaultfds that handle faults in kernel mode, too. */
 	s->uffd_dev = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
 	return s;
 }

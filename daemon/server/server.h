@@ -19,7 +19,7 @@ struct xd_server {
 	struct xd_objects objects;
 	struct xd_device *dev;
 	int listen_fd;
-	int spare_fd; /* closed for a moment when there are no other descriptors */
+	int spare_fd; /* closed to refuse a connection when no other descriptor is free */
 	struct xd_watch *watch;
 	const char *bound; /* path of the socket, NULL: none yet */
 	gid_t group;	   /* may connect; XD_NO_GROUP: none */
@@ -32,14 +32,14 @@ static inline struct xd_server *xd_server_of(const struct xd_client *c)
 	return container_of(c->clients, struct xd_server, objects.clients);
 }
 
-/* Listens; clients are served from now on. *server is NULL after an error. */
+/* Starts to listen. *server is NULL after an error. */
 int xd_server_start(struct xd_device *dev, struct xd_server **server);
-/* The same without the socket, for tests and fuzzers. After an error *server has to be stopped. */
+/* The same without the socket, for tests and fuzzers. Call xd_server_stop() after an error, too. */
 int xd_server_open(struct xd_device *dev, struct xd_server **server);
-/* Ends all clients, releases everything. */
+/* Ends all clients and releases everything. */
 void xd_server_stop(struct xd_server *server); /* NULL allowed */
 
-/* Executes a request: struct xd_client_ops. */
+/* request() of struct xd_client_ops */
 int xd_dispatch(struct xd_client *c, struct xd_request *req, struct xd_reply *rep);
 
 #endif /* XD_SERVER_H */

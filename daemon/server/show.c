@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The answers to SHOW, JSON text in a memfd; docs/show.md has the names. And SET_FAULT. */
+/* SHOW, which returns JSON text in a memfd (docs/show.md has the names), and SET_FAULT. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -22,9 +22,9 @@
 /* ---- status ---------------------------------------------------------------------- */
 
 /*
- * Linux says the number since 6.2. Before, the kernel makes an entry for each of them that is asked
- * for: some microseconds, with hundreds of thousands, while all clients wait. So not everybody may
- * ask for that.
+ * Since Linux 6.2 the size of the directory is the number. Before, all entries have to be read,
+ * some microseconds each, possibly hundreds of thousands, while all clients wait. So this is for
+ * operators only: 0 for others.
  */
 static uint32_t open_files(bool count)
 {
@@ -40,7 +40,7 @@ static uint32_t open_files(bool count)
 	while (readdir(d))
 		n++;
 	closedir(d);
-	return n - 3; /* ., .. and the folder itself */
+	return n - 3; /* ., .. and the descriptor of the directory itself */
 }
 
 static void put_identity(struct json *j, const struct xd_device *dev)
@@ -321,7 +321,7 @@ static int memfd_of(const char *s, size_t length)
 
 	if (fd < 0)
 		return -errno;
-	/* the reader's offset stays at the start */
+	/* pwrite() leaves the file offset at the start, for the reader. */
 	if (pwrite(fd, s, length, 0) == (ssize_t)length &&
 	    !fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
 		return fd;

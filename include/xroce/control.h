@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Control protocol between the daemon and its clients (the provider, and the
- * `xroce` command): one SOCK_SEQPACKET connection for each opened device.
+ * Control protocol between the daemon and its clients, the provider and the `xroce` command. Each
+ * opened device is one SOCK_SEQPACKET connection.
  *
  *   client                                     daemon
- *   ------ connect <runtime dir>/<device>.sock ------>   (peer credentials checked)
+ *   ------ connect <runtime dir>/<device>.sock ------>   (checks the peer's credentials)
  *   ------ HELLO (version) --------------------------->
  *   <----- reply: device, workers, doorbells (fds) ----
  *   ------ request: struct xr_msg + body ------------->   one at a time
  *   <----- reply: struct xr_msg + body, fds ------------
  *
- * One datagram is one message: struct xr_msg, then the body of its type. A
- * request's body is struct xr_<name>_req, a reply's struct xr_<name>_rep; a type
- * without one has an empty body. `status` of a reply is 0 or a negative errno;
- * on error the body is empty. The daemon answers in order; some answers take time (MODIFY_QP to RTR
- * and CREATE_AH resolve the next hop). A longer body than expected is cut, a shorter one is
- * EINVAL: fields are only ever appended, zero meaning "not given".
+ * A message is one datagram: struct xr_msg, then the body of its type. The body of a request is
+ * struct xr_<name>_req, that of a reply struct xr_<name>_rep; without such a struct the body is
+ * empty. `status` of a reply is 0 or a negative errno; the body of an error is empty. A reply can
+ * take time: MODIFY_QP to RTR and CREATE_AH resolve the next hop. The receiver ignores bytes beyond
+ * the body that it knows. A request shorter than the first version of its body is EINVAL. Fields
+ * are only ever appended, and 0 stands for "not given".
  *
- * File descriptors travel by SCM_RIGHTS in the order that each message names.
- * Handles are per connection and per kind, never 0. All that a connection made goes when
- * it closes, or when the process that opened it ends.
+ * File descriptors are passed by SCM_RIGHTS in the order given for each message. Handles are per
+ * connection and per kind of object, and never 0. All objects of a connection are destroyed when it
+ * closes, or when the process that opened it ends.
  *
  * Byte order: host (both ends are on one machine).
  */
@@ -38,19 +38,21 @@
 #define XR_MSG_MAX_FDS 64
 
 struct xr_msg {
-	__u32 type;   /* enum xr_msg_type; the reply repeats it */
+	__u32 type;   /* enum xr_msg_type; the same in the reply */
 	__s32 status; /* replies: 0 or -errno */
-	__u32 seq;    /* chosen by the client, repeated in the reply */
+	__u32 seq;    /* chosen by the client; the same in the reply */
 	__u32 length; /* bytes after this header */
 };
 
 /*
- * All requests, one row each: X(NAME, name, body, flags). The number of a type, XR_MSG_NAME, is the place of its
- * row, so rows are only appended.
+ * All requests, one row each: X(NAME, name, body, flags). The place of a row is the number of its
+ * type, XR_MSG_NAME, so new rows are appended.
  *
- *   body    XR_BODY(type), XR_BODY_BEFORE(type, field) if fields from `field` on were appended later and may be
- *           missing, or XR_NO_BODY. Expands to two values: the least length and the length of the fixed part.
+ *   body    XR_BODY(type); XR_BODY_BEFORE(type, field) if `field` and those behind it were appended
+ *           later, so that older clients do not send them; XR_NO_BODY
  *   flags   XR_FOR_*, XR_TAKES_FDS
+ *
+ * A body is two values: its least length, and the length of its fixed part.
  */
 #define XR_BODY(type) sizeof(type), sizeof(type)
 #define XR_BODY_BEFORE(type, field) __builtin_offsetof(type, field), sizeof(type)
@@ -84,7 +86,8 @@ struct xr_msg {
 	X(CREATE_AH, create_ah, XR_BODY(struct xr_create_ah_req), 0) \
 	X(DESTROY_AH, destroy_ah, XR_BODY(struct xr_handle_req), 0) \
 	X(SHOW, show, XR_BODY(struct xr_show_req), XR_FOR_OBSERVERS) \
-	X(SET_FAULT, set_fault, XR_BODY(struct xr_fault_config), XR_FOR_OBSERVERS | XR_FOR_OPERATORS) \
+	X(SET_FAULT, set_fault, XR_BODY(struct xr_fault_config), \
+	  XR_FOR_OBSERVERS | XR_FOR_OPERATORS) \
 	X(CREATE_SRQ, create_srq, XR_BODY(struct xr_create_srq_req), 0) \
 	X(MODIFY_SRQ, modify_srq, XR_BODY(struct xr_modify_srq_req), 0) \
 	X(QUERY_SRQ, query_srq, XR_BODY(struct xr_handle_req), 0) \
@@ -114,10 +117,10 @@ enum xr_msg_type {
 		XR_MSG_COUNT
 };
 
-/* A piece of shared memory: the client maps each chunk once, whole. */
+/* A piece of shared memory. The client maps each chunk once, as a whole. */
 struct xr_shm_ref {
 	__u32 chunk;	 /* id, per connection */
-	__u32 new_chunk; /* 1: the message's next fd is this chunk's memfd */
+	__u32 new_chunk; /* 1: the next descriptor of the message is the memfd of this chunk */
 	__u64 chunk_size;
 	__u64 offset; /* of the piece in the chunk */
 	__u64 length;
@@ -129,28 +132,31 @@ struct xr_shm_ref {
 struct xr_hello_req {
 	__u32 version;		  /* XR_PROTOCOL_VERSION; else EPROTO */
 	__u32 flags;		  /* XR_HELLO_* */
-	__u8 token[XR_TOKEN_LEN]; /* XR_HELLO_IMPORT: whose objects may be imported */
+	__u8 token[XR_TOKEN_LEN]; /* XR_HELLO_IMPORT: token of the connection to import from */
 };
-#define XR_HELLO_OBSERVER 1 /* a tool: no doorbells, no events, no fds, no objects */
-#define XR_HELLO_IMPORT 2   /* ENOENT: no connection of this user has that token */
+#define XR_HELLO_OBSERVER 1 /* a tool: no doorbells, no events, no objects */
+#define XR_HELLO_IMPORT 2   /* ENOENT: no connection of the same user has the token */
 
-/* fds: event pipe (read end), workers' eventfds, doorbells' chunk, userfaultfd device (if has_uffd) */
+/*
+ * fds: event socket, an eventfd for each worker, chunk of the doorbells, and the userfaultfd device
+ * if has_uffd
+ */
 struct xr_hello_rep {
 	__u32 version;
 	__u32 workers;
 	__u32 has_uffd;
 	__u32 reserved;
-	__u64 guid; /* __be64 as verbs wants it */
+	__u64 guid; /* __be64, as in verbs */
 	char device[XR_DEVICE_NAME_MAX + 1];
 	char netdev[16];
 	struct xr_shm_ref doorbells; /* struct xr_doorbell[workers] */
-	__u8 token[XR_TOKEN_LEN];    /* of this connection: who knows it may import from it */
+	__u8 token[XR_TOKEN_LEN]; /* of this connection, to be presented by clients that import */
 };
 
-/* Of device_cap_flags_ex, as Linux 6.2 has it (IB_UVERBS_DEVICE_ATOMIC_WRITE) */
+/* Bit of device_cap_flags_ex as in Linux 6.2 (IB_UVERBS_DEVICE_ATOMIC_WRITE) */
 #define XR_DEVICE_ATOMIC_WRITE (1ull << 40)
 
-/* What struct ibv_device_attr(_ex) is filled from */
+/* For struct ibv_device_attr and ibv_device_attr_ex */
 struct xr_query_device_rep {
 	__u64 guid;
 	__u64 max_mr_size;
@@ -168,7 +174,7 @@ struct xr_query_device_rep {
 	char fw_ver[64]; /* version of the daemon */
 	__u64 max_dm_size;
 	__u32 rate_min, rate_max; /* rate limits of QPs, kbit/s */
-	__u32 rate_qpts;	  /* for which: 1 << enum ibv_qp_type */
+	__u32 rate_qpts;	  /* QP types that have them: 1 << enum ibv_qp_type */
 	__u32 reserved;
 };
 
@@ -178,7 +184,7 @@ struct xr_query_port_rep {
 	__u32 gid_tbl_len, pkey_tbl_len;
 	__u32 active_speed, active_width, phys_state;
 	__u32 max_msg_sz;
-	__u32 qkey_viol_cntr, bad_pkey_cntr; /* packets dropped for that, of whatever QP */
+	__u32 qkey_viol_cntr, bad_pkey_cntr; /* packets dropped for that, of all QPs */
 	__u32 netdev_ifindex;
 	__u32 link_speed_mbps;
 	__u8 mac[6];
@@ -191,7 +197,7 @@ struct xr_gid_entry {
 	__u32 index;
 	__u32 ifindex;
 };
-/* Only the entries in use, in the order of their index. All are RoCE v2. */
+/* Only entries in use, in the order of their index. All are RoCE v2. */
 struct xr_query_gids_rep {
 	__u32 count;
 	__u32 reserved;
@@ -210,11 +216,12 @@ struct xr_handle_rep {
 };
 
 /*
- * IMPORT_PD: xr_handle_req with a handle of the connection whose token HELLO had; reply xr_handle_rep. A name
- * of one's own for the same domain, which lives on when the other one goes. ENOENT.
+ * IMPORT_PD: xr_handle_req with a PD handle of the connection whose token HELLO had; reply
+ * xr_handle_rep. Creates another handle of the same PD, which exists until the last handle is
+ * deallocated. ENOENT.
  *
- * IMPORT_MR tells the keys of a region of that connection. The region stays its owner's: the caller gets no
- * object. EINVAL: the region is not in that domain.
+ * IMPORT_MR returns the keys of a region of that connection. The region stays with its owner: the
+ * caller gets no object. EINVAL: the region belongs to another PD.
  */
 struct xr_import_mr_req {
 	__u32 pd;     /* imported */
@@ -228,29 +235,32 @@ struct xr_import_mr_rep {
 };
 
 /*
- * How the daemon reaches the bytes of a region: consecutive segments, in
- * address order, that together are exactly [addr, addr + length).
+ * How the daemon reaches the bytes of a region: by consecutive segments in address order, which
+ * together are exactly [addr, addr + length).
  */
 enum xr_mr_segment_kind {
-	/* adopted: a memfd, sealed against shrinking, given with the message; or a dma-buf of udmabuf */
+	/* adopted: a memfd of the message, sealed against shrinking, or a dma-buf of udmabuf */
 	XR_SEG_FD = 1,
-	XR_SEG_MAPPING = 2, /* shared: MAP_SHARED memory, the daemon opens it by map_files */
-	XR_SEG_PRIVATE = 3, /* private: through the process's /proc/self/mem fd */
-	/* no memory of the client; the only segment, addr 0, and REREG_MR of such a region is EINVAL */
-	XR_SEG_DM = 4, /* fd_index: a device memory's handle, offset: in it */
-	XR_SEG_NULL =
-		5, /* reads as zeros, forgets what is written; access: XR_ACCESS_LOCAL_WRITE alone */
+	XR_SEG_MAPPING = 2, /* shared: MAP_SHARED memory, which the daemon opens by map_files */
+	XR_SEG_PRIVATE = 3, /* private: through /proc/self/mem of the process */
+	/*
+	 * No memory of the client: the only segment of its region, addr is 0, and REREG_MR of the
+	 * region is EINVAL.
+	 */
+	XR_SEG_DM = 4,	 /* fd_index: handle of device memory, offset: in it */
+	XR_SEG_NULL = 5, /* reads as zeros, discards writes; allows XR_ACCESS_LOCAL_WRITE only */
 };
 /*
- * A region with XR_ACCESS_ON_DEMAND has no segments: it is looked at when it is used, by
- * /proc/self/mem and /proc/self/maps. addr 0 and length UINT64_MAX: the whole address space.
+ * A region with XR_ACCESS_ON_DEMAND has no segments. The daemon checks each access against
+ * /proc/self/maps of the process and performs it through /proc/self/mem. addr 0 and length
+ * UINT64_MAX stand for the whole address space.
  */
 struct xr_mr_segment {
 	__u32 kind;
-	__u32 fd_index; /* XR_SEG_FD: which of the message's fds */
+	__u32 fd_index; /* XR_SEG_FD: index of the message's descriptor */
 	__u64 addr;	/* in the client's address space */
 	__u64 length;
-	__u64 offset;		  /* XR_SEG_FD, XR_SEG_MAPPING: of addr in the file */
+	__u64 offset;		  /* XR_SEG_FD, XR_SEG_MAPPING: of addr within the file */
 	__u64 map_start, map_end; /* XR_SEG_MAPPING: the mapping as in /proc/self/maps */
 	__u32 flags;		  /* XR_SEGF_* */
 	__u32 reserved;
@@ -259,9 +269,9 @@ struct xr_mr_segment {
 #define XR_MR_SEGMENTS_MAX 512
 
 /*
- * fds: those of XR_SEG_FD segments; then, with XR_REGF_PROC_FDS, the process's /proc/self/mem
- * (O_RDWR) and /proc/self/maps, which the daemon keeps for the connection. A client
- * sends them with its first region and after a fork of its own.
+ * fds: one for each XR_SEG_FD segment; then, with XR_REGF_PROC_FDS, the process's /proc/self/mem
+ * (O_RDWR) and /proc/self/maps, which the daemon keeps for the connection. A client sends these two
+ * with its first region, and again after a fork().
  */
 struct xr_reg_mr_req {
 	__u32 pd;
@@ -282,9 +292,10 @@ struct xr_reg_mr_rep {
 };
 
 /*
- * REREG_MR: flags are enum ibv_rereg_mr_flags, and say which fields of `reg` count; its segments
- * describe the region as it will be, whatever changes. Same fds; reply xr_reg_mr_rep. Keys change always. On
- * error the region is as it was.
+ * REREG_MR: rereg_flags are enum ibv_rereg_mr_flags and tell which fields of `reg` are valid. The
+ * segments of `reg` describe the region after the change in any case. Descriptors as for REG_MR;
+ * reply xr_rereg_mr_rep. The keys change only with IBV_REREG_MR_CHANGE_TRANSLATION. After an error
+ * the region is as it was before.
  */
 struct xr_rereg_mr_req {
 	__u32 handle;
@@ -294,22 +305,22 @@ struct xr_rereg_mr_req {
 #define xr_rereg_mr_rep xr_reg_mr_rep
 
 /*
- * DEREG_MR and REREG_MR of a region to which windows are bound: EBUSY. Windows are bound by work requests
- * (XR_WR_BIND_MW of ring.h); DEALLOC_MW also of one that is bound.
+ * DEREG_MR and REREG_MR are EBUSY while windows are bound to the region. Windows are bound by work
+ * requests (XR_WR_BIND_MW of ring.h). DEALLOC_MW also takes a bound window.
  */
 struct xr_alloc_mw_req {
 	__u32 pd;
-	__u32 type; /* enum ibv_mw_type; else EINVAL */
+	__u32 type; /* enum ibv_mw_type; others: EINVAL */
 };
 struct xr_alloc_mw_rep {
 	__u32 handle;
-	__u32 rkey; /* its index is the window's for good */
+	__u32 rkey; /* its index stays the same */
 };
 
 /*
- * A region that work requests register (XR_WR_REG_MR of ring.h), until then it allows nothing. Ends
- * with DEREG_MR; REREG_MR: EINVAL. Reached through the process's own files, which must have come with
- * a REG_MR before: else EINVAL.
+ * A region that is registered by work requests (XR_WR_REG_MR of ring.h) and until then allows no
+ * access. It ends with DEREG_MR; REREG_MR is EINVAL. The daemon reaches its memory through
+ * /proc/self/mem of the process; EINVAL if no REG_MR with XR_REGF_PROC_FDS came before.
  */
 struct xr_alloc_fast_mr_req {
 	__u32 pd;
@@ -317,24 +328,24 @@ struct xr_alloc_fast_mr_req {
 };
 struct xr_alloc_fast_mr_rep {
 	__u32 handle;
-	__u32 key;		 /* lkey and rkey; its index is the region's for good */
+	__u32 key;		 /* L_Key and R_Key; its index stays the same */
 	struct xr_shm_ref lists; /* __u64[XR_FAST_LISTS][max_pages] */
 };
 
 /*
- * RESERVED_LKEY: from now on XR_RESERVED_LKEY names all of the client's memory in the work requests
- * of its queues. EPERM: not for this client; EINVAL: its memory was not sent yet
- * (XR_REGF_PROC_FDS).
+ * RESERVED_LKEY: from now on XR_RESERVED_LKEY gives work requests in the client's queues access to
+ * all of the client's memory. EPERM: the client may not use it; EINVAL: no XR_REGF_PROC_FDS came
+ * before.
  */
 struct xr_reserved_lkey_rep {
 	__u32 lkey;
 };
 
 /*
- * ADVISE_MR: may the ranges of regions on demand be fetched? All are checked: ENOENT: no such key, or
- * not on demand; EINVAL: a window's; EPERM: of another domain or process, or not to be written;
- * EFAULT: beyond the region. The reply tells where each range lies in the client's memory: fetching
- * is its own work.
+ * ADVISE_MR checks whether ranges of regions on demand may be prefetched, all of them first.
+ * ENOENT: no such key, or not on demand; EINVAL: key of a window; EPERM: another PD or process, or
+ * not writable; EFAULT: beyond the region. The reply has the address of each range in the client's
+ * memory: the client itself prefetches.
  */
 struct xr_advise_mr_req {
 	__u32 pd;
@@ -352,10 +363,10 @@ struct xr_advise_mr_rep {
 
 /* ---- device memory ---------------------------------------------------------- */
 
-/* ENOMEM: more than max_dm_size for this client. A region of it: REG_MR with one XR_SEG_DM. */
+/* ENOMEM: more than max_dm_size for this client. REG_MR with one XR_SEG_DM makes a region of it. */
 struct xr_alloc_dm_req {
-	__u64 length;	 /* bytes; else EINVAL */
-	__u32 log_align; /* of its start, 0..XR_DM_LOG_ALIGN_MAX */
+	__u64 length;	 /* bytes; 0: EINVAL */
+	__u32 log_align; /* of the start, 0..XR_DM_LOG_ALIGN_MAX */
 	__u32 reserved;
 };
 #define XR_DM_LOG_ALIGN_MAX 12
@@ -364,13 +375,13 @@ struct xr_alloc_dm_rep {
 	__u32 reserved;
 	struct xr_shm_ref memory;
 };
-/* FREE_DM: EBUSY while there are regions of it. */
+/* FREE_DM: EBUSY while regions of it exist. */
 
 /*
- * IMPORT_DM: xr_handle_req with a handle of the connection whose token HELLO had. ENOENT. fd: the
- * file that the memory lies in, whatever earlier messages brought; its chunk has no id here. The
- * memory stays its owner's, and the caller gets no object: what is there when the owner has freed
- * it is not defined.
+ * IMPORT_DM: xr_handle_req with a handle of the connection whose token HELLO had. ENOENT. fd:
+ * always the file of the memory; its chunk has no id on this connection. The memory stays with its
+ * owner, and the caller gets no object. The contents are undefined once the owner has freed the
+ * memory.
  */
 struct xr_import_dm_rep {
 	struct xr_shm_ref memory;
@@ -379,32 +390,36 @@ struct xr_import_dm_rep {
 /* ---- completion queues ------------------------------------------------------ */
 
 /*
- * CREATE_CHANNEL: fd: read end of the event pipe. The daemon writes the `cookie` of a CQ, 8
- * bytes, as struct ib_uverbs_comp_event_desc; reply xr_handle_rep.
+ * CREATE_CHANNEL: fd: event socket, from which the client reads the `cookie` of a CQ, 8 bytes, as
+ * struct ib_uverbs_comp_event_desc; reply xr_handle_rep.
  */
 struct xr_create_cq_req {
-	__u32 depth;   /* entries wanted, 1..XR_MAX_CQE */
+	__u32 depth;   /* least number of entries, 1..XR_MAX_CQE */
 	__u32 channel; /* handle or 0 */
-	__u64 cookie;  /* sent with events: struct ibv_cq * of the client */
+	__u64 cookie;  /* sent with events: the client's struct ibv_cq * */
 	__u32 flags;   /* XR_CQF_*; others: EOPNOTSUPP */
 	__u32 reserved;
 };
-#define XR_CQF_IGNORE_OVERRUN 1 /* a full ring is overwritten, oldest first, instead of dead */
+#define XR_CQF_IGNORE_OVERRUN 1 /* overwrite the oldest entry instead of failing */
 struct xr_create_cq_rep {
 	__u32 handle;
-	__u32 depth;		/* entries given, a power of two */
+	__u32 depth;		/* actual number of entries, a power of two */
 	struct xr_shm_ref ring; /* struct xr_queue */
 };
 /*
- * The new ring starts with the unpolled entries of the old one; EINVAL: they do not fit. Before that
- * is judged, posted work that waits for no answer is done. The client must not poll meanwhile.
+ * The new ring starts with the unpolled entries of the old one; EINVAL: they do not fit. Before
+ * that check the daemon executes posted work that needs no response. The client must not poll
+ * meanwhile.
  */
 struct xr_resize_cq_req {
 	__u32 handle;
 	__u32 depth;
 };
 #define xr_resize_cq_rep xr_create_cq_rep
-/* Replies to DESTROY_CQ, DESTROY_QP and DESTROY_SRQ: events written for it so far, for the client's purge */
+/*
+ * Reply to DESTROY_CQ, DESTROY_QP and DESTROY_SRQ: how many events of the object were written. The
+ * client discards those that it has not read.
+ */
 struct xr_destroy_rep {
 	__u32 comp_events;
 	__u32 async_events;
@@ -412,49 +427,51 @@ struct xr_destroy_rep {
 
 /* ---- shared receive queues -------------------------------------------------- */
 
-/* No doorbell: the daemon looks at the producer's index when a message comes. */
+/* SRQs have no doorbell: the daemon reads the producer index when a message arrives. */
 struct xr_create_srq_req {
-	__u32 pd;	       /* handle; L_Keys of the queue's entries are of this one */
-	__u32 max_wr, max_sge; /* wanted: 1..XR_MAX_WR, 0..XR_MAX_SGE */
+	__u32 pd;	       /* handle; the entries use L_Keys of this PD */
+	__u32 max_wr, max_sge; /* at least: 1..XR_MAX_WR, 0..XR_MAX_SGE */
 	__u32 xrcd;	       /* handle, 0: not for XRC */
-	__u64 cookie;	       /* sent with events: struct ibv_srq * of the client */
-	__u32 cq;	       /* XRC: handle of the CQ that it completes into */
+	__u64 cookie;	       /* sent with events: the client's struct ibv_srq * */
+	__u32 cq;	       /* XRC: handle of the CQ for its completions */
 	__u32 reserved;
 };
 struct xr_create_srq_rep {
 	__u32 handle;
-	__u32 max_wr, max_sge;	/* given; max_wr is a power of two, the ring's depth */
-	__u32 number;		/* XRC: 24 bits, that requests name it by; else 0 */
+	__u32 max_wr, max_sge;	/* actual; max_wr is the depth of the ring, a power of two */
+	__u32 number;		/* XRC: SRQ number of 24 bits, used by requesters; else 0 */
 	struct xr_shm_ref ring; /* struct xr_queue of struct xr_recv_wqe */
 };
 /*
- * mask: enum ibv_srq_attr_mask. A new ring starts with the entries that nobody took; the client must
- * not post meanwhile. EINVAL: more are posted than max_wr, or the limit is beyond it.
+ * mask: enum ibv_srq_attr_mask. A new ring starts with the entries that were not consumed; the
+ * client must not post meanwhile. EINVAL: more than max_wr entries are posted, or the limit exceeds
+ * max_wr.
  */
 struct xr_modify_srq_req {
 	__u32 handle;
 	__u32 mask;
 	__u32 max_wr;
-	__u32 limit; /* IBV_EVENT_SRQ_LIMIT_REACHED once fewer are left; 0: disarmed */
+	__u32 limit; /* IBV_EVENT_SRQ_LIMIT_REACHED when fewer entries are left; 0: disarmed */
 };
 struct xr_modify_srq_rep {
 	__u32 max_wr;
 	__u32 reserved;
-	struct xr_shm_ref ring; /* length 0: the old one stays */
+	struct xr_shm_ref ring; /* length 0: the ring stays the same */
 };
 struct xr_query_srq_rep {
 	__u32 max_wr, max_sge;
-	__u32 limit; /* 0: not armed, or reached */
+	__u32 limit; /* 0: not armed, or reached since */
 	__u32 reserved;
 };
 
 /* ---- XRC domains ------------------------------------------------------------ */
 
 /*
- * Who opens the same file (its inode, in whatever process) has the same domain. The daemon keeps the
- * file open as long as the domain is, so that its inode stays. fd: the file, with XR_XRCDF_FD; without it a
- * domain for this handle alone. Reply xr_handle_rep; EAGAIN: no such domain, and no XR_XRCDF_CREAT;
- * EINVAL: there is one, and XR_XRCDF_EXCL (as the kernel's verbs have it).
+ * All processes that open the same file (inode) get the same XRC domain. The daemon keeps the file
+ * open as long as the domain exists, so that its inode is not reused. fd: the file, with
+ * XR_XRCDF_FD; without it a domain for this handle alone. Reply xr_handle_rep. As in the kernel's
+ * verbs, EAGAIN: there is no such domain, and XR_XRCDF_CREAT is not set; EINVAL: there is one, and
+ * XR_XRCDF_EXCL is set.
  */
 struct xr_open_xrcd_req {
 	__u32 flags; /* XR_XRCDF_* */
@@ -467,24 +484,24 @@ struct xr_open_xrcd_req {
 /* ---- queue pairs ---------------------------------------------------------------- */
 
 /*
- * IBTA 13.5.1: queue pair 1, for management (connection managers). A UD one with QPN 1 whose Q_Key must be
- * XR_GSI_QKEY; one for each device (else EBUSY), for operators (else EPERM).
+ * Queue pair 1, for connection managers (IBTA 13.5.1): a UD QP with QPN 1, whose Q_Key must be
+ * XR_GSI_QKEY. EBUSY: the device has one already; EPERM: not an operator.
  */
 #define XR_QPT_GSI 1
 
 struct xr_create_qp_req {
 	__u32 type;			 /* enum xr_qp_type, or XR_QPT_GSI */
-	__u32 pd, send_cq, recv_cq, srq; /* handles; with srq not 0 there is no RQ */
+	__u32 pd, send_cq, recv_cq, srq; /* handles; srq 0: the QP has an RQ */
 	__u32 max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_inline;
 	__u32 sq_sig_all;
-	__u32 xrcd;   /* XRC_RECV: handle; it has no pd, CQs and queues. XRC_SEND: no recv_cq */
-	__u64 cookie; /* sent with events: struct ibv_qp * of the client */
+	__u32 xrcd;   /* XRC_RECV: handle, but no pd, CQs and queues; XRC_SEND: no recv_cq */
+	__u64 cookie; /* sent with events: the client's struct ibv_qp * */
 };
 struct xr_create_qp_rep {
 	__u32 handle;
 	__u32 qpn;
 	__u32 slot;   /* doorbell slot */
-	__u32 worker; /* whose doorbells */
+	__u32 worker; /* whose doorbell has that slot */
 	__u32 max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_inline;
 	__u32 reserved;
 	struct xr_shm_ref sq; /* struct xr_queue of struct xr_send_wqe */
@@ -492,17 +509,18 @@ struct xr_create_qp_rep {
 };
 
 /*
- * OPEN_QP: one more handle of an XRC target QP of the domain, which lives until its last handle is
- * destroyed; each gets its events. Reply xr_create_qp_rep without queues. EINVAL: no such QP there.
+ * OPEN_QP: creates another handle of an XRC target QP of the domain. The QP exists until its last
+ * handle is destroyed, and its events are sent to each handle. Reply xr_create_qp_rep without
+ * queues. EINVAL: the domain has no such QP.
  */
 struct xr_open_qp_req {
 	__u32 xrcd; /* handle */
 	__u32 qpn;
-	__u64 cookie; /* sent with events: struct ibv_qp * of the client */
+	__u64 cookie; /* sent with events: the client's struct ibv_qp * */
 };
 #define xr_open_qp_rep xr_create_qp_rep
 
-/* As struct ibv_ah_attr with its global route; MACs are the daemon's business. */
+/* As struct ibv_ah_attr with its global route. The daemon finds the MAC addresses. */
 struct xr_ah_attr {
 	struct xr_addr dgid;
 	__u32 sgid_index;
@@ -529,11 +547,11 @@ struct xr_qp_attr {
 struct xr_modify_qp_req {
 	__u32 handle;
 	__u32 attr_mask;
-	struct xr_qp_attr attr; /* rate_limit: kbit/s of whole frames, 0: none */
-	__u32 max_burst; /* with IBV_QP_RATE_LIMIT: bytes sent at once, 0: the daemon's choice */
+	struct xr_qp_attr attr; /* rate_limit: kbit/s of whole frames, 0: no limit */
+	__u32 max_burst; /* with IBV_QP_RATE_LIMIT: bytes sent at once, 0: the daemon chooses */
 };
 struct xr_modify_qp_rep {
-	__u32 state; /* the QP's state now */
+	__u32 state; /* after the change */
 	__u32 reserved;
 };
 struct xr_query_qp_rep {
@@ -542,13 +560,13 @@ struct xr_query_qp_rep {
 	__u32 sq_sig_all;
 };
 
-/* CREATE_AH: resolves the next hop first, which takes time, as MODIFY_QP to RTR does. */
+/* CREATE_AH resolves the next hop, which can take time. */
 struct xr_create_ah_req {
 	__u32 pd;
 	__u32 reserved;
 	struct xr_ah_attr attr;
 };
-/* What CREATE_AH would send to; the device's own MAC where the address is its own */
+/* Returns the MAC that CREATE_AH would use; the device's own one for its own addresses. */
 struct xr_resolve_ah_req {
 	struct xr_ah_attr attr;
 };
@@ -558,9 +576,10 @@ struct xr_resolve_ah_rep {
 };
 
 /*
- * ATTACH_MCAST, DETACH_MCAST: a QP of type UD to the group of a GID, ff00::/8 or ::ffff:224.0.0.0/100.
- * While any QP is attached the interface is a member of the IP group. Attaching twice is once. EINVAL:
- * no group, another type, not attached; EDQUOT, ENOMEM: limits. DESTROY_QP of a QP that is attached: EBUSY.
+ * ATTACH_MCAST, DETACH_MCAST: a UD QP and the multicast group of a GID, ff00::/8 or
+ * ::ffff:224.0.0.0/100. The interface is a member of the IP group as long as any QP is attached.
+ * Attaching a QP again has no effect. EINVAL: not a group, not UD, not attached; EDQUOT, ENOMEM:
+ * limits. DESTROY_QP of an attached QP is EBUSY.
  */
 struct xr_mcast_req {
 	__u32 qp;
@@ -571,11 +590,12 @@ struct xr_mcast_req {
 /* ---- events ------------------------------------------------------------------- */
 
 /*
- * Event pipes are SOCK_SEQPACKET sockets, shut down for writing, one record a datagram: read()
- * and poll() are as with a pipe; recv(MSG_PEEK) looks at the head.
+ * Event sockets are SOCK_SEQPACKET sockets that are shut down for writing; one record is one
+ * datagram. read() and poll() work as on a pipe; recv(MSG_PEEK) shows the first record.
+ *
+ * The event socket of HELLO carries struct ib_uverbs_async_event_desc: u64 element (cookie or port
+ * number), u32 type (enum ibv_event_type), u32 0.
  */
-/* The event pipe carries struct ib_uverbs_async_event_desc: u64 element (cookie or port number), u32 type
- * (enum ibv_event_type), u32 0. */
 struct xr_async_event {
 	__u64 element;
 	__u32 type;
@@ -585,7 +605,7 @@ struct xr_async_event {
 /* ---- operators -------------------------------------------------------------------- */
 
 enum xr_show_what {
-	XR_SHOW_STATUS = 1,   /* device, addresses, attach mode and why, workers */
+	XR_SHOW_STATUS = 1,   /* device, addresses, attach mode and its reason, workers */
 	XR_SHOW_COUNTERS = 2, /* reasons, transport counters */
 	XR_SHOW_QPS = 3,
 	XR_SHOW_MRS = 4,
@@ -596,9 +616,9 @@ enum xr_show_what {
 	XR_SHOW_AHS = 9,
 	XR_SHOW_MWS = 10,
 	XR_SHOW_DMS = 11,
-	XR_SHOW_GROUPS = 12, /* multicast groups and the QPs that are attached */
+	XR_SHOW_GROUPS = 12, /* multicast groups and their QPs */
 };
-/* The reply's fd is a memfd with the answer as JSON text; the tool formats it. */
+/* fd of the reply: a memfd with JSON text, which the tool formats. */
 struct xr_show_req {
 	__u32 what;
 	__u32 reserved;
@@ -607,11 +627,11 @@ struct xr_show_rep {
 	__u64 length;
 };
 
-/* Fault injection on what the daemon receives and sends; all zero: off. */
+/* Fault injection into frames that the daemon receives and sends; all zero: off. */
 struct xr_fault_config {
 	__u32 drop, duplicate, reorder, corrupt, delay; /* per mille of packets */
 	__u32 delay_us;
-	__u32 direction; /* XR_FAULT_RX | XR_FAULT_TX; 0 means both */
+	__u32 direction; /* XR_FAULT_RX | XR_FAULT_TX; 0: both */
 	__u32 reserved;
 	__u64 seed;
 };
