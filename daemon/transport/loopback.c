@@ -189,15 +189,20 @@ static void do_read(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 {
 	const struct xt_swqe *w = p->wqe;
 	struct xt_sgl l = xt_swqe_sgl(qp, qp->req.retired);
+	/* the whole range first, as the RETH has it; later what is left of it */
+	const struct xr_key_use use = {
+		.key = w->rkey,
+		.access = XR_ACCESS_REMOTE_READ,
+		.va = w->remote_addr + p->off,
+		.len = w->length - p->off,
+	};
 	struct xt_source src = { 0 };
 	struct xt_wc_error error;
 	struct xt_mem_at at;
 	enum xt_side side;
 	int nak;
 
-	/* the whole range, as the request on the wire would name it; later what is left of it */
-	nak = xt_resp_check(peer, XR_ACCESS_REMOTE_READ, w->rkey, w->remote_addr + p->off,
-			    w->length - p->off, &at);
+	nak = xt_resp_check(peer, use, &at);
 	if (nak >= 0) {
 		xt_resp_refuse(peer, nak);
 		refused(qp, nak);

@@ -34,8 +34,7 @@ static bool init_sane(const struct xt_qp_init *init)
 		return false;
 	if (send_room < init->max_inline)
 		send_room = init->max_inline;
-	if (!xr_is_pow2(init->sq_depth) ||
-	    init->sq_stride < sizeof(struct xr_send_wqe) + send_room)
+	if (!xr_is_pow2(init->sq_depth) || init->sq_stride < sizeof(struct xr_send_wqe) + send_room)
 		return false;
 	if (init->srq)
 		return !init->rq;

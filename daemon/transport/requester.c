@@ -338,47 +338,6 @@ bool xt_req_build_data(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
 	return xt_gather(qp, r->cur, off, left < qp->mtu ? left : qp->mtu, &p->payload, &w->error);
 }
 
-bool xt_req_build_read(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
-{
-	uint32_t psn = qp->req.next;
-	uint32_t off = (psn - w->psn) << qp->mtu_shift, left = w->length - off;
-	uint64_t len = (uint64_t)xt_req_read_span(qp, w, psn) << qp->mtu_shift;
-
-	p->opcode = XR_OP_READ_REQUEST;
-	xt_ext_reth(p, w->remote_addr + off, w->rkey, left < len ? left : len);
-	return true;
-}
-
-bool xt_req_build_atomic_write(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
-{
-	p->opcode = XR_OP_ATOMIC_WRITE;
-	xt_ext_reth(p, w->remote_addr, w->rkey, XR_ATOMIC_LEN);
-	return xt_gather(qp, qp->req.cur, 0, XR_ATOMIC_LEN, &p->payload, &w->error);
-}
-
-void xt_req_load_atomic(struct xt_swqe *w, const struct xr_send_wqe *wqe)
-{
-	bool swap = wqe->opcode == XR_WR_ATOMIC_CMP_AND_SWP;
-
-	w->atomic.compare = swap ? wqe->atomic.compare_add : 0;
-	w->atomic.swap_add = swap ? wqe->atomic.swap : wqe->atomic.compare_add;
-}
-
-bool xt_req_build_atomic(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
-{
-	struct xr_atomiceth eth = {
-		.va = htobe64(w->remote_addr),
-		.rkey = htobe32(w->rkey),
-		.swap_add = htobe64(w->atomic.swap_add),
-		.compare = htobe64(w->atomic.compare),
-	};
-
-	(void)qp;
-	p->opcode = xt_wr_opcode(w->opcode)->op;
-	xt_ext_put(p, &eth, sizeof(eth));
-	return true;
-}
-
 static bool build(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p, uint32_t budget)
 {
 	const struct xt_kind *kind = xt_kind_of(w);

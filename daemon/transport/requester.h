@@ -40,11 +40,7 @@ uint32_t xt_req_read_span(const struct xt_qp *qp, const struct xt_swqe *w, uint3
 bool xt_req_run_local(struct xt_qp *qp, struct xt_swqe *w);
 /* SEND or WRITE: returns the operation (enum xr_op) of its first, last, only or a middle packet. */
 uint8_t xt_data_opcode(const struct xt_swqe *w, bool first, bool last);
-/* struct xt_kind.load and .build */
+/* struct xt_kind.build of SEND and WRITE */
 bool xt_req_build_data(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p);
-bool xt_req_build_read(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p);
-void xt_req_load_atomic(struct xt_swqe *w, const struct xr_send_wqe *wqe);
-bool xt_req_build_atomic(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p);
-bool xt_req_build_atomic_write(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p);
 
 #endif /* XT_REQUESTER_H */

@@ -107,36 +107,19 @@ int xt_resp_select_srq(struct xt_qp *qp, uint32_t srqn)
 	return -1;
 }
 
-int xt_resp_check(struct xt_qp *qp, uint32_t access, uint32_t rkey, uint64_t va, uint64_t len,
-		  struct xt_mem_at *at)
+int xt_resp_check(struct xt_qp *qp, struct xr_key_use use, struct xt_mem_at *at)
 {
-	const struct xr_key_use use = {
-		.key = rkey,
-		.pd = qp->resp.pd,
-		.qpn = qp->info.qpn,
-		.access = access,
-		.va = va,
-		.len = len,
-	};
-
-	/* no fault of a key: the QP does not have such operations (IBTA 9.9.3, 11.6.2) */
-	if (!(qp->attr.qp_access_flags & access))
+	/* an operation that the QP does not offer, whatever the key allows (IBTA 9.9.3, 11.6.2) */
+	if (use.access & ~qp->attr.qp_access_flags)
 		return XR_NAK_INVALID_REQUEST;
+	use.pd = qp->resp.pd;
+	use.qpn = qp->info.qpn;
 	if (xt_keys_check(qp->engine->shared->keys, &use, &at->mem, &at->off) != XR_OK)
 		return XR_NAK_REMOTE_ACCESS;
 	return -1;
 }
 
 /* ---- operations ------------------------------------------------------------------------- */
-
-/* nak: -1, or the NAK code that a request is refused with */
-static enum xt_outcome outcome_of(int nak, struct xt_result *res)
-{
-	if (nak < 0)
-		return XT_ACCEPTED;
-	res->nak = (uint32_t)nak;
-	return XT_REFUSED;
-}
 
 static void advance(struct xt_qp *qp, const struct xt_request *rq, enum xt_wr_kind kind)
 {
@@ -249,6 +232,7 @@ enum xt_outcome xt_resp_send(struct xt_qp *qp, const struct xt_request *rq, stru
 static int begin_write(struct xt_qp *qp, const struct xt_request *rq)
 {
 	struct xt_responder *resp = &qp->resp;
+	struct xr_key_use use;
 	struct xt_mem_at at;
 
 	if (rq->total > XR_MAX_MSG_SIZE)
@@ -257,7 +241,24 @@ static int begin_write(struct xt_qp *qp, const struct xt_request *rq)
 	resp->rkey = rq->rkey;
 	resp->length = rq->total;
 	resp->done = 0;
-	return xt_resp_check(qp, XR_ACCESS_REMOTE_WRITE, rq->rkey, rq->va, rq->total, &at);
+	use = (struct xr_key_use){
+		.key = rq->rkey,
+		.access = XR_ACCESS_REMOTE_WRITE,
+		.va = rq->va,
+		.len = rq->total,
+	};
+	return xt_resp_check(qp, use, &at);
+}
+
+/* The next bytes of the WRITE being received */
+static struct xr_key_use use_of_part(const struct xt_responder *resp, uint32_t len)
+{
+	return (struct xr_key_use){
+		.key = resp->rkey,
+		.access = XR_ACCESS_REMOTE_WRITE,
+		.va = resp->va + resp->done,
+		.len = len,
+	};
 }
 
 enum xt_outcome xt_resp_write(struct xt_qp *qp, const struct xt_request *rq, struct xt_result *res)
@@ -276,8 +277,7 @@ enum xt_outcome xt_resp_write(struct xt_qp *qp, const struct xt_request *rq, str
 	if (nak < 0 && (end ? rq->len != left : rq->len >= left))
 		nak = XR_NAK_INVALID_REQUEST;
 	if (nak < 0)
-		nak = xt_resp_check(qp, XR_ACCESS_REMOTE_WRITE, resp->rkey, resp->va + resp->done,
-				    rq->len, &at);
+		nak = xt_resp_check(qp, use_of_part(resp, rq->len), &at);
 	if (nak >= 0)
 		return refuse(qp, res, nak);
 	if (rq->flags & XR_EXT_IMMDT) {
@@ -295,60 +295,6 @@ enum xt_outcome xt_resp_write(struct xt_qp *qp, const struct xt_request *rq, str
 	if (!(rq->flags & XR_EXT_IMMDT))
 		return XT_ACCEPTED;
 	return complete_receive(qp, rq, IBV_WC_RECV_RDMA_WITH_IMM, resp->done, res);
-}
-
-enum xt_outcome xt_resp_read(struct xt_qp *qp, const struct xt_request *rq, struct xt_result *res)
-{
-	struct xt_mem_at at;
-	int nak = XR_NAK_INVALID_REQUEST;
-
-	if (rq->total <= XR_MAX_MSG_SIZE)
-		nak = xt_resp_check(qp, XR_ACCESS_REMOTE_READ, rq->rkey, rq->va, rq->total, &at);
-	return outcome_of(nak, res);
-}
-
-enum xt_outcome xt_resp_atomic(struct xt_qp *qp, const struct xt_request *rq, struct xt_result *res)
-{
-	struct xt_mem_at at;
-	int nak, err;
-
-	nak = xt_resp_check(qp, XR_ACCESS_REMOTE_ATOMIC, rq->rkey, rq->va, XR_ATOMIC_LEN, &at);
-	if (nak >= 0)
-		return outcome_of(nak, res);
-	/* after the key, in the order of the XDP program's checks */
-	if (rq->va & (XR_ATOMIC_LEN - 1))
-		return outcome_of(XR_NAK_INVALID_REQUEST, res);
-	if (rq->op == XR_OP_CMP_SWAP)
-		err = xt_mem_cmp_swap(at.mem, at.off, rq->compare, rq->swap_add, &res->old);
-	else
-		err = xt_mem_fetch_add(at.mem, at.off, rq->swap_add, &res->old);
-	return outcome_of(err ? XR_NAK_REMOTE_OPERATIONAL : -1, res);
-}
-
-enum xt_outcome xt_resp_atomic_write(struct xt_qp *qp, const struct xt_request *rq,
-				     struct xt_result *res)
-{
-	uint64_t value = 0;
-	struct xt_mem_seg seg = { .len = sizeof(value),
-				  .ptr = (uint8_t *)&value,
-				  .writable = true };
-	struct xt_mem word = { .length = sizeof(value), .nseg = 1, .seg = &seg };
-	struct xt_mem_at to = { &word, 0 }, at;
-	int nak = -1;
-
-	if (rq->total != XR_ATOMIC_LEN || rq->len != XR_ATOMIC_LEN)
-		nak = XR_NAK_INVALID_REQUEST;
-	if (nak < 0)
-		nak = xt_resp_check(qp, XR_ACCESS_REMOTE_WRITE, rq->rkey, rq->va, XR_ATOMIC_LEN,
-				    &at);
-	if (nak < 0 && rq->va & (XR_ATOMIC_LEN - 1))
-		nak = XR_NAK_INVALID_REQUEST;
-	/* the bytes of a packet are always there */
-	if (nak < 0 && xt_put(&to, &rq->src, XR_ATOMIC_LEN, &res->error) != XT_SIDE_NONE)
-		return XT_SOURCE_ERROR;
-	if (nak < 0 && xt_mem_atomic_write(at.mem, at.off, value))
-		nak = XR_NAK_REMOTE_OPERATIONAL;
-	return outcome_of(nak, res);
 }
 
 /* Executes a request that is answered by more than an ACK, and keeps its response. */

@@ -50,11 +50,10 @@ enum xt_outcome xt_resp_request(struct xt_qp *qp, const struct xt_request *rq,
  */
 int xt_resp_select_srq(struct xt_qp *qp, uint32_t srqn);
 /*
- * Checks remote access (XR_ACCESS_*) to the responder's memory. Returns -1 with *at set, or a NAK
- * code. at->mem is NULL if len is 0.
+ * Checks remote access to the responder's memory; key, access, va and len of @use are set. Returns -1
+ * with *at set, or a NAK code. at->mem is NULL if len is 0.
  */
-int xt_resp_check(struct xt_qp *qp, uint32_t access, uint32_t rkey, uint64_t va, uint64_t len,
-		  struct xt_mem_at *at);
+int xt_resp_check(struct xt_qp *qp, struct xr_key_use use, struct xt_mem_at *at);
 /* ERR, with the asynchronous event that IBTA asks for with this NAK code */
 void xt_resp_refuse(struct xt_qp *qp, uint32_t nak);
 /* The first packet of the peer came: IBV_EVENT_COMM_EST, if in RTR. */
@@ -64,15 +63,8 @@ void xt_resp_begin_message(struct xt_qp *qp, uint32_t psn);
 /* UC: drops the rest of the message being received. */
 void xt_resp_drop_message(struct xt_qp *qp);
 
-/* struct xt_kind.execute of each kind. XT_REFUSED of the last three leaves the QP's state alone. */
+/* struct xt_kind.execute of SEND and WRITE: one packet of a message */
 enum xt_outcome xt_resp_send(struct xt_qp *qp, const struct xt_request *rq, struct xt_result *res);
 enum xt_outcome xt_resp_write(struct xt_qp *qp, const struct xt_request *rq, struct xt_result *res);
-/* Checks only: the data is read when the response is sent. */
-enum xt_outcome xt_resp_read(struct xt_qp *qp, const struct xt_request *rq, struct xt_result *res);
-enum xt_outcome xt_resp_atomic(struct xt_qp *qp, const struct xt_request *rq,
-			       struct xt_result *res);
-/* Stores 8 bytes at once (IBTA annex A19). */
-enum xt_outcome xt_resp_atomic_write(struct xt_qp *qp, const struct xt_request *rq,
-				     struct xt_result *res);
 
 #endif /* XT_RESPONDER_H */

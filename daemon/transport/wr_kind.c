@@ -1,8 +1,137 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* What is specific to each kind of work request, and the tables of kinds and opcodes */
+#include "copy.h"
+#include "key_wr.h"
+#include "packet.h"
+#include "requester.h"
+#include "responder.h"
 #include "wr_kind.h"
 
-#include "key_wr.h"
-#include "requester.h"
+/* nak: -1, or the NAK code that the request is refused with */
+static enum xt_outcome outcome_of(int nak, struct xt_result *res)
+{
+	if (nak < 0)
+		return XT_ACCEPTED;
+	res->nak = (uint32_t)nak;
+	return XT_REFUSED;
+}
+
+/* ---- READ -------------------------------------------------------------------------- */
+
+static bool build_read(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
+{
+	uint32_t psn = qp->req.next;
+	uint32_t off = (psn - w->psn) << qp->mtu_shift, left = w->length - off;
+	uint64_t len = (uint64_t)xt_req_read_span(qp, w, psn) << qp->mtu_shift;
+
+	p->opcode = XR_OP_READ_REQUEST;
+	xt_ext_reth(p, w->remote_addr + off, w->rkey, left < len ? left : len);
+	return true;
+}
+
+/* Checks only: the data is read when the response is sent. */
+static enum xt_outcome execute_read(struct xt_qp *qp, const struct xt_request *rq,
+				    struct xt_result *res)
+{
+	const struct xr_key_use use = {
+		.key = rq->rkey,
+		.access = XR_ACCESS_REMOTE_READ,
+		.va = rq->va,
+		.len = rq->total,
+	};
+	struct xt_mem_at at;
+
+	if (rq->total > XR_MAX_MSG_SIZE)
+		return outcome_of(XR_NAK_INVALID_REQUEST, res);
+	return outcome_of(xt_resp_check(qp, use, &at), res);
+}
+
+/* ---- atomics ----------------------------------------------------------------------- */
+
+static void load_atomic(struct xt_swqe *w, const struct xr_send_wqe *wqe)
+{
+	bool swap = wqe->opcode == XR_WR_ATOMIC_CMP_AND_SWP;
+
+	w->atomic.compare = swap ? wqe->atomic.compare_add : 0;
+	w->atomic.swap_add = swap ? wqe->atomic.swap : wqe->atomic.compare_add;
+}
+
+static bool build_atomic(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
+{
+	struct xr_atomiceth eth = {
+		.va = htobe64(w->remote_addr),
+		.rkey = htobe32(w->rkey),
+		.swap_add = htobe64(w->atomic.swap_add),
+		.compare = htobe64(w->atomic.compare),
+	};
+
+	(void)qp;
+	p->opcode = xt_wr_opcode(w->opcode)->op;
+	xt_ext_put(p, &eth, sizeof(eth));
+	return true;
+}
+
+/* Checks the key and the alignment of 8 bytes, in the order of the XDP program's checks. */
+static int check_word(struct xt_qp *qp, const struct xt_request *rq, uint32_t access,
+		      struct xt_mem_at *at)
+{
+	const struct xr_key_use use = {
+		.key = rq->rkey,
+		.access = access,
+		.va = rq->va,
+		.len = XR_ATOMIC_LEN,
+	};
+	int nak = xt_resp_check(qp, use, at);
+
+	return nak < 0 && rq->va & (XR_ATOMIC_LEN - 1) ? XR_NAK_INVALID_REQUEST : nak;
+}
+
+static enum xt_outcome execute_atomic(struct xt_qp *qp, const struct xt_request *rq,
+				      struct xt_result *res)
+{
+	struct xt_mem_at at;
+	int err, nak = check_word(qp, rq, XR_ACCESS_REMOTE_ATOMIC, &at);
+
+	if (nak >= 0)
+		return outcome_of(nak, res);
+	if (rq->op == XR_OP_CMP_SWAP)
+		err = xt_mem_cmp_swap(at.mem, at.off, rq->compare, rq->swap_add, &res->old);
+	else
+		err = xt_mem_fetch_add(at.mem, at.off, rq->swap_add, &res->old);
+	return outcome_of(err ? XR_NAK_REMOTE_OPERATIONAL : -1, res);
+}
+
+/* ---- ATOMIC WRITE, IBTA annex A19: stores 8 bytes at once ---------------------------- */
+
+static bool build_atomic_write(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
+{
+	p->opcode = XR_OP_ATOMIC_WRITE;
+	xt_ext_reth(p, w->remote_addr, w->rkey, XR_ATOMIC_LEN);
+	return xt_gather(qp, qp->req.cur, 0, XR_ATOMIC_LEN, &p->payload, &w->error);
+}
+
+static enum xt_outcome execute_atomic_write(struct xt_qp *qp, const struct xt_request *rq,
+					    struct xt_result *res)
+{
+	uint64_t value = 0;
+	struct xt_mem_seg seg = { .len = sizeof(value),
+				  .ptr = (uint8_t *)&value,
+				  .writable = true };
+	struct xt_mem word = { .length = sizeof(value), .nseg = 1, .seg = &seg };
+	struct xt_mem_at to = { &word, 0 }, at;
+	int nak = XR_NAK_INVALID_REQUEST;
+
+	if (rq->total == XR_ATOMIC_LEN && rq->len == XR_ATOMIC_LEN)
+		nak = check_word(qp, rq, XR_ACCESS_REMOTE_WRITE, &at);
+	/* the bytes of a packet are always there */
+	if (nak < 0 && xt_put(&to, &rq->src, XR_ATOMIC_LEN, &res->error) != XT_SIDE_NONE)
+		return XT_SOURCE_ERROR;
+	if (nak < 0 && xt_mem_atomic_write(at.mem, at.off, value))
+		nak = XR_NAK_REMOTE_OPERATIONAL;
+	return outcome_of(nak, res);
+}
+
+/* ---- the tables -------------------------------------------------------------------- */
 
 const struct xt_kind xt_kinds[XT_KIND_COUNT] = {
 	[XT_KIND_SEND] = {
@@ -24,25 +153,25 @@ const struct xt_kind xt_kinds[XT_KIND_COUNT] = {
 		.local_access = XR_ACCESS_LOCAL_WRITE,
 		.rd_atomic = true,
 		.response = XT_RESPONSE_READ,
-		.build = xt_req_build_read,
-		.execute = xt_resp_read,
+		.build = build_read,
+		.execute = execute_read,
 	},
 	[XT_KIND_ATOMIC] = {
 		.fixed_length = XR_ATOMIC_LEN,
 		.local_access = XR_ACCESS_LOCAL_WRITE,
 		.rd_atomic = true,
 		.response = XT_RESPONSE_ATOMIC,
-		.load = xt_req_load_atomic,
-		.build = xt_req_build_atomic,
-		.execute = xt_resp_atomic,
+		.load = load_atomic,
+		.build = build_atomic,
+		.execute = execute_atomic,
 	},
 	[XT_KIND_ATOMIC_WRITE] = {
 		.fixed_length = XR_ATOMIC_LEN,
 		.inline_ok = true,
 		.rd_atomic = true,
 		.response = XT_RESPONSE_EMPTY,
-		.build = xt_req_build_atomic_write,
-		.execute = xt_resp_atomic_write,
+		.build = build_atomic_write,
+		.execute = execute_atomic_write,
 	},
 };
 
