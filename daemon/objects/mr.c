@@ -106,18 +106,11 @@ void xd_show_access(struct json *j, uint32_t access)
 {
 	char s[40] = "";
 
-	if (access & XR_ACCESS_LOCAL_WRITE)
-		strcat(s, ",lw");
-	if (access & XR_ACCESS_REMOTE_WRITE)
-		strcat(s, ",rw");
-	if (access & XR_ACCESS_REMOTE_READ)
-		strcat(s, ",rr");
-	if (access & XR_ACCESS_REMOTE_ATOMIC)
-		strcat(s, ",ra");
-	if (access & XR_ACCESS_MW_BIND)
-		strcat(s, ",mw");
-	if (access & XR_ACCESS_ON_DEMAND)
-		strcat(s, ",od");
+#define X(flag, name)                                                                              \
+	if (access & (flag))                                                                       \
+		strcat(s, "," name);
+	XR_ACCESS_NAMES(X)
+#undef X
 	json_text(j, "access", *s ? s + 1 : s);
 }
 

@@ -111,6 +111,15 @@ struct xr_psn_entry {
 	(XR_ACCESS_LOCAL_WRITE | XR_ACCESS_REMOTE | XR_ACCESS_MW_BIND | XR_ACCESS_ZERO_BASED |     \
 	 XR_ACCESS_ON_DEMAND)
 
+/* Rights by which a key is shown: X(flag, name) */
+#define XR_ACCESS_NAMES(X)                                                                         \
+	X(XR_ACCESS_LOCAL_WRITE, "lw")                                                             \
+	X(XR_ACCESS_REMOTE_WRITE, "rw")                                                            \
+	X(XR_ACCESS_REMOTE_READ, "rr")                                                             \
+	X(XR_ACCESS_REMOTE_ATOMIC, "ra")                                                           \
+	X(XR_ACCESS_MW_BIND, "mw")                                                                 \
+	X(XR_ACCESS_ON_DEMAND, "od")
+
 /* Returns 0 if the flags lack local write access, which others of them need (IBTA 11.2.8.2). */
 static inline int xr_access_valid(__u32 access)
 {
