@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #
-# Two hosts, unmodified RDMA programs between them, and what operators can see of it.
-# Every step must succeed; everything is removed at the end, however it comes.
+# Runs unmodified RDMA programs between two hosts (network namespaces) and shows the counters and tables that an
+# administrator can watch. Every step must succeed. Everything is removed at the end, also after an error or a signal.
 
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -10,7 +10,7 @@ export XR_BUILD=${XR_BUILD:-$PWD/build}
 # shellcheck source=lib/hosts.bash
 source selftests/lib/hosts.bash
 
-unset "${!BATS_@}"		# hosts and files are ours, also when a test runs us
+unset "${!BATS_@}"		# hosts.bash uses these; a test that runs the demo has hosts of its own
 exec {screen}>&1 {errors}>&2
 step=start
 ((EUID == 0)) || { echo "the demo needs root: it makes network namespaces" >&2; exit 1; }
@@ -20,7 +20,7 @@ finish() {
 
 	trap - EXIT TERM HUP
 	trap '' INT
-	# a signal may come while they are redirected
+	# A signal may arrive while stdout or stderr is redirected.
 	exec 1>&"$screen"
 	exec 2>&"$errors"
 	background_end 2>/dev/null || true
@@ -43,7 +43,7 @@ heading() {
 	fi
 }
 
-# The lines of a perftest client that say what was measured
+# Prints the header and the results of a perftest client.
 figures() {
 	grep -E '^ *#bytes|^ *[0-9]+ +[0-9]+ +[0-9.]+' "$OUT/client" | sed 's/^ */  /'
 }
@@ -61,7 +61,7 @@ pids_named() {
 }
 
 background_end() {
-	# one may be at its end just now
+	# A process may have just ended.
 	pids_named ib_write_bw | xargs -r kill -KILL 2>/dev/null || true
 	wait 2>/dev/null
 }
@@ -70,7 +70,7 @@ connected() {
 	ctl a qp -j xra | jq -e 'any(.[]; .state == "RTS" or .state == "RTR")'
 }
 
-heading "two hosts: network namespaces joined by a veth pair, MTU $MTU; xroced in each"
+heading "two hosts: network namespaces connected by a veth pair, MTU $MTU; xroced in each"
 hosts_up
 daemons_up
 for h in a b; do
@@ -84,7 +84,7 @@ for h in a b; do
 		grep -E 'hca_id|state|mtu|link_layer|GID' | sed 's/^/  /'
 done
 
-heading "ibv_rc_pingpong, every byte compared"
+heading "ibv_rc_pingpong, which compares every byte"
 both ibv_rc_pingpong -g @4 -c -n $((1000 / SLOW)) -s 4096 -m "$PMTU"
 tail -n 2 "$OUT/client" | sed 's/^/  /'
 
@@ -98,7 +98,7 @@ heading "ib_send_lat, 8 bytes (microseconds)"
 both -t 40 ib_send_lat -x @4 -F -s 8 -n $((5000 / SLOW))
 figures
 
-heading "live tables of host a, read from the kernel while ib_write_bw runs"
+heading "BPF maps of host a while ib_write_bw runs"
 both -t 30 ib_write_bw -x @4 -F -D $((20 * SLOW)) >/dev/null 2>&1 &
 wait_for 10 connected
 for map in keys qps; do
@@ -109,7 +109,7 @@ for map in keys qps; do
 done
 background_end
 
-heading "a forged R_Key: refused; host a's XDP counter of it, before and after"
+heading "a forged R_Key is refused: XDP counters of host a before and after"
 before=$(counter a KEY_VARIANT)
 verdicts
 both "$XR_BUILD/selftests/e2e/rdma_verify" -g @4 -t wrong-variant
@@ -117,7 +117,7 @@ sed 's/^/  /' "$OUT/client"
 verdicts
 (($(counter a KEY_VARIANT) > before))
 
-heading "clean stop: nothing is left behind"
+heading "stop: no process, XDP program, BPF map or socket is left"
 hosts_down
 echo
 echo "demo: all steps succeeded"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The direct verbs of <infiniband/xrocedv.h> by their names in the library, for programs that are not
- * linked with it.
+ * Looks up the direct verbs of <infiniband/xrocedv.h> at run time, for programs that are not
+ * linked with libxroce.so.
  */
 #ifndef XR_TEST_DIRECT_VERBS_H
 #define XR_TEST_DIRECT_VERBS_H
@@ -28,7 +28,10 @@ struct direct_verbs {
 #undef X
 };
 
-/* False where the process has not loaded the library: the names it has not are NULL. */
+/*
+ * Sets @dv to the functions found, or NULL. Returns false if one is missing, e.g. because the
+ * provider is not loaded.
+ */
 static inline bool find_direct_verbs(struct direct_verbs *dv)
 {
 	bool all = true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Descriptors in a message of a UNIX socket (unix(7), cmsg(3)).
+ * File descriptors in messages of UNIX sockets (unix(7), cmsg(3))
  */
 #ifndef XR_TEST_FDS_H
 #define XR_TEST_FDS_H
@@ -8,7 +8,10 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* Puts @fds into @msg. @control has CMSG_SPACE() of them, is zero and lives until the message is sent. */
+/*
+ * Attaches @n descriptors to @msg. @control must have CMSG_SPACE() bytes for them, be zero and stay
+ * valid until the message is sent.
+ */
 static inline void attach_fds(struct msghdr *msg, void *control, const int *fds, size_t n)
 {
 	struct cmsghdr *cmsg;
@@ -24,7 +27,10 @@ static inline void attach_fds(struct msghdr *msg, void *control, const int *fds,
 	memcpy(CMSG_DATA(cmsg), fds, n * sizeof(int));
 }
 
-/* Copies what came with @msg to @fds, which has room for all that its control buffer can hold. */
+/*
+ * Copies the descriptors received with @msg to @fds, which must have room for as many as fit into
+ * its control buffer. Returns their number.
+ */
 static inline size_t received_fds(struct msghdr *msg, int *fds)
 {
 	struct cmsghdr *cmsg = CMSG_FIRSTHDR(msg);

@@ -13,21 +13,21 @@
 #   +--------------------------+            +--------------------------+
 #        network namespace $ID-a                network namespace $ID-b
 #
-#   $RUN/bpf    a BPF file system of their own: $RUN/bpf/xroce/xra and .../xrb
+#   $RUN/bpf    a separate BPF file system: $RUN/bpf/xroce/xra and .../xrb
 #
-# Hosts are network namespaces and nothing else (nsenter, not `ip netns exec`, whose private /sys would
-# hide the BPF file system). hosts_up makes it all, hosts_down removes it all and
-# complains about what the daemons left. What a killed run leaves is removed by `sweep`.
+# The hosts have only network namespaces of their own. Programs enter them with nsenter: `ip netns exec` mounts a
+# private /sys, which hides the BPF file system. hosts_up creates everything; hosts_down removes it and fails if
+# the daemons left anything behind. sweep removes what killed test runs left behind.
 #
-# Needs XR_BUILD, the build folder. Every wait has a ceiling.
+# XR_BUILD must be the build directory. Every wait has a time limit.
 
 : "${XR_BUILD:?}"
 # shellcheck source=shell.bash
 source "${BASH_SOURCE[0]%/*}/shell.bash"
 XROCED=$XR_BUILD/xroced
 XROCE=$XR_BUILD/xroce
-PORT=18515		# of the program under test, may be changed before `both`
-SLOW=${XR_SLOW:-1}	# an emulated machine: time limits are so many times longer, repetitions fewer
+PORT=18515		# TCP port of the program under test; may be changed before calling `both`
+SLOW=${XR_SLOW:-1}	# factor for emulated machines: time limits are multiplied by it, repetitions divided
 A4=10.77.0.1 B4=10.77.0.2 A6=fd77::1 B6=fd77::2
 
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
@@ -36,21 +36,21 @@ kernel_at_least() {
 	[[ $(printf '%s\n' "$1" "$(uname -r)" | sort -V | head -n 1) == "$1" ]]
 }
 
-# Before multi-buffer AF_XDP a packet has one page, and veth takes a program in native mode up to this MTU.
-# shellcheck disable=SC2034	# for tests
+# Without multi-buffer AF_XDP a packet must fit into one page, which limits the MTU of veth with a native XDP program.
+# shellcheck disable=SC2034	# used by tests
 if kernel_at_least 6.6; then
 	MTU=9000 PMTU=4096
 else
 	MTU=3506 PMTU=2048
 fi
 
-# Sanitizer builds: the runtime comes before all else, and distribution programs are not to blame for leaks.
+# In sanitizer builds, prints the runtime library, which has to be preloaded first.
 sanitizer_preload() {
 	ldd "$XR_BUILD/libxroce.so" 2>/dev/null |
 		awk '/lib[at]san/ { printf "%s%s", sep, $3; sep = ":" }'
 }
 
-# wait_for SECONDS COMMAND...: until the command succeeds
+# wait_for SECONDS COMMAND...: repeats the command until it succeeds; fails after SECONDS
 wait_for() {
 	local deadline=$((SECONDS + $1 * SLOW))
 
@@ -61,14 +61,14 @@ wait_for() {
 	done
 }
 
-# few N: how often to do what is done N times at full speed
+# few N: prints the number of repetitions to use in place of N on an emulated machine, at least 3
 few() {
 	local n=$(($1 / SLOW))
 
 	echo $((n < 3 ? 3 : n))
 }
 
-# some ITEM...: all of them at full speed, else the first, the middle and the last
+# some ITEM...: prints all items; on an emulated machine the first, the middle and the last
 some() {
 	((SLOW == 1 || $# <= 3)) || set -- "$1" "${@:($# + 1) / 2:1}" "${@: -1}"
 	echo "$@"
@@ -80,7 +80,7 @@ not() {
 
 # ---- hosts ------------------------------------------------------------------------
 
-# on HOST COMMAND...: in the host's network
+# on HOST COMMAND...: runs a command in the network namespace of the host
 on() {
 	local netns=/run/netns/$ID-$1
 
@@ -88,7 +88,7 @@ on() {
 	nsenter --net="$netns" -- "$@"
 }
 
-# run_on HOST PROGRAM...: as a user would, with xroce's device
+# run_on HOST PROGRAM...: runs a program with the device of the host, by `xroce run`
 run_on() {
 	local h=$1
 
@@ -97,7 +97,7 @@ run_on() {
 		nsenter --net="/run/netns/$ID-$h" -- "$XROCE" run -r "$RUN/$h" "$@"
 }
 
-# spawn HOST FILE PROGRAM...: the same in the background, output to FILE; $! is the program itself
+# spawn HOST FILE PROGRAM...: like run_on, in the background with output to FILE; $! is the process of the program
 spawn() {
 	local h=$1 file=$2
 
@@ -106,7 +106,7 @@ spawn() {
 		"$XROCE" run -r "$RUN/$h" "$@" </dev/null >"$file" 2>&1 3>&- &
 }
 
-# ctl HOST ARG...: the xroce command for that host's daemon
+# ctl HOST ARG...: runs the xroce command for the daemon of the host
 ctl() {
 	local h=$1
 
@@ -122,7 +122,7 @@ make_netns() {
 	on "$h" ip link set lo up
 }
 
-# hosts_up [MTU [QUEUES]]: both hosts and their network, no daemon yet
+# hosts_up [MTU [QUEUES]]: creates both hosts and the network between them, without daemons
 hosts_up() {
 	local mtu=${1:-$MTU} queues="numrxqueues ${2:-1} numtxqueues ${2:-1}"
 
@@ -159,12 +159,12 @@ daemon_pid() {
 	cat "$RUN/$1/pid" 2>/dev/null
 }
 
-# daemon_up HOST [OPTION...]
+# daemon_up HOST [OPTION...]: starts the daemon of the host and waits until it serves requests
 daemon_up() {
 	local h=$1 pid
 
 	shift
-	# four busy processes on one emulated processor: who waits there sleeps
+	# Spinning would take time from the other processes on the only processor.
 	((SLOW == 1)) || set -- --spin-us 0 "$@"
 	ASAN_OPTIONS=detect_leaks=${DAEMON_LEAKS:-1} nsenter --net="/run/netns/$ID-$h" -- \
 		"$XROCED" --interface "v$h" --name "xr$h" --runtime-dir "$RUN/$h" \
@@ -186,7 +186,7 @@ daemons_up() {
 	daemon_up a "$@" && daemon_up b "$@"
 }
 
-# daemon_down HOST [SIGNAL]
+# daemon_down HOST [SIGNAL]: stops the daemon of the host; fails if it does not end or if a sanitizer reported an error
 daemon_down() {
 	local h=$1 pid
 
@@ -206,25 +206,25 @@ daemon_down() {
 	fi
 }
 
-# gid_index HOST ADDRESS
+# gid_index HOST ADDRESS: prints the GID index of an address of the host
 gid_index() {
 	gid_of "$(ctl "$1" status -j "xr$1")" "$2"
 }
 
-# counter HOST NAME: packets of a verdict, or a counter of the transport
+# counter HOST NAME: prints the number of packets with a reason, or a counter of the transport
 counter() {
 	ctl "$1" counters -j "xr$1" | jq -er --arg n "$2" \
 		'[.xdp[], .transport[]] | .[] | select(.name == $n) | .packets // .value'
 }
 
-# objects HOST [NAME]
+# objects HOST [NAME]: prints the number of objects of each kind, or of the kind NAME
 objects() {
 	ctl "$1" status -j "xr$1" | jq -cer ".objects${2:+.$2}"
 }
 
 # ---- a program on both hosts -----------------------------------------------------------
 
-# listens HOST PORT
+# listens HOST PORT: succeeds if a TCP socket listens on the port
 listens() {
 	local pid
 
@@ -244,7 +244,7 @@ show_output() {
 	done
 }
 
-# run_side SECONDS WHO HOST PROGRAM...: output and status to $OUT
+# run_side SECONDS WHO HOST PROGRAM...: runs a program on a host; writes command, output and status to $OUT/WHO*
 run_side() {
 	local seconds=$(($1 * SLOW)) who=$2 h=$3 status=0
 
@@ -255,13 +255,13 @@ run_side() {
 	return "$status"
 }
 
-# Where the outputs of the pair on $PORT are
+# Prints the output directory of the pair that uses $PORT.
 out() {
 	echo "${BATS_TEST_TMPDIR:-$RUN}/out.$PORT"
 }
 
-# pair [-t SECONDS] SERVER... -- CLIENT...: the server on a, the client on b once it listens on
-# $PORT. Both must succeed. Outputs are in $OUT/server and $OUT/client, shown on failure.
+# pair [-t SECONDS] SERVER... -- CLIENT...: runs the server on host a and, once it listens on $PORT, the client on host
+# b. Fails if one of them fails, and shows their outputs, which are in $OUT/server and $OUT/client.
 pair() {
 	local seconds=20 server=() server_pid status=0
 
@@ -286,8 +286,8 @@ pair() {
 	return "$status"
 }
 
-# for_host HOST ARG...: in arguments, @4 and @6 stand for the index of the host's IPv4 or IPv6
-# GID. The result is in ARGS.
+# for_host HOST ARG...: sets ARGS to the arguments, with @4 and @6 replaced by the GID index of the host's IPv4 and IPv6
+# address
 for_host() {
 	local h=${1^} arg a4 a6
 
@@ -302,13 +302,13 @@ for_host() {
 	done
 }
 
-# both [-t SECONDS] PROGRAM ARG...: one of the usual programs on both hosts, the client told
-# the server's address
+# both [-t SECONDS] PROGRAM ARG...: runs a program as server on host a and as client on host b, as `pair` does; the
+# address of the server is the last argument of the client
 both() {
 	local limit=() server
 
 	[[ $1 == -t ]] && limit=(-t "$2") && shift 2
-	# perftest's own local ACK timeout is 67 ms; that may pass before a process has its turn
+	# The default ACK timeout of perftest, 67 ms, is too short for an emulated machine.
 	[[ $SLOW != 1 && $1 == ib_* ]] && set -- "$@" -u 18
 	for_host a "$@" || return
 	server=("${ARGS[@]}")
@@ -318,7 +318,7 @@ both() {
 
 # ---- end ---------------------------------------------------------------------------------
 
-# Nothing of ours may be left after a clean stop.
+# Prints what the daemons left behind.
 leaks() {
 	local h left
 
@@ -334,7 +334,7 @@ leaks() {
 	done
 }
 
-# remove_hosts RUN: by force, whoever made them
+# remove_hosts RUN: removes the hosts of a test run by force
 remove_hosts() {
 	local run=$1 id=xrt-${1##*.} h pids
 
@@ -348,7 +348,7 @@ remove_hosts() {
 	rm -rf "$run"
 }
 
-# Stops daemons and removes everything; fails, and says why, where they left something.
+# Stops the daemons and removes the hosts. Fails if the daemons left anything behind, and prints it.
 hosts_down() {
 	local status=0 left
 
@@ -365,7 +365,7 @@ hosts_down() {
 	return $status
 }
 
-# Hosts of runs that were killed
+# Removes the hosts of test runs that were killed.
 sweep() {
 	local run
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Reads capture files (the classic format, either byte order) for tests:
+ * Reads capture files (classic pcap format, either byte order):
  *
  *     struct pcap p;
  *     if (pcap_open(&p, path))
@@ -19,7 +19,7 @@
 struct pcap {
 	FILE *file;
 	bool swap;
-	uint8_t *data; /* exactly as long as the packet, so that sanitizers see overruns */
+	uint8_t *data; /* exactly as long as the packet, so that sanitizers detect overruns */
 };
 
 __attribute__((unused)) static bool pcap_open(struct pcap *p, const char *path)
@@ -34,7 +34,7 @@ __attribute__((unused)) static bool pcap_open(struct pcap *p, const char *path)
 	return p->swap || header[0] == 0xa1b2c3d4 || header[0] == 0xa1b23c4d;
 }
 
-/* The next packet, valid until the next call; NULL at the end. */
+/* Returns the next packet, which is valid until the next call, or NULL at the end. */
 __attribute__((unused)) static uint8_t *pcap_next(struct pcap *p, uint32_t *len)
 {
 	uint32_t header[4];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Another ring for a queue, in one step where no engine runs beside it.
+ * Resizes a CQ or SRQ in one step, for tests in which no engine runs meanwhile.
  */
 #ifndef XR_TEST_RESIZE_H
 #define XR_TEST_RESIZE_H

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # shellcheck shell=bash
 #
-# What tests in shell do again and again while they wait, without starting a process: in an emulated
-# machine a start takes 0.1 s of its only processor, which what is waited for would need.
+# Functions that shell tests call in loops while they wait. They start no processes: in an emulated machine that takes
+# 0.1 s of its only processor, which the program under test needs.
 #
-# A status goes with each `return`: in an EXIT trap a bare one returns what the script ended with.
+# Each `return` has a status, because in an EXIT trap a bare `return` returns the exit status of the script.
 
-# nap SECONDS
+# nap SECONDS: sleeps
 nap() {
-	# nothing ever comes out of a pipe whose other end is ours, too
+	# Reading from a pipe that this shell itself holds open for writing always times out.
 	[[ -n ${NAP_FD:-} ]] || exec {NAP_FD}<> <(:)
 	read -rt "$1" -u "$NAP_FD" || true
 }
 
-# tcp_listens PID PORT: in the network of that process, over either IP version
+# tcp_listens PID PORT: succeeds if a TCP socket listens on PORT, IPv4 or IPv6, in the network namespace of process PID
 tcp_listens() {
 	local hex file lines
 
@@ -26,14 +26,14 @@ tcp_listens() {
 	return 1
 }
 
-# gid_of STATUS ADDRESS: index of the GID in what `xroce status -j` said
+# gid_of STATUS ADDRESS: prints the GID index of ADDRESS; STATUS is the output of `xroce status -j`
 gid_of() {
 	local json=${1//[[:space:]]/}
 
 	[[ $json =~ \"index\":([0-9]+),\"gid\":\"${2//./\\.}\" ]] && echo "${BASH_REMATCH[1]}"
 }
 
-# alive PID. A zombie is no process any more: its parent has not looked yet.
+# alive PID: succeeds if the process exists and is not a zombie
 alive() {
 	local stat
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Test Anything Protocol for tests in C: TAP_OK() a check with a description,
- * tap_skip() with a reason, `return tap_end()` at the end of main(). The runner
- * (selftests/run) adds up what every suite prints.
+ * Test Anything Protocol for tests in C: TAP_OK() for each check, tap_skip() for a check that
+ * cannot run, `return tap_end()` at the end of main().
  */
 #ifndef TAP_H
 #define TAP_H
@@ -11,7 +10,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* weak: one count for all files of a program */
+/* Weak, so that all files of a program share one count. */
 __attribute__((weak)) unsigned tap_count, tap_failures;
 
 __attribute__((format(printf, 4, 5), unused)) static bool tap_ok(bool ok, const char *file,
