@@ -27,10 +27,19 @@ static int watch_socket(struct xd_client *c)
 	return xd_watch_set(con->watch, con->busy || con->closing ? 0 : EPOLLIN);
 }
 
-int xd_connection_finish(struct xd_client *c)
+void xd_reply_send(struct xd_client *c, int err, struct xd_reply *rep)
 {
-	c->connection.busy = false;
-	return watch_socket(c);
+	struct xd_connection *con = &c->connection;
+	int failed;
+
+	if (c->ending || !con->busy)
+		return;
+	con->busy = false;
+	failed = xd_reply_write(
+		con->fd, (struct xr_msg){ .type = con->type, .status = err, .seq = con->seq }, rep);
+	/* The client is gone, or does not read its replies: end it. */
+	if (failed || watch_socket(c))
+		xd_client_end(c);
 }
 
 void xd_request_wait(struct xd_client *c, void (*cancel)(struct xd_client *c), void *waiting)

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 struct xd_client;
+struct xd_reply;
 struct xd_watch;
 
 struct xd_connection {
@@ -46,8 +47,11 @@ void xd_connection_greet(struct xd_client *c, bool observer);
  */
 void xd_client_feed(struct xd_client *c, const void *data, size_t len, const int *fds,
 		    uint32_t nfds);
-/* The reply was sent: reads the next request. -errno: the client has to be ended. */
-int xd_connection_finish(struct xd_client *c);
+/*
+ * Sends the reply to the request in flight, of an error only the status. rep: NULL if there is no
+ * body. Ends the client if it does not read its replies.
+ */
+void xd_reply_send(struct xd_client *c, int err, struct xd_reply *rep);
 
 /* The request in flight waits, until xd_request_wake(). cancel() is called if the client ends. */
 void xd_request_wait(struct xd_client *c, void (*cancel)(struct xd_client *c), void *waiting);

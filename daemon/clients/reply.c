@@ -6,8 +6,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "client.h"
-
 struct xd_reply *xd_reply_start(void)
 {
 	static struct xd_reply rep;
@@ -43,37 +41,26 @@ static void attach_fds(struct msghdr *msg, char *control, const struct xd_reply 
 	memcpy(CMSG_DATA(cmsg), rep->fd, rep->nfds * sizeof(int));
 }
 
-static int send_reply(const struct xd_connection *con, int err, struct xd_reply *rep)
+int xd_reply_write(int fd, struct xr_msg head, struct xd_reply *rep)
 {
 	char control[CMSG_SPACE(XR_MSG_MAX_FDS * sizeof(int))] = { 0 };
-	struct xr_msg head = { .type = con->type, .status = err, .seq = con->seq };
 	struct iovec iov[2] = { { &head, sizeof(head) }, { NULL, 0 } };
 	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 2 };
+	uint32_t i;
+	int err;
 
-	if (!err && rep) {
+	if (!head.status && rep) {
 		head.length = rep->length;
 		iov[1] = (struct iovec){ rep->body, rep->length };
 		if (rep->nfds)
 			attach_fds(&msg, control, rep);
 	}
-	return sendmsg(con->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
-}
-
-void xd_reply_send(struct xd_client *c, int err, struct xd_reply *rep)
-{
-	uint32_t i;
-	int failed;
-
-	if (c->ending || !c->connection.busy)
-		return;
-	failed = send_reply(&c->connection, err, rep);
+	err = sendmsg(fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
 	for (i = 0; rep && i < rep->nfds; i++) {
 		if (!rep->keep[i])
 			close(rep->fd[i]);
 	}
 	if (rep)
 		rep->nfds = 0;
-	/* The client is gone, or does not read its replies: end it. */
-	if (xd_connection_finish(c) || failed)
-		xd_client_end(c);
+	return err;
 }

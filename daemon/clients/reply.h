@@ -8,8 +8,6 @@
 
 #include <xroce/control.h>
 
-struct xd_client;
-
 #define XD_REPLY_MAX                                                                               \
 	(sizeof(struct xr_query_gids_rep) + XR_GID_TABLE_LEN * sizeof(struct xr_gid_entry))
 
@@ -30,9 +28,9 @@ void *xd_reply_body(struct xd_reply *rep, uint32_t length);
 void xd_reply_fd(struct xd_reply *rep, int fd, bool keep);
 
 /*
- * Sends the reply to the request in flight; of an error only the status. rep: NULL if there is no
- * body. Ends a client that does not read its replies.
+ * Writes a reply to a socket, without its body if head.status is an error, and closes its descriptors.
+ * rep: NULL if there is no body. -errno.
  */
-void xd_reply_send(struct xd_client *c, int err, struct xd_reply *rep);
+int xd_reply_write(int fd, struct xr_msg head, struct xd_reply *rep);
 
 #endif /* XD_REPLY_H */
