@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What one client may burden the daemon with: descriptors, jobs that hang, many objects, and its end amid all that */
+/*
+ * Load that one client can put on the daemon: descriptors, jobs that block, many objects, and its
+ * end meanwhile
+ */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -13,9 +16,9 @@
 #include "daemon/base/loop.h"
 #include "control.h"
 
-/* ---- descriptors whose close() hangs ----------------------------------------------- */
+/* ---- descriptors whose close() blocks ----------------------------------------- */
 
-/* A TCP connection within this program; -1: there is no loopback. */
+/* Connects two TCP sockets of this program. Returns -1 if there is no loopback interface. */
 static int connect_loopback(int *peer)
 {
 	struct sockaddr_in lo = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
@@ -35,7 +38,7 @@ static int connect_loopback(int *peer)
 	return -1;
 }
 
-/* Who closes it last waits until the peer has taken the data, or for ten minutes. */
+/* The last close() waits until the peer has read the data, or for ten minutes. */
 static int lingering_socket(int *peer)
 {
 	struct linger linger = { .l_onoff = 1, .l_linger = 600 };
@@ -50,7 +53,7 @@ static int lingering_socket(int *peer)
 	return fd;
 }
 
-/* Descriptors that nobody wants, with each message; false: the daemon takes no more of them. */
+/* Sends a message with unused descriptors. Returns false if the daemon no longer reads. */
 static bool flood(struct conn *c)
 {
 	struct xr_msg head = { .type = XR_MSG_ALLOC_PD, .seq = ++c->seq };
@@ -72,7 +75,7 @@ static void test_close_that_hangs(void)
 
 	fd = lingering_socket(&peer);
 	if (fd < 0) {
-		tap_skip("a descriptor whose close() hangs", "no loopback interface");
+		tap_skip("a descriptor whose close() blocks", "no loopback interface");
 		return;
 	}
 	open_client(&other);
@@ -86,8 +89,8 @@ static void test_close_that_hangs(void)
 	MUST(answer(&hostile) == -EINVAL);
 	for (i = 0; i < 20 && flood(&hostile); i++)
 		;
-	TAP_OK(i < 20, "who makes a close() hang sends no more descriptors");
-	TAP_OK(!ask(&other, XR_MSG_ALLOC_PD, NULL, 0), "others are served");
+	TAP_OK(i < 20, "no requests are read from a client whose close() blocks");
+	TAP_OK(!ask(&other, XR_MSG_ALLOC_PD, NULL, 0), "other clients are served");
 	close(peer);
 	job_hangs = false;
 	settle();
@@ -96,9 +99,9 @@ static void test_close_that_hangs(void)
 	TAP_OK(nothing_left() && open_fds() == before, "nothing is left");
 }
 
-/* ---- the end amid a job ------------------------------------------------------------- */
+/* ---- end of a client during a job --------------------------------------------- */
 
-/* A job that takes as long as the test likes */
+/* A job that blocks until the test lets it finish */
 struct slow_job {
 	struct xd_client_job job;
 	sem_t go;
@@ -117,7 +120,7 @@ static void slow_done(struct xd_client_job *job)
 {
 }
 
-/* Of what the client had when it asked, nothing is there any more when the job begins. */
+/* The client ends, and its objects are freed, before the job of its request starts. */
 static void test_end_before_job(void)
 {
 	struct slow_job slow = { .job = { .run = slow_run, .done = slow_done } };
@@ -133,21 +136,22 @@ static void test_end_before_job(void)
 	sem_init(&slow.go, 0, 0);
 	xd_client_add_job(c.client, &slow.job);
 	job_hangs = true;
-	TAP_OK(send_reg(&c, &r, NULL, 0) == 1, "a region of device memory waits behind a job");
+	TAP_OK(send_reg(&c, &r, NULL, 0) == 1,
+	       "a registration of device memory waits behind a job");
 	xd_client_end(c.client);
 	sem_post(&slow.go);
 	job_hangs = false;
 	settle();
 	close_client(&c);
-	TAP_OK(slow.ran && nothing_left(), "and is not made when its client has gone");
+	TAP_OK(slow.ran && nothing_left(), "it is dropped if the client ends");
 	sem_destroy(&slow.go);
 }
 
-/* ---- many ------------------------------------------------------------------------------ */
+/* ---- many objects ------------------------------------------------------------- */
 
 #define HANDLES 60000
 
-/* Without a turn of the loop, of which there would be too many */
+/* Does not run the loop, which would take too long for this number of requests. */
 static int ask_now(struct conn *c, uint32_t type, const void *body, size_t len)
 {
 	struct xr_msg head = { .type = type, .seq = ++c->seq, .length = (uint32_t)len };
@@ -160,8 +164,8 @@ static int ask_now(struct conn *c, uint32_t type, const void *body, size_t len)
 }
 
 /*
- * Handles of one target QP, each with an event that its client does not read. The end takes ages (settle() says
- * so) if any of it goes through a list from its beginning for each of them.
+ * Handles of one target QP, each with an event that its client does not read. If freeing one handle
+ * searched a list from its start, the end would take too long, and settle() would fail.
  */
 static void test_many_handles(void)
 {
@@ -183,10 +187,10 @@ static void test_many_handles(void)
 	for (i = 1; i < HANDLES; i++)
 		MUST(!ask_now(&c, XR_MSG_OPEN_QP, &open, sizeof(open)));
 	TAP_OK(ask_now(&c, XR_MSG_OPEN_QP, &open, sizeof(open)) == -ENOMEM,
-	       "%u handles of a target", i);
+	       "%u handles of a target QP", i);
 	xd_engine_events.async(qp->xt, NULL, IBV_EVENT_QP_FATAL);
 	close_client(&c);
-	TAP_OK(nothing_left(), "which go in no time, and their events");
+	TAP_OK(nothing_left(), "they and their events are freed in short time");
 	fake.opt.max_qp = max_qp;
 	fake.opt.client_max_qp = client_max_qp;
 }
@@ -196,7 +200,9 @@ static struct xd_cq *the_cq(const struct conn *c, uint32_t handle)
 	return xd_object_get(c->client, XD_CQ, handle);
 }
 
-/* Events that wait for room leave from the middle, the end and the beginning, and the rest arrive in order. */
+/*
+ * Destroys CQs whose pending events are at the start, in the middle and at the end of the backlog.
+ */
 static void test_events_that_wait(void)
 {
 	uint32_t channel, cq[5], i;
@@ -225,26 +231,29 @@ static void test_events_that_wait(void)
 	for (i = 0; i < 2; i++)
 		recv(fd, &cookie[i], sizeof(*cookie), MSG_DONTWAIT);
 	TAP_OK(cookie[0] == 1 && cookie[1] == 3,
-	       "events that wait, without those of queues that went");
+	       "pending events arrive in order, without those of destroyed CQs");
 	xd_engine_events.cq(&the_cq(&c, cq[3])->xt);
 	TAP_OK(recv(fd, &cookie[0], sizeof(*cookie), MSG_DONTWAIT) > 0 && cookie[0] == 3,
-	       "and the next one");
+	       "a later event arrives after them");
 	close(fd);
 	close_client(&c);
 	TAP_OK(nothing_left(), "nothing is left");
 }
 
-/* ---- jobs without end -------------------------------------------------------------------- */
+/* ---- jobs that follow each other ---------------------------------------------- */
 
 #define TURNS 100
 
-/* Comes again, and is done again before the control thread is through with it. */
+/*
+ * A job that is added again by its done(), and is done again before the control thread has
+ * finished.
+ */
 struct again {
 	struct xd_job job;
 	sem_t ran;
 };
 static uint32_t turns;
-static uint32_t turns_before_others; /* that the loop serves */
+static uint32_t turns_before_others; /* events that the loop handled */
 
 static void again_run(struct xd_job *job)
 {
@@ -259,7 +268,7 @@ static void again_done(struct xd_job *job)
 		return;
 	xd_jobs_add(fake_clients()->jobs, job);
 	sem_wait(&t->ran);
-	usleep(1000); /* it is put on the list of those that are done */
+	usleep(1000); /* The job is now in the list of finished jobs. */
 }
 
 static void other_event(void *arg, uint32_t events)
@@ -286,7 +295,7 @@ static void test_endless_jobs(void)
 	job_hangs = false;
 	settle();
 	TAP_OK(turns_before_others && turns_before_others < TURNS,
-	       "jobs that follow each other leave the loop its turns (%u)", turns_before_others);
+	       "the loop runs between jobs that follow each other (%u)", turns_before_others);
 	xd_watch_del(watch);
 	close(pair[0]), close(pair[1]);
 	sem_destroy(&again.ran);
@@ -294,7 +303,10 @@ static void test_endless_jobs(void)
 
 /* ---- a large completion queue -------------------------------------------------------------- */
 
-/* Its entries are copied by a job, while others are served and its client may go. */
+/*
+ * A job copies the entries of a large CQ. Other clients are served meanwhile, and the client may
+ * end.
+ */
 static void test_large_cq(void)
 {
 	struct slow_job slow = { .job = { .run = slow_run, .done = slow_done } };
@@ -315,15 +327,15 @@ static void test_large_cq(void)
 	xd_client_add_job(c.client, &slow.job);
 	job_hangs = true;
 	TAP_OK(ask(&c, XR_MSG_RESIZE_CQ, &q, sizeof(q)) == 1 && cq->depth == 16384,
-	       "the entries of a large CQ are moved by a job");
-	TAP_OK(!ask(&other, XR_MSG_ALLOC_PD, NULL, 0), "others are served meanwhile");
+	       "the entries of a large CQ are copied by a job");
+	TAP_OK(!ask(&other, XR_MSG_ALLOC_PD, NULL, 0), "other clients are served meanwhile");
 	MUST(!xt_cq_push(xd_worker_engine(fake.dev.workers, 0), &cq->xt, &cqe, false));
 	sem_post(&slow.go);
 	job_hangs = false;
 	settle();
 	TAP_OK(!answer(&c) && cq->depth == 32768 && cq->xt.queue == cq->ring.ptr &&
 		       cq->xt.queue->producer == 10001,
-	       "and all that came meanwhile");
+	       "completions that were added meanwhile are copied");
 
 	xd_client_add_job(c.client, &slow.job);
 	job_hangs = true;
@@ -339,9 +351,9 @@ static void test_large_cq(void)
 	sem_destroy(&slow.go);
 }
 
-/* ---- memory of the daemon's own -------------------------------------------------------- */
+/* ---- the daemon's own memory -------------------------------------------------- */
 
-/* A region of single bytes, each a segment of its own */
+/* A region of segments of one byte */
 static int register_bytes(struct conn *c, uint32_t pd, const uint8_t *page)
 {
 	static uint8_t data[XR_MSG_MAX / 2] __attribute__((aligned(8)));
@@ -372,14 +384,14 @@ static void test_memory_that_counts(void)
 	before = c.client->user->bytes;
 	MUST(!register_bytes(&c, fast.pd, page));
 	TAP_OK(c.client->user->bytes >= before + XR_MR_SEGMENTS_MAX * sizeof(struct xt_mem_seg),
-	       "what the daemon needs for many small pieces counts for the quota");
+	       "the daemon's memory for many small segments is charged to the quota");
 	MUST(!ask_handle(&c, XR_MSG_DEREG_MR, handle_of(&c)));
-	TAP_OK(c.client->user->bytes == before, "until they go");
+	TAP_OK(c.client->user->bytes == before, "until the region is deregistered");
 	MUST(!ask(&c, XR_MSG_ALLOC_FAST_MR, &fast, sizeof(fast)));
 	TAP_OK(c.client->user->bytes >= before + lists + fast.max_pages * sizeof(struct xt_mem_seg),
-	       "so does what it needs for a region of fast registration");
+	       "its memory for a region of fast registration is charged, too");
 	MUST(!ask_handle(&c, XR_MSG_DEREG_MR, handle_of(&c)));
-	TAP_OK(c.client->user->bytes == before, "until that goes");
+	TAP_OK(c.client->user->bytes == before, "until that region is deregistered");
 	close_client(&c);
 	munmap(page, PAGE);
 	TAP_OK(nothing_left(), "nothing is left");

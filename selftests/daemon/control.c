@@ -24,7 +24,7 @@ static void stop_loop(void *arg)
 
 bool job_hangs;
 
-/* Whatever is there to be done, jobs included */
+/* Runs the loop until all jobs and events are done. */
 void settle(void)
 {
 	for (int i = 0; i < 3; i++) {
@@ -68,7 +68,7 @@ void send_raw(struct conn *c, const void *data, size_t len, const int *fds, uint
 	MUST(sendmsg(c->fd, &msg, MSG_NOSIGNAL) == (ssize_t)len);
 }
 
-/* The status of the answer; 1: there is none yet; -EPIPE: the daemon hung up. */
+/* Returns the status of the reply; 1: no reply yet; -EPIPE: the daemon closed the connection. */
 int answer(struct conn *c)
 {
 	char control[CMSG_SPACE(64 * sizeof(int))];
@@ -168,7 +168,7 @@ bool nothing_left(void)
 	xd_mem_totals(&totals);
 	return !cs->first && !cs->count && !cs->limits.users && !cs->limits.fds.used && !objects &&
 	       !fake.map_keys && !fake.map_qps && !fake.map_groups && !o->mcast.first &&
-	       !fake.bells && !totals.mapped && !totals.pinned && !o->pd_ids.used;
+	       !fake.doorbells && !totals.mapped && !totals.pinned && !o->pd_ids.used;
 }
 
 uint32_t alloc_pd(struct conn *c)

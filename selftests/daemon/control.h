@@ -24,12 +24,12 @@
 #define PAGE 4096ul
 
 void start_server(const char *name);
-/* Whatever is there to be done, jobs included */
+/* Runs the loop until all jobs and events are done. */
 void settle(void);
-extern bool job_hangs; /* so do not wait for it */
-/* Nothing of any client is left in the daemon. */
+extern bool job_hangs; /* a job blocks, so settle() does not wait for jobs */
+/* Returns true if the daemon has no clients, objects or other resources of clients. */
 bool nothing_left(void);
-/* Of this program */
+/* Returns the number of open descriptors of this program. */
 int open_fds(void);
 
 /* ---- clients --------------------------------------------------------------------- */
@@ -38,7 +38,7 @@ struct conn {
 	struct xd_client *client;
 	int fd;
 	uint32_t seq;
-	/* the last answer */
+	/* the last reply */
 	uint8_t body[16384] __attribute__((aligned(8)));
 	uint32_t length;
 	int fds[64];
@@ -47,13 +47,13 @@ struct conn {
 
 void connect_client(struct conn *c);
 void disconnect(struct conn *c);
-/* The same with HELLO, and its event socket */
+/* The same with HELLO, and with the client's event socket */
 extern int events_fd;
 void open_client(struct conn *c);
 void close_client(struct conn *c);
 
 void send_raw(struct conn *c, const void *data, size_t len, const int *fds, uint32_t nfds);
-/* The status of the answer; 1: there is none yet; -EPIPE: the daemon hung up. */
+/* Returns the status of the reply; 1: no reply yet; -EPIPE: the daemon closed the connection. */
 int answer(struct conn *c);
 int ask_fds(struct conn *c, uint32_t type, const void *body, size_t len, const int *fds,
 	    uint32_t nfds);
@@ -69,17 +69,17 @@ uint32_t create_channel(struct conn *c, int *fd);
 uint32_t create_cq(struct conn *c, uint32_t depth, uint32_t channel);
 struct xr_create_qp_req qp_request(uint32_t pd, uint32_t cq);
 uint32_t create_qp(struct conn *c, uint32_t pd, uint32_t cq);
-uint32_t create_datagram_qp(struct conn *c); /* with domain and CQ of its own */
+uint32_t create_datagram_qp(struct conn *c); /* with a PD and a CQ of its own */
 uint32_t create_srq(struct conn *c, uint32_t pd, uint32_t max_wr);
-/* These three: the status */
+/* These three return the status. */
 int open_xrcd(struct conn *c, const char *file, uint32_t flags);
 int create_ah(struct conn *c, uint32_t pd, uint32_t sgid_index);
 int mcast(struct conn *c, uint32_t type, uint32_t qp, uint8_t group);
 
-/* Statuses of MODIFY_QP; attr_mask besides the state */
+/* MODIFY_QP; mask: attributes besides the state. Return the status. */
 int modify(struct conn *c, uint32_t qp, uint32_t state, struct xr_qp_attr attr, uint32_t mask);
 int to_init(struct conn *c, uint32_t qp);
-struct xr_qp_attr rtr_attr(void); /* a peer that can be reached */
+struct xr_qp_attr rtr_attr(void); /* with the address of a reachable peer */
 int to_rtr(struct conn *c, uint32_t qp, struct xr_qp_attr attr);
 int to_rts(struct conn *c, uint32_t qp);
 uint32_t state_of(struct conn *c, uint32_t qp);
@@ -91,7 +91,7 @@ struct reg {
 	struct xr_mr_segment segment[8];
 };
 
-/* /proc/self/mem and maps; they go with the next registration until proc_sent is set. */
+/* /proc/self/mem and maps, which are sent with each registration unless proc_sent is set */
 extern int proc_fd[2];
 extern bool proc_sent;
 
@@ -101,12 +101,12 @@ struct reg reg_of(uint32_t pd, const void *addr, size_t length, uint32_t access)
 void add_segment(struct reg *r, uint32_t kind, const void *addr, size_t length);
 int send_reg(struct conn *c, const struct reg *r, const int *fds, uint32_t nfds);
 int reg_private(struct conn *c, uint32_t pd, const void *addr, size_t length, uint32_t access);
-/* The flags of ibv_rereg_mr(), and what the request would say if it were the first */
+/* REREG_MR with flags of ibv_rereg_mr(); r is the region as in REG_MR. */
 int rereg(struct conn *c, uint32_t handle, uint32_t flags, struct reg *r);
 void *pages(size_t n, int prot, int flags);
 int memfd(size_t size, int seals);
 
-/* The last answer's region */
+/* The region of the last reply */
 struct xr_reg_mr_rep mr_of(struct conn *c);
 struct xd_mr *the_mr(struct conn *c);
 

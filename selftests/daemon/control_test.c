@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The control protocol: messages, objects, events, the end of clients, what is shown */
+/* The control protocol: messages, objects, events, end of clients, SHOW */
 #include <errno.h>
 #include <fcntl.h>
 #include <infiniband/verbs.h>
@@ -23,29 +23,31 @@ static void test_hello(void)
 	struct conn c;
 
 	connect_client(&c);
-	TAP_OK(ask(&c, XR_MSG_ALLOC_PD, NULL, 0) == -EPROTO, "HELLO comes first");
-	TAP_OK(ask(&c, XR_MSG_HELLO, &bad, sizeof(bad)) == -EPROTO, "another version is refused");
+	TAP_OK(ask(&c, XR_MSG_ALLOC_PD, NULL, 0) == -EPROTO, "a request before HELLO is refused");
+	TAP_OK(ask(&c, XR_MSG_HELLO, &bad, sizeof(bad)) == -EPROTO,
+	       "HELLO of another version is refused");
 	TAP_OK(ask(&c, XR_MSG_HELLO, &bad, 4) == -EINVAL, "a short HELLO is refused");
 	TAP_OK(hello(&c, 0x80) == -EINVAL, "an unknown flag is refused");
 	TAP_OK(!hello(&c, 0), "HELLO");
 	rep = (struct xr_hello_rep *)c.body;
 	TAP_OK(rep->workers == 1 && c.nfds == 3 + rep->has_uffd && rep->doorbells.new_chunk &&
 		       rep->doorbells.length == sizeof(struct xr_doorbell),
-	       "its answer has events, an eventfd, doorbells");
-	TAP_OK(hello(&c, 0) == -EPROTO, "HELLO comes once");
+	       "the reply to HELLO has the event socket, an eventfd and doorbells");
+	TAP_OK(hello(&c, 0) == -EPROTO, "a second HELLO is refused");
 	disconnect(&c);
 
 	connect_client(&c);
-	fake.no_bells = true;
-	TAP_OK(hello(&c, 0) == -ENOSPC, "doorbells that would wake nobody are an error");
-	fake.no_bells = false;
-	TAP_OK(!hello(&c, 0), "which need not last");
+	fake.no_doorbells = true;
+	TAP_OK(hello(&c, 0) == -ENOSPC, "HELLO fails if a worker cannot watch the doorbells");
+	fake.no_doorbells = false;
+	TAP_OK(!hello(&c, 0), "HELLO can be repeated after an error");
 	disconnect(&c);
 
 	connect_client(&c);
 	TAP_OK(!hello(&c, XR_HELLO_OBSERVER) && !c.nfds, "an observer gets no descriptors");
-	TAP_OK(ask(&c, XR_MSG_ALLOC_PD, NULL, 0) == -EPERM, "an observer owns nothing");
-	TAP_OK(!ask(&c, XR_MSG_SHOW, &show, sizeof(show)) && c.nfds == 1, "an observer may look");
+	TAP_OK(ask(&c, XR_MSG_ALLOC_PD, NULL, 0) == -EPERM, "an observer may not create objects");
+	TAP_OK(!ask(&c, XR_MSG_SHOW, &show, sizeof(show)) && c.nfds == 1,
+	       "an observer may use SHOW");
 	disconnect(&c);
 	TAP_OK(nothing_left(), "nothing is left");
 }
@@ -59,41 +61,42 @@ static void test_malformed(void)
 	struct conn c;
 
 	open_client(&c);
-	TAP_OK(ask(&c, 0, NULL, 0) == -EOPNOTSUPP, "type 0");
-	TAP_OK(ask(&c, XR_MSG_COUNT, NULL, 0) == -EOPNOTSUPP, "a type beyond the last");
-	TAP_OK(ask(&c, XR_MSG_CREATE_CQ, body, 8) == -EINVAL, "a body that is too short");
-	TAP_OK(!ask(&c, XR_MSG_ALLOC_PD, body, sizeof(body)), "one that is too long is cut");
+	TAP_OK(ask(&c, 0, NULL, 0) == -EOPNOTSUPP, "type 0 is refused");
+	TAP_OK(ask(&c, XR_MSG_COUNT, NULL, 0) == -EOPNOTSUPP, "a type beyond the last is refused");
+	TAP_OK(ask(&c, XR_MSG_CREATE_CQ, body, 8) == -EINVAL,
+	       "a body that is too short is refused");
+	TAP_OK(!ask(&c, XR_MSG_ALLOC_PD, body, sizeof(body)), "a body that is too long is cut");
 	c.seq = head.seq;
 	send_raw(&c, &head, sizeof(head), NULL, 0);
 	settle();
-	TAP_OK(answer(&c) == -EINVAL, "a length that is not the datagram's");
+	TAP_OK(answer(&c) == -EINVAL, "a length other than the datagram's is refused");
 	c.seq = 0;
 	send_raw(&c, body, 5, NULL, 0);
 	settle();
-	TAP_OK(answer(&c) == -EINVAL, "less than a header");
+	TAP_OK(answer(&c) == -EINVAL, "a datagram shorter than a header is refused");
 	memcpy(huge, &head, sizeof(head));
 	c.seq = head.seq;
 	send_raw(&c, huge, sizeof(huge), NULL, 0);
 	settle();
-	TAP_OK(answer(&c) == -EINVAL, "more than a message may have");
+	TAP_OK(answer(&c) == -EINVAL, "a datagram longer than a message may be is refused");
 
 	before = open_fds();
 	one = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	TAP_OK(ask_fds(&c, XR_MSG_ALLOC_PD, NULL, 0, &one, 1) == -EINVAL,
-	       "a descriptor that nobody wants");
+	       "a descriptor with a request that takes none is refused");
 	for (i = 0; i < 253; i++)
 		flood[i] = one;
 	TAP_OK(ask_fds(&c, XR_MSG_REG_MR, body, sizeof(body), flood, 253) == -EINVAL,
-	       "more descriptors than a message may have");
+	       "more descriptors than a message may have are refused");
 	TAP_OK(ask_fds(&c, XR_MSG_REG_MR, body, sizeof(body), flood, 64) == -EINVAL,
-	       "as many as it may have, for nothing");
+	       "the most descriptors, none of them used, are refused");
 	close(one);
-	TAP_OK(open_fds() == before, "all of them were closed");
+	TAP_OK(open_fds() == before, "all these descriptors are closed");
 	close_client(&c);
 	TAP_OK(nothing_left(), "nothing is left");
 }
 
-/* What the rows of XR_MESSAGES promise holds for each of them. */
+/* Length, descriptors and observers for each row of XR_MESSAGES */
 static void test_rows(void)
 {
 	static const struct {
@@ -127,9 +130,9 @@ static void test_rows(void)
 			observer += ask(&o, type, body, rows[type].size) != -EPERM;
 	}
 	close(one);
-	TAP_OK(shorter == wanted_shorter, "no request may be shorter than its first version");
-	TAP_OK(fds == wanted_fds, "no request may carry descriptors that it does not take");
-	TAP_OK(!observer, "observers may send requests that are for observers only");
+	TAP_OK(shorter == wanted_shorter, "each request shorter than its first version is refused");
+	TAP_OK(fds == wanted_fds, "each request refuses descriptors that it does not take");
+	TAP_OK(!observer, "an observer may send only requests for observers");
 	disconnect(&o);
 	close_client(&c);
 	TAP_OK(nothing_left(), "nothing is left");
@@ -137,7 +140,7 @@ static void test_rows(void)
 
 /* ---- objects --------------------------------------------------------------------- */
 
-/* What programs look at before they use a thing: each of these is there, each of the others is not. */
+/* Programs read capability flags before they use a feature, so the flags must be exact. */
 static void test_capabilities(void)
 {
 	const uint64_t have = IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR |
@@ -152,7 +155,7 @@ static void test_capabilities(void)
 	open_client(&c);
 	MUST(!ask(&c, XR_MSG_QUERY_DEVICE, NULL, 0));
 	flags = ((struct xr_query_device_rep *)c.body)->device_cap_flags;
-	TAP_OK(flags == have, "capabilities: %llx more, %llx less than there are",
+	TAP_OK(flags == have, "capabilities: %llx reported in error, %llx missing",
 	       (unsigned long long)(flags & ~have), (unsigned long long)(have & ~flags));
 	close_client(&c);
 }
@@ -169,58 +172,69 @@ static void test_objects(void)
 	open_client(&c);
 	pd = alloc_pd(&c);
 	channel = create_channel(&c, &channel_fd);
-	TAP_OK(ask(&c, XR_MSG_CREATE_CQ, &cqr, sizeof(cqr)) == -EINVAL, "a CQ without entries");
+	TAP_OK(ask(&c, XR_MSG_CREATE_CQ, &cqr, sizeof(cqr)) == -EINVAL,
+	       "a CQ without entries is refused");
 	cqr.depth = XR_MAX_CQE + 1;
-	TAP_OK(ask(&c, XR_MSG_CREATE_CQ, &cqr, sizeof(cqr)) == -EINVAL, "a CQ that is too deep");
+	TAP_OK(ask(&c, XR_MSG_CREATE_CQ, &cqr, sizeof(cqr)) == -EINVAL,
+	       "a CQ that is too deep is refused");
 	cqr = (struct xr_create_cq_req){ .depth = 5, .channel = channel + 1 };
-	TAP_OK(ask(&c, XR_MSG_CREATE_CQ, &cqr, sizeof(cqr)) == -ENOENT, "no such channel");
+	TAP_OK(ask(&c, XR_MSG_CREATE_CQ, &cqr, sizeof(cqr)) == -ENOENT,
+	       "a CQ of an unknown channel is refused");
 	cq = create_cq(&c, 5, channel);
-	TAP_OK(((struct xr_create_cq_rep *)c.body)->depth == 8, "depths are powers of two");
+	TAP_OK(((struct xr_create_cq_rep *)c.body)->depth == 8,
+	       "depths are rounded up to powers of two");
 
 	qr = qp_request(pd, cq + 1);
-	TAP_OK(ask(&c, XR_MSG_CREATE_QP, &qr, sizeof(qr)) == -ENOENT, "no such CQ");
+	TAP_OK(ask(&c, XR_MSG_CREATE_QP, &qr, sizeof(qr)) == -ENOENT,
+	       "a QP of an unknown CQ is refused");
 	qr = qp_request(pd, cq);
 	qr.type = 8; /* IBV_QPT_RAW_PACKET */
-	TAP_OK(ask(&c, XR_MSG_CREATE_QP, &qr, sizeof(qr)) == -EOPNOTSUPP, "no raw packets");
+	TAP_OK(ask(&c, XR_MSG_CREATE_QP, &qr, sizeof(qr)) == -EOPNOTSUPP,
+	       "a raw packet QP is refused");
 	qr = qp_request(pd, cq);
 	qr.max_send_sge = XR_MAX_SGE + 1;
-	TAP_OK(ask(&c, XR_MSG_CREATE_QP, &qr, sizeof(qr)) == -EINVAL, "too many SGEs");
+	TAP_OK(ask(&c, XR_MSG_CREATE_QP, &qr, sizeof(qr)) == -EINVAL,
+	       "a QP with too many SGEs is refused");
 	qr.max_send_sge = 1;
 	qr.max_recv_wr = XR_MAX_WR + 1;
-	TAP_OK(ask(&c, XR_MSG_CREATE_QP, &qr, sizeof(qr)) == -EINVAL, "too many receives");
+	TAP_OK(ask(&c, XR_MSG_CREATE_QP, &qr, sizeof(qr)) == -EINVAL,
+	       "a QP with too many receives is refused");
 	qp = create_qp(&c, pd, cq);
 	rep = (struct xr_create_qp_rep *)c.body;
 	TAP_OK(rep->max_send_wr == 16 && rep->max_recv_wr == 16 && rep->max_send_sge == 2 &&
 		       rep->max_inline >= 32 && rep->sq.length && rep->rq.length,
-	       "QP capabilities");
+	       "QP capabilities are rounded up");
 
-	TAP_OK(ask_handle(&c, XR_MSG_DEALLOC_PD, pd) == -EBUSY, "a PD in use");
-	TAP_OK(ask_handle(&c, XR_MSG_DESTROY_CQ, cq) == -EBUSY, "a CQ in use");
-	TAP_OK(ask_handle(&c, XR_MSG_DESTROY_CHANNEL, channel) == -EBUSY, "a channel in use");
+	TAP_OK(ask_handle(&c, XR_MSG_DEALLOC_PD, pd) == -EBUSY, "a PD in use is not deallocated");
+	TAP_OK(ask_handle(&c, XR_MSG_DESTROY_CQ, cq) == -EBUSY, "a CQ in use is not destroyed");
+	TAP_OK(ask_handle(&c, XR_MSG_DESTROY_CHANNEL, channel) == -EBUSY,
+	       "a channel in use is not destroyed");
 	TAP_OK(ask_handle(&c, XR_MSG_DESTROY_QP, 0) == -ENOENT &&
 		       ask_handle(&c, XR_MSG_DESTROY_QP, UINT32_MAX) == -ENOENT &&
 		       ask_handle(&c, XR_MSG_DEREG_MR, qp) == -ENOENT,
-	       "handles that are none");
+	       "invalid handles are refused");
 
 	connect_client(&d);
 	hello(&d, 0);
-	TAP_OK(ask_handle(&d, XR_MSG_DESTROY_QP, qp) == -ENOENT, "another client's handle");
+	TAP_OK(ask_handle(&d, XR_MSG_DESTROY_QP, qp) == -ENOENT,
+	       "a handle of another client is refused");
 	disconnect(&d);
 
 	TAP_OK(!ask_handle(&c, XR_MSG_DESTROY_QP, qp) && !ask_handle(&c, XR_MSG_DESTROY_CQ, cq) &&
 		       !ask_handle(&c, XR_MSG_DESTROY_CHANNEL, channel) &&
 		       !ask_handle(&c, XR_MSG_DEALLOC_PD, pd),
-	       "all can go in order");
-	TAP_OK(ask_handle(&c, XR_MSG_DESTROY_QP, qp) == -ENOENT, "but not twice");
+	       "all objects can be destroyed in order");
+	TAP_OK(ask_handle(&c, XR_MSG_DESTROY_QP, qp) == -ENOENT, "a QP cannot be destroyed twice");
 	for (i = 0; i <= fake.opt.client_max_pd && !err; i++)
 		err = ask(&c, XR_MSG_ALLOC_PD, NULL, 0);
-	TAP_OK(err == -ENOMEM && i == fake.opt.client_max_pd + 1, "the client's limit");
+	TAP_OK(err == -ENOMEM && i == fake.opt.client_max_pd + 1,
+	       "a client has at most its limit of PDs");
 	close(channel_fd);
 	close_client(&c);
 	TAP_OK(nothing_left(), "nothing is left");
 }
 
-/* Rings come from shared chunks, and what was freed is zero again. */
+/* Rings are pieces of shared chunks, and freed pieces are zeroed. */
 static void test_shared_memory(void)
 {
 	struct xr_shm_ref ring;
@@ -250,10 +264,11 @@ static void test_shared_memory(void)
 		}
 		MUST(!ask_handle(&c, XR_MSG_DESTROY_CQ, cq));
 	}
-	TAP_OK(seen <= 1, "100 rings, one after the other, take no new chunk");
-	TAP_OK(zero, "each begins with zeros");
+	TAP_OK(seen <= 1, "100 rings, one after the other, need one chunk");
+	TAP_OK(zero, "each ring starts with zeros");
 	q.depth = XR_MAX_CQE;
-	TAP_OK(ask(&c, XR_MSG_CREATE_CQ, &q, sizeof(q)) == -EDQUOT, "rings count for the quota");
+	TAP_OK(ask(&c, XR_MSG_CREATE_CQ, &q, sizeof(q)) == -EDQUOT,
+	       "rings are charged to the quota");
 	if (base)
 		munmap(base, ring.chunk_size);
 	close_client(&c);
@@ -287,12 +302,12 @@ static void test_events(void)
 	cq = create_cq(&c, 16, channel);
 	cq2 = create_cq(&c, 16, channel);
 	obj = xd_object_get(c.client, XD_CQ, cq);
-	TAP_OK(!(fcntl(fd, F_GETFL) & O_NONBLOCK), "programs may block on a channel");
+	TAP_OK(!(fcntl(fd, F_GETFL) & O_NONBLOCK), "the client's end of a channel blocks");
 	xd_engine_events.cq(&obj->xt);
 	TAP_OK(read(fd, &cookie, sizeof(cookie)) == sizeof(cookie) && cookie == 0xc0,
-	       "an event is the CQ's cookie");
+	       "a completion event is the CQ's cookie");
 	writable = (struct pollfd){ .fd = fd, .events = POLLIN };
-	TAP_OK(!poll(&writable, 1, 0), "and one only");
+	TAP_OK(!poll(&writable, 1, 0), "there is only one event");
 	MUST(!send(fd, "x", 1, MSG_DONTWAIT | MSG_NOSIGNAL) || errno == EPIPE);
 
 	for (i = 0; i < 5000; i++)
@@ -300,19 +315,19 @@ static void test_events(void)
 	xd_engine_events.cq(&((struct xd_cq *)xd_object_get(c.client, XD_CQ, cq2))->xt);
 	settle();
 	n = drain(fd, 8);
-	TAP_OK(n > 100 && n < 5000, "a full channel keeps one event for each CQ (%u fit)", n);
+	TAP_OK(n > 100 && n < 5000, "a channel takes events until it is full (%u fit)", n);
 	settle();
 	n = drain(fd, 8);
-	TAP_OK(n == 2, "which come when there is room");
+	TAP_OK(n == 2, "one more event for each CQ follows when there is room");
 	settle();
-	TAP_OK(!drain(fd, 8) && !obj->channel->socket.watch, "and then all is quiet");
+	TAP_OK(!drain(fd, 8) && !obj->channel->socket.watch, "then there are no more events");
 	MUST(!ask_handle(&c, XR_MSG_DESTROY_CQ, cq2));
 	gone = (struct xr_destroy_rep *)c.body;
-	TAP_OK(gone->comp_events == 1, "events are counted");
+	TAP_OK(gone->comp_events == 1, "DESTROY_CQ returns the number of events");
 	close(fd);
 	xd_engine_events.cq(&obj->xt);
 	settle();
-	TAP_OK(!ask(&c, XR_MSG_ALLOC_PD, NULL, 0), "a client that closed its channel");
+	TAP_OK(!ask(&c, XR_MSG_ALLOC_PD, NULL, 0), "events of a closed channel are discarded");
 
 	xd_engine_events.async(NULL, &obj->xt, IBV_EVENT_CQ_ERR);
 	xd_clients_port_event(fake_clients(), IBV_EVENT_GID_CHANGE);
@@ -323,7 +338,7 @@ static void test_events(void)
 		     read(events_fd, &ev[1], sizeof(ev[1])) == sizeof(ev[1]));
 		TAP_OK(ev[0].element == 0xc0 && ev[0].type == IBV_EVENT_CQ_ERR &&
 			       ev[1].element == 1 && ev[1].type == IBV_EVENT_GID_CHANGE,
-		       "asynchronous events, of a CQ and of the port");
+		       "asynchronous events of a CQ and of the port");
 	}
 	close_client(&c);
 	TAP_OK(nothing_left(), "nothing is left");
@@ -331,7 +346,7 @@ static void test_events(void)
 
 /* ---- the end of clients ---------------------------------------------------------- */
 
-/* Its process ends, but a child of it keeps the socket. */
+/* The process of the client ends, but its child still has the socket. */
 static void test_process_exit(void)
 {
 	int pair[2], listener, ready[2];
@@ -366,7 +381,7 @@ static void test_process_exit(void)
 	waitpid(pid, NULL, 0);
 	settle();
 	if (!known && fake_clients()->first)
-		tap_skip("a client ends with its process", "the kernel gives no pidfd of it");
+		tap_skip("a client ends with its process", "the kernel has no pidfd of the peer");
 	else
 		TAP_OK(!fake_clients()->first, "a client ends with its process");
 	kill(child, SIGKILL);
@@ -375,8 +390,8 @@ static void test_process_exit(void)
 	TAP_OK(nothing_left(), "nothing is left");
 }
 
-/* A client that is gone in the middle of everything */
-static void test_sudden_end(void)
+/* Clients that end with objects and a request in flight */
+static void test_end_in_request(void)
 {
 	uint8_t *p = pages(1, PROT_READ | PROT_WRITE, MAP_PRIVATE);
 	int before = open_fds(), round, channel_fd;
@@ -393,7 +408,7 @@ static void test_sudden_end(void)
 		proc_sent = false;
 		MUST(!reg_private(&c, pd, p, PAGE, RW));
 		proc_sent = true;
-		/* and one that is being registered */
+		/* and a region whose registration is in flight */
 		r = reg_of(pd, p, PAGE, RW);
 		add_segment(&r, XR_SEG_PRIVATE, p, PAGE);
 		{
@@ -408,11 +423,12 @@ static void test_sudden_end(void)
 		xd_client_end(c.client);
 		close_client(&c);
 	}
-	TAP_OK(nothing_left() && open_fds() == before, "30 clients that end amid a request");
+	TAP_OK(nothing_left() && open_fds() == before,
+	       "30 clients that end during a request leave nothing");
 	munmap(p, PAGE);
 }
 
-static void test_one_that_never_reads(void)
+static void test_replies_not_read(void)
 {
 	struct xr_msg head = { .type = XR_MSG_ALLOC_PD };
 	struct conn c;
@@ -424,12 +440,12 @@ static void test_one_that_never_reads(void)
 			settle();
 	}
 	settle();
-	TAP_OK(!fake_clients()->first, "a client that reads no answers is let go");
+	TAP_OK(!fake_clients()->first, "a client that does not read replies is ended");
 	close_client(&c);
 	TAP_OK(nothing_left(), "nothing is left");
 }
 
-/* One of each kind, for the lists */
+/* Creates an object of each kind for the lists. */
 static void make_all_kinds(struct conn *c)
 {
 	struct xr_alloc_mw_req mw = { .type = IBV_MW_TYPE_2 };
@@ -447,7 +463,7 @@ static void test_show(void)
 {
 	static const struct {
 		uint32_t what;
-		const char *has; /* in its JSON */
+		const char *has; /* text in the JSON */
 	} shown[] = {
 		{ XR_SHOW_STATUS, "\"qps\":2," },
 		{ XR_SHOW_COUNTERS, "\"qkey_errors\"" },
@@ -488,14 +504,15 @@ static void test_show(void)
 			       "open files: %d", fds);
 	}
 	q.what = 99;
-	TAP_OK(ask(&c, XR_MSG_SHOW, &q, sizeof(q)) == -EINVAL, "SHOW of something else");
+	TAP_OK(ask(&c, XR_MSG_SHOW, &q, sizeof(q)) == -EINVAL,
+	       "SHOW of an unknown subject is refused");
 	c.client->identity.operator= false;
 	q.what = XR_SHOW_QPS;
 	TAP_OK(ask(&c, XR_MSG_SHOW, &q, sizeof(q)) == -EPERM &&
 		       ask(&c, XR_MSG_SET_FAULT, &fault, sizeof(fault)) == -EPERM,
-	       "what operators may");
+	       "operators only: SHOW of QPs, SET_FAULT");
 	q.what = XR_SHOW_COUNTERS;
-	TAP_OK(!ask(&c, XR_MSG_SHOW, &q, sizeof(q)), "what everybody may");
+	TAP_OK(!ask(&c, XR_MSG_SHOW, &q, sizeof(q)), "everybody: SHOW of the status");
 	c.client->identity.operator= true;
 	TAP_OK(ask(&c, XR_MSG_SET_FAULT, &fault, sizeof(fault)) == -EINVAL,
 	       "more than all packets");
@@ -515,8 +532,8 @@ int main(void)
 	test_shared_memory();
 	test_events();
 	test_process_exit();
-	test_sudden_end();
-	test_one_that_never_reads();
+	test_end_in_request();
+	test_replies_not_read();
 	test_show();
 
 	fake_server_stop();

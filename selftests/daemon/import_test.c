@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Domains and regions that a second process takes from a first: by which token, and for how long */
+/* Import of PDs, regions and device memory of another client: tokens and lifetimes */
 #include <errno.h>
 #include <stddef.h>
 #include <sys/mman.h>
@@ -30,16 +30,17 @@ static void test_refused_import(struct conn *owner, const uint8_t *token)
 
 	memcpy(wrong, token, sizeof(wrong));
 	wrong[XR_TOKEN_LEN - 1] ^= 1;
-	TAP_OK(import_from(&c, wrong) == -ENOENT, "import: a wrong token");
+	TAP_OK(import_from(&c, wrong) == -ENOENT, "import: a wrong token is refused");
 	disconnect(&c);
-	TAP_OK(import_from(&c, none) == -ENOENT, "import: no token");
+	TAP_OK(import_from(&c, none) == -ENOENT, "import: a token of zeros is refused");
 	disconnect(&c);
 	connect_client(&c);
 	TAP_OK(ask(&c, XR_MSG_HELLO, &q, offsetof(struct xr_hello_req, token)) == -EINVAL,
-	       "import: a message without one");
+	       "import: HELLO without a token is refused");
 	disconnect(&c);
 	owner->client->identity.uid++;
-	TAP_OK(import_from(&c, token) == -ENOENT, "import: of another user");
+	TAP_OK(import_from(&c, token) == -ENOENT,
+	       "import: a token of another user's client is refused");
 	owner->client->identity.uid--;
 	disconnect(&c);
 }
@@ -61,31 +62,33 @@ static void test_import(void)
 	proc_sent = true;
 	mr = mr_of(&owner);
 	test_refused_import(&owner, token);
-	TAP_OK(ask_handle(&owner, XR_MSG_IMPORT_PD, pd) == -ENOENT, "import: from nobody");
+	TAP_OK(ask_handle(&owner, XR_MSG_IMPORT_PD, pd) == -ENOENT,
+	       "import: a client that presented no token is refused");
 	MUST(!import_from(&c, token));
-	TAP_OK(ask_handle(&c, XR_MSG_IMPORT_PD, 99) == -ENOENT, "import: no such domain");
-	TAP_OK(!ask_handle(&c, XR_MSG_IMPORT_PD, pd), "import: a domain");
+	TAP_OK(ask_handle(&c, XR_MSG_IMPORT_PD, 99) == -ENOENT, "import: an unknown PD is refused");
+	TAP_OK(!ask_handle(&c, XR_MSG_IMPORT_PD, pd), "import: a PD");
 	alias = handle_of(&c);
 	TAP_OK(!import_mr(&c, alias, mr.handle), "import: a region");
 	theirs = *(struct xr_import_mr_rep *)c.body;
 	TAP_OK(theirs.rkey == mr.rkey && theirs.length == 100 &&
 		       !read_key(&c, alias, theirs.lkey, p, 1, &b),
-	       "import: its keys are good");
+	       "import: its keys are valid");
 	TAP_OK(import_mr(&c, alias, 99) == -ENOENT && import_mr(&c, 99, mr.handle) == -ENOENT,
-	       "import: no such region or domain");
+	       "import: an unknown region or PD is refused");
 	MUST(!ask_handle(&c, XR_MSG_IMPORT_PD, other));
-	TAP_OK(import_mr(&c, handle_of(&c), mr.handle) == -EINVAL, "import: of another domain");
+	TAP_OK(import_mr(&c, handle_of(&c), mr.handle) == -EINVAL,
+	       "import: a region of another PD is refused");
 	number = ((struct xd_pd *)xd_object_get(c.client, XD_PD, alias))->id->number;
 	close_client(&owner);
 	TAP_OK(read_key(&c, alias, theirs.lkey, p, 1, &b) == -EACCES,
-	       "import: the region goes with its owner");
+	       "import: the region ends with its owner");
 	TAP_OK(ask_handle(&c, XR_MSG_IMPORT_PD, pd) == -ENOENT &&
 		       import_mr(&c, alias, mr.handle) == -ENOENT,
-	       "import: and there is no other");
+	       "import: after the owner's end nothing can be imported");
 	MUST(!ask(&c, XR_MSG_ALLOC_PD, NULL, 0));
 	TAP_OK(((struct xd_pd *)xd_object_get(c.client, XD_PD, handle_of(&c)))->id->number !=
 		       number,
-	       "import: the domain's number is not given out again");
+	       "import: the number of an imported PD is not reused");
 	disconnect(&c);
 	munmap(p, PAGE);
 	TAP_OK(nothing_left(), "nothing is left");
@@ -104,7 +107,7 @@ static int import_dm(struct conn *c, uint32_t handle, uint8_t **p)
 	return 0;
 }
 
-/* The file that another process gets holds device memory and no rings. */
+/* The file that another process gets must contain no rings. */
 static void test_import_dm(void)
 {
 	struct xr_alloc_dm_req q = { .length = 3 * PAGE };
@@ -122,19 +125,20 @@ static void test_import_dm(void)
 	dm = *(struct xr_alloc_dm_rep *)owner.body;
 	object = xd_object_get(owner.client, XD_DM, dm.handle);
 	TAP_OK(dm.memory.chunk != queue_chunk && dm.memory.new_chunk,
-	       "import: device memory lies by itself");
+	       "import: device memory has a chunk of its own");
 	TAP_OK(ask_handle(&owner, XR_MSG_IMPORT_DM, dm.handle) == -ENOENT,
-	       "import: not without a token");
+	       "import: device memory without a token is refused");
 	MUST(!import_from(&c, token));
-	TAP_OK(import_dm(&c, dm.handle + 1, &p) == -ENOENT, "import: no such device memory");
+	TAP_OK(import_dm(&c, dm.handle + 1, &p) == -ENOENT,
+	       "import: unknown device memory is refused");
 	memset(object->piece.ptr, 0x6b, 3 * PAGE);
 	TAP_OK(!import_dm(&c, dm.handle, &p) && p[0] == 0x6b && p[3 * PAGE - 1] == 0x6b,
 	       "import: device memory");
 	munmap(p, 3 * PAGE);
-	TAP_OK(!import_dm(&c, dm.handle, &p), "import: as often as one likes");
+	TAP_OK(!import_dm(&c, dm.handle, &p), "import: device memory again");
 	close_client(&owner);
 	TAP_OK(p[0] == 0x6b && import_dm(&c, dm.handle, &p) == -ENOENT,
-	       "import: what is mapped stays when the owner has gone");
+	       "import: the mapping is valid after the owner's end");
 	munmap(p, 3 * PAGE);
 	disconnect(&c);
 	TAP_OK(nothing_left(), "nothing is left");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Windows, regions for fast registration and the reserved L_Key, as clients ask for them */
+/* Requests for memory windows, regions for fast registration and the reserved L_Key */
 #include <errno.h>
 #include <grp.h>
 #include <infiniband/verbs.h>
@@ -10,7 +10,7 @@
 
 #define NOBODY 65534
 
-/* The daemon knows the process's memory from here on. */
+/* Sends the descriptors of the process's address space. */
 static void send_memory(struct conn *c, uint32_t pd)
 {
 	static uint8_t byte;
@@ -43,7 +43,7 @@ static void test_windows(void)
 	caps = ((struct xr_query_device_rep *)c.body)->device_cap_flags;
 	TAP_OK(caps & IBV_DEVICE_MEM_WINDOW && caps & IBV_DEVICE_MEM_WINDOW_TYPE_2B &&
 		       !(caps & IBV_DEVICE_MEM_WINDOW_TYPE_2A),
-	       "type 2 is 2B");
+	       "type 2 windows are type 2B");
 	pd = alloc_pd(&c);
 	TAP_OK(!alloc_mw(&c, pd, IBV_MW_TYPE_1), "window of type 1");
 	first = *(struct xr_alloc_mw_rep *)c.body;
@@ -52,31 +52,34 @@ static void test_windows(void)
 	key = xt_keys_by_index(fake.dev.shared.keys, XR_KEY_INDEX(second.rkey));
 	TAP_OK(key && key->entry.state == XR_KEY_FREE && key->entry.type == XR_KEY_MW &&
 		       key->entry.flags == XR_KEYF_TYPE_2 && xt_key_value(key) == second.rkey,
-	       "it is free, and of its type");
+	       "the key is free and has the type");
 	TAP_OK(alloc_mw(&c, pd, 0) == -EINVAL && alloc_mw(&c, pd, 3) == -EINVAL &&
 		       alloc_mw(&c, pd, -1u) == -EINVAL,
-	       "windows of no type");
+	       "an unknown type is refused");
 	TAP_OK(alloc_mw(&c, pd + 1, IBV_MW_TYPE_1) == -ENOENT &&
 		       alloc_mw(&c, 0, IBV_MW_TYPE_1) == -ENOENT,
-	       "no such domain");
-	TAP_OK(alloc_mw(&other, pd, IBV_MW_TYPE_1) == -ENOENT, "another client's domain");
-	TAP_OK(ask(&c, XR_MSG_ALLOC_MW, &pd, sizeof(pd)) == -EINVAL, "half a request");
-	TAP_OK(ask_handle(&c, XR_MSG_DEALLOC_PD, pd) == -EBUSY, "the domain stays");
+	       "a window of an unknown PD is refused");
+	TAP_OK(alloc_mw(&other, pd, IBV_MW_TYPE_1) == -ENOENT,
+	       "a window of another client's PD is refused");
+	TAP_OK(ask(&c, XR_MSG_ALLOC_MW, &pd, sizeof(pd)) == -EINVAL, "a short request is refused");
+	TAP_OK(ask_handle(&c, XR_MSG_DEALLOC_PD, pd) == -EBUSY,
+	       "the PD of a window is not deallocated");
 	TAP_OK(ask_handle(&other, XR_MSG_DEALLOC_MW, first.handle) == -ENOENT,
-	       "another client's window");
-	TAP_OK(ask_handle(&c, XR_MSG_DEREG_MR, first.handle) == -ENOENT, "a window is no region");
+	       "a window of another client is refused");
+	TAP_OK(ask_handle(&c, XR_MSG_DEREG_MR, first.handle) == -ENOENT,
+	       "DEREG_MR of a window is refused");
 	TAP_OK(!ask_handle(&c, XR_MSG_DEALLOC_MW, first.handle) &&
 		       ask_handle(&c, XR_MSG_DEALLOC_MW, first.handle) == -ENOENT,
-	       "deallocated once");
+	       "a window is deallocated only once");
 	TAP_OK(!xt_keys_by_index(fake.dev.shared.keys, XR_KEY_INDEX(first.rkey)),
-	       "its key is gone");
+	       "its key is gone from XDP's map");
 	close_client(&other);
 	close_client(&c);
 	TAP_OK(!xt_keys_by_index(fake.dev.shared.keys, XR_KEY_INDEX(second.rkey)) && nothing_left(),
-	       "the rest goes with its client");
+	       "windows end with their client");
 }
 
-/* A window that is bound holds its region, until it goes. */
+/* A bound window keeps its region from being deregistered. */
 static void test_bound(void)
 {
 	struct xr_alloc_mw_rep mw;
@@ -96,15 +99,16 @@ static void test_bound(void)
 	mw = *(struct xr_alloc_mw_rep *)c.body;
 	window = xt_keys_by_index(fake.dev.shared.keys, XR_KEY_INDEX(mw.rkey));
 	region = xt_keys_by_index(fake.dev.shared.keys, XR_KEY_INDEX(mr.lkey));
-	/* as an engine leaves them behind a binding */
+	/* the state after an engine has bound the window */
 	window->parent = region->index;
 	window->mem = region->mem;
 	window->entry.state = XR_KEY_VALID;
 	region->windows = 1;
-	TAP_OK(ask_handle(&c, XR_MSG_DEREG_MR, mr.handle) == -EBUSY, "bound: its region stays");
+	TAP_OK(ask_handle(&c, XR_MSG_DEREG_MR, mr.handle) == -EBUSY,
+	       "a region with a bound window is not deregistered");
 	TAP_OK(!ask_handle(&c, XR_MSG_DEALLOC_MW, mw.handle) && !region->windows,
-	       "bound: the window goes");
-	TAP_OK(!ask_handle(&c, XR_MSG_DEREG_MR, mr.handle), "then the region may");
+	       "a bound window is deallocated");
+	TAP_OK(!ask_handle(&c, XR_MSG_DEREG_MR, mr.handle), "then the region is deregistered");
 	close_client(&c);
 	TAP_OK(nothing_left(), "nothing is left");
 }
@@ -129,16 +133,17 @@ static void test_fast(void)
 	open_client(&c);
 	open_client(&other);
 	pd = alloc_pd(&c);
-	TAP_OK(alloc_fast(&c, pd, 8) == -EINVAL, "fast: not before its memory is known");
+	TAP_OK(alloc_fast(&c, pd, 8) == -EINVAL, "fast: refused before the address space is known");
 	send_memory(&c, pd);
 	TAP_OK(alloc_fast(&c, pd, 0) == -EINVAL &&
 		       alloc_fast(&c, pd, XR_FAST_MAX_PAGES + 1) == -EINVAL &&
 		       alloc_fast(&c, pd, -1u) == -EINVAL,
-	       "fast: numbers of pages");
+	       "fast: an invalid number of pages is refused");
 	TAP_OK(alloc_fast(&c, pd + 1, 8) == -ENOENT && alloc_fast(&other, pd, 8) == -ENOENT,
-	       "fast: no such domain");
-	TAP_OK(ask(&c, XR_MSG_ALLOC_FAST_MR, &pd, sizeof(pd)) == -EINVAL, "fast: half a request");
-	TAP_OK(!alloc_fast(&c, pd, XR_FAST_MAX_PAGES), "fast: as many as there may be");
+	       "fast: an unknown PD is refused");
+	TAP_OK(ask(&c, XR_MSG_ALLOC_FAST_MR, &pd, sizeof(pd)) == -EINVAL,
+	       "fast: a short request is refused");
+	TAP_OK(!alloc_fast(&c, pd, XR_FAST_MAX_PAGES), "fast: the largest number of pages");
 	MUST(!ask_handle(&c, XR_MSG_DEREG_MR, ((struct xr_alloc_fast_mr_rep *)c.body)->handle));
 	TAP_OK(!alloc_fast(&c, pd, 8), "fast: a region");
 	rep = *(struct xr_alloc_fast_mr_rep *)c.body;
@@ -146,18 +151,19 @@ static void test_fast(void)
 	TAP_OK(key && key->entry.state == XR_KEY_FREE && key->entry.type == XR_KEY_MR &&
 		       key->entry.flags == XR_KEYF_FAST && !key->entry.access &&
 		       key->max_pages == 8 && rep.lists.length >= XR_FAST_LISTS * 8 * 8,
-	       "fast: it is free, with room for its lists");
-	TAP_OK(read_key(&c, pd, rep.key, &pd, 4, &pd) == -EACCES, "fast: it allows nothing");
+	       "fast: the key is free, the lists have room");
+	TAP_OK(read_key(&c, pd, rep.key, &pd, 4, &pd) == -EACCES, "fast: the key allows no access");
 	r = reg_of(pd, &pd, 4, RW);
 	add_segment(&r, XR_SEG_PRIVATE, &pd, 4);
 	TAP_OK(rereg(&c, rep.handle, IBV_REREG_MR_CHANGE_ACCESS, &r) == -EINVAL,
-	       "fast: not registered by messages");
-	TAP_OK(ask_handle(&c, XR_MSG_DEALLOC_PD, pd) == -EBUSY, "fast: the domain stays");
+	       "fast: REREG_MR is refused");
+	TAP_OK(ask_handle(&c, XR_MSG_DEALLOC_PD, pd) == -EBUSY,
+	       "fast: the PD of a region is not deallocated");
 	TAP_OK(ask_handle(&other, XR_MSG_DEREG_MR, rep.handle) == -ENOENT,
-	       "fast: another client's region");
+	       "fast: a region of another client is refused");
 	TAP_OK(!ask_handle(&c, XR_MSG_DEREG_MR, rep.handle) &&
 		       ask_handle(&c, XR_MSG_DEREG_MR, rep.handle) == -ENOENT,
-	       "fast: deregistered once");
+	       "fast: deregistered only once");
 	MUST(!alloc_fast(&c, pd, 8));
 	close_client(&other);
 	close_client(&c);
@@ -181,28 +187,28 @@ static void test_reserved(void)
 	open_client(&c);
 	pd = alloc_pd(&c);
 	TAP_OK(ask_lkey(&c) == -EINVAL && !c.client->objects->memory.xt,
-	       "reserved L_Key: not before its memory is known");
+	       "reserved L_Key: refused before the address space is known");
 	send_memory(&c, pd);
 	TAP_OK(!ask_lkey(&c) && ((struct xr_reserved_lkey_rep *)c.body)->lkey == XR_RESERVED_LKEY,
 	       "reserved L_Key: for root");
 	own = c.client->objects->memory.xt;
 	TAP_OK(own && !xt_mem_read(own, (uintptr_t)&pd, &value, sizeof(pd)) && value == pd &&
 		       xt_mem_read(own, 0, &value, sizeof(value)) == -EFAULT,
-	       "reserved L_Key: any address of the process");
+	       "reserved L_Key: covers any address of the process");
 	TAP_OK(!ask_lkey(&c) && c.client->objects->memory.xt == own, "reserved L_Key: again");
 	TAP_OK(read_key(&c, pd, XR_RESERVED_LKEY, &pd, 4, &value) == -EACCES,
-	       "reserved L_Key: no region is behind it");
+	       "reserved L_Key: not valid as a key of a region");
 	close_client(&c);
 	TAP_OK(nothing_left(), "reserved L_Key: nothing is left");
 }
 
-/* A client of another user, of a group and one more */
+/* Connects as another user with a group and a supplementary group. */
 static void open_as(struct conn *c, gid_t group, gid_t other)
 {
 	gid_t mine = getegid();
 	int pair[2];
 
-	/* the socket remembers who made it */
+	/* The socket keeps the credentials of its creator. */
 	MUST(!setgroups(1, &other) && !setegid(group) && !seteuid(NOBODY));
 	MUST(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
 	MUST(!seteuid(0) && !setegid(mine) && !setgroups(0, NULL));
@@ -218,15 +224,15 @@ static void test_privilege(void)
 		gid_t lkey_group, group, other;
 		int status;
 	} rows[] = {
-		{ "no group may", XD_NO_GROUP, 7, 8, -EPERM },
-		{ "another group may", 9, 7, 8, -EPERM },
-		{ "its group may", 7, 7, 8, 0 },
-		{ "one of its other groups may", 8, 7, 8, 0 },
+		{ "no group", XD_NO_GROUP, 7, 8, -EPERM },
+		{ "another group is configured", 9, 7, 8, -EPERM },
+		{ "its primary group is configured", 7, 7, 8, 0 },
+		{ "one of its supplementary groups is configured", 8, 7, 8, 0 },
 	};
 	struct conn c;
 
 	if (geteuid()) {
-		tap_skip("reserved L_Key: other users", "not root");
+		tap_skip("reserved L_Key: other users", "needs root");
 		return;
 	}
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

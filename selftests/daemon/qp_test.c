@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Queue pairs: states, the way to a peer, address handles, multicast groups */
+/* Queue pairs: states, paths, address handles, multicast groups */
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <unistd.h>
@@ -19,16 +19,16 @@ static void test_modify(void)
 	cq = create_cq(&c, 16, 0);
 	qp = create_qp(&c, pd, cq);
 	TAP_OK(to_rts(&c, qp) == -EINVAL && state_of(&c, qp) == XR_QPS_RESET, "RESET to RTS");
-	TAP_OK(!fake.map_qps, "in RESET XDP does not know the QP");
-	TAP_OK(!to_init(&c, qp) && fake.map_qps == 1, "INIT, and XDP knows");
+	TAP_OK(!fake.map_qps, "XDP has no entry of a QP in RESET");
+	TAP_OK(!to_init(&c, qp) && fake.map_qps == 1, "XDP has an entry of a QP in INIT");
 	attr.ah.sgid_index = FAKE_GIDS;
-	TAP_OK(to_rtr(&c, qp, attr) == -EINVAL, "no such GID index");
+	TAP_OK(to_rtr(&c, qp, attr) == -EINVAL, "an unknown GID index is refused");
 	attr = rtr_attr();
 	attr.ah.is_global = 0;
-	TAP_OK(to_rtr(&c, qp, attr) == -EINVAL, "an address without GRH");
+	TAP_OK(to_rtr(&c, qp, attr) == -EINVAL, "an address without GRH is refused");
 	fake.no_route = true;
 	TAP_OK(to_rtr(&c, qp, rtr_attr()) == -ENETUNREACH && state_of(&c, qp) == XR_QPS_INIT,
-	       "no route: the QP stays in INIT");
+	       "without a route the QP stays in INIT");
 	fake.no_route = false;
 	TAP_OK(!to_rtr(&c, qp, rtr_attr()) &&
 		       ((struct xr_modify_qp_rep *)c.body)->state == XR_QPS_RTR,
@@ -37,14 +37,15 @@ static void test_modify(void)
 	fake.maps_full = true;
 	TAP_OK(modify(&c, qp, XR_QPS_RTS, attr, IBV_QP_ACCESS_FLAGS) == -E2BIG &&
 		       state_of(&c, qp) == XR_QPS_ERR,
-	       "a QP that XDP cannot know goes to ERR");
+	       "a QP for which XDP has no room goes to ERR");
 	fake.maps_full = false;
-	TAP_OK(!modify(&c, qp, XR_QPS_RESET, attr, 0) && !fake.map_qps, "RESET takes it from XDP");
+	TAP_OK(!modify(&c, qp, XR_QPS_RESET, attr, 0) && !fake.map_qps,
+	       "RESET removes XDP's entry");
 	close_client(&c);
 	TAP_OK(nothing_left(), "nothing is left");
 }
 
-/* How far a QP's packets may run ahead of its rate, ns: what is left of the burst that was asked for */
+/* Returns how far packets may run ahead of the rate, in ns, which follows from the burst. */
 static uint64_t burst_of(struct conn *c, uint32_t qp)
 {
 	struct xd_qp *o = xd_object_get(c->client, XD_QP, qp);
@@ -67,7 +68,7 @@ static int set_rate(struct conn *c, uint32_t qp, uint32_t burst, size_t len)
 	return ask(c, XR_MSG_MODIFY_QP, body, len);
 }
 
-/* docs/protocol.md, rule 4: clients built before and after this daemon */
+/* docs/protocol.md, rule 4: clients older and newer than the daemon */
 static void test_modify_length(void)
 {
 	const size_t first = offsetof(struct xr_modify_qp_req, max_burst);
@@ -79,16 +80,17 @@ static void test_modify_length(void)
 	open_client(&c);
 	qp = create_qp(&c, alloc_pd(&c), create_cq(&c, 16, 0));
 	MUST(!to_init(&c, qp) && !to_rtr(&c, qp, rtr_attr()) && !to_rts(&c, qp));
-	TAP_OK(!set_rate(&c, qp, 0, now), "a rate without a burst");
+	TAP_OK(!set_rate(&c, qp, 0, now), "a rate limit with the default burst");
 	usual = burst_of(&c, qp);
-	TAP_OK(!set_rate(&c, qp, 1 << 20, now) && burst_of(&c, qp) > usual, "with one");
+	TAP_OK(!set_rate(&c, qp, 1 << 20, now) && burst_of(&c, qp) > usual,
+	       "a rate limit with a burst");
 	TAP_OK(!set_rate(&c, qp, 1 << 20, first) && burst_of(&c, qp) == usual,
-	       "an older client's request: what it does not say is zero");
+	       "a request of an older client: missing fields are 0");
 	TAP_OK(!set_rate(&c, qp, 1 << 20, now + 8) && burst_of(&c, qp) > usual,
-	       "a newer client's request: what is not known does not count");
+	       "a request of a newer client: unknown fields are ignored");
 	TAP_OK(set_rate(&c, qp, 0, first - 4) == -EINVAL &&
 		       set_rate(&c, qp, 0, first - 1) == -EINVAL && burst_of(&c, qp) > usual,
-	       "one shorter than the first version is refused");
+	       "a request shorter than the first version is refused");
 	close_client(&c);
 	TAP_OK(nothing_left(), "nothing is left");
 }
@@ -101,32 +103,38 @@ static void test_address_handles(void)
 
 	open_client(&c);
 	pd = alloc_pd(&c);
-	TAP_OK(create_ah(&c, pd + 1, 0) == -ENOENT, "an address handle of no PD");
-	TAP_OK(create_ah(&c, pd, FAKE_GIDS) == -EINVAL, "of no GID index");
+	TAP_OK(create_ah(&c, pd + 1, 0) == -ENOENT,
+	       "an address handle of an unknown PD is refused");
+	TAP_OK(create_ah(&c, pd, FAKE_GIDS) == -EINVAL,
+	       "an address handle with an unknown GID index is refused");
 	fake.no_route = true;
-	TAP_OK(create_ah(&c, pd, 0) == -ENETUNREACH, "where no route leads to");
+	TAP_OK(create_ah(&c, pd, 0) == -ENETUNREACH,
+	       "an address handle without a route is refused");
 	fake.no_route = false;
 	TAP_OK(!create_ah(&c, pd, 0), "an address handle");
 	ah = ((struct xr_handle_rep *)c.body)->handle;
 	TAP_OK(xt_ahs_path(c.client->objects->ahs, ah) &&
 		       !xt_ahs_path(c.client->objects->ahs, ah + 1),
-	       "engines find it");
-	TAP_OK(ask_handle(&c, XR_MSG_DEALLOC_PD, pd) == -EBUSY, "it keeps its PD");
+	       "engines find the address handle");
+	TAP_OK(ask_handle(&c, XR_MSG_DEALLOC_PD, pd) == -EBUSY,
+	       "the PD of an address handle is not deallocated");
 	fake.slow = true;
-	TAP_OK(create_ah(&c, pd, 0) == 1, "the next one waits for the next hop");
+	TAP_OK(create_ah(&c, pd, 0) == 1, "CREATE_AH waits for the next hop");
 	fake_resolve_all();
 	settle();
-	TAP_OK(!answer(&c), "and then is there");
+	TAP_OK(!answer(&c), "CREATE_AH completes with the next hop");
 	xd_objects_net_changed(&fake.server->objects);
 	TAP_OK(!ask_handle(&c, XR_MSG_DESTROY_AH, ah) && !xt_ahs_path(c.client->objects->ahs, ah),
-	       "one may go while its path is looked up again");
+	       "an address handle is destroyed while its path is resolved again");
 	fake_resolve_all();
 	fake.slow = false;
-	TAP_OK(ask_handle(&c, XR_MSG_DESTROY_AH, ah) == -ENOENT, "once");
-	TAP_OK(!ask(&c, XR_MSG_RESOLVE_AH, &resolve, sizeof(resolve)), "where packets would go");
+	TAP_OK(ask_handle(&c, XR_MSG_DESTROY_AH, ah) == -ENOENT,
+	       "an address handle is destroyed only once");
+	TAP_OK(!ask(&c, XR_MSG_RESOLVE_AH, &resolve, sizeof(resolve)),
+	       "RESOLVE_AH returns the MAC");
 	fake.no_route = true;
 	TAP_OK(ask(&c, XR_MSG_RESOLVE_AH, &resolve, sizeof(resolve)) == -ENETUNREACH,
-	       "or that there is no way");
+	       "RESOLVE_AH reports a missing route");
 	fake.no_route = false;
 	close_client(&c);
 	TAP_OK(nothing_left(), "nothing is left");
@@ -142,19 +150,19 @@ static void test_datagram_qp(void)
 	open_client(&c);
 	q = qp_request(alloc_pd(&c), create_cq(&c, 16, 0));
 	q.type = XR_QPT_UD;
-	TAP_OK(!ask(&c, XR_MSG_CREATE_QP, &q, sizeof(q)), "a QP for datagrams");
+	TAP_OK(!ask(&c, XR_MSG_CREATE_QP, &q, sizeof(q)), "a UD QP");
 	qp = ((struct xr_create_qp_rep *)c.body)->handle;
 	c.client->identity.operator= false;
-	TAP_OK(modify(&c, qp, XR_QPS_INIT, attr, mask) == -EPERM, "Q_Keys of management are not "
-								  "for everybody");
+	TAP_OK(modify(&c, qp, XR_QPS_INIT, attr, mask) == -EPERM,
+	       "Q_Keys of management are for operators");
 	attr.qkey = 0x11111111;
-	TAP_OK(!modify(&c, qp, XR_QPS_INIT, attr, mask), "others are");
+	TAP_OK(!modify(&c, qp, XR_QPS_INIT, attr, mask), "other Q_Keys are for everybody");
 	c.client->identity.operator= true;
 	TAP_OK(!modify(&c, qp, XR_QPS_RTR, attr, 0) &&
 		       !modify(&c, qp, XR_QPS_RTS, attr, IBV_QP_SQ_PSN),
-	       "it wants no address");
+	       "a UD QP needs no address");
 	xd_objects_net_changed(&fake.server->objects);
-	TAP_OK(state_of(&c, qp) == XR_QPS_RTS, "and has none to look up again");
+	TAP_OK(state_of(&c, qp) == XR_QPS_RTS, "a UD QP has no path to resolve again");
 	close_client(&c);
 	TAP_OK(nothing_left(), "nothing is left");
 }
@@ -169,42 +177,49 @@ static void test_multicast(void)
 	qp = v4.qp = create_datagram_qp(&c);
 	qp2 = create_datagram_qp(&c);
 	rc = create_qp(&c, alloc_pd(&c), create_cq(&c, 16, 0));
-	TAP_OK(mcast(&c, XR_MSG_ATTACH_MCAST, rc + 9, 1) == -ENOENT, "no such QP");
-	TAP_OK(mcast(&c, XR_MSG_ATTACH_MCAST, rc, 1) == -EINVAL, "connections are in no group");
-	TAP_OK(!mcast(&c, XR_MSG_ATTACH_MCAST, qp, 1) && fake.map_groups == 1, "attached");
-	TAP_OK(!mcast(&c, XR_MSG_ATTACH_MCAST, qp, 1) && fake.map_groups == 1, "twice is once");
-	TAP_OK(!mcast(&c, XR_MSG_ATTACH_MCAST, qp2, 1) && fake.map_groups == 1, "a second QP");
-	TAP_OK(ask_handle(&c, XR_MSG_DESTROY_QP, qp) == -EBUSY, "a QP in a group stays");
+	TAP_OK(mcast(&c, XR_MSG_ATTACH_MCAST, rc + 9, 1) == -ENOENT, "an unknown QP is refused");
+	TAP_OK(mcast(&c, XR_MSG_ATTACH_MCAST, rc, 1) == -EINVAL, "an RC QP is refused");
+	TAP_OK(!mcast(&c, XR_MSG_ATTACH_MCAST, qp, 1) && fake.map_groups == 1,
+	       "a UD QP is attached");
+	TAP_OK(!mcast(&c, XR_MSG_ATTACH_MCAST, qp, 1) && fake.map_groups == 1,
+	       "attaching again has no effect");
+	TAP_OK(!mcast(&c, XR_MSG_ATTACH_MCAST, qp2, 1) && fake.map_groups == 1,
+	       "a second QP is attached");
+	TAP_OK(ask_handle(&c, XR_MSG_DESTROY_QP, qp) == -EBUSY, "an attached QP is not destroyed");
 	TAP_OK(!mcast(&c, XR_MSG_DETACH_MCAST, qp, 1) && fake.map_groups == 1,
-	       "the group stays for the other");
-	TAP_OK(mcast(&c, XR_MSG_DETACH_MCAST, qp, 1) == -EINVAL, "detached once");
-	TAP_OK(!mcast(&c, XR_MSG_DETACH_MCAST, qp2, 1) && !fake.map_groups, "and ends with it");
+	       "the group remains for the other QP");
+	TAP_OK(mcast(&c, XR_MSG_DETACH_MCAST, qp, 1) == -EINVAL, "a QP is detached only once");
+	TAP_OK(!mcast(&c, XR_MSG_DETACH_MCAST, qp2, 1) && !fake.map_groups,
+	       "the group ends with its last QP");
 	TAP_OK(!ask(&c, XR_MSG_ATTACH_MCAST, &v4, sizeof(v4)) && fake.map_groups == 1,
-	       "an IPv4 group");
-	TAP_OK(!ask(&c, XR_MSG_DETACH_MCAST, &v4, sizeof(v4)) && !fake.map_groups, "ends, too");
+	       "a QP is attached to an IPv4 group");
+	TAP_OK(!ask(&c, XR_MSG_DETACH_MCAST, &v4, sizeof(v4)) && !fake.map_groups,
+	       "the IPv4 group ends");
 	v4.gid.raw[12] = 223;
-	TAP_OK(ask(&c, XR_MSG_ATTACH_MCAST, &v4, sizeof(v4)) == -EINVAL, "223.1.1.1 is none");
+	TAP_OK(ask(&c, XR_MSG_ATTACH_MCAST, &v4, sizeof(v4)) == -EINVAL,
+	       "223.1.1.1 is no multicast group");
 	fake.no_groups = true;
-	TAP_OK(mcast(&c, XR_MSG_ATTACH_MCAST, qp, 1) == -ENOBUFS, "the kernel joins no more");
+	TAP_OK(mcast(&c, XR_MSG_ATTACH_MCAST, qp, 1) == -ENOBUFS,
+	       "the kernel's limit of groups is an error");
 	fake.no_groups = false;
 	fake.maps_full = true;
-	TAP_OK(mcast(&c, XR_MSG_ATTACH_MCAST, qp, 1) == -E2BIG, "XDP has no room");
+	TAP_OK(mcast(&c, XR_MSG_ATTACH_MCAST, qp, 1) == -E2BIG, "a full map of XDP is an error");
 	fake.maps_full = false;
 	for (i = 0; i < 256 && !mcast(&c, XR_MSG_ATTACH_MCAST, qp, (uint8_t)i); i++)
 		attached++;
 	TAP_OK(attached == 128 && mcast(&c, XR_MSG_ATTACH_MCAST, qp2, 200) == -EDQUOT,
-	       "the client's limit");
+	       "the limit of a client");
 	open_client(&d);
 	qp = create_datagram_qp(&d);
 	TAP_OK(!mcast(&d, XR_MSG_ATTACH_MCAST, qp, 1) && !mcast(&d, XR_MSG_ATTACH_MCAST, qp, 200),
-	       "another client has its own");
+	       "another client has its own limit");
 	close_client(&c);
-	TAP_OK(fake.map_groups == 2, "a client's groups end with it, but for others'");
+	TAP_OK(fake.map_groups == 2, "at a client's end only its own memberships end");
 	close_client(&d);
 	TAP_OK(nothing_left(), "nothing is left");
 }
 
-/* The next hop takes its time. */
+/* The next hop is resolved after the request. */
 static void test_slow_resolve(void)
 {
 	struct conn c, d;
@@ -217,19 +232,20 @@ static void test_slow_resolve(void)
 	qp = create_qp(&c, alloc_pd(&c), create_cq(&c, 16, 0));
 	MUST(!to_init(&c, qp));
 	fake.slow = true;
-	TAP_OK(to_rtr(&c, qp, rtr_attr()) == 1, "an answer that waits for the next hop");
-	TAP_OK(!ask(&d, XR_MSG_ALLOC_PD, NULL, 0), "another client is served meanwhile");
+	TAP_OK(to_rtr(&c, qp, rtr_attr()) == 1, "MODIFY_QP waits for the next hop");
+	TAP_OK(!ask(&d, XR_MSG_ALLOC_PD, NULL, 0), "other clients are served meanwhile");
 	fake_resolve_all();
 	settle();
-	TAP_OK(!answer(&c) && state_of(&c, qp) == XR_QPS_RTR, "and then it comes");
+	TAP_OK(!answer(&c) && state_of(&c, qp) == XR_QPS_RTR,
+	       "MODIFY_QP completes with the next hop");
 	xd_objects_net_changed(&fake.server->objects);
 	fake_resolve_all();
-	TAP_OK(state_of(&c, qp) == XR_QPS_RTR, "the network changed: the path is looked up again");
+	TAP_OK(state_of(&c, qp) == XR_QPS_RTR, "a change of the network resolves the path again");
 	MUST(!modify(&c, qp, XR_QPS_RESET, rtr_attr(), 0) && !to_init(&c, qp));
 	MUST(to_rtr(&c, qp, rtr_attr()) == 1);
 	close(fd);
 	disconnect(&c);
-	TAP_OK(!fake.map_qps, "a client that goes while it waits");
+	TAP_OK(!fake.map_qps, "a client ends while its request waits");
 	fake_resolve_all();
 	fake.slow = false;
 	close_client(&d);
@@ -250,7 +266,7 @@ static int set_qkey(struct conn *c, uint32_t qp, uint32_t qkey)
 		      IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
 }
 
-/* Queue pair 1: for who may speak for the host, and for one at a time */
+/* Queue pair 1, for operators, one on the device */
 static void test_gsi(void)
 {
 	const struct xr_create_qp_rep *rep;
@@ -264,18 +280,18 @@ static void test_gsi(void)
 	pd2 = alloc_pd(&other);
 	cq2 = create_cq(&other, 16, 0);
 	c.client->identity.operator= false;
-	TAP_OK(create_gsi(&c, pd, cq) == -EPERM, "GSI: not for everybody");
+	TAP_OK(create_gsi(&c, pd, cq) == -EPERM, "GSI: refused to ordinary users");
 	c.client->identity.operator= true;
-	TAP_OK(!create_gsi(&c, pd, cq), "GSI: for operators");
+	TAP_OK(!create_gsi(&c, pd, cq), "GSI: allowed to operators");
 	rep = (const void *)c.body;
 	qp = rep->handle;
-	TAP_OK(rep->qpn == 1, "GSI: its number");
+	TAP_OK(rep->qpn == 1, "GSI: the QPN is 1");
 	TAP_OK(create_gsi(&c, pd, cq) == -EBUSY && create_gsi(&other, pd2, cq2) == -EBUSY,
-	       "GSI: there is one");
+	       "GSI: a second one is refused");
 	TAP_OK(set_qkey(&c, qp, 0x11111111) == -EINVAL && !set_qkey(&c, qp, XR_GSI_QKEY),
-	       "GSI: one Q_Key");
+	       "GSI: another Q_Key is refused");
 	close_client(&c);
-	TAP_OK(!create_gsi(&other, pd2, cq2), "GSI: it goes with its owner");
+	TAP_OK(!create_gsi(&other, pd2, cq2), "GSI: it ends with its owner");
 	close_client(&other);
 	TAP_OK(nothing_left(), "nothing is left");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Memory regions: private memory, on demand, pinned; what changes one, and what makes one hang */
+/* Memory regions: private memory, regions on demand, REREG_MR, and registrations that block */
 #include <errno.h>
 #include <fcntl.h>
 #include <infiniband/verbs.h>
@@ -26,7 +26,8 @@ static void test_private_memory(void)
 	pd = alloc_pd(&c);
 	memset(p, 0x11, 6 * PAGE);
 	proc_sent = true;
-	TAP_OK(reg_private(&c, pd, p, PAGE, RW) == -EINVAL, "private memory without its files");
+	TAP_OK(reg_private(&c, pd, p, PAGE, RW) == -EINVAL,
+	       "private memory without an address space is refused");
 	proc_sent = false;
 	TAP_OK(!reg_private(&c, pd, p + 100, 5000, RW) && fake.map_keys == 1, "private memory");
 	proc_sent = true;
@@ -34,43 +35,50 @@ static void test_private_memory(void)
 	memset(b16, 0x22, sizeof(b16));
 	TAP_OK(!remote_write_key(&c, pd, mr.rkey, p + 100, 16, b16) && p[99] == 0x11 &&
 		       p[100] == 0x22 && p[115] == 0x22 && p[116] == 0x11,
-	       "write");
+	       "private memory: write");
 	TAP_OK(!read_key(&c, pd, mr.rkey, p + 5099, 1, &byte) && byte == 0x11,
-	       "read the last byte");
+	       "private memory: read of the last byte");
 	TAP_OK(read_key(&c, pd, mr.rkey, p + 5100, 1, &byte) &&
 		       read_key(&c, pd, mr.rkey, p + 99, 1, &byte),
-	       "one beyond either end");
+	       "private memory: access beyond either end is refused");
 	MUST(!ask_handle(&c, XR_MSG_DEREG_MR, mr.handle));
-	TAP_OK(read_key(&c, pd, mr.rkey, p + 100, 1, &byte) && !fake.map_keys, "after dereg");
+	TAP_OK(read_key(&c, pd, mr.rkey, p + 100, 1, &byte) && !fake.map_keys,
+	       "private memory: no access after DEREG_MR");
 
 	mprotect(p + 2 * PAGE, PAGE, PROT_READ);
 	munmap(p + 4 * PAGE, PAGE);
-	TAP_OK(reg_private(&c, pd, p, 3 * PAGE, RW) == -EFAULT, "a read-only page in the middle");
-	TAP_OK(!reg_private(&c, pd, p, 3 * PAGE, XR_ACCESS_REMOTE_READ), "which may be read");
+	TAP_OK(reg_private(&c, pd, p, 3 * PAGE, RW) == -EFAULT,
+	       "a read-only page in the middle is refused");
+	TAP_OK(!reg_private(&c, pd, p, 3 * PAGE, XR_ACCESS_REMOTE_READ),
+	       "read-only pages for reading");
 	TAP_OK(reg_private(&c, pd, p, 5 * PAGE, XR_ACCESS_REMOTE_READ) == -EFAULT,
-	       "a hole at the end");
-	TAP_OK(reg_private(&c, pd, p + 3 * PAGE, 3 * PAGE, 0) == -EFAULT, "a hole in the middle");
-	TAP_OK(!reg_private(&c, pd, p, 0, RW), "nothing at all");
+	       "a hole at the end is refused");
+	TAP_OK(reg_private(&c, pd, p + 3 * PAGE, 3 * PAGE, 0) == -EFAULT,
+	       "a hole in the middle is refused");
+	TAP_OK(!reg_private(&c, pd, p, 0, RW), "a region of length 0");
 	TAP_OK(reg_private(&c, pd, p, 10, XR_ACCESS_REMOTE_WRITE) == -EINVAL,
-	       "remote write without local write");
-	TAP_OK(reg_private(&c, pd, p, 10, 1 << 15) == -EOPNOTSUPP, "unknown access");
-	TAP_OK(reg_private(&c, pd, (void *)-PAGE, 2 * PAGE, 0) == -EINVAL, "around the end");
-	TAP_OK(reg_private(&c, pd, NULL, SIZE_MAX, 0) == -EDQUOT, "everything there is");
-	TAP_OK(reg_private(&c, pd, p, 1ul << 30, RW) == -EDQUOT, "more than the user may have");
-	TAP_OK(reg_private(&c, pd + 1, p, 10, RW) == -ENOENT, "no such PD");
+	       "remote write without local write is refused");
+	TAP_OK(reg_private(&c, pd, p, 10, 1 << 15) == -EOPNOTSUPP, "unknown access is refused");
+	TAP_OK(reg_private(&c, pd, (void *)-PAGE, 2 * PAGE, 0) == -EINVAL,
+	       "a wrap-around is refused");
+	TAP_OK(reg_private(&c, pd, NULL, SIZE_MAX, 0) == -EDQUOT,
+	       "the whole address space is refused");
+	TAP_OK(reg_private(&c, pd, p, 1ul << 30, RW) == -EDQUOT,
+	       "a region beyond the quota is refused");
+	TAP_OK(reg_private(&c, pd + 1, p, 10, RW) == -ENOENT, "an unknown PD is refused");
 
 	MUST(!reg_private(&c, pd, p + 3 * PAGE, PAGE, RW));
 	mr = mr_of(&c);
 	munmap(p + 3 * PAGE, PAGE);
 	TAP_OK(read_key(&c, pd, mr.rkey, p + 3 * PAGE, 1, &byte) == -EFAULT,
-	       "memory that is gone is a fault");
+	       "access to unmapped memory is a fault");
 	munmap(p, 4 * PAGE);
 	munmap(p + 5 * PAGE, PAGE);
 	close_client(&c);
 	TAP_OK(nothing_left(), "nothing is left");
 }
 
-/* Nothing is looked at before it is used, and then its protection counts. */
+/* Protection is checked at each access, not at registration. */
 static void test_on_demand(void)
 {
 	uint8_t *p = pages(4, PROT_READ | PROT_WRITE, MAP_PRIVATE), b = 0x77, got;
@@ -88,23 +96,24 @@ static void test_on_demand(void)
 	mprotect(p + 2 * PAGE, PAGE, PROT_READ);
 	mprotect(p + 3 * PAGE, PAGE, PROT_NONE);
 	r = reg_of(pd, p, 4 * PAGE, demand);
-	TAP_OK(!send_reg(&c, &r, NULL, 0), "on demand: memory that is not all there");
+	TAP_OK(!send_reg(&c, &r, NULL, 0), "on demand: memory with holes");
 	proc_sent = true;
 	mr = mr_of(&c);
 	TAP_OK(!remote_write_key(&c, pd, mr.rkey, p, 1, &b) && p[0] == 0x77, "on demand: write");
-	TAP_OK(read_key(&c, pd, mr.rkey, p + PAGE, 1, &got) == -EFAULT, "on demand: a hole");
+	TAP_OK(read_key(&c, pd, mr.rkey, p + PAGE, 1, &got) == -EFAULT,
+	       "on demand: access to a hole is a fault");
 	TAP_OK(!read_key(&c, pd, mr.rkey, p + 2 * PAGE, 1, &got) &&
 		       remote_write_key(&c, pd, mr.rkey, p + 2 * PAGE, 1, &b) == -EFAULT &&
 		       p[2 * PAGE] == 0,
-	       "on demand: a read-only page is read, and not written");
+	       "on demand: a read-only page is readable only");
 	TAP_OK(read_key(&c, pd, mr.rkey, p + 3 * PAGE, 1, &got) == -EFAULT,
-	       "on demand: a page that nobody may read");
+	       "on demand: a page without access is a fault");
 	mprotect(p + 2 * PAGE, 2 * PAGE, PROT_READ | PROT_WRITE);
 	TAP_OK(!remote_write_key(&c, pd, mr.rkey, p + 2 * PAGE, 2 * PAGE, across),
-	       "on demand: what is there now");
+	       "on demand: memory that was mapped later");
 	mprotect(p + 3 * PAGE, PAGE, PROT_READ);
 	TAP_OK(remote_write_key(&c, pd, mr.rkey, p + 2 * PAGE, 2 * PAGE, across) == -EFAULT,
-	       "on demand: a write that ends in a read-only page");
+	       "on demand: a write that ends in a read-only page is a fault");
 	MUST(!ask_handle(&c, XR_MSG_DEREG_MR, mr.handle));
 
 	r = reg_of(pd, NULL, SIZE_MAX, demand);
@@ -115,13 +124,13 @@ static void test_on_demand(void)
 	TAP_OK(read_key(&c, pd, mr.rkey, NULL, 8, across) == -EFAULT &&
 		       read_key(&c, pd, mr.rkey, (void *)-9, 8, across) == -EFAULT &&
 		       read_key(&c, pd, mr.rkey, (void *)-1, 1, across) == -EACCES,
-	       "on demand: the ends of it");
+	       "on demand: the ends of the address space are faults");
 	r = reg_of(pd, p, 8, demand);
 	add_segment(&r, XR_SEG_PRIVATE, p, 8);
-	TAP_OK(send_reg(&c, &r, NULL, 0) == -EINVAL, "on demand: a segment");
+	TAP_OK(send_reg(&c, &r, NULL, 0) == -EINVAL, "on demand: a segment is refused");
 	r = reg_of(pd, p, SIZE_MAX, demand);
 	r.q.iova = 0;
-	TAP_OK(send_reg(&c, &r, NULL, 0) == -EINVAL, "on demand: around the end");
+	TAP_OK(send_reg(&c, &r, NULL, 0) == -EINVAL, "on demand: a wrap-around is refused");
 	munmap(p, PAGE);
 	munmap(p + 2 * PAGE, 2 * PAGE);
 	close_client(&c);
@@ -142,19 +151,21 @@ static void test_wrong_proc_files(void)
 	pd = alloc_pd(&c);
 	proc_sent = false;
 	proc_fd[0] = ro;
-	TAP_OK(reg_private(&c, pd, p, 8, RW) == -EINVAL, "mem opened for reading only");
+	TAP_OK(reg_private(&c, pd, p, 8, RW) == -EINVAL,
+	       "a read-only descriptor of mem is refused");
 	proc_fd[0] = fake_mem;
-	TAP_OK(reg_private(&c, pd, p, 8, RW) == -EINVAL, "a memfd for mem");
+	TAP_OK(reg_private(&c, pd, p, 8, RW) == -EINVAL, "a memfd instead of mem is refused");
 	proc_fd[0] = good[1];
-	TAP_OK(reg_private(&c, pd, p, 8, RW) == -EINVAL, "maps for mem");
+	TAP_OK(reg_private(&c, pd, p, 8, RW) == -EINVAL, "maps instead of mem is refused");
 	snprintf(path, sizeof(path), "/proc/%d/mem", getppid());
 	parent[0] = open(path, O_RDWR | O_CLOEXEC);
 	snprintf(path, sizeof(path), "/proc/%d/maps", getppid());
 	parent[1] = open(path, O_RDONLY | O_CLOEXEC);
 	memcpy(proc_fd, parent, sizeof(parent));
-	TAP_OK(reg_private(&c, pd, p, 8, RW) == -EINVAL, "those of another process");
+	TAP_OK(reg_private(&c, pd, p, 8, RW) == -EINVAL,
+	       "descriptors of another process are refused");
 	memcpy(proc_fd, good, sizeof(good));
-	TAP_OK(!reg_private(&c, pd, p, 8, RW), "the right ones");
+	TAP_OK(!reg_private(&c, pd, p, 8, RW), "the right descriptors");
 	proc_sent = true;
 	munmap(p, PAGE);
 	close(ro), close(fake_mem), close(parent[0]), close(parent[1]);
@@ -180,34 +191,35 @@ static void test_rereg(void)
 	r = reg_of(pd, p, PAGE, RW);
 	add_segment(&r, XR_SEG_PRIVATE, p, PAGE);
 	TAP_OK(rereg(&c, mr.handle, 0, &r) == -EINVAL && rereg(&c, mr.handle, 8, &r) == -EINVAL,
-	       "rereg: flags that are none");
+	       "rereg: unknown flags are refused");
 	TAP_OK(!rereg(&c, mr.handle, IBV_REREG_MR_CHANGE_ACCESS, &r), "rereg: access");
 	next = mr_of(&c);
 	TAP_OK(next.handle == mr.handle && next.rkey == mr.rkey && fake.map_keys == 1,
-	       "the key stays the same");
-	TAP_OK(!remote_write_key(&c, pd, next.rkey, p, 1, &b), "and may write now");
+	       "rereg: access: the key stays the same");
+	TAP_OK(!remote_write_key(&c, pd, next.rkey, p, 1, &b),
+	       "rereg: access: writing is allowed now");
 	r = reg_of(other, p, PAGE, RW);
 	add_segment(&r, XR_SEG_PRIVATE, p, PAGE);
 	TAP_OK(!rereg(&c, mr.handle, IBV_REREG_MR_CHANGE_PD, &r) &&
 		       !read_key(&c, other, mr_of(&c).rkey, p, 1, &b),
-	       "rereg: domain");
-	TAP_OK(!ask_handle(&c, XR_MSG_DEALLOC_PD, pd), "the old domain is free");
+	       "rereg: PD");
+	TAP_OK(!ask_handle(&c, XR_MSG_DEALLOC_PD, pd), "rereg: PD: the old PD can be deallocated");
 	r = reg_of(other, p + PAGE, 2 * PAGE, 0);
 	add_segment(&r, XR_SEG_PRIVATE, p + PAGE, 2 * PAGE);
 	TAP_OK(!rereg(&c, mr.handle, IBV_REREG_MR_CHANGE_TRANSLATION, &r), "rereg: memory");
 	next = mr_of(&c);
 	TAP_OK(next.rkey != mr.rkey && read_key(&c, other, mr.rkey, p, 1, &b) == -EACCES,
-	       "the old key is stale");
+	       "rereg: memory: the old key is invalid");
 	TAP_OK(read_key(&c, other, next.rkey, p, 1, &b) == -EACCES &&
 		       !read_key(&c, other, next.rkey, p + 3 * PAGE - 1, 1, &b),
-	       "the new range counts");
+	       "rereg: memory: the new range is valid");
 	r = reg_of(other, NULL, PAGE, 0);
 	add_segment(&r, XR_SEG_PRIVATE, NULL, PAGE);
 	TAP_OK(rereg(&c, mr.handle, IBV_REREG_MR_CHANGE_TRANSLATION, &r) == -EFAULT &&
 		       !read_key(&c, other, next.rkey, p + PAGE, 1, &b),
-	       "after an error all is as before");
+	       "rereg: after an error the region is unchanged");
 	fake.maps_full = true;
-	TAP_OK(reg_private(&c, other, p, PAGE, RW) == -E2BIG, "a key that XDP cannot know");
+	TAP_OK(reg_private(&c, other, p, PAGE, RW) == -E2BIG, "a full map of XDP is an error");
 	fake.maps_full = false;
 	munmap(p, 4 * PAGE);
 	close_client(&c);
@@ -249,30 +261,34 @@ static void test_advice(void)
 	mr = mr_of(&c);
 	TAP_OK(!advise(&c, pd, mr.lkey, (void *)0x1100, 2 * PAGE - 0x100, false) &&
 		       rep->ranges == 1 && rep->addr[0] == (uintptr_t)p + 0x100,
-	       "advice: where it lies");
+	       "advice: returns the address");
 	TAP_OK(advise(&c, pd, mr.lkey, (void *)0x1100, 2 * PAGE, false) == -EFAULT &&
 		       advise(&c, pd, mr.lkey, (void *)0xfff, 1, false) == -EFAULT,
-	       "advice: beyond it");
+	       "advice: beyond the region is refused");
 	TAP_OK(advise(&c, pd, mr.lkey, (void *)0x1100, 8, true) == -EPERM,
-	       "advice: to write what is not to be written");
+	       "advice: for writing without the right is refused");
 	TAP_OK(advise(&c, other, mr.lkey, (void *)0x1100, 8, false) == -EPERM,
-	       "advice: another domain");
+	       "advice: another PD is refused");
 	TAP_OK(advise(&c, pd, mr.lkey ^ 1, (void *)0x1100, 8, false) == -ENOENT &&
 		       advise(&c, pd, mr.lkey + 0x10000, (void *)0x1100, 8, false) == -ENOENT &&
 		       advise(&c, pd, plain.lkey, p, 8, false) == -ENOENT,
-	       "advice: other keys");
-	TAP_OK(advise(&c, 99, mr.lkey, (void *)0x1100, 8, false) == -EINVAL, "advice: no domain");
-	TAP_OK(ask(&c, XR_MSG_ADVISE_MR, &head, sizeof(head)) == -EINVAL, "advice: of nothing");
+	       "advice: unknown keys and regions not on demand are refused");
+	TAP_OK(advise(&c, 99, mr.lkey, (void *)0x1100, 8, false) == -EINVAL,
+	       "advice: an unknown PD is refused");
+	TAP_OK(ask(&c, XR_MSG_ADVISE_MR, &head, sizeof(head)) == -EINVAL,
+	       "advice: no ranges are refused");
 	head.ranges = XR_ADVISE_MAX + 1;
-	TAP_OK(ask(&c, XR_MSG_ADVISE_MR, &head, sizeof(head)) == -EINVAL, "advice: of too much");
+	TAP_OK(ask(&c, XR_MSG_ADVISE_MR, &head, sizeof(head)) == -EINVAL,
+	       "advice: too many ranges are refused");
 	head.ranges = 2;
-	TAP_OK(ask(&c, XR_MSG_ADVISE_MR, &head, sizeof(head)) == -EINVAL, "advice: cut short");
+	TAP_OK(ask(&c, XR_MSG_ADVISE_MR, &head, sizeof(head)) == -EINVAL,
+	       "advice: a short request is refused");
 	munmap(p, 2 * PAGE);
 	close_client(&c);
 	TAP_OK(nothing_left(), "nothing is left");
 }
 
-/* ---- a client that makes its own registration hang ------------------------------- */
+/* ---- a client that blocks its own registration -------------------------------- */
 
 struct hanging {
 	uint8_t *page;
@@ -286,8 +302,8 @@ static void *read_maps(void *page)
 }
 
 /*
- * It reads its list of mappings into memory that is a userfaultfd's: the read holds the lock
- * of the open file, which the daemon needs too.
+ * Reads the client's list of mappings into memory of a userfaultfd. The read() blocks and holds the
+ * lock of the open file, which the daemon needs, too.
  */
 static bool hang_list(struct hanging *h)
 {
@@ -305,7 +321,7 @@ static bool hang_list(struct hanging *h)
 		return false;
 	}
 	MUST(!pthread_create(&h->reader, NULL, read_maps, h->page));
-	/* its fault is told of when it waits, with the lock held */
+	/* The fault is reported when the reader waits with the lock held. */
 	MUST(read(h->uffd, &fault, sizeof(fault)) == sizeof(fault));
 	return true;
 }
@@ -336,16 +352,16 @@ static void test_hanging_job(void)
 		job_hangs = true;
 		proc_sent = false;
 		TAP_OK(reg_private(&hostile, pd, p, 8, RW) == 1,
-		       "a registration that its client makes hang");
-		TAP_OK(!ask(&other, XR_MSG_ALLOC_PD, NULL, 0), "others are served");
+		       "a registration that its client blocks");
+		TAP_OK(!ask(&other, XR_MSG_ALLOC_PD, NULL, 0), "other clients are served");
 		alloc_pd(&other);
 		proc_sent = true;
 		unhang_list(&h);
 		job_hangs = false;
 		settle();
-		TAP_OK(!answer(&hostile), "it goes on when its client lets it");
+		TAP_OK(!answer(&hostile), "the registration completes when the client unblocks it");
 	} else {
-		tap_skip("a registration that its client makes hang", "no userfaultfd");
+		tap_skip("a registration that its client blocks", "no userfaultfd");
 	}
 	close(fd);
 	disconnect(&hostile);
@@ -354,7 +370,7 @@ static void test_hanging_job(void)
 	TAP_OK(nothing_left(), "nothing is left");
 }
 
-/* ---- Linux before 6.11: regions on demand by the list of mappings ------------------ */
+/* ---- regions on demand on Linux before 6.11, by the list of mappings ---------- */
 
 static int put(struct conn *c, uint32_t pd, uint32_t key, void *at)
 {
@@ -363,8 +379,8 @@ static int put(struct conn *c, uint32_t pd, uint32_t key, void *at)
 	return remote_write_key(c, pd, key, at, 1, &b);
 }
 
-/* One look serves what was taken in together, as far as it allows something. */
-static void test_looked_in_turn(void)
+/* One list serves all accesses of an epoch, as long as it allows them. */
+static void test_list_of_epoch(void)
 {
 	uint8_t *p = pages(3, PROT_READ | PROT_WRITE, MAP_PRIVATE), got;
 	struct xr_reg_mr_rep mr;
@@ -383,31 +399,34 @@ static void test_looked_in_turn(void)
 	xt_mem_epoch.in_round = true;
 	xt_mem_new_epoch();
 	mprotect(p + 2 * PAGE, PAGE, PROT_NONE);
-	TAP_OK(!put(&c, pd, mr.rkey, p + PAGE), "lists: a look");
+	TAP_OK(!put(&c, pd, mr.rkey, p + PAGE), "lists: the list is read");
 	mprotect(p, PAGE, PROT_READ);
-	TAP_OK(!put(&c, pd, mr.rkey, p), "lists: is good for all that came together");
+	TAP_OK(!put(&c, pd, mr.rkey, p), "lists: a list is used for all accesses of an epoch");
 	TAP_OK(read_key(&c, pd, mr.rkey, p + 2 * PAGE, 1, &got) == -EFAULT,
-	       "lists: what may not be read is not");
-	TAP_OK(put(&c, pd, mr.rkey, p) == -EFAULT, "lists: for which there was a new look");
+	       "lists: unreadable memory is a fault");
+	TAP_OK(put(&c, pd, mr.rkey, p) == -EFAULT, "lists: a refusal reads the list again");
 	mprotect(p, 3 * PAGE, PROT_READ | PROT_WRITE);
 	TAP_OK(!put(&c, pd, mr.rkey, p) && !put(&c, pd, mr.rkey, p + 2 * PAGE),
-	       "lists: nothing is refused because of an old look");
+	       "lists: rights that were granted since are found");
 	munmap(p + PAGE, PAGE);
-	TAP_OK(put(&c, pd, mr.rkey, p + PAGE) == -EFAULT, "lists: what is gone since then");
+	TAP_OK(put(&c, pd, mr.rkey, p + PAGE) == -EFAULT,
+	       "lists: memory that was unmapped since is a fault");
 	mprotect(p + 2 * PAGE, PAGE, PROT_READ);
 	xt_mem_new_epoch();
-	TAP_OK(put(&c, pd, mr.rkey, p + 2 * PAGE) == -EFAULT, "lists: something new, a new look");
+	TAP_OK(put(&c, pd, mr.rkey, p + 2 * PAGE) == -EFAULT,
+	       "lists: a new epoch reads the list again");
 	mprotect(p + 2 * PAGE, PAGE, PROT_READ | PROT_WRITE);
 	MUST(!put(&c, pd, mr.rkey, p + 2 * PAGE));
 	mprotect(p + 2 * PAGE, PAGE, PROT_READ);
 	xt_mem_epoch.in_round = false;
-	TAP_OK(put(&c, pd, mr.rkey, p + 2 * PAGE) == -EFAULT, "lists: no turn, nothing is kept");
+	TAP_OK(put(&c, pd, mr.rkey, p + 2 * PAGE) == -EFAULT,
+	       "lists: outside of a round no list is kept");
 	munmap(p, PAGE), munmap(p + 2 * PAGE, PAGE);
 	close_client(&c);
 	TAP_OK(nothing_left(), "nothing is left");
 }
 
-/* More ranges than are remembered: those asked for are among them. */
+/* More mappings than are kept; those that are accessed are among them. */
 static void test_long_list(void)
 {
 	const size_t n = 3000;
@@ -434,14 +453,14 @@ static void test_long_list(void)
 	TAP_OK(ok, "lists: reads across many mappings");
 	for (size_t i = 0; i < n; i += 97)
 		ok &= put(&c, pd, mr.rkey, p + i * PAGE) == (i % 2 ? 0 : -EFAULT);
-	TAP_OK(ok, "lists: writes where they may");
+	TAP_OK(ok, "lists: writes to writable mappings");
 	xt_mem_epoch.in_round = false;
 	munmap(p, n * PAGE);
 	close_client(&c);
 	TAP_OK(nothing_left(), "nothing is left");
 }
 
-/* The list that a client reads, into memory where it hangs, is not the one that a worker reads. */
+/* Workers read the list through a descriptor of their own, so that a client cannot block them. */
 static void test_hanging_list(void)
 {
 	struct xr_reg_mr_rep mr;
@@ -460,10 +479,10 @@ static void test_hanging_list(void)
 	proc_sent = true;
 	mr = mr_of(&c);
 	if (hang_list(&h)) {
-		TAP_OK(!put(&c, pd, mr.rkey, p), "lists: a client cannot make a worker hang");
+		TAP_OK(!put(&c, pd, mr.rkey, p), "lists: a client cannot block a worker");
 		unhang_list(&h);
 	} else {
-		tap_skip("lists: a client cannot make a worker hang", "no userfaultfd");
+		tap_skip("lists: a client cannot block a worker", "no userfaultfd");
 	}
 	munmap(p, PAGE);
 	close_client(&c);
@@ -482,7 +501,7 @@ int main(void)
 
 	xd_proc_use_lists();
 	test_on_demand();
-	test_looked_in_turn();
+	test_list_of_epoch();
 	test_long_list();
 	test_hanging_list();
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Every request, and the daemon's start, with one system or library call that fails: the first, the second
- * and so on until none is left. Each time the client gets an error or all that it asked for, and the daemon
- * holds what it held before.
- *
- * The linker puts the __wrap_ functions in the place of the calls of our own objects (module.mk).
+ * Runs each request, and the daemon's start, with one system or library call that fails: the first
+ * one, then the second, and so on. Each time the client gets an error or the complete result, and
+ * after an error the daemon has the same resources as before. The linker redirects calls of the
+ * daemon's objects to the __wrap_ functions (module.mk).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,8 +23,9 @@
 
 /* ---- calls that fail ---------------------------------------------------------------- */
 
-static int countdown;	   /* atomic, as jobs call too; 0: nothing fails, -1: all do */
-static const char *failed; /* what did, of the last run */
+/* Calls until one fails; 0: none fails, -1: all fail. Atomic, because jobs make calls, too. */
+static int countdown;
+static const char *failed; /* the call that failed last */
 
 static bool fails(const char *what)
 {
@@ -39,7 +39,7 @@ static bool fails(const char *what)
 	return n == 1 || n < 0;
 }
 
-/* From here on the nth call fails. */
+/* Makes the nth call from now on fail. */
 static void arm(int n)
 {
 	failed = NULL;
@@ -85,7 +85,7 @@ WRAP(int, pthread_create,
 
 int __real_epoll_ctl(int epoll, int op, int fd, struct epoll_event *ev);
 int __wrap_epoll_ctl(int epoll, int op, int fd, struct epoll_event *ev);
-/* Only what adds something takes memory. */
+/* Only EPOLL_CTL_ADD needs memory. */
 int __wrap_epoll_ctl(int epoll, int op, int fd, struct epoll_event *ev)
 {
 	if (op != EPOLL_CTL_ADD || !fails("epoll_ctl"))
@@ -104,11 +104,11 @@ int __wrap_open(const char *path, int flags, ...)
 	return -1;
 }
 
-/* ---- what the daemon holds ----------------------------------------------------------- */
+/* ---- resources of the daemon -------------------------------------------------- */
 
 struct holdings {
 	uint32_t objects[XD_KINDS], fds, pd_ids, xrc_domains, groups;
-	uint32_t map_keys, map_qps, map_groups, bells;
+	uint32_t map_keys, map_qps, map_groups, doorbells;
 	uint64_t bytes, dm_bytes, mapped;
 };
 
@@ -129,7 +129,7 @@ static struct holdings holdings(const struct conn *c)
 	h.map_keys = fake.map_keys;
 	h.map_qps = fake.map_qps;
 	h.map_groups = fake.map_groups;
-	h.bells = fake.bells;
+	h.doorbells = fake.doorbells;
 	h.bytes = c->client->user->bytes;
 	h.dm_bytes = c->client->objects->dm_bytes;
 	h.mapped = totals.mapped;
@@ -138,7 +138,7 @@ static struct holdings holdings(const struct conn *c)
 
 /* ---- requests ------------------------------------------------------------------------ */
 
-/* The client, and what it made so far */
+/* The client and the handles of its objects */
 static struct conn c;
 static uint32_t pd, channel, cq, qp, ud, srq, xrcd, xrc_srq, target, dm, mr, mw, fast, ah;
 static uint8_t *memory, *shared;
@@ -152,7 +152,7 @@ static uint32_t word(uint32_t at)
 	return value;
 }
 
-/* Replies begin with the handle. */
+/* Returns a word of the reply, which begins with the handle. */
 static int keep(int err, uint32_t *handle)
 {
 	if (!err)
@@ -192,7 +192,7 @@ static int do_cq(void)
 	return MADE(cq, CREATE_CQ, struct xr_create_cq_req q = { .depth = 16, .channel = channel });
 }
 
-/* Larger than what is left of the chunk */
+/* Larger than the rest of the chunk, so that a new chunk is needed */
 static int do_resize_cq(void)
 {
 	struct xr_resize_cq_req q = { cq, 65536 };
@@ -300,7 +300,7 @@ static int do_reg(uint32_t kind, const void *at, const int *fd)
 	return keep(send_reg(&c, &r, fd, fd ? 1 : 0), &mr);
 }
 
-/* The process's files come with it: once they were taken they need not come again, but may. */
+/* Sends the descriptors of the address space, too; later ones may be sent again. */
 static int do_reg_private(void)
 {
 	int err;
@@ -415,7 +415,7 @@ static int do_detach(void)
 static const struct step {
 	const char *name;
 	int (*run)(void);
-	bool once; /* it succeeds */
+	bool once; /* run only until it succeeds once */
 } steps[] = {
 	ONCE(hello),	   STEP(pd),	     STEP(channel),  STEP(cq),		STEP(resize_cq),
 	STEP(srq),	   STEP(resize_srq), STEP(qp),	     STEP(ud),		ONCE(init),
@@ -427,7 +427,7 @@ static const struct step {
 	LAST(ah),	   LAST(qp),	     LAST(target),   LAST(xrc_srq),	ONCE(detach),
 };
 
-/* One step with its nth call failing: true when that is all, as there is no such call any more. */
+/* Runs a step with its nth call failing. Returns true if the step makes fewer calls. */
 static bool try_step(const struct step *step, int n, bool *sound)
 {
 	struct holdings before = holdings(&c), after;
@@ -443,7 +443,8 @@ static bool try_step(const struct step *step, int n, bool *sound)
 	if (err > 0 || err == -EPIPE || err == -EINVAL || memcmp(&before, &after, sizeof(before))) {
 		printf("# %s, call %d (%s) fails: status %d, %s\n", step->name, n,
 		       failed ? failed : "none", err,
-		       memcmp(&before, &after, sizeof(before)) ? "something is left" : "of no use");
+		       memcmp(&before, &after, sizeof(before)) ? "resources are left"
+							       : "the result cannot be used");
 		*sound = false;
 	}
 	return !failed;
@@ -470,7 +471,7 @@ static void test_requests(void)
 	TAP_OK(nothing_left() && open_fds() == before, "nothing is left");
 }
 
-/* ---- beginnings and ends ---------------------------------------------------------------- */
+/* ---- start and end ------------------------------------------------------------ */
 
 static void test_connections(void)
 {
@@ -494,7 +495,7 @@ static void test_end_of_client(void)
 	unsigned int i;
 
 	connect_client(&c);
-	/* what ends something is at the end */
+	/* steps that destroy objects come last */
 	for (i = 0; steps[i].run != end_fast; i++)
 		MUST(!steps[i].run());
 	arm(-1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Receive queues that several queue pairs share, also those of other clients: SRQ and XRC */
+/* Shared receive queues, XRC domains and target QPs */
 #include <errno.h>
 #include <fcntl.h>
 #include <infiniband/verbs.h>
@@ -29,42 +29,49 @@ static void test_srq(void)
 	open_client(&c);
 	pd = alloc_pd(&c);
 	cq = create_cq(&c, 16, 0);
-	TAP_OK(ask(&c, XR_MSG_CREATE_SRQ, &q, sizeof(q)) == -ENOENT, "an SRQ without a PD");
+	TAP_OK(ask(&c, XR_MSG_CREATE_SRQ, &q, sizeof(q)) == -ENOENT,
+	       "an SRQ without a PD is refused");
 	q = (struct xr_create_srq_req){ .pd = pd };
-	TAP_OK(ask(&c, XR_MSG_CREATE_SRQ, &q, sizeof(q)) == -EINVAL, "of no entry");
+	TAP_OK(ask(&c, XR_MSG_CREATE_SRQ, &q, sizeof(q)) == -EINVAL,
+	       "an SRQ without entries is refused");
 	q.max_wr = XR_MAX_WR + 1;
-	TAP_OK(ask(&c, XR_MSG_CREATE_SRQ, &q, sizeof(q)) == -EINVAL, "of too many");
+	TAP_OK(ask(&c, XR_MSG_CREATE_SRQ, &q, sizeof(q)) == -EINVAL,
+	       "an SRQ with too many entries is refused");
 	q.max_wr = 1, q.max_sge = XR_MAX_SGE + 1;
-	TAP_OK(ask(&c, XR_MSG_CREATE_SRQ, &q, sizeof(q)) == -EINVAL, "of too many elements");
+	TAP_OK(ask(&c, XR_MSG_CREATE_SRQ, &q, sizeof(q)) == -EINVAL,
+	       "an SRQ with too many SGEs is refused");
 	srq = create_srq(&c, pd, 10);
-	TAP_OK(((struct xr_create_srq_rep *)c.body)->max_wr == 16, "one of 16 entries");
-	TAP_OK(ask_handle(&c, XR_MSG_DEALLOC_PD, pd) == -EBUSY, "its PD stays");
-	TAP_OK(modify_srq(&c, srq, IBV_SRQ_LIMIT, 0, 17) == -EINVAL, "a limit beyond it");
-	TAP_OK(modify_srq(&c, srq, 4, 0, 0) == -EINVAL, "an attribute that is none");
+	TAP_OK(((struct xr_create_srq_rep *)c.body)->max_wr == 16, "an SRQ of 16 entries");
+	TAP_OK(ask_handle(&c, XR_MSG_DEALLOC_PD, pd) == -EBUSY,
+	       "the PD of an SRQ is not deallocated");
+	TAP_OK(modify_srq(&c, srq, IBV_SRQ_LIMIT, 0, 17) == -EINVAL,
+	       "a limit beyond max_wr is refused");
+	TAP_OK(modify_srq(&c, srq, 4, 0, 0) == -EINVAL, "an unknown attribute is refused");
 	TAP_OK(modify_srq(&c, srq, IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT, 20, 33) == -EINVAL &&
 		       !ask_handle(&c, XR_MSG_QUERY_SRQ, srq) &&
 		       ((struct xr_query_srq_rep *)c.body)->max_wr == 16,
-	       "all is checked before anything");
+	       "nothing changes if one attribute is refused");
 	TAP_OK(!modify_srq(&c, srq, IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT, 20, 32) &&
 		       ((struct xr_modify_srq_rep *)c.body)->max_wr == 32,
-	       "larger, and a limit");
+	       "a larger ring and a limit");
 	TAP_OK(recv(events_fd, &ev, sizeof(ev), MSG_DONTWAIT) == sizeof(ev) && ev.element == 0x50 &&
 		       ev.type == IBV_EVENT_SRQ_LIMIT_REACHED,
-	       "which is reached: the SRQ is empty");
+	       "the limit of an empty SRQ is reached");
 	qp = qp_request(pd, cq);
 	qp.srq = srq + 1;
-	TAP_OK(ask(&c, XR_MSG_CREATE_QP, &qp, sizeof(qp)) == -ENOENT, "a QP of no SRQ");
+	TAP_OK(ask(&c, XR_MSG_CREATE_QP, &qp, sizeof(qp)) == -ENOENT,
+	       "a QP of an unknown SRQ is refused");
 	qp.srq = srq;
 	MUST(!ask(&c, XR_MSG_CREATE_QP, &qp, sizeof(qp)));
 	rep = (struct xr_create_qp_rep *)c.body;
 	handle = rep->handle;
-	TAP_OK(!rep->rq.length && !rep->max_recv_wr, "one of it has no RQ");
-	TAP_OK(ask_handle(&c, XR_MSG_DESTROY_SRQ, srq) == -EBUSY, "the SRQ stays, too");
+	TAP_OK(!rep->rq.length && !rep->max_recv_wr, "a QP of an SRQ has no RQ");
+	TAP_OK(ask_handle(&c, XR_MSG_DESTROY_SRQ, srq) == -EBUSY, "an SRQ in use is not destroyed");
 	MUST(!ask_handle(&c, XR_MSG_DESTROY_QP, handle));
 	TAP_OK(!ask_handle(&c, XR_MSG_DESTROY_SRQ, srq) &&
 		       ((struct xr_destroy_rep *)c.body)->async_events == 1 &&
 		       ask_handle(&c, XR_MSG_QUERY_SRQ, srq) == -ENOENT,
-	       "destroyed, its event counted");
+	       "DESTROY_SRQ returns the number of events");
 	qp.srq = create_srq(&c, pd, 1);
 	MUST(!ask(&c, XR_MSG_CREATE_QP, &qp, sizeof(qp)));
 	close_client(&c);
@@ -91,22 +98,24 @@ static void test_xrc_domains(void)
 	fd = events_fd;
 	open_client(&d);
 	TAP_OK(ask(&c, XR_MSG_OPEN_XRCD, &q, sizeof(q)) == -EINVAL,
-	       "a domain of a file, without one");
+	       "a file is expected and missing");
 	q.flags = 8;
-	TAP_OK(ask(&c, XR_MSG_OPEN_XRCD, &q, sizeof(q)) == -EINVAL, "flags that are none");
-	TAP_OK(open_xrcd(&c, "/", 0) == -EAGAIN, "none there, and none wanted");
-	TAP_OK(!open_xrcd(&c, "/", XR_XRCDF_CREAT | XR_XRCDF_EXCL), "a new one");
+	TAP_OK(ask(&c, XR_MSG_OPEN_XRCD, &q, sizeof(q)) == -EINVAL, "unknown flags are refused");
+	TAP_OK(open_xrcd(&c, "/", 0) == -EAGAIN,
+	       "without XR_XRCDF_CREAT an unknown domain is refused");
+	TAP_OK(!open_xrcd(&c, "/", XR_XRCDF_CREAT | XR_XRCDF_EXCL), "a new domain");
 	first = handle_of(&c);
-	TAP_OK(open_xrcd(&d, "/", XR_XRCDF_CREAT | XR_XRCDF_EXCL) == -EINVAL, "one there already");
-	TAP_OK(!open_xrcd(&d, "/", 0), "which another client opens");
+	TAP_OK(open_xrcd(&d, "/", XR_XRCDF_CREAT | XR_XRCDF_EXCL) == -EINVAL,
+	       "with XR_XRCDF_EXCL a known domain is refused");
+	TAP_OK(!open_xrcd(&d, "/", 0), "another client opens the same domain");
 	TAP_OK(!open_xrcd(&c, NULL, 0) && !open_xrcd(&c, NULL, XR_XRCDF_EXCL),
-	       "some without a file");
+	       "domains without a file");
 	lone = handle_of(&c);
 	TAP_OK(!ask_handle(&c, XR_MSG_CLOSE_XRCD, lone) &&
 		       ask_handle(&c, XR_MSG_CLOSE_XRCD, lone) == -ENOENT,
-	       "closed");
+	       "a domain is closed");
 	MUST(!ask_handle(&c, XR_MSG_CLOSE_XRCD, first));
-	TAP_OK(!open_xrcd(&c, "/", 0), "it stays while somebody has it");
+	TAP_OK(!open_xrcd(&c, "/", 0), "a domain exists until its last handle is closed");
 	close(fd);
 	disconnect(&c);
 	close_client(&d);
@@ -130,48 +139,53 @@ static void test_xrc_targets(void)
 	a = handle_of(&c);
 	MUST(!open_xrcd(&d, "/", 0));
 	b = handle_of(&d);
-	TAP_OK(ask(&c, XR_MSG_CREATE_QP, &q, sizeof(q)) == -ENOENT, "a target without a domain");
+	TAP_OK(ask(&c, XR_MSG_CREATE_QP, &q, sizeof(q)) == -ENOENT,
+	       "a target QP without a domain is refused");
 	q.xrcd = a;
 	MUST(!ask(&c, XR_MSG_CREATE_QP, &q, sizeof(q)));
 	qpn = ((struct xr_create_qp_rep *)c.body)->qpn;
 	mine = ((struct xr_create_qp_rep *)c.body)->handle;
-	TAP_OK(!((struct xr_create_qp_rep *)c.body)->sq.length, "a target has no queues");
-	TAP_OK(ask_handle(&c, XR_MSG_CLOSE_XRCD, a) == -EBUSY, "its domain stays");
+	TAP_OK(!((struct xr_create_qp_rep *)c.body)->sq.length, "a target QP has no queues");
+	TAP_OK(ask_handle(&c, XR_MSG_CLOSE_XRCD, a) == -EBUSY,
+	       "the domain of a target QP is not closed");
 	TAP_OK(open_target(&d, b, qpn + 1) == -EINVAL && open_target(&d, b + 1, qpn) == -ENOENT,
-	       "no such target, no such domain");
-	TAP_OK(!open_target(&d, b, qpn), "another client opens it");
+	       "an unknown target QP or domain is refused");
+	TAP_OK(!open_target(&d, b, qpn), "another client opens the target QP");
 	theirs = ((struct xr_create_qp_rep *)d.body)->handle;
 	MUST(!to_init(&d, theirs));
-	TAP_OK(state_of(&c, mine) == XR_QPS_INIT && fake.map_qps == 1, "it is one and the same");
+	TAP_OK(state_of(&c, mine) == XR_QPS_INIT && fake.map_qps == 1,
+	       "both handles are of the same QP");
 	xd_engine_events.async(((struct xd_qp *)xd_object_get(c.client, XD_QP, mine))->xt, NULL,
 			       IBV_EVENT_QP_FATAL);
 	TAP_OK(recv(fd, &ev, sizeof(ev), MSG_DONTWAIT) == sizeof(ev) &&
 		       recv(events_fd, &ev, sizeof(ev), MSG_DONTWAIT) == sizeof(ev) &&
 		       ev.element == 0x77,
-	       "both have its events");
+	       "both handles get its events");
 	srq.pd = alloc_pd(&c);
 	srq.xrcd = a;
-	TAP_OK(ask(&c, XR_MSG_CREATE_SRQ, &srq, sizeof(srq)) == -ENOENT, "an XRC SRQ without a CQ");
+	TAP_OK(ask(&c, XR_MSG_CREATE_SRQ, &srq, sizeof(srq)) == -ENOENT,
+	       "an XRC SRQ without a CQ is refused");
 	srq.cq = create_cq(&c, 4, 0);
 	TAP_OK(!ask(&c, XR_MSG_CREATE_SRQ, &srq, sizeof(srq)) &&
 		       ((struct xr_create_srq_rep *)c.body)->number > 1,
-	       "one has a number");
+	       "an XRC SRQ has a number");
 	initiator = qp_request(srq.pd, srq.cq);
 	initiator.srq = ((struct xr_create_srq_rep *)c.body)->handle;
 	TAP_OK(ask(&c, XR_MSG_CREATE_QP, &initiator, sizeof(initiator)) == -EINVAL,
-	       "which is for targets only");
-	TAP_OK(ask_handle(&c, XR_MSG_DESTROY_CQ, srq.cq) == -EBUSY, "its CQ stays");
+	       "an XRC SRQ is for target QPs only");
+	TAP_OK(ask_handle(&c, XR_MSG_DESTROY_CQ, srq.cq) == -EBUSY,
+	       "the CQ of an XRC SRQ is not destroyed");
 	initiator.srq = initiator.recv_cq = 0;
 	initiator.type = XR_QPT_XRC_SEND;
 	TAP_OK(!ask(&c, XR_MSG_CREATE_QP, &initiator, sizeof(initiator)) &&
 		       !((struct xr_create_qp_rep *)c.body)->rq.length,
-	       "an initiator has no RQ, and no CQ for it");
+	       "an initiator has no RQ and no receive CQ");
 	close(fd);
 	disconnect(&c);
 	TAP_OK(state_of(&d, theirs) == XR_QPS_INIT && fake.map_qps == 1,
-	       "the creator goes, the target stays");
+	       "the target QP outlives its creator");
 	MUST(!ask_handle(&d, XR_MSG_DESTROY_QP, theirs));
-	TAP_OK(!fake.map_qps, "until the last handle is destroyed");
+	TAP_OK(!fake.map_qps, "the target QP ends with its last handle");
 	close_client(&d);
 	TAP_OK(nothing_left(), "nothing is left");
 }

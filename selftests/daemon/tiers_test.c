@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Memory that the daemon maps: adopted, shared, huge pages; whose it may map, and what it does where it cannot */
+/* Memory that the daemon maps: adopted, shared, huge pages; permissions and limits of mappings */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -45,35 +45,38 @@ static void test_adopted_memory(void)
 
 	open_client(&c);
 	pd = alloc_pd(&c);
-	TAP_OK(!reg_fd(&c, fd, 10, reg_of(pd, p + 10, 2 * PAGE, RW)), "a sealed memfd");
+	TAP_OK(!reg_fd(&c, fd, 10, reg_of(pd, p + 10, 2 * PAGE, RW)), "adopted: a sealed memfd");
 	mr = mr_of(&c);
 	xd_mem_totals(&totals);
-	TAP_OK(totals.mapped == 3 * PAGE, "whole pages of it are mapped");
+	TAP_OK(totals.mapped == 3 * PAGE, "adopted: whole pages are mapped");
 	if (the_mr(&c)->mem->pinned)
-		TAP_OK(totals.pinned == 3 * PAGE, "and pinned");
+		TAP_OK(totals.pinned == 3 * PAGE, "adopted: pages are pinned");
 	else
-		tap_skip("and pinned", "no AF_XDP sockets here");
+		tap_skip("adopted: pages are pinned", "cannot create AF_XDP sockets");
 	TAP_OK(!remote_write_key(&c, pd, mr.rkey, p + 10, 1, &b) && p[10] == 0x33,
-	       "one write, seen by both");
-	TAP_OK(reg_fd(&c, soft, 0, reg_of(pd, p, PAGE, RW)) == -EINVAL, "a memfd that can shrink");
-	TAP_OK(reg_fd(&c, plain, 0, reg_of(pd, p, PAGE, 0)) == -EINVAL, "a file on disk");
-	TAP_OK(reg_fd(&c, null, 0, reg_of(pd, p, PAGE, RW)) == -EINVAL, "a device");
+	       "client and daemon see the same bytes");
+	TAP_OK(reg_fd(&c, soft, 0, reg_of(pd, p, PAGE, RW)) == -EINVAL,
+	       "adopted: a memfd that can shrink is refused");
+	TAP_OK(reg_fd(&c, plain, 0, reg_of(pd, p, PAGE, 0)) == -EINVAL,
+	       "adopted: a file on disk is refused");
+	TAP_OK(reg_fd(&c, null, 0, reg_of(pd, p, PAGE, RW)) == -EINVAL,
+	       "adopted: a device is refused");
 	TAP_OK(reg_fd(&c, ro, 0, reg_of(pd, p, PAGE, RW)) == -EINVAL,
-	       "read-only descriptor, to be written");
+	       "adopted: writing by a read-only descriptor is refused");
 	TAP_OK(!reg_fd(&c, ro, 0, reg_of(pd, p, PAGE, XR_ACCESS_REMOTE_READ)),
-	       "read-only, to be read");
+	       "adopted: reading by a read-only descriptor");
 	TAP_OK(reg_fd(&c, fd, 3 * PAGE + 1, reg_of(pd, p, PAGE, RW)) == -EFAULT,
-	       "one byte beyond the end");
+	       "adopted: one byte beyond the end is refused");
 	TAP_OK(reg_fd(&c, fd, -PAGE, reg_of(pd, p, PAGE, RW)) == -EINVAL,
-	       "an offset around the end");
+	       "adopted: a wrap-around of the offset is refused");
 	r = reg_of(pd, p, PAGE, RW);
 	add_segment(&r, XR_SEG_FD, p, PAGE);
 	r.segment[0].fd_index = 1;
-	TAP_OK(send_reg(&c, &r, &fd, 1) == -EINVAL, "a descriptor that did not come");
+	TAP_OK(send_reg(&c, &r, &fd, 1) == -EINVAL, "adopted: a missing descriptor is refused");
 	r = reg_of(pd, p, 2 * PAGE, RW);
 	add_segment(&r, XR_SEG_FD, p, PAGE);
 	add_segment(&r, XR_SEG_PRIVATE, p + PAGE + 1, PAGE - 1);
-	TAP_OK(send_reg(&c, &r, &fd, 1) == -EINVAL, "segments with a gap");
+	TAP_OK(send_reg(&c, &r, &fd, 1) == -EINVAL, "segments with a gap are refused");
 	r.segment[1] = (struct xr_mr_segment){
 		.kind = XR_SEG_PRIVATE,
 		.addr = (uintptr_t)p + PAGE,
@@ -83,13 +86,14 @@ static void test_adopted_memory(void)
 	TAP_OK(!send_reg(&c, &r, &fd, 1), "two tiers in one region");
 	proc_sent = true;
 	mr = mr_of(&c);
-	TAP_OK(the_mr(&c)->mem->tiers == (1u << XR_SEG_FD | 1u << XR_SEG_PRIVATE), "known as such");
+	TAP_OK(the_mr(&c)->mem->tiers == (1u << XR_SEG_FD | 1u << XR_SEG_PRIVATE),
+	       "SHOW lists both tiers");
 	{
 		uint8_t across[16] = { [0 ... 15] = 0x44 };
 
 		TAP_OK(!remote_write_key(&c, pd, mr.rkey, p + PAGE - 8, 16, across) &&
 			       p[PAGE - 8] == 0x44 && p[PAGE + 7] == 0x44,
-		       "one write across both");
+		       "a write across both tiers");
 	}
 	munmap(p, 4 * PAGE);
 	close(fd), close(soft), close(ro), close(plain), close(null);
@@ -97,7 +101,7 @@ static void test_adopted_memory(void)
 	TAP_OK(nothing_left(), "nothing is left");
 }
 
-/* Bytes of address space that this program has */
+/* Returns the size of this program's address space. */
 static rlim_t space(void)
 {
 	FILE *f = fopen("/proc/self/statm", "r");
@@ -108,7 +112,7 @@ static rlim_t space(void)
 	return n * PAGE;
 }
 
-/* The daemon can have no more mappings: what is adopted is reached like private memory. */
+/* If the daemon can make no more mappings, adopted memory is reached like private memory. */
 static void test_no_mappings(void)
 {
 	const size_t size = 1ul << 30;
@@ -135,12 +139,12 @@ static void test_no_mappings(void)
 	       "adopted memory that cannot be mapped");
 	TAP_OK(!remote_write_key(&c, pd, mr_of(&c).rkey, p + size - 1, 1, &b) &&
 		       p[size - 1] == 0x66,
-	       "is reached like private memory");
+	       "it is reached like private memory");
 	limit.rlim_cur = space() + size / 2;
 	MUST(!setrlimit(RLIMIT_AS, &limit));
 	err = reg_fd(&c, fd, 0, reg_of(pd, (uint8_t *)PAGE, size, RW));
 	MUST(!setrlimit(RLIMIT_AS, &old));
-	TAP_OK(err == -ENOMEM, "but not where the client has nothing");
+	TAP_OK(err == -ENOMEM, "unless the client has no memory there");
 	fake.opt.user_max_pinned = quota;
 	munmap(p, size);
 	close(fd);
@@ -148,7 +152,7 @@ static void test_no_mappings(void)
 	TAP_OK(nothing_left(), "nothing is left");
 }
 
-/* The mapping that starts at an address, as the maps file has it */
+/* Reads the mapping that starts at an address from the maps file. */
 static struct xd_vma vma_at(const void *p)
 {
 	struct xd_vma *list, vma;
@@ -188,38 +192,40 @@ static void test_shared_mapping(void)
 	proc_sent = false;
 	r = mapping_reg(pd, p + 5, PAGE, RW);
 	TAP_OK(!send_reg(&c, &r, NULL, 0) && the_mr(&c)->mem->tiers == 1u << XR_SEG_MAPPING,
-	       "a shared mapping is mapped here");
+	       "shared: the daemon maps the file");
 	proc_sent = true;
 	mr = mr_of(&c);
 	TAP_OK(!remote_write_key(&c, pd, mr.rkey, p + 5, 1, &b) && p[5] == 0x55,
-	       "one write, seen by both");
+	       "client and daemon see the same bytes");
 	r.segment[0].offset += PAGE;
-	TAP_OK(send_reg(&c, &r, NULL, 0) == -EINVAL, "a wrong offset");
+	TAP_OK(send_reg(&c, &r, NULL, 0) == -EINVAL, "shared: a wrong offset is refused");
 	r = mapping_reg(pd, p, PAGE, RW);
 	r.segment[0].map_end += PAGE;
-	TAP_OK(send_reg(&c, &r, NULL, 0) == -EINVAL, "no such mapping");
+	TAP_OK(send_reg(&c, &r, NULL, 0) == -EINVAL, "shared: an unknown mapping is refused");
 	r = mapping_reg(pd, copy, PAGE, RW);
-	TAP_OK(send_reg(&c, &r, NULL, 0) == -EINVAL, "a private mapping is no shared one");
+	TAP_OK(send_reg(&c, &r, NULL, 0) == -EINVAL, "shared: a private mapping is refused");
 	r = mapping_reg(pd, look, PAGE, RW);
-	TAP_OK(send_reg(&c, &r, NULL, 0) == -EFAULT, "a read-only one, to be written");
+	TAP_OK(send_reg(&c, &r, NULL, 0) == -EFAULT,
+	       "shared: writing to a read-only mapping is refused");
 	r = mapping_reg(pd, look, PAGE, XR_ACCESS_REMOTE_READ);
-	TAP_OK(!send_reg(&c, &r, NULL, 0), "a read-only one, to be read");
+	TAP_OK(!send_reg(&c, &r, NULL, 0), "shared: reading of a read-only mapping");
 
-	/* the client takes the pages away; pinned ones stay with the daemon's mapping */
+	/* The client truncates the file; the daemon's mapping keeps pages that are pinned. */
 	MUST(!ftruncate(fd, 0));
 	read_key(&c, pd, mr.rkey, p + 5, 1, &b);
 	TAP_OK(read_key(&c, pd, mr.rkey, p + 5, 1, &b) == -EFAULT || the_mr(&c)->mem->xt.broken,
-	       "a file that was truncated is a fault");
-	TAP_OK(!ask(&c, XR_MSG_ALLOC_PD, NULL, 0), "and nothing else");
+	       "shared: access to a truncated file is a fault");
+	TAP_OK(!ask(&c, XR_MSG_ALLOC_PD, NULL, 0), "shared: other memory is not affected");
 	r = mapping_reg(pd, p, PAGE, RW);
-	TAP_OK(send_reg(&c, &r, NULL, 0) == -EFAULT, "it cannot be registered any more");
+	TAP_OK(send_reg(&c, &r, NULL, 0) == -EFAULT,
+	       "shared: a truncated file cannot be registered");
 	munmap(p, 4 * PAGE), munmap(copy, 4 * PAGE), munmap(look, 4 * PAGE);
 	close(fd), close(ro);
 	close_client(&c);
 	TAP_OK(nothing_left(), "nothing is left");
 }
 
-/* The tier by which a file with this owner, group and mode is reached */
+/* Returns the tier of a region of the file with this owner, group and mode. */
 struct mapped_file {
 	struct conn *c;
 	uint32_t pd;
@@ -236,7 +242,7 @@ static uint32_t tier_of_file(const struct mapped_file *f, uid_t uid, gid_t gid, 
 	return the_mr(f->c)->mem->tiers;
 }
 
-/* Shared memory of others is mapped only where its mode would let the client open it. */
+/* A shared file is mapped only if its mode would let the client open it. */
 static void test_file_modes(void)
 {
 	const uint32_t mapped = 1u << XR_SEG_MAPPING, not_mapped = 1u << XR_SEG_PRIVATE;
@@ -256,14 +262,15 @@ static void test_file_modes(void)
 	file.c = &c;
 	file.pd = alloc_pd(&c);
 	proc_sent = false;
-	TAP_OK(tier_of_file(&file, 1000, 0, 0600) == mapped, "the owner's file");
+	TAP_OK(tier_of_file(&file, 1000, 0, 0600) == mapped, "mode: the owner's file");
 	proc_sent = true;
-	TAP_OK(tier_of_file(&file, 1000, 1001, 0466) == not_mapped, "which he may not write");
-	TAP_OK(tier_of_file(&file, 0, 1001, 0060) == mapped, "the group's");
-	TAP_OK(tier_of_file(&file, 0, 1003, 0060) == mapped, "another group's of his");
-	TAP_OK(tier_of_file(&file, 0, 1003, 0606) == not_mapped, "which that group may not write");
-	TAP_OK(tier_of_file(&file, 0, 1004, 0060) == not_mapped, "a foreign group's");
-	TAP_OK(tier_of_file(&file, 0, 1004, 0006) == mapped, "everybody's");
+	TAP_OK(tier_of_file(&file, 1000, 1001, 0466) == not_mapped,
+	       "mode: the owner may not write");
+	TAP_OK(tier_of_file(&file, 0, 1001, 0060) == mapped, "mode: the group may");
+	TAP_OK(tier_of_file(&file, 0, 1003, 0060) == mapped, "mode: a supplementary group may");
+	TAP_OK(tier_of_file(&file, 0, 1003, 0606) == not_mapped, "mode: that group may not write");
+	TAP_OK(tier_of_file(&file, 0, 1004, 0060) == not_mapped, "mode: another group's file");
+	TAP_OK(tier_of_file(&file, 0, 1004, 0006) == mapped, "mode: everybody may");
 	munmap(p, PAGE);
 	close(fd);
 	close_client(&c);
@@ -282,7 +289,7 @@ static void test_huge_pages(void)
 	if (fd >= 0 && !ftruncate(fd, (off_t)huge))
 		p = mmap(NULL, huge, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (p == MAP_FAILED) {
-		tap_skip("a part of a huge page", "there are none");
+		tap_skip("a part of a huge page", "no huge pages here");
 		close(fd);
 		return;
 	}
@@ -291,9 +298,9 @@ static void test_huge_pages(void)
 	pd = alloc_pd(&c);
 	TAP_OK(!reg_fd(&c, fd, 5000, reg_of(pd, p + 5000, 100, RW)), "a part of a huge page");
 	xd_mem_totals(&totals);
-	TAP_OK(totals.mapped == huge, "is mapped whole");
+	TAP_OK(totals.mapped == huge, "the whole huge page is mapped");
 	TAP_OK(!remote_write_key(&c, pd, mr_of(&c).rkey, p + 5099, 1, &b) && p[5099] == 0x66,
-	       "one write, seen by both");
+	       "client and daemon see the same bytes");
 	munmap(p, huge);
 	close(fd);
 	close_client(&c);

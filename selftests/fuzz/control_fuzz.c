@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The control socket: what two clients may say to the daemon, with what descriptors, in which
- * order. When both are gone, everything that they had must be gone too.
- *
- * Input: steps. Each begins with a byte: bit 7 which client, bits 6:0 the message's type, or 127
- * for something that happens to the daemon, see happen(). See say() for what follows. seed_control.c
- * writes inputs that are ordinary exchanges.
+ * Fuzzes the control socket: two clients send requests with any descriptors in any order. After
+ * both have ended, the daemon must have none of their resources left. The input is a list of steps.
+ * Each starts with a byte: bit 7 selects the client, bits 6:0 are the type of a message, or 127 for
+ * an event in the daemon, see happen(). See say() for the rest of a step. seed_control.c writes
+ * inputs that are ordinary exchanges.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,15 +27,15 @@
 #define MAX_BODY 4096
 #define MAX_FDS 8
 #define HAPPENING 127
-/* Memory that inputs can name, at addresses that are the same in each process */
+/* Memory for inputs to register, at addresses that are the same in each process */
 #define PRIVATE_AT ((void *)0x200000000000)
 #define SHARED_AT ((void *)0x210000000000)
 #define READONLY_AT ((void *)0x220000000000)
 #define MEMORY_SIZE (1 << 20)
 
 struct conn {
-	struct xd_client *client; /* may be gone already */
-	int fd;			  /* our end */
+	struct xd_client *client; /* may be freed already */
+	int fd;			  /* the client's end */
 	uint32_t seq;
 	uint32_t last_type;
 };
@@ -51,7 +50,7 @@ static void stop_loop(void *arg)
 	xd_loop_stop(fake.dev.loop);
 }
 
-/* All jobs, and all that waits in the loop */
+/* Runs the loop until all jobs and events are done. */
 static void settle(void)
 {
 	MUST(xd_jobs_drain(fake_clients()->jobs, 10));
@@ -98,7 +97,7 @@ static void close_received(struct msghdr *msg)
 		close(fds[--n]);
 }
 
-/* One answer at most to one request, and it is well-formed. */
+/* Reads and checks replies. Returns their number. */
 static unsigned read_replies(struct conn *c)
 {
 	static uint8_t body[XR_MSG_MAX];
@@ -130,7 +129,7 @@ static void read_all_replies(void)
 {
 	for (unsigned i = 0; i < CLIENTS; i++)
 		MUST(read_replies(&conn[i]) <= 1);
-	MUST(!fake.world_stopped);
+	MUST(!fake.paused);
 }
 
 /* ---- requests ------------------------------------------------------------------------------ */
@@ -181,8 +180,8 @@ static int any_fd(uint8_t kind)
 }
 
 /*
- * A byte: descriptors in bits 2:0, bit 3 a header that lies about the length, bit 4 less than a
- * header; 16 bits: bytes of the body; the body; a byte for each descriptor.
+ * Sends a message. Input: a byte (bits 2:0 number of descriptors, bit 3 wrong length in the header,
+ * bit 4 shorter than a header); 16 bits length of the body; the body; a byte for each descriptor.
  */
 static void say(struct conn *c, uint32_t type, struct stream *in)
 {
@@ -273,7 +272,7 @@ static void start(void)
 	if (started)
 		return;
 	started = true;
-	signal(SIGPIPE, SIG_IGN); /* as main() does */
+	signal(SIGPIPE, SIG_IGN); /* as in main() of the daemon */
 	xd_log_init("fuzz", XD_ERR);
 	map_at(PRIVATE_AT, PROT_READ | PROT_WRITE, MAP_PRIVATE);
 	map_at(SHARED_AT, PROT_READ | PROT_WRITE, MAP_SHARED);
@@ -284,7 +283,7 @@ static void start(void)
 	MUST(stopper);
 }
 
-/* The number that the next descriptor would get: the same as before if none was leaked */
+/* Returns the number of the next descriptor, which shows if any was leaked. */
 static int next_fd(void)
 {
 	int fd = fcntl(2, F_DUPFD_CLOEXEC, 0);
@@ -301,7 +300,7 @@ static void check_nothing_left(void)
 	MUST(!cs->limits.fds.used);
 	for (unsigned i = 0; i < XD_KINDS; i++)
 		MUST(!cs->kinds.objects[i]);
-	MUST(!fake.map_keys && !fake.map_qps && !fake.bells);
+	MUST(!fake.map_keys && !fake.map_qps && !fake.doorbells);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

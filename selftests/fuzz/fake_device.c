@@ -145,7 +145,7 @@ static int map_del(bool *map, unsigned *count, uint32_t at)
 	return 0;
 }
 
-/* Slots are in the low bits of QPNs: with as few QPs as there are here, entries do not clash. */
+/* The low bits of a QPN are its slot, so the few QPs here have different entries. */
 static uint32_t qp_at(uint32_t qpn)
 {
 	return qpn == XR_GSI_QPN ? MAP_SIZE - 1 : qpn;
@@ -162,7 +162,7 @@ int xd_xdp_qp_del(struct xd_xdp *x, uint32_t qpn)
 	return map_del(in_qps, &fake.map_qps, qp_at(qpn));
 }
 
-/* The daemon's own addresses are not clients' business: only groups come here. */
+/* Clients cause only groups to be added, never the device's own addresses. */
 int xd_xdp_addr_set(struct xd_xdp *x, const struct xr_addr *addr, uint32_t gid_index)
 {
 	MUST(gid_index == XR_ADDR_GROUP && xt_is_group(addr));
@@ -180,7 +180,7 @@ int xd_xdp_addr_del(struct xd_xdp *x, const struct xr_addr *addr)
 
 int xd_xdp_key_set(struct xd_xdp *x, uint32_t index, const struct xr_key_entry *entry)
 {
-	/* windows are there before they are valid */
+	/* The key of a window is added before it becomes valid. */
 	MUST(index && index < MAP_SIZE && entry->state <= XR_KEY_INVALID);
 	return map_set(in_keys, &fake.map_keys, index);
 }
@@ -227,18 +227,18 @@ int xd_xdp_stat(struct xd_xdp *x, enum xr_reason reason, struct xr_stat *stat)
 
 struct xd_workers {
 	struct xt_engine *engine;
-	struct xd_doorbell *bell;
+	struct xd_doorbell *db;
 };
 static struct xd_workers the_worker;
 
 void xd_workers_pause(struct xd_workers *ws)
 {
-	fake.world_stopped++;
+	fake.paused++;
 }
 
 void xd_workers_resume(struct xd_workers *ws)
 {
-	MUST(fake.world_stopped-- > 0);
+	MUST(fake.paused-- > 0);
 }
 
 void xd_workers_resume_no_wake(struct xd_workers *ws)
@@ -256,29 +256,29 @@ struct xt_engine *xd_worker_engine(struct xd_workers *ws, uint32_t index)
 	return ws->engine;
 }
 
-int xd_worker_add_doorbell(struct xd_workers *ws, uint32_t index, struct xd_doorbell *bell)
+int xd_worker_add_doorbell(struct xd_workers *ws, uint32_t index, struct xd_doorbell *db)
 {
-	MUST(fake.world_stopped);
-	if (fake.no_bells)
+	MUST(fake.paused);
+	if (fake.no_doorbells)
 		return -ENOSPC;
-	fake.bells++;
-	bell->next = ws->bell;
-	bell->pprev = &ws->bell;
-	if (ws->bell)
-		ws->bell->pprev = &bell->next;
-	ws->bell = bell;
+	fake.doorbells++;
+	db->next = ws->db;
+	db->pprev = &ws->db;
+	if (ws->db)
+		ws->db->pprev = &db->next;
+	ws->db = db;
 	return 0;
 }
 
-void xd_worker_del_doorbell(struct xd_workers *ws, uint32_t index, struct xd_doorbell *bell)
+void xd_worker_del_doorbell(struct xd_workers *ws, uint32_t index, struct xd_doorbell *db)
 {
-	MUST(fake.world_stopped);
-	if (!bell->pprev)
+	MUST(fake.paused);
+	if (!db->pprev)
 		return;
-	fake.bells--;
-	*bell->pprev = bell->next;
-	if (bell->next)
-		bell->next->pprev = bell->pprev;
+	fake.doorbells--;
+	*db->pprev = db->next;
+	if (db->next)
+		db->next->pprev = db->pprev;
 }
 
 void xd_workers_set_fault(struct xd_workers *ws, const struct xr_fault_config *config)
@@ -336,9 +336,12 @@ static const struct xt_ops ops = {
 	.qp_state = on_qp_state,
 };
 
-/* ---- the daemon's start and stop --------------------------------------------------------------------- */
+/*
+ * ---- the daemon's start and stop
+ * ---------------------------------------------------------------------
+ */
 
-/* The fuzzer keeps what it has. */
+/* The fuzzer keeps its capabilities. */
 int xd_privileges_drop(enum xd_role role)
 {
 	return 0;

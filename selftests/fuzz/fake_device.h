@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the server needs below and beside it, without a netdev, without XDP and without a thread:
- * addresses that are there, an engine that nobody runs, and maps that count their
- * entries. For the control fuzzer.
+ * A device for tests of the server, without netdev, XDP and worker threads: fixed addresses, an
+ * engine that does not run, and maps that only count their entries.
  */
 #ifndef FAKE_DEVICE_H
 #define FAKE_DEVICE_H
@@ -16,27 +15,27 @@ struct fake_device {
 	struct xd_device dev;
 	struct xd_server *server;
 	struct xd_options opt;
-	int world_stopped;	    /* depth */
+	int paused;		    /* depth of xd_workers_pause() */
 	unsigned map_keys, map_qps; /* entries */
 	unsigned map_groups;	    /* multicast groups among the addresses */
-	unsigned bells;
+	unsigned doorbells;
 	bool maps_full; /* map updates fail */
-	bool slow;	/* next hops are found later, by fake_resolve_all() */
+	bool slow;	/* next hops are resolved later, by fake_resolve_all() */
 	bool no_route;
-	bool no_groups; /* the kernel refuses to join any */
-	bool no_bells;	/* nor does it watch doorbells */
+	bool no_groups;	   /* joining a group fails */
+	bool no_doorbells; /* adding a doorbell fails */
 };
 
-/* The one device; ready for xd_server_open(). */
+/* The device, ready for xd_server_open() after fake_device_start() */
 extern struct fake_device fake;
 void fake_device_start(void);
 static inline struct xd_clients *fake_clients(void)
 {
 	return &fake.server->objects.clients;
 }
-/* Stops fake.server, which is NULL then. */
+/* Stops fake.server and sets it to NULL. */
 void fake_server_stop(void);
-/* Answers all questions for next hops. */
+/* Completes all pending resolves. */
 void fake_resolve_all(void);
 
 #endif /* FAKE_DEVICE_H */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Writes the seed corpus of the control fuzzer (control_fuzz.c): exchanges as the provider and the
- * xroce command have them.
+ * Writes the seed corpus of the control fuzzer (control_fuzz.c): exchanges like those
+ * of the provider and of the xroce command.
  *
  *   seed_control selftests/fuzz/corpus/control
  */
@@ -193,7 +193,7 @@ static void tiers(void)
 		say_handle(XR_MSG_DEREG_MR, i);
 }
 
-/* Regions that are not laid out, and advice for the first of them */
+/* Regions without memory of the client, on demand, of device memory; advice */
 static void special(void)
 {
 	static const char fds[] = { FD_MEM, FD_MAPS };
@@ -272,7 +272,7 @@ static void queue_pair(void)
 	say_handle(XR_MSG_DESTROY_AH, 1);
 }
 
-/* A next hop that takes time: found, not found, and asked for by one that goes away */
+/* Next hops that are resolved later: found, not found, and the client ends before */
 static void slow_network(void)
 {
 	hello(0, 0);
