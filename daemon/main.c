@@ -1,22 +1,20 @@
-/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * xroced: one netdev, one ibverbs device. Exit status: 0 stopped as asked, 1 failed,
- * 2 wrong usage.
+ * xroced: provides one ibverbs device for one network interface. Creates all parts of the daemon
+ * and connects them. Exit status: 0 stopped by a signal, 1 failed, 2 wrong usage.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "daemon/base/log.h"
 #include "daemon/base/loop.h"
+#include "daemon/base/name_lock.h"
 #include "daemon/base/notify.h"
 #include "daemon/base/options.h"
 #include "daemon/base/privileges.h"
@@ -27,9 +25,6 @@
 #include "daemon/objects/engine_events.h"
 #include "daemon/server/server.h"
 
-#define LOCK_RETRIES 20
-#define LOCK_RETRY_US 50000
-
 struct daemon {
 	struct xd_device dev;
 	struct xd_options opt;
@@ -38,6 +33,8 @@ struct daemon {
 	int signal_fd, lock_fd;
 };
 
+/* ---- signals and limits ---------------------------------------------------------- */
+
 static void on_signal(void *arg, uint32_t events)
 {
 	struct daemon *d = arg;
@@ -45,7 +42,7 @@ static void on_signal(void *arg, uint32_t events)
 
 	while (read(d->signal_fd, &si, sizeof(si)) == sizeof(si)) {
 		if (si.ssi_signo == SIGHUP) {
-			xd_log(XD_INFO, "SIGHUP: settings are read at start only");
+			xd_log(XD_INFO, "SIGHUP ignored: options are read at start only");
 			continue;
 		}
 		xd_log(XD_NOTICE, "%s: stopping", strsignal((int)si.ssi_signo));
@@ -53,8 +50,8 @@ static void on_signal(void *arg, uint32_t events)
 	}
 }
 
-/* Before any thread starts: they all inherit the mask. */
-static int take_signals(struct daemon *d)
+/* To be called before threads are started, which inherit the signal mask. */
+static int watch_signals(struct daemon *d)
 {
 	sigset_t set;
 
@@ -71,86 +68,6 @@ static int take_signals(struct daemon *d)
 	return d->signals ? 0 : -ENOMEM;
 }
 
-/* Who may connect is up to the socket; its folder is open, whatever our umask is. */
-static int make_folder(const char *path)
-{
-	if (!mkdir(path, 0755))
-		return chmod(path, 0755);
-	return errno == EEXIST ? 0 : -1;
-}
-
-static void name_path(const struct daemon *d, char path[512])
-{
-	snprintf(path, 512, "%s/%s.lock", d->opt.runtime_dir, d->opt.name);
-}
-
-/* Who had the name may remove the file between our open and our lock: then it names another. */
-static bool same_file(int fd, const char *path)
-{
-	struct stat held, named;
-
-	return !fstat(fd, &held) && !stat(path, &named) && held.st_ino == named.st_ino &&
-	       held.st_dev == named.st_dev;
-}
-
-/* A descriptor that holds the lock, or an error. */
-static int lock_file(const char *path)
-{
-	int fd, err;
-
-	do {
-		fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-		if (fd < 0)
-			return -errno;
-		err = flock(fd, LOCK_EX | LOCK_NB) ? -errno : 0;
-		if (!err && same_file(fd, path))
-			return fd;
-		close(fd);
-	} while (!err);
-	return err;
-}
-
-/* A daemon that was killed just now holds its lock until the kernel is through with it. */
-static int lock_file_soon(const char *path)
-{
-	int fd = lock_file(path);
-
-	for (int i = 0; i < LOCK_RETRIES && fd == -EWOULDBLOCK; i++) {
-		usleep(LOCK_RETRY_US);
-		fd = lock_file(path);
-	}
-	return fd;
-}
-
-/* One daemon a device name. The lock goes with the process. */
-static int take_name(struct daemon *d)
-{
-	char path[512];
-
-	if (make_folder(d->opt.runtime_dir)) {
-		xd_log(XD_ERR, "runtime directory %s: %s", d->opt.runtime_dir, strerror(errno));
-		return -errno;
-	}
-	name_path(d, path);
-	d->lock_fd = lock_file_soon(path);
-	if (d->lock_fd == -EWOULDBLOCK)
-		xd_log(XD_ERR, "another xroced serves %s (%s is locked)", d->opt.name, path);
-	else if (d->lock_fd < 0)
-		xd_log(XD_ERR, "%s: %s", path, strerror(-d->lock_fd));
-	return d->lock_fd < 0 ? d->lock_fd : 0;
-}
-
-static void release_name(struct daemon *d)
-{
-	char path[512];
-
-	if (d->lock_fd < 0)
-		return;
-	name_path(d, path);
-	unlink(path);
-	close(d->lock_fd);
-}
-
 static void raise_file_limit(void)
 {
 	struct rlimit rl;
@@ -161,7 +78,7 @@ static void raise_file_limit(void)
 	setrlimit(RLIMIT_NOFILE, &rl);
 }
 
-/* ---- the lower parts' callbacks -------------------------------------------------- */
+/* ---- events of the network interface --------------------------------------------- */
 
 static void on_port(void *ctx, uint32_t type)
 {
@@ -197,7 +114,7 @@ static const struct xd_net_events net_events = {
 	.changed = on_net_changed,
 };
 
-/* GIDs that were found before the maps were loaded */
+/* Adds the GIDs that were found before the maps were loaded. */
 static void mirror_gids(struct daemon *d)
 {
 	struct xr_addr gid;
@@ -250,13 +167,14 @@ static int start_datapath(struct daemon *d)
 	return err ? err : xd_xdp_attach(dev->xdp, link->ifindex);
 }
 
-/* Steps that need no message of their own say nothing; the others named what went wrong. */
 static int start(struct daemon *d)
 {
-	int err = take_name(d);
+	int err;
 
-	if (!err)
-		err = open_net(d);
+	d->lock_fd = xd_name_lock(d->opt.runtime_dir, d->opt.name);
+	if (d->lock_fd < 0)
+		return d->lock_fd;
+	err = open_net(d);
 	if (!err)
 		err = open_tables(&d->dev);
 	if (!err)
@@ -289,7 +207,7 @@ static void stop(struct daemon *d)
 	if (d->signal_fd >= 0)
 		close(d->signal_fd);
 	xd_loop_free(dev->loop);
-	release_name(d);
+	xd_name_unlock(d->opt.runtime_dir, d->opt.name, d->lock_fd);
 }
 
 static int run(struct daemon *d)
@@ -320,7 +238,7 @@ int main(int argc, char **argv)
 	d.dev.opt = &d.opt;
 	raise_file_limit();
 	d.dev.loop = xd_loop_new();
-	if (!d.dev.loop || take_signals(&d)) {
+	if (!d.dev.loop || watch_signals(&d)) {
 		xd_log(XD_ERR, "start: %s", strerror(errno));
 		return 1;
 	}

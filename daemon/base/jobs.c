@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "jobs.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -11,9 +13,8 @@
 
 #include "loop.h"
 #include "privileges.h"
-#include "jobs.h"
 
-#define SETTLE_SECONDS 10
+#define END_SECONDS 10 /* that xd_jobs_free() waits */
 
 struct queue {
 	struct xd_job *head, **tail;
@@ -21,11 +22,11 @@ struct queue {
 
 struct xd_jobs {
 	pthread_mutex_t lock;
-	pthread_cond_t work;	 /* for threads */
-	pthread_cond_t progress; /* for the control thread */
-	struct queue todo, done;
+	pthread_cond_t work;	 /* a job was added, or stop is set */
+	pthread_cond_t progress; /* a job has finished, or a thread has started or ended */
+	struct queue todo, done; /* done: waiting for the control thread */
 	unsigned int threads, idle, max_threads;
-	unsigned int unfinished; /* added, done() not called yet */
+	unsigned int unfinished; /* jobs whose done() has not returned */
 	bool stop, started;
 	int eventfd;
 	struct xd_watch *watch;
@@ -63,7 +64,7 @@ static int spawn(struct xd_jobs *jobs, void *(*fn)(void *))
 	pthread_t thread;
 	int err;
 
-	/* signals are the control thread's business */
+	/* the control thread handles signals, but each thread needs SIGBUS (memory/sigbus.h) */
 	sigfillset(&all);
 	sigdelset(&all, SIGBUS);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
@@ -84,7 +85,7 @@ static void run_one(struct xd_jobs *jobs, struct xd_job *job)
 	pthread_mutex_lock(&jobs->lock);
 	queue_put(&jobs->done, job);
 	pthread_cond_broadcast(&jobs->progress);
-	(void)!write(jobs->eventfd, &one, sizeof(one)); /* full: the loop is awake */
+	(void)!write(jobs->eventfd, &one, sizeof(one)); /* EAGAIN: an event is pending anyway */
 }
 
 /*
@@ -121,7 +122,7 @@ static void *first_worker(void *arg)
 {
 	struct xd_jobs *jobs = arg;
 
-	/* the threads that this one makes inherit what is left */
+	/* later threads inherit the capabilities that are left */
 	xd_privileges_drop(XD_ROLE_JOB);
 
 	pthread_mutex_lock(&jobs->lock);
@@ -131,7 +132,10 @@ static void *first_worker(void *arg)
 	return worker(arg);
 }
 
-/* Those that are done by now: what follows them may be done as fast, and others wait for the loop. */
+/*
+ * Handles the jobs that are done at the start only. Each may add a job that is done as soon, and
+ * the loop has other events to serve.
+ */
 static void call_done(struct xd_jobs *jobs)
 {
 	struct xd_job *job, *next;
@@ -208,7 +212,7 @@ bool xd_jobs_free(struct xd_jobs *jobs)
 {
 	if (!jobs)
 		return true;
-	if (!xd_jobs_drain(jobs, SETTLE_SECONDS))
+	if (!xd_jobs_drain(jobs, END_SECONDS))
 		return false;
 	pthread_mutex_lock(&jobs->lock);
 	jobs->stop = true;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Work that may take long or hang, outside of the control thread: pinning gigabytes, and any
- * touch of a file that a client sent. Such a file may lie on a file system of the client's
- * own making, whose answer to close() never comes.
+ * A pool of threads for work that may block, so that the control thread never does: mapping and
+ * pinning of gigabytes, and any use of a descriptor that a client sent. Such a descriptor may be of
+ * a FUSE file system of the client, on which even close() need not return.
  *
- * Each client has one job running at most (client.h), so that who hangs one hangs itself.
+ * Each client has at most one job running (clients/client_jobs.h), so a client that blocks a job
+ * blocks only itself.
  */
 #ifndef XD_JOBS_H
 #define XD_JOBS_H
@@ -12,23 +13,26 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A job is a member of what it is for. */
+/* The structure that a job is a member of */
 #define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 struct xd_loop;
 struct xd_jobs;
 
 struct xd_job {
-	void (*run)(struct xd_job *job);  /* in a thread */
-	void (*done)(struct xd_job *job); /* then in the control thread; may free the job */
+	void (*run)(struct xd_job *job);  /* in a thread of the pool */
+	void (*done)(struct xd_job *job); /* afterwards in the control thread; may free the job */
 	struct xd_job *next;
 };
 
 struct xd_jobs *xd_jobs_new(struct xd_loop *loop, unsigned int max_threads);
-/* done() is called for everything first. false: a job hangs, all stays as it is. */
+/*
+ * Waits up to 10 seconds for all jobs and calls their done(). Returns false if a job hangs; then
+ * nothing is freed. NULL allowed.
+ */
 bool xd_jobs_free(struct xd_jobs *jobs);
 void xd_jobs_add(struct xd_jobs *jobs, struct xd_job *job);
-/* Waits for what is under way and calls done(). false: seconds passed and some is left. */
+/* Waits for all jobs and calls their done(). Returns false if some are left after `seconds`. */
 bool xd_jobs_drain(struct xd_jobs *jobs, unsigned int seconds);
 
 #endif /* XD_JOBS_H */

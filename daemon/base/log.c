@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "log.h"
 
 #include <stdbool.h>
@@ -13,7 +13,7 @@ static char log_device[64];
 static enum xd_log_level log_max = XD_INFO;
 static bool log_journal;
 
-/* systemd.exec(5): JOURNAL_STREAM names the device and inode of stderr if that is the journal. */
+/* systemd.exec(5): JOURNAL_STREAM is the device and inode of the journal's stream. */
 static bool stderr_is_journal(void)
 {
 	const char *env = getenv("JOURNAL_STREAM");
@@ -29,11 +29,6 @@ void xd_log_init(const char *device, enum xd_log_level max)
 	snprintf(log_device, sizeof(log_device), "%s", device);
 	log_max = max;
 	log_journal = stderr_is_journal();
-}
-
-void xd_log_set_level(enum xd_log_level max)
-{
-	log_max = max;
 }
 
 void xd_log(enum xd_log_level level, const char *fmt, ...)

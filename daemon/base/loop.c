@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "loop.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 
 struct xd_watch {
 	struct xd_loop *loop;
-	int fd; /* -1: removed, to be freed after the batch */
+	int fd; /* -1: deleted, freed after the batch of events */
 	xd_watch_fn fn;
 	void *arg;
 	struct xd_watch *next_dead;
@@ -105,7 +105,7 @@ int xd_watch_set(struct xd_watch *w, uint32_t events)
 	return epoll_ctl(w->loop->epoll, EPOLL_CTL_MOD, w->fd, &ev) ? -errno : 0;
 }
 
-/* An event for it may be further down in the batch: the memory stays until the batch is done. */
+/* Keeps the memory until the end of the batch, which may have an event of this watch. */
 void xd_watch_del(struct xd_watch *w)
 {
 	if (!w)

@@ -1,5 +1,5 @@
-/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* One table: the command line, the configuration file and --help come from it. */
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Command line, configuration file and --help are driven by one table. */
 #include "options.h"
 
 #include <ctype.h>
@@ -23,7 +23,7 @@ struct option_row {
 	const char *name, *arg, *text;
 	enum kind kind;
 	size_t offset;
-	uint64_t min, max; /* TEXT: max is the room */
+	uint64_t min, max; /* TEXT: of the length, max with the terminating zero */
 };
 
 #define AT(field) offsetof(struct xd_options, field)
@@ -34,17 +34,17 @@ static const struct option_row rows[] = {
 	  ROOM(interface) },
 	{ "name", "DEV", "name of the ibverbs device (xr_<interface>)", TEXT, AT(name), 1,
 	  ROOM(name) },
-	{ "config", "FILE",
-	  "read settings from this file first (" XD_CONFIG_DIR "/<interface>.conf)", TEXT,
+	{ "config", "FILE", "configuration file (" XD_CONFIG_DIR "/<interface>.conf)", TEXT,
 	  AT(config), 1, ROOM(config) },
-	{ "runtime-dir", "DIR", "where the control socket goes (" XR_RUNTIME_DIR ")", TEXT,
+	{ "runtime-dir", "DIR", "directory of the control socket (" XR_RUNTIME_DIR ")", TEXT,
 	  AT(runtime_dir), 1, ROOM(runtime_dir) },
 	{ "bpffs", "DIR", "BPF file system for pinned maps (/sys/fs/bpf)", TEXT, AT(bpffs), 1,
 	  ROOM(bpffs) },
-	{ "group", "GROUP", "who may connect besides root (rdma, if it exists)", TEXT, AT(group), 0,
-	  ROOM(group) },
-	{ "reserved-lkey-group", "GROUP", "who may use the reserved L_Key besides root (nobody)",
-	  TEXT, AT(reserved_lkey_group), 0, ROOM(reserved_lkey_group) },
+	{ "group", "GROUP", "group that may connect besides root (rdma, if it exists)", TEXT,
+	  AT(group), 0, ROOM(group) },
+	{ "reserved-lkey-group", "GROUP",
+	  "group that may use the reserved L_Key besides root (none)", TEXT,
+	  AT(reserved_lkey_group), 0, ROOM(reserved_lkey_group) },
 	{ "attach", "MODE", "auto, zerocopy, native or generic (auto)", ATTACH, AT(attach), 0, 0 },
 	{ "queues", "N", "RX queues to serve, 0: all (0)", NUMBER, AT(queues), 0, 16 },
 	{ "ring-size", "N", "frames of each AF_XDP ring (2048)", POWER2, AT(ring_size), 64, 32768 },
@@ -76,7 +76,7 @@ static const struct option_row rows[] = {
 	  UINT32_MAX },
 	{ "user-max-pinned", "BYTES", "memory that one user may register; K, M, G, T (half of RAM)",
 	  SIZE, AT(user_max_pinned), 0, UINT64_MAX },
-	{ "nak-rate", "N", "packets a second that may ask for a NAK, per CPU (10000)", NUMBER,
+	{ "nak-rate", "N", "packets per second and CPU that may require a NAK (10000)", NUMBER,
 	  AT(nak_rate), 1, 100000000 },
 	{ "fault-drop", "N", "per mille of packets to drop", NUMBER, AT(fault.drop), 0, 1000 },
 	{ "fault-duplicate", "N", "per mille of packets to duplicate", NUMBER, AT(fault.duplicate),
@@ -86,9 +86,9 @@ static const struct option_row rows[] = {
 	{ "fault-corrupt", "N", "per mille of packets to corrupt", NUMBER, AT(fault.corrupt), 0,
 	  1000 },
 	{ "fault-delay", "N", "per mille of packets to delay", NUMBER, AT(fault.delay), 0, 1000 },
-	{ "fault-delay-us", "N", "for how long", NUMBER, AT(fault.delay_us), 0, 10000000 },
+	{ "fault-delay-us", "N", "delay in microseconds", NUMBER, AT(fault.delay_us), 0, 10000000 },
 	{ "fault-direction", "DIR", "rx, tx or both (both)", DIRECTION, AT(fault.direction), 0, 0 },
-	{ "fault-seed", "N", "of the faults", SIZE, AT(fault.seed), 0, UINT64_MAX },
+	{ "fault-seed", "N", "seed of the fault generator", SIZE, AT(fault.seed), 0, UINT64_MAX },
 	{ "log-level", "LEVEL", "error, warning, notice, info or debug (info)", LEVEL,
 	  AT(log_level), 0, 0 },
 };
@@ -131,12 +131,12 @@ static void set_defaults(struct xd_options *o)
 	o->log_level = XD_INFO;
 }
 
-/* ---- values: NULL, or what is wrong with one ------------------------------------------ */
+/* ---- values: functions return NULL or the error as text ------------------------------- */
 
 static const char *not_among(const struct word *words)
 {
 	static char text[64];
-	size_t n = (size_t)snprintf(text, sizeof(text), "is none of");
+	size_t n = (size_t)snprintf(text, sizeof(text), "is not one of");
 
 	for (; words->name && n < sizeof(text); words++)
 		n += (size_t)snprintf(text + n, sizeof(text) - n, " %s", words->name);
@@ -265,7 +265,7 @@ static int parse_line(struct xd_options *o, const char *file, int number, char *
 	value = trim(eq + 1);
 	row = find_row(name);
 	if (!row || row->offset == AT(config)) {
-		fprintf(stderr, "xroced: %s:%d: there is no setting \"%s\"\n", file, number, name);
+		fprintf(stderr, "xroced: %s:%d: unknown setting \"%s\"\n", file, number, name);
 		return -EINVAL;
 	}
 	wrong = set_value(o, row, value);
@@ -298,7 +298,7 @@ static int parse_file(struct xd_options *o, const char *path)
 	return err;
 }
 
-/* A file that was asked for must be there, the interface's own need not. */
+/* The file of --config must exist, the interface's own file need not. */
 static int read_file(struct xd_options *o)
 {
 	char path[sizeof(XD_CONFIG_DIR) + sizeof(o->interface) + sizeof("/.conf")];
@@ -321,9 +321,9 @@ static int help(void)
 		char left[48];
 
 		snprintf(left, sizeof(left), "--%s %s", rows[i].name, rows[i].arg);
-		printf("  %-26s %s\n", left, rows[i].text);
+		printf("  %-27s %s\n", left, rows[i].text);
 	}
-	printf("  %-26s %s\n  %-26s %s\n", "--help", "this text", "--version", "the version");
+	printf("  %-27s %s\n  %-27s %s\n", "--help", "this text", "--version", "the version");
 	return 1;
 }
 
@@ -337,7 +337,10 @@ static void make_longopts(struct option *longopts)
 	longopts[ROWS + 1] = (struct option){ "version", no_argument, NULL, 'V' };
 }
 
-/* only_file: a first pass for what says which file; what stands there the second overrides */
+/*
+ * only_file: the first pass takes only the options that select the configuration file; the second
+ * overrides settings of the file.
+ */
 static int parse_args(struct xd_options *o, int argc, char **argv, bool only_file)
 {
 	struct option longopts[ROWS + 3];
@@ -361,7 +364,7 @@ static int parse_args(struct xd_options *o, int argc, char **argv, bool only_fil
 				continue;
 			fprintf(stderr,
 				c == ':' ? "xroced: %s needs a value, see xroced --help\n"
-					 : "xroced: there is no option %s, see xroced --help\n",
+					 : "xroced: unknown option %s, see xroced --help\n",
 				argv[at]);
 			return -EINVAL;
 		}
@@ -375,13 +378,13 @@ static int parse_args(struct xd_options *o, int argc, char **argv, bool only_fil
 		}
 	}
 	if (!only_file && optind < argc) {
-		fprintf(stderr, "xroced: \"%s\" is no option\n", argv[optind]);
+		fprintf(stderr, "xroced: unexpected argument \"%s\"\n", argv[optind]);
 		return -EINVAL;
 	}
 	return 0;
 }
 
-/* It becomes a part of paths, and of what the log and tables show. */
+/* The name becomes part of paths, log messages and tables. */
 static int check_name(const char *option, const char *name)
 {
 	const char *c = name;
@@ -390,7 +393,7 @@ static int check_name(const char *option, const char *name)
 		c++;
 	if (!*c && name[0] != '.')
 		return 0;
-	fprintf(stderr, "xroced: %s: \"%s\" cannot be a name\n", option, name);
+	fprintf(stderr, "xroced: %s: \"%s\" is not a valid name\n", option, name);
 	return -EINVAL;
 }
 
@@ -398,11 +401,11 @@ static int check_group(const char *option, const char *name)
 {
 	if (!name[0] || getgrnam(name))
 		return 0;
-	fprintf(stderr, "xroced: %s: there is no group \"%s\"\n", option, name);
+	fprintf(stderr, "xroced: %s: group \"%s\" does not exist\n", option, name);
 	return -EINVAL;
 }
 
-/* unix(7) has a limit: found out here, not when an XDP program is attached already */
+/* Checks the length limit of unix(7) here, before anything is attached. */
 static int name_socket(struct xd_options *o)
 {
 	int n = snprintf(o->socket, sizeof(o->socket), "%s/%s" XR_SOCKET_SUFFIX, o->runtime_dir,
@@ -412,7 +415,7 @@ static int name_socket(struct xd_options *o)
 		return 0;
 	fprintf(stderr,
 		"xroced: --runtime-dir: %s/%s" XR_SOCKET_SUFFIX
-		" is too long for a socket: %zu at most\n",
+		" is too long for a socket (limit: %zu)\n",
 		o->runtime_dir, o->name, sizeof(o->socket) - 1);
 	return -EINVAL;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Settings. Each has one name, valid as `--name value` and as `name = value` in
- * the configuration file; the command line wins. The file is the one that --config names, else the
- * interface's own below XD_CONFIG_DIR if it is there. Described in docs/man/xroced.8.
+ * Settings. Each has one name, used as `--name value` on the command line, which takes precedence,
+ * and as `name = value` in the configuration file. The file is the one of --config, or else the
+ * interface's own file in XD_CONFIG_DIR if it exists. Described in docs/man/xroced.8.
  */
 #ifndef XD_OPTIONS_H
 #define XD_OPTIONS_H
@@ -25,25 +25,26 @@ struct xd_options {
 	char config[256];
 	char runtime_dir[256];
 	char bpffs[256];
-	char group[64];		      /* who may connect; empty: root only */
-	char reserved_lkey_group[64]; /* who may use the reserved L_Key, likewise */
+	char group[64];		      /* that may connect; empty: root only */
+	char reserved_lkey_group[64]; /* that may use the reserved L_Key, likewise */
 	enum xd_attach attach;
-	uint32_t queues;    /* RX queues to serve, 0: all */
+	uint32_t queues;    /* number of RX queues to serve, 0: all */
 	uint32_t ring_size; /* frames of each AF_XDP ring, power of two */
-	uint32_t spin_us;   /* longest adaptive spin; 0: always sleep */
-	uint32_t max_clients, max_qp, max_cq, max_mr, max_pd, max_ah, max_srq; /* device */
+	uint32_t spin_us;   /* longest spin before a worker sleeps */
+	uint32_t max_clients, max_qp, max_cq, max_mr, max_pd, max_ah, max_srq; /* of the device */
 	uint32_t client_max_qp, client_max_cq, client_max_mr, client_max_pd, client_max_ah,
 		client_max_srq;
 	uint64_t client_max_dm;	  /* bytes of device memory */
-	uint64_t user_max_pinned; /* bytes a user may have registered */
-	uint32_t nak_rate;	  /* packets that want a NAK, a second */
+	uint64_t user_max_pinned; /* bytes that a user may register */
+	uint32_t nak_rate;	  /* packets per second and CPU that require a NAK */
 	struct xr_fault_config fault;
 	int log_level;
 
-	char socket[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* follows from others */
+	/* path of the control socket, from runtime_dir and name */
+	char socket[sizeof(((struct sockaddr_un *)0)->sun_path)];
 };
 
-/* 0; 1: done (--help, --version); -EINVAL: a message that names the option was printed. */
+/* Returns 1 after --help or --version, -EINVAL after printing an error, else 0. */
 int xd_options_parse(struct xd_options *opt, int argc, char **argv);
 
 #endif /* XD_OPTIONS_H */

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "privileges.h"
 
 #include <errno.h>
@@ -7,23 +7,23 @@
 #include <sys/prctl.h>
 
 /*
- * Kept, and why. What starting needs beyond these (loading and attaching the program, mounting
- * the BPF file system, the socket's group, workers' priority) is over by then. Maps are updated
- * by descriptor, which needs none since Linux 5.19.
+ * The capabilities that are kept. The start needs more (loading and attaching the XDP program,
+ * mounting the BPF file system, the group of the socket), but is over by then. Map updates
+ * through a descriptor need none since Linux 5.19.
  */
 static const cap_value_t control[] = {
-	CAP_NET_ADMIN, /* asking the kernel to resolve a neighbour (RTM_NEWNEIGH) */
+	CAP_NET_ADMIN, /* making the kernel resolve a neighbour (RTM_NEWNEIGH) */
 };
 
 static const cap_value_t job[] = {
-	CAP_NET_RAW,		/* AF_XDP sockets, whose umems pin memory */
-	CAP_IPC_LOCK,		/* pinning beyond RLIMIT_MEMLOCK: the daemon keeps its own quota */
-	CAP_SYS_PTRACE,		/* looking up /proc/PID/map_files of other users' programs */
-	CAP_CHECKPOINT_RESTORE, /* following what is found there */
-	CAP_DAC_OVERRIDE,	/* opening shared memory that its owner alone may open */
+	CAP_NET_RAW,	/* AF_XDP sockets, whose umems pin memory */
+	CAP_IPC_LOCK,	/* pinning beyond RLIMIT_MEMLOCK; the daemon has a quota of its own */
+	CAP_SYS_PTRACE, /* lookup in /proc/PID/map_files of other users' processes */
+	CAP_CHECKPOINT_RESTORE, /* following the links there */
+	CAP_DAC_OVERRIDE,	/* opening shared memory that only its owner may open */
 };
 
-/* Workers, who meet what peers send, need nothing. */
+/* Workers process packets from the network and need no capability. */
 static const struct {
 	const cap_value_t *kept;
 	size_t n;
@@ -33,7 +33,7 @@ static const struct {
 	[XD_ROLE_WORKER] = { NULL, 0 },
 };
 
-/* Only what we have: in a container it may be less than the table. */
+/* The kept capabilities that the process has: in a container some may be missing. */
 static cap_t reduced(cap_t now, enum xd_role role)
 {
 	const cap_value_t *kept = roles[role].kept;
@@ -54,10 +54,13 @@ int xd_privileges_drop(enum xd_role role)
 	cap_t now = cap_get_proc(), caps = now ? reduced(now, role) : NULL;
 	int err = caps ? 0 : -ENOMEM;
 
-	/* bounds what a program would get that is executed: none is */
+	/*
+	 * The bounding set limits programs that the daemon would execute; it executes none. Without
+	 * CAP_SETPCAP this fails, and the sets below have to do.
+	 */
 	for (cap_value_t c = 0; !err && c < cap_max_bits(); c++)
 		if (cap_get_bound(c) == CAP_SET)
-			cap_drop_bound(c); /* without CAP_SETPCAP: the sets below do it */
+			cap_drop_bound(c);
 	if (!err && cap_set_proc(caps))
 		err = -errno;
 	if (!err && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))

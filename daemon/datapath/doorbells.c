@@ -37,7 +37,10 @@ static unsigned int scan_middle(struct xd_doorbell *d, uint32_t i, xd_ring_fn ri
 	return n;
 }
 
-/* From the top down: a client that sets a bit below a cleared word sets the word's own bit again. */
+/*
+ * Clears words from the top level down: a client that sets a bit below a word just cleared sets
+ * the bit in that word again.
+ */
 unsigned int xd_doorbell_scan(struct xd_doorbell *d, xd_ring_fn ring, void *arg)
 {
 	uint64_t bits = take(&d->shared->bits0);

@@ -29,7 +29,7 @@ struct xd_fault_action {
 /* Longest delay of a reordered packet */
 #define XD_REORDER_NS 50000
 
-/* Returns -EINVAL for a rate above 1000 per mille or an unknown direction. config NULL: no faults. */
+/* config NULL: no faults. Returns -EINVAL for a rate above 1000 per mille or a wrong direction. */
 int xd_fault_init(struct xd_fault *f, const struct xr_fault_config *config);
 /* Returns false if packets of this direction (XR_FAULT_RX or XR_FAULT_TX) have no faults. */
 bool xd_fault_on(const struct xd_fault *f, uint32_t direction);

@@ -10,8 +10,10 @@
 
 struct xd_inbox {
 	pthread_mutex_t lock; /* innermost: no other lock is taken while it is held */
-	/* Free-running indices of the oldest frame and behind the newest. The owner reads tail
-	 * without the lock first, hence atomic stores. */
+	/*
+	 * Free-running indices of the oldest frame and behind the newest. The owner reads tail
+	 * without the lock first, hence the atomic stores.
+	 */
 	uint32_t head, tail;
 	struct xd_frame_copy slot[SLOTS];
 };

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The workers: one thread for each RX queue, with its AF_XDP socket and its engine. "Paused" in the
- * comments below: between xd_workers_pause() and xd_workers_resume(). Functions without such a note are
- * for the control thread.
+ * The workers: one thread for each RX queue, with its AF_XDP socket and its engine. All functions
+ * are for the control thread. "Paused" means: between xd_workers_pause() and xd_workers_resume().
  */
 #ifndef XD_WORKER_H
 #define XD_WORKER_H
@@ -40,7 +39,7 @@ int xd_workers_start(const struct xd_workers_config *config, struct xd_workers *
 void xd_workers_stop(struct xd_workers *ws); /* NULL allowed */
 unsigned int xd_workers_count(const struct xd_workers *ws);
 
-/* No worker is in a round between pause and resume. Calls nest. Control thread only. */
+/* No worker is in a round between pause and resume. Calls nest. */
 void xd_workers_pause(struct xd_workers *ws);
 void xd_workers_resume(struct xd_workers *ws);
 /* Does not wake sleeping workers: for changes that create no work, such as key updates. */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * What a worker does between rounds without work, as spin.h decides. If programs that spin are more
- * than cores (docs/performance.md has measurements), a spinning worker yields, and a sleeping one
- * runs with a short scheduling slice, so that its wake-up preempts a spinning program soon.
+ * Spins or sleeps between rounds without work, as spin.h decides. There may be fewer cores than
+ * threads that spin (docs/performance.md has measurements). So a spinning worker yields, and a
+ * sleeping one has a short scheduling slice, so that its wake-up preempts a spinning program soon.
  */
 #include "worker_internal.h"
 

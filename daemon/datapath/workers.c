@@ -55,7 +55,7 @@ void xd_workers_resume(struct xd_workers *ws)
 	xd_workers_resume_no_wake(ws);
 }
 
-/* ---- doorbells ---------------------------------------------------------------------------------------- */
+/* ---- doorbells ----------------------------------------------------------------------------- */
 
 int xd_worker_add_doorbell(struct xd_workers *ws, uint32_t index, struct xd_doorbell *d)
 {
@@ -104,7 +104,8 @@ static unsigned int count_queues(const struct xd_workers_config *c)
 	if (fd >= 0)
 		close(fd);
 	if (n > XD_MAX_WORKERS) {
-		xd_log(XD_WARN, "%s has %u RX queues, %u are served: steer UDP port %u to those",
+		xd_log(XD_WARN,
+		       "%s has %u RX queues, but at most %u are served: steer UDP port %u to these",
 		       c->ifname, n, XD_MAX_WORKERS, XR_UDP_PORT);
 		n = XD_MAX_WORKERS;
 	}
@@ -120,7 +121,7 @@ static int make_workers(struct xd_workers *ws, unsigned int n)
 		if (err) {
 			xd_log(XD_ERR, "AF_XDP socket for queue %u of %s: %s%s", ws->count,
 			       ws->config.ifname, strerror(-err),
-			       err == -EBUSY ? " (another program has it)" : "");
+			       err == -EBUSY ? " (in use by another program)" : "");
 			return err;
 		}
 	}

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "xdp.h"
 
 #include <bpf/bpf.h>
@@ -37,9 +37,9 @@ struct xd_xdp {
 	int link; /* bpf_link of the program, -1: not attached */
 	enum mode mode;
 	bool zerocopy, multi_buffer;
-	char why[256];
-	char pins[512];
-	int pins_fd; /* the folder, locked; -1: not taken */
+	char why[256];	/* reason for the mode */
+	char pins[512]; /* directory */
+	int pins_fd;	/* the directory, locked; -1: not locked */
 	struct xr_psn_entry *psns;
 	size_t psns_size;
 };
@@ -71,8 +71,8 @@ static bool is_empty(const char *path)
 	return empty;
 }
 
-/* As iproute2 does: where nobody mounted a BPF file system, we do. But nothing is hidden by it. */
-static int need_bpffs(const char *path)
+/* Mounts a BPF file system if there is none, as iproute2 does, but not over files. */
+static int ensure_bpffs(const char *path)
 {
 	if (is_bpffs(path))
 		return 0;
@@ -105,10 +105,11 @@ static void release_pins(struct xd_xdp *x)
 }
 
 /*
- * The folder is locked while its daemon lives, so what is in it now was left by one that died. Not the
- * runtime folder's lock: two of those may share a BPF file system.
+ * Locks the directory. A daemon holds the lock as long as it lives, so existing pins are of a
+ * daemon that died. The lock of base/name_lock.c does not suffice, as two runtime directories may
+ * share one BPF file system.
  */
-static int take_pins(struct xd_xdp *x)
+static int lock_pins(struct xd_xdp *x)
 {
 	struct stat st;
 
@@ -126,7 +127,7 @@ static int take_pins(struct xd_xdp *x)
 			remove_pins(x);
 			return 0;
 		}
-		close(x->pins_fd); /* its daemon removed it just now */
+		close(x->pins_fd); /* the last daemon removed the directory meanwhile */
 	}
 	close(x->pins_fd);
 	x->pins_fd = -1;
@@ -158,7 +159,7 @@ static void pin_text(struct xd_xdp *x, int i, struct bpf_program *prog, int fd, 
 			    .link_info_len = sizeof(info));
 	char path[640];
 
-	/* no dots in the name: the BPF file system reserves them */
+	/* the BPF file system does not allow dots in names */
 	x->iter_link[i] = bpf_program__attach_iter(prog, &opts);
 	if (!x->iter_link[i])
 		return;
@@ -166,7 +167,7 @@ static void pin_text(struct xd_xdp *x, int i, struct bpf_program *prog, int fd, 
 	bpf_link__pin(x->iter_link[i], path);
 }
 
-/* Tables as text; a kernel without map iterators just has none. */
+/* Pins the tables as text. Kernels without map iterators do without. */
 static void pin_iterators(struct xd_xdp *x)
 {
 	x->iter = iter_bpf__open_and_load();
@@ -181,19 +182,19 @@ static int pin(struct xd_xdp *x)
 	char parent[320];
 	int err;
 
-	err = need_bpffs(x->opt->bpffs);
+	err = ensure_bpffs(x->opt->bpffs);
 	if (err) {
-		xd_log(XD_ERR, "%s is no BPF file system, and mounting one there: %s",
+		xd_log(XD_ERR, "%s is not a BPF file system, and mounting one failed: %s",
 		       x->opt->bpffs, strerror(-err));
 		return err;
 	}
 	snprintf(parent, sizeof(parent), "%s/xroce", x->opt->bpffs);
 	snprintf(x->pins, sizeof(x->pins), "%s/%s", parent, x->opt->name);
 	mkdir(parent, 0755);
-	err = take_pins(x);
+	err = lock_pins(x);
 	if (err) {
 		xd_log(XD_ERR, "%s: %s", x->pins,
-		       err == -EBUSY ? "another xroced of this name uses it" : strerror(-err));
+		       err == -EBUSY ? "in use by another xroced of this name" : strerror(-err));
 		return err;
 	}
 	err = pin_maps(x);
@@ -275,7 +276,7 @@ int xd_xdp_load(const struct xd_options *opt, const char *ifname, struct xd_xdp 
 	x->opt = opt;
 	x->ifname = ifname;
 	x->link = x->pins_fd = -1;
-	x->zerocopy = true; /* until a socket says otherwise */
+	x->zerocopy = true; /* until xd_xdp_no_zerocopy() */
 	x->multi_buffer = xd_xsk_multi_buffer_possible();
 	libbpf_set_print(quiet_libbpf);
 	err = load_and_pin(x);
@@ -297,7 +298,7 @@ static int try_attach(struct xd_xdp *x, unsigned int ifindex, uint32_t flags)
 	return x->link < 0 ? x->link : 0;
 }
 
-static void say_native(struct xd_xdp *x)
+static void set_native(struct xd_xdp *x)
 {
 	x->mode = x->zerocopy ? NATIVE_ZEROCOPY : NATIVE_COPY;
 	if (x->zerocopy)
@@ -311,12 +312,12 @@ int xd_xdp_attach(struct xd_xdp *x, unsigned int ifindex)
 	if (x->opt->attach != XD_ATTACH_GENERIC) {
 		err = try_attach(x, ifindex, XDP_FLAGS_DRV_MODE);
 		if (!err)
-			say_native(x);
+			set_native(x);
 	}
 	if (err && err != -EBUSY && err != -EEXIST &&
 	    (x->opt->attach == XD_ATTACH_AUTO || x->opt->attach == XD_ATTACH_GENERIC)) {
 		if (x->opt->attach == XD_ATTACH_GENERIC)
-			snprintf(x->why, sizeof(x->why), "asked for");
+			snprintf(x->why, sizeof(x->why), "requested by --attach");
 		else
 			snprintf(x->why, sizeof(x->why), "native XDP: %s", strerror(-err));
 		x->mode = GENERIC;
@@ -324,7 +325,7 @@ int xd_xdp_attach(struct xd_xdp *x, unsigned int ifindex)
 	}
 	if (err) {
 		xd_log(XD_ERR, "attaching the XDP program to %s: %s%s", x->ifname, strerror(-err),
-		       err == -EBUSY || err == -EEXIST ? " (another program is there)" : "");
+		       err == -EBUSY || err == -EEXIST ? " (another program is attached)" : "");
 		return err;
 	}
 	xd_log(XD_NOTICE, "XDP on %s: %s, %s; %s", x->ifname, xd_xdp_mode_name(x),
@@ -336,7 +337,8 @@ void xd_xdp_no_zerocopy(struct xd_xdp *x, int err)
 {
 	x->zerocopy = false;
 	snprintf(x->why, sizeof(x->why), "zero-copy AF_XDP: %s",
-		 x->opt->attach == XD_ATTACH_NATIVE ? "not asked for" : strerror(-err));
+		 x->opt->attach == XD_ATTACH_NATIVE ? "excluded by --attach native"
+						    : strerror(-err));
 }
 
 void xd_xdp_close(struct xd_xdp *x)
@@ -355,7 +357,7 @@ void xd_xdp_close(struct xd_xdp *x)
 	free(x);
 }
 
-/* ---- what was chosen ------------------------------------------------------------------------ */
+/* ---- mode ----------------------------------------------------------------------------------- */
 
 const char *xd_xdp_mode_name(const struct xd_xdp *x)
 {
@@ -383,7 +385,7 @@ const char *xd_xdp_pins(const struct xd_xdp *x)
 	return x->pins;
 }
 
-/* ---- the mirror --------------------------------------------------------------------------------- */
+/* ---- maps ---------------------------------------------------------------------------------- */
 
 static int update(const struct bpf_map *map, const void *key, const void *value)
 {

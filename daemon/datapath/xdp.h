@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The XDP program of this device: load, attach (bpf_link), pin, and the maps that mirror the
- * daemon's tables. Map updates cost a system call each: control paths only.
- * Thread-safe: workers call xd_xdp_qp_set() when a QP fails.
+ * The XDP program: load, attach (bpf_link), pin; and the maps that mirror the daemon's tables. Each
+ * update of a map is a system call: for control paths only. Updates are thread-safe: workers update
+ * keys, and QPs that fail.
  */
 #ifndef XD_XDP_H
 #define XD_XDP_H
@@ -16,17 +16,20 @@
 struct xd_options;
 struct xd_xdp;
 
-/* Load and pin; then attach once the sockets are bound. Errors are logged, with ifname. */
+/* Loads the program and pins the maps. ifname: for messages. Logs errors. */
 int xd_xdp_load(const struct xd_options *opt, const char *ifname, struct xd_xdp **xdp);
+/* Attaches the program, after the workers have bound their sockets. Logs errors. */
 int xd_xdp_attach(struct xd_xdp *x, unsigned int ifindex);
 void xd_xdp_close(struct xd_xdp *x); /* NULL allowed */
 
 const char *xd_xdp_mode_name(const struct xd_xdp *x);
-const char *xd_xdp_mode_why(const struct xd_xdp *x); /* one sentence */
+/* Returns the reason for the mode, as text. */
+const char *xd_xdp_mode_why(const struct xd_xdp *x);
 bool xd_xdp_multi_buffer(const struct xd_xdp *x);
-const char *xd_xdp_pins(const struct xd_xdp *x); /* the folder of the pinned maps */
+/* Returns the directory of the pinned maps. */
+const char *xd_xdp_pins(const struct xd_xdp *x);
 
-/* The driver has no zero-copy for us; -err says why. */
+/* Reports that the sockets use copy mode. err: -errno of the attempt to use zero-copy mode. */
 void xd_xdp_no_zerocopy(struct xd_xdp *x, int err);
 int xd_xdp_xsk_set(struct xd_xdp *x, uint32_t queue, int xsk_fd);
 
@@ -36,10 +39,10 @@ int xd_xdp_key_set(struct xd_xdp *x, uint32_t index, const struct xr_key_entry *
 int xd_xdp_key_del(struct xd_xdp *x, uint32_t index);
 int xd_xdp_addr_set(struct xd_xdp *x, const struct xr_addr *addr, uint32_t gid_index);
 int xd_xdp_addr_del(struct xd_xdp *x, const struct xr_addr *addr);
-/* The sequence windows of QPs, by QP slot: the mapped BPF array */
+/* Returns the mapped array of sequence windows, by QP slot. */
 struct xr_psn_entry *xd_xdp_psns(struct xd_xdp *x);
 
-/* Sums over CPUs */
+/* Reads the counter of a reason, summed over CPUs. */
 int xd_xdp_stat(struct xd_xdp *x, enum xr_reason reason, struct xr_stat *stat);
 
 #endif /* XD_XDP_H */

@@ -90,8 +90,10 @@ static int create_socket(struct xd_xsk *x, const struct xd_xsk_config *c)
 static int create_umem(struct xd_xsk *x, const struct xd_xsk_config *c)
 {
 	struct xsk_umem_config cfg = {
-		/* Twice the number of frames: the kernel delivers packets before it advances
-		 * the consumer index of the fill ring. */
+		/*
+		 * Twice the number of frames: the kernel delivers packets before it advances the
+		 * consumer index of the fill ring.
+		 */
 		.fill_size = c->ring_size * 2,
 		.comp_size = c->ring_size,
 		.frame_size = FRAME_SIZE,
@@ -181,8 +183,8 @@ bool xd_xsk_pending(struct xd_xsk *x)
 }
 
 /*
- * The metadata are in front of the first byte. Frames without are dropped: another XDP program has
- * redirected them. A program can also write metadata that are wrong, so the engine checks every
+ * Metadata is in front of the first byte. Frames without metadata are dropped: another XDP program
+ * has redirected them. Such a program can also write wrong metadata, so the engine checks every
  * offset against the frame.
  */
 static bool read_meta(struct xd_xsk *x, struct xt_frame *f)
@@ -357,7 +359,7 @@ void xd_xsk_tx_flush(struct xd_xsk *x)
 			break;
 		xd_count(&x->stats.tx_kicks, 1);
 		if (sendto(xd_xsk_fd(x), NULL, 0, MSG_DONTWAIT, NULL, 0) < 0 && errno != EAGAIN)
-			break; /* ENOBUFS, EBUSY: the driver's queue is full, retry in the next round */
+			break; /* ENOBUFS, EBUSY: the driver's queue is full until later */
 	}
 	reap(x);
 }

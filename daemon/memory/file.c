@@ -13,7 +13,7 @@
 
 #define PAGE 4096u
 
-/* Accepts memory file systems only: their pages stay, and no call on them waits for another process. */
+/* Accepts memory file systems only: pages stay, and no call waits for another process. */
 static int check_file(struct xd_file *f)
 {
 	struct statfs fs;
@@ -102,8 +102,9 @@ static int find_mapped(struct xd_file *f, const struct xd_mem_owner *o, const st
 		return -errno;
 	err = check_file(f);
 	/*
-	 * If the process executed another program meanwhile, or the client garbled the list, this may be some
-	 * other file. May_access() protects that file: the client must be allowed to open it.
+	 * If the process executed another program meanwhile, or the client garbled the list, this
+	 * may be another file. may_access() protects that file: the client must be allowed to
+	 * open it.
 	 */
 	if (!err && (f->st.st_dev != vma->dev || f->st.st_ino != vma->inode ||
 		     !may_access(&f->st, o, write) || xd_process_ended(o->pidfd)))

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Files behind the memory of a region: passed by the client (adopted memory, dma-buf), or found by a mapping of
- * the client's process (shared memory). Each is checked before the daemon maps the file.
+ * Files behind the memory of a region: passed by the client (adopted memory, dma-buf), or found
+ * by a mapping of the client's process (shared memory). Each is checked before the daemon maps
+ * the file.
  */
 #ifndef XD_MEMORY_FILE_H
 #define XD_MEMORY_FILE_H
@@ -31,13 +32,13 @@ struct xd_mem_owner {
 };
 
 /*
- * Checks a descriptor that the client passed: a sealed memfd or a udmabuf that may be accessed so. -EINVAL,
- * -EOPNOTSUPP (a dma-buf of another driver).
+ * Checks a descriptor that the client passed. Returns -EINVAL unless it is a memfd sealed against
+ * shrinking, or a udmabuf, and open for the access; -EOPNOTSUPP for dma-bufs of other drivers.
  */
 int xd_file_check(struct xd_file *f, int fd, bool write);
 /*
- * Opens the file of a MAP_SHARED mapping. -EINVAL: not on tmpfs or hugetlbfs; -EACCES: the owner could not open the
- * file itself; other errors of open(). The caller closes f->fd.
+ * Opens the file of a MAP_SHARED mapping; the caller closes f->fd. Returns -EINVAL if the file is
+ * not on tmpfs or hugetlbfs, -EACCES if the owner could not open it, or an error of open().
  */
 int xd_file_open_mapped(struct xd_file *f, const struct xd_mem_owner *owner,
 			const struct xd_vma *vma, bool write);

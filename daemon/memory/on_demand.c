@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Regions that are looked at when they are used, not when they are registered: on-demand paging, up to
- * a process's whole address space. Each access asks the process's list of mappings first:
- * /proc/PID/mem would read what may not be read, and write what may not be written. Before Linux
- * 6.11 one look at the list serves all that came together (proc_maps.c).
+ * On-demand regions: their memory is checked at each access, not when they are registered, up to a
+ * process's whole address space. Each access checks the process's mappings first, as /proc/PID/mem
+ * ignores the protection of pages.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -37,8 +37,8 @@ static int proc_folder(int fd, const char *name, char *path, size_t size)
 }
 
 /*
- * Returns true if `folder` is of another process than `pid`. The PID in the path says so only if the file is on
- * the daemon's own procfs: with another PID namespace it is another number.
+ * Returns true if the directory of a procfs file is not that of process `pid`. Its name can be
+ * compared only if the procfs is the daemon's own: in another PID namespace numbers differ.
  */
 static bool other_process(int fd, const char *folder, pid_t pid)
 {
@@ -64,8 +64,9 @@ static int check_proc(int mem_fd, int maps_fd, pid_t pid)
 }
 
 /*
- * If the process has executed another program since, this opens the list of the new address space, but then
- * mem_fd refers to the old one, where every access fails. -1: regions on demand do not work.
+ * If the process has executed another program since, this opens the list of the new address
+ * space, but then mem_fd refers to the old one, where every access fails. -1: regions on demand
+ * do not work.
  */
 static int open_for_workers(int maps_fd)
 {

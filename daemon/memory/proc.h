@@ -17,15 +17,16 @@ struct xd_proc {
 	pid_t pid;
 	int mem_fd, maps_fd;
 	/*
-	 * For the workers, which must not wait for a client that reads its list through maps_fd: the same
-	 * descriptor if the kernel has PROCMAP_QUERY, else the same file, opened by the daemon; -1: neither.
+	 * For the workers, which must not wait for a client that reads its list through maps_fd:
+	 * the same descriptor if the kernel has PROCMAP_QUERY, else the same file, opened by the
+	 * daemon; -1: neither.
 	 */
 	int worker_maps_fd;
 };
 
 /*
- * Takes over both descriptors, also on error. Returns -EINVAL if they are not /proc/PID/mem, opened for reading
- * and writing, and /proc/PID/maps of process `pid`.
+ * Takes over both descriptors, also on error. Returns -EINVAL if they are not /proc/PID/mem,
+ * opened for reading and writing, and /proc/PID/maps of process `pid`.
  */
 int xd_proc_new(int mem_fd, int maps_fd, pid_t pid, struct xd_proc **proc);
 struct xd_proc *xd_proc_get(struct xd_proc *proc); /* NULL allowed */

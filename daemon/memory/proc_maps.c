@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "proc_maps.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,12 +11,11 @@
 #include <unistd.h>
 
 #include "daemon/transport/memory.h"
-#include "proc_maps.h"
 
-#define BUFFER 16384 /* longer than any line: a path has 4096 bytes at most, escaped */
+#define BUFFER 16384 /* longer than any line: a path has at most 4096 bytes before escaping */
 
-/* A number of /proc/PID/maps and the character behind it */
-static bool take(const char **at, int base, char end, uint64_t *value)
+/* Parses a number that is followed by the character `end`. */
+static bool parse_number(const char **at, int base, char end, uint64_t *value)
 {
 	char *rest;
 
@@ -25,19 +26,20 @@ static bool take(const char **at, int base, char end, uint64_t *value)
 	return true;
 }
 
-bool xd_vma_parse(const char *line, struct xd_vma *vma)
+/* Parses one line; returns false if it is malformed. */
+static bool parse_line(const char *line, struct xd_vma *vma)
 {
 	uint64_t major, minor;
 	const char *perms;
 
-	if (!take(&line, 16, '-', &vma->start) || !take(&line, 16, ' ', &vma->end))
+	if (!parse_number(&line, 16, '-', &vma->start) || !parse_number(&line, 16, ' ', &vma->end))
 		return false;
 	perms = line;
 	if (strnlen(perms, 5) < 5 || perms[4] != ' ')
 		return false;
 	line += 5;
-	if (!take(&line, 16, ' ', &vma->offset) || !take(&line, 16, ':', &major) ||
-	    !take(&line, 16, ' ', &minor) || vma->start >= vma->end)
+	if (!parse_number(&line, 16, ' ', &vma->offset) || !parse_number(&line, 16, ':', &major) ||
+	    !parse_number(&line, 16, ' ', &minor) || vma->start >= vma->end)
 		return false;
 	vma->inode = strtoull(line, NULL, 10);
 	vma->readable = perms[0] == 'r';
@@ -49,11 +51,11 @@ bool xd_vma_parse(const char *line, struct xd_vma *vma)
 
 /* ---- reading the list ------------------------------------------------------------ */
 
-/* What to do with a mapping. 0, 1: no more of them, -errno. */
-typedef int (*take_fn)(void *arg, const struct xd_vma *vma);
+/* Called for each mapping. Returns 0, 1 to stop, or -errno. */
+typedef int (*vma_fn)(void *arg, const struct xd_vma *vma);
 
-/* Takes whole lines off the front. */
-static int take_lines(char *text, size_t *have, take_fn take_vma, void *arg)
+/* Parses the complete lines and moves the rest to the front. */
+static int parse_lines(char *text, size_t *have, vma_fn fn, void *arg)
 {
 	char *line = text, *nl;
 	struct xd_vma vma;
@@ -61,9 +63,9 @@ static int take_lines(char *text, size_t *have, take_fn take_vma, void *arg)
 
 	while (!err && (nl = memchr(line, '\n', (size_t)(text + *have - line)))) {
 		*nl = '\0';
-		if (!xd_vma_parse(line, &vma))
+		if (!parse_line(line, &vma))
 			return -EPROTO;
-		err = take_vma(arg, &vma);
+		err = fn(arg, &vma);
 		line = nl + 1;
 	}
 	*have -= (size_t)(line - text);
@@ -71,8 +73,8 @@ static int take_lines(char *text, size_t *have, take_fn take_vma, void *arg)
 	return err;
 }
 
-/* 0: to its end. */
-static int read_list(int fd, take_fn take_vma, void *arg)
+/* Returns 0 at the end of the list, 1 if fn() stopped it, or -errno. */
+static int read_list(int fd, vma_fn fn, void *arg)
 {
 	char text[BUFFER];
 	size_t have = 0;
@@ -88,7 +90,7 @@ static int read_list(int fd, take_fn take_vma, void *arg)
 			return n < 0 ? -errno : 0;
 		pos += n;
 		have += (size_t)n;
-		err = take_lines(text, &have, take_vma, arg);
+		err = parse_lines(text, &have, fn, arg);
 	}
 	return err;
 }
@@ -130,7 +132,7 @@ int xd_proc_maps(int maps_fd, uint64_t start, uint64_t end, struct xd_vma **list
 	return err < 0 ? err : 0;
 }
 
-/* ---- may a range be read or written? ---------------------------------------------- */
+/* ---- checking a range ------------------------------------------------------------- */
 
 int xd_vma_check(const struct xd_vma *vma, size_t count, uint64_t addr, uint64_t length, bool write)
 {
@@ -192,9 +194,9 @@ bool xd_proc_can_query(int maps_fd)
 	return !__atomic_load_n(&no_query, __ATOMIC_RELAXED);
 }
 
-/* ---- the same without PROCMAP_QUERY ---------------------------------------------- */
+/* ---- checking a range without PROCMAP_QUERY --------------------------------------- */
 
-/* Neighbours that may be used alike are one: a few dozen for most programs. */
+/* Adjacent mappings with the same rights are one range: a few dozen for most programs. */
 #define RANGES 512
 
 struct range {
@@ -202,61 +204,61 @@ struct range {
 	bool writable;
 };
 
-/* What may be read, up to the end of what was asked for */
-struct looked {
+/* The readable ranges up to the end of the last range that was checked */
+struct snapshot {
 	int fd;
-	uint64_t news; /* xt_mem_epoch's then */
+	uint64_t epoch;
 	uint64_t end;
 	uint32_t count;
 	struct range range[RANGES];
 };
 
-/* Of too many the last ones are kept, which are more than one access touches. */
-static void make_room(struct looked *l)
+/* If there are too many, keeps the last ones: one access needs fewer. */
+static void make_room(struct snapshot *s)
 {
-	if (l->count < RANGES)
+	if (s->count < RANGES)
 		return;
-	l->count = RANGES / 2;
-	memmove(l->range, l->range + RANGES / 2, l->count * sizeof(l->range[0]));
+	s->count = RANGES / 2;
+	memmove(s->range, s->range + RANGES / 2, s->count * sizeof(s->range[0]));
 }
 
-static int note(void *arg, const struct xd_vma *vma)
+static int add_range(void *arg, const struct xd_vma *vma)
 {
-	struct looked *l = arg;
+	struct snapshot *s = arg;
 	struct range *last;
 
-	if (vma->start >= l->end)
+	if (vma->start >= s->end)
 		return 1;
 	if (!vma->readable)
 		return 0;
-	last = l->count ? &l->range[l->count - 1] : NULL;
+	last = s->count ? &s->range[s->count - 1] : NULL;
 	if (last && last->end == vma->start && last->writable == vma->writable) {
 		last->end = vma->end;
 		return 0;
 	}
-	make_room(l);
-	l->range[l->count++] = (struct range){ vma->start, vma->end, vma->writable };
+	make_room(s);
+	s->range[s->count++] = (struct range){ vma->start, vma->end, vma->writable };
 	return 0;
 }
 
-static void look(struct looked *l, int maps_fd, uint64_t end)
+static void take_snapshot(struct snapshot *s, int maps_fd, uint64_t end)
 {
-	l->fd = maps_fd;
-	l->news = xt_mem_epoch.count;
-	l->end = end;
-	l->count = 0;
-	if (read_list(maps_fd, note, l) < 0)
-		l->count = 0;
+	s->fd = maps_fd;
+	s->epoch = xt_mem_epoch.count;
+	s->end = end;
+	s->count = 0;
+	if (read_list(maps_fd, add_range, s) < 0)
+		s->count = 0;
 }
 
-/* The first range that ends behind an address */
-static uint32_t find(const struct looked *l, uint64_t addr)
+/* Returns the index of the first range that ends behind an address. */
+static uint32_t find(const struct snapshot *s, uint64_t addr)
 {
-	uint32_t lo = 0, hi = l->count, mid;
+	uint32_t lo = 0, hi = s->count, mid;
 
 	while (lo < hi) {
 		mid = lo + (hi - lo) / 2;
-		if (l->range[mid].end > addr)
+		if (s->range[mid].end > addr)
 			hi = mid;
 		else
 			lo = mid + 1;
@@ -264,12 +266,12 @@ static uint32_t find(const struct looked *l, uint64_t addr)
 	return lo;
 }
 
-static bool allows(const struct looked *l, uint64_t addr, uint64_t end, bool write)
+static bool allows(const struct snapshot *s, uint64_t addr, uint64_t end, bool write)
 {
-	uint32_t i = find(l, addr);
+	uint32_t i = find(s, addr);
 
-	for (; addr < end; addr = l->range[i++].end) {
-		if (i == l->count || l->range[i].start > addr || (write && !l->range[i].writable))
+	for (; addr < end; addr = s->range[i++].end) {
+		if (i == s->count || s->range[i].start > addr || (write && !s->range[i].writable))
 			return false;
 	}
 	return true;
@@ -288,18 +290,19 @@ static int check_once(int maps_fd, uint64_t addr, uint64_t length, bool write)
 }
 
 /*
- * One look for all accesses that came together (struct xt_mem_epoch). Only what it allows is taken from
- * there; what the client mapped or unlocked since is found by looking again.
+ * Uses one snapshot for all accesses of an epoch. Only a permission is taken from an older
+ * snapshot: the client may have mapped memory or changed its protection since, so a refusal is
+ * checked again.
  */
-static int check_in_turn(int maps_fd, uint64_t addr, uint64_t length, bool write)
+static int check_in_epoch(int maps_fd, uint64_t addr, uint64_t length, bool write)
 {
-	static __thread struct looked l;
+	static __thread struct snapshot s;
 	uint64_t end = addr + length;
 
-	if (l.fd == maps_fd && l.news == xt_mem_epoch.count && allows(&l, addr, end, write))
+	if (s.fd == maps_fd && s.epoch == xt_mem_epoch.count && allows(&s, addr, end, write))
 		return 0;
-	look(&l, maps_fd, end);
-	return allows(&l, addr, end, write) ? 0 : -EFAULT;
+	take_snapshot(&s, maps_fd, end);
+	return allows(&s, addr, end, write) ? 0 : -EFAULT;
 }
 
 int xd_proc_check(int maps_fd, uint64_t addr, uint64_t length, bool write)
@@ -310,6 +313,6 @@ int xd_proc_check(int maps_fd, uint64_t addr, uint64_t length, bool write)
 
 	if (err != -ENOTTY)
 		return err;
-	return xt_mem_epoch.in_round ? check_in_turn(maps_fd, addr, length, write)
+	return xt_mem_epoch.in_round ? check_in_epoch(maps_fd, addr, length, write)
 				     : check_once(maps_fd, addr, length, write);
 }

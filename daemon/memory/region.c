@@ -123,7 +123,7 @@ static int build_adopted(struct build *b, const struct xr_mr_segment *s, uint8_t
 	return err ? err : map_segment(b, s, &f, ptr);
 }
 
-/* Returns -EINVAL if the client is wrong about its own mapping; after other errors, see use_proc(). */
+/* Returns -EINVAL if the client is wrong about its own mapping. Other errors: see use_proc(). */
 static int build_shared(struct build *b, const struct xr_mr_segment *s, uint8_t **ptr)
 {
 	const struct xd_vma *vma = find_vma(b, s);

@@ -171,7 +171,7 @@ int xd_net_join(const struct xd_net *net, const struct xr_addr *group)
 	return err;
 }
 
-/* ---- notifications ---------------------------------------------------------------------------- */
+/* ---- notifications ------------------------------------------------------------------------- */
 
 static uint32_t hash_of(const struct xd_ip *ip)
 {
@@ -212,7 +212,7 @@ static int on_notification(const struct nlmsghdr *nlh, void *arg)
 		break;
 	case RTM_NEWADDR:
 	case RTM_DELADDR:
-		/* an address can exist with several prefixes, so the message alone does not tell */
+		/* read the list: an address can exist several times, with different prefixes */
 		if (ifa->ifa_index == net->link.ifindex)
 			read_gids(net);
 		break;
@@ -265,7 +265,7 @@ static int start_listening(struct xd_net *net)
 	return net->watch ? 0 : -ENOMEM;
 }
 
-/* ---- interface ----------------------------------------------------------------------------------- */
+/* ---- interface ----------------------------------------------------------------------------- */
 
 /* EUI-64 of the MAC, as the kernel's RoCE drivers build GUIDs */
 static uint64_t guid_of(const uint8_t mac[6])

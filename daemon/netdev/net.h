@@ -26,7 +26,7 @@ struct xd_net_events {
 	void (*changed)(void *ctx);
 };
 
-/* Reads link and addresses. Returns -ENODEV without such an interface, -EMEDIUMTYPE if not Ethernet. */
+/* Returns -ENODEV if the interface does not exist, -EMEDIUMTYPE if it is not Ethernet. */
 int xd_net_open(struct xd_loop *loop, const char *ifname, const struct xd_net_events *events,
 		void *ctx, struct xd_net **net);
 void xd_net_close(struct xd_net *net); /* NULL allowed */
@@ -55,8 +55,8 @@ uint32_t xd_net_gids(const struct xd_net *net, struct xr_gid_entry *entry, uint3
 
 /*
  * Resolves the path to a destination: the next hop by the kernel's routing table, its MAC by the
- * neighbour table; a missing neighbour is solicited and its reply awaited. done() is called once, maybe
- * before this function returns: with 0 and the path, or with -EINVAL (no such GID index),
+ * neighbour table; a missing neighbour is solicited and its reply awaited. done() is called once,
+ * maybe before this function returns: with 0 and the path, or with -EINVAL (no such GID index),
  * -ENETUNREACH (no route through this interface), -EHOSTUNREACH (no reply), -ENODEV or -ENOMEM.
  * Returns a handle for xd_net_resolve_cancel(), or NULL if done() was called already.
  */

@@ -45,8 +45,9 @@ struct xd_net {
 	bool used[XR_GID_TABLE_LEN];
 	struct xd_resolve *resolving; /* pending */
 	/*
-	 * Neighbours as last reported, by a hash. Most notifications are about a neighbour's state, not a
-	 * new MAC, and need no report. On a hash collision paths are resolved again without need.
+	 * Neighbours as last reported, by a hash. Most notifications are about a neighbour's
+	 * state, not a new MAC, and need no report. On a hash collision paths are resolved again
+	 * without need.
 	 */
 	struct xd_neighbour seen[XD_SEEN_NEIGHBOURS];
 };

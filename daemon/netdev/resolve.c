@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Resolves a destination GID to the MAC of the next hop, with the kernel's routes and neighbours. */
+/* Resolves a GID to the MAC of the next hop, with the kernel's routes and neighbours. */
 #include <errno.h>
 #include <linux/neighbour.h>
 #include <stdlib.h>
@@ -86,7 +86,7 @@ static int find_route(struct xd_net *net, struct xd_ip *ip, const struct xd_ip *
 
 	if (request_route(net, &r, from, 0) || !r.usable)
 		return -ENETUNREACH;
-	/* Given an interface, IPv4 treats destinations without a route as neighbours: check the FIB. */
+	/* with RTA_OIF, IPv4 takes destinations without a route for neighbours: check the FIB */
 	if (r.hop.family == AF_INET && !memcmp(r.hop.bytes, ip->bytes, ip->len)) {
 		struct route check = { .net = net, .hop = *ip };
 

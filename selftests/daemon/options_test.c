@@ -129,8 +129,8 @@ static void test_wrong(void)
 		{ "a file that is not there", "--config", "/nonexistent/file",
 		  "/nonexistent/file" },
 		{ "a folder for a file", "--config", "/tmp", "/tmp: Is a directory" },
-		{ "unknown option", "--no-such", "1", "no option --no-such, see" },
-		{ "unknown letter", "-x", "1", "no option -x, see" },
+		{ "unknown option", "--no-such", "1", "unknown option --no-such, see" },
+		{ "unknown letter", "-x", "1", "unknown option -x, see" },
 	};
 	struct xd_options o;
 	size_t i;

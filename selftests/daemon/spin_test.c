@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* When a worker without work yields, pauses or sleeps. The clock is the test's own. */
+/* The policy of workers without work, with a simulated clock. */
 #include <string.h>
 
 #include "daemon/datapath/spin.h"
@@ -9,9 +9,9 @@
 #define MS 1000000ull
 #define SECOND 1000000000ull
 #define LIMIT (50 * US)
-/* What programs that do as they should let a yield take, and one that never yields */
-#define GIVEN_BACK (3 * US)
-#define TAKEN (4 * MS)
+/* Duration of a yield to programs that yield, and to one that never does */
+#define YIELD_SHORT (3 * US)
+#define YIELD_LONG (4 * MS)
 
 struct sim {
 	struct xd_spin spin;
@@ -27,7 +27,7 @@ static struct sim sim_new(uint64_t limit)
 	return s;
 }
 
-/* Idle from the last work on until the worker sleeps, or for so long */
+/* Idles until the worker sleeps, or for ns. */
 static void idle(struct sim *s, uint64_t ns, uint64_t yield_ns)
 {
 	uint64_t end = s->now + ns, before;
@@ -64,7 +64,7 @@ static void clear(struct sim *s)
 	s->yields = s->pauses = s->sleeps = s->starved = 0;
 }
 
-/* A message comes every 20 us; returns how many of n met a sleeping worker. */
+/* n messages, one each 20 us; returns how many of them found the worker asleep. */
 static unsigned ping_pong(struct sim *s, unsigned n, uint64_t yield_ns)
 {
 	clear(s);
@@ -75,14 +75,14 @@ static unsigned ping_pong(struct sim *s, unsigned n, uint64_t yield_ns)
 	return s->sleeps;
 }
 
-/* Messages all the time, from a worker on the same core that yields only when its window is full */
+/* Continuous messages, from a worker on the same core that yields only if its window is full */
 static void bandwidth(struct sim *s, uint64_t ns)
 {
 	uint64_t end = s->now + ns;
 
 	while (s->now < end) {
 		work(s);
-		idle(s, 20 * US, TAKEN);
+		idle(s, 20 * US, YIELD_LONG);
 	}
 }
 
@@ -91,13 +91,13 @@ static void test_idle(void)
 	struct sim s = sim_new(LIMIT);
 
 	work(&s);
-	idle(&s, SECOND, GIVEN_BACK);
-	TAP_OK(s.yields >= LIMIT / GIVEN_BACK && s.yields <= LIMIT / GIVEN_BACK + 1,
+	idle(&s, SECOND, YIELD_SHORT);
+	TAP_OK(s.yields >= LIMIT / YIELD_SHORT && s.yields <= LIMIT / YIELD_SHORT + 1,
 	       "after work a worker spins for as long as configured (%u yields)", s.yields);
-	TAP_OK(!s.pauses && s.sleeps == 1, "yielding all the while; then it sleeps");
+	TAP_OK(!s.pauses && s.sleeps == 1, "it yields all the time, then sleeps");
 	clear(&s);
-	idle(&s, SECOND, GIVEN_BACK);
-	TAP_OK(s.yields && s.sleeps == 1, "woken for nothing it spins once more, no longer");
+	idle(&s, SECOND, YIELD_SHORT);
+	TAP_OK(s.yields && s.sleeps == 1, "after a wake-up without work it spins as long again");
 }
 
 static void test_no_spin(void)
@@ -105,56 +105,56 @@ static void test_no_spin(void)
 	struct sim s = sim_new(0);
 
 	work(&s);
-	idle(&s, SECOND, GIVEN_BACK);
-	TAP_OK(s.yields == 1 && s.sleeps == 1, "told not to spin, it yields once before it sleeps");
+	idle(&s, SECOND, YIELD_SHORT);
+	TAP_OK(s.yields == 1 && s.sleeps == 1, "without spin time it yields once before it sleeps");
 	clear(&s);
-	idle(&s, SECOND, GIVEN_BACK);
-	TAP_OK(!s.yields && s.sleeps == 1, "and not again before there was work");
+	idle(&s, SECOND, YIELD_SHORT);
+	TAP_OK(!s.yields && s.sleeps == 1, "it does not yield again before there was work");
 	work(&s);
-	idle(&s, 5 * MS, TAKEN);
-	TAP_OK(s.starved == 1, "that one yield tells of a program that does not");
+	idle(&s, 5 * MS, YIELD_LONG);
+	TAP_OK(s.starved == 1, "that yield detects a program that does not yield");
 	clear(&s);
 	work(&s);
-	idle(&s, US, TAKEN);
-	TAP_OK(!s.yields && !s.pauses && s.sleeps == 1, "then it sleeps at once");
+	idle(&s, US, YIELD_LONG);
+	TAP_OK(!s.yields && !s.pauses && s.sleeps == 1, "afterwards it sleeps at once");
 }
 
-static void test_polite(void)
+static void test_yielding_programs(void)
 {
 	struct sim s = sim_new(LIMIT);
 
-	TAP_OK(!ping_pong(&s, 10000, GIVEN_BACK),
-	       "among programs that yield no message meets a sleeping worker");
+	TAP_OK(!ping_pong(&s, 10000, YIELD_SHORT),
+	       "with programs that yield, no message finds the worker asleep");
 	TAP_OK(!ping_pong(&s, 10000, XD_STARVED_NS / 100) && !s.starved,
-	       "nor where a yield takes 10 us");
+	       "nor if a yield takes 10 us");
 }
 
-/* A program that never yields: tried now and then, seldom enough */
-static void test_hog(void)
+/* With a program that never yields, the worker spins rarely. */
+static void test_spinning_program(void)
 {
 	struct sim s = sim_new(LIMIT);
 	uint64_t begun = s.now;
 
 	while (s.now < begun + 60 * SECOND)
-		ping_pong(&s, 100, TAKEN);
+		ping_pong(&s, 100, YIELD_LONG);
 	clear(&s);
 	begun = s.now;
 	while (s.now < begun + 60 * SECOND) {
 		work(&s);
-		idle(&s, 20 * US, TAKEN);
+		idle(&s, 20 * US, YIELD_LONG);
 	}
 	TAP_OK(s.starved >= 60 * SECOND / XD_BACKOFF_MAX_NS / 2 &&
 		       s.starved <= 60 * SECOND / XD_BACKOFF_MAX_NS,
-	       "a program that does not yield: tried again every 2 s (%u times in 60 s)",
+	       "with a program that never yields, spinning is tried each 2 s (%u times in 60 s)",
 	       s.starved);
 	TAP_OK(s.pauses && s.sleeps > 1000 * s.starved,
-	       "else the worker sleeps, after a short spin");
+	       "otherwise the worker sleeps after a short spin");
 	s.now += 10 * SECOND;
 	clear(&s);
 	work(&s);
-	idle(&s, 20 * US, TAKEN);
+	idle(&s, 20 * US, YIELD_LONG);
 	TAP_OK(s.starved == 1 && s.spin.backoff_until - s.now <= XD_BACKOFF_MIN_NS,
-	       "long after, it is taken as new");
+	       "after a long time, the back-off starts from its minimum");
 }
 
 static void test_other_programs(void)
@@ -164,28 +164,26 @@ static void test_other_programs(void)
 
 	bandwidth(&s, 5 * SECOND);
 	TAP_OK(s.spin.backoff_until > s.now + 100 * MS,
-	       "a bandwidth run taught it that spinning does not pay");
-	slept = ping_pong(&s, 100, GIVEN_BACK);
-	TAP_OK(slept == 100,
-	       "the same programs go on in turns: each message meets a sleeping worker");
+	       "a bandwidth run makes the worker back off");
+	slept = ping_pong(&s, 100, YIELD_SHORT);
+	TAP_OK(slept == 100, "during back-off, each message finds the worker asleep");
 	xd_spin_reset_backoff(&s.spin);
-	TAP_OK(!ping_pong(&s, 100, GIVEN_BACK),
-	       "other programs came: from the first message on none does");
+	TAP_OK(!ping_pong(&s, 100, YIELD_SHORT), "after a reset of the back-off, none does");
 	bandwidth(&s, 5 * SECOND);
 	xd_spin_reset_backoff(&s.spin);
 	clear(&s);
 	work(&s);
-	idle(&s, 20 * US, TAKEN);
+	idle(&s, 20 * US, YIELD_LONG);
 	TAP_OK(s.starved == 1 && s.spin.backoff_until == s.now + XD_BACKOFF_MIN_NS,
-	       "nor is a new program's first slice held against it for long");
+	       "the first slice of a new program causes the shortest back-off only");
 }
 
 int main(void)
 {
 	test_idle();
 	test_no_spin();
-	test_polite();
-	test_hog();
+	test_yielding_programs();
+	test_spinning_program();
 	test_other_programs();
 	return tap_end();
 }

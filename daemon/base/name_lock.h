@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* A lock file in the runtime directory, so that one daemon at a time has a device name. */
+#ifndef XD_NAME_LOCK_H
+#define XD_NAME_LOCK_H
+
+/*
+ * Creates the runtime directory and locks `name`. Returns the descriptor that holds the lock, which
+ * ends with the process at the latest, or -errno, which is logged.
+ */
+int xd_name_lock(const char *runtime_dir, const char *name);
+/* Removes the lock file and closes fd. Does nothing if fd is negative. */
+void xd_name_unlock(const char *runtime_dir, const char *name, int fd);
+
+#endif /* XD_NAME_LOCK_H */
