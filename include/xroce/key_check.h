@@ -3,8 +3,8 @@
  * Checks the use of an L_Key or R_Key against its entry in the key table, for BPF and user space.
  * IBTA 10.6.3 (keys), 10.7.3 (access checks), 9.4.1 and 9.7.4.1.4 (remote access).
  *
- * The caller finds the entry by XR_KEY_INDEX(). An access of length 0 names no memory and must not be
- * checked (IBTA 9.7.4.1.4).
+ * The caller finds the entry by XR_KEY_INDEX(). An access of length 0 names no memory and must not
+ * be checked (IBTA 9.7.4.1.4).
  */
 #ifndef XROCE_KEY_CHECK_H
 #define XROCE_KEY_CHECK_H

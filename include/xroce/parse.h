@@ -43,7 +43,9 @@
 	 sizeof(struct xr_ipv6) + sizeof(struct xr_udp) + sizeof(struct xr_bth) +                  \
 	 sizeof(struct xr_xrceth) + sizeof(struct xr_feth) + sizeof(struct xr_reth))
 
-/* A parsed packet. Numbers are in host order. Offsets count from the start of the Ethernet header. */
+/*
+ * A parsed packet. Numbers are in host order. Offsets count from the start of the Ethernet header.
+ */
 struct xr_packet {
 	struct xr_addr src, dst;
 	__u64 va;  /* with XR_EXT_RETH or XR_EXT_ATOMICETH */
@@ -70,8 +72,8 @@ struct xr_lengths {
 };
 
 /*
- * The next header. `end` is the end of the memory that can be read. `left` is the number of bytes up
- * to the end of the frame, or of the UDP datagram once xr_check_lengths() has run.
+ * The next header. `end` is the end of the memory that can be read. `left` is the number of bytes
+ * up to the end of the frame, or of the UDP datagram once xr_check_lengths() has run.
  */
 struct xr_cursor {
 	const void *pos, *end;
@@ -211,8 +213,8 @@ static __always_inline enum xr_reason xr_parse_network(struct xr_cursor *c, stru
 
 /*
  * Compares the lengths of frame, IP packet and UDP datagram. Afterwards the cursor ends with the
- * datagram. A frame may be longer than its IP packet, because Ethernet pads short frames. IP and UDP
- * must agree, because the ICRC is at the end of the datagram.
+ * datagram. A frame may be longer than its IP packet, because Ethernet pads short frames. IP and
+ * UDP must agree, because the ICRC is at the end of the datagram.
  */
 static __always_inline enum xr_reason xr_check_lengths(struct xr_cursor *c,
 						       const struct xr_lengths *lengths)

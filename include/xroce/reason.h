@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The reasons for what happens to a received packet: one list for the verdict of the XDP program, the
- * indices of its counters and the texts that operators read (`xroce counters`).
+ * The reasons for what happens to a received packet: one list for the verdict of the XDP program,
+ * the indices of its counters and the texts that operators read (`xroce counters`).
  *
  * X(NAME, action, "text"), in the order of the checks. The first check that fails gives the reason.
  * The numbers are the same only within one build: insert a reason where its check is made.
  *
  * The action is what the XDP program does with the packet:
  *   PASS      leave it to the kernel's network stack, unchanged
- *   REDIRECT  hand it to the daemon, through the AF_XDP socket of its receive queue
- *   ANSWER    redirect it with the reason in its metadata (tables.h), at a limited rate, because the
- *             standard requires a NAK; the daemon repeats the check and decides on the response
+ *   REDIRECT  hand it to the daemon, through the AF_XDP socket of its RX queue
+ *   ANSWER    redirect it with the reason in its metadata (tables.h), because the standard requires
+ *             a NAK. The rate is limited. The daemon repeats the check and decides on the response
  *   DROP      drop it
  */
 #ifndef XROCE_REASON_H
@@ -48,7 +48,7 @@
 	X(WRONG_PEER, DROP, "source address is not that of the QP's peer")                         \
 	X(WRONG_DEST, DROP, "destination address is not that of the QP")                           \
 	X(QKEY, DROP, "Q_Key does not match that of the QP")                                       \
-	X(PSN_WINDOW, DROP, "PSN is outside the sequence window of the QP")                        \
+	X(PSN_WINDOW, DROP, "PSN is outside the PSN window of the QP")                             \
 	X(PAYLOAD_MTU, ANSWER, "payload length does not match the path MTU of the QP")             \
 	/* R_Key (key_check.h, bpf/key.h); the daemon also uses the KEY reasons for L_Keys */      \
 	X(KEY_INDEX, ANSWER, "R_Key does not exist")                                               \
@@ -60,7 +60,7 @@
 	X(ATOMIC_ALIGN, ANSWER, "address of an atomic operation is not a multiple of 8")           \
 	/* cannot be handed to the daemon (bpf/verdict.h) */                                       \
 	X(RATE_LIMIT, DROP, "packet requires a NAK, and the NAK rate limit is reached")            \
-	X(NO_SOCKET, DROP, "receive queue has no AF_XDP socket")                                   \
+	X(NO_SOCKET, DROP, "RX queue has no AF_XDP socket")                                        \
 	X(NO_METADATA, DROP, "no room for metadata before the frame")                              \
 	/* counted by the daemon */                                                                \
 	X(TOO_LONG, DROP, "frame has more segments than the daemon can receive")                   \

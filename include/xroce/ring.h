@@ -1,35 +1,32 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Queues in shared memory, between the provider (in the program's process)
- * and the daemon. Every queue is one producer, one consumer:
+ * Queues (rings) and doorbells in memory that the daemon shares with a client. docs/rings.md shows
+ * how to use them.
  *
- *   SQ, RQ, SRQ   provider produces work requests, daemon consumes
- *   CQ            daemon produces completions, provider consumes
+ * Each queue has one producer and one consumer:
+ *
+ *   SQ, RQ, SRQ   the client produces work requests, the daemon consumes them
+ *   CQ            the daemon produces completions, the client consumes them
  *
  *   +--------------------- struct xr_queue, 4 cache lines ---------------------+
- *   | geometry (informative) | producer | consumer | arm and state words       |
+ *   | geometry (informative) | producer | consumer | arm bits or QP state       |
  *   +---------------------------------------------------------------------------+
- *   | entry 0 | entry 1 | ... depth entries of `stride` bytes, depth a power of 2
+ *   | entry 0 | entry 1 | ... `depth` entries of `stride` bytes
  *
  * Memory order
- *   Indices run freely modulo 2^32; entry i lives at slot i & (depth - 1). The
- *   producer writes the entry, then stores `producer` with release. The
- *   consumer loads `producer` with acquire, reads the entries, then stores
- *   `consumer` with release; the producer loads it with acquire before it
- *   writes a slot again. producer - consumer is 0..depth at all times.
+ *   `producer` and `consumer` count modulo 2^32; entry i is in slot i & (depth - 1). The producer
+ *   writes the entry and stores `producer` with release. The consumer loads `producer` with
+ *   acquire, reads the entries and stores `consumer` with release. The producer loads `consumer`
+ *   with acquire before it reuses a slot. producer - consumer is always 0 to depth.
  *
  * Trust
- *   The provider's side is not trusted. The daemon keeps geometry and its own index in private
- *   memory, never reads them back from here, loads the provider's index once,
- *   takes a queue whose distance exceeds depth as corrupt (QP or CQ fatal
- *   event), and copies each entry once before it looks at it.
+ *   The daemon does not trust the client. It keeps the geometry and its own index in private
+ *   memory and never reads them from the shared memory. It loads the client's index once per use
+ *   and treats a queue whose indices are further apart than `depth` as corrupt (fatal event for the
+ *   QP or CQ). It copies an entry once and checks the copy.
  *
- * Doorbells
- *   See struct xr_doorbell below.
- *
- * Byte order: host, but for immediate data, which is __be32 as in verbs.
- * The memory comes from chunks that the daemon makes and both map; see
- * struct xr_shm_ref in control.h.
+ * Byte order: host, except immediate data, which are __be32 as in verbs. Lengths are in bytes.
+ * The memory is part of a chunk that the daemon creates: struct xr_shm_ref in control.h.
  */
 #ifndef XROCE_RING_H
 #define XROCE_RING_H
@@ -39,7 +36,7 @@
 #define XR_CACHELINE 64
 
 struct xr_queue {
-	/* written once by the daemon, for people with a debugger */
+	/* written once by the daemon; only debuggers read it */
 	__u32 magic;	   /* XR_QUEUE_MAGIC */
 	__u32 depth;	   /* entries, a power of two */
 	__u32 stride;	   /* bytes from entry to entry */
@@ -53,13 +50,13 @@ struct xr_queue {
 	__u8 pad2[XR_CACHELINE - 4];
 
 	/*
-	 * CQ: XR_ARM_* bits. The provider sets them (fetch_or), a full fence,
-	 * then polls once more. The daemon stores `producer`, a full fence, then
-	 * looks; it takes the bits with an exchange and sends one event.
+	 * CQ: XR_ARM_* bits. The client sets them (fetch_or), executes a full fence and polls once
+	 * more. The daemon stores `producer`, executes a full fence and reads the bits; if one of
+	 * them asks for this completion, it exchanges the word with 0 and sends one event.
 	 *
-	 * SQ, RQ: the QP's state as the daemon sees it (enum xr_qp_state), stored
-	 * before it drains the queue for flushing. The provider stores `producer`,
-	 * a full fence, then looks: in ERR (and for an RQ only then) it rings the doorbell.
+	 * SQ, RQ: state of the QP (enum xr_qp_state). The daemon stores it before it flushes the
+	 * queue. The client stores `producer`, executes a full fence and reads the state. It rings
+	 * the doorbell for an SQ always, for an RQ only in ERR.
 	 */
 	__u32 word __attribute__((aligned(XR_CACHELINE)));
 	__u8 pad3[XR_CACHELINE - 4];
@@ -70,18 +67,17 @@ struct xr_queue {
 #define XR_ARM_ANY 2u
 
 /*
- * Doorbells: one struct for each (client, worker). A QP has a slot, given at
- * its creation. To ring, after `producer` was stored:
+ * Doorbells: one struct for each client and worker. Each QP has a slot, assigned when it is
+ * created. A client that has stored `producer` rings the doorbell:
  *
- *   leaf = fetch_or(bits2[slot / 64], 1 << slot % 64)      (full fence)
- *   if the bit was clear: the same in bits1[slot / 4096], then bits0
+ *   old = fetch_or(bits2[slot / 64], 1 << slot % 64)       (full fence)
+ *   if the bit was clear in old: the same in bits1[slot / 4096], then in bits0
  *   full fence; if `sleeping` is not 0: write 8 bytes to the worker's eventfd
  *
- * The worker exchanges each word with 0 from the top down, then reads the
- * producer indices of the slots it found. Before it sleeps it stores
- * `sleeping` = 1, a full fence, and looks at bits0 once more. Setting a bit is
- * idempotent: doorbells cannot overflow, and a lost eventfd write cannot happen
- * because the worker looks after it announced its sleep.
+ * The worker exchanges the words with 0 from bits0 down and then reads the producer indices of the
+ * slots that it found. Before it sleeps, it stores 1 in `sleeping`, executes a full fence and reads
+ * bits0 again, so that no wake-up is lost. Setting a bit is idempotent, so that doorbells cannot
+ * overflow.
  */
 #define XR_DB_SLOTS (64 * 64 * 64)
 struct xr_doorbell {
@@ -91,7 +87,7 @@ struct xr_doorbell {
 	__u64 bits2[64 * 64] __attribute__((aligned(XR_CACHELINE)));
 };
 
-/* Scatter/gather element, struct ibv_sge */
+/* Scatter/gather element, as struct ibv_sge */
 struct xr_sge {
 	__u64 addr;
 	__u32 length;
@@ -112,7 +108,7 @@ enum xr_wr_opcode {
 	XR_WR_SEND_WITH_INV = 9,
 	XR_WR_FLUSH = 14,
 	XR_WR_ATOMIC_WRITE = 15,
-	XR_WR_REG_MR = 0x20, /* fast registration; no verbs value */
+	XR_WR_REG_MR = 0x20, /* fast registration; not in verbs */
 };
 
 /* The values of enum ibv_send_flags */
@@ -122,9 +118,8 @@ enum xr_wr_opcode {
 #define XR_SEND_INLINE 0x08
 
 /*
- * Send queue entry: this header, then num_sge struct xr_sge, or with
- * XR_SEND_INLINE inline_len bytes of data. stride = 64 + room for either,
- * rounded up to 64.
+ * Send queue entry: this header, then num_sge struct xr_sge or, with XR_SEND_INLINE, inline_len
+ * bytes of data. The stride is xr_send_stride().
  */
 struct xr_send_wqe {
 	__u64 wr_id;
@@ -134,10 +129,10 @@ struct xr_send_wqe {
 	__u32 inline_len;
 	union {
 		__be32 imm_data;
-		__u32 invalidate_rkey; /* SEND_WITH_INV the peer's, LOCAL_INV our own */
+		__u32 invalidate_rkey; /* SEND_WITH_INV: key of the peer; LOCAL_INV: own key */
 	};
-	__u32 rkey; /* RDMA and atomics */
-	__u64 remote_addr;
+	__u32 rkey;	   /* RDMA and atomics */
+	__u64 remote_addr; /* RDMA and atomics; bind and reg: first address of window or region */
 	union {
 		struct {
 			__u64 compare_add;
@@ -149,27 +144,26 @@ struct xr_send_wqe {
 			__u32 remote_qkey;
 		} ud;
 		struct {
-			__u32 mw_rkey;	/* names the window: bits 31:8 count */
-			__u32 new_rkey; /* the same window; bits 7:0 are new */
-			__u32 mr_lkey;	/* 0 with length 0, which unbinds a window of type 1 */
+			__u32 mw_rkey;	/* of the window; bits 7:0 are ignored */
+			__u32 new_rkey; /* of the same window, with a new variant */
+			__u32 mr_lkey;	/* 0 with length 0, which unbinds a type 1 window */
 			__u32 access;	/* XR_ACCESS_REMOTE*, XR_ACCESS_ZERO_BASED */
 		} bind;
 		struct {
-			__u32 key;    /* the region's, with its new variant in bits 7:0 */
-			__u32 access; /* XR_ACCESS_LOCAL_WRITE, XR_ACCESS_REMOTE*, XR_ACCESS_MW_BIND */
-			__u32 pages;
-			__u8 list;	 /* which of the region's page lists: 0, 1 */
+			__u32 key;	 /* of the region, with its new variant */
+			__u32 access;	 /* XR_ACCESS_LOCAL_WRITE, _REMOTE*, _MW_BIND */
+			__u32 pages;	 /* number of entries in the page list */
+			__u8 list;	 /* page list of the region, 0 or 1 */
 			__u8 page_shift; /* XR_FAST_SHIFT_MIN..MAX */
 			__u16 reserved;
 		} reg;
-		/* of both: address (remote_addr, as the region has them) and length (bind_len) */
 	};
-	__u64 bind_len;
-	__u32 xrc_srqn;
+	__u64 bind_len; /* bind, reg: bytes */
+	__u32 xrc_srqn; /* XRC: SRQ of the peer */
 	__u32 reserved;
 };
 
-/* Receive queue entry: this header, then num_sge struct xr_sge. stride = 16 * (1 + max_sge) */
+/* Receive queue entry: this header, then num_sge struct xr_sge. The stride is xr_recv_stride(). */
 struct xr_recv_wqe {
 	__u64 wr_id;
 	__u32 num_sge;
@@ -177,32 +171,31 @@ struct xr_recv_wqe {
 };
 
 /*
- * vendor_err of completions: why, beyond the status. For people; a program decides by the status.
- * Bits 7:0 are one of these, what stands in bits 15:8 is said beside it.
+ * vendor_err of completions: the cause of an error in more detail than the status, for diagnosis.
+ * Bits 7:0 are one of these values, bits 15:8 the detail named in the comment.
  */
 enum xr_vendor_err {
 	XR_VERR_NONE = 0,
-	XR_VERR_BAD_OPCODE = 1, /* work request: unknown or not for this QP */
+	XR_VERR_BAD_OPCODE = 1, /* WR: unknown opcode, or not allowed for the QP */
 	XR_VERR_BAD_SGE_COUNT = 2,
 	XR_VERR_BAD_INLINE = 3,
-	XR_VERR_BAD_LENGTH = 4, /* message over 2^31 bytes, atomics not 8 */
-	XR_VERR_LKEY = 5,	/* reason (enum xr_reason) */
-	XR_VERR_RKEY = 6,	/* responder's side: reason */
-	XR_VERR_MEMORY = 7,	/* the owner took the memory away */
-	XR_VERR_TIMEOUT = 8,
-	XR_VERR_NAK = 9, /* NAK code (enum xr_nak) */
-	XR_VERR_RQ_TOO_SMALL = 10,
-	XR_VERR_RING = 11,	   /* corrupt ring indices */
-	XR_VERR_BAD_RESPONSE = 12, /* unexpected response packet */
-	XR_VERR_CQ_OVERRUN = 13,
-	XR_VERR_AH = 14,	 /* no such address handle, or of another protection domain */
-	XR_VERR_BIND = 15,	 /* window: reason */
-	XR_VERR_INVALIDATE = 16, /* key to be invalidated: reason */
-	XR_VERR_REGISTER = 17,	 /* fast registration: reason */
+	XR_VERR_BAD_LENGTH = 4, /* message above 2^31 bytes, atomic not of 8 bytes */
+	XR_VERR_LKEY = 5,	/* detail: enum xr_reason */
+	XR_VERR_MEMORY = 6,	/* memory of a region is no longer accessible */
+	XR_VERR_TIMEOUT = 7,
+	XR_VERR_NAK = 8, /* detail: enum xr_nak */
+	XR_VERR_RQ_TOO_SMALL = 9,
+	XR_VERR_BAD_RESPONSE = 10, /* unexpected response packet */
+	XR_VERR_AH = 11,	   /* no such address handle, or of another protection domain */
+	XR_VERR_BIND = 12,	   /* memory window; detail: enum xr_reason */
+	XR_VERR_INVALIDATE = 13,   /* key to be invalidated; detail: enum xr_reason */
+	XR_VERR_REGISTER = 14,	   /* fast registration; detail: enum xr_reason */
 };
 
-/* Completion queue entry. Values are those of verbs: status enum ibv_wc_status,
- * opcode enum ibv_wc_opcode, flags enum ibv_wc_flags. */
+/*
+ * Completion queue entry. status, opcode and wc_flags have the values of enum ibv_wc_status, enum
+ * ibv_wc_opcode and enum ibv_wc_flags.
+ */
 struct xr_cqe {
 	__u64 wr_id;
 	__u64 timestamp; /* ns, CLOCK_MONOTONIC */
@@ -218,11 +211,11 @@ struct xr_cqe {
 	__u32 src_qpn; /* UD */
 	__u16 wc_flags;
 	__u16 pkey_index;
-	__u32 wqe_index; /* free-running index of the entry it completes */
-	__u8 is_recv;	 /* wqe_index counts in the RQ (or SRQ), else the SQ */
+	__u32 wqe_index; /* index of the completed entry, modulo 2^32; not for SRQs */
+	__u8 is_recv;	 /* the entry is of the RQ or SRQ, otherwise of the SQ */
 	__u8 sl;
 	__u8 reserved[2];
-	__u32 srqn; /* XRC: of the SRQ that it completes a receive of, else 0 */
+	__u32 srqn; /* XRC receive: number of the SRQ, otherwise 0 */
 };
 
 _Static_assert(sizeof(struct xr_queue) == 4 * XR_CACHELINE, "queue layout");
@@ -232,11 +225,10 @@ _Static_assert(sizeof(struct xr_cqe) == 64, "completion layout");
 _Static_assert(sizeof(struct xr_sge) == 16, "sge layout");
 
 /*
- * The reserved L_Key (IBTA 10.6.3): for a client that RESERVED_LKEY granted it to, all of its own memory,
- * readable and writable as the memory is, whatever the protection domain. It has index 0, which no
- * region has, so nothing that looks keys up by index ever finds it: as R_Key, in a binding or
- * invalidation it is a key that there is not. Not in an SRQ of XRC, of which other processes' queue
- * pairs take.
+ * The reserved L_Key (IBTA 10.6.3) covers all memory of a client in any protection domain, with the
+ * access rights of the memory itself. A client may use it after the request RESERVED_LKEY. Its
+ * index is 0, which no region has: as R_Key, in a bind or in an invalidation it is a key that does
+ * not exist. It is refused in XRC SRQs, because QPs of other processes consume their entries.
  */
 #define XR_RESERVED_LKEY 0xffu
 
@@ -247,15 +239,17 @@ _Static_assert(sizeof(struct xr_sge) == 16, "sge layout");
 #define XR_MAX_CQE (1 << 20)
 
 /*
- * Fast registration: page lists lie in memory that client and daemon share, XR_FAST_LISTS lists of max_pages
- * addresses in the client's own address space (__u64), each a multiple of the page size. The daemon reads the
- * list when it performs the work request; until that has completed the client leaves the list alone.
+ * Fast registration: a region has XR_FAST_LISTS page lists in shared memory. Each has max_pages
+ * addresses (__u64) in the client's address space, which are multiples of the page size. The daemon
+ * reads a list when it executes the work request; the client must not change the list until the
+ * work request has completed.
  */
 #define XR_FAST_LISTS 2
 #define XR_FAST_MAX_PAGES 4096
-#define XR_FAST_SHIFT_MIN 12
+#define XR_FAST_SHIFT_MIN 12 /* log2 of the page size */
 #define XR_FAST_SHIFT_MAX 30
 
+/* Returns the stride of an SQ: header and SGEs or inline data, rounded up to 64 bytes. */
 static inline __u32 xr_send_stride(__u32 max_sge, __u32 max_inline)
 {
 	__u32 room = max_sge * (__u32)sizeof(struct xr_sge);
@@ -265,6 +259,7 @@ static inline __u32 xr_send_stride(__u32 max_sge, __u32 max_inline)
 	return ((__u32)sizeof(struct xr_send_wqe) + room + 63) & ~63u;
 }
 
+/* Returns the stride of an RQ or SRQ. */
 static inline __u32 xr_recv_stride(__u32 max_sge)
 {
 	return (__u32)(sizeof(struct xr_recv_wqe) + max_sge * sizeof(struct xr_sge));

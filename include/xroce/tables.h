@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the daemon mirrors into BPF maps and what the XDP program hands back.
+ * The BPF maps, into which the daemon mirrors its state, and the metadata that the XDP program
+ * passes to the daemon.
  *
- * The daemon is the only writer of every map but `stats` and `limiter`. It writes a QP or key
- * before anything on the wire can name it, and removes it before the number
- * can be given out again. What a work request or a SEND with Invalidate does to a key is here before
- * its completion is. An entry may be older than the packet that meets it: the
- * daemon checks again.
+ * The daemon is the only writer of all maps except `stats` and `limiter`. It adds the entry of a QP
+ * or key before a packet can name it, and deletes the entry before the number is reused. A change
+ * of a key by a work request or by a SEND with Invalidate is in the map before the completion is
+ * written. A packet can still be checked against an older entry, so the daemon repeats the checks.
  *
  *   map      type                     key          value
  *   qps      hash, no prealloc        u32 QPN      struct xr_qp_entry
@@ -17,8 +17,8 @@
  *   limiter  per-CPU array            u32 0        struct xr_limiter
  *   xsks     XSKMAP                   u32 queue    socket
  *
- * All are pinned by name in <bpffs>/xroce/<device>/. Byte order: host, but for
- * addresses, which are as on the wire.
+ * All maps are pinned by name in <bpffs>/xroce/<device>/. Numbers are in host byte order, GIDs in
+ * network byte order.
  */
 #ifndef XROCE_TABLES_H
 #define XROCE_TABLES_H
@@ -28,22 +28,23 @@
 #include "gid.h"
 
 struct xr_addr_entry {
-	__u32 gid_index; /* XR_ADDR_GROUP: a multicast group that QPs are attached to */
+	__u32 gid_index; /* or XR_ADDR_GROUP: a multicast group that QPs are attached to */
 };
 #define XR_ADDR_GROUP 0xffffffffu
 #define XR_MAX_GROUPS 256
 
-/* Values are those of the verbs API, so that one number means one thing. */
+/* The values of enum ibv_qp_type */
 enum xr_qp_type {
-	XR_QPT_RC = 2, /* IBV_QPT_RC */
+	XR_QPT_RC = 2,
 	XR_QPT_UC = 3,
 	XR_QPT_UD = 4,
 	XR_QPT_XRC_SEND = 9,
 	XR_QPT_XRC_RECV = 10,
 };
 
+/* The values of enum ibv_qp_state */
 enum xr_qp_state {
-	XR_QPS_RESET = 0, /* IBV_QPS_RESET */
+	XR_QPS_RESET = 0,
 	XR_QPS_INIT = 1,
 	XR_QPS_RTR = 2,
 	XR_QPS_RTS = 3,
@@ -53,14 +54,14 @@ enum xr_qp_state {
 };
 
 struct xr_qp_entry {
-	struct xr_addr peer;  /* RC, UC, XRC: source address of the peer */
-	struct xr_addr local; /* RC, UC, XRC: our address that the peer uses */
+	struct xr_addr peer;  /* RC, UC, XRC: address of the peer */
+	struct xr_addr local; /* RC, UC, XRC: address of the QP, as the peer uses it */
 	__u32 dest_qpn;
 	__u32 qkey; /* UD */
 	__u32 pd;
 	__u32 slot; /* index into psns */
 	__u16 pkey;
-	__u16 path_mtu; /* bytes */
+	__u16 path_mtu; /* bytes; 0: payloads up to XR_MAX_PAYLOAD */
 	__u8 state;	/* enum xr_qp_state */
 	__u8 type;	/* enum xr_qp_type */
 	__u8 access;	/* XR_ACCESS_* that the QP grants to its peer */
@@ -68,9 +69,8 @@ struct xr_qp_entry {
 };
 
 /*
- * Where a QP's sequence numbers stand, for the window check. The daemon stores
- * into the mapped array as the numbers move, without a system call; each field
- * is read and written as one 32-bit word.
+ * Sequence numbers of a QP for the check of the PSN window. The daemon stores into the mapped array
+ * without a system call. Each field is read and written as one 32-bit word.
  */
 struct xr_psn_entry {
 	__u32 expected; /* responder: next request PSN */
@@ -80,10 +80,13 @@ struct xr_psn_entry {
 };
 
 /*
- * Requests may lie this far behind `expected`, as IBTA 9.7.1 has it: a peer may have READs of 2^23 packets
- * in all outstanding, which moved `expected` when they were accepted, and ask for the oldest again. Ahead
- * they need to get no further than the longest message of most devices (2^30 bytes at PMTU 256): what is
- * lost and longer is missed by a timeout instead of a NAK. Responses must lie in [unacked - LATE, next).
+ * PSN window: requests must be in [expected - BEHIND, expected + AHEAD], responses in
+ * [unacked - LATE, next), modulo 2^24.
+ *
+ * BEHIND is the value of IBTA 9.7.1. READs of 2^23 packets in total can be outstanding; `expected`
+ * moved past them when they were accepted, and the peer may repeat the oldest one. AHEAD covers the
+ * longest message of most devices (2^30 bytes at path MTU 256). If more packets than that are lost,
+ * the peer's timeout detects the loss instead of a NAK.
  */
 #define XR_PSN_BEHIND (1 << 23)
 #define XR_PSN_AHEAD (1 << 22)
@@ -94,7 +97,7 @@ struct xr_psn_entry {
 #define XR_KEY_VARIANT(key) ((key)&0xff)
 #define XR_KEY(index, variant) (((index) << 8) | (variant))
 
-/* Access flags: the values of enum ibv_access_flags */
+/* The values of enum ibv_access_flags */
 #define XR_ACCESS_LOCAL_WRITE 0x01
 #define XR_ACCESS_REMOTE_WRITE 0x02
 #define XR_ACCESS_REMOTE_READ 0x04
@@ -103,15 +106,15 @@ struct xr_psn_entry {
 #define XR_ACCESS_ZERO_BASED 0x20
 #define XR_ACCESS_ON_DEMAND 0x40
 #define XR_ACCESS_HUGETLB 0x80	       /* a hint */
-#define XR_ACCESS_OPTIONAL 0x3ff00000u /* what verbs lets a device ignore, known or not */
+#define XR_ACCESS_OPTIONAL 0x3ff00000u /* flags that a device may ignore */
 #define XR_ACCESS_REMOTE 0x0e
 #define XR_ACCESS_WRITE (XR_ACCESS_LOCAL_WRITE | XR_ACCESS_REMOTE_WRITE | XR_ACCESS_REMOTE_ATOMIC)
-/* What a region may allow, XR_ACCESS_HUGETLB and XR_ACCESS_OPTIONAL aside */
+/* Access flags of regions, except XR_ACCESS_HUGETLB and XR_ACCESS_OPTIONAL */
 #define XR_ACCESS_REGION                                                                           \
 	(XR_ACCESS_LOCAL_WRITE | XR_ACCESS_REMOTE | XR_ACCESS_MW_BIND | XR_ACCESS_ZERO_BASED |     \
 	 XR_ACCESS_ON_DEMAND)
 
-/* Rights by which a key is shown: X(flag, name) */
+/* Access flags that `xroce mr` and `xroce mw` print: X(flag, name) */
 #define XR_ACCESS_NAMES(X)                                                                         \
 	X(XR_ACCESS_LOCAL_WRITE, "lw")                                                             \
 	X(XR_ACCESS_REMOTE_WRITE, "rw")                                                            \
@@ -120,18 +123,18 @@ struct xr_psn_entry {
 	X(XR_ACCESS_MW_BIND, "mw")                                                                 \
 	X(XR_ACCESS_ON_DEMAND, "od")
 
-/* Returns 0 if the flags lack local write access, which others of them need (IBTA 11.2.8.2). */
+/* Returns 0 if local write access is missing although other flags require it (IBTA 11.2.8.2). */
 static inline int xr_access_valid(__u32 access)
 {
 	return access & XR_ACCESS_LOCAL_WRITE ||
 	       !(access & (XR_ACCESS_REMOTE_WRITE | XR_ACCESS_REMOTE_ATOMIC));
 }
 
-/* IBTA 10.6.5 and 10.6.7; an invalidated key is FREE again. */
+/* IBTA 10.6.5 and 10.6.7 */
 enum xr_key_state {
-	XR_KEY_FREE = 0, /* allocated, not bound to memory */
+	XR_KEY_FREE = 0, /* allocated or invalidated: not bound to memory */
 	XR_KEY_VALID = 1,
-	XR_KEY_INVALID = 2, /* just being changed, or taken down */
+	XR_KEY_INVALID = 2, /* being changed or destroyed */
 };
 
 enum xr_key_type {
@@ -139,15 +142,15 @@ enum xr_key_type {
 	XR_KEY_MW = 2,
 };
 
-/* flags of a key; neither: a work request cannot invalidate it */
-#define XR_KEYF_TYPE_2 1 /* window of type 2 */
+/* Flags of keys that a work request can invalidate */
+#define XR_KEYF_TYPE_2 1 /* type 2 window */
 #define XR_KEYF_FAST 2	 /* region for fast registration */
 
 struct xr_key_entry {
-	__u64 va;     /* first address as the peer names it */
-	__u64 length; /* bytes; 0 allowed */
+	__u64 va;     /* first address as used in packets and work requests */
+	__u64 length; /* bytes, can be 0 */
 	__u32 pd;
-	__u32 qpn;    /* type 2 windows: the only QP that may use it, else 0 */
+	__u32 qpn;    /* type 2 window: the only QP that may use it; otherwise 0 */
 	__u32 access; /* XR_ACCESS_* */
 	__u8 variant;
 	__u8 state; /* enum xr_key_state */
@@ -160,15 +163,15 @@ struct xr_stat {
 	__u64 bytes; /* whole frames */
 };
 
-/* Token bucket of packets that want a NAK; a second's worth at most. */
+/* Token bucket for packets that require a NAK. It holds at most the tokens of one second. */
 struct xr_limiter {
-	__u64 last_ns;
+	__u64 last_ns; /* time of the last refill, CLOCK_MONOTONIC */
 	__u64 tokens;
 };
 
 /*
- * Metadata right before the first byte of the (first) frame. Kernel 6.1 allows
- * 32 bytes; a multiple of 4. Offsets count from the start of the Ethernet header.
+ * Metadata directly before the first byte of a frame. Kernel 6.1 allows 32 bytes at most; the size
+ * must be a multiple of 4. Offsets count from the start of the Ethernet header.
  */
 #define XR_META_MAGIC 0x7872 /* "xr" */
 struct xr_meta {
@@ -177,8 +180,8 @@ struct xr_meta {
 	__u8 ip_version; /* 4 or 6 */
 	__u16 ip_off;
 	__u16 bth_off;
-	__u16 payload_off; /* after all extended headers */
-	__u16 payload_len; /* without pad and ICRC */
+	__u16 payload_off; /* behind all extended headers */
+	__u16 payload_len; /* bytes, without pad and ICRC */
 	__u32 qpn;
 };
 
