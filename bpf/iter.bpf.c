@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The key and QP tables as text: iterators over the pinned maps, pinned themselves,
- * read with cat. One line an entry, columns named in the first.
+ * Map iterators that print the key and QP tables as text: one line for each entry, below a line
+ * with the names of the columns. The daemon pins them, so that they can be read with cat.
  */
 #include <linux/bpf.h>
 #include <stdbool.h>
@@ -12,7 +12,7 @@
 #include <xroce/gid.h>
 #include <xroce/tables.h>
 
-/* Of the kernel's types, the fields that are used here */
+/* The fields of kernel types that are used here */
 struct seq_file;
 
 struct bpf_iter_meta {
@@ -78,7 +78,7 @@ static __always_inline void print_qp_state(struct seq_file *seq, __u8 state)
 	}
 }
 
-/* A copy on the stack, as the printing helper takes addresses of kernel memory only */
+/* bpf_seq_printf() accepts pointers to kernel memory only, hence the copy on the stack. */
 static __always_inline void print_addr(struct seq_file *seq, const struct xr_addr *value)
 {
 	struct xr_addr addr = *value;
@@ -89,7 +89,7 @@ static __always_inline void print_addr(struct seq_file *seq, const struct xr_add
 		BPF_SEQ_PRINTF(seq, " %pI6", &addr);
 }
 
-/* r, w, a: what the peer may do */
+/* Remote read, write, atomic access */
 static __always_inline void print_access(struct seq_file *seq, __u32 access)
 {
 	BPF_SEQ_PRINTF(seq, " %c%c%c   ", access & XR_ACCESS_REMOTE_READ ? 'r' : '-',

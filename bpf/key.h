@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Checks the R_Key of a request. IBTA 9.4.1, 9.7.4.1.4, 10.6.3, 10.7.3. */
+/* Checks the R_Key of a request. IBTA 9.4.1, 9.7.4.1.4. */
 #ifndef XROCE_BPF_KEY_H
 #define XROCE_BPF_KEY_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The maps that include/xroce/tables.h describes. Sizes are defaults: the loader
- * sets max_entries from its own limits. What the daemon mirrors by system calls is
- * read-only to programs.
+ * The maps of include/xroce/tables.h. The values of max_entries are defaults, which the daemon
+ * replaces by its own limits. Maps that the daemon writes by system calls are read-only for
+ * programs.
  */
 #ifndef XROCE_BPF_MAPS_H
 #define XROCE_BPF_MAPS_H
@@ -40,7 +40,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	/* what is read-only to programs cannot be mapped writable */
+	/* not BPF_F_RDONLY_PROG: the kernel would refuse a writable mapping */
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 65536);
 	__type(key, __u32);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Does a packet fit its queue pair? IBTA 9.6, 9.7.1, 9.8.2. */
+/* Checks a packet against its destination QP. IBTA 9.6, 9.7.1, 9.8.2. */
 #ifndef XROCE_BPF_QP_H
 #define XROCE_BPF_QP_H
 
@@ -12,13 +12,13 @@ static __always_inline bool is_response(const struct xr_packet *pkt)
 	return pkt->op_flags & XR_OPF_RESPONSE;
 }
 
-/* Classes that acknowledge, retry and get NAKs */
+/* True for transports that acknowledge, retry and have NAKs. */
 static __always_inline bool is_reliable(const struct xr_packet *pkt)
 {
 	return xr_class_of(pkt) == XR_CLASS_RC || xr_class_of(pkt) == XR_CLASS_XRC;
 }
 
-/* Same partition, and one of both is a full member (IBTA 10.9.3). */
+/* Both sides must be in the same partition, at least one of them as a full member (IBTA 10.9.3). */
 static __always_inline enum xr_reason check_pkey(const struct xr_packet *pkt,
 						 const struct xr_qp_entry *qp)
 {
@@ -50,13 +50,13 @@ static __always_inline enum xr_reason check_type(const struct xr_packet *pkt,
 	case XR_CLASS_XRC:
 		type = is_response(pkt) ? XR_QPT_XRC_SEND : XR_QPT_XRC_RECV;
 		break;
-	default: /* congestion is notified to every type */
+	default: /* CNP: allowed for all types */
 		return XR_OK;
 	}
 	return qp->type == type ? XR_OK : XR_QP_TYPE;
 }
 
-/* Connected types hear their peer only, at the address that the peer was given. */
+/* A connected QP accepts packets only from its peer, and only to the address that its peer uses. */
 static __always_inline enum xr_reason check_addresses(const struct xr_packet *pkt,
 						      const struct xr_qp_entry *qp)
 {
@@ -76,8 +76,8 @@ static __always_inline enum xr_reason check_qkey(const struct xr_packet *pkt,
 }
 
 /*
- * To a group goes what is sent to the multicast QPN, and nothing else does (IBTA 9.6.1.2). Each of
- * its members has a Q_Key of its own: the daemon looks.
+ * Packets to a multicast group must have the multicast QPN, and other packets must not (IBTA
+ * 9.6.1.2). The daemon checks the Q_Key, because each member of the group has its own.
  */
 static __always_inline enum xr_reason check_group(const struct xr_packet *pkt)
 {
@@ -88,7 +88,7 @@ static __always_inline enum xr_reason check_group(const struct xr_packet *pkt)
 	return (pkt->pkey ^ XR_DEFAULT_PKEY) & XR_PKEY_MASK ? XR_PKEY : XR_OK;
 }
 
-/* In [first, end) of the 24-bit circle; unsigned, as responses may span more than half of it. */
+/* Accepts [first, end), modulo 2^24. Not signed, because responses can span more than 2^23. */
 static __always_inline enum xr_reason psn_between(__u32 psn, __u32 first, __u32 end)
 {
 	__u32 off = (psn - first) & XR_PSN_MASK, len = (end - first) & XR_PSN_MASK;
@@ -97,8 +97,8 @@ static __always_inline enum xr_reason psn_between(__u32 psn, __u32 first, __u32 
 }
 
 /*
- * Reliable classes only: after a loss of any length, an unreliable connection
- * starts again with whatever PSN the next message has (IBTA 9.8.2.2.1).
+ * For reliable transports only: after a loss of any length, the next message on UC may have any PSN
+ * (IBTA 9.8.2.2.1). tables.h has the limits of the window.
  */
 static __always_inline enum xr_reason check_psn(const struct xr_packet *pkt,
 						const struct xr_qp_entry *qp)
@@ -118,7 +118,6 @@ static __always_inline enum xr_reason check_psn(const struct xr_packet *pkt,
 	return psn_between(pkt->psn, expected - XR_PSN_BEHIND, expected + XR_PSN_AHEAD + 1);
 }
 
-/* A QP without path MTU (0) takes what a packet may carry. */
 static __always_inline enum xr_reason check_mtu(const struct xr_packet *pkt,
 						const struct xr_qp_entry *qp)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* From the reason to the fate of the packet: rate limit, metadata, counters, XDP action. */
+/* From the reason to the verdict: rate limit, metadata, counters, XDP action. */
 #ifndef XROCE_BPF_VERDICT_H
 #define XROCE_BPF_VERDICT_H
 
@@ -10,7 +10,7 @@
 
 #define NSEC_PER_SEC 1000000000ull
 
-/* Packets that want a NAK and may go to the daemon, a second and CPU; 0: none */
+/* Limit of packets with action ANSWER that go to the daemon, per second and CPU */
 const volatile __u32 nak_rate = 10000;
 
 static const __u8 actions[] = {
@@ -30,7 +30,7 @@ static __always_inline void count(enum xr_reason reason, __u32 bytes)
 	stat->bytes += bytes;
 }
 
-/* Time earns tokens; what is too short for a whole one stays on the clock. */
+/* Adds tokens for the time since last_ns, and advances last_ns by the time that they stand for. */
 static __always_inline void refill(struct xr_limiter *l, __u64 now)
 {
 	__u64 elapsed = now - l->last_ns, earned;
@@ -61,7 +61,10 @@ static __always_inline bool may_answer(void)
 	return true;
 }
 
-/* Metadata of a program before this one would stand between ours and the frame. */
+/*
+ * Writes the metadata. Returns false if there is no room, or if a previous XDP program has left
+ * metadata, which would be between ours and the frame.
+ */
 static __always_inline bool write_meta(struct xdp_md *ctx, const struct xr_packet *pkt,
 				       enum xr_reason reason)
 {
@@ -85,7 +88,9 @@ static __always_inline bool write_meta(struct xdp_md *ctx, const struct xr_packe
 	return true;
 }
 
-/* Makes a packet ready for the daemon; returns the reason, or why it cannot go there. */
+/*
+ * Prepares a packet for the daemon. Returns `reason`, or the reason why the daemon cannot get it.
+ */
 static __always_inline enum xr_reason prepare(struct xdp_md *ctx, const struct xr_packet *pkt,
 					      enum xr_reason reason, __u32 queue)
 {
@@ -96,13 +101,13 @@ static __always_inline enum xr_reason prepare(struct xdp_md *ctx, const struct x
 	return write_meta(ctx, pkt, reason) ? reason : XR_NO_METADATA;
 }
 
-/* Unreliable classes know no NAK: what would want one is dropped. */
+/* On unreliable transports, which have no NAK, packets with action ANSWER are dropped. */
 static __always_inline bool goes_to_daemon(const struct xr_packet *pkt, enum xr_reason reason)
 {
 	return reason == XR_OK || (actions[reason] == XR_ACT_ANSWER && is_reliable(pkt));
 }
 
-/* The one place that counts: each packet once, under one reason. */
+/* Counts the packet under one reason and returns the XDP action. */
 static __always_inline int conclude(struct xdp_md *ctx, const struct xr_packet *pkt,
 				    enum xr_reason reason, __u32 frame_len)
 {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The XDP program: a list of checks, in the order of their cost and of what they
- * need to know. The first that fails gives the reason (xroce/reason.h).
+ * The XDP program: a sequence of checks, cheap ones first. The first check that fails gives the
+ * reason (include/xroce/reason.h). docs/xdp.md describes the program.
  *
- * Two entries, one body: `xroce` for drivers and kernels that hand over linear
- * frames, `xroce_frags` where a frame may come in several buffers. The loader takes one.
+ * There are two entry points, of which the daemon loads one: `xroce` for linear frames,
+ * `xroce_frags` if frames can consist of several buffers.
  */
 #include <linux/bpf.h>
 
@@ -15,10 +15,10 @@
 #include "key.h"
 #include "verdict.h"
 
-/* Off for peers whose sequence numbers jump further than tables.h thinks sane */
-const volatile bool psn_window = true;
-
-/* The GID of an IPv4 address looks like an IPv6 address, but is none on the wire. */
+/*
+ * Looks up the destination and sets pkt->group. A GID in IPv4-mapped form stands for an IPv4
+ * address and is not valid as the address of an IPv6 packet.
+ */
 static __always_inline bool is_ours(struct xr_packet *pkt)
 {
 	const struct xr_addr_entry *entry;
@@ -42,16 +42,16 @@ static __always_inline enum xr_reason parse(struct xr_cursor *c, struct xr_packe
 	return xr_parse_transport(c, pkt, &lengths);
 }
 
-/* The first buffer ends within the headers: parse a copy of them. */
+/* Parses a copy of the headers, for frames whose first buffer ends within the headers. */
 static __always_inline enum xr_reason parse_copy(struct xdp_md *ctx, __u32 frame_len,
 						 struct xr_packet *pkt)
 {
-	/* the verifier wants words on the stack aligned: IP comes 14 + 4n bytes into the frame */
+	/* the verifier requires aligned words on the stack; IP is 14 + 4n bytes behind the start */
 	__u8 buf[2 + XR_MAX_PARSED] __attribute__((aligned(8))) = {};
 	struct xr_cursor c = { .pos = buf + 2, .end = buf + sizeof(buf), .left = frame_len };
 	__u32 n = frame_len < XR_MAX_PARSED ? frame_len : XR_MAX_PARSED;
 
-	/* the verifier must see both bounds on n itself, where the compiler would compare copies */
+	/* keep the compiler from comparing copies of n: the verifier has to see the bounds of n */
 	barrier_var(n);
 	if (n < sizeof(struct xr_eth))
 		return XR_TRUNC_ETH;
@@ -88,8 +88,7 @@ static __always_inline enum xr_reason examine(struct xdp_md *ctx, __u32 frame_le
 	XR_REQUIRE(check_type(pkt, qp));
 	XR_REQUIRE(check_addresses(pkt, qp));
 	XR_REQUIRE(check_qkey(pkt, qp));
-	if (psn_window)
-		XR_REQUIRE(check_psn(pkt, qp));
+	XR_REQUIRE(check_psn(pkt, qp));
 	XR_REQUIRE(check_mtu(pkt, qp));
 	return check_rkey(pkt, qp);
 }

@@ -130,10 +130,9 @@ static int answers_of(struct fixture *f)
 /* A token takes a third of a second to come back: long against the runs of these lines. */
 static void test_bucket(void)
 {
-	const struct settings settings = { .nak_rate = 3, .psn_window = true };
 	struct fixture f;
 
-	if (!TAP_OK(fixture_open(&f, &settings), "3 answers a second: loads"))
+	if (!TAP_OK(fixture_open(&f, 3), "3 answers a second: loads"))
 		return;
 	TAP_OK(answers_of(&f) == 3, "a full bucket to begin with");
 	set_bucket(&f, 0, 0);
@@ -160,34 +159,17 @@ static void test_bucket(void)
 
 static void test_no_answers(void)
 {
-	const struct settings settings = { .nak_rate = 0, .psn_window = true };
 	struct fixture f;
 
-	if (!TAP_OK(fixture_open(&f, &settings), "no answers: loads"))
+	if (!TAP_OK(fixture_open(&f, 0), "no answers: loads"))
 		return;
 	TAP_OK(run_spec(&f, &forged, XDP_DROP, XR_RATE_LIMIT), "no answers: forged key");
 	TAP_OK(run_spec(&f, &valid, XDP_REDIRECT, XR_OK), "no answers: valid packet");
 	fixture_close(&f);
 }
 
-static void test_no_window(void)
-{
-	const struct settings settings = { .nak_rate = 10000, .psn_window = false };
-	const struct spec request = { .psn_off = XR_PSN_AHEAD + 1 };
-	const struct spec response = { OP(RC(ACK)), .psn_off = 1 << 23 };
-	struct fixture f;
-
-	if (!TAP_OK(fixture_open(&f, &settings), "no PSN window: loads"))
-		return;
-	TAP_OK(run_spec(&f, &request, XDP_REDIRECT, XR_OK), "no PSN window: request");
-	TAP_OK(run_spec(&f, &response, XDP_REDIRECT, XR_OK), "no PSN window: response");
-	TAP_OK(run_spec(&f, &stray, XDP_DROP, XR_NO_QP), "no PSN window: no QP");
-	fixture_close(&f);
-}
-
-void test_settings(void)
+void test_nak_rate(void)
 {
 	test_bucket();
 	test_no_answers();
-	test_no_window();
 }

@@ -283,7 +283,7 @@ bool fixture_stats(struct fixture *f, struct xr_stat stats[XR_REASON_COUNT])
 	return count == XR_REASON_COUNT;
 }
 
-bool fixture_open(struct fixture *f, const struct settings *settings)
+bool fixture_open(struct fixture *f, uint32_t nak_rate)
 {
 	memset(f, 0, sizeof(*f));
 	f->socket = -1;
@@ -291,8 +291,7 @@ bool fixture_open(struct fixture *f, const struct settings *settings)
 	f->skel = xroce_bpf__open();
 	if (!f->skel)
 		return false;
-	f->skel->rodata->nak_rate = settings->nak_rate;
-	f->skel->rodata->psn_window = settings->psn_window;
+	f->skel->rodata->nak_rate = nak_rate;
 	if (xroce_bpf__load(f->skel) || !fill_tables(f))
 		goto fail;
 	f->socket = xdp_socket();

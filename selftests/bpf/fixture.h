@@ -91,14 +91,7 @@ enum test_key {
 uint32_t test_rkey(enum test_key key);
 uint64_t test_key_va(enum test_key key);
 
-struct settings {
-	uint32_t nak_rate;
-	bool psn_window;
-};
-#define USUAL_SETTINGS                                                                             \
-	{                                                                                          \
-		.nak_rate = 10000, .psn_window = true                                              \
-	}
+#define TEST_NAK_RATE 10000 /* per second and CPU */
 
 struct fixture {
 	struct xroce_bpf *skel;
@@ -107,7 +100,7 @@ struct fixture {
 	struct xr_stat before[XR_REASON_COUNT];
 };
 
-bool fixture_open(struct fixture *f, const struct settings *settings);
+bool fixture_open(struct fixture *f, uint32_t nak_rate);
 void fixture_close(struct fixture *f);
 bool fixture_add_qp(struct fixture *f, uint32_t qpn, const struct xr_qp_entry *entry,
 		    const struct xr_psn_entry *psns);

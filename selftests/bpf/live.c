@@ -123,10 +123,9 @@ static bool attach(struct live *l)
 
 static bool open_live(struct live *l, uint16_t bind_flags)
 {
-	const struct settings settings = USUAL_SETTINGS;
 
 	l->link = l->sender = l->kernel = -1;
-	if (!fixture_open(&l->f, &settings) || !make_xsk(l, bind_flags) || !attach(l))
+	if (!fixture_open(&l->f, TEST_NAK_RATE) || !make_xsk(l, bind_flags) || !attach(l))
 		return false;
 	l->sender = packet_socket("xrt0");
 	l->kernel = packet_socket("xrt1");

@@ -11,7 +11,7 @@ void test_opcodes(struct fixture *f); /* each that there is: accepted, and refus
 void test_truncation(struct fixture *f);
 void test_captures(struct fixture *f);
 void test_delivery(struct fixture *f); /* sockets, metadata, rate limit */
-void test_settings(void);
+void test_nak_rate(void);
 void test_iterators(struct fixture *f);
 void test_live(void);	  /* a veth pair and a bound AF_XDP socket */
 void test_coverage(void); /* no reason may be left without a frame */

@@ -26,7 +26,6 @@ static int print_libbpf(enum libbpf_print_level level, const char *fmt, va_list 
 
 int main(void)
 {
-	const struct settings settings = USUAL_SETTINGS;
 	struct fixture f;
 
 	if (geteuid()) {
@@ -39,7 +38,7 @@ int main(void)
 		return 1;
 	}
 	test_load();
-	if (!TAP_OK(fixture_open(&f, &settings), "programs and tables"))
+	if (!TAP_OK(fixture_open(&f, TEST_NAK_RATE), "programs and tables"))
 		return tap_end();
 	test_iterators(&f);
 	test_tables(&f);
@@ -48,7 +47,7 @@ int main(void)
 	test_delivery(&f);
 	test_captures(&f);
 	fixture_close(&f);
-	test_settings();
+	test_nak_rate();
 	test_live();
 	test_coverage();
 	test_docs();
