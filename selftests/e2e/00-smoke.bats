@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# The thinnest whole path: devices show up, one message goes across.
+# The shortest check of the whole path: devices are listed, one message is transferred.
 
 load helpers
 
@@ -9,7 +9,7 @@ load helpers
 	run_on b ibv_devices | grep -w xrb
 }
 
-@test "ibv_devinfo shows an active RoCE port" {
+@test "ibv_devinfo shows an active RoCE port with IPv4 and IPv6 GIDs" {
 	run_on a ibv_devinfo -v -d xra >"$BATS_TEST_TMPDIR/info"
 	cat "$BATS_TEST_TMPDIR/info"
 	grep -Eq 'state:\s+PORT_ACTIVE' "$BATS_TEST_TMPDIR/info"
@@ -19,17 +19,17 @@ load helpers
 	grep -Eq 'GID\[.*fd77::1, RoCE v2' "$BATS_TEST_TMPDIR/info"
 }
 
-@test "ibv_rc_pingpong" {
+@test "ibv_rc_pingpong completes" {
 	both ibv_rc_pingpong -g @4 -n 10 -c
 	grep -q '10 iters in' "$OUT/client"
 }
 
-@test "without the provider there is no device" {
+@test "ibv_devices lists no device without the provider" {
 	run on a ibv_devices
 	[[ $output != *xra* ]]
 }
 
-@test "without a daemon the provider changes nothing" {
+@test "the provider adds no device if no daemon is running" {
 	mkdir -p "$BATS_TEST_TMPDIR/empty"
 	run on a "$XROCE" run -r "$BATS_TEST_TMPDIR/empty" ibv_devices
 	echo "$output"

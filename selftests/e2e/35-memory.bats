@@ -1,16 +1,17 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# rdma_memory: every kind of memory registered, read and written from afar, and taken away.
+# rdma_memory: registers every kind of memory, transfers to and from it, and unmaps it.
 
 load helpers
 load memory
 
-# beside COMMAND...: other programs on the same devices move data meanwhile, and notice nothing
-beside() {
+# with_other_traffic COMMAND...: runs the command while other programs transfer data between the same devices; both
+# must succeed
+with_other_traffic() {
 	local daemon other status=0
 
 	daemon=$(daemon_pid a)
-	PORT=$((PORT + 1)) both -t 50 "$XR_BUILD/selftests/e2e/rdma_verify" -g @4 -m 1024 -t mixed -n 20 &
+	PORT=$((PORT + 1)) both -t 50 "$BIN/rdma_verify" -g @4 -m 1024 -t mixed -n 20 &
 	other=$!
 	"$@" || status=$?
 	wait "$other" || status=$?
@@ -18,106 +19,107 @@ beside() {
 	return "$status"
 }
 
-# On an emulated machine a start costs more than a test: all kinds go in one, at the end.
+# On an emulated machine, starting the program takes longer than one of its tests. The last two bats tests run all
+# tests in one program.
 
-@test "memory: private anonymous" {
+@test "RDMA works on private anonymous memory" {
 	memory anonymous
 }
 
-@test "memory: shared anonymous" {
+@test "RDMA works on shared anonymous memory" {
 	memory shared-anonymous
 }
 
-@test "memory: POSIX shared memory" {
+@test "RDMA works on POSIX shared memory" {
 	memory shm
 }
 
-@test "memory: memfd, mapped shared and private" {
+@test "RDMA works on a memfd, mapped shared and private" {
 	memory memfd
 }
 
-@test "memory: private mapping of a file" {
+@test "RDMA to a private file mapping leaves the file unchanged" {
 	memory file-private
 }
 
-@test "memory: shared mapping of a file" {
+@test "RDMA to a shared file mapping changes the file" {
 	memory file-shared
 }
 
-@test "memory: read-only, for local and remote reading alone" {
+@test "read-only memory can be registered for reading only" {
 	memory read-only
 }
 
-@test "memory: a program's constants" {
+@test "constants of a program can be registered for remote reading" {
 	memory constant
 }
 
-@test "memory: stack" {
+@test "RDMA works on the stack" {
 	memory stack
 }
 
-@test "memory: bss and data" {
+@test "RDMA works on bss and data" {
 	memory static
 }
 
-@test "memory: malloc" {
+@test "RDMA works on memory from malloc" {
 	memory malloc
 }
 
-@test "memory: huge pages" {
+@test "RDMA works on huge pages" {
 	memory hugetlb
 }
 
-@test "memory: unaligned, and the bytes beside stay" {
+@test "RDMA to an unaligned region leaves adjacent bytes unchanged" {
 	memory unaligned
 }
 
-@test "memory: no bytes at all" {
+@test "a region of zero bytes allows transfers of zero bytes only" {
 	memory zero-length
 }
 
-@test "memory: one region over several mappings" {
+@test "RDMA works on one region over several mappings" {
 	memory several-mappings
 }
 
-@test "memory: a hole is refused" {
+@test "registering a range with a hole fails with EFAULT" {
 	memory hole
 }
 
-@test "memory: impossible ranges and rights are refused" {
+@test "registering invalid ranges or access flags fails" {
 	memory bad-range
 }
 
-@test "memory: overlapping regions" {
+@test "overlapping regions do not affect each other" {
 	memory overlap
 }
 
-@test "memory: written while a region around it comes and goes" {
-	memory beneath
+@test "RDMA works while a larger region around the memory is registered and deregistered" {
+	memory nested
 }
 
-@test "memory: the same again and again" {
-	memory again
+@test "the same memory can be registered repeatedly" {
+	memory repeated
 }
 
-@test "memory: truncated under its region, only the owner suffers" {
-	beside memory truncated
+@test "truncating a registered file fails requests of its owner only" {
+	with_other_traffic memory truncated
 }
 
-@test "memory: unmapped under its region, only the owner suffers" {
-	beside memory munmap
+@test "unmapping registered memory affects its owner only" {
+	with_other_traffic memory munmap
 }
 
-@test "memory: grown by realloc under its region" {
-	memory grown
+@test "realloc of registered memory keeps its content" {
+	memory realloc
 }
 
-@test "memory: fork while regions live" {
+@test "regions and private data survive fork" {
 	memory fork
 }
 
-# Written first by the parent, by the child or by the peer: each keeps a page of its own.
-@test "memory: fork while regions live, nothing adopted" {
+# The first write may come from the parent, the child or the peer; parent and child must not share a page after it.
+@test "regions and private data survive fork with XROCE_ADOPT=never" {
 	export XROCE_ADOPT=never
 
 	memory fork
@@ -125,29 +127,29 @@ beside() {
 	memory anonymous
 }
 
-@test "memory: 64 KiB in 32 pieces, 33 refused" {
-	memory pieces
+@test "a SEND with 32 SGEs works, 33 are refused" {
+	memory max-sge
 }
 
-@test "memory: completion queue resized under load" {
+@test "a CQ can be resized under load" {
 	memory resize-cq
 }
 
-@test "memory: queue pairs reset and used again" {
+@test "QPs work again after errors and RESET" {
 	memory reset
 }
 
-@test "memory: one message of 2^31 bytes" {
-	memory longest
+@test "a message of 2^31 bytes arrives" {
+	memory max-message
 }
 
-# Without the message of 2^31 bytes
-mapfile -t all < <("$XR_BUILD/selftests/e2e/rdma_memory" -l | awk '$1 != "longest" { print "-t"; print $1 }')
+# Arguments for all tests but the message of 2^31 bytes
+mapfile -t all < <("$BIN/rdma_memory" -l | awk '$1 != "max-message" { print "-t"; print $1 }')
 
-@test "memory: all but the longest message within one host" {
-	within_host "${all[@]}"
+@test "all rdma_memory tests but the longest message pass within one host" {
+	both_on_a -t 60 "$BIN/rdma_memory" -g @4 "${all[@]}"
 }
 
-@test "memory: all but the longest message between two hosts" {
-	both -t 50 "$XR_BUILD/selftests/e2e/rdma_memory" -g @4 "${all[@]}"
+@test "all rdma_memory tests but the longest message pass between two hosts" {
+	both -t 50 "$BIN/rdma_memory" -g @4 "${all[@]}"
 }

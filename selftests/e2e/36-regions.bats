@@ -1,48 +1,48 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# rdma_memory: regions that are not simply memory that is there, on two hosts and within one.
+# rdma_memory: on-demand, null, device memory, dma-buf and imported regions. 35-memory runs all of them together as
+# well.
 
 load helpers
 load memory
 
-# In one run with all others, in 35-memory
-
-@test "regions: on demand, memory comes and goes" {
+@test "an on-demand region follows munmap, mmap and mprotect" {
 	memory on-demand
 }
 
-@test "regions: the whole address space on demand" {
+@test "an implicit on-demand region covers the whole address space" {
 	memory implicit
 }
 
-@test "regions: memory on demand is fetched by advice" {
+@test "ibv_advise_mr prefetches pages of an on-demand region" {
 	memory advise
 }
 
-@test "regions: the region that is no memory" {
+@test "a null region reads as zeros and discards writes" {
 	memory null
 }
 
-@test "regions: device memory" {
+@test "RDMA works on device memory" {
 	memory device
 }
 
-@test "regions: a memfd as a buffer by its descriptor" {
+@test "RDMA works on a memfd registered as a dma-buf" {
 	memory buffer
 }
 
-@test "regions: a dma-buf of ordinary memory" {
+@test "RDMA works on a udmabuf" {
 	memory udmabuf
 }
 
-@test "regions: a domain and a region that two processes have" {
+@test "another process can import a PD and an MR" {
 	memory import
 }
 
-@test "regions: all that rereg_mr can change" {
+@test "ibv_rereg_mr changes translation, PD and access" {
 	memory rereg
 }
 
-@test "regions: all of them within one host" {
-	within_host -t on-demand -t implicit -t advise -t null -t device -t buffer -t import -t rereg
+@test "special regions work within one host" {
+	both_on_a -t 60 "$BIN/rdma_memory" -g @4 -t on-demand -t implicit -t advise -t null -t device -t buffer \
+		-t import -t rereg
 }

@@ -1,13 +1,13 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# What query_device reports can be had, all of it, and not more.
+# The limits that ibv_query_device reports: as many objects can be created, and not one more.
 
 load helpers
 load limits
 
 LOWERED=(--max-pd 50 --max-cq 60 --max-qp 70 --max-mr 80 --max-srq 40 --max-ah 30)
 
-@test "limits: of the device, lowered" {
+@test "device limits are reported and enforced" {
 	daemon_up a "${LOWERED[@]}"
 	equal "PDs" "$(limits pd)" "50 pds"
 	equal "CQs" "$(limits cq)" "60 cqs"
@@ -19,7 +19,7 @@ LOWERED=(--max-pd 50 --max-cq 60 --max-qp 70 --max-mr 80 --max-srq 40 --max-ah 3
 	equal "XRC domains" "$(limits xrcd)" "50 xrcds"
 }
 
-@test "limits: of one client, lowered" {
+@test "limits of one client are reported and enforced" {
 	local kind
 
 	daemon_up a "${LOWERED[@]/#--/--client-}"
@@ -28,23 +28,23 @@ LOWERED=(--max-pd 50 --max-cq 60 --max-qp 70 --max-mr 80 --max-srq 40 --max-ah 3
 	done
 }
 
-@test "limits: the longest queues" {
+@test "the longest CQ and QP can be created and filled" {
 	daemon_up a
 	equal "queues" "$(limits depth)" "1048576 entries of a CQ, 32768 of a QP"
 }
 
-@test "limits: the longest lists, the most READs" {
+@test "the limits of SGEs and outstanding READs are enforced" {
 	daemon_up a
 	equal "lists" "$(limits list)" "32 elements, 16 READs"
 }
 
-@test "limits: multicast" {
+@test "the limits of multicast groups and members are enforced" {
 	daemon_up a
 	equal "groups" "$(limits group)" "128 groups"
 	equal "members" "$(limits member)" "128 members"
 }
 
-@test "limits: memory is for what there is, not for what there may be" {
+@test "higher limits alone need no memory" {
 	local small large
 
 	daemon_up a "${LOWERED[@]}"
@@ -56,13 +56,13 @@ LOWERED=(--max-pd 50 --max-cq 60 --max-qp 70 --max-mr 80 --max-srq 40 --max-ah 3
 	((large - small < 8192))
 }
 
-@test "limits: a thousand queue pairs take little memory" {
+@test "1000 QPs take at most 32 MB of the daemon's memory" {
 	local before after program
 
 	daemon_up a --max-qp 1000
 	before=$(rss)
 	mkfifo "$BATS_TEST_TMPDIR/go"
-	run_on a "$XR_BUILD/selftests/e2e/rdma_limits" -w -g "$(gid_index a "$A4")" qp \
+	run_on a "$BIN/rdma_limits" -w -g "$(gid_index a "$A4")" qp \
 		<"$BATS_TEST_TMPDIR/go" >"$BATS_TEST_TMPDIR/out" 3>&- &
 	program=$!
 	exec 9>"$BATS_TEST_TMPDIR/go"

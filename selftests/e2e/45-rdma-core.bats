@@ -1,14 +1,13 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# rdma-core's own tests, as the distribution ships them, in Python over its libibverbs. What a
-# device does not have they skip: docs/conformance.md.
-
+# rdma-core's own tests from the Debian package, in Python (pyverbs) over the system's libibverbs. They skip what a
+# device does not support (docs/conformance.md).
 
 load helpers
 
 TESTS=/usr/share/doc/rdma-core/tests
 
-# How many tests of each module pass; a test that begins to skip is missed here.
+# Number of tests that pass in each module. A test that passed before and is now skipped is a failure.
 PASS="addr 3 atomic 9 cq 4 cq_events 2 cqex 5 device 16 fork 1 mr 17 odp 17 parent_domain 6 pd 4 qp 21
 	qpex 20 relaxed_ordering 3 shared_pd 1"
 
@@ -20,7 +19,7 @@ setup_file() {
 	daemons_up
 }
 
-# Lines of unittest -v to lines: module, test, ok or skipped or FAIL or ERROR. What a test prints
+# Converts the output of unittest -v to lines of: module, test, and ok, skipped, FAIL or ERROR. A test's own output
 # stands between its name and its result.
 results() {
 	awk '
@@ -38,26 +37,26 @@ results() {
 	}'
 }
 
-@test "rdma-core's tests: none fails, none that passed is skipped" {
-	local log=$BATS_TEST_TMPDIR/log got=$BATS_TEST_TMPDIR/got module want have huge status=0
+@test "the tests of rdma-core pass as docs/conformance.md says" {
+	local log=$BATS_TEST_TMPDIR/log results=$BATS_TEST_TMPDIR/results module want have huge status=0
 
 	cp -r "$TESTS" "$BATS_TEST_TMPDIR/tests"
 	find "$BATS_TEST_TMPDIR/tests" -name '*.gz' -exec gunzip {} +
 	run_on a timeout $((100 * SLOW)) /usr/bin/python3 "$BATS_TEST_TMPDIR/tests/run_tests.py" --dev xra \
 		--gid "$(gid_index a "$A4")" -v >"$log" 2>&1 || status=$?
-	# the program counts tests of drivers that are not ours as failed
-	((status == 124)) && { tail -n 3 "$log"; echo "not done in time"; return 1; }
+	# the exit status is not used: tests of other drivers count as failed
+	((status == 124)) && { tail -n 3 "$log"; echo "not finished in time"; return 1; }
 	status=0
-	results <"$log" >"$got"
-	if grep -E ' (FAIL|ERROR)$' "$got"; then
+	results <"$log" >"$results"
+	if grep -E ' (FAIL|ERROR)$' "$results"; then
 		status=1
 	fi
 	while read -r module want; do
-		have=$(grep -c "^$module .* ok$" "$got") || true
-		# make check provides huge pages, but others may take them
+		have=$(grep -c "^$module .* ok$" "$results") || true
+		# selftests/run provides huge pages, but other processes may take them
 		huge=$(grep -c "(tests\.test_$module\..*There are no huge pages" "$log") || true
 		((have + huge >= want)) || {
-			echo "$module: $have passed, wanted $want"
+			echo "$module: $have passed, expected $want"
 			status=1
 		}
 	done < <(xargs -n 2 <<<"$PASS")

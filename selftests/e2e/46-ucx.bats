@@ -1,8 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# UCX as the distribution ships it, over reliable connections and over datagrams. ucx_perftest tells
-# the other side which device to use, so it has the same name on both hosts. It verifies no
-# payload; what it runs ends only when every message came.
+# UCX of the distribution over RC and UD. Both hosts name the device xra, because ucx_perftest sends the device name
+# to the peer. It does not verify payload; it ends when every message has arrived.
 
 load helpers
 
@@ -15,11 +14,12 @@ setup_file() {
 	export UCX_NET_DEVICES=xra:1 UCX_LOG_LEVEL=warn
 }
 
+# Prints the packets received by host b.
 received() {
 	ctl b counters -j xra | jq -er '.transport[] | select(.name == "rx_packets").value'
 }
 
-# perf OPTION...: some iterations on both hosts, by the device: answers and acknowledgements at least
+# perf OPTION...: runs ucx_perftest on both hosts; at least 10 packets, if only ACKs, must use the device
 perf() {
 	local before after
 
@@ -35,33 +35,32 @@ perf() {
 	fi
 }
 
-@test "UCX finds the device and its RoCE v2 address" {
+@test "UCX finds the device and the index of its RoCE v2 GID" {
 	run_on a env UCX_LOG_LEVEL=debug ucx_info -d >"$BATS_TEST_TMPDIR/info"
 	grep -q "Transport: rc_verbs" "$BATS_TEST_TMPDIR/info"
 	grep -q "Transport: ud_verbs" "$BATS_TEST_TMPDIR/info"
-	grep -q "xra:1 using gid_index $(ctl a status -j xra |
-		jq --arg a "$A4" '.gids[] | select(.gid == $a).index')" "$BATS_TEST_TMPDIR/info"
+	grep -q "xra:1 using gid_index $(gid_index a "$A4")" "$BATS_TEST_TMPDIR/info"
 }
 
-@test "rc_verbs: active messages, short, copied and not" {
+@test "UCX rc_verbs transfers active messages: short, bcopy and zcopy" {
 	perf -d xra:1 -x rc_verbs -t am_lat -D short -s 8
 	perf -d xra:1 -x rc_verbs -t am_lat -D bcopy -s 1024
 	perf -d xra:1 -x rc_verbs -t am_bw -D zcopy -s 4096
 }
 
-@test "rc_verbs: put and get" {
+@test "UCX rc_verbs runs put and get" {
 	perf -d xra:1 -x rc_verbs -t put_lat -D short -s 8
 	perf -d xra:1 -x rc_verbs -t put_bw -D zcopy -s 65536
 	perf -d xra:1 -x rc_verbs -t get -D bcopy -s 1024
 	perf -d xra:1 -x rc_verbs -t get -D zcopy -s 65536
 }
 
-@test "rc_verbs: atomics" {
+@test "UCX rc_verbs runs atomics" {
 	perf -d xra:1 -x rc_verbs -t fadd -D short -s 8
 	perf -d xra:1 -x rc_verbs -t cswap -D short -s 8
 }
 
-@test "rc_verbs: tag matching and streams, connected by datagrams" {
+@test "UCX tag matching and streams work over rc_verbs with ud_verbs wireup" {
 	local -x UCX_TLS=rc_verbs,ud_verbs:aux
 
 	perf -t tag_lat -s 8
@@ -69,7 +68,7 @@ perf() {
 	perf -t stream_lat -s 1024
 }
 
-@test "rc_verbs: remote memory through the upper interface" {
+@test "UCP remote memory access works over rc_verbs" {
 	local -x UCX_TLS=rc_verbs,ud_verbs:aux
 
 	perf -t ucp_put_lat -s 4096
@@ -77,22 +76,21 @@ perf() {
 	perf -t ucp_fadd -s 8
 }
 
-@test "ud_verbs: active messages" {
+@test "UCX ud_verbs transfers active messages" {
 	perf -d xra:1 -x ud_verbs -t am_lat -D short -s 8
 	perf -d xra:1 -x ud_verbs -t am_bw -D zcopy -s 2000
 }
 
-@test "ud_verbs: tag matching, small and large" {
+@test "UCX tag matching works over ud_verbs" {
 	local -x UCX_TLS=ud_verbs
 
 	perf -t tag_lat -s 8
 	perf -t tag_bw -s 65536
 }
 
-@test "ud_verbs over IPv6" {
+@test "UCX ud_verbs works over IPv6" {
 	local -x UCX_IB_GID_INDEX
 
-	UCX_IB_GID_INDEX=$(ctl a status -j xra |
-		jq --arg a "$A6" '.gids[] | select(.gid == $a).index')
+	UCX_IB_GID_INDEX=$(gid_index a "$A6")
 	perf -d xra:1 -x ud_verbs -t am_lat -D bcopy -s 1024
 }

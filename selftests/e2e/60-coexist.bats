@@ -1,11 +1,11 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# The host's other traffic through the same interface, while xroced runs and RDMA flows.
+# Other traffic through the same interface while xroced runs and RDMA programs transfer data.
 
 load helpers
 
 # bats test_tags=stock
-@test "coexist: ping, IPv4 and IPv6, small and larger than a page" {
+@test "ping works over IPv4 and IPv6, also with more than a page" {
 	local size
 
 	for size in 56 1400 5000; do
@@ -14,13 +14,13 @@ load helpers
 	done
 }
 
-@test "coexist: fragmented IPv4 and IPv6" {
+@test "fragmented IPv4 and IPv6 packets pass" {
 	on b ping -q -c 3 -i 0.05 -W 2 -s 20000 "$A4"
 	on b ping -q -c 3 -i 0.05 -W 2 -s 20000 "$A6"
 }
 
 # bats test_tags=stock
-@test "coexist: TCP, every byte" {
+@test "TCP data passes unchanged" {
 	head -c $((20000000 / SLOW)) /dev/urandom >"$BATS_TEST_TMPDIR/sent"
 	on a timeout $((20 * SLOW)) nc -l 5000 >"$BATS_TEST_TMPDIR/got" </dev/null 3>&- &
 	wait_for 5 listens a 5000
@@ -29,7 +29,7 @@ load helpers
 	cmp "$BATS_TEST_TMPDIR/sent" "$BATS_TEST_TMPDIR/got"
 }
 
-# udp_echo SERVER-PORT ADDRESS: one datagram there, one back
+# udp_echo PORT ADDRESS: sends a datagram to host a and receives it back, bytes reversed
 udp_echo() {
 	on a timeout $((10 * SLOW)) python3 - "$1" "$2" <<'PYTHON' 3>&- &
 import socket, sys
@@ -53,14 +53,14 @@ PYTHON
 	wait
 }
 
-@test "coexist: UDP on other ports, next door to 4791" {
+@test "UDP datagrams to other ports pass, also 4790 and 4792" {
 	requires python3
 	udp_echo 5001 "$A4"
 	udp_echo 4790 "$A4"
 	udp_echo 4792 "$A6"
 }
 
-@test "coexist: UDP port 4791 of an address that is no GID of ours" {
+@test "UDP port 4791 of an address without a GID goes to the kernel" {
 	requires python3
 	on a ip address add 10.78.0.1/32 dev lo
 	on b ip route add 10.78.0.1 via "$A4"
@@ -68,7 +68,7 @@ PYTHON
 	(($(counter a NOT_OUR_ADDR) > 0))
 }
 
-@test "coexist: iperf3 beside ib_write_bw" {
+@test "iperf3 and ib_write_bw run at the same time" {
 	local first status=0
 
 	on a timeout $((30 * SLOW)) iperf3 -s -1 >/dev/null 2>&1 3>&- &
@@ -80,12 +80,13 @@ PYTHON
 	((status == 0))
 }
 
-# pingpong ADDRESS HOST-A-DEVICE HOST-B-DEVICE TCP-PORT: an RC pair on these devices
+# pingpong NETWORK DEVICE-A DEVICE-B TCP-PORT: runs ibv_rc_pingpong on these devices, with the addresses NETWORK.1
+# and NETWORK.2
 pingpong() {
 	local ga gb server status=0
 
-	ga=$(ctl a status -j "$2" | jq -er --arg a "$1.1" '.gids[] | select(.gid == $a) | .index')
-	gb=$(ctl b status -j "$3" | jq -er --arg a "$1.2" '.gids[] | select(.gid == $a) | .index')
+	ga=$(gid_of "$(ctl a status -j "$2")" "$1.1")
+	gb=$(gid_of "$(ctl b status -j "$3")" "$1.2")
 	run_on a timeout $((30 * SLOW)) ibv_rc_pingpong -d "$2" -g "$ga" -p "$4" -c -n 500 3>&- &
 	server=$!
 	wait_for 5 listens a "$4"
@@ -95,13 +96,13 @@ pingpong() {
 	return "$status"
 }
 
-# second_daemon HOST INTERFACE: beside the one that runs; $! is it
+# second_daemon HOST INTERFACE: starts another daemon in the background; $! is its PID
 second_daemon() {
 	nsenter --net="/run/netns/$ID-$1" -- "$XROCED" --interface "$2" --name "xr_$2" \
 		--runtime-dir "$RUN/$1" --bpffs "$RUN/bpf" </dev/null >>"$RUN/$1/log" 2>&1 3>&- &
 }
 
-@test "coexist: two daemons on each host, a device and a network each" {
+@test "two daemons on each host serve two interfaces" {
 	local pids=() first status=0
 
 	ip link add vc mtu "$MTU" netns "$ID-a" type veth peer name vd mtu "$MTU" netns "$ID-b"
@@ -120,7 +121,7 @@ second_daemon() {
 	first=$!
 	pingpong 10.77.9 xr_vc xr_vd 18601 || status=$?
 	wait "$first" || status=$?
-	# one of them ends, the other one's device works on
+	# the other daemons' device must keep working when these two end
 	kill "${pids[@]}"
 	wait "${pids[@]}" || status=$?
 	pingpong 10.77.0 xra xrb 18602 || status=$?
@@ -128,7 +129,7 @@ second_daemon() {
 	((status == 0))
 }
 
-@test "coexist: what passed is counted as such, and nothing of it dropped" {
+@test "passed packets are counted by reason, none is dropped" {
 	on b ping -q -c 1 -W 1 "$A4"
 	on b bash -c "echo >/dev/udp/$A4/9"
 	(($(counter a NOT_UDP) > 0))
@@ -138,7 +139,7 @@ second_daemon() {
 }
 
 # bats test_tags=stock
-@test "coexist: after the daemon has gone, the kernel has all of it" {
+@test "the kernel receives all packets after the daemon ends" {
 	daemon_down a
 	on b ping -q -c 2 -i 0.05 -W 2 "$A4"
 	equal "XDP program" "$(on a ip -j link show va | jq -c '.[0].xdp')" null

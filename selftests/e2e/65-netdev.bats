@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Other network interfaces than one veth queue with jumbo frames. Every test has hosts of its own.
+# Network interfaces other than a veth with one queue and jumbo frames. Each test creates its own hosts.
 
 load helpers
 
@@ -12,23 +12,25 @@ teardown_file() {
 	:
 }
 
-# Daemons' logs first, then the end of the hosts
+# Prints the daemons' logs before the hosts are removed.
 teardown() {
 	report_failure
 	hosts_down
 }
 
+# verify OPTION...: runs rdma_verify with data tests and two refused requests
 verify() {
-	both -t 60 "$XR_BUILD/selftests/e2e/rdma_verify" -g @4 -n "$(few 10)" -b 1048576 -t write -t send-imm -t read \
+	both -t 60 "$BIN/rdma_verify" -g @4 -n "$(iterations 10)" -b 1048576 -t write -t send-imm -t read \
 		-t mixed -t pipeline -t atomic -t wrong-variant -t one-above "$@"
 }
 
+# status_of HOST FILTER: applies a jq filter to the output of xroce status
 status_of() {
 	ctl "$1" status -j "xr$1" | jq -r "$2"
 }
 
 # bats test_tags=stock
-@test "netdev: generic mode" {
+@test "RDMA works with XDP in generic mode" {
 	hosts_up
 	daemons_up --attach generic
 	equal "mode" "$(status_of a .xdp.mode)" generic
@@ -36,7 +38,7 @@ status_of() {
 	both ib_send_lat -x @4 -F -n $((500 / SLOW))
 }
 
-@test "netdev: MTU 1500 is path MTU 1024" {
+@test "interface MTU 1500 gives path MTU 1024" {
 	hosts_up 1500
 	daemons_up
 	equal "path MTU" "$(status_of a .path_mtu)" 1024
@@ -44,7 +46,7 @@ status_of() {
 	fails both -t 8 ibv_rc_pingpong -g @4 -m 4096 -n 5
 }
 
-@test "netdev: MTU 4200 is path MTU 4096" {
+@test "interface MTU 4200 gives path MTU 4096" {
 	requires pmtu=4096
 	hosts_up 4200
 	daemons_up
@@ -52,7 +54,7 @@ status_of() {
 	verify -m 4096
 }
 
-@test "netdev: the path MTU follows the interface" {
+@test "the path MTU follows the MTU of the interface" {
 	hosts_up "$MTU"
 	daemons_up
 	on a ip link set va mtu 1500
@@ -64,7 +66,7 @@ status_of() {
 	verify -m "$PMTU"
 }
 
-@test "netdev: four queues, a worker each" {
+@test "an interface with four queues has four workers" {
 	hosts_up "$MTU" 4
 	daemons_up
 	equal "workers" "$(status_of a '.workers | length')" 4
@@ -73,7 +75,7 @@ status_of() {
 	both -t 40 ib_send_bw -x @4 -F -q 16 -n $((200 / SLOW))
 }
 
-@test "netdev: --queues serves fewer than there are" {
+@test "xroced --queues limits the number of workers" {
 	hosts_up "$MTU" 2
 	daemon_up a --queues 1
 	daemon_up b
@@ -81,7 +83,7 @@ status_of() {
 }
 
 # bats test_tags=stock
-@test "netdev: VLAN devices" {
+@test "RDMA works on VLAN interfaces" {
 	local h
 
 	hosts_up
@@ -101,7 +103,7 @@ status_of() {
 	verify -m 2048
 }
 
-@test "netdev: a routed path" {
+@test "RDMA works over a routed path" {
 	hosts_up
 	on a ip address add 10.79.1.1/32 dev va
 	on b ip address add 10.79.2.1/32 dev vb
@@ -111,7 +113,7 @@ status_of() {
 	A4=10.79.1.1 B4=10.79.2.1 verify -m "$PMTU"
 }
 
-@test "netdev: the interface goes away: the daemon ends and says so" {
+@test "the daemon ends and logs it when its interface is deleted" {
 	local pid
 
 	hosts_up
@@ -123,7 +125,7 @@ status_of() {
 	grep -q 'va' "$RUN/a/log"
 }
 
-@test "netdev: an interface that is not there is an error that names it" {
+@test "the daemon names an interface that does not exist" {
 	hosts_up
 	run on a "$XROCED" --interface nothere --runtime-dir "$RUN/a" --bpffs "$RUN/bpf"
 	echo "$output"
@@ -131,7 +133,7 @@ status_of() {
 	[[ $output == *nothere* ]]
 }
 
-@test "netdev: two daemons for one device name: the second says so, the first stays" {
+@test "a second daemon for a device name is refused, and the first one continues" {
 	hosts_up
 	daemons_up
 	run on a "$XROCED" --interface va --name xra --runtime-dir "$RUN/a" --bpffs "$RUN/bpf"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Two receive queues, two workers a daemon. veth delivers into the queue that the sender's worker has, so a
-# connection between worker 0 of one host and worker 1 of the other has all its packets
+# Two RX queues, hence two workers in each daemon. A veth delivers a packet to the RX queue with the number of the
+# sender's TX queue. On a connection between worker 0 of one host and worker 1 of the other, every packet is therefore
 # received by a worker that does not own the QP.
 
 load helpers
@@ -9,51 +9,52 @@ load datagram
 
 setup_file() {
 	requires root
-	hosts_up "${MTU:-9000}" 2
+	hosts_up "$MTU" 2
 	daemons_up
-	# Workers are given to QPs in turn: one QP more on host a, and pairs are crossed from now on.
+	# QPs are assigned to workers in turn. One QP on host a alone makes later pairs use different workers.
 	run_on a timeout $((5 * SLOW)) ibv_rc_pingpong -d xra -g "$(gid_index a "$A4")" >/dev/null 2>&1 &
 	wait_for 5 qp_exists a
 	kill "$!" 2>/dev/null || true
 	wait_for 5 not qp_exists a
 }
 
+# qp_exists HOST
 qp_exists() {
 	[[ $(objects "$1" qps) != 0 ]]
 }
 
-@test "queues: each has a worker" {
+@test "each queue has a worker" {
 	equal "workers of a" "$(ctl a status -j xra | jq '[.. | .workers? // empty] | first | length')" 2
 }
 
-@test "queues: every byte arrives, over the wrong queue" {
-	both -t 60 "$XR_BUILD/selftests/e2e/rdma_verify" -g @4 -n "$(few 10)" \
+@test "RC data is correct when packets arrive at a queue of another worker" {
+	both -t 60 "$BIN/rdma_verify" -g @4 -n "$(iterations 10)" \
 		-t write -t send -t read -t atomic -t mixed -t pipeline
 	(($(counter a rx_forwarded) > 0))
 	(($(counter b rx_forwarded) > 0))
-	equal "lost on the way between workers" "$(counter a rx_forward_lost)" 0
+	equal "rx_forward_lost of host a" "$(counter a rx_forward_lost)" 0
 }
 
-@test "queues: a lossless wire needs no repair" {
+@test "packets that pass between workers cause no timeouts" {
 	local before
 
 	before=$(($(counter a timeouts) + $(counter b timeouts)))
-	# a local ACK timeout of 2 s: who waits longer was lost, not late on a busy machine
+	# with a local ACK timeout of 2 s a timeout means a lost packet, not a busy machine
 	both -t 60 ib_write_bw -x @4 -F -u 19 -q 8 -s 65536 -n $((500 / SLOW))
 	both -t 60 ib_send_lat -x @4 -F -u 19 -s 8 -n $((500 / SLOW))
 	equal "timeouts" "$(($(counter a timeouts) + $(counter b timeouts)))" "$before"
 }
 
-@test "queues: refusals come back with the right status" {
+@test "refused requests complete with the right status across workers" {
 	for _ in 1 2 3; do
-		both -t 60 "$XR_BUILD/selftests/e2e/rdma_verify" -g @4 \
+		both -t 60 "$BIN/rdma_verify" -g @4 \
 			-t wrong-variant -t one-above -t no-read -t short-receive
 	done
 }
 
-# Of each host two members, a worker's each, while both workers are busy: a member must not miss what another
-# worker received or sent. Receives are there for all of it.
-@test "queues: a group's members are with every worker" {
+# Two members on each host, one for each worker, while both workers are busy. Each member must get the messages that
+# the other worker received or sent. There are enough receives for all messages.
+@test "multicast reaches group members of every worker" {
 	local h i name pid pids=()
 
 	for h in a b; do
@@ -64,8 +65,8 @@ qp_exists() {
 	done
 	both -t 60 ib_write_bw -x @4 -F -u 19 -q 8 -s 65536 -n $((2000 / SLOW)) >"$BATS_TEST_TMPDIR/busy" &
 	for i in 1 2; do
-		tell b send "$B4" 239.7.7.8 0xffffff 0x11111111 far 4
-		tell a send "$A4" 239.7.7.8 0xffffff 0x11111111 near 4
+		datagram b send "$B4" 239.7.7.8 0xffffff 0x11111111 far 4
+		datagram a send "$A4" 239.7.7.8 0xffffff 0x11111111 near 4
 	done
 	for pid in "${pids[@]}"; do
 		wait "$pid" || { tail "$BATS_TEST_TMPDIR"/[ab]?; return 1; }
@@ -75,6 +76,6 @@ qp_exists() {
 			"8 got far 8 got near"
 	done
 	wait
-	equal "lost on the way between workers of a" "$(counter a rx_forward_lost)" 0
-	equal "lost on the way between workers of b" "$(counter b rx_forward_lost)" 0
+	equal "rx_forward_lost of host a" "$(counter a rx_forward_lost)" 0
+	equal "rx_forward_lost of host b" "$(counter b rx_forward_lost)" 0
 }

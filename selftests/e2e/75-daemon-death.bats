@@ -1,40 +1,40 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# The daemon is killed or stopped under running programs: they hear of it, nothing hangs, the
-# netdev is clean, and a new daemon works.
+# The daemon is killed or stopped while programs run: they get DEVICE_FATAL, nothing hangs, the interface has no XDP
+# program any more, and a new daemon works.
 
 load helpers
 
-# under SIGNAL: what rdma_watch must see when its daemon goes by that signal and comes back
-under() {
-	local seen=$BATS_TEST_TMPDIR/seen watch
+# watch_death SIGNAL: ends the daemon by that signal and starts a new one; rdma_watch must see each step
+watch_death() {
+	local log=$BATS_TEST_TMPDIR/log watch
 
-	spawn a "$seen" "$XR_BUILD/selftests/e2e/rdma_watch" death $((20 * SLOW))
+	spawn a "$log" "$BIN/rdma_watch" death $((20 * SLOW))
 	watch=$!
-	wait_for 5 grep -q ready "$seen"
+	wait_for 5 grep -q ready "$log"
 	daemon_down a "$1"
-	wait_for 10 grep -q closed "$seen" || { cat "$seen"; return 1; }
+	wait_for 10 grep -q closed "$log" || { cat "$log"; return 1; }
 	daemon_up a
-	wait "$watch" || { cat "$seen"; return 1; }
-	equal "seen" "$(tr '\n' ' ' <"$seen")" "ready fatal flushed closed opened again "
+	wait "$watch" || { cat "$log"; return 1; }
+	equal "log" "$(tr '\n' ' ' <"$log")" "ready fatal flushed closed opened again "
 }
 
-@test "daemon death: kill -9 is DEVICE_FATAL, all work is flushed" {
-	under KILL
+@test "killing the daemon raises DEVICE_FATAL and flushes all work" {
+	watch_death KILL
 }
 
-@test "daemon death: so is a clean stop" {
-	under TERM
+@test "stopping the daemon raises DEVICE_FATAL and flushes all work" {
+	watch_death TERM
 }
 
-@test "daemon death: after kill -9 the netdev has no XDP program" {
+@test "killing the daemon removes the XDP program" {
 	daemon_down a KILL
 	equal "XDP program" "$(on a ip -j link show va | jq -c '.[0].xdp')" null
 	on b ping -q -c 1 -W 2 "$A4"
 	daemon_up a
 }
 
-@test "daemon death: programs in full run end by themselves, on both hosts" {
+@test "perftest ends on both hosts when a daemon is killed" {
 	local pid status=0
 
 	both -t 20 ib_write_bw -x @4 -F -D $((15 * SLOW)) >/dev/null 2>&1 &
@@ -51,7 +51,7 @@ under() {
 	daemon_up b
 }
 
-@test "daemon death: a second daemon of the same name ends, however often it is started" {
+@test "a daemon for a device name in use ends, however often it is started" {
 	for _ in 1 2 3; do
 		run on a timeout $((10 * SLOW)) "$XROCED" --interface va --name xra --runtime-dir "$RUN/a" \
 			--bpffs "$RUN/bpf"
@@ -61,6 +61,6 @@ under() {
 	done
 }
 
-@test "daemon death: after all that, traffic" {
+@test "traffic works after daemons were killed and restarted" {
 	both ibv_rc_pingpong -g @4 -c -n 20
 }

@@ -1,10 +1,10 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# What operators see: pinned maps by bpftool, tables as text, the xroce command.
+# Tools of the operator: pinned maps by bpftool, tables as text by cat, the xroce command.
 
 load helpers
 
-# A pair that stays: its tables are looked at while it runs
+# A pair of ib_write_bw runs during all tests of this file.
 setup_file() {
 	requires root
 	hosts_up
@@ -25,7 +25,7 @@ teardown_file() {
 }
 
 # bats test_tags=stock
-@test "observe: bpftool shows keys with named fields" {
+@test "bpftool shows keys with named fields" {
 	local first
 
 	first=$(bpftool map dump pinned "$RUN/bpf/xroce/xra/keys" -j | jq -c '.[0].formatted.value')
@@ -33,7 +33,7 @@ teardown_file() {
 	jq -e 'has("va") and has("length") and has("pd") and has("access") and has("variant")' <<<"$first"
 }
 
-@test "observe: bpftool shows QPs with named fields" {
+@test "bpftool shows QPs with named fields" {
 	local first
 
 	first=$(bpftool map dump pinned "$RUN/bpf/xroce/xra/qps" -j | jq -c '.[0].formatted.value')
@@ -42,12 +42,12 @@ teardown_file() {
 }
 
 # bats test_tags=stock
-@test "observe: tables as text, by cat" {
+@test "cat shows QPs and keys as text" {
 	tee /dev/stderr <"$RUN/bpf/xroce/xra/qps_text" | grep -E "RC +RT[RS] .* $A4 $B4"
 	tee /dev/stderr <"$RUN/bpf/xroce/xra/keys_text" | grep -E 'MR +VALID .* 0x[0-9a-f]+ '
 }
 
-@test "observe: xroce list, status" {
+@test "xroce list and status show the device" {
 	ctl a list | tee /dev/stderr | grep -Eq '^xra +va '
 	ctl a status xra | tee /dev/stderr | grep -Eq '^interface +va'
 	ctl a status | grep -q "$A4"
@@ -56,20 +56,20 @@ teardown_file() {
 	ctl a status -j xra | jq -e '.xdp.why | length > 10'
 }
 
-@test "observe: xroce qp, mr, cq, client" {
+@test "xroce qp, mr, cq and client show objects" {
 	ctl a qp | tee /dev/stderr | grep -Eq 'RC +RT[RS]'
 	ctl a mr xra | tee /dev/stderr | grep -Eq 'lw,rw.* valid '
 	ctl a cq xra | tee /dev/stderr | grep -q depth
 	ctl a client xra | tee /dev/stderr | grep -q ib_write_bw
 }
 
-@test "observe: xroce srq; others that are none" {
+@test "xroce srq counts the QPs of an SRQ; kinds without objects are empty lists" {
 	local kind program
 
 	spawn a "$BATS_TEST_TMPDIR/log" ibv_srq_pingpong -g "$(gid_index a "$A4")" -q 3
 	program=$!
-	takes() { [[ $(ctl a srq -j xra | jq '.[0].qps') == 3 ]]; }
-	wait_for 10 takes
+	has_three_qps() { [[ $(ctl a srq -j xra | jq '.[0].qps') == 3 ]]; }
+	wait_for 10 has_three_qps
 	ctl a srq xra | tee /dev/stderr | grep -q ' basic '
 	kill "$program"
 	for kind in ah mcast mw dm xrcd; do
@@ -77,7 +77,7 @@ teardown_file() {
 	done
 }
 
-@test "observe: xroce counters are those of the BPF map" {
+@test "xroce counters omits zeros unless --all is given" {
 	ctl a counters xra | tee /dev/stderr | grep -Eq '^ *OK '
 	run ctl a counters xra
 	[[ $output != *KEY_RANGE* ]]
@@ -85,7 +85,7 @@ teardown_file() {
 	(($(counter a OK) > 0))
 }
 
-@test "observe: mistakes are named" {
+@test "xroce names the invalid argument" {
 	run -2 ctl a nonsense
 	[[ $output == *nonsense* ]]
 	run -1 ctl a status nodevice
@@ -98,7 +98,7 @@ teardown_file() {
 	[[ $output == *xrb* ]]
 }
 
-@test "observe: options stand before or after the device" {
+@test "xroce accepts options before and after the device" {
 	equal "device" "$(ctl a status xra --json | jq -r .device)" xra
 	equal "fault" "$(ctl b fault xrb -j | jq .drop)" 0
 	run -2 ctl a status xra --nonsense
@@ -107,7 +107,7 @@ teardown_file() {
 	[[ $output == *"option '-r' needs"* ]]
 }
 
-@test "observe: JSON and a device's name with quotes" {
+@test "xroce status escapes device names in JSON" {
 	local name='x"y\z'
 
 	ln -s xra.sock "$RUN/a/$name.sock"
@@ -116,7 +116,7 @@ teardown_file() {
 	equal "device" "$(jq -r --arg name "$name" '.[$name].device' <<<"$output")" xra
 }
 
-@test "observe: a program's name cannot speak to the terminal" {
+@test "xroce client removes control characters from program names" {
 	local program name=$'x\x9b31m\e[1m\xc3\xa9'
 
 	cp "$(command -v ibv_rc_pingpong)" "$RUN/$name"
@@ -129,8 +129,8 @@ teardown_file() {
 	not env LC_ALL=C grep -q '[^ -~]' "$BATS_TEST_TMPDIR/clients"
 }
 
-# A daemon's answer for a million regions, without the regions
-big_answer() {
+# big_reply SOCKET MB: acts as a daemon whose reply to `xroce mr` has that many megabytes, as for a million regions
+big_reply() {
 	python3 - "$1" "$2" <<'PYTHON'
 import array, os, socket, sys
 text = os.memfd_create("text")
@@ -149,10 +149,10 @@ c.sendmsg([show[:16] + bytes(8)], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
 PYTHON
 }
 
-@test "observe: as many objects as a device may have are shown" {
+@test "xroce mr shows as many objects as a device can have" {
 	requires python3
 	mkdir "$RUN/big"
-	big_answer "$RUN/big/xrbig.sock" 200 3>&- &
+	big_reply "$RUN/big/xrbig.sock" 200 3>&- &
 	listening() { ss -Hlx | grep -q "$RUN/big/xrbig.sock"; }
 	wait_for 20 listening
 	equal "bytes" "$("$XROCE" -r "$RUN/big" mr -j xrbig | wc -c)" 200000000
@@ -160,25 +160,25 @@ PYTHON
 	rm -r "$RUN/big"
 }
 
-@test "observe: a program looks where xroce run was told, whatever the environment says" {
+@test "xroce run -r overrides XROCE_RUNTIME_DIR" {
 	equal "folder" "$(XROCE_RUNTIME_DIR=$RUN/a "$XROCE" -r /run/xroce run printenv XROCE_RUNTIME_DIR)" /run/xroce
 	equal "folder" "$(XROCE_RUNTIME_DIR=/run/xroce "$XROCE" -r "$RUN/a" run printenv XROCE_RUNTIME_DIR)" "$RUN/a"
 }
 
-@test "observe: fault shows what is set" {
+@test "xroce fault shows the active faults" {
 	ctl b fault xrb drop 3 delay 2 50 rx
 	equal "drop" "$(ctl b fault -j xrb | jq -c '[.drop, .delay, .delay_us, .direction]')" '[3,2,50,"rx"]'
 	ctl b fault xrb off
 	equal "drop" "$(ctl b fault -j xrb | jq .drop)" 0
 }
 
-@test "observe: only operators may look or make faults" {
+@test "xroce refuses users who are not operators" {
 	run -1 setpriv --reuid 65534 --regid 65534 --clear-groups "$XROCE" -r "$RUN/a" status xra
 	echo "$output"
 	[[ $output == *"may not connect"* || $output == *"is for root"* ]]
 }
 
-@test "observe: a program run by somebody who may not connect is told so, and runs" {
+@test "xroce run warns users without access and runs the program" {
 	run -0 setpriv --reuid 65534 --regid 65534 --clear-groups "$XROCE" -r "$RUN/a" run echo it runs
 	echo "$output"
 	[[ $output == *"may not connect to any device"*"it runs"* ]]

@@ -1,8 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# What goes over the wire, as others read it: tshark dissects it, and the ICRC is computed anew by
-# a program of its own. XDP takes packets before a capture on the host could see them, and
-# AF_XDP sends behind it; so they are captured between the hosts:
+# Packets on the wire: tshark dissects them, and icrc.py computes the ICRC independently. XDP and AF_XDP bypass packet
+# capture on the hosts, so the packets are captured on a bridge between them:
 #
 #   host a: va ==== pa  bridge  pb ==== vb: host b        (pa to pb: namespace $ID-wire)
 
@@ -16,6 +15,7 @@ setup_file() {
 	capture
 }
 
+# Replaces the veth pair by one pair for each host, joined by a bridge.
 bridge_between() {
 	local h
 
@@ -27,22 +27,15 @@ bridge_between() {
 		ip link add "v$h" mtu "$MTU" netns "$ID-$h" type veth peer name "p$h" mtu "$MTU" netns "$ID-wire"
 		on wire ip link set "p$h" master bridge up
 	done
-	on a ip address add "$A4/24" dev va
-	on b ip address add "$B4/24" dev vb
-	on a ip address add "$A6/64" dev va nodad
-	on b ip address add "$B6/64" dev vb nodad
-	on a ip link set va up
-	on b ip link set vb up
-	wait_for 5 on a ping -q -c 1 -W 1 "$B4"
-	wait_for 5 on a ping -q -c 1 -W 1 "$B6"
+	configure_links
 }
 
-# Many enough that first, middle, last and only packets come of each
+# Tests of rdma_verify; enough rounds for first, middle, last and only packets of each operation
 data=(-t write -t write-imm -t send -t send-imm -t read -t zero -t atomic)
 
-# Every operation and some refusals over both IP versions, to $RUN/pcap
+# Captures every operation and some refusals, over IPv4 and IPv6, to $RUN/pcap.
 capture() {
-	local dump verify=$XR_BUILD/selftests/e2e/rdma_verify
+	local dump verify=$BIN/rdma_verify
 
 	on wire tcpdump -i pa --immediate-mode -U -B 65536 -w "$RUN/pcap" udp port 4791 2>"$RUN/tcpdump" 3>&- &
 	dump=$!
@@ -50,8 +43,8 @@ capture() {
 	both "$verify" -g @4 -n 6 -s 2 -m 1024 "${data[@]}"
 	both "$verify" -g @6 -n 2 -m "$PMTU" "${data[@]}"
 	both "$verify" -g @4 -t wrong-variant -t read-one-above -t short-receive
-	both "$XR_BUILD/selftests/e2e/rdma_opcodes" -g @4
-	both "$XR_BUILD/selftests/e2e/rdma_opcodes" -g @6
+	both "$BIN/rdma_opcodes" -g @4
+	both "$BIN/rdma_opcodes" -g @6
 	both ibv_rc_pingpong -g @6 -c -n 5 -s 1
 	both ibv_uc_pingpong -g @4 -n 3 -m 1024 -s 5000
 	both ib_write_lat -c UC -x @4 -F -n 5 -s 20000
@@ -62,12 +55,12 @@ capture() {
 	cat "$RUN/tcpdump"
 }
 
-# of FIELD FILTER: how often which value
-of() {
+# field_values FIELD [FILTER]: prints each value of a field, with the number of packets that have it
+field_values() {
 	tshark -r "$RUN/pcap" -Y "${2:-infiniband}" -T fields -e "$1" 2>/dev/null | sort | uniq -c
 }
 
-@test "tshark: every packet is dissected as RoCE v2, none is malformed" {
+@test "tshark dissects every packet as RoCE v2, none as malformed" {
 	local all roce
 
 	all=$(tshark -r "$RUN/pcap" -Y 'udp.dstport == 4791' 2>/dev/null | wc -l)
@@ -75,15 +68,15 @@ of() {
 	echo "$all packets, $roce of them with a BTH"
 	((all > 500))
 	equal "with a BTH" "$roce" "$all"
-	# tshark 4.0 looks for an EtherType header in the payload of every SEND, also where less than
-	# these four bytes is left (UDP length: headers, payload and ICRC)
+	# tshark 4.0 dissects the first four bytes of the payload of every SEND as an EtherType header and reports
+	# shorter payloads as malformed (UDP length: headers, payload and ICRC)
 	tshark -r "$RUN/pcap" -Y '(_ws.malformed || _ws.short) && udp.length > 28' 2>/dev/null >"$RUN/malformed"
 	head -n 5 "$RUN/malformed"
 	[[ ! -s $RUN/malformed ]]
 }
 
-# RoCE v2 leaves out the checksum of UDP, also over IPv6
-@test "tshark: checksums of IP and lengths of UDP are right" {
+# RoCE v2 has no UDP checksum, also over IPv6: it must be 0.
+@test "IP checksums and UDP lengths are correct" {
 	local bad
 
 	bad=$(tshark -o ip.check_checksum:TRUE -r "$RUN/pcap" \
@@ -92,29 +85,29 @@ of() {
 	[[ -z $bad ]]
 }
 
-# Which ones there are, rdma_opcodes takes from include/xroce/opcode.h.
-@test "tshark: every opcode that we send is there, of RC, UC, UD and XRC" {
+# rdma_opcodes has the list from include/xroce/opcode.h.
+@test "every opcode of RC, UC, UD and XRC is on the wire" {
 	local op name seen missing=0
 
-	seen=$(of infiniband.bth.opcode)
+	seen=$(field_values infiniband.bth.opcode)
 	while read -r op name; do
 		grep -qE " $op\$" <<<"$seen" || { echo "no packet of $name ($op)"; missing=1; }
-	done < <("$XR_BUILD/selftests/e2e/rdma_opcodes" -l)
+	done < <("$BIN/rdma_opcodes" -l)
 	((missing == 0))
 }
 
-@test "tshark: acknowledgements and NAKs read as such" {
+@test "AETH syndromes are dissected as ACK and NAK" {
 	local seen
 
-	seen=$(of infiniband.aeth.syndrome.opcode infiniband.aeth)
+	seen=$(field_values infiniband.aeth.syndrome.opcode infiniband.aeth)
 	echo "$seen"
 	grep -qE ' 0$' <<<"$seen"
-	seen=$(of infiniband.aeth.syndrome.error_code 'infiniband.aeth.syndrome.opcode == 3')
+	seen=$(field_values infiniband.aeth.syndrome.error_code 'infiniband.aeth.syndrome.opcode == 3')
 	echo "NAK codes: $seen"
 	grep -qE ' 2$' <<<"$seen"
 }
 
-@test "tshark: every ICRC is right" {
+@test "every ICRC is correct" {
 	requires python3
 	local line
 

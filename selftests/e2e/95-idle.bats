@@ -1,15 +1,15 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# An idle daemon costs nothing.
+# An idle daemon uses no processor time.
 
 load helpers
 
-# Clock ticks of user and system time so far
+# ticks PID: prints the user and system time of the process in clock ticks
 ticks() {
 	sed 's/.*) //' "/proc/$1/stat" | awk '{ print $12 + $13 }'
 }
 
-# idle: less than 1 % of a processor, in 2 s
+# idle: the daemon of host a uses less than 1 % of a processor during 2 s
 idle() {
 	local pid before after hz
 
@@ -22,13 +22,13 @@ idle() {
 	((100 * (after - before) < 2 * hz))
 }
 
-@test "idle: under 1 % of a processor, with no program" {
+@test "a daemon without programs uses less than 1 % of a processor" {
 	idle
 }
 
-@test "idle: also after traffic, with a program that is open and sleeps" {
+@test "a daemon with a sleeping program uses less than 1 % of a processor" {
 	both ib_write_bw -x @4 -F -n $((2000 / SLOW))
-	run_on a timeout $((10 * SLOW)) "$XR_BUILD/selftests/e2e/rdma_watch" events 6 >/dev/null 2>&1 3>&- &
+	run_on a timeout $((10 * SLOW)) "$BIN/rdma_watch" events 6 >/dev/null 2>&1 3>&- &
 	sleep 0.5
 	idle
 	wait $!

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# `make demo` works, and cleans up also when it is interrupted or a step fails. Brings its own hosts.
+# `make demo` works, and cleans up when it is interrupted or a step fails. It creates its own hosts.
 
 load helpers
 
@@ -12,7 +12,7 @@ teardown_file() {
 	sweep
 }
 
-# hosts_left PID: of the demo with that process number
+# hosts_left PID: prints the run folders that the demo with that PID left behind
 hosts_left() {
 	local owner
 
@@ -22,7 +22,7 @@ hosts_left() {
 	return 0
 }
 
-@test "demo: all steps succeed within a minute" {
+@test "the demo succeeds within a minute" {
 	local start=$SECONDS
 
 	timeout $((100 * SLOW)) "$XR_TOP/selftests/demo.sh" >"$BATS_TEST_TMPDIR/out" 2>&1 3>&- ||
@@ -31,11 +31,11 @@ hosts_left() {
 	grep -q 'all steps succeeded' "$BATS_TEST_TMPDIR/out"
 }
 
-# interrupted SIGNAL STEP: a demo of its own session, as Ctrl-C would hit it in that step
+# interrupted SIGNAL STEP: runs the demo in a new session and, at that step, sends the signal to its process group
 interrupted() {
 	local pid status=0 out=$BATS_TEST_TMPDIR/out
 
-	# An interactive shell starts its jobs without ignoring SIGINT; bash -c alone would not.
+	# bash -c starts background jobs with SIGINT ignored, an interactive shell does not
 	# shellcheck disable=SC2016	# $0 is for the inner shell
 	setsid bash -c 'trap - INT; exec env --default-signal=INT "$0"' "$XR_TOP/selftests/demo.sh" \
 		>"$out" 2>&1 3>&- &
@@ -47,29 +47,29 @@ interrupted() {
 	cat "$out"
 	((status != 0))
 	equal "hosts" "$(hosts_left "$pid")" ""
-	! grep -q 'all steps succeeded' "$out"
+	not grep -q 'all steps succeeded' "$out"
 	grep -q '^demo: failed at: ' "$out"
 }
 
-@test "demo: Ctrl-C cleans up, early" {
+@test "the demo cleans up after an early Ctrl-C" {
 	interrupted INT 'two hosts'
 }
 
-@test "demo: Ctrl-C cleans up, while programs run" {
+@test "the demo cleans up after Ctrl-C while programs run" {
 	interrupted INT 'ib_write_bw'
 }
 
-@test "demo: SIGTERM cleans up" {
+@test "the demo cleans up after SIGTERM" {
 	interrupted TERM 'ibv_devinfo'
 }
 
-@test "demo: a step that fails is a failure, named, and cleans up" {
+@test "the demo names a step that failed and cleans up" {
 	local out=$BATS_TEST_TMPDIR/out bin=$BATS_TEST_TMPDIR/bin
 
 	mkdir "$bin"
 	printf '#!/bin/sh\nexit 1\n' >"$bin/ib_read_bw"
 	chmod +x "$bin/ib_read_bw"
-	PATH=$bin:$PATH not timeout $((60 * SLOW)) "$XR_TOP/selftests/demo.sh" >"$out" 2>&1 3>&-
+	fails env PATH="$bin:$PATH" timeout $((60 * SLOW)) "$XR_TOP/selftests/demo.sh" >"$out" 2>&1 3>&-
 	tail -n 5 "$out"
 	grep -q 'demo: failed at: ib_read_bw' "$out"
 }

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # shellcheck shell=bash
 #
-# For bats files: `load helpers` first. Each file gets two fresh hosts with a daemon each; the network and
-# the commands that tests can use are described in ../lib/hosts.bash. A file that wants other hosts
-# defines setup_file itself, after the load.
+# For bats files: `load helpers` first. Each file gets two new hosts with a daemon each. The network and the
+# functions that tests can use are described in ../lib/hosts.bash. A file that needs different hosts defines
+# setup_file itself, after the load.
 
 : "${XR_TOP:=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)}"
 : "${XR_BUILD:=$XR_TOP/build}"
@@ -12,16 +12,18 @@ export XR_TOP XR_BUILD
 source "$XR_TOP/selftests/lib/hosts.bash"
 bats_require_minimum_version 1.5.0
 
-# requires WHAT...: skip the test, or with setup_file the file, where something is not here
-requires() {
-	local what
+# shellcheck disable=SC2034	# used by tests
+BIN=$XR_BUILD/selftests/e2e	# verbs programs built from this folder
 
-	for what; do
-		case $what in
+# requires ITEM...: skips the test, or in setup_file the whole file, unless every item is available
+requires() {
+	local item
+
+	for item; do
+		case $item in
 		root) ((EUID == 0)) || skip "needs root" ;;
-		kernel=*) kernel_at_least "${what#*=}" || skip "needs Linux ${what#*=}, this is $(uname -r)" ;;
-		pmtu=*) ((PMTU >= ${what#*=})) || skip "path MTU ${what#*=} needs Linux 6.6, this is $(uname -r)" ;;
-		*) command -v "$what" >/dev/null || skip "needs the program $what" ;;
+		pmtu=*) ((PMTU >= ${item#*=})) || skip "path MTU ${item#*=} needs Linux 6.6, this is $(uname -r)" ;;
+		*) command -v "$item" >/dev/null || skip "needs the program $item" ;;
 		esac
 	done
 }
@@ -40,7 +42,7 @@ teardown() {
 	report_failure
 }
 
-# What a failed test wants to know beside its own output
+# After a failed test, prints the end of the daemons' logs.
 report_failure() {
 	local h
 
@@ -52,8 +54,72 @@ report_failure() {
 	done
 }
 
-# What the daemon of a host holds: objects and pinned bytes, descriptors, map entries
-holdings() {
+# ---- checks ----------------------------------------------------------------------------
+
+# fails COMMAND...: succeeds if the command fails, but not by a signal or a time limit
+fails() {
+	local status=0
+
+	"$@" || status=$?
+	if ((status == 0 || status == 124 || status >= 128)); then
+		echo "expected to fail: $* (status $status)"
+		return 1
+	fi
+}
+
+# equal DESCRIPTION VALUE EXPECTED
+equal() {
+	[[ $2 == "$3" ]] || {
+		echo "$1: '$2', expected '$3'"
+		return 1
+	}
+}
+
+# Call the next two as plain commands: if COMMAND fails, bats' `set -e` ends the test.
+
+# counter_grows HOST NAME MIN COMMAND...: the command succeeds and increases the counter by at least MIN
+counter_grows() {
+	local before after
+
+	before=$(counter "$1" "$2")
+	"${@:4}"
+	after=$(counter "$1" "$2")
+	echo "$2 on host $1: $before, then $after"
+	((after - before >= $3))
+}
+
+# counter_unchanged HOST NAME COMMAND...: the command succeeds and leaves the counter as it was
+counter_unchanged() {
+	local before
+
+	before=$(counter "$1" "$2")
+	"${@:3}"
+	equal "$2 on host $1" "$(counter "$1" "$2")" "$before"
+}
+
+# no_bad_packets MIN: either host sent and received more than MIN packets, none malformed or with a wrong ICRC
+no_bad_packets() {
+	local h
+
+	for h in a b; do
+		(($(counter $h rx_packets) > $1))
+		(($(counter $h tx_packets) > $1))
+		equal "rx_malformed on host $h" "$(counter $h rx_malformed)" 0
+		equal "rx_icrc_errors on host $h" "$(counter $h rx_icrc_errors)" 0
+	done
+}
+
+# perftest PROGRAM ARG...: runs a program of perftest on both hosts; the client must print a result above zero
+perftest() {
+	both -t 40 "$1" -F "${@:2}"
+	grep -Eq '^ *[0-9]+ +[0-9]+ +[0-9.]+ +[0-9]*\.?[0-9]*[1-9]' "$OUT/client" || {
+		show_output
+		return 1
+	}
+}
+
+# Prints what the daemon of a host has allocated: objects and pinned bytes, file descriptors, BPF map entries.
+resources() {
 	local h=$1
 
 	objects "$h"
@@ -62,21 +128,27 @@ holdings() {
 	bpftool map dump pinned "$RUN/bpf/xroce/xr$h/keys" -j | jq length
 }
 
-# fails COMMAND...: must fail, but not by a signal or a time limit
-fails() {
-	local status=0
-
-	"$@" || status=$?
-	if ((status == 0 || status == 124 || status >= 128)); then
-		echo "wanted to fail: $* (status $status)"
-		return 1
-	fi
-}
-
-# equal WHAT GOT WANTED
-equal() {
-	[[ $2 == "$3" ]] || {
-		echo "$1: got '$2', wanted '$3'"
+# resources_restored HOST EXPECTED: waits until `resources` prints the expected text. Some resources are freed
+# with a delay.
+resources_restored() {
+	as_expected() { [[ $(resources "$1") == "$2" ]]; }
+	wait_for 20 as_expected "$1" "$2" || {
+		echo "host $1, expected:" "${2//$'\n'/ }"
+		echo "host $1, now:" "$(resources "$1" | tr '\n' ' ')"
+		ctl "$1" client
 		return 1
 	}
+}
+
+# ends_after_daemon_death PROGRAM ARG...: starts the program on host a, kills the daemon there when the program
+# has printed "ready", and expects the program to end with status 0. Starts a new daemon.
+ends_after_daemon_death() {
+	local log=$BATS_TEST_TMPDIR/log pid
+
+	spawn a "$log" "$@"
+	pid=$!
+	wait_for 5 grep -q ready "$log"
+	daemon_down a KILL
+	wait "$pid" || { cat "$log"; return 1; }
+	daemon_up a
 }

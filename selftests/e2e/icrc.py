@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Checks captured RoCE v2 packets with nothing but the standard library's CRC-32.
+"""Checks the ICRC of captured RoCE v2 packets.
 
   icrc.py FILE.pcap      prints "OPCODE COUNT WRONG" for each opcode, in hexadecimal and decimal
 
-An implementation of its own, from the specification: it shares nothing with the transport.
+An independent implementation of the specification: it shares no code with the transport and uses zlib.crc32.
 """
 import collections
 import struct
@@ -26,7 +26,7 @@ def frames(path):
 
 
 def datagram(frame):
-    """The IP datagram of a RoCE frame and its header's length, or None"""
+    """Returns the IP datagram of a RoCE v2 frame and the length of its IP header, or None."""
     at = 12
     while frame[at:at + 2] == b"\x81\x00":
         at += 4
@@ -43,7 +43,7 @@ def datagram(frame):
 
 
 def icrc(ip, header):
-    """Fields that routers may change count as ones."""
+    """Computes the ICRC, with all fields that routers may change set to ones."""
     b = bytearray(ip[:-4])
     if header == 40:
         b[0] |= 0x0f

@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 #
 # For bats files that run rdma_limits: `load limits` after the helpers. Each test starts the daemon of host a
-# with the limits that it is about.
+# with the limits that it needs.
 
 setup_file() {
 	requires root
@@ -14,34 +14,35 @@ teardown() {
 	daemon_down a
 }
 
-# Who makes objects and who serves that take turns: on one processor, since waking another that sleeps
-# takes a virtual machine up to 0.1 ms, which a million times is too much.
+# The program and the daemon's control thread take turns, so they run on the same processor: in a virtual machine
+# waking another processor takes up to 0.1 ms, which is too long for a million requests.
 PROCESSOR=$(taskset -cp $$ | sed 's/.*: \([0-9]*\).*/\1/')
 
-# limits KIND [OPTION...]: prints how many there were
+# limits KIND [OPTION...]: runs rdma_limits, which prints how many objects it created
 limits() {
 	local kind=$1
 
 	shift
-	taskset -cp "$PROCESSOR" "$(daemon_pid a)" >/dev/null	# the control thread only
-	run_on a taskset -c "$PROCESSOR" timeout $((200 * SLOW)) "$XR_BUILD/selftests/e2e/rdma_limits" -g "$(gid_index a "$A4")" \
+	taskset -cp "$PROCESSOR" "$(daemon_pid a)" >/dev/null	# its control thread only
+	run_on a taskset -c "$PROCESSOR" timeout $((200 * SLOW)) "$BIN/rdma_limits" -g "$(gid_index a "$A4")" \
 		"$@" "$kind"
 }
 
-# Memory of the daemon, KiB
+# Prints the daemon's resident memory in KiB.
 rss() {
 	awk '/^VmRSS/ { print $2 }' "/proc/$(daemon_pid a)/status"
 }
 
+# Prints the free memory of the machine in GiB.
 memory_gib() {
 	awk '/^MemAvailable/ { print int($2 / 1048576) }' /proc/meminfo
 }
 
-# below KIB: within a minute
-below() {
+# rss_below KIB: waits until the daemon's resident memory is below KIB, for at most a minute
+rss_below() {
 	smaller() { (($(rss) < $1)); }
 	wait_for 60 smaller "$1" || {
-		echo "the daemon still has $(rss) KiB, wanted $1"
+		echo "the daemon still uses $(rss) KiB, expected less than $1"
 		return 1
 	}
 }

@@ -13,19 +13,19 @@ $(foreach f,$(filter-out $(E2E_LONG),$(E2E_FILES)),$(eval \
 $(foreach f,$(E2E_LONG),$(eval \
 	$(call suite,long/$(call e2e_name,$(f)),600,bats --tap $(f),$(E2E_NEEDS),root long)))
 
-# $(call verbs_program,name,sources,linker flags): an ordinary verbs program of NAME*.c and the steps that all share
+# $(call verbs_program,name,sources,linker flags): a verbs program of NAME*.c, verbs_util.c and other sources
 verbs_program = $(call program,selftests/e2e/$1,$(wildcard selftests/e2e/$1*.c) \
-	selftests/e2e/rdma_steps.c $2,,-libverbs $3)
-RDMA_SIDE := selftests/e2e/rdma_side.c
+	selftests/e2e/verbs_util.c $2,,-libverbs $3)
+ENDPOINT := selftests/e2e/endpoint.c
 
-# Verifies every byte and every completion.
+# Transfers data by every operation; verifies every byte and every completion.
 $(eval $(call verbs_program,rdma_verify))
 
 # Registers every kind of memory.
-$(eval $(call verbs_program,rdma_memory,$(RDMA_SIDE)))
+$(eval $(call verbs_program,rdma_memory,$(ENDPOINT)))
 
 # Binds memory windows, invalidates and registers memory with work requests.
-$(eval $(call verbs_program,rdma_keys,$(RDMA_SIDE),-ldl -lpthread))
+$(eval $(call verbs_program,rdma_keys,$(ENDPOINT),-ldl -lpthread))
 
 # Watches a device while its network interface and its addresses change.
 $(eval $(call verbs_program,rdma_watch))
@@ -48,5 +48,5 @@ $(eval $(call verbs_program,rdma_xrc))
 # Sends every opcode.
 $(eval $(call verbs_program,rdma_opcodes))
 
-# A hostile client of the control protocol
+# Hostile clients of the daemon
 $(eval $(call program,selftests/e2e/hostile,selftests/e2e/hostile.c selftests/e2e/hostile_client.c,,))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""An MPI program: collectives, point to point and one-sided, every value checked."""
+"""An MPI program: collective, point-to-point and one-sided operations; every value is checked."""
 from array import array
 
 from mpi4py import MPI
@@ -19,7 +19,7 @@ def sums(count):
     check(f"sum of {count}", total, array("l", (n * i + n * (n - 1) // 2 for i in range(count))))
 
 
-def everyone_to_everyone(count):
+def all_to_all(count):
     mine = array("l", (1000 * me + peer for peer in range(n) for _ in range(count)))
     theirs = array("l", bytes(8 * count * n))
     comm.Alltoall(mine, theirs)
@@ -27,15 +27,15 @@ def everyone_to_everyone(count):
           array("l", (1000 * peer + me for peer in range(n) for _ in range(count))))
 
 
-def around(count):
-    """To the next rank, from the one before."""
+def ring(count):
+    """Sends to the next rank and receives from the previous one."""
     mine, theirs = array("l", [me] * count), array("l", bytes(8 * count))
     comm.Sendrecv(mine, (me + 1) % n, recvbuf=theirs, source=(me - 1) % n)
     check(f"ring of {count}", theirs, array("l", [(me - 1) % n] * count))
 
 
 def one_sided(count):
-    """Puts into the next rank's window, adds to the first's."""
+    """Puts into the window of the next rank and accumulates in the window of rank 0."""
     window = MPI.Win.Allocate(8 * count, 8, comm=comm)
     memory = memoryview(window.tomemory()).cast("l")
     memory[:] = array("l", bytes(8 * count))
@@ -52,8 +52,8 @@ def one_sided(count):
 
 for size in 1, 100, 5000, 300000:
     sums(size)
-    everyone_to_everyone(size // 4 + 1)
-    around(size)
+    all_to_all(size // 4 + 1)
+    ring(size)
 one_sided(20000)
 comm.Barrier()
 if me == 0:

@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Datagrams, by an ordinary ibverbs program. Exit status 0 if all went as it was asked for.
+ * Sends and receives UD messages. Exit status 0 on success.
  *
- *   rdma_datagram listen GID_INDEX COUNT [GROUP]    prints "ready QPN", then a line for each of
- *                                                   COUNT messages, and answers those not to GROUP
+ *   rdma_datagram listen GID_INDEX COUNT [GROUP]
+ *       prints "ready QPN", then a line for each of COUNT messages; replies to each unless it
+ *       listens to a multicast group
  *   rdma_datagram send GID_INDEX ADDRESS QPN QKEY TEXT [TIMES]
- *   rdma_datagram ask GID_INDEX ADDRESS QPN QKEY TEXT    the same, and waits for the answer
- *   rdma_datagram mac GID_INDEX ADDRESS             where packets to the address would go
- *   rdma_datagram mad-listen, mad-ask               the same as listen and ask by queue pair 1, in
- *                                                   management datagrams
+ *   rdma_datagram request GID_INDEX ADDRESS QPN QKEY TEXT
+ *       sends, waits for the reply and prints it
+ *   rdma_datagram mac GID_INDEX ADDRESS
+ *       prints the MAC address and the VLAN ID of the next hop
+ *   rdma_datagram mad-listen, mad-request
+ *       like listen and request, with MADs over QP 1 (GSI)
  *
- * DEVICE in the environment names the device, else it is the first. Addresses are IPv4 or IPv6. A message carries the number of bytes of TEXT as immediate data.
+ * The environment variable DEVICE names the device; the default is the first one. Addresses are
+ * IPv4 or IPv6. The immediate data of a message is the length of TEXT.
  */
-#include "rdma_steps.h"
+#include "verbs_util.h"
 
 #include <arpa/inet.h>
 #include <dlfcn.h>
@@ -25,7 +29,7 @@
 #define SLOTS 16
 #define WAIT_S 10
 
-/* IBTA 13.4.2 and 12.6: a datagram's length and header, as for a request to connect */
+/* Length of a MAD and its header, as of a CM ConnectRequest (IBTA 13.4.2, 12.6) */
 #define MAD 256
 static const uint8_t mad_header[24] = { 1, 7, 2, 3, [16] = 0, 0x10 };
 
@@ -36,7 +40,7 @@ static struct ibv_mr *mr;
 static struct ibv_cq *cq;
 static struct ibv_qp *qp;
 static int gid_index;
-static char buf[(SLOTS + 1) * SLOT]; /* receives, then what is sent */
+static char buf[(SLOTS + 1) * SLOT]; /* receives, then one message to send */
 static char *const out = buf + SLOTS * SLOT;
 
 static union ibv_gid gid_of(const char *text)
@@ -44,16 +48,16 @@ static union ibv_gid gid_of(const char *text)
 	union ibv_gid gid = { .raw = { [10] = 0xff, 0xff } };
 
 	if (inet_pton(AF_INET, text, gid.raw + 12) != 1)
-		MUST(inet_pton(AF_INET6, text, gid.raw) == 1, "an address");
+		MUST(inet_pton(AF_INET6, text, gid.raw) == 1, "not an IPv4 or IPv6 address");
 	return gid;
 }
 
-/* ---- setting up ---------------------------------------------------------------- */
+/* ---- set-up ---------------------------------------------------------------- */
 
 static void set_up(void)
 {
 	ctx = open_device(getenv("DEVICE"));
-	MUST(ctx, "a device");
+	MUST(ctx, "no device");
 	pd = ibv_alloc_pd(ctx);
 	mr = ibv_reg_mr(pd, buf, sizeof(buf), IBV_ACCESS_LOCAL_WRITE);
 	cq = ibv_create_cq(ctx, 64, NULL, NULL, 0);
@@ -93,7 +97,7 @@ static void make_qp(void)
 
 	qp = gsi ? create_gsi_qp(&init) : ibv_create_qp(pd, &init);
 	MUST(qp, "create_qp");
-	MUST(!gsi || qp->qp_num == XROCEDV_GSI_QPN, "number 1");
+	MUST(!gsi || qp->qp_num == XROCEDV_GSI_QPN, "the GSI QP has a wrong number");
 	MUST(!ud_reset_to_rts(qp, gsi ? XROCEDV_GSI_QKEY : QKEY), "RTS");
 	for (i = 0; i < SLOTS; i++)
 		post_receive(i);
@@ -103,7 +107,7 @@ static void make_qp(void)
 
 static void completion(struct ibv_wc *wc, double seconds)
 {
-	MUST(next_completion(cq, wc, seconds) == 1, "a completion in time");
+	MUST(next_completion(cq, wc, seconds) == 1, "no completion");
 	MUST(wc->status == IBV_WC_SUCCESS, ibv_wc_status_str(wc->status));
 }
 
@@ -128,29 +132,32 @@ static void transmit(struct ibv_ah *ah, uint32_t qpn, uint32_t qkey, const char 
 	}
 	MUST(!ibv_post_send(qp, &wr, &bad), "post_send");
 	completion(&wc, WAIT_S);
-	MUST(wc.opcode == IBV_WC_SEND, "the send completes first");
+	MUST(wc.opcode == IBV_WC_SEND, "not the completion of the send");
 }
 
-/* The text, which stays until the slot is posted again */
+/* Returns the text of a received message, valid until its slot is posted again. */
 static const char *check_message(const struct ibv_wc *wc)
 {
 	char *text = buf + wc->wr_id * SLOT + GRH;
 
 	if (gsi) {
-		MUST(wc->opcode == IBV_WC_RECV && wc->byte_len == GRH + MAD, "a datagram");
-		MUST(wc->src_qp == 1 && wc->qp_num == 1 && !wc->pkey_index, "numbers");
-		MUST(!memcmp(text, mad_header, sizeof(mad_header)), "its header");
+		MUST(wc->opcode == IBV_WC_RECV && wc->byte_len == GRH + MAD, "not a received MAD");
+		MUST(wc->src_qp == 1 && wc->qp_num == 1 && !wc->pkey_index,
+		     "wrong QP number or P_Key index");
+		MUST(!memcmp(text, mad_header, sizeof(mad_header)), "wrong MAD header");
 		return text + sizeof(mad_header);
 	}
-	MUST(wc->opcode == IBV_WC_RECV && wc->byte_len >= GRH && wc->byte_len < SLOT, "a receive");
-	MUST((wc->wc_flags & IBV_WC_GRH) && (wc->wc_flags & IBV_WC_WITH_IMM), "flags");
-	MUST(ntohl(wc->imm_data) == wc->byte_len - GRH, "immediate data");
-	MUST(wc->qp_num == qp->qp_num && !wc->pkey_index, "numbers");
+	MUST(wc->opcode == IBV_WC_RECV && wc->byte_len >= GRH && wc->byte_len < SLOT,
+	     "not a receive");
+	MUST((wc->wc_flags & IBV_WC_GRH) && (wc->wc_flags & IBV_WC_WITH_IMM),
+	     "no GRH or immediate data");
+	MUST(ntohl(wc->imm_data) == wc->byte_len - GRH, "wrong immediate data");
+	MUST(wc->qp_num == qp->qp_num && !wc->pkey_index, "wrong QP number or P_Key index");
 	text[wc->byte_len - GRH] = '\0';
 	return text;
 }
 
-static void answer(struct ibv_wc *wc, const char *text)
+static void send_reply(struct ibv_wc *wc, const char *text)
 {
 	struct ibv_grh *grh = (struct ibv_grh *)(buf + wc->wr_id * SLOT);
 	struct ibv_ah *ah = ibv_create_ah_from_wc(pd, wc, grh, 1);
@@ -162,7 +169,7 @@ static void answer(struct ibv_wc *wc, const char *text)
 	MUST(!ibv_destroy_ah(ah), "destroy_ah");
 }
 
-/* ---- what it can be asked for ---------------------------------------------------- */
+/* ---- commands ---------------------------------------------------- */
 
 static int do_listen(int count, const char *group)
 {
@@ -173,7 +180,7 @@ static int do_listen(int count, const char *group)
 	if (group) {
 		gid = gid_of(group);
 		MUST(!ibv_attach_mcast(qp, &gid, 0), "attach_mcast");
-		MUST(ibv_destroy_qp(qp) == EBUSY, "a QP in a group stays");
+		MUST(ibv_destroy_qp(qp) == EBUSY, "a QP in a group was destroyed");
 	}
 	printf("ready %u\n", qp->qp_num);
 	fflush(stdout);
@@ -183,7 +190,7 @@ static int do_listen(int count, const char *group)
 		printf("got %s\n", text);
 		fflush(stdout);
 		if (!group)
-			answer(&wc, text);
+			send_reply(&wc, text);
 		post_receive(wc.wr_id);
 	}
 	if (group)
@@ -202,7 +209,7 @@ static struct ibv_ah_attr address(const char *text)
 	return attr;
 }
 
-static int do_send(char **arg, bool ask, int times)
+static int do_send(char **arg, bool request, int times)
 {
 	struct ibv_ah_attr attr = address(arg[0]);
 	struct ibv_ah *ah = ibv_create_ah(pd, &attr);
@@ -212,7 +219,7 @@ static int do_send(char **arg, bool ask, int times)
 	while (times--)
 		transmit(ah, (uint32_t)strtoul(arg[1], NULL, 0), (uint32_t)strtoul(arg[2], NULL, 0),
 			 arg[3]);
-	if (ask) {
+	if (request) {
 		completion(&wc, WAIT_S);
 		printf("%s\n", check_message(&wc));
 	}
@@ -233,21 +240,21 @@ static int do_mac(const char *text)
 
 int main(int argc, char **argv)
 {
-	const char *what = argc > 3 ? argv[1] : "";
+	const char *command = argc > 3 ? argv[1] : "";
 
 	set_up();
 	gid_index = argc > 2 ? atoi(argv[2]) : 0;
-	if (!strcmp(what, "mac"))
+	if (!strcmp(command, "mac"))
 		return do_mac(argv[3]);
-	gsi = !strncmp(what, "mad-", 4);
-	what += gsi ? 4 : 0;
+	gsi = !strncmp(command, "mad-", 4);
+	command += gsi ? 4 : 0;
 	make_qp();
-	if (!strcmp(what, "listen"))
+	if (!strcmp(command, "listen"))
 		return do_listen(atoi(argv[3]), argv[4]);
-	if (argc >= 7 && !strcmp(what, "send"))
+	if (argc >= 7 && !strcmp(command, "send"))
 		return do_send(argv + 3, false, argc > 7 ? atoi(argv[7]) : 1);
-	if (argc == 7 && !strcmp(what, "ask"))
+	if (argc == 7 && !strcmp(command, "request"))
 		return do_send(argv + 3, true, 1);
-	fprintf(stderr, "rdma_datagram: see the head of its source\n");
+	fprintf(stderr, "rdma_datagram: see the comment at the start of its source\n");
 	return 2;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Asynchronous events of queue pairs, completion queues and SRQs, raised one after the other by an ordinary
- * ibverbs program: two queue pairs of one process, connected with each other. Prints a line for each
- * event; exit status 0 if each came, for the right object, and no other did.
+ * Raises the asynchronous events of QPs, CQs and SRQs one after the other, with two connected QPs
+ * of one process. Prints a line for each event. Exit status 0 if each event came, named the right
+ * object, and no other event came.
  *
  *   rdma_events       uses the first device and GID index 1
  */
-#include "rdma_steps.h"
+#include "verbs_util.h"
 
 #include <poll.h>
 
@@ -19,10 +19,10 @@
 static struct ibv_context *ctx;
 static struct ibv_pd *pd;
 static struct ibv_mr *mr;
-static struct ibv_cq *cq; /* of all but what is to overrun */
+static struct ibv_cq *cq; /* for all QPs but the one whose CQ overruns */
 static char buf[2 * LEN];
 
-/* ---- two queue pairs ----------------------------------------------------------- */
+/* ---- two QPs ----------------------------------------------------------- */
 
 struct pair {
 	struct ibv_qp *a, *b;
@@ -60,7 +60,7 @@ static void ready_to_send(struct ibv_qp *qp)
 	MUST(!to_rts(qp, &attr), "RTS");
 }
 
-/* a in RTS, b in RTR; b_reads: READs that b admits */
+/* Moves a to RTS and b to RTR. @b_reads: max_dest_rd_atomic of b */
 static void connect_pair(const struct pair *p, int b_reads)
 {
 	ready_to_receive(p->a, p->b->qp_num, 1);
@@ -124,7 +124,7 @@ static int next_event(struct ibv_async_event *ev, int ms)
 	return 1;
 }
 
-static void wanted(enum ibv_event_type type, const void *element)
+static void expect_event(enum ibv_event_type type, const void *element)
 {
 	struct ibv_async_event ev;
 
@@ -142,11 +142,11 @@ static void established_and_drained(void)
 
 	receive(p.b, 1);
 	request(p.a, IBV_WR_SEND, 0, 1);
-	wanted(IBV_EVENT_COMM_EST, p.b);
-	MUST(!completion(cq) && !completion(cq), "a SEND to a QP in RTR");
+	expect_event(IBV_EVENT_COMM_EST, p.b);
+	MUST(!completion(cq) && !completion(cq), "SEND to a QP in RTR");
 	ready_to_send(p.b);
 	MUST(!ibv_modify_qp(p.a, &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), "SQD");
-	wanted(IBV_EVENT_SQ_DRAINED, p.a);
+	expect_event(IBV_EVENT_SQ_DRAINED, p.a);
 	destroy(&p);
 }
 
@@ -156,15 +156,15 @@ static void refused(void)
 
 	ready_to_send(p.b);
 	request(p.a, IBV_WR_RDMA_WRITE, mr->rkey ^ 0x55, 1);
-	wanted(IBV_EVENT_QP_ACCESS_ERR, p.b);
-	MUST(completion(cq) == IBV_WC_REM_ACCESS_ERR, "the WRITE's completion");
+	expect_event(IBV_EVENT_QP_ACCESS_ERR, p.b);
+	MUST(completion(cq) == IBV_WC_REM_ACCESS_ERR, "completion of the WRITE");
 	destroy(&p);
 
 	p = connected(cq, 0);
 	ready_to_send(p.b);
 	request(p.a, IBV_WR_RDMA_READ, mr->rkey, 1);
-	wanted(IBV_EVENT_QP_REQ_ERR, p.b);
-	MUST(completion(cq) == IBV_WC_REM_INV_REQ_ERR, "the READ's completion");
+	expect_event(IBV_EVENT_QP_REQ_ERR, p.b);
+	MUST(completion(cq) == IBV_WC_REM_INV_REQ_ERR, "completion of the READ");
 	destroy(&p);
 }
 
@@ -178,17 +178,17 @@ static void overrun(void)
 	receive(p.b, small->cqe + 1);
 	for (i = 0; i <= small->cqe; i++)
 		request(p.a, IBV_WR_SEND, 0, 0);
-	wanted(IBV_EVENT_CQ_ERR, small);
-	wanted(IBV_EVENT_QP_FATAL, p.b);
+	expect_event(IBV_EVENT_CQ_ERR, small);
+	expect_event(IBV_EVENT_QP_FATAL, p.b);
 	destroy(&p);
 	MUST(!ibv_destroy_cq(small), "destroy_cq");
 }
 
-/* ---- an SRQ whose index makes no sense ------------------------------------------ */
+/* ---- an SRQ with an invalid producer index ------------------------------------------ */
 
-#define SRQ_DEPTH 2048 /* of no other queue here */
+#define SRQ_DEPTH 2048 /* no other queue has this depth */
 
-/* The only queue of that depth in a mapping of shared memory, or NULL */
+/* Returns the queue of SRQ_DEPTH in a mapping of shared memory, or NULL. */
 static struct xr_queue *queue_in(uint8_t *start, const uint8_t *end)
 {
 	struct xr_queue *q;
@@ -208,7 +208,7 @@ static struct xr_queue *find_srq_ring(void)
 	char line[512];
 	void *start, *end;
 
-	MUST(f, "maps");
+	MUST(f, "/proc/self/maps");
 	while (!q && fgets(line, sizeof(line), f))
 		if (strstr(line, "/memfd:xroce-rings") && sscanf(line, "%p-%p", &start, &end) == 2)
 			q = queue_in(start, end);
@@ -216,34 +216,35 @@ static struct xr_queue *find_srq_ring(void)
 	return q;
 }
 
-/* The program writes over what it shares with the daemon. */
-static void scribbled(void)
+/* The program corrupts the ring that it shares with the daemon. */
+static void corrupted(void)
 {
 	struct ibv_srq_init_attr init = { .attr = { .max_wr = SRQ_DEPTH, .max_sge = 1 } };
 	struct ibv_srq *srq = ibv_create_srq(pd, &init);
 	struct xr_queue *ring = srq ? find_srq_ring() : NULL;
 	struct pair p = { new_qp(cq, NULL), new_qp(cq, srq) };
 
-	MUST(ring, "the SRQ's ring");
+	MUST(ring, "ring of the SRQ not found");
 	connect_pair(&p, 1);
 	ready_to_send(p.b);
 	ring->producer += SRQ_DEPTH + 1;
 	request(p.a, IBV_WR_SEND, 0, 1);
-	wanted(IBV_EVENT_SRQ_ERR, srq);
-	wanted(IBV_EVENT_QP_FATAL, p.b);
-	wanted(IBV_EVENT_QP_LAST_WQE_REACHED, p.b);
+	expect_event(IBV_EVENT_SRQ_ERR, srq);
+	expect_event(IBV_EVENT_QP_FATAL, p.b);
+	expect_event(IBV_EVENT_QP_LAST_WQE_REACHED, p.b);
 	MUST(completion(cq), "the SEND succeeded");
 	destroy(&p);
 	MUST(!ibv_destroy_srq(srq), "destroy_srq");
 }
 
-/* Path migration is refused, so that nobody waits for its event. */
+/* Path migration is refused, so its event never occurs. */
 static void migration(void)
 {
 	struct pair p = connected(cq, 1);
 	struct ibv_qp_attr attr = { .path_mig_state = IBV_MIG_REARM };
 
-	MUST(ibv_modify_qp(p.a, &attr, IBV_QP_PATH_MIG_STATE) == EOPNOTSUPP, "migration");
+	MUST(ibv_modify_qp(p.a, &attr, IBV_QP_PATH_MIG_STATE) == EOPNOTSUPP,
+	     "path migration was not refused");
 	destroy(&p);
 }
 
@@ -252,7 +253,7 @@ int main(void)
 	struct ibv_async_event ev;
 
 	ctx = open_device(NULL);
-	MUST(ctx, "a device");
+	MUST(ctx, "no device");
 	pd = ibv_alloc_pd(ctx);
 	cq = ibv_create_cq(ctx, 256, NULL, NULL, 0);
 	mr = pd ? ibv_reg_mr(pd, buf, sizeof(buf),
@@ -263,11 +264,11 @@ int main(void)
 	established_and_drained();
 	refused();
 	overrun();
-	scribbled();
+	corrupted();
 	migration();
-	MUST(!next_event(&ev, 0), "an event that nobody expected");
+	MUST(!next_event(&ev, 0), "unexpected event");
 	MUST(!ibv_dereg_mr(mr) && !ibv_destroy_cq(cq) && !ibv_dealloc_pd(pd) &&
 		     !ibv_close_device(ctx),
-	     "the end");
+	     "clean-up");
 	return 0;
 }

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Makes as many objects of one kind as the device says that there may be, uses the first and the last, and
- * wants ENOMEM for one more. An ordinary ibverbs program, alone on its device.
+ * Creates as many objects of one kind as the device reports, uses the first and the last one, and
+ * expects ENOMEM for one more. Uses plain verbs; must be the only program on its device.
  *
  *   rdma_limits [-g GID-INDEX] [-d] [-w] KIND
  *
- *   KIND   pd, cq, qp, mr, mw, srq, ah, xrcd (as many as domains); group: of multicast, joined by one queue
- *          pair; member: queue pairs of one group; depth: the longest queues, filled; list: the longest
- *          lists of elements, the most READs at a time
- *   -d     regions on demand
+ *   KIND   pd, cq, qp, mr, mw, srq, ah, xrcd: objects (as many XRC domains as PDs)
+ *          group: multicast groups joined by one QP
+ *          member: QPs of one multicast group
+ *          depth: the longest CQ and QP, filled
+ *          list: the longest SGE lists, the most outstanding READs
+ *   -d     on-demand regions
  *   -w     wait for a line on standard input before the end
  *
- * Prints how many there were. Exits 0 when all was as it should be.
+ * Prints the number of objects. Exit status 0 on success.
  */
-#include "rdma_steps.h"
+#include "verbs_util.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -23,24 +25,24 @@
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
 	 IBV_ACCESS_MW_BIND)
 
-/* What a WRITE needs: the first half of buf goes to the second. */
+/* Objects of a WRITE within one process, from the first half of buf to the second. */
 struct set {
 	struct ibv_pd *pd;
 	struct ibv_cq *cq;
 	struct ibv_srq *srq;
 	struct ibv_mr *from, *to;
 	struct ibv_qp *qp[2];
-	uint32_t depth, sge; /* 0: 1 */
+	uint32_t depth, sge; /* of the QPs; 0 means 1 */
 };
 
 static struct ibv_context *ctx;
 static struct ibv_device_attr dev;
 static int gid_index = 1;
 static bool on_demand;
-static uint8_t reads = 1; /* at a time */
+static uint8_t reads = 1; /* outstanding READs */
 static uint8_t buf[BUF] __attribute__((aligned(4096)));
 
-/* ---- two queue pairs and a WRITE ------------------------ */
+/* ---- two QPs and a WRITE ------------------------ */
 
 static struct ibv_qp *make_qp(const struct set *s)
 {
@@ -78,7 +80,7 @@ static void completion(struct ibv_cq *cq)
 {
 	struct ibv_wc wc;
 
-	MUST(next_completion(cq, &wc, 20) == 1, "a completion");
+	MUST(next_completion(cq, &wc, 20) == 1, "no completion");
 	MUST(!wc.status, ibv_wc_status_str(wc.status));
 }
 
@@ -104,10 +106,10 @@ static void use_key(const struct set *s, uint32_t rkey)
 	memset(buf + BUF / 2, 0, 4096);
 	MUST(!post_write(s, rkey), "post");
 	completion(s->cq);
-	MUST(!memcmp(buf, buf + BUF / 2, 4096), "what was written");
+	MUST(!memcmp(buf, buf + BUF / 2, 4096), "wrong data");
 }
 
-/* Fills in what is missing; all of it works. */
+/* Creates the objects that the set lacks, connects its QPs and checks a WRITE. */
 static void use(struct set *s)
 {
 	s->depth = s->depth ? s->depth : 1;
@@ -123,7 +125,7 @@ static void use(struct set *s)
 	use_key(s, s->to->rkey);
 }
 
-/* ---- kinds ------------------------ */
+/* ---- kinds of objects ------------------------ */
 
 static struct set base;
 
@@ -185,7 +187,10 @@ static int free_qp(void *qp)
 	return ibv_destroy_qp(qp);
 }
 
-/* A page each, so that a million count little: what is read from the first is written to the last. */
+/*
+ * Regions of one page, alternating between the halves of buf: the first is the source of a WRITE,
+ * the last its target.
+ */
 static void *make_mr(void)
 {
 	static bool odd;
@@ -224,7 +229,7 @@ static void use_mws(void *first, void *last)
 						    IBV_ACCESS_REMOTE_WRITE };
 	MUST(!ibv_bind_mw(s.qp[0], last, &bind), "bind");
 	completion(s.cq);
-	/* the responder's is the key that counts: both are of one domain */
+	/* QPs, region and window are in one PD, so the same R_Key works for the peer */
 	use_key(&s, ((struct ibv_mw *)last)->rkey);
 	ibv_destroy_qp(s.qp[0]);
 	ibv_destroy_qp(s.qp[1]);
@@ -294,12 +299,12 @@ static int free_xrcd(void *xrcd)
 	return ibv_close_xrcd(xrcd);
 }
 
-/* ---- multicast: what is made is that a queue pair belongs to a group ---- */
+/* ---- multicast: the objects are memberships of a QP in a group ---- */
 
 struct member {
 	struct ibv_qp *qp;
 	union ibv_gid gid;
-	bool own; /* of this member alone */
+	bool own; /* the QP has this membership only and is destroyed with it */
 };
 
 static struct ibv_qp *make_ud(void)
@@ -357,7 +362,9 @@ static int free_member(void *obj)
 	return err;
 }
 
-/* The last one gets what the first one sends to its group, if it is that of a UD QP. */
+/*
+ * The QP of the last membership receives a message that the QP of the first one sends to its group.
+ */
 static void use_members(void *first, void *last)
 {
 	struct member *from = first, *to = last;
@@ -375,7 +382,7 @@ static void use_members(void *first, void *last)
 					.sg_list = &out,
 					.num_sge = 1 };
 
-	MUST(wr.wr.ud.ah = ibv_create_ah(base.pd, &path), "path");
+	MUST(wr.wr.ud.ah = ibv_create_ah(base.pd, &path), "AH");
 	wr.wr.ud.remote_qpn = 0xffffff;
 	wr.wr.ud.remote_qkey = 1;
 	memset(buf + BUF / 2, 0x5a, 8);
@@ -383,8 +390,8 @@ static void use_members(void *first, void *last)
 	MUST(!ibv_post_send(from->qp, &wr, &bad), "send");
 	completion(base.cq);
 	completion(base.cq);
-	/* behind the 40 bytes of the routing header */
-	MUST(!memcmp(buf + 40, buf + BUF / 2, 8), "what was sent");
+	/* after the 40 bytes of the GRH */
+	MUST(!memcmp(buf + 40, buf + BUF / 2, 8), "wrong data");
 	ibv_destroy_ah(wr.wr.ud.ah);
 	ibv_dereg_mr(mr);
 }
@@ -392,7 +399,7 @@ static void use_members(void *first, void *last)
 static const struct kind {
 	const char *name;
 	int *limit;
-	int before; /* objects of this kind that base has */
+	int before; /* objects of this kind in base */
 	void *(*make)(void);
 	void (*use)(void *first, void *last);
 	int (*free)(void *obj);
@@ -423,11 +430,12 @@ static void one_kind(const struct kind *k)
 	errno = 0;
 	more = k->make();
 	if (more || errno != ENOMEM) {
-		fprintf(stderr, "one %s more: %s\n", k->name, more ? "made" : strerror(errno));
+		fprintf(stderr, "one %s more than the limit: %s\n", k->name,
+			more ? "created" : strerror(errno));
 		exit(1);
 	}
-	MUST(!k->free(obj[n / 2]), "one less");
-	MUST(obj[n / 2] = k->make(), "and one more");
+	MUST(!k->free(obj[n / 2]), "free one");
+	MUST(obj[n / 2] = k->make(), "create one again");
 }
 
 /* ---- queues ------------------------ */
@@ -439,7 +447,7 @@ static void full_queue(struct set *s)
 	for (i = 0; i < s->depth; i++)
 		MUST(!post_write(s, s->to->rkey), "post");
 	if (post_write(s, s->to->rkey) != ENOMEM)
-		MUST(false, "a full queue took one more");
+		MUST(false, "a full queue accepted one more");
 	for (i = 0; i < s->depth; i++)
 		completion(s->cq);
 }
@@ -451,18 +459,18 @@ static void depth(void)
 	MUST(s.cq = ibv_create_cq(ctx, dev.max_cqe, NULL, NULL, 0), "the longest CQ");
 	if (s.cq->cqe < dev.max_cqe || ibv_create_cq(ctx, dev.max_cqe + 1, NULL, NULL, 0) ||
 	    errno != EINVAL)
-		MUST(false, "a longer CQ than there is");
+		MUST(false, "a CQ above the limit was created");
 	use(&s);
 	full_queue(&s);
 	s.depth++;
 	if (make_qp(&s) || errno != EINVAL)
-		MUST(false, "a longer QP than there is");
+		MUST(false, "a QP above the limit was created");
 	printf("%d entries of a CQ, %d of a QP\n", dev.max_cqe, dev.max_qp_wr);
 }
 
 /* ---- lists ------------------------ */
 
-/* 4096 bytes in as many pieces as there may be, of an SRQ too */
+/* 4096 bytes in as many SGEs as the device allows; also the limits of SRQs. */
 static void longest_list(struct set *s)
 {
 	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 1,
@@ -483,23 +491,23 @@ static void longest_list(struct set *s)
 	}
 	MUST(!ibv_post_send(s->qp[0], &wr, &bad), "post");
 	completion(s->cq);
-	MUST(!memcmp(buf, buf + BUF / 2, n * len), "what was written");
+	MUST(!memcmp(buf, buf + BUF / 2, n * len), "wrong data");
 	wr.num_sge++;
 	if (ibv_post_send(s->qp[0], &wr, &bad) != EINVAL)
-		MUST(false, "a longer list than there is");
+		MUST(false, "an SGE list above the limit was posted");
 	free(sge);
 	MUST(s->srq = ibv_create_srq(s->pd, &attr), "SRQ");
 	attr.attr.max_sge++;
 	if (ibv_create_srq(s->pd, &attr) || errno != EINVAL)
-		MUST(false, "longer lists of an SRQ than there are");
+		MUST(false, "an SRQ with too many SGEs was created");
 	attr.attr = (struct ibv_srq_attr){ .max_wr = (uint32_t)dev.max_srq_wr + 1, .max_sge = 1 };
 	if (ibv_create_srq(s->pd, &attr) || errno != EINVAL)
-		MUST(false, "a longer SRQ than there is");
+		MUST(false, "an SRQ above the limit was created");
 	attr.attr.max_wr--;
 	MUST(ibv_create_srq(s->pd, &attr), "the longest SRQ");
 }
 
-/* Twice as many READs as are sent before the first is answered */
+/* Posts twice as many READs as can be outstanding. */
 static void most_reads(struct set *s)
 {
 	struct ibv_sge sge = { (uintptr_t)buf, 4096, s->from->lkey };
@@ -518,7 +526,7 @@ static void most_reads(struct set *s)
 		completion(s->cq);
 }
 
-/* More than there are, as responder */
+/* RTR with more incoming READs than the device supports must fail. */
 static void too_many_reads(struct set *s)
 {
 	struct ibv_qp_attr attr = attr_to(0);
@@ -526,7 +534,7 @@ static void too_many_reads(struct set *s)
 	MUST(s->qp[1] = make_qp(s), "QP");
 	attr.max_dest_rd_atomic = (uint8_t)(dev.max_qp_rd_atom + 1);
 	MUST(!to_init(s->qp[1], &attr), "INIT");
-	MUST(to_rtr(s->qp[1], &attr) && errno == EINVAL, "more READs at a time than there are");
+	MUST(to_rtr(s->qp[1], &attr) && errno == EINVAL, "RTR with too many READs");
 }
 
 static void list(void)
@@ -540,7 +548,7 @@ static void list(void)
 	most_reads(&s);
 	s.sge++;
 	if (make_qp(&s) || errno != EINVAL)
-		MUST(false, "longer lists of a QP than there are");
+		MUST(false, "a QP with too many SGEs was created");
 	s.sge = 1;
 	too_many_reads(&s);
 	printf("%d elements, %d READs\n", dev.max_sge, dev.max_qp_rd_atom);
@@ -558,7 +566,7 @@ int main(int argc, char **argv)
 		on_demand |= c == 'd';
 		waits |= c == 'w';
 	}
-	MUST(ctx = open_device(NULL), "a device");
+	MUST(ctx = open_device(NULL), "no device");
 	MUST(!ibv_query_device(ctx, &dev), "query");
 	base.depth = 1;
 	MUST(base.pd = ibv_alloc_pd(ctx), "PD");

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Registers every kind of memory that a program may have, lets another program read and write it,
- * and does to it what programs do to memory that is registered. An ordinary ibverbs program: it
- * knows nothing of xroce and runs on any device.
+ * Registers every kind of memory that a program can have, has another program read and write it,
+ * and unmaps, truncates, forks, ... while it is registered. Uses plain verbs and runs on any
+ * device.
  *
- *   rdma_memory [options]            owns the memory and decides; waits for its partner
- *   rdma_memory [options] HOST       the partner (rdma_side.h)
+ *   rdma_memory [options]            the owner of the memory: runs the tests, waits for its partner
+ *   rdma_memory [options] HOST       the partner: executes requests of the owner (endpoint.h)
  *
  *   -d DEV   device (default: the first)     -g N     GID index (default 1)
  *   -t NAME  run one test (may be repeated)  -p PORT  TCP port for set-up (18516)
  *   -l       list the tests
  *
- * Prints a line a test: "ok", "FAILED" or "skipped". Exits 0 when nothing failed.
+ * Prints a line for each test: "ok", "FAILED" or "skipped". Exit status 0 if none failed.
  */
 #include "rdma_memory.h"
 
@@ -22,15 +22,15 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- small things ------------------------ */
+/* ---- results ------------------------ */
 
-bool wrong(struct owner *o, const char *fmt, ...)
+bool fail(struct owner *o, const char *fmt, ...)
 {
 	va_list ap;
 
-	if (!o->why[0]) {
+	if (!o->error[0]) {
 		va_start(ap, fmt);
-		vsnprintf(o->why, sizeof(o->why), fmt, ap);
+		vsnprintf(o->error, sizeof(o->error), fmt, ap);
 		va_end(ap);
 	}
 	return false;
@@ -47,24 +47,23 @@ const char *result_text(int result)
 	return result < 0 ? strerror(-result) : ibv_wc_status_str((enum ibv_wc_status)result);
 }
 
-/* The result that a step must have */
 bool expect(struct owner *o, const char *step, int result, int wanted)
 {
 	return result == wanted ||
-	       wrong(o, "%s: %s, not %s", step, result_text(result), result_text(wanted));
+	       fail(o, "%s: %s, not %s", step, result_text(result), result_text(wanted));
 }
 
-bool good(struct owner *o, const char *step, int result)
+bool expect_ok(struct owner *o, const char *step, int result)
 {
 	return expect(o, step, result, 0);
 }
 
 struct ibv_mr *reg(struct owner *o, void *p, size_t len, int access)
 {
-	struct ibv_mr *mr = ibv_reg_mr(o->s.pd, p, len, access);
+	struct ibv_mr *mr = ibv_reg_mr(o->ep.pd, p, len, access);
 
 	if (!mr)
-		wrong(o, "ibv_reg_mr: %s", strerror(errno));
+		fail(o, "ibv_reg_mr: %s", strerror(errno));
 	return mr;
 }
 
@@ -72,99 +71,102 @@ bool dereg(struct owner *o, struct ibv_mr *mr)
 {
 	int err = ibv_dereg_mr(mr);
 
-	return !err || wrong(o, "ibv_dereg_mr: %s", strerror(err));
+	return !err || fail(o, "ibv_dereg_mr: %s", strerror(err));
 }
 
-bool refused(struct owner *o, const char *what, void *p, size_t len, int access, int wanted)
+bool reg_fails(struct owner *o, const char *what, void *p, size_t len, int access, int wanted)
 {
 	struct ibv_mr *mr;
 	int err;
 
 	errno = 0;
-	mr = ibv_reg_mr(o->s.pd, p, len, access);
+	mr = ibv_reg_mr(o->ep.pd, p, len, access);
 	err = errno;
 	if (mr) {
 		ibv_dereg_mr(mr);
-		return wrong(o, "%s: registered", what);
+		return fail(o, "%s: not refused", what);
 	}
-	return err == wanted || wrong(o, "%s: %s, not %s", what, strerror(err), strerror(wanted));
+	return err == wanted || fail(o, "%s: %s, not %s", what, strerror(err), strerror(wanted));
 }
 
-/* ---- what the partner does to a region, and what the region does to the partner --------- */
+/* ---- transfers ------------------------ */
 
-int fill(struct owner *o, uint32_t seed, size_t len)
+int fill_partner(struct owner *o, uint32_t seed, size_t len)
 {
-	return ask(&o->s,
-		   &(struct side_request){ .what = ASK_FILL, .len = (uint32_t)len, .seed = seed });
+	return ep_call(&o->ep,
+		       &(struct ep_request){ .op = EP_FILL, .len = (uint32_t)len, .seed = seed });
 }
 
-static int partner_holds(struct owner *o, uint32_t seed, size_t len)
+static int check_partner(struct owner *o, uint32_t seed, size_t len)
 {
-	return ask(&o->s,
-		   &(struct side_request){ .what = ASK_HOLDS, .len = (uint32_t)len, .seed = seed });
+	return ep_call(&o->ep,
+		       &(struct ep_request){ .op = EP_CHECK, .len = (uint32_t)len, .seed = seed });
 }
 
-int remote(struct owner *o, uint32_t what, struct ibv_mr *mr, const void *p, size_t len)
+int partner_rdma(struct owner *o, uint32_t op, struct ibv_mr *mr, const void *p, size_t len)
 {
-	return ask(&o->s, &(struct side_request){ .what = what,
-						  .len = (uint32_t)len,
-						  .rkey = mr->rkey,
-						  .addr = (uintptr_t)p });
+	return ep_call(&o->ep, &(struct ep_request){ .op = op,
+						     .len = (uint32_t)len,
+						     .rkey = mr->rkey,
+						     .addr = (uintptr_t)p });
 }
 
-int local(struct owner *o, enum ibv_wr_opcode opcode, struct ibv_mr *mr, const void *p, size_t len)
+int own_rdma(struct owner *o, enum ibv_wr_opcode opcode, struct ibv_mr *mr, const void *p,
+	     size_t len)
 {
 	struct ibv_sge sge = { (uintptr_t)p, (uint32_t)len, mr->lkey };
 
-	return side_rdma(&o->s, opcode, &sge, o->s.peer.addr, o->s.peer.rkey);
+	return ep_rdma(&o->ep, opcode, &sge, o->ep.peer.addr, o->ep.peer.rkey);
 }
 
-static bool remote_write(struct owner *o, struct ibv_mr *mr, void *p, size_t len, uint32_t seed)
+static bool check_partner_write(struct owner *o, struct ibv_mr *mr, void *p, size_t len,
+				uint32_t seed)
 {
-	return good(o, "fill", fill(o, seed, len)) &&
-	       good(o, "partner's WRITE", remote(o, ASK_WRITE, mr, p, len)) &&
-	       (holds(p, len, seed, 0) || wrong(o, "partner's WRITE: other bytes"));
+	return expect_ok(o, "fill", fill_partner(o, seed, len)) &&
+	       expect_ok(o, "partner's WRITE", partner_rdma(o, EP_WRITE, mr, p, len)) &&
+	       (has_pattern(p, len, seed, 0) || fail(o, "partner's WRITE: wrong data"));
 }
 
-bool remote_read(struct owner *o, struct ibv_mr *mr, const void *p, size_t len, uint32_t seed)
+bool check_partner_read(struct owner *o, struct ibv_mr *mr, const void *p, size_t len,
+			uint32_t seed)
 {
-	return good(o, "partner's READ", remote(o, ASK_READ, mr, p, len)) &&
-	       good(o, "bytes of partner's READ", partner_holds(o, seed, len));
+	return expect_ok(o, "partner's READ", partner_rdma(o, EP_READ, mr, p, len)) &&
+	       expect_ok(o, "bytes of partner's READ", check_partner(o, seed, len));
 }
 
-bool local_write(struct owner *o, struct ibv_mr *mr, const void *p, size_t len, uint32_t seed)
+bool check_own_write(struct owner *o, struct ibv_mr *mr, const void *p, size_t len, uint32_t seed)
 {
-	return good(o, "own WRITE", local(o, IBV_WR_RDMA_WRITE, mr, p, len)) &&
-	       good(o, "bytes of own WRITE", partner_holds(o, seed, len));
+	return expect_ok(o, "own WRITE", own_rdma(o, IBV_WR_RDMA_WRITE, mr, p, len)) &&
+	       expect_ok(o, "bytes of own WRITE", check_partner(o, seed, len));
 }
 
-static bool local_read(struct owner *o, struct ibv_mr *mr, void *p, size_t len, uint32_t seed)
+static bool check_own_read(struct owner *o, struct ibv_mr *mr, void *p, size_t len, uint32_t seed)
 {
-	return good(o, "fill", fill(o, seed, len)) &&
-	       good(o, "own READ", local(o, IBV_WR_RDMA_READ, mr, p, len)) &&
-	       (holds(p, len, seed, 0) || wrong(o, "own READ: other bytes"));
+	return expect_ok(o, "fill", fill_partner(o, seed, len)) &&
+	       expect_ok(o, "own READ", own_rdma(o, IBV_WR_RDMA_READ, mr, p, len)) &&
+	       (has_pattern(p, len, seed, 0) || fail(o, "own READ: wrong data"));
 }
 
-bool four_ways(struct owner *o, struct ibv_mr *mr, void *p, size_t len)
+bool check_access(struct owner *o, struct ibv_mr *mr, void *p, size_t len)
 {
-	if (!remote_write(o, mr, p, len, 1))
+	if (!check_partner_write(o, mr, p, len, 1))
 		return false;
-	pattern(p, len, 2, 0);
-	if (!remote_read(o, mr, p, len, 2))
+	fill_pattern(p, len, 2, 0);
+	if (!check_partner_read(o, mr, p, len, 2))
 		return false;
-	pattern(p, len, 3, 0);
-	return local_write(o, mr, p, len, 3) && local_read(o, mr, p, len, 4);
+	fill_pattern(p, len, 3, 0);
+	return check_own_write(o, mr, p, len, 3) && check_own_read(o, mr, p, len, 4);
 }
 
-bool usable(struct owner *o, const char *what, void *p, size_t len)
+bool check_memory(struct owner *o, const char *what, void *p, size_t len)
 {
-	struct ibv_mr *mr = reg(o, p, len, SIDE_ACCESS);
+	struct ibv_mr *mr = reg(o, p, len, EP_ACCESS);
 
-	if (!mr || !four_ways(o, mr, p, len) || !dereg(o, mr) ||
-	    !(holds(p, len, 4, 0) || wrong(o, "deregistering changed it"))) {
-		size_t n = strlen(o->why);
+	if (!mr || !check_access(o, mr, p, len) || !dereg(o, mr) ||
+	    !(has_pattern(p, len, 4, 0) || fail(o, "deregistering changed the memory"))) {
+		size_t n = strlen(o->error);
 
-		snprintf(o->why + n, sizeof(o->why) - n, " (%s, %zu bytes)", what, len);
+		snprintf(o->error + n, sizeof(o->error) - n, " (%s, %zu bytes)", what, len);
 		return false;
 	}
 	return true;
@@ -172,10 +174,10 @@ bool usable(struct owner *o, const char *what, void *p, size_t len)
 
 bool reconnect(struct owner *o)
 {
-	return good(o, "connecting again", side_reconnect(&o->s));
+	return expect_ok(o, "reconnect", ep_reconnect(&o->ep));
 }
 
-/* ---- running them ------------------------ */
+/* ---- main ------------------------ */
 
 static const struct test *const lists[] = { memory_kinds, memory_uses, memory_special };
 #define LISTS (sizeof(lists) / sizeof(lists[0]))
@@ -202,19 +204,19 @@ static bool run_test(struct owner *o, const struct test *t)
 	double start = now();
 	bool ok;
 
-	o->why[0] = '\0';
+	o->error[0] = '\0';
 	o->skip = NULL;
 	ok = t->run(o);
 	if (o->skip && ok)
 		printf("skipped %s: %s\n", t->name, o->skip);
 	else
 		printf("%s %s: %s (%.2f s)%s%s\n", ok ? "ok" : "FAILED", t->name, t->text,
-		       now() - start, ok ? "" : ": ", o->why);
+		       now() - start, ok ? "" : ": ", o->error);
 	fflush(stdout);
 	return ok;
 }
 
-/* The first failure ends it: what comes behind would only say the same. */
+/* Stops at the first failure: later tests would fail for the same reason. */
 static bool run_all(struct owner *o)
 {
 	for (size_t i = 0; i < LISTS; i++)
@@ -269,14 +271,14 @@ int main(int argc, char **argv)
 		}
 	}
 	host = argv[optind];
-	if (!side_open(&o.s, dev, gid_index) || !side_meet(&o.s, host, port))
+	if (!ep_open(&o.ep, dev, gid_index) || !ep_connect(&o.ep, host, port))
 		return 1;
 	if (host)
-		ok = side_serve(&o.s);
+		ok = ep_serve(&o.ep);
 	else
 		ok = (n ? run_chosen(&o, chosen, n) : run_all(&o)) &&
-		     !ask(&o.s, &(struct side_request){ .what = ASK_END });
+		     !ep_call(&o.ep, &(struct ep_request){ .op = EP_END });
 	if (ok)
-		side_close(&o.s);
+		ep_close(&o.ep);
 	return ok ? 0 : 1;
 }

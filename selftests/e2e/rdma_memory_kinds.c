@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Kinds of memory, and where a region begins and ends */
+/* Tests of rdma_memory: kinds of memory, and the boundaries of regions. */
 #include "rdma_memory.h"
 
 #include <errno.h>
@@ -12,26 +12,26 @@
 
 /* ---- kinds of memory ------------------------ */
 
-static bool mapped_usable(struct owner *o, const char *what, int flags, int fd)
+static bool check_mapping(struct owner *o, const char *what, int flags, int fd)
 {
-	uint8_t *p = mmap(NULL, SIDE_BUF, RW, flags, fd, 0);
+	uint8_t *p = mmap(NULL, EP_BUF_SIZE, RW, flags, fd, 0);
 	bool ok;
 
 	if (p == MAP_FAILED)
-		return wrong(o, "mmap for %s: %s", what, strerror(errno));
-	ok = usable(o, what, p, SIDE_BUF) && usable(o, what, p + 77, 1000001);
-	munmap(p, SIDE_BUF);
+		return fail(o, "mmap for %s: %s", what, strerror(errno));
+	ok = check_memory(o, what, p, EP_BUF_SIZE) && check_memory(o, what, p + 77, 1000001);
+	munmap(p, EP_BUF_SIZE);
 	return ok;
 }
 
 static bool test_anonymous(struct owner *o)
 {
-	return mapped_usable(o, "private anonymous", MAP_PRIVATE | MAP_ANONYMOUS, -1);
+	return check_mapping(o, "private anonymous", MAP_PRIVATE | MAP_ANONYMOUS, -1);
 }
 
 static bool test_shared_anonymous(struct owner *o)
 {
-	return mapped_usable(o, "shared anonymous", MAP_SHARED | MAP_ANONYMOUS, -1);
+	return check_mapping(o, "shared anonymous", MAP_SHARED | MAP_ANONYMOUS, -1);
 }
 
 int open_shm(size_t len)
@@ -53,12 +53,12 @@ int open_shm(size_t len)
 
 static bool test_shm(struct owner *o)
 {
-	int fd = open_shm(SIDE_BUF);
+	int fd = open_shm(EP_BUF_SIZE);
 	bool ok;
 
 	if (fd < 0)
-		return wrong(o, "shm_open: %s", strerror(errno));
-	ok = mapped_usable(o, "shm", MAP_SHARED, fd);
+		return fail(o, "shm_open: %s", strerror(errno));
+	ok = check_mapping(o, "shm", MAP_SHARED, fd);
 	close(fd);
 	return ok;
 }
@@ -68,22 +68,22 @@ static bool test_memfd(struct owner *o)
 	int fd = memfd_create("rdma-memory", MFD_CLOEXEC);
 	bool ok;
 
-	if (fd < 0 || ftruncate(fd, SIDE_BUF))
-		return wrong(o, "memfd: %s", strerror(errno));
-	ok = mapped_usable(o, "memfd", MAP_SHARED, fd) &&
-	     mapped_usable(o, "private mapping of a memfd", MAP_PRIVATE, fd);
+	if (fd < 0 || ftruncate(fd, EP_BUF_SIZE))
+		return fail(o, "memfd: %s", strerror(errno));
+	ok = check_mapping(o, "memfd", MAP_SHARED, fd) &&
+	     check_mapping(o, "private mapping of a memfd", MAP_PRIVATE, fd);
 	close(fd);
 	return ok;
 }
 
-/* A file of zeros that has no name any more */
+/* Creates an unlinked file of EP_BUF_SIZE zeros. */
 static int open_file(struct owner *o)
 {
 	char name[] = "/var/tmp/rdma-memory.XXXXXX";
 	int fd = mkstemp(name);
 
-	if (fd < 0 || unlink(name) || ftruncate(fd, SIDE_BUF)) {
-		wrong(o, "file in /var/tmp: %s", strerror(errno));
+	if (fd < 0 || unlink(name) || ftruncate(fd, EP_BUF_SIZE)) {
+		fail(o, "file in /var/tmp: %s", strerror(errno));
 		return -1;
 	}
 	return fd;
@@ -92,24 +92,24 @@ static int open_file(struct owner *o)
 static bool file_holds(struct owner *o, int fd, size_t len, uint32_t seed)
 {
 	uint8_t *p = malloc(len);
-	bool ok = p && pread(fd, p, len, 0) == (ssize_t)len && holds(p, len, seed, 0);
+	bool ok = p && pread(fd, p, len, 0) == (ssize_t)len && has_pattern(p, len, seed, 0);
 
 	free(p);
-	return ok || wrong(o, "the file holds something else");
+	return ok || fail(o, "the file has the wrong content");
 }
 
 static bool test_file_private(struct owner *o)
 {
 	int fd = open_file(o);
-	uint8_t *p = malloc(SIDE_BUF);
+	uint8_t *p = malloc(EP_BUF_SIZE);
 	bool ok;
 
 	if (fd < 0 || !p)
 		return false;
-	pattern(p, SIDE_BUF, 9, 0);
-	ok = pwrite(fd, p, SIDE_BUF, 0) == SIDE_BUF &&
-	     mapped_usable(o, "private mapping of a file", MAP_PRIVATE, fd) &&
-	     file_holds(o, fd, SIDE_BUF, 9);
+	fill_pattern(p, EP_BUF_SIZE, 9, 0);
+	ok = pwrite(fd, p, EP_BUF_SIZE, 0) == EP_BUF_SIZE &&
+	     check_mapping(o, "private mapping of a file", MAP_PRIVATE, fd) &&
+	     file_holds(o, fd, EP_BUF_SIZE, 9);
 	free(p);
 	close(fd);
 	return ok;
@@ -123,48 +123,48 @@ static bool test_file_shared(struct owner *o)
 
 	if (fd < 0)
 		return false;
-	p = mmap(NULL, SIDE_BUF, RW, MAP_SHARED, fd, 0);
+	p = mmap(NULL, EP_BUF_SIZE, RW, MAP_SHARED, fd, 0);
 	if (p != MAP_FAILED) {
-		ok = usable(o, "shared mapping of a file", p, SIDE_BUF) &&
-		     file_holds(o, fd, SIDE_BUF, 4);
-		munmap(p, SIDE_BUF);
+		ok = check_memory(o, "shared mapping of a file", p, EP_BUF_SIZE) &&
+		     file_holds(o, fd, EP_BUF_SIZE, 4);
+		munmap(p, EP_BUF_SIZE);
 	}
 	close(fd);
 	return ok;
 }
 
-/* Only for reading: by both sides, and by nobody for writing */
-static bool readable(struct owner *o, const char *what, void *p, size_t len, uint32_t seed)
+/* Memory that cannot be written: both programs can read it, neither can write it. */
+static bool check_read_only(struct owner *o, const char *what, void *p, size_t len, uint32_t seed)
 {
 	struct ibv_mr *mr = reg(o, p, len, IBV_ACCESS_REMOTE_READ);
 	bool ok;
 
 	if (!mr)
 		return false;
-	ok = remote_read(o, mr, p, len, seed) && local_write(o, mr, p, len, seed) &&
-	     expect(o, "partner's WRITE", remote(o, ASK_WRITE, mr, p, len),
+	ok = check_partner_read(o, mr, p, len, seed) && check_own_write(o, mr, p, len, seed) &&
+	     expect(o, "partner's WRITE", partner_rdma(o, EP_WRITE, mr, p, len),
 		    IBV_WC_REM_ACCESS_ERR) &&
 	     reconnect(o) &&
-	     expect(o, "own READ into it", local(o, IBV_WR_RDMA_READ, mr, p, len),
+	     expect(o, "own READ into read-only memory", own_rdma(o, IBV_WR_RDMA_READ, mr, p, len),
 		    IBV_WC_LOC_PROT_ERR) &&
-	     reconnect(o) && (holds(p, len, seed, 0) || wrong(o, "it changed"));
-	return dereg(o, mr) && ok && refused(o, what, p, len, SIDE_ACCESS, EFAULT);
+	     reconnect(o) && (has_pattern(p, len, seed, 0) || fail(o, "read-only memory changed"));
+	return dereg(o, mr) && ok && reg_fails(o, what, p, len, EP_ACCESS, EFAULT);
 }
 
 static bool test_read_only(struct owner *o)
 {
 	int fd = open_file(o);
-	uint8_t *p = anonymous(MIB), *q;
+	uint8_t *p = map_anonymous(MIB), *q;
 	bool ok;
 
 	if (fd < 0 || !p)
 		return false;
-	pattern(p, MIB, 5, 0);
+	fill_pattern(p, MIB, 5, 0);
 	ok = pwrite(fd, p, MIB, 0) == MIB && !mprotect(p, MIB, PROT_READ) &&
-	     readable(o, "anonymous, read-only", p, MIB, 5);
+	     check_read_only(o, "anonymous, read-only", p, MIB, 5);
 	munmap(p, MIB);
 	q = mmap(NULL, MIB, PROT_READ, MAP_PRIVATE, fd, 0);
-	ok = ok && q != MAP_FAILED && readable(o, "file, read-only", q, MIB, 5);
+	ok = ok && q != MAP_FAILED && check_read_only(o, "file, read-only", q, MIB, 5);
 	munmap(q, MIB);
 	close(fd);
 	return ok;
@@ -172,33 +172,33 @@ static bool test_read_only(struct owner *o)
 
 static bool test_constant(struct owner *o)
 {
-	static const char text[] = "what a compiler puts beside the code";
+	static const char text[] = "a constant in the read-only data of the program";
 	struct ibv_mr *mr = reg(o, (void *)text, sizeof(text), IBV_ACCESS_REMOTE_READ);
-	char *copy = (char *)o->s.buf;
-	struct ibv_sge back = { (uintptr_t)copy, sizeof(text), o->s.mr->lkey };
+	char *copy = (char *)o->ep.buf;
+	struct ibv_sge back = { (uintptr_t)copy, sizeof(text), o->ep.mr->lkey };
 	bool ok;
 
 	if (!mr)
 		return false;
-	ok = good(o, "partner's READ", remote(o, ASK_READ, mr, text, sizeof(text))) &&
-	     good(o, "READ back",
-		  side_rdma(&o->s, IBV_WR_RDMA_READ, &back, o->s.peer.addr, o->s.peer.rkey));
-	return dereg(o, mr) && ok &&
-	       (!memcmp(copy, text, sizeof(text)) || wrong(o, "another text arrived"));
+	ok = expect_ok(o, "partner's READ", partner_rdma(o, EP_READ, mr, text, sizeof(text))) &&
+	     expect_ok(o, "READ back",
+		       ep_rdma(&o->ep, IBV_WR_RDMA_READ, &back, o->ep.peer.addr, o->ep.peer.rkey));
+	return dereg(o, mr) && ok && (!memcmp(copy, text, sizeof(text)) || fail(o, "wrong data"));
 }
 
 static bool test_stack(struct owner *o)
 {
 	uint8_t p[20000];
 
-	return usable(o, "stack", p, sizeof(p));
+	return check_memory(o, "stack", p, sizeof(p));
 }
 
 static bool test_static(struct owner *o)
 {
 	static uint8_t zeros[300000], data[100000] = { 1 };
 
-	return usable(o, "bss", zeros, sizeof(zeros)) && usable(o, "data", data, sizeof(data));
+	return check_memory(o, "bss", zeros, sizeof(zeros)) &&
+	       check_memory(o, "data", data, sizeof(data));
 }
 
 static bool test_malloc(struct owner *o)
@@ -209,33 +209,33 @@ static bool test_malloc(struct owner *o)
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]) && ok; i++) {
 		uint8_t *p = malloc(sizes[i]);
 
-		ok = p && usable(o, "malloc", p, sizes[i]);
+		ok = p && check_memory(o, "malloc", p, sizes[i]);
 		free(p);
 	}
 	return ok;
 }
 
-static bool huge_pages_usable(struct owner *o, const char *what, int flags)
+static bool check_huge_pages(struct owner *o, const char *what, int flags)
 {
-	uint8_t *p = mmap(NULL, SIDE_BUF, RW, flags | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+	uint8_t *p = mmap(NULL, EP_BUF_SIZE, RW, flags | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
 	bool ok;
 
 	if (p == MAP_FAILED)
 		return skip(o, "the system has too few free huge pages (vm.nr_hugepages)");
-	ok = usable(o, what, p, SIDE_BUF) && usable(o, what, p + 5000, 2500000);
-	munmap(p, SIDE_BUF);
+	ok = check_memory(o, what, p, EP_BUF_SIZE) && check_memory(o, what, p + 5000, 2500000);
+	munmap(p, EP_BUF_SIZE);
 	return ok;
 }
 
 static bool test_hugetlb(struct owner *o)
 {
-	return huge_pages_usable(o, "private huge pages", MAP_PRIVATE) &&
-	       (o->skip || huge_pages_usable(o, "shared huge pages", MAP_SHARED));
+	return check_huge_pages(o, "private huge pages", MAP_PRIVATE) &&
+	       (o->skip || check_huge_pages(o, "shared huge pages", MAP_SHARED));
 }
 
-/* ---- where a region begins and ends ------------------------ */
+/* ---- boundaries of regions ------------------------ */
 
-bool all(const uint8_t *p, size_t len, uint8_t value)
+bool all_bytes(const uint8_t *p, size_t len, uint8_t value)
 {
 	for (size_t i = 0; i < len; i++)
 		if (p[i] != value)
@@ -248,41 +248,43 @@ static bool test_unaligned(struct owner *o)
 	static const size_t ends[][2] = { { 123, 1000001 }, { 4090, 12 },   { 4095, 2 },
 					  { 1, 4095 },	    { 4095, 4098 }, { 4096, 1 },
 					  { 8191, 8193 } };
-	uint8_t *p = anonymous(2 * MIB);
+	uint8_t *p = map_anonymous(2 * MIB);
 	bool ok = !!p;
 
 	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]) && ok; i++) {
 		size_t start = ends[i][0], end = start + ends[i][1];
 
 		memset(p, 0xa5, 2 * MIB);
-		ok = usable(o, "unaligned", p + start, end - start) &&
-		     ((all(p, start, 0xa5) && all(p + end, 2 * MIB - end, 0xa5)) ||
-		      wrong(o, "bytes beside the region changed (%zu bytes at %zu)", end - start,
-			    start));
+		ok = check_memory(o, "unaligned", p + start, end - start) &&
+		     ((all_bytes(p, start, 0xa5) && all_bytes(p + end, 2 * MIB - end, 0xa5)) ||
+		      fail(o, "bytes outside the region changed (%zu bytes at %zu)", end - start,
+			   start));
 	}
 	munmap(p, 2 * MIB);
 	return ok;
 }
 
-static bool no_bytes(struct owner *o, uint8_t *p)
+static bool check_zero_length(struct owner *o, uint8_t *p)
 {
-	struct ibv_mr *mr = reg(o, p, 0, SIDE_ACCESS);
+	struct ibv_mr *mr = reg(o, p, 0, EP_ACCESS);
 	bool ok;
 
 	if (!mr)
 		return false;
-	ok = good(o, "WRITE of nothing", remote(o, ASK_WRITE, mr, p, 0)) &&
-	     good(o, "READ of nothing", remote(o, ASK_READ, mr, p, 0)) &&
-	     expect(o, "WRITE of a byte", remote(o, ASK_WRITE, mr, p, 1), IBV_WC_REM_ACCESS_ERR) &&
+	ok = expect_ok(o, "WRITE of 0 bytes", partner_rdma(o, EP_WRITE, mr, p, 0)) &&
+	     expect_ok(o, "READ of 0 bytes", partner_rdma(o, EP_READ, mr, p, 0)) &&
+	     expect(o, "WRITE of 1 byte", partner_rdma(o, EP_WRITE, mr, p, 1),
+		    IBV_WC_REM_ACCESS_ERR) &&
 	     reconnect(o);
 	return dereg(o, mr) && ok;
 }
 
 static bool test_zero_length(struct owner *o)
 {
-	uint8_t *p = anonymous(PAGE);
-	bool ok = p && no_bytes(o, p) && no_bytes(o, p + 100) && no_bytes(o, NULL) &&
-		  (all(p, PAGE, 0) || wrong(o, "bytes beside the region changed"));
+	uint8_t *p = map_anonymous(PAGE);
+	bool ok = p && check_zero_length(o, p) && check_zero_length(o, p + 100) &&
+		  check_zero_length(o, NULL) &&
+		  (all_bytes(p, PAGE, 0) || fail(o, "bytes outside the region changed"));
 
 	munmap(p, PAGE);
 	return ok;
@@ -293,7 +295,7 @@ static bool map_mib(uint8_t *p, int flags, int fd)
 	return mmap(p, MIB, RW, MAP_FIXED | flags, fd, 0) == p;
 }
 
-/* Four mappings of different kinds side by side, a MiB each */
+/* Four adjacent mappings of different kinds, 1 MiB each. */
 static uint8_t *four_mappings(int fd)
 {
 	uint8_t *p = mmap(NULL, 4 * MIB, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -313,10 +315,10 @@ static bool test_several_mappings(struct owner *o)
 	bool ok;
 
 	if (!p)
-		return wrong(o, "mmap: %s", strerror(errno));
-	ok = usable(o, "four mappings", p, 4 * MIB) &&
-	     usable(o, "four mappings", p + 333, 4 * MIB - 700) &&
-	     usable(o, "from the second to the third", p + 2 * MIB - 5001, 10001);
+		return fail(o, "mmap: %s", strerror(errno));
+	ok = check_memory(o, "four mappings", p, 4 * MIB) &&
+	     check_memory(o, "four mappings", p + 333, 4 * MIB - 700) &&
+	     check_memory(o, "from the second to the third", p + 2 * MIB - 5001, 10001);
 	munmap(p, 4 * MIB);
 	close(fd);
 	return ok;
@@ -324,16 +326,16 @@ static bool test_several_mappings(struct owner *o)
 
 static bool test_hole(struct owner *o)
 {
-	uint8_t *p = anonymous(MIB);
+	uint8_t *p = map_anonymous(MIB);
 	bool ok;
 
 	munmap(p + 100 * PAGE, PAGE);
-	ok = refused(o, "a hole inside", p, MIB, SIDE_ACCESS, EFAULT) &&
-	     refused(o, "a hole at the end", p, 100 * PAGE + 1, SIDE_ACCESS, EFAULT) &&
-	     refused(o, "a hole at the start", p + 101 * PAGE - 1, 2, SIDE_ACCESS, EFAULT) &&
-	     refused(o, "nothing but a hole", p + 100 * PAGE, PAGE, SIDE_ACCESS, EFAULT) &&
-	     usable(o, "before the hole", p, 100 * PAGE) &&
-	     usable(o, "behind the hole", p + 101 * PAGE, MIB - 101 * PAGE);
+	ok = reg_fails(o, "a hole inside", p, MIB, EP_ACCESS, EFAULT) &&
+	     reg_fails(o, "a hole at the end", p, 100 * PAGE + 1, EP_ACCESS, EFAULT) &&
+	     reg_fails(o, "a hole at the start", p + 101 * PAGE - 1, 2, EP_ACCESS, EFAULT) &&
+	     reg_fails(o, "only a hole", p + 100 * PAGE, PAGE, EP_ACCESS, EFAULT) &&
+	     check_memory(o, "before the hole", p, 100 * PAGE) &&
+	     check_memory(o, "after the hole", p + 101 * PAGE, MIB - 101 * PAGE);
 	munmap(p, MIB);
 	return ok;
 }
@@ -342,33 +344,36 @@ static bool test_bad_range(struct owner *o)
 {
 	void *last = (void *)(UINTPTR_MAX - PAGE + 1);
 
-	return refused(o, "beyond the last address", last, 2 * PAGE, SIDE_ACCESS, EINVAL) &&
-	       refused(o, "round and beyond the start", last, SIZE_MAX, SIDE_ACCESS, EINVAL) &&
-	       refused(o, "every address", NULL, SIZE_MAX, SIDE_ACCESS, EFAULT) &&
-	       refused(o, "remote write without local write", o->s.buf, PAGE,
-		       IBV_ACCESS_REMOTE_WRITE, EINVAL) &&
-	       refused(o, "the first page", NULL, PAGE, SIDE_ACCESS, EFAULT);
+	return reg_fails(o, "an end beyond the last address", last, 2 * PAGE, EP_ACCESS, EINVAL) &&
+	       reg_fails(o, "a range that wraps around", last, SIZE_MAX, EP_ACCESS, EINVAL) &&
+	       reg_fails(o, "every address", NULL, SIZE_MAX, EP_ACCESS, EFAULT) &&
+	       reg_fails(o, "remote write without local write", o->ep.buf, PAGE,
+			 IBV_ACCESS_REMOTE_WRITE, EINVAL) &&
+	       reg_fails(o, "the first page", NULL, PAGE, EP_ACCESS, EFAULT);
 }
 
-/* ---- the list ------------------------ */
+/* ---- the tests ------------------------ */
 
 const struct test memory_kinds[] = {
-	{ "anonymous", test_anonymous, "private anonymous memory" },
-	{ "shared-anonymous", test_shared_anonymous, "shared anonymous memory" },
-	{ "shm", test_shm, "POSIX shared memory" },
-	{ "memfd", test_memfd, "a memfd, mapped shared and private" },
-	{ "file-private", test_file_private, "a private mapping of a file, which stays as it was" },
-	{ "file-shared", test_file_shared, "a shared mapping of a file, which changes" },
-	{ "read-only", test_read_only, "read-only memory, for reading alone" },
-	{ "constant", test_constant, "a constant of the program" },
-	{ "stack", test_stack, "the stack" },
-	{ "static", test_static, "static data, with and without a value" },
-	{ "malloc", test_malloc, "what malloc gives, from 1 byte to 3 MB" },
-	{ "hugetlb", test_hugetlb, "huge pages, private and shared" },
-	{ "unaligned", test_unaligned, "any start and end; bytes beside the region stay" },
-	{ "zero-length", test_zero_length, "regions of no bytes" },
-	{ "several-mappings", test_several_mappings, "one region over several mappings" },
-	{ "hole", test_hole, "a range with a hole is refused" },
-	{ "bad-range", test_bad_range, "ranges and rights that cannot be are refused" },
+	{ "anonymous", test_anonymous, "private anonymous memory can be read and written" },
+	{ "shared-anonymous", test_shared_anonymous,
+	  "shared anonymous memory can be read and written" },
+	{ "shm", test_shm, "POSIX shared memory can be read and written" },
+	{ "memfd", test_memfd, "a memfd can be read and written, mapped shared and private" },
+	{ "file-private", test_file_private,
+	  "WRITEs to a private file mapping leave the file unchanged" },
+	{ "file-shared", test_file_shared, "WRITEs to a shared file mapping change the file" },
+	{ "read-only", test_read_only, "read-only memory can be registered for reading only" },
+	{ "constant", test_constant, "a constant of the program can be read" },
+	{ "stack", test_stack, "the stack can be read and written" },
+	{ "static", test_static, "static data can be read and written, bss and data" },
+	{ "malloc", test_malloc, "memory from malloc can be read and written, 1 byte to 3 MB" },
+	{ "hugetlb", test_hugetlb, "huge pages can be read and written, private and shared" },
+	{ "unaligned", test_unaligned,
+	  "regions can have any start and end, and bytes outside do not change" },
+	{ "zero-length", test_zero_length, "a region of 0 bytes allows transfers of 0 bytes only" },
+	{ "several-mappings", test_several_mappings, "a region can span several mappings" },
+	{ "hole", test_hole, "a range with a hole cannot be registered" },
+	{ "bad-range", test_bad_range, "invalid ranges and access flags are refused" },
 	{ 0 },
 };

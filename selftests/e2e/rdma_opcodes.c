@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Sends every packet that there is, in each transport class: requests of one packet and of several, so
- * that the answers are all there as well. For those who look at the wire.
+ * Sends every opcode of each transport class: requests of one and of several packets, so that all
+ * responses occur as well. For tests that capture packets.
  *
- *   rdma_opcodes -l                               every opcode: number, class, name
+ *   rdma_opcodes -l                               prints every opcode: number, class, name
  *   rdma_opcodes -g GID-INDEX -p PORT [HOST]      both sides; the one with a HOST sends
  *
- * The list is that of include/xroce/opcode.h.
+ * The opcodes are those of include/xroce/opcode.h.
  */
-#include "rdma_steps.h"
+#include "verbs_util.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -36,8 +36,7 @@ struct side {
 	struct ibv_pd *pd;
 	struct ibv_cq *cq;
 	struct ibv_mr *mr;
-	struct ibv_mw
-		*mw; /* of type 2 and never bound: a peer may invalidate it as often as it likes */
+	struct ibv_mw *mw; /* type 2, never bound: the peer may invalidate it repeatedly */
 	struct ibv_xrcd *xrcd;
 	struct ibv_srq *srq;
 	struct ibv_qp *qp;
@@ -45,7 +44,7 @@ struct side {
 	char *buf;
 };
 
-/* ---- the list ---------------------------------------------------------------------- */
+/* ---- opcodes ---------------------------------------------------------------------- */
 
 static const struct {
 	const char *name;
@@ -65,7 +64,7 @@ static const struct {
 	unsigned in;
 } operations[] = { XR_OPERATIONS(ROW) };
 
-/* FLUSH is parsed, and refused by both sides (docs/provider.md). */
+/* FLUSH is not supported (docs/provider.md). */
 static int print_list(void)
 {
 	for (size_t c = 0; c < sizeof(classes) / sizeof(classes[0]); c++)
@@ -76,13 +75,13 @@ static int print_list(void)
 	return 0;
 }
 
-/* ---- queue pairs --------------------------------------------------------------------- */
+/* ---- QPs --------------------------------------------------------------------- */
 
 static void exchange(struct side *s)
 {
 	MUST(send(s->sock, &s->me, sizeof(s->me), MSG_NOSIGNAL) == sizeof(s->me) &&
 		     recv(s->sock, &s->peer, sizeof(s->peer), MSG_WAITALL) == sizeof(s->peer),
-	     "the other side has gone");
+	     "the other side closed the connection");
 }
 
 static struct ibv_qp *new_qp(struct side *s, enum ibv_qp_type type)
@@ -132,10 +131,10 @@ static void open_xrc(struct side *s)
 		.cq = s->cq,
 	};
 
-	MUST(s->xrcd = ibv_open_xrcd(s->ctx, &domain), "domain");
+	MUST(s->xrcd = ibv_open_xrcd(s->ctx, &domain), "XRC domain");
 	init.xrcd = s->xrcd;
 	MUST(s->srq = ibv_create_srq_ex(s->ctx, &init), "SRQ");
-	MUST(!ibv_get_srq_num(s->srq, &s->me.srqn), "SRQ's number");
+	MUST(!ibv_get_srq_num(s->srq, &s->me.srqn), "SRQ number");
 }
 
 static void open_side(struct side *s)
@@ -144,7 +143,7 @@ static void open_side(struct side *s)
 	MUST(s->pd = ibv_alloc_pd(s->ctx), "PD");
 	MUST(s->cq = ibv_create_cq(s->ctx, 64, NULL, NULL, 0), "CQ");
 	MUST(s->buf = aligned_alloc(4096, BUF_SIZE), "memory");
-	pattern(s->buf, BUF_SIZE, 1, 0);
+	fill_pattern(s->buf, BUF_SIZE, 1, 0);
 	MUST(s->mr = ibv_reg_mr(s->pd, s->buf, BUF_SIZE,
 				IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 					IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC),
@@ -246,11 +245,11 @@ static void message(struct side *s, enum ibv_wr_opcode op, uint32_t len, struct 
 		complete(s, op);
 }
 
-/* ---- what each type of queue pair can do ------------------------------------------------ */
+/* ---- operations of each QP type ------------------------------------------------ */
 
 static const struct {
 	enum ibv_qp_type type;
-	unsigned operations; /* bit for each of enum ibv_wr_opcode */
+	unsigned operations; /* bit mask of enum ibv_wr_opcode */
 	bool one_packet;
 } plan[] = {
 #define BIT(op) (1u << IBV_WR_##op)
@@ -265,7 +264,7 @@ static const struct {
 	{ IBV_QPT_XRC_SEND, RELIABLE, false },
 };
 
-static bool of_eight_bytes(enum ibv_wr_opcode op)
+static bool has_8_bytes(enum ibv_wr_opcode op)
 {
 	return BIT(ATOMIC_CMP_AND_SWP) == 1u << op || BIT(ATOMIC_FETCH_AND_ADD) == 1u << op ||
 	       BIT(ATOMIC_WRITE) == 1u << op;
@@ -281,14 +280,14 @@ static void run_type(struct side *s, size_t i)
 		attr.grh.dgid = s->peer.gid;
 		attr.grh.sgid_index = (uint8_t)s->gid_index;
 		attr.grh.hop_limit = 64;
-		MUST(ah = ibv_create_ah(s->pd, &attr), "address");
+		MUST(ah = ibv_create_ah(s->pd, &attr), "AH");
 	}
 	exchange(s);
 	for (int op = 0; op < 32; op++) {
 		if (!(plan[i].operations & 1u << op))
 			continue;
-		message(s, op, of_eight_bytes(op) ? 8 : 60, ah);
-		if (!plan[i].one_packet && !of_eight_bytes(op))
+		message(s, op, has_8_bytes(op) ? 8 : 60, ah);
+		if (!plan[i].one_packet && !has_8_bytes(op))
 			message(s, op, 4 * MTU, ah);
 	}
 	exchange(s);
@@ -318,7 +317,7 @@ int main(int argc, char **argv)
 	s.host = argv[optind];
 	open_side(&s);
 	s.sock = s.host ? tcp_connect(s.host, port) : tcp_accept(port, WAIT_S);
-	MUST(s.sock >= 0, "the other side");
+	MUST(s.sock >= 0, "cannot connect to the other side");
 	for (size_t i = 0; i < sizeof(plan) / sizeof(plan[0]); i++)
 		run_type(&s, i);
 	close(s.sock);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Shared receive queues, by an ordinary ibverbs program on one host: queue pairs that are
- * connected to themselves and take from one SRQ. Exit status 0 if all is as the standard has it; else the first
- * thing that was not.
+ * Shared receive queues on one host: QPs that are connected to themselves and use one SRQ. Uses
+ * plain verbs. Exit status 0 on success; otherwise prints the first failure.
  *
- *   rdma_srq          limit, resizing, the last WQE reached
- *   rdma_srq death    says "ready" with receives posted, and wants them flushed
+ *   rdma_srq          limit event, resize, last WQE reached event
+ *   rdma_srq death    prints "ready" with receives posted, expects them to be flushed when the
+ *                     device fails
  */
-#include "rdma_steps.h"
+#include "verbs_util.h"
 
 #include <poll.h>
 
@@ -24,14 +24,14 @@ static struct ibv_srq *srq;
 static struct ibv_qp *qp[2];
 static char buf[(SLOTS + 1) * SLOT];
 
-/* ---- setting up ---------------------------------------------------------------- */
+/* ---- set-up ---------------------------------------------------------------- */
 
 static void set_up(void)
 {
 	struct ibv_srq_init_attr init = { .attr = { .max_wr = 8, .max_sge = 1 } };
 
 	ctx = open_device(NULL);
-	MUST(ctx, "a device");
+	MUST(ctx, "no device");
 	pd = ibv_alloc_pd(ctx);
 	mr = ibv_reg_mr(pd, buf, sizeof(buf), IBV_ACCESS_LOCAL_WRITE);
 	cq = ibv_create_cq(ctx, 256, NULL, NULL, 0);
@@ -57,7 +57,7 @@ static struct ibv_qp *connected_to_itself(void)
 	return q;
 }
 
-/* ---- steps --------------------------------------------------------------------- */
+/* ---- helpers --------------------------------------------------------------------- */
 
 static int post(uint64_t first, int n)
 {
@@ -81,7 +81,7 @@ static struct ibv_wc completion(void)
 	return wc;
 }
 
-/* One message; the receive that it takes must be this one. */
+/* Sends one message, which must consume this receive. */
 static void send_to_itself(struct ibv_qp *q, uint64_t wr_id)
 {
 	struct ibv_sge sge = { (uintptr_t)buf + SLOTS * SLOT, 8, mr->lkey };
@@ -96,11 +96,11 @@ static void send_to_itself(struct ibv_qp *q, uint64_t wr_id)
 	MUST(!ibv_post_send(q, &wr, &bad), "post_send");
 	for (i = 0; i < 2; i++) {
 		wc = completion();
-		MUST(wc.status == IBV_WC_SUCCESS && wc.qp_num == q->qp_num, "success");
+		MUST(wc.status == IBV_WC_SUCCESS && wc.qp_num == q->qp_num, "wrong completion");
 		if (wc.opcode == IBV_WC_RECV)
 			MUST(wc.wr_id == wr_id && wc.byte_len == 8 &&
 				     !memcmp(buf + wr_id % SLOTS * SLOT, &wr_id, 8),
-			     "the receive");
+			     "wrong receive");
 	}
 }
 
@@ -119,25 +119,25 @@ static void no_event(void)
 {
 	struct pollfd pfd = { .fd = ctx->async_fd, .events = POLLIN };
 
-	MUST(!poll(&pfd, 1, 0), "an event that should not be");
+	MUST(!poll(&pfd, 1, 0), "unexpected event");
 }
 
-/* ---- what is tested ------------------------------------------------------------ */
+/* ---- tests ------------------------------------------------------------ */
 
 static void test_limit(void)
 {
 	struct ibv_srq_attr attr = { .srq_limit = 5 };
 
 	MUST(!post(0, 8), "post");
-	MUST(!ibv_modify_srq(srq, &attr, IBV_SRQ_LIMIT), "arm");
+	MUST(!ibv_modify_srq(srq, &attr, IBV_SRQ_LIMIT), "modify_srq");
 	send_to_itself(qp[0], 0);
 	send_to_itself(qp[1], 1);
 	send_to_itself(qp[0], 2);
 	no_event();
-	MUST(!ibv_query_srq(srq, &attr) && attr.srq_limit == 5 && attr.max_wr == 8, "query");
+	MUST(!ibv_query_srq(srq, &attr) && attr.srq_limit == 5 && attr.max_wr == 8, "query_srq");
 	send_to_itself(qp[1], 3);
-	MUST(event(IBV_EVENT_SRQ_LIMIT_REACHED).element.srq == srq, "the SRQ");
-	MUST(!ibv_query_srq(srq, &attr) && !attr.srq_limit, "disarmed");
+	MUST(event(IBV_EVENT_SRQ_LIMIT_REACHED).element.srq == srq, "event of another SRQ");
+	MUST(!ibv_query_srq(srq, &attr) && !attr.srq_limit, "limit still armed");
 	send_to_itself(qp[1], 4);
 	no_event();
 }
@@ -146,10 +146,10 @@ static void test_resize(void)
 {
 	struct ibv_srq_attr attr = { .max_wr = 2 };
 
-	MUST(ibv_modify_srq(srq, &attr, IBV_SRQ_MAX_WR), "smaller than what is posted");
+	MUST(ibv_modify_srq(srq, &attr, IBV_SRQ_MAX_WR), "resized below the posted receives");
 	attr.max_wr = 32;
 	MUST(!ibv_modify_srq(srq, &attr, IBV_SRQ_MAX_WR) && attr.max_wr == 32, "resize");
-	MUST(!post(8, 29) && post(99, 1) == ENOMEM, "as much room as there should be");
+	MUST(!post(8, 29) && post(99, 1) == ENOMEM, "wrong size");
 	for (int i = 5; i < 20; i++)
 		send_to_itself(qp[i % 2], i);
 }
@@ -160,8 +160,8 @@ static void test_last_wqe(void)
 	struct ibv_wc wc;
 
 	MUST(!ibv_modify_qp(qp[0], &attr, IBV_QP_STATE), "ERR");
-	MUST(event(IBV_EVENT_QP_LAST_WQE_REACHED).element.qp == qp[0], "the QP");
-	MUST(!ibv_poll_cq(cq, 1, &wc), "a receive that no message took stays");
+	MUST(event(IBV_EVENT_QP_LAST_WQE_REACHED).element.qp == qp[0], "event of another QP");
+	MUST(!ibv_poll_cq(cq, 1, &wc), "an unused receive completed");
 	send_to_itself(qp[1], 20);
 	MUST(ibv_destroy_srq(srq) == EBUSY && !ibv_destroy_qp(qp[0]), "destroy one QP");
 	send_to_itself(qp[1], 21);
@@ -183,9 +183,9 @@ static int test_death(void)
 	while (ev.event_type != IBV_EVENT_DEVICE_FATAL);
 	for (uint64_t i = 1; i < 8; i++) {
 		wc = completion();
-		MUST(wc.status == IBV_WC_WR_FLUSH_ERR && wc.wr_id == i, "flushed in order");
+		MUST(wc.status == IBV_WC_WR_FLUSH_ERR && wc.wr_id == i, "not flushed in order");
 	}
-	MUST(!ibv_poll_cq(cq, 1, &wc), "and no more");
+	MUST(!ibv_poll_cq(cq, 1, &wc), "too many completions");
 	return 0;
 }
 
@@ -202,6 +202,6 @@ int main(int argc, char **argv)
 	MUST(!ibv_destroy_qp(qp[0]) && !ibv_destroy_qp(qp[1]) && !ibv_destroy_srq(srq) &&
 		     !ibv_destroy_cq(cq) && !ibv_dereg_mr(mr) && !ibv_dealloc_pd(pd) &&
 		     !ibv_close_device(ctx),
-	     "the end");
+	     "clean-up");
 	return 0;
 }

@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Moves patterns between two programs over one RC queue pair after the other
- * and verifies every byte and every completion. An ordinary ibverbs program: it
- * knows nothing of xroce and runs on any device.
+ * Transfers patterns between two programs, over a new RC QP for each test, and verifies every byte
+ * and every completion. Uses plain verbs and runs on any device.
  *
- *   rdma_verify [options]            waits for the other side
- *   rdma_verify [options] HOST       the side that starts
+ *   rdma_verify [options]            the passive side: waits for a connection
+ *   rdma_verify [options] HOST       the active side: connects
  *
  *   -d DEV   device (default: the first)     -g N     GID index (default 1)
  *   -m MTU   path MTU in bytes (1024)        -p PORT  TCP port for set-up (18516)
  *   -n N     rounds of each data test (20)   -s SEED  of patterns and sizes (1)
  *   -t NAME  run one test (may be repeated)  -l       list the tests
- *   -b BYTES size of the region (8 MiB), 1 MiB or more: each round copies and compares all of it
- *   -E       do not ask the passive side for asynchronous events (rdma_rxe raises none)
- *   -x TEXT  run this shell command at the passive side after each test
+ *   -b BYTES size of the region (8 MiB), at least 1 MiB; each round copies and compares all of it
+ *   -E       do not expect asynchronous events at the passive side (rdma_rxe raises none)
+ *   -x CMD   shell command that the passive side runs after each test
  *
- * Both sides run the same list in step; the active side (A) posts requests to
- * the passive one (B). Prints a line a test, exits 0 when all went well.
+ * Both sides must be given the same tests. Prints a line for each test. Exit status 0 if all
+ * succeeded.
  */
 #include "rdma_verify.h"
 
@@ -25,9 +24,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define WAIT_SECONDS 30 /* as often as XR_SLOW says, on an emulated processor */
+#define WAIT_SECONDS 30 /* multiplied by XR_SLOW on an emulated processor */
 
-/* ---- small things ------------------------------------------------------------ */
+/* ---- helpers ------------------------------------------------------------ */
 
 uint64_t rnd(struct verify *v)
 {
@@ -37,15 +36,15 @@ uint64_t rnd(struct verify *v)
 	return v->rng;
 }
 
-bool wrong(struct verify *v, const char *fmt, ...)
+bool fail(struct verify *v, const char *fmt, ...)
 {
 	va_list ap;
 
-	if (!v->why) {
+	if (!v->error) {
 		va_start(ap, fmt);
 		vsnprintf(v->text, sizeof(v->text), fmt, ap);
 		va_end(ap);
-		v->why = v->text;
+		v->error = v->text;
 	}
 	return false;
 }
@@ -56,8 +55,8 @@ bool same(struct verify *v, const char *what)
 		return true;
 	for (size_t i = 0; i < v->size; i++)
 		if (v->buf[i] != v->want[i])
-			return wrong(v, "%s: byte %zu is %02x, should be %02x", what, i, v->buf[i],
-				     v->want[i]);
+			return fail(v, "%s: byte %zu is %02x, expected %02x", what, i, v->buf[i],
+				    v->want[i]);
 	return true;
 }
 
@@ -68,13 +67,13 @@ int wait_seconds(void)
 	return WAIT_SECONDS * (slow ? atoi(slow) : 1);
 }
 
-/* ---- the side channel -------------------------------------------------------------- */
+/* ---- the TCP connection -------------------------------------------------------------- */
 
 bool xfer(struct verify *v, void *out, const void *in, size_t len)
 {
 	if (send(v->sock, in, len, MSG_NOSIGNAL) != (ssize_t)len ||
 	    recv(v->sock, out, len, MSG_WAITALL) != (ssize_t)len)
-		return wrong(v, "the other side has gone");
+		return fail(v, "the other side closed the connection");
 	return true;
 }
 
@@ -91,15 +90,15 @@ static bool set_up(struct verify *v)
 {
 	v->ctx = open_device(v->dev_name);
 	if (!v->ctx)
-		return wrong(v, "cannot open device %s", v->dev_name ? v->dev_name : "(first)");
+		return fail(v, "cannot open device %s", v->dev_name ? v->dev_name : "(first)");
 	v->pd = ibv_alloc_pd(v->ctx);
 	v->cq = ibv_create_cq(v->ctx, 4 * DEPTH, NULL, NULL, 0);
 	v->buf = mmap(NULL, v->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	v->want = malloc(v->size);
 	if (!v->pd || !v->cq || v->buf == MAP_FAILED || !v->want)
-		return wrong(v, "set-up: %s", strerror(errno));
+		return fail(v, "set-up: %s", strerror(errno));
 	if (ibv_query_gid(v->ctx, 1, v->gid_index, &v->me.gid))
-		return wrong(v, "no GID with index %d", v->gid_index);
+		return fail(v, "no GID with index %d", v->gid_index);
 	return true;
 }
 
@@ -112,8 +111,8 @@ static enum ibv_mtu path_mtu(int bytes)
 	return mtu;
 }
 
-/* The peer is known */
-static bool to_work(struct verify *v)
+/* Moves the QP from RESET to RTS; peer is valid. */
+static bool qp_to_rts(struct verify *v)
 {
 	struct ibv_qp_attr attr = rc_attr(v->gid_index, v->peer.gid, v->peer.qpn);
 
@@ -124,7 +123,7 @@ static bool to_work(struct verify *v)
 	attr.retry_cnt = v->retry_cnt;
 	attr.rnr_retry = v->rnr_retry;
 	attr.qp_access_flags = (unsigned int)ALL_ACCESS;
-	return !reset_to_rts(v->qp, &attr) || wrong(v, "to RTS: %s", strerror(errno));
+	return !reset_to_rts(v->qp, &attr) || fail(v, "to RTS: %s", strerror(errno));
 }
 
 bool bring_up(struct verify *v)
@@ -134,7 +133,7 @@ bool bring_up(struct verify *v)
 	v->me.rkey = v->mr->rkey;
 	v->me.addr = (uintptr_t)v->buf;
 	v->me.length = v->size;
-	return xfer(v, &v->peer, &v->me, sizeof(v->me)) && to_work(v) && barrier(v);
+	return xfer(v, &v->peer, &v->me, sizeof(v->me)) && qp_to_rts(v) && barrier(v);
 }
 
 bool connect_qp(struct verify *v, int access)
@@ -150,7 +149,7 @@ bool connect_qp(struct verify *v, int access)
 	v->mr = ibv_reg_mr(v->pd, v->buf, v->size, access);
 	v->qp = ibv_create_qp(v->pd, &init);
 	if (!v->mr || !v->qp)
-		return wrong(v, "%s: %s", v->mr ? "QP" : "region", strerror(errno));
+		return fail(v, "%s: %s", v->mr ? "QP" : "region", strerror(errno));
 	return bring_up(v);
 }
 
@@ -169,7 +168,7 @@ bool next_wc(struct verify *v, struct ibv_wc *wc)
 	int n = next_completion(v->cq, wc, wait_seconds());
 
 	return n == 1 ||
-	       wrong(v, n ? "ibv_poll_cq failed" : "no completion within %d s", wait_seconds());
+	       fail(v, n ? "ibv_poll_cq failed" : "no completion within %d s", wait_seconds());
 }
 
 bool good_wc(struct verify *v, struct ibv_wc *wc, enum ibv_wc_opcode opcode)
@@ -177,10 +176,10 @@ bool good_wc(struct verify *v, struct ibv_wc *wc, enum ibv_wc_opcode opcode)
 	if (!next_wc(v, wc))
 		return false;
 	if (wc->status)
-		return wrong(v, "completion: %s (vendor 0x%x)", ibv_wc_status_str(wc->status),
-			     wc->vendor_err);
+		return fail(v, "completion: %s (vendor 0x%x)", ibv_wc_status_str(wc->status),
+			    wc->vendor_err);
 	return wc->opcode == opcode ||
-	       wrong(v, "completion's opcode is %d, not %d", wc->opcode, opcode);
+	       fail(v, "completion has opcode %d, expected %d", wc->opcode, opcode);
 }
 
 bool post(struct verify *v, struct ibv_send_wr *wr)
@@ -188,7 +187,7 @@ bool post(struct verify *v, struct ibv_send_wr *wr)
 	struct ibv_send_wr *bad;
 	int err = ibv_post_send(v->qp, wr, &bad);
 
-	return !err || wrong(v, "ibv_post_send: %s", strerror(err));
+	return !err || fail(v, "ibv_post_send: %s", strerror(err));
 }
 
 bool post_recv(struct verify *v, struct ibv_sge *sge, int n, uint64_t id)
@@ -196,10 +195,10 @@ bool post_recv(struct verify *v, struct ibv_sge *sge, int n, uint64_t id)
 	struct ibv_recv_wr wr = { .wr_id = id, .sg_list = sge, .num_sge = n }, *bad;
 	int err = ibv_post_recv(v->qp, &wr, &bad);
 
-	return !err || wrong(v, "ibv_post_recv: %s", strerror(err));
+	return !err || fail(v, "ibv_post_recv: %s", strerror(err));
 }
 
-/* ---- the list ------------------------------------------------------------------------------- */
+/* ---- main ------------------------------------------------------------------------------- */
 
 static const struct test *tests[64];
 static size_t n_tests;
@@ -215,14 +214,15 @@ static bool run_test(struct verify *v, const struct test *test)
 	uint64_t rng = v->rng;
 	bool ok;
 
-	v->why = NULL;
-	ok = test->run(v) && !v->why;
+	v->error = NULL;
+	ok = test->run(v) && !v->error;
 	disconnect_qp(v);
-	v->rng = rng + 0x9e3779b97f4a7c15ull; /* the same on both sides, whatever they drew */
+	/* keeps both sides equal, however often they called rnd() */
+	v->rng = rng + 0x9e3779b97f4a7c15ull;
 	if (v->hook && !v->host && system(v->hook))
-		ok = wrong(v, "%s failed", v->hook);
+		ok = fail(v, "%s failed", v->hook);
 	printf("%s %s: %s%s%s\n", ok ? "ok" : "FAILED", test->name, test->text, ok ? "" : ": ",
-	       ok ? "" : v->why);
+	       ok ? "" : v->error);
 	fflush(stdout);
 	return ok;
 }
@@ -252,7 +252,7 @@ static bool choose(bool *chosen, const char *name)
 	return false;
 }
 
-/* Both sides do the same until one of them fails. */
+/* Stops at the first failure. */
 static bool run_tests(struct verify *v, const bool *chosen, bool every)
 {
 	bool ok = true;
@@ -324,12 +324,12 @@ int main(int argc, char **argv)
 		return usage();
 	v.host = argv[optind];
 	if (!set_up(&v)) {
-		fprintf(stderr, "rdma_verify: %s\n", v.why);
+		fprintf(stderr, "rdma_verify: %s\n", v.error);
 		return 1;
 	}
 	v.sock = v.host ? tcp_connect(v.host, v.port) : tcp_accept(v.port, wait_seconds());
 	if (v.sock < 0) {
-		fprintf(stderr, "rdma_verify: no connection to the other side\n");
+		fprintf(stderr, "rdma_verify: cannot connect to the other side\n");
 		return 1;
 	}
 	ok = run_tests(&v, chosen, every);

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * rdma_verify's tests and what they share. Both sides run each test in step; v->host says which side this
- * is: it is the active one's. A test returns true where all went well; else the first wrong() says why.
+ * Tests of rdma_verify and their helpers. Both programs run the same tests at the same time. The
+ * active side (v->host is set) posts requests, the passive side (v->host is NULL) is their target.
+ * A test, like most helpers, returns true on success; otherwise the first fail() has stored the
+ * message.
  */
 #ifndef RDMA_VERIFY_H
 #define RDMA_VERIFY_H
 
-#include "rdma_steps.h"
+#include "verbs_util.h"
 
 #define BUF_SIZE (8u << 20) /* unless -b says otherwise */
 #define MIN_SIZE (1u << 20)
-#define GUARD 4096u /* bytes before and after a target that must stay as they are */
+#define GUARD 4096u /* bytes before and after a target that must not change */
 #define DEPTH 64u
 #define MAX_SGE 16
 #define MAX_INLINE 128u
@@ -18,7 +20,7 @@
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
 	 IBV_ACCESS_REMOTE_ATOMIC)
 
-struct peer { /* what the two sides tell each other before a test */
+struct peer { /* exchanged before each test */
 	uint32_t qpn, psn, rkey, reserved;
 	uint64_t addr, length;
 	union ibv_gid gid;
@@ -27,7 +29,7 @@ struct peer { /* what the two sides tell each other before a test */
 struct verify {
 	const char *host, *dev_name, *hook;
 	int gid_index, mtu, port, rounds, sock;
-	uint8_t timeout, retry_cnt, rnr_retry; /* of the next connection */
+	uint8_t timeout, retry_cnt, rnr_retry; /* of the next QP */
 	bool no_events;
 	uint32_t size; /* of the region */
 	uint64_t rng;
@@ -37,9 +39,9 @@ struct verify {
 	struct ibv_qp *qp;
 	struct ibv_mr *mr;
 	struct peer me, peer;
-	uint8_t *buf;	 /* what work requests name */
-	uint8_t *want;	 /* what it must hold */
-	const char *why; /* first thing that was wrong */
+	uint8_t *buf;	   /* the registered memory */
+	uint8_t *want;	   /* its expected content */
+	const char *error; /* message of the first failure, or NULL */
 	char text[256];
 };
 
@@ -49,38 +51,46 @@ struct test {
 	const char *text;
 };
 
-/* Each ends with a test without a name */
+/* Each list ends with an entry without a name. */
 extern const struct test verify_data[], verify_connections[], verify_refusals[];
 
-/* Always false */
-__attribute__((format(printf, 2, 3))) bool wrong(struct verify *v, const char *fmt, ...);
+/* Stores the message unless there is one already. Always returns false. */
+__attribute__((format(printf, 2, 3))) bool fail(struct verify *v, const char *fmt, ...);
 
+/* Returns the next random number, the same on both sides. */
 uint64_t rnd(struct verify *v);
-int wait_seconds(void); /* for whatever must come */
+/* Returns how long to wait for an event or completion, in seconds. */
+int wait_seconds(void);
 
-/* Our buffer is as it should be */
+/* The buffer must have the expected content. */
 bool same(struct verify *v, const char *what);
 
-/* To the other side, and from it: what both give at the same time */
+/* Exchanges @len bytes with the other side. */
 bool xfer(struct verify *v, void *out, const void *in, size_t len);
 
-/* Both sides come here before either goes on. */
+/* Waits until the other side calls it as well. */
 bool barrier(struct verify *v);
 
-/* A fresh QP and region on each side; access: of the region. The same QP again, from RESET. */
+/* Creates a QP and a region, with this access, on each side and connects them. */
 bool connect_qp(struct verify *v, int access);
+/* Connects the existing QPs, which are in RESET. */
 bool bring_up(struct verify *v);
 void disconnect_qp(struct verify *v);
 
 bool post(struct verify *v, struct ibv_send_wr *wr);
 bool post_recv(struct verify *v, struct ibv_sge *sge, int n, uint64_t id);
+/* Waits for the next completion. */
 bool next_wc(struct verify *v, struct ibv_wc *wc);
+/* The same; it must be a success of this opcode. */
 bool good_wc(struct verify *v, struct ibv_wc *wc, enum ibv_wc_opcode opcode);
 
-/* One operation after the other, as many as v->rounds, by both sides. len: UINT32_MAX for many lengths */
+/*
+ * Runs v->rounds transfers of one operation. @len: their length, or UINT32_MAX for random lengths.
+ * Both sides call it.
+ */
 bool run_transfers(struct verify *v, enum ibv_wr_opcode opcode, uint32_t len);
 
-/* The buffer from which each side starts */
+/* Fills the buffer with its initial pattern, which differs between the sides. */
 void fill_buffer(struct verify *v);
 
 #endif /* RDMA_VERIFY_H */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What becomes of connections: used again, kept waiting, left alone, slowed down */
+/* Tests of rdma_verify: reused QPs, RNR, a destroyed peer, rate limits. */
 #include "rdma_verify.h"
 
 #include <unistd.h>
 
-/* One QP connected again after RESET, and others after it; data across each */
+/* QPs are reconnected after RESET and replaced by new ones; data is transferred over each. */
 static bool test_reuse(struct verify *v)
 {
 	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
@@ -23,10 +23,10 @@ static bool test_reuse(struct verify *v)
 		ok = ok && run_transfers(v, i % 2 ? IBV_WR_SEND : IBV_WR_RDMA_READ, 20000);
 	}
 	v->rounds = rounds;
-	return ok || wrong(v, "to RESET: %s", strerror(errno));
+	return ok || fail(v, "to RESET: %s", strerror(errno));
 }
 
-/* A SEND waits for its receive, by RNR NAKs. */
+/* A SEND is retried after RNR NAKs until the receive is posted. */
 static bool test_rnr(struct verify *v)
 {
 	const uint32_t len = 5000;
@@ -41,7 +41,7 @@ static bool test_rnr(struct verify *v)
 		return false;
 	sge.lkey = v->mr->lkey;
 	for (int i = 0; i < 3; i++) {
-		pattern(v->host ? v->buf + GUARD : v->want, len, 50 + (uint32_t)i, 0);
+		fill_pattern(v->host ? v->buf + GUARD : v->want, len, 50 + (uint32_t)i, 0);
 		if (!barrier(v))
 			return false;
 		usleep(v->host ? 0 : 50000);
@@ -49,12 +49,14 @@ static bool test_rnr(struct verify *v)
 		    !good_wc(v, &wc, v->host ? IBV_WC_SEND : IBV_WC_RECV))
 			return false;
 		if (!v->host && memcmp(v->buf + GUARD, v->want, len))
-			return wrong(v, "data differs");
+			return fail(v, "data differs");
 	}
 	return barrier(v);
 }
 
-/* The active side sends what cannot succeed; wants this status, and the rest flushed. */
+/*
+ * The active side posts a SEND that must fail with this status; the next request must be flushed.
+ */
 static bool fails_with(struct verify *v, enum ibv_wc_status status)
 {
 	struct ibv_sge sge = { (uintptr_t)v->buf, 64, v->mr->lkey };
@@ -72,12 +74,12 @@ static bool fails_with(struct verify *v, enum ibv_wc_status status)
 	if (!post(v, &wr) || !next_wc(v, &wc))
 		return false;
 	if (wc.wr_id != 7 || wc.status != status)
-		return wrong(v, "completion: %s, expected %s", ibv_wc_status_str(wc.status),
-			     ibv_wc_status_str(status));
+		return fail(v, "completion: %s, expected %s", ibv_wc_status_str(wc.status),
+			    ibv_wc_status_str(status));
 	if (!next_wc(v, &wc))
 		return false;
 	return wc.status == IBV_WC_WR_FLUSH_ERR ||
-	       wrong(v, "what was queued behind: %s", ibv_wc_status_str(wc.status));
+	       fail(v, "next request: %s", ibv_wc_status_str(wc.status));
 }
 
 static bool test_rnr_limit(struct verify *v)
@@ -90,7 +92,7 @@ static bool test_rnr_limit(struct verify *v)
 	return ok;
 }
 
-static bool test_gone(struct verify *v)
+static bool test_destroyed(struct verify *v)
 {
 	bool ok;
 
@@ -107,7 +109,7 @@ static bool test_gone(struct verify *v)
 	return ok;
 }
 
-/* Seconds that a WRITE of `len` bytes takes; below 0: it failed */
+/* Returns how long a WRITE of @len bytes takes in seconds, or a negative number if it fails. */
 static double timed_write(struct verify *v, uint32_t len)
 {
 	struct ibv_sge sge = { (uintptr_t)v->buf, len, v->mr->lkey };
@@ -122,7 +124,10 @@ static double timed_write(struct verify *v, uint32_t len)
 	return post(v, &wr) && good_wc(v, &wc, IBV_WC_RDMA_WRITE) ? now() - start : -1;
 }
 
-/* 100 Mbit/s are 80 ns a byte, and nothing but a burst may go faster; headers come on top. */
+/*
+ * At 100 Mbit/s a byte takes 80 ns. Only the first burst may be faster; headers take additional
+ * time.
+ */
 static bool test_rate(struct verify *v)
 {
 	struct ibv_qp_rate_limit_attr limit = { .rate_limit = 100000, .max_burst_sz = 20000 };
@@ -136,24 +141,24 @@ static bool test_rate(struct verify *v)
 	if (ibv_query_device_ex(v->ctx, NULL, &dev) ||
 	    !(dev.packet_pacing_caps.supported_qpts & 1u << IBV_QPT_RC) ||
 	    dev.packet_pacing_caps.qp_rate_limit_max < limit.rate_limit)
-		return wrong(v, "the device says that it has no rate limits");
+		return fail(v, "the device reports no rate limits");
 	err = ibv_modify_qp_rate_limit(v->qp, &limit);
 	if (err)
-		return wrong(v, "ibv_modify_qp_rate_limit: %s", strerror(err));
+		return fail(v, "ibv_modify_qp_rate_limit: %s", strerror(err));
 	took = timed_write(v, len);
 	if (took >= 0 && took < (len - limit.max_burst_sz) * 80e-9)
-		return wrong(v, "%.3f s is faster than the limit", took);
+		return fail(v, "%.3f s is faster than the limit", took);
 	limit.rate_limit = 0;
 	if (ibv_modify_qp_rate_limit(v->qp, &limit) || timed_write(v, len) < 0)
-		return wrong(v, "after the limit was lifted");
+		return fail(v, "WRITE without the limit failed");
 	return barrier(v);
 }
 
 const struct test verify_connections[] = {
-	{ "reuse", test_reuse, "QPs connected again after RESET, and new ones" },
-	{ "rnr", test_rnr, "SEND that waits for its receive" },
-	{ "rnr-limit", test_rnr_limit, "SEND that waits no longer" },
-	{ "gone", test_gone, "SEND to a QP that has been destroyed" },
-	{ "rate", test_rate, "a rate limit of the queue pair" },
+	{ "reuse", test_reuse, "QPs work after RESET, and so do new QPs" },
+	{ "rnr", test_rnr, "a SEND is retried until its receive is posted" },
+	{ "rnr-limit", test_rnr_limit, "a SEND without a receive fails with RNR retry exceeded" },
+	{ "destroyed", test_destroyed, "a SEND to a destroyed QP fails with retry exceeded" },
+	{ "rate", test_rate, "a QP rate limit is enforced" },
 	{ 0 },
 };

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Every operation moves data; every byte and every completion is compared. */
+/*
+ * Tests of rdma_verify: every operation transfers data; every byte and every completion is checked.
+ */
 #include "rdma_verify.h"
 
 #include <arpa/inet.h>
 #include <inttypes.h>
 
-/* Sizes at and around everything that has an edge */
+/* Returns a message size, preferably close to a multiple of the path MTU. */
 static uint32_t pick_size(struct verify *v, uint32_t max)
 {
 	uint32_t mtu = (uint32_t)v->mtu, n;
@@ -33,7 +35,7 @@ static uint32_t pick_size(struct verify *v, uint32_t max)
 	return n > max ? max : n;
 }
 
-struct plan { /* one transfer, the same on both sides */
+struct plan { /* of one transfer; equal on both sides */
 	enum ibv_wr_opcode opcode;
 	uint32_t len, sges, local, remote;
 	uint64_t seed;
@@ -57,7 +59,7 @@ static struct plan make_plan(struct verify *v, enum ibv_wr_opcode opcode)
 	return p;
 }
 
-/* [at, at + len) as up to n pieces, some of them empty */
+/* Splits [at, at + len) into n SGEs, some of them empty. */
 static int split(struct verify *v, struct ibv_sge *sge, uint32_t n, uint32_t at, uint32_t len)
 {
 	uint32_t i;
@@ -96,10 +98,10 @@ static bool active_transfer(struct verify *v, const struct plan *p)
 	struct ibv_wc wc;
 
 	if (p->opcode != IBV_WR_RDMA_READ)
-		pattern(v->buf + p->local, p->len, (uint32_t)p->seed, 0);
+		fill_pattern(v->buf + p->local, p->len, (uint32_t)p->seed, 0);
 	memcpy(v->want, v->buf, v->size);
 	if (p->opcode == IBV_WR_RDMA_READ)
-		pattern(v->want + p->local, p->len, (uint32_t)p->seed, 0);
+		fill_pattern(v->want + p->local, p->len, (uint32_t)p->seed, 0);
 	wr.num_sge = split(v, sge, p->sges, p->local, p->len);
 	wr.send_flags = IBV_SEND_SIGNALED | (p->is_inline ? (unsigned int)IBV_SEND_INLINE : 0);
 	wr.imm_data = htonl(p->imm);
@@ -108,7 +110,7 @@ static bool active_transfer(struct verify *v, const struct plan *p)
 	if (!barrier(v) || !post(v, &wr) || !good_wc(v, &wc, done[p->opcode]))
 		return false;
 	if (wc.wr_id != p->seed)
-		return wrong(v, "completion has another wr_id");
+		return fail(v, "completion has another wr_id");
 	return same(v, "active side") && barrier(v);
 }
 
@@ -119,10 +121,10 @@ static bool passive_transfer(struct verify *v, const struct plan *p)
 	bool takes_receive = is_send(p->opcode) || has_imm(p->opcode);
 
 	if (p->opcode == IBV_WR_RDMA_READ)
-		pattern(v->buf + p->remote, p->len, (uint32_t)p->seed, 0);
+		fill_pattern(v->buf + p->remote, p->len, (uint32_t)p->seed, 0);
 	memcpy(v->want, v->buf, v->size);
 	if (p->opcode != IBV_WR_RDMA_READ)
-		pattern(v->want + p->remote, p->len, (uint32_t)p->seed, 0);
+		fill_pattern(v->want + p->remote, p->len, (uint32_t)p->seed, 0);
 	if (takes_receive && !post_recv(v, sge, split(v, sge, p->sges, p->remote, p->len), p->seed))
 		return false;
 	if (!barrier(v))
@@ -131,10 +133,10 @@ static bool passive_transfer(struct verify *v, const struct plan *p)
 		if (!good_wc(v, &wc, is_send(p->opcode) ? IBV_WC_RECV : IBV_WC_RECV_RDMA_WITH_IMM))
 			return false;
 		if (wc.byte_len != p->len)
-			return wrong(v, "byte_len is %u, not %u", wc.byte_len, p->len);
+			return fail(v, "byte_len is %u, not %u", wc.byte_len, p->len);
 		if (has_imm(p->opcode) &&
 		    (!(wc.wc_flags & IBV_WC_WITH_IMM) || wc.imm_data != htonl(p->imm)))
-			return wrong(v, "immediate data is wrong");
+			return fail(v, "immediate data is wrong");
 	}
 	return barrier(v) && same(v, "passive side");
 }
@@ -143,7 +145,7 @@ bool run_transfers(struct verify *v, enum ibv_wr_opcode opcode, uint32_t fixed_l
 {
 	for (int i = 0; i < v->rounds; i++) {
 		struct plan p = make_plan(v, opcode);
-		uint64_t rng = v->rng; /* sides draw differently below: keep them in step */
+		uint64_t rng = v->rng; /* restored: the sides call rnd() differently */
 
 		if (fixed_len != UINT32_MAX) {
 			p.len = fixed_len;
@@ -158,7 +160,7 @@ bool run_transfers(struct verify *v, enum ibv_wr_opcode opcode, uint32_t fixed_l
 
 void fill_buffer(struct verify *v)
 {
-	pattern(v->buf, v->size, v->host ? 1 : 2, 0);
+	fill_pattern(v->buf, v->size, v->host ? 1 : 2, 0);
 }
 
 static bool data_test(struct verify *v, enum ibv_wr_opcode opcode, uint32_t fixed_len)
@@ -216,7 +218,7 @@ static bool test_mixed(struct verify *v)
 	return ok;
 }
 
-/* A whole queue of work requests at once, unsignalled but for the last */
+/* Posts a full send queue of work requests at once, unsignaled except the last one. */
 static bool test_pipeline(struct verify *v)
 {
 	const uint32_t len = 3001;
@@ -227,7 +229,7 @@ static bool test_pipeline(struct verify *v)
 	if (!connect_qp(v, ALL_ACCESS))
 		return false;
 	memset(v->buf, 0, v->size);
-	pattern(v->host ? v->buf : v->want, DEPTH * len, 77, 0);
+	fill_pattern(v->host ? v->buf : v->want, DEPTH * len, 77, 0);
 	if (!barrier(v))
 		return false;
 	for (uint32_t i = 0; v->host && i < DEPTH; i++) {
@@ -247,7 +249,7 @@ static bool test_pipeline(struct verify *v)
 	if (!barrier(v))
 		return false;
 	if (!v->host && memcmp(v->buf, v->want, DEPTH * len))
-		return wrong(v, "data of %u queued writes differs", DEPTH);
+		return fail(v, "data of %u queued WRITEs is wrong", DEPTH);
 	return true;
 }
 
@@ -285,26 +287,28 @@ static bool test_atomic(struct verify *v)
 		if (!atomic(v, IBV_WR_ATOMIC_FETCH_AND_ADD, add, 0, &old))
 			return false;
 		if (old != value)
-			return wrong(v, "fetch and add returned %" PRIu64 ", not %" PRIu64, old,
-				     value);
+			return fail(v, "fetch and add returned %" PRIu64 ", not %" PRIu64, old,
+				    value);
 		value += add;
 		if (!atomic(v, IBV_WR_ATOMIC_CMP_AND_SWP, i % 2 ? value : value + 1, 42, &old))
 			return false;
 		if (old != value)
-			return wrong(v, "compare and swap returned the wrong value");
+			return fail(v, "compare and swap returned the wrong value");
 		if (i % 2)
 			value = 42;
 	}
-	v->me.addr = value; /* what the passive side must hold in the end */
+	v->me.addr = value; /* expected in the memory of the passive side */
 	if (!xfer(v, &v->peer, &v->me, sizeof(v->me)))
 		return false;
 	if (!v->host && memcmp(v->buf + 64, &v->peer.addr, 8))
-		return wrong(v, "the value in memory is not what atomics left");
+		return fail(v, "the value in memory is wrong after the atomics");
 	return true;
 }
 
-/* Each power of two up to the whole region, the operations in turn; the whole region by each. What small
- * messages leave alone is looked at near them only. */
+/*
+ * Each power of two up to the whole region, by the operations in turn, then the whole region by
+ * each operation. For small messages, only the memory near them is compared.
+ */
 static bool test_sizes(struct verify *v)
 {
 	uint32_t whole = v->size;
@@ -335,15 +339,15 @@ static bool test_sizes(struct verify *v)
 }
 
 const struct test verify_data[] = {
-	{ "write", test_write, "RDMA WRITE" },
-	{ "write-imm", test_write_imm, "RDMA WRITE with immediate" },
-	{ "send", test_send, "SEND" },
-	{ "send-imm", test_send_imm, "SEND with immediate" },
-	{ "read", test_read, "RDMA READ" },
-	{ "zero", test_zero, "operations without a byte" },
-	{ "mixed", test_mixed, "all of them in turn" },
-	{ "pipeline", test_pipeline, "a full queue of unsignalled writes" },
-	{ "atomic", test_atomic, "fetch and add, compare and swap" },
-	{ "sizes", test_sizes, "1 byte to the whole region" },
+	{ "write", test_write, "RDMA WRITE transfers data" },
+	{ "write-imm", test_write_imm, "RDMA WRITE with immediate transfers data" },
+	{ "send", test_send, "SEND transfers data" },
+	{ "send-imm", test_send_imm, "SEND with immediate transfers data" },
+	{ "read", test_read, "RDMA READ transfers data" },
+	{ "zero", test_zero, "operations of 0 bytes complete" },
+	{ "mixed", test_mixed, "mixed operations transfer data" },
+	{ "pipeline", test_pipeline, "a full queue of unsignaled WRITEs transfers data" },
+	{ "atomic", test_atomic, "fetch and add, compare and swap change memory" },
+	{ "sizes", test_sizes, "messages from 1 byte to the whole region arrive" },
 	{ 0 },
 };

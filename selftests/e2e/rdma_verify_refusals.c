@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Requests that must be refused: by which status, which event, and with memory left as it was */
+/*
+ * Tests of rdma_verify: requests that must be refused, with the right status and event and
+ * unchanged memory.
+ */
 #include "rdma_verify.h"
 
 #include <inttypes.h>
@@ -8,10 +11,10 @@
 struct refusal {
 	enum ibv_wr_opcode opcode;
 	int access;	   /* of the passive side's region */
-	int64_t offset;	   /* of the remote address from the region's start ... */
-	uint32_t from_end; /* ... or, unless 0, how far before its end */
+	int64_t offset;	   /* of the remote address from the start of the region */
+	uint32_t from_end; /* if not 0: of the remote address from the end of the region instead */
 	uint32_t len;
-	uint32_t key_xor; /* applied to the rkey */
+	uint32_t key_xor; /* XORed with the R_Key */
 	bool stale, other_pd;
 	enum ibv_wc_status status;
 	enum ibv_event_type event;
@@ -25,14 +28,14 @@ static bool wait_event(struct verify *v, enum ibv_event_type want)
 
 	do {
 		if (poll(&pfd, 1, wait_seconds() * 1000) != 1)
-			return wrong(v, "no event %s", ibv_event_type_str(want));
+			return fail(v, "no event %s", ibv_event_type_str(want));
 		if (ibv_get_async_event(v->ctx, &ev))
-			return wrong(v, "ibv_get_async_event failed");
+			return fail(v, "ibv_get_async_event failed");
 		type = ev.event_type;
 		ibv_ack_async_event(&ev);
 	} while (type == IBV_EVENT_COMM_EST || type == IBV_EVENT_GID_CHANGE);
 	return type == want ||
-	       wrong(v, "event %s, not %s", ibv_event_type_str(type), ibv_event_type_str(want));
+	       fail(v, "event %s, not %s", ibv_event_type_str(type), ibv_event_type_str(want));
 }
 
 static uint64_t remote_address(const struct verify *v, const struct refusal *r)
@@ -62,12 +65,12 @@ static bool active_refused(struct verify *v, const struct refusal *r)
 	if (!post(v, &wr) || !next_wc(v, &wc))
 		return false;
 	if (wc.wr_id != 7 || wc.status != r->status)
-		return wrong(v, "completion %" PRIu64 ": %s, expected %s", wc.wr_id,
-			     ibv_wc_status_str(wc.status), ibv_wc_status_str(r->status));
+		return fail(v, "completion %" PRIu64 ": %s, expected %s", wc.wr_id,
+			    ibv_wc_status_str(wc.status), ibv_wc_status_str(r->status));
 	if (!next_wc(v, &wc))
 		return false;
 	if (wc.wr_id != 8 || wc.status != IBV_WC_WR_FLUSH_ERR)
-		return wrong(v, "what was queued behind: %s", ibv_wc_status_str(wc.status));
+		return fail(v, "next request: %s", ibv_wc_status_str(wc.status));
 	return true;
 }
 
@@ -77,7 +80,7 @@ static bool refuse(struct verify *v, const struct refusal *r)
 	struct ibv_mr *extra = NULL;
 	bool ok;
 
-	pattern(v->buf, v->size, v->host ? 3 : 4, 0);
+	fill_pattern(v->buf, v->size, v->host ? 3 : 4, 0);
 	if (!connect_qp(v, v->host ? ALL_ACCESS : r->access))
 		return false;
 	if (!v->host && r->other_pd) {
@@ -131,7 +134,7 @@ REFUSAL(no_read, IBV_WR_RDMA_READ, 64, ONLY_WRITE, .offset = 0)
 REFUSAL(no_write, IBV_WR_RDMA_WRITE, 64, NO_WRITE, .offset = 0)
 REFUSAL(no_atomic, IBV_WR_ATOMIC_FETCH_AND_ADD, 8, NO_WRITE, .offset = 0)
 
-/* A local key that is not one: the request never leaves. */
+/* The request fails locally. */
 static bool test_wrong_lkey(struct verify *v)
 {
 	struct ibv_sge sge = { (uintptr_t)v->buf, 64, 0 };
@@ -151,12 +154,12 @@ static bool test_wrong_lkey(struct verify *v)
 		if (!post(v, &wr) || !next_wc(v, &wc))
 			return false;
 		if (wc.status != IBV_WC_LOC_PROT_ERR)
-			return wrong(v, "completion: %s", ibv_wc_status_str(wc.status));
+			return fail(v, "completion: %s", ibv_wc_status_str(wc.status));
 	}
 	return barrier(v);
 }
 
-/* A SEND longer than the receive that it meets */
+/* A SEND that is longer than the receive. */
 static bool test_short_receive(struct verify *v)
 {
 	struct ibv_sge sge = { (uintptr_t)v->buf, v->host ? 100 : 99, 0 };
@@ -175,23 +178,36 @@ static bool test_short_receive(struct verify *v)
 		return false;
 	if (!barrier(v) || (v->host && !post(v, &wr)) || !next_wc(v, &wc))
 		return false;
-	return wc.status == want || wrong(v, "completion: %s", ibv_wc_status_str(wc.status));
+	return wc.status == want || fail(v, "completion: %s", ibv_wc_status_str(wc.status));
 }
 
 const struct test verify_refusals[] = {
-	{ "wrong-index", test_wrong_index, "R_Key with an index nobody has" },
-	{ "wrong-variant", test_wrong_variant, "R_Key with another variant" },
-	{ "stale-key", test_stale_key, "R_Key of a region that was deregistered" },
-	{ "other-pd", test_other_pd, "R_Key of another protection domain" },
-	{ "one-below", test_one_below, "WRITE from one byte below the region" },
-	{ "one-above", test_one_above, "WRITE to one byte above the region" },
-	{ "long-one-above", test_long_one_above, "long WRITE that ends one byte above" },
-	{ "read-one-below", test_read_one_below, "READ from one byte below the region" },
-	{ "read-one-above", test_read_one_above, "READ to one byte above the region" },
-	{ "no-read", test_no_read, "READ of a write-only region" },
-	{ "no-write", test_no_write, "WRITE to a read-only region" },
-	{ "no-atomic", test_no_atomic, "atomic on a region that allows none" },
-	{ "wrong-lkey", test_wrong_lkey, "L_Key that is not one" },
-	{ "short-receive", test_short_receive, "SEND longer than the receive" },
+	{ "wrong-index", test_wrong_index,
+	  "a WRITE with an unknown R_Key index is NAKed with remote access error" },
+	{ "wrong-variant", test_wrong_variant,
+	  "a WRITE with a wrong R_Key variant is NAKed with remote access error" },
+	{ "stale-key", test_stale_key,
+	  "a WRITE with the R_Key of a deregistered region is NAKed with remote access error" },
+	{ "other-pd", test_other_pd,
+	  "a WRITE with the R_Key of another PD is NAKed with remote access error" },
+	{ "one-below", test_one_below,
+	  "a WRITE from one byte below the region is NAKed with remote access error" },
+	{ "one-above", test_one_above,
+	  "a WRITE to one byte above the region is NAKed with remote access error" },
+	{ "long-one-above", test_long_one_above,
+	  "a long WRITE to one byte above the region is NAKed with remote access error" },
+	{ "read-one-below", test_read_one_below,
+	  "a READ from one byte below the region is NAKed with remote access error" },
+	{ "read-one-above", test_read_one_above,
+	  "a READ to one byte above the region is NAKed with remote access error" },
+	{ "no-read", test_no_read,
+	  "a READ of a region without remote read access is NAKed with remote access error" },
+	{ "no-write", test_no_write,
+	  "a WRITE to a region without remote write access is NAKed with remote access error" },
+	{ "no-atomic", test_no_atomic,
+	  "an atomic on a region without remote atomic access is NAKed with remote access error" },
+	{ "wrong-lkey", test_wrong_lkey, "a WRITE with an invalid L_Key fails locally" },
+	{ "short-receive", test_short_receive,
+	  "a SEND longer than the receive fails on both sides" },
 	{ 0 },
 };

@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Watches a device: an ordinary ibverbs program for tests of what happens to
- * one while the world around it changes. Prints a line for each thing seen.
+ * Watches a device while tests change its environment. Prints a line for each observation.
  *
- *   rdma_watch events SECONDS       every asynchronous event, for that long
- *   rdma_watch death SECONDS        a QP connected to itself with work outstanding; waits for the
- *                                   device to fail: the event, the flush of all work, an end
- *                                   to everything without hanging; then for a new device
- *                                   and opens it
+ *   rdma_watch events SECONDS    prints every asynchronous event, for that long
+ *   rdma_watch death SECONDS     posts work to a QP connected to itself, then expects:
+ *                                IBV_EVENT_DEVICE_FATAL, all work flushed, every verb returning
+ *                                without hanging, and finally a new device, which it opens
  *
- * Exit status 0 if all that was waited for was seen within SECONDS.
+ * Exit status 0 if all this was observed within SECONDS.
  */
-#include "rdma_steps.h"
+#include "verbs_util.h"
 
 #include <poll.h>
 #include <unistd.h>
@@ -71,7 +69,7 @@ static const char *port_state(struct ibv_context *ctx)
 	struct ibv_port_attr attr;
 
 	if (ibv_query_port(ctx, 1, &attr))
-		return "cannot be asked";
+		return "query failed";
 	return ibv_port_state_str(attr.state);
 }
 
@@ -123,7 +121,7 @@ static int set_up(struct watch *w)
 	return 0;
 }
 
-/* A program that sleeps on its completion channel must be woken too. */
+/* The flush must also wake a program that sleeps on its completion channel. */
 static int flushed(struct watch *w)
 {
 	struct pollfd pfd = { .fd = w->channel->fd, .events = POLLIN };

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # shellcheck shell=bash
 #
-# Two hosts on one machine, for the end-to-end tests and the demo:
+# Two hosts on one machine, for the end-to-end tests, the demo and the benchmark:
 #
 #        host a                                          host b
 #   +--------------------------+            +--------------------------+
@@ -13,21 +13,20 @@
 #   +--------------------------+            +--------------------------+
 #        network namespace $ID-a                network namespace $ID-b
 #
-#   $RUN/bpf    a separate BPF file system: $RUN/bpf/xroce/xra and .../xrb
+#   $RUN/bpf    BPF file system of this run, with $RUN/bpf/xroce/xra and .../xrb
 #
-# The hosts have only network namespaces of their own. Programs enter them with nsenter: `ip netns exec` mounts a
-# private /sys, which hides the BPF file system. hosts_up creates everything; hosts_down removes it and fails if
-# the daemons left anything behind. sweep removes what killed test runs left behind.
+# A host is a network namespace and nothing else. It is entered by nsenter: `ip netns exec` mounts a private
+# /sys, which hides the BPF file system. hosts_up creates both hosts; hosts_down removes them and fails if the
+# daemons left anything behind. `sweep` removes the hosts of killed runs.
 #
-# XR_BUILD must be the build directory. Every wait has a time limit.
+# Needs XR_BUILD, the build folder. Every wait has a time limit.
 
 : "${XR_BUILD:?}"
 # shellcheck source=shell.bash
 source "${BASH_SOURCE[0]%/*}/shell.bash"
 XROCED=$XR_BUILD/xroced
 XROCE=$XR_BUILD/xroce
-PORT=18515		# TCP port of the program under test; may be changed before calling `both`
-SLOW=${XR_SLOW:-1}	# factor for emulated machines: time limits are multiplied by it, repetitions divided
+PORT=18515		# TCP port of the program under test; may be changed before `pair` and `both`
 A4=10.77.0.1 B4=10.77.0.2 A6=fd77::1 B6=fd77::2
 
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
@@ -36,7 +35,7 @@ kernel_at_least() {
 	[[ $(printf '%s\n' "$1" "$(uname -r)" | sort -V | head -n 1) == "$1" ]]
 }
 
-# Without multi-buffer AF_XDP a packet must fit into one page, which limits the MTU of veth with a native XDP program.
+# Without multi-buffer AF_XDP a packet must fit into one page; native XDP on veth then needs an MTU of at most 3506.
 # shellcheck disable=SC2034	# used by tests
 if kernel_at_least 6.6; then
 	MTU=9000 PMTU=4096
@@ -44,32 +43,22 @@ else
 	MTU=3506 PMTU=2048
 fi
 
-# In sanitizer builds, prints the runtime library, which has to be preloaded first.
+# Sanitizer builds: the sanitizer's runtime must be the first library of every program. Leak detection is off
+# for programs of the distribution.
 sanitizer_preload() {
 	ldd "$XR_BUILD/libxroce.so" 2>/dev/null |
 		awk '/lib[at]san/ { printf "%s%s", sep, $3; sep = ":" }'
 }
 
-# wait_for SECONDS COMMAND...: repeats the command until it succeeds; fails after SECONDS
-wait_for() {
-	local deadline=$((SECONDS + $1 * SLOW))
-
-	shift
-	until "$@" >/dev/null 2>&1; do
-		((SECONDS <= deadline)) || return 1
-		nap 0.02
-	done
-}
-
-# few N: prints the number of repetitions to use in place of N on an emulated machine, at least 3
-few() {
+# iterations N: prints how often to repeat what is repeated N times at full speed: N / SLOW, at least 3
+iterations() {
 	local n=$(($1 / SLOW))
 
 	echo $((n < 3 ? 3 : n))
 }
 
-# some ITEM...: prints all items; on an emulated machine the first, the middle and the last
-some() {
+# sample ITEM...: prints all items at full speed, else the first, the middle and the last
+sample() {
 	((SLOW == 1 || $# <= 3)) || set -- "$1" "${@:($# + 1) / 2:1}" "${@: -1}"
 	echo "$@"
 }
@@ -80,7 +69,7 @@ not() {
 
 # ---- hosts ------------------------------------------------------------------------
 
-# on HOST COMMAND...: runs a command in the network namespace of the host
+# on HOST COMMAND...: runs the command in the host's network namespace
 on() {
 	local netns=/run/netns/$ID-$1
 
@@ -88,7 +77,7 @@ on() {
 	nsenter --net="$netns" -- "$@"
 }
 
-# run_on HOST PROGRAM...: runs a program with the device of the host, by `xroce run`
+# run_on HOST PROGRAM...: runs the program on the host under `xroce run`
 run_on() {
 	local h=$1
 
@@ -97,7 +86,7 @@ run_on() {
 		nsenter --net="/run/netns/$ID-$h" -- "$XROCE" run -r "$RUN/$h" "$@"
 }
 
-# spawn HOST FILE PROGRAM...: like run_on, in the background with output to FILE; $! is the process of the program
+# spawn HOST FILE PROGRAM...: run_on in the background, with the output in FILE; $! is the program's own PID
 spawn() {
 	local h=$1 file=$2
 
@@ -106,7 +95,7 @@ spawn() {
 		"$XROCE" run -r "$RUN/$h" "$@" </dev/null >"$file" 2>&1 3>&- &
 }
 
-# ctl HOST ARG...: runs the xroce command for the daemon of the host
+# ctl HOST ARG...: runs the xroce command for the host's daemon
 ctl() {
 	local h=$1
 
@@ -122,7 +111,19 @@ make_netns() {
 	on "$h" ip link set lo up
 }
 
-# hosts_up [MTU [QUEUES]]: creates both hosts and the network between them, without daemons
+# Adds addresses to va and vb, brings both up and waits until the hosts reach each other.
+configure_links() {
+	on a ip address add "$A4/24" dev va
+	on b ip address add "$B4/24" dev vb
+	on a ip address add "$A6/64" dev va nodad
+	on b ip address add "$B6/64" dev vb nodad
+	on a ip link set va up
+	on b ip link set vb up
+	wait_for 5 on a ping -q -c 1 -W 1 "$B4"
+	wait_for 5 on a ping -q -c 1 -W 1 "$B6"
+}
+
+# hosts_up [MTU [QUEUES]]: creates both hosts and the link between them, without daemons
 hosts_up() {
 	local mtu=${1:-$MTU} queues="numrxqueues ${2:-1} numtxqueues ${2:-1}"
 
@@ -139,19 +140,12 @@ hosts_up() {
 	# shellcheck disable=SC2086
 	ip link add va mtu "$mtu" $queues netns "$ID-a" type veth \
 		peer name vb mtu "$mtu" $queues netns "$ID-b"
-	on a ip address add "$A4/24" dev va
-	on b ip address add "$B4/24" dev vb
-	on a ip address add "$A6/64" dev va nodad
-	on b ip address add "$B6/64" dev vb nodad
-	on a ip link set va up
-	on b ip link set vb up
-	wait_for 5 on a ping -q -c 1 -W 1 "$B4"
-	wait_for 5 on a ping -q -c 1 -W 1 "$B6"
+	configure_links
 }
 
 # ---- daemons ------------------------------------------------------------------------
 
-daemon_answers() {
+daemon_running() {
 	compgen -G "$RUN/$1/*.sock" >/dev/null && [[ $(ctl "$1" list -j) == *'"running"'* ]]
 }
 
@@ -159,12 +153,12 @@ daemon_pid() {
 	cat "$RUN/$1/pid" 2>/dev/null
 }
 
-# daemon_up HOST [OPTION...]: starts the daemon of the host and waits until it serves requests
+# daemon_up HOST [OPTION...]: starts xroced on the host and waits until its device is running
 daemon_up() {
 	local h=$1 pid
 
 	shift
-	# Spinning would take time from the other processes on the only processor.
+	# do not spin where four busy processes share one emulated processor
 	((SLOW == 1)) || set -- --spin-us 0 "$@"
 	ASAN_OPTIONS=detect_leaks=${DAEMON_LEAKS:-1} nsenter --net="/run/netns/$ID-$h" -- \
 		"$XROCED" --interface "v$h" --name "xr$h" --runtime-dir "$RUN/$h" \
@@ -173,7 +167,7 @@ daemon_up() {
 	disown "$pid"
 	echo "$pid" >"$RUN/$h/pid"
 	daemon_ready() {
-		daemon_answers "$h" || ! alive "$pid"
+		daemon_running "$h" || ! alive "$pid"
 	}
 	if ! wait_for 10 daemon_ready || ! alive "$pid"; then
 		echo "xroced on host $h did not start:"
@@ -186,7 +180,7 @@ daemons_up() {
 	daemon_up a "$@" && daemon_up b "$@"
 }
 
-# daemon_down HOST [SIGNAL]: stops the daemon of the host; fails if it does not end or if a sanitizer reported an error
+# daemon_down HOST [SIGNAL]: stops xroced on the host; fails if it does not end or a sanitizer reported an error
 daemon_down() {
 	local h=$1 pid
 
@@ -200,31 +194,31 @@ daemon_down() {
 	fi
 	rm -f "$RUN/$h/pid"
 	if grep -Eq 'Sanitizer|runtime error:' "$RUN/$h/log"; then
-		echo "a sanitizer complained about xroced on host $h:"
+		echo "a sanitizer reported an error in xroced on host $h:"
 		sed 's/^/  /' "$RUN/$h/log"
 		return 1
 	fi
 }
 
-# gid_index HOST ADDRESS: prints the GID index of an address of the host
+# gid_index HOST ADDRESS: prints the index of the GID with that address
 gid_index() {
 	gid_of "$(ctl "$1" status -j "xr$1")" "$2"
 }
 
-# counter HOST NAME: prints the number of packets with a reason, or a counter of the transport
+# counter HOST NAME: prints the packets of an XDP reason, or a transport counter
 counter() {
 	ctl "$1" counters -j "xr$1" | jq -er --arg n "$2" \
 		'[.xdp[], .transport[]] | .[] | select(.name == $n) | .packets // .value'
 }
 
-# objects HOST [NAME]: prints the number of objects of each kind, or of the kind NAME
+# objects HOST [NAME]: prints the number of objects of one kind, or of all kinds as JSON
 objects() {
 	ctl "$1" status -j "xr$1" | jq -cer ".objects${2:+.$2}"
 }
 
-# ---- a program on both hosts -----------------------------------------------------------
+# ---- pairs of programs -------------------------------------------------------------------
 
-# listens HOST PORT: succeeds if a TCP socket listens on the port
+# listens HOST PORT: whether that TCP port listens on the host
 listens() {
 	local pid
 
@@ -236,36 +230,39 @@ listens() {
 }
 
 show_output() {
-	local who
+	local role
 
-	for who in server client; do
-		echo "$who ($(cat "$OUT/$who.status" 2>/dev/null || echo "not ended")): $(cat "$OUT/$who.cmd")"
-		sed 's/^/  /' "$OUT/$who" 2>/dev/null
+	for role in server client; do
+		echo "$role ($(cat "$OUT/$role.status" 2>/dev/null || echo "still running")): $(cat "$OUT/$role.cmd")"
+		sed 's/^/  /' "$OUT/$role" 2>/dev/null
 	done
 }
 
-# run_side SECONDS WHO HOST PROGRAM...: runs a program on a host; writes command, output and status to $OUT/WHO*
-run_side() {
-	local seconds=$(($1 * SLOW)) who=$2 h=$3 status=0
+# run_role SECONDS ROLE HOST PROGRAM...: runs one program of a pair; its output goes to $OUT/ROLE, its exit
+# status to $OUT/ROLE.status
+run_role() {
+	local seconds=$(($1 * SLOW)) role=$2 h=$3 status=0
 
 	shift 3
-	echo "$*" >"$OUT/$who.cmd"
-	run_on "$h" timeout -k 2 "$seconds" "$@" </dev/null >"$OUT/$who" 2>&1 3>&- || status=$?
-	echo "$status" >"$OUT/$who.status"
+	echo "$*" >"$OUT/$role.cmd"
+	run_on "$h" timeout -k 2 "$seconds" "$@" </dev/null >"$OUT/$role" 2>&1 3>&- || status=$?
+	echo "$status" >"$OUT/$role.status"
 	return "$status"
 }
 
-# Prints the output directory of the pair that uses $PORT.
+# Prints the folder for the output of the pair on $PORT.
 out() {
 	echo "${BATS_TEST_TMPDIR:-$RUN}/out.$PORT"
 }
 
-# pair [-t SECONDS] SERVER... -- CLIENT...: runs the server on host a and, once it listens on $PORT, the client on host
-# b. Fails if one of them fails, and shows their outputs, which are in $OUT/server and $OUT/client.
+# pair [-t SECONDS] [-c HOST] SERVER... -- CLIENT...: runs the server on host a and, as soon as it listens on
+# $PORT, the client on host b (or on HOST). Fails unless both succeed. Outputs are in $OUT/server and
+# $OUT/client, and are shown on failure.
 pair() {
-	local seconds=20 server=() server_pid status=0
+	local seconds=20 client_host=b server=() server_pid status=0
 
 	[[ $1 == -t ]] && seconds=$2 && shift 2
+	[[ $1 == -c ]] && client_host=$2 && shift 2
 	while [[ $1 != -- ]]; do
 		server+=("$1")
 		shift
@@ -274,21 +271,21 @@ pair() {
 	OUT=$(out)
 	rm -rf "$OUT"
 	mkdir -p "$OUT"
-	run_side "$seconds" server a "${server[@]}" &
+	run_role "$seconds" server a "${server[@]}" &
 	server_pid=$!
 	server_ready() {
 		listens a "$PORT" || [[ -e $OUT/server.status ]]
 	}
 	wait_for 10 server_ready || status=1
-	run_side "$seconds" client b "$@" || status=$?
+	run_role "$seconds" client "$client_host" "$@" || status=$?
 	wait "$server_pid" || status=$?
 	((status == 0)) || show_output
 	return "$status"
 }
 
-# for_host HOST ARG...: sets ARGS to the arguments, with @4 and @6 replaced by the GID index of the host's IPv4 and IPv6
-# address
-for_host() {
+# expand_gids HOST ARG...: copies the arguments to ARGS, with @4 and @6 replaced by the index of the host's
+# IPv4 or IPv6 GID
+expand_gids() {
 	local h=${1^} arg a4 a6
 
 	a4=${h}4 a6=${h}6
@@ -302,24 +299,35 @@ for_host() {
 	done
 }
 
-# both [-t SECONDS] PROGRAM ARG...: runs a program as server on host a and as client on host b, as `pair` does; the
-# address of the server is the last argument of the client
-both() {
-	local limit=() server
+# run_both CLIENT_HOST [-t SECONDS] PROGRAM ARG...
+run_both() {
+	local client_host=$1 limit=() server
 
+	shift
 	[[ $1 == -t ]] && limit=(-t "$2") && shift 2
-	# The default ACK timeout of perftest, 67 ms, is too short for an emulated machine.
+	# perftest's default local ACK timeout is 67 ms; an emulated process may wait longer for a processor
 	[[ $SLOW != 1 && $1 == ib_* ]] && set -- "$@" -u 18
-	for_host a "$@" || return
+	expand_gids a "$@" || return
 	server=("${ARGS[@]}")
-	for_host b "$@" || return
-	pair "${limit[@]}" "${server[@]}" -p "$PORT" -- "${ARGS[@]}" -p "$PORT" "$A4"
+	expand_gids "$client_host" "$@" || return
+	pair "${limit[@]}" -c "$client_host" "${server[@]}" -p "$PORT" -- "${ARGS[@]}" -p "$PORT" "$A4"
+}
+
+# both [-t SECONDS] PROGRAM ARG...: runs the program as server on host a and as client on host b, with the
+# usual options: -p for the port and the server's address as the client's last argument
+both() {
+	run_both b "$@"
+}
+
+# both_on_a [-t SECONDS] PROGRAM ARG...: like `both`, with server and client on host a
+both_on_a() {
+	run_both a "$@"
 }
 
 # ---- end ---------------------------------------------------------------------------------
 
-# Prints what the daemons left behind.
-leaks() {
+# Prints what the daemons left behind after a clean stop.
+leftovers() {
 	local h left
 
 	for h in a b; do
@@ -334,7 +342,7 @@ leaks() {
 	done
 }
 
-# remove_hosts RUN: removes the hosts of a test run by force
+# remove_hosts RUN: removes the hosts of any run by force
 remove_hosts() {
 	local run=$1 id=xrt-${1##*.} h pids
 
@@ -348,14 +356,14 @@ remove_hosts() {
 	rm -rf "$run"
 }
 
-# Stops the daemons and removes the hosts. Fails if the daemons left anything behind, and prints it.
+# Stops the daemons and removes the hosts; fails if a daemon left something behind, and prints what.
 hosts_down() {
 	local status=0 left
 
 	[[ -n ${RUN:-} && -d $RUN ]] || return 0
 	daemon_down a || status=1
 	daemon_down b || status=1
-	left=$(leaks)
+	left=$(leftovers)
 	if [[ -n $left ]]; then
 		echo "left behind: $left"
 		status=1
@@ -365,7 +373,7 @@ hosts_down() {
 	return $status
 }
 
-# Removes the hosts of test runs that were killed.
+# Removes the hosts of runs that were killed.
 sweep() {
 	local run
 

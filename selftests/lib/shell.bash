@@ -1,19 +1,34 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # shellcheck shell=bash
 #
-# Functions that shell tests call in loops while they wait. They start no processes: in an emulated machine that takes
-# 0.1 s of its only processor, which the program under test needs.
+# Functions for shell tests that wait for something. None of them starts a process: in an emulated machine
+# starting a process takes 0.1 s of the only processor, which the program under test needs.
 #
-# Each `return` has a status, because in an EXIT trap a bare `return` returns the exit status of the script.
+# Every `return` has an explicit status: in an EXIT trap a bare `return` gives the status that the script
+# ended with.
+
+SLOW=${XR_SLOW:-1}	# slowdown of an emulated machine: multiplies time limits, divides repetitions
+POLL=0.02		# seconds between two attempts of wait_for
 
 # nap SECONDS: sleeps
 nap() {
-	# Reading from a pipe that this shell itself holds open for writing always times out.
+	# a pipe whose write end this shell holds open never becomes readable
 	[[ -n ${NAP_FD:-} ]] || exec {NAP_FD}<> <(:)
 	read -rt "$1" -u "$NAP_FD" || true
 }
 
-# tcp_listens PID PORT: succeeds if a TCP socket listens on PORT, IPv4 or IPv6, in the network namespace of process PID
+# wait_for SECONDS COMMAND...: repeats the command until it succeeds; fails after SECONDS * SLOW
+wait_for() {
+	local deadline=$((SECONDS + $1 * SLOW))
+
+	shift
+	until "$@" >/dev/null 2>&1; do
+		((SECONDS <= deadline)) || return 1
+		nap "$POLL"
+	done
+}
+
+# tcp_listens PID PORT: whether that port listens in the network namespace of PID, IPv4 or IPv6
 tcp_listens() {
 	local hex file lines
 
@@ -26,14 +41,14 @@ tcp_listens() {
 	return 1
 }
 
-# gid_of STATUS ADDRESS: prints the GID index of ADDRESS; STATUS is the output of `xroce status -j`
+# gid_of STATUS ADDRESS: prints the index of the GID in the output of `xroce status -j`
 gid_of() {
 	local json=${1//[[:space:]]/}
 
 	[[ $json =~ \"index\":([0-9]+),\"gid\":\"${2//./\\.}\" ]] && echo "${BASH_REMATCH[1]}"
 }
 
-# alive PID: succeeds if the process exists and is not a zombie
+# alive PID: whether the process exists and is not a zombie
 alive() {
 	local stat
 

@@ -1,20 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-#include "rdma_steps.h"
+#include "verbs_util.h"
 
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
-
-double now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
-}
 
 /* ---- memory ------------------------ */
 
@@ -23,13 +14,13 @@ static uint8_t pattern_byte(size_t i, uint32_t seed)
 	return (uint8_t)(((uint64_t)i + seed * 0x10001ull) * 0x9e3779b97f4a7c15ull >> 56);
 }
 
-void pattern(void *p, size_t len, uint32_t seed, size_t from)
+void fill_pattern(void *p, size_t len, uint32_t seed, size_t from)
 {
 	for (size_t i = 0; i < len; i++)
 		((uint8_t *)p)[i] = pattern_byte(from + i, seed);
 }
 
-bool holds(const void *p, size_t len, uint32_t seed, size_t from)
+bool has_pattern(const void *p, size_t len, uint32_t seed, size_t from)
 {
 	for (size_t i = 0; i < len; i++)
 		if (((const uint8_t *)p)[i] != pattern_byte(from + i, seed))
@@ -37,7 +28,7 @@ bool holds(const void *p, size_t len, uint32_t seed, size_t from)
 	return true;
 }
 
-/* ---- the other program ------------------------ */
+/* ---- TCP ------------------------ */
 
 int tcp_connect(const char *host, int port)
 {
@@ -109,7 +100,7 @@ int next_completion(struct ibv_cq *cq, struct ibv_wc *wc, double seconds)
 	return n;
 }
 
-/* ---- a queue pair's states ------------------------ */
+/* ---- QP states ------------------------ */
 
 uint8_t ack_timeout(void)
 {
