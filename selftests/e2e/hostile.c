@@ -2,9 +2,9 @@
 /*
  * hostile SOCKET SECONDS SEED [USER]
  *
- * Connects to a daemon again and again, each time in a process of its own that misbehaves in
- * one of the ways below and dies: by itself, or killed at some moment of somebody
- * else's choosing. As USER, if given. Ends with 0 as long as the daemon can be connected to.
+ * Starts hostile clients of a daemon one after the other, as USER if given. Each is a process that
+ * misbehaves in one of the ways below and ends by itself or is killed at a random moment. Exit
+ * status 0 if the daemon always accepts connections.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,10 +17,11 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "hostile.h"
+
+#include "../lib/clock.h"
 
 #define PAGE 4096u
 #define MEMORY (64 * PAGE)
@@ -38,10 +39,13 @@ static uint32_t any_fds(int *fds, uint32_t max)
 	return got;
 }
 
-/* Random bytes for a body, small numbers among them: handles and enums are small. */
+/*
+ * Fills a message body with random bytes and many small numbers, as valid handles and enums are
+ * small.
+ */
 static void any_body(uint8_t *body, size_t len)
 {
-	scribble(body, len);
+	randomize(body, len);
 	for (size_t i = 0; i + 4 <= len; i += 4) {
 		uint32_t small = below(5);
 
@@ -50,8 +54,8 @@ static void any_body(uint8_t *body, size_t len)
 	}
 }
 
-/* Datagrams of any shape; most look like a message at first sight. */
-static void talk_garbage(bool hello)
+/* Sends random datagrams; most have a valid header. */
+static void send_garbage(bool hello)
 {
 	static uint8_t data[XR_MSG_MAX + 4096];
 	struct conn c = { .fd = -1, .eventfd = -1 };
@@ -75,8 +79,8 @@ static void talk_garbage(bool hello)
 	conn_close(&c);
 }
 
-/* Requests without end, and no answer is ever read. */
-static void never_listen(void)
+/* Sends requests and never reads a reply. */
+static void never_read_replies(void)
 {
 	struct xr_create_cq_req req = { .depth = 16 };
 	uint8_t data[sizeof(struct xr_msg) + sizeof(req)];
@@ -107,8 +111,8 @@ static void open_many(void)
 
 /* ---- objects -------------------------------------------------------------------------- */
 
-/* Everything up to the limits, nothing given back */
-static void take_everything(void)
+/* Creates objects up to the limits and frees none. */
+static void exhaust_limits(void)
 {
 	struct xr_queue *ring;
 	struct conn c;
@@ -147,18 +151,18 @@ static void take_everything(void)
 
 /* ---- rings and memory ------------------------------------------------------------------ */
 
-struct victim {
+struct setup {
 	struct conn c;
 	struct xr_addr gid;
 	uint32_t gid_index;
 	struct qp qp[2];
 	struct xr_queue *cq;
 	uint8_t *mem;
-	int mem_fd; /* of shared memory, -1: it is private */
+	int mem_fd; /* of shared memory, or -1 for private memory */
 	uint32_t key;
 };
 
-static void make_memory(struct victim *v, uint32_t pd)
+static void make_memory(struct setup *v, uint32_t pd)
 {
 	int flags = MAP_PRIVATE | MAP_ANONYMOUS;
 
@@ -172,14 +176,17 @@ static void make_memory(struct victim *v, uint32_t pd)
 	v->key = make_mr(&v->c, pd, v->mem, MEMORY, v->mem_fd >= 0);
 }
 
-static bool connect_both(struct victim *v)
+static bool connect_both(struct setup *v)
 {
 	return connect_qp(&v->c, &v->qp[0], &v->gid, v->gid_index, v->qp[1].qpn) &&
 	       connect_qp(&v->c, &v->qp[1], &v->gid, v->gid_index, v->qp[0].qpn);
 }
 
-/* A pair of QPs, perhaps with one SRQ, that talk to each other the direct way, or to nobody */
-static bool make_victim(struct victim *v)
+/*
+ * Two QPs, sometimes with an SRQ, connected to each other by loopback or to peers that do not
+ * exist.
+ */
+static bool make_setup(struct setup *v)
 {
 	struct srq srq, *shared = NULL;
 	uint32_t pd, cq;
@@ -194,42 +201,42 @@ static bool make_victim(struct victim *v)
 	if (!v->cq || !make_qp(&v->c, pd, cq, shared, &v->qp[0]) ||
 	    !make_qp(&v->c, pd, cq, shared, &v->qp[1]))
 		return false;
-	/* the other host's address differs in the last bits */
+	/* the addresses of the two hosts differ in the last two bits */
 	if (one_in(4))
 		v->gid.raw[15] ^= 3;
 	return connect_both(v);
 }
 
-static uint64_t any_address(const struct victim *v)
+static uint64_t any_address(const struct setup *v)
 {
 	uint64_t at = (uintptr_t)v->mem + below(MEMORY);
 
-	return one_in(80) ? chance() : at;
+	return one_in(80) ? rnd() : at;
 }
 
-static uint32_t any_key(const struct victim *v)
+static uint32_t any_key(const struct setup *v)
 {
 	return one_in(80) ? v->key + below(1024) : v->key;
 }
 
-static void any_sges(const struct victim *v, struct xr_sge *sge)
+static void any_sges(const struct setup *v, struct xr_sge *sge)
 {
 	for (int i = 0; i < QP_SGES; i++)
 		sge[i] = (struct xr_sge){ any_address(v), one_in(80) ? below(~0u) : below(PAGE),
 					  any_key(v) };
 }
 
-/* A work request that might be one */
-static void post_send(const struct victim *v, const struct qp *qp)
+/* Posts a send WQE that is mostly valid. */
+static void post_send(const struct setup *v, const struct qp *qp)
 {
 	uint32_t at = qp->sq->producer & (QP_WRS - 1);
 	struct xr_send_wqe *wqe = (void *)((uint8_t *)(qp->sq + 1) + (size_t)at * qp->sq_stride);
 
 	*wqe = (struct xr_send_wqe){
-		.wr_id = chance(),
+		.wr_id = rnd(),
 		.opcode = (uint8_t)below(8),
 		.flags = (uint8_t)below(16),
-		.num_sge = (uint16_t)(one_in(50) ? chance() : below(QP_SGES + 1)),
+		.num_sge = (uint16_t)(one_in(50) ? rnd() : below(QP_SGES + 1)),
 		.inline_len = one_in(50) ? below(1000) : below(64),
 		.rkey = any_key(v),
 		.remote_addr = any_address(v),
@@ -238,38 +245,38 @@ static void post_send(const struct victim *v, const struct qp *qp)
 	__atomic_fetch_add(&qp->sq->producer, 1, __ATOMIC_SEQ_CST);
 }
 
-static void post_recv(const struct victim *v, const struct qp *qp)
+static void post_recv(const struct setup *v, const struct qp *qp)
 {
 	uint32_t at = qp->rq->producer & (QP_WRS - 1);
 	struct xr_recv_wqe *wqe = (void *)((uint8_t *)(qp->rq + 1) + (size_t)at * qp->rq_stride);
 
-	*wqe = (struct xr_recv_wqe){ .wr_id = chance(), .num_sge = below(QP_SGES + 1) };
+	*wqe = (struct xr_recv_wqe){ .wr_id = rnd(), .num_sge = below(QP_SGES + 1) };
 	any_sges(v, (struct xr_sge *)(wqe + 1));
 	__atomic_fetch_add(&qp->rq->producer, 1, __ATOMIC_SEQ_CST);
 }
 
-static void poke_queue(struct xr_queue *ring, uint32_t size)
+static void corrupt_queue(struct xr_queue *ring, uint32_t size)
 {
 	switch (below(6)) {
 	case 0:
-		ring->producer = below(2) ? (uint32_t)chance() : ring->producer + below(100);
+		ring->producer = below(2) ? (uint32_t)rnd() : ring->producer + below(100);
 		break;
 	case 1:
-		ring->consumer = (uint32_t)chance();
+		ring->consumer = (uint32_t)rnd();
 		break;
 	case 2:
-		ring->word = below(2) ? (uint32_t)chance() : XR_ARM_ANY;
+		ring->word = below(2) ? (uint32_t)rnd() : XR_ARM_ANY;
 		break;
 	case 3:
-		scribble(ring, 16);
+		randomize(ring, 16);
 		break;
 	default:
-		scribble((uint8_t *)ring + below(size - 64), 64);
+		randomize((uint8_t *)ring + below(size - 64), 64);
 		break;
 	}
 }
 
-/* What the daemon shares is sealed: none of this may shrink it. */
+/* Tries to shrink or seal the shared memory, which is sealed, and to block eventfds. */
 static void attack_chunks(struct conn *c)
 {
 	struct chunk *chunk = &c->chunk[below(MAX_CHUNKS)];
@@ -287,8 +294,8 @@ static void attack_chunks(struct conn *c)
 		(void)!write(c->got_fd[i], &many, sizeof(many));
 }
 
-/* Memory goes away under a live region; that of a file may come back. */
-static void take_memory(const struct victim *v)
+/* Unmaps, protects or truncates registered memory; a truncated file may be extended again. */
+static void revoke_memory(const struct setup *v)
 {
 	uint8_t *at = v->mem + below(MEMORY / PAGE) * PAGE;
 
@@ -314,8 +321,8 @@ static void take_memory(const struct victim *v)
 	}
 }
 
-/* In ERR little more can be done to a QP: again from the start */
-static void revive(struct victim *v)
+/* Resets and reconnects both QPs if one is in ERR, where a QP ignores most work. */
+static void recover(struct setup *v)
 {
 	struct xr_modify_qp_req req = { .attr_mask = 1 /* IBV_QP_STATE */ };
 
@@ -330,9 +337,9 @@ static void revive(struct victim *v)
 
 static void abuse_rings(bool work)
 {
-	static struct victim v;
+	static struct setup v;
 
-	if (!make_victim(&v))
+	if (!make_setup(&v))
 		return;
 	for (int i = 0; i < 3000; i++) {
 		const struct qp *qp = &v.qp[below(2)];
@@ -341,35 +348,35 @@ static void abuse_rings(bool work)
 			post_recv(&v, qp);
 			post_send(&v, qp);
 		} else if (work && one_in(30)) {
-			take_memory(&v);
+			revoke_memory(&v);
 		} else if (!work || one_in(50)) {
-			poke_queue(qp->sq, qp->sq_size);
-			poke_queue(qp->rq, qp->rq_size);
-			poke_queue(v.cq, CQ_ENTRIES * (uint32_t)sizeof(struct xr_cqe));
+			corrupt_queue(qp->sq, qp->sq_size);
+			corrupt_queue(qp->rq, qp->rq_size);
+			corrupt_queue(v.cq, CQ_ENTRIES * (uint32_t)sizeof(struct xr_cqe));
 		}
-		if (v.c.bell && one_in(30))
-			v.c.bell->bits0 = v.c.bell->bits1[below(64)] = chance();
+		if (v.c.doorbell && one_in(30))
+			v.c.doorbell->bits0 = v.c.doorbell->bits1[below(64)] = rnd();
 		if (one_in(200))
 			attack_chunks(&v.c);
 		ring_doorbell(&v.c, qp);
-		/* as the daemon's CQ would be read, so that work goes on */
+		/* consume all completions, so that work continues */
 		if (work)
 			v.cq->consumer = v.cq->producer;
 		if (one_in(40))
 			usleep(below(500));
 		if (one_in(20))
-			revive(&v);
+			recover(&v);
 	}
 	if (one_in(2))
 		conn_close(&v.c);
 }
 
-/* A child that has the connection, rings and all when its parent is gone */
+/* A child process uses the inherited connection and rings after the death of its parent. */
 static void outlive_parent(void)
 {
-	static struct victim v;
+	static struct setup v;
 
-	if (!make_victim(&v))
+	if (!make_setup(&v))
 		return;
 	if (fork())
 		_exit(0);
@@ -380,26 +387,26 @@ static void outlive_parent(void)
 	}
 }
 
-/* ---- one after the other ---------------------------------------------------------------- */
+/* ---- main ---------------------------------------------------------------- */
 
 static void misbehave(unsigned how)
 {
 	switch (how % 9) {
 	case 0:
-		talk_garbage(false);
+		send_garbage(false);
 		break;
 	case 1:
 	case 2:
-		talk_garbage(true);
+		send_garbage(true);
 		break;
 	case 3:
-		never_listen();
+		never_read_replies();
 		break;
 	case 4:
 		open_many();
 		break;
 	case 5:
-		take_everything();
+		exhaust_limits();
 		break;
 	case 6:
 		abuse_rings(false);
@@ -421,19 +428,11 @@ static void become(const char *user)
 		fprintf(stderr, "hostile: cannot become %s\n", user);
 		exit(2);
 	}
-	/* else /proc/self/mem would be root's */
+	/* after setuid, /proc/self/mem belongs to root otherwise */
 	prctl(PR_SET_DUMPABLE, 1);
 }
 
-static double now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
-}
-
-/* Half of them are killed at some moment, none gets more than two seconds. */
+/* Half of the clients are killed within 60 ms, the others after two seconds if they still run. */
 static void run_one(unsigned round)
 {
 	uint64_t lifetime_us = one_in(2) ? 2000000 : below(60000);
@@ -466,7 +465,7 @@ int main(int argc, char **argv)
 	}
 	daemon_path = argv[1];
 	end = now() + atof(argv[2]);
-	chance_state = strtoull(argv[3], NULL, 0);
+	rnd_state = strtoull(argv[3], NULL, 0);
 	if (argc == 5)
 		become(argv[4]);
 	for (; now() < end; rounds++) {

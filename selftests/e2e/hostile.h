@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A client of the daemon that wants no good: hostile.c has the ways in which it misbehaves,
- * hostile_client.c what it takes to speak to the daemon at all. Nothing in here checks much:
- * what matters is how the daemon fares.
+ * A hostile client of the daemon: hostile.c has the kinds of misbehaviour, hostile_client.c the
+ * control protocol. Errors are mostly ignored: only the daemon's behaviour matters.
  */
 #ifndef HOSTILE_H
 #define HOSTILE_H
@@ -19,20 +18,20 @@
 #define QP_SGES 4
 #define CQ_ENTRIES 256
 
-/* ---- chance ------------------------------------------------------------------------- */
+/* ---- random numbers ----------------------------------------------------------------- */
 
-extern uint64_t chance_state;
-uint64_t chance(void);
+extern uint64_t rnd_state;
+uint64_t rnd(void);
 static inline uint32_t below(uint32_t n)
 {
-	return n ? (uint32_t)(chance() % n) : 0;
+	return n ? (uint32_t)(rnd() % n) : 0;
 }
 static inline bool one_in(uint32_t n)
 {
 	return !below(n);
 }
-void scribble(void *to, size_t len);
-/* A file descriptor of some kind, -1 where that one cannot be made here */
+void randomize(void *to, size_t len);
+/* Returns a new file descriptor of a random kind, or -1. */
 int any_fd(void);
 
 /* ---- a connection -------------------------------------------------------------------- */
@@ -48,7 +47,7 @@ struct conn {
 	uint32_t seq;
 	uint32_t workers;
 	int eventfd;
-	struct xr_doorbell *bell;
+	struct xr_doorbell *doorbell;
 	struct chunk chunk[MAX_CHUNKS];
 	int got_fd[XR_MSG_MAX_FDS];
 	uint32_t got_fds;
@@ -56,38 +55,43 @@ struct conn {
 
 struct qp {
 	uint32_t handle, qpn, slot;
-	struct xr_queue *sq, *rq;  /* rq: of its SRQ, if it has one */
-	uint32_t sq_size, rq_size; /* bytes, with the queue's header */
+	struct xr_queue *sq, *rq;  /* rq is that of the SRQ if there is one */
+	uint32_t sq_size, rq_size; /* bytes, including struct xr_queue */
 	uint32_t sq_stride, rq_stride;
 };
 
-/* The daemon's socket, named once */
+/* Path of the daemon's socket */
 extern const char *daemon_path;
 
+/* Connects and exchanges HELLO. */
 bool conn_open(struct conn *c);
-/* Without a HELLO; -1: nobody there */
+/* Connects without a HELLO. Returns the socket, or -1. */
 int conn_connect(void);
 void conn_close(struct conn *c);
-/* Any datagram; fds are closed. false: the daemon has hung up. */
+/* Sends any datagram and closes the fds. Returns false if the daemon has closed the connection. */
 bool conn_send(struct conn *c, const void *data, size_t len, int *fds, uint32_t nfds);
-/* The status of the reply, 1: none came. */
+/* Returns the status of the reply, or 1 if there is none. */
 int conn_reply(struct conn *c, void *rep, size_t room);
+/* Sends a request. Returns like conn_reply(). */
 int conn_call(struct conn *c, uint32_t type, const void *req, size_t len, int *fds, uint32_t nfds,
 	      void *rep, size_t room);
 
 uint32_t make_pd(struct conn *c);
 uint32_t make_cq(struct conn *c, uint32_t depth, struct xr_queue **ring);
 struct srq {
-	uint32_t handle; /* 0: none */
+	uint32_t handle;
 	struct xr_queue *ring;
 	uint32_t size, stride;
 };
 bool make_srq(struct conn *c, uint32_t pd, struct srq *srq);
-/* srq: NULL, or what it takes its receives from */
+/* @srq: NULL, or the SRQ of the QP */
 bool make_qp(struct conn *c, uint32_t pd, uint32_t cq, const struct srq *srq, struct qp *qp);
-/* The key of memory of this process, 0: none. shared: a whole mapping, of a file's beginning */
+/*
+ * Registers memory of this process. Returns its key, or 0. @shared: the memory is a whole mapping,
+ * from the start of a file
+ */
 uint32_t make_mr(struct conn *c, uint32_t pd, void *addr, uint64_t length, bool shared);
-/* To a QP of the device itself (self) or of nobody behind that GID: RTS */
+/* Moves the QP to RTS. The peer may be another QP of this device, or may not exist. */
 bool connect_qp(struct conn *c, const struct qp *qp, const struct xr_addr *gid, uint32_t gid_index,
 		uint32_t dest_qpn);
 bool first_gid(struct conn *c, struct xr_addr *gid, uint32_t *index);

@@ -15,29 +15,29 @@
 
 #include "../lib/fds.h"
 
-/* ---- chance ------------------------------------------------------------------------- */
+/* ---- random numbers ------------------------------------------------------------------------- */
 
-uint64_t chance_state;
+uint64_t rnd_state;
 
 /* splitmix64 */
-uint64_t chance(void)
+uint64_t rnd(void)
 {
-	uint64_t z = chance_state += 0x9e3779b97f4a7c15ull;
+	uint64_t z = rnd_state += 0x9e3779b97f4a7c15ull;
 
 	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
 	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
 	return z ^ z >> 31;
 }
 
-void scribble(void *to, size_t len)
+void randomize(void *to, size_t len)
 {
 	uint8_t *p = to;
 
 	while (len--)
-		*p++ = (uint8_t)chance();
+		*p++ = (uint8_t)rnd();
 }
 
-/* One end of a pair that holds the other: descriptors that only a socket's queue still knows */
+/* Returns a socket whose receive queue holds a reference to the socket itself. */
 static int socket_with_itself(void)
 {
 	char control[CMSG_SPACE(sizeof(int))] = { 0 }, byte = 0;
@@ -180,7 +180,10 @@ int conn_call(struct conn *c, uint32_t type, const void *req, size_t len, int *f
 	return conn_reply(c, rep, room);
 }
 
-/* Where a piece is; its chunk's descriptor, if it comes with the reply, is the nth. */
+/*
+ * Returns the address of a piece of shared memory, or NULL. If its chunk is new, the descriptor
+ * number @nth of the reply is mapped.
+ */
 static void *map_piece(struct conn *c, const struct xr_shm_ref *ref, uint32_t nth)
 {
 	struct chunk *chunk = &c->chunk[ref->chunk % MAX_CHUNKS];
@@ -211,7 +214,7 @@ bool conn_open(struct conn *c)
 		return false;
 	c->workers = rep.workers;
 	c->eventfd = c->got_fds > 1 ? dup(c->got_fd[1]) : -1;
-	c->bell = map_piece(c, &rep.doorbells, 1 + rep.workers);
+	c->doorbell = map_piece(c, &rep.doorbells, 1 + rep.workers);
 	return true;
 }
 
@@ -240,7 +243,7 @@ uint32_t make_pd(struct conn *c)
 
 uint32_t make_cq(struct conn *c, uint32_t depth, struct xr_queue **ring)
 {
-	struct xr_create_cq_req req = { .depth = depth, .cookie = chance() };
+	struct xr_create_cq_req req = { .depth = depth, .cookie = rnd() };
 	struct xr_create_cq_rep rep = { 0 };
 
 	*ring = NULL;
@@ -256,7 +259,7 @@ bool make_srq(struct conn *c, uint32_t pd, struct srq *srq)
 		.pd = pd,
 		.max_wr = QP_WRS,
 		.max_sge = QP_SGES,
-		.cookie = chance(),
+		.cookie = rnd(),
 	};
 	struct xr_create_srq_rep rep = { 0 };
 
@@ -283,7 +286,7 @@ bool make_qp(struct conn *c, uint32_t pd, uint32_t cq, const struct srq *srq, st
 		.max_send_sge = QP_SGES,
 		.max_recv_sge = QP_SGES,
 		.max_inline = 64,
-		.cookie = chance(),
+		.cookie = rnd(),
 	};
 	struct xr_create_qp_rep rep = { 0 };
 
@@ -392,7 +395,7 @@ bool connect_qp(struct conn *c, const struct qp *qp, const struct xr_addr *gid, 
 
 void ring_doorbell(struct conn *c, const struct qp *qp)
 {
-	struct xr_doorbell *b = c->bell;
+	struct xr_doorbell *b = c->doorbell;
 	uint64_t one = 1;
 
 	if (!b)
