@@ -1,27 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * What one core copies from memory to memory, the measure for transfers within one host.
+ * Measures the memcpy rate of one core, the reference for transfers within one host.
  *
  *   memcpy_rate BYTES...
  *
- * Prints "BYTES GBIT-PER-SECOND" for each size, tab-separated. One buffer is copied over and over,
- * as the bandwidth programs of perftest do, so caches help both alike.
+ * Prints "BYTES GBIT-PER-SECOND" for each size, tab-separated. Copies the same buffer repeatedly,
+ * as the bandwidth programs of perftest do, so both profit equally from caches.
  */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#include "../lib/clock.h"
 
 #define DURATION_NS 300000000ull
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
-}
 
 static double measure(uint8_t *dst, const uint8_t *src, size_t size)
 {
@@ -31,7 +24,7 @@ static double measure(uint8_t *dst, const uint8_t *src, size_t size)
 	do {
 		for (size_t i = 0; i < burst; i++) {
 			memcpy(dst, src, size);
-			/* the copy must happen: nobody else looks at it */
+			/* the compiler must not remove the copy */
 			__asm__ volatile("" : : "r"(dst), "r"(src) : "memory");
 		}
 		bytes += burst * size;
@@ -44,7 +37,7 @@ int main(int argc, char **argv)
 {
 	for (int i = 1; i < argc; i++) {
 		size_t size = strtoul(argv[i], NULL, 0);
-		/* on pages of their own, as perftest has its buffers */
+		/* page-aligned, like the buffers of perftest */
 		size_t room = (size + 4095) & ~(size_t)4095;
 		uint8_t *src = size ? aligned_alloc(4096, room) : NULL;
 		uint8_t *dst = size ? aligned_alloc(4096, room) : NULL;

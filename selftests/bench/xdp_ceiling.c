@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The ceiling: what two AF_XDP sockets alone move between two network
- * namespaces, with nothing of xroce in between. Native copy mode, the mode that veth has.
+ * Measures the packet rate and latency of two bare AF_XDP sockets in two network namespaces, in
+ * native copy mode, which veth supports. They are upper bounds for xroce.
  *
  *   xdp_ceiling NETNS-FILE IF NETNS-FILE IF [SECONDS]
  *
- * Prints tab-separated lines: "rate BYTES PACKETS-PER-SECOND" for frames one way (the best fifth of
- * SECONDS, which is 1 if not given), then "pingpong MEDIAN-US P99-US" for 64-byte frames, one way (half a
- * round trip) with both sides spinning.
+ * Prints tab-separated lines: "rate BYTES PACKETS-PER-SECOND" for one-way traffic (the best fifth
+ * of SECONDS, default 1), then "pingpong MEDIAN-US P99-US" for 64-byte frames: half a round trip
+ * with both sides spinning.
  *
- * The sizes are those of RoCEv2 frames: 64 bytes, and 64 (headers, ICRC) or 74
- * (with RETH and VLAN tag to spare) more than a payload of 1, 2 and 4 KiB.
+ * The sizes are those of RoCE v2 frames: 64 bytes, and 64 (headers, ICRC) or 74 (also RETH and VLAN
+ * tag) more than a payload of 1, 2 and 4 KiB.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +26,6 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <bpf/bpf.h>
@@ -34,7 +33,9 @@
 #include <linux/if_link.h>
 #include <xdp/xsk.h>
 
-/* Kernel 6.6: newer than the headers of some distributions that xroce builds on */
+#include "../lib/clock.h"
+
+/* Linux 6.6; the headers of some supported distributions are older. */
 #ifndef XDP_USE_SG
 #define XDP_USE_SG (1 << 4)
 #endif
@@ -46,16 +47,16 @@
 #endif
 
 #define CHUNK 4096
-#define RING 64 /* small rings stay in the cache, and hold the sender back */
+#define RING 64 /* small: stays in the cache and limits the sender */
 #define CHUNKS (2 * RING)
 #define PING_SIZE 64
 #define MAX_PINGS (1 << 20)
 #define WARM_UP_NS 100000000ull
 #define WINDOWS 5
 
-/* Between the two processes */
-struct meeting {
-	int ready; /* sides that are set up */
+/* Shared by the two processes */
+struct control {
+	int ready; /* number of sides that are set up */
 	bool over;
 };
 
@@ -78,14 +79,6 @@ static void die(const char *what, int err)
 	exit(1);
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
-}
-
 static void enter_netns(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -95,7 +88,7 @@ static void enter_netns(const char *path)
 	close(fd);
 }
 
-/* One core for each side, where there are two. */
+/* Pins the process to the @nth of the allowed CPUs, if there are at least two. */
 static void take_cpu(unsigned nth)
 {
 	cpu_set_t allowed, one;
@@ -136,7 +129,7 @@ static int load_program(int xsks)
 			     sizeof(insns) / sizeof(insns[0]), &opts);
 }
 
-/* The link goes with the process. */
+/* Attaches the XDP program by a link, which the kernel removes when the process ends. */
 static void attach(const struct side *s, unsigned int ifindex)
 {
 	LIBBPF_OPTS(bpf_link_create_opts, opts, .flags = XDP_FLAGS_DRV_MODE);
@@ -155,7 +148,7 @@ static void attach(const struct side *s, unsigned int ifindex)
 		die("attach in native mode", errno);
 }
 
-/* A queue stays busy for a moment after its last socket was closed. */
+/* Retries on EBUSY: a queue stays busy for a moment after its last socket was closed. */
 static int make_socket(struct side *s, const char *ifname)
 {
 	const struct xsk_socket_config cfg = {
@@ -178,7 +171,7 @@ static int make_socket(struct side *s, const char *ifname)
 static void open_side(struct side *s, const char *netns, const char *ifname)
 {
 	const struct xsk_umem_config cfg = {
-		.fill_size = 2 * RING, /* the kernel tells late what it took */
+		.fill_size = 2 * RING, /* the kernel releases entries late */
 		.comp_size = RING,
 		.frame_size = CHUNK,
 	};
@@ -232,7 +225,7 @@ static void kick(struct side *s)
 		die("send", errno);
 }
 
-/* An Ethernet header of a local experimental type: no stack would take it. */
+/* Writes an Ethernet header of a local experimental EtherType, which no protocol stack receives. */
 static void fill_frame(uint8_t *chunk)
 {
 	static const uint8_t header[14] = { 2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5 };
@@ -240,7 +233,10 @@ static void fill_frame(uint8_t *chunk)
 	memcpy(chunk, header, sizeof(header));
 }
 
-/* Queues as many frames as there is room for; chunks complete in the order in which they went. */
+/*
+ * Queues up to @max frames, as many as there are free chunks. Chunks complete in the order of
+ * sending.
+ */
 static void send_frames(struct side *s, uint32_t size, uint32_t max)
 {
 	uint32_t parts = (size + CHUNK - 1) / CHUNK, n = s->tx_free / parts, idx;
@@ -267,7 +263,10 @@ static void send_frames(struct side *s, uint32_t size, uint32_t max)
 	s->tx_free -= n * parts;
 }
 
-/* Takes what has come, gives the chunks back, returns the number of whole frames. */
+/*
+ * Receives all pending frames, returns their chunks to the fill ring and returns the number of
+ * frames.
+ */
 static uint32_t receive_frames(struct side *s)
 {
 	uint32_t idx, fidx, frames = 0, n = xsk_ring_cons__peek(&s->rx, RING, &idx);
@@ -287,8 +286,11 @@ static uint32_t receive_frames(struct side *s)
 	return frames;
 }
 
-/* child: whose failure to come ends the waiting; 0 in the child itself */
-static void come_together(struct meeting *m, pid_t child)
+/*
+ * Waits until both processes are ready. Exits if the child process @child ends; 0 in the child
+ * itself.
+ */
+static void wait_for_peer(struct control *m, pid_t child)
 {
 	__atomic_add_fetch(&m->ready, 1, __ATOMIC_ACQ_REL);
 	while (__atomic_load_n(&m->ready, __ATOMIC_ACQUIRE) < 2) {
@@ -298,17 +300,17 @@ static void come_together(struct meeting *m, pid_t child)
 	}
 }
 
-static bool running(const struct meeting *m)
+static bool running(const struct control *m)
 {
 	return !__atomic_load_n(&m->over, __ATOMIC_ACQUIRE);
 }
 
-static void stop(struct meeting *m)
+static void stop(struct control *m)
 {
 	__atomic_store_n(&m->over, true, __ATOMIC_RELEASE);
 }
 
-static void flood(struct side *s, struct meeting *m, uint32_t size)
+static void flood(struct side *s, struct control *m, uint32_t size)
 {
 	while (running(m)) {
 		reap(s);
@@ -329,8 +331,11 @@ static double count_window(struct side *s, uint64_t duration)
 	return (double)frames * 1e9 / (double)t;
 }
 
-/* The best of some windows: a ceiling is not lowered by what else the machine had to do. */
-static double count(struct side *s, struct meeting *m, uint64_t duration)
+/*
+ * Returns the best rate of several windows: other load on the machine must not lower the upper
+ * bound.
+ */
+static double count(struct side *s, struct control *m, uint64_t duration)
 {
 	double best = 0, rate;
 
@@ -343,7 +348,7 @@ static double count(struct side *s, struct meeting *m, uint64_t duration)
 	return best;
 }
 
-static void pong(struct side *s, struct meeting *m)
+static void pong(struct side *s, struct control *m)
 {
 	while (running(m)) {
 		if (!receive_frames(s))
@@ -361,8 +366,8 @@ static int by_value(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* A ping that gets lost (another program's packets filled the ring) is sent again. */
-static void ping(struct side *s, struct meeting *m, uint64_t duration)
+/* Sends a ping again if there is no reply: packets of other programs may have filled the ring. */
+static void ping(struct side *s, struct control *m, uint64_t duration)
 {
 	uint32_t *took = malloc(MAX_PINGS * sizeof(*took)), n = 0;
 	uint64_t start = now_ns(), t0, t = start;
@@ -386,10 +391,10 @@ static void ping(struct side *s, struct meeting *m, uint64_t duration)
 	free(took);
 }
 
-/* size 0: ping-pong. The parent receives and reports. */
+/* Runs one measurement; @size 0 is ping-pong. The parent receives and prints the result. */
 static void measure(char **where, uint32_t size, uint64_t duration)
 {
-	struct meeting *m = mmap(NULL, sizeof(*m), PROT_READ | PROT_WRITE,
+	struct control *m = mmap(NULL, sizeof(*m), PROT_READ | PROT_WRITE,
 				 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	struct side s;
 	pid_t child;
@@ -405,7 +410,7 @@ static void measure(char **where, uint32_t size, uint64_t duration)
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 	take_cpu(child ? 0 : 1);
 	open_side(&s, where[child ? 0 : 2], where[child ? 1 : 3]);
-	come_together(m, child);
+	wait_for_peer(m, child);
 	if (!child) {
 		if (size)
 			flood(&s, m, size);
@@ -418,12 +423,12 @@ static void measure(char **where, uint32_t size, uint64_t duration)
 	else
 		ping(&s, m, duration);
 	if (waitpid(child, &status, 0) != child || status)
-		die("the other side failed", ECHILD);
+		die("the child process failed", ECHILD);
 	close_side(&s);
 	munmap(m, sizeof(*m));
 }
 
-/* Each measurement in a process of its own: programs and links go with it. */
+/* Runs a measurement in a new process: its BPF program and link are removed when it ends. */
 static void in_process(char **where, uint32_t size, uint64_t duration)
 {
 	pid_t child = fork();
