@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Debug messages. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,4 +22,12 @@ void xp_debug(const char *fmt, ...)
 	fputc('\n', stderr);
 	va_end(ap);
 	errno = saved;
+}
+
+bool xp_within_limit(const char *verb, const char *field, uint64_t value, uint64_t limit)
+{
+	if (value <= limit)
+		return true;
+	xp_debug("%s: %s %" PRIu64 ", limit %" PRIu64, verb, field, value, limit);
+	return false;
 }

@@ -3,10 +3,19 @@
 #ifndef XP_DEBUG_H
 #define XP_DEBUG_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 /*
  * Prints a line to stderr if the environment variable XROCE_DEBUG is set. Preserves errno, so
  * that callers can pass %m and still return the error.
  */
 void xp_debug(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/*
+ * Returns true if a field that the program passed to a verb is at most the limit, otherwise prints
+ * both.
+ */
+bool xp_within_limit(const char *verb, const char *field, uint64_t value, uint64_t limit);
 
 #endif /* XP_DEBUG_H */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "provider/base/clock.h"
+#include "provider/base/debug.h"
 #include "provider/base/fail.h"
 #include "provider/verbs/child.h"
 #include "provider/verbs/comp_channel.h"
@@ -170,8 +171,9 @@ struct xp_cq *xp_cq_create(struct ibv_context *ibctx, const struct ibv_cq_init_a
 	struct xp_cq *cq;
 	int err;
 
-	if (!attr->cqe || attr->cqe > ctx->attr.max_cqe ||
-	    attr->comp_vector >= (uint32_t)ibctx->num_comp_vectors ||
+	if (!attr->cqe || !xp_within_limit("ibv_create_cq", "cqe", attr->cqe, ctx->attr.max_cqe) ||
+	    !xp_within_limit("ibv_create_cq", "comp_vector", attr->comp_vector,
+			     ibctx->num_comp_vectors - 1) ||
 	    (ibch && ibch->context != ibctx))
 		return xp_null(EINVAL);
 	cq = xp_queue_alloc(parent, sizeof(*cq), XROCEDV_RES_CQ);
@@ -233,7 +235,7 @@ int xp_resize_cq(struct ibv_cq *ibcq, int cqe)
 	struct xp_piece piece = { .ref = &rep.ring };
 	int err;
 
-	if (cqe < 1 || (uint32_t)cqe > ctx->attr.max_cqe)
+	if (cqe < 1 || !xp_within_limit("ibv_resize_cq", "cqe", cqe, ctx->attr.max_cqe))
 		return EINVAL;
 	/* The old ring must not be polled while the daemon copies it. */
 	xp_lock(&cq->lock);

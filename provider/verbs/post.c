@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "provider/base/cancel.h"
+#include "provider/base/debug.h"
 #include "provider/verbs/post.h"
 #include "provider/verbs/request.h"
 
@@ -170,6 +171,15 @@ static int fill_send(const struct xp_qp *qp, struct xr_send_wqe *wqe, const stru
 	return 0;
 }
 
+static void debug_invalid(const struct xp_qp *qp, const struct ibv_send_wr *wr)
+{
+	xp_debug("ibv_post_send: QPN 0x%x, type %d, state %d: invalid WR: wr_id 0x%llx, opcode %d, "
+		 "send_flags 0x%x (known 0x%x), num_sge %d (limit %u), inline data limit %u",
+		 qp->ibqp.qp_num, qp->ibqp.qp_type, qp->ibqp.state, (unsigned long long)wr->wr_id,
+		 wr->opcode, wr->send_flags, XP_SEND_FLAGS, wr->num_sge, qp->max_send_sge,
+		 qp->max_inline);
+}
+
 /* @mw_type: type of the windows that may be bound. */
 static int post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr,
 		     enum ibv_mw_type mw_type)
@@ -203,6 +213,8 @@ static int post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_sen
 	if (posted)
 		xp_ring_publish(&qp->sq);
 	xp_unlock(&qp->sq_lock);
+	if (err == EINVAL)
+		debug_invalid(qp, wr);
 	if (posted)
 		xp_ring_doorbell(qp);
 	return err;

@@ -5,6 +5,7 @@
 
 #include <xroce/wire.h>
 
+#include "provider/base/debug.h"
 #include "provider/base/fail.h"
 #include "provider/verbs/ah.h"
 #include "provider/verbs/cq.h"
@@ -16,26 +17,42 @@
 
 /* ---- create -------------------------------------------------------------------- */
 
+static bool within_limit(const char *field, uint32_t value, uint32_t limit)
+{
+	return xp_within_limit("ibv_create_qp", field, value, limit);
+}
+
+static int refuse(const char *why)
+{
+	xp_debug("ibv_create_qp: %s", why);
+	return -EINVAL;
+}
+
 static int check_init(const struct xp_context *ctx, const struct ibv_pd *ibpd,
 		      const struct ibv_qp_init_attr *attr)
 {
 	const struct ibv_qp_cap *cap = &attr->cap;
-	bool initiator = attr->qp_type == IBV_QPT_XRC_SEND;
+	bool receives = attr->qp_type !=
+			IBV_QPT_XRC_SEND; /* an initiator's attributes are ignored */
 
 	if (attr->qp_type != IBV_QPT_RC && attr->qp_type != IBV_QPT_UC &&
-	    attr->qp_type != IBV_QPT_UD && !initiator)
+	    attr->qp_type != IBV_QPT_UD && attr->qp_type != IBV_QPT_XRC_SEND) {
+		xp_debug("ibv_create_qp: qp_type %d is not supported", attr->qp_type);
 		return -EOPNOTSUPP;
+	}
 	if (!attr->send_cq || attr->send_cq->context != ibpd->context)
+		return refuse("send_cq is missing or of another context");
+	if (receives && (!attr->recv_cq || attr->recv_cq->context != ibpd->context))
+		return refuse("recv_cq is missing or of another context");
+	if (receives && attr->srq && attr->srq->context != ibpd->context)
+		return refuse("srq is of another context");
+	if (!within_limit("max_send_wr", cap->max_send_wr, ctx->attr.max_qp_wr) ||
+	    !within_limit("max_send_sge", cap->max_send_sge, ctx->attr.max_sge) ||
+	    !within_limit("max_inline_data", cap->max_inline_data, ctx->attr.max_inline))
 		return -EINVAL;
-	/* The receive attributes of an initiator are ignored. */
-	if (!initiator && (!attr->recv_cq || attr->recv_cq->context != ibpd->context ||
-			   (attr->srq && attr->srq->context != ibpd->context)))
-		return -EINVAL;
-	if (cap->max_send_wr > ctx->attr.max_qp_wr || cap->max_send_sge > ctx->attr.max_sge ||
-	    cap->max_inline_data > ctx->attr.max_inline)
-		return -EINVAL;
-	if (!initiator && !attr->srq &&
-	    (cap->max_recv_wr > ctx->attr.max_qp_wr || cap->max_recv_sge > ctx->attr.max_sge))
+	if (receives && !attr->srq &&
+	    (!within_limit("max_recv_wr", cap->max_recv_wr, ctx->attr.max_qp_wr) ||
+	     !within_limit("max_recv_sge", cap->max_recv_sge, ctx->attr.max_sge)))
 		return -EINVAL;
 	return 0;
 }
@@ -357,15 +374,20 @@ int xp_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 	struct xr_modify_qp_rep rep;
 	int err;
 
-	if (mask & IBV_QP_CAP)
+	if (mask & IBV_QP_CAP) {
+		xp_debug("ibv_modify_qp: IBV_QP_CAP is not supported");
 		return EOPNOTSUPP;
+	}
 	mask = effective_mask(ibqp, mask);
 	req.attr_mask = mask;
 	attr_to_control(&req.attr, attr, mask);
 	err = xp_request(xp_ctx(ibqp->context), XR_MSG_MODIFY_QP, &req, sizeof(req), &rep,
 			 sizeof(rep));
-	if (err)
+	if (err) {
+		xp_debug("ibv_modify_qp: QPN 0x%x, state %d, mask 0x%x, new state %u", ibqp->qp_num,
+			 ibqp->state, mask, req.attr.qp_state);
 		return -err;
+	}
 	if (mask & IBV_QP_STATE) {
 		if (attr->qp_state == IBV_QPS_RESET)
 			reset_rings(xp_qp(ibqp));

@@ -37,15 +37,22 @@ void xp_check_health(struct xp_context *ctx)
 	xp_cancel_restore(cancel);
 }
 
+static const char *const request_names[] = {
+#define X(NAME, name, body, flags) [XR_MSG_##NAME] = #NAME,
+	XR_MESSAGES(X)
+#undef X
+};
+
 /* Needs conn_lock. */
 static int call_locked(struct xp_context *ctx, struct xp_call *call)
 {
 	int err = xp_health(ctx) == XP_HEALTHY ? xp_conn_call(&ctx->conn, call) : -EIO;
 
+	if (err)
+		xp_debug("%s: request %s: %s", ctx->dev->ibdev.name, request_names[call->type],
+			 strerror(-err));
 	if (!ctx->conn.broken)
 		return err;
-	if (err != -EIO)
-		xp_debug("%s: request %u: %s", ctx->dev->ibdev.name, call->type, strerror(-err));
 	xp_set_gone(ctx);
 	return -EIO;
 }

@@ -2,6 +2,7 @@
 /* Shared receive queues. */
 #include <stdlib.h>
 
+#include "provider/base/debug.h"
 #include "provider/base/fail.h"
 #include "provider/verbs/child.h"
 #include "provider/verbs/cq.h"
@@ -71,7 +72,9 @@ static struct ibv_srq *create(struct ibv_pd *ibpd, struct ibv_srq_init_attr *att
 	struct xp_srq *srq;
 	int err;
 
-	if (attr->attr.max_wr > ctx->attr.max_srq_wr || attr->attr.max_sge > ctx->attr.max_srq_sge)
+	if (!xp_within_limit("ibv_create_srq", "max_wr", attr->attr.max_wr, ctx->attr.max_srq_wr) ||
+	    !xp_within_limit("ibv_create_srq", "max_sge", attr->attr.max_sge,
+			     ctx->attr.max_srq_sge))
 		return xp_null(EINVAL);
 	srq = xp_queue_alloc(ibpd, sizeof(*srq), XROCEDV_RES_SRQ);
 	if (!srq)
