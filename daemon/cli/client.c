@@ -116,17 +116,18 @@ int cli_client_explain(const struct cli_client *c, const char *doing, int err)
 	case -ENOENT:
 		return cli_error("no device '%s': there is no %s", c->device, c->path);
 	case -ECONNREFUSED:
-		return cli_error("%s: its daemon is gone, nobody listens on %s", c->device,
+		return cli_error("%s: the daemon is gone: nothing listens on %s", c->device,
 				 c->path);
 	case -EACCES:
-	case -ECONNRESET: /* the daemon looked at our credentials */
+	case -ECONNRESET: /* the daemon checked the peer credentials */
 	case -EPIPE:
-		return cli_error("%s: you may not connect to %s; are you in its group?", c->device,
+		return cli_error("%s: you may not connect to %s: are you in its group?", c->device,
 				 c->path);
 	case -EPERM:
-		return cli_error("%s: %s is for root and the daemon's own user", c->device, doing);
+		return cli_error("%s: %s is for root and the user of the daemon only", c->device,
+				 doing);
 	case -EPROTO:
-		return cli_error("%s: %s: the daemon speaks another version of the protocol",
+		return cli_error("%s: %s: the daemon has another version of the protocol",
 				 c->device, doing);
 	default:
 		return cli_error("%s: %s: %s", c->device, doing, strerror(-err));

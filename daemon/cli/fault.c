@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* fault: what goes wrong with a daemon's packets */
+/* fault: fault injection */
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 static const struct kind {
 	const char *name;
-	size_t field; /* per mille, in struct xr_fault_config */
+	size_t field; /* offset in struct xr_fault_config; packets in 1000 */
 } kinds[] = {
 	{ "drop", offsetof(struct xr_fault_config, drop) },
 	{ "dup", offsetof(struct xr_fault_config, duplicate) },
@@ -42,7 +42,10 @@ static const struct kind *find_kind(const char *name)
 	return NULL;
 }
 
-/* How many words were taken; 0 when the first is none of ours, -1 when its value is wrong. */
+/*
+ * Parses a kind of fault. Returns the number of words that it has, 0 if the first word is not a kind, -1
+ * if a value is missing or wrong.
+ */
 static int parse_kind(struct xr_fault_config *f, char **word, int words)
 {
 	const struct kind *k = find_kind(word[0]);
@@ -61,7 +64,8 @@ static int parse_kind(struct xr_fault_config *f, char **word, int words)
 	return 3;
 }
 
-static int parse_rest(struct xr_fault_config *f, char **word, int words)
+/* The same for seed, rx and tx. */
+static int parse_setting(struct xr_fault_config *f, char **word, int words)
 {
 	uint64_t n;
 
@@ -88,9 +92,9 @@ static int parse(struct cli *cli, struct xr_fault_config *f, int words, char **w
 	for (; words > 0; word += used, words -= used) {
 		used = parse_kind(f, word, words);
 		if (!used)
-			used = parse_rest(f, word, words);
+			used = parse_setting(f, word, words);
 		if (!used)
-			return cli_usage(cli, "unknown kind of fault '%s'", word[0]);
+			return cli_usage(cli, "unknown fault '%s'", word[0]);
 		if (used < 0)
 			return cli_usage(cli, "'%s' needs %s", word[0],
 					 !strcmp(word[0], "seed") ? "a number"
@@ -101,7 +105,7 @@ static int parse(struct cli *cli, struct xr_fault_config *f, int words, char **w
 	return CLI_OK;
 }
 
-/* The part of the daemon's status that is about faults */
+/* Prints the member "fault" of a SHOW status reply. */
 static int print_fault(const struct cli *cli, const char *status)
 {
 	json_t *root = cli_parse(status);
@@ -113,7 +117,8 @@ static int print_fault(const struct cli *cli, const char *status)
 		cli_print(text, false);
 	free(text);
 	json_decref(root);
-	return text ? CLI_OK : cli_error("the daemon did not say what faults are set");
+	return text ? CLI_OK
+		    : cli_error("the status of the daemon does not contain the fault setting");
 }
 
 int cli_fault(struct cli *cli, int argc, char **argv)
@@ -127,7 +132,7 @@ int cli_fault(struct cli *cli, int argc, char **argv)
 	if (first < 0)
 		return -first - 1;
 	if (first == argc)
-		return cli_usage(cli, "which device?");
+		return cli_usage(cli, "DEV is missing");
 	status = parse(cli, &config, argc - first - 1, argv + first + 1);
 	if (status != CLI_OK)
 		return status;

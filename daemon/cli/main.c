@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Commands, options, help. Described in docs/man/xroce.1. */
+/* Commands, options, help: docs/man/xroce.1. */
 #include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,8 +13,8 @@ static const struct cli_command commands[] = {
 		"run",
 		"[-d DEV]... PROGRAM [ARG]...",
 		"run a program that uses ibverbs",
-		"The program sees xroce's devices beside those of other vendors.\n"
-		"  -d, --device DEV   only this device of xroce's; may be repeated\n",
+		"The program sees the xroce devices in addition to those of other vendors.\n"
+		"  -d, --device DEV   show only this xroce device; may be repeated\n",
 		cli_run,
 		0,
 	},
@@ -22,7 +22,7 @@ static const struct cli_command commands[] = {
 	{
 		"status",
 		"[DEV]",
-		"device, addresses, attach mode, workers, object counts",
+		"device, GIDs, attach mode, workers, object counts",
 		NULL,
 		cli_show,
 		XR_SHOW_STATUS,
@@ -31,7 +31,7 @@ static const struct cli_command commands[] = {
 		"counters",
 		"[DEV]",
 		"packets by verdict of the XDP program; transport counters",
-		"  -a, --all          also those that are 0\n",
+		"  -a, --all          include counters that are 0\n",
 		cli_show,
 		XR_SHOW_COUNTERS,
 	},
@@ -45,16 +45,17 @@ static const struct cli_command commands[] = {
 	{ "mw", "[DEV]", "memory windows", NULL, cli_show, XR_SHOW_MWS },
 	{ "dm", "[DEV]", "device memory", NULL, cli_show, XR_SHOW_DMS },
 	{ "xrcd", "[DEV]", "XRC domains", NULL, cli_show, XR_SHOW_XRCDS },
-	{ "client", "[DEV]", "programs that use the device", NULL, cli_show, XR_SHOW_CLIENTS },
+	{ "client", "[DEV]", "clients: devices opened by programs", NULL, cli_show,
+	  XR_SHOW_CLIENTS },
 	{
 		"fault",
 		"DEV [WHAT...] | off",
-		"make packets go wrong, for tests; or show what is set",
-		"WHAT is any of these; N is in 1000 packets:\n"
+		"inject faults for tests, or show the setting",
+		"WHAT is any of these; N is a number of packets in 1000:\n"
 		"  drop N, dup N, reorder N, corrupt N, delay N MICROSECONDS\n"
 		"  seed S             the same seed and packets give the same faults\n"
-		"  rx, tx             only what is received, only what is sent\n"
-		"What is not named is off.\n",
+		"  rx, tx             received packets only, sent packets only\n"
+		"Faults that are not named are turned off.\n",
 		cli_fault,
 		0,
 	},
@@ -93,10 +94,10 @@ int cli_usage(const struct cli *cli, const char *fmt, ...)
 static void help_options(void)
 {
 	printf("\nOptions:\n"
-	       "  -j, --json             print what the daemon says, as JSON\n"
-	       "  -r, --runtime-dir DIR  where the daemons' sockets are (%s)\n"
-	       "  -h, --help             this text; xroce COMMAND --help for one command\n"
-	       "  -V, --version\n",
+	       "  -j, --json             print JSON\n"
+	       "  -r, --runtime-dir DIR  directory of the daemons' sockets (default: %s)\n"
+	       "  -h, --help             print help; after a command, for that command\n"
+	       "  -V, --version          print the version\n",
 	       XR_RUNTIME_DIR);
 }
 
@@ -119,7 +120,10 @@ static void command_help(const struct cli_command *c)
 	help_options();
 }
 
-/* Only when getopt_long() meets the next option does it move other arguments behind the last one. */
+/*
+ * Returns the option at or after index `at`. getopt_long() moves arguments behind an option only when it
+ * reaches the next option, so arguments may precede the option that it has just parsed.
+ */
 static const char *option_from(char **argv, int at)
 {
 	while (argv[at][0] != '-' || !argv[at][1])
@@ -139,11 +143,11 @@ int cli_options(struct cli *cli, int argc, char **argv)
 	};
 	int c, at;
 
-	optind = 0; /* 1 would keep the way of the last call, which may have been another */
+	optind = 0; /* reinitializes getopt_long(): the last call may have had other options */
 	opterr = 0;
 	for (;;) {
 		at = optind ? optind : 1;
-		/* Before a command, its own options are not ours to take. */
+		/* Before the command is known, stop at the first argument. */
 		c = getopt_long(argc, argv, cli->command ? ":jar:hV" : "+:jr:hV", options, NULL);
 		switch (c) {
 		case -1:

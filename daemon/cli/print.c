@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * JSON as text for people: an object is lines of name and value, a list of
- * objects a table. What a daemon shows is its own business (docs/show.md), so there are no names here but
- * two: lists of counters have their number in "packets" or "value".
+ * Prints JSON as text: an object as lines of name and value, a list of objects as a table. Nothing
+ * here depends on what a daemon shows (docs/show.md), except that rows of counters have their number in
+ * "packets" or "value".
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 
 #define INDENT 2
 
-/* Names of programs and users may hold anything: ASCII only reaches the terminal, no control of either set. */
+/* Replaces all but printable ASCII: names of programs and users may contain escape sequences. */
 static void clean(char *s)
 {
 	for (; *s; s++)
@@ -34,7 +34,7 @@ void cli_print_field(const char *value)
 
 static char *join(const json_t *list);
 
-/* One value on one line; the caller frees it. */
+/* Formats one value on one line; the caller frees it. */
 static char *scalar(const json_t *v)
 {
 	char *s = NULL;
@@ -68,7 +68,7 @@ static char *scalar(const json_t *v)
 		break;
 	}
 	if (!s)
-		abort(); /* out of memory, in a tool that needs a few kilobytes */
+		abort(); /* out of memory for a few bytes */
 	clean(s);
 	return s;
 }
@@ -230,7 +230,7 @@ json_t *cli_parse(const char *text)
 {
 	json_t *root = json_loads(text, JSON_DECODE_ANY, NULL);
 
-	/* Numbers of 2^63 and more are more than the library's integers hold. */
+	/* Integers of the library are smaller than 2^63. */
 	if (!root)
 		root = json_loads(text, JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL, NULL);
 	return root;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * run: a program with the provider before it. The provider is looked for next
- * to this command (build tree), in ../lib/xroce of it (installed), then
- * where distributions install.
+ * run: runs a program with the provider preloaded. The provider is searched in the folder of this
+ * command (build tree), in ../lib/xroce from there (installed), then in /usr/local/lib/xroce and
+ * /usr/lib/xroce.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -15,7 +15,7 @@
 #include "cli.h"
 
 #define LIBRARY "libxroce.so"
-enum { RUN_CANNOT = 126, RUN_NOT_FOUND = 127 }; /* as env(1) */
+enum { RUN_CANNOT = 126, RUN_NOT_FOUND = 127 }; /* exit status, like env(1) */
 
 static const char *const places[] = {
 	"%s/" LIBRARY,
@@ -42,8 +42,8 @@ static bool find_library(char path[PATH_MAX])
 }
 
 /*
- * After what is there already: tools that must come first (sanitizers, tracers) stay first.
- * ld.so splits at colons and spaces and knows no quoting.
+ * Appends the provider to LD_PRELOAD, since tools in it (sanitizers, tracers) must come first. ld.so
+ * splits the value at colons and spaces, without quoting.
  */
 static int set_preload(const char *library)
 {
@@ -51,7 +51,7 @@ static int set_preload(const char *library)
 	char *all = NULL;
 
 	if (strpbrk(library, ": "))
-		return cli_error("%s: a path with colons or spaces cannot be preloaded", library);
+		return cli_error("%s: cannot preload a path with colons or spaces", library);
 	if (old && strstr(old, library))
 		return CLI_OK;
 	if (asprintf(&all, "%s%s%s", old ? old : "", old && *old ? ":" : "", library) < 0)
@@ -61,7 +61,7 @@ static int set_preload(const char *library)
 	return CLI_OK;
 }
 
-/* A name that is not there would show as a program without devices. */
+/* Checks that the device exists: otherwise the program would just find no device. */
 static int add_device(struct cli *cli, char **list, const char *device)
 {
 	struct cli_client c;
@@ -125,15 +125,15 @@ static bool may_connect(const struct cli *cli, const char *device)
 	       errno != EACCES;
 }
 
-/* The program would only see that there are no devices. No error: it may not want one. */
-static void warn_if_none_is_ours(const struct cli *cli)
+/* Not an error, since the program may not need a device. */
+static void warn_if_not_permitted(const struct cli *cli)
 {
 	char **names = cli_devices(cli), **p = names;
 
 	while (p && *p && !may_connect(cli, *p))
 		p++;
 	if (p && !*p && p != names)
-		cli_error("you may not connect to any device in %s; are you in its group?",
+		cli_error("you may not connect to any device in %s: are you in its group?",
 			  cli->runtime_dir);
 	xp_sockets_free(names);
 }
@@ -144,9 +144,10 @@ static int set_environment(struct cli *cli, char **devices)
 	int status = CLI_OK;
 
 	if (!find_library(library))
-		return cli_error("cannot find " LIBRARY " next to this command or installed");
+		return cli_error("cannot find " LIBRARY
+				 ": neither next to this command nor installed");
 	if (!*devices)
-		warn_if_none_is_ours(cli);
+		warn_if_not_permitted(cli);
 	for (; *devices && status == CLI_OK; devices++)
 		status = add_device(cli, &list, *devices);
 	if (status == CLI_OK && list)
@@ -166,7 +167,7 @@ int cli_run(struct cli *cli, int argc, char **argv)
 	if (first < 0)
 		status = -first - 1;
 	else if (first == argc)
-		status = cli_usage(cli, "which program?");
+		status = cli_usage(cli, "PROGRAM is missing");
 	else
 		status = set_environment(cli, devices);
 	free(devices);

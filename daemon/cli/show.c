@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* list, and all commands that show one answer of a daemon */
+/* list, and the commands that print one reply of a daemon */
 #include <endian.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +38,7 @@ int cli_list(struct cli *cli, int argc, char **argv)
 	if (first < 0)
 		return -first - 1;
 	if (first < argc)
-		return cli_usage(cli, "'%s' is one argument too many", argv[first]);
+		return cli_usage(cli, "unexpected argument '%s'", argv[first]);
 	names = cli_devices(cli);
 	if (!names)
 		return CLI_FAILED;
@@ -58,7 +58,7 @@ int cli_list(struct cli *cli, int argc, char **argv)
 	return CLI_OK;
 }
 
-/* ---- one answer -------------------------------------------------------------------- */
+/* ---- SHOW -------------------------------------------------------------------------- */
 
 static int fetch(const struct cli *cli, const char *device, char **text)
 {
@@ -71,14 +71,14 @@ static int fetch(const struct cli *cli, const char *device, char **text)
 	return cli_client_explain(&c, cli->command->name, err);
 }
 
-static int print_answer(const struct cli *cli, const char *device, const char *text)
+static int print_reply(const struct cli *cli, const char *device, const char *text)
 {
 	if (cli->json) {
 		fputs(text, stdout);
 		return CLI_OK;
 	}
 	if (!cli_print(text, cli->command->what == XR_SHOW_COUNTERS && !cli->all))
-		return cli_error("%s: the daemon's answer is no JSON", device);
+		return cli_error("%s: the reply of the daemon is not JSON", device);
 	return CLI_OK;
 }
 
@@ -88,12 +88,12 @@ static int show_one(const struct cli *cli, const char *device)
 	int status = fetch(cli, device, &text);
 
 	if (status == CLI_OK)
-		status = print_answer(cli, device, text);
+		status = print_reply(cli, device, text);
 	free(text);
 	return status;
 }
 
-/* What stands before one device's answer among others */
+/* Prints the heading of a device's reply if there are several devices. */
 static void print_name(const struct cli *cli, const char *device, bool first)
 {
 	if (cli->json) {
@@ -109,7 +109,7 @@ static void print_name(const struct cli *cli, const char *device, bool first)
 	fputs(cli->json ? ": " : ":\n", stdout);
 }
 
-/* In JSON always an object by device name, so that scripts meet one shape. */
+/* JSON is always an object with a member for each device, even if there is only one. */
 static int show_all(const struct cli *cli)
 {
 	char **names = cli_devices(cli), **p, *text;
@@ -127,7 +127,7 @@ static int show_all(const struct cli *cli)
 			if (cli->json || names[1])
 				print_name(cli, *p, !any);
 			any = true;
-			one = print_answer(cli, *p, text);
+			one = print_reply(cli, *p, text);
 		}
 		if (one != CLI_OK)
 			status = one;
@@ -148,7 +148,7 @@ int cli_show(struct cli *cli, int argc, char **argv)
 	if (first < 0)
 		return -first - 1;
 	if (argc - first > 1)
-		return cli_usage(cli, "'%s' is one argument too many", argv[first + 1]);
+		return cli_usage(cli, "unexpected argument '%s'", argv[first + 1]);
 	if (argc == first)
 		return show_all(cli);
 	return show_one(cli, argv[first]);

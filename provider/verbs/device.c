@@ -48,7 +48,7 @@ __be64 xp_get_device_guid(struct ibv_device *ibdev)
 	return ((struct xp_device *)ibdev)->guid;
 }
 
-/* The kernel's RDMA core does not know the device, so it has no index. */
+/* The device is not registered with the kernel's RDMA core, so it has no index. */
 int xp_get_device_index(struct ibv_device *ibdev)
 {
 	return -1;
