@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The `xroce` command: runs programs with xroce devices, and shows the state of daemons. It talks to
- * daemons only through their control sockets.
+ * The `xroce` command: runs programs with xroce devices, and shows the state of daemons. It talks
+ * to daemons only through their control sockets.
  *
  *   main.c     commands, options, help
  *   client.c   requests to a daemon
@@ -50,8 +50,9 @@ __attribute__((format(printf, 1, 2))) int cli_error(const char *fmt, ...);
 __attribute__((format(printf, 2, 3))) int cli_usage(const struct cli *cli, const char *fmt, ...);
 
 /*
- * Parses the options that all commands share. argv starts with the command's name. Returns the index of
- * the first other argument, or -(exit status + 1) if the command is finished (--help, errors).
+ * Parses the options that all commands share. argv starts with the command's name. Returns the
+ * index of the first other argument, or -(exit status + 1) if the command is finished (--help,
+ * errors).
  */
 int cli_options(struct cli *cli, int argc, char **argv);
 

@@ -43,8 +43,8 @@ static const struct kind *find_kind(const char *name)
 }
 
 /*
- * Parses a kind of fault. Returns the number of words that it has, 0 if the first word is not a kind, -1
- * if a value is missing or wrong.
+ * Parses a kind of fault. Returns the number of words that it has, 0 if the first word is not a
+ * kind, -1 if a value is missing or wrong.
  */
 static int parse_kind(struct xr_fault_config *f, char **word, int words)
 {

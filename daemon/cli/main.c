@@ -121,8 +121,8 @@ static void command_help(const struct cli_command *c)
 }
 
 /*
- * Returns the option at or after index `at`. getopt_long() moves arguments behind an option only when it
- * reaches the next option, so arguments may precede the option that it has just parsed.
+ * Returns the option at or after index `at`. getopt_long() moves arguments behind an option only
+ * when it reaches the next option, so arguments may precede the option that it has just parsed.
  */
 static const char *option_from(char **argv, int at)
 {

@@ -42,8 +42,8 @@ static bool find_library(char path[PATH_MAX])
 }
 
 /*
- * Appends the provider to LD_PRELOAD, since tools in it (sanitizers, tracers) must come first. ld.so
- * splits the value at colons and spaces, without quoting.
+ * Appends the provider to LD_PRELOAD, since tools in it (sanitizers, tracers) must come first.
+ * ld.so splits the value at colons and spaces, without quoting.
  */
 static int set_preload(const char *library)
 {

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The direct verbs of xroce, xrocedv(3): an owner lends memory to a peer, each time other pages and under
- * another key, by work requests alone; then by a pool. Owner and peer are two queue pairs of this program, connected to
- * each other, which makes the example short; between two machines nothing of it changes.
+ * Fast registration with the direct verbs of xroce, xrocedv(3): an owner lets a peer write to its
+ * memory, each time to other pages and with another key. First the owner registers and invalidates
+ * by work requests, then with a pool. Owner and peer are two QPs of this program, connected to each
+ * other, to keep the example short. Between two machines nothing changes.
  *
- *     cc fast_registration.c -L/usr/local/lib/xroce -lxroce -libverbs -Wl,-rpath,/usr/local/lib/xroce
+ *     lib=/usr/local/lib/xroce
+ *     cc fast_registration.c -L$lib -lxroce -libverbs -Wl,-rpath,$lib
  *
- * libxroce goes first: it answers for its own devices and hands everything else on to libibverbs.
+ * libxroce must come first: it handles its own devices and passes everything else to libibverbs.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -21,9 +23,9 @@
 #define ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
 
 static const char text[] =
-	"These words lie in three pieces of the owner's memory, a few of them in each.";
+	"This text is written to memory of the owner that is not contiguous.";
 
-/* What the owner tells its peer */
+/* What the owner sends to the peer */
 struct grant {
 	uint64_t addr;
 	uint32_t rkey, length;
@@ -33,9 +35,9 @@ static struct ibv_context *ctx;
 static struct ibv_pd *pd;
 static struct ibv_cq *cq;
 static struct ibv_qp *owner, *peer;
-static char *memory;	/* the owner's, nobody's region */
-static struct buffers { /* what both say to each other, and the peer's text */
-	struct grant said, heard;
+static char *memory;	/* the owner's, not registered by ibv_reg_mr() */
+static struct buffers { /* of the messages, and the text that the peer writes */
+	struct grant sent, received;
 	char text[sizeof(text)];
 } * buffers;
 static struct ibv_mr *buffers_mr;
@@ -58,13 +60,13 @@ static void open_device(void)
 	for (i = 0; list && list[i] && !ctx; i++)
 		if (xrocedv_is_supported(list[i]))
 			ctx = ibv_open_device(list[i]);
-	must(ctx != NULL, "no device of xroce");
+	must(ctx != NULL, "no xroce device");
 	ibv_free_device_list(list);
 	pd = ibv_alloc_pd(ctx);
 	cq = ibv_create_cq(ctx, 64, NULL, NULL, 0);
 	memory = aligned_alloc(PAGE, PAGES * PAGE);
 	buffers = aligned_alloc(PAGE, PAGE);
-	must(pd && cq && memory && buffers, "domain, completion queue, memory");
+	must(pd && cq && memory && buffers, "PD, CQ or memory");
 	buffers_mr = ibv_reg_mr(pd, buffers, sizeof(*buffers), IBV_ACCESS_LOCAL_WRITE);
 	must(buffers_mr != NULL, "ibv_reg_mr");
 }
@@ -75,7 +77,7 @@ static struct ibv_qp *create_qp(void)
 		.send_cq = cq,
 		.recv_cq = cq,
 		.qp_type = IBV_QPT_RC,
-		/* nothing is signalled, so that each request keeps its place to the end */
+		/* No send is signaled, so entries of the send queue are never freed. */
 		.cap = { .max_send_wr = 64,
 			 .max_recv_wr = 16,
 			 .max_send_sge = 1,
@@ -136,7 +138,7 @@ static void connect_both(void)
 	connect(peer, owner, &gid[0].gid, (int)gid[0].gid_index);
 }
 
-/* The next completion, which must be a good one */
+/* Waits for the next completion, which must be successful. */
 static struct ibv_wc completion(void)
 {
 	struct ibv_wc wc;
@@ -153,7 +155,7 @@ static struct ibv_wc completion(void)
 	return wc;
 }
 
-/* ---- what the two do --------------------------------------------------------------- */
+/* ---- messages and writes ----------------------------------------------------------- */
 
 static void receive_into(struct ibv_qp *qp, void *p, uint32_t len)
 {
@@ -163,37 +165,39 @@ static void receive_into(struct ibv_qp *qp, void *p, uint32_t len)
 	must(!ibv_post_recv(qp, &wr, &bad), "ibv_post_recv");
 }
 
-/* The owner's SEND that tells of a key. It may be posted right behind the registration. */
-static void tell(const struct grant *grant)
+/* Sends a grant from the owner to the peer. May be posted right after the registration. */
+static void send_grant(const struct grant *grant)
 {
-	struct ibv_sge sge = { (uintptr_t)&buffers->said, sizeof(buffers->said), buffers_mr->lkey };
+	struct ibv_sge sge = { (uintptr_t)&buffers->sent, sizeof(buffers->sent), buffers_mr->lkey };
 	struct ibv_send_wr *bad, wr = { .opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1 };
 
-	buffers->said = *grant;
+	buffers->sent = *grant;
 	must(!ibv_post_send(owner, &wr, &bad), "SEND");
 }
 
-/* The peer writes as it was told, and gives the key back: invalidated, or by a plain SEND. */
-static void use(int invalidate)
+/* The peer writes to the memory, then notifies the owner, which may invalidate the key. */
+static void write_and_notify(int invalidate)
 {
-	struct ibv_sge sge = { (uintptr_t)buffers->text, buffers->heard.length, buffers_mr->lkey };
+	struct ibv_sge sge = { (uintptr_t)buffers->text, buffers->received.length,
+			       buffers_mr->lkey };
 	struct ibv_send_wr *bad, done = {
 		.opcode = invalidate ? IBV_WR_SEND_WITH_INV : IBV_WR_SEND,
-		.invalidate_rkey = invalidate ? buffers->heard.rkey : 0,
+		.invalidate_rkey = invalidate ? buffers->received.rkey : 0,
 	};
 	struct ibv_send_wr write = {
 		.next = &done,
 		.opcode = IBV_WR_RDMA_WRITE,
 		.sg_list = &sge,
 		.num_sge = 1,
-		.wr.rdma = { .remote_addr = buffers->heard.addr, .rkey = buffers->heard.rkey },
+		.wr.rdma = { .remote_addr = buffers->received.addr,
+			     .rkey = buffers->received.rkey },
 	};
 
 	must(!ibv_post_send(peer, &write, &bad), "WRITE");
 }
 
-/* Three pieces, from within a page to within another, somewhere in the owner's memory */
-static void choose_pieces(int round, struct xrocedv_sg sg[3])
+/* Three ranges of the owner's memory. The first starts and the last ends inside a page. */
+static void choose_ranges(int round, struct xrocedv_sg sg[3])
 {
 	uint64_t base = (uintptr_t)memory + (uint64_t)round * 8 * PAGE;
 
@@ -202,42 +206,42 @@ static void choose_pieces(int round, struct xrocedv_sg sg[3])
 	sg[2] = (struct xrocedv_sg){ base + 3 * PAGE, 10 };
 }
 
-static void check_pieces(const struct xrocedv_sg sg[3], size_t len)
+static void check_ranges(const struct xrocedv_sg sg[3], size_t len)
 {
 	char got[sizeof(text)] = { 0 };
 
 	memcpy(got, (char *)(uintptr_t)sg[0].addr, 20);
 	memcpy(got + 20, (char *)(uintptr_t)sg[1].addr, len - 20);
-	must(!memcmp(got, text, len), "the text is not there");
+	must(!memcmp(got, text, len), "the text was not written");
 }
 
-/* ---- registration by work requests -------------------------------------------------- */
+/* ---- registration by work requests ------------------------------------------------- */
 
-static void lend(struct ibv_mr *mr, int round)
+static void lend_by_wr(struct ibv_mr *mr, int round)
 {
 	struct xrocedv_sg sg[3];
 	struct grant grant;
 	struct ibv_wc wc;
 	int err;
 
-	choose_pieces(round, sg);
-	receive_into(peer, &buffers->heard, sizeof(buffers->heard));
+	choose_ranges(round, sg);
+	receive_into(peer, &buffers->received, sizeof(buffers->received));
 	receive_into(owner, NULL, 0);
 	must(xrocedv_map_mr_sg(mr, sg, 3, NULL, PAGE) == 3, "xrocedv_map_mr_sg");
-	/* whoever has the key of before shall not have this one */
+	/* A new variant, so that the previous key cannot be used */
 	xrocedv_update_key(mr, (uint8_t)(round + 1));
 	err = xrocedv_post_reg_mr(owner, mr, 0, ACCESS, 0);
 	errno = err;
 	must(!err, "xrocedv_post_reg_mr");
 	grant = (struct grant){ (uintptr_t)mr->addr, mr->rkey, sizeof(text) };
-	tell(&grant);
+	send_grant(&grant);
 
-	completion(); /* the peer heard */
-	use(1);
-	wc = completion(); /* the owner heard that it is done */
+	completion(); /* the peer has received the grant */
+	write_and_notify(1);
+	wc = completion(); /* the owner has received the notification */
 	must(wc.wc_flags & IBV_WC_WITH_INV && wc.invalidated_rkey == grant.rkey,
 	     "the key was not invalidated");
-	check_pieces(sg, sizeof(text));
+	check_ranges(sg, sizeof(text));
 	printf("round %d: key %08x, %zu bytes at %#llx, invalidated by the peer\n", round,
 	       grant.rkey, mr->length, (unsigned long long)grant.addr);
 }
@@ -250,17 +254,17 @@ static void lend_from(struct xrocedv_pool *pool, int round)
 	struct xrocedv_sg sg[3];
 	struct grant grant;
 
-	choose_pieces(round, sg);
-	receive_into(peer, &buffers->heard, sizeof(buffers->heard));
+	choose_ranges(round, sg);
+	receive_into(peer, &buffers->received, sizeof(buffers->received));
 	receive_into(owner, NULL, 0);
 	m = xrocedv_pool_map(pool, sg, 3);
 	must(m != NULL, "xrocedv_pool_map");
 	grant = (struct grant){ m->addr, m->rkey, sizeof(text) };
-	tell(&grant);
+	send_grant(&grant);
 	completion();
-	use(0);
+	write_and_notify(0);
 	completion();
-	check_pieces(sg, sizeof(text));
+	check_ranges(sg, sizeof(text));
 	printf("pool: key %08x, %llu bytes at %#llx\n", m->rkey, (unsigned long long)m->length,
 	       (unsigned long long)m->addr);
 	must(!xrocedv_pool_unmap(m), "xrocedv_pool_unmap");
@@ -268,7 +272,7 @@ static void lend_from(struct xrocedv_pool *pool, int round)
 
 static void flushed(struct xrocedv_pool *pool, void *arg)
 {
-	printf("pool: flushed, its keys are worth nothing now\n");
+	printf("pool: flushed, its keys are invalid now\n");
 }
 
 static void lend_by_pool(void)
@@ -286,7 +290,7 @@ static void lend_by_pool(void)
 	must(pool != NULL, "xrocedv_create_pool");
 	lend_from(pool, 0);
 	lend_from(pool, 1);
-	lend_from(pool, 0); /* the same list, from the cache: the same key */
+	lend_from(pool, 0); /* the same list: the same key, from the cache */
 	must(!xrocedv_flush_pool(pool), "xrocedv_flush_pool");
 	must(!xrocedv_destroy_pool(pool), "xrocedv_destroy_pool");
 }
@@ -302,12 +306,12 @@ int main(void)
 	mr = xrocedv_alloc_mr(pd, 8);
 	must(mr != NULL, "xrocedv_alloc_mr");
 	for (round = 0; round < ROUNDS; round++)
-		lend(mr, round);
+		lend_by_wr(mr, round);
 	memset(memory, 0, PAGES * PAGE);
 	lend_by_pool();
 	must(!ibv_dereg_mr(mr) && !ibv_destroy_qp(owner) && !ibv_destroy_qp(peer) &&
 		     !ibv_dereg_mr(buffers_mr) && !ibv_destroy_cq(cq) && !ibv_dealloc_pd(pd) &&
 		     !ibv_close_device(ctx),
-	     "the end");
+	     "cleanup");
 	return 0;
 }

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Direct verbs of xroce: what its devices can do beyond <infiniband/verbs.h>. The functions are exported
- * by libxroce.so, version XROCE_1.0: link with it, or look them up with dlsym() in a program that it was
- * preloaded into. All may be called by any thread. See xrocedv(3).
+ * Direct verbs of xroce: functions of its devices beyond <infiniband/verbs.h>. libxroce.so exports
+ * them with version XROCE_1.0. Link with it, or look them up with dlsym() in a program that runs
+ * under `xroce run`. All are thread safe unless stated otherwise. See xrocedv(3).
  *
- * Fast registration: a region is allocated once and registered again and again by work requests, each
- * time with other pages of the program's memory and a new key (the kernel's IB_WR_REG_MR).
+ * Fast registration: a region is allocated once and then registered repeatedly by work requests,
+ * each time with other pages of the program's memory and a new key (IB_WR_REG_MR of the kernel).
  *
  *      FREE --- REG_MR ---> VALID --- LOCAL_INV, or SEND with Invalidate ---> FREE
  *
- * Every other order is refused: the work request completes with IBV_WC_MW_BIND_ERR ("memory management
- * operation error") and the queue pair is in error.
+ * Any other order is an error: the work request completes with IBV_WC_MW_BIND_ERR ("memory
+ * management operation error") and the QP moves to ERR.
  *
- * Allocators of a parent domain (ibv_alloc_parent_domain) are asked for what a queue keeps in the program's
- * memory; resource_type is one of enum xrocedv_resource. The queue itself lies in memory of the daemon.
+ * The allocators of a parent domain (ibv_alloc_parent_domain()) are called for the memory that the
+ * library needs for a queue, with one of enum xrocedv_resource as resource_type. The queue itself
+ * is in memory of the daemon.
  */
 #ifndef INFINIBAND_XROCEDV_H
 #define INFINIBAND_XROCEDV_H
@@ -27,33 +28,34 @@
 extern "C" {
 #endif
 
-/* opcode of the completion of a registration */
+/* Opcode of the completion of a registration */
 #define XROCEDV_WC_REG_MR IBV_WC_DRIVER1
 
-#define XROCEDV_MAX_PAGES 4096u	    /* of one region */
+#define XROCEDV_MAX_PAGES 4096u	    /* per region */
 #define XROCEDV_MIN_PAGE_SIZE 4096u /* bytes; a power of two */
 #define XROCEDV_MAX_PAGE_SIZE (1u << 30)
 
-/* In the upper 32 bits RDMA_DRIVER_UNKNOWN, which is 0 */
+/* Bits 63:32 are the driver id: RDMA_DRIVER_UNKNOWN, 0 */
 enum xrocedv_resource {
-	XROCEDV_RES_QP = 1, /* also once for each queue of it */
+	XROCEDV_RES_QP = 1, /* the QP, and again for each of its queues */
 	XROCEDV_RES_SRQ = 2,
 	XROCEDV_RES_CQ = 3, /* of ibv_create_cq_ex() with a parent domain */
 };
 
-/* Is it a device of xroce? */
+/* Returns true if it is an xroce device. */
 bool xrocedv_is_supported(struct ibv_device *device);
 
 /*
- * Queue pair 1, the general services interface, by which connection managers and other management
- * talk (IBTA 13.5.1). An ordinary UD queue pair but for its number, 1, its Q_Key, which must be
- * XROCEDV_GSI_QKEY (set on the way to INIT), and that there is one for each device. It receives
- * what is sent to QPN 1 of any of the device's addresses as long as it exists; without it such
- * packets are dropped. One message is one management datagram, 256 bytes in general: the device
- * looks at none of them, and answers none.
- * attr: as for ibv_create_qp(), qp_type IBV_QPT_UD. NULL and errno: those of ibv_create_qp(), and
- * EPERM (the program is run neither by root nor by the daemon's user), EBUSY (there is one), EINVAL
- * (another type), EOPNOTSUPP (not a device of xroce).
+ * Creates QP 1, the general services interface (GSI), which connection managers and other
+ * management programs use (IBTA 13.5.1). It is a UD QP with QPN 1; each device has at most one. Its
+ * Q_Key must be XROCEDV_GSI_QKEY and is set on the way to INIT. While it exists it receives all
+ * packets to QPN 1 of any address of the device; otherwise they are dropped. A message is one
+ * management datagram, usually 256 bytes. The device neither interprets datagrams nor replies to
+ * them.
+ *
+ * attr: as for ibv_create_qp(), with qp_type IBV_QPT_UD. Returns NULL and errno on error: those of
+ * ibv_create_qp(), EPERM (the program does not run as root or as the daemon's user), EBUSY (QP 1
+ * exists), EINVAL (another qp_type), EOPNOTSUPP (not an xroce device).
  */
 #define XROCEDV_GSI_QPN 1u
 #define XROCEDV_GSI_QKEY 0x80010000u
@@ -61,62 +63,68 @@ bool xrocedv_is_supported(struct ibv_device *device);
 struct ibv_qp *xrocedv_create_gsi_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
 
 /*
- * A region for fast registration, in state FREE, of at most max_pages pages (1..XROCEDV_MAX_PAGES). Its
- * lkey and rkey are one key. Ends with ibv_dereg_mr(), in any state, but not while a memory window is
- * bound to it (EBUSY). NULL and errno: EINVAL, ENOMEM, EDQUOT, EOPNOTSUPP (not a device of xroce), EIO.
+ * Allocates a region for fast registration of at most max_pages pages (1..XROCEDV_MAX_PAGES), in
+ * state FREE. Its lkey and rkey are the same key. ibv_dereg_mr() frees it in any state, except
+ * while a memory window is bound to it (EBUSY). Returns NULL and errno on error: EINVAL, ENOMEM,
+ * EDQUOT, EOPNOTSUPP (not an xroce device), EIO.
  */
 struct ibv_mr *xrocedv_alloc_mr(struct ibv_pd *pd, uint32_t max_pages);
 
-/* Part of the program's memory */
+/* A range of the program's memory */
 struct xrocedv_sg {
 	uint64_t addr;	 /* in the program's address space */
 	uint64_t length; /* bytes, not 0 */
 };
 
 /*
- * Sets the pages of the next registration: the longest prefix of the list that one region can name.
- * page_size: bytes, a power of two in XROCEDV_MIN_PAGE_SIZE..XROCEDV_MAX_PAGE_SIZE. All elements
- * but the first must begin at a page, all but the last must end at one, unless they continue each
- * other. *sg_offset (NULL: 0) says where in the first element to begin, and is set to the bytes of
- * the first element that is not wholly mapped which are: 0 but where the region ran out of pages.
- * mr->addr and mr->length become the region's address (that of its first byte) and length as they
- * will be.
+ * Sets the pages of the next registration to the longest prefix of the list that fits into the
+ * region. All elements but the first must start at a page boundary, and all but the last must end
+ * at one, unless an element continues where the previous one ends.
  *
- * Returns how many elements are mapped wholly, or -EINVAL. The list that was set is the library's until its
- * registration completed; two may be under way for one region, so call this again when at most
- * one is. Pages need not be there before they are used.
+ * page_size: bytes, a power of two in XROCEDV_MIN_PAGE_SIZE..XROCEDV_MAX_PAGE_SIZE.
+ * *sg_offset: where to start in the first element; NULL means 0. Set to the number of bytes mapped
+ * of the first element that is mapped only in part, which is 0 unless the region ran out of pages.
+ * mr->addr and mr->length: set to the address of the first byte and the length of the registration.
+ *
+ * Returns the number of elements that are mapped completely, or -EINVAL. The library uses the list
+ * that was set until its registration has completed. Two lists may be in use for one region, so
+ * this must not be called while two registrations are outstanding. Pages need not be present before
+ * they are accessed.
  */
 int xrocedv_map_mr_sg(struct ibv_mr *mr, const struct xrocedv_sg *sg, int nents,
 		      uint64_t *sg_offset, uint32_t page_size);
 
-/* A new variant of the region's key, for the next registration: bits 7:0 of lkey and rkey. */
+/* Sets the variant, bits 7:0, of lkey and rkey for the next registration. */
 static inline void xrocedv_update_key(struct ibv_mr *mr, uint8_t variant)
 {
 	mr->lkey = mr->rkey = (mr->rkey & ~0xffu) | variant;
 }
 
 /*
- * Posts the registration of what was mapped, under mr->rkey as it is now. access: IBV_ACCESS_LOCAL_WRITE,
- * _REMOTE_READ, _REMOTE_WRITE, _REMOTE_ATOMIC, _MW_BIND; send_flags: IBV_SEND_SIGNALED, IBV_SEND_FENCE. Work
- * requests behind it may use the key at once. Invalidate it by IBV_WR_LOCAL_INV, which takes effect when
- * all requests before it in its queue are complete. RC and UC queue pairs. Returns 0 or a positive errno:
- * EINVAL (flags, state of the queue pair, nothing mapped, not such a region), EPERM (other
- * protection domain), ENOMEM (the queue is full), EIO.
+ * Posts the registration of the pages set by xrocedv_map_mr_sg(), with key mr->rkey. For RC and UC
+ * QPs. Later work requests of the QP may use the key at once. IBV_WR_LOCAL_INV invalidates it,
+ * after all earlier requests of its queue have completed.
+ *
+ * access: IBV_ACCESS_LOCAL_WRITE, _REMOTE_READ, _REMOTE_WRITE, _REMOTE_ATOMIC, _MW_BIND.
+ * send_flags: IBV_SEND_SIGNALED, IBV_SEND_FENCE.
+ *
+ * Returns 0 or a positive errno: EINVAL (flags, state of the QP, no pages set, not a region for
+ * fast registration), EPERM (another PD), ENOMEM (the queue is full), EIO.
  */
 int xrocedv_post_reg_mr(struct ibv_qp *qp, struct ibv_mr *mr, uint64_t wr_id, unsigned int access,
 			unsigned int send_flags);
 
 /*
- * Pools of regions for fast registration, for programs that map and unmap other memory all the
- * time: map gives keys at once, without a queue pair of the program's; unmap leaves the mapping as
- * it is, until its region is needed or the pool is flushed. The kernel had the like as FMR pools
- * (ib_create_fmr_pool).
+ * Pools of regions for fast registration, for programs that map and unmap different memory all the
+ * time. Mapping returns usable keys at once and needs no QP of the program. Unmapping leaves the
+ * mapping valid until its region is needed or the pool is flushed. The kernel had FMR pools of this
+ * kind (ib_create_fmr_pool()).
  *
  *      free --- map ---> mapped --- unmap ---> dirty --- flush, or map of another list ---> free
  *
- * A dirty mapping can still be used by who knows its key. With XROCEDV_POOL_CACHE the same list maps to
- * what is mapped or dirty already, with the same keys. All functions but create and destroy may be
- * called for one pool by many threads at a time.
+ * Peers that have the key can still access a dirty mapping. With XROCEDV_POOL_CACHE, mapping a list
+ * that is already mapped or dirty returns the same keys. Functions other than create and destroy
+ * may be called from several threads for one pool.
  */
 #define XROCEDV_POOL_CACHE 1u
 
@@ -125,64 +133,71 @@ int xrocedv_post_reg_mr(struct ibv_qp *qp, struct ibv_mr *mr, uint64_t wr_id, un
 struct xrocedv_pool;
 
 struct xrocedv_pool_attr {
-	uint32_t max_pages; /* of one mapping: 1..XROCEDV_MAX_PAGES */
+	uint32_t max_pages; /* per mapping: 1..XROCEDV_MAX_PAGES */
 	uint32_t page_size; /* as for xrocedv_map_mr_sg() */
-	uint32_t pool_size; /* mappings at a time: 1..XROCEDV_MAX_POOL */
-	uint32_t
-		dirty_watermark; /* as many dirty ones are flushed by the unmap that makes them so many; 0: never */
+	uint32_t pool_size; /* number of mappings: 1..XROCEDV_MAX_POOL */
+	/* Unmapping flushes the pool if this number of mappings is dirty then. 0: never. */
+	uint32_t dirty_watermark;
 	unsigned int access; /* as for xrocedv_post_reg_mr(), without IBV_ACCESS_MW_BIND */
 	uint32_t flags;	     /* XROCEDV_POOL_CACHE */
 	/*
-	 * Called behind each flush that succeeded, by the thread that flushed; it may use the pool.
-	 * Or NULL.
+	 * Called after each successful flush by the thread that flushed, or NULL. May call
+	 * functions of the pool.
 	 */
 	void (*flushed)(struct xrocedv_pool *pool, void *arg);
 	void *arg;
 };
 
-/* Memory that is mapped. To be read only; valid from map to the unmap that goes with it. */
+/* A mapping. Programs must not change it. Valid from map until the matching unmap. */
 struct xrocedv_mapping {
-	uint64_t addr;	 /* of its first byte, in the program's memory and for peers */
+	uint64_t addr;	 /* of the first byte, for the program and for peers */
 	uint64_t length; /* bytes */
 	uint32_t lkey, rkey;
 	struct xrocedv_pool *pool;
 };
 
 /*
- * A pool, with all its regions. It has a queue pair and a completion queue of its own, which count
- * as the program's. Ends before its protection domain does. NULL and errno: EINVAL, EADDRNOTAVAIL
- * (the device has no GID), and those of xrocedv_alloc_mr(), ibv_create_cq(), ibv_create_qp() and
- * ibv_modify_qp().
+ * Creates a pool and its regions. The pool has a QP and a CQ of its own, which count towards the
+ * limits of the program. It must be destroyed before its PD. Returns NULL and errno on error:
+ * EINVAL, EADDRNOTAVAIL (the device has no GID), and those of xrocedv_alloc_mr(), ibv_create_cq(),
+ * ibv_create_qp() and ibv_modify_qp().
  */
 struct xrocedv_pool *xrocedv_create_pool(struct ibv_pd *pd, const struct xrocedv_pool_attr *attr);
 
 /*
- * Maps all of a list, under the rules of xrocedv_map_mr_sg(). Its keys are valid for every queue
- * pair of the protection domain when this returns. NULL and errno: EINVAL (the list, or one mapping
- * cannot name all of it), EAGAIN (all regions are mapped), EIO.
+ * Maps the whole list, by the rules of xrocedv_map_mr_sg(). When this returns, the keys are valid
+ * for every QP of the PD. Returns NULL and errno on error: EINVAL (invalid list, or too long for
+ * one mapping), EAGAIN (all regions are mapped), EIO.
  */
 const struct xrocedv_mapping *xrocedv_pool_map(struct xrocedv_pool *pool,
 					       const struct xrocedv_sg *sg, int nents);
 
-/* Once for each map. No work request that uses the keys may be under way. 0, or EINVAL: it is not mapped. */
+/*
+ * Must be called once for each map, when no work request that uses the keys is outstanding. Returns
+ * 0, or EINVAL if it is not mapped.
+ */
 int xrocedv_pool_unmap(const struct xrocedv_mapping *mapping);
 
 /*
- * Invalidates what is dirty; nobody can use it any more when this returns. 0, or EIO: some is dirty
- * as before.
+ * Invalidates the dirty mappings. When this returns, their keys cannot be used any more. Returns 0,
+ * or EIO if some are still dirty.
  */
 int xrocedv_flush_pool(struct xrocedv_pool *pool);
 
-/* 0, or EBUSY: something is mapped, or what ibv_dereg_mr(), ibv_destroy_qp(), ibv_destroy_cq() return. */
+/*
+ * Returns 0, EBUSY if there are mappings, or an error of ibv_dereg_mr(), ibv_destroy_qp() or
+ * ibv_destroy_cq().
+ */
 int xrocedv_destroy_pool(struct xrocedv_pool *pool);
 
 /*
- * The reserved L_Key (IBTA 10.6.3; the kernel's local_dma_lkey): as L_Key of work requests it
- * stands for all memory of the process, by its addresses, readable and writable as the memory is,
- * without a region and in every protection domain. Valid for all queue pairs of pd's context and
- * their SRQs, but not for SRQs of XRC. It is no R_Key: peers that use it are refused, and no window
- * can be bound by it. For privileged programs: root, the daemon's user, the group that xroced(8) was
- * told. 0, or EPERM, EOPNOTSUPP (not a device of xroce), ENOMEM, EIO.
+ * Gets the reserved L_Key (IBTA 10.6.3; local_dma_lkey of the kernel). In work requests it names
+ * all memory of the process, by its addresses, readable and writable as the memory is, without a
+ * region and in every PD. It is valid for all QPs of pd's context and their SRQs, but not for XRC
+ * SRQs. It is not an R_Key: access by peers is denied, and windows cannot be bound with it. For
+ * privileged programs: of root, of the daemon's user, or of the group that the daemon was started
+ * with for this, xroced(8). Returns 0 or a positive errno: EPERM, EOPNOTSUPP (not an xroce device),
+ * ENOMEM, EIO.
  */
 int xrocedv_reserved_lkey(struct ibv_pd *pd, uint32_t *lkey);
 

@@ -14,8 +14,8 @@ char **xp_sockets_list(const char *dir);
 void xp_sockets_free(char **names);
 
 /*
- * Stores the path, truncated if necessary. Returns -ENOENT for an impossible device name, -ENAMETOOLONG
- * if the path is too long for a socket.
+ * Stores the path, truncated if necessary. Returns -ENOENT for an impossible device name,
+ * -ENAMETOOLONG if the path is too long for a socket.
  */
 int xp_socket_path(char path[XP_SOCKET_PATH_MAX], const char *dir, const char *device);
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Some programs (UCX) check files of the kernel's RDMA core before they use a device, and ignore the
- * device if they are missing. This file emulates them. Every call goes to the real function first;
- * only if that fails with ENOENT is the path compared. So existing files are never hidden, and
- * successful calls cost nothing.
+ * Some programs (UCX) check files of the kernel's RDMA core before they use a device, and ignore
+ * the device if they are missing. This file emulates them. Every call goes to the real function
+ * first; only if that fails with ENOENT is the path compared. So existing files are never hidden,
+ * and successful calls cost nothing.
  */
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -4,8 +4,8 @@
  * same names and symbol versions. Each handles the objects of this library and passes others to the
  * function of libibverbs, as the table below says.
  *
- * Only the public ABI of verbs.h is used and nothing links to libibverbs. So one binary serves every
- * release, and programs that use no verbs do not load libibverbs.
+ * Only the public ABI of verbs.h is used and nothing links to libibverbs. So one binary serves
+ * every release, and programs that use no verbs do not load libibverbs.
  */
 #include "provider/base/export.h"
 #include "provider/base/fail.h"

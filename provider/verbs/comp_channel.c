@@ -74,8 +74,8 @@ static uint32_t *cq_counter(const void *record)
 }
 
 /*
- * Finds a CQ that is armed and has completions, also those generated because the daemon is gone, and
- * disarms it. Returns NULL if there is none.
+ * Finds a CQ that is armed and has completions, also those generated because the daemon is gone,
+ * and disarms it. Returns NULL if there is none.
  */
 static struct xp_cq *notify_armed_cq(struct xp_channel *ch)
 {

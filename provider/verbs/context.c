@@ -38,7 +38,8 @@ ptrdiff_t xp_context_distance;
 /*
  * Lets libibverbs allocate the context, so that its operations include libibverbs' own refusals of
  * the verbs that this library lacks. The block starts with `front` bytes for struct xp_context.
- * Where struct ibv_context starts depends on the release; it is found by its device and size fields.
+ * Where struct ibv_context starts depends on the release; it is found by its device and size
+ * fields.
  */
 static void *alloc_by_libibverbs(struct ibv_device *ibdev, size_t front, struct ibv_context **ibctx)
 {
@@ -311,7 +312,7 @@ struct ibv_context *xp_import_device(int fd)
 	if (!dev)
 		return xp_null(ENODEV);
 	ibctx = xp_open_with_token(&dev->ibdev, t.token);
-	/* On success the verb takes ownership of fd. The new context has a token file of its own. */
+	/* On success the verb owns fd. The new context has a token file of its own. */
 	if (ibctx)
 		close(fd);
 	return ibctx;

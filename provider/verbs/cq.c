@@ -343,8 +343,8 @@ static void fill_wc(struct ibv_wc *wc, const struct xr_cqe *cqe)
 }
 
 /*
- * Consumes the next completion before index `end`. Its entry is valid until xp_cq_release(). Returns
- * NULL if there is none. Needs cq->lock.
+ * Consumes the next completion before index `end`. Its entry is valid until xp_cq_release().
+ * Returns NULL if there is none. Needs cq->lock.
  */
 static const struct xr_cqe *next_cqe(struct xp_cq *cq, uint32_t end)
 {
@@ -456,7 +456,7 @@ int xp_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
 	xp_lock(&cq->lock);
 	got = cq->flushing ? 0 : poll_ring(cq, n, wc);
 	if (got < n && xp_health(ctx) == XP_GONE) {
-		/* A daemon that is exiting may still write completions: the ring is not read again. */
+		/* The daemon may write completions as it exits: do not read the ring again. */
 		cq->flushing = true;
 		got += poll_flushed(cq, n - got, wc + got);
 	}

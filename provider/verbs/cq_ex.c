@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Extended completion queues. A completion is copied out of the ring when the program moves to it, so
- * that the program may call any verb between start_poll() and end_poll(). The CQ is locked from one
- * to the other, since the copy belongs to the thread that polls.
+ * Extended completion queues. A completion is copied out of the ring when the program moves to it,
+ * so that the program may call any verb between start_poll() and end_poll(). The CQ is locked from
+ * one to the other, since the copy belongs to the thread that polls.
  */
 
 #include "provider/base/clock.h"

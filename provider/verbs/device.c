@@ -165,7 +165,7 @@ static const char *runtime_dir(void)
 	return dir && *dir ? dir : XR_RUNTIME_DIR;
 }
 
-/* Returns the devices found, with NULL at the end; to be freed. NULL: out of memory or no socket. */
+/* Returns the devices found, with NULL at the end, to be freed; NULL if there is no socket. */
 static struct xp_device **discover(void)
 {
 	uint64_t deadline_ns = xp_clock() + PROBE_MS * XP_NS_PER_MS;

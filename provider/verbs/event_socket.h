@@ -2,13 +2,13 @@
 /*
  * Event sockets: read ends of sockets to which the daemon writes events. An event is a record of
  * fixed size that begins with a cookie, the address of the provider's object. Unmodified programs
- * poll the descriptor and may make it non-blocking, so a record may be left in the socket only if it
- * can be delivered.
+ * poll the descriptor and may make it non-blocking, so a record may be left in the socket only if
+ * it can be delivered.
  *
  * A destroyed object may leave records behind. They cannot be removed from the middle of a socket.
- * So they are counted (the daemon reports how many it wrote) and dropped when they come to the head:
- * a readable socket always has a live event first. They cannot be confused with events of a later
- * object at the same address, which come after them.
+ * So they are counted (the daemon reports how many it wrote) and dropped when they come to the
+ * head: a readable socket always has a live event first. They cannot be confused with events of a
+ * later object at the same address, which come after them.
  *
  * End of file means that the daemon is gone.
  */

@@ -6,9 +6,9 @@
  *
  * Order of locks, outermost first: the mutex of struct ibv_context; the lock of a CQ; the lock of
  * the connection, of a ring, or of an event socket. The other mutexes of verbs.h are not nested. No
- * lock is held while code of the program runs, with two exceptions: `polling` of an extended CQ from
- * ibv_start_poll() to ibv_end_poll(), which is taken before all others; and sq_lock of an extended
- * QP from ibv_wr_start() to ibv_wr_complete().
+ * lock is held while code of the program runs, with two exceptions: `polling` of an extended CQ
+ * from ibv_start_poll() to ibv_end_poll(), which is taken before all others; and sq_lock of an
+ * extended QP from ibv_wr_start() to ibv_wr_complete().
  */
 #ifndef XP_LOCK_H
 #define XP_LOCK_H

@@ -48,7 +48,7 @@ struct registration {
 	struct xp_layout layout;
 };
 
-/* Sends a registration. The first one that the daemon accepts also sends /proc/self/mem and maps. */
+/* Sends a registration, with /proc/self/mem and maps until the daemon has accepted one. */
 static int send_registration(struct xp_context *ctx, const struct registration *r, uint8_t *req,
 			     struct xr_reg_mr_rep *rep)
 {
@@ -88,8 +88,8 @@ static int send_registration(struct xp_context *ctx, const struct registration *
 /* ---- register ------------------------------------------------------------------ */
 
 /*
- * Checks and normalizes access flags. Flags that verbs lets a device ignore, and hints for hardware,
- * are dropped.
+ * Checks and normalizes access flags. Flags that verbs lets a device ignore, and hints for
+ * hardware, are dropped.
  */
 static int check_access(unsigned int *access)
 {

@@ -40,8 +40,8 @@ int xp_advise_mr(struct ibv_pd *ibpd, enum ibv_advise_mr_advice advice, uint32_t
 		 struct ibv_sge *sge, uint32_t n);
 
 /*
- * Sends /proc/self/mem and maps to the daemon, unless an earlier registration has done so. Returns 0
- * or -errno.
+ * Sends /proc/self/mem and maps to the daemon, unless an earlier registration has done so. Returns
+ * 0 or -errno.
  */
 int xp_send_proc_files(struct ibv_pd *ibpd);
 

@@ -96,8 +96,8 @@ struct ibv_pd *xp_import_pd(struct ibv_context *ibctx, uint32_t handle)
 }
 
 /*
- * Cannot fail. If the PD still has objects, the daemon frees its part when the connection closes. If
- * it has parent domains, it is freed with the last of them.
+ * Cannot fail. If the PD still has objects, the daemon frees its part when the connection closes.
+ * If it has parent domains, it is freed with the last of them.
  */
 void xp_unimport_pd(struct ibv_pd *ibpd)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Direct verbs, <infiniband/xrocedv.h>: pools of regions for fast registration. They are registered
- * and invalidated by WRs of a QP that the pool connects to itself. So a mapping can be used as soon as
- * the call returns, and the program's own queues are not involved.
+ * and invalidated by WRs of a QP that the pool connects to itself. So a mapping can be used as soon
+ * as the call returns, and the program's own queues are not involved.
  */
 #include <stdlib.h>
 #include <string.h>

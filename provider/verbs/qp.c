@@ -353,8 +353,8 @@ static void reset_rings(struct xp_qp *qp)
 }
 
 /*
- * Programs set up an XRC QP, which is half an RC QP, as if it were a whole one. The attributes of the
- * other half are ignored, as the kernel does.
+ * Programs set up an XRC QP, which is half an RC QP, as if it were a whole one. The attributes of
+ * the other half are ignored, as the kernel does.
  */
 static int effective_mask(const struct ibv_qp *ibqp, int mask)
 {

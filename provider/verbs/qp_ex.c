@@ -349,7 +349,7 @@ struct ibv_qp *xp_create_qp_ex(struct ibv_context *ibctx, struct ibv_qp_init_att
 		return xp_null(EOPNOTSUPP);
 	if (!(mask & IBV_QP_INIT_ATTR_PD) || attr->pd->context != ibctx)
 		return xp_null(EINVAL);
-	/* The struct starts like struct ibv_qp_init_attr. ibv_create_qp_ex() relies on that, too. */
+	/* It starts like struct ibv_qp_init_attr. ibv_create_qp_ex() relies on that, too. */
 	ibqp = xp_create_qp(attr->pd, (struct ibv_qp_init_attr *)attr);
 	if (!ibqp || !(mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
 		return ibqp;
