@@ -11,9 +11,11 @@ $(eval $(call suite,vm/interop,2400,$(VM) 2380 $(VM_ENV) selftests/vm/guest/inte
 $(eval $(call suite,vm/systemd,840,selftests/vm/run -S -c -w $(CURDIR) -t 820 $(VM_ENV) selftests/vm/guest/service,\
 	$(BUILD)/vm-root,parallel))
 $(eval $(call suite,vm/stock,1600,$(VM) 1580 $(VM_ENV) selftests/vm/guest/e2e stock,$(E2E_NEEDS),parallel))
-$(eval $(call suite,vm/wire,500,XR_BUILD=$(abspath $(BUILD)) selftests/vm/wire,$$(PROGRAMS),parallel))
 $(eval $(call suite,vm/bpf,480,$(VM) 460 $(VM_ENV) bash -c "modprobe veth && $(abspath $(BUILD))/selftests/bpf",\
 	$(BUILD)/selftests/bpf,parallel))
+
+# Two guests, which need both processors
+$(eval $(call suite,vm/wire,500,XR_BUILD=$(abspath $(BUILD)) selftests/vm/wire,$$(PROGRAMS)))
 
 # All end-to-end tests, in two halves; some need much memory
 $(foreach half,host data,$(eval $(call suite,long/vm/$(half),7200,$(VM) 7180 -m 7168 $(VM_ENV) \
