@@ -129,8 +129,8 @@ int xd_do_destroy_ah(struct xd_client *c, struct xd_request *req, struct xd_repl
 
 /* ---- for the program's own use ---------------------------------------------------- */
 
-static int answer_path(struct xd_client *c, const void *request, const struct xt_path *path,
-		       struct xd_reply *rep)
+static int reply_path(struct xd_client *c, const void *request, const struct xt_path *path,
+		      struct xd_reply *rep)
 {
 	struct xr_resolve_ah_rep *r = XD_REPLY(rep, xr_resolve_ah_rep);
 
@@ -143,7 +143,7 @@ int xd_do_resolve_ah(struct xd_client *c, struct xd_request *req, struct xd_repl
 {
 	const struct xr_resolve_ah_req *q = req->body;
 
-	return xd_after_resolve(c, &q->attr, q, sizeof(*q), answer_path);
+	return xd_after_resolve(c, &q->attr, q, sizeof(*q), reply_path);
 }
 
 /* ---- show ------------------------------------------------------------------------ */

@@ -70,11 +70,11 @@ static uint64_t pages_of(uint64_t addr, uint64_t length)
  */
 static uint64_t cost_of(const struct build *b, const struct xr_reg_mr_req *q)
 {
-	uint64_t pages = pages_of(b->addr, b->length), ours = xd_mem_overhead(q->segments);
+	uint64_t pages = pages_of(b->addr, b->length), overhead = xd_mem_overhead(q->segments);
 
 	if (b->access & XR_ACCESS_ON_DEMAND || xd_seg_alone(q->segment, q->segments))
 		return 0;
-	return pages > ours ? pages : ours;
+	return pages > overhead ? pages : overhead;
 }
 
 static uint32_t segment_fds(const struct build *b)

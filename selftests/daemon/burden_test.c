@@ -64,7 +64,7 @@ static bool flood(struct conn *c)
 		fds[i] = c->fd;
 	send_raw(c, &head, sizeof(head), fds, XR_MSG_MAX_FDS);
 	settle();
-	return answer(c) == -EINVAL;
+	return read_reply(c) == -EINVAL;
 }
 
 static void test_close_that_hangs(void)
@@ -86,7 +86,7 @@ static void test_close_that_hangs(void)
 	send_raw(&hostile, &head, sizeof(head), &fd, 1);
 	close(fd);
 	settle();
-	MUST(answer(&hostile) == -EINVAL);
+	MUST(read_reply(&hostile) == -EINVAL);
 	for (i = 0; i < 20 && flood(&hostile); i++)
 		;
 	TAP_OK(i < 20, "no requests are read from a client whose close() blocks");
@@ -160,7 +160,7 @@ static int ask_now(struct conn *c, uint32_t type, const void *body, size_t len)
 	memcpy(data, &head, sizeof(head));
 	memcpy(data + sizeof(head), body, len);
 	xd_client_feed(c->client, data, sizeof(head) + len, NULL, 0);
-	return answer(c);
+	return read_reply(c);
 }
 
 /*
@@ -333,7 +333,7 @@ static void test_large_cq(void)
 	sem_post(&slow.go);
 	job_hangs = false;
 	settle();
-	TAP_OK(!answer(&c) && cq->depth == 32768 && cq->xt.queue == cq->ring.ptr &&
+	TAP_OK(!read_reply(&c) && cq->depth == 32768 && cq->xt.queue == cq->ring.ptr &&
 		       cq->xt.queue->producer == 10001,
 	       "completions that were added meanwhile are copied");
 

@@ -69,7 +69,7 @@ void send_raw(struct conn *c, const void *data, size_t len, const int *fds, uint
 }
 
 /* Returns the status of the reply; 1: no reply yet; -EPIPE: the daemon closed the connection. */
-int answer(struct conn *c)
+int read_reply(struct conn *c)
 {
 	char control[CMSG_SPACE(64 * sizeof(int))];
 	struct xr_msg head = { 0 };
@@ -105,7 +105,7 @@ int ask_fds(struct conn *c, uint32_t type, const void *body, size_t len, const i
 		memcpy(data + sizeof(head), body, len);
 	send_raw(c, data, sizeof(head) + len, fds, nfds);
 	settle();
-	return answer(c);
+	return read_reply(c);
 }
 
 int ask(struct conn *c, uint32_t type, const void *body, size_t len)

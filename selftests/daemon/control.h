@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The real server with a netdev, XDP and workers that are made up (fuzz/fake_device.c), and
- * clients of it, in one program: it says something, runs the loop until nothing is left to do,
- * and reads the answer. What is not a test's subject must work: MUST().
+ * The real server on a fake device (fuzz/fake_device.c), and clients of it, in one program. A test
+ * sends a request, runs the loop until nothing is left to do, and reads the reply. Steps that are
+ * not tested themselves must succeed: MUST().
  */
 #ifndef CONTROL_H
 #define CONTROL_H
@@ -54,7 +54,7 @@ void close_client(struct conn *c);
 
 void send_raw(struct conn *c, const void *data, size_t len, const int *fds, uint32_t nfds);
 /* Returns the status of the reply; 1: no reply yet; -EPIPE: the daemon closed the connection. */
-int answer(struct conn *c);
+int read_reply(struct conn *c);
 int ask_fds(struct conn *c, uint32_t type, const void *body, size_t len, const int *fds,
 	    uint32_t nfds);
 int ask(struct conn *c, uint32_t type, const void *body, size_t len);

@@ -69,16 +69,16 @@ static void test_malformed(void)
 	c.seq = head.seq;
 	send_raw(&c, &head, sizeof(head), NULL, 0);
 	settle();
-	TAP_OK(answer(&c) == -EINVAL, "a length other than the datagram's is refused");
+	TAP_OK(read_reply(&c) == -EINVAL, "a length other than the datagram's is refused");
 	c.seq = 0;
 	send_raw(&c, body, 5, NULL, 0);
 	settle();
-	TAP_OK(answer(&c) == -EINVAL, "a datagram shorter than a header is refused");
+	TAP_OK(read_reply(&c) == -EINVAL, "a datagram shorter than a header is refused");
 	memcpy(huge, &head, sizeof(head));
 	c.seq = head.seq;
 	send_raw(&c, huge, sizeof(huge), NULL, 0);
 	settle();
-	TAP_OK(answer(&c) == -EINVAL, "a datagram longer than a message may be is refused");
+	TAP_OK(read_reply(&c) == -EINVAL, "a datagram longer than a message may be is refused");
 
 	before = open_fds();
 	one = open("/dev/null", O_RDONLY | O_CLOEXEC);

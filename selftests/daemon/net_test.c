@@ -64,7 +64,7 @@ __attribute__((format(printf, 1, 2))) static bool sh(const char *fmt, ...)
 }
 #define PEER "nsenter --net=/proc/%d/ns/net "
 
-/* A process whose only use is its network namespace */
+/* A process that only holds a network namespace */
 static pid_t new_peer(void)
 {
 	int ready[2];
@@ -114,7 +114,7 @@ static void on_limit(void *arg)
 	xd_loop_stop(loop);
 }
 
-/* A loop that was stopped stays so: each run has a loop and a device of its own. */
+/* A stopped loop cannot run again, so each run has its own loop and device. */
 static void run_for(unsigned int ms)
 {
 	limit = xd_timer_new(loop, on_limit, NULL);
@@ -123,13 +123,13 @@ static void run_for(unsigned int ms)
 	xd_timer_free(limit);
 }
 
-/* What is waited for, in this order; a command that is run in between */
+/* Conditions to wait for, in this order; a command to run in between */
 struct wait {
 	bool (*first)(void);
 	const char *command;
 	bool (*last)(void);
 	struct xd_timer *tick;
-	unsigned int rest; /* turns to go when all has come: nothing more should */
+	unsigned int rest; /* turns of the loop after all has happened: nothing more may follow */
 };
 
 static void on_tick(void *arg)
@@ -146,7 +146,7 @@ static void on_tick(void *arg)
 		xd_timer_arm(w->tick, 5 * MS);
 }
 
-/* Events decide, however slow the machine is; the time is for a failure only. */
+/* Waits for events, however slow the machine is. The time limit is for failures only. */
 static void run_wait(struct wait *w)
 {
 	w->rest = 10;
@@ -230,14 +230,15 @@ static void test_gids(void)
 	       "an interface opens");
 	four = gid_index("10.9.0.1");
 	six = gid_index("fd09::1");
-	TAP_OK(four > 0 && six > 0 && four != six, "its addresses are GIDs, none of them index 0");
+	TAP_OK(four > 0 && six > 0 && four != six,
+	       "its addresses are GIDs, none of them at index 0");
 	TAP_OK(xd_net_gid(net, 0, &gid) && gid.raw[0] == 0xfe && gid.raw[1] == 0x80,
-	       "index 0 is the link-local one");
+	       "index 0 is the link-local address");
 	TAP_OK(xd_net_gids(net, entry, XR_GID_TABLE_LEN) == 3 && entry[0].index == 0 && gids == 3,
-	       "three in all, each reported once");
+	       "there are three GIDs, each reported once");
 	TAP_OK(!xd_net_gid(net, XR_GID_TABLE_LEN, &gid) && !xd_net_gid(net, UINT32_MAX, &gid) &&
 		       gid_index("10.9.0.77") == -ENOENT,
-	       "no index and no address that is not there");
+	       "unused indices and unknown addresses are not found");
 
 	sh("ip address add 10.9.1.1/24 dev t0; ip address del 10.9.0.1/24 dev t0");
 	run_wait(&(struct wait){
@@ -247,18 +248,17 @@ static void test_gids(void)
 	});
 	TAP_OK(gid_index("10.9.0.1") == -ENOENT && gid_index("10.9.1.1") > 0 &&
 		       gid_index("10.9.2.1") == four,
-	       "one that goes leaves a hole, which the next one takes");
+	       "the next address takes the index of a removed one");
 	TAP_OK(gid_events == 3 && refreshes == 2 && gids == 4,
-	       "clients are told of each, paths are looked at once for what comes together (%u, "
-	       "%u)",
+	       "each GID is an event, paths are resolved once for changes that come together "
+	       "(%u, %u)",
 	       gid_events, refreshes);
 	device_close();
 
 	device_open();
 	sh("ip address add 10.9.2.1/16 dev t0; ip address del 10.9.2.1/24 dev t0");
 	run_until(has_second_prefix);
-	TAP_OK(gid_index("10.9.2.1") > 0,
-	       "an address with two prefixes stays when one of them goes");
+	TAP_OK(gid_index("10.9.2.1") > 0, "an address with two prefixes remains if one is removed");
 	sh("ip address del 10.9.2.1/16 dev t0; ip address del 10.9.1.1/24 dev t0; "
 	   "ip address add 10.9.0.1/24 dev t0");
 	device_close();
@@ -267,17 +267,18 @@ static void test_gids(void)
 static void test_tentative(void)
 {
 	device_open();
-	/* detection takes as long as an answer is waited for: 3 s, more than a busy machine's delays */
+	/* Duplicate address detection takes 3 s, more than the delays of a busy machine. */
 	sh("sysctl -qw net.ipv6.conf.t0.accept_dad=1 net.ipv6.conf.t0.dad_transmits=1 "
 	   "net.ipv6.neigh.t0.retrans_time_ms=3000 && ip address add fd09::55/64 dev t0");
 	run_for(50);
-	TAP_OK(gid_index("fd09::55") == -ENOENT, "no GID before duplicate detection is through");
+	TAP_OK(gid_index("fd09::55") == -ENOENT,
+	       "no GID before duplicate address detection has ended");
 	device_close();
 	sh("for i in $(seq 200); do ip address show dev t0 tentative | grep -q fd09::55 || exit; "
 	   "sleep 0.1; done");
 	sh("sysctl -qw net.ipv6.neigh.t0.retrans_time_ms=1000");
 	device_open();
-	TAP_OK(gid_index("fd09::55") > 0, "and one after it");
+	TAP_OK(gid_index("fd09::55") > 0, "a GID after duplicate address detection");
 	sh("ip address del fd09::55/64 dev t0; sysctl -qw net.ipv6.conf.t0.accept_dad=0");
 	device_close();
 }
@@ -303,36 +304,38 @@ static void test_link(void)
 	run_until(is_down);
 	TAP_OK(!xd_net_link(net)->up && err_events == 1 && !active_events,
 	       "carrier lost: port error");
-	TAP_OK(xd_net_link(net)->mtu == 9000 && refreshes, "a new MTU");
+	TAP_OK(xd_net_link(net)->mtu == 9000 && refreshes, "a change of the MTU is seen");
 	device_close();
 
-	/* IPv6 would send something by itself, and make neighbours by it */
+	/* IPv6 would send packets and so create neighbours. */
 	sh("sysctl -qw net.ipv6.conf.t0.disable_ipv6=1");
 	sh(PEER "sysctl -qw net.ipv6.conf.t1.disable_ipv6=1", peer);
 	device_open();
-	TAP_OK(!xd_net_link(net)->up, "an interface without carrier opens, and is down");
-	run_until(refreshed_once); /* what opening it found */
+	TAP_OK(!xd_net_link(net)->up, "an interface without carrier opens and is down");
+	run_until(refreshed_once); /* changes found while opening */
 	refreshes = 0;
 	sh(PEER "ip link set t1 up", peer);
 	run_until(is_up);
 	TAP_OK(xd_net_link(net)->up && active_events == 1 && refreshes,
-	       "carrier back: port active, and paths are looked at: another machine may be there");
+	       "carrier back: port active; paths are resolved again, as the peer may have changed");
 	device_close();
 	sh("sysctl -qw net.ipv6.conf.t0.disable_ipv6=0; ip address add fd09::1/64 dev t0 nodad");
 	sh(PEER "sysctl -qw net.ipv6.conf.t1.disable_ipv6=0", peer);
 	sh(PEER "ip address add fd09::2/64 dev t1 nodad", peer);
 }
 
-/* ---- next hops --------------------------------------------------------------------------------- */
+/*
+ * ---- next hops ---------------------------------------------------------------------------------
+ */
 
-struct answer {
+struct result {
 	int calls, err;
 	struct xt_path path;
 };
 
-static void on_answer(void *arg, int err, const struct xt_path *path)
+static void on_result(void *arg, int err, const struct xt_path *path)
 {
-	struct answer *a = arg;
+	struct result *a = arg;
 
 	a->calls++;
 	a->err = err;
@@ -354,15 +357,15 @@ static struct xr_ah_attr attr_to(const char *from, const char *to)
 				    .port_num = 1 };
 }
 
-/* Opens a device, resolves, runs until there is an answer. */
-static struct answer resolve(const char *from, const char *to)
+/* Opens a device, resolves an address and runs until the result. */
+static struct result resolve(const char *from, const char *to)
 {
-	struct answer a = { .err = -EINPROGRESS };
+	struct result a = { .err = -EINPROGRESS };
 	struct xr_ah_attr attr;
 
 	device_open();
 	attr = attr_to(from, to);
-	xd_net_resolve(net, &attr, on_answer, &a);
+	xd_net_resolve(net, &attr, on_result, &a);
 	if (!a.calls)
 		run_for(30000);
 	device_close();
@@ -382,101 +385,102 @@ static bool mac_is(const uint8_t mac[6], const char *text)
 
 static void test_neighbour(void)
 {
-	struct answer a;
+	struct result a;
 
 	sh(PEER "ip link set t1 address " PEER_MAC, peer);
 	sh("ip neighbour flush dev t0");
 	a = resolve("10.9.0.1", "10.9.0.2");
 	TAP_OK(a.calls == 1 && !a.err && mac_is(a.path.dmac, PEER_MAC) && a.path.ip_version == 4,
-	       "a neighbour that is not known is asked for (%d)", a.err);
+	       "an unknown neighbour is resolved (%d)", a.err);
 	TAP_OK(a.path.hop_limit == 9 && a.path.traffic_class == 3 && a.path.flow_label == 0x12345 &&
 		       !a.path.loopback,
-	       "the rest of the path is as given");
+	       "the rest of the path is from the address");
 	a = resolve("fd09::1", "fd09::2");
 	TAP_OK(a.calls == 1 && !a.err && mac_is(a.path.dmac, PEER_MAC) && a.path.ip_version == 6,
-	       "IPv6 (%d)", a.err);
+	       "an IPv6 neighbour (%d)", a.err);
 	sh("ip neighbour replace 10.9.0.3 lladdr 02:00:00:00:00:03 dev t0");
 	a = resolve("10.9.0.1", "10.9.0.3");
-	TAP_OK(!a.err && mac_is(a.path.dmac, "02:00:00:00:00:03"), "a permanent entry");
+	TAP_OK(!a.err && mac_is(a.path.dmac, "02:00:00:00:00:03"), "a permanent neighbour entry");
 }
 
 static void test_gateway(void)
 {
-	struct answer a;
+	struct result a;
 
 	sh("ip route add 10.55.0.0/16 via 10.9.0.2; ip route add 10.56.0.0/16 via inet6 fd09::2; "
 	   "ip route add unreachable 10.57.0.0/16");
 	a = resolve("10.9.0.1", "10.55.1.1");
-	TAP_OK(!a.err && mac_is(a.path.dmac, PEER_MAC), "by way of a gateway (%d)", a.err);
+	TAP_OK(!a.err && mac_is(a.path.dmac, PEER_MAC), "a route through a gateway (%d)", a.err);
 	a = resolve("10.9.0.1", "10.56.1.1");
-	TAP_OK(!a.err && mac_is(a.path.dmac, PEER_MAC), "an IPv4 route by an IPv6 gateway (%d)",
-	       a.err);
+	TAP_OK(!a.err && mac_is(a.path.dmac, PEER_MAC),
+	       "an IPv4 route through an IPv6 gateway (%d)", a.err);
 	a = resolve("10.9.0.1", "10.57.1.1");
 	TAP_OK(a.err == -ENETUNREACH, "an unreachable route (%d)", a.err);
 	a = resolve("10.9.0.1", "10.99.1.1");
-	TAP_OK(a.err == -ENETUNREACH, "no route (%d)", a.err);
+	TAP_OK(a.err == -ENETUNREACH, "no IPv4 route (%d)", a.err);
 	a = resolve("fd09::1", "fd99::1");
-	TAP_OK(a.err == -ENETUNREACH, "no route, IPv6 (%d)", a.err);
+	TAP_OK(a.err == -ENETUNREACH, "no IPv6 route (%d)", a.err);
 	sh("ip route del 10.55.0.0/16; ip route del 10.56.0.0/16; ip route del 10.57.0.0/16");
 }
 
-/* Only who uses an entry makes the kernel look whether it still holds. */
+/* The kernel verifies an entry only if it is used. */
 static void test_stale_neighbour(void)
 {
-	struct answer a;
+	struct result a;
 
 	sh("sysctl -qw net.ipv4.neigh.t0.delay_first_probe_time=0 "
 	   "net.ipv4.neigh.t0.retrans_time_ms=50; "
 	   "ip neighbour replace 10.9.0.2 lladdr 02:00:00:00:00:99 nud stale dev t0");
 	a = resolve("10.9.0.1", "10.9.0.2");
-	TAP_OK(!a.err && mac_is(a.path.dmac, "02:00:00:00:00:99"), "a stale entry is good enough");
+	TAP_OK(!a.err && mac_is(a.path.dmac, "02:00:00:00:00:99"),
+	       "a stale neighbour entry is used");
 	sh("for i in $(seq 100); do ip neighbour show dev t0 10.9.0.2 | grep -q FAILED && exit; "
 	   "sleep 0.1; done");
 	a = resolve("10.9.0.1", "10.9.0.2");
 	TAP_OK(!a.err && mac_is(a.path.dmac, PEER_MAC),
-	       "but the kernel was made to look whether it is true");
+	       "the kernel is made to verify a stale entry");
 	sh("sysctl -qw net.ipv4.neigh.t0.delay_first_probe_time=5 "
 	   "net.ipv4.neigh.t0.retrans_time_ms=1000");
 }
 
 static void test_no_neighbour(void)
 {
-	struct answer a = resolve("10.9.0.1", "10.9.0.200");
+	struct result a = resolve("10.9.0.1", "10.9.0.200");
 
-	TAP_OK(a.calls == 1 && a.err == -EHOSTUNREACH, "nobody there: host unreachable (%d)",
-	       a.err);
+	TAP_OK(a.calls == 1 && a.err == -EHOSTUNREACH,
+	       "no reply from the neighbour: host unreachable (%d)", a.err);
 }
 
 static void test_special(void)
 {
 	struct xr_ah_attr attr;
-	struct answer a;
+	struct result a;
 
 	a = resolve("10.9.0.1", "10.9.0.1");
-	TAP_OK(!a.err && a.path.loopback, "an own address: the direct way");
+	TAP_OK(!a.err && a.path.loopback, "one of the device's own addresses: loopback");
 	a = resolve("10.9.0.1", "239.129.2.3");
 	TAP_OK(!a.err && mac_is(a.path.dmac, "01:00:5e:01:02:03"), "an IPv4 multicast group's MAC");
 	a = resolve("fd09::1", "ff0e::1:2:3");
 	TAP_OK(!a.err && mac_is(a.path.dmac, "33:33:00:02:00:03"), "an IPv6 multicast group's MAC");
 	a = resolve("10.9.0.1", "fd09::2");
-	TAP_OK(a.err == -EINVAL, "from IPv4 to IPv6: no");
+	TAP_OK(a.err == -EINVAL, "from IPv4 to IPv6 is refused");
 
 	device_open();
 	attr = attr_to("10.9.0.1", "10.9.0.2");
 	attr.sgid_index = 200;
-	xd_net_resolve(net, &attr, on_answer, &a);
-	TAP_OK(a.err == -EINVAL, "no such GID index");
+	xd_net_resolve(net, &attr, on_result, &a);
+	TAP_OK(a.err == -EINVAL, "an unknown GID index is refused");
 	attr.sgid_index = UINT32_MAX;
-	xd_net_resolve(net, &attr, on_answer, &a);
-	TAP_OK(a.err == -EINVAL, "nor this one");
+	xd_net_resolve(net, &attr, on_result, &a);
+	TAP_OK(a.err == -EINVAL, "a GID index beyond the table is refused");
 	attr = attr_to("10.9.0.1", "10.9.0.2");
 	attr.hop_limit = 0;
-	xd_net_resolve(net, &attr, on_answer, &a);
-	TAP_OK(!a.err && a.path.hop_limit == 64, "hop limit 0: the usual one");
+	xd_net_resolve(net, &attr, on_result, &a);
+	TAP_OK(!a.err && a.path.hop_limit == 64, "hop limit 0: the default");
 	device_close();
 }
 
-/* The first to be answered cancels the second, which waits for the same neighbour. */
+/* The first resolve that completes cancels the second, which waits for the same neighbour. */
 static struct xd_resolve *second;
 static int second_calls;
 
@@ -484,7 +488,7 @@ static void on_first(void *arg, int err, const struct xt_path *path)
 {
 	xd_net_resolve_cancel(second);
 	second = NULL;
-	on_answer(arg, err, path);
+	on_result(arg, err, path);
 }
 
 static void on_second(void *arg, int err, const struct xt_path *path)
@@ -494,18 +498,18 @@ static void on_second(void *arg, int err, const struct xt_path *path)
 
 static void test_cancel(void)
 {
-	struct answer a = { 0 };
+	struct result a = { 0 };
 	struct xr_ah_attr attr;
 
 	device_open();
 	attr = attr_to("10.9.0.1", "10.9.0.2");
 	sh("ip neighbour flush dev t0");
-	/* the newest is asked first */
+	/* The newest one is resolved first. */
 	second = xd_net_resolve(net, &attr, on_second, NULL);
 	xd_net_resolve(net, &attr, on_first, &a);
 	run_for(30000);
 	TAP_OK(a.calls == 1 && !a.err && !second && !second_calls,
-	       "an answer may cancel others that wait");
+	       "a completion may cancel other resolves");
 	device_close();
 }
 
@@ -514,7 +518,7 @@ static void test_mac_moves(void)
 	device_open();
 	sh("ip neighbour replace 10.9.0.9 lladdr 02:00:00:00:00:09 dev t0");
 	run_until(refreshed_once);
-	TAP_OK(refreshes == 1, "a new neighbour: paths are looked at");
+	TAP_OK(refreshes == 1, "a new neighbour: paths are resolved again");
 	device_close();
 	device_open();
 	sh("ip neighbour replace 10.9.0.9 lladdr 02:00:00:00:00:09 dev t0; sleep 0.1; "
@@ -525,7 +529,7 @@ static void test_mac_moves(void)
 	device_close();
 }
 
-/* What opening the device found was looked at already. */
+/* Changes that were found while opening the device do not count. */
 static bool refreshes_after(const char *command)
 {
 	refreshes = 0;
@@ -540,16 +544,16 @@ static void test_rules(void)
 	   "ip route add 10.58.0.0/16 nhid 1");
 	device_open();
 	run_until(refreshed_once);
-	TAP_OK(refreshes_after("ip rule add from 10.9.0.1 table 77"), "a rule comes");
-	TAP_OK(refreshes_after("ip rule del from 10.9.0.1 table 77"), "a rule goes");
-	TAP_OK(refreshes_after("ip -6 rule add from fd09::1 table 77"), "a rule of IPv6");
+	TAP_OK(refreshes_after("ip rule add from 10.9.0.1 table 77"), "a rule is added");
+	TAP_OK(refreshes_after("ip rule del from 10.9.0.1 table 77"), "a rule is removed");
+	TAP_OK(refreshes_after("ip -6 rule add from fd09::1 table 77"), "an IPv6 rule is added");
 	TAP_OK(refreshes_after("ip nexthop replace id 1 via 10.9.0.9 dev t0"),
-	       "the next hop that a route names is another");
+	       "a nexthop object is replaced");
 	device_close();
 	sh("ip -6 rule del from fd09::1 table 77; ip route del 10.58.0.0/16; ip nexthop del id 1");
 }
 
-/* A daemon that was told of too much at a time to hear of all */
+/* More notifications than the socket's buffer can hold */
 static void test_lost_notifications(void)
 {
 	device_open();
@@ -558,11 +562,11 @@ static void test_lost_notifications(void)
 	sh("for i in $(seq 4000); do echo link set t0 txqueuelen $((i %% 2 + 1000)); done | "
 	   "ip -batch - && ip neighbour replace 10.9.0.9 lladdr 02:00:00:00:00:0a dev t0");
 	run_until(refreshed_twice);
-	TAP_OK(refreshes >= 2, "notifications were lost: paths are looked at");
+	TAP_OK(refreshes >= 2, "after lost notifications paths are resolved again");
 	sh("ip neighbour replace 10.9.0.9 lladdr 02:00:00:00:00:08 dev t0");
 	refreshes = 0;
 	run_until(refreshed_once);
-	TAP_OK(refreshes, "what was heard of before them is not taken for known");
+	TAP_OK(refreshes, "neighbours seen before lost notifications count as unknown");
 	sh("ip neighbour del 10.9.0.9 dev t0");
 	device_close();
 }
@@ -585,7 +589,7 @@ static void test_renamed(void)
 	device_open();
 	sh("ip link set t0 down; ip link set t0 name t9");
 	run_until(is_renamed);
-	TAP_OK(is_renamed() && !xd_net_link(net)->gone, "an interface that is renamed is the same");
+	TAP_OK(is_renamed() && !xd_net_link(net)->gone, "a renamed interface is still used");
 	sh("ip link set t9 name t0; ip link set t0 up");
 	device_close();
 }
@@ -598,7 +602,7 @@ static void test_gone(void)
 	TAP_OK(xd_net_link(net)->gone && !xd_net_link(net)->up && err_events,
 	       "an interface that is removed stops the loop");
 	device_close();
-	TAP_OK(device_open() == -ENODEV, "and does not open again");
+	TAP_OK(device_open() == -ENODEV, "a removed interface does not open");
 }
 
 int main(void)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Settings: the command line, the configuration file, which one wins, and what errors name. */
+/* Settings: command line, configuration file, precedence and error messages */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -13,10 +13,10 @@
 #include "daemon/base/options.h"
 #include "selftests/lib/tap.h"
 
-static char said[1024]; /* what the last parse() printed */
+static char said[1024]; /* output of the last parse() */
 static char file_name[64];
 
-/* Runs fn with stderr and stdout in a file, whose text goes to said[]. */
+/* Calls fn with stdout and stderr redirected, and stores the output in said[]. */
 static int capture(int (*fn)(struct xd_options *, int, char **), struct xd_options *o, int argc,
 		   char **argv)
 {
@@ -65,17 +65,18 @@ static void test_defaults(void)
 {
 	struct xd_options o;
 
-	TAP_OK(!PARSE(&o, "--interface", "eth0"), "an interface is enough");
+	TAP_OK(!PARSE(&o, "--interface", "eth0"), "only the interface is required");
 	TAP_OK(!strcmp(o.interface, "eth0") && !strcmp(o.name, "xr_eth0"),
-	       "the device is named after it");
+	       "the device is named after the interface");
 	TAP_OK(!strcmp(o.runtime_dir, XR_RUNTIME_DIR) && !strcmp(o.bpffs, "/sys/fs/bpf"),
-	       "usual folders");
-	TAP_OK(o.ring_size && !(o.ring_size & (o.ring_size - 1)), "the ring is a power of two");
-	TAP_OK(o.attach == XD_ATTACH_AUTO && !o.queues, "mode and queues: whatever there is");
-	TAP_OK(!o.fault.drop && !o.fault.corrupt && !o.fault.direction, "no faults");
-	TAP_OK(!o.reserved_lkey_group[0], "nobody but root has the reserved L_Key");
+	       "default directories");
+	TAP_OK(o.ring_size && !(o.ring_size & (o.ring_size - 1)),
+	       "the default ring size is a power of two");
+	TAP_OK(o.attach == XD_ATTACH_AUTO && !o.queues, "default mode and queues");
+	TAP_OK(!o.fault.drop && !o.fault.corrupt && !o.fault.direction, "no faults by default");
+	TAP_OK(!o.reserved_lkey_group[0], "by default only root may use the reserved L_Key");
 	TAP_OK(o.client_max_qp <= o.max_qp && o.client_max_mr <= o.max_mr && o.user_max_pinned,
-	       "limits are set");
+	       "default limits");
 }
 
 static void test_command_line(void)
@@ -84,51 +85,49 @@ static void test_command_line(void)
 
 	TAP_OK(!PARSE(&o, "--interface=v0", "--name", "dev", "--attach", "generic",
 		      "--user-max-pinned", "3G", "--fault-drop", "10", "--fault-direction", "rx"),
-	       "each kind of value");
+	       "values of each type");
 	TAP_OK(!strcmp(o.name, "dev") && o.attach == XD_ATTACH_GENERIC, "words");
-	TAP_OK(o.user_max_pinned == 3ull << 30, "a size with a letter");
+	TAP_OK(o.user_max_pinned == 3ull << 30, "a size with a suffix");
 	TAP_OK(o.fault.drop == 10 && o.fault.direction == XR_FAULT_RX, "faults");
 	TAP_OK(PARSE(&o, "--help") == 1 && strstr(said, "--ring-size"), "--help ends it");
 	TAP_OK(PARSE(&o, "--version") == 1 && strstr(said, XR_VERSION), "--version ends it");
 }
 
-/* Each one is refused, and the message has the text. */
+/* Settings that are refused, and a text that the message must have */
 static void test_wrong(void)
 {
 	static const struct {
 		const char *what, *option, *value, *text;
 	} rows[] = {
-		{ "no power of two", "--ring-size", "100", "ring-size" },
+		{ "not a power of two", "--ring-size", "100", "ring-size" },
 		{ "too small", "--ring-size", "1", "ring-size" },
 		{ "too large", "--fault-drop", "1001", "fault-drop" },
 		{ "negative", "--max-qp", "-1", "max-qp" },
 		{ "beyond 32 bits", "--max-qp", "4294967297", "max-qp" },
 		{ "beyond 64 bits", "--user-max-pinned", "99999999999999999999",
 		  "user-max-pinned" },
-		{ "beyond 64 bits by its letter", "--user-max-pinned", "18446744073709551615T",
+		{ "beyond 64 bits with its suffix", "--user-max-pinned", "18446744073709551615T",
 		  "user-max-pinned" },
-		{ "no number", "--spin-us", "many", "spin-us" },
-		{ "letters behind a number", "--spin-us", "5us", "spin-us" },
+		{ "not a number", "--spin-us", "many", "spin-us" },
+		{ "letters after a number", "--spin-us", "5us", "spin-us" },
 		{ "an empty number", "--spin-us", "", "spin-us" },
-		{ "unknown word, and the words", "--attach", "maybe",
+		{ "unknown word; the message lists the known ones", "--attach", "maybe",
 		  "auto zerocopy native generic" },
 		{ "unknown level", "--log-level", "loud", "log-level" },
 		{ "too long a name", "--interface", "a-very-long-interface-name", "interface" },
 		{ "an interface with a slash", "--interface", "../etc", "--interface" },
 		{ "a device name with a slash", "--name", "../dev", "--name" },
 		{ "a device name of two lines", "--name", "a\nb", "--name" },
-		{ "a folder too deep for a socket", "--runtime-dir",
+		{ "a path too long for a socket", "--runtime-dir",
 		  "/run/a-folder-of-forty-characters-with-slash/"
 		  "a-folder-of-forty-characters-with-slash/"
 		  "and-some-more",
 		  "--runtime-dir: /run/a-folder" },
-		{ "a group that is not there", "--group", "no-such-group-here",
-		  "no-such-group-here" },
-		{ "another group that is not there", "--reserved-lkey-group", "no-such-group-here",
-		  "--reserved-lkey-group" },
-		{ "a file that is not there", "--config", "/nonexistent/file",
-		  "/nonexistent/file" },
-		{ "a folder for a file", "--config", "/tmp", "/tmp: Is a directory" },
+		{ "an unknown group", "--group", "no-such-group-here", "no-such-group-here" },
+		{ "an unknown group for the reserved L_Key", "--reserved-lkey-group",
+		  "no-such-group-here", "--reserved-lkey-group" },
+		{ "a missing file", "--config", "/nonexistent/file", "/nonexistent/file" },
+		{ "a directory instead of a file", "--config", "/tmp", "/tmp: Is a directory" },
 		{ "unknown option", "--no-such", "1", "unknown option --no-such, see" },
 		{ "unknown letter", "-x", "1", "unknown option -x, see" },
 	};
@@ -143,7 +142,7 @@ static void test_wrong(void)
 	TAP_OK(PARSE(&o, "--name", "x") == -EINVAL && strstr(said, "--interface"),
 	       "refused: no interface");
 	TAP_OK(PARSE(&o, "--interface", "v0", "stray") == -EINVAL && strstr(said, "stray"),
-	       "refused: an argument that belongs to no option");
+	       "refused: an argument without an option");
 	TAP_OK(PARSE(&o, "--interface", "v0", "--ring-size") == -EINVAL &&
 		       strstr(said, "--ring-size needs a value"),
 	       "refused: an option without its value");
@@ -157,27 +156,27 @@ static void test_file(void)
 	TAP_OK(!PARSE(&o, "--config", file_name),
 	       "a file with comments, blanks and an empty value");
 	TAP_OK(!strcmp(o.interface, "v7") && o.ring_size == 512 && o.max_qp == 77 && !o.group[0],
-	       "its values");
+	       "values of the file");
 	TAP_OK(!PARSE(&o, "--ring-size", "1024", "--config", file_name) && o.ring_size == 1024 &&
 		       o.max_qp == 77,
-	       "the command line wins, wherever it names the file");
+	       "the command line overrides the file, in any order");
 	write_file("interface = v7");
 	TAP_OK(!PARSE(&o, "--config", file_name) && !strcmp(o.interface, "v7"),
-	       "a last line without its end");
+	       "a last line without a newline");
 	write_file("interface = v7\n\nring-size = 100\n");
 	TAP_OK(PARSE(&o, "--config", file_name) == -EINVAL && strstr(said, ":3:") &&
 		       strstr(said, file_name) && strstr(said, "ring-size"),
-	       "an error names file, line and setting");
+	       "an error message has file, line and setting");
 	write_file("interface = v7\nnonsense = 1\n");
 	TAP_OK(PARSE(&o, "--config", file_name) == -EINVAL && strstr(said, ":2:") &&
 		       strstr(said, "nonsense"),
-	       "a setting that does not exist");
+	       "an unknown setting");
 	write_file("interface v7\n");
 	TAP_OK(PARSE(&o, "--config", file_name) == -EINVAL && strstr(said, ":1:"),
 	       "a line without =");
 	write_file("interface = v7\nconfig = other\n");
 	TAP_OK(PARSE(&o, "--config", file_name) == -EINVAL && strstr(said, ":2:"),
-	       "a file does not name another");
+	       "a file cannot refer to another one");
 }
 
 static void test_long_line(void)
@@ -189,30 +188,31 @@ static void test_long_line(void)
 	strcat(text, " ring-size = 1\nmax-qp = bad\n");
 	write_file(text);
 	TAP_OK(PARSE(&o, "--config", file_name) == -EINVAL && strstr(said, ":3: max-qp"),
-	       "a long comment is one line");
+	       "a long comment counts as one line");
 }
 
-/* In a mount namespace with an /etc of our own */
+/* In a mount namespace with its own /etc */
 static void test_file_of_interface(void)
 {
 	struct xd_options o;
 
 	if (unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
 	    mount("none", "/etc", "tmpfs", 0, NULL) || mkdir(XD_CONFIG_DIR, 0755)) {
-		tap_skip("the interface's own file", "needs to be root, to mount an /etc");
+		tap_skip("the interface's own file", "needs root to mount an /etc");
 		return;
 	}
 	snprintf(file_name, sizeof(file_name), XD_CONFIG_DIR "/v7.conf");
 	write_file("max-qp = 77\nring-size = 512\n");
 	TAP_OK(!PARSE(&o, "--interface", "v7", "--ring-size", "64") && o.max_qp == 77 &&
 		       o.ring_size == 64,
-	       "the interface's own file is read unasked; the command line wins");
-	TAP_OK(!PARSE(&o, "--interface", "v8") && o.max_qp != 77, "another interface's is not");
+	       "the interface's own file is read by default; the command line overrides it");
+	TAP_OK(!PARSE(&o, "--interface", "v8") && o.max_qp != 77,
+	       "the file of another interface is not read");
 	TAP_OK(!PARSE(&o, "--interface", "v7", "--config", "/dev/null") && o.max_qp != 77,
-	       "nor is it beside a file that was asked for");
+	       "it is not read if --config is given");
 	write_file("max-qp = bad\n");
 	TAP_OK(PARSE(&o, "--interface", "v7") == -EINVAL && strstr(said, "/v7.conf:1: max-qp"),
-	       "an error in it names it");
+	       "an error in it has its name");
 	unlink(file_name);
 }
 

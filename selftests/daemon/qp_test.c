@@ -122,7 +122,7 @@ static void test_address_handles(void)
 	TAP_OK(create_ah(&c, pd, 0) == 1, "CREATE_AH waits for the next hop");
 	fake_resolve_all();
 	settle();
-	TAP_OK(!answer(&c), "CREATE_AH completes with the next hop");
+	TAP_OK(!read_reply(&c), "CREATE_AH completes with the next hop");
 	xd_objects_net_changed(&fake.server->objects);
 	TAP_OK(!ask_handle(&c, XR_MSG_DESTROY_AH, ah) && !xt_ahs_path(c.client->objects->ahs, ah),
 	       "an address handle is destroyed while its path is resolved again");
@@ -236,7 +236,7 @@ static void test_slow_resolve(void)
 	TAP_OK(!ask(&d, XR_MSG_ALLOC_PD, NULL, 0), "other clients are served meanwhile");
 	fake_resolve_all();
 	settle();
-	TAP_OK(!answer(&c) && state_of(&c, qp) == XR_QPS_RTR,
+	TAP_OK(!read_reply(&c) && state_of(&c, qp) == XR_QPS_RTR,
 	       "MODIFY_QP completes with the next hop");
 	xd_objects_net_changed(&fake.server->objects);
 	fake_resolve_all();
