@@ -5,14 +5,15 @@
 
 #include "icrc.h"
 
-/* ---- ICRC ---------------------------------------------------------------------- */
-
-/* CRC of the 8 bytes of ones that stand for the local route header which RoCE does not have */
+/* CRC of 8 bytes 0xff, which replace the local route header (RoCE has none) in the ICRC */
 #define ICRC_START 0x2144df1cu
-/* Bytes that are copied for masking: all headers, and small packets whole */
+/* Bytes that are copied to be masked: at least all headers up to the BTH */
 #define ICRC_COPY 128
 
-/* Sets to ones what may change on the way, in a copy that starts at the IP header. */
+/*
+ * Sets the fields that may change in transit to ones (IBTA 7.8.1, A17.3.3). h is a copy of the headers
+ * from the IP header on, bth the offset of the BTH in it.
+ */
 static void mask_headers(uint8_t *h, unsigned bth)
 {
 	if (h[0] >> 4 == 4) {
@@ -28,7 +29,7 @@ static void mask_headers(uint8_t *h, unsigned bth)
 	h[bth + 4] = 0xff;		/* FECN, BECN, reserved */
 }
 
-/* The ICRC over the bytes [ip_off, end) of a frame. */
+/* Returns the ICRC of the bytes [ip_off, end) of a frame. */
 static uint32_t icrc_until(const struct xt_seg *seg, unsigned nseg, unsigned ip_off,
 			   unsigned bth_off, unsigned end)
 {
@@ -65,7 +66,7 @@ static unsigned total_len(const struct xt_seg *seg, unsigned nseg)
 	return len;
 }
 
-/* The byte at an offset of a frame in pieces */
+/* Returns the byte at an offset of the frame. */
 static uint8_t *byte_at(const struct xt_seg *seg, unsigned off)
 {
 	for (; off >= seg->len; seg++)
@@ -82,7 +83,7 @@ void xt_icrc_seal(const struct xt_seg *seg, unsigned nseg, unsigned ip_off, unsi
 		*byte_at(seg, end + i) = crc & 0xff;
 }
 
-/* Metadata come from XDP; wrong ones must not lead out of the frame. */
+/* The metadata are not trusted. Returns false if they lead out of the first segment. */
 static bool offsets_fit(const struct xt_frame *frame)
 {
 	const struct xr_meta *m = &frame->meta;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Packets of a real peer: each capture is replayed against tables in which its own
- * addresses, QPs, sequence numbers and keys stand, so that every packet is
- * valid; then again with one entry taken away or made wrong.
+ * Packets of a real peer. Before each packet of a capture, the test adds the addresses, QP,
+ * sequence numbers and key that make it valid. Then it removes or changes one entry at a time.
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -22,7 +21,7 @@
 
 #define PCAPS "selftests/pcaps"
 
-/* Entries of the capture that is being played */
+/* A captured packet, and the map entries that make it valid */
 struct packet {
 	const uint8_t *data;
 	uint32_t len;
@@ -57,13 +56,13 @@ static void read_addresses(struct packet *p)
 	p->dst = p->meta.ip_version == 4 ? gid4(ip + 16) : gid6(ip + 24);
 }
 
-/* The first extended header; none of these captures has an XRCETH. */
+/* Returns the first extended header. The captures have no XRCETH. */
 static const void *extended(const struct packet *p)
 {
 	return p->data + p->meta.bth_off + sizeof(p->bth);
 }
 
-/* The QP as the packet, if it is valid, says that it must be */
+/* Derives the QP entry for which the packet is valid. */
 static void derive_qp(struct packet *p)
 {
 	uint32_t psn = ntohl(p->bth.ack_psn) & XR_PSN_MASK;
@@ -86,10 +85,10 @@ static void derive_qp(struct packet *p)
 	p->psns = (struct xr_psn_entry){ psn, psn, (psn + 1) & XR_PSN_MASK, 0 };
 }
 
-/* The smallest region that lets the packet pass */
+/* Derives the smallest region for which the packet is valid. */
 static void derive_key(struct packet *p)
 {
-	const struct xr_reth *reth = extended(p); /* packed: may stand anywhere */
+	const struct xr_reth *reth = extended(p);
 	bool atomic = p->flags & XR_EXT_ATOMICETH;
 
 	p->has_key = p->flags & (XR_EXT_RETH | XR_EXT_ATOMICETH);
@@ -107,7 +106,7 @@ static void derive_key(struct packet *p)
 	p->has_key = p->key.length;
 }
 
-/* false: no RoCE packet */
+/* Returns false if the packet is not RoCE v2. */
 static bool dissect(struct packet *p, const uint8_t *data, uint32_t len)
 {
 	struct xt_frame frame = { .seg = { { (uint8_t *)data, len } }, .nseg = 1, .len = len };
@@ -156,7 +155,7 @@ static bool is_reliable(const struct packet *p)
 	return type_of(p) == XR_QPT_RC;
 }
 
-/* The same packet where the table does not fit */
+/* Runs the packet with wrong entries. */
 static bool play_wrong_keys(struct fixture *f, struct packet *p)
 {
 	enum xdp_action action = is_reliable(p) ? XDP_REDIRECT : XDP_DROP;
@@ -208,7 +207,7 @@ static bool play_roce(struct fixture *f, struct packet *p)
 	uint32_t qpn = p->meta.qpn;
 	bool ok = install(f, p) && expect(f, p, XDP_REDIRECT, XR_OK);
 
-	/* a group has no one QP that it could not fit */
+	/* packets to a multicast group are not checked against a QP */
 	if (qpn != XR_MULTICAST_QPN) {
 		ok &= play_wrong_qps(f, p);
 		install(f, p);
@@ -221,7 +220,7 @@ static bool play_roce(struct fixture *f, struct packet *p)
 	return ok & expect(f, p, XDP_PASS, XR_NOT_OUR_ADDR);
 }
 
-/* A long capture repeats itself: its first packets of each opcode, then every 16th */
+/* Selects the first 20 packets of each opcode, then every 16th: long captures repeat themselves. */
 static bool is_worth_it(unsigned *of_opcode, unsigned n)
 {
 	return (*of_opcode)++ < 20 || n % 16 == 0;
@@ -255,7 +254,7 @@ static void play_file(struct fixture *f, const char *name)
 		}
 	}
 	pcap_close(&pcap);
-	TAP_OK(ok && n, "%s: %u RoCE packets of %u, and %u others", name, roce, n, rest);
+	TAP_OK(ok && n, "%s: %u RoCE v2 packets of %u, %u others", name, roce, n, rest);
 }
 
 static int is_pcap(const struct dirent *entry)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What happens after the checks: sockets, metadata, the limit on answers; and settings. */
+/* After the checks: sockets, metadata, and the limit on NAKs. Also QP 1. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -17,7 +17,7 @@ static bool run_spec(struct fixture *f, const struct spec *spec, enum xdp_action
 	return run_frame(f, &frame, action, reason);
 }
 
-/* One packet through one program: what the limiter counts. */
+/* Runs one packet through one program, because each run takes a token. Returns the reason. */
 static int reason_of(struct fixture *f, const struct spec *spec)
 {
 	static struct frame frame;
@@ -38,11 +38,12 @@ static void test_no_socket(struct fixture *f)
 {
 	fixture_plug(f, false);
 	TAP_OK(run_spec(f, &valid, XDP_DROP, XR_NO_SOCKET), "no socket: valid packet");
-	TAP_OK(run_spec(f, &forged, XDP_DROP, XR_NO_SOCKET), "no socket: packet to be answered");
+	TAP_OK(run_spec(f, &forged, XDP_DROP, XR_NO_SOCKET),
+	       "no socket: packet that requires a NAK");
 	TAP_OK(run_spec(f, &stray, XDP_DROP, XR_NO_QP), "no socket: invalid packet");
-	TAP_OK(run_spec(f, &other, XDP_PASS, XR_NOT_ROCE_PORT), "no socket: the kernel's packet");
+	TAP_OK(run_spec(f, &other, XDP_PASS, XR_NOT_ROCE_PORT), "no socket: packet for the kernel");
 	fixture_plug(f, true);
-	TAP_OK(run_spec(f, &valid, XDP_REDIRECT, XR_OK), "socket back: valid packet");
+	TAP_OK(run_spec(f, &valid, XDP_REDIRECT, XR_OK), "socket added again: valid packet");
 }
 
 static void test_foreign_metadata(struct fixture *f, const struct spec *spec,
@@ -69,7 +70,7 @@ static const struct spec mad_partition = { OP(UD(SEND_ONLY)), TO_GSI, .pkey_xor 
 					   .qkey_xor = TEST_QKEY ^ XR_GSI_QKEY };
 static const struct spec connected = { OP(RC(SEND_ONLY)), TO_GSI };
 
-/* Once somebody has it, it is a queue pair as others are. */
+/* QP 1 is a QP like others if a program has created it. */
 static void test_gsi(struct fixture *f)
 {
 	const struct xr_qp_entry entry = {
@@ -83,14 +84,15 @@ static void test_gsi(struct fixture *f)
 	};
 	const struct xr_psn_entry psns = { 0 };
 
-	TAP_OK(run_spec(f, &mad, XDP_DROP, XR_NO_QP), "GSI: nobody has it");
+	TAP_OK(run_spec(f, &mad, XDP_DROP, XR_NO_QP), "GSI: not created");
 	TAP_OK(fixture_add_qp(f, XR_GSI_QPN, &entry, &psns) &&
 		       run_spec(f, &mad, XDP_REDIRECT, XR_OK),
 	       "GSI: management datagram");
 	TAP_OK(run_spec(f, &mad_wrong_key, XDP_DROP, XR_QKEY), "GSI: another Q_Key");
 	TAP_OK(run_spec(f, &mad_partition, XDP_DROP, XR_PKEY), "GSI: another partition");
-	TAP_OK(run_spec(f, &connected, XDP_DROP, XR_QP_TYPE), "GSI: no connections");
-	TAP_OK(fixture_del_qp(f, XR_GSI_QPN) && run_spec(f, &mad, XDP_DROP, XR_NO_QP), "GSI: gone");
+	TAP_OK(run_spec(f, &connected, XDP_DROP, XR_QP_TYPE), "GSI: RC packet");
+	TAP_OK(fixture_del_qp(f, XR_GSI_QPN) && run_spec(f, &mad, XDP_DROP, XR_NO_QP),
+	       "GSI: destroyed");
 }
 
 void test_delivery(struct fixture *f)
@@ -98,10 +100,10 @@ void test_delivery(struct fixture *f)
 	test_gsi(f);
 	test_no_socket(f);
 	test_foreign_metadata(f, &valid, XDP_DROP, XR_NO_METADATA, "valid packet");
-	test_foreign_metadata(f, &other, XDP_PASS, XR_NOT_ROCE_PORT, "the kernel's packet");
+	test_foreign_metadata(f, &other, XDP_PASS, XR_NOT_ROCE_PORT, "packet for the kernel");
 }
 
-/* ---- the limit on answers -------------------------------------------------------- */
+/* ---- limit on NAKs ---------------------------------------------------------------- */
 
 static uint64_t now_ns(void)
 {
@@ -118,7 +120,7 @@ static bool set_bucket(struct fixture *f, uint64_t age_ns, uint64_t tokens)
 	return fixture_set_limiter(f, &l);
 }
 
-static int answers_of(struct fixture *f)
+static int naks_of(struct fixture *f)
 {
 	int i, n = 0;
 
@@ -127,14 +129,14 @@ static int answers_of(struct fixture *f)
 	return n;
 }
 
-/* A token takes a third of a second to come back: long against the runs of these lines. */
+/* The bucket gains a token each third of a second, which is long compared with these runs. */
 static void test_bucket(void)
 {
 	struct fixture f;
 
-	if (!TAP_OK(fixture_open(&f, 3), "3 answers a second: loads"))
+	if (!TAP_OK(fixture_open(&f, 3), "3 NAKs per second: program loads"))
 		return;
-	TAP_OK(answers_of(&f) == 3, "a full bucket to begin with");
+	TAP_OK(naks_of(&f) == 3, "the bucket is full at first");
 	set_bucket(&f, 0, 0);
 	TAP_OK(reason_of(&f, &forged) == XR_RATE_LIMIT, "an empty bucket");
 	TAP_OK(reason_of(&f, &valid) == XR_OK, "valid packets need no token");
@@ -143,33 +145,33 @@ static void test_bucket(void)
 	set_bucket(&f, 0, 2);
 	reason_of(&f, &unreliable);
 	reason_of(&f, &forged);
-	TAP_OK(reason_of(&f, &forged) == XR_KEY_VARIANT, "two tokens, two answers");
-	TAP_OK(reason_of(&f, &forged) == XR_RATE_LIMIT, "but not three");
+	TAP_OK(reason_of(&f, &forged) == XR_KEY_VARIANT, "two tokens: second NAK is allowed");
+	TAP_OK(reason_of(&f, &forged) == XR_RATE_LIMIT, "two tokens: third NAK is not");
 	set_bucket(&f, 400000000, 0);
-	TAP_OK(reason_of(&f, &forged) == XR_KEY_VARIANT, "0.4 s earn one");
-	TAP_OK(reason_of(&f, &forged) == XR_RATE_LIMIT, "but not two");
+	TAP_OK(reason_of(&f, &forged) == XR_KEY_VARIANT, "0.4 s add one token");
+	TAP_OK(reason_of(&f, &forged) == XR_RATE_LIMIT, "0.4 s do not add two");
 	set_bucket(&f, 3600000000000ull, 0);
-	TAP_OK(answers_of(&f) == 3, "an hour earns a second's worth");
+	TAP_OK(naks_of(&f) == 3, "an hour adds the tokens of one second");
 	set_bucket(&f, 900000000, 3);
-	TAP_OK(answers_of(&f) == 3, "a full bucket stays full");
+	TAP_OK(naks_of(&f) == 3, "a full bucket stays full");
 	set_bucket(&f, UINT64_MAX / 3 + 1, 0); /* times 3 is little more than 2^64 */
-	TAP_OK(answers_of(&f) == 3, "an age that overflows earns a second's worth");
+	TAP_OK(naks_of(&f) == 3, "a time that overflows adds the tokens of one second");
 	fixture_close(&f);
 }
 
-static void test_no_answers(void)
+static void test_no_naks(void)
 {
 	struct fixture f;
 
-	if (!TAP_OK(fixture_open(&f, 0), "no answers: loads"))
+	if (!TAP_OK(fixture_open(&f, 0), "no NAKs: program loads"))
 		return;
-	TAP_OK(run_spec(&f, &forged, XDP_DROP, XR_RATE_LIMIT), "no answers: forged key");
-	TAP_OK(run_spec(&f, &valid, XDP_REDIRECT, XR_OK), "no answers: valid packet");
+	TAP_OK(run_spec(&f, &forged, XDP_DROP, XR_RATE_LIMIT), "no NAKs: invalid key");
+	TAP_OK(run_spec(&f, &valid, XDP_REDIRECT, XR_OK), "no NAKs: valid packet");
 	fixture_close(&f);
 }
 
 void test_nak_rate(void)
 {
 	test_bucket();
-	test_no_answers();
+	test_no_naks();
 }

@@ -69,7 +69,7 @@ struct qp_row {
 	.type = XR_QPT_##t, .state = XR_QPS_RTS, .access = XR_ACCESS_REMOTE,                       \
 	.pkey = XR_DEFAULT_PKEY, .mtu = TEST_MTU, .pd = TEST_PD, .in_flight = TEST_IN_FLIGHT
 
-/* later initializers win: rows name what differs */
+/* the last initializer of a field wins: rows override defaults */
 #pragma GCC diagnostic ignored "-Woverride-init"
 static const struct qp_row qp_rows[QP_COUNT] = {
 	[QP_RC4] = { USUAL_QP(RC) },
@@ -194,7 +194,7 @@ bool fixture_add_key(struct fixture *f, uint32_t rkey, struct xr_key_entry entry
 				     sizeof(entry), BPF_ANY);
 }
 
-/* ---- the rest of the tables -------------------------------------------------------- */
+/* ---- other tables ------------------------------------------------------------------ */
 
 static bool is_multicast(const struct xr_addr *addr)
 {
@@ -252,7 +252,7 @@ static bool fill_tables(struct fixture *f)
 	return true;
 }
 
-/* The map takes any socket that has a ring; frames of a test run go nowhere. */
+/* The map accepts any AF_XDP socket with a ring. Test runs deliver no frames to it. */
 static int xdp_socket(void)
 {
 	int entries = 64, fd = socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0);
@@ -314,7 +314,7 @@ void fixture_close(struct fixture *f)
 
 /* ---- running ----------------------------------------------------------------------- */
 
-/* The reason whose counter went up by this one packet, if no other moved. */
+/* Returns the reason whose counter increased by this packet; -1 if other counters changed, too. */
 static int counted_reason(struct fixture *f, uint32_t len)
 {
 	struct xr_stat after[XR_REASON_COUNT], *before = f->before;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A loaded XDP program with tables as a daemon would fill them, and an AF_XDP
- * socket on queue 0, in a network namespace of the test's own:
+ * A loaded XDP program with tables as the daemon fills them, and an AF_XDP socket on RX queue 0, in
+ * a network namespace of the test:
  *
- *     peer 10.9.0.1, fd00:9::1   --->   us 10.9.0.2, fd00:9::2, 239.1.1.1
+ *     peer 10.9.0.1, fd00:9::1   --->   device 10.9.0.2, fd00:9::2, group 239.1.1.1
  */
 #ifndef TEST_FIXTURE_H
 #define TEST_FIXTURE_H
@@ -27,11 +27,11 @@ struct xr_addr gid6(const uint8_t addr[16]);
 #define TEST_PD 7
 #define TEST_MTU 1024
 #define TEST_QKEY 0x11111111u
-#define TEST_PSN 0xfffff0u /* near the wrap on purpose */
-#define TEST_IN_FLIGHT 100 /* PSNs between oldest unacknowledged and next */
+#define TEST_PSN 0xfffff0u /* so that PSNs wrap around soon */
+#define TEST_IN_FLIGHT 100 /* PSNs from the oldest unacknowledged to the next one */
 
 enum test_qp {
-	QP_USUAL, /* by class and IP version */
+	QP_USUAL, /* chosen by class of the opcode and IP version */
 	QP_RC4,
 	QP_RC6,
 	QP_UC4,
@@ -54,12 +54,12 @@ enum test_qp {
 	QP_NO_READ,
 	QP_NO_ATOMIC,
 	QP_PD8,	      /* other protection domain */
-	QP_XRC_NO_PD, /* a target, as the daemon has them */
+	QP_XRC_NO_PD, /* a target without PD, as the daemon mirrors them */
 	QP_MTU256,
 	QP_MTU4096,
 	QP_NO_MTU,
 	QP_HALF_IN_FLIGHT, /* 2^23 PSNs in flight: one READ of 2^31 bytes at path MTU 256 */
-	QP_MISSING,	   /* not in the table */
+	QP_MISSING,	   /* not in the map */
 	QP_COUNT
 };
 uint32_t test_qpn(enum test_qp qp);
@@ -76,14 +76,14 @@ enum test_key {
 	KEY_ZERO_BASED,
 	KEY_TOP,	  /* the last KEY_LEN bytes of the address space */
 	KEY_EVERYTHING,	  /* 2^64 - 1 bytes from 0 */
-	KEY_EMPTY,	  /* no bytes */
-	KEY_WRAPPING,	  /* 2^64 - 1 bytes from 4096: more than there are */
-	KEY_WINDOW_1,	  /* of type 1: of no QP; READ only */
-	KEY_WINDOW_ZERO,  /* zero-based, of QP_RC4; no atomics */
-	KEY_WINDOW_FREED, /* of type 2, as invalidation leaves it */
+	KEY_EMPTY,	  /* length 0 */
+	KEY_WRAPPING,	  /* 2^64 - 1 bytes from 4096: beyond the end of the address space */
+	KEY_WINDOW_1,	  /* type 1, of no QP; READ only */
+	KEY_WINDOW_ZERO,  /* type 2, zero-based, of QP_RC4; no atomics */
+	KEY_WINDOW_FREED, /* type 2, invalidated */
 	KEY_FAST,
 	KEY_FAST_FREED,
-	KEY_MISSING, /* not in the table */
+	KEY_MISSING, /* not in the map */
 	KEY_COUNT
 };
 #define KEY_VA 0x7f0012345000ull
@@ -108,28 +108,29 @@ bool fixture_del_qp(struct fixture *f, uint32_t qpn);
 bool fixture_add_key(struct fixture *f, uint32_t rkey, struct xr_key_entry entry);
 bool fixture_add_addr(struct fixture *f, const struct xr_addr *addr);
 bool fixture_set_limiter(struct fixture *f, const struct xr_limiter *limiter);
-bool fixture_plug(struct fixture *f, bool in); /* the socket, in or out of the map */
-/* Sums over CPUs */
+/* Adds the socket to the XSKMAP or removes it. */
+bool fixture_plug(struct fixture *f, bool in);
+/* Reads the counters, summed over all CPUs. */
 bool fixture_stats(struct fixture *f, struct xr_stat stats[XR_REASON_COUNT]);
 
 struct input {
 	const uint8_t *data;
 	uint32_t len;
-	uint32_t linear;       /* bytes in the first buffer; 0: as many as fit */
-	uint32_t foreign_meta; /* bytes of metadata that a program before ours left */
-	bool frags;	       /* which of the two programs */
+	uint32_t linear;       /* bytes in the first buffer; 0: all that fit */
+	uint32_t foreign_meta; /* bytes of metadata written by a previous program */
+	bool frags;	       /* run xroce_frags instead of xroce */
 };
 struct verdict {
 	uint32_t action; /* XDP_* */
-	int reason;	 /* the one that was counted; -1: none, or more than one packet */
+	int reason;	 /* under which one packet was counted; -1: none, or more than one */
 	bool has_meta;
 	struct xr_meta meta;
-	bool intact; /* bytes of the frame are as they were */
+	bool intact; /* the bytes of the frame have not changed */
 };
-/* Reasons that any run has met */
+/* Reasons that any run has had */
 extern bool reasons_seen[XR_REASON_COUNT];
 
-/* 0 or -errno where the test run itself failed. */
+/* Runs a frame through the program. Returns 0, or -errno if the test run itself failed. */
 int fixture_run(struct fixture *f, const struct input *in, struct verdict *out);
 
 const char *reason_name(int reason);

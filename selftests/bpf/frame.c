@@ -40,7 +40,7 @@ uint16_t opcode_flags(uint8_t opcode)
 	}
 }
 
-/* IBTA 9.3: bytes of each, in the order of the XR_EXT_* bits */
+/* Bytes of each extended header (IBTA 9.3), in the order of the XR_EXT_* bits */
 static const uint8_t ext_bytes[] = { 4, 8, 4, 16, 28, 4, 8, 4, 4 };
 
 unsigned ext_len_of(uint16_t flags)
@@ -137,7 +137,7 @@ static void put_ext(struct frame *f, const struct spec *s, uint16_t flags)
 		put(f, 4, rkey);
 }
 
-/* ---- what a well-behaved peer would do ----------------------------------------- */
+/* ---- defaults of a valid packet ------------------------------------------------- */
 
 static enum test_qp usual_qp(uint8_t opcode, uint16_t flags, bool v6)
 {
@@ -220,7 +220,7 @@ void frame_build(const struct spec *s, struct frame *f)
 	for (i = 0; i < payload; i++)
 		put(f, 1, i);
 	put(f, s->pad, 0);
-	put(f, XR_ICRC_LEN, 0xdeadbeef); /* the daemon's to check */
+	put(f, XR_ICRC_LEN, 0xdeadbeef); /* not checked by the XDP program */
 
 	for (i = 0; i < 3; i++)
 		apply(f, &s->patch[i]);

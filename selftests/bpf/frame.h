@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Frames for the XDP tests, from a few named fields. What a spec does not name
- * is as a well-behaved peer of the fixture's QPs would send it (fixture.h).
+ * Builds frames for the XDP tests from a few named fields. All other fields are those of a valid
+ * packet from the peer of the fixture's QPs (fixture.h).
  */
 #ifndef TEST_FRAME_H
 #define TEST_FRAME_H
@@ -13,7 +13,7 @@
 #include <xroce/opcode.h>
 
 #define FRAME_MAX 9216
-#define EMPTY (-1) /* .payload, .dma_len: none, where 0 means the usual */
+#define EMPTY (-1) /* .payload, .dma_len: 0 bytes (0 selects the default) */
 
 /* Opcodes: class and operation */
 #define RC(op) (XR_CLASS_RC | XR_OP_##op)
@@ -23,7 +23,7 @@
 
 enum layer { AT_ETH, AT_VLAN, AT_IP, AT_UDP, AT_BTH, AT_EXT };
 
-/* Overwrites `width` bytes, big endian, `off` bytes into a header. width 0: none */
+/* Overwrites `width` bytes of a header at `off` with a big-endian value. width 0: nothing */
 struct patch {
 	enum layer at;
 	uint16_t off;
@@ -34,26 +34,26 @@ struct patch {
 struct spec {
 	/* network */
 	bool v6;
-	uint8_t tags; /* VLAN tags, the outer of two is 0x88a8 */
+	uint8_t tags; /* number of VLAN tags; the last has type 0x8100, the others 0x88a8 */
 	struct patch patch[3];
-	int ip_len_delta; /* added to what would be right */
-	int udp_len_delta;
-	int short_by;  /* bytes taken from the end, lengths adjusted */
-	int cut_to;    /* frame cut to so many bytes, lengths as they were */
-	int padded_to; /* frame grown by zero bytes, as Ethernet pads short ones */
+	int ip_len_delta;  /* added to the correct IP length */
+	int udp_len_delta; /* added to the correct UDP length */
+	int short_by;	   /* bytes removed from the end; lengths are adjusted */
+	int cut_to;	   /* bytes to which the frame is cut; lengths are not adjusted */
+	int padded_to;	   /* bytes to which zeros extend the frame, as Ethernet padding does */
 	/* transport */
-	bool opcode_set; /* opcode 0 is SEND_FIRST and must be asked for */
-	uint8_t opcode;	 /* else RC SEND_ONLY */
-	int payload;	 /* bytes; 0: one MTU for FIRST and MIDDLE, else 64 */
+	bool opcode_set; /* use `opcode`, otherwise RC SEND_ONLY; set by OP() */
+	uint8_t opcode;
+	int payload; /* bytes; 0: one path MTU for FIRST and MIDDLE, otherwise 64 */
 	uint8_t pad;
-	int qp;		 /* enum test_qp; 0: by class and IP version */
+	int qp;		 /* enum test_qp; 0: chosen by class and IP version */
 	int key;	 /* enum test_key; 0: KEY_FULL */
-	int32_t psn_off; /* from the usual next one */
+	int32_t psn_off; /* added to the expected PSN */
 	uint16_t pkey_xor;
 	uint32_t qkey_xor;
 	uint32_t key_xor;
-	int64_t va_off;	 /* from the first address of the key */
-	int64_t dma_len; /* 0: 64 */
+	int64_t va_off;	 /* added to the first address of the key */
+	int64_t dma_len; /* length in the RETH; 0: 64 */
 };
 
 #define OP(o) .opcode_set = true, .opcode = (o)
@@ -64,15 +64,19 @@ struct frame {
 	uint32_t qpn;
 	uint8_t opcode;
 	uint8_t ip_version;
-	/* offsets of headers, for expectations */
+	/* offsets of headers, to compare with the metadata */
 	uint16_t vlan, ip, udp, bth, ext, payload;
 	uint16_t payload_len;
 };
 
 void frame_build(const struct spec *spec, struct frame *frame);
 
-/* XR_OPF_* | XR_EXT_* of an opcode with all that its class adds; 0: unknown */
+/*
+ * Returns XR_OPF_* and XR_EXT_* of an opcode, 0 if it is unknown. Computed without the tables of
+ * opcode.h, which the program uses.
+ */
 uint16_t opcode_flags(uint8_t opcode);
+/* Returns the bytes of the extended headers in XR_EXT_* flags. */
 unsigned ext_len_of(uint16_t flags);
 
 #endif /* TEST_FRAME_H */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The tables as text, and the loading of programs as the daemon does it. */
+/* The tables as text; loading the programs as the daemon does. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 #include "suites.h"
 #include "xroce.skel.h"
 
-/* What reading a table gives; the caller frees it. NULL: it cannot be read. */
+/* Returns the text of a table, which the caller frees, or NULL if it cannot be read. */
 static char *table_text(struct bpf_program *prog, struct bpf_map *map)
 {
 	union bpf_iter_link_info info = { .map.map_fd = bpf_map__fd(map) };
@@ -44,7 +44,7 @@ out:
 	return text;
 }
 
-/* True where one line of the text holds all the words. */
+/* Returns true if one line of the text contains all words. */
 static bool has_line(const char *text, const char *const *words)
 {
 	char line[512];
@@ -85,8 +85,8 @@ static void check_qps(const char *text)
 
 	TAP_OK(HAS_LINE(text, "qpn", "type", "state", "pd", "dest_qpn", "pkey", "qkey", "mtu",
 			"slot", "access", "local", "peer"),
-	       "QPs: columns are named");
-	TAP_OK(lines_of(text) == QP_MISSING, "QPs: a line each: %u", lines_of(text));
+	       "QPs: names of the columns");
+	TAP_OK(lines_of(text) == QP_MISSING, "QPs: one line for each entry: %u", lines_of(text));
 	TAP_OK(HAS_LINE(text, hex(test_qpn(QP_RC4), 6, n), "RC", "RTS", "0x123456", "0xffff",
 			"1024", "rwa", "10.9.0.2 10.9.0.1"),
 	       "QPs: RC over IPv4");
@@ -96,7 +96,7 @@ static void check_qps(const char *text)
 	       "QPs: UD over IPv6");
 	TAP_OK(HAS_LINE(text, hex(test_qpn(QP_ERR), 6, n), "RC", "ERR"), "QPs: state ERR");
 	TAP_OK(HAS_LINE(text, hex(test_qpn(QP_SQE), 6, n), "UC", "SQE"), "QPs: state SQE");
-	TAP_OK(HAS_LINE(text, hex(test_qpn(QP_NO_STATE), 6, n), "RC", "255"), "QPs: state unknown");
+	TAP_OK(HAS_LINE(text, hex(test_qpn(QP_NO_STATE), 6, n), "RC", "255"), "QPs: unknown state");
 	TAP_OK(HAS_LINE(text, hex(test_qpn(QP_NO_WRITE), 6, n), " r-a "), "QPs: access");
 	TAP_OK(HAS_LINE(text, hex(test_qpn(QP_XRC_RECV4), 6, n), "XRC_RECV"), "QPs: XRC");
 }
@@ -106,8 +106,9 @@ static void check_keys(const char *text)
 	char n[16], window[16];
 
 	TAP_OK(HAS_LINE(text, "key", "type", "state", "pd", "qpn", "access", "va", "length"),
-	       "keys: columns are named");
-	TAP_OK(lines_of(text) == KEY_MISSING + 1, "keys: a line each: %u", lines_of(text));
+	       "keys: names of the columns");
+	TAP_OK(lines_of(text) == KEY_MISSING + 1, "keys: one line for each entry: %u",
+	       lines_of(text));
 	TAP_OK(HAS_LINE(text, hex(test_rkey(KEY_FULL), 8, n), "MR", "VALID", "7 ", "0x000000",
 			"rwa", "0x00007f0012345000", "0x2000"),
 	       "keys: a region");
@@ -173,7 +174,7 @@ static bool map_has_types(struct bpf_map *map)
 	return !bpf_obj_get_info_by_fd(bpf_map__fd(map), &info, &len) && info.btf_value_type_id;
 }
 
-/* The daemon stores sequence numbers without system calls. */
+/* Returns true if psns can be mapped: the daemon stores sequence numbers without system calls. */
 static bool can_be_mapped(struct bpf_map *map)
 {
 	size_t len = bpf_map__max_entries(map) * sizeof(struct xr_psn_entry);
@@ -199,7 +200,7 @@ static void check_maps(struct xroce_bpf *skel)
 	for (i = 0; i < sizeof(named) / sizeof(*named); i++) {
 		struct bpf_map *map = bpf_object__find_map_by_name(skel->obj, named[i]);
 
-		TAP_OK(map && map_has_types(map), "map %s has types for bpftool", named[i]);
+		TAP_OK(map && map_has_types(map), "map %s has BTF types", named[i]);
 	}
 	TAP_OK(bpf_object__find_map_by_name(skel->obj, "xsks"), "map xsks");
 	TAP_OK(can_be_mapped(skel->maps.psns), "map psns can be mapped and written");
@@ -212,7 +213,7 @@ void test_load(void)
 	load_one(false);
 	load_one(true);
 	skel = xroce_bpf__open_and_load();
-	if (TAP_OK(skel, "both load together"))
+	if (TAP_OK(skel, "both programs load together"))
 		check_maps(skel);
 	xroce_bpf__destroy(skel);
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The program where it belongs: attached by a link to one end of a veth pair with a
- * bound AF_XDP socket. Frames come in at the other end.
+ * The program attached to one end of a veth pair, with an AF_XDP socket. The test sends frames from
+ * the other end.
  *
  *     packet socket -- xrt0 ===== xrt1 -- XDP program -- AF_XDP socket, queue 0
- *                                              \------- packet socket (the kernel's share)
+ *                                              \------- packet socket (frames for the kernel)
  */
 #include <errno.h>
 #include <poll.h>
@@ -46,7 +46,7 @@ struct live {
 	bool frags;
 	struct fixture f;
 	int link;
-	int sender, kernel; /* packet sockets: far end, near end */
+	int sender, kernel; /* packet sockets on xrt0 and xrt1 */
 	uint8_t *area;
 	struct xsk_umem *umem;
 	struct xsk_socket *xsk;
@@ -153,7 +153,7 @@ static bool send_frame(struct live *l, const struct spec *spec, struct frame *fr
 	return send(l->sender, frame->data, frame->len, 0) == (ssize_t)frame->len;
 }
 
-/* Compares the frame's pieces, in order, with what was sent. */
+/* Receives one frame and compares its segments with the frame that was sent. */
 static bool take_frame(struct live *l, const struct frame *frame, struct xr_meta *meta)
 {
 	struct pollfd pfd = { .fd = xsk_socket__fd(l->xsk), .events = POLLIN };
@@ -177,7 +177,8 @@ static bool take_frame(struct live *l, const struct frame *frame, struct xr_meta
 	return ok && off == frame->len;
 }
 
-static bool meta_tells(const struct xr_meta *meta, const struct frame *frame, enum xr_reason reason)
+static bool meta_matches(const struct xr_meta *meta, const struct frame *frame,
+			 enum xr_reason reason)
 {
 	return meta->magic == XR_META_MAGIC && meta->reason == reason &&
 	       meta->ip_version == frame->ip_version && meta->ip_off == frame->ip &&
@@ -192,12 +193,12 @@ static void check_delivered(struct live *l, const char *what, const struct spec 
 	struct xr_meta meta = {};
 
 	if (!TAP_OK(send_frame(l, spec, &frame) && take_frame(l, &frame, &meta),
-		    "%s: %s: arrives, every byte", l->mode, what))
+		    "%s: %s: every byte arrives", l->mode, what))
 		return;
-	TAP_OK(meta_tells(&meta, &frame, reason), "%s: %s: metadata", l->mode, what);
+	TAP_OK(meta_matches(&meta, &frame, reason), "%s: %s: metadata", l->mode, what);
 }
 
-/* The kernel's share also holds noise (neighbours, MLD): look for the bytes. */
+/* Waits for the frame. The kernel also gets other frames (neighbour discovery, MLD). */
 static bool kernel_got(struct live *l, const struct frame *frame)
 {
 	struct pollfd pfd = { .fd = l->kernel, .events = POLLIN };
@@ -214,11 +215,11 @@ static void check_passed(struct live *l, const char *what, const struct spec *sp
 {
 	static struct frame frame;
 
-	TAP_OK(send_frame(l, spec, &frame) && kernel_got(l, &frame), "%s: %s: the kernel's",
+	TAP_OK(send_frame(l, spec, &frame) && kernel_got(l, &frame), "%s: %s: passed to the kernel",
 	       l->mode, what);
 }
 
-/* Sent between two valid frames, which alone arrive. */
+/* Sends the frame and then a valid one, and checks that only the valid one arrives. */
 static void check_dropped(struct live *l, const char *what, const struct spec *spec,
 			  enum xr_reason reason)
 {
@@ -232,7 +233,7 @@ static void check_dropped(struct live *l, const char *what, const struct spec *s
 	     send_frame(l, &valid, &frame) && take_frame(l, &frame, &meta) &&
 	     fixture_stats(&l->f, after);
 	TAP_OK(ok && after[reason].packets == before[reason].packets + 1,
-	       "%s: %s: dropped, counted", l->mode, what);
+	       "%s: %s: dropped and counted", l->mode, what);
 }
 
 static const struct spec small = {}, v6 = { .v6 = true, .tags = 0 };
@@ -245,7 +246,7 @@ static const struct spec large = { OP(RC(SEND_FIRST)), .qp = QP_MTU4096, .payloa
 
 static void check_mode(struct live *l)
 {
-	if (!TAP_OK(open_live(l, XDP_COPY), "%s: attached by a link", l->mode)) {
+	if (!TAP_OK(open_live(l, XDP_COPY), "%s: program is attached", l->mode)) {
 		printf("# %s\n", strerror(errno));
 		close_live(l);
 		return;
@@ -253,14 +254,14 @@ static void check_mode(struct live *l)
 	check_delivered(l, "SEND", &small, XR_OK);
 	check_delivered(l, "SEND over IPv6", &v6, XR_OK);
 	check_delivered(l, "WRITE of a path MTU", &write1024, XR_OK);
-	check_delivered(l, "forged R_Key", &forged, XR_KEY_VARIANT);
-	check_dropped(l, "no such QP", &stray, XR_NO_QP);
+	check_delivered(l, "stale R_Key", &forged, XR_KEY_VARIANT);
+	check_dropped(l, "QP that does not exist", &stray, XR_NO_QP);
 	check_passed(l, "TCP", &tcp);
-	check_passed(l, "another host's RoCE", &elsewhere);
+	check_passed(l, "RoCE v2 for another host", &elsewhere);
 	close_live(l);
 }
 
-/* Kernels before 6.6 refuse such sockets. */
+/* Kernels before 6.6 refuse sockets with XDP_USE_SG. */
 static void check_multi_buffer(struct live *l)
 {
 	if (system("ip link set xrt0 mtu 9000 && ip link set xrt1 mtu 9000"))

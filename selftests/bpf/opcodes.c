@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Every opcode of wire.h, by itself and with one thing wrong. What it must come to follows from its class
- * and its flags, so that an opcode added there is tested here.
+ * Every opcode of opcode.h, as a valid packet and with one defect. The expected result follows from
+ * the class and the flags of the opcode, so that new opcodes are tested without changes here.
  */
 #include <stdio.h>
 
@@ -9,9 +9,9 @@
 #include "selftests/lib/tap.h"
 #include "suites.h"
 
-/* ---- by itself ------------------------------------------------------------------- */
+/* ---- valid packets --------------------------------------------------------------- */
 
-/* Every opcode there is, IPv4 and IPv6: known ones pass all checks, others do not exist. */
+/* All 256 opcodes over IPv4 and IPv6: known ones pass all checks, the others are refused. */
 static void test_known(struct fixture *f)
 {
 	static struct frame frame;
@@ -33,7 +33,7 @@ static void test_known(struct fixture *f)
 	TAP_OK(ok, "all 256 opcodes, %u of them known", known / 2);
 }
 
-/* ---- with one thing wrong -------------------------------------------------------- */
+/* ---- packets with one defect ----------------------------------------------------- */
 
 static bool is_reliable(uint8_t opcode)
 {
@@ -47,13 +47,13 @@ static bool is_datagram(uint8_t opcode)
 	return (opcode & XR_CLASS_MASK) == XR_CLASS_UD;
 }
 
-/* Congestion notifications are for any QP, whatever number they bear. */
+/* CNPs are accepted for QPs of all types. */
 static enum xr_reason of_other_type(uint8_t opcode)
 {
 	return opcode == XR_OPCODE_CNP ? XR_OK : XR_QP_TYPE;
 }
 
-static enum xr_reason of_stranger(uint8_t opcode)
+static enum xr_reason of_other_source(uint8_t opcode)
 {
 	return is_datagram(opcode) ? XR_OK : XR_WRONG_PEER;
 }
@@ -93,22 +93,22 @@ static enum xr_reason of_qkey(uint8_t opcode)
 	return is_datagram(opcode) ? XR_QKEY : XR_OK;
 }
 
-static const struct fault {
+static const struct defect {
 	const char *what;
 	struct spec spec;
 	enum xr_reason (*reason)(uint8_t opcode);
-} faults[] = {
+} defects[] = {
 	{ "to a QP of another type", { .qp = QP_UC4 }, of_other_type },
-	{ "to no QP", { .qp = QP_MISSING }, of_missing_qp },
-	{ "from a stranger", { SOURCE4(0x0a090003) }, of_stranger },
-	{ "of another partition", { .pkey_xor = 1 }, of_partition },
-	{ "to a group", { GROUP_QPN(XR_MULTICAST_QPN) }, of_group },
-	{ "with an R_Key that is not", { .key = KEY_MISSING }, of_missing_key },
-	{ "of neither an old nor a new PSN", { .psn_off = 3 << 21 }, of_psn },
+	{ "to a QP that does not exist", { .qp = QP_MISSING }, of_missing_qp },
+	{ "from another address than the peer's", { SOURCE4(0x0a090003) }, of_other_source },
+	{ "with the P_Key of another partition", { .pkey_xor = 1 }, of_partition },
+	{ "to a multicast group", { GROUP_QPN(XR_MULTICAST_QPN) }, of_group },
+	{ "with an R_Key that does not exist", { .key = KEY_MISSING }, of_missing_key },
+	{ "with a PSN outside of the PSN window", { .psn_off = 3 << 21 }, of_psn },
 	{ "with another Q_Key", { .qkey_xor = 1 }, of_qkey },
 };
 
-/* Reasons that are answered are dropped where there is nobody to answer. */
+/* Packets with action ANSWER are dropped on unreliable transports. */
 static enum xdp_action action_of(uint8_t opcode, enum xr_reason reason)
 {
 	if (reason == XR_OK || (reason == XR_KEY_INDEX && is_reliable(opcode)))
@@ -116,11 +116,11 @@ static enum xdp_action action_of(uint8_t opcode, enum xr_reason reason)
 	return XDP_DROP;
 }
 
-static bool run_fault(struct fixture *f, const struct fault *fault, uint8_t opcode)
+static bool run_defect(struct fixture *f, const struct defect *defect, uint8_t opcode)
 {
 	static struct frame frame;
-	enum xr_reason reason = fault->reason(opcode);
-	struct spec spec = fault->spec;
+	enum xr_reason reason = defect->reason(opcode);
+	struct spec spec = defect->spec;
 
 	spec.opcode_set = true;
 	spec.opcode = opcode;
@@ -129,11 +129,11 @@ static bool run_fault(struct fixture *f, const struct fault *fault, uint8_t opco
 	frame_build(&spec, &frame);
 	if (run_frame(f, &frame, action_of(opcode, reason), reason))
 		return true;
-	printf("# opcode 0x%02x %s\n", opcode, fault->what);
+	printf("# opcode 0x%02x %s\n", opcode, defect->what);
 	return false;
 }
 
-static void test_fault(struct fixture *f, const struct fault *fault)
+static void test_defect(struct fixture *f, const struct defect *defect)
 {
 	unsigned opcode, refused = 0;
 	bool ok = true;
@@ -141,10 +141,10 @@ static void test_fault(struct fixture *f, const struct fault *fault)
 	for (opcode = 0; opcode < 256; opcode++) {
 		if (!opcode_flags(opcode))
 			continue;
-		ok &= run_fault(f, fault, opcode);
-		refused += fault->reason(opcode) != XR_OK;
+		ok &= run_defect(f, defect, opcode);
+		refused += defect->reason(opcode) != XR_OK;
 	}
-	TAP_OK(ok && refused, "each opcode %s: %u refused", fault->what, refused);
+	TAP_OK(ok && refused, "every opcode %s: %u refused", defect->what, refused);
 }
 
 void test_opcodes(struct fixture *f)
@@ -152,6 +152,6 @@ void test_opcodes(struct fixture *f)
 	unsigned i;
 
 	test_known(f);
-	for (i = 0; i < sizeof(faults) / sizeof(*faults); i++)
-		test_fault(f, &faults[i]);
+	for (i = 0; i < sizeof(defects) / sizeof(*defects); i++)
+		test_defect(f, &defects[i]);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* BTH, extended headers, payload, pad, ICRC: what the packet says of itself. */
+/* BTH, extended headers, payload, pad, ICRC */
 #include "rows.h"
 
 #define BTH_FLAGS(v) .patch = { { AT_BTH, 1, 1, v } }
@@ -9,11 +9,11 @@ static const struct row transport[] = {
 	{ "UDP without payload", DROP, XR_TRUNC_BTH, { .payload = EMPTY, .short_by = 16 } },
 	{ "one byte of BTH", DROP, XR_TRUNC_BTH, { .payload = EMPTY, .short_by = 15 } },
 	{ "BTH without its last byte", DROP, XR_TRUNC_BTH, { .payload = EMPTY, .short_by = 5 } },
-	{ "Ethernet padding is no BTH", DROP, XR_TRUNC_BTH,
+	{ "BTH without its last byte, Ethernet padding", DROP, XR_TRUNC_BTH,
 	  { .payload = EMPTY, .short_by = 5, .padded_to = 100 } },
 	{ "header version 1", DROP, XR_BTH_VERSION, { BTH_FLAGS(0x41) } },
 	{ "header version 15", DROP, XR_BTH_VERSION, { BTH_FLAGS(0x4f) } },
-	{ "version is looked at before the opcode", DROP, XR_BTH_VERSION,
+	{ "version is checked before the opcode", DROP, XR_BTH_VERSION,
 	  { OP(0xff), BTH_FLAGS(0x41) } },
 	{ "RD class", DROP, XR_BAD_OPCODE, { OP(0x40) } },
 	{ "READ on UC", DROP, XR_BAD_OPCODE, { OP(UC(READ_REQUEST)) } },
@@ -21,14 +21,14 @@ static const struct row transport[] = {
 	{ "acknowledge on UC", DROP, XR_BAD_OPCODE, { OP(UC(ACK)) } },
 	{ "SEND FIRST on UD", DROP, XR_BAD_OPCODE, { OP(UD(SEND_FIRST)) } },
 	{ "WRITE on UD", DROP, XR_BAD_OPCODE, { OP(UD(WRITE_ONLY)) } },
-	{ "neighbour of the CNP", DROP, XR_BAD_OPCODE, { OP(0x82) } },
+	{ "opcode after that of the CNP", DROP, XR_BAD_OPCODE, { OP(0x82) } },
 	{ "vendor opcode", DROP, XR_BAD_OPCODE, { OP(0xc0) } },
 
 	{ "RETH without its last byte", DROP, XR_TRUNC_EXT,
 	  { OP(RC(WRITE_ONLY)), .payload = EMPTY, .short_by = 5 } },
-	{ "Ethernet padding is no RETH", DROP, XR_TRUNC_EXT,
+	{ "RETH without its last byte, Ethernet padding", DROP, XR_TRUNC_EXT,
 	  { OP(RC(WRITE_ONLY)), .payload = EMPTY, .short_by = 5, .padded_to = 200 } },
-	{ "immediate cut behind a whole RETH", DROP, XR_TRUNC_EXT,
+	{ "immediate data without its last byte, behind a RETH", DROP, XR_TRUNC_EXT,
 	  { OP(RC(WRITE_ONLY_IMM)), .payload = EMPTY, .short_by = 5 } },
 	{ "AtomicETH without its last byte", DROP, XR_TRUNC_EXT,
 	  { OP(RC(CMP_SWAP)), .short_by = 5 } },
@@ -43,14 +43,14 @@ static const struct row transport[] = {
 	  { OP(XRC(SEND_ONLY)), .payload = EMPTY, .short_by = 5 } },
 	{ "ICRC without its last byte", DROP, XR_TRUNC_ICRC, { .payload = EMPTY, .short_by = 1 } },
 	{ "no ICRC", DROP, XR_TRUNC_ICRC, { .payload = EMPTY, .short_by = 4 } },
-	{ "pad, and no room for it", DROP, XR_TRUNC_ICRC, { .payload = EMPTY, BTH_FLAGS(0x50) } },
-	{ "ACK with pad, and no room for it", DROP, XR_TRUNC_ICRC,
+	{ "pad without room for it", DROP, XR_TRUNC_ICRC, { .payload = EMPTY, BTH_FLAGS(0x50) } },
+	{ "ACK with pad without room for it", DROP, XR_TRUNC_ICRC,
 	  { OP(RC(ACK)), BTH_FLAGS(0x70) } },
-	{ "WRITE of nothing without ICRC", DROP, XR_TRUNC_ICRC,
+	{ "WRITE of 0 bytes without ICRC", DROP, XR_TRUNC_ICRC,
 	  { OP(RC(WRITE_ONLY)), .payload = EMPTY, .dma_len = EMPTY, .short_by = 4 } },
 
-	{ "payload no multiple of 4, no pad", DROP, XR_BAD_LENGTH, { .payload = 63 } },
-	{ "payload with a pad of the wrong size", DROP, XR_BAD_LENGTH,
+	{ "payload not a multiple of 4, no pad", DROP, XR_BAD_LENGTH, { .payload = 63 } },
+	{ "payload and pad not a multiple of 4", DROP, XR_BAD_LENGTH,
 	  { .payload = 62, .pad = 1 } },
 	{ "SEND LAST without payload", DROP, XR_BAD_LENGTH,
 	  { OP(RC(SEND_LAST)), .payload = EMPTY } },
@@ -62,7 +62,7 @@ static const struct row transport[] = {
 	  { OP(RC(READ_RESP_LAST)), .payload = EMPTY } },
 	{ "SEND FIRST without payload", DROP, XR_BAD_LENGTH,
 	  { OP(RC(SEND_FIRST)), .payload = EMPTY } },
-	{ "SEND FIRST of no path MTU's length", DROP, XR_BAD_LENGTH,
+	{ "SEND FIRST of 1020 bytes, not a path MTU", DROP, XR_BAD_LENGTH,
 	  { OP(RC(SEND_FIRST)), .payload = 1020 } },
 	{ "SEND MIDDLE of 128 bytes", DROP, XR_BAD_LENGTH,
 	  { OP(RC(SEND_MIDDLE)), .payload = 128 } },
@@ -115,7 +115,7 @@ static const struct row transport[] = {
 	{ "CNP, source port 0, PSN 0", REDIRECT, XR_OK,
 	  { OP(XR_OPCODE_CNP), .patch = { { AT_UDP, 0, 2, 0 }, { AT_BTH, 9, 3, 0 } } } },
 
-	/* longer than a page: several buffers */
+	/* frames longer than a page, in several buffers */
 	{ "SEND FIRST of 4096 bytes", REDIRECT, XR_OK,
 	  { OP(RC(SEND_FIRST)), .payload = 4096, .qp = QP_MTU4096 } },
 	{ "SEND ONLY of 4096 bytes, two tags", REDIRECT, XR_OK,

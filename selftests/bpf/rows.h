@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The rules of the XDP program as rows: description, verdict, reason, packet.
- * A row is run through both programs, and through the one for multi-buffer frames with
- * first buffers of several lengths; all must agree, and the transport engine's own parser too.
+ * The rules of the XDP program as rows: description, verdict, reason, packet. Each row runs through
+ * both programs, through xroce_frags with first buffers of several lengths, and through the
+ * user-space build of the parser. All results must be the same.
  */
 #ifndef TEST_ROWS_H
 #define TEST_ROWS_H
@@ -23,12 +23,12 @@ struct row {
 	struct spec spec;
 };
 
-/* Addresses and numbers by patches of the usual headers */
+/* Patches of addresses and QPNs */
 #define QPN(v) .patch = { { AT_BTH, 5, 3, v } }
 #define SOURCE4(v) .patch = { { AT_IP, 12, 4, v } }
 #define DEST4(v) .patch = { { AT_IP, 16, 4, v } }
 #define GROUP4 0xef010101
-/* To the group and a QPN */
+/* Multicast group as destination, and a QPN */
 #define GROUP_QPN(v) .patch = { { AT_IP, 16, 4, GROUP4 }, { AT_BTH, 5, 3, v } }
 
 #define PASS XDP_PASS
@@ -46,10 +46,12 @@ struct table {
 extern const struct table ethernet_table, network_table, transport_table, qp_table, psn_table,
 	key_table, range_table;
 
-/* Runs a frame in all ways. Prints what differs from what was expected, as TAP comments. */
+/*
+ * Runs a frame in all ways of above. Prints differences from the expected result as TAP comments.
+ */
 bool run_frame(struct fixture *f, const struct frame *frame, enum xdp_action action,
 	       enum xr_reason reason);
-/* The same for bytes of which no layout is known; meta may be NULL. */
+/* The same for bytes. meta: expected metadata, or NULL if they are not known. */
 bool run_bytes(struct fixture *f, const uint8_t *data, uint32_t len, enum xdp_action action,
 	       enum xr_reason reason, const struct xr_meta *meta);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Runs frames in all ways and compares; runs the tables of rows. */
+/* Runs frames in all ways and compares the results. Runs the tables of rows. */
 #include <stdio.h>
 #include <string.h>
 
@@ -21,7 +21,7 @@ static const char *action_name(uint32_t action)
 struct expected {
 	enum xdp_action action;
 	enum xr_reason reason;
-	const struct xr_meta *meta; /* NULL: nothing known of the layout */
+	const struct xr_meta *meta; /* NULL: not known */
 };
 
 static bool meta_fits(const struct verdict *got, const struct expected *want)
@@ -64,7 +64,7 @@ static bool run_once(struct fixture *f, const struct input *in, const struct exp
 	return false;
 }
 
-/* First buffers that end between headers, within them, and right behind what parsing reads */
+/* First buffers that end between headers, within headers, and directly behind the parsed headers */
 static const uint32_t linear_lens[] = { 14, 17, 20, 34, 41, 47, 54, 62, 75, 90, 101, 102, 103 };
 
 static bool run_all_ways(struct fixture *f, struct input *in, const struct expected *want)
@@ -127,7 +127,10 @@ bool run_frame(struct fixture *f, const struct frame *frame, enum xdp_action act
 	return run_bytes(f, frame->data, frame->len, action, reason, &meta);
 }
 
-/* What the fixture's state decides, not the frame: delivery.c. What the daemon counts: nobody here. */
+/*
+ * Reasons that depend on the state of the fixture (delivery.c), and those counted by the daemon
+ * only
+ */
 static bool needs_no_row(enum xr_reason reason)
 {
 	return reason == XR_RATE_LIMIT || reason == XR_NO_SOCKET || reason == XR_NO_METADATA ||
@@ -181,12 +184,12 @@ void test_coverage(void)
 	for (i = 0; i < XR_REASON_COUNT; i++) {
 		if (reasons_seen[i] || i == XR_ICRC || i == XR_TOO_LONG)
 			continue;
-		printf("# no frame met %s\n", reason_name(i));
+		printf("# no frame for %s\n", reason_name(i));
 		all = false;
 	}
-	TAP_OK(all, "every reason was met");
+	TAP_OK(all, "every reason has occurred");
 	TAP_OK(!reasons_seen[XR_ICRC] && !reasons_seen[XR_TOO_LONG],
-	       "what the daemon counts is not counted here");
+	       "the program does not count the reasons of the daemon");
 }
 
 void test_docs(void)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Tests of the XDP program, without a network: frames go through it by
- * BPF_PROG_TEST_RUN. Needs root; runs from the top of the source tree.
+ * Tests of the XDP program with BPF_PROG_TEST_RUN, without a network. Runs as root from the top of
+ * the source tree.
  */
 #include <errno.h>
 #include <sched.h>
@@ -15,7 +15,7 @@
 #include "selftests/lib/tap.h"
 #include "suites.h"
 
-/* libbpf tells of failures only; as TAP comments */
+/* Prints the warnings of libbpf as TAP comments. */
 static int print_libbpf(enum libbpf_print_level level, const char *fmt, va_list ap)
 {
 	if (level != LIBBPF_WARN)

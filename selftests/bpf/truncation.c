@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Generated rows: frames that end after every possible number of bytes, for
- * every kind of header. Once the frame alone is cut, so that IP's length is wrong;
- * once IP and UDP say the shorter length too, with and without Ethernet padding behind.
+ * Generated rows: frames that end after every possible number of bytes, for every kind of header.
+ * First only the frame is cut, so that the IP length is wrong. Then the IP and UDP lengths are
+ * shortened, too, with and without Ethernet padding.
  */
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "selftests/lib/tap.h"
 #include "suites.h"
 
-/* Between them, every extended header, alone and behind others */
+/* Together they have every extended header, alone and behind others. */
 static const struct {
 	const char *name;
 	uint8_t opcode;
@@ -40,7 +40,7 @@ static enum xr_reason reason_when_cut(const struct frame *f, uint32_t len)
 	return len < f->bth ? XR_TRUNC_UDP : XR_IP_LEN;
 }
 
-/* Shortest frame that a driver hands over is an Ethernet header. */
+/* The kernel runs the program for frames of at least 14 bytes, an Ethernet header. */
 static unsigned cut_frames(struct fixture *f, struct spec spec, bool *ok)
 {
 	static struct frame whole, frame;
@@ -60,7 +60,7 @@ static unsigned cut_frames(struct fixture *f, struct spec spec, bool *ok)
 	return whole.len - 14;
 }
 
-/* Where the payload is empty, or, for a CNP, is cut too: the ends of headers, then of the ICRC */
+/* Reason for a datagram of len bytes. The payload is empty, or cut (CNP). */
 static enum xr_reason reason_when_short(const struct frame *f, uint32_t len)
 {
 	if (len < f->ext)
@@ -97,8 +97,8 @@ static void test_shape(struct fixture *f, const char *name, struct spec spec)
 	unsigned n;
 
 	n = cut_frames(f, spec, &cut);
-	TAP_OK(cut, "%s, IPv%u, %u tags: frame cut at %u places", name, spec.v6 ? 6 : 4, spec.tags,
-	       n);
+	TAP_OK(cut, "%s, IPv%u, %u tags: frame cut to each of %u lengths", name, spec.v6 ? 6 : 4,
+	       spec.tags, n);
 	n = shorten_packets(f, spec, 0, &shortened);
 	TAP_OK(shortened, "%s, IPv%u, %u tags: %u shorter packets", name, spec.v6 ? 6 : 4,
 	       spec.tags, n);
@@ -111,7 +111,7 @@ void test_truncation(struct fixture *f)
 {
 	unsigned i, tags, v6;
 
-	/* the network's part is the same for all: all its forms with one shape, then all shapes */
+	/* one shape with all combinations of IP version and VLAN tags, the others with a few */
 	for (v6 = 0; v6 < 2; v6++)
 		for (tags = 0; tags < 3; tags++)
 			test_shape(f, shapes[0].name,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Keys that work requests change: windows of both types, a region for fast registration. */
+/* Keys that work requests change: type 1 and type 2 windows, a region for fast registration */
 #include <errno.h>
 
 #include "world.h"
 
-/* The client's memory as the daemon finds it by address: the pages of REG_ALL, and nothing else. */
+/* Returns the client's memory at an address. Only the pages of REG_ALL exist. */
 static uint8_t *page_at(struct world *w, uint64_t addr, size_t len)
 {
 	const struct region *r = &w->region[REG_ALL];
@@ -38,7 +38,7 @@ static int page_write(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t
 
 	MUST(off <= seg->len && len <= seg->len - off);
 	if (p)
-		/* regions may be of the same memory: pread() and pwrite() do not mind either */
+		/* src can overlap, because regions share memory; pwrite() allows that, too */
 		memmove(p, src, len);
 	return p ? 0 : -EFAULT;
 }
@@ -67,7 +67,7 @@ void world_add_changing(struct world *w)
 	w->changing[CHANGING_FAST]->max_pages = FAST_PAGES;
 }
 
-/* QPs are gone: windows of type 2 went with them, and nothing counts windows that are not. */
+/* Checks, after all QPs are destroyed, that type 2 windows are free and window counters are 0. */
 void world_end_changing(struct world *w)
 {
 	MUST(w->changing[CHANGING_WINDOW_2]->entry.state == XR_KEY_FREE);
@@ -119,7 +119,7 @@ static void add_reg(struct world *w, struct xr_send_wqe *wqe, struct stream *in)
 	wqe->reg.page_shift = how & 0x80 ? input_u8(in) : XR_FAST_SHIFT_MIN;
 	wqe->remote_addr = input_u16(in);
 	wqe->bind_len = input_u16(in);
-	/* the client may write its lists at any time */
+	/* a client can write its page lists at any time */
 	for (unsigned i = 0; i < FAST_PAGES && how & 0x40; i++) {
 		uint8_t place = input_u8(in) % (XR_FAST_LISTS * FAST_PAGES);
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The transport engine against hostile peers and a lossy network, with a client that keeps to the
- * rules: its completions must be right, whatever comes in.
+ * The transport engine with hostile peers, a lossy network and a correct client. The completions of
+ * the client must be right whatever packets arrive.
  *
- * Input: steps, each an action byte and what the action takes; see step().
+ * Input: steps, each an action byte followed by the values that the action reads; see step().
  */
 #include <endian.h>
 #include <netinet/in.h>
@@ -33,7 +33,7 @@ static void put_be(struct frame *f, uint64_t value, unsigned bytes)
 	put(f, &be, bytes);
 }
 
-/* Ethernet, IP and UDP of a packet that the QP's peer sends; lengths come last. */
+/* Adds Ethernet, IP and UDP headers of a packet from the QP's peer. seal() sets the lengths. */
 static void put_lower(struct frame *f, const struct xt_path *path, bool other_source)
 {
 	static const uint8_t macs[12] = { 2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2 };
@@ -67,7 +67,7 @@ static void set_be16(uint8_t *p, unsigned v)
 	p[1] = (uint8_t)v;
 }
 
-/* Lengths and the right ICRC */
+/* Sets the lengths and the ICRC. */
 static void seal(struct frame *f)
 {
 	struct xt_seg seg = { f->data, f->len };
@@ -81,7 +81,7 @@ static void seal(struct frame *f)
 	xt_icrc_seal(&seg, 1, f->ip_off, f->bth_off);
 }
 
-/* Near where the QP's numbers stand, mostly */
+/* Picks a PSN, in most cases near a current PSN of the QP. */
 static uint32_t pick_psn(struct stream *in, const struct fuzz_qp *q)
 {
 	const struct xr_psn_entry *psn = &q->world->psns[xt_qp_info(q->qp)->slot];
@@ -100,7 +100,9 @@ static uint32_t pick_psn(struct stream *in, const struct fuzz_qp *q)
 	}
 }
 
-/* Which region, and from where; how: bit 7 any key at all */
+/*
+ * Picks a region and an address near its start. Bit 7 of the first byte selects an arbitrary key.
+ */
 static uint32_t pick_key(struct stream *in, const struct world *w, uint64_t *va)
 {
 	uint8_t how = input_u8(in);
@@ -193,7 +195,7 @@ static uint8_t class_of(const struct fuzz_qp *q)
 	}
 }
 
-/* bits of `odd`: what is not as the peer would have it */
+/* Receives a packet of the QP's peer. `odd` selects a field with a wrong value. */
 static void packet(struct world *w, struct stream *in)
 {
 	struct fuzz_qp *q = &w->qp[input_u8(in) % QP_COUNT];
@@ -207,7 +209,7 @@ static void packet(struct world *w, struct stream *in)
 	if (!xr_opcodes[opcode].flags)
 		opcode = class_of(q) | XR_OP_SEND_ONLY;
 	path = *xt_qp_path(q->qp);
-	if (q->type == XR_QPT_UD) { /* has none: from anywhere, to this host or the group */
+	if (q->type == XR_QPT_UD) { /* no path: from any address, to this device or the group */
 		path = *xt_ahs_path(w->ahs, AH_FAR);
 		path.sgid = (odd & 7) == 6 ? fuzz_group : path.sgid;
 		qpn = (odd & 7) == 6 ? XR_MULTICAST_QPN : qpn;
@@ -226,7 +228,7 @@ static void packet(struct world *w, struct stream *in)
 	world_rx(w, f.data, f.len);
 }
 
-/* A frame of the wire: delivered, twice, lost, changed, or kept for later */
+/* Takes the oldest queued frame and delivers it once or more, drops it, or changes it. */
 static void deliver(struct world *w, struct stream *in)
 {
 	uint8_t how = input_u8(in), times = how & 0xc ? 1 : 1 + (how & 3);
@@ -341,7 +343,10 @@ static void receive_work(struct world *w, struct stream *in)
 	qp_post_recv(q, n, sge);
 }
 
-/* Any state and mask: right ones are rare, so the way up again is an action of its own. */
+/*
+ * Modifies a QP with arbitrary attributes. Valid ones are rare, so that an action of its own brings
+ * the QP up again.
+ */
 static void modify(struct world *w, struct stream *in)
 {
 	struct fuzz_qp *q = &w->qp[input_u8(in) % QP_COUNT];
@@ -355,7 +360,7 @@ static void modify(struct world *w, struct stream *in)
 		return;
 	}
 	if (how < 0x80) {
-		/* the good client stays as it is */
+		/* the QPs of the good client do not change */
 		qp_remake(q, q->id < QP_GOOD_A ? how >> 2 & (KIND_COUNT - 1) : KIND_RC,
 			  how & 0x20 && q->id < QP_GOOD_A);
 		qp_bring_up(q, how & 3);
@@ -365,7 +370,7 @@ static void modify(struct world *w, struct stream *in)
 	mask = input_u32(in);
 	if (how & 1)
 		attr.qp_state &= 7;
-	/* the honest client posts anew after RESET, and its peer stays the one that it was */
+	/* no RESET, after which the client would have to post again; and keep the peer */
 	if (attr.qp_state == XR_QPS_RESET || path.ip_version == 0)
 		mask &= ~(uint32_t)IBV_QP_STATE;
 	if (!xt_qp_modify_check(q->qp, &attr, mask))
@@ -376,7 +381,7 @@ static void modify(struct world *w, struct stream *in)
 	MUST(attr.qp_state == xt_qp_info(q->qp)->state);
 }
 
-/* Polling, as a program with a completion channel does it now and then */
+/* Polls, arms or resizes the CQ. */
 static void poll_or_arm(struct world *w, uint8_t how)
 {
 	if (how & 0x20)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The frame parser and the ICRC, on frames in pieces and with metadata that lie.
+ * The parser and the ICRC, with frames in several segments and with wrong metadata.
  *
- * Input: one byte that says how the frame is cut, 8 bytes of metadata, then the frame.
- *   bits 1:0  pieces - 1
- *   bit 2     try the metadata of the input also
+ * Input: one byte, 8 bytes of metadata, then the frame. Bits of the first byte:
+ *   1:0  number of segments - 1
+ *   2    also check the ICRC with the metadata of the input
  */
 #include "daemon/transport/icrc.h"
 #include "input.h"
@@ -15,16 +15,16 @@ struct cut {
 	uint8_t *block[XT_MAX_SEGS];
 };
 
-/* Each piece in memory of its own, exactly as long as it is, so that overruns show. */
-static void cut_frame(struct cut *c, const uint8_t *data, uint32_t len, unsigned pieces)
+/* Copies each segment to memory of exactly its length, so that overruns are detected. */
+static void cut_frame(struct cut *c, const uint8_t *data, uint32_t len, unsigned segments)
 {
 	uint32_t off = 0, n;
 
 	memset(c, 0, sizeof(*c));
 	c->frame.len = len;
-	for (unsigned i = 0; i < pieces; i++) {
+	for (unsigned i = 0; i < segments; i++) {
 		n = len - off;
-		if (i + 1 < pieces)
+		if (i + 1 < segments)
 			n = i || n < XT_MAX_HEADERS ? n / 2 : XT_MAX_HEADERS;
 		if (!i && n < XT_MAX_HEADERS)
 			n = len - off < XT_MAX_HEADERS ? len - off : XT_MAX_HEADERS;
@@ -59,7 +59,7 @@ static void check_meta(const struct xt_frame *f)
 	MUST(m->qpn <= XR_QPN_MASK);
 }
 
-/* A frame without trailer that is sealed has a right ICRC; in one piece as in many. */
+/* xt_icrc_seal() gives a frame without padding a right ICRC, in one segment or in three. */
 static void check_seal(const uint8_t *data, const struct xt_frame *parsed)
 {
 	uint32_t len = parsed->meta.payload_off + parsed->meta.payload_len +
@@ -83,21 +83,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct stream in = { data, size };
 	uint8_t how = input_u8(&in);
-	struct xr_meta lies;
+	struct xr_meta wrong;
 	struct cut c;
 
-	memset(&lies, 0, sizeof(lies));
-	lies.magic = XR_META_MAGIC;
-	lies.ip_version = 4;
-	lies.ip_off = input_u16(&in);
-	lies.bth_off = input_u16(&in);
-	lies.payload_off = input_u16(&in);
-	lies.payload_len = input_u16(&in);
+	memset(&wrong, 0, sizeof(wrong));
+	wrong.magic = XR_META_MAGIC;
+	wrong.ip_version = 4;
+	wrong.ip_off = input_u16(&in);
+	wrong.bth_off = input_u16(&in);
+	wrong.payload_off = input_u16(&in);
+	wrong.payload_len = input_u16(&in);
 	if (in.left > XT_MAX_FRAME + 64)
 		return 0;
 	cut_frame(&c, in.data, (uint32_t)in.left, 1 + (how & 3));
 	if (how & 4) {
-		c.frame.meta = lies;
+		c.frame.meta = wrong;
 		xt_icrc_ok(&c.frame);
 		memset(&c.frame.meta, 0, sizeof(c.frame.meta));
 	}

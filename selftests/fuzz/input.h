@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/*
- * Fuzzer input as a stream of values; zeros after its end. A harness that wants numbers first
- * and raw bytes last takes what is left with input_rest().
- */
+/* Fuzzer input as a stream of values. The stream continues with zeros after its end. */
 #ifndef INPUT_H
 #define INPUT_H
 
@@ -17,7 +14,7 @@ struct stream {
 	size_t left;
 };
 
-/* A broken invariant: the fuzzer takes it as a crash and keeps the input. */
+/* Asserts an invariant. If it is false, libFuzzer reports a crash and saves the input. */
 #define MUST(cond)                                                                                 \
 	do {                                                                                       \
 		if (!(cond)) {                                                                     \
@@ -61,14 +58,6 @@ static inline uint16_t input_u16(struct stream *in)
 static inline uint32_t input_u32(struct stream *in)
 {
 	uint32_t v;
-
-	input_bytes(in, &v, sizeof(v));
-	return v;
-}
-
-static inline uint64_t input_u64(struct stream *in)
-{
-	uint64_t v;
 
 	input_bytes(in, &v, sizeof(v));
 	return v;

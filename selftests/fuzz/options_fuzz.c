@@ -2,7 +2,7 @@
 /*
  * The daemon's command line and configuration file.
  *
- * Input: arguments, each ended by a zero byte, an empty one, then the file.
+ * Input: arguments, each followed by a zero byte; an empty argument; the file.
  */
 #include <errno.h>
 #include <sys/mman.h>
@@ -14,7 +14,7 @@
 
 #define MAX_ARGS 32
 
-/* What is said about mistakes is of no interest here. */
+/* Discards messages about errors. */
 static void be_quiet(void)
 {
 	static bool done;
@@ -27,7 +27,7 @@ static void be_quiet(void)
 	MUST(stdout);
 }
 
-/* The next argument, in memory exactly as long as it is; NULL: no more */
+/* Returns the next argument, in memory of exactly its length; NULL after the last one. */
 static char *next_arg(struct stream *in)
 {
 	const uint8_t *end = in->left ? memchr(in->data, 0, in->left) : NULL;
@@ -46,7 +46,9 @@ static char *next_arg(struct stream *in)
 	return arg;
 }
 
-/* Files other than the input's own are left alone. */
+/*
+ * Options that name a configuration file are skipped, so that only the file of the input is read.
+ */
 static bool names_config(const char *arg)
 {
 	return !strncmp(arg, "--co", 4);
@@ -103,7 +105,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	MUST(err == 0 || err == 1 || err == -EINVAL);
 	if (!err)
 		check(&opt);
-	/* getopt_long() reorders them, but they are all still there */
+	/* getopt_long() has changed the order of the pointers, but all are still in argv */
 	while (argc)
 		free(argv[--argc]);
 	close(fd);

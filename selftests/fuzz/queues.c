@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Queue pairs of all types, the SRQs that they take from, and work for them. */
+/* QPs of all types, their SRQs, and work requests */
 #include "world.h"
 
 void *world_ring(uint32_t depth, uint32_t stride)
@@ -55,7 +55,7 @@ void srq_open(struct world *w, enum srq_id id)
 	MUST(xt_numbers_add(w->shared.srqs, &s->xt, &slot, &s->xt.number));
 }
 
-/* Whatever was taken is complete, but for what QPs took with them when they ended. */
+/* Checks that all consumed receives have completed, except at most one for each QP that ended. */
 void srq_close(struct world *w, enum srq_id id)
 {
 	struct fuzz_srq *s = &w->srq[id];
@@ -81,7 +81,7 @@ void srq_check_cqe(struct world *w, const struct xr_cqe *cqe)
 	s->open[index] = false;
 }
 
-/* The SRQ that a QP takes from; of XRC the one that its peer ought to name. NULL: none */
+/* Returns the SRQ of a QP, for XRC the one that its peer should name; NULL: none. */
 struct fuzz_srq *qp_srq(const struct fuzz_qp *q)
 {
 	if (q->kind == KIND_XRC_RECV)
@@ -98,7 +98,7 @@ static bool srq_may_post(const struct fuzz_srq *s)
 
 /* ---- queue pairs ------------------------------------------------------------------ */
 
-/* The queues that a QP of its kind has */
+/* Queues of each kind of QP */
 static void add_queues(struct fuzz_qp *q, struct xt_qp_init *init)
 {
 	if (init->type == XR_QPT_XRC_RECV) {
@@ -152,7 +152,7 @@ void qp_create(struct world *w, enum qp_id id)
 		MUST(!xt_group_attach(w->shared.groups, &fuzz_group, q->qp));
 }
 
-/* What it has of an SRQ is not flushed when it ends like this. */
+/* Counts QPs that end: a receive of the SRQ that they have consumed is not flushed. */
 static void forget_receives(struct fuzz_qp *q)
 {
 	for (unsigned i = 0; i < SRQ_COUNT; i++)
@@ -211,7 +211,7 @@ void world_add_ahs(struct world *w)
 	     !xt_ahs_set(w->ahs, AH_OTHERS, PD_GOOD, &far));
 }
 
-/* What a type requires to enter a state */
+/* Attributes that a type requires to enter a state */
 static uint32_t required(uint32_t type, uint32_t state)
 {
 	static const uint32_t masks[][XR_QPS_ERR + 1] = {
@@ -289,7 +289,7 @@ void qp_bring_up(struct fuzz_qp *q, uint32_t state)
 		MUST(!qp_to(q, s));
 }
 
-/* Of another kind from now on, and its peer as well if that is asked for */
+/* Creates a QP again with another kind, with peer_too also its peer. */
 void qp_remake(struct fuzz_qp *q, enum qp_kind kind, bool peer_too)
 {
 	struct fuzz_qp *peer = &q->world->qp[peer_of[q->id]];
@@ -373,7 +373,7 @@ void qp_post_recv(struct fuzz_qp *q, uint32_t num_sge, const struct xr_sge *sge)
 	post(q, queue);
 }
 
-/* Where a request goes, of the types that say so in each: mostly somewhere */
+/* Sets the destination of a WR of UD or XRC, in most cases to one that exists. */
 void qp_add_destination(const struct fuzz_qp *q, struct xr_send_wqe *wqe, uint8_t how)
 {
 	const struct world *w = q->world;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The transport engine against a hostile client: anything may stand in the rings that it shares
- * with the daemon, and change at any moment. Memory that is not the client's stays as
- * it is and does not leave, and another client's work goes on.
+ * The transport engine with a hostile client, which writes arbitrary values to its rings at any
+ * time. Memory of others must not change and must not be sent, and the work of another client must
+ * complete.
  *
- * Input: steps, each an action byte and what the action takes; see step().
+ * Input: steps, each an action byte followed by the values that the action reads; see step().
  */
 #include "world.h"
 
 #define HOSTILE_QPS (QP_FAR + 1)
 
-/* The words that a client may write where it should only read, and the other way round */
+/* Writes to any word of the ring headers, also to those that only the daemon should write. */
 static void poke_index(struct queue *queue, struct stream *in)
 {
 	uint8_t how = input_u8(in);
@@ -70,7 +70,7 @@ static struct xr_sge any_sge(struct stream *in, const struct world *w)
 	return sge;
 }
 
-/* A work request as a program might post it, but for what the input says otherwise */
+/* Builds a valid work request and then changes fields as the input demands. */
 static void add_send(struct world *w, struct fuzz_qp *q, struct stream *in)
 {
 	struct xr_sge target = any_sge(in, w), sge[MAX_SGES];
@@ -127,7 +127,9 @@ static void revive(struct fuzz_qp *q, uint8_t how)
 	qp_bring_up(q, XR_QPS_RTS);
 }
 
-/* One of its queues, its own or an SRQ; an initiator has one, a target none of its own */
+/*
+ * Picks a queue of the QP or its SRQ. An XRC initiator has one queue, an XRC target only the SRQ.
+ */
 static struct queue *pick_queue(struct fuzz_qp *q, bool receive)
 {
 	struct fuzz_srq *s = qp_srq(q);
@@ -181,7 +183,7 @@ static void step(struct world *w, struct stream *in)
 	world_run(w);
 }
 
-/* The other client sends, writes and reads, and nobody disturbs it. */
+/* The good client sends, writes and reads; all its work must succeed. */
 static void check_good(struct world *w)
 {
 	struct fuzz_qp *a = &w->qp[QP_GOOD_A], *b = &w->qp[QP_GOOD_B];

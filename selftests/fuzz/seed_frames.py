@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Writes the seed corpora of the frame and xdp fuzzers: of the captures, the shortest packet of
-each opcode, IP version and kind of network. For xdp as the peer of the XDP tests'
-queue pairs would send it (selftests/bpf/fixture.h).
+"""Writes the seed corpora of the frame and xdp fuzzers: for each opcode, IP version and number of
+VLAN tags, the shortest captured packet. For xdp, addresses and numbers are replaced by those of the
+QPs of the XDP tests (selftests/bpf/fixture.h).
 
     selftests/fuzz/seed_frames.py selftests/pcaps selftests/fuzz/corpus
 """
@@ -10,7 +10,7 @@ import pathlib
 import struct
 import sys
 
-FRAME_PREFIX = bytes(9)  # one piece, no metadata: see frame_fuzz.c
+FRAME_PREFIX = bytes(9)  # one segment, no metadata: see frame_fuzz.c
 XDP_PREFIX = bytes(1)
 
 PEER = {"0800": bytes([10, 9, 0, 1]), "86dd": bytes.fromhex("fd000009" + "00" * 11 + "01")}
@@ -36,7 +36,7 @@ def packets(path):
 
 
 def kind(packet):
-    """(network, ethertype, opcode), None for what is not RoCEv2"""
+    """Returns (number of VLAN tags, ethertype, opcode), or None if the packet is not RoCE v2."""
     tags, at = 0, 12
     while packet[at : at + 2] in (b"\x81\x00", b"\x88\xa8"):
         tags, at = tags + 1, at + 4
@@ -52,7 +52,7 @@ def field(packet, at, value, width):
 
 
 def for_fixture(packet, ethertype, opcode):
-    """The same packet between the fixture's queue pairs"""
+    """Returns the packet with addresses, QPN, PSN and keys of the fixture."""
     out = bytearray(packet)
     ip = 14
     bth = ip + {"0800": 20, "86dd": 40}[ethertype] + 8

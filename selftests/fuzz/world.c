@@ -56,7 +56,7 @@ static void add_seg(struct region *r, uint64_t off, uint64_t len, bool mapped, b
 	};
 }
 
-/* What a byte of memory that must not change is. What may be read by peers is no secret. */
+/* Returns the value of a byte that must not change. Memory that peers may read is not secret. */
 static uint8_t fixed_byte(const struct world *w, unsigned id, uint32_t i)
 {
 	return id == REG_READ ? (uint8_t)i : w->secret[i % sizeof(w->secret)];
@@ -165,7 +165,10 @@ uint8_t *world_take(struct world *w, uint32_t *len)
 	return data;
 }
 
-/* As the worker does: metadata from XDP, which is what the parser finds; what it refuses XDP drops. */
+/*
+ * Receives a frame as a worker does. The parser stands for the XDP program, which sets the
+ * metadata.
+ */
 void world_rx(struct world *w, const uint8_t *data, uint32_t len)
 {
 	uint32_t first = len < XT_MAX_HEADERS ? len : XT_MAX_HEADERS;
@@ -194,7 +197,7 @@ static struct fuzz_qp *qp_of(struct world *w, uint32_t qpn)
 	return NULL;
 }
 
-/* Entries complete in order, each once; those passed over were not signalled. */
+/* Checks that entries complete in order and once, and that skipped entries are not signaled. */
 static void check_order(struct queue *queue, uint32_t index)
 {
 	MUST(index - queue->done < queue->posted - queue->done);
@@ -213,7 +216,7 @@ static void check_cqe(struct world *w, const struct xr_cqe *cqe)
 		srq_check_cqe(w, cqe);
 		return;
 	}
-	/* destroyed meanwhile: the client purges these */
+	/* the QP has been destroyed; the provider would remove the completion */
 	if (!q)
 		return;
 	queue = cqe->is_recv ? &q->rq : &q->sq;
@@ -279,7 +282,7 @@ static void on_async_event(void *ctx, struct xt_qp *qp, struct xt_cq *cq, uint32
 	MUST(type <= IBV_EVENT_WQ_FATAL);
 	if (w->honest || cq == &w->cq[1].cq)
 		MUST(type != IBV_EVENT_CQ_ERR);
-	/* memory that goes away is fatal for the QP whose peer asked for it */
+	/* inaccessible memory is fatal for the QP whose peer requested it */
 	if ((w->honest && !w->took_memory) || (q && q->id >= QP_GOOD_A))
 		MUST(type != IBV_EVENT_QP_FATAL);
 }
@@ -312,7 +315,7 @@ static const struct xt_ops ops = {
 	.qp_state = on_qp_state,
 };
 
-/* ---- the whole -------------------------------------------------------------------- */
+/* ---- world ------------------------------------------------------------------------- */
 
 void world_run(struct world *w)
 {
@@ -327,7 +330,7 @@ void world_advance(struct world *w, uint64_t ns)
 	world_run(w);
 }
 
-/* New in each run: a fuzzer learns what it sees compared, and must not send this by itself. */
+/* A new value in each run: libFuzzer learns values from comparisons and must not send this one. */
 static void make_secret(struct world *w)
 {
 	static uint64_t state = 0x9e3779b97f4a7c15ull;
@@ -370,7 +373,7 @@ void world_open(struct world *w, bool honest)
 		qp_bring_up(&w->qp[i], XR_QPS_RTS);
 }
 
-/* After ERR nothing that was posted is left without its completion. */
+/* Checks that all posted work has completed in ERR, and destroys the QP. */
 static void end_qp(struct world *w, struct fuzz_qp *q)
 {
 	if (xt_qp_info(q->qp)->state != XR_QPS_RESET)

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * One engine with all that it works on, for fuzzers that play its peers and its clients.
+ * An engine and its objects, for fuzzers that act as its peers and clients.
  *
- *   QP_ALONE            IPv4, to a peer that only the fuzzer plays
- *   QP_LEFT  QP_RIGHT   IPv6, to each other by frames that go out and come back in
- *   QP_NEAR  QP_FAR     to each other the direct way
- *   QP_GOOD_A QP_GOOD_B of another client that does nothing wrong, to each other by frames
+ *   QP_ALONE            IPv4, connected to a peer that exists only as fuzzer input
+ *   QP_LEFT  QP_RIGHT   IPv6, connected to each other; sent frames are received again
+ *   QP_NEAR  QP_FAR     connected to each other by loopback
+ *   QP_GOOD_A QP_GOOD_B of a second, correct client; connected to each other by frames
  *
- * All are of type RC at first; but for the good client's they may be made anew of any other kind. Of SRQs
- * there is one for all types but XRC, one for XRC, and one for XRC in a domain where no QP is.
+ * All QPs are created as RC. Except those of the good client, they can be created again with
+ * another kind. There are three SRQs: one for all types but XRC, one for XRC, and one for XRC in an
+ * XRC domain without QPs.
  *
- * Some memory must never change and its bytes must never leave, whatever clients
- * and peers do: world_check() and every frame sent look after that.
+ * Some memory must never change, and its bytes must never be sent, whatever clients and peers do.
+ * world_check() and the check of each sent frame verify this.
  */
 #ifndef WORLD_H
 #define WORLD_H
@@ -28,27 +29,27 @@
 #define RQ_DEPTH 16
 #define MAX_SGES 4
 #define MAX_INLINE 128
-#define MAX_QUEUED 64 /* frames under way */
+#define MAX_QUEUED 64 /* sent frames that have not been delivered */
 #define PD_CLIENT 1
 #define PD_OTHER 2
 #define PD_GOOD 3
-#define MAX_QPS 32 /* of the table */
+#define MAX_QPS 32 /* size of the table */
 #define ALONE_PEER_QPN 0x123456
 #define ALONE_PEER_PSN 0xfffff0
 #define MSG_LIMIT 6000
 
 enum region_id {
-	REG_ALL,     /* every right, mapped */
-	REG_PIECES,  /* every right, mapped and private segments */
+	REG_ALL,     /* all access, mapped */
+	REG_PIECES,  /* all access, mapped and private segments */
 	REG_LOCAL,   /* local write only */
 	REG_WRITE,   /* remote write */
-	REG_GOOD,    /* the well-behaved client's */
-	REG_SECRETS, /* from here on: never to change, never to leave */
+	REG_GOOD,    /* of the good client */
+	REG_SECRETS, /* this and the following: must not change and not be sent */
 	REG_OTHER_PD = REG_SECRETS,
 	REG_STALE,
 	REG_INVALID,
 	REG_COUNT,
-	REG_READ = REG_COUNT, /* remote read, not writable: never to change */
+	REG_READ = REG_COUNT, /* remote read only: must not change */
 	REG_TOTAL
 };
 
@@ -56,13 +57,13 @@ struct region {
 	uint8_t *bytes;
 	uint32_t size;
 	uint64_t va;
-	uint32_t key; /* its value, also when it is gone */
+	uint32_t key; /* stays the same after the key has been released */
 	struct xt_key *live;
 	struct xt_mem mem;
 	struct xt_mem_seg seg[3];
 };
 
-/* Keys that work requests change (changing.c). Pages of REG_ALL lie at FAST_BASE. */
+/* Keys that work requests change (changing.c). FAST_BASE is the address of the pages of REG_ALL. */
 enum { CHANGING_WINDOW_1, CHANGING_WINDOW_2, CHANGING_FAST, CHANGING_COUNT };
 #define FAST_PAGES 4
 #define FAST_BASE 0x7000000
@@ -82,37 +83,37 @@ enum qp_kind {
 };
 
 enum srq_id { SRQ_PLAIN, SRQ_XRC, SRQ_FOREIGN, SRQ_COUNT };
-#define SRQ_POSTS 256 /* in a run */
+#define SRQ_POSTS 256 /* at most, in one run */
 #define FUZZ_DOMAIN 5
 
-enum { AH_FAR = 1, AH_NEAR, AH_GROUP, AH_OTHERS }; /* the last one is another's */
+enum { AH_FAR = 1, AH_NEAR, AH_GROUP, AH_OTHERS }; /* AH_OTHERS is of another client */
 #define FUZZ_QKEY 0x1357
 
 struct queue {
 	struct xr_queue *ring;
 	uint8_t *entries;
 	uint32_t depth, stride;
-	uint32_t posted;       /* free-running, as the ring's producer */
-	uint32_t done;	       /* first entry that no completion covers */
-	bool silent[SQ_DEPTH]; /* by slot: not signalled */
+	uint32_t posted;       /* entries, modulo 2^32, like the producer index of the ring */
+	uint32_t done;	       /* first entry without a completion */
+	bool silent[SQ_DEPTH]; /* by slot: not signaled */
 };
 
 struct fuzz_qp {
 	struct world *world;
 	struct xt_qp *qp;
 	unsigned id;
-	enum qp_kind kind; /* taken by qp_create() */
+	enum qp_kind kind; /* used by qp_create() */
 	uint32_t type;
-	struct queue sq, rq; /* ring NULL: has none */
+	struct queue sq, rq; /* ring is NULL if the QP has none */
 	struct xt_cq *cq;
 };
 
 struct fuzz_srq {
-	unsigned id; /* as those of QPs, behind them */
+	unsigned id; /* follows the numbers of the QPs */
 	struct queue queue;
 	struct xt_srq xt;
-	bool open[SRQ_POSTS]; /* posted, and not completed */
-	unsigned ended;	      /* QPs, with or without a receive of it */
+	bool open[SRQ_POSTS]; /* posted and not completed */
+	unsigned ended;	      /* QPs that ended and may have kept a receive of the SRQ */
 };
 
 struct fuzz_cq {
@@ -138,30 +139,32 @@ struct world {
 	uint64_t fast_lists[XR_FAST_LISTS * FAST_PAGES];
 	struct xt_mem_seg fast_seg[FAST_PAGES];
 	struct xt_mem fast_mem;
-	struct fuzz_cq cq[2]; /* the client's, the good client's */
+	struct fuzz_cq cq[2]; /* of the client, of the good client */
 	struct fuzz_qp qp[QP_COUNT];
 	struct fuzz_srq srq[SRQ_COUNT];
 	struct queued queue[MAX_QUEUED];
 	unsigned queued;
 	uint64_t now;
 	uint8_t secret[8];
-	bool honest;	  /* the client keeps to the rules: its completions are checked */
+	bool honest;	  /* the client is correct: its completions are checked */
 	bool no_room;	  /* tx_get refuses */
-	bool took_memory; /* from under a live region, once at least */
+	bool took_memory; /* memory of a valid region was inaccessible at least once */
 	unsigned good_ok; /* completions of the good client */
 };
 
 void world_open(struct world *w, bool honest);
-/* Ends all QPs, checks that nothing is missing, frees everything. */
+/* Flushes and destroys all QPs, checks that all work has completed, frees everything. */
 void world_close(struct world *w);
-/* Memory that must not change did not. */
+/* Checks that memory which must not change has not changed. */
 void world_check(struct world *w);
 
-/* Calls the engine until it has nothing more to do at once, within reason. */
+/* Runs the engine until it has nothing to do now, at most 16 times. */
 void world_run(struct world *w);
 void world_advance(struct world *w, uint64_t ns);
 void world_rx(struct world *w, const uint8_t *data, uint32_t len);
-/* The oldest frame under way; NULL: none. The caller frees it. */
+/*
+ * Takes the oldest sent frame from the queue. The caller frees it. Returns NULL if there is none.
+ */
 uint8_t *world_take(struct world *w, uint32_t *len);
 void world_poll(struct world *w);
 /* Moves the client's CQ to a new ring. */
@@ -170,9 +173,9 @@ void world_resize(struct world *w, uint32_t depth);
 /* changing.c */
 void world_add_changing(struct world *w);
 void world_end_changing(struct world *w);
-/* What such a key stands for now, if it stands for anything */
+/* Returns an SGE at the memory to which the key is bound now, if any. */
 struct xr_sge world_changing_sge(const struct world *w, unsigned which, struct stream *in);
-/* Makes a work request bind, register or invalidate. */
+/* Turns a work request into a bind, a registration or an invalidation. */
 void world_add_key_work(struct world *w, struct xr_send_wqe *wqe, struct stream *in);
 
 /* queues.c */
@@ -184,7 +187,7 @@ void srq_close(struct world *w, enum srq_id id);
 void srq_check_cqe(struct world *w, const struct xr_cqe *cqe);
 struct fuzz_srq *qp_srq(const struct fuzz_qp *q);
 
-/* RESET, INIT, RTR, RTS: up to the state wanted. */
+/* Moves a QP through RESET, INIT, RTR and RTS up to a state. */
 void qp_bring_up(struct fuzz_qp *q, uint32_t state);
 int qp_to(struct fuzz_qp *q, uint32_t state);
 void qp_create(struct world *w, enum qp_id id);
@@ -197,7 +200,7 @@ void qp_add_destination(const struct fuzz_qp *q, struct xr_send_wqe *wqe, uint8_
 void qp_post_send(struct fuzz_qp *q, const struct xr_send_wqe *wqe, const void *tail, size_t len);
 void qp_post_recv(struct fuzz_qp *q, uint32_t num_sge, const struct xr_sge *sge);
 
-/* What may be done to memory of the client's regions */
+/* Access flags of the client's regions */
 #define ACCESS_ALL (XR_ACCESS_LOCAL_WRITE | XR_ACCESS_REMOTE)
 
 static inline struct xr_sge world_sge(const struct world *w, unsigned region, uint32_t off,

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The XDP program and the daemon's own parser must be of one mind: what one refuses for its
- * form the other refuses for the same reason, and offsets that XDP hands over are those
- * that the parser finds. Runs both XDP programs under BPF_PROG_TEST_RUN.
+ * Compares the two builds of the parser: the XDP programs under BPF_PROG_TEST_RUN and user space.
+ * Both must refuse a malformed frame for the same reason, and find the same offsets in a valid one.
  *
- * Input: one byte, bit 0 a second buffer, then the frame.
+ * Input: one byte, whose bit 0 splits the frame into two buffers, then the frame.
  */
 #include <sched.h>
 
@@ -17,7 +16,7 @@
 
 static struct fixture fixture;
 
-/* Reasons count as coverage. */
+/* Each new reason counts as coverage. */
 __attribute__((section("__libfuzzer_extra_counters"), used)) static uint8_t met[XR_REASON_COUNT];
 
 static void start(void)
@@ -58,7 +57,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct input run;
 
 	start();
-	/* what BPF_PROG_TEST_RUN and the kernel accept as a frame at all */
+	/* lengths that BPF_PROG_TEST_RUN accepts */
 	if (in.left < 14 || in.left > 4300)
 		return 0;
 	frame = (struct xt_frame){ .nseg = 1,

@@ -43,13 +43,19 @@ __attribute__((unused)) static enum xr_reason parse_frame(struct xt_frame *frame
 	return XR_OK;
 }
 
-/* True if the parser can return the reason. Other reasons come from tables or from the host's state. */
+/*
+ * True if the parser can return the reason. Other reasons come from tables or from the host's
+ * state.
+ */
 static inline bool is_parser_reason(enum xr_reason reason)
 {
 	return reason >= XR_TRUNC_ETH && reason <= XR_BAD_PAD && reason != XR_NOT_OUR_ADDR;
 }
 
-/* Returns the bytes from the start of the BTH to an extended header (XR_EXT_*) of an opcode with these flags. */
+/*
+ * Returns the bytes from the start of the BTH to an extended header (XR_EXT_*) of an opcode with
+ * these flags.
+ */
 static inline unsigned ext_off(uint16_t flags, uint16_t ext)
 {
 	return XR_BTH_HLEN + XR_EXT_LEN(flags & (ext - 1));
