@@ -22,8 +22,7 @@
 #define ROUNDS 3
 #define ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
 
-static const char text[] =
-	"This text is written to memory of the owner that is not contiguous.";
+static const char text[] = "This text is written to memory of the owner that is not contiguous.";
 
 /* What the owner sends to the peer */
 struct grant {

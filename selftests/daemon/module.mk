@@ -20,8 +20,9 @@ $(eval $(call test_program,daemon/net,selftests/daemon/net_test.c $(netdev_SRCS)
 # The real server with a fake device and fake clients
 control_LIB := selftests/daemon/control.c selftests/fuzz/fake_device.c $(control_SRCS) \
 	$(addprefix daemon/base/,loop.c log.c options.c)
-$(foreach t,control burden qp srq regions tiers dm import keys,$(eval $(call test_program,daemon/$(t),selftests/daemon/$(t)_test.c \
-	$(control_LIB),transport,-lisal -lpthread,,parallel $(if $(filter tiers,$(t)),root))))
+$(foreach t,control burden qp srq regions tiers dm import keys,$(eval $(call \
+	test_program,daemon/$(t),selftests/daemon/$(t)_test.c $(control_LIB),transport,-lisal -lpthread,,parallel \
+	$(if $(filter tiers,$(t)),root))))
 
 # The linker redirects these functions to wrappers in the test, which make calls fail.
 scarcity_WRAPS := malloc calloc realloc mmap eventfd memfd_create ftruncate socketpair socket shutdown open_memstream \

@@ -12,7 +12,8 @@ $(foreach f,$(filter-out $(E2E_LONG),$(E2E_FILES)),$(eval \
 	$(call suite,$(call e2e_name,$(f)),240,bats --tap $(f),$(E2E_NEEDS),root)))
 $(foreach f,$(E2E_LONG),$(eval \
 	$(call suite,long/$(call e2e_name,$(f)),600,bats --tap $(f),$(E2E_NEEDS),root long)))
-$(eval $(call suite,long/e2e/80-leaks,1200,XR_SOAK=600 bats --tap --filter mixture selftests/e2e/80-leaks.bats,$(E2E_NEEDS),root long))
+$(eval $(call suite,long/e2e/80-leaks,1200,XR_SOAK=600 bats --tap --filter mixture selftests/e2e/80-leaks.bats,\
+	$(E2E_NEEDS),root long))
 
 # $(call verbs_program,name,sources,linker flags): a verbs program of NAME*.c, verbs_util.c and other sources
 verbs_program = $(call program,selftests/e2e/$1,$(wildcard selftests/e2e/$1*.c) \

@@ -9,7 +9,8 @@ $(foreach t,$(PROVIDER_TESTS),$(eval $(call program,selftests/provider/$(t),$(ad
 	selftests/provider/,$(t)_test.c fixture.c fake.c fake_serve.c fake_queues.c),,-libverbs -lpthread -ldl)))
 $(foreach t,$(PROVIDER_TESTS),$(eval $(call suite,provider/$(t),120,env \
 	ASAN_OPTIONS=verify_asan_link_order=0:use_sigaltstack=0 LD_PRELOAD=$(BUILD)/libxroce.so \
-	$(BUILD)/selftests/provider/$(t),$(BUILD)/selftests/provider/$(t) $(BUILD)/libxroce-dl.so,parallel $(if $(filter memory children,$(t)),root))))
+	$(BUILD)/selftests/provider/$(t),$(BUILD)/selftests/provider/$(t) $(BUILD)/libxroce-dl.so,parallel \
+	$(if $(filter memory children,$(t)),root))))
 
 $(eval $(call program,selftests/provider/loader,selftests/provider/loader_test.c,,-ldl))
 $(eval $(call suite,provider/loader,30,env ASAN_OPTIONS=verify_asan_link_order=0 \
