@@ -173,12 +173,15 @@ deps: ## install the Debian packages that building and testing need (as root, if
 try-deps:
 	$(Q)packaging/deps || test "$$(id -u)" != 0
 
-# What needs the packages is built by a second make, after they are installed.
+# Without -j on the command line, tests are built by one job for each processor.
+jobs = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
+
+# A second make builds the tests, after the packages are installed.
 .PHONY: check check-long
 check: try-deps ## run the tests (as root; unit tests need no root); T=NAME runs one suite, folder, bats file or bats test
-	$(Q)$(MAKE) --no-print-directory run-suites
+	$(Q)$(MAKE) --no-print-directory $(jobs) run-suites LONG=
 check-long: try-deps ## run the tests of `make check` and those that take longer
-	$(Q)$(MAKE) --no-print-directory run-suites LONG=--long
+	$(Q)$(MAKE) --no-print-directory $(jobs) run-suites LONG=--long
 
 # selftests/run decides which suites T means, and whether long ones run.
 run := XR_BUILD='$(abspath $(BUILD))' selftests/run $(LONG)
