@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Adopted memory across fork: whatever the program did to the mapping, a child's pages are its own. */
+/* Adopted memory across fork, after the program changed the mapping */
 #include "fixture.h"
 
 #include <sys/mman.h>
@@ -29,7 +29,7 @@ static bool holds(const uint8_t *p, size_t len, uint8_t value)
 	return i == len;
 }
 
-/* Of the mapping at an address: "rw-p" or the like, "" where there is none */
+/* Stores the permissions of the mapping at an address ("rw-p"), or "" if there is none. */
 static void perms_at(const void *addr, char perms[5])
 {
 	unsigned long start, end;
@@ -53,7 +53,7 @@ static bool is_shared(const void *addr)
 	return perms[3] == 's';
 }
 
-/* What a child does to the memory, told by its exit status; then the parent's must be as it was. */
+/* Runs a function in a child process and returns its result. */
 static int in_child(int (*does)(uint8_t *p), uint8_t *p)
 {
 	int status = -1;
@@ -81,11 +81,12 @@ static void advised(struct fixture *f)
 	memset(p, 1, MIB);
 	madvise(p + MIB / 4, MIB / 4, MADV_DONTDUMP);
 	status = in_child(overwrite, p);
-	TAP_OK(!status && holds(p, MIB, 1), "a part has other advice (%d)", status);
+	TAP_OK(!status && holds(p, MIB, 1),
+	       "madvise of a part: the child's writes do not reach the parent (%d)", status);
 	ibv_dereg_mr(mr);
 	TAP_OK(!is_shared(p) && !is_shared(p + MIB / 4) && !is_shared(p + MIB / 2) &&
 		       holds(p, MIB, 1),
-	       "deregistered, it is private");
+	       "madvise of a part: private after deregistration");
 	munmap(p, MIB);
 }
 
@@ -104,9 +105,11 @@ static void partly_unmapped(struct fixture *f)
 	memset(p, 1, MIB);
 	munmap(p, MIB / 2);
 	status = in_child(overwrite_rest, p);
-	TAP_OK(!status && holds(p + MIB / 2, MIB / 2, 1), "a part is unmapped");
+	TAP_OK(!status && holds(p + MIB / 2, MIB / 2, 1),
+	       "munmap of a part: the child's writes do not reach the parent");
 	ibv_dereg_mr(mr);
-	TAP_OK(!is_shared(p + MIB / 2), "deregistered, the rest is private");
+	TAP_OK(!is_shared(p + MIB / 2),
+	       "munmap of a part: the rest is private after deregistration");
 	munmap(p + MIB / 2, MIB / 2);
 }
 
@@ -122,7 +125,8 @@ static void moved(struct fixture *f)
 	TAP_OK(!status && holds(q, MIB, 1), "moved");
 	ibv_dereg_mr(mr);
 	status = in_child(overwrite, q);
-	TAP_OK(!status && holds(q, MIB, 1), "moved, deregistered");
+	TAP_OK(!status && holds(q, MIB, 1),
+	       "mremap: the child's writes do not reach the parent after deregistration");
 	munmap(q, MIB);
 }
 
@@ -145,11 +149,11 @@ static void protected(struct fixture *f)
 	mprotect(p, MIB, RW | PROT_EXEC);
 	ibv_dereg_mr(mr);
 	perms_at(p, perms);
-	TAP_OK(!strcmp(perms, "rwxp"), "deregistered, what may be executed still may");
+	TAP_OK(!strcmp(perms, "rwxp"), "mprotect: memory stays executable after deregistration");
 	munmap(p, MIB);
 }
 
-/* Bytes in the file of what is adopted */
+/* Returns the bytes that page files hold. */
 static long in_file(void)
 {
 	char path[32], link[64];
@@ -175,7 +179,7 @@ static int nothing(uint8_t *p)
 	return !p;
 }
 
-/* The child has children, before and after memory is adopted for itself. */
+/* The child has children before and after it registers memory itself. */
 static int look_later(uint8_t *p)
 {
 	struct ibv_pd *pd = ibv_alloc_pd(fixture->ctx);
@@ -210,15 +214,16 @@ static void parent_deregisters(struct fixture *f)
 	if (read(there[0], &byte, 1) == 1 && !ibv_dereg_mr(mr) && write(go[1], "", 1) != 1)
 		perror("write");
 	waitpid(pid, &status, 0);
-	TAP_OK(!status, "a child keeps what its parent deregisters (%x)", status);
-	TAP_OK(in_file() == before + (long)MIB, "for as long as it lives");
+	TAP_OK(!status, "the child keeps pages that the parent deregisters (%x)", status);
+	TAP_OK(in_file() == before + (long)MIB, "the page file keeps these pages");
 	mr = ibv_reg_mr(f->pd, p, MIB, ALL);
 	ibv_dereg_mr(mr);
-	TAP_OK(in_file() == before && holds(p, MIB, 1), "then the pages are given up");
+	TAP_OK(in_file() == before && holds(p, MIB, 1),
+	       "the page file frees the pages after the child has exited");
 	munmap(p, MIB);
 }
 
-/* Others live where a region's memory was, and are registered before the region goes. */
+/* The program replaces the memory of a region and registers it before it deregisters the region. */
 static void replaced(struct fixture *f)
 {
 	long before = in_file();
@@ -230,10 +235,11 @@ static void replaced(struct fixture *f)
 	memset(p, 3, MIB);
 	new = ibv_reg_mr(f->pd, p, MIB, ALL);
 	ibv_dereg_mr(old);
-	TAP_OK(is_shared(p) && holds(p, MIB, 3), "the new one's memory is left alone");
+	TAP_OK(is_shared(p) && holds(p, MIB, 3),
+	       "deregistering the old region does not change the new memory");
 	ibv_dereg_mr(new);
-	TAP_OK(!is_shared(p) && holds(p, MIB, 3), "and private in the end");
-	TAP_OK(in_file() == before, "the pages of both are given up");
+	TAP_OK(!is_shared(p) && holds(p, MIB, 3), "the new memory is private after deregistration");
+	TAP_OK(in_file() == before, "the page file frees the pages of both");
 	munmap(p, MIB);
 }
 
@@ -249,7 +255,7 @@ int main(void)
 	protected(&f);
 	parent_deregisters(&f);
 	replaced(&f);
-	TAP_OK(fake_objects(&f.daemon) == 1, "no object is left but the PD");
+	TAP_OK(fake_objects(&f.daemon) == 1, "all objects but the PD are destroyed");
 	teardown(&f);
 	return tap_end();
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What datagrams need of the provider: addresses, where they lead, multicast groups. */
+/* Address handles, address resolution, multicast */
 #include <arpa/inet.h>
 
 #include "fixture.h"
@@ -14,20 +14,21 @@ static void address_handles(struct fixture *f)
 	struct ibv_ah *ah;
 
 	ah = ibv_create_ah(f->pd, &attr);
-	TAP_OK(ah && !ibv_destroy_ah(ah), "create_ah, destroy_ah");
+	TAP_OK(ah && !ibv_destroy_ah(ah), "AH: created and destroyed");
 	attr.grh.hop_limit = FAKE_REFUSED_HOP;
 	TAP_OK(!ibv_create_ah(f->pd, &attr) && errno == EHOSTUNREACH,
-	       "an address that is not reached");
+	       "AH: refused if the address cannot be resolved");
 	attr.is_global = 0;
-	TAP_OK(!ibv_create_ah(f->pd, &attr) && errno == EINVAL, "no address without a GRH");
+	TAP_OK(!ibv_create_ah(f->pd, &attr) && errno == EINVAL, "AH: refused without a GRH");
 	/* 10.0.0.2 to 10.0.0.1, TTL 64, protocol 17 */
 	memcpy(ip, "\x45\0\0\x1c\0\0\0\0\x40\x11\x66\xcf\x0a\0\0\x02\x0a\0\0\x01", 20);
 	TAP_OK(!ibv_init_ah_from_wc(f->ctx, 1, &wc, &grh, &attr) && attr.is_global &&
 		       attr.grh.sgid_index == 2 && attr.grh.dgid.raw[15] == 2 &&
 		       attr.grh.hop_limit == 64,
-	       "an address from an IPv4 header");
+	       "init_ah_from_wc: from an IPv4 header");
 	ip[10] ^= 1;
-	TAP_OK(ibv_init_ah_from_wc(f->ctx, 1, &wc, &grh, &attr) == -1, "not with a bad checksum");
+	TAP_OK(ibv_init_ah_from_wc(f->ctx, 1, &wc, &grh, &attr) == -1,
+	       "init_ah_from_wc: refuses a wrong IPv4 checksum");
 	memset(&grh, 0, sizeof(grh));
 	grh.version_tclass_flow = htonl(6u << 28 | 5);
 	grh.next_hdr = 17;
@@ -37,12 +38,12 @@ static void address_handles(struct fixture *f)
 	grh.dgid.raw[15] = 1;
 	TAP_OK(!ibv_init_ah_from_wc(f->ctx, 1, &wc, &grh, &attr) && attr.grh.sgid_index == 0 &&
 		       attr.grh.dgid.raw[15] == 9 && attr.grh.flow_label == 5,
-	       "and from an IPv6 header");
+	       "init_ah_from_wc: from an IPv6 header");
 	ah = ibv_create_ah_from_wc(f->pd, &wc, &grh, 1);
 	TAP_OK(ah && !ibv_destroy_ah(ah), "create_ah_from_wc");
 }
 
-/* libibverbs gives its error as a negative number. */
+/* Like that of libibverbs, this function returns a negative errno. */
 static void neighbours(struct fixture *f)
 {
 	struct ibv_ah_attr attr = { .port_num = 1, .is_global = 1, .grh.dgid.raw[15] = 7 };
@@ -51,12 +52,13 @@ static void neighbours(struct fixture *f)
 
 	TAP_OK(!ibv_resolve_eth_l2_from_gid(f->ctx, &attr, mac, &vlan) && mac[0] == 2 &&
 		       mac[5] == 7 && vlan == 0xffff,
-	       "a neighbour's MAC address, without VLAN");
+	       "resolve_eth_l2: MAC address without VLAN");
 	attr.grh.traffic_class = 5;
-	TAP_OK(!ibv_resolve_eth_l2_from_gid(f->ctx, &attr, mac, &vlan) && vlan == 5, "in a VLAN");
+	TAP_OK(!ibv_resolve_eth_l2_from_gid(f->ctx, &attr, mac, &vlan) && vlan == 5,
+	       "resolve_eth_l2: VLAN");
 	attr.grh.hop_limit = FAKE_REFUSED_HOP;
 	TAP_OK(ibv_resolve_eth_l2_from_gid(f->ctx, &attr, mac, &vlan) == -EHOSTUNREACH,
-	       "one that does not answer");
+	       "resolve_eth_l2: fails if the address cannot be resolved");
 }
 
 static struct ibv_qp *make_ud(struct fixture *f, struct ibv_cq *cq)
@@ -78,15 +80,19 @@ static void groups(struct fixture *f)
 	union ibv_gid group = { .raw = { 0xff, 0x0e, [15] = 1 } }, none = { .raw = { 0xfe, 0x80 } };
 	union ibv_gid other = { .raw = { 0xff, 0x0e, [15] = 2 } };
 
-	TAP_OK(ibv_attach_mcast(rc, &group, 0) == EINVAL, "no group for a connection");
-	TAP_OK(ibv_attach_mcast(ud, &none, 0) == EINVAL, "no group that is none");
-	TAP_OK(ibv_detach_mcast(ud, &group, 0) == EINVAL, "who is not in a group cannot leave it");
-	TAP_OK(!ibv_attach_mcast(ud, &group, 0), "attached");
-	TAP_OK(ibv_detach_mcast(ud, &other, 0) == EINVAL, "to this group, not to another");
+	TAP_OK(ibv_attach_mcast(rc, &group, 0) == EINVAL, "attach_mcast: refused for an RC QP");
+	TAP_OK(ibv_attach_mcast(ud, &none, 0) == EINVAL,
+	       "attach_mcast: refused for a GID that is not a group");
+	TAP_OK(ibv_detach_mcast(ud, &group, 0) == EINVAL,
+	       "detach_mcast: refused for a QP that is not attached");
+	TAP_OK(!ibv_attach_mcast(ud, &group, 0), "attach_mcast: a UD QP");
+	TAP_OK(ibv_detach_mcast(ud, &other, 0) == EINVAL,
+	       "detach_mcast: refused for another group");
 	TAP_OK(ibv_destroy_qp(ud) == EBUSY && !to_state(ud, IBV_QPS_INIT),
-	       "a QP in a group stays, and works on");
-	TAP_OK(!ibv_detach_mcast(ud, &group, 0) && !ibv_destroy_qp(ud), "detached, destroyed");
-	TAP_OK(!ibv_destroy_qp(rc) && !ibv_destroy_cq(cq), "the end of all");
+	       "an attached QP cannot be destroyed and remains usable");
+	TAP_OK(!ibv_detach_mcast(ud, &group, 0) && !ibv_destroy_qp(ud),
+	       "a detached QP is destroyed");
+	TAP_OK(!ibv_destroy_qp(rc) && !ibv_destroy_cq(cq), "RC QP and CQ are destroyed");
 }
 
 int main(void)
@@ -99,7 +105,7 @@ int main(void)
 	address_handles(&f);
 	neighbours(&f);
 	groups(&f);
-	TAP_OK(fake_objects(&f.daemon) == before, "nothing is left");
+	TAP_OK(fake_objects(&f.daemon) == before, "all objects are destroyed");
 	teardown(&f);
 	return tap_end();
 }

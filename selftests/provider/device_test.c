@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Devices, their attributes, ports and addresses; what is refused */
+/* Device list, device attributes, port, GIDs, refused verbs */
 #include "fixture.h"
 
 #include <arpa/inet.h>
@@ -19,7 +19,8 @@ static void no_daemon(void)
 	setenv("XROCE_RUNTIME_DIR", "/nonexistent", 1);
 	errno = 0;
 	list = ibv_get_device_list(&n);
-	TAP_OK(list ? n >= 0 : errno == ENOSYS && n == 0, "no daemon: what libibverbs says");
+	TAP_OK(list ? n >= 0 : errno == ENOSYS && n == 0,
+	       "without a daemon, the list is that of libibverbs");
 	if (list)
 		ibv_free_device_list(list);
 }
@@ -31,29 +32,32 @@ static void device_list(void)
 
 	errno = 7;
 	list = ibv_get_device_list(&n);
-	TAP_OK(list && n >= 1 && !list[n] && errno == 7, "our device is listed, errno untouched");
-	TAP_OK(!strcmp(ibv_get_device_name(list[n - 1]), FAKE_DEVICE), "by its name");
-	TAP_OK(ibv_get_device_guid(list[n - 1]) == FAKE_GUID, "with its GUID");
-	TAP_OK(ibv_get_device_index(list[n - 1]) == -1, "without an index of the kernel's");
+	TAP_OK(list && n >= 1 && !list[n] && errno == 7,
+	       "the device is listed and errno unchanged");
+	TAP_OK(!strcmp(ibv_get_device_name(list[n - 1]), FAKE_DEVICE),
+	       "the device has the daemon's name");
+	TAP_OK(ibv_get_device_guid(list[n - 1]) == FAKE_GUID, "the device has the daemon's GUID");
+	TAP_OK(ibv_get_device_index(list[n - 1]) == -1, "the device has no kernel index");
 	again = ibv_get_device_list(NULL);
 	TAP_OK(again[n - 1] == list[n - 1], "a second list has the same device");
 	ibv_free_device_list(list);
-	TAP_OK(!strcmp(ibv_get_device_name(again[n - 1]), FAKE_DEVICE), "freed one by one");
+	TAP_OK(!strcmp(ibv_get_device_name(again[n - 1]), FAKE_DEVICE),
+	       "a device remains valid after another list was freed");
 	ibv_free_device_list(again);
 	setenv("XROCE_DEVICES", "other,fak,fake00", 1);
 	again = ibv_get_device_list(&i);
-	TAP_OK(i == n - 1, "not listed among devices that do not name it");
+	TAP_OK(i == n - 1, "XROCE_DEVICES hides a device that it does not name");
 	if (again)
 		ibv_free_device_list(again);
 	setenv("XROCE_DEVICES", "other," FAKE_DEVICE, 1);
 	again = ibv_get_device_list(&i);
-	TAP_OK(i == n, "listed where they do");
+	TAP_OK(i == n, "XROCE_DEVICES shows a device that it names");
 	ibv_free_device_list(again);
 	unsetenv("XROCE_DEVICES");
-	TAP_OK(!ibv_import_device(0), "no device from a foreign fd");
+	TAP_OK(!ibv_import_device(0), "ibv_import_device fails for a foreign descriptor");
 }
 
-/* Late is not gone; stopped is as good as gone, which must not take long. */
+/* A slow daemon is waited for; a stopped one is given up soon. */
 static void late_and_stopped(struct fixture *f)
 {
 	struct ibv_context *ctx;
@@ -62,7 +66,7 @@ static void late_and_stopped(struct fixture *f)
 
 	fake_slow(&f->daemon, 1000);
 	ctx = open_fake();
-	TAP_OK(ctx, "a daemon that answers after a second is found and opened");
+	TAP_OK(ctx, "a daemon that replies after a second is found and opened");
 	if (ctx)
 		ibv_close_device(ctx);
 	fake_slow(&f->daemon, 0);
@@ -70,13 +74,13 @@ static void late_and_stopped(struct fixture *f)
 	waitpid(f->daemon.pid, &status, WUNTRACED);
 	begun = time(NULL);
 	ctx = open_fake();
-	TAP_OK(!ctx && time(NULL) - begun < 4, "one that is stopped is soon given up");
+	TAP_OK(!ctx && time(NULL) - begun < 4, "a stopped daemon is given up within seconds");
 	kill(f->daemon.pid, SIGCONT);
 	ctx = open_fake();
-	TAP_OK(ctx && !ibv_close_device(ctx), "and there again when it goes on");
+	TAP_OK(ctx && !ibv_close_device(ctx), "a daemon that continues is found again");
 }
 
-/* As NCCL and others do: nothing of libibverbs is linked, all is looked up. */
+/* Programs such as NCCL open libibverbs with dlopen() and look up every function. */
 static void looked_up(void)
 {
 	void *handle = dlopen("libibverbs.so.1", RTLD_NOW), *ours, *theirs;
@@ -84,12 +88,13 @@ static void looked_up(void)
 	ours = dlvsym(handle, "ibv_get_device_list", "IBVERBS_1.1");
 	theirs = dlvsym(handle, "ibv_wc_status_str", "IBVERBS_1.1");
 	TAP_OK(ours && ours == dlsym(RTLD_DEFAULT, "ibv_get_device_list"),
-	       "dlopen of libibverbs finds our functions");
-	TAP_OK(theirs && theirs == dlsym(RTLD_DEFAULT, "ibv_wc_status_str"), "and the others");
+	       "dlopen of libibverbs finds the provider's functions");
+	TAP_OK(theirs && theirs == dlsym(RTLD_DEFAULT, "ibv_wc_status_str"),
+	       "dlopen of libibverbs finds the other functions of libibverbs");
 	TAP_OK(dlopen("libibverbs.so.1", RTLD_NOW | RTLD_NOLOAD) == handle,
-	       "again the same handle");
+	       "a second dlopen returns the same handle");
 	TAP_OK(!dlopen("libnosuch.so.1", RTLD_NOW) && strstr(dlerror(), "libnosuch.so.1"),
-	       "errors of other libraries are theirs");
+	       "dlopen errors for other libraries are unchanged");
 	dlclose(handle);
 }
 
@@ -119,11 +124,12 @@ static void queries(struct fixture *f)
 	TAP_OK(!vctx->query_device_ex(f->ctx, NULL, &ex.attr, sizeof(attr) + 8) &&
 		       ex.attr.orig_attr.max_pd == 100 && !ex.attr.comp_mask &&
 		       ((uint8_t *)&ex)[sizeof(attr) + 8] == 0x55,
-	       "query_device_ex into a shorter struct");
+	       "query_device_ex fills a shorter struct");
 	memset(&ex, 0x55, sizeof(ex));
 	TAP_OK(!vctx->query_device_ex(f->ctx, NULL, &ex.attr, sizeof(ex)) && !ex.after[63],
-	       "query_device_ex into a longer one");
-	TAP_OK(vctx->query_device_ex(f->ctx, NULL, &ex.attr, 16) == EINVAL, "but not too short");
+	       "query_device_ex fills a longer struct with zeros");
+	TAP_OK(vctx->query_device_ex(f->ctx, NULL, &ex.attr, 16) == EINVAL,
+	       "query_device_ex refuses a struct that is too short");
 	TAP_OK(!ibv_query_port(f->ctx, 1, &port) && port.state == IBV_PORT_ACTIVE &&
 		       port.link_layer == IBV_LINK_LAYER_ETHERNET &&
 		       port.flags & IBV_QPF_GRH_REQUIRED,
@@ -132,8 +138,8 @@ static void queries(struct fixture *f)
 	TAP_OK(!old_query_port(f->ctx, 1, raw) &&
 		       ((struct ibv_port_attr *)raw)->active_mtu == IBV_MTU_2048 &&
 		       raw[offsetof(struct ibv_port_attr, port_cap_flags2)] == 0x55,
-	       "the exported query_port stays in its struct");
-	TAP_OK(ibv_query_port(f->ctx, 2, &port) == EINVAL, "no second port");
+	       "the exported ibv_query_port fills only the original struct");
+	TAP_OK(ibv_query_port(f->ctx, 2, &port) == EINVAL, "query_port: port 2 does not exist");
 }
 
 static void addresses(struct fixture *f)
@@ -146,21 +152,27 @@ static void addresses(struct fixture *f)
 	int type = -1;
 
 	TAP_OK(!ibv_query_gid(f->ctx, 1, 0, &gid) && gid.raw[0] == 0xfe, "query_gid");
-	TAP_OK(!ibv_query_gid(f->ctx, 1, 1, &gid) && !gid.raw[0], "an empty one is zeros");
-	TAP_OK(ibv_query_gid(f->ctx, 1, 256, &gid) == -1 && errno == EINVAL, "beyond the table");
+	TAP_OK(!ibv_query_gid(f->ctx, 1, 1, &gid) && !gid.raw[0],
+	       "query_gid returns zeros for an empty entry");
+	TAP_OK(ibv_query_gid(f->ctx, 1, 256, &gid) == -1 && errno == EINVAL,
+	       "query_gid refuses an index beyond the table");
 	TAP_OK(!ibv_query_gid_ex(f->ctx, 1, 2, entry, 0) && entry->gid_index == 2 &&
 		       entry->gid_type == IBV_GID_TYPE_ROCE_V2,
 	       "query_gid_ex");
-	TAP_OK(ibv_query_gid_ex(f->ctx, 1, 1, entry, 0) == ENODATA, "an empty one is ENODATA");
-	TAP_OK(ibv_query_gid_ex(f->ctx, 1, 2, entry, 1) == EINVAL, "no flags are known");
+	TAP_OK(ibv_query_gid_ex(f->ctx, 1, 1, entry, 0) == ENODATA,
+	       "query_gid_ex returns ENODATA for an empty entry");
+	TAP_OK(ibv_query_gid_ex(f->ctx, 1, 2, entry, 1) == EINVAL, "query_gid_ex refuses flags");
 	TAP_OK(ibv_query_gid_table(f->ctx, entry, 4, 0) == 2 && entry[1].gid_index == 2,
 	       "query_gid_table");
-	TAP_OK(ibv_query_gid_table(f->ctx, entry, 1, 0) == -EINVAL, "too small");
-	TAP_OK(gid_type && !gid_type(f->ctx, 1, 2, &type) && type == 1, "gid type v2");
+	TAP_OK(ibv_query_gid_table(f->ctx, entry, 1, 0) == -EINVAL,
+	       "query_gid_table refuses a table that is too small");
+	TAP_OK(gid_type && !gid_type(f->ctx, 1, 2, &type) && type == 1,
+	       "ibv_query_gid_type returns RoCE v2");
 	TAP_OK(!ibv_query_pkey(f->ctx, 1, 0, &pkey) && pkey == htons(0xffff), "query_pkey");
-	TAP_OK(ibv_query_pkey(f->ctx, 1, 1, &pkey) == -1, "only one");
+	TAP_OK(ibv_query_pkey(f->ctx, 1, 1, &pkey) == -1, "query_pkey: there is only index 0");
 	TAP_OK(ibv_get_pkey_index(f->ctx, 1, htons(0xffff)) == 0, "get_pkey_index");
-	TAP_OK(ibv_get_pkey_index(f->ctx, 1, htons(1)) == -1, "no other");
+	TAP_OK(ibv_get_pkey_index(f->ctx, 1, htons(1)) == -1,
+	       "get_pkey_index: there is no other P_Key");
 }
 
 #define REFUSED(call) TAP_OK((errno = 0, !(call)) && errno == EOPNOTSUPP, "EOPNOTSUPP: " #call)
@@ -205,7 +217,7 @@ int main(void)
 	queries(&f);
 	addresses(&f);
 	refusals(&f);
-	TAP_OK(fake_objects(&f.daemon) == 1, "no object is left but the PD");
+	TAP_OK(fake_objects(&f.daemon) == 1, "all objects but the PD are destroyed");
 	teardown(&f);
 	return tap_end();
 }

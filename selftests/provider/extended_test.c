@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Extended verbs against the fake daemon: CQs polled one by one, work requests built piece by piece.
- * Run with libxroce.so preloaded.
+ * Extended CQs and QPs, parent and thread domains, rate limits, against the fake daemon.
  */
 #include "fixture.h"
 
@@ -24,7 +23,7 @@ static uint64_t clock_ns(clockid_t id)
 	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
 }
 
-/* ---- completion queues --------------------------------------------------------- */
+/* ---- completion queues -------------------------------------------------------- */
 
 #define ALL_WC                                                                                     \
 	(IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |                             \
@@ -50,20 +49,23 @@ static void cq_creation(struct fixture *f)
 	int i, refused = 0;
 
 	TAP_OK(cq && cq->cqe == 16 && !fake_cq_flags(&f->daemon, cq->handle),
-	       "an extended CQ; flags that the mask does not name do not count");
-	TAP_OK(!ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), "is destroyed as any");
+	       "create_cq_ex: flags without IBV_CQ_INIT_ATTR_MASK_FLAGS are ignored");
+	TAP_OK(!ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), "destroy_cq: an extended CQ");
 	cq = make_cq_ex(f, 4, IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN);
 	TAP_OK(cq && cq->cq_context == f &&
 		       fake_cq_flags(&f->daemon, cq->handle) == XR_CQF_IGNORE_OVERRUN,
-	       "the daemon is told to ignore overruns");
+	       "create_cq_ex: IGNORE_OVERRUN is passed to the daemon");
 	ibv_destroy_cq(ibv_cq_ex_to_cq(cq));
 	attr.cqe = 0;
-	TAP_OK(!ibv_create_cq_ex(f->ctx, &attr) && errno == EINVAL, "a CQ of 0");
+	TAP_OK(!ibv_create_cq_ex(f->ctx, &attr) && errno == EINVAL,
+	       "create_cq_ex: 0 entries are EINVAL");
 	attr.cqe = 4097;
-	TAP_OK(!ibv_create_cq_ex(f->ctx, &attr) && errno == EINVAL, "a CQ too large");
+	TAP_OK(!ibv_create_cq_ex(f->ctx, &attr) && errno == EINVAL,
+	       "create_cq_ex: too many entries are EINVAL");
 	attr.cqe = 4;
 	attr.comp_vector = 1;
-	TAP_OK(!ibv_create_cq_ex(f->ctx, &attr) && errno == EINVAL, "comp_vector 1");
+	TAP_OK(!ibv_create_cq_ex(f->ctx, &attr) && errno == EINVAL,
+	       "create_cq_ex: comp_vector 1 is EINVAL");
 	attr.comp_vector = 0;
 	for (i = 0; i < 64; i++) {
 		attr.wc_flags = 1ull << i;
@@ -72,13 +74,16 @@ static void cq_creation(struct fixture *f)
 		if (cq)
 			ibv_destroy_cq(ibv_cq_ex_to_cq(cq));
 	}
-	TAP_OK(refused == 64 - __builtin_popcountll(ALL_WC), "unknown wc_flags");
+	TAP_OK(refused == 64 - __builtin_popcountll(ALL_WC),
+	       "create_cq_ex: unsupported wc_flags are EOPNOTSUPP");
 	attr.wc_flags = 0;
 	attr.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS;
 	attr.flags = 4;
-	TAP_OK(!ibv_create_cq_ex(f->ctx, &attr) && errno == EOPNOTSUPP, "unknown flags");
+	TAP_OK(!ibv_create_cq_ex(f->ctx, &attr) && errno == EOPNOTSUPP,
+	       "create_cq_ex: unknown flags are EOPNOTSUPP");
 	attr.comp_mask = 4;
-	TAP_OK(!ibv_create_cq_ex(f->ctx, &attr) && errno == EOPNOTSUPP, "unknown masks");
+	TAP_OK(!ibv_create_cq_ex(f->ctx, &attr) && errno == EOPNOTSUPP,
+	       "create_cq_ex: an unknown comp_mask is EOPNOTSUPP");
 }
 
 static bool stamped(struct ibv_cq_ex *cq, uint64_t before)
@@ -99,10 +104,10 @@ static void cq_polling(struct fixture *f)
 	struct ibv_poll_cq_attr attr = { .comp_mask = 1 };
 	struct ibv_wc wc;
 
-	TAP_OK(ibv_start_poll(cq, &attr) == EINVAL, "start_poll knows no masks");
+	TAP_OK(ibv_start_poll(cq, &attr) == EINVAL, "start_poll: an unknown comp_mask is EINVAL");
 	attr.comp_mask = 0;
 	TAP_OK(ibv_start_poll(cq, &attr) == ENOENT && ibv_start_poll(cq, &attr) == ENOENT,
-	       "an empty CQ needs no end_poll");
+	       "start_poll: ENOENT does not lock an empty CQ");
 	post_send(qp, 7, 3);
 	post_recv(qp, 50, 1);
 	fake_complete(&f->daemon, qp->qp_num, false, 2, IBV_WC_SUCCESS, false);
@@ -114,25 +119,28 @@ static void cq_polling(struct fixture *f)
 		       !ibv_wc_read_dlid_path_bits(cq) && !ibv_wc_read_vendor_err(cq) &&
 		       !ibv_wc_read_byte_len(cq) && !ibv_wc_read_src_qp(cq),
 	       "start_poll");
-	TAP_OK(stamped(cq, before), "with its time by either clock");
-	TAP_OK(!ibv_req_notify_cq(plain, 0) && !post_send(qp, 20, 1), "other verbs meanwhile");
+	TAP_OK(stamped(cq, before), "timestamp and wall-clock time");
+	TAP_OK(!ibv_req_notify_cq(plain, 0) && !post_send(qp, 20, 1),
+	       "other verbs may be called while polling");
 	TAP_OK(!ibv_next_poll(cq) && cq->wr_id == 8, "next_poll");
 	TAP_OK(!ibv_next_poll(cq) && cq->wr_id == 50 && cq->status == IBV_WC_LOC_LEN_ERR &&
 		       ibv_wc_read_opcode(cq) == IBV_WC_RECV,
-	       "an error of a receive");
-	TAP_OK(ibv_next_poll(cq) == ENOENT, "the end");
+	       "next_poll: a failed receive");
+	TAP_OK(ibv_next_poll(cq) == ENOENT, "next_poll: ENOENT at the end");
 	ibv_end_poll(cq);
 	fake_complete(&f->daemon, qp->qp_num, false, 1, IBV_WC_SUCCESS, false);
-	TAP_OK(ibv_poll_cq(plain, 1, &wc) == 1 && wc.wr_id == 9, "poll_cq works as well");
+	TAP_OK(ibv_poll_cq(plain, 1, &wc) == 1 && wc.wr_id == 9,
+	       "poll_cq: works for an extended CQ");
 
 	other = make_qp(f, plain, plain, IBV_QPS_RTS);
 	post_send(other, 70, 2);
 	fake_complete(&f->daemon, other->qp_num, false, 2, IBV_WC_SUCCESS, false);
 	fake_complete(&f->daemon, qp->qp_num, false, 1, IBV_WC_SUCCESS, false);
-	TAP_OK(!ibv_start_poll(cq, &attr) && cq->wr_id == 70, "start_poll again");
+	TAP_OK(!ibv_start_poll(cq, &attr) && cq->wr_id == 70,
+	       "start_poll: the first completion of another QP");
 	ibv_destroy_qp(other);
 	TAP_OK(ibv_wc_read_opcode(cq) == IBV_WC_SEND && !ibv_next_poll(cq) && cq->wr_id == 20,
-	       "a QP destroyed meanwhile takes its completions along");
+	       "destroy_qp while polling drops the QP's completions");
 	ibv_end_poll(cq);
 	ibv_destroy_qp(qp);
 	TAP_OK(!ibv_destroy_cq(plain), "destroyed");
@@ -166,7 +174,7 @@ static void *poll_it(void *arg)
 	return NULL;
 }
 
-/* What start_poll() moved to stays until the same thread moves on. */
+/* The completion that start_poll() moved to does not change until the same thread moves on. */
 static void cq_threads(struct fixture *f)
 {
 	struct poller p = { .cq = make_cq_ex(f, 64, 0), .left = 400 };
@@ -209,9 +217,9 @@ static void cq_overwritten(struct fixture *f)
 		}
 		ibv_end_poll(cq);
 	}
-	TAP_OK(good == 8, "of an overwritten CQ the latest are polled");
+	TAP_OK(good == 8, "IGNORE_OVERRUN: the latest completions are polled");
 	TAP_OK(!post_send(qp, 20, 7) && post_send(qp, 0, 1) == ENOMEM,
-	       "and all that completed makes room");
+	       "IGNORE_OVERRUN: all completed entries are free");
 	ibv_destroy_qp(qp);
 	ibv_destroy_cq(plain);
 }
@@ -226,15 +234,16 @@ static void clocks(struct fixture *f)
 		       (uint64_t)values.raw_clock.tv_nsec >= before &&
 		       (uint64_t)values.raw_clock.tv_nsec <= clock_ns(CLOCK_MONOTONIC) &&
 		       values.comp_mask == IBV_VALUES_MASK_RAW_CLOCK,
-	       "the clock that completions are stamped by");
+	       "query_rt_values_ex: the clock of the timestamps");
 	values.comp_mask = IBV_VALUES_MASK_RESERVED;
-	TAP_OK(ibv_query_rt_values_ex(f->ctx, &values) == EOPNOTSUPP, "there are no other values");
+	TAP_OK(ibv_query_rt_values_ex(f->ctx, &values) == EOPNOTSUPP,
+	       "query_rt_values_ex: other values are EOPNOTSUPP");
 	TAP_OK(!ibv_query_device_ex(f->ctx, NULL, &attr) && attr.hca_core_clock == 1000000 &&
 		       attr.completion_timestamp_mask == UINT64_MAX,
-	       "it counts ns, in 64 bits");
+	       "query_device_ex: 1000000 kHz, 64 bits");
 }
 
-/* ---- queue pairs --------------------------------------------------------------- */
+/* ---- queue pairs -------------------------------------------------------------- */
 
 static struct ibv_qp *make_qp_ex(struct fixture *f, struct ibv_cq *cq, enum ibv_qp_type type,
 				 uint64_t ops)
@@ -271,23 +280,27 @@ static void qp_creation(struct fixture *f)
 	};
 	struct ibv_qp *qp = ibv_create_qp_ex(f->ctx, &attr);
 
-	TAP_OK(qp && !ibv_qp_to_qp_ex(qp) && !ibv_destroy_qp(qp), "a QP without send operations");
+	TAP_OK(qp && !ibv_qp_to_qp_ex(qp) && !ibv_destroy_qp(qp),
+	       "create_qp_ex: without send_ops_flags");
 	attr.comp_mask |= IBV_QP_INIT_ATTR_CREATE_FLAGS;
-	TAP_OK(!ibv_create_qp_ex(f->ctx, &attr) && errno == EOPNOTSUPP, "unknown create flags");
+	TAP_OK(!ibv_create_qp_ex(f->ctx, &attr) && errno == EOPNOTSUPP,
+	       "create_qp_ex: unknown create_flags are EOPNOTSUPP");
 	attr.create_flags = 0;
 	qp = ibv_create_qp_ex(f->ctx, &attr);
-	TAP_OK(qp && !ibv_destroy_qp(qp), "no create flags");
+	TAP_OK(qp && !ibv_destroy_qp(qp), "create_qp_ex: create_flags 0");
 	attr.comp_mask |= IBV_QP_INIT_ATTR_MAX_TSO_HEADER;
-	TAP_OK(!ibv_create_qp_ex(f->ctx, &attr) && errno == EOPNOTSUPP, "unknown masks");
+	TAP_OK(!ibv_create_qp_ex(f->ctx, &attr) && errno == EOPNOTSUPP,
+	       "create_qp_ex: an unknown comp_mask is EOPNOTSUPP");
 	attr.comp_mask = IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 	attr.send_ops_flags = IBV_QP_EX_WITH_SEND;
-	TAP_OK(!ibv_create_qp_ex(f->ctx, &attr) && errno == EINVAL, "no PD");
+	TAP_OK(!ibv_create_qp_ex(f->ctx, &attr) && errno == EINVAL,
+	       "create_qp_ex: no PD is EINVAL");
 	TAP_OK(!make_qp_ex(f, cq, IBV_QPT_RC, IBV_QP_EX_WITH_TSO) && errno == EOPNOTSUPP &&
 		       !make_qp_ex(f, cq, IBV_QPT_RC, 1ull << 40) && errno == EOPNOTSUPP,
-	       "operations that nobody has");
+	       "create_qp_ex: unknown operations are EOPNOTSUPP");
 	TAP_OK(!make_qp_ex(f, cq, IBV_QPT_UD, IBV_QP_EX_WITH_RDMA_WRITE) && errno == EOPNOTSUPP,
-	       "operations that the QP's type has not");
-	TAP_OK(!ibv_destroy_cq(cq), "none of which leaves a QP behind");
+	       "create_qp_ex: operations that the type lacks are EOPNOTSUPP");
+	TAP_OK(!ibv_destroy_cq(cq), "create_qp_ex: an error leaves no QP behind");
 }
 
 #define RC_OPS                                                                                     \
@@ -327,7 +340,7 @@ static void free_ex(struct ex *x)
 	ibv_destroy_cq(x->cq);
 }
 
-/* Starts a batch of one; the caller builds it. */
+/* Starts a batch of one WR, which the caller builds. */
 static void start(struct ex *x, uint64_t wr_id, unsigned int flags)
 {
 	ibv_wr_start(x->ex);
@@ -335,7 +348,7 @@ static void start(struct ex *x, uint64_t wr_id, unsigned int flags)
 	x->ex->wr_flags = flags;
 }
 
-/* Ends it, completes it, and gives its entry. */
+/* Completes the batch and gets its entry. */
 static struct entry finish(struct ex *x, uint32_t index)
 {
 	struct entry e = { .wqe.opcode = 0xff };
@@ -366,14 +379,14 @@ static void building(struct fixture *f)
 	TAP_OK(e.wqe.opcode == XR_WR_SEND && e.wqe.wr_id == 5 && e.wqe.num_sge == 1 &&
 		       e.wqe.flags == (XR_SEND_SIGNALED | XR_SEND_SOLICITED) &&
 		       e.sge[0].lkey == 7 && e.sge[0].addr == 0x4000 && e.sge[0].length == 100,
-	       "a SEND with an element");
+	       "wr_send with an element");
 	start(&x, 6, 0);
 	ibv_wr_send_imm(x.ex, 0x11223344);
 	ibv_wr_set_sge_list(x.ex, 2, sge);
 	e = finish(&x, n++);
 	TAP_OK(e.wqe.opcode == XR_WR_SEND_WITH_IMM && e.wqe.imm_data == 0x11223344 &&
 		       e.wqe.num_sge == 2 && !memcmp(e.sge, sge, sizeof(sge)),
-	       "with immediate data and a list");
+	       "wr_send_imm with a list");
 	start(&x, 6, IBV_SEND_INLINE);
 	ibv_wr_rdma_write(x.ex, 0x77, 0x8000);
 	ibv_wr_set_inline_data_list(x.ex, 2, buf);
@@ -381,7 +394,7 @@ static void building(struct fixture *f)
 	TAP_OK(e.wqe.opcode == XR_WR_RDMA_WRITE && e.wqe.rkey == 0x77 &&
 		       e.wqe.remote_addr == 0x8000 && e.wqe.flags == XR_SEND_INLINE &&
 		       e.wqe.inline_len == 8 && !e.wqe.num_sge && !strcmp(e.data, "abcdefg"),
-	       "a WRITE of inline data");
+	       "wr_rdma_write with inline data");
 	start(&x, 6, IBV_SEND_FENCE);
 	ibv_wr_rdma_write_imm(x.ex, 0x78, 0x9000, 0x55);
 	ibv_wr_set_inline_data(x.ex, "xyz", 4);
@@ -389,13 +402,13 @@ static void building(struct fixture *f)
 	TAP_OK(e.wqe.opcode == XR_WR_RDMA_WRITE_WITH_IMM && e.wqe.rkey == 0x78 &&
 		       e.wqe.imm_data == 0x55 && e.wqe.inline_len == 4 &&
 		       e.wqe.flags == (XR_SEND_INLINE | XR_SEND_FENCE) && !strcmp(e.data, "xyz"),
-	       "with immediate data, fenced");
+	       "wr_rdma_write_imm, fenced");
 	start(&x, 6, 0);
 	ibv_wr_rdma_read(x.ex, 0x79, 0xa000);
 	e = finish(&x, n++);
 	TAP_OK(e.wqe.opcode == XR_WR_RDMA_READ && e.wqe.rkey == 0x79 &&
 		       e.wqe.remote_addr == 0xa000 && !e.wqe.num_sge && !e.wqe.inline_len,
-	       "a READ of nothing");
+	       "wr_rdma_read without elements");
 	free_ex(&x);
 }
 
@@ -414,23 +427,22 @@ static void building_atomics_and_keys(struct fixture *f)
 	TAP_OK(e.wqe.opcode == XR_WR_ATOMIC_CMP_AND_SWP && e.wqe.rkey == 3 &&
 		       e.wqe.remote_addr == 0x100 && e.wqe.atomic.compare_add == 4 &&
 		       e.wqe.atomic.swap == 5,
-	       "compare and swap");
+	       "wr_atomic_cmp_swp");
 	start(&x, 1, 0);
 	ibv_wr_atomic_fetch_add(x.ex, 3, 0x108, 9);
 	e = finish(&x, n++);
 	TAP_OK(e.wqe.opcode == XR_WR_ATOMIC_FETCH_AND_ADD && e.wqe.remote_addr == 0x108 &&
 		       e.wqe.atomic.compare_add == 9,
-	       "fetch and add");
+	       "wr_atomic_fetch_add");
 	start(&x, 1, 0);
 	ibv_wr_send_inv(x.ex, 0x900);
 	e = finish(&x, n++);
 	TAP_OK(e.wqe.opcode == XR_WR_SEND_WITH_INV && e.wqe.invalidate_rkey == 0x900,
-	       "a SEND with invalidate");
+	       "wr_send_inv");
 	start(&x, 1, 0);
 	ibv_wr_local_inv(x.ex, 0x901);
 	e = finish(&x, n++);
-	TAP_OK(e.wqe.opcode == XR_WR_LOCAL_INV && e.wqe.invalidate_rkey == 0x901,
-	       "a local invalidate");
+	TAP_OK(e.wqe.opcode == XR_WR_LOCAL_INV && e.wqe.invalidate_rkey == 0x901, "wr_local_inv");
 	start(&x, 1, 0);
 	ibv_wr_bind_mw(x.ex, &mw, 0x501, &info);
 	e = finish(&x, n++);
@@ -438,7 +450,7 @@ static void building_atomics_and_keys(struct fixture *f)
 		       e.wqe.bind.new_rkey == 0x501 && e.wqe.bind.mr_lkey == 0x600 &&
 		       e.wqe.bind.access == IBV_ACCESS_REMOTE_WRITE &&
 		       e.wqe.remote_addr == 0x1000 && e.wqe.bind_len == 0x20,
-	       "a bind");
+	       "wr_bind_mw");
 	free_ex(&x);
 }
 
@@ -450,7 +462,7 @@ static bool nothing_posted(struct ex *x)
 	       !fake_complete(&x->f->daemon, x->qp->qp_num, false, 1, IBV_WC_SUCCESS, false);
 }
 
-/* Whatever is wrong, complete says it, and the whole batch is lost. */
+/* wr_complete() returns the first error, and nothing of the batch is posted. */
 static void bad_batches(struct fixture *f)
 {
 	struct ex x = make_ex(f, IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_READ);
@@ -462,43 +474,43 @@ static void bad_batches(struct fixture *f)
 	ibv_wr_send(x.ex);
 	ibv_wr_rdma_write(x.ex, 1, 1);
 	ibv_wr_send(x.ex);
-	TAP_OK(ibv_wr_complete(x.ex) == EINVAL, "an operation that was not asked for");
+	TAP_OK(ibv_wr_complete(x.ex) == EINVAL, "an operation not in send_ops_flags is EINVAL");
 	start(&x, 1, 0);
 	ibv_wr_set_sge(x.ex, 1, 1, 1);
-	TAP_OK(ibv_wr_complete(x.ex) == EINVAL, "an element of nothing");
+	TAP_OK(ibv_wr_complete(x.ex) == EINVAL, "a setter without a builder is EINVAL");
 	start(&x, 1, 0);
 	ibv_wr_send(x.ex);
 	ibv_wr_set_sge_list(x.ex, 3, sge);
-	TAP_OK(ibv_wr_complete(x.ex) == EINVAL, "too many elements");
+	TAP_OK(ibv_wr_complete(x.ex) == EINVAL, "too many elements are EINVAL");
 	start(&x, 1, 0);
 	ibv_wr_send(x.ex);
 	ibv_wr_set_inline_data(x.ex, data, 65);
-	TAP_OK(ibv_wr_complete(x.ex) == EINVAL, "too much inline data");
+	TAP_OK(ibv_wr_complete(x.ex) == EINVAL, "too much inline data is EINVAL");
 	start(&x, 1, 0);
 	ibv_wr_rdma_read(x.ex, 1, 1);
 	ibv_wr_set_inline_data(x.ex, data, 8);
-	TAP_OK(ibv_wr_complete(x.ex) == EINVAL, "inline data of a READ");
+	TAP_OK(ibv_wr_complete(x.ex) == EINVAL, "inline data of a READ is EINVAL");
 	start(&x, 1, 1 << 20);
 	ibv_wr_send(x.ex);
-	TAP_OK(ibv_wr_complete(x.ex) == EINVAL, "unknown flags");
+	TAP_OK(ibv_wr_complete(x.ex) == EINVAL, "unknown flags are EINVAL");
 	start(&x, 1, 0);
 	for (i = 0; i < 9; i++)
 		ibv_wr_send(x.ex);
-	TAP_OK(ibv_wr_complete(x.ex) == ENOMEM, "more than the queue has room for");
+	TAP_OK(ibv_wr_complete(x.ex) == ENOMEM, "more WRs than the queue has room for are ENOMEM");
 	start(&x, 1, 0);
 	ibv_wr_send(x.ex);
 	ibv_wr_abort(x.ex);
 	start(&x, 1, 0);
 	TAP_OK(!ibv_wr_complete(x.ex) && nothing_posted(&x),
-	       "neither these nor an aborted nor an empty batch posts anything");
+	       "failed, aborted and empty batches post nothing");
 	to_state(x.qp, IBV_QPS_RESET);
 	start(&x, 1, 0);
 	ibv_wr_send(x.ex);
-	TAP_OK(ibv_wr_complete(x.ex) == EINVAL, "a QP that cannot send");
+	TAP_OK(ibv_wr_complete(x.ex) == EINVAL, "a QP that is not in RTS is EINVAL");
 	free_ex(&x);
 }
 
-/* Many batches of each length, with posts of the old way and aborts between them */
+/* Batches of each length, with ibv_post_send() and aborted batches between them */
 static void batches(struct fixture *f)
 {
 	struct ex x = make_ex(f, RC_OPS);
@@ -528,11 +540,11 @@ static void batches(struct fixture *f)
 		good += poll_n(x.cq, wc, n + 1) == (int)n + 1 && wc[n].wr_id == seen + n;
 		seen += n + 1;
 	}
-	TAP_OK(good == 600, "100 batches of 1 to 7 around the ring");
+	TAP_OK(good == 600, "100 batches of 1 to 7 WRs around the ring");
 	free_ex(&x);
 }
 
-/* ---- domains ------------------------------------------------------------------- */
+/* ---- parent domains ----------------------------------------------------------- */
 
 static void domain_refusals(struct fixture *f)
 {
@@ -540,25 +552,27 @@ static void domain_refusals(struct fixture *f)
 	struct ibv_td_init_attr td_attr = { .comp_mask = 1 };
 	struct ibv_pd *parent;
 
-	TAP_OK(!ibv_alloc_td(f->ctx, &td_attr) && errno == EOPNOTSUPP, "unknown masks");
-	TAP_OK(!ibv_alloc_parent_domain(f->ctx, &attr) && errno == EINVAL, "a parent of nothing");
+	TAP_OK(!ibv_alloc_td(f->ctx, &td_attr) && errno == EOPNOTSUPP,
+	       "alloc_td: an unknown comp_mask is EOPNOTSUPP");
+	TAP_OK(!ibv_alloc_parent_domain(f->ctx, &attr) && errno == EINVAL,
+	       "alloc_parent_domain: no PD is EINVAL");
 	attr.pd = f->pd;
 	attr.comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS;
 	TAP_OK(!ibv_alloc_parent_domain(f->ctx, &attr) && errno == EINVAL,
-	       "allocators that are not there");
+	       "alloc_parent_domain: missing allocators are EINVAL");
 	attr.comp_mask = 4;
 	TAP_OK(!ibv_alloc_parent_domain(f->ctx, &attr) && errno == EOPNOTSUPP,
-	       "a field of another release");
+	       "alloc_parent_domain: an unknown comp_mask is EOPNOTSUPP");
 	attr.comp_mask = 0;
 	parent = attr.pd = ibv_alloc_parent_domain(f->ctx, &attr);
 	TAP_OK(parent && !ibv_alloc_parent_domain(f->ctx, &attr) && errno == EINVAL,
-	       "a parent of a parent");
-	TAP_OK(ibv_dealloc_pd(f->pd) == EBUSY, "the PD below stays as long as the parent");
-	TAP_OK(!ibv_dealloc_pd(parent), "which goes");
+	       "alloc_parent_domain: a parent domain as PD is EINVAL");
+	TAP_OK(ibv_dealloc_pd(f->pd) == EBUSY, "dealloc_pd: EBUSY while there is a parent domain");
+	TAP_OK(!ibv_dealloc_pd(parent), "dealloc_pd: the parent domain");
 }
 
-/* What cannot be refused is put off. */
-static void abandoned_domain(struct fixture *f)
+/* unimport_pd() cannot fail, so its effect is deferred. */
+static void unimported_domain(struct fixture *f)
 {
 	unsigned int before = fake_objects(&f->daemon);
 	struct ibv_parent_domain_init_attr attr = { .pd = ibv_alloc_pd(f->ctx) };
@@ -570,10 +584,11 @@ static void abandoned_domain(struct fixture *f)
 	ibv_unimport_pd(attr.pd);
 	mr = ibv_reg_mr(one, buf, sizeof(buf), 0);
 	TAP_OK(mr && !ibv_dereg_mr(mr) && fake_objects(&f->daemon) == before + 1,
-	       "an unimported domain stays below its parents");
-	TAP_OK(!ibv_dealloc_pd(one) && fake_objects(&f->daemon) == before + 1, "until the last");
+	       "unimport_pd: the PD is usable through its parent domains");
+	TAP_OK(!ibv_dealloc_pd(one) && fake_objects(&f->daemon) == before + 1,
+	       "unimport_pd: the PD is freed with the last parent domain");
 	ibv_unimport_pd(two);
-	TAP_OK(fake_objects(&f->daemon) == before, "which may be let go of likewise");
+	TAP_OK(fake_objects(&f->daemon) == before, "unimport_pd: of a parent domain");
 }
 
 static void domains(struct fixture *f)
@@ -597,35 +612,36 @@ static void domains(struct fixture *f)
 	char buf[64];
 
 	TAP_OK(td && parent && parent->handle == pd->handle && objects == 1,
-	       "a thread domain and a parent domain, which the daemon does not see");
-	TAP_OK(ibv_dealloc_td(td) == EBUSY, "the thread domain stays");
+	       "thread domain and parent domain are not known to the daemon");
+	TAP_OK(ibv_dealloc_td(td) == EBUSY, "dealloc_td: EBUSY while there is a parent domain");
 	cq = ibv_create_cq_ex(f->ctx, &cq_attr);
 	cq_attr.parent_domain = pd;
 	TAP_OK(cq && !ibv_create_cq_ex(f->ctx, &cq_attr) && errno == EINVAL,
-	       "a CQ on the parent domain, not on another");
+	       "create_cq_ex: takes a parent domain, not a PD");
 	f->pd = parent;
 	qp = make_qp(f, ibv_cq_ex_to_cq(cq), ibv_cq_ex_to_cq(cq), IBV_QPS_RTS);
 	mr = ibv_reg_mr(parent, buf, sizeof(buf), IBV_ACCESS_LOCAL_WRITE);
-	TAP_OK(qp->pd == parent && mr && mr->pd == parent, "a QP and a region");
+	TAP_OK(qp->pd == parent && mr && mr->pd == parent, "QP and region of a parent domain");
 	post_send(qp, 1, 1);
 	post_recv(qp, 2, 1);
 	fake_complete(&f->daemon, qp->qp_num, false, 1, IBV_WC_SUCCESS, false);
 	TAP_OK(!ibv_start_poll(cq, &poll_attr) && cq->wr_id == 1 && ibv_next_poll(cq) == ENOENT,
-	       "work goes through them");
+	       "a QP of a parent domain sends");
 	ibv_end_poll(cq);
 	mw = ibv_alloc_mw(pd, IBV_MW_TYPE_1);
 	TAP_OK(mw && !ibv_bind_mw(qp, mw, &bind) && !ibv_dealloc_mw(mw),
-	       "and windows of the domain below");
-	TAP_OK(ibv_dealloc_pd(parent) == EBUSY, "the parent domain stays");
+	       "bind_mw: a window of the PD with a QP of the parent domain");
+	TAP_OK(ibv_dealloc_pd(parent) == EBUSY, "dealloc_pd: EBUSY while there is a QP");
 	ibv_destroy_qp(qp);
-	TAP_OK(ibv_dealloc_pd(parent) == EBUSY, "as long as the CQ");
+	TAP_OK(ibv_dealloc_pd(parent) == EBUSY, "dealloc_pd: EBUSY while there is a CQ");
 	ibv_destroy_cq(ibv_cq_ex_to_cq(cq));
 	ibv_dereg_mr(mr);
 	f->pd = pd;
-	TAP_OK(!ibv_dealloc_pd(parent) && !ibv_dealloc_td(td), "in order they go");
+	TAP_OK(!ibv_dealloc_pd(parent) && !ibv_dealloc_td(td),
+	       "parent domain, then thread domain are deallocated");
 }
 
-/* What the program's allocator gave and has not got back */
+/* What the program's allocator has allocated and not freed */
 struct pool {
 	struct ibv_pd *pd;
 	unsigned int pieces[XROCEDV_RES_CQ + 1], wrong;
@@ -682,24 +698,25 @@ static void allocators(struct fixture *f)
 	qp = make_qp(f, cq, cq, IBV_QPS_RTS);
 	TAP_OK(p.pieces[XROCEDV_RES_CQ] == 1 && p.pieces[XROCEDV_RES_SRQ] == 1 &&
 		       p.pieces[XROCEDV_RES_QP] == 3 && !p.wrong,
-	       "queues take the program's memory: CQ, SRQ, QP and its two queues");
+	       "allocator: called for CQ, SRQ, QP and its two queues");
 	post_send(qp, 1, 1);
 	TAP_OK(fake_complete(&f->daemon, qp->qp_num, false, 1, IBV_WC_SUCCESS, false) == 1,
-	       "and work, whatever was in there");
+	       "allocator: memory need not be zeroed");
 	p.refuse = true;
-	TAP_OK(!ibv_create_srq(parent, &srq_attr) && errno == ENOMEM, "an allocator may refuse");
+	TAP_OK(!ibv_create_srq(parent, &srq_attr) && errno == ENOMEM,
+	       "allocator: failure is ENOMEM");
 	p.refuse = false;
 	TAP_OK(!ibv_destroy_qp(qp) && !ibv_destroy_srq(srq) && !ibv_destroy_cq(cq) && !p.wrong &&
 		       !p.pieces[1] && !p.pieces[2] && !p.pieces[3],
-	       "it gets all of it back");
+	       "allocator: all memory is freed");
 	p.pass = true;
 	srq = ibv_create_srq(parent, &srq_attr);
-	TAP_OK(srq && !ibv_destroy_srq(srq) && !p.wrong, "or leaves it to the library");
+	TAP_OK(srq && !ibv_destroy_srq(srq) && !p.wrong, "allocator: IBV_ALLOCATOR_USE_DEFAULT");
 	f->pd = pd;
-	TAP_OK(!ibv_dealloc_pd(parent), "and the domain goes");
+	TAP_OK(!ibv_dealloc_pd(parent), "dealloc_pd: a parent domain with allocators");
 }
 
-/* ---- what a QP can be asked ---------------------------------------------------- */
+/* ---- ECE, data order, rate limits --------------------------------------------- */
 
 static void enhancements(struct fixture *f)
 {
@@ -707,10 +724,11 @@ static void enhancements(struct fixture *f)
 	struct ibv_qp *qp = make_qp(f, cq, cq, IBV_QPS_INIT);
 	struct ibv_ece ece = { .vendor_id = 0x15b3, .options = 1, .comp_mask = 1 };
 
-	TAP_OK(ibv_set_ece(qp, &ece) == EOPNOTSUPP, "no enhancements of another vendor");
+	TAP_OK(ibv_set_ece(qp, &ece) == EOPNOTSUPP, "set_ece is EOPNOTSUPP");
 	TAP_OK(!ibv_query_ece(qp, &ece) && !ece.vendor_id && !ece.options && !ece.comp_mask,
-	       "nor any of our own");
-	TAP_OK(!ibv_query_qp_data_in_order(qp, IBV_WR_RDMA_WRITE, 0), "data has no order");
+	       "query_ece: no vendor, no options");
+	TAP_OK(!ibv_query_qp_data_in_order(qp, IBV_WR_RDMA_WRITE, 0),
+	       "query_qp_data_in_order is 0");
 	ibv_destroy_qp(qp);
 	ibv_destroy_cq(cq);
 }
@@ -731,19 +749,21 @@ static void rate_limits(struct fixture *f)
 		       !ibv_query_qp(qp, &qp_attr, IBV_QP_RATE_LIMIT, &init) &&
 		       qp_attr.rate_limit == 5000 && qp->state == IBV_QPS_RTS,
 	       "modify_qp_rate_limit");
-	TAP_OK(fake_burst(&f->daemon, qp->qp_num) == 9000, "with its burst size");
+	TAP_OK(fake_burst(&f->daemon, qp->qp_num) == 9000,
+	       "modify_qp_rate_limit: passes the burst size");
 	attr.comp_mask = 1;
-	TAP_OK(ibv_modify_qp_rate_limit(qp, &attr) == EOPNOTSUPP, "unknown masks");
+	TAP_OK(ibv_modify_qp_rate_limit(qp, &attr) == EOPNOTSUPP,
+	       "modify_qp_rate_limit: an unknown comp_mask is EOPNOTSUPP");
 	qp_attr.rate_limit = 7000;
 	TAP_OK(!ibv_modify_qp(qp, &qp_attr, IBV_QP_RATE_LIMIT) &&
 		       !ibv_query_qp(qp, &qp_attr, IBV_QP_RATE_LIMIT, &init) &&
 		       qp_attr.rate_limit == 7000,
-	       "modify_qp sets it as well");
+	       "modify_qp: sets the rate limit");
 	ibv_destroy_qp(qp);
 	ibv_destroy_cq(cq);
 }
 
-/* ---- a child ------------------------------------------------------------------- */
+/* ---- fork --------------------------------------------------------------------- */
 
 static int in_child(struct ibv_cq_ex *cq, struct ex *x)
 {
@@ -751,7 +771,7 @@ static int in_child(struct ibv_cq_ex *cq, struct ex *x)
 
 	if (ibv_start_poll(cq, &attr) != EIO)
 		return 1;
-	/* the parent is in the middle of a batch */
+	/* The parent forked in the middle of a batch. */
 	ibv_wr_start(x->ex);
 	ibv_wr_send(x->ex);
 	if (ibv_wr_complete(x->ex) != EIO)
@@ -772,15 +792,15 @@ static void forks(struct fixture *f)
 	if (!pid)
 		_exit(in_child(cq, &x));
 	waitpid(pid, &status, 0);
-	TAP_OK(!status, "in a child extended verbs fail (%x)", status);
+	TAP_OK(!status, "child: start_poll and wr_complete are EIO (%x)", status);
 	TAP_OK(!ibv_wr_complete(x.ex) &&
 		       fake_complete(&f->daemon, x.qp->qp_num, false, 2, 0, false) == 1,
-	       "the parent's batch goes on");
+	       "parent: its batch is posted");
 	free_ex(&x);
 	ibv_destroy_cq(ibv_cq_ex_to_cq(cq));
 }
 
-/* ---- the daemon dies ------------------------------------------------------------- */
+/* ---- end of the daemon -------------------------------------------------------- */
 
 static void daemon_dies(struct fixture *f)
 {
@@ -800,19 +820,19 @@ static void daemon_dies(struct fixture *f)
 	fake_complete(&f->daemon, qp->qp_num, false, 1, IBV_WC_SUCCESS, false);
 	fake_kill(&f->daemon);
 	TAP_OK(!ibv_start_poll(cq, &attr) && cq->wr_id == 1 && !cq->status,
-	       "what had completed is polled");
+	       "daemon gone: completed WRs are polled");
 	ibv_end_poll(cq);
 	while ((err = ibv_start_poll(cq, &attr)) == ENOENT && time(NULL) < end)
 		;
 	TAP_OK(!err && cq->wr_id == 2 && cq->status == IBV_WC_WR_FLUSH_ERR &&
 		       ibv_wc_read_qp_num(cq) == qp->qp_num && ibv_wc_read_completion_ts(cq),
-	       "what had not is flushed");
+	       "daemon gone: the others are flushed");
 	TAP_OK(!ibv_next_poll(cq) && cq->wr_id == 3 && ibv_next_poll(cq) == ENOENT,
-	       "all of it, but what is only being built");
+	       "daemon gone: WRs of an unfinished batch are not flushed");
 	ibv_end_poll(cq);
 	TAP_OK(!ibv_wr_complete(ex) && !ibv_start_poll(cq, &attr) && cq->wr_id == 4 &&
 		       cq->status == IBV_WC_WR_FLUSH_ERR,
-	       "and that when it is posted");
+	       "daemon gone: they are flushed after wr_complete");
 	ibv_end_poll(cq);
 	ibv_destroy_qp(qp);
 	ibv_destroy_cq(plain);
@@ -840,13 +860,13 @@ int main(void)
 	batches(&f);
 	domain_refusals(&f);
 	domains(&f);
-	abandoned_domain(&f);
+	unimported_domain(&f);
 	allocators(&f);
 	enhancements(&f);
 	rate_limits(&f);
 	forks(&f);
 	daemon_dies(&f);
-	TAP_OK(fake_objects(&f.daemon) == 1, "no object is left but the PD");
+	TAP_OK(fake_objects(&f.daemon) == 1, "all objects but the PD are destroyed");
 	teardown(&f);
 	return tap_end();
 }

@@ -16,7 +16,7 @@
 struct object objects[MAX_OBJECTS];
 static struct {
 	bool on;
-	uint32_t failures; /* of what is completed next */
+	uint32_t failures; /* of the next completions */
 } automatic;
 struct client clients[MAX_CLIENTS];
 unsigned int async_total, slow_ms;
@@ -27,7 +27,7 @@ void die(const char *what)
 	_exit(99);
 }
 
-/* ---- what the test asks for ---------------------------------------------------- */
+/* ---- commands of the test ----------------------------------------------------- */
 
 enum op {
 	OP_COMPLETE,
@@ -183,7 +183,7 @@ static void command(int fd)
 	send(fd, &cmd, sizeof(cmd), MSG_NOSIGNAL);
 }
 
-/* ---- the process --------------------------------------------------------------- */
+/* ---- the process -------------------------------------------------------------- */
 
 static void drop_client(struct client *c)
 {
@@ -213,7 +213,7 @@ static void accept_client(int listener)
 	c->fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 }
 
-/* What was posted completes by itself. */
+/* Completes all sends that are posted. */
 static void complete_all(void)
 {
 	unsigned int i;
@@ -279,7 +279,8 @@ int fake_start(struct fake *f, const char *dir)
 		return -errno;
 	if (!f->pid) {
 		close(pair[0]);
-		listen(listener, 8); /* clients see who it was that listened last */
+		listen(listener,
+		       8); /* SO_PEERCRED of clients is the process that called listen() last */
 		run(listener, pair[1]);
 	}
 	close(pair[1]);

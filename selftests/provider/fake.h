@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A daemon for the provider's tests: it speaks the control protocol and owns
- * rings, but moves no data by itself. What it does, and when it dies, is told by the test
- * through a command socket. Runs in a process of its own.
+ * A daemon for the provider's tests: it implements the control protocol and the rings, but moves no
+ * data by itself. Tests control it through a command socket. It runs in a process of its own.
  */
 #ifndef FAKE_H
 #define FAKE_H
@@ -12,55 +11,56 @@
 
 #define FAKE_DEVICE "fake0"
 #define FAKE_GUID 0x1122334455667788ull
-#define FAKE_SRQN 0x5000 /* numbers of XRC SRQs begin here */
+#define FAKE_SRQN 0x5000 /* the first number of an XRC SRQ */
 #define FAKE_REFUSED_HOP                                                                           \
-	250 /* MODIFY_QP and address handles with this hop limit fail with EHOSTUNREACH */
-#define FAKE_VENDOR_ERR 0x99	      /* of what fails; and of what is received */
+	250 /* MODIFY_QP and CREATE_AH with this hop limit fail with EHOSTUNREACH */
+#define FAKE_VENDOR_ERR 0x99	      /* of failed completions; of receives */
 #define FAKE_RECEIVED(n) (0x40 + (n)) /* length, immediate data, source QPN, P_Key index, SL */
 
 struct fake {
 	int pid;
-	int cmd; /* socket */
+	int cmd; /* command socket */
 };
 
-/* Starts it on <dir>/fake0.sock; it serves when this returns. */
+/* Starts it on <dir>/fake0.sock. It is listening when this returns. */
 int fake_start(struct fake *f, const char *dir);
-/* kill -9 */
+/* Kills it with SIGKILL. */
 void fake_kill(struct fake *f);
 
-/* From now on it answers each HELLO so late. */
+/* Delays all later replies to HELLO. */
 void fake_slow(struct fake *f, unsigned int ms);
 
-/* Completes up to n entries of a queue, with a status; returns how many. */
+/* Completes up to n entries of a queue with a status. Returns their number. */
 unsigned int fake_complete(struct fake *f, uint32_t qpn, bool recv, unsigned int n, uint32_t status,
 			   bool solicited);
-/* A message of an XRC target for an SRQ completes a receive, with success; 0: there was none. */
+/* Completes a receive of an SRQ successfully, for an XRC target. Returns 0 if there is none. */
 unsigned int fake_complete_xrc(struct fake *f, uint32_t qpn, uint32_t srqn);
-/* Async event of a CQ, QP or SRQ by its cookie, or of port 1 */
+/* Sends an asynchronous event of a CQ, QP or SRQ, by its cookie, or of port 1. */
 void fake_async_event(struct fake *f, uint64_t element, uint32_t type);
-/* Moves the QP to ERR as the daemon does by itself: only the rings' words and a query say so. */
+/* Moves the QP to ERR. Only the state words of its rings and QUERY_QP show it. */
 void fake_qp_error(struct fake *f, uint32_t qpn);
 /*
- * Doorbell bits and wake-ups since the last call; sleeping says what the worker does from now on.
+ * Returns whether a doorbell was rung, and the wake-ups, since the last call. Sets whether the
+ * worker sleeps from now on.
  */
 void fake_doorbell(struct fake *f, bool sleeping, bool *rang, unsigned int *wakes);
-/* What the segments of a region are: counts by kind */
+/* Counts the segments of a region by kind. */
 void fake_segments(struct fake *f, uint32_t rkey, unsigned int kinds[4]);
-/* Through whatever segment holds the address; false: it cannot be reached. */
+/* Access a region through its segments. Return false if the address cannot be accessed. */
 bool fake_read(struct fake *f, uint32_t rkey, uint64_t addr, void *data, unsigned int len);
 bool fake_write(struct fake *f, uint32_t rkey, uint64_t addr, const void *data, unsigned int len);
-/* The first len bytes of a send queue's slot; returns the producer's index. */
+/* Copies the first len bytes of a send queue entry. Returns the producer index. */
 uint32_t fake_send_entry(struct fake *f, uint32_t qpn, uint32_t index, void *entry,
 			 unsigned int len);
-/* The burst size of the QP's latest rate limit, bytes */
+/* Returns the burst size of the QP's last rate limit, in bytes. */
 uint32_t fake_burst(struct fake *f, uint32_t qpn);
-/* XR_CQF_* that a CQ was created with */
+/* Returns the XR_CQF_* that a CQ was created with. */
 uint32_t fake_cq_flags(struct fake *f, uint32_t handle);
-/* The first n pages in a list of a region for fast registration */
+/* Copies the first n pages of a page list of a region for fast registration. */
 void fake_pages(struct fake *f, uint32_t rkey, uint32_t list, uint64_t *pages, unsigned int n);
-/* Completes what is posted to send queues by itself, the first `failures` with IBV_WC_MW_BIND_ERR. */
+/* Completes all posted sends on its own, the first `failures` with IBV_WC_MW_BIND_ERR. */
 void fake_automatic(struct fake *f, bool on, unsigned int failures);
-/* How many objects of all kinds its clients have. */
+/* Returns the number of objects of all clients. */
 unsigned int fake_objects(struct fake *f);
 
 #endif /* FAKE_H */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The fake daemon's own structures, in its process.
+ * Internal structures of the fake daemon.
  *
- *   fake.c         what tests ask of it, and its process
- *   fake_serve.c   messages, and the requests of the control protocol
+ *   fake.c         commands of tests, and its process
+ *   fake_serve.c   messages and requests of the control protocol
  *   fake_queues.c  CQs, QPs, SRQs, XRC
  */
 #ifndef FAKE_INTERNAL_H
@@ -35,14 +35,14 @@ struct object {
 	struct xr_queue *ring;
 	uint32_t depth, producer, channel, cq_flags, comp_written, async_written;
 	uint64_t cookie;
-	/* QP; an SRQ has the rq_ fields */
-	struct xr_queue *sq, *rq; /* NULL: has none */
+	/* QP; an SRQ uses the rq_ fields */
+	struct xr_queue *sq, *rq; /* NULL: none */
 	uint32_t sq_depth, rq_depth, sq_stride, rq_stride, sq_done, rq_done;
 	uint32_t send_cq, recv_cq, slot, state, limit;
 	/* XRC */
-	uint32_t domain, number; /* number: of an SRQ, what requests name it by */
+	uint32_t domain, number; /* number: of an SRQ */
 	bool of_file;
-	/* UD: multicast groups that it is in; the last one */
+	/* UD: number of multicast groups it is attached to; the last one */
 	uint32_t groups;
 	struct xr_addr group;
 	uint32_t burst;
@@ -60,7 +60,7 @@ struct client {
 	struct xr_doorbell *doorbell;
 };
 
-extern struct object objects[MAX_OBJECTS]; /* by handle */
+extern struct object objects[MAX_OBJECTS]; /* indexed by handle */
 extern struct client clients[MAX_CLIENTS];
 extern unsigned int async_total, slow_ms;
 
@@ -74,14 +74,17 @@ struct message {
 __attribute__((noreturn)) void die(const char *what);
 
 /* fake_serve.c */
-/* NULL: no such handle of the client's */
+/* Returns NULL if the client has no such handle. */
 struct object *object(struct client *c, enum kind kind, uint32_t handle);
 uint32_t new_object(struct client *c, enum kind kind);
 void free_object(struct object *o);
 bool receive(int fd, struct message *m);
-void reply(int fd, const struct message *to, int status, const void *body, size_t len,
-	   const int *fds, unsigned int nfds);
-/* Memory that is shared with the client */
+/* Sends a reply: the body if status is 0. reply_fds() sends a successful one with descriptors. */
+void reply(const struct client *c, const struct message *to, int status, const void *body,
+	   size_t len);
+void reply_fds(const struct client *c, const struct message *to, const void *body, size_t len,
+	       const int *fds, unsigned int nfds);
+/* Allocates memory that is shared with the client. */
 struct xr_shm_ref carve(struct client *c, uint64_t length, void **ptr);
 void serve(struct client *c, const struct message *m);
 
@@ -98,9 +101,9 @@ void query_srq(struct client *c, const struct message *m);
 void open_xrcd(struct client *c, const struct message *m);
 void attach_mcast(struct client *c, const struct message *m);
 void detach_mcast(struct client *c, const struct message *m);
-/* The oldest entry of the receive or send queue. 0: there is none. */
+/* Completes the oldest entry of the receive or send queue. Returns 0 if there is none. */
 uint32_t complete_one(struct object *qp, bool recv, uint32_t status, bool solicited);
-/* The same with a receive of an SRQ, for a message that came to an XRC target */
+/* The same with a receive of an SRQ, for an XRC target. */
 uint32_t complete_xrc(struct object *target, struct object *srq, uint32_t status);
 
 #endif /* FAKE_INTERNAL_H */

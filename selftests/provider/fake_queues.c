@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* CQs, QPs, SRQs and XRC of the fake daemon */
+/* Fake daemon: CQs, QPs, SRQs, XRC. */
 #include "fake_internal.h"
 
 #include <errno.h>
@@ -41,7 +41,7 @@ void create_cq(struct client *c, const struct message *m)
 	o->cq_flags = req->flags;
 	o->cookie = req->cookie;
 	o->ring = new_queue(c, rep.depth, sizeof(struct xr_cqe), &rep.ring);
-	reply(c->fd, m, 0, &rep, sizeof(rep), NULL, 0);
+	reply(c, m, 0, &rep, sizeof(rep));
 }
 
 static struct xr_cqe *cqe_at(struct xr_queue *q, uint32_t i)
@@ -58,7 +58,7 @@ void resize_cq(struct client *c, const struct message *m)
 	uint32_t i, n;
 
 	if (!o || o->producer - o->ring->consumer > rep.depth) {
-		reply(c->fd, m, -EINVAL, NULL, 0, NULL, 0);
+		reply(c, m, -EINVAL, NULL, 0);
 		return;
 	}
 	old = o->ring;
@@ -70,10 +70,10 @@ void resize_cq(struct client *c, const struct message *m)
 	q->producer = o->producer = n;
 	o->ring = q;
 	o->depth = rep.depth;
-	reply(c->fd, m, 0, &rep, sizeof(rep), NULL, 0);
+	reply(c, m, 0, &rep, sizeof(rep));
 }
 
-/* The domain of a file; the fake knows one file. NULL: nobody has it open. */
+/* Returns the XRC domain of the one file that is supported, or NULL if it is not open. */
 static struct object *file_domain(void)
 {
 	uint32_t i;
@@ -105,10 +105,10 @@ void open_xrcd(struct client *c, const struct message *m)
 		objects[rep.handle].of_file = m->nfds;
 		objects[rep.handle].domain = m->nfds && there ? there->domain : rep.handle;
 	}
-	reply(c->fd, m, err, &rep, sizeof(rep), NULL, 0);
+	reply(c, m, err, &rep, sizeof(rep));
 }
 
-/* 0: no such handle */
+/* Returns 0 if there is no such handle. */
 static uint32_t domain_of(struct client *c, uint32_t xrcd)
 {
 	struct object *o = object(c, XRCD, xrcd);
@@ -121,7 +121,7 @@ static bool is_xrc(uint32_t type)
 	return type == IBV_QPT_XRC_SEND || type == IBV_QPT_XRC_RECV;
 }
 
-/* Half a QP each: initiators have no receive CQ, targets a domain only. */
+/* XRC initiators have no receive CQ; targets have only an XRC domain. */
 static bool qp_fits(struct client *c, const struct xr_create_qp_req *req)
 {
 	if (req->type == IBV_QPT_XRC_RECV)
@@ -141,16 +141,16 @@ void create_qp(struct client *c, const struct message *m)
 		.max_recv_wr = req->max_recv_wr,
 		.max_send_sge = req->max_send_sge,
 		.max_recv_sge = req->max_recv_sge,
-		.max_inline = (req->max_inline + 15) & ~15u, /* granted is what there is room for */
+		.max_inline = (req->max_inline + 15) & ~15u, /* rounded up, as the daemon does */
 	};
 	struct object *o;
 
 	if (!qp_fits(c, req)) {
-		reply(c->fd, m, -EINVAL, NULL, 0, NULL, 0);
+		reply(c, m, -EINVAL, NULL, 0);
 		return;
 	}
 	rep.handle = rep.qpn = new_object(c, QP);
-	rep.slot = rep.handle * 61; /* all three levels of doorbells */
+	rep.slot = rep.handle * 61; /* uses all three levels of the doorbell bitmap */
 	o = &objects[rep.handle];
 	o->init = *req;
 	o->init.max_inline = rep.max_inline;
@@ -167,7 +167,7 @@ void create_qp(struct client *c, const struct message *m)
 		o->sq = new_queue(c, o->sq_depth, o->sq_stride, &rep.sq);
 	if (!req->srq && !is_xrc(req->type))
 		o->rq = new_queue(c, o->rq_depth, o->rq_stride, &rep.rq);
-	reply(c->fd, m, 0, &rep, sizeof(rep), NULL, 0);
+	reply(c, m, 0, &rep, sizeof(rep));
 }
 
 void create_srq(struct client *c, const struct message *m)
@@ -180,10 +180,10 @@ void create_srq(struct client *c, const struct message *m)
 	};
 	struct object *o = &objects[rep.handle];
 
-	/* an XRC SRQ completes by itself and has a number, which is not its handle */
+	/* An XRC SRQ has a CQ, and a number that differs from its handle. */
 	if (req->xrcd && (!domain_of(c, req->xrcd) || !object(c, CQ, req->cq))) {
 		free_object(o);
-		reply(c->fd, m, -ENOENT, NULL, 0, NULL, 0);
+		reply(c, m, -ENOENT, NULL, 0);
 		return;
 	}
 	o->domain = domain_of(c, req->xrcd);
@@ -193,7 +193,7 @@ void create_srq(struct client *c, const struct message *m)
 	o->rq_depth = rep.max_wr;
 	o->rq_stride = xr_recv_stride(req->max_sge);
 	o->rq = new_queue(c, o->rq_depth, o->rq_stride, &rep.ring);
-	reply(c->fd, m, 0, &rep, sizeof(rep), NULL, 0);
+	reply(c, m, 0, &rep, sizeof(rep));
 }
 
 static uint8_t *rq_entry(const struct object *o, const struct xr_queue *q, uint32_t i)
@@ -223,14 +223,14 @@ void modify_srq(struct client *c, const struct message *m)
 	struct xr_modify_srq_rep rep = { .max_wr = power_of_two(req->max_wr) };
 
 	if (!o || (req->mask & IBV_SRQ_MAX_WR && o->rq->producer - o->rq_done > rep.max_wr)) {
-		reply(c->fd, m, -EINVAL, NULL, 0, NULL, 0);
+		reply(c, m, -EINVAL, NULL, 0);
 		return;
 	}
 	if (req->mask & IBV_SRQ_MAX_WR)
 		resize_srq(c, o, rep.max_wr, &rep);
 	if (req->mask & IBV_SRQ_LIMIT)
 		o->limit = req->limit;
-	reply(c->fd, m, 0, &rep, sizeof(rep), NULL, 0);
+	reply(c, m, 0, &rep, sizeof(rep));
 }
 
 void query_srq(struct client *c, const struct message *m)
@@ -244,7 +244,7 @@ void query_srq(struct client *c, const struct message *m)
 		rep.max_sge = o->rq_stride / sizeof(struct xr_sge) - 1;
 		rep.limit = o->limit;
 	}
-	reply(c->fd, m, o ? 0 : -EINVAL, &rep, sizeof(rep), NULL, 0);
+	reply(c, m, o ? 0 : -EINVAL, &rep, sizeof(rep));
 }
 
 static void store_state(struct object *o)
@@ -270,11 +270,11 @@ void modify_qp(struct client *c, const struct message *m)
 	struct xr_modify_qp_rep rep = { 0 };
 
 	if (!o) {
-		reply(c->fd, m, -EINVAL, NULL, 0, NULL, 0);
+		reply(c, m, -EINVAL, NULL, 0);
 		return;
 	}
 	if (req->attr_mask & IBV_QP_AV && req->attr.ah.hop_limit == FAKE_REFUSED_HOP) {
-		reply(c->fd, m, -EHOSTUNREACH, NULL, 0, NULL, 0);
+		reply(c, m, -EHOSTUNREACH, NULL, 0);
 		return;
 	}
 	if (req->attr_mask & IBV_QP_STATE) {
@@ -284,7 +284,7 @@ void modify_qp(struct client *c, const struct message *m)
 	o->attr = req->attr;
 	o->burst = req->max_burst;
 	rep.state = o->state;
-	reply(c->fd, m, 0, &rep, sizeof(rep), NULL, 0);
+	reply(c, m, 0, &rep, sizeof(rep));
 }
 
 void query_qp(struct client *c, const struct message *m)
@@ -303,7 +303,7 @@ void query_qp(struct client *c, const struct message *m)
 		rep.max_inline = o->init.max_inline;
 		rep.sq_sig_all = o->init.sq_sig_all;
 	}
-	reply(c->fd, m, o ? 0 : -EINVAL, &rep, sizeof(rep), NULL, 0);
+	reply(c, m, o ? 0 : -EINVAL, &rep, sizeof(rep));
 }
 
 void open_qp(struct client *c, const struct message *m)
@@ -313,13 +313,13 @@ void open_qp(struct client *c, const struct message *m)
 	struct xr_open_qp_rep rep = { .qpn = req->qpn };
 
 	if (!o || o->kind != QP || !o->domain || o->domain != domain_of(c, req->xrcd)) {
-		reply(c->fd, m, -EINVAL, NULL, 0, NULL, 0);
+		reply(c, m, -EINVAL, NULL, 0);
 		return;
 	}
 	rep.handle = new_object(c, QP);
 	objects[rep.handle].cookie = req->cookie;
 	objects[rep.handle].state = o->state;
-	reply(c->fd, m, 0, &rep, sizeof(rep), NULL, 0);
+	reply(c, m, 0, &rep, sizeof(rep));
 }
 
 /* ---- multicast ---------------------------------------------------------------------- */
@@ -334,7 +334,7 @@ void attach_mcast(struct client *c, const struct message *m)
 		o->groups++;
 		o->group = req->gid;
 	}
-	reply(c->fd, m, err, NULL, 0, NULL, 0);
+	reply(c, m, err, NULL, 0);
 }
 
 void detach_mcast(struct client *c, const struct message *m)
@@ -345,12 +345,12 @@ void detach_mcast(struct client *c, const struct message *m)
 
 	if (!err)
 		o->groups--;
-	reply(c->fd, m, err, NULL, 0, NULL, 0);
+	reply(c, m, err, NULL, 0);
 }
 
 /* ---- completions ------------------------------------------------------------------ */
 
-/* from: the QP itself, or the SRQ that it takes from */
+/* @from: the QP, or its SRQ. */
 static uint32_t complete(struct object *qp, struct object *from, struct object *cq, bool recv,
 			 uint32_t status, bool solicited)
 {

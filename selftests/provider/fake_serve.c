@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Messages, and the requests of the control protocol */
+/* Fake daemon: messages and requests of the control protocol. */
 #include "fake_internal.h"
 
 #include <errno.h>
@@ -70,16 +70,27 @@ bool receive(int fd, struct message *m)
 	return true;
 }
 
-void reply(int fd, const struct message *to, int status, const void *body, size_t len,
-	   const int *fds, unsigned int nfds)
+void reply_fds(const struct client *c, const struct message *to, const void *body, size_t len,
+	       const int *fds, unsigned int nfds)
 {
 	char control[CMSG_SPACE(XR_MSG_MAX_FDS * sizeof(int))] = { 0 };
-	struct xr_msg head = { to->head.type, status, to->head.seq, status ? 0 : len };
-	struct iovec iov[2] = { { &head, sizeof(head) }, { (void *)body, status ? 0 : len } };
+	struct xr_msg head = { to->head.type, 0, to->head.seq, len };
+	struct iovec iov[2] = { { &head, sizeof(head) }, { (void *)body, len } };
 	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 2 };
 
 	attach_fds(&msg, control, fds, nfds);
-	sendmsg(fd, &msg, MSG_NOSIGNAL);
+	sendmsg(c->fd, &msg, MSG_NOSIGNAL);
+}
+
+void reply(const struct client *c, const struct message *to, int status, const void *body,
+	   size_t len)
+{
+	struct xr_msg head = { to->head.type, status, to->head.seq, 0 };
+
+	if (status)
+		send(c->fd, &head, sizeof(head), MSG_NOSIGNAL);
+	else
+		reply_fds(c, to, body, len, NULL, 0);
 }
 
 struct xr_shm_ref carve(struct client *c, uint64_t length, void **ptr)
@@ -95,7 +106,7 @@ struct xr_shm_ref carve(struct client *c, uint64_t length, void **ptr)
 	return ref;
 }
 
-/* ---- what the protocol asks for ------------------------------------------------ */
+/* ---- requests ----------------------------------------------------------------- */
 
 static void hello(struct client *c, const struct message *m)
 {
@@ -110,7 +121,7 @@ static void hello(struct client *c, const struct message *m)
 
 	usleep(slow_ms * 1000);
 	if (req->flags & XR_HELLO_OBSERVER) {
-		reply(c->fd, m, 0, &rep, sizeof(rep), NULL, 0);
+		reply(c, m, 0, &rep, sizeof(rep));
 		return;
 	}
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, p))
@@ -131,7 +142,7 @@ static void hello(struct client *c, const struct message *m)
 	fds[n++] = memfd;
 	if (uffd >= 0)
 		fds[n++] = uffd;
-	reply(c->fd, m, 0, &rep, sizeof(rep), fds, n);
+	reply_fds(c, m, &rep, sizeof(rep), fds, n);
 	close(p[0]);
 	close(memfd);
 	if (uffd >= 0)
@@ -161,7 +172,7 @@ static void query_device(struct client *c, const struct message *m)
 		.fw_ver = "fake",
 	};
 
-	reply(c->fd, m, 0, &rep, sizeof(rep), NULL, 0);
+	reply(c, m, 0, &rep, sizeof(rep));
 }
 
 static void query_port(struct client *c, const struct message *m)
@@ -178,10 +189,10 @@ static void query_port(struct client *c, const struct message *m)
 		.max_msg_sz = 1u << 31,
 	};
 
-	reply(c->fd, m, 0, &rep, sizeof(rep), NULL, 0);
+	reply(c, m, 0, &rep, sizeof(rep));
 }
 
-/* Entries 0 and 2 */
+/* The GID table has entries 0 and 2. */
 static void query_gids(struct client *c, const struct message *m)
 {
 	struct {
@@ -195,10 +206,10 @@ static void query_gids(struct client *c, const struct message *m)
 	rep.entry[1].index = 2;
 	rep.entry[1].gid.raw[10] = rep.entry[1].gid.raw[11] = 0xff;
 	memcpy(rep.entry[1].gid.raw + 12, "\x0a\x00\x00\x01", 4);
-	reply(c->fd, m, 0, &rep, sizeof(rep), NULL, 0);
+	reply(c, m, 0, &rep, sizeof(rep));
 }
 
-/* FD segments are mapped, MAPPING ones opened by map_files; private ones stay with mem. */
+/* Maps segments of kind FD and MAPPING, the latter through map_files. */
 static void take_segments(struct client *c, struct object *o, const struct xr_reg_mr_req *req,
 			  const struct message *m)
 {
@@ -237,7 +248,7 @@ static void take_segments(struct client *c, struct object *o, const struct xr_re
 	}
 }
 
-/* The segments must be exactly the range. */
+/* Returns true if the segments cover exactly the range. */
 static bool segments_fit(const struct xr_reg_mr_req *req)
 {
 	uint64_t at = req->addr;
@@ -263,7 +274,7 @@ static void reg_mr(struct client *c, const struct message *m)
 
 	if (!object(c, PD, req->pd) || !segments_fit(req) ||
 	    (again && !object(c, MR, rereg->handle))) {
-		reply(c->fd, m, -EINVAL, NULL, 0, NULL, 0);
+		reply(c, m, -EINVAL, NULL, 0);
 		return;
 	}
 	rep.handle = again ? rereg->handle : new_object(c, MR);
@@ -275,7 +286,7 @@ static void reg_mr(struct client *c, const struct message *m)
 	}
 	take_segments(c, o, req, m);
 	rep.lkey = rep.rkey = rep.handle << 8;
-	reply(c->fd, m, 0, &rep, sizeof(rep), NULL, 0);
+	reply(c, m, 0, &rep, sizeof(rep));
 }
 
 static void create_channel(struct client *c, const struct message *m)
@@ -286,7 +297,7 @@ static void create_channel(struct client *c, const struct message *m)
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, p))
 		die("pipe");
 	objects[rep.handle].pipe = p[1];
-	reply(c->fd, m, 0, &rep, sizeof(rep), p, 1);
+	reply_fds(c, m, &rep, sizeof(rep), p, 1);
 	close(p[0]);
 }
 
@@ -297,7 +308,7 @@ static void destroy(struct client *c, const struct message *m, enum kind kind)
 	struct xr_destroy_rep rep = { 0 };
 
 	if (o && o->groups) {
-		reply(c->fd, m, -EBUSY, NULL, 0, NULL, 0);
+		reply(c, m, -EBUSY, NULL, 0);
 		return;
 	}
 	if (o) {
@@ -305,7 +316,7 @@ static void destroy(struct client *c, const struct message *m, enum kind kind)
 		rep.async_events = o->async_written;
 		free_object(o);
 	}
-	reply(c->fd, m, o ? 0 : -EINVAL, &rep, sizeof(rep), NULL, 0);
+	reply(c, m, o ? 0 : -EINVAL, &rep, sizeof(rep));
 }
 
 static void alloc_mw(struct client *c, const struct message *m)
@@ -316,7 +327,7 @@ static void alloc_mw(struct client *c, const struct message *m)
 	if (object(c, PD, req->pd) && (req->type == IBV_MW_TYPE_1 || req->type == IBV_MW_TYPE_2))
 		rep.handle = new_object(c, MW);
 	rep.rkey = rep.handle << 8;
-	reply(c->fd, m, rep.handle ? 0 : -EINVAL, &rep, rep.handle ? sizeof(rep) : 0, NULL, 0);
+	reply(c, m, rep.handle ? 0 : -EINVAL, &rep, rep.handle ? sizeof(rep) : 0);
 }
 
 static void alloc_fast_mr(struct client *c, const struct message *m)
@@ -326,7 +337,7 @@ static void alloc_fast_mr(struct client *c, const struct message *m)
 	struct object *o;
 
 	if (!object(c, PD, req->pd) || !req->max_pages || req->max_pages > XR_FAST_MAX_PAGES) {
-		reply(c->fd, m, -EINVAL, NULL, 0, NULL, 0);
+		reply(c, m, -EINVAL, NULL, 0);
 		return;
 	}
 	rep.handle = new_object(c, MR);
@@ -335,25 +346,25 @@ static void alloc_fast_mr(struct client *c, const struct message *m)
 	o->max_pages = req->max_pages;
 	rep.lists = carve(c, (uint64_t)XR_FAST_LISTS * req->max_pages * sizeof(uint64_t),
 			  (void **)&o->lists);
-	reply(c->fd, m, 0, &rep, sizeof(rep), NULL, 0);
+	reply(c, m, 0, &rep, sizeof(rep));
 }
 
-/* For clients whose memory it knows */
+/* For clients that have sent /proc/self/mem. */
 static void reserved_lkey(struct client *c, const struct message *m)
 {
 	struct xr_reserved_lkey_rep rep = { .lkey = XR_RESERVED_LKEY };
 
 	if (c->mem < 0)
-		reply(c->fd, m, -EPERM, NULL, 0, NULL, 0);
+		reply(c, m, -EPERM, NULL, 0);
 	else
-		reply(c->fd, m, 0, &rep, sizeof(rep), NULL, 0);
+		reply(c, m, 0, &rep, sizeof(rep));
 }
 
 static void simple(struct client *c, const struct message *m, enum kind kind)
 {
 	struct xr_handle_rep rep = { .handle = new_object(c, kind) };
 
-	reply(c->fd, m, 0, &rep, sizeof(rep), NULL, 0);
+	reply(c, m, 0, &rep, sizeof(rep));
 }
 
 static void create_ah(struct client *c, const struct message *m)
@@ -361,12 +372,12 @@ static void create_ah(struct client *c, const struct message *m)
 	const struct xr_create_ah_req *req = (const void *)m->body;
 
 	if (req->attr.hop_limit == FAKE_REFUSED_HOP)
-		reply(c->fd, m, -EHOSTUNREACH, NULL, 0, NULL, 0);
+		reply(c, m, -EHOSTUNREACH, NULL, 0);
 	else
 		simple(c, m, AH);
 }
 
-/* The neighbour's MAC address ends as its GID does; its VLAN is the traffic class. */
+/* Returns a MAC address that ends like the GID, and the traffic class as VLAN. */
 static void resolve_ah(struct client *c, const struct message *m)
 {
 	const struct xr_resolve_ah_req *req = (const void *)m->body;
@@ -376,12 +387,12 @@ static void resolve_ah(struct client *c, const struct message *m)
 	};
 
 	if (req->attr.hop_limit == FAKE_REFUSED_HOP)
-		reply(c->fd, m, -EHOSTUNREACH, NULL, 0, NULL, 0);
+		reply(c, m, -EHOSTUNREACH, NULL, 0);
 	else
-		reply(c->fd, m, 0, &rep, sizeof(rep), NULL, 0);
+		reply(c, m, 0, &rep, sizeof(rep));
 }
 
-/* Whether the request's length and descriptors are as its row of XR_MESSAGES has them */
+/* Returns true if length and descriptors are as in the request's row of XR_MESSAGES. */
 static bool well_formed(const struct message *m)
 {
 	static const struct {
@@ -400,7 +411,7 @@ static bool well_formed(const struct message *m)
 void serve(struct client *c, const struct message *m)
 {
 	if (!well_formed(m)) {
-		reply(c->fd, m, -EINVAL, NULL, 0, NULL, 0);
+		reply(c, m, -EINVAL, NULL, 0);
 		return;
 	}
 	switch (m->head.type) {
@@ -472,6 +483,6 @@ void serve(struct client *c, const struct message *m)
 	case XR_MSG_DESTROY_SRQ:
 		return destroy(c, m, SRQ);
 	default:
-		reply(c->fd, m, -EOPNOTSUPP, NULL, 0, NULL, 0);
+		reply(c, m, -EOPNOTSUPP, NULL, 0);
 	}
 }

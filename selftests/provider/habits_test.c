@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/*
- * What programs do around verbs: threads that are cancelled, signals, privileges that are given up, pointers
- * and descriptors that are no longer good.
- */
+/* Unusual uses: cancelled threads, signals, dropped privileges, stale descriptors and pointers */
 #include "fixture.h"
 
 #include <fcntl.h>
@@ -24,7 +21,7 @@
 #define MIB (1ul << 20)
 #define NOBODY 65534
 
-/* ---- cancellation -------------------------------------------------------------- */
+/* ---- cancellation ------------------------------------------------------------- */
 
 struct job {
 	struct fixture *f;
@@ -58,13 +55,13 @@ static void *use_verbs(void *arg)
 	pd = ibv_alloc_pd(j->f->ctx);
 	mr = ibv_reg_mr(pd, p, MIB, ALL);
 	j->done += mr && !ibv_dereg_mr(mr) && !ibv_dealloc_pd(pd);
-	j->done += !post_send(j->qp, 1, 1); /* the worker is asleep and must be woken */
+	j->done += !post_send(j->qp, 1, 1); /* wakes the worker, which sleeps */
 	munmap(p, MIB);
 	pthread_testcancel();
 	return NULL;
 }
 
-/* Long enough for a look at the connection */
+/* Polls long enough for a check of the connection. */
 static void *poll_cq(void *arg)
 {
 	struct timespec start, now;
@@ -103,7 +100,7 @@ static void *destroy_cq(void *arg)
 	return NULL;
 }
 
-/* Verbs are no cancellation points, for a thread that ended inside one would leave it locked. */
+/* Verbs are not cancellation points: a thread that ended in a verb would leave it locked. */
 static void cancelled(struct fixture *f)
 {
 	struct job j = { .f = f, .cq = ibv_create_cq(f->ctx, 16, NULL, NULL, 0) };
@@ -112,17 +109,17 @@ static void cancelled(struct fixture *f)
 
 	j.qp = make_qp(f, j.cq, j.cq, IBV_QPS_RTS);
 	fake_doorbell(&f->daemon, true, &rang, &wakes);
-	TAP_OK(is_cancelled(use_verbs, &j) && j.done == 3, "cancelled, but not inside a verb (%d)",
-	       j.done);
+	TAP_OK(is_cancelled(use_verbs, &j) && j.done == 3,
+	       "a cancelled thread completes its verbs (%d)", j.done);
 	fake_doorbell(&f->daemon, false, &rang, &wakes);
-	TAP_OK(wakes == 1, "nor between a doorbell and its worker");
+	TAP_OK(wakes == 1, "a cancelled thread wakes the worker after ringing the doorbell");
 	fake_complete(&f->daemon, j.qp->qp_num, false, 1, 0, false);
-	TAP_OK(is_cancelled(poll_cq, &j) && j.done == 1, "nor while it polls");
+	TAP_OK(is_cancelled(poll_cq, &j) && j.done == 1, "a cancelled thread completes its polls");
 	ibv_destroy_qp(j.qp);
 	ibv_destroy_cq(j.cq);
 }
 
-/* Such a thread leaves the channel as good as it was: what is stale goes as soon as it is stale. */
+/* A thread cancelled in ibv_get_cq_event() leaves no lock: stale events are still dropped. */
 static void cancelled_waiting(struct fixture *f)
 {
 	struct ibv_comp_channel *ch = ibv_create_comp_channel(f->ctx);
@@ -141,14 +138,14 @@ static void cancelled_waiting(struct fixture *f)
 	post_send(qp, 1, 1);
 	ibv_req_notify_cq(cq, 0);
 	fake_complete(&f->daemon, qp->qp_num, false, 1, 0, false);
-	TAP_OK(poll(&readable, 1, 1000) == 1, "an event that nobody reads");
+	TAP_OK(poll(&readable, 1, 1000) == 1, "the channel has an unread event");
 	ibv_destroy_qp(qp);
 	TAP_OK(is_cancelled(destroy_cq, &j) && j.done == 1 && !poll(&readable, 1, 0) &&
 		       !ibv_destroy_comp_channel(ch),
-	       "goes with its CQ");
+	       "destroy_cq drops the unread event");
 }
 
-/* ---- signals ------------------------------------------------------------------- */
+/* ---- signals ------------------------------------------------------------------ */
 
 static void nothing(int sig)
 {
@@ -171,7 +168,7 @@ static void let_it_go_on_soon(struct fixture *f)
 	_exit(kill(f->daemon.pid, SIGCONT));
 }
 
-/* Nobody else's connection finds room until the daemon takes these. */
+/* Fills the backlog of the daemon, so that others cannot connect until it continues. */
 static void crowd(struct fixture *f)
 {
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
@@ -181,12 +178,12 @@ static void crowd(struct fixture *f)
 	do {
 		fd[n] = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0);
 	} while (!connect(fd[n], (struct sockaddr *)&sun, sizeof(sun)) && ++n < 63);
-	TAP_OK(n < 63, "a daemon with a full backlog");
+	TAP_OK(n < 63, "the backlog of the daemon is full");
 	while (n >= 0)
 		close(fd[n--]);
 }
 
-/* Timers of profilers interrupt every system call; a daemon that does not answer is given up all the same. */
+/* A profiler's timer interrupts all system calls. A stopped daemon is given up nevertheless. */
 static void interrupted(struct fixture *f)
 {
 	struct itimerval tick = { { 0, 2000 }, { 0, 2000 } }, none = { 0 };
@@ -202,18 +199,18 @@ static void interrupted(struct fixture *f)
 	TAP_OK(ctx && !ibv_close_device(ctx), "a program with a timer opens the device");
 	stop_daemon(f);
 	let_it_go_on_soon(f);
-	TAP_OK(!ibv_query_device(f->ctx, &attr), "and waits for its answers");
+	TAP_OK(!ibv_query_device(f->ctx, &attr), "a program with a timer waits for a reply");
 	wait(&status);
 	stop_daemon(f);
 	crowd(f);
 	let_it_go_on_soon(f);
 	ctx = open_fake();
-	TAP_OK(ctx && !ibv_close_device(ctx), "and is waited for");
+	TAP_OK(ctx && !ibv_close_device(ctx), "a program with a timer waits for a full backlog");
 	wait(&status);
 	stop_daemon(f);
 	pid = fork();
 	if (!pid) {
-		/* were it to wait for ever, the parent would end it */
+		/* The parent kills this process if it hangs. */
 		setitimer(ITIMER_REAL, &tick, NULL);
 		_exit(open_fake() ? 1 : 0);
 	}
@@ -221,7 +218,7 @@ static void interrupted(struct fixture *f)
 	status = -1;
 	for (int i = 0; i < 40 && !waitpid(pid, &status, WNOHANG); i++)
 		usleep(100000);
-	TAP_OK(!status, "and gives up one that is stopped");
+	TAP_OK(!status, "a program with a timer gives a stopped daemon up");
 	if (status == -1) {
 		kill(pid, SIGKILL);
 		waitpid(pid, &status, 0);
@@ -230,7 +227,7 @@ static void interrupted(struct fixture *f)
 	sigaction(SIGALRM, &before, NULL);
 }
 
-/* ---- what is no longer good ------------------------------------------------------ */
+/* ---- stale descriptors and pointers ------------------------------------------- */
 
 static void closed_descriptor(struct fixture *f)
 {
@@ -242,11 +239,11 @@ static void closed_descriptor(struct fixture *f)
 	struct ibv_device_attr device;
 
 	TAP_OK((errno = 0, !ibv_open_xrcd(f->ctx, &attr)) && errno == EBADF,
-	       "a descriptor that is none");
-	TAP_OK(!ibv_query_device(f->ctx, &device), "which does the context no harm");
+	       "open_xrcd: EBADF for a closed descriptor");
+	TAP_OK(!ibv_query_device(f->ctx, &device), "after EBADF the context is still usable");
 }
 
-/* The manual says that one must not, but libibverbs keeps its devices. */
+/* The manual forbids it, but libibverbs keeps its devices, so programs do it. */
 static void device_of_a_freed_list(struct fixture *f)
 {
 	struct ibv_device **list, *device = NULL;
@@ -261,7 +258,7 @@ static void device_of_a_freed_list(struct fixture *f)
 			device = list[i];
 	if (list)
 		ibv_free_device_list(list);
-	/* what was freed is somebody else's now */
+	/* Reuse the memory that was freed. */
 	for (i = 0; i < 64; i++)
 		other[i] = memset(malloc(i * 32 + 16), 0x41, i * 32 + 16);
 	f->ctx = device ? ibv_open_device(device) : NULL;
@@ -271,7 +268,7 @@ static void device_of_a_freed_list(struct fixture *f)
 		free(other[i]);
 }
 
-/* ---- privileges ------------------------------------------------------------------ */
+/* ---- privileges --------------------------------------------------------------- */
 
 static int as_nobody(void)
 {
@@ -282,11 +279,11 @@ static int as_nobody(void)
 	if (!pd || setgroups(0, NULL) || setgid(NOBODY) || setuid(NOBODY))
 		return 1;
 	if (open("/proc/self/mem", O_RDWR) >= 0)
-		return 0; /* then there is nothing to be seen here */
+		return 0; /* no restriction to test */
 	return ibv_reg_mr(pd, buf, sizeof(buf), ALL) ? 0 : 2;
 }
 
-/* From then on /proc/self/mem cannot be opened. */
+/* After setuid(), /proc/self/mem cannot be opened. */
 static void privileges(void)
 {
 	int status = -1;
@@ -300,8 +297,47 @@ static void privileges(void)
 	if (!pid)
 		_exit(as_nobody());
 	waitpid(pid, &status, 0);
-	TAP_OK(!status, "a program that gives root up after it opened the device has regions (%x)",
+	TAP_OK(!status,
+	       "a program that drops root after opening the device can register memory (%x)",
 	       status);
+}
+
+/* ---- messages ------------------------------------------------------------------ */
+
+/* Runs create_qp() with stderr redirected. Returns what was printed. */
+static const char *printed_by_create_qp(struct fixture *f, struct ibv_qp_init_attr *init)
+{
+	int fd = memfd_create("stderr", 0), before = dup(2);
+	static char text[256];
+	ssize_t n;
+
+	dup2(fd, 2);
+	ibv_create_qp(f->pd, init);
+	dup2(before, 2);
+	n = pread(fd, text, sizeof(text) - 1, 0);
+	text[n > 0 ? n : 0] = 0;
+	close(before);
+	close(fd);
+	return text;
+}
+
+static void messages(struct fixture *f)
+{
+	struct ibv_cq *cq = ibv_create_cq(f->ctx, 8, NULL, NULL, 0);
+	struct ibv_qp_init_attr init = {
+		.send_cq = cq,
+		.recv_cq = cq,
+		.qp_type = IBV_QPT_RC,
+		.cap.max_send_wr = 5000,
+	};
+
+	TAP_OK(!*printed_by_create_qp(f, &init), "without XROCE_DEBUG nothing is printed");
+	setenv("XROCE_DEBUG", "1", 1);
+	TAP_OK(!strcmp(printed_by_create_qp(f, &init),
+		       "xroce: ibv_create_qp: max_send_wr 5000, limit 4096\n"),
+	       "with XROCE_DEBUG, field, value and limit are printed");
+	unsetenv("XROCE_DEBUG");
+	ibv_destroy_cq(cq);
 }
 
 int main(void)
@@ -310,13 +346,14 @@ int main(void)
 
 	setup(&f);
 	alarm(60);
+	messages(&f);
 	cancelled(&f);
 	cancelled_waiting(&f);
 	closed_descriptor(&f);
 	device_of_a_freed_list(&f);
 	privileges();
 	interrupted(&f);
-	TAP_OK(fake_objects(&f.daemon) == 1, "no object is left but the PD");
+	TAP_OK(fake_objects(&f.daemon) == 1, "all objects but the PD are destroyed");
 	teardown(&f);
 	return tap_end();
 }

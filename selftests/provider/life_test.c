@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What comes to a program from outside: events, the death of the daemon; and what a forked child has */
+/* Events, end of the daemon, fork */
 #include "fixture.h"
 
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 
 #include "../lib/tap.h"
 
-/* ---- events -------------------------------------------------------------------- */
+/* ---- events ------------------------------------------------------------------- */
 
 static bool readable(int fd)
 {
@@ -30,38 +30,42 @@ static void completion_events(struct fixture *f)
 	post_send(qa, 1, 8);
 	post_send(qb, 1, 8);
 	fake_complete(&f->daemon, qa->qp_num, false, 1, 0, false);
-	TAP_OK(!readable(ch->fd), "no event without arming");
+	TAP_OK(!readable(ch->fd), "a CQ that is not armed sends no event");
 	ibv_req_notify_cq(a, 0);
 	fake_complete(&f->daemon, qa->qp_num, false, 2, 0, false);
-	TAP_OK(readable(ch->fd), "the channel is readable");
-	TAP_OK(!ibv_get_cq_event(ch, &cq, &context) && cq == a && context == &a, "get_cq_event");
-	TAP_OK(!readable(ch->fd), "one event for one arming");
+	TAP_OK(readable(ch->fd), "an armed CQ sends an event");
+	TAP_OK(!ibv_get_cq_event(ch, &cq, &context) && cq == a && context == &a,
+	       "get_cq_event: the CQ and its context");
+	TAP_OK(!readable(ch->fd), "arming once gives one event");
 	ibv_ack_cq_events(cq, 1);
 	ibv_req_notify_cq(a, 1);
 	fake_complete(&f->daemon, qa->qp_num, false, 1, 0, false);
-	TAP_OK(!readable(ch->fd), "solicited only");
+	TAP_OK(!readable(ch->fd), "armed for solicited completions: no event for others");
 	fake_complete(&f->daemon, qa->qp_num, false, 1, 0, true);
-	TAP_OK(readable(ch->fd), "a solicited one");
+	TAP_OK(readable(ch->fd), "armed for solicited completions: an event for one");
 
-	/* unread events of a, then one of b: a goes */
+	/* Events of a are unread, then one of b follows. Then a is destroyed. */
 	ibv_req_notify_cq(b, 0);
 	fake_complete(&f->daemon, qb->qp_num, false, 1, 0, false);
-	TAP_OK(ibv_destroy_comp_channel(ch) == EBUSY, "a channel in use stays");
+	TAP_OK(ibv_destroy_comp_channel(ch) == EBUSY,
+	       "destroy_comp_channel: EBUSY while there are CQs");
 	ibv_destroy_qp(qa);
-	TAP_OK(!ibv_destroy_cq(a), "a CQ with an unread event is destroyed");
-	TAP_OK(!ibv_get_cq_event(ch, &cq, &context) && cq == b, "only the other's is delivered");
+	TAP_OK(!ibv_destroy_cq(a), "destroy_cq: a CQ with an unread event");
+	TAP_OK(!ibv_get_cq_event(ch, &cq, &context) && cq == b,
+	       "only the event of the other CQ is delivered");
 	ibv_ack_cq_events(cq, 1);
-	TAP_OK(!readable(ch->fd), "and nothing remains");
+	TAP_OK(!readable(ch->fd), "no event remains");
 
-	/* b's unread, alone */
+	/* Only an event of b is unread. */
 	ibv_req_notify_cq(b, 0);
 	fake_complete(&f->daemon, qb->qp_num, false, 1, 0, false);
-	TAP_OK(readable(ch->fd), "b's event");
+	TAP_OK(readable(ch->fd), "the other CQ sends an event");
 	ibv_destroy_qp(qb);
 	ibv_destroy_cq(b);
-	TAP_OK(!readable(ch->fd), "went with b");
+	TAP_OK(!readable(ch->fd), "destroy_cq removes its event from the front");
 	fcntl(ch->fd, F_SETFL, fcntl(ch->fd, F_GETFL) | O_NONBLOCK);
-	TAP_OK(ibv_get_cq_event(ch, &cq, &context) == -1 && errno == EAGAIN, "non-blocking");
+	TAP_OK(ibv_get_cq_event(ch, &cq, &context) == -1 && errno == EAGAIN,
+	       "get_cq_event: EAGAIN if the channel is non-blocking");
 	TAP_OK(!ibv_destroy_comp_channel(ch), "destroy_comp_channel");
 }
 
@@ -100,7 +104,8 @@ static void acknowledgements(struct fixture *f)
 	ibv_destroy_qp(qp);
 	pthread_create(&thread, NULL, ack_later, cq);
 	start = now();
-	TAP_OK(!ibv_destroy_cq(cq) && now() - start > 0.09, "destroy_cq waits for acks");
+	TAP_OK(!ibv_destroy_cq(cq) && now() - start > 0.09,
+	       "destroy_cq waits until completion events are acknowledged");
 	pthread_join(thread, NULL);
 	ibv_destroy_comp_channel(ch);
 }
@@ -146,11 +151,13 @@ static void async_acknowledgements(struct fixture *f)
 	struct ibv_srq *srq = ibv_create_srq(f->pd, &attr);
 
 	fake_async_event(&f->daemon, (uintptr_t)qp, IBV_EVENT_COMM_EST);
-	TAP_OK(waits_for_ack(f, qp, NULL, NULL), "destroy_qp waits for acks");
+	TAP_OK(waits_for_ack(f, qp, NULL, NULL),
+	       "destroy_qp waits until its events are acknowledged");
 	fake_async_event(&f->daemon, (uintptr_t)srq, IBV_EVENT_SRQ_LIMIT_REACHED);
 	TAP_OK(waits_for_ack(f, NULL, srq, NULL), "destroy_srq");
 	fake_async_event(&f->daemon, (uintptr_t)cq, IBV_EVENT_CQ_ERR);
-	TAP_OK(waits_for_ack(f, NULL, NULL, cq), "and destroy_cq, of asynchronous events");
+	TAP_OK(waits_for_ack(f, NULL, NULL, cq),
+	       "destroy_cq waits until asynchronous events are acknowledged");
 }
 
 static void async_events(struct fixture *f)
@@ -163,7 +170,7 @@ static void async_events(struct fixture *f)
 	fake_async_event(&f->daemon, 1, IBV_EVENT_GID_CHANGE);
 	TAP_OK(!ibv_get_async_event(f->ctx, &event) && event.event_type == IBV_EVENT_GID_CHANGE &&
 		       event.element.port_num == 1,
-	       "a port's event");
+	       "get_async_event: port event");
 	ibv_ack_async_event(&event);
 	fake_async_event(&f->daemon, (uintptr_t)qp, IBV_EVENT_COMM_EST);
 	fake_async_event(&f->daemon, (uintptr_t)cq, IBV_EVENT_CQ_ERR);
@@ -172,19 +179,20 @@ static void async_events(struct fixture *f)
 	fake_async_event(&f->daemon, 1, IBV_EVENT_PORT_ERR);
 	TAP_OK(!ibv_get_async_event(f->ctx, &event) && event.event_type == IBV_EVENT_COMM_EST &&
 		       event.element.qp == qp,
-	       "a QP's event");
+	       "get_async_event: QP event");
 	ibv_ack_async_event(&event);
-	TAP_OK(!ibv_destroy_qp(other), "a QP with unread events is destroyed");
-	TAP_OK(!ibv_get_async_event(f->ctx, &event) && event.element.cq == cq, "a CQ's event");
+	TAP_OK(!ibv_destroy_qp(other), "destroy_qp: a QP with unread events");
+	TAP_OK(!ibv_get_async_event(f->ctx, &event) && event.element.cq == cq,
+	       "get_async_event: CQ event");
 	ibv_ack_async_event(&event);
 	TAP_OK(!ibv_get_async_event(f->ctx, &event) && event.event_type == IBV_EVENT_PORT_ERR,
-	       "the QP's were dropped");
-	TAP_OK(!readable(f->ctx->async_fd), "nothing remains");
+	       "unread events of the destroyed QP are dropped");
+	TAP_OK(!readable(f->ctx->async_fd), "no asynchronous event remains");
 	ibv_destroy_qp(qp);
 	ibv_destroy_cq(cq);
 }
 
-/* ---- the daemon dies ----------------------------------------------------------- */
+/* ---- end of the daemon -------------------------------------------------------- */
 
 struct waiter {
 	struct ibv_comp_channel *ch;
@@ -226,44 +234,46 @@ static void daemon_dies(struct fixture *f)
 	usleep(50000);
 	fake_kill(&f->daemon);
 	pthread_join(thread, NULL);
-	TAP_OK(!w.rc && w.cq == send, "a blocked get_cq_event returns");
+	TAP_OK(!w.rc && w.cq == send, "daemon gone: a blocked get_cq_event returns the armed CQ");
 	ibv_ack_cq_events(send, 1);
 	TAP_OK(poll_n(send, wc, 7) == 6 && !wc[0].status && !wc[1].status &&
 		       wc[2].status == IBV_WC_WR_FLUSH_ERR && wc[2].wr_id == 12 &&
 		       wc[5].wr_id == 15 && wc[5].qp_num == qp->qp_num,
-	       "completed work completes, the rest is flushed");
+	       "daemon gone: completed sends, then flushed ones");
 	flushed = poll_n(recv, wc, 6);
 	for (i = 0; i < flushed && wc[i].status == IBV_WC_WR_FLUSH_ERR && wc[i].wr_id == 20u + i;
 	     i++)
 		;
-	TAP_OK(flushed == 5 && i == 5, "receives too");
+	TAP_OK(flushed == 5 && i == 5, "daemon gone: receives are flushed");
 	TAP_OK(!post_send(qp, 30, 1) && poll_n(send, wc, 1) == 1 && wc[0].wr_id == 30 &&
 		       wc[0].status == IBV_WC_WR_FLUSH_ERR,
-	       "and what is posted later");
+	       "daemon gone: later sends are flushed");
 	ibv_req_notify_cq(send, 0);
 	TAP_OK(wait_for_event(&w) == NULL && w.rc == -1 && w.err == EIO,
-	       "with nothing to come, get_cq_event fails");
+	       "daemon gone: get_cq_event fails if nothing is left to poll");
 	TAP_OK(!ibv_get_async_event(f->ctx, &event) && event.event_type == IBV_EVENT_DEVICE_FATAL,
-	       "IBV_EVENT_DEVICE_FATAL");
+	       "daemon gone: IBV_EVENT_DEVICE_FATAL");
 	ibv_ack_async_event(&event);
-	TAP_OK(ibv_get_async_event(f->ctx, &event) == -1 && errno == EIO, "once");
-	TAP_OK(!ibv_alloc_pd(f->ctx) && errno == EIO, "verbs fail with EIO");
-	TAP_OK(!ibv_reg_mr(f->pd, buf, sizeof(buf), 0) && errno == EIO, "reg_mr, too");
-	TAP_OK(to_state(qp, IBV_QPS_ERR) == EIO, "and modify_qp");
+	TAP_OK(ibv_get_async_event(f->ctx, &event) == -1 && errno == EIO,
+	       "daemon gone: IBV_EVENT_DEVICE_FATAL only once");
+	TAP_OK(!ibv_alloc_pd(f->ctx) && errno == EIO, "daemon gone: alloc_pd is EIO");
+	TAP_OK(!ibv_reg_mr(f->pd, buf, sizeof(buf), 0) && errno == EIO,
+	       "daemon gone: reg_mr is EIO");
+	TAP_OK(to_state(qp, IBV_QPS_ERR) == EIO, "daemon gone: modify_qp is EIO");
 	TAP_OK(!ibv_dereg_mr(mr) && !ibv_destroy_qp(qp) && !ibv_destroy_qp(idle) &&
 		       !ibv_destroy_cq(send) && !ibv_destroy_cq(recv) &&
 		       !ibv_destroy_comp_channel(ch) && !ibv_dealloc_pd(f->pd) &&
 		       !ibv_close_device(f->ctx),
-	       "all can be destroyed");
+	       "daemon gone: all objects are destroyed");
 	f->ctx = open_fake();
-	TAP_OK(!f->ctx, "the device is gone");
+	TAP_OK(!f->ctx, "daemon gone: the device cannot be opened");
 	fake_start(&f->daemon, f->dir);
 	f->ctx = open_fake();
 	f->pd = f->ctx ? ibv_alloc_pd(f->ctx) : NULL;
-	TAP_OK(f->pd, "and back with the daemon");
+	TAP_OK(f->pd, "the device can be opened when the daemon is back");
 }
 
-/* Found by polling alone: nobody reads an event pipe. */
+/* Only polling: no thread reads an event socket. */
 static void daemon_dies_while_polling(struct fixture *f)
 {
 	struct ibv_cq *cq = ibv_create_cq(f->ctx, 64, NULL, NULL, 0);
@@ -274,7 +284,7 @@ static void daemon_dies_while_polling(struct fixture *f)
 	TAP_OK(!ibv_poll_cq(cq, 1, &wc), "polling");
 	fake_kill(&f->daemon);
 	TAP_OK(poll_n(cq, &wc, 1) == 1 && wc.status == IBV_WC_WR_FLUSH_ERR,
-	       "finds the daemon gone");
+	       "polling alone detects that the daemon is gone");
 	ibv_destroy_qp(qp);
 	ibv_destroy_cq(cq);
 	ibv_dealloc_pd(f->pd);
@@ -286,7 +296,7 @@ static void daemon_dies_while_polling(struct fixture *f)
 
 /* ---- fork ---------------------------------------------------------------------- */
 
-/* What the parent made fails, and nothing of the child's goes together with it. */
+/* Verbs on the parent's objects fail. The child's objects cannot be combined with them. */
 static int parents_objects_fail(struct fixture *f, struct ibv_cq *cq, struct ibv_qp *qp,
 				struct ibv_pd *own)
 {
@@ -310,7 +320,7 @@ static ino_t inode_of(int fd)
 	return fstat(fd, &st) ? 0 : st.st_ino;
 }
 
-/* The descriptor that the program knows is for the child's events, and does not block, as before. */
+/* The descriptor that the program knows delivers the child's events and is still non-blocking. */
 static bool gets_own_events(struct fixture *f, ino_t parents)
 {
 	struct ibv_async_event ev;
@@ -342,7 +352,7 @@ static int uses_own_objects(struct fixture *f, struct ibv_pd *pd)
 		       : 0;
 }
 
-/* A child of the child has its own again. It closed the descriptor of events, which is another's now. */
+/* The grandchild gets a context of its own. It reused the number of async_fd for another file. */
 static int grandchild(struct fixture *f, struct ibv_pd *pd_of_child)
 {
 	int null = open("/dev/null", O_RDONLY), fd = dup2(null, f->ctx->async_fd), status;
@@ -408,15 +418,14 @@ static void forks(struct fixture *f)
 	if (!pid)
 		_exit(in_child(f, cq, qp));
 	waitpid(pid, &status, 0);
-	TAP_OK(!status, "in a child its parent's objects fail and what it makes itself works (%x)",
-	       status);
+	TAP_OK(!status, "child: the parent's objects fail and its own objects work (%x)", status);
 	TAP_OK(!ibv_get_async_event(f->ctx, &ev) && ev.event_type == IBV_EVENT_PORT_ERR,
-	       "the parent's events are its own");
+	       "parent: its own events are delivered");
 	fcntl(f->ctx->async_fd, F_SETFL, 0);
 	post_send(qp, 1, 1);
 	fake_complete(&f->daemon, qp->qp_num, false, 1, 0, false);
-	TAP_OK(poll_n(cq, &wc, 1) == 1, "the parent goes on");
-	TAP_OK(!ibv_destroy_qp(qp) && !ibv_destroy_cq(cq), "to its end");
+	TAP_OK(poll_n(cq, &wc, 1) == 1, "parent: completions are polled");
+	TAP_OK(!ibv_destroy_qp(qp) && !ibv_destroy_cq(cq), "parent: its objects are destroyed");
 }
 
 int main(void)
@@ -431,7 +440,7 @@ int main(void)
 	forks(&f);
 	daemon_dies(&f);
 	daemon_dies_while_polling(&f);
-	TAP_OK(fake_objects(&f.daemon) == 1, "no object is left but the PD");
+	TAP_OK(fake_objects(&f.daemon) == 1, "all objects but the PD are destroyed");
 	teardown(&f);
 	return tap_end();
 }

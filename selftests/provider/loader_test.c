@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* A program that brings a libibverbs of its own and is not linked with any: it gets that one, and us. */
+/* A program that is not linked with libibverbs and opens a copy of its own with dlopen() */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -12,7 +12,7 @@
 
 #include "../lib/tap.h"
 
-/* Whose function it is that a handle finds */
+/* Returns the file of the library that has the function which the handle finds. */
 static const char *file_of(void *handle, const char *symbol)
 {
 	void *fn = handle ? dlsym(handle, symbol) : NULL;
@@ -21,7 +21,7 @@ static const char *file_of(void *handle, const char *symbol)
 	return fn && dladdr(fn, &info) ? info.dli_fname : "";
 }
 
-/* Where the system's is, as a child finds it that ends again */
+/* Returns the path of the system's libibverbs, found by a child process that exits again. */
 static bool find_system(char path[PATH_MAX])
 {
 	int fd[2];
@@ -65,10 +65,11 @@ int main(void)
 		return 1;
 	snprintf(own, sizeof(own), "%s/libibverbs.so.1", dir);
 	handle = copy(system, own) ? dlopen(own, RTLD_NOW | RTLD_LOCAL) : NULL;
-	TAP_OK(!strcmp(file_of(handle, "ibv_wc_status_str"), own), "the library that was named");
+	TAP_OK(!strcmp(file_of(handle, "ibv_wc_status_str"), own),
+	       "dlopen loads the file that was named");
 	TAP_OK(handle && dlsym(handle, "ibv_get_device_list") ==
 				 dlsym(RTLD_DEFAULT, "ibv_get_device_list"),
-	       "with our functions before its own");
+	       "the handle finds the provider's functions first");
 	unlink(own);
 	rmdir(dir);
 	return tap_end();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Memory regions of every kind, and adoption under the feet of running threads. */
+/* Memory regions of every kind; adoption while threads use the memory */
 #include "fixture.h"
 
 #include <fcntl.h>
@@ -49,8 +49,8 @@ static bool filled(const uint8_t *p, size_t len, unsigned int seed)
 }
 
 /*
- * The daemon reads what we wrote, and we see what it writes, near both ends and in between. The
- * fake daemon does not reach across segments: aligned words only.
+ * Checks that the daemon reads what the program wrote and vice versa, near both ends and in the
+ * middle. The fake daemon does not access across segments, so only aligned words are used.
  */
 static bool reachable(struct fixture *f, struct ibv_mr *mr)
 {
@@ -89,10 +89,15 @@ static bool kinds_are(struct fixture *f, struct ibv_mr *mr, unsigned int fd, uns
 	return false;
 }
 
-/* ---- kinds of memory ----------------------------------------------------------- */
+/* ---- kinds of memory ---------------------------------------------------------- */
 
-static void one_kind(struct fixture *f, const char *what, uint8_t *p, size_t len, unsigned int fd,
-		     unsigned int mapping, unsigned int private)
+/* Expected segments */
+struct tiers {
+	unsigned int fd, mapping, private;
+};
+
+static void one_kind(struct fixture *f, const char *what, uint8_t *p, size_t len,
+		     struct tiers tiers)
 {
 	struct ibv_mr *mr;
 
@@ -100,19 +105,18 @@ static void one_kind(struct fixture *f, const char *what, uint8_t *p, size_t len
 		tap_skip(what, strerror(errno));
 		return;
 	}
-	if (!can_adopt && fd) {
-		fd = 0;
-		private = 1;
-	}
+	if (!can_adopt && tiers.fd)
+		tiers = (struct tiers){ 0, tiers.mapping, 1 };
 	fill(p, len, 1);
 	mr = ibv_reg_mr(f->pd, p, len, ALL);
 	TAP_OK(mr, "%s: registered", what);
 	if (!mr)
 		return;
-	TAP_OK(kinds_are(f, mr, fd, mapping, private), "%s: by the right tier", what);
-	TAP_OK(filled(p, len, 1) && reachable(f, mr), "%s: both see the same bytes", what);
+	TAP_OK(kinds_are(f, mr, tiers.fd, tiers.mapping, tiers.private), "%s: expected tiers",
+	       what);
+	TAP_OK(filled(p, len, 1) && reachable(f, mr), "%s: both sides see the same bytes", what);
 	fill(p, len, 2);
-	TAP_OK(!ibv_dereg_mr(mr) && filled(p, len, 2), "%s: whole after dereg_mr", what);
+	TAP_OK(!ibv_dereg_mr(mr) && filled(p, len, 2), "%s: unchanged by dereg_mr", what);
 }
 
 static void kinds(struct fixture *f)
@@ -120,48 +124,51 @@ static void kinds(struct fixture *f)
 	uint8_t *p, *q, stack[3 * PAGE];
 	int fd, id;
 
-	one_kind(f, "anonymous", anonymous(3 * MIB), 3 * MIB, 1, 0, 0);
+	one_kind(f, "anonymous", anonymous(3 * MIB), 3 * MIB, (struct tiers){ 1, 0, 0 });
 	p = anonymous(MIB);
-	one_kind(f, "unaligned ends", p + 100, MIB - 300, 1, 0, 2);
-	one_kind(f, "less than a page", p + 100, 300, 0, 0, 1);
+	one_kind(f, "unaligned ends", p + 100, MIB - 300, (struct tiers){ 1, 0, 2 });
+	one_kind(f, "less than a page", p + 100, 300, (struct tiers){ 0, 0, 1 });
 	p = malloc(1000);
-	one_kind(f, "malloc, small", p, 1000, 0, 0, 1);
+	one_kind(f, "malloc, small", p, 1000, (struct tiers){ 0, 0, 1 });
 	free(p);
 	p = malloc(MIB);
-	one_kind(f, "malloc, large", p, MIB, 1, 0, 2);
+	one_kind(f, "malloc, large", p, MIB, (struct tiers){ 1, 0, 2 });
 	free(p);
-	one_kind(f, "stack", stack, sizeof(stack), 0, 0, 1);
+	one_kind(f, "stack", stack, sizeof(stack), (struct tiers){ 0, 0, 1 });
 	one_kind(f, "shared anonymous",
-		 map(MIB, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1), MIB, 0, 1, 0);
+		 map(MIB, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1), MIB,
+		 (struct tiers){ 0, 1, 0 });
 	fd = memfd_create("test", 0);
 	ftruncate(fd, MIB);
-	one_kind(f, "memfd", map(MIB, PROT_READ | PROT_WRITE, MAP_SHARED, fd), MIB, 0, 1, 0);
-	one_kind(f, "private memfd", map(MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd), MIB, 0, 0,
-		 1);
+	one_kind(f, "memfd", map(MIB, PROT_READ | PROT_WRITE, MAP_SHARED, fd), MIB,
+		 (struct tiers){ 0, 1, 0 });
+	one_kind(f, "private memfd", map(MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd), MIB,
+		 (struct tiers){ 0, 0, 1 });
 	id = shmget(IPC_PRIVATE, MIB, 0600);
 	p = shmat(id, NULL, 0);
 	shmctl(id, IPC_RMID, NULL);
-	one_kind(f, "System V", p, MIB, 0, 1, 0);
+	one_kind(f, "System V", p, MIB, (struct tiers){ 0, 1, 0 });
 	shmdt(p);
 	fd = open("/dev/shm/xroce-test", O_RDWR | O_CREAT, 0600);
 	ftruncate(fd, MIB);
-	one_kind(f, "/dev/shm", map(MIB, PROT_READ | PROT_WRITE, MAP_SHARED, fd), MIB, 0, 1, 0);
+	one_kind(f, "/dev/shm", map(MIB, PROT_READ | PROT_WRITE, MAP_SHARED, fd), MIB,
+		 (struct tiers){ 0, 1, 0 });
 	unlink("/dev/shm/xroce-test");
 	fd = open(f->dir, O_RDWR | O_TMPFILE, 0600);
 	ftruncate(fd, MIB);
 	p = map(MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd);
-	one_kind(f, "private file", p, MIB, 0, 0, 1);
+	one_kind(f, "private file", p, MIB, (struct tiers){ 0, 0, 1 });
 
 	p = map(2 * MIB, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_HUGETLB, -1);
-	one_kind(f, "huge pages, shared", p, 2 * MIB, 0, 1, 0);
+	one_kind(f, "huge pages, shared", p, 2 * MIB, (struct tiers){ 0, 1, 0 });
 	p = map(2 * MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1);
-	one_kind(f, "huge pages, private", p, 2 * MIB, 0, 0, 1);
+	one_kind(f, "huge pages, private", p, 2 * MIB, (struct tiers){ 0, 0, 1 });
 
-	/* anonymous, shared, anonymous in one region */
+	/* anonymous, shared and anonymous memory in one region */
 	p = anonymous(3 * MIB);
 	q = mmap(p + MIB, MIB, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1,
 		 0);
-	one_kind(f, "several mappings", q - MIB + 8, 3 * MIB - 16, 2, 1, 2);
+	one_kind(f, "several mappings", q - MIB + 8, 3 * MIB - 16, (struct tiers){ 2, 1, 2 });
 }
 
 static void odd_ranges(struct fixture *f)
@@ -171,36 +178,40 @@ static void odd_ranges(struct fixture *f)
 
 	munmap(p + 8 * PAGE, 2 * PAGE);
 	mr = ibv_reg_mr(f->pd, p, 0, ALL);
-	TAP_OK(mr && kinds_are(f, mr, 0, 0, 0) && !ibv_dereg_mr(mr), "zero length");
-	TAP_OK(!ibv_reg_mr(f->pd, p, SIZE_MAX, ALL) && errno == EINVAL, "around the end of memory");
+	TAP_OK(mr && kinds_are(f, mr, 0, 0, 0) && !ibv_dereg_mr(mr), "reg_mr: length 0");
+	TAP_OK(!ibv_reg_mr(f->pd, p, SIZE_MAX, ALL) && errno == EINVAL,
+	       "reg_mr: a range that wraps around is EINVAL");
 	munmap(p + 3 * PAGE, PAGE);
-	TAP_OK(!ibv_reg_mr(f->pd, p, 8 * PAGE, ALL) && errno == EFAULT, "a hole");
+	TAP_OK(!ibv_reg_mr(f->pd, p, 8 * PAGE, ALL) && errno == EFAULT,
+	       "reg_mr: a range with a hole is EFAULT");
 	TAP_OK(!ibv_reg_mr(f->pd, p + 7 * PAGE, 2 * PAGE, 0) && errno == EFAULT,
-	       "beyond the mapping");
+	       "reg_mr: a range beyond the mapping is EFAULT");
 	mprotect(p, PAGE, PROT_READ);
 	TAP_OK(!ibv_reg_mr(f->pd, p, 2 * PAGE, IBV_ACCESS_LOCAL_WRITE) && errno == EFAULT,
-	       "read-only memory to be written");
+	       "reg_mr: write access to read-only memory is EFAULT");
 	mr = ibv_reg_mr(f->pd, p, PAGE, IBV_ACCESS_REMOTE_READ);
-	TAP_OK(mr && kinds_are(f, mr, 0, 0, 1) && !ibv_dereg_mr(mr), "read-only memory to be read");
+	TAP_OK(mr && kinds_are(f, mr, 0, 0, 1) && !ibv_dereg_mr(mr),
+	       "reg_mr: read access to read-only memory");
 	mprotect(p, PAGE, PROT_NONE);
-	TAP_OK(!ibv_reg_mr(f->pd, p, PAGE, 0) && errno == EFAULT, "memory without any access");
+	TAP_OK(!ibv_reg_mr(f->pd, p, PAGE, 0) && errno == EFAULT, "reg_mr: PROT_NONE is EFAULT");
 	TAP_OK(!ibv_reg_mr(f->pd, p + PAGE, PAGE, IBV_ACCESS_REMOTE_WRITE) && errno == EINVAL,
-	       "remote write without local write");
+	       "reg_mr: remote write without local write is EINVAL");
 	TAP_OK(!ibv_reg_mr(f->pd, p + PAGE, PAGE, IBV_ACCESS_REMOTE_ATOMIC) && errno == EINVAL,
-	       "remote atomics without local write");
-	TAP_OK(!ibv_reg_mr(f->pd, p + PAGE, PAGE, 1 << 15) && errno == EINVAL, "unknown access");
+	       "reg_mr: remote atomic without local write is EINVAL");
+	TAP_OK(!ibv_reg_mr(f->pd, p + PAGE, PAGE, 1 << 15) && errno == EINVAL,
+	       "reg_mr: unknown access flags are EINVAL");
 	mr = ibv_reg_mr_iova(f->pd, p + PAGE, PAGE, 0x1000, ALL | IBV_ACCESS_RELAXED_ORDERING);
-	TAP_OK(mr && !ibv_dereg_mr(mr), "another iova, and hints");
+	TAP_OK(mr && !ibv_dereg_mr(mr), "reg_mr_iova: another iova and optional flags");
 	TAP_OK(!ibv_reg_mr_iova(f->pd, p + PAGE, PAGE, UINT64_MAX - 8, ALL) && errno == EINVAL,
-	       "an iova around the end");
-	/* more mappings than a message holds segments: every other page is shared */
+	       "reg_mr_iova: an iova that wraps around is EINVAL");
+	/* more mappings than a message can hold segments: every other page is shared */
 	p = anonymous(1200 * PAGE);
 	for (q = p; q < p + 1200 * PAGE; q += 2 * PAGE)
 		mmap(q, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1,
 		     0);
 	mr = ibv_reg_mr(f->pd, p, 1200 * PAGE, ALL);
 	TAP_OK(mr && kinds_are(f, mr, 0, 0, 1) && reachable(f, mr),
-	       "scattered: by the private tier");
+	       "reg_mr: too many segments fall back to the private tier");
 	ibv_dereg_mr(mr);
 	munmap(p, 1200 * PAGE);
 }
@@ -213,21 +224,21 @@ static void rereg(struct fixture *f)
 
 	TAP_OK(!ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, q, MIB, 0) &&
 		       mr->addr == q && mr->length == MIB && reachable(f, mr),
-	       "rereg_mr to other memory");
+	       "rereg_mr: other memory");
 	TAP_OK(!ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS, pd, NULL, 0,
 			     0) &&
 		       mr->pd == pd,
-	       "to another PD and access");
+	       "rereg_mr: other PD and access");
 	TAP_OK(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, NULL, 8, 0) ==
 		       IBV_REREG_MR_ERR_INPUT,
-	       "not to nothing");
+	       "rereg_mr: address NULL is an input error");
 	TAP_OK(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
 			    IBV_ACCESS_REMOTE_WRITE) == IBV_REREG_MR_ERR_INPUT,
-	       "not to access that makes no sense");
-	TAP_OK(!ibv_dereg_mr(mr) && !ibv_dealloc_pd(pd), "and deregistered");
+	       "rereg_mr: remote write without local write is an input error");
+	TAP_OK(!ibv_dereg_mr(mr) && !ibv_dealloc_pd(pd), "dereg_mr after rereg_mr");
 }
 
-/* ---- adoption ------------------------------------------------------------------ */
+/* ---- adoption ----------------------------------------------------------------- */
 
 static bool is_shared(const void *addr)
 {
@@ -245,8 +256,8 @@ static bool is_shared(const void *addr)
 	return shared;
 }
 
-/* What the daemon writes by address stays where it is, for as long as it does. */
-static void byways(struct fixture *f)
+/* Pages that the daemon writes through /proc/self/mem are excluded from adoption. */
+static void exclusion(struct fixture *f)
 {
 	uint8_t *p = anonymous(MIB);
 	struct ibv_mr *some, *demand, *all, *look;
@@ -256,25 +267,28 @@ static void byways(struct fixture *f)
 	all = ibv_reg_mr(f->pd, p, MIB, ALL);
 	TAP_OK(kinds_are(f, some, 0, 0, 1) && kinds_are(f, all, 2, 0, 1) && is_shared(p) &&
 		       !is_shared(p + 4 * PAGE) && is_shared(p + 5 * PAGE),
-	       "a page of which another region has a part is not adopted");
-	TAP_OK(reachable(f, all) && filled(p, MIB, 4), "but reached");
+	       "a page that another region has in the private tier is not adopted");
+	TAP_OK(reachable(f, all) && filled(p, MIB, 4), "the daemon can access it");
 	ibv_dereg_mr(some);
 	ibv_dereg_mr(all);
 	all = ibv_reg_mr(f->pd, p, MIB, ALL);
-	TAP_OK(is_shared(p + 4 * PAGE), "when that one is gone it is");
+	TAP_OK(is_shared(p + 4 * PAGE), "it is adopted after that region is deregistered");
 	demand = ibv_reg_mr(f->pd, NULL, SIZE_MAX, ALL | IBV_ACCESS_ON_DEMAND);
-	TAP_OK(is_shared(p) && reachable(f, all), "what was adopted before stays so");
+	TAP_OK(is_shared(p) && reachable(f, all),
+	       "a region of the whole address space does not affect adopted pages");
 	ibv_dereg_mr(all);
 	all = ibv_reg_mr(f->pd, p, MIB, ALL);
-	TAP_OK(kinds_are(f, all, 0, 0, 1), "nothing is adopted beside a region of all there is");
+	TAP_OK(kinds_are(f, all, 0, 0, 1),
+	       "nothing is adopted while there is a region of the whole address space");
 	ibv_dereg_mr(all);
 	ibv_dereg_mr(demand);
 	look = ibv_reg_mr(f->pd, p + 4 * PAGE, 100, IBV_ACCESS_REMOTE_READ);
 	all = ibv_reg_mr(f->pd, p, MIB, ALL);
-	TAP_OK(is_shared(p + 4 * PAGE), "what is only read by address may be adopted");
+	TAP_OK(is_shared(p + 4 * PAGE),
+	       "pages that are only read through /proc/self/mem are adopted");
 	ibv_dereg_mr(look);
 	ibv_dereg_mr(all);
-	TAP_OK(!is_shared(p) && filled(p, MIB, 4), "and nothing is left");
+	TAP_OK(!is_shared(p) && filled(p, MIB, 4), "all pages are private at the end");
 	munmap(p, MIB);
 }
 
@@ -290,33 +304,36 @@ static void overlaps(struct fixture *f)
 	d = ibv_reg_mr(f->pd, p + MIB / 2 + 100, 1000, ALL);
 	TAP_OK(kinds_are(f, a, 1, 0, 0) && kinds_are(f, b, 2, 0, 0) && kinds_are(f, c, 4, 0, 0) &&
 		       kinds_are(f, d, 1, 0, 0),
-	       "overlapping regions share what is adopted");
+	       "overlapping regions share adopted pages");
 	TAP_OK(filled(p, MIB, 3) && reachable(f, a) && reachable(f, b) && reachable(f, c) &&
 		       reachable(f, d),
-	       "all reach it");
+	       "the daemon can access all of them");
 	ibv_dereg_mr(a);
-	TAP_OK(is_shared(p) && reachable(f, c), "the first goes, the memory stays shared");
+	TAP_OK(is_shared(p) && reachable(f, c),
+	       "pages stay shared while another region references them");
 	ibv_dereg_mr(c);
 	TAP_OK(!is_shared(p) && is_shared(p + MIB / 4) && is_shared(p + MIB / 2) &&
 		       !is_shared(p + MIB - PAGE),
-	       "where nobody holds it, it is private again");
-	TAP_OK(reachable(f, b) && reachable(f, d), "the others still reach it");
+	       "pages without a region are private again");
+	TAP_OK(reachable(f, b) && reachable(f, d), "the daemon can access the remaining regions");
 	ibv_dereg_mr(b);
 	TAP_OK(is_shared(p + MIB / 2) && !is_shared(p + MIB / 2 + PAGE) && reachable(f, d),
-	       "down to a page");
+	       "only the page of the last region is shared");
 	ibv_dereg_mr(d);
-	TAP_OK(!is_shared(p + MIB / 2) && filled(p, MIB, 3), "then none");
+	TAP_OK(!is_shared(p + MIB / 2) && filled(p, MIB, 3),
+	       "no page is shared after the last region");
 	madvise(p, MIB, MADV_DONTNEED);
 	TAP_OK(!p[0] && !p[MIB / 3] && !p[MIB - 1], "MADV_DONTNEED gives zeros again");
 	fill(p, MIB, 4);
 	a = ibv_reg_mr(f->pd, p, MIB, ALL);
-	TAP_OK(is_shared(p) && filled(p, MIB, 4) && reachable(f, a), "adopted once more");
+	TAP_OK(is_shared(p) && filled(p, MIB, 4) && reachable(f, a),
+	       "the memory is adopted once more");
 	ibv_dereg_mr(a);
 	munmap(p, MIB);
 }
 
-/* The program takes its memory away, and something else comes to live there. */
-static void pulled_away(struct fixture *f)
+/* The program unmaps memory of a region and maps something else there. */
+static void remapped(struct fixture *f)
 {
 	uint8_t *p = anonymous(MIB);
 	struct ibv_mr *a, *b;
@@ -326,7 +343,8 @@ static void pulled_away(struct fixture *f)
 	munmap(p, MIB);
 	mmap(p, MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 	fill(p, MIB, 6);
-	TAP_OK(!ibv_dereg_mr(a) && filled(p, MIB, 6), "unmapped and mapped anew: left alone");
+	TAP_OK(!ibv_dereg_mr(a) && filled(p, MIB, 6),
+	       "dereg_mr does not change memory that was mapped anew");
 
 	a = ibv_reg_mr(f->pd, p, MIB, ALL);
 	munmap(p + MIB / 4, MIB / 4);
@@ -334,18 +352,18 @@ static void pulled_away(struct fixture *f)
 	     -1, 0);
 	fill(p, MIB, 7);
 	b = ibv_reg_mr(f->pd, p, MIB, ALL);
-	TAP_OK(b && filled(p, MIB, 7) && reachable(f, b), "a region over old and new pages");
+	TAP_OK(b && filled(p, MIB, 7) && reachable(f, b), "a region of adopted pages and new ones");
 	ibv_dereg_mr(a);
 	TAP_OK(reachable(f, b) && is_shared(p + MIB / 4) && is_shared(p),
-	       "keeps them when the old one goes");
+	       "it keeps its pages when the old region is deregistered");
 	ibv_dereg_mr(b);
 	TAP_OK(!is_shared(p) && !is_shared(p + MIB / 4) && filled(p, MIB, 7),
-	       "and gives them back");
+	       "all pages are private after its deregistration");
 
 	a = ibv_reg_mr(f->pd, p, MIB, ALL);
 	mprotect(p, PAGE, PROT_READ);
 	ibv_dereg_mr(a);
-	TAP_OK(filled(p, MIB, 7), "write-protected meanwhile: still there");
+	TAP_OK(filled(p, MIB, 7), "dereg_mr keeps the content of write-protected memory");
 	munmap(p, MIB);
 }
 
@@ -369,13 +387,13 @@ static void heap_reuse(struct fixture *f)
 	TAP_OK(good == 400, "malloc, realloc, calloc around registrations");
 }
 
-/* ---- threads at work on the memory --------------------------------------------- */
+/* ---- threads that use the memory ---------------------------------------------- */
 
 #define WORKERS 3
 
 struct worker {
 	pthread_t thread;
-	uint64_t *counter; /* every page has one */
+	uint64_t *counter; /* one for each page */
 	size_t pages;
 	uint64_t rounds;
 	bool stop;
@@ -395,7 +413,7 @@ static void *count_up(void *arg)
 	return NULL;
 }
 
-/* System calls that write into the memory must wait too, not fail. */
+/* System calls that write to the memory must wait, not fail. */
 static void *count_by_syscalls(void *arg)
 {
 	struct worker *w = arg;
@@ -437,7 +455,7 @@ static void under_load(struct fixture *f)
 			break;
 		ibv_dereg_mr(mr);
 	}
-	TAP_OK(n == 60, "registered and deregistered 60 times under writing threads");
+	TAP_OK(n == 60, "registered and deregistered 60 times while threads write");
 	for (i = 0; i < WORKERS; i++) {
 		__atomic_store_n(&w[i].stop, true, __ATOMIC_RELAXED);
 		pthread_join(w[i].thread, &result);
@@ -448,8 +466,8 @@ static void under_load(struct fixture *f)
 		close(w[i].pipe[0]);
 		close(w[i].pipe[1]);
 	}
-	TAP_OK(!failed, "their system calls went through");
-	TAP_OK(!lost, "no update was lost (%lu rounds)", w[1].rounds + w[2].rounds);
+	TAP_OK(!failed, "system calls of these threads succeed");
+	TAP_OK(!lost, "no write is lost (%lu rounds)", w[1].rounds + w[2].rounds);
 	munmap(p, len);
 }
 
@@ -501,7 +519,7 @@ static void at_once(struct fixture *f)
 	TAP_OK(!bad && filled(p, 2 * MIB, 9), "four threads register overlapping ranges");
 	for (i = 0; i < 512 && !is_shared(p + i * PAGE); i += 7)
 		;
-	TAP_OK(i >= 512, "and leave nothing shared");
+	TAP_OK(i >= 512, "no page is shared at the end");
 	munmap(p, 2 * MIB);
 }
 
@@ -522,14 +540,14 @@ static void in_children(struct fixture *f)
 		_exit(ibv_dereg_mr(mr) || !filled(p, MIB, 12) ? 2 : 0);
 	}
 	waitpid(pid, &status, 0);
-	TAP_OK(!status, "a child has pages of its own (%x)", status);
+	TAP_OK(!status, "child: its writes do not reach the parent (%x)", status);
 	TAP_OK(is_shared(p) && filled(p, MIB, 11) && reachable(f, mr),
-	       "the parent's are untouched");
+	       "parent: its memory is unchanged");
 	ibv_dereg_mr(mr);
 	munmap(p, MIB);
 }
 
-/* ---- regions that are not laid out ------------------------------------------------ */
+/* ---- regions without layout --------------------------------------------------- */
 
 static void not_laid_out(struct fixture *f)
 {
@@ -540,29 +558,29 @@ static void not_laid_out(struct fixture *f)
 
 	if (mr)
 		fake_segments(&f->daemon, mr->rkey, kinds);
-	TAP_OK(mr && !kinds[1] && !kinds[2] && !kinds[3], "on demand: not looked at");
+	TAP_OK(mr && !kinds[1] && !kinds[2] && !kinds[3], "on demand: registered without layout");
 	TAP_OK(!ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, p + 8, 100, 0) &&
 		       !ibv_dereg_mr(mr),
-	       "on demand: other memory");
+	       "on demand: rereg_mr to other memory");
 	munmap(p, MIB);
 	mr = ibv_reg_mr(f->pd, NULL, SIZE_MAX, ALL | IBV_ACCESS_ON_DEMAND);
-	TAP_OK(mr && !ibv_dereg_mr(mr), "on demand: all there is");
+	TAP_OK(mr && !ibv_dereg_mr(mr), "on demand: the whole address space");
 	mr = ibv_alloc_null_mr(f->pd);
-	TAP_OK(mr && mr->length == SIZE_MAX && !mr->addr && mr->pd == f->pd, "no memory");
+	TAP_OK(mr && mr->length == SIZE_MAX && !mr->addr && mr->pd == f->pd, "null region");
 	TAP_OK(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, f->pd, NULL, 0, 0) ==
 			       IBV_REREG_MR_ERR_INPUT &&
 		       errno == EINVAL && !ibv_dereg_mr(mr),
-	       "no memory: it never changes");
+	       "null region: rereg_mr is refused");
 	TAP_OK(!ibv_reg_dmabuf_mr(f->pd, 0, 4096, 0, -1, ALL) && errno == EBADF &&
 		       !ibv_reg_dmabuf_mr(f->pd, 8, 4096, 0, 0, ALL) && errno == EINVAL &&
 		       !ibv_reg_dmabuf_mr(f->pd, 0, 0, 0, 0, ALL) && errno == EINVAL &&
 		       !ibv_reg_dmabuf_mr(f->pd, 0, 4096, 0, 0, ALL | IBV_ACCESS_ON_DEMAND) &&
 		       errno == EINVAL,
-	       "dma-bufs that cannot be");
+	       "reg_dmabuf_mr: invalid arguments");
 	TAP_OK(ibv_advise_mr(f->pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, NULL, 0) == EINVAL &&
 		       ibv_advise_mr(f->pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 2, &sge, 1) == EINVAL &&
 		       ibv_advise_mr(f->pd, 3, 0, &sge, 1) == EOPNOTSUPP,
-	       "advice that is none");
+	       "advise_mr: unknown advice is EOPNOTSUPP");
 }
 
 int main(void)
@@ -582,8 +600,8 @@ int main(void)
 	not_laid_out(&f);
 	if (can_adopt) {
 		overlaps(&f);
-		byways(&f);
-		pulled_away(&f);
+		exclusion(&f);
+		remapped(&f);
 		heap_reuse(&f);
 		under_load(&f);
 		at_once(&f);
@@ -591,7 +609,7 @@ int main(void)
 	} else {
 		tap_skip("adoption", "no access to /dev/userfaultfd");
 	}
-	TAP_OK(fake_objects(&f.daemon) == 1, "no object is left but the PD");
+	TAP_OK(fake_objects(&f.daemon) == 1, "all objects but the PD are destroyed");
 	teardown(&f);
 	return tap_end();
 }

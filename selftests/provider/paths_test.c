@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The kernel's files of a device, which programs look for and the provider answers for */
+/* Emulated files of the kernel's RDMA core */
 #include "fixture.h"
 
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 #define DEV "/dev/infiniband/" FAKE_DEVICE
 #define GID_ATTRS "/sys/class/infiniband/" FAKE_DEVICE "/ports/1/gid_attrs"
 
-/* The text of a file as programs read sysfs: one read of a buffer; "" where that fails. */
+/* Returns the text that one read() gives, as programs read sysfs, or "" on failure. */
 static const char *text_of(const char *path)
 {
 	static char text[64];
@@ -41,10 +41,10 @@ static void command_device(void)
 {
 	struct stat st;
 
-	TAP_OK(!access(DEV, R_OK | W_OK), "the device's file is accessible");
-	TAP_OK(access(DEV, X_OK) == -1 && errno == EACCES, "not a program");
-	TAP_OK(!stat(DEV, &st) && S_ISCHR(st.st_mode), "a character device");
-	TAP_OK(open(DEV, O_RDWR) == -1 && errno == ENOENT, "that nobody can open");
+	TAP_OK(!access(DEV, R_OK | W_OK), "command device: readable and writable");
+	TAP_OK(access(DEV, X_OK) == -1 && errno == EACCES, "command device: not executable");
+	TAP_OK(!stat(DEV, &st) && S_ISCHR(st.st_mode), "command device: a character device");
+	TAP_OK(open(DEV, O_RDWR) == -1 && errno == ENOENT, "command device: cannot be opened");
 }
 
 static void gid_attributes(void)
@@ -53,19 +53,22 @@ static void gid_attributes(void)
 	char c = 'x';
 	int fd;
 
-	TAP_OK(!strcmp(text_of(GID_ATTRS "/types/0"), "RoCE v2\n"), "a GID's type");
-	TAP_OK(!strcmp(text_of(GID_ATTRS "/types/2"), "RoCE v2\n"), "another one's");
-	TAP_OK(!strcmp(text_of(GID_ATTRS "/ndevs/2"), "none\n"), "its interface");
+	TAP_OK(!strcmp(text_of(GID_ATTRS "/types/0"), "RoCE v2\n"), "GID type: index 0");
+	TAP_OK(!strcmp(text_of(GID_ATTRS "/types/2"), "RoCE v2\n"), "GID type: index 2");
+	TAP_OK(!strcmp(text_of(GID_ATTRS "/ndevs/2"), "none\n"),
+	       "GID interface: name of the interface");
 	TAP_OK(!stat64(GID_ATTRS "/types/0", &st) && S_ISREG(st.st_mode) &&
 		       (st.st_mode & 0777) == 0444,
-	       "a plain file to read");
-	TAP_OK(open(GID_ATTRS "/types/0", O_RDWR) == -1 && errno == EACCES, "not to write");
+	       "GID type: a regular file with mode 0444");
+	TAP_OK(open(GID_ATTRS "/types/0", O_RDWR) == -1 && errno == EACCES,
+	       "GID type: cannot be opened for writing");
 	fd = open64(GID_ATTRS "/types/0", O_RDONLY);
-	TAP_OK(fd >= 0 && !(fcntl(fd, F_GETFD) & FD_CLOEXEC), "open64, without O_CLOEXEC");
-	TAP_OK(write(fd, &c, 1) == -1 && ftruncate(fd, 0) == -1, "nor by other means");
+	TAP_OK(fd >= 0 && !(fcntl(fd, F_GETFD) & FD_CLOEXEC), "open64 without O_CLOEXEC");
+	TAP_OK(write(fd, &c, 1) == -1 && ftruncate(fd, 0) == -1,
+	       "GID type: cannot be written or truncated");
 	close(fd);
 	fd = open(GID_ATTRS "/types/0", O_RDONLY | O_CLOEXEC);
-	TAP_OK(fcntl(fd, F_GETFD) & FD_CLOEXEC, "with it");
+	TAP_OK(fcntl(fd, F_GETFD) & FD_CLOEXEC, "open with O_CLOEXEC");
 	close(fd);
 }
 
@@ -94,11 +97,11 @@ static void nothing_else(void)
 	for (i = 0; i < sizeof(path) / sizeof(path[0]); i++)
 		TAP_OK(absent(path[i]), "does not exist: %s", path[i]);
 	setenv("XROCE_DEVICES", "other", 1);
-	TAP_OK(absent(DEV), "nor does a device that the program is not to see");
+	TAP_OK(absent(DEV), "a device hidden by XROCE_DEVICES has no files");
 	unsetenv("XROCE_DEVICES");
 }
 
-/* Everything else is the kernel's. */
+/* Other paths are not affected. */
 static void others(struct fixture *f)
 {
 	struct stat st;
@@ -108,16 +111,18 @@ static void others(struct fixture *f)
 	snprintf(path, sizeof(path), "%s/file", f->dir);
 	fd = open(path, O_CREAT | O_EXCL | O_WRONLY, 0600);
 	TAP_OK(fd >= 0 && !fstat(fd, &st) && (st.st_mode & 0777) == 0600,
-	       "files are created with their mode");
+	       "open with O_CREAT keeps the mode");
 	close(fd);
-	TAP_OK(open(path, O_CREAT | O_EXCL, 0600) == -1 && errno == EEXIST, "errors stay");
-	TAP_OK(!access(path, W_OK) && !stat(path, &st), "files are found");
+	TAP_OK(open(path, O_CREAT | O_EXCL, 0600) == -1 && errno == EEXIST,
+	       "open with O_EXCL still fails with EEXIST");
+	TAP_OK(!access(path, W_OK) && !stat(path, &st), "access and stat find existing files");
 	unlink(path);
 	fd = open(f->dir, O_TMPFILE | O_RDWR, 0640);
 	TAP_OK(fd < 0 ? errno == EOPNOTSUPP : (!fstat(fd, &st) && (st.st_mode & 0777) == 0640),
-	       "and those without a name");
+	       "open with O_TMPFILE keeps the mode");
 	close(fd);
-	TAP_OK(open((char *)1, O_RDONLY) == -1 && errno == EFAULT, "a bad address: EFAULT");
+	TAP_OK(open((char *)1, O_RDONLY) == -1 && errno == EFAULT,
+	       "open with a bad address fails with EFAULT");
 }
 
 int main(void)
@@ -130,6 +135,6 @@ int main(void)
 	nothing_else();
 	others(&f);
 	teardown(&f);
-	TAP_OK(absent(DEV), "without its daemon the device is gone");
+	TAP_OK(absent(DEV), "the files disappear with the daemon");
 	return tap_end();
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Queue pairs: work requests into rings, completions out of them, states and limits */
+/* Queue pairs: posting, completions, states, limits */
 #include "fixture.h"
 
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 
 #include "../lib/tap.h"
 
-/* One CQ and one QP on it */
+/* A CQ and a QP that uses it */
 struct pair {
 	struct ibv_cq *cq;
 	struct ibv_qp *qp;
@@ -26,21 +26,21 @@ static struct pair make_pair(struct fixture *f, enum ibv_qp_state state)
 
 static void free_pair(const struct pair *p)
 {
-	TAP_OK(ibv_destroy_cq(p->cq) == EBUSY, "a CQ in use stays");
-	TAP_OK(!ibv_destroy_qp(p->qp) && !ibv_destroy_cq(p->cq), "destroyed in order");
+	TAP_OK(ibv_destroy_cq(p->cq) == EBUSY, "destroy_cq: EBUSY while it has a QP");
+	TAP_OK(!ibv_destroy_qp(p->qp) && !ibv_destroy_cq(p->cq), "QP, then CQ are destroyed");
 }
 
 static void posting_by_state(struct fixture *f)
 {
 	struct pair p = make_pair(f, IBV_QPS_RESET);
 
-	TAP_OK(p.cq->cqe == 128, "a CQ of a power of two");
-	TAP_OK(post_recv(p.qp, 0, 1) == EINVAL, "post_recv in RESET");
-	TAP_OK(post_send(p.qp, 0, 1) == EINVAL, "post_send in RESET");
+	TAP_OK(p.cq->cqe == 128, "create_cq: rounds up to a power of two");
+	TAP_OK(post_recv(p.qp, 0, 1) == EINVAL, "RESET: post_recv is EINVAL");
+	TAP_OK(post_send(p.qp, 0, 1) == EINVAL, "RESET: post_send is EINVAL");
 	to_state(p.qp, IBV_QPS_INIT);
-	TAP_OK(!post_recv(p.qp, 100, 8), "post_recv in INIT");
-	TAP_OK(post_recv(p.qp, 0, 1) == ENOMEM, "until the queue is full");
-	TAP_OK(post_send(p.qp, 0, 1) == EINVAL, "post_send in INIT");
+	TAP_OK(!post_recv(p.qp, 100, 8), "INIT: post_recv");
+	TAP_OK(post_recv(p.qp, 0, 1) == ENOMEM, "post_recv: ENOMEM if the queue is full");
+	TAP_OK(post_send(p.qp, 0, 1) == EINVAL, "INIT: post_send is EINVAL");
 	free_pair(&p);
 }
 
@@ -51,19 +51,20 @@ static void posting_rings(struct fixture *f)
 	bool rang;
 
 	fake_doorbell(&f->daemon, false, &rang, &wakes);
-	TAP_OK(!post_send(p.qp, 1, 2), "post_send in RTS");
+	TAP_OK(!post_send(p.qp, 1, 2), "RTS: post_send");
 	fake_doorbell(&f->daemon, true, &rang, &wakes);
-	TAP_OK(rang && !wakes, "rings without waking a worker that is awake");
-	TAP_OK(!post_send(p.qp, 3, 1), "post_send to a sleeping worker");
+	TAP_OK(rang && !wakes,
+	       "post_send rings the doorbell and does not wake a worker that is awake");
+	TAP_OK(!post_send(p.qp, 3, 1), "post_send while the worker sleeps");
 	fake_doorbell(&f->daemon, false, &rang, &wakes);
-	TAP_OK(rang && wakes == 1, "rings and wakes it");
+	TAP_OK(rang && wakes == 1, "post_send rings the doorbell and wakes a sleeping worker");
 	post_recv(p.qp, 0, 1);
 	fake_doorbell(&f->daemon, false, &rang, &wakes);
-	TAP_OK(!rang, "a receive queue does not ring");
+	TAP_OK(!rang, "post_recv does not ring the doorbell");
 	fake_qp_error(&f->daemon, p.qp->qp_num);
 	post_recv(p.qp, 0, 1);
 	fake_doorbell(&f->daemon, false, &rang, &wakes);
-	TAP_OK(rang, "except in ERR");
+	TAP_OK(rang, "ERR: post_recv rings the doorbell");
 	free_pair(&p);
 }
 
@@ -73,25 +74,27 @@ static void completing(struct fixture *f)
 	struct ibv_wc wc[32];
 
 	post_send(p.qp, 1, 3);
-	TAP_OK(ibv_poll_cq(p.cq, 8, wc) == 0, "nothing completed yet");
+	TAP_OK(ibv_poll_cq(p.cq, 8, wc) == 0, "poll_cq: nothing has completed");
 	fake_complete(&f->daemon, p.qp->qp_num, false, 8, IBV_WC_SUCCESS, false);
 	TAP_OK(ibv_poll_cq(p.cq, 2, wc) == 2 && wc[0].wr_id == 1 && wc[1].wr_id == 2 &&
 		       wc[0].qp_num == p.qp->qp_num && wc[0].status == IBV_WC_SUCCESS,
-	       "completions in order");
-	TAP_OK(ibv_poll_cq(p.cq, 8, wc) == 1 && wc[0].wr_id == 3, "and the rest");
+	       "poll_cq: completions in order");
+	TAP_OK(ibv_poll_cq(p.cq, 8, wc) == 1 && wc[0].wr_id == 3,
+	       "poll_cq: the remaining completion");
 	post_send(p.qp, 20, 8);
 	fake_complete(&f->daemon, p.qp->qp_num, false, 3, IBV_WC_SUCCESS, false);
 	to_state(p.qp, IBV_QPS_RESET);
-	TAP_OK(ibv_poll_cq(p.cq, 8, wc) == 0, "RESET drops completions");
+	TAP_OK(ibv_poll_cq(p.cq, 8, wc) == 0, "RESET: drops completions");
 	to_state(p.qp, IBV_QPS_RTS);
 	TAP_OK(!post_send(p.qp, 30, 8) && post_send(p.qp, 0, 1) == ENOMEM,
-	       "and empties the queues");
+	       "RESET: empties the queues");
 	fake_complete(&f->daemon, p.qp->qp_num, false, 8, IBV_WC_SUCCESS, false);
-	TAP_OK(ibv_poll_cq(p.cq, 32, wc) == 8 && wc[0].wr_id == 30, "which start over");
+	TAP_OK(ibv_poll_cq(p.cq, 32, wc) == 8 && wc[0].wr_id == 30,
+	       "after RESET the queues work again");
 	free_pair(&p);
 }
 
-/* All that a completion says is handed on. */
+/* All fields of a completion are copied. */
 static void contents(struct fixture *f)
 {
 	struct pair p = make_pair(f, IBV_QPS_RTS);
@@ -104,19 +107,19 @@ static void contents(struct fixture *f)
 		       wc[0].byte_len == FAKE_RECEIVED(0) && wc[0].imm_data == FAKE_RECEIVED(1) &&
 		       wc[0].src_qp == FAKE_RECEIVED(2) && wc[0].pkey_index == FAKE_RECEIVED(3) &&
 		       wc[0].sl == FAKE_RECEIVED(4) && wc[0].wc_flags == IBV_WC_WITH_IMM,
-	       "what was received");
+	       "poll_cq: fields of a receive");
 	TAP_OK(wc[1].status == IBV_WC_LOC_LEN_ERR && wc[1].vendor_err == FAKE_VENDOR_ERR,
-	       "what failed");
+	       "poll_cq: status and vendor error");
 	free_pair(&p);
 }
 
-/* Objects of two contexts do not go together. */
+/* Objects of two contexts cannot be combined. */
 static void strangers(struct fixture *f)
 {
 	struct fixture other = { .ctx = open_fake(), .daemon = f->daemon };
 	struct ibv_comp_channel *ch = ibv_create_comp_channel(other.ctx);
 	struct ibv_cq *own = ibv_create_cq(f->ctx, 8, NULL, NULL, 0);
-	/* handles mean something in their context only: here it is one that the other has, too */
+	/* Handles are unique per context only. The other context has a CQ with the same handle. */
 	union {
 		struct ibv_cq cq;
 		uint8_t room[1024];
@@ -127,19 +130,23 @@ static void strangers(struct fixture *f)
 	struct ibv_srq_init_attr srq_attr = { .attr = { .max_wr = 4, .max_sge = 1 } };
 	struct ibv_pd *pd = ibv_alloc_pd(other.ctx);
 
-	TAP_OK(!ibv_create_cq(f->ctx, 8, NULL, ch, 0) && errno == EINVAL, "another's channel");
-	TAP_OK(!ibv_create_qp(f->pd, &init) && errno == EINVAL, "another's CQ to send");
+	TAP_OK(!ibv_create_cq(f->ctx, 8, NULL, ch, 0) && errno == EINVAL,
+	       "create_cq: refuses a channel of another context");
+	TAP_OK(!ibv_create_qp(f->pd, &init) && errno == EINVAL,
+	       "create_qp: refuses a send CQ of another context");
 	init.send_cq = own;
 	init.recv_cq = &like.cq;
-	TAP_OK(!ibv_create_qp(f->pd, &init) && errno == EINVAL, "another's CQ to receive");
+	TAP_OK(!ibv_create_qp(f->pd, &init) && errno == EINVAL,
+	       "create_qp: refuses a receive CQ of another context");
 	init.recv_cq = own;
 	init.srq = ibv_create_srq(pd, &srq_attr);
-	TAP_OK(init.srq && !ibv_create_qp(f->pd, &init) && errno == EINVAL, "another's SRQ");
+	TAP_OK(init.srq && !ibv_create_qp(f->pd, &init) && errno == EINVAL,
+	       "create_qp: refuses an SRQ of another context");
 	ibv_destroy_cq(own);
 	ibv_destroy_srq(init.srq);
 	ibv_destroy_comp_channel(ch);
 	ibv_dealloc_pd(pd);
-	TAP_OK(!ibv_close_device(other.ctx), "it goes");
+	TAP_OK(!ibv_close_device(other.ctx), "the other context is closed");
 }
 
 static void posting_lists(struct fixture *f)
@@ -160,20 +167,24 @@ static void posting_lists(struct fixture *f)
 	wr[1].num_sge = 3;
 	wr[1].sg_list = sge;
 	fake_doorbell(&f->daemon, false, &rang, &wakes);
-	TAP_OK(ibv_post_send(p.qp, wr, &bad) == EINVAL && bad == &wr[1], "bad_wr of a list");
+	TAP_OK(ibv_post_send(p.qp, wr, &bad) == EINVAL && bad == &wr[1],
+	       "post_send: bad_wr is the invalid WR of a list");
 	fake_doorbell(&f->daemon, false, &rang, &wakes);
-	TAP_OK(rang, "what lies before it is posted");
+	TAP_OK(rang, "post_send: the WRs before it are posted");
 	wr[1].num_sge = 0;
 	wr[1].send_flags = 1u << 20;
-	TAP_OK(ibv_post_send(p.qp, &wr[1], &bad) == EINVAL && bad == &wr[1], "unknown flags");
+	TAP_OK(ibv_post_send(p.qp, &wr[1], &bad) == EINVAL && bad == &wr[1],
+	       "post_send: unknown flags are EINVAL");
 	wr[1].send_flags = 0;
 	wr[1].opcode = IBV_WR_TSO;
-	TAP_OK(ibv_post_send(p.qp, &wr[1], &bad) == EINVAL && bad == &wr[1], "unknown operation");
-	/* 1 is outstanding, of the list */
-	TAP_OK(post_send(p.qp, 10, 8) == ENOMEM, "a full send queue");
+	TAP_OK(ibv_post_send(p.qp, &wr[1], &bad) == EINVAL && bad == &wr[1],
+	       "post_send: an unknown operation is EINVAL");
+	/* One WR of the list is outstanding. */
+	TAP_OK(post_send(p.qp, 10, 8) == ENOMEM, "post_send: ENOMEM if the queue is full");
 	TAP_OK(fake_complete(&f->daemon, p.qp->qp_num, false, 100, IBV_WC_SUCCESS, false) == 8,
-	       "all of it arrives");
-	TAP_OK(poll_n(p.cq, wc, 8) == 8 && !wc[0].wr_id && wc[7].wr_id == 16, "and completes");
+	       "the daemon gets all WRs that were posted");
+	TAP_OK(poll_n(p.cq, wc, 8) == 8 && !wc[0].wr_id && wc[7].wr_id == 16,
+	       "all of them complete");
 	free_pair(&p);
 }
 
@@ -193,19 +204,21 @@ static void posting_inline(struct fixture *f)
 		char data[64];
 	} entry;
 
-	TAP_OK(ibv_post_send(p.qp, &wr, &bad) == EINVAL, "inline data over the limit");
+	TAP_OK(ibv_post_send(p.qp, &wr, &bad) == EINVAL,
+	       "post_send: inline data above the limit is EINVAL");
 	sge[1].length = 24;
 	TAP_OK(!ibv_post_send(p.qp, &wr, &bad) &&
 		       fake_send_entry(&f->daemon, p.qp->qp_num, 0, &entry, sizeof(entry)) == 1 &&
 		       entry.wqe.inline_len == 64 && !entry.wqe.num_sge &&
 		       !strcmp(entry.data, "hello") && !strcmp(entry.data + 40, "hello"),
-	       "inline data at the limit");
+	       "post_send: inline data at the limit");
 	wr.opcode = IBV_WR_RDMA_READ;
-	TAP_OK(ibv_post_send(p.qp, &wr, &bad) == EINVAL, "no inline READ");
+	TAP_OK(ibv_post_send(p.qp, &wr, &bad) == EINVAL,
+	       "post_send: inline data of a READ is EINVAL");
 	free_pair(&p);
 }
 
-/* What each operation leaves in its entry */
+/* The entries of the operations */
 static void posting_operations(struct fixture *f)
 {
 	struct pair p = make_pair(f, IBV_QPS_RTS);
@@ -226,17 +239,17 @@ static void posting_operations(struct fixture *f)
 	ibv_post_send(p.qp, &inv, &bad);
 	fake_send_entry(&f->daemon, p.qp->qp_num, 0, &wqe, sizeof(wqe));
 	TAP_OK(wqe.opcode == XR_WR_SEND_WITH_INV && wqe.invalidate_rkey == 0x1234,
-	       "a SEND with invalidate");
+	       "post_send: SEND with invalidate");
 	ibv_post_send(p.qp, &bind, &bad);
 	fake_send_entry(&f->daemon, p.qp->qp_num, 1, &wqe, sizeof(wqe));
 	TAP_OK(wqe.opcode == XR_WR_BIND_MW && wqe.bind.mw_rkey == 0x500 &&
 		       wqe.bind.new_rkey == 0x501 && wqe.bind.mr_lkey == 0x600 &&
 		       wqe.bind.access == IBV_ACCESS_REMOTE_READ && wqe.remote_addr == 0x1000 &&
 		       wqe.bind_len == 0x20,
-	       "a bind");
+	       "post_send: bind of a type 2 window");
 	mw.type = IBV_MW_TYPE_1;
 	TAP_OK(ibv_post_send(p.qp, &bind, &bad) == EINVAL && bad == &bind,
-	       "no window of type 1 by a work request");
+	       "post_send: bind of a type 1 window is EINVAL");
 	free_pair(&p);
 }
 
@@ -256,28 +269,29 @@ static void windows(struct fixture *f)
 
 	TAP_OK(mw && type_2 && mw->handle && mw->type == IBV_MW_TYPE_1 && mw->pd == f->pd &&
 		       mw->context == f->ctx && mw->rkey != type_2->rkey,
-	       "windows of both types");
-	TAP_OK((errno = 0, !ibv_alloc_mw(f->pd, 3)) && errno == EINVAL, "there is no type 3");
+	       "alloc_mw: types 1 and 2");
+	TAP_OK((errno = 0, !ibv_alloc_mw(f->pd, 3)) && errno == EINVAL,
+	       "alloc_mw: type 3 is EINVAL");
 	old = mw->rkey;
 	TAP_OK(!ibv_bind_mw(p.qp, mw, &bind) && mw->rkey == ibv_inc_rkey(old),
-	       "ibv_bind_mw gives a new key");
+	       "bind_mw: changes the key");
 	fake_send_entry(&f->daemon, p.qp->qp_num, 0, &wqe, sizeof(wqe));
 	TAP_OK(wqe.wr_id == 7 && wqe.opcode == XR_WR_BIND_MW && wqe.flags == XR_SEND_SIGNALED &&
 		       XR_KEY_INDEX(wqe.bind.mw_rkey) == XR_KEY_INDEX(old) &&
 		       wqe.bind.new_rkey == mw->rkey && wqe.bind.mr_lkey == 0x600 &&
 		       wqe.bind.access == IBV_ACCESS_REMOTE_WRITE && wqe.remote_addr == 0x1000 &&
 		       wqe.bind_len == 0x20,
-	       "and posts a work request");
+	       "bind_mw: posts a WR");
 	bind.send_flags = IBV_SEND_INLINE;
 	old = mw->rkey;
 	TAP_OK(ibv_bind_mw(p.qp, mw, &bind) == EINVAL && mw->rkey == old,
-	       "a request that is refused leaves the key");
-	TAP_OK(ibv_bind_mw(p.qp, type_2, &bind) == EINVAL, "no window of type 2 by the verb");
-	TAP_OK(!ibv_dealloc_mw(mw) && !ibv_dealloc_mw(type_2), "they go");
+	       "bind_mw: an error does not change the key");
+	TAP_OK(ibv_bind_mw(p.qp, type_2, &bind) == EINVAL, "bind_mw: type 2 is EINVAL");
+	TAP_OK(!ibv_dealloc_mw(mw) && !ibv_dealloc_mw(type_2), "the windows are deallocated");
 	free_pair(&p);
 }
 
-/* What each type of QP can be asked for */
+/* Operations of each QP type */
 static void unreliable_types(struct fixture *f)
 {
 	struct ibv_cq *cq = ibv_create_cq(f->ctx, 8, NULL, NULL, 0);
@@ -295,31 +309,32 @@ static void unreliable_types(struct fixture *f)
 
 	init.qp_type = IBV_QPT_UD;
 	ud = ibv_create_qp(f->pd, &init);
-	TAP_OK(uc && ud && ah, "QPs of type UC and UD");
+	TAP_OK(uc && ud && ah, "create_qp: UC and UD");
 	to_state(uc, IBV_QPS_RTS);
 	to_state(ud, IBV_QPS_RTS);
-	TAP_OK(ibv_post_send(uc, &wr, &bad) == EINVAL, "UC reads nothing");
+	TAP_OK(ibv_post_send(uc, &wr, &bad) == EINVAL, "UC: READ is EINVAL");
 	wr.opcode = IBV_WR_RDMA_WRITE;
-	TAP_OK(!ibv_post_send(uc, &wr, &bad), "UC writes");
+	TAP_OK(!ibv_post_send(uc, &wr, &bad), "UC: WRITE");
 	wr.opcode = IBV_WR_LOCAL_INV;
 	TAP_OK(!ibv_post_send(uc, &wr, &bad) && ibv_post_send(ud, &wr, &bad) == EINVAL,
-	       "UC invalidates keys, UD does not");
+	       "UC: local invalidate; UD: EINVAL");
 	wr.opcode = IBV_WR_SEND_WITH_INV;
-	TAP_OK(ibv_post_send(uc, &wr, &bad) == EINVAL, "UC does not invalidate those of its peer");
+	TAP_OK(ibv_post_send(uc, &wr, &bad) == EINVAL, "UC: SEND with invalidate is EINVAL");
 	wr.opcode = IBV_WR_RDMA_WRITE;
 	wr.wr.ud.ah = ah;
-	TAP_OK(ibv_post_send(ud, &wr, &bad) == EINVAL, "UD does not");
+	TAP_OK(ibv_post_send(ud, &wr, &bad) == EINVAL, "UD: WRITE is EINVAL");
 	wr.opcode = IBV_WR_SEND;
 	wr.wr.ud.remote_qpn = 0x123;
 	wr.wr.ud.remote_qkey = 0x456;
-	TAP_OK(!ibv_post_send(ud, &wr, &bad), "UD sends");
+	TAP_OK(!ibv_post_send(ud, &wr, &bad), "UD: SEND");
 	fake_send_entry(&f->daemon, ud->qp_num, 0, &wqe, sizeof(wqe));
 	TAP_OK(wqe.ud.ah == ah->handle && wqe.ud.remote_qpn == 0x123 && wqe.ud.remote_qkey == 0x456,
-	       "to whom it was told");
+	       "UD: the entry has the destination");
 	wr.wr.ud.ah = NULL;
-	TAP_OK(ibv_post_send(ud, &wr, &bad) == EINVAL, "with an address handle only");
+	TAP_OK(ibv_post_send(ud, &wr, &bad) == EINVAL, "UD: no address handle is EINVAL");
 	wr.wr.ud.ah = &(struct ibv_ah){ .handle = ah->handle };
-	TAP_OK(ibv_post_send(ud, &wr, &bad) == EINVAL, "of its own context");
+	TAP_OK(ibv_post_send(ud, &wr, &bad) == EINVAL,
+	       "UD: an address handle of another context is EINVAL");
 	TAP_OK(!ibv_destroy_qp(uc) && !ibv_destroy_qp(ud) && !ibv_destroy_cq(cq) &&
 		       !ibv_destroy_ah(ah),
 	       "destroyed");
@@ -331,28 +346,35 @@ static void limits(struct fixture *f)
 	struct ibv_qp_init_attr init = { .send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC };
 	struct ibv_qp *qp;
 
-	TAP_OK(!ibv_create_cq(f->ctx, 0, NULL, NULL, 0) && errno == EINVAL, "a CQ of 0");
-	TAP_OK(!ibv_create_cq(f->ctx, 4097, NULL, NULL, 0) && errno == EINVAL, "a CQ too large");
-	TAP_OK(!ibv_create_cq(f->ctx, 8, NULL, NULL, 1) && errno == EINVAL, "comp_vector 1");
+	TAP_OK(!ibv_create_cq(f->ctx, 0, NULL, NULL, 0) && errno == EINVAL,
+	       "create_cq: 0 entries are EINVAL");
+	TAP_OK(!ibv_create_cq(f->ctx, 4097, NULL, NULL, 0) && errno == EINVAL,
+	       "create_cq: too many entries are EINVAL");
+	TAP_OK(!ibv_create_cq(f->ctx, 8, NULL, NULL, 1) && errno == EINVAL,
+	       "create_cq: comp_vector 1 is EINVAL");
 	init.cap.max_send_wr = 5000;
-	TAP_OK(!ibv_create_qp(f->pd, &init) && errno == EINVAL, "too many WRs");
+	TAP_OK(!ibv_create_qp(f->pd, &init) && errno == EINVAL,
+	       "create_qp: max_send_wr above the limit is EINVAL");
 	init.cap.max_send_wr = 1;
 	init.cap.max_send_sge = 17;
-	TAP_OK(!ibv_create_qp(f->pd, &init) && errno == EINVAL, "too many elements");
+	TAP_OK(!ibv_create_qp(f->pd, &init) && errno == EINVAL,
+	       "create_qp: max_send_sge above the limit is EINVAL");
 	init.cap.max_send_sge = 1;
 	init.cap.max_inline_data = 257;
-	TAP_OK(!ibv_create_qp(f->pd, &init) && errno == EINVAL, "too much inline data");
+	TAP_OK(!ibv_create_qp(f->pd, &init) && errno == EINVAL,
+	       "create_qp: max_inline_data above the limit is EINVAL");
 	init.cap.max_inline_data = 33;
 	qp = ibv_create_qp(f->pd, &init);
 	TAP_OK(qp && init.cap.max_inline_data == 48 && !ibv_destroy_qp(qp),
-	       "what is granted is told");
+	       "create_qp: returns what was granted");
 	init.cap.max_inline_data = 0;
 	init.send_cq = NULL;
-	TAP_OK(!ibv_create_qp(f->pd, &init) && errno == EINVAL, "no CQ");
+	TAP_OK(!ibv_create_qp(f->pd, &init) && errno == EINVAL, "create_qp: no send CQ is EINVAL");
 	init.send_cq = cq;
 	qp = ibv_create_qp(f->pd, &init);
-	TAP_OK(qp && qp->state == IBV_QPS_RESET, "a QP without a receive queue to speak of");
-	TAP_OK(!to_state(qp, IBV_QPS_INIT) && post_recv(qp, 1, 1) == ENOMEM, "takes no receives");
+	TAP_OK(qp && qp->state == IBV_QPS_RESET, "create_qp: max_recv_wr 0");
+	TAP_OK(!to_state(qp, IBV_QPS_INIT) && post_recv(qp, 1, 1) == ENOMEM,
+	       "max_recv_wr 0: post_recv is ENOMEM");
 	ibv_destroy_qp(qp);
 	ibv_destroy_cq(cq);
 }
@@ -371,7 +393,7 @@ static void modify_and_query(struct fixture *f)
 	attr.ah_attr.grh.hop_limit = FAKE_REFUSED_HOP;
 	TAP_OK(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_AV) == EHOSTUNREACH &&
 		       qp->state == IBV_QPS_INIT,
-	       "the daemon's refusal is the answer");
+	       "modify_qp: returns the daemon's error, the state is unchanged");
 	attr.ah_attr.grh.hop_limit = 3;
 	attr.ah_attr.grh.dgid.raw[3] = 9;
 	TAP_OK(!ibv_modify_qp(qp, &attr,
@@ -383,18 +405,19 @@ static void modify_and_query(struct fixture *f)
 		       attr.dest_qp_num == 77 && attr.rq_psn == 0 &&
 		       attr.ah_attr.grh.hop_limit == 3 && attr.ah_attr.grh.dgid.raw[3] == 9 &&
 		       init.send_cq == cq && init.cap.max_send_wr == 8,
-	       "query_qp: only what the mask named was sent");
+	       "query_qp: modify_qp sent only the fields in the mask");
 	TAP_OK(init.recv_cq == cq && !init.srq && init.qp_type == IBV_QPT_RC && !init.sq_sig_all &&
 		       init.cap.max_recv_wr == 8 && init.cap.max_send_sge == 2 &&
 		       init.cap.max_recv_sge == 2 && init.cap.max_inline_data == 64 &&
 		       !memcmp(&attr.cap, &init.cap, sizeof(init.cap)),
-	       "what the QP was made with");
-	TAP_OK(attr.sq_psn == 6, "of a PSN, the bits that the wire has");
-	TAP_OK(ibv_modify_qp(qp, &attr, IBV_QP_CAP) == EOPNOTSUPP, "a QP keeps its size");
+	       "query_qp: attributes of creation");
+	TAP_OK(attr.sq_psn == 6, "modify_qp: PSNs are cut to 24 bits");
+	TAP_OK(ibv_modify_qp(qp, &attr, IBV_QP_CAP) == EOPNOTSUPP,
+	       "modify_qp: IBV_QP_CAP is EOPNOTSUPP");
 	fake_qp_error(&f->daemon, qp->qp_num);
 	TAP_OK(!ibv_query_qp(qp, &attr, IBV_QP_STATE, &init) && attr.qp_state == IBV_QPS_ERR &&
 		       qp->state == IBV_QPS_ERR,
-	       "a state that came by itself is known by a query");
+	       "query_qp: updates the state that the daemon changed");
 	ibv_destroy_qp(qp);
 	init.sq_sig_all = 1;
 	init.qp_context = &init;
@@ -402,7 +425,7 @@ static void modify_and_query(struct fixture *f)
 	memset(&init, 0, sizeof(init));
 	TAP_OK(qp && !ibv_query_qp(qp, &attr, 0, &init) && init.sq_sig_all == 1 &&
 		       init.qp_context == &init,
-	       "with all of its sends signaled");
+	       "query_qp: sq_sig_all and qp_context");
 	ibv_destroy_qp(qp);
 	ibv_destroy_cq(cq);
 }
@@ -430,7 +453,7 @@ static void no_descriptors(struct fixture *f)
 	ibv_destroy_cq(cq);
 	ibv_dealloc_pd(other.pd);
 	ibv_close_device(other.ctx);
-	TAP_OK(descriptors() == before, "a context leaves no descriptor open");
+	TAP_OK(descriptors() == before, "closing a context closes all its descriptors");
 }
 
 static void many_qps(struct fixture *f)
@@ -461,16 +484,17 @@ static void many_qps(struct fixture *f)
 	fake_complete(&f->daemon, qp[5]->qp_num, false, 8, 0, false);
 	ibv_destroy_qp(qp[3]);
 	TAP_OK(poll_n(send, wc, 9) == 8 && wc[0].wr_id == 5,
-	       "completions of a destroyed QP are gone, those of another are not");
-	TAP_OK(!ibv_resize_cq(send, 1000) && send->cqe == 1024, "resize_cq up");
+	       "destroy_qp: drops completions of this QP only");
+	TAP_OK(!ibv_resize_cq(send, 1000) && send->cqe == 1024, "resize_cq: more entries");
 	for (i = 4; i < 40; i++) {
 		post_send(qp[i], i, 8);
 		fake_complete(&f->daemon, qp[i]->qp_num, false, 8, 0, false);
 	}
-	TAP_OK(ibv_resize_cq(send, 100) == EINVAL, "resize_cq below what is in there");
-	TAP_OK(!ibv_resize_cq(send, 300) && send->cqe == 512, "resize_cq down");
+	TAP_OK(ibv_resize_cq(send, 100) == EINVAL,
+	       "resize_cq: EINVAL if the completions do not fit");
+	TAP_OK(!ibv_resize_cq(send, 300) && send->cqe == 512, "resize_cq: fewer entries");
 	TAP_OK(poll_n(send, wc, 289) == 288 && wc[0].wr_id == 4 && wc[287].wr_id == 46,
-	       "keeps the completions");
+	       "resize_cq: keeps the completions");
 	for (i = 0; i < 40; i++) {
 		if (i != 3)
 			ibv_destroy_qp(qp[i]);
@@ -499,7 +523,7 @@ int main(void)
 	modify_and_query(&f);
 	no_descriptors(&f);
 	many_qps(&f);
-	TAP_OK(fake_objects(&f.daemon) == 1, "no object is left but the PD");
+	TAP_OK(fake_objects(&f.daemon) == 1, "all objects but the PD are destroyed");
 	teardown(&f);
 	return tap_end();
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The whole surface: every function that the installed libibverbs exports, and every slot of a context that
- * inline functions of verbs.h call. Each either works on our device or says so; one that nobody
- * here has thought of fails the test. Against the fake daemon, with libxroce.so preloaded.
+ * Every function that the installed libibverbs exports, and every operation of a context that
+ * inline functions of verbs.h call, either works for xroce devices or is refused. A function that
+ * this test does not list makes it fail.
  */
 #include "fixture.h"
 
@@ -11,7 +11,7 @@
 
 #include "../lib/tap.h"
 
-/* what verbs.h turns into inline functions or macros */
+/* inline functions or macros in verbs.h */
 #undef ibv_query_port
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
@@ -22,7 +22,7 @@ enum owner { OURS, THEIRS };
 static char seen[256][48];
 static unsigned int nseen;
 
-/* Whose function a program gets */
+/* Returns true if the function is of the owner's library. */
 static bool comes_from(const void *fn, enum owner owner)
 {
 	Dl_info info;
@@ -37,7 +37,7 @@ static bool comes_from(const void *fn, enum owner owner)
 		TAP_OK(comes_from(dlsym(RTLD_DEFAULT, #verb), owner) && (condition), #verb);       \
 	} while (0)
 
-/* The fake daemon's answer to what it does not know: the request was sent to it. */
+/* The fake daemon replies EOPNOTSUPP to these requests: the provider sent one. */
 #define ASKED(result) (!(result) && errno == EOPNOTSUPP)
 #define EQUAL(text, wanted) (!strcmp(text, wanted))
 
@@ -53,7 +53,7 @@ struct objects {
 	uint8_t buf[4096];
 };
 
-/* ---- of the library ------------------------------------------------------------- */
+/* ---- functions of the provider ------------------------------------------------ */
 
 static void devices(struct fixture *f, struct objects *o)
 {
@@ -118,7 +118,7 @@ static void memory(struct objects *o)
 	CHECK(ibv_import_pd, OURS, ASKED(ibv_import_pd(o->ctx, 1)));
 	CHECK(ibv_unimport_pd, OURS, (ibv_unimport_pd(ibv_alloc_pd(o->ctx)), true));
 	CHECK(ibv_import_mr, OURS, ASKED(ibv_import_mr(o->pd, 1)));
-	/* of what cannot be imported from the fake: whose they are is all there is to see */
+	/* The fake daemon supports no import. Check only which library has the function. */
 	CHECK(ibv_unimport_mr, OURS, true);
 	CHECK(ibv_import_dm, OURS, ASKED(ibv_import_dm(o->ctx, 1)));
 	CHECK(ibv_unimport_dm, OURS, true);
@@ -207,7 +207,7 @@ static void ends(struct objects *o)
 	CHECK(ibv_close_device, OURS, !ibv_close_device(o->ctx));
 }
 
-/* ---- what needs no device -------------------------------------------------------- */
+/* ---- functions without a device ----------------------------------------------- */
 
 static void names_and_rates(void)
 {
@@ -237,14 +237,14 @@ static void helpers(void)
 	CHECK(ibv_dofork_range, THEIRS, !dofork(page, 4096));
 	CHECK(ibv_get_sysfs_path, THEIRS, EQUAL(sysfs(), "/sys"));
 	CHECK(ibv_read_sysfs_file, THEIRS, read_file("/proc/self", "comm", text, 64) > 0);
-	/* between the kernel's structs and those of verbs.h: no device in them */
+	/* These convert kernel structs; no device is involved. */
 	CHECK(ibv_copy_ah_attr_from_kern, THEIRS, true);
 	CHECK(ibv_copy_qp_attr_from_kern, THEIRS, true);
 	CHECK(ibv_copy_path_rec_from_kern, THEIRS, true);
 	CHECK(ibv_copy_path_rec_to_kern, THEIRS, true);
 }
 
-/* ---- nothing is left out --------------------------------------------------------- */
+/* ---- completeness ------------------------------------------------------------- */
 
 static bool is_seen(const char *name)
 {
@@ -255,7 +255,7 @@ static bool is_seen(const char *name)
 	return i < nseen;
 }
 
-/* The default versions of the public nodes, as nm prints them: "... T ibv_alloc_pd@@IBVERBS_1.1" */
+/* Default versions of the public nodes, in the format of nm: "... T ibv_alloc_pd@@IBVERBS_1.1" */
 static void each_export(void)
 {
 	char command[512], line[256], name[128];
@@ -278,10 +278,10 @@ static void each_export(void)
 		}
 	}
 	TAP_OK(nm && !pclose(nm) && exports > 60 && !unknown,
-	       "none of the %u functions of libibverbs is forgotten", exports);
+	       "the test lists all %u functions of libibverbs", exports);
 }
 
-/* ---- slots ----------------------------------------------------------------------- */
+/* ---- operations of a context -------------------------------------------------- */
 
 enum slot_kind { TAKEN, REFUSED, EMPTY };
 
@@ -346,15 +346,15 @@ static void each_slot(struct fixture *f)
 		TAP_OK(slots[i].offset == slots[0].offset + i * sizeof(void *) &&
 			       (slots[i].kind == EMPTY ||
 				comes_from(fn, slots[i].kind == TAKEN ? OURS : THEIRS)),
-		       "slot %s", slots[i].name);
+		       "operation %s is set by the right library", slots[i].name);
 	}
 	TAP_OK(slots[0].offset == offsetof(struct verbs_context, query_port) &&
 		       slots[0].offset + NSLOTS * sizeof(void *) ==
 			       offsetof(struct verbs_context, _ABI_placeholder3),
-	       "all of them");
+	       "the test lists all operations");
 }
 
-/* Programs probe by calling: nothing crashes, and errno is the one that means "not supported". */
+/* Programs probe for features: unsupported verbs must fail with EOPNOTSUPP. */
 static void refused_verbs(struct fixture *f)
 {
 	struct ibv_counters_init_attr counters = { 0 };
@@ -372,13 +372,15 @@ static void refused_verbs(struct fixture *f)
 	struct ibv_ops_wr ops = { 0 }, *bad_op;
 	struct ibv_flow_attr flow = { 0 };
 
-	TAP_OK(ibv_modify_cq(cq, &moderation) == EOPNOTSUPP, "moderation of CQs");
+	TAP_OK(ibv_modify_cq(cq, &moderation) == EOPNOTSUPP, "ibv_modify_cq is EOPNOTSUPP");
 	TAP_OK(!ibv_create_counters(f->ctx, &counters) && errno == EOPNOTSUPP, "counters");
 	TAP_OK(!ibv_create_flow(qp, &flow) && errno == EOPNOTSUPP, "flows");
 	TAP_OK(!ibv_create_flow_action_esp(f->ctx, &esp) && errno == EOPNOTSUPP, "ESP");
-	TAP_OK(!ibv_create_wq(f->ctx, &wq) && errno == EOPNOTSUPP, "work queues");
-	TAP_OK(!ibv_create_rwq_ind_table(f->ctx, &table) && errno == EOPNOTSUPP, "their tables");
-	TAP_OK(ibv_post_srq_ops(srq, &ops, &bad_op) == EOPNOTSUPP, "tag matching");
+	TAP_OK(!ibv_create_wq(f->ctx, &wq) && errno == EOPNOTSUPP, "ibv_create_wq is EOPNOTSUPP");
+	TAP_OK(!ibv_create_rwq_ind_table(f->ctx, &table) && errno == EOPNOTSUPP,
+	       "ibv_create_rwq_ind_table is EOPNOTSUPP");
+	TAP_OK(ibv_post_srq_ops(srq, &ops, &bad_op) == EOPNOTSUPP,
+	       "ibv_post_srq_ops is EOPNOTSUPP");
 	ibv_destroy_srq(srq);
 	ibv_destroy_qp(qp);
 	ibv_destroy_cq(cq);
@@ -403,7 +405,7 @@ int main(void)
 	helpers();
 	each_slot(&f);
 	refused_verbs(&f);
-	TAP_OK(fake_objects(&f.daemon) == 1, "no object is left but the PD");
+	TAP_OK(fake_objects(&f.daemon) == 1, "all objects but the PD are destroyed");
 	each_export();
 	teardown(&f);
 	return tap_end();

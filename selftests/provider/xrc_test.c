@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* XRC as the provider has it: domains, SRQs with numbers, half queue pairs, and wrong uses of each. */
+/* XRC domains, SRQs with numbers, initiator and target QPs, and wrong uses of each */
 #include <fcntl.h>
 #include <xroce/ring.h>
 
@@ -60,7 +60,7 @@ static struct ibv_qp *open_target(struct fixture *f, struct ibv_xrcd *xrcd, uint
 }
 #define OPEN (IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD)
 
-/* ---- domains ---------------------------------------------------------------------- */
+/* ---- XRC domains -------------------------------------------------------------- */
 
 static void domains(struct fixture *f)
 {
@@ -69,20 +69,23 @@ static void domains(struct fixture *f)
 	struct ibv_xrcd *a, *b;
 
 	TAP_OK(!ibv_open_xrcd(f->ctx, &attr) && errno == EINVAL,
-	       "domain: both attributes are needed");
+	       "open_xrcd: both attributes are required");
 	attr.comp_mask = MASK | 1 << 10;
 	TAP_OK(!ibv_open_xrcd(f->ctx, &attr) && errno == EOPNOTSUPP,
-	       "domain: one that is not known");
-	TAP_OK(!open_domain(f, fd, 0) && errno == EAGAIN, "domain: nobody opened the file's");
+	       "open_xrcd: refuses an unknown attribute");
+	TAP_OK(!open_domain(f, fd, 0) && errno == EAGAIN,
+	       "open_xrcd: EAGAIN if the file has no domain and O_CREAT is not given");
 	a = open_domain(f, fd, O_CREAT);
-	TAP_OK(a && a->context == f->ctx, "domain: made");
-	TAP_OK(!open_domain(f, fd, O_CREAT | O_EXCL) && errno == EINVAL, "domain: there already");
+	TAP_OK(a && a->context == f->ctx, "open_xrcd: creates a domain");
+	TAP_OK(!open_domain(f, fd, O_CREAT | O_EXCL) && errno == EINVAL,
+	       "open_xrcd: O_EXCL refuses an existing domain");
 	b = open_domain(f, fd, 0);
-	TAP_OK(b && b != a, "domain: opened again");
-	TAP_OK(!ibv_close_xrcd(a) && !ibv_close_xrcd(b), "domain: closed");
-	TAP_OK(!open_domain(f, fd, 0) && errno == EAGAIN, "domain: gone with its last handle");
+	TAP_OK(b && b != a, "open_xrcd: opens an existing domain");
+	TAP_OK(!ibv_close_xrcd(a) && !ibv_close_xrcd(b), "close_xrcd: each handle");
+	TAP_OK(!open_domain(f, fd, 0) && errno == EAGAIN,
+	       "the domain is freed with its last handle");
 	a = open_domain(f, -1, O_CREAT);
-	TAP_OK(a && !ibv_close_xrcd(a), "domain: without a file");
+	TAP_OK(a && !ibv_close_xrcd(a), "open_xrcd: a domain without a file");
 	close(fd);
 }
 
@@ -99,17 +102,19 @@ static void srqs(struct fixture *f)
 
 	TAP_OK(a && b && !ibv_get_srq_num(a, &num_a) && !ibv_get_srq_num(b, &num_b) &&
 		       num_a >= FAKE_SRQN && num_b >= FAKE_SRQN && num_a != num_b,
-	       "SRQ: numbers");
-	TAP_OK(plain && ibv_get_srq_num(plain, &none) == EINVAL, "SRQ: only XRC's have one");
-	TAP_OK(!make_srq(f, NULL, cq) && errno == EINVAL, "SRQ: needs a domain");
-	TAP_OK(!make_srq(f, xrcd, NULL) && errno == EINVAL, "SRQ: needs a CQ");
-	TAP_OK(ibv_destroy_cq(cq) == EBUSY, "SRQ: its CQ stays");
+	       "XRC SRQs have different numbers");
+	TAP_OK(plain && ibv_get_srq_num(plain, &none) == EINVAL,
+	       "get_srq_num: EINVAL for other SRQs");
+	TAP_OK(!make_srq(f, NULL, cq) && errno == EINVAL,
+	       "create_srq_ex: refused without an XRC domain");
+	TAP_OK(!make_srq(f, xrcd, NULL) && errno == EINVAL, "create_srq_ex: refused without a CQ");
+	TAP_OK(ibv_destroy_cq(cq) == EBUSY, "the CQ of an XRC SRQ cannot be destroyed");
 	TAP_OK(!ibv_destroy_srq(a) && !ibv_destroy_srq(b) && !ibv_destroy_srq(plain) &&
 		       !ibv_destroy_cq(cq) && !ibv_close_xrcd(xrcd),
-	       "SRQ: the end of all");
+	       "SRQs, CQ and XRC domain are destroyed");
 }
 
-/* ---- halves of queue pairs ------------------------------------------------------------ */
+/* ---- initiator and target QPs ------------------------------------------------- */
 
 static void initiator(struct fixture *f)
 {
@@ -120,14 +125,14 @@ static void initiator(struct fixture *f)
 	struct ibv_recv_wr recv = { 0 }, *bad_recv;
 	struct xr_send_wqe wqe;
 
-	TAP_OK(qp && to_state(qp, IBV_QPS_RTS) == 0, "initiator: connected");
+	TAP_OK(qp && to_state(qp, IBV_QPS_RTS) == 0, "initiator: moves to RTS");
 	TAP_OK(!ibv_post_send(qp, &wr, &bad) &&
 		       fake_send_entry(&f->daemon, qp->qp_num, 0, &wqe, sizeof(wqe)) == 1 &&
 		       wqe.xrc_srqn == 0x123456,
-	       "initiator: each request names an SRQ");
-	TAP_OK(ibv_post_recv(qp, &recv, &bad_recv) == EINVAL, "initiator: receives nothing");
+	       "initiator: a WR names the SRQ");
+	TAP_OK(ibv_post_recv(qp, &recv, &bad_recv) == EINVAL, "initiator: post_recv is EINVAL");
 	TAP_OK(!make_half(f, IBV_QPT_XRC_SEND, NULL, NULL) && errno == EINVAL,
-	       "initiator: needs a send CQ");
+	       "initiator: refused without a send CQ");
 	TAP_OK(!ibv_destroy_qp(qp) && !ibv_destroy_cq(cq), "initiator: destroyed");
 }
 
@@ -142,32 +147,33 @@ static void target(struct fixture *f)
 	struct ibv_wc wc;
 	uint32_t num;
 
-	TAP_OK(qp && to_state(qp, IBV_QPS_RTR) == 0, "target: ready");
+	TAP_OK(qp && to_state(qp, IBV_QPS_RTR) == 0, "target: moves to RTR");
 	TAP_OK(ibv_post_send(qp, &send, &bad) == EINVAL &&
 		       ibv_post_recv(qp, &recv, &bad_recv) == EINVAL,
-	       "target: nothing is posted to it");
+	       "target: post_send and post_recv are EINVAL");
 	TAP_OK(!ibv_get_srq_num(srq, &num) && !fake_complete_xrc(&f->daemon, qp->qp_num, num),
-	       "target: a message meets an empty SRQ");
+	       "target: no receive in an empty SRQ");
 	TAP_OK(!ibv_post_srq_recv(srq, &recv, &bad_recv) &&
 		       fake_complete_xrc(&f->daemon, qp->qp_num, num) == 1 &&
 		       poll_n(cq, &wc, 1) == 1 && wc.wr_id == 55 && wc.qp_num == qp->qp_num &&
 		       wc.opcode == IBV_WC_RECV,
-	       "target: one with a receive completes in the SRQ's CQ");
+	       "target: a message completes a receive in the SRQ's CQ");
 	again = open_target(f, xrcd, qp->qp_num, OPEN | IBV_QP_OPEN_ATTR_CONTEXT);
 	TAP_OK(again && again->qp_num == qp->qp_num && again->qp_context == f,
-	       "target: opened again");
+	       "open_qp: the target");
 	TAP_OK(!open_target(f, other, qp->qp_num, OPEN) && errno == EINVAL,
-	       "target: not of another domain");
-	TAP_OK(!open_target(f, xrcd, 4000, OPEN) && errno == EINVAL, "target: not one that is not");
+	       "open_qp: refused with another XRC domain");
+	TAP_OK(!open_target(f, xrcd, 4000, OPEN) && errno == EINVAL,
+	       "open_qp: refused for a QPN that does not exist");
 	TAP_OK(!open_target(f, xrcd, qp->qp_num, IBV_QP_OPEN_ATTR_NUM) && errno == EINVAL,
-	       "target: not without a domain");
+	       "open_qp: refused without an XRC domain");
 	TAP_OK(!open_target(f, xrcd, qp->qp_num, OPEN | 1 << 10) && errno == EOPNOTSUPP,
-	       "target: not with what is not known");
+	       "open_qp: refuses an unknown attribute");
 	TAP_OK(!make_half(f, IBV_QPT_XRC_RECV, NULL, NULL) && errno == EOPNOTSUPP,
-	       "target: not of a protection domain");
+	       "target: refused with a PD instead of an XRC domain");
 	TAP_OK(!ibv_destroy_qp(again) && !ibv_destroy_qp(qp) && !ibv_destroy_srq(srq) &&
 		       !ibv_close_xrcd(xrcd) && !ibv_close_xrcd(other) && !ibv_destroy_cq(cq),
-	       "target: the end of all");
+	       "target: all objects are destroyed");
 }
 
 int main(void)
@@ -181,7 +187,7 @@ int main(void)
 	srqs(&f);
 	initiator(&f);
 	target(&f);
-	TAP_OK(fake_objects(&f.daemon) == before, "nothing is left");
+	TAP_OK(fake_objects(&f.daemon) == before, "all objects are destroyed");
 	teardown(&f);
 	return tap_end();
 }
