@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * What comes back to the requester: IBTA 9.7.5 and 9.7.6. An acknowledgement
- * stands for everything before it, except for READs and atomics, which only their
- * own responses complete: one that passes them says that a response was lost.
+ * Processes responses at the requester: IBTA 9.7.5 and 9.7.6. An ACK acknowledges all earlier
+ * requests except READs and atomics, which only their own responses complete. An ACK beyond a READ
+ * or atomic that has no response yet means that the response was lost.
  */
 #include "completer.h"
 #include "copy.h"
@@ -38,11 +38,11 @@ static void learn_credits(struct xt_qp *qp, uint32_t aeth)
 		r->credits = false;
 		return;
 	}
-	/* a late or rounded acknowledgement takes nothing back */
+	/* never decreases: the ACK may be late, or its credit count rounded down */
 	lsn = ((aeth & XR_PSN_MASK) + xt_credits[code]) & XR_PSN_MASK;
 	if (!r->credits || xr_psn_diff(lsn, r->lsn) > 0) {
 		r->lsn = lsn;
-		/* also where nothing else is new */
+		/* needed if the ACK acknowledges nothing new */
 		xt_activate(qp);
 	}
 	r->credits = true;
@@ -60,15 +60,15 @@ void xt_req_progress(struct xt_qp *qp, uint32_t packets)
 	qp->stalled = false;
 	if (r->wait == XT_WAIT_RNR)
 		r->wait = XT_WAIT_NONE;
-	/* answers to what was sent before a retry: no need to send it again */
+	/* `unacked` passed `next`: responses to packets sent before a retry, not to be repeated */
 	if (xt_diff(r->unacked, r->next) > 0)
 		xt_req_go_back(qp);
 	xt_activate(qp);
 }
 
 /*
- * Moves `unacked` to psn, or to the first READ or atomic whose response is missing. Returns false in
- * that case, and if the QP went to ERR.
+ * Moves `unacked` to psn, or to the first READ or atomic whose response is missing. Returns false
+ * in that case, and if the QP went to ERR.
  */
 static bool acked(struct xt_qp *qp, uint32_t psn)
 {
@@ -94,7 +94,7 @@ static bool acked(struct xt_qp *qp, uint32_t psn)
 	return r->unacked == psn;
 }
 
-/* A retry that no timeout asked for: once for each place, the same news may come many times. */
+/* Retries without a timeout. Once for each PSN, as several responses may report the same loss. */
 static void retry_now(struct xt_qp *qp)
 {
 	struct xt_requester *r = &qp->req;
@@ -127,7 +127,7 @@ void xt_req_rnr(struct xt_qp *qp, uint32_t code)
 	}
 	if (qp->attr.rnr_retry != 7)
 		r->rnr_left--;
-	/* the peer is there and heard this one: that is what the other counter is about */
+	/* an RNR NAK proves that the peer is alive */
 	r->retry_left = qp->attr.retry_cnt;
 	xt_req_go_back(qp);
 	r->wait = XT_WAIT_RNR;
@@ -198,7 +198,10 @@ static void bad_response(struct xt_qp *qp)
 	xt_sq_fail(qp, error);
 }
 
-/* The request that a response with data must be for: all before it is done. NULL: not now. */
+/*
+ * Acknowledges all requests before a response with data and returns the request that it belongs to;
+ * NULL if the response is a duplicate or an earlier one is missing.
+ */
 static struct xt_swqe *expected(struct xt_qp *qp, uint32_t psn)
 {
 	struct xt_requester *r = &qp->req;
@@ -213,12 +216,12 @@ static struct xt_swqe *expected(struct xt_qp *qp, uint32_t psn)
 	return r->retired == r->loaded ? NULL : xt_swqe(qp, r->retired);
 }
 
-/* One more response of the oldest request came in. */
-static void answered(struct xt_qp *qp, struct xt_swqe *w)
+/* Advances the oldest request by one response packet. */
+static void accept_response(struct xt_qp *qp, struct xt_swqe *w)
 {
 	struct xt_requester *r = &qp->req;
 	bool whole_span = xt_req_read_span(qp, w, r->unacked) == 1;
-	/* not so where its request was not sent again yet since the last retry */
+	/* after a retry, the request may not have been resent and counted yet */
 	bool counted = xt_diff(r->next, r->unacked) > 0;
 
 	r->unacked++;
@@ -239,7 +242,7 @@ static bool read_response_fits(const struct xt_qp *qp, const struct xt_swqe *w,
 		return rx->opcode == XR_OP_READ_RESP_ONLY && !rx->len;
 	if (xt_kind_of(w)->response != XT_RESPONSE_READ)
 		return false;
-	/* the end of the message is an end, whatever way retries cut it */
+	/* retries may split a READ differently, but its last packet is always a LAST or ONLY */
 	if (i + 1 == w->npsn && !(rx->flags & XR_OPF_END))
 		return false;
 	return rx->len == (left < qp->mtu ? left : qp->mtu);
@@ -263,7 +266,7 @@ static void rx_read_response(struct xt_qp *qp, const struct xt_rx *rx, uint32_t 
 		xt_sq_fail(qp, error);
 		return;
 	}
-	answered(qp, w);
+	accept_response(qp, w);
 }
 
 bool xt_req_store_atomic(struct xt_qp *qp, uint64_t value, struct xt_wc_error *error)
@@ -292,7 +295,7 @@ static void rx_atomic_ack(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn
 		xt_sq_fail(qp, error);
 		return;
 	}
-	answered(qp, w);
+	accept_response(qp, w);
 }
 
 void xt_completer_rx(struct xt_qp *qp, const struct xt_rx *rx)
@@ -302,7 +305,7 @@ void xt_completer_rx(struct xt_qp *qp, const struct xt_rx *rx)
 	uint32_t psn = r->unacked + xr_psn_diff(rx->psn, r->unacked & XR_PSN_MASK);
 	uint32_t aeth = 0;
 
-	/* "ghosts" of packets never sent, IBTA 9.7.5.1.3; one before unacked may bring credits */
+	/* PSNs never sent: IBTA 9.7.5.1.3. The PSN before `unacked` may carry new credits. */
 	if (!xt_may_send(qp) || xt_diff(psn, r->max) >= 0 || xt_diff(psn + 1, r->unacked) < 0)
 		return;
 	if (rx->flags & XR_EXT_AETH) {

@@ -12,8 +12,8 @@ void xt_completer_rx(struct xt_qp *qp, const struct xt_rx *rx);
 /* packets: number that were acknowledged just now. Resets retry counters and opens the window. */
 void xt_req_progress(struct xt_qp *qp, uint32_t packets);
 /*
- * Stores the result of the oldest work request, an atomic; host byte order. Returns false with *error
- * set.
+ * Stores the result of the oldest work request, an atomic; host byte order. Returns false with
+ * *error set.
  */
 bool xt_req_store_atomic(struct xt_qp *qp, uint64_t value, struct xt_wc_error *error);
 /* An RNR NAK came. code: AETH timer code */

@@ -120,7 +120,10 @@ static struct walk walk_to(const struct xt_sgl *l, uint64_t off)
 	return (struct walk){ sge, (uint32_t)off };
 }
 
-/* Returns the run at the walk's position, at most max bytes, and moves behind it. An SGE may be empty. */
+/*
+ * Returns the run at the walk's position, at most max bytes, and moves behind it. An SGE may be
+ * empty.
+ */
 static struct run walk_run(struct walk *w, uint32_t max)
 {
 	uint32_t left = w->sge->length - w->off;
@@ -156,7 +159,7 @@ int xt_gather_mem(struct xt_engine *e, const struct xt_mem_at *at, uint32_t len,
 	int err;
 
 	if (!p) {
-		/* the buffer holds a whole payload, so the bytes go to their place in it */
+		/* the bounce buffer holds a whole payload; each part has its own offset in it */
 		p = e->bounce + out->len;
 		err = xt_mem_read(at->mem, at->off, p, len);
 		if (err)

@@ -43,7 +43,9 @@ bool xt_check_sgl(const struct xt_sgl *l, uint32_t access, struct xt_wc_error *e
 /* Collects bytes [off, off + len) of a send work request. Returns false with *error set. */
 bool xt_gather(struct xt_qp *qp, uint32_t index, uint32_t off, uint32_t len, struct xt_payload *out,
 	       struct xt_wc_error *error);
-/* Adds bytes of a region, through e->bounce if they are not mapped. Returns 0 or a negative errno. */
+/*
+ * Adds bytes of a region, through e->bounce if they are not mapped. Returns 0 or a negative errno.
+ */
 int xt_gather_mem(struct xt_engine *e, const struct xt_mem_at *at, uint32_t len,
 		  struct xt_payload *out);
 /* Copies len bytes to offset off of an SGL. Sets *error unless the result is XT_SIDE_NONE. */

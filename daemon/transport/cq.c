@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Completion queues: the producer's side of ring.h. */
+/* Completion queues: the producer of the ring (ring.h). */
 #include <errno.h>
 #include <string.h>
 
@@ -34,10 +34,7 @@ static void cq_unlock(struct xt_cq *cq)
 		xt_spin_unlock(&cq->lock);
 }
 
-/*
- * The client's index is looked at only when the ring seems full. One that makes no
- * sense frees nothing.
- */
+/* Reads the client's index only when the ring seems full. An invalid index frees no entries. */
 static bool has_room(struct xt_cq *cq)
 {
 	uint32_t consumer;
@@ -96,11 +93,14 @@ int xt_cq_push(struct xt_engine *e, struct xt_cq *cq, const struct xr_cqe *cqe, 
 	return err;
 }
 
-/* ---- another ring ------------------------------------------------------------------------------ */
+/*
+ * ---- moving to another ring
+ * ------------------------------------------------------------------------------
+ */
 
-#define MOVE_LAST 1024 /* entries that are copied while engines stand still */
+#define MOVE_LAST 1024 /* entries copied while workers are paused, at most */
 
-/* From where on the client has not polled, as far as it tells and can be true */
+/* Sets *first to the oldest unpolled entry. Returns -EINVAL if the client's index is invalid. */
 static int find_unpolled(const struct xt_cq *cq, uint32_t depth, uint32_t *first)
 {
 	uint32_t n;
@@ -130,7 +130,10 @@ int xt_cq_move_begin(const struct xt_cq *cq, struct xr_queue *to, uint32_t depth
 	return 0;
 }
 
-/* What is overwritten meanwhile, as its client wants it or lies about what it polled, is lost in any case. */
+/*
+ * Runs beside the engines. An entry is overwritten meanwhile only if the CQ ignores overruns or the
+ * client's index is wrong; it is lost in either case.
+ */
 void xt_cq_move_copy(struct xt_cq_move *m)
 {
 	const size_t size = sizeof(struct xr_cqe);
@@ -160,7 +163,7 @@ int xt_cq_move_end(struct xt_cq *cq, struct xt_cq_move *m)
 
 	if (find_unpolled(cq, m->depth, &first) || first - m->first > cq->producer - m->first)
 		return -EINVAL;
-	/* what was polled since, or is lost, need not be copied */
+	/* skip entries polled or lost since */
 	if (first - m->first > m->next - m->first)
 		m->next = first;
 	m->end = cq->producer;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Frames go to their QPs; QPs with something to send take turns. */
+/* The engine: dispatches received frames to QPs, and lets active QPs send in turn. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -18,7 +18,7 @@
 #include "timer.h"
 #include "unreliable.h"
 
-/* What all QPs may send in one round, as XT_QP_BUDGET */
+/* Limit for all QPs in one round, in the unit of XT_QP_BUDGET */
 #define ROUND_BUDGET 256
 
 struct xt_engine *xt_engine_new(const struct xt_ops *ops, void *ctx, struct xt_shared *shared)
@@ -96,8 +96,8 @@ static void run_timers(struct xt_engine *e)
 		xt_activate(qp);
 }
 
-/* ACKs and NAKs do not wait for their QP's turn to send; behind READ responses they must. */
-static void run_answers(struct xt_engine *e)
+/* Sends ACKs and NAKs without waiting for the QP's turn, unless READ responses precede them. */
+static void send_acks(struct xt_engine *e)
 {
 	struct xt_qp *qp;
 	bool more;
@@ -160,7 +160,7 @@ uint64_t xt_engine_run(struct xt_engine *e, uint64_t now)
 	e->tx_full = false;
 	begin_turn();
 	run_timers(e);
-	run_answers(e);
+	send_acks(e);
 	lift_cap(e);
 	while (spent < ROUND_BUDGET && !e->tx_full && !xt_list_empty(&e->active)) {
 		qp = OF_LIST(e->active.next, active_link);
@@ -231,8 +231,8 @@ static bool parse(const struct xt_frame *frame, struct xt_rx *rx)
 }
 
 /*
- * The frame comes from the QP's peer and goes to the address that the QP has. A peer on
- * this host sends no frames: one that bears our own address as its source is forged.
+ * Returns true if the frame's addresses are those of the QP's path. A loopback peer sends no
+ * frames: a frame with our own source address is forged.
  */
 static bool from_peer(const struct xt_qp *qp, const struct xt_frame *frame)
 {
@@ -248,7 +248,10 @@ static bool from_peer(const struct xt_qp *qp, const struct xt_frame *frame)
 	return !memcmp(ip + 8, path->dgid.raw, 16) && !memcmp(ip + 24, path->sgid.raw, 16);
 }
 
-/* Connected types hear their peer only; of XRC, initiators hear responses and targets requests. */
+/*
+ * Checks the opcode's class against the QP's type. Connected types accept frames of their peer
+ * only; of XRC, initiators accept responses and targets requests.
+ */
 static bool fits(const struct xt_qp *qp, const struct xt_rx *rx)
 {
 	bool request = rx->flags & XR_OPF_REQUEST;

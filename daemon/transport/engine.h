@@ -66,8 +66,8 @@ void xt_event(struct xt_qp *qp, uint32_t type);
 void xt_forward(struct xt_engine *e, struct xt_engine *other, const struct xt_frame *frame);
 
 /*
- * Takes the lock of another engine, so that a QP of it can be used for loopback; nothing to do if it
- * is the same. Returns false if the lock is not available now.
+ * Takes the lock of another engine, so that a QP of it can be used for loopback; nothing to do if
+ * it is the same. Returns false if the lock is not available now.
  */
 bool xt_engine_enter(struct xt_engine *e, struct xt_engine *other);
 void xt_engine_leave(struct xt_engine *e, struct xt_engine *other);

@@ -46,7 +46,7 @@ bool xt_is_group(const struct xr_addr *gid)
 	return gid->raw[0] == 0xff;
 }
 
-/* Where the pointer to the group is, or would be */
+/* Returns the address of the pointer to the group, or of the one that a new group would have. */
 static struct xt_group **place_of(struct xt_groups *t, const struct xr_addr *gid)
 {
 	struct xt_group **at = &t->bucket[(gid->raw[15] ^ gid->raw[14] * 7) % BUCKETS];
@@ -83,7 +83,7 @@ static struct xt_group *add_group(struct xt_group **at, const struct xr_addr *gi
 	return g;
 }
 
-/* Behind the others of its engine */
+/* Inserts the QP behind the other members of its engine. */
 static void insert(struct xt_group *g, struct xt_qp *qp)
 {
 	uint32_t i = g->members++;

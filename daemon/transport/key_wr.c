@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * What changes keys without the control thread: binding of windows, fast registration, invalidation.
- * IBTA 10.6.7 (windows), 10.6.3.2 and 10.6.5 (registration by work requests, invalidation), 9.4.1.1.3 (SEND
- * with Invalidate).
+ * Work requests and packets that change keys: binding of windows, fast registration, invalidation.
+ * IBTA 10.6.7 (windows), 10.6.3.2 and 10.6.5 (registration by work requests, invalidation),
+ * 9.4.1.1.3 (SEND with Invalidate).
  *
- * Other engines may look at the same keys meanwhile. A key that is about to change is claimed:
- * its state goes from VALID or FREE to INVALID, by one engine only. One that was VALID
- * may still be in use elsewhere until xt_ops.quiesce_keys() returns; then it is ours. The PD,
- * type and flags of a key never change while it can be changed by work requests.
+ * Other engines may check the same keys at the same time. An engine claims a key before it changes
+ * it: an atomic exchange of the state from VALID or FREE to INVALID, which succeeds in one engine
+ * only. If the key was VALID, other engines may use it until xt_ops.quiesce_keys() returns. The PD,
+ * type and flags of a key do not change as long as work requests can change the key.
  */
 #include "engine.h"
 #include "key_wr.h"
 #include "qp.h"
 #include "sq.h"
 
-/* Local access is the region's; programs name it all the same. */
+/* Local access follows from the region and is ignored, but programs set the bit. */
 #define WINDOW_ACCESS (XR_ACCESS_REMOTE | XR_ACCESS_ZERO_BASED | XR_ACCESS_LOCAL_WRITE)
 #define FAST_ACCESS (XR_ACCESS_LOCAL_WRITE | XR_ACCESS_REMOTE | XR_ACCESS_MW_BIND)
 #define WRITES (XR_ACCESS_REMOTE_WRITE | XR_ACCESS_REMOTE_ATOMIC)
@@ -30,13 +30,13 @@ static void set_state(struct xt_key *key, uint8_t state)
 	__atomic_store_n(&key->entry.state, state, __ATOMIC_RELEASE);
 }
 
-static void settle(struct xt_engine *e)
+static void quiesce(struct xt_engine *e)
 {
 	if (e->ops->quiesce_keys)
 		e->ops->quiesce_keys(e->ctx);
 }
 
-static void tell(struct xt_engine *e, const struct xt_key *key)
+static void mirror(struct xt_engine *e, const struct xt_key *key)
 {
 	if (e->ops->key_changed)
 		e->ops->key_changed(e->ctx, key);
@@ -71,8 +71,8 @@ static void list_del(struct xt_shared *shared, struct xt_key *key)
 	key->next = key->prev = 0;
 }
 
-/* A claimed window, or one that nobody else can see: names no region any more. */
-static void let_go(struct xt_shared *shared, struct xt_key *window)
+/* Detaches a window from its region. The caller has claimed it, or no engine can reach it. */
+static void detach(struct xt_shared *shared, struct xt_key *window)
 {
 	struct xt_key *parent;
 
@@ -92,7 +92,7 @@ static void let_go(struct xt_shared *shared, struct xt_key *window)
 
 void xt_window_unbind(struct xt_shared *shared, struct xt_key *window)
 {
-	let_go(shared, window);
+	detach(shared, window);
 	set_state(window, XR_KEY_FREE);
 }
 
@@ -104,14 +104,14 @@ bool xt_qp_unbind(struct xt_qp *qp, uint32_t most)
 	for (; qp->windows && most; most--) {
 		window = xt_keys_by_index(shared->keys, qp->windows);
 		xt_window_unbind(shared, window);
-		tell(qp->engine, window);
+		mirror(qp->engine, window);
 	}
 	return qp->windows;
 }
 
 /* ---- invalidation -------------------------------------------------------------------------- */
 
-/* Regions of verbs and windows of type 1 are not for work requests to invalidate. */
+/* Work requests cannot invalidate regions of ibv_reg_mr() and windows of type 1. */
 static enum xr_reason may_invalidate(uint32_t pd, const struct xt_key *key, uint32_t value)
 {
 	if (key->entry.pd != pd)
@@ -121,9 +121,9 @@ static enum xr_reason may_invalidate(uint32_t pd, const struct xt_key *key, uint
 	return key->entry.variant == XR_KEY_VARIANT(value) ? XR_OK : XR_KEY_VARIANT;
 }
 
-/* Claimed: may this QP, in this way, and is nothing bound to it? */
-static enum xr_reason claimed_may_go(const struct xt_qp *qp, struct xt_key *key, uint32_t value,
-				     bool remote)
+/* Checks of a claimed key: this QP may invalidate it, and no window is bound to it. */
+static enum xr_reason check_claimed(const struct xt_qp *qp, struct xt_key *key, uint32_t value,
+				    bool remote)
 {
 	if (key->entry.variant != XR_KEY_VARIANT(value))
 		return XR_KEY_VARIANT;
@@ -142,26 +142,26 @@ static enum xr_reason invalidate(struct xt_qp *qp, uint32_t value, bool remote)
 
 	if (!key)
 		return XR_KEY_INDEX;
-	/* a peer's request may be served for the PD of an SRQ */
+	/* the PD of a peer's request may be that of an SRQ */
 	why = may_invalidate(remote ? qp->resp.pd : qp->info.pd, key, value);
 	if (why != XR_OK)
 		return why;
 	if (!claim(key, XR_KEY_VALID)) {
-		/* FREE: that is what was wanted; else another QP is at it */
+		/* FREE: already invalidated; else another QP has claimed the key */
 		return __atomic_load_n(&key->entry.state, __ATOMIC_RELAXED) == XR_KEY_FREE
 			       ? XR_OK
 			       : XR_KEY_STATE;
 	}
-	why = claimed_may_go(qp, key, value, remote);
+	why = check_claimed(qp, key, value, remote);
 	if (why != XR_OK) {
 		set_state(key, XR_KEY_VALID);
 		return why;
 	}
-	settle(e);
+	quiesce(e);
 	if (key->entry.type == XR_KEY_MW)
-		let_go(e->shared, key);
+		detach(e->shared, key);
 	set_state(key, XR_KEY_FREE);
-	tell(e, key);
+	mirror(e, key);
 	return XR_OK;
 }
 
@@ -172,7 +172,7 @@ enum xr_reason xt_invalidate_remote(struct xt_qp *qp, uint32_t rkey)
 
 /* ---- binding ------------------------------------------------------------------------------- */
 
-/* What is wrong with the request as such */
+/* Checks the window and the fields of the work request. */
 static enum xr_reason check_window(const struct xt_qp *qp, const struct xt_key *window,
 				   const struct xt_swqe *w)
 {
@@ -191,11 +191,11 @@ static enum xr_reason check_window(const struct xt_qp *qp, const struct xt_key *
 }
 
 /*
- * Counted first and looked at then: who invalidates a region does it the other way round, so one of
- * both sees the other.
+ * Takes the reference before checking the state. Invalidation changes the state before it checks
+ * the references, so one side always sees the other.
  */
-static enum xr_reason hold_parent(const struct xt_qp *qp, struct xt_key *parent,
-				  const struct xt_swqe *w)
+static enum xr_reason ref_parent(const struct xt_qp *qp, struct xt_key *parent,
+				 const struct xt_swqe *w)
 {
 	const struct xr_key_entry *e = &parent->entry;
 	uint64_t off;
@@ -228,7 +228,7 @@ static enum xr_reason find_parent(struct xt_qp *qp, const struct xt_swqe *w, str
 	parent = xt_keys_by_index(keys, XR_KEY_INDEX(w->bind.mr_lkey));
 	if (!parent || parent->entry.type != XR_KEY_MR)
 		return XR_KEY_INDEX;
-	why = hold_parent(qp, parent, w);
+	why = ref_parent(qp, parent, w);
 	if (why == XR_OK)
 		*out = parent;
 	else
@@ -236,7 +236,7 @@ static enum xr_reason find_parent(struct xt_qp *qp, const struct xt_swqe *w, str
 	return why;
 }
 
-/* A claimed window that is bound to nothing */
+/* Binds a claimed window that is not bound; parent NULL: leaves it unbound, with the new key. */
 static void attach(struct xt_qp *qp, struct xt_key *window, struct xt_key *parent,
 		   const struct xt_swqe *w)
 {
@@ -257,7 +257,7 @@ static void attach(struct xt_qp *qp, struct xt_key *window, struct xt_key *paren
 	list_add(qp, window);
 }
 
-/* A window of type 1 may be bound anew at any time; one of type 2 must be free. */
+/* A window of type 1 may be bound again at any time; one of type 2 must be free. */
 static bool claim_window(struct xt_key *window, bool *was_valid)
 {
 	*was_valid = !(window->entry.flags & XR_KEYF_TYPE_2) && claim(window, XR_KEY_VALID);
@@ -282,11 +282,11 @@ static enum xr_reason bind(struct xt_qp *qp, const struct xt_swqe *w)
 		return why;
 	}
 	if (was_valid)
-		settle(e);
-	let_go(e->shared, window);
+		quiesce(e);
+	detach(e->shared, window);
 	attach(qp, window, parent, w);
 	set_state(window, parent ? XR_KEY_VALID : XR_KEY_FREE);
-	tell(e, window);
+	mirror(e, window);
 	return XR_OK;
 }
 
@@ -329,7 +329,7 @@ static void add_run(struct xt_mem *mem, uint64_t addr, uint64_t len)
 	mem->length += len;
 }
 
-/* The list is the client's: each entry is read once. */
+/* The client can change the page list at any time: each entry is read once. */
 static bool lay_out(struct xt_key *key, const struct xt_swqe *w)
 {
 	const uint64_t *list = key->pages + (size_t)w->reg.list * key->max_pages;
@@ -370,7 +370,7 @@ static enum xr_reason reg(struct xt_qp *qp, const struct xt_swqe *w)
 	key->entry.access = w->reg.access;
 	key->entry.variant = XR_KEY_VARIANT(w->reg.key);
 	set_state(key, XR_KEY_VALID);
-	tell(e, key);
+	mirror(e, key);
 	return XR_OK;
 }
 
@@ -403,7 +403,7 @@ void xt_key_wr_load(struct xt_swqe *w, const struct xr_send_wqe *wqe)
 		copy_reg(w, wqe);
 }
 
-/* IBTA 11.6.2: what verbs calls a bind error is that of all operations that manage memory. */
+/* IBTA 11.6.2: IBV_WC_MW_BIND_ERR is the error of all memory management operations. */
 bool xt_key_wr_execute(struct xt_qp *qp, struct xt_swqe *w)
 {
 	enum xr_reason why;

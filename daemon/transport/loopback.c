@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The direct way: both QPs are of this host, so requests run straight from the
- * one's memory to the other's, in large pieces. The peer's part is the same code
- * that serves packets; what the wire would do with a peer that is not there, not ready or
- * out of step happens here too: nothing arrives, and timeouts do the rest.
+ * Loopback: both QPs belong to this daemon, so payload is copied from memory to memory in large
+ * pieces, without packets. Requests are executed by the same responder code that serves packets. If
+ * the peer is missing, not ready or expects another PSN, the piece is lost as on a network, and the
+ * timeout follows.
  */
 #include "completer.h"
 #include "copy.h"
@@ -22,14 +22,14 @@
 
 enum step { STEP_ON, STEP_STOP, STEP_BUSY };
 
-/* The piece of the oldest work request that is next */
+/* The next part of the oldest work request */
 struct piece {
 	struct xt_swqe *wqe;
 	uint32_t off, len, packets;
 	bool first, last;
 };
 
-/* A QP with a rate limit does not go far at once. */
+/* Bytes that one piece may have; one packet if the QP has a rate limit. */
 static uint32_t chunk(const struct xt_qp *qp)
 {
 	return qp->attr.rate_limit ? qp->mtu : MAX_MOVE;
@@ -55,7 +55,7 @@ static uint32_t peer_type(const struct xt_qp *qp)
 	return qp->info.type == XR_QPT_XRC_SEND ? XR_QPT_XRC_RECV : qp->info.type;
 }
 
-/* The peer expects what would come; an unreliable one takes any beginning. */
+/* Returns true if the peer expects the PSN of the piece; unreliable QPs accept any first packet. */
 static bool expected(const struct xt_qp *qp, const struct xt_qp *peer, const struct piece *p)
 {
 	if (xt_unreliable(qp) && p->first)
@@ -63,7 +63,7 @@ static bool expected(const struct xt_qp *qp, const struct xt_qp *peer, const str
 	return !xr_psn_diff(peer->resp.epsn & XR_PSN_MASK, qp->req.unacked & XR_PSN_MASK);
 }
 
-/* Both know each other, and the peer listens. */
+/* Returns true if both QPs are connected to each other and the peer may receive. */
 static bool reachable(const struct xt_qp *qp, const struct xt_qp *peer)
 {
 	const struct xt_path *path = &qp->path, *back = &peer->path;
@@ -93,7 +93,7 @@ static void advance(struct xt_qp *qp, const struct piece *p)
 	xt_qp_store_psns(qp);
 }
 
-/* Nothing arrives: a connection notices in time, an unreliable one never. */
+/* The piece is lost: a reliable QP times out; UC and UD complete as if it had been sent. */
 static void lost(struct xt_qp *qp, const struct piece *p)
 {
 	struct xt_sgl l = xt_swqe_sgl(qp, qp->req.retired);
@@ -104,7 +104,7 @@ static void lost(struct xt_qp *qp, const struct piece *p)
 		xt_req_arm_ack_timer(qp);
 		return;
 	}
-	/* its own keys must be right even where nobody takes the message */
+	/* invalid L_Keys fail the work request even if the message is lost */
 	if (!xt_check_sgl(&l, 0, &p->wqe->error)) {
 		xt_sq_fail(qp, p->wqe->error);
 		return;
@@ -114,14 +114,14 @@ static void lost(struct xt_qp *qp, const struct piece *p)
 	advance(qp, &rest);
 }
 
-/* A NAK as it would come back; the peer may have been this QP itself. */
+/* Processes the NAK of the peer. If the peer is this QP itself, it may be in ERR already. */
 static void refused(struct xt_qp *qp, uint32_t code)
 {
 	if (xt_may_send(qp))
 		xt_req_nak(qp, code);
 }
 
-/* An unreliable message that the peer could not take is lost for both. */
+/* The peer could not receive a message of an unreliable QP: drops it on both sides. */
 static void dropped(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 {
 	xt_resp_drop_message(peer);
@@ -178,7 +178,7 @@ static void do_data(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 	}
 }
 
-/* The peer's share of what it answers at once */
+/* Advances the peer behind a request whose response was processed at once. */
 static void peer_done(struct xt_qp *peer, const struct piece *p)
 {
 	peer->resp.epsn += p->packets;
@@ -189,7 +189,7 @@ static void do_read(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 {
 	const struct xt_swqe *w = p->wqe;
 	struct xt_sgl l = xt_swqe_sgl(qp, qp->req.retired);
-	/* the whole range first, as the RETH has it; later what is left of it */
+	/* the first piece checks the whole range, as the RETH does; later ones check the rest */
 	const struct xr_key_use use = {
 		.key = w->rkey,
 		.access = XR_ACCESS_REMOTE_READ,
@@ -255,7 +255,7 @@ static void do_single(struct xt_qp *qp, struct xt_qp *peer, const struct piece *
 		xt_sq_fail(qp, res.error);
 }
 
-/* A READ or atomic that the peer would not take from the wire either */
+/* Returns true if the responder must refuse a READ or atomic, as it would one from the wire. */
 static bool out_of_place(struct xt_qp *peer)
 {
 	return peer->resp.kind != XT_KIND_NONE || !peer->attr.max_dest_rd_atomic;
@@ -279,7 +279,10 @@ static void perform(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 	xt_qp_store_psns(peer);
 }
 
-/* ---- turns ------------------------------------------------------------------------------ */
+/*
+ * ---- the send queue
+ * ------------------------------------------------------------------------------
+ */
 
 static enum step step(struct xt_qp *qp, const struct piece *p)
 {
@@ -301,7 +304,7 @@ static enum step step(struct xt_qp *qp, const struct piece *p)
 	return xt_may_send(qp) && qp->req.wait == XT_WAIT_NONE ? STEP_ON : STEP_STOP;
 }
 
-/* 4 KiB cost as much as a packet. */
+/* Cost in packets: copying 4 KiB costs as much as a packet. */
 static uint32_t cost_of(const struct piece *p)
 {
 	return 1 + p->len / 4096;

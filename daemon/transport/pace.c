@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Packet pacing: what a QP's send queue puts on the wire keeps below a rate. A token bucket in terms of
- * time: each packet takes as long as it lasts at that rate, and `paid_until` says when all that was
- * sent would have been through. It may run ahead of the clock by what a burst lasts.
+ * Packet pacing of a QP's send queue: a token bucket in units of time. Each packet costs its
+ * duration at the rate limit; `paid_until` is the time at which all packets sent would have passed
+ * at that rate. It may be ahead of the clock by the duration of a burst.
  */
 #include "engine.h"
 #include "pace.h"
@@ -10,11 +10,14 @@
 #include "qp.h"
 #include "timer.h"
 
-/* Without a burst of the client's: as much as a worker that wakes late should not lose */
+/* Default burst: lets a worker that wakes up late catch up */
 #define BURST_NS 1000000ull
 #define BURST_FRAMES 4
 
-/* How long so many bytes last, rounded up so that many small packets do not add up to more. */
+/*
+ * Returns the duration of bytes at the rate limit in ns; rounded up, so that the rate is never
+ * exceeded.
+ */
 static uint64_t duration(const struct xt_qp *qp, uint64_t bytes)
 {
 	return (bytes * 8000000 + qp->attr.rate_limit - 1) / qp->attr.rate_limit;
@@ -33,7 +36,7 @@ void xt_pace_set(struct xt_qp *qp, uint32_t burst)
 	p->ahead = duration(qp, burst);
 	if (!burst)
 		p->ahead = BURST_NS > BURST_FRAMES * frame ? BURST_NS : BURST_FRAMES * frame;
-	/* the last packet of a burst begins within it */
+	/* the last packet of a burst starts before the burst is over */
 	p->ahead = p->ahead > frame ? p->ahead - frame : 0;
 }
 

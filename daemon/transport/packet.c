@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Packets: a template of all headers for each QP, patched for each packet, and
- * the payload copied once, straight to where it is sent from. The ICRC is taken over that copy:
- * the program may change its memory meanwhile.
+ * Builds packets: a template of all headers for each QP, patched for each packet. The payload is
+ * copied once, into the frame that is sent. The ICRC is computed over that copy, as the program may
+ * change its memory at any time.
  */
 #include <arpa/inet.h>
 #include <linux/if_ether.h>
@@ -56,7 +56,7 @@ static uint32_t put_ethernet(uint8_t *p, const struct xt_path *path)
 	return len;
 }
 
-/* Total length, identification and checksum are each packet's. */
+/* Without total length, identification and checksum, which patch_lengths() sets. */
 static uint32_t put_ipv4(uint8_t *p, const struct xt_path *path, uint32_t *sum)
 {
 	int i;
@@ -73,7 +73,7 @@ static uint32_t put_ipv4(uint8_t *p, const struct xt_path *path, uint32_t *sum)
 	return XR_IPV4_HLEN;
 }
 
-/* The payload length is each packet's. */
+/* Without the payload length, which patch_lengths() sets. */
 static uint32_t put_ipv6(uint8_t *p, const struct xt_path *path)
 {
 	put16(p, 6 << 12 | path->traffic_class << 4 | (path->flow_label >> 16 & 0xf));
@@ -130,7 +130,7 @@ static void patch_lengths(struct xt_qp *qp, const struct xt_template *t, uint8_t
 	put16(ip + 10, ~sum & 0xffff);
 }
 
-/* What an address handle does not say */
+/* Sets the fields that do not follow from the address handle. */
 static void patch_destination(const struct xt_qp *qp, const struct xt_packet *p, uint8_t *frame)
 {
 	uint8_t *bth = frame + p->ah->tmpl.bth_off;
@@ -149,7 +149,7 @@ static void patch_bth(const struct xt_qp *qp, uint8_t *bth, const struct xt_pack
 	memcpy(bth + 8, &ack_psn, sizeof(ack_psn));
 }
 
-/* ---- the frame as a place to write to ------------------------------------------------- */
+/* ---- filling a frame ------------------------------------------------- */
 
 struct cursor {
 	struct xt_seg *seg;
@@ -218,7 +218,7 @@ bool xt_send(struct xt_qp *qp, const struct xt_packet *p)
 	return true;
 }
 
-/* ---- what a receiver of datagrams sees of the headers --------------------------------- */
+/* ---- the GRH in UD receive buffers --------------------------------- */
 
 static void put_grh(uint8_t grh[XR_GRH_LEN], const uint8_t *ip, uint8_t version)
 {

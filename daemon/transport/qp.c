@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* QPs come, go and fail. */
+/* QPs: creation, destruction, errors. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -21,7 +21,7 @@ static bool init_sane(const struct xt_qp_init *init)
 
 	if (!init->psns)
 		return false;
-	/* half a QP each */
+	/* XRC initiators only send, targets only receive */
 	if (target)
 		return init->xrcd && !init->sq && !init->rq && !init->srq;
 	if (!init->send_cq || !init->sq || (!initiator && !init->recv_cq))
@@ -78,7 +78,7 @@ static void init_qp(struct xt_qp *qp, struct xt_engine *e, const struct xt_qp_in
 	xt_list_init(&qp->ack_link);
 }
 
-/* false: no such type */
+/* Returns false for an unknown type. */
 static bool class_of(uint32_t type, uint8_t *class)
 {
 	static const uint8_t classes[] = {
@@ -170,7 +170,7 @@ void xt_qp_entry(const struct xt_qp *qp, struct xr_qp_entry *entry)
 		.slot = qp->info.slot,
 		.qkey = qp->attr.qkey,
 		.pkey = XR_DEFAULT_PKEY,
-		/* datagrams may come by any path */
+		/* UD: not checked by XDP */
 		.path_mtu = qp->info.type == XR_QPT_UD ? 0 : qp->mtu,
 		.state = qp->info.state,
 		.type = qp->info.type,
@@ -185,7 +185,7 @@ void xt_qp_store_psns(struct xt_qp *qp)
 	__atomic_store_n(&qp->psn->next, qp->req.max & XR_PSN_MASK, __ATOMIC_RELAXED);
 }
 
-/* ring.h: the client stores its index, then looks; so this comes before the queue is drained. */
+/* ring.h: clients store their index before they read the state, so store it before flushing. */
 void xt_qp_store_state(struct xt_qp *qp, uint32_t state)
 {
 	qp->info.state = state;
@@ -219,7 +219,7 @@ void xt_qp_error(struct xt_qp *qp, bool own)
 		qp->engine->ops->qp_state(qp->engine->ctx, qp);
 	xt_sq_flush(qp);
 	xt_rq_flush(qp);
-	/* IBTA 10.3.1: it takes no more from the SRQ, and what it took is complete */
+	/* IBTA 10.3.1: the QP takes no more receives of the SRQ, and those taken have completed */
 	if (qp->srq)
 		xt_event(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
 }
@@ -230,7 +230,7 @@ void xt_qp_sq_error(struct xt_qp *qp)
 
 	xt_qp_store_state(qp, XR_QPS_SQE);
 	qp->engine->ops->qp_state(qp->engine->ctx, qp);
-	/* what was loaded and not sent takes no sequence numbers */
+	/* WRs that were loaded but not sent release their PSNs */
 	r->load_psn = r->next;
 	xt_sq_flush(qp);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A queue pair and its parts. All fields belong to the QP's engine: its worker's lock is held, or no
- * engine runs.
+ * A queue pair and its parts. All fields belong to the QP's engine: its worker's lock is held, or
+ * no engine runs.
  *
  * Sequence numbers are 32 bits wide and free-running, so that a message of 2^31 bytes at PMTU 256
  * (2^23 packets) still compares correctly; the wire carries the low 24 bits.
@@ -107,8 +107,8 @@ struct xt_responder {
 	uint64_t va;
 
 	/*
-	 * READs and atomics: entries [rd_tail - rd_kept, rd_tail) are kept, those from rd_cur on are
-	 * to be answered. rd_cur goes back when a response has to be repeated.
+	 * READs and atomics: entries [rd_tail - rd_kept, rd_tail) are kept, those from rd_cur on
+	 * are to be answered. rd_cur goes back when a response has to be repeated.
 	 */
 	uint32_t rd_tail, rd_kept, rd_cur;
 	uint32_t rd_fresh; /* first entry that was never answered in full */
@@ -208,8 +208,8 @@ void xt_qp_sq_error(struct xt_qp *qp);
 /* ERR and IBV_EVENT_QP_FATAL because of corrupt ring indices */
 void xt_qp_fatal(struct xt_qp *qp);
 /*
- * ERR and IBV_EVENT_QP_FATAL because a CQ overrun lost a completion, a work queue catastrophic error
- * of IBTA 11.6.3.2
+ * ERR and IBV_EVENT_QP_FATAL because a CQ overrun lost a completion, a work queue catastrophic
+ * error of IBTA 11.6.3.2
  */
 void xt_qp_completion_lost(struct xt_qp *qp);
 /* Stores a state in the QP and in its rings, where the provider reads it. */

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Requests become packets. The SQ is a line of PSNs:
+ * The requester: builds the packets of send work requests, and retries. PSNs along the SQ:
  *
  *        retired            cur                loaded      producer
  *   -------|-----------------|-------------------|------------|
  *           unacked           next .. max
  *
- * `next` runs ahead of `unacked` as far as windows, credits and READ resources
- * allow; a retry only moves it back. Where a packet starts in its message follows from its
- * PSN, so nothing else needs to be rewound.
+ * Windows, credits and max_rd_atomic limit how far `next` runs ahead of `unacked`. A retry only
+ * moves `next` and `cur` back: the offset of a packet in its message follows from its PSN.
  *
- * A work request that only changes keys takes no PSN. It takes effect when it is the current one,
- * so in order with those behind it (IBTA 10.8.3.3), while those before it may be in flight, unless it
- * takes away what they need; it completes in order.
+ * A work request that only changes keys (XT_KIND_LOCAL) has no PSN. It is executed when it becomes
+ * the current one, that is, before the work requests behind it (IBTA 10.8.3.3). Earlier ones may
+ * still be in flight, except before LOCAL_INV. It completes in order.
  */
 #include "copy.h"
 #include "engine.h"
@@ -26,9 +25,9 @@
 #include "timer.h"
 #include "wr_kind.h"
 
-/* Losses halve the window down to this. */
+/* Each retry halves the window, but not below this. */
 #define SHRUNK_WINDOW XT_ACK_EVERY
-/* A QP without a response for so long gives back its share of the engine's window. */
+/* After this time without a response, a QP gives back its share of the engine's window. */
 #define STALL_NS 1000000000ull
 
 void xt_req_reset(struct xt_qp *qp)
@@ -71,7 +70,7 @@ static uint64_t ack_timeout_ns(const struct xt_qp *qp)
 	return qp->attr.timeout ? 4096ull << qp->attr.timeout : XT_NEVER;
 }
 
-/* A long timeout is cut in two: first the share of the engine's window is given back. */
+/* If the ACK timeout is long, the timer first expires after STALL_NS. */
 void xt_req_arm_ack_timer(struct xt_qp *qp)
 {
 	uint64_t now = qp->engine->now, timeout = ack_timeout_ns(qp);
@@ -100,7 +99,7 @@ void xt_req_go_back(struct xt_qp *qp)
 {
 	struct xt_requester *r = &qp->req;
 
-	/* everything acknowledged is retired, so the oldest PSN is the oldest request's */
+	/* Acknowledged WRs are retired, so `unacked` belongs to the oldest WR left. */
 	r->next = r->unacked;
 	r->cur = r->retired;
 	r->rd_inflight = 0;
@@ -120,10 +119,10 @@ bool xt_req_resend_ackreq(struct xt_qp *qp)
 	const struct xt_swqe *w = xt_swqe(qp, r->cur);
 	uint32_t begun = r->cur == r->loaded ? 0 : r->next - w->psn;
 
-	/* where `cur` was begun, its packets are among those that did not ask */
+	/* since_ackreq also counts the packets of `cur` that were already sent */
 	if (r->cur == r->retired || r->since_ackreq <= begun)
 		return false;
-	/* only a SEND or WRITE leaves it to the next one */
+	/* Only a SEND or WRITE omits AckReq from its last packet, so `cur - 1` is one. */
 	w = xt_swqe(qp, --r->cur);
 	r->next = w->psn + w->npsn - 1;
 	return true;
@@ -175,7 +174,7 @@ void xt_req_check_drained(struct xt_qp *qp)
 
 	if (qp->info.state != XR_QPS_SQD || qp->drained)
 		return;
-	/* loaded but never begun does not count */
+	/* WRs that are loaded but not begun need not complete */
 	if (r->unacked != r->max ||
 	    (r->retired != r->loaded && xt_swqe(qp, r->retired)->psn != r->unacked))
 		return;
@@ -184,7 +183,7 @@ void xt_req_check_drained(struct xt_qp *qp)
 		xt_event(qp, IBV_EVENT_SQ_DRAINED);
 }
 
-/* ---- what may be sent ------------------------------------------------------------------- */
+/* ---- limits on sending ------------------------------------------------------------------- */
 
 enum gate { GATE_OPEN, GATE_WAIT, GATE_CAPPED };
 
@@ -208,8 +207,8 @@ static bool takes_receive(const struct xt_swqe *w)
 }
 
 /*
- * End-to-end credits, IBTA 9.7.7.2: without any left, the first packet may go
- * alone when nothing else is in flight; its acknowledgement frees the rest.
+ * End-to-end credits, IBTA 9.7.7.2. Without credits, the first packet of a message may be sent if
+ * nothing else is in flight; the rest of the message follows its ACK.
  */
 static bool credit_allows(const struct xt_qp *qp, const struct xt_swqe *w)
 {
@@ -228,7 +227,7 @@ static bool begin_allowed(const struct xt_qp *qp, const struct xt_swqe *w)
 
 	if (qp->info.state == XR_QPS_SQD && r->next == r->max)
 		return false;
-	/* IBTA 10.6.5.1: those before it may be sent again, or answered, with the key that it takes away */
+	/* IBTA 10.6.5.1: earlier WRs may still need the key, for a retry or for READ data */
 	if (w->opcode == XR_WR_LOCAL_INV && r->cur != r->retired)
 		return false;
 	return !(w->flags & XR_SEND_FENCE) || xt_diff(r->retired, w->rd_before) >= 0;
@@ -258,7 +257,10 @@ static enum gate gate(const struct xt_qp *qp, const struct xt_swqe *w)
 		return GATE_WAIT;
 	if (inflight && inflight + n > r->window)
 		return GATE_WAIT;
-	/* none at all would be for ever: one goes that was loaded when there were any */
+	/*
+	 * max_rd_atomic may have been lowered to 0 since this WR was loaded; always allow one, or
+	 * it would never be sent.
+	 */
 	if (xt_kind_of(w)->rd_atomic && r->rd_inflight && r->rd_inflight >= qp->attr.max_rd_atomic)
 		return GATE_WAIT;
 	if (!credit_allows(qp, w))
@@ -283,8 +285,8 @@ uint8_t xt_data_opcode(const struct xt_swqe *w, bool first, bool last)
 }
 
 /*
- * Nobody waits for this message alone, and more is sent behind it in this visit, which will ask.
- * What is to follow may fail or be held up after all: xt_req_resend_ackreq().
+ * Returns true if this message completes unsignaled and another one follows in the same visit,
+ * which requests the ACK for both. If that one fails or is delayed: xt_req_resend_ackreq().
  */
 static bool next_requests_ack(struct xt_qp *qp, const struct xt_swqe *w)
 {
@@ -298,9 +300,9 @@ static bool next_requests_ack(struct xt_qp *qp, const struct xt_swqe *w)
 }
 
 /*
- * An acknowledgement is worth asking for at the end of a message, where a completion or the next
- * step may wait for it, and often enough that a window never fills without one. Each is a packet, and for
- * small messages costs as much as they do. budget: packets that may still be sent in this visit
+ * Decides whether a packet requests an ACK: at the end of a message whose completion may be waited
+ * for, and often enough that the window never fills without one. An ACK costs as much as a small
+ * message. budget: packets that may still be sent in this visit.
  */
 static bool needs_ackreq(struct xt_qp *qp, const struct xt_swqe *w, bool last, uint32_t budget)
 {
@@ -308,12 +310,12 @@ static bool needs_ackreq(struct xt_qp *qp, const struct xt_swqe *w, bool last, u
 
 	if (r->since_ackreq + 1 >= XT_ACK_EVERY)
 		return true;
-	/* A full window that waits for an answer already need not ask for each packet that fits in. */
+	/* The window is full and no ACK is on its way. */
 	if (r->next + 1 - r->unacked >= r->window && xt_diff(r->ackreq_psn, r->unacked) < 0)
 		return true;
 	if (r->credits && takes_receive(w) && xr_psn_diff(w->ssn + 1, r->lsn) >= 0)
 		return true;
-	/* The next one may be longer in coming than the answer to none is waited for. */
+	/* With a rate limit, the next packet may be sent later than the peer's ACK timeout. */
 	if (xt_pace_last(qp, xt_frame_len(&qp->tmpl, qp->mtu)))
 		return true;
 	return last && (budget == 1 || !next_requests_ack(qp, w));
@@ -327,7 +329,7 @@ bool xt_req_build_data(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
 	bool first = !i, last = i + 1 == w->npsn;
 
 	p->opcode = xt_data_opcode(w, first, last);
-	/* IBTA 9.2.3: where a receive completes */
+	/* IBTA 9.2.3: only packets that complete a receive */
 	p->solicited = last && takes_receive(w) && (w->flags & XR_SEND_SOLICITED);
 	if (first && w->kind == XT_KIND_WRITE)
 		xt_ext_reth(p, w->remote_addr, w->rkey, w->length);
@@ -361,7 +363,7 @@ static void sent(struct xt_qp *qp, const struct xt_swqe *w, const struct xt_pack
 		r->max = r->next;
 	if (xt_kind_of(w)->rd_atomic)
 		r->rd_inflight++;
-	/* a response is an acknowledgement too */
+	/* a READ response or ATOMIC ACK acknowledges as well */
 	if (p->ackreq || xt_kind_of(w)->rd_atomic) {
 		r->since_ackreq = 0;
 		r->ackreq_psn = r->next - 1;
@@ -373,7 +375,9 @@ static void sent(struct xt_qp *qp, const struct xt_swqe *w, const struct xt_pack
 		r->cur++;
 }
 
-/* XDP must let the answer in before it can come. */
+/*
+ * Widens the PSN window of the XDP program before the packet is sent, so that its response passes.
+ */
 static void announce(struct xt_qp *qp, const struct xt_swqe *w)
 {
 	uint32_t next = qp->req.next + span(qp, w, qp->req.next);
@@ -394,7 +398,7 @@ uint32_t xt_req_run(struct xt_qp *qp, uint32_t budget, bool *more)
 		if (w->error.status) {
 			if (xt_req_resend_ackreq(qp))
 				continue;
-			/* those before it come first, and in SQD its turn does not come */
+			/* it fails after all earlier WRs; in SQD it is not begun */
 			if (r->cur != r->retired || (r->next == w->psn && !begin_allowed(qp, w)))
 				break;
 			xt_sq_fail(qp, w->error);

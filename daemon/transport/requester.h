@@ -34,8 +34,8 @@ void xt_req_check_drained(struct xt_qp *qp);
 /* READ: number of response packets of the wire request that starts at a PSN */
 uint32_t xt_req_read_span(const struct xt_qp *qp, const struct xt_swqe *w, uint32_t psn);
 /*
- * Executes the current work request, of XT_KIND_LOCAL. Returns true if the caller may go on with the
- * queue, false if the work request has to wait or the QP is in ERR.
+ * Executes the current work request, of XT_KIND_LOCAL. Returns true if the caller may go on with
+ * the queue, false if the work request has to wait or the QP is in ERR.
  */
 bool xt_req_run_local(struct xt_qp *qp, struct xt_swqe *w);
 /* SEND or WRITE: returns the operation (enum xr_op) of its first, last, only or a middle packet. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Requests of the peer, IBTA 9.7.4: checked, carried out, and the receives that they complete. */
+/* The responder: checks and executes requests of the peer and completes receives (IBTA 9.7.4). */
 #include "copy.h"
 #include "engine.h"
 #include "key_wr.h"
@@ -11,7 +11,7 @@
 #include "srq.h"
 #include "wr_kind.h"
 
-/* Packets after which an ACK is due though nobody asked */
+/* Packets without AckReq after which an ACK is sent anyway */
 #define ACK_AT_LEAST 32
 
 void xt_resp_reset(struct xt_qp *qp)
@@ -42,7 +42,7 @@ static void fail(struct xt_qp *qp, uint32_t nak)
 	xt_qp_error(qp, true);
 }
 
-/* A request that is refused for what it is: nothing completes with an error, so an event tells. */
+/* Refuses a request. No work request completes with an error, so an event reports it. */
 void xt_resp_refuse(struct xt_qp *qp, uint32_t nak)
 {
 	if (nak == XR_NAK_REMOTE_ACCESS)
@@ -54,7 +54,7 @@ void xt_resp_refuse(struct xt_qp *qp, uint32_t nak)
 	fail(qp, nak);
 }
 
-/* An unreliable connection drops the message and says nothing (IBTA 9.9.3, class D). */
+/* UC drops the message without a NAK (IBTA 9.9.3, class D). */
 static enum xt_outcome refuse(struct xt_qp *qp, struct xt_result *res, uint32_t nak)
 {
 	res->nak = nak;
@@ -63,7 +63,7 @@ static enum xt_outcome refuse(struct xt_qp *qp, struct xt_result *res, uint32_t 
 	return XT_REFUSED;
 }
 
-/* A request that is refused for the receive it met, which completes with the error. */
+/* Refuses a request because of its receive, which completes with *error. */
 static enum xt_outcome refuse_receive(struct xt_qp *qp, struct xt_result *res, uint32_t nak,
 				      const struct xt_wc_error *error)
 {
@@ -99,7 +99,7 @@ int xt_resp_select_srq(struct xt_qp *qp, uint32_t srqn)
 	if (qp->info.type != XR_QPT_XRC_RECV)
 		return -1;
 	srq = xt_srq_of(qp, srqn);
-	/* a message is for one SRQ, from its first to its last packet */
+	/* all packets of a message name the same SRQ */
 	if (!srq || (qp->resp.kind != XT_KIND_NONE && qp->resp.srqn != srqn))
 		return XR_NAK_INVALID_REQUEST;
 	qp->resp.srqn = srqn;
@@ -109,7 +109,7 @@ int xt_resp_select_srq(struct xt_qp *qp, uint32_t srqn)
 
 int xt_resp_check(struct xt_qp *qp, struct xr_key_use use, struct xt_mem_at *at)
 {
-	/* an operation that the QP does not offer, whatever the key allows (IBTA 9.9.3, 11.6.2) */
+	/* the QP's access flags apply before the key's (IBTA 9.9.3, 11.6.2) */
 	if (use.access & ~qp->attr.qp_access_flags)
 		return XR_NAK_INVALID_REQUEST;
 	use.pd = qp->resp.pd;
@@ -134,7 +134,7 @@ static void advance(struct xt_qp *qp, const struct xt_request *rq, enum xt_wr_ki
 	}
 }
 
-/* ACCEPTED, RNR, or REFUSED for a work request that is no good */
+/* Takes a receive. Returns XT_ACCEPTED, XT_RNR, or XT_REFUSED for an invalid receive WR. */
 static enum xt_outcome take_receive(struct xt_qp *qp, struct xt_result *res)
 {
 	switch (xt_rq_take(qp, &res->error)) {
@@ -176,8 +176,8 @@ static enum xt_outcome complete_receive(struct xt_qp *qp, const struct xt_reques
 }
 
 /*
- * IBTA 9.4.1.1.3 and 9.9.6.3 (class J): the message is here, and its key must go before that is
- * told. Where it cannot, the receive completes with the error.
+ * IBTA 9.4.1.1.3 and 9.9.6.3 (class J): the key is invalidated after the data is stored and before
+ * the receive completes. If it cannot be invalidated, the receive completes with an error.
  */
 static enum xt_outcome invalidate(struct xt_qp *qp, uint32_t rkey, struct xt_result *res)
 {
@@ -250,7 +250,7 @@ static int begin_write(struct xt_qp *qp, const struct xt_request *rq)
 	return xt_resp_check(qp, use, &at);
 }
 
-/* The next bytes of the WRITE being received */
+/* The access of the next len bytes of the WRITE being received */
 static struct xr_key_use use_of_part(const struct xt_responder *resp, uint32_t len)
 {
 	return (struct xr_key_use){
@@ -423,10 +423,13 @@ static void accepted(struct xt_qp *qp, const struct xt_rx *rx, uint32_t packets)
 	resp->nak_sent = false;
 	if (xt_diff(resp->epsn, resp->seen) > 0)
 		resp->seen = resp->epsn;
-	/* it came again before it was told to wait; what followed it then was dropped */
+	/*
+	 * The retransmission arrived before the RNR NAK was sent. Packets after it were dropped, so
+	 * NAK the gap instead.
+	 */
 	if (resp->ack_due == XT_ACK_DUE_RNR_NAK)
 		xt_resp_schedule(qp, XT_ACK_DUE_SEQ_NAK);
-	/* answered by more than an ACK */
+	/* has a response of its own */
 	if (xt_kinds[xt_op_kinds[rx->opcode]].rd_atomic)
 		return;
 	resp->unacked += packets;

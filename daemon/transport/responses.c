@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * What the responder owes its peer, IBTA 9.7.5. Answers are collected: one ACK stands for all that a
- * batch brought, and it goes out only behind the READ responses that are due before it. READs and
- * atomics are kept for as long as the peer may ask for them again.
+ * Responses of the responder, IBTA 9.7.5. ACKs are coalesced: one ACK acknowledges all requests of
+ * a batch, and is sent after the READ responses that precede it. READs and atomics are kept for as
+ * long as the peer may repeat them.
  */
 #include "completer.h"
 #include "copy.h"
@@ -14,7 +14,7 @@
 #include "rq.h"
 #include "wr_kind.h"
 
-/* ---- READs and atomics: what is kept of them ------------------------------------------------- */
+/* ---- READs and atomics kept for duplicates ------------------------------------------------- */
 
 static struct xt_rd *rd_at(struct xt_responder *resp, uint32_t index)
 {
@@ -29,7 +29,10 @@ struct xt_rd *xt_rd_new(struct xt_qp *qp)
 	if (resp->rd_tail - resp->rd_fresh >= max)
 		return NULL;
 	while (resp->rd_kept >= max) {
-		/* replayed for a duplicate: the peer has it, or it would not have gone on */
+		/*
+		 * An entry that is being replayed for a duplicate: the new request shows that the
+		 * peer has received its response.
+		 */
 		if (resp->rd_cur == resp->rd_tail - resp->rd_kept) {
 			resp->rd_cur++;
 			resp->rd_pos = resp->rd_start = 0;
@@ -48,7 +51,7 @@ void xt_rd_added(struct xt_qp *qp)
 
 /* ---- duplicates ----------------------------------------------------------------------------- */
 
-/* The entry that a duplicate repeats, NULL: it is long gone, or this is no duplicate of it. */
+/* Returns the entry that a duplicate repeats; NULL: it was dropped, or is of another kind. */
 static struct xt_rd *find_rd(struct xt_responder *resp, uint32_t psn, enum xt_wr_kind kind,
 			     uint32_t *index)
 {
@@ -62,7 +65,9 @@ static struct xt_rd *find_rd(struct xt_responder *resp, uint32_t psn, enum xt_wr
 	return NULL;
 }
 
-/* Answers again from packet pos of an entry on; not where that is still to come anyway. */
+/*
+ * Repeats responses from packet pos of an entry on, unless that packet is still to be sent anyway.
+ */
 static void replay(struct xt_qp *qp, uint32_t index, uint32_t pos)
 {
 	struct xt_responder *resp = &qp->resp;
@@ -75,7 +80,7 @@ static void replay(struct xt_qp *qp, uint32_t index, uint32_t pos)
 	xt_activate(qp);
 }
 
-/* IBTA 9.7.5.1.4: the repeated READ may ask for the rest of the first one only. */
+/* IBTA 9.7.5.1.4: a repeated READ must request the rest of the original one. */
 static void duplicate_read(struct xt_qp *qp, const struct xt_request *rq, uint32_t psn)
 {
 	uint32_t index, pos;
@@ -104,7 +109,7 @@ void xt_resp_duplicate(struct xt_qp *qp, const struct xt_request *rq, enum xt_wr
 		replay(qp, index, 0);
 }
 
-/* ---- what is due ---------------------------------------------------------------------------- */
+/* ---- scheduling ---------------------------------------------------------------------------- */
 
 void xt_resp_schedule(struct xt_qp *qp, enum xt_ack_due due)
 {
@@ -114,12 +119,12 @@ void xt_resp_schedule(struct xt_qp *qp, enum xt_ack_due due)
 
 void xt_resp_schedule_ack(struct xt_qp *qp)
 {
-	/* a NAK not sent yet says the same of all before it */
+	/* a NAK that is due acknowledges all earlier requests as well */
 	if (qp->resp.ack_due == XT_ACK_DUE_NONE)
 		xt_resp_schedule(qp, XT_ACK_DUE_ACK);
 }
 
-/* ---- answers --------------------------------------------------------------------------------- */
+/* ---- sending --------------------------------------------------------------------------------- */
 
 static uint32_t ack_syndrome(struct xt_qp *qp)
 {
@@ -133,7 +138,7 @@ static uint32_t ack_syndrome(struct xt_qp *qp)
 	return XR_AETH_ACK | code;
 }
 
-static bool send_answer(struct xt_qp *qp)
+static bool send_ack(struct xt_qp *qp)
 {
 	struct xt_responder *resp = &qp->resp;
 	struct xt_counters *c = &qp->engine->counters;
@@ -141,7 +146,7 @@ static bool send_answer(struct xt_qp *qp)
 	struct xt_packet p;
 	uint32_t syndrome;
 
-	/* late packets may have filled the gap meanwhile */
+	/* the missing packets may have arrived late */
 	if (due == XT_ACK_DUE_SEQ_NAK && xt_diff(resp->epsn, resp->seen) >= 0)
 		due = XT_ACK_DUE_ACK;
 	xt_packet_init(&p, XR_OP_ACK, resp->epsn);
@@ -218,12 +223,12 @@ static void next_response(struct xt_responder *resp, const struct xt_rd *rd)
 		resp->rd_fresh = resp->rd_cur;
 }
 
-/* A READ that was accepted cannot be answered: its memory or key is gone. */
+/* Refuses an accepted READ whose memory or key has become invalid. */
 static void refuse_response(struct xt_qp *qp, uint32_t psn, uint32_t nak)
 {
 	struct xt_responder *resp = &qp->resp;
 
-	/* else it is in ERR already, with an answer of its own behind this one */
+	/* if the QP is in ERR already, this NAK replaces the one that was due */
 	if (xt_may_receive(qp))
 		xt_resp_refuse(qp, nak);
 	resp->nak_code = nak;
@@ -233,8 +238,8 @@ static void refuse_response(struct xt_qp *qp, uint32_t psn, uint32_t nak)
 }
 
 /*
- * What was answered in full once was asked for again by a packet that is late or a copy: the key may be
- * gone by right. Only a new request is refused with a NAK (IBTA 9.7.5), this one is not answered.
+ * Drops the replay of a READ that was answered in full before: its key may have been invalidated
+ * legitimately since. Only new requests are refused with a NAK (IBTA 9.7.5).
  */
 static bool drop_replay(struct xt_responder *resp)
 {
@@ -245,7 +250,7 @@ static bool drop_replay(struct xt_responder *resp)
 	return true;
 }
 
-/* false: no room, or the QP's last words come next. */
+/* Returns false if there is no room, or if a NAK is due instead. */
 static bool send_response(struct xt_qp *qp)
 {
 	struct xt_responder *resp = &qp->resp;
@@ -277,7 +282,7 @@ uint32_t xt_resp_run(struct xt_qp *qp, uint32_t budget, bool *more)
 	struct xt_responder *resp = &qp->resp;
 	uint32_t cost = 0;
 
-	/* a QP in ERR is silent but for its last words, and what was to come before them */
+	/* a QP in ERR sends only its last NAK and the READ responses before it */
 	if (!xt_may_receive(qp) && resp->ack_due != XT_ACK_DUE_NAK)
 		return 0;
 	while (resp->rd_cur != resp->rd_tail) {
@@ -288,7 +293,7 @@ uint32_t xt_resp_run(struct xt_qp *qp, uint32_t budget, bool *more)
 		if (send_response(qp))
 			cost++;
 	}
-	if (resp->ack_due != XT_ACK_DUE_NONE && !send_answer(qp))
+	if (resp->ack_due != XT_ACK_DUE_NONE && !send_ack(qp))
 		*more = true;
 	return cost;
 }

@@ -6,8 +6,8 @@
 #include "responder.h"
 
 /*
- * Returns an entry for a READ or atomic, to be filled in; NULL if the peer has more outstanding than
- * max_dest_rd_atomic (IBTA 9.7.4.1.2).
+ * Returns an entry for a READ or atomic, to be filled in; NULL if the peer has more outstanding
+ * than max_dest_rd_atomic (IBTA 9.7.4.1.2).
  */
 struct xt_rd *xt_rd_new(struct xt_qp *qp);
 /* The entry was filled in. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Receive work requests: a QP fills one at a time. */
+/* Receive work requests. A QP has at most one taken from the ring at a time. */
 #include "engine.h"
 #include "qp.h"
 #include "rings.h"
@@ -29,7 +29,7 @@ enum xt_take xt_rq_copy(struct xt_qp *qp, const uint8_t *slot, uint32_t max_sge,
 	struct xr_recv_wqe wqe;
 	uint32_t i;
 
-	/* Another worker may have seen first that it was posted. */
+	/* another worker may have read the producer index first */
 	xt_mem_new_epoch();
 	memcpy(&wqe, slot, sizeof(wqe));
 	rq->wr_id = wqe.wr_id;
@@ -67,7 +67,7 @@ uint32_t xt_rq_credits(struct xt_qp *qp)
 	struct xt_receive *rq = &qp->rq;
 	uint32_t known = rq->producer - rq->consumer;
 
-	/* the client's cache line is worth a look only when few are left */
+	/* reading the client's index costs a cache miss: only when few are left */
 	if (known < XT_ACK_EVERY && look(qp))
 		known = rq->producer - rq->consumer;
 	return known - (rq->taken && known);
@@ -75,13 +75,13 @@ uint32_t xt_rq_credits(struct xt_qp *qp)
 
 static void publish(struct xt_qp *qp)
 {
-	/* what was taken from an SRQ was published then */
+	/* SRQ: published when the receive was taken */
 	if (!qp->rq_ring)
 		return;
 	__atomic_store_n(&qp->rq_ring->consumer, qp->rq.consumer, __ATOMIC_RELEASE);
 }
 
-/* XRC: where the SRQ completes. NULL: it was destroyed, and nobody waits for its receive. */
+/* Returns the CQ of the receive, for XRC that of the SRQ; NULL: the SRQ was destroyed. */
 static struct xt_cq *cq_of(const struct xt_qp *qp)
 {
 	struct xt_srq *srq;
@@ -137,7 +137,7 @@ void xt_rq_flush(struct xt_qp *qp)
 	struct xt_receive *rq = &qp->rq;
 	struct xr_cqe cqe;
 
-	/* corrupt indices: what was posted before goes all the same */
+	/* if the producer index is corrupt, flushes up to the last valid one */
 	if (qp->rq_ring)
 		look(qp);
 	while (qp->rq_ring ? rq->consumer != rq->producer : rq->taken) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Send work requests: copied from the ring once, checked, kept until they complete. */
+/* Send work requests: copies them from the ring once, checks them, and completes them. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -96,14 +96,13 @@ static bool copy_sges(struct xt_qp *qp, struct xt_swqe *w, const struct xr_send_
 	w->length = length;
 
 	/*
-	 * Keys are checked with each packet. To check all of them before the first one goes out
-	 * keeps a request that must fail from taking effect at the peer in part.
+	 * Keys are checked again with each packet. Checking all of them before the first packet
+	 * keeps a request that must fail from being executed in part.
 	 */
 	l = xt_swqe_sgl(qp, qp->req.loaded);
 	return (!access && w->length <= qp->mtu) || xt_check_sgl(&l, access, &w->error);
 }
 
-/* A datagram is one packet. */
 static bool check_datagram(struct xt_qp *qp, struct xt_swqe *w)
 {
 	const struct xt_ah *ah = xt_ah_get(qp->ahs, w->ah);
@@ -112,13 +111,13 @@ static bool check_datagram(struct xt_qp *qp, struct xt_swqe *w)
 		return bad(w, IBV_WC_LOC_LEN_ERR, XR_VERR_BAD_LENGTH);
 	if (!ah || ah->pd != qp->info.pd)
 		return bad(w, IBV_WC_LOC_QP_OP_ERR, XR_VERR_AH);
-	/* IBTA 10.2.5: such a Q_Key stands for the QP's own */
+	/* IBTA 10.2.5: a Q_Key with the high-order bit set selects the QP's own */
 	if (w->remote_qkey & XR_QKEY_PRIVILEGED)
 		w->remote_qkey = qp->attr.qkey;
 	return true;
 }
 
-/* false: w->error says why it can only complete with an error. */
+/* Returns false with w->error set if the work request must complete with an error. */
 static bool check(struct xt_qp *qp, struct xt_swqe *w, const struct xr_send_wqe *wqe,
 		  const uint8_t *slot)
 {
@@ -135,13 +134,13 @@ static bool check(struct xt_qp *qp, struct xt_swqe *w, const struct xr_send_wqe 
 	if (wqe->flags & XR_SEND_INLINE)
 		ok = copy_inline(qp, w, wqe);
 	else if (w->kind == XT_KIND_LOCAL)
-		return true; /* names keys and no memory: a list that comes with it means nothing */
+		return true; /* has no SGEs */
 	else
 		ok = copy_sges(qp, w, wqe, slot);
 	return ok && (qp->info.type != XR_QPT_UD || check_datagram(qp, w));
 }
 
-/* PSNs and message numbers, IBTA 9.7.2 and 9.7.7.2 */
+/* Assigns PSNs and message sequence numbers, IBTA 9.7.2 and 9.7.7.2. */
 static void number(struct xt_qp *qp, struct xt_swqe *w)
 {
 	struct xt_requester *r = &qp->req;
@@ -264,7 +263,7 @@ bool xt_sq_retire(struct xt_qp *qp)
 			return false;
 		w = xt_swqe(qp, r->retired);
 	} while (r->retired != r->loaded && w->kind == XT_KIND_LOCAL && w->done);
-	/* a retry may have gone back before local ones that it need not wait for */
+	/* a retry may have moved `cur` back before local WRs that are now retired */
 	if (xt_diff(r->cur, r->retired) < 0)
 		r->cur = r->retired;
 	return true;
@@ -285,7 +284,7 @@ void xt_sq_fail(struct xt_qp *qp, struct xt_wc_error error)
 		xt_qp_error(qp, true);
 }
 
-/* Of what was never copied only the name matters now. */
+/* Entries never loaded from the ring need only their wr_id and opcode here. */
 static void flush_one(struct xt_qp *qp, uint32_t index)
 {
 	static const struct xt_wc_error flushed = { IBV_WC_WR_FLUSH_ERR, XR_VERR_NONE };
@@ -307,7 +306,7 @@ void xt_sq_flush(struct xt_qp *qp)
 
 	if (!qp->sq_ring)
 		return;
-	/* corrupt indices: what was posted before goes all the same */
+	/* if the producer index is corrupt, flushes up to the last valid one */
 	xt_sq_poll(qp);
 	for (; r->retired != r->producer; r->retired++)
 		flush_one(qp, r->retired);

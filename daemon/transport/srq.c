@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/*
- * Shared receive queues. Between two messages nothing of a QP is here: what it takes is its own
- * from then on.
- */
+/* Shared receive queues. A receive that a QP has taken is no longer part of the SRQ. */
 #include <errno.h>
 
 #include "engine.h"
@@ -28,7 +25,7 @@ static uint8_t *entry(struct xr_queue *queue, uint32_t index, uint32_t depth, ui
 	return xt_ring_entry(queue, index, depth, xr_recv_stride(max_sge));
 }
 
-/* What the client posted so far; corrupt indices are the end of the SRQ. */
+/* Reads the producer index. If it is corrupt, the SRQ goes dead. */
 static void look(struct xt_srq *srq)
 {
 	uint32_t producer;
@@ -47,7 +44,7 @@ static uint32_t left(const struct xt_srq *srq)
 	return srq->producer - srq->consumer;
 }
 
-/* Under the lock. One arming, one event. */
+/* The caller holds the lock. One event for each arming. */
 static bool limit_reached(struct xt_srq *srq)
 {
 	if (left(srq) >= srq->limit)
@@ -71,7 +68,7 @@ static enum xt_take take(struct xt_qp *qp, struct xt_srq *srq, struct xt_wc_erro
 {
 	enum xt_take took;
 
-	/* the client's cache line is worth a look only when few are left */
+	/* reading the client's index costs a cache miss: only when few are left */
 	if (left(srq) <= srq->limit)
 		look(srq);
 	if (srq->dead || !left(srq))
@@ -86,7 +83,7 @@ static enum xt_take take(struct xt_qp *qp, struct xt_srq *srq, struct xt_wc_erro
 	return took;
 }
 
-/* IBTA 10.2.9: a QP that wants a receive of an SRQ in error fails itself. */
+/* IBTA 10.2.9: a QP that needs a receive of an SRQ in error goes to ERR. */
 static void fail(struct xt_qp *qp)
 {
 	xt_event(qp, IBV_EVENT_QP_FATAL);

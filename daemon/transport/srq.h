@@ -6,7 +6,8 @@
 #include "rq.h"
 
 /*
- * Returns the QP's SRQ; XRC: the one with this number, NULL if there is none in the QP's XRC domain.
+ * Returns the QP's SRQ; XRC: the one with this number, NULL if there is none in the QP's XRC
+ * domain.
  */
 struct xt_srq *xt_srq_of(const struct xt_qp *qp, uint32_t number);
 /* Takes the next receive of the QP's SRQ; its slot is free at once. Returns as xt_rq_take(). */

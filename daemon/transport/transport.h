@@ -88,9 +88,9 @@ struct xt_ops {
 	/* The engine changed a QP's state by itself (ERR, SQE): mirror it. */
 	void (*qp_state)(void *ctx, struct xt_qp *qp);
 	/*
-	 * A received frame whose QP, or a member of whose group, belongs to another engine: copied, and
-	 * given to that engine's xt_engine_rx() by its own worker, marked as forwarded. false: lost. NULL
-	 * where there is but one engine.
+	 * A received frame whose QP, or a member of whose group, belongs to another engine: copied,
+	 * and given to that engine's xt_engine_rx() by its own worker, marked as forwarded. false:
+	 * lost. NULL where there is but one engine.
 	 */
 	bool (*forward)(void *ctx, struct xt_engine *other, const struct xt_frame *frame);
 	/*
@@ -103,8 +103,9 @@ struct xt_ops {
 	/* The engine changed what a key allows: mirror it. May be NULL. */
 	void (*key_changed)(void *ctx, const struct xt_key *key);
 	/*
-	 * Returns when no other engine can still be using a key that it looked up before. Called in a round
-	 * while nothing that was looked up in this engine is in use. NULL where there is but one engine.
+	 * Returns when no other engine can still be using a key that it looked up before. Called in
+	 * a round while nothing that was looked up in this engine is in use. NULL where there is
+	 * but one engine.
 	 */
 	void (*quiesce_keys)(void *ctx);
 };
@@ -209,9 +210,9 @@ int xt_engine_tune(struct xt_engine *e, const struct xt_tuning *tuning);
 void xt_engine_rx(struct xt_engine *e, struct xt_frame *frames, unsigned n, uint64_t now);
 
 /*
- * Sends, times out, completes. Returns the time of the next call at the latest
- * (XT_NEVER: when something happens; `now` or less: there is more to do at once, e.g. tx_get had no room
- * or the round's budget ended).
+ * Sends, times out, completes. Returns the time of the next call at the latest (XT_NEVER: when
+ * something happens; `now` or less: there is more to do at once, e.g. tx_get had no room or the
+ * round's budget ended).
  */
 uint64_t xt_engine_run(struct xt_engine *e, uint64_t now);
 
@@ -242,8 +243,9 @@ void xt_cq_init(struct xt_cq *cq, struct xr_queue *queue, uint32_t depth);
  */
 int xt_cq_push(struct xt_engine *e, struct xt_cq *cq, const struct xr_cqe *cqe, bool solicited);
 /*
- * Moves the entries that the client has not polled to a new ring. That may be many megabytes, so engines stand still
- * for the beginning and the end only. -EINVAL: they do not fit. -EAGAIN: many more came meanwhile, to be copied first.
+ * Moves the entries that the client has not polled to a new ring. That may be many megabytes, so
+ * engines stand still for the beginning and the end only. -EINVAL: they do not fit. -EAGAIN: many
+ * more came meanwhile, to be copied first.
  */
 struct xt_cq_move {
 	const uint8_t *from;
@@ -274,7 +276,9 @@ struct xt_srq {
 	bool dead;
 	bool locked; /* engines of several workers take: a spin lock is held then */
 	int lock;
-	/* XRC (IBTA annex A14): what requests name it by, the xrcd of its QPs, where it completes */
+	/*
+	 * XRC (IBTA annex A14): what requests name it by, the xrcd of its QPs, where it completes
+	 */
 	uint32_t number; /* 0: none; in xt_shared.srqs while it lives */
 	uint32_t xrcd;
 	struct xt_cq *cq;
@@ -291,8 +295,9 @@ void xt_srq_init(struct xt_srq *srq, struct xr_queue *queue, uint32_t depth, uin
  */
 bool xt_srq_arm(struct xt_srq *srq, uint32_t limit);
 /*
- * Moves the entries that nobody took to a new ring. That may be many megabytes, so engines stand still for the
- * beginning and the end only. -EINVAL: they do not fit, or the client posted meanwhile.
+ * Moves the entries that nobody took to a new ring. That may be many megabytes, so engines stand
+ * still for the beginning and the end only. -EINVAL: they do not fit, or the client posted
+ * meanwhile.
  */
 struct xt_srq_move {
 	struct xr_queue *to;
@@ -306,7 +311,9 @@ int xt_srq_move_end(struct xt_srq *srq, const struct xt_srq_move *m);
 
 /* ---- paths ----------------------------------------------------------------------- */
 
-/* Where a QP's packets go: resolved by the daemon from struct xr_ah_attr. Addresses as on the wire. */
+/*
+ * Where a QP's packets go: resolved by the daemon from struct xr_ah_attr. Addresses as on the wire.
+ */
 struct xt_path {
 	bool loopback;	    /* the destination GID is one of this device's own: the direct way */
 	uint8_t ip_version; /* 4 or 6 */
@@ -380,7 +387,9 @@ int xt_qp_modify(struct xt_qp *qp, const struct xr_qp_attr *attr, uint32_t mask,
 /* Rate limits of QPs (IBV_QP_RATE_LIMIT), in kbit/s of whole frames; 0: none */
 #define XT_MIN_RATE 1
 #define XT_MAX_RATE 400000000u
-/* After IBV_QP_RATE_LIMIT: what may be sent at once, bytes of whole frames; 0: the engine's choice */
+/*
+ * After IBV_QP_RATE_LIMIT: what may be sent at once, bytes of whole frames; 0: the engine's choice
+ */
 void xt_qp_set_burst(struct xt_qp *qp, uint32_t burst);
 /* Checks only: what xt_qp_modify() would say to state and mask. */
 int xt_qp_modify_check(const struct xt_qp *qp, const struct xr_qp_attr *attr, uint32_t mask);
@@ -392,8 +401,9 @@ const struct xt_path *xt_qp_path(const struct xt_qp *qp);
 void xt_qp_set_mtu(struct xt_qp *qp, uint32_t mtu);
 
 /*
- * Frees windows of type 2 that are bound to the QP, @most of them: true: there are more. Destroying and
- * RESET do so with all; whoever lets engines stand still for that does better with a few at a time first.
+ * Frees windows of type 2 that are bound to the QP, @most of them: true: there are more. Destroying
+ * and RESET do so with all; whoever lets engines stand still for that does better with a few at a
+ * time first.
  */
 bool xt_qp_unbind(struct xt_qp *qp, uint32_t most);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * UC and UD, IBTA 9.8: nothing is acknowledged, so a work request is done when its last packet was
- * handed over, and the requester's line of PSNs has one point only: unacked, next and max
- * move together. What does not fit at the responder is dropped without a word.
+ * UC and UD, IBTA 9.8. There are no acknowledgements: a work request completes when its last packet
+ * is passed to the environment, so `unacked`, `next` and `max` of the requester are always equal.
+ * The responder silently drops messages that it cannot receive.
  */
 #include <xroce/gid.h>
 
@@ -20,7 +20,9 @@
 #include "unreliable.h"
 #include "wr_kind.h"
 
-/* The oldest work request is done, as far as this side can tell. false: the QP is in ERR now. */
+/*
+ * Completes the oldest work request after its last packet. Returns false if the QP is in ERR now.
+ */
 static bool finish(struct xt_qp *qp, const struct xt_swqe *w)
 {
 	struct xt_requester *r = &qp->req;
@@ -33,7 +35,7 @@ static bool finish(struct xt_qp *qp, const struct xt_swqe *w)
 	return true;
 }
 
-/* The work request to go on with. NULL: none, or the oldest failed, which leaves none either. */
+/* Returns the work request to send from; NULL: none, or it failed and the queue was flushed. */
 static struct xt_swqe *current(struct xt_qp *qp)
 {
 	struct xt_swqe *w = xt_sq_current(qp);
@@ -44,7 +46,7 @@ static struct xt_swqe *current(struct xt_qp *qp)
 		xt_sq_fail(qp, w->error);
 		return NULL;
 	}
-	/* loaded, but not begun when the queue was to be drained */
+	/* SQD: work requests not begun yet must wait */
 	if (qp->info.state == XR_QPS_SQD && qp->req.next == w->psn)
 		return NULL;
 	return w;
@@ -84,7 +86,7 @@ uint32_t xt_uc_run(struct xt_qp *qp, uint32_t budget, bool *more)
 	return cost;
 }
 
-/* IBTA 9.8.2.2: behind a gap, nothing counts until a message begins. */
+/* IBTA 9.8.2.2: after a lost packet, packets are dropped until the next message begins. */
 void xt_uc_rx(struct xt_qp *qp, const struct xt_rx *rx)
 {
 	struct xt_responder *resp = &qp->resp;
@@ -125,8 +127,9 @@ static void fail_receive(struct xt_qp *qp, const struct xt_wc_error *error)
 }
 
 /*
- * There are no service levels without VLANs. UCX (before 1.18) expects here what ConnectX tells of
- * the header of a datagram, and drops all over IPv4 otherwise: bit 3 UDP, bits 2..0 1 IPv6, 2 IPv4.
+ * Value of the completion's `sl`, which has no meaning without VLANs. UCX before 1.18 expects the
+ * format of ConnectX there and drops datagrams over IPv4 otherwise: bit 3: UDP; bits 2..0: 1 for
+ * IPv6, 2 for IPv4.
  */
 static uint8_t header_type(const struct datagram *d)
 {
@@ -148,7 +151,7 @@ static void complete_receive(struct xt_qp *qp, const struct datagram *d)
 	xt_rq_complete(qp, &cqe, d->solicited);
 }
 
-/* Puts the header and the payload where the receive wants them. */
+/* Copies the GRH and the payload to the memory of the receive. */
 static enum xt_side scatter(struct xt_qp *qp, struct datagram *d, struct xt_wc_error *error)
 {
 	struct xt_seg header = { d->grh, XR_GRH_LEN };
@@ -162,7 +165,10 @@ static enum xt_side scatter(struct xt_qp *qp, struct datagram *d, struct xt_wc_e
 	return xt_scatter(&l, XR_GRH_LEN, &d->src, d->len, error);
 }
 
-/* IBTA 9.8.3.1. XT_SIDE_SOURCE: the sender's memory is at fault, and *error says how. */
+/*
+ * Delivers a datagram, IBTA 9.8.3.1, or drops it. Returns XT_SIDE_SOURCE with *error set if reading
+ * the sender's memory failed, else XT_SIDE_NONE.
+ */
 static enum xt_side deliver(struct xt_qp *qp, struct datagram *d, struct xt_wc_error *error)
 {
 	struct xt_counters *c = &qp->engine->counters;
@@ -209,7 +215,7 @@ void xt_ud_rx(struct xt_qp *qp, const struct xt_rx *rx)
 	deliver(qp, &d, &error);
 }
 
-/* Where a frame goes to */
+/* Returns the destination GID of a frame. */
 static struct xr_addr destination(const struct xt_frame *frame)
 {
 	const uint8_t *ip = frame->seg[0].data + frame->meta.ip_off;
@@ -274,7 +280,7 @@ static enum step send_wire(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet
 	return xt_send(qp, p) ? STEP_ON : STEP_BUSY;
 }
 
-/* A copy for a QP of this host, whose engine is entered */
+/* Delivers the datagram to a QP of this daemon, whose engine the caller has entered. */
 static void send_copy(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p, struct xt_qp *to)
 {
 	struct datagram d = {
@@ -296,13 +302,13 @@ static void send_copy(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p, 
 		qp->engine->counters.loopback_operations++;
 }
 
-/* To a QP of this host. One that is not there is no fault of the sender. */
+/* Sends to a QP of this daemon. If there is none, the send still completes with success. */
 static enum step send_loopback(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
 {
 	struct xt_qp *peer = xt_qp_by_num(qp->engine->shared->qps, w->remote_qpn);
 	struct xt_sgl l = xt_swqe_sgl(qp, qp->req.retired);
 
-	/* its own keys must be right even where nobody takes the datagram */
+	/* invalid L_Keys fail the work request even if the datagram is lost */
 	if (!xt_check_sgl(&l, 0, &w->error))
 		return STEP_ON;
 	if (!peer || peer->info.type != XR_QPT_UD)
@@ -323,7 +329,7 @@ static void leave_members(struct xt_engine *e, const struct xt_group *g, uint32_
 			xt_engine_leave(e, g->member[i]->engine);
 }
 
-/* All engines that have members, so that each of them gets its copy at once, or none: then false. */
+/* Enters the engines of all members. Returns false, with none entered, if one of them is busy. */
 static bool enter_members(struct xt_engine *e, const struct xt_group *g)
 {
 	uint32_t i;
@@ -337,7 +343,7 @@ static bool enter_members(struct xt_engine *e, const struct xt_group *g)
 	return true;
 }
 
-/* To the members of this host but the sender (IBTA 10.5.2) */
+/* Delivers copies to all members of this daemon except the sender (IBTA 10.5.2). */
 static void send_copies(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p,
 			const struct xt_group *g)
 {
@@ -371,7 +377,7 @@ static enum step send_one(struct xt_qp *qp, struct xt_swqe *w)
 	struct xt_packet p;
 	enum step step;
 
-	/* destroyed since the work request was looked at */
+	/* destroyed since the work request was checked */
 	if (!ah) {
 		w->error = (struct xt_wc_error){ IBV_WC_LOC_QP_OP_ERR, XR_VERR_AH };
 		return STEP_ON;
@@ -396,7 +402,7 @@ uint32_t xt_ud_run(struct xt_qp *qp, uint32_t budget, bool *more)
 			*more = true;
 			break;
 		}
-		/* a QP that sends to itself may have failed with its own receive */
+		/* if a QP sends to itself, its own receive may have moved it to ERR */
 		if (!xt_may_send(qp))
 			break;
 		if (!w->error.status && !finish(qp, w))
