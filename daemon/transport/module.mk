@@ -22,6 +22,7 @@ transport_SRCS := $(addprefix daemon/transport/, \
 	responder.c \
 	responses.c \
 	rq.c \
+	slots.c \
 	sq.c \
 	srq.c \
 	timer.c \

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "slots.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static uint32_t chunks_of(const struct xt_slots *t)
+{
+	return t->end / XT_SLOTS_PER_CHUNK + 1;
+}
+
+int xt_slots_init(struct xt_slots *t, size_t size, uint32_t first, uint32_t end, uint32_t min_freed)
+{
+	*t = (struct xt_slots){
+		.size = size,
+		.end = end,
+		.fresh = first,
+		.min_freed = min_freed,
+		.free_head = XT_NO_SLOT,
+		.free_tail = XT_NO_SLOT,
+	};
+	t->chunk = calloc(chunks_of(t), sizeof(*t->chunk));
+	return t->chunk ? 0 : -ENOMEM;
+}
+
+void xt_slots_destroy(struct xt_slots *t)
+{
+	uint32_t i;
+
+	for (i = 0; t->chunk && i < chunks_of(t); i++)
+		free(t->chunk[i]);
+	free(t->chunk);
+	t->chunk = NULL;
+}
+
+static uint32_t take_fresh(struct xt_slots *t)
+{
+	uint8_t **chunk = &t->chunk[t->fresh / XT_SLOTS_PER_CHUNK];
+
+	if (t->fresh >= t->end)
+		return XT_NO_SLOT;
+	if (!*chunk)
+		*chunk = calloc(XT_SLOTS_PER_CHUNK, t->size);
+	return *chunk ? t->fresh++ : XT_NO_SLOT;
+}
+
+static uint32_t take_freed(struct xt_slots *t)
+{
+	uint32_t index = t->free_head;
+	struct xt_slot *slot;
+
+	if (index == XT_NO_SLOT)
+		return index;
+	slot = xt_slots_at(t, index);
+	t->free_head = slot->next_free;
+	t->free_count--;
+	return index;
+}
+
+uint32_t xt_slots_take(struct xt_slots *t)
+{
+	uint32_t index = t->free_count < t->min_freed ? take_fresh(t) : XT_NO_SLOT;
+	struct xt_slot *slot;
+
+	if (index == XT_NO_SLOT)
+		index = take_freed(t);
+	if (index == XT_NO_SLOT)
+		index = take_fresh(t);
+	if (index == XT_NO_SLOT)
+		return index;
+	slot = xt_slots_at(t, index);
+	slot->used = true;
+	return index;
+}
+
+void xt_slots_release(struct xt_slots *t, uint32_t index)
+{
+	struct xt_slot *slot = xt_slots_at(t, index), *tail;
+
+	slot->used = false;
+	slot->next_free = XT_NO_SLOT;
+	if (t->free_head == XT_NO_SLOT) {
+		t->free_head = index;
+	} else {
+		tail = xt_slots_at(t, t->free_tail);
+		tail->next_free = index;
+	}
+	t->free_tail = index;
+	t->free_count++;
+}
