@@ -22,22 +22,24 @@
 struct xt_keys;
 
 /*
- * What one key stands for. `entry` is durable, plain data and what BPF maps mirror; what is
- * numbers of the others is durable too.
+ * A region or window. BPF maps mirror `entry`.
  *
- * Regions and windows come and go while all engines stand still. Work requests that change
- * keys do so in one engine while others look keys up (binding.c): `state` says whether
- * the other fields count.
+ * Keys are allocated and released while all workers are paused. Work requests change keys in one
+ * engine while others look them up (key_wr.c): the other fields are valid only in state
+ * XR_KEY_VALID.
  */
 struct xt_key {
 	uint32_t index;
 	struct xr_key_entry entry;
-	uint32_t windows;    /* regions: how many are bound to it; atomic */
+	uint32_t windows;    /* regions: number of windows bound to it; atomic */
 	uint32_t parent;     /* windows: index of the region, 0: not bound */
-	uint32_t next, prev; /* windows of type 2 that are bound: others of the QP, by index */
+	uint32_t next, prev; /* bound windows of type 2: list of the QP, by index */
 	uint64_t base;	     /* offset of entry.va in mem */
-	struct xt_mem *mem;  /* owned by the daemon; a window's is its region's */
-	/* fast regions: XR_FAST_LISTS lists that the client writes; mem has room for as many segments */
+	struct xt_mem *mem;  /* owned by the daemon; of a window: the region's */
+	/*
+	 * fast regions: XR_FAST_LISTS lists that the client writes; mem has room for as many
+	 * segments
+	 */
 	const uint64_t *pages;
 	uint32_t max_pages;
 };
@@ -46,14 +48,14 @@ struct xt_key {
 struct xt_keys *xt_keys_new(uint32_t max);
 void xt_keys_free(struct xt_keys *keys);
 
-/* A fresh key in state XR_KEY_FREE. NULL: the table is full or out of memory. */
+/* Returns a key in state XR_KEY_FREE; NULL: the table is full or out of memory. */
 struct xt_key *xt_keys_alloc(struct xt_keys *keys);
 void xt_keys_release(struct xt_keys *keys, struct xt_key *key);
 static inline uint32_t xt_key_value(const struct xt_key *key)
 {
 	return XR_KEY(key->index, key->entry.variant);
 }
-/* By index, in any state; NULL when not allocated. Pointers stay valid until release. */
+/* Returns the key of an index, in any state; NULL: not allocated. Valid until released. */
 struct xt_key *xt_keys_by_index(struct xt_keys *keys, uint32_t index);
 
 /*

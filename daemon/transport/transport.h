@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The transport engine: queue pairs, and all that makes connections and datagrams
- * of them. Packets in, packets out, time as an argument, memory through
- * memory.h, work and completions through rings. No socket, clock, map, file,
- * thread or lock in here: the daemon's workers, the simulation, the fuzzers and the unit
- * tests all drive this same code.
+ * The transport engine: queue pairs, connections and datagrams. Frames go in as arrays and out
+ * through callbacks, time is an argument, memory is reached through memory.h, work requests and
+ * completions pass through rings. The engine has no sockets, clocks, maps or files, so the daemon's
+ * workers, the simulation, the fuzzers and the unit tests drive the same code. Only memory.c takes
+ * a mutex (emulated atomics); CQs and SRQs that several engines use take a spin lock.
  *
- * One engine belongs to one worker. Whoever calls into an engine holds that
- * worker's lock. The tables in struct xt_shared serve several engines; they
- * change only while all engines stand still. Only what a key allows changes
- * otherwise: by work requests and packets, see key_changed() and settle() below.
+ * An engine belongs to one worker, and callers hold that worker's lock. Several engines share the
+ * tables in struct xt_shared, which change only while all workers are paused. The exception is the
+ * state of keys: work requests and packets change it, see key_changed() and quiesce_keys() below.
  *
  * A round of the worker:
- *     xt_qp_doorbell() for each QP that rang
+ *     xt_qp_doorbell() for each QP whose doorbell was rung
  *     xt_engine_rx() with a batch of received frames
- *     xt_engine_run() sends what may be sent, runs timers, says when to call again
+ *     xt_engine_run() sends, runs timers and returns when it must be called again
  *
- * Time: nanoseconds of a monotonic clock. Errors: negative errno.
- * Rules: IBTA vol. 1 chapter 9 (transport), 10 (QP states), 11 (verbs).
+ * Time: nanoseconds of a monotonic clock. Errors: negative errno. Rules: IBTA vol. 1 chapter 9
+ * (transport), 10 (QP states), 11 (verbs).
  */
 #ifndef XT_TRANSPORT_H
 #define XT_TRANSPORT_H
@@ -38,7 +37,7 @@
 
 #define XT_NEVER UINT64_MAX
 
-/* READs and atomics of one QP that may be outstanding, as requester and as responder */
+/* Largest number of outstanding READs and atomics of a QP, as requester and as responder */
 #define XT_MAX_RD_ATOMIC 16
 
 struct xt_engine;
@@ -58,72 +57,70 @@ struct xt_seg {
 	uint32_t len;
 };
 
-/* One frame, from the Ethernet header to the ICRC, in one or more pieces. */
+/* One frame, from the Ethernet header to the ICRC, in one or more segments */
 struct xt_frame {
 	struct xt_seg seg[XT_MAX_SEGS];
 	uint32_t nseg;
 	uint32_t len;
 	struct xr_meta meta; /* received frames: as written by the XDP program */
-	bool forwarded;	     /* came by xt_ops.forward: whoever gave it has seen to other engines */
-	uint64_t cookie;     /* the environment's own */
+	bool forwarded;	     /* from xt_ops.forward: must not be forwarded again */
+	uint64_t cookie;     /* for the environment */
 };
 
 /* ---- environment ------------------------------------------------------------- */
 
 struct xt_ops {
 	/*
-	 * Room for a frame of len bytes: fills frame->seg so that the pieces add up to len and the
-	 * first holds all headers. false: no room now; the engine tries again
-	 * at the next xt_engine_run(). tx_put sends it; every tx_get is followed by one.
+	 * Allocates a frame of len bytes: fills frame->seg; the first segment has room for all
+	 * headers. Returns false if there is no room; the engine tries again in the next
+	 * xt_engine_run(). tx_put sends the frame and follows each tx_get.
 	 */
 	bool (*tx_get)(void *ctx, uint32_t len, struct xt_frame *frame);
 	void (*tx_put)(void *ctx, struct xt_frame *frame);
 
-	/* An armed CQ got a completion. */
+	/* A completion was added to an armed CQ. */
 	void (*cq_event)(void *ctx, struct xt_cq *cq);
-	/* type: enum ibv_event_type. One of qp, cq is set. */
+	/* Asynchronous event of a QP or a CQ; the other one is NULL. type: enum ibv_event_type */
 	void (*async_event)(void *ctx, struct xt_qp *qp, struct xt_cq *cq, uint32_t type);
-	/* The same for an SRQ. NULL where there are none. */
+	/* Asynchronous event of an SRQ. May be NULL if there are no SRQs. */
 	void (*srq_event)(void *ctx, struct xt_srq *srq, uint32_t type);
-	/* The engine changed a QP's state by itself (ERR, SQE): mirror it. */
+	/* The engine moved a QP to ERR or SQE: mirror the state. */
 	void (*qp_state)(void *ctx, struct xt_qp *qp);
 	/*
-	 * A received frame whose QP, or a member of whose group, belongs to another engine: copied,
-	 * and given to that engine's xt_engine_rx() by its own worker, marked as forwarded. false:
-	 * lost. NULL where there is but one engine.
+	 * Copies a received frame whose QP, or a member of whose multicast group, belongs to
+	 * another engine. That engine's worker passes it to xt_engine_rx(), marked as forwarded.
+	 * Returns false if the frame is lost. May be NULL if there is one engine.
 	 */
 	bool (*forward)(void *ctx, struct xt_engine *other, const struct xt_frame *frame);
 	/*
-	 * Direct way to a QP of another engine on this host: true while the
-	 * caller holds that engine's lock too; false: try again at the next run.
-	 * NULL where there is but one engine.
+	 * Locks another engine for loopback. Returns false if it is busy: the caller tries again in
+	 * the next run. May be NULL if there is one engine.
 	 */
 	bool (*engine_lock)(void *ctx, struct xt_engine *other);
 	void (*engine_unlock)(void *ctx, struct xt_engine *other);
-	/* The engine changed what a key allows: mirror it. May be NULL. */
+	/* The engine changed the state or rights of a key: mirror them. May be NULL. */
 	void (*key_changed)(void *ctx, const struct xt_key *key);
 	/*
-	 * Returns when no other engine can still be using a key that it looked up before. Called in
-	 * a round while nothing that was looked up in this engine is in use. NULL where there is
-	 * but one engine.
+	 * Waits until no other engine uses a key that it looked up before. Called in a round, while
+	 * this engine uses none. May be NULL if there is one engine.
 	 */
 	void (*quiesce_keys)(void *ctx);
 };
 
 /*
- * Numbers that the wire names: 24 bits, low bits a slot, high bits a generation that changes with
- * each reuse, so a late packet for what is gone finds nothing. 0 and 1 (as QPNs: SMI, GSI) and
- * 0xffffff are never given out.
+ * Allocates QPNs and SRQ numbers: 24 bits, the low ones a slot, the high ones a generation that
+ * changes with each reuse, so that late packets for a destroyed QP find none. 0 and 1 (QPNs of SMI
+ * and GSI) and 0xffffff (multicast) are not allocated.
  */
 struct xt_numbers;
 struct xt_numbers *xt_numbers_new(uint32_t max);
 void xt_numbers_free(struct xt_numbers *t);
-/* false: no slot, or no memory. */
+/* Returns false without a free slot or memory. */
 bool xt_numbers_add(struct xt_numbers *t, void *item, uint32_t *slot, uint32_t *number);
-/* The same for number XR_GSI_QPN. false: also where it is taken */
+/* Allocates the number XR_GSI_QPN. Returns false if it is in use, or as xt_numbers_add(). */
 bool xt_numbers_add_gsi(struct xt_numbers *t, void *item, uint32_t *slot);
 void xt_numbers_del(struct xt_numbers *t, uint32_t number);
-void *xt_numbers_get(struct xt_numbers *t, uint32_t number); /* NULL: none */
+void *xt_numbers_get(struct xt_numbers *t, uint32_t number); /* or NULL */
 
 /* Tables of one device */
 struct xt_shared {
@@ -139,14 +136,14 @@ static inline struct xt_qp *xt_qp_by_num(struct xt_numbers *t, uint32_t qpn)
 }
 
 /*
- * Multicast groups: which QPs of type UD get a copy of what is sent to a GID. They are of any
- * engine; one that is attached must be detached before it is destroyed.
+ * Multicast groups: UD QPs, of any engine, that receive the datagrams sent to a GID. A QP must be
+ * detached before it is destroyed.
  */
 struct xt_groups *xt_groups_new(void);
 void xt_groups_free(struct xt_groups *t);
 /* ff00::/8, or ::ffff:224.0.0.0/100 for IPv4 */
 bool xt_is_group(const struct xr_addr *gid);
-/* One that is not attached yet. -ENOMEM. */
+/* The QP must not be attached to the group yet. Returns 0 or -ENOMEM. */
 int xt_group_attach(struct xt_groups *t, const struct xr_addr *gid, struct xt_qp *qp);
 void xt_group_detach(struct xt_groups *t, const struct xr_addr *gid, const struct xt_qp *qp);
 bool xt_group_has(struct xt_groups *t, const struct xr_addr *gid, const struct xt_qp *qp);
@@ -193,7 +190,7 @@ struct xt_engine *xt_engine_new(const struct xt_ops *ops, void *ctx, struct xt_s
 void xt_engine_free(struct xt_engine *e); /* all its QPs must be gone */
 const struct xt_counters *xt_engine_counters(const struct xt_engine *e);
 
-/* How much may be in flight, in packets. READ responses asked for count as well. */
+/* Limits on packets in flight. Requested READ responses count as well. */
 struct xt_tuning {
 	uint32_t window;	/* of a QP: 32..8192 */
 	uint32_t engine_window; /* of all QPs; each may have 32 whatever the others have */
@@ -203,10 +200,10 @@ struct xt_tuning {
 	{                                                                                          \
 		.window = 256, .engine_window = 2048, .read_packets = 64                           \
 	}
-/* -EINVAL: out of range. Connected QPs keep what they began with. */
+/* Returns -EINVAL for values out of range. Connected QPs keep their limits. */
 int xt_engine_tune(struct xt_engine *e, const struct xt_tuning *tuning);
 
-/* Received frames, in order. The engine keeps no pointer into them after it returns. */
+/* Processes received frames in order. The engine keeps no pointers to them. */
 void xt_engine_rx(struct xt_engine *e, struct xt_frame *frames, unsigned n, uint64_t now);
 
 /*
@@ -218,7 +215,7 @@ uint64_t xt_engine_run(struct xt_engine *e, uint64_t now);
 
 /* ---- windows ------------------------------------------------------------------------ */
 
-/* Bound or not, it allows nothing any more; the key stays allocated. All engines stand still. */
+/* Unbinds a window, bound or not; the key stays allocated. All workers must be paused. */
 void xt_window_unbind(struct xt_shared *shared, struct xt_key *window);
 
 /* ---- completion queues ---------------------------------------------------------- */
@@ -228,12 +225,12 @@ struct xt_cq {
 	uint8_t *entries;
 	uint32_t depth;	     /* private copy */
 	uint32_t producer;   /* private */
-	bool overrun;	     /* an entry was lost: the CQ is dead */
-	bool ignore_overrun; /* the oldest entries are lost instead */
-	bool locked;	     /* engines of several workers complete into it: a spin lock is taken */
+	bool overrun;	     /* an entry was lost: no more are added */
+	bool ignore_overrun; /* overwrites the oldest entries instead */
+	bool locked;	     /* several engines use it: take the spin lock */
 	int lock;
 	void *owner;	   /* the daemon's object */
-	uint32_t consumer; /* the client's, as last read */
+	uint32_t consumer; /* index of the client, as last read */
 };
 
 void xt_cq_init(struct xt_cq *cq, struct xr_queue *queue, uint32_t depth);
@@ -244,43 +241,41 @@ void xt_cq_init(struct xt_cq *cq, struct xr_queue *queue, uint32_t depth);
 int xt_cq_push(struct xt_engine *e, struct xt_cq *cq, const struct xr_cqe *cqe, bool solicited);
 /*
  * Moves the entries that the client has not polled to a new ring. That may be many megabytes, so
- * engines stand still for the beginning and the end only. -EINVAL: they do not fit. -EAGAIN: many
- * more came meanwhile, to be copied first.
+ * workers are paused for xt_cq_move_begin() and xt_cq_move_end() only. Returns -EINVAL if the
+ * entries do not fit, -EAGAIN if many more were added meanwhile: call xt_cq_move_copy() again.
  */
 struct xt_cq_move {
 	const uint8_t *from;
 	struct xr_queue *to;
 	uint32_t from_depth, depth;
-	uint32_t first;	    /* of the old ring, that becomes the new one's entry 0 */
+	uint32_t first;	    /* index in the old ring that becomes entry 0 of the new one */
 	uint32_t next, end; /* to be copied */
 };
 int xt_cq_move_begin(const struct xt_cq *cq, struct xr_queue *to, uint32_t depth,
 		     struct xt_cq_move *m);
-void xt_cq_move_copy(struct xt_cq_move *m); /* engines may run, and the CQ may go */
+void xt_cq_move_copy(struct xt_cq_move *m); /* engines may run; the CQ may be destroyed */
 int xt_cq_move_end(struct xt_cq *cq, struct xt_cq_move *m);
 
 /* ---- shared receive queues -------------------------------------------------------- */
 
 /*
- * QPs of any engine take from it, one receive for each message (IBTA 10.2.9). A taken entry is
- * copied and its slot is free at once. Corrupt indices: IBV_EVENT_SRQ_ERR once, and QPs that
- * want a receive go to ERR.
+ * QPs of any engine take one receive for each message (IBTA 10.2.9). A taken entry is copied and
+ * its slot is free at once. If the indices are corrupt, IBV_EVENT_SRQ_ERR is raised once, and QPs
+ * that need a receive go to ERR.
  */
 struct xt_srq {
 	struct xr_queue *queue; /* shared with the client */
 	uint32_t depth;		/* private copies */
 	uint32_t max_sge;
-	uint32_t pd; /* L_Keys of its entries are of this one, whatever the QP's */
+	uint32_t pd; /* of the L_Keys in its entries; the PD of the QP does not matter */
 	uint32_t consumer, producer;
-	uint32_t limit; /* armed: event when fewer are left; 0: not */
+	uint32_t limit; /* event if fewer entries are left; 0: not armed */
 	bool dead;
-	bool locked; /* engines of several workers take: a spin lock is held then */
+	bool locked; /* several engines use it: take the spin lock */
 	int lock;
-	/*
-	 * XRC (IBTA annex A14): what requests name it by, the xrcd of its QPs, where it completes
-	 */
-	uint32_t number; /* 0: none; in xt_shared.srqs while it lives */
-	uint32_t xrcd;
+	/* XRC (IBTA annex A14) */
+	uint32_t number; /* in XRCETH and xt_shared.srqs; 0: none */
+	uint32_t xrcd;	 /* of the QPs that may use it */
 	struct xt_cq *cq;
 	void *owner; /* the daemon's object */
 };
@@ -288,21 +283,21 @@ struct xt_srq {
 /* depth: a power of two; the entries' stride is xr_recv_stride(max_sge) */
 void xt_srq_init(struct xt_srq *srq, struct xr_queue *queue, uint32_t depth, uint32_t max_sge,
 		 uint32_t pd);
-/* The next two: no engine runs. */
 /*
- * Arms IBV_EVENT_SRQ_LIMIT_REACHED: once, as soon as fewer entries than limit are left. 0
- * disarms. True: fewer are left already, and the event is the caller's to raise.
+ * Arms IBV_EVENT_SRQ_LIMIT_REACHED, which is raised once if fewer entries than limit are left; 0
+ * disarms. Returns true if fewer are left already: the caller raises the event. Workers must be
+ * paused, as for xt_srq_move_begin() and xt_srq_move_end().
  */
 bool xt_srq_arm(struct xt_srq *srq, uint32_t limit);
 /*
- * Moves the entries that nobody took to a new ring. That may be many megabytes, so engines stand
- * still for the beginning and the end only. -EINVAL: they do not fit, or the client posted
- * meanwhile.
+ * Moves the entries that were not taken to a new ring. That may be many megabytes, so workers are
+ * paused for the beginning and the end only. Returns -EINVAL if the entries do not fit, or if the
+ * client posted receives meanwhile.
  */
 struct xt_srq_move {
 	struct xr_queue *to;
 	uint32_t depth;
-	uint32_t first, end; /* of the old ring; `first` becomes the new one's entry 0 */
+	uint32_t first, end; /* indices in the old ring; `first` becomes entry 0 of the new one */
 };
 int xt_srq_move_begin(struct xt_srq *srq, struct xr_queue *to, uint32_t depth,
 		      struct xt_srq_move *m);
@@ -312,10 +307,10 @@ int xt_srq_move_end(struct xt_srq *srq, const struct xt_srq_move *m);
 /* ---- paths ----------------------------------------------------------------------- */
 
 /*
- * Where a QP's packets go: resolved by the daemon from struct xr_ah_attr. Addresses as on the wire.
+ * The path of a QP, resolved by the daemon from struct xr_ah_attr. Addresses in network byte order.
  */
 struct xt_path {
-	bool loopback;	    /* the destination GID is one of this device's own: the direct way */
+	bool loopback;	    /* the destination GID is one of this device */
 	uint8_t ip_version; /* 4 or 6 */
 	uint8_t smac[6], dmac[6];
 	uint16_t vlan; /* 0: untagged */
@@ -327,44 +322,43 @@ struct xt_path {
 };
 
 /*
- * Address handles of one client: the paths of datagrams by handle. QPs of type UD are created with
- * such a table and look up in it what their work requests name. It changes only while all engines
- * stand still.
+ * The address handles of one client, which the work requests of its UD QPs name. The table changes
+ * only while all workers are paused.
  */
 struct xt_ahs;
 struct xt_ahs *xt_ahs_new(void);
-void xt_ahs_free(struct xt_ahs *t); /* all QPs that use it must be gone */
-/* A new handle, or another path for an old one. -ENOMEM. */
+void xt_ahs_free(struct xt_ahs *t); /* after all QPs that use it */
+/* Adds a handle or replaces its path. Returns 0 or -ENOMEM. */
 int xt_ahs_set(struct xt_ahs *t, uint32_t handle, uint32_t pd, const struct xt_path *path);
 void xt_ahs_del(struct xt_ahs *t, uint32_t handle);
-/* NULL: no such handle. */
+/* Returns NULL for an unknown handle. */
 const struct xt_path *xt_ahs_path(const struct xt_ahs *t, uint32_t handle);
 
 /* ---- queue pairs ------------------------------------------------------------------- */
 
 struct xt_qp_init {
 	uint32_t type; /* enum xr_qp_type, else -EOPNOTSUPP */
-	uint32_t pd;   /* XRC_RECV: none, each request names an SRQ, whose PD counts */
-	uint32_t xrcd; /* XRC_RECV: that its SRQs must be of */
+	uint32_t pd;   /* XRC_RECV: none; the PD of the SRQ that a request names is used */
+	uint32_t xrcd; /* XRC_RECV: XRC domain of its SRQs */
 	struct xt_cq *send_cq, *recv_cq; /* XRC_SEND: no recv_cq; XRC_RECV: none */
-	struct xr_queue *sq, *rq; /* rq may be NULL, and is with an SRQ and XRC; XRC_RECV: no sq */
-	struct xt_srq *srq;	  /* NULL: none; must outlive the QP */
+	struct xr_queue *sq, *rq;      /* rq: NULL with an SRQ and for XRC; sq: NULL for XRC_RECV */
+	struct xt_srq *srq;	       /* NULL: none; must outlive the QP */
 	uint32_t sq_depth, rq_depth;   /* powers of two */
 	uint32_t sq_stride, rq_stride; /* bytes */
 	uint32_t max_send_sge, max_recv_sge, max_inline;
 	bool sq_sig_all;
 	/*
-	 * What the reserved L_Key stands for in its work requests, and those of its SRQ: *own, by
-	 * address; NULL: nothing. May change while no engine runs.
+	 * Memory of the reserved L_Key in work requests of the QP and its SRQ, by address. The
+	 * pointer that it points to may be NULL, and may change while workers are paused.
 	 */
-	struct xt_mem *const *reserved_lkey_mem; /* NULL: nothing for ever */
-	bool gsi;				 /* UD: as QPN XR_GSI_QPN, of which there is one */
+	struct xt_mem *const *reserved_lkey_mem; /* NULL: the reserved L_Key is refused */
+	bool gsi;				 /* UD: create QP1 (XR_GSI_QPN) */
 	const struct xt_ahs *ahs;		 /* UD */
-	struct xr_psn_entry *psns;		 /* array by slot, kept current by the engine */
+	struct xr_psn_entry *psns;		 /* array by slot, updated by the engine */
 	void *owner;				 /* the daemon's object, for events */
 };
 
-/* The only part that a later daemon would need to take a connection over. */
+/* Identity and state of a QP, as callers may read them. */
 struct xt_qp_info {
 	uint32_t qpn, slot, type, pd, state;
 	void *owner;
@@ -374,45 +368,42 @@ struct xt_qp_info {
 int xt_qp_create(struct xt_engine *e, const struct xt_qp_init *init, struct xt_qp **qp);
 void xt_qp_destroy(struct xt_qp *qp);
 const struct xt_qp_info *xt_qp_info(const struct xt_qp *qp);
-/* What XDP must know now */
+/* Fills in the QP's entry for the BPF map. */
 void xt_qp_entry(const struct xt_qp *qp, struct xr_qp_entry *entry);
 
 /*
- * IBTA 11.2.5.2: checks the transition and the attribute mask (EINVAL), then applies. path must
- * be given when mask has IBV_QP_AV. max_mtu: bytes, what the port can carry; also a datagram.
- * -> RESET empties both rings (indices to 0). -> ERR flushes.
+ * Modifies a QP (IBTA 11.2.5.2). Returns -EINVAL if the transition, the attribute mask or a value
+ * is not allowed. path: required if mask has IBV_QP_AV. max_mtu: path MTU of the port in bytes,
+ * also the limit of a datagram. RESET empties both rings (indices become 0), ERR flushes them.
  */
 int xt_qp_modify(struct xt_qp *qp, const struct xr_qp_attr *attr, uint32_t mask,
 		 const struct xt_path *path, uint32_t max_mtu, uint64_t now);
 /* Rate limits of QPs (IBV_QP_RATE_LIMIT), in kbit/s of whole frames; 0: none */
 #define XT_MIN_RATE 1
 #define XT_MAX_RATE 400000000u
-/*
- * After IBV_QP_RATE_LIMIT: what may be sent at once, bytes of whole frames; 0: the engine's choice
- */
+/* Sets the burst of a rate limit in bytes of whole frames; 0: the engine's default. */
 void xt_qp_set_burst(struct xt_qp *qp, uint32_t burst);
-/* Checks only: what xt_qp_modify() would say to state and mask. */
+/* Checks state and mask as xt_qp_modify() does, and changes nothing. */
 int xt_qp_modify_check(const struct xt_qp *qp, const struct xr_qp_attr *attr, uint32_t mask);
 void xt_qp_query(const struct xt_qp *qp, struct xr_qp_attr *attr);
-/* The next hop's address changed. */
+/* Replaces the path, e.g. after the next hop's MAC address changed. */
 void xt_qp_set_path(struct xt_qp *qp, const struct xt_path *path);
 const struct xt_path *xt_qp_path(const struct xt_qp *qp);
-/* UD: the port's MTU changed, a power of two. */
+/* UD: sets the path MTU of the port after it changed, a power of two. */
 void xt_qp_set_mtu(struct xt_qp *qp, uint32_t mtu);
 
 /*
- * Frees windows of type 2 that are bound to the QP, @most of them: true: there are more. Destroying
- * and RESET do so with all; whoever lets engines stand still for that does better with a few at a
- * time first.
+ * Unbinds up to @most type 2 windows that are bound to the QP, and returns true if any remain.
+ * Destroy and RESET unbind all of them; callers that pause workers should unbind in batches first.
  */
 bool xt_qp_unbind(struct xt_qp *qp, uint32_t most);
 
 /* The client stored new producer indices. */
 void xt_qp_doorbell(struct xt_qp *qp, uint64_t now);
 /*
- * Does what is posted as far as it can be done now and in @visits rounds, whoever's turn it is:
- * afterwards requests that wait for no answer are complete. Returns the rounds that are left.
- * All engines stand still, so a caller bounds @visits over all its QPs; xt_engine_run() follows.
+ * Sends posted work requests out of turn, in at most @visits visits, so that those that need no
+ * response complete. Returns the visits that are left: all workers are paused, so callers bound the
+ * sum over their QPs. xt_engine_run() must follow.
  */
 uint32_t xt_qp_catch_up(struct xt_qp *qp, uint64_t now, uint32_t visits);
 
