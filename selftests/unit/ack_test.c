@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * For which messages a requester asks for an acknowledgement, and that one is always under way where
- * something waits for it. Time stands still: nothing is mended by a local ACK timeout.
+ * Requester: which packets have AckReq set, and that an ACK has always been requested when a WR
+ * waits for one. The time does not advance, so a local ACK timeout cannot hide a missing AckReq.
  */
 #include "daemon/transport/qp.h"
 #include "made.h"
@@ -29,7 +29,7 @@ static void run(struct h_qp *q)
 		;
 }
 
-/* The same with room for so many frames */
+/* Like run(), with room to send only @frames frames. */
 static void run_with_room(struct h_qp *q, unsigned frames)
 {
 	struct harness *h = q->h;
@@ -43,7 +43,7 @@ static void run_with_room(struct h_qp *q, unsigned frames)
 		h->sent[i] = h->sent[H_FRAMES - frames + i];
 }
 
-/* The PSNs sent, counted from the first ever, those that ask with a "!" */
+/* The PSNs sent, relative to the initial one; "!" marks packets with AckReq. */
 static const char *sent(const struct h_qp *q)
 {
 	static char text[1024];
@@ -63,7 +63,7 @@ static void expect(const struct h_qp *q, const char *psns, const char *what)
 		printf("# sent %s, not %s\n", sent(q), psns);
 }
 
-/* From the peer: all up to a PSN arrived; credits unknown */
+/* Receives an ACK for @psn without credits. */
 static void ack(struct h_qp *q, int psn)
 {
 	const struct made m = S(ACK, .psn = psn, .syndrome = XR_AETH_ACK | 31);
@@ -72,7 +72,7 @@ static void ack(struct h_qp *q, int psn)
 	receive(q, &m);
 }
 
-/* One message out and acknowledged: the first after a start or retry always asks. */
+/* Sends and acknowledges one message: the first after a start or retry always sets AckReq. */
 static void start(struct h_qp *q)
 {
 	begin(q);
@@ -101,16 +101,17 @@ static void test_bursts(void)
 	       "0! 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16! 17 18 19 20 21 22 23 24 25 26 27 28 29 "
 	       "30 "
 	       "31! 32 33 34 35 36 37 38 39!",
-	       "unsignalled: one in 16, the last of a visit, and the last one posted");
+	       "unsignalled SENDs set AckReq every 16 messages, at the end of a round and of the "
+	       "queue");
 	ack(&q, 39);
 	for (i = 0; i < 4; i++)
 		post(&q, i, XR_WR_SEND, 8, i == 1 ? XR_SEND_SIGNALED : 0);
 	run(&q);
-	expect(&q, "40 41! 42 43!", "a signalled one asks for itself");
+	expect(&q, "40 41! 42 43!", "a signalled SEND sets AckReq");
 	end(&q);
 }
 
-static void test_next(void)
+static void test_before_read_or_fence(void)
 {
 	struct h_qp q;
 
@@ -119,18 +120,18 @@ static void test_next(void)
 	post(&q, 2, XR_WR_RDMA_WRITE, 3000, 0);
 	post(&q, 3, XR_WR_SEND, 8, 0);
 	run(&q);
-	expect(&q, "1 2 3 4 5!", "messages of several packets count by their last");
+	expect(&q, "1 2 3 4 5!", "only the last packet of a message may set AckReq");
 	ack(&q, 5);
 	post(&q, 1, XR_WR_SEND, 8, 0);
 	post(&q, 2, XR_WR_RDMA_READ, 8, 0);
 	post(&q, 3, XR_WR_SEND, 8, 0);
 	post(&q, 4, XR_WR_SEND, 8, XR_SEND_FENCE);
 	run(&q);
-	expect(&q, "6! 7 8!", "before a READ or a fence it asks");
+	expect(&q, "6! 7 8!", "the last packet before a READ or a fence sets AckReq");
 	end(&q);
 }
 
-static void test_faults(void)
+static void test_completion_errors(void)
 {
 	struct h_qp q;
 
@@ -138,32 +139,33 @@ static void test_faults(void)
 	post(&q, 1, XR_WR_SEND, 8, 0);
 	h_post_send(&q, 2, XR_WR_SEND, BASE, 8, BAD_LKEY);
 	run(&q);
-	expect(&q, "1 1!", "the next one cannot be built: the last packet once more, which asks");
-	TAP_OK(q.h->cq_ring->producer == 0, "the error waits for what came before");
+	expect(&q, "1 1!",
+	       "if the next WR cannot be built, the last packet is sent again with AckReq");
+	TAP_OK(q.h->cq_ring->producer == 0, "the failed WR does not complete before the ACK");
 	ack(&q, 1);
-	TAP_OK(completed(&q, 2, IBV_WC_LOC_PROT_ERR), "then it comes");
+	TAP_OK(completed(&q, 2, IBV_WC_LOC_PROT_ERR), "the failed WR completes after the ACK");
 	end(&q);
 
 	start(&q);
 	post(&q, 1, XR_WR_SEND, 8, 0);
 	h_post_send(&q, 2, XR_WR_SEND, BASE, 3000, BAD_LKEY);
 	run(&q);
-	expect(&q, "1!", "the next one is known to fail");
+	expect(&q, "1!", "the last packet before a WR that is known to fail sets AckReq");
 	end(&q);
 
 	start(&q);
 	post(&q, 1, XR_WR_SEND, 8, 0);
 	post(&q, 2, XR_WR_SEND, 3000, 0);
 	run_with_room(&q, 2);
-	expect(&q, "1 2", "no more room, in the midst of the next one");
+	expect(&q, "1 2", "sending stops in the middle of a message for lack of frames");
 	mr.key->entry.state = XR_KEY_FREE;
 	run(&q);
-	expect(&q, "", "whose key goes, and that of the one before");
-	TAP_OK(completed(&q, 1, IBV_WC_LOC_PROT_ERR), "the oldest fails");
+	expect(&q, "", "no packet is sent after the key of both WRs was freed");
+	TAP_OK(completed(&q, 1, IBV_WC_LOC_PROT_ERR), "the oldest WR fails");
 	end(&q);
 }
 
-static void test_long_fault(void)
+static void test_error_in_message(void)
 {
 	struct h_qp q;
 	struct h_mr other;
@@ -176,10 +178,11 @@ static void test_long_fault(void)
 	run_with_room(&q, 2);
 	other.key->entry.state = XR_KEY_FREE;
 	run(&q);
-	expect(&q, "1!", "only the key of the next one goes, in its midst");
+	expect(&q, "1!",
+	       "if a WR's key is freed in the middle, the packet before is sent again with AckReq");
 	ack(&q, 1);
 	TAP_OK(completed(&q, 2, IBV_WC_LOC_PROT_ERR),
-	       "that one fails when all before it is acknowledged");
+	       "the WR fails when all earlier ones are acknowledged");
 	end(&q);
 }
 
@@ -191,30 +194,30 @@ static void test_drain(void)
 	post(&q, 1, XR_WR_SEND, 8, 0);
 	post(&q, 2, XR_WR_SEND, 8, 0);
 	run_with_room(&q, 1);
-	expect(&q, "1", "no room for the one that would ask");
+	expect(&q, "1", "no frame is left for the packet that would set AckReq");
 	h_modify(&q, XR_QPS_SQD);
 	run(&q);
-	expect(&q, "1!", "which a drained send queue keeps back: the last packet asks");
+	expect(&q, "1!", "SQD withholds the next WR, so the last packet is sent again with AckReq");
 	ack(&q, 1);
 	h_modify(&q, XR_QPS_RTS);
 	run(&q);
-	expect(&q, "2!", "back in RTS it goes on");
+	expect(&q, "2!", "RTS resumes sending");
 	ack(&q, 2);
 	post(&q, 3, XR_WR_SEND, 3000, 0);
 	post(&q, 4, XR_WR_SEND, 8, 0);
 	run_with_room(&q, 1);
 	h_modify(&q, XR_QPS_SQD);
 	run(&q);
-	expect(&q, "4 5!", "a message that was begun ends, and asks");
+	expect(&q, "4 5!", "SQD completes a message in progress and sets AckReq");
 	end(&q);
 }
 
 int main(void)
 {
 	test_bursts();
-	test_next();
-	test_faults();
-	test_long_fault();
+	test_before_read_or_fence();
+	test_completion_errors();
+	test_error_in_message();
 	test_drain();
 	return tap_end();
 }

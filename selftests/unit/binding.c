@@ -9,9 +9,9 @@ bool over_wire;
 
 static uint8_t before[SIZE];
 
-const char *way(void)
+const char *path_name(void)
 {
-	return over_wire ? "wire" : "direct way";
+	return over_wire ? "wire" : "loopback";
 }
 
 static void connect(struct world *w, unsigned i, unsigned to)
@@ -71,7 +71,7 @@ void make_window(struct world *w, bool type_2)
 	w->window->entry.flags = type_2 ? XR_KEYF_TYPE_2 : 0;
 }
 
-/* What was sent arrives, but for one frame that may be lost. */
+/* Receives all frames sent, except the one to be dropped. Returns false if none was sent. */
 static bool deliver(struct world *w)
 {
 	static struct h_frame frames[H_FRAMES];
@@ -92,7 +92,7 @@ static bool deliver(struct world *w)
 	return n;
 }
 
-void settle(struct world *w)
+void run_until_idle(struct world *w)
 {
 	uint64_t next;
 	unsigned i;
@@ -160,7 +160,7 @@ int status_of(struct world *w, uint64_t wr_id, struct xr_cqe *cqe)
 int do_bind(struct world *w, uint32_t variant, uint64_t from, uint64_t len, uint32_t access)
 {
 	post_bind(w, 0, 100, variant, from, len, access);
-	settle(w);
+	run_until_idle(w);
 	return status_of(w, 100, NULL);
 }
 
@@ -170,10 +170,10 @@ int do_rdma(struct world *w, uint8_t opcode, uint64_t addr, uint32_t len, uint32
 
 	memcpy(before, memory, SIZE);
 	post_rdma(w, 1, 101, opcode, addr, len, rkey);
-	settle(w);
+	run_until_idle(w);
 	status = status_of(w, 101, NULL);
 	if (status && memcmp(before, memory, SIZE))
-		TAP_OK(false, "a request that is refused changes nothing");
+		TAP_OK(false, "a refused request does not change memory");
 	return status;
 }
 

@@ -1,59 +1,58 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Work requests and packets that change keys: windows bound, used and refused, invalidation from
- * either side, their order among other work requests. Everything runs over the wire and the
- * direct way.
+ * WRs and packets that change keys: binding and use of memory windows, local and remote
+ * invalidation, ordering with other WRs. All tests run over the wire and by loopback.
  */
 #include "binding.h"
 #include "selftests/lib/tap.h"
 
-/* ---- binding that must be refused ---------------------------------------------------------------- */
+/* ---- binding ------------------------------------------------------------- */
 
 static void test_bind(void)
 {
 	static const struct row {
 		const char *what;
 		bool type_2;
-		uint32_t from, len, access, take_access; /* from the region */
+		uint32_t from, len, access, remove_access; /* removed from the region */
 		uint32_t lkey_xor, rkey_xor, window_xor, pd, state;
 		enum xr_reason why;
 	} rows[] = {
 		{ "type 1", false, FROM, LEN, RW, .why = 0 },
 		{ "type 2", true, FROM, LEN, RW, .why = 0 },
-		{ "all of the region", true, 0, SIZE, XR_ACCESS_REMOTE, .why = 0 },
-		{ "its last byte", true, SIZE - 1, 1, RW, .why = 0 },
-		{ "zero based", true, FROM, LEN, RW | XR_ACCESS_ZERO_BASED, .why = 0 },
-		{ "local access is named too", false, FROM, LEN, RW | XR_ACCESS_LOCAL_WRITE,
+		{ "whole region", true, 0, SIZE, XR_ACCESS_REMOTE, .why = 0 },
+		{ "last byte of the region", true, SIZE - 1, 1, RW, .why = 0 },
+		{ "zero-based", true, FROM, LEN, RW | XR_ACCESS_ZERO_BASED, .why = 0 },
+		{ "local write access requested, too", false, FROM, LEN, RW | XR_ACCESS_LOCAL_WRITE,
 		  .why = 0 },
-		{ "READ needs no local writing", true, FROM, LEN, XR_ACCESS_REMOTE_READ,
-		  .take_access = XR_ACCESS_LOCAL_WRITE },
-		{ "zero based, type 1", false, FROM, LEN, RW | XR_ACCESS_ZERO_BASED,
+		{ "READ access to a region without local write", true, FROM, LEN,
+		  XR_ACCESS_REMOTE_READ, .remove_access = XR_ACCESS_LOCAL_WRITE },
+		{ "zero-based, type 1", false, FROM, LEN, RW | XR_ACCESS_ZERO_BASED,
 		  .why = XR_KEY_ACCESS },
-		{ "access that windows do not have", true, FROM, LEN, RW | XR_ACCESS_MW_BIND,
+		{ "access flag invalid for windows", true, FROM, LEN, RW | XR_ACCESS_MW_BIND,
 		  .why = XR_KEY_ACCESS },
 		{ "no length, type 2", true, FROM, 0, RW, .why = XR_KEY_RANGE },
-		{ "region that may not be bound to", true, FROM, LEN, RW,
-		  .take_access = XR_ACCESS_MW_BIND, .why = XR_KEY_ACCESS },
-		{ "writing where the region is not written", true, FROM, LEN, RW,
-		  .take_access = XR_ACCESS_LOCAL_WRITE, .why = XR_KEY_ACCESS },
-		{ "atomics where the region is not written", true, FROM, LEN,
-		  XR_ACCESS_REMOTE_ATOMIC, .take_access = XR_ACCESS_LOCAL_WRITE,
+		{ "region without MW_BIND access", true, FROM, LEN, RW,
+		  .remove_access = XR_ACCESS_MW_BIND, .why = XR_KEY_ACCESS },
+		{ "WRITE access to a region without local write", true, FROM, LEN, RW,
+		  .remove_access = XR_ACCESS_LOCAL_WRITE, .why = XR_KEY_ACCESS },
+		{ "atomic access to a region without local write", true, FROM, LEN,
+		  XR_ACCESS_REMOTE_ATOMIC, .remove_access = XR_ACCESS_LOCAL_WRITE,
 		  .why = XR_KEY_ACCESS },
-		{ "one byte below", true, -1u, LEN, RW, .why = XR_KEY_RANGE },
-		{ "one byte above", true, SIZE - LEN + 1, LEN, RW, .why = XR_KEY_RANGE },
-		{ "over the end of all addresses", true, FROM, -1u, RW, .why = XR_KEY_RANGE },
-		{ "another variant of the region's key", true, FROM, LEN, RW, .lkey_xor = 1,
+		{ "one byte before the region", true, -1u, LEN, RW, .why = XR_KEY_RANGE },
+		{ "one byte past the region", true, SIZE - LEN + 1, LEN, RW, .why = XR_KEY_RANGE },
+		{ "wraps around the address space", true, FROM, -1u, RW, .why = XR_KEY_RANGE },
+		{ "L_Key with another variant", true, FROM, LEN, RW, .lkey_xor = 1,
 		  .why = XR_KEY_VARIANT },
-		{ "region that is not", true, FROM, LEN, RW, .lkey_xor = 0x700,
+		{ "nonexistent region", true, FROM, LEN, RW, .lkey_xor = 0x700,
 		  .why = XR_KEY_INDEX },
-		{ "window that is not", true, FROM, LEN, RW, .window_xor = 0x700,
+		{ "nonexistent window", true, FROM, LEN, RW, .window_xor = 0x700,
 		  .why = XR_KEY_INDEX },
-		{ "new key of another window", true, FROM, LEN, RW, .rkey_xor = 0x700,
+		{ "new R_Key of another window", true, FROM, LEN, RW, .rkey_xor = 0x700,
 		  .why = XR_KEY_INDEX },
-		{ "window of another domain", true, FROM, LEN, RW, .pd = 2, .why = XR_KEY_PD },
-		{ "bound already, type 2", true, FROM, LEN, RW, .state = XR_KEY_VALID,
+		{ "window of another PD", true, FROM, LEN, RW, .pd = 2, .why = XR_KEY_PD },
+		{ "already bound, type 2", true, FROM, LEN, RW, .state = XR_KEY_VALID,
 		  .why = XR_KEY_STATE },
-		{ "just being changed", true, FROM, LEN, RW, .state = XR_KEY_INVALID,
+		{ "being changed", true, FROM, LEN, RW, .state = XR_KEY_INVALID,
 		  .why = XR_KEY_STATE },
 	};
 
@@ -65,7 +64,7 @@ static void test_bind(void)
 
 		begin(&w);
 		make_window(&w, r->type_2);
-		w.mr.key->entry.access &= ~r->take_access;
+		w.mr.key->entry.access &= ~r->remove_access;
 		w.window->entry.state = r->state;
 		if (r->pd)
 			w.window->entry.pd = r->pd;
@@ -76,7 +75,7 @@ static void test_bind(void)
 		wqe->bind.new_rkey ^= r->rkey_xor;
 		wqe->bind.mw_rkey ^= r->window_xor;
 		h_post_send(&w.q[0], 2, XR_WR_RDMA_WRITE, 0, 0, 0);
-		settle(&w);
+		run_until_idle(&w);
 		status_of(&w, 1, &cqe);
 		if (r->why)
 			TAP_OK(cqe.status == IBV_WC_MW_BIND_ERR &&
@@ -84,18 +83,18 @@ static void test_bind(void)
 				       status_of(&w, 2, NULL) == IBV_WC_WR_FLUSH_ERR &&
 				       w.window->entry.state == r->state && !w.mr.key->windows &&
 				       !w.window->entry.variant,
-			       "%s: refused to bind: %s", way(), r->what);
+			       "%s: refused to bind: %s", path_name(), r->what);
 		else
 			TAP_OK(!cqe.status && cqe.opcode == IBV_WC_BIND_MW &&
 				       w.window->entry.state == XR_KEY_VALID &&
 				       w.window->entry.variant == 0x55 && w.mr.key->windows == 1 &&
 				       w.h->keys_changed == 1 && !status_of(&w, 2, NULL),
-			       "%s: bind: %s", way(), r->what);
+			       "%s: bind: %s", path_name(), r->what);
 		end(&w);
 	}
 }
 
-/* ---- using a window ------------------------------------------------------------------------------ */
+/* ---- using a window ------------------------------------------------------ */
 
 static void test_use(void)
 {
@@ -104,7 +103,7 @@ static void test_use(void)
 		bool type_2;
 		uint32_t access;
 		uint8_t opcode;
-		uint32_t at, len; /* in the region, or the window where it is zero based */
+		uint32_t at, len; /* offset in the region; in the window if zero-based */
 		uint32_t key_xor;
 		bool refused;
 	} rows[] = {
@@ -113,21 +112,23 @@ static void test_use(void)
 		{ "READ", true, RW, XR_WR_RDMA_READ, FROM, LEN, .refused = false },
 		{ "WRITE of the last byte", true, RW, XR_WR_RDMA_WRITE, FROM + LEN - 1, 1,
 		  .refused = false },
-		{ "WRITE to a zero based one", true, RW | XR_ACCESS_ZERO_BASED, XR_WR_RDMA_WRITE, 0,
-		  LEN, .refused = false },
-		{ "WRITE inside a zero based one", true, RW | XR_ACCESS_ZERO_BASED,
+		{ "WRITE, zero-based", true, RW | XR_ACCESS_ZERO_BASED, XR_WR_RDMA_WRITE, 0, LEN,
+		  .refused = false },
+		{ "WRITE at an offset, zero-based", true, RW | XR_ACCESS_ZERO_BASED,
 		  XR_WR_RDMA_WRITE, 77, LEN - 77, .refused = false },
-		{ "one byte below", true, RW, XR_WR_RDMA_WRITE, FROM - 1, LEN, .refused = true },
-		{ "one byte above", true, RW, XR_WR_RDMA_WRITE, FROM + 1, LEN, .refused = true },
-		{ "READ one byte above, type 1", false, RW, XR_WR_RDMA_READ, FROM, LEN + 1,
+		{ "one byte before the window", true, RW, XR_WR_RDMA_WRITE, FROM - 1, LEN,
 		  .refused = true },
-		{ "one byte above a zero based one", true, RW | XR_ACCESS_ZERO_BASED,
+		{ "one byte past the window", true, RW, XR_WR_RDMA_WRITE, FROM + 1, LEN,
+		  .refused = true },
+		{ "READ one byte past the window, type 1", false, RW, XR_WR_RDMA_READ, FROM,
+		  LEN + 1, .refused = true },
+		{ "one byte past the window, zero-based", true, RW | XR_ACCESS_ZERO_BASED,
 		  XR_WR_RDMA_WRITE, 1, LEN, .refused = true },
-		{ "READ of one to be written", true, XR_ACCESS_REMOTE_WRITE, XR_WR_RDMA_READ, FROM,
+		{ "READ without READ access", true, XR_ACCESS_REMOTE_WRITE, XR_WR_RDMA_READ, FROM,
 		  8, .refused = true },
-		{ "WRITE to one to be read", false, XR_ACCESS_REMOTE_READ, XR_WR_RDMA_WRITE, FROM,
-		  8, .refused = true },
-		{ "the key as it was before", true, RW, XR_WR_RDMA_WRITE, FROM, LEN,
+		{ "WRITE without WRITE access", false, XR_ACCESS_REMOTE_READ, XR_WR_RDMA_WRITE,
+		  FROM, 8, .refused = true },
+		{ "R_Key from before the bind", true, RW, XR_WR_RDMA_WRITE, FROM, LEN,
 		  .key_xor = 0x55, .refused = true },
 	};
 
@@ -144,17 +145,17 @@ static void test_use(void)
 			status = do_rdma(&w, r->opcode, r->at + (zero ? 0 : BASE), r->len,
 					 xt_key_value(w.window) ^ r->key_xor);
 		if (r->refused)
-			TAP_OK(status == IBV_WC_REM_ACCESS_ERR, "%s: window: refused: %s", way(),
-			       r->what);
+			TAP_OK(status == IBV_WC_REM_ACCESS_ERR, "%s: window: refused: %s",
+			       path_name(), r->what);
 		else
 			TAP_OK(!status && moved(zero ? FROM + r->at : r->at, r->len),
-			       "%s: window: %s", way(), r->what);
+			       "%s: window: %s", path_name(), r->what);
 		end(&w);
 	}
 }
 
-/* The window belongs to a QP, a window's key to peers. */
-static void test_whose(void)
+/* A type 2 window is for its QP only; the key of a window is not an L_Key. */
+static void test_owner(void)
 {
 	struct xr_send_wqe *wqe;
 	struct world w;
@@ -165,7 +166,7 @@ static void test_whose(void)
 	w.window->entry.qpn = w.q[2].qpn;
 	TAP_OK(do_rdma(&w, XR_WR_RDMA_WRITE, BASE + FROM, 8, xt_key_value(w.window)) ==
 		       IBV_WC_REM_ACCESS_ERR,
-	       "%s: window of another QP", way());
+	       "%s: window: refused: bound to another QP", path_name());
 	w.window->entry.qpn = w.q[0].qpn;
 	end(&w);
 
@@ -174,9 +175,9 @@ static void test_whose(void)
 	do_bind(&w, 1, FROM, LEN, RW);
 	wqe = post_rdma(&w, 0, 3, XR_WR_RDMA_WRITE, BASE, 8, w.lkey);
 	((struct xr_sge *)(wqe + 1))->lkey = xt_key_value(w.window);
-	settle(&w);
-	TAP_OK(status_of(&w, 3, NULL) == IBV_WC_LOC_PROT_ERR, "%s: window's key used locally",
-	       way());
+	run_until_idle(&w);
+	TAP_OK(status_of(&w, 3, NULL) == IBV_WC_LOC_PROT_ERR,
+	       "%s: window: refused: R_Key used as L_Key", path_name());
 	end(&w);
 }
 
@@ -190,23 +191,23 @@ static void test_rebind_type_1(void)
 	make_window(&w, false);
 	do_bind(&w, 1, FROM, LEN, RW);
 	status = do_bind(&w, 2, FROM + LEN, LEN, RW);
-	TAP_OK(!status && w.mr.key->windows == 1 && w.h->settled == 1 &&
+	TAP_OK(!status && w.mr.key->windows == 1 && w.h->quiesced == 1 &&
 		       !do_rdma(&w, XR_WR_RDMA_WRITE, BASE + FROM + LEN, LEN,
 				xt_key_value(w.window)) &&
 		       moved(FROM + LEN, LEN),
-	       "%s: a window of type 1 is bound elsewhere", way());
+	       "%s: a type 1 window is bound to another range", path_name());
 	old = xt_key_value(w.window);
 	post_bind(&w, 0, 7, 3, 0, 0, 0)->bind.mr_lkey = 0;
-	settle(&w);
+	run_until_idle(&w);
 	TAP_OK(!status_of(&w, 7, NULL) && !w.mr.key->windows &&
 		       w.window->entry.state == XR_KEY_FREE,
-	       "%s: length 0 unbinds it", way());
+	       "%s: a bind of length 0 unbinds a type 1 window", path_name());
 	TAP_OK(do_rdma(&w, XR_WR_RDMA_WRITE, BASE + FROM, 8, old) == IBV_WC_REM_ACCESS_ERR,
-	       "%s: nothing is left of it", way());
+	       "%s: the old R_Key of an unbound window is refused", path_name());
 	end(&w);
 }
 
-/* ---- invalidation ---------------------------------------------------------------------------------- */
+/* ---- invalidation -------------------------------------------------------- */
 
 enum target { TYPE_1, TYPE_2, REGION, FAST };
 
@@ -221,34 +222,35 @@ static void test_invalidate(void)
 		bool bound_elsewhere, free;
 		enum xr_reason why;
 	} rows[] = {
-		{ "a window of type 2", TYPE_2, .by = 0 },
-		{ "a window of type 2, by the peer", TYPE_2, .remote = true },
-		{ "a window that is free", TYPE_2, .free = true },
-		{ "a window that is free, by the peer", TYPE_2, .remote = true, .free = true },
-		{ "a fast region", FAST, .by = 0 },
-		{ "a fast region, by the peer", FAST, .remote = true },
-		{ "a fast region by another QP", FAST, .by = 2 },
-		{ "a fast region that is free", FAST, .free = true },
-		{ "a window of another QP", TYPE_2, .by = 2, .why = XR_KEY_STATE },
-		{ "a window of another QP, by the peer", TYPE_2, .remote = true,
+		{ "type 2 window", TYPE_2, .by = 0 },
+		{ "type 2 window, by SEND with Invalidate", TYPE_2, .remote = true },
+		{ "free window", TYPE_2, .free = true },
+		{ "free window, by SEND with Invalidate", TYPE_2, .remote = true, .free = true },
+		{ "fast region", FAST, .by = 0 },
+		{ "fast region, by SEND with Invalidate", FAST, .remote = true },
+		{ "fast region, by another QP", FAST, .by = 2 },
+		{ "free fast region", FAST, .free = true },
+		{ "window of another QP", TYPE_2, .by = 2, .why = XR_KEY_STATE },
+		{ "window of another QP, by SEND with Invalidate", TYPE_2, .remote = true,
 		  .bound_elsewhere = true, .why = XR_KEY_STATE },
-		{ "a window of type 1", TYPE_1, .why = XR_KEY_ACCESS },
-		{ "a window of type 1, by the peer", TYPE_1, .remote = true, .why = XR_KEY_ACCESS },
-		{ "a region of a verb", REGION, .why = XR_KEY_ACCESS },
-		{ "a region of a verb, by the peer", REGION, .remote = true, .why = XR_KEY_ACCESS },
-		{ "a stale key", TYPE_2, .key_xor = 1, .why = XR_KEY_VARIANT },
-		{ "a stale key, by the peer", TYPE_2, .key_xor = 1, .remote = true,
+		{ "type 1 window", TYPE_1, .why = XR_KEY_ACCESS },
+		{ "type 1 window, by SEND with Invalidate", TYPE_1, .remote = true,
+		  .why = XR_KEY_ACCESS },
+		{ "region registered by a verb", REGION, .why = XR_KEY_ACCESS },
+		{ "region registered by a verb, by SEND with Invalidate", REGION, .remote = true,
+		  .why = XR_KEY_ACCESS },
+		{ "stale key", TYPE_2, .key_xor = 1, .why = XR_KEY_VARIANT },
+		{ "stale key, by SEND with Invalidate", TYPE_2, .key_xor = 1, .remote = true,
 		  .why = XR_KEY_VARIANT },
-		{ "a stale key of a window that is free", TYPE_2, .key_xor = 1, .free = true,
+		{ "stale key of a free window", TYPE_2, .key_xor = 1, .free = true,
 		  .why = XR_KEY_VARIANT },
-		{ "no key", TYPE_2, .key_xor = 0x700, .why = XR_KEY_INDEX },
-		{ "no key, by the peer", TYPE_2, .key_xor = 0x700, .remote = true,
-		  .why = XR_KEY_INDEX },
-		{ "a fast region of another domain", FAST, .pd = 2, .why = XR_KEY_PD },
-		{ "a fast region without remote access, by the peer", FAST, .remote = true,
-		  .access = XR_ACCESS_LOCAL_WRITE, .why = XR_KEY_ACCESS },
-		{ "a fast region that a window is bound to", FAST, .windows = 1,
-		  .why = XR_KEY_STATE },
+		{ "nonexistent key", TYPE_2, .key_xor = 0x700, .why = XR_KEY_INDEX },
+		{ "nonexistent key, by SEND with Invalidate", TYPE_2, .key_xor = 0x700,
+		  .remote = true, .why = XR_KEY_INDEX },
+		{ "fast region of another PD", FAST, .pd = 2, .why = XR_KEY_PD },
+		{ "fast region without remote access, by SEND with Invalidate", FAST,
+		  .remote = true, .access = XR_ACCESS_LOCAL_WRITE, .why = XR_KEY_ACCESS },
+		{ "fast region with a bound window", FAST, .windows = 1, .why = XR_KEY_STATE },
 	};
 
 	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -283,7 +285,7 @@ static void test_invalidate(void)
 		} else {
 			post_inv(&w, r->by, 9, XR_WR_LOCAL_INV, value);
 		}
-		settle(&w);
+		run_until_idle(&w);
 		if (r->remote)
 			status_of(&w, 8, &got);
 		status = status_of(&w, 9, &cqe);
@@ -292,20 +294,20 @@ static void test_invalidate(void)
 				       got.status == IBV_WC_REM_INV_REQ_ERR &&
 				       got.vendor_err == (XR_VERR_INVALIDATE | r->why << 8) &&
 				       key->entry.state == XR_KEY_VALID,
-			       "%s: refused to invalidate: %s", way(), r->what);
+			       "%s: refused to invalidate: %s", path_name(), r->what);
 		else if (r->why)
 			TAP_OK(status == IBV_WC_MW_BIND_ERR &&
 				       cqe.vendor_err == (XR_VERR_INVALIDATE | r->why << 8) &&
 				       key->entry.state == (r->free ? XR_KEY_FREE : XR_KEY_VALID),
-			       "%s: refused to invalidate: %s", way(), r->what);
+			       "%s: refused to invalidate: %s", path_name(), r->what);
 		else
 			TAP_OK(!status && key->entry.state == XR_KEY_FREE &&
-				       (r->free || w.h->settled == 1) &&
+				       (r->free || w.h->quiesced == 1) &&
 				       (r->remote ? got.invalidated_rkey == value &&
 							    got.wc_flags == IBV_WC_WITH_INV
 						  : cqe.opcode == IBV_WC_LOCAL_INV) &&
 				       (r->target == FAST || !w.mr.key->windows),
-			       "%s: invalidate: %s", way(), r->what);
+			       "%s: invalidate: %s", path_name(), r->what);
 		if (r->target == FAST)
 			key->windows = 0;
 		if (r->bound_elsewhere)
@@ -314,7 +316,7 @@ static void test_invalidate(void)
 	}
 }
 
-/* A long message whose key goes with its last packet, and what comes behind it */
+/* A SEND with Invalidate of several packets frees the key only with its last one. */
 static void test_remote_order(void)
 {
 	struct xr_cqe cqe, got[9] = { 0 };
@@ -330,19 +332,20 @@ static void test_remote_order(void)
 	post_rdma(&w, 1, 3, XR_WR_RDMA_WRITE, BASE + FROM, LEN, xt_key_value(w.window));
 	if (over_wire)
 		w.drop = 4;
-	settle(&w);
+	run_until_idle(&w);
 	while (h_poll(w.h, &cqe))
 		got[cqe.wr_id] = cqe;
 	TAP_OK(!got[8].status && got[8].byte_len == 5000 && got[8].wc_flags == IBV_WC_WITH_INV &&
 		       got[8].invalidated_rkey == xt_key_value(w.window) && moved(20000, 5000),
-	       "%s: a long SEND with Invalidate", way());
+	       "%s: SEND with Invalidate of several packets", path_name());
 	TAP_OK(got[1].wr_id && got[2].wr_id && !got[1].status && !got[2].status &&
 		       got[3].status == IBV_WC_REM_ACCESS_ERR,
-	       "%s: a WRITE before it is done, one behind it is refused", way());
+	       "%s: a WRITE before SEND with Invalidate completes, one after it is refused",
+	       path_name());
 	end(&w);
 }
 
-/* A copy of a READ that was answered comes when its key is gone by right: no answer, and no harm. */
+/* A duplicate READ request whose key has been invalidated in the meantime is dropped. */
 static void test_late_read(void)
 {
 	static struct h_frame late;
@@ -355,24 +358,24 @@ static void test_late_read(void)
 	xt_qp_doorbell(w.q[1].qp, w.h->now);
 	xt_engine_run(w.h->engine, w.h->now);
 	late = w.h->sent[0];
-	settle(&w);
-	TAP_OK(!status_of(&w, 1, NULL), "a READ by a window");
+	run_until_idle(&w);
+	TAP_OK(!status_of(&w, 1, NULL), "READ through a window");
 	post_inv(&w, 0, 2, XR_WR_LOCAL_INV, xt_key_value(w.window));
-	settle(&w);
+	run_until_idle(&w);
 	TAP_OK(!status_of(&w, 2, NULL), "the window is invalidated");
 	h_receive(w.h, late.data, late.len);
 	TAP_OK(!w.h->sent_count && xt_qp_info(w.q[0].qp)->state == XR_QPS_RTS &&
 		       xt_engine_counters(w.h->engine)->rx_duplicates == 1,
-	       "a late copy of the READ is not answered, and nobody is in error");
+	       "a duplicate READ after the invalidation is dropped without an error");
 	TAP_OK(do_rdma(&w, XR_WR_RDMA_READ, BASE + FROM, LEN, xt_key_value(w.window)) ==
 		       IBV_WC_REM_ACCESS_ERR,
 	       "a new READ is refused");
 	end(&w);
 }
 
-/* ---- order -------------------------------------------------------------------------------------------- */
+/* ---- ordering ------------------------------------------------------------ */
 
-/* Bound, used by the peer's READ of what is sent, invalidated, bound again: all posted at once. */
+/* Bind, WRITE, invalidate and bind again, all posted at once. */
 static void test_pipeline(void)
 {
 	struct world w;
@@ -386,18 +389,18 @@ static void test_pipeline(void)
 		post_rdma(&w, 0, 3 * i + 1, XR_WR_RDMA_WRITE, BASE + 8 * i, 3000, w.lkey);
 		post_inv(&w, 0, 3 * i + 2, XR_WR_LOCAL_INV, XR_KEY(w.window->index, i + 1));
 	}
-	/* a loss makes the requester go back behind what took effect already */
+	/* After a loss the requester retransmits packets of WRs before executed binds. */
 	w.drop = over_wire ? 5 : 0;
-	settle(&w);
+	run_until_idle(&w);
 	for (i = 0; i < 18; i++)
 		ok &= !status_of(&w, i, NULL);
 	TAP_OK(ok && w.window->entry.state == XR_KEY_FREE && w.window->entry.variant == 6 &&
 		       w.h->keys_changed == 12 && !w.mr.key->windows,
-	       "%s: binding and invalidating again and again in one queue", way());
+	       "%s: repeated bind and invalidate in one queue", path_name());
 	end(&w);
 }
 
-/* A READ's memory is not taken away before it is complete, with a fence or without (IBTA 10.6.5.1). */
+/* LOCAL_INV waits for an earlier READ into the region, with or without a fence (IBTA 10.6.5.1). */
 static void test_read_then_invalidate(void)
 {
 	for (int fence = 0; fence <= 1; fence++) {
@@ -408,7 +411,7 @@ static void test_read_then_invalidate(void)
 		w.mr.key->entry.flags = XR_KEYF_FAST;
 		wqe = h_post_send(&w.q[0], 1, XR_WR_RDMA_READ, BASE, 3000, w.lkey);
 		wqe->remote_addr = BASE + 40000;
-		/* the peer reads through another key, which stays */
+		/* The peer serves the READ through another key, which remains valid. */
 		make_window(&w, false);
 		w.window->entry = w.mr.key->entry;
 		w.window->entry.flags = 0;
@@ -418,17 +421,18 @@ static void test_read_then_invalidate(void)
 		inv = post_inv(&w, 0, 2, XR_WR_LOCAL_INV, w.lkey);
 		if (fence)
 			inv->flags |= XR_SEND_FENCE;
-		settle(&w);
+		run_until_idle(&w);
 		TAP_OK(!status_of(&w, 1, NULL) && !status_of(&w, 2, NULL) && moved(0, 3000) &&
 			       w.mr.key->entry.state == XR_KEY_FREE,
-		       "%s: READ, then invalidated%s", way(), fence ? " with a fence" : "");
+		       "%s: READ completes before LOCAL_INV%s", path_name(),
+		       fence ? " with a fence" : "");
 		end(&w);
 	}
 }
 
-/* ---- the QP goes ---------------------------------------------------------------------------------------- */
+/* ---- QP destruction ------------------------------------------------------ */
 
-static void test_qp_goes(void)
+static void test_qp_unbind(void)
 {
 	struct xt_key *key[5];
 	struct world w;
@@ -440,14 +444,15 @@ static void test_qp_goes(void)
 		key[i] = w.window;
 		do_bind(&w, 1, FROM, LEN, RW);
 	}
-	/* from the middle, the end and the front of the QP's list */
+	/* Remove from the middle, the end and the front of the QP's list. */
 	for (i = 1; i < 5; i += 2) {
 		post_inv(&w, 0, 50, XR_WR_LOCAL_INV, xt_key_value(key[i]));
-		settle(&w);
+		run_until_idle(&w);
 		freed += !status_of(&w, 50, NULL);
 	}
 	xt_window_unbind(&w.h->shared, key[4]);
-	TAP_OK(freed == 2 && w.mr.key->windows == 2, "%s: windows go one by one", way());
+	TAP_OK(freed == 2 && w.mr.key->windows == 2, "%s: windows are invalidated one by one",
+	       path_name());
 	for (i = 1; i < 5; i += 2) {
 		w.window = key[i];
 		do_bind(&w, 2, FROM, LEN, RW);
@@ -455,15 +460,15 @@ static void test_qp_goes(void)
 	i = w.h->keys_changed;
 	TAP_OK(w.mr.key->windows == 4 && xt_qp_unbind(w.q[0].qp, 2) && w.mr.key->windows == 2 &&
 		       w.h->keys_changed == i + 2,
-	       "%s: some at a time, and there is more", way());
+	       "%s: xt_qp_unbind() unbinds two windows and reports more", path_name());
 	h_modify(&w.q[0], XR_QPS_ERR);
-	TAP_OK(w.mr.key->windows == 2, "%s: a QP in ERR keeps its windows", way());
+	TAP_OK(w.mr.key->windows == 2, "%s: a QP in ERR keeps its windows", path_name());
 	h_modify(&w.q[0], XR_QPS_RESET);
 	TAP_OK(w.mr.key->windows == 1 && key[0]->entry.state == XR_KEY_FREE &&
 		       key[2]->entry.state == XR_KEY_VALID,
-	       "%s: RESET frees those of type 2", way());
+	       "%s: RESET frees type 2 windows only", path_name());
 	xt_window_unbind(&w.h->shared, key[2]);
-	TAP_OK(!w.mr.key->windows, "%s: all are gone", way());
+	TAP_OK(!w.mr.key->windows, "%s: no window is left after xt_window_unbind()", path_name());
 	end(&w);
 }
 
@@ -473,13 +478,13 @@ int main(void)
 		over_wire = i;
 		test_bind();
 		test_use();
-		test_whose();
+		test_owner();
 		test_rebind_type_1();
 		test_invalidate();
 		test_remote_order();
 		test_pipeline();
 		test_read_then_invalidate();
-		test_qp_goes();
+		test_qp_unbind();
 		if (over_wire)
 			test_late_read();
 	}

@@ -11,7 +11,7 @@
 
 #define DEPTH 8
 
-static unsigned notified, died;
+static unsigned notified, cq_errors;
 static struct xt_engine *engine;
 
 static void cq_event(void *ctx, struct xt_cq *cq)
@@ -21,7 +21,7 @@ static void cq_event(void *ctx, struct xt_cq *cq)
 
 static void async_event(void *ctx, struct xt_qp *qp, struct xt_cq *cq, uint32_t type)
 {
-	died += type == IBV_EVENT_CQ_ERR && cq && !qp;
+	cq_errors += type == IBV_EVENT_CQ_ERR && cq && !qp;
 }
 
 static const struct xt_ops ops = { .cq_event = cq_event, .async_event = async_event };
@@ -72,12 +72,13 @@ static void test_arming(struct xt_cq *cq, struct xr_queue *q)
 		uint32_t left;
 	} rows[] = {
 		{ "not armed", 0, IBV_WC_SUCCESS, true, 0, 0 },
-		{ "any: success", XR_ARM_ANY, IBV_WC_SUCCESS, false, 1, 0 },
-		{ "solicited: success", XR_ARM_SOLICITED, IBV_WC_SUCCESS, false, 0,
+		{ "any, success", XR_ARM_ANY, IBV_WC_SUCCESS, false, 1, 0 },
+		{ "solicited, success", XR_ARM_SOLICITED, IBV_WC_SUCCESS, false, 0,
 		  XR_ARM_SOLICITED },
-		{ "solicited: solicited", XR_ARM_SOLICITED, IBV_WC_SUCCESS, true, 1, 0 },
-		{ "solicited: error", XR_ARM_SOLICITED, IBV_WC_LOC_LEN_ERR, false, 1, 0 },
-		{ "both: success", XR_ARM_ANY | XR_ARM_SOLICITED, IBV_WC_SUCCESS, false, 1, 0 },
+		{ "solicited, solicited success", XR_ARM_SOLICITED, IBV_WC_SUCCESS, true, 1, 0 },
+		{ "solicited, error", XR_ARM_SOLICITED, IBV_WC_LOC_LEN_ERR, false, 1, 0 },
+		{ "any and solicited, success", XR_ARM_ANY | XR_ARM_SOLICITED, IBV_WC_SUCCESS,
+		  false, 1, 0 },
 	};
 	size_t i;
 
@@ -85,10 +86,10 @@ static void test_arming(struct xt_cq *cq, struct xr_queue *q)
 		notified = 0;
 		q->word = rows[i].armed;
 		push(cq, 0, rows[i].status, rows[i].solicited);
-		TAP_OK(notified == rows[i].events && q->word == rows[i].left, "armed for %s",
+		TAP_OK(notified == rows[i].events && q->word == rows[i].left, "arming: %s",
 		       rows[i].what);
 		push(cq, 0, rows[i].status, rows[i].solicited);
-		TAP_OK(notified == rows[i].events, "one event for one arming");
+		TAP_OK(notified == rows[i].events, "no second event without arming again");
 		q->consumer = q->producer;
 	}
 	q->word = 0;
@@ -104,17 +105,18 @@ static void test_resize(struct xt_cq *cq, struct xr_queue *q)
 		push(cq, 100 + i, IBV_WC_SUCCESS, false);
 	q->word = XR_ARM_ANY;
 	TAP_OK(cq_resize(cq, smaller, 4) == -EINVAL, "7 entries do not fit into 4");
-	TAP_OK(!cq_resize(cq, bigger, 16), "but into 16");
+	TAP_OK(!cq_resize(cq, bigger, 16), "7 entries fit into 16");
 	notified = 0;
 	for (; i < 16; i++)
 		wrong += push(cq, 100 + i, IBV_WC_SUCCESS, false) != 0;
-	TAP_OK(notified == 1, "the arming moves along");
+	TAP_OK(notified == 1, "a resized CQ remains armed");
 	for (i = 0; i < 16; i++)
 		wrong += poll_one(bigger, 16) != 100 + i;
-	TAP_OK(!wrong && bigger->consumer == bigger->producer, "none is lost, all in order");
+	TAP_OK(!wrong && bigger->consumer == bigger->producer,
+	       "resizing loses and reorders no entry");
 	push(cq, 1, IBV_WC_SUCCESS, false);
-	TAP_OK(!cq_resize(cq, smaller, 4) && poll_one(smaller, 4) == 1, "and into 4 now");
-	TAP_OK(!cq_resize(cq, q, DEPTH), "and back");
+	TAP_OK(!cq_resize(cq, smaller, 4) && poll_one(smaller, 4) == 1, "1 entry fits into 4");
+	TAP_OK(!cq_resize(cq, q, DEPTH), "an empty ring can be resized");
 	free(bigger);
 	free(smaller);
 }
@@ -125,15 +127,15 @@ static void test_overrun(struct xt_cq *cq, struct xr_queue *q)
 
 	for (i = 0; i < DEPTH; i++)
 		wrong += push(cq, i, IBV_WC_SUCCESS, false) != 0;
-	TAP_OK(!wrong && !cq->overrun && !died, "as many completions as entries fit");
-	TAP_OK(push(cq, i, IBV_WC_SUCCESS, false) == -ENOSPC && cq->overrun && died == 1,
-	       "one more is an overrun");
+	TAP_OK(!wrong && !cq->overrun && !cq_errors, "the ring can be filled completely");
+	TAP_OK(push(cq, i, IBV_WC_SUCCESS, false) == -ENOSPC && cq->overrun && cq_errors == 1,
+	       "one more completion is an overrun");
 	q->consumer = q->producer;
-	TAP_OK(push(cq, i, IBV_WC_SUCCESS, false) == -ENOSPC && died == 1,
-	       "which kills the CQ, with one event");
+	TAP_OK(push(cq, i, IBV_WC_SUCCESS, false) == -ENOSPC && cq_errors == 1,
+	       "an overrun CQ stays in error and reports one event");
 }
 
-/* Whoever asks for it loses completions, the oldest first, and never the CQ. */
+/* With ignore_overrun the oldest completions are overwritten and the CQ stays usable. */
 static void test_ignored_overrun(void)
 {
 	struct xr_queue *q = new_queue(DEPTH), *bigger = new_queue(2 * DEPTH);
@@ -142,23 +144,24 @@ static void test_ignored_overrun(void)
 
 	xt_cq_init(&cq, q, DEPTH);
 	cq.ignore_overrun = true;
-	died = 0;
+	cq_errors = 0;
 	for (i = 0; i < 3 * DEPTH + 2; i++)
 		wrong += push(&cq, i, IBV_WC_SUCCESS, false) != 0;
-	TAP_OK(!wrong && !died && !cq.overrun && q->producer == i, "an overrun that is ignored");
+	TAP_OK(!wrong && !cq_errors && !cq.overrun && q->producer == i,
+	       "ignore_overrun: an overrun is not an error");
 	q->consumer = q->producer - DEPTH;
 	for (i = 2 * DEPTH + 2; i < 3 * DEPTH + 2; i++)
 		wrong += poll_one(q, DEPTH) != i;
-	TAP_OK(!wrong, "leaves the latest completions");
+	TAP_OK(!wrong, "ignore_overrun: the latest completions are kept");
 	q->consumer = 0;
 	TAP_OK(!cq_resize(&cq, bigger, 2 * DEPTH) && bigger->producer == DEPTH &&
 		       poll_one(bigger, 2 * DEPTH) == 2 * DEPTH + 2,
-	       "which a larger ring takes over");
+	       "ignore_overrun: a larger ring receives the latest completions");
 	free(q);
 	free(bigger);
 }
 
-/* What is polled and completed while entries are copied to another ring */
+/* Completions and polls while entries are copied to another ring */
 static void test_move(void)
 {
 	const uint32_t depth = 4096, many = 1500;
@@ -178,45 +181,46 @@ static void test_move(void)
 		push(&cq, in++, IBV_WC_SUCCESS, false);
 	wrong += poll_one(from, depth) != 5;
 	TAP_OK(xt_cq_move_end(&cq, &m) == -EAGAIN && cq.queue == from,
-	       "with so much since it does not end");
+	       "move_end returns -EAGAIN if too many entries were added since the copy");
 	xt_cq_move_copy(&m);
 	push(&cq, in++, IBV_WC_SUCCESS, false);
 	wrong += poll_one(from, depth) != 6;
 	TAP_OK(!xt_cq_move_end(&cq, &m) && cq.queue == to && to->producer - to->consumer == in - 7,
-	       "but then");
+	       "move_end succeeds after another copy");
 	push(&cq, in++, IBV_WC_SUCCESS, false);
 	for (i = 7; i < in; i++)
 		wrong += poll_one(to, 2 * depth) != i;
 	TAP_OK(!wrong && to->consumer == to->producer,
-	       "nothing is lost, twice there or out of order");
+	       "a move neither loses, duplicates nor reorders entries");
 
-	TAP_OK(!xt_cq_move_begin(&cq, from, depth, &m), "and back");
+	TAP_OK(!xt_cq_move_begin(&cq, from, depth, &m), "a move to a smaller ring begins");
 	for (i = 0; i < depth + 1; i++)
 		push(&cq, in++, IBV_WC_SUCCESS, false);
 	TAP_OK(xt_cq_move_end(&cq, &m) == -EINVAL && cq.queue == to,
-	       "unless more came than has room");
+	       "move_end fails if the entries do not fit");
 	to->consumer -= 100;
 	TAP_OK(xt_cq_move_end(&cq, &m) == -EINVAL && cq.queue == to,
-	       "or the client takes back what it polled");
+	       "move_end fails if the consumer index went backwards");
 	free(from);
 	free(to);
 }
 
-static void test_liar(void)
+static void test_invalid_consumer(void)
 {
 	struct xr_queue *q = new_queue(DEPTH);
 	struct xt_cq cq;
 	unsigned i;
 
 	xt_cq_init(&cq, q, DEPTH);
-	died = 0;
+	cq_errors = 0;
 	for (i = 0; i < DEPTH; i++)
 		push(&cq, i, IBV_WC_SUCCESS, false);
 	q->consumer = q->producer + 1000;
-	TAP_OK(push(&cq, i, IBV_WC_SUCCESS, false) == -ENOSPC && died == 1,
-	       "an index from the future makes no room");
+	TAP_OK(push(&cq, i, IBV_WC_SUCCESS, false) == -ENOSPC && cq_errors == 1,
+	       "a consumer index beyond the producer is an overrun");
 	q->consumer = q->producer - 1000;
-	TAP_OK(cq_resize(&cq, q, DEPTH) == -EINVAL, "nor does it move entries never written");
+	TAP_OK(cq_resize(&cq, q, DEPTH) == -EINVAL,
+	       "a consumer index too far back makes a resize fail");
 	free(q);
 }
 
@@ -235,7 +239,7 @@ int main(void)
 	test_overrun(&cq, q);
 	test_ignored_overrun();
 	test_move();
-	test_liar();
+	test_invalid_consumer();
 	xt_engine_free(engine);
 	free(q);
 	return tap_end();

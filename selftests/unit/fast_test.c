@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Fast registration by work requests, and the reserved L_Key: what is refused, and what the key then reaches */
+/* Fast registration by WRs and the reserved L_Key: checks and accessible memory */
 #include "binding.h"
 #include "selftests/lib/tap.h"
 
@@ -10,7 +10,7 @@ static uint64_t lists[XR_FAST_LISTS * MAX_PAGES];
 static struct xt_mem_seg fast_seg[MAX_PAGES];
 static struct xt_mem fast_mem;
 
-/* The owner's pages are found by their addresses, as the daemon finds them. */
+/* Pages are accessed by their addresses, as in the daemon. */
 static int page_read(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off, void *dst,
 		     size_t len)
 {
@@ -67,7 +67,7 @@ static void fill_list(unsigned list, const uint32_t pages[MAX_PAGES])
 		lists[list * MAX_PAGES + i] = BASE + pages[i] * PAGE;
 }
 
-#define IOVA 0x7000000123ull /* begins within a page */
+#define IOVA 0x7000000123ull /* not page aligned */
 
 static void test_register(void)
 {
@@ -78,25 +78,25 @@ static void test_register(void)
 		enum xr_reason why;
 	} rows[] = {
 		{ "all pages", IOVA - 0x123, MAX_PAGES * PAGE, .why = 0 },
-		{ "from within a page", IOVA, MAX_PAGES * PAGE - 0x123, .why = 0 },
+		{ "unaligned start", IOVA, MAX_PAGES * PAGE - 0x123, .why = 0 },
 		{ "one byte", IOVA, 1, .pages = 1 },
-		{ "the other list", IOVA, PAGE, .list = 1 },
-		{ "a byte too long", IOVA, MAX_PAGES * PAGE - 0x122, .why = XR_KEY_RANGE },
+		{ "second page list", IOVA, PAGE, .list = 1 },
+		{ "one byte too long", IOVA, MAX_PAGES * PAGE - 0x122, .why = XR_KEY_RANGE },
 		{ "no length", IOVA, 0, .why = XR_KEY_RANGE },
-		{ "over the end of all addresses", -4096ull, 4097, .why = XR_KEY_RANGE },
+		{ "wraps around the address space", -4096ull, 4097, .why = XR_KEY_RANGE },
 		{ "too many pages", IOVA, 1, .pages = MAX_PAGES + 1, .why = XR_KEY_RANGE },
-		{ "no such list", IOVA, 1, .list = XR_FAST_LISTS, .why = XR_KEY_RANGE },
-		{ "no such page size", IOVA, 1, .shift = 11, .why = XR_KEY_RANGE },
-		{ "a page size that is no shift", IOVA, 1, .shift = 200, .why = XR_KEY_RANGE },
-		{ "a page that begins elsewhere", IOVA, PAGE, .misalign = 8, .why = XR_KEY_RANGE },
-		{ "access that there is not", IOVA, 1, .access = XR_ACCESS_ZERO_BASED,
+		{ "nonexistent page list", IOVA, 1, .list = XR_FAST_LISTS, .why = XR_KEY_RANGE },
+		{ "page size too small", IOVA, 1, .shift = 11, .why = XR_KEY_RANGE },
+		{ "page shift too large", IOVA, 1, .shift = 200, .why = XR_KEY_RANGE },
+		{ "unaligned page address", IOVA, PAGE, .misalign = 8, .why = XR_KEY_RANGE },
+		{ "invalid access flag", IOVA, 1, .access = XR_ACCESS_ZERO_BASED,
 		  .why = XR_KEY_ACCESS },
-		{ "peers may write, the owner may not", IOVA, 1, .access = XR_ACCESS_REMOTE_WRITE,
+		{ "REMOTE_WRITE without LOCAL_WRITE", IOVA, 1, .access = XR_ACCESS_REMOTE_WRITE,
 		  .why = XR_KEY_ACCESS },
-		{ "another domain", IOVA, 1, .pd = 2, .why = XR_KEY_PD },
-		{ "no key", IOVA, 1, .key_xor = 0x700, .why = XR_KEY_INDEX },
-		{ "registered already", IOVA, 1, .state = XR_KEY_VALID, .why = XR_KEY_STATE },
-		{ "just being changed", IOVA, 1, .state = XR_KEY_INVALID, .why = XR_KEY_STATE },
+		{ "another PD", IOVA, 1, .pd = 2, .why = XR_KEY_PD },
+		{ "nonexistent key", IOVA, 1, .key_xor = 0x700, .why = XR_KEY_INDEX },
+		{ "already registered", IOVA, 1, .state = XR_KEY_VALID, .why = XR_KEY_STATE },
+		{ "being changed", IOVA, 1, .state = XR_KEY_INVALID, .why = XR_KEY_STATE },
 	};
 	static const uint32_t pages[MAX_PAGES] = { 6, 1, 2, 4 };
 
@@ -122,24 +122,24 @@ static void test_register(void)
 			wqe->reg.page_shift = r->shift;
 		if (r->access)
 			wqe->reg.access = r->access;
-		settle(&w);
+		run_until_idle(&w);
 		status_of(&w, 1, &cqe);
 		if (r->why)
 			TAP_OK(cqe.status == IBV_WC_MW_BIND_ERR &&
 				       cqe.vendor_err == (XR_VERR_REGISTER | r->why << 8) &&
 				       key->entry.state == r->state && !key->entry.variant,
-			       "%s: refused to register: %s", way(), r->what);
+			       "%s: refused to register: %s", path_name(), r->what);
 		else
 			TAP_OK(!cqe.status && cqe.opcode == IBV_WC_DRIVER1 &&
 				       key->entry.state == XR_KEY_VALID &&
 				       key->entry.variant == 0x77 && fast_mem.length == r->len &&
 				       w.h->keys_changed == 1 && fast_mem.nseg <= 3,
-			       "%s: register: %s", way(), r->what);
+			       "%s: register: %s", path_name(), r->what);
 		end(&w);
 	}
 }
 
-/* The peer's bytes land in the pages of the list, in its order. */
+/* A WRITE is scattered over the pages in the order of the page list. */
 static void test_register_use(void)
 {
 	static const uint32_t pages[MAX_PAGES] = { 6, 1, 2, 4 };
@@ -151,32 +151,33 @@ static void test_register_use(void)
 	key = make_fast(&w);
 	fill_list(0, pages);
 	post_reg(&w, 1, key, 5, 0, IOVA, len);
-	settle(&w);
+	run_until_idle(&w);
 	status_of(&w, 1, NULL);
 	TAP_OK(!do_rdma(&w, XR_WR_RDMA_WRITE, IOVA, len, xt_key_value(key)) &&
 		       !memcmp(memory + 6 * PAGE + 0x123, memory + 40000, head) &&
 		       !memcmp(memory + PAGE, memory + 40000 + head, 2 * PAGE) &&
 		       !memcmp(memory + 4 * PAGE, memory + 40000 + head + 2 * PAGE, 0x123),
-	       "%s: a WRITE to a fast region is scattered over its pages", way());
+	       "%s: a WRITE to a fast region is scattered over its pages", path_name());
 	TAP_OK(do_rdma(&w, XR_WR_RDMA_WRITE, IOVA + 1, len, xt_key_value(key)) ==
 		       IBV_WC_REM_ACCESS_ERR,
-	       "%s: not beyond its end", way());
+	       "%s: a WRITE past the end of a fast region is refused", path_name());
 	end(&w);
 
 	begin(&w);
 	key = make_fast(&w);
-	lists[0] = 0x1000; /* nothing is there */
+	lists[0] = 0x1000; /* not mapped */
 	post_reg(&w, 1, key, 5, 0, 0x1000, PAGE)->reg.pages = 1;
-	settle(&w);
+	run_until_idle(&w);
 	TAP_OK(!status_of(&w, 1, NULL) && do_rdma(&w, XR_WR_RDMA_READ, 0x1000, 8,
 						  xt_key_value(key)) == IBV_WC_REM_OP_ERR,
-	       "%s: pages that are not there are the owner's fault", way());
+	       "%s: an unmapped page of a fast region is a remote operational error", path_name());
 	end(&w);
 }
 
 /*
- * Registered, used, invalidated, registered elsewhere under another variant: posted at once. What is sent
- * again after a loss still finds its memory, with a fence or without (IBTA 10.6.5.1).
+ * Register, use, invalidate, register other pages under another variant: all posted at once.
+ * Packets retransmitted after a loss still read the right memory, with or without a fence
+ * (IBTA 10.6.5.1).
  */
 static void test_register_pipeline(unsigned drop, bool fence)
 {
@@ -192,7 +193,7 @@ static void test_register_pipeline(unsigned drop, bool fence)
 	for (i = 0; i < 2; i++) {
 		fill_list(i, pages[i]);
 		post_reg(&w, 3 * i, key, i + 1, i, IOVA, 2 * PAGE);
-		/* what it names is sent from there */
+		/* WRITE from the fast region. */
 		wqe = h_post_send(&w.q[0], 3 * i + 1, XR_WR_RDMA_WRITE, IOVA, 2 * PAGE,
 				  XR_KEY(key->index, i + 1));
 		wqe->remote_addr = BASE + 45000 + i * 10000;
@@ -201,25 +202,25 @@ static void test_register_pipeline(unsigned drop, bool fence)
 			fence ? XR_SEND_FENCE : 0;
 	}
 	w.drop = drop;
-	settle(&w);
+	run_until_idle(&w);
 	for (i = 0; i < 6; i++)
 		ok &= !status_of(&w, i, NULL);
 	TAP_OK(ok && key->entry.state == XR_KEY_FREE && key->entry.variant == 2 &&
 		       !memcmp(memory + 45000, memory + 6 * PAGE + 0x123, PAGE - 0x123) &&
 		       !memcmp(memory + 55000, memory + 0x123, PAGE - 0x123),
-	       "%s: registering again and again in one queue%s, frame %u lost", way(),
+	       "%s: repeated registration in one queue%s, frame %u lost", path_name(),
 	       fence ? ", fenced" : "", drop);
 	end(&w);
 }
 
-/* ---- the reserved L_Key ------------------------------------------------------------------------------- */
+/* ---- the reserved L_Key -------------------------------------------------- */
 
 static void test_reserved(void)
 {
 	static const struct row {
 		const char *what;
-		uint8_t opcode;	       /* by QP 0 */
-		bool granted, receive; /* it is the peer's receive that names it */
+		uint8_t opcode;	       /* of QP 0 */
+		bool granted, receive; /* receive: used by the peer's receive */
 		uint64_t addr;
 		uint32_t len;
 		int status;
@@ -229,15 +230,15 @@ static void test_reserved(void)
 		{ "WRITE", XR_WR_RDMA_WRITE, true, false, BASE + 3, 3000, 0, 0 },
 		{ "READ", XR_WR_RDMA_READ, true, false, BASE + 3, 3000, 0, 0 },
 		{ "receive", XR_WR_SEND, true, true, BASE + 30003, 3000, 0, 0 },
-		{ "all zero bytes", XR_WR_SEND, false, false, 0, 0, 0, 0 },
+		{ "zero length", XR_WR_SEND, false, false, 0, 0, 0, 0 },
 		{ "not granted", XR_WR_SEND, false, false, BASE, 8, IBV_WC_LOC_PROT_ERR,
 		  XR_VERR_LKEY | XR_KEY_INDEX << 8 },
 		{ "not granted, READ", XR_WR_RDMA_READ, false, false, BASE, 8, IBV_WC_LOC_PROT_ERR,
 		  XR_VERR_LKEY | XR_KEY_INDEX << 8 },
 		{ "not granted, receive", XR_WR_SEND, false, true, BASE, 8, IBV_WC_REM_OP_ERR, 0 },
-		{ "nothing there", XR_WR_SEND, true, false, BASE + SIZE, 8, IBV_WC_LOC_PROT_ERR,
+		{ "unmapped address", XR_WR_SEND, true, false, BASE + SIZE, 8, IBV_WC_LOC_PROT_ERR,
 		  XR_VERR_MEMORY },
-		{ "over the end of all addresses", XR_WR_SEND, true, false, -4ull, 8,
+		{ "wraps around the address space", XR_WR_SEND, true, false, -4ull, 8,
 		  IBV_WC_LOC_PROT_ERR, XR_VERR_LKEY | XR_KEY_RANGE << 8 },
 	};
 	struct xt_mem_seg seg = { .len = UINT64_MAX, .writable = true };
@@ -252,7 +253,7 @@ static void test_reserved(void)
 
 		begin(&w);
 		lkey = w.lkey;
-		w.h->own = r->granted ? &all : NULL;
+		w.h->reserved_mem = r->granted ? &all : NULL;
 		if (r->receive)
 			h_post_recv(&w.q[1], 7, r->addr, r->len, XR_RESERVED_LKEY);
 		else
@@ -261,19 +262,19 @@ static void test_reserved(void)
 				  r->len, r->receive ? lkey : XR_RESERVED_LKEY);
 		wqe->remote_addr = BASE + 40000;
 		wqe->rkey = lkey;
-		settle(&w);
+		run_until_idle(&w);
 		while (h_poll(w.h, &cqe) && cqe.wr_id != 9)
 			;
 		TAP_OK(cqe.wr_id == 9 && (int)cqe.status == r->status &&
 			       (r->receive || cqe.vendor_err == r->verr) &&
 			       (r->status || !r->len ||
 				!memcmp(memory + off, memory + 40000, r->len)),
-		       "%s: reserved L_Key: %s", way(), r->what);
+		       "%s: reserved L_Key: %s", path_name(), r->what);
 		end(&w);
 	}
 }
 
-/* It is no R_Key, and nothing that work requests could change. */
+/* The reserved L_Key is not an R_Key, and WRs cannot bind to it or invalidate it. */
 static void test_reserved_elsewhere(void)
 {
 	struct xt_mem_seg seg = { .len = UINT64_MAX, .writable = true };
@@ -284,22 +285,22 @@ static void test_reserved_elsewhere(void)
 
 	for (i = 0; i < 4; i++) {
 		begin(&w);
-		w.h->own = &all;
+		w.h->reserved_mem = &all;
 		make_window(&w, true);
 		if (i < 2) {
 			TAP_OK(do_rdma(&w, i ? XR_WR_RDMA_WRITE : XR_WR_RDMA_READ, BASE, 8,
 				       XR_RESERVED_LKEY) == IBV_WC_REM_ACCESS_ERR,
-			       "%s: reserved L_Key: a peer has no use of it", way());
+			       "%s: reserved L_Key: refused as R_Key", path_name());
 		} else {
 			if (i == 2)
 				post_bind(&w, 0, 9, 1, 0, 100, RW)->bind.mr_lkey = XR_RESERVED_LKEY;
 			else
 				post_inv(&w, 0, 9, XR_WR_LOCAL_INV, XR_RESERVED_LKEY);
-			settle(&w);
+			run_until_idle(&w);
 			TAP_OK(status_of(&w, 9, &cqe) == IBV_WC_MW_BIND_ERR &&
 				       cqe.vendor_err >> 8 == XR_KEY_INDEX,
-			       "%s: reserved L_Key: nothing to %s", way(),
-			       i == 2 ? "bind to" : "invalidate");
+			       "%s: reserved L_Key: refused by %s", path_name(),
+			       i == 2 ? "BIND_MW" : "LOCAL_INV");
 		}
 		end(&w);
 	}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Fault injection: rates, seeds, and what a damaged frame looks like. */
+/* Fault injection: rates, seeds and corruption of frames. */
 #include <errno.h>
 #include <string.h>
 
@@ -26,7 +26,8 @@ static void test_rates(void)
 		.delay_us = 1000,
 		.seed = 7,
 	};
-	unsigned dropped = 0, doubled = 0, damaged = 0, late = 0, reordered = 0, wrong = 0, i;
+	unsigned dropped = 0, duplicated = 0, corrupted = 0, delayed = 0, reordered = 0, wrong = 0,
+		 i;
 	struct xd_fault f;
 
 	xd_fault_init(&f, &c);
@@ -34,20 +35,20 @@ static void test_rates(void)
 		struct xd_fault_action action = xd_fault_next(&f);
 
 		dropped += !action.copies;
-		doubled += action.copies == 2;
-		damaged += !!action.flips;
-		late += action.delay_ns[0] >= 1000000;
+		duplicated += action.copies == 2;
+		corrupted += !!action.flips;
+		delayed += action.delay_ns[0] >= 1000000;
 		reordered += action.delay_ns[0] % 1000000 != 0;
 		wrong += action.copies > 2 || action.flips > 3 ||
 			 (!action.copies && action.flips) ||
 			 action.delay_ns[0] > 1000000 + XD_REORDER_NS;
 	}
 	TAP_OK(near(dropped, 10), "10 per mille dropped: %u", dropped);
-	TAP_OK(near(doubled, 20), "20 per mille doubled: %u", doubled);
-	TAP_OK(near(damaged, 5), "5 per mille damaged: %u", damaged);
-	TAP_OK(near(late, 100), "100 per mille late: %u", late);
+	TAP_OK(near(duplicated, 20), "20 per mille duplicated: %u", duplicated);
+	TAP_OK(near(corrupted, 5), "5 per mille corrupted: %u", corrupted);
+	TAP_OK(near(delayed, 100), "100 per mille delayed: %u", delayed);
 	TAP_OK(near(reordered, 50), "50 per mille reordered: %u", reordered);
-	TAP_OK(!wrong, "the actions are consistent");
+	TAP_OK(!wrong, "no action is invalid or contradictory");
 }
 
 static void test_seeds(void)
@@ -67,8 +68,8 @@ static void test_seeds(void)
 		same += x.copies == y.copies && x.flips == y.flips && x.flip_seed == y.flip_seed;
 		equal += x.copies == z.copies && x.flips == z.flips && x.flip_seed == z.flip_seed;
 	}
-	TAP_OK(same == 1000, "a seed repeats the same actions");
-	TAP_OK(equal < 900, "another seed gives others");
+	TAP_OK(same == 1000, "the same seed gives the same actions");
+	TAP_OK(equal < 900, "another seed gives other actions");
 }
 
 static unsigned bits_differing(const uint8_t *a, const uint8_t *b, unsigned len)
@@ -96,10 +97,10 @@ static void test_damage(void)
 		memset(frame, 0, sizeof(frame));
 		xd_fault_damage(&action, &f);
 		n = bits_differing(frame, before, sizeof(frame));
-		/* a bit may be hit twice */
+		/* The same bit may be flipped twice. */
 		wrong += n > action.flips || (action.flips - n) % 2 || memcmp(frame, before, 12);
 	}
-	TAP_OK(!wrong, "damage flips as many bits as it should, and no address");
+	TAP_OK(!wrong, "corruption flips the requested number of bits, none in the MAC addresses");
 }
 
 static void test_config(void)
@@ -107,15 +108,16 @@ static void test_config(void)
 	struct xr_fault_config c = { .drop = 1001 };
 	struct xd_fault f;
 
-	TAP_OK(xd_fault_init(&f, &c) == -EINVAL, "more than everything cannot be lost");
+	TAP_OK(xd_fault_init(&f, &c) == -EINVAL, "a drop rate above 1000 per mille is refused");
 	c = (struct xr_fault_config){ .direction = 4 };
-	TAP_OK(xd_fault_init(&f, &c) == -EINVAL, "a direction that is none");
+	TAP_OK(xd_fault_init(&f, &c) == -EINVAL, "an invalid direction is refused");
 	c = (struct xr_fault_config){ .delay = 1000, .direction = XR_FAULT_RX };
 	TAP_OK(!xd_fault_init(&f, &c) && xd_fault_on(&f, XR_FAULT_RX) &&
 		       !xd_fault_on(&f, XR_FAULT_TX),
-	       "one direction only");
+	       "faults can be limited to one direction");
 	xd_fault_init(&f, NULL);
-	TAP_OK(!xd_fault_on(&f, XR_FAULT_RX) && !xd_fault_on(&f, XR_FAULT_TX), "off");
+	TAP_OK(!xd_fault_on(&f, XR_FAULT_RX) && !xd_fault_on(&f, XR_FAULT_TX),
+	       "without a configuration faults are off");
 }
 
 int main(void)

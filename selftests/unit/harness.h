@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * One engine without a network: what it sends lands in a list, what it shall receive is
- * given to it by hand. One CQ, QPs with rings of their own.
+ * An engine without a network. Frames that the engine sends are recorded in a list; a test passes
+ * frames to receive to h_receive(). All QPs share one CQ; each QP has its reserved_mem rings.
  */
 #ifndef HARNESS_H
 #define HARNESS_H
@@ -36,11 +36,11 @@ struct harness {
 	uint32_t cq_consumer;
 	struct h_frame sent[H_FRAMES];
 	unsigned sent_count;
-	unsigned events[32]; /* async, by type */
-	struct xt_srq *srq;  /* of QPs that are created from now on */
-	struct xt_mem *own;  /* what the reserved L_Key stands for, NULL: nothing */
+	unsigned events[32];	     /* asynchronous events, by type */
+	struct xt_srq *srq;	     /* for QPs created from now on; NULL: none */
+	struct xt_mem *reserved_mem; /* memory of the reserved L_Key; NULL: not granted */
 	unsigned cq_errors, states;
-	unsigned keys_changed, settled;
+	unsigned keys_changed, quiesced;
 	uint64_t now;
 };
 
@@ -96,9 +96,9 @@ static void h_key_changed(void *ctx, const struct xt_key *key)
 	((struct harness *)ctx)->keys_changed++;
 }
 
-static void h_settle(void *ctx)
+static void h_quiesce_keys(void *ctx)
 {
-	((struct harness *)ctx)->settled++;
+	((struct harness *)ctx)->quiesced++;
 }
 
 static struct xr_queue *h_queue(uint32_t depth, uint32_t stride)
@@ -116,7 +116,7 @@ __attribute__((unused)) static struct harness *h_new(uint32_t cq_depth)
 		.srq_event = h_srq_event,
 		.qp_state = h_qp_state,
 		.key_changed = h_key_changed,
-		.quiesce_keys = h_settle,
+		.quiesce_keys = h_quiesce_keys,
 	};
 	struct harness *h = calloc(1, sizeof(*h));
 
@@ -158,7 +158,7 @@ __attribute__((unused)) static int h_create_type(struct harness *h, struct h_qp 
 		.max_inline = H_INLINE,
 		.srq = h->srq,
 		.psns = h->psns,
-		.reserved_lkey_mem = &h->own,
+		.reserved_lkey_mem = &h->reserved_mem,
 		.owner = q,
 	};
 	int err;
@@ -184,7 +184,7 @@ __attribute__((unused)) static void h_destroy(struct h_qp *q)
 	free(q->rq);
 }
 
-/* What one state is entered with; the mask is what the standard requires. */
+/* Fills @a for a transition to state @to. Returns the mask that RC requires (IBTA table 91). */
 __attribute__((unused)) static uint32_t h_attr(uint32_t to, struct xr_qp_attr *a)
 {
 	memset(a, 0, sizeof(*a));
@@ -215,7 +215,7 @@ __attribute__((unused)) static uint32_t h_attr(uint32_t to, struct xr_qp_attr *a
 	}
 }
 
-/* IPv4, from 10.0.0.1 to 10.0.0.2 unless given */
+/* An IPv4 path. Addresses are in host byte order; 0 means 10.0.0.1 (local) or 10.0.0.2 (peer). */
 __attribute__((unused)) static struct xt_path h_path(uint32_t local_ip, uint32_t peer_ip)
 {
 	struct xt_path p = { .ip_version = 4, .hop_limit = 64 };
@@ -233,7 +233,7 @@ __attribute__((unused)) static int h_modify(struct h_qp *q, uint32_t to)
 	struct xr_qp_attr attr;
 	uint32_t mask = h_attr(to, &attr);
 
-	/* back from SQD nothing is required */
+	/* SQD to RTS requires no attributes. */
 	if (to == XR_QPS_RTS && xt_qp_info(q->qp)->state == XR_QPS_SQD)
 		mask = IBV_QP_STATE;
 	return xt_qp_modify(q->qp, &attr, mask, &path, 4096, q->h->now);
@@ -266,7 +266,7 @@ __attribute__((unused)) static void h_post_recv(struct h_qp *q, uint64_t wr_id, 
 	h_post_to(q->rq, H_DEPTH, wr_id, addr, len, lkey);
 }
 
-/* num_sge is 1, or 0 where len is 0 */
+/* Posts a signalled send WR with one SGE, or with none if @len is 0. */
 __attribute__((unused)) static struct xr_send_wqe *h_post_send(struct h_qp *q, uint64_t wr_id,
 							       uint8_t opcode, uint64_t addr,
 							       uint32_t len, uint32_t lkey)
@@ -281,7 +281,7 @@ __attribute__((unused)) static struct xr_send_wqe *h_post_send(struct h_qp *q, u
 	return w;
 }
 
-/* A region of the program's own memory; its address is its iova. */
+/* A region backed by memory of the test program. */
 struct h_mr {
 	struct xt_key *key;
 	struct xt_mem mem;
@@ -304,7 +304,7 @@ __attribute__((unused)) static uint32_t h_reg(struct harness *h, struct h_mr *mr
 	return xt_key_value(mr->key);
 }
 
-/* One frame in, and whatever comes of it. */
+/* Receives one frame, then runs the engine once. Advances the time by 1 us. */
 __attribute__((unused)) static void h_receive(struct harness *h, uint8_t *data, uint32_t len)
 {
 	struct xt_frame f = { .seg[0] = { data, len }, .nseg = 1, .len = len };

@@ -49,10 +49,10 @@ static bool overlap_matches(uint64_t start, uint64_t end)
 	       x.refs == counter[first];
 }
 
-/* Ranges that are referenced at the moment */
+/* Ranges that are currently referenced */
 static struct {
 	uint64_t start, end;
-} held[16];
+} ranges[16];
 
 static void test_references(void)
 {
@@ -66,15 +66,15 @@ static void test_references(void)
 
 		if (n < 16 && (!n || rand() % 2)) {
 			xp_intervals_ref(&t, start, end);
-			held[n].start = start;
-			held[n++].end = end;
+			ranges[n].start = start;
+			ranges[n++].end = end;
 			for (at = start; at < end; at++)
 				counter[at]++;
 		} else {
-			xp_intervals_unref(&t, held[i].start, held[i].end);
-			for (at = held[i].start; at < held[i].end; at++)
+			xp_intervals_unref(&t, ranges[i].start, ranges[i].end);
+			for (at = ranges[i].start; at < ranges[i].end; at++)
 				counter[at]--;
-			held[i] = held[--n];
+			ranges[i] = ranges[--n];
 		}
 		table &= table_matches();
 		overlap &= overlap_matches(start, end);
@@ -82,7 +82,7 @@ static void test_references(void)
 	TAP_OK(table, "references match a counter per address after each of %u changes", STEPS);
 	TAP_OK(overlap, "the first overlap with a range is found");
 	while (n--)
-		xp_intervals_unref(&t, held[n].start, held[n].end);
+		xp_intervals_unref(&t, ranges[n].start, ranges[n].end);
 	TAP_OK(!t.count, "the table is empty after the last reference is dropped");
 }
 

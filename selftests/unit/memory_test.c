@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Region access: pieces, memory with and without a mapping, atomics, failures. */
+/* Region access: segments, mapped and unmapped memory, atomics, errors. */
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 #define SIZE 60000
 
-/* Three segments, cut at odd places; the middle one is reached by ops only. */
+/* Regions have three segments. Those that are not mapped are accessed through xt_mem_ops only. */
 static uint8_t backing[3][SIZE];
 static uint8_t shadow[SIZE];
 static int fail_with;
@@ -40,7 +40,7 @@ static int fake_write(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t
 
 static const struct xt_mem_ops ops = { fake_read, fake_write };
 
-/* cut[0..2]: lengths of the segments; mapped: bit per segment */
+/* @cut: lengths of the three segments. @mapped: one bit per segment. */
 static struct xt_mem make(uint8_t *base, struct xt_mem_seg *seg, const uint32_t *cut,
 			  unsigned mapped)
 {
@@ -88,7 +88,7 @@ static void test_read_write(void)
 				 memcmp(shadow, backing[0], SIZE);
 		}
 	}
-	TAP_OK(!wrong, "%u reads and writes over segment borders", tried);
+	TAP_OK(!wrong, "%u reads and writes across segment boundaries", tried);
 }
 
 static void test_ptr(void)
@@ -97,16 +97,16 @@ static void test_ptr(void)
 	struct xt_mem_seg seg[3];
 	struct xt_mem mem = make(backing[0], seg, cut, 5);
 
-	TAP_OK(xt_mem_ptr(&mem, 0, 100) == backing[0], "pointer to a whole segment");
-	TAP_OK(xt_mem_ptr(&mem, 99, 1) == backing[0] + 99, "to its last byte");
-	TAP_OK(!xt_mem_ptr(&mem, 99, 2), "none over a border");
-	TAP_OK(!xt_mem_ptr(&mem, 100, 1), "none where nothing is mapped");
-	TAP_OK(xt_mem_ptr(&mem, 300, 300) == backing[0] + 300, "to the last segment");
-	TAP_OK(!xt_mem_ptr(&mem, 300, 301), "none beyond the region");
-	TAP_OK(!xt_mem_ptr(&mem, 600, 1), "none behind the region");
-	TAP_OK(!xt_mem_ptr(&mem, 300, UINT64_MAX), "no overflow");
+	TAP_OK(xt_mem_ptr(&mem, 0, 100) == backing[0], "ptr: a whole segment");
+	TAP_OK(xt_mem_ptr(&mem, 99, 1) == backing[0] + 99, "ptr: the last byte of a segment");
+	TAP_OK(!xt_mem_ptr(&mem, 99, 2), "ptr: NULL across a segment boundary");
+	TAP_OK(!xt_mem_ptr(&mem, 100, 1), "ptr: NULL in an unmapped segment");
+	TAP_OK(xt_mem_ptr(&mem, 300, 300) == backing[0] + 300, "ptr: the last segment");
+	TAP_OK(!xt_mem_ptr(&mem, 300, 301), "ptr: NULL if the range exceeds the region");
+	TAP_OK(!xt_mem_ptr(&mem, 600, 1), "ptr: NULL after the end of the region");
+	TAP_OK(!xt_mem_ptr(&mem, 300, UINT64_MAX), "ptr: NULL if the range overflows");
 	mem.broken = true;
-	TAP_OK(!xt_mem_ptr(&mem, 0, 1), "none when the memory went away");
+	TAP_OK(!xt_mem_ptr(&mem, 0, 1), "ptr: NULL in a broken region");
 }
 
 static void test_copy(void)
@@ -133,7 +133,7 @@ static void test_copy(void)
 			wrong += memcmp(shadow, backing[1], SIZE) != 0;
 		}
 	}
-	TAP_OK(!wrong, "%u copies between regions, all tiers", tried);
+	TAP_OK(!wrong, "%u copies between regions, mapped and unmapped", tried);
 	{
 		struct xt_mem a = make(backing[0], seg_a, cut_a, 7);
 
@@ -184,31 +184,33 @@ static void test_failures(void)
 	uint64_t old;
 
 	fail_with = -EFAULT;
-	TAP_OK(xt_mem_read(&mem, 0, buf, 101) == -EFAULT, "a tier's read error comes through");
-	TAP_OK(xt_mem_write(&mem, 0, buf, 101) == -EFAULT, "a tier's write error comes through");
+	TAP_OK(xt_mem_read(&mem, 0, buf, 101) == -EFAULT, "a read returns a tier's error");
+	TAP_OK(xt_mem_write(&mem, 0, buf, 101) == -EFAULT, "a write returns a tier's error");
 	TAP_OK(xt_mem_copy(&other, 0, &mem, 0, 300, &of_src) == -EFAULT && of_src,
-	       "also from a copy, as the source's");
+	       "a copy returns a tier's read error as one of the source");
 	TAP_OK(xt_mem_copy(&mem, 0, &mapped, 0, 300, &of_src) == -EFAULT && !of_src,
-	       "or as the target's");
-	TAP_OK(xt_mem_fetch_add(&mem, 104, 1, &old) == -EFAULT, "and from an atomic");
+	       "a copy returns a tier's write error as one of the target");
+	TAP_OK(xt_mem_fetch_add(&mem, 104, 1, &old) == -EFAULT, "an atomic returns a tier's error");
 	calls = 0;
-	TAP_OK(!xt_mem_read(&mem, 0, buf, 100) && !calls, "mapped segments need no call");
+	TAP_OK(!xt_mem_read(&mem, 0, buf, 100) && !calls,
+	       "reading a mapped segment calls no tier function");
 	fail_with = 0;
-	TAP_OK(xt_mem_read(&mem, 599, buf, 2) == -EFAULT, "beyond the end");
-	TAP_OK(!xt_mem_read(&mem, 600, buf, 0), "nothing to read");
+	TAP_OK(xt_mem_read(&mem, 599, buf, 2) == -EFAULT, "a read past the end fails");
+	TAP_OK(!xt_mem_read(&mem, 600, buf, 0), "a read of length 0 at the end succeeds");
 	seg[0].writable = false;
-	TAP_OK(xt_mem_write(&mem, 0, buf, 1) == -EACCES, "read-only memory is not written");
-	TAP_OK(xt_mem_copy(&mem, 0, &other, 0, 1, &of_src) == -EACCES && !of_src, "nor by a copy");
+	TAP_OK(xt_mem_write(&mem, 0, buf, 1) == -EACCES, "a write to read-only memory fails");
+	TAP_OK(xt_mem_copy(&mem, 0, &other, 0, 1, &of_src) == -EACCES && !of_src,
+	       "a copy to read-only memory fails");
 	mem.broken = true;
 	TAP_OK(xt_mem_read(&mem, 0, buf, 1) == -EFAULT &&
 		       xt_mem_write(&mem, 150, buf, 1) == -EFAULT &&
 		       xt_mem_copy(&other, 0, &mem, 0, 1, &of_src) == -EFAULT && of_src &&
 		       xt_mem_copy(&mem, 0, &other, 0, 1, &of_src) == -EFAULT && !of_src &&
 		       xt_mem_fetch_add(&mem, 0, 1, &old) == -EFAULT,
-	       "broken memory fails everywhere");
+	       "every access to a broken region fails");
 }
 
-/* Pages that go in the midst of an access, as the daemon's SIGBUS handler has it */
+/* Pages that disappear during an access: the daemon's SIGBUS handler marks the region as broken. */
 static int break_read(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off, void *dst,
 		      size_t len)
 {
@@ -233,21 +235,23 @@ static void test_breaks(void)
 	bool of_src;
 
 	mem.ops = &breaking;
-	TAP_OK(xt_mem_read(&mem, 150, buf, 10) == -EFAULT, "a read that breaks its region fails");
+	TAP_OK(xt_mem_read(&mem, 150, buf, 10) == -EFAULT,
+	       "a read during which the region breaks fails");
 	mem.broken = false;
-	TAP_OK(xt_mem_write(&mem, 150, buf, 10) == -EFAULT, "so does a write");
+	TAP_OK(xt_mem_write(&mem, 150, buf, 10) == -EFAULT,
+	       "a write during which the region breaks fails");
 	mem.broken = false;
 	TAP_OK(xt_mem_copy(&other, 150, &mem, 150, 10, &of_src) == -EFAULT && of_src,
-	       "and a copy from it");
+	       "a copy during which the source breaks fails");
 	mem.broken = false;
 	TAP_OK(xt_mem_copy(&mem, 150, &other, 150, 10, &of_src) == -EFAULT && !of_src,
-	       "and one to it");
+	       "a copy during which the target breaks fails");
 }
 
 static struct xt_mem_seg file_seg;
 static struct xt_mem file_mem;
 
-/* As daemon/memory/sigbus.c does it */
+/* Like the handler of daemon/memory/sigbus.c */
 static void on_sigbus(int sig)
 {
 	if (mmap(file_seg.ptr, 4096, PROT_READ | PROT_WRITE,
@@ -256,8 +260,8 @@ static void on_sigbus(int sig)
 	file_mem.broken = true;
 }
 
-/* A page of a file that was cut off */
-static void map_nothing(int fd)
+/* Maps a page past the end of the file, so that an access raises SIGBUS. */
+static void map_past_end(int fd)
 {
 	void *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
@@ -272,7 +276,7 @@ static void test_atomics_break(void)
 
 	signal(SIGBUS, on_sigbus);
 	for (unsigned i = 0; i < 3; i++) {
-		map_nothing(fd);
+		map_past_end(fd);
 		if (file_seg.ptr == MAP_FAILED)
 			break;
 		err[i] = i == 0	  ? xt_mem_cmp_swap(&file_mem, 8, 0, 1, &old)
@@ -281,7 +285,7 @@ static void test_atomics_break(void)
 		munmap(file_seg.ptr, 4096);
 	}
 	TAP_OK(err[0] == -EFAULT && err[1] == -EFAULT && err[2] == -EFAULT,
-	       "an atomic that breaks its region fails: %d %d %d", err[0], err[1], err[2]);
+	       "an atomic during which the region breaks fails: %d %d %d", err[0], err[1], err[2]);
 	close(fd);
 }
 

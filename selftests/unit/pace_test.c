@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Packet pacing: how much goes out, and when, to the packet. */
+/* Packet pacing: number of packets sent at exact times. */
 #include <errno.h>
 
 #include "daemon/transport/qp.h"
@@ -10,7 +10,7 @@
 #define HEADERS (14 + 20 + XR_UDP_HLEN + XR_BTH_HLEN) /* of a middle packet: no VLAN, IPv4 */
 #define FRAME (HEADERS + 1024 + XR_ICRC_LEN)
 #define FRAME_NS (FRAME * 80ull)
-/* VLAN, IPv6, extended headers: a burst keeps room for them */
+/* The burst reserves room for the longest headers: VLAN, IPv6, extended headers. */
 #define LONGEST (XT_TEMPLATE_LEN + XT_MAX_EXT - HEADERS)
 #define START 1000000ull
 
@@ -60,7 +60,7 @@ static void post(struct pace *p, uint32_t len)
 	xt_qp_doorbell(p->q.qp, p->h->now);
 }
 
-/* Rounds until `until`, each when the last one said; how many frames went out. */
+/* Runs the engine whenever it is due, up to @until. Returns the number of frames sent. */
 static unsigned run(struct pace *p, uint64_t until)
 {
 	unsigned before = p->h->sent_count, rounds = 0;
@@ -81,13 +81,14 @@ static void test_limits(struct pace *p)
 {
 	struct xr_qp_attr attr;
 
-	TAP_OK(set_rate(p, XT_MAX_RATE + 1, 0) == -EINVAL, "faster than the fastest");
-	TAP_OK(!set_rate(p, XT_MAX_RATE, 0) && !set_rate(p, XT_MIN_RATE, 0), "either end");
+	TAP_OK(set_rate(p, XT_MAX_RATE + 1, 0) == -EINVAL, "a rate above the maximum is refused");
+	TAP_OK(!set_rate(p, XT_MAX_RATE, 0) && !set_rate(p, XT_MIN_RATE, 0),
+	       "the maximum and minimum rates are accepted");
 	xt_qp_query(p->q.qp, &attr);
-	TAP_OK(attr.rate_limit == XT_MIN_RATE, "a query says which");
+	TAP_OK(attr.rate_limit == XT_MIN_RATE, "a query returns the rate");
 	set_rate(p, 0, 0);
 	post(p, 30 * 1024);
-	TAP_OK(run(p, p->h->now + 1000) == 30, "without a limit all goes out at once");
+	TAP_OK(run(p, p->h->now + 1000) == 30, "without a rate limit all packets are sent at once");
 }
 
 static void test_rate(struct pace *p)
@@ -96,57 +97,60 @@ static void test_rate(struct pace *p)
 
 	set_rate(p, KBPS, FRAME);
 	post(p, 100 * 1024);
-	TAP_OK(run(p, p->h->now) == 1, "a burst of one packet");
-	/* the first one bears a RETH, for 16 bytes more */
-	TAP_OK(run(p, p->h->now + FRAME_NS + 16 * 80 - 1) == 0, "no other before its time");
-	TAP_OK(run(p, p->h->now + 1) == 1, "but then");
+	TAP_OK(run(p, p->h->now) == 1, "a burst of one packet is sent at once");
+	/* The first packet has a RETH of 16 bytes. */
+	TAP_OK(run(p, p->h->now + FRAME_NS + 16 * 80 - 1) == 0,
+	       "no second packet before it is due");
+	TAP_OK(run(p, p->h->now + 1) == 1, "the second packet is sent when it is due");
 	for (i = 0; i < 20; i++) {
 		n = run(p, p->h->now + FRAME_NS - 1);
 		wrong += n != 0;
 		n = run(p, p->h->now + 1);
 		wrong += n != 1;
 	}
-	TAP_OK(!wrong, "and so on");
+	TAP_OK(!wrong, "each further packet is sent exactly when due");
 }
 
-static bool asks(const struct h_frame *f)
+static bool has_ackreq(const struct h_frame *f)
 {
 	return f->data[HEADERS - XR_BTH_HLEN + 8] & 0x80;
 }
 
-/* Rates below those at which windows fill: nothing would be acknowledged, and time out. */
-static void test_answers(struct pace *p)
+/* At low rates the window never fills; without AckReq the WR would time out. */
+static void test_ackreq(struct pace *p)
 {
-	unsigned i, n, asked = 0;
+	unsigned i, n, requested = 0;
 
 	set_rate(p, KBPS, FRAME);
 	post(p, 10 * 1024);
 	n = run(p, p->h->now + 20 * FRAME_NS);
 	for (i = 0; i < n; i++)
-		asked += asks(&p->h->sent[i]);
-	TAP_OK(n == 10 && asked == 10, "each packet that is followed by a wait asks for an answer");
+		requested += has_ackreq(&p->h->sent[i]);
+	TAP_OK(n == 10 && requested == 10, "each packet followed by a pause has AckReq set");
 }
 
 static void test_burst(struct pace *p)
 {
 	set_rate(p, KBPS, 8 * FRAME + 16 + LONGEST);
 	post(p, 200 * 1024);
-	TAP_OK(run(p, p->h->now) == 8, "a burst of eight packets");
-	TAP_OK(run(p, p->h->now + 4 * FRAME_NS) == 4, "then one at a time");
-	TAP_OK(run(p, p->h->now + 0) == 0, "and no more");
-	/* nothing to send for a while saves up no more than a burst */
+	TAP_OK(run(p, p->h->now) == 8, "a burst of eight packets is sent at once");
+	TAP_OK(run(p, p->h->now + 4 * FRAME_NS) == 4,
+	       "after the burst packets are sent one at a time");
+	TAP_OK(run(p, p->h->now + 0) == 0, "no packet is sent before it is due");
+	/* Idle time allows one burst, no more. */
 	set_rate(p, KBPS, 8 * FRAME + LONGEST);
 	p->h->now += 100 * FRAME_NS;
-	TAP_OK(run(p, p->h->now) == 8, "idle time is worth a burst");
+	TAP_OK(run(p, p->h->now) == 8, "after idle time one burst is sent at once");
 }
 
 static void test_change(struct pace *p)
 {
 	set_rate(p, XT_MIN_RATE, FRAME);
 	post(p, 20 * 1024);
-	TAP_OK(run(p, p->h->now + 1000000) == 1, "a rate of hours");
+	TAP_OK(run(p, p->h->now + 1000000) == 1,
+	       "at the minimum rate the second packet is due much later");
 	set_rate(p, 0, 0);
-	TAP_OK(run(p, p->h->now + 1000) == 19, "is lifted, and nothing waits for it");
+	TAP_OK(run(p, p->h->now + 1000) == 19, "removing the limit sends the rest at once");
 }
 
 static void test_reset(struct pace *p)
@@ -157,13 +161,14 @@ static void test_reset(struct pace *p)
 	post(p, 20 * 1024);
 	run(p, p->h->now);
 	h_modify(&p->q, XR_QPS_RESET);
-	TAP_OK(xt_engine_run(p->h->engine, p->h->now) == XT_NEVER, "RESET ends the wait");
+	TAP_OK(xt_engine_run(p->h->engine, p->h->now) == XT_NEVER,
+	       "RESET cancels the pacing timer");
 	xt_qp_query(p->q.qp, &attr);
-	TAP_OK(!attr.rate_limit, "and the limit");
+	TAP_OK(!attr.rate_limit, "RESET removes the rate limit");
 }
 
-/* The direct way: pieces of one packet each, acknowledged as they go */
-static void test_local(struct pace *p)
+/* Loopback moves data in units of one packet at the set rate. */
+static void test_loopback(struct pace *p)
 {
 	struct xt_path path = h_path(0x0a000001, 0x0a000001);
 	struct xr_qp_attr attr;
@@ -184,23 +189,24 @@ static void test_local(struct pace *p)
 	run(p, p->h->now + 4 * FRAME_NS);
 	while (got < 1 << 16 && p->data[0x10000 + got])
 		got++;
-	TAP_OK(got == 5 * 1024, "the direct way keeps to the rate (%u bytes)", got);
+	TAP_OK(got == 5 * 1024, "loopback keeps to the rate (%u bytes)", got);
 	run(p, p->h->now + 5 * FRAME_NS);
-	TAP_OK(p->data[0x10000 + 10 * 1024 - 1] == 7 && p->h->cq_ring->producer == 1, "to its end");
+	TAP_OK(p->data[0x10000 + 10 * 1024 - 1] == 7 && p->h->cq_ring->producer == 1,
+	       "loopback completes the message at the rate");
 }
 
 int main(void)
 {
 	static void (*const tests[])(struct pace *) = {
-		test_limits, test_rate,	 test_answers, test_burst,
-		test_change, test_reset, test_local,
+		test_limits, test_rate,	 test_ackreq,	test_burst,
+		test_change, test_reset, test_loopback,
 	};
 	struct pace p;
 	unsigned i;
 
 	for (i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
 		begin(&p);
-		if (tests[i] == test_local)
+		if (tests[i] == test_loopback)
 			h_modify(&p.q, XR_QPS_RESET);
 		tests[i](&p);
 		end(&p);

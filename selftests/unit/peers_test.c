@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * What the standard lets a peer do though we never do it ourselves, against our requester: each row
- * is work requests, the packets that come one by one, and what is sent and completed after each (IBTA
- * 9.7.5, 9.7.6).
+ * Requester: responder behaviour that the standard allows (IBTA 9.7.5, 9.7.6) but our responder
+ * does not show. Each row has the WRs, the packets received one by one, and the packets sent and
+ * WRs completed after each.
  */
 #include "made.h"
 
 #define WORK 5
 #define STEPS 6
-#define TIMEOUT_NS (4096ull << 10) /* of begin() */
+#define TIMEOUT_NS (4096ull << 10) /* timeout 10, as set by begin() */
 
 struct work {
 	uint8_t op; /* enum xr_wr_opcode */
@@ -18,8 +18,8 @@ struct work {
 struct step {
 	struct made in;
 	const char *sent; /* OPCODE@PSN ... */
-	unsigned done;	  /* work requests that completed, all in order and well */
-	uint64_t wait;	  /* ns before it */
+	unsigned done;	  /* number of WRs that complete, in order and with success */
+	uint64_t wait;	  /* ns to wait before the packet */
 };
 
 #define STEP(packet, opcodes, n)                                                                   \
@@ -30,7 +30,7 @@ struct step {
 	{                                                                                          \
 		.in = packet                                                                       \
 	}
-/* A congestion notification is a packet that says nothing. */
+/* A wait, then a CNP, which has no effect on the requester */
 #define AFTER(ns, opcodes)                                                                         \
 	{                                                                                          \
 		.in = { .opcode = XR_OPCODE_CNP, .payload = 16 }, .sent = opcodes, .wait = ns      \
@@ -48,73 +48,73 @@ static const struct row {
 	{ "an ACK for each packet",
 	  { { XR_WR_RDMA_WRITE, 3 * MTU } }, "WRITE_FIRST@0 WRITE_MIDDLE@1 WRITE_LAST@2",
 	  { QUIET(S(ACK)), QUIET(S(ACK, .psn = 1)), STEP(S(ACK, .psn = 2, .msn = 1), "", 1) } },
-	{ "one ACK for three messages, and again",
+	{ "one ACK for three messages, and its duplicate",
 	  { { XR_WR_RDMA_WRITE, 8 }, { XR_WR_SEND, 8 }, { XR_WR_RDMA_WRITE, 8 } },
 	  "WRITE_ONLY@0 SEND_ONLY@1 WRITE_ONLY@2",
 	  { STEP(S(ACK, .psn = 2, .msn = 3), "", 3), QUIET(S(ACK, .psn = 2, .msn = 3)) } },
-	{ "a READ response stands for the ACK of what came before",
+	{ "a READ response acknowledges earlier requests",
 	  { { XR_WR_RDMA_WRITE, 8 }, { XR_WR_RDMA_READ, 8 }, { XR_WR_SEND, 8 } },
 	  "WRITE_ONLY@0 READ_REQUEST@1 SEND_ONLY@2",
 	  { STEP(S(READ_RESP_ONLY, .psn = 1, .payload = 8, .msn = 3), "", 2),
 	    STEP(S(ACK, .psn = 2, .msn = 3), "", 1) } },
-	{ "so does the response to an atomic",
+	{ "an ATOMIC ACKNOWLEDGE acknowledges earlier requests",
 	  { { XR_WR_SEND, 8 }, { XR_WR_ATOMIC_FETCH_AND_ADD, 8 } }, "SEND_ONLY@0 FETCH_ADD@1",
 	  { STEP(S(ATOMIC_ACK, .psn = 1, .msn = 2), "", 2) } },
-	{ "and to an ATOMIC WRITE",
+	{ "the response to an ATOMIC WRITE acknowledges earlier requests",
 	  { { XR_WR_SEND, 8 }, { XR_WR_ATOMIC_WRITE, 8 } }, "SEND_ONLY@0 ATOMIC_WRITE@1",
 	  { STEP(S(READ_RESP_ONLY, .psn = 1, .msn = 2), "", 2) } },
-	{ "an ACK that passes a READ: its response was lost",
+	{ "an ACK beyond a READ: the READ is retransmitted",
 	  { { XR_WR_RDMA_READ, 8 }, { XR_WR_RDMA_WRITE, 8 } }, "READ_REQUEST@0 WRITE_ONLY@1",
 	  { STEP(S(ACK, .psn = 1, .msn = 2), "READ_REQUEST@0 WRITE_ONLY@1", 0),
 	    STEP(S(READ_RESP_ONLY, .payload = 8, .msn = 2), "", 1),
 	    STEP(S(ACK, .psn = 1, .msn = 2), "", 1) } },
-	{ "an ACK that passes an atomic, twice",
+	{ "two ACKs beyond an atomic: the atomic is retransmitted once",
 	  { { XR_WR_ATOMIC_CMP_AND_SWP, 8 }, { XR_WR_SEND, 8 } }, "CMP_SWAP@0 SEND_ONLY@1",
 	  { STEP(S(ACK, .psn = 1, .msn = 2), "CMP_SWAP@0 SEND_ONLY@1", 0),
 	    QUIET(S(ACK, .psn = 1, .msn = 2)),
 	    STEP(S(ATOMIC_ACK, .msn = 2), "", 1),
 	    STEP(S(ACK, .psn = 1, .msn = 2), "", 1) } },
-	{ "a packet of a READ response is lost: the rest is asked for",
+	{ "a lost READ response packet: the rest of the READ is requested again",
 	  { { XR_WR_RDMA_READ, 3 * MTU } }, "READ_REQUEST@0",
 	  { QUIET(S(READ_RESP_FIRST, .payload = MTU)),
 	    STEP(S(READ_RESP_LAST, .psn = 2, .payload = MTU), "READ_REQUEST@1", 0),
 	    QUIET(S(READ_RESP_FIRST, .psn = 1, .payload = MTU)),
 	    STEP(S(READ_RESP_LAST, .psn = 2, .payload = MTU, .msn = 1), "", 1) } },
-	{ "a READ is answered again from its beginning",
+	{ "READ responses restart from the first packet",
 	  { { XR_WR_RDMA_READ, 2 * MTU } }, "READ_REQUEST@0",
 	  { QUIET(S(READ_RESP_FIRST, .payload = MTU)),
 	    QUIET(S(READ_RESP_FIRST, .payload = MTU)),
 	    STEP(S(READ_RESP_LAST, .psn = 1, .payload = MTU, .msn = 1), "", 1),
 	    QUIET(S(READ_RESP_LAST, .psn = 1, .payload = MTU, .msn = 1)) } },
-	{ "an ACK of a first part: what is left is sent again",
+	{ "an ACK for part of a message: the rest is retransmitted",
 	  { { XR_WR_RDMA_WRITE, 3 * MTU } }, "WRITE_FIRST@0 WRITE_MIDDLE@1 WRITE_LAST@2",
 	  { QUIET(S(ACK, .psn = 1)), AFTER(TIMEOUT_NS, "WRITE_LAST@2"),
 	    STEP(S(ACK, .psn = 2, .msn = 1), "", 1) } },
-	{ "two NAKs for one gap, and one for the next",
+	{ "two sequence error NAKs for one gap, one for the next gap",
 	  { { XR_WR_SEND, 8 }, { XR_WR_SEND, 8 }, { XR_WR_SEND, 8 } },
 	  "SEND_ONLY@0 SEND_ONLY@1 SEND_ONLY@2",
 	  { STEP(S(ACK, .psn = 1, .msn = 1, .syndrome = SEQ_NAK), "SEND_ONLY@1 SEND_ONLY@2", 1),
 	    QUIET(S(ACK, .psn = 1, .msn = 1, .syndrome = SEQ_NAK)),
 	    STEP(S(ACK, .psn = 2, .msn = 2, .syndrome = SEQ_NAK), "SEND_ONLY@2", 1),
 	    STEP(S(ACK, .psn = 2, .msn = 3), "", 1) } },
-	{ "a NAK of what was acknowledged since",
+	{ "NAKs for acknowledged packets are ignored",
 	  { { XR_WR_SEND, 8 }, { XR_WR_SEND, 8 } }, "SEND_ONLY@0 SEND_ONLY@1",
 	  { STEP(S(ACK, .msn = 1), "", 1), QUIET(S(ACK, .syndrome = SEQ_NAK)),
 	    QUIET(S(ACK, .syndrome = XR_AETH_RNR_NAK | 1)),
 	    QUIET(S(ACK, .syndrome = XR_AETH_NAK | XR_NAK_REMOTE_ACCESS)),
 	    STEP(S(ACK, .psn = 1, .msn = 2), "", 1) } },
-	{ "RNR NAK of a last packet: only that one is sent again",
+	{ "RNR NAK for the last packet: only this packet is retransmitted",
 	  { { XR_WR_RDMA_WRITE_WITH_IMM, 2 * MTU } }, "WRITE_FIRST@0 WRITE_LAST_IMM@1",
 	  { QUIET(S(ACK, .psn = 1, .syndrome = XR_AETH_RNR_NAK | 1)),
 	    QUIET(S(ACK, .psn = 1, .syndrome = XR_AETH_RNR_NAK | 1)),
 	    AFTER(10000, "WRITE_LAST_IMM@1"),
 	    STEP(S(ACK, .psn = 1, .msn = 1), "", 1) } },
-	{ "RNR NAK of a READ",
+	{ "RNR NAK for a READ",
 	  { { XR_WR_RDMA_READ, 8 } }, "READ_REQUEST@0",
 	  { QUIET(S(ACK, .syndrome = XR_AETH_RNR_NAK | 1)),
 	    AFTER(10000, "READ_REQUEST@0"),
 	    STEP(S(READ_RESP_ONLY, .payload = 8, .msn = 1), "", 1) } },
-	{ "no credits: one packet to try, the rest when it was taken",
+	{ "without credits one packet is sent, the rest after its ACK",
 	  { { XR_WR_SEND, 8 }, { XR_WR_RDMA_READ, MTU }, { XR_WR_SEND, 2 * MTU }, { XR_WR_SEND, 8 } },
 	  "SEND_ONLY@0 READ_REQUEST@1 SEND_FIRST@2 SEND_LAST@3 SEND_ONLY@4",
 	  { STEP(S(ACK, .msn = 1), "", 1),
@@ -123,14 +123,14 @@ static const struct row {
 	    STEP(S(ACK, .psn = 2, .msn = 2), "SEND_LAST@3", 0),
 	    STEP(S(ACK, .psn = 3, .msn = 3, .syndrome = 1), "SEND_ONLY@4", 1),
 	    STEP(S(ACK, .psn = 4, .msn = 4), "", 1) } },
-	{ "an ACK of nothing new that brings credits",
+	{ "a duplicate ACK with new credits",
 	  { { XR_WR_SEND, 8 }, { XR_WR_RDMA_READ, 8 }, { XR_WR_SEND, 8 } },
 	  "SEND_ONLY@0 READ_REQUEST@1 SEND_ONLY@2",
 	  { STEP(S(ACK, .msn = 1), "", 1), AFTER(TIMEOUT_NS, "READ_REQUEST@1"),
 	    STEP(S(ACK, .msn = 1, .syndrome = 2), "SEND_ONLY@2", 0),
 	    STEP(S(READ_RESP_ONLY, .psn = 1, .payload = 8, .msn = 3), "", 1),
 	    STEP(S(ACK, .psn = 2, .msn = 3), "", 1) } },
-	{ "credits that end to be counted",
+	{ "ACKs switch to invalid credits",
 	  { { XR_WR_SEND, 8 }, { XR_WR_SEND, 8 }, { XR_WR_SEND, 8 } },
 	  "SEND_ONLY@0 SEND_ONLY@1 SEND_ONLY@2",
 	  { STEP(S(ACK, .msn = 1), "", 1), AFTER(TIMEOUT_NS, "SEND_ONLY@1"),
@@ -150,7 +150,7 @@ static const char *name_of(uint8_t op)
 	return op < XR_OP_COUNT && names[op] ? names[op] : "?";
 }
 
-/* As in a row, and nothing else since */
+/* True if exactly the packets @want have been sent since the last call. */
 static bool sent(struct harness *h, const char *want)
 {
 	char got[1024] = "";
@@ -166,7 +166,7 @@ static bool sent(struct harness *h, const char *want)
 	return false;
 }
 
-/* So many more of the work requests, numbered from 0 on */
+/* True if exactly @more WRs have completed, in order, since the last call. */
 static bool completed(struct harness *h, unsigned *done, unsigned more)
 {
 	struct xr_cqe cqe;

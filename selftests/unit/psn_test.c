@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Sequence numbers modulo 2^24. */
+/* PSN arithmetic modulo 2^24. */
 #include <stdint.h>
 
 #include <xroce/wire.h>
@@ -22,7 +22,7 @@ static void test_rows(void)
 		{ 0x800000, 0, -0x800000 },
 		{ 0, 0x800000, -0x800000 },
 		{ 0x800000, 1, 0x7fffff },
-		/* what stands above the 24 bits does not matter */
+		/* Bits above the 24 are ignored. */
 		{ 0xff000001, 0x12000000, 1 },
 	};
 
