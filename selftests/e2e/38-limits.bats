@@ -48,10 +48,10 @@ LOWERED=(--max-pd 50 --max-cq 60 --max-qp 70 --max-mr 80 --max-srq 40 --max-ah 3
 	local small large
 
 	daemon_up a "${LOWERED[@]}"
-	small=$(rss)
+	small=$(rss a)
 	daemon_down a
 	daemon_up a
-	large=$(rss)
+	large=$(rss a)
 	echo "$small KiB with small limits, $large KiB with the default ones"
 	((large - small < 8192))
 }
@@ -60,14 +60,14 @@ LOWERED=(--max-pd 50 --max-cq 60 --max-qp 70 --max-mr 80 --max-srq 40 --max-ah 3
 	local before after program
 
 	daemon_up a --max-qp 1000
-	before=$(rss)
+	before=$(rss a)
 	mkfifo "$BATS_TEST_TMPDIR/go"
 	run_on a "$BIN/rdma_limits" -w -g "$(gid_index a "$A4")" qp \
 		<"$BATS_TEST_TMPDIR/go" >"$BATS_TEST_TMPDIR/out" 3>&- &
 	program=$!
 	exec 9>"$BATS_TEST_TMPDIR/go"
 	wait_for 20 grep -q "1000 qps" "$BATS_TEST_TMPDIR/out"
-	after=$(rss)
+	after=$(rss a)
 	exec 9>&-
 	wait "$program"
 	echo "$before KiB, then $after KiB"

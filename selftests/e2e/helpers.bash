@@ -128,6 +128,11 @@ resources() {
 	bpftool map dump pinned "$RUN/bpf/xroce/xr$h/keys" -j | jq length
 }
 
+# rss HOST: prints the resident memory of the host's daemon in KiB
+rss() {
+	awk '/^VmRSS/ { print $2 }' "/proc/$(daemon_pid "$1")/status"
+}
+
 # resources_restored HOST EXPECTED: waits until `resources` prints the expected text. Some resources are freed
 # with a delay.
 resources_restored() {

@@ -28,11 +28,6 @@ limits() {
 		"$@" "$kind"
 }
 
-# Prints the daemon's resident memory in KiB.
-rss() {
-	awk '/^VmRSS/ { print $2 }' "/proc/$(daemon_pid a)/status"
-}
-
 # Prints the free memory of the machine in GiB.
 memory_gib() {
 	awk '/^MemAvailable/ { print int($2 / 1048576) }' /proc/meminfo
@@ -40,9 +35,9 @@ memory_gib() {
 
 # rss_below KIB: waits until the daemon's resident memory is below KIB, for at most a minute
 rss_below() {
-	smaller() { (($(rss) < $1)); }
+	smaller() { (($(rss a) < $1)); }
 	wait_for 60 smaller "$1" || {
-		echo "the daemon still uses $(rss) KiB, expected less than $1"
+		echo "the daemon still uses $(rss a) KiB, expected less than $1"
 		return 1
 	}
 }
