@@ -28,9 +28,11 @@ const uint8_t peer6[16] = { 0xfd, 0, 0, 9, [15] = 1 }, local6[16] = { 0xfd, 0, 0
 
 struct xr_addr gid4(const uint8_t addr[4])
 {
-	struct xr_addr gid = { .raw = { [10] = 0xff, [11] = 0xff } };
+	struct xr_addr gid;
+	__be32 word;
 
-	memcpy(gid.raw + 12, addr, 4);
+	memcpy(&word, addr, sizeof(word));
+	xr_gid_set_ipv4(&gid, word);
 	return gid;
 }
 
@@ -198,10 +200,8 @@ bool fixture_add_key(struct fixture *f, uint32_t rkey, struct xr_key_entry entry
 
 static bool is_multicast(const struct xr_addr *addr)
 {
-	static const uint8_t v4[12] = { [10] = 0xff, [11] = 0xff };
-
-	if (!memcmp(addr->raw, v4, sizeof(v4)))
-		return addr->raw[12] >> 4 == 0xe;
+	if (xr_gid_is_ipv4(addr))
+		return addr->raw[XR_GID_IPV4_OFF] >> 4 == 0xe;
 	return addr->raw[0] == 0xff;
 }
 

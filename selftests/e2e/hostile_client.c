@@ -346,14 +346,13 @@ bool first_gid(struct conn *c, struct xr_addr *gid, uint32_t *index)
 		uint8_t room[sizeof(struct xr_query_gids_rep) +
 			     XR_GID_TABLE_LEN * sizeof(struct xr_gid_entry)];
 	} answer;
-	static const uint8_t v4[12] = { [10] = 0xff, [11] = 0xff };
 
 	if (conn_call(c, XR_MSG_QUERY_GIDS, NULL, 0, NULL, 0, &answer, sizeof(answer)))
 		return false;
 	for (uint32_t i = 0; i < answer.rep.count && i < XR_GID_TABLE_LEN; i++) {
 		const struct xr_gid_entry *e = &answer.rep.entry[i];
 
-		if (memcmp(e->gid.raw, v4, sizeof(v4)))
+		if (!xr_gid_is_ipv4(&e->gid))
 			continue;
 		*gid = e->gid;
 		*index = e->index;

@@ -68,12 +68,10 @@ void net_free(struct world *w)
 void host_gid(const struct host *h, int version, struct xr_addr *gid)
 {
 	memset(gid, 0, sizeof(*gid));
-	if (version == 4) {
-		gid->raw[10] = gid->raw[11] = 0xff;
-		gid->raw[12] = 10;
-	} else {
+	if (version == 4)
+		xr_gid_set_ipv4(gid, htobe32(10 << 24));
+	else
 		gid->raw[0] = 0xfd;
-	}
 	gid->raw[15] = h->index + 1;
 }
 
@@ -81,8 +79,7 @@ void group_gid(unsigned group, int version, struct xr_addr *gid)
 {
 	memset(gid, 0, sizeof(*gid));
 	if (version == 4) {
-		gid->raw[10] = gid->raw[11] = 0xff;
-		gid->raw[12] = 239;
+		xr_gid_set_ipv4(gid, htobe32(239u << 24));
 	} else {
 		gid->raw[0] = 0xff;
 		gid->raw[1] = 0x0e;

@@ -174,12 +174,13 @@ static bool is_v6(const struct packet *p)
 static struct xr_addr address(const struct packet *p, bool source)
 {
 	const uint8_t *ip = p->data + p->meta.ip_off;
-	struct xr_addr a = { .raw = { [10] = 0xff, [11] = 0xff } };
+	struct xr_addr a;
+	__be32 word;
 
+	memcpy(&word, ip + (source ? 12 : 16), sizeof(word));
+	xr_gid_set_ipv4(&a, word);
 	if (is_v6(p))
 		memcpy(a.raw, ip + (source ? 8 : 24), 16);
-	else
-		memcpy(a.raw + 12, ip + (source ? 12 : 16), 4);
 	return a;
 }
 
