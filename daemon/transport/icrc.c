@@ -11,8 +11,8 @@
 #define ICRC_COPY 128
 
 /*
- * Sets the fields that may change in transit to ones (IBTA 7.8.1, A17.3.3). h is a copy of the headers
- * from the IP header on, bth the offset of the BTH in it.
+ * Sets the fields that may change in transit to ones (IBTA 7.8.1, A17.3.3). h is a copy of the
+ * headers from the IP header on, bth the offset of the BTH in it.
  */
 static void mask_headers(uint8_t *h, unsigned bth)
 {

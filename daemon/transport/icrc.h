@@ -26,8 +26,8 @@ static inline unsigned xt_pad_count(const uint8_t *bth)
 void xt_icrc_seal(const struct xt_seg *seg, unsigned nseg, unsigned ip_off, unsigned bth_off);
 
 /*
- * Returns true if the ICRC of a received frame is right. Checks the offsets of frame->meta first, and
- * returns false if they lead out of the frame.
+ * Returns true if the ICRC of a received frame is right. Checks the offsets of frame->meta first,
+ * and returns false if they lead out of the frame.
  */
 bool xt_icrc_ok(const struct xt_frame *frame);
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Windows and fast registration under loss, duplication, reordering, corruption and delay: a peer
- * that was granted a key reaches the memory behind it, exactly; once the grant has ended,
- * nothing that it sent before reaches that memory any more, however late it arrives.
+ * Memory windows and fast registration under loss, duplication, reordering, corruption and delay. A
+ * peer with a key accesses exactly the memory of the key. After the key is invalidated, no packet
+ * that the peer sent before accesses that memory, however late the packet arrives.
  *
  *     keys [-n RUNS] [-s SEED]
  *
- * One engine holds both ends of one RC connection. The owner grants (bind or register, and a SEND that tells
- * of it, posted at once), the peer uses the key and says that it is done, by a SEND or one with Invalidate, the
- * owner takes its memory back and writes to it. Several grants live side by side. In the end the peer may
- * do what it must not.
+ * One engine holds both ends of one RC connection. A grant is one life of a key: the owner posts a
+ * bind or a registration and a SEND with the key at once; the peer uses the key and reports the end
+ * by a SEND, with or without Invalidate; the owner invalidates the key and writes to its memory.
+ * Several grants exist side by side. At the end the peer may use an invalid key.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -107,7 +107,7 @@ static unsigned index_of(const struct world *w, const struct grant *g)
 	return (unsigned)(g - w->grant);
 }
 
-/* ---- memory that is found by its address, as the daemon finds that of fast regions -------------- */
+/* ---- memory that is found by its address, as the daemon finds that of fast regions - */
 
 static uint8_t *found(struct world *w, uint64_t addr, size_t len)
 {
@@ -156,7 +156,7 @@ static bool same(struct world *w, const struct grant *g, const uint8_t area[AREA
 	return true;
 }
 
-/* ---- a life of a grant ------------------------------------------------------------------------------ */
+/* ---- a life of a grant ------------------------------------------------------------- */
 
 static void shuffle_pages(struct world *w, struct grant *g)
 {
@@ -324,7 +324,7 @@ static void advance(struct world *w, struct grant *g)
 		grant(w, g);
 }
 
-/* ---- completions --------------------------------------------------------------------------------------- */
+/* ---- completions ------------------------------------------------------------------- */
 
 static void op_done(struct world *w, struct grant *g, unsigned n)
 {
@@ -379,7 +379,8 @@ static void failed(struct world *w, const struct xr_cqe *cqe, unsigned wr)
 	bool lossy = w->drop || w->corrupt || w->delay || w->shuffle;
 
 	if (wr != WR_WRONG) {
-		/* the owner's receive of a bad invalidation; what it had sent may still be unacknowledged */
+		/* The owner's receive of an invalid SEND with Invalidate. Its own earlier packets
+		 * may still be unacknowledged. */
 		CHECK(w,
 		      w->wrong_sent &&
 			      (cqe->status == IBV_WC_WR_FLUSH_ERR ||
@@ -438,7 +439,7 @@ static void poll(struct world *w)
 		completed(w, &cqe);
 }
 
-/* ---- the network ---------------------------------------------------------------------------------------- */
+/* ---- the network ------------------------------------------------------------------- */
 
 static void to_pool(struct world *w, const struct h_frame *frame)
 {
@@ -492,7 +493,7 @@ static void deliver(struct world *w)
 	w->pooled = kept;
 }
 
-/* ---- a run ------------------------------------------------------------------------------------------------ */
+/* ---- a run ------------------------------------------------------------------------- */
 
 static void bring_up(struct world *w, struct h_qp *q, const struct h_qp *to, uint32_t from_ip,
 		     uint32_t to_ip)
@@ -566,7 +567,7 @@ static bool all_over(const struct world *w)
 	return true;
 }
 
-/* The peer uses a key that is not valid any more, or invalidates one that is not its to invalidate. */
+/* The peer uses a key that is no longer valid, or invalidates a key that it may not invalidate. */
 static void do_wrong(struct world *w)
 {
 	static const uint8_t opcodes[] = {

@@ -122,8 +122,9 @@ static void resize(struct sim_srq *s)
 }
 
 /*
- * What was taken and not polled counts: the CQs have room for so many. But each QP may keep one for a
- * message that goes on later, or never.
+ * Returns true if the program posts another receive. Receives that were taken and not polled count
+ * as posted, because the CQs have room for s->ring.depth completions. Each QP may additionally keep
+ * one receive for a message that continues later, or never.
  */
 bool srq_wants(const struct sim_srq *s)
 {

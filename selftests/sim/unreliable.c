@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * UC and UD: a message arrives or not, but what arrives was sent, whole. Without faults every message
- * that has a receive arrives, once and in order; with faults it may come late, or again.
+ * UC and UD: a message may be lost, but one that arrives is complete and as it was sent. Without
+ * faults every message that has a receive arrives once and in order; with faults it may arrive late
+ * or twice.
  */
 #include <endian.h>
 
@@ -158,7 +159,10 @@ void unreliable_failed(struct sim_qp *q, struct sim_op *op)
 		op_lose(q, op);
 }
 
-/* Behind an error the send queue stands still until the program, which has heard of all, goes on. */
+/*
+ * Moves a QP in SQE back to RTS, as the program does after an error once all work requests have
+ * completed.
+ */
 void unreliable_recover(struct sim_qp *q)
 {
 	if (!q->in_sqe || q->op_head != q->op_next || !q->sq_error)

@@ -51,8 +51,8 @@ static const struct flow flows[] = {
 	{ "rc_rnrfail", .late = 3 },
 	{ "rc_nakacc", .access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ },
 	{ "rc_nakrd", .region = 4096 },
-	/* A SEND that its receive has no room for is an invalid request (IBTA 9.7.4.1.6, 9.7.5.2.8); rxe
-	 * answers remote operational error. */
+	/* A SEND longer than its receive is an invalid request (IBTA 9.7.4.1.6, 9.7.5.2.8); rxe
+	 * responds with remote operational error. */
 	{ "rc_naklen", .receive = 16, .nak = XR_AETH_NAK | XR_NAK_INVALID_REQUEST },
 	{ "rc_naklen2", .receive = 1500, .nak = XR_AETH_NAK | XR_NAK_INVALID_REQUEST },
 	{ "rc_dead", .gone = true },
@@ -296,7 +296,7 @@ static uint32_t mtu_of(uint32_t bytes, uint32_t least)
 	return least;
 }
 
-/* What a packet carries that another of its message follows; else one that carries the longest payload */
+/* Derives the path MTU from FIRST and MIDDLE packets, or else from the longest payload. */
 static uint32_t path_mtu(void)
 {
 	uint32_t mtu = IBV_MTU_1024;
@@ -385,7 +385,10 @@ static bool same_syndrome(struct packet *ours, struct packet *theirs)
 	return got == ((want & XR_AETH_TYPE_MASK) == XR_AETH_NAK && flow->nak ? flow->nak : want);
 }
 
-/* The captured answer like ours; NULL: rxe did not send one. Duplicates are answered with the count of now. */
+/*
+ * Returns the captured response that equals ours, or NULL if rxe sent none. The MSN of a response
+ * to a duplicate is the current one.
+ */
 static struct packet *captured_answer(struct packet *ours)
 {
 	unsigned i;
@@ -448,7 +451,10 @@ static bool is_send(uint8_t op)
 	return op <= XR_OP_SEND_ONLY_IMM || op == XR_OP_SEND_LAST_INV || op == XR_OP_SEND_ONLY_INV;
 }
 
-/* The 40 bytes before a datagram: its IPv6 header, or in the last 20 its IPv4 header (IBTA A17.4.5) */
+/*
+ * Returns true if the 40 bytes before a datagram hold its IPv6 header, or its IPv4 header in the
+ * last 20 bytes (IBTA A17.4.5).
+ */
 static bool header_placed(struct packet *p, const struct xr_cqe *cqe)
 {
 	uint32_t len = is_v6(p) ? 40 : 20;
