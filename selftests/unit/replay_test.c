@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Captured connections of the Linux rxe driver, one side replaced by ours: its
- * responder must answer the captured requests as rxe did, its requester
- * must send what rxe sent. QP numbers and keys are ours, so they are exchanged before.
- * A table says of every capture what its responder was like; one that is not in it fails.
+ * Replays captured connections of the Linux rxe driver with our engine in place of one side: our
+ * responder must send the responses that rxe sent, our requester the requests that rxe sent. QP
+ * numbers and keys in the captured packets are replaced by ours first. A table describes the
+ * responder of each capture; a capture that is not in the table fails the test.
  * Run from the top of the tree, or with the directory of the captures as argument.
  */
 #include <dirent.h>
@@ -18,20 +18,20 @@
 #define ARENA (1 << 20)
 #define RECV_LEN 65536
 
-/* One direction of one connection, and what its responder was like */
+/* One direction of one connection, and the properties of its responder */
 struct flow {
-	const char *name;   /* of the capture */
-	uint32_t type;	    /* 0: RC */
-	uint32_t qpn, peer; /* requests are for qpn, answers for peer; 0: all are */
-	uint8_t from;	    /* last byte of the requester's address; 0: whichever it is */
-	bool both_ways;	    /* our requester can be tried as well */
-	bool gone;	    /* the responder has no such QP */
-	bool cut;	    /* the capture ends before the answer to its last packet */
-	bool fast;	 /* its region was registered by a work request: a peer may invalidate it */
-	uint32_t access; /* of its region; 0: everything */
+	const char *name;	  /* of the capture */
+	uint32_t type;		  /* 0: RC */
+	uint32_t qpn, peer;	  /* destination QPs of requests and of responses; 0: any */
+	uint8_t from;		  /* last byte of the requester's address; 0: any */
+	bool both_ways;		  /* replay to our requester, too */
+	bool gone;		  /* the responder has no such QP */
+	bool cut;		  /* the capture ends before the response to its last packet */
+	bool fast;		  /* fast-registered region: the peer may invalidate it */
+	uint32_t access;	  /* of the region; 0: all remote access */
 	uint32_t region, receive; /* bytes; 0: ARENA, RECV_LEN */
-	unsigned late;		  /* so many requests come before the first receive is posted */
-	uint8_t nak;		  /* we answer this syndrome where rxe has another NAK */
+	unsigned late;		  /* number of requests before the first receive is posted */
+	uint8_t nak;		  /* our syndrome if it differs from the NAK of rxe */
 };
 
 /* clang-format off */
@@ -51,8 +51,10 @@ static const struct flow flows[] = {
 	{ "rc_rnrfail", .late = 3 },
 	{ "rc_nakacc", .access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ },
 	{ "rc_nakrd", .region = 4096 },
-	/* A SEND longer than its receive is an invalid request (IBTA 9.7.4.1.6, 9.7.5.2.8); rxe
-	 * responds with remote operational error. */
+	/*
+	 * A SEND longer than its receive is an invalid request (IBTA 9.7.4.1.6, 9.7.5.2.8); rxe
+	 * sends a NAK for a remote operational error.
+	 */
 	{ "rc_naklen", .receive = 16, .nak = XR_AETH_NAK | XR_NAK_INVALID_REQUEST },
 	{ "rc_naklen2", .receive = 1500, .nak = XR_AETH_NAK | XR_NAK_INVALID_REQUEST },
 	{ "rc_dead", .gone = true },
@@ -73,7 +75,7 @@ static const struct flow flows[] = {
 	{ "cm_udaddy", .type = XR_QPT_UD, .qpn = 0x28 },
 	{ "cm_udaddy", .type = XR_QPT_UD, .qpn = 0x29 },
 	{ "cm_mckey", .type = XR_QPT_UD },
-	/* datagrams of connection managers, from queue pair 1 to queue pair 1 */
+	/* MADs of connection managers, from QP 1 to QP 1 */
 	{ "cm_rping", .type = XR_QPT_UD, .qpn = XR_GSI_QPN, .peer = XR_GSI_QPN, .from = 1 },
 	{ "cm_rping", .type = XR_QPT_UD, .qpn = XR_GSI_QPN, .peer = XR_GSI_QPN, .from = 2 },
 	{ "cm_udaddy", .type = XR_QPT_UD, .qpn = XR_GSI_QPN, .from = 1 },
@@ -88,7 +90,7 @@ struct packet {
 	uint8_t data[XT_MAX_FRAME];
 	uint32_t len;
 	struct xr_meta meta;
-	bool request, answered;
+	bool request, matched;
 };
 
 static const struct flow *flow;
@@ -97,10 +99,10 @@ static unsigned count;
 static uint8_t arena[ARENA];
 static struct h_mr mr;
 static uint32_t key;
-static uint64_t base; /* address that the captured requests call the arena's start */
+static uint64_t base; /* remote address of the captured requests that maps to arena[0] */
 static const char *dir = "selftests/pcaps";
 
-/* ---- looking at packets ------------------------------------------------------ */
+/* ---- packet fields ------------------------------------------------------- */
 
 static uint32_t be32(const uint8_t *p)
 {
@@ -123,7 +125,7 @@ static uint8_t *bth(struct packet *p)
 	return p->data + p->meta.bth_off;
 }
 
-/* The operation, whatever the transport class */
+/* The opcode without the transport class */
 static uint8_t opcode(struct packet *p)
 {
 	return bth(p)[0] & ~XR_CLASS_MASK;
@@ -146,7 +148,7 @@ static uint32_t msn(struct packet *p)
 	return be32(ext(p, XR_EXT_AETH)) & XR_PSN_MASK;
 }
 
-/* The RETH or AtomicETH, which begin alike; NULL: none */
+/* The RETH or AtomicETH, which start with the same fields; NULL: none */
 static uint8_t *remote(struct packet *p)
 {
 	uint8_t *at = ext(p, XR_EXT_RETH);
@@ -162,7 +164,7 @@ static bool parse(struct packet *p)
 		return false;
 	p->meta = f.meta;
 	p->request = xr_opcodes[bth(p)[0]].flags & XR_OPF_REQUEST;
-	p->answered = false;
+	p->matched = false;
 	return true;
 }
 
@@ -214,7 +216,7 @@ static bool load(void)
 	return count;
 }
 
-/* The capture's lowest remote address becomes the arena's start. */
+/* Maps the lowest remote address of the capture, rounded down to a page, to arena[0]. */
 static void find_base(void)
 {
 	unsigned i;
@@ -239,14 +241,14 @@ static struct packet *first_request(void)
 	return NULL;
 }
 
-/* As the packet was sent, or as its answer would be */
-static struct xt_path path_of(const struct packet *p, bool answer)
+/* The path of the packet, or of a response to it. @response swaps the addresses. */
+static struct xt_path path_of(const struct packet *p, bool response)
 {
 	const uint8_t *ip = p->data + p->meta.ip_off;
 	struct xt_path path = { .ip_version = is_v6(p) ? 6 : 4 };
 
-	path.sgid = address(p, !answer);
-	path.dgid = address(p, answer);
+	path.sgid = address(p, !response);
+	path.dgid = address(p, response);
 	path.hop_limit = is_v6(p) ? ip[7] : ip[8];
 	path.traffic_class = is_v6(p) ? (uint8_t)(ip[0] << 4 | ip[1] >> 4) : ip[1];
 	return path;
@@ -268,7 +270,7 @@ static uint32_t mask_of(uint32_t state, struct xr_qp_attr *attr)
 	return mask;
 }
 
-/* Up to RTS, as the capture's responder or requester */
+/* Connects the QP in the role of the captured responder or requester. */
 static void connect(struct h_qp *q, uint32_t mtu, bool responder)
 {
 	struct packet *p = first_request();
@@ -285,7 +287,8 @@ static void connect(struct h_qp *q, uint32_t mtu, bool responder)
 		attr.timeout = 0;
 		if (flow->type == XR_QPT_UD)
 			attr.qkey = be32(ext(p, XR_EXT_DETH));
-		TAP_OK(!xt_qp_modify(q->qp, &attr, mask, &path, 4096, 0), "to state %u", state);
+		TAP_OK(!xt_qp_modify(q->qp, &attr, mask, &path, 4096, 0), "modify to state %u",
+		       state);
 	}
 }
 
@@ -312,9 +315,9 @@ static uint32_t path_mtu(void)
 	return mtu;
 }
 
-/* ---- our responder ----------------------------------------------------------- */
+/* ---- our responder ------------------------------------------------------- */
 
-/* Memory as the captured answer to a READ or atomic shows it */
+/* Fills memory with the values of the captured response to a READ or atomic. */
 static void preload(struct packet *request)
 {
 	uint32_t at = be64(remote(request)) - base, number = psn(request), i;
@@ -339,7 +342,7 @@ static void preload(struct packet *request)
 	}
 }
 
-/* An atomic's effect on what was preloaded */
+/* True if the atomic changed the preloaded value @before as it should. */
 static bool took_effect(struct packet *p, uint64_t before)
 {
 	uint8_t *at = ext(p, XR_EXT_ATOMICETH);
@@ -353,7 +356,7 @@ static bool took_effect(struct packet *p, uint64_t before)
 	return now == want;
 }
 
-/* What makes a request ours: the QP it is for, and its key */
+/* Replaces the destination QP and keys of a captured packet by ours. */
 static void retarget(struct packet *p, uint32_t qpn)
 {
 	struct xt_seg whole = { p->data, p->len };
@@ -375,7 +378,7 @@ static uint8_t syndrome(struct packet *p)
 	return aeth ? aeth[0] : 0;
 }
 
-/* rxe gives no credits, hence compared without; a NAK where we answer another for a reason */
+/* Ignores credits, which rxe does not send, and allows for flow->nak. */
 static bool same_syndrome(struct packet *ours, struct packet *theirs)
 {
 	uint8_t want = syndrome(theirs), got = syndrome(ours);
@@ -389,7 +392,7 @@ static bool same_syndrome(struct packet *ours, struct packet *theirs)
  * Returns the captured response that equals ours, or NULL if rxe sent none. The MSN of a response
  * to a duplicate is the current one.
  */
-static struct packet *captured_answer(struct packet *ours)
+static struct packet *captured_response(struct packet *ours)
 {
 	unsigned i;
 
@@ -403,9 +406,9 @@ static struct packet *captured_answer(struct packet *ours)
 	return NULL;
 }
 
-static bool same_answer(struct packet *ours)
+static bool same_response(struct packet *ours)
 {
-	struct packet *theirs = captured_answer(ours);
+	struct packet *theirs = captured_response(ours);
 	struct xt_path path = path_of(ours, false), captured;
 
 	if (!theirs || theirs->meta.payload_len != ours->meta.payload_len)
@@ -418,13 +421,13 @@ static bool same_answer(struct packet *ours)
 		return false;
 	if (ext(ours, XR_EXT_AETH) && msn(ours) < msn(theirs))
 		return false;
-	theirs->answered = true;
+	theirs->matched = true;
 	return opcode(ours) != XR_OP_ATOMIC_ACK ||
 	       be64(ext(ours, XR_EXT_ATOMICACKETH)) == be64(ext(theirs, XR_EXT_ATOMICACKETH));
 }
 
-/* Answers of rxe's that none of ours was like. Its repetitions count once. */
-static unsigned missing_answers(void)
+/* Number of captured responses that we did not send. Repeated ones count once. */
+static unsigned missing_responses(void)
 {
 	unsigned i, missing = 0;
 
@@ -437,8 +440,8 @@ static unsigned missing_answers(void)
 			if (!first->request && opcode(first) == opcode(p) && psn(first) == psn(p) &&
 			    syndrome(first) == syndrome(p))
 				break;
-		if (!first->answered) {
-			printf("# no answer like packet %u: opcode %02x psn %06x syndrome %02x\n",
+		if (!first->matched) {
+			printf("# no response like packet %u: opcode %02x psn %06x syndrome %02x\n",
 			       i, opcode(p), psn(p), syndrome(p));
 			missing++;
 		}
@@ -464,7 +467,7 @@ static bool header_placed(struct packet *p, const struct xr_cqe *cqe)
 	       cqe->src_qpn == (be32(ext(p, XR_EXT_DETH) + 4) & XR_QPN_MASK);
 }
 
-/* What a request must have put where: WRITEs into the arena, SENDs into receives */
+/* True if the payload is in memory: WRITEs at their address, SENDs in a completed receive. */
 static bool placed(struct packet *p, struct harness *h)
 {
 	static uint64_t va;
@@ -496,7 +499,7 @@ static bool placed(struct packet *p, struct harness *h)
 	       (flow->type != XR_QPT_UD || header_placed(p, &cqe));
 }
 
-/* The number of the request behind this one */
+/* The PSN of the next request */
 static uint32_t next_psn(struct packet *p, uint32_t mtu)
 {
 	uint32_t bytes = 128u << mtu, len = 0;
@@ -510,7 +513,7 @@ struct replay {
 	struct harness *h;
 	struct h_qp q;
 	uint32_t mtu, expected;
-	unsigned requests, answers, wrong, misplaced;
+	unsigned requests, responses, wrong, misplaced;
 };
 
 static void begin_replay(struct replay *r)
@@ -549,7 +552,7 @@ static void end_replay(struct replay *r)
 	h_free(r->h);
 }
 
-/* Whether the request is the one that the responder waits for, and there is room for it */
+/* True if the request has the expected PSN and is not to be refused. */
 static bool accepted(struct replay *r, struct packet *p)
 {
 	return (flow->type == XR_QPT_UD || psn(p) == r->expected) && r->requests > flow->late &&
@@ -563,7 +566,7 @@ static void post_receive(struct replay *r, unsigned id)
 			    flow->receive ? flow->receive : RECV_LEN, key);
 }
 
-static void check_answers(struct replay *r, unsigned request)
+static void check_responses(struct replay *r, unsigned request)
 {
 	static struct packet ours;
 	unsigned k;
@@ -571,12 +574,12 @@ static void check_answers(struct replay *r, unsigned request)
 	for (k = 0; k < r->h->sent_count; k++) {
 		memcpy(ours.data, r->h->sent[k].data, r->h->sent[k].len);
 		ours.len = r->h->sent[k].len;
-		if (!parse(&ours) || !same_answer(&ours)) {
-			printf("# answer to request %u: opcode %02x psn %06x syndrome %02x\n",
+		if (!parse(&ours) || !same_response(&ours)) {
+			printf("# response to request %u: opcode %02x psn %06x syndrome %02x\n",
 			       request, opcode(&ours), psn(&ours), syndrome(&ours));
 			r->wrong++;
 		}
-		r->answers++;
+		r->responses++;
 	}
 }
 
@@ -602,7 +605,7 @@ static void replay_request(struct replay *r, struct packet *p)
 			r->misplaced += !took_effect(p, before);
 	}
 	if (!flow->cut || p != &packets[count - 1])
-		check_answers(r, p - packets);
+		check_responses(r, p - packets);
 }
 
 static void replay_to_responder(void)
@@ -614,17 +617,17 @@ static void replay_to_responder(void)
 	for (i = 0; i < count; i++)
 		if (packets[i].request)
 			replay_request(&r, &packets[i]);
-	TAP_OK(r.requests && !r.wrong && !missing_answers(),
-	       "%s: %u requests get the %u answers that rxe gave", flow->name, r.requests,
-	       r.answers);
-	TAP_OK(!r.misplaced, "%s: all payload is where it belongs", flow->name);
+	TAP_OK(r.requests && !r.wrong && !missing_responses(),
+	       "%s: responses to %u requests match the %u of rxe", flow->name, r.requests,
+	       r.responses);
+	TAP_OK(!r.misplaced, "%s: all payload is placed correctly", flow->name);
 	if (flow->fast)
 		TAP_OK(mr.key->entry.state == XR_KEY_FREE, "%s: the key was invalidated",
 		       flow->name);
 	end_replay(&r);
 }
 
-/* ---- our requester ----------------------------------------------------------- */
+/* ---- our requester ------------------------------------------------------- */
 
 static uint8_t wr_opcode(uint8_t op, bool imm)
 {
@@ -637,7 +640,7 @@ static uint8_t wr_opcode(uint8_t op, bool imm)
 	return op == XR_OP_CMP_SWAP ? XR_WR_ATOMIC_CMP_AND_SWP : XR_WR_ATOMIC_FETCH_AND_ADD;
 }
 
-/* Posts the message that begins with packet i; returns the packet behind its last one. */
+/* Posts the message that starts with packet i. Returns the index after its last packet. */
 static unsigned post_message(struct h_qp *q, unsigned i, uint32_t *off)
 {
 	struct packet *first = &packets[i], *p;
@@ -679,7 +682,7 @@ static unsigned post_message(struct h_qp *q, unsigned i, uint32_t *off)
 	return i + 1;
 }
 
-/* From the BTH to the end; destination QP and who asks for acknowledgements may differ. */
+/* Compares opcode, PSN, extended headers and payload; destination QP and AckReq may differ. */
 static bool same_request(struct packet *ours, struct packet *theirs)
 {
 	unsigned from = theirs->meta.bth_off;
@@ -702,7 +705,7 @@ static struct packet *captured_request(uint32_t number)
 	return NULL;
 }
 
-/* Takes what our requester sent, and gives it the captured answers. */
+/* Compares the packets of our requester with the captured ones, then feeds it all responses. */
 static void exchange(struct harness *h, struct h_qp *q, unsigned *same, unsigned *wrong)
 {
 	static struct packet ours;
@@ -741,7 +744,7 @@ static void replay_to_requester(void)
 	connect(&q, path_mtu(), false);
 	next = psn(first_request());
 	while (i < count) {
-		/* repetitions are posted once */
+		/* Retransmitted requests are posted once. */
 		if (!packets[i].request || psn(&packets[i]) != next) {
 			i++;
 			continue;
@@ -750,7 +753,7 @@ static void replay_to_requester(void)
 		posted++;
 		xt_qp_doorbell(q.qp, h->now);
 		xt_engine_run(h->engine, h->now);
-		/* the next message begins behind what was sent now */
+		/* The next message starts after the PSNs sent so far. */
 		next = h->psns[xt_qp_info(q.qp)->slot].next;
 		exchange(h, &q, &same, &wrong);
 		while (h_poll(h, &cqe))
@@ -758,13 +761,13 @@ static void replay_to_requester(void)
 		i++;
 	}
 	TAP_OK(same && !wrong, "%s: our requester sends the same %u packets", flow->name, same);
-	TAP_OK(posted && done == posted, "%s: its %u requests complete by rxe's answers",
+	TAP_OK(posted && done == posted, "%s: its %u requests complete with the responses of rxe",
 	       flow->name, posted);
 	h_destroy(&q);
 	h_free(h);
 }
 
-/* ---- all of them ---------------------------------------------------------------- */
+/* ---- all captures -------------------------------------------------------- */
 
 static bool is_capture(const char *file, const char *name)
 {

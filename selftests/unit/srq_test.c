@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Shared receive queues: who takes what, the limit and its event, another size, indices that are
- * corrupt, and how a QP leaves. The senders reach their peers by the direct way.
+ * Shared receive queues: order of receives, limit event, resize, corrupt indices, last WQE
+ * event. The senders use loopback.
  */
 #include <errno.h>
 
@@ -26,7 +26,7 @@ struct pairs {
 	struct harness *h;
 	struct xt_srq srq;
 	struct xr_queue *ring;
-	struct h_qp from[PAIRS], to[PAIRS]; /* to: with the SRQ */
+	struct h_qp from[PAIRS], to[PAIRS]; /* to: QPs with the SRQ */
 };
 
 static void connect(struct h_qp *q, uint32_t to)
@@ -89,7 +89,7 @@ static void post(struct pairs *p, uint64_t first, unsigned n, uint32_t lkey)
 		h_post_to(p->ring, p->srq.depth, first, BASE + 1000 * (first % 16), 1000, lkey);
 }
 
-/* One byte of that value, from pair i; runs until nothing is left to do. */
+/* Sends one byte from pair @i and runs the engine until it is idle. */
 static void send_value(struct pairs *p, unsigned i, uint8_t value)
 {
 	struct harness *h = p->h;
@@ -107,7 +107,7 @@ static void send_value(struct pairs *p, unsigned i, uint8_t value)
 	}
 }
 
-/* The next completion of a receive; those of sends are passed over. */
+/* Polls the next completion of a receive, skipping those of sends. */
 static bool received(struct pairs *p, struct xr_cqe *cqe)
 {
 	while (h_poll(p->h, cqe))
@@ -116,7 +116,7 @@ static bool received(struct pairs *p, struct xr_cqe *cqe)
 	return false;
 }
 
-static bool takes(struct pairs *p, unsigned i, uint64_t wr_id, uint8_t value)
+static bool receives(struct pairs *p, unsigned i, uint64_t wr_id, uint8_t value)
 {
 	struct xr_cqe cqe;
 
@@ -137,25 +137,26 @@ static void test_sharing(void)
 	unsigned i;
 
 	post(p, 0, DEPTH, key);
-	TAP_OK(takes(p, 1, 0, 50) && takes(p, 0, 1, 51) && takes(p, 1, 2, 52) && takes(p, 2, 3, 53),
-	       "QPs take in the order of their messages");
-	TAP_OK(p->ring->consumer == 4, "slots are free when they are taken");
+	TAP_OK(receives(p, 1, 0, 50) && receives(p, 0, 1, 51) && receives(p, 1, 2, 52) &&
+		       receives(p, 2, 3, 53),
+	       "messages of all QPs use receives in the order of arrival");
+	TAP_OK(p->ring->consumer == 4, "an entry is free as soon as a message uses it");
 	post(p, 8, 4, key);
-	for (i = 4; i < 12 && takes(p, i % PAIRS, i, i); i++)
+	for (i = 4; i < 12 && receives(p, i % PAIRS, i, i); i++)
 		;
 	TAP_OK(i == 12, "the ring wraps");
 	send_value(p, 0, 60);
-	TAP_OK(h_poll(p->h, &cqe) && cqe.status == 0, "(the last send's completion)");
+	TAP_OK(h_poll(p->h, &cqe) && cqe.status == 0, "the send of the previous message completes");
 	while (h_poll(p->h, &cqe))
 		;
 	TAP_OK(cqe.status == IBV_WC_RNR_RETRY_EXC_ERR && p->h->engine->counters.rnr_naks_sent == 2,
-	       "none left: RNR");
+	       "an empty SRQ: RNR NAKs until the retries are exhausted");
 	TAP_OK(state_of(&p->to[0]) == XR_QPS_RTS && !p->h->events[IBV_EVENT_SRQ_LIMIT_REACHED],
-	       "which harms no receiver, and there is no limit");
+	       "the receiving QP stays in RTS, and there is no limit event");
 	end(p);
 }
 
-/* The SRQ's PD counts, whatever the QPs' (IBTA 10.2.9) */
+/* L_Keys are checked against the PD of the SRQ, not of the QP (IBTA 10.2.9). */
 static void test_pd(void)
 {
 	struct pairs *p = begin();
@@ -164,11 +165,11 @@ static void test_pd(void)
 	p->srq.pd = OTHER_PD;
 	post(p, 1, 1, other_key);
 	post(p, 2, 1, key);
-	TAP_OK(takes(p, 0, 1, 9), "an L_Key of the SRQ's PD");
+	TAP_OK(receives(p, 0, 1, 9), "an L_Key of the SRQ's PD is accepted");
 	send_value(p, 1, 10);
 	TAP_OK(received(p, &cqe) && cqe.wr_id == 2 && cqe.status == IBV_WC_LOC_PROT_ERR &&
 		       state_of(&p->to[1]) == XR_QPS_ERR && state_of(&p->to[0]) == XR_QPS_RTS,
-	       "one of the QP's PD fails the QP that met it");
+	       "an L_Key of another PD fails only the QP that uses the receive");
 	end(p);
 }
 
@@ -178,16 +179,19 @@ static void test_limit(void)
 	unsigned *event = &p->h->events[IBV_EVENT_SRQ_LIMIT_REACHED];
 
 	post(p, 0, 6, key);
-	TAP_OK(!xt_srq_arm(&p->srq, 4) && p->srq.limit == 4, "armed");
-	TAP_OK(takes(p, 0, 0, 1) && takes(p, 1, 1, 2) && !*event, "as many as the limit are left");
-	TAP_OK(takes(p, 2, 2, 3) && *event == 1 && !p->srq.limit, "one less: the event");
-	TAP_OK(takes(p, 0, 3, 4) && *event == 1, "once");
-	TAP_OK(xt_srq_arm(&p->srq, 3) && !p->srq.limit, "reached when armed: told at once");
-	TAP_OK(!xt_srq_arm(&p->srq, 2), "armed again");
+	TAP_OK(!xt_srq_arm(&p->srq, 4) && p->srq.limit == 4, "xt_srq_arm() sets the limit");
+	TAP_OK(receives(p, 0, 0, 1) && receives(p, 1, 1, 2) && !*event,
+	       "no event while as many receives as the limit are left");
+	TAP_OK(receives(p, 2, 2, 3) && *event == 1 && !p->srq.limit,
+	       "event when fewer than the limit are left");
+	TAP_OK(receives(p, 0, 3, 4) && *event == 1, "the limit event is sent once");
+	TAP_OK(xt_srq_arm(&p->srq, 3) && !p->srq.limit,
+	       "xt_srq_arm() reports a limit that is already reached");
+	TAP_OK(!xt_srq_arm(&p->srq, 2), "the SRQ can be armed again");
 	post(p, 6, 2, key);
-	TAP_OK(takes(p, 0, 4, 5) && takes(p, 0, 5, 6) && *event == 1,
-	       "what was posted since counts");
-	TAP_OK(!xt_srq_arm(&p->srq, 0) && takes(p, 0, 6, 7) && *event == 1, "disarmed");
+	TAP_OK(receives(p, 0, 4, 5) && receives(p, 0, 5, 6) && *event == 1,
+	       "receives posted after arming count");
+	TAP_OK(!xt_srq_arm(&p->srq, 0) && receives(p, 0, 6, 7) && *event == 1, "limit 0 disarms");
 	end(p);
 }
 
@@ -198,23 +202,24 @@ static void test_resize(void)
 
 	large = h_queue(32, xr_recv_stride(H_SGE));
 	post(p, 0, 5, key);
-	TAP_OK(takes(p, 0, 0, 1), "(one taken)");
-	TAP_OK(srq_resize(&p->srq, small, 2) == -EINVAL && takes(p, 0, 1, 2),
-	       "what is posted does not fit: as it was");
+	TAP_OK(receives(p, 0, 0, 1), "one receive is used");
+	TAP_OK(srq_resize(&p->srq, small, 2) == -EINVAL && receives(p, 0, 1, 2),
+	       "a resize below the number of posted receives fails and changes nothing");
 	TAP_OK(!srq_resize(&p->srq, large, 32) && large->producer == 3 && !large->consumer,
-	       "a larger ring");
+	       "resize to a larger ring keeps the posted receives");
 	p->ring = large;
 	post(p, 5, 20, key);
-	TAP_OK(takes(p, 1, 2, 3) && takes(p, 2, 3, 4) && takes(p, 1, 4, 5) && takes(p, 1, 5, 6),
-	       "nothing is lost, and more fits");
+	TAP_OK(receives(p, 1, 2, 3) && receives(p, 2, 3, 4) && receives(p, 1, 4, 5) &&
+		       receives(p, 1, 5, 6),
+	       "the larger ring delivers old and new receives");
 	old->producer += 1000;
-	TAP_OK(takes(p, 1, 6, 7), "the old ring is not read any more");
+	TAP_OK(receives(p, 1, 6, 7), "the old ring is no longer read");
 	free(old);
 	free(small);
 	end(p);
 }
 
-/* What is taken and posted while entries are copied to another ring */
+/* Receives used and posted while entries are copied to another ring */
 static void test_move(void)
 {
 	struct pairs *p = begin();
@@ -222,19 +227,21 @@ static void test_move(void)
 	struct xt_srq_move m;
 
 	post(p, 0, 5, key);
-	TAP_OK(takes(p, 0, 0, 1) && !xt_srq_move_begin(&p->srq, large, 32, &m), "a move begins");
+	TAP_OK(receives(p, 0, 0, 1) && !xt_srq_move_begin(&p->srq, large, 32, &m), "a move begins");
 	xt_srq_move_copy(&p->srq, &m);
-	TAP_OK(takes(p, 1, 1, 2) && takes(p, 0, 2, 3), "messages take from the old ring meanwhile");
+	TAP_OK(receives(p, 1, 1, 2) && receives(p, 0, 2, 3),
+	       "messages use receives of the old ring during the move");
 	post(p, 5, 1, key);
 	TAP_OK(xt_srq_move_end(&p->srq, &m) == -EINVAL && p->srq.queue == old,
-	       "who posts there meanwhile has it stay");
-	TAP_OK(!xt_srq_move_begin(&p->srq, large, 32, &m), "(again)");
+	       "move_end fails if receives were posted during the move");
+	TAP_OK(!xt_srq_move_begin(&p->srq, large, 32, &m), "a second move begins");
 	xt_srq_move_copy(&p->srq, &m);
-	TAP_OK(takes(p, 0, 3, 4) && !xt_srq_move_end(&p->srq, &m) && large->producer == 3 &&
+	TAP_OK(receives(p, 0, 3, 4) && !xt_srq_move_end(&p->srq, &m) && large->producer == 3 &&
 		       large->consumer == 1,
-	       "a move ends");
+	       "move_end succeeds and skips the receives used during the move");
 	p->ring = large;
-	TAP_OK(takes(p, 1, 4, 5) && takes(p, 0, 5, 6), "nothing is lost, or taken twice");
+	TAP_OK(receives(p, 1, 4, 5) && receives(p, 0, 5, 6),
+	       "a move neither loses nor duplicates a receive");
 	free(old);
 	end(p);
 }
@@ -246,20 +253,20 @@ static void test_corrupt(void)
 		 *fatal = &p->h->events[IBV_EVENT_QP_FATAL];
 
 	post(p, 0, 2, key);
-	TAP_OK(takes(p, 0, 0, 1), "(one taken)");
+	TAP_OK(receives(p, 0, 0, 1), "one receive is used");
 	p->ring->producer += DEPTH + 1;
-	TAP_OK(takes(p, 0, 1, 2) && !*error, "(the other, that was seen before)");
+	TAP_OK(receives(p, 0, 1, 2) && !*error, "a receive seen before the corruption can be used");
 	send_value(p, 0, 3);
 	TAP_OK(*error == 1 && *fatal == 1 && state_of(&p->to[0]) == XR_QPS_ERR,
-	       "corrupt indices: the SRQ's event, and the QP's that met them");
+	       "corrupt indices raise SRQ_ERR, and QP_FATAL for the QP that needs a receive");
 	p->ring->producer = 2;
 	post(p, 2, 1, key);
 	send_value(p, 1, 4);
 	TAP_OK(*error == 1 && *fatal == 2 && state_of(&p->to[1]) == XR_QPS_ERR,
-	       "the SRQ stays dead: the next QP that wants a receive fails");
-	TAP_OK(state_of(&p->to[2]) == XR_QPS_RTS, "one that wants none goes on");
+	       "the SRQ stays in error: the next QP that needs a receive fails");
+	TAP_OK(state_of(&p->to[2]) == XR_QPS_RTS, "a QP that needs no receive stays in RTS");
 	TAP_OK(!xt_srq_arm(&p->srq, 8) && srq_resize(&p->srq, p->ring, DEPTH) == -EINVAL,
-	       "and nothing can be done about it");
+	       "an SRQ in error cannot be resized or raise a limit event");
 	end(p);
 }
 
@@ -274,11 +281,11 @@ static void test_bad_entry(void)
 	send_value(p, 0, 1);
 	TAP_OK(received(p, &cqe) && cqe.wr_id == 0 && cqe.status == IBV_WC_LOC_QP_OP_ERR,
 	       "an entry with too many elements completes with an error");
-	TAP_OK(takes(p, 1, 1, 2), "and the next is another QP's");
+	TAP_OK(receives(p, 1, 1, 2), "another QP uses the next entry");
 	end(p);
 }
 
-/* A message that stops half way */
+/* A QP that fails in the middle of a message */
 static void test_last_wqe(void)
 {
 	struct pairs *p = begin();
@@ -288,20 +295,22 @@ static void test_last_wqe(void)
 
 	post(p, 0, 3, key);
 	TAP_OK(xt_rq_take(p->to[0].qp, &fault) == XT_TAKE_OK && p->ring->consumer == 1,
-	       "a message has begun");
+	       "the first packet of a message takes a receive");
 	h_modify(&p->to[0], XR_QPS_ERR);
 	TAP_OK(received(p, &cqe) && cqe.wr_id == 0 && cqe.status == IBV_WC_WR_FLUSH_ERR &&
 		       cqe.qpn == p->to[0].qpn && !received(p, &cqe),
-	       "ERR flushes the receive that was taken, and no other");
-	TAP_OK(*last == 1, "then it is the last");
+	       "ERR flushes only the receive in use");
+	TAP_OK(*last == 1, "ERR raises QP_LAST_WQE_REACHED");
 	h_modify(&p->to[0], XR_QPS_ERR);
 	xt_qp_doorbell(p->to[0].qp, p->h->now);
-	TAP_OK(*last == 1 && p->ring->consumer == 1 && !received(p, &cqe), "once");
+	TAP_OK(*last == 1 && p->ring->consumer == 1 && !received(p, &cqe),
+	       "QP_LAST_WQE_REACHED is raised once");
 	h_modify(&p->to[1], XR_QPS_ERR);
-	TAP_OK(*last == 2 && !received(p, &cqe), "a QP that had taken none says so, too");
+	TAP_OK(*last == 2 && !received(p, &cqe),
+	       "QP_LAST_WQE_REACHED is raised without a receive in use, too");
 	h_modify(&p->from[0], XR_QPS_ERR);
-	TAP_OK(*last == 2, "a QP without an SRQ does not");
-	TAP_OK(takes(p, 2, 1, 5), "the others go on");
+	TAP_OK(*last == 2, "QP_LAST_WQE_REACHED is not raised for a QP without an SRQ");
+	TAP_OK(receives(p, 2, 1, 5), "other QPs continue to use the SRQ");
 	end(p);
 }
 
@@ -329,10 +338,11 @@ static void test_creation(void)
 	struct xt_qp *qp;
 
 	xt_srq_init(&srq, rings[2], 4, 1, 1);
-	TAP_OK(xt_qp_create(h->engine, &init, &qp) == -EINVAL, "an SRQ and an RQ: refused");
+	TAP_OK(xt_qp_create(h->engine, &init, &qp) == -EINVAL,
+	       "a QP with an SRQ and an RQ is refused");
 	init.rq = NULL;
 	TAP_OK(!xt_qp_create(h->engine, &init, &qp) && xt_qp_info(qp)->state == XR_QPS_RESET,
-	       "an SRQ alone");
+	       "a QP with an SRQ and no RQ is created");
 	xt_qp_destroy(qp);
 	h_free(h);
 	free(rings[0]);

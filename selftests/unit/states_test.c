@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * QP states: every pair of states with every attribute, required, allowed or not, for each type;
- * limits of values; QP numbers and their reuse.
+ * QP states: all transitions with each attribute required, optional or not allowed, for each QP
+ * type; limits of attribute values; QP numbers and their reuse.
  */
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -96,7 +96,7 @@ static struct xt_qp *new_qp(void)
 	return xt_qp_create(engine, &init, &qp) ? NULL : qp;
 }
 
-/* ---- transitions ------------------------------------------------------------------------- */
+/* ---- transitions --------------------------------------------------------- */
 
 /* In the order of enum ibv_qp_attr_mask, without IBV_QP_STATE */
 static const struct {
@@ -127,7 +127,7 @@ static const struct {
 };
 #define ATTRIBUTES (sizeof(attributes) / sizeof(attributes[0]))
 
-/* IBTA table 91, as Linux has it */
+/* IBTA table 91, as implemented by Linux */
 struct row {
 	uint32_t from, to;
 	const char *required, *optional;
@@ -267,8 +267,8 @@ static int move(struct xt_qp *qp, uint32_t to)
 	return modify(qp, &attr, IBV_QP_STATE | mask_of(find_row(from, to)->required));
 }
 
-/* SQE is where a work request leads that makes no sense. */
-static void post_nonsense(struct xt_qp *qp)
+/* An invalid opcode moves an unreliable QP to SQE. */
+static void post_invalid(struct xt_qp *qp)
 {
 	struct xr_send_wqe *w = (struct xr_send_wqe *)(sq_ring + 1);
 
@@ -279,7 +279,7 @@ static void post_nonsense(struct xt_qp *qp)
 	xt_engine_run(engine, 1);
 }
 
-/* A QP in the state */
+/* Returns a new QP in @state. */
 static struct xt_qp *qp_in(uint32_t state)
 {
 	static const uint32_t way[] = { XR_QPS_INIT, XR_QPS_RTR, XR_QPS_RTS, XR_QPS_SQD };
@@ -288,7 +288,7 @@ static struct xt_qp *qp_in(uint32_t state)
 
 	for (i = 0; i < 4 && xt_qp_info(qp)->state != state; i++) {
 		if (state == XR_QPS_SQE && xt_qp_info(qp)->state == XR_QPS_RTS)
-			post_nonsense(qp);
+			post_invalid(qp);
 		else if (state == XR_QPS_ERR && i)
 			move(qp, XR_QPS_ERR);
 		else
@@ -314,7 +314,7 @@ static int attempt(uint32_t from, uint32_t to, uint32_t mask)
 	return err;
 }
 
-/* How many attributes, each tried alone against what the row says, are answered wrong */
+/* Number of attributes that, toggled alone in the required mask, give a wrong result */
 static unsigned wrong_attributes(const struct row *row)
 {
 	uint32_t required = mask_of(row->required), optional = mask_of(row->optional);
@@ -341,7 +341,7 @@ static void test_transitions(void)
 	uint32_t from, to;
 
 	for (from = XR_QPS_RESET; from <= XR_QPS_ERR; from++) {
-		/* reliable types never are in SQE */
+		/* RC QPs are never in SQE. */
 		if (from == XR_QPS_SQE && qp_type == XR_QPT_RC)
 			continue;
 		for (to = XR_QPS_RESET; to <= XR_QPS_ERR + 1; to++) {
@@ -358,7 +358,7 @@ static void test_transitions(void)
 	}
 }
 
-/* ---- values --------------------------------------------------------------------------------- */
+/* ---- values -------------------------------------------------------------- */
 
 static void test_values(void)
 {
@@ -397,7 +397,7 @@ static void test_values(void)
 		uint32_t mask = IBV_QP_STATE | limits[i].bit |
 				mask_of(find_row(limits[i].from, limits[i].to)->required);
 		struct xt_qp *qp = qp_in(limits[i].from);
-		/* those of the address are a byte wide; little-endian */
+		/* Fields of the AH attributes are one byte wide; values are little-endian. */
 		size_t size = limits[i].bit == IBV_QP_AV ? 1 : 4;
 		int bad, good;
 
@@ -405,8 +405,8 @@ static void test_values(void)
 		bad = modify(qp, &attr, mask);
 		memcpy((uint8_t *)&attr + limits[i].field, &limits[i].good, size);
 		good = modify(qp, &attr, mask);
-		TAP_OK(bad == -EINVAL && good == 0, "%s: %u is refused, %u taken", limits[i].what,
-		       limits[i].bad, limits[i].good);
+		TAP_OK(bad == -EINVAL && good == 0, "%s: %u is refused, %u accepted",
+		       limits[i].what, limits[i].bad, limits[i].good);
 		xt_qp_destroy(qp);
 	}
 }
@@ -419,18 +419,20 @@ static void test_path(void)
 	struct xt_qp *qp = qp_in(XR_QPS_INIT);
 	struct xr_qp_entry entry;
 
-	TAP_OK(xt_qp_modify(qp, &attr, mask, NULL, 4096, 1) == -EINVAL, "an address wants a path");
+	TAP_OK(xt_qp_modify(qp, &attr, mask, NULL, 4096, 1) == -EINVAL,
+	       "IBV_QP_AV without a path is refused");
 	TAP_OK(xt_qp_modify(qp, &attr, mask, &path, 512, 1) == -EINVAL,
-	       "an MTU that the port has not is refused");
-	TAP_OK(!xt_qp_modify(qp, &attr, mask, &path, 1024, 1), "one that it has is taken");
+	       "a path MTU above the port's is refused");
+	TAP_OK(!xt_qp_modify(qp, &attr, mask, &path, 1024, 1),
+	       "a path MTU up to the port's is accepted");
 	xt_qp_entry(qp, &entry);
 	TAP_OK(entry.path_mtu == 1024 && entry.dest_qpn == 5 && entry.state == XR_QPS_RTR &&
 		       entry.pd == 1 && entry.type == XR_QPT_RC,
-	       "and XDP is told");
+	       "the QP entry for the XDP program has the attributes");
 	xt_qp_destroy(qp);
 }
 
-/* ---- what states do ----------------------------------------------------------------------- */
+/* ---- effects of states --------------------------------------------------- */
 
 static void test_query_and_reset(void)
 {
@@ -440,17 +442,17 @@ static void test_query_and_reset(void)
 	xt_qp_query(qp, &attr);
 	TAP_OK(attr.qp_state == XR_QPS_RTS && attr.timeout == 14 && attr.path_mtu == IBV_MTU_1024 &&
 		       attr.dest_qp_num == 5,
-	       "query tells what was set");
+	       "query returns the attributes that were set");
 	sq_ring->producer = 1;
 	rq_ring->producer = 2;
 	move(qp, XR_QPS_RESET);
 	xt_qp_query(qp, &attr);
 	TAP_OK(attr.qp_state == XR_QPS_RESET && !attr.dest_qp_num && !attr.timeout,
-	       "RESET forgets it");
+	       "RESET clears the attributes");
 	TAP_OK(!sq_ring->producer && !sq_ring->consumer && !rq_ring->producer && !rq_ring->consumer,
-	       "and empties the rings");
+	       "RESET empties the rings");
 	TAP_OK(!move(qp, XR_QPS_INIT) && !move(qp, XR_QPS_RTR) && !move(qp, XR_QPS_RTS),
-	       "the QP can be used again");
+	       "a QP can be brought up again after RESET");
 	xt_qp_destroy(qp);
 }
 
@@ -461,11 +463,11 @@ static void test_flush_and_corruption(void)
 	cq.producer = cq.consumer = cq.queue->consumer = cq.queue->producer = 0;
 	rq_ring->producer = 3;
 	move(qp, XR_QPS_ERR);
-	TAP_OK(cq.queue->producer == 3 && rq_ring->consumer == 3, "receives are flushed in ERR");
+	TAP_OK(cq.queue->producer == 3 && rq_ring->consumer == 3, "ERR flushes receives");
 	sq_ring->producer = 2;
 	xt_qp_doorbell(qp, 2);
 	TAP_OK(cq.queue->producer == 5 && sq_ring->consumer == 2,
-	       "requests posted in ERR are flushed when the doorbell rings");
+	       "WRs posted in ERR are flushed when the doorbell rings");
 	xt_qp_destroy(qp);
 
 	qp = qp_in(XR_QPS_RTS);
@@ -475,7 +477,7 @@ static void test_flush_and_corruption(void)
 	xt_qp_doorbell(qp, 4);
 	TAP_OK(xt_qp_info(qp)->state == XR_QPS_ERR && events[IBV_EVENT_QP_FATAL] == 1 &&
 		       state_calls == 1,
-	       "a ring that is fuller than full is fatal, once");
+	       "a producer index beyond the depth raises QP_FATAL once");
 	xt_qp_destroy(qp);
 }
 
@@ -486,32 +488,32 @@ static void test_drained(void)
 
 	events[IBV_EVENT_SQ_DRAINED] = 0;
 	modify(qp, &attr, IBV_QP_STATE);
-	TAP_OK(!events[IBV_EVENT_SQ_DRAINED], "SQD without the wish: no event");
+	TAP_OK(!events[IBV_EVENT_SQ_DRAINED], "SQD without en_sqd_async_notify raises no event");
 	move(qp, XR_QPS_RTS);
 	attr.en_sqd_async_notify = 1;
 	modify(qp, &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY);
 	xt_qp_query(qp, &attr);
 	TAP_OK(events[IBV_EVENT_SQ_DRAINED] == 1 && !attr.sq_draining,
-	       "SQD of an idle queue: drained at once");
+	       "SQD of an idle queue raises SQ_DRAINED at once");
 	xt_qp_destroy(qp);
 }
 
-/* Unreliable types go on receiving behind an error of their send queue (IBTA 10.3.1). */
+/* Unreliable QPs continue to receive after an error of their send queue (IBTA 10.3.1). */
 static void test_send_queue_error(void)
 {
 	struct xt_qp *qp = qp_in(XR_QPS_RTS);
 
 	state_calls = 0;
 	rq_ring->producer = 2;
-	post_nonsense(qp);
+	post_invalid(qp);
 	TAP_OK(xt_qp_info(qp)->state == XR_QPS_SQE && state_calls == 1 && cq.queue->producer == 1,
-	       "type %u: a failed request leads to SQE", qp_type);
+	       "type %u: a failed send WR moves the QP to SQE", qp_type);
 	sq_ring->producer += 2;
 	xt_qp_doorbell(qp, 2);
 	TAP_OK(cq.queue->producer == 3 && sq_ring->consumer == 3 && !rq_ring->consumer,
-	       "type %u: there requests are flushed, receives are not", qp_type);
+	       "type %u: SQE flushes send WRs, not receives", qp_type);
 	TAP_OK(!move(qp, XR_QPS_RTS) && xt_qp_info(qp)->state == XR_QPS_RTS,
-	       "type %u: and the way back is open", qp_type);
+	       "type %u: SQE to RTS is allowed", qp_type);
 	xt_qp_destroy(qp);
 }
 
@@ -525,9 +527,9 @@ static void test_datagram_values(void)
 	modify(qp, &attr, IBV_QP_QKEY);
 	xt_qp_entry(qp, &entry);
 	TAP_OK(entry.qkey == 0x1234567 && entry.type == XR_QPT_UD && !entry.path_mtu,
-	       "XDP is told the Q_Key, and no path MTU");
+	       "the QP entry for the XDP program has the Q_Key and no path MTU");
 	xt_qp_query(qp, &attr);
-	TAP_OK(attr.qkey == 0x1234567, "query tells the Q_Key");
+	TAP_OK(attr.qkey == 0x1234567, "query returns the Q_Key");
 	xt_qp_destroy(qp);
 }
 
@@ -537,46 +539,49 @@ static void test_creation(void)
 	struct xt_qp *qp;
 
 	init.type = 8; /* IBV_QPT_RAW_PACKET */
-	TAP_OK(xt_qp_create(engine, &init, &qp) == -EOPNOTSUPP, "other types are not there");
+	TAP_OK(xt_qp_create(engine, &init, &qp) == -EOPNOTSUPP, "unsupported QP types are refused");
 	init = good;
 	init.type = XR_QPT_UD;
 	init.ahs = NULL;
-	TAP_OK(xt_qp_create(engine, &init, &qp) == -EINVAL, "datagrams want address handles");
+	TAP_OK(xt_qp_create(engine, &init, &qp) == -EINVAL, "a UD QP requires an AH table");
 	init = good;
 	init.sq_depth = 3;
-	TAP_OK(xt_qp_create(engine, &init, &qp) == -EINVAL, "depth is a power of two");
+	TAP_OK(xt_qp_create(engine, &init, &qp) == -EINVAL,
+	       "a depth that is no power of two is refused");
 	init = good;
 	init.max_send_sge = 5;
-	TAP_OK(xt_qp_create(engine, &init, &qp) == -EINVAL, "entries hold their SGEs");
+	TAP_OK(xt_qp_create(engine, &init, &qp) == -EINVAL,
+	       "more SGEs than fit the stride are refused");
 	init = good;
 	init.max_inline = 65;
-	TAP_OK(xt_qp_create(engine, &init, &qp) == -EINVAL, "entries hold their inline data");
+	TAP_OK(xt_qp_create(engine, &init, &qp) == -EINVAL,
+	       "more inline data than fits the stride is refused");
 	init = good;
 	init.rq = NULL;
-	TAP_OK(!xt_qp_create(engine, &init, &qp), "no receive queue is needed");
+	TAP_OK(!xt_qp_create(engine, &init, &qp), "a QP without a receive queue is created");
 	xt_qp_destroy(qp);
 }
 
-/* ---- numbers ------------------------------------------------------------------------------- */
+/* ---- numbers ------------------------------------------------------------- */
 
 static void test_numbers(void)
 {
 	static uint8_t seen[1 << 24];
-	struct xt_qp *qp, *held[64];
+	struct xt_qp *qp, *qps[64];
 	unsigned i, again = 0, wrong = 0;
 	uint32_t qpn = 0;
 
 	for (i = 0; i < 64; i++)
-		held[i] = new_qp();
-	TAP_OK(held[63] && !new_qp(), "the table has its limit");
+		qps[i] = new_qp();
+	TAP_OK(qps[63] && !new_qp(), "creation fails when the table is full");
 	for (i = 0; i < 64; i++) {
-		qpn = xt_qp_info(held[i])->qpn;
-		wrong += xt_qp_by_num(shared.qps, qpn) != held[i];
+		qpn = xt_qp_info(qps[i])->qpn;
+		wrong += xt_qp_by_num(shared.qps, qpn) != qps[i];
 		wrong += xt_qp_by_num(shared.qps, qpn ^ 64) != NULL;
-		xt_qp_destroy(held[i]);
+		xt_qp_destroy(qps[i]);
 		wrong += xt_qp_by_num(shared.qps, qpn) != NULL;
 	}
-	TAP_OK(!wrong, "a number finds its QP, and none of another generation");
+	TAP_OK(!wrong, "lookup finds a QP by its number, and no QP of another generation");
 	for (i = 0; i < 100000; i++) {
 		qp = new_qp();
 		qpn = xt_qp_info(qp)->qpn;
@@ -585,11 +590,11 @@ static void test_numbers(void)
 		wrong += qpn < 2 || qpn >= 0xffffff || xt_qp_info(qp)->slot >= 64;
 		xt_qp_destroy(qp);
 	}
-	TAP_OK(!again, "100000 QPs have numbers of their own in a table of 64");
-	TAP_OK(!wrong, "none is 0, 1 or 0xffffff");
+	TAP_OK(!again, "100000 QPs get different numbers in a table of 64");
+	TAP_OK(!wrong, "no QP gets number 0, 1 or 0xffffff");
 }
 
-/* One QP has number 1, in a slot as others have. */
+/* The GSI QP has number 1 and an ordinary slot. */
 static void test_gsi(void)
 {
 	struct xt_qp_init init = init_for(sq_ring, rq_ring);
@@ -598,24 +603,24 @@ static void test_gsi(void)
 
 	init.gsi = true;
 	init.type = XR_QPT_RC;
-	TAP_OK(xt_qp_create(engine, &init, &qp) == -EINVAL, "GSI: only datagrams");
+	TAP_OK(xt_qp_create(engine, &init, &qp) == -EINVAL, "GSI: types other than UD are refused");
 	init.type = XR_QPT_UD;
-	TAP_OK(!xt_qp_by_num(shared.qps, XR_GSI_QPN), "GSI: nobody at first");
+	TAP_OK(!xt_qp_by_num(shared.qps, XR_GSI_QPN), "GSI: number 1 is free at first");
 	TAP_OK(!xt_qp_create(engine, &init, &gsi) && xt_qp_info(gsi)->qpn == XR_GSI_QPN &&
 		       xt_qp_by_num(shared.qps, XR_GSI_QPN) == gsi,
-	       "GSI: number 1");
+	       "GSI: the QP gets number 1");
 	slot = xt_qp_info(gsi)->slot;
-	TAP_OK(xt_qp_create(engine, &init, &qp) == -ENOMEM, "GSI: no second one");
+	TAP_OK(xt_qp_create(engine, &init, &qp) == -ENOMEM, "GSI: a second one is refused");
 	init.gsi = false;
 	TAP_OK(!xt_qp_create(engine, &init, &ud) && xt_qp_info(ud)->slot != slot &&
 		       xt_qp_by_num(shared.qps, slot) != gsi,
-	       "GSI: its slot is its own, and it has no other number");
+	       "GSI: its slot is not shared, and it has no second number");
 	xt_qp_destroy(gsi);
-	TAP_OK(!xt_qp_by_num(shared.qps, XR_GSI_QPN), "GSI: gone");
+	TAP_OK(!xt_qp_by_num(shared.qps, XR_GSI_QPN), "GSI: number 1 is free after destroy");
 	init.gsi = true;
 	TAP_OK(!xt_qp_create(engine, &init, &gsi) && xt_qp_by_num(shared.qps, XR_GSI_QPN) == gsi &&
 		       xt_qp_by_num(shared.qps, xt_qp_info(ud)->qpn) == ud,
-	       "GSI: comes again");
+	       "GSI: the QP can be created again");
 	xt_qp_destroy(gsi);
 	xt_qp_destroy(ud);
 }

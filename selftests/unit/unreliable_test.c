@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * UC and UD, two QPs of one engine each: what goes out is given back to the engine as it is, in
- * another order, in part, twice or damaged. The same once more the direct way.
+ * UC and UD between two QPs of one engine. Sent frames are received unchanged, reordered, dropped,
+ * duplicated or modified. Most tests run by loopback, too.
  */
 #include <stdio.h>
 
@@ -13,7 +13,7 @@
 
 #define BASE 0x100000
 #define SIZE 65536
-#define HALF (SIZE / 2) /* sources below, targets above */
+#define HALF (SIZE / 2) /* sources in the lower half, targets in the upper */
 #define MTU 1024
 #define PSN 0xfffffe /* wraps soon */
 #define QKEY 0x11223344
@@ -24,7 +24,7 @@ static uint8_t memory[SIZE];
 static struct h_mr mr;
 static uint32_t key;
 static struct harness *h;
-static struct h_qp qa, qb; /* a sends, b receives */
+static struct h_qp qa, qb; /* qa sends, qb receives */
 
 static void fill_memory(void)
 {
@@ -40,7 +40,7 @@ static bool arrived(uint32_t to, uint32_t from, uint32_t len)
 	return !memcmp(memory + HALF + to, memory + from, len);
 }
 
-/* ---- setting up ---------------------------------------------------------------- */
+/* ---- setting up ---------------------------------------------------------- */
 
 static int connect_uc(struct h_qp *q, uint32_t to, bool local)
 {
@@ -104,7 +104,7 @@ static void begin(uint32_t type, bool local)
 	memset(six.dgid.raw, 0xfe, 16);
 	xt_ahs_set(h->ahs, 1, 1, &path);
 	xt_ahs_set(h->ahs, 2, 1, &six);
-	xt_ahs_set(h->ahs, 3, 2, &path); /* another PD's */
+	xt_ahs_set(h->ahs, 3, 2, &path); /* of another PD */
 	ready_ud(&qa, QKEY + 1);
 	ready_ud(&qb, QKEY);
 }
@@ -163,9 +163,9 @@ static bool silent(void)
 	return !h_poll(h, &cqe);
 }
 
-/* ---- UC ------------------------------------------------------------------------ */
+/* ---- UC ------------------------------------------------------------------ */
 
-/* A send of three packets to a receive at `to`; its frames are h->sent[0..2]. */
+/* Sends a message of three packets, h->sent[0..2], and posts a receive at offset @to. */
 static void send_three(uint32_t to)
 {
 	struct xr_cqe cqe;
@@ -174,7 +174,7 @@ static void send_three(uint32_t to)
 	h_post_send(&qa, 1, XR_WR_SEND, BASE + 64, 3000, key);
 	run();
 	TAP_OK(completes(1, IBV_WC_SUCCESS, &cqe) && h->sent_count == 3,
-	       "UC: done when its three packets are out");
+	       "UC: a send completes when its three packets are sent");
 }
 
 static void test_uc_whole(void)
@@ -186,15 +186,15 @@ static void test_uc_whole(void)
 	pass_all();
 	TAP_OK(completes(100, IBV_WC_SUCCESS, &cqe) && cqe.byte_len == 3000 &&
 		       arrived(0, 64, 3000) && cqe.src_qpn == qa.qpn && !h->sent_count,
-	       "UC: it arrives, and nobody answers");
+	       "UC: the message is received, and no response is sent");
 	h_post_recv(&qb, 7, BASE + HALF, 4096, key);
 	h_post_send(&qa, 2, XR_WR_SEND_WITH_IMM, 0, 0, 0)->imm_data = 0x12345678;
 	run();
 	pass_all();
 	TAP_OK(completes(2, IBV_WC_SUCCESS, &cqe) && completes(7, IBV_WC_SUCCESS, &cqe) &&
 		       cqe.imm_data == 0x12345678 && cqe.wc_flags == IBV_WC_WITH_IMM,
-	       "UC: immediate data");
-	TAP_OK(h->events[IBV_EVENT_COMM_EST] == 0, "UC: in RTS nothing is newly established");
+	       "UC: SEND with immediate data");
+	TAP_OK(h->events[IBV_EVENT_COMM_EST] == 0, "UC: no COMM_EST event in RTS");
 	end();
 }
 
@@ -213,14 +213,14 @@ static void test_uc_gaps(void)
 		if (missing != 2)
 			pass(2);
 		TAP_OK(silent() && COUNTER(unreliable_drops) == 2 - missing,
-		       "UC: without packet %u nothing arrives", missing);
+		       "UC: a message without packet %u is dropped", missing);
 		h->sent_count = 0;
 		h_post_send(&qa, 2, XR_WR_SEND, BASE + 5, 2000, key);
 		run();
 		pass_all();
 		TAP_OK(completes(2, IBV_WC_SUCCESS, &cqe) && completes(100, IBV_WC_SUCCESS, &cqe) &&
 			       cqe.byte_len == 2000 && arrived(0, 5, 2000),
-		       "UC: the next message meets the same receive");
+		       "UC: the next message uses the same receive");
 		end();
 	}
 	begin(XR_QPT_UC, false);
@@ -228,12 +228,12 @@ static void test_uc_gaps(void)
 	pass(0);
 	pass(2);
 	pass(1);
-	TAP_OK(silent(), "UC: out of order it is lost");
+	TAP_OK(silent(), "UC: a message with reordered packets is dropped");
 	pass(0);
 	pass(1);
 	pass(2);
 	TAP_OK(completes(100, IBV_WC_SUCCESS, &cqe) && arrived(0, 64, 3000),
-	       "UC: what begins anew may be an old one");
+	       "UC: a FIRST packet with an old PSN starts a new message");
 	end();
 }
 
@@ -245,24 +245,26 @@ static void test_uc_refused(void)
 	h_post_send(&qa, 1, XR_WR_SEND, BASE, 100, key);
 	run();
 	pass_all();
-	TAP_OK(completes(1, IBV_WC_SUCCESS, &cqe) && silent(), "UC: no receive, no news");
+	TAP_OK(completes(1, IBV_WC_SUCCESS, &cqe) && silent(),
+	       "UC: a SEND without a receive is dropped");
 	h_post_recv(&qb, 9, BASE + HALF, 50, key);
 	h_post_send(&qa, 2, XR_WR_SEND, BASE, 100, key);
 	run();
 	pass_all();
-	TAP_OK(completes(2, IBV_WC_SUCCESS, &cqe) && silent(), "UC: too long for the receive");
+	TAP_OK(completes(2, IBV_WC_SUCCESS, &cqe) && silent(),
+	       "UC: a SEND longer than the receive is dropped");
 	h_post_send(&qa, 3, XR_WR_SEND, BASE, 50, key);
 	run();
 	pass_all();
 	TAP_OK(completes(3, IBV_WC_SUCCESS, &cqe) && completes(9, IBV_WC_SUCCESS, &cqe),
-	       "UC: which the next one gets");
+	       "UC: the next SEND uses the receive");
 	h_post_send(&qa, 4, XR_WR_RDMA_WRITE, BASE, 3000, key)->rkey = key ^ 1;
 	run();
 	pass_all();
 	TAP_OK(completes(4, IBV_WC_SUCCESS, &cqe) && xt_qp_info(qb.qp)->state == XR_QPS_RTS &&
 		       !h->sent_count && !h->events[IBV_EVENT_QP_ACCESS_ERR] &&
 		       !COUNTER(access_naks_sent),
-	       "UC: a WRITE with a wrong key is dropped, no more");
+	       "UC: a WRITE with a wrong R_Key is dropped without an error");
 	end();
 }
 
@@ -278,7 +280,7 @@ static void test_uc_write(bool local)
 	run();
 	pass_all();
 	TAP_OK(completes(1, IBV_WC_SUCCESS, &cqe) && arrived(10, 3, 5000), "UC: WRITE%s",
-	       local ? ", direct" : "");
+	       local ? ", loopback" : "");
 	h_post_recv(&qb, 8, 0, 0, 0);
 	w = h_post_send(&qa, 2, XR_WR_RDMA_WRITE_WITH_IMM, BASE + 9, 1024, key);
 	w->rkey = key;
@@ -287,7 +289,8 @@ static void test_uc_write(bool local)
 	run();
 	pass_all();
 	TAP_OK(h_poll(h, &cqe) && h_poll(h, &cqe) && silent() && arrived(0, 9, 1024),
-	       "UC: WRITE with immediate data completes on both sides%s", local ? ", direct" : "");
+	       "UC: WRITE with immediate data completes on both sides%s",
+	       local ? ", loopback" : "");
 	end();
 }
 
@@ -300,12 +303,12 @@ static void test_uc_local(void)
 	h_post_send(&qa, 1, XR_WR_SEND, BASE, 3000, key);
 	run();
 	TAP_OK(completes(1, IBV_WC_SUCCESS, &cqe) && silent() && !h->sent_count,
-	       "UC direct: no receive, no news");
+	       "UC loopback: a SEND without a receive is dropped");
 	h_post_recv(&qb, 5, BASE + HALF, 3000, key);
 	h_post_send(&qa, 2, XR_WR_SEND, BASE, 3000, key);
 	run();
 	TAP_OK(h_poll(h, &cqe) && h_poll(h, &cqe) && silent() && arrived(0, 0, 3000),
-	       "UC direct: the next one arrives, whatever its PSN");
+	       "UC loopback: the next SEND is received");
 	h_post_recv(&qb, 6, BASE + HALF, 3000, key);
 	h_attr(XR_QPS_ERR, &attr);
 	xt_qp_modify(qb.qp, &attr, IBV_QP_STATE, NULL, 0, ++h->now);
@@ -313,11 +316,11 @@ static void test_uc_local(void)
 	run();
 	TAP_OK(completes(6, IBV_WC_WR_FLUSH_ERR, &cqe) && completes(3, IBV_WC_SUCCESS, &cqe) &&
 		       silent(),
-	       "UC direct: nobody there, no news");
+	       "UC loopback: a SEND to a QP in ERR is dropped");
 	end();
 }
 
-/* A window is bound, written through by a peer, invalidated: by a QP of type UC. */
+/* A UC QP binds a window, its peer WRITEs through it, the QP invalidates it. */
 static void test_uc_window(void)
 {
 	struct xt_key *window;
@@ -339,8 +342,7 @@ static void test_uc_window(void)
 	w->bind_len = 1000;
 	xt_qp_doorbell(qb.qp, ++h->now);
 	run();
-	TAP_OK(completes(1, IBV_WC_SUCCESS, &cqe) && window->entry.qpn == qb.qpn,
-	       "UC: binds a window");
+	TAP_OK(completes(1, IBV_WC_SUCCESS, &cqe) && window->entry.qpn == qb.qpn, "UC: BIND_MW");
 	for (i = 0; i < 2; i++) {
 		w = h_post_send(&qa, 2, XR_WR_RDMA_WRITE, BASE + 500 * i, 1000, key);
 		w->rkey = xt_key_value(window);
@@ -348,24 +350,25 @@ static void test_uc_window(void)
 		run();
 		pass_all();
 		TAP_OK(completes(2, IBV_WC_SUCCESS, &cqe) && arrived(0, 0, 1000),
-		       i ? "UC: nothing is written any more" : "UC: a WRITE by the window");
+		       i ? "UC: a WRITE through an invalidated window is dropped"
+			 : "UC: WRITE through a window");
 		h_post_send(&qb, 3, XR_WR_LOCAL_INV, 0, 0, 0)->invalidate_rkey =
 			xt_key_value(window);
 		xt_qp_doorbell(qb.qp, ++h->now);
 		run();
 		TAP_OK(completes(3, IBV_WC_SUCCESS, &cqe) && window->entry.state == XR_KEY_FREE,
-		       "UC: invalidates %s", i ? "what is free" : "it");
+		       "UC: LOCAL_INV of a %s window", i ? "free" : "bound");
 	}
 	end();
 }
 
-/* Whether anybody takes the message or not */
-static void sends_with_wrong_key(uint32_t type, bool local, bool taken)
+/* The error must not depend on whether the peer has a receive. */
+static void sends_with_wrong_key(uint32_t type, bool local, bool receive)
 {
 	struct xr_cqe cqe;
 
 	begin(type, local);
-	if (taken)
+	if (receive)
 		h_post_recv(&qb, 4, BASE + HALF, 4096, key);
 	h_post_send(&qa, 1, XR_WR_SEND, BASE, 300, key ^ 1)->ud.ah = 1;
 	xt_qp_doorbell(qa.qp, h->now);
@@ -374,12 +377,12 @@ static void sends_with_wrong_key(uint32_t type, bool local, bool taken)
 	run();
 	TAP_OK(completes(1, IBV_WC_LOC_PROT_ERR, &cqe) && !h->sent_count && silent() &&
 		       xt_qp_info(qa.qp)->state == XR_QPS_SQE,
-	       "type %u: a wrong L_Key%s%s", type, local ? ", direct" : "",
-	       taken ? "" : ", and no receive");
+	       "type %u: a wrong L_Key fails%s%s", type, local ? ", loopback" : "",
+	       receive ? "" : ", without a receive");
 	end();
 }
 
-static void test_sender_faults(uint32_t type, bool local)
+static void test_sender_errors(uint32_t type, bool local)
 {
 	static const uint8_t reads[] = {
 		XR_WR_RDMA_READ,
@@ -395,14 +398,14 @@ static void test_sender_faults(uint32_t type, bool local)
 		run();
 		TAP_OK(completes(1, IBV_WC_LOC_QP_OP_ERR, &cqe) && !h->sent_count &&
 			       xt_qp_info(qa.qp)->state == XR_QPS_SQE,
-		       "type %u: no operation %u", type, reads[i]);
+		       "type %u: unsupported opcode %u fails", type, reads[i]);
 		end();
 	}
 	sends_with_wrong_key(type, local, true);
 	sends_with_wrong_key(type, local, false);
 }
 
-/* ---- UD ------------------------------------------------------------------------ */
+/* ---- UD ------------------------------------------------------------------ */
 
 static struct xr_send_wqe *post(uint64_t wr_id, uint8_t opcode, uint32_t len)
 {
@@ -439,17 +442,18 @@ static void test_ud(bool local)
 	run();
 	pass_all();
 	if (local)
-		TAP_OK(completes(10, IBV_WC_SUCCESS, &cqe), "UD direct: it arrives");
-	TAP_OK(completes(1, IBV_WC_SUCCESS, &(struct xr_cqe){ 0 }), "UD: sent");
+		TAP_OK(completes(10, IBV_WC_SUCCESS, &cqe),
+		       "UD loopback: the datagram is received");
+	TAP_OK(completes(1, IBV_WC_SUCCESS, &(struct xr_cqe){ 0 }), "UD: the send completes");
 	if (!local)
-		TAP_OK(completes(10, IBV_WC_SUCCESS, &cqe), "UD: it arrives");
+		TAP_OK(completes(10, IBV_WC_SUCCESS, &cqe), "UD: the datagram is received");
 	TAP_OK(cqe.byte_len == 540 && cqe.wc_flags == IBV_WC_GRH && cqe.src_qpn == qa.qpn &&
 		       cqe.qpn == qb.qpn && cqe.opcode == IBV_WC_RECV && !cqe.pkey_index,
-	       "UD: 40 bytes more, with the sender's number");
+	       "UD: byte_len includes the 40 byte header, src_qp is the sender");
 	TAP_OK(!memcmp(memory + HALF, zeros, 20) && ipv4_header_good(memory + HALF + 20, ip_len) &&
 		       arrived(40, 1, 500) && memory[HALF + 540] == 0xee,
-	       "UD: 20 zeros, the IPv4 header, the payload");
-	TAP_OK(cqe.sl == 10, "UD: which header it is");
+	       "UD: 20 zero bytes, IPv4 header, payload");
+	TAP_OK(cqe.sl == 10, "UD: the completion reports an IPv4 header");
 
 	h_post_recv(&qb, 11, BASE + HALF, 40, key);
 	post(2, XR_WR_SEND_WITH_IMM, 0)->imm_data = 99;
@@ -459,8 +463,9 @@ static void test_ud(bool local)
 		;
 	TAP_OK(cqe.wr_id == 11 && cqe.byte_len == 40 && cqe.imm_data == 99 &&
 		       cqe.wc_flags == (IBV_WC_GRH | IBV_WC_WITH_IMM),
-	       "UD: nothing but immediate data");
-	TAP_OK(local == !COUNTER(rx_packets), "UD: %s", local ? "nothing was sent" : "by the wire");
+	       "UD: a datagram with immediate data only");
+	TAP_OK(local == !COUNTER(rx_packets), "UD: %s",
+	       local ? "loopback sends no packet" : "the wire carries packets");
 	end();
 }
 
@@ -475,16 +480,16 @@ static void test_ud_ipv6(void)
 	pass_all();
 	TAP_OK(completes(1, IBV_WC_SUCCESS, &cqe) && completes(10, IBV_WC_SUCCESS, &cqe) &&
 		       cqe.byte_len == 60 && cqe.sl == 9,
-	       "UD: over IPv6");
+	       "UD: a datagram over IPv6");
 	TAP_OK(memory[HALF] == 0x60 && memory[HALF + 6] == 17 && memory[HALF + 8] == 0xfd &&
 		       memory[HALF + 24] == 0xfe && arrived(40, 1, 20),
-	       "UD: the IPv6 header");
+	       "UD: IPv6 header, payload");
 	end();
 }
 
 static void test_ud_dropped(bool local)
 {
-	const char *how = local ? "UD direct" : "UD";
+	const char *how = local ? "UD loopback" : "UD";
 	struct xr_cqe cqe;
 
 	begin(XR_QPT_UD, local);
@@ -492,27 +497,27 @@ static void test_ud_dropped(bool local)
 	run();
 	pass_all();
 	TAP_OK(completes(1, IBV_WC_SUCCESS, &cqe) && silent() && COUNTER(no_receive) == 1,
-	       "%s: no receive", how);
+	       "%s: a datagram without a receive is dropped", how);
 	h_post_recv(&qb, 10, BASE + HALF, 139, key);
 	post(2, XR_WR_SEND, 100);
 	post(3, XR_WR_SEND, 10)->ud.remote_qkey = QKEY ^ 1;
-	/* stands for the sender's own, which is not the receiver's */
+	/* Selects the Q_Key of the sending QP, which differs from the receiver's. */
 	post(4, XR_WR_SEND, 10)->ud.remote_qkey = XR_QKEY_PRIVILEGED | QKEY;
 	post(5, XR_WR_SEND, 10)->ud.remote_qpn = qb.qpn + 7;
 	run();
 	pass_all();
 	TAP_OK(completes(2, 0, &cqe) && completes(3, 0, &cqe) && completes(4, 0, &cqe) &&
 		       completes(5, 0, &cqe) && silent(),
-	       "%s: sent is done", how);
+	       "%s: sends complete even if the datagrams are dropped", how);
 	TAP_OK(COUNTER(unreliable_drops) == 1 && COUNTER(qkey_errors) == 2,
-	       "%s: too long, wrong Q_Keys", how);
+	       "%s: too long datagrams and wrong Q_Keys are counted", how);
 	post(6, XR_WR_SEND, 99);
 	run();
 	pass_all();
 	while (h_poll(h, &cqe) && cqe.wr_id != 10)
 		;
 	TAP_OK(cqe.wr_id == 10 && cqe.status == IBV_WC_SUCCESS && cqe.byte_len == 139,
-	       "%s: the receive waited for one that fits", how);
+	       "%s: the receive stays posted until a datagram fits", how);
 	end();
 }
 
@@ -521,14 +526,14 @@ static void test_ud_own_qkey(void)
 	struct xr_cqe cqe;
 
 	begin(XR_QPT_UD, false);
-	/* to itself, with the Q_Key that it has */
+	/* To itself, with its own Q_Key. */
 	h_post_recv(&qa, 10, BASE + HALF, 600, key);
 	post(1, XR_WR_SEND, 5)->ud.remote_qkey = 0xffffffff;
 	((struct xr_send_wqe *)(qa.sq + 1))->ud.remote_qpn = qa.qpn;
 	run();
 	pass_all();
 	TAP_OK(completes(1, 0, &cqe) && completes(10, 0, &cqe) && !COUNTER(qkey_errors),
-	       "UD: a Q_Key with the high bit stands for the QP's own");
+	       "UD: a Q_Key with the high bit set selects the QP's own");
 	end();
 }
 
@@ -538,10 +543,10 @@ static void test_ud_sender(void)
 		const char *what;
 		uint32_t len, ah, status;
 	} rows[] = {
-		{ "longer than a packet", MTU + 1, 1, IBV_WC_LOC_LEN_ERR },
+		{ "longer than the path MTU", MTU + 1, 1, IBV_WC_LOC_LEN_ERR },
 		{ "no address handle", 10, 0, IBV_WC_LOC_QP_OP_ERR },
-		{ "an address handle that is not there", 10, 4000000000u, IBV_WC_LOC_QP_OP_ERR },
-		{ "another PD's address handle", 10, 3, IBV_WC_LOC_QP_OP_ERR },
+		{ "nonexistent address handle", 10, 4000000000u, IBV_WC_LOC_QP_OP_ERR },
+		{ "address handle of another PD", 10, 3, IBV_WC_LOC_QP_OP_ERR },
 	};
 	struct xr_cqe cqe;
 	unsigned i;
@@ -554,14 +559,14 @@ static void test_ud_sender(void)
 		TAP_OK(completes(1, rows[i].status, &cqe) &&
 			       completes(2, IBV_WC_WR_FLUSH_ERR, &cqe) && !h->sent_count &&
 			       xt_qp_info(qa.qp)->state == XR_QPS_SQE,
-		       "UD: %s", rows[i].what);
+		       "UD: error: %s", rows[i].what);
 		end();
 	}
 	begin(XR_QPT_UD, false);
 	xt_ahs_del(h->ahs, 1);
 	post(1, XR_WR_SEND, 1);
 	run();
-	TAP_OK(completes(1, IBV_WC_LOC_QP_OP_ERR, &cqe), "UD: a destroyed address handle");
+	TAP_OK(completes(1, IBV_WC_LOC_QP_OP_ERR, &cqe), "UD: error: destroyed address handle");
 	end();
 }
 
@@ -580,11 +585,12 @@ static void test_ud_bad_receive(bool local)
 	TAP_OK(cqe.status == IBV_WC_LOC_PROT_ERR && h_poll(h, &cqe) &&
 		       xt_qp_info(qb.qp)->state == XR_QPS_ERR &&
 		       xt_qp_info(qa.qp)->state == XR_QPS_RTS,
-	       "UD%s: a receive without right is the receiver's error", local ? " direct" : "");
+	       "UD%s: a receive with a wrong L_Key is an error of the receiver",
+	       local ? " loopback" : "");
 	end();
 }
 
-/* ---- multicast ------------------------------------------------------------------ */
+/* ---- multicast ----------------------------------------------------------- */
 
 static struct xr_addr group4(uint8_t last)
 {
@@ -595,13 +601,13 @@ static void test_group_addresses(void)
 {
 	struct xr_addr a = group4(1);
 
-	TAP_OK(xt_is_group(&a), "group: 239.1.1.1");
+	TAP_OK(xt_is_group(&a), "group: 239.1.1.1 is multicast");
 	a.raw[12] = 240;
-	TAP_OK(!xt_is_group(&a), "group: not 240.1.1.1");
+	TAP_OK(!xt_is_group(&a), "group: 240.1.1.1 is not multicast");
 	a = (struct xr_addr){ .raw = { 0xff, 2, [15] = 1 } };
-	TAP_OK(xt_is_group(&a), "group: ff02::1");
+	TAP_OK(xt_is_group(&a), "group: ff02::1 is multicast");
 	a.raw[0] = 0xfe;
-	TAP_OK(!xt_is_group(&a), "group: not fe02::1");
+	TAP_OK(!xt_is_group(&a), "group: fe02::1 is not multicast");
 }
 
 static unsigned engines_of(struct xt_groups *t, const struct xr_addr *gid)
@@ -622,7 +628,7 @@ static void test_group_table(void)
 	unsigned i, wrong = 0;
 
 	for (i = 0; i < H_DEPTH; i++) {
-		/* of three engines; only which is which counts */
+		/* Three engines; the pointers are only compared. */
 		qp[i].engine = (struct xt_engine *)(uintptr_t)(8 + i % 3 * 8);
 		wrong += xt_group_attach(t, &a, &qp[i]) != 0;
 	}
@@ -631,13 +637,14 @@ static void test_group_table(void)
 		xt_group_detach(t, &a, &qp[i]);
 	for (i = 0; i < H_DEPTH; i++)
 		wrong += xt_group_has(t, &a, &qp[i]) != (i & 1);
-	TAP_OK(!wrong && xt_group_has(t, &b, &qp[0]), "group: 100 members come, 50 go");
-	TAP_OK(engines_of(t, &a) == 3, "group: members of an engine stand together");
+	TAP_OK(!wrong && xt_group_has(t, &b, &qp[0]),
+	       "group: members are attached and every second one is detached");
+	TAP_OK(engines_of(t, &a) == 3, "group: members of an engine are adjacent");
 	xt_groups_free(t);
 	free(qp);
 }
 
-/* a sends to a group of both and c; b and c get it, at once and from the wire as well */
+/* qa sends to a group of qa, qb and qc; qb and qc get a copy by loopback and one from the wire. */
 static void test_group(void)
 {
 	struct xr_addr gid = group4(1);
@@ -656,7 +663,7 @@ static void test_group(void)
 	run();
 	pass_all();
 	TAP_OK(completes(1, 0, &cqe) && silent() && COUNTER(rx_no_qp) == 1,
-	       "group: nobody is attached, so it is only sent");
+	       "group: without members a datagram is only sent");
 	xt_group_attach(h->shared.groups, &gid, qa.qp);
 	xt_group_attach(h->shared.groups, &gid, qb.qp);
 	xt_group_attach(h->shared.groups, &gid, qc.qp);
@@ -669,30 +676,31 @@ static void test_group(void)
 		got |= cqe.status ? 1u << 31 : 1u << cqe.wr_id;
 	TAP_OK(got == (1u << 2 | 1u << 11 | 1u << 12) && h->sent_count == 1 &&
 		       arrived(240, 1, 100) && arrived(440, 1, 100),
-	       "group: the other members here get a copy");
-	TAP_OK(memory[HALF + 200 + 36] == 239, "group: whose header names it");
+	       "group: all members but the sender get a copy by loopback");
+	TAP_OK(memory[HALF + 200 + 36] == 239,
+	       "group: the header of the copy has the group address");
 
 	h_post_recv(&qb, 11, BASE + HALF + 200, 200, key);
 	h_post_recv(&qc, 12, BASE + HALF + 400, 200, key);
 	fill_memory();
-	/* qa's Q_Key is another */
+	/* The Q_Key of qa differs. */
 	pass_all();
 	for (got = 0; h_poll(h, &cqe);)
 		got |= cqe.status ? 1u << 31 : 1u << cqe.wr_id;
 	TAP_OK(got == (1u << 11 | 1u << 12) && COUNTER(qkey_errors) == 1,
-	       "group: what comes by the wire is for all whose Q_Key it has");
+	       "group: a packet is copied to all members with its Q_Key");
 	xt_group_detach(h->shared.groups, &gid, qb.qp);
 	post(3, XR_WR_SEND, 100)->ud.remote_qpn = XR_MULTICAST_QPN;
 	run();
 	TAP_OK(completes(3, 0, &cqe) && silent() && COUNTER(no_receive) == 1,
-	       "group: who left gets no more");
+	       "group: a detached member gets no copy");
 	xt_group_detach(h->shared.groups, &gid, qc.qp);
 	xt_group_detach(h->shared.groups, &gid, qa.qp);
 	h_destroy(&qc);
 	end();
 }
 
-/* ---- packets that are not for the type --------------------------------------------- */
+/* ---- packets of another transport class ---------------------------------- */
 
 static void test_class(uint32_t type, uint8_t class)
 {
@@ -714,9 +722,9 @@ static void test_class(uint32_t type, uint8_t class)
 	end();
 }
 
-/* ---- out of turn --------------------------------------------------------------- */
+/* ---- xt_qp_catch_up() ---------------------------------------------------- */
 
-/* What is posted is done at once, and once: the rounds that follow find nothing. */
+/* All posted WRs are processed at once; later rounds find nothing to do. */
 static void test_catch_up(uint32_t type, bool local)
 {
 	struct xr_send_wqe *w;
@@ -736,16 +744,16 @@ static void test_catch_up(uint32_t type, bool local)
 	TAP_OK(done == 7 && h->sent_count == (local		  ? 0
 					      : type == XR_QPT_UC ? 21
 								  : 7),
-	       "%s%s: complete without a turn", type == XR_QPT_UC ? "UC" : "UD",
-	       local ? ", direct" : "");
-	TAP_OK(left && left < 64, "in few visits");
+	       "%s%s: catch_up processes all WRs", type == XR_QPT_UC ? "UC" : "UD",
+	       local ? ", loopback" : "");
+	TAP_OK(left && left < 64, "catch_up needs few steps");
 	h->sent_count = 0;
 	run();
-	TAP_OK(silent() && !h->sent_count, "and nothing is left");
+	TAP_OK(silent() && !h->sent_count, "a round after catch_up finds nothing to do");
 	end();
 }
 
-/* Whoever asks holds up all others, so there is an end to it; a turn of its own does the rest. */
+/* The number of steps is limited, because the caller delays all other QPs. */
 static void test_catch_up_bounded(void)
 {
 	unsigned i, first;
@@ -753,17 +761,17 @@ static void test_catch_up_bounded(void)
 	begin(XR_QPT_UC, false);
 	for (i = 0; i < H_DEPTH; i++)
 		h_post_send(&qa, i, XR_WR_SEND, BASE, 3000, key);
-	TAP_OK(!xt_qp_catch_up(qa.qp, ++h->now, 2), "two visits are no more than that");
+	TAP_OK(!xt_qp_catch_up(qa.qp, ++h->now, 2), "catch_up stops after two steps");
 	first = h->sent_count;
-	TAP_OK(first && first <= 2 * (XT_QP_BUDGET + 3), "and send %u packets of 192", first);
+	TAP_OK(first && first <= 2 * (XT_QP_BUDGET + 3), "two steps send %u of 192 packets", first);
 	run();
-	TAP_OK(h->sent_count == 3 * H_DEPTH, "the rest follows");
+	TAP_OK(h->sent_count == 3 * H_DEPTH, "the next round sends the rest");
 	end();
 }
 
-/* ---- rate limits --------------------------------------------------------------- */
+/* ---- rate limits --------------------------------------------------------- */
 
-/* 100 Mbit/s are 80 ns a byte: each frame goes when the one before it has been through. */
+/* At 100 Mbit/s (80 ns per byte) each frame is sent when the previous one has passed. */
 static void test_paced(uint32_t type)
 {
 	struct xr_qp_attr attr = { .rate_limit = 100000 };
@@ -791,7 +799,7 @@ static void test_paced(uint32_t type)
 		if (next == XT_NEVER)
 			break;
 	}
-	TAP_OK(seen == 5 && !wrong, "%s keeps to its rate", type == XR_QPT_UC ? "UC" : "UD");
+	TAP_OK(seen == 5 && !wrong, "%s keeps to its rate limit", type == XR_QPT_UC ? "UC" : "UD");
 	end();
 }
 
@@ -804,10 +812,10 @@ int main(void)
 	test_uc_write(true);
 	test_uc_local();
 	test_uc_window();
-	test_sender_faults(XR_QPT_UC, false);
-	test_sender_faults(XR_QPT_UC, true);
-	test_sender_faults(XR_QPT_UD, false);
-	test_sender_faults(XR_QPT_UD, true);
+	test_sender_errors(XR_QPT_UC, false);
+	test_sender_errors(XR_QPT_UC, true);
+	test_sender_errors(XR_QPT_UD, false);
+	test_sender_errors(XR_QPT_UD, true);
 	test_ud(false);
 	test_ud(true);
 	test_ud_ipv6();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Frames as bytes: every packet of every capture, all their truncations and
- * bit flips, and hand-made frames. Run from the top of the tree, or with the
+ * Parser and ICRC on raw frames: all captured packets, their truncations and bit flips, and
+ * hand-made frames. Run from the top of the tree, or with the
  * directory of the captures as argument.
  */
 #include <dirent.h>
@@ -22,7 +22,7 @@ static struct packet {
 } packets[MAX_PACKETS];
 static unsigned packet_count;
 
-/* Two pages; whatever is put at the end of the first is followed by a fault. */
+/* Start of an unreadable area; frames that end here fault if read beyond their end. */
 static uint8_t *guard_page;
 static long page;
 
@@ -31,7 +31,7 @@ static struct xt_frame frame_of(uint8_t *data, uint32_t len)
 	return (struct xt_frame){ .seg[0] = { data, len }, .nseg = 1, .len = len };
 }
 
-/* The packet's copy right before an unreadable page */
+/* Copies the packet so that it ends at the unreadable area. */
 static uint8_t *against_guard(const uint8_t *data, uint32_t len)
 {
 	uint8_t *at = guard_page - len;
@@ -107,14 +107,14 @@ static void test_captures(void)
 		xt_icrc_seal(f.seg, f.nseg, f.meta.ip_off, f.meta.bth_off);
 		sealed += !memcmp(at, p->data, p->len);
 	}
-	TAP_OK(roce > 1000, "captures hold %u RoCEv2 packets", roce);
-	TAP_OK(parsed == roce, "all of them parse");
-	TAP_OK(icrc == roce, "the ICRC of all of them matches");
-	TAP_OK(sealed == roce, "sealing again gives the same bytes");
+	TAP_OK(roce > 1000, "the captures have %u RoCEv2 packets", roce);
+	TAP_OK(parsed == roce, "all captured packets parse");
+	TAP_OK(icrc == roce, "the ICRC of all captured packets matches");
+	TAP_OK(sealed == roce, "xt_icrc_seal() reproduces the captured ICRC");
 }
 
-/* Cut in up to four pieces behind the headers, also in the middle of the ICRC. */
-static void test_pieces(void)
+/* Frames in four segments, cut after the headers, also inside the ICRC. */
+static void test_segments(void)
 {
 	unsigned bad = 0, cuts = 0;
 
@@ -143,7 +143,8 @@ static void test_pieces(void)
 			bad += memcmp(kept, end, XR_ICRC_LEN) != 0;
 		}
 	}
-	TAP_OK(cuts > 1000 && !bad, "%u frames in four pieces: same parse, same ICRC", cuts);
+	TAP_OK(cuts > 1000 && !bad, "%u frames in four segments have the same headers and ICRC",
+	       cuts);
 }
 
 static void test_truncations(void)
@@ -166,12 +167,12 @@ static void test_truncations(void)
 			seen[why]++;
 		}
 	}
-	TAP_OK(tried && !accepted, "%u truncated packets are all refused", tried);
+	TAP_OK(tried && !accepted, "all of %u truncated packets are refused", tried);
 	for (unsigned i = 0; i < sizeof(expected); i++)
 		TAP_OK(seen[expected[i]], "truncation gives reason %u", expected[i]);
 }
 
-/* Truncated with IP and UDP lengths that say so: the transport headers' own checks. */
+/* Truncated frames with matching IP and UDP lengths, for the checks of the transport headers. */
 static void test_short_datagrams(void)
 {
 	unsigned tried = 0, wrong = 0;
@@ -207,10 +208,10 @@ static void test_short_datagrams(void)
 				wrong += xt_icrc_ok(&f);
 		}
 	}
-	TAP_OK(tried && !wrong, "%u short datagrams: right reason, or wrong ICRC", tried);
+	TAP_OK(tried && !wrong, "%u short datagrams have the right reason or a wrong ICRC", tried);
 }
 
-/* Bits that the ICRC does not cover, by offset from the IP header */
+/* True for bits that the ICRC does not cover. */
 static bool is_masked(const struct xr_meta *m, unsigned off, unsigned bit)
 {
 	unsigned at = off - m->ip_off, bth = m->bth_off - m->ip_off;
@@ -249,17 +250,18 @@ static void test_bit_flips(void)
 			false_alarms += !accepted && masked;
 		}
 	}
-	TAP_OK(tried > 10000 && !missed, "%u bit flips: no covered one is accepted", tried);
-	TAP_OK(!false_alarms, "flips of fields that routers may change are accepted");
+	TAP_OK(tried > 10000 && !missed,
+	       "%u bit flips: none in fields covered by the ICRC is accepted", tried);
+	TAP_OK(!false_alarms, "bit flips in fields that routers may change are accepted");
 }
 
-/* ---- hand-made frames -------------------------------------------------------- */
+/* ---- hand-made frames ---------------------------------------------------- */
 
 struct row {
 	const char *what;
 	uint8_t opcode, flags;
-	int ext;	  /* bytes of extended headers; -1: what the opcode has */
-	unsigned payload; /* with pad */
+	int ext;	  /* bytes of extended headers; -1: as the opcode requires */
+	unsigned payload; /* bytes, including pad */
 	enum xr_reason want;
 };
 
@@ -269,7 +271,7 @@ static const struct row rows[] = {
 	{ "SEND ONLY, 4 bytes", 0x04, 0, -1, 4, XR_OK },
 	{ "SEND ONLY, 1 byte and pad 3", 0x04, PAD(3), -1, 4, XR_OK },
 	{ "SEND ONLY, pad without payload", 0x04, PAD(3), -1, 0, XR_TRUNC_ICRC },
-	{ "SEND ONLY, pad in a word of its own", 0x04, PAD(3), -1, 2, XR_TRUNC_ICRC },
+	{ "SEND ONLY, payload shorter than the pad", 0x04, PAD(3), -1, 2, XR_TRUNC_ICRC },
 	{ "SEND ONLY, 4096 bytes", 0x04, 0, -1, 4096, XR_OK },
 	{ "SEND ONLY, over 4096 bytes", 0x04, 0, -1, 4100, XR_BAD_LENGTH },
 	{ "SEND ONLY, not a multiple of 4", 0x04, 0, -1, 5, XR_BAD_LENGTH },
@@ -306,7 +308,7 @@ static const struct row rows[] = {
 	{ "CMP SWAP", 0x13, 0, -1, 0, XR_OK },
 	{ "CMP SWAP, short", 0x13, 0, 24, 0, XR_TRUNC_EXT },
 	{ "FETCH ADD with payload", 0x14, 0, -1, 8, XR_BAD_LENGTH },
-	{ "RESYNC is of no class of ours", 0x15, 0, 0, 0, XR_BAD_OPCODE },
+	{ "RESYNC", 0x15, 0, 0, 0, XR_BAD_OPCODE },
 	{ "SEND ONLY INV", 0x17, 0, -1, 4, XR_OK },
 	{ "FLUSH", 0x1c, 0, -1, 0, XR_OK },
 	{ "ATOMIC WRITE", 0x1d, 0, -1, 8, XR_OK },
@@ -327,7 +329,7 @@ static const struct row rows[] = {
 	{ "opcode 0x80", 0x80, 0, 0, 16, XR_BAD_OPCODE },
 	{ "XRC SEND ONLY", 0xa4, 0, -1, 4, XR_OK },
 	{ "XRC SEND ONLY without XRCETH", 0xa4, 0, 0, 0, XR_TRUNC_EXT },
-	{ "XRC ACK has no XRCETH", 0xb1, 0, 4, 0, XR_OK },
+	{ "XRC ACK without XRCETH", 0xb1, 0, 4, 0, XR_OK },
 	{ "opcode 0xc4", 0xc4, 0, 0, 0, XR_BAD_OPCODE },
 	{ "opcode 0xff", 0xff, 0, 0, 0, XR_BAD_OPCODE },
 };
@@ -336,10 +338,10 @@ struct shape {
 	const char *name;
 	unsigned tags;
 	int version;
-	unsigned trailer; /* Ethernet padding behind the datagram */
+	unsigned trailer; /* bytes of Ethernet padding after the datagram */
 };
 
-/* Builds a frame and returns its length; the datagram's payload is body bytes. */
+/* Builds a frame with a UDP payload of @body bytes. Returns its length. */
 static uint32_t build(uint8_t *f, const struct shape *s, unsigned body)
 {
 	unsigned off = 12, udp = XR_UDP_HLEN + body;
@@ -392,7 +394,7 @@ static void test_rows(void)
 			uint32_t len;
 			struct xt_frame f;
 
-			/* a row about a missing header also lacks the ICRC */
+			/* Rows with a missing header have no ICRC. */
 			if (r->want == XR_TRUNC_EXT)
 				body -= XR_ICRC_LEN;
 			len = build(buf, s, body);
@@ -405,7 +407,7 @@ static void test_rows(void)
 			good++;
 			if (why != XR_OK)
 				continue;
-			/* the ICRC comes right behind the datagram, not at the end of the frame */
+			/* The ICRC ends the datagram, not the frame. */
 			xt_icrc_seal(&(struct xt_seg){ f.seg[0].data, len - s->trailer }, 1,
 				     f.meta.ip_off, f.meta.bth_off);
 			good -= !xt_icrc_ok(&f);
@@ -415,7 +417,7 @@ static void test_rows(void)
 	}
 }
 
-/* Frames that differ from a good one in one header field */
+/* Valid frames with one header field changed */
 static const struct patch {
 	const char *what;
 	int version;
@@ -424,8 +426,8 @@ static const struct patch {
 } patches[] = {
 	{ "ARP", 4, 12, 0x0806, XR_NOT_IP },
 	{ "802.3 length", 4, 12, 46, XR_NOT_IP },
-	{ "IPv6 behind IPv4's ethertype", 4, 14, 0x6500, XR_IP_VERSION },
-	{ "IPv4 behind IPv6's ethertype", 6, 14, 0x4500, XR_IP_VERSION },
+	{ "IPv6 with the ethertype of IPv4", 4, 14, 0x6500, XR_IP_VERSION },
+	{ "IPv4 with the ethertype of IPv6", 6, 14, 0x4500, XR_IP_VERSION },
 	{ "IPv4 options", 4, 14, 0x4600, XR_IP_OPTIONS },
 	{ "IPv4 header too short", 4, 14, 0x4400, XR_IP_OPTIONS },
 	{ "first fragment", 4, 20, 0x2000, XR_IP_FRAGMENT },
@@ -437,9 +439,9 @@ static const struct patch {
 	{ "other port over IPv6", 6, 56, 53, XR_NOT_ROCE_PORT },
 	{ "IPv4 length beyond the frame", 4, 16, 0xffff, XR_IP_LEN },
 	{ "IPv4 length below its header", 4, 16, 19, XR_IP_LEN },
-	{ "IPv4 length below UDP's header", 4, 16, 27, XR_IP_LEN },
+	{ "IPv4 length without a UDP header", 4, 16, 27, XR_IP_LEN },
 	{ "IPv6 length beyond the frame", 6, 18, 0xffff, XR_IP_LEN },
-	{ "IPv6 length below UDP's header", 6, 18, 7, XR_IP_LEN },
+	{ "IPv6 length without a UDP header", 6, 18, 7, XR_IP_LEN },
 	{ "UDP length too long", 4, 38, 0x100, XR_UDP_LEN },
 	{ "UDP length too short", 4, 38, 20, XR_UDP_LEN },
 	{ "UDP length too short over IPv6", 6, 58, 20, XR_UDP_LEN },
@@ -474,7 +476,7 @@ static void test_vlan_depth(void)
 	TAP_OK(parse_frame(&f) == XR_VLAN_DEPTH, "three VLAN tags");
 }
 
-/* Offsets as a broken or hostile XDP program might give them */
+/* Wrong offsets, as from a defective or hostile XDP program */
 static void test_bad_metadata(void)
 {
 	unsigned accepted = 0, tried = 0;
@@ -500,7 +502,7 @@ static void test_bad_metadata(void)
 		f.meta.payload_off = v;
 		accepted += v != good.meta.payload_off && xt_icrc_ok(&f);
 	}
-	TAP_OK(!accepted, "%u wrong offsets never read outside nor pass", tried);
+	TAP_OK(!accepted, "%u wrong offsets are refused without reading outside the frame", tried);
 }
 
 static void test_opcodes(void)
@@ -513,12 +515,13 @@ static void test_opcodes(void)
 		 ((classes)&XR_IN_UC ? (op_flags) : 0);
 	XR_OPERATIONS(COUNT)
 #undef COUNT
-	TAP_OK(!wrong, "opcode table has each operation in its classes");
-	TAP_OK(ext_off(xr_opcodes[0x0b].flags, XR_EXT_IMMDT) == 12 + 16, "immediate behind RETH");
+	TAP_OK(!wrong, "the opcode table has each operation in its transport classes");
+	TAP_OK(ext_off(xr_opcodes[0x0b].flags, XR_EXT_IMMDT) == 12 + 16, "ImmDt follows RETH");
 	TAP_OK(ext_off(xr_opcodes[0x12].flags, XR_EXT_ATOMICACKETH) == 12 + 4,
-	       "original value behind AETH");
-	TAP_OK(ext_off(xr_opcodes[0x65].flags, XR_EXT_IMMDT) == 12 + 8, "immediate behind DETH");
-	TAP_OK(xr_opcodes[0xab].ext_len == 4 + 16 + 4, "XRC WRITE ONLY IMM: three headers");
+	       "AtomicAckETH follows AETH");
+	TAP_OK(ext_off(xr_opcodes[0x65].flags, XR_EXT_IMMDT) == 12 + 8, "ImmDt follows DETH");
+	TAP_OK(xr_opcodes[0xab].ext_len == 4 + 16 + 4,
+	       "XRC WRITE ONLY IMM has three extended headers");
 }
 
 int main(int argc, char **argv)
@@ -536,7 +539,7 @@ int main(int argc, char **argv)
 	if (!TAP_OK(load_all(dir), "read %u packets from %s", packet_count, dir))
 		return tap_end();
 	test_captures();
-	test_pieces();
+	test_segments();
 	test_truncations();
 	test_short_datagrams();
 	test_bit_flips();

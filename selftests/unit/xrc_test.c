@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * XRC: initiators, targets and the SRQs that requests name, over packets and by the direct way:
- * what is sent is fed back to the same engine. The SRQ's domain, PD and CQ are what counts.
+ * XRC initiators, targets and SRQs, by packets that are fed back to the same engine and by
+ * loopback. The XRC domain, PD and CQ are those of the SRQ that a request selects.
  */
 #include <errno.h>
 
@@ -33,13 +33,13 @@ struct srq {
 struct pair {
 	struct harness *h;
 	struct h_qp from, to;
-	struct srq a, b, foreign;	/* foreign: of another domain */
-	uint8_t first_opcode, last_ack; /* on the wire */
+	struct srq a, b, foreign;	/* foreign: of another XRC domain */
+	uint8_t first_opcode, last_ack; /* of packets */
 	uint32_t first_srqn;
 	unsigned frames;
 };
 
-/* ---- setting up ---------------------------------------------------------------- */
+/* ---- setting up ---------------------------------------------------------- */
 
 static int create(struct harness *h, struct h_qp *q, uint32_t type)
 {
@@ -67,7 +67,7 @@ static int create(struct harness *h, struct h_qp *q, uint32_t type)
 	return err;
 }
 
-/* Half of what RC needs, for each half */
+/* An initiator requires the requester's attributes of RC, a target the responder's. */
 static uint32_t mask_of(struct h_qp *q, uint32_t state, struct xr_qp_attr *attr)
 {
 	uint32_t mask = h_attr(state, attr);
@@ -147,9 +147,9 @@ static void end(struct pair *p)
 	free(p);
 }
 
-/* ---- steps --------------------------------------------------------------------- */
+/* ---- sending and receiving ----------------------------------------------- */
 
-static void look_at(struct pair *p, const uint8_t *frame)
+static void record_packet(struct pair *p, const uint8_t *frame)
 {
 	const uint8_t *bth = frame + 42;
 	__be32 word;
@@ -163,8 +163,8 @@ static void look_at(struct pair *p, const uint8_t *frame)
 	}
 }
 
-/* Until nothing moves, or for a while */
-static void settle(struct pair *p)
+/* Runs the engine until it is idle, at most 2000 times. */
+static void run_until_idle(struct pair *p)
 {
 	struct harness *h = p->h;
 	static struct h_frame f;
@@ -176,7 +176,7 @@ static void settle(struct pair *p)
 		next = xt_engine_run(h->engine, h->now);
 		for (n = 0; n < h->sent_count; n++) {
 			f = h->sent[n];
-			look_at(p, f.data);
+			record_packet(p, f.data);
 			if (n + 1 == h->sent_count)
 				h->sent_count = 0;
 			h_receive(h, f.data, f.len);
@@ -203,7 +203,7 @@ static uint32_t sent_status(struct pair *p)
 {
 	struct xr_cqe cqe;
 
-	settle(p);
+	run_until_idle(p);
 	return h_poll(p->h, &cqe) ? cqe.status : UINT32_MAX;
 }
 
@@ -221,7 +221,7 @@ static uint32_t state_of(const struct h_qp *q)
 	return xt_qp_info(q->qp)->state;
 }
 
-/* ---- tests --------------------------------------------------------------------- */
+/* ---- tests --------------------------------------------------------------- */
 
 static void test_creation(void)
 {
@@ -240,15 +240,18 @@ static void test_creation(void)
 	};
 	struct xt_qp *qp;
 
-	TAP_OK(xt_qp_create(h->engine, &target, &qp) == -EINVAL, "a target without a domain");
+	TAP_OK(xt_qp_create(h->engine, &target, &qp) == -EINVAL,
+	       "a target without an XRC domain is refused");
 	target.xrcd = 1;
 	target.sq = ring;
-	TAP_OK(xt_qp_create(h->engine, &target, &qp) == -EINVAL, "a target with an SQ");
+	TAP_OK(xt_qp_create(h->engine, &target, &qp) == -EINVAL, "a target with an SQ is refused");
 	initiator.srq = &srq;
-	TAP_OK(xt_qp_create(h->engine, &initiator, &qp) == -EINVAL, "an initiator with an SRQ");
+	TAP_OK(xt_qp_create(h->engine, &initiator, &qp) == -EINVAL,
+	       "an initiator with an SRQ is refused");
 	initiator.srq = NULL;
 	initiator.rq = ring;
-	TAP_OK(xt_qp_create(h->engine, &initiator, &qp) == -EINVAL, "an initiator with an RQ");
+	TAP_OK(xt_qp_create(h->engine, &initiator, &qp) == -EINVAL,
+	       "an initiator with an RQ is refused");
 	free(ring);
 	h_free(h);
 }
@@ -269,19 +272,19 @@ static void test_masks(void)
 	mask = h_attr(XR_QPS_RTR, &attr);
 	TAP_OK(xt_qp_modify(from.qp, &attr, mask, &path, 4096, 0) == -EINVAL &&
 		       !xt_qp_modify(to.qp, &attr, mask, &path, 4096, 0),
-	       "RTR: answers concern the target");
+	       "RTR: only a target takes responder attributes");
 	mask = mask_of(&from, XR_QPS_RTR, &attr);
 	xt_qp_modify(from.qp, &attr, mask, &path, 4096, 0);
 	mask = h_attr(XR_QPS_RTS, &attr);
 	TAP_OK(xt_qp_modify(to.qp, &attr, mask, NULL, 4096, 0) == -EINVAL &&
 		       !xt_qp_modify(from.qp, &attr, mask, NULL, 4096, 0),
-	       "RTS: requests concern the initiator");
+	       "RTS: only an initiator takes requester attributes");
 	mask = mask_of(&to, XR_QPS_RTS, &attr);
 	TAP_OK(!xt_qp_modify(to.qp, &attr, mask, NULL, 4096, 0) && state_of(&to) == XR_QPS_RTS,
-	       "a target in RTS, without an SQ");
+	       "a target without an SQ enters RTS");
 	TAP_OK(!h_modify(&to, XR_QPS_SQD) && !h_modify(&to, XR_QPS_ERR) &&
 		       !h_modify(&to, XR_QPS_RESET),
-	       "and in SQD, ERR, RESET");
+	       "a target enters SQD, ERR and RESET");
 	xt_qp_destroy(from.qp);
 	xt_qp_destroy(to.qp);
 	free(from.sq);
@@ -291,7 +294,7 @@ static void test_masks(void)
 static void test_send(bool local)
 {
 	struct pair *p = begin(local);
-	const char *way = local ? "direct way" : "packets";
+	const char *path = local ? "loopback" : "packets";
 	struct xr_cqe cqe;
 
 	memset(memory, 0x5a, 3000);
@@ -301,47 +304,47 @@ static void test_send(bool local)
 	TAP_OK(!sent_status(p) && received(&p->b, &cqe) && cqe.wr_id == 2 && !cqe.status &&
 		       cqe.byte_len == 3000 && cqe.qpn == p->to.qpn && cqe.srqn == p->b.xt.number &&
 		       !memcmp(memory, memory + 20000, 3000),
-	       "%s: SEND to one SRQ, of its own PD", way);
+	       "%s: SEND to one SRQ uses the PD of the SRQ", path);
 	post(p, XR_WR_SEND_WITH_IMM, 10, p->a.xt.number)->imm_data = 99;
 	TAP_OK(!sent_status(p) && received(&p->a, &cqe) && cqe.wr_id == 1 && cqe.imm_data == 99 &&
 		       !received(&p->b, &cqe),
-	       "%s: and to another, by the same target", way);
+	       "%s: SEND to another SRQ by the same target", path);
 	if (!local)
 		TAP_OK(p->first_opcode == (XR_CLASS_XRC | XR_OP_SEND_FIRST) &&
 			       p->first_srqn == p->b.xt.number &&
 			       p->last_ack == XR_AETH_CREDITS_INVALID,
-		       "%s: an XRCETH names the SRQ; answers give no credits", way);
+		       "%s: the XRCETH has the SRQ number; ACKs have no credits", path);
 	post(p, XR_WR_SEND, 10, p->a.xt.number);
 	TAP_OK(sent_status(p) == IBV_WC_RNR_RETRY_EXC_ERR && state_of(&p->to) == XR_QPS_RTS,
-	       "%s: without a receive: RNR", way);
+	       "%s: SEND without a receive: RNR NAK", path);
 	end(p);
 }
 
 static void test_rdma(bool local)
 {
 	struct pair *p = begin(local);
-	const char *way = local ? "direct way" : "packets";
+	const char *path = local ? "loopback" : "packets";
 	struct xr_cqe cqe;
 	uint64_t word = 41;
 
 	memset(memory, 0x77, 5000);
 	post(p, XR_WR_RDMA_WRITE, 5000, p->a.xt.number);
-	TAP_OK(!sent_status(p) && !memcmp(memory, memory + 32768, 5000), "%s: WRITE", way);
+	TAP_OK(!sent_status(p) && !memcmp(memory, memory + 32768, 5000), "%s: WRITE", path);
 	h_post_to(p->b.ring, DEPTH, 5, BASE + 20000, 0, key_b);
 	post(p, XR_WR_RDMA_WRITE_WITH_IMM, 2000, p->b.xt.number)->rkey = key_b;
 	TAP_OK(!sent_status(p) && received(&p->b, &cqe) && cqe.wr_id == 5 &&
 		       cqe.opcode == IBV_WC_RECV_RDMA_WITH_IMM && cqe.byte_len == 2000,
-	       "%s: WRITE with immediate data, by a key of the SRQ's PD", way);
+	       "%s: WRITE with immediate data by an R_Key of the SRQ's PD", path);
 	memset(memory + 32768, 0x33, 4000);
 	post(p, XR_WR_RDMA_READ, 4000, p->a.xt.number);
-	TAP_OK(!sent_status(p) && !memcmp(memory, memory + 32768, 4000), "%s: READ", way);
+	TAP_OK(!sent_status(p) && !memcmp(memory, memory + 32768, 4000), "%s: READ", path);
 	memcpy(memory + 32768, &word, 8);
 	post(p, XR_WR_ATOMIC_FETCH_AND_ADD, 8, p->a.xt.number)->atomic.compare_add = 1;
-	TAP_OK(!sent_status(p) && memory[32768] == 42 && memory[0] == 41, "%s: atomic", way);
+	TAP_OK(!sent_status(p) && memory[32768] == 42 && memory[0] == 41, "%s: atomic", path);
 	post(p, XR_WR_RDMA_READ, 100, p->b.xt.number);
 	TAP_OK(sent_status(p) == IBV_WC_REM_ACCESS_ERR && state_of(&p->to) == XR_QPS_ERR &&
 		       p->h->events[IBV_EVENT_QP_ACCESS_ERR] == 1,
-	       "%s: a key of one SRQ's PD does not go with another SRQ", way);
+	       "%s: an R_Key of another SRQ's PD is refused", path);
 	end(p);
 }
 
@@ -355,8 +358,8 @@ static void test_invalidate(bool local)
 	post(p, XR_WR_SEND_WITH_INV, 10, p->a.xt.number)->invalidate_rkey = key_b;
 	TAP_OK(sent_status(p) && received(&p->a, &cqe) && cqe.status == IBV_WC_REM_INV_REQ_ERR &&
 		       mr_b.key->entry.state == XR_KEY_VALID,
-	       "%s: a key of another SRQ's PD is not invalidated",
-	       local ? "direct way" : "packets");
+	       "%s: an R_Key of another SRQ's PD is not invalidated",
+	       local ? "loopback" : "packets");
 	end(p);
 	p = begin(local);
 	mr_b.key->entry.flags = XR_KEYF_FAST;
@@ -364,11 +367,11 @@ static void test_invalidate(bool local)
 	post(p, XR_WR_SEND_WITH_INV, 10, p->b.xt.number)->invalidate_rkey = key_b;
 	TAP_OK(!sent_status(p) && received(&p->b, &cqe) && cqe.invalidated_rkey == key_b &&
 		       mr_b.key->entry.state == XR_KEY_FREE,
-	       "%s: one of its own PD is", local ? "direct way" : "packets");
+	       "%s: an R_Key of the SRQ's PD is invalidated", local ? "loopback" : "packets");
 	end(p);
 }
 
-/* What is wrong about the SRQ; op: a message or a READ */
+/* Requests to an SRQ of another XRC domain or a destroyed SRQ */
 static void test_wrong_srq(bool local, uint8_t op)
 {
 	struct pair *p = begin(local);
@@ -378,17 +381,19 @@ static void test_wrong_srq(bool local, uint8_t op)
 	post(p, op, 10, p->foreign.xt.number);
 	TAP_OK(sent_status(p) == IBV_WC_REM_INV_REQ_ERR && state_of(&p->to) == XR_QPS_ERR &&
 		       p->h->events[IBV_EVENT_QP_REQ_ERR] == 1,
-	       "opcode %u, %s: an SRQ of another domain", op, local ? "direct way" : "packets");
+	       "opcode %u, %s: an SRQ of another XRC domain is refused", op,
+	       local ? "loopback" : "packets");
 	end(p);
 	p = begin(local);
 	xt_numbers_del(p->h->shared.srqs, number);
 	post(p, op, 10, number);
-	TAP_OK(sent_status(p) == IBV_WC_REM_INV_REQ_ERR, "opcode %u: an SRQ that is gone", op);
+	TAP_OK(sent_status(p) == IBV_WC_REM_INV_REQ_ERR, "opcode %u: a destroyed SRQ is refused",
+	       op);
 	end(p);
 }
 
-/* Two packets of one message name different SRQs. */
-static void test_change(void)
+/* Two packets of one message with different SRQ numbers */
+static void test_srq_change(void)
 {
 	struct pair *p = begin(false);
 	struct xt_request rq = {
@@ -406,19 +411,20 @@ static void test_change(void)
 
 	rq.src.seg = &seg;
 	h_post_to(p->a.ring, DEPTH, 1, BASE + 10000, 4000, key_a);
-	TAP_OK(xt_resp_request(p->to.qp, &rq, &res) == XT_ACCEPTED, "(its first packet)");
+	TAP_OK(xt_resp_request(p->to.qp, &rq, &res) == XT_ACCEPTED,
+	       "the first packet of a message is accepted");
 	rq.op = XR_OP_SEND_LAST;
 	rq.flags = xr_opcodes[XR_CLASS_XRC | XR_OP_SEND_LAST].flags;
 	rq.srqn = p->b.xt.number;
 	TAP_OK(xt_resp_request(p->to.qp, &rq, &res) == XT_REFUSED &&
 		       res.nak == XR_NAK_INVALID_REQUEST,
-	       "a message that changes its SRQ is refused");
+	       "a packet with another SRQ number is refused");
 	TAP_OK(received(&p->a, &cqe) && cqe.status == IBV_WC_WR_FLUSH_ERR && cqe.wr_id == 1,
-	       "its receive is flushed to where it is from");
+	       "the receive in use is flushed to the CQ of its SRQ");
 	end(p);
 }
 
-static void test_srq_goes(void)
+static void test_srq_destroyed(void)
 {
 	struct pair *p = begin(false);
 	struct xt_request rq = {
@@ -440,7 +446,7 @@ static void test_srq_goes(void)
 	xt_numbers_del(p->h->shared.srqs, p->a.xt.number);
 	h_modify(&p->to, XR_QPS_ERR);
 	TAP_OK(!received(&p->a, &cqe) && state_of(&p->to) == XR_QPS_ERR,
-	       "an SRQ that goes in the middle of a message takes the receive with it");
+	       "no completion for a receive of an SRQ destroyed in the middle of a message");
 	end(p);
 }
 
@@ -458,7 +464,7 @@ int main(void)
 		test_wrong_srq(local, XR_WR_RDMA_READ);
 		test_wrong_srq(local, XR_WR_RDMA_WRITE);
 	}
-	test_change();
-	test_srq_goes();
+	test_srq_change();
+	test_srq_destroyed();
 	return tap_end();
 }
