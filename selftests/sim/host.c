@@ -7,7 +7,7 @@
 
 #include "selftests/lib/resize.h"
 
-/* ---- memory ------------------------------------------------------------------ */
+/* ---- memory -------------------------------------------------------------- */
 
 static int tier_read(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off, void *dst,
 		     size_t len)
@@ -25,7 +25,7 @@ static int tier_write(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t
 
 static const struct xt_mem_ops tier_ops = { tier_read, tier_write };
 
-/* Windows of all sizes, so that each of them is the one that stops a sender */
+/* Random window sizes, so that each of the windows limits some senders */
 static void tune(struct world *w, struct xt_engine *e)
 {
 	struct rng *r = &w->rng;
@@ -62,7 +62,7 @@ static void cut_segments(struct host *h, struct sim_mr *mr)
 	}
 }
 
-/* Where a region begins for those who use it: anywhere, also at both ends of the address space. */
+/* Chooses a virtual address, also at both ends of the address space. */
 static uint64_t choose_va(struct rng *r, uint32_t off, uint32_t len)
 {
 	uint64_t page_off = off & 4095;
@@ -70,7 +70,7 @@ static uint64_t choose_va(struct rng *r, uint32_t off, uint32_t len)
 	switch (rng_below(r, 4)) {
 	case 0:
 		return page_off;
-	case 1: /* its last byte is the last of all, where alignment permits */
+	case 1: /* at the end of the address space, as far as alignment permits */
 		return (UINT64_MAX - len + 1 - page_off) / 4096 * 4096 + page_off;
 	default:
 		return rng_next(r) >> 16 << 12 | page_off;
@@ -112,7 +112,7 @@ void host_freeze(struct host *h, const struct sim_mr *mr)
 	}
 }
 
-/* As the daemon does it between two rounds */
+/* Like the daemon, between two rounds */
 void host_del_mr(struct host *h, struct sim_mr *mr)
 {
 	xt_keys_release(h->shared.keys, mr->key);
@@ -124,7 +124,7 @@ uint64_t mr_va(const struct sim_mr *mr, uint32_t off)
 	return mr->key ? mr->key->entry.va + (off - mr->off) : 0;
 }
 
-/* ---- address handles ---------------------------------------------------------- */
+/* ---- address handles ----------------------------------------------------- */
 
 #define PLACES (MAX_HOSTS + MAX_GROUPS)
 
@@ -177,7 +177,7 @@ void host_add_ahs(struct host *h)
 	}
 }
 
-/* ---- claims ------------------------------------------------------------------ */
+/* ---- claims -------------------------------------------------------------- */
 
 static bool is_free(const struct host *h, uint32_t off, uint32_t len, bool exclusive)
 {
@@ -292,7 +292,7 @@ void host_release(struct host *h, const void *owner)
 			i++;
 }
 
-/* The operation failed: it may have been done in part, or still be done by packets under way. */
+/* The operation failed: it may be partly done, or still be done by packets in flight. */
 void host_lose(struct host *h, const void *owner)
 {
 	unsigned i;
@@ -308,7 +308,7 @@ void host_fill(struct host *h, uint32_t off, const uint8_t *data, uint32_t len)
 	memcpy(h->shadow + off, data, len);
 }
 
-/* ---- completion queues ------------------------------------------------------- */
+/* ---- completion queues --------------------------------------------------- */
 
 static struct xr_queue *new_queue(uint32_t depth, uint32_t stride)
 {
@@ -367,7 +367,7 @@ static void on_cq_event(void *ctx, struct xt_cq *xcq)
 	struct sim_cq *cq = xcq->owner;
 	struct world *w = cq->host->w;
 
-	CHECK(w, cq->events || cq->solicited, "event of a CQ that nobody armed");
+	CHECK(w, cq->events || cq->solicited, "event of a CQ that was not armed");
 	CHECK(w, !cq->event, "second event of a CQ that was armed once");
 	cq->event = true;
 }
@@ -417,7 +417,7 @@ static bool on_engine_lock(void *ctx, struct xt_engine *other)
 	struct host *h = e->host;
 
 	o = h->engine[0].engine == other ? &h->engine[0] : &h->engine[1];
-	CHECK(e->w, o->engine == other && o != e, "lock of a strange engine");
+	CHECK(e->w, o->engine == other && o != e, "lock of an unknown engine");
 	CHECK(e->w, !o->locked, "engine locked twice");
 	if (rng_chance(&e->w->sched, 15))
 		return false;
@@ -444,7 +444,7 @@ static void wake_engine(void *ctx, struct xt_engine *other)
 			engine_wake(&e->host->engine[i], e->w->now + 300);
 }
 
-/* The daemon's inbox, without the wait: the other engine gets the frame at once. */
+/* Like the daemon's inbox, but the other engine gets the frame at once. */
 static bool on_forward(void *ctx, struct xt_engine *other, const struct xt_frame *frame)
 {
 	struct sim_engine *e = ctx;
@@ -453,8 +453,8 @@ static bool on_forward(void *ctx, struct xt_engine *other, const struct xt_frame
 	CHECK(e->w, !e->locked, "frame forwarded by a locked engine");
 	CHECK(e->w, !frame->forwarded, "frame forwarded twice");
 	copy.forwarded = true;
-	if (world_is_lossy(e->w) && rng_chance(&e->w->sched, 3)) /* full */
-		return false;
+	if (world_is_lossy(e->w) && rng_chance(&e->w->sched, 3))
+		return false; /* inbox full */
 	xt_engine_rx(other, &copy, 1, e->w->now);
 	wake_engine(ctx, other);
 	return true;
@@ -498,8 +498,8 @@ void engine_deliver(struct sim_engine *e, struct frame *f)
 	engine_wake(e, e->w->now + rng_below(&e->w->sched, 3 * USEC));
 }
 
-/* As XDP hands it over: all headers in the first piece, the rest cut anywhere. */
-static void as_pieces(struct rng *r, struct frame *f, struct xt_frame *out)
+/* Splits a frame as AF_XDP does: all headers in the first segment, the rest at any place. */
+static void split_frame(struct rng *r, struct frame *f, struct xt_frame *out)
 {
 	uint32_t first = f->len, at;
 
@@ -528,7 +528,7 @@ static void receive_batch(struct sim_engine *e)
 			e->inbox_tail = &e->inbox;
 		e->inbox_len--;
 		taken[n] = f;
-		as_pieces(&e->w->sched, f, &batch[n++]);
+		split_frame(&e->w->sched, f, &batch[n++]);
 	}
 	if (n)
 		xt_engine_rx(e->engine, batch, n, e->w->now);
@@ -544,7 +544,7 @@ static uint64_t activity(const struct sim_engine *e)
 	       c->timeouts;
 }
 
-/* Programs poll when something came into their queues, or when an event tells them. */
+/* Programs poll when their CQ has new entries, or after an event if they use events. */
 static void wake_programs(struct host *h)
 {
 	struct world *w = h->w;
@@ -590,7 +590,7 @@ void engine_round(struct sim_engine *e)
 		wake_programs(&w->host[i]);
 
 	e->idle_rounds = activity(e) == before && next <= w->now ? e->idle_rounds + 1 : 0;
-	CHECK(w, e->idle_rounds < 20000, "engine wants to run again and again, but does nothing");
+	CHECK(w, e->idle_rounds < 20000, "engine requests 20000 rounds without progress");
 	if (next <= w->now || e->inbox)
 		next = w->now + rng_between(&w->sched, 100, 1000);
 	else if (next != NEVER && rng_chance(&w->sched, 30))

@@ -6,10 +6,11 @@
  *
  *     keys [-n RUNS] [-s SEED]
  *
- * One engine holds both ends of one RC connection. A grant is one life of a key: the owner posts a
- * bind or a registration and a SEND with the key at once; the peer uses the key and reports the end
- * by a SEND, with or without Invalidate; the owner invalidates the key and writes to its memory.
- * Several grants exist side by side. At the end the peer may use an invalid key.
+ * One engine has both QPs of an RC connection. In one use of a grant the owner posts a bind or a
+ * registration and a SEND that announces the key, at once; the peer uses the key and announces the
+ * end by a SEND, with or without Invalidate; the owner invalidates the key if the peer did not, and
+ * writes to its memory. Several grants are active at the same time. At the end the peer uses an
+ * invalid key, which must be refused.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,45 +25,45 @@
 #define PAGE 4096u
 #define PAGES 8 /* of each grant */
 #define AREA (PAGES * PAGE)
-#define OPS 6 /* of a life at most */
-#define LIVES 12
+#define OPS 6	/* maximum per use of a grant */
+#define USES 12 /* of each grant */
 #define RECVS 32
 #define POOL 4096
 #define BASE 0x10000000ull
 
 enum kind { TYPE_1, TYPE_2, ZERO_BASED, FAST, KINDS };
 
-/* What a wr_id stands for: bits 15:8; bits 23:16 are the grant, bits 7:0 the operation */
-enum wr { WR_GRANT, WR_TELL, WR_INV, WR_OP, WR_DONE, WR_WRONG, WR_RECV_OWNER, WR_RECV_PEER };
+/* Bits 15:8 of a wr_id; bits 23:16 are the grant, bits 7:0 the operation */
+enum wr { WR_GRANT, WR_ANNOUNCE, WR_INV, WR_OP, WR_DONE, WR_INVALID, WR_RECV_OWNER, WR_RECV_PEER };
 #define WR_ID(wr, grant, op) ((uint64_t)(grant) << 16 | (wr) << 8 | (op))
 
 enum state {
 	IDLE,
-	GRANTED, /* the peer does not know yet */
+	GRANTED, /* not yet announced to the peer */
 	USED,
-	ENDING, /* the owner invalidates */
+	ENDING, /* the owner's invalidation is posted */
 	ENDED,
-	OVER,
+	FINISHED,
 };
 
 struct op {
 	bool read;
-	uint32_t off, len; /* in the grant */
+	uint32_t off, len; /* relative to the grant */
 };
 
 struct grant {
 	enum kind kind;
 	enum state state;
 	struct xt_key *key;
-	unsigned lives;
-	uint32_t from, len;    /* in the area; of FAST from within the first page of the list */
-	uint32_t order[PAGES]; /* FAST: which page comes when */
+	unsigned uses;
+	uint32_t from, len;    /* relative to the area; FAST: to the first page of the list */
+	uint32_t order[PAGES]; /* FAST: order of the pages in the list */
 	uint64_t va;
 	uint32_t rkey;
 	struct op op[OPS];
 	unsigned ops, completed;
-	bool remote; /* ends by a SEND with Invalidate */
-	bool peer_done, owner_told;
+	bool remote; /* invalidated by the peer's SEND with Invalidate */
+	bool peer_done, owner_notified;
 	/* FAST */
 	uint64_t lists[XR_FAST_LISTS * PAGES];
 	struct xt_mem_seg seg[PAGES];
@@ -79,13 +80,13 @@ struct world {
 	unsigned drop, dup, corrupt, shuffle, delay; /* percent */
 	struct grant grant[GRANTS];
 	unsigned grants;
-	bool wrong_sent, wrong_seen;
+	bool invalid_sent, invalid_refused;
 	struct late {
 		struct h_frame *frame;
 		uint64_t when;
 	} pool[POOL];
 	unsigned pooled;
-	uint8_t memory[GRANTS][AREA], model[GRANTS][AREA]; /* the owner's, and what it must be */
+	uint8_t memory[GRANTS][AREA], model[GRANTS][AREA]; /* the owner's, actual and expected */
 	uint8_t bytes[GRANTS][AREA];			   /* the peer's */
 	unsigned used;
 	const char *wrong;
@@ -107,21 +108,21 @@ static unsigned index_of(const struct world *w, const struct grant *g)
 	return (unsigned)(g - w->grant);
 }
 
-/* ---- memory that is found by its address, as the daemon finds that of fast regions - */
+/* ---- memory of fast regions, accessed by address as in the daemon -------- */
 
-static uint8_t *found(struct world *w, uint64_t addr, size_t len)
+static uint8_t *memory_at(struct world *w, uint64_t addr, size_t len)
 {
 	if (addr < BASE || addr + len > BASE + sizeof(w->memory))
 		return NULL;
 	return &w->memory[0][0] + (addr - BASE);
 }
 
-static struct world *the_world;
+static struct world *current_world;
 
 static int page_read(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off, void *dst,
 		     size_t len)
 {
-	const uint8_t *p = found(the_world, seg->addr + off, len);
+	const uint8_t *p = memory_at(current_world, seg->addr + off, len);
 
 	if (p)
 		memcpy(dst, p, len);
@@ -131,7 +132,7 @@ static int page_read(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t 
 static int page_write(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off,
 		      const void *src, size_t len)
 {
-	uint8_t *p = found(the_world, seg->addr + off, len);
+	uint8_t *p = memory_at(current_world, seg->addr + off, len);
 
 	if (p)
 		memcpy(p, src, len);
@@ -140,8 +141,8 @@ static int page_write(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t
 
 static const struct xt_mem_ops page_ops = { page_read, page_write };
 
-/* Byte off of the grant: where it lies in the area */
-static uint32_t place(const struct grant *g, uint32_t off)
+/* Returns the offset in the area of byte @off of the grant. */
+static uint32_t area_offset(const struct grant *g, uint32_t off)
 {
 	off += g->from;
 	return g->kind == FAST ? g->order[off / PAGE] * PAGE + off % PAGE : off;
@@ -151,12 +152,12 @@ static bool same(struct world *w, const struct grant *g, const uint8_t area[AREA
 		 uint32_t len, const uint8_t *bytes)
 {
 	for (uint32_t i = 0; i < len; i++)
-		if (area[place(g, off + i)] != bytes[off + i])
+		if (area[area_offset(g, off + i)] != bytes[off + i])
 			return false;
 	return true;
 }
 
-/* ---- a life of a grant ------------------------------------------------------------- */
+/* ---- one use of a grant -------------------------------------------------- */
 
 static void shuffle_pages(struct world *w, struct grant *g)
 {
@@ -206,7 +207,7 @@ static struct xr_send_wqe *post_bind(struct world *w, struct grant *g)
 
 static struct xr_send_wqe *post_reg(struct world *w, struct grant *g)
 {
-	unsigned i = index_of(w, g), list = g->lives % XR_FAST_LISTS;
+	unsigned i = index_of(w, g), list = g->uses % XR_FAST_LISTS;
 	struct xr_send_wqe *wqe = h_post_send(&w->owner, WR_ID(WR_GRANT, i, 0), XR_WR_REG_MR, 0, 0,
 					      0);
 
@@ -226,7 +227,7 @@ static struct xr_send_wqe *post_reg(struct world *w, struct grant *g)
 	return wqe;
 }
 
-/* Granted, and the peer is told: it may use the key as soon as it knows. */
+/* Makes the key valid and announces it; the peer uses it as soon as it gets the announcement. */
 static void grant(struct world *w, struct grant *g)
 {
 	unsigned i = index_of(w, g);
@@ -241,10 +242,10 @@ static void grant(struct world *w, struct grant *g)
 	g->remote = (g->kind == TYPE_2 || g->kind == ZERO_BASED || g->kind == FAST) &&
 		    rng_below(&w->rng, 2);
 	g->completed = 0;
-	g->peer_done = g->owner_told = false;
-	g->lives++;
+	g->peer_done = g->owner_notified = false;
+	g->uses++;
 	g->state = GRANTED;
-	h_post_send(&w->owner, WR_ID(WR_TELL, i, 0), XR_WR_SEND_WITH_IMM, 0, 0, 0)->imm_data =
+	h_post_send(&w->owner, WR_ID(WR_ANNOUNCE, i, 0), XR_WR_SEND_WITH_IMM, 0, 0, 0)->imm_data =
 		htobe32(i);
 }
 
@@ -266,7 +267,7 @@ static void use(struct world *w, struct grant *g)
 	}
 	wqe = h_post_send(&w->peer, WR_ID(WR_DONE, i, 0),
 			  g->remote ? XR_WR_SEND_WITH_INV : XR_WR_SEND_WITH_IMM, 0, 0, 0);
-	/* a READ that is asked again must still find the key */
+	/* A retransmitted READ request must still find the key valid. */
 	wqe->flags |= XR_SEND_FENCE;
 	if (g->remote)
 		wqe->invalidate_rkey = g->rkey;
@@ -275,7 +276,7 @@ static void use(struct world *w, struct grant *g)
 	g->state = USED;
 }
 
-/* Type 1 is bound to nothing instead. */
+/* A type 1 window is invalidated by a bind of length 0. */
 static void invalidate(struct world *w, struct grant *g)
 {
 	unsigned i = index_of(w, g);
@@ -292,29 +293,30 @@ static void invalidate(struct world *w, struct grant *g)
 	g->state = ENDING;
 }
 
-/* The owner's own again: what it writes must stay. */
+/* The owner writes to the memory; the peer must not change it any more. */
 static void take_back(struct world *w, struct grant *g)
 {
 	unsigned i = index_of(w, g);
 
 	CHECK(w, g->key->entry.state == XR_KEY_FREE, "the key is not free");
-	CHECK(w, !memcmp(w->memory[i], w->model[i], AREA), "bytes that nobody should touch");
+	CHECK(w, !memcmp(w->memory[i], w->model[i], AREA), "the memory has unexpected contents");
 	rng_bytes(&w->rng, w->memory[i], AREA);
 	memcpy(w->model[i], w->memory[i], AREA);
 	w->used++;
-	g->state = g->lives < LIVES ? IDLE : OVER;
+	g->state = g->uses < USES ? IDLE : FINISHED;
 }
 
 static void advance(struct world *w, struct grant *g)
 {
-	if (g->state == USED && g->peer_done && g->owner_told) {
-		CHECK(w, g->completed == g->ops, "done before what was posted before it");
+	if (g->state == USED && g->peer_done && g->owner_notified) {
+		CHECK(w, g->completed == g->ops,
+		      "the peer's last SEND completed before its RDMA operations");
 		if (g->remote) {
 			g->state = ENDED;
 		} else {
 			invalidate(w, g);
-			/* the next life behind it, in one go */
-			if (g->lives < LIVES && rng_below(&w->rng, 2))
+			/* Post the next grant right after the invalidation. */
+			if (g->uses < USES && rng_below(&w->rng, 2))
 				grant(w, g);
 		}
 	}
@@ -324,7 +326,7 @@ static void advance(struct world *w, struct grant *g)
 		grant(w, g);
 }
 
-/* ---- completions ------------------------------------------------------------------- */
+/* ---- completions --------------------------------------------------------- */
 
 static void op_done(struct world *w, struct grant *g, unsigned n)
 {
@@ -334,12 +336,12 @@ static void op_done(struct world *w, struct grant *g, unsigned n)
 	CHECK(w, n == g->completed++, "operations complete out of order");
 	if (op->read) {
 		CHECK(w, same(w, g, w->model[i], op->off, op->len, w->bytes[i]),
-		      "a READ brought other bytes");
+		      "a READ returned wrong data");
 		return;
 	}
 	CHECK(w, same(w, g, w->memory[i], op->off, op->len, w->bytes[i]), "a WRITE did not arrive");
 	for (uint32_t k = 0; k < op->len; k++)
-		w->model[i][place(g, op->off + k)] = w->bytes[i][op->off + k];
+		w->model[i][area_offset(g, op->off + k)] = w->bytes[i][op->off + k];
 }
 
 static struct grant *by_rkey(struct world *w, uint32_t rkey)
@@ -350,26 +352,28 @@ static struct grant *by_rkey(struct world *w, uint32_t rkey)
 	return NULL;
 }
 
-static void owner_told(struct world *w, const struct xr_cqe *cqe)
+static void owner_notified(struct world *w, const struct xr_cqe *cqe)
 {
 	bool inv = cqe->wc_flags & IBV_WC_WITH_INV;
 	struct grant *g = inv				       ? by_rkey(w, cqe->invalidated_rkey)
 			  : be32toh(cqe->imm_data) < w->grants ? &w->grant[be32toh(cqe->imm_data)]
 							       : NULL;
 
-	CHECK(w, g && g->state == USED && g->remote == inv && !g->owner_told,
-	      "a SEND that nobody sent");
+	CHECK(w, g && g->state == USED && g->remote == inv && !g->owner_notified,
+	      "the owner received an unexpected SEND");
 	if (!g || w->wrong)
 		return;
-	CHECK(w, !inv || g->key->entry.state == XR_KEY_FREE, "invalidated, and not free");
-	g->owner_told = true;
+	CHECK(w, !inv || g->key->entry.state == XR_KEY_FREE,
+	      "the key is not free after remote invalidation");
+	g->owner_notified = true;
 }
 
-static void peer_told(struct world *w, const struct xr_cqe *cqe)
+static void peer_notified(struct world *w, const struct xr_cqe *cqe)
 {
 	uint32_t i = be32toh(cqe->imm_data);
 
-	CHECK(w, i < w->grants && w->grant[i].state == GRANTED, "told of no grant");
+	CHECK(w, i < w->grants && w->grant[i].state == GRANTED,
+	      "unexpected announcement of a grant");
 	if (!w->wrong)
 		use(w, &w->grant[i]);
 }
@@ -378,22 +382,24 @@ static void failed(struct world *w, const struct xr_cqe *cqe, unsigned wr)
 {
 	bool lossy = w->drop || w->corrupt || w->delay || w->shuffle;
 
-	if (wr != WR_WRONG) {
-		/* The owner's receive of an invalid SEND with Invalidate. Its own earlier packets
-		 * may still be unacknowledged. */
+	if (wr != WR_INVALID) {
+		/*
+		 * The owner's receive of the refused SEND with Invalidate. The owner's own WRs may
+		 * still be unacknowledged.
+		 */
 		CHECK(w,
-		      w->wrong_sent &&
+		      w->invalid_sent &&
 			      (cqe->status == IBV_WC_WR_FLUSH_ERR ||
 			       (wr == WR_RECV_OWNER && cqe->status == IBV_WC_REM_INV_REQ_ERR)),
 		      "a completion with an error");
-		CHECK(w, wr != WR_OP && wr != WR_DONE, "an operation failed that was complete");
+		CHECK(w, wr != WR_OP && wr != WR_DONE, "an operation or SEND of the peer failed");
 		return;
 	}
 	CHECK(w,
 	      cqe->status == IBV_WC_REM_ACCESS_ERR ||
 		      (lossy && cqe->status == IBV_WC_RETRY_EXC_ERR),
-	      "refused with another status");
-	w->wrong_seen = true;
+	      "an invalid request completed with the wrong status");
+	w->invalid_refused = true;
 }
 
 static void completed(struct world *w, const struct xr_cqe *cqe)
@@ -413,19 +419,19 @@ static void completed(struct world *w, const struct xr_cqe *cqe)
 		g->peer_done = true;
 		break;
 	case WR_INV:
-		/* the next life may have begun */
+		/* The next use may have started. */
 		if (g->state == ENDING)
 			g->state = ENDED;
 		break;
-	case WR_WRONG:
-		CHECK(w, false, "what must be refused was done");
+	case WR_INVALID:
+		CHECK(w, false, "an invalid request succeeded");
 		break;
 	case WR_RECV_OWNER:
-		owner_told(w, cqe);
+		owner_notified(w, cqe);
 		h_post_recv(&w->owner, cqe->wr_id, 0, 0, 0);
 		break;
 	case WR_RECV_PEER:
-		peer_told(w, cqe);
+		peer_notified(w, cqe);
 		h_post_recv(&w->peer, cqe->wr_id, 0, 0, 0);
 		break;
 	}
@@ -439,7 +445,7 @@ static void poll(struct world *w)
 		completed(w, &cqe);
 }
 
-/* ---- the network ------------------------------------------------------------------- */
+/* ---- the network --------------------------------------------------------- */
 
 static void to_pool(struct world *w, const struct h_frame *frame)
 {
@@ -449,7 +455,7 @@ static void to_pool(struct world *w, const struct h_frame *frame)
 		return;
 	f = malloc(sizeof(*f));
 	*f = *frame;
-	/* behind the Ethernet header, which the ICRC does not cover */
+	/* The ICRC does not cover the Ethernet header. */
 	if (rng_chance(&w->rng, w->corrupt))
 		f->data[14 + rng_below(&w->rng, f->len - 14)] ^= 1 << rng_below(&w->rng, 8);
 	w->pool[w->pooled++] = (struct late){
@@ -493,7 +499,7 @@ static void deliver(struct world *w)
 	w->pooled = kept;
 }
 
-/* ---- a run ------------------------------------------------------------------------- */
+/* ---- a run --------------------------------------------------------------- */
 
 static void bring_up(struct world *w, struct h_qp *q, const struct h_qp *to, uint32_t from_ip,
 		     uint32_t to_ip)
@@ -511,7 +517,7 @@ static void bring_up(struct world *w, struct h_qp *q, const struct h_qp *to, uin
 		attr.timeout = 8;
 		err = xt_qp_modify(q->qp, &attr, mask, &path, 4096, w->h->now);
 	}
-	CHECK(w, !err, "bring up");
+	CHECK(w, !err, "modify to RTS failed");
 }
 
 static void add_grant(struct world *w)
@@ -559,16 +565,16 @@ static void plan(struct world *w)
 	}
 }
 
-static bool all_over(const struct world *w)
+static bool all_ended(const struct world *w)
 {
 	for (unsigned i = 0; i < w->grants; i++)
-		if (w->grant[i].state != OVER)
+		if (w->grant[i].state != FINISHED)
 			return false;
 	return true;
 }
 
 /* The peer uses a key that is no longer valid, or invalidates a key that it may not invalidate. */
-static void do_wrong(struct world *w)
+static void post_invalid(struct world *w)
 {
 	static const uint8_t opcodes[] = {
 		XR_WR_RDMA_WRITE,
@@ -578,7 +584,7 @@ static void do_wrong(struct world *w)
 	struct grant *g = &w->grant[rng_below(&w->rng, w->grants)];
 	unsigned i = index_of(w, g);
 	uint8_t opcode = opcodes[rng_below(&w->rng, 3)];
-	struct xr_send_wqe *wqe = h_post_send(&w->peer, WR_ID(WR_WRONG, i, 0), opcode,
+	struct xr_send_wqe *wqe = h_post_send(&w->peer, WR_ID(WR_INVALID, i, 0), opcode,
 					      address(w, w->bytes[i]),
 					      opcode == XR_WR_SEND_WITH_INV ? 0 : g->len, w->lkey);
 
@@ -588,18 +594,18 @@ static void do_wrong(struct world *w)
 		wqe->remote_addr = g->va;
 		wqe->rkey = g->rkey;
 	}
-	w->wrong_sent = true;
+	w->invalid_sent = true;
 }
 
-static void turn(struct world *w)
+static void step(struct world *w)
 {
 	uint64_t next;
 	unsigned i;
 
-	for (i = 0; i < w->grants && !w->wrong_sent; i++)
+	for (i = 0; i < w->grants && !w->invalid_sent; i++)
 		advance(w, &w->grant[i]);
-	if (all_over(w) && !w->wrong_sent)
-		do_wrong(w);
+	if (all_ended(w) && !w->invalid_sent)
+		post_invalid(w);
 	xt_qp_doorbell(w->owner.qp, w->h->now);
 	xt_qp_doorbell(w->peer.qp, w->h->now);
 	next = xt_engine_run(w->h->engine, w->h->now);
@@ -613,24 +619,26 @@ static void turn(struct world *w)
 
 static bool run(uint64_t seed, unsigned *used)
 {
-	struct world *w = the_world = calloc(1, sizeof(*w));
-	unsigned turns;
+	struct world *w = current_world = calloc(1, sizeof(*w));
+	unsigned steps;
 	bool ok;
 
 	w->rng.state = seed;
 	w->h = h_new(H_CQE);
-	CHECK(w, !h_create(w->h, &w->owner) && !h_create(w->h, &w->peer), "create");
+	CHECK(w, !h_create(w->h, &w->owner) && !h_create(w->h, &w->peer),
+	      "creating the QPs failed");
 	w->lkey = h_reg(w->h, &w->mr, w->memory,
 			sizeof(w->memory) + sizeof(w->model) + sizeof(w->bytes), BASE);
 	w->mr.key->entry.access |= XR_ACCESS_MW_BIND;
 	plan(w);
-	for (turns = 0; !w->wrong && !(w->wrong_seen && !w->pooled) && turns < 200000; turns++)
-		turn(w);
-	CHECK(w, w->wrong_seen, "what was posted does not complete");
-	CHECK(w, !memcmp(w->memory, w->model, sizeof(w->memory)), "memory in the end");
+	for (steps = 0; !w->wrong && !(w->invalid_refused && !w->pooled) && steps < 200000; steps++)
+		step(w);
+	CHECK(w, w->invalid_refused, "posted WRs do not complete");
+	CHECK(w, !memcmp(w->memory, w->model, sizeof(w->memory)),
+	      "wrong memory contents at the end");
 	ok = !w->wrong;
 	if (!ok)
-		printf("# seed %llu: %s; again: keys -n 1 -s %llu\n", (unsigned long long)seed,
+		printf("# seed %llu: %s; replay: keys -n 1 -s %llu\n", (unsigned long long)seed,
 		       w->wrong, (unsigned long long)seed);
 	*used += w->used;
 	while (w->pooled)
@@ -658,7 +666,7 @@ int main(int argc, char **argv)
 	}
 	for (i = 0; i < runs; i++)
 		bad += !run(seed + i, &used);
-	TAP_OK(!bad, "seeds %llu to %llu: %u grants used and taken back", (unsigned long long)seed,
-	       (unsigned long long)(seed + runs - 1), used);
+	TAP_OK(!bad, "seeds %llu to %llu: %u grants are used and invalidated",
+	       (unsigned long long)seed, (unsigned long long)(seed + runs - 1), used);
 	return tap_end();
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Runs seeds. Each is a world of its own: hosts, connections, faults, operations. The same
- * seed gives the same run, to the last packet.
+ * Runs the simulation with a range of seeds. Each seed gives its own hosts, connections, faults
+ * and operations; the same seed gives the same run, packet by packet.
  *
  *     sim [-n runs] [-s first seed] [-f failures to stop at] [-v]
  */
@@ -15,7 +15,7 @@
 
 #define BLOCK 250
 #define TIME_LIMIT (300 * SEC) /* virtual */
-/* Programs that poll all the time while others wait seconds for an ACK timeout need millions. */
+/* Programs that poll while others wait seconds for an ACK timeout need millions of steps. */
 #define STEP_LIMIT 100000000
 
 void sim_fail(struct world *w, const char *fmt, ...)
@@ -39,7 +39,7 @@ void sim_trace(struct world *w, const char *fmt, ...)
 	putchar('\n');
 }
 
-/* ---- virtual time ------------------------------------------------------------ */
+/* ---- virtual time -------------------------------------------------------- */
 
 static uint64_t earliest(uint64_t a, uint64_t b)
 {
@@ -123,11 +123,11 @@ static void describe(struct world *w)
 static const char *why_stuck(uint64_t when)
 {
 	if (when == NEVER)
-		return "deadlock: nothing will ever happen again";
+		return "deadlock: no event is pending";
 	return when > TIME_LIMIT ? "livelock: virtual time is up" : "livelock: too many steps";
 }
 
-/* Ends when all connections are closed and no packet is left. */
+/* Runs until all connections are closed and no packet is in flight. */
 static void run_world(struct world *w)
 {
 	uint64_t when;
@@ -144,7 +144,7 @@ static void run_world(struct world *w)
 	verify_end(w);
 }
 
-/* Lost packets were sent again because of a NAK, not a timeout. */
+/* True if all retransmissions were caused by NAKs, none by timeouts. */
 static bool recovered_by_nak(const struct world *w)
 {
 	uint64_t timeouts = 0, again = 0, naks = 0;
@@ -162,15 +162,15 @@ static bool recovered_by_nak(const struct world *w)
 	return again && naks && !timeouts;
 }
 
-/* ---- seeds ------------------------------------------------------------------- */
+/* ---- seeds --------------------------------------------------------------- */
 
 struct totals {
 	uint64_t packets, operations, errors, starved, forged;
 	uint64_t arrivals;
-	uint64_t recovered; /* worlds that repaired losses without a timeout */
+	uint64_t recovered; /* worlds that recovered from losses without a timeout */
 };
 
-/* false: it failed, and said why. What it left allocated is of no interest then. */
+/* Returns false after a failure, which it has printed. Memory is not freed then. */
 static bool run_seed(uint64_t seed, bool verbose, struct totals *t, const char *self)
 {
 	struct world *w = calloc(1, sizeof(*w));
@@ -239,13 +239,13 @@ int main(int argc, char **argv)
 		       (unsigned long long)t.operations, (unsigned long long)t.packets,
 		       (unsigned long long)t.forged, (unsigned long long)t.errors);
 		if (block == BLOCK && !bad)
-			TAP_OK(t.recovered, "NAKs alone repair the losses of %llu of them",
+			TAP_OK(t.recovered, "%llu of them recover from losses by NAKs alone",
 			       (unsigned long long)t.recovered);
 		if (block == BLOCK && !bad)
-			TAP_OK(t.arrivals, "%llu unreliable messages had to arrive, and did",
+			TAP_OK(t.arrivals, "%llu unreliable messages that must arrive do",
 			       (unsigned long long)t.arrivals);
 		if (t.starved)
-			printf("# %llu programs ended early for want of memory\n",
+			printf("# %llu programs ended early because they found no free memory\n",
 			       (unsigned long long)t.starved);
 	}
 	return tap_end();

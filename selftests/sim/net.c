@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The network: every frame that an engine sends is checked, gets its faults, and
- * arrives some time later, in order unless a fault reorders it. On arrival
- * it passes what the XDP program would let pass.
+ * The network: checks every frame that an engine sends, applies faults and delivers it later, in
+ * order unless a fault reorders it. On arrival the checks of the XDP program are applied.
  */
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -10,11 +9,11 @@
 #include "selftests/lib/parse.h"
 #include "sim.h"
 
-/* Picoseconds a byte: 100 Gbit/s, so that a full window takes less than an ACK timeout */
+/* Picoseconds per byte at 100 Gbit/s: a full window must take less than an ACK timeout. */
 #define PS_PER_BYTE 80
-#define TX_PIECES 3
+#define TX_SEGS 3
 
-/* ---- frames by time of arrival: a heap --------------------------------------- */
+/* ---- heap of frames, by time of arrival ---------------------------------- */
 
 static bool before(const struct frame *a, const struct frame *b)
 {
@@ -63,7 +62,7 @@ void net_free(struct world *w)
 	free(w->heap);
 }
 
-/* ---- addresses --------------------------------------------------------------- */
+/* ---- addresses ----------------------------------------------------------- */
 
 void host_gid(const struct host *h, int version, struct xr_addr *gid)
 {
@@ -95,7 +94,7 @@ void host_mac(const struct host *h, uint8_t *mac)
 	mac[4] = h->index;
 }
 
-/* ---- what the log shows ------------------------------------------------------ */
+/* ---- trace --------------------------------------------------------------- */
 
 static const char *op_name(uint8_t opcode)
 {
@@ -163,7 +162,7 @@ bool net_tx_get(void *ctx, uint32_t len, struct xt_frame *frame)
 	frame->cookie = (uintptr_t)f;
 	for (; at < len; at += n) {
 		n = len - at;
-		if (frame->nseg + 1 < TX_PIECES && rng_chance(&w->sched, 20))
+		if (frame->nseg + 1 < TX_SEGS && rng_chance(&w->sched, 20))
 			n = at			 ? rng_between(&w->sched, 1, n)
 			    : n > XT_MAX_HEADERS ? rng_between(&w->sched, XT_MAX_HEADERS, n)
 						 : n;
@@ -172,7 +171,7 @@ bool net_tx_get(void *ctx, uint32_t len, struct xt_frame *frame)
 	return true;
 }
 
-/* NULL: a group */
+/* Returns NULL for a multicast address. */
 static struct host *destination(struct world *w, const struct frame *f)
 {
 	const uint8_t *ip = f->data + f->meta.ip_off;
@@ -180,7 +179,7 @@ static struct host *destination(struct world *w, const struct frame *f)
 
 	if (f->meta.ip_version == 4 ? ip[16] == 239 : ip[24] == 0xff)
 		return NULL;
-	CHECK(w, last >= 1 && last <= w->hosts, "packet to an address of nobody");
+	CHECK(w, last >= 1 && last <= w->hosts, "packet to an unknown address");
 	return &w->host[last - 1];
 }
 
@@ -203,17 +202,17 @@ static struct frame *copy_of(struct world *w, const struct frame *f)
 	return c;
 }
 
-static void damage(struct world *w, const struct xd_fault_action *action, struct frame *f)
+static void corrupt(struct world *w, const struct xd_fault_action *action, struct frame *f)
 {
 	struct xt_frame whole = { .seg[0] = { f->data, f->len }, .nseg = 1, .len = f->len };
 
 	xd_fault_damage(action, &whole);
 	f->damaged = true;
 	if (w->verbose)
-		sim_trace(w, "    frame below is damaged");
+		sim_trace(w, "    next frame is corrupted");
 }
 
-/* ---- a stranger who imitates packets that he saw ----------------------------- */
+/* ---- forged packets ------------------------------------------------------ */
 
 static void reseal(struct frame *f)
 {
@@ -222,8 +221,8 @@ static void reseal(struct frame *f)
 	xt_icrc_seal(&whole, 1, f->meta.ip_off, f->meta.bth_off);
 }
 
-/* A congestion notification, IBTA A17.9.3, for a QP that lives: counted, and nothing else */
-static void notify_congestion(struct world *w, const struct frame *seen)
+/* Sends a CNP (IBTA A17.9.3) to a live QP, which may only count it. */
+static void forge_cnp(struct world *w, const struct frame *seen)
 {
 	uint32_t bth_off = seen->meta.bth_off;
 	uint32_t len = bth_off + XR_BTH_HLEN + XR_CNP_PAYLOAD + XR_ICRC_LEN;
@@ -251,29 +250,29 @@ static void notify_congestion(struct world *w, const struct frame *seen)
 	launch(w, f, rng_below(&w->sched, 50 * USEC));
 }
 
-/* Right in every respect but one, and with a right ICRC: it must be as if it never came. */
+/* Sends a copy with one wrong header field and a valid ICRC. It must have no effect. */
 static void forge(struct world *w, const struct frame *seen)
 {
 	struct rng *r = &w->sched;
 	struct frame *f = copy_of(w, seen);
 	uint8_t *ip = f->data + f->meta.ip_off, *bth = f->data + f->meta.bth_off;
 
-	/* datagrams may come from anywhere */
+	/* A QP accepts datagrams from any address. */
 	switch (rng_between(r, (bth[0] & XR_CLASS_MASK) == XR_CLASS_UD, 3)) {
-	case 0: /* from another address */
+	case 0: /* source address */
 		ip[f->meta.ip_version == 4 ? 12 + rng_below(r, 4) : 8 + rng_below(r, 16)] ^= 0x40;
 		break;
-	case 1: /* for a QP that is not */
+	case 1: /* destination QP */
 		bth[5 + rng_below(r, 2)] ^= 1 << rng_below(r, 8);
 		break;
-	case 2: /* of another transport */
+	case 2: /* transport class */
 		bth[0] ^= rng_chance(r, 50) ? XR_CLASS_UC : XR_CLASS_XRC;
 		break;
-	default: /* of another partition */
+	default: /* P_Key */
 		bth[2] ^= 1 << rng_below(r, 7);
 		break;
 	}
-	/* contents that would be noticed */
+	/* Change the payload, so that the checks detect an accepted packet. */
 	if (f->meta.payload_len)
 		f->data[f->meta.payload_off] ^= 0xff;
 	reseal(f);
@@ -301,14 +300,14 @@ static void transmit(struct world *w, struct frame *f, struct host *dest)
 	}
 	if (rng_below(&w->sched, 1000) < w->forge) {
 		if (rng_chance(&w->sched, 15))
-			notify_congestion(w, f);
+			forge_cnp(w, f);
 		else
 			forge(w, f);
 	}
 	if (action.copies == 2)
 		copy = copy_of(w, f);
 	if (action.flips)
-		damage(w, &action, f);
+		corrupt(w, &action, f);
 	launch(w, f, action.delay_ns[0]);
 	if (copy)
 		launch(w, copy, action.delay_ns[1]);
@@ -323,8 +322,8 @@ void net_tx_put(void *ctx, struct xt_frame *frame)
 	struct host *dest;
 	unsigned i;
 
-	CHECK(w, parse_frame(&whole) == XR_OK, "engine sent a packet that does not parse");
-	CHECK(w, xt_icrc_ok(&whole), "engine sent a wrong ICRC");
+	CHECK(w, parse_frame(&whole) == XR_OK, "engine sent a malformed packet");
+	CHECK(w, xt_icrc_ok(&whole), "engine sent a packet with a wrong ICRC");
 	f->meta = whole.meta;
 	f->seq = w->frame_seq++;
 	dest = destination(w, f);
@@ -334,7 +333,7 @@ void net_tx_put(void *ctx, struct xt_frame *frame)
 		transmit(w, f, dest);
 		return;
 	}
-	/* a switch brings it to all but the one that it came from */
+	/* A switch floods multicast to all hosts but the sender. */
 	for (i = 0; i < w->hosts; i++)
 		if (&w->host[i] != e->host)
 			transmit(w, copy_of(w, f), &w->host[i]);
@@ -365,7 +364,7 @@ static bool is_from_peer(const struct frame *f, const struct xr_qp_entry *qp)
 	return !memcmp(ip + 8, qp->peer.raw, 16) && !memcmp(ip + 24, qp->local.raw, 16);
 }
 
-/* What the XDP program says by its copy of the QP table */
+/* The verdict of the XDP program, from its copy of the QP table */
 static bool xdp_passes(struct world *w, struct host *h, const struct frame *f)
 {
 	const uint8_t *bth = f->data + f->meta.bth_off;
@@ -403,7 +402,7 @@ static struct sim_engine *engine_for(struct host *h, const struct frame *f)
 	struct xt_qp *qp = xt_qp_by_num(h->shared.qps, qpn);
 	unsigned i;
 
-	/* its addresses and ports choose */
+	/* RSS selects the RX queue by addresses and ports. */
 	if (qpn == XR_MULTICAST_QPN)
 		return &h->engine[(f->from + udp[1]) % h->engines];
 	for (i = 1; qp && i < h->engines; i++)
@@ -426,7 +425,7 @@ void net_arrive(struct world *w)
 	}
 	f->meta = whole.meta;
 	e = engine_for(h, f);
-	/* receive queues are chosen by a hash; a worker that is busy drops what is not its own */
+	/* RSS may select the RX queue of another engine, which then forwards the frame. */
 	if (h->engines > 1 && xd_fault_on(&w->fault, XR_FAULT_TX) && rng_chance(&w->sched, 10))
 		e = &h->engine[rng_below(&w->sched, h->engines)];
 	if (h->cut)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The client's side of the rings, as include/xroce/ring.h says. */
+/* The client's side of the rings of include/xroce/ring.h. */
 #ifndef SIM_RING_H
 #define SIM_RING_H
 

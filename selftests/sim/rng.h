@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Seeded random numbers (splitmix64): the same on every machine. */
+/* Seeded random numbers (splitmix64), identical on all machines. */
 #ifndef SIM_RNG_H
 #define SIM_RNG_H
 
@@ -20,13 +20,13 @@ static inline uint64_t rng_next(struct rng *r)
 	return z ^ z >> 31;
 }
 
-/* 0..n-1; 0 where n is 0 */
+/* Returns 0..n-1; 0 if n is 0. */
 static inline uint64_t rng_below(struct rng *r, uint64_t n)
 {
 	return n ? rng_next(r) % n : 0;
 }
 
-/* lo..hi, both included */
+/* Returns lo..hi, inclusive. */
 static inline uint64_t rng_between(struct rng *r, uint64_t lo, uint64_t hi)
 {
 	return lo + rng_below(r, hi - lo + 1);

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Shared receive queues. Which message takes which receive is known only when it completes, so all
- * are large enough for any message, and each completes once or never.
+ * Shared receive queues. The assignment of receives to messages is known only from completions, so
+ * each receive is large enough for any message, and each completes at most once.
  */
 #include "ring.h"
 
 #include "selftests/lib/resize.h"
 
-/* ---- making them ------------------------------------------------------------- */
-
-/* Messages of more are not sent to who takes from an SRQ: many wait there at a time. */
-#define MAX_DEPTH 16
+/* ---- creation ------------------------------------------------------------ */
 
 static void create(struct host *h, bool xrc)
 {
@@ -25,7 +22,7 @@ static void create(struct host *h, bool xrc)
 	xt_srq_init(&s->xt, s->ring.queue, s->ring.depth, s->max_sge, s->pd);
 	s->xt.owner = s;
 	s->xt.locked = h->engines > 1;
-	/* by hand: xt_srq_arm() would tell at once that nothing is posted yet */
+	/* Not by xt_srq_arm(), which would report the limit as reached: nothing is posted yet. */
 	s->limit = s->xt.limit = rng_below(&w->rng, s->ring.depth + 1);
 	if (!xrc)
 		return;
@@ -35,7 +32,7 @@ static void create(struct host *h, bool xrc)
 	CHECK(w, xt_numbers_add(h->shared.srqs, &s->xt, &s->slot, &s->xt.number), "no SRQ number");
 }
 
-/* Two that any QP may use, two that XRC requests name */
+/* Half of the SRQs are for RC, UC and UD QPs, half for XRC. */
 void srq_plan(struct host *h)
 {
 	unsigned i;
@@ -61,7 +58,7 @@ void srq_free(struct host *h)
 	}
 }
 
-/* ---- posting ----------------------------------------------------------------- */
+/* ---- posting ------------------------------------------------------------- */
 
 static const void *claimant(const struct sim_srq *s, unsigned index)
 {
@@ -95,7 +92,7 @@ static bool post(struct sim_srq *s)
 	return true;
 }
 
-/* The limit again, once it was reached */
+/* Arms the limit event again. */
 static void arm(struct sim_srq *s)
 {
 	s->limit = rng_below(&s->host->w->sched, s->ring.depth + 1);
@@ -113,7 +110,7 @@ static void resize(struct sim_srq *s)
 	ring_new(&s->ring, old.depth, old.stride);
 	err = srq_resize(&s->xt, s->ring.queue, s->ring.depth);
 	CHECK(s->host->w, !err, "resize of an SRQ: %d", err);
-	/* what counts is numbered anew, in completions as well */
+	/* Indices start at 0 in the new ring, also wqe_index of completions. */
 	s->ring.producer = left;
 	s->base = s->next - left;
 	s->taken_at_arm = 0;
@@ -148,7 +145,7 @@ bool srq_post(struct sim_srq *s)
 	return true;
 }
 
-/* ---- what the model expects -------------------------------------------------- */
+/* ---- expected events and completions ------------------------------------- */
 
 void srq_limit_reached(struct sim_srq *s)
 {
@@ -161,7 +158,7 @@ void srq_limit_reached(struct sim_srq *s)
 	s->limit = 0;
 }
 
-/* IBTA 10.2.9.3: once it is armed, the first take that leaves fewer tells. */
+/* IBTA 10.2.9.3: the event is raised when a receive is used and fewer than the limit are left. */
 static void verify_limit(struct sim_srq *s)
 {
 	uint32_t consumer = s->ring.queue->consumer;
@@ -192,7 +189,7 @@ void srq_lose(struct sim_srq *s)
 	s->lost++;
 }
 
-/* Receives that were taken are complete, but for those that a QP took with it when it ended. */
+/* Receives in use when their QP ended may have no completion; all others that were used have. */
 void srq_verify_end(struct sim_srq *s)
 {
 	struct world *w = s->host->w;
@@ -202,13 +199,13 @@ void srq_verify_end(struct sim_srq *s)
 	for (i = 0; i < s->next; i++) {
 		bool posted = s->recvs[i].state == OP_POSTED;
 
-		CHECK(w, posted || i < taken, "srq %u: receive %u completed, but is in the queue",
-		      s->id, i);
+		CHECK(w, posted || i < taken,
+		      "srq %u: receive %u completed, but is still in the queue", s->id, i);
 		if (!posted || i >= taken)
 			continue;
 		missing++;
 		host_lose(s->host, claimant(s, i));
 	}
-	CHECK(w, missing <= s->lost, "srq %u: %u receives are gone, %u QPs ended", s->id, missing,
+	CHECK(w, missing <= s->lost, "srq %u: %u receives lost, but %u QPs ended", s->id, missing,
 	      s->lost);
 }

@@ -8,10 +8,10 @@
 
 #include "sim.h"
 
-/* Turns that a program waits for the peers to post receives */
+/* Number of steps that a program waits for its peers to post receives */
 #define PATIENCE 30
 
-/* ---- who gets it ------------------------------------------------------------- */
+/* ---- destinations -------------------------------------------------------- */
 
 static uint32_t bit_of(const struct sim_qp *q)
 {
@@ -32,14 +32,14 @@ static uint32_t members(struct sim_qp *from, unsigned group)
 	for (i = 0; i < 2 * w->conns; i++) {
 		struct sim_qp *q = qp_by_id(w, i);
 
-		/* IBTA 10.5.2: but the one that sends */
+		/* The sender gets no copy (IBTA 10.5.2). */
 		if (q != from && q->qp && q->groups & 1u << group)
 			bits |= bit_of(q);
 	}
 	return bits;
 }
 
-/* Any QP of the type, the peer more often than the others */
+/* Any UD QP; the peer is the most likely one. */
 static struct sim_qp *choose_target(struct sim_qp *q)
 {
 	struct world *w = q->w;
@@ -70,9 +70,9 @@ void unreliable_aim(struct sim_qp *q, struct sim_op *op)
 	op->ah = host_ah(q, place);
 }
 
-/* ---- receives that messages count on ----------------------------------------- */
+/* ---- receives reserved for messages -------------------------------------- */
 
-/* One for each message, and of this QP alone */
+/* True if the QP has a receive that is not reserved for another message. */
 static bool has_receive(const struct sim_qp *q)
 {
 	return q->srq || (int)(q->recv_next - q->promised) > 0;
@@ -87,7 +87,7 @@ static void promise(struct sim_qp *q, const struct sim_op *op, int n)
 			qp_by_id(q->w, i)->promised += n;
 }
 
-/* Without faults: waits for receives, but not for ever. */
+/* Without faults a program waits for receives, for a limited number of steps. */
 bool unreliable_may_post(struct sim_qp *q, struct sim_op *op)
 {
 	bool wait = !world_is_lossy(q->w) && q->patience < PATIENCE;
@@ -112,9 +112,9 @@ bool unreliable_may_post(struct sim_qp *q, struct sim_op *op)
 	return true;
 }
 
-/* ---- sends ------------------------------------------------------------------- */
+/* ---- sends --------------------------------------------------------------- */
 
-/* It is the sender's own fault; all else it does not notice. */
+/* True for errors that complete the sender's WR with an error; others are silent. */
 bool unreliable_is_own_fault(const struct sim_qp *q, const struct sim_op *op)
 {
 	return op->broken >= BREAK_LKEY || (op->broken == BREAK_TOO_LONG && q->type == XR_QPT_UD);
@@ -126,7 +126,7 @@ static bool listens(const struct sim_qp *q)
 	       !q->srq;
 }
 
-/* Which of them arrived cannot be told. */
+/* Short messages may be equal, so a received one cannot be matched to one that was sent. */
 static bool is_like_others(const struct sim_op *op)
 {
 	return op->opcode == XR_WR_SEND && op->len < 8;
@@ -136,10 +136,10 @@ void unreliable_sent(struct sim_qp *q, struct sim_op *op)
 {
 	unsigned i;
 
-	CHECK(q->w, !unreliable_is_own_fault(q, op), "qp %u: broken request %u (%s) succeeded",
+	CHECK(q->w, !unreliable_is_own_fault(q, op), "qp %u: invalid request %u (%s) succeeded",
 	      q->id, (unsigned)(op - q->ops), break_name(op->broken));
 	host_release(q->host, op);
-	/* packets under way may write it at any time */
+	/* Packets in flight may still write to the memory. */
 	host_lose(q->peer->host, &op->remote);
 	if (op->broken || is_like_others(op) || q->conn->broken || world_is_lossy(q->w))
 		return;
@@ -148,7 +148,7 @@ void unreliable_sent(struct sim_qp *q, struct sim_op *op)
 			op->expected |= 1u << i;
 }
 
-/* It never went out, or not as a whole. */
+/* The message was not sent, or not completely. */
 void unreliable_failed(struct sim_qp *q, struct sim_op *op)
 {
 	if (op->takes_recv && !op->broken)
@@ -171,7 +171,7 @@ void unreliable_recover(struct sim_qp *q)
 	q->sq_error = false;
 }
 
-/* ---- receives ---------------------------------------------------------------- */
+/* ---- receives ------------------------------------------------------------ */
 
 static void take_bytes(const struct host *h, const struct sim_recv *r, uint32_t len, uint8_t *out)
 {
@@ -184,7 +184,7 @@ static void take_bytes(const struct host *h, const struct sim_recv *r, uint32_t 
 	}
 }
 
-/* What was written there: of a datagram all at once, else perhaps a lost message before it. */
+/* Copies the data to the shadow. A UC receive may also have data of an earlier, lost message. */
 static void accept(struct sim_qp *q, const struct sim_recv *r, uint32_t len)
 {
 	uint32_t left = q->type == XR_QPT_UD ? len : r->len, n;
@@ -196,21 +196,21 @@ static void accept(struct sim_qp *q, const struct sim_recv *r, uint32_t len)
 	}
 }
 
-/* IBTA A17.4.5.2: 20 bytes of nothing and the IPv4 header, or the IPv6 header */
+/* IBTA A17.4.5.2: an IPv6 header, or 20 undefined bytes and an IPv4 header */
 static struct sim_qp *sender_of(struct sim_qp *q, const uint8_t *grh, uint32_t qpn)
 {
 	struct world *w = q->w;
 	bool v6 = grh[0] >> 4 == 6;
 	unsigned host = (v6 ? grh[23] : grh[35]) - 1, i;
 
-	CHECK(w, v6 || grh[20] == 0x45, "qp %u: no header before a datagram", q->id);
+	CHECK(w, v6 || grh[20] == 0x45, "qp %u: datagram without IP header", q->id);
 	for (i = 0; i < 2 * w->conns; i++) {
 		struct sim_qp *from = qp_by_id(w, i);
 
 		if (from->type == XR_QPT_UD && from->host->index == host && from->qpn == qpn)
 			return from;
 	}
-	sim_fail(w, "qp %u: datagram from QP %06x of host %u, which is not", q->id, qpn, host);
+	sim_fail(w, "qp %u: datagram from unknown QP %06x of host %u", q->id, qpn, host);
 }
 
 static bool is_message(const struct sim_qp *q, const struct sim_op *op, const struct xr_cqe *cqe,
@@ -228,7 +228,7 @@ static bool is_message(const struct sim_qp *q, const struct sim_op *op, const st
 	return (!imm || op->imm == cqe->imm_data) && (!send || !memcmp(op->data, data, len));
 }
 
-/* The message that came: in order where nothing is lost, else any. */
+/* The message received: in order without faults, else any. */
 static struct sim_op *find(struct sim_qp *q, struct sim_qp *from, const struct xr_cqe *cqe,
 			   const uint8_t *data, uint32_t len)
 {
@@ -265,14 +265,14 @@ struct sim_op *unreliable_received(struct sim_qp *q, struct sim_recv *r, const s
 	CHECK(q->w, !(cqe->wc_flags & IBV_WC_GRH) == !header, "qp %u: receive %u has flags %x",
 	      q->id, index, cqe->wc_flags);
 	op = find(q, from, cqe, data + header, len);
-	CHECK(q->w, op, "qp %u: receive %u has %u bytes that qp %u never sent, or not now", q->id,
-	      index, len, from->id);
+	CHECK(q->w, op, "qp %u: receive %u has %u bytes that qp %u did not send, or out of order",
+	      q->id, index, len, from->id);
 	CHECK(q->w, world_is_lossy(q->w) || !(op->got & bit_of(q)),
-	      "qp %u: receive %u: the same message twice", q->id, index);
+	      "qp %u: receive %u has a duplicate message", q->id, index);
 	CHECK(q->w,
 	      op->opcode != XR_WR_RDMA_WRITE_WITH_IMM ||
 		      !memcmp(q->host->mem + op->remote.off, op->data, len),
-	      "qp %u: receive %u tells of a WRITE that is not all there", q->id, index);
+	      "qp %u: receive %u completed before its WRITE was in memory", q->id, index);
 	op->got |= bit_of(q);
 	q->heard[from->id][op->way] = op - from->ops + 1;
 	accept(q, r, cqe->byte_len);
@@ -281,10 +281,10 @@ struct sim_op *unreliable_received(struct sim_qp *q, struct sim_recv *r, const s
 	return op;
 }
 
-/* ---- the end ----------------------------------------------------------------- */
+/* ---- checks at the end --------------------------------------------------- */
 
-/* It had all that it takes to get what was sent to it. */
-static bool had_no_excuse(const struct sim_qp *q)
+/* True if the QP had receives and no error, so that messages to it must arrive. */
+static bool must_receive(const struct sim_qp *q)
 {
 	const struct conn *c = q->conn;
 
@@ -295,7 +295,7 @@ static void verify_arrival(struct sim_qp *q, const struct sim_op *op, struct sim
 {
 	unsigned index = op - q->ops;
 
-	if (!(op->expected & bit_of(to)) || !had_no_excuse(to))
+	if (!(op->expected & bit_of(to)) || !must_receive(to))
 		return;
 	q->w->arrivals++;
 	if (op->takes_recv)
