@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Protection domains, thread domains, and parent domains, each of which combines one of either
- * kind. The daemon knows only PDs: a parent domain has the handle of its PD.
+ * Protection domains, thread domains and parent domains. A parent domain is a PD with an optional
+ * thread domain and allocators of the program. Only the provider has parent domains; requests
+ * contain the handle of the PD.
  */
 #ifndef XP_PD_H
 #define XP_PD_H

@@ -612,7 +612,7 @@ static void domains(struct fixture *f)
 	char buf[64];
 
 	TAP_OK(td && parent && parent->handle == pd->handle && objects == 1,
-	       "thread domain and parent domain are not known to the daemon");
+	       "thread domain and parent domain are no objects of the daemon");
 	TAP_OK(ibv_dealloc_td(td) == EBUSY, "dealloc_td: EBUSY while there is a parent domain");
 	cq = ibv_create_cq_ex(f->ctx, &cq_attr);
 	cq_attr.parent_domain = pd;

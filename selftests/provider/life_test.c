@@ -320,7 +320,7 @@ static ino_t inode_of(int fd)
 	return fstat(fd, &st) ? 0 : st.st_ino;
 }
 
-/* The descriptor that the program knows delivers the child's events and is still non-blocking. */
+/* The async_fd that the program has delivers the child's events and is still non-blocking. */
 static bool gets_own_events(struct fixture *f, ino_t parents)
 {
 	struct ibv_async_event ev;
