@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The program at one end of a connection: takes memory for what it posts, posts
- * it when there is room, polls, and now and then does nothing for a while.
+ * The program at one end of a connection: allocates memory for its WRs, posts them when the ring
+ * has room, polls, and pauses at random.
  */
 #include "ring.h"
 
-/* Turns without memory to be had after which a program gives up */
+/* Number of consecutive steps without free memory after which a program gives up */
 #define MAX_STARVED 3000
 
-/* ---- memory of an operation -------------------------------------------------- */
+/* ---- memory of operations ------------------------------------------------ */
 
 static bool claim_pieces(struct sim_qp *q, uint32_t len, unsigned n, uint32_t access,
 			 bool exclusive, const void *owner, struct piece *out)
@@ -29,7 +29,7 @@ static void fill_pieces(struct host *h, const struct piece *p, unsigned n, const
 		host_fill(h, p->off, data, p->len);
 }
 
-/* Bytes to be sent: new ones, or what happens to be there. */
+/* Claims the source of a message, with new data or the present contents. */
 static bool claim_source(struct sim_qp *q, struct sim_op *op)
 {
 	struct rng *r = &q->w->sched;
@@ -57,7 +57,7 @@ static bool claim_source(struct sim_qp *q, struct sim_op *op)
 	return true;
 }
 
-/* The send behind a READ uses its memory and brings the same bytes back. */
+/* The operation after a READ sends the data of the READ from the same memory. */
 static void chain_next(struct sim_qp *q, struct sim_op *op)
 {
 	struct sim_op *next = op + 1;
@@ -115,7 +115,7 @@ static bool claim_atomic(struct sim_qp *q, struct sim_op *op)
 	return true;
 }
 
-/* The region that allows all, of the peer's protection domain */
+/* A region of the right PD with all remote access */
 static struct sim_mr *good_mr(struct sim_qp *q, const struct sim_op *op)
 {
 	struct host *h = q->peer->host;
@@ -140,7 +140,7 @@ static struct sim_mr *mr_without(struct sim_qp *q, const struct sim_op *op, bool
 	return NULL;
 }
 
-/* Something about the remote address is wrong: nothing is claimed, nothing may be written. */
+/* Sets an invalid remote address or R_Key. No memory is claimed, none may change. */
 static void break_remote(struct sim_qp *q, struct sim_op *op)
 {
 	struct sim_mr *mr = good_mr(q, op), *other;
@@ -190,7 +190,7 @@ static bool has_remote(const struct sim_op *op)
 	return op->opcode != XR_WR_SEND && op->opcode != XR_WR_SEND_WITH_IMM && !is_local_op(op);
 }
 
-/* A local piece that the engine must refuse */
+/* Makes a local SGE refer to a region that the engine must refuse. */
 static void break_local(struct sim_qp *q, struct sim_op *op)
 {
 	unsigned i;
@@ -228,7 +228,7 @@ static bool prepare(struct sim_qp *q, struct sim_op *op)
 		ok = claim_remote(q, op);
 	if (!ok) {
 		host_release(q->peer->host, &op->remote);
-		/* what came with the READ before stays */
+		/* The memory of a chained operation was claimed with the READ. */
 		if (!op->chained) {
 			host_release(q->host, op);
 			free(op->data);
@@ -261,11 +261,11 @@ void op_lose(struct sim_qp *q, const struct sim_op *op)
 	host_lose(q->peer->host, &op->remote);
 }
 
-/* ---- posting ----------------------------------------------------------------- */
+/* ---- posting ------------------------------------------------------------- */
 
 static void give_up(struct sim_qp *q)
 {
-	TRACE(q->w, "qp %u: no memory left, ends here", q->id);
+	TRACE(q->w, "qp %u: gives up, no free memory", q->id);
 	q->w->gave_up++;
 	q->conn->broken = true;
 	q->op_count = q->op_next;
@@ -293,7 +293,7 @@ static void post_sends(struct sim_qp *q)
 			break;
 		}
 		q->starved = 0;
-		/* a queue full of unsignalled requests would never move again */
+		/* A queue full of unsignalled WRs would never make progress. */
 		q->since_signal++;
 		if (q->since_signal >= q->sq.depth || q->op_next + 1 == q->op_count)
 			op->flags |= XR_SEND_SIGNALED;
@@ -327,7 +327,7 @@ struct sim_op *next_message(struct sim_qp *q, const struct sim_srq *s)
 		struct sim_op *op = &p->ops[i];
 
 		if (op->takes_recv && !op->received) {
-			/* of XRC each SRQ has an order of its own */
+			/* XRC messages to different SRQs are not ordered. */
 			if (!s || !op->srq || op->srq == s)
 				return op;
 		} else if (i == q->recv_match) {
@@ -337,7 +337,7 @@ struct sim_op *next_message(struct sim_qp *q, const struct sim_srq *s)
 	return NULL;
 }
 
-/* The peer's operation that the next receive is for; NULL: none is left. */
+/* The peer's operation that the next receive is for; NULL: none */
 static struct sim_op *op_for_recv(struct sim_qp *q)
 {
 	struct sim_qp *p = q->peer;
@@ -381,7 +381,7 @@ static bool post_recv(struct sim_qp *q, struct sim_op *op)
 	struct sim_recv *r = new_recv(q);
 
 	plan_recv(q, r, op);
-	/* claims are by identity: the array may move, the index does not */
+	/* The claim's owner is the wr_id, because the array may be reallocated. */
 	if (!claim_pieces(q, r->len, r->nsge, XR_ACCESS_LOCAL_WRITE, true,
 			  (void *)(uintptr_t)WR_ID(q, 1, q->recv_next), r->sge)) {
 		host_release(q->host, (void *)(uintptr_t)WR_ID(q, 1, q->recv_next));
@@ -433,7 +433,7 @@ static void post_recvs(struct sim_qp *q)
 	}
 }
 
-void client_post_hopeless(struct sim_qp *q)
+void client_post_in_err(struct sim_qp *q)
 {
 	unsigned n = rng_below(&q->w->sched, 4);
 
@@ -477,14 +477,14 @@ void client_abort(struct sim_qp *q)
 		srq_lose(q->srq);
 	for (i = MAX_SRQS / 2; q->type == XR_QPT_XRC_RECV && i < MAX_SRQS; i++)
 		srq_lose(&q->host->srq[i]);
-	/* a READ's companion that was not posted has its memory from a life before */
+	/* An unposted operation chained to an aborted READ has lost its memory. */
 	while (q->op_next < q->op_count && q->ops[q->op_next].chained) {
 		host_lose(q->host, &q->ops[q->op_next]);
 		q->ops[q->op_next++].state = OP_ABORTED;
 	}
 	q->op_head = q->op_base = q->op_next;
 	q->recv_head = q->recv_base = q->promised = q->recv_next;
-	q->overdrawn = true; /* by what is under way */
+	q->overdrawn = true; /* by messages in flight */
 	q->sq_error = q->rq_error = false;
 	q->since_signal = 0;
 }
@@ -516,14 +516,14 @@ bool client_poll(struct sim_cq *cq, unsigned budget)
 	return false;
 }
 
-/* true: there may be more */
-static bool poll_turn(struct sim_cq *cq)
+/* Returns true if there may be more completions. */
+static bool poll_cq(struct sim_cq *cq)
 {
 	if (!cq->events)
 		return !client_poll(cq, rng_between(&cq->host->w->sched, 1, 20));
 	if (!cq->event)
 		return false;
-	/* get the event, arm again, poll until empty: the order that programs must keep */
+	/* Get the event, arm, poll until empty: the order that programs must keep. */
 	cq->event = false;
 	host_arm(cq);
 	client_poll(cq, UINT32_MAX);
@@ -556,8 +556,8 @@ void client_step(struct sim_qp *q)
 	q->step = NEVER;
 	if (!q->qp)
 		return;
-	more = poll_turn(q->scq);
-	more |= poll_turn(q->rcq);
+	more = poll_cq(q->scq);
+	more |= poll_cq(q->rcq);
 	if (q->rcq->depth < 4096 && rng_chance(r, 1))
 		host_resize_cq(q->rcq);
 	if (!q->conn->late_recv || rng_chance(r, 30))

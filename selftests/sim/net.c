@@ -156,7 +156,7 @@ bool net_tx_get(void *ctx, uint32_t len, struct xt_frame *frame)
 	memset(f->data, 0xcc, len);
 	f->len = len;
 	f->from = e->host->index;
-	f->damaged = false;
+	f->invalid = false;
 	frame->nseg = 0;
 	frame->len = len;
 	frame->cookie = (uintptr_t)f;
@@ -207,7 +207,7 @@ static void corrupt(struct world *w, const struct xd_fault_action *action, struc
 	struct xt_frame whole = { .seg[0] = { f->data, f->len }, .nseg = 1, .len = f->len };
 
 	xd_fault_damage(action, &whole);
-	f->damaged = true;
+	f->invalid = true;
 	if (w->verbose)
 		sim_trace(w, "    next frame is corrupted");
 }
@@ -245,7 +245,7 @@ static void forge_cnp(struct world *w, const struct frame *seen)
 	bth[-4] = 0;
 	bth[-3] = len - bth_off + XR_UDP_HLEN;
 	reseal(f);
-	f->damaged = true;
+	f->invalid = true;
 	w->forged++;
 	launch(w, f, rng_below(&w->sched, 50 * USEC));
 }
@@ -276,7 +276,7 @@ static void forge(struct world *w, const struct frame *seen)
 	if (f->meta.payload_len)
 		f->data[f->meta.payload_off] ^= 0xff;
 	reseal(f);
-	f->damaged = true;
+	f->invalid = true;
 	w->forged++;
 	launch(w, f, rng_below(r, 50 * USEC));
 }
@@ -387,7 +387,7 @@ static bool xdp_passes(struct world *w, struct host *h, const struct frame *f)
 	if (q->type == XR_QPT_UC || psn_fits(&h->psns[entry.slot], xr_opcodes[bth[0]].flags,
 					     be32_at(bth + 8) & XR_PSN_MASK))
 		return true;
-	CHECK(w, f->damaged || q->conn->broken || q->conn->script == SCRIPT_RESET,
+	CHECK(w, f->invalid || q->conn->broken || q->conn->script == SCRIPT_RESET,
 	      "XDP would drop a good packet (psn %06x, qp %u): window is expected %06x unacked "
 	      "%06x next %06x",
 	      be32_at(bth + 8) & XR_PSN_MASK, q->id, h->psns[entry.slot].expected,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What a seed means. Sizes and rates favour the edges, where the mistakes are. */
+/* Derives a run from its seed. Sizes and rates favour edge cases. */
 #include "sim.h"
 
-/* ---- network ----------------------------------------------------------------- */
+/* ---- network ------------------------------------------------------------- */
 
-/* Rates at which retry_cnt 7 is enough for everything to succeed in the end */
+/* Fault rates at which retry_cnt 7 suffices for all operations to succeed */
 static void plan_faults(struct world *w)
 {
 	struct rng *r = &w->rng;
@@ -31,7 +31,7 @@ bool world_is_lossy(const struct world *w)
 	return xd_fault_on(&w->fault, XR_FAULT_TX) || w->inbox_max != UINT32_MAX;
 }
 
-/* ---- hosts ------------------------------------------------------------------- */
+/* ---- hosts --------------------------------------------------------------- */
 
 #define COUNTER_AREA 4096
 #define SCRATCH_AREA (2 * MAX_CONNS * SCRATCH_WORDS * 8)
@@ -44,7 +44,7 @@ static void add_part(struct host *h, uint32_t size, uint32_t pd, uint32_t access
 	host_add_mr(h, off, rng_between(&h->w->rng, size / 4, size / 2), pd, access);
 }
 
-/* Regions 0 and 1 hold all, for domains 1 and 2; others are parts with fewer rights. */
+/* Regions 0 and 1 cover all memory, for PDs 1 and 2; others cover parts with fewer rights. */
 static void plan_regions(struct host *h, uint32_t size)
 {
 	struct rng *r = &h->w->rng;
@@ -146,7 +146,7 @@ static void plan_atomic_write(struct sim_op *op)
 	op->len = 8;
 }
 
-/* Most of it the sender does not notice; for the rest its send queue stops. */
+/* Most of these errors are silent; the others move the QP to SQE. */
 static void break_unreliable(struct sim_qp *q, struct sim_op *op)
 {
 	static const uint8_t own[] = {
@@ -241,14 +241,14 @@ static void finish_op(struct sim_qp *q, struct sim_op *op)
 	if (takes_any(q->peer) && op->opcode != XR_WR_RDMA_WRITE_WITH_IMM && op->takes_recv &&
 	    op->len > RECV_ROOM)
 		op->len = RECV_ROOM;
-	/* such short ones are all alike: which of them came is not known */
+	/* Short messages may be equal, so a received one cannot be matched to its operation. */
 	if (is_unreliable(q) && op->len < 8)
 		op->flags &= ~XR_SEND_SOLICITED;
 	if (is_unreliable(q) && rng_chance(r, 8))
 		break_unreliable(q, op);
 }
 
-/* Sends behind a READ what that brings; the fence makes it wait. */
+/* Plans an operation that sends the data of the preceding READ; the fence makes it wait. */
 static void plan_chained(struct sim_qp *q, struct sim_op *op)
 {
 	struct rng *r = &q->w->rng;
@@ -278,7 +278,7 @@ static void plan_ops(struct sim_qp *q, unsigned count, uint32_t most)
 			plan_chained(q, op);
 			continue;
 		}
-		/* bound and invalidated in turn: in this order, whatever is lost and sent again */
+		/* Bind and invalidate alternate. Retransmissions must not change their order. */
 		if (!is_unreliable(q) && rng_chance(r, 6)) {
 			op->opcode = bound ? XR_WR_LOCAL_INV : XR_WR_BIND_MW;
 			bound = !bound;
@@ -315,13 +315,13 @@ static struct sim_cq *add_cq(struct host *h, uint32_t depth)
 	return cq;
 }
 
-/* One for both queues, one for each, or one that the QPs of a host share */
+/* One CQ for both queues, one for each, or one shared by QPs of the host */
 static void plan_cqs(struct sim_qp *q)
 {
 	struct host *h = q->host;
 	unsigned kind = rng_below(&q->w->rng, 3);
 
-	if (q->type == XR_QPT_XRC_RECV) { /* none of its own: it is polled for its SRQs */
+	if (q->type == XR_QPT_XRC_RECV) { /* no CQs; the program polls those of the SRQs */
 		q->scq = h->xrc_cq[0];
 		q->rcq = h->xrc_cq[1];
 		return;
@@ -371,9 +371,9 @@ static void plan_qp(struct sim_qp *q, struct conn *c, unsigned side, struct host
 	q->type = c->type == XR_QPT_XRC_SEND && side ? XR_QPT_XRC_RECV : c->type;
 	if (!is_xrc(q) && rng_chance(r, 30)) {
 		q->srq = srq_choose(h, false);
-		q->rq.depth = 64; /* of completions: more than any SRQ has receives */
+		q->rq.depth = 64; /* for the depth of the CQ: more than any SRQ has receives */
 	}
-	if (is_unreliable(q) && !q->srq) /* each receive has room for all that may come */
+	if (is_unreliable(q) && !q->srq) /* each receive is large enough for any message */
 		q->rq.depth = 1 << rng_below(r, 4);
 	if (q->type == XR_QPT_UD)
 		q->groups = rng_below(r, 1 << MAX_GROUPS);
@@ -415,7 +415,7 @@ static void plan_conn(struct world *w, struct conn *c, unsigned count, uint32_t 
 	struct host *a = &w->host[rng_below(r, w->hosts)], *b = &w->host[rng_below(r, w->hosts)];
 	int version = rng_chance(r, 50) ? 4 : 6, side;
 
-	/* most connections go over the network */
+	/* Most connections use the network. */
 	if (a == b && w->hosts > 1 && rng_chance(r, 70))
 		b = &w->host[(a->index + 1) % w->hosts];
 	c->type = choose_type(r);
@@ -427,11 +427,11 @@ static void plan_conn(struct world *w, struct conn *c, unsigned count, uint32_t 
 	c->local = a == b && rng_chance(r, 85);
 	c->late_recv = rng_chance(r, 30) ? rng_between(r, 1, 1000) * USEC : 0;
 	c->pace = rng_chance(r, 50) ? 2 * USEC : rng_between(r, 1, 60) * USEC;
-	if (rng_chance(r, 4)) /* over a second */
+	if (rng_chance(r, 4)) /* up to over 2 s */
 		c->timeout = rng_between(r, 17, 19);
 	if (c->retry_cnt >= 4 && rng_chance(r, 15))
 		c->slow = rng_between(r, 1, 800) * USEC;
-	/* unreliable peers do not wait for one that is not ready */
+	/* Unreliable requesters do not wait until the peer is ready. */
 	if (c->type == XR_QPT_UC || c->type == XR_QPT_UD)
 		c->slow = 0;
 	c->script_at = c->close_at = c->ready_at = NEVER;
@@ -448,8 +448,8 @@ static void plan_conn(struct world *w, struct conn *c, unsigned count, uint32_t 
 	}
 }
 
-/* Who cannot lose anything need not wait for anything. */
-static void plan_endless(struct world *w)
+/* Without loss connections may have timeout 0, i.e. no ACK timeout. */
+static void plan_no_timeout(struct world *w)
 {
 	unsigned i;
 
@@ -503,7 +503,7 @@ void plan_world(struct world *w)
 		for (i = 0; i < w->conns; i++)
 			if (rng_chance(r, 50))
 				script_plan(w, &w->conn[i]);
-	plan_endless(w);
+	plan_no_timeout(w);
 	for (i = 0; i < 2 * w->conns; i++)
 		qp_create(&w->conn[i / 2].qp[i % 2]);
 	for (i = 0; i < w->conns; i++)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Queue pairs: their rings, their states, and connecting two of them. */
+/* QPs: rings, states, connection setup. */
 #include <errno.h>
 
 #include "ring.h"
 
-#define NO_OPCODE 13 /* between those of verbs */
+#define NO_OPCODE 13 /* unused value of enum ibv_wr_opcode */
 
 void ring_new(struct ring *r, uint32_t depth, uint32_t stride)
 {
@@ -22,7 +22,7 @@ void ring_new(struct ring *r, uint32_t depth, uint32_t stride)
 	r->queue->entries_off = sizeof(*r->queue);
 }
 
-/* The queues that a QP of this type has */
+/* Creates the queues of the QP's type. */
 static void add_queues(struct sim_qp *q, struct xt_qp_init *init)
 {
 	if (q->type != XR_QPT_XRC_RECV) {
@@ -43,7 +43,7 @@ static void add_queues(struct sim_qp *q, struct xt_qp_init *init)
 	}
 }
 
-/* The groups that a QP is in, over either IP version */
+/* The IPv4 and IPv6 addresses of the groups of the QP */
 static unsigned groups_of(const struct sim_qp *q, struct xr_addr *gid)
 {
 	unsigned g, n = 0;
@@ -63,8 +63,9 @@ static void join(struct sim_qp *q)
 	unsigned n = groups_of(q, gid);
 
 	while (n--) {
-		CHECK(q->w, !xt_group_attach(t, &gid[n], q->qp), "attach");
-		CHECK(q->w, xt_group_has(t, &gid[n], q->qp), "attached to nothing");
+		CHECK(q->w, !xt_group_attach(t, &gid[n], q->qp),
+		      "attach to multicast group failed");
+		CHECK(q->w, xt_group_has(t, &gid[n], q->qp), "QP is not in its multicast group");
 	}
 }
 
@@ -76,7 +77,8 @@ static void leave(struct sim_qp *q)
 
 	while (n--) {
 		xt_group_detach(t, &gid[n], q->qp);
-		CHECK(q->w, !xt_group_has(t, &gid[n], q->qp), "still attached");
+		CHECK(q->w, !xt_group_has(t, &gid[n], q->qp),
+		      "QP is still in a multicast group after detach");
 	}
 }
 
@@ -122,7 +124,8 @@ void qp_destroy(struct sim_qp *q)
 	TRACE(q->w, "qp %u: destroyed", q->id);
 	leave(q);
 	xt_qp_destroy(q->qp);
-	CHECK(q->w, q->window->entry.state == XR_KEY_FREE, "qp %u: left a window bound", q->id);
+	CHECK(q->w, q->window->entry.state == XR_KEY_FREE,
+	      "qp %u: window is still bound after destroy", q->id);
 	xt_keys_release(q->host->shared.keys, q->window);
 	q->qp = NULL;
 	free(q->sq.queue);
@@ -137,7 +140,7 @@ struct sim_qp *qp_by_num(struct host *h, uint32_t qpn)
 	return qp ? xt_qp_info(qp)->owner : NULL;
 }
 
-/* ---- states ------------------------------------------------------------------ */
+/* ---- states -------------------------------------------------------------- */
 
 static uint32_t mtu_code(uint32_t mtu)
 {
@@ -188,7 +191,7 @@ static uint32_t fill_attr(const struct sim_qp *q, uint32_t state, struct xr_qp_a
 		return IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
 		       IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 	case XR_QPS_RTS:
-		if (q->drained || q->in_sqe) /* back from there */
+		if (q->drained || q->in_sqe) /* from SQD or SQE */
 			return IBV_QP_STATE;
 		a->sq_psn = q->sq_psn;
 		a->timeout = c->timeout;
@@ -207,7 +210,7 @@ static uint32_t fill_attr(const struct sim_qp *q, uint32_t state, struct xr_qp_a
 	}
 }
 
-static bool ring_tells(const struct ring *r, uint32_t state)
+static bool ring_has_state(const struct ring *r, uint32_t state)
 {
 	return !r->queue || r->queue->word == state;
 }
@@ -217,24 +220,24 @@ static bool ring_is_new(const struct ring *r)
 	return !r->queue || (!r->queue->producer && !r->queue->consumer);
 }
 
-/* Attributes that only RC has all of */
+/* Removes attributes that the type does not have; RC has all. */
 static uint32_t mask_for(uint32_t type, uint32_t mask)
 {
-	const uint32_t answering = IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-	const uint32_t asking = IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY;
+	const uint32_t responder = IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+	const uint32_t requester = IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY;
 
 	switch (type) {
 	case XR_QPT_UC:
-		return mask & ~(answering | asking | IBV_QP_TIMEOUT);
+		return mask & ~(responder | requester | IBV_QP_TIMEOUT);
 	case XR_QPT_UD:
 		if (mask & IBV_QP_ACCESS_FLAGS)
 			mask ^= IBV_QP_ACCESS_FLAGS | IBV_QP_QKEY;
-		return mask & ~(answering | asking | IBV_QP_TIMEOUT | IBV_QP_AV | IBV_QP_PATH_MTU |
-				IBV_QP_DEST_QPN | IBV_QP_RQ_PSN);
+		return mask & ~(responder | requester | IBV_QP_TIMEOUT | IBV_QP_AV |
+				IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN);
 	case XR_QPT_XRC_SEND:
-		return mask & ~(answering | IBV_QP_RATE_LIMIT);
+		return mask & ~(responder | IBV_QP_RATE_LIMIT);
 	case XR_QPT_XRC_RECV:
-		return mask & ~(asking | IBV_QP_RATE_LIMIT);
+		return mask & ~(requester | IBV_QP_RATE_LIMIT);
 	default:
 		return mask;
 	}
@@ -251,11 +254,11 @@ void qp_modify(struct sim_qp *q, uint32_t state)
 	CHECK(q->w, !err, "qp %u: modify to state %u: %d", q->id, state, err);
 	CHECK(q->w, xt_qp_info(q->qp)->state == state, "qp %u: state %u after modify to %u", q->id,
 	      xt_qp_info(q->qp)->state, state);
-	CHECK(q->w, ring_tells(&q->sq, state) && ring_tells(&q->rq, state),
-	      "qp %u: the rings do not tell state %u", q->id, state);
+	CHECK(q->w, ring_has_state(&q->sq, state) && ring_has_state(&q->rq, state),
+	      "qp %u: the rings do not have state %u", q->id, state);
 	if (state == XR_QPS_RESET) {
 		CHECK(q->w, ring_is_new(&q->sq) && ring_is_new(&q->rq),
-		      "qp %u: RESET leaves the rings' indices", q->id);
+		      "qp %u: RESET did not clear the ring indices", q->id);
 		q->sq.producer = q->rq.producer = 0;
 		q->in_error = q->drained = q->quiet = q->in_sqe = false;
 		q->async[IBV_EVENT_COMM_EST] = q->async[IBV_EVENT_QP_LAST_WQE_REACHED] = 0;
@@ -276,8 +279,8 @@ void qp_modify(struct sim_qp *q, uint32_t state)
 }
 
 /*
- * Both ends up to RTS. Receives may be posted from INIT on. Where one side is slow, the other one's
- * first requests meet it in INIT (nothing happens) or RTR (it answers, but sends nothing itself).
+ * Moves both QPs to RTS. Receives may be posted from INIT on. If one side is slow, the first
+ * requests of its peer reach it in INIT (dropped) or RTR (it responds, but sends no requests).
  */
 void conn_connect(struct conn *c)
 {
@@ -299,7 +302,7 @@ void conn_connect(struct conn *c)
 		conn_ready(c);
 }
 
-/* A request that the peer saw is complete; local operations are none. */
+/* True if a request has completed that was sent to the peer, i.e. not a local operation. */
 static bool reached_peer(const struct sim_qp *q)
 {
 	for (unsigned i = q->op_base; i != q->op_head; i++)
@@ -308,7 +311,7 @@ static bool reached_peer(const struct sim_qp *q)
 	return false;
 }
 
-/* The slow side gets ready. */
+/* The slow side enters RTS. */
 void conn_ready(struct conn *c)
 {
 	struct sim_qp *q = &c->qp[c->slow_side], *p = q->peer;
@@ -320,12 +323,12 @@ void conn_ready(struct conn *c)
 		qp_modify(q, XR_QPS_RTR);
 	else if (c->slow && p->qp && reached_peer(p) && !p->sq_error)
 		CHECK(q->w, q->async[IBV_EVENT_COMM_EST],
-		      "qp %u: no event of the first request in RTR", q->id);
+		      "qp %u: no COMM_EST event after a request in RTR", q->id);
 	qp_modify(q, XR_QPS_RTS);
 	q->step = q->w->now;
 }
 
-/* ---- posting ----------------------------------------------------------------- */
+/* ---- posting ------------------------------------------------------------- */
 
 static void put_sge(struct host *h, struct xr_sge *out, const struct piece *p, unsigned broken)
 {

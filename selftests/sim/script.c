@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Things that go wrong on purpose, one for a connection, and how connections end. */
+/* Deliberate errors and state changes, at most one per connection; closing of connections. */
 #include "sim.h"
 
-/* By then every retry of a broken connection is used up. */
-static uint64_t patience(const struct conn *c)
+/* Time after which all retries of a broken connection are exhausted */
+static uint64_t retry_time(const struct conn *c)
 {
 	return SEC + (c->retry_cnt + 2) * (4096ull << c->timeout);
 }
@@ -26,7 +26,7 @@ const char *break_name(unsigned broken)
 		"SRQ number",
 		"rkey index",
 		"rkey variant",
-		"rkey of other domain",
+		"rkey of another PD",
 		"rkey without access",
 		"below range",
 		"beyond range",
@@ -38,7 +38,7 @@ const char *break_name(unsigned broken)
 		"bad lkey",
 		"lkey range",
 		"lkey access",
-		"lkey of other domain",
+		"lkey of another PD",
 		"bad opcode",
 		"too many SGEs",
 	};
@@ -46,9 +46,9 @@ const char *break_name(unsigned broken)
 	return names[broken];
 }
 
-/* ---- planning ---------------------------------------------------------------- */
+/* ---- planning ------------------------------------------------------------ */
 
-static void as_remote(struct sim_qp *q, struct sim_op *op)
+static void make_remote(struct sim_qp *q, struct sim_op *op)
 {
 	static const uint8_t opcodes[] = {
 		XR_WR_RDMA_WRITE,
@@ -68,7 +68,7 @@ static void as_remote(struct sim_qp *q, struct sim_op *op)
 	op->takes_recv = op->opcode == XR_WR_RDMA_WRITE_WITH_IMM;
 }
 
-static void as_send(struct sim_qp *q, struct sim_op *op)
+static void make_send(struct sim_qp *q, struct sim_op *op)
 {
 	op->opcode = rng_chance(&q->w->rng, 50) ? XR_WR_SEND : XR_WR_SEND_WITH_IMM;
 	op->takes_recv = true;
@@ -80,7 +80,7 @@ static void as_send(struct sim_qp *q, struct sim_op *op)
 	}
 }
 
-static void as_local(struct sim_qp *q, struct sim_op *op)
+static void make_local(struct sim_qp *q, struct sim_op *op)
 {
 	op->opcode = op->broken == BREAK_LKEY_ACCESS || rng_chance(&q->w->rng, 30)
 			     ? XR_WR_RDMA_READ
@@ -88,7 +88,7 @@ static void as_local(struct sim_qp *q, struct sim_op *op)
 	op->takes_recv = false;
 }
 
-/* What is wrong with a receive is wrong with one that is posted for the message. */
+/* Errors of a receive require that it is posted for the message, so not with an SRQ. */
 static unsigned choose_break(struct sim_qp *q)
 {
 	struct rng *r = &q->w->rng;
@@ -100,7 +100,7 @@ static unsigned choose_break(struct sim_qp *q)
 	return broken;
 }
 
-/* One request of a side is wrong; all before it must succeed, none behind it take effect. */
+/* One request is invalid. All before it must succeed, none after it may have an effect. */
 static void plan_break(struct sim_qp *q)
 {
 	struct rng *r = &q->w->rng;
@@ -123,14 +123,14 @@ static void plan_break(struct sim_qp *q)
 	if (op->broken == BREAK_SRQN)
 		op->opcode = XR_WR_RDMA_WRITE;
 	else if (op->broken <= BREAK_ALIGN)
-		as_remote(q, op);
+		make_remote(q, op);
 	else if (op->broken <= BREAK_RNR)
-		as_send(q, op);
+		make_send(q, op);
 	else
-		as_local(q, op);
+		make_local(q, op);
 }
 
-/* Regions of its own, so that taking them away hurts nobody else */
+/* Dedicated regions, so that their removal affects no other connection */
 static void plan_reserved(struct conn *c)
 {
 	int side;
@@ -149,8 +149,8 @@ static void plan_reserved(struct conn *c)
 	}
 }
 
-/* Of XRC the initiator alone sends, and which memory of the target's side counts its SRQs say. */
-static void fit_to_halves(struct conn *c)
+/* XRC: only the initiator sends, and the SRQs determine the PD, so dedicated regions do not fit. */
+static void fit_to_xrc(struct conn *c)
 {
 	if (c->script == SCRIPT_BREAK || c->script == SCRIPT_SQD)
 		c->victim = 0;
@@ -158,7 +158,7 @@ static void fit_to_halves(struct conn *c)
 		c->script = SCRIPT_DESTROY;
 }
 
-/* Its requests are wrong now and then without a script, and lose their memory without a word. */
+/* Unreliable types have invalid requests without a script; removed memory causes no error. */
 static void fit_to_unreliable(struct conn *c)
 {
 	if (c->script == SCRIPT_BREAK || c->script == SCRIPT_DEREG || c->script == SCRIPT_FAULT)
@@ -173,7 +173,7 @@ void script_plan(struct world *w, struct conn *c)
 	c->victim = rng_below(r, 2);
 	c->script = rng_chance(r, 50) ? SCRIPT_BREAK : rng_between(r, SCRIPT_CUT, SCRIPT_COUNT - 1);
 	if (c->type == XR_QPT_XRC_SEND)
-		fit_to_halves(c);
+		fit_to_xrc(c);
 	else if (c->type != XR_QPT_RC)
 		fit_to_unreliable(c);
 	switch (c->script) {
@@ -198,7 +198,7 @@ void script_plan(struct world *w, struct conn *c)
 	c->script_at = rng_between(r, 2 * USEC, most);
 }
 
-/* ---- doing it ---------------------------------------------------------------- */
+/* ---- execution ----------------------------------------------------------- */
 
 static void poll_all(struct conn *c)
 {
@@ -211,7 +211,7 @@ static void poll_all(struct conn *c)
 	}
 }
 
-/* A host falls silent: all its connections over the network end. */
+/* Disconnects a host: all its connections over the network break. */
 static void cut(struct world *w, struct host *h)
 {
 	unsigned i;
@@ -224,13 +224,13 @@ static void cut(struct world *w, struct host *h)
 		if (c->local || (c->qp[0].host != h && c->qp[1].host != h))
 			continue;
 		c->broken = true;
-		/* what should have broken it may not get so far any more */
+		/* The invalid request may not be reached any more. */
 		if (c->script == SCRIPT_BREAK)
 			c->script = SCRIPT_CUT;
 	}
 }
 
-/* Both sides start anew with sequence numbers far away, while old packets are under way. */
+/* Resets and reconnects both QPs with distant PSNs while old packets are in flight. */
 static void reset(struct conn *c)
 {
 	int side;
@@ -257,12 +257,12 @@ static void destroy(struct sim_qp *q)
 	qp_destroy(q);
 }
 
-static void take_memory(struct sim_qp *q, bool dereg)
+static void remove_memory(struct sim_qp *q, bool dereg)
 {
 	struct sim_mr *mr = &q->host->mr[q->conn->mr[q - q->conn->qp]];
 
 	TRACE(q->w, "host %u: key %08x %s", q->host->index, mr->value,
-	      dereg ? "deregistered" : "has lost its memory");
+	      dereg ? "deregistered" : "its memory is broken");
 	if (!dereg)
 		mr->mem.broken = true;
 	host_freeze(q->host, mr);
@@ -270,12 +270,12 @@ static void take_memory(struct sim_qp *q, bool dereg)
 		host_del_mr(q->host, mr);
 }
 
-/* RTS -> SQD, the event, a while without requests, and back */
+/* RTS to SQD, SQ_DRAINED event, a time without requests, back to RTS */
 static void drain(struct world *w, struct conn *c, struct sim_qp *q)
 {
 	c->script_at = w->now + 20 * USEC;
 	if (q->in_sqe) {
-		/* what was to be drained is gone; the program goes on by itself */
+		/* An error flushed the send queue; the program itself returns to RTS. */
 		c->step = 0;
 		c->script_at = c->close_at = NEVER;
 		q->drained = q->quiet = false;
@@ -283,7 +283,7 @@ static void drain(struct world *w, struct conn *c, struct sim_qp *q)
 	} else if (c->step == 0) {
 		qp_modify(q, XR_QPS_SQD);
 		c->step = 1;
-		c->close_at = w->now + patience(c);
+		c->close_at = w->now + retry_time(c);
 	} else if (c->step == 1) {
 		CHECK(w, w->now < c->close_at, "qp %u: the send queue does not drain", q->id);
 		if (!q->drained)
@@ -306,10 +306,10 @@ void script_run(struct world *w, struct conn *c)
 	c->script_at = NEVER;
 	if (c->phase != CONN_RUNNING || !q->qp || q->in_error)
 		return;
-	/* something else came first; but a cut may hit many, and what is begun must end */
+	/* Already broken. A cut affects other connections, too; a drain in progress must end. */
 	if (c->broken && c->script != SCRIPT_CUT && !(c->script == SCRIPT_SQD && c->step))
 		return;
-	if (c->ready_at != NEVER) { /* first things first */
+	if (c->ready_at != NEVER) { /* wait until connected */
 		c->script_at = c->ready_at + 1;
 		return;
 	}
@@ -335,7 +335,7 @@ void script_run(struct world *w, struct conn *c)
 	case SCRIPT_DEREG:
 	case SCRIPT_FAULT:
 		c->broken = true;
-		take_memory(q, c->script == SCRIPT_DEREG);
+		remove_memory(q, c->script == SCRIPT_DEREG);
 		break;
 	}
 }
@@ -343,7 +343,7 @@ void script_run(struct world *w, struct conn *c)
 /* ---- closing ------------------------------------------------------------------------------------
  */
 
-/* Waits for receives that the peer's program will not post any more. */
+/* True if requests wait for receives that the peer's program will not post any more. */
 static bool waits_for_receives(const struct sim_qp *q)
 {
 	return q->peer->qp && !q->peer->in_error && !q->in_error && q->op_head != q->op_next;
@@ -363,26 +363,26 @@ static bool has_ended(struct world *w, struct conn *c)
 	if (!c->broken)
 		return idle;
 	if (c->close_at == NEVER)
-		c->close_at = w->now + patience(c);
+		c->close_at = w->now + retry_time(c);
 	if (idle || w->now < c->close_at)
 		return idle;
 	for (side = 0; side < 2; side++) {
 		struct sim_qp *q = &c->qp[side];
 
 		CHECK(w, client_idle(q) || waits_for_receives(q),
-		      "qp %u: requests of a broken connection never end", q->id);
+		      "qp %u: requests of a broken connection do not complete", q->id);
 	}
 	return true;
 }
 
-static void begin_closing(struct world *w, struct conn *c)
+static void start_closing(struct world *w, struct conn *c)
 {
 	TRACE(w, "connection %u: closing", c->index);
 	c->phase = CONN_CLOSING;
 	c->step = 0;
-	/* packets under way may still arrive */
+	/* Packets in flight may still arrive. */
 	c->close_at = w->now + rng_below(&w->sched, 2 * MSEC);
-	/* and these must, where nothing is lost */
+	/* Unreliable messages must arrive if nothing is lost. */
 	if (c->type == XR_QPT_UC || c->type == XR_QPT_UD)
 		c->close_at += 5 * MSEC;
 }
@@ -392,14 +392,14 @@ static bool ring_is_empty(const struct ring *r)
 	return !r->queue || r->queue->consumer == r->producer;
 }
 
-/* Of an SRQ nothing is flushed but what a message had begun to fill. */
+/* With an SRQ only the receive in use is flushed. */
 static void expect_flushed(struct sim_qp *q)
 {
 	verify_unsignalled(q);
 	CHECK(q->w, q->op_head == q->op_next, "qp %u: in ERR, but requests %u..%u did not complete",
 	      q->id, q->op_head, q->op_next);
 	CHECK(q->w, q->async[IBV_EVENT_QP_LAST_WQE_REACHED] == !!q->srq,
-	      "qp %u: in ERR, and took the last receive %u times", q->id,
+	      "qp %u: in ERR with %u QP_LAST_WQE_REACHED events", q->id,
 	      q->async[IBV_EVENT_QP_LAST_WQE_REACHED]);
 	CHECK(q->w, q->recv_head == q->recv_next,
 	      "qp %u: in ERR, but receives %u..%u did not complete", q->id, q->recv_head,
@@ -423,7 +423,7 @@ static void close_one(struct world *w, struct conn *c, struct sim_qp *q)
 	case 1:
 		poll_all(c);
 		expect_flushed(q);
-		client_post_hopeless(q);
+		client_post_in_err(q);
 		break;
 	default:
 		poll_all(c);
@@ -437,7 +437,7 @@ void script_close(struct world *w, struct conn *c)
 {
 	if (c->phase == CONN_RUNNING) {
 		if (has_ended(w, c))
-			begin_closing(w, c);
+			start_closing(w, c);
 		return;
 	}
 	if (c->phase == CONN_CLOSED || w->now < c->close_at)

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Deterministic simulation of hosts that talk through the transport engine.
+ * Deterministic simulation of hosts that communicate through the transport engine.
  *
- *   plan.c        what a seed means: hosts, connections, faults, operations
- *   host.c        memory, keys, engines and their rounds
+ *   plan.c        derives hosts, connections, faults and operations from a seed
+ *   host.c        memory, keys, CQs, engines and their rounds
  *   net.c         the network: time, faults, checks of every packet sent
- *   qp.c          rings, queue pairs of each type, connecting them
- *   client.c      a program: posts its plan and polls
- *   verify.c      what completions and memory must be
- *   unreliable.c  the same for UC, UD and multicast: who gets what, and whether it must
- *   srq.c         receive queues that several queue pairs share, of XRC as well
- *   script.c      things that go wrong on purpose
- *   main.c        seeds, and the loop over virtual time
+ *   qp.c          rings, QPs of each type, connection setup
+ *   client.c      a program: posts the planned operations and polls
+ *   verify.c      checks of completions, packets and memory
+ *   unreliable.c  the same for UC, UD and multicast: destinations, and which messages must arrive
+ *   srq.c         shared receive queues, also for XRC
+ *   script.c      deliberate errors and state changes, closing of connections
+ *   main.c        seeds and the loop over virtual time
  *
- * An operation is planned in plan.c (plan_opcode()), gets its memory in client.c (prepare()), becomes a
- * work request in qp.c (qp_post_send()), and verify.c says what it did (send_succeeded(),
- * recv_succeeded()). A type of QP is its branch of choose_type(), add_queues() and mask_for().
+ * To add an operation: plan_opcode() in plan.c plans it, prepare() in client.c allocates its
+ * memory, qp_post_send() in qp.c makes its WQE, send_succeeded() and recv_succeeded() in verify.c
+ * check its effect. To add a QP type: choose_type(), add_queues() and mask_for().
  *
- * All memory is compared with a shadow copy that the model keeps: whatever no operation was
- * allowed to touch must be as it was, every byte of it.
+ * All memory is compared with a shadow copy: every byte that no operation may have changed must be
+ * unchanged.
  */
 #ifndef SIM_H
 #define SIM_H
@@ -49,25 +49,25 @@
 #define MAX_COUNTERS 4
 #define SCRATCH_WORDS 32
 #define RESERVED_SIZE (64u << 10)
-#define MAX_RESERVED 4 /* connections with regions of their own */
-#define MAX_SRQS 4     /* of a host: half of them for XRC */
+#define MAX_RESERVED 4 /* connections with dedicated regions */
+#define MAX_SRQS 4     /* per host, half of them for XRC */
 #define XRC_DOMAIN 7
-#define MAX_GROUPS 2 /* multicast, on all hosts */
+#define MAX_GROUPS 2 /* multicast groups */
 #define QKEY 0x1234567
-/* A receive that does not know its message has room for it: no SEND to such a one has more. */
+/* Size of receives that are not posted for a known message; maximum length of SENDs to such QPs */
 #define RECV_ROOM 4096
 
 struct world;
 struct sim_qp;
 
-/* ---- hosts ------------------------------------------------------------------- */
+/* ---- hosts --------------------------------------------------------------- */
 
-/* A part of a host's memory that operations under way use. */
+/* A range of a host's memory that is used by a posted operation */
 struct claim {
 	uint32_t off, len;
 	bool exclusive;
-	bool frozen; /* its key is gone: as it was then it must stay */
-	bool lost;   /* the operation failed: what it left behind is unknown */
+	bool frozen; /* the key was removed: the contents must not change any more */
+	bool lost;   /* the operation failed: the contents are undefined */
 	const void *owner;
 };
 
@@ -76,19 +76,19 @@ struct sim_mr {
 	struct xt_mem mem;
 	struct xt_mem_seg seg[MAX_SEGS];
 	uint32_t off, len; /* in the host's memory */
-	uint32_t value;	   /* of the key, also when it is gone */
+	uint32_t value;	   /* of the key, also after its removal */
 	bool reserved;	   /* for one connection */
 };
 
-/* A word that everybody does atomics on */
+/* A word for atomics of all QPs */
 struct counter {
 	uint32_t off;
 	bool swaps;
 	uint64_t initial;
-	uint64_t guess; /* what the value probably is */
+	uint64_t guess; /* likely current value, used as compare operand */
 	struct atomic_result {
 		uint64_t old, compare, operand;
-		bool known; /* else it failed: done or not */
+		bool known; /* false: failed, so it may or may not have been executed */
 	} * result;
 	unsigned count, room;
 };
@@ -99,11 +99,11 @@ struct sim_cq {
 	struct xr_queue *queue;
 	uint32_t depth;
 	uint32_t consumer;
-	uint32_t seen;	/* producer when the owner was last woken */
-	bool events;	/* polled when an event comes, as with a channel */
-	bool solicited; /* armed for solicited ones only, and polled at any time */
-	bool event;	/* came since it was armed */
-	bool event_due; /* should have come */
+	uint32_t seen;	/* producer when the program was last woken */
+	bool events;	/* polled after events, as with a completion channel */
+	bool solicited; /* armed for solicited completions only, polled at any time */
+	bool event;	/* received since the CQ was armed */
+	bool event_due; /* expected since the CQ was armed */
 };
 
 struct sim_engine {
@@ -138,16 +138,16 @@ struct host {
 	struct sim_cq *cq[4 * MAX_CONNS + 3];
 	unsigned cqs;
 	struct sim_cq *common_cq;
-	struct xt_ahs *ahs;  /* of each domain and IP version, to each host and group */
+	struct xt_ahs *ahs;  /* one per PD, IP version, and host or group */
 	struct sim_srq *srq; /* MAX_SRQS */
 	unsigned srqs;
-	struct sim_cq *xrc_cq[2]; /* where SRQs of XRC complete */
-	uint32_t reserved_off;	  /* where regions of one connection each begin */
+	struct sim_cq *xrc_cq[2]; /* CQs of XRC SRQs */
+	uint32_t reserved_off;	  /* offset of the next dedicated region */
 	uint64_t link_free;
-	bool cut; /* nothing comes or goes any more */
+	bool cut; /* disconnected from the network */
 };
 
-/* ---- operations -------------------------------------------------------------- */
+/* ---- operations ---------------------------------------------------------- */
 
 struct piece {
 	uint32_t mr;
@@ -157,10 +157,10 @@ struct piece {
 
 enum breakage {
 	BREAK_NONE,
-	/* unreliable ones get lost */
+	/* unreliable types: the message is dropped */
 	BREAK_QKEY,
 	BREAK_TOO_LONG,
-	/* the responder refuses */
+	/* refused by the responder */
 	BREAK_SRQN,
 	BREAK_RKEY_INDEX,
 	BREAK_RKEY_VARIANT,
@@ -173,7 +173,7 @@ enum breakage {
 	BREAK_RECV_SMALL,
 	BREAK_RECV_LKEY,
 	BREAK_RNR,
-	/* the requester's own fault */
+	/* refused by the requester */
 	BREAK_LKEY,
 	BREAK_LKEY_RANGE,
 	BREAK_LKEY_ACCESS,
@@ -192,23 +192,23 @@ struct sim_op {
 	uint8_t broken; /* enum breakage */
 	bool takes_recv;
 	bool received; /* the peer's receive completed */
-	bool chained;  /* sends, with a fence, what the READ before it brought */
-	bool scratch;  /* on the connection's own words, in program order */
+	bool chained;  /* sends the data of the preceding READ, with a fence */
+	bool scratch;  /* accesses the scratch words of the QP, in program order */
 	uint8_t nsge;
 	uint32_t len;
 	__be32 imm;
 	struct piece sge[MAX_PIECES];
 	struct piece remote;
-	uint32_t rkey; /* as posted, with what is broken about them */
+	uint32_t rkey; /* as posted, i.e. including the error of a broken operation */
 	uint64_t raddr;
-	struct sim_srq *srq; /* XRC: that it names */
-	struct sim_qp *to;   /* unreliable: whom to; NULL: not chosen yet. Multicast: not only */
-	uint32_t ah, remote_qpn, way; /* UD. way: 0, or 1 and on for groups */
-	/* unreliable, bits by QP: that it goes to, that must get it, that did */
+	struct sim_srq *srq; /* XRC: the destination */
+	struct sim_qp *to;   /* unreliable: destination, or one of a group; NULL: not chosen */
+	uint32_t ah, remote_qpn, group; /* UD. group: 0: unicast, else multicast group + 1 */
+	/* unreliable, one bit per QP: destinations, QPs that must receive it, QPs that did */
 	uint32_t targets, expected, got;
 	struct counter *counter;
 	uint64_t compare, operand;
-	uint8_t *data;	      /* what is transferred */
+	uint8_t *data;	      /* contents of the message */
 	uint32_t word, words; /* scratch */
 	uint32_t posted_upto; /* READ of scratch: operations posted when it completed */
 };
@@ -219,29 +219,29 @@ struct sim_recv {
 	uint8_t nsge;
 	uint32_t len;
 	struct piece sge[MAX_PIECES];
-	struct sim_op *op; /* the peer's, that should complete it; NULL: none will, or none yet */
+	struct sim_op *op; /* the peer's operation that must complete it; NULL: none or unknown */
 };
 
-/* ---- queue pairs ------------------------------------------------------------- */
+/* ---- queue pairs --------------------------------------------------------- */
 
 struct ring {
-	struct xr_queue *queue; /* NULL: there is none */
+	struct xr_queue *queue; /* NULL: none */
 	uint32_t depth, stride, producer;
 };
 
 struct sim_srq {
 	struct host *host;
-	unsigned id; /* not that of a QP */
+	unsigned id; /* differs from all QP ids */
 	uint32_t pd, max_sge, slot;
 	struct ring ring;
 	struct xt_srq xt;
-	struct sim_cq *cq; /* XRC, else NULL: that of the QP */
+	struct sim_cq *cq; /* XRC only; NULL: completions go to the CQ of the QP */
 	struct sim_recv *recvs;
-	unsigned room, next, base; /* base is index 0 of the ring */
-	unsigned waiting;	   /* posted, and not polled */
-	unsigned lost;		   /* QPs that ended and may have had a receive */
-	uint32_t limit;		   /* armed: the event is to come; 0: not */
-	uint32_t taken_at_arm;	   /* the ring's consumer then */
+	unsigned room, next, base; /* base: receive at index 0 of the ring */
+	unsigned waiting;	   /* posted and not polled */
+	unsigned lost;		   /* QPs that ended and may have used a receive */
+	uint32_t limit;		   /* limit that is armed; 0: not armed */
+	uint32_t taken_at_arm;	   /* consumer index when the limit was armed */
 };
 
 struct sim_qp {
@@ -265,49 +265,49 @@ struct sim_qp {
 
 	struct sim_op *ops;
 	unsigned op_count; /* planned */
-	unsigned op_next;  /* to be posted */
-	unsigned op_head;  /* oldest posted that is not known to be complete */
-	unsigned op_base;  /* that is index 0 of the ring */
+	unsigned op_next;  /* next to be posted */
+	unsigned op_head;  /* oldest one not known to be complete */
+	unsigned op_base;  /* operation at index 0 of the ring */
 	unsigned since_signal;
 	struct sim_recv *recvs;
 	unsigned recv_room, recv_next, recv_head, recv_base;
-	unsigned recv_cursor; /* into the peer's ops: which one the next receive is for */
-	unsigned recv_match;  /* into the peer's ops: all messages before came, with an SRQ */
+	unsigned recv_cursor; /* peer's operation that the next receive is for */
+	unsigned recv_match;  /* SRQ: peer's operation before which all messages were received */
 	unsigned extra_recvs;
 	/* unreliable */
-	uint32_t groups;   /* multicast, bits */
-	unsigned promised; /* messages sent to it that count on a receive */
-	bool overdrawn;	   /* others did not ask whether there is one */
-	/* of each QP, and to this one alone or to a group: index behind the latest message */
-	unsigned heard[2 * MAX_CONNS][1 + MAX_GROUPS];
-	unsigned patience;
+	uint32_t groups;   /* multicast, one bit per group */
+	unsigned promised; /* messages sent to this QP that need a receive */
+	bool overdrawn;	   /* messages were sent to this QP without a receive for them */
+	/* by sender and group: index after the latest message received */
+	unsigned received_upto[2 * MAX_CONNS][1 + MAX_GROUPS];
+	unsigned waited; /* steps in which it waited for receives of its peers */
 	bool in_sqe;
 
-	uint64_t step; /* the program's next turn */
-	unsigned starved;
-	bool sq_error, rq_error; /* an error was polled */
-	bool in_error;		 /* the engine said so */
-	bool ready;		 /* in RTS: may post sends */
+	uint64_t step;		 /* time of the program's next step */
+	unsigned starved;	 /* consecutive steps without free memory */
+	bool sq_error, rq_error; /* an error completion was polled */
+	bool in_error;		 /* in ERR */
+	bool ready;		 /* has reached RTS: may post sends */
 	bool drained;
-	bool quiet;	      /* drained: it must not send requests */
+	bool quiet;	      /* drained: must not send requests */
 	uint32_t rate, burst; /* kbit/s, 0: no limit; bytes */
-	double tokens;	      /* bytes that the limit allows now */
+	double tokens;	      /* bytes that the rate limit allows now */
 	uint64_t tokens_at;
 	unsigned async[32];    /* events, by type */
 	uint32_t scratch_off;  /* in the peer's memory */
-	struct xt_key *window; /* bound and invalidated among its requests */
+	struct xt_key *window; /* memory window that its operations bind and invalidate */
 };
 
 enum script {
 	SCRIPT_NONE,
-	SCRIPT_BREAK, /* one operation is wrong */
-	SCRIPT_CUT,   /* the peer's host falls silent */
+	SCRIPT_BREAK, /* one operation is invalid */
+	SCRIPT_CUT,   /* one host is disconnected */
 	SCRIPT_ERR,   /* a program moves its QP to ERR */
-	SCRIPT_RESET, /* both QPs start anew, packets of the old life under way */
+	SCRIPT_RESET, /* both QPs are reset with packets in flight, and connected again */
 	SCRIPT_DESTROY,
 	SCRIPT_SQD,
 	SCRIPT_DEREG,
-	SCRIPT_FAULT, /* memory is taken away from its owner */
+	SCRIPT_FAULT, /* the memory of a region breaks */
 	SCRIPT_COUNT
 };
 
@@ -322,26 +322,26 @@ struct conn {
 	bool local;
 	uint8_t phase;	/* enum conn_phase */
 	uint8_t script; /* enum script */
-	uint8_t victim; /* which side */
-	uint8_t step;	/* of the script, then of closing */
+	uint8_t victim; /* side that the script acts on */
+	uint8_t step;	/* of the script, later of closing */
 	bool broken;	/* errors are expected from now on */
 	uint64_t script_at;
-	uint64_t close_at; /* what comes next when closing; or latest time to begin it */
-	uint64_t slow;	   /* one side gets ready this much later than the other */
+	uint64_t close_at; /* next step of closing, or latest time to start it */
+	uint64_t slow;	   /* delay of one side's transition to RTS */
 	uint64_t ready_at;
 	uint8_t slow_side;
-	uint64_t late_recv; /* receives come up to this much late */
-	int mr[2];	    /* -1, or a region that only this connection uses */
-	uint64_t pace;
+	uint64_t late_recv; /* maximum delay of posting receives */
+	int mr[2];	    /* region dedicated to this connection; -1: none */
+	uint64_t pace;	    /* maximum time between two steps of its programs */
 };
 
-/* ---- the network ------------------------------------------------------------- */
+/* ---- the network --------------------------------------------------------- */
 
 struct frame {
 	struct frame *next;
 	uint64_t when, seq;
 	unsigned from, to;
-	bool damaged;
+	bool invalid; /* corrupted or forged */
 	uint32_t len;
 	struct xr_meta meta;
 	uint8_t data[];
@@ -349,7 +349,7 @@ struct frame {
 
 struct world {
 	struct rng rng;	  /* the plan */
-	struct rng sched; /* the programs' and workers' time */
+	struct rng sched; /* scheduling of programs and workers */
 	uint64_t seed;
 	bool verbose;
 	jmp_buf failed;
@@ -368,17 +368,17 @@ struct world {
 	struct xd_fault fault;
 	uint64_t latency;
 	unsigned inbox_max;
-	unsigned forge; /* per mille of packets that a stranger imitates */
+	unsigned forge; /* per mille of packets after which a forged one is sent */
 	bool xdp_checks;
 	bool private_tier;
 	bool tight_tx;
 	bool big;
-	uint64_t arrivals; /* of unreliable messages that had to arrive */
+	uint64_t arrivals; /* unreliable messages that had to arrive */
 	uint64_t packets, ops_done, errors_seen, gave_up, forged;
 	unsigned reserved;
 };
 
-/* Ends the run of this seed. */
+/* Reports a failure and ends the run of this seed. */
 __attribute__((noreturn, format(printf, 2, 3))) void sim_fail(struct world *w, const char *fmt,
 							      ...);
 #define CHECK(w, cond, ...)                                                                        \
@@ -399,28 +399,28 @@ void plan_free(struct world *w);
 
 /* host.c */
 bool world_is_lossy(const struct world *w);
-/* Address handles, once all hosts are there */
+/* Creates address handles to all hosts and groups; all hosts must be initialised. */
 void host_add_ahs(struct host *h);
-/* To a host, or from MAX_HOSTS on to a group */
+/* Returns the AH to host @place, or to group @place - MAX_HOSTS. */
 uint32_t host_ah(const struct sim_qp *q, unsigned place);
 void host_init(struct world *w, struct host *h, unsigned index, uint32_t size, unsigned engines);
 void host_free(struct host *h);
 struct sim_mr *host_add_mr(struct host *h, uint32_t off, uint32_t len, uint32_t pd,
 			   uint32_t access);
-/* What the region holds from now on must stay. */
+/* From now on the contents of the region must not change. */
 void host_freeze(struct host *h, const struct sim_mr *mr);
 void host_del_mr(struct host *h, struct sim_mr *mr);
 struct sim_cq *host_add_cq(struct host *h, uint32_t depth);
 void host_resize_cq(struct sim_cq *cq);
 void host_arm(struct sim_cq *cq);
 uint64_t mr_va(const struct sim_mr *mr, uint32_t off);
-/* Finds len free bytes of a region that allows access and claims them. false: not now. */
+/* Claims @len free bytes of a region with @access. Returns false if there are none now. */
 bool host_claim(struct host *h, int only_mr, uint32_t pd, uint32_t len, uint32_t access,
 		bool exclusive, uint32_t align, const void *owner, struct piece *out);
-/* Splits len bytes into n pieces, some of them perhaps empty, and claims each. */
+/* Splits @len bytes into @n pieces, some possibly empty, and claims each. */
 bool host_claim_pieces(struct host *h, int only_mr, uint32_t pd, uint32_t len, unsigned n,
 		       uint32_t access, bool exclusive, const void *owner, struct piece *out);
-/* One more owner of bytes that are claimed already */
+/* Adds an owner to bytes that are already claimed. */
 void host_claim_too(struct host *h, const struct piece *p, const void *owner);
 void host_release(struct host *h, const void *owner);
 void host_lose(struct host *h, const void *owner);
@@ -432,8 +432,8 @@ void engine_deliver(struct sim_engine *e, struct frame *f);
 
 /* net.c */
 void net_free(struct world *w);
-struct frame *net_next(struct world *w); /* the first to arrive, NULL: none */
-void net_arrive(struct world *w);	 /* takes it */
+struct frame *net_next(struct world *w); /* first frame to arrive; NULL: none */
+void net_arrive(struct world *w);	 /* removes and delivers it */
 bool net_tx_get(void *ctx, uint32_t len, struct xt_frame *frame);
 void net_tx_put(void *ctx, struct xt_frame *frame);
 void host_gid(const struct host *h, int version, struct xr_addr *gid);
@@ -462,19 +462,19 @@ static inline bool is_unreliable(const struct sim_qp *q)
 	return q->type == XR_QPT_UC || q->type == XR_QPT_UD;
 }
 
-/* Its receives are for whatever message comes: they are not matched when they are posted. */
+/* True if receives are assigned to messages when these arrive, not when the receives are posted. */
 static inline bool takes_any(const struct sim_qp *q)
 {
 	return q->srq || q->type == XR_QPT_XRC_RECV || is_unreliable(q);
 }
 
-/* Of XRC the SRQ that is named counts, not the target. */
+/* XRC uses the PD of the SRQ, not of the target. */
 static inline uint32_t remote_pd(const struct sim_qp *q, const struct sim_op *op)
 {
 	return op->srq ? op->srq->pd : q->peer->pd;
 }
 
-/* Changes keys and sends nothing */
+/* True for WRs that change keys and send no packet. */
 static inline bool is_local_op(const struct sim_op *op)
 {
 	return op->opcode == XR_WR_BIND_MW || op->opcode == XR_WR_LOCAL_INV;
@@ -486,57 +486,57 @@ void srq_plan(struct host *h);
 void srq_free(struct host *h);
 struct sim_srq *srq_choose(struct host *h, bool xrc);
 bool srq_wants(const struct sim_srq *s);
-/* Fills it, now or in part. false: there is no memory. */
+/* Posts a random number of receives. Returns false if there is no free memory. */
 bool srq_post(struct sim_srq *s);
 void srq_limit_reached(struct sim_srq *s);
-/* The receive that a completion is of */
+/* Returns the receive of a completion. */
 struct sim_recv *srq_completed(struct sim_srq *s, const struct xr_cqe *cqe);
-/* A QP that uses it ends without flushing what it may have taken. */
+/* A QP of this SRQ ends without flushing a receive that it may use. */
 void srq_lose(struct sim_srq *s);
 void srq_verify_end(struct sim_srq *s);
 
 /* unreliable.c */
-/* Chooses whom a request goes to. */
+/* Chooses the destination of a message. */
 void unreliable_aim(struct sim_qp *q, struct sim_op *op);
-/* false: not yet, those it goes to will have receives. */
+/* Returns false if the program should wait for receives of the destinations. */
 bool unreliable_may_post(struct sim_qp *q, struct sim_op *op);
-bool unreliable_is_own_fault(const struct sim_qp *q, const struct sim_op *op);
+bool unreliable_fails_locally(const struct sim_qp *q, const struct sim_op *op);
 void unreliable_sent(struct sim_qp *q, struct sim_op *op);
 void unreliable_failed(struct sim_qp *q, struct sim_op *op);
 void unreliable_recover(struct sim_qp *q);
-/* The message that a receive completes */
+/* Checks a completed receive and returns its message. */
 struct sim_op *unreliable_received(struct sim_qp *q, struct sim_recv *r, const struct xr_cqe *cqe);
 void unreliable_verify_end(struct sim_qp *q);
 
 /* client.c */
 bool may_post(const struct sim_qp *q);
-/* of: a QP, or an SRQ */
+/* @of: QP or SRQ */
 #define WR_ID(of, recv, index) ((uint64_t)(of)->id << 32 | (uint64_t)(recv) << 31 | (index))
 void client_step(struct sim_qp *q);
-/* All that was planned is posted and complete, or nothing more can be. */
+/* True if all planned operations are complete, or no more can be posted. */
 bool client_idle(const struct sim_qp *q);
-/* Polls up to budget entries. false: there are more. */
+/* Polls up to @budget completions. Returns false if there are more. */
 bool client_poll(struct sim_cq *cq, unsigned budget);
-/* The operation's memory is free again, or of unknown content for ever. */
+/* Releases the operation's memory, or marks its contents as undefined. */
 void op_release(struct sim_qp *q, const struct sim_op *op);
 void op_lose(struct sim_qp *q, const struct sim_op *op);
 /*
- * A QP that takes from an SRQ: the peer's operation that the next message is of; NULL: none. s: that
- * it is for, which XRC requests name; NULL: any.
+ * Returns the peer's operation whose message is the next one to a QP with an SRQ, or NULL. @s: XRC
+ * SRQ of the message; NULL: any.
  */
 struct sim_op *next_message(struct sim_qp *q, const struct sim_srq *s);
-/* Posts what must come back flushed. */
-void client_post_hopeless(struct sim_qp *q);
-/* RESET: nothing that is posted will complete. */
+/* Posts WRs to a QP in ERR, which must be flushed. */
+void client_post_in_err(struct sim_qp *q);
+/* After RESET: no posted WR will complete. */
 void client_abort(struct sim_qp *q);
 
 /* verify.c */
 void verify_completion(struct sim_cq *cq, const struct xr_cqe *cqe);
-/* An empty CQ that is armed for solicited completions: the event came if and only if it should. */
+/* Checks an empty CQ armed for solicited completions: event if and only if one was due. */
 void verify_solicited(struct sim_cq *cq);
 void verify_packet(struct world *w, struct host *h, struct host *dest,
 		   const struct xt_frame *frame);
-/* Requests at the end of the queue that complete without a word */
+/* Completes unsignalled operations at the end of the queue. */
 void verify_unsignalled(struct sim_qp *q);
 void verify_end(struct world *w);
 void atomic_done(struct sim_op *op, uint64_t old, bool known);
@@ -545,7 +545,7 @@ uint64_t scratch_tag(const struct sim_qp *q, unsigned index, uint32_t word);
 /* script.c */
 void script_plan(struct world *w, struct conn *c);
 void script_run(struct world *w, struct conn *c);
-/* Begins to end a connection that has nothing more to do, and goes on with that. */
+/* Starts and continues closing a connection that is idle. */
 void script_close(struct world *w, struct conn *c);
 const char *script_name(unsigned script);
 const char *break_name(unsigned broken);

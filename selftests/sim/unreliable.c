@@ -9,7 +9,7 @@
 #include "sim.h"
 
 /* Number of steps that a program waits for its peers to post receives */
-#define PATIENCE 30
+#define MAX_WAIT 30
 
 /* ---- destinations -------------------------------------------------------- */
 
@@ -62,10 +62,10 @@ void unreliable_aim(struct sim_qp *q, struct sim_op *op)
 	place = op->to->host->index;
 	op->remote_qpn = op->to->qpn;
 	if (rng_chance(r, 25)) {
-		op->way = rng_between(r, 1, MAX_GROUPS);
-		op->targets = members(q, op->way - 1);
+		op->group = rng_between(r, 1, MAX_GROUPS);
+		op->targets = members(q, op->group - 1);
 		op->remote_qpn = XR_MULTICAST_QPN;
-		place = MAX_HOSTS + op->way - 1;
+		place = MAX_HOSTS + op->group - 1;
 	}
 	op->ah = host_ah(q, place);
 }
@@ -90,7 +90,7 @@ static void promise(struct sim_qp *q, const struct sim_op *op, int n)
 /* Without faults a program waits for receives, for a limited number of steps. */
 bool unreliable_may_post(struct sim_qp *q, struct sim_op *op)
 {
-	bool wait = !world_is_lossy(q->w) && q->patience < PATIENCE;
+	bool wait = !world_is_lossy(q->w) && q->waited < MAX_WAIT;
 	unsigned i;
 
 	unreliable_aim(q, op);
@@ -102,12 +102,12 @@ bool unreliable_may_post(struct sim_qp *q, struct sim_op *op)
 		if (!(op->targets & 1u << i) || has_receive(to))
 			continue;
 		if (wait && may_post(to)) {
-			q->patience++;
+			q->waited++;
 			return false;
 		}
 		to->overdrawn = true;
 	}
-	q->patience = 0;
+	q->waited = 0;
 	promise(q, op, 1);
 	return true;
 }
@@ -115,7 +115,7 @@ bool unreliable_may_post(struct sim_qp *q, struct sim_op *op)
 /* ---- sends --------------------------------------------------------------- */
 
 /* True for errors that complete the sender's WR with an error; others are silent. */
-bool unreliable_is_own_fault(const struct sim_qp *q, const struct sim_op *op)
+bool unreliable_fails_locally(const struct sim_qp *q, const struct sim_op *op)
 {
 	return op->broken >= BREAK_LKEY || (op->broken == BREAK_TOO_LONG && q->type == XR_QPT_UD);
 }
@@ -136,7 +136,7 @@ void unreliable_sent(struct sim_qp *q, struct sim_op *op)
 {
 	unsigned i;
 
-	CHECK(q->w, !unreliable_is_own_fault(q, op), "qp %u: invalid request %u (%s) succeeded",
+	CHECK(q->w, !unreliable_fails_locally(q, op), "qp %u: invalid request %u (%s) succeeded",
 	      q->id, (unsigned)(op - q->ops), break_name(op->broken));
 	host_release(q->host, op);
 	/* Packets in flight may still write to the memory. */
@@ -240,7 +240,7 @@ static struct sim_op *find(struct sim_qp *q, struct sim_qp *from, const struct x
 
 		if (!is_message(q, op, cqe, data, len))
 			continue;
-		if (i >= q->heard[from->id][op->way])
+		if (i >= q->received_upto[from->id][op->group])
 			return op;
 		late = op;
 	}
@@ -274,7 +274,7 @@ struct sim_op *unreliable_received(struct sim_qp *q, struct sim_recv *r, const s
 		      !memcmp(q->host->mem + op->remote.off, op->data, len),
 	      "qp %u: receive %u completed before its WRITE was in memory", q->id, index);
 	op->got |= bit_of(q);
-	q->heard[from->id][op->way] = op - from->ops + 1;
+	q->received_upto[from->id][op->group] = op - from->ops + 1;
 	accept(q, r, cqe->byte_len);
 	r->state = OP_DONE;
 	host_release(q->host, (void *)(uintptr_t)cqe->wr_id);

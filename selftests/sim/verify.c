@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The model: what each completion must say, and what memory must hold. */
+/* Checks of completions, packets and memory. */
 #include <stdio.h>
 
 #include <arpa/inet.h>
@@ -7,8 +7,9 @@
 #include "selftests/lib/parse.h"
 #include "sim.h"
 
-/* ---- atomics: all results of a word must fit into one order ------------------ */
+/* ---- atomics ------------------------------------------------------------- */
 
+/* The results of all atomics on a word must be consistent with one order of execution. */
 void atomic_done(struct sim_op *op, uint64_t old, bool known)
 {
 	struct counter *c = op->counter;
@@ -34,9 +35,9 @@ static bool takes_effect(const struct counter *c, const struct atomic_result *r,
 }
 
 /*
- * Walks from the initial value to the one in memory by applying each result where it fits.
- * Known results come first; those that may or may not have happened fill the gaps. Values do not
- * repeat, so that there is no choice among the known ones.
+ * Searches an order of the atomics that leads from the initial value to the one in memory. Known
+ * results come first; failed atomics, which may or may not have been executed, fill the gaps.
+ * Values do not repeat, so there is no choice among known results.
  */
 static bool walk(const struct counter *c, bool *used, uint64_t value, uint64_t final, unsigned left)
 {
@@ -59,8 +60,8 @@ static bool walk(const struct counter *c, bool *used, uint64_t value, uint64_t f
 	return !left && value == final;
 }
 
-/* Swaps that found another value must have found one that was there at some time. */
-static bool misses_saw_something(const struct counter *c)
+/* A swap that failed to match must have returned a value that the word had at some time. */
+static bool misses_are_valid(const struct counter *c)
 {
 	unsigned i, k;
 
@@ -93,11 +94,12 @@ static void verify_counter(struct host *h, struct counter *c)
 	}
 	memcpy(&final, h->mem + c->off, sizeof(final));
 	memcpy(h->shadow + c->off, &final, sizeof(final));
-	CHECK(w, !c->swaps || misses_saw_something(c), "atomic returned a value that never was");
-	if (unknown > 12) /* too many orders to try them all */
+	CHECK(w, !c->swaps || misses_are_valid(c),
+	      "atomic returned a value that the word never had");
+	if (unknown > 12) /* too many orders to try */
 		return;
 	used = calloc(c->count + 1, sizeof(*used));
-	/* misses take no effect */
+	/* Swaps that failed to match have no effect. */
 	for (i = 0; i < c->count; i++)
 		used[i] = c->swaps && c->result[i].known &&
 			  c->result[i].old != c->result[i].compare;
@@ -116,7 +118,7 @@ static void verify_counter(struct host *h, struct counter *c)
 	      (unsigned long long) final);
 }
 
-/* ---- scratch words: written and read in program order ------------------------ */
+/* ---- scratch words, accessed in program order ---------------------------- */
 
 uint64_t scratch_tag(const struct sim_qp *q, unsigned index, uint32_t word)
 {
@@ -130,8 +132,8 @@ static bool writes_word(const struct sim_op *op, uint32_t word)
 }
 
 /*
- * What a READ may find in a word: what the last WRITE before it left there, or a later one that
- * was posted before the READ completed and that no fence held back.
+ * True if a READ may return @seen: the value of the last WRITE before it, or of a later WRITE that
+ * was posted before the READ completed and is not separated from it by a fence.
  */
 static bool read_may_see(const struct sim_qp *q, unsigned read, uint32_t word, uint64_t seen)
 {
@@ -146,7 +148,7 @@ static bool read_may_see(const struct sim_qp *q, unsigned read, uint32_t word, u
 	for (i = read + 1; i < q->op_next && !(q->ops[i].flags & XR_SEND_FENCE); i++)
 		if (writes_word(&q->ops[i], word) && seen == scratch_tag(q, i, word))
 			return true;
-	/* a life before this one ended with WRITEs under way */
+	/* WRITEs may have been in flight at an earlier RESET. */
 	for (i = 0; i < read; i++)
 		if (q->ops[i].state == OP_ABORTED && writes_word(&q->ops[i], word) &&
 		    seen == scratch_tag(q, i, word))
@@ -169,7 +171,7 @@ static void verify_scratch_read(struct sim_qp *q, struct sim_op *op, const uint8
 	}
 }
 
-/* In the end each word holds the last WRITE that succeeded, or a later one of unknown fate. */
+/* At the end each word has the value of the last successful WRITE, or of one that failed. */
 static void verify_scratch(struct sim_qp *q)
 {
 	struct host *h = q->peer->host;
@@ -190,13 +192,13 @@ static void verify_scratch(struct sim_qp *q)
 		for (i = 0; i < q->op_next; i++)
 			found |= writes_word(&q->ops[i], word) && q->ops[i].state != OP_DONE &&
 				 seen == scratch_tag(q, i, word);
-		CHECK(q->w, found, "qp %u: scratch word %u holds %016llx instead of %016llx", q->id,
+		CHECK(q->w, found, "qp %u: scratch word %u is %016llx instead of %016llx", q->id,
 		      word, (unsigned long long)seen, (unsigned long long)want);
 		memcpy(h->shadow + q->scratch_off + 8 * word, &seen, 8);
 	}
 }
 
-/* ---- sends ------------------------------------------------------------------- */
+/* ---- sends --------------------------------------------------------------- */
 
 static void same_bytes(struct sim_qp *q, const char *what, unsigned index, const uint8_t *got,
 		       const uint8_t *want, uint32_t len)
@@ -211,7 +213,7 @@ static void same_bytes(struct sim_qp *q, const char *what, unsigned index, const
 		 len, got[i], want[i]);
 }
 
-static void write_landed(struct sim_qp *q, struct sim_op *op)
+static void verify_write(struct sim_qp *q, struct sim_op *op)
 {
 	struct host *h = q->peer->host;
 
@@ -221,7 +223,7 @@ static void write_landed(struct sim_qp *q, struct sim_op *op)
 	memcpy(h->shadow + op->remote.off, op->data, op->len);
 }
 
-static void read_landed(struct sim_qp *q, struct sim_op *op)
+static void verify_read(struct sim_qp *q, struct sim_op *op)
 {
 	const uint8_t *want = op->data;
 	uint8_t got[8 * SCRATCH_WORDS];
@@ -243,7 +245,7 @@ static void read_landed(struct sim_qp *q, struct sim_op *op)
 		verify_scratch_read(q, op, got);
 }
 
-static void atomic_landed(struct sim_qp *q, struct sim_op *op)
+static void verify_atomic(struct sim_qp *q, struct sim_op *op)
 {
 	uint8_t bytes[8];
 	uint32_t done = 0;
@@ -269,20 +271,20 @@ static void send_succeeded(struct sim_qp *q, struct sim_op *op)
 		q->w->ops_done++;
 		return;
 	}
-	CHECK(q->w, !op->broken, "qp %u: broken request %u (%s) succeeded", q->id,
+	CHECK(q->w, !op->broken, "qp %u: invalid request %u (%s) succeeded", q->id,
 	      (unsigned)(op - q->ops), break_name(op->broken));
 	switch (op->opcode) {
 	case XR_WR_RDMA_WRITE:
 	case XR_WR_RDMA_WRITE_WITH_IMM:
 	case XR_WR_ATOMIC_WRITE:
-		write_landed(q, op);
+		verify_write(q, op);
 		break;
 	case XR_WR_RDMA_READ:
-		read_landed(q, op);
+		verify_read(q, op);
 		break;
 	case XR_WR_ATOMIC_CMP_AND_SWP:
 	case XR_WR_ATOMIC_FETCH_AND_ADD:
-		atomic_landed(q, op);
+		verify_atomic(q, op);
 		break;
 	}
 	op->state = OP_DONE;
@@ -294,7 +296,7 @@ static void send_succeeded(struct sim_qp *q, struct sim_op *op)
 	}
 }
 
-/* Behind a request that cannot succeed nothing may happen any more, on either side. */
+/* True if @op failed locally or follows an invalid request, so it must have had no effect. */
 static bool had_no_effect(const struct sim_qp *q, const struct sim_op *op)
 {
 	const struct sim_op *o;
@@ -307,7 +309,7 @@ static bool had_no_effect(const struct sim_qp *q, const struct sim_op *op)
 	return false;
 }
 
-/* A responder that refuses without any completion of its own tells its program by an event. */
+/* A responder that refuses a request without a completion must raise an event. */
 static void verify_event(const struct sim_qp *q, const struct sim_op *op, uint32_t status)
 {
 	const struct sim_qp *p = q->peer;
@@ -361,8 +363,8 @@ static uint32_t status_of(unsigned broken)
 	}
 }
 
-/* May a request that nothing is wrong with fail like this? */
-static bool innocent_may_fail(const struct sim_qp *q, uint32_t status)
+/* True if a valid request may fail with this status. */
+static bool valid_may_fail(const struct sim_qp *q, uint32_t status)
 {
 	const struct conn *c = q->conn;
 
@@ -372,7 +374,7 @@ static bool innocent_may_fail(const struct sim_qp *q, uint32_t status)
 		return q->in_error;
 	if (status == IBV_WC_RETRY_EXC_ERR)
 		return true;
-	/* the few retries of such a connection may be used up by a receive that comes late */
+	/* With few RNR retries a late receive may exhaust them. */
 	if (status == IBV_WC_RNR_RETRY_EXC_ERR)
 		return c->rnr_retry != 7;
 	if (c->script == SCRIPT_DEREG || c->script == SCRIPT_FAULT)
@@ -387,14 +389,14 @@ static bool send_may_fail(const struct sim_qp *q, const struct sim_op *op, uint3
 		return status == IBV_WC_WR_FLUSH_ERR;
 	if (is_unreliable(q))
 		return (q->in_error && status == IBV_WC_WR_FLUSH_ERR) ||
-		       (unreliable_is_own_fault(q, op) && status == status_of(op->broken));
+		       (unreliable_fails_locally(q, op) && status == status_of(op->broken));
 	if (op->broken && status == status_of(op->broken))
 		return true;
-	/* the peer's last word may have been lost: it is in ERR and says nothing more */
+	/* The peer's NAK may have been lost; in ERR it sends no other. */
 	if (q->conn->script == SCRIPT_BREAK && q->conn->victim == q - q->conn->qp &&
 	    q->conn->rnr_retry == 7 && (op->broken || !world_is_lossy(q->w)))
 		return op->broken && world_is_lossy(q->w) && status == IBV_WC_RETRY_EXC_ERR;
-	return innocent_may_fail(q, status);
+	return valid_may_fail(q, status);
 }
 
 static uint32_t wc_opcode(const struct sim_op *op)
@@ -421,7 +423,7 @@ static void send_completion(struct sim_qp *q, const struct xr_cqe *cqe)
 	struct sim_op *op;
 
 	CHECK(q->w, index >= q->op_head && index < q->op_next,
-	      "qp %u: completion of request %u, posted are %u..%u", q->id, index, q->op_head,
+	      "qp %u: completion of request %u, but %u..%u are posted", q->id, index, q->op_head,
 	      q->op_next);
 	CHECK(q->w, cqe->wqe_index == index - q->op_base, "qp %u: request %u has wqe_index %u",
 	      q->id, index, cqe->wqe_index);
@@ -455,7 +457,7 @@ static void send_completion(struct sim_qp *q, const struct xr_cqe *cqe)
 	send_succeeded(q, op);
 }
 
-/* What nobody asked to hear of and the daemon has done with: those at the end of the queue */
+/* Unsignalled operations at the end of the queue are complete once the ring is consumed. */
 void verify_unsignalled(struct sim_qp *q)
 {
 	unsigned i;
@@ -470,9 +472,9 @@ void verify_unsignalled(struct sim_qp *q)
 		send_succeeded(q, &q->ops[q->op_head]);
 }
 
-/* ---- receives ---------------------------------------------------------------- */
+/* ---- receives ------------------------------------------------------------ */
 
-static void receive_landed(struct sim_qp *q, struct sim_recv *r, const struct sim_op *op)
+static void verify_receive(struct sim_qp *q, struct sim_recv *r, const struct sim_op *op)
 {
 	uint32_t done = 0, n;
 	unsigned i;
@@ -493,10 +495,10 @@ static void recv_succeeded(struct sim_qp *q, struct sim_recv *r, const struct xr
 	bool imm, send;
 
 	CHECK(q->w, op && op->state != OP_PLANNED && (op->state != OP_ABORTED || !q->peer->qp),
-	      "qp %u: receive %u completes, but nothing was sent for it", q->id, index);
-	CHECK(q->w, !op->received, "qp %u: receive %u: the same message twice", q->id, index);
+	      "qp %u: receive %u completes, but no message was sent for it", q->id, index);
+	CHECK(q->w, !op->received, "qp %u: receive %u has a duplicate message", q->id, index);
 	CHECK(q->w, !r->broken && op->broken != BREAK_RECV_SMALL && op->broken < BREAK_LKEY,
-	      "qp %u: broken receive %u succeeded", q->id, index);
+	      "qp %u: invalid receive %u succeeded", q->id, index);
 	send = op->opcode == XR_WR_SEND || op->opcode == XR_WR_SEND_WITH_IMM;
 	imm = op->opcode != XR_WR_SEND;
 	CHECK(q->w, cqe->opcode == (send ? IBV_WC_RECV : IBV_WC_RECV_RDMA_WITH_IMM),
@@ -510,7 +512,7 @@ static void recv_succeeded(struct sim_qp *q, struct sim_recv *r, const struct xr
 	CHECK(q->w, cqe->src_qpn == q->peer->qpn, "qp %u: receive %u is from %x", q->id, index,
 	      cqe->src_qpn);
 	if (send)
-		receive_landed(q, r, op);
+		verify_receive(q, r, op);
 	else if (op->state == OP_POSTED)
 		same_bytes(q, "WRITE with immediate", index, q->host->mem + op->remote.off,
 			   op->data, op->len);
@@ -534,7 +536,7 @@ static bool recv_may_fail(const struct sim_qp *q, const struct sim_recv *r, uint
 	return false;
 }
 
-/* The SRQ that a completion is of; NULL: none, it is of the QP's own queue. */
+/* The SRQ of a completion; NULL: completion of the QP's RQ */
 static struct sim_srq *srq_of(const struct sim_qp *q, const struct xr_cqe *cqe)
 {
 	unsigned i;
@@ -542,7 +544,7 @@ static struct sim_srq *srq_of(const struct sim_qp *q, const struct xr_cqe *cqe)
 	for (i = 0; q->type == XR_QPT_XRC_RECV && i < q->host->srqs; i++)
 		if (q->host->srq[i].xt.number == cqe->srqn)
 			return &q->host->srq[i];
-	CHECK(q->w, !cqe->srqn, "qp %u: completion of SRQ %06x, which is not", q->id, cqe->srqn);
+	CHECK(q->w, !cqe->srqn, "qp %u: completion of unknown SRQ %06x", q->id, cqe->srqn);
 	return q->srq;
 }
 
@@ -571,7 +573,7 @@ static struct sim_recv *recv_completion(struct sim_qp *q, struct sim_srq *s,
 			r->op = unreliable_received(q, r, cqe);
 			return r;
 		}
-		if (s) /* now it is known which message this one was for */
+		if (s) /* only now known for an SRQ */
 			r->op = next_message(q, s);
 		recv_succeeded(q, r, cqe);
 		return r;
@@ -585,8 +587,8 @@ static struct sim_recv *recv_completion(struct sim_qp *q, struct sim_srq *s,
 	return r;
 }
 
-/* IBTA 11.4.2.2: a solicited receive, or any error, on either queue */
-static void note_solicited(struct sim_cq *cq, const struct sim_op *op, const struct xr_cqe *cqe)
+/* IBTA 11.4.2.2: an event is due for a solicited receive, or for any error on either queue. */
+static void update_event_due(struct sim_cq *cq, const struct sim_op *op, const struct xr_cqe *cqe)
 {
 	if (cqe->status != IBV_WC_SUCCESS || (op && op->flags & XR_SEND_SOLICITED))
 		cq->event_due = true;
@@ -596,7 +598,7 @@ void verify_solicited(struct sim_cq *cq)
 {
 	CHECK(cq->host->w, cq->event == cq->event_due,
 	      "%s event of a CQ armed for solicited completions",
-	      cq->event ? "needless" : "missing");
+	      cq->event ? "unexpected" : "missing");
 	cq->event = cq->event_due = false;
 	host_arm(cq);
 }
@@ -622,7 +624,7 @@ void verify_completion(struct sim_cq *cq, const struct xr_cqe *cqe)
 	const struct sim_op *message = NULL;
 	struct sim_srq *s;
 
-	CHECK(w, q && q->qp, "completion of QP %06x, which is not", cqe->qpn);
+	CHECK(w, q && q->qp, "completion of unknown QP %06x", cqe->qpn);
 	TRACE(w, "qp %u: polled %s %u: %s, vendor_err %x, byte_len %u", q->id,
 	      cqe->is_recv ? "receive" : "request", (unsigned)cqe->wr_id & 0x7fffffff,
 	      ibv_wc_status_str(cqe->status), cqe->vendor_err, cqe->byte_len);
@@ -634,13 +636,14 @@ void verify_completion(struct sim_cq *cq, const struct xr_cqe *cqe)
 		     : cqe->is_recv ? q->rcq
 				    : q->scq),
 	      "qp %u: completion in the wrong CQ", q->id);
-	CHECK(w, cqe->timestamp <= w->now, "qp %u: completion from the future", q->id);
+	CHECK(w, cqe->timestamp <= w->now, "qp %u: timestamp of completion is in the future",
+	      q->id);
 	if (cqe->is_recv)
 		message = recv_completion(q, s, cqe)->op;
 	else
 		send_completion(q, cqe);
-	note_solicited(cq, message, cqe);
-	/* room to post again */
+	update_event_due(cq, message, cqe);
+	/* The rings have room again. */
 	if (q->step == NEVER && q->conn->phase == CONN_RUNNING)
 		q->step = w->now + rng_between(&w->sched, 200, q->conn->pace);
 }
@@ -663,31 +666,31 @@ static bool ipv4_sum_ok(const uint8_t *ip)
 	return (sum & 0xffff) + (sum >> 16) == 0xffff;
 }
 
-/* Eth, VLAN, IPv6, UDP, BTH, the longest extended headers that go with payload, ICRC */
-#define FRAME_MOST (14 + 4 + 40 + 8 + 12 + 20 + 4)
+/* Ethernet, VLAN, IPv6, UDP, BTH, longest extended headers of a packet with payload, ICRC */
+#define MAX_OVERHEAD (14 + 4 + 40 + 8 + 12 + 20 + 4)
 
 static uint32_t mtu_of(const struct sim_qp *q)
 {
 	return q->type == XR_QPT_UD ? 4096 : q->conn->mtu;
 }
 
-/* A rate limit is a bucket of tokens, one for each byte; a frame may always go when it is full. */
+/* Token bucket, one token per byte. A frame may always be sent when the bucket is full. */
 static void verify_rate(struct sim_qp *q, uint32_t len)
 {
 	double most = q->burst, rate = q->rate / 8e6; /* bytes, bytes per ns */
 
-	if (most < mtu_of(q) + FRAME_MOST)
-		most = mtu_of(q) + FRAME_MOST;
+	if (most < mtu_of(q) + MAX_OVERHEAD)
+		most = mtu_of(q) + MAX_OVERHEAD;
 	q->tokens = q->tokens_at ? q->tokens + (double)(q->w->now - q->tokens_at) * rate : most;
 	q->tokens_at = q->w->now;
 	if (q->tokens > most)
 		q->tokens = most;
 	q->tokens -= len;
-	/* rounding of each packet's time */
-	CHECK(q->w, q->tokens > -16, "qp %u: %.0f bytes beyond its rate", q->id, -q->tokens);
+	/* Send times are rounded. */
+	CHECK(q->w, q->tokens > -16, "qp %u: %.0f bytes above its rate limit", q->id, -q->tokens);
 }
 
-/* Of a datagram the header says who sent it. */
+/* The sender: the source QP of a datagram, else the connected peer */
 static struct sim_qp *sender_of(struct host *h, const struct sim_qp *to, const uint8_t *bth)
 {
 	uint16_t flags = xr_opcodes[bth[0]].flags;
@@ -699,7 +702,7 @@ static struct sim_qp *sender_of(struct host *h, const struct sim_qp *to, const u
 	return owner_of(h, ntohl(sqpn) & XR_QPN_MASK);
 }
 
-/* Whom a packet is for; of a multicast the sender stands for all. */
+/* The destination QP; for multicast the sender, in place of the members. */
 static struct sim_qp *receiver_of(struct host *h, struct host *dest, const struct xt_frame *frame,
 				  const uint8_t *bth)
 {
@@ -718,7 +721,7 @@ static struct sim_qp *receiver_of(struct host *h, struct host *dest, const struc
 	return NULL;
 }
 
-/* Every packet that an engine sends; dest NULL: to a group */
+/* Checks a packet that an engine sends. @dest: destination host; NULL: multicast */
 void verify_packet(struct world *w, struct host *h, struct host *dest, const struct xt_frame *frame)
 {
 	const uint8_t *eth = frame->seg[0].data, *ip = eth + frame->meta.ip_off;
@@ -728,17 +731,17 @@ void verify_packet(struct world *w, struct host *h, struct host *dest, const str
 	uint8_t mac[6];
 
 	host_mac(h, mac);
-	CHECK(w, !memcmp(eth + 6, mac, 6), "packet from a strange MAC address");
+	CHECK(w, !memcmp(eth + 6, mac, 6), "wrong source MAC address");
 	CHECK(w, frame->meta.ip_version == 6 || ipv4_sum_ok(ip), "wrong IPv4 checksum");
 	CHECK(w, be16_at(bth + 2) == XR_DEFAULT_PKEY, "P_Key %04x", be16_at(bth + 2));
 	CHECK(w, bth[1] & XR_BTH_MIGREQ, "MigReq is 0");
 	CHECK(w, be16_at(bth - 8) >= 0xc000, "UDP source port %u", be16_at(bth - 8));
 	to = receiver_of(h, dest, frame, bth);
-	CHECK(w, to, "packet for QP %06x, which nobody talks to", frame->meta.qpn);
+	CHECK(w, to, "packet for QP %06x, which has no peer on this host", frame->meta.qpn);
 	from = sender_of(h, to, bth);
 	CHECK(w, from && from->type == (is_xrc(to) ? to->peer->type : to->type),
-	      "packet for QP %06x from a QP that is not of its type", frame->meta.qpn);
-	CHECK(w, to->type == XR_QPT_UD || !to->conn->local, "packet of a local connection");
+	      "packet for QP %06x from a QP of another type", frame->meta.qpn);
+	CHECK(w, to->type == XR_QPT_UD || !to->conn->local, "packet of a loopback connection");
 	CHECK(w, frame->meta.payload_len <= mtu_of(to), "payload of %u bytes, path MTU %u",
 	      frame->meta.payload_len, mtu_of(to));
 	CHECK(w, !from->quiet || !request, "qp %u: request after the send queue was drained",
@@ -747,7 +750,7 @@ void verify_packet(struct world *w, struct host *h, struct host *dest, const str
 		verify_rate(from, frame->len);
 }
 
-/* ---- the end ----------------------------------------------------------------- */
+/* ---- checks at the end --------------------------------------------------- */
 
 static void verify_messages(struct sim_qp *q)
 {
@@ -762,7 +765,7 @@ static void verify_messages(struct sim_qp *q)
 			      q->peer->op_base || q->op_base || !q->peer->qp,
 		      "qp %u: request %u succeeded, but was not received", q->id, i);
 	}
-	CHECK(q->w, q->async[IBV_EVENT_COMM_EST] <= 1, "qp %u: established %u times", q->id,
+	CHECK(q->w, q->async[IBV_EVENT_COMM_EST] <= 1, "qp %u: %u COMM_EST events", q->id,
 	      q->async[IBV_EVENT_COMM_EST]);
 	for (i = 0; i < q->recv_next; i++)
 		CHECK(q->w, q->recvs[i].state != OP_POSTED, "qp %u: receive %u never completed",
@@ -773,7 +776,7 @@ static void verify_memory(struct host *h)
 {
 	uint32_t i;
 
-	/* what failed operations left behind is unknown, but where memory was taken away */
+	/* Memory of failed operations is undefined, except in removed regions. */
 	for (i = 0; i < h->claim_count; i++) {
 		const struct claim *c = &h->claims[i];
 
@@ -785,7 +788,7 @@ static void verify_memory(struct host *h)
 	for (i = 0; h->mem[i] == h->shadow[i]; i++)
 		;
 	sim_fail(h->w,
-		 "host %u: byte %u of memory is %02x instead of %02x, and nobody should touch it",
+		 "host %u: byte %u of memory is %02x instead of %02x without a request to write it",
 		 h->index, i, h->mem[i], h->shadow[i]);
 }
 

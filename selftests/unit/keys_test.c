@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The key table: reuse, variants, and what a check says at every edge. */
+/* The key table: reuse of indices, variants, and checks at the limits of regions. */
 #include <stdlib.h>
 
 #include "daemon/transport/keys.h"
@@ -43,26 +43,31 @@ static void test_ranges(struct xt_keys *keys)
 		{ "whole region", 0x1000, 0x1000, 0x1000, 0x1000, XR_OK },
 		{ "first byte", 0x1000, 0x1000, 0x1000, 1, XR_OK },
 		{ "last byte", 0x1000, 0x1000, 0x1fff, 1, XR_OK },
-		{ "one before", 0x1000, 0x1000, 0xfff, 1, XR_KEY_RANGE },
-		{ "starts one before", 0x1000, 0x1000, 0xfff, 0x1000, XR_KEY_RANGE },
-		{ "one behind", 0x1000, 0x1000, 0x2000, 1, XR_KEY_RANGE },
-		{ "one too long", 0x1000, 0x1000, 0x1001, 0x1000, XR_KEY_RANGE },
-		{ "longer than all", 0x1000, 0x1000, 0x1000, UINT64_MAX, XR_KEY_RANGE },
-		{ "wraps around to before", 0x1000, 0x1000, 0x1800, UINT64_MAX - 0x7ff,
+		{ "byte before the region", 0x1000, 0x1000, 0xfff, 1, XR_KEY_RANGE },
+		{ "starts one byte before the region", 0x1000, 0x1000, 0xfff, 0x1000,
 		  XR_KEY_RANGE },
+		{ "byte after the region", 0x1000, 0x1000, 0x2000, 1, XR_KEY_RANGE },
+		{ "one byte too long", 0x1000, 0x1000, 0x1001, 0x1000, XR_KEY_RANGE },
+		{ "length 2^64 - 1", 0x1000, 0x1000, 0x1000, UINT64_MAX, XR_KEY_RANGE },
+		{ "wraps around to the byte before the region", 0x1000, 0x1000, 0x1800,
+		  UINT64_MAX - 0x7ff, XR_KEY_RANGE },
 		{ "region at 0", 0, 0x1000, 0, 0x1000, XR_OK },
-		{ "region at 0, wrapping start", 0, 0x1000, UINT64_MAX, 2, XR_KEY_RANGE },
-		{ "region at 0, last + 1", 0, 0x1000, 1, 0x1000, XR_KEY_RANGE },
+		{ "region at 0, access wraps around", 0, 0x1000, UINT64_MAX, 2, XR_KEY_RANGE },
+		{ "region at 0, one byte too long", 0, 0x1000, 1, 0x1000, XR_KEY_RANGE },
 		{ "region up to 2^64", UINT64_MAX - 0xfff, 0x1000, UINT64_MAX - 0xfff, 0x1000,
 		  XR_OK },
-		{ "last byte of all", UINT64_MAX - 0xfff, 0x1000, UINT64_MAX, 1, XR_OK },
-		{ "over the end of all", UINT64_MAX - 0xfff, 0x1000, UINT64_MAX, 2, XR_KEY_RANGE },
-		{ "before region up to 2^64", UINT64_MAX - 0xfff, 0x1000, UINT64_MAX - 0x1000, 1,
+		{ "last byte of the address space", UINT64_MAX - 0xfff, 0x1000, UINT64_MAX, 1,
+		  XR_OK },
+		{ "wraps around the address space", UINT64_MAX - 0xfff, 0x1000, UINT64_MAX, 2,
 		  XR_KEY_RANGE },
-		{ "0 is not in region up to 2^64", UINT64_MAX - 0xfff, 0x1000, 0, 1, XR_KEY_RANGE },
-		{ "all but one byte of everything", 0, UINT64_MAX, 0, UINT64_MAX, XR_OK },
-		{ "the byte that is missing", 0, UINT64_MAX, UINT64_MAX, 1, XR_KEY_RANGE },
-		{ "region without bytes", 0x1000, 0, 0x1000, 1, XR_KEY_RANGE },
+		{ "byte before a region up to 2^64", UINT64_MAX - 0xfff, 0x1000,
+		  UINT64_MAX - 0x1000, 1, XR_KEY_RANGE },
+		{ "address 0 with a region up to 2^64", UINT64_MAX - 0xfff, 0x1000, 0, 1,
+		  XR_KEY_RANGE },
+		{ "region of 2^64 - 1 bytes", 0, UINT64_MAX, 0, UINT64_MAX, XR_OK },
+		{ "byte after a region of 2^64 - 1 bytes", 0, UINT64_MAX, UINT64_MAX, 1,
+		  XR_KEY_RANGE },
+		{ "empty region", 0x1000, 0, 0x1000, 1, XR_KEY_RANGE },
 	};
 
 	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -88,43 +93,49 @@ static void test_checks(struct xt_keys *keys)
 	struct xt_mem *m = &mem;
 	uint64_t off = 5;
 
-	TAP_OK(check(keys, key, 0, 0x1000, 64) == XR_OK, "local read needs no flag");
-	TAP_OK(check(keys, key, XR_ACCESS_LOCAL_WRITE, 0x1000, 64) == XR_OK, "local write");
+	TAP_OK(check(keys, key, 0, 0x1000, 64) == XR_OK, "local read needs no access flag");
+	TAP_OK(check(keys, key, XR_ACCESS_LOCAL_WRITE, 0x1000, 64) == XR_OK,
+	       "local write is allowed with LOCAL_WRITE");
 	TAP_OK(check(keys, key, XR_ACCESS_REMOTE_READ, 0x1000, 64) == XR_KEY_ACCESS,
-	       "no remote read");
+	       "remote read without REMOTE_READ is refused");
 	TAP_OK(check(keys, key, XR_ACCESS_REMOTE_READ | XR_ACCESS_REMOTE_WRITE, 0x1000, 64) ==
 		       XR_KEY_ACCESS,
-	       "all of the access is needed");
-	TAP_OK(check(keys, key + 1, 0, 0x1000, 64) == XR_KEY_VARIANT, "other variant");
-	TAP_OK(check(keys, key + 0x100, 0, 0x1000, 64) == XR_KEY_INDEX, "index not given out");
-	TAP_OK(check(keys, 0xffffff00, 0, 0x1000, 64) == XR_KEY_INDEX, "highest index");
-	TAP_OK(check(keys, 0, 0, 0x1000, 64) == XR_KEY_INDEX, "key 0");
+	       "access is refused if one of two flags is missing");
+	TAP_OK(check(keys, key + 1, 0, 0x1000, 64) == XR_KEY_VARIANT, "another variant is refused");
+	TAP_OK(check(keys, key + 0x100, 0, 0x1000, 64) == XR_KEY_INDEX,
+	       "an unallocated index is refused");
+	TAP_OK(check(keys, 0xffffff00, 0, 0x1000, 64) == XR_KEY_INDEX,
+	       "the highest index is refused");
+	TAP_OK(check(keys, 0, 0, 0x1000, 64) == XR_KEY_INDEX, "key 0 is refused");
 	TAP_OK(xt_keys_check(keys, &(struct xr_key_use){ .key = 0xdead, .access = ALL }, &m,
 			     &off) == XR_OK &&
 		       !m,
-	       "length 0 checks nothing and names no memory");
+	       "length 0 passes without a check and returns no memory");
 	TAP_OK(xt_keys_check(keys, &(struct xr_key_use){ key, 8, 1, 0, 0, 0x1000, 1 }, &m, &off) ==
 			       XR_KEY_PD &&
 		       !m,
-	       "other protection domain");
+	       "another PD is refused");
 	k->entry.qpn = 100;
-	TAP_OK(check(keys, key, 0, 0x1000, 1) == XR_OK, "bound to this QP");
+	TAP_OK(check(keys, key, 0, 0x1000, 1) == XR_OK, "a key bound to this QP is valid");
 	k->entry.qpn = 101;
-	TAP_OK(check(keys, key, 0, 0x1000, 1) == XR_KEY_STATE, "bound to another QP");
+	TAP_OK(check(keys, key, 0, 0x1000, 1) == XR_KEY_STATE,
+	       "a key bound to another QP is refused");
 	k->entry.qpn = 0;
 	k->entry.state = XR_KEY_INVALID;
-	TAP_OK(check(keys, key, 0, 0x1000, 1) == XR_KEY_STATE, "invalid");
+	TAP_OK(check(keys, key, 0, 0x1000, 1) == XR_KEY_STATE, "an invalid key is refused");
 	k->entry.state = XR_KEY_FREE;
-	TAP_OK(check(keys, key, 0, 0x1000, 1) == XR_KEY_STATE, "not bound to memory");
+	TAP_OK(check(keys, key, 0, 0x1000, 1) == XR_KEY_STATE, "a free key is refused");
 	k->entry.state = XR_KEY_VALID;
 	k->mem = NULL;
-	TAP_OK(check(keys, key, 0, 0x1000, 1) == XR_KEY_STATE, "valid, but no memory behind it");
+	TAP_OK(check(keys, key, 0, 0x1000, 1) == XR_KEY_STATE,
+	       "a valid key without memory is refused");
 	xt_keys_release(keys, k);
-	TAP_OK(check(keys, key, 0, 0x1000, 1) == XR_KEY_INDEX, "released");
-	TAP_OK(!xt_keys_by_index(keys, XR_KEY_INDEX(key)), "released key is not found by index");
+	TAP_OK(check(keys, key, 0, 0x1000, 1) == XR_KEY_INDEX, "a released key is refused");
+	TAP_OK(!xt_keys_by_index(keys, XR_KEY_INDEX(key)),
+	       "a released key is not found by its index");
 }
 
-/* Few indices: each comes back in turn, with another variant. */
+/* Indices are reused in the order of their release, with another variant. */
 static void test_reuse(void)
 {
 	struct xt_keys *keys = xt_keys_new(3);
@@ -133,8 +144,8 @@ static void test_reuse(void)
 
 	for (int i = 0; i < 4; i++)
 		k[i] = xt_keys_alloc(keys);
-	TAP_OK(k[0] && k[1] && k[2] && !k[3], "a table of 3 gives 3 keys");
-	TAP_OK(k[0]->index && k[1]->index && k[2]->index, "index 0 is never given out");
+	TAP_OK(k[0] && k[1] && k[2] && !k[3], "a table of 3 allocates 3 keys");
+	TAP_OK(k[0]->index && k[1]->index && k[2]->index, "index 0 is never allocated");
 	for (int i = 0; i < 3; i++)
 		first[i] = xt_key_value(k[i]);
 	xt_keys_release(keys, k[1]);
@@ -143,22 +154,22 @@ static void test_reuse(void)
 	k[0] = xt_keys_alloc(keys);
 	k[1] = xt_keys_alloc(keys);
 	TAP_OK(k[0]->index == XR_KEY_INDEX(first[1]) && k[1]->index == XR_KEY_INDEX(first[0]),
-	       "first freed, first reused");
+	       "indices are reused in the order of release");
 	TAP_OK(xt_key_value(k[0]) != first[1] && xt_key_value(k[1]) != first[0],
-	       "with another variant");
+	       "a reused index has another variant");
 	TAP_OK(k[0]->entry.state == XR_KEY_FREE && !k[0]->mem && !k[0]->entry.access,
-	       "and nothing left of its past");
+	       "a reused key has no old contents");
 	xt_keys_release(keys, k[0]);
 	xt_keys_release(keys, k[0]);
 	k[2] = xt_keys_alloc(keys);
 	k[0] = xt_keys_alloc(keys);
 	k[3] = xt_keys_alloc(keys);
-	TAP_OK(k[2] && k[0] && k[2] != k[0] && !k[3], "releasing twice gives nothing twice");
+	TAP_OK(k[2] && k[0] && k[2] != k[0] && !k[3], "a key released twice is allocated once");
 	xt_keys_free(keys);
 	xt_keys_free(NULL);
 }
 
-/* A stale key must not fit again while 256 * many others come and go. */
+/* A stale key must not become valid again while other keys are allocated and released. */
 static void test_stale(void)
 {
 	struct xt_keys *keys = xt_keys_new(1 << 20);
@@ -173,7 +184,7 @@ static void test_stale(void)
 			break;
 		xt_keys_release(keys, k);
 	}
-	TAP_OK(i == 200000, "a stale key stays stale over %u reuses", i);
+	TAP_OK(i == 200000, "a stale key is refused after %u reuses", i);
 	xt_keys_free(keys);
 }
 
@@ -188,15 +199,16 @@ static void test_many(void)
 		k[i] = xt_keys_alloc(keys);
 		made += !!k[i];
 	}
-	TAP_OK(made == COUNT && !xt_keys_alloc(keys), "%u keys at once, not one more", made);
+	TAP_OK(made == COUNT && !xt_keys_alloc(keys), "%u keys can be allocated, not one more",
+	       made);
 	for (i = 0; i < COUNT && k[i]; i++)
 		found += xt_keys_by_index(keys, k[i]->index) == k[i];
-	TAP_OK(found == COUNT, "pointers are still valid");
+	TAP_OK(found == COUNT, "lookup by index returns the allocated keys");
 	for (i = 0; i < COUNT; i += 2)
 		xt_keys_release(keys, k[i]);
 	for (made = 0; xt_keys_alloc(keys); made++)
 		;
-	TAP_OK(made == COUNT / 2, "what was released can be had again");
+	TAP_OK(made == COUNT / 2, "released keys can be allocated again");
 	free(k);
 	xt_keys_free(keys);
 }

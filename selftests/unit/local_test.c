@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The direct way where the simulation does not go: QPs that talk to themselves,
- * peers that do not fit each other, a CQ that is too small, rings that are corrupt.
+ * Loopback cases that the simulation does not cover: QPs connected to themselves, mismatched peers,
+ * a CQ that is too small, corrupt rings.
  */
 #include "harness.h"
 #include "selftests/lib/tap.h"
@@ -13,7 +13,7 @@ static uint8_t memory[SIZE];
 static struct h_mr mr;
 static uint32_t key;
 
-/* Up to RTS with the direct way to a QP; rq_psn as given */
+/* Connects the QP by loopback to QP @to. */
 static int connect(struct h_qp *q, uint32_t to, uint32_t sq_psn, uint32_t rq_psn)
 {
 	struct xt_path path = h_path(0x0a000001, 0x0a000001);
@@ -35,8 +35,8 @@ static int connect(struct h_qp *q, uint32_t to, uint32_t sq_psn, uint32_t rq_psn
 	return err;
 }
 
-/* Runs until nothing is left to do. */
-static void settle(struct h_qp *q)
+/* Rings the doorbell and runs the engine until it is idle. */
+static void run_until_idle(struct h_qp *q)
 {
 	struct harness *h = q->h;
 	uint64_t next;
@@ -105,35 +105,36 @@ static void test_self(void)
 	TAP_OK(!connect(&q, q.qpn, 0xfffffe, 0xfffffe), "a QP is connected to itself");
 	h_post_recv(&q, 1, BASE + 40000, 6000, key);
 	post(&q, 2, XR_WR_SEND, 0, 0, 5000);
-	settle(&q);
+	run_until_idle(&q);
 	TAP_OK(completes(h, 1, 0, IBV_WC_RECV) && completes(h, 2, 0, IBV_WC_SEND) &&
 		       !memcmp(memory, memory + 40000, 5000),
 	       "SEND to itself");
 	post(&q, 3, XR_WR_RDMA_WRITE, 0, 20000, 5001);
 	post(&q, 4, XR_WR_RDMA_READ, 30000, 0, 4999);
-	settle(&q);
+	run_until_idle(&q);
 	TAP_OK(completes(h, 3, 0, IBV_WC_RDMA_WRITE) && completes(h, 4, 0, IBV_WC_RDMA_READ) &&
 		       !memcmp(memory, memory + 20000, 5001) &&
 		       !memcmp(memory, memory + 30000, 4999),
 	       "WRITE and READ to itself");
 	memcpy(memory + 50000, &word, 8);
 	post(&q, 5, XR_WR_ATOMIC_FETCH_AND_ADD, 50008, 50000, 8)->atomic.compare_add = 11;
-	settle(&q);
+	run_until_idle(&q);
 	memcpy(&word, memory + 50000, 8);
 	memcpy(&old, memory + 50008, 8);
 	TAP_OK(completes(h, 5, 0, IBV_WC_FETCH_ADD) && word == 111 && old == 100,
 	       "atomic to itself");
 	post(&q, 7, XR_WR_ATOMIC_WRITE, 80, 50016, 8);
-	settle(&q);
+	run_until_idle(&q);
 	TAP_OK(completes(h, 7, 0, IBV_WC_ATOMIC_WRITE) && !memcmp(memory + 80, memory + 50016, 8),
 	       "ATOMIC WRITE to itself");
 	post(&q, 6, XR_WR_SEND, 0, 0, 100);
-	settle(&q);
-	TAP_OK(completes(h, 6, IBV_WC_RNR_RETRY_EXC_ERR, 0), "without a receive: RNR");
+	run_until_idle(&q);
+	TAP_OK(completes(h, 6, IBV_WC_RNR_RETRY_EXC_ERR, 0),
+	       "SEND to itself without a receive fails with RNR");
 	end(&q, 1);
 }
 
-/* It is responder and requester of the same error. */
+/* The QP is responder and requester of the same error. */
 static void test_self_refused(void)
 {
 	struct h_qp q;
@@ -143,25 +144,25 @@ static void test_self_refused(void)
 	h_post_recv(&q, 1, BASE, 10, key);
 	post(&q, 2, XR_WR_SEND, 0, 0, 100);
 	post(&q, 3, XR_WR_SEND, 0, 0, 100);
-	settle(&q);
+	run_until_idle(&q);
 	TAP_OK(completes(h, 1, IBV_WC_LOC_LEN_ERR, 0) && completes(h, 2, IBV_WC_WR_FLUSH_ERR, 0) &&
 		       completes(h, 3, IBV_WC_WR_FLUSH_ERR, 0) && !h_poll(h, &(struct xr_cqe){ 0 }),
-	       "a receive too small for its own SEND: everything completes once");
+	       "SEND to itself longer than the receive: each WR completes once");
 	end(&q, 1);
 }
 
-/* What would make the wire silent makes the direct way fail in the same way. */
-static void test_misfits(void)
+/* Mismatches that cause packets to be dropped on the wire fail in the same way by loopback. */
+static void test_mismatch(void)
 {
 	static const struct row {
 		const char *what;
 		uint32_t sq_psn, rq_psn;
-		int to; /* whom the peer takes for its peer */
+		int to; /* the peer's destination QP */
 	} rows[] = {
 		{ "the peer expects another PSN", 6, 5, 0 },
-		{ "the peer expects one far away", 0x800000, 5, 0 },
-		{ "the peer talks to another QP", 5, 5, 2 },
-		{ "the peer talks to itself", 5, 5, 1 },
+		{ "the peer expects a distant PSN", 0x800000, 5, 0 },
+		{ "the peer is connected to another QP", 5, 5, 2 },
+		{ "the peer is connected to itself", 5, 5, 1 },
 	};
 
 	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -173,14 +174,14 @@ static void test_misfits(void)
 		connect(&q[1], q[r->to].qpn, 9, r->rq_psn);
 		memset(memory + 1000, 0, 100);
 		post(&q[0], 1, XR_WR_RDMA_WRITE, 0, 1000, 100);
-		settle(&q[0]);
+		run_until_idle(&q[0]);
 		TAP_OK(completes(h, 1, IBV_WC_RETRY_EXC_ERR, 0) && !memory[1001] && !memory[1099],
 		       "%s", r->what);
 		end(q, 3);
 	}
 }
 
-/* IBTA 11.6.2: an entry is lost, the CQ is dead, and so is the QP. */
+/* IBTA 11.6.2: after an overrun the CQ is in error and the QP in ERR. */
 static void test_overrun(void)
 {
 	struct h_qp q[2];
@@ -192,19 +193,19 @@ static void test_overrun(void)
 	connect(&q[1], q[0].qpn, 9, 5);
 	for (i = 0; i < 10; i++)
 		post(&q[0], i, XR_WR_RDMA_WRITE, 0, 1000, 10);
-	settle(&q[0]);
+	run_until_idle(&q[0]);
 	TAP_OK(h->events[IBV_EVENT_CQ_ERR] == 1 && h->cq_errors == 1,
-	       "one event for a CQ that overran");
+	       "a CQ overrun raises one CQ_ERR event");
 	TAP_OK(xt_qp_info(q[0].qp)->state == XR_QPS_ERR && h->events[IBV_EVENT_QP_FATAL] == 1,
-	       "its QP is in ERR, and an event says so");
+	       "the QP is in ERR with a QP_FATAL event");
 	while (h_poll(h, &cqe))
 		done += cqe.wr_id == done && !cqe.status;
-	TAP_OK(done == 4, "what fitted is there");
-	TAP_OK(q[0].sq->consumer == 10, "the queue was emptied all the same");
+	TAP_OK(done == 4, "completions before the overrun are kept");
+	TAP_OK(q[0].sq->consumer == 10, "the send queue is consumed completely");
 	end(q, 2);
 }
 
-/* A hostile program writes what it wants into its own rings; nobody else may notice. */
+/* A hostile program may write anything to its rings. Other QPs must not be affected. */
 static void test_corrupt_rings(void)
 {
 	static const uint32_t jumps[] = { H_DEPTH + 1, 0x80000000, -1u, -5u };
@@ -217,26 +218,26 @@ static void test_corrupt_rings(void)
 		connect(&q[1], q[0].qpn, 9, 5);
 		q[1].rq->producer += jumps[i];
 		post(&q[0], 1, XR_WR_SEND, 0, 0, 10);
-		settle(&q[0]);
+		run_until_idle(&q[0]);
 		TAP_OK(xt_qp_info(q[1].qp)->state == XR_QPS_ERR &&
 			       h->events[IBV_EVENT_QP_FATAL] == 1,
-		       "receive queue's index jumps by %d: the QP is dead", (int)jumps[i]);
-		TAP_OK(completes(h, 1, IBV_WC_REM_OP_ERR, 0), "its peer hears of it");
+		       "RQ producer index jumps by %d: the QP is in ERR", (int)jumps[i]);
+		TAP_OK(completes(h, 1, IBV_WC_REM_OP_ERR, 0), "the peer's SEND fails");
 		end(q, 2);
 
 		h = begin(q, 2, H_CQE);
 		connect(&q[0], q[1].qpn, 5, 9);
 		connect(&q[1], q[0].qpn, 9, 5);
 		q[0].sq->producer += jumps[i];
-		settle(&q[0]);
+		run_until_idle(&q[0]);
 		TAP_OK(xt_qp_info(q[0].qp)->state == XR_QPS_ERR &&
 			       xt_qp_info(q[1].qp)->state == XR_QPS_RTS,
-		       "send queue's index jumps by %d: only this QP is dead", (int)jumps[i]);
+		       "SQ producer index jumps by %d: only this QP is in ERR", (int)jumps[i]);
 		end(q, 2);
 	}
 }
 
-/* Entries with every field at its worst */
+/* WQEs with invalid fields */
 static void test_bad_entries(void)
 {
 	static const struct row {
@@ -246,8 +247,9 @@ static void test_bad_entries(void)
 		uint32_t inline_len, status;
 	} rows[] = {
 		{ "opcode 255", 255, 0, 1, 0, IBV_WC_LOC_QP_OP_ERR },
-		{ "LOCAL_INV of no key", XR_WR_LOCAL_INV, 0, 0, 0, IBV_WC_MW_BIND_ERR },
-		{ "more SGEs than agreed", XR_WR_SEND, 0, H_SGE + 1, 0, IBV_WC_LOC_QP_OP_ERR },
+		{ "LOCAL_INV of key 0", XR_WR_LOCAL_INV, 0, 0, 0, IBV_WC_MW_BIND_ERR },
+		{ "more SGEs than max_send_sge", XR_WR_SEND, 0, H_SGE + 1, 0,
+		  IBV_WC_LOC_QP_OP_ERR },
 		{ "65535 SGEs", XR_WR_SEND, 0, 65535, 0, IBV_WC_LOC_QP_OP_ERR },
 		{ "too much inline data", XR_WR_SEND, XR_SEND_INLINE, 0, H_INLINE + 1,
 		  IBV_WC_LOC_QP_OP_ERR },
@@ -255,8 +257,7 @@ static void test_bad_entries(void)
 		  IBV_WC_LOC_QP_OP_ERR },
 		{ "READ with inline data", XR_WR_RDMA_READ, XR_SEND_INLINE, 0, 8,
 		  IBV_WC_LOC_QP_OP_ERR },
-		{ "an atomic of no bytes", XR_WR_ATOMIC_FETCH_AND_ADD, 0, 0, 0,
-		  IBV_WC_LOC_LEN_ERR },
+		{ "atomic of length 0", XR_WR_ATOMIC_FETCH_AND_ADD, 0, 0, 0, IBV_WC_LOC_LEN_ERR },
 	};
 
 	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -271,14 +272,14 @@ static void test_bad_entries(void)
 		w->flags |= r->flags;
 		w->num_sge = r->num_sge;
 		w->inline_len = r->inline_len;
-		settle(&q[0]);
+		run_until_idle(&q[0]);
 		TAP_OK(completes(h, 1, r->status, 0) && xt_qp_info(q[1].qp)->state == XR_QPS_RTS,
 		       "%s", r->what);
 		end(q, 2);
 	}
 }
 
-/* Over 2^31 bytes, IBTA 9.7.7.1 */
+/* More than 2^31 bytes (IBTA 9.7.7.1) */
 static void test_too_long(void)
 {
 	struct h_qp q[2];
@@ -294,8 +295,8 @@ static void test_too_long(void)
 	for (i = 0; i < H_SGE; i++)
 		sge[i] = (struct xr_sge){ BASE, -1u, key };
 	w->num_sge = H_SGE;
-	settle(&q[0]);
-	TAP_OK(completes(h, 1, IBV_WC_LOC_LEN_ERR, 0), "16 GiB in one request");
+	run_until_idle(&q[0]);
+	TAP_OK(completes(h, 1, IBV_WC_LOC_LEN_ERR, 0), "a WRITE of 16 GiB is refused");
 	end(q, 2);
 }
 
@@ -303,7 +304,7 @@ int main(void)
 {
 	test_self();
 	test_self_refused();
-	test_misfits();
+	test_mismatch();
 	test_overrun();
 	test_corrupt_rings();
 	test_bad_entries();
