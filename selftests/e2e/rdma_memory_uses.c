@@ -47,10 +47,11 @@ static void *register_repeatedly(void *arg)
 	struct registrar *a = arg;
 	struct ibv_mr *mr;
 
-	for (; !__atomic_load_n(&a->stop, __ATOMIC_ACQUIRE); a->times++) {
+	while (!__atomic_load_n(&a->stop, __ATOMIC_ACQUIRE)) {
 		mr = ibv_reg_mr(a->pd, a->p, MIB, EP_ACCESS);
 		if (!mr || ibv_dereg_mr(mr))
 			break;
+		__atomic_add_fetch(&a->times, 1, __ATOMIC_RELEASE);
 	}
 	return NULL;
 }
@@ -69,7 +70,9 @@ static bool test_nested(struct owner *o)
 
 	if (!ok)
 		return false;
-	for (int i = 0; i < 100 && ok; i++)
+	/* on a busy machine, 100 accesses may be over before the thread has registered anything */
+	for (int i = 0;
+	     ok && i < 10000 && (i < 100 || !__atomic_load_n(&a.times, __ATOMIC_ACQUIRE)); i++)
 		ok = check_access(o, mr, p, 100);
 	__atomic_store_n(&a.stop, true, __ATOMIC_RELEASE);
 	pthread_join(thread, NULL);
