@@ -14,7 +14,7 @@ struct xd_client;
 struct xd_user {
 	uid_t uid;
 	uint32_t clients;
-	uint64_t bytes; /* registered and shared */
+	uint64_t bytes; /* of registered memory and of rings */
 	struct xd_user *next;
 };
 

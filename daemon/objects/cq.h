@@ -14,7 +14,7 @@ struct xd_channel {
 struct xd_cq {
 	struct xd_object obj;
 	uint32_t depth;
-	uint32_t worker;	    /* that adds completions, XD_WORKER_* */
+	uint32_t worker;	    /* index of the only worker that uses it, or XD_WORKER_* */
 	struct xd_channel *channel; /* NULL: none */
 	struct xd_piece ring;
 	struct xd_event_source completions, async;

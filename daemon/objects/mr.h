@@ -17,11 +17,11 @@ struct xd_mr {
 	uint64_t addr, length, iova;
 	uint64_t charged; /* bytes of the user's quota */
 	struct xd_pd *pd;
-	struct xd_dm *dm; /* of which it is a part, NULL */
+	struct xd_dm *dm; /* device memory of the region, or NULL */
 	struct xt_key *key;
 	struct xd_mem *mem;
-	struct xd_client_job unmap; /* its end */
-	bool reply;		    /* to a DEREG_MR, when it is unmapped */
+	struct xd_client_job unmap; /* unmaps the memory */
+	bool reply;		    /* a DEREG_MR waits for the unmap: reply then */
 	struct xd_piece lists;	    /* fast regions: of pages */
 };
 

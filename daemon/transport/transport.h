@@ -162,7 +162,7 @@ bool xt_group_has(struct xt_groups *t, const struct xr_addr *gid, const struct x
 	X(rx_forward_lost, "packets lost because that worker was behind")                          \
 	X(rx_duplicates, "duplicate requests")                                                     \
 	X(rx_out_of_sequence, "requests ahead of sequence")                                        \
-	X(tx_retransmits, "packets sent again")                                                    \
+	X(tx_retransmits, "packets retransmitted")                                                 \
 	X(timeouts, "local ACK timeouts")                                                          \
 	X(rnr_naks_sent, "RNR NAKs sent")                                                          \
 	X(rnr_naks_received, "RNR NAKs received")                                                  \
@@ -235,8 +235,8 @@ struct xt_cq {
 
 void xt_cq_init(struct xt_cq *cq, struct xr_queue *queue, uint32_t depth);
 /*
- * Adds a completion and notifies if armed. On overrun the CQ goes dead, the async event
- * IBV_EVENT_CQ_ERR is raised once and -ENOSPC returned: the QP must go to ERR.
+ * Adds a completion and notifies if the CQ is armed. On an overrun the CQ becomes unusable: raises
+ * IBV_EVENT_CQ_ERR once and returns -ENOSPC; the caller must move the QP to ERR.
  */
 int xt_cq_push(struct xt_engine *e, struct xt_cq *cq, const struct xr_cqe *cqe, bool solicited);
 /*

@@ -184,7 +184,7 @@ struct xr_query_port_rep {
 	__u32 gid_tbl_len, pkey_tbl_len;
 	__u32 active_speed, active_width, phys_state;
 	__u32 max_msg_sz;
-	__u32 qkey_viol_cntr, bad_pkey_cntr; /* packets dropped for that, of all QPs */
+	__u32 qkey_viol_cntr, bad_pkey_cntr; /* packets dropped for this reason, all QPs */
 	__u32 netdev_ifindex;
 	__u32 link_speed_mbps;
 	__u8 mac[6];

@@ -397,7 +397,8 @@ static void list_shared(void)
 	size_t i, n = 0;
 
 	if (xp_mappings_read(0, UINT64_MAX, &shared)) {
-		list_from_table(); /* no descriptor is free: the table is the best guess */
+		/* cannot be read: the table lacks changes made by the program itself */
+		list_from_table();
 		return;
 	}
 	for (i = 0; i < shared.count; i++)

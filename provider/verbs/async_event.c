@@ -94,7 +94,7 @@ bool xp_is_our_event(const struct ibv_async_event *event)
 	case SRQ:
 		return xp_is_ours(event->element.srq->context);
 	default:
-		return false; /* libibverbs does nothing for these either */
+		return false; /* device and port events: nothing to acknowledge */
 	}
 }
 
