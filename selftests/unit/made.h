@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Packets made by hand for one RC queue pair, and a look at what it sends */
+/* Builds packets for one RC QP and checks the packets that it sends. */
 #ifndef MADE_H
 #define MADE_H
 
@@ -49,11 +49,11 @@ __attribute__((unused)) static void end(struct h_qp *q)
 	h_free(h);
 }
 
-/* ---- making packets ---------------------------------------------------------- */
+/* ---- building packets ---------------------------------------------------- */
 
 struct made {
 	uint8_t opcode;
-	int psn; /* from PSN on */
+	int psn; /* relative to PSN */
 	uint32_t payload;
 	uint64_t va;
 	uint32_t len; /* RETH */
@@ -106,7 +106,7 @@ struct packet {
 	uint8_t bytes[XT_MAX_FRAME + 16];
 };
 
-/* From the QP's peer, IPv4, payload of 0x77 */
+/* Builds an IPv4 packet from the QP's peer with a payload of 0x77. */
 static void make(const struct h_qp *q, const struct made *m, struct packet *packet)
 {
 	uint8_t *f = packet->bytes;
@@ -143,8 +143,8 @@ __attribute__((unused)) static void receive(struct h_qp *q, const struct made *m
 	h_receive(q->h, p.bytes, p.len);
 }
 
-/* No answer is sent yet. */
-__attribute__((unused)) static void take_in(struct h_qp *q, const struct made *m)
+/* Receives a packet without running the engine, so that no response is sent yet. */
+__attribute__((unused)) static void receive_only(struct h_qp *q, const struct made *m)
 {
 	static struct packet p;
 	struct xt_frame f = { .nseg = 1 };
@@ -156,7 +156,7 @@ __attribute__((unused)) static void take_in(struct h_qp *q, const struct made *m
 		xt_engine_rx(q->h->engine, &f, 1, q->h->now);
 }
 
-/* ---- looking at what was sent ------------------------------------------------ */
+/* ---- checking sent packets ----------------------------------------------- */
 
 static const uint8_t *sent_bth(struct harness *h, unsigned i)
 {
@@ -173,8 +173,8 @@ __attribute__((unused)) static int sent_psn(struct harness *h, unsigned i)
 	return xr_psn_diff(be32(sent_bth(h, i) + 8) & XR_PSN_MASK, PSN);
 }
 
-/* The one packet sent is an ACK with this syndrome and PSN. */
-__attribute__((unused)) static bool answered(struct harness *h, uint8_t syndrome, int psn)
+/* True if exactly one packet was sent: an ACK or NAK with this syndrome (0: any ACK) and PSN. */
+__attribute__((unused)) static bool sent_ack(struct harness *h, uint8_t syndrome, int psn)
 {
 	const uint8_t *bth = sent_bth(h, 0);
 	bool ok = h->sent_count == 1 && bth[0] == XR_OP_ACK && sent_psn(h, 0) == psn;

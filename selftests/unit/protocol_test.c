@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Packets made by hand, as a hostile or broken peer might send them, against one
- * QP: what the responder answers (IBTA 9.7.4), what the requester makes of
- * responses (9.7.5), and how long it waits (9.7.6).
+ * Hand-made packets of a hostile or defective peer to one QP: responses of the responder (IBTA
+ * 9.7.4), handling of responses by the requester (9.7.5), timeouts (9.7.6).
  */
 #include "made.h"
 
-/* ---- requests against the rules ---------------------------------------------- */
+/* ---- invalid requests ---------------------------------------------------- */
 
 #define NAK_INVALID (XR_AETH_NAK | XR_NAK_INVALID_REQUEST)
 #define NAK_ACCESS (XR_AETH_NAK | XR_NAK_REMOTE_ACCESS)
@@ -49,21 +48,21 @@ static void test_invalid_requests(void)
 		{ "LAST longer than the path MTU", NAK_INVALID,
 		  { S(SEND_FIRST, .payload = MTU),
 		    S(SEND_LAST, .psn = 1, .payload = MTU + 4) }, 2 },
-		{ "WRITE ONLY with less than announced", NAK_INVALID,
+		{ "WRITE ONLY shorter than its RETH length", NAK_INVALID,
 		  { S(WRITE_ONLY, .payload = 8, .va = BASE, .len = 9) }, 1 },
-		{ "WRITE ONLY with more than announced", NAK_INVALID,
+		{ "WRITE ONLY longer than its RETH length", NAK_INVALID,
 		  { S(WRITE_ONLY, .payload = 8, .va = BASE, .len = 7) }, 1 },
-		{ "WRITE ONLY with something, nothing announced", NAK_INVALID,
+		{ "WRITE ONLY with payload and RETH length 0", NAK_INVALID,
 		  { S(WRITE_ONLY, .payload = 8, .va = BASE) }, 1 },
-		{ "WRITE FIRST with all that was announced", NAK_INVALID,
+		{ "WRITE FIRST with the complete RETH length", NAK_INVALID,
 		  { S(WRITE_FIRST, .payload = MTU, .va = BASE, .len = MTU) }, 1 },
-		{ "WRITE MIDDLE beyond what was announced", NAK_INVALID,
+		{ "WRITE MIDDLE exceeding the RETH length", NAK_INVALID,
 		  { S(WRITE_FIRST, .payload = MTU, .va = BASE, .len = MTU + 8),
 		    S(WRITE_MIDDLE, .psn = 1, .payload = MTU) }, 2 },
-		{ "WRITE LAST beyond what was announced", NAK_INVALID,
+		{ "WRITE LAST exceeding the RETH length", NAK_INVALID,
 		  { S(WRITE_FIRST, .payload = MTU, .va = BASE, .len = MTU + 8),
 		    S(WRITE_LAST, .psn = 1, .payload = 9) }, 2 },
-		{ "WRITE LAST too early", NAK_INVALID,
+		{ "WRITE LAST before the RETH length is reached", NAK_INVALID,
 		  { S(WRITE_FIRST, .payload = MTU, .va = BASE, .len = 3 * MTU),
 		    S(WRITE_LAST, .psn = 1, .payload = MTU) }, 2 },
 		{ "WRITE of more than 2^31 bytes", NAK_INVALID,
@@ -72,7 +71,7 @@ static void test_invalid_requests(void)
 		  { S(READ_REQUEST, .va = BASE, .len = 0x80000001) }, 1 },
 		{ "misaligned atomic", NAK_INVALID, { S(CMP_SWAP, .va = BASE + 4) }, 1 },
 		{ "FLUSH", NAK_INVALID, { S(FLUSH) }, 1 },
-		{ "ATOMIC WRITE of a length that it is not", NAK_INVALID,
+		{ "ATOMIC WRITE with a wrong RETH length", NAK_INVALID,
 		  { S(ATOMIC_WRITE, .payload = 8, .va = BASE, .len = 16) }, 1 },
 		{ "misaligned ATOMIC WRITE", NAK_INVALID,
 		  { S(ATOMIC_WRITE, .payload = 8, .va = BASE + 4, .len = 8) }, 1 },
@@ -80,15 +79,15 @@ static void test_invalid_requests(void)
 		  { S(ATOMIC_WRITE, .payload = 8, .va = BASE, .len = 8, .key_xor = 1) }, 1 },
 		{ "WRITE with a stale key", NAK_ACCESS,
 		  { S(WRITE_ONLY, .payload = 8, .va = BASE, .len = 8, .key_xor = 1) }, 1 },
-		{ "WRITE beyond the region", NAK_ACCESS,
+		{ "WRITE past the end of the region", NAK_ACCESS,
 		  { S(WRITE_ONLY, .payload = 8, .va = END - 7, .len = 8) }, 1 },
-		{ "WRITE FIRST whose end is beyond the region", NAK_ACCESS,
+		{ "WRITE FIRST with a RETH length past the end of the region", NAK_ACCESS,
 		  { S(WRITE_FIRST, .payload = MTU, .va = END - 2 * MTU, .len = 2 * MTU + 1) }, 1 },
 		{ "READ before the region", NAK_ACCESS,
 		  { S(READ_REQUEST, .va = BASE - 1, .len = 8) }, 1 },
-		{ "READ over the end of all addresses", NAK_ACCESS,
+		{ "READ wrapping around the address space", NAK_ACCESS,
 		  { S(READ_REQUEST, .va = -8ull, .len = 16) }, 1 },
-		{ "atomic with a key that is not", NAK_ACCESS,
+		{ "atomic with a nonexistent key", NAK_ACCESS,
 		  { S(FETCH_ADD, .va = BASE, .key_xor = 0xffff00) }, 1 },
 	};
 	/* clang-format on */
@@ -110,19 +109,19 @@ static void test_invalid_requests(void)
 		receive(&q, &r->m[r->n - 1]);
 		for (k = 0; k < SIZE; k++)
 			before -= memory[k] == 0x77;
-		TAP_OK(answered(h, r->nak, at) && !before &&
+		TAP_OK(sent_ack(h, r->nak, at) && !before &&
 			       xt_qp_info(q.qp)->state == XR_QPS_ERR &&
 			       h->events[r->nak == NAK_ACCESS ? IBV_EVENT_QP_ACCESS_ERR
 							      : IBV_EVENT_QP_REQ_ERR] == 1,
 		       "%s", r->what);
 		receive(&q, &r->m[r->n - 1]);
 		if (h->sent_count)
-			TAP_OK(false, "%s: a QP in ERR is silent", r->what);
+			TAP_OK(false, "%s: a QP in ERR sends no response", r->what);
 		end(&q);
 	}
 }
 
-/* IBTA annex A19: answered like a READ of nothing, and answered again without being done again */
+/* IBTA annex A19: the response is an empty READ response; duplicates are not executed. */
 static void test_atomic_write(void)
 {
 	static const struct made write = S(ATOMIC_WRITE, .payload = 8, .va = BASE, .len = 8);
@@ -139,14 +138,15 @@ static void test_atomic_write(void)
 				       42 + XR_BTH_HLEN + sizeof(struct xr_aeth) + XR_ICRC_LEN &&
 			       memory[0] == (again ? 0 : 0x77) && memory[7] == memory[0] &&
 			       !memory[8],
-		       again ? "a repeated ATOMIC WRITE" : "ATOMIC WRITE");
+		       again ? "a duplicate ATOMIC WRITE is acknowledged, not executed"
+			     : "ATOMIC WRITE");
 	}
 	end(&q);
 }
 
 /*
- * What the QP does not grant is an operation that it does not have, whatever the key says and however few
- * bytes are asked for: no access error but an invalid request (IBTA 11.6.2), as rxe and hfi1 answer.
+ * A request whose access the QP does not grant is an invalid request (IBTA 11.6.2), not an access
+ * error, whatever the key and the length. rxe and hfi1 do the same.
  */
 static void test_qp_access(void)
 {
@@ -172,8 +172,9 @@ static void test_qp_access(void)
 
 		xt_qp_modify(q.qp, &attr, IBV_QP_STATE | IBV_QP_ACCESS_FLAGS, NULL, 4096, h->now);
 		receive(&q, &requests[i]);
-		TAP_OK(answered(h, NAK_INVALID, 0) && h->events[IBV_EVENT_QP_REQ_ERR] == 1,
-		       "the QP does not grant access %x: %02x", bits[i], requests[i].opcode);
+		TAP_OK(sent_ack(h, NAK_INVALID, 0) && h->events[IBV_EVENT_QP_REQ_ERR] == 1,
+		       "access %x not granted by the QP: opcode %02x is an invalid request",
+		       bits[i], requests[i].opcode);
 		end(&q);
 	}
 }
@@ -185,25 +186,26 @@ static void test_sequence(void)
 	struct made write = S(WRITE_ONLY, .payload = 8, .va = BASE, .len = 8);
 
 	receive(&q, &write);
-	TAP_OK(answered(h, 0, 0), "a request is acknowledged");
+	TAP_OK(sent_ack(h, 0, 0), "a request is acknowledged");
 	receive(&q, &write);
-	TAP_OK(answered(h, 0, 0), "its duplicate is acknowledged again");
+	TAP_OK(sent_ack(h, 0, 0), "a duplicate is acknowledged again");
 	write.psn = 3;
 	receive(&q, &write);
-	TAP_OK(answered(h, XR_AETH_NAK | XR_NAK_PSN_SEQUENCE, 1),
-	       "a gap: NAK with the PSN that is missing");
+	TAP_OK(sent_ack(h, XR_AETH_NAK | XR_NAK_PSN_SEQUENCE, 1),
+	       "a gap is reported by a NAK with the missing PSN");
 	write.psn = 4;
 	receive(&q, &write);
-	TAP_OK(!h->sent_count, "one NAK for one gap");
+	TAP_OK(!h->sent_count, "only one NAK is sent for a gap");
 	write.psn = 1;
 	receive(&q, &write);
-	TAP_OK(answered(h, 0, 1), "the missing one comes");
+	TAP_OK(sent_ack(h, 0, 1), "the missing packet is acknowledged");
 	write.psn = 3;
 	receive(&q, &write);
-	TAP_OK(answered(h, XR_AETH_NAK | XR_NAK_PSN_SEQUENCE, 2), "another gap: another NAK");
+	TAP_OK(sent_ack(h, XR_AETH_NAK | XR_NAK_PSN_SEQUENCE, 2),
+	       "another gap is reported by another NAK");
 	write.psn = 1 - 0x700000;
 	receive(&q, &write);
-	TAP_OK(answered(h, 0, 1), "an ancient one is a duplicate");
+	TAP_OK(sent_ack(h, 0, 1), "a very old PSN is a duplicate");
 	end(&q);
 }
 
@@ -215,35 +217,37 @@ static void test_rnr(void)
 	struct xr_cqe cqe;
 
 	receive(&q, &send);
-	TAP_OK(answered(h, XR_AETH_RNR_NAK | 12, 0), "no receive: RNR NAK with the QP's timer");
+	TAP_OK(sent_ack(h, XR_AETH_RNR_NAK | 12, 0),
+	       "without a receive: RNR NAK with the QP's timer");
 	send.psn = 1;
 	receive(&q, &send);
-	TAP_OK(!h->sent_count, "what follows is dropped in silence");
+	TAP_OK(!h->sent_count, "packets after an RNR NAK are dropped without response");
 	h_post_recv(&q, 5, BASE, 8, key);
 	send.psn = 0;
 	receive(&q, &send);
-	TAP_OK(answered(h, 0, 0) && h_poll(h, &cqe) && cqe.wr_id == 5 && !cqe.status,
-	       "again, with a receive");
+	TAP_OK(sent_ack(h, 0, 0) && h_poll(h, &cqe) && cqe.wr_id == 5 && !cqe.status,
+	       "a retransmission is accepted once a receive is posted");
 	end(&q);
 }
 
-/* Packets that come before the RNR NAK is sent */
-static void test_rnr_and_more(void)
+/* Packets received before the RNR NAK is sent */
+static void test_packets_before_rnr_nak(void)
 {
 	/* clang-format off */
 	static const struct row {
 		const char *what;
 		struct made then;
-		bool ready;		/* a receive was posted meanwhile */
+		bool ready;		/* a receive is posted before the second packet */
 		uint8_t syndrome;
 	} rows[] = {
-		{ "RNR NAK in spite of a late copy of what came before",
+		{ "RNR NAK after a duplicate of an earlier packet",
 		  S(WRITE_ONLY, .payload = 8, .va = BASE, .len = 8), false, XR_AETH_RNR_NAK | 12 },
-		{ "RNR NAK in spite of the next message", S(SEND_ONLY, .psn = 2, .payload = 8), false,
+		{ "RNR NAK after the next message", S(SEND_ONLY, .psn = 2, .payload = 8), false,
 		  XR_AETH_RNR_NAK | 12 },
-		{ "RNR NAK once for two copies", S(SEND_ONLY, .psn = 1, .payload = 8), false,
+		{ "one RNR NAK for two copies", S(SEND_ONLY, .psn = 1, .payload = 8), false,
 		  XR_AETH_RNR_NAK | 12 },
-		{ "no RNR NAK of what is here after all", S(SEND_ONLY, .psn = 1, .payload = 8), true, 0 },
+		{ "no RNR NAK if a retransmission found a receive",
+		  S(SEND_ONLY, .psn = 1, .payload = 8), true, 0 },
 	};
 	/* clang-format on */
 
@@ -254,50 +258,50 @@ static void test_rnr_and_more(void)
 
 		receive(&q, &(struct made)S(WRITE_ONLY, .payload = 8, .va = BASE, .len = 8));
 		h->sent_count = 0;
-		take_in(&q, &(struct made)S(SEND_ONLY, .psn = 1, .payload = 8));
+		receive_only(&q, &(struct made)S(SEND_ONLY, .psn = 1, .payload = 8));
 		if (r->ready)
 			h_post_recv(&q, 1, BASE, 8, key);
-		take_in(&q, &r->then);
+		receive_only(&q, &r->then);
 		xt_engine_run(h->engine, h->now);
-		TAP_OK(answered(h, r->syndrome, 1), "%s", r->what);
+		TAP_OK(sent_ack(h, r->syndrome, 1), "%s", r->what);
 		end(&q);
 	}
 }
 
-/* What followed such a message was dropped, and only a NAK brings it again. */
-static void test_dropped_behind_rnr(void)
+/* Packets after a message without a receive were dropped, so a NAK must request them. */
+static void test_dropped_after_rnr(void)
 {
 	struct h_qp q;
 	struct harness *h = begin(&q);
 
-	take_in(&q, &(struct made)S(SEND_ONLY, .payload = 8));
-	take_in(&q, &(struct made)S(SEND_ONLY, .psn = 1, .payload = 8));
+	receive_only(&q, &(struct made)S(SEND_ONLY, .payload = 8));
+	receive_only(&q, &(struct made)S(SEND_ONLY, .psn = 1, .payload = 8));
 	h_post_recv(&q, 1, BASE, 8, key);
-	take_in(&q, &(struct made)S(SEND_ONLY, .payload = 8));
+	receive_only(&q, &(struct made)S(SEND_ONLY, .payload = 8));
 	xt_engine_run(h->engine, h->now);
-	TAP_OK(answered(h, XR_AETH_NAK | XR_NAK_PSN_SEQUENCE, 1),
-	       "what was dropped behind a message that is here after all is asked for");
+	TAP_OK(sent_ack(h, XR_AETH_NAK | XR_NAK_PSN_SEQUENCE, 1),
+	       "packets dropped after a message that is now accepted are requested by a NAK");
 	end(&q);
 }
 
-/* More READs and atomics at once than was agreed, IBTA 9.4.4 */
+/* More READs and atomics at once than max_dest_rd_atomic (IBTA 9.4.4) */
 static void test_too_many_reads(void)
 {
 	struct h_qp q;
 	struct harness *h = begin(&q);
 	struct made read = S(READ_REQUEST, .va = BASE, .len = 8);
 
-	/* nothing can be sent, so none of them is answered */
+	/* No frame is free, so no response can be sent. */
 	h->sent_count = H_FRAMES;
 	for (read.psn = 0; read.psn < RD_ATOMIC; read.psn++)
 		receive(&q, &read);
-	TAP_OK(xt_qp_info(q.qp)->state == XR_QPS_RTS, "%d READs at once", RD_ATOMIC);
+	TAP_OK(xt_qp_info(q.qp)->state == XR_QPS_RTS, "%d READs at once are accepted", RD_ATOMIC);
 	receive(&q, &read);
-	TAP_OK(xt_qp_info(q.qp)->state == XR_QPS_ERR, "one more is refused");
+	TAP_OK(xt_qp_info(q.qp)->state == XR_QPS_ERR, "one more READ is refused");
 	end(&q);
 }
 
-/* A duplicate atomic is answered from memory of it; the word is not touched again. */
+/* The response to a duplicate atomic is the saved one; the word does not change again. */
 static void test_duplicate_atomics(void)
 {
 	struct h_qp q;
@@ -320,11 +324,11 @@ static void test_duplicate_atomics(void)
 	memcpy(&now, memory, 8);
 	for (i = 0; i < h->sent_count; i++)
 		same += sent_bth(h, i)[0] == XR_OP_ATOMIC_ACK;
-	TAP_OK(now == word && same >= 3, "duplicates of atomics are answered, not done");
+	TAP_OK(now == word && same >= 3, "duplicate atomics are acknowledged, not executed");
 	end(&q);
 }
 
-/* ---- responses against the rules --------------------------------------------- */
+/* ---- invalid responses --------------------------------------------------- */
 
 static void test_responses(void)
 {
@@ -334,24 +338,24 @@ static void test_responses(void)
 		uint8_t wr;
 		uint32_t len;
 		struct made m;
-		int status;		/* -1: nothing completes */
+		int status;		/* -1: no completion */
 	} rows[] = {
 		{ "ACK", XR_WR_RDMA_WRITE, 8, S(ACK, .msn = 1), IBV_WC_SUCCESS },
-		{ "ACK of what was never sent", XR_WR_RDMA_WRITE, 8,
+		{ "ACK of a PSN that was not sent", XR_WR_RDMA_WRITE, 8,
 		  S(ACK, .psn = 1, .msn = 2), -1 },
-		{ "ACK of long ago", XR_WR_RDMA_WRITE, 8, S(ACK, .psn = -100), -1 },
-		{ "ACK of the first half", XR_WR_RDMA_WRITE, 2 * MTU, S(ACK), -1 },
-		{ "invalid request", XR_WR_RDMA_WRITE, 8,
+		{ "ACK of an old PSN", XR_WR_RDMA_WRITE, 8, S(ACK, .psn = -100), -1 },
+		{ "ACK of the first of two packets", XR_WR_RDMA_WRITE, 2 * MTU, S(ACK), -1 },
+		{ "invalid request NAK", XR_WR_RDMA_WRITE, 8,
 		  S(ACK, .syndrome = 0x61), IBV_WC_REM_INV_REQ_ERR },
-		{ "remote access", XR_WR_RDMA_WRITE, 8,
+		{ "remote access error NAK", XR_WR_RDMA_WRITE, 8,
 		  S(ACK, .syndrome = 0x62), IBV_WC_REM_ACCESS_ERR },
-		{ "remote operational", XR_WR_RDMA_WRITE, 8,
+		{ "remote operational error NAK", XR_WR_RDMA_WRITE, 8,
 		  S(ACK, .syndrome = 0x63), IBV_WC_REM_OP_ERR },
-		{ "invalid RD request", XR_WR_RDMA_WRITE, 8, S(ACK, .syndrome = 0x64),
+		{ "invalid RD request NAK", XR_WR_RDMA_WRITE, 8, S(ACK, .syndrome = 0x64),
 		  IBV_WC_REM_INV_RD_REQ_ERR },
-		{ "NAK code that is not", XR_WR_RDMA_WRITE, 8, S(ACK, .syndrome = 0x7f),
+		{ "reserved NAK code", XR_WR_RDMA_WRITE, 8, S(ACK, .syndrome = 0x7f),
 		  IBV_WC_BAD_RESP_ERR },
-		{ "NAK of what was never sent", XR_WR_RDMA_WRITE, 8,
+		{ "NAK of a PSN that was not sent", XR_WR_RDMA_WRITE, 8,
 		  S(ACK, .psn = 9, .syndrome = 0x62), -1 },
 		{ "reserved syndrome", XR_WR_RDMA_WRITE, 8, S(ACK, .syndrome = 0x40), -1 },
 		{ "READ response", XR_WR_RDMA_READ, 8,
@@ -360,7 +364,7 @@ static void test_responses(void)
 		  IBV_WC_BAD_RESP_ERR },
 		{ "READ response too long", XR_WR_RDMA_READ, 8, S(READ_RESP_ONLY, .payload = 12),
 		  IBV_WC_BAD_RESP_ERR },
-		{ "READ response FIRST for one packet", XR_WR_RDMA_READ, MTU,
+		{ "READ response FIRST to a READ of one packet", XR_WR_RDMA_READ, MTU,
 		  S(READ_RESP_FIRST, .payload = MTU), IBV_WC_BAD_RESP_ERR },
 		{ "READ response to a WRITE", XR_WR_RDMA_WRITE, 8, S(READ_RESP_ONLY, .payload = 8),
 		  IBV_WC_BAD_RESP_ERR },
@@ -395,9 +399,9 @@ static void test_responses(void)
 	}
 }
 
-/* ---- waiting ----------------------------------------------------------------- */
+/* ---- timeouts ------------------------------------------------------------ */
 
-/* IBTA table 46 as in docs: milliseconds times 100 */
+/* RNR NAK timer codes of IBTA table 46, in units of 10 us */
 static const uint32_t rnr_ms100[32] = {
 	65536, 1,    2,	   3,	 4,    6,     8,     12,    16,	   24,	  32,
 	48,    64,   96,   128,	 192,  256,   384,   512,   768,   1024,  1536,
@@ -412,21 +416,20 @@ static void test_rnr_timers(void)
 		struct h_qp q;
 		struct harness *h = begin(&q);
 		struct made nak = S(ACK, .syndrome = XR_AETH_RNR_NAK | code);
-		uint64_t told, due;
+		uint64_t due;
 
 		h_post_send(&q, 1, XR_WR_SEND, BASE, 8, key);
 		xt_qp_doorbell(q.qp, h->now);
 		xt_engine_run(h->engine, h->now);
 		h->sent_count = 0;
 		receive(&q, &nak);
-		told = h->now;
-		due = told + rnr_ms100[code] * 10000ull;
+		due = h->now + rnr_ms100[code] * 10000ull;
 		wrong += xt_engine_run(h->engine, due - 1) != due || h->sent_count;
 		xt_engine_run(h->engine, due);
 		wrong += h->sent_count != 1;
 		end(&q);
 	}
-	TAP_OK(!wrong, "all 32 RNR timers, to the nanosecond");
+	TAP_OK(!wrong, "all 32 RNR timers are exact to the nanosecond");
 }
 
 static void test_ack_timeout(void)
@@ -446,12 +449,12 @@ static void test_ack_timeout(void)
 		wrong += h->sent_count != tries + 1;
 		due += timeout;
 	}
-	TAP_OK(!wrong, "three retries, 4.194304 ms apart");
+	TAP_OK(!wrong, "three retries at intervals of 4.194304 ms");
 	xt_engine_run(h->engine, due);
 	TAP_OK(h_poll(h, &cqe) && cqe.status == IBV_WC_RETRY_EXC_ERR &&
 		       xt_qp_info(q.qp)->state == XR_QPS_ERR,
-	       "then the request fails");
-	TAP_OK(xt_engine_run(h->engine, due) == XT_NEVER, "and nothing is left to wait for");
+	       "the request fails after the retries");
+	TAP_OK(xt_engine_run(h->engine, due) == XT_NEVER, "no timer is left after the failure");
 	end(&q);
 }
 
@@ -472,11 +475,11 @@ static void test_rnr_retries(void)
 		xt_engine_run(h->engine, h->now);
 	}
 	TAP_OK(h->sent_count == 3 && h_poll(h, &cqe) && cqe.status == IBV_WC_RNR_RETRY_EXC_ERR,
-	       "rnr_retry 2: three times in all");
+	       "rnr_retry 2: the request fails after three transmissions");
 	end(&q);
 }
 
-static unsigned sent_asking(const struct harness *h)
+static unsigned sent_ackreqs(const struct harness *h)
 {
 	unsigned i, n = 0;
 
@@ -486,15 +489,15 @@ static unsigned sent_asking(const struct harness *h)
 }
 
 /*
- * Each acknowledgement frees a place or three in a full window. If each packet that takes one asked for the
- * next acknowledgement, half of all packets would be acknowledgements.
+ * Each ACK makes room for a few packets in a full window. If each of these packets had AckReq set,
+ * half of all packets would be ACKs.
  */
-static void test_acks_asked_for(void)
+static void test_ackreq(void)
 {
 	struct h_qp q;
 	struct harness *h = begin(&q);
 	struct made ack = { .opcode = XR_OP_ACK, .psn = -1 };
-	unsigned i, packets, asking;
+	unsigned i, packets, ackreqs;
 
 	for (i = 0; i < 20; i++)
 		h_post_send(&q, i, XR_WR_RDMA_WRITE, BASE, 60 * MTU, key)->remote_addr = BASE;
@@ -502,22 +505,23 @@ static void test_acks_asked_for(void)
 	while (xt_engine_run(h->engine, h->now) <= h->now)
 		;
 	packets = h->sent_count;
-	asking = sent_asking(h);
-	TAP_OK(packets == 256 && asking >= 256 / 16 && asking <= 256 / 16 + 4,
-	       "a window of 256 packets asks every 16, and at the end of messages: %u", asking);
-	for (packets = asking = i = 0; i < 200; i++) {
+	ackreqs = sent_ackreqs(h);
+	TAP_OK(packets == 256 && ackreqs >= 256 / 16 && ackreqs <= 256 / 16 + 4,
+	       "a window of 256 packets has AckReq every 16 packets and at ends of messages: %u",
+	       ackreqs);
+	for (packets = ackreqs = i = 0; i < 200; i++) {
 		h->sent_count = 0;
 		ack.psn += 3;
 		receive(&q, &ack);
 		packets += h->sent_count;
-		asking += sent_asking(h);
+		ackreqs += sent_ackreqs(h);
 	}
-	TAP_OK(packets == 600 && asking < packets / 10,
-	       "a full window does not ask with each packet: %u of %u", asking, packets);
+	TAP_OK(packets == 600 && ackreqs < packets / 10,
+	       "AckReq is not set in every packet of a full window: %u of %u", ackreqs, packets);
 	end(&q);
 }
 
-/* The BTH says "solicited" in the last packet of what completes a receive, and nowhere else (IBTA 9.2.3). */
+/* SE is set only in the last packet of a message that completes a receive (IBTA 9.2.3). */
 static void test_solicited(void)
 {
 	/* clang-format off */
@@ -547,12 +551,12 @@ static void test_solicited(void)
 		for (k = 0; k < h->sent_count; k++)
 			wrong += !(sent_bth(h, k)[1] & XR_BTH_SE) ==
 				 (r->last && k + 1 == h->sent_count);
-		TAP_OK(h->sent_count && !wrong, "solicited %s", r->what);
+		TAP_OK(h->sent_count && !wrong, "SE of a solicited %s", r->what);
 		end(&q);
 	}
 }
 
-/* ---- SQD ---------------------------------------------------------------------- */
+/* ---- SQD ----------------------------------------------------------------- */
 
 static void to_sqd(struct h_qp *q, struct xr_qp_attr *attr, uint32_t mask)
 {
@@ -564,7 +568,7 @@ static void to_sqd(struct h_qp *q, struct xr_qp_attr *attr, uint32_t mask)
 		TAP_OK(false, "to SQD: %d", err);
 }
 
-/* IBTA 10.3.1: what was not begun is left alone there, also what can only fail. */
+/* IBTA 10.3.1: SQD does not start WRs, even if they can only fail. */
 static void test_failure_waits(void)
 {
 	struct xr_qp_attr attr = { .en_sqd_async_notify = 1 };
@@ -581,16 +585,16 @@ static void test_failure_waits(void)
 	TAP_OK(h_poll(h, &cqe) && cqe.wr_id == 1 && !h_poll(h, &cqe) &&
 		       xt_qp_info(q.qp)->state == XR_QPS_SQD &&
 		       h->events[IBV_EVENT_SQ_DRAINED] == 1,
-	       "SQD: drained, with a request behind it that cannot succeed");
+	       "SQD drains and does not start an invalid WR");
 	h_modify(&q, XR_QPS_RTS);
 	xt_engine_run(h->engine, h->now);
 	TAP_OK(h_poll(h, &cqe) && cqe.wr_id == 2 && cqe.status == IBV_WC_LOC_QP_OP_ERR &&
 		       xt_qp_info(q.qp)->state == XR_QPS_ERR,
-	       "RTS again: it fails");
+	       "the invalid WR fails in RTS");
 	end(&q);
 }
 
-/* READs that were loaded, sent or not, before max_rd_atomic became 0 go on; later ones fail. */
+/* READs loaded before max_rd_atomic became 0 are sent; later ones fail. */
 static void test_no_more_reads(void)
 {
 	struct made response = S(READ_RESP_ONLY, .payload = 8);
@@ -609,7 +613,7 @@ static void test_no_more_reads(void)
 	h->sent_count = 0;
 	h->now += 4096ull << 10;
 	xt_engine_run(h->engine, h->now);
-	TAP_OK(h->sent_count == 1 && sent_psn(h, 0) == 0, "a READ is sent again, alone");
+	TAP_OK(h->sent_count == 1 && sent_psn(h, 0) == 0, "one READ is retransmitted");
 	h_modify(&q, XR_QPS_RTS);
 	for (i = 0; i < RD_ATOMIC + 1; i++) {
 		response.psn = i;
@@ -618,7 +622,7 @@ static void test_no_more_reads(void)
 	}
 	TAP_OK(done == RD_ATOMIC + 1 && h_poll(h, &cqe) && cqe.wr_id == RD_ATOMIC + 1 &&
 		       cqe.status == IBV_WC_LOC_QP_OP_ERR,
-	       "%u READs succeed, the one behind them may not: %u", RD_ATOMIC + 1, done);
+	       "%u loaded READs succeed, the next one fails: %u", RD_ATOMIC + 1, done);
 	end(&q);
 }
 
@@ -629,15 +633,15 @@ int main(void)
 	test_qp_access();
 	test_sequence();
 	test_rnr();
-	test_rnr_and_more();
-	test_dropped_behind_rnr();
+	test_packets_before_rnr_nak();
+	test_dropped_after_rnr();
 	test_too_many_reads();
 	test_duplicate_atomics();
 	test_responses();
 	test_rnr_timers();
 	test_ack_timeout();
 	test_rnr_retries();
-	test_acks_asked_for();
+	test_ackreq();
 	test_solicited();
 	test_failure_waits();
 	test_no_more_reads();
