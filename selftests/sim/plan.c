@@ -427,7 +427,7 @@ static void plan_conn(struct world *w, struct conn *c, unsigned count, uint32_t 
 	c->local = a == b && rng_chance(r, 85);
 	c->late_recv = rng_chance(r, 30) ? rng_between(r, 1, 1000) * USEC : 0;
 	c->pace = rng_chance(r, 50) ? 2 * USEC : rng_between(r, 1, 60) * USEC;
-	if (rng_chance(r, 4)) /* up to over 2 s */
+	if (rng_chance(r, 4)) /* 0.5 to 2.1 s */
 		c->timeout = rng_between(r, 17, 19);
 	if (c->retry_cnt >= 4 && rng_chance(r, 15))
 		c->slow = rng_between(r, 1, 800) * USEC;

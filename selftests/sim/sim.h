@@ -210,7 +210,6 @@ struct sim_op {
 	uint64_t compare, operand;
 	uint8_t *data;	      /* contents of the message */
 	uint32_t word, words; /* scratch */
-	uint32_t posted_upto; /* READ of scratch: operations posted when it completed */
 };
 
 struct sim_recv {

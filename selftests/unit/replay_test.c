@@ -25,10 +25,10 @@ struct flow {
 	uint32_t qpn, peer;	  /* destination QPs of requests and of responses; 0: any */
 	uint8_t from;		  /* last byte of the requester's address; 0: any */
 	bool both_ways;		  /* replay to our requester, too */
-	bool gone;		  /* the responder has no such QP */
+	bool no_qp;		  /* the responder has no such QP */
 	bool cut;		  /* the capture ends before the response to its last packet */
 	bool fast;		  /* fast-registered region: the peer may invalidate it */
-	uint32_t access;	  /* of the region; 0: all remote access */
+	uint32_t access;	  /* of the region; 0: all */
 	uint32_t region, receive; /* bytes; 0: ARENA, RECV_LEN */
 	unsigned late;		  /* number of requests before the first receive is posted */
 	uint8_t nak;		  /* our syndrome if it differs from the NAK of rxe */
@@ -57,8 +57,8 @@ static const struct flow flows[] = {
 	 */
 	{ "rc_naklen", .receive = 16, .nak = XR_AETH_NAK | XR_NAK_INVALID_REQUEST },
 	{ "rc_naklen2", .receive = 1500, .nak = XR_AETH_NAK | XR_NAK_INVALID_REQUEST },
-	{ "rc_dead", .gone = true },
-	{ "veth_noresp", .gone = true },
+	{ "rc_dead", .no_qp = true },
+	{ "veth_noresp", .no_qp = true },
 	{ "rc_pingpong", .qpn = 0x29, .peer = 0x2a },
 	{ "rc_pingpong", .qpn = 0x2a, .peer = 0x29 },
 	{ "rc_srq_pingpong", .qpn = 0x2a, .peer = 0x2b, .from = 1 },
@@ -537,7 +537,7 @@ static void begin_replay(struct replay *r)
 	if (first->meta.qpn == XR_MULTICAST_QPN)
 		TAP_OK(!xt_group_attach(r->h->shared.groups, &group, r->q.qp), "%s: attached",
 		       flow->name);
-	if (flow->gone)
+	if (flow->no_qp)
 		h_destroy(&r->q);
 }
 
@@ -547,7 +547,7 @@ static void end_replay(struct replay *r)
 
 	if (first_request()->meta.qpn == XR_MULTICAST_QPN)
 		xt_group_detach(r->h->shared.groups, &group, r->q.qp);
-	if (!flow->gone)
+	if (!flow->no_qp)
 		h_destroy(&r->q);
 	h_free(r->h);
 }
@@ -556,12 +556,12 @@ static void end_replay(struct replay *r)
 static bool accepted(struct replay *r, struct packet *p)
 {
 	return (flow->type == XR_QPT_UD || psn(p) == r->expected) && r->requests > flow->late &&
-	       !flow->gone && !flow->access && !flow->region && !flow->receive;
+	       !flow->no_qp && !flow->access && !flow->region && !flow->receive;
 }
 
 static void post_receive(struct replay *r, unsigned id)
 {
-	if (!flow->gone && r->requests > flow->late && r->q.rq->producer - r->q.rq->consumer < 2)
+	if (!flow->no_qp && r->requests > flow->late && r->q.rq->producer - r->q.rq->consumer < 2)
 		h_post_recv(&r->q, id, base + ARENA - RECV_LEN,
 			    flow->receive ? flow->receive : RECV_LEN, key);
 }
