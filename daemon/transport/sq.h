@@ -82,8 +82,8 @@ struct xt_swqe *xt_sq_current(struct xt_qp *qp);
 /* Returns the one behind the current one, NULL if there is none. The state must be RTS. */
 struct xt_swqe *xt_sq_following(struct xt_qp *qp);
 /*
- * Completes the oldest work request, and local ones behind it that are done. Returns false if the QP
- * went to ERR.
+ * Completes the oldest work request, and local ones behind it that are done. Returns false if the
+ * QP went to ERR.
  */
 bool xt_sq_retire(struct xt_qp *qp);
 /* Completes the oldest work request with an error and flushes: ERR, or SQE for unreliable types. */
