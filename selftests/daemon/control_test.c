@@ -148,7 +148,7 @@ static void test_capabilities(void)
 			      IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
 			      IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC | IBV_DEVICE_MEM_WINDOW |
 			      IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS |
-			      XR_DEVICE_ATOMIC_WRITE;
+			      XR_DEVICE_CAPS_EX;
 	uint64_t flags;
 	struct conn c;
 

@@ -117,7 +117,7 @@ static void queries(struct fixture *f)
 	       "query_device");
 	memset(&ex, 0x55, sizeof(ex));
 	TAP_OK(!ibv_query_device_ex(f->ctx, NULL, &ex.attr) && ex.attr.phys_port_cnt_ex == 1 &&
-		       ex.attr.device_cap_flags_ex == (IBV_DEVICE_XRC | XR_DEVICE_ATOMIC_WRITE) &&
+		       ex.attr.device_cap_flags_ex == (IBV_DEVICE_XRC | XR_DEVICE_CAPS_EX) &&
 		       ex.after[0] == 0x55,
 	       "query_device_ex");
 	memset(&ex, 0x55, sizeof(ex));

@@ -155,7 +155,7 @@ static void query_device(struct client *c, const struct message *m)
 		.guid = FAKE_GUID,
 		.max_mr_size = 1ull << 40,
 		.page_size_cap = 4096,
-		.device_cap_flags = IBV_DEVICE_XRC | XR_DEVICE_ATOMIC_WRITE,
+		.device_cap_flags = IBV_DEVICE_XRC | XR_DEVICE_CAPS_EX,
 		.max_qp = 100,
 		.max_qp_wr = DEPTH_MAX,
 		.max_sge = 16,
