@@ -232,14 +232,14 @@ static void do_single(struct xt_qp *qp, struct xt_qp *peer, const struct piece *
 		.rkey = w->rkey,
 		.len = w->length,
 		.total = w->length,
-		.compare = w->atomic.compare,
-		.swap_add = w->atomic.swap_add,
 		.src = { .qp = qp, .index = qp->req.retired },
 	};
 	const struct xt_kind *kind = xt_kind_of(w);
 	enum xt_outcome outcome;
 	struct xt_result res;
 
+	if (kind->request)
+		kind->request(w, &rq);
 	outcome = kind->execute(peer, &rq, &res);
 	if (outcome == XT_REFUSED) {
 		xt_resp_refuse(peer, res.nak);

@@ -71,6 +71,12 @@ static bool build_atomic(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *
 	return true;
 }
 
+static void request_atomic(const struct xt_swqe *w, struct xt_request *rq)
+{
+	rq->compare = w->atomic.compare;
+	rq->swap_add = w->atomic.swap_add;
+}
+
 /* Checks the key and the alignment of 8 bytes, in the order of the XDP program's checks. */
 static int check_word(struct xt_qp *qp, const struct xt_request *rq, uint32_t access,
 		      struct xt_mem_at *at)
@@ -163,6 +169,7 @@ const struct xt_kind xt_kinds[XT_KIND_COUNT] = {
 		.response = XT_RESPONSE_ATOMIC,
 		.load = load_atomic,
 		.build = build_atomic,
+		.request = request_atomic,
 		.execute = execute_atomic,
 	},
 	[XT_KIND_ATOMIC_WRITE] = {
@@ -175,17 +182,28 @@ const struct xt_kind xt_kinds[XT_KIND_COUNT] = {
 	},
 };
 
+/* clang-format off */
 const uint8_t xt_op_kinds[XR_OP_COUNT] = {
-	[XR_OP_SEND_FIRST] = XT_KIND_SEND,    [XR_OP_SEND_MIDDLE] = XT_KIND_SEND,
-	[XR_OP_SEND_LAST] = XT_KIND_SEND,     [XR_OP_SEND_LAST_IMM] = XT_KIND_SEND,
-	[XR_OP_SEND_ONLY] = XT_KIND_SEND,     [XR_OP_SEND_ONLY_IMM] = XT_KIND_SEND,
-	[XR_OP_SEND_LAST_INV] = XT_KIND_SEND, [XR_OP_SEND_ONLY_INV] = XT_KIND_SEND,
-	[XR_OP_WRITE_FIRST] = XT_KIND_WRITE,  [XR_OP_WRITE_MIDDLE] = XT_KIND_WRITE,
-	[XR_OP_WRITE_LAST] = XT_KIND_WRITE,   [XR_OP_WRITE_LAST_IMM] = XT_KIND_WRITE,
-	[XR_OP_WRITE_ONLY] = XT_KIND_WRITE,   [XR_OP_WRITE_ONLY_IMM] = XT_KIND_WRITE,
-	[XR_OP_READ_REQUEST] = XT_KIND_READ,  [XR_OP_CMP_SWAP] = XT_KIND_ATOMIC,
-	[XR_OP_FETCH_ADD] = XT_KIND_ATOMIC,   [XR_OP_ATOMIC_WRITE] = XT_KIND_ATOMIC_WRITE,
+	[XR_OP_SEND_FIRST] = XT_KIND_SEND,
+	[XR_OP_SEND_MIDDLE] = XT_KIND_SEND,
+	[XR_OP_SEND_LAST] = XT_KIND_SEND,
+	[XR_OP_SEND_LAST_IMM] = XT_KIND_SEND,
+	[XR_OP_SEND_ONLY] = XT_KIND_SEND,
+	[XR_OP_SEND_ONLY_IMM] = XT_KIND_SEND,
+	[XR_OP_SEND_LAST_INV] = XT_KIND_SEND,
+	[XR_OP_SEND_ONLY_INV] = XT_KIND_SEND,
+	[XR_OP_WRITE_FIRST] = XT_KIND_WRITE,
+	[XR_OP_WRITE_MIDDLE] = XT_KIND_WRITE,
+	[XR_OP_WRITE_LAST] = XT_KIND_WRITE,
+	[XR_OP_WRITE_LAST_IMM] = XT_KIND_WRITE,
+	[XR_OP_WRITE_ONLY] = XT_KIND_WRITE,
+	[XR_OP_WRITE_ONLY_IMM] = XT_KIND_WRITE,
+	[XR_OP_READ_REQUEST] = XT_KIND_READ,
+	[XR_OP_CMP_SWAP] = XT_KIND_ATOMIC,
+	[XR_OP_FETCH_ADD] = XT_KIND_ATOMIC,
+	[XR_OP_ATOMIC_WRITE] = XT_KIND_ATOMIC_WRITE,
 };
+/* clang-format on */
 
 #define RELIABLE (1u << XR_QPT_RC | 1u << XR_QPT_XRC_SEND)
 #define CONNECTED (RELIABLE | 1u << XR_QPT_UC)

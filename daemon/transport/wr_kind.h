@@ -31,6 +31,8 @@ struct xt_kind {
 	void (*load)(struct xt_swqe *w, const struct xr_send_wqe *wqe);
 	/* Builds the packet with the PSN qp->req.next. Returns false with w->error set. */
 	bool (*build)(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p);
+	/* Adds to a request over loopback the fields that only this kind has. NULL: none. */
+	void (*request)(const struct xt_swqe *w, struct xt_request *rq);
 	/*
 	 * Executes a request at the responder, from a packet or over loopback. If rd_atomic is set,
 	 * the caller keeps the response and moves the PSN, else this function moves it.
