@@ -133,8 +133,8 @@ static bool check(struct xt_qp *qp, struct xt_swqe *w, const struct xr_send_wqe 
 		xt_kind_of(w)->load(w, wqe);
 	if (wqe->flags & XR_SEND_INLINE)
 		ok = copy_inline(qp, w, wqe);
-	else if (w->kind == XT_KIND_LOCAL)
-		return true; /* has no SGEs */
+	else if (xt_kind_of(w)->no_data)
+		return true;
 	else
 		ok = copy_sges(qp, w, wqe, slot);
 	return ok && (qp->info.type != XR_QPT_UD || check_datagram(qp, w));

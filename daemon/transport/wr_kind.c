@@ -153,6 +153,7 @@ const struct xt_kind xt_kinds[XT_KIND_COUNT] = {
 		.execute = xt_resp_write,
 	},
 	[XT_KIND_LOCAL] = {
+		.no_data = true,
 		.load = xt_key_wr_load,
 	},
 	[XT_KIND_READ] = {
