@@ -206,19 +206,20 @@ static bool takes_receive(const struct xt_swqe *w)
 	return w->kind == XT_KIND_SEND || w->opcode == XR_WR_RDMA_WRITE_WITH_IMM;
 }
 
+static bool has_credit(const struct xt_requester *r, const struct xt_swqe *w)
+{
+	return !r->credits || !takes_receive(w) || xr_psn_diff(w->ssn, r->lsn) <= 0;
+}
+
 /*
- * End-to-end credits, IBTA 9.7.7.2. Without credits, the first packet of a message may be sent if
- * nothing else is in flight; the rest of the message follows its ACK.
+ * End-to-end credits, IBTA 9.7.7.2: without a credit, the first packet of a message may be sent alone
+ * while nothing else is in flight. Its acknowledgement allows the rest.
  */
 static bool credit_allows(const struct xt_qp *qp, const struct xt_swqe *w)
 {
 	const struct xt_requester *r = &qp->req;
 
-	if (!r->credits || !takes_receive(w))
-		return true;
-	if (xr_psn_diff(w->ssn, r->lsn) <= 0)
-		return true;
-	return r->next == r->unacked || xt_diff(r->unacked, w->psn) > 0;
+	return has_credit(r, w) || r->next == r->unacked || xt_diff(r->unacked, w->psn) > 0;
 }
 
 static bool begin_allowed(const struct xt_qp *qp, const struct xt_swqe *w)
@@ -285,8 +286,9 @@ uint8_t xt_data_opcode(const struct xt_swqe *w, bool first, bool last)
 }
 
 /*
- * Returns true if this message completes unsignaled and another one follows in the same visit,
- * which requests the ACK for both. If that one fails or is delayed: xt_req_resend_ackreq().
+ * Returns true if nothing waits for the completion of this message alone, and the message behind it,
+ * to be sent in this visit, can request the ACK of both. If that one fails or has to wait after all,
+ * xt_req_resend_ackreq() repairs it.
  */
 static bool next_requests_ack(struct xt_qp *qp, const struct xt_swqe *w)
 {
@@ -296,7 +298,7 @@ static bool next_requests_ack(struct xt_qp *qp, const struct xt_swqe *w)
 		return false;
 	next = xt_sq_following(qp);
 	return next && !next->error.status && !(next->flags & XR_SEND_FENCE) &&
-	       xt_kind_of(next)->response == XT_RESPONSE_ACK;
+	       xt_kind_of(next)->response == XT_RESPONSE_ACK && has_credit(&qp->req, next);
 }
 
 /*

@@ -111,6 +111,25 @@ static void test_bursts(void)
 	end(&q);
 }
 
+/* A SEND without a credit stays behind, so it cannot request the ACK of a WRITE before it. */
+static void test_credits(void)
+{
+	static const struct made one_credit = S(ACK, .syndrome = XR_AETH_ACK | 1, .msn = 1);
+	struct h_qp q;
+
+	begin(&q);
+	post(&q, 0, XR_WR_SEND, 8, 0);
+	run(&q);
+	q.h->sent_count = 0;
+	receive(&q, &one_credit);
+	post(&q, 1, XR_WR_RDMA_WRITE, 8, 0);
+	post(&q, 2, XR_WR_RDMA_WRITE, 8, 0);
+	post(&q, 3, XR_WR_SEND, 8, 0);
+	run(&q);
+	expect(&q, "1 2!", "a WRITE in front of a SEND without a credit requests an ACK");
+	end(&q);
+}
+
 static void test_before_read_or_fence(void)
 {
 	struct h_qp q;
@@ -215,6 +234,7 @@ static void test_drain(void)
 int main(void)
 {
 	test_bursts();
+	test_credits();
 	test_before_read_or_fence();
 	test_completion_errors();
 	test_error_in_message();
