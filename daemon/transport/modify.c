@@ -104,14 +104,6 @@ static bool transition_ok(uint32_t type, uint32_t from, uint32_t to, uint32_t gi
 
 /* ---- values --------------------------------------------------------------------------------- */
 
-/*
- * Remote rights are all that counts. Programs give a QP the flags of their regions as well, and no
- * driver minds.
- */
-#define QP_ACCESS                                                                                  \
-	(XR_ACCESS_LOCAL_WRITE | XR_ACCESS_REMOTE | XR_ACCESS_MW_BIND | XR_ACCESS_ZERO_BASED |     \
-	 XR_ACCESS_ON_DEMAND | XR_ACCESS_HUGETLB | XR_ACCESS_OPTIONAL)
-
 static bool limits_sane(const struct xr_qp_attr *a, uint32_t mask)
 {
 	/* field, bit that announces it, highest value */
@@ -119,7 +111,7 @@ static bool limits_sane(const struct xr_qp_attr *a, uint32_t mask)
 		uint32_t bit, value, max;
 	} limits[] = {
 		{ IBV_QP_PKEY_INDEX, a->pkey_index, 0 },
-		{ IBV_QP_ACCESS_FLAGS, a->qp_access_flags & ~QP_ACCESS, 0 },
+		{ IBV_QP_ACCESS_FLAGS, a->qp_access_flags & ~XR_ACCESS_QP, 0 },
 		{ IBV_QP_TIMEOUT, a->timeout, 31 },
 		{ IBV_QP_RETRY_CNT, a->retry_cnt, 7 },
 		{ IBV_QP_RNR_RETRY, a->rnr_retry, 7 },

@@ -114,6 +114,11 @@ struct xr_psn_entry {
 	(XR_ACCESS_LOCAL_WRITE | XR_ACCESS_REMOTE | XR_ACCESS_MW_BIND | XR_ACCESS_ZERO_BASED |     \
 	 XR_ACCESS_ON_DEMAND)
 
+/*
+ * What a QP may be given. Only the rights of peers count; programs also pass the flags of their
+ * regions, and no driver refuses them.
+ */
+#define XR_ACCESS_QP (XR_ACCESS_REGION | XR_ACCESS_HUGETLB | XR_ACCESS_OPTIONAL)
 /* Access flags that `xroce mr` and `xroce mw` print: X(flag, name) */
 #define XR_ACCESS_NAMES(X)                                                                         \
 	X(XR_ACCESS_LOCAL_WRITE, "lw")                                                             \
