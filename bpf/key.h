@@ -8,10 +8,21 @@
 
 #include "maps.h"
 
-/*
- * XR_ACCESS_* that the operation needs. 0 if its packet names no key, and for FLUSH, whose access
- * rights are not in the tables: the daemon refuses it.
- */
+/* Returns 0 if no placement type is set; the daemon refuses such a request. */
+static __always_inline __u32 flush_access(const struct xr_packet *pkt)
+{
+	return (pkt->feth & XR_FLUSH_GLOBAL ? XR_ACCESS_FLUSH_GLOBAL : 0) |
+	       (pkt->feth & XR_FLUSH_PERSISTENT ? XR_ACCESS_FLUSH_PERSISTENT : 0);
+}
+
+/* Returns true for a FLUSH of a whole region, whose RETH names no range. */
+static __always_inline bool names_whole_region(const struct xr_packet *pkt)
+{
+	return xr_operation_of(pkt) == XR_OP_FLUSH &&
+	       (pkt->feth & XR_FETH_SEL_MASK) == XR_FLUSH_MR << XR_FETH_SEL_SHIFT;
+}
+
+/* XR_ACCESS_* that the operation needs. 0 if its packet names no key. */
 static __always_inline __u32 access_needed(const struct xr_packet *pkt)
 {
 	switch (xr_operation_of(pkt)) {
@@ -25,6 +36,8 @@ static __always_inline __u32 access_needed(const struct xr_packet *pkt)
 	case XR_OP_CMP_SWAP:
 	case XR_OP_FETCH_ADD:
 		return XR_ACCESS_REMOTE_ATOMIC;
+	case XR_OP_FLUSH:
+		return flush_access(pkt);
 	default:
 		return 0;
 	}
@@ -42,7 +55,8 @@ static __always_inline enum xr_reason check_rkey(const struct xr_packet *pkt,
 	const struct xr_key_entry *key;
 	struct xr_key_use use;
 
-	if (!need || !pkt->len) /* a request of length 0 names no memory */
+	/* a request of length 0 names no memory */
+	if (!need || (!pkt->len && !names_whole_region(pkt)))
 		return XR_OK;
 	key = bpf_map_lookup_elem(&keys, &index);
 	if (!key)
@@ -56,6 +70,7 @@ static __always_inline enum xr_reason check_rkey(const struct xr_packet *pkt,
 		.denied = ~(__u32)qp->access,
 		.va = pkt->va,
 		.len = pkt->len,
+		.whole = names_whole_region(pkt),
 	};
 	XR_REQUIRE(xr_key_check(key, &use));
 	return must_be_aligned(pkt) && pkt->va % XR_ATOMIC_LEN ? XR_ATOMIC_ALIGN : XR_OK;

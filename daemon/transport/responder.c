@@ -361,6 +361,7 @@ void xt_resp_parse(const struct xt_qp *qp, const struct xt_rx *rx, struct xt_req
 	const uint8_t *ext = rx->ext;
 	struct xr_atomiceth atomic;
 	struct xr_xrceth xrceth;
+	struct xr_feth feth;
 	struct xr_ieth ieth;
 	struct xr_reth reth;
 
@@ -378,6 +379,11 @@ void xt_resp_parse(const struct xt_qp *qp, const struct xt_rx *rx, struct xt_req
 		memcpy(&xrceth, ext, sizeof(xrceth));
 		ext += sizeof(xrceth);
 		rq->srqn = be32toh(xrceth.srqn) & XR_QPN_MASK;
+	}
+	if (rx->flags & XR_EXT_FETH) {
+		memcpy(&feth, ext, sizeof(feth));
+		ext += sizeof(feth);
+		rq->feth = be32toh(feth.sel_plt);
 	}
 	if (rx->flags & XR_EXT_RETH) {
 		memcpy(&reth, ext, sizeof(reth));

@@ -18,6 +18,7 @@ struct xt_request {
 	uint64_t va;
 	uint32_t rkey;
 	uint32_t total; /* RETH: DMA length */
+	uint32_t feth;
 	uint64_t compare, swap_add;
 	__be32 imm;
 	uint32_t inv_rkey;

@@ -14,6 +14,7 @@ enum xt_wr_kind {
 	XT_KIND_READ,
 	XT_KIND_ATOMIC,
 	XT_KIND_ATOMIC_WRITE,
+	XT_KIND_FLUSH,
 	XT_KIND_COUNT,
 };
 
@@ -25,6 +26,9 @@ struct xt_swqe {
 		struct {
 			uint64_t compare, swap_add; /* as in the AtomicETH */
 		} atomic;
+		struct {
+			uint32_t feth, length; /* as in the FETH and RETH, host byte order */
+		} flush;
 		struct {
 			uint32_t mw_rkey, new_rkey, mr_lkey, access;
 		} bind;

@@ -137,6 +137,66 @@ static enum xt_outcome execute_atomic_write(struct xt_qp *qp, const struct xt_re
 	return outcome_of(nak, res);
 }
 
+/*
+ * ---- FLUSH, IBTA annex A19 --------------------------------------------------------
+ *
+ * Requests are executed in order by one thread at a time, so what the peer wrote before is in memory
+ * already, in each tier; a full fence makes it visible to all. Nothing can be made persistent: that
+ * would wait for files or devices, so no key grants the right.
+ */
+
+static void load_flush(struct xt_swqe *w, const struct xr_send_wqe *wqe)
+{
+	w->flush.feth = (wqe->flush.type & XR_FETH_PLT_MASK) |
+			(wqe->flush.level << XR_FETH_SEL_SHIFT & XR_FETH_SEL_MASK);
+	w->flush.length = wqe->flush.length;
+}
+
+static bool build_flush(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
+{
+	struct xr_feth feth = { htobe32(w->flush.feth) };
+
+	(void)qp;
+	p->opcode = XR_OP_FLUSH;
+	xt_ext_put(p, &feth, sizeof(feth));
+	xt_ext_reth(p, w->remote_addr, w->rkey, w->flush.length);
+	return true;
+}
+
+static void request_flush(const struct xt_swqe *w, struct xt_request *rq)
+{
+	rq->feth = w->flush.feth;
+	rq->total = w->flush.length;
+}
+
+static enum xt_outcome execute_flush(struct xt_qp *qp, const struct xt_request *rq,
+				     struct xt_result *res)
+{
+	uint32_t type = rq->feth & XR_FETH_PLT_MASK;
+	uint32_t level = (rq->feth & XR_FETH_SEL_MASK) >> XR_FETH_SEL_SHIFT;
+	struct xr_key_use use = {
+		.key = rq->rkey,
+		.va = rq->va,
+		.len = level == XR_FLUSH_MR ? 1 : rq->total,
+		.whole = level == XR_FLUSH_MR,
+	};
+	struct xt_mem_at at;
+	int nak;
+
+	if (!type || type & ~(XR_FLUSH_GLOBAL | XR_FLUSH_PERSISTENT) || level > XR_FLUSH_MR)
+		return outcome_of(XR_NAK_INVALID_REQUEST, res);
+	if (type & XR_FLUSH_GLOBAL)
+		use.access |= XR_ACCESS_FLUSH_GLOBAL;
+	if (type & XR_FLUSH_PERSISTENT)
+		use.access |= XR_ACCESS_FLUSH_PERSISTENT;
+	nak = xt_resp_check(qp, use, &at);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	/* reads no byte, but fails if the memory went away */
+	if (nak < 0 && at.mem && xt_mem_read(at.mem, at.off, NULL, 0))
+		nak = XR_NAK_REMOTE_OPERATIONAL;
+	return outcome_of(nak, res);
+}
+
 /* ---- the tables -------------------------------------------------------------------- */
 
 const struct xt_kind xt_kinds[XT_KIND_COUNT] = {
@@ -181,6 +241,15 @@ const struct xt_kind xt_kinds[XT_KIND_COUNT] = {
 		.build = build_atomic_write,
 		.execute = execute_atomic_write,
 	},
+	[XT_KIND_FLUSH] = {
+		.no_data = true,
+		.rd_atomic = true,
+		.response = XT_RESPONSE_EMPTY,
+		.load = load_flush,
+		.build = build_flush,
+		.request = request_flush,
+		.execute = execute_flush,
+	},
 };
 
 /* clang-format off */
@@ -203,12 +272,16 @@ const uint8_t xt_op_kinds[XR_OP_COUNT] = {
 	[XR_OP_CMP_SWAP] = XT_KIND_ATOMIC,
 	[XR_OP_FETCH_ADD] = XT_KIND_ATOMIC,
 	[XR_OP_ATOMIC_WRITE] = XT_KIND_ATOMIC_WRITE,
+	[XR_OP_FLUSH] = XT_KIND_FLUSH,
 };
 /* clang-format on */
 
 #define RELIABLE (1u << XR_QPT_RC | 1u << XR_QPT_XRC_SEND)
 #define CONNECTED (RELIABLE | 1u << XR_QPT_UC)
 #define ALL (CONNECTED | 1u << XR_QPT_UD)
+
+/* IBV_WC_FLUSH, which verbs.h has since rdma-core 45 */
+#define WC_FLUSH 8
 
 /* clang-format off */
 static const struct xt_wr_opcode opcodes[] = {
@@ -230,6 +303,8 @@ static const struct xt_wr_opcode opcodes[] = {
 		{ XT_KIND_ATOMIC, IBV_WC_FETCH_ADD, XR_OP_FETCH_ADD, RELIABLE },
 	[XR_WR_ATOMIC_WRITE] =
 		{ XT_KIND_ATOMIC_WRITE, IBV_WC_ATOMIC_WRITE, XR_OP_ATOMIC_WRITE, RELIABLE },
+	[XR_WR_FLUSH] =
+		{ XT_KIND_FLUSH, WC_FLUSH, XR_OP_FLUSH, RELIABLE },
 	[XR_WR_LOCAL_INV] =
 		{ XT_KIND_LOCAL, IBV_WC_LOCAL_INV, .qp_types = CONNECTED },
 	[XR_WR_BIND_MW] =

@@ -21,6 +21,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <infiniband/verbs.h>
 
@@ -61,6 +62,29 @@ bool xrocedv_is_supported(struct ibv_device *device);
 #define XROCEDV_GSI_QKEY 0x80010000u
 
 struct ibv_qp *xrocedv_create_gsi_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
+
+/*
+ * FLUSH (IBTA annex A19), for programs that are built with verbs.h of rdma-core before 45: the
+ * values of IBV_ACCESS_FLUSH_GLOBAL, IBV_QP_EX_WITH_FLUSH, IBV_WC_FLUSH, enum ibv_placement_type and
+ * enum ibv_selectivity_level. FLUSH to persistence is not supported.
+ */
+#define XROCEDV_ACCESS_FLUSH_GLOBAL (1u << 8)
+#define XROCEDV_QP_EX_WITH_FLUSH (1u << 11)
+#define XROCEDV_WC_FLUSH 8
+#define XROCEDV_FLUSH_GLOBAL 1
+#define XROCEDV_FLUSH_RANGE 0
+#define XROCEDV_FLUSH_MR 1
+
+/* As ibv_wr_flush(): calls the member of struct ibv_qp_ex that follows wr_atomic_write. */
+static inline void xrocedv_wr_flush(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr,
+				    size_t len, uint8_t type, uint8_t level)
+{
+	void (*wr_flush)(struct ibv_qp_ex *, uint32_t, uint64_t, size_t, uint8_t, uint8_t);
+
+	memcpy(&wr_flush, (const char *)&qp->wr_atomic_write + sizeof(qp->wr_atomic_write),
+	       sizeof(wr_flush));
+	wr_flush(qp, rkey, remote_addr, len, type, level);
+}
 
 /*
  * Allocates a region for fast registration of at most max_pages pages (1..XROCEDV_MAX_PAGES), in

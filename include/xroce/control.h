@@ -154,9 +154,10 @@ struct xr_hello_rep {
 };
 
 /* Bit of device_cap_flags_ex as in Linux 6.2 (IB_UVERBS_DEVICE_ATOMIC_WRITE) */
+#define XR_DEVICE_FLUSH_GLOBAL (1ull << 38)
 #define XR_DEVICE_ATOMIC_WRITE (1ull << 40)
 /* Those that the device has */
-#define XR_DEVICE_CAPS_EX XR_DEVICE_ATOMIC_WRITE
+#define XR_DEVICE_CAPS_EX (XR_DEVICE_FLUSH_GLOBAL | XR_DEVICE_ATOMIC_WRITE)
 
 /* For struct ibv_device_attr and ibv_device_attr_ex */
 struct xr_query_device_rep {

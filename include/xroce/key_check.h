@@ -25,7 +25,8 @@ struct xr_key_use {
 	__u32 access; /* XR_ACCESS_* that are needed, all of them; 0: local read */
 	__u32 denied; /* XR_ACCESS_* that the QP denies its peer whatever the key grants */
 	__u64 va;
-	__u64 len; /* bytes, not 0 */
+	__u64 len;  /* bytes, not 0 */
+	bool whole; /* the whole region: va does not count, nor len, which must not be 0 */
 };
 
 /* True if [va, va + len) is inside the region; va + len may exceed 2^64. */
@@ -66,7 +67,7 @@ static __always_inline enum xr_reason xr_key_check(const struct xr_key_entry *ke
 	/* windows are for remote access only, IBTA 10.6.7.1 */
 	if (key->type == XR_KEY_MW && !(use->access & XR_ACCESS_REMOTE))
 		return XR_KEY_ACCESS;
-	return xr_key_covers(key, use->va, use->len) ? XR_OK : XR_KEY_RANGE;
+	return use->whole || xr_key_covers(key, use->va, use->len) ? XR_OK : XR_KEY_RANGE;
 }
 
 #endif /* XROCE_KEY_CHECK_H */

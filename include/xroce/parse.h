@@ -51,6 +51,7 @@ struct xr_packet {
 	__u64 va;  /* with XR_EXT_RETH or XR_EXT_ATOMICETH */
 	__u64 len; /* bytes at va */
 	__u32 rkey;
+	__u32 feth; /* with XR_EXT_FETH */
 	__u32 qkey; /* with XR_EXT_DETH */
 	__u32 qpn;
 	__u32 psn;
@@ -229,20 +230,25 @@ static __always_inline enum xr_reason xr_check_lengths(struct xr_cursor *c,
 	return XR_OK;
 }
 
-/* Steps over all extended headers. Reads DETH, and the beginning that RETH and AtomicETH share. */
+/* Steps over all extended headers. Reads DETH, FETH, and the beginning that RETH and AtomicETH share. */
 static __always_inline enum xr_reason xr_parse_extended(struct xr_cursor *c, struct xr_packet *pkt,
 							__u32 ext_len)
 {
 	__u32 off = c->off, left = c->left;
 	const struct xr_reth *reth;
 	const struct xr_deth *deth;
+	const struct xr_feth *feth;
 
 	if (ext_len > left)
 		return XR_TRUNC_EXT;
 	if (pkt->op_flags & XR_EXT_XRCETH && !xr_take(c, sizeof(struct xr_xrceth)))
 		return XR_TRUNC_EXT;
-	if (pkt->op_flags & XR_EXT_FETH && !xr_take(c, sizeof(struct xr_feth)))
-		return XR_TRUNC_EXT;
+	if (pkt->op_flags & XR_EXT_FETH) {
+		feth = xr_take(c, sizeof(*feth));
+		if (!feth)
+			return XR_TRUNC_EXT;
+		pkt->feth = xr_be32(feth->sel_plt);
+	}
 	if (pkt->op_flags & XR_EXT_DETH) {
 		deth = xr_take(c, sizeof(*deth));
 		if (!deth)

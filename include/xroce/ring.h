@@ -144,6 +144,11 @@ struct xr_send_wqe {
 			__u32 remote_qkey;
 		} ud;
 		struct {
+			__u32 length; /* bytes of the range */
+			__u8 type;    /* XR_FLUSH_GLOBAL, XR_FLUSH_PERSISTENT (wire.h) */
+			__u8 level;   /* XR_FLUSH_RANGE, XR_FLUSH_MR */
+		} flush;
+		struct {
 			__u32 mw_rkey;	/* of the window; bits 7:0 are ignored */
 			__u32 new_rkey; /* of the same window, with a new variant */
 			__u32 mr_lkey;	/* 0 with length 0, which unbinds a type 1 window */

@@ -64,8 +64,7 @@ struct xr_qp_entry {
 	__u16 path_mtu; /* bytes; 0: payloads up to XR_MAX_PAYLOAD */
 	__u8 state;	/* enum xr_qp_state */
 	__u8 type;	/* enum xr_qp_type */
-	__u8 access;	/* XR_ACCESS_* that the QP grants to its peer */
-	__u8 flags;	/* reserved, 0 */
+	__u16 access;	/* XR_ACCESS_* that the QP grants to its peer */
 };
 
 /*
@@ -105,9 +104,12 @@ struct xr_psn_entry {
 #define XR_ACCESS_MW_BIND 0x10
 #define XR_ACCESS_ZERO_BASED 0x20
 #define XR_ACCESS_ON_DEMAND 0x40
-#define XR_ACCESS_HUGETLB 0x80	       /* a hint */
-#define XR_ACCESS_OPTIONAL 0x3ff00000u /* flags that a device may ignore */
-#define XR_ACCESS_REMOTE 0x0e
+#define XR_ACCESS_HUGETLB 0x80 /* a hint */
+#define XR_ACCESS_FLUSH_GLOBAL 0x100
+#define XR_ACCESS_FLUSH_PERSISTENT 0x200 /* QPs only: no region grants it */
+#define XR_ACCESS_OPTIONAL 0x3ff00000u	 /* flags that a device may ignore */
+/* Access rights of peers */
+#define XR_ACCESS_REMOTE 0x10e
 #define XR_ACCESS_WRITE (XR_ACCESS_LOCAL_WRITE | XR_ACCESS_REMOTE_WRITE | XR_ACCESS_REMOTE_ATOMIC)
 /* Access flags of regions, except XR_ACCESS_HUGETLB and XR_ACCESS_OPTIONAL */
 #define XR_ACCESS_REGION                                                                           \
@@ -118,13 +120,15 @@ struct xr_psn_entry {
  * What a QP may be given. Only the rights of peers count; programs also pass the flags of their
  * regions, and no driver refuses them.
  */
-#define XR_ACCESS_QP (XR_ACCESS_REGION | XR_ACCESS_HUGETLB | XR_ACCESS_OPTIONAL)
+#define XR_ACCESS_QP                                                                               \
+	(XR_ACCESS_REGION | XR_ACCESS_FLUSH_PERSISTENT | XR_ACCESS_HUGETLB | XR_ACCESS_OPTIONAL)
 /* Access flags that `xroce mr` and `xroce mw` print: X(flag, name) */
 #define XR_ACCESS_NAMES(X)                                                                         \
 	X(XR_ACCESS_LOCAL_WRITE, "lw")                                                             \
 	X(XR_ACCESS_REMOTE_WRITE, "rw")                                                            \
 	X(XR_ACCESS_REMOTE_READ, "rr")                                                             \
 	X(XR_ACCESS_REMOTE_ATOMIC, "ra")                                                           \
+	X(XR_ACCESS_FLUSH_GLOBAL, "fg")                                                            \
 	X(XR_ACCESS_MW_BIND, "mw")                                                                 \
 	X(XR_ACCESS_ON_DEMAND, "od")
 

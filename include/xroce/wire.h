@@ -160,6 +160,16 @@ struct xr_feth {
 	__be32 sel_plt; /* selectivity level 5:4, placement type 3:0 */
 } XR_HEADER(4);
 
+#define XR_FETH_SEL_SHIFT 4
+#define XR_FETH_SEL_MASK 0x30u
+#define XR_FETH_PLT_MASK 0x0fu
+/* Placement types, bits: the values of enum ib_placement_type of verbs */
+#define XR_FLUSH_GLOBAL 1
+#define XR_FLUSH_PERSISTENT 2
+/* Selectivity levels: the values of enum ib_selectivity_level of verbs */
+#define XR_FLUSH_RANGE 0
+#define XR_FLUSH_MR 1 /* the whole region; the RETH's address and length do not count */
+
 #define XR_ETH_HLEN ((__u32)sizeof(struct xr_eth))
 #define XR_VLAN_HLEN ((__u32)sizeof(struct xr_vlan))
 #define XR_IPV4_HLEN ((__u32)sizeof(struct xr_ipv4))

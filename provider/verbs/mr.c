@@ -94,6 +94,11 @@ static int send_registration(struct xp_context *ctx, const struct registration *
 static int check_access(unsigned int *access)
 {
 	*access &= ~(XR_ACCESS_OPTIONAL | XR_ACCESS_HUGETLB);
+	if (*access & XR_ACCESS_FLUSH_PERSISTENT) {
+		xp_debug("ibv_reg_mr: access 0x%x: no memory can be flushed to persistence",
+			 *access);
+		return -EOPNOTSUPP;
+	}
 	if (*access & ~XR_ACCESS_REGION) {
 		xp_debug("ibv_reg_mr: access 0x%x, supported 0x%x", *access, XR_ACCESS_REGION);
 		return -EINVAL;

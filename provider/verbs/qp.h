@@ -4,6 +4,7 @@
 #define XP_QP_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <infiniband/verbs.h>
@@ -12,10 +13,18 @@
 #include "provider/verbs/lock.h"
 #include "provider/verbs/ring.h"
 
+/* struct ibv_qp_ex up to and including wr_flush, which verbs.h has since rdma-core 45 */
+struct xp_qp_ex_45 {
+	uint8_t before[offsetof(struct ibv_qp_ex, wr_atomic_write) + sizeof(void (*)(void))];
+	void (*wr_flush)(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr, size_t len,
+			 uint8_t type, uint8_t level);
+};
+
 struct xp_qp {
 	union {
 		struct ibv_qp ibqp;
 		struct ibv_qp_ex ex;
+		struct xp_qp_ex_45 ex_45;
 	};
 	struct xp_lock sq_lock, rq_lock;
 	struct xp_ring sq, rq;

@@ -5,6 +5,8 @@
  */
 #include <string.h>
 
+#include <xroce/wire.h>
+
 #include "provider/base/fail.h"
 #include "provider/verbs/child.h"
 #include "provider/verbs/post.h"
@@ -115,6 +117,8 @@ static void put_atomic(struct xr_send_wqe *wqe, uint64_t compare_add, uint64_t s
 	wqe->atomic.swap = swap;
 }
 
+/* IBV_QP_EX_WITH_FLUSH, which verbs.h has since rdma-core 45 */
+#define WITH_FLUSH (1u << 11)
 #define BEGIN(op) begin(ex, XR_WR_##op, IBV_QP_EX_WITH_##op)
 
 static void wr_send(struct ibv_qp_ex *ex)
@@ -180,6 +184,24 @@ static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote
 	wqe->flags |= XR_SEND_INLINE;
 	if (xp_wqe_inline(of(ex), wqe, value, sizeof(uint64_t)))
 		fail_batch(of(ex), EINVAL);
+}
+
+static void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr, size_t len,
+		     uint8_t type, uint8_t level)
+{
+	struct xr_send_wqe *wqe = begin(ex, XR_WR_FLUSH, WITH_FLUSH);
+
+	put_remote(wqe, rkey, remote_addr);
+	if (!wqe)
+		return;
+	if (!type || type & ~(XR_FLUSH_GLOBAL | XR_FLUSH_PERSISTENT) || level > XR_FLUSH_MR ||
+	    (len > UINT32_MAX && level == XR_FLUSH_RANGE)) {
+		fail_batch(of(ex), EINVAL);
+		return;
+	}
+	wqe->flush.length = len;
+	wqe->flush.type = type;
+	wqe->flush.level = level;
 }
 
 static void wr_local_inv(struct ibv_qp_ex *ex, uint32_t rkey)
@@ -302,6 +324,7 @@ static void set_builders(struct ibv_qp_ex *ex)
 	ex->wr_set_sge_list = wr_set_sge_list;
 	ex->wr_start = wr_start;
 	ex->wr_complete = wr_complete;
+	of(ex)->ex_45.wr_flush = wr_flush;
 	ex->wr_abort = wr_abort;
 }
 
@@ -317,7 +340,7 @@ static void set_builders(struct ibv_qp_ex *ex)
 #define RC_OPS                                                                                     \
 	(UC_OPS | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |                   \
 	 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV |                      \
-	 IBV_QP_EX_WITH_ATOMIC_WRITE)
+	 IBV_QP_EX_WITH_ATOMIC_WRITE | WITH_FLUSH)
 
 static uint64_t ops_of(enum ibv_qp_type type)
 {

@@ -62,8 +62,7 @@ const char *reason_name(int reason)
 struct qp_row {
 	uint8_t type, state;
 	bool v6;
-	uint8_t access;
-	uint16_t pkey, mtu;
+	uint16_t access, pkey, mtu;
 	uint32_t pd, in_flight;
 };
 
@@ -95,6 +94,8 @@ static const struct qp_row qp_rows[QP_COUNT] = {
 	[QP_NO_WRITE] = { USUAL_QP(RC), .access = XR_ACCESS_REMOTE & ~XR_ACCESS_REMOTE_WRITE },
 	[QP_NO_READ] = { USUAL_QP(RC), .access = XR_ACCESS_REMOTE & ~XR_ACCESS_REMOTE_READ },
 	[QP_NO_ATOMIC] = { USUAL_QP(RC), .access = XR_ACCESS_REMOTE & ~XR_ACCESS_REMOTE_ATOMIC },
+	[QP_NO_FLUSH] = { USUAL_QP(RC), .access = XR_ACCESS_REMOTE & ~XR_ACCESS_FLUSH_GLOBAL },
+	[QP_PERSISTENT] = { USUAL_QP(RC), .access = XR_ACCESS_REMOTE | XR_ACCESS_FLUSH_PERSISTENT },
 	[QP_PD8] = { USUAL_QP(RC), .pd = 8 },
 	[QP_XRC_NO_PD] = { USUAL_QP(XRC_RECV), .pd = 0 },
 	[QP_MTU256] = { USUAL_QP(RC), .mtu = 256 },

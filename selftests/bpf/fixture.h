@@ -53,6 +53,8 @@ enum test_qp {
 	QP_NO_WRITE,
 	QP_NO_READ,
 	QP_NO_ATOMIC,
+	QP_NO_FLUSH,
+	QP_PERSISTENT,
 	QP_PD8,	      /* other protection domain */
 	QP_XRC_NO_PD, /* a target without PD, as the daemon mirrors them */
 	QP_MTU256,

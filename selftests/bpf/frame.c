@@ -115,7 +115,7 @@ static void put_ext(struct frame *f, const struct spec *s, uint16_t flags)
 		put(f, 4, 0x000033);
 	}
 	if (flags & XR_EXT_FETH)
-		put(f, 4, 1);
+		put(f, 4, XR_FLUSH_GLOBAL ^ s->feth_xor);
 	if (flags & XR_EXT_RETH) {
 		put(f, 8, va);
 		put(f, 4, rkey);

@@ -54,6 +54,7 @@ struct spec {
 	uint32_t key_xor;
 	int64_t va_off;	 /* added to the first address of the key */
 	int64_t dma_len; /* length in the RETH; 0: 64 */
+	uint32_t feth_xor; /* XORed to the FETH of a range FLUSH to global visibility */
 };
 
 #define OP(o) .opcode_set = true, .opcode = (o)

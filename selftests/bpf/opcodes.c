@@ -73,13 +73,10 @@ static enum xr_reason of_group(uint8_t opcode)
 	return is_datagram(opcode) ? XR_OK : XR_QP_TYPE;
 }
 
-/* FLUSH is not offered: the daemon refuses it whatever key it names. */
 static enum xr_reason of_missing_key(uint8_t opcode)
 {
 	uint16_t flags = opcode_flags(opcode);
 
-	if (flags & XR_EXT_FETH)
-		return XR_OK;
 	return flags & (XR_EXT_RETH | XR_EXT_ATOMICETH) ? XR_KEY_INDEX : XR_OK;
 }
 

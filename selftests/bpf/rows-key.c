@@ -8,6 +8,8 @@
 #define READ OP(RC(READ_REQUEST))
 #define SWAP OP(RC(CMP_SWAP))
 #define ADD OP(RC(FETCH_ADD))
+#define FLUSH OP(RC(FLUSH))
+#define WHOLE (XR_FLUSH_MR << XR_FETH_SEL_SHIFT)
 
 /* XOR of the default key and the reserved L_Key */
 #define RESERVED (0x4200a0 ^ XR_RESERVED_LKEY)
@@ -136,8 +138,31 @@ static const struct row key[] = {
 	  { OP(RC(WRITE_MIDDLE)), .key = KEY_MISSING } },
 	{ "SEND with Invalidate: the daemon checks the key", REDIRECT, XR_OK,
 	  { OP(RC(SEND_ONLY_INV)), .key = KEY_MISSING } },
-	{ "FLUSH: the daemon refuses it", REDIRECT, XR_OK,
-	  { OP(RC(FLUSH)), .key = KEY_MISSING } },
+
+	{ "FLUSH", REDIRECT, XR_OK, { FLUSH } },
+	{ "XRC FLUSH", REDIRECT, XR_OK, { OP(XRC(FLUSH)) } },
+	{ "FLUSH: no such index", REDIRECT, XR_KEY_INDEX, { FLUSH, .key = KEY_MISSING } },
+	{ "FLUSH: stale variant", REDIRECT, XR_KEY_VARIANT, { FLUSH, .key_xor = 1 } },
+	{ "FLUSH without the right of the region", REDIRECT, XR_KEY_ACCESS,
+	  { FLUSH, .key = KEY_WRITE_ONLY } },
+	{ "FLUSH without the right of the QP", REDIRECT, XR_KEY_ACCESS, { FLUSH, .qp = QP_NO_FLUSH } },
+	{ "FLUSH of 0 bytes: no key needed", REDIRECT, XR_OK,
+	  { FLUSH, .dma_len = EMPTY, .key = KEY_MISSING } },
+	{ "FLUSH: out of range", REDIRECT, XR_KEY_RANGE, { FLUSH, .va_off = KEY_LEN - 63 } },
+	{ "FLUSH of a region ignores the range", REDIRECT, XR_OK,
+	  { FLUSH, .feth_xor = WHOLE, .va_off = KEY_LEN - 63 } },
+	{ "FLUSH of a region with length 0 needs a key", REDIRECT, XR_KEY_INDEX,
+	  { FLUSH, .feth_xor = WHOLE, .dma_len = EMPTY, .key = KEY_MISSING } },
+	{ "FLUSH of a region with length 0", REDIRECT, XR_OK,
+	  { FLUSH, .feth_xor = WHOLE, .dma_len = EMPTY } },
+	{ "FLUSH to persistence without rights of QP and region", REDIRECT, XR_KEY_ACCESS,
+	  { FLUSH, .feth_xor = XR_FLUSH_GLOBAL ^ XR_FLUSH_PERSISTENT } },
+	{ "FLUSH to persistence without the right of the region", REDIRECT, XR_KEY_ACCESS,
+	  { FLUSH, .qp = QP_PERSISTENT, .feth_xor = XR_FLUSH_GLOBAL ^ XR_FLUSH_PERSISTENT } },
+	{ "FLUSH to both without one right of the region", REDIRECT, XR_KEY_ACCESS,
+	  { FLUSH, .qp = QP_PERSISTENT, .feth_xor = XR_FLUSH_PERSISTENT } },
+	{ "FLUSH without a placement type: the daemon refuses it", REDIRECT, XR_OK,
+	  { FLUSH, .feth_xor = XR_FLUSH_GLOBAL, .key = KEY_MISSING } },
 };
 /* clang-format on */
 TABLE("R_Key", key);

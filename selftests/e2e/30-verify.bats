@@ -31,6 +31,10 @@ verify() {
 	verify -t rnr -t rnr-limit -t destroyed
 }
 
+@test "FLUSH completes after earlier WRITEs, and is refused without access rights" {
+	both "$BIN/rdma_flush" -g @4
+}
+
 @test "a QP rate limit is enforced" {
 	verify -t rate -m "$PMTU"
 	verify -t rate -m 256

@@ -18,6 +18,10 @@ load helpers
 	both_on_a -t 60 "$BIN/rdma_verify" -g @4 -m "$PMTU"
 }
 
+@test "FLUSH works within one host" {
+	both_on_a "$BIN/rdma_flush" -g @4
+}
+
 @test "perftest works within one host" {
 	both_on_a -t 60 ib_write_bw -x @4 -F -n $((1000 / SLOW))
 	both_on_a -t 60 ib_read_bw -x @4 -F -n $((1000 / SLOW))

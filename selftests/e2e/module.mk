@@ -4,7 +4,7 @@
 E2E_FILES := $(sort $(wildcard selftests/e2e/*.bats))
 E2E_LONG := $(filter selftests/e2e/39-limits-%,$(E2E_FILES))
 E2E_NEEDS := $$(PROGRAMS) $(addprefix $(BUILD)/selftests/e2e/, \
-	hostile rdma_datagram rdma_events rdma_keys rdma_limits rdma_memory rdma_opcodes rdma_srq rdma_verify rdma_watch \
+	hostile rdma_datagram rdma_events rdma_flush rdma_keys rdma_limits rdma_memory rdma_opcodes rdma_srq rdma_verify rdma_watch \
 	rdma_xrc)
 
 e2e_name = e2e/$(basename $(notdir $1))
@@ -31,6 +31,9 @@ $(eval $(call verbs_program,rdma_keys,$(ENDPOINT),-ldl -lpthread))
 
 # Watches a device while its network interface and its addresses change.
 $(eval $(call verbs_program,rdma_watch))
+
+# Flushes remote memory.
+$(eval $(call verbs_program,rdma_flush))
 
 # Uses shared receive queues.
 $(eval $(call verbs_program,rdma_srq))

@@ -15,7 +15,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <infiniband/xrocedv.h>
+
 #include "xroce/opcode.h"
+
+#define OP_FLUSH 14 /* IBV_WR_FLUSH, which verbs.h has since rdma-core 45 */
 
 #define MTU 1024
 #define BUF_SIZE (64u << 10)
@@ -64,12 +68,11 @@ static const struct {
 	unsigned in;
 } operations[] = { XR_OPERATIONS(ROW) };
 
-/* FLUSH is not supported (docs/provider.md). */
 static int print_list(void)
 {
 	for (size_t c = 0; c < sizeof(classes) / sizeof(classes[0]); c++)
 		for (size_t i = 0; i < sizeof(operations) / sizeof(operations[0]); i++)
-			if (operations[i].in & classes[c].in && operations[i].op != XR_OP_FLUSH)
+			if (operations[i].in & classes[c].in)
 				printf("%d %s %s\n", classes[c].bits | operations[i].op,
 				       classes[c].name, operations[i].name);
 	return 0;
@@ -95,6 +98,10 @@ static struct ibv_qp *new_qp(struct side *s, enum ibv_qp_type type)
 		.cap = { 16, RECEIVES, 1, 1, 0 },
 	};
 
+	if (type == IBV_QPT_RC || type == IBV_QPT_XRC_SEND) {
+		init.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+		init.send_ops_flags = XROCEDV_QP_EX_WITH_FLUSH;
+	}
 	if (type == IBV_QPT_XRC_RECV) {
 		init.comp_mask = IBV_QP_INIT_ATTR_XRCD;
 		init.xrcd = s->xrcd;
@@ -146,7 +153,8 @@ static void open_side(struct side *s)
 	fill_pattern(s->buf, BUF_SIZE, 1, 0);
 	MUST(s->mr = ibv_reg_mr(s->pd, s->buf, BUF_SIZE,
 				IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-					IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC),
+					IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+					XROCEDV_ACCESS_FLUSH_GLOBAL),
 	     "region");
 	MUST(s->mw = ibv_alloc_mw(s->pd, IBV_MW_TYPE_2), "window");
 	open_xrc(s);
@@ -167,7 +175,7 @@ static void connect_side(struct side *s, enum ibv_qp_type type)
 	exchange(s);
 	attr = rc_attr(s->gid_index, s->peer.gid, s->peer.qpn);
 	attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-			       IBV_ACCESS_REMOTE_ATOMIC;
+			       IBV_ACCESS_REMOTE_ATOMIC | XROCEDV_ACCESS_FLUSH_GLOBAL;
 	if (type == IBV_QPT_UD)
 		MUST(!ud_reset_to_rts(s->qp, QKEY), "UD to RTS");
 	else if (type == IBV_QPT_UC)
@@ -234,12 +242,27 @@ static void post_send(struct side *s, enum ibv_wr_opcode op, uint32_t len, struc
 	MUST(!ibv_post_send(s->qp, &wr, &bad), "ibv_post_send");
 }
 
+static void post_flush(struct side *s, uint32_t len)
+{
+	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(s->qp);
+
+	ibv_wr_start(ex);
+	ex->wr_flags = IBV_SEND_SIGNALED;
+	xrocedv_wr_flush(ex, s->peer.rkey, s->peer.addr, len, XROCEDV_FLUSH_GLOBAL,
+			 XROCEDV_FLUSH_RANGE);
+	if (s->qp->qp_type == IBV_QPT_XRC_SEND)
+		ibv_wr_set_xrc_srqn(ex, s->peer.srqn);
+	MUST(!ibv_wr_complete(ex), "FLUSH");
+}
+
 static void message(struct side *s, enum ibv_wr_opcode op, uint32_t len, struct ibv_ah *ah)
 {
 	if (!s->host && takes_receive(op))
 		post_receive(s);
 	exchange(s);
-	if (s->host)
+	if (s->host && op == (enum ibv_wr_opcode)OP_FLUSH)
+		post_flush(s, len);
+	else if (s->host)
 		post_send(s, op, len, ah);
 	if (s->host || takes_receive(op))
 		complete(s, op);
@@ -257,7 +280,7 @@ static const struct {
 #define WRITES (BIT(RDMA_WRITE) | BIT(RDMA_WRITE_WITH_IMM))
 #define RELIABLE                                                                                   \
 	(SENDS | WRITES | BIT(SEND_WITH_INV) | BIT(RDMA_READ) | BIT(ATOMIC_CMP_AND_SWP) |          \
-	 BIT(ATOMIC_FETCH_AND_ADD) | BIT(ATOMIC_WRITE))
+	 BIT(ATOMIC_FETCH_AND_ADD) | BIT(ATOMIC_WRITE) | 1u << OP_FLUSH)
 	{ IBV_QPT_RC, RELIABLE, false },
 	{ IBV_QPT_UC, SENDS | WRITES, false },
 	{ IBV_QPT_UD, SENDS, true },

@@ -292,10 +292,11 @@ static void send_work(struct world *w, struct stream *in)
 		XR_WR_ATOMIC_CMP_AND_SWP,
 		XR_WR_ATOMIC_FETCH_AND_ADD,
 		XR_WR_ATOMIC_WRITE,
+		XR_WR_FLUSH,
 	};
 	struct fuzz_qp *q = &w->qp[input_u8(in) % QP_COUNT];
 	uint8_t op = input_u8(in), flags = input_u8(in);
-	struct xr_send_wqe wqe = { .opcode = opcodes[op & 7] };
+	struct xr_send_wqe wqe = { .opcode = opcodes[op % (sizeof(opcodes) / sizeof(opcodes[0]))] };
 	struct xr_sge sge[MAX_SGES];
 	uint8_t data[MAX_INLINE] = { 0 };
 	uint64_t va;
@@ -310,6 +311,11 @@ static void send_work(struct world *w, struct stream *in)
 	if (atomic) {
 		wqe.atomic.compare_add = input_u8(in);
 		wqe.atomic.swap = input_u8(in);
+	}
+	if (wqe.opcode == XR_WR_FLUSH) {
+		wqe.flush.length = pick_len(in);
+		wqe.flush.type = input_u8(in);
+		wqe.flush.level = op >> 7;
 	}
 	if (q->type == XR_QPT_UD || q->type == XR_QPT_XRC_SEND)
 		qp_add_destination(q, &wqe, input_u8(in));

@@ -210,12 +210,29 @@ static void break_local(struct sim_qp *q, struct sim_op *op)
 	CHECK(q->w, false, "no region for a broken local key");
 }
 
+/* A FLUSH claims no memory: it changes none. */
+static bool prepare_flush(struct sim_qp *q, struct sim_op *op)
+{
+	struct sim_mr *mr = &q->peer->host->mr[remote_pd(q, op) - 1];
+
+	op->nsge = 0;
+	if (is_bad_remote(op)) {
+		break_remote(q, op);
+	} else {
+		op->rkey = mr->value;
+		op->raddr = mr_va(mr, q->scratch_off);
+	}
+	return true;
+}
+
 static bool prepare(struct sim_qp *q, struct sim_op *op)
 {
 	bool bad = is_bad_remote(op), ok = true;
 
 	if (is_local_op(op))
 		return true;
+	if (op->opcode == XR_WR_FLUSH)
+		return prepare_flush(q, op);
 	if (is_unreliable(q))
 		unreliable_aim(q, op);
 	if (is_atomic(op))

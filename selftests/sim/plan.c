@@ -146,6 +146,17 @@ static void plan_atomic_write(struct sim_op *op)
 	op->len = 8;
 }
 
+/* When a FLUSH completes, all earlier WRITEs must be in memory. */
+static void plan_flush(struct sim_qp *q, struct sim_op *op)
+{
+	struct rng *r = &q->w->rng;
+
+	op->opcode = XR_WR_FLUSH;
+	op->flush_mr = rng_chance(r, 30);
+	op->flags = (rng_chance(r, 50) ? XR_SEND_SIGNALED : 0) |
+		    (rng_chance(r, 10) ? XR_SEND_FENCE : 0);
+}
+
 /* Most of these errors are silent; the others move the QP to SQE. */
 static void break_unreliable(struct sim_qp *q, struct sim_op *op)
 {
@@ -283,6 +294,10 @@ static void plan_ops(struct sim_qp *q, unsigned count, uint32_t most)
 			op->opcode = bound ? XR_WR_LOCAL_INV : XR_WR_BIND_MW;
 			bound = !bound;
 			op->flags = rng_chance(r, 50) ? XR_SEND_SIGNALED : 0;
+			continue;
+		}
+		if (!is_unreliable(q) && rng_chance(r, 6)) {
+			plan_flush(q, op);
 			continue;
 		}
 		plan_opcode(q, op, most);

@@ -390,6 +390,11 @@ void qp_post_send(struct sim_qp *q, const struct sim_op *op, uint64_t wr_id)
 		wqe->atomic.compare_add = op->counter->swaps ? op->compare : op->operand;
 		wqe->atomic.swap = op->operand;
 	}
+	if (op->opcode == XR_WR_FLUSH) {
+		wqe->flush.length = op->broken ? op->len : SCRATCH_WORDS * 8;
+		wqe->flush.type = XR_FLUSH_GLOBAL;
+		wqe->flush.level = op->flush_mr ? XR_FLUSH_MR : XR_FLUSH_RANGE;
+	}
 	if (op->flags & XR_SEND_INLINE) {
 		wqe->inline_len = op->len;
 		memcpy(wqe + 1, op->data, op->len);

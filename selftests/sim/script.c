@@ -54,13 +54,14 @@ static void make_remote(struct sim_qp *q, struct sim_op *op)
 		XR_WR_RDMA_WRITE,
 		XR_WR_RDMA_READ,
 		XR_WR_RDMA_WRITE_WITH_IMM,
+		XR_WR_FLUSH,
 		XR_WR_ATOMIC_FETCH_AND_ADD,
 	};
 	struct rng *r = &q->w->rng;
 
 	op->opcode = op->broken == BREAK_ALIGN
 			     ? XR_WR_ATOMIC_FETCH_AND_ADD
-			     : opcodes[rng_below(r, op->broken < BREAK_RANGE_LOW ? 4 : 3)];
+			     : opcodes[rng_below(r, op->broken < BREAK_RANGE_LOW ? 5 : 4)];
 	if (op->opcode == XR_WR_ATOMIC_FETCH_AND_ADD) {
 		op->len = 8;
 		op->counter = &q->peer->host->counter[0];

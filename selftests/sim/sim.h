@@ -194,6 +194,7 @@ struct sim_op {
 	bool received; /* the peer's receive completed */
 	bool chained;  /* sends the data of the preceding READ, with a fence */
 	bool scratch;  /* accesses the scratch words of the QP, in program order */
+	bool flush_mr; /* FLUSH of a whole region */
 	uint8_t nsge;
 	uint32_t len;
 	__be32 imm;

@@ -26,7 +26,9 @@ static struct xt_key *make(struct xt_keys *keys, uint64_t va, uint64_t length, u
 static enum xr_reason check(struct xt_keys *keys, uint32_t key, uint32_t access, uint64_t va,
 			    uint64_t len)
 {
-	const struct xr_key_use use = { key, 7, 100, access, 0, va, len };
+	const struct xr_key_use use = {
+		.key = key, .pd = 7, .qpn = 100, .access = access, .va = va, .len = len
+	};
 	struct xt_mem *m;
 	uint64_t off;
 
@@ -76,7 +78,12 @@ static void test_ranges(struct xt_keys *keys)
 		struct xt_mem *m = NULL;
 		uint64_t off = ~0ull;
 		const struct xr_key_use use = {
-			xt_key_value(k), 7, 1, XR_ACCESS_REMOTE_READ, 0, r->va, r->len,
+			.key = xt_key_value(k),
+			.pd = 7,
+			.qpn = 1,
+			.access = XR_ACCESS_REMOTE_READ,
+			.va = r->va,
+			.len = r->len,
 		};
 		enum xr_reason why = xt_keys_check(keys, &use, &m, &off);
 
@@ -92,6 +99,7 @@ static void test_checks(struct xt_keys *keys)
 	uint32_t key = xt_key_value(k);
 	struct xt_mem *m = &mem;
 	uint64_t off = 5;
+	struct xr_key_use whole = { .pd = 7, .qpn = 1, .len = 1, .whole = true };
 
 	TAP_OK(check(keys, key, 0, 0x1000, 64) == XR_OK, "local read needs no access flag");
 	TAP_OK(check(keys, key, XR_ACCESS_LOCAL_WRITE, 0x1000, 64) == XR_OK,
@@ -111,10 +119,14 @@ static void test_checks(struct xt_keys *keys)
 			     &off) == XR_OK &&
 		       !m,
 	       "length 0 passes without a check and returns no memory");
-	TAP_OK(xt_keys_check(keys, &(struct xr_key_use){ key, 8, 1, 0, 0, 0x1000, 1 }, &m, &off) ==
-			       XR_KEY_PD &&
-		       !m,
-	       "another PD is refused");
+	whole.key = key;
+	TAP_OK(xt_keys_check(keys, &whole, &m, &off) == XR_OK && m == &mem,
+	       "access to the whole region ignores address and length");
+	whole.pd = 8;
+	TAP_OK(xt_keys_check(keys, &whole, &m, &off) == XR_KEY_PD && !m,
+	       "access to the whole region from another PD is refused");
+	whole = (struct xr_key_use){ .key = key, .pd = 8, .qpn = 1, .va = 0x1000, .len = 1 };
+	TAP_OK(xt_keys_check(keys, &whole, &m, &off) == XR_KEY_PD && !m, "another PD is refused");
 	k->entry.qpn = 100;
 	TAP_OK(check(keys, key, 0, 0x1000, 1) == XR_OK, "a key bound to this QP is valid");
 	k->entry.qpn = 101;

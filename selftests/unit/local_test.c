@@ -127,6 +127,10 @@ static void test_self(void)
 	run_until_idle(&q);
 	TAP_OK(completes(h, 7, 0, IBV_WC_ATOMIC_WRITE) && !memcmp(memory + 80, memory + 50016, 8),
 	       "ATOMIC WRITE to itself");
+	post(&q, 8, XR_WR_FLUSH, 0, 0, 8)->flush =
+		(typeof(((struct xr_send_wqe *)0)->flush)){ 100, XR_FLUSH_GLOBAL, XR_FLUSH_RANGE };
+	run_until_idle(&q);
+	TAP_OK(completes(h, 8, 0, 8 /* IBV_WC_FLUSH */), "FLUSH to itself");
 	post(&q, 6, XR_WR_SEND, 0, 0, 100);
 	run_until_idle(&q);
 	TAP_OK(completes(h, 6, IBV_WC_RNR_RETRY_EXC_ERR, 0),

@@ -57,6 +57,7 @@ struct made {
 	uint32_t payload;
 	uint64_t va;
 	uint32_t len; /* RETH */
+	uint32_t feth;
 	uint8_t syndrome;
 	uint32_t msn;
 	uint32_t key_xor;
@@ -92,6 +93,8 @@ static void put_ext(uint8_t *bth, const struct made *m)
 		if (flags & XR_EXT_RETH)
 			put32(p + 12, m->len);
 	}
+	if (flags & XR_EXT_FETH)
+		put32(bth + ext_off(flags, XR_EXT_FETH), m->feth);
 	if (flags & XR_EXT_AETH)
 		put32(bth + ext_off(flags, XR_EXT_AETH), (uint32_t)m->syndrome << 24 | m->msn);
 }

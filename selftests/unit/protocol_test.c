@@ -70,7 +70,23 @@ static void test_invalid_requests(void)
 		{ "READ of more than 2^31 bytes", NAK_INVALID,
 		  { S(READ_REQUEST, .va = BASE, .len = 0x80000001) }, 1 },
 		{ "misaligned atomic", NAK_INVALID, { S(CMP_SWAP, .va = BASE + 4) }, 1 },
-		{ "FLUSH", NAK_INVALID, { S(FLUSH) }, 1 },
+		{ "FLUSH without a placement type", NAK_INVALID,
+		  { S(FLUSH, .va = BASE, .len = 8) }, 1 },
+		{ "FLUSH with an unknown placement type", NAK_INVALID,
+		  { S(FLUSH, .feth = 5, .va = BASE, .len = 8) }, 1 },
+		{ "FLUSH with an unknown selectivity level", NAK_INVALID,
+		  { S(FLUSH, .feth = 0x21, .va = BASE, .len = 8) }, 1 },
+		{ "FLUSH within a WRITE", NAK_INVALID,
+		  { S(WRITE_FIRST, .payload = MTU, .va = BASE, .len = 2 * MTU),
+		    S(FLUSH, .psn = 1, .feth = 1, .va = BASE, .len = 8) }, 2 },
+		{ "FLUSH with a stale key", NAK_ACCESS,
+		  { S(FLUSH, .feth = 1, .va = BASE, .len = 8, .key_xor = 1) }, 1 },
+		{ "FLUSH beyond the region", NAK_ACCESS,
+		  { S(FLUSH, .feth = 1, .va = END - 7, .len = 8) }, 1 },
+		{ "FLUSH of a whole region with a stale key", NAK_ACCESS,
+		  { S(FLUSH, .feth = 0x11, .key_xor = 1) }, 1 },
+		{ "FLUSH to persistence without the right of the QP", NAK_INVALID,
+		  { S(FLUSH, .feth = 3, .va = BASE, .len = 8) }, 1 },
 		{ "ATOMIC WRITE with a wrong RETH length", NAK_INVALID,
 		  { S(ATOMIC_WRITE, .payload = 8, .va = BASE, .len = 16) }, 1 },
 		{ "misaligned ATOMIC WRITE", NAK_INVALID,
@@ -144,6 +160,103 @@ static void test_atomic_write(void)
 	end(&q);
 }
 
+/* Empty READ responses from PSN first to last, and nothing else but an ACK of the last one */
+static bool sent_empty_responses(struct harness *h, int first, int last)
+{
+	unsigned i, n = last - first + 1;
+	bool ok = h->sent_count == n || (h->sent_count == n + 1 && sent_bth(h, n)[0] == XR_OP_ACK &&
+					 sent_psn(h, n) == last);
+
+	for (i = 0; i < n && ok; i++)
+		ok = sent_bth(h, i)[0] == XR_OP_READ_RESP_ONLY &&
+		     sent_psn(h, i) == first + (int)i &&
+		     h->sent[i].len == 42 + XR_BTH_HLEN + sizeof(struct xr_aeth) + XR_ICRC_LEN;
+	h->sent_count = 0;
+	return ok;
+}
+
+/* IBTA annex A19: like a READ without data, in all respects. */
+static void test_flush(void)
+{
+	/* clang-format off */
+	static const struct made
+		range = S(FLUSH, .feth = 1, .va = BASE, .len = 4096),
+		whole = S(FLUSH, .psn = 1, .feth = 0x11, .va = 5, .len = 0xffffffff),
+		nothing = S(FLUSH, .psn = 2, .feth = 1, .key_xor = 1),
+		write = S(WRITE_ONLY, .psn = 3, .payload = 8, .va = BASE, .len = 8),
+		behind = S(FLUSH, .psn = 4, .feth = 1, .va = BASE, .len = 8);
+	/* clang-format on */
+	struct h_qp q;
+	struct harness *h = begin(&q);
+
+	receive(&q, &range);
+	TAP_OK(sent_empty_responses(h, 0, 0), "FLUSH of a range: an empty READ response");
+	receive(&q, &whole);
+	TAP_OK(sent_empty_responses(h, 1, 1), "FLUSH of a region: the RETH's range does not count");
+	receive(&q, &nothing);
+	TAP_OK(sent_empty_responses(h, 2, 2), "FLUSH of length 0: no key is needed");
+	receive(&q, &range);
+	TAP_OK(sent_empty_responses(h, 0, 2), "a repeated FLUSH and those behind it");
+
+	receive(&q, &behind);
+	TAP_OK(sent_ack(h, XR_AETH_NAK | XR_NAK_PSN_SEQUENCE, 3),
+	       "a FLUSH that passed a WRITE is not executed");
+	receive_only(&q, &write);
+	receive_only(&q, &behind);
+	xt_engine_run(h->engine, h->now);
+	TAP_OK(memory[0] == 0x77 && sent_empty_responses(h, 4, 4),
+	       "the response to a FLUSH acknowledges the WRITE before it");
+	end(&q);
+}
+
+/* More FLUSHes than the QP has resources for READs, with no response sent yet */
+static void test_flush_resources(void)
+{
+	struct made flush = S(FLUSH, .feth = 1, .va = BASE, .len = 8);
+	struct h_qp q;
+	struct harness *h = begin(&q);
+
+	for (; flush.psn < RD_ATOMIC; flush.psn++)
+		receive_only(&q, &flush);
+	TAP_OK(xt_qp_info(q.qp)->state == XR_QPS_RTS, "as many FLUSHes as READs are allowed");
+	receive_only(&q, &flush);
+	TAP_OK(h->events[IBV_EVENT_QP_REQ_ERR] == 1 && xt_qp_info(q.qp)->state == XR_QPS_ERR,
+	       "one more is an invalid request");
+	end(&q);
+}
+
+/* The right must be the region's as well as the QP's. */
+static void test_flush_access(void)
+{
+	struct made flush = S(FLUSH, .feth = 1, .va = BASE, .len = 8);
+	struct xr_qp_attr attr = { .qp_access_flags = XR_ACCESS_REMOTE | XR_ACCESS_FLUSH_PERSISTENT,
+				   .qp_state = XR_QPS_RTS };
+	struct h_qp q;
+	struct harness *h = begin(&q);
+
+	mr.key->entry.access &= ~XR_ACCESS_FLUSH_GLOBAL;
+	receive(&q, &flush);
+	TAP_OK(sent_ack(h, NAK_ACCESS, 0), "the region does not grant FLUSH");
+	end(&q);
+
+	h = begin(&q);
+	TAP_OK(!xt_qp_modify(q.qp, &attr, IBV_QP_STATE | IBV_QP_ACCESS_FLAGS, NULL, 4096, h->now),
+	       "a QP may grant FLUSH to persistence");
+	flush.feth = 2;
+	receive(&q, &flush);
+	TAP_OK(sent_ack(h, NAK_ACCESS, 0), "but no region does");
+	end(&q);
+
+	h = begin(&q);
+	flush.feth = 1;
+	mr.mem.broken = true;
+	receive(&q, &flush);
+	TAP_OK(sent_ack(h, XR_AETH_NAK | XR_NAK_REMOTE_OPERATIONAL, 0),
+	       "FLUSH of memory that went away");
+	mr.mem.broken = false;
+	end(&q);
+}
+
 /*
  * A request whose access the QP does not grant is an invalid request (IBTA 11.6.2), not an access
  * error, whatever the key and the length. rxe and hfi1 do the same.
@@ -158,11 +271,13 @@ static void test_qp_access(void)
 		S(ATOMIC_WRITE, .payload = 8, .va = BASE, .len = 8),
 		S(WRITE_ONLY, .va = BASE),
 		S(READ_REQUEST, .va = BASE, .key_xor = 1),
+		S(FLUSH, .feth = 1, .va = BASE, .len = 8),
 	};
 	/* clang-format on */
 	static const uint32_t bits[] = { XR_ACCESS_REMOTE_WRITE,  XR_ACCESS_REMOTE_READ,
 					 XR_ACCESS_REMOTE_ATOMIC, XR_ACCESS_REMOTE_WRITE,
-					 XR_ACCESS_REMOTE_WRITE,  XR_ACCESS_REMOTE_READ };
+					 XR_ACCESS_REMOTE_WRITE,  XR_ACCESS_REMOTE_READ,
+					 XR_ACCESS_FLUSH_GLOBAL };
 
 	for (unsigned i = 0; i < sizeof(bits) / sizeof(bits[0]); i++) {
 		struct h_qp q;
@@ -630,6 +745,9 @@ int main(void)
 {
 	test_invalid_requests();
 	test_atomic_write();
+	test_flush();
+	test_flush_resources();
+	test_flush_access();
 	test_qp_access();
 	test_sequence();
 	test_rnr();
