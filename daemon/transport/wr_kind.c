@@ -140,9 +140,9 @@ static enum xt_outcome execute_atomic_write(struct xt_qp *qp, const struct xt_re
 /*
  * ---- FLUSH, IBTA annex A19 --------------------------------------------------------
  *
- * Requests are executed in order by one thread at a time, so what the peer wrote before is in memory
- * already, in each tier; a full fence makes it visible to all. Nothing can be made persistent: that
- * would wait for files or devices, so no key grants the right.
+ * Requests are executed in order by one thread at a time, so what the peer wrote before is in
+ * memory already, in each tier; a full fence makes it visible to all. Nothing can be made
+ * persistent: that would wait for files or devices, so no key grants the right.
  */
 
 static void load_flush(struct xt_swqe *w, const struct xr_send_wqe *wqe)

@@ -24,8 +24,8 @@ struct xt_kind {
 	uint32_t fixed_length; /* bytes of payload; 0: any up to XR_MAX_MSG_SIZE */
 	uint32_t local_access; /* right that its SGEs need, XR_ACCESS_LOCAL_WRITE or 0 (read) */
 	bool inline_ok;
-	bool no_data;	/* has no payload; an SGL is ignored */
-	bool rd_atomic; /* counts against max_rd_atomic; completed by its own response, not an ACK */
+	bool no_data;	  /* has no payload; an SGL is ignored */
+	bool rd_atomic;	  /* counts against max_rd_atomic; completed by its own response only */
 	uint8_t response; /* enum xt_wr_response */
 	/* Copies the fields that only this kind has from the ring's entry. NULL: none. */
 	void (*load)(struct xt_swqe *w, const struct xr_send_wqe *wqe);

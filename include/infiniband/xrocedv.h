@@ -65,8 +65,8 @@ struct ibv_qp *xrocedv_create_gsi_qp(struct ibv_pd *pd, struct ibv_qp_init_attr 
 
 /*
  * FLUSH (IBTA annex A19), for programs that are built with verbs.h of rdma-core before 45: the
- * values of IBV_ACCESS_FLUSH_GLOBAL, IBV_QP_EX_WITH_FLUSH, IBV_WC_FLUSH, enum ibv_placement_type and
- * enum ibv_selectivity_level. FLUSH to persistence is not supported.
+ * values of IBV_ACCESS_FLUSH_GLOBAL, IBV_QP_EX_WITH_FLUSH, IBV_WC_FLUSH, enum ibv_placement_type
+ * and enum ibv_selectivity_level. FLUSH to persistence is not supported.
  */
 #define XROCEDV_ACCESS_FLUSH_GLOBAL (1u << 8)
 #define XROCEDV_QP_EX_WITH_FLUSH (1u << 11)

@@ -230,7 +230,10 @@ static __always_inline enum xr_reason xr_check_lengths(struct xr_cursor *c,
 	return XR_OK;
 }
 
-/* Steps over all extended headers. Reads DETH, FETH, and the beginning that RETH and AtomicETH share. */
+/*
+ * Steps over all extended headers. Reads DETH, FETH, and the beginning that RETH and AtomicETH
+ * share.
+ */
 static __always_inline enum xr_reason xr_parse_extended(struct xr_cursor *c, struct xr_packet *pkt,
 							__u32 ext_len)
 {

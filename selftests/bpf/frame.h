@@ -52,8 +52,8 @@ struct spec {
 	uint16_t pkey_xor;
 	uint32_t qkey_xor;
 	uint32_t key_xor;
-	int64_t va_off;	 /* added to the first address of the key */
-	int64_t dma_len; /* length in the RETH; 0: 64 */
+	int64_t va_off;	   /* added to the first address of the key */
+	int64_t dma_len;   /* length in the RETH; 0: 64 */
 	uint32_t feth_xor; /* XORed to the FETH of a range FLUSH to global visibility */
 };
 

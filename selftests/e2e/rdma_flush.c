@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * FLUSH between two programs: of a range and of a whole region, behind WRITEs, and the requests that a
- * peer refuses. Built with any verbs.h: what older ones lack comes from xrocedv.h.
+ * FLUSH between two programs: of a range and of a whole region, behind WRITEs, and the requests
+ * that a peer refuses. Built with any verbs.h: what older ones lack comes from xrocedv.h.
  *
  *   rdma_flush -g GID-INDEX -p PORT [HOST]      both sides; the one with a HOST sends
  */

@@ -51,10 +51,7 @@ const char *break_name(unsigned broken)
 static void make_remote(struct sim_qp *q, struct sim_op *op)
 {
 	static const uint8_t opcodes[] = {
-		XR_WR_RDMA_WRITE,
-		XR_WR_RDMA_READ,
-		XR_WR_RDMA_WRITE_WITH_IMM,
-		XR_WR_FLUSH,
+		XR_WR_RDMA_WRITE,	    XR_WR_RDMA_READ, XR_WR_RDMA_WRITE_WITH_IMM, XR_WR_FLUSH,
 		XR_WR_ATOMIC_FETCH_AND_ADD,
 	};
 	struct rng *r = &q->w->rng;
