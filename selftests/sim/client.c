@@ -210,7 +210,7 @@ static void break_local(struct sim_qp *q, struct sim_op *op)
 	CHECK(q->w, false, "no region for a broken local key");
 }
 
-/* A FLUSH claims no memory: it changes none. */
+/* A FLUSH claims no memory, because it changes none. */
 static bool prepare_flush(struct sim_qp *q, struct sim_op *op)
 {
 	struct sim_mr *mr = &q->peer->host->mr[remote_pd(q, op) - 1];

@@ -111,7 +111,7 @@ static void test_bursts(void)
 	end(&q);
 }
 
-/* A SEND without a credit stays behind, so it cannot request the ACK of a WRITE before it. */
+/* A SEND without a credit is not sent, so it cannot request the ACK of a WRITE before it. */
 static void test_credits(void)
 {
 	static const struct made one_credit = S(ACK, .syndrome = XR_AETH_ACK | 1, .msn = 1);
@@ -126,7 +126,7 @@ static void test_credits(void)
 	post(&q, 2, XR_WR_RDMA_WRITE, 8, 0);
 	post(&q, 3, XR_WR_SEND, 8, 0);
 	run(&q);
-	expect(&q, "1 2!", "a WRITE in front of a SEND without a credit requests an ACK");
+	expect(&q, "1 2!", "a WRITE before a SEND without a credit sets AckReq");
 	end(&q);
 }
 

@@ -81,11 +81,11 @@ static void test_invalid_requests(void)
 		    S(FLUSH, .psn = 1, .feth = 1, .va = BASE, .len = 8) }, 2 },
 		{ "FLUSH with a stale key", NAK_ACCESS,
 		  { S(FLUSH, .feth = 1, .va = BASE, .len = 8, .key_xor = 1) }, 1 },
-		{ "FLUSH beyond the region", NAK_ACCESS,
+		{ "FLUSH past the end of the region", NAK_ACCESS,
 		  { S(FLUSH, .feth = 1, .va = END - 7, .len = 8) }, 1 },
 		{ "FLUSH of a whole region with a stale key", NAK_ACCESS,
 		  { S(FLUSH, .feth = 0x11, .key_xor = 1) }, 1 },
-		{ "FLUSH to persistence without the right of the QP", NAK_INVALID,
+		{ "FLUSH to persistence without access by the QP", NAK_INVALID,
 		  { S(FLUSH, .feth = 3, .va = BASE, .len = 8) }, 1 },
 		{ "ATOMIC WRITE with a wrong RETH length", NAK_INVALID,
 		  { S(ATOMIC_WRITE, .payload = 8, .va = BASE, .len = 16) }, 1 },
@@ -160,7 +160,7 @@ static void test_atomic_write(void)
 	end(&q);
 }
 
-/* Empty READ responses from PSN first to last, and nothing else but an ACK of the last one */
+/* True if only empty READ responses for PSNs @first to @last and at most an ACK were sent. */
 static bool sent_empty_responses(struct harness *h, int first, int last)
 {
 	unsigned i, n = last - first + 1;
@@ -175,7 +175,7 @@ static bool sent_empty_responses(struct harness *h, int first, int last)
 	return ok;
 }
 
-/* IBTA annex A19: like a READ without data, in all respects. */
+/* IBTA annex A19: the responder handles FLUSH like a READ without data. */
 static void test_flush(void)
 {
 	/* clang-format off */
@@ -184,32 +184,34 @@ static void test_flush(void)
 		whole = S(FLUSH, .psn = 1, .feth = 0x11, .va = 5, .len = 0xffffffff),
 		nothing = S(FLUSH, .psn = 2, .feth = 1, .key_xor = 1),
 		write = S(WRITE_ONLY, .psn = 3, .payload = 8, .va = BASE, .len = 8),
-		behind = S(FLUSH, .psn = 4, .feth = 1, .va = BASE, .len = 8);
+		second = S(FLUSH, .psn = 4, .feth = 1, .va = BASE, .len = 8);
 	/* clang-format on */
 	struct h_qp q;
 	struct harness *h = begin(&q);
 
 	receive(&q, &range);
-	TAP_OK(sent_empty_responses(h, 0, 0), "FLUSH of a range: an empty READ response");
+	TAP_OK(sent_empty_responses(h, 0, 0),
+	       "the response to a FLUSH of a range is an empty READ response");
 	receive(&q, &whole);
-	TAP_OK(sent_empty_responses(h, 1, 1), "FLUSH of a region: the RETH's range does not count");
+	TAP_OK(sent_empty_responses(h, 1, 1), "a FLUSH of a region ignores the range of the RETH");
 	receive(&q, &nothing);
-	TAP_OK(sent_empty_responses(h, 2, 2), "FLUSH of length 0: no key is needed");
+	TAP_OK(sent_empty_responses(h, 2, 2), "a FLUSH of length 0 needs no valid key");
 	receive(&q, &range);
-	TAP_OK(sent_empty_responses(h, 0, 2), "a repeated FLUSH and those behind it");
+	TAP_OK(sent_empty_responses(h, 0, 2),
+	       "a duplicate FLUSH and those after it are acknowledged again");
 
-	receive(&q, &behind);
+	receive(&q, &second);
 	TAP_OK(sent_ack(h, XR_AETH_NAK | XR_NAK_PSN_SEQUENCE, 3),
-	       "a FLUSH that passed a WRITE is not executed");
+	       "a FLUSH after a lost WRITE is not executed");
 	receive_only(&q, &write);
-	receive_only(&q, &behind);
+	receive_only(&q, &second);
 	xt_engine_run(h->engine, h->now);
 	TAP_OK(memory[0] == 0x77 && sent_empty_responses(h, 4, 4),
 	       "the response to a FLUSH acknowledges the WRITE before it");
 	end(&q);
 }
 
-/* More FLUSHes than the QP has resources for READs, with no response sent yet */
+/* More FLUSHes than max_dest_rd_atomic, with no response sent yet */
 static void test_flush_resources(void)
 {
 	struct made flush = S(FLUSH, .feth = 1, .va = BASE, .len = 8);
@@ -218,14 +220,14 @@ static void test_flush_resources(void)
 
 	for (; flush.psn < RD_ATOMIC; flush.psn++)
 		receive_only(&q, &flush);
-	TAP_OK(xt_qp_info(q.qp)->state == XR_QPS_RTS, "as many FLUSHes as READs are allowed");
+	TAP_OK(xt_qp_info(q.qp)->state == XR_QPS_RTS, "max_dest_rd_atomic FLUSHes are accepted");
 	receive_only(&q, &flush);
 	TAP_OK(h->events[IBV_EVENT_QP_REQ_ERR] == 1 && xt_qp_info(q.qp)->state == XR_QPS_ERR,
-	       "one more is an invalid request");
+	       "one more FLUSH is an invalid request");
 	end(&q);
 }
 
-/* The right must be the region's as well as the QP's. */
+/* Both the region and the QP must grant the access. */
 static void test_flush_access(void)
 {
 	struct made flush = S(FLUSH, .feth = 1, .va = BASE, .len = 8);
@@ -236,7 +238,7 @@ static void test_flush_access(void)
 
 	mr.key->entry.access &= ~XR_ACCESS_FLUSH_GLOBAL;
 	receive(&q, &flush);
-	TAP_OK(sent_ack(h, NAK_ACCESS, 0), "the region does not grant FLUSH");
+	TAP_OK(sent_ack(h, NAK_ACCESS, 0), "FLUSH of a region without the access flag is refused");
 	end(&q);
 
 	h = begin(&q);
@@ -244,7 +246,8 @@ static void test_flush_access(void)
 	       "a QP may grant FLUSH to persistence");
 	flush.feth = 2;
 	receive(&q, &flush);
-	TAP_OK(sent_ack(h, NAK_ACCESS, 0), "but no region does");
+	TAP_OK(sent_ack(h, NAK_ACCESS, 0),
+	       "FLUSH to persistence is refused, as no region grants it");
 	end(&q);
 
 	h = begin(&q);
@@ -252,7 +255,7 @@ static void test_flush_access(void)
 	mr.mem.broken = true;
 	receive(&q, &flush);
 	TAP_OK(sent_ack(h, XR_AETH_NAK | XR_NAK_REMOTE_OPERATIONAL, 0),
-	       "FLUSH of memory that went away");
+	       "FLUSH of broken memory is a remote operational error");
 	mr.mem.broken = false;
 	end(&q);
 }
