@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * FLUSH between two programs: of a range and of a whole region, behind WRITEs, and the requests
- * that a peer refuses. Built with any verbs.h: what older ones lack comes from xrocedv.h.
+ * FLUSH between two programs: of a range and of a whole region, after WRITEs, and requests that the
+ * peer refuses. Builds with any verbs.h: xrocedv.h defines the names that older ones lack.
  *
  *   rdma_flush -g GID-INDEX -p PORT [HOST]      both sides; the one with a HOST sends
  */
@@ -17,7 +17,7 @@
 #define TYPE_PERSISTENT 2
 #define REMOTE_WRITE (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
 
-/* Regions of the passive side, by right */
+/* Regions of the passive side, with and without FLUSH access */
 enum { WITH_FLUSH, WITHOUT_FLUSH, REGIONS };
 
 struct peer {
@@ -42,7 +42,7 @@ static void exchange(struct side *s)
 {
 	MUST(send(s->sock, &s->me, sizeof(s->me), MSG_NOSIGNAL) == sizeof(s->me) &&
 		     recv(s->sock, &s->peer, sizeof(s->peer), MSG_WAITALL) == sizeof(s->peer),
-	     "the other side has gone");
+	     "the other side closed the connection");
 }
 
 static void open_side(struct side *s)
@@ -90,7 +90,7 @@ static void disconnect_side(struct side *s)
 	ibv_destroy_qp(s->qp);
 }
 
-/* Posts WRITEs of the buffer in four parts, not signalled, and a FLUSH. */
+/* Posts unsignaled WRITEs of the buffer in four parts, and a FLUSH. */
 static void post(struct side *s, int region, size_t len, uint8_t type, uint8_t level)
 {
 	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(s->qp);
@@ -107,7 +107,7 @@ static void post(struct side *s, int region, size_t len, uint8_t type, uint8_t l
 	MUST(!ibv_wr_complete(ex), "post");
 }
 
-/* One FLUSH behind WRITEs, on a connection of its own */
+/* One FLUSH after WRITEs, on a new connection. */
 static void flush(struct side *s, int region, size_t len, uint8_t type, uint8_t level,
 		  enum ibv_wc_status want)
 {
@@ -135,7 +135,7 @@ static void flush(struct side *s, int region, size_t len, uint8_t type, uint8_t 
 	disconnect_side(s);
 }
 
-/* A QP that grants no FLUSH does not have the operation. */
+/* A QP without FLUSH access answers FLUSH with NAK invalid request. */
 static void flush_without_right(struct side *s)
 {
 	struct ibv_wc wc;
@@ -149,7 +149,7 @@ static void flush_without_right(struct side *s)
 	disconnect_side(s);
 }
 
-/* Builders refuse what no peer would accept. */
+/* The ibv_wr builder refuses FLUSH requests that no peer would accept. */
 static void refused_locally(struct side *s)
 {
 	static const struct {
@@ -163,7 +163,7 @@ static void refused_locally(struct side *s)
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		ibv_wr_start(ex);
 		xrocedv_wr_flush(ex, 0, 0, bad[i].len, bad[i].type, bad[i].level);
-		MUST(ibv_wr_complete(ex) == EINVAL, "a FLUSH that is not valid");
+		MUST(ibv_wr_complete(ex) == EINVAL, "an invalid FLUSH was not refused");
 	}
 	disconnect_side(s);
 }
@@ -189,9 +189,9 @@ int main(int argc, char **argv)
 	errno = 0;
 	MUST(!ibv_reg_mr(s.pd, s.buf, SIZE, IBV_ACCESS_LOCAL_WRITE | ACCESS_PERSISTENT) &&
 		     errno == EOPNOTSUPP,
-	     "no region can be flushed to persistence");
+	     "a region with FLUSH_PERSISTENT access was registered");
 	s.sock = s.host ? tcp_connect(s.host, port) : tcp_accept(port, WAIT_S);
-	MUST(s.sock >= 0, "the other side");
+	MUST(s.sock >= 0, "cannot connect to the other side");
 	flush(&s, WITH_FLUSH, SIZE, XROCEDV_FLUSH_GLOBAL, XROCEDV_FLUSH_RANGE, IBV_WC_SUCCESS);
 	flush(&s, WITH_FLUSH, 0, XROCEDV_FLUSH_GLOBAL, XROCEDV_FLUSH_RANGE, IBV_WC_SUCCESS);
 	flush(&s, WITH_FLUSH, 1ull << 31, XROCEDV_FLUSH_GLOBAL, XROCEDV_FLUSH_MR, IBV_WC_SUCCESS);
