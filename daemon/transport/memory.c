@@ -65,8 +65,8 @@ static int write_seg(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t 
 }
 
 /*
- * Looked at before an access and after it: pages that go away meanwhile leave zeros behind, by a
- * signal handler in the midst of the copy.
+ * Checked before an access and after it: if pages vanish during a copy, a signal handler maps zeros
+ * in their place.
  */
 static bool is_broken(const struct xt_mem *mem)
 {

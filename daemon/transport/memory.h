@@ -47,7 +47,7 @@ struct xt_mem {
 };
 
 /*
- * The epoch of the calling thread. A tier may cache its permission checks within one epoch: an
+ * The epoch of the calling thread. A tier may cache its permission checks within one epoch. An
  * epoch begins with each batch of frames and each ring entry seen for the first time, so before any
  * access that was requested later. Outside of an engine's round (@in_round false) nothing may be
  * cached.
@@ -70,9 +70,9 @@ int xt_mem_read(struct xt_mem *mem, uint64_t off, void *dst, size_t len);
 int xt_mem_write(struct xt_mem *mem, uint64_t off, const void *src, size_t len);
 
 /*
- * Copies the payload of a packet. In two halves: above 2 KiB C libraries copy by microcode (rep
- * movsb), which on some processors takes twenty times as long where the target lies a few bytes
- * behind the source modulo 4096, and the headers in front of a payload make such targets.
+ * Copies the payload of a packet, in two halves. Above 2 KiB C libraries copy by microcode (rep
+ * movsb), which on some processors takes twenty times as long if the target lies a few bytes behind
+ * the source modulo 4096. The headers in front of a payload cause such targets.
  */
 static inline void xt_copy(void *dst, const void *src, size_t len)
 {
@@ -88,7 +88,8 @@ static inline void xt_copy(void *dst, const void *src, size_t len)
 }
 
 /*
- * From region to region, one copy where both sides are mapped. *src_failed: whose fault an error is
+ * Copies between regions, at once if both are mapped. On an error, *src_failed is true if the
+ * source caused it, false if the target did.
  */
 int xt_mem_copy(struct xt_mem *dst, uint64_t dst_off, struct xt_mem *src, uint64_t src_off,
 		uint64_t len, bool *src_failed);

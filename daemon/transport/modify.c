@@ -32,9 +32,9 @@
 #define ALT (IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE)
 
 /*
- * What a transition requires and what it allows is what all its rows together do; one without a row
- * is none. Any state may be left to RESET and ERR, without attributes, but RESET to ERR. The
- * kernel's ib_modify_qp_is_ok() has the same masks.
+ * All rows of a transition together give the attributes that it requires and permits. A transition
+ * without a row is not allowed, except that every state may change to RESET and to ERR, without
+ * attributes (not RESET to ERR). The kernel's ib_modify_qp_is_ok() has the same masks.
  */
 static const struct rule {
 	uint32_t from; /* IN(each of these) */

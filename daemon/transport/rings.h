@@ -20,11 +20,25 @@ static inline uint8_t *xt_ring_entry(struct xr_queue *ring, uint32_t index, uint
 }
 
 /*
- * Returns false if the client's producer index @now went back from @before or runs too far ahead.
+ * Reads the client's producer index into *producer, which holds the value read before. Returns
+ * false and keeps *producer if the index is corrupt: less than before, or more than depth ahead of
+ * @consumer.
  */
-static inline bool xt_ring_sane(uint32_t now, uint32_t before, uint32_t consumer, uint32_t depth)
+static inline bool xt_ring_poll(const struct xr_queue *ring, uint32_t *producer, uint32_t consumer,
+				uint32_t depth)
 {
-	return now - consumer <= depth && now - consumer >= before - consumer;
+	uint32_t now = __atomic_load_n(&ring->producer, __ATOMIC_ACQUIRE);
+
+	if (now - consumer > depth || now - consumer < *producer - consumer)
+		return false;
+	*producer = now;
+	return true;
+}
+
+/* Frees the client's entries before @consumer. */
+static inline void xt_ring_publish(struct xr_queue *ring, uint32_t consumer)
+{
+	__atomic_store_n(&ring->consumer, consumer, __ATOMIC_RELEASE);
 }
 
 #endif /* XT_RINGS_H */

@@ -6,20 +6,17 @@
 #include "rq.h"
 #include "srq.h"
 
-static bool look(struct xt_qp *qp)
+/* Reads the producer index. Returns false if it is corrupt; the QP is in ERR then. */
+static bool poll_producer(struct xt_qp *qp)
 {
 	struct xt_receive *rq = &qp->rq;
-	uint32_t producer;
 
 	if (qp->ring_bad)
 		return false;
-	producer = __atomic_load_n(&qp->rq_ring->producer, __ATOMIC_ACQUIRE);
-	if (!xt_ring_sane(producer, rq->producer, rq->consumer, qp->rq_depth)) {
-		xt_qp_fatal(qp);
-		return false;
-	}
-	rq->producer = producer;
-	return true;
+	if (xt_ring_poll(qp->rq_ring, &rq->producer, rq->consumer, qp->rq_depth))
+		return true;
+	xt_qp_fatal(qp);
+	return false;
 }
 
 enum xt_take xt_rq_copy(struct xt_qp *qp, const uint8_t *slot, uint32_t max_sge,
@@ -55,7 +52,7 @@ enum xt_take xt_rq_take(struct xt_qp *qp, struct xt_wc_error *error)
 		return XT_TAKE_OK;
 	if (!qp->rq_ring)
 		return xt_srq_take(qp, error);
-	if (rq->consumer == rq->producer && (!look(qp) || rq->consumer == rq->producer))
+	if (rq->consumer == rq->producer && (!poll_producer(qp) || rq->consumer == rq->producer))
 		return XT_TAKE_EMPTY;
 	rq->pd = qp->info.pd;
 	return xt_rq_copy(qp, xt_ring_entry(qp->rq_ring, rq->consumer, qp->rq_depth, qp->rq_stride),
@@ -68,7 +65,7 @@ uint32_t xt_rq_credits(struct xt_qp *qp)
 	uint32_t known = rq->producer - rq->consumer;
 
 	/* reading the client's index costs a cache miss: only when few are left */
-	if (known < XT_ACK_EVERY && look(qp))
+	if (known < XT_ACK_EVERY && poll_producer(qp))
 		known = rq->producer - rq->consumer;
 	return known - (rq->taken && known);
 }
@@ -78,7 +75,7 @@ static void publish(struct xt_qp *qp)
 	/* SRQ: published when the receive was taken */
 	if (!qp->rq_ring)
 		return;
-	__atomic_store_n(&qp->rq_ring->consumer, qp->rq.consumer, __ATOMIC_RELEASE);
+	xt_ring_publish(qp->rq_ring, qp->rq.consumer);
 }
 
 /* Returns the CQ of the receive, for XRC that of the SRQ; NULL: the SRQ was destroyed. */
@@ -139,7 +136,7 @@ void xt_rq_flush(struct xt_qp *qp)
 
 	/* if the producer index is corrupt, flushes up to the last valid one */
 	if (qp->rq_ring)
-		look(qp);
+		poll_producer(qp);
 	while (qp->rq_ring ? rq->consumer != rq->producer : rq->taken) {
 		cqe = (struct xr_cqe){
 			.wr_id = rq->taken ? rq->wr_id : wr_id_at(qp, rq->consumer),

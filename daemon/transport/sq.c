@@ -34,18 +34,16 @@ void xt_sq_free(struct xt_qp *qp)
 bool xt_sq_poll(struct xt_qp *qp)
 {
 	struct xt_requester *r = &qp->req;
-	uint32_t producer;
+	uint32_t before = r->producer;
 
 	if (qp->ring_bad || !qp->sq_ring)
 		return false;
-	producer = __atomic_load_n(&qp->sq_ring->producer, __ATOMIC_ACQUIRE);
-	if (!xt_ring_sane(producer, r->producer, r->retired, qp->sq_depth)) {
+	if (!xt_ring_poll(qp->sq_ring, &r->producer, r->retired, qp->sq_depth)) {
 		xt_qp_fatal(qp);
 		return false;
 	}
-	if (producer != r->producer)
+	if (r->producer != before)
 		xt_mem_new_epoch();
-	r->producer = producer;
 	return true;
 }
 
@@ -230,11 +228,6 @@ static bool complete(struct xt_qp *qp, uint32_t index, uint64_t wr_id, uint8_t o
 	return !xt_cq_push(qp->engine, qp->send_cq, &cqe, false);
 }
 
-static void publish(struct xt_qp *qp)
-{
-	__atomic_store_n(&qp->sq_ring->consumer, qp->req.retired, __ATOMIC_RELEASE);
-}
-
 static bool retire_one(struct xt_qp *qp)
 {
 	static const struct xt_wc_error success = { IBV_WC_SUCCESS, XR_VERR_NONE };
@@ -246,7 +239,7 @@ static bool retire_one(struct xt_qp *qp)
 		ok = complete(qp, r->retired, w->wr_id, w->opcode, w->length, &success);
 	if (ok) {
 		r->retired++;
-		publish(qp);
+		xt_ring_publish(qp->sq_ring, r->retired);
 	} else {
 		xt_qp_completion_lost(qp);
 	}
@@ -311,5 +304,5 @@ void xt_sq_flush(struct xt_qp *qp)
 	for (; r->retired != r->producer; r->retired++)
 		flush_one(qp, r->retired);
 	r->cur = r->loaded = r->retired;
-	publish(qp);
+	xt_ring_publish(qp->sq_ring, r->retired);
 }

@@ -26,16 +26,9 @@ static uint8_t *entry(struct xr_queue *queue, uint32_t index, uint32_t depth, ui
 }
 
 /* Reads the producer index. If it is corrupt, the SRQ goes dead. */
-static void look(struct xt_srq *srq)
+static void poll_producer(struct xt_srq *srq)
 {
-	uint32_t producer;
-
-	if (srq->dead)
-		return;
-	producer = __atomic_load_n(&srq->queue->producer, __ATOMIC_ACQUIRE);
-	if (xt_ring_sane(producer, srq->producer, srq->consumer, srq->depth))
-		srq->producer = producer;
-	else
+	if (!srq->dead && !xt_ring_poll(srq->queue, &srq->producer, srq->consumer, srq->depth))
 		srq->dead = true;
 }
 
@@ -70,7 +63,7 @@ static enum xt_take take(struct xt_qp *qp, struct xt_srq *srq, struct xt_wc_erro
 
 	/* reading the client's index costs a cache miss: only when few are left */
 	if (left(srq) <= srq->limit)
-		look(srq);
+		poll_producer(srq);
 	if (srq->dead || !left(srq))
 		return XT_TAKE_EMPTY;
 	qp->rq.pd = srq->pd;
@@ -79,7 +72,7 @@ static enum xt_take take(struct xt_qp *qp, struct xt_srq *srq, struct xt_wc_erro
 	took = xt_rq_copy(qp, entry(srq->queue, srq->consumer, srq->depth, srq->max_sge),
 			  srq->max_sge, error);
 	srq->consumer++;
-	__atomic_store_n(&srq->queue->consumer, srq->consumer, __ATOMIC_RELEASE);
+	xt_ring_publish(srq->queue, srq->consumer);
 	return took;
 }
 
@@ -120,14 +113,14 @@ enum xt_take xt_srq_take(struct xt_qp *qp, struct xt_wc_error *error)
 bool xt_srq_arm(struct xt_srq *srq, uint32_t limit)
 {
 	srq->limit = limit;
-	look(srq);
+	poll_producer(srq);
 	return !srq->dead && limit_reached(srq);
 }
 
 int xt_srq_move_begin(struct xt_srq *srq, struct xr_queue *to, uint32_t depth,
 		      struct xt_srq_move *m)
 {
-	look(srq);
+	poll_producer(srq);
 	if (srq->dead || left(srq) > depth)
 		return -EINVAL;
 	*m = (struct xt_srq_move){
@@ -151,7 +144,7 @@ void xt_srq_move_copy(const struct xt_srq *srq, const struct xt_srq_move *m)
 
 int xt_srq_move_end(struct xt_srq *srq, const struct xt_srq_move *m)
 {
-	look(srq);
+	poll_producer(srq);
 	if (srq->dead || srq->producer != m->end)
 		return -EINVAL;
 	srq->consumer -= m->first;

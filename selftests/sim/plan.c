@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Derives a run from its seed. Sizes and rates favour edge cases. */
+#include <xroce/bits.h>
+
 #include "sim.h"
 
 /* ---- network ------------------------------------------------------------- */
@@ -310,18 +312,9 @@ static void plan_ops(struct sim_qp *q, unsigned count, uint32_t most)
 /* ---- connections --------------------------------------------------------------------------------
  */
 
-static uint32_t power_of_two(uint32_t n)
-{
-	uint32_t p = 1;
-
-	while (p < n)
-		p *= 2;
-	return p;
-}
-
 static struct sim_cq *add_cq(struct host *h, uint32_t depth)
 {
-	struct sim_cq *cq = host_add_cq(h, power_of_two(depth));
+	struct sim_cq *cq = host_add_cq(h, xr_pow2_roundup(depth));
 
 	cq->events = rng_chance(&h->w->rng, 30);
 	cq->solicited = !cq->events && rng_chance(&h->w->rng, 40);
