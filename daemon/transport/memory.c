@@ -5,12 +5,12 @@
 
 #include "memory.h"
 
-/* Bytes at a time from one region to another where neither is mapped */
+/* Bytes copied at a time between regions of which neither is mapped */
 #define BOUNCE 16384
 
 __thread struct xt_mem_epoch xt_mem_epoch;
 
-/* The segment that holds an offset, NULL beyond the end. */
+/* Returns the segment that contains an offset, NULL beyond the end. */
 static const struct xt_mem_seg *find_seg(const struct xt_mem *mem, uint64_t off)
 {
 	uint32_t lo = 0, hi = mem->nseg, mid;
@@ -36,7 +36,7 @@ uint8_t *xt_mem_ptr(const struct xt_mem *mem, uint64_t off, uint64_t len)
 	return seg->ptr + (off - seg->off);
 }
 
-/* What is left of a segment from an offset of the region, but not more than len. */
+/* Returns the bytes from an offset of the region to the end of the segment, at most len. */
 static uint64_t span(const struct xt_mem_seg *seg, uint64_t off, uint64_t len)
 {
 	uint64_t left = seg->len - (off - seg->off);
@@ -117,7 +117,7 @@ static uint8_t *place_ptr(const struct place *p)
 	return p->seg->ptr ? p->seg->ptr + (p->off - p->seg->off) : NULL;
 }
 
-/* Neither side is mapped. */
+/* Copies between two segments that are not mapped. */
 static int copy_through_buffer(struct place to, struct place from, uint64_t len, bool *src_failed)
 {
 	uint8_t bounce[BOUNCE];
@@ -185,8 +185,8 @@ int xt_mem_copy(struct xt_mem *dst, uint64_t dst_off, struct xt_mem *src, uint64
 /* ---- atomics --------------------------------------------------------------------- */
 
 /*
- * Memory that is not mapped is read, changed and written by two system calls;
- * workers take turns at that. Atomics of the CPU need no lock.
+ * An atomic on memory that is not mapped takes two system calls, one to read and one to write. The
+ * lock serializes them among workers. Atomic instructions need no lock.
  */
 static pthread_mutex_t unmapped_lock = PTHREAD_MUTEX_INITIALIZER;
 

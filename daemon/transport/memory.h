@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * mr_access: how the engine reaches the bytes of a memory region, whatever
- * tier they live in. The engine knows offsets into a region and nothing of
- * mappings, processes or files; the daemon and the simulation bring the tiers.
+ * Access to the bytes of a memory region, whatever its tiers. The engine knows offsets into a
+ * region, but no mappings, processes or files; the daemon and the simulation implement the tiers.
  *
- * A region is a list of segments in offset order without gaps. A segment with
- * `ptr` is reached by load and store (tiers "shared" and "adopted"); one without
- * goes through `ops` (tier "private"), which costs a system call.
+ * A region is a list of segments in the order of their offsets, without gaps. A segment with `ptr`
+ * is mapped and accessed by load and store (tiers "shared" and "adopted"). A segment without `ptr`
+ * is accessed through `ops` (tier "private"), at the cost of a system call.
  *
- * Every function returns 0 or a negative errno (EFAULT: the owner took the
- * memory away). Bounds are the caller's duty: keys.h checks before it hands out a struct xt_mem.
+ * Functions return 0 or a negative errno; -EFAULT: the owner took the memory away. They check no
+ * bounds: keys.h checks the range before it returns a struct xt_mem. They may be called by any
+ * worker's thread.
  */
 #ifndef XT_MEMORY_H
 #define XT_MEMORY_H
@@ -23,7 +23,7 @@ struct xt_mem;
 struct xt_mem_seg;
 
 struct xt_mem_ops {
-	/* only for segments without ptr; offsets count from the segment's start */
+	/* for segments without ptr only; off: from the start of the segment */
 	int (*read)(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off, void *dst,
 		    size_t len);
 	int (*write)(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off,
@@ -41,16 +41,16 @@ struct xt_mem_seg {
 struct xt_mem {
 	const struct xt_mem_ops *ops;
 	uint64_t length;
-	bool broken; /* set by the tier when the memory went away: all access EFAULTs */
+	bool broken; /* set by the tier if the memory went away: every access fails with -EFAULT */
 	uint32_t nseg;
 	struct xt_mem_seg *seg;
 };
 
 /*
  * The epoch of the calling thread. A tier may cache its permission checks within one epoch. An
- * epoch begins with each batch of frames and each ring entry seen for the first time, so before any
- * access that was requested later. Outside of an engine's round (@in_round false) nothing may be
- * cached.
+ * epoch begins with each batch of frames and each ring entry seen for the first time, so before
+ * any access that was requested later. Outside of an engine's round (@in_round false) nothing may
+ * be cached.
  */
 struct xt_mem_epoch {
 	uint64_t count; /* increases with each new epoch */
@@ -63,7 +63,7 @@ static inline void xt_mem_new_epoch(void)
 	xt_mem_epoch.count++;
 }
 
-/* A plain pointer to [off, off + len) where one segment holds it all, else NULL. */
+/* Returns a pointer to [off, off + len) if one mapped segment contains it, else NULL. */
 uint8_t *xt_mem_ptr(const struct xt_mem *mem, uint64_t off, uint64_t len);
 
 int xt_mem_read(struct xt_mem *mem, uint64_t off, void *dst, size_t len);
@@ -71,8 +71,8 @@ int xt_mem_write(struct xt_mem *mem, uint64_t off, const void *src, size_t len);
 
 /*
  * Copies the payload of a packet, in two halves. Above 2 KiB C libraries copy by microcode (rep
- * movsb), which on some processors takes twenty times as long if the target lies a few bytes behind
- * the source modulo 4096. The headers in front of a payload cause such targets.
+ * movsb), which on some processors takes twenty times as long if the target lies a few bytes
+ * behind the source modulo 4096. The headers in front of a payload cause such targets.
  */
 static inline void xt_copy(void *dst, const void *src, size_t len)
 {
@@ -95,14 +95,14 @@ int xt_mem_copy(struct xt_mem *dst, uint64_t dst_off, struct xt_mem *src, uint64
 		uint64_t len, bool *src_failed);
 
 /*
- * 64-bit atomics at an offset whose address is 8-byte aligned; the value before
- * goes to *old. With the CPU's atomics on mapped memory, else atomic among the
- * device's own only (IBV_ATOMIC_HCA).
+ * 64-bit atomics in host byte order, at an offset whose address is a multiple of 8. *old is the
+ * value before. In mapped memory they use atomic instructions; elsewhere they are atomic only
+ * towards each other (IBV_ATOMIC_HCA).
  */
 int xt_mem_cmp_swap(struct xt_mem *mem, uint64_t off, uint64_t compare, uint64_t swap,
 		    uint64_t *old);
-/* All 8 bytes at once, as they are in memory */
-int xt_mem_atomic_write(struct xt_mem *mem, uint64_t off, uint64_t value);
 int xt_mem_fetch_add(struct xt_mem *mem, uint64_t off, uint64_t add, uint64_t *old);
+/* Stores 8 bytes at once; value holds them in the order in which they are stored. */
+int xt_mem_atomic_write(struct xt_mem *mem, uint64_t off, uint64_t value);
 
 #endif /* XT_MEMORY_H */

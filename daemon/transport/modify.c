@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * QP states: IBTA 10.3.1 and table 91 (11.2.5.2). First the transition and its
- * attribute mask are checked against one table, then the values, and only then anything changes.
+ * QP states: IBTA 10.3.1 and table 91 (11.2.5.2). The transition and its attribute mask are checked
+ * against one table, then the values are checked. Nothing is changed before.
  */
 #include <errno.h>
 
@@ -18,7 +18,7 @@
 #define RC (1u << XR_QPT_RC)
 #define UC (1u << XR_QPT_UC)
 #define UD (1u << XR_QPT_UD)
-/* XRC, IBTA annex A14: RC cut in two, what concerns requests and what concerns answers */
+/* XRC (IBTA annex A14): an initiator is the requester of an RC QP, a target the responder */
 #define INITIATOR (1u << XR_QPT_XRC_SEND)
 #define TARGET (1u << XR_QPT_XRC_RECV)
 #define REQUESTS (RC | INITIATOR)
@@ -37,7 +37,7 @@
  * attributes (not RESET to ERR). The kernel's ib_modify_qp_is_ok() has the same masks.
  */
 static const struct rule {
-	uint32_t from; /* IN(each of these) */
+	uint32_t from; /* IN() of each state */
 	uint32_t to;
 	uint32_t types;
 	uint32_t required, optional; /* IBV_QP_* */
@@ -80,12 +80,12 @@ static const struct rule {
 	  .optional = IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER },
 	{ IN(SQD), XR_QPS_SQD, UD, .optional = IBV_QP_QKEY },
 
-	/* reached by these two only */
+	/* only UC and UD have SQE */
 	{ IN(SQE), XR_QPS_RTS, UC, .optional = IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS },
 	{ IN(SQE), XR_QPS_RTS, UD, .optional = IBV_QP_CUR_STATE | IBV_QP_QKEY },
 };
 
-/* May a QP of this type go this way, given these attributes? */
+/* given: attribute mask without IBV_QP_STATE */
 static bool transition_ok(uint32_t type, uint32_t from, uint32_t to, uint32_t given)
 {
 	uint32_t required = 0, optional = 0;
@@ -106,7 +106,7 @@ static bool transition_ok(uint32_t type, uint32_t from, uint32_t to, uint32_t gi
 
 static bool limits_sane(const struct xr_qp_attr *a, uint32_t mask)
 {
-	/* field, bit that announces it, highest value */
+	/* bit of the mask, value, highest value allowed */
 	const struct {
 		uint32_t bit, value, max;
 	} limits[] = {
@@ -146,7 +146,7 @@ static int check_values(const struct xt_qp *qp, const struct xr_qp_attr *a, uint
 	if ((mask & IBV_QP_AV) &&
 	    (!a->ah.is_global || a->ah.port_num != 1 || a->ah.sgid_index >= XR_GID_TABLE_LEN))
 		return -EINVAL;
-	/* there is one path, and it is never left */
+	/* path migration is not supported */
 	if ((mask & IBV_QP_ALT_PATH) ||
 	    ((mask & IBV_QP_PATH_MIG_STATE) && a->path_mig_state != IBV_MIG_MIGRATED))
 		return -EOPNOTSUPP;
@@ -168,7 +168,7 @@ int xt_qp_modify_check(const struct xt_qp *qp, const struct xr_qp_attr *a, uint3
 	return check_values(qp, a, mask);
 }
 
-/* ---- what changes ----------------------------------------------------------------------- */
+/* ---- changes ----------------------------------------------------------------------- */
 
 static void apply_values(struct xt_qp *qp, const struct xr_qp_attr *a, uint32_t mask)
 {
@@ -235,7 +235,7 @@ static void to_reset(struct xt_qp *qp)
 	xt_qp_store_psns(qp);
 }
 
-/* What goes on where the new state is reached */
+/* Performs the actions of entering a state. */
 static void enter(struct xt_qp *qp, uint32_t from, uint32_t to)
 {
 	if (to == XR_QPS_RTR && from == XR_QPS_INIT)
@@ -299,7 +299,7 @@ void xt_qp_set_mtu(struct xt_qp *qp, uint32_t mtu)
 void xt_qp_set_burst(struct xt_qp *qp, uint32_t burst)
 {
 	xt_pace_set(qp, burst);
-	/* it may be waiting for the old rate */
+	/* the QP may be waiting according to the old rate */
 	if (xt_may_send(qp))
 		xt_activate(qp);
 }
@@ -311,7 +311,7 @@ void xt_qp_set_path(struct xt_qp *qp, const struct xt_path *path)
 	qp->path = *path;
 	xt_template_build(&qp->tmpl, path, qp->attr.dest_qp_num,
 			  xt_source_port(path, qp->info.qpn, qp->attr.dest_qp_num));
-	/* between wire and direct way: on from what is acknowledged */
+	/* changed between wire and loopback: continue behind what is acknowledged */
 	if (moved && xt_may_send(qp))
 		xt_req_go_back(qp);
 }
@@ -322,7 +322,7 @@ void xt_qp_query(const struct xt_qp *qp, struct xr_qp_attr *attr)
 	attr->qp_state = attr->cur_qp_state = qp->info.state;
 	attr->path_mig_state = IBV_MIG_MIGRATED;
 	attr->sq_draining = qp->info.state == XR_QPS_SQD && !qp->drained;
-	/* the numbers as they stand now, not as they were set */
+	/* the current PSNs, not those that were set */
 	if (qp->info.state >= XR_QPS_RTR)
 		attr->rq_psn = qp->resp.epsn & XR_PSN_MASK;
 	if (qp->info.state >= XR_QPS_RTS)

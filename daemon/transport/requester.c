@@ -212,8 +212,8 @@ static bool has_credit(const struct xt_requester *r, const struct xt_swqe *w)
 }
 
 /*
- * End-to-end credits, IBTA 9.7.7.2: without a credit, the first packet of a message may be sent
- * alone while nothing else is in flight. Its acknowledgement allows the rest.
+ * End-to-end credits, IBTA 9.7.7.2. Without credits, the first packet of a message may be sent if
+ * nothing else is in flight; the rest of the message follows its ACK.
  */
 static bool credit_allows(const struct xt_qp *qp, const struct xt_swqe *w)
 {
@@ -286,9 +286,8 @@ uint8_t xt_data_opcode(const struct xt_swqe *w, bool first, bool last)
 }
 
 /*
- * Returns true if nothing waits for the completion of this message alone, and the message behind
- * it, to be sent in this visit, can request the ACK of both. If that one fails or has to wait after
- * all, xt_req_resend_ackreq() repairs it.
+ * Returns true if this message completes unsignaled and another one, which requests the ACK for
+ * both, follows in the same visit. If that one fails or is delayed: xt_req_resend_ackreq().
  */
 static bool next_requests_ack(struct xt_qp *qp, const struct xt_swqe *w)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What is specific to each kind of work request, and the tables of kinds and opcodes */
+/* The code of each kind of work request, and the tables of kinds and opcodes */
 #include "copy.h"
 #include "key_wr.h"
 #include "packet.h"
@@ -137,13 +137,7 @@ static enum xt_outcome execute_atomic_write(struct xt_qp *qp, const struct xt_re
 	return outcome_of(nak, res);
 }
 
-/*
- * ---- FLUSH, IBTA annex A19 --------------------------------------------------------
- *
- * Requests are executed in order by one thread at a time, so what the peer wrote before is in
- * memory already, in each tier; a full fence makes it visible to all. Nothing can be made
- * persistent: that would wait for files or devices, so no key grants the right.
- */
+/* ---- FLUSH, IBTA annex A19 ----------------------------------------------------- */
 
 static void load_flush(struct xt_swqe *w, const struct xr_send_wqe *wqe)
 {
@@ -169,6 +163,11 @@ static void request_flush(const struct xt_swqe *w, struct xt_request *rq)
 	rq->total = w->flush.length;
 }
 
+/*
+ * Requests are executed in order by one thread at a time, so the data of earlier requests is in
+ * memory already, whatever its tier. A full fence makes it visible to other threads. Persistence is
+ * not available, as a worker would have to wait for a disk: no key grants that right.
+ */
 static enum xt_outcome execute_flush(struct xt_qp *qp, const struct xt_request *rq,
 				     struct xt_result *res)
 {
