@@ -20,11 +20,20 @@ BPFTOOL ?= bpftool
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wno-unused-parameter
 OPT ?= -O2 -g
 CFLAGS ?=
-ALL_CFLAGS = -std=gnu11 $(OPT) $(WARN) -Werror=implicit-function-declaration \
+# The flags of dpkg-buildflags with hardening=+all. The sanitizers check the same functions as
+# _FORTIFY_SOURCE, which needs optimization. selftests/packaging/hardening.bats checks the result.
+HARDEN := -fstack-protector-strong -fstack-clash-protection
+ifneq ($(filter x86_64-%,$(shell $(CC) -dumpmachine)),)
+HARDEN += -fcf-protection
+endif
+ifeq ($(SANITIZE)$(filter -O0,$(OPT) $(CFLAGS)),)
+FORTIFY := -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
+endif
+ALL_CFLAGS = -std=gnu11 $(OPT) $(WARN) -Werror=implicit-function-declaration $(HARDEN) $(FORTIFY) \
 	-fno-strict-aliasing -fvisibility=hidden -D_GNU_SOURCE -DXR_VERSION='"$(VERSION)"' \
 	-Iinclude -I. -I$(BUILD) $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-omit-frame-pointer$(if $(filter \
 	thread,$(SANITIZE)), -Wno-tsan)) $(CFLAGS)
-ALL_LDFLAGS = $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(LDFLAGS)
+ALL_LDFLAGS = -Wl,-z,relro,-z,now,-z,noexecstack $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(LDFLAGS)
 
 Q = $(if $(V),,@)
 say = $(if $(V),,@printf '  %-7s %s\n' '$(1)' '$(patsubst $(BUILD)/%,%,$(2))')
@@ -52,7 +61,7 @@ define program
 $(BUILD)/$(1): $(call objs,$(2)) $(foreach l,$(3),$(BUILD)/lib$(l).a)
 	@mkdir -p $$(@D)
 	$$(call say,LINK,$$@)
-	$$(Q)$$(CC) $$(ALL_LDFLAGS) -o $$@ $$^ $(4)
+	$$(Q)$$(CC) -pie $$(ALL_LDFLAGS) -o $$@ $$^ $(4)
 ALL_OBJS += $(call objs,$(2))
 endef
 
@@ -109,7 +118,7 @@ $(BUILD)/flags:;
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$@)
-	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(ALL_CFLAGS) -fPIE -MMD -MP -c -o $@ $<
 
 $(BUILD)/pic/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -119,7 +128,7 @@ $(BUILD)/pic/%.o: %.c $(BUILD)/flags
 $(BUILD)/fuzz-obj/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$@)
-	$(Q)$(CLANG) $(ALL_CFLAGS) -fsanitize=fuzzer-no-link,address,undefined \
+	$(Q)$(CLANG) $(filter-out $(FORTIFY),$(ALL_CFLAGS)) -fsanitize=fuzzer-no-link,address,undefined \
 		-fno-sanitize-recover=undefined -MMD -MP -c -o $@ $<
 
 # bpf/NAME.bpf.c is compiled to NAME.bpf.o, from which bpftool generates NAME.skel.h.

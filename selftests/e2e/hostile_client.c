@@ -59,7 +59,7 @@ static int sized_memfd(unsigned seals)
 
 	if (fd < 0)
 		return fd;
-	ftruncate(fd, (off_t)below(1 << 20));
+	(void)!ftruncate(fd, (off_t)below(1 << 20));
 	fcntl(fd, F_ADD_SEALS, seals);
 	return fd;
 }

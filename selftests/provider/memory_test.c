@@ -139,7 +139,7 @@ static void kinds(struct fixture *f)
 		 map(MIB, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1), MIB,
 		 (struct tiers){ 0, 1, 0 });
 	fd = memfd_create("test", 0);
-	ftruncate(fd, MIB);
+	(void)!ftruncate(fd, MIB);
 	one_kind(f, "memfd", map(MIB, PROT_READ | PROT_WRITE, MAP_SHARED, fd), MIB,
 		 (struct tiers){ 0, 1, 0 });
 	one_kind(f, "private memfd", map(MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd), MIB,
@@ -150,12 +150,12 @@ static void kinds(struct fixture *f)
 	one_kind(f, "System V", p, MIB, (struct tiers){ 0, 1, 0 });
 	shmdt(p);
 	fd = open("/dev/shm/xroce-test", O_RDWR | O_CREAT, 0600);
-	ftruncate(fd, MIB);
+	(void)!ftruncate(fd, MIB);
 	one_kind(f, "/dev/shm", map(MIB, PROT_READ | PROT_WRITE, MAP_SHARED, fd), MIB,
 		 (struct tiers){ 0, 1, 0 });
 	unlink("/dev/shm/xroce-test");
 	fd = open(f->dir, O_RDWR | O_TMPFILE, 0600);
-	ftruncate(fd, MIB);
+	(void)!ftruncate(fd, MIB);
 	p = map(MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd);
 	one_kind(f, "private file", p, MIB, (struct tiers){ 0, 0, 1 });
 
