@@ -192,7 +192,8 @@ static enum xr_reason check_window(const struct xt_qp *qp, const struct xt_key *
 
 /*
  * Takes the reference before checking the state. Invalidation changes the state before it checks
- * the references, so one side always sees the other.
+ * the references, so one side always sees the other. The PD may have changed since find_parent()
+ * checked it.
  */
 static enum xr_reason ref_parent(const struct xt_qp *qp, struct xt_key *parent,
 				 const struct xt_swqe *w)
@@ -228,6 +229,9 @@ static enum xr_reason find_parent(struct xt_qp *qp, const struct xt_swqe *w, str
 	parent = xt_keys_by_index(keys, XR_KEY_INDEX(w->bind.mr_lkey));
 	if (!parent || parent->entry.type != XR_KEY_MR)
 		return XR_KEY_INDEX;
+	/* A reference makes invalidation by the region's owner fail, so other PDs get none. */
+	if (parent->entry.pd != qp->info.pd)
+		return XR_KEY_PD;
 	why = ref_parent(qp, parent, w);
 	if (why == XR_OK)
 		*out = parent;

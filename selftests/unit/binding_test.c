@@ -4,6 +4,9 @@
  * invalidation, ordering with other WRs. All tests run over the wire and by loopback.
  */
 #include "binding.h"
+
+#include <sys/mman.h>
+
 #include "selftests/lib/tap.h"
 
 /* ---- binding ------------------------------------------------------------- */
@@ -92,6 +95,53 @@ static void test_bind(void)
 			       "%s: bind: %s", path_name(), r->what);
 		end(&w);
 	}
+}
+
+#define PAGE 4096ul
+#define FILLERS 200
+
+/* Protects the pages of a key that lies between FILLERS unused ones. */
+static void protect(struct xt_key *key, int prot)
+{
+	uintptr_t first = (uintptr_t)key & ~(PAGE - 1), end = (uintptr_t)(key + 1);
+
+	if (mprotect((void *)first, end - first, prot))
+		TAP_OK(false, "mprotect");
+}
+
+/*
+ * A reference to a region, even for a moment, can make an invalidation by its owner fail. The key
+ * is read-only here: a reference would end the test with SIGSEGV.
+ */
+static void test_foreign_region(void)
+{
+	struct xt_key *foreign = NULL, *key;
+	struct xr_send_wqe *wqe;
+	struct xr_cqe cqe = { 0 };
+	struct world w;
+	unsigned i;
+
+	begin(&w);
+	make_window(&w, true);
+	for (i = 0; i < FILLERS; i++) {
+		key = xt_keys_alloc(w.h->shared.keys);
+		if (i == FILLERS / 2)
+			foreign = key;
+	}
+	foreign->entry = w.mr.key->entry;
+	foreign->entry.pd = 2;
+	foreign->mem = w.mr.key->mem;
+	protect(foreign, PROT_READ);
+	wqe = post_bind(&w, 0, 1, 0x55, FROM, LEN, RW);
+	wqe->bind.mr_lkey = xt_key_value(foreign);
+	run_until_idle(&w);
+	protect(foreign, PROT_READ | PROT_WRITE);
+	status_of(&w, 1, &cqe);
+	TAP_OK(cqe.status == IBV_WC_MW_BIND_ERR &&
+		       cqe.vendor_err == (XR_VERR_BIND | XR_KEY_PD << 8) &&
+		       w.window->entry.state == XR_KEY_FREE,
+	       "%s: a region of another PD is not referenced", path_name());
+	end(&w);
 }
 
 /* ---- using a window ------------------------------------------------------ */
@@ -477,6 +527,7 @@ int main(void)
 	for (int i = 0; i < 2; i++) {
 		over_wire = i;
 		test_bind();
+		test_foreign_region();
 		test_use();
 		test_owner();
 		test_rebind_type_1();

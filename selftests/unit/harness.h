@@ -120,7 +120,7 @@ __attribute__((unused)) static struct harness *h_new(uint32_t cq_depth)
 	};
 	struct harness *h = calloc(1, sizeof(*h));
 
-	h->shared.keys = xt_keys_new(64);
+	h->shared.keys = xt_keys_new(1024);
 	h->shared.qps = xt_numbers_new(32);
 	h->engine = xt_engine_new(&ops, h, &h->shared);
 	h->ahs = xt_ahs_new();
