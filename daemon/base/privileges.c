@@ -31,6 +31,7 @@ static const struct {
 	[XD_ROLE_CONTROL] = { control, sizeof(control) / sizeof(control[0]) },
 	[XD_ROLE_JOB] = { job, sizeof(job) / sizeof(job[0]) },
 	[XD_ROLE_WORKER] = { NULL, 0 },
+	[XD_ROLE_SPAWNER] = { NULL, 0 },
 };
 
 /* The kept capabilities that the process has: in a container some may be missing. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Capabilities of the daemon's threads after the start: see the table in privileges.c. */
+/* Capabilities of the daemon's threads and processes: see the table in privileges.c. */
 #ifndef XD_PRIVILEGES_H
 #define XD_PRIVILEGES_H
 
-enum xd_role { XD_ROLE_CONTROL, XD_ROLE_JOB, XD_ROLE_WORKER };
+enum xd_role { XD_ROLE_CONTROL, XD_ROLE_JOB, XD_ROLE_WORKER, XD_ROLE_SPAWNER };
 
 /*
  * Drops all capabilities of the calling thread that its role does not need, for good: from the

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 
 # Parts of the daemon that need no network: selftests/daemon/NAME_test.c and the sources that it tests
-DAEMON_TESTS := options loop doorbells delay spin
+DAEMON_TESTS := options loop doorbells delay spin spawner
 
 options_test_SRCS := daemon/base/options.c
 loop_test_SRCS := daemon/base/loop.c
 doorbells_test_SRCS := daemon/datapath/doorbells.c
 spin_test_SRCS := daemon/datapath/spin.c
 delay_test_SRCS := daemon/datapath/delay.c daemon/datapath/frame.c
+spawner_test_SRCS := $(addprefix daemon/base/,privileges.c process.c spawner.c)
+spawner_test_LIBS := -lcap
 
 $(foreach t,$(DAEMON_TESTS),$(eval \
-	$(call test_program,daemon/$(t),selftests/daemon/$(t)_test.c $($(t)_test_SRCS),,-lpthread,,$(if \
+	$(call test_program,daemon/$(t),selftests/daemon/$(t)_test.c $($(t)_test_SRCS),,-lpthread $($(t)_test_LIBS),,$(if \
 	$(filter spin,$(t)),,parallel))))
 
 # State of a network interface from rtnetlink, in network namespaces of its own

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "spawner.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "privileges.h"
+#include "process.h"
+
+struct xd_spawner {
+	pthread_mutex_t lock; /* from a request to its reply */
+	struct xd_process process;
+};
+
+/* ---- messages with descriptors --------------------------------------------------- */
+
+/* One message: a status, with descriptors. */
+struct message {
+	int32_t status;
+	int fd[XD_SPAWN_FDS];
+	uint32_t n;
+};
+
+union control {
+	char buf[CMSG_SPACE(XD_SPAWN_FDS * sizeof(int))];
+	struct cmsghdr align;
+};
+
+static int send_message(int sock, struct message *m)
+{
+	struct iovec iov = { &m->status, sizeof(m->status) };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+	union control control = { 0 };
+	struct cmsghdr *cmsg;
+
+	if (m->n) {
+		msg.msg_control = &control;
+		msg.msg_controllen = CMSG_SPACE(m->n * sizeof(int));
+		cmsg = CMSG_FIRSTHDR(&msg);
+		cmsg->cmsg_level = SOL_SOCKET;
+		cmsg->cmsg_type = SCM_RIGHTS;
+		cmsg->cmsg_len = CMSG_LEN(m->n * sizeof(int));
+		memcpy(CMSG_DATA(cmsg), m->fd, m->n * sizeof(int));
+	}
+	return sendmsg(sock, &msg, MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
+/* Returns -EPIPE if the other end is closed, -EMFILE if descriptors were lost. */
+static int receive_message(int sock, struct message *m)
+{
+	struct iovec iov = { &m->status, sizeof(m->status) };
+	union control control;
+	struct msghdr msg = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = &control,
+		.msg_controllen = sizeof(control),
+	};
+	struct cmsghdr *cmsg;
+	ssize_t len;
+
+	do
+		len = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC);
+	while (len < 0 && errno == EINTR);
+	if (len != sizeof(m->status))
+		return -EPIPE;
+	cmsg = CMSG_FIRSTHDR(&msg);
+	m->n = 0;
+	if (cmsg && cmsg->cmsg_type == SCM_RIGHTS) {
+		m->n = (cmsg->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		memcpy(m->fd, CMSG_DATA(cmsg), m->n * sizeof(int));
+	}
+	return msg.msg_flags & MSG_CTRUNC ? -EMFILE : 0;
+}
+
+static void close_all(const struct message *m)
+{
+	for (uint32_t i = 0; i < m->n; i++)
+		close(m->fd[i]);
+}
+
+/* ---- the spawner ----------------------------------------------------------------- */
+
+static struct {
+	const char *name;
+	xd_spawned_fn fn;
+} spawned; /* what the spawner forks; it is single, and its copy of this never changes */
+
+/* Returns the pidfd or -errno. The process is reaped later, so its number is still its own. */
+static int fork_one(int sock, int signals, const struct message *m)
+{
+	pid_t parent = getpid(), pid = fork();
+	int pidfd;
+
+	if (!pid) {
+		close(sock);
+		close(signals);
+		xd_process_begin(spawned.name, parent);
+		spawned.fn(m->fd, m->n);
+		_exit(0);
+	}
+	if (pid < 0)
+		return -errno;
+	pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	if (pidfd >= 0)
+		return pidfd;
+	pidfd = -errno;
+	kill(pid, SIGKILL);
+	return pidfd;
+}
+
+/* Returns false if the daemon has closed its end. */
+static bool serve(int sock, int signals)
+{
+	struct message request, reply = { 0 };
+	int err = receive_message(sock, &request);
+
+	if (err == -EPIPE)
+		return false;
+	if (!err)
+		err = fork_one(sock, signals, &request);
+	close_all(&request);
+	if (err >= 0) {
+		reply.fd[0] = err;
+		reply.n = 1;
+		err = 0;
+	}
+	reply.status = err;
+	err = send_message(sock, &reply);
+	close_all(&reply);
+	return !err;
+}
+
+static void reap(int signals)
+{
+	struct signalfd_siginfo si;
+
+	while (read(signals, &si, sizeof(si)) > 0)
+		;
+	while (waitpid(-1, NULL, WNOHANG) > 0)
+		;
+}
+
+/* Its end kills the forked processes (xd_process_begin()). */
+static int spawner_main(int sock)
+{
+	struct pollfd p[2] = { { .fd = sock, .events = POLLIN }, { .events = POLLIN } };
+	sigset_t child;
+
+	if (xd_privileges_drop(XD_ROLE_SPAWNER))
+		return 1;
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &child, NULL);
+	p[1].fd = signalfd(-1, &child, SFD_NONBLOCK | SFD_CLOEXEC);
+	if (p[1].fd < 0)
+		return 1;
+	while (poll(p, 2, -1) > 0 || errno == EINTR) {
+		if (p[1].revents)
+			reap(p[1].fd);
+		if (p[0].revents && !serve(sock, p[1].fd))
+			return 0;
+	}
+	return 1;
+}
+
+/* ---- the daemon's side ----------------------------------------------------------- */
+
+int xd_spawner_start(const char *name, xd_spawned_fn fn, struct xd_spawner **out)
+{
+	struct xd_spawner *s = calloc(1, sizeof(*s));
+	int err;
+
+	if (!s)
+		return -ENOMEM;
+	spawned.name = name;
+	spawned.fn = fn;
+	err = xd_process_start(&s->process, "xroced-spawner", spawner_main);
+	if (err) {
+		free(s);
+		return err;
+	}
+	pthread_mutex_init(&s->lock, NULL);
+	*out = s;
+	return 0;
+}
+
+int xd_spawner_fork(struct xd_spawner *s, const int *fds, uint32_t n)
+{
+	struct message request = { .n = n }, reply;
+	int err = n > XD_SPAWN_FDS ? -EINVAL : 0;
+
+	if (err)
+		return err;
+	memcpy(request.fd, fds, n * sizeof(*fds));
+	pthread_mutex_lock(&s->lock);
+	err = send_message(s->process.sock, &request);
+	if (!err)
+		err = receive_message(s->process.sock, &reply);
+	pthread_mutex_unlock(&s->lock);
+	if (err)
+		return err;
+	return reply.status ? reply.status : reply.fd[0];
+}
+
+void xd_spawner_stop(struct xd_spawner *s)
+{
+	if (!s)
+		return;
+	xd_process_close(&s->process);
+	pthread_mutex_destroy(&s->lock);
+	free(s);
+}

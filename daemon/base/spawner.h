@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The spawner: a process that forks others while the daemon runs. The daemon itself has threads
+ * then, and what it would fork would keep its memory and descriptors alive.
+ */
+#ifndef XD_SPAWNER_H
+#define XD_SPAWNER_H
+
+#include <stdint.h>
+
+#define XD_SPAWN_FDS 250 /* the most that one process gets; the kernel limits a message to 253 */
+
+struct xd_spawner;
+
+/* What a forked process does. The descriptors are in the order of xd_spawner_fork(). */
+typedef void (*xd_spawned_fn)(const int *fds, uint32_t n);
+
+/* The processes will have that name and call fn(). The caller must be the only thread. */
+int xd_spawner_start(const char *name, xd_spawned_fn fn, struct xd_spawner **spawner);
+/*
+ * Forks a process that holds copies of these descriptors and the standard ones only. It is killed
+ * when the daemon ends. Returns its pidfd or -errno. Any thread; takes about a millisecond. Closing
+ * the descriptors must not block.
+ */
+int xd_spawner_fork(struct xd_spawner *s, const int *fds, uint32_t n);
+/* Ends the spawner, which kills the processes. NULL allowed. */
+void xd_spawner_stop(struct xd_spawner *s);
+
+#endif /* XD_SPAWNER_H */
