@@ -25,6 +25,8 @@
 #include "xrc.h"
 
 #define UNBIND_AT_ONCE 64
+/* Visits of a QP that is destroyed with work posted; each sends up to 32 packets. */
+#define LAST_VISITS 2
 
 /* ---- create ---------------------------------------------------------------------- */
 
@@ -366,6 +368,17 @@ int xd_do_query_qp(struct xd_client *c, struct xd_request *req, struct xd_reply 
 	return 0;
 }
 
+/*
+ * Sends messages that were posted just before the QP is destroyed. Hardware fetches work requests at
+ * once, so programs that need no response, like ofi_rxd of libfabric with its last ACK, rely on
+ * that. Workers are paused.
+ */
+static void send_last(struct xd_qp *qp)
+{
+	if (qp->type == XR_QPT_UD || qp->type == XR_QPT_UC)
+		xt_qp_catch_up(qp->xt, xd_now(), LAST_VISITS);
+}
+
 /* Destroys the engine's QP. No events are raised for it afterwards. */
 static void destroy_in_engine(struct xd_client *c, struct xd_qp *qp)
 {
@@ -380,6 +393,7 @@ static void destroy_in_engine(struct xd_client *c, struct xd_qp *qp)
 	}
 	unbind_windows(c, qp);
 	xd_workers_pause(c->dev->workers);
+	send_last(qp);
 	xd_doorbell_set(c, qp->worker, qp->slot, NULL);
 	xt_qp_destroy(qp->xt);
 	xd_workers_resume(c->dev->workers);

@@ -8,6 +8,8 @@
  *   rdma_datagram send GID_INDEX ADDRESS QPN QKEY TEXT [TIMES]
  *   rdma_datagram request GID_INDEX ADDRESS QPN QKEY TEXT
  *       sends, waits for the reply and prints it
+ *   rdma_datagram leave GID_INDEX ADDRESS QPN QKEY TEXT
+ *       sends 8 times and destroys the QP without waiting for completions
  *   rdma_datagram mac GID_INDEX ADDRESS
  *       prints the MAC address and the VLAN ID of the next hop
  *   rdma_datagram mad-listen, mad-request
@@ -198,6 +200,29 @@ static int do_listen(int count, const char *group)
 	return 0;
 }
 
+#define LAST_MESSAGES 8
+
+static void destroy_after_post(struct ibv_ah *ah, uint32_t qpn, uint32_t qkey, const char *text)
+{
+	uint32_t len = (uint32_t)strlen(text);
+	struct ibv_sge sge = { (uintptr_t)out, len, mr->lkey };
+	struct ibv_send_wr wr[LAST_MESSAGES], *bad;
+	int i;
+
+	memcpy(out, text, len);
+	for (i = 0; i < LAST_MESSAGES; i++)
+		wr[i] = (struct ibv_send_wr){
+			.next = i + 1 < LAST_MESSAGES ? &wr[i + 1] : NULL,
+			.sg_list = &sge,
+			.num_sge = 1,
+			.opcode = IBV_WR_SEND_WITH_IMM,
+			.imm_data = htonl(len),
+			.wr.ud = { .ah = ah, .remote_qpn = qpn, .remote_qkey = qkey },
+		};
+	MUST(!ibv_post_send(qp, wr, &bad), "post_send");
+	MUST(!ibv_destroy_qp(qp), "destroy_qp");
+}
+
 static struct ibv_ah_attr address(const char *text)
 {
 	struct ibv_ah_attr attr = {
@@ -224,6 +249,17 @@ static int do_send(char **arg, bool request, int times)
 		printf("%s\n", check_message(&wc));
 	}
 	MUST(!ibv_destroy_ah(ah), "destroy_ah");
+	return 0;
+}
+
+static int do_leave(char **arg)
+{
+	struct ibv_ah_attr attr = address(arg[0]);
+	struct ibv_ah *ah = ibv_create_ah(pd, &attr);
+
+	MUST(ah, "create_ah");
+	destroy_after_post(ah, (uint32_t)strtoul(arg[1], NULL, 0),
+			   (uint32_t)strtoul(arg[2], NULL, 0), arg[3]);
 	return 0;
 }
 
@@ -255,6 +291,8 @@ int main(int argc, char **argv)
 		return do_send(argv + 3, false, argc > 7 ? atoi(argv[7]) : 1);
 	if (argc == 7 && !strcmp(command, "request"))
 		return do_send(argv + 3, true, 1);
+	if (argc == 7 && !strcmp(command, "leave"))
+		return do_leave(argv + 3);
 	fprintf(stderr, "rdma_datagram: see the comment at the start of its source\n");
 	return 2;
 }
