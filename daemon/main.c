@@ -224,6 +224,7 @@ static int run(struct daemon *d)
 			err = -ENODEV;
 	}
 	stop(d);
+	xd_log_flush();
 	return err ? 1 : 0;
 }
 

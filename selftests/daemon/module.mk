@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 
 # Parts of the daemon that need no network: selftests/daemon/NAME_test.c and the sources that it tests
-DAEMON_TESTS := options loop doorbells delay spin spawner
+DAEMON_TESTS := options log loop doorbells delay spin spawner
 
 options_test_SRCS := daemon/base/options.c
+log_test_SRCS := daemon/base/log.c daemon/base/loop.c
 loop_test_SRCS := daemon/base/loop.c
 doorbells_test_SRCS := daemon/datapath/doorbells.c
 spin_test_SRCS := daemon/datapath/spin.c
