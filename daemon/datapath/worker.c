@@ -13,29 +13,31 @@
 #include "daemon/base/loop.h"
 #include "daemon/base/options.h"
 #include "daemon/base/privileges.h"
-#include "doorbells.h"
 #include "delay.h"
 #include "inbox.h"
 #include "xdp.h"
 
 #define RX_BATCHES 4 /* per round, before the engine may send again */
+/* A busy worker finds doorbells that it does not poll this late. */
+#define COLLECT_NS 20000
 
 /* ---- a round ------------------------------------------------------------------------------ */
 
-static void ring(struct xt_qp *qp, void *arg)
+static bool ring(struct xt_qp *qp, void *arg)
 {
 	struct xd_worker *w = arg;
 
-	xt_qp_doorbell(qp, w->now);
+	return xt_qp_doorbell(qp, w->now);
 }
 
-static unsigned int scan_doorbells(struct xd_worker *w)
+/* Returns true if there was work. wake_fd stays readable: it is for sleeping workers. */
+static bool scan_doorbells(struct xd_worker *w)
 {
-	unsigned int n = 0;
-
-	for (struct xd_doorbell *d = w->doorbells; d; d = d->next)
-		n += xd_doorbell_scan(d, ring, w);
-	return n;
+	if (xd_doorbells_unpolled(&w->doorbells) && (w->idle || w->collect_at <= w->now)) {
+		w->collect_at = w->now + COLLECT_NS;
+		xd_doorbells_collect(&w->doorbells);
+	}
+	return xd_doorbells_scan(&w->doorbells, w->now, ring, w);
 }
 
 static unsigned int receive(struct xd_worker *w)
@@ -83,7 +85,7 @@ static bool do_round(struct xd_worker *w)
 		xd_spin_reset_backoff(&w->spin);
 	}
 	due = w->deadline <= w->now;
-	worked = scan_doorbells(w) > 0;
+	worked = scan_doorbells(w);
 	worked |= receive(w) > 0;
 	worked |= receive_forwarded(w) > 0;
 	xd_worker_release_delayed(w);
@@ -94,6 +96,7 @@ static bool do_round(struct xd_worker *w)
 	if (next_delayed < w->deadline)
 		w->deadline = next_delayed;
 	xd_count(&w->stats.rounds, 1);
+	w->idle = !worked;
 	due |= w->deadline <= w->now;
 	xd_worker_keys_end(w);
 	pthread_mutex_unlock(&w->lock);
@@ -153,7 +156,7 @@ static int open_socket(struct xd_worker *w)
 
 static int watch_wake_fd(struct xd_worker *w)
 {
-	struct epoll_event ev = { .events = EPOLLIN, .data.fd = w->wake_fd };
+	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = NULL };
 
 	return epoll_ctl(w->epoll, EPOLL_CTL_ADD, w->wake_fd, &ev) ? -errno : 0;
 }
@@ -202,6 +205,7 @@ int xd_worker_new(struct xd_workers *all, uint32_t index, struct xd_worker **out
 	w->index = index;
 	w->epoll = epoll_create1(EPOLL_CLOEXEC);
 	w->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	xd_doorbells_init(&w->doorbells, w->epoll);
 	w->delay = xd_delay_new();
 	w->engine = xt_engine_new(&xd_worker_ops, w, all->config.shared);
 	err = w->epoll < 0 || w->wake_fd < 0 || !w->delay || !w->engine ? -ENOMEM : 0;

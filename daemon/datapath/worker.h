@@ -11,6 +11,7 @@
 #include <xroce/control.h>
 #include <xroce/ring.h>
 
+#include "daemon/transport/list.h"
 #include "daemon/transport/transport.h"
 
 #define XD_MAX_WORKERS 16
@@ -47,13 +48,20 @@ void xd_workers_resume_no_wake(struct xd_workers *ws);
 
 struct xt_engine *xd_worker_engine(struct xd_workers *ws, uint32_t index);
 
-/* The doorbells of one client at one worker. Changed while paused. */
+/* The doorbells of one client at one worker */
 struct xd_doorbell {
+	/* set by the control thread, changed while paused */
 	struct xr_doorbell *shared; /* the bitmap, in memory shared with the client */
-	int eventfd;		    /* non-blocking; the client writes to it if the worker sleeps */
+	int eventfd;		    /* non-blocking; the client writes to it while armed */
 	struct xt_qp **qp;	    /* by doorbell slot, NULL: none */
 	uint32_t slots;		    /* of qp[] */
-	struct xd_doorbell *next, **pprev; /* of the same worker */
+
+	/* see doorbells.h */
+	struct xt_list link; /* in the list of polled doorbells */
+	bool added, armed;
+	uint64_t quiet_at;	      /* when polling ends unless there are new work requests */
+	uint32_t middle, leaf;	      /* that bits1 and bits2 were taken from */
+	uint64_t bits0, bits1, bits2; /* taken from the bitmap and not scanned yet */
 };
 /* Returns -ENOSPC or -ENOMEM if the eventfd could not wake the worker. Paused. */
 int xd_worker_add_doorbell(struct xd_workers *ws, uint32_t index, struct xd_doorbell *d);

@@ -11,14 +11,12 @@
 #include <poll.h>
 #include <sched.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "daemon/base/log.h"
 #include "daemon/base/loop.h"
-#include "doorbells.h"
 
 #define SLICE_NS 100000u /* the shortest that the kernel accepts; ignored before Linux 6.12 */
 
@@ -55,33 +53,24 @@ void xd_worker_wake(struct xd_worker *w)
 /* Returns false if there is work already. The lock protects the list of doorbells. */
 static bool announce_sleep(struct xd_worker *w)
 {
-	bool quiet = true;
+	bool quiet;
 
 	pthread_mutex_lock(&w->lock);
-	for (struct xd_doorbell *d = w->doorbells; d; d = d->next)
-		quiet &= xd_doorbell_arm(d);
+	quiet = xd_doorbells_arm(&w->doorbells);
 	pthread_mutex_unlock(&w->lock);
 	return quiet && !xd_xsk_pending(w->xsk);
 }
 
-static void announce_awake(struct xd_worker *w)
+/* woken: epoll reports descriptors, wake_fd or eventfds of doorbells. */
+static void announce_awake(struct xd_worker *w, bool woken, uint64_t slept)
 {
-	pthread_mutex_lock(&w->lock);
-	for (struct xd_doorbell *d = w->doorbells; d; d = d->next)
-		xd_doorbell_disarm(d);
-	pthread_mutex_unlock(&w->lock);
-}
-
-/* Consumes the epoll events that ended the sleep, and the count of wake_fd. */
-static void consume_wakeups(struct xd_worker *w)
-{
-	struct epoll_event ev[8];
 	uint64_t value;
-	int n = epoll_wait(w->epoll, ev, 8, 0);
 
-	for (int i = 0; i < n; i++)
-		if (ev[i].data.fd == w->wake_fd)
-			(void)!read(w->wake_fd, &value, sizeof(value));
+	pthread_mutex_lock(&w->lock);
+	xd_doorbells_disarm(&w->doorbells, slept);
+	if (woken && xd_doorbells_collect(&w->doorbells))
+		(void)!read(w->wake_fd, &value, sizeof(value));
+	pthread_mutex_unlock(&w->lock);
 }
 
 /*
@@ -95,7 +84,8 @@ void xd_worker_sleep(struct xd_worker *w)
 		{ .fd = w->epoll, .events = POLLIN },
 	};
 	struct timespec ts, *timeout = NULL;
-	uint64_t deadline = __atomic_load_n(&w->deadline, __ATOMIC_RELAXED), now = xd_now();
+	uint64_t deadline = __atomic_load_n(&w->deadline, __ATOMIC_RELAXED), now = xd_now(), end;
+	bool woken = false;
 
 	if (deadline <= now)
 		return;
@@ -108,11 +98,11 @@ void xd_worker_sleep(struct xd_worker *w)
 	}
 	if (announce_sleep(w)) {
 		xd_count(&w->stats.sleeps, 1);
-		if (ppoll(fds, 2, timeout, NULL) > 0 && fds[1].revents)
-			consume_wakeups(w);
+		woken = ppoll(fds, 2, timeout, NULL) > 0 && fds[1].revents;
 	}
-	announce_awake(w);
-	xd_spin_slept(&w->spin, xd_now());
+	end = xd_now();
+	announce_awake(w, woken, end - now);
+	xd_spin_slept(&w->spin, end);
 }
 
 /* ---- spin -------------------------------------------------------------------------------- */

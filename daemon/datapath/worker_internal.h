@@ -11,6 +11,7 @@
 #include <stdbool.h>
 
 #include "count.h"
+#include "doorbells.h"
 #include "fault.h"
 #include "spin.h"
 #include "worker.h"
@@ -32,14 +33,16 @@ struct xd_worker {
 	bool stop;	      /* atomic */
 	struct xt_engine *engine;
 	struct xd_xsk *xsk;
-	struct xd_doorbell *doorbells;
+	struct xd_doorbell_list doorbells;
 	struct xd_workers *all;
 	uint32_t index; /* of the worker and of its RX queue */
 
 	int epoll, wake_fd; /* epoll waits for the eventfds of doorbells and for wake_fd */
 	/* Of the engine or the delay queue. The control thread may set 0, then wakes the worker. */
-	uint64_t deadline; /* atomic */
-	uint64_t now;	   /* at the start of the round, CLOCK_MONOTONIC in ns */
+	uint64_t deadline;   /* atomic */
+	uint64_t now;	     /* at the start of the round, CLOCK_MONOTONIC in ns */
+	bool idle;	     /* the last round had no work */
+	uint64_t collect_at; /* when doorbells that are not polled must be collected */
 
 	struct xd_spin spin;
 	bool programs_changed; /* a doorbell was added or removed; under the lock */

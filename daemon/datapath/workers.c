@@ -6,7 +6,6 @@
 #include <net/if.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -60,32 +59,19 @@ void xd_workers_resume(struct xd_workers *ws)
 int xd_worker_add_doorbell(struct xd_workers *ws, uint32_t index, struct xd_doorbell *d)
 {
 	struct xd_worker *w = ws->worker[index];
-	struct epoll_event ev = { .events = EPOLLIN | EPOLLET, .data.fd = d->eventfd };
+	int err = xd_doorbell_add(&w->doorbells, d);
 
-	/* edge-triggered: each write is an event, and the count is never read */
-	if (epoll_ctl(w->epoll, EPOLL_CTL_ADD, d->eventfd, &ev))
-		return -errno;
-	d->next = w->doorbells;
-	d->pprev = &w->doorbells;
-	if (w->doorbells)
-		w->doorbells->pprev = &d->next;
-	w->doorbells = d;
-	w->programs_changed = true;
-	return 0;
+	if (!err)
+		w->programs_changed = true;
+	return err;
 }
 
 void xd_worker_del_doorbell(struct xd_workers *ws, uint32_t index, struct xd_doorbell *d)
 {
 	struct xd_worker *w = ws->worker[index];
 
-	if (!d->pprev)
-		return;
-	*d->pprev = d->next;
-	if (d->next)
-		d->next->pprev = d->pprev;
-	d->pprev = NULL;
+	xd_doorbell_del(&w->doorbells, d);
 	w->programs_changed = true;
-	epoll_ctl(w->epoll, EPOLL_CTL_DEL, d->eventfd, NULL);
 }
 
 /* ---- start and stop ------------------------------------------------------------------------ */

@@ -252,15 +252,18 @@ void xt_qp_completion_lost(struct xt_qp *qp)
 	xt_qp_error(qp, true);
 }
 
-void xt_qp_doorbell(struct xt_qp *qp, uint64_t now)
+bool xt_qp_doorbell(struct xt_qp *qp, uint64_t now)
 {
+	uint32_t sends = qp->req.producer, receives = qp->rq.producer;
+
 	qp->engine->now = now;
 	if (qp->info.state == XR_QPS_ERR) {
 		xt_sq_flush(qp);
 		xt_rq_flush(qp);
 	} else if (qp->info.state == XR_QPS_SQE) {
 		xt_sq_flush(qp);
-	} else if (xt_may_send(qp) && xt_sq_poll(qp)) {
+	} else if (xt_may_send(qp) && xt_sq_poll(qp) && qp->req.producer != sends) {
 		xt_activate(qp);
 	}
+	return qp->req.producer != sends || qp->rq.producer != receives;
 }

@@ -398,8 +398,8 @@ void xt_qp_set_mtu(struct xt_qp *qp, uint32_t mtu);
  */
 bool xt_qp_unbind(struct xt_qp *qp, uint32_t most);
 
-/* The client stored new producer indices. */
-void xt_qp_doorbell(struct xt_qp *qp, uint64_t now);
+/* The client stored new producer indices. Returns true if there are new work requests. */
+bool xt_qp_doorbell(struct xt_qp *qp, uint64_t now);
 /*
  * Sends posted work requests out of turn, in at most @visits visits, so that those that need no
  * response complete. Returns the visits that are left: all workers are paused, so callers bound the

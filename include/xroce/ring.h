@@ -75,9 +75,9 @@ struct xr_queue {
  *   full fence; if `sleeping` is not 0: write 8 bytes to the worker's eventfd
  *
  * The worker exchanges the words with 0 from bits0 down and then reads the producer indices of the
- * slots that it found. Before it sleeps, it stores 1 in `sleeping`, executes a full fence and reads
- * bits0 again, so that no wake-up is lost. Setting a bit is idempotent, so that doorbells cannot
- * overflow.
+ * slots that it found. Before it sleeps or stops polling the doorbell, it stores 1 in `sleeping`,
+ * executes a full fence and reads bits0 again, so that no ring is lost. Setting a bit is
+ * idempotent, so that doorbells cannot overflow.
  */
 #define XR_DB_SLOTS (64 * 64 * 64)
 struct xr_doorbell {

@@ -227,7 +227,6 @@ int xd_xdp_stat(struct xd_xdp *x, enum xr_reason reason, struct xr_stat *stat)
 
 struct xd_workers {
 	struct xt_engine *engine;
-	struct xd_doorbell *db;
 };
 static struct xd_workers the_worker;
 
@@ -262,23 +261,17 @@ int xd_worker_add_doorbell(struct xd_workers *ws, uint32_t index, struct xd_door
 	if (fake.no_doorbells)
 		return -ENOSPC;
 	fake.doorbells++;
-	db->next = ws->db;
-	db->pprev = &ws->db;
-	if (ws->db)
-		ws->db->pprev = &db->next;
-	ws->db = db;
+	db->added = true;
 	return 0;
 }
 
 void xd_worker_del_doorbell(struct xd_workers *ws, uint32_t index, struct xd_doorbell *db)
 {
 	MUST(fake.paused);
-	if (!db->pprev)
+	if (!db->added)
 		return;
 	fake.doorbells--;
-	*db->pprev = db->next;
-	if (db->next)
-		db->next->pprev = db->pprev;
+	db->added = false;
 }
 
 void xd_workers_set_fault(struct xd_workers *ws, const struct xr_fault_config *config)
