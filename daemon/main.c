@@ -189,14 +189,31 @@ static int start(struct daemon *d)
 	return err;
 }
 
-static void stop(struct daemon *d)
+/*
+ * Gives up the interface and the name first, so that another daemon can serve them, whatever hangs
+ * here. Returns false if a worker hangs.
+ */
+static bool detach(struct daemon *d)
 {
 	struct xd_device *dev = &d->dev;
-	struct xd_server *server = d->server;
+	bool ended;
 
-	d->server = NULL;
-	xd_server_stop(server);
-	xd_workers_stop(dev->workers);
+	if (d->server)
+		xd_server_refuse(d->server);
+	if (dev->xdp)
+		xd_xdp_detach(dev->xdp);
+	ended = !dev->workers || xd_workers_stop(dev->workers);
+	if (!ended)
+		xd_log(XD_WARN, "a worker hangs");
+	xd_name_unlock(d->opt.runtime_dir, d->opt.name, d->lock_fd);
+	return ended;
+}
+
+static void release(struct daemon *d)
+{
+	struct xd_device *dev = &d->dev;
+
+	xd_workers_free(dev->workers);
 	xd_xdp_close(dev->xdp);
 	xd_net_close(dev->net);
 	xt_keys_free(dev->shared.keys);
@@ -207,7 +224,20 @@ static void stop(struct daemon *d)
 	if (d->signal_fd >= 0)
 		close(d->signal_fd);
 	xd_loop_free(dev->loop);
-	xd_name_unlock(d->opt.runtime_dir, d->opt.name, d->lock_fd);
+}
+
+/* What a thread that hangs may use is left to the kernel. */
+static void stop(struct daemon *d, int status)
+{
+	struct xd_server *server = d->server;
+	bool ended = detach(d);
+
+	d->server = NULL;
+	if (!ended || !xd_server_stop(server)) {
+		xd_log_flush();
+		_exit(status);
+	}
+	release(d);
 }
 
 static int run(struct daemon *d)
@@ -223,7 +253,7 @@ static int run(struct daemon *d)
 		if (xd_net_link(d->dev.net)->gone)
 			err = -ENODEV;
 	}
-	stop(d);
+	stop(d, err ? 1 : 0);
 	xd_log_flush();
 	return err ? 1 : 0;
 }

@@ -14,7 +14,7 @@
 #include "loop.h"
 #include "privileges.h"
 
-#define END_SECONDS 10 /* that xd_jobs_free() waits */
+#define END_SECONDS 2 /* that xd_jobs_free() waits */
 
 struct queue {
 	struct xd_job *head, **tail;

@@ -27,7 +27,7 @@ struct xd_job {
 
 struct xd_jobs *xd_jobs_new(struct xd_loop *loop, unsigned int max_threads);
 /*
- * Waits up to 10 seconds for all jobs and calls their done(). Returns false if a job hangs; then
+ * Waits up to 2 seconds for all jobs and calls their done(). Returns false if a job hangs; then
  * nothing is freed. NULL allowed.
  */
 bool xd_jobs_free(struct xd_jobs *jobs);

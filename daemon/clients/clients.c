@@ -29,7 +29,7 @@ bool xd_clients_stop(struct xd_clients *cs)
 	for (c = cs->first; c; c = c->next)
 		xd_client_end(c);
 	if (!xd_jobs_free(cs->jobs)) {
-		xd_log(XD_WARN, "a job for a client hangs: its resources are not released");
+		xd_log(XD_WARN, "a job for a client hangs: the kernel has to release what is left");
 		return false;
 	}
 	xd_events_stop(cs);

@@ -166,7 +166,7 @@ void xd_worker_free(struct xd_worker *w)
 	if (!w)
 		return;
 	xt_engine_free(w->engine);
-	xd_xsk_close(w->xsk);
+	xd_worker_close_socket(w);
 	xd_delay_free(w->delay);
 	xd_inbox_free(w->inbox);
 	if (w->epoll >= 0)
@@ -235,9 +235,20 @@ int xd_worker_start(struct xd_worker *w)
 
 void xd_worker_stop(struct xd_worker *w)
 {
-	if (!w->started)
-		return;
 	__atomic_store_n(&w->stop, true, __ATOMIC_RELEASE);
 	xd_worker_wake(w);
-	pthread_join(w->thread, NULL);
+}
+
+bool xd_worker_join(struct xd_worker *w, const struct timespec *until)
+{
+	if (!w->started)
+		return true;
+	w->started = pthread_timedjoin_np(w->thread, NULL, until);
+	return !w->started;
+}
+
+void xd_worker_close_socket(struct xd_worker *w)
+{
+	xd_xsk_close(w->xsk);
+	w->xsk = NULL;
 }

@@ -6,6 +6,7 @@
 #ifndef XD_WORKER_H
 #define XD_WORKER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <xroce/control.h>
@@ -37,7 +38,12 @@ struct xd_workers_config {
 
 /* Creates a worker for each RX queue that is to be served. Logs errors. */
 int xd_workers_start(const struct xd_workers_config *config, struct xd_workers **workers);
-void xd_workers_stop(struct xd_workers *ws); /* NULL allowed */
+/*
+ * Ends the threads and closes the sockets; other functions but statistics can still be called.
+ * Returns false if a thread hangs in the kernel: call no other function then, and exit soon.
+ */
+bool xd_workers_stop(struct xd_workers *ws);
+void xd_workers_free(struct xd_workers *ws); /* NULL allowed */
 unsigned int xd_workers_count(const struct xd_workers *ws);
 
 /* No worker is in a round between pause and resume. Calls nest. */

@@ -9,6 +9,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <time.h>
 
 #include "count.h"
 #include "doorbells.h"
@@ -66,7 +67,12 @@ struct xd_worker {
 int xd_worker_new(struct xd_workers *all, uint32_t index, struct xd_worker **worker);
 void xd_worker_free(struct xd_worker *w); /* NULL allowed */
 int xd_worker_start(struct xd_worker *w);
-void xd_worker_stop(struct xd_worker *w); /* joins the thread if it was started */
+/* Asks the thread to end. */
+void xd_worker_stop(struct xd_worker *w);
+/* Returns false if the thread has not ended at that time, CLOCK_REALTIME. */
+bool xd_worker_join(struct xd_worker *w, const struct timespec *until);
+/* Afterwards no packet is received or sent. The thread does not run, or the process ends soon. */
+void xd_worker_close_socket(struct xd_worker *w);
 
 /* ---- worker_ops.c ---- */
 

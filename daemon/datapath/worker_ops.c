@@ -15,7 +15,7 @@ static bool op_tx_get(void *ctx, uint32_t len, struct xt_frame *frame)
 {
 	struct xd_worker *w = ctx;
 
-	return xd_xsk_tx_get(w->xsk, len, frame);
+	return w->xsk && xd_xsk_tx_get(w->xsk, len, frame);
 }
 
 static void op_tx_put(void *ctx, struct xt_frame *frame)

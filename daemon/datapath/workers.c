@@ -15,6 +15,8 @@
 #include "inbox.h"
 #include "worker_internal.h"
 
+#define STOP_SECONDS 1 /* for all workers to end their rounds */
+
 /* ---- pause and resume ---------------------------------------------------------------------- */
 
 void xd_workers_pause(struct xd_workers *ws)
@@ -131,19 +133,34 @@ int xd_workers_start(const struct xd_workers_config *config, struct xd_workers *
 	for (unsigned int i = 0; !err && i < ws->count; i++)
 		err = xd_worker_start(ws->worker[i]);
 	if (err) {
-		xd_workers_stop(ws);
+		if (xd_workers_stop(ws))
+			xd_workers_free(ws);
 		return err;
 	}
 	*out = ws;
 	return 0;
 }
 
-void xd_workers_stop(struct xd_workers *ws)
+bool xd_workers_stop(struct xd_workers *ws)
+{
+	struct timespec until;
+	bool ended = true;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += STOP_SECONDS;
+	for (unsigned int i = 0; i < ws->count; i++)
+		xd_worker_stop(ws->worker[i]);
+	for (unsigned int i = 0; i < ws->count; i++)
+		ended &= xd_worker_join(ws->worker[i], &until);
+	for (unsigned int i = 0; i < ws->count; i++)
+		xd_worker_close_socket(ws->worker[i]);
+	return ended;
+}
+
+void xd_workers_free(struct xd_workers *ws)
 {
 	if (!ws)
 		return;
-	for (unsigned int i = 0; i < ws->count; i++)
-		xd_worker_stop(ws->worker[i]);
 	while (ws->count)
 		xd_worker_free(ws->worker[--ws->count]);
 	free(ws);

@@ -102,6 +102,7 @@ static void release_pins(struct xd_xdp *x)
 	remove_pins(x);
 	rmdir(x->pins);
 	close(x->pins_fd);
+	x->pins_fd = -1;
 }
 
 /*
@@ -341,15 +342,21 @@ void xd_xdp_no_zerocopy(struct xd_xdp *x, int err)
 						    : strerror(-err));
 }
 
+void xd_xdp_detach(struct xd_xdp *x)
+{
+	if (x->link >= 0)
+		close(x->link);
+	x->link = -1;
+	release_pins(x);
+}
+
 void xd_xdp_close(struct xd_xdp *x)
 {
 	if (!x)
 		return;
-	if (x->link >= 0)
-		close(x->link);
+	xd_xdp_detach(x);
 	if (x->psns)
 		munmap(x->psns, x->psns_size);
-	release_pins(x);
 	for (int i = 0; i < 2; i++)
 		bpf_link__destroy(x->iter_link[i]);
 	iter_bpf__destroy(x->iter);

@@ -20,6 +20,8 @@ struct xd_xdp;
 int xd_xdp_load(const struct xd_options *opt, const char *ifname, struct xd_xdp **xdp);
 /* Attaches the program, after the workers have bound their sockets. Logs errors. */
 int xd_xdp_attach(struct xd_xdp *x, unsigned int ifindex);
+/* Removes the program from the interface, and the pins of the maps, which stay usable. */
+void xd_xdp_detach(struct xd_xdp *x);
 void xd_xdp_close(struct xd_xdp *x); /* NULL allowed */
 
 const char *xd_xdp_mode_name(const struct xd_xdp *x);

@@ -176,20 +176,29 @@ int xd_server_start(struct xd_device *dev, struct xd_server **server)
 	return err;
 }
 
-void xd_server_stop(struct xd_server *s)
+void xd_server_refuse(struct xd_server *s)
 {
-	if (!s)
-		return;
 	xd_watch_del(s->watch);
+	s->watch = NULL;
 	if (s->listen_fd >= 0)
 		close(s->listen_fd);
+	s->listen_fd = -1;
 	if (s->bound)
 		unlink(s->bound);
+	s->bound = NULL;
+}
+
+bool xd_server_stop(struct xd_server *s)
+{
+	if (!s)
+		return true;
+	xd_server_refuse(s);
 	if (!xd_objects_stop(&s->objects))
-		return;
+		return false;
 	if (s->spare_fd >= 0)
 		close(s->spare_fd);
 	if (s->uffd_dev >= 0)
 		close(s->uffd_dev);
 	free(s);
+	return true;
 }

@@ -10,6 +10,7 @@
 #ifndef XD_SERVER_H
 #define XD_SERVER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -36,8 +37,13 @@ static inline struct xd_server *xd_server_of(const struct xd_client *c)
 int xd_server_start(struct xd_device *dev, struct xd_server **server);
 /* The same without the socket, for tests and fuzzers. Call xd_server_stop() after an error, too. */
 int xd_server_open(struct xd_device *dev, struct xd_server **server);
-/* Ends all clients and releases everything. */
-void xd_server_stop(struct xd_server *server); /* NULL allowed */
+/* Refuses new clients from now on. */
+void xd_server_refuse(struct xd_server *server);
+/*
+ * Ends all clients and releases everything. Returns false if a job hangs: everything that it may
+ * use stays as it is then. NULL allowed.
+ */
+bool xd_server_stop(struct xd_server *server);
 
 /* request() of struct xd_client_ops */
 int xd_dispatch(struct xd_client *c, struct xd_request *req, struct xd_reply *rep);
