@@ -22,26 +22,6 @@ static void set_memory_error(struct xt_wc_error *error)
 	error->verr = XR_VERR_MEMORY;
 }
 
-struct xt_sgl xt_swqe_sgl(struct xt_qp *qp, uint32_t index)
-{
-	return (struct xt_sgl){
-		.qp = qp,
-		.pd = qp->info.pd,
-		.n = xt_swqe(qp, index)->num_sge,
-		.sge = xt_swqe_sge(qp, index),
-	};
-}
-
-struct xt_sgl xt_receive_sgl(struct xt_qp *qp)
-{
-	return (struct xt_sgl){
-		.qp = qp,
-		.pd = qp->rq.pd,
-		.n = qp->rq.num_sge,
-		.sge = qp->rq_sge,
-	};
-}
-
 /* ---- keys ------------------------------------------------------------------------- */
 
 /* Bytes of one SGE */
@@ -231,8 +211,8 @@ static enum xt_side put_from_mem(const struct xt_mem_at *to, struct xt_mem *mem,
 	return src_failed ? XT_SIDE_SOURCE : XT_SIDE_TARGET;
 }
 
-static enum xt_side put_from_wqe(struct xt_mem_at to, const struct xt_source *src, uint32_t len,
-				 struct xt_wc_error *error)
+static enum xt_side put_from_wqe(struct xt_mem_at to, const struct xt_source *src, uint64_t off,
+				 uint32_t len, struct xt_wc_error *error)
 {
 	const struct xt_swqe *wqe = xt_swqe(src->qp, src->index);
 	struct xt_sgl l = xt_swqe_sgl(src->qp, src->index);
@@ -244,9 +224,9 @@ static enum xt_side put_from_wqe(struct xt_mem_at to, const struct xt_source *sr
 
 	if (wqe->flags & XR_SEND_INLINE) {
 		data = (struct xt_seg){ inline_data(src->qp, src->index), wqe->length };
-		return put_from_segs(to, &data, src->off, len, error);
+		return put_from_segs(to, &data, off, len, error);
 	}
-	for (w = walk_to(&l, src->off); len; len -= r.len, to.off += r.len) {
+	for (w = walk_to(&l, off); len; len -= r.len, to.off += r.len) {
 		r = walk_run(&w, len);
 		if (!r.len)
 			continue;
@@ -259,20 +239,27 @@ static enum xt_side put_from_wqe(struct xt_mem_at to, const struct xt_source *sr
 	return XT_SIDE_NONE;
 }
 
+/* Like xt_put(), from another offset of the source. */
+static enum xt_side put_from(const struct xt_mem_at *to, const struct xt_source *src, uint64_t off,
+			     uint32_t len, struct xt_wc_error *error)
+{
+	if (src->seg)
+		return put_from_segs(*to, src->seg, off, len, error);
+	if (src->mem)
+		return put_from_mem(to, src->mem, off, len, error);
+	return put_from_wqe(*to, src, off, len, error);
+}
+
 enum xt_side xt_put(const struct xt_mem_at *to, const struct xt_source *src, uint32_t len,
 		    struct xt_wc_error *error)
 {
-	if (src->seg)
-		return put_from_segs(*to, src->seg, src->off, len, error);
-	if (src->mem)
-		return put_from_mem(to, src->mem, src->off, len, error);
-	return put_from_wqe(*to, src, len, error);
+	return put_from(to, src, src->off, len, error);
 }
 
 enum xt_side xt_scatter(const struct xt_sgl *to, uint64_t off, const struct xt_source *src,
 			uint32_t len, struct xt_wc_error *error)
 {
-	struct xt_source from = *src;
+	uint64_t from = src->off;
 	struct xt_mem_at at;
 	enum xt_side side;
 	struct walk w;
@@ -280,13 +267,13 @@ enum xt_side xt_scatter(const struct xt_sgl *to, uint64_t off, const struct xt_s
 
 	if (!len)
 		return XT_SIDE_NONE;
-	for (w = walk_to(to, off); len; len -= r.len, from.off += r.len) {
+	for (w = walk_to(to, off); len; len -= r.len, from += r.len) {
 		r = walk_run(&w, len);
 		if (!r.len)
 			continue;
 		if (!check_lkey(to, &r, XR_ACCESS_LOCAL_WRITE, &at, error))
 			return XT_SIDE_TARGET;
-		side = xt_put(&at, &from, r.len, error);
+		side = put_from(&at, src, from, r.len, error);
 		if (side)
 			return side;
 	}

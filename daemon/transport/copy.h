@@ -4,6 +4,7 @@
 #define XT_COPY_H
 
 #include "qp.h"
+#include "sq.h"
 
 /* A position in a region */
 struct xt_mem_at {
@@ -34,9 +35,27 @@ struct xt_source {
 /* Which side an error is on */
 enum xt_side { XT_SIDE_NONE, XT_SIDE_SOURCE, XT_SIDE_TARGET };
 
-/* The SGL of a send work request, and that of the receive that was taken */
-struct xt_sgl xt_swqe_sgl(struct xt_qp *qp, uint32_t index);
-struct xt_sgl xt_receive_sgl(struct xt_qp *qp);
+/* The SGL of a send work request */
+static inline struct xt_sgl xt_swqe_sgl(struct xt_qp *qp, uint32_t index)
+{
+	return (struct xt_sgl){
+		.qp = qp,
+		.pd = qp->info.pd,
+		.n = xt_swqe(qp, index)->num_sge,
+		.sge = xt_swqe_sge(qp, index),
+	};
+}
+
+/* The SGL of the receive that was taken */
+static inline struct xt_sgl xt_receive_sgl(struct xt_qp *qp)
+{
+	return (struct xt_sgl){
+		.qp = qp,
+		.pd = qp->rq.pd,
+		.n = qp->rq.num_sge,
+		.sge = qp->rq_sge,
+	};
+}
 
 /* Checks all keys of an SGL for an access (XR_ACCESS_*). Returns false with *error set. */
 bool xt_check_sgl(const struct xt_sgl *l, uint32_t access, struct xt_wc_error *error);

@@ -190,7 +190,7 @@ static void do_read(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 	const struct xt_swqe *w = p->wqe;
 	struct xt_sgl l = xt_swqe_sgl(qp, qp->req.retired);
 	/* the first piece checks the whole range, as the RETH does; later ones check the rest */
-	const struct xr_key_use use = {
+	struct xr_key_use use = {
 		.key = w->rkey,
 		.access = XR_ACCESS_REMOTE_READ,
 		.va = w->remote_addr + p->off,
@@ -202,7 +202,7 @@ static void do_read(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 	enum xt_side side;
 	int nak;
 
-	nak = xt_resp_check(peer, use, &at);
+	nak = xt_resp_check(peer, &use, &at);
 	if (nak >= 0) {
 		xt_resp_refuse(peer, nak);
 		refused(qp, nak);

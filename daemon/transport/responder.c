@@ -107,14 +107,14 @@ int xt_resp_select_srq(struct xt_qp *qp, uint32_t srqn)
 	return -1;
 }
 
-int xt_resp_check(struct xt_qp *qp, struct xr_key_use use, struct xt_mem_at *at)
+int xt_resp_check(struct xt_qp *qp, struct xr_key_use *use, struct xt_mem_at *at)
 {
 	/* the QP's access flags apply before the key's (IBTA 9.9.3, 11.6.2) */
-	if (use.access & ~qp->attr.qp_access_flags)
+	if (use->access & ~qp->attr.qp_access_flags)
 		return XR_NAK_INVALID_REQUEST;
-	use.pd = qp->resp.pd;
-	use.qpn = qp->info.qpn;
-	if (xt_keys_check(qp->engine->shared->keys, &use, &at->mem, &at->off) != XR_OK)
+	use->pd = qp->resp.pd;
+	use->qpn = qp->info.qpn;
+	if (xt_keys_check(qp->engine->shared->keys, use, &at->mem, &at->off) != XR_OK)
 		return XR_NAK_REMOTE_ACCESS;
 	return -1;
 }
@@ -229,11 +229,10 @@ enum xt_outcome xt_resp_send(struct xt_qp *qp, const struct xt_request *rq, stru
 }
 
 /* IBTA 9.7.4.1.5: the whole range is checked before the first byte. Returns a NAK code or -1. */
-static int begin_write(struct xt_qp *qp, const struct xt_request *rq)
+static int begin_write(struct xt_qp *qp, const struct xt_request *rq, struct xt_mem_at *at)
 {
 	struct xt_responder *resp = &qp->resp;
 	struct xr_key_use use;
-	struct xt_mem_at at;
 
 	if (rq->total > XR_MAX_MSG_SIZE)
 		return XR_NAK_INVALID_REQUEST;
@@ -247,18 +246,21 @@ static int begin_write(struct xt_qp *qp, const struct xt_request *rq)
 		.va = rq->va,
 		.len = rq->total,
 	};
-	return xt_resp_check(qp, use, &at);
+	return xt_resp_check(qp, &use, at);
 }
 
-/* The access of the next len bytes of the WRITE being received */
-static struct xr_key_use use_of_part(const struct xt_responder *resp, uint32_t len)
+/* Checks the next len bytes of the WRITE being received. Returns a NAK code or -1. */
+static int continue_write(struct xt_qp *qp, uint32_t len, struct xt_mem_at *at)
 {
-	return (struct xr_key_use){
+	const struct xt_responder *resp = &qp->resp;
+	struct xr_key_use use = {
 		.key = resp->rkey,
 		.access = XR_ACCESS_REMOTE_WRITE,
 		.va = resp->va + resp->done,
 		.len = len,
 	};
+
+	return xt_resp_check(qp, &use, at);
 }
 
 enum xt_outcome xt_resp_write(struct xt_qp *qp, const struct xt_request *rq, struct xt_result *res)
@@ -272,12 +274,12 @@ enum xt_outcome xt_resp_write(struct xt_qp *qp, const struct xt_request *rq, str
 	int nak = -1;
 
 	if (rq->flags & XR_OPF_START)
-		nak = begin_write(qp, rq);
+		nak = begin_write(qp, rq, &at);
 	left = resp->length - resp->done;
 	if (nak < 0 && (end ? rq->len != left : rq->len >= left))
 		nak = XR_NAK_INVALID_REQUEST;
-	if (nak < 0)
-		nak = xt_resp_check(qp, use_of_part(resp, rq->len), &at);
+	if (nak < 0 && !(rq->flags & XR_OPF_START))
+		nak = continue_write(qp, rq->len, &at);
 	if (nak >= 0)
 		return refuse(qp, res, nak);
 	if (rq->flags & XR_EXT_IMMDT) {

@@ -54,7 +54,7 @@ int xt_resp_select_srq(struct xt_qp *qp, uint32_t srqn);
  * Checks remote access to the responder's memory; key, access, va and len of @use are set. Returns
  * -1 with *at set, or a NAK code. at->mem is NULL if len is 0.
  */
-int xt_resp_check(struct xt_qp *qp, struct xr_key_use use, struct xt_mem_at *at);
+int xt_resp_check(struct xt_qp *qp, struct xr_key_use *use, struct xt_mem_at *at);
 /* ERR, with the asynchronous event that IBTA asks for with this NAK code */
 void xt_resp_refuse(struct xt_qp *qp, uint32_t nak);
 /* The first packet of the peer came: IBV_EVENT_COMM_EST, if in RTR. */

@@ -184,7 +184,7 @@ static int gather_response(struct xt_qp *qp, const struct xt_rd *rd, uint32_t po
 	uint64_t off = (uint64_t)pos << qp->mtu_shift;
 	uint64_t left = rd->len - off;
 	uint32_t len = left < qp->mtu ? left : qp->mtu;
-	const struct xr_key_use use = {
+	struct xr_key_use use = {
 		.key = rd->rkey,
 		.access = XR_ACCESS_REMOTE_READ,
 		.va = rd->va + off,
@@ -196,7 +196,7 @@ static int gather_response(struct xt_qp *qp, const struct xt_rd *rd, uint32_t po
 	if (!len)
 		return -1;
 	qp->resp.pd = rd->pd;
-	nak = xt_resp_check(qp, use, &at);
+	nak = xt_resp_check(qp, &use, &at);
 	if (nak < 0 && xt_gather_mem(qp->engine, &at, len, out))
 		nak = XR_NAK_REMOTE_OPERATIONAL;
 	return nak;

@@ -33,7 +33,7 @@ static bool build_read(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
 static enum xt_outcome execute_read(struct xt_qp *qp, const struct xt_request *rq,
 				    struct xt_result *res)
 {
-	const struct xr_key_use use = {
+	struct xr_key_use use = {
 		.key = rq->rkey,
 		.access = XR_ACCESS_REMOTE_READ,
 		.va = rq->va,
@@ -43,7 +43,7 @@ static enum xt_outcome execute_read(struct xt_qp *qp, const struct xt_request *r
 
 	if (rq->total > XR_MAX_MSG_SIZE)
 		return outcome_of(XR_NAK_INVALID_REQUEST, res);
-	return outcome_of(xt_resp_check(qp, use, &at), res);
+	return outcome_of(xt_resp_check(qp, &use, &at), res);
 }
 
 /* ---- atomics ----------------------------------------------------------------------- */
@@ -81,13 +81,13 @@ static void request_atomic(const struct xt_swqe *w, struct xt_request *rq)
 static int check_word(struct xt_qp *qp, const struct xt_request *rq, uint32_t access,
 		      struct xt_mem_at *at)
 {
-	const struct xr_key_use use = {
+	struct xr_key_use use = {
 		.key = rq->rkey,
 		.access = access,
 		.va = rq->va,
 		.len = XR_ATOMIC_LEN,
 	};
-	int nak = xt_resp_check(qp, use, at);
+	int nak = xt_resp_check(qp, &use, at);
 
 	return nak < 0 && rq->va & (XR_ATOMIC_LEN - 1) ? XR_NAK_INVALID_REQUEST : nak;
 }
@@ -188,7 +188,7 @@ static enum xt_outcome execute_flush(struct xt_qp *qp, const struct xt_request *
 		use.access |= XR_ACCESS_FLUSH_GLOBAL;
 	if (type & XR_FLUSH_PERSISTENT)
 		use.access |= XR_ACCESS_FLUSH_PERSISTENT;
-	nak = xt_resp_check(qp, use, &at);
+	nak = xt_resp_check(qp, &use, &at);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	/* reads no byte, but fails if the memory went away */
 	if (nak < 0 && at.mem && xt_mem_read(at.mem, at.off, NULL, 0))
