@@ -26,6 +26,10 @@ HARDEN := -fstack-protector-strong -fstack-clash-protection
 ifneq ($(filter x86_64-%,$(shell $(CC) -dumpmachine)),)
 HARDEN += -fcf-protection
 endif
+# GCC copies and clears structures on x86 by rep movs and rep stos, which take some 10 ns to start.
+TUNE := $(shell t=unrolled_loop:256:noalign,libcall:-1:noalign; \
+	o="-mmemcpy-strategy=$$t -mmemset-strategy=$$t"; \
+	$(CC) $$o -E -x c /dev/null >/dev/null 2>&1 && echo $$o)
 ifeq ($(SANITIZE)$(filter -O0,$(OPT) $(CFLAGS)),)
 FORTIFY := -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
 endif
@@ -106,7 +110,7 @@ endef
 # Everything is rebuilt if the compiler, a flag or the version changes. Tests of `make install` run
 # make again; the exported variables keep it from rebuilding.
 export SANITIZE OPT CFLAGS LDFLAGS CC CLANG
-flags = $(CC) $(CLANG) $(ALL_CFLAGS)
+flags = $(CC) $(CLANG) $(ALL_CFLAGS) $(TUNE)
 ifneq ($(filter-out clean help deps format,$(or $(MAKECMDGOALS),all)),)
 ifneq ($(file <$(BUILD)/flags),$(flags))
 $(shell mkdir -p $(BUILD))
@@ -118,12 +122,12 @@ $(BUILD)/flags:;
 $(BUILD)/obj/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$@)
-	$(Q)$(CC) $(ALL_CFLAGS) -fPIE -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(ALL_CFLAGS) $(TUNE) -fPIE -MMD -MP -c -o $@ $<
 
 $(BUILD)/pic/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$@)
-	$(Q)$(CC) $(ALL_CFLAGS) -fPIC -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(ALL_CFLAGS) $(TUNE) -fPIC -MMD -MP -c -o $@ $<
 
 $(BUILD)/fuzz-obj/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
