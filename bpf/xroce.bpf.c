@@ -34,12 +34,12 @@ static __always_inline bool is_ours(struct xr_packet *pkt)
 
 static __always_inline enum xr_reason parse(struct xr_cursor *c, struct xr_packet *pkt)
 {
-	struct xr_lengths lengths;
+	struct xr_outer outer;
 
-	XR_REQUIRE(xr_parse_network(c, pkt, &lengths));
+	XR_REQUIRE(xr_parse_network(c, pkt, &outer));
 	if (!is_ours(pkt))
 		return XR_NOT_OUR_ADDR;
-	return xr_parse_transport(c, pkt, &lengths);
+	return xr_parse_transport(c, pkt, &outer);
 }
 
 /* Parses a copy of the headers, for frames whose first buffer ends within the headers. */

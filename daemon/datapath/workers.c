@@ -186,13 +186,16 @@ void xd_workers_set_fault(struct xd_workers *ws, const struct xr_fault_config *c
 
 void xd_workers_drops(const struct xd_workers *ws, struct xr_stat stat[XR_REASON_COUNT])
 {
+	const struct xt_counters *engine;
 	struct xd_xsk_stats x;
 
 	for (unsigned int i = 0; i < ws->count; i++) {
 		xd_xsk_stats(ws->worker[i]->xsk, &x);
 		stat[XR_NO_METADATA].packets += x.rx_no_metadata;
 		stat[XR_TOO_LONG].packets += x.rx_too_long;
-		stat[XR_ICRC].packets += xt_engine_counters(ws->worker[i]->engine)->rx_icrc_errors;
+		engine = xt_engine_counters(ws->worker[i]->engine);
+		stat[XR_ICRC].packets += engine->rx_icrc_errors;
+		stat[XR_UDP_CHECKSUM].packets += engine->rx_udp_checksum_errors;
 	}
 }
 

@@ -22,6 +22,7 @@
  *   memory.c      regions and their segments
  *   packet.c      packets to be sent
  *   icrc.c        ICRC
+ *   checksum.c    UDP checksum of received frames
  *   ah.c          address handles
  *   group.c       multicast groups
  *   pace.c        rate limits

@@ -3,6 +3,7 @@
 # The transport engine as a static library, for the daemon, the simulation, the fuzzers and unit tests
 transport_SRCS := $(addprefix daemon/transport/, \
 	ah.c \
+	checksum.c \
 	completer.c \
 	copy.c \
 	cq.c \

@@ -155,6 +155,7 @@ bool xt_group_has(struct xt_groups *t, const struct xr_addr *gid, const struct x
 	X(tx_packets, "packets sent")                                                              \
 	X(tx_bytes, "bytes sent")                                                                  \
 	X(rx_icrc_errors, "packets with a wrong ICRC")                                             \
+	X(rx_udp_checksum_errors, "packets with a wrong UDP checksum")                             \
 	X(rx_malformed, "packets refused by the daemon's own check")                               \
 	X(rx_no_qp, "packets for no QP")                                                           \
 	X(rx_qp_state, "packets for a QP that is in error or was reset")                           \

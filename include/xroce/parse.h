@@ -5,7 +5,8 @@
  * The parser checks formats and lengths only, not addresses, queue pairs or keys. Each step takes a
  * header from the cursor and returns XR_OK or the reason why the frame is refused. The caller runs
  * the two halves, xr_parse_network() and xr_parse_transport(), and looks up the destination address
- * between them: malformed RoCE v2 for other hosts is not ours to drop.
+ * between them: malformed RoCE v2 for other hosts is not ours to drop. The UDP checksum and the
+ * ICRC, which cover the payload, are not checked here.
  */
 #ifndef XROCE_PARSE_H
 #define XROCE_PARSE_H
@@ -66,10 +67,15 @@ struct xr_packet {
 	__u16 payload_len; /* bytes, without pad and ICRC */
 };
 
-/* Lengths in bytes as the IP and UDP headers state them */
-struct xr_lengths {
-	int ip;	 /* from the UDP header to the end of the IP packet; negative if inconsistent */
-	int udp; /* UDP header and payload */
+/*
+ * Parts of the IP and UDP headers that are checked only after the destination address has been
+ * looked up. Lengths are in bytes, as the headers state them.
+ */
+struct xr_outer {
+	const struct xr_ipv4 *ipv4; /* NULL: IPv6 */
+	int ip_len;  /* from the UDP header to the end of the IP packet; negative if inconsistent */
+	int udp_len; /* UDP header and payload */
+	__u8 ttl;    /* or hop limit */
 };
 
 /*
@@ -134,7 +140,7 @@ static __always_inline enum xr_reason xr_parse_ethernet(struct xr_cursor *c, __b
 }
 
 static __always_inline enum xr_reason xr_parse_ipv4(struct xr_cursor *c, struct xr_packet *pkt,
-						    int *ip_len)
+						    struct xr_outer *outer)
 {
 	const struct xr_ipv4 *ip = xr_take(c, sizeof(*ip));
 
@@ -151,12 +157,14 @@ static __always_inline enum xr_reason xr_parse_ipv4(struct xr_cursor *c, struct 
 	pkt->ip_version = 4;
 	xr_gid_set_ipv4(&pkt->src, ip->src);
 	xr_gid_set_ipv4(&pkt->dst, ip->dst);
-	*ip_len = xr_be16(ip->len) - (int)sizeof(*ip);
+	outer->ipv4 = ip;
+	outer->ip_len = xr_be16(ip->len) - (int)sizeof(*ip);
+	outer->ttl = ip->ttl;
 	return XR_OK;
 }
 
 static __always_inline enum xr_reason xr_parse_ipv6(struct xr_cursor *c, struct xr_packet *pkt,
-						    int *ip_len)
+						    struct xr_outer *outer)
 {
 	const struct xr_ipv6 *ip = xr_take(c, sizeof(*ip));
 
@@ -169,18 +177,20 @@ static __always_inline enum xr_reason xr_parse_ipv6(struct xr_cursor *c, struct 
 	pkt->ip_version = 6;
 	__builtin_memcpy(&pkt->src, ip->src, sizeof(pkt->src));
 	__builtin_memcpy(&pkt->dst, ip->dst, sizeof(pkt->dst));
-	*ip_len = xr_be16(ip->len);
+	outer->ipv4 = NULL;
+	outer->ip_len = xr_be16(ip->len);
+	outer->ttl = ip->hop_limit;
 	return XR_OK;
 }
 
 static __always_inline enum xr_reason xr_parse_ip(struct xr_cursor *c, struct xr_packet *pkt,
-						  __be16 type, int *ip_len)
+						  __be16 type, struct xr_outer *outer)
 {
 	pkt->ip_off = c->off;
 	if (type == xr_be16(ETH_P_IP))
-		return xr_parse_ipv4(c, pkt, ip_len);
+		return xr_parse_ipv4(c, pkt, outer);
 	if (type == xr_be16(ETH_P_IPV6))
-		return xr_parse_ipv6(c, pkt, ip_len);
+		return xr_parse_ipv6(c, pkt, outer);
 	return XR_NOT_IP;
 }
 
@@ -197,20 +207,46 @@ static __always_inline enum xr_reason xr_parse_udp(struct xr_cursor *c, int *udp
 }
 
 /*
- * Parses from the Ethernet to the UDP header. Sets src, dst, ip_version and ip_off of *pkt; lengths
- * are not checked yet. The result is XR_OK or a reason with action PASS.
+ * Parses from the Ethernet to the UDP header. Sets src, dst, ip_version and ip_off of *pkt, and
+ * *outer, which is not checked yet. The result is XR_OK or a reason with action PASS.
  */
 static __always_inline enum xr_reason xr_parse_network(struct xr_cursor *c, struct xr_packet *pkt,
-						       struct xr_lengths *lengths)
+						       struct xr_outer *outer)
 {
 	__be16 type;
 
 	XR_REQUIRE(xr_parse_ethernet(c, &type));
-	XR_REQUIRE(xr_parse_ip(c, pkt, type, &lengths->ip));
-	return xr_parse_udp(c, &lengths->udp);
+	XR_REQUIRE(xr_parse_ip(c, pkt, type, outer));
+	return xr_parse_udp(c, &outer->udp_len);
 }
 
-/* ---- InfiniBand transport ------------------------------------------------------ */
+/* ---- IP and UDP of a packet for this device ------------------------------------- */
+
+/*
+ * Returns the ones' complement sum of an IPv4 header without options, which is 0xffff if its
+ * checksum is right (RFC 1071). Independent of the byte order.
+ */
+static __always_inline __u32 xr_ipv4_sum(const struct xr_ipv4 *ip)
+{
+	__u32 word[sizeof(*ip) / 4];
+	__u64 sum;
+
+	__builtin_memcpy(word, ip, sizeof(word));
+	sum = (__u64)word[0] + word[1] + word[2] + word[3] + word[4];
+	sum = (sum >> 32) + (__u32)sum;
+	sum = (sum >> 16) + (sum & 0xffff);
+	sum = (sum >> 16) + (sum & 0xffff);
+	return (sum >> 16) + (sum & 0xffff);
+}
+
+static __always_inline enum xr_reason xr_check_ip(const struct xr_outer *outer)
+{
+	if (outer->ipv4 && xr_ipv4_sum(outer->ipv4) != 0xffff)
+		return XR_IP_CHECKSUM;
+	if (outer->ipv4 && outer->ipv4->frag & xr_be16(XR_IPV4_RESERVED))
+		return XR_IP_RESERVED;
+	return outer->ttl ? XR_OK : XR_IP_TTL;
+}
 
 /*
  * Compares the lengths of frame, IP packet and UDP datagram. Afterwards the cursor ends with the
@@ -218,17 +254,19 @@ static __always_inline enum xr_reason xr_parse_network(struct xr_cursor *c, stru
  * UDP must agree, because the ICRC is at the end of the datagram.
  */
 static __always_inline enum xr_reason xr_check_lengths(struct xr_cursor *c,
-						       const struct xr_lengths *lengths)
+						       const struct xr_outer *outer)
 {
-	int payload = lengths->ip - (int)sizeof(struct xr_udp);
+	int payload = outer->ip_len - (int)sizeof(struct xr_udp);
 
 	if (payload < 0 || (__u32)payload > c->left)
 		return XR_IP_LEN;
-	if (lengths->udp != lengths->ip)
+	if (outer->udp_len != outer->ip_len)
 		return XR_UDP_LEN;
 	c->left = payload;
 	return XR_OK;
 }
+
+/* ---- InfiniBand transport ------------------------------------------------------ */
 
 /*
  * Steps over all extended headers. Reads DETH, FETH, and the beginning that RETH and AtomicETH
@@ -311,16 +349,17 @@ static __always_inline enum xr_reason xr_parse_payload(struct xr_cursor *c, stru
 }
 
 /*
- * Parses from the BTH to the ICRC and sets the other fields of *pkt, except `group`. The result is
- * XR_OK or a reason with action DROP.
+ * Checks *outer, parses from the BTH to the ICRC, and sets the other fields of *pkt, except
+ * `group`. The result is XR_OK or a reason with action DROP.
  */
 static __always_inline enum xr_reason xr_parse_transport(struct xr_cursor *c, struct xr_packet *pkt,
-							 const struct xr_lengths *lengths)
+							 const struct xr_outer *outer)
 {
 	const struct xr_bth *bth;
 	__u32 ext_len, pad;
 
-	XR_REQUIRE(xr_check_lengths(c, lengths));
+	XR_REQUIRE(xr_check_ip(outer));
+	XR_REQUIRE(xr_check_lengths(c, outer));
 	pkt->bth_off = c->off;
 	bth = xr_take(c, sizeof(*bth));
 	if (!bth)

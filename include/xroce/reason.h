@@ -31,6 +31,9 @@
 	X(NOT_ROCE_PORT, PASS, "UDP destination port is not 4791")                                 \
 	X(NOT_OUR_ADDR, PASS, "destination address is not a GID of this device")                   \
 	/* malformed RoCE v2 (parse.h: transport) */                                               \
+	X(IP_CHECKSUM, DROP, "IPv4 header checksum is wrong")                                      \
+	X(IP_RESERVED, DROP, "reserved flag of the IPv4 header is set")                            \
+	X(IP_TTL, DROP, "TTL or hop limit is 0")                                                   \
 	X(IP_LEN, DROP, "IP length does not match the frame")                                      \
 	X(UDP_LEN, DROP, "UDP length does not match the IP length")                                \
 	X(TRUNC_BTH, DROP, "datagram ends within the base transport header")                       \
@@ -64,7 +67,8 @@
 	X(NO_METADATA, DROP, "no room for metadata before the frame")                              \
 	/* counted by the daemon */                                                                \
 	X(TOO_LONG, DROP, "frame has more segments than the daemon can receive")                   \
-	X(ICRC, DROP, "ICRC is wrong")
+	X(ICRC, DROP, "ICRC is wrong")                                                             \
+	X(UDP_CHECKSUM, DROP, "UDP checksum is wrong")
 
 enum xr_reason {
 #define X(name, action, text) XR_##name,

@@ -65,13 +65,14 @@ struct xr_ipv4 {
 	__u8 tos;
 	__be16 len; /* bytes, of header and payload */
 	__be16 id;
-	__be16 frag; /* XR_IPV4_FRAGMENT */
+	__be16 frag; /* XR_IPV4_* */
 	__u8 ttl;
 	__u8 protocol;
 	__be16 check;
 	__be32 src;
 	__be32 dst;
 } XR_HEADER(4);
+#define XR_IPV4_RESERVED 0x8000
 #define XR_IPV4_FRAGMENT 0x3fff /* more fragments 13, offset 12:0 */
 
 struct xr_ipv6 {

@@ -6,6 +6,7 @@
 
 #include "fixture.h"
 #include "frame.h"
+#include "selftests/lib/ipv4.h"
 
 struct op_info {
 	uint16_t flags;
@@ -178,6 +179,16 @@ static void apply(struct frame *f, const struct patch *p)
 		f->data[at[p->at] + p->off + i] = p->value >> (8 * (p->width - 1 - i));
 }
 
+static bool patches_ipv4_checksum(const struct spec *s)
+{
+	bool found = false;
+	unsigned i;
+
+	for (i = 0; i < 3; i++)
+		found |= s->patch[i].width && s->patch[i].at == AT_IP && s->patch[i].off == 10;
+	return found;
+}
+
 void frame_build(const struct spec *s, struct frame *f)
 {
 	uint8_t opcode = s->opcode_set ? s->opcode : RC(SEND_ONLY);
@@ -224,6 +235,8 @@ void frame_build(const struct spec *s, struct frame *f)
 
 	for (i = 0; i < 3; i++)
 		apply(f, &s->patch[i]);
+	if (!s->v6 && !patches_ipv4_checksum(s))
+		ipv4_seal(f->data + f->ip);
 	f->qpn = f->data[f->bth + 5] << 16 | f->data[f->bth + 6] << 8 | f->data[f->bth + 7];
 	f->len -= s->short_by;
 	if (s->padded_to && (unsigned)s->padded_to > f->len) {

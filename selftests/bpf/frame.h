@@ -35,12 +35,12 @@ struct spec {
 	/* network */
 	bool v6;
 	uint8_t tags; /* number of VLAN tags; the last has type 0x8100, the others 0x88a8 */
-	struct patch patch[3];
-	int ip_len_delta;  /* added to the correct IP length */
-	int udp_len_delta; /* added to the correct UDP length */
-	int short_by;	   /* bytes removed from the end; lengths are adjusted */
-	int cut_to;	   /* bytes to which the frame is cut; lengths are not adjusted */
-	int padded_to;	   /* bytes to which zeros extend the frame, as Ethernet padding does */
+	struct patch patch[3]; /* the IPv4 checksum is computed afterwards unless patched */
+	int ip_len_delta;      /* added to the correct IP length */
+	int udp_len_delta;     /* added to the correct UDP length */
+	int short_by;	       /* bytes removed from the end; lengths are adjusted */
+	int cut_to;	       /* bytes to which the frame is cut; lengths are not adjusted */
+	int padded_to;	       /* bytes to which zeros extend the frame, as Ethernet padding does */
 	/* transport */
 	bool opcode_set; /* use `opcode`, otherwise RC SEND_ONLY; set by OP() */
 	uint8_t opcode;

@@ -116,6 +116,21 @@ port_counter() {
 	equal "counted by the port" "$(port_counter bad_pkey_cntr)" $((before + 1))
 }
 
+@test "a UD packet is received if its UDP checksum is 0, right or unfinished, and dropped if it is wrong" {
+	local how
+
+	requires python3
+	listener a checksums "$A6" 4
+	for how in none wrong right socket; do
+		run_on b "$XR_TOP/selftests/e2e/roce_datagram.py" "$B6" "$A6" "$QPN" "$how" "sum $how"
+	done
+	equal "reply" "$(datagram b request "$B6" "$A6" "$QPN" 0x11111111 end)" "re: end"
+	wait "$LISTENER"
+	equal "received" "$(awk '/got sum/ { print $3 }' "$BATS_TEST_TMPDIR/checksums" | paste -sd ' ')" \
+		"none right socket"
+	equal "dropped" "$(counter a UDP_CHECKSUM)" 1
+}
+
 @test "QP 1 (GSI) exchanges MADs, has one owner and checks its Q_Key" {
 	local before
 

@@ -71,4 +71,5 @@ def main():
         print(f"0x{opcode:02x} {count[opcode]} {wrong[opcode]}")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -8,6 +8,7 @@
 #include <endian.h>
 #include <netinet/in.h>
 
+#include "selftests/lib/ipv4.h"
 #include "selftests/lib/parse.h"
 #include "world.h"
 
@@ -77,6 +78,8 @@ static void seal(struct frame *f)
 		set_be16(f->data + f->ip_off + 2, f->len - f->ip_off);
 	else
 		set_be16(f->data + f->ip_off + 4, udp_len);
+	if (f->data[f->ip_off] >> 4 == 4)
+		ipv4_seal(f->data + f->ip_off);
 	set_be16(f->data + f->bth_off - 4, udp_len);
 	xt_icrc_seal(&seg, 1, f->ip_off, f->bth_off);
 }
@@ -243,6 +246,8 @@ static void deliver(struct world *w, struct stream *in)
 		memcpy(f.data, data, len);
 		f.len = len;
 		f.data[input_u16(in) % len] ^= input_u8(in);
+		if (!(how & 2))
+			ipv4_seal_frame(f.data, len);
 		if (!(how & 1)) {
 			struct xt_frame flat = { .nseg = 1,
 						 .len = len,

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The parser and the ICRC, with frames in several segments and with wrong metadata.
+ * The parser, the ICRC and the UDP checksum, with frames in several segments and with wrong
+ * metadata.
  *
  * Input: one byte, 8 bytes of metadata, then the frame. Bits of the first byte:
  *   1:0  number of segments - 1
  *   2    also check the ICRC with the metadata of the input
+ *   3    leave the IPv4 header checksum of an untagged frame as it is
  */
+#include "daemon/transport/checksum.h"
 #include "daemon/transport/icrc.h"
 #include "input.h"
+#include "selftests/lib/ipv4.h"
 #include "selftests/lib/parse.h"
 
 struct cut {
@@ -73,6 +77,7 @@ static void check_seal(const uint8_t *data, const struct xt_frame *parsed)
 	MUST(parse_frame(&one.frame) == XR_OK && xt_icrc_ok(&one.frame));
 	MUST(parse_frame(&many.frame) == XR_OK && xt_icrc_ok(&many.frame));
 	MUST(!memcmp(&one.frame.meta, &many.frame.meta, sizeof(struct xr_meta)));
+	MUST(xt_udp_checksum_ok(&one.frame) == xt_udp_checksum_ok(&many.frame));
 	one.frame.seg[0].data[one.frame.meta.bth_off + 9] ^= 1;
 	MUST(!xt_icrc_ok(&one.frame));
 	drop_frame(&one);
@@ -83,8 +88,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct stream in = { data, size };
 	uint8_t how = input_u8(&in);
+	static uint8_t bytes[XT_MAX_FRAME + 64];
 	struct xr_meta wrong;
 	struct cut c;
+	uint32_t len;
 
 	memset(&wrong, 0, sizeof(wrong));
 	wrong.magic = XR_META_MAGIC;
@@ -93,9 +100,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	wrong.bth_off = input_u16(&in);
 	wrong.payload_off = input_u16(&in);
 	wrong.payload_len = input_u16(&in);
-	if (in.left > XT_MAX_FRAME + 64)
+	if (in.left > sizeof(bytes))
 		return 0;
-	cut_frame(&c, in.data, (uint32_t)in.left, 1 + (how & 3));
+	len = (uint32_t)in.left;
+	input_bytes(&in, bytes, len);
+	if (!(how & 8))
+		ipv4_seal_frame(bytes, len);
+	cut_frame(&c, bytes, len, 1 + (how & 3));
 	if (how & 4) {
 		c.frame.meta = wrong;
 		xt_icrc_ok(&c.frame);
@@ -104,7 +115,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (parse_frame(&c.frame) == XR_OK) {
 		check_meta(&c.frame);
 		xt_icrc_ok(&c.frame);
-		check_seal(in.data, &c.frame);
+		check_seal(bytes, &c.frame);
 	}
 	drop_frame(&c);
 	return 0;

@@ -3,16 +3,21 @@
  * Compares the two builds of the parser: the XDP programs under BPF_PROG_TEST_RUN and user space.
  * Both must refuse a malformed frame for the same reason, and find the same offsets in a valid one.
  *
- * Input: one byte, whose bit 0 splits the frame into two buffers, then the frame.
+ * Input: one byte, then the frame. Bit 0 splits the frame into two buffers; bit 1 leaves the IPv4
+ * header checksum of an untagged frame as it is.
  */
 #include <sched.h>
 
 #include "daemon/transport/transport.h"
 #include "input.h"
 #include "selftests/bpf/fixture.h"
+#include "selftests/lib/ipv4.h"
 #include "selftests/lib/parse.h"
 
 #define FIRST_BUFFER 256
+/* Lengths that BPF_PROG_TEST_RUN accepts */
+#define FRAME_LEN_MIN 14
+#define FRAME_LEN_MAX 4300
 
 static struct fixture fixture;
 
@@ -50,24 +55,27 @@ static void compare(const struct verdict *v, enum xr_reason parsed, const struct
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct stream in = { data, size };
-	bool split = input_u8(&in) & 1;
+	static uint8_t bytes[FRAME_LEN_MAX];
+	uint8_t how = input_u8(&in);
+	uint32_t len;
 	struct verdict v;
 	struct xt_frame frame;
 	enum xr_reason parsed;
 	struct input run;
 
 	start();
-	/* lengths that BPF_PROG_TEST_RUN accepts */
-	if (in.left < 14 || in.left > 4300)
+	if (in.left < FRAME_LEN_MIN || in.left > FRAME_LEN_MAX)
 		return 0;
-	frame = (struct xt_frame){ .nseg = 1,
-				   .len = (uint32_t)in.left,
-				   .seg = { { (uint8_t *)in.data, (uint32_t)in.left } } };
+	len = (uint32_t)in.left;
+	input_bytes(&in, bytes, len);
+	if (!(how & 2))
+		ipv4_seal_frame(bytes, len);
+	frame = (struct xt_frame){ .nseg = 1, .len = len, .seg = { { bytes, len } } };
 	parsed = parse_frame(&frame);
-	run = (struct input){ .data = in.data, .len = (uint32_t)in.left };
-	if (split && in.left > FIRST_BUFFER)
+	run = (struct input){ .data = bytes, .len = len };
+	if (how & 1 && len > FIRST_BUFFER)
 		run.linear = FIRST_BUFFER;
-	for (int frags = run.linear || in.left > 3000; frags < 2; frags++) {
+	for (int frags = run.linear || len > 3000; frags < 2; frags++) {
 		run.frags = frags;
 		MUST(!fixture_run(&fixture, &run, &v));
 		met[v.reason] = 1;

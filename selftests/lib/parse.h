@@ -23,11 +23,11 @@ __attribute__((unused)) static enum xr_reason parse_frame(struct xt_frame *frame
 		.end = first->data + linear,
 		.left = frame->len,
 	};
-	struct xr_lengths lengths;
+	struct xr_outer outer;
 	struct xr_packet pkt;
 
-	XR_REQUIRE(xr_parse_network(&c, &pkt, &lengths));
-	XR_REQUIRE(xr_parse_transport(&c, &pkt, &lengths));
+	XR_REQUIRE(xr_parse_network(&c, &pkt, &outer));
+	XR_REQUIRE(xr_parse_transport(&c, &pkt, &outer));
 	if (pkt.payload_off > linear)
 		return XR_TRUNC_EXT;
 	frame->meta = (struct xr_meta){

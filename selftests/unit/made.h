@@ -4,6 +4,7 @@
 #define MADE_H
 
 #include "harness.h"
+#include "selftests/lib/ipv4.h"
 #include "selftests/lib/tap.h"
 
 #define BASE 0x200000
@@ -126,6 +127,7 @@ static void make(const struct h_qp *q, const struct made *m, struct packet *pack
 	f[23] = 17;
 	put32(f + 26, 0x0a000002);
 	put32(f + 30, 0x0a000001);
+	ipv4_seal(f + 14);
 	put16(f + 36, XR_UDP_PORT);
 	put16(f + 38, len - 34);
 	bth[0] = m->opcode;

@@ -744,8 +744,30 @@ static void test_no_more_reads(void)
 	end(&q);
 }
 
+/* ---- UDP checksum --------------------------------------------------------- */
+
+static void test_udp_checksum(void)
+{
+	static const struct made write = S(WRITE_ONLY, .payload = 8, .va = BASE, .len = 8);
+	static struct packet p;
+	struct h_qp q;
+	struct harness *h = begin(&q);
+
+	make(&q, &write, &p);
+	put16(p.bytes + 40, 0x1234);
+	memset(memory, 0, 8);
+	h_receive(h, p.bytes, p.len);
+	TAP_OK(!memory[0] && !h->sent_count &&
+		       xt_engine_counters(h->engine)->rx_udp_checksum_errors == 1,
+	       "a packet with a wrong UDP checksum is dropped and counted");
+	receive(&q, &write);
+	TAP_OK(memory[0] == 0x77, "the repeated packet without a checksum is executed");
+	end(&q);
+}
+
 int main(void)
 {
+	test_udp_checksum();
 	test_invalid_requests();
 	test_atomic_write();
 	test_flush();

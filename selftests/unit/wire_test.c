@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Parser and ICRC on raw frames: all captured packets, their truncations and bit flips, and
- * hand-made frames. Run from the top of the tree, or with the
- * directory of the captures as argument.
+ * Parser, ICRC and UDP checksum on raw frames: all captured packets, their truncations and bit
+ * flips, and hand-made frames. Run from the top of the tree, or with the directory of the captures
+ * as argument.
  */
 #include <dirent.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "daemon/transport/checksum.h"
 #include "daemon/transport/icrc.h"
+#include "selftests/lib/ipv4.h"
 #include "selftests/lib/parse.h"
 #include "selftests/lib/pcap.h"
 #include "selftests/lib/tap.h"
@@ -89,7 +91,7 @@ static bool is_roce(const struct packet *p)
 
 static void test_captures(void)
 {
-	unsigned roce = 0, parsed = 0, icrc = 0, sealed = 0;
+	unsigned roce = 0, parsed = 0, icrc = 0, udp = 0, sealed = 0;
 
 	for (unsigned i = 0; i < packet_count; i++) {
 		struct packet *p = &packets[i];
@@ -103,6 +105,7 @@ static void test_captures(void)
 			continue;
 		parsed++;
 		icrc += xt_icrc_ok(&f);
+		udp += xt_udp_checksum_ok(&f);
 		memset(at + p->len - XR_ICRC_LEN, 0xa5, XR_ICRC_LEN);
 		xt_icrc_seal(f.seg, f.nseg, f.meta.ip_off, f.meta.bth_off);
 		sealed += !memcmp(at, p->data, p->len);
@@ -110,6 +113,7 @@ static void test_captures(void)
 	TAP_OK(roce > 1000, "the captures have %u RoCEv2 packets", roce);
 	TAP_OK(parsed == roce, "all captured packets parse");
 	TAP_OK(icrc == roce, "the ICRC of all captured packets matches");
+	TAP_OK(udp == roce, "the UDP checksum of all captured packets is 0 or right");
 	TAP_OK(sealed == roce, "xt_icrc_seal() reproduces the captured ICRC");
 }
 
@@ -195,6 +199,7 @@ static void test_short_datagrams(void)
 				put16(ip + 2, ip_len);
 			else
 				put16(ip + 4, ip_len - XR_IPV6_HLEN);
+			ipv4_seal_frame(at, len);
 			put16(at + whole.meta.bth_off - 4, udp_len);
 			why = parse_frame(&f);
 			udp_len -= XR_UDP_HLEN;
@@ -225,9 +230,19 @@ static bool is_masked(const struct xr_meta *m, unsigned off, unsigned bit)
 	return (at == 0 && bit < 4) || (at >= 1 && at <= 3) || at == 7;
 }
 
+static bool in_ipv4_header(const struct xr_meta *m, unsigned off)
+{
+	return m->ip_version == 4 && off >= m->ip_off && off < m->ip_off + XR_IPV4_HLEN;
+}
+
+static uint8_t time_to_live(const struct packet *p, const struct xr_meta *m)
+{
+	return p->data[m->ip_off + (m->ip_version == 4 ? 8 : 7)];
+}
+
 static void test_bit_flips(void)
 {
-	unsigned tried = 0, missed = 0, false_alarms = 0;
+	unsigned tried = 0, missed = 0, false_alarms = 0, header = 0;
 
 	for (unsigned i = 0; i < packet_count; i += 1 + packets[i].len / 64) {
 		struct packet *p = &packets[i];
@@ -240,18 +255,24 @@ static void test_bit_flips(void)
 			bool masked = is_masked(&f.meta, bit / 8, bit % 8);
 			bool accepted;
 
-			p->data[bit / 8] ^= 1 << bit % 8;
-			accepted = parse_frame(&g) == XR_OK && xt_icrc_ok(&g);
-			p->data[bit / 8] ^= 1 << bit % 8;
-			tried++;
 			if (bit / 8 < f.meta.ip_off)
 				continue;
+			p->data[bit / 8] ^= 1 << bit % 8;
+			header += in_ipv4_header(&f.meta, bit / 8) && parse_frame(&g) == XR_OK;
+			/* routers update the checksum; packets with TTL 0 are dropped */
+			ipv4_seal_frame(p->data, p->len);
+			accepted = parse_frame(&g) == XR_OK && xt_icrc_ok(&g);
+			masked &= time_to_live(p, &f.meta) != 0;
+			p->data[bit / 8] ^= 1 << bit % 8;
+			ipv4_seal_frame(p->data, p->len);
+			tried++;
 			missed += accepted && !masked;
 			false_alarms += !accepted && masked;
 		}
 	}
 	TAP_OK(tried > 10000 && !missed,
-	       "%u bit flips: none in fields covered by the ICRC is accepted", tried);
+	       "%u bit flips: none in fields that the ICRC covers is accepted", tried);
+	TAP_OK(!header, "no bit flip in an IPv4 header is accepted with the old checksum");
 	TAP_OK(!false_alarms, "bit flips in fields that routers may change are accepted");
 }
 
@@ -357,6 +378,7 @@ static uint32_t build(uint8_t *f, const struct shape *s, unsigned body)
 		put16(f + off + 6, 0x4000);
 		f[off + 8] = 64;
 		f[off + 9] = 17;
+		ipv4_seal(f + off);
 		off += XR_IPV4_HLEN;
 	} else {
 		f[off] = 0x60;
@@ -437,6 +459,10 @@ static const struct patch {
 	{ "IPv6 fragment header", 6, 20, 0x2c40, XR_NOT_UDP },
 	{ "other port", 4, 36, 4790, XR_NOT_ROCE_PORT },
 	{ "other port over IPv6", 6, 56, 53, XR_NOT_ROCE_PORT },
+	{ "reserved flag of IPv4", 4, 20, 0xc000, XR_IP_RESERVED },
+	{ "TTL 0", 4, 22, 0x0011, XR_IP_TTL },
+	{ "TTL 1", 4, 22, 0x0111, XR_OK },
+	{ "hop limit 0", 6, 20, 0x1100, XR_IP_TTL },
 	{ "IPv4 length beyond the frame", 4, 16, 0xffff, XR_IP_LEN },
 	{ "IPv4 length below its header", 4, 16, 19, XR_IP_LEN },
 	{ "IPv4 length without a UDP header", 4, 16, 27, XR_IP_LEN },
@@ -461,9 +487,65 @@ static void test_patches(void)
 
 		buf[14 + (p->version == 4 ? 28 : 48)] = XR_OP_SEND_ONLY;
 		put16(buf + p->off, p->value);
+		ipv4_seal_frame(buf, len);
 		f = frame_of(against_guard(buf, len), len);
 		TAP_OK(parse_frame(&f) == p->want, "%s", p->what);
 	}
+}
+
+/* Stores a right UDP checksum, written without checksum.c. Returns the sum of the pseudo header. */
+static unsigned seal_udp(const struct xt_frame *f)
+{
+	const struct xr_meta *m = &f->meta;
+	uint8_t *ip = f->seg[0].data + m->ip_off, *udp = f->seg[0].data + m->bth_off - XR_UDP_HLEN;
+	unsigned len = (unsigned)(udp[4] << 8 | udp[5]), sum = 17 + len, pseudo;
+	unsigned addresses = m->ip_version == 4 ? 12 : 8;
+
+	for (unsigned i = addresses; ip + i < udp; i += 2)
+		sum += (unsigned)(ip[i] << 8 | ip[i + 1]);
+	pseudo = sum % 0xffff;
+	put16(udp + 6, 0);
+	for (unsigned i = 0; i < len; i++)
+		sum += (unsigned)udp[i] << (i % 2 ? 0 : 8);
+	sum = 0xffff - sum % 0xffff;
+	put16(udp + 6, sum);
+	return pseudo;
+}
+
+static void test_udp_checksum(void)
+{
+	unsigned tried = 0, right = 0, wrong = 0, unfinished = 0, split = 0;
+
+	for (unsigned i = 0; i < packet_count; i += 3) {
+		struct packet *p = &packets[i];
+		struct xt_frame f = frame_of(p->data, p->len), g = f;
+		uint8_t *check;
+		unsigned pseudo, sum;
+
+		if (parse_frame(&f) != XR_OK)
+			continue;
+		tried++;
+		check = p->data + f.meta.bth_off - 2;
+		pseudo = seal_udp(&f);
+		sum = (unsigned)(check[0] << 8 | check[1]);
+		right += xt_udp_checksum_ok(&f);
+		/* in three segments, of which the first two have an odd length */
+		g = f;
+		g.nseg = 3;
+		g.seg[0].len = (f.meta.payload_off & ~1u) + 1;
+		g.seg[1] = (struct xt_seg){ p->data + g.seg[0].len, 1 };
+		g.seg[2] = (struct xt_seg){ g.seg[1].data + 1, p->len - g.seg[0].len - 1 };
+		split += xt_udp_checksum_ok(&g);
+		put16(check, (sum + 1) & 0xffff ? sum + 1 : 1);
+		wrong += xt_udp_checksum_ok(&f) || xt_udp_checksum_ok(&g);
+		put16(check, pseudo);
+		unfinished += xt_udp_checksum_ok(&f);
+		put16(check, 0);
+	}
+	TAP_OK(tried > 100 && right == tried, "%u right UDP checksums are accepted", tried);
+	TAP_OK(split == tried, "the same in segments of odd length");
+	TAP_OK(!wrong, "a wrong UDP checksum is refused");
+	TAP_OK(unfinished == tried, "the sum of the pseudo header is accepted");
 }
 
 static void test_vlan_depth(void)
@@ -545,6 +627,7 @@ int main(int argc, char **argv)
 	test_bit_flips();
 	test_rows();
 	test_patches();
+	test_udp_checksum();
 	test_vlan_depth();
 	test_bad_metadata();
 	test_opcodes();
