@@ -18,6 +18,7 @@
 #include "daemon/base/notify.h"
 #include "daemon/base/options.h"
 #include "daemon/base/privileges.h"
+#include "daemon/base/seccomp.h"
 #include "daemon/clients/device.h"
 #include "daemon/datapath/worker.h"
 #include "daemon/datapath/xdp.h"
@@ -184,9 +185,14 @@ static int start(struct daemon *d)
 	if (err)
 		return err;
 	err = xd_privileges_drop(XD_ROLE_CONTROL);
-	if (err)
+	if (err) {
 		xd_log(XD_ERR, "dropping privileges: %s", strerror(-err));
-	return err;
+		return err;
+	}
+	err = xd_seccomp_enter(XD_ROLE_CONTROL);
+	if (err)
+		xd_log(XD_WARN, "system calls are not filtered: %s", strerror(-err));
+	return 0;
 }
 
 /*

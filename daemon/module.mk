@@ -2,7 +2,7 @@
 
 # Folders from the lowest level to the highest: docs/architecture.md
 base_SRCS := $(addprefix daemon/base/,groups.c jobs.c json.c log.c loop.c name_lock.c notify.c options.c privileges.c \
-	process.c spawner.c)
+	process.c seccomp.c spawner.c)
 netdev_SRCS := $(addprefix daemon/netdev/,gids.c net.c netlink.c resolve.c)
 datapath_SRCS := $(addprefix daemon/datapath/, \
 	delay.c doorbells.c fault.c frame.c inbox.c spin.c worker.c worker_faults.c worker_idle.c worker_ops.c workers.c \

@@ -66,6 +66,11 @@ int xd_privileges_drop(enum xd_role role)
 		err = -errno;
 	if (!err && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 		err = -errno;
+#ifndef __SANITIZE_ADDRESS__ /* its leak detection traces the process */
+	/* no core dumps, which would hold memory of clients; no tracing by the same user */
+	if (!err && prctl(PR_SET_DUMPABLE, 0, 0, 0, 0))
+		err = -errno;
+#endif
 	cap_free(caps);
 	cap_free(now);
 	return err;

@@ -16,6 +16,7 @@
 
 #include "privileges.h"
 #include "process.h"
+#include "seccomp.h"
 
 struct xd_spawner {
 	pthread_mutex_t lock; /* from a request to its reply */
@@ -159,6 +160,7 @@ static int spawner_main(int sock)
 
 	if (xd_privileges_drop(XD_ROLE_SPAWNER))
 		return 1;
+	xd_seccomp_enter(XD_ROLE_SPAWNER); /* the daemon logs a failure of its own call */
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &child, NULL);

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 
 # Parts of the daemon that need no network: selftests/daemon/NAME_test.c and the sources that it tests
-DAEMON_TESTS := options log loop doorbells delay spin spawner
+DAEMON_TESTS := options log loop doorbells delay spin seccomp spawner
 
 options_test_SRCS := daemon/base/options.c
 log_test_SRCS := daemon/base/log.c daemon/base/loop.c
@@ -9,7 +9,8 @@ loop_test_SRCS := daemon/base/loop.c
 doorbells_test_SRCS := daemon/datapath/doorbells.c
 spin_test_SRCS := daemon/datapath/spin.c
 delay_test_SRCS := daemon/datapath/delay.c daemon/datapath/frame.c
-spawner_test_SRCS := $(addprefix daemon/base/,privileges.c process.c spawner.c)
+seccomp_test_SRCS := daemon/base/seccomp.c
+spawner_test_SRCS := $(addprefix daemon/base/,privileges.c process.c seccomp.c spawner.c)
 spawner_test_LIBS := -lcap
 
 $(foreach t,$(DAEMON_TESTS),$(eval \

@@ -24,6 +24,17 @@ load helpers
 	grep -q '10 iters in' "$OUT/client"
 }
 
+# fields NAME: prints the values of that field for all threads of the daemon on host a, each value once
+fields() {
+	awk -v name="$1:" '$1 == name { print $2 }' /proc/"$(daemon_pid a)"/task/*/status | sort -u
+}
+
+@test "no thread of the daemon can gain privileges, and the system calls of all are filtered" {
+	[[ $(fields NoNewPrivs) == 1 ]]
+	[[ -z $SANITIZER ]] || skip "built with sanitizers, which make system calls of their own"
+	[[ $(fields Seccomp) == 2 ]]
+}
+
 @test "ibv_devices lists no device without the provider" {
 	run on a ibv_devices
 	[[ $output != *xra* ]]
