@@ -13,8 +13,8 @@
 void xp_debug(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /*
- * Returns true if a field that the program passed to a verb is at most the limit, otherwise prints
- * both.
+ * Returns true if the value of a field that the program passed to a verb is at most the limit,
+ * otherwise prints both and returns false.
  */
 bool xp_within_limit(const char *verb, const char *field, uint64_t value, uint64_t limit);
 

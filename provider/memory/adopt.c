@@ -7,7 +7,7 @@
  *
  * The program may unmap adopted pages and map others there. An interval is therefore identified by
  * its place in the page file, which is never used twice: when a region drops a reference to pages
- * that are no longer mapped there, nothing is found, rather than somebody else's pages.
+ * that are no longer mapped there, nothing is found, rather than pages of another mapping.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -397,7 +397,7 @@ static void list_shared(void)
 	size_t i, n = 0;
 
 	if (xp_mappings_read(0, UINT64_MAX, &shared)) {
-		/* cannot be read: the table lacks changes made by the program itself */
+		/* /proc/self/maps cannot be read. The table lacks changes made by the program. */
 		list_from_table();
 		return;
 	}

@@ -6,8 +6,8 @@
  *   map the memfd over them; wake the threads that faulted on the write protection
  *
  * A thread that writes meanwhile waits, and its write then goes to the memfd. A thread that reads
- * sees the same bytes throughout. A system call that writes there waits as well; that takes a
- * userfaultfd for kernel faults, hence the daemon's device.
+ * sees the same bytes throughout. A system call that writes there waits as well, which needs a
+ * userfaultfd that handles faults of the kernel: the daemon's device provides one.
  *
  * Moving out: map the memfd privately, let the kernel copy each page (as a write would), then free
  * the memfd's pages. The result behaves like anonymous memory. Allocators rely on MADV_DONTNEED

@@ -33,7 +33,7 @@
  * INT(name, version, ours, function, parameters, arguments), also PTR(type, ...) and VOID(...)
  *   version    of the symbol
  *   ours       true if the object is of this library
- *   function   is called then
+ *   function   called in that case
  */
 #define C(x) xp_is_ours((x)->context)
 #define VERBS(INT, PTR, VOID)                                                                      \

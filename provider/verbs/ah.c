@@ -77,7 +77,7 @@ int xp_destroy_ah(struct ibv_ah *ah)
 	return 0;
 }
 
-/* Like that of libibverbs, returns a negative errno, and vid 0xffff for untagged. */
+/* Like the function of libibverbs, returns a negative errno. *vid is 0xffff for untagged. */
 int xp_resolve_eth_l2_from_gid(struct ibv_context *ibctx, struct ibv_ah_attr *attr, uint8_t mac[6],
 			       uint16_t *vid)
 {

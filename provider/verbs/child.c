@@ -85,7 +85,7 @@ void xp_fork_unwatch(struct xp_context *ctx)
 /* ---- child contexts ------------------------------------------------------------ */
 
 /*
- * Puts a file of the child context at the descriptor that the program has from the parent's
+ * Replaces a descriptor that the program has from the parent's context by a file of the child
  * context, and keeps its flags.
  */
 static void replace_fd(int known, int fd)

@@ -36,8 +36,8 @@
 ptrdiff_t xp_context_distance;
 
 /*
- * Lets libibverbs allocate the context, so that its operations include libibverbs' own refusals of
- * the verbs that this library lacks. The block starts with `front` bytes for struct xp_context.
+ * Lets libibverbs allocate the context, with operations that refuse the verbs that this library
+ * lacks. The block starts with `front` bytes for struct xp_context.
  * Where struct ibv_context starts depends on the release; it is found by its device and size
  * fields.
  */

@@ -50,7 +50,7 @@ struct xp_context {
 	ino_t async_inode;		   /* in a child process: inode of the parent's socket */
 };
 
-/* A context of this library is recognized by its operations: no table, no lock. */
+/* A context of this library is recognized by its operations, without a table or lock. */
 int xp_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc);
 static inline bool xp_is_ours(const struct ibv_context *ibctx)
 {

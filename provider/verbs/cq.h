@@ -72,7 +72,10 @@ void xp_cq_detach(struct xp_cq *cq, struct xp_qp *qp);
 /* Drops the completions of a QP. */
 void xp_cq_drop(struct xp_cq *cq, uint32_t qpn);
 
-/* The same for an XRC SRQ. Its completions name target QPs, which other programs may own. */
+/*
+ * Like xp_cq_attach() and xp_cq_detach(), for an XRC SRQ. Its completions name target QPs, which
+ * other programs may own.
+ */
 void xp_cq_attach_srq(struct xp_cq *cq, struct xp_srq *srq);
 void xp_cq_detach_srq(struct xp_cq *cq, struct xp_srq *srq);
 

@@ -14,9 +14,8 @@
 #include "provider/control/connection.h"
 #include "provider/verbs/device.h"
 
-/* Limit for all sockets together, and the time that each of them gets in any case */
-#define PROBE_MS 5000
-#define PROBE_LEAST_MS 300
+#define PROBE_MS 5000	   /* limit for all sockets together */
+#define PROBE_LEAST_MS 300 /* each socket gets this time, even after the limit */
 #define CONNECT_MS 1000
 
 /* A list that was returned to the program */

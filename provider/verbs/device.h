@@ -29,7 +29,7 @@ __be64 xp_get_device_guid(struct ibv_device *ibdev);
 int xp_get_device_index(struct ibv_device *ibdev);
 
 /*
- * Asks the daemon of a device for its HELLO reply and, unless gids is NULL, its GID table. The
+ * Gets the HELLO reply of a device's daemon and, unless gids is NULL, its GID table. The
  * program need not have listed or opened the device. Returns 0, or -ENODEV if XROCE_DEVICES hides
  * the device, or another error.
  */

@@ -14,7 +14,7 @@ struct xp_fast_mr {
 	struct xp_mr base; /* first, for ibv_dereg_mr() */
 	uint64_t *lists;   /* shared with the daemon: XR_FAST_LISTS lists of max_pages addresses */
 	uint32_t max_pages;
-	/* What the next registration will register */
+	/* Pages of the next registration */
 	uint32_t list;		    /* index */
 	uint32_t pages, page_shift; /* 0 pages: not set yet */
 	uint64_t iova;
@@ -45,12 +45,12 @@ int xp_build_page_list(struct xp_page_list *l, const struct xrocedv_sg *sg, int 
 		       uint64_t *off);
 
 /*
- * Returns the region's list for the next registration. The one before may be in use by the
+ * Returns the region's list for the next registration. The other list may be in use by the
  * registration that was posted last.
  */
 uint64_t *xp_fast_mr_next_list(struct xp_fast_mr *mr);
 
-/* Sets what the next registration registers, after the pages were stored in that list. */
+/* Sets the pages of the next registration. Their addresses must be in that list already. */
 void xp_fast_mr_set(struct xp_fast_mr *mr, const struct xp_page_list *l);
 
 #endif /* XP_FAST_MR_H */

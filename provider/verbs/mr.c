@@ -112,7 +112,7 @@ static int check_access(unsigned int *access)
 	return 0;
 }
 
-/* Fills in what the program asked for; the daemon's part is missing. */
+/* Fills in the fields that do not depend on the daemon's reply. */
 static int init_mr(struct xp_mr *mr, struct ibv_pd *ibpd, void *addr, size_t length, uint64_t iova,
 		   unsigned int access)
 {

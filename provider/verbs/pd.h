@@ -49,9 +49,9 @@ struct ibv_pd *xp_alloc_parent_domain(struct ibv_context *ibctx,
 				      struct ibv_parent_domain_init_attr *attr);
 
 /*
- * Counts a queue that is created with a parent domain, and one that is destroyed. Other PDs and, in
- * xp_pd_put(), NULL are ignored. xp_pd_get() returns true if there is a thread domain: the queue is
- * used by one thread at a time.
+ * Take and drop a queue's reference to its parent domain. Other PDs and, in xp_pd_put(), NULL are
+ * ignored. xp_pd_get() returns true if there is a thread domain: one thread at a time uses the
+ * queue.
  */
 bool xp_pd_get(struct ibv_pd *ibpd);
 void xp_pd_put(struct ibv_pd *ibpd);

@@ -25,7 +25,7 @@
 struct entry {
 	struct xrocedv_mapping mapping; /* the program's view */
 	struct ibv_mr *mr;
-	unsigned int refs; /* maps less unmaps; 0: in one of the lists of the pool */
+	unsigned int refs; /* maps minus unmaps; 0: in one of the lists of the pool */
 	bool valid; /* may be registered: must be invalidated before it is registered again */
 	bool hashed;
 	uint64_t hash;

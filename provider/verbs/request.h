@@ -25,8 +25,8 @@ int xp_call_map(struct xp_context *ctx, struct xp_call *call, struct xp_piece *p
 		unsigned int n);
 
 /*
- * DESTROY_*, DEALLOC_*, DEREG_*, ... of a handle. Succeeds if the daemon is gone, since its objects
- * are gone too.
+ * Sends DESTROY_*, DEALLOC_*, DEREG_*, ... of a handle. Succeeds if the daemon is gone, since its
+ * objects are gone too.
  * @rep: receives the event counts, or NULL.
  */
 int xp_release(struct xp_context *ctx, uint32_t type, uint32_t handle, struct xr_destroy_rep *rep);

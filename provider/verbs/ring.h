@@ -115,7 +115,7 @@ static inline bool xp_ring_pop(struct xp_ring *r, uint64_t *wr_id)
 	return true;
 }
 
-/* The QP moved to RESET: both sides start at 0 again. Needs the ring's lock and the CQ's lock. */
+/* Restarts at index 0 after the QP moved to RESET. Needs the ring's lock and the CQ's lock. */
 static inline void xp_ring_reset(struct xp_ring *r)
 {
 	__atomic_store_n(&r->head, 0, __ATOMIC_RELEASE);

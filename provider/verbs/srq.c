@@ -225,8 +225,8 @@ int xp_destroy_srq(struct ibv_srq *ibsrq)
 /* ---- post ---------------------------------------------------------------------- */
 
 /*
- * Returns the number of receives that may be posted. When the daemon is gone its index stands
- * still, and tail counts the flushed entries. Needs srq->lock.
+ * Returns the number of receives that may be posted. When the daemon is gone, its consumer index no
+ * longer advances, and tail counts the flushed entries. Needs srq->lock.
  */
 static uint32_t room(const struct xp_srq *srq)
 {
