@@ -3,7 +3,7 @@
  * Fast registration with the direct verbs of xroce, xrocedv(3): an owner lets a peer write to its
  * memory, each time to other pages and with another key. First the owner registers and invalidates
  * by work requests, then with a pool. Owner and peer are two QPs of this program, connected to each
- * other, to keep the example short. Between two machines nothing changes.
+ * other, to keep the example short. The calls are the same between two machines.
  *
  *     lib=/usr/local/lib/xroce
  *     cc fast_registration.c -L$lib -lxroce -libverbs -Wl,-rpath,$lib
@@ -24,7 +24,7 @@
 
 static const char text[] = "This text is written to memory of the owner that is not contiguous.";
 
-/* What the owner sends to the peer */
+/* Message from the owner to the peer */
 struct grant {
 	uint64_t addr;
 	uint32_t rkey, length;
