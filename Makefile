@@ -108,7 +108,7 @@ $(call suite,$(1),$(or $(5),60),$(BUILD)/selftests/$(1),$(BUILD)/selftests/$(1),
 endef
 
 # Everything is rebuilt if the compiler, a flag or the version changes. Tests of `make install` run
-# make again; the exported variables keep it from rebuilding.
+# make again; the exported variables prevent that make from rebuilding.
 export SANITIZE OPT CFLAGS LDFLAGS CC CLANG
 flags = $(CC) $(CLANG) $(ALL_CFLAGS) $(TUNE)
 ifneq ($(filter-out clean help deps format,$(or $(MAKECMDGOALS),all)),)

@@ -78,7 +78,7 @@ for h in a b; do
 done
 ctl a status -j xra | jq -r '"  XDP: \(.xdp.mode) (\(.xdp.why))"'
 
-heading "ibv_devinfo on both"
+heading "ibv_devinfo on both hosts"
 for h in a b; do
 	run_on "$h" ibv_devinfo -v |
 		grep -E 'hca_id|state|mtu|link_layer|GID' | sed 's/^/  /'

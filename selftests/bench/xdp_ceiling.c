@@ -287,8 +287,8 @@ static uint32_t receive_frames(struct side *s)
 }
 
 /*
- * Waits until both processes are ready. Exits if the child process @child ends; 0 in the child
- * itself.
+ * Waits until both processes are ready. Exits if @child ends.
+ * @child: the child process, or 0 in the child itself.
  */
 static void wait_for_peer(struct control *m, pid_t child)
 {
@@ -366,7 +366,7 @@ static int by_value(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Sends a ping again if there is no reply: packets of other programs may have filled the ring. */
+/* Repeats a ping without a reply: packets of other programs may have filled the ring. */
 static void ping(struct side *s, struct control *m, uint64_t duration)
 {
 	uint32_t *took = malloc(MAX_PINGS * sizeof(*took)), n = 0;

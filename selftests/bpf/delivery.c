@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* After the checks: sockets, metadata, and the limit on NAKs. Also QP 1. */
+/* Delivery of packets that were checked: sockets, metadata, the limit on NAKs. Also QP 1. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -37,13 +37,16 @@ static const struct spec other = { .patch = { { AT_UDP, 2, 2, 53 } } };
 static void test_no_socket(struct fixture *f)
 {
 	fixture_plug(f, false);
-	TAP_OK(run_spec(f, &valid, XDP_DROP, XR_NO_SOCKET), "no socket: valid packet");
+	TAP_OK(run_spec(f, &valid, XDP_DROP, XR_NO_SOCKET), "no socket: a valid packet is dropped");
 	TAP_OK(run_spec(f, &forged, XDP_DROP, XR_NO_SOCKET),
-	       "no socket: packet that requires a NAK");
-	TAP_OK(run_spec(f, &stray, XDP_DROP, XR_NO_QP), "no socket: invalid packet");
-	TAP_OK(run_spec(f, &other, XDP_PASS, XR_NOT_ROCE_PORT), "no socket: packet for the kernel");
+	       "no socket: a packet that requires a NAK is dropped");
+	TAP_OK(run_spec(f, &stray, XDP_DROP, XR_NO_QP),
+	       "no socket: an invalid packet is dropped for its own reason");
+	TAP_OK(run_spec(f, &other, XDP_PASS, XR_NOT_ROCE_PORT),
+	       "no socket: a packet for the kernel passes");
 	fixture_plug(f, true);
-	TAP_OK(run_spec(f, &valid, XDP_REDIRECT, XR_OK), "socket added again: valid packet");
+	TAP_OK(run_spec(f, &valid, XDP_REDIRECT, XR_OK),
+	       "socket added again: a valid packet is redirected");
 }
 
 static void test_foreign_metadata(struct fixture *f, const struct spec *spec,
@@ -84,15 +87,18 @@ static void test_gsi(struct fixture *f)
 	};
 	const struct xr_psn_entry psns = { 0 };
 
-	TAP_OK(run_spec(f, &mad, XDP_DROP, XR_NO_QP), "GSI: not created");
+	TAP_OK(run_spec(f, &mad, XDP_DROP, XR_NO_QP),
+	       "GSI: packets are dropped if QP 1 is not created");
 	TAP_OK(fixture_add_qp(f, XR_GSI_QPN, &entry, &psns) &&
 		       run_spec(f, &mad, XDP_REDIRECT, XR_OK),
-	       "GSI: management datagram");
-	TAP_OK(run_spec(f, &mad_wrong_key, XDP_DROP, XR_QKEY), "GSI: another Q_Key");
-	TAP_OK(run_spec(f, &mad_partition, XDP_DROP, XR_PKEY), "GSI: another partition");
-	TAP_OK(run_spec(f, &connected, XDP_DROP, XR_QP_TYPE), "GSI: RC packet");
+	       "GSI: a management datagram is redirected");
+	TAP_OK(run_spec(f, &mad_wrong_key, XDP_DROP, XR_QKEY),
+	       "GSI: a packet with another Q_Key is dropped");
+	TAP_OK(run_spec(f, &mad_partition, XDP_DROP, XR_PKEY),
+	       "GSI: a packet of another partition is dropped");
+	TAP_OK(run_spec(f, &connected, XDP_DROP, XR_QP_TYPE), "GSI: an RC packet is dropped");
 	TAP_OK(fixture_del_qp(f, XR_GSI_QPN) && run_spec(f, &mad, XDP_DROP, XR_NO_QP),
-	       "GSI: destroyed");
+	       "GSI: packets are dropped after QP 1 was destroyed");
 }
 
 void test_delivery(struct fixture *f)
@@ -138,7 +144,7 @@ static void test_bucket(void)
 		return;
 	TAP_OK(naks_of(&f) == 3, "the bucket is full at first");
 	set_bucket(&f, 0, 0);
-	TAP_OK(reason_of(&f, &forged) == XR_RATE_LIMIT, "an empty bucket");
+	TAP_OK(reason_of(&f, &forged) == XR_RATE_LIMIT, "an empty bucket allows no NAK");
 	TAP_OK(reason_of(&f, &valid) == XR_OK, "valid packets need no token");
 	TAP_OK(reason_of(&f, &stray) == XR_NO_QP, "dropped packets need no token");
 	TAP_OK(reason_of(&f, &unreliable) == XR_KEY_VARIANT, "unreliable packets need no token");
@@ -163,10 +169,12 @@ static void test_no_naks(void)
 {
 	struct fixture f;
 
-	if (!TAP_OK(fixture_open(&f, 0), "no NAKs: program loads"))
+	if (!TAP_OK(fixture_open(&f, 0), "nak_rate 0: the program loads"))
 		return;
-	TAP_OK(run_spec(&f, &forged, XDP_DROP, XR_RATE_LIMIT), "no NAKs: invalid key");
-	TAP_OK(run_spec(&f, &valid, XDP_REDIRECT, XR_OK), "no NAKs: valid packet");
+	TAP_OK(run_spec(&f, &forged, XDP_DROP, XR_RATE_LIMIT),
+	       "nak_rate 0: an invalid key is dropped");
+	TAP_OK(run_spec(&f, &valid, XDP_REDIRECT, XR_OK),
+	       "nak_rate 0: a valid packet is redirected");
 	fixture_close(&f);
 }
 

@@ -118,7 +118,7 @@ bool fixture_stats(struct fixture *f, struct xr_stat stats[XR_REASON_COUNT]);
 struct input {
 	const uint8_t *data;
 	uint32_t len;
-	uint32_t linear;       /* bytes in the first buffer; 0: all that fit */
+	uint32_t linear;       /* bytes in the first buffer; 0: as many as fit */
 	uint32_t foreign_meta; /* bytes of metadata written by a previous program */
 	bool frags;	       /* run xroce_frags instead of xroce */
 };

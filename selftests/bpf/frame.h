@@ -23,7 +23,7 @@
 
 enum layer { AT_ETH, AT_VLAN, AT_IP, AT_UDP, AT_BTH, AT_EXT };
 
-/* Overwrites `width` bytes of a header at `off` with a big-endian value. width 0: nothing */
+/* Overwrites `width` bytes of a header at `off` with a big-endian value. width 0: no patch */
 struct patch {
 	enum layer at;
 	uint16_t off;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The tables as text; loading the programs as the daemon does. */
+/* Output of the map iterators; loading of the programs as in the daemon. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -195,7 +195,8 @@ static void check_delivered(struct live *l, const char *what, const struct spec 
 	if (!TAP_OK(send_frame(l, spec, &frame) && take_frame(l, &frame, &meta),
 		    "%s: %s: every byte arrives", l->mode, what))
 		return;
-	TAP_OK(meta_matches(&meta, &frame, reason), "%s: %s: metadata", l->mode, what);
+	TAP_OK(meta_matches(&meta, &frame, reason), "%s: %s: the metadata is correct", l->mode,
+	       what);
 }
 
 /* Waits for the frame. The kernel also gets other frames (neighbour discovery, MLD). */

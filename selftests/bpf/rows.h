@@ -46,12 +46,10 @@ struct table {
 extern const struct table ethernet_table, network_table, transport_table, qp_table, psn_table,
 	key_table, range_table;
 
-/*
- * Runs a frame in all ways of above. Prints differences from the expected result as TAP comments.
- */
+/* Runs a frame in all these ways. Prints differences from the expected result as TAP comments. */
 bool run_frame(struct fixture *f, const struct frame *frame, enum xdp_action action,
 	       enum xr_reason reason);
-/* The same for bytes. meta: expected metadata, or NULL if they are not known. */
+/* Like run_frame(), for raw bytes. meta: expected metadata, or NULL if they are not known. */
 bool run_bytes(struct fixture *f, const uint8_t *data, uint32_t len, enum xdp_action action,
 	       enum xr_reason reason, const struct xr_meta *meta);
 

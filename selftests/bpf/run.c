@@ -88,7 +88,7 @@ static bool user_space_agrees(const uint8_t *data, uint32_t len, const struct ex
 	struct xt_frame frame = { .seg = { { (uint8_t *)data, len } }, .nseg = 1, .len = len };
 	enum xr_reason got = parse_frame(&frame);
 
-	if (want->reason == XR_NOT_OUR_ADDR) /* not all of the frame has been parsed */
+	if (want->reason == XR_NOT_OUR_ADDR) /* the rest of the frame was not parsed */
 		return got == XR_OK || got > XR_NOT_OUR_ADDR;
 	if (got != (is_parser_reason(want->reason) ? want->reason : XR_OK)) {
 		printf("# the parser in user space returns %s\n", reason_name(got));
@@ -176,7 +176,7 @@ void test_tables(struct fixture *f)
 		printf("# no row for %s\n", reason_name(i));
 		all = false;
 	}
-	TAP_OK(all && rows >= 120, "%u rows, for every reason", rows);
+	TAP_OK(all && rows >= 120, "%u rows cover every reason", rows);
 }
 
 void test_coverage(void)

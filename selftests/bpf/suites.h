@@ -14,7 +14,7 @@ void test_delivery(struct fixture *f); /* sockets, metadata, rate limit */
 void test_nak_rate(void);
 void test_iterators(struct fixture *f);
 void test_live(void);	  /* on a veth pair, with a bound AF_XDP socket */
-void test_coverage(void); /* every reason has had a frame */
+void test_coverage(void); /* a frame for every reason was run */
 void test_docs(void);	  /* every reason is in docs/xdp.md */
 
 #endif /* TEST_SUITES_H */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Load that one client can put on the daemon: descriptors, jobs that block, many objects, and its
- * end meanwhile
+ * Load that one client can put on the daemon: descriptors, blocking jobs, many objects, and the end
+ * of the client during any of these.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -143,7 +143,7 @@ static void test_end_before_job(void)
 	job_hangs = false;
 	settle();
 	close_client(&c);
-	TAP_OK(slow.ran && nothing_left(), "it is dropped if the client ends");
+	TAP_OK(slow.ran && nothing_left(), "a waiting registration is dropped if the client ends");
 	sem_destroy(&slow.go);
 }
 
@@ -164,8 +164,8 @@ static int ask_now(struct conn *c, uint32_t type, const void *body, size_t len)
 }
 
 /*
- * Handles of one target QP, each with an event that its client does not read. If freeing one handle
- * searched a list from its start, the end would take too long, and settle() would fail.
+ * Many handles of one target QP, each with an event that its client does not read. If freeing a
+ * handle searched a list from its start, freeing all would take too long, and settle() would fail.
  */
 static void test_many_handles(void)
 {
@@ -187,10 +187,10 @@ static void test_many_handles(void)
 	for (i = 1; i < HANDLES; i++)
 		MUST(!ask_now(&c, XR_MSG_OPEN_QP, &open, sizeof(open)));
 	TAP_OK(ask_now(&c, XR_MSG_OPEN_QP, &open, sizeof(open)) == -ENOMEM,
-	       "%u handles of a target QP", i);
+	       "%u handles of a target QP are opened, and not one more", i);
 	xd_engine_events.async(qp->xt, NULL, IBV_EVENT_QP_FATAL);
 	close_client(&c);
-	TAP_OK(nothing_left(), "they and their events are freed in short time");
+	TAP_OK(nothing_left(), "the handles and their events are freed quickly");
 	fake.opt.max_qp = max_qp;
 	fake.opt.client_max_qp = client_max_qp;
 }
@@ -347,7 +347,7 @@ static void test_large_cq(void)
 	close_client(&c);
 	close(other_fd);
 	disconnect(&other);
-	TAP_OK(nothing_left(), "nothing is left of one that goes meanwhile");
+	TAP_OK(nothing_left(), "nothing is left of a client that ends during the copy");
 	sem_destroy(&slow.go);
 }
 
@@ -386,12 +386,13 @@ static void test_memory_that_counts(void)
 	TAP_OK(c.client->user->bytes >= before + XR_MR_SEGMENTS_MAX * sizeof(struct xt_mem_seg),
 	       "the daemon's memory for many small segments is charged to the quota");
 	MUST(!ask_handle(&c, XR_MSG_DEREG_MR, handle_of(&c)));
-	TAP_OK(c.client->user->bytes == before, "until the region is deregistered");
+	TAP_OK(c.client->user->bytes == before, "deregistering the region ends the charge");
 	MUST(!ask(&c, XR_MSG_ALLOC_FAST_MR, &fast, sizeof(fast)));
 	TAP_OK(c.client->user->bytes >= before + lists + fast.max_pages * sizeof(struct xt_mem_seg),
-	       "its memory for a region of fast registration is charged, too");
+	       "the daemon's memory for a fast registration region is charged");
 	MUST(!ask_handle(&c, XR_MSG_DEREG_MR, handle_of(&c)));
-	TAP_OK(c.client->user->bytes == before, "until that region is deregistered");
+	TAP_OK(c.client->user->bytes == before,
+	       "deregistering the fast registration region ends the charge");
 	close_client(&c);
 	munmap(page, PAGE);
 	TAP_OK(nothing_left(), "nothing is left");

@@ -47,7 +47,7 @@ struct conn {
 
 void connect_client(struct conn *c);
 void disconnect(struct conn *c);
-/* The same with HELLO, and with the client's event socket */
+/* Like connect_client(), then sends HELLO and stores the event socket in events_fd. */
 extern int events_fd;
 void open_client(struct conn *c);
 void close_client(struct conn *c);

@@ -89,9 +89,9 @@ static void test_malformed(void)
 	TAP_OK(ask_fds(&c, XR_MSG_REG_MR, body, sizeof(body), flood, 253) == -EINVAL,
 	       "more descriptors than a message may have are refused");
 	TAP_OK(ask_fds(&c, XR_MSG_REG_MR, body, sizeof(body), flood, 64) == -EINVAL,
-	       "the most descriptors, none of them used, are refused");
+	       "the largest number of descriptors is refused if none is used");
 	close(one);
-	TAP_OK(open_fds() == before, "all these descriptors are closed");
+	TAP_OK(open_fds() == before, "descriptors of refused requests are closed");
 	close_client(&c);
 	TAP_OK(nothing_left(), "nothing is left");
 }
@@ -320,7 +320,7 @@ static void test_events(void)
 	n = drain(fd, 8);
 	TAP_OK(n == 2, "one more event for each CQ follows when there is room");
 	settle();
-	TAP_OK(!drain(fd, 8) && !obj->channel->socket.watch, "then there are no more events");
+	TAP_OK(!drain(fd, 8) && !obj->channel->socket.watch, "no further event follows");
 	MUST(!ask_handle(&c, XR_MSG_DESTROY_CQ, cq2));
 	gone = (struct xr_destroy_rep *)c.body;
 	TAP_OK(gone->comp_events == 1, "DESTROY_CQ returns the number of events");
@@ -338,7 +338,7 @@ static void test_events(void)
 		     read(events_fd, &ev[1], sizeof(ev[1])) == sizeof(ev[1]));
 		TAP_OK(ev[0].element == 0xc0 && ev[0].type == IBV_EVENT_CQ_ERR &&
 			       ev[1].element == 1 && ev[1].type == IBV_EVENT_GID_CHANGE,
-		       "asynchronous events of a CQ and of the port");
+		       "asynchronous events of a CQ and of the port are delivered");
 	}
 	close_client(&c);
 	TAP_OK(nothing_left(), "nothing is left");
@@ -408,7 +408,7 @@ static void test_end_in_request(void)
 		proc_sent = false;
 		MUST(!reg_private(&c, pd, p, PAGE, RW));
 		proc_sent = true;
-		/* and a region whose registration is in flight */
+		/* Also a region whose registration has no reply yet */
 		r = reg_of(pd, p, PAGE, RW);
 		add_segment(&r, XR_SEG_PRIVATE, p, PAGE);
 		{
@@ -510,14 +510,14 @@ static void test_show(void)
 	q.what = XR_SHOW_QPS;
 	TAP_OK(ask(&c, XR_MSG_SHOW, &q, sizeof(q)) == -EPERM &&
 		       ask(&c, XR_MSG_SET_FAULT, &fault, sizeof(fault)) == -EPERM,
-	       "operators only: SHOW of QPs, SET_FAULT");
+	       "SHOW of QPs and SET_FAULT are refused to others than operators");
 	q.what = XR_SHOW_COUNTERS;
-	TAP_OK(!ask(&c, XR_MSG_SHOW, &q, sizeof(q)), "everybody: SHOW of the status");
+	TAP_OK(!ask(&c, XR_MSG_SHOW, &q, sizeof(q)), "every client may use SHOW of the counters");
 	c.client->identity.operator= true;
 	TAP_OK(ask(&c, XR_MSG_SET_FAULT, &fault, sizeof(fault)) == -EINVAL,
-	       "more than all packets");
+	       "a fault rate above 1000 per mille is refused");
 	fault.drop = 10;
-	TAP_OK(!ask(&c, XR_MSG_SET_FAULT, &fault, sizeof(fault)), "faults");
+	TAP_OK(!ask(&c, XR_MSG_SET_FAULT, &fault, sizeof(fault)), "faults are set");
 	close_client(&c);
 }
 

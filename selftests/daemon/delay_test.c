@@ -35,13 +35,13 @@ static void test_order(void)
 	TAP_OK(!xd_delay_due(q, XR_FAULT_RX, 199, &out), "no frame is due before its time");
 	TAP_OK(xd_delay_due(q, XR_FAULT_RX, 300, &out) && out.seg[0].data[0] == 2 &&
 		       out.meta.qpn == 2,
-	       "the frame due first comes first, with its metadata");
+	       "the frame due first is returned first, with its metadata");
 	TAP_OK(xd_delay_due(q, XR_FAULT_RX, 300, &out) && out.seg[0].data[0] == 1,
-	       "then the frame due second");
+	       "the frame due second follows");
 	TAP_OK(!xd_delay_due(q, XR_FAULT_RX, 300, &out),
 	       "frames of the other direction are not returned");
 	TAP_OK(xd_delay_due(q, XR_FAULT_TX, 300, &out) && xd_delay_next(q) == XT_NEVER,
-	       "the queue is empty in the end");
+	       "the queue is empty at the end");
 	xd_delay_free(q);
 	xd_delay_free(NULL);
 }
@@ -59,7 +59,7 @@ static void test_segments(void)
 	TAP_OK(xd_delay_add(q, XR_FAULT_TX, 0, &f) && xd_delay_due(q, XR_FAULT_TX, 0, &out) &&
 		       out.nseg == 1 && out.len == XT_MAX_FRAME &&
 		       !memcmp(out.seg[0].data, bytes, XT_MAX_FRAME),
-	       "the longest frame, in two segments, comes back in one");
+	       "the longest frame, in two segments, is returned in one");
 	f.seg[1].len++;
 	f.len++;
 	TAP_OK(!xd_delay_add(q, XR_FAULT_TX, 0, &f), "a longer frame is refused");
@@ -78,7 +78,7 @@ static void test_full(void)
 	while (xd_delay_due(q, XR_FAULT_RX, n, &out))
 		back++;
 	TAP_OK(back == n && xd_delay_add(q, XR_FAULT_RX, 0, &f),
-	       "all frames come back and leave room for others");
+	       "all frames are returned, and the queue has room again");
 	xd_delay_free(q);
 }
 

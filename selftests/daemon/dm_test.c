@@ -51,13 +51,13 @@ static void test_device_memory(void)
 	alloc_dm(&c, -1ull, &status);
 	TAP_OK(status == -ENOMEM, "the largest length is refused");
 	dm = alloc_dm(&c, fake.opt.client_max_dm - PAGE, &status);
-	TAP_OK(dm, "device memory below the limit");
+	TAP_OK(dm, "device memory below the limit is allocated");
 	alloc_dm(&c, PAGE + 1, &status);
-	TAP_OK(status == -ENOMEM, "the same again exceeds the limit");
+	TAP_OK(status == -ENOMEM, "a second object of that size exceeds the limit");
 	MUST(!ask_handle(&c, XR_MSG_FREE_DM, dm));
 	dm = alloc_dm(&c, 5000, &status);
 	object = xd_object_get(c.client, XD_DM, dm);
-	TAP_OK(!reg_dm(&c, pd, dm, 1000, 4000), "a region of a part of it");
+	TAP_OK(!reg_dm(&c, pd, dm, 1000, 4000), "a part of device memory is registered");
 	mr = mr_of(&c);
 	TAP_OK(!remote_write_key(&c, pd, mr.rkey, (void *)3984, 16, data) &&
 		       !memcmp(object->piece.ptr + 4984, data, 16),
@@ -103,7 +103,7 @@ static void test_null_region(void)
 	open_client(&c);
 	pd = alloc_pd(&c);
 	TAP_OK(reg_null(&c, pd, RW) == -EINVAL, "a null region with remote access is refused");
-	TAP_OK(!reg_null(&c, pd, XR_ACCESS_LOCAL_WRITE), "a null region");
+	TAP_OK(!reg_null(&c, pd, XR_ACCESS_LOCAL_WRITE), "a null region is registered");
 	mr = mr_of(&c);
 	TAP_OK(mr.lkey && !mr.rkey, "a null region has no R_Key");
 	TAP_OK(!read_key(&c, pd, mr.lkey, (void *)0x123456, 16, got) && !got[0] && !got[15],

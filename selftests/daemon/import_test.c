@@ -66,13 +66,13 @@ static void test_import(void)
 	       "import: a client that presented no token is refused");
 	MUST(!import_from(&c, token));
 	TAP_OK(ask_handle(&c, XR_MSG_IMPORT_PD, 99) == -ENOENT, "import: an unknown PD is refused");
-	TAP_OK(!ask_handle(&c, XR_MSG_IMPORT_PD, pd), "import: a PD");
+	TAP_OK(!ask_handle(&c, XR_MSG_IMPORT_PD, pd), "import: a PD is imported");
 	alias = handle_of(&c);
-	TAP_OK(!import_mr(&c, alias, mr.handle), "import: a region");
+	TAP_OK(!import_mr(&c, alias, mr.handle), "import: a region is imported");
 	theirs = *(struct xr_import_mr_rep *)c.body;
 	TAP_OK(theirs.rkey == mr.rkey && theirs.length == 100 &&
 		       !read_key(&c, alias, theirs.lkey, p, 1, &b),
-	       "import: its keys are valid");
+	       "import: the keys of the imported region are valid");
 	TAP_OK(import_mr(&c, alias, 99) == -ENOENT && import_mr(&c, 99, mr.handle) == -ENOENT,
 	       "import: an unknown region or PD is refused");
 	MUST(!ask_handle(&c, XR_MSG_IMPORT_PD, other));
@@ -81,7 +81,7 @@ static void test_import(void)
 	number = ((struct xd_pd *)xd_object_get(c.client, XD_PD, alias))->id->number;
 	close_client(&owner);
 	TAP_OK(read_key(&c, alias, theirs.lkey, p, 1, &b) == -EACCES,
-	       "import: the region ends with its owner");
+	       "import: an imported region ends with its owner");
 	TAP_OK(ask_handle(&c, XR_MSG_IMPORT_PD, pd) == -ENOENT &&
 		       import_mr(&c, alias, mr.handle) == -ENOENT,
 	       "import: after the owner's end nothing can be imported");
@@ -133,9 +133,9 @@ static void test_import_dm(void)
 	       "import: unknown device memory is refused");
 	memset(object->piece.ptr, 0x6b, 3 * PAGE);
 	TAP_OK(!import_dm(&c, dm.handle, &p) && p[0] == 0x6b && p[3 * PAGE - 1] == 0x6b,
-	       "import: device memory");
+	       "import: device memory is imported");
 	munmap(p, 3 * PAGE);
-	TAP_OK(!import_dm(&c, dm.handle, &p), "import: device memory again");
+	TAP_OK(!import_dm(&c, dm.handle, &p), "import: device memory is imported again");
 	close_client(&owner);
 	TAP_OK(p[0] == 0x6b && import_dm(&c, dm.handle, &p) == -ENOENT,
 	       "import: the mapping is valid after the owner's end");

@@ -45,9 +45,9 @@ static void test_windows(void)
 		       !(caps & IBV_DEVICE_MEM_WINDOW_TYPE_2A),
 	       "type 2 windows are type 2B");
 	pd = alloc_pd(&c);
-	TAP_OK(!alloc_mw(&c, pd, IBV_MW_TYPE_1), "window of type 1");
+	TAP_OK(!alloc_mw(&c, pd, IBV_MW_TYPE_1), "a window of type 1 is allocated");
 	first = *(struct xr_alloc_mw_rep *)c.body;
-	TAP_OK(!alloc_mw(&c, pd, IBV_MW_TYPE_2), "window of type 2");
+	TAP_OK(!alloc_mw(&c, pd, IBV_MW_TYPE_2), "a window of type 2 is allocated");
 	second = *(struct xr_alloc_mw_rep *)c.body;
 	key = xt_keys_by_index(fake.dev.shared.keys, XR_KEY_INDEX(second.rkey));
 	TAP_OK(key && key->entry.state == XR_KEY_FREE && key->entry.type == XR_KEY_MW &&
@@ -72,7 +72,7 @@ static void test_windows(void)
 		       ask_handle(&c, XR_MSG_DEALLOC_MW, first.handle) == -ENOENT,
 	       "a window is deallocated only once");
 	TAP_OK(!xt_keys_by_index(fake.dev.shared.keys, XR_KEY_INDEX(first.rkey)),
-	       "its key is gone from XDP's map");
+	       "the key of a deallocated window is released");
 	close_client(&other);
 	close_client(&c);
 	TAP_OK(!xt_keys_by_index(fake.dev.shared.keys, XR_KEY_INDEX(second.rkey)) && nothing_left(),
@@ -108,7 +108,8 @@ static void test_bound(void)
 	       "a region with a bound window is not deregistered");
 	TAP_OK(!ask_handle(&c, XR_MSG_DEALLOC_MW, mw.handle) && !region->windows,
 	       "a bound window is deallocated");
-	TAP_OK(!ask_handle(&c, XR_MSG_DEREG_MR, mr.handle), "then the region is deregistered");
+	TAP_OK(!ask_handle(&c, XR_MSG_DEREG_MR, mr.handle),
+	       "the region is deregistered when its window is gone");
 	close_client(&c);
 	TAP_OK(nothing_left(), "nothing is left");
 }
@@ -143,9 +144,10 @@ static void test_fast(void)
 	       "fast: an unknown PD is refused");
 	TAP_OK(ask(&c, XR_MSG_ALLOC_FAST_MR, &pd, sizeof(pd)) == -EINVAL,
 	       "fast: a short request is refused");
-	TAP_OK(!alloc_fast(&c, pd, XR_FAST_MAX_PAGES), "fast: the largest number of pages");
+	TAP_OK(!alloc_fast(&c, pd, XR_FAST_MAX_PAGES),
+	       "fast: the largest number of pages is accepted");
 	MUST(!ask_handle(&c, XR_MSG_DEREG_MR, ((struct xr_alloc_fast_mr_rep *)c.body)->handle));
-	TAP_OK(!alloc_fast(&c, pd, 8), "fast: a region");
+	TAP_OK(!alloc_fast(&c, pd, 8), "fast: a region is allocated");
 	rep = *(struct xr_alloc_fast_mr_rep *)c.body;
 	key = xt_keys_by_index(fake.dev.shared.keys, XR_KEY_INDEX(rep.key));
 	TAP_OK(key && key->entry.state == XR_KEY_FREE && key->entry.type == XR_KEY_MR &&
@@ -163,7 +165,7 @@ static void test_fast(void)
 	       "fast: a region of another client is refused");
 	TAP_OK(!ask_handle(&c, XR_MSG_DEREG_MR, rep.handle) &&
 		       ask_handle(&c, XR_MSG_DEREG_MR, rep.handle) == -ENOENT,
-	       "fast: deregistered only once");
+	       "fast: a region is deregistered only once");
 	MUST(!alloc_fast(&c, pd, 8));
 	close_client(&other);
 	close_client(&c);
@@ -190,14 +192,15 @@ static void test_reserved(void)
 	       "reserved L_Key: refused before the address space is known");
 	send_memory(&c, pd);
 	TAP_OK(!ask_lkey(&c) && ((struct xr_reserved_lkey_rep *)c.body)->lkey == XR_RESERVED_LKEY,
-	       "reserved L_Key: for root");
+	       "reserved L_Key: granted to root");
 	own = c.client->objects->memory.xt;
 	TAP_OK(own && !xt_mem_read(own, (uintptr_t)&pd, &value, sizeof(pd)) && value == pd &&
 		       xt_mem_read(own, 0, &value, sizeof(value)) == -EFAULT,
 	       "reserved L_Key: covers any address of the process");
-	TAP_OK(!ask_lkey(&c) && c.client->objects->memory.xt == own, "reserved L_Key: again");
+	TAP_OK(!ask_lkey(&c) && c.client->objects->memory.xt == own,
+	       "reserved L_Key: a second request changes nothing");
 	TAP_OK(read_key(&c, pd, XR_RESERVED_LKEY, &pd, 4, &value) == -EACCES,
-	       "reserved L_Key: not valid as a key of a region");
+	       "reserved L_Key: refused as a key of a region");
 	close_client(&c);
 	TAP_OK(nothing_left(), "reserved L_Key: nothing is left");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The event loop: watches and timers, also those that go away in the middle of a batch. */
+/* The event loop: watches and timers, also those that are removed in the middle of a batch. */
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -48,8 +48,8 @@ static void test_timer_order(void)
 	xd_timer_arm(a, 20 * MS);
 	xd_timer_cancel(b);
 	TAP_OK(!xd_loop_run(loop) && count == 2 && order[0] == 3 && order[1] == 1,
-	       "timers: in order, replaced, cancelled, each once");
-	TAP_OK(xd_now() - begun >= 30 * MS, "none too early");
+	       "timers: they fire in order and once, unless replaced or cancelled");
+	TAP_OK(xd_now() - begun >= 30 * MS, "timers: none fires too early");
 	xd_timer_free(a);
 	xd_timer_free(b);
 	xd_timer_free(c);
@@ -105,7 +105,7 @@ struct pair {
 	int fd[2];
 };
 
-/* Whichever is first takes the other away. */
+/* Both watches have an event in the same batch. The first callback removes both watches. */
 static void on_either(void *arg, uint32_t events)
 {
 	struct pair *p = arg;
@@ -165,7 +165,7 @@ static void test_bad_fd(void)
 {
 	loop = xd_loop_new();
 	TAP_OK(!xd_watch_add(loop, -1, EPOLLIN, on_writable, NULL),
-	       "no watch for a bad descriptor");
+	       "a watch for a bad descriptor is refused");
 	xd_loop_free(loop);
 }
 

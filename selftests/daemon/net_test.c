@@ -27,7 +27,7 @@ static struct xd_loop *loop;
 static struct xd_net *net;
 static pid_t peer;
 
-/* ---- what the callbacks were called for ---------------------------------------------- */
+/* ---- callbacks, which count their calls ---------------------------------------------- */
 
 static unsigned int gids, gid_events, active_events, err_events, refreshes;
 
@@ -129,7 +129,7 @@ struct wait {
 	const char *command;
 	bool (*last)(void);
 	struct xd_timer *tick;
-	unsigned int rest; /* turns of the loop after all has happened: nothing more may follow */
+	unsigned int rest; /* ticks after the last condition, in which no event may follow */
 };
 
 static void on_tick(void *arg)
@@ -278,7 +278,8 @@ static void test_tentative(void)
 	   "sleep 0.1; done");
 	sh("sysctl -qw net.ipv6.neigh.t0.retrans_time_ms=1000");
 	device_open();
-	TAP_OK(gid_index("fd09::55") > 0, "a GID after duplicate address detection");
+	TAP_OK(gid_index("fd09::55") > 0,
+	       "an address becomes a GID after duplicate address detection");
 	sh("ip address del fd09::55/64 dev t0; sysctl -qw net.ipv6.conf.t0.accept_dad=0");
 	device_close();
 }
@@ -298,20 +299,20 @@ static void test_link(void)
 	device_open();
 	TAP_OK(xd_net_link(net)->up && xd_net_link(net)->mtu == 1500 &&
 		       xd_net_link(net)->speed_mbps,
-	       "link, MTU and speed");
+	       "link, MTU and speed are reported");
 	sh("ip link set t0 mtu 9000");
 	sh(PEER "ip link set t1 down", peer);
 	run_until(is_down);
 	TAP_OK(!xd_net_link(net)->up && err_events == 1 && !active_events,
-	       "carrier lost: port error");
-	TAP_OK(xd_net_link(net)->mtu == 9000 && refreshes, "a change of the MTU is seen");
+	       "carrier lost: the port is in error");
+	TAP_OK(xd_net_link(net)->mtu == 9000 && refreshes, "a change of the MTU is noticed");
 	device_close();
 
 	/* IPv6 would send packets and so create neighbours. */
 	sh("sysctl -qw net.ipv6.conf.t0.disable_ipv6=1");
 	sh(PEER "sysctl -qw net.ipv6.conf.t1.disable_ipv6=1", peer);
 	device_open();
-	TAP_OK(!xd_net_link(net)->up, "an interface without carrier opens and is down");
+	TAP_OK(!xd_net_link(net)->up, "an interface without carrier opens, with the link down");
 	run_until(refreshed_once); /* changes found while opening */
 	refreshes = 0;
 	sh(PEER "ip link set t1 up", peer);
@@ -394,13 +395,14 @@ static void test_neighbour(void)
 	       "an unknown neighbour is resolved (%d)", a.err);
 	TAP_OK(a.path.hop_limit == 9 && a.path.traffic_class == 3 && a.path.flow_label == 0x12345 &&
 		       !a.path.loopback,
-	       "the rest of the path is from the address");
+	       "other fields of the path are those of the address vector");
 	a = resolve("fd09::1", "fd09::2");
 	TAP_OK(a.calls == 1 && !a.err && mac_is(a.path.dmac, PEER_MAC) && a.path.ip_version == 6,
-	       "an IPv6 neighbour (%d)", a.err);
+	       "an unknown IPv6 neighbour is resolved (%d)", a.err);
 	sh("ip neighbour replace 10.9.0.3 lladdr 02:00:00:00:00:03 dev t0");
 	a = resolve("10.9.0.1", "10.9.0.3");
-	TAP_OK(!a.err && mac_is(a.path.dmac, "02:00:00:00:00:03"), "a permanent neighbour entry");
+	TAP_OK(!a.err && mac_is(a.path.dmac, "02:00:00:00:00:03"),
+	       "a permanent neighbour entry is used");
 }
 
 static void test_gateway(void)
@@ -410,16 +412,17 @@ static void test_gateway(void)
 	sh("ip route add 10.55.0.0/16 via 10.9.0.2; ip route add 10.56.0.0/16 via inet6 fd09::2; "
 	   "ip route add unreachable 10.57.0.0/16");
 	a = resolve("10.9.0.1", "10.55.1.1");
-	TAP_OK(!a.err && mac_is(a.path.dmac, PEER_MAC), "a route through a gateway (%d)", a.err);
+	TAP_OK(!a.err && mac_is(a.path.dmac, PEER_MAC),
+	       "a route through a gateway gives the MAC of the gateway (%d)", a.err);
 	a = resolve("10.9.0.1", "10.56.1.1");
 	TAP_OK(!a.err && mac_is(a.path.dmac, PEER_MAC),
-	       "an IPv4 route through an IPv6 gateway (%d)", a.err);
+	       "an IPv4 route may use an IPv6 gateway (%d)", a.err);
 	a = resolve("10.9.0.1", "10.57.1.1");
-	TAP_OK(a.err == -ENETUNREACH, "an unreachable route (%d)", a.err);
+	TAP_OK(a.err == -ENETUNREACH, "an unreachable route is ENETUNREACH (%d)", a.err);
 	a = resolve("10.9.0.1", "10.99.1.1");
-	TAP_OK(a.err == -ENETUNREACH, "no IPv4 route (%d)", a.err);
+	TAP_OK(a.err == -ENETUNREACH, "an IPv4 address without a route is ENETUNREACH (%d)", a.err);
 	a = resolve("fd09::1", "fd99::1");
-	TAP_OK(a.err == -ENETUNREACH, "no IPv6 route (%d)", a.err);
+	TAP_OK(a.err == -ENETUNREACH, "an IPv6 address without a route is ENETUNREACH (%d)", a.err);
 	sh("ip route del 10.55.0.0/16; ip route del 10.56.0.0/16; ip route del 10.57.0.0/16");
 }
 
@@ -459,9 +462,11 @@ static void test_special(void)
 	a = resolve("10.9.0.1", "10.9.0.1");
 	TAP_OK(!a.err && a.path.loopback, "one of the device's own addresses: loopback");
 	a = resolve("10.9.0.1", "239.129.2.3");
-	TAP_OK(!a.err && mac_is(a.path.dmac, "01:00:5e:01:02:03"), "an IPv4 multicast group's MAC");
+	TAP_OK(!a.err && mac_is(a.path.dmac, "01:00:5e:01:02:03"),
+	       "an IPv4 multicast group has its multicast MAC address");
 	a = resolve("fd09::1", "ff0e::1:2:3");
-	TAP_OK(!a.err && mac_is(a.path.dmac, "33:33:00:02:00:03"), "an IPv6 multicast group's MAC");
+	TAP_OK(!a.err && mac_is(a.path.dmac, "33:33:00:02:00:03"),
+	       "an IPv6 multicast group has its multicast MAC address");
 	a = resolve("10.9.0.1", "fd09::2");
 	TAP_OK(a.err == -EINVAL, "from IPv4 to IPv6 is refused");
 
@@ -476,7 +481,7 @@ static void test_special(void)
 	attr = attr_to("10.9.0.1", "10.9.0.2");
 	attr.hop_limit = 0;
 	xd_net_resolve(net, &attr, on_result, &a);
-	TAP_OK(!a.err && a.path.hop_limit == 64, "hop limit 0: the default");
+	TAP_OK(!a.err && a.path.hop_limit == 64, "hop limit 0 selects the default");
 	device_close();
 }
 
@@ -525,7 +530,8 @@ static void test_mac_moves(void)
 	   "ip neighbour change 10.9.0.9 lladdr 02:00:00:00:00:09 nud stale dev t0; sleep 0.1; "
 	   "ip neighbour change 10.9.0.9 lladdr 02:00:00:00:00:09 nud reachable dev t0");
 	run_until(refreshed_once);
-	TAP_OK(refreshes == 1, "another state of the same neighbour: not again (%u)", refreshes);
+	TAP_OK(refreshes == 1,
+	       "another state of the same neighbour: paths are not resolved again (%u)", refreshes);
 	device_close();
 }
 

@@ -69,14 +69,15 @@ static void test_defaults(void)
 	TAP_OK(!strcmp(o.interface, "eth0") && !strcmp(o.name, "xr_eth0"),
 	       "the device is named after the interface");
 	TAP_OK(!strcmp(o.runtime_dir, XR_RUNTIME_DIR) && !strcmp(o.bpffs, "/sys/fs/bpf"),
-	       "default directories");
+	       "directories have their defaults");
 	TAP_OK(o.ring_size && !(o.ring_size & (o.ring_size - 1)),
 	       "the default ring size is a power of two");
-	TAP_OK(o.attach == XD_ATTACH_AUTO && !o.queues, "default mode and queues");
+	TAP_OK(o.attach == XD_ATTACH_AUTO && !o.queues,
+	       "attach mode and queues have their defaults");
 	TAP_OK(!o.fault.drop && !o.fault.corrupt && !o.fault.direction, "no faults by default");
 	TAP_OK(!o.reserved_lkey_group[0], "by default only root may use the reserved L_Key");
 	TAP_OK(o.client_max_qp <= o.max_qp && o.client_max_mr <= o.max_mr && o.user_max_pinned,
-	       "default limits");
+	       "limits have their defaults");
 }
 
 static void test_command_line(void)
@@ -87,10 +88,11 @@ static void test_command_line(void)
 		      "--user-max-pinned", "3G", "--fault-drop", "10", "--fault-direction", "rx"),
 	       "values of each type");
 	TAP_OK(!strcmp(o.name, "dev") && o.attach == XD_ATTACH_GENERIC, "words");
-	TAP_OK(o.user_max_pinned == 3ull << 30, "a size with a suffix");
+	TAP_OK(o.user_max_pinned == 3ull << 30, "a size may have a suffix");
 	TAP_OK(o.fault.drop == 10 && o.fault.direction == XR_FAULT_RX, "faults");
-	TAP_OK(PARSE(&o, "--help") == 1 && strstr(said, "--ring-size"), "--help ends it");
-	TAP_OK(PARSE(&o, "--version") == 1 && strstr(said, XR_VERSION), "--version ends it");
+	TAP_OK(PARSE(&o, "--help") == 1 && strstr(said, "--ring-size"), "--help ends the parsing");
+	TAP_OK(PARSE(&o, "--version") == 1 && strstr(said, XR_VERSION),
+	       "--version ends the parsing");
 }
 
 /* Settings that are refused, and a text that the message must have */
@@ -154,15 +156,15 @@ static void test_file(void)
 
 	write_file("# a comment\n\n  interface = v7 \nring-size=512\n\tmax-qp\t=\t77\ngroup =\n");
 	TAP_OK(!PARSE(&o, "--config", file_name),
-	       "a file with comments, blanks and an empty value");
+	       "a file may have comments, blanks and an empty value");
 	TAP_OK(!strcmp(o.interface, "v7") && o.ring_size == 512 && o.max_qp == 77 && !o.group[0],
-	       "values of the file");
+	       "values are read from the file");
 	TAP_OK(!PARSE(&o, "--ring-size", "1024", "--config", file_name) && o.ring_size == 1024 &&
 		       o.max_qp == 77,
 	       "the command line overrides the file, in any order");
 	write_file("interface = v7");
 	TAP_OK(!PARSE(&o, "--config", file_name) && !strcmp(o.interface, "v7"),
-	       "a last line without a newline");
+	       "the last line needs no newline");
 	write_file("interface = v7\n\nring-size = 100\n");
 	TAP_OK(PARSE(&o, "--config", file_name) == -EINVAL && strstr(said, ":3:") &&
 		       strstr(said, file_name) && strstr(said, "ring-size"),
@@ -170,10 +172,10 @@ static void test_file(void)
 	write_file("interface = v7\nnonsense = 1\n");
 	TAP_OK(PARSE(&o, "--config", file_name) == -EINVAL && strstr(said, ":2:") &&
 		       strstr(said, "nonsense"),
-	       "an unknown setting");
+	       "an unknown setting is refused");
 	write_file("interface v7\n");
 	TAP_OK(PARSE(&o, "--config", file_name) == -EINVAL && strstr(said, ":1:"),
-	       "a line without =");
+	       "a line without = is refused");
 	write_file("interface = v7\nconfig = other\n");
 	TAP_OK(PARSE(&o, "--config", file_name) == -EINVAL && strstr(said, ":2:"),
 	       "a file cannot refer to another one");
@@ -209,10 +211,10 @@ static void test_file_of_interface(void)
 	TAP_OK(!PARSE(&o, "--interface", "v8") && o.max_qp != 77,
 	       "the file of another interface is not read");
 	TAP_OK(!PARSE(&o, "--interface", "v7", "--config", "/dev/null") && o.max_qp != 77,
-	       "it is not read if --config is given");
+	       "the interface's own file is not read if --config is given");
 	write_file("max-qp = bad\n");
 	TAP_OK(PARSE(&o, "--interface", "v7") == -EINVAL && strstr(said, "/v7.conf:1: max-qp"),
-	       "an error in it has its name");
+	       "an error message names the interface's own file");
 	unlink(file_name);
 }
 

@@ -80,10 +80,10 @@ static void test_modify_length(void)
 	open_client(&c);
 	qp = create_qp(&c, alloc_pd(&c), create_cq(&c, 16, 0));
 	MUST(!to_init(&c, qp) && !to_rtr(&c, qp, rtr_attr()) && !to_rts(&c, qp));
-	TAP_OK(!set_rate(&c, qp, 0, now), "a rate limit with the default burst");
+	TAP_OK(!set_rate(&c, qp, 0, now), "a rate limit without a burst has the default burst");
 	usual = burst_of(&c, qp);
 	TAP_OK(!set_rate(&c, qp, 1 << 20, now) && burst_of(&c, qp) > usual,
-	       "a rate limit with a burst");
+	       "a rate limit has the burst that was set");
 	TAP_OK(!set_rate(&c, qp, 1 << 20, first) && burst_of(&c, qp) == usual,
 	       "a request of an older client: missing fields are 0");
 	TAP_OK(!set_rate(&c, qp, 1 << 20, now + 8) && burst_of(&c, qp) > usual,
@@ -111,7 +111,7 @@ static void test_address_handles(void)
 	TAP_OK(create_ah(&c, pd, 0) == -ENETUNREACH,
 	       "an address handle without a route is refused");
 	fake.no_route = false;
-	TAP_OK(!create_ah(&c, pd, 0), "an address handle");
+	TAP_OK(!create_ah(&c, pd, 0), "an address handle is created");
 	ah = ((struct xr_handle_rep *)c.body)->handle;
 	TAP_OK(xt_ahs_path(c.client->objects->ahs, ah) &&
 		       !xt_ahs_path(c.client->objects->ahs, ah + 1),
@@ -208,7 +208,7 @@ static void test_multicast(void)
 	for (i = 0; i < 256 && !mcast(&c, XR_MSG_ATTACH_MCAST, qp, (uint8_t)i); i++)
 		attached++;
 	TAP_OK(attached == 128 && mcast(&c, XR_MSG_ATTACH_MCAST, qp2, 200) == -EDQUOT,
-	       "the limit of a client");
+	       "a client cannot exceed its limit of attachments");
 	open_client(&d);
 	qp = create_datagram_qp(&d);
 	TAP_OK(!mcast(&d, XR_MSG_ATTACH_MCAST, qp, 1) && !mcast(&d, XR_MSG_ATTACH_MCAST, qp, 200),

@@ -29,15 +29,16 @@ static void test_private_memory(void)
 	TAP_OK(reg_private(&c, pd, p, PAGE, RW) == -EINVAL,
 	       "private memory without an address space is refused");
 	proc_sent = false;
-	TAP_OK(!reg_private(&c, pd, p + 100, 5000, RW) && fake.map_keys == 1, "private memory");
+	TAP_OK(!reg_private(&c, pd, p + 100, 5000, RW) && fake.map_keys == 1,
+	       "private memory is registered");
 	proc_sent = true;
 	mr = mr_of(&c);
 	memset(b16, 0x22, sizeof(b16));
 	TAP_OK(!remote_write_key(&c, pd, mr.rkey, p + 100, 16, b16) && p[99] == 0x11 &&
 		       p[100] == 0x22 && p[115] == 0x22 && p[116] == 0x11,
-	       "private memory: write");
+	       "private memory: a peer can write");
 	TAP_OK(!read_key(&c, pd, mr.rkey, p + 5099, 1, &byte) && byte == 0x11,
-	       "private memory: read of the last byte");
+	       "private memory: a peer can read the last byte");
 	TAP_OK(read_key(&c, pd, mr.rkey, p + 5100, 1, &byte) &&
 		       read_key(&c, pd, mr.rkey, p + 99, 1, &byte),
 	       "private memory: access beyond either end is refused");
@@ -50,12 +51,12 @@ static void test_private_memory(void)
 	TAP_OK(reg_private(&c, pd, p, 3 * PAGE, RW) == -EFAULT,
 	       "a read-only page in the middle is refused");
 	TAP_OK(!reg_private(&c, pd, p, 3 * PAGE, XR_ACCESS_REMOTE_READ),
-	       "read-only pages for reading");
+	       "read-only pages are registered for reading");
 	TAP_OK(reg_private(&c, pd, p, 5 * PAGE, XR_ACCESS_REMOTE_READ) == -EFAULT,
 	       "a hole at the end is refused");
 	TAP_OK(reg_private(&c, pd, p + 3 * PAGE, 3 * PAGE, 0) == -EFAULT,
 	       "a hole in the middle is refused");
-	TAP_OK(!reg_private(&c, pd, p, 0, RW), "a region of length 0");
+	TAP_OK(!reg_private(&c, pd, p, 0, RW), "a region of length 0 is registered");
 	TAP_OK(reg_private(&c, pd, p, 10, XR_ACCESS_REMOTE_WRITE) == -EINVAL,
 	       "remote write without local write is refused");
 	TAP_OK(reg_private(&c, pd, p, 10, 1 << 15) == -EOPNOTSUPP, "unknown access is refused");
@@ -71,7 +72,7 @@ static void test_private_memory(void)
 	mr = mr_of(&c);
 	munmap(p + 3 * PAGE, PAGE);
 	TAP_OK(read_key(&c, pd, mr.rkey, p + 3 * PAGE, 1, &byte) == -EFAULT,
-	       "access to unmapped memory is a fault");
+	       "access to unmapped memory fails");
 	munmap(p, 4 * PAGE);
 	munmap(p + 5 * PAGE, PAGE);
 	close_client(&c);
@@ -96,35 +97,36 @@ static void test_on_demand(void)
 	mprotect(p + 2 * PAGE, PAGE, PROT_READ);
 	mprotect(p + 3 * PAGE, PAGE, PROT_NONE);
 	r = reg_of(pd, p, 4 * PAGE, demand);
-	TAP_OK(!send_reg(&c, &r, NULL, 0), "on demand: memory with holes");
+	TAP_OK(!send_reg(&c, &r, NULL, 0), "on demand: memory with holes is registered");
 	proc_sent = true;
 	mr = mr_of(&c);
-	TAP_OK(!remote_write_key(&c, pd, mr.rkey, p, 1, &b) && p[0] == 0x77, "on demand: write");
+	TAP_OK(!remote_write_key(&c, pd, mr.rkey, p, 1, &b) && p[0] == 0x77,
+	       "on demand: a peer can write");
 	TAP_OK(read_key(&c, pd, mr.rkey, p + PAGE, 1, &got) == -EFAULT,
-	       "on demand: access to a hole is a fault");
+	       "on demand: access to a hole fails");
 	TAP_OK(!read_key(&c, pd, mr.rkey, p + 2 * PAGE, 1, &got) &&
 		       remote_write_key(&c, pd, mr.rkey, p + 2 * PAGE, 1, &b) == -EFAULT &&
 		       p[2 * PAGE] == 0,
 	       "on demand: a read-only page is readable only");
 	TAP_OK(read_key(&c, pd, mr.rkey, p + 3 * PAGE, 1, &got) == -EFAULT,
-	       "on demand: a page without access is a fault");
+	       "on demand: access to a PROT_NONE page fails");
 	mprotect(p + 2 * PAGE, 2 * PAGE, PROT_READ | PROT_WRITE);
 	TAP_OK(!remote_write_key(&c, pd, mr.rkey, p + 2 * PAGE, 2 * PAGE, across),
-	       "on demand: memory that was mapped later");
+	       "on demand: memory that was mapped later can be accessed");
 	mprotect(p + 3 * PAGE, PAGE, PROT_READ);
 	TAP_OK(remote_write_key(&c, pd, mr.rkey, p + 2 * PAGE, 2 * PAGE, across) == -EFAULT,
-	       "on demand: a write that ends in a read-only page is a fault");
+	       "on demand: a write that ends in a read-only page fails");
 	MUST(!ask_handle(&c, XR_MSG_DEREG_MR, mr.handle));
 
 	r = reg_of(pd, NULL, SIZE_MAX, demand);
-	TAP_OK(!send_reg(&c, &r, NULL, 0), "on demand: the whole address space");
+	TAP_OK(!send_reg(&c, &r, NULL, 0), "on demand: the whole address space is registered");
 	mr = mr_of(&c);
 	TAP_OK(!remote_write_key(&c, pd, mr.rkey, &got, 1, &b) && got == 0x77,
-	       "on demand: a byte of the stack");
+	       "on demand: the stack can be accessed");
 	TAP_OK(read_key(&c, pd, mr.rkey, NULL, 8, across) == -EFAULT &&
 		       read_key(&c, pd, mr.rkey, (void *)-9, 8, across) == -EFAULT &&
 		       read_key(&c, pd, mr.rkey, (void *)-1, 1, across) == -EACCES,
-	       "on demand: the ends of the address space are faults");
+	       "on demand: access to the ends of the address space fails");
 	r = reg_of(pd, p, 8, demand);
 	add_segment(&r, XR_SEG_PRIVATE, p, 8);
 	TAP_OK(send_reg(&c, &r, NULL, 0) == -EINVAL, "on demand: a segment is refused");
@@ -165,7 +167,7 @@ static void test_wrong_proc_files(void)
 	TAP_OK(reg_private(&c, pd, p, 8, RW) == -EINVAL,
 	       "descriptors of another process are refused");
 	memcpy(proc_fd, good, sizeof(good));
-	TAP_OK(!reg_private(&c, pd, p, 8, RW), "the right descriptors");
+	TAP_OK(!reg_private(&c, pd, p, 8, RW), "mem and maps of the client are accepted");
 	proc_sent = true;
 	munmap(p, PAGE);
 	close(ro), close(fake_mem), close(parent[0]), close(parent[1]);
@@ -197,7 +199,7 @@ static void test_rereg(void)
 	TAP_OK(next.handle == mr.handle && next.rkey == mr.rkey && fake.map_keys == 1,
 	       "rereg: access: the key stays the same");
 	TAP_OK(!remote_write_key(&c, pd, next.rkey, p, 1, &b),
-	       "rereg: access: writing is allowed now");
+	       "rereg: access: writing is allowed afterwards");
 	r = reg_of(other, p, PAGE, RW);
 	add_segment(&r, XR_SEG_PRIVATE, p, PAGE);
 	TAP_OK(!rereg(&c, mr.handle, IBV_REREG_MR_CHANGE_PD, &r) &&
@@ -266,7 +268,7 @@ static void test_advice(void)
 		       advise(&c, pd, mr.lkey, (void *)0xfff, 1, false) == -EFAULT,
 	       "advice: beyond the region is refused");
 	TAP_OK(advise(&c, pd, mr.lkey, (void *)0x1100, 8, true) == -EPERM,
-	       "advice: for writing without the right is refused");
+	       "advice: prefetch for writing without write access is refused");
 	TAP_OK(advise(&c, other, mr.lkey, (void *)0x1100, 8, false) == -EPERM,
 	       "advice: another PD is refused");
 	TAP_OK(advise(&c, pd, mr.lkey ^ 1, (void *)0x1100, 8, false) == -ENOENT &&
@@ -276,7 +278,7 @@ static void test_advice(void)
 	TAP_OK(advise(&c, 99, mr.lkey, (void *)0x1100, 8, false) == -EINVAL,
 	       "advice: an unknown PD is refused");
 	TAP_OK(ask(&c, XR_MSG_ADVISE_MR, &head, sizeof(head)) == -EINVAL,
-	       "advice: no ranges are refused");
+	       "advice: an empty list of ranges is refused");
 	head.ranges = XR_ADVISE_MAX + 1;
 	TAP_OK(ask(&c, XR_MSG_ADVISE_MR, &head, sizeof(head)) == -EINVAL,
 	       "advice: too many ranges are refused");
@@ -371,7 +373,7 @@ static void test_hanging_job(void)
 	TAP_OK(nothing_left(), "nothing is left");
 }
 
-/* ---- regions on demand on Linux before 6.11, by the list of mappings ---------- */
+/* ---- regions on demand on Linux before 6.11: checks with the list of mappings - */
 
 static int put(struct conn *c, uint32_t pd, uint32_t key, void *at)
 {
@@ -380,7 +382,7 @@ static int put(struct conn *c, uint32_t pd, uint32_t key, void *at)
 	return remote_write_key(c, pd, key, at, 1, &b);
 }
 
-/* One list serves all accesses of an epoch, as long as it allows them. */
+/* All accesses of an epoch use one list, as long as it allows them. */
 static void test_list_of_epoch(void)
 {
 	uint8_t *p = pages(3, PROT_READ | PROT_WRITE, MAP_PRIVATE), got;
@@ -404,14 +406,15 @@ static void test_list_of_epoch(void)
 	mprotect(p, PAGE, PROT_READ);
 	TAP_OK(!put(&c, pd, mr.rkey, p), "lists: a list is used for all accesses of an epoch");
 	TAP_OK(read_key(&c, pd, mr.rkey, p + 2 * PAGE, 1, &got) == -EFAULT,
-	       "lists: unreadable memory is a fault");
-	TAP_OK(put(&c, pd, mr.rkey, p) == -EFAULT, "lists: a refusal reads the list again");
+	       "lists: access to unreadable memory fails");
+	TAP_OK(put(&c, pd, mr.rkey, p) == -EFAULT,
+	       "lists: the list is read again before an access is refused");
 	mprotect(p, 3 * PAGE, PROT_READ | PROT_WRITE);
 	TAP_OK(!put(&c, pd, mr.rkey, p) && !put(&c, pd, mr.rkey, p + 2 * PAGE),
-	       "lists: rights that were granted since are found");
+	       "lists: access that was granted after the list was read is allowed");
 	munmap(p + PAGE, PAGE);
 	TAP_OK(put(&c, pd, mr.rkey, p + PAGE) == -EFAULT,
-	       "lists: memory that was unmapped since is a fault");
+	       "lists: access to memory that was unmapped after the list was read fails");
 	mprotect(p + 2 * PAGE, PAGE, PROT_READ);
 	xt_mem_new_epoch();
 	TAP_OK(put(&c, pd, mr.rkey, p + 2 * PAGE) == -EFAULT,
@@ -421,13 +424,13 @@ static void test_list_of_epoch(void)
 	mprotect(p + 2 * PAGE, PAGE, PROT_READ);
 	xt_mem_epoch.in_round = false;
 	TAP_OK(put(&c, pd, mr.rkey, p + 2 * PAGE) == -EFAULT,
-	       "lists: outside of a round no list is kept");
+	       "lists: outside of a round the list is read for each access");
 	munmap(p, PAGE), munmap(p + 2 * PAGE, PAGE);
 	close_client(&c);
 	TAP_OK(nothing_left(), "nothing is left");
 }
 
-/* More mappings than are kept; those that are accessed are among them. */
+/* More mappings than the daemon keeps. Those that are accessed must be among the kept ones. */
 static void test_long_list(void)
 {
 	const size_t n = 3000;

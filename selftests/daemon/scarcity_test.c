@@ -23,7 +23,7 @@
 
 /* ---- calls that fail ---------------------------------------------------------------- */
 
-/* Calls until one fails; 0: none fails, -1: all fail. Atomic, because jobs make calls, too. */
+/* Calls left until one fails; 0: none fails, -1: all fail. Atomic, because jobs make calls, too. */
 static int countdown;
 static const char *failed; /* the call that failed last */
 

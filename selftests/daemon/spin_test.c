@@ -94,10 +94,10 @@ static void test_idle(void)
 	idle(&s, SECOND, YIELD_SHORT);
 	TAP_OK(s.yields >= LIMIT / YIELD_SHORT && s.yields <= LIMIT / YIELD_SHORT + 1,
 	       "after work a worker spins for as long as configured (%u yields)", s.yields);
-	TAP_OK(!s.pauses && s.sleeps == 1, "it yields all the time, then sleeps");
+	TAP_OK(!s.pauses && s.sleeps == 1, "a spinning worker only yields, then sleeps");
 	clear(&s);
 	idle(&s, SECOND, YIELD_SHORT);
-	TAP_OK(s.yields && s.sleeps == 1, "after a wake-up without work it spins as long again");
+	TAP_OK(s.yields && s.sleeps == 1, "after a wake-up without work a worker spins again");
 }
 
 static void test_no_spin(void)
@@ -106,17 +106,21 @@ static void test_no_spin(void)
 
 	work(&s);
 	idle(&s, SECOND, YIELD_SHORT);
-	TAP_OK(s.yields == 1 && s.sleeps == 1, "without spin time it yields once before it sleeps");
+	TAP_OK(s.yields == 1 && s.sleeps == 1,
+	       "without spin time a worker yields once before it sleeps");
 	clear(&s);
 	idle(&s, SECOND, YIELD_SHORT);
-	TAP_OK(!s.yields && s.sleeps == 1, "it does not yield again before there was work");
+	TAP_OK(!s.yields && s.sleeps == 1,
+	       "without spin time a worker yields again only after work");
 	work(&s);
 	idle(&s, 5 * MS, YIELD_LONG);
-	TAP_OK(s.starved == 1, "that yield detects a program that does not yield");
+	TAP_OK(s.starved == 1,
+	       "without spin time the single yield detects a program that does not yield");
 	clear(&s);
 	work(&s);
 	idle(&s, US, YIELD_LONG);
-	TAP_OK(!s.yields && !s.pauses && s.sleeps == 1, "afterwards it sleeps at once");
+	TAP_OK(!s.yields && !s.pauses && s.sleeps == 1,
+	       "a starved worker without spin time sleeps at once");
 }
 
 static void test_yielding_programs(void)
@@ -126,7 +130,7 @@ static void test_yielding_programs(void)
 	TAP_OK(!ping_pong(&s, 10000, YIELD_SHORT),
 	       "with programs that yield, no message finds the worker asleep");
 	TAP_OK(!ping_pong(&s, 10000, XD_STARVED_NS / 100) && !s.starved,
-	       "nor if a yield takes 10 us");
+	       "no message finds the worker asleep if a yield takes 10 us");
 }
 
 /* With a program that never yields, the worker spins rarely. */
@@ -148,7 +152,7 @@ static void test_spinning_program(void)
 	       "with a program that never yields, spinning is tried each 2 s (%u times in 60 s)",
 	       s.starved);
 	TAP_OK(s.pauses && s.sleeps > 1000 * s.starved,
-	       "otherwise the worker sleeps after a short spin");
+	       "with a program that never yields, the worker mostly sleeps after a short spin");
 	s.now += 10 * SECOND;
 	clear(&s);
 	work(&s);
@@ -168,7 +172,8 @@ static void test_other_programs(void)
 	slept = ping_pong(&s, 100, YIELD_SHORT);
 	TAP_OK(slept == 100, "during back-off, each message finds the worker asleep");
 	xd_spin_reset_backoff(&s.spin);
-	TAP_OK(!ping_pong(&s, 100, YIELD_SHORT), "after a reset of the back-off, none does");
+	TAP_OK(!ping_pong(&s, 100, YIELD_SHORT),
+	       "after a reset of the back-off, no message finds the worker asleep");
 	bandwidth(&s, 5 * SECOND);
 	xd_spin_reset_backoff(&s.spin);
 	clear(&s);

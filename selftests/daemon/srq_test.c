@@ -41,7 +41,8 @@ static void test_srq(void)
 	TAP_OK(ask(&c, XR_MSG_CREATE_SRQ, &q, sizeof(q)) == -EINVAL,
 	       "an SRQ with too many SGEs is refused");
 	srq = create_srq(&c, pd, 10);
-	TAP_OK(((struct xr_create_srq_rep *)c.body)->max_wr == 16, "an SRQ of 16 entries");
+	TAP_OK(((struct xr_create_srq_rep *)c.body)->max_wr == 16,
+	       "an SRQ of 16 entries is created");
 	TAP_OK(ask_handle(&c, XR_MSG_DEALLOC_PD, pd) == -EBUSY,
 	       "the PD of an SRQ is not deallocated");
 	TAP_OK(modify_srq(&c, srq, IBV_SRQ_LIMIT, 0, 17) == -EINVAL,
@@ -53,7 +54,7 @@ static void test_srq(void)
 	       "nothing changes if one attribute is refused");
 	TAP_OK(!modify_srq(&c, srq, IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT, 20, 32) &&
 		       ((struct xr_modify_srq_rep *)c.body)->max_wr == 32,
-	       "a larger ring and a limit");
+	       "MODIFY_SRQ sets a larger ring and a limit");
 	TAP_OK(recv(events_fd, &ev, sizeof(ev), MSG_DONTWAIT) == sizeof(ev) && ev.element == 0x50 &&
 		       ev.type == IBV_EVENT_SRQ_LIMIT_REACHED,
 	       "the limit of an empty SRQ is reached");
@@ -98,18 +99,19 @@ static void test_xrc_domains(void)
 	fd = events_fd;
 	open_client(&d);
 	TAP_OK(ask(&c, XR_MSG_OPEN_XRCD, &q, sizeof(q)) == -EINVAL,
-	       "a file is expected and missing");
+	       "XR_XRCDF_FD without a descriptor is refused");
 	q.flags = 8;
 	TAP_OK(ask(&c, XR_MSG_OPEN_XRCD, &q, sizeof(q)) == -EINVAL, "unknown flags are refused");
 	TAP_OK(open_xrcd(&c, "/", 0) == -EAGAIN,
 	       "without XR_XRCDF_CREAT an unknown domain is refused");
-	TAP_OK(!open_xrcd(&c, "/", XR_XRCDF_CREAT | XR_XRCDF_EXCL), "a new domain");
+	TAP_OK(!open_xrcd(&c, "/", XR_XRCDF_CREAT | XR_XRCDF_EXCL),
+	       "XR_XRCDF_CREAT creates a domain");
 	first = handle_of(&c);
 	TAP_OK(open_xrcd(&d, "/", XR_XRCDF_CREAT | XR_XRCDF_EXCL) == -EINVAL,
 	       "with XR_XRCDF_EXCL a known domain is refused");
 	TAP_OK(!open_xrcd(&d, "/", 0), "another client opens the same domain");
 	TAP_OK(!open_xrcd(&c, NULL, 0) && !open_xrcd(&c, NULL, XR_XRCDF_EXCL),
-	       "domains without a file");
+	       "domains without a file are created");
 	lone = handle_of(&c);
 	TAP_OK(!ask_handle(&c, XR_MSG_CLOSE_XRCD, lone) &&
 		       ask_handle(&c, XR_MSG_CLOSE_XRCD, lone) == -ENOENT,
@@ -154,13 +156,13 @@ static void test_xrc_targets(void)
 	theirs = ((struct xr_create_qp_rep *)d.body)->handle;
 	MUST(!to_init(&d, theirs));
 	TAP_OK(state_of(&c, mine) == XR_QPS_INIT && fake.map_qps == 1,
-	       "both handles are of the same QP");
+	       "both handles refer to the same QP");
 	xd_engine_events.async(((struct xd_qp *)xd_object_get(c.client, XD_QP, mine))->xt, NULL,
 			       IBV_EVENT_QP_FATAL);
 	TAP_OK(recv(fd, &ev, sizeof(ev), MSG_DONTWAIT) == sizeof(ev) &&
 		       recv(events_fd, &ev, sizeof(ev), MSG_DONTWAIT) == sizeof(ev) &&
 		       ev.element == 0x77,
-	       "both handles get its events");
+	       "both clients get the events of the target QP");
 	srq.pd = alloc_pd(&c);
 	srq.xrcd = a;
 	TAP_OK(ask(&c, XR_MSG_CREATE_SRQ, &srq, sizeof(srq)) == -ENOENT,

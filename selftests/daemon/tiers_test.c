@@ -45,7 +45,8 @@ static void test_adopted_memory(void)
 
 	open_client(&c);
 	pd = alloc_pd(&c);
-	TAP_OK(!reg_fd(&c, fd, 10, reg_of(pd, p + 10, 2 * PAGE, RW)), "adopted: a sealed memfd");
+	TAP_OK(!reg_fd(&c, fd, 10, reg_of(pd, p + 10, 2 * PAGE, RW)),
+	       "adopted: a sealed memfd is registered");
 	mr = mr_of(&c);
 	xd_mem_totals(&totals);
 	TAP_OK(totals.mapped == 3 * PAGE, "adopted: whole pages are mapped");
@@ -62,9 +63,9 @@ static void test_adopted_memory(void)
 	TAP_OK(reg_fd(&c, null, 0, reg_of(pd, p, PAGE, RW)) == -EINVAL,
 	       "adopted: a device is refused");
 	TAP_OK(reg_fd(&c, ro, 0, reg_of(pd, p, PAGE, RW)) == -EINVAL,
-	       "adopted: writing by a read-only descriptor is refused");
+	       "adopted: a read-only descriptor is refused for writing");
 	TAP_OK(!reg_fd(&c, ro, 0, reg_of(pd, p, PAGE, XR_ACCESS_REMOTE_READ)),
-	       "adopted: reading by a read-only descriptor");
+	       "adopted: a read-only descriptor is accepted for reading");
 	TAP_OK(reg_fd(&c, fd, 3 * PAGE + 1, reg_of(pd, p, PAGE, RW)) == -EFAULT,
 	       "adopted: one byte beyond the end is refused");
 	TAP_OK(reg_fd(&c, fd, -PAGE, reg_of(pd, p, PAGE, RW)) == -EINVAL,
@@ -83,17 +84,17 @@ static void test_adopted_memory(void)
 		.length = PAGE,
 	};
 	proc_sent = false;
-	TAP_OK(!send_reg(&c, &r, &fd, 1), "two tiers in one region");
+	TAP_OK(!send_reg(&c, &r, &fd, 1), "a region can have two tiers");
 	proc_sent = true;
 	mr = mr_of(&c);
 	TAP_OK(the_mr(&c)->mem->tiers == (1u << XR_SEG_FD | 1u << XR_SEG_PRIVATE),
-	       "SHOW lists both tiers");
+	       "the region has both tiers");
 	{
 		uint8_t across[16] = { [0 ... 15] = 0x44 };
 
 		TAP_OK(!remote_write_key(&c, pd, mr.rkey, p + PAGE - 8, 16, across) &&
 			       p[PAGE - 8] == 0x44 && p[PAGE + 7] == 0x44,
-		       "a write across both tiers");
+		       "a write can cross from one tier to the other");
 	}
 	munmap(p, 4 * PAGE);
 	close(fd), close(soft), close(ro), close(plain), close(null);
@@ -112,7 +113,7 @@ static rlim_t space(void)
 	return n * PAGE;
 }
 
-/* If the daemon can make no more mappings, adopted memory is reached like private memory. */
+/* If the daemon cannot create more mappings, it accesses adopted memory like private memory. */
 static void test_no_mappings(void)
 {
 	const size_t size = 1ul << 30;
@@ -136,15 +137,16 @@ static void test_no_mappings(void)
 	err = reg_fd(&c, fd, 0, reg_of(pd, p, size, RW));
 	MUST(!setrlimit(RLIMIT_AS, &old));
 	TAP_OK(!err && the_mr(&c)->mem->tiers == 1u << XR_SEG_PRIVATE,
-	       "adopted memory that cannot be mapped");
+	       "adopted memory that cannot be mapped is registered");
 	TAP_OK(!remote_write_key(&c, pd, mr_of(&c).rkey, p + size - 1, 1, &b) &&
 		       p[size - 1] == 0x66,
-	       "it is reached like private memory");
+	       "adopted memory that cannot be mapped is accessed like private memory");
 	limit.rlim_cur = space() + size / 2;
 	MUST(!setrlimit(RLIMIT_AS, &limit));
 	err = reg_fd(&c, fd, 0, reg_of(pd, (uint8_t *)PAGE, size, RW));
 	MUST(!setrlimit(RLIMIT_AS, &old));
-	TAP_OK(err == -ENOMEM, "unless the client has no memory there");
+	TAP_OK(err == -ENOMEM,
+	       "adopted memory that cannot be mapped is refused if the client has not mapped it");
 	fake.opt.user_max_pinned = quota;
 	munmap(p, size);
 	close(fd);
@@ -214,7 +216,7 @@ static void test_shared_mapping(void)
 	MUST(!ftruncate(fd, 0));
 	read_key(&c, pd, mr.rkey, p + 5, 1, &b);
 	TAP_OK(read_key(&c, pd, mr.rkey, p + 5, 1, &b) == -EFAULT || the_mr(&c)->mem->xt.broken,
-	       "shared: access to a truncated file is a fault");
+	       "shared: access to a truncated file fails");
 	TAP_OK(!ask(&c, XR_MSG_ALLOC_PD, NULL, 0), "shared: other memory is not affected");
 	r = mapping_reg(pd, p, PAGE, RW);
 	TAP_OK(send_reg(&c, &r, NULL, 0) == -EFAULT,
@@ -225,7 +227,6 @@ static void test_shared_mapping(void)
 	TAP_OK(nothing_left(), "nothing is left");
 }
 
-/* Returns the tier of a region of the file with this owner, group and mode. */
 struct mapped_file {
 	struct conn *c;
 	uint32_t pd;
@@ -233,6 +234,7 @@ struct mapped_file {
 	uint8_t *p;
 };
 
+/* Returns the tier of a region of the file with this owner, group and mode. */
 static uint32_t tier_of_file(const struct mapped_file *f, uid_t uid, gid_t gid, mode_t mode)
 {
 	struct reg r = mapping_reg(f->pd, f->p, PAGE, RW);
@@ -262,15 +264,18 @@ static void test_file_modes(void)
 	file.c = &c;
 	file.pd = alloc_pd(&c);
 	proc_sent = false;
-	TAP_OK(tier_of_file(&file, 1000, 0, 0600) == mapped, "mode: the owner's file");
+	TAP_OK(tier_of_file(&file, 1000, 0, 0600) == mapped, "mode: the owner may write");
 	proc_sent = true;
 	TAP_OK(tier_of_file(&file, 1000, 1001, 0466) == not_mapped,
-	       "mode: the owner may not write");
-	TAP_OK(tier_of_file(&file, 0, 1001, 0060) == mapped, "mode: the group may");
-	TAP_OK(tier_of_file(&file, 0, 1003, 0060) == mapped, "mode: a supplementary group may");
-	TAP_OK(tier_of_file(&file, 0, 1003, 0606) == not_mapped, "mode: that group may not write");
-	TAP_OK(tier_of_file(&file, 0, 1004, 0060) == not_mapped, "mode: another group's file");
-	TAP_OK(tier_of_file(&file, 0, 1004, 0006) == mapped, "mode: everybody may");
+	       "mode: the owner may only read");
+	TAP_OK(tier_of_file(&file, 0, 1001, 0060) == mapped, "mode: the group may write");
+	TAP_OK(tier_of_file(&file, 0, 1003, 0060) == mapped,
+	       "mode: a supplementary group may write");
+	TAP_OK(tier_of_file(&file, 0, 1003, 0606) == not_mapped,
+	       "mode: a supplementary group has no access");
+	TAP_OK(tier_of_file(&file, 0, 1004, 0060) == not_mapped,
+	       "mode: only another group may write");
+	TAP_OK(tier_of_file(&file, 0, 1004, 0006) == mapped, "mode: everybody may write");
 	munmap(p, PAGE);
 	close(fd);
 	close_client(&c);
@@ -296,7 +301,8 @@ static void test_huge_pages(void)
 	MUST(!fcntl(fd, F_ADD_SEALS, SEALED));
 	open_client(&c);
 	pd = alloc_pd(&c);
-	TAP_OK(!reg_fd(&c, fd, 5000, reg_of(pd, p + 5000, 100, RW)), "a part of a huge page");
+	TAP_OK(!reg_fd(&c, fd, 5000, reg_of(pd, p + 5000, 100, RW)),
+	       "a part of a huge page is registered");
 	xd_mem_totals(&totals);
 	TAP_OK(totals.mapped == huge, "the whole huge page is mapped");
 	TAP_OK(!remote_write_key(&c, pd, mr_of(&c).rkey, p + 5099, 1, &b) && p[5099] == 0x66,

@@ -53,7 +53,7 @@ refused() {
 	both ibv_rc_pingpong -g @4 -c -n 100 -t
 	grep 'Average receive completion clock cycles = [0-9]' "$OUT/server"
 	both ibv_rc_pingpong -g @4 -c -n 100 -N
-	# without -e: the program takes an event whose completion it has polled already for an error
+	# Without -e: the program fails if it gets an event whose completion it has already polled.
 	both ibv_rc_pingpong -g @4 -c -n 100 -N -t
 	both ibv_rc_pingpong -g @4 -n 100 -j -s 1024
 }

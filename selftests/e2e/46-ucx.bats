@@ -19,7 +19,7 @@ received() {
 	ctl b counters -j xra | jq -er '.transport[] | select(.name == "rx_packets").value'
 }
 
-# perf OPTION...: runs ucx_perftest on both hosts; at least 10 packets, if only ACKs, must use the device
+# perf OPTION...: runs ucx_perftest on both hosts; host b must receive at least 10 packets on the device, ACKs included
 perf() {
 	local before after
 

@@ -17,7 +17,7 @@ kill_pair_after() {
 	spawn b /dev/null "${program[@]}" -x "$(gid_index b "$B4")" "$A4"
 	client=$!
 	sleep "$1" $((SLOW / 10))
-	# both by one command: the server may end by itself when its client is gone
+	# Kill both with one command, because the server may end by itself when its client is gone.
 	kill -KILL "$client" "$server" 2>/dev/null || true
 	wait "$client" "$server" 2>/dev/null || true
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Two verbs programs joined by one RC QP and a TCP connection. One of them, the driver, runs the
+ * Two verbs programs connected by one RC QP and a TCP connection. One of them, the driver, runs the
  * tests. The other, its partner, executes the requests of the driver and returns their results. A
  * test is therefore one function in one program.
  *
@@ -82,7 +82,7 @@ int ep_completion(struct endpoint *ep, struct ibv_wc *wc);
 /* Posts an RDMA WRITE or READ and waits for its completion. */
 int ep_rdma(struct endpoint *ep, enum ibv_wr_opcode opcode, struct ibv_sge *sge, uint64_t addr,
 	    uint32_t rkey);
-/* The same with @n SGEs and the partner's buffer as the remote memory. */
+/* Like ep_rdma(), with @n SGEs and the partner's buffer as remote memory. */
 int ep_rdma_list(struct endpoint *ep, enum ibv_wr_opcode opcode, struct ibv_sge *sge, int n);
 
 /* Maps private anonymous memory. Returns NULL on failure. */

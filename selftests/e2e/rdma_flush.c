@@ -135,7 +135,7 @@ static void flush(struct side *s, int region, size_t len, uint8_t type, uint8_t 
 	disconnect_side(s);
 }
 
-/* A QP without FLUSH access answers FLUSH with NAK invalid request. */
+/* A FLUSH to a QP without FLUSH access is refused by a NAK with invalid request. */
 static void flush_without_right(struct side *s)
 {
 	struct ibv_wc wc;

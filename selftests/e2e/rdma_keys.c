@@ -101,7 +101,7 @@ static int local_inv(struct keys *k, uint32_t key)
 	return post(k, &(struct ibv_send_wr){ .opcode = IBV_WR_LOCAL_INV, .invalidate_rkey = key });
 }
 
-/* The partner's SEND with Invalidate, and the completion of its receive. */
+/* Has the partner post a SEND with Invalidate, and checks the completion of its receive. */
 static bool remote_inv(struct keys *k, uint32_t key, int status)
 {
 	unsigned invalidated = k->rxe ? 1 << 2 : IBV_WC_WITH_INV;
@@ -127,7 +127,7 @@ static int partner_rdma(struct keys *k, uint32_t op, uint64_t addr, uint32_t len
 		       &(struct ep_request){ .op = op, .addr = addr, .len = len, .rkey = rkey });
 }
 
-/* The partner's WRITE ends with this status. */
+/* Has the partner post a WRITE, which must complete with this status. */
 static bool partner_writes(struct keys *k, uint64_t addr, uint32_t len, uint32_t rkey, int status)
 {
 	int got;
@@ -140,7 +140,7 @@ static bool partner_writes(struct keys *k, uint64_t addr, uint32_t len, uint32_t
 	return expect(k, "WRITE of the partner", got, status);
 }
 
-/* The partner's WRITE is NAKed with remote access error. Reconnects. */
+/* Has the partner post a WRITE, which must fail with remote access error. Reconnects. */
 static bool write_refused(struct keys *k, uint64_t addr, uint32_t len, uint32_t rkey)
 {
 	return partner_writes(k, addr, len, rkey, IBV_WC_REM_ACCESS_ERR) &&
@@ -148,7 +148,8 @@ static bool write_refused(struct keys *k, uint64_t addr, uint32_t len, uint32_t 
 }
 
 /*
- * The same for a WRITE outside the window but inside its region, which rdma_rxe allows. Reconnects.
+ * Like write_refused(), for a WRITE outside the window but inside its region, which rdma_rxe
+ * allows.
  */
 static bool write_beyond(struct keys *k, uint64_t addr, uint32_t len, uint32_t rkey)
 {
@@ -156,7 +157,7 @@ static bool write_beyond(struct keys *k, uint64_t addr, uint32_t len, uint32_t r
 		      : write_refused(k, addr, len, rkey);
 }
 
-/* The data of the partner's last WRITE is in memory. */
+/* Checks that the data of the partner's last WRITE is in memory. */
 static bool check_data(struct keys *k, uint32_t from, uint32_t len)
 {
 	return expect(k, "data in memory", has_pattern(k->mem + from, len, k->seed, 0), true);

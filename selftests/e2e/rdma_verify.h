@@ -81,7 +81,7 @@ bool post(struct verify *v, struct ibv_send_wr *wr);
 bool post_recv(struct verify *v, struct ibv_sge *sge, int n, uint64_t id);
 /* Waits for the next completion. */
 bool next_wc(struct verify *v, struct ibv_wc *wc);
-/* The same; it must be a success of this opcode. */
+/* Waits for the next completion, which must be a success of this opcode. */
 bool good_wc(struct verify *v, struct ibv_wc *wc, enum ibv_wc_opcode opcode);
 
 /*

@@ -50,7 +50,7 @@ int to_init(struct ibv_qp *qp, const struct ibv_qp_attr *attr);
 int to_rtr(struct ibv_qp *qp, const struct ibv_qp_attr *attr);
 int to_rts(struct ibv_qp *qp, const struct ibv_qp_attr *attr);
 int reset_to_rts(struct ibv_qp *qp, const struct ibv_qp_attr *attr);
-/* The same for a UD QP. */
+/* Moves a UD QP from RESET to RTS. Returns 0 or -1. */
 int ud_reset_to_rts(struct ibv_qp *qp, uint32_t qkey);
 
 /*

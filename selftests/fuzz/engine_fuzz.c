@@ -355,8 +355,8 @@ static void receive_work(struct world *w, struct stream *in)
 }
 
 /*
- * Modifies a QP with arbitrary attributes. Valid ones are rare, so that an action of its own brings
- * the QP up again.
+ * Brings a QP up, creates it again, or modifies it with arbitrary attributes. Arbitrary attributes
+ * are rarely valid and could not bring the QP up again.
  */
 static void modify(struct world *w, struct stream *in)
 {
@@ -381,7 +381,7 @@ static void modify(struct world *w, struct stream *in)
 	mask = input_u32(in);
 	if (how & 1)
 		attr.qp_state &= 7;
-	/* no RESET, after which the client would have to post again; and keep the peer */
+	/* Not to RESET: the client would have to post again. Without a path the state stays. */
 	if (attr.qp_state == XR_QPS_RESET || path.ip_version == 0)
 		mask &= ~(uint32_t)IBV_QP_STATE;
 	if (!xt_qp_modify_check(q->qp, &attr, mask))

@@ -63,7 +63,7 @@ static void check_meta(const struct xt_frame *f)
 	MUST(m->qpn <= XR_QPN_MASK);
 }
 
-/* xt_icrc_seal() gives a frame without padding a right ICRC, in one segment or in three. */
+/* xt_icrc_seal() stores a valid ICRC in a frame without padding, in one segment or in three. */
 static void check_seal(const uint8_t *data, const struct xt_frame *parsed)
 {
 	uint32_t len = parsed->meta.payload_off + parsed->meta.payload_len +

@@ -81,7 +81,7 @@ void srq_check_cqe(struct world *w, const struct xr_cqe *cqe)
 	s->open[index] = false;
 }
 
-/* Returns the SRQ of a QP, for XRC the one that its peer should name; NULL: none. */
+/* Returns the SRQ of a QP, or NULL. For XRC targets: the SRQ that the peer should name. */
 struct fuzz_srq *qp_srq(const struct fuzz_qp *q)
 {
 	if (q->kind == KIND_XRC_RECV)
@@ -363,7 +363,7 @@ void qp_post_recv(struct fuzz_qp *q, uint32_t num_sge, const struct xr_sge *sge)
 	};
 	uint8_t *entry;
 
-	if (!queue->ring) /* an initiator */
+	if (!queue->ring) /* XRC initiator: no receives */
 		return;
 	if (s && queue->posted < SRQ_POSTS)
 		s->open[queue->posted] = true;

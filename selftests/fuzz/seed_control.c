@@ -193,7 +193,7 @@ static void tiers(void)
 		say_handle(XR_MSG_DEREG_MR, i);
 }
 
-/* Regions without memory of the client, on demand, of device memory; advice */
+/* Regions on demand, null regions, device memory, windows, fast registration; advice, import */
 static void special(void)
 {
 	static const char fds[] = { FD_MEM, FD_MAPS };
@@ -272,7 +272,7 @@ static void queue_pair(void)
 	say_handle(XR_MSG_DESTROY_AH, 1);
 }
 
-/* Next hops that are resolved later: found, not found, and the client ends before */
+/* Next hops that are resolved after the request: found, not found, or after the client ended */
 static void slow_network(void)
 {
 	hello(0, 0);

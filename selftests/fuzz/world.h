@@ -95,7 +95,7 @@ struct queue {
 	uint32_t depth, stride;
 	uint32_t posted;       /* entries, modulo 2^32, like the producer index of the ring */
 	uint32_t done;	       /* first entry without a completion */
-	bool silent[SQ_DEPTH]; /* by slot: not signaled */
+	bool silent[SQ_DEPTH]; /* WR is not signaled; indexed by slot */
 };
 
 struct fuzz_qp {

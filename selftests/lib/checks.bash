@@ -30,7 +30,7 @@ checks_end() {
 	return $checks_failed
 }
 
-# ours PATTERN...: prints the files of the tree whose names match, whether git is there or not
+# ours PATTERN...: prints the files of the tree whose names match, with or without git
 ours() {
 	local names=() pattern
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/*
- * The monotonic clock.
- */
+/* The monotonic clock. */
 #ifndef XR_TEST_CLOCK_H
 #define XR_TEST_CLOCK_H
 
@@ -16,7 +14,7 @@ static inline uint64_t now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
 }
 
-/* In seconds. */
+/* Returns the time in seconds. */
 static inline double now(void)
 {
 	return (double)now_ns() / 1e9;

@@ -50,7 +50,7 @@ sanitizer_preload() {
 		awk '/lib[at]san/ { printf "%s%s", sep, $3; sep = ":" }'
 }
 
-# iterations N: prints how often to repeat what is repeated N times at full speed: N / SLOW, at least 3
+# iterations N: prints a number of repetitions: N at full speed, else N / SLOW, at least 3
 iterations() {
 	local n=$(($1 / SLOW))
 

@@ -86,7 +86,7 @@ static void advised(struct fixture *f)
 	ibv_dereg_mr(mr);
 	TAP_OK(!is_shared(p) && !is_shared(p + MIB / 4) && !is_shared(p + MIB / 2) &&
 		       holds(p, MIB, 1),
-	       "madvise of a part: private after deregistration");
+	       "madvise of a part: memory is private after deregistration");
 	munmap(p, MIB);
 }
 
@@ -122,7 +122,7 @@ static void moved(struct fixture *f)
 	memset(p, 1, MIB);
 	q = mremap(p, MIB, MIB, MREMAP_MAYMOVE | MREMAP_FIXED, q);
 	status = in_child(overwrite, q);
-	TAP_OK(!status && holds(q, MIB, 1), "moved");
+	TAP_OK(!status && holds(q, MIB, 1), "mremap: the child's writes do not reach the parent");
 	ibv_dereg_mr(mr);
 	status = in_child(overwrite, q);
 	TAP_OK(!status && holds(q, MIB, 1),
@@ -145,7 +145,7 @@ static void protected(struct fixture *f)
 	char perms[5];
 
 	mprotect(p, PAGE, PROT_READ);
-	TAP_OK(!in_child(protection, p), "write-protected");
+	TAP_OK(!in_child(protection, p), "mprotect: the child keeps the protection");
 	mprotect(p, MIB, RW | PROT_EXEC);
 	ibv_dereg_mr(mr);
 	perms_at(p, perms);
@@ -239,7 +239,7 @@ static void replaced(struct fixture *f)
 	       "deregistering the old region does not change the new memory");
 	ibv_dereg_mr(new);
 	TAP_OK(!is_shared(p) && holds(p, MIB, 3), "the new memory is private after deregistration");
-	TAP_OK(in_file() == before, "the page file frees the pages of both");
+	TAP_OK(in_file() == before, "the page file frees the pages of both regions");
 	munmap(p, MIB);
 }
 

@@ -25,7 +25,7 @@ static void address_handles(struct fixture *f)
 	TAP_OK(!ibv_init_ah_from_wc(f->ctx, 1, &wc, &grh, &attr) && attr.is_global &&
 		       attr.grh.sgid_index == 2 && attr.grh.dgid.raw[15] == 2 &&
 		       attr.grh.hop_limit == 64,
-	       "init_ah_from_wc: from an IPv4 header");
+	       "init_ah_from_wc: uses an IPv4 header");
 	ip[10] ^= 1;
 	TAP_OK(ibv_init_ah_from_wc(f->ctx, 1, &wc, &grh, &attr) == -1,
 	       "init_ah_from_wc: refuses a wrong IPv4 checksum");
@@ -38,12 +38,12 @@ static void address_handles(struct fixture *f)
 	grh.dgid.raw[15] = 1;
 	TAP_OK(!ibv_init_ah_from_wc(f->ctx, 1, &wc, &grh, &attr) && attr.grh.sgid_index == 0 &&
 		       attr.grh.dgid.raw[15] == 9 && attr.grh.flow_label == 5,
-	       "init_ah_from_wc: from an IPv6 header");
+	       "init_ah_from_wc: uses an IPv6 header");
 	ah = ibv_create_ah_from_wc(f->pd, &wc, &grh, 1);
-	TAP_OK(ah && !ibv_destroy_ah(ah), "create_ah_from_wc");
+	TAP_OK(ah && !ibv_destroy_ah(ah), "create_ah_from_wc: creates an AH");
 }
 
-/* Like that of libibverbs, this function returns a negative errno. */
+/* Like the function of libibverbs, ibv_resolve_eth_l2_from_gid() returns a negative errno. */
 static void neighbours(struct fixture *f)
 {
 	struct ibv_ah_attr attr = { .port_num = 1, .is_global = 1, .grh.dgid.raw[15] = 7 };
@@ -52,10 +52,10 @@ static void neighbours(struct fixture *f)
 
 	TAP_OK(!ibv_resolve_eth_l2_from_gid(f->ctx, &attr, mac, &vlan) && mac[0] == 2 &&
 		       mac[5] == 7 && vlan == 0xffff,
-	       "resolve_eth_l2: MAC address without VLAN");
+	       "resolve_eth_l2: returns the MAC address, and VLAN 0xffff for untagged");
 	attr.grh.traffic_class = 5;
 	TAP_OK(!ibv_resolve_eth_l2_from_gid(f->ctx, &attr, mac, &vlan) && vlan == 5,
-	       "resolve_eth_l2: VLAN");
+	       "resolve_eth_l2: returns the VLAN");
 	attr.grh.hop_limit = FAKE_REFUSED_HOP;
 	TAP_OK(ibv_resolve_eth_l2_from_gid(f->ctx, &attr, mac, &vlan) == -EHOSTUNREACH,
 	       "resolve_eth_l2: fails if the address cannot be resolved");
@@ -85,7 +85,7 @@ static void groups(struct fixture *f)
 	       "attach_mcast: refused for a GID that is not a group");
 	TAP_OK(ibv_detach_mcast(ud, &group, 0) == EINVAL,
 	       "detach_mcast: refused for a QP that is not attached");
-	TAP_OK(!ibv_attach_mcast(ud, &group, 0), "attach_mcast: a UD QP");
+	TAP_OK(!ibv_attach_mcast(ud, &group, 0), "attach_mcast: attaches a UD QP");
 	TAP_OK(ibv_detach_mcast(ud, &other, 0) == EINVAL,
 	       "detach_mcast: refused for another group");
 	TAP_OK(ibv_destroy_qp(ud) == EBUSY && !to_state(ud, IBV_QPS_INIT),

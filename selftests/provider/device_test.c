@@ -57,7 +57,7 @@ static void device_list(void)
 	TAP_OK(!ibv_import_device(0), "ibv_import_device fails for a foreign descriptor");
 }
 
-/* A slow daemon is waited for; a stopped one is given up soon. */
+/* The provider waits for a slow daemon, but only shortly for a stopped one. */
 static void late_and_stopped(struct fixture *f)
 {
 	struct ibv_context *ctx;
@@ -74,10 +74,11 @@ static void late_and_stopped(struct fixture *f)
 	waitpid(f->daemon.pid, &status, WUNTRACED);
 	begun = time(NULL);
 	ctx = open_fake();
-	TAP_OK(!ctx && time(NULL) - begun < 4, "a stopped daemon is given up within seconds");
+	TAP_OK(!ctx && time(NULL) - begun < 4,
+	       "opening the device of a stopped daemon fails within seconds");
 	kill(f->daemon.pid, SIGCONT);
 	ctx = open_fake();
-	TAP_OK(ctx && !ibv_close_device(ctx), "a daemon that continues is found again");
+	TAP_OK(ctx && !ibv_close_device(ctx), "the device can be opened when the daemon continues");
 }
 
 /* Programs such as NCCL open libibverbs with dlopen() and look up every function. */
@@ -114,12 +115,12 @@ static void queries(struct fixture *f)
 	TAP_OK(!ibv_query_device(f->ctx, &attr) && attr.max_cqe == 4096 &&
 		       attr.phys_port_cnt == 1 && !strcmp(attr.fw_ver, "fake") &&
 		       attr.device_cap_flags == IBV_DEVICE_XRC,
-	       "query_device");
+	       "query_device returns the attributes of the device");
 	memset(&ex, 0x55, sizeof(ex));
 	TAP_OK(!ibv_query_device_ex(f->ctx, NULL, &ex.attr) && ex.attr.phys_port_cnt_ex == 1 &&
 		       ex.attr.device_cap_flags_ex == (IBV_DEVICE_XRC | XR_DEVICE_CAPS_EX) &&
 		       ex.after[0] == 0x55,
-	       "query_device_ex");
+	       "query_device_ex returns the extended capabilities");
 	memset(&ex, 0x55, sizeof(ex));
 	TAP_OK(!vctx->query_device_ex(f->ctx, NULL, &ex.attr, sizeof(attr) + 8) &&
 		       ex.attr.orig_attr.max_pd == 100 && !ex.attr.comp_mask &&
@@ -133,13 +134,13 @@ static void queries(struct fixture *f)
 	TAP_OK(!ibv_query_port(f->ctx, 1, &port) && port.state == IBV_PORT_ACTIVE &&
 		       port.link_layer == IBV_LINK_LAYER_ETHERNET &&
 		       port.flags & IBV_QPF_GRH_REQUIRED,
-	       "query_port");
+	       "query_port returns an active Ethernet port");
 	memset(raw, 0x55, sizeof(raw));
 	TAP_OK(!old_query_port(f->ctx, 1, raw) &&
 		       ((struct ibv_port_attr *)raw)->active_mtu == IBV_MTU_2048 &&
 		       raw[offsetof(struct ibv_port_attr, port_cap_flags2)] == 0x55,
 	       "the exported ibv_query_port fills only the original struct");
-	TAP_OK(ibv_query_port(f->ctx, 2, &port) == EINVAL, "query_port: port 2 does not exist");
+	TAP_OK(ibv_query_port(f->ctx, 2, &port) == EINVAL, "query_port refuses port 2");
 }
 
 static void addresses(struct fixture *f)
@@ -151,28 +152,32 @@ static void addresses(struct fixture *f)
 	__be16 pkey = 0;
 	int type = -1;
 
-	TAP_OK(!ibv_query_gid(f->ctx, 1, 0, &gid) && gid.raw[0] == 0xfe, "query_gid");
+	TAP_OK(!ibv_query_gid(f->ctx, 1, 0, &gid) && gid.raw[0] == 0xfe,
+	       "query_gid returns an entry");
 	TAP_OK(!ibv_query_gid(f->ctx, 1, 1, &gid) && !gid.raw[0],
 	       "query_gid returns zeros for an empty entry");
 	TAP_OK(ibv_query_gid(f->ctx, 1, 256, &gid) == -1 && errno == EINVAL,
 	       "query_gid refuses an index beyond the table");
 	TAP_OK(!ibv_query_gid_ex(f->ctx, 1, 2, entry, 0) && entry->gid_index == 2 &&
 		       entry->gid_type == IBV_GID_TYPE_ROCE_V2,
-	       "query_gid_ex");
+	       "query_gid_ex returns an entry and its type");
 	TAP_OK(ibv_query_gid_ex(f->ctx, 1, 1, entry, 0) == ENODATA,
 	       "query_gid_ex returns ENODATA for an empty entry");
 	TAP_OK(ibv_query_gid_ex(f->ctx, 1, 2, entry, 1) == EINVAL, "query_gid_ex refuses flags");
 	TAP_OK(ibv_query_gid_table(f->ctx, entry, 4, 0) == 2 && entry[1].gid_index == 2,
-	       "query_gid_table");
+	       "query_gid_table returns all entries in use");
 	TAP_OK(ibv_query_gid_table(f->ctx, entry, 1, 0) == -EINVAL,
 	       "query_gid_table refuses a table that is too small");
 	TAP_OK(gid_type && !gid_type(f->ctx, 1, 2, &type) && type == 1,
 	       "ibv_query_gid_type returns RoCE v2");
-	TAP_OK(!ibv_query_pkey(f->ctx, 1, 0, &pkey) && pkey == htons(0xffff), "query_pkey");
-	TAP_OK(ibv_query_pkey(f->ctx, 1, 1, &pkey) == -1, "query_pkey: there is only index 0");
-	TAP_OK(ibv_get_pkey_index(f->ctx, 1, htons(0xffff)) == 0, "get_pkey_index");
+	TAP_OK(!ibv_query_pkey(f->ctx, 1, 0, &pkey) && pkey == htons(0xffff),
+	       "query_pkey returns the default P_Key");
+	TAP_OK(ibv_query_pkey(f->ctx, 1, 1, &pkey) == -1,
+	       "query_pkey refuses other indices than 0");
+	TAP_OK(ibv_get_pkey_index(f->ctx, 1, htons(0xffff)) == 0,
+	       "get_pkey_index finds the default P_Key");
 	TAP_OK(ibv_get_pkey_index(f->ctx, 1, htons(1)) == -1,
-	       "get_pkey_index: there is no other P_Key");
+	       "get_pkey_index finds no other P_Key");
 }
 
 #define REFUSED(call) TAP_OK((errno = 0, !(call)) && errno == EOPNOTSUPP, "EOPNOTSUPP: " #call)

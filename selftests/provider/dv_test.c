@@ -273,7 +273,7 @@ static void pool_failures(struct fixture *f)
 	TAP_OK(map_at(pool, 1) == a && a->rkey != rkey,
 	       "after a failed flush, the list is not cached");
 	TAP_OK(!dv.pool_unmap(a) && flushed == 1, "the next unmap flushes again");
-	TAP_OK(!dv.destroy_pool(pool), "destroy_pool");
+	TAP_OK(!dv.destroy_pool(pool), "destroy_pool: succeeds when nothing is mapped");
 	fake_automatic(&f->daemon, false, 0);
 }
 

@@ -50,7 +50,7 @@ static void cq_creation(struct fixture *f)
 
 	TAP_OK(cq && cq->cqe == 16 && !fake_cq_flags(&f->daemon, cq->handle),
 	       "create_cq_ex: flags without IBV_CQ_INIT_ATTR_MASK_FLAGS are ignored");
-	TAP_OK(!ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), "destroy_cq: an extended CQ");
+	TAP_OK(!ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), "destroy_cq: destroys an extended CQ");
 	cq = make_cq_ex(f, 4, IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN);
 	TAP_OK(cq && cq->cq_context == f &&
 		       fake_cq_flags(&f->daemon, cq->handle) == XR_CQF_IGNORE_OVERRUN,
@@ -118,14 +118,14 @@ static void cq_polling(struct fixture *f)
 		       !ibv_wc_read_slid(cq) && !ibv_wc_read_sl(cq) &&
 		       !ibv_wc_read_dlid_path_bits(cq) && !ibv_wc_read_vendor_err(cq) &&
 		       !ibv_wc_read_byte_len(cq) && !ibv_wc_read_src_qp(cq),
-	       "start_poll");
-	TAP_OK(stamped(cq, before), "timestamp and wall-clock time");
+	       "start_poll: moves to the first completion");
+	TAP_OK(stamped(cq, before), "a completion has a timestamp and a wall-clock time");
 	TAP_OK(!ibv_req_notify_cq(plain, 0) && !post_send(qp, 20, 1),
 	       "other verbs may be called while polling");
-	TAP_OK(!ibv_next_poll(cq) && cq->wr_id == 8, "next_poll");
+	TAP_OK(!ibv_next_poll(cq) && cq->wr_id == 8, "next_poll: moves to the next completion");
 	TAP_OK(!ibv_next_poll(cq) && cq->wr_id == 50 && cq->status == IBV_WC_LOC_LEN_ERR &&
 		       ibv_wc_read_opcode(cq) == IBV_WC_RECV,
-	       "next_poll: a failed receive");
+	       "next_poll: moves to a failed receive");
 	TAP_OK(ibv_next_poll(cq) == ENOENT, "next_poll: ENOENT at the end");
 	ibv_end_poll(cq);
 	fake_complete(&f->daemon, qp->qp_num, false, 1, IBV_WC_SUCCESS, false);
@@ -137,13 +137,13 @@ static void cq_polling(struct fixture *f)
 	fake_complete(&f->daemon, other->qp_num, false, 2, IBV_WC_SUCCESS, false);
 	fake_complete(&f->daemon, qp->qp_num, false, 1, IBV_WC_SUCCESS, false);
 	TAP_OK(!ibv_start_poll(cq, &attr) && cq->wr_id == 70,
-	       "start_poll: the first completion of another QP");
+	       "start_poll: moves to the completion of another QP");
 	ibv_destroy_qp(other);
 	TAP_OK(ibv_wc_read_opcode(cq) == IBV_WC_SEND && !ibv_next_poll(cq) && cq->wr_id == 20,
 	       "destroy_qp while polling drops the QP's completions");
 	ibv_end_poll(cq);
 	ibv_destroy_qp(qp);
-	TAP_OK(!ibv_destroy_cq(plain), "destroyed");
+	TAP_OK(!ibv_destroy_cq(plain), "destroy_cq: succeeds after polling");
 }
 
 struct poller {
@@ -174,7 +174,7 @@ static void *poll_it(void *arg)
 	return NULL;
 }
 
-/* The completion that start_poll() moved to does not change until the same thread moves on. */
+/* The completion of start_poll() does not change until the same thread calls next_poll(). */
 static void cq_threads(struct fixture *f)
 {
 	struct poller p = { .cq = make_cq_ex(f, 64, 0), .left = 400 };
@@ -234,13 +234,13 @@ static void clocks(struct fixture *f)
 		       (uint64_t)values.raw_clock.tv_nsec >= before &&
 		       (uint64_t)values.raw_clock.tv_nsec <= clock_ns(CLOCK_MONOTONIC) &&
 		       values.comp_mask == IBV_VALUES_MASK_RAW_CLOCK,
-	       "query_rt_values_ex: the clock of the timestamps");
+	       "query_rt_values_ex: returns the clock of the timestamps");
 	values.comp_mask = IBV_VALUES_MASK_RESERVED;
 	TAP_OK(ibv_query_rt_values_ex(f->ctx, &values) == EOPNOTSUPP,
 	       "query_rt_values_ex: other values are EOPNOTSUPP");
 	TAP_OK(!ibv_query_device_ex(f->ctx, NULL, &attr) && attr.hca_core_clock == 1000000 &&
 		       attr.completion_timestamp_mask == UINT64_MAX,
-	       "query_device_ex: 1000000 kHz, 64 bits");
+	       "query_device_ex: timestamps have 1000000 kHz and 64 bits");
 }
 
 /* ---- queue pairs -------------------------------------------------------------- */
@@ -281,13 +281,13 @@ static void qp_creation(struct fixture *f)
 	struct ibv_qp *qp = ibv_create_qp_ex(f->ctx, &attr);
 
 	TAP_OK(qp && !ibv_qp_to_qp_ex(qp) && !ibv_destroy_qp(qp),
-	       "create_qp_ex: without send_ops_flags");
+	       "create_qp_ex: without send_ops_flags the QP has no builders");
 	attr.comp_mask |= IBV_QP_INIT_ATTR_CREATE_FLAGS;
 	TAP_OK(!ibv_create_qp_ex(f->ctx, &attr) && errno == EOPNOTSUPP,
 	       "create_qp_ex: unknown create_flags are EOPNOTSUPP");
 	attr.create_flags = 0;
 	qp = ibv_create_qp_ex(f->ctx, &attr);
-	TAP_OK(qp && !ibv_destroy_qp(qp), "create_qp_ex: create_flags 0");
+	TAP_OK(qp && !ibv_destroy_qp(qp), "create_qp_ex: accepts create_flags 0");
 	attr.comp_mask |= IBV_QP_INIT_ATTR_MAX_TSO_HEADER;
 	TAP_OK(!ibv_create_qp_ex(f->ctx, &attr) && errno == EOPNOTSUPP,
 	       "create_qp_ex: an unknown comp_mask is EOPNOTSUPP");
@@ -379,14 +379,14 @@ static void building(struct fixture *f)
 	TAP_OK(e.wqe.opcode == XR_WR_SEND && e.wqe.wr_id == 5 && e.wqe.num_sge == 1 &&
 		       e.wqe.flags == (XR_SEND_SIGNALED | XR_SEND_SOLICITED) &&
 		       e.sge[0].lkey == 7 && e.sge[0].addr == 0x4000 && e.sge[0].length == 100,
-	       "wr_send with an element");
+	       "wr_send: the entry has one element");
 	start(&x, 6, 0);
 	ibv_wr_send_imm(x.ex, 0x11223344);
 	ibv_wr_set_sge_list(x.ex, 2, sge);
 	e = finish(&x, n++);
 	TAP_OK(e.wqe.opcode == XR_WR_SEND_WITH_IMM && e.wqe.imm_data == 0x11223344 &&
 		       e.wqe.num_sge == 2 && !memcmp(e.sge, sge, sizeof(sge)),
-	       "wr_send_imm with a list");
+	       "wr_send_imm: the entry has a list of elements");
 	start(&x, 6, IBV_SEND_INLINE);
 	ibv_wr_rdma_write(x.ex, 0x77, 0x8000);
 	ibv_wr_set_inline_data_list(x.ex, 2, buf);
@@ -394,7 +394,7 @@ static void building(struct fixture *f)
 	TAP_OK(e.wqe.opcode == XR_WR_RDMA_WRITE && e.wqe.rkey == 0x77 &&
 		       e.wqe.remote_addr == 0x8000 && e.wqe.flags == XR_SEND_INLINE &&
 		       e.wqe.inline_len == 8 && !e.wqe.num_sge && !strcmp(e.data, "abcdefg"),
-	       "wr_rdma_write with inline data");
+	       "wr_rdma_write: the entry has inline data");
 	start(&x, 6, IBV_SEND_FENCE);
 	ibv_wr_rdma_write_imm(x.ex, 0x78, 0x9000, 0x55);
 	ibv_wr_set_inline_data(x.ex, "xyz", 4);
@@ -402,13 +402,13 @@ static void building(struct fixture *f)
 	TAP_OK(e.wqe.opcode == XR_WR_RDMA_WRITE_WITH_IMM && e.wqe.rkey == 0x78 &&
 		       e.wqe.imm_data == 0x55 && e.wqe.inline_len == 4 &&
 		       e.wqe.flags == (XR_SEND_INLINE | XR_SEND_FENCE) && !strcmp(e.data, "xyz"),
-	       "wr_rdma_write_imm, fenced");
+	       "wr_rdma_write_imm: the entry has immediate data and a fence");
 	start(&x, 6, 0);
 	ibv_wr_rdma_read(x.ex, 0x79, 0xa000);
 	e = finish(&x, n++);
 	TAP_OK(e.wqe.opcode == XR_WR_RDMA_READ && e.wqe.rkey == 0x79 &&
 		       e.wqe.remote_addr == 0xa000 && !e.wqe.num_sge && !e.wqe.inline_len,
-	       "wr_rdma_read without elements");
+	       "wr_rdma_read: the entry may have no elements");
 	free_ex(&x);
 }
 
@@ -427,22 +427,23 @@ static void building_atomics_and_keys(struct fixture *f)
 	TAP_OK(e.wqe.opcode == XR_WR_ATOMIC_CMP_AND_SWP && e.wqe.rkey == 3 &&
 		       e.wqe.remote_addr == 0x100 && e.wqe.atomic.compare_add == 4 &&
 		       e.wqe.atomic.swap == 5,
-	       "wr_atomic_cmp_swp");
+	       "wr_atomic_cmp_swp: the entry has both operands");
 	start(&x, 1, 0);
 	ibv_wr_atomic_fetch_add(x.ex, 3, 0x108, 9);
 	e = finish(&x, n++);
 	TAP_OK(e.wqe.opcode == XR_WR_ATOMIC_FETCH_AND_ADD && e.wqe.remote_addr == 0x108 &&
 		       e.wqe.atomic.compare_add == 9,
-	       "wr_atomic_fetch_add");
+	       "wr_atomic_fetch_add: the entry has the operand");
 	start(&x, 1, 0);
 	ibv_wr_send_inv(x.ex, 0x900);
 	e = finish(&x, n++);
 	TAP_OK(e.wqe.opcode == XR_WR_SEND_WITH_INV && e.wqe.invalidate_rkey == 0x900,
-	       "wr_send_inv");
+	       "wr_send_inv: the entry has the R_Key");
 	start(&x, 1, 0);
 	ibv_wr_local_inv(x.ex, 0x901);
 	e = finish(&x, n++);
-	TAP_OK(e.wqe.opcode == XR_WR_LOCAL_INV && e.wqe.invalidate_rkey == 0x901, "wr_local_inv");
+	TAP_OK(e.wqe.opcode == XR_WR_LOCAL_INV && e.wqe.invalidate_rkey == 0x901,
+	       "wr_local_inv: the entry has the key");
 	start(&x, 1, 0);
 	ibv_wr_bind_mw(x.ex, &mw, 0x501, &info);
 	e = finish(&x, n++);
@@ -450,7 +451,7 @@ static void building_atomics_and_keys(struct fixture *f)
 		       e.wqe.bind.new_rkey == 0x501 && e.wqe.bind.mr_lkey == 0x600 &&
 		       e.wqe.bind.access == IBV_ACCESS_REMOTE_WRITE &&
 		       e.wqe.remote_addr == 0x1000 && e.wqe.bind_len == 0x20,
-	       "wr_bind_mw");
+	       "wr_bind_mw: the entry has window, region and range");
 	free_ex(&x);
 }
 
@@ -540,7 +541,7 @@ static void batches(struct fixture *f)
 		good += poll_n(x.cq, wc, n + 1) == (int)n + 1 && wc[n].wr_id == seen + n;
 		seen += n + 1;
 	}
-	TAP_OK(good == 600, "100 batches of 1 to 7 WRs around the ring");
+	TAP_OK(good == 600, "100 batches of 1 to 7 WRs are posted around the ring");
 	free_ex(&x);
 }
 
@@ -568,7 +569,7 @@ static void domain_refusals(struct fixture *f)
 	TAP_OK(parent && !ibv_alloc_parent_domain(f->ctx, &attr) && errno == EINVAL,
 	       "alloc_parent_domain: a parent domain as PD is EINVAL");
 	TAP_OK(ibv_dealloc_pd(f->pd) == EBUSY, "dealloc_pd: EBUSY while there is a parent domain");
-	TAP_OK(!ibv_dealloc_pd(parent), "dealloc_pd: the parent domain");
+	TAP_OK(!ibv_dealloc_pd(parent), "dealloc_pd: deallocates a parent domain");
 }
 
 /* unimport_pd() cannot fail, so its effect is deferred. */
@@ -588,7 +589,7 @@ static void unimported_domain(struct fixture *f)
 	TAP_OK(!ibv_dealloc_pd(one) && fake_objects(&f->daemon) == before + 1,
 	       "unimport_pd: the PD is freed with the last parent domain");
 	ibv_unimport_pd(two);
-	TAP_OK(fake_objects(&f->daemon) == before, "unimport_pd: of a parent domain");
+	TAP_OK(fake_objects(&f->daemon) == before, "unimport_pd: accepts a parent domain");
 }
 
 static void domains(struct fixture *f)
@@ -621,7 +622,8 @@ static void domains(struct fixture *f)
 	f->pd = parent;
 	qp = make_qp(f, ibv_cq_ex_to_cq(cq), ibv_cq_ex_to_cq(cq), IBV_QPS_RTS);
 	mr = ibv_reg_mr(parent, buf, sizeof(buf), IBV_ACCESS_LOCAL_WRITE);
-	TAP_OK(qp->pd == parent && mr && mr->pd == parent, "QP and region of a parent domain");
+	TAP_OK(qp->pd == parent && mr && mr->pd == parent,
+	       "QP and region have the parent domain as their PD");
 	post_send(qp, 1, 1);
 	post_recv(qp, 2, 1);
 	fake_complete(&f->daemon, qp->qp_num, false, 1, IBV_WC_SUCCESS, false);
@@ -630,7 +632,7 @@ static void domains(struct fixture *f)
 	ibv_end_poll(cq);
 	mw = ibv_alloc_mw(pd, IBV_MW_TYPE_1);
 	TAP_OK(mw && !ibv_bind_mw(qp, mw, &bind) && !ibv_dealloc_mw(mw),
-	       "bind_mw: a window of the PD with a QP of the parent domain");
+	       "bind_mw: a QP of the parent domain can bind a window of the PD");
 	TAP_OK(ibv_dealloc_pd(parent) == EBUSY, "dealloc_pd: EBUSY while there is a QP");
 	ibv_destroy_qp(qp);
 	TAP_OK(ibv_dealloc_pd(parent) == EBUSY, "dealloc_pd: EBUSY while there is a CQ");
@@ -641,7 +643,7 @@ static void domains(struct fixture *f)
 	       "parent domain, then thread domain are deallocated");
 }
 
-/* What the program's allocator has allocated and not freed */
+/* Memory that the program's allocator has allocated and not freed */
 struct pool {
 	struct ibv_pd *pd;
 	unsigned int pieces[XROCEDV_RES_CQ + 1], wrong;
@@ -711,9 +713,10 @@ static void allocators(struct fixture *f)
 	       "allocator: all memory is freed");
 	p.pass = true;
 	srq = ibv_create_srq(parent, &srq_attr);
-	TAP_OK(srq && !ibv_destroy_srq(srq) && !p.wrong, "allocator: IBV_ALLOCATOR_USE_DEFAULT");
+	TAP_OK(srq && !ibv_destroy_srq(srq) && !p.wrong,
+	       "allocator: may return IBV_ALLOCATOR_USE_DEFAULT");
 	f->pd = pd;
-	TAP_OK(!ibv_dealloc_pd(parent), "dealloc_pd: a parent domain with allocators");
+	TAP_OK(!ibv_dealloc_pd(parent), "dealloc_pd: deallocates a parent domain with allocators");
 }
 
 /* ---- ECE, data order, rate limits --------------------------------------------- */
@@ -726,7 +729,7 @@ static void enhancements(struct fixture *f)
 
 	TAP_OK(ibv_set_ece(qp, &ece) == EOPNOTSUPP, "set_ece is EOPNOTSUPP");
 	TAP_OK(!ibv_query_ece(qp, &ece) && !ece.vendor_id && !ece.options && !ece.comp_mask,
-	       "query_ece: no vendor, no options");
+	       "query_ece: returns no vendor and no options");
 	TAP_OK(!ibv_query_qp_data_in_order(qp, IBV_WR_RDMA_WRITE, 0),
 	       "query_qp_data_in_order is 0");
 	ibv_destroy_qp(qp);
@@ -748,7 +751,7 @@ static void rate_limits(struct fixture *f)
 	TAP_OK(!ibv_modify_qp_rate_limit(qp, &attr) &&
 		       !ibv_query_qp(qp, &qp_attr, IBV_QP_RATE_LIMIT, &init) &&
 		       qp_attr.rate_limit == 5000 && qp->state == IBV_QPS_RTS,
-	       "modify_qp_rate_limit");
+	       "modify_qp_rate_limit: sets the rate limit");
 	TAP_OK(fake_burst(&f->daemon, qp->qp_num) == 9000,
 	       "modify_qp_rate_limit: passes the burst size");
 	attr.comp_mask = 1;
@@ -795,7 +798,7 @@ static void forks(struct fixture *f)
 	TAP_OK(!status, "child: start_poll and wr_complete are EIO (%x)", status);
 	TAP_OK(!ibv_wr_complete(x.ex) &&
 		       fake_complete(&f->daemon, x.qp->qp_num, false, 2, 0, false) == 1,
-	       "parent: its batch is posted");
+	       "parent: the batch is posted");
 	free_ex(&x);
 	ibv_destroy_cq(ibv_cq_ex_to_cq(cq));
 }
@@ -826,13 +829,13 @@ static void daemon_dies(struct fixture *f)
 		;
 	TAP_OK(!err && cq->wr_id == 2 && cq->status == IBV_WC_WR_FLUSH_ERR &&
 		       ibv_wc_read_qp_num(cq) == qp->qp_num && ibv_wc_read_completion_ts(cq),
-	       "daemon gone: the others are flushed");
+	       "daemon gone: outstanding WRs are flushed");
 	TAP_OK(!ibv_next_poll(cq) && cq->wr_id == 3 && ibv_next_poll(cq) == ENOENT,
 	       "daemon gone: WRs of an unfinished batch are not flushed");
 	ibv_end_poll(cq);
 	TAP_OK(!ibv_wr_complete(ex) && !ibv_start_poll(cq, &attr) && cq->wr_id == 4 &&
 		       cq->status == IBV_WC_WR_FLUSH_ERR,
-	       "daemon gone: they are flushed after wr_complete");
+	       "daemon gone: WRs of a batch are flushed after wr_complete");
 	ibv_end_poll(cq);
 	ibv_destroy_qp(qp);
 	ibv_destroy_cq(plain);

@@ -22,9 +22,9 @@ struct fake {
 	int cmd; /* command socket */
 };
 
-/* Starts it on <dir>/fake0.sock. It is listening when this returns. */
+/* Starts the daemon with the socket <dir>/fake0.sock and waits until it listens. */
 int fake_start(struct fake *f, const char *dir);
-/* Kills it with SIGKILL. */
+/* Kills the daemon with SIGKILL. */
 void fake_kill(struct fake *f);
 
 /* Delays all later replies to HELLO. */
@@ -40,8 +40,8 @@ void fake_async_event(struct fake *f, uint64_t element, uint32_t type);
 /* Moves the QP to ERR. Only the state words of its rings and QUERY_QP show it. */
 void fake_qp_error(struct fake *f, uint32_t qpn);
 /*
- * Returns whether a doorbell was rung, and the wake-ups, since the last call. Sets whether the
- * worker sleeps from now on.
+ * Returns whether a doorbell was rung and the number of wake-ups since the last call, then sets
+ * whether the worker sleeps.
  */
 void fake_doorbell(struct fake *f, bool sleeping, bool *rang, unsigned int *wakes);
 /* Counts the segments of a region by kind. */

@@ -100,7 +100,7 @@ static void *destroy_cq(void *arg)
 	return NULL;
 }
 
-/* Verbs are not cancellation points: a thread that ended in a verb would leave it locked. */
+/* Verbs are not cancellation points: a thread that ended in a verb would leave locks held. */
 static void cancelled(struct fixture *f)
 {
 	struct job j = { .f = f, .cq = ibv_create_cq(f->ctx, 16, NULL, NULL, 0) };
@@ -183,7 +183,7 @@ static void crowd(struct fixture *f)
 		close(fd[n--]);
 }
 
-/* A profiler's timer interrupts all system calls. A stopped daemon is given up nevertheless. */
+/* A timer, as of a profiler, interrupts all system calls. Time limits must still be kept. */
 static void interrupted(struct fixture *f)
 {
 	struct itimerval tick = { { 0, 2000 }, { 0, 2000 } }, none = { 0 };
@@ -218,7 +218,7 @@ static void interrupted(struct fixture *f)
 	status = -1;
 	for (int i = 0; i < 40 && !waitpid(pid, &status, WNOHANG); i++)
 		usleep(100000);
-	TAP_OK(!status, "a program with a timer gives a stopped daemon up");
+	TAP_OK(!status, "a program with a timer does not wait for a stopped daemon");
 	if (status == -1) {
 		kill(pid, SIGKILL);
 		waitpid(pid, &status, 0);
@@ -243,7 +243,7 @@ static void closed_descriptor(struct fixture *f)
 	TAP_OK(!ibv_query_device(f->ctx, &device), "after EBADF the context is still usable");
 }
 
-/* The manual forbids it, but libibverbs keeps its devices, so programs do it. */
+/* ibv_get_device_list(3) forbids this, but it works with libibverbs, so programs do it. */
 static void device_of_a_freed_list(struct fixture *f)
 {
 	struct ibv_device **list, *device = NULL;

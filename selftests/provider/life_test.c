@@ -35,14 +35,15 @@ static void completion_events(struct fixture *f)
 	fake_complete(&f->daemon, qa->qp_num, false, 2, 0, false);
 	TAP_OK(readable(ch->fd), "an armed CQ sends an event");
 	TAP_OK(!ibv_get_cq_event(ch, &cq, &context) && cq == a && context == &a,
-	       "get_cq_event: the CQ and its context");
+	       "get_cq_event: returns the CQ and its context");
 	TAP_OK(!readable(ch->fd), "arming once gives one event");
 	ibv_ack_cq_events(cq, 1);
 	ibv_req_notify_cq(a, 1);
 	fake_complete(&f->daemon, qa->qp_num, false, 1, 0, false);
-	TAP_OK(!readable(ch->fd), "armed for solicited completions: no event for others");
+	TAP_OK(!readable(ch->fd),
+	       "armed for solicited completions: other completions send no event");
 	fake_complete(&f->daemon, qa->qp_num, false, 1, 0, true);
-	TAP_OK(readable(ch->fd), "armed for solicited completions: an event for one");
+	TAP_OK(readable(ch->fd), "armed for solicited completions: a solicited one sends an event");
 
 	/* Events of a are unread, then one of b follows. Then a is destroyed. */
 	ibv_req_notify_cq(b, 0);
@@ -50,7 +51,7 @@ static void completion_events(struct fixture *f)
 	TAP_OK(ibv_destroy_comp_channel(ch) == EBUSY,
 	       "destroy_comp_channel: EBUSY while there are CQs");
 	ibv_destroy_qp(qa);
-	TAP_OK(!ibv_destroy_cq(a), "destroy_cq: a CQ with an unread event");
+	TAP_OK(!ibv_destroy_cq(a), "destroy_cq: destroys a CQ with an unread event");
 	TAP_OK(!ibv_get_cq_event(ch, &cq, &context) && cq == b,
 	       "only the event of the other CQ is delivered");
 	ibv_ack_cq_events(cq, 1);
@@ -66,7 +67,7 @@ static void completion_events(struct fixture *f)
 	fcntl(ch->fd, F_SETFL, fcntl(ch->fd, F_GETFL) | O_NONBLOCK);
 	TAP_OK(ibv_get_cq_event(ch, &cq, &context) == -1 && errno == EAGAIN,
 	       "get_cq_event: EAGAIN if the channel is non-blocking");
-	TAP_OK(!ibv_destroy_comp_channel(ch), "destroy_comp_channel");
+	TAP_OK(!ibv_destroy_comp_channel(ch), "destroy_comp_channel: succeeds without CQs");
 }
 
 static void *ack_later(void *arg)
@@ -154,7 +155,8 @@ static void async_acknowledgements(struct fixture *f)
 	TAP_OK(waits_for_ack(f, qp, NULL, NULL),
 	       "destroy_qp waits until its events are acknowledged");
 	fake_async_event(&f->daemon, (uintptr_t)srq, IBV_EVENT_SRQ_LIMIT_REACHED);
-	TAP_OK(waits_for_ack(f, NULL, srq, NULL), "destroy_srq");
+	TAP_OK(waits_for_ack(f, NULL, srq, NULL),
+	       "destroy_srq waits until its events are acknowledged");
 	fake_async_event(&f->daemon, (uintptr_t)cq, IBV_EVENT_CQ_ERR);
 	TAP_OK(waits_for_ack(f, NULL, NULL, cq),
 	       "destroy_cq waits until asynchronous events are acknowledged");
@@ -170,7 +172,7 @@ static void async_events(struct fixture *f)
 	fake_async_event(&f->daemon, 1, IBV_EVENT_GID_CHANGE);
 	TAP_OK(!ibv_get_async_event(f->ctx, &event) && event.event_type == IBV_EVENT_GID_CHANGE &&
 		       event.element.port_num == 1,
-	       "get_async_event: port event");
+	       "get_async_event: returns a port event");
 	ibv_ack_async_event(&event);
 	fake_async_event(&f->daemon, (uintptr_t)qp, IBV_EVENT_COMM_EST);
 	fake_async_event(&f->daemon, (uintptr_t)cq, IBV_EVENT_CQ_ERR);
@@ -179,11 +181,11 @@ static void async_events(struct fixture *f)
 	fake_async_event(&f->daemon, 1, IBV_EVENT_PORT_ERR);
 	TAP_OK(!ibv_get_async_event(f->ctx, &event) && event.event_type == IBV_EVENT_COMM_EST &&
 		       event.element.qp == qp,
-	       "get_async_event: QP event");
+	       "get_async_event: returns a QP event");
 	ibv_ack_async_event(&event);
-	TAP_OK(!ibv_destroy_qp(other), "destroy_qp: a QP with unread events");
+	TAP_OK(!ibv_destroy_qp(other), "destroy_qp: destroys a QP with unread events");
 	TAP_OK(!ibv_get_async_event(f->ctx, &event) && event.element.cq == cq,
-	       "get_async_event: CQ event");
+	       "get_async_event: returns a CQ event");
 	ibv_ack_async_event(&event);
 	TAP_OK(!ibv_get_async_event(f->ctx, &event) && event.event_type == IBV_EVENT_PORT_ERR,
 	       "unread events of the destroyed QP are dropped");
@@ -239,7 +241,7 @@ static void daemon_dies(struct fixture *f)
 	TAP_OK(poll_n(send, wc, 7) == 6 && !wc[0].status && !wc[1].status &&
 		       wc[2].status == IBV_WC_WR_FLUSH_ERR && wc[2].wr_id == 12 &&
 		       wc[5].wr_id == 15 && wc[5].qp_num == qp->qp_num,
-	       "daemon gone: completed sends, then flushed ones");
+	       "daemon gone: completed sends are polled, then flushed ones");
 	flushed = poll_n(recv, wc, 6);
 	for (i = 0; i < flushed && wc[i].status == IBV_WC_WR_FLUSH_ERR && wc[i].wr_id == 20u + i;
 	     i++)
@@ -252,10 +254,10 @@ static void daemon_dies(struct fixture *f)
 	TAP_OK(wait_for_event(&w) == NULL && w.rc == -1 && w.err == EIO,
 	       "daemon gone: get_cq_event fails if nothing is left to poll");
 	TAP_OK(!ibv_get_async_event(f->ctx, &event) && event.event_type == IBV_EVENT_DEVICE_FATAL,
-	       "daemon gone: IBV_EVENT_DEVICE_FATAL");
+	       "daemon gone: get_async_event returns IBV_EVENT_DEVICE_FATAL");
 	ibv_ack_async_event(&event);
 	TAP_OK(ibv_get_async_event(f->ctx, &event) == -1 && errno == EIO,
-	       "daemon gone: IBV_EVENT_DEVICE_FATAL only once");
+	       "daemon gone: IBV_EVENT_DEVICE_FATAL is returned only once");
 	TAP_OK(!ibv_alloc_pd(f->ctx) && errno == EIO, "daemon gone: alloc_pd is EIO");
 	TAP_OK(!ibv_reg_mr(f->pd, buf, sizeof(buf), 0) && errno == EIO,
 	       "daemon gone: reg_mr is EIO");
@@ -273,7 +275,7 @@ static void daemon_dies(struct fixture *f)
 	TAP_OK(f->pd, "the device can be opened when the daemon is back");
 }
 
-/* Only polling: no thread reads an event socket. */
+/* The program only polls; no thread reads an event socket. */
 static void daemon_dies_while_polling(struct fixture *f)
 {
 	struct ibv_cq *cq = ibv_create_cq(f->ctx, 64, NULL, NULL, 0);
@@ -281,7 +283,7 @@ static void daemon_dies_while_polling(struct fixture *f)
 	struct ibv_wc wc;
 
 	post_send(qp, 1, 1);
-	TAP_OK(!ibv_poll_cq(cq, 1, &wc), "polling");
+	TAP_OK(!ibv_poll_cq(cq, 1, &wc), "a WR that is not complete is not polled");
 	fake_kill(&f->daemon);
 	TAP_OK(poll_n(cq, &wc, 1) == 1 && wc.status == IBV_WC_WR_FLUSH_ERR,
 	       "polling alone detects that the daemon is gone");

@@ -178,7 +178,7 @@ static void odd_ranges(struct fixture *f)
 
 	munmap(p + 8 * PAGE, 2 * PAGE);
 	mr = ibv_reg_mr(f->pd, p, 0, ALL);
-	TAP_OK(mr && kinds_are(f, mr, 0, 0, 0) && !ibv_dereg_mr(mr), "reg_mr: length 0");
+	TAP_OK(mr && kinds_are(f, mr, 0, 0, 0) && !ibv_dereg_mr(mr), "reg_mr: accepts length 0");
 	TAP_OK(!ibv_reg_mr(f->pd, p, SIZE_MAX, ALL) && errno == EINVAL,
 	       "reg_mr: a range that wraps around is EINVAL");
 	munmap(p + 3 * PAGE, PAGE);
@@ -191,7 +191,7 @@ static void odd_ranges(struct fixture *f)
 	       "reg_mr: write access to read-only memory is EFAULT");
 	mr = ibv_reg_mr(f->pd, p, PAGE, IBV_ACCESS_REMOTE_READ);
 	TAP_OK(mr && kinds_are(f, mr, 0, 0, 1) && !ibv_dereg_mr(mr),
-	       "reg_mr: read access to read-only memory");
+	       "reg_mr: accepts read access to read-only memory");
 	mprotect(p, PAGE, PROT_NONE);
 	TAP_OK(!ibv_reg_mr(f->pd, p, PAGE, 0) && errno == EFAULT, "reg_mr: PROT_NONE is EFAULT");
 	TAP_OK(!ibv_reg_mr(f->pd, p + PAGE, PAGE, IBV_ACCESS_REMOTE_WRITE) && errno == EINVAL,
@@ -201,7 +201,7 @@ static void odd_ranges(struct fixture *f)
 	TAP_OK(!ibv_reg_mr(f->pd, p + PAGE, PAGE, 1 << 15) && errno == EINVAL,
 	       "reg_mr: unknown access flags are EINVAL");
 	mr = ibv_reg_mr_iova(f->pd, p + PAGE, PAGE, 0x1000, ALL | IBV_ACCESS_RELAXED_ORDERING);
-	TAP_OK(mr && !ibv_dereg_mr(mr), "reg_mr_iova: another iova and optional flags");
+	TAP_OK(mr && !ibv_dereg_mr(mr), "reg_mr_iova: accepts another iova and optional flags");
 	TAP_OK(!ibv_reg_mr_iova(f->pd, p + PAGE, PAGE, UINT64_MAX - 8, ALL) && errno == EINVAL,
 	       "reg_mr_iova: an iova that wraps around is EINVAL");
 	/* more mappings than a message can hold segments: every other page is shared */
@@ -224,18 +224,18 @@ static void rereg(struct fixture *f)
 
 	TAP_OK(!ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, q, MIB, 0) &&
 		       mr->addr == q && mr->length == MIB && reachable(f, mr),
-	       "rereg_mr: other memory");
+	       "rereg_mr: changes the memory");
 	TAP_OK(!ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS, pd, NULL, 0,
 			     0) &&
 		       mr->pd == pd,
-	       "rereg_mr: other PD and access");
+	       "rereg_mr: changes PD and access");
 	TAP_OK(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, NULL, 8, 0) ==
 		       IBV_REREG_MR_ERR_INPUT,
 	       "rereg_mr: address NULL is an input error");
 	TAP_OK(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
 			    IBV_ACCESS_REMOTE_WRITE) == IBV_REREG_MR_ERR_INPUT,
 	       "rereg_mr: remote write without local write is an input error");
-	TAP_OK(!ibv_dereg_mr(mr) && !ibv_dealloc_pd(pd), "dereg_mr after rereg_mr");
+	TAP_OK(!ibv_dereg_mr(mr) && !ibv_dealloc_pd(pd), "dereg_mr: succeeds after rereg_mr");
 }
 
 /* ---- adoption ----------------------------------------------------------------- */
@@ -268,11 +268,12 @@ static void exclusion(struct fixture *f)
 	TAP_OK(kinds_are(f, some, 0, 0, 1) && kinds_are(f, all, 2, 0, 1) && is_shared(p) &&
 		       !is_shared(p + 4 * PAGE) && is_shared(p + 5 * PAGE),
 	       "a page that another region has in the private tier is not adopted");
-	TAP_OK(reachable(f, all) && filled(p, MIB, 4), "the daemon can access it");
+	TAP_OK(reachable(f, all) && filled(p, MIB, 4), "the daemon can access a region around it");
 	ibv_dereg_mr(some);
 	ibv_dereg_mr(all);
 	all = ibv_reg_mr(f->pd, p, MIB, ALL);
-	TAP_OK(is_shared(p + 4 * PAGE), "it is adopted after that region is deregistered");
+	TAP_OK(is_shared(p + 4 * PAGE),
+	       "an excluded page is adopted after that region is deregistered");
 	demand = ibv_reg_mr(f->pd, NULL, SIZE_MAX, ALL | IBV_ACCESS_ON_DEMAND);
 	TAP_OK(is_shared(p) && reachable(f, all),
 	       "a region of the whole address space does not affect adopted pages");
@@ -307,7 +308,7 @@ static void overlaps(struct fixture *f)
 	       "overlapping regions share adopted pages");
 	TAP_OK(filled(p, MIB, 3) && reachable(f, a) && reachable(f, b) && reachable(f, c) &&
 		       reachable(f, d),
-	       "the daemon can access all of them");
+	       "the daemon can access all overlapping regions");
 	ibv_dereg_mr(a);
 	TAP_OK(is_shared(p) && reachable(f, c),
 	       "pages stay shared while another region references them");
@@ -327,7 +328,7 @@ static void overlaps(struct fixture *f)
 	fill(p, MIB, 4);
 	a = ibv_reg_mr(f->pd, p, MIB, ALL);
 	TAP_OK(is_shared(p) && filled(p, MIB, 4) && reachable(f, a),
-	       "the memory is adopted once more");
+	       "the memory can be adopted again");
 	ibv_dereg_mr(a);
 	munmap(p, MIB);
 }
@@ -352,13 +353,14 @@ static void remapped(struct fixture *f)
 	     -1, 0);
 	fill(p, MIB, 7);
 	b = ibv_reg_mr(f->pd, p, MIB, ALL);
-	TAP_OK(b && filled(p, MIB, 7) && reachable(f, b), "a region of adopted pages and new ones");
+	TAP_OK(b && filled(p, MIB, 7) && reachable(f, b),
+	       "a region can have adopted pages and new ones");
 	ibv_dereg_mr(a);
 	TAP_OK(reachable(f, b) && is_shared(p + MIB / 4) && is_shared(p),
-	       "it keeps its pages when the old region is deregistered");
+	       "a new region keeps its pages when the old one is deregistered");
 	ibv_dereg_mr(b);
 	TAP_OK(!is_shared(p) && !is_shared(p + MIB / 4) && filled(p, MIB, 7),
-	       "all pages are private after its deregistration");
+	       "all pages are private when the new region is deregistered");
 
 	a = ibv_reg_mr(f->pd, p, MIB, ALL);
 	mprotect(p, PAGE, PROT_READ);
@@ -384,7 +386,7 @@ static void heap_reuse(struct fixture *f)
 		free(p);
 		free(zero);
 	}
-	TAP_OK(good == 400, "malloc, realloc, calloc around registrations");
+	TAP_OK(good == 400, "malloc, realloc and calloc work between registrations");
 }
 
 /* ---- threads that use the memory ---------------------------------------------- */
@@ -455,7 +457,7 @@ static void under_load(struct fixture *f)
 			break;
 		ibv_dereg_mr(mr);
 	}
-	TAP_OK(n == 60, "registered and deregistered 60 times while threads write");
+	TAP_OK(n == 60, "memory is registered and deregistered 60 times while threads write");
 	for (i = 0; i < WORKERS; i++) {
 		__atomic_store_n(&w[i].stop, true, __ATOMIC_RELAXED);
 		pthread_join(w[i].thread, &result);
@@ -466,7 +468,7 @@ static void under_load(struct fixture *f)
 		close(w[i].pipe[0]);
 		close(w[i].pipe[1]);
 	}
-	TAP_OK(!failed, "system calls of these threads succeed");
+	TAP_OK(!failed, "system calls of threads that write succeed");
 	TAP_OK(!lost, "no write is lost (%lu rounds)", w[1].rounds + w[2].rounds);
 	munmap(p, len);
 }
@@ -558,15 +560,17 @@ static void not_laid_out(struct fixture *f)
 
 	if (mr)
 		fake_segments(&f->daemon, mr->rkey, kinds);
-	TAP_OK(mr && !kinds[1] && !kinds[2] && !kinds[3], "on demand: registered without layout");
+	TAP_OK(mr && !kinds[1] && !kinds[2] && !kinds[3],
+	       "on demand: a region is registered without layout");
 	TAP_OK(!ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, p + 8, 100, 0) &&
 		       !ibv_dereg_mr(mr),
-	       "on demand: rereg_mr to other memory");
+	       "on demand: rereg_mr changes the memory");
 	munmap(p, MIB);
 	mr = ibv_reg_mr(f->pd, NULL, SIZE_MAX, ALL | IBV_ACCESS_ON_DEMAND);
-	TAP_OK(mr && !ibv_dereg_mr(mr), "on demand: the whole address space");
+	TAP_OK(mr && !ibv_dereg_mr(mr), "on demand: the whole address space is registered");
 	mr = ibv_alloc_null_mr(f->pd);
-	TAP_OK(mr && mr->length == SIZE_MAX && !mr->addr && mr->pd == f->pd, "null region");
+	TAP_OK(mr && mr->length == SIZE_MAX && !mr->addr && mr->pd == f->pd,
+	       "null region: alloc_null_mr returns address 0 and length SIZE_MAX");
 	TAP_OK(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, f->pd, NULL, 0, 0) ==
 			       IBV_REREG_MR_ERR_INPUT &&
 		       errno == EINVAL && !ibv_dereg_mr(mr),
@@ -576,11 +580,11 @@ static void not_laid_out(struct fixture *f)
 		       !ibv_reg_dmabuf_mr(f->pd, 0, 0, 0, 0, ALL) && errno == EINVAL &&
 		       !ibv_reg_dmabuf_mr(f->pd, 0, 4096, 0, 0, ALL | IBV_ACCESS_ON_DEMAND) &&
 		       errno == EINVAL,
-	       "reg_dmabuf_mr: invalid arguments");
+	       "reg_dmabuf_mr: refuses invalid arguments");
 	TAP_OK(ibv_advise_mr(f->pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, NULL, 0) == EINVAL &&
 		       ibv_advise_mr(f->pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 2, &sge, 1) == EINVAL &&
 		       ibv_advise_mr(f->pd, 3, 0, &sge, 1) == EOPNOTSUPP,
-	       "advise_mr: unknown advice is EOPNOTSUPP");
+	       "advise_mr: invalid ranges are EINVAL, unknown advice is EOPNOTSUPP");
 }
 
 int main(void)

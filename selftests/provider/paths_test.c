@@ -63,12 +63,13 @@ static void gid_attributes(void)
 	TAP_OK(open(GID_ATTRS "/types/0", O_RDWR) == -1 && errno == EACCES,
 	       "GID type: cannot be opened for writing");
 	fd = open64(GID_ATTRS "/types/0", O_RDONLY);
-	TAP_OK(fd >= 0 && !(fcntl(fd, F_GETFD) & FD_CLOEXEC), "open64 without O_CLOEXEC");
+	TAP_OK(fd >= 0 && !(fcntl(fd, F_GETFD) & FD_CLOEXEC),
+	       "open64 without O_CLOEXEC does not set FD_CLOEXEC");
 	TAP_OK(write(fd, &c, 1) == -1 && ftruncate(fd, 0) == -1,
 	       "GID type: cannot be written or truncated");
 	close(fd);
 	fd = open(GID_ATTRS "/types/0", O_RDONLY | O_CLOEXEC);
-	TAP_OK(fcntl(fd, F_GETFD) & FD_CLOEXEC, "open with O_CLOEXEC");
+	TAP_OK(fcntl(fd, F_GETFD) & FD_CLOEXEC, "open with O_CLOEXEC sets FD_CLOEXEC");
 	close(fd);
 }
 

@@ -38,7 +38,7 @@ static void posting_by_state(struct fixture *f)
 	TAP_OK(post_recv(p.qp, 0, 1) == EINVAL, "RESET: post_recv is EINVAL");
 	TAP_OK(post_send(p.qp, 0, 1) == EINVAL, "RESET: post_send is EINVAL");
 	to_state(p.qp, IBV_QPS_INIT);
-	TAP_OK(!post_recv(p.qp, 100, 8), "INIT: post_recv");
+	TAP_OK(!post_recv(p.qp, 100, 8), "INIT: post_recv succeeds");
 	TAP_OK(post_recv(p.qp, 0, 1) == ENOMEM, "post_recv: ENOMEM if the queue is full");
 	TAP_OK(post_send(p.qp, 0, 1) == EINVAL, "INIT: post_send is EINVAL");
 	free_pair(&p);
@@ -51,11 +51,11 @@ static void posting_rings(struct fixture *f)
 	bool rang;
 
 	fake_doorbell(&f->daemon, false, &rang, &wakes);
-	TAP_OK(!post_send(p.qp, 1, 2), "RTS: post_send");
+	TAP_OK(!post_send(p.qp, 1, 2), "RTS: post_send succeeds");
 	fake_doorbell(&f->daemon, true, &rang, &wakes);
 	TAP_OK(rang && !wakes,
 	       "post_send rings the doorbell and does not wake a worker that is awake");
-	TAP_OK(!post_send(p.qp, 3, 1), "post_send while the worker sleeps");
+	TAP_OK(!post_send(p.qp, 3, 1), "post_send succeeds while the worker sleeps");
 	fake_doorbell(&f->daemon, false, &rang, &wakes);
 	TAP_OK(rang && wakes == 1, "post_send rings the doorbell and wakes a sleeping worker");
 	post_recv(p.qp, 0, 1);
@@ -74,13 +74,13 @@ static void completing(struct fixture *f)
 	struct ibv_wc wc[32];
 
 	post_send(p.qp, 1, 3);
-	TAP_OK(ibv_poll_cq(p.cq, 8, wc) == 0, "poll_cq: nothing has completed");
+	TAP_OK(ibv_poll_cq(p.cq, 8, wc) == 0, "poll_cq: returns 0 if nothing has completed");
 	fake_complete(&f->daemon, p.qp->qp_num, false, 8, IBV_WC_SUCCESS, false);
 	TAP_OK(ibv_poll_cq(p.cq, 2, wc) == 2 && wc[0].wr_id == 1 && wc[1].wr_id == 2 &&
 		       wc[0].qp_num == p.qp->qp_num && wc[0].status == IBV_WC_SUCCESS,
-	       "poll_cq: completions in order");
+	       "poll_cq: returns completions in order");
 	TAP_OK(ibv_poll_cq(p.cq, 8, wc) == 1 && wc[0].wr_id == 3,
-	       "poll_cq: the remaining completion");
+	       "poll_cq: returns the remaining completion");
 	post_send(p.qp, 20, 8);
 	fake_complete(&f->daemon, p.qp->qp_num, false, 3, IBV_WC_SUCCESS, false);
 	to_state(p.qp, IBV_QPS_RESET);
@@ -107,9 +107,9 @@ static void contents(struct fixture *f)
 		       wc[0].byte_len == FAKE_RECEIVED(0) && wc[0].imm_data == FAKE_RECEIVED(1) &&
 		       wc[0].src_qp == FAKE_RECEIVED(2) && wc[0].pkey_index == FAKE_RECEIVED(3) &&
 		       wc[0].sl == FAKE_RECEIVED(4) && wc[0].wc_flags == IBV_WC_WITH_IMM,
-	       "poll_cq: fields of a receive");
+	       "poll_cq: returns the fields of a receive");
 	TAP_OK(wc[1].status == IBV_WC_LOC_LEN_ERR && wc[1].vendor_err == FAKE_VENDOR_ERR,
-	       "poll_cq: status and vendor error");
+	       "poll_cq: returns status and vendor error");
 	free_pair(&p);
 }
 
@@ -184,7 +184,7 @@ static void posting_lists(struct fixture *f)
 	TAP_OK(fake_complete(&f->daemon, p.qp->qp_num, false, 100, IBV_WC_SUCCESS, false) == 8,
 	       "the daemon gets all WRs that were posted");
 	TAP_OK(poll_n(p.cq, wc, 8) == 8 && !wc[0].wr_id && wc[7].wr_id == 16,
-	       "all of them complete");
+	       "all posted WRs complete");
 	free_pair(&p);
 }
 
@@ -211,14 +211,14 @@ static void posting_inline(struct fixture *f)
 		       fake_send_entry(&f->daemon, p.qp->qp_num, 0, &entry, sizeof(entry)) == 1 &&
 		       entry.wqe.inline_len == 64 && !entry.wqe.num_sge &&
 		       !strcmp(entry.data, "hello") && !strcmp(entry.data + 40, "hello"),
-	       "post_send: inline data at the limit");
+	       "post_send: accepts inline data up to the limit");
 	wr.opcode = IBV_WR_RDMA_READ;
 	TAP_OK(ibv_post_send(p.qp, &wr, &bad) == EINVAL,
 	       "post_send: inline data of a READ is EINVAL");
 	free_pair(&p);
 }
 
-/* The entries of the operations */
+/* Ring entries of the operations */
 static void posting_operations(struct fixture *f)
 {
 	struct pair p = make_pair(f, IBV_QPS_RTS);
@@ -239,14 +239,14 @@ static void posting_operations(struct fixture *f)
 	ibv_post_send(p.qp, &inv, &bad);
 	fake_send_entry(&f->daemon, p.qp->qp_num, 0, &wqe, sizeof(wqe));
 	TAP_OK(wqe.opcode == XR_WR_SEND_WITH_INV && wqe.invalidate_rkey == 0x1234,
-	       "post_send: SEND with invalidate");
+	       "post_send: the entry of a SEND with invalidate has the R_Key");
 	ibv_post_send(p.qp, &bind, &bad);
 	fake_send_entry(&f->daemon, p.qp->qp_num, 1, &wqe, sizeof(wqe));
 	TAP_OK(wqe.opcode == XR_WR_BIND_MW && wqe.bind.mw_rkey == 0x500 &&
 		       wqe.bind.new_rkey == 0x501 && wqe.bind.mr_lkey == 0x600 &&
 		       wqe.bind.access == IBV_ACCESS_REMOTE_READ && wqe.remote_addr == 0x1000 &&
 		       wqe.bind_len == 0x20,
-	       "post_send: bind of a type 2 window");
+	       "post_send: the entry of a bind has window, region and range");
 	mw.type = IBV_MW_TYPE_1;
 	TAP_OK(ibv_post_send(p.qp, &bind, &bad) == EINVAL && bad == &bind,
 	       "post_send: bind of a type 1 window is EINVAL");
@@ -269,7 +269,7 @@ static void windows(struct fixture *f)
 
 	TAP_OK(mw && type_2 && mw->handle && mw->type == IBV_MW_TYPE_1 && mw->pd == f->pd &&
 		       mw->context == f->ctx && mw->rkey != type_2->rkey,
-	       "alloc_mw: types 1 and 2");
+	       "alloc_mw: allocates windows of type 1 and 2");
 	TAP_OK((errno = 0, !ibv_alloc_mw(f->pd, 3)) && errno == EINVAL,
 	       "alloc_mw: type 3 is EINVAL");
 	old = mw->rkey;
@@ -309,15 +309,15 @@ static void unreliable_types(struct fixture *f)
 
 	init.qp_type = IBV_QPT_UD;
 	ud = ibv_create_qp(f->pd, &init);
-	TAP_OK(uc && ud && ah, "create_qp: UC and UD");
+	TAP_OK(uc && ud && ah, "create_qp: creates UC and UD QPs");
 	to_state(uc, IBV_QPS_RTS);
 	to_state(ud, IBV_QPS_RTS);
 	TAP_OK(ibv_post_send(uc, &wr, &bad) == EINVAL, "UC: READ is EINVAL");
 	wr.opcode = IBV_WR_RDMA_WRITE;
-	TAP_OK(!ibv_post_send(uc, &wr, &bad), "UC: WRITE");
+	TAP_OK(!ibv_post_send(uc, &wr, &bad), "UC: WRITE is accepted");
 	wr.opcode = IBV_WR_LOCAL_INV;
 	TAP_OK(!ibv_post_send(uc, &wr, &bad) && ibv_post_send(ud, &wr, &bad) == EINVAL,
-	       "UC: local invalidate; UD: EINVAL");
+	       "UC: local invalidate is accepted; UD: it is EINVAL");
 	wr.opcode = IBV_WR_SEND_WITH_INV;
 	TAP_OK(ibv_post_send(uc, &wr, &bad) == EINVAL, "UC: SEND with invalidate is EINVAL");
 	wr.opcode = IBV_WR_RDMA_WRITE;
@@ -326,7 +326,7 @@ static void unreliable_types(struct fixture *f)
 	wr.opcode = IBV_WR_SEND;
 	wr.wr.ud.remote_qpn = 0x123;
 	wr.wr.ud.remote_qkey = 0x456;
-	TAP_OK(!ibv_post_send(ud, &wr, &bad), "UD: SEND");
+	TAP_OK(!ibv_post_send(ud, &wr, &bad), "UD: SEND is accepted");
 	fake_send_entry(&f->daemon, ud->qp_num, 0, &wqe, sizeof(wqe));
 	TAP_OK(wqe.ud.ah == ah->handle && wqe.ud.remote_qpn == 0x123 && wqe.ud.remote_qkey == 0x456,
 	       "UD: the entry has the destination");
@@ -337,7 +337,7 @@ static void unreliable_types(struct fixture *f)
 	       "UD: an address handle of another context is EINVAL");
 	TAP_OK(!ibv_destroy_qp(uc) && !ibv_destroy_qp(ud) && !ibv_destroy_cq(cq) &&
 		       !ibv_destroy_ah(ah),
-	       "destroyed");
+	       "UC and UD QPs, AH and CQ are destroyed");
 }
 
 static void limits(struct fixture *f)
@@ -372,7 +372,7 @@ static void limits(struct fixture *f)
 	TAP_OK(!ibv_create_qp(f->pd, &init) && errno == EINVAL, "create_qp: no send CQ is EINVAL");
 	init.send_cq = cq;
 	qp = ibv_create_qp(f->pd, &init);
-	TAP_OK(qp && qp->state == IBV_QPS_RESET, "create_qp: max_recv_wr 0");
+	TAP_OK(qp && qp->state == IBV_QPS_RESET, "create_qp: accepts max_recv_wr 0");
 	TAP_OK(!to_state(qp, IBV_QPS_INIT) && post_recv(qp, 1, 1) == ENOMEM,
 	       "max_recv_wr 0: post_recv is ENOMEM");
 	ibv_destroy_qp(qp);
@@ -399,7 +399,7 @@ static void modify_and_query(struct fixture *f)
 	TAP_OK(!ibv_modify_qp(qp, &attr,
 			      IBV_QP_STATE | IBV_QP_AV | IBV_QP_DEST_QPN | IBV_QP_SQ_PSN) &&
 		       qp->state == IBV_QPS_RTR,
-	       "modify_qp");
+	       "modify_qp: moves the QP to RTR");
 	memset(&attr, 0, sizeof(attr));
 	TAP_OK(!ibv_query_qp(qp, &attr, IBV_QP_STATE, &init) && attr.qp_state == IBV_QPS_RTR &&
 		       attr.dest_qp_num == 77 && attr.rq_psn == 0 &&
@@ -410,7 +410,7 @@ static void modify_and_query(struct fixture *f)
 		       init.cap.max_recv_wr == 8 && init.cap.max_send_sge == 2 &&
 		       init.cap.max_recv_sge == 2 && init.cap.max_inline_data == 64 &&
 		       !memcmp(&attr.cap, &init.cap, sizeof(init.cap)),
-	       "query_qp: attributes of creation");
+	       "query_qp: returns the attributes of creation");
 	TAP_OK(attr.sq_psn == 6, "modify_qp: PSNs are cut to 24 bits");
 	TAP_OK(ibv_modify_qp(qp, &attr, IBV_QP_CAP) == EOPNOTSUPP,
 	       "modify_qp: IBV_QP_CAP is EOPNOTSUPP");
@@ -425,7 +425,7 @@ static void modify_and_query(struct fixture *f)
 	memset(&init, 0, sizeof(init));
 	TAP_OK(qp && !ibv_query_qp(qp, &attr, 0, &init) && init.sq_sig_all == 1 &&
 		       init.qp_context == &init,
-	       "query_qp: sq_sig_all and qp_context");
+	       "query_qp: returns sq_sig_all and qp_context");
 	ibv_destroy_qp(qp);
 	ibv_destroy_cq(cq);
 }
@@ -477,7 +477,7 @@ static void many_qps(struct fixture *f)
 		n = poll_n(recv, wc, 320);
 		good += n == 320 && wc[0].opcode == IBV_WC_RECV;
 	}
-	TAP_OK(good == 50 * 42, "40 QPs on two CQs, 50 times around their rings");
+	TAP_OK(good == 50 * 42, "40 QPs on two CQs complete all WRs, 50 times around their rings");
 	post_send(qp[3], 3, 8);
 	post_send(qp[5], 5, 8);
 	fake_complete(&f->daemon, qp[3]->qp_num, false, 8, 0, false);
@@ -485,14 +485,14 @@ static void many_qps(struct fixture *f)
 	ibv_destroy_qp(qp[3]);
 	TAP_OK(poll_n(send, wc, 9) == 8 && wc[0].wr_id == 5,
 	       "destroy_qp: drops completions of this QP only");
-	TAP_OK(!ibv_resize_cq(send, 1000) && send->cqe == 1024, "resize_cq: more entries");
+	TAP_OK(!ibv_resize_cq(send, 1000) && send->cqe == 1024, "resize_cq: accepts more entries");
 	for (i = 4; i < 40; i++) {
 		post_send(qp[i], i, 8);
 		fake_complete(&f->daemon, qp[i]->qp_num, false, 8, 0, false);
 	}
 	TAP_OK(ibv_resize_cq(send, 100) == EINVAL,
 	       "resize_cq: EINVAL if the completions do not fit");
-	TAP_OK(!ibv_resize_cq(send, 300) && send->cqe == 512, "resize_cq: fewer entries");
+	TAP_OK(!ibv_resize_cq(send, 300) && send->cqe == 512, "resize_cq: accepts fewer entries");
 	TAP_OK(poll_n(send, wc, 289) == 288 && wc[0].wr_id == 4 && wc[287].wr_id == 46,
 	       "resize_cq: keeps the completions");
 	for (i = 0; i < 40; i++) {

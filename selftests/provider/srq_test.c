@@ -71,12 +71,13 @@ static void attributes(struct fixture *f)
 	TAP_OK(!ibv_create_srq(f->pd, &init) && errno == EINVAL,
 	       "create_srq: max_sge above the limit is EINVAL");
 	srq = ibv_create_srq_ex(f->ctx, &ex);
-	TAP_OK(srq && ex.attr.max_wr == 8 && ex.attr.max_sge == 3, "create_srq_ex: the basic type");
+	TAP_OK(srq && ex.attr.max_wr == 8 && ex.attr.max_sge == 3,
+	       "create_srq_ex: creates an SRQ of the basic type");
 	TAP_OK(!ibv_modify_srq(srq, &attr, IBV_SRQ_LIMIT), "modify_srq: sets the limit");
 	TAP_OK(!ibv_query_srq(srq, &attr) && attr.max_wr == 8 && attr.max_sge == 3 &&
 		       attr.srq_limit == 3,
-	       "query_srq: size and limit");
-	TAP_OK(!ibv_destroy_srq(srq), "destroy_srq");
+	       "query_srq: returns size and limit");
+	TAP_OK(!ibv_destroy_srq(srq), "destroy_srq: succeeds without QPs");
 }
 
 static void posting(struct fixture *f)
@@ -126,7 +127,7 @@ static void resizing(struct fixture *f)
 	post_srq(srq, 0, DEPTH);
 	fake_complete(&f->daemon, qp->qp_num, true, 3, 0, false);
 	TAP_OK(!ibv_modify_srq(srq, &attr, IBV_SRQ_MAX_WR) && attr.max_wr == 32,
-	       "modify_srq: a larger max_wr");
+	       "modify_srq: sets a larger max_wr");
 	TAP_OK(post_srq(srq, DEPTH, 100) == 27, "the new entries can be posted");
 	fake_complete(&f->daemon, qp->qp_num, true, 32, 0, false);
 	for (i = 0; i < 35 && came(cq, i, qp, 0); i++)
@@ -135,7 +136,7 @@ static void resizing(struct fixture *f)
 	post_srq(srq, 0, 5);
 	attr.max_wr = 4;
 	TAP_OK(ibv_modify_srq(srq, &attr, IBV_SRQ_MAX_WR) == EINVAL && post_srq(srq, 5, 1) == 1,
-	       "modify_srq: refused and without effect if too many are posted");
+	       "modify_srq: has no effect and is EINVAL if too many receives are posted");
 	ibv_destroy_qp(qp);
 	ibv_destroy_srq(srq);
 	ibv_destroy_cq(cq);
@@ -177,13 +178,13 @@ static void daemon_dies(struct fixture *f)
 	ibv_ack_cq_events(cq, 1);
 	for (i = 0; i < 5 && came(cq, i, qp, i < 2 ? IBV_WC_SUCCESS : IBV_WC_WR_FLUSH_ERR); i++)
 		;
-	TAP_OK(i == 5, "daemon gone: completed receives, then flushed ones");
+	TAP_OK(i == 5, "daemon gone: completed receives are polled, then flushed ones");
 	TAP_OK(post_srq(srq, 50, 1) == 1 && came(cq, 50, qp, IBV_WC_WR_FLUSH_ERR),
 	       "daemon gone: later receives are flushed");
 	TAP_OK(post_srq(srq, 60, 2 * DEPTH) == DEPTH,
 	       "daemon gone: no more can be posted than the SRQ holds");
 	TAP_OK(!ibv_get_async_event(f->ctx, &event) && event.event_type == IBV_EVENT_DEVICE_FATAL,
-	       "daemon gone: IBV_EVENT_DEVICE_FATAL");
+	       "daemon gone: get_async_event returns IBV_EVENT_DEVICE_FATAL");
 	TAP_OK(ibv_query_srq(srq, &(struct ibv_srq_attr){ 0 }) == EIO,
 	       "daemon gone: query_srq is EIO");
 	TAP_OK(ibv_destroy_srq(srq) == EBUSY && !ibv_destroy_qp(qp) && !ibv_destroy_srq(srq) &&

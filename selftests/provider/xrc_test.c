@@ -81,11 +81,11 @@ static void domains(struct fixture *f)
 	       "open_xrcd: O_EXCL refuses an existing domain");
 	b = open_domain(f, fd, 0);
 	TAP_OK(b && b != a, "open_xrcd: opens an existing domain");
-	TAP_OK(!ibv_close_xrcd(a) && !ibv_close_xrcd(b), "close_xrcd: each handle");
+	TAP_OK(!ibv_close_xrcd(a) && !ibv_close_xrcd(b), "close_xrcd: closes each handle");
 	TAP_OK(!open_domain(f, fd, 0) && errno == EAGAIN,
 	       "the domain is freed with its last handle");
 	a = open_domain(f, -1, O_CREAT);
-	TAP_OK(a && !ibv_close_xrcd(a), "open_xrcd: a domain without a file");
+	TAP_OK(a && !ibv_close_xrcd(a), "open_xrcd: creates a domain without a file");
 	close(fd);
 }
 
@@ -160,7 +160,7 @@ static void target(struct fixture *f)
 	       "target: a message completes a receive in the SRQ's CQ");
 	again = open_target(f, xrcd, qp->qp_num, OPEN | IBV_QP_OPEN_ATTR_CONTEXT);
 	TAP_OK(again && again->qp_num == qp->qp_num && again->qp_context == f,
-	       "open_qp: the target");
+	       "open_qp: opens a target");
 	TAP_OK(!open_target(f, other, qp->qp_num, OPEN) && errno == EINVAL,
 	       "open_qp: refused with another XRC domain");
 	TAP_OK(!open_target(f, xrcd, 4000, OPEN) && errno == EINVAL,

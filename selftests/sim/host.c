@@ -112,7 +112,7 @@ void host_freeze(struct host *h, const struct sim_mr *mr)
 	}
 }
 
-/* Like the daemon, between two rounds */
+/* Called between two rounds, as in the daemon. */
 void host_del_mr(struct host *h, struct sim_mr *mr)
 {
 	xt_keys_release(h->shared.keys, mr->key);
@@ -292,7 +292,7 @@ void host_release(struct host *h, const void *owner)
 			i++;
 }
 
-/* The operation failed: it may be partly done, or still be done by packets in flight. */
+/* Marks memory of a failed operation as undefined: packets in flight may still change it. */
 void host_lose(struct host *h, const void *owner)
 {
 	unsigned i;

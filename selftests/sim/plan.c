@@ -379,7 +379,7 @@ static void plan_qp(struct sim_qp *q, struct conn *c, unsigned side, struct host
 	q->type = c->type == XR_QPT_XRC_SEND && side ? XR_QPT_XRC_RECV : c->type;
 	if (!is_xrc(q) && rng_chance(r, 30)) {
 		q->srq = srq_choose(h, false);
-		q->rq.depth = 64; /* for the depth of the CQ: more than any SRQ has receives */
+		q->rq.depth = 64; /* for the size of the CQ: more than any SRQ has receives */
 	}
 	if (is_unreliable(q) && !q->srq) /* each receive is large enough for any message */
 		q->rq.depth = 1 << rng_below(r, 4);

@@ -8,7 +8,7 @@
  *   qp.c          rings, QPs of each type, connection setup
  *   client.c      a program: posts the planned operations and polls
  *   verify.c      checks of completions, packets and memory
- *   unreliable.c  the same for UC, UD and multicast: destinations, and which messages must arrive
+ *   unreliable.c  UC, UD and multicast: destinations, and checks of the messages that arrive
  *   srq.c         shared receive queues, also for XRC
  *   script.c      deliberate errors and state changes, closing of connections
  *   main.c        seeds and the loop over virtual time
@@ -407,7 +407,7 @@ void host_init(struct world *w, struct host *h, unsigned index, uint32_t size, u
 void host_free(struct host *h);
 struct sim_mr *host_add_mr(struct host *h, uint32_t off, uint32_t len, uint32_t pd,
 			   uint32_t access);
-/* From now on the contents of the region must not change. */
+/* Marks the region: its contents must not change any more. */
 void host_freeze(struct host *h, const struct sim_mr *mr);
 void host_del_mr(struct host *h, struct sim_mr *mr);
 struct sim_cq *host_add_cq(struct host *h, uint32_t depth);
@@ -433,7 +433,7 @@ void engine_deliver(struct sim_engine *e, struct frame *f);
 /* net.c */
 void net_free(struct world *w);
 struct frame *net_next(struct world *w); /* first frame to arrive; NULL: none */
-void net_arrive(struct world *w);	 /* removes and delivers it */
+void net_arrive(struct world *w);	 /* removes and delivers the first frame */
 bool net_tx_get(void *ctx, uint32_t len, struct xt_frame *frame);
 void net_tx_put(void *ctx, struct xt_frame *frame);
 void host_gid(const struct host *h, int version, struct xr_addr *gid);
@@ -491,7 +491,7 @@ bool srq_post(struct sim_srq *s);
 void srq_limit_reached(struct sim_srq *s);
 /* Returns the receive of a completion. */
 struct sim_recv *srq_completed(struct sim_srq *s, const struct xr_cqe *cqe);
-/* A QP of this SRQ ends without flushing a receive that it may use. */
+/* Counts a QP that ends without flushing a receive of the SRQ that it may have used. */
 void srq_lose(struct sim_srq *s);
 void srq_verify_end(struct sim_srq *s);
 
@@ -527,12 +527,12 @@ void op_lose(struct sim_qp *q, const struct sim_op *op);
 struct sim_op *next_message(struct sim_qp *q, const struct sim_srq *s);
 /* Posts WRs to a QP in ERR, which must be flushed. */
 void client_post_in_err(struct sim_qp *q);
-/* After RESET: no posted WR will complete. */
+/* Discards the posted WRs after RESET: they will not complete. */
 void client_abort(struct sim_qp *q);
 
 /* verify.c */
 void verify_completion(struct sim_cq *cq, const struct xr_cqe *cqe);
-/* Checks an empty CQ armed for solicited completions: event if and only if one was due. */
+/* Checks that a CQ armed for solicited completions raised an event if one was due; arms it. */
 void verify_solicited(struct sim_cq *cq);
 void verify_packet(struct world *w, struct host *h, struct host *dest,
 		   const struct xt_frame *frame);

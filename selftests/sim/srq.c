@@ -22,7 +22,7 @@ static void create(struct host *h, bool xrc)
 	xt_srq_init(&s->xt, s->ring.queue, s->ring.depth, s->max_sge, s->pd);
 	s->xt.owner = s;
 	s->xt.locked = h->engines > 1;
-	/* Not by xt_srq_arm(), which would report the limit as reached: nothing is posted yet. */
+	/* Nothing is posted yet, so xt_srq_arm() would report the limit as reached. */
 	s->limit = s->xt.limit = rng_below(&w->rng, s->ring.depth + 1);
 	if (!xrc)
 		return;
@@ -189,7 +189,7 @@ void srq_lose(struct sim_srq *s)
 	s->lost++;
 }
 
-/* Receives in use when their QP ended may have no completion; all others that were used have. */
+/* Checks that used receives have completed, except those in use when their QP ended. */
 void srq_verify_end(struct sim_srq *s)
 {
 	struct world *w = s->host->w;

@@ -228,7 +228,7 @@ static bool is_message(const struct sim_qp *q, const struct sim_op *op, const st
 	return (!imm || op->imm == cqe->imm_data) && (!send || !memcmp(op->data, data, len));
 }
 
-/* The message received: in order without faults, else any. */
+/* Returns the operation whose message was received. Without faults it must be in order. */
 static struct sim_op *find(struct sim_qp *q, struct sim_qp *from, const struct xr_cqe *cqe,
 			   const uint8_t *data, uint32_t len)
 {

@@ -392,7 +392,7 @@ static bool send_may_fail(const struct sim_qp *q, const struct sim_op *op, uint3
 		       (unreliable_fails_locally(q, op) && status == status_of(op->broken));
 	if (op->broken && status == status_of(op->broken))
 		return true;
-	/* The peer's NAK may have been lost; in ERR it sends no other. */
+	/* The peer's NAK may have been lost, and a peer in ERR sends no other. */
 	if (q->conn->script == SCRIPT_BREAK && q->conn->victim == q - q->conn->qp &&
 	    q->conn->rnr_retry == 7 && (op->broken || !world_is_lossy(q->w)))
 		return op->broken && world_is_lossy(q->w) && status == IBV_WC_RETRY_EXC_ERR;
@@ -574,7 +574,7 @@ static struct sim_recv *recv_completion(struct sim_qp *q, struct sim_srq *s,
 			r->op = unreliable_received(q, r, cqe);
 			return r;
 		}
-		if (s) /* only now known for an SRQ */
+		if (s) /* with an SRQ, the message is known only now */
 			r->op = next_message(q, s);
 		recv_succeeded(q, r, cqe);
 		return r;
@@ -703,7 +703,7 @@ static struct sim_qp *sender_of(struct host *h, const struct sim_qp *to, const u
 	return owner_of(h, ntohl(sqpn) & XR_QPN_MASK);
 }
 
-/* The destination QP; for multicast the sender, in place of the members. */
+/* Returns the destination QP. For multicast the sender represents the members. */
 static struct sim_qp *receiver_of(struct host *h, struct host *dest, const struct xt_frame *frame,
 				  const uint8_t *bth)
 {

@@ -387,7 +387,7 @@ static void test_remote_order(void)
 		got[cqe.wr_id] = cqe;
 	TAP_OK(!got[8].status && got[8].byte_len == 5000 && got[8].wc_flags == IBV_WC_WITH_INV &&
 		       got[8].invalidated_rkey == xt_key_value(w.window) && moved(20000, 5000),
-	       "%s: SEND with Invalidate of several packets", path_name());
+	       "%s: a SEND with Invalidate of several packets is received", path_name());
 	TAP_OK(got[1].wr_id && got[2].wr_id && !got[1].status && !got[2].status &&
 		       got[3].status == IBV_WC_REM_ACCESS_ERR,
 	       "%s: a WRITE before SEND with Invalidate completes, one after it is refused",
@@ -409,7 +409,7 @@ static void test_late_read(void)
 	xt_engine_run(w.h->engine, w.h->now);
 	late = w.h->sent[0];
 	run_until_idle(&w);
-	TAP_OK(!status_of(&w, 1, NULL), "READ through a window");
+	TAP_OK(!status_of(&w, 1, NULL), "a READ through a window succeeds");
 	post_inv(&w, 0, 2, XR_WR_LOCAL_INV, xt_key_value(w.window));
 	run_until_idle(&w);
 	TAP_OK(!status_of(&w, 2, NULL), "the window is invalidated");
@@ -439,14 +439,14 @@ static void test_pipeline(void)
 		post_rdma(&w, 0, 3 * i + 1, XR_WR_RDMA_WRITE, BASE + 8 * i, 3000, w.lkey);
 		post_inv(&w, 0, 3 * i + 2, XR_WR_LOCAL_INV, XR_KEY(w.window->index, i + 1));
 	}
-	/* After a loss the requester retransmits packets of WRs before executed binds. */
+	/* After this loss, packets of WRs before executed binds are retransmitted. */
 	w.drop = over_wire ? 5 : 0;
 	run_until_idle(&w);
 	for (i = 0; i < 18; i++)
 		ok &= !status_of(&w, i, NULL);
 	TAP_OK(ok && w.window->entry.state == XR_KEY_FREE && w.window->entry.variant == 6 &&
 		       w.h->keys_changed == 12 && !w.mr.key->windows,
-	       "%s: repeated bind and invalidate in one queue", path_name());
+	       "%s: bind, WRITE and invalidate can be posted at once, repeatedly", path_name());
 	end(&w);
 }
 

@@ -59,7 +59,7 @@ static void test_order(struct xt_cq *cq, struct xr_queue *q)
 	}
 	while (q->consumer != q->producer)
 		wrong += poll_one(q, DEPTH) != out++;
-	TAP_OK(!wrong && in == out, "1000 completions in order through 8 entries");
+	TAP_OK(!wrong && in == out, "1000 completions pass through 8 entries in order");
 }
 
 static void test_arming(struct xt_cq *cq, struct xr_queue *q)
@@ -89,7 +89,7 @@ static void test_arming(struct xt_cq *cq, struct xr_queue *q)
 		TAP_OK(notified == rows[i].events && q->word == rows[i].left, "arming: %s",
 		       rows[i].what);
 		push(cq, 0, rows[i].status, rows[i].solicited);
-		TAP_OK(notified == rows[i].events, "no second event without arming again");
+		TAP_OK(notified == rows[i].events, "a second event needs another arming");
 		q->consumer = q->producer;
 	}
 	q->word = 0;

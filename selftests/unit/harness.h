@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * An engine without a network. Frames that the engine sends are recorded in a list; a test passes
- * frames to receive to h_receive(). All QPs share one CQ; each QP has its reserved_mem rings.
+ * frames to receive to h_receive(). All QPs share one CQ; each QP has its own rings.
  */
 #ifndef HARNESS_H
 #define HARNESS_H

@@ -91,7 +91,7 @@ static void test_split(void)
 	const struct xp_interval whole = { .start = 100, .end = 200, .refs = 3, .offset = 5000 };
 	struct xp_interval *tail;
 
-	TAP_OK(!xp_intervals_reserve(&t, 2), "room for two intervals");
+	TAP_OK(!xp_intervals_reserve(&t, 2), "room for two intervals is reserved");
 	xp_intervals_insert(&t, 0, &whole);
 	TAP_OK(!xp_intervals_split(&t, 100) && !xp_intervals_split(&t, 200) && t.count == 1,
 	       "nothing is split at the ends of an interval");

@@ -115,22 +115,22 @@ static void test_self(void)
 	TAP_OK(completes(h, 3, 0, IBV_WC_RDMA_WRITE) && completes(h, 4, 0, IBV_WC_RDMA_READ) &&
 		       !memcmp(memory, memory + 20000, 5001) &&
 		       !memcmp(memory, memory + 30000, 4999),
-	       "WRITE and READ to itself");
+	       "a QP can WRITE to and READ from itself");
 	memcpy(memory + 50000, &word, 8);
 	post(&q, 5, XR_WR_ATOMIC_FETCH_AND_ADD, 50008, 50000, 8)->atomic.compare_add = 11;
 	run_until_idle(&q);
 	memcpy(&word, memory + 50000, 8);
 	memcpy(&old, memory + 50008, 8);
 	TAP_OK(completes(h, 5, 0, IBV_WC_FETCH_ADD) && word == 111 && old == 100,
-	       "atomic to itself");
+	       "a QP can send an atomic to itself");
 	post(&q, 7, XR_WR_ATOMIC_WRITE, 80, 50016, 8);
 	run_until_idle(&q);
 	TAP_OK(completes(h, 7, 0, IBV_WC_ATOMIC_WRITE) && !memcmp(memory + 80, memory + 50016, 8),
-	       "ATOMIC WRITE to itself");
+	       "a QP can send an ATOMIC WRITE to itself");
 	post(&q, 8, XR_WR_FLUSH, 0, 0, 8)->flush =
 		(typeof(((struct xr_send_wqe *)0)->flush)){ 100, XR_FLUSH_GLOBAL, XR_FLUSH_RANGE };
 	run_until_idle(&q);
-	TAP_OK(completes(h, 8, 0, 8 /* IBV_WC_FLUSH */), "FLUSH to itself");
+	TAP_OK(completes(h, 8, 0, 8 /* IBV_WC_FLUSH */), "a QP can send a FLUSH to itself");
 	post(&q, 6, XR_WR_SEND, 0, 0, 100);
 	run_until_idle(&q);
 	TAP_OK(completes(h, 6, IBV_WC_RNR_RETRY_EXC_ERR, 0),
@@ -138,7 +138,7 @@ static void test_self(void)
 	end(&q, 1);
 }
 
-/* The QP is responder and requester of the same error. */
+/* The QP is requester and responder of the refused request. */
 static void test_self_refused(void)
 {
 	struct h_qp q;

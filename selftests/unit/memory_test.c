@@ -141,7 +141,7 @@ static void test_copy(void)
 		memmove(shadow + 100, shadow, 4000 - 100);
 		wrong = xt_mem_copy(&a, 100, &a, 0, 4000 - 100, &of_src);
 		TAP_OK(!wrong && !memcmp(shadow, backing[0], SIZE),
-		       "overlapping copy in one segment");
+		       "source and target of a copy may overlap in one segment");
 	}
 }
 
@@ -163,9 +163,9 @@ static void test_atomics(void)
 		       "fetch and add wraps, %s", tier);
 		TAP_OK(!xt_mem_cmp_swap(&mem, w * 8, -1ull, 77, &old) && old == -1ull &&
 			       words[w] == 77,
-		       "compare and swap, equal, %s", tier);
+		       "compare and swap of an equal value changes it, %s", tier);
 		TAP_OK(!xt_mem_cmp_swap(&mem, w * 8, 1, 2, &old) && old == 77 && words[w] == 77,
-		       "compare and swap, unequal, %s", tier);
+		       "compare and swap of an unequal value does not change it, %s", tier);
 	}
 	seg[0].writable = false;
 	TAP_OK(xt_mem_fetch_add(&mem, 0, 1, &old) == -EACCES, "no atomics on read-only memory");

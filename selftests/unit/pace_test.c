@@ -100,7 +100,7 @@ static void test_rate(struct pace *p)
 	TAP_OK(run(p, p->h->now) == 1, "a burst of one packet is sent at once");
 	/* The first packet has a RETH of 16 bytes. */
 	TAP_OK(run(p, p->h->now + FRAME_NS + 16 * 80 - 1) == 0,
-	       "no second packet before it is due");
+	       "the second packet is not sent before it is due");
 	TAP_OK(run(p, p->h->now + 1) == 1, "the second packet is sent when it is due");
 	for (i = 0; i < 20; i++) {
 		n = run(p, p->h->now + FRAME_NS - 1);

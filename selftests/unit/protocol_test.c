@@ -567,7 +567,7 @@ static void test_ack_timeout(void)
 		wrong += h->sent_count != tries + 1;
 		due += timeout;
 	}
-	TAP_OK(!wrong, "three retries at intervals of 4.194304 ms");
+	TAP_OK(!wrong, "a request is retried three times at intervals of 4.194304 ms");
 	xt_engine_run(h->engine, due);
 	TAP_OK(h_poll(h, &cqe) && cqe.status == IBV_WC_RETRY_EXC_ERR &&
 		       xt_qp_info(q.qp)->state == XR_QPS_ERR,

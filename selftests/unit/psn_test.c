@@ -22,7 +22,7 @@ static void test_rows(void)
 		{ 0x800000, 0, -0x800000 },
 		{ 0, 0x800000, -0x800000 },
 		{ 0x800000, 1, 0x7fffff },
-		/* Bits above the 24 are ignored. */
+		/* Bits 31:24 are ignored. */
 		{ 0xff000001, 0x12000000, 1 },
 	};
 

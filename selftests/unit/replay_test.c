@@ -622,7 +622,7 @@ static void replay_to_responder(void)
 	       r.responses);
 	TAP_OK(!r.misplaced, "%s: all payload is placed correctly", flow->name);
 	if (flow->fast)
-		TAP_OK(mr.key->entry.state == XR_KEY_FREE, "%s: the key was invalidated",
+		TAP_OK(mr.key->entry.state == XR_KEY_FREE, "%s: the key is invalidated",
 		       flow->name);
 	end_replay(&r);
 }

@@ -183,7 +183,7 @@ static void test_limit(void)
 	TAP_OK(receives(p, 0, 0, 1) && receives(p, 1, 1, 2) && !*event,
 	       "no event while as many receives as the limit are left");
 	TAP_OK(receives(p, 2, 2, 3) && *event == 1 && !p->srq.limit,
-	       "event when fewer than the limit are left");
+	       "the limit event is raised when fewer receives than the limit are left");
 	TAP_OK(receives(p, 0, 3, 4) && *event == 1, "the limit event is sent once");
 	TAP_OK(xt_srq_arm(&p->srq, 3) && !p->srq.limit,
 	       "xt_srq_arm() reports a limit that is already reached");

@@ -353,7 +353,8 @@ static void test_transitions(void)
 				continue;
 			}
 			TAP_OK(!attempt(from, to, mask_of(row->required)) && !wrong_attributes(row),
-			       "type %u: %u -> %u with each attribute", qp_type, from, to);
+			       "type %u: %u -> %u requires and allows the right attributes",
+			       qp_type, from, to);
 		}
 	}
 }

@@ -193,8 +193,9 @@ static void test_uc_whole(void)
 	pass_all();
 	TAP_OK(completes(2, IBV_WC_SUCCESS, &cqe) && completes(7, IBV_WC_SUCCESS, &cqe) &&
 		       cqe.imm_data == 0x12345678 && cqe.wc_flags == IBV_WC_WITH_IMM,
-	       "UC: SEND with immediate data");
-	TAP_OK(h->events[IBV_EVENT_COMM_EST] == 0, "UC: no COMM_EST event in RTS");
+	       "UC: a SEND with immediate data is received");
+	TAP_OK(h->events[IBV_EVENT_COMM_EST] == 0,
+	       "UC: a packet received in RTS raises no COMM_EST event");
 	end();
 }
 
@@ -452,7 +453,7 @@ static void test_ud(bool local)
 	       "UD: byte_len includes the 40 byte header, src_qp is the sender");
 	TAP_OK(!memcmp(memory + HALF, zeros, 20) && ipv4_header_good(memory + HALF + 20, ip_len) &&
 		       arrived(40, 1, 500) && memory[HALF + 540] == 0xee,
-	       "UD: 20 zero bytes, IPv4 header, payload");
+	       "UD: a receive has 20 zero bytes, the IPv4 header and the payload");
 	TAP_OK(cqe.sl == 10, "UD: the completion reports an IPv4 header");
 
 	h_post_recv(&qb, 11, BASE + HALF, 40, key);
@@ -463,7 +464,7 @@ static void test_ud(bool local)
 		;
 	TAP_OK(cqe.wr_id == 11 && cqe.byte_len == 40 && cqe.imm_data == 99 &&
 		       cqe.wc_flags == (IBV_WC_GRH | IBV_WC_WITH_IMM),
-	       "UD: a datagram with immediate data only");
+	       "UD: a datagram may consist of immediate data only");
 	TAP_OK(local == !COUNTER(rx_packets), "UD: %s",
 	       local ? "loopback sends no packet" : "the wire carries packets");
 	end();
@@ -480,10 +481,10 @@ static void test_ud_ipv6(void)
 	pass_all();
 	TAP_OK(completes(1, IBV_WC_SUCCESS, &cqe) && completes(10, IBV_WC_SUCCESS, &cqe) &&
 		       cqe.byte_len == 60 && cqe.sl == 9,
-	       "UD: a datagram over IPv6");
+	       "UD: a datagram over IPv6 is received");
 	TAP_OK(memory[HALF] == 0x60 && memory[HALF + 6] == 17 && memory[HALF + 8] == 0xfd &&
 		       memory[HALF + 24] == 0xfe && arrived(40, 1, 20),
-	       "UD: IPv6 header, payload");
+	       "UD: a receive has the IPv6 header and the payload");
 	end();
 }
 
@@ -559,14 +560,15 @@ static void test_ud_sender(void)
 		TAP_OK(completes(1, rows[i].status, &cqe) &&
 			       completes(2, IBV_WC_WR_FLUSH_ERR, &cqe) && !h->sent_count &&
 			       xt_qp_info(qa.qp)->state == XR_QPS_SQE,
-		       "UD: error: %s", rows[i].what);
+		       "UD: the WR fails: %s", rows[i].what);
 		end();
 	}
 	begin(XR_QPT_UD, false);
 	xt_ahs_del(h->ahs, 1);
 	post(1, XR_WR_SEND, 1);
 	run();
-	TAP_OK(completes(1, IBV_WC_LOC_QP_OP_ERR, &cqe), "UD: error: destroyed address handle");
+	TAP_OK(completes(1, IBV_WC_LOC_QP_OP_ERR, &cqe),
+	       "UD: the WR fails: destroyed address handle");
 	end();
 }
 

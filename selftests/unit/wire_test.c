@@ -111,7 +111,7 @@ static void test_captures(void)
 		sealed += !memcmp(at, p->data, p->len);
 	}
 	TAP_OK(roce > 1000, "the captures have %u RoCEv2 packets", roce);
-	TAP_OK(parsed == roce, "all captured packets parse");
+	TAP_OK(parsed == roce, "all captured packets can be parsed");
 	TAP_OK(icrc == roce, "the ICRC of all captured packets matches");
 	TAP_OK(udp == roce, "the UDP checksum of all captured packets is 0 or right");
 	TAP_OK(sealed == roce, "xt_icrc_seal() reproduces the captured ICRC");
@@ -555,7 +555,7 @@ static void test_vlan_depth(void)
 	uint32_t len = build(buf, &s, XR_BTH_HLEN + XR_ICRC_LEN);
 	struct xt_frame f = frame_of(against_guard(buf, len), len);
 
-	TAP_OK(parse_frame(&f) == XR_VLAN_DEPTH, "three VLAN tags");
+	TAP_OK(parse_frame(&f) == XR_VLAN_DEPTH, "three VLAN tags are refused");
 }
 
 /* Wrong offsets, as from a defective or hostile XDP program */

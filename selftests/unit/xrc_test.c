@@ -308,7 +308,7 @@ static void test_send(bool local)
 	post(p, XR_WR_SEND_WITH_IMM, 10, p->a.xt.number)->imm_data = 99;
 	TAP_OK(!sent_status(p) && received(&p->a, &cqe) && cqe.wr_id == 1 && cqe.imm_data == 99 &&
 		       !received(&p->b, &cqe),
-	       "%s: SEND to another SRQ by the same target", path);
+	       "%s: the same target receives a SEND to another SRQ", path);
 	if (!local)
 		TAP_OK(p->first_opcode == (XR_CLASS_XRC | XR_OP_SEND_FIRST) &&
 			       p->first_srqn == p->b.xt.number &&
@@ -334,7 +334,7 @@ static void test_rdma(bool local)
 	post(p, XR_WR_RDMA_WRITE_WITH_IMM, 2000, p->b.xt.number)->rkey = key_b;
 	TAP_OK(!sent_status(p) && received(&p->b, &cqe) && cqe.wr_id == 5 &&
 		       cqe.opcode == IBV_WC_RECV_RDMA_WITH_IMM && cqe.byte_len == 2000,
-	       "%s: WRITE with immediate data by an R_Key of the SRQ's PD", path);
+	       "%s: a WRITE with immediate data may use an R_Key of the SRQ's PD", path);
 	memset(memory + 32768, 0x33, 4000);
 	post(p, XR_WR_RDMA_READ, 4000, p->a.xt.number);
 	TAP_OK(!sent_status(p) && !memcmp(memory, memory + 32768, 4000), "%s: READ", path);
