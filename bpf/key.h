@@ -63,7 +63,7 @@ static __always_inline enum xr_reason check_rkey(const struct xr_packet *pkt,
 		return XR_KEY_INDEX;
 	use = (struct xr_key_use){
 		.key = pkt->rkey,
-		/* XRC: the PD is that of the SRQ, which only the daemon knows */
+		/* XRC: the PD of the SRQ applies, which is in no map; the daemon checks it */
 		.pd = qp->type == XR_QPT_XRC_RECV ? key->pd : qp->pd,
 		.qpn = pkt->qpn,
 		.access = need,

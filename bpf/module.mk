@@ -6,5 +6,5 @@ SKELETONS := $(BUILD)/xroce.skel.h $(BUILD)/iter.skel.h
 .SECONDARY: $(BUILD)/xroce.bpf.o $(BUILD)/iter.bpf.o
 
 # Sources that include a skeleton. In the first build the skeletons have to exist before these are compiled; later
-# the compiler's dependency files say so.
+# builds take this dependency from the compiler's dependency files.
 $(call objs,daemon/datapath/xdp.c $(addprefix selftests/bpf/,captures.c fixture.c iterators.c live.c)): | $(SKELETONS)

@@ -12,7 +12,7 @@ static __always_inline bool is_response(const struct xr_packet *pkt)
 	return pkt->op_flags & XR_OPF_RESPONSE;
 }
 
-/* True for transports that acknowledge, retry and have NAKs. */
+/* Returns true for transports with ACKs, NAKs and retries. */
 static __always_inline bool is_reliable(const struct xr_packet *pkt)
 {
 	return xr_class_of(pkt) == XR_CLASS_RC || xr_class_of(pkt) == XR_CLASS_XRC;
@@ -88,7 +88,7 @@ static __always_inline enum xr_reason check_group(const struct xr_packet *pkt)
 	return (pkt->pkey ^ XR_DEFAULT_PKEY) & XR_PKEY_MASK ? XR_PKEY : XR_OK;
 }
 
-/* Accepts [first, end), modulo 2^24. Not signed, because responses can span more than 2^23. */
+/* Accepts [first, end), modulo 2^24. Distances are unsigned: a range can exceed 2^23 responses. */
 static __always_inline enum xr_reason psn_between(__u32 psn, __u32 first, __u32 end)
 {
 	__u32 off = (psn - first) & XR_PSN_MASK, len = (end - first) & XR_PSN_MASK;

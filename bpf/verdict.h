@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* From the reason to the verdict: rate limit, metadata, counters, XDP action. */
+/* Turns a reason into a verdict: rate limit, metadata, counters, XDP action. */
 #ifndef XROCE_BPF_VERDICT_H
 #define XROCE_BPF_VERDICT_H
 
@@ -89,7 +89,8 @@ static __always_inline bool write_meta(struct xdp_md *ctx, const struct xr_packe
 }
 
 /*
- * Prepares a packet for the daemon. Returns `reason`, or the reason why the daemon cannot get it.
+ * Prepares a packet for the daemon. Returns `reason`, or the reason why the packet cannot be passed
+ * to the daemon.
  */
 static __always_inline enum xr_reason prepare(struct xdp_md *ctx, const struct xr_packet *pkt,
 					      enum xr_reason reason, __u32 queue)

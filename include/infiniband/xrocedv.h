@@ -106,8 +106,8 @@ struct xrocedv_sg {
  * at one, unless an element continues where the previous one ends.
  *
  * page_size: bytes, a power of two in XROCEDV_MIN_PAGE_SIZE..XROCEDV_MAX_PAGE_SIZE.
- * *sg_offset: where to start in the first element; NULL means 0. Set to the number of bytes mapped
- * of the first element that is mapped only in part, which is 0 unless the region ran out of pages.
+ * *sg_offset: where to start in the first element; NULL means 0. On return: if the region ran out
+ * of pages within an element, the number of bytes of that element that are mapped, otherwise 0.
  * mr->addr and mr->length: set to the address of the first byte and the length of the registration.
  *
  * Returns the number of elements that are mapped completely, or -EINVAL. The library uses the list
@@ -215,13 +215,13 @@ int xrocedv_flush_pool(struct xrocedv_pool *pool);
 int xrocedv_destroy_pool(struct xrocedv_pool *pool);
 
 /*
- * Gets the reserved L_Key (IBTA 10.6.3; local_dma_lkey of the kernel). In work requests it names
- * all memory of the process, by its addresses, readable and writable as the memory is, without a
- * region and in every PD. It is valid for all QPs of pd's context and their SRQs, but not for XRC
- * SRQs. It is not an R_Key: access by peers is denied, and windows cannot be bound with it. For
- * privileged programs: of root, of the daemon's user, or of the group that the daemon was started
- * with for this, xroced(8). Returns 0 or a positive errno: EPERM, EOPNOTSUPP (not an xroce device),
- * ENOMEM, EIO.
+ * Gets the reserved L_Key (IBTA 10.6.3; local_dma_lkey of the kernel). Work requests can use it in
+ * any PD and without a region for all memory of the process, by virtual address and with the access
+ * rights of the memory itself. It is valid for all QPs of pd's context and their SRQs, but not for
+ * XRC SRQs. It is not an R_Key: access by peers is denied, and windows cannot be bound with it.
+ * Only for programs of root, of the daemon's user, or of the group set by --reserved-lkey-group,
+ * see xroced(8). Returns 0 or a positive errno: EPERM, EOPNOTSUPP (not an xroce device), ENOMEM,
+ * EIO.
  */
 int xrocedv_reserved_lkey(struct ibv_pd *pd, uint32_t *lkey);
 

@@ -13,9 +13,9 @@
  * A message is one datagram: struct xr_msg, then the body of its type. The body of a request is
  * struct xr_<name>_req, that of a reply struct xr_<name>_rep; without such a struct the body is
  * empty. `status` of a reply is 0 or a negative errno; the body of an error is empty. A reply can
- * take time: MODIFY_QP to RTR and CREATE_AH resolve the next hop. The receiver ignores bytes beyond
- * the body that it knows. A request shorter than the first version of its body is EINVAL. Fields
- * are only ever appended, and 0 stands for "not given".
+ * take time: MODIFY_QP to RTR and CREATE_AH resolve the next hop. A receiver ignores bytes behind
+ * the fields that its version defines. A request shorter than the first version of its body fails
+ * with EINVAL. New fields are only appended, and 0 stands for "not given".
  *
  * File descriptors are passed by SCM_RIGHTS in the order given for each message. Handles are per
  * connection and per kind of object, and never 0. All objects of a connection are destroyed when it
@@ -45,14 +45,14 @@ struct xr_msg {
 };
 
 /*
- * All requests, one row each: X(NAME, name, body, flags). The place of a row is the number of its
- * type, XR_MSG_NAME, so new rows are appended.
+ * All requests, one row each: X(NAME, name, body, flags). The position of a row is the number of
+ * its type, XR_MSG_NAME, so new rows are appended.
  *
  *   body    XR_BODY(type); XR_BODY_BEFORE(type, field) if `field` and those behind it were appended
  *           later, so that older clients do not send them; XR_NO_BODY
  *   flags   XR_FOR_*, XR_TAKES_FDS
  *
- * A body is two values: its least length, and the length of its fixed part.
+ * XR_BODY and the others expand to two values: the least length, and the length of the fixed part.
  */
 #define XR_BODY(type) sizeof(type), sizeof(type)
 #define XR_BODY_BEFORE(type, field) __builtin_offsetof(type, field), sizeof(type)
@@ -153,10 +153,10 @@ struct xr_hello_rep {
 	__u8 token[XR_TOKEN_LEN]; /* of this connection, to be presented by clients that import */
 };
 
-/* Bit of device_cap_flags_ex as in Linux 6.2 (IB_UVERBS_DEVICE_ATOMIC_WRITE) */
+/* Bits of device_cap_flags_ex as in Linux 6.2 (IB_UVERBS_DEVICE_FLUSH_GLOBAL, _ATOMIC_WRITE) */
 #define XR_DEVICE_FLUSH_GLOBAL (1ull << 38)
 #define XR_DEVICE_ATOMIC_WRITE (1ull << 40)
-/* Those that the device has */
+/* All bits that the device sets */
 #define XR_DEVICE_CAPS_EX (XR_DEVICE_FLUSH_GLOBAL | XR_DEVICE_ATOMIC_WRITE)
 
 /* For struct ibv_device_attr and ibv_device_attr_ex */
@@ -219,9 +219,9 @@ struct xr_handle_rep {
 };
 
 /*
- * IMPORT_PD: xr_handle_req with a PD handle of the connection whose token HELLO had; reply
- * xr_handle_rep. Creates another handle of the same PD, which exists until the last handle is
- * deallocated. ENOENT.
+ * IMPORT_PD: xr_handle_req with a PD handle of the connection whose token was passed to HELLO;
+ * reply xr_handle_rep. Creates another handle of the same PD. The PD exists until its last handle
+ * is deallocated. ENOENT: no such PD.
  *
  * IMPORT_MR returns the keys of a region of that connection. The region stays with its owner: the
  * caller gets no object. EINVAL: the region belongs to another PD.
@@ -295,10 +295,10 @@ struct xr_reg_mr_rep {
 };
 
 /*
- * REREG_MR: rereg_flags are enum ibv_rereg_mr_flags and tell which fields of `reg` are valid. The
- * segments of `reg` describe the region after the change in any case. Descriptors as for REG_MR;
- * reply xr_rereg_mr_rep. The keys change only with IBV_REREG_MR_CHANGE_TRANSLATION. After an error
- * the region is as it was before.
+ * REREG_MR: rereg_flags (enum ibv_rereg_mr_flags) select the valid fields of `reg`. The segments of
+ * `reg` describe the region after the change in any case. Descriptors as for REG_MR; reply
+ * xr_rereg_mr_rep. The keys change only with IBV_REREG_MR_CHANGE_TRANSLATION. After an error the
+ * region is as it was before.
  */
 struct xr_rereg_mr_req {
 	__u32 handle;
@@ -308,8 +308,8 @@ struct xr_rereg_mr_req {
 #define xr_rereg_mr_rep xr_reg_mr_rep
 
 /*
- * DEREG_MR and REREG_MR are EBUSY while windows are bound to the region. Windows are bound by work
- * requests (XR_WR_BIND_MW of ring.h). DEALLOC_MW also takes a bound window.
+ * DEREG_MR and REREG_MR fail with EBUSY while windows are bound to the region. Windows are bound by
+ * work requests (XR_WR_BIND_MW of ring.h). DEALLOC_MW is allowed for a bound window.
  */
 struct xr_alloc_mw_req {
 	__u32 pd;
@@ -321,9 +321,9 @@ struct xr_alloc_mw_rep {
 };
 
 /*
- * A region that is registered by work requests (XR_WR_REG_MR of ring.h) and until then allows no
- * access. It ends with DEREG_MR; REREG_MR is EINVAL. The daemon reaches its memory through
- * /proc/self/mem of the process; EINVAL if no REG_MR with XR_REGF_PROC_FDS came before.
+ * Creates a region that allows no access until a work request registers it (XR_WR_REG_MR of
+ * ring.h). DEREG_MR frees it; REREG_MR fails with EINVAL. The daemon accesses its memory through
+ * /proc/self/mem of the process. EINVAL: no REG_MR with XR_REGF_PROC_FDS came before.
  */
 struct xr_alloc_fast_mr_req {
 	__u32 pd;
@@ -345,10 +345,10 @@ struct xr_reserved_lkey_rep {
 };
 
 /*
- * ADVISE_MR checks whether ranges of regions on demand may be prefetched, all of them first.
- * ENOENT: no such key, or not on demand; EINVAL: key of a window; EPERM: another PD or process, or
- * not writable; EFAULT: beyond the region. The reply has the address of each range in the client's
- * memory: the client itself prefetches.
+ * ADVISE_MR checks whether ranges of regions on demand may be prefetched. It fails if one of them
+ * may not. ENOENT: no such key, or not on demand; EINVAL: key of a window; EPERM: another PD or
+ * process, or not writable; EFAULT: beyond the region. The reply has the address of each range in
+ * the client's memory; the client then prefetches by itself.
  */
 struct xr_advise_mr_req {
 	__u32 pd;
@@ -381,10 +381,10 @@ struct xr_alloc_dm_rep {
 /* FREE_DM: EBUSY while regions of it exist. */
 
 /*
- * IMPORT_DM: xr_handle_req with a handle of the connection whose token HELLO had. ENOENT. fd:
- * always the file of the memory; its chunk has no id on this connection. The memory stays with its
- * owner, and the caller gets no object. The contents are undefined once the owner has freed the
- * memory.
+ * IMPORT_DM: xr_handle_req with a handle of the connection whose token was passed to HELLO. ENOENT:
+ * no such device memory. fd: always the file of the memory; its chunk has no id on this connection.
+ * The memory stays with its owner, and the caller gets no object. The contents are undefined once
+ * the owner has freed the memory.
  */
 struct xr_import_dm_rep {
 	struct xr_shm_ref memory;
@@ -420,8 +420,8 @@ struct xr_resize_cq_req {
 };
 #define xr_resize_cq_rep xr_create_cq_rep
 /*
- * Reply to DESTROY_CQ, DESTROY_QP and DESTROY_SRQ: how many events of the object were written. The
- * client discards those that it has not read.
+ * Reply to DESTROY_CQ, DESTROY_QP and DESTROY_SRQ: the number of events that were written for the
+ * object. The client discards those that it has not read.
  */
 struct xr_destroy_rep {
 	__u32 comp_events;
@@ -472,9 +472,9 @@ struct xr_query_srq_rep {
 /*
  * All processes that open the same file (inode) get the same XRC domain. The daemon keeps the file
  * open as long as the domain exists, so that its inode is not reused. fd: the file, with
- * XR_XRCDF_FD; without it a domain for this handle alone. Reply xr_handle_rep. As in the kernel's
- * verbs, EAGAIN: there is no such domain, and XR_XRCDF_CREAT is not set; EINVAL: there is one, and
- * XR_XRCDF_EXCL is set.
+ * XR_XRCDF_FD; without that flag the request creates a domain for this handle alone. Reply
+ * xr_handle_rep. As in the kernel's verbs, EAGAIN: there is no such domain, and XR_XRCDF_CREAT is
+ * not set; EINVAL: there is one, and XR_XRCDF_EXCL is set.
  */
 struct xr_open_xrcd_req {
 	__u32 flags; /* XR_XRCDF_* */
@@ -497,14 +497,14 @@ struct xr_create_qp_req {
 	__u32 pd, send_cq, recv_cq, srq; /* handles; srq 0: the QP has an RQ */
 	__u32 max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_inline;
 	__u32 sq_sig_all;
-	__u32 xrcd;   /* XRC_RECV: handle, but no pd, CQs and queues; XRC_SEND: no recv_cq */
+	__u32 xrcd;   /* XRC_RECV: handle; no pd, CQs and queues. XRC_SEND: no recv_cq */
 	__u64 cookie; /* sent with events: the client's struct ibv_qp * */
 };
 struct xr_create_qp_rep {
 	__u32 handle;
 	__u32 qpn;
 	__u32 slot;   /* doorbell slot */
-	__u32 worker; /* whose doorbell has that slot */
+	__u32 worker; /* index of the QP's worker, whose doorbell has the slot */
 	__u32 max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_inline;
 	__u32 reserved;
 	struct xr_shm_ref sq; /* struct xr_queue of struct xr_send_wqe */

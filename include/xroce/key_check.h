@@ -23,10 +23,10 @@ struct xr_key_use {
 	__u32 pd;     /* of the QP, or for XRC of the SRQ */
 	__u32 qpn;    /* of the QP that uses the key */
 	__u32 access; /* XR_ACCESS_* that are needed, all of them; 0: local read */
-	__u32 denied; /* XR_ACCESS_* that the QP denies its peer whatever the key grants */
+	__u32 denied; /* XR_ACCESS_* that the QP denies its peer, even if the key grants them */
 	__u64 va;
 	__u64 len;  /* bytes, not 0 */
-	bool whole; /* the whole region: va does not count, nor len, which must not be 0 */
+	bool whole; /* checks access to the whole region; va and len are ignored */
 };
 
 /* True if [va, va + len) is inside the region; va + len may exceed 2^64. */

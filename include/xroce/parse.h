@@ -5,8 +5,8 @@
  * The parser checks formats and lengths only, not addresses, queue pairs or keys. Each step takes a
  * header from the cursor and returns XR_OK or the reason why the frame is refused. The caller runs
  * the two halves, xr_parse_network() and xr_parse_transport(), and looks up the destination address
- * between them: malformed RoCE v2 for other hosts is not ours to drop. The UDP checksum and the
- * ICRC, which cover the payload, are not checked here.
+ * between them, so that malformed RoCE v2 packets for other hosts are not dropped. The UDP checksum
+ * and the ICRC, which cover the payload, are not checked here.
  */
 #ifndef XROCE_PARSE_H
 #define XROCE_PARSE_H
@@ -249,9 +249,9 @@ static __always_inline enum xr_reason xr_check_ip(const struct xr_outer *outer)
 }
 
 /*
- * Compares the lengths of frame, IP packet and UDP datagram. Afterwards the cursor ends with the
- * datagram. A frame may be longer than its IP packet, because Ethernet pads short frames. IP and
- * UDP must agree, because the ICRC is at the end of the datagram.
+ * Compares the lengths of frame, IP packet and UDP datagram. Afterwards the cursor ends at the end
+ * of the datagram. A frame may be longer than its IP packet, because Ethernet pads short frames.
+ * The lengths of IP and UDP must match, because the ICRC is at the end of the datagram.
  */
 static __always_inline enum xr_reason xr_check_lengths(struct xr_cursor *c,
 						       const struct xr_outer *outer)
@@ -268,10 +268,7 @@ static __always_inline enum xr_reason xr_check_lengths(struct xr_cursor *c,
 
 /* ---- InfiniBand transport ------------------------------------------------------ */
 
-/*
- * Steps over all extended headers. Reads DETH, FETH, and the beginning that RETH and AtomicETH
- * share.
- */
+/* Skips all extended headers. Reads DETH, FETH, and the fields that RETH and AtomicETH share. */
 static __always_inline enum xr_reason xr_parse_extended(struct xr_cursor *c, struct xr_packet *pkt,
 							__u32 ext_len)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The reasons for what happens to a received packet: one list for the verdict of the XDP program,
+ * The reasons for the treatment of a received packet: one list for the verdict of the XDP program,
  * the indices of its counters and the texts that operators read (`xroce counters`).
  *
  * X(NAME, action, "text"), in the order of the checks. The first check that fails gives the reason.

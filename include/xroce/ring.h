@@ -52,7 +52,8 @@ struct xr_queue {
 	/*
 	 * CQ: XR_ARM_* bits. The client sets them (fetch_or), executes a full fence and polls once
 	 * more. The daemon stores `producer`, executes a full fence and reads the bits; if one of
-	 * them asks for this completion, it exchanges the word with 0 and sends one event.
+	 * them requests an event for this completion, it exchanges the word with 0 and sends one
+	 * event.
 	 *
 	 * SQ, RQ: state of the QP (enum xr_qp_state). The daemon stores it before it flushes the
 	 * queue. The client stores `producer`, executes a full fence and reads the state. It rings
@@ -232,8 +233,8 @@ _Static_assert(sizeof(struct xr_sge) == 16, "sge layout");
 /*
  * The reserved L_Key (IBTA 10.6.3) covers all memory of a client in any protection domain, with the
  * access rights of the memory itself. A client may use it after the request RESERVED_LKEY. Its
- * index is 0, which no region has: as R_Key, in a bind or in an invalidation it is a key that does
- * not exist. It is refused in XRC SRQs, because QPs of other processes consume their entries.
+ * index is 0, which no region has, so as an R_Key and in a bind or an invalidation the key does not
+ * exist. It is refused in XRC SRQs, because QPs of other processes consume their entries.
  */
 #define XR_RESERVED_LKEY 0xffu
 

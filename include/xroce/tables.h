@@ -117,8 +117,8 @@ struct xr_psn_entry {
 	 XR_ACCESS_ON_DEMAND)
 
 /*
- * What a QP may be given. Only the rights of peers count; programs also pass the flags of their
- * regions, and no driver refuses them.
+ * Access flags accepted for a QP. Only the rights of peers have an effect. Programs also pass the
+ * flags of their regions, and no driver refuses them.
  */
 #define XR_ACCESS_QP                                                                               \
 	(XR_ACCESS_REGION | XR_ACCESS_FLUSH_PERSISTENT | XR_ACCESS_HUGETLB | XR_ACCESS_OPTIONAL)
@@ -185,7 +185,7 @@ struct xr_limiter {
 #define XR_META_MAGIC 0x7872 /* "xr" */
 struct xr_meta {
 	__u16 magic;
-	__u8 reason;	 /* enum xr_reason: XR_OK or one of action ANSWER */
+	__u8 reason;	 /* enum xr_reason: XR_OK or a reason with action ANSWER */
 	__u8 ip_version; /* 4 or 6 */
 	__u16 ip_off;
 	__u16 bth_off;

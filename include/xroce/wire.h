@@ -35,9 +35,9 @@
 #define XR_CNP_PAYLOAD 16 /* bytes, reserved and zero, IBTA A17.9.3 */
 
 /*
- * User space finds headers at any address and reads them as packed structures. For BPF, clang would
- * read packed fields byte by byte, so that headers have their real alignment there: n bytes in a
- * frame that starts 2 bytes (NET_IP_ALIGN) after an aligned address, as the verifier assumes.
+ * In user space headers can be at any address, so they are packed structures. For BPF, clang would
+ * read packed fields byte by byte, so headers are declared with their real alignment of n bytes:
+ * the verifier assumes that a frame starts 2 bytes (NET_IP_ALIGN) after an aligned address.
  */
 #ifdef __bpf__
 #define XR_HEADER(n) __attribute__((packed, aligned(n)))
@@ -53,7 +53,7 @@ struct xr_eth {
 	__be16 type; /* of the next header: VLAN tag or IP */
 } XR_HEADER(2);
 
-/* What follows the ethertype 0x8100 or 0x88a8 */
+/* Follows the ethertype 0x8100 or 0x88a8 */
 struct xr_vlan {
 	__be16 tci;
 	__be16 type;
@@ -169,7 +169,7 @@ struct xr_feth {
 #define XR_FLUSH_PERSISTENT 2
 /* Selectivity levels: the values of enum ib_selectivity_level of verbs */
 #define XR_FLUSH_RANGE 0
-#define XR_FLUSH_MR 1 /* the whole region; the RETH's address and length do not count */
+#define XR_FLUSH_MR 1 /* the whole region; address and length of the RETH are ignored */
 
 #define XR_ETH_HLEN ((__u32)sizeof(struct xr_eth))
 #define XR_VLAN_HLEN ((__u32)sizeof(struct xr_vlan))
