@@ -60,7 +60,10 @@ void xt_req_progress(struct xt_qp *qp, uint32_t packets)
 	qp->stalled = false;
 	if (r->wait == XT_WAIT_RNR)
 		r->wait = XT_WAIT_NONE;
-	/* `unacked` passed `next`: responses to packets sent before a retry, not to be repeated */
+	/*
+	 * responses to packets sent before a retry moved `unacked` past `next`: do not send those
+	 * again
+	 */
 	if (xt_diff(r->unacked, r->next) > 0)
 		xt_req_go_back(qp);
 	xt_activate(qp);
@@ -68,7 +71,7 @@ void xt_req_progress(struct xt_qp *qp, uint32_t packets)
 
 /*
  * Moves `unacked` to psn, or to the first READ or atomic whose response is missing. Returns false
- * in that case, and if the QP went to ERR.
+ * in the latter case, and if the QP went to ERR.
  */
 static bool acked(struct xt_qp *qp, uint32_t psn)
 {
@@ -94,7 +97,7 @@ static bool acked(struct xt_qp *qp, uint32_t psn)
 	return r->unacked == psn;
 }
 
-/* Retries without a timeout. Once for each PSN, as several responses may report the same loss. */
+/* Retries before the timeout, but once for each PSN, as several responses may report one loss. */
 static void retry_now(struct xt_qp *qp)
 {
 	struct xt_requester *r = &qp->req;
@@ -305,7 +308,7 @@ void xt_completer_rx(struct xt_qp *qp, const struct xt_rx *rx)
 	uint32_t psn = r->unacked + xr_psn_diff(rx->psn, r->unacked & XR_PSN_MASK);
 	uint32_t aeth = 0;
 
-	/* PSNs never sent: IBTA 9.7.5.1.3. The PSN before `unacked` may carry new credits. */
+	/* drop PSNs never sent (IBTA 9.7.5.1.3) and old ones; `unacked` - 1 may have credits */
 	if (!xt_may_send(qp) || xt_diff(psn, r->max) >= 0 || xt_diff(psn + 1, r->unacked) < 0)
 		return;
 	if (rx->flags & XR_EXT_AETH) {

@@ -9,16 +9,16 @@
 extern const uint16_t xt_credits[XR_AETH_CREDITS_INVALID];
 
 void xt_completer_rx(struct xt_qp *qp, const struct xt_rx *rx);
-/* packets: number that were acknowledged just now. Resets retry counters and opens the window. */
+/* Resets retry counters and opens the window. packets: number of newly acknowledged packets */
 void xt_req_progress(struct xt_qp *qp, uint32_t packets);
 /*
  * Stores the result of the oldest work request, an atomic; host byte order. Returns false with
  * *error set.
  */
 bool xt_req_store_atomic(struct xt_qp *qp, uint64_t value, struct xt_wc_error *error);
-/* An RNR NAK came. code: AETH timer code */
+/* Processes an RNR NAK. code: AETH timer code */
 void xt_req_rnr(struct xt_qp *qp, uint32_t code);
-/* A NAK came. code: enum xr_nak */
+/* Processes a NAK. code: enum xr_nak */
 void xt_req_nak(struct xt_qp *qp, uint32_t code);
 
 #endif /* XT_COMPLETER_H */

@@ -30,7 +30,7 @@ struct run {
 	uint32_t off, len;
 };
 
-/* The reserved L_Key stands for all memory of the client, whatever the PD (IBTA 10.6.3). */
+/* The reserved L_Key stands for all memory of the client, in every PD (IBTA 10.6.3). */
 static enum xr_reason check_reserved(const struct xt_qp *qp, uint64_t addr, uint32_t len,
 				     struct xt_mem_at *at)
 {
@@ -58,7 +58,7 @@ static bool check_lkey(const struct xt_sgl *l, const struct run *r, uint32_t acc
 	};
 	enum xr_reason why;
 
-	/* an address that wraps is out of range whatever the region */
+	/* an address that wraps around is out of range of every region */
 	if (use.va < r->sge->addr)
 		why = XR_KEY_RANGE;
 	else if (use.key == XR_RESERVED_LKEY)

@@ -14,15 +14,15 @@ struct xt_mem_at {
 
 /* A scatter/gather list whose L_Keys are of one PD */
 struct xt_sgl {
-	struct xt_qp *qp; /* that uses the keys */
+	struct xt_qp *qp; /* the QP that uses the keys */
 	uint32_t pd;
 	uint32_t n;
 	const struct xr_sge *sge;
 };
 
 /*
- * Bytes to be copied, from @off on: of a frame or buffer (@seg), of a region (@mem), or of the work
- * request @index of @qp (loopback). The first pointer that is set counts.
+ * Source of a copy, from offset @off on: a frame or buffer (@seg), a region (@mem), or the work
+ * request @index of @qp (loopback). The first pointer that is set is used.
  */
 struct xt_source {
 	const struct xt_seg *seg;
@@ -32,7 +32,7 @@ struct xt_source {
 	uint64_t off;
 };
 
-/* Which side an error is on */
+/* The side that caused an error */
 enum xt_side { XT_SIDE_NONE, XT_SIDE_SOURCE, XT_SIDE_TARGET };
 
 /* The SGL of a send work request */
@@ -70,7 +70,7 @@ int xt_gather_mem(struct xt_engine *e, const struct xt_mem_at *at, uint32_t len,
 /* Copies len bytes to offset off of an SGL. Sets *error unless the result is XT_SIDE_NONE. */
 enum xt_side xt_scatter(const struct xt_sgl *to, uint64_t off, const struct xt_source *src,
 			uint32_t len, struct xt_wc_error *error);
-/* The same with a region as the target */
+/* As xt_scatter(), with a region as the target */
 enum xt_side xt_put(const struct xt_mem_at *to, const struct xt_source *src, uint32_t len,
 		    struct xt_wc_error *error);
 

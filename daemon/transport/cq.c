@@ -59,7 +59,10 @@ static int store_entry(struct xt_cq *cq, const struct xr_cqe *cqe)
 	return 0;
 }
 
-/* One event for each arming, IBTA 11.4.2.2: any completion, or a solicited one or error. */
+/*
+ * Raises one event for each arming (IBTA 11.4.2.2): for any completion, or for a solicited one or
+ * an error.
+ */
 static void notify(struct xt_engine *e, struct xt_cq *cq, bool solicited)
 {
 	uint32_t wanted = XR_ARM_ANY | (solicited ? XR_ARM_SOLICITED : 0);
@@ -93,10 +96,7 @@ int xt_cq_push(struct xt_engine *e, struct xt_cq *cq, const struct xr_cqe *cqe, 
 	return err;
 }
 
-/*
- * ---- moving to another ring
- * ------------------------------------------------------------------------------
- */
+/* ---- moving to another ring -------------------------------------------------------------- */
 
 #define MOVE_LAST 1024 /* entries copied while workers are paused, at most */
 
@@ -131,8 +131,8 @@ int xt_cq_move_begin(const struct xt_cq *cq, struct xr_queue *to, uint32_t depth
 }
 
 /*
- * Runs beside the engines. An entry is overwritten meanwhile only if the CQ ignores overruns or the
- * client's index is wrong; it is lost in either case.
+ * Engines may run meanwhile. They overwrite an entry only if the CQ ignores overruns or the
+ * client's index is wrong; the entry is lost in either case.
  */
 void xt_cq_move_copy(struct xt_cq_move *m)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The engine: dispatches received frames to QPs, and lets active QPs send in turn. */
+/* The engine: dispatches received frames to QPs, and schedules active QPs. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -67,7 +67,7 @@ void xt_event(struct xt_qp *qp, uint32_t type)
 	qp->engine->ops->async_event(qp->engine->ctx, qp, NULL, type);
 }
 
-/* ---- turns ------------------------------------------------------------------------------- */
+/* ---- scheduling -------------------------------------------------------------------------- */
 
 void xt_activate(struct xt_qp *qp)
 {
@@ -97,7 +97,7 @@ static void run_timers(struct xt_engine *e)
 		xt_activate(qp);
 }
 
-/* Sends ACKs and NAKs without waiting for the QP's turn, unless READ responses precede them. */
+/* Sends ACKs and NAKs before QPs are scheduled, unless READ responses precede them. */
 static void send_acks(struct xt_engine *e)
 {
 	struct xt_qp *qp;
@@ -166,7 +166,7 @@ uint64_t xt_engine_run(struct xt_engine *e, uint64_t now)
 	while (spent < ROUND_BUDGET && !e->tx_full && !xt_list_empty(&e->active)) {
 		qp = OF_LIST(e->active.next, active_link);
 		xt_list_del(&qp->active_link);
-		/* a visit costs something even if it sends nothing */
+		/* scheduling a QP has a cost even if it sends nothing */
 		spent += 1 + visit(qp, XT_QP_BUDGET);
 	}
 	end_turn();
@@ -205,7 +205,7 @@ void xt_engine_leave(struct xt_engine *e, struct xt_engine *other)
 
 /* ---- received frames ------------------------------------------------------------------------ */
 
-/* The metadata are not trusted: every offset that is used below is checked here. */
+/* The metadata is not trusted: every offset that is used below is checked here. */
 static bool parse(const struct xt_frame *frame, struct xt_rx *rx)
 {
 	const struct xr_meta *m = &frame->meta;
@@ -251,7 +251,7 @@ static bool from_peer(const struct xt_qp *qp, const struct xt_frame *frame)
 
 /*
  * Checks the opcode's class against the QP's type. Connected types accept frames of their peer
- * only; of XRC, initiators accept responses and targets requests.
+ * only. XRC initiators accept responses, and targets accept requests.
  */
 static bool fits(const struct xt_qp *qp, const struct xt_rx *rx)
 {
@@ -282,7 +282,7 @@ static void to_qp(struct xt_engine *e, struct xt_qp *qp, struct xt_rx *rx)
 		e->counters.rx_qp_state++;
 		return;
 	}
-	/* from here on an operation is one, whatever the class */
+	/* from here on the opcode is the operation without the class */
 	rx->opcode &= ~XR_CLASS_MASK;
 	if (qp->info.type == XR_QPT_UD)
 		xt_ud_rx(qp, rx);

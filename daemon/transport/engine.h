@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * An engine, and how its QPs get their turn to send. The files of the engine:
+ * An engine, and the scheduling of its QPs. The files of the engine:
  *
  *   engine.c      received frames to QPs, rounds
  *   numbers.c     QP and SRQ numbers
@@ -8,7 +8,7 @@
  *   qp.c          QP creation, errors
  *   modify.c      QP states and attributes
  *   wr_kind.c     kinds of send work requests
- *   sq.c          send work requests: from the ring, checked, to their completion
+ *   sq.c send work requests: copied from the ring, checked, completed
  *   requester.c   requests to packets, timeouts, retries
  *   completer.c   responses of the peer
  *   responder.c   requests of the peer
@@ -37,7 +37,7 @@
 
 /* Packets that a QP may have in flight however full the engine's window is */
 #define XT_MIN_WINDOW 32
-/* Packets (loopback: 4 KiB each) that one QP may send before the next QP gets its turn */
+/* Packets (loopback: 4 KiB each) that one QP may send before the next QP is scheduled */
 #define XT_QP_BUDGET 32
 
 struct xt_engine {
@@ -59,7 +59,7 @@ struct xt_engine {
 
 /* Schedules the QP: it may have something to send. */
 void xt_activate(struct xt_qp *qp);
-/* Schedules the QP's responses, which do not wait for its turn to send. */
+/* Schedules the QP's ACK or NAK, which is sent before QPs are scheduled to send. */
 void xt_schedule_response(struct xt_qp *qp);
 /* type: enum ibv_event_type */
 void xt_event(struct xt_qp *qp, uint32_t type);
@@ -67,8 +67,8 @@ void xt_event(struct xt_qp *qp, uint32_t type);
 void xt_forward(struct xt_engine *e, struct xt_engine *other, const struct xt_frame *frame);
 
 /*
- * Takes the lock of another engine, so that a QP of it can be used for loopback; nothing to do if
- * it is the same. Returns false if the lock is not available now.
+ * Takes the lock of another engine, so that one of its QPs can be used for loopback. Does nothing
+ * if both are the same engine. Returns false if the lock is not available now.
  */
 bool xt_engine_enter(struct xt_engine *e, struct xt_engine *other);
 void xt_engine_leave(struct xt_engine *e, struct xt_engine *other);

@@ -46,7 +46,9 @@ bool xt_is_group(const struct xr_addr *gid)
 	return gid->raw[0] == 0xff;
 }
 
-/* Returns the address of the pointer to the group, or of the one that a new group would have. */
+/*
+ * Returns the link that points to the group, or the link at the end of the list if there is none.
+ */
 static struct xt_group **place_of(struct xt_groups *t, const struct xr_addr *gid)
 {
 	struct xt_group **at = &t->bucket[(gid->raw[15] ^ gid->raw[14] * 7) % BUCKETS];

@@ -5,14 +5,14 @@
 
 #include "icrc.h"
 
-/* CRC of 8 bytes 0xff, which replace the local route header (RoCE has none) in the ICRC */
+/* CRC of 8 bytes 0xff, which the ICRC covers in place of the local route header (RoCE has none) */
 #define ICRC_START 0x2144df1cu
-/* Bytes that are copied to be masked: at least all headers up to the BTH */
+/* Bytes copied for masking: at least the headers up to the BTH */
 #define ICRC_COPY 128
 
 /*
- * Sets the fields that may change in transit to ones (IBTA 7.8.1, A17.3.3). h is a copy of the
- * headers from the IP header on, bth the offset of the BTH in it.
+ * Sets the fields that may change in transit to ones (IBTA 7.8.1, A17.3.3). h: copy of the headers
+ * from the IP header on; bth: offset of the BTH in h
  */
 static void mask_headers(uint8_t *h, unsigned bth)
 {
@@ -83,7 +83,10 @@ void xt_icrc_seal(const struct xt_seg *seg, unsigned nseg, unsigned ip_off, unsi
 		*byte_at(seg, end + i) = crc & 0xff;
 }
 
-/* The metadata are not trusted. Returns false if they lead out of the first segment. */
+/*
+ * Checks the offsets of the metadata, which is not trusted: IP and UDP headers and BTH must be in
+ * the first segment.
+ */
 static bool offsets_fit(const struct xt_frame *frame)
 {
 	const struct xr_meta *m = &frame->meta;

@@ -20,14 +20,15 @@ static inline unsigned xt_pad_count(const uint8_t *bth)
 }
 
 /*
- * Computes the ICRC of a frame and stores it in the last 4 bytes. The segments hold the frame from
- * the Ethernet header to the ICRC, the first one all headers up to the BTH. IBTA 7.8.1, A17.3.3.
+ * Computes the ICRC of a frame and stores it in the last 4 bytes. The segments contain the frame
+ * from the Ethernet header to the ICRC; the first one contains all headers up to the BTH. IBTA
+ * 7.8.1, A17.3.3.
  */
 void xt_icrc_seal(const struct xt_seg *seg, unsigned nseg, unsigned ip_off, unsigned bth_off);
 
 /*
- * Returns true if the ICRC of a received frame is right. Checks the offsets of frame->meta first,
- * and returns false if they lead out of the frame.
+ * Returns true if the ICRC of a received frame is correct. Checks the offsets of frame->meta first,
+ * and returns false if one is outside of the frame.
  */
 bool xt_icrc_ok(const struct xt_frame *frame);
 

@@ -8,10 +8,13 @@
 /* struct xt_kind.load of XT_KIND_LOCAL */
 void xt_key_wr_load(struct xt_swqe *w, const struct xr_send_wqe *wqe);
 /*
- * Executes a work request of XT_KIND_LOCAL. Returns false with w->error set; then nothing changed.
+ * Executes a work request of XT_KIND_LOCAL. If it fails, returns false with w->error set and has no
+ * effect.
  */
 bool xt_key_wr_execute(struct xt_qp *qp, struct xt_swqe *w);
-/* Executes the peer's SEND with Invalidate. Returns XR_OK, or why it may not invalidate the key. */
+/*
+ * Executes the peer's SEND with Invalidate. Returns XR_OK, or the reason why this is not allowed.
+ */
 enum xr_reason xt_invalidate_remote(struct xt_qp *qp, uint32_t rkey);
 
 #endif /* XT_KEY_WR_H */

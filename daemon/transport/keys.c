@@ -4,7 +4,10 @@
 #include "keys.h"
 #include "slots.h"
 
-/* A stale key survives this many reuses of other indices, and 256 of its own index. */
+/*
+ * Freed indices to keep back (slots.h). A stale key is refused until its index was reused 256
+ * times.
+ */
 #define MIN_FREED 1024
 #define MAX_INDEX 0xffffffu /* 24 bits */
 
@@ -83,7 +86,7 @@ enum xr_reason xt_keys_check(struct xt_keys *keys, const struct xr_key_use *use,
 	why = xr_key_check(&k->entry, use);
 	if (why != XR_OK)
 		return why;
-	/* a valid key always has memory; checked in case of an error of ours */
+	/* a valid key always has memory; checked as a safeguard against errors in the daemon */
 	if (!k->mem)
 		return XR_KEY_STATE;
 	*mem = k->mem;

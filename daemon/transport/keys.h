@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The key table: the authority on what an lkey or rkey allows.
+ * The key table, which decides what an L_Key or R_Key allows.
  *
- * A key is index << 8 | variant. Index 0 is never given out. Freeing an index
- * and giving it out again changes the variant, and freed indices wait in a
- * queue (first freed, first reused), so a stale key fails for as long as possible.
+ * A key is index << 8 | variant. Index 0 is never allocated. Reuse of an index changes the variant,
+ * and freed indices wait in a queue (first freed, first reused), so a stale key fails for as long
+ * as possible.
  *
  * Rules: IBTA 10.6.3 (keys), 10.7.3 (access checks), 9.4.1 (remote access).
  */
@@ -37,8 +37,8 @@ struct xt_key {
 	uint64_t base;	     /* offset of entry.va in mem */
 	struct xt_mem *mem;  /* owned by the daemon; of a window: the region's */
 	/*
-	 * fast regions: XR_FAST_LISTS lists that the client writes; mem has room for as many
-	 * segments
+	 * Regions for fast registration: XR_FAST_LISTS page lists of max_pages entries, which the
+	 * client writes. mem has room for max_pages segments.
 	 */
 	const uint64_t *pages;
 	uint32_t max_pages;

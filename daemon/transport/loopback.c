@@ -2,8 +2,8 @@
 /*
  * Loopback: both QPs belong to this daemon, so payload is copied from memory to memory in large
  * pieces, without packets. Requests are executed by the same responder code that serves packets. If
- * the peer is missing, not ready or expects another PSN, the piece is lost as on a network, and the
- * timeout follows.
+ * the peer is missing, not ready or expects another PSN, the piece is lost as on a network, and a
+ * reliable QP times out.
  */
 #include "completer.h"
 #include "copy.h"
@@ -121,7 +121,7 @@ static void refused(struct xt_qp *qp, uint32_t code)
 		xt_req_nak(qp, code);
 }
 
-/* The peer could not receive a message of an unreliable QP: drops it on both sides. */
+/* Drops a message of an unreliable QP on both sides, because the peer could not receive it. */
 static void dropped(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 {
 	xt_resp_drop_message(peer);
@@ -178,7 +178,7 @@ static void do_data(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 	}
 }
 
-/* Advances the peer behind a request whose response was processed at once. */
+/* Advances the peer's responder behind a request whose response was processed at once. */
 static void peer_done(struct xt_qp *peer, const struct piece *p)
 {
 	peer->resp.epsn += p->packets;
@@ -255,7 +255,7 @@ static void do_single(struct xt_qp *qp, struct xt_qp *peer, const struct piece *
 		xt_sq_fail(qp, res.error);
 }
 
-/* Returns true if the responder must refuse a READ or atomic, as it would one from the wire. */
+/* Returns true if the responder must refuse a READ or atomic, as it would refuse a packet. */
 static bool out_of_place(struct xt_qp *peer)
 {
 	return peer->resp.kind != XT_KIND_NONE || !peer->attr.max_dest_rd_atomic;
@@ -279,10 +279,7 @@ static void perform(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 	xt_qp_store_psns(peer);
 }
 
-/*
- * ---- the send queue
- * ------------------------------------------------------------------------------
- */
+/* ---- the send queue ---------------------------------------------------------------------- */
 
 static enum step step(struct xt_qp *qp, const struct piece *p)
 {

@@ -5,7 +5,7 @@
 
 #include "memory.h"
 
-/* Bytes copied at a time between regions of which neither is mapped */
+/* Bytes copied at a time between two segments that are not mapped */
 #define BOUNCE 16384
 
 __thread struct xt_mem_epoch xt_mem_epoch;
@@ -65,8 +65,8 @@ static int write_seg(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t 
 }
 
 /*
- * Checked before an access and after it: if pages vanish during a copy, a signal handler maps zeros
- * in their place.
+ * Returns true if the memory was lost. Called before and after each access: if pages vanish during
+ * a copy, a signal handler maps zeros in their place (daemon/memory/sigbus.c).
  */
 static bool is_broken(const struct xt_mem *mem)
 {
@@ -185,8 +185,8 @@ int xt_mem_copy(struct xt_mem *dst, uint64_t dst_off, struct xt_mem *src, uint64
 /* ---- atomics --------------------------------------------------------------------- */
 
 /*
- * An atomic on memory that is not mapped takes two system calls, one to read and one to write. The
- * lock serializes them among workers. Atomic instructions need no lock.
+ * An atomic operation on memory that is not mapped takes two system calls, one to read and one to
+ * write. The lock serializes these operations of all workers. Atomic instructions need no lock.
  */
 static pthread_mutex_t unmapped_lock = PTHREAD_MUTEX_INITIALIZER;
 

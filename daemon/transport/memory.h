@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Access to the bytes of a memory region, whatever its tiers. The engine knows offsets into a
+ * Access to the bytes of a memory region, independent of its tiers. The engine uses offsets into a
  * region, but no mappings, processes or files; the daemon and the simulation implement the tiers.
  *
  * A region is a list of segments in the order of their offsets, without gaps. A segment with `ptr`
  * is mapped and accessed by load and store (tiers "shared" and "adopted"). A segment without `ptr`
  * is accessed through `ops` (tier "private"), at the cost of a system call.
  *
- * Functions return 0 or a negative errno; -EFAULT: the owner took the memory away. They check no
- * bounds: keys.h checks the range before it returns a struct xt_mem. They may be called by any
+ * Functions return 0 or a negative errno; -EFAULT: the memory is no longer accessible. They check
+ * no bounds: keys.h checks the range before it returns a struct xt_mem. They may be called by any
  * worker's thread.
  */
 #ifndef XT_MEMORY_H
@@ -41,16 +41,16 @@ struct xt_mem_seg {
 struct xt_mem {
 	const struct xt_mem_ops *ops;
 	uint64_t length;
-	bool broken; /* set by the tier if the memory went away: every access fails with -EFAULT */
+	bool broken; /* set by the tier if the memory was lost: every access fails with -EFAULT */
 	uint32_t nseg;
 	struct xt_mem_seg *seg;
 };
 
 /*
  * The epoch of the calling thread. A tier may cache its permission checks within one epoch. An
- * epoch begins with each batch of frames and each ring entry seen for the first time, so before
- * any access that was requested later. Outside of an engine's round (@in_round false) nothing may
- * be cached.
+ * epoch begins with each batch of frames and each ring entry seen for the first time, and thus
+ * before any access that is requested later. Outside of an engine's round (@in_round false) nothing
+ * may be cached.
  */
 struct xt_mem_epoch {
 	uint64_t count; /* increases with each new epoch */
@@ -88,21 +88,21 @@ static inline void xt_copy(void *dst, const void *src, size_t len)
 }
 
 /*
- * Copies between regions, at once if both are mapped. On an error, *src_failed is true if the
+ * Copies between regions, directly if both are mapped. On an error, *src_failed is true if the
  * source caused it, false if the target did.
  */
 int xt_mem_copy(struct xt_mem *dst, uint64_t dst_off, struct xt_mem *src, uint64_t src_off,
 		uint64_t len, bool *src_failed);
 
 /*
- * 64-bit atomics in host byte order, at an offset whose address is a multiple of 8. *old is the
- * value before. In mapped memory they use atomic instructions; elsewhere they are atomic only
- * towards each other (IBV_ATOMIC_HCA).
+ * 64-bit atomics in host byte order, at an offset whose address is a multiple of 8. Sets *old to
+ * the value before the operation. In mapped memory they use atomic instructions; elsewhere they are
+ * atomic only with respect to each other (IBV_ATOMIC_HCA).
  */
 int xt_mem_cmp_swap(struct xt_mem *mem, uint64_t off, uint64_t compare, uint64_t swap,
 		    uint64_t *old);
 int xt_mem_fetch_add(struct xt_mem *mem, uint64_t off, uint64_t add, uint64_t *old);
-/* Stores 8 bytes at once; value holds them in the order in which they are stored. */
+/* Stores 8 bytes with one store if they are mapped. value: the bytes in their order in memory */
 int xt_mem_atomic_write(struct xt_mem *mem, uint64_t off, uint64_t value);
 
 #endif /* XT_MEMORY_H */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * QP states: IBTA 10.3.1 and table 91 (11.2.5.2). The transition and its attribute mask are checked
- * against one table, then the values are checked. Nothing is changed before.
+ * against one table, then the values are checked. Nothing is changed before all checks have passed.
  */
 #include <errno.h>
 
@@ -33,8 +33,8 @@
 
 /*
  * All rows of a transition together give the attributes that it requires and permits. A transition
- * without a row is not allowed, except that every state may change to RESET and to ERR, without
- * attributes (not RESET to ERR). The kernel's ib_modify_qp_is_ok() has the same masks.
+ * without a row is not allowed, except to RESET from every state, and to ERR from every state but
+ * RESET; these take no attributes. The kernel's ib_modify_qp_is_ok() has the same masks.
  */
 static const struct rule {
 	uint32_t from; /* IN() of each state */
@@ -299,7 +299,7 @@ void xt_qp_set_mtu(struct xt_qp *qp, uint32_t mtu)
 void xt_qp_set_burst(struct xt_qp *qp, uint32_t burst)
 {
 	xt_pace_set(qp, burst);
-	/* the QP may be waiting according to the old rate */
+	/* the old rate may have delayed the next packet */
 	if (xt_may_send(qp))
 		xt_activate(qp);
 }
@@ -311,7 +311,10 @@ void xt_qp_set_path(struct xt_qp *qp, const struct xt_path *path)
 	qp->path = *path;
 	xt_template_build(&qp->tmpl, path, qp->attr.dest_qp_num,
 			  xt_source_port(path, qp->info.qpn, qp->attr.dest_qp_num));
-	/* changed between wire and loopback: continue behind what is acknowledged */
+	/*
+	 * the path changed between network and loopback: continue with the oldest PSN not
+	 * acknowledged
+	 */
 	if (moved && xt_may_send(qp))
 		xt_req_go_back(qp);
 }
@@ -322,7 +325,7 @@ void xt_qp_query(const struct xt_qp *qp, struct xr_qp_attr *attr)
 	attr->qp_state = attr->cur_qp_state = qp->info.state;
 	attr->path_mig_state = IBV_MIG_MIGRATED;
 	attr->sq_draining = qp->info.state == XR_QPS_SQD && !qp->drained;
-	/* the current PSNs, not those that were set */
+	/* report the current PSNs, not those that the client set */
 	if (qp->info.state >= XR_QPS_RTR)
 		attr->rq_psn = qp->resp.epsn & XR_PSN_MASK;
 	if (qp->info.state >= XR_QPS_RTS)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Numbers of QPs and SRQs, as packets name them: transport.h. */
+/* Numbers of QPs and SRQs in packets, see transport.h. */
 #include <stdlib.h>
 
 #include "slots.h"
@@ -17,7 +17,7 @@ struct number {
 
 struct xt_numbers {
 	struct xt_slots slots;
-	uint32_t bits; /* low bits of a number that are its slot */
+	uint32_t bits; /* number of low bits that are the slot */
 	uint32_t gsi;  /* slot of the item with number XR_GSI_QPN; XT_NO_SLOT: none */
 };
 

@@ -56,7 +56,10 @@ static uint32_t put_ethernet(uint8_t *p, const struct xt_path *path)
 	return len;
 }
 
-/* Without total length, identification and checksum, which patch_lengths() sets. */
+/*
+ * Writes an IPv4 header without total length, identification and checksum: patch_lengths() sets
+ * these.
+ */
 static uint32_t put_ipv4(uint8_t *p, const struct xt_path *path, uint32_t *sum)
 {
 	int i;
@@ -73,7 +76,7 @@ static uint32_t put_ipv4(uint8_t *p, const struct xt_path *path, uint32_t *sum)
 	return XR_IPV4_HLEN;
 }
 
-/* Without the payload length, which patch_lengths() sets. */
+/* Writes an IPv6 header without the payload length: patch_lengths() sets it. */
 static uint32_t put_ipv6(uint8_t *p, const struct xt_path *path)
 {
 	put16(p, 6 << 12 | path->traffic_class << 4 | (path->flow_label >> 16 & 0xf));
@@ -130,7 +133,7 @@ static void patch_lengths(struct xt_qp *qp, const struct xt_template *t, uint8_t
 	put16(ip + 10, ~sum & 0xffff);
 }
 
-/* Sets the fields that do not follow from the address handle. */
+/* UD: sets the fields that are not in the template of the address handle. */
 static void patch_destination(const struct xt_qp *qp, const struct xt_packet *p, uint8_t *frame)
 {
 	uint8_t *bth = frame + p->ah->tmpl.bth_off;

@@ -15,7 +15,7 @@ struct xt_ah;
 /* XRCETH and AtomicETH: the longest extended headers that are sent */
 #define XT_MAX_EXT 32
 
-/* The constant headers of a QP's packets, or of those to an address handle */
+/* The constant headers of a QP's packets, or of packets to an address handle */
 struct xt_template {
 	uint8_t bytes[XT_TEMPLATE_LEN];
 	uint8_t len;
@@ -104,8 +104,8 @@ void xt_template_build(struct xt_template *t, const struct xt_path *path, uint32
 uint16_t xt_source_port(const struct xt_path *path, uint32_t qpn, uint32_t dqpn);
 /*
  * The 40 bytes in front of a received datagram (IBTA A17.4.5.2): the IPv6 header, or 20 zeros and
- * the IPv4 header. The first takes them from a received frame, the second computes them for a
- * packet that is delivered over loopback.
+ * the IPv4 header. xt_grh_of_frame() takes them from a received frame, xt_grh_of_packet() computes
+ * them for a packet that is delivered over loopback.
  */
 void xt_grh_of_frame(const struct xt_frame *frame, uint8_t grh[XR_GRH_LEN]);
 void xt_grh_of_packet(struct xt_qp *qp, const struct xt_packet *p, uint8_t grh[XR_GRH_LEN]);

@@ -185,7 +185,7 @@ void xt_qp_store_psns(struct xt_qp *qp)
 	__atomic_store_n(&qp->psn->next, qp->req.max & XR_PSN_MASK, __ATOMIC_RELAXED);
 }
 
-/* ring.h: clients store their index before they read the state, so store it before flushing. */
+/* Must precede a flush: clients store their index before they read the state (ring.h). */
 void xt_qp_store_state(struct xt_qp *qp, uint32_t state)
 {
 	qp->info.state = state;

@@ -31,8 +31,8 @@ struct xt_wc_error {
 enum xt_wait {
 	XT_WAIT_NONE,
 	XT_WAIT_ACK,	     /* packets are in flight */
-	XT_WAIT_RNR,	     /* an RNR NAK came */
-	XT_WAIT_UNREACHABLE, /* loopback: the peer does not exist or does not listen */
+	XT_WAIT_RNR,	     /* an RNR NAK was received */
+	XT_WAIT_UNREACHABLE, /* loopback: the peer does not exist or cannot receive */
 };
 
 /* The send queue and the requester, see requester.c */
@@ -51,8 +51,8 @@ struct xt_requester {
 
 	uint32_t ssn;		/* of the latest message loaded, IBTA 9.7.7.2 */
 	uint32_t lsn;		/* last message that the peer has a receive for */
-	uint32_t rd_inflight;	/* requests in [unacked, next) that use max_rd_atomic */
-	uint32_t rd_last;	/* SQ index behind the latest such request loaded */
+	uint32_t rd_inflight;	/* requests in [unacked, next) that count against max_rd_atomic */
+	uint32_t rd_last;	/* SQ index behind the latest of these that was loaded */
 	uint32_t window;	/* packets that may be in flight now */
 	uint32_t since_ackreq;	/* packets sent since the last one that requests a response */
 	uint32_t ackreq_psn;	/* PSN of that packet */
@@ -65,7 +65,7 @@ struct xt_requester {
 	uint8_t read_packets; /* longest READ request on the wire, in response packets */
 };
 
-/* A request that is answered by more than an ACK, kept so that its response can be repeated */
+/* A request with a response other than an ACK, kept so that the response can be repeated */
 struct xt_rd {
 	uint64_t va;
 	uint64_t value; /* atomics: the value before */
@@ -83,7 +83,7 @@ enum xt_ack_due {
 	XT_ACK_DUE_ACK,
 	XT_ACK_DUE_SEQ_NAK,
 	XT_ACK_DUE_RNR_NAK,
-	XT_ACK_DUE_NAK, /* the QP is in ERR; its last packet */
+	XT_ACK_DUE_NAK, /* last packet of a QP in ERR */
 };
 
 struct xt_responder {
@@ -94,7 +94,7 @@ struct xt_responder {
 	uint8_t kind;	  /* enum xt_wr_kind of the message being received */
 	uint8_t ack_due;  /* enum xt_ack_due */
 	uint8_t nak_code; /* XT_ACK_DUE_NAK: enum xr_nak */
-	bool nak_sent;	  /* this gap was reported */
+	bool nak_sent;	  /* a NAK for the present gap was sent */
 	uint32_t nak_psn; /* XT_ACK_DUE_NAK */
 	bool comm_est;	  /* IBV_EVENT_COMM_EST was raised */
 	uint32_t pd;	  /* PD of the request being executed: the QP's, or its SRQ's (XRC) */
@@ -107,11 +107,11 @@ struct xt_responder {
 	uint64_t va;
 
 	/*
-	 * READs and atomics: entries [rd_tail - rd_kept, rd_tail) are kept, those from rd_cur on
-	 * are to be answered. rd_cur goes back when a response has to be repeated.
+	 * READs and atomics: entries [rd_tail - rd_kept, rd_tail) are kept. Responses to entries
+	 * from rd_cur on are still to be sent. rd_cur goes back when a response has to be repeated.
 	 */
 	uint32_t rd_tail, rd_kept, rd_cur;
-	uint32_t rd_fresh; /* first entry that was never answered in full */
+	uint32_t rd_fresh; /* first entry whose response was never sent completely */
 	uint32_t rd_pos;   /* next response packet of rd_cur */
 	uint32_t rd_start; /* response packet of rd_cur that this (repeated) response began with */
 	struct xt_rd rd[XT_MAX_RD_ATOMIC];
@@ -119,7 +119,7 @@ struct xt_responder {
 
 /* The receive queue and the receive being filled */
 struct xt_receive {
-	uint32_t consumer; /* oldest without completion; SRQ: index of the one that was taken */
+	uint32_t consumer; /* oldest without completion; SRQ: index of the receive that was taken */
 	uint32_t producer; /* as last read; not used with an SRQ */
 	bool taken;	   /* entry `consumer` was copied: the fields below are valid */
 	uint32_t pd;	   /* PD of its L_Keys */
@@ -131,7 +131,7 @@ struct xt_receive {
 
 /* State of a rate limit, in ns of the engine's clock; the rate is an attribute of the QP. */
 struct xt_pace {
-	uint64_t paid_until; /* when everything sent would have passed at that rate */
+	uint64_t paid_until; /* when all packets sent would have passed at that rate */
 	uint64_t ahead;	     /* how far paid_until may be ahead of now */
 };
 
@@ -163,7 +163,7 @@ struct xt_qp {
 	uint16_t ip_id;
 
 	struct xt_cq *send_cq, *recv_cq;
-	struct xt_srq *srq; /* then there is no rq_ring; XRC looks one up for each message */
+	struct xt_srq *srq; /* with an SRQ there is no rq_ring; XRC looks it up for each message */
 	uint32_t xrcd;	    /* XRC_RECV: XRC domain */
 	uint8_t class;	    /* XR_CLASS_* of the packets it sends */
 	struct xr_queue *sq_ring, *rq_ring;
@@ -195,26 +195,26 @@ static inline bool xt_may_receive(const struct xt_qp *qp)
 	return qp->info.state >= XR_QPS_RTR && qp->info.state <= XR_QPS_SQE;
 }
 
-/* UC and UD: nothing is acknowledged; a work request completes when it was sent. */
+/* UC and UD have no ACKs: a work request completes when it has been sent. */
 static inline bool xt_unreliable(const struct xt_qp *qp)
 {
 	return qp->info.type == XR_QPT_UC || qp->info.type == XR_QPT_UD;
 }
 
-/* ERR, flushing both queues. by_engine: report the change through xt_ops.qp_state. */
+/* Moves the QP to ERR and flushes both queues. by_engine: report it through xt_ops.qp_state. */
 void xt_qp_error(struct xt_qp *qp, bool by_engine);
-/* Unreliable types: SQE, flushing the send queue; receiving goes on (IBTA 10.3.1). */
+/* Unreliable types: moves the QP to SQE and flushes the SQ; it still receives (IBTA 10.3.1). */
 void xt_qp_sq_error(struct xt_qp *qp);
-/* ERR and IBV_EVENT_QP_FATAL because of corrupt ring indices */
+/* Moves the QP to ERR and raises IBV_EVENT_QP_FATAL, because ring indices are corrupt. */
 void xt_qp_fatal(struct xt_qp *qp);
 /*
- * ERR and IBV_EVENT_QP_FATAL because a CQ overrun lost a completion, a work queue catastrophic
- * error of IBTA 11.6.3.2
+ * Moves the QP to ERR and raises IBV_EVENT_QP_FATAL, because a CQ overrun lost a completion: a work
+ * queue catastrophic error of IBTA 11.6.3.2.
  */
 void xt_qp_completion_lost(struct xt_qp *qp);
 /* Stores a state in the QP and in its rings, where the provider reads it. */
 void xt_qp_store_state(struct xt_qp *qp, uint32_t state);
-/* Removes the QP from all lists and timers; nothing is in flight or due any more. */
+/* Removes the QP from all lists and timers, and clears its packets in flight and the ACK due. */
 void xt_qp_stop(struct xt_qp *qp);
 /* Copies the PSNs to the array that the XDP program reads. */
 void xt_qp_store_psns(struct xt_qp *qp);

@@ -286,8 +286,8 @@ uint8_t xt_data_opcode(const struct xt_swqe *w, bool first, bool last)
 }
 
 /*
- * Returns true if this message completes unsignaled and another one, which requests the ACK for
- * both, follows in the same visit. If that one fails or is delayed: xt_req_resend_ackreq().
+ * Returns true if this message is unsignaled and the next one, which will request the ACK for both,
+ * can follow at once. If the next one fails or is delayed, xt_req_resend_ackreq() requests the ACK.
  */
 static bool next_requests_ack(struct xt_qp *qp, const struct xt_swqe *w)
 {
@@ -301,9 +301,10 @@ static bool next_requests_ack(struct xt_qp *qp, const struct xt_swqe *w)
 }
 
 /*
- * Decides whether a packet requests an ACK: at the end of a message whose completion may be waited
- * for, and often enough that the window never fills without one. An ACK costs as much as a small
- * message. budget: packets that may still be sent in this visit.
+ * Returns true if a packet must request an ACK: the last one of a message whose completion the
+ * program may wait for, and enough others that the window never fills without an ACK under way. An
+ * ACK costs as much as a small message. budget: packets that may still be sent before the next QP
+ * is scheduled
  */
 static bool needs_ackreq(struct xt_qp *qp, const struct xt_swqe *w, bool last, uint32_t budget)
 {
@@ -399,7 +400,7 @@ uint32_t xt_req_run(struct xt_qp *qp, uint32_t budget, bool *more)
 		if (w->error.status) {
 			if (xt_req_resend_ackreq(qp))
 				continue;
-			/* it fails after all earlier WRs; in SQD it is not begun */
+			/* a WR fails after all earlier ones; in SQD it is not begun */
 			if (r->cur != r->retired || (r->next == w->psn && !begin_allowed(qp, w)))
 				break;
 			xt_sq_fail(qp, w->error);

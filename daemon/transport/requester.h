@@ -5,17 +5,15 @@
 
 #include "sq.h"
 
-/* Sets the requester up for RTS. */
+/* Initializes the requester when the QP moves to RTS. */
 void xt_req_reset(struct xt_qp *qp);
-/*
- * Sends up to budget packets and returns what that cost. *more is set if the QP has to stay active.
- */
+/* Sends up to budget packets and returns their cost. *more is set if the QP has to stay active. */
 uint32_t xt_req_run(struct xt_qp *qp, uint32_t budget, bool *more);
-/* The retry timer expired. */
+/* Handles the expiry of the retry timer. */
 void xt_req_timeout(struct xt_qp *qp);
 /*
- * Sets the timer and the in-flight count according to `unacked` and `next`. progress: something was
- * acknowledged, so the timeout starts again.
+ * Sets the timer and the in-flight count according to `unacked` and `next`. progress: packets were
+ * acknowledged, so the timeout starts again
  */
 void xt_req_update(struct xt_qp *qp, bool progress);
 /* Starts the local ACK timeout. */
@@ -29,13 +27,13 @@ void xt_req_go_back(struct xt_qp *qp);
 bool xt_req_resend_ackreq(struct xt_qp *qp);
 /* Uses one retry. Returns false if none was left; the QP is in ERR then. */
 bool xt_req_retry(struct xt_qp *qp);
-/* SQD: raises IBV_EVENT_SQ_DRAINED when all that was begun has ended. */
+/* SQD: raises IBV_EVENT_SQ_DRAINED once all work requests that were begun have completed. */
 void xt_req_check_drained(struct xt_qp *qp);
 /* READ: number of response packets of the wire request that starts at a PSN */
 uint32_t xt_req_read_span(const struct xt_qp *qp, const struct xt_swqe *w, uint32_t psn);
 /*
- * Executes the current work request, of XT_KIND_LOCAL. Returns true if the caller may go on with
- * the queue, false if the work request has to wait or the QP is in ERR.
+ * Executes the current work request, of XT_KIND_LOCAL. Returns true if the caller may continue with
+ * the next work request, false if this one has to wait or the QP is in ERR.
  */
 bool xt_req_run_local(struct xt_qp *qp, struct xt_swqe *w);
 /* SEND or WRITE: returns the operation (enum xr_op) of its first, last, only or a middle packet. */

@@ -299,7 +299,7 @@ enum xt_outcome xt_resp_write(struct xt_qp *qp, const struct xt_request *rq, str
 	return complete_receive(qp, rq, IBV_WC_RECV_RDMA_WITH_IMM, resp->done, res);
 }
 
-/* Executes a request that is answered by more than an ACK, and keeps its response. */
+/* Executes a request with a response other than an ACK, and keeps it for duplicates. */
 static enum xt_outcome execute_rd_atomic(struct xt_qp *qp, const struct xt_request *rq,
 					 enum xt_wr_kind kind, struct xt_result *res)
 {
@@ -437,7 +437,7 @@ static void accepted(struct xt_qp *qp, const struct xt_rx *rx, uint32_t packets)
 	 */
 	if (resp->ack_due == XT_ACK_DUE_RNR_NAK)
 		xt_resp_schedule(qp, XT_ACK_DUE_SEQ_NAK);
-	/* has a response of its own */
+	/* the request has a response of its own */
 	if (xt_kinds[xt_op_kinds[rx->opcode]].rd_atomic)
 		return;
 	resp->unacked += packets;

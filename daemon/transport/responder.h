@@ -13,7 +13,7 @@ struct xt_request {
 	uint32_t psn;
 	uint32_t len;	  /* bytes of payload */
 	uint32_t full;	  /* bytes that a FIRST or MIDDLE must have */
-	uint32_t packets; /* PSNs that it takes */
+	uint32_t packets; /* number of PSNs that it takes */
 	uint32_t srqn;	  /* XRCETH */
 	uint64_t va;
 	uint32_t rkey;
@@ -28,8 +28,8 @@ struct xt_request {
 enum xt_outcome {
 	XT_ACCEPTED,
 	XT_RNR,
-	XT_REFUSED,	 /* xt_result.nak; a reliable QP is in ERR when the request was executed */
-	XT_SOURCE_ERROR, /* loopback: xt_result.error of the requester's own memory */
+	XT_REFUSED,	 /* xt_result.nak has the reason; a reliable QP has moved to ERR */
+	XT_SOURCE_ERROR, /* loopback: the requester's own memory failed, see xt_result.error */
 };
 
 struct xt_result {
@@ -38,15 +38,15 @@ struct xt_result {
 	uint64_t old; /* atomics: the value before */
 };
 
-/* Sets the responder up for RTR. */
+/* Initializes the responder when the QP moves to RTR. */
 void xt_resp_reset(struct xt_qp *qp);
 void xt_responder_rx(struct xt_qp *qp, const struct xt_rx *rx);
 void xt_resp_parse(const struct xt_qp *qp, const struct xt_rx *rx, struct xt_request *rq);
-/* Executes a request that has the expected PSN. epsn and msn move if it is accepted. */
+/* Executes a request that has the expected PSN. Advances epsn and msn if it is accepted. */
 enum xt_outcome xt_resp_request(struct xt_qp *qp, const struct xt_request *rq,
 				struct xt_result *res);
 /*
- * XRC: finds the SRQ that a request names, whose PD counts for this request. Returns -1 or a NAK
+ * XRC: selects the SRQ that a request names; its PD applies to the request. Returns -1 or a NAK
  * code.
  */
 int xt_resp_select_srq(struct xt_qp *qp, uint32_t srqn);
@@ -55,11 +55,11 @@ int xt_resp_select_srq(struct xt_qp *qp, uint32_t srqn);
  * -1 with *at set, or a NAK code. at->mem is NULL if len is 0.
  */
 int xt_resp_check(struct xt_qp *qp, struct xr_key_use *use, struct xt_mem_at *at);
-/* ERR, with the asynchronous event that IBTA asks for with this NAK code */
+/* Moves the QP to ERR and raises the asynchronous event that IBTA requires for the NAK code. */
 void xt_resp_refuse(struct xt_qp *qp, uint32_t nak);
-/* The first packet of the peer came: IBV_EVENT_COMM_EST, if in RTR. */
+/* Handles the first packet of the peer: raises IBV_EVENT_COMM_EST in RTR. */
 void xt_resp_established(struct xt_qp *qp);
-/* UC: a message begins with whatever PSN it has; one not ended is lost (IBTA 9.8.2.2). */
+/* UC: begins a message with any PSN. A message still being received is lost (IBTA 9.8.2.2). */
 void xt_resp_begin_message(struct xt_qp *qp, uint32_t psn);
 /* UC: drops the rest of the message being received. */
 void xt_resp_drop_message(struct xt_qp *qp);

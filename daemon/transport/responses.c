@@ -177,7 +177,9 @@ static bool send_ack(struct xt_qp *qp)
 	return true;
 }
 
-/* Reads what one response packet carries. Keys may have changed since the request came. */
+/*
+ * Reads the payload of one response packet. Keys may have changed since the request was received.
+ */
 static int gather_response(struct xt_qp *qp, const struct xt_rd *rd, uint32_t pos,
 			   struct xt_payload *out)
 {
@@ -238,8 +240,8 @@ static void refuse_response(struct xt_qp *qp, uint32_t psn, uint32_t nak)
 }
 
 /*
- * Drops the replay of a READ that was answered in full before: its key may have been invalidated
- * legitimately since. Only new requests are refused with a NAK (IBTA 9.7.5).
+ * Drops the replay of a READ whose response was sent completely before: its key may have been
+ * invalidated legitimately since. Only new requests are refused with a NAK (IBTA 9.7.5).
  */
 static bool drop_replay(struct xt_responder *resp)
 {

@@ -10,7 +10,7 @@
  * than max_dest_rd_atomic (IBTA 9.7.4.1.2).
  */
 struct xt_rd *xt_rd_new(struct xt_qp *qp);
-/* The entry was filled in. */
+/* Adds the entry of xt_rd_new(), after it was filled in. */
 void xt_rd_added(struct xt_qp *qp);
 /* Repeats the response to a request that was executed before. psn: its first PSN, 32 bits */
 void xt_resp_duplicate(struct xt_qp *qp, const struct xt_request *rq, enum xt_wr_kind kind,
@@ -20,7 +20,7 @@ void xt_resp_schedule(struct xt_qp *qp, enum xt_ack_due due);
 void xt_resp_schedule_ack(struct xt_qp *qp);
 /*
  * Sends READ responses, at most budget packets, and then the ACK or NAK that is due. Returns the
- * packets sent; *more is set if the QP has to stay active.
+ * number of packets sent; *more is set if the QP has to stay active.
  */
 uint32_t xt_resp_run(struct xt_qp *qp, uint32_t budget, bool *more);
 

@@ -64,7 +64,7 @@ uint32_t xt_rq_credits(struct xt_qp *qp)
 	struct xt_receive *rq = &qp->rq;
 	uint32_t known = rq->producer - rq->consumer;
 
-	/* reading the client's index costs a cache miss: only when few are left */
+	/* read the client's index, which costs a cache miss, only when few receives are left */
 	if (known < XT_ACK_EVERY && poll_producer(qp))
 		known = rq->producer - rq->consumer;
 	return known - (rq->taken && known);

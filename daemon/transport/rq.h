@@ -7,18 +7,20 @@
 
 enum xt_take { XT_TAKE_OK, XT_TAKE_EMPTY, XT_TAKE_BAD };
 /*
- * Takes the next receive unless one is taken already. XT_TAKE_BAD: the work request is not valid,
- * *error is what it has to complete with.
+ * Takes the next receive unless one is taken already. XT_TAKE_BAD: the work request is invalid and
+ * has to complete with *error.
  */
 enum xt_take xt_rq_take(struct xt_qp *qp, struct xt_wc_error *error);
 /* Copies an entry with at most max_sge elements. XT_TAKE_BAD sets *error. */
 enum xt_take xt_rq_copy(struct xt_qp *qp, const uint8_t *slot, uint32_t max_sge,
 			struct xt_wc_error *error);
-/* Returns the number of receives posted, as far as known. */
+/*
+ * Returns the number of posted receives. May be too low: it reads the index only if few are left.
+ */
 uint32_t xt_rq_credits(struct xt_qp *qp);
 /* Completes the receive that was taken. Returns false if the QP went to ERR. */
 bool xt_rq_complete(struct xt_qp *qp, const struct xr_cqe *what, bool solicited);
-/* Completes what is posted (SRQ: what was taken) with IBV_WC_WR_FLUSH_ERR. */
+/* Completes all posted receives (SRQ: the one that was taken) with IBV_WC_WR_FLUSH_ERR. */
 void xt_rq_flush(struct xt_qp *qp);
 
 #endif /* XT_RQ_H */

@@ -76,14 +76,14 @@ static inline bool xt_has_imm(const struct xt_swqe *w)
 	return w->opcode == XR_WR_SEND_WITH_IMM || w->opcode == XR_WR_RDMA_WRITE_WITH_IMM;
 }
 
-/* Allocates the private copies, needed in RTS and later states. -ENOMEM. */
+/* Allocates the private copies of entries, needed in RTS and later states. -ENOMEM. */
 int xt_sq_alloc(struct xt_qp *qp);
 void xt_sq_free(struct xt_qp *qp);
 /* Reads the producer index. Returns false if it is corrupt; the QP is in ERR then. */
 bool xt_sq_poll(struct xt_qp *qp);
 /* Returns the work request to be sent from now, NULL if there is none. */
 struct xt_swqe *xt_sq_current(struct xt_qp *qp);
-/* Returns the one behind the current one, NULL if there is none. The state must be RTS. */
+/* Returns the work request behind the current one, NULL if there is none. The state must be RTS. */
 struct xt_swqe *xt_sq_following(struct xt_qp *qp);
 /*
  * Completes the oldest work request, and local ones behind it that are done. Returns false if the
@@ -92,7 +92,7 @@ struct xt_swqe *xt_sq_following(struct xt_qp *qp);
 bool xt_sq_retire(struct xt_qp *qp);
 /* Completes the oldest work request with an error and flushes: ERR, or SQE for unreliable types. */
 void xt_sq_fail(struct xt_qp *qp, struct xt_wc_error error);
-/* Completes all that is posted with IBV_WC_WR_FLUSH_ERR. */
+/* Completes all posted work requests with IBV_WC_WR_FLUSH_ERR. */
 void xt_sq_flush(struct xt_qp *qp);
 
 #endif /* XT_SQ_H */

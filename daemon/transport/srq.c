@@ -25,7 +25,7 @@ static uint8_t *entry(struct xr_queue *queue, uint32_t index, uint32_t depth, ui
 	return xt_ring_entry(queue, index, depth, xr_recv_stride(max_sge));
 }
 
-/* Reads the producer index. If it is corrupt, the SRQ goes dead. */
+/* Reads the producer index. If it is corrupt, marks the SRQ as unusable. */
 static void poll_producer(struct xt_srq *srq)
 {
 	if (!srq->dead && !xt_ring_poll(srq->queue, &srq->producer, srq->consumer, srq->depth))
@@ -37,7 +37,10 @@ static uint32_t left(const struct xt_srq *srq)
 	return srq->producer - srq->consumer;
 }
 
-/* The caller holds the lock. One event for each arming. */
+/*
+ * Returns true once for each arming, if fewer entries than the limit are left. Called with the lock
+ * held.
+ */
 static bool limit_reached(struct xt_srq *srq)
 {
 	if (left(srq) >= srq->limit)
@@ -61,7 +64,7 @@ static enum xt_take take(struct xt_qp *qp, struct xt_srq *srq, struct xt_wc_erro
 {
 	enum xt_take took;
 
-	/* reading the client's index costs a cache miss: only when few are left */
+	/* read the client's index, which costs a cache miss, only when few receives are left */
 	if (left(srq) <= srq->limit)
 		poll_producer(srq);
 	if (srq->dead || !left(srq))

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Two heaps of timers: retry timers and rate timers. The deadline of a busy QP moves into the
- * future with each acknowledgement. Moving it is a store in the QP; the heap entry keeps the old
- * time and is corrected when that time has come.
+ * future with each acknowledgement. Moving it only stores the new deadline in the QP; the heap
+ * entry keeps the old time and is corrected when that time has come.
  */
 #include <errno.h>
 #include <stdlib.h>

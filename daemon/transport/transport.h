@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The transport engine: queue pairs, connections and datagrams. Frames go in as arrays and out
- * through callbacks, time is an argument, memory is reached through memory.h, work requests and
- * completions pass through rings. The engine has no sockets, clocks, maps or files, so the daemon's
- * workers, the simulation, the fuzzers and the unit tests drive the same code. Only memory.c takes
- * a mutex (emulated atomics); CQs and SRQs that several engines use take a spin lock.
+ * The transport engine: queue pairs, connections and datagrams. Received frames are passed in as
+ * arrays, frames to be sent are passed to callbacks. Time is an argument. Memory is accessed
+ * through memory.h, work requests and completions are in rings. The engine has no sockets, clocks,
+ * maps or files, so the daemon's workers, the simulation, the fuzzers and the unit tests drive the
+ * same code. Only memory.c takes a mutex (emulated atomics); CQs and SRQs that several engines use
+ * take a spin lock.
  *
  * An engine belongs to one worker, and callers hold that worker's lock. Several engines share the
  * tables in struct xt_shared, which change only while all workers are paused. The exception is the
@@ -80,7 +81,7 @@ struct xt_ops {
 
 	/* A completion was added to an armed CQ. */
 	void (*cq_event)(void *ctx, struct xt_cq *cq);
-	/* Asynchronous event of a QP or a CQ; the other one is NULL. type: enum ibv_event_type */
+	/* Asynchronous event of a QP or of a CQ, the other one NULL. type: enum ibv_event_type */
 	void (*async_event)(void *ctx, struct xt_qp *qp, struct xt_cq *cq, uint32_t type);
 	/* Asynchronous event of an SRQ. May be NULL if there are no SRQs. */
 	void (*srq_event)(void *ctx, struct xt_srq *srq, uint32_t type);
@@ -115,7 +116,7 @@ struct xt_ops {
 struct xt_numbers;
 struct xt_numbers *xt_numbers_new(uint32_t max);
 void xt_numbers_free(struct xt_numbers *t);
-/* Returns false without a free slot or memory. */
+/* Returns false if there is no free slot or no memory. */
 bool xt_numbers_add(struct xt_numbers *t, void *item, uint32_t *slot, uint32_t *number);
 /* Allocates the number XR_GSI_QPN. Returns false if it is in use, or as xt_numbers_add(). */
 bool xt_numbers_add_gsi(struct xt_numbers *t, void *item, uint32_t *slot);
@@ -159,8 +160,8 @@ bool xt_group_has(struct xt_groups *t, const struct xr_addr *gid, const struct x
 	X(rx_malformed, "packets refused by the daemon's own check")                               \
 	X(rx_no_qp, "packets for no QP")                                                           \
 	X(rx_qp_state, "packets for a QP that is in error or was reset")                           \
-	X(rx_forwarded, "packets handed to the worker of their QP")                                \
-	X(rx_forward_lost, "packets lost because that worker was behind")                          \
+	X(rx_forwarded, "packets forwarded to the worker of their QP")                             \
+	X(rx_forward_lost, "packets lost because the inbox of that worker was full")               \
 	X(rx_duplicates, "duplicate requests")                                                     \
 	X(rx_out_of_sequence, "requests ahead of sequence")                                        \
 	X(tx_retransmits, "packets retransmitted")                                                 \
@@ -174,7 +175,7 @@ bool xt_group_has(struct xt_groups *t, const struct xr_addr *gid, const struct x
 	X(invalid_naks_sent, "invalid request NAKs sent")                                          \
 	X(invalid_naks_received, "invalid request NAKs received")                                  \
 	X(qkey_errors, "datagrams with a wrong Q_Key")                                             \
-	X(no_receive, "datagrams that met no receive")                                             \
+	X(no_receive, "datagrams without a posted receive")                                        \
 	X(unreliable_drops, "packets of unreliable messages lost in part, refused or too long")    \
 	X(cnps_received, "congestion notifications received")                                      \
 	X(loopback_operations, "operations performed over loopback")                               \
@@ -188,13 +189,13 @@ struct xt_counters {
 };
 
 struct xt_engine *xt_engine_new(const struct xt_ops *ops, void *ctx, struct xt_shared *shared);
-void xt_engine_free(struct xt_engine *e); /* all its QPs must be gone */
+void xt_engine_free(struct xt_engine *e); /* all its QPs must have been destroyed */
 const struct xt_counters *xt_engine_counters(const struct xt_engine *e);
 
 /* Limits on packets in flight. Requested READ responses count as well. */
 struct xt_tuning {
 	uint32_t window;	/* of a QP: 32..8192 */
-	uint32_t engine_window; /* of all QPs; each may have 32 whatever the others have */
+	uint32_t engine_window; /* of all QPs together; 32 are always allowed for each QP */
 	uint32_t read_packets;	/* longest READ request on the wire: 1..window, at most 128 */
 };
 #define XT_TUNING_DEFAULT                                                                          \
@@ -208,15 +209,15 @@ int xt_engine_tune(struct xt_engine *e, const struct xt_tuning *tuning);
 void xt_engine_rx(struct xt_engine *e, struct xt_frame *frames, unsigned n, uint64_t now);
 
 /*
- * Sends, times out, completes. Returns the time of the next call at the latest (XT_NEVER: when
- * something happens; `now` or less: there is more to do at once, e.g. tx_get had no room or the
- * round's budget ended).
+ * Sends packets, handles timeouts and completes work requests. Returns the time at which it must be
+ * called again at the latest. XT_NEVER: only after a doorbell or a received frame. `now` or
+ * earlier: at once, e.g. because tx_get had no room or the budget of the round was used up.
  */
 uint64_t xt_engine_run(struct xt_engine *e, uint64_t now);
 
 /* ---- windows ------------------------------------------------------------------------ */
 
-/* Unbinds a window, bound or not; the key stays allocated. All workers must be paused. */
+/* Unbinds a window if it is bound; its key stays allocated. All workers must be paused. */
 void xt_window_unbind(struct xt_shared *shared, struct xt_key *window);
 
 /* ---- completion queues ---------------------------------------------------------- */
@@ -241,9 +242,10 @@ void xt_cq_init(struct xt_cq *cq, struct xr_queue *queue, uint32_t depth);
  */
 int xt_cq_push(struct xt_engine *e, struct xt_cq *cq, const struct xr_cqe *cqe, bool solicited);
 /*
- * Moves the entries that the client has not polled to a new ring. That may be many megabytes, so
- * workers are paused for xt_cq_move_begin() and xt_cq_move_end() only. Returns -EINVAL if the
- * entries do not fit, -EAGAIN if many more were added meanwhile: call xt_cq_move_copy() again.
+ * Moves the entries that the client has not polled to a new ring. Copying can take long (many
+ * megabytes), so workers are paused for xt_cq_move_begin() and xt_cq_move_end() only. Returns
+ * -EINVAL if the entries do not fit, -EAGAIN if many more were added meanwhile: call
+ * xt_cq_move_copy() again.
  */
 struct xt_cq_move {
 	const uint8_t *from;
@@ -268,7 +270,7 @@ struct xt_srq {
 	struct xr_queue *queue; /* shared with the client */
 	uint32_t depth;		/* private copies */
 	uint32_t max_sge;
-	uint32_t pd; /* of the L_Keys in its entries; the PD of the QP does not matter */
+	uint32_t pd; /* PD of the L_Keys in its entries; the PD of the QP is not used */
 	uint32_t consumer, producer;
 	uint32_t limit; /* event if fewer entries are left; 0: not armed */
 	bool dead;
@@ -276,7 +278,7 @@ struct xt_srq {
 	int lock;
 	/* XRC (IBTA annex A14) */
 	uint32_t number; /* in XRCETH and xt_shared.srqs; 0: none */
-	uint32_t xrcd;	 /* of the QPs that may use it */
+	uint32_t xrcd;	 /* XRC domain of the QPs that may use it */
 	struct xt_cq *cq;
 	void *owner; /* the daemon's object */
 };
@@ -291,9 +293,9 @@ void xt_srq_init(struct xt_srq *srq, struct xr_queue *queue, uint32_t depth, uin
  */
 bool xt_srq_arm(struct xt_srq *srq, uint32_t limit);
 /*
- * Moves the entries that were not taken to a new ring. That may be many megabytes, so workers are
- * paused for the beginning and the end only. Returns -EINVAL if the entries do not fit, or if the
- * client posted receives meanwhile.
+ * Moves the entries that were not taken to a new ring. Copying can take long (many megabytes), so
+ * workers are paused for the beginning and the end only. Returns -EINVAL if the entries do not fit,
+ * or if the client posted receives meanwhile.
  */
 struct xt_srq_move {
 	struct xr_queue *to;
@@ -349,8 +351,9 @@ struct xt_qp_init {
 	uint32_t max_send_sge, max_recv_sge, max_inline;
 	bool sq_sig_all;
 	/*
-	 * Memory of the reserved L_Key in work requests of the QP and its SRQ, by address. The
-	 * pointer that it points to may be NULL, and may change while workers are paused.
+	 * The memory that the reserved L_Key names in work requests of the QP and its SRQ; offsets
+	 * in it are addresses. *reserved_lkey_mem may be NULL, and changes only while workers are
+	 * paused.
 	 */
 	struct xt_mem *const *reserved_lkey_mem; /* NULL: the reserved L_Key is refused */
 	bool gsi;				 /* UD: create QP1 (XR_GSI_QPN) */
@@ -402,9 +405,9 @@ bool xt_qp_unbind(struct xt_qp *qp, uint32_t most);
 /* The client stored new producer indices. Returns true if there are new work requests. */
 bool xt_qp_doorbell(struct xt_qp *qp, uint64_t now);
 /*
- * Sends posted work requests out of turn, in at most @visits visits, so that those that need no
- * response complete. Returns the visits that are left: all workers are paused, so callers bound the
- * sum over their QPs. xt_engine_run() must follow.
+ * Sends posted work requests at once, so that those that need no response complete. Schedules the
+ * QP at most @visits times, with XT_QP_BUDGET each time, and returns the number that is left: all
+ * workers are paused, so callers limit the sum over their QPs. xt_engine_run() must follow.
  */
 uint32_t xt_qp_catch_up(struct xt_qp *qp, uint64_t now, uint32_t visits);
 

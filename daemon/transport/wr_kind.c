@@ -129,7 +129,7 @@ static enum xt_outcome execute_atomic_write(struct xt_qp *qp, const struct xt_re
 
 	if (rq->total == XR_ATOMIC_LEN && rq->len == XR_ATOMIC_LEN)
 		nak = check_word(qp, rq, XR_ACCESS_REMOTE_WRITE, &at);
-	/* the bytes of a packet are always there */
+	/* copying from a packet cannot fail, only from the memory of a loopback requester */
 	if (nak < 0 && xt_put(&to, &rq->src, XR_ATOMIC_LEN, &res->error) != XT_SIDE_NONE)
 		return XT_SOURCE_ERROR;
 	if (nak < 0 && xt_mem_atomic_write(at.mem, at.off, value))
@@ -164,8 +164,8 @@ static void request_flush(const struct xt_swqe *w, struct xt_request *rq)
 }
 
 /*
- * Requests are executed in order by one thread at a time, so the data of earlier requests is in
- * memory already, whatever its tier. A full fence makes it visible to other threads. Persistence is
+ * Requests are executed in order by one thread at a time, so the data of earlier requests is
+ * already in memory, in every tier. A full fence makes it visible to other threads. Persistence is
  * not available, as a worker would have to wait for a disk: no key grants that right.
  */
 static enum xt_outcome execute_flush(struct xt_qp *qp, const struct xt_request *rq,
@@ -190,7 +190,7 @@ static enum xt_outcome execute_flush(struct xt_qp *qp, const struct xt_request *
 		use.access |= XR_ACCESS_FLUSH_PERSISTENT;
 	nak = xt_resp_check(qp, &use, &at);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	/* reads no byte, but fails if the memory went away */
+	/* reads nothing, but fails if the memory was lost */
 	if (nak < 0 && at.mem && xt_mem_read(at.mem, at.off, NULL, 0))
 		nak = XR_NAK_REMOTE_OPERATIONAL;
 	return outcome_of(nak, res);
@@ -279,7 +279,7 @@ const uint8_t xt_op_kinds[XR_OP_COUNT] = {
 #define CONNECTED (RELIABLE | 1u << XR_QPT_UC)
 #define ALL (CONNECTED | 1u << XR_QPT_UD)
 
-/* IBV_WC_FLUSH, which verbs.h has since rdma-core 45 */
+/* IBV_WC_FLUSH, which verbs.h defines since rdma-core 45 */
 #define WC_FLUSH 8
 
 /* clang-format off */

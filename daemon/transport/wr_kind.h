@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Kinds of send work requests. A row says how work requests of its kind are checked, sent, executed
- * and completed; to add one: a kind, its row, a row for each opcode, and for its operation on the
- * wire.
+ * Kinds of send work requests. A row describes how work requests of its kind are checked, sent,
+ * executed and completed. A new kind needs a value of enum xt_wr_kind, its row, a row for each
+ * opcode, and one for each operation on the wire.
  */
 #ifndef XT_WR_KIND_H
 #define XT_WR_KIND_H
@@ -31,11 +31,11 @@ struct xt_kind {
 	void (*load)(struct xt_swqe *w, const struct xr_send_wqe *wqe);
 	/* Builds the packet with the PSN qp->req.next. Returns false with w->error set. */
 	bool (*build)(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p);
-	/* Adds to a request over loopback the fields that only this kind has. NULL: none. */
+	/* Sets the fields of a loopback request that only this kind has. NULL: none. */
 	void (*request)(const struct xt_swqe *w, struct xt_request *rq);
 	/*
 	 * Executes a request at the responder, from a packet or over loopback. If rd_atomic is set,
-	 * the caller keeps the response and moves the PSN, else this function moves it.
+	 * the caller keeps the response and advances the PSN; otherwise this function advances it.
 	 */
 	enum xt_outcome (*execute)(struct xt_qp *qp, const struct xt_request *rq,
 				   struct xt_result *res);
