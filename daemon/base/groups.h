@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* User groups: who may connect, and which files a client may open. */
+/* User groups, which decide who may connect and which files a client may open. */
 #ifndef XD_GROUPS_H
 #define XD_GROUPS_H
 

@@ -14,7 +14,7 @@
 #include "loop.h"
 #include "privileges.h"
 
-#define END_SECONDS 2 /* that xd_jobs_free() waits */
+#define END_SECONDS 2 /* time that xd_jobs_free() waits */
 
 struct queue {
 	struct xd_job *head, **tail;
@@ -133,8 +133,8 @@ static void *first_worker(void *arg)
 }
 
 /*
- * Handles the jobs that are done at the start only. Each may add a job that is done as soon, and
- * the loop has other events to serve.
+ * Calls done() only for the jobs that are done at the start: done() may add a job that is done at
+ * once, and the loop must serve other events, too.
  */
 static void call_done(struct xd_jobs *jobs)
 {

@@ -25,7 +25,7 @@ struct xd_log_site {
 	uint32_t suppressed; /* messages since the last one that was logged */
 	enum xd_log_level level;
 	char last[128];		  /* the last of them */
-	struct xd_log_site *next; /* that has suppressed messages */
+	struct xd_log_site *next; /* next site with suppressed messages */
 };
 
 /* device: in front of each message. max: least important level that is logged. */

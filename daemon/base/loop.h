@@ -31,7 +31,7 @@ int xd_watch_set(struct xd_watch *watch, uint32_t epoll_events);
 /* fn is not called again. May be called from any callback; NULL allowed. */
 void xd_watch_del(struct xd_watch *watch);
 
-/* One shot; may be armed again. */
+/* A one-shot timer, which may be armed again. */
 struct xd_timer *xd_timer_new(struct xd_loop *loop, xd_timer_fn fn, void *arg);
 void xd_timer_arm(struct xd_timer *timer, uint64_t after_ns); /* replaces an earlier time */
 void xd_timer_cancel(struct xd_timer *timer);

@@ -15,7 +15,7 @@
 #define RETRIES 20
 #define RETRY_US 50000
 
-/* The directory is open to all users, whatever the umask is: the socket's mode limits access. */
+/* Opens the directory to all users regardless of the umask: the socket's mode limits access. */
 static int make_directory(const char *path)
 {
 	if (!mkdir(path, 0755))

@@ -23,7 +23,7 @@ struct option_row {
 	const char *name, *arg, *text;
 	enum kind kind;
 	size_t offset;
-	uint64_t min, max; /* TEXT: of the length, max with the terminating zero */
+	uint64_t min, max; /* TEXT: limits of the length; max includes the terminating zero */
 };
 
 #define AT(field) offsetof(struct xd_options, field)

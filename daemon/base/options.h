@@ -25,8 +25,8 @@ struct xd_options {
 	char config[256];
 	char runtime_dir[256];
 	char bpffs[256];
-	char group[64];		      /* that may connect; empty: root only */
-	char reserved_lkey_group[64]; /* that may use the reserved L_Key, likewise */
+	char group[64];		      /* group that may connect besides root; empty: none */
+	char reserved_lkey_group[64]; /* likewise, for the reserved L_Key */
 	enum xd_attach attach;
 	uint32_t queues;    /* number of RX queues to serve, 0: all */
 	uint32_t ring_size; /* frames of each AF_XDP ring, power of two */

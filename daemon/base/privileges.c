@@ -7,9 +7,9 @@
 #include <sys/prctl.h>
 
 /*
- * The capabilities that are kept. The start needs more (loading and attaching the XDP program,
- * mounting the BPF file system, the group of the socket), but is over by then. Map updates
- * through a descriptor need none since Linux 5.19.
+ * The capabilities that are kept. Startup needs more, for loading and attaching the XDP program,
+ * mounting the BPF file system and setting the group of the socket. Map updates through a
+ * descriptor need none since Linux 5.19.
  */
 static const cap_value_t control[] = {
 	CAP_NET_ADMIN, /* making the kernel resolve a neighbour (RTM_NEWNEIGH) */
@@ -57,7 +57,7 @@ int xd_privileges_drop(enum xd_role role)
 
 	/*
 	 * The bounding set limits programs that the daemon would execute; it executes none. Without
-	 * CAP_SETPCAP this fails, and the sets below have to do.
+	 * CAP_SETPCAP this fails, and only the sets below are reduced.
 	 */
 	for (cap_value_t c = 0; !err && c < cap_max_bits(); c++)
 		if (cap_get_bound(c) == CAP_SET)

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The spawner: a process that forks others while the daemon runs. The daemon itself has threads
- * then, and what it would fork would keep its memory and descriptors alive.
+ * then, and its own child processes would keep its memory and descriptors alive.
  */
 #ifndef XD_SPAWNER_H
 #define XD_SPAWNER_H
 
 #include <stdint.h>
 
-#define XD_SPAWN_FDS 250 /* the most that one process gets; the kernel limits a message to 253 */
+#define XD_SPAWN_FDS 250 /* limit for one process; the kernel limits a message to 253 */
 
 struct xd_spawner;
 
-/* What a forked process does. The descriptors are in the order of xd_spawner_fork(). */
+/* Main function of a forked process. The descriptors are in the order of xd_spawner_fork(). */
 typedef void (*xd_spawned_fn)(const int *fds, uint32_t n);
 
 /* The processes will have that name and call fn(). The caller must be the only thread. */

@@ -10,7 +10,7 @@
 #include "cli.h"
 
 #define TIMEOUT_MS 10000
-/* Of a SHOW reply. The maximum of eight million regions takes 1.5 GB. */
+/* Longest SHOW reply. The maximum of eight million regions takes 1.5 GB. */
 #define TEXT_MAX (2u << 30)
 
 char **cli_devices(const struct cli *cli)

@@ -64,7 +64,7 @@ static int parse_kind(struct xr_fault_config *f, char **word, int words)
 	return 3;
 }
 
-/* The same for seed, rx and tx. */
+/* As parse_kind(), for seed, rx and tx. */
 static int parse_setting(struct xr_fault_config *f, char **word, int words)
 {
 	uint64_t n;

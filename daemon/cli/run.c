@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * run: runs a program with the provider preloaded. The provider is searched in the folder of this
+ * run: runs a program with the provider preloaded. The provider is looked for in the folder of this
  * command (build tree), in ../lib/xroce from there (installed), then in /usr/local/lib/xroce and
  * /usr/lib/xroce.
  */
@@ -125,7 +125,7 @@ static bool may_connect(const struct cli *cli, const char *device)
 	       errno != EACCES;
 }
 
-/* Not an error, since the program may not need a device. */
+/* Only a warning, since the program may not need a device. */
 static void warn_if_not_permitted(const struct cli *cli)
 {
 	char **names = cli_devices(cli), **p = names;

@@ -39,7 +39,7 @@ struct xd_client {
 	uint32_t id;
 	bool ending; /* only its jobs remain */
 	struct {
-		struct xd_client_job job; /* the last one */
+		struct xd_client_job job; /* the client's last job */
 		bool large;		  /* had more objects than are freed at once */
 	} end;
 

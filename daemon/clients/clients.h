@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * All clients of the device, and what they share. The levels above register the kinds of objects
- * and the functions that clients need of them.
+ * All clients of the device, and the state that they share. The levels above register the kinds of
+ * objects and the functions that clients call.
  */
 #ifndef XD_CLIENTS_H
 #define XD_CLIENTS_H

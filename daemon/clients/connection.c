@@ -15,8 +15,8 @@
 /* ---- when requests are read ------------------------------------------------------- */
 
 /*
- * Nothing is read while descriptors are being closed: a client whose descriptors block could
- * otherwise send ever more, until the daemon runs out of descriptors.
+ * No request is read while descriptors are being closed. Otherwise a client whose descriptors block
+ * could send more and more, until the daemon runs out of descriptors.
  */
 static int watch_socket(struct xd_client *c)
 {
@@ -106,7 +106,7 @@ void xd_client_close_fds(struct xd_client *c, const int *fds, uint32_t n)
 /* ---- requests -------------------------------------------------------------------- */
 
 /*
- * Returns -EINVAL if the datagram is not as long as its header says. Sets type and seq in any case.
+ * Returns -EINVAL unless the length of the datagram matches its header. Sets type and seq always.
  */
 static int parse(const void *data, size_t len, struct xd_request *req)
 {
@@ -197,7 +197,8 @@ static void receive(struct xd_client *c)
 		return;
 	}
 	/*
-	 * Descriptors were lost, so the rest could be taken for others: make the request malformed.
+	 * Descriptors were lost, so the others may not be the ones that the request expects. Close
+	 * all of them, and make the request malformed so that it is refused.
 	 */
 	if (msg.msg_flags & MSG_CTRUNC) {
 		xd_client_close_fds(c, fds, nfds);

@@ -35,7 +35,7 @@ struct xd_connection {
 int xd_connection_open(struct xd_client *c, int fd);
 /* Stops reading requests and cancels the one in flight. The peer sees the connection closed. */
 void xd_connection_shutdown(struct xd_client *c);
-/* Closes the socket, with descriptors that were sent and never received. In a job: may block. */
+/* Closes the socket, and with it descriptors sent but never received. In a job: may block. */
 void xd_connection_close(struct xd_client *c);
 
 /* Permits other requests after HELLO. */
@@ -48,17 +48,19 @@ void xd_connection_greet(struct xd_client *c, bool observer);
 void xd_client_feed(struct xd_client *c, const void *data, size_t len, const int *fds,
 		    uint32_t nfds);
 /*
- * Sends the reply to the request in flight, of an error only the status. rep: NULL if there is no
- * body. Ends the client if it does not read its replies.
+ * Sends the reply to the request in flight; if err is not 0, only the status. rep: NULL if there is
+ * no body. Ends the client if it does not read its replies.
  */
 void xd_reply_send(struct xd_client *c, int err, struct xd_reply *rep);
 
-/* The request in flight waits, until xd_request_wake(). cancel() is called if the client ends. */
+/* Marks the request in flight as waiting. cancel() is called if the client ends meanwhile. */
 void xd_request_wait(struct xd_client *c, void (*cancel)(struct xd_client *c), void *waiting);
-/* The request no longer waits. */
+/* Marks the request in flight as no longer waiting. */
 void xd_request_wake(struct xd_client *c);
 
-/* Closes descriptors of a client (not those that are -1) in a job. No request is read meanwhile. */
+/*
+ * Closes descriptors of a client in a job, except those that are -1. No request is read meanwhile.
+ */
 void xd_client_close_fds(struct xd_client *c, const int *fds, uint32_t n);
 
 #endif /* XD_CONNECTION_H */

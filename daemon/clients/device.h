@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The device that a daemon provides: what clients and their objects use of the levels below. */
+/* The device that a daemon provides: the parts of lower levels that clients and objects use. */
 #ifndef XD_DEVICE_H
 #define XD_DEVICE_H
 

@@ -71,7 +71,7 @@ static void watch_for_room(struct xd_event_socket *es)
 		es->listed = true;
 		es->next_blocked = b->head;
 		b->head = es;
-		(void)!write(b->eventfd, &one, sizeof(one)); /* full: the loop is awake */
+		(void)!write(b->eventfd, &one, sizeof(one)); /* full: a wake-up is pending */
 	}
 	pthread_mutex_unlock(&b->lock);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Events to clients: records in one-way SOCK_SEQPACKET socket pairs, of which the client has the
- * read end. Workers write them in the middle of a round, so no call waits for a client. An event
- * that finds the socket's buffer full is kept as a bit in its source and written when there is
- * room: no event is lost, and no queue grows.
+ * read end. Workers write them in the middle of a round, so no call waits for a client. If the
+ * socket's buffer is full, the event is kept as a bit in its source and written when there is room:
+ * no event is lost, and no queue grows.
  *
  * Pipes do not work: a reader holds the pipe's lock while it copies to its own memory, and if that
  * is memory of a userfaultfd, the reader can hold the lock forever. A write would then block in

@@ -130,7 +130,7 @@ uint32_t xd_object_limit(const struct xd_client *c, uint32_t kind)
 	return client < device ? client : device;
 }
 
-/* In the order of kinds, so that nothing is freed that another object still needs. */
+/* Frees in the order of kinds, so that no object is freed that another one still needs. */
 bool xd_handles_free_objects(struct xd_client *c)
 {
 	const struct xd_kinds *kinds = &c->clients->kinds;

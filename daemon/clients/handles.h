@@ -31,7 +31,7 @@ struct xd_kind_ops {
 	const char *name; /* plural, for the numbers that `xroce` shows */
 	uint32_t list;	  /* enum xr_show_what that lists the objects, 0: none */
 	void (*show)(struct json *j, struct xd_object *obj); /* fields of one object in that list */
-	/* Frees an object in any state. What it refers to still exists. */
+	/* Frees an object in any state. The objects that it refers to still exist. */
 	void (*free)(struct xd_object *obj);
 	/* Offsets of uint32_t in struct xd_options: limits for one client and for all together */
 	size_t client_limit, device_limit;
@@ -48,7 +48,7 @@ struct xd_table {
 	void **slot; /* slot[0] stays empty */
 	uint32_t room;
 	uint32_t used;
-	uint32_t hint; /* nothing is free below */
+	uint32_t hint; /* no slot below this index is free */
 };
 
 /* Finds a free slot and sets *handle. -ENOMEM. */
@@ -62,7 +62,7 @@ void *xd_table_next(const struct xd_table *t, uint32_t *handle);
 /* The objects of a client */
 struct xd_handles {
 	struct xd_table table[XD_MAX_KINDS];
-	uint32_t kind, handle; /* how far xd_handles_free_objects() has come */
+	uint32_t kind, handle; /* progress of xd_handles_free_objects() */
 };
 
 /*
@@ -75,7 +75,7 @@ void *xd_object_get(const struct xd_client *c, uint32_t kind, uint32_t handle);
 /* xd_table_next() for the client's objects of one kind */
 void *xd_object_next(const struct xd_client *c, uint32_t kind, uint32_t *handle);
 uint32_t xd_object_count(const struct xd_client *c, uint32_t kind);
-/* Returns how many objects of one kind the client may have at most. */
+/* Returns the client's limit for objects of one kind. */
 uint32_t xd_object_limit(const struct xd_client *c, uint32_t kind);
 
 /*

@@ -19,7 +19,7 @@ struct xd_user {
 };
 
 struct xd_limits {
-	struct xd_user *users;	/* that have clients */
+	struct xd_user *users;	/* users with clients */
 	struct xd_fd_quota fds; /* descriptors that objects hold */
 };
 

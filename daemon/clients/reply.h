@@ -15,11 +15,11 @@ struct xd_reply {
 	uint8_t body[XD_REPLY_MAX] __attribute__((aligned(8)));
 	uint32_t length;
 	int fd[XR_MSG_MAX_FDS];
-	bool keep[XR_MSG_MAX_FDS]; /* stays open here after it was sent */
+	bool keep[XR_MSG_MAX_FDS]; /* the descriptor stays open after it was sent */
 	uint32_t nfds;
 };
 
-/* Returns the one reply that the control thread has, empty. */
+/* Empties and returns the control thread's only reply. */
 struct xd_reply *xd_reply_start(void);
 
 /* Returns the body, all zero. */

@@ -17,7 +17,7 @@ struct xd_request {
 	uint32_t seq;
 	void *body;	 /* 8-byte aligned; fields of its type that the client did not send are 0 */
 	uint32_t length; /* as received */
-	int *fds;	 /* a handler that takes one leaves -1 */
+	int *fds;	 /* a handler that takes one over leaves -1 */
 	uint32_t nfds;
 };
 

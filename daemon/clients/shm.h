@@ -25,12 +25,12 @@ struct xd_piece {
 	void *ptr; /* NULL: none */
 	struct xd_chunk *chunk;
 	uint32_t page, pages;
-	uint64_t length; /* bytes that were asked for */
+	uint64_t length; /* bytes that were requested */
 };
 
 /* Allocates zeroed memory. -EDQUOT: the user's quota; -ENOMEM. */
 int xd_shm_alloc(struct xd_client *c, uint64_t length, struct xd_piece *piece);
-/* The same in chunks for device memory only, because other clients may map them. -EMFILE. */
+/* As xd_shm_alloc(), in chunks for device memory only, which other clients may map. -EMFILE. */
 int xd_shm_alloc_dm(struct xd_client *c, uint64_t length, struct xd_piece *piece);
 void xd_shm_free(struct xd_client *c, struct xd_piece *piece); /* clears *piece */
 /* Describes a piece in a reply. The first piece of a chunk adds the chunk's descriptor. */

@@ -18,7 +18,7 @@ struct xd_fault {
 	uint64_t state; /* of the generator */
 };
 
-/* What to do with one packet */
+/* The faults to apply to one packet */
 struct xd_fault_action {
 	uint8_t copies;	      /* 0: drop, 2: duplicate */
 	uint8_t flips;	      /* bits to flip in the first copy */

@@ -54,7 +54,10 @@ unsigned int xd_inbox_take(struct xd_inbox *in, struct xt_frame *frames)
 {
 	unsigned int n;
 
-	/* Most rounds find nothing and take no lock. A frame put at this moment is for the next. */
+	/*
+	 * Most rounds find nothing and take no lock. A frame put at this moment is taken in the
+	 * next round.
+	 */
 	if (__atomic_load_n(&in->tail, __ATOMIC_RELAXED) == in->head)
 		return 0;
 	pthread_mutex_lock(&in->lock);

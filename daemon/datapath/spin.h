@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Decides what a worker without work does: yield, pause or sleep. The policy only; the caller has
- * the clock. Times are ns of CLOCK_MONOTONIC.
+ * Decides what a worker without work does: yield, pause or sleep. Contains only the policy; the
+ * caller has the clock. Times are ns of CLOCK_MONOTONIC.
  *
  * Spinning pays only while a core is free. A worker whose yield takes long was starved: it competes
  * with a program that spins on memory and never yields. The worker then backs off: it sleeps
@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A yield that takes longer starves the worker. */
+/* A worker is starved if a yield takes longer than this. */
 #define XD_STARVED_NS 1000000u
 /* Shortest and longest back-off. Short at first, as a hypervisor may have caused the delay. */
 #define XD_BACKOFF_MIN_NS 10000000ull

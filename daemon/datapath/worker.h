@@ -66,7 +66,7 @@ struct xd_doorbell {
 	struct xt_list link; /* in the list of polled doorbells */
 	bool added, armed;
 	uint64_t quiet_at;	      /* when polling ends unless there are new work requests */
-	uint32_t middle, leaf;	      /* that bits1 and bits2 were taken from */
+	uint32_t middle, leaf;	      /* indices of the words taken into bits1, bits2 */
 	uint64_t bits0, bits1, bits2; /* taken from the bitmap and not scanned yet */
 };
 /* Returns -ENOSPC or -ENOMEM if the eventfd could not wake the worker. Paused. */

@@ -109,9 +109,9 @@ void xd_worker_sleep(struct xd_worker *w)
 
 /*
  * Sets the scheduling slice; 0 is the scheduler's default. A short slice lets the worker's wake-up
- * preempt the running thread, which bounds the latency. A worker that yields must not have one: a
- * yield costs one slice of virtual time, and two threads that yield to each other alternate only if
- * the cost is the same for both.
+ * preempt the running thread, which bounds the latency. A worker that yields must not have a short
+ * slice: a yield costs one slice of virtual time, and two threads that yield to each other
+ * alternate only if the cost is the same for both.
  */
 static void set_slice(struct xd_worker *w, uint64_t slice_ns)
 {

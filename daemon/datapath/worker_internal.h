@@ -30,7 +30,7 @@ struct xd_workers {
 struct xd_worker {
 	pthread_mutex_t lock; /* held during a round */
 	uint64_t key_use;     /* odd while keys that were looked up may be in use; atomic */
-	uint32_t pause;	      /* futex: 1 while the control thread wants the lock or holds it */
+	uint32_t pause;	      /* futex: 1 while the control thread waits for the lock or holds it */
 	bool stop;	      /* atomic */
 	struct xt_engine *engine;
 	struct xd_xsk *xsk;
@@ -39,7 +39,9 @@ struct xd_worker {
 	uint32_t index; /* of the worker and of its RX queue */
 
 	int epoll, wake_fd; /* epoll waits for the eventfds of doorbells and for wake_fd */
-	/* Of the engine or the delay queue. The control thread may set 0, then wakes the worker. */
+	/*
+	 * Next deadline of engine and delay queue. The control thread sets 0 and wakes the worker.
+	 */
 	uint64_t deadline;   /* atomic */
 	uint64_t now;	     /* at the start of the round, CLOCK_MONOTONIC in ns */
 	bool idle;	     /* the last round had no work */
@@ -63,7 +65,7 @@ struct xd_worker {
 
 /* ---- worker.c ---- */
 
-/* Creates a worker with socket and engine, not yet its thread. */
+/* Creates a worker with its socket and engine, without its thread. */
 int xd_worker_new(struct xd_workers *all, uint32_t index, struct xd_worker **worker);
 void xd_worker_free(struct xd_worker *w); /* NULL allowed */
 int xd_worker_start(struct xd_worker *w);

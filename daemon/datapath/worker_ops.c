@@ -84,7 +84,7 @@ static struct xd_worker *worker_of(const struct xd_workers *ws, const struct xt_
 	return NULL;
 }
 
-/* Spins for a limited time, as two workers may want each other's lock. */
+/* Spins for a limited time, as two workers may wait for each other's lock. */
 static bool op_engine_lock(void *ctx, struct xt_engine *other)
 {
 	struct xd_worker *w = ctx, *owner = worker_of(w->all, other);
@@ -107,7 +107,10 @@ static void op_engine_unlock(void *ctx, struct xt_engine *other)
 		pthread_mutex_unlock(&worker_of(w->all, other)->lock);
 }
 
-/* Takes no lock of the owner's round, which may be long: giving up on it would lose the frame. */
+/*
+ * Does not take the lock that the owner holds in a round: waiting could take long, and giving up
+ * would lose the frame.
+ */
 static bool op_forward(void *ctx, struct xt_engine *other, const struct xt_frame *frame)
 {
 	struct xd_worker *w = ctx, *to = worker_of(w->all, other);
@@ -135,8 +138,8 @@ void xd_worker_keys_end(struct xd_worker *w)
 }
 
 /*
- * Waits until every other worker has ended the round that it is in. The caller uses no key while
- * it waits and says so first, so two workers that wait for each other both continue.
+ * Waits until every other worker has ended its present round. The caller marks itself as using no
+ * key while it waits, so two workers that wait for each other both continue.
  */
 static void op_quiesce_keys(void *ctx)
 {

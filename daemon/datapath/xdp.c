@@ -128,7 +128,7 @@ static int lock_pins(struct xd_xdp *x)
 			remove_pins(x);
 			return 0;
 		}
-		close(x->pins_fd); /* the last daemon removed the directory meanwhile */
+		close(x->pins_fd); /* the previous daemon removed the directory meanwhile */
 	}
 	close(x->pins_fd);
 	x->pins_fd = -1;
@@ -168,7 +168,7 @@ static void pin_text(struct xd_xdp *x, int i, struct bpf_program *prog, int fd, 
 	bpf_link__pin(x->iter_link[i], path);
 }
 
-/* Pins the tables as text. Kernels without map iterators do without. */
+/* Pins the tables as text. Does nothing if the kernel has no map iterators. */
 static void pin_iterators(struct xd_xdp *x)
 {
 	x->iter = iter_bpf__open_and_load();

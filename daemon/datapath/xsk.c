@@ -57,7 +57,7 @@ bool xd_xsk_multi_buffer_possible(void)
 
 	if (fd < 0)
 		return false;
-	/* fails for want of an interface, but an unknown flag is refused first, with EINVAL */
+	/* bind() without an interface always fails, but with EINVAL if the flag is unknown */
 	possible = bind(fd, (struct sockaddr *)&sa, sizeof(sa)) < 0 && errno != EINVAL;
 	close(fd);
 	return possible;
@@ -196,7 +196,7 @@ static bool read_meta(struct xd_xsk *x, struct xt_frame *f)
 	return false;
 }
 
-/* Returns the number of descriptors of the next packet; 0: its last one is not there yet. */
+/* Returns the number of descriptors of the next packet; 0: the last one has not arrived yet. */
 static uint32_t take_packet(struct xd_xsk *x, uint32_t idx, uint32_t avail, struct xt_frame *f)
 {
 	uint32_t n = 0;
@@ -359,7 +359,7 @@ void xd_xsk_tx_flush(struct xd_xsk *x)
 			break;
 		xd_count(&x->stats.tx_kicks, 1);
 		if (sendto(xd_xsk_fd(x), NULL, 0, MSG_DONTWAIT, NULL, 0) < 0 && errno != EAGAIN)
-			break; /* ENOBUFS, EBUSY: the driver's queue is full until later */
+			break; /* ENOBUFS, EBUSY: the driver's queue is full now */
 	}
 	reap(x);
 }

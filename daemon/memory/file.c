@@ -13,7 +13,10 @@
 
 #define PAGE 4096u
 
-/* Accepts memory file systems only: pages stay, and no call waits for another process. */
+/*
+ * Accepts memory file systems only: they have no backing store, and no call waits for another
+ * process.
+ */
 static int check_file(struct xd_file *f)
 {
 	struct statfs fs;
@@ -46,7 +49,7 @@ static bool is_udmabuf(int fd)
 	return found;
 }
 
-/* A udmabuf consists of pages of a memfd that cannot shrink: the driver insists on the seal. */
+/* A udmabuf consists of pages of a memfd that cannot shrink: the driver requires the seal. */
 static int check_dmabuf(struct xd_file *f)
 {
 	off_t end = lseek(f->fd, 0, SEEK_END);
@@ -88,7 +91,7 @@ static bool may_access(const struct stat *st, const struct xd_mem_owner *o, bool
 	return (st->st_mode & need) == need;
 }
 
-/* Opens the file with O_PATH and checks it: opening a device would have effects. */
+/* Opens the file with O_PATH and checks it: opening a device could have side effects. */
 static int find_mapped(struct xd_file *f, const struct xd_mem_owner *o, const struct xd_vma *vma,
 		       bool write)
 {

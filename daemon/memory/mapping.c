@@ -14,7 +14,7 @@
 #define PAGE 4096u
 /*
  * Bytes that one socket pins. The kernel holds the lock of the daemon's address space while it
- * pins; with slices of this size for 30 ms at worst.
+ * pins, which takes at most 30 ms for this size.
  */
 #define PIN_SLICE (256ull << 20)
 /* Unpinning is asynchronous: memory that was just released may still count against the limit. */
@@ -55,8 +55,8 @@ static int pin_slice(struct xd_mapping *m, uint64_t off, uint64_t size)
 }
 
 /*
- * Failing is no error: the memory can be used without pins, as pages that were swapped out come
- * back with the next access. Descriptors may be short, and read-only memory cannot be pinned.
+ * Failure is not an error: memory can be used without pins, as the next access brings back pages
+ * that were swapped out. Descriptors may be scarce, and read-only memory cannot be pinned.
  */
 bool xd_mapping_pin(struct xd_mapping *m, struct xd_fd_quota *quota)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * On-demand regions: their memory is checked at each access, not when they are registered, up to a
- * process's whole address space. Each access checks the process's mappings first, as /proc/PID/mem
- * ignores the protection of pages.
+ * Regions on demand, which may be as large as the whole address space of a process. Registration
+ * checks nothing. Each access checks the process's mappings first, as /proc/PID/mem ignores the
+ * protection of pages.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -64,9 +64,9 @@ static int check_proc(int mem_fd, int maps_fd, pid_t pid)
 }
 
 /*
- * If the process has executed another program since, this opens the list of the new address
- * space, but then mem_fd refers to the old one, where every access fails. -1: regions on demand
- * do not work.
+ * Returns -1 on failure; then regions on demand do not work. If the process has executed another
+ * program since, this opens the list of the new address space. This is harmless, because mem_fd
+ * refers to the old one, where every access fails.
  */
 static int open_for_workers(int maps_fd)
 {

@@ -32,7 +32,7 @@ int xd_proc_new(int mem_fd, int maps_fd, pid_t pid, struct xd_proc **proc);
 struct xd_proc *xd_proc_get(struct xd_proc *proc); /* NULL allowed */
 void xd_proc_put(struct xd_proc *proc);		   /* NULL allowed */
 
-/* Regardless of the pages' protection. -EFAULT. */
+/* These ignore the protection of pages. -EFAULT. */
 int xd_proc_read(struct xd_proc *proc, uint64_t addr, void *dst, size_t len);
 int xd_proc_write(struct xd_proc *proc, uint64_t addr, const void *src, size_t len);
 

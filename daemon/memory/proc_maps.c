@@ -213,7 +213,7 @@ struct snapshot {
 	struct range range[RANGES];
 };
 
-/* If there are too many, keeps the last ones: one access needs fewer. */
+/* Drops the first half if the table is full: one access needs fewer ranges than are left. */
 static void make_room(struct snapshot *s)
 {
 	if (s->count < RANGES)
@@ -290,9 +290,9 @@ static int check_once(int maps_fd, uint64_t addr, uint64_t length, bool write)
 }
 
 /*
- * Uses one snapshot for all accesses of an epoch. Only a permission is taken from an older
- * snapshot: the client may have mapped memory or changed its protection since, so a refusal is
- * checked again.
+ * Uses one snapshot for all accesses of an epoch. A snapshot taken earlier may permit an access but
+ * not refuse it: the client may have mapped memory or changed its protection since, so the list is
+ * read again before a refusal.
  */
 static int check_in_epoch(int maps_fd, uint64_t addr, uint64_t length, bool write)
 {

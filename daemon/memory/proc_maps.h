@@ -18,8 +18,8 @@ struct xd_vma {
 /*
  * Lists the mappings that overlap [start, end), in order. The caller frees the list, also after
  * an error. Returns -ESRCH if the address space is gone, -EPROTO if the text is malformed. The
- * client can read the same file description meanwhile and so garble the text: rely on the result
- * only for the client's own memory.
+ * client can read from the same file description meanwhile, which garbles the text, so the result
+ * is reliable only for the client's own memory.
  */
 int xd_proc_maps(int maps_fd, uint64_t start, uint64_t end, struct xd_vma **list, size_t *count);
 
@@ -30,8 +30,9 @@ int xd_proc_maps(int maps_fd, uint64_t start, uint64_t end, struct xd_vma **list
 int xd_vma_check(const struct xd_vma *vma, size_t count, uint64_t addr, uint64_t length,
 		 bool write);
 /*
- * The same without a list, by a query. Before Linux 6.11, this reads the whole list up to the end
- * of the range; in a round of an engine, the accesses of one epoch (transport/memory.h) share it.
+ * Checks a range like xd_vma_check(), by a query instead of a list. Before Linux 6.11, this reads
+ * the whole list up to the end of the range; in a round of an engine, the accesses of one epoch
+ * (transport/memory.h) share it.
  */
 int xd_proc_check(int maps_fd, uint64_t addr, uint64_t length, bool write);
 /* Returns true if the kernel has PROCMAP_QUERY, which looks up one address without a list. */

@@ -123,7 +123,9 @@ static int build_adopted(struct build *b, const struct xr_mr_segment *s, uint8_t
 	return err ? err : map_segment(b, s, &f, ptr);
 }
 
-/* Returns -EINVAL if the client is wrong about its own mapping. Other errors: see use_proc(). */
+/*
+ * Returns -EINVAL if the segment does not match the client's mapping. Other errors: see use_proc().
+ */
 static int build_shared(struct build *b, const struct xr_mr_segment *s, uint8_t **ptr)
 {
 	const struct xd_vma *vma = find_vma(b, s);
@@ -141,8 +143,8 @@ static int build_shared(struct build *b, const struct xr_mr_segment *s, uint8_t 
 }
 
 /*
- * Memory that cannot be mapped is accessed like private memory, unless the client was wrong about
- * its own memory or the file is not mapped by the client at all (dma-buf: address 0).
+ * Returns true if memory that could not be mapped is accessed like private memory instead. Not if
+ * the segment is invalid, or if the client itself has not mapped the file (dma-buf: address 0).
  */
 static bool use_proc(const struct build *b, const struct xr_mr_segment *s, int err)
 {

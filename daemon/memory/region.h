@@ -35,7 +35,7 @@ struct xd_mem_request {
 	uint8_t *dm;	      /* the device memory of XR_SEG_DM */
 	struct xd_proc *proc; /* NULL if no segment needs it */
 	struct xd_mem_owner owner;
-	struct xd_fd_quota *quota; /* of the sockets that pin; must outlive the region */
+	struct xd_fd_quota *quota; /* charged for sockets that pin; must outlive the region */
 };
 
 struct xd_mem {
@@ -67,10 +67,10 @@ uint64_t xd_mem_overhead(uint32_t segments);
 /* The segments have passed xd_mem_check(). */
 int xd_mem_new(const struct xd_mem_request *req, struct xd_mem **mem);
 /*
- * Memory of a process that need not be mapped yet: each access checks the mappings and their
- * protection and returns -EFAULT. addr 0 and length UINT64_MAX cover the whole address space, now
- * and later; offsets are addresses then. Returns -EINVAL without a process or if the range wraps.
- * Does not block.
+ * Creates a region on demand, whose memory need not be mapped yet: each access checks the mappings
+ * and their protection, and fails with -EFAULT. addr 0 and length UINT64_MAX cover the whole
+ * address space, now and later; offsets are addresses then. Returns -EINVAL without a process or if
+ * the range wraps. Does not block.
  */
 int xd_mem_on_demand(struct xd_proc *proc, uint64_t addr, uint64_t length, bool writable,
 		     struct xd_mem **mem);

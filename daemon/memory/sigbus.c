@@ -6,7 +6,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 
-#define SLOTS 65536 /* more than a process may have mappings by default */
+#define SLOTS 65536 /* more than the default limit for mappings of a process */
 
 struct slot {
 	uintptr_t start; /* 0: free */

@@ -18,11 +18,14 @@
 struct xd_loop;
 struct xd_net;
 
-/* May be called from within xd_net_open(), too. */
+/* Callbacks, which may also be called from within xd_net_open() */
 struct xd_net_events {
 	void (*port)(void *ctx, uint32_t type); /* enum ibv_event_type */
 	void (*gid)(void *ctx, uint32_t index, const struct xr_addr *gid, bool added);
-	/* Something that paths depend on has changed. Combines the changes of 50 ms. */
+	/*
+	 * Link, addresses, routes or neighbours have changed: resolve paths again. Called once for
+	 * all changes within 50 ms.
+	 */
 	void (*changed)(void *ctx);
 };
 
@@ -56,7 +59,7 @@ uint32_t xd_net_gids(const struct xd_net *net, struct xr_gid_entry *entry, uint3
 /*
  * Resolves the path to a destination: the next hop by the kernel's routing table, its MAC by the
  * neighbour table; a missing neighbour is solicited and its reply awaited. done() is called once,
- * maybe before this function returns: with 0 and the path, or with -EINVAL (no such GID index),
+ * possibly before this function returns: with 0 and the path, or with -EINVAL (no such GID index),
  * -ENETUNREACH (no route through this interface), -EHOSTUNREACH (no reply), -ENODEV or -ENOMEM.
  * Returns a handle for xd_net_resolve_cancel(), or NULL if done() was called already.
  */

@@ -34,7 +34,7 @@ struct xd_net {
 	struct xd_loop *loop;
 	const struct xd_net_events *events;
 	void *ctx;		     /* of events */
-	struct mnl_socket *requests; /* the reply is awaited */
+	struct mnl_socket *requests; /* for requests, whose replies are awaited */
 	struct mnl_socket *listen;   /* notifications */
 	struct xd_watch *watch;	     /* of listen */
 	struct xd_timer *debounce;   /* delays the report of changes, to combine them */
@@ -46,8 +46,8 @@ struct xd_net {
 	struct xd_resolve *resolving; /* pending */
 	/*
 	 * Neighbours as last reported, by a hash. Most notifications are about a neighbour's
-	 * state, not a new MAC, and need no report. On a hash collision paths are resolved again
-	 * without need.
+	 * state, not a new MAC, and need no report. A hash collision only causes paths to be
+	 * resolved again.
 	 */
 	struct xd_neighbour seen[XD_SEEN_NEIGHBOURS];
 };

@@ -86,7 +86,7 @@ static int find_route(struct xd_net *net, struct xd_ip *ip, const struct xd_ip *
 
 	if (request_route(net, &r, from, 0) || !r.usable)
 		return -ENETUNREACH;
-	/* with RTA_OIF, IPv4 takes destinations without a route for neighbours: check the FIB */
+	/* with RTA_OIF, IPv4 treats destinations without a route as neighbours: check the FIB */
 	if (r.hop.family == AF_INET && !memcmp(r.hop.bytes, ip->bytes, ip->len)) {
 		struct route check = { .net = net, .hop = *ip };
 
@@ -276,7 +276,7 @@ static void multicast_mac(const struct xd_ip *ip, uint8_t mac[6])
 	}
 }
 
-/* Fills everything but the MAC of the next hop; returns 1 if the path needs no more. */
+/* Fills in everything but the MAC of the next hop. Returns 1 if the path is complete without it. */
 static int begin_path(struct xd_net *net, const struct xr_ah_attr *attr, struct xt_path *path,
 		      struct xd_ip *hop)
 {

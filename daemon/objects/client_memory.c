@@ -25,9 +25,9 @@ void xd_client_memory_close(struct xd_client_memory *m)
 }
 
 /*
- * The reserved L_Key lets the client's queues reach all that the client itself reaches, as a region
- * on demand of the whole address space does, but no PD and no deregistration limits it. Hence it is
- * for operators and for the group that the administrator named.
+ * The reserved L_Key gives the client's queues access to the client's whole address space. A region
+ * on demand does the same, but belongs to a PD and can be deregistered. Hence the key is only for
+ * operators and for the group that the administrator named.
  */
 static bool may_use(const struct xd_client *c)
 {

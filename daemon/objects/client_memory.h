@@ -19,9 +19,9 @@ struct xd_client_memory {
 
 /* Returns the client's address space, NULL if none was sent. */
 struct xd_proc *xd_client_proc(const struct xd_client *c);
-/* Takes the descriptors of a new address space, which the client has after fork(). */
+/* Replaces the address space, e.g. after fork(). Takes over the reference. */
 void xd_client_set_proc(struct xd_client *c, struct xd_proc *proc);
-/* Releases both. In a job: may block. */
+/* Releases the address space and the region. In a job: may block. */
 void xd_client_memory_close(struct xd_client_memory *m);
 
 #endif /* XD_CLIENT_MEMORY_H */

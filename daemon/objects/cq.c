@@ -65,7 +65,7 @@ int xd_do_destroy_channel(struct xd_client *c, struct xd_request *req, struct xd
 	return 0;
 }
 
-/* Channels exist for CQs, and have their limits. */
+/* Channels have the limits of CQs. */
 const struct xd_kind_ops xd_channel_ops = {
 	.name = "channels",
 	.free = free_channel,
@@ -135,7 +135,7 @@ int xd_do_create_cq(struct xd_client *c, struct xd_request *req, struct xd_reply
 	return 0;
 }
 
-/* For all QPs together, because other clients wait meanwhile */
+/* Limits for all QPs together, because other clients wait meanwhile */
 #define CATCH_UP_VISITS 64
 #define CATCH_UP_LOOKS 64
 

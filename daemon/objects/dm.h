@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Device memory: pieces of the memory that daemon and client share anyway (clients/shm.h), so that
- * a program copies to and from it by itself. Regions refer to it by XR_SEG_DM.
+ * Device memory: pieces of memory shared with the client (clients/shm.h), so programs copy to and
+ * from it directly. Regions refer to it by XR_SEG_DM.
  */
 #ifndef XD_DM_H
 #define XD_DM_H

@@ -13,7 +13,9 @@
 #include "objects.h"
 #include "pd.h"
 
-/* Access to all of the process's memory; work requests select pages of it. */
+/*
+ * Makes the memory of a region: all of the process's memory, of which work requests select pages.
+ */
 static int fast_memory(struct xd_client *c, struct xd_mr *mr, uint32_t max_pages)
 {
 	uint64_t bytes = max_pages * sizeof(struct xt_mem_seg);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Objects of another client: a client that presents another client's token, and belongs to the same
- * user, may import PDs, regions and device memory of it. The number of an imported PD lasts as long
- * as any client has it; all else ends with its owner.
+ * user, may import PDs, regions and device memory of it. The number of an imported PD is valid as
+ * long as any client has it; everything else only as long as its owner has it.
  */
 #ifndef XD_IMPORT_H
 #define XD_IMPORT_H

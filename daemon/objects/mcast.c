@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * While QPs are attached to a group, the interface is a member of the group and XDP redirects its
- * packets. The engines' table holds which QPs are attached.
+ * packets. The engines' table of groups contains the attached QPs.
  */
 #include "mcast.h"
 
@@ -33,7 +33,7 @@ static struct xd_group **place_of(struct xd_objects *o, const struct xr_addr *gi
 	return at;
 }
 
-/* ---- the interface's part ---------------------------------------------------------- */
+/* ---- membership of the interface ---------------------------------------------------- */
 
 static int join(struct xd_objects *o, struct xd_group *g)
 {

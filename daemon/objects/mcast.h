@@ -10,7 +10,7 @@ struct xd_group;
 struct xd_objects;
 struct xd_qp;
 
-/* How many times QPs of one client may be attached, each group counted */
+/* Limit for one client: sum over its QPs of the groups that they are attached to */
 #define XD_CLIENT_ATTACHED 128
 
 /* Groups with attached QPs */

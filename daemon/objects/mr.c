@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Keys and deregistration of regions. mr_register.c registers them. */
+/* Keys and deregistration of regions; registration is in mr_register.c. */
 #include "mr.h"
 
 #include <errno.h>
@@ -32,7 +32,7 @@ uint32_t xd_mr_rkey(const struct xd_mr *mr)
 	return mr->mem->tiers & 1u << XR_SEG_NULL ? 0 : xt_key_value(mr->key);
 }
 
-/* ---- the end --------------------------------------------------------------------- */
+/* ---- deregistration -------------------------------------------------------------- */
 
 static void unmap_run(struct xd_client_job *job)
 {

@@ -22,14 +22,14 @@ struct xd_mr {
 	struct xd_mem *mem;
 	struct xd_client_job unmap; /* unmaps the memory */
 	bool reply;		    /* a DEREG_MR waits for the unmap: reply then */
-	struct xd_piece lists;	    /* fast regions: of pages */
+	struct xd_piece lists;	    /* fast regions: page lists */
 };
 
 extern const struct xd_kind_ops xd_mr_ops;
 
 /* Returns the R_Key, 0 if peers cannot use the region. */
 uint32_t xd_mr_rkey(const struct xd_mr *mr);
-/* Releases the key: no engine uses it any more, and its index may be given out again. */
+/* Releases the key: no engine uses it any more, and its index may be allocated again. */
 void xd_mr_drop_key(struct xd_client *c, struct xd_mr *mr);
 
 /* Writes access rights (XR_ACCESS_*) as letters. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * REG_MR and REREG_MR. A job builds the region, then the control thread changes its key. A key is
- * in XDP's map before the client learns its value.
+ * in XDP's map before its value is sent to the client.
  */
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -223,8 +223,8 @@ static int make_key(struct xd_client *c, struct build *b)
 }
 
 /*
- * Other memory changes the variant of the key, so that the old key becomes invalid. A change of
- * access rights or of the PD keeps the key, as other drivers do.
+ * A change of the memory changes the variant of the key, so that the old key becomes invalid. A
+ * change of access rights or of the PD keeps the key, as other drivers do.
  */
 static int change_key(struct xd_client *c, struct build *b)
 {
@@ -331,7 +331,7 @@ static bool takes_time(const struct xd_mem *mem)
 	return mem && mem->mappings;
 }
 
-/* Releases b, with memory of a failed registration, or that a REREG_MR has replaced. */
+/* Releases b, with the memory of a failed registration or the memory that a REREG_MR replaced. */
 static void release(struct xd_client *c, struct build *b)
 {
 	b->job.run = release_run;
@@ -383,8 +383,8 @@ static int start_build(struct xd_client *c, struct build *b, const struct xr_reg
 	b->job.run = build_run;
 	b->job.done = build_done;
 	/*
-	 * A region on demand is built without reading anything, so it needs no job; descriptors of
-	 * the client do.
+	 * Building a region on demand does not block, so it needs a job only if the client sent
+	 * descriptors.
 	 */
 	if (b->access & XR_ACCESS_ON_DEMAND && !b->nfds)
 		xd_client_do_job(c, &b->job);

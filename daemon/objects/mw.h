@@ -11,7 +11,7 @@ struct xt_key;
 struct xd_mw {
 	struct xd_object obj;
 	struct xd_pd *pd;
-	struct xt_key *key; /* its entry says where the window is bound */
+	struct xt_key *key; /* its entry has the range that the window is bound to */
 };
 
 extern const struct xd_kind_ops xd_mw_ops;

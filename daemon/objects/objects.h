@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The objects that clients create, one file for each kind (pd.c, mr.c, ...), and what all objects
- * of the device or of one client share.
+ * The objects that clients create, one file for each kind (pd.c, mr.c, ...), and the state shared
+ * by all objects of the device or of one client.
  */
 #ifndef XD_OBJECTS_H
 #define XD_OBJECTS_H
@@ -28,23 +28,23 @@ enum xd_kind {
 	XD_KINDS
 };
 
-/* What all clients' objects share */
+/* State shared by the objects of all clients */
 struct xd_objects {
 	struct xd_clients clients;
 	struct xd_table pd_ids;		 /* of struct xd_pd_id, by number */
 	struct xd_table xrc_domains;	 /* of struct xd_xrc_domain, by number */
-	struct xd_xrc_domain *xrc_files; /* those that have a file */
+	struct xd_xrc_domain *xrc_files; /* list of domains that have a file */
 	struct xd_mcast mcast;
-	uint32_t next_worker; /* of the next QP */
+	uint32_t next_worker; /* worker of the next QP */
 	gid_t lkey_group;     /* may use the reserved L_Key; XD_NO_GROUP: none */
 };
 
-/* What one client's objects share */
+/* State shared by the objects of one client */
 struct xd_client_objects {
 	struct xd_import import;
 	struct xd_client_memory memory;
 	struct xt_ahs *ahs; /* address handles as engines see them, NULL: none yet */
-	uint32_t attached;  /* times that its QPs are attached to multicast groups */
+	uint32_t attached;  /* sum over its QPs of the multicast groups that they are attached to */
 	uint64_t dm_bytes;  /* of device memory, whole pages */
 };
 
@@ -59,7 +59,9 @@ void xd_objects_close_client(struct xd_client *c);
 
 /* Starts clients and registers the kinds of objects. Call xd_objects_stop() after an error, too. */
 int xd_objects_start(struct xd_objects *o, struct xd_device *dev, const struct xd_client_ops *ops);
-/* Ends all clients. Returns false if a job hangs: *o must stay as it is. */
+/*
+ * Ends all clients. Returns false if a job hangs; then *o must not be freed, as the job may use it.
+ */
 bool xd_objects_stop(struct xd_objects *o);
 
 /* Link, MTU or addresses changed: resolves the paths of QPs and address handles again. */

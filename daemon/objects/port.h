@@ -7,7 +7,7 @@
 
 struct xd_device;
 
-/* Path MTU in bytes: what the link carries now, and what the datapath could carry. */
+/* Path MTU in bytes: the largest that the link carries now, and the largest of the datapath. */
 uint32_t xd_port_mtu(const struct xd_device *dev);
 uint32_t xd_port_max_mtu(const struct xd_device *dev);
 

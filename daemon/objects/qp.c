@@ -234,8 +234,8 @@ static int mirror(struct xd_device *dev, struct xd_qp *qp)
 }
 
 /*
- * Each window costs a system call, and a QP may have a million of them, so workers run in between.
- * Windows that are bound meanwhile are unbound together with the QP's change of state.
+ * Unbinding a window takes a system call, and a QP may have a million windows, so workers run in
+ * between. Windows that are bound meanwhile are unbound together with the QP's change of state.
  */
 static void unbind_windows(struct xd_client *c, struct xd_qp *qp)
 {
@@ -267,7 +267,7 @@ static int modify_now(struct xd_client *c, const void *request, const struct xt_
 		xt_qp_set_burst(qp->xt, q->max_burst);
 	if (!err) {
 		err = mirror(c->dev, qp);
-		/* XDP would drop the QP's packets, so let it fail now. */
+		/* XDP would drop the QP's packets, so move the QP to ERR. */
 		if (err)
 			xt_qp_modify(qp->xt, &to_error, IBV_QP_STATE, NULL, 0, now);
 	}
@@ -369,9 +369,9 @@ int xd_do_query_qp(struct xd_client *c, struct xd_request *req, struct xd_reply 
 }
 
 /*
- * Sends messages that were posted just before the QP is destroyed. Hardware fetches work requests at
- * once, so programs that need no response, like ofi_rxd of libfabric with its last ACK, rely on
- * that. Workers are paused.
+ * Sends messages that were posted just before the QP is destroyed. Hardware fetches work requests
+ * immediately, so programs that need no response, like ofi_rxd of libfabric with its last ACK, rely
+ * on that. Workers are paused.
  */
 static void send_last(struct xd_qp *qp)
 {

@@ -30,7 +30,7 @@ struct xd_qp {
 	struct xd_event_source async;
 	struct xt_qp *xt;
 	struct xd_resolve *resolve; /* of a new path after the network changed */
-	uint32_t attached;	    /* times that it is attached to multicast groups */
+	uint32_t attached;	    /* number of multicast groups that it is attached to */
 };
 
 extern const struct xd_kind_ops xd_qp_ops;
@@ -39,7 +39,10 @@ extern const struct xd_kind_ops xd_qp_ops;
 void xd_qp_free(struct xd_qp *qp);
 /* Fills the reply to CREATE_QP and OPEN_QP. */
 void xd_qp_reply(const struct xd_qp *qp, struct xd_reply *rep);
-/* The netdev's addresses or link changed: resolves the next hop again, sets the path MTU. */
+/*
+ * Resolves the next hop again and sets the path MTU, after the addresses or the link of the
+ * interface changed.
+ */
 void xd_qp_refresh_path(struct xd_qp *qp);
 
 #endif /* XD_QP_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Rings in memory shared with a client, and which workers use them. */
+/* Rings in memory shared with a client, and the workers that use them. */
 #ifndef XD_RING_H
 #define XD_RING_H
 

@@ -13,7 +13,7 @@ struct xd_xrcd;
 struct xd_srq {
 	struct xd_object obj;
 	uint32_t max_wr, max_sge;
-	uint32_t worker; /* that takes entries, XD_WORKER_* */
+	uint32_t worker; /* index of the worker that takes entries, or XD_WORKER_* */
 	struct xd_pd *pd;
 	struct xd_xrcd *xrcd; /* NULL: not for XRC */
 	struct xd_cq *cq;     /* XRC only */

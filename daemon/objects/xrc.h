@@ -11,13 +11,13 @@
 struct xd_qp;
 struct xt_qp;
 
-/* One for each file that is opened as a domain, or for one handle alone */
+/* An XRC domain, of a file or of one handle alone */
 struct xd_xrc_domain {
 	uint32_t number; /* never 0 */
 	uint32_t refs;	 /* handles */
-	int fd;		 /* keeps the inode; -1: no file */
+	int fd;		 /* keeps the inode from being reused; -1: no file */
 	uint64_t dev, inode;
-	struct xd_xrc_domain *next, **pprev; /* of those with a file */
+	struct xd_xrc_domain *next, **pprev; /* in the list of domains with a file */
 };
 
 /* A client's handle of an XRC domain */

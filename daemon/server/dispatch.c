@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Which client may send which request, and the handlers of requests. */
+/* Dispatches requests: checks the client's permission and calls the handler. */
 #include <errno.h>
 #include <string.h>
 

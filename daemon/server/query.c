@@ -13,7 +13,7 @@
 #include "daemon/objects/port.h"
 #include "server.h"
 
-/* An OUI that is not assigned, as of rdma_rxe. Programs take 0 for an error. */
+/* An OUI that is not assigned, as rdma_rxe has. Programs treat 0 as an error. */
 #define VENDOR_NONE 0xffffff
 
 static uint32_t mtu_code(uint32_t bytes)
@@ -118,7 +118,7 @@ int xd_do_query_device(struct xd_client *c, struct xd_request *req, struct xd_re
 	d->max_qp_rd_atom = d->max_qp_init_rd_atom = XT_MAX_RD_ATOMIC;
 	d->max_res_rd_atom = XT_MAX_RD_ATOMIC * d->max_qp;
 	d->atomic_cap = IBV_ATOMIC_HCA;
-	/* The client's limit is for the sum over its QPs of the groups they are attached to. */
+	/* The client's limit counts each attachment of a QP to a group. */
 	d->max_mcast_grp = XR_MAX_GROUPS < XD_CLIENT_ATTACHED ? XR_MAX_GROUPS : XD_CLIENT_ATTACHED;
 	d->max_mcast_qp_attach = d->max_total_mcast_qp_attach = XD_CLIENT_ATTACHED;
 	d->max_pkeys = 1;

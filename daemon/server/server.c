@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The control socket, and who may connect. */
+/* The control socket, and the check of clients that connect. */
 #include "server.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@
 
 #define BACKLOG 64
 
-/* ---- who may connect ------------------------------------------------------------- */
+/* ---- check of clients ------------------------------------------------------------ */
 
 static bool in_group(int fd, const struct ucred *cred, gid_t group)
 {
@@ -147,7 +147,7 @@ static struct xd_server *server_new(struct xd_device *dev)
 	s->listen_fd = -1;
 	s->fault = dev->opt->fault;
 	s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	/* Programs use it to create userfaultfds that handle faults in kernel mode, too. */
+	/* Programs need this device for userfaultfds that also handle faults in kernel mode. */
 	s->uffd_dev = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
 	return s;
 }

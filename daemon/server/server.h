@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The control socket and what is served on it:
+ * The control socket and the requests that are served on it:
  *
- *   server.c    the socket, and who may connect
- *   dispatch.c  requests and what each needs
+ *   server.c    the socket, and the check of clients that connect
+ *   dispatch.c  permissions and handlers of requests
  *   query.c     HELLO, device, port, addresses
  *   show.c      status, counters and objects as JSON, for the xroce command; faults
  */
@@ -35,7 +35,10 @@ static inline struct xd_server *xd_server_of(const struct xd_client *c)
 
 /* Starts to listen. *server is NULL after an error. */
 int xd_server_start(struct xd_device *dev, struct xd_server **server);
-/* The same without the socket, for tests and fuzzers. Call xd_server_stop() after an error, too. */
+/*
+ * As xd_server_start(), but without the socket, for tests and fuzzers. Call xd_server_stop() after
+ * an error, too.
+ */
 int xd_server_open(struct xd_device *dev, struct xd_server **server);
 /* Refuses new clients from now on. */
 void xd_server_refuse(struct xd_server *server);

@@ -22,9 +22,9 @@
 /* ---- status ---------------------------------------------------------------------- */
 
 /*
- * Since Linux 6.2 the size of the directory is the number. Before, all entries have to be read,
- * some microseconds each, possibly hundreds of thousands, while all clients wait. So this is for
- * operators only: 0 for others.
+ * Returns the number of open descriptors. Since Linux 6.2 it is the size of the directory. On older
+ * kernels all entries have to be read, some microseconds each and possibly hundreds of thousands,
+ * while all clients wait. So it is counted for operators only; others get 0.
  */
 static uint32_t open_files(bool count)
 {
