@@ -271,9 +271,11 @@ static void hostile_beside_victim(uint32_t slots, bool writes, unsigned int scan
 
 static void test_many_hostile(void)
 {
-	hostile_beside_victim(0, false, 1, "clients without QPs that set all bits delay nobody");
-	hostile_beside_victim(0, true, HOSTILE / XD_DOORBELL_STEPS + 1,
-			      "nor do they if they write to their eventfds");
+	hostile_beside_victim(0, false, 1,
+			      "clients without QPs that set all bits delay no other client");
+	hostile_beside_victim(
+		0, true, HOSTILE / XD_DOORBELL_STEPS + 1,
+		"clients without QPs that write to their eventfds, too, get one step each");
 	hostile_beside_victim(64, true, HOSTILE / (XD_DOORBELL_STEPS / XD_DOORBELL_MIN_STEPS) + 1,
 			      "clients that post in all QPs get one turn each");
 }
