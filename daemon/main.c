@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -128,11 +129,16 @@ static void mirror_gids(struct daemon *d)
 
 /* ---- start and stop -------------------------------------------------------------- */
 
+/* Keys and numbers are in another random order after each start. */
 static int open_tables(struct xd_device *dev)
 {
-	dev->shared.keys = xt_keys_new(2 * dev->opt->max_mr);
-	dev->shared.qps = xt_numbers_new(dev->opt->max_qp);
-	dev->shared.srqs = xt_numbers_new(dev->opt->max_srq);
+	uint64_t seed[3];
+
+	if (getrandom(seed, sizeof(seed), 0) != sizeof(seed))
+		return -EIO;
+	dev->shared.keys = xt_keys_new(2 * dev->opt->max_mr, seed[0]);
+	dev->shared.qps = xt_numbers_new(dev->opt->max_qp, seed[1]);
+	dev->shared.srqs = xt_numbers_new(dev->opt->max_srq, seed[2]);
 	dev->shared.groups = xt_groups_new();
 	return dev->shared.keys && dev->shared.qps && dev->shared.srqs && dev->shared.groups
 		       ? 0

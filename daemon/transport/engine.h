@@ -5,6 +5,7 @@
  *   engine.c      received frames to QPs, rounds
  *   numbers.c     QP and SRQ numbers
  *   keys.c        L_Keys and R_Keys
+ *   permute.c     random order of numbers and key indices
  *   qp.c          QP creation, errors
  *   modify.c      QP states and attributes
  *   wr_kind.c     kinds of send work requests

@@ -2,33 +2,43 @@
 #include <stdlib.h>
 
 #include "keys.h"
+#include "permute.h"
 #include "slots.h"
 
 /*
- * Freed indices to keep back (slots.h). A stale key is refused until its index was reused 256
- * times.
+ * Freed slots to keep back (slots.h). A stale key is refused until its slot was reused 256 times.
  */
 #define MIN_FREED 1024
 #define MAX_INDEX 0xffffffu /* 24 bits */
 
 struct key_slot {
 	struct xt_slot slot;
+	uint32_t generation; /* of the next index */
 	struct xt_key key;
 };
 
 struct xt_keys {
 	struct xt_slots slots;
+	struct xt_permutation order;
+	uint64_t seed;
+	uint32_t bits; /* low bits of an index before its permutation that are its slot */
 };
 
-struct xt_keys *xt_keys_new(uint32_t max)
+struct xt_keys *xt_keys_new(uint32_t max, uint64_t seed)
 {
 	struct xt_keys *keys = calloc(1, sizeof(*keys));
 	uint32_t end = max < MAX_INDEX ? max + 1 : MAX_INDEX + 1;
 
-	if (keys && xt_slots_init(&keys->slots, sizeof(struct key_slot), 1, end, MIN_FREED)) {
+	if (!keys)
+		return NULL;
+	if (xt_slots_init(&keys->slots, sizeof(struct key_slot), 1, end, MIN_FREED)) {
 		free(keys);
 		return NULL;
 	}
+	while (1u << keys->bits < end)
+		keys->bits++;
+	keys->seed = seed;
+	xt_permutation_init(&keys->order, seed);
 	return keys;
 }
 
@@ -40,15 +50,23 @@ void xt_keys_free(struct xt_keys *keys)
 	free(keys);
 }
 
+static uint32_t slot_of(const struct xt_keys *keys, uint32_t index)
+{
+	return xt_unpermute(&keys->order, index & MAX_INDEX) & ((1u << keys->bits) - 1);
+}
+
 struct xt_key *xt_keys_alloc(struct xt_keys *keys)
 {
-	uint32_t index = xt_slots_take(&keys->slots);
+	uint32_t at = xt_slots_take(&keys->slots);
 	struct key_slot *slot;
 
-	if (index == XT_NO_SLOT)
+	if (at == XT_NO_SLOT)
 		return NULL;
-	slot = xt_slots_at(&keys->slots, index);
-	slot->key.index = index;
+	slot = xt_slots_at(&keys->slots, at);
+	if (!slot->key.index)
+		slot->key.entry.variant = (uint8_t)xt_mix(keys->seed + at);
+	slot->key.index = xt_permute(&keys->order,
+				     (slot->generation++ << keys->bits | at) & MAX_INDEX);
 	return &slot->key;
 }
 
@@ -60,14 +78,14 @@ void xt_keys_release(struct xt_keys *keys, struct xt_key *key)
 		.index = key->index,
 		.entry.variant = key->entry.variant + 1,
 	};
-	xt_slots_release(&keys->slots, key->index);
+	xt_slots_release(&keys->slots, slot_of(keys, key->index));
 }
 
 struct xt_key *xt_keys_by_index(struct xt_keys *keys, uint32_t index)
 {
-	struct key_slot *slot = index ? xt_slots_used(&keys->slots, index) : NULL;
+	struct key_slot *slot = index ? xt_slots_used(&keys->slots, slot_of(keys, index)) : NULL;
 
-	return slot ? &slot->key : NULL;
+	return slot && slot->key.index == index ? &slot->key : NULL;
 }
 
 enum xr_reason xt_keys_check(struct xt_keys *keys, const struct xr_key_use *use,

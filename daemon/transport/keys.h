@@ -2,9 +2,10 @@
 /*
  * The key table, which decides what an L_Key or R_Key allows.
  *
- * A key is index << 8 | variant. Index 0 is never allocated. Reuse of an index changes the variant,
- * and freed indices wait in a queue (first freed, first reused), so a stale key fails for as long
- * as possible.
+ * A key is index << 8 | variant. The index is a slot and a generation, in a random order
+ * (permute.h); index 0 is never allocated. The first variant of a slot is random. Each reuse of a
+ * slot changes generation and variant, and the slot released first is reused first, so that a stale
+ * key is refused for as long as possible.
  *
  * Rules: IBTA 10.6.3 (keys), 10.7.3 (access checks), 9.4.1 (remote access).
  */
@@ -44,8 +45,8 @@ struct xt_key {
 	uint32_t max_pages;
 };
 
-/* max: entries; memory grows with use. */
-struct xt_keys *xt_keys_new(uint32_t max);
+/* max: entries; memory grows with use. seed: of the random order */
+struct xt_keys *xt_keys_new(uint32_t max, uint64_t seed);
 void xt_keys_free(struct xt_keys *keys);
 
 /* Returns a key in state XR_KEY_FREE; NULL: the table is full or out of memory. */

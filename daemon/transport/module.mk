@@ -18,6 +18,7 @@ transport_SRCS := $(addprefix daemon/transport/, \
 	numbers.c \
 	pace.c \
 	packet.c \
+	permute.c \
 	qp.c \
 	requester.c \
 	responder.c \

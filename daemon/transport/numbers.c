@@ -2,6 +2,7 @@
 /* Numbers of QPs and SRQs in packets, see transport.h. */
 #include <stdlib.h>
 
+#include "permute.h"
 #include "slots.h"
 #include "transport.h"
 
@@ -17,11 +18,12 @@ struct number {
 
 struct xt_numbers {
 	struct xt_slots slots;
-	uint32_t bits; /* number of low bits that are the slot */
+	struct xt_permutation order;
+	uint32_t bits; /* low bits of a number before its permutation that are its slot */
 	uint32_t gsi;  /* slot of the item with number XR_GSI_QPN; XT_NO_SLOT: none */
 };
 
-struct xt_numbers *xt_numbers_new(uint32_t max)
+struct xt_numbers *xt_numbers_new(uint32_t max, uint64_t seed)
 {
 	struct xt_numbers *t = calloc(1, sizeof(*t));
 	uint32_t end = max < MAX_SLOTS ? max : MAX_SLOTS;
@@ -34,6 +36,7 @@ struct xt_numbers *xt_numbers_new(uint32_t max)
 	}
 	while (1u << t->bits < end)
 		t->bits++;
+	xt_permutation_init(&t->order, seed);
 	t->gsi = XT_NO_SLOT;
 	return t;
 }
@@ -48,7 +51,9 @@ void xt_numbers_free(struct xt_numbers *t)
 
 static uint32_t slot_of(const struct xt_numbers *t, uint32_t number)
 {
-	return number == XR_GSI_QPN ? t->gsi : number & ((1u << t->bits) - 1);
+	if (number == XR_GSI_QPN)
+		return t->gsi;
+	return xt_unpermute(&t->order, number & XR_QPN_MASK) & ((1u << t->bits) - 1);
 }
 
 static struct number *find(const struct xt_numbers *t, uint32_t number)
@@ -70,7 +75,7 @@ static uint32_t next_number(const struct xt_numbers *t, struct number *n, uint32
 	uint32_t number;
 
 	do
-		number = (n->generation++ << t->bits | slot) & XR_QPN_MASK;
+		number = xt_permute(&t->order, (n->generation++ << t->bits | slot) & XR_QPN_MASK);
 	while (number < 2 || number == XR_MULTICAST_QPN);
 	return number;
 }

@@ -109,12 +109,12 @@ struct xt_ops {
 };
 
 /*
- * Allocates QPNs and SRQ numbers: 24 bits, the low ones a slot, the high ones a generation that
- * changes with each reuse, so that late packets for a destroyed QP find none. 0 and 1 (QPNs of SMI
- * and GSI) and 0xffffff (multicast) are not allocated.
+ * Allocates QPNs and SRQ numbers: 24 bits, a slot and a generation that changes with each reuse, so
+ * that late packets for a destroyed QP find none, in a random order (permute.h). 0 and 1 (QPNs of
+ * SMI and GSI) and 0xffffff (multicast) are not allocated.
  */
 struct xt_numbers;
-struct xt_numbers *xt_numbers_new(uint32_t max);
+struct xt_numbers *xt_numbers_new(uint32_t max, uint64_t seed);
 void xt_numbers_free(struct xt_numbers *t);
 /* Returns false if there is no free slot or no memory. */
 bool xt_numbers_add(struct xt_numbers *t, void *item, uint32_t *slot, uint32_t *number);

@@ -4,6 +4,7 @@
 # program any more, and a new daemon works.
 
 load helpers
+load datagram
 
 # watch_death SIGNAL: ends the daemon by that signal and starts a new one; rdma_watch must see each step
 watch_death() {
@@ -25,6 +26,23 @@ watch_death() {
 
 @test "stopping the daemon raises DEVICE_FATAL and flushes all work" {
 	watch_death TERM
+}
+
+@test "QPNs are others after a restart, and not sequential" {
+	local before QPN LISTENER
+
+	listener a first "$A4" 1
+	before=$QPN
+	kill "$LISTENER"
+	daemon_down a
+	daemon_up a
+	listener a second "$A4" 1
+	kill "$LISTENER"
+	((before != QPN))
+	before=$QPN
+	listener a third "$A4" 1
+	kill "$LISTENER"
+	((QPN != before && QPN != before + 1))
 }
 
 @test "killing the daemon removes the XDP program" {

@@ -124,42 +124,36 @@ void fake_resolve_all(void)
 
 /* ---- XDP ------------------------------------------------------------------------------- */
 
-#define MAP_SIZE 4096
-static bool in_keys[MAP_SIZE], in_qps[MAP_SIZE];
+#define MAX_QPS 4096 /* also of SRQs */
+static bool in_keys[XR_KEY_INDEX(UINT32_MAX) + 1], in_qps[XR_QPN_MASK + 1];
 
 static int map_set(bool *map, unsigned *count, uint32_t at)
 {
 	if (fake.maps_full)
 		return -E2BIG;
-	*count += !map[at % MAP_SIZE];
-	map[at % MAP_SIZE] = true;
+	*count += !map[at];
+	map[at] = true;
 	return 0;
 }
 
 static int map_del(bool *map, unsigned *count, uint32_t at)
 {
-	if (!map[at % MAP_SIZE])
+	if (!map[at])
 		return -ENOENT;
-	map[at % MAP_SIZE] = false;
+	map[at] = false;
 	--*count;
 	return 0;
-}
-
-/* The low bits of a QPN are its slot, so the few QPs here have different entries. */
-static uint32_t qp_at(uint32_t qpn)
-{
-	return qpn == XR_GSI_QPN ? MAP_SIZE - 1 : qpn;
 }
 
 int xd_xdp_qp_set(struct xd_xdp *x, uint32_t qpn, const struct xr_qp_entry *entry)
 {
 	MUST(qpn >= XR_GSI_QPN && qpn < XR_QPN_MASK);
-	return map_set(in_qps, &fake.map_qps, qp_at(qpn));
+	return map_set(in_qps, &fake.map_qps, qpn);
 }
 
 int xd_xdp_qp_del(struct xd_xdp *x, uint32_t qpn)
 {
-	return map_del(in_qps, &fake.map_qps, qp_at(qpn));
+	return map_del(in_qps, &fake.map_qps, qpn);
 }
 
 /* Clients cause only groups to be added, never the device's own addresses. */
@@ -181,7 +175,7 @@ int xd_xdp_addr_del(struct xd_xdp *x, const struct xr_addr *addr)
 int xd_xdp_key_set(struct xd_xdp *x, uint32_t index, const struct xr_key_entry *entry)
 {
 	/* The key of a window is added before it becomes valid. */
-	MUST(index && index < MAP_SIZE && entry->state <= XR_KEY_INVALID);
+	MUST(index && index < sizeof(in_keys) && entry->state <= XR_KEY_INVALID);
 	return map_set(in_keys, &fake.map_keys, index);
 }
 
@@ -207,7 +201,7 @@ const char *xd_xdp_pins(const struct xd_xdp *x)
 
 struct xr_psn_entry *xd_xdp_psns(struct xd_xdp *x)
 {
-	static struct xr_psn_entry psns[MAP_SIZE];
+	static struct xr_psn_entry psns[MAX_QPS];
 
 	return psns;
 }
@@ -354,9 +348,9 @@ void fake_device_start(void)
 	fake.opt.user_max_pinned = 64 << 20;
 	dev->opt = &fake.opt;
 	dev->loop = xd_loop_new();
-	dev->shared.keys = xt_keys_new(2 * fake.opt.max_mr);
-	dev->shared.qps = xt_numbers_new(MAP_SIZE);
-	dev->shared.srqs = xt_numbers_new(MAP_SIZE);
+	dev->shared.keys = xt_keys_new(2 * fake.opt.max_mr, 1);
+	dev->shared.qps = xt_numbers_new(MAX_QPS, 1);
+	dev->shared.srqs = xt_numbers_new(MAX_QPS, 1);
 	dev->shared.groups = xt_groups_new();
 	dev->workers = &the_worker;
 	the_worker.engine = xt_engine_new(&ops, dev, &dev->shared);

@@ -350,11 +350,11 @@ void world_open(struct world *w, bool honest)
 	w->honest = honest;
 	w->now = 1000000000;
 	make_secret(w);
-	w->keys = xt_keys_new(64);
+	w->keys = xt_keys_new(64, 1);
 	w->shared = (struct xt_shared){
 		.keys = w->keys,
-		.qps = xt_numbers_new(MAX_QPS),
-		.srqs = xt_numbers_new(SRQ_COUNT),
+		.qps = xt_numbers_new(MAX_QPS, 1),
+		.srqs = xt_numbers_new(SRQ_COUNT, 1),
 		.groups = xt_groups_new(),
 	};
 	w->engine = xt_engine_new(&ops, w, &w->shared);

@@ -612,10 +612,10 @@ void host_init(struct world *w, struct host *h, unsigned index, uint32_t size, u
 	h->shadow = malloc(size);
 	rng_bytes(&w->rng, h->mem, size);
 	memcpy(h->shadow, h->mem, size);
-	h->shared.keys = xt_keys_new(1000);
-	h->shared.qps = xt_numbers_new(4 * MAX_CONNS);
+	h->shared.keys = xt_keys_new(1000, rng_next(&w->rng));
+	h->shared.qps = xt_numbers_new(4 * MAX_CONNS, rng_next(&w->rng));
 	h->shared.groups = xt_groups_new();
-	h->shared.srqs = xt_numbers_new(4 * MAX_SRQS);
+	h->shared.srqs = xt_numbers_new(4 * MAX_SRQS, rng_next(&w->rng));
 	h->srq = calloc(MAX_SRQS, sizeof(*h->srq));
 	h->psns = calloc(4 * MAX_CONNS + 1, sizeof(*h->psns));
 	h->engines = engines;

@@ -66,6 +66,7 @@ void end(struct world *w)
 void make_window(struct world *w, bool type_2)
 {
 	w->window = xt_keys_alloc(w->h->shared.keys);
+	w->window->entry.variant = 0;
 	w->window->entry.pd = 1;
 	w->window->entry.type = XR_KEY_MW;
 	w->window->entry.flags = type_2 ? XR_KEYF_TYPE_2 : 0;

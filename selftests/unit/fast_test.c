@@ -37,6 +37,7 @@ static struct xt_key *make_fast(struct world *w)
 
 	fast_mem = (struct xt_mem){ .ops = &page_ops, .seg = fast_seg };
 	memset(lists, 0, sizeof(lists));
+	key->entry.variant = 0;
 	key->entry.pd = 1;
 	key->entry.type = XR_KEY_MR;
 	key->entry.flags = XR_KEYF_FAST;

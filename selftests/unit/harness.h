@@ -120,8 +120,8 @@ __attribute__((unused)) static struct harness *h_new(uint32_t cq_depth)
 	};
 	struct harness *h = calloc(1, sizeof(*h));
 
-	h->shared.keys = xt_keys_new(1024);
-	h->shared.qps = xt_numbers_new(32);
+	h->shared.keys = xt_keys_new(1024, 7);
+	h->shared.qps = xt_numbers_new(32, 7);
 	h->engine = xt_engine_new(&ops, h, &h->shared);
 	h->ahs = xt_ahs_new();
 	h->shared.groups = xt_groups_new();

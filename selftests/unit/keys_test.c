@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "daemon/transport/keys.h"
+#include "daemon/transport/permute.h"
 #include "selftests/lib/tap.h"
 
 #define ALL (XR_ACCESS_LOCAL_WRITE | XR_ACCESS_REMOTE)
@@ -147,11 +148,11 @@ static void test_checks(struct xt_keys *keys)
 	       "a released key is not found by its index");
 }
 
-/* Indices are reused in the order of their release, with another variant. */
+/* Slots are reused in the order of their release, with another index and variant. */
 static void test_reuse(void)
 {
-	struct xt_keys *keys = xt_keys_new(3);
-	struct xt_key *k[4];
+	struct xt_keys *keys = xt_keys_new(3, 13);
+	struct xt_key *k[4], *old[3];
 	uint32_t first[3];
 
 	for (int i = 0; i < 4; i++)
@@ -159,16 +160,18 @@ static void test_reuse(void)
 	TAP_OK(k[0] && k[1] && k[2] && !k[3], "a table of 3 allocates 3 keys");
 	TAP_OK(k[0]->index && k[1]->index && k[2]->index, "index 0 is never allocated");
 	for (int i = 0; i < 3; i++)
-		first[i] = xt_key_value(k[i]);
+		first[i] = xt_key_value(old[i] = k[i]);
 	xt_keys_release(keys, k[1]);
 	xt_keys_release(keys, k[0]);
 	xt_keys_release(keys, k[2]);
 	k[0] = xt_keys_alloc(keys);
 	k[1] = xt_keys_alloc(keys);
-	TAP_OK(k[0]->index == XR_KEY_INDEX(first[1]) && k[1]->index == XR_KEY_INDEX(first[0]),
-	       "indices are reused in the order of release");
-	TAP_OK(xt_key_value(k[0]) != first[1] && xt_key_value(k[1]) != first[0],
-	       "a reused index has another variant");
+	TAP_OK(k[0] == old[1] && k[1] == old[0], "slots are reused in the order of release");
+	TAP_OK(k[0]->index != XR_KEY_INDEX(first[1]) && k[1]->index != XR_KEY_INDEX(first[0]),
+	       "a reused slot has another index");
+	TAP_OK(k[0]->entry.variant != XR_KEY_VARIANT(first[1]) &&
+		       k[1]->entry.variant != XR_KEY_VARIANT(first[0]),
+	       "a reused slot has another variant");
 	TAP_OK(k[0]->entry.state == XR_KEY_FREE && !k[0]->mem && !k[0]->entry.access,
 	       "a reused key has no old contents");
 	xt_keys_release(keys, k[0]);
@@ -184,7 +187,7 @@ static void test_reuse(void)
 /* A stale key must not become valid again while other keys are allocated and released. */
 static void test_stale(void)
 {
-	struct xt_keys *keys = xt_keys_new(1 << 20);
+	struct xt_keys *keys = xt_keys_new(1 << 20, 13);
 	struct xt_key *k = make(keys, 0, 64, ALL);
 	uint32_t stale = xt_key_value(k);
 	unsigned i;
@@ -200,10 +203,55 @@ static void test_stale(void)
 	xt_keys_free(keys);
 }
 
+/* Each number below 2^24 is the image of one other, and 0 that of itself. */
+static void test_permutation(void)
+{
+	static uint8_t seen[1 << XT_PERMUTE_BITS];
+	struct xt_permutation p;
+	unsigned wrong = 0, n;
+
+	xt_permutation_init(&p, 17);
+	for (n = 0; n < sizeof(seen); n++) {
+		uint32_t image = xt_permute(&p, n);
+
+		if (image >= sizeof(seen) || seen[image] || xt_unpermute(&p, image) != n) {
+			wrong++;
+			break;
+		}
+		seen[image] = 1;
+	}
+	TAP_OK(!wrong, "the permutation is one, and has an inverse");
+	TAP_OK(!xt_permute(&p, 0), "the permutation leaves 0 in place");
+}
+
+static void test_random_order(void)
+{
+	enum { COUNT = 10000 };
+	struct xt_keys *keys = xt_keys_new(COUNT, 1), *other = xt_keys_new(COUNT, 2);
+	unsigned neighbours = 0, same = 0, variants[256] = { 0 }, rare = 0;
+	uint32_t before = 0;
+
+	for (unsigned i = 0; i < COUNT; i++) {
+		struct xt_key *k = xt_keys_alloc(keys), *l = xt_keys_alloc(other);
+
+		neighbours += k->index - before + 1 < 3;
+		same += k->index == l->index;
+		variants[k->entry.variant]++;
+		before = k->index;
+	}
+	for (unsigned i = 0; i < 256; i++)
+		rare += variants[i] < COUNT / 256 / 4;
+	TAP_OK(neighbours < COUNT / 100, "key indices are not sequential");
+	TAP_OK(same < COUNT / 100, "key indices are others after a restart");
+	TAP_OK(!rare, "the first variants are random");
+	xt_keys_free(keys);
+	xt_keys_free(other);
+}
+
 static void test_many(void)
 {
 	enum { COUNT = 1 << 20 };
-	struct xt_keys *keys = xt_keys_new(COUNT);
+	struct xt_keys *keys = xt_keys_new(COUNT, 13);
 	struct xt_key **k = calloc(COUNT, sizeof(*k));
 	unsigned made = 0, found = 0, i;
 
@@ -227,13 +275,15 @@ static void test_many(void)
 
 int main(void)
 {
-	struct xt_keys *keys = xt_keys_new(1000);
+	struct xt_keys *keys = xt_keys_new(1000, 13);
 
 	test_ranges(keys);
 	test_checks(keys);
 	xt_keys_free(keys);
 	test_reuse();
 	test_stale();
+	test_permutation();
+	test_random_order();
 	test_many();
 	return tap_end();
 }

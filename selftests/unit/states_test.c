@@ -578,11 +578,11 @@ static void test_numbers(void)
 	for (i = 0; i < 64; i++) {
 		qpn = xt_qp_info(qps[i])->qpn;
 		wrong += xt_qp_by_num(shared.qps, qpn) != qps[i];
-		wrong += xt_qp_by_num(shared.qps, qpn ^ 64) != NULL;
+		wrong += xt_qp_by_num(shared.qps, qpn ^ 0x800000) != NULL;
 		xt_qp_destroy(qps[i]);
 		wrong += xt_qp_by_num(shared.qps, qpn) != NULL;
 	}
-	TAP_OK(!wrong, "lookup finds a QP by its number, and no QP of another generation");
+	TAP_OK(!wrong, "lookup finds a QP by its number, and by no other");
 	for (i = 0; i < 100000; i++) {
 		qp = new_qp();
 		qpn = xt_qp_info(qp)->qpn;
@@ -593,6 +593,30 @@ static void test_numbers(void)
 	}
 	TAP_OK(!again, "100000 QPs get different numbers in a table of 64");
 	TAP_OK(!wrong, "no QP gets number 0, 1 or 0xffffff");
+}
+
+/* Returns how many of n numbers are next to the one before, or the same as in the other table. */
+static unsigned predictable(uint64_t seed, uint64_t other_seed, unsigned n)
+{
+	struct xt_numbers *t = xt_numbers_new(n, seed), *other = xt_numbers_new(n, other_seed);
+	uint32_t slot, number = 0, before = 0, elsewhere = 0;
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < n; i++, before = number) {
+		xt_numbers_add(t, t, &slot, &number);
+		xt_numbers_add(other, other, &slot, &elsewhere);
+		count += number == elsewhere || number - before + 1 < 3;
+	}
+	xt_numbers_free(t);
+	xt_numbers_free(other);
+	return count;
+}
+
+static void test_random_order(void)
+{
+	TAP_OK(predictable(1, 2, 10000) < 100,
+	       "numbers are not sequential, and others after a restart");
+	TAP_OK(predictable(1, 1, 10000) == 10000, "the seed determines the numbers");
 }
 
 /* The GSI QP has number 1 and an ordinary slot. */
@@ -628,8 +652,8 @@ static void test_gsi(void)
 
 static void new_engine(uint32_t max)
 {
-	shared.keys = xt_keys_new(16);
-	shared.qps = xt_numbers_new(max);
+	shared.keys = xt_keys_new(16, 11);
+	shared.qps = xt_numbers_new(max, 11);
 	engine = xt_engine_new(&ops, NULL, &shared);
 }
 
@@ -665,6 +689,7 @@ int main(void)
 	end_engine();
 	new_engine(64);
 	test_numbers();
+	test_random_order();
 	test_gsi();
 	end_engine();
 	xt_ahs_free(ahs);

@@ -119,7 +119,7 @@ static struct pair *begin(bool local)
 
 	back = h_path(0x0a000002, 0x0a000001);
 	there.loopback = back.loopback = local;
-	h->shared.srqs = xt_numbers_new(32);
+	h->shared.srqs = xt_numbers_new(32, 9);
 	memset(memory, 0, SIZE);
 	key_a = h_reg(h, &mr_a, memory, SIZE, BASE);
 	key_b = h_reg(h, &mr_b, memory, SIZE, BASE);
