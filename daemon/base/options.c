@@ -74,6 +74,22 @@ static const struct option_row rows[] = {
 	  AT(client_max_srq), 1, 1048576 },
 	{ "client-max-dm", "BYTES", "device memory of one client (64M)", SIZE, AT(client_max_dm), 0,
 	  UINT32_MAX },
+	{ "user-max-clients", "N", "connections of one user (half of --max-clients)", NUMBER,
+	  AT(user_max_clients), 1, 65536 },
+	{ "user-max-qp", "N", "queue pairs of one user (half of --max-qp, likewise below)", NUMBER,
+	  AT(user_max_qp), 1, 262144 },
+	{ "user-max-cq", "N", "completion queues of one user", NUMBER, AT(user_max_cq), 1,
+	  1048576 },
+	{ "user-max-mr", "N", "memory regions of one user", NUMBER, AT(user_max_mr), 1, 8388608 },
+	{ "user-max-pd", "N", "protection domains of one user", NUMBER, AT(user_max_pd), 1,
+	  1048576 },
+	{ "user-max-ah", "N", "address handles of one user", NUMBER, AT(user_max_ah), 1, 1048576 },
+	{ "user-max-srq", "N", "shared receive queues of one user", NUMBER, AT(user_max_srq), 1,
+	  1048576 },
+	{ "user-max-files", "N", "file descriptors held for one user (a quarter of LimitNOFILE)",
+	  NUMBER, AT(user_max_files), 1, INT32_MAX },
+	{ "user-max-memory", "BYTES", "memory of xroced for one user (a quarter of RAM)", SIZE,
+	  AT(user_max_memory), 0, UINT64_MAX },
 	{ "user-max-pinned", "BYTES", "memory that one user may register; K, M, G, T (half of RAM)",
 	  SIZE, AT(user_max_pinned), 0, UINT64_MAX },
 	{ "nak-rate", "N", "packets per second and CPU that may require a NAK (10000)", NUMBER,
@@ -127,6 +143,7 @@ static void set_defaults(struct xd_options *o)
 	o->client_max_dm = 64 << 20;
 	o->user_max_pinned = (uint64_t)sysconf(_SC_PHYS_PAGES) / 2 *
 			     (uint64_t)sysconf(_SC_PAGESIZE);
+	o->user_max_memory = o->user_max_pinned / 2;
 	o->nak_rate = 10000;
 	o->log_level = XD_INFO;
 }
@@ -438,6 +455,33 @@ static int check(struct xd_options *o)
 	return err ? err : name_socket(o);
 }
 
+/* One user gets at most half of what the device has, unless the administrator says otherwise. */
+static void default_to_half(uint32_t *user, uint32_t device)
+{
+	if (!*user)
+		*user = (device + 1) / 2;
+}
+
+static void set_user_limits(struct xd_options *o)
+{
+	default_to_half(&o->user_max_clients, o->max_clients);
+	default_to_half(&o->user_max_qp, o->max_qp);
+	default_to_half(&o->user_max_cq, o->max_cq);
+	default_to_half(&o->user_max_mr, o->max_mr);
+	default_to_half(&o->user_max_pd, o->max_pd);
+	default_to_half(&o->user_max_ah, o->max_ah);
+	default_to_half(&o->user_max_srq, o->max_srq);
+}
+
+const char *xd_option_name(size_t offset)
+{
+	size_t i = 0;
+
+	while (i < ROWS - 1 && rows[i].offset != offset)
+		i++;
+	return rows[i].name;
+}
+
 int xd_options_parse(struct xd_options *o, int argc, char **argv)
 {
 	int err;
@@ -448,5 +492,6 @@ int xd_options_parse(struct xd_options *o, int argc, char **argv)
 		err = read_file(o);
 	if (!err)
 		err = parse_args(o, argc, argv, false);
+	set_user_limits(o);
 	return err ? err : check(o);
 }

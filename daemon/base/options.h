@@ -9,6 +9,7 @@
 
 #include <net/if.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 #include <sys/un.h>
@@ -34,8 +35,13 @@ struct xd_options {
 	uint32_t max_clients, max_qp, max_cq, max_mr, max_pd, max_ah, max_srq; /* of the device */
 	uint32_t client_max_qp, client_max_cq, client_max_mr, client_max_pd, client_max_ah,
 		client_max_srq;
-	uint64_t client_max_dm;	  /* bytes of device memory */
+	uint64_t client_max_dm; /* bytes of device memory */
+	/* of all clients of one user together; operators are exempt */
+	uint32_t user_max_clients, user_max_qp, user_max_cq, user_max_mr, user_max_pd, user_max_ah,
+		user_max_srq;
+	uint32_t user_max_files;  /* descriptors; 0: a quarter of RLIMIT_NOFILE */
 	uint64_t user_max_pinned; /* bytes that a user may register */
+	uint64_t user_max_memory; /* bytes of the daemon's memory for a user's objects */
 	uint32_t nak_rate;	  /* packets per second and CPU that require a NAK */
 	struct xr_fault_config fault;
 	int log_level;
@@ -46,5 +52,7 @@ struct xd_options {
 
 /* Returns 1 after --help or --version, -EINVAL after printing an error, else 0. */
 int xd_options_parse(struct xd_options *opt, int argc, char **argv);
+/* Returns the name of the option at an offset in struct xd_options. */
+const char *xd_option_name(size_t offset);
 
 #endif /* XD_OPTIONS_H */

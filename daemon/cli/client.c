@@ -110,6 +110,8 @@ int cli_client_set_fault(struct cli_client *c, const struct xr_fault_config *con
 
 int cli_client_explain(const struct cli_client *c, const char *doing, int err)
 {
+	char text[256];
+
 	switch (err) {
 	case 0:
 		return CLI_OK;
@@ -119,10 +121,11 @@ int cli_client_explain(const struct cli_client *c, const char *doing, int err)
 		return cli_error("%s: the daemon is gone: nothing listens on %s", c->device,
 				 c->path);
 	case -EACCES:
-	case -ECONNRESET: /* the daemon checked the peer credentials */
+		xp_conn_describe(&c->conn, c->path, err, text, sizeof(text));
+		return cli_error("%s: you may not connect to %s: %s", c->device, c->path, text);
+	case -ECONNRESET:
 	case -EPIPE:
-		return cli_error("%s: you may not connect to %s: are you in its group?", c->device,
-				 c->path);
+		return cli_error("%s: the daemon closed the connection to %s", c->device, c->path);
 	case -EPERM:
 		return cli_error("%s: %s is for root and the user of the daemon only", c->device,
 				 doing);
@@ -130,6 +133,7 @@ int cli_client_explain(const struct cli_client *c, const char *doing, int err)
 		return cli_error("%s: %s: the daemon has another version of the protocol",
 				 c->device, doing);
 	default:
-		return cli_error("%s: %s: %s", c->device, doing, strerror(-err));
+		xp_conn_describe(&c->conn, c->path, err, text, sizeof(text));
+		return cli_error("%s: %s: %s", c->device, doing, text);
 	}
 }

@@ -47,6 +47,7 @@ static const struct cli_command commands[] = {
 	{ "xrcd", "[DEV]", "XRC domains", NULL, cli_show, XR_SHOW_XRCDS },
 	{ "client", "[DEV]", "clients: devices opened by programs", NULL, cli_show,
 	  XR_SHOW_CLIENTS },
+	{ "limits", "[DEV]", "limits, and what each user has", NULL, cli_show, XR_SHOW_LIMITS },
 	{
 		"fault",
 		"DEV [WHAT...] | off",

@@ -129,12 +129,15 @@ static bool may_connect(const struct cli *cli, const char *device)
 static void warn_if_not_permitted(const struct cli *cli)
 {
 	char **names = cli_devices(cli), **p = names;
+	char path[XP_SOCKET_PATH_MAX], who[128];
 
 	while (p && *p && !may_connect(cli, *p))
 		p++;
-	if (p && !*p && p != names)
-		cli_error("you may not connect to any device in %s: are you in its group?",
-			  cli->runtime_dir);
+	if (p && !*p && p != names) {
+		xp_socket_path(path, cli->runtime_dir, names[0]);
+		xp_socket_access(path, who, sizeof(who));
+		cli_error("you may not connect to any device in %s: %s", cli->runtime_dir, who);
+	}
 	xp_sockets_free(names);
 }
 

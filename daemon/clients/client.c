@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <malloc.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "daemon/base/log.h"
@@ -29,6 +30,15 @@ static void unlink_client(struct xd_client *c)
 	c->clients->count--;
 }
 
+static void refuse(struct xd_client *c, int fd, int err)
+{
+	const char *why = c->connection.why;
+
+	xd_log(XD_WARN, "pid %d of uid %u was refused: %s", c->identity.pid, c->identity.uid,
+	       *why ? why : strerror(-err));
+	xd_connection_refuse(fd, err, why);
+}
+
 static int open_parts(struct xd_client *c, int fd)
 {
 	int err;
@@ -38,7 +48,7 @@ static int open_parts(struct xd_client *c, int fd)
 	if (!err)
 		err = c->clients->ops->open(c);
 	if (err)
-		close(fd);
+		refuse(c, fd, err);
 	else
 		err = xd_connection_open(c, fd);
 	return err;
@@ -49,7 +59,7 @@ struct xd_client *xd_client_new(struct xd_clients *cs, int fd)
 	struct xd_client *c = calloc(1, sizeof(*c));
 
 	if (!c) {
-		close(fd);
+		xd_connection_refuse(fd, -ENOMEM, "");
 		return NULL;
 	}
 	c->clients = cs;
@@ -87,7 +97,7 @@ static void close_done(struct xd_client_job *job)
 
 	xd_handles_free(c);
 	unlink_client(c);
-	xd_user_uncharge(c, c->shm.charged);
+	xd_user_uncharge(c, (struct xd_bytes){ .memory = c->shm.charged });
 	xd_user_leave(c);
 	xd_identity_close(&c->identity);
 	free(c);

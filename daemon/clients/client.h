@@ -10,7 +10,7 @@
  *   doorbells.c    doorbells
  *   events.c       completion and asynchronous events
  *   shm.c          memory shared with the client, which holds rings and doorbells
- *   limits.c       the user's quota
+ *   limits.c       limits of users and of the device
  *   client.c       start and end of a client
  */
 #ifndef XD_CLIENT_H
@@ -54,7 +54,7 @@ struct xd_client {
 	struct xd_client_objects *objects; /* state of the level above */
 };
 
-/* Takes over the socket, also on error. NULL: no memory. */
+/* Takes over the socket. NULL: the client was refused, and the peer was told why. */
 struct xd_client *xd_client_new(struct xd_clients *cs, int fd);
 /* Ends a client and frees its objects. The client itself is freed after its last job. */
 void xd_client_end(struct xd_client *c);

@@ -14,11 +14,11 @@ int xd_clients_start(struct xd_clients *cs, struct xd_device *dev, const struct 
 	int err;
 
 	*cs = (struct xd_clients){ .dev = dev, .ops = ops, .kinds = { .ops = kinds, .n = n } };
-	xd_limits_init(&cs->limits);
+	xd_limits_init(&cs->limits, dev->opt->user_max_files);
 	err = xd_events_start(cs);
 	if (err)
 		return err;
-	cs->jobs = xd_jobs_new(dev->loop, dev->opt->max_clients + 2);
+	cs->jobs = xd_jobs_new(dev->loop, dev->opt->max_clients + XD_RESERVED_CLIENTS + 2);
 	return cs->jobs ? 0 : -ENOMEM;
 }
 

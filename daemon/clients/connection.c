@@ -36,7 +36,8 @@ void xd_reply_send(struct xd_client *c, int err, struct xd_reply *rep)
 		return;
 	con->busy = false;
 	failed = xd_reply_write(
-		con->fd, (struct xr_msg){ .type = con->type, .status = err, .seq = con->seq }, rep);
+		con->fd, (struct xr_msg){ .type = con->type, .status = err, .seq = con->seq }, rep,
+		con->why);
 	/* The client is gone, or does not read its replies: end it. */
 	if (failed || watch_socket(c))
 		xd_client_end(c);
@@ -140,6 +141,7 @@ void xd_client_feed(struct xd_client *c, const void *data, size_t len, const int
 	rep = xd_reply_start();
 	err = parse(data, len, &req);
 	con->busy = true;
+	con->why[0] = '\0';
 	con->type = req.type;
 	con->seq = req.seq;
 	if (!err) {
@@ -224,6 +226,12 @@ static void on_socket(void *arg, uint32_t events)
 static void on_process_end(void *arg, uint32_t events)
 {
 	xd_client_end(arg);
+}
+
+void xd_connection_refuse(int fd, int err, const char *why)
+{
+	xd_reply_write(fd, (struct xr_msg){ .type = XR_MSG_NONE, .status = err }, NULL, why);
+	close(fd);
 }
 
 int xd_connection_open(struct xd_client *c, int fd)

@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <xroce/control.h>
+
 struct xd_client;
 struct xd_reply;
 struct xd_watch;
@@ -27,10 +29,13 @@ struct xd_connection {
 	/* the request in flight */
 	bool busy;
 	uint32_t type, seq;
+	char why[XR_WHY_MAX];		     /* explains its error; empty: nothing to add */
 	void (*cancel)(struct xd_client *c); /* if it waits for something other than a job */
 	void *waiting;			     /* state of what it waits for */
 };
 
+/* Sends the reason why a connection is refused, and closes the socket. */
+void xd_connection_refuse(int fd, int err, const char *why);
 /* Takes over the socket, also on error. -ENOMEM. Needs c->identity. */
 int xd_connection_open(struct xd_client *c, int fd);
 /* Stops reading requests and cancels the one in flight. The peer sees the connection closed. */

@@ -9,6 +9,8 @@
 #include "client.h"
 
 #define FREE_AT_ONCE 4096
+/* Memory of an object beside its struct: slots of tables, headers of the allocator */
+#define OVERHEAD 64
 
 /* ---- tables ---------------------------------------------------------------------- */
 
@@ -72,28 +74,66 @@ void *xd_table_next(const struct xd_table *t, uint32_t *handle)
 
 /* ---- objects --------------------------------------------------------------------- */
 
+uint32_t xd_kind_limit(const struct xd_clients *cs, size_t offset)
+{
+	return *(const uint32_t *)((const char *)cs->dev->opt + offset);
+}
+
 static uint32_t limit(const struct xd_client *c, size_t offset)
 {
-	return *(const uint32_t *)((const char *)c->dev->opt + offset);
+	return xd_kind_limit(c->clients, offset);
+}
+
+static int check_limit(struct xd_client *c, uint32_t used, size_t offset, int err)
+{
+	uint32_t max = limit(c, offset);
+
+	return used < max ? 0 : xd_option_reached(c, err, offset, max);
+}
+
+static int check_limits(struct xd_client *c, uint32_t kind)
+{
+	const struct xd_kinds *kinds = &c->clients->kinds;
+	const struct xd_kind_ops *ops = kinds->ops[kind];
+	int err = check_limit(c, c->handles.table[kind].used, ops->client_limit, -ENOMEM);
+
+	if (!err)
+		err = check_limit(c, kinds->objects[kind], ops->device_limit, -ENOMEM);
+	if (!err && !c->user->operator)
+		err = check_limit(c, c->user->objects[kind], ops->user_limit, -EDQUOT);
+	return err;
 }
 
 int xd_object_add(struct xd_client *c, struct xd_object *obj, uint32_t kind)
 {
 	struct xd_kinds *kinds = &c->clients->kinds;
-	const struct xd_kind_ops *ops = kinds->ops[kind];
-	struct xd_table *t = &c->handles.table[kind];
-	int err;
+	uint64_t bytes = kinds->ops[kind]->bytes + OVERHEAD;
+	int err = check_limits(c, kind);
 
-	if (t->used >= limit(c, ops->client_limit) ||
-	    kinds->objects[kind] >= limit(c, ops->device_limit))
-		return -ENOMEM;
-	err = xd_table_add(t, obj, &obj->handle);
+	if (!err)
+		err = xd_user_charge(c, (struct xd_bytes){ .memory = bytes });
 	if (err)
 		return err;
+	err = xd_table_add(&c->handles.table[kind], obj, &obj->handle);
+	if (err) {
+		xd_user_uncharge(c, (struct xd_bytes){ .memory = bytes });
+		return err;
+	}
 	obj->client = c;
 	obj->kind = kind;
+	obj->bytes = bytes;
 	kinds->objects[kind]++;
+	c->user->objects[kind]++;
 	return 0;
+}
+
+int xd_object_charge(struct xd_object *obj, uint64_t bytes)
+{
+	int err = xd_user_charge(obj->client, (struct xd_bytes){ .memory = bytes });
+
+	if (!err)
+		obj->bytes += bytes;
+	return err;
 }
 
 void xd_object_del(struct xd_object *obj)
@@ -102,7 +142,9 @@ void xd_object_del(struct xd_object *obj)
 
 	if (!c)
 		return;
+	xd_user_uncharge(c, (struct xd_bytes){ .memory = obj->bytes });
 	c->clients->kinds.objects[obj->kind]--;
+	c->user->objects[obj->kind]--;
 	xd_table_del(&c->handles.table[obj->kind], obj->handle);
 	obj->client = NULL;
 }
@@ -126,8 +168,10 @@ uint32_t xd_object_limit(const struct xd_client *c, uint32_t kind)
 {
 	const struct xd_kind_ops *ops = c->clients->kinds.ops[kind];
 	uint32_t client = limit(c, ops->client_limit), device = limit(c, ops->device_limit);
+	uint32_t user = c->user->operator? device : limit(c, ops->user_limit);
+	uint32_t least = client < device ? client : device;
 
-	return client < device ? client : device;
+	return user < least ? user : least;
 }
 
 /* Frees in the order of kinds, so that no object is freed that another one still needs. */

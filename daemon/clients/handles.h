@@ -23,7 +23,8 @@ struct xd_object {
 	struct xd_client *client; /* NULL: in no table */
 	uint32_t kind;
 	uint32_t handle;
-	uint32_t refs; /* objects that need this one: it cannot be destroyed */
+	uint32_t refs;	/* objects that need this one: it cannot be destroyed */
+	uint64_t bytes; /* of the daemon's memory, charged to the user */
 };
 
 /* A kind of object, as the level above registers it */
@@ -33,8 +34,12 @@ struct xd_kind_ops {
 	void (*show)(struct json *j, struct xd_object *obj); /* fields of one object in that list */
 	/* Frees an object in any state. The objects that it refers to still exist. */
 	void (*free)(struct xd_object *obj);
-	/* Offsets of uint32_t in struct xd_options: limits for one client and for all together */
-	size_t client_limit, device_limit;
+	/*
+	 * Offsets of uint32_t in struct xd_options: limits for one client, for all clients of one
+	 * user, and for all together
+	 */
+	size_t client_limit, user_limit, device_limit;
+	uint32_t bytes; /* of the daemon's memory for one object */
 };
 
 struct xd_kinds {
@@ -66,16 +71,20 @@ struct xd_handles {
 };
 
 /*
- * Adds an object to its client's table. Returns -ENOMEM, as programs expect, also at the limit of
- * the client or of the device.
+ * Adds an object to its client's table and charges its memory. Returns -ENOMEM, as programs expect,
+ * also at the limit of the client or of the device; -EDQUOT: a limit of the user.
  */
 int xd_object_add(struct xd_client *c, struct xd_object *obj, uint32_t kind);
+/* Charges more memory of the daemon for an object until it is deleted. -EDQUOT. */
+int xd_object_charge(struct xd_object *obj, uint64_t bytes);
 void xd_object_del(struct xd_object *obj); /* no effect if it is in no table */
 void *xd_object_get(const struct xd_client *c, uint32_t kind, uint32_t handle);
 /* xd_table_next() for the client's objects of one kind */
 void *xd_object_next(const struct xd_client *c, uint32_t kind, uint32_t *handle);
 uint32_t xd_object_count(const struct xd_client *c, uint32_t kind);
-/* Returns the client's limit for objects of one kind. */
+/* Returns a limit by its offset in struct xd_options. */
+uint32_t xd_kind_limit(const struct xd_clients *cs, size_t offset);
+/* Returns how many objects of one kind the client and its user may have. */
 uint32_t xd_object_limit(const struct xd_client *c, uint32_t kind);
 
 /*

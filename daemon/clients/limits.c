@@ -2,66 +2,188 @@
 #include "limits.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 
 #include "daemon/base/options.h"
+#include "daemon/datapath/worker.h"
 #include "client.h"
 
-void xd_limits_init(struct xd_limits *limits)
-{
-	struct rlimit limit = { 0 };
-	rlim_t half;
+/* Socket, pidfd and event socket of a connection; it has an eventfd for each worker as well. */
+#define CONNECTION_FDS 3
 
-	/* The other half is for connections and for the daemon itself. */
-	getrlimit(RLIMIT_NOFILE, &limit);
-	half = limit.rlim_cur / 2;
-	limits->fds.limit = half > UINT32_MAX / 2 ? UINT32_MAX / 2 : (uint32_t)half;
+void xd_limits_init(struct xd_limits *limits, uint32_t user_max_files)
+{
+	struct rlimit rl = { 0 };
+	uint32_t all;
+
+	getrlimit(RLIMIT_NOFILE, &rl);
+	all = rl.rlim_cur > INT32_MAX ? INT32_MAX : (uint32_t)rl.rlim_cur;
+	limits->user_max_files = user_max_files ? user_max_files : all / 4;
+	/* The last quarter is for the daemon itself and for descriptors that requests bring. */
+	limits->fds = (struct xd_fd_quota){
+		.name = "three quarters of LimitNOFILE",
+		.limit = all / 4 * 3,
+	};
+	limits->user_fds = (struct xd_fd_quota){
+		.name = "half of LimitNOFILE",
+		.limit = all / 2,
+		.parent = &limits->fds,
+	};
+}
+
+/* ---- messages ---------------------------------------------------------------------- */
+
+int xd_limit_reached(struct xd_client *c, int err, const char *name, uint64_t value)
+{
+	snprintf(c->connection.why, sizeof(c->connection.why), "%s is %llu", name,
+		 (unsigned long long)value);
+	return err;
+}
+
+int xd_option_reached(struct xd_client *c, int err, size_t offset, uint64_t value)
+{
+	char name[40];
+
+	snprintf(name, sizeof(name), "--%s", xd_option_name(offset));
+	return xd_limit_reached(c, err, name, value);
+}
+
+#define REACHED(c, err, field)                                                                     \
+	xd_option_reached(c, err, offsetof(struct xd_options, field), (c)->dev->opt->field)
+
+/* ---- users ------------------------------------------------------------------------- */
+
+static struct xd_user *new_user(struct xd_limits *limits, const struct xd_identity *id)
+{
+	struct xd_user *u = calloc(1, sizeof(*u));
+
+	if (!u)
+		return NULL;
+	u->uid = id->uid;
+	u->operator= id->operator;
+	u->fds = (struct xd_fd_quota){
+		.name = "--user-max-files",
+		.limit = u->operator? limits->fds.limit : limits->user_max_files,
+		.parent = u->operator? &limits->fds : & limits->user_fds,
+	};
+	u->next = limits->users;
+	limits->users = u;
+	return u;
+}
+
+static void end_user(struct xd_limits *limits, struct xd_user *user)
+{
+	struct xd_user **at = &limits->users;
+
+	if (user->clients)
+		return;
+	while (*at != user)
+		at = &(*at)->next;
+	*at = user->next;
+	free(user);
+}
+
+static uint32_t connection_fds(const struct xd_client *c)
+{
+	return CONNECTION_FDS + xd_workers_count(c->dev->workers);
+}
+
+/* Memory of a client itself */
+static const struct xd_bytes client_bytes = { .memory = sizeof(struct xd_client) };
+
+/* Checks the limits, and charges what a client without objects has. */
+static int admit(struct xd_client *c)
+{
+	const struct xd_options *opt = c->dev->opt;
+	const struct xd_user *u = c->user;
+	uint32_t reserve = u->operator? XD_RESERVED_CLIENTS : 0;
+	int err;
+
+	if (!u->operator&& u->clients >= opt->user_max_clients)
+		return REACHED(c, -EDQUOT, user_max_clients);
+	if (c->clients->count >= opt->max_clients + reserve)
+		return REACHED(c, -ENOMEM, max_clients);
+	err = xd_user_charge(c, client_bytes);
+	if (err)
+		return err;
+	err = xd_user_take_fds(c, connection_fds(c));
+	if (err)
+		xd_user_uncharge(c, client_bytes);
+	return err;
 }
 
 int xd_user_join(struct xd_client *c)
 {
 	struct xd_limits *limits = &c->clients->limits;
 	struct xd_user *u = limits->users;
+	int err;
 
 	while (u && u->uid != c->identity.uid)
 		u = u->next;
-	if (!u) {
-		u = calloc(1, sizeof(*u));
-		if (!u)
-			return -ENOMEM;
-		u->uid = c->identity.uid;
-		u->next = limits->users;
-		limits->users = u;
+	if (!u)
+		u = new_user(limits, &c->identity);
+	if (!u)
+		return -ENOMEM;
+	c->user = u;
+	err = admit(c);
+	if (err) {
+		c->user = NULL;
+		end_user(limits, u);
+		return err;
 	}
 	u->clients++;
-	c->user = u;
 	return 0;
 }
 
 void xd_user_leave(struct xd_client *c)
 {
-	struct xd_user **pp = &c->clients->limits.users;
-
-	if (!c->user || --c->user->clients)
+	if (!c->user)
 		return;
-	while (*pp != c->user)
-		pp = &(*pp)->next;
-	*pp = c->user->next;
-	free(c->user);
+	xd_user_put_fds(c, connection_fds(c));
+	xd_user_uncharge(c, client_bytes);
+	c->user->clients--;
+	end_user(&c->clients->limits, c->user);
 }
 
-int xd_user_charge(struct xd_client *c, uint64_t bytes)
-{
-	uint64_t max = c->dev->opt->user_max_pinned;
+/* ---- memory and descriptors -------------------------------------------------------- */
 
-	if (c->user->bytes > max || bytes > max - c->user->bytes)
-		return -EDQUOT;
-	c->user->bytes += bytes;
+static bool exceeds(uint64_t used, uint64_t more, uint64_t max)
+{
+	return more && (used > max || more > max - used);
+}
+
+int xd_user_charge(struct xd_client *c, struct xd_bytes bytes)
+{
+	const struct xd_options *opt = c->dev->opt;
+	struct xd_bytes *used = &c->user->bytes;
+
+	if (exceeds(used->pinned, bytes.pinned, opt->user_max_pinned))
+		return REACHED(c, -EDQUOT, user_max_pinned);
+	if (exceeds(used->memory, bytes.memory, opt->user_max_memory))
+		return REACHED(c, -EDQUOT, user_max_memory);
+	used->pinned += bytes.pinned;
+	used->memory += bytes.memory;
 	return 0;
 }
 
-void xd_user_uncharge(struct xd_client *c, uint64_t bytes)
+void xd_user_uncharge(struct xd_client *c, struct xd_bytes bytes)
 {
-	c->user->bytes -= bytes;
+	c->user->bytes.pinned -= bytes.pinned;
+	c->user->bytes.memory -= bytes.memory;
+}
+
+int xd_user_take_fds(struct xd_client *c, uint32_t n)
+{
+	const struct xd_fd_quota *full = xd_fds_full(&c->user->fds, n);
+
+	if (full)
+		return xd_limit_reached(c, -EMFILE, full->name, full->limit);
+	return xd_fds_take(&c->user->fds, n) ? 0 : -EMFILE;
+}
+
+void xd_user_put_fds(struct xd_client *c, uint32_t n)
+{
+	xd_fds_put(&c->user->fds, n);
 }

@@ -1,36 +1,71 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Limits: memory of each user, descriptors of all clients. */
+/*
+ * Limits of users and of the device. A user's limits hold for all of the user's clients together.
+ * Operators, that is root and the daemon's user, have limits of memory only, and connections and
+ * descriptors that no other user can take.
+ */
 #ifndef XD_LIMITS_H
 #define XD_LIMITS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #include "daemon/base/fd_quota.h"
+#include "handles.h"
+
+/* Connections beyond --max-clients that only operators get */
+#define XD_RESERVED_CLIENTS 16
 
 struct xd_client;
 
-/* The quota of one user, shared by all processes of that user */
+/* Memory that counts for a user */
+struct xd_bytes {
+	uint64_t pinned; /* registered: --user-max-pinned */
+	uint64_t memory; /* of the daemon, for rings and other data: --user-max-memory */
+};
+
+/* What all clients of one user have */
 struct xd_user {
 	uid_t uid;
+	bool operator;
 	uint32_t clients;
-	uint64_t bytes; /* of registered memory and of rings */
+	uint32_t objects[XD_MAX_KINDS];
+	struct xd_bytes bytes;
+	struct xd_fd_quota fds;
 	struct xd_user *next;
 };
 
 struct xd_limits {
-	struct xd_user *users;	/* users with clients */
-	struct xd_fd_quota fds; /* descriptors that objects hold */
+	struct xd_user *users;	     /* users with clients */
+	uint32_t user_max_files;     /* descriptors of one user */
+	struct xd_fd_quota fds;	     /* of all users */
+	struct xd_fd_quota user_fds; /* of all users but operators */
 };
 
-void xd_limits_init(struct xd_limits *limits);
+void xd_limits_init(struct xd_limits *limits, uint32_t user_max_files);
 
-/* Sets c->user. -ENOMEM. */
+/*
+ * Stores the text "NAME is VALUE" for the reply, which explains the error to the program. Returns
+ * err.
+ */
+int xd_limit_reached(struct xd_client *c, int err, const char *name, uint64_t value);
+/* The same for the option at an offset in struct xd_options. */
+int xd_option_reached(struct xd_client *c, int err, size_t offset, uint64_t value);
+
+/*
+ * Counts a new client and its descriptors for its user. Sets c->user. -ENOMEM: also if the device
+ * has too many clients; -EDQUOT, -EMFILE.
+ */
 int xd_user_join(struct xd_client *c);
 void xd_user_leave(struct xd_client *c); /* no effect without a user */
 
-/* Charges bytes to the quota of the client's user. -EDQUOT. */
-int xd_user_charge(struct xd_client *c, uint64_t bytes);
-void xd_user_uncharge(struct xd_client *c, uint64_t bytes);
+/* Charges all bytes to the client's user, or none. -EDQUOT. */
+int xd_user_charge(struct xd_client *c, struct xd_bytes bytes);
+void xd_user_uncharge(struct xd_client *c, struct xd_bytes bytes);
+
+/* Takes descriptors for the client's user. -EMFILE. */
+int xd_user_take_fds(struct xd_client *c, uint32_t n);
+void xd_user_put_fds(struct xd_client *c, uint32_t n);
 
 #endif /* XD_LIMITS_H */

@@ -41,7 +41,7 @@ static void attach_fds(struct msghdr *msg, char *control, const struct xd_reply 
 	memcpy(CMSG_DATA(cmsg), rep->fd, rep->nfds * sizeof(int));
 }
 
-int xd_reply_write(int fd, struct xr_msg head, struct xd_reply *rep)
+int xd_reply_write(int fd, struct xr_msg head, struct xd_reply *rep, const char *why)
 {
 	char control[CMSG_SPACE(XR_MSG_MAX_FDS * sizeof(int))] = { 0 };
 	struct iovec iov[2] = { { &head, sizeof(head) }, { NULL, 0 } };
@@ -49,7 +49,10 @@ int xd_reply_write(int fd, struct xr_msg head, struct xd_reply *rep)
 	uint32_t i;
 	int err;
 
-	if (!head.status && rep) {
+	if (head.status) {
+		head.length = (uint32_t)strlen(why);
+		iov[1] = (struct iovec){ (void *)why, head.length };
+	} else if (rep) {
 		head.length = rep->length;
 		iov[1] = (struct iovec){ rep->body, rep->length };
 		if (rep->nfds)

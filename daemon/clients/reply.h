@@ -28,9 +28,9 @@ void *xd_reply_body(struct xd_reply *rep, uint32_t length);
 void xd_reply_fd(struct xd_reply *rep, int fd, bool keep);
 
 /*
- * Writes a reply to a socket, without its body if head.status is an error, and closes its
- * descriptors. rep: NULL if there is no body. Returns 0 or a negative errno.
+ * Writes a reply to a socket and closes its descriptors. If head.status is an error, the text `why`
+ * takes the place of the body. rep: NULL if there is no body. Returns 0 or a negative errno.
  */
-int xd_reply_write(int fd, struct xr_msg head, struct xd_reply *rep);
+int xd_reply_write(int fd, struct xr_msg head, struct xd_reply *rep, const char *why);
 
 #endif /* XD_REPLY_H */

@@ -114,14 +114,15 @@ static int add_chunk(struct xd_client *c, uint64_t length, bool dm, struct xd_ch
 	k->size = size;
 	k->pages = pages;
 	k->dm = dm;
-	if (dm && !xd_fds_take(&c->clients->limits.fds, 1)) {
+	err = dm ? xd_user_take_fds(c, 1) : 0;
+	if (err) {
 		free(k);
-		return -EMFILE;
+		return err;
 	}
 	err = map_chunk(k);
 	if (err) {
 		if (dm)
-			xd_fds_put(&c->clients->limits.fds, 1);
+			xd_user_put_fds(c, 1);
 		free(k);
 		return err;
 	}
@@ -144,21 +145,26 @@ static int find_room(struct xd_client *c, uint64_t length, bool dm, struct xd_pi
 	return add_chunk(c, length, dm, &piece->chunk);
 }
 
+static struct xd_bytes bytes_of(const struct xd_piece *piece)
+{
+	return (struct xd_bytes){ .memory = (uint64_t)piece->pages * PAGE };
+}
+
 static int alloc_piece(struct xd_client *c, uint64_t length, bool dm, struct xd_piece *piece)
 {
 	int err;
 
 	*piece = (struct xd_piece){ .length = length, .pages = (length + PAGE - 1) / PAGE };
-	err = xd_user_charge(c, (uint64_t)piece->pages * PAGE);
+	err = xd_user_charge(c, bytes_of(piece));
 	if (err)
 		return err;
 	err = find_room(c, length, dm, piece);
 	if (err) {
-		xd_user_uncharge(c, (uint64_t)piece->pages * PAGE);
+		xd_user_uncharge(c, bytes_of(piece));
 		*piece = (struct xd_piece){ 0 };
 		return err;
 	}
-	c->shm.charged += (uint64_t)piece->pages * PAGE;
+	c->shm.charged += bytes_of(piece).memory;
 	set_busy(piece->chunk, piece->page, piece->pages, true);
 	piece->chunk->used += piece->pages;
 	piece->ptr = piece->chunk->base + (uint64_t)piece->page * PAGE;
@@ -201,8 +207,8 @@ static void punch_done(struct xd_client_job *job)
 	if (!j->failed) {
 		set_busy(p->chunk, p->page, p->pages, false);
 		p->chunk->used -= p->pages;
-		job->client->shm.charged -= (uint64_t)p->pages * PAGE;
-		xd_user_uncharge(job->client, (uint64_t)p->pages * PAGE);
+		job->client->shm.charged -= bytes_of(p).memory;
+		xd_user_uncharge(job->client, bytes_of(p));
 	}
 	free(j);
 }
@@ -265,7 +271,7 @@ void xd_shm_close(struct xd_client *c)
 		if (k->fd >= 0)
 			close(k->fd);
 		if (k->dm)
-			xd_fds_put(&c->clients->limits.fds, 1);
+			xd_user_put_fds(c, 1);
 		free(k);
 	}
 	free(shm->chunk);

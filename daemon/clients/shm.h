@@ -18,7 +18,7 @@ struct xd_reply;
 struct xd_shm {
 	struct xd_chunk **chunk;
 	uint32_t chunks;
-	uint64_t charged; /* bytes of the user's quota */
+	uint64_t charged; /* bytes of struct xd_bytes.memory */
 };
 
 struct xd_piece {

@@ -10,6 +10,7 @@
 #include "daemon/base/options.h"
 #include "daemon/clients/request.h"
 #include "daemon/netdev/net.h"
+#include "daemon/transport/ah.h"
 #include "objects.h"
 #include "pd.h"
 #include "resolve.h"
@@ -176,5 +177,7 @@ const struct xd_kind_ops xd_ah_ops = {
 	.show = show_ah,
 	.free = free_ah,
 	.client_limit = offsetof(struct xd_options, client_max_ah),
+	.user_limit = offsetof(struct xd_options, user_max_ah),
 	.device_limit = offsetof(struct xd_options, max_ah),
+	.bytes = sizeof(struct xd_ah) + sizeof(struct xt_ah),
 };

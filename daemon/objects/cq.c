@@ -23,16 +23,17 @@ int xd_do_create_channel(struct xd_client *c, struct xd_request *req, struct xd_
 
 	if (!ch)
 		return -ENOMEM;
-	if (!xd_fds_take(&c->clients->limits.fds, 1)) {
+	err = xd_user_take_fds(c, 1);
+	if (err) {
 		free(ch);
-		return -EMFILE;
+		return err;
 	}
 	err = xd_object_add(c, &ch->obj, XD_CHANNEL);
 	if (!err)
 		err = xd_event_socket_open(c->clients, &ch->socket, XD_RECORD_COMPLETION,
 					   &read_end);
 	if (err) {
-		xd_fds_put(&c->clients->limits.fds, 1);
+		xd_user_put_fds(c, 1);
 		xd_object_del(&ch->obj);
 		free(ch);
 		return err;
@@ -47,7 +48,7 @@ static void free_channel(struct xd_object *obj)
 	struct xd_channel *ch = container_of(obj, struct xd_channel, obj);
 
 	xd_event_socket_close(&ch->socket);
-	xd_fds_put(&obj->client->clients->limits.fds, 1);
+	xd_user_put_fds(obj->client, 1);
 	xd_object_del(obj);
 	free(ch);
 }
@@ -70,7 +71,9 @@ const struct xd_kind_ops xd_channel_ops = {
 	.name = "channels",
 	.free = free_channel,
 	.client_limit = offsetof(struct xd_options, client_max_cq),
+	.user_limit = offsetof(struct xd_options, user_max_cq),
 	.device_limit = offsetof(struct xd_options, max_cq),
+	.bytes = sizeof(struct xd_channel),
 };
 
 /* ---- completion queues --------------------------------------------------------------- */
@@ -303,5 +306,7 @@ const struct xd_kind_ops xd_cq_ops = {
 	.show = show_cq,
 	.free = free_cq,
 	.client_limit = offsetof(struct xd_options, client_max_cq),
+	.user_limit = offsetof(struct xd_options, user_max_cq),
 	.device_limit = offsetof(struct xd_options, max_cq),
+	.bytes = sizeof(struct xd_cq),
 };

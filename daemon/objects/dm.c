@@ -90,5 +90,7 @@ const struct xd_kind_ops xd_dm_ops = {
 	.show = show_dm,
 	.free = free_dm,
 	.client_limit = offsetof(struct xd_options, client_max_mr),
+	.user_limit = offsetof(struct xd_options, user_max_mr),
 	.device_limit = offsetof(struct xd_options, max_mr),
+	.bytes = sizeof(struct xd_dm),
 };

@@ -18,7 +18,7 @@
  */
 static int fast_memory(struct xd_client *c, struct xd_mr *mr, uint32_t max_pages)
 {
-	uint64_t bytes = max_pages * sizeof(struct xt_mem_seg);
+	struct xd_bytes bytes = { .memory = max_pages * sizeof(struct xt_mem_seg) };
 	int err = xd_user_charge(c, bytes);
 	struct xt_mem_seg *seg;
 

@@ -40,7 +40,7 @@ static int join(struct xd_objects *o, struct xd_group *g)
 	int err = 0;
 
 	if (!xd_fds_take(&o->clients.limits.fds, 1))
-		return -ENFILE;
+		return -EMFILE;
 	g->socket = xd_net_join(o->clients.dev->net, &g->gid);
 	if (g->socket < 0)
 		err = g->socket;

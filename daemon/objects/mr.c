@@ -154,5 +154,7 @@ const struct xd_kind_ops xd_mr_ops = {
 	.show = show_mr,
 	.free = free_mr,
 	.client_limit = offsetof(struct xd_options, client_max_mr),
+	.user_limit = offsetof(struct xd_options, user_max_mr),
 	.device_limit = offsetof(struct xd_options, max_mr),
+	.bytes = sizeof(struct xd_mr) + sizeof(struct xd_mem) + sizeof(struct xt_key),
 };

@@ -15,7 +15,7 @@ struct xd_mr {
 	struct xd_object obj;
 	uint32_t access;
 	uint64_t addr, length, iova;
-	uint64_t charged; /* bytes of the user's quota */
+	struct xd_bytes charged;
 	struct xd_pd *pd;
 	struct xd_dm *dm; /* device memory of the region, or NULL */
 	struct xt_key *key;

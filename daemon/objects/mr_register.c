@@ -32,7 +32,8 @@ struct build {
 	struct xd_pd *pd;
 	struct xd_dm *dm;
 	uint32_t access, flags;
-	uint64_t addr, length, iova, charged;
+	uint64_t addr, length, iova;
+	struct xd_bytes charged;
 
 	struct xr_mr_segment *segment;
 	uint32_t segments;
@@ -66,15 +67,15 @@ static uint64_t pages_of(uint64_t addr, uint64_t length)
 
 /*
  * Returns the bytes to charge. Memory on demand is not pinned, and device memory was charged when
- * it was allocated. For a region of many small segments the daemon's own memory is the larger part.
+ * it was allocated.
  */
-static uint64_t cost_of(const struct build *b, const struct xr_reg_mr_req *q)
+static struct xd_bytes cost_of(const struct build *b, const struct xr_reg_mr_req *q)
 {
-	uint64_t pages = pages_of(b->addr, b->length), overhead = xd_mem_overhead(q->segments);
+	struct xd_bytes cost = { .memory = xd_mem_overhead(q->segments) };
 
-	if (b->access & XR_ACCESS_ON_DEMAND || xd_seg_alone(q->segment, q->segments))
-		return 0;
-	return pages > overhead ? pages : overhead;
+	if (!(b->access & XR_ACCESS_ON_DEMAND) && !xd_seg_alone(q->segment, q->segments))
+		cost.pinned = pages_of(b->addr, b->length);
+	return cost;
 }
 
 static uint32_t segment_fds(const struct build *b)
@@ -178,7 +179,7 @@ static void build_run(struct xd_client_job *job)
 			.gid = id->gid,
 			.groups = &id->groups,
 		},
-		.quota = &job->client->clients->limits.fds,
+		.quota = &job->client->user->fds,
 	};
 
 	if (b->flags & XR_REGF_PROC_FDS)
@@ -261,7 +262,7 @@ static void take_values(struct xd_mr *mr, struct build *b)
 	mr->length = b->length;
 	mr->iova = b->iova;
 	mr->charged = b->charged;
-	b->charged = 0;
+	b->charged = (struct xd_bytes){ 0 };
 	mr->pd = b->pd;
 	mr->pd->obj.refs++;
 	mr->dm = b->dm;
@@ -291,7 +292,7 @@ static int finish_reg(struct xd_client *c, struct build *b)
 static int finish_rereg(struct xd_client *c, struct build *b)
 {
 	struct xd_mem *old = b->mr->mem;
-	uint64_t charged = b->mr->charged;
+	struct xd_bytes charged = b->mr->charged;
 	int err = change_key(c, b);
 
 	if (err)

@@ -130,5 +130,7 @@ const struct xd_kind_ops xd_mw_ops = {
 	.show = show_mw,
 	.free = free_mw,
 	.client_limit = offsetof(struct xd_options, client_max_mr),
+	.user_limit = offsetof(struct xd_options, user_max_mr),
 	.device_limit = offsetof(struct xd_options, max_mr),
+	.bytes = sizeof(struct xd_mw) + sizeof(struct xt_key),
 };

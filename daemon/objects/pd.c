@@ -80,5 +80,7 @@ const struct xd_kind_ops xd_pd_ops = {
 	.name = "pds",
 	.free = free_pd,
 	.client_limit = offsetof(struct xd_options, client_max_pd),
+	.user_limit = offsetof(struct xd_options, user_max_pd),
 	.device_limit = offsetof(struct xd_options, max_pd),
+	.bytes = sizeof(struct xd_pd) + sizeof(struct xd_pd_id),
 };

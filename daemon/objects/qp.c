@@ -110,6 +110,9 @@ static int create_in_engine(struct xd_client *c, struct xd_qp *qp)
 	};
 	int err;
 
+	err = xd_object_charge(&qp->obj, xt_qp_bytes(&init));
+	if (err)
+		return err;
 	if (init.type == XR_QPT_UD) {
 		init.ahs = xd_client_ahs(c);
 		if (!init.ahs)
@@ -506,5 +509,7 @@ const struct xd_kind_ops xd_qp_ops = {
 	.show = show_qp,
 	.free = free_qp,
 	.client_limit = offsetof(struct xd_options, client_max_qp),
+	.user_limit = offsetof(struct xd_options, user_max_qp),
 	.device_limit = offsetof(struct xd_options, max_qp),
+	.bytes = sizeof(struct xd_qp),
 };

@@ -265,5 +265,7 @@ const struct xd_kind_ops xd_srq_ops = {
 	.show = show_srq,
 	.free = free_srq,
 	.client_limit = offsetof(struct xd_options, client_max_srq),
+	.user_limit = offsetof(struct xd_options, user_max_srq),
 	.device_limit = offsetof(struct xd_options, max_srq),
+	.bytes = sizeof(struct xd_srq),
 };

@@ -64,16 +64,26 @@ static void put_domain(struct xd_client *c, struct xd_xrc_domain *d)
 	if (d->fd >= 0) {
 		unlink_file(d);
 		xd_client_close_fds(c, &d->fd, 1);
-		xd_fds_put(&c->clients->limits.fds, 1);
 	}
 	free(d);
+}
+
+/* Each handle counts for the file, so that every user of a shared domain pays for it. */
+static uint32_t files_of(const struct xd_xrc_domain *d)
+{
+	return d->fd >= 0 ? 1 : 0;
 }
 
 static int add_xrcd(struct xd_client *c, struct xd_xrc_domain *d, struct xd_reply *rep)
 {
 	struct xd_xrcd *xrcd = calloc(1, sizeof(*xrcd));
-	int err = xrcd ? xd_object_add(c, &xrcd->obj, XD_XRCD) : -ENOMEM;
+	int err = xrcd ? xd_user_take_fds(c, files_of(d)) : -ENOMEM;
 
+	if (!err) {
+		err = xd_object_add(c, &xrcd->obj, XD_XRCD);
+		if (err)
+			xd_user_put_fds(c, files_of(d));
+	}
 	if (err) {
 		free(xrcd);
 		return err;
@@ -95,11 +105,7 @@ static int open_domain(struct xd_client *c, int *fd, uint32_t flags, const struc
 	if (!d && *fd >= 0 && !(flags & XR_XRCDF_CREAT))
 		return -EAGAIN;
 	if (!d) {
-		if (*fd >= 0 && !xd_fds_take(&c->clients->limits.fds, 1))
-			return -EMFILE;
 		d = new_domain(xd_objects_of(c), *fd, st);
-		if (!d && *fd >= 0)
-			xd_fds_put(&c->clients->limits.fds, 1);
 		if (!d)
 			return -ENOMEM;
 		*fd = -1;
@@ -167,6 +173,7 @@ static void free_xrcd(struct xd_object *obj)
 {
 	struct xd_xrcd *xrcd = container_of(obj, struct xd_xrcd, obj);
 
+	xd_user_put_fds(obj->client, files_of(xrcd->domain));
 	put_domain(obj->client, xrcd->domain);
 	xd_object_del(obj);
 	free(xrcd);
@@ -204,24 +211,31 @@ const struct xd_kind_ops xd_xrcd_ops = {
 	.show = show_xrcd,
 	.free = free_xrcd,
 	.client_limit = offsetof(struct xd_options, client_max_pd),
+	.user_limit = offsetof(struct xd_options, user_max_pd),
 	.device_limit = offsetof(struct xd_options, max_pd),
+	.bytes = sizeof(struct xd_xrcd) + sizeof(struct xd_xrc_domain),
 };
 
 /* ---- target QPs ------------------------------------------------------------------ */
 
-static struct xd_target *new_target(struct xd_client *c, uint32_t domain)
+static struct xt_qp_init target_init(struct xd_client *c, uint32_t domain)
 {
-	struct xd_target *t = calloc(1, sizeof(*t));
-	struct xt_qp_init init = {
+	return (struct xt_qp_init){
 		.type = XR_QPT_XRC_RECV,
 		.xrcd = domain,
 		.psns = xd_xdp_psns(c->dev->xdp),
-		.owner = t,
 	};
+}
+
+static struct xd_target *new_target(struct xd_client *c, uint32_t domain)
+{
+	struct xd_target *t = calloc(1, sizeof(*t));
+	struct xt_qp_init init = target_init(c, domain);
 	int err;
 
 	if (!t)
 		return NULL;
+	init.owner = t;
 	t->domain = domain;
 	t->worker = xd_objects_of(c)->next_worker++ % xd_workers_count(c->dev->workers);
 	xd_workers_pause(c->dev->workers);
@@ -276,10 +290,16 @@ void xd_target_leave(struct xd_qp *qp)
 static int add_handle(struct xd_client *c, struct xd_xrcd *xrcd, struct xd_target *t,
 		      uint64_t cookie, struct xd_reply *rep)
 {
+	struct xt_qp_init init = target_init(c, xrcd->domain->number);
 	struct xd_qp *qp = calloc(1, sizeof(*qp));
 	int err = qp ? xd_object_add(c, &qp->obj, XD_QP) : -ENOMEM;
 
+	/* Each handle counts for the target QP, so that every user of it pays. */
+	if (!err)
+		err = xd_object_charge(&qp->obj, xt_qp_bytes(&init));
 	if (err) {
+		if (qp)
+			xd_object_del(&qp->obj);
 		free(qp);
 		return err;
 	}

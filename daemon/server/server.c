@@ -52,13 +52,7 @@ static void add_client(struct xd_server *s, int fd)
 
 	if (!may_connect(s, fd, &cred)) {
 		xd_log(XD_NOTICE, "uid %u (pid %d) may not connect", cred.uid, cred.pid);
-		close(fd);
-		return;
-	}
-	if (clients->count >= s->dev->opt->max_clients) {
-		xd_log(XD_WARN, "pid %d refused: the limit of %u clients is reached", cred.pid,
-		       clients->count);
-		close(fd);
+		xd_connection_refuse(fd, -EACCES, "");
 		return;
 	}
 	c = xd_client_new(clients, fd);
@@ -70,9 +64,13 @@ static void add_client(struct xd_server *s, int fd)
 /* Refusing a connection needs a descriptor, too: frees the spare one for that. */
 static void refuse_client(struct xd_server *s)
 {
+	int fd;
+
 	xd_log(XD_WARN, "a client was refused: out of file descriptors");
 	close(s->spare_fd);
-	close(accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC));
+	fd = accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC);
+	if (fd >= 0)
+		xd_connection_refuse(fd, -EMFILE, "no descriptor of LimitNOFILE is free");
 	s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 

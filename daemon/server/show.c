@@ -253,11 +253,104 @@ static void show_clients(struct json *j, const struct xd_clients *cs)
 		json_boolean(j, "observer", c->connection.observer);
 		for (kind = 0; kind < cs->kinds.n; kind++)
 			json_number(j, cs->kinds.ops[kind]->name, xd_object_count(c, kind));
-		json_number(j, "user_bytes", c->user->bytes);
+		json_number(j, "user_bytes", c->user->bytes.pinned + c->user->bytes.memory);
 		json_boolean(j, "ending", c->ending);
 		json_end(j, '}');
 	}
 	json_end(j, ']');
+}
+
+/* ---- limits ------------------------------------------------------------------------ */
+
+static void put_limit(struct json *j, const char *name, const char *option, uint64_t used,
+		      uint64_t user)
+{
+	json_begin(j, NULL, '{');
+	json_text(j, "limit", name);
+	json_text(j, "option", option);
+	json_number(j, "used", used);
+	json_number(j, "user", user);
+}
+
+static void put_kind_limit(struct json *j, const struct xd_client *c, uint32_t kind)
+{
+	const struct xd_kinds *kinds = &c->clients->kinds;
+	const struct xd_kind_ops *ops = kinds->ops[kind];
+
+	put_limit(j, ops->name, xd_option_name(ops->device_limit), kinds->objects[kind],
+		  xd_kind_limit(c->clients, ops->user_limit));
+	json_number(j, "client", xd_kind_limit(c->clients, ops->client_limit));
+	json_number(j, "device", xd_kind_limit(c->clients, ops->device_limit));
+	json_end(j, '}');
+}
+
+/* Limits that do not belong to a kind of object */
+static void put_other_limits(struct json *j, const struct xd_clients *cs)
+{
+	const struct xd_options *opt = cs->dev->opt;
+	const struct xd_limits *limits = &cs->limits;
+
+	put_limit(j, "clients", "max-clients", cs->count, opt->user_max_clients);
+	json_number(j, "device", opt->max_clients);
+	json_end(j, '}');
+	put_limit(j, "files", "max-files", __atomic_load_n(&limits->fds.used, __ATOMIC_RELAXED),
+		  limits->user_max_files);
+	json_number(j, "device", limits->user_fds.limit);
+	json_end(j, '}');
+}
+
+static void put_byte_limits(struct json *j, const struct xd_clients *cs)
+{
+	struct xd_bytes sum = { 0 };
+	const struct xd_user *u;
+
+	for (u = cs->limits.users; u; u = u->next) {
+		sum.pinned += u->bytes.pinned;
+		sum.memory += u->bytes.memory;
+	}
+	put_limit(j, "pinned", "max-pinned", sum.pinned, cs->dev->opt->user_max_pinned);
+	json_end(j, '}');
+	put_limit(j, "memory", "max-memory", sum.memory, cs->dev->opt->user_max_memory);
+	json_end(j, '}');
+}
+
+static void put_user(struct json *j, const struct xd_clients *cs, const struct xd_user *u)
+{
+	uint32_t kind;
+
+	json_begin(j, NULL, '{');
+	json_number(j, "uid", u->uid);
+	json_boolean(j, "operator", u->operator);
+	json_number(j, "clients", u->clients);
+	for (kind = 0; kind < cs->kinds.n; kind++)
+		json_number(j, cs->kinds.ops[kind]->name, u->objects[kind]);
+	json_number(j, "files", __atomic_load_n(&u->fds.used, __ATOMIC_RELAXED));
+	json_number(j, "pinned", u->bytes.pinned);
+	json_number(j, "memory", u->bytes.memory);
+	json_end(j, '}');
+}
+
+/* Operators see all users, others themselves only. */
+static void show_limits(struct json *j, const struct xd_client *c)
+{
+	const struct xd_clients *cs = c->clients;
+	const struct xd_user *u;
+	uint32_t kind;
+
+	json_begin(j, NULL, '{');
+	json_begin(j, "limits", '[');
+	for (kind = 0; kind < cs->kinds.n; kind++)
+		put_kind_limit(j, c, kind);
+	put_other_limits(j, cs);
+	put_byte_limits(j, cs);
+	json_end(j, ']');
+	json_begin(j, "users", '[');
+	for (u = cs->limits.users; u; u = u->next) {
+		if (u == c->user || c->identity.operator)
+			put_user(j, cs, u);
+	}
+	json_end(j, ']');
+	json_end(j, '}');
 }
 
 /* ---- objects ----------------------------------------------------------------------- */
@@ -305,6 +398,9 @@ static int show(struct json *j, const struct xd_client *c, uint32_t what)
 	case XR_SHOW_CLIENTS:
 		show_clients(j, c->clients);
 		return 0;
+	case XR_SHOW_LIMITS:
+		show_limits(j, c);
+		return 0;
 	case XR_SHOW_GROUPS:
 		json_begin(j, NULL, '[');
 		xd_mcast_show(j, xd_objects_of(c));
@@ -339,7 +435,8 @@ int xd_do_show(struct xd_client *c, struct xd_request *req, struct xd_reply *rep
 	int err, fd;
 
 	/* Only operators may see the objects of other clients. */
-	if (!c->identity.operator&& q->what != XR_SHOW_STATUS && q->what != XR_SHOW_COUNTERS)
+	if (!c->identity.operator&& q->what != XR_SHOW_STATUS && q->what != XR_SHOW_COUNTERS &&
+	     q->what != XR_SHOW_LIMITS)
 		return -EPERM;
 	j.f = open_memstream(&out, &length);
 	if (!j.f)

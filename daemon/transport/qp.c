@@ -103,6 +103,14 @@ static bool add_number(struct xt_qp *qp, bool gsi)
 	return xt_numbers_add_gsi(qps, qp, &qp->info.slot);
 }
 
+uint64_t xt_qp_bytes(const struct xt_qp_init *init)
+{
+	uint64_t send = sizeof(struct xt_swqe) + init->max_send_sge * sizeof(struct xr_sge);
+	uint64_t receive = (max_recv_sge(init) + 1) * sizeof(struct xr_sge);
+
+	return sizeof(struct xt_qp) + receive + (init->sq ? init->sq_depth * send : 0);
+}
+
 int xt_qp_create(struct xt_engine *e, const struct xt_qp_init *init, struct xt_qp **out)
 {
 	struct xt_qp *qp = NULL;

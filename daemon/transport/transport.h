@@ -369,6 +369,8 @@ struct xt_qp_info {
 	struct xt_engine *engine;
 };
 
+/* Returns the bytes that a QP allocates, its private copies of WRs included. */
+uint64_t xt_qp_bytes(const struct xt_qp_init *init);
 int xt_qp_create(struct xt_engine *e, const struct xt_qp_init *init, struct xt_qp **qp);
 void xt_qp_destroy(struct xt_qp *qp);
 const struct xt_qp_info *xt_qp_info(const struct xt_qp *qp);

@@ -12,10 +12,12 @@
  *
  * A message is one datagram: struct xr_msg, then the body of its type. The body of a request is
  * struct xr_<name>_req, that of a reply struct xr_<name>_rep; without such a struct the body is
- * empty. `status` of a reply is 0 or a negative errno; the body of an error is empty. A reply can
- * take time: MODIFY_QP to RTR and CREATE_AH resolve the next hop. A receiver ignores bytes behind
- * the fields that its version defines. A request shorter than the first version of its body fails
- * with EINVAL. New fields are only appended, and 0 stands for "not given".
+ * empty. `status` of a reply is 0 or a negative errno. The body of an error is a text without NUL
+ * that explains the error, often empty. A daemon that refuses a connection sends such a reply of
+ * type XR_MSG_NONE before it closes the socket. A reply can take time: MODIFY_QP to RTR and
+ * CREATE_AH resolve the next hop. A receiver ignores bytes behind the fields that its version
+ * defines. A request shorter than the first version of its body fails with EINVAL. New fields are
+ * only appended, and 0 stands for "not given".
  *
  * File descriptors are passed by SCM_RIGHTS in the order given for each message. Handles are per
  * connection and per kind of object, and never 0. All objects of a connection are destroyed when it
@@ -36,6 +38,7 @@
 #define XR_DEVICE_NAME_MAX 63 /* without NUL: IBV_SYSFS_NAME_MAX - 1 */
 #define XR_MSG_MAX 65536      /* bytes of one datagram */
 #define XR_MSG_MAX_FDS 64
+#define XR_WHY_MAX 64 /* bytes of the text of an error */
 
 struct xr_msg {
 	__u32 type;   /* enum xr_msg_type; the same in the reply */
@@ -110,7 +113,7 @@ struct xr_msg {
 /* clang-format on */
 
 enum xr_msg_type {
-	XR_MSG_NONE,
+	XR_MSG_NONE, /* in place of the first reply: the connection is refused */
 #define X(NAME, name, body, flags) XR_MSG_##NAME,
 	XR_MESSAGES(X)
 #undef X
@@ -620,6 +623,7 @@ enum xr_show_what {
 	XR_SHOW_MWS = 10,
 	XR_SHOW_DMS = 11,
 	XR_SHOW_GROUPS = 12, /* multicast groups and their QPs */
+	XR_SHOW_LIMITS = 13, /* limits, and what each user has */
 };
 /* fd of the reply: a memfd with JSON text, which the tool formats. */
 struct xr_show_req {

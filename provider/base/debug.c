@@ -8,12 +8,17 @@
 
 #include "provider/base/debug.h"
 
+bool xp_debugging(void)
+{
+	return secure_getenv("XROCE_DEBUG");
+}
+
 void xp_debug(const char *fmt, ...)
 {
 	int saved = errno;
 	va_list ap;
 
-	if (!secure_getenv("XROCE_DEBUG"))
+	if (!xp_debugging())
 		return;
 	va_start(ap, fmt);
 	fputs("xroce: ", stderr);

@@ -6,6 +6,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Returns true if the environment variable XROCE_DEBUG is set. */
+bool xp_debugging(void);
+
 /*
  * Prints a line to stderr if the environment variable XROCE_DEBUG is set. Preserves errno, so
  * that callers can pass %m and still return the error.

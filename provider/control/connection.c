@@ -11,6 +11,7 @@
 
 #include "provider/base/clock.h"
 #include "provider/control/connection.h"
+#include "provider/control/sockets.h"
 
 /* Interval at which the daemon's process is checked while a reply is outstanding */
 #define CHECK_MS 100
@@ -184,18 +185,38 @@ static bool may_still_reply(const struct xp_conn *conn)
 	return now - conn->started_ns < STOPPED_MS * XP_NS_PER_MS || !is_stopped(conn->fd);
 }
 
-/* Returns 0 and the status in the reply, or an error of the connection. */
+/*
+ * Stores the text of an error, which was received in place of the body. The part that did not fit
+ * into the body is in `rest`.
+ */
+static void store_why(struct xp_conn *conn, struct xp_call *call, const char *rest, size_t len)
+{
+	size_t first = len < call->rep_len ? len : call->rep_len;
+
+	if (len >= sizeof(conn->why))
+		return;
+	if (first)
+		memcpy(conn->why, call->rep, first);
+	memcpy(conn->why + first, rest, len - first);
+	conn->why[len] = '\0';
+}
+
+/*
+ * Returns 0 and the status in the reply, or an error of the connection; if the daemon refuses the
+ * connection, its error.
+ */
 static int receive_reply(struct xp_conn *conn, struct xp_call *call, int *status)
 {
-	char control[CMSG_SPACE(XR_MSG_MAX_FDS * sizeof(int))];
+	char control[CMSG_SPACE(XR_MSG_MAX_FDS * sizeof(int))], rest[XR_WHY_MAX];
 	struct xr_msg head;
-	struct iovec iov[2] = {
+	struct iovec iov[3] = {
 		{ &head, sizeof(head) },
 		{ call->rep, call->rep_len },
+		{ rest, sizeof(rest) },
 	};
 	struct msghdr msg = {
 		.msg_iov = iov,
-		.msg_iovlen = 2,
+		.msg_iovlen = 3,
 		.msg_control = control,
 		.msg_controllen = sizeof(control),
 	};
@@ -214,12 +235,27 @@ static int receive_reply(struct xp_conn *conn, struct xp_call *call, int *status
 	if (!n)
 		return -ECONNRESET;
 	receive_fds(&msg, call);
-	if ((size_t)n < sizeof(head) || head.type != call->type || head.seq != conn->seq ||
-	    head.status > 0 || head.status < -ERRNO_MAX)
+	if ((size_t)n < sizeof(head) || head.status > 0 || head.status < -ERRNO_MAX)
 		return -EPROTO;
-	call->rep_got = n - sizeof(head);
+	n -= sizeof(head);
+	if (head.status)
+		store_why(conn, call, rest, n);
+	conn->refused = head.type == XR_MSG_NONE && head.status;
+	if (conn->refused)
+		return head.status;
+	if (head.type != call->type || head.seq != conn->seq)
+		return -EPROTO;
+	call->rep_got = (size_t)n < call->rep_len ? (size_t)n : call->rep_len;
 	*status = head.status;
 	return 0;
+}
+
+/* Returns the error of a refused connection, else err. */
+static int refusal(struct xp_conn *conn, struct xp_call *call, int err)
+{
+	int status = 0, refused = receive_reply(conn, call, &status);
+
+	return refused == -EPIPE || refused == -ECONNRESET || !refused ? err : refused;
 }
 
 int xp_conn_call(struct xp_conn *conn, struct xp_call *call)
@@ -228,6 +264,7 @@ int xp_conn_call(struct xp_conn *conn, struct xp_call *call)
 
 	call->rep_nfds = 0;
 	call->rep_got = 0;
+	conn->why[0] = '\0';
 	if (conn->broken)
 		return -EIO;
 	err = send_request(conn, call);
@@ -235,6 +272,9 @@ int xp_conn_call(struct xp_conn *conn, struct xp_call *call)
 		return err;
 	if (!err)
 		err = receive_reply(conn, call, &status);
+	/* The daemon may have refused the connection before it could read the request. */
+	if (err == -EPIPE || err == -ECONNRESET)
+		err = refusal(conn, call, err);
 	if (!err && !status)
 		return 0;
 	xp_close_fds(call->rep_fds, call->rep_nfds);
@@ -245,6 +285,19 @@ int xp_conn_call(struct xp_conn *conn, struct xp_call *call)
 	conn->broken = true;
 	shutdown(conn->fd, SHUT_RDWR);
 	return err;
+}
+
+/* ---- errors -------------------------------------------------------------------- */
+
+void xp_conn_describe(const struct xp_conn *conn, const char *path, int err, char *text,
+		      size_t size)
+{
+	char access[128] = "";
+
+	if (err == -EACCES && !conn->why[0])
+		xp_socket_access(path, access, sizeof(access));
+	snprintf(text, size, "%s%s%s%s", strerror(-err), conn->why[0] || access[0] ? ": " : "",
+		 conn->why, access);
 }
 
 /* ---- hello --------------------------------------------------------------------- */

@@ -16,6 +16,8 @@ struct xp_conn {
 	int fd; /* -1: closed */
 	uint32_t seq;
 	bool broken;	      /* a request or reply was lost; every later call fails */
+	bool refused;	      /* the daemon refused the connection; the error says why */
+	char why[XR_WHY_MAX]; /* the daemon's explanation of the last error; empty: none */
 	uint64_t started_ns;  /* when the timeout was set */
 	uint64_t deadline_ns; /* for replies; 0: none */
 };
@@ -67,12 +69,20 @@ int xp_conn_observe(struct xp_conn *conn, const char *path, struct xp_timeouts t
 
 /*
  * Returns 0, the error in the daemon's reply, or a local error. If conn->broken is set afterwards,
- * the connection cannot be used any more and the error says why.
+ * the connection cannot be used any more and the error says why: of a connection that the daemon
+ * refused, the daemon's error.
  */
 int xp_conn_call(struct xp_conn *conn, struct xp_call *call);
 
 /* Returns true once the daemon has closed the connection. Thread safe; does not block. */
 bool xp_conn_hung_up(const struct xp_conn *conn);
+
+/*
+ * Writes an error of the connection to the socket at path as text: the error, then the daemon's
+ * explanation, or the group that may connect.
+ */
+void xp_conn_describe(const struct xp_conn *conn, const char *path, int err, char *text,
+		      size_t size);
 
 void xp_close_fds(const int *fds, unsigned int n);
 

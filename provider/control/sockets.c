@@ -2,9 +2,11 @@
 /* Control sockets in the runtime directory. */
 #include <dirent.h>
 #include <errno.h>
+#include <grp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <xroce/control.h>
 
@@ -55,4 +57,20 @@ int xp_socket_path(char path[XP_SOCKET_PATH_MAX], const char *dir, const char *d
 	if (!*device || strchr(device, '/') || strlen(device) > XR_DEVICE_NAME_MAX)
 		return -ENOENT;
 	return n < 0 || n >= XP_SOCKET_PATH_MAX ? -ENAMETOOLONG : 0;
+}
+
+void xp_socket_access(const char *path, char *text, size_t size)
+{
+	struct group group, *found = NULL;
+	struct stat st;
+	char room[1024];
+
+	if (stat(path, &st))
+		snprintf(text, size, "the directory is not accessible");
+	else if (!(st.st_mode & S_IWGRP))
+		snprintf(text, size, "only root may connect");
+	else if (!getgrgid_r(st.st_gid, &group, room, sizeof(room), &found) && found)
+		snprintf(text, size, "only root and the group '%s' may connect", group.gr_name);
+	else
+		snprintf(text, size, "only root and the group %u may connect", st.st_gid);
 }

@@ -3,6 +3,8 @@
 #ifndef XP_SOCKETS_H
 #define XP_SOCKETS_H
 
+#include <stddef.h>
+
 #define XP_SOCKET_PATH_MAX 108 /* with NUL: size of sun_path in struct sockaddr_un */
 
 /*
@@ -18,5 +20,8 @@ void xp_sockets_free(char **names);
  * -ENAMETOOLONG if the path is too long for a socket.
  */
 int xp_socket_path(char path[XP_SOCKET_PATH_MAX], const char *dir, const char *device);
+
+/* Writes who may connect to a socket, as its file mode says. Looks up the group's name. */
+void xp_socket_access(const char *path, char *text, size_t size);
 
 #endif /* XP_SOCKETS_H */

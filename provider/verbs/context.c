@@ -264,6 +264,8 @@ static int connect_context(struct xp_context *ctx, const uint8_t *token)
 	if (err)
 		return err;
 	err = send_hello(ctx, token);
+	if (ctx->conn.refused)
+		return err;
 	if (!err)
 		err = xp_request(ctx, XR_MSG_QUERY_DEVICE, NULL, 0, &ctx->attr, sizeof(ctx->attr));
 	if (err)
@@ -282,7 +284,7 @@ struct ibv_context *xp_open_with_token(struct ibv_device *ibdev, const uint8_t *
 		return xp_null(ENOMEM);
 	err = connect_context(ctx, token);
 	if (err) {
-		xp_debug("ibv_open_device: %s: %s", ctx->dev->path, strerror(-err));
+		xp_debug_refused(ctx->dev->path, &ctx->conn, err);
 		free_context(ctx);
 		/* The daemon has exited since the list was made: the device is gone. */
 		return xp_null(err == -ECONNREFUSED || err == -ENOENT ? -ENODEV : err);

@@ -128,6 +128,17 @@ static struct xp_device *find_device(const char *path, const struct xr_hello_rep
 	return dev;
 }
 
+void xp_debug_refused(const char *path, const struct xp_conn *conn, int err)
+{
+	char text[256];
+
+	/* Looking up the group may read files and load libraries. */
+	if (!xp_debugging())
+		return;
+	xp_conn_describe(conn, path, err, text, sizeof(text));
+	xp_debug("%s: %s", path, text);
+}
+
 static struct xp_timeouts probe_timeouts(unsigned int reply_ms)
 {
 	return (struct xp_timeouts){
@@ -146,7 +157,7 @@ static struct xp_device *probe(const char *path, uint64_t deadline_ns)
 	err = xp_conn_observe(&conn, path,
 			      probe_timeouts(ms > PROBE_LEAST_MS ? ms : PROBE_LEAST_MS), &rep);
 	if (err) {
-		xp_debug("%s: %s", path, strerror(-err));
+		xp_debug_refused(path, &conn, err);
 		return NULL;
 	}
 	xp_conn_close(&conn);

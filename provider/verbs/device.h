@@ -35,6 +35,10 @@ int xp_get_device_index(struct ibv_device *ibdev);
  */
 int xp_device_query(const char *name, struct xr_hello_rep *rep, struct xp_gid_table *gids);
 
+struct xp_conn;
+/* Debug message: the error of a connection to a control socket, and its reason. */
+void xp_debug_refused(const char *path, const struct xp_conn *conn, int err);
+
 /* Discovers devices and returns the one with that control socket, or NULL. */
 struct xp_device *xp_device_find(const char *path);
 

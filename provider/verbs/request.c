@@ -49,8 +49,8 @@ static int call_locked(struct xp_context *ctx, struct xp_call *call)
 	int err = xp_health(ctx) == XP_HEALTHY ? xp_conn_call(&ctx->conn, call) : -EIO;
 
 	if (err)
-		xp_debug("%s: request %s: %s", ctx->dev->ibdev.name, request_names[call->type],
-			 strerror(-err));
+		xp_debug("%s: request %s: %s%s%s", ctx->dev->ibdev.name, request_names[call->type],
+			 strerror(-err), ctx->conn.why[0] ? ": " : "", ctx->conn.why);
 	if (!ctx->conn.broken)
 		return err;
 	xp_set_gone(ctx);

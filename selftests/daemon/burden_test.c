@@ -170,6 +170,7 @@ static int ask_now(struct conn *c, uint32_t type, const void *body, size_t len)
 static void test_many_handles(void)
 {
 	uint32_t max_qp = fake.opt.max_qp, client_max_qp = fake.opt.client_max_qp, i;
+	uint64_t user_max_memory = fake.opt.user_max_memory;
 	struct xr_create_qp_req q = { .type = XR_QPT_XRC_RECV };
 	struct xr_open_qp_req open = { 0 };
 	struct xr_create_qp_rep *rep;
@@ -177,6 +178,7 @@ static void test_many_handles(void)
 	struct conn c;
 
 	fake.opt.max_qp = fake.opt.client_max_qp = HANDLES;
+	fake.opt.user_max_memory = 1 << 30;
 	open_client(&c);
 	MUST(!open_xrcd(&c, NULL, 0));
 	q.xrcd = open.xrcd = handle_of(&c);
@@ -193,6 +195,7 @@ static void test_many_handles(void)
 	TAP_OK(nothing_left(), "the handles and their events are freed quickly");
 	fake.opt.max_qp = max_qp;
 	fake.opt.client_max_qp = client_max_qp;
+	fake.opt.user_max_memory = user_max_memory;
 }
 
 static struct xd_cq *the_cq(const struct conn *c, uint32_t handle)
@@ -381,17 +384,19 @@ static void test_memory_that_counts(void)
 
 	open_client(&c);
 	fast.pd = alloc_pd(&c);
-	before = c.client->user->bytes;
+	before = c.client->user->bytes.memory;
 	MUST(!register_bytes(&c, fast.pd, page));
-	TAP_OK(c.client->user->bytes >= before + XR_MR_SEGMENTS_MAX * sizeof(struct xt_mem_seg),
+	TAP_OK(c.client->user->bytes.memory >=
+		       before + XR_MR_SEGMENTS_MAX * sizeof(struct xt_mem_seg),
 	       "the daemon's memory for many small segments is charged to the quota");
 	MUST(!ask_handle(&c, XR_MSG_DEREG_MR, handle_of(&c)));
-	TAP_OK(c.client->user->bytes == before, "deregistering the region ends the charge");
+	TAP_OK(c.client->user->bytes.memory == before, "deregistering the region ends the charge");
 	MUST(!ask(&c, XR_MSG_ALLOC_FAST_MR, &fast, sizeof(fast)));
-	TAP_OK(c.client->user->bytes >= before + lists + fast.max_pages * sizeof(struct xt_mem_seg),
+	TAP_OK(c.client->user->bytes.memory >=
+		       before + lists + fast.max_pages * sizeof(struct xt_mem_seg),
 	       "the daemon's memory for a fast registration region is charged");
 	MUST(!ask_handle(&c, XR_MSG_DEREG_MR, handle_of(&c)));
-	TAP_OK(c.client->user->bytes == before,
+	TAP_OK(c.client->user->bytes.memory == before,
 	       "deregistering the fast registration region ends the charge");
 	close_client(&c);
 	munmap(page, PAGE);

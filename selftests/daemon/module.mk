@@ -33,3 +33,7 @@ scarcity_WRAPS := malloc calloc realloc mmap eventfd memfd_create ftruncate sock
 	fopen getrandom pwrite pread pthread_create epoll_ctl open
 $(eval $(call test_program,daemon/scarcity,selftests/daemon/scarcity_test.c $(control_LIB),transport,-lisal -lpthread \
 	$(addprefix -Wl$(comma)--wrap=,$(scarcity_WRAPS)),,parallel))
+
+# Clients of any user
+$(eval $(call test_program,daemon/users,selftests/daemon/users_test.c $(control_LIB),transport,-lisal -lpthread \
+	-Wl$(comma)--wrap=xd_identity_open,,parallel))

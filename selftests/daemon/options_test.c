@@ -78,6 +78,12 @@ static void test_defaults(void)
 	TAP_OK(!o.reserved_lkey_group[0], "by default only root may use the reserved L_Key");
 	TAP_OK(o.client_max_qp <= o.max_qp && o.client_max_mr <= o.max_mr && o.user_max_pinned,
 	       "limits have their defaults");
+	TAP_OK(o.user_max_clients == o.max_clients / 2 && o.user_max_qp == o.max_qp / 2 &&
+		       o.user_max_mr == o.max_mr / 2,
+	       "one user gets half of what the device has");
+	TAP_OK(!PARSE(&o, "--interface", "eth0", "--max-qp", "7", "--user-max-cq", "9") &&
+		       o.user_max_qp == 4 && o.user_max_cq == 9,
+	       "the user limit of QPs follows --max-qp, the one of CQs is as given");
 }
 
 static void test_command_line(void)

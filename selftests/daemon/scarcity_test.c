@@ -130,7 +130,7 @@ static struct holdings holdings(const struct conn *c)
 	h.map_qps = fake.map_qps;
 	h.map_groups = fake.map_groups;
 	h.doorbells = fake.doorbells;
-	h.bytes = c->client->user->bytes;
+	h.bytes = c->client->user->bytes.pinned + c->client->user->bytes.memory;
 	h.dm_bytes = c->client->objects->dm_bytes;
 	h.mapped = totals.mapped;
 	return h;

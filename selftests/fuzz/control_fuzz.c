@@ -249,6 +249,7 @@ static void happen(struct conn *c, struct stream *in)
 		break;
 	case 7:
 		fake.opt.user_max_pinned = what & 8 ? 64 << 20 : 1 << 20;
+		fake.opt.user_max_memory = what & 16 ? 64 << 20 : 1 << 20;
 		break;
 	}
 	settle();
@@ -311,7 +312,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	start();
 	first_fd = next_fd();
 	fake.slow = fake.no_route = fake.maps_full = false;
-	fake.opt.user_max_pinned = 64 << 20;
+	fake.opt.user_max_pinned = fake.opt.user_max_memory = 64 << 20;
 	for (unsigned i = 0; i < CLIENTS; i++)
 		connect_client(&conn[i]);
 	for (int i = 0; i < 40 && !input_end(&in); i++) {

@@ -346,6 +346,7 @@ void fake_device_start(void)
 	fake.opt.client_max_cq = fake.opt.client_max_pd = fake.opt.client_max_ah = 20;
 	fake.opt.client_max_srq = 20;
 	fake.opt.user_max_pinned = 64 << 20;
+	fake.opt.user_max_memory = 64 << 20;
 	dev->opt = &fake.opt;
 	dev->loop = xd_loop_new();
 	dev->shared.keys = xt_keys_new(2 * fake.opt.max_mr, 1);

@@ -80,6 +80,8 @@ static void check(const struct xd_options *o)
 	     o->max_srq);
 	MUST(o->client_max_qp && o->client_max_cq && o->client_max_mr && o->client_max_pd &&
 	     o->client_max_srq);
+	MUST(o->user_max_clients && o->user_max_qp && o->user_max_cq && o->user_max_mr &&
+	     o->user_max_pd && o->user_max_ah && o->user_max_srq);
 	MUST(o->fault.drop <= 1000 && o->fault.corrupt <= 1000 && o->fault.delay <= 1000);
 	MUST(o->log_level >= XD_ERR && o->log_level <= XD_DEBUG);
 }

@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Limits of users: one user cannot take everything, operators always get in, and a program learns
+ * which limit it reached. The linker redirects xd_identity_open() to this file (module.mk), so that
+ * clients can belong to any user.
+ */
+#include <errno.h>
+#include <malloc.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "control.h"
+
+#define ALICE 1001
+#define BOB 1002
+#define ROOT 0
+
+static uid_t next_uid; /* of the next client */
+
+void __real_xd_identity_open(struct xd_identity *id, int fd);
+void __wrap_xd_identity_open(struct xd_identity *id, int fd);
+void __wrap_xd_identity_open(struct xd_identity *id, int fd)
+{
+	__real_xd_identity_open(id, fd);
+	id->uid = next_uid;
+	id->operator= next_uid == ROOT;
+}
+
+static void open_as(struct conn *c, uid_t uid)
+{
+	next_uid = uid;
+	open_client(c);
+	close(events_fd);
+}
+
+/* Returns true if the last reply, of an error, has this text. */
+static bool explained(const struct conn *c, const char *text)
+{
+	return c->length == strlen(text) && !memcmp(c->body, text, c->length);
+}
+
+/* ---- objects ----------------------------------------------------------------------- */
+
+static uint32_t pd, cq; /* of the client that creates objects */
+
+static int make_pd(struct conn *c)
+{
+	return ask(c, XR_MSG_ALLOC_PD, NULL, 0);
+}
+
+static int make_cq(struct conn *c)
+{
+	struct xr_create_cq_req q = { .depth = 16 };
+
+	return ask(c, XR_MSG_CREATE_CQ, &q, sizeof(q));
+}
+
+static int make_channel(struct conn *c)
+{
+	return ask(c, XR_MSG_CREATE_CHANNEL, NULL, 0);
+}
+
+static int make_qp(struct conn *c)
+{
+	struct xr_create_qp_req q = qp_request(pd, cq);
+
+	return ask(c, XR_MSG_CREATE_QP, &q, sizeof(q));
+}
+
+static int make_mr(struct conn *c)
+{
+	struct xr_alloc_fast_mr_req q = { .pd = pd, .max_pages = 1 };
+
+	return ask(c, XR_MSG_ALLOC_FAST_MR, &q, sizeof(q));
+}
+
+static int make_mw(struct conn *c)
+{
+	struct xr_alloc_mw_req q = { .pd = pd, .type = 1 };
+
+	return ask(c, XR_MSG_ALLOC_MW, &q, sizeof(q));
+}
+
+static int make_dm(struct conn *c)
+{
+	struct xr_alloc_dm_req q = { .length = 64 };
+
+	return ask(c, XR_MSG_ALLOC_DM, &q, sizeof(q));
+}
+
+static int make_srq(struct conn *c)
+{
+	struct xr_create_srq_req q = { .pd = pd, .max_wr = 16 };
+
+	return ask(c, XR_MSG_CREATE_SRQ, &q, sizeof(q));
+}
+
+static int make_ah(struct conn *c)
+{
+	return create_ah(c, pd, 1);
+}
+
+static int make_xrcd(struct conn *c)
+{
+	return open_xrcd(c, NULL, XR_XRCDF_CREAT);
+}
+
+static const struct kind {
+	const char *name, *option;
+	uint32_t *limit;
+	uint32_t before; /* that a client has before */
+	int (*make)(struct conn *c);
+	uint32_t destroy; /* type of request */
+} kinds[] = {
+	{ "PDs", "pd", &fake.opt.user_max_pd, 1, make_pd, XR_MSG_DEALLOC_PD },
+	{ "CQs", "cq", &fake.opt.user_max_cq, 1, make_cq, XR_MSG_DESTROY_CQ },
+	{ "completion channels", "cq", &fake.opt.user_max_cq, 0, make_channel,
+	  XR_MSG_DESTROY_CHANNEL },
+	{ "QPs", "qp", &fake.opt.user_max_qp, 0, make_qp, XR_MSG_DESTROY_QP },
+	{ "regions", "mr", &fake.opt.user_max_mr, 0, make_mr, XR_MSG_DEREG_MR },
+	{ "windows", "mr", &fake.opt.user_max_mr, 0, make_mw, XR_MSG_DEALLOC_MW },
+	{ "device memory", "mr", &fake.opt.user_max_mr, 0, make_dm, XR_MSG_FREE_DM },
+	{ "SRQs", "srq", &fake.opt.user_max_srq, 0, make_srq, XR_MSG_DESTROY_SRQ },
+	{ "AHs", "ah", &fake.opt.user_max_ah, 0, make_ah, XR_MSG_DESTROY_AH },
+	{ "XRC domains", "pd", &fake.opt.user_max_pd, 0, make_xrcd, XR_MSG_CLOSE_XRCD },
+};
+
+#define LIMIT 5
+
+/* A client with a PD, a CQ and access to its memory */
+static void open_with_parents(struct conn *c, uid_t uid, uint32_t *own_pd, uint32_t *own_cq)
+{
+	static uint8_t page[2 * PAGE];
+
+	open_as(c, uid);
+	pd = *own_pd = alloc_pd(c);
+	cq = *own_cq = create_cq(c, 16, 0);
+	proc_sent = false;
+	MUST(!reg_private(c, pd, page, 8, RW) && !ask_handle(c, XR_MSG_DEREG_MR, handle_of(c)));
+}
+
+/* Creates objects until one is refused; returns the error, and sets *n to their number. */
+static int make_all(struct conn *c, const struct kind *k, uint32_t *n)
+{
+	int err;
+
+	for (*n = 0; !(err = k->make(c)) && *n < 4 * LIMIT; ++*n)
+		;
+	return err;
+}
+
+static void test_kind(const struct kind *k)
+{
+	struct conn first, second, other, root;
+	uint32_t parents[4][2], n = 0, last = 0, old = *k->limit;
+	char text[40];
+	int err;
+
+	open_with_parents(&first, ALICE, &parents[0][0], &parents[0][1]);
+	open_with_parents(&second, ALICE, &parents[1][0], &parents[1][1]);
+	open_with_parents(&other, BOB, &parents[2][0], &parents[2][1]);
+	open_with_parents(&root, ROOT, &parents[3][0], &parents[3][1]);
+	*k->limit = LIMIT;
+	snprintf(text, sizeof(text), "--user-max-%s is %d", k->option, LIMIT);
+
+	pd = parents[0][0], cq = parents[0][1];
+	MUST(!k->make(&first));
+	pd = parents[1][0], cq = parents[1][1];
+	MUST(!k->make(&second));
+	last = handle_of(&second);
+	err = make_all(&second, k, &n);
+	TAP_OK(err == -EDQUOT && n + 2 + 2 * k->before == LIMIT && explained(&second, text),
+	       "all clients of a user together have a limit of %s, which is named", k->name);
+	pd = parents[2][0], cq = parents[2][1];
+	err = k->make(&other);
+	pd = parents[3][0], cq = parents[3][1];
+	make_all(&root, k, &n);
+	TAP_OK(!err && n > LIMIT, "another user and root can create %s", k->name);
+	pd = parents[1][0], cq = parents[1][1];
+	TAP_OK(!ask_handle(&second, k->destroy, last) && !k->make(&second) &&
+		       k->make(&second) == -EDQUOT,
+	       "and so can the user after destroying one");
+	*k->limit = old;
+	disconnect(&first);
+	disconnect(&second);
+	disconnect(&other);
+	disconnect(&root);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
+static void test_device_limit(void)
+{
+	struct conn c;
+	uint32_t i, old = fake.opt.client_max_pd;
+
+	open_as(&c, ROOT);
+	fake.opt.client_max_pd = LIMIT;
+	for (i = 0; i < LIMIT; i++)
+		MUST(!make_pd(&c));
+	TAP_OK(make_pd(&c) == -ENOMEM && explained(&c, "--client-max-pd is 5"),
+	       "limits of a client and of the device are named, too");
+	fake.opt.client_max_pd = old;
+	disconnect(&c);
+}
+
+static void test_query(void)
+{
+	const struct xr_query_device_rep *d;
+	struct conn c;
+	uint32_t old = fake.opt.user_max_qp, user, root;
+
+	fake.opt.user_max_qp = 7;
+	open_as(&c, ALICE);
+	d = (const void *)c.body;
+	MUST(!ask(&c, XR_MSG_QUERY_DEVICE, NULL, 0));
+	user = d->max_qp;
+	disconnect(&c);
+	open_as(&c, ROOT);
+	MUST(!ask(&c, XR_MSG_QUERY_DEVICE, NULL, 0));
+	root = d->max_qp;
+	disconnect(&c);
+	fake.opt.user_max_qp = old;
+	TAP_OK(user == 7 && root == 20, "the device reports what the user may have");
+}
+
+/* ---- connections ------------------------------------------------------------------- */
+
+/* Connects. Returns 0, or the error with which the connection is refused. */
+static int connect_as(struct conn *c, uid_t uid)
+{
+	int pair[2];
+
+	MUST(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
+	next_uid = uid;
+	*c = (struct conn){ .client = xd_client_new(fake_clients(), pair[0]), .fd = pair[1] };
+	return c->client ? 0 : read_reply(c);
+}
+
+static void test_connections(void)
+{
+	uint32_t user = fake.opt.user_max_clients, device = fake.opt.max_clients, i;
+	struct conn a[3], b[2], d, root[XD_RESERVED_CLIENTS];
+	int err;
+
+	fake.opt.user_max_clients = 2;
+	fake.opt.max_clients = 3;
+	MUST(!connect_as(&a[0], ALICE) && !connect_as(&a[1], ALICE));
+	err = connect_as(&a[2], ALICE);
+	TAP_OK(err == -EDQUOT && explained(&a[2], "--user-max-clients is 2"),
+	       "a user has a limit of connections, which is named");
+	TAP_OK(read_reply(&a[2]) == -EPIPE, "a refused connection is closed");
+	TAP_OK(!connect_as(&b[0], BOB), "another user can connect");
+	err = connect_as(&b[1], BOB);
+	TAP_OK(err == -ENOMEM && explained(&b[1], "--max-clients is 3"),
+	       "until the device has no more for users");
+	for (i = 0, err = 0; i < XD_RESERVED_CLIENTS; i++)
+		err |= connect_as(&root[i], ROOT);
+	TAP_OK(!err, "root gets %u more", XD_RESERVED_CLIENTS);
+	TAP_OK(connect_as(&d, ROOT) == -ENOMEM, "and not one more");
+	close(a[2].fd), close(b[1].fd), close(d.fd);
+	for (i = 0; i < XD_RESERVED_CLIENTS; i++)
+		disconnect(&root[i]);
+	disconnect(&a[0]), disconnect(&a[1]), disconnect(&b[0]);
+	fake.opt.user_max_clients = user;
+	fake.opt.max_clients = device;
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
+/* ---- descriptors ------------------------------------------------------------------- */
+
+static void test_descriptors(void)
+{
+	struct xd_limits *limits = &fake_clients()->limits;
+	uint32_t user = limits->user_max_files, users = limits->user_fds.limit;
+	struct conn a, b, c, root;
+
+	limits->user_max_files = 8; /* 4 of the connection */
+	limits->user_fds.limit = 15;
+	open_as(&a, ALICE);
+	MUST(!make_channel(&a) && !make_channel(&a) && !make_channel(&a) && !make_channel(&a));
+	TAP_OK(make_channel(&a) == -EMFILE && explained(&a, "--user-max-files is 8"),
+	       "a user has a limit of descriptors, which is named");
+	TAP_OK(make_dm(&a) == -EMFILE && open_xrcd(&a, "/proc/self/exe", XR_XRCDF_CREAT) == -EMFILE,
+	       "it holds for every kind of object with a descriptor");
+	open_as(&b, BOB);
+	MUST(!make_channel(&b) && !make_channel(&b) && !make_channel(&b));
+	TAP_OK(make_channel(&b) == -EMFILE && explained(&b, "half of LimitNOFILE is 15"),
+	       "all users together have a limit");
+	TAP_OK(connect_as(&c, BOB + 1) == -EMFILE, "which holds for connections, too");
+	open_as(&root, ROOT);
+	TAP_OK(!make_channel(&root), "root has descriptors of its own");
+	close(c.fd);
+	disconnect(&a);
+	disconnect(&b);
+	disconnect(&root);
+	TAP_OK(!limits->fds.used && !limits->user_fds.used, "all are given back");
+	limits->user_max_files = user;
+	limits->user_fds.limit = users;
+}
+
+/* ---- memory ------------------------------------------------------------------------ */
+
+static void test_memory(void)
+{
+	uint64_t old = fake.opt.user_max_memory, before, charged;
+	struct xr_create_cq_req q = { .depth = 4096 };
+	struct conn a, b;
+	char text[64];
+	int err;
+
+	open_as(&a, ALICE);
+	open_as(&b, BOB);
+	fake.opt.user_max_memory = 1 << 20;
+	while (!(err = ask(&a, XR_MSG_CREATE_CQ, &q, sizeof(q))))
+		;
+	snprintf(text, sizeof(text), "--user-max-memory is %d", 1 << 20);
+	TAP_OK(err == -EDQUOT && explained(&a, text),
+	       "a user has a limit of the daemon's memory, which is named");
+	TAP_OK(!ask(&b, XR_MSG_CREATE_CQ, &q, sizeof(q)), "another user has its own");
+	disconnect(&a);
+	fake.opt.user_max_memory = old;
+	pd = alloc_pd(&b);
+	cq = create_cq(&b, 16, 0);
+	charged = b.client->user->bytes.memory;
+	before = mallinfo2().uordblks;
+	for (int i = 0; i < 10; i++) {
+		struct xr_create_qp_req request = qp_request(pd, cq);
+		uint32_t qp;
+
+		request.max_send_wr = 1024;
+		MUST(!ask(&b, XR_MSG_CREATE_QP, &request, sizeof(request)));
+		qp = handle_of(&b);
+		MUST(!to_init(&b, qp) && !to_rtr(&b, qp, rtr_attr()) && !to_rts(&b, qp));
+	}
+	charged = b.client->user->bytes.memory - charged;
+	before = mallinfo2().uordblks + mallinfo2().hblkhd - before;
+	TAP_OK(charged > before, "QPs are charged for at least what they allocate (%lu, %lu)",
+	       (unsigned long)charged, (unsigned long)before);
+	disconnect(&b);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
+int main(void)
+{
+	start_server("users");
+	fake.opt.user_max_qp = fake.opt.user_max_mr = fake.opt.user_max_cq = 1000;
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		test_kind(&kinds[i]);
+	test_device_limit();
+	test_query();
+	test_connections();
+	test_descriptors();
+	test_memory();
+	fake_server_stop();
+	return tap_end();
+}
