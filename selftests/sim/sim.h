@@ -207,6 +207,7 @@ struct sim_op {
 	uint32_t ah, remote_qpn, group; /* UD. group: 0: unicast, else multicast group + 1 */
 	/* unreliable, one bit per QP: destinations, QPs that must receive it, QPs that did */
 	uint32_t targets, expected, got;
+	bool promised; /* unreliable: counted in sim_qp.promised of its destinations */
 	struct counter *counter;
 	uint64_t compare, operand;
 	uint8_t *data;	      /* contents of the message */

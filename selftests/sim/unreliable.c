@@ -94,7 +94,7 @@ bool unreliable_may_post(struct sim_qp *q, struct sim_op *op)
 	unsigned i;
 
 	unreliable_aim(q, op);
-	if (op->broken || !op->takes_recv)
+	if (op->broken || !op->takes_recv || op->promised)
 		return true;
 	for (i = 0; i < 2 * q->w->conns; i++) {
 		struct sim_qp *to = qp_by_id(q->w, i);
@@ -109,6 +109,7 @@ bool unreliable_may_post(struct sim_qp *q, struct sim_op *op)
 	}
 	q->waited = 0;
 	promise(q, op, 1);
+	op->promised = true;
 	return true;
 }
 
@@ -151,8 +152,9 @@ void unreliable_sent(struct sim_qp *q, struct sim_op *op)
 /* The message was not sent, or not completely. */
 void unreliable_failed(struct sim_qp *q, struct sim_op *op)
 {
-	if (op->takes_recv && !op->broken)
+	if (op->promised)
 		promise(q, op, -1);
+	op->promised = false;
 	if (op->broken >= BREAK_LKEY)
 		op_release(q, op);
 	else
@@ -240,6 +242,8 @@ static struct sim_op *find(struct sim_qp *q, struct sim_qp *from, const struct x
 
 		if (!is_message(q, op, cqe, data, len))
 			continue;
+		if (!world_is_lossy(q->w) && is_like_others(op) && op->got & bit_of(q))
+			continue;
 		if (i >= q->received_upto[from->id][op->group])
 			return op;
 		late = op;
@@ -274,7 +278,8 @@ struct sim_op *unreliable_received(struct sim_qp *q, struct sim_recv *r, const s
 		      !memcmp(q->host->mem + op->remote.off, op->data, len),
 	      "qp %u: receive %u completed before its WRITE was in memory", q->id, index);
 	op->got |= bit_of(q);
-	q->received_upto[from->id][op->group] = op - from->ops + 1;
+	if (!is_like_others(op))
+		q->received_upto[from->id][op->group] = op - from->ops + 1;
 	accept(q, r, cqe->byte_len);
 	r->state = OP_DONE;
 	host_release(q->host, (void *)(uintptr_t)cqe->wr_id);
@@ -295,7 +300,7 @@ static void verify_arrival(struct sim_qp *q, const struct sim_op *op, struct sim
 {
 	unsigned index = op - q->ops;
 
-	if (!(op->expected & bit_of(to)) || !must_receive(to))
+	if (!(op->expected & bit_of(to)) || !must_receive(to) || q->host->cut || to->host->cut)
 		return;
 	q->w->arrivals++;
 	if (op->takes_recv)
