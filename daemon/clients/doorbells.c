@@ -22,6 +22,7 @@ static int open_eventfds(struct xd_client *c)
 		if (fd < 0)
 			return -errno;
 		d->worker[i] = (struct xd_doorbell){ .shared = &db[i], .eventfd = fd };
+		xt_flow_init(&d->worker[i].flow, xd_worker_engine(c->dev->workers, i));
 		d->workers++;
 	}
 	return 0;
@@ -71,8 +72,10 @@ void xd_doorbells_close(struct xd_client *c)
 	if (!d->workers)
 		return;
 	xd_workers_pause(c->dev->workers);
-	for (i = 0; i < d->workers; i++)
+	for (i = 0; i < d->workers; i++) {
 		xd_worker_del_doorbell(c->dev->workers, i, &d->worker[i]);
+		xt_flow_end(&d->worker[i].flow);
+	}
 	xd_workers_resume(c->dev->workers);
 	close_eventfds(c);
 }
@@ -118,6 +121,11 @@ int xd_doorbell_reserve(struct xd_client *c, uint32_t worker, uint32_t *slot)
 	if (i < d->slots)
 		return 0;
 	return i < XR_DB_SLOTS ? grow(c->dev, d) : -ENOSPC;
+}
+
+struct xt_flow *xd_client_flow(struct xd_client *c, uint32_t worker)
+{
+	return &c->doorbells.worker[worker].flow;
 }
 
 void xd_doorbell_set(struct xd_client *c, uint32_t worker, uint32_t slot, struct xt_qp *qp)

@@ -30,4 +30,7 @@ int xd_doorbell_reserve(struct xd_client *c, uint32_t worker, uint32_t *slot);
 /* Sets the QP of a slot, NULL to free it. Workers paused. */
 void xd_doorbell_set(struct xd_client *c, uint32_t worker, uint32_t slot, struct xt_qp *qp);
 
+/* Returns the flow of the client's QPs at a worker. */
+struct xt_flow *xd_client_flow(struct xd_client *c, uint32_t worker);
+
 #endif /* XD_CLIENT_DOORBELLS_H */

@@ -61,6 +61,7 @@ struct xd_doorbell {
 	int eventfd;		    /* non-blocking; the client writes to it while armed */
 	struct xt_qp **qp;	    /* by doorbell slot, NULL: none */
 	uint32_t slots;		    /* of qp[] */
+	struct xt_flow flow;	    /* of the client's QPs at this worker */
 
 	/* see doorbells.h */
 	struct xt_list link; /* in the list of polled doorbells */

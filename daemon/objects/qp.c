@@ -107,6 +107,7 @@ static int create_in_engine(struct xd_client *c, struct xd_qp *qp)
 		.psns = xd_xdp_psns(c->dev->xdp),
 		.reserved_lkey_mem = &c->objects->memory.xt,
 		.owner = qp,
+		.flow = xd_client_flow(c, qp->worker),
 	};
 	int err;
 

@@ -238,6 +238,7 @@ static struct xd_target *new_target(struct xd_client *c, uint32_t domain)
 	init.owner = t;
 	t->domain = domain;
 	t->worker = xd_objects_of(c)->next_worker++ % xd_workers_count(c->dev->workers);
+	init.flow = xd_client_flow(c, t->worker);
 	xd_workers_pause(c->dev->workers);
 	err = xt_qp_create(xd_worker_engine(c->dev->workers, t->worker), &init, &t->xt);
 	xd_workers_resume(c->dev->workers);
@@ -275,7 +276,9 @@ void xd_target_leave(struct xd_qp *qp)
 	*qp->pprev_handle = qp->next_handle;
 	if (qp->next_handle)
 		qp->next_handle->pprev_handle = qp->pprev_handle;
-	if (!t->handles)
+	if (t->handles)
+		xt_qp_set_flow(t->xt, xd_client_flow(t->handles->obj.client, t->worker));
+	else
 		xt_qp_destroy(t->xt);
 	xd_workers_resume(dev->workers);
 	qp->xt = NULL;

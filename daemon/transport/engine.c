@@ -8,6 +8,7 @@
 #include "checksum.h"
 #include "completer.h"
 #include "engine.h"
+#include "flow.h"
 #include "icrc.h"
 #include "list.h"
 #include "loopback.h"
@@ -21,6 +22,8 @@
 
 /* Limit for all QPs in one round, in the unit of XT_QP_BUDGET */
 #define ROUND_BUDGET 256
+/* Cost of scheduling a QP, in bytes */
+#define SCHEDULE_COST (XT_PACKET_COST / 8)
 
 struct xt_engine *xt_engine_new(const struct xt_ops *ops, void *ctx, struct xt_shared *shared)
 {
@@ -32,8 +35,8 @@ struct xt_engine *xt_engine_new(const struct xt_ops *ops, void *ctx, struct xt_s
 	e->ctx = ctx;
 	e->shared = shared;
 	e->tuning = (struct xt_tuning)XT_TUNING_DEFAULT;
-	xt_list_init(&e->active);
-	xt_list_init(&e->capped);
+	xt_list_init(&e->flows);
+	xt_flow_init(&e->flow, e);
 	xt_list_init(&e->acks_due);
 	return e;
 }
@@ -69,16 +72,6 @@ void xt_event(struct xt_qp *qp, uint32_t type)
 
 /* ---- scheduling -------------------------------------------------------------------------- */
 
-void xt_activate(struct xt_qp *qp)
-{
-	if (qp->capped) {
-		qp->capped = false;
-		xt_list_del(&qp->active_link);
-	}
-	if (xt_list_empty(&qp->active_link))
-		xt_list_add_tail(&qp->engine->active, &qp->active_link);
-}
-
 void xt_schedule_response(struct xt_qp *qp)
 {
 	if (xt_list_empty(&qp->ack_link))
@@ -111,12 +104,6 @@ static void send_acks(struct xt_engine *e)
 		if (more)
 			xt_activate(qp);
 	}
-}
-
-static void lift_cap(struct xt_engine *e)
-{
-	while (e->inflight < e->tuning.engine_window && !xt_list_empty(&e->capped))
-		xt_activate(OF_LIST(e->capped.next, active_link));
 }
 
 static void begin_turn(void)
@@ -162,15 +149,13 @@ uint64_t xt_engine_run(struct xt_engine *e, uint64_t now)
 	begin_turn();
 	run_timers(e);
 	send_acks(e);
-	lift_cap(e);
-	while (spent < ROUND_BUDGET && !e->tx_full && !xt_list_empty(&e->active)) {
-		qp = OF_LIST(e->active.next, active_link);
-		xt_list_del(&qp->active_link);
+	while (spent < ROUND_BUDGET && !e->tx_full && (qp = xt_flow_next(e))) {
 		/* scheduling a QP has a cost even if it sends nothing */
+		xt_flow_charge(qp, SCHEDULE_COST);
 		spent += 1 + visit(qp, XT_QP_BUDGET);
 	}
 	end_turn();
-	if (!xt_list_empty(&e->active) || !xt_list_empty(&e->acks_due))
+	if (!xt_list_empty(&e->flows) || !xt_list_empty(&e->acks_due))
 		return now;
 	return xt_timer_next(e);
 }

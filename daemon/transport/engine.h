@@ -3,6 +3,7 @@
  * An engine, and the scheduling of its QPs. The files of the engine:
  *
  *   engine.c      received frames to QPs, rounds
+ *   flow.c        turns of clients, window of the engine
  *   numbers.c     QP and SRQ numbers
  *   keys.c        L_Keys and R_Keys
  *   permute.c     random order of numbers and key indices
@@ -32,11 +33,12 @@
 #ifndef XT_ENGINE_H
 #define XT_ENGINE_H
 
+#include "flow.h"
 #include "list.h"
 #include "timer.h"
 #include "transport.h"
 
-/* Packets that a QP may have in flight however full the engine's window is */
+/* Packets that a flow may have in flight however many flows there are; see xt_flow_full() */
 #define XT_MIN_WINDOW 32
 /* Packets (loopback: 4 KiB each) that one QP may send before the next QP is scheduled */
 #define XT_QP_BUDGET 32
@@ -46,11 +48,11 @@ struct xt_engine {
 	void *ctx;
 	struct xt_shared *shared;
 	uint64_t now;
-	struct xt_list active;	 /* QPs that may have something to send */
-	struct xt_list capped;	 /* QPs that wait only for tuning.engine_window */
-	struct xt_list acks_due; /* QPs that have responses to send */
-	uint32_t inflight;	 /* request packets in flight of all QPs */
-	bool tx_full;		 /* tx_get failed in this round */
+	struct xt_list flows;	  /* flows that may have something to send, in the order of turns */
+	struct xt_flow flow;	  /* of QPs that were created without one */
+	struct xt_list acks_due;  /* QPs that have responses to send */
+	uint32_t flows_in_flight; /* flows that have packets in flight */
+	bool tx_full;		  /* tx_get failed in this round */
 	struct xt_tuning tuning;
 	struct xt_heap retry_timers, rate_timers;
 	uint32_t qp_count;
@@ -58,8 +60,6 @@ struct xt_engine {
 	uint8_t bounce[4096]; /* payload of a packet from memory that is not mapped */
 };
 
-/* Schedules the QP: it may have something to send. */
-void xt_activate(struct xt_qp *qp);
 /* Schedules the QP's ACK or NAK, which is sent before QPs are scheduled to send. */
 void xt_schedule_response(struct xt_qp *qp);
 /* type: enum ibv_event_type */

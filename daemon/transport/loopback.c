@@ -8,6 +8,7 @@
 #include "completer.h"
 #include "copy.h"
 #include "engine.h"
+#include "flow.h"
 #include "loopback.h"
 #include "pace.h"
 #include "packet.h"
@@ -336,6 +337,7 @@ uint32_t xt_loopback_run(struct xt_qp *qp, uint32_t budget, bool *more)
 		cut(qp, w, &p);
 		cost += cost_of(&p);
 		next = step(qp, &p);
+		xt_flow_charge(qp, XT_PACKET_COST + p.len);
 		if (next != STEP_BUSY)
 			xt_pace_spend(qp, xt_frame_len(&qp->tmpl, p.len));
 	}

@@ -8,6 +8,7 @@ transport_SRCS := $(addprefix daemon/transport/, \
 	copy.c \
 	cq.c \
 	engine.c \
+	flow.c \
 	group.c \
 	icrc.c \
 	key_wr.c \

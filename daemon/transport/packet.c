@@ -11,6 +11,7 @@
 
 #include "ah.h"
 #include "engine.h"
+#include "flow.h"
 #include "icrc.h"
 #include "packet.h"
 #include "qp.h"
@@ -217,6 +218,7 @@ bool xt_send(struct xt_qp *qp, const struct xt_packet *p)
 	fill(qp, p, &frame, pad);
 	e->counters.tx_packets++;
 	e->counters.tx_bytes += frame.len;
+	xt_flow_charge(qp, XT_PACKET_COST + frame.len);
 	e->ops->tx_put(e->ctx, &frame);
 	return true;
 }

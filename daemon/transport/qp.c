@@ -6,6 +6,7 @@
 #include <xroce/bits.h>
 
 #include "engine.h"
+#include "flow.h"
 #include "list.h"
 #include "qp.h"
 #include "rq.h"
@@ -56,6 +57,7 @@ static void init_qp(struct xt_qp *qp, struct xt_engine *e, const struct xt_qp_in
 	qp->info.owner = init->owner;
 	qp->info.engine = e;
 	qp->engine = e;
+	qp->flow = init->flow ? init->flow : &e->flow;
 	qp->send_cq = init->send_cq;
 	qp->recv_cq = init->recv_cq;
 	qp->srq = init->srq;
@@ -156,6 +158,17 @@ void xt_qp_destroy(struct xt_qp *qp)
 	free(qp);
 }
 
+void xt_qp_set_flow(struct xt_qp *qp, struct xt_flow *flow)
+{
+	uint32_t inflight = qp->charged;
+
+	xt_flow_forget(qp);
+	xt_flow_set_inflight(qp, 0);
+	qp->flow = flow;
+	xt_flow_set_inflight(qp, inflight);
+	xt_activate(qp);
+}
+
 /* ---- state ------------------------------------------------------------------------------ */
 
 const struct xt_qp_info *xt_qp_info(const struct xt_qp *qp)
@@ -206,12 +219,10 @@ void xt_qp_store_state(struct xt_qp *qp, uint32_t state)
 
 void xt_qp_stop(struct xt_qp *qp)
 {
-	xt_list_del(&qp->active_link);
+	xt_flow_forget(qp);
 	xt_list_del(&qp->ack_link);
-	qp->capped = false;
 	xt_timer_remove(qp);
-	qp->engine->inflight -= qp->charged;
-	qp->charged = 0;
+	xt_flow_set_inflight(qp, 0);
 	qp->stalled = false;
 	qp->req.wait = XT_WAIT_NONE;
 	qp->resp.ack_due = XT_ACK_DUE_NONE;

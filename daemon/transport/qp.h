@@ -140,6 +140,7 @@ struct xt_pace {
 struct xt_qp {
 	struct xt_qp_info info;
 	struct xt_engine *engine;
+	struct xt_flow *flow; /* of its client */
 
 	struct xt_requester req;
 	struct xt_receive rq;
@@ -153,13 +154,13 @@ struct xt_qp {
 	bool drained;	  /* SQD: IBV_EVENT_SQ_DRAINED was raised */
 	uint32_t windows; /* first of the type 2 windows bound to the QP, a key index; 0: none */
 
-	struct xt_list active_link; /* in engine->active or engine->capped */
+	struct xt_list active_link; /* in flow->active or flow->capped */
 	struct xt_list ack_link;    /* in engine->acks_due */
 	struct xt_timer retry_timer, rate_timer;
 	uint64_t ack_deadline;
-	uint32_t charged; /* packets counted in engine->inflight */
+	uint32_t charged; /* packets counted in flow->inflight */
 	bool stalled;	  /* no response for a long time: charged is 0 */
-	bool capped;	  /* active_link is in engine->capped */
+	bool capped;	  /* active_link is in flow->capped */
 	uint16_t ip_id;
 
 	struct xt_cq *send_cq, *recv_cq;

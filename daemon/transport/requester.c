@@ -15,8 +15,8 @@
  */
 #include "copy.h"
 #include "engine.h"
+#include "flow.h"
 #include "key_wr.h"
-#include "list.h"
 #include "pace.h"
 #include "packet.h"
 #include "qp.h"
@@ -61,8 +61,7 @@ static void charge(struct xt_qp *qp)
 {
 	uint32_t inflight = qp->stalled ? 0 : qp->req.next - qp->req.unacked;
 
-	qp->engine->inflight += inflight - qp->charged;
-	qp->charged = inflight;
+	xt_flow_set_inflight(qp, inflight);
 }
 
 static uint64_t ack_timeout_ns(const struct xt_qp *qp)
@@ -241,6 +240,7 @@ bool xt_req_run_local(struct xt_qp *qp, struct xt_swqe *w)
 	if (!w->done) {
 		if (!begin_allowed(qp, w))
 			return false;
+		xt_flow_charge(qp, XT_PACKET_COST);
 		if (!xt_key_wr_execute(qp, w))
 			return true;
 		w->done = true;
@@ -251,7 +251,6 @@ bool xt_req_run_local(struct xt_qp *qp, struct xt_swqe *w)
 static enum gate gate(const struct xt_qp *qp, const struct xt_swqe *w)
 {
 	const struct xt_requester *r = &qp->req;
-	const struct xt_engine *e = qp->engine;
 	uint32_t inflight = r->next - r->unacked, n = span(qp, w, r->next);
 
 	if (r->next == w->psn && !begin_allowed(qp, w))
@@ -266,7 +265,7 @@ static enum gate gate(const struct xt_qp *qp, const struct xt_swqe *w)
 		return GATE_WAIT;
 	if (!credit_allows(qp, w))
 		return GATE_WAIT;
-	if (inflight >= XT_MIN_WINDOW && e->inflight + n > e->tuning.engine_window)
+	if (xt_flow_full(qp->flow, inflight, n))
 		return GATE_CAPPED;
 	return GATE_OPEN;
 }
@@ -431,10 +430,8 @@ uint32_t xt_req_run(struct xt_qp *qp, uint32_t budget, bool *more)
 		sent(qp, w, &p);
 		cost++;
 	}
-	if (g == GATE_CAPPED && xt_list_empty(&qp->active_link)) {
-		xt_list_add_tail(&qp->engine->capped, &qp->active_link);
-		qp->capped = true;
-	}
 	xt_req_update(qp, false);
+	if (g == GATE_CAPPED)
+		xt_flow_cap(qp);
 	return cost;
 }

@@ -33,6 +33,7 @@
 #include <xroce/tables.h>
 #include <xroce/wire.h>
 
+#include "flow.h"
 #include "keys.h"
 #include "memory.h"
 
@@ -195,7 +196,7 @@ const struct xt_counters *xt_engine_counters(const struct xt_engine *e);
 /* Limits on packets in flight. Requested READ responses count as well. */
 struct xt_tuning {
 	uint32_t window;	/* of a QP: 32..8192 */
-	uint32_t engine_window; /* of all QPs together; 32 are always allowed for each QP */
+	uint32_t engine_window; /* divided among the flows that have packets in flight */
 	uint32_t read_packets;	/* longest READ request on the wire: 1..window, at most 128 */
 };
 #define XT_TUNING_DEFAULT                                                                          \
@@ -360,6 +361,7 @@ struct xt_qp_init {
 	const struct xt_ahs *ahs;		 /* UD */
 	struct xr_psn_entry *psns;		 /* array by slot, updated by the engine */
 	void *owner;				 /* the daemon's object, for events */
+	struct xt_flow *flow;			 /* of its client; NULL: the engine's own */
 };
 
 /* Identity and state of a QP, as callers may read them. */
@@ -397,6 +399,9 @@ void xt_qp_set_path(struct xt_qp *qp, const struct xt_path *path);
 const struct xt_path *xt_qp_path(const struct xt_qp *qp);
 /* UD: sets the path MTU of the port after it changed, a power of two. */
 void xt_qp_set_mtu(struct xt_qp *qp, uint32_t mtu);
+
+/* Moves the QP to the flow of another client, which must belong to the same engine. */
+void xt_qp_set_flow(struct xt_qp *qp, struct xt_flow *flow);
 
 /*
  * Unbinds up to @most type 2 windows that are bound to the QP, and returns true if any remain.

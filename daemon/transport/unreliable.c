@@ -9,6 +9,7 @@
 #include "ah.h"
 #include "copy.h"
 #include "engine.h"
+#include "flow.h"
 #include "group.h"
 #include "pace.h"
 #include "packet.h"
@@ -294,6 +295,7 @@ static void send_copy(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p, 
 	};
 	struct xt_wc_error error;
 
+	xt_flow_charge(qp, XT_PACKET_COST + w->length);
 	p->payload.len = w->length;
 	xt_grh_of_packet(qp, p, d.grh);
 	if (xt_may_receive(to) && deliver(to, &d, &error) == XT_SIDE_SOURCE)

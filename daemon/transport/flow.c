@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <stddef.h>
+
+#include "engine.h"
+#include "flow.h"
+#include "qp.h"
+
+/* Largest excess that later turns make up for */
+#define MAX_EXCESS (16 * XT_QUANTUM)
+
+#define OF_LINK(l) ((struct xt_flow *)((char *)(l)-offsetof(struct xt_flow, link)))
+#define OF_ACTIVE_LINK(l) ((struct xt_qp *)((char *)(l)-offsetof(struct xt_qp, active_link)))
+
+void xt_flow_init(struct xt_flow *f, struct xt_engine *e)
+{
+	*f = (struct xt_flow){ .engine = e };
+	xt_list_init(&f->link);
+	xt_list_init(&f->active);
+	xt_list_init(&f->capped);
+}
+
+void xt_flow_end(struct xt_flow *f)
+{
+	xt_list_del(&f->link);
+}
+
+/* ---- scheduling ---------------------------------------------------------------------------- */
+
+static void schedule(struct xt_flow *f)
+{
+	if (xt_list_empty(&f->link))
+		xt_list_add_tail(&f->engine->flows, &f->link);
+}
+
+void xt_activate(struct xt_qp *qp)
+{
+	if (qp->capped)
+		xt_flow_forget(qp);
+	if (xt_list_empty(&qp->active_link))
+		xt_list_add_tail(&qp->flow->active, &qp->active_link);
+	schedule(qp->flow);
+}
+
+void xt_flow_cap(struct xt_qp *qp)
+{
+	if (!xt_list_empty(&qp->active_link))
+		return;
+	xt_list_add_tail(&qp->flow->capped, &qp->active_link);
+	qp->capped = true;
+	qp->flow->room = false;
+}
+
+void xt_flow_forget(struct xt_qp *qp)
+{
+	xt_list_del(&qp->active_link);
+	qp->capped = false;
+}
+
+void xt_flow_charge(struct xt_qp *qp, uint32_t bytes)
+{
+	struct xt_flow *f = qp->flow;
+
+	f->deficit -= (int32_t)bytes;
+	if (f->deficit < -MAX_EXCESS)
+		f->deficit = -MAX_EXCESS;
+}
+
+/* Activates the QP that has waited longest for the flow's window, one at a time. */
+static void lift_cap(struct xt_flow *f)
+{
+	if (f->room && !xt_list_empty(&f->capped))
+		xt_activate(OF_ACTIVE_LINK(f->capped.next));
+}
+
+struct xt_qp *xt_flow_next(struct xt_engine *e)
+{
+	struct xt_flow *f;
+	struct xt_qp *qp;
+
+	while (!xt_list_empty(&e->flows)) {
+		f = OF_LINK(e->flows.next);
+		lift_cap(f);
+		if (xt_list_empty(&f->active)) {
+			xt_list_del(&f->link);
+			if (f->deficit > 0)
+				f->deficit = 0;
+			continue;
+		}
+		if (f->deficit > 0) {
+			qp = OF_ACTIVE_LINK(f->active.next);
+			xt_list_del(&qp->active_link);
+			return qp;
+		}
+		f->deficit += XT_QUANTUM;
+		xt_list_del(&f->link);
+		xt_list_add_tail(&e->flows, &f->link);
+	}
+	return NULL;
+}
+
+/* ---- the window ---------------------------------------------------------------------------- */
+
+void xt_flow_set_inflight(struct xt_qp *qp, uint32_t packets)
+{
+	struct xt_flow *f = qp->flow;
+	uint32_t before = f->inflight;
+
+	if (packets < qp->charged) {
+		f->room = true;
+		if (!xt_list_empty(&f->capped))
+			schedule(f);
+	}
+	f->busy += (packets != 0) - (qp->charged != 0);
+	f->inflight += packets - qp->charged;
+	f->engine->flows_in_flight += (f->inflight != 0) - (before != 0);
+	qp->charged = packets;
+}
+
+/* Divides the engine's window equally among the flows that have packets in flight. */
+static uint32_t window_of(const struct xt_flow *f)
+{
+	uint32_t flows = f->engine->flows_in_flight + !f->inflight;
+	uint32_t window = f->engine->tuning.engine_window / flows;
+
+	return window > XT_MIN_WINDOW ? window : XT_MIN_WINDOW;
+}
+
+/*
+ * Each QP may have an equal part of the window in flight, at most XT_MIN_WINDOW, even if others
+ * have filled the window, as their peers may never respond.
+ */
+bool xt_flow_full(const struct xt_flow *f, uint32_t own, uint32_t n)
+{
+	uint32_t window = window_of(f), part;
+
+	if (!f->busy || f->inflight + n <= window)
+		return false;
+	part = window / f->busy;
+	return own >= (part < XT_MIN_WINDOW ? part : XT_MIN_WINDOW);
+}
