@@ -308,20 +308,36 @@ int xp_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 #define FEW_CPUS 4
 #define SPINS 256
 
+/* Returns true if the process may use few processors. The first call decides. */
+static bool has_few_cpus(void)
+{
+	static int few = -1;
+	int result = __atomic_load_n(&few, __ATOMIC_RELAXED);
+	cpu_set_t set;
+
+	if (result < 0) {
+		CPU_ZERO(&set);
+		result = !sched_getaffinity(0, sizeof(set), &set) && CPU_COUNT(&set) <= FEW_CPUS;
+		__atomic_store_n(&few, result, __ATOMIC_RELAXED);
+	}
+	return result;
+}
+
+static void set_idle(struct xp_cq *cq, unsigned int polls)
+{
+	__atomic_store_n(&cq->idle, polls, __ATOMIC_RELAXED);
+}
+
 /*
  * Yields the processor after an empty poll, to the daemon or a local peer: if the process may use
  * few processors, after each; otherwise after many in a row.
  */
 static void yield_cpu(struct xp_cq *cq)
 {
-	static int few = -1;
-	cpu_set_t set;
+	unsigned int idle = __atomic_load_n(&cq->idle, __ATOMIC_RELAXED) + 1;
 
-	if (few < 0) {
-		CPU_ZERO(&set);
-		few = sched_getaffinity(0, sizeof(set), &set) ? 0 : CPU_COUNT(&set) <= FEW_CPUS;
-	}
-	if (few || ++cq->idle > SPINS)
+	set_idle(cq, idle);
+	if (idle > SPINS || has_few_cpus())
 		sched_yield();
 }
 
@@ -462,7 +478,7 @@ int xp_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
 	}
 	xp_unlock(&cq->lock);
 	if (got) {
-		cq->idle = 0;
+		set_idle(cq, 0);
 		return got;
 	}
 	xp_check_health(ctx);
@@ -510,7 +526,7 @@ int xp_cq_poll_one(struct xp_cq *cq, struct xr_cqe *cqe, bool yield)
 	got = poll_one(cq, cqe);
 	xp_unlock(&cq->lock);
 	if (got) {
-		cq->idle = 0;
+		set_idle(cq, 0);
 		return 0;
 	}
 	xp_check_health(ctx);

@@ -22,7 +22,7 @@ struct xp_cq {
 	};
 	struct xp_lock lock;
 	struct xp_cq_ring ring;
-	unsigned int idle; /* empty polls in a row */
+	unsigned int idle; /* empty polls in a row; atomic, inexact if several threads poll */
 	bool flushing;	   /* the daemon is gone: completions are generated, the ring is not read */
 	struct xp_qp **qps; /* the QPs that complete here, hashed by QPN */
 	uint32_t qp_mask, nqps;

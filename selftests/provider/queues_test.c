@@ -3,6 +3,8 @@
 #include "fixture.h"
 
 #include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 
 #include <xroce/ring.h>
@@ -95,6 +97,56 @@ static void completing(struct fixture *f)
 }
 
 /* All fields of a completion are copied. */
+/* ---- several threads ------------------------------------------------------ */
+
+struct poller {
+	struct ibv_cq *cq;
+	int left; /* completions; atomic */
+	uint64_t sum;
+};
+
+static void *poll_it(void *arg)
+{
+	struct poller *p = arg;
+	struct ibv_wc wc;
+
+	while (__atomic_load_n(&p->left, __ATOMIC_RELAXED) > 0) {
+		if (ibv_poll_cq(p->cq, 1, &wc) != 1)
+			continue;
+		__atomic_fetch_add(&p->sum, wc.wr_id, __ATOMIC_RELAXED);
+		__atomic_fetch_sub(&p->left, 1, __ATOMIC_RELAXED);
+	}
+	return NULL;
+}
+
+/*
+ * SANITIZE=thread detects data races here, since nothing but the CQ
+ * itself synchronizes the threads.
+ */
+static void polling_threads(struct fixture *f)
+{
+	enum { BATCH = 8, COUNT = 2500 * BATCH, THREADS = 3 };
+	struct pair p = make_pair(f, IBV_QPS_RTS);
+	struct poller poller = { .cq = p.cq, .left = COUNT };
+	pthread_t thread[THREADS];
+	uint64_t want = 0;
+
+	for (int i = 0; i < THREADS; i++)
+		pthread_create(&thread[i], NULL, poll_it, &poller);
+	for (unsigned int i = 0; i < COUNT; i++) {
+		while (post_send(p.qp, i, 1) == ENOMEM)
+			sched_yield();
+		want += i;
+		if (i % BATCH == BATCH - 1)
+			fake_complete(&f->daemon, p.qp->qp_num, false, BATCH, IBV_WC_SUCCESS,
+				      false);
+	}
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(thread[i], NULL);
+	TAP_OK(poller.sum == want, "three threads poll each completion of one CQ once");
+	free_pair(&p);
+}
+
 static void contents(struct fixture *f)
 {
 	struct pair p = make_pair(f, IBV_QPS_RTS);
@@ -513,6 +565,7 @@ int main(void)
 	posting_by_state(&f);
 	posting_rings(&f);
 	completing(&f);
+	polling_threads(&f);
 	contents(&f);
 	strangers(&f);
 	posting_lists(&f);
