@@ -52,6 +52,10 @@ void xd_workers_resume(struct xd_workers *ws);
 /* Does not wake sleeping workers: for changes that create no work, such as key updates. */
 void xd_workers_resume_no_wake(struct xd_workers *ws);
 
+/* Durations of all pauses in ns, from the first worker's lock to the release of all locks. */
+struct xd_histogram;
+const struct xd_histogram *xd_workers_pauses(const struct xd_workers *ws);
+
 struct xt_engine *xd_worker_engine(struct xd_workers *ws, uint32_t index);
 
 /* The doorbells of one client at one worker */

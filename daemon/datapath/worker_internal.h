@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "count.h"
+#include "daemon/base/histogram.h"
 #include "doorbells.h"
 #include "fault.h"
 #include "spin.h"
@@ -25,6 +26,8 @@ struct xd_workers {
 	unsigned int pause_depth;  /* control thread only */
 	bool changed_while_paused; /* control thread only */
 	bool paused;		   /* the control thread holds every worker's lock */
+	uint64_t paused_at;	   /* when the control thread had the first lock */
+	struct xd_histogram pauses;
 };
 
 struct xd_worker {

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "daemon/base/log.h"
+#include "daemon/base/loop.h"
 #include "daemon/base/options.h"
 #include "inbox.h"
 #include "worker_internal.h"
@@ -23,9 +24,13 @@ void xd_workers_pause(struct xd_workers *ws)
 {
 	if (ws->pause_depth++)
 		return;
-	for (unsigned int i = 0; i < ws->count; i++) {
+	/* all workers end their rounds at the same time */
+	for (unsigned int i = 0; i < ws->count; i++)
 		__atomic_store_n(&ws->worker[i]->pause, 1, __ATOMIC_RELEASE);
+	for (unsigned int i = 0; i < ws->count; i++) {
 		pthread_mutex_lock(&ws->worker[i]->lock);
+		if (!i)
+			ws->paused_at = xd_now();
 	}
 	ws->paused = true;
 }
@@ -43,9 +48,12 @@ void xd_workers_resume_no_wake(struct xd_workers *ws)
 			__atomic_store_n(&w->deadline, 0, __ATOMIC_RELAXED);
 		__atomic_store_n(&w->pause, 0, __ATOMIC_RELEASE);
 		pthread_mutex_unlock(&w->lock);
-		xd_worker_unpause(w);
+	}
+	xd_histogram_add(&ws->pauses, xd_now() - ws->paused_at);
+	for (unsigned int i = ws->count; i-- > 0;) {
+		xd_worker_unpause(ws->worker[i]);
 		if (ws->changed_while_paused)
-			xd_worker_wake(w);
+			xd_worker_wake(ws->worker[i]);
 	}
 	ws->changed_while_paused = false;
 }
@@ -167,6 +175,11 @@ void xd_workers_free(struct xd_workers *ws)
 }
 
 /* ---- queries and settings ------------------------------------------------------------------ */
+
+const struct xd_histogram *xd_workers_pauses(const struct xd_workers *ws)
+{
+	return &ws->pauses;
+}
 
 unsigned int xd_workers_count(const struct xd_workers *ws)
 {

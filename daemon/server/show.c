@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "daemon/base/histogram.h"
 #include "daemon/base/json.h"
 #include "daemon/base/options.h"
 #include "daemon/clients/request.h"
@@ -115,6 +116,19 @@ static void put_workers(struct json *j, const struct xd_device *dev)
 	json_end(j, ']');
 }
 
+static void put_pauses(struct json *j, const struct xd_device *dev)
+{
+	const struct xd_histogram *h = xd_workers_pauses(dev->workers);
+
+	json_begin(j, "pauses", '{');
+	json_number(j, "count", h->count);
+	json_number(j, "total_ns", h->sum);
+	json_number(j, "p50_ns", xd_histogram_quantile(h, 500));
+	json_number(j, "p99_ns", xd_histogram_quantile(h, 990));
+	json_number(j, "longest_ns", h->longest);
+	json_end(j, '}');
+}
+
 static void put_objects(struct json *j, const struct xd_client *c)
 {
 	const struct xd_clients *cs = c->clients;
@@ -158,6 +172,7 @@ static void show_status(struct json *j, const struct xd_client *c)
 	put_xdp(j, s->dev);
 	put_gids(j, s->dev);
 	put_workers(j, s->dev);
+	put_pauses(j, s->dev);
 	put_objects(j, c);
 	put_fault(j, &s->fault);
 	json_end(j, '}');

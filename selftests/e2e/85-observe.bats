@@ -56,6 +56,20 @@ teardown_file() {
 	ctl a status -j xra | jq -e '.xdp.why | length > 10'
 }
 
+@test "xroce status counts the pauses of the workers" {
+	local before after pauses
+
+	before=$(ctl a status -j xra | jq .pauses.count)
+	run_on a ibv_devinfo
+	pauses=$(ctl a status -j xra | jq -c .pauses)
+	echo "$pauses"
+	after=$(jq .count <<<"$pauses")
+	((before > 0 && after > before))
+	jq -e '.p50_ns > 0 and .p50_ns <= .p99_ns and .p99_ns <= .longest_ns' <<<"$pauses"
+	jq -e '.longest_ns <= .total_ns' <<<"$pauses"
+	ctl a status xra | grep -A6 ^pauses | tee /dev/stderr | grep -q "count *$after"
+}
+
 @test "xroce qp, mr, cq and client show objects" {
 	ctl a qp | tee /dev/stderr | grep -Eq 'RC +RT[RS]'
 	ctl a mr xra | tee /dev/stderr | grep -Eq 'lw,rw.* valid '

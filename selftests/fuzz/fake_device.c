@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 
+#include "daemon/base/histogram.h"
 #include "daemon/datapath/worker.h"
 #include "daemon/datapath/xdp.h"
 #include "daemon/base/loop.h"
@@ -237,6 +238,13 @@ void xd_workers_resume(struct xd_workers *ws)
 void xd_workers_resume_no_wake(struct xd_workers *ws)
 {
 	xd_workers_resume(ws);
+}
+
+const struct xd_histogram *xd_workers_pauses(const struct xd_workers *ws)
+{
+	static const struct xd_histogram none;
+
+	return &none;
 }
 
 unsigned int xd_workers_count(const struct xd_workers *ws)
