@@ -5,7 +5,8 @@
  *
  * A region is a list of segments in the order of their offsets, without gaps. A segment with `ptr`
  * is mapped and accessed by load and store (tiers "shared" and "adopted"). A segment without `ptr`
- * is accessed through `ops` (tier "private"), at the cost of a system call.
+ * is accessed through `ops` (tier "private"): by read() and write(), which must not wait, or by
+ * accesses (struct xt_mem_io), which are submitted and finish later.
  *
  * Functions return 0 or a negative errno; -EFAULT: the memory is no longer accessible. They check
  * no bounds: keys.h checks the range before it returns a struct xt_mem. They may be called by any
@@ -19,16 +20,117 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "list.h"
+
+struct xt_engine;
 struct xt_mem;
+struct xt_mem_io;
 struct xt_mem_seg;
+struct xt_step;
+
+/* ---- accesses that finish later ------------------------------------------------------------- */
+
+/* Most bytes of one access */
+#define XT_MEM_IO_MAX (64u << 10)
+
+enum xt_mem_op {
+	XT_MEM_READ,
+	XT_MEM_WRITE,
+	XT_MEM_CMP_SWAP,
+	XT_MEM_FETCH_ADD,
+	XT_MEM_ATOMIC_WRITE,
+};
+
+/*
+ * Staging memory of one client for the accesses of one engine. It belongs to the environment, which
+ * frees it after the client's QPs are destroyed.
+ */
+struct xt_mem_pool {
+	struct xt_list waiting; /* steps (struct xt_step) that got no staging memory */
+	struct xt_list kept;	/* finished reads that the engine may need, and may give up */
+};
+
+static inline void xt_mem_pool_init(struct xt_mem_pool *pool)
+{
+	xt_list_init(&pool->waiting);
+	xt_list_init(&pool->kept);
+}
+
+/* One access to bytes of one segment. The environment embeds it in a structure of its own. */
+struct xt_mem_io {
+	/* set by io_new() */
+	const struct xt_mem_ops *ops;
+	struct xt_mem_pool *pool;
+	uint8_t *data; /* staging memory: XT_MEM_WRITE: source, XT_MEM_READ: target; else NULL */
+	uint32_t len;  /* bytes at data; of an atomic: 8 */
+	/* set before io_submit() */
+	uint8_t op; /* enum xt_mem_op */
+	struct xt_mem *mem;
+	const struct xt_mem_seg *seg; /* valid in io_submit() only: the key may change later */
+	uint64_t off;		      /* from the start of the segment */
+	uint64_t compare, value;      /* atomics: compare; swap, addend or value stored */
+	/* set when it is finished */
+	bool done;
+	int err;      /* 0 or a negative errno */
+	uint64_t old; /* atomics: the value before */
+
+	/* of the engine, see step.h */
+	struct xt_step *step;
+	struct xt_list link;	  /* in the step */
+	struct xt_list kept_link; /* in pool->kept */
+	uint64_t at;		  /* offset in the region */
+	uint32_t pass;		  /* of the step that used it last */
+	uint32_t psn, msn;	  /* posted writes of a responder */
+	uint8_t kind;		  /* posted writes of a responder: enum xt_wr_kind */
+	bool ahead;		  /* read ahead, not used yet */
+};
 
 struct xt_mem_ops {
-	/* for segments without ptr only; off: from the start of the segment */
+	/*
+	 * For segments without ptr only; off: from the start of the segment. Not used if io_new is
+	 * set, except by callers without a step, which may wait.
+	 */
 	int (*read)(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off, void *dst,
 		    size_t len);
 	int (*write)(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off,
 		     const void *src, size_t len);
+
+	/*
+	 * NULL: memory that never waits. The three functions below are called with the lock of the
+	 * engine's worker held (by any thread), or while all workers are paused. engine_ctx: that
+	 * of xt_engine_new().
+	 *
+	 * Allocates an access with len bytes of staging memory (atomics: 0) and sets *pool. Returns
+	 * NULL if there is no room now: xt_mem_io_room() must follow; *pool is NULL if the memory
+	 * can never be accessed.
+	 */
+	struct xt_mem_io *(*io_new)(struct xt_mem *mem, void *engine_ctx, uint32_t len,
+				    struct xt_mem_pool **pool);
+	/*
+	 * Starts the access; must not call xt_mem_io_done() itself. Accesses of one engine to the
+	 * memory of one client take effect in the order in which they are submitted. Atomics are
+	 * atomic towards all other accesses to the client's memory that are submitted here, by any
+	 * engine.
+	 */
+	void (*io_submit)(struct xt_mem_io *io);
+	/*
+	 * Releases an access, submitted or not, finished or not. One that is not finished must not
+	 * begin any more if that can still be prevented, and is not reported.
+	 */
+	void (*io_free)(struct xt_mem_io *io);
 };
+
+/*
+ * The access is finished: err is 0 or a negative errno, -EFAULT also if the region was deregistered.
+ * The environment may finish an access at any time between io_submit() and io_free(), with the lock
+ * of the engine's worker held or all workers paused, outside of the engine's functions.
+ * xt_engine_run() must follow.
+ */
+void xt_mem_io_done(struct xt_engine *e, struct xt_mem_io *io, int err);
+/* A pool whose io_new() returned NULL may have room again. As for xt_mem_io_done(). */
+void xt_mem_io_room(struct xt_engine *e, struct xt_mem_pool *pool);
+
+/* ---- regions -------------------------------------------------------------------------------- */
 
 struct xt_mem_seg {
 	uint64_t off; /* in the region */
