@@ -33,7 +33,7 @@ static int demand_write(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64
 	return err ? err : xd_proc_write(proc, seg->addr + off, src, len);
 }
 
-static const struct xt_mem_ops demand_ops = { demand_read, demand_write };
+static const struct xt_mem_ops demand_ops = { .read = demand_read, .write = demand_write };
 
 int xd_mem_on_demand(struct xd_proc *proc, uint64_t addr, uint64_t length, bool writable,
 		     struct xd_mem **out)

@@ -62,7 +62,7 @@ static int private_write(struct xt_mem *mem, const struct xt_mem_seg *seg, uint6
 	return xd_proc_write(((struct xd_mem *)mem)->proc, seg->addr + off, src, len);
 }
 
-static const struct xt_mem_ops private_ops = { private_read, private_write };
+static const struct xt_mem_ops private_ops = { .read = private_read, .write = private_write };
 
 /* ---- null memory ------------------------------------------------------------------ */
 
@@ -79,7 +79,7 @@ static int null_write(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t
 	return 0;
 }
 
-static const struct xt_mem_ops null_ops = { null_read, null_write };
+static const struct xt_mem_ops null_ops = { .read = null_read, .write = null_write };
 
 /* ---- building -------------------------------------------------------------------- */
 

@@ -251,58 +251,78 @@ static bool read_response_fits(const struct xt_qp *qp, const struct xt_swqe *w,
 	return rx->len == (left < qp->mtu ? left : qp->mtu);
 }
 
-static void rx_read_response(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn)
+/* Accepts a response whose data was stored. Returns false if it must wait for memory. */
+static bool stored(struct xt_qp *qp, struct xt_swqe *w, enum xt_side side,
+		   const struct xt_wc_error *error)
+{
+	struct xt_step *step = &qp->park.step[XT_STEP_PLACE];
+	bool last = qp->req.unacked + 1 == w->psn + w->npsn;
+
+	if (side == XT_SIDE_WAIT ||
+	    (side == XT_SIDE_NONE && last && xt_posted(&qp->park, XT_PARK_REQUESTER))) {
+		xt_step_park(step);
+		return false;
+	}
+	xt_step_end(step);
+	if (side == XT_SIDE_NONE)
+		accept_response(qp, w);
+	else
+		xt_sq_fail(qp, *error);
+	return true;
+}
+
+static bool rx_read_response(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn)
 {
 	struct xt_swqe *w = expected(qp, psn);
 	struct xt_source src = { .seg = rx->frame->seg, .off = rx->frame->meta.payload_off };
 	struct xt_wc_error error;
+	enum xt_side side;
 	struct xt_sgl l;
+	bool last;
 
 	if (!w)
-		return;
+		return true;
 	if (!read_response_fits(qp, w, rx)) {
 		bad_response(qp);
-		return;
+		return true;
 	}
+	last = psn + 1 == w->psn + w->npsn;
+	src.step = &qp->park.step[last ? XT_STEP_PLACE : XT_STEP_PLACE_POST];
 	l = xt_swqe_sgl(qp, qp->req.retired);
-	if (xt_scatter(&l, (uint64_t)(psn - w->psn) << qp->mtu_shift, &src, rx->len, &error)) {
-		xt_sq_fail(qp, error);
-		return;
-	}
-	accept_response(qp, w);
+	side = xt_scatter(&l, (uint64_t)(psn - w->psn) << qp->mtu_shift, &src, rx->len, &error);
+	return stored(qp, w, side, &error);
 }
 
-bool xt_req_store_atomic(struct xt_qp *qp, uint64_t value, struct xt_wc_error *error)
+enum xt_side xt_req_store_atomic(struct xt_step *step, uint64_t value, struct xt_wc_error *error)
 {
-	struct xt_sgl l = xt_swqe_sgl(qp, qp->req.retired);
+	struct xt_sgl l = xt_swqe_sgl(step->qp, step->qp->req.retired);
 	struct xt_seg seg = { (uint8_t *)&value, sizeof(value) };
-	struct xt_source src = { .seg = &seg };
+	struct xt_source src = { .seg = &seg, .step = step };
 
-	return !xt_scatter(&l, 0, &src, sizeof(value), error);
+	return xt_scatter(&l, 0, &src, sizeof(value), error);
 }
 
-static void rx_atomic_ack(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn)
+static bool rx_atomic_ack(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn)
 {
 	struct xt_swqe *w = expected(qp, psn);
 	struct xt_wc_error error;
+	enum xt_side side;
 	__be64 orig;
 
 	if (!w)
-		return;
+		return true;
 	if (xt_kind_of(w)->response != XT_RESPONSE_ATOMIC) {
 		bad_response(qp);
-		return;
+		return true;
 	}
 	memcpy(&orig, rx->ext + sizeof(struct xr_aeth), sizeof(orig));
-	if (!xt_req_store_atomic(qp, be64toh(orig), &error)) {
-		xt_sq_fail(qp, error);
-		return;
-	}
-	accept_response(qp, w);
+	side = xt_req_store_atomic(&qp->park.step[XT_STEP_PLACE], be64toh(orig), &error);
+	return stored(qp, w, side, &error);
 }
 
-void xt_completer_rx(struct xt_qp *qp, const struct xt_rx *rx)
+bool xt_completer_rx(struct xt_qp *qp, const struct xt_rx *rx)
 {
+	bool done = true;
 	struct xt_requester *r = &qp->req;
 	uint32_t before = r->unacked;
 	uint32_t psn = r->unacked + xr_psn_diff(rx->psn, r->unacked & XR_PSN_MASK);
@@ -310,7 +330,7 @@ void xt_completer_rx(struct xt_qp *qp, const struct xt_rx *rx)
 
 	/* drop PSNs never sent (IBTA 9.7.5.1.3) and old ones; `unacked` - 1 may have credits */
 	if (!xt_may_send(qp) || xt_diff(psn, r->max) >= 0 || xt_diff(psn + 1, r->unacked) < 0)
-		return;
+		return true;
 	if (rx->flags & XR_EXT_AETH) {
 		memcpy(&aeth, rx->ext, sizeof(aeth));
 		aeth = be32toh(aeth);
@@ -322,15 +342,16 @@ void xt_completer_rx(struct xt_qp *qp, const struct xt_rx *rx)
 		rx_ack(qp, psn, aeth);
 		break;
 	case XR_OP_ATOMIC_ACK:
-		rx_atomic_ack(qp, rx, psn);
+		done = rx_atomic_ack(qp, rx, psn);
 		break;
 	default:
-		rx_read_response(qp, rx, psn);
+		done = rx_read_response(qp, rx, psn);
 		break;
 	}
-	if (!xt_may_send(qp))
-		return;
+	if (!done || !xt_may_send(qp))
+		return done;
 	xt_req_update(qp, r->unacked != before);
 	xt_req_check_drained(qp);
 	xt_qp_store_psns(qp);
+	return true;
 }

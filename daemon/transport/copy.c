@@ -3,6 +3,8 @@
  * Payload from and to memory. Keys are checked at each access, even if the same work request was
  * checked before: a region may be deregistered at any time.
  */
+#include <errno.h>
+
 #include "copy.h"
 #include "engine.h"
 #include "packet.h"
@@ -132,16 +134,18 @@ static uint8_t *inline_data(struct xt_qp *qp, uint32_t index)
 	       sizeof(struct xr_send_wqe);
 }
 
-int xt_gather_mem(struct xt_engine *e, const struct xt_mem_at *at, uint32_t len,
-		  struct xt_payload *out)
+static int gather_unmapped(const struct xt_fetch *f, const struct xt_mem_at *at, uint32_t len,
+			   struct xt_payload *out)
 {
-	uint8_t *p = xt_mem_ptr(at->mem, at->off, len);
+	uint8_t *p;
 	int err;
 
+	xt_step_fetch(f->step, f->item, f->psn, at->off + f->rest);
+	p = xt_step_peek(f->step, at->mem, at->off, len);
 	if (!p) {
 		/* the bounce buffer holds a whole payload; each part has its own offset in it */
-		p = e->bounce + out->len;
-		err = xt_mem_read(at->mem, at->off, p, len);
+		p = f->step->qp->engine->bounce + out->len;
+		err = xt_mem_read(f->step, at->mem, at->off, p, len);
 		if (err)
 			return err;
 	}
@@ -149,13 +153,27 @@ int xt_gather_mem(struct xt_engine *e, const struct xt_mem_at *at, uint32_t len,
 	return 0;
 }
 
+int xt_gather_mem(const struct xt_fetch *f, const struct xt_mem_at *at, uint32_t len,
+		  struct xt_payload *out)
+{
+	uint8_t *p = xt_mem_ptr(at->mem, at->off, len);
+
+	if (!p)
+		return gather_unmapped(f, at, len, out);
+	add_bytes(out, p, len);
+	return 0;
+}
+
 bool xt_gather(struct xt_qp *qp, uint32_t index, uint32_t off, uint32_t len, struct xt_payload *out,
 	       struct xt_wc_error *error)
 {
+	struct xt_fetch f = { &qp->park.step[XT_STEP_SEND], index, qp->req.next, 0 };
 	struct xt_sgl l = xt_swqe_sgl(qp, index);
+	bool waiting = false;
 	struct xt_mem_at at;
 	struct walk w;
 	struct run r;
+	int err;
 
 	out->n = 0;
 	out->len = 0;
@@ -171,44 +189,80 @@ bool xt_gather(struct xt_qp *qp, uint32_t index, uint32_t off, uint32_t len, str
 			continue;
 		if (!check_lkey(&l, &r, 0, &at, error))
 			return false;
-		if (xt_gather_mem(qp->engine, &at, r.len, out)) {
+		f.rest = r.sge->length - r.off;
+		err = xt_gather_mem(&f, &at, r.len, out);
+		if (err && err != -EINPROGRESS) {
 			set_memory_error(error);
 			return false;
 		}
+		waiting |= err;
+	}
+	return !waiting;
+}
+
+bool xt_wqe_is_mapped(struct xt_qp *qp, uint32_t index)
+{
+	const struct xt_swqe *wqe = xt_swqe(qp, index);
+	struct xt_sgl l = xt_swqe_sgl(qp, index);
+	struct xt_wc_error error;
+	struct xt_mem_at at;
+	struct run whole;
+
+	if (wqe->flags & XR_SEND_INLINE)
+		return true;
+	for (whole.sge = l.sge, whole.off = 0; whole.sge < l.sge + l.n; whole.sge++) {
+		whole.len = whole.sge->length;
+		if (whole.len && (!check_lkey(&l, &whole, 0, &at, &error) ||
+				  !xt_mem_ptr(at.mem, at.off, whole.len)))
+			return false;
 	}
 	return true;
 }
 
 /* ---- into memory ---------------------------------------------------------------------- */
 
-static enum xt_side put_from_segs(struct xt_mem_at to, const struct xt_seg *seg, uint64_t skip,
-				  uint32_t len, struct xt_wc_error *error)
+/* The result of a copy that failed on one side, or must wait */
+static enum xt_side not_copied(int err, enum xt_side side, struct xt_wc_error *error)
 {
+	if (err == -EINPROGRESS)
+		return XT_SIDE_WAIT;
+	set_memory_error(error);
+	return side;
+}
+
+static enum xt_side put_from_segs(struct xt_step *step, struct xt_mem_at to,
+				  const struct xt_seg *seg, uint64_t skip, uint32_t len,
+				  struct xt_wc_error *error)
+{
+	enum xt_side all = XT_SIDE_NONE;
 	uint32_t run;
+	int err;
 
 	for (; len; seg++, skip = 0) {
 		for (; skip >= seg->len; seg++)
 			skip -= seg->len;
 		run = seg->len - (uint32_t)skip < len ? seg->len - (uint32_t)skip : len;
-		if (xt_mem_write(to.mem, to.off, seg->data + skip, run)) {
-			set_memory_error(error);
-			return XT_SIDE_TARGET;
-		}
+		err = xt_mem_write(step, to.mem, to.off, seg->data + skip, run);
+		if (err && err != -EINPROGRESS)
+			return not_copied(err, XT_SIDE_TARGET, error);
+		if (err)
+			all = XT_SIDE_WAIT;
 		to.off += run;
 		len -= run;
 	}
-	return XT_SIDE_NONE;
+	return all;
 }
 
-static enum xt_side put_from_mem(const struct xt_mem_at *to, struct xt_mem *mem, uint64_t off,
-				 uint32_t len, struct xt_wc_error *error)
+static enum xt_side put_from_mem(struct xt_step *step, const struct xt_mem_at *to,
+				 const struct xt_mem_at *from, uint32_t len,
+				 struct xt_wc_error *error)
 {
 	bool src_failed;
+	int err = xt_mem_copy(step, to, from, len, &src_failed);
 
-	if (!xt_mem_copy(to->mem, to->off, mem, off, len, &src_failed))
+	if (!err)
 		return XT_SIDE_NONE;
-	set_memory_error(error);
-	return src_failed ? XT_SIDE_SOURCE : XT_SIDE_TARGET;
+	return not_copied(err, src_failed ? XT_SIDE_SOURCE : XT_SIDE_TARGET, error);
 }
 
 static enum xt_side put_from_wqe(struct xt_mem_at to, const struct xt_source *src, uint64_t off,
@@ -216,15 +270,15 @@ static enum xt_side put_from_wqe(struct xt_mem_at to, const struct xt_source *sr
 {
 	const struct xt_swqe *wqe = xt_swqe(src->qp, src->index);
 	struct xt_sgl l = xt_swqe_sgl(src->qp, src->index);
+	enum xt_side side, all = XT_SIDE_NONE;
 	struct xt_mem_at from;
 	struct xt_seg data;
-	enum xt_side side;
 	struct walk w;
 	struct run r;
 
 	if (wqe->flags & XR_SEND_INLINE) {
 		data = (struct xt_seg){ inline_data(src->qp, src->index), wqe->length };
-		return put_from_segs(to, &data, off, len, error);
+		return put_from_segs(src->step, to, &data, off, len, error);
 	}
 	for (w = walk_to(&l, off); len; len -= r.len, to.off += r.len) {
 		r = walk_run(&w, len);
@@ -232,11 +286,12 @@ static enum xt_side put_from_wqe(struct xt_mem_at to, const struct xt_source *sr
 			continue;
 		if (!check_lkey(&l, &r, 0, &from, error))
 			return XT_SIDE_SOURCE;
-		side = put_from_mem(&to, from.mem, from.off, r.len, error);
-		if (side)
+		side = put_from_mem(src->step, &to, &from, r.len, error);
+		if (side != XT_SIDE_NONE && side != XT_SIDE_WAIT)
 			return side;
+		all |= side;
 	}
-	return XT_SIDE_NONE;
+	return all;
 }
 
 /* Like xt_put(), from another offset of the source. */
@@ -244,9 +299,10 @@ static enum xt_side put_from(const struct xt_mem_at *to, const struct xt_source 
 			     uint32_t len, struct xt_wc_error *error)
 {
 	if (src->seg)
-		return put_from_segs(*to, src->seg, off, len, error);
+		return put_from_segs(src->step, *to, src->seg, off, len, error);
 	if (src->mem)
-		return put_from_mem(to, src->mem, off, len, error);
+		return put_from_mem(src->step, to, &(struct xt_mem_at){ src->mem, off }, len,
+				    error);
 	return put_from_wqe(*to, src, off, len, error);
 }
 
@@ -259,9 +315,9 @@ enum xt_side xt_put(const struct xt_mem_at *to, const struct xt_source *src, uin
 enum xt_side xt_scatter(const struct xt_sgl *to, uint64_t off, const struct xt_source *src,
 			uint32_t len, struct xt_wc_error *error)
 {
+	enum xt_side side, all = XT_SIDE_NONE;
 	uint64_t from = src->off;
 	struct xt_mem_at at;
-	enum xt_side side;
 	struct walk w;
 	struct run r;
 
@@ -274,8 +330,9 @@ enum xt_side xt_scatter(const struct xt_sgl *to, uint64_t off, const struct xt_s
 		if (!check_lkey(to, &r, XR_ACCESS_LOCAL_WRITE, &at, error))
 			return XT_SIDE_TARGET;
 		side = put_from(&at, src, from, r.len, error);
-		if (side)
+		if (side != XT_SIDE_NONE && side != XT_SIDE_WAIT)
 			return side;
+		all |= side;
 	}
-	return XT_SIDE_NONE;
+	return all;
 }

@@ -6,12 +6,6 @@
 #include "qp.h"
 #include "sq.h"
 
-/* A position in a region */
-struct xt_mem_at {
-	struct xt_mem *mem;
-	uint64_t off;
-};
-
 /* A scatter/gather list whose L_Keys are of one PD */
 struct xt_sgl {
 	struct xt_qp *qp; /* the QP that uses the keys */
@@ -30,10 +24,11 @@ struct xt_source {
 	struct xt_qp *qp;
 	uint32_t index;
 	uint64_t off;
+	struct xt_step *step; /* that copies them */
 };
 
-/* The side that caused an error */
-enum xt_side { XT_SIDE_NONE, XT_SIDE_SOURCE, XT_SIDE_TARGET };
+/* The side that caused an error; XT_SIDE_WAIT: the step must be parked */
+enum xt_side { XT_SIDE_NONE, XT_SIDE_SOURCE, XT_SIDE_TARGET, XT_SIDE_WAIT };
 
 /* The SGL of a send work request */
 static inline struct xt_sgl xt_swqe_sgl(struct xt_qp *qp, uint32_t index)
@@ -59,15 +54,30 @@ static inline struct xt_sgl xt_receive_sgl(struct xt_qp *qp)
 
 /* Checks all keys of an SGL for an access (XR_ACCESS_*). Returns false with *error set. */
 bool xt_check_sgl(const struct xt_sgl *l, uint32_t access, struct xt_wc_error *error);
-/* Collects bytes [off, off + len) of a send work request. Returns false with *error set. */
+/*
+ * Collects bytes [off, off + len) of a send work request. Returns false with *error set; if its
+ * status is 0, memory has to be waited for.
+ */
 bool xt_gather(struct xt_qp *qp, uint32_t index, uint32_t off, uint32_t len, struct xt_payload *out,
 	       struct xt_wc_error *error);
+/* What a step reads: bytes of a packet of a work request or READ (@item) */
+struct xt_fetch {
+	struct xt_step *step;
+	uint32_t item, psn;
+	uint64_t rest; /* bytes of the region that later packets need, from the first byte on */
+};
 /*
- * Adds bytes of a region, through e->bounce if they are not mapped. Returns 0 or a negative errno.
+ * Adds bytes of a region, through the engine's bounce buffer if they are not mapped. Returns 0 or a
+ * negative errno, -EINPROGRESS if the step must be parked.
  */
-int xt_gather_mem(struct xt_engine *e, const struct xt_mem_at *at, uint32_t len,
+int xt_gather_mem(const struct xt_fetch *f, const struct xt_mem_at *at, uint32_t len,
 		  struct xt_payload *out);
-/* Copies len bytes to offset off of an SGL. Sets *error unless the result is XT_SIDE_NONE. */
+/* Returns true if all bytes of a send work request are mapped, or it has inline data. */
+bool xt_wqe_is_mapped(struct xt_qp *qp, uint32_t index);
+/*
+ * Copies len bytes to offset off of an SGL. Sets *error unless the result is XT_SIDE_NONE or
+ * XT_SIDE_WAIT.
+ */
 enum xt_side xt_scatter(const struct xt_sgl *to, uint64_t off, const struct xt_source *src,
 			uint32_t len, struct xt_wc_error *error);
 /* As xt_scatter(), with a region as the target */

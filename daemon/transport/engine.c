@@ -38,6 +38,7 @@ struct xt_engine *xt_engine_new(const struct xt_ops *ops, void *ctx, struct xt_s
 	xt_list_init(&e->flows);
 	xt_flow_init(&e->flow, e);
 	xt_list_init(&e->acks_due);
+	xt_list_init(&e->resumed);
 	return e;
 }
 
@@ -117,6 +118,18 @@ static void end_turn(void)
 	xt_mem_epoch.in_round = false;
 }
 
+/* What was read for a QP is kept only until another QP needs the staging memory. */
+static void idle(struct xt_qp *qp)
+{
+	struct xt_step *send = &qp->park.step[XT_STEP_SEND];
+	struct xt_step *respond = &qp->park.step[XT_STEP_RESPOND];
+
+	if (__builtin_expect(send->used, false))
+		xt_step_idle(send);
+	if (__builtin_expect(respond->used, false))
+		xt_step_idle(respond);
+}
+
 static uint32_t visit(struct xt_qp *qp, uint32_t budget)
 {
 	bool more = false;
@@ -136,6 +149,8 @@ static uint32_t visit(struct xt_qp *qp, uint32_t budget)
 	}
 	if (more)
 		xt_activate(qp);
+	else
+		idle(qp);
 	return cost;
 }
 
@@ -147,6 +162,7 @@ uint64_t xt_engine_run(struct xt_engine *e, uint64_t now)
 	e->now = now;
 	e->tx_full = false;
 	begin_turn();
+	xt_resume_all(e);
 	run_timers(e);
 	send_acks(e);
 	while (spent < ROUND_BUDGET && !e->tx_full && (qp = xt_flow_next(e))) {
@@ -257,8 +273,19 @@ static bool fits(const struct xt_qp *qp, const struct xt_rx *rx)
 	}
 }
 
+bool xt_rx_connected(struct xt_qp *qp, const struct xt_rx *rx)
+{
+	if (qp->info.type == XR_QPT_UC)
+		return xt_uc_rx(qp, rx);
+	if (rx->flags & XR_OPF_REQUEST)
+		return xt_responder_rx(qp, rx);
+	return xt_completer_rx(qp, rx);
+}
+
 static void to_qp(struct xt_engine *e, struct xt_qp *qp, struct xt_rx *rx)
 {
+	enum xt_park_side side;
+
 	if (!fits(qp, rx)) {
 		e->counters.rx_malformed++;
 		return;
@@ -269,14 +296,13 @@ static void to_qp(struct xt_engine *e, struct xt_qp *qp, struct xt_rx *rx)
 	}
 	/* from here on the opcode is the operation without the class */
 	rx->opcode &= ~XR_CLASS_MASK;
-	if (qp->info.type == XR_QPT_UD)
+	if (qp->info.type == XR_QPT_UD) {
 		xt_ud_rx(qp, rx);
-	else if (qp->info.type == XR_QPT_UC)
-		xt_uc_rx(qp, rx);
-	else if (rx->flags & XR_OPF_REQUEST)
-		xt_responder_rx(qp, rx);
-	else
-		xt_completer_rx(qp, rx);
+		return;
+	}
+	side = rx->flags & XR_OPF_REQUEST ? XT_PARK_RESPONDER : XT_PARK_REQUESTER;
+	if (xt_park_waits(&qp->park, side) || !xt_rx_connected(qp, rx))
+		xt_park_rx(qp, rx);
 }
 
 void xt_forward(struct xt_engine *e, struct xt_engine *other, const struct xt_frame *frame)

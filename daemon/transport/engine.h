@@ -22,6 +22,8 @@
  *   key_wr.c      work requests and packets that change keys
  *   copy.c        payload from and to memory, with its keys checked
  *   memory.c      regions and their segments
+ *   step.c        accesses to memory that may wait
+ *   park.c        QPs that wait for memory
  *   packet.c      packets to be sent
  *   icrc.c        ICRC
  *   checksum.c    UDP checksum of received frames
@@ -43,6 +45,8 @@
 /* Packets (loopback: 4 KiB each) that one QP may send before the next QP is scheduled */
 #define XT_QP_BUDGET 32
 
+struct xt_rx;
+
 struct xt_engine {
 	const struct xt_ops *ops;
 	void *ctx;
@@ -51,6 +55,7 @@ struct xt_engine {
 	struct xt_list flows;	  /* flows that may have something to send, in the order of turns */
 	struct xt_flow flow;	  /* of QPs that were created without one */
 	struct xt_list acks_due;  /* QPs that have responses to send */
+	struct xt_list resumed;	  /* QPs whose accesses to memory have finished */
 	uint32_t flows_in_flight; /* flows that have packets in flight */
 	bool tx_full;		  /* tx_get failed in this round */
 	struct xt_tuning tuning;
@@ -64,6 +69,11 @@ struct xt_engine {
 void xt_schedule_response(struct xt_qp *qp);
 /* type: enum ibv_event_type */
 void xt_event(struct xt_qp *qp, uint32_t type);
+/*
+ * Processes a packet of a connected QP. Returns false if the packet must wait for memory and be
+ * processed again.
+ */
+bool xt_rx_connected(struct xt_qp *qp, const struct xt_rx *rx);
 /* Passes a frame to the engine of its QP. The NIC's hash may choose another worker's queue. */
 void xt_forward(struct xt_engine *e, struct xt_engine *other, const struct xt_frame *frame);
 

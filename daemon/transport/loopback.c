@@ -21,13 +21,14 @@
 /* Bytes moved at a time; a multiple of every path MTU */
 #define MAX_MOVE (128u << 10)
 
-enum step { STEP_ON, STEP_STOP, STEP_BUSY };
+enum step { STEP_ON, STEP_STOP, STEP_BUSY, STEP_PARKED };
 
 /* The next part of the oldest work request */
 struct piece {
 	struct xt_swqe *wqe;
 	uint32_t off, len, packets;
 	bool first, last;
+	struct xt_step *step;
 };
 
 /* Bytes that one piece may have; one packet if the QP has a rate limit. */
@@ -36,11 +37,22 @@ static uint32_t chunk(const struct xt_qp *qp)
 	return qp->attr.rate_limit ? qp->mtu : MAX_MOVE;
 }
 
-static void cut(const struct xt_qp *qp, struct xt_swqe *w, struct piece *p)
+/* All accesses to memory, also to that of the peer, are of the requester's step. */
+static struct xt_step *step_of(struct xt_qp *qp)
+{
+	struct xt_step *step = &qp->park.step[XT_STEP_SEND];
+
+	/* reads nothing ahead */
+	step->read_end = 0;
+	return step;
+}
+
+static void cut(struct xt_qp *qp, struct xt_swqe *w, struct piece *p)
 {
 	uint32_t left;
 
 	p->wqe = w;
+	p->step = step_of(qp);
 	p->off = (qp->req.unacked - w->psn) << qp->mtu_shift;
 	left = w->length - p->off;
 	p->len = left < chunk(qp) ? left : chunk(qp);
@@ -70,7 +82,7 @@ static bool reachable(const struct xt_qp *qp, const struct xt_qp *peer)
 	const struct xt_path *path = &qp->path, *back = &peer->path;
 
 	return peer->info.type == peer_type(qp) && xt_may_receive(peer) && back->loopback &&
-	       peer->attr.dest_qp_num == qp->info.qpn &&
+	       !peer->park.busy && peer->attr.dest_qp_num == qp->info.qpn &&
 	       !memcmp(&path->dgid, &back->sgid, sizeof(path->dgid)) &&
 	       !memcmp(&path->sgid, &back->dgid, sizeof(path->sgid));
 }
@@ -132,7 +144,8 @@ static void dropped(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 
 /* ---- operations ----------------------------------------------------------------------------- */
 
-static void do_data(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
+/* Each returns false if memory must be waited for. */
+static bool do_data(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 {
 	const struct xt_swqe *w = p->wqe;
 	struct xt_request rq = {
@@ -147,7 +160,12 @@ static void do_data(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 		.total = w->length,
 		.imm = w->imm,
 		.inv_rkey = w->inv_rkey,
-		.src = { .qp = qp, .index = qp->req.retired, .off = p->off },
+		.src = {
+			.qp = qp,
+			.index = qp->req.retired,
+			.off = p->off,
+			.step = p->step,
+		},
 	};
 	struct xt_result res;
 	enum xt_outcome outcome;
@@ -158,7 +176,7 @@ static void do_data(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 	outcome = xt_resp_request(peer, &rq, &res);
 	if (xt_unreliable(qp) && (outcome == XT_RNR || outcome == XT_REFUSED)) {
 		dropped(qp, peer, p);
-		return;
+		return true;
 	}
 	switch (outcome) {
 	case XT_ACCEPTED:
@@ -176,7 +194,10 @@ static void do_data(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 	case XT_REFUSED:
 		refused(qp, res.nak);
 		break;
+	case XT_PARKED:
+		return false;
 	}
+	return true;
 }
 
 /* Advances the peer's responder behind a request whose response was processed at once. */
@@ -186,7 +207,7 @@ static void peer_done(struct xt_qp *peer, const struct piece *p)
 	peer->resp.msn += p->last;
 }
 
-static void do_read(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
+static bool do_read(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 {
 	const struct xt_swqe *w = p->wqe;
 	struct xt_sgl l = xt_swqe_sgl(qp, qp->req.retired);
@@ -197,7 +218,7 @@ static void do_read(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 		.va = w->remote_addr + p->off,
 		.len = w->length - p->off,
 	};
-	struct xt_source src = { 0 };
+	struct xt_source src = { .step = p->step };
 	struct xt_wc_error error;
 	struct xt_mem_at at;
 	enum xt_side side;
@@ -207,11 +228,13 @@ static void do_read(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 	if (nak >= 0) {
 		xt_resp_refuse(peer, nak);
 		refused(qp, nak);
-		return;
+		return true;
 	}
 	src.mem = at.mem;
 	src.off = at.off;
 	side = xt_scatter(&l, p->off, &src, p->len, &error);
+	if (side == XT_SIDE_WAIT)
+		return false;
 	if (side == XT_SIDE_SOURCE) {
 		xt_resp_refuse(peer, XR_NAK_REMOTE_OPERATIONAL);
 		refused(qp, XR_NAK_REMOTE_OPERATIONAL);
@@ -221,10 +244,11 @@ static void do_read(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 		peer_done(peer, p);
 		advance(qp, p);
 	}
+	return true;
 }
 
 /* A request of one packet that is completed by a response without a payload */
-static void do_single(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
+static bool do_single(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 {
 	const struct xt_swqe *w = p->wqe;
 	struct xt_request rq = {
@@ -233,27 +257,41 @@ static void do_single(struct xt_qp *qp, struct xt_qp *peer, const struct piece *
 		.rkey = w->rkey,
 		.len = w->length,
 		.total = w->length,
-		.src = { .qp = qp, .index = qp->req.retired },
+		.src = { .qp = qp, .index = qp->req.retired, .step = p->step },
 	};
 	const struct xt_kind *kind = xt_kind_of(w);
+	enum xt_side side = XT_SIDE_NONE;
 	enum xt_outcome outcome;
 	struct xt_result res;
 
 	if (kind->request)
 		kind->request(w, &rq);
-	outcome = kind->execute(peer, &rq, &res);
+	if (p->step->atomic_done) {
+		outcome = XT_ACCEPTED;
+		res.old = p->step->atomic_old;
+	} else {
+		outcome = kind->execute(peer, &rq, &res);
+	}
+	if (outcome == XT_PARKED)
+		return false;
 	if (outcome == XT_REFUSED) {
 		xt_resp_refuse(peer, res.nak);
 		refused(qp, res.nak);
-		return;
+		return true;
+	}
+	if (outcome == XT_ACCEPTED && kind->response == XT_RESPONSE_ATOMIC)
+		side = xt_req_store_atomic(p->step, res.old, &res.error);
+	if (side == XT_SIDE_WAIT) {
+		xt_step_executed(p->step, res.old);
+		return false;
 	}
 	if (outcome == XT_ACCEPTED)
 		peer_done(peer, p);
-	if (outcome == XT_ACCEPTED &&
-	    (kind->response != XT_RESPONSE_ATOMIC || xt_req_store_atomic(qp, res.old, &res.error)))
+	if (outcome == XT_ACCEPTED && side == XT_SIDE_NONE)
 		advance(qp, p);
 	else
 		xt_sq_fail(qp, res.error);
+	return true;
 }
 
 /* Returns true if the responder must refuse a READ or atomic, as it would refuse a packet. */
@@ -262,22 +300,25 @@ static bool out_of_place(struct xt_qp *peer)
 	return peer->resp.kind != XT_KIND_NONE || !peer->attr.max_dest_rd_atomic;
 }
 
-static void perform(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
+/* Returns false if memory must be waited for. */
+static bool perform(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 {
 	const struct xt_kind *kind = xt_kind_of(p->wqe);
+	bool done = true;
 
 	xt_resp_established(peer);
 	if (!kind->rd_atomic) {
-		do_data(qp, peer, p);
+		done = do_data(qp, peer, p);
 	} else if (out_of_place(peer) || xt_resp_select_srq(peer, p->wqe->srqn) >= 0) {
 		xt_resp_refuse(peer, XR_NAK_INVALID_REQUEST);
 		refused(qp, XR_NAK_INVALID_REQUEST);
 	} else if (kind->response == XT_RESPONSE_READ) {
-		do_read(qp, peer, p);
+		done = do_read(qp, peer, p);
 	} else {
-		do_single(qp, peer, p);
+		done = do_single(qp, peer, p);
 	}
 	xt_qp_store_psns(peer);
+	return done;
 }
 
 /* ---- the send queue ---------------------------------------------------------------------- */
@@ -286,6 +327,7 @@ static enum step step(struct xt_qp *qp, const struct piece *p)
 {
 	struct xt_engine *e = qp->engine, *other;
 	struct xt_qp *peer = xt_qp_by_num(e->shared->qps, qp->attr.dest_qp_num);
+	bool done = true;
 
 	if (!peer) {
 		lost(qp, p);
@@ -294,11 +336,16 @@ static enum step step(struct xt_qp *qp, const struct piece *p)
 		if (!xt_engine_enter(e, other))
 			return STEP_BUSY;
 		if (reachable(qp, peer) && expected(qp, peer, p))
-			perform(qp, peer, p);
+			done = perform(qp, peer, p);
 		else
 			lost(qp, p);
 		xt_engine_leave(e, other);
 	}
+	if (!done) {
+		xt_step_park(p->step);
+		return STEP_PARKED;
+	}
+	xt_step_end(p->step);
 	return xt_may_send(qp) && qp->req.wait == XT_WAIT_NONE ? STEP_ON : STEP_STOP;
 }
 
@@ -337,6 +384,8 @@ uint32_t xt_loopback_run(struct xt_qp *qp, uint32_t budget, bool *more)
 		cut(qp, w, &p);
 		cost += cost_of(&p);
 		next = step(qp, &p);
+		if (next == STEP_PARKED)
+			break;
 		xt_flow_charge(qp, XT_PACKET_COST + p.len);
 		if (next != STEP_BUSY)
 			xt_pace_spend(qp, xt_frame_len(&qp->tmpl, p.len));

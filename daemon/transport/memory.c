@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "memory.h"
+#include "step.h"
 
 /* Bytes copied at a time between two segments that are not mapped */
 #define BOUNCE 16384
@@ -44,24 +45,41 @@ static uint64_t span(const struct xt_mem_seg *seg, uint64_t off, uint64_t len)
 	return left < len ? left : len;
 }
 
-static int read_seg(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off, void *dst,
-		    size_t len)
+/* Returns true if an access to a segment without ptr may have to wait. */
+static bool may_wait(const struct xt_step *step, const struct xt_mem *mem)
 {
-	if (!seg->ptr)
-		return mem->ops->read(mem, seg, off - seg->off, dst, len);
-	xt_copy(dst, seg->ptr + (off - seg->off), len);
-	return 0;
+	return step && mem->ops->io_new;
 }
 
-static int write_seg(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off,
-		     const void *src, size_t len)
+static int read_seg(struct xt_step *step, const struct xt_step_place *p, void *dst, size_t len)
 {
+	const struct xt_mem_seg *seg = p->seg;
+
+	if (seg->ptr) {
+		xt_copy(dst, seg->ptr + (p->off - seg->off), len);
+		return 0;
+	}
+	if (may_wait(step, p->mem))
+		return xt_step_read(step, p, dst, len);
+	return p->mem->ops->read(p->mem, seg, p->off - seg->off, dst, len);
+}
+
+static int write_seg(struct xt_step *step, const struct xt_step_place *p, const void *src,
+		     size_t len)
+{
+	const struct xt_mem_seg *seg = p->seg;
+
 	if (!seg->writable)
 		return -EACCES;
-	if (!seg->ptr)
-		return mem->ops->write(mem, seg, off - seg->off, src, len);
-	xt_copy(seg->ptr + (off - seg->off), src, len);
-	return 0;
+	if (seg->ptr) {
+		if (step && step->fenced && xt_step_fence(step))
+			return -EINPROGRESS;
+		xt_copy(seg->ptr + (p->off - seg->off), src, len);
+		return 0;
+	}
+	if (may_wait(step, p->mem))
+		return xt_step_write(step, p, src, len);
+	return p->mem->ops->write(p->mem, seg, p->off - seg->off, src, len);
 }
 
 /*
@@ -73,72 +91,74 @@ static bool is_broken(const struct xt_mem *mem)
 	return __atomic_load_n(&mem->broken, __ATOMIC_ACQUIRE);
 }
 
-int xt_mem_read(struct xt_mem *mem, uint64_t off, void *dst, size_t len)
+/* -EINPROGRESS does not stop an access: all that can be started is. */
+static bool goes_on(int err)
 {
-	const struct xt_mem_seg *seg;
+	return !err || err == -EINPROGRESS;
+}
+
+/* Adds the result of a part to that of the access. */
+static void add_result(int *result, int err)
+{
+	if (err && goes_on(*result))
+		*result = err;
+}
+
+int xt_mem_read(struct xt_step *step, struct xt_mem *mem, uint64_t off, void *dst, size_t len)
+{
+	struct xt_step_place p = { .mem = mem, .off = off };
 	int err = 0;
 	size_t n;
 
-	for (; len && !err; off += n, dst = (uint8_t *)dst + n, len -= n) {
-		seg = find_seg(mem, off);
-		if (!seg || is_broken(mem))
+	for (; len && goes_on(err); p.off += n, dst = (uint8_t *)dst + n, len -= n) {
+		p.seg = find_seg(mem, p.off);
+		if (!p.seg || is_broken(mem))
 			return -EFAULT;
-		n = span(seg, off, len);
-		err = read_seg(mem, seg, off, dst, n);
+		n = span(p.seg, p.off, len);
+		add_result(&err, read_seg(step, &p, dst, n));
 	}
 	return !err && is_broken(mem) ? -EFAULT : err;
 }
 
-int xt_mem_write(struct xt_mem *mem, uint64_t off, const void *src, size_t len)
+int xt_mem_write(struct xt_step *step, struct xt_mem *mem, uint64_t off, const void *src,
+		 size_t len)
 {
-	const struct xt_mem_seg *seg;
+	struct xt_step_place p = { .mem = mem, .off = off };
 	int err = 0;
 	size_t n;
 
-	for (; len && !err; off += n, src = (const uint8_t *)src + n, len -= n) {
-		seg = find_seg(mem, off);
-		if (!seg || is_broken(mem))
+	for (; len && goes_on(err); p.off += n, src = (const uint8_t *)src + n, len -= n) {
+		p.seg = find_seg(mem, p.off);
+		if (!p.seg || is_broken(mem))
 			return -EFAULT;
-		n = span(seg, off, len);
-		err = write_seg(mem, seg, off, src, n);
+		n = span(p.seg, p.off, len);
+		add_result(&err, write_seg(step, &p, src, n));
 	}
 	return !err && is_broken(mem) ? -EFAULT : err;
 }
 
-/* A position in one segment of a region */
-struct place {
-	struct xt_mem *mem;
-	const struct xt_mem_seg *seg;
-	uint64_t off; /* in the region */
-};
-
-static uint8_t *place_ptr(const struct place *p)
+static uint8_t *place_ptr(const struct xt_step_place *p)
 {
 	return p->seg->ptr ? p->seg->ptr + (p->off - p->seg->off) : NULL;
 }
 
 /* Copies between two segments that are not mapped. */
-static int copy_through_buffer(struct place to, struct place from, uint64_t len, bool *src_failed)
+static int copy_through_buffer(struct xt_step *step, const struct xt_step_place *to,
+			       const struct xt_step_place *from, uint32_t len, bool *src_failed)
 {
 	uint8_t bounce[BOUNCE];
-	uint64_t n;
 	int err;
 
-	for (; len; to.off += n, from.off += n, len -= n) {
-		n = len < BOUNCE ? len : BOUNCE;
-		err = read_seg(from.mem, from.seg, from.off, bounce, n);
-		*src_failed = err;
-		if (!err)
-			err = write_seg(to.mem, to.seg, to.off, bounce, n);
-		if (err)
-			return err;
-	}
-	return 0;
+	if (may_wait(step, to->mem) && may_wait(step, from->mem))
+		return xt_step_copy(step, to, from, len, src_failed);
+	err = read_seg(step, from, bounce, len);
+	*src_failed = err;
+	return err ? err : write_seg(step, to, bounce, len);
 }
 
-/* Copies bytes that lie in one segment on each side. */
-static int copy_run(const struct place *to, const struct place *from, uint64_t len,
-		    bool *src_failed)
+/* Copies bytes that lie in one segment on each side; their length: as run_of() returns it. */
+static int copy_run(struct xt_step *step, const struct xt_step_place *to,
+		    const struct xt_step_place *from, uint64_t len, bool *src_failed)
 {
 	uint8_t *dst = place_ptr(to), *src = place_ptr(from);
 	int err;
@@ -151,34 +171,51 @@ static int copy_run(const struct place *to, const struct place *from, uint64_t l
 		return 0;
 	}
 	if (src)
-		return write_seg(to->mem, to->seg, to->off, src, len);
+		return write_seg(step, to, src, len);
 	if (dst) {
-		err = read_seg(from->mem, from->seg, from->off, dst, len);
+		err = read_seg(step, from, dst, len);
 		*src_failed = err;
 		return err;
 	}
-	return copy_through_buffer(*to, *from, len, src_failed);
+	return copy_through_buffer(step, to, from, len, src_failed);
 }
 
-int xt_mem_copy(struct xt_mem *dst, uint64_t dst_off, struct xt_mem *src, uint64_t src_off,
+/* Returns the bytes that copy_run() may copy at once. */
+static uint64_t run_of(const struct xt_step *step, const struct xt_step_place *to,
+		       const struct xt_step_place *from, uint64_t len)
+{
+	uint64_t n = span(from->seg, from->off, span(to->seg, to->off, len)), most = BOUNCE;
+
+	if (to->seg->ptr || from->seg->ptr)
+		return n;
+	if (may_wait(step, to->mem) && may_wait(step, from->mem))
+		most = XT_MEM_IO_MAX;
+	return n < most ? n : most;
+}
+
+int xt_mem_copy(struct xt_step *step, const struct xt_mem_at *dst, const struct xt_mem_at *src,
 		uint64_t len, bool *src_failed)
 {
-	struct place to = { dst, NULL, dst_off }, from = { src, NULL, src_off };
+	struct xt_step_place to = { .mem = dst->mem, .off = dst->off };
+	struct xt_step_place from = { .mem = src->mem, .off = src->off };
+	bool failed = false;
 	int err = 0;
 	uint64_t n;
 
 	*src_failed = false;
-	for (; len && !err; to.off += n, from.off += n, len -= n) {
-		to.seg = find_seg(dst, to.off);
-		from.seg = find_seg(src, from.off);
-		if (!to.seg || !from.seg || is_broken(dst) || is_broken(src))
+	for (; len && goes_on(err); to.off += n, from.off += n, len -= n) {
+		to.seg = find_seg(dst->mem, to.off);
+		from.seg = find_seg(src->mem, from.off);
+		if (!to.seg || !from.seg || is_broken(dst->mem) || is_broken(src->mem))
 			break;
-		n = span(from.seg, from.off, span(to.seg, to.off, len));
-		err = copy_run(&to, &from, n, src_failed);
+		n = run_of(step, &to, &from, len);
+		failed = false;
+		add_result(&err, copy_run(step, &to, &from, n, &failed));
 	}
-	if (err || (!len && !is_broken(dst) && !is_broken(src)))
+	*src_failed = failed;
+	if (err || (!len && !is_broken(dst->mem) && !is_broken(src->mem)))
 		return err;
-	*src_failed = !is_broken(dst) && is_broken(src);
+	*src_failed = !is_broken(dst->mem) && is_broken(src->mem);
 	return -EFAULT;
 }
 
@@ -198,59 +235,88 @@ static uint64_t *atomic_ptr(const struct xt_mem *mem, uint64_t off)
 	return p && seg->writable && !((uintptr_t)p & 7) ? (uint64_t *)p : NULL;
 }
 
-int xt_mem_cmp_swap(struct xt_mem *mem, uint64_t off, uint64_t compare, uint64_t swap,
-		    uint64_t *old)
+/* Returns true if a step executes the atomic; *err is its result so far. */
+static bool by_step(struct xt_step *step, const struct xt_mem_at *at,
+		    const struct xt_step_atomic *a, int *err)
 {
-	uint64_t *p = atomic_ptr(mem, off), value = compare;
+	struct xt_step_place p = { at->mem, find_seg(at->mem, at->off), at->off };
+	bool whole = p.seg && span(p.seg, at->off, sizeof(uint64_t)) == sizeof(uint64_t);
+
+	if (!may_wait(step, at->mem) || (whole && p.seg->ptr))
+		return false;
+	if (!whole || is_broken(at->mem))
+		*err = -EFAULT;
+	else
+		*err = p.seg->writable ? xt_step_atomic(step, &p, a) : -EACCES;
+	return true;
+}
+
+int xt_mem_cmp_swap(struct xt_step *step, const struct xt_mem_at *at, uint64_t compare,
+		    uint64_t swap, uint64_t *old)
+{
+	const struct xt_step_atomic a = { XT_MEM_CMP_SWAP, compare, swap };
+	uint64_t *p = atomic_ptr(at->mem, at->off), value = compare;
 	int err;
 
 	if (p) {
 		__atomic_compare_exchange_n(p, &value, swap, false, __ATOMIC_SEQ_CST,
 					    __ATOMIC_SEQ_CST);
 		*old = value;
-		return is_broken(mem) ? -EFAULT : 0;
+		return is_broken(at->mem) ? -EFAULT : 0;
+	}
+	if (by_step(step, at, &a, &err)) {
+		*old = step->atomic_old;
+		return err;
 	}
 	pthread_mutex_lock(&unmapped_lock);
-	err = xt_mem_read(mem, off, &value, sizeof(value));
+	err = xt_mem_read(NULL, at->mem, at->off, &value, sizeof(value));
 	if (!err && value == compare)
-		err = xt_mem_write(mem, off, &swap, sizeof(swap));
+		err = xt_mem_write(NULL, at->mem, at->off, &swap, sizeof(swap));
 	pthread_mutex_unlock(&unmapped_lock);
 	if (!err)
 		*old = value;
 	return err;
 }
 
-int xt_mem_fetch_add(struct xt_mem *mem, uint64_t off, uint64_t add, uint64_t *old)
+int xt_mem_fetch_add(struct xt_step *step, const struct xt_mem_at *at, uint64_t add, uint64_t *old)
 {
-	uint64_t *p = atomic_ptr(mem, off), value = 0, sum;
+	const struct xt_step_atomic a = { XT_MEM_FETCH_ADD, 0, add };
+	uint64_t *p = atomic_ptr(at->mem, at->off), value = 0, sum;
 	int err;
 
 	if (p) {
 		*old = __atomic_fetch_add(p, add, __ATOMIC_SEQ_CST);
-		return is_broken(mem) ? -EFAULT : 0;
+		return is_broken(at->mem) ? -EFAULT : 0;
+	}
+	if (by_step(step, at, &a, &err)) {
+		*old = step->atomic_old;
+		return err;
 	}
 	pthread_mutex_lock(&unmapped_lock);
-	err = xt_mem_read(mem, off, &value, sizeof(value));
+	err = xt_mem_read(NULL, at->mem, at->off, &value, sizeof(value));
 	sum = value + add;
 	if (!err)
-		err = xt_mem_write(mem, off, &sum, sizeof(sum));
+		err = xt_mem_write(NULL, at->mem, at->off, &sum, sizeof(sum));
 	pthread_mutex_unlock(&unmapped_lock);
 	if (!err)
 		*old = value;
 	return err;
 }
 
-int xt_mem_atomic_write(struct xt_mem *mem, uint64_t off, uint64_t value)
+int xt_mem_atomic_write(struct xt_step *step, const struct xt_mem_at *at, uint64_t value)
 {
-	uint64_t *p = atomic_ptr(mem, off);
+	const struct xt_step_atomic a = { XT_MEM_ATOMIC_WRITE, 0, value };
+	uint64_t *p = atomic_ptr(at->mem, at->off);
 	int err;
 
 	if (p) {
 		__atomic_store_n(p, value, __ATOMIC_SEQ_CST);
-		return is_broken(mem) ? -EFAULT : 0;
+		return is_broken(at->mem) ? -EFAULT : 0;
 	}
+	if (by_step(step, at, &a, &err))
+		return err;
 	pthread_mutex_lock(&unmapped_lock);
-	err = xt_mem_write(mem, off, &value, sizeof(value));
+	err = xt_mem_write(NULL, at->mem, at->off, &value, sizeof(value));
 	pthread_mutex_unlock(&unmapped_lock);
 	return err;
 }

@@ -121,7 +121,7 @@ struct xt_mem_ops {
 };
 
 /*
- * The access is finished: err is 0 or a negative errno, -EFAULT also if the region was deregistered.
+ * The access has finished. err: 0 or a negative errno, also -EFAULT if the region was deregistered.
  * The environment may finish an access at any time between io_submit() and io_free(), with the lock
  * of the engine's worker held or all workers paused, outside of the engine's functions.
  * xt_engine_run() must follow.
@@ -168,8 +168,13 @@ static inline void xt_mem_new_epoch(void)
 /* Returns a pointer to [off, off + len) if one mapped segment contains it, else NULL. */
 uint8_t *xt_mem_ptr(const struct xt_mem *mem, uint64_t off, uint64_t len);
 
-int xt_mem_read(struct xt_mem *mem, uint64_t off, void *dst, size_t len);
-int xt_mem_write(struct xt_mem *mem, uint64_t off, const void *src, size_t len);
+/*
+ * step: does the access if the memory may have to be waited for, and -EINPROGRESS is returned if it
+ * must be parked (step.h). NULL: the caller may wait; xt_mem_ops.read() and write() are used.
+ */
+int xt_mem_read(struct xt_step *step, struct xt_mem *mem, uint64_t off, void *dst, size_t len);
+int xt_mem_write(struct xt_step *step, struct xt_mem *mem, uint64_t off, const void *src,
+		 size_t len);
 
 /*
  * Copies the payload of a packet, in two halves. Above 2 KiB C libraries copy by microcode (rep
@@ -189,11 +194,17 @@ static inline void xt_copy(void *dst, const void *src, size_t len)
 	memcpy(dst, src, len);
 }
 
+/* A position in a region */
+struct xt_mem_at {
+	struct xt_mem *mem;
+	uint64_t off;
+};
+
 /*
  * Copies between regions, directly if both are mapped. On an error, *src_failed is true if the
  * source caused it, false if the target did.
  */
-int xt_mem_copy(struct xt_mem *dst, uint64_t dst_off, struct xt_mem *src, uint64_t src_off,
+int xt_mem_copy(struct xt_step *step, const struct xt_mem_at *to, const struct xt_mem_at *from,
 		uint64_t len, bool *src_failed);
 
 /*
@@ -201,10 +212,10 @@ int xt_mem_copy(struct xt_mem *dst, uint64_t dst_off, struct xt_mem *src, uint64
  * the value before the operation. In mapped memory they use atomic instructions; elsewhere they are
  * atomic only with respect to each other (IBV_ATOMIC_HCA).
  */
-int xt_mem_cmp_swap(struct xt_mem *mem, uint64_t off, uint64_t compare, uint64_t swap,
-		    uint64_t *old);
-int xt_mem_fetch_add(struct xt_mem *mem, uint64_t off, uint64_t add, uint64_t *old);
+int xt_mem_cmp_swap(struct xt_step *step, const struct xt_mem_at *at, uint64_t compare,
+		    uint64_t swap, uint64_t *old);
+int xt_mem_fetch_add(struct xt_step *step, const struct xt_mem_at *at, uint64_t add, uint64_t *old);
 /* Stores 8 bytes with one store if they are mapped. value: the bytes in their order in memory */
-int xt_mem_atomic_write(struct xt_mem *mem, uint64_t off, uint64_t value);
+int xt_mem_atomic_write(struct xt_step *step, const struct xt_mem_at *at, uint64_t value);
 
 #endif /* XT_MEMORY_H */

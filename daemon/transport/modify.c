@@ -315,8 +315,10 @@ void xt_qp_set_path(struct xt_qp *qp, const struct xt_path *path)
 	 * the path changed between network and loopback: continue with the oldest PSN not
 	 * acknowledged
 	 */
-	if (moved && xt_may_send(qp))
+	if (moved && xt_may_send(qp)) {
+		xt_step_end(&qp->park.step[XT_STEP_SEND]);
 		xt_req_go_back(qp);
+	}
 }
 
 void xt_qp_query(const struct xt_qp *qp, struct xr_qp_attr *attr)

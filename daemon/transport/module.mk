@@ -19,6 +19,7 @@ transport_SRCS := $(addprefix daemon/transport/, \
 	numbers.c \
 	pace.c \
 	packet.c \
+	park.c \
 	permute.c \
 	qp.c \
 	requester.c \
@@ -28,6 +29,7 @@ transport_SRCS := $(addprefix daemon/transport/, \
 	slots.c \
 	sq.c \
 	srq.c \
+	step.c \
 	timer.c \
 	unreliable.c \
 	wr_kind.c \

@@ -78,6 +78,7 @@ static void init_qp(struct xt_qp *qp, struct xt_engine *e, const struct xt_qp_in
 	qp->retry_timer.slot = qp->rate_timer.slot = XT_NO_TIMER;
 	xt_list_init(&qp->active_link);
 	xt_list_init(&qp->ack_link);
+	xt_park_init(qp);
 }
 
 /* Returns false for an unknown type. */
@@ -226,6 +227,7 @@ void xt_qp_stop(struct xt_qp *qp)
 	qp->stalled = false;
 	qp->req.wait = XT_WAIT_NONE;
 	qp->resp.ack_due = XT_ACK_DUE_NONE;
+	xt_park_stop(qp);
 }
 
 void xt_qp_error(struct xt_qp *qp, bool own)
@@ -249,6 +251,7 @@ void xt_qp_sq_error(struct xt_qp *qp)
 
 	xt_qp_store_state(qp, XR_QPS_SQE);
 	qp->engine->ops->qp_state(qp->engine->ctx, qp);
+	xt_step_end(&qp->park.step[XT_STEP_SEND]);
 	/* WRs that were loaded but not sent release their PSNs */
 	r->load_psn = r->next;
 	xt_sq_flush(qp);

@@ -14,6 +14,7 @@
 
 #include "list.h"
 #include "packet.h"
+#include "park.h"
 #include "timer.h"
 #include "transport.h"
 
@@ -178,6 +179,7 @@ struct xt_qp {
 	const struct xt_ahs *ahs;		 /* UD */
 	struct xr_psn_entry *psn;
 	struct xt_template tmpl; /* not for UD: each address handle has its own */
+	struct xt_park park;
 };
 
 /* Signed distance a - b of free-running indices or PSNs */

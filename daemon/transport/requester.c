@@ -141,6 +141,18 @@ bool xt_req_retry(struct xt_qp *qp)
 	return true;
 }
 
+/*
+ * Returns true if a missing response is no sign of loss: it may be parked, or no packet in flight
+ * requests one, because the packet that would waits for memory.
+ */
+static bool waits_for_memory(const struct xt_qp *qp)
+{
+	const struct xt_requester *r = &qp->req;
+
+	return xt_park_waits(&qp->park, XT_PARK_REQUESTER) ||
+	       (qp->park.step[XT_STEP_SEND].waiting && xt_diff(r->ackreq_psn, r->unacked) < 0);
+}
+
 void xt_req_timeout(struct xt_qp *qp)
 {
 	struct xt_requester *r = &qp->req;
@@ -152,6 +164,10 @@ void xt_req_timeout(struct xt_qp *qp)
 	}
 	if (r->wait == XT_WAIT_NONE)
 		return;
+	if (waits_for_memory(qp)) {
+		xt_req_arm_ack_timer(qp);
+		return;
+	}
 	if (qp->engine->now < qp->ack_deadline) {
 		qp->stalled = true;
 		charge(qp);
@@ -420,8 +436,11 @@ uint32_t xt_req_run(struct xt_qp *qp, uint32_t budget, bool *more)
 				return cost;
 			break;
 		}
-		if (!build(qp, w, &p, budget - cost))
-			continue;
+		if (!build(qp, w, &p, budget - cost)) {
+			if (w->error.status)
+				continue;
+			break; /* parked */
+		}
 		announce(qp, w);
 		if (!xt_send(qp, &p)) {
 			*more = true;

@@ -57,6 +57,9 @@ void xt_resp_refuse(struct xt_qp *qp, uint32_t nak)
 /* UC drops the message without a NAK (IBTA 9.9.3, class D). */
 static enum xt_outcome refuse(struct xt_qp *qp, struct xt_result *res, uint32_t nak)
 {
+	/* a NAK acknowledges all earlier requests */
+	if (xt_posted(&qp->park, XT_PARK_RESPONDER))
+		return XT_PARKED;
 	res->nak = nak;
 	if (!xt_unreliable(qp))
 		xt_resp_refuse(qp, nak);
@@ -73,6 +76,8 @@ static enum xt_outcome refuse_receive(struct xt_qp *qp, struct xt_result *res, u
 		.opcode = IBV_WC_RECV,
 	};
 
+	if (xt_posted(&qp->park, XT_PARK_RESPONDER))
+		return XT_PARKED;
 	res->nak = nak;
 	xt_rq_complete(qp, &cqe, false);
 	fail(qp, nak);
@@ -195,6 +200,7 @@ enum xt_outcome xt_resp_send(struct xt_qp *qp, const struct xt_request *rq, stru
 	static const struct xt_wc_error too_small = { IBV_WC_LOC_LEN_ERR, XR_VERR_RQ_TOO_SMALL };
 	struct xt_responder *resp = &qp->resp;
 	struct xt_receive *wqe = &qp->rq;
+	bool end = rq->flags & XR_OPF_END;
 	enum xt_outcome outcome;
 	struct xt_sgl l;
 	enum xt_side side;
@@ -212,6 +218,8 @@ enum xt_outcome xt_resp_send(struct xt_qp *qp, const struct xt_request *rq, stru
 			       : refuse_receive(qp, res, XR_NAK_INVALID_REQUEST, &too_small);
 	l = xt_receive_sgl(qp);
 	side = xt_scatter(&l, resp->done, &rq->src, rq->len, &res->error);
+	if (side == XT_SIDE_WAIT || (end && xt_posted(&qp->park, XT_PARK_RESPONDER)))
+		return XT_PARKED;
 	if (side == XT_SIDE_SOURCE)
 		return XT_SOURCE_ERROR;
 	if (side == XT_SIDE_TARGET)
@@ -223,9 +231,24 @@ enum xt_outcome xt_resp_send(struct xt_qp *qp, const struct xt_request *rq, stru
 			return outcome;
 	}
 	advance(qp, rq, XT_KIND_SEND);
-	if (!(rq->flags & XR_OPF_END))
+	if (!end)
 		return XT_ACCEPTED;
 	return complete_receive(qp, rq, IBV_WC_RECV, resp->done, res);
+}
+
+void xt_resp_write_failed(struct xt_qp *qp, const struct xt_mem_io *io)
+{
+	static const struct xt_wc_error error = { IBV_WC_LOC_PROT_ERR, XR_VERR_MEMORY };
+	struct xt_result res;
+
+	if (io->kind == XT_KIND_SEND)
+		refuse_receive(qp, &res, XR_NAK_REMOTE_OPERATIONAL, &error);
+	else
+		refuse(qp, &res, XR_NAK_REMOTE_OPERATIONAL);
+	qp->resp.msn = io->msn;
+	qp->resp.nak_code = XR_NAK_REMOTE_OPERATIONAL;
+	qp->resp.nak_psn = io->psn;
+	xt_resp_schedule(qp, XT_ACK_DUE_NAK);
 }
 
 /* IBTA 9.7.4.1.5: the whole range is checked before the first byte. Returns a NAK code or -1. */
@@ -288,6 +311,9 @@ enum xt_outcome xt_resp_write(struct xt_qp *qp, const struct xt_request *rq, str
 			return outcome;
 	}
 	side = rq->len ? xt_put(&at, &rq->src, rq->len, &res->error) : XT_SIDE_NONE;
+	if (side == XT_SIDE_WAIT ||
+	    (rq->flags & XR_EXT_IMMDT && xt_posted(&qp->park, XT_PARK_RESPONDER)))
+		return XT_PARKED;
 	if (side == XT_SIDE_SOURCE)
 		return XT_SOURCE_ERROR;
 	if (side == XT_SIDE_TARGET)
@@ -303,9 +329,12 @@ enum xt_outcome xt_resp_write(struct xt_qp *qp, const struct xt_request *rq, str
 static enum xt_outcome execute_rd_atomic(struct xt_qp *qp, const struct xt_request *rq,
 					 enum xt_wr_kind kind, struct xt_result *res)
 {
-	struct xt_rd *rd = xt_rd_new(qp);
 	enum xt_outcome outcome;
+	struct xt_rd *rd;
 
+	if (xt_posted(&qp->park, XT_PARK_RESPONDER))
+		return XT_PARKED;
+	rd = xt_rd_new(qp);
 	if (!rd)
 		return refuse(qp, res, XR_NAK_INVALID_REQUEST);
 	outcome = xt_kinds[kind].execute(qp, rq, res);
@@ -358,7 +387,19 @@ void xt_resp_drop_message(struct xt_qp *qp)
 
 /* ---- received requests ---------------------------------------------------------------------- */
 
-void xt_resp_parse(const struct xt_qp *qp, const struct xt_rx *rx, struct xt_request *rq)
+/*
+ * Returns the step that executes a request. Its writes are posted if only the ACK depends on them:
+ * it completes no receive.
+ */
+static struct xt_step *step_of(struct xt_qp *qp, const struct xt_rx *rx)
+{
+	bool write = rx->opcode >= XR_OP_WRITE_FIRST && rx->opcode <= XR_OP_WRITE_ONLY;
+	bool posts = !(rx->flags & XR_EXT_IMMDT) && (write || !(rx->flags & XR_OPF_END));
+
+	return &qp->park.step[posts && !xt_unreliable(qp) ? XT_STEP_POST : XT_STEP_EXECUTE];
+}
+
+void xt_resp_parse(struct xt_qp *qp, const struct xt_rx *rx, struct xt_request *rq)
 {
 	const uint8_t *ext = rx->ext;
 	struct xr_atomiceth atomic;
@@ -377,6 +418,7 @@ void xt_resp_parse(const struct xt_qp *qp, const struct xt_rx *rx, struct xt_req
 		.packets = 1,
 		.src = { .seg = rx->frame->seg, .off = rx->frame->meta.payload_off },
 	};
+	rq->src.step = step_of(qp, rx);
 	if (rx->flags & XR_EXT_XRCETH) {
 		memcpy(&xrceth, ext, sizeof(xrceth));
 		ext += sizeof(xrceth);
@@ -445,7 +487,7 @@ static void accepted(struct xt_qp *qp, const struct xt_rx *rx, uint32_t packets)
 		xt_resp_schedule_ack(qp);
 }
 
-void xt_responder_rx(struct xt_qp *qp, const struct xt_rx *rx)
+bool xt_responder_rx(struct xt_qp *qp, const struct xt_rx *rx)
 {
 	struct xt_responder *resp = &qp->resp;
 	int32_t ahead = xr_psn_diff(rx->psn, resp->epsn & XR_PSN_MASK);
@@ -456,17 +498,20 @@ void xt_responder_rx(struct xt_qp *qp, const struct xt_rx *rx)
 	xt_resp_established(qp);
 	if (ahead > 0) {
 		out_of_sequence(qp, resp->epsn + ahead);
-		return;
+		return true;
 	}
 	xt_resp_parse(qp, rx, &rq);
 	if (ahead < 0) {
 		xt_resp_duplicate(qp, &rq, xt_op_kinds[rq.op], resp->epsn + ahead);
-		return;
+		return true;
 	}
 	switch (xt_resp_request(qp, &rq, &res)) {
 	case XT_ACCEPTED:
 		accepted(qp, rx, rq.packets);
 		break;
+	case XT_PARKED:
+		xt_step_park(rq.src.step);
+		return false;
 	case XT_RNR:
 		resp->nak_sent = true;
 		xt_resp_schedule(qp, XT_ACK_DUE_RNR_NAK);
@@ -477,5 +522,7 @@ void xt_responder_rx(struct xt_qp *qp, const struct xt_rx *rx)
 		xt_resp_schedule(qp, XT_ACK_DUE_NAK);
 		break;
 	}
+	xt_step_end(rq.src.step);
 	xt_qp_store_psns(qp);
+	return true;
 }

@@ -30,6 +30,7 @@ enum xt_outcome {
 	XT_RNR,
 	XT_REFUSED,	 /* xt_result.nak has the reason; a reliable QP has moved to ERR */
 	XT_SOURCE_ERROR, /* loopback: the requester's own memory failed, see xt_result.error */
+	XT_PARKED,	 /* must be executed again when memory accesses have finished */
 };
 
 struct xt_result {
@@ -40,8 +41,11 @@ struct xt_result {
 
 /* Initializes the responder when the QP moves to RTR. */
 void xt_resp_reset(struct xt_qp *qp);
-void xt_responder_rx(struct xt_qp *qp, const struct xt_rx *rx);
-void xt_resp_parse(const struct xt_qp *qp, const struct xt_rx *rx, struct xt_request *rq);
+/* Returns false if the packet must wait for memory. */
+bool xt_responder_rx(struct xt_qp *qp, const struct xt_rx *rx);
+/* Refuses a request that was accepted, as its posted write failed. */
+void xt_resp_write_failed(struct xt_qp *qp, const struct xt_mem_io *io);
+void xt_resp_parse(struct xt_qp *qp, const struct xt_rx *rx, struct xt_request *rq);
 /* Executes a request that has the expected PSN. Advances epsn and msn if it is accepted. */
 enum xt_outcome xt_resp_request(struct xt_qp *qp, const struct xt_request *rq,
 				struct xt_result *res);

@@ -4,6 +4,8 @@
  * a batch, and is sent after the READ responses that precede it. READs and atomics are kept for as
  * long as the peer may repeat them.
  */
+#include <errno.h>
+
 #include "completer.h"
 #include "copy.h"
 #include "engine.h"
@@ -138,14 +140,27 @@ static uint32_t ack_syndrome(struct xt_qp *qp)
 	return XR_AETH_ACK | code;
 }
 
+/* Returns true if an ACK in front of posted writes acknowledges enough. */
+static bool worth_ack(const struct xt_qp *qp, uint32_t psn)
+{
+	return xt_diff(psn, qp->park.acked) >= XT_ACK_EVERY;
+}
+
+/* Returns false if there is no room. */
 static bool send_ack(struct xt_qp *qp)
 {
 	struct xt_responder *resp = &qp->resp;
 	struct xt_counters *c = &qp->engine->counters;
+	uint32_t syndrome, psn = resp->epsn, msn = resp->msn;
 	uint8_t due = resp->ack_due;
 	struct xt_packet p;
-	uint32_t syndrome;
 
+	if (xt_posted(&qp->park, XT_PARK_RESPONDER)) {
+		psn = xt_posted_psn(qp, &msn);
+		if (due != XT_ACK_DUE_ACK || !worth_ack(qp, psn))
+			return true; /* sent when more of the data is in memory */
+		qp->park.acked = psn;
+	}
 	/* the missing packets may have arrived late */
 	if (due == XT_ACK_DUE_SEQ_NAK && xt_diff(resp->epsn, resp->seen) >= 0)
 		due = XT_ACK_DUE_ACK;
@@ -153,7 +168,7 @@ static bool send_ack(struct xt_qp *qp)
 	switch (due) {
 	case XT_ACK_DUE_ACK:
 		syndrome = ack_syndrome(qp);
-		p.psn = resp->epsn - 1;
+		p.psn = psn - 1;
 		break;
 	case XT_ACK_DUE_SEQ_NAK:
 		syndrome = XR_AETH_NAK | XR_NAK_PSN_SEQUENCE;
@@ -166,16 +181,21 @@ static bool send_ack(struct xt_qp *qp)
 		p.psn = resp->nak_psn;
 		break;
 	}
-	xt_ext_aeth(&p, syndrome, resp->msn);
+	xt_ext_aeth(&p, syndrome, msn);
 	if (!xt_send(qp, &p))
 		return false;
 	c->seq_naks_sent += due == XT_ACK_DUE_SEQ_NAK;
 	c->rnr_naks_sent += due == XT_ACK_DUE_RNR_NAK;
 	resp->nak_sent |= due == XT_ACK_DUE_SEQ_NAK;
-	resp->ack_due = XT_ACK_DUE_NONE;
+	if (psn == resp->epsn)
+		resp->ack_due = XT_ACK_DUE_NONE;
 	resp->unacked = 0;
 	return true;
 }
+
+/* Results of gather_response() that are not NAK codes */
+#define GATHERED -1
+#define MUST_WAIT -2
 
 /*
  * Reads the payload of one response packet. Keys may have changed since the request was received.
@@ -192,16 +212,25 @@ static int gather_response(struct xt_qp *qp, const struct xt_rd *rd, uint32_t po
 		.va = rd->va + off,
 		.len = len,
 	};
+	const struct xt_fetch f = {
+		.step = &qp->park.step[XT_STEP_RESPOND],
+		.item = qp->resp.rd_cur,
+		.psn = rd->psn + pos,
+		.rest = left,
+	};
 	struct xt_mem_at at;
-	int nak;
+	int nak, err;
 
 	if (!len)
-		return -1;
+		return GATHERED;
 	qp->resp.pd = rd->pd;
 	nak = xt_resp_check(qp, &use, &at);
-	if (nak < 0 && xt_gather_mem(qp->engine, &at, len, out))
-		nak = XR_NAK_REMOTE_OPERATIONAL;
-	return nak;
+	if (nak >= 0)
+		return nak;
+	err = xt_gather_mem(&f, &at, len, out);
+	if (err == -EINPROGRESS)
+		return MUST_WAIT;
+	return err ? XR_NAK_REMOTE_OPERATIONAL : GATHERED;
 }
 
 static uint8_t response_opcode(const struct xt_responder *resp, const struct xt_rd *rd)
@@ -252,14 +281,16 @@ static bool drop_replay(struct xt_responder *resp)
 	return true;
 }
 
-/* Returns false if there is no room, or if a NAK is due instead. */
-static bool send_response(struct xt_qp *qp)
+enum sent { SENT, SENT_INSTEAD, SENT_NOT };
+
+/* SENT_INSTEAD: a NAK is due instead, or nothing. SENT_NOT: there is no room, or it must wait. */
+static enum sent send_response(struct xt_qp *qp)
 {
 	struct xt_responder *resp = &qp->resp;
 	struct xt_rd *rd = rd_at(resp, resp->rd_cur);
 	__be64 orig = htobe64(rd->value);
 	struct xt_packet p;
-	int nak = -1;
+	int nak = GATHERED;
 
 	xt_packet_init(&p, response_opcode(resp, rd), rd->psn + resp->rd_pos);
 	if (p.opcode != XR_OP_READ_RESP_MIDDLE)
@@ -269,19 +300,22 @@ static bool send_response(struct xt_qp *qp)
 	if (nak >= 0) {
 		if (!drop_replay(resp))
 			refuse_response(qp, p.psn, nak);
-		return false;
+		return SENT_INSTEAD;
 	}
+	if (nak == MUST_WAIT)
+		return SENT_NOT;
 	if (p.opcode == XR_OP_ATOMIC_ACK)
 		xt_ext_put(&p, &orig, sizeof(orig));
 	if (!xt_send(qp, &p))
-		return false;
+		return SENT_NOT;
 	next_response(resp, rd);
-	return true;
+	return SENT;
 }
 
 uint32_t xt_resp_run(struct xt_qp *qp, uint32_t budget, bool *more)
 {
 	struct xt_responder *resp = &qp->resp;
+	enum sent sent;
 	uint32_t cost = 0;
 
 	/* a QP in ERR sends only its last NAK and the READ responses before it */
@@ -292,8 +326,10 @@ uint32_t xt_resp_run(struct xt_qp *qp, uint32_t budget, bool *more)
 			*more = true;
 			return cost;
 		}
-		if (send_response(qp))
-			cost++;
+		sent = send_response(qp);
+		if (sent == SENT_NOT && !qp->engine->tx_full)
+			return cost; /* parked */
+		cost += sent == SENT;
 	}
 	if (resp->ack_due != XT_ACK_DUE_NONE && !send_ack(qp))
 		*more = true;

@@ -177,6 +177,7 @@ bool xt_group_has(struct xt_groups *t, const struct xr_addr *gid, const struct x
 	X(invalid_naks_received, "invalid request NAKs received")                                  \
 	X(qkey_errors, "datagrams with a wrong Q_Key")                                             \
 	X(no_receive, "datagrams without a posted receive")                                        \
+	X(rx_park_lost, "packets lost because too many waited for memory")                         \
 	X(unreliable_drops, "packets of unreliable messages lost in part, refused or too long")    \
 	X(cnps_received, "congestion notifications received")                                      \
 	X(loopback_operations, "operations performed over loopback")                               \

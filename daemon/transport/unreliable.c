@@ -73,8 +73,11 @@ uint32_t xt_uc_run(struct xt_qp *qp, uint32_t budget, bool *more)
 			continue;
 		}
 		xt_packet_init(&p, 0, r->next);
-		if (!xt_req_build_data(qp, w, &p))
-			continue;
+		if (!xt_req_build_data(qp, w, &p)) {
+			if (w->error.status)
+				continue;
+			break; /* parked */
+		}
 		if (!xt_send(qp, &p)) {
 			*more = true;
 			break;
@@ -88,10 +91,11 @@ uint32_t xt_uc_run(struct xt_qp *qp, uint32_t budget, bool *more)
 }
 
 /* IBTA 9.8.2.2: after a lost packet, packets are dropped until the next message begins. */
-void xt_uc_rx(struct xt_qp *qp, const struct xt_rx *rx)
+bool xt_uc_rx(struct xt_qp *qp, const struct xt_rx *rx)
 {
 	struct xt_responder *resp = &qp->resp;
 	uint32_t psn = resp->epsn + xr_psn_diff(rx->psn, resp->epsn & XR_PSN_MASK);
+	enum xt_outcome outcome = XT_REFUSED;
 	struct xt_request rq;
 	struct xt_result res;
 
@@ -99,8 +103,16 @@ void xt_uc_rx(struct xt_qp *qp, const struct xt_rx *rx)
 	if (rx->flags & XR_OPF_START)
 		xt_resp_begin_message(qp, psn);
 	xt_resp_parse(qp, rx, &rq);
-	if (psn != resp->epsn || xt_resp_request(qp, &rq, &res) != XT_ACCEPTED)
+	if (psn == resp->epsn)
+		outcome = xt_resp_request(qp, &rq, &res);
+	if (outcome == XT_PARKED) {
+		xt_step_park(rq.src.step);
+		return false;
+	}
+	xt_step_end(rq.src.step);
+	if (outcome != XT_ACCEPTED)
 		xt_resp_drop_message(qp);
+	return true;
 }
 
 /* ---- UD: into a receive queue --------------------------------------------------------------- */
@@ -156,21 +168,23 @@ static void complete_receive(struct xt_qp *qp, const struct datagram *d)
 static enum xt_side scatter(struct xt_qp *qp, struct datagram *d, struct xt_wc_error *error)
 {
 	struct xt_seg header = { d->grh, XR_GRH_LEN };
-	struct xt_source src = { .seg = &header };
+	struct xt_source src = { .seg = &header, .step = d->src.step };
 	struct xt_sgl l = xt_receive_sgl(qp);
-	enum xt_side side;
+	enum xt_side side, of_payload;
 
 	side = xt_scatter(&l, 0, &src, XR_GRH_LEN, error);
-	if (side)
+	if (side != XT_SIDE_NONE && side != XT_SIDE_WAIT)
 		return side;
-	return xt_scatter(&l, XR_GRH_LEN, &d->src, d->len, error);
+	of_payload = xt_scatter(&l, XR_GRH_LEN, &d->src, d->len, error);
+	return of_payload == XT_SIDE_NONE ? side : of_payload;
 }
 
 /*
  * Delivers a datagram, IBTA 9.8.3.1, or drops it. Returns XT_SIDE_SOURCE with *error set if reading
- * the sender's memory failed, else XT_SIDE_NONE.
+ * the sender's memory failed, XT_SIDE_WAIT if the receiver's memory must be waited for, else
+ * XT_SIDE_NONE.
  */
-static enum xt_side deliver(struct xt_qp *qp, struct datagram *d, struct xt_wc_error *error)
+static enum xt_side try_deliver(struct xt_qp *qp, struct datagram *d, struct xt_wc_error *error)
 {
 	struct xt_counters *c = &qp->engine->counters;
 	enum xt_take take;
@@ -194,7 +208,81 @@ static enum xt_side deliver(struct xt_qp *qp, struct datagram *d, struct xt_wc_e
 		fail_receive(qp, error);
 	else if (side == XT_SIDE_NONE)
 		complete_receive(qp, d);
-	return side == XT_SIDE_SOURCE ? side : XT_SIDE_NONE;
+	return side == XT_SIDE_TARGET ? XT_SIDE_NONE : side;
+}
+
+/* A datagram that waits for the receiver's memory */
+struct parked_datagram {
+	struct xt_parked head;
+	struct datagram d;
+	struct xt_seg payload;
+	uint8_t data[];
+};
+
+static void park(struct xt_qp *qp, const struct datagram *d)
+{
+	struct parked_datagram *item = xt_park_add(qp, XT_PARK_RESPONDER, sizeof(*item) + d->len);
+	const struct xt_seg *seg = d->src.seg;
+	uint64_t skip = d->src.off;
+	uint32_t at, run;
+
+	if (!item)
+		return;
+	item->d = *d;
+	item->payload = (struct xt_seg){ item->data, d->len };
+	item->d.src.seg = &item->payload;
+	item->d.src.off = 0;
+	for (at = 0; at < d->len; at += run, seg++, skip = 0) {
+		for (; skip >= seg->len; seg++)
+			skip -= seg->len;
+		run = seg->len - skip < d->len - at ? seg->len - skip : d->len - at;
+		memcpy(item->data + at, seg->data + skip, run);
+	}
+}
+
+/* Returns false if the datagram must go on waiting. */
+static bool deliver_or_wait(struct xt_qp *qp, struct datagram *d, struct xt_wc_error *error,
+			    enum xt_side *side)
+{
+	struct xt_step *step = &qp->park.step[XT_STEP_EXECUTE];
+
+	d->src.step = step;
+	*side = try_deliver(qp, d, error);
+	if (*side == XT_SIDE_WAIT) {
+		xt_step_park(step);
+		return false;
+	}
+	xt_step_end(step);
+	return true;
+}
+
+bool xt_ud_resume(struct xt_qp *qp, struct xt_parked *item)
+{
+	struct xt_wc_error error;
+	enum xt_side side;
+
+	return deliver_or_wait(qp, &((struct parked_datagram *)item)->d, &error, &side);
+}
+
+/*
+ * Delivers a datagram now or later. If the receiver's memory has to be waited for and d->src is a
+ * work request, its bytes must be mapped. Returns XT_SIDE_SOURCE as try_deliver(), or XT_SIDE_NONE.
+ */
+static enum xt_side deliver(struct xt_qp *qp, struct datagram *d, struct xt_wc_error *error)
+{
+	struct xt_payload payload;
+	enum xt_side side;
+
+	if (!xt_park_waits(&qp->park, XT_PARK_RESPONDER) && deliver_or_wait(qp, d, error, &side))
+		return side;
+	if (!d->src.seg) {
+		*error = (struct xt_wc_error){ 0 };
+		if (!xt_gather(d->src.qp, d->src.index, 0, d->len, &payload, error))
+			return XT_SIDE_SOURCE;
+		d->src = (struct xt_source){ .seg = payload.seg };
+	}
+	park(qp, d);
+	return XT_SIDE_NONE;
 }
 
 void xt_ud_rx(struct xt_qp *qp, const struct xt_rx *rx)
@@ -254,7 +342,7 @@ void xt_ud_rx_group(struct xt_engine *e, const struct xt_rx *rx)
 
 /* ---- UD: out of a send queue ---------------------------------------------------------------- */
 
-enum step { STEP_ON, STEP_BUSY };
+enum step { STEP_ON, STEP_BUSY, STEP_PARKED };
 
 static void build(const struct xt_qp *qp, const struct xt_swqe *w, const struct xt_ah *ah,
 		  struct xt_packet *p)
@@ -274,14 +362,27 @@ static void build(const struct xt_qp *qp, const struct xt_swqe *w, const struct 
 	}
 }
 
+/* Collects the payload. Sets w->error if its memory cannot be read. */
+static enum step gather(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
+{
+	if (xt_gather(qp, qp->req.retired, 0, w->length, &p->payload, &w->error))
+		return STEP_ON;
+	return w->error.status ? STEP_ON : STEP_PARKED;
+}
+
 static enum step send_wire(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
 {
-	if (!xt_gather(qp, qp->req.retired, 0, w->length, &p->payload, &w->error))
-		return STEP_ON;
+	enum step step = gather(qp, w, p);
+
+	if (step != STEP_ON || w->error.status)
+		return step;
 	return xt_send(qp, p) ? STEP_ON : STEP_BUSY;
 }
 
-/* Delivers the datagram to a QP of this daemon, whose engine the caller has entered. */
+/*
+ * Delivers the datagram to a QP of this daemon, whose engine the caller has entered. The payload
+ * was collected before, unless it is mapped.
+ */
 static void send_copy(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p, struct xt_qp *to)
 {
 	struct datagram d = {
@@ -296,6 +397,9 @@ static void send_copy(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p, 
 	struct xt_wc_error error;
 
 	xt_flow_charge(qp, XT_PACKET_COST + w->length);
+	/* bytes that are not mapped were collected */
+	if (p->payload.n)
+		d.src = (struct xt_source){ .seg = p->payload.seg };
 	p->payload.len = w->length;
 	xt_grh_of_packet(qp, p, d.grh);
 	if (xt_may_receive(to) && deliver(to, &d, &error) == XT_SIDE_SOURCE)
@@ -309,12 +413,18 @@ static enum step send_loopback(struct xt_qp *qp, struct xt_swqe *w, struct xt_pa
 {
 	struct xt_qp *peer = xt_qp_by_num(qp->engine->shared->qps, w->remote_qpn);
 	struct xt_sgl l = xt_swqe_sgl(qp, qp->req.retired);
+	enum step step;
 
 	/* invalid L_Keys fail the work request even if the datagram is lost */
 	if (!xt_check_sgl(&l, 0, &w->error))
 		return STEP_ON;
 	if (!peer || peer->info.type != XR_QPT_UD)
 		return STEP_ON;
+	if (!xt_wqe_is_mapped(qp, qp->req.retired)) {
+		step = gather(qp, w, p);
+		if (step != STEP_ON || w->error.status)
+			return step;
+	}
 	if (!xt_engine_enter(qp->engine, peer->engine))
 		return STEP_BUSY;
 	send_copy(qp, w, p, peer);
@@ -396,14 +506,17 @@ static enum step send_one(struct xt_qp *qp, struct xt_swqe *w)
 
 uint32_t xt_ud_run(struct xt_qp *qp, uint32_t budget, bool *more)
 {
+	enum step step = STEP_ON;
 	struct xt_swqe *w;
 	uint32_t cost;
 
 	for (cost = 0; (w = current(qp)) && xt_pace_open(qp); cost++) {
-		if (cost == budget || send_one(qp, w) == STEP_BUSY) {
+		if (cost < budget)
+			step = send_one(qp, w);
+		if (cost == budget || step == STEP_BUSY)
 			*more = true;
+		if (cost == budget || step != STEP_ON)
 			break;
-		}
 		/* if a QP sends to itself, its own receive may have moved it to ERR */
 		if (!xt_may_send(qp))
 			break;

@@ -8,8 +8,11 @@
 /* Each sends up to budget packets and returns the number sent; *more as in xt_req_run(). */
 uint32_t xt_uc_run(struct xt_qp *qp, uint32_t budget, bool *more);
 uint32_t xt_ud_run(struct xt_qp *qp, uint32_t budget, bool *more);
-void xt_uc_rx(struct xt_qp *qp, const struct xt_rx *rx);
+/* Returns false if the packet must wait for memory. */
+bool xt_uc_rx(struct xt_qp *qp, const struct xt_rx *rx);
 void xt_ud_rx(struct xt_qp *qp, const struct xt_rx *rx);
+/* Delivers a datagram that waited. Returns false if it must go on waiting. */
+bool xt_ud_resume(struct xt_qp *qp, struct xt_parked *item);
 /* Delivers a packet that was sent to a multicast group to each member. */
 void xt_ud_rx_group(struct xt_engine *e, const struct xt_rx *rx);
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* The code of each kind of work request, and the tables of kinds and opcodes */
+#include <errno.h>
+
 #include "copy.h"
 #include "key_wr.h"
 #include "packet.h"
@@ -77,6 +79,13 @@ static void request_atomic(const struct xt_swqe *w, struct xt_request *rq)
 	rq->swap_add = w->atomic.swap_add;
 }
 
+static enum xt_outcome outcome_of_access(int err, struct xt_result *res)
+{
+	if (err == -EINPROGRESS)
+		return XT_PARKED;
+	return outcome_of(err ? XR_NAK_REMOTE_OPERATIONAL : -1, res);
+}
+
 /* Checks the key and the alignment of 8 bytes, in the order of the XDP program's checks. */
 static int check_word(struct xt_qp *qp, const struct xt_request *rq, uint32_t access,
 		      struct xt_mem_at *at)
@@ -101,10 +110,10 @@ static enum xt_outcome execute_atomic(struct xt_qp *qp, const struct xt_request 
 	if (nak >= 0)
 		return outcome_of(nak, res);
 	if (rq->op == XR_OP_CMP_SWAP)
-		err = xt_mem_cmp_swap(at.mem, at.off, rq->compare, rq->swap_add, &res->old);
+		err = xt_mem_cmp_swap(rq->src.step, &at, rq->compare, rq->swap_add, &res->old);
 	else
-		err = xt_mem_fetch_add(at.mem, at.off, rq->swap_add, &res->old);
-	return outcome_of(err ? XR_NAK_REMOTE_OPERATIONAL : -1, res);
+		err = xt_mem_fetch_add(rq->src.step, &at, rq->swap_add, &res->old);
+	return outcome_of_access(err, res);
 }
 
 /* ---- ATOMIC WRITE, IBTA annex A19: stores 8 bytes at once ---------------------------- */
@@ -126,15 +135,17 @@ static enum xt_outcome execute_atomic_write(struct xt_qp *qp, const struct xt_re
 	struct xt_mem word = { .length = sizeof(value), .nseg = 1, .seg = &seg };
 	struct xt_mem_at to = { &word, 0 }, at;
 	int nak = XR_NAK_INVALID_REQUEST;
+	enum xt_side side;
 
 	if (rq->total == XR_ATOMIC_LEN && rq->len == XR_ATOMIC_LEN)
 		nak = check_word(qp, rq, XR_ACCESS_REMOTE_WRITE, &at);
+	if (nak >= 0)
+		return outcome_of(nak, res);
 	/* copying from a packet cannot fail, only from the memory of a loopback requester */
-	if (nak < 0 && xt_put(&to, &rq->src, XR_ATOMIC_LEN, &res->error) != XT_SIDE_NONE)
-		return XT_SOURCE_ERROR;
-	if (nak < 0 && xt_mem_atomic_write(at.mem, at.off, value))
-		nak = XR_NAK_REMOTE_OPERATIONAL;
-	return outcome_of(nak, res);
+	side = xt_put(&to, &rq->src, XR_ATOMIC_LEN, &res->error);
+	if (side != XT_SIDE_NONE)
+		return side == XT_SIDE_WAIT ? XT_PARKED : XT_SOURCE_ERROR;
+	return outcome_of_access(xt_mem_atomic_write(rq->src.step, &at, value), res);
 }
 
 /* ---- FLUSH, IBTA annex A19 ----------------------------------------------------- */
@@ -191,7 +202,7 @@ static enum xt_outcome execute_flush(struct xt_qp *qp, const struct xt_request *
 	nak = xt_resp_check(qp, &use, &at);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	/* reads nothing, but fails if the memory was lost */
-	if (nak < 0 && at.mem && xt_mem_read(at.mem, at.off, NULL, 0))
+	if (nak < 0 && at.mem && xt_mem_read(NULL, at.mem, at.off, NULL, 0))
 		nak = XR_NAK_REMOTE_OPERATIONAL;
 	return outcome_of(nak, res);
 }

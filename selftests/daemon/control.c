@@ -403,8 +403,8 @@ static int use_key(const struct xr_key_use *use, void *data)
 		return -EACCES;
 	if (!mem)
 		return 0;
-	return use->access & XR_ACCESS_REMOTE_WRITE ? xt_mem_write(mem, off, data, use->len)
-						    : xt_mem_read(mem, off, data, use->len);
+	return use->access & XR_ACCESS_REMOTE_WRITE ? xt_mem_write(NULL, mem, off, data, use->len)
+						    : xt_mem_read(NULL, mem, off, data, use->len);
 }
 
 int read_key(struct conn *c, uint32_t pd, uint32_t key, const void *at, size_t len, void *data)

@@ -43,7 +43,7 @@ static int private_write(struct xt_mem *mem, const struct xt_mem_seg *seg, uint6
 	return 0;
 }
 
-static const struct xt_mem_ops private_ops = { private_read, private_write };
+static const struct xt_mem_ops private_ops = { .read = private_read, .write = private_write };
 
 static void add_seg(struct region *r, uint64_t off, uint64_t len, bool mapped, bool writable)
 {

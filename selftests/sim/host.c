@@ -9,22 +9,6 @@
 
 /* ---- memory -------------------------------------------------------------- */
 
-static int tier_read(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off, void *dst,
-		     size_t len)
-{
-	memcpy(dst, (void *)(uintptr_t)(seg->addr + off), len);
-	return 0;
-}
-
-static int tier_write(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off,
-		      const void *src, size_t len)
-{
-	memcpy((void *)(uintptr_t)(seg->addr + off), src, len);
-	return 0;
-}
-
-static const struct xt_mem_ops tier_ops = { tier_read, tier_write };
-
 /* Random window sizes, so that each of the windows limits some senders */
 static void tune(struct world *w, struct xt_engine *e)
 {
@@ -83,7 +67,7 @@ struct sim_mr *host_add_mr(struct host *h, uint32_t off, uint32_t len, uint32_t 
 
 	mr->off = off;
 	mr->len = len;
-	mr->mem = (struct xt_mem){ .ops = &tier_ops, .length = len, .seg = mr->seg };
+	mr->mem = (struct xt_mem){ .ops = memory_ops(h->w), .length = len, .seg = mr->seg };
 	cut_segments(h, mr);
 	mr->key = xt_keys_alloc(h->shared.keys);
 	CHECK(h->w, mr->key, "no key");
@@ -115,6 +99,7 @@ void host_freeze(struct host *h, const struct sim_mr *mr)
 /* Called between two rounds, as in the daemon. */
 void host_del_mr(struct host *h, struct sim_mr *mr)
 {
+	memory_stop(h->w, mr);
 	xt_keys_release(h->shared.keys, mr->key);
 	mr->key = NULL;
 }
@@ -624,7 +609,8 @@ void host_init(struct world *w, struct host *h, unsigned index, uint32_t size, u
 
 		e->w = w;
 		e->host = h;
-		e->wake = NEVER;
+		e->wake = e->room_at = NEVER;
+		xt_mem_pool_init(&e->pool);
 		e->inbox_tail = &e->inbox;
 		e->rung = calloc(2 * MAX_CONNS, sizeof(*e->rung));
 		e->engine = xt_engine_new(&engine_ops, e, &h->shared);

@@ -139,7 +139,7 @@ static int page_write(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t
 	return p ? 0 : -1;
 }
 
-static const struct xt_mem_ops page_ops = { page_read, page_write };
+static const struct xt_mem_ops page_ops = { .read = page_read, .write = page_write };
 
 /* Returns the offset in the area of byte @off of the grant. */
 static uint32_t area_offset(const struct grant *g, uint32_t off)

@@ -49,7 +49,7 @@ static uint64_t earliest(uint64_t a, uint64_t b)
 static uint64_t next_time(struct world *w)
 {
 	struct frame *f = net_next(w);
-	uint64_t when = f ? f->when : NEVER;
+	uint64_t when = earliest(f ? f->when : NEVER, memory_next(w));
 	unsigned i, k;
 
 	for (i = 0; i < w->hosts; i++)
@@ -73,6 +73,7 @@ static void run_due(struct world *w)
 
 	while ((f = net_next(w)) && f->when <= w->now)
 		net_arrive(w);
+	memory_run(w);
 	for (i = 0; i < w->hosts; i++)
 		for (k = 0; k < w->host[i].engines; k++)
 			if (w->host[i].engine[k].wake <= w->now)
@@ -165,7 +166,7 @@ static bool recovered_by_nak(const struct world *w)
 /* ---- seeds --------------------------------------------------------------- */
 
 struct totals {
-	uint64_t packets, operations, errors, starved, forged;
+	uint64_t accesses, packets, operations, errors, starved, forged;
 	uint64_t arrivals;
 	uint64_t recovered; /* worlds that recovered from losses without a timeout */
 };
@@ -187,6 +188,7 @@ static bool run_seed(uint64_t seed, bool verbose, struct totals *t, const char *
 	}
 	plan_world(w);
 	run_world(w);
+	t->accesses += w->accesses;
 	t->packets += w->packets;
 	t->operations += w->ops_done;
 	t->errors += w->errors_seen;
@@ -241,6 +243,9 @@ int main(int argc, char **argv)
 		if (block == BLOCK && !bad)
 			TAP_OK(t.recovered, "%llu of them recover from losses by NAKs alone",
 			       (unsigned long long)t.recovered);
+		if (block == BLOCK && !bad)
+			TAP_OK(t.accesses, "%llu accesses to memory that must be waited for",
+			       (unsigned long long)t.accesses);
 		if (block == BLOCK && !bad)
 			TAP_OK(t.arrivals, "%llu unreliable messages that must arrive do",
 			       (unsigned long long)t.arrivals);

@@ -4,6 +4,7 @@ sim_SRCS := $(addprefix selftests/sim/, \
 	client.c \
 	host.c \
 	main.c \
+	memory.c \
 	net.c \
 	plan.c \
 	qp.c \

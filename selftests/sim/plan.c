@@ -429,6 +429,9 @@ static void plan_conn(struct world *w, struct conn *c, unsigned count, uint32_t 
 	c->type = choose_type(r);
 	c->mtu = 256 << rng_below(r, 5);
 	c->timeout = rng_between(r, w->big ? 10 : 8, 11);
+	/* memory takes its time */
+	if (w->async_tier)
+		c->timeout += 5;
 	c->retry_cnt = world_is_lossy(w) ? 7 : rng_between(r, 1, 7);
 	c->rnr_retry = 7;
 	c->rnr_timer = rng_chance(r, 90) ? rng_between(r, 1, 14) : rng_below(r, 32);
@@ -472,6 +475,17 @@ static void plan_no_timeout(struct world *w)
 	}
 }
 
+static void plan_memory(struct world *w)
+{
+	static const uint64_t latency[] = { 1, 20 * USEC, 200 * USEC };
+	struct rng *r = &w->rng;
+
+	w->async_tier = w->private_tier && rng_chance(r, 60);
+	w->mem_latency = latency[rng_below(r, 3)];
+	w->staging = rng_chance(r, 50) ? UINT32_MAX : rng_between(r, 300, 2000) << 10;
+	w->no_staging = rng_chance(r, 30) ? rng_between(r, 1, 30) : 0;
+}
+
 void plan_world(struct world *w)
 {
 	struct rng *r = &w->rng;
@@ -488,6 +502,7 @@ void plan_world(struct world *w)
 	count = w->big ? 5 : rng_between(r, 1, 50);
 	w->xdp_checks = rng_chance(r, 50);
 	w->private_tier = rng_chance(r, 50);
+	plan_memory(w);
 	w->tight_tx = rng_chance(r, 15);
 	w->forge = rng_chance(r, 25) ? rng_between(r, 1, 50) : 0;
 	size = (w->big ? 24u << 20 : 640u << 10) + FIXED_AREA;
@@ -532,6 +547,7 @@ void plan_free(struct world *w)
 		free(q->recvs);
 	}
 	net_free(w);
+	memory_free(w);
 	for (i = 0; i < w->hosts; i++)
 		host_free(&w->host[i]);
 }

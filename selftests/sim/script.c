@@ -11,7 +11,8 @@ static uint64_t retry_time(const struct conn *c)
 const char *script_name(unsigned script)
 {
 	static const char *const names[SCRIPT_COUNT] = {
-		"none", "break", "cut", "error", "reset", "destroy", "drain", "dereg", "fault",
+		"none",	   "break", "cut",   "error", "reset",
+		"destroy", "drain", "dereg", "fault", "hang",
 	};
 
 	return names[script];
@@ -131,6 +132,7 @@ static void plan_break(struct sim_qp *q)
 /* Dedicated regions, so that their removal affects no other connection */
 static void plan_reserved(struct conn *c)
 {
+	unsigned i;
 	int side;
 
 	c->qp[0].w->reserved++;
@@ -142,9 +144,16 @@ static void plan_reserved(struct conn *c)
 		mr = host_add_mr(h, h->reserved_off, RESERVED_SIZE, q->pd,
 				 XR_ACCESS_LOCAL_WRITE | XR_ACCESS_REMOTE);
 		mr->reserved = true;
+		for (i = 0; c->script == SCRIPT_HANG && i < mr->mem.nseg; i++)
+			mr->seg[i].ptr = NULL;
 		h->reserved_off += RESERVED_SIZE;
 		c->mr[side] = mr - h->mr;
 	}
+}
+
+static bool uses_reserved(const struct conn *c)
+{
+	return c->script == SCRIPT_DEREG || c->script == SCRIPT_FAULT || c->script == SCRIPT_HANG;
 }
 
 /* XRC: only the initiator sends, and the SRQs determine the PD, so dedicated regions do not fit. */
@@ -152,14 +161,14 @@ static void fit_to_xrc(struct conn *c)
 {
 	if (c->script == SCRIPT_BREAK || c->script == SCRIPT_SQD)
 		c->victim = 0;
-	if (c->script == SCRIPT_DEREG || c->script == SCRIPT_FAULT)
+	if (uses_reserved(c))
 		c->script = SCRIPT_DESTROY;
 }
 
 /* Unreliable types have invalid requests without a script; removed memory causes no error. */
 static void fit_to_unreliable(struct conn *c)
 {
-	if (c->script == SCRIPT_BREAK || c->script == SCRIPT_DEREG || c->script == SCRIPT_FAULT)
+	if (c->script == SCRIPT_BREAK || uses_reserved(c))
 		c->script = SCRIPT_RESET;
 }
 
@@ -187,7 +196,9 @@ void script_plan(struct world *w, struct conn *c)
 		break;
 	case SCRIPT_DEREG:
 	case SCRIPT_FAULT:
-		if (w->big || w->reserved == MAX_RESERVED)
+	case SCRIPT_HANG:
+		if (w->big || w->reserved == MAX_RESERVED ||
+		    (c->script == SCRIPT_HANG && !w->async_tier))
 			c->script = SCRIPT_DESTROY;
 		else
 			plan_reserved(c);
@@ -261,8 +272,10 @@ static void remove_memory(struct sim_qp *q, bool dereg)
 
 	TRACE(q->w, "host %u: key %08x %s", q->host->index, mr->value,
 	      dereg ? "deregistered" : "its memory is broken");
-	if (!dereg)
+	if (!dereg) {
 		mr->mem.broken = true;
+		memory_stop(q->w, mr);
+	}
 	host_freeze(q->host, mr);
 	if (dereg)
 		host_del_mr(q->host, mr);
@@ -335,6 +348,10 @@ void script_run(struct world *w, struct conn *c)
 		c->broken = true;
 		remove_memory(q, c->script == SCRIPT_DEREG);
 		break;
+	case SCRIPT_HANG:
+		c->broken = true;
+		memory_hang(w, &q->host->mr[c->mr[c->victim]]);
+		break;
 	}
 }
 
@@ -367,7 +384,7 @@ static bool has_ended(struct world *w, struct conn *c)
 	for (side = 0; side < 2; side++) {
 		struct sim_qp *q = &c->qp[side];
 
-		CHECK(w, client_idle(q) || waits_for_receives(q),
+		CHECK(w, client_idle(q) || waits_for_receives(q) || c->script == SCRIPT_HANG,
 		      "qp %u: requests of a broken connection do not complete", q->id);
 	}
 	return true;
@@ -382,7 +399,7 @@ static void start_closing(struct world *w, struct conn *c)
 	c->close_at = w->now + rng_below(&w->sched, 2 * MSEC);
 	/* Unreliable messages must arrive if nothing is lost. */
 	if (c->type == XR_QPT_UC || c->type == XR_QPT_UD)
-		c->close_at += 5 * MSEC;
+		c->close_at += w->async_tier ? 200 * MSEC : 5 * MSEC;
 }
 
 static bool ring_is_empty(const struct ring *r)

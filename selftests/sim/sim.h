@@ -4,6 +4,7 @@
  *
  *   plan.c        derives hosts, connections, faults and operations from a seed
  *   host.c        memory, keys, CQs, engines and their rounds
+ *   memory.c      memory that is not mapped
  *   net.c         the network: time, faults, checks of every packet sent
  *   qp.c          rings, QPs of each type, connection setup
  *   client.c      a program: posts the planned operations and polls
@@ -58,6 +59,7 @@
 #define RECV_ROOM 4096
 
 struct world;
+struct sim_io;
 struct sim_qp;
 
 /* ---- hosts --------------------------------------------------------------- */
@@ -78,6 +80,7 @@ struct sim_mr {
 	uint32_t off, len; /* in the host's memory */
 	uint32_t value;	   /* of the key, also after its removal */
 	bool reserved;	   /* for one connection */
+	bool hung;	   /* accesses never end */
 };
 
 /* A word for atomics of all QPs */
@@ -115,6 +118,9 @@ struct sim_engine {
 	unsigned inbox_len;
 	unsigned tx_room;
 	bool in_round, locked;
+	struct xt_mem_pool pool; /* staging memory */
+	uint32_t staged;	 /* bytes in use */
+	uint64_t room_at;	 /* next xt_mem_io_room() */
 	unsigned idle_rounds;
 	struct sim_qp **rung;
 	unsigned rung_count;
@@ -309,6 +315,7 @@ enum script {
 	SCRIPT_SQD,
 	SCRIPT_DEREG,
 	SCRIPT_FAULT, /* the memory of a region breaks */
+	SCRIPT_HANG,  /* accesses to a region never end from now on */
 	SCRIPT_COUNT
 };
 
@@ -372,10 +379,15 @@ struct world {
 	unsigned forge; /* per mille of packets after which a forged one is sent */
 	bool xdp_checks;
 	bool private_tier;
+	bool async_tier;      /* accesses to memory that is not mapped take time */
+	uint64_t mem_latency; /* of an access, at most; sometimes ten times as long */
+	uint32_t staging;     /* bytes of each engine */
+	unsigned no_staging;  /* percent of allocations that fail */
+	struct sim_io *io;    /* accesses that are not finished */
 	bool tight_tx;
 	bool big;
 	uint64_t arrivals; /* unreliable messages that had to arrive */
-	uint64_t packets, ops_done, errors_seen, gave_up, forged;
+	uint64_t accesses, packets, ops_done, errors_seen, gave_up, forged;
 	unsigned reserved;
 };
 
@@ -430,6 +442,14 @@ void engine_wake(struct sim_engine *e, uint64_t when);
 void engine_round(struct sim_engine *e);
 void engine_ring(struct sim_qp *q);
 void engine_deliver(struct sim_engine *e, struct frame *f);
+
+/* memory.c */
+const struct xt_mem_ops *memory_ops(const struct world *w);
+uint64_t memory_next(const struct world *w);
+void memory_run(struct world *w);
+void memory_stop(struct world *w, const struct sim_mr *mr);
+void memory_hang(struct world *w, struct sim_mr *mr);
+void memory_free(struct world *w);
 
 /* net.c */
 void net_free(struct world *w);

@@ -29,7 +29,7 @@ static int page_write(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t
 	return 0;
 }
 
-static const struct xt_mem_ops page_ops = { page_read, page_write };
+static const struct xt_mem_ops page_ops = { .read = page_read, .write = page_write };
 
 static struct xt_key *make_fast(struct world *w)
 {

@@ -18,6 +18,8 @@ static uint8_t shadow[SIZE];
 static int fail_with;
 static unsigned calls;
 
+#define AT(mem, off) (&(struct xt_mem_at){ mem, off })
+
 static int fake_read(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off, void *dst,
 		     size_t len)
 {
@@ -38,7 +40,7 @@ static int fake_write(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t
 	return 0;
 }
 
-static const struct xt_mem_ops ops = { fake_read, fake_write };
+static const struct xt_mem_ops ops = { .read = fake_read, .write = fake_write };
 
 /* @cut: lengths of the three segments. @mapped: one bit per segment. */
 static struct xt_mem make(uint8_t *base, struct xt_mem_seg *seg, const uint32_t *cut,
@@ -81,10 +83,11 @@ static void test_read_write(void)
 			unsigned len = (off * 7919) % (SIZE - off) + 1;
 
 			tried++;
-			wrong += xt_mem_read(&mem, off, buf, len) || memcmp(buf, shadow + off, len);
+			wrong += xt_mem_read(NULL, &mem, off, buf, len) ||
+				 memcmp(buf, shadow + off, len);
 			memset(buf, off, len);
 			memcpy(shadow + off, buf, len);
-			wrong += xt_mem_write(&mem, off, buf, len) ||
+			wrong += xt_mem_write(NULL, &mem, off, buf, len) ||
 				 memcmp(shadow, backing[0], SIZE);
 		}
 	}
@@ -129,7 +132,7 @@ static void test_copy(void)
 			unsigned most = SIZE - (from > to ? from : to), len = i * 7919 % most + 1;
 
 			memcpy(shadow + to, backing[0] + from, len);
-			wrong += xt_mem_copy(&b, to, &a, from, len, &of_src) != 0;
+			wrong += xt_mem_copy(NULL, AT(&b, to), AT(&a, from), len, &of_src) != 0;
 			wrong += memcmp(shadow, backing[1], SIZE) != 0;
 		}
 	}
@@ -139,7 +142,7 @@ static void test_copy(void)
 
 		memcpy(shadow, backing[0], SIZE);
 		memmove(shadow + 100, shadow, 4000 - 100);
-		wrong = xt_mem_copy(&a, 100, &a, 0, 4000 - 100, &of_src);
+		wrong = xt_mem_copy(NULL, AT(&a, 100), AT(&a, 0), 4000 - 100, &of_src);
 		TAP_OK(!wrong && !memcmp(shadow, backing[0], SIZE),
 		       "source and target of a copy may overlap in one segment");
 	}
@@ -157,18 +160,22 @@ static void test_atomics(void)
 		const char *tier = w ? "not mapped" : "mapped";
 
 		words[w] = 5;
-		TAP_OK(!xt_mem_fetch_add(&mem, w * 8, 3, &old) && old == 5 && words[w] == 8,
+		TAP_OK(!xt_mem_fetch_add(NULL, AT(&mem, w * 8), 3, &old) && old == 5 &&
+			       words[w] == 8,
 		       "fetch and add, %s", tier);
-		TAP_OK(!xt_mem_fetch_add(&mem, w * 8, -9ull, &old) && old == 8 && words[w] == -1ull,
+		TAP_OK(!xt_mem_fetch_add(NULL, AT(&mem, w * 8), -9ull, &old) && old == 8 &&
+			       words[w] == -1ull,
 		       "fetch and add wraps, %s", tier);
-		TAP_OK(!xt_mem_cmp_swap(&mem, w * 8, -1ull, 77, &old) && old == -1ull &&
+		TAP_OK(!xt_mem_cmp_swap(NULL, AT(&mem, w * 8), -1ull, 77, &old) && old == -1ull &&
 			       words[w] == 77,
 		       "compare and swap of an equal value changes it, %s", tier);
-		TAP_OK(!xt_mem_cmp_swap(&mem, w * 8, 1, 2, &old) && old == 77 && words[w] == 77,
+		TAP_OK(!xt_mem_cmp_swap(NULL, AT(&mem, w * 8), 1, 2, &old) && old == 77 &&
+			       words[w] == 77,
 		       "compare and swap of an unequal value does not change it, %s", tier);
 	}
 	seg[0].writable = false;
-	TAP_OK(xt_mem_fetch_add(&mem, 0, 1, &old) == -EACCES, "no atomics on read-only memory");
+	TAP_OK(xt_mem_fetch_add(NULL, AT(&mem, 0), 1, &old) == -EACCES,
+	       "no atomics on read-only memory");
 }
 
 static void test_failures(void)
@@ -184,29 +191,31 @@ static void test_failures(void)
 	uint64_t old;
 
 	fail_with = -EFAULT;
-	TAP_OK(xt_mem_read(&mem, 0, buf, 101) == -EFAULT, "a read returns a tier's error");
-	TAP_OK(xt_mem_write(&mem, 0, buf, 101) == -EFAULT, "a write returns a tier's error");
-	TAP_OK(xt_mem_copy(&other, 0, &mem, 0, 300, &of_src) == -EFAULT && of_src,
+	TAP_OK(xt_mem_read(NULL, &mem, 0, buf, 101) == -EFAULT, "a read returns a tier's error");
+	TAP_OK(xt_mem_write(NULL, &mem, 0, buf, 101) == -EFAULT, "a write returns a tier's error");
+	TAP_OK(xt_mem_copy(NULL, AT(&other, 0), AT(&mem, 0), 300, &of_src) == -EFAULT && of_src,
 	       "a copy returns a tier's read error as one of the source");
-	TAP_OK(xt_mem_copy(&mem, 0, &mapped, 0, 300, &of_src) == -EFAULT && !of_src,
+	TAP_OK(xt_mem_copy(NULL, AT(&mem, 0), AT(&mapped, 0), 300, &of_src) == -EFAULT && !of_src,
 	       "a copy returns a tier's write error as one of the target");
-	TAP_OK(xt_mem_fetch_add(&mem, 104, 1, &old) == -EFAULT, "an atomic returns a tier's error");
+	TAP_OK(xt_mem_fetch_add(NULL, AT(&mem, 104), 1, &old) == -EFAULT,
+	       "an atomic returns a tier's error");
 	calls = 0;
-	TAP_OK(!xt_mem_read(&mem, 0, buf, 100) && !calls,
+	TAP_OK(!xt_mem_read(NULL, &mem, 0, buf, 100) && !calls,
 	       "reading a mapped segment calls no tier function");
 	fail_with = 0;
-	TAP_OK(xt_mem_read(&mem, 599, buf, 2) == -EFAULT, "a read past the end fails");
-	TAP_OK(!xt_mem_read(&mem, 600, buf, 0), "a read of length 0 at the end succeeds");
+	TAP_OK(xt_mem_read(NULL, &mem, 599, buf, 2) == -EFAULT, "a read past the end fails");
+	TAP_OK(!xt_mem_read(NULL, &mem, 600, buf, 0), "a read of length 0 at the end succeeds");
 	seg[0].writable = false;
-	TAP_OK(xt_mem_write(&mem, 0, buf, 1) == -EACCES, "a write to read-only memory fails");
-	TAP_OK(xt_mem_copy(&mem, 0, &other, 0, 1, &of_src) == -EACCES && !of_src,
+	TAP_OK(xt_mem_write(NULL, &mem, 0, buf, 1) == -EACCES, "a write to read-only memory fails");
+	TAP_OK(xt_mem_copy(NULL, AT(&mem, 0), AT(&other, 0), 1, &of_src) == -EACCES && !of_src,
 	       "a copy to read-only memory fails");
 	mem.broken = true;
-	TAP_OK(xt_mem_read(&mem, 0, buf, 1) == -EFAULT &&
-		       xt_mem_write(&mem, 150, buf, 1) == -EFAULT &&
-		       xt_mem_copy(&other, 0, &mem, 0, 1, &of_src) == -EFAULT && of_src &&
-		       xt_mem_copy(&mem, 0, &other, 0, 1, &of_src) == -EFAULT && !of_src &&
-		       xt_mem_fetch_add(&mem, 0, 1, &old) == -EFAULT,
+	TAP_OK(xt_mem_read(NULL, &mem, 0, buf, 1) == -EFAULT &&
+		       xt_mem_write(NULL, &mem, 150, buf, 1) == -EFAULT &&
+		       xt_mem_copy(NULL, AT(&other, 0), AT(&mem, 0), 1, &of_src) == -EFAULT &&
+		       of_src &&
+		       xt_mem_copy(NULL, AT(&mem, 0), AT(&other, 0), 1, &of_src) == -EFAULT &&
+		       !of_src && xt_mem_fetch_add(NULL, AT(&mem, 0), 1, &old) == -EFAULT,
 	       "every access to a broken region fails");
 }
 
@@ -227,7 +236,7 @@ static int break_write(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_
 
 static void test_breaks(void)
 {
-	static const struct xt_mem_ops breaking = { break_read, break_write };
+	static const struct xt_mem_ops breaking = { .read = break_read, .write = break_write };
 	static const uint32_t cut[3] = { 100, 200, 300 };
 	struct xt_mem_seg seg[3], whole[3];
 	struct xt_mem mem = make(backing[0], seg, cut, 5), other = make(backing[1], whole, cut, 7);
@@ -235,16 +244,16 @@ static void test_breaks(void)
 	bool of_src;
 
 	mem.ops = &breaking;
-	TAP_OK(xt_mem_read(&mem, 150, buf, 10) == -EFAULT,
+	TAP_OK(xt_mem_read(NULL, &mem, 150, buf, 10) == -EFAULT,
 	       "a read during which the region breaks fails");
 	mem.broken = false;
-	TAP_OK(xt_mem_write(&mem, 150, buf, 10) == -EFAULT,
+	TAP_OK(xt_mem_write(NULL, &mem, 150, buf, 10) == -EFAULT,
 	       "a write during which the region breaks fails");
 	mem.broken = false;
-	TAP_OK(xt_mem_copy(&other, 150, &mem, 150, 10, &of_src) == -EFAULT && of_src,
+	TAP_OK(xt_mem_copy(NULL, AT(&other, 150), AT(&mem, 150), 10, &of_src) == -EFAULT && of_src,
 	       "a copy during which the source breaks fails");
 	mem.broken = false;
-	TAP_OK(xt_mem_copy(&mem, 150, &other, 150, 10, &of_src) == -EFAULT && !of_src,
+	TAP_OK(xt_mem_copy(NULL, AT(&mem, 150), AT(&other, 150), 10, &of_src) == -EFAULT && !of_src,
 	       "a copy during which the target breaks fails");
 }
 
@@ -279,9 +288,9 @@ static void test_atomics_break(void)
 		map_past_end(fd);
 		if (file_seg.ptr == MAP_FAILED)
 			break;
-		err[i] = i == 0	  ? xt_mem_cmp_swap(&file_mem, 8, 0, 1, &old)
-			 : i == 1 ? xt_mem_fetch_add(&file_mem, 8, 1, &old)
-				  : xt_mem_atomic_write(&file_mem, 8, 1);
+		err[i] = i == 0	  ? xt_mem_cmp_swap(NULL, AT(&file_mem, 8), 0, 1, &old)
+			 : i == 1 ? xt_mem_fetch_add(NULL, AT(&file_mem, 8), 1, &old)
+				  : xt_mem_atomic_write(NULL, AT(&file_mem, 8), 1);
 		munmap(file_seg.ptr, 4096);
 	}
 	TAP_OK(err[0] == -EFAULT && err[1] == -EFAULT && err[2] == -EFAULT,

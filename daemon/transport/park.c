@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* QPs that wait for memory: their packets, posted writes, and how they go on. */
+#include <stdlib.h>
+
+#include "completer.h"
+#include "engine.h"
+#include "park.h"
+#include "qp.h"
+#include "responder.h"
+#include "unreliable.h"
+#include "wr_kind.h"
+
+#define IO_OF(l) ((struct xt_mem_io *)((char *)(l)-offsetof(struct xt_mem_io, link)))
+
+/* A packet of a connected QP */
+struct parked_rx {
+	struct xt_parked head;
+	struct xt_rx rx;
+	struct xt_frame frame;
+	uint8_t data[];
+};
+
+void xt_park_init(struct xt_qp *qp)
+{
+	struct xt_park *p = &qp->park;
+	unsigned i;
+
+	xt_list_init(&p->resume_link);
+	for (i = 0; i < XT_PARK_SIDES; i++) {
+		xt_list_init(&p->packets[i]);
+		xt_list_init(&p->posted[i]);
+	}
+	for (i = 0; i < XT_STEPS; i++)
+		xt_step_init(&p->step[i], qp, i);
+}
+
+static void update_busy(struct xt_park *p)
+{
+	unsigned i;
+
+	p->busy = false;
+	for (i = 0; i < XT_PARK_SIDES; i++)
+		p->busy |= !xt_list_empty(&p->packets[i]) || !xt_list_empty(&p->posted[i]);
+}
+
+static void take_out(struct xt_qp *qp, struct xt_parked *item)
+{
+	xt_list_del(&item->link);
+	qp->park.bytes -= item->size;
+	qp->flow->parked -= item->size;
+}
+
+static void put_in(struct xt_qp *qp, struct xt_list *before, struct xt_parked *item)
+{
+	xt_list_add_tail(before, &item->link);
+	qp->park.bytes += item->size;
+	qp->flow->parked += item->size;
+	qp->park.busy = true;
+}
+
+static void free_posted(struct xt_park *p, enum xt_park_side side)
+{
+	while (!xt_list_empty(&p->posted[side]))
+		xt_io_free(IO_OF(p->posted[side].next));
+	if (side == XT_PARK_RESPONDER)
+		p->step[XT_STEP_EXECUTE].fenced = p->step[XT_STEP_POST].fenced = false;
+}
+
+void xt_park_stop(struct xt_qp *qp)
+{
+	struct xt_park *p = &qp->park;
+	struct xt_parked *item;
+	unsigned i;
+
+	xt_list_del(&p->resume_link);
+	for (i = 0; i < XT_STEPS; i++)
+		xt_step_end(&p->step[i]);
+	for (i = 0; i < XT_PARK_SIDES; i++) {
+		free_posted(p, i);
+		while (!xt_list_empty(&p->packets[i])) {
+			item = (struct xt_parked *)p->packets[i].next;
+			take_out(qp, item);
+			free(item);
+		}
+	}
+	p->busy = false;
+}
+
+/* ---- packets ------------------------------------------------------------------------------- */
+
+void *xt_park_add(struct xt_qp *qp, enum xt_park_side side, uint32_t size)
+{
+	struct xt_park *p = &qp->park;
+	bool first = xt_list_empty(&p->packets[side]);
+	struct xt_parked *item = NULL;
+
+	if (first ||
+	    (p->bytes + size <= XT_PARK_QP_MAX && qp->flow->parked + size <= XT_PARK_FLOW_MAX))
+		item = malloc(size);
+	if (item) {
+		item->size = size;
+		put_in(qp, &p->packets[side], item);
+		return item;
+	}
+	qp->engine->counters.rx_park_lost++;
+	/* an atomic of its step may be under way, which the retransmission would repeat */
+	if (first)
+		xt_qp_completion_lost(qp);
+	return NULL;
+}
+
+void xt_park_rx(struct xt_qp *qp, const struct xt_rx *rx)
+{
+	const struct xt_frame *f = rx->frame;
+	bool request = rx->flags & XR_OPF_REQUEST;
+	struct parked_rx *item;
+	uint32_t i, at = 0;
+
+	item = xt_park_add(qp, request ? XT_PARK_RESPONDER : XT_PARK_REQUESTER,
+			   sizeof(*item) + f->len);
+	if (!item)
+		return;
+	for (i = 0; i < f->nseg; at += f->seg[i++].len)
+		memcpy(item->data + at, f->seg[i].data, f->seg[i].len);
+	item->frame = (struct xt_frame){
+		.seg = { { item->data, f->len } },
+		.nseg = 1,
+		.len = f->len,
+		.meta = f->meta,
+		.forwarded = f->forwarded,
+	};
+	item->rx = *rx;
+	item->rx.frame = &item->frame;
+	item->rx.ext = item->data + (rx->ext - f->seg[0].data);
+}
+
+/* Processes a packet again. Returns false if it must go on waiting. */
+static bool process(struct xt_qp *qp, struct xt_parked *item)
+{
+	if (!xt_may_receive(qp))
+		return true;
+	if (qp->info.type == XR_QPT_UD)
+		return xt_ud_resume(qp, item);
+	return xt_rx_connected(qp, &((struct parked_rx *)item)->rx);
+}
+
+static void replay(struct xt_qp *qp, enum xt_park_side side)
+{
+	struct xt_list *list = &qp->park.packets[side];
+	struct xt_parked *item;
+
+	while (!xt_list_empty(list)) {
+		item = (struct xt_parked *)list->next;
+		take_out(qp, item);
+		if (!process(qp, item)) {
+			put_in(qp, list->next, item);
+			return;
+		}
+		free(item);
+	}
+}
+
+/* ---- posted writes --------------------------------------------------------------------------- */
+
+uint32_t xt_posted_psn(const struct xt_qp *qp, uint32_t *msn)
+{
+	const struct xt_list *posted = &qp->park.posted[XT_PARK_RESPONDER];
+	const struct xt_mem_io *io = IO_OF(posted->next);
+
+	*msn = xt_list_empty(posted) ? qp->resp.msn : io->msn;
+	return xt_list_empty(posted) ? qp->resp.epsn : io->psn;
+}
+
+/* The first error counts; writes that finished before an earlier one wait for it. */
+static void reap(struct xt_qp *qp, enum xt_park_side side)
+{
+	static const struct xt_wc_error place = { IBV_WC_LOC_PROT_ERR, XR_VERR_MEMORY };
+	struct xt_park *p = &qp->park;
+	struct xt_mem_io *io, failed;
+
+	while (!xt_list_empty(&p->posted[side])) {
+		io = IO_OF(p->posted[side].next);
+		if (!io->done)
+			return;
+		failed = *io;
+		xt_io_free(io);
+		if (!failed.err)
+			continue;
+		free_posted(p, side);
+		if (side == XT_PARK_RESPONDER)
+			xt_resp_write_failed(qp, &failed);
+		else
+			xt_sq_fail(qp, place);
+		return;
+	}
+	if (side == XT_PARK_RESPONDER)
+		p->step[XT_STEP_EXECUTE].fenced = p->step[XT_STEP_POST].fenced = false;
+}
+
+/* ---- going on -------------------------------------------------------------------------------- */
+
+static void resume(struct xt_qp *qp)
+{
+	unsigned side;
+
+	for (side = 0; side < XT_PARK_SIDES; side++) {
+		reap(qp, side);
+		replay(qp, side);
+	}
+	update_busy(&qp->park);
+	/* an ACK or NAK may have waited for posted writes */
+	if (qp->resp.ack_due != XT_ACK_DUE_NONE)
+		xt_schedule_response(qp);
+	xt_activate(qp);
+}
+
+void xt_resume_all(struct xt_engine *e)
+{
+	struct xt_qp *qp;
+
+	while (!xt_list_empty(&e->resumed)) {
+		qp = (struct xt_qp *)((char *)e->resumed.next -
+				      offsetof(struct xt_qp, park.resume_link));
+		xt_list_del(&qp->park.resume_link);
+		resume(qp);
+	}
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * QPs that wait for memory: received packets, posted writes, and how the QP continues.
+ *
+ * If the step of a packet must be parked, the packet is copied, and so are those received after it,
+ * requests and responses separately. They are processed in order when accesses finish. Their number
+ * is limited; beyond the limit they are lost, as in a network.
+ *
+ * Posted writes: if only the ACK of a request depends on its data, the responder accepts the
+ * request before the data is in memory. An ACK covers only requests whose data is in memory. NAKs,
+ * completions, READs, atomics, invalidations and writes to mapped memory wait until no write is
+ * posted. If a posted write fails, the responder refuses its request. The requester posts the
+ * writes of READ responses likewise, and the READ completes when all of them are done.
+ */
+#ifndef XT_PARK_H
+#define XT_PARK_H
+
+#include "list.h"
+#include "step.h"
+
+struct xt_engine;
+struct xt_qp;
+struct xt_rx;
+
+/* Limits for the bytes of parked packets. A QP may always have one packet on each side. */
+#define XT_PARK_QP_MAX (512u << 10)
+#define XT_PARK_FLOW_MAX (8u << 20) /* all QPs of a client in one engine */
+
+enum xt_park_side { XT_PARK_RESPONDER, XT_PARK_REQUESTER, XT_PARK_SIDES };
+
+struct xt_park {
+	bool busy;			       /* packets wait or writes are posted */
+	struct xt_list packets[XT_PARK_SIDES]; /* struct xt_parked */
+	struct xt_list posted[XT_PARK_SIDES];  /* struct xt_mem_io, in the order of PSNs */
+	uint32_t bytes;			       /* of packets */
+	uint32_t acked; /* PSN behind the last one acknowledged while writes were posted */
+	struct xt_list resume_link; /* in engine->resumed */
+	struct xt_step step[XT_STEPS];
+};
+
+/* A packet that waits, in front of the QP type's own structure */
+struct xt_parked {
+	struct xt_list link;
+	uint32_t size;
+};
+
+void xt_park_init(struct xt_qp *qp);
+/* Gives up all accesses and drops all packets. */
+void xt_park_stop(struct xt_qp *qp);
+
+/*
+ * Allocates size bytes for a packet that must wait, behind those that wait already. Returns NULL if
+ * the packet is lost.
+ */
+void *xt_park_add(struct xt_qp *qp, enum xt_park_side side, uint32_t size);
+/* Parks a received packet of a connected QP. */
+void xt_park_rx(struct xt_qp *qp, const struct xt_rx *rx);
+/* Returns true if packets of that side wait already, so that later ones must as well. */
+static inline bool xt_park_waits(const struct xt_park *p, enum xt_park_side side)
+{
+	return __builtin_expect(p->busy, false) && !xt_list_empty(&p->packets[side]);
+}
+
+/* Resumes all QPs whose accesses have finished. */
+void xt_resume_all(struct xt_engine *e);
+
+/* Returns true if writes of that side are posted. */
+static inline bool xt_posted(const struct xt_park *p, enum xt_park_side side)
+{
+	return __builtin_expect(p->busy, false) && !xt_list_empty(&p->posted[side]);
+}
+/*
+ * Returns the oldest PSN whose data is not in memory, or the expected PSN. Sets *msn to the MSN
+ * before that request.
+ */
+uint32_t xt_posted_psn(const struct xt_qp *qp, uint32_t *msn);
+
+#endif /* XT_PARK_H */

@@ -1,0 +1,485 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Accesses of a QP to memory that may wait. */
+#include <errno.h>
+
+#include "engine.h"
+#include "qp.h"
+#include "step.h"
+#include "wr_kind.h"
+
+#define IO_OF(l) ((struct xt_mem_io *)((char *)(l)-offsetof(struct xt_mem_io, link)))
+#define KEPT_OF(l) ((struct xt_mem_io *)((char *)(l)-offsetof(struct xt_mem_io, kept_link)))
+
+void xt_step_init(struct xt_step *s, struct xt_qp *qp, enum xt_step_role role)
+{
+	s->qp = qp;
+	s->role = role;
+	xt_list_init(&s->io);
+	xt_list_init(&s->room_link);
+}
+
+void xt_io_free(struct xt_mem_io *io)
+{
+	xt_list_del(&io->link);
+	xt_list_del(&io->kept_link);
+	io->ops->io_free(io);
+}
+
+static void free_all(struct xt_step *s)
+{
+	while (!xt_list_empty(&s->io))
+		xt_io_free(IO_OF(s->io.next));
+}
+
+void xt_step_clear(struct xt_step *s)
+{
+	free_all(s);
+	xt_list_del(&s->room_link);
+	s->used = s->waiting = s->atomic_done = false;
+}
+
+void xt_step_park(struct xt_step *s)
+{
+	s->used = s->waiting = true;
+	s->pass++;
+}
+
+/* ---- staging memory ---------------------------------------------------------------------- */
+
+static void keep(struct xt_mem_io *io)
+{
+	xt_list_del(&io->kept_link);
+	xt_list_add_tail(&io->pool->kept, &io->kept_link);
+}
+
+void xt_step_idle(struct xt_step *s)
+{
+	struct xt_list *l;
+
+	if (s->waiting)
+		return;
+	for (l = s->io.next; l != &s->io; l = l->next) {
+		IO_OF(l)->ahead = true;
+		if (IO_OF(l)->done)
+			keep(IO_OF(l));
+	}
+}
+
+/* Gives up the oldest read that another step keeps. */
+static bool evict(struct xt_mem_pool *pool, const struct xt_step *s)
+{
+	struct xt_list *l;
+
+	for (l = pool->kept.next; l != &pool->kept; l = l->next) {
+		if (KEPT_OF(l)->step == s)
+			continue;
+		xt_io_free(KEPT_OF(l));
+		return true;
+	}
+	return false;
+}
+
+/* A step that waits for staging memory has none itself, so steps cannot wait for each other. */
+static void wait_for_room(struct xt_step *s, struct xt_mem_pool *pool)
+{
+	free_all(s);
+	s->used = s->waiting = true;
+	xt_list_add_tail(&pool->waiting, &s->room_link);
+}
+
+/* Returns NULL with *pool set if there is no room, and with *pool NULL if the memory is gone. */
+static struct xt_mem_io *try_new(struct xt_step *s, struct xt_mem *mem, uint32_t len,
+				 struct xt_mem_pool **pool)
+{
+	struct xt_mem_io *io;
+
+	*pool = NULL;
+	io = mem->ops->io_new(mem, s->qp->engine->ctx, len, pool);
+	if (!io)
+		return NULL;
+	xt_list_init(&io->link);
+	xt_list_init(&io->kept_link);
+	io->mem = mem;
+	io->done = io->ahead = false;
+	io->err = 0;
+	io->step = s;
+	io->pass = s->pass;
+	return io;
+}
+
+/* Returns NULL with *err set; -EINPROGRESS: the step waits for room. */
+static struct xt_mem_io *new_io(struct xt_step *s, struct xt_mem *mem, uint32_t len, int *err)
+{
+	struct xt_mem_pool *pool;
+	struct xt_mem_io *io;
+
+	*err = -EINPROGRESS;
+	if (!xt_list_empty(&s->room_link))
+		return NULL;
+	while (!(io = try_new(s, mem, len, &pool))) {
+		if (!pool) {
+			*err = -EFAULT;
+			return NULL;
+		}
+		if (!evict(pool, s)) {
+			wait_for_room(s, pool);
+			return NULL;
+		}
+	}
+	return io;
+}
+
+/* off: from the start of the segment */
+static void submit(struct xt_mem_io *io, enum xt_mem_op op, const struct xt_mem_seg *seg,
+		   uint64_t off)
+{
+	io->op = op;
+	io->seg = seg;
+	io->off = off;
+	io->at = seg->off + off;
+	io->step->used = true;
+	io->ops->io_submit(io);
+}
+
+static int waits(struct xt_step *s)
+{
+	s->used = s->waiting = true;
+	return -EINPROGRESS;
+}
+
+/* ---- reading ----------------------------------------------------------------------------- */
+
+void xt_step_fetch(struct xt_step *s, uint32_t item, uint32_t psn, uint64_t read_end)
+{
+	if (s->item != item)
+		xt_step_end(s);
+	s->item = item;
+	s->pass = psn;
+	s->read_end = read_end;
+}
+
+/* Returns a read that has len bytes at an offset of a region. */
+static struct xt_mem_io *find_read(struct xt_step *s, const struct xt_mem *mem, uint64_t at,
+				   uint64_t len)
+{
+	struct xt_mem_io *io;
+	struct xt_list *l;
+
+	for (l = s->io.next; l != &s->io; l = l->next) {
+		io = IO_OF(l);
+		if (io->op == XT_MEM_READ && io->mem == mem && at >= io->at &&
+		    at - io->at < io->len && len <= io->len - (at - io->at))
+			return io;
+	}
+	return NULL;
+}
+
+/* Frees the chunks that no later packet needs: used before, but not by this packet. */
+static void free_passed(struct xt_step *s)
+{
+	struct xt_list *l = s->io.next;
+	struct xt_mem_io *io;
+
+	while (l != &s->io) {
+		io = IO_OF(l);
+		l = l->next;
+		if (s->read_end && io->done && !io->ahead && io->pass != s->pass)
+			xt_io_free(io);
+	}
+}
+
+/* Starts to read the next chunk, unless there is no room or it is being read. */
+static void read_ahead(struct xt_step *s, struct xt_mem *mem, const struct xt_mem_seg *seg,
+		       uint64_t at)
+{
+	uint64_t end = seg->off + seg->len < s->read_end ? seg->off + seg->len : s->read_end;
+	struct xt_mem_pool *pool;
+	struct xt_mem_io *io;
+
+	if (at >= end || !xt_list_empty(&s->room_link) || find_read(s, mem, at, 1))
+		return;
+	free_passed(s);
+	io = try_new(s, mem, end - at < XT_MEM_IO_MAX ? end - at : XT_MEM_IO_MAX, &pool);
+	if (!io)
+		return;
+	io->ahead = true;
+	xt_list_add_tail(&s->io, &io->link);
+	submit(io, XT_MEM_READ, seg, at - seg->off);
+}
+
+static void use_read(struct xt_step *s, struct xt_mem_io *io)
+{
+	io->pass = s->pass;
+	io->ahead = false;
+	/* others must not take it before the QP's turn ends */
+	xt_list_del(&io->kept_link);
+}
+
+uint8_t *xt_step_peek(struct xt_step *s, const struct xt_mem *mem, uint64_t off, uint64_t len)
+{
+	struct xt_mem_io *io = find_read(s, mem, off, len);
+
+	if (!io || !io->done || io->err || io->ahead)
+		return NULL;
+	use_read(s, io);
+	return io->data + (off - io->at);
+}
+
+/*
+ * Returns a read that has `least` bytes at an offset of a segment, which it starts if need be.
+ * len: bytes that the caller needs.
+ */
+static struct xt_mem_io *read_at(struct xt_step *s, const struct xt_step_place *p, size_t len,
+				 size_t least, int *err)
+{
+	struct xt_mem_io *io = find_read(s, p->mem, p->off, least);
+	uint64_t end = p->off + len;
+
+	if (io)
+		return io;
+	free_passed(s);
+	if (s->read_end > end)
+		end = p->seg->off + p->seg->len < s->read_end ? p->seg->off + p->seg->len
+							      : s->read_end;
+	end -= p->off;
+	io = new_io(s, p->mem, end < XT_MEM_IO_MAX ? end : XT_MEM_IO_MAX, err);
+	if (!io)
+		return NULL;
+	xt_list_add_tail(&s->io, &io->link);
+	submit(io, XT_MEM_READ, p->seg, p->off - p->seg->off);
+	return io;
+}
+
+/* All chunks are started before the first is waited for. */
+int xt_step_read(struct xt_step *s, const struct xt_step_place *from, void *dst, size_t len)
+{
+	struct xt_step_place p = *from;
+	struct xt_mem_io *io;
+	bool waiting = false;
+	uint64_t skip;
+	int err = 0;
+	size_t n;
+
+	for (; len; p.off += n, dst = (uint8_t *)dst + n, len -= n) {
+		io = read_at(s, &p, len, 1, &err);
+		if (!io)
+			return err;
+		skip = p.off - io->at;
+		n = io->len - skip < len ? io->len - skip : len;
+		if (io->done && io->err)
+			return io->err;
+		if (io->done)
+			xt_copy(dst, io->data + skip, n);
+		else
+			waiting = true;
+		use_read(s, io);
+		read_ahead(s, p.mem, p.seg, io->at + io->len);
+	}
+	return waiting ? waits(s) : 0;
+}
+/* ---- writing ----------------------------------------------------------------------------- */
+
+/* Returns an access of this step that was not used in this pass. */
+static struct xt_mem_io *find(struct xt_step *s, enum xt_mem_op op, const struct xt_mem *mem,
+			      uint64_t at, uint32_t len)
+{
+	struct xt_mem_io *io;
+	struct xt_list *l;
+
+	for (l = s->io.next; l != &s->io; l = l->next) {
+		io = IO_OF(l);
+		if (io->op == op && io->mem == mem && io->at == at && io->len == len &&
+		    io->pass != s->pass)
+			return io;
+	}
+	return NULL;
+}
+
+/* The result of an access of this step */
+static int result(struct xt_step *s, struct xt_mem_io *io)
+{
+	io->pass = s->pass;
+	return io->done ? io->err : waits(s);
+}
+
+/* A message that has begun without setting resp.kind took a receive if it is a SEND. */
+static uint8_t kind_of_request(const struct xt_qp *qp)
+{
+	if (qp->resp.kind != XT_KIND_NONE)
+		return qp->resp.kind;
+	return qp->rq.taken ? XT_KIND_SEND : XT_KIND_WRITE;
+}
+
+static void add_posted(struct xt_qp *qp, struct xt_mem_io *io)
+{
+	struct xt_park *p = &qp->park;
+	bool responder = io->step->role == XT_STEP_POST;
+
+	if (responder) {
+		if (xt_list_empty(&p->posted[XT_PARK_RESPONDER]))
+			p->acked = qp->resp.epsn;
+		io->psn = qp->resp.epsn;
+		io->msn = qp->resp.msn;
+		io->kind = kind_of_request(qp);
+		p->step[XT_STEP_EXECUTE].fenced = p->step[XT_STEP_POST].fenced = true;
+	}
+	xt_list_add_tail(&p->posted[responder ? XT_PARK_RESPONDER : XT_PARK_REQUESTER], &io->link);
+	p->busy = true;
+}
+
+static int write_chunk(struct xt_step *s, const struct xt_step_place *to, const void *src,
+		       uint32_t len)
+{
+	bool posts = s->role == XT_STEP_POST || s->role == XT_STEP_PLACE_POST;
+	struct xt_mem_io *io = posts ? NULL : find(s, XT_MEM_WRITE, to->mem, to->off, len);
+	int err;
+
+	if (io)
+		return result(s, io);
+	io = new_io(s, to->mem, len, &err);
+	if (!io)
+		return err;
+	xt_copy(io->data, src, len);
+	if (posts)
+		add_posted(s->qp, io);
+	else
+		xt_list_add_tail(&s->io, &io->link);
+	submit(io, XT_MEM_WRITE, to->seg, to->off - to->seg->off);
+	return posts ? 0 : waits(s);
+}
+
+int xt_step_write(struct xt_step *s, const struct xt_step_place *to, const void *src, size_t len)
+{
+	struct xt_step_place p = *to;
+	bool waiting = false;
+	size_t n;
+	int err;
+
+	for (; len; p.off += n, src = (const uint8_t *)src + n, len -= n) {
+		n = len < XT_MEM_IO_MAX ? len : XT_MEM_IO_MAX;
+		err = write_chunk(s, &p, src, n);
+		if (err && err != -EINPROGRESS)
+			return err;
+		waiting |= err;
+	}
+	return waiting ? -EINPROGRESS : 0;
+}
+
+/* Returns true if all posted writes are of the request that is being executed. */
+static bool posted_by_this(const struct xt_qp *qp)
+{
+	const struct xt_list *posted = &qp->park.posted[XT_PARK_RESPONDER];
+
+	return xt_list_empty(posted) || IO_OF(posted->next)->psn == qp->resp.epsn;
+}
+
+int xt_step_fence(struct xt_step *s)
+{
+	/* the bytes of one packet have no order */
+	if (s->role == XT_STEP_POST && posted_by_this(s->qp))
+		return 0;
+	return waits(s);
+}
+
+/*
+ * The staging memory of the source is released as soon as its bytes are in that of the target,
+ * which may belong to another client: it must not wait for that client's memory.
+ */
+int xt_step_copy(struct xt_step *s, const struct xt_step_place *to,
+		 const struct xt_step_place *from, uint32_t len, bool *src_failed)
+{
+	struct xt_mem_io *io = find(s, XT_MEM_WRITE, to->mem, to->off, len), *src;
+	int err;
+
+	if (io)
+		return result(s, io);
+	src = read_at(s, from, len, len, &err);
+	*src_failed = !src || (src->done && src->err);
+	if (!src)
+		return err;
+	if (!src->done)
+		return waits(s);
+	if (src->err)
+		return src->err;
+	io = new_io(s, to->mem, len, &err);
+	if (!io)
+		return err;
+	memcpy(io->data, src->data + (from->off - src->at), len);
+	if (src->at == from->off && src->len == len)
+		xt_io_free(src);
+	xt_list_add_tail(&s->io, &io->link);
+	submit(io, XT_MEM_WRITE, to->seg, to->off - to->seg->off);
+	return waits(s);
+}
+
+/* ---- atomics ----------------------------------------------------------------------------- */
+
+int xt_step_atomic(struct xt_step *s, const struct xt_step_place *p, const struct xt_step_atomic *a)
+{
+	struct xt_mem_io *io;
+	int err;
+
+	if (s->atomic_done)
+		return s->atomic_err;
+	io = find(s, a->op, p->mem, p->off, sizeof(uint64_t));
+	if (!io) {
+		io = new_io(s, p->mem, sizeof(uint64_t), &err);
+		if (!io)
+			return err;
+		io->compare = a->compare;
+		io->value = a->value;
+		xt_list_add_tail(&s->io, &io->link);
+		submit(io, a->op, p->seg, p->off - p->seg->off);
+		return waits(s);
+	}
+	err = result(s, io);
+	if (err == -EINPROGRESS)
+		return err;
+	s->atomic_done = true;
+	s->atomic_err = io->err;
+	s->atomic_old = io->old;
+	xt_io_free(io);
+	return err;
+}
+
+void xt_step_executed(struct xt_step *s, uint64_t old)
+{
+	s->used = s->atomic_done = true;
+	s->atomic_err = 0;
+	s->atomic_old = old;
+}
+
+/* ---- the environment ----------------------------------------------------------------------- */
+
+/* The QP goes on in the next xt_engine_run(). */
+static void resume_later(struct xt_qp *qp)
+{
+	if (xt_list_empty(&qp->park.resume_link))
+		xt_list_add_tail(&qp->engine->resumed, &qp->park.resume_link);
+}
+
+void xt_mem_io_done(struct xt_engine *e, struct xt_mem_io *io, int err)
+{
+	(void)e;
+	io->done = true;
+	/* -EINPROGRESS has another meaning here */
+	io->err = err == -EINPROGRESS ? -EFAULT : err;
+	if (io->ahead)
+		keep(io);
+	io->step->waiting = false;
+	resume_later(io->step->qp);
+}
+
+void xt_mem_io_room(struct xt_engine *e, struct xt_mem_pool *pool)
+{
+	struct xt_step *s;
+
+	(void)e;
+	while (!xt_list_empty(&pool->waiting)) {
+		s = (struct xt_step *)((char *)pool->waiting.next -
+				       offsetof(struct xt_step, room_link));
+		xt_list_del(&s->room_link);
+		s->waiting = false;
+		resume_later(s->qp);
+	}
+}

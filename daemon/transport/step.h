@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Accesses of a QP to memory that may have to be waited for (struct xt_mem_io).
+ *
+ * A step is work of a QP that is done as a whole: building a packet, executing a request, placing a
+ * response, moving a piece over loopback. If a step needs such memory, the access is started, the
+ * memory function returns -EINPROGRESS, and the step ends without effect: that side of the QP is
+ * parked. When the access has finished, the step is executed again from its start. It then finds
+ * the results of its finished accesses and continues. Other work of the QP goes on meanwhile.
+ *
+ * Steps that build packets read up to XT_MEM_IO_MAX bytes of the message at once, and the next
+ * such chunk ahead. Steps that place the payload of a packet may post their writes: the step does
+ * not wait for them, see park.h.
+ */
+#ifndef XT_STEP_H
+#define XT_STEP_H
+
+#include "memory.h"
+
+struct xt_qp;
+
+enum xt_step_role {
+	XT_STEP_SEND,	    /* payload of requests; pieces over loopback */
+	XT_STEP_RESPOND,    /* payload of READ responses */
+	XT_STEP_EXECUTE,    /* requests of the peer */
+	XT_STEP_POST,	    /* the same, with posted writes */
+	XT_STEP_PLACE,	    /* READ responses and results of atomics */
+	XT_STEP_PLACE_POST, /* READ responses, with posted writes */
+	XT_STEPS,
+};
+
+struct xt_step {
+	struct xt_qp *qp;
+	uint8_t role;	  /* enum xt_step_role */
+	bool used;	  /* has accesses, a result of an atomic, or waits for staging memory */
+	bool waiting;	  /* was executed, and must be executed again */
+	bool fenced;	  /* earlier writes are posted: mapped memory must not be written yet */
+	bool atomic_done; /* the atomic of this step was executed; it must not be repeated */
+	uint32_t pass;	  /* execution of this step, or PSN of the packet that it builds */
+	uint32_t item;	  /* work request or READ that the accesses are for */
+	int atomic_err;	  /* its results */
+	uint64_t atomic_old;
+	uint64_t read_end; /* end of the bytes that may be read ahead, an offset in the region */
+	struct xt_list io; /* accesses */
+	struct xt_list room_link; /* in xt_mem_pool.waiting */
+};
+
+void xt_step_init(struct xt_step *s, struct xt_qp *qp, enum xt_step_role role);
+/* Releases all accesses; those not finished are given up. */
+void xt_step_clear(struct xt_step *s);
+/* The step was done, or will not be executed again. */
+static inline void xt_step_end(struct xt_step *s)
+{
+	if (__builtin_expect(s->used, false))
+		xt_step_clear(s);
+}
+/* The step must be executed again. */
+void xt_step_park(struct xt_step *s);
+/* The QP does not need the step's reads for now: others may take their staging memory. */
+void xt_step_idle(struct xt_step *s);
+/*
+ * Prepares a step that builds packets for its next packet: bytes of a region up to read_end may be
+ * read ahead. item, psn: the work request or READ, and the packet.
+ */
+void xt_step_fetch(struct xt_step *s, uint32_t item, uint32_t psn, uint64_t read_end);
+/* Returns the bytes of a finished read, NULL if none has all of them. */
+uint8_t *xt_step_peek(struct xt_step *s, const struct xt_mem *mem, uint64_t off, uint64_t len);
+
+/* A place in a segment without ptr, whose ops have io_new() */
+struct xt_step_place {
+	struct xt_mem *mem;
+	const struct xt_mem_seg *seg;
+	uint64_t off; /* in the region */
+};
+
+/* These return 0, a negative errno, or -EINPROGRESS if the step must be parked. */
+int xt_step_read(struct xt_step *s, const struct xt_step_place *from, void *dst, size_t len);
+int xt_step_write(struct xt_step *s, const struct xt_step_place *to, const void *src, size_t len);
+/* len: at most XT_MEM_IO_MAX. *src_failed: as xt_mem_copy() */
+int xt_step_copy(struct xt_step *s, const struct xt_step_place *to,
+		 const struct xt_step_place *from, uint32_t len, bool *src_failed);
+/* An atomic; a step has one at most. If 0 is returned, the result is in s->atomic_old. */
+struct xt_step_atomic {
+	uint8_t op; /* enum xt_mem_op */
+	uint64_t compare, value;
+};
+int xt_step_atomic(struct xt_step *s, const struct xt_step_place *p,
+		   const struct xt_step_atomic *a);
+/* The atomic of the step was executed otherwise; old: its result. */
+void xt_step_executed(struct xt_step *s, uint64_t old);
+/* Returns 0 if mapped memory may be written now, else -EINPROGRESS. The step is fenced. */
+int xt_step_fence(struct xt_step *s);
+
+/* Releases one access. */
+void xt_io_free(struct xt_mem_io *io);
+
+#endif /* XT_STEP_H */
