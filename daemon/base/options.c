@@ -72,6 +72,8 @@ static const struct option_row rows[] = {
 	  1, 1048576 },
 	{ "client-max-srq", "N", "shared receive queues of one client (65536)", NUMBER,
 	  AT(client_max_srq), 1, 1048576 },
+	{ "client-max-requests", "N", "control requests of one client per second (20000)", NUMBER,
+	  AT(client_max_requests), 1, 100000000 },
 	{ "client-max-dm", "BYTES", "device memory of one client (64M)", SIZE, AT(client_max_dm), 0,
 	  UINT32_MAX },
 	{ "user-max-clients", "N", "connections of one user (half of --max-clients)", NUMBER,
@@ -141,6 +143,7 @@ static void set_defaults(struct xd_options *o)
 	o->client_max_srq = 65536;
 	o->max_mr = o->client_max_mr = 1048576;
 	o->client_max_dm = 64 << 20;
+	o->client_max_requests = 20000;
 	o->user_max_pinned = (uint64_t)sysconf(_SC_PHYS_PAGES) / 2 *
 			     (uint64_t)sysconf(_SC_PAGESIZE);
 	o->user_max_memory = o->user_max_pinned / 2;

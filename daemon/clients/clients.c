@@ -16,6 +16,8 @@ int xd_clients_start(struct xd_clients *cs, struct xd_device *dev, const struct 
 	*cs = (struct xd_clients){ .dev = dev, .ops = ops, .kinds = { .ops = kinds, .n = n } };
 	xd_limits_init(&cs->limits, dev->opt->user_max_files);
 	err = xd_events_start(cs);
+	if (!err)
+		err = xd_delayed_start(cs);
 	if (err)
 		return err;
 	cs->jobs = xd_jobs_new(dev->loop, dev->opt->max_clients + XD_RESERVED_CLIENTS + 2);
@@ -33,5 +35,6 @@ bool xd_clients_stop(struct xd_clients *cs)
 		return false;
 	}
 	xd_events_stop(cs);
+	xd_delayed_stop(cs);
 	return true;
 }

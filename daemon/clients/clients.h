@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "connection.h"
 #include "events.h"
 #include "handles.h"
 #include "limits.h"
@@ -38,6 +39,7 @@ struct xd_clients {
 	struct xd_kinds kinds;
 	struct xd_limits limits;
 	struct xd_blocked blocked;
+	struct xd_delayed delayed;
 };
 
 /* Call xd_clients_stop() after an error, too. */

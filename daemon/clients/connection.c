@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include "daemon/base/loop.h"
+#include "daemon/base/options.h"
+#include "daemon/base/rate.h"
 #include "client.h"
 #include "request.h"
 
@@ -24,8 +26,81 @@ static int watch_socket(struct xd_client *c)
 
 	if (c->ending)
 		return 0;
-	return xd_watch_set(con->watch, con->busy || con->closing ? 0 : EPOLLIN);
+	return xd_watch_set(con->watch,
+			    con->busy || con->closing || con->pprev_delayed ? 0 : EPOLLIN);
 }
+
+/* ---- rate of requests -------------------------------------------------------------- */
+
+#define DELAY_NS 10000000ull
+#define BURST_S 2 /* seconds for which a client that was idle may exceed the rate */
+
+static struct xd_rate request_rate(const struct xd_client *c)
+{
+	uint32_t rate = c->dev->opt->client_max_requests;
+
+	return (struct xd_rate){ .interval_ns = 1000000000ull / rate, .burst = rate * BURST_S };
+}
+
+static void delay(struct xd_client *c)
+{
+	struct xd_delayed *list = &c->clients->delayed;
+	struct xd_connection *con = &c->connection;
+
+	if (!list->first)
+		xd_timer_arm(list->timer, DELAY_NS);
+	con->next_delayed = list->first;
+	con->pprev_delayed = &list->first;
+	if (con->next_delayed)
+		con->next_delayed->connection.pprev_delayed = &con->next_delayed;
+	list->first = c;
+	con->delays++;
+	watch_socket(c);
+}
+
+static void end_delay(struct xd_client *c)
+{
+	struct xd_connection *con = &c->connection;
+
+	if (!con->pprev_delayed)
+		return;
+	*con->pprev_delayed = con->next_delayed;
+	if (con->next_delayed)
+		con->next_delayed->connection.pprev_delayed = con->pprev_delayed;
+	con->pprev_delayed = NULL;
+}
+
+static void on_delay(void *arg)
+{
+	struct xd_clients *cs = arg;
+	struct xd_client *c, *next;
+	uint64_t now = xd_now();
+	struct xd_rate rate;
+
+	for (c = cs->delayed.first; c; c = next) {
+		next = c->connection.next_delayed;
+		rate = request_rate(c);
+		if (xd_rate_wait(&rate, c->connection.bucket, now))
+			continue;
+		end_delay(c);
+		watch_socket(c);
+	}
+	if (cs->delayed.first)
+		xd_timer_arm(cs->delayed.timer, DELAY_NS);
+}
+
+int xd_delayed_start(struct xd_clients *cs)
+{
+	cs->delayed.timer = xd_timer_new(cs->dev->loop, on_delay, cs);
+	return cs->delayed.timer ? 0 : -ENOMEM;
+}
+
+void xd_delayed_stop(struct xd_clients *cs)
+{
+	xd_timer_free(cs->delayed.timer);
+}
+
+/* ---- replies ----------------------------------------------------------------------- */
 
 void xd_reply_send(struct xd_client *c, int err, struct xd_reply *rep)
 {
@@ -213,13 +288,25 @@ static void receive(struct xd_client *c)
 
 /* ---- start and end --------------------------------------------------------------- */
 
+/* Counts the request that is about to be read. */
+static bool may_request(struct xd_client *c)
+{
+	struct xd_rate rate = request_rate(c);
+
+	return xd_rate_take(&rate, &c->connection.bucket, xd_now());
+}
+
 static void on_socket(void *arg, uint32_t events)
 {
 	struct xd_client *c = arg;
+	struct xd_connection *con = &c->connection;
 
-	if (events & EPOLLIN && !c->connection.busy)
-		receive(c);
-	else if (events & (EPOLLHUP | EPOLLERR))
+	if (events & EPOLLIN && !con->busy && !con->pprev_delayed) {
+		if (may_request(c))
+			receive(c);
+		else
+			delay(c);
+	} else if (events & (EPOLLHUP | EPOLLERR))
 		xd_client_end(c);
 }
 
@@ -261,6 +348,7 @@ void xd_connection_shutdown(struct xd_client *c)
 {
 	struct xd_connection *con = &c->connection;
 
+	end_delay(c);
 	xd_watch_del(con->watch);
 	xd_watch_del(con->process);
 	if (con->cancel)

@@ -15,7 +15,9 @@
 #include <xroce/control.h>
 
 struct xd_client;
+struct xd_clients;
 struct xd_reply;
+struct xd_timer;
 struct xd_watch;
 
 struct xd_connection {
@@ -24,6 +26,10 @@ struct xd_connection {
 	struct xd_watch *process; /* for the end of the process; NULL: no pidfd */
 	bool hello;		  /* HELLO succeeded */
 	bool observer;
+	uint64_t bucket; /* of --client-max-requests */
+	uint64_t delays; /* times that the bucket was empty */
+	/* in the list of delayed clients, from which nothing is read; pprev NULL: not delayed */
+	struct xd_client *next_delayed, **pprev_delayed;
 	uint32_t closing; /* jobs that close descriptors; no request is read meanwhile */
 
 	/* the request in flight */
@@ -62,6 +68,17 @@ void xd_reply_send(struct xd_client *c, int err, struct xd_reply *rep);
 void xd_request_wait(struct xd_client *c, void (*cancel)(struct xd_client *c), void *waiting);
 /* Marks the request in flight as no longer waiting. */
 void xd_request_wake(struct xd_client *c);
+
+/*
+ * Clients that send requests faster than --client-max-requests. Their sockets are not read for a
+ * while; no request fails.
+ */
+struct xd_delayed {
+	struct xd_client *first;
+	struct xd_timer *timer; /* armed while there are any */
+};
+int xd_delayed_start(struct xd_clients *cs);
+void xd_delayed_stop(struct xd_clients *cs);
 
 /*
  * Closes descriptors of a client in a job, except those that are -1. No request is read meanwhile.

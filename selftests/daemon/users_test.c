@@ -341,6 +341,67 @@ static void test_memory(void)
 	TAP_OK(nothing_left(), "nothing is left");
 }
 
+/* ---- rate of requests -------------------------------------------------------------- */
+
+#define REQUESTS 50
+
+/* Reads the replies that have arrived, which must be successes in the order of the requests. */
+static uint32_t read_replies(struct conn *c, uint32_t *seq)
+{
+	uint32_t n = 0;
+	int status;
+
+	for (;; n++) {
+		c->seq = *seq;
+		status = read_reply(c);
+		if (status == 1)
+			return n;
+		MUST(!status);
+		++*seq;
+	}
+}
+
+static void test_request_rate(void)
+{
+	uint32_t old = fake.opt.client_max_requests, i, seq, first, rest = 0;
+	struct xr_msg q = { .type = XR_MSG_ALLOC_PD };
+	struct conn fast, other;
+
+	open_as(&fast, ALICE);
+	open_as(&other, ALICE);
+	fake.opt.client_max_pd = fake.opt.client_max_pd + REQUESTS;
+	fake.opt.client_max_requests = 1;
+	seq = fast.seq + 1;
+	for (i = 0; i < REQUESTS; i++) {
+		q.seq = seq + i;
+		send_raw(&fast, &q, sizeof(q), NULL, 0);
+	}
+	settle();
+	first = read_replies(&fast, &seq);
+	TAP_OK(first < REQUESTS && fast.client->connection.delays,
+	       "a client that sends requests too fast is delayed");
+	TAP_OK(!make_pd(&other), "another client of the user is not");
+	fake.opt.client_max_requests = 1000000;
+	for (i = 0; i < 1000 && first + rest < REQUESTS; i++) {
+		usleep(10000);
+		settle();
+		rest += read_replies(&fast, &seq);
+	}
+	TAP_OK(first + rest == REQUESTS, "the delayed requests are executed later, in order");
+
+	fake.opt.client_max_requests = 1;
+	for (i = 0; i < REQUESTS; i++)
+		send_raw(&fast, &q, sizeof(q), NULL, 0);
+	settle();
+	MUST(fake_clients()->delayed.first == fast.client);
+	disconnect(&fast);
+	TAP_OK(!fake_clients()->delayed.first, "a delayed client can end");
+	disconnect(&other);
+	fake.opt.client_max_requests = old;
+	fake.opt.client_max_pd -= REQUESTS;
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
 int main(void)
 {
 	start_server("users");
@@ -352,6 +413,7 @@ int main(void)
 	test_connections();
 	test_descriptors();
 	test_memory();
+	test_request_rate();
 	fake_server_stop();
 	return tap_end();
 }
