@@ -97,10 +97,10 @@ static int check_limits(struct xd_client *c, uint32_t kind)
 	const struct xd_kind_ops *ops = kinds->ops[kind];
 	int err = check_limit(c, c->handles.table[kind].used, ops->client_limit, -ENOMEM);
 
-	if (!err)
-		err = check_limit(c, kinds->objects[kind], ops->device_limit, -ENOMEM);
 	if (!err && !c->user->operator)
 		err = check_limit(c, c->user->objects[kind], ops->user_limit, -EDQUOT);
+	if (!err)
+		err = check_limit(c, kinds->objects[kind], ops->device_limit, -ENOMEM);
 	return err;
 }
 

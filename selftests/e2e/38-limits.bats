@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# The limits that ibv_query_device reports: as many objects can be created, and not one more.
+# The limits that ibv_query_device reports: as many objects can be created, and not one more. Limits of users: one
+# user locks out neither other users nor root.
 
 load helpers
 load limits
@@ -72,4 +73,106 @@ LOWERED=(--max-pd 50 --max-cq 60 --max-qp 70 --max-mr 80 --max-srq 40 --max-ah 3
 	wait "$program"
 	echo "$before KiB, then $after KiB"
 	((after - before > 4000 && after - before < 32000))
+}
+
+# ---- limits of users ---------------------------------------------------------------------
+
+# as UID PROGRAM...: runs the program on host a as a user of the group 65534
+as() {
+	local uid=$1
+
+	shift
+	run_on a setpriv --reuid "$uid" --regid 65534 --clear-groups "$@"
+}
+
+# daemon_for_users [OPTION...]: starts a daemon that members of the group 65534 may use
+daemon_for_users() {
+	GROUP=$(getent group 65534 | cut -d: -f1)
+	[[ $GROUP ]] || skip "needs a group 65534"
+	daemon_up a --group "$GROUP" "$@"
+}
+
+# hold FILE UID PROGRAM...: runs the program as that user until `release`; its output goes to FILE
+hold() {
+	local file=$1
+
+	mkfifo "$file.go"
+	as "${@:2}" <"$file.go" >"$file" 2>&1 3>&- &
+	HELD=$!
+	exec 9>"$file.go"
+}
+
+release() {
+	exec 9>&-
+	wait "$HELD"
+}
+
+# root_gets_in: an operator can look at the daemon, and a program of root can open the device
+root_gets_in() {
+	ctl a status xra >/dev/null
+	[[ $(run_on a ibv_devinfo -d xra) == *PORT_ACTIVE* ]]
+}
+
+@test "a user who creates as many QPs as possible leaves some to others" {
+	local file=$BATS_TEST_TMPDIR/first index
+
+	daemon_for_users --max-qp 60 --user-max-qp 20
+	index=$(gid_index a "$A4")
+	hold "$file" 1001 "$BIN/rdma_limits" -u -w -g "$index" qp
+	wait_for 20 grep -q "20 qps" "$file"
+	equal "QPs of another user" "$(as 1002 "$BIN/rdma_limits" -u -g "$index" qp)" "20 qps"
+	equal "QPs in use" "$(ctl a limits -j xra | jq -c '[.limits[] | select(.limit == "qps") | .used, .user, .device]')" \
+		"[20,20,60]"
+	equal "QPs by user" "$(ctl a limits -j xra | jq -c '[.users[] | select(.uid == 1001) | .qps]')" "[20]"
+	root_gets_in
+	release
+}
+
+@test "the limit that a program reaches is named" {
+	local out=$BATS_TEST_TMPDIR/out
+
+	daemon_for_users --user-max-qp 20 --user-max-memory 1M
+	XROCE_DEBUG=1 as 1001 "$BIN/rdma_limits" -u -g "$(gid_index a "$A4")" qp 2>"$out" ||
+		{ cat "$out"; return 1; }
+	grep -q "request CREATE_QP: .*: --user-max-qp is 20" "$out"
+	XROCE_DEBUG=1 as 1001 "$BIN/rdma_limits" depth 2>"$out" || true
+	grep -q "request CREATE_CQ: .*: --user-max-memory is 1048576" "$out"
+}
+
+@test "a user who takes all connections locks out neither other users nor root" {
+	local file=$BATS_TEST_TMPDIR/out
+
+	daemon_for_users --max-clients 30 --user-max-clients 20
+	hold "$file.1" 1001 "$BATS_TEST_DIRNAME/connect.py" "$RUN/a/xra.sock" 100
+	wait_for 10 grep -q connections "$file.1"
+	equal "first user" "$(cat "$file.1")" "20 connections: --user-max-clients is 20"
+	as 1002 ibv_devinfo -d xra >/dev/null
+	equal "second user" "$(as 1002 "$BATS_TEST_DIRNAME/connect.py" "$RUN/a/xra.sock" 100 </dev/null)" \
+		"10 connections: --max-clients is 30"
+	root_gets_in
+	run as 1001 "$XROCE" -r "$RUN/a" status xra
+	[[ $output == *"--user-max-clients is 20"* ]]
+	release
+}
+
+@test "a program that is refused in a loop writes little to the log" {
+	local before after
+
+	daemon_for_users --user-max-clients 1
+	before=$(stat -c %s "$RUN/a/log")
+	equal "refused" "$(as 1001 "$BATS_TEST_DIRNAME/connect.py" -l "$RUN/a/xra.sock" 5000 </dev/null)" \
+		"1 connections: --user-max-clients is 1"
+	daemon_down a
+	after=$(stat -c %s "$RUN/a/log")
+	echo "$((after - before)) bytes"
+	grep -q "messages suppressed, the last one: .*--user-max-clients is 1" "$RUN/a/log"
+	((after - before < 65536))
+}
+
+@test "a user without access is told which group may connect" {
+	daemon_for_users
+	run -1 setpriv --reuid 1001 --regid 1001 --clear-groups "$XROCE" -r "$RUN/a" status xra
+	[[ $output == *"only root and the group '$GROUP' may connect"* ]]
+	run setpriv --reuid 1001 --regid 1001 --clear-groups env XROCE_DEBUG=1 "$XROCE" -r "$RUN/a" run ibv_devices
+	[[ $output == *"xra.sock: Permission denied: only root and the group '$GROUP' may connect"* ]]
 }

@@ -7,7 +7,7 @@ load limits
 
 @test "65536 QPs can be created" {
 	(($(memory_gib) >= 3)) || skip "needs 3 GiB of free memory"
-	daemon_up a
+	daemon_up a --user-max-memory 2G
 	equal "QPs" "$(limits qp)" "65536 qps"
 	rss_below 60000
 }

@@ -3,7 +3,7 @@
  * Creates as many objects of one kind as the device reports, uses the first and the last one, and
  * expects ENOMEM for one more. Uses plain verbs; must be the only program on its device.
  *
- *   rdma_limits [-g GID-INDEX] [-d] [-w] KIND
+ *   rdma_limits [-g GID-INDEX] [-d] [-u] [-w] KIND
  *
  *   KIND   pd, cq, qp, mr, mw, srq, ah, xrcd: objects (as many XRC domains as PDs)
  *          group: multicast groups joined by one QP
@@ -11,6 +11,7 @@
  *          depth: the longest CQ and QP, filled
  *          list: the longest SGE lists, the most outstanding READs
  *   -d     on-demand regions
+ *   -u     the limit is that of the user: expect EDQUOT
  *   -w     wait for a line on standard input before the end
  *
  * Prints the number of objects. Exit status 0 on success.
@@ -39,7 +40,8 @@ static struct ibv_context *ctx;
 static struct ibv_device_attr dev;
 static int gid_index = 1;
 static bool on_demand;
-static uint8_t reads = 1; /* outstanding READs */
+static int refusal = ENOMEM; /* errno of one object more than the limit */
+static uint8_t reads = 1;    /* outstanding READs */
 static uint8_t buf[BUF] __attribute__((aligned(4096)));
 
 /* ---- two QPs and a WRITE ------------------------ */
@@ -429,7 +431,7 @@ static void one_kind(const struct kind *k)
 		k->use(obj[0], obj[n - 1]);
 	errno = 0;
 	more = k->make();
-	if (more || errno != ENOMEM) {
+	if (more || errno != refusal) {
 		fprintf(stderr, "one %s more than the limit: %s\n", k->name,
 			more ? "created" : strerror(errno));
 		exit(1);
@@ -560,11 +562,13 @@ int main(int argc, char **argv)
 	bool waits = false;
 	int c;
 
-	while ((c = getopt(argc, argv, "g:dw")) != -1) {
+	while ((c = getopt(argc, argv, "g:duw")) != -1) {
 		if (c == 'g')
 			gid_index = atoi(optarg);
 		on_demand |= c == 'd';
 		waits |= c == 'w';
+		if (c == 'u')
+			refusal = EDQUOT;
 	}
 	MUST(ctx = open_device(NULL), "no device");
 	MUST(!ibv_query_device(ctx, &dev), "query");
