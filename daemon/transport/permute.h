@@ -10,25 +10,45 @@
 
 #include <stdint.h>
 
-#define XT_PERMUTE_BITS 24
-#define XT_PERMUTE_ROUNDS 4
-
-struct xt_permutation {
-	uint64_t key[XT_PERMUTE_ROUNDS];
-};
-
-void xt_permutation_init(struct xt_permutation *p, uint64_t seed);
-/* Maps [1, 2^24) to itself, and 0 to 0. n must be below 2^24. */
-uint32_t xt_permute(const struct xt_permutation *p, uint32_t n);
-/* The inverse of xt_permute() */
-uint32_t xt_unpermute(const struct xt_permutation *p, uint32_t n);
-
 /* Returns a number that looks random, always the same for the same argument. */
 static inline uint64_t xt_mix(uint64_t x)
 {
 	x = (x ^ x >> 32) * 0xd6e8feb86659fd93ull;
 	x = (x ^ x >> 32) * 0xd6e8feb86659fd93ull;
 	return x ^ x >> 32;
+}
+
+#define XT_PERMUTE_BITS 24
+#define XT_PERMUTE_ROUNDS 2
+#define XT_PERMUTE_MASK ((1u << XT_PERMUTE_BITS) - 1)
+
+/* Odd factors, and their inverses modulo 2^24 */
+struct xt_permutation {
+	uint32_t factor[XT_PERMUTE_ROUNDS], inverse[XT_PERMUTE_ROUNDS];
+};
+
+void xt_permutation_init(struct xt_permutation *p, uint64_t seed);
+
+/* Changes the lower half of a number by its upper half; its own inverse. */
+static inline uint32_t xt_fold(uint32_t n)
+{
+	return n ^ n >> XT_PERMUTE_BITS / 2;
+}
+
+/* Maps [1, 2^24) to itself, and 0 to 0. n must be below 2^24. */
+static inline uint32_t xt_permute(const struct xt_permutation *p, uint32_t n)
+{
+	for (unsigned i = 0; i < XT_PERMUTE_ROUNDS; i++)
+		n = xt_fold(n) * p->factor[i] & XT_PERMUTE_MASK;
+	return xt_fold(n);
+}
+
+/* The inverse of xt_permute(). It is part of each lookup, so it must be fast. */
+static inline uint32_t xt_unpermute(const struct xt_permutation *p, uint32_t n)
+{
+	for (unsigned i = XT_PERMUTE_ROUNDS; i-- > 0;)
+		n = xt_fold(n) * p->inverse[i] & XT_PERMUTE_MASK;
+	return xt_fold(n);
 }
 
 #endif /* XT_PERMUTE_H */
