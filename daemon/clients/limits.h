@@ -31,6 +31,7 @@ struct xd_user {
 	bool operator;
 	uint32_t clients;
 	uint32_t objects[XD_MAX_KINDS];
+	uint32_t groups; /* multicast groups that QPs of the user are attached to */
 	struct xd_bytes bytes;
 	struct xd_fd_quota fds;
 	struct xd_user *next;

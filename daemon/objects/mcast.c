@@ -21,7 +21,15 @@ struct xd_group {
 	struct xr_addr gid;
 	int socket; /* while it is open, the interface is a member */
 	uint32_t members;
+	struct group_user *users; /* of the members */
 	struct xd_group *next;
+};
+
+/* Members of a group that belong to one user */
+struct group_user {
+	struct xd_user *user;
+	uint32_t members;
+	struct group_user *next;
 };
 
 static struct xd_group **place_of(struct xd_objects *o, const struct xr_addr *gid)
@@ -54,13 +62,14 @@ static int join(struct xd_objects *o, struct xd_group *g)
 	return err;
 }
 
-static int new_group(struct xd_objects *o, const struct xr_addr *gid, struct xd_group **out)
+static int new_group(struct xd_client *c, const struct xr_addr *gid, struct xd_group **out)
 {
+	struct xd_objects *o = xd_objects_of(c);
 	struct xd_group *g;
 	int err;
 
 	if (o->mcast.count >= XR_MAX_GROUPS)
-		return -ENOMEM;
+		return xd_limit_reached(c, -ENOMEM, "number of multicast groups", XR_MAX_GROUPS);
 	g = calloc(1, sizeof(*g));
 	if (!g)
 		return -ENOMEM;
@@ -93,6 +102,63 @@ static void end_if_empty(struct xd_objects *o, struct xd_group **at)
 
 /* ---- attach and detach ------------------------------------------------------------- */
 
+static struct group_user **user_of(struct xd_group *g, const struct xd_user *user)
+{
+	struct group_user **at = &g->users;
+
+	while (*at && (*at)->user != user)
+		at = &(*at)->next;
+	return at;
+}
+
+/* Counts one more member for the client's user. -EDQUOT: the user is in too many groups. */
+static int add_to_user(struct xd_client *c, struct xd_group *g)
+{
+	struct xd_user *user = c->user;
+	struct group_user *u = *user_of(g, user);
+
+	if (!u && !user->operator&& user->groups >= XD_USER_GROUPS)
+		return xd_limit_reached(c, -EDQUOT, "number of multicast groups of a user",
+					XD_USER_GROUPS);
+	if (!u) {
+		u = calloc(1, sizeof(*u));
+		if (!u)
+			return -ENOMEM;
+		u->user = user;
+		u->next = g->users;
+		g->users = u;
+		user->groups++;
+	}
+	u->members++;
+	return 0;
+}
+
+static void remove_from_user(struct xd_client *c, struct xd_group *g)
+{
+	struct group_user **at = user_of(g, c->user), *u = *at;
+
+	if (--u->members)
+		return;
+	u->user->groups--;
+	*at = u->next;
+	free(u);
+}
+
+static int attach_in_engine(struct xd_qp *qp, struct xd_group *g)
+{
+	struct xd_client *c = qp->obj.client;
+	int err = add_to_user(c, g);
+
+	if (err)
+		return err;
+	xd_workers_pause(c->dev->workers);
+	err = xt_group_attach(c->dev->shared.groups, &g->gid, qp->xt);
+	xd_workers_resume(c->dev->workers);
+	if (err)
+		remove_from_user(c, g);
+	return err;
+}
+
 static int attach(struct xd_qp *qp, const struct xr_addr *gid)
 {
 	struct xd_client *c = qp->obj.client;
@@ -101,13 +167,11 @@ static int attach(struct xd_qp *qp, const struct xr_addr *gid)
 	int err;
 
 	if (!g) {
-		err = new_group(o, gid, &g);
+		err = new_group(c, gid, &g);
 		if (err)
 			return err;
 	}
-	xd_workers_pause(c->dev->workers);
-	err = xt_group_attach(c->dev->shared.groups, gid, qp->xt);
-	xd_workers_resume(c->dev->workers);
+	err = attach_in_engine(qp, g);
 	if (err) {
 		end_if_empty(o, place_of(o, gid));
 		return err;
@@ -125,6 +189,7 @@ static void detach(struct xd_qp *qp, struct xd_group **at)
 	xd_workers_pause(c->dev->workers);
 	xt_group_detach(c->dev->shared.groups, &(*at)->gid, qp->xt);
 	xd_workers_resume(c->dev->workers);
+	remove_from_user(c, *at);
 	(*at)->members--;
 	qp->attached--;
 	c->objects->attached--;
@@ -162,7 +227,8 @@ int xd_do_attach_mcast(struct xd_client *c, struct xd_request *req, struct xd_re
 	if (is_attached(qp, &q->gid))
 		return 0;
 	if (c->objects->attached >= XD_CLIENT_ATTACHED)
-		return -EDQUOT;
+		return xd_limit_reached(c, -EDQUOT, "number of attached QPs of a client",
+					XD_CLIENT_ATTACHED);
 	return attach(qp, &q->gid);
 }
 

@@ -13,6 +13,9 @@ struct xd_qp;
 /* Limit for one client: sum over its QPs of the groups that they are attached to */
 #define XD_CLIENT_ATTACHED 128
 
+/* Groups that may have QPs of one user; operators are exempt */
+#define XD_USER_GROUPS (XR_MAX_GROUPS / 2)
+
 /* Groups with attached QPs */
 struct xd_mcast {
 	struct xd_group *first;

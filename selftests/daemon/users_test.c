@@ -299,6 +299,39 @@ static void test_descriptors(void)
 	limits->user_fds.limit = users;
 }
 
+/* ---- multicast groups --------------------------------------------------------------- */
+
+static void test_groups(void)
+{
+	uint32_t qp[2], bobs, n;
+	struct conn a[2], b;
+	int err = 0;
+
+	open_as(&a[0], ALICE);
+	open_as(&a[1], ALICE);
+	open_as(&b, BOB);
+	qp[0] = create_datagram_qp(&a[0]);
+	qp[1] = create_datagram_qp(&a[1]);
+	bobs = create_datagram_qp(&b);
+	for (n = 0; n < XD_USER_GROUPS - 1; n++)
+		MUST(!mcast(&a[0], XR_MSG_ATTACH_MCAST, qp[0], (uint8_t)n));
+	MUST(!mcast(&a[1], XR_MSG_ATTACH_MCAST, qp[1], 0));
+	MUST(!mcast(&a[1], XR_MSG_ATTACH_MCAST, qp[1], (uint8_t)n));
+	err = mcast(&a[1], XR_MSG_ATTACH_MCAST, qp[1], 200);
+	TAP_OK(err == -EDQUOT && explained(&a[1], "number of multicast groups of a user is 128"),
+	       "a user has a limit of multicast groups, which is named");
+	TAP_OK(!mcast(&b, XR_MSG_ATTACH_MCAST, bobs, 200) &&
+		       !mcast(&b, XR_MSG_ATTACH_MCAST, bobs, 0),
+	       "another user can join further groups and the same ones");
+	MUST(!mcast(&a[1], XR_MSG_DETACH_MCAST, qp[1], (uint8_t)n));
+	TAP_OK(!mcast(&a[1], XR_MSG_ATTACH_MCAST, qp[1], 200), "leaving a group makes room");
+	disconnect(&a[0]);
+	disconnect(&a[1]);
+	TAP_OK(b.client->user->groups == 2, "members of others stay");
+	disconnect(&b);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
 /* ---- memory ------------------------------------------------------------------------ */
 
 static void test_memory(void)
@@ -412,6 +445,7 @@ int main(void)
 	test_query();
 	test_connections();
 	test_descriptors();
+	test_groups();
 	test_memory();
 	test_request_rate();
 	fake_server_stop();
