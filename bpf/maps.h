@@ -63,7 +63,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_XSKMAP);
-	__uint(max_entries, 64);
+	__uint(max_entries, 256); /* at least XR_MAX_WORKERS */
 	__type(key, __u32);
 	__type(value, __u32);
 } xsks SEC(".maps");

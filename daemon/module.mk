@@ -5,7 +5,7 @@ base_SRCS := $(addprefix daemon/base/,groups.c histogram.c jobs.c json.c log.c l
 	privileges.c process.c seccomp.c spawner.c)
 netdev_SRCS := $(addprefix daemon/netdev/,gids.c net.c netlink.c resolve.c)
 datapath_SRCS := $(addprefix daemon/datapath/, \
-	delay.c doorbells.c fault.c frame.c inbox.c spin.c worker.c worker_faults.c worker_idle.c worker_ops.c workers.c \
+	delay.c doorbells.c fault.c frame.c inbox.c spin.c steer.c worker.c worker_faults.c worker_idle.c worker_ops.c workers.c \
 	xdp.c xsk.c)
 memory_SRCS := $(addprefix daemon/memory/,file.c mapping.c on_demand.c proc.c proc_maps.c region.c sigbus.c)
 clients_SRCS := $(addprefix daemon/clients/, \

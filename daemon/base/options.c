@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include <xroce/bits.h>
+#include <xroce/control.h>
 #include <xroce/ring.h>
 
 #include "log.h"
@@ -46,7 +47,7 @@ static const struct option_row rows[] = {
 	  "group that may use the reserved L_Key besides root (none)", TEXT,
 	  AT(reserved_lkey_group), 0, ROOM(reserved_lkey_group) },
 	{ "attach", "MODE", "auto, zerocopy, native or generic (auto)", ATTACH, AT(attach), 0, 0 },
-	{ "queues", "N", "RX queues to serve, 0: all (0)", NUMBER, AT(queues), 0, 16 },
+	{ "queues", "N", "RX queues to serve, 0: all (0)", NUMBER, AT(queues), 0, XR_MAX_WORKERS },
 	{ "ring-size", "N", "frames of each AF_XDP ring (2048)", POWER2, AT(ring_size), 64, 32768 },
 	{ "spin-us", "N", "longest spin before a worker sleeps, 0: none (50)", NUMBER, AT(spin_us),
 	  0, 1000000 },

@@ -17,6 +17,9 @@ static int open_eventfds(struct xd_client *c)
 	uint32_t i;
 	int fd;
 
+	d->worker = calloc(xd_workers_count(c->dev->workers), sizeof(*d->worker));
+	if (!d->worker)
+		return -ENOMEM;
 	for (i = 0; i < xd_workers_count(c->dev->workers); i++) {
 		fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 		if (fd < 0)
@@ -37,6 +40,8 @@ static void close_eventfds(struct xd_client *c)
 		close(d->worker[d->workers].eventfd);
 		free(d->worker[d->workers].qp);
 	}
+	free(d->worker);
+	d->worker = NULL;
 	xd_shm_free(c, &d->piece);
 }
 

@@ -15,7 +15,7 @@ struct xt_qp;
 
 struct xd_doorbells {
 	struct xd_piece piece;
-	struct xd_doorbell worker[XD_MAX_WORKERS];
+	struct xd_doorbell *worker;
 	uint32_t workers;
 };
 

@@ -43,7 +43,7 @@ static void attach_fds(struct msghdr *msg, char *control, const struct xd_reply 
 
 int xd_reply_write(int fd, struct xr_msg head, struct xd_reply *rep, const char *why)
 {
-	char control[CMSG_SPACE(XR_MSG_MAX_FDS * sizeof(int))] = { 0 };
+	char control[CMSG_SPACE(XR_HELLO_MAX_FDS * sizeof(int))] = { 0 };
 	struct iovec iov[2] = { { &head, sizeof(head) }, { NULL, 0 } };
 	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 2 };
 	uint32_t i;

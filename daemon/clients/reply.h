@@ -14,8 +14,8 @@
 struct xd_reply {
 	uint8_t body[XD_REPLY_MAX] __attribute__((aligned(8)));
 	uint32_t length;
-	int fd[XR_MSG_MAX_FDS];
-	bool keep[XR_MSG_MAX_FDS]; /* the descriptor stays open after it was sent */
+	int fd[XR_HELLO_MAX_FDS];
+	bool keep[XR_HELLO_MAX_FDS]; /* the descriptor stays open after it was sent */
 	uint32_t nfds;
 };
 

@@ -15,8 +15,6 @@
 #include "daemon/transport/list.h"
 #include "daemon/transport/transport.h"
 
-#define XD_MAX_WORKERS 16
-
 struct xd_options;
 struct xd_workers;
 struct xd_xdp;

@@ -21,7 +21,8 @@
 
 struct xd_workers {
 	struct xd_workers_config config;
-	struct xd_worker *worker[XD_MAX_WORKERS];
+	struct xd_worker *worker[XR_MAX_WORKERS];
+	struct xd_steer *steer; /* NULL: all queues are served, or the NIC cannot steer */
 	unsigned int count;
 	unsigned int pause_depth;  /* control thread only */
 	bool changed_while_paused; /* control thread only */
@@ -55,7 +56,8 @@ struct xd_worker {
 	uint64_t slice_ns;     /* scheduling slice in force, 0: the scheduler's default */
 
 	struct xd_inbox *inbox; /* NULL for the only worker */
-	uint32_t forwarded;	/* bit by index: workers that got a frame in this round */
+	/* bit by index: workers that got a frame in this round */
+	uint64_t forwarded[XR_MAX_WORKERS / 64 + 1];
 
 	struct xd_fault fault;
 	struct xd_delay *delay;

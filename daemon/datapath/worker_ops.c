@@ -76,18 +76,10 @@ static void op_key_changed(void *ctx, const struct xt_key *key)
 
 /* ---- other engines ----------------------------------------------------------------------- */
 
-static struct xd_worker *worker_of(const struct xd_workers *ws, const struct xt_engine *e)
-{
-	for (unsigned int i = 0; i < ws->count; i++)
-		if (ws->worker[i]->engine == e)
-			return ws->worker[i];
-	return NULL;
-}
-
 /* Spins for a limited time, as two workers may wait for each other's lock. */
 static bool op_engine_lock(void *ctx, struct xt_engine *other)
 {
-	struct xd_worker *w = ctx, *owner = worker_of(w->all, other);
+	struct xd_worker *w = ctx, *owner = xt_engine_ctx(other);
 
 	if (w->all->paused) /* this is the control thread, which holds all locks */
 		return true;
@@ -101,10 +93,10 @@ static bool op_engine_lock(void *ctx, struct xt_engine *other)
 
 static void op_engine_unlock(void *ctx, struct xt_engine *other)
 {
-	struct xd_worker *w = ctx;
+	struct xd_worker *w = ctx, *owner = xt_engine_ctx(other);
 
 	if (!w->all->paused)
-		pthread_mutex_unlock(&worker_of(w->all, other)->lock);
+		pthread_mutex_unlock(&owner->lock);
 }
 
 /*
@@ -113,16 +105,20 @@ static void op_engine_unlock(void *ctx, struct xt_engine *other)
  */
 static bool op_forward(void *ctx, struct xt_engine *other, const struct xt_frame *frame)
 {
-	struct xd_worker *w = ctx, *to = worker_of(w->all, other);
+	struct xd_worker *w = ctx, *to = xt_engine_ctx(other);
 
-	w->forwarded |= 1u << to->index;
+	w->forwarded[to->index / 64] |= 1ull << to->index % 64;
 	return xd_inbox_put(to->inbox, frame);
 }
 
 void xd_worker_wake_forwarded(struct xd_worker *w)
 {
-	for (; w->forwarded; w->forwarded &= w->forwarded - 1)
-		xd_worker_wake(w->all->worker[__builtin_ctz(w->forwarded)]);
+	for (unsigned int i = 0; i <= (w->all->count - 1) / 64; i++) {
+		uint64_t *bits = &w->forwarded[i];
+
+		for (; *bits; *bits &= *bits - 1)
+			xd_worker_wake(w->all->worker[i * 64 + (unsigned)__builtin_ctzll(*bits)]);
+	}
 }
 
 /* ---- keys -------------------------------------------------------------------------------- */

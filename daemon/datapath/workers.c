@@ -2,18 +2,15 @@
 /* All workers of the device: start and stop, pause and resume, statistics. */
 #include <errno.h>
 #include <linux/ethtool.h>
-#include <linux/sockios.h>
-#include <net/if.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "daemon/base/log.h"
 #include "daemon/base/loop.h"
 #include "daemon/base/options.h"
 #include "inbox.h"
+#include "steer.h"
 #include "worker_internal.h"
 
 #define STOP_SECONDS 1 /* for all workers to end their rounds */
@@ -86,26 +83,42 @@ void xd_worker_del_doorbell(struct xd_workers *ws, uint32_t index, struct xd_doo
 
 /* ---- start and stop ------------------------------------------------------------------------ */
 
-static unsigned int count_queues(const struct xd_workers_config *c)
+/* Returns the number of RX queues that the interface uses. */
+static unsigned int count_queues(const char *ifname)
 {
 	struct ethtool_channels ch = { .cmd = ETHTOOL_GCHANNELS };
-	struct ifreq ifr = { 0 };
-	unsigned int n = 1;
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
-	memcpy(ifr.ifr_name, c->ifname, sizeof(ifr.ifr_name));
-	ifr.ifr_data = (void *)&ch;
-	if (fd >= 0 && !ioctl(fd, SIOCETHTOOL, &ifr) && ch.combined_count + ch.rx_count)
-		n = ch.combined_count + ch.rx_count;
-	if (fd >= 0)
-		close(fd);
-	if (n > XD_MAX_WORKERS) {
-		xd_log(XD_WARN,
-		       "%s has %u RX queues, but at most %u are served: steer UDP port %u to these",
-		       c->ifname, n, XD_MAX_WORKERS, XR_UDP_PORT);
-		n = XD_MAX_WORKERS;
+	if (xd_ethtool(ifname, &ch) || !(ch.combined_count + ch.rx_count))
+		return 1;
+	return ch.combined_count + ch.rx_count;
+}
+
+static unsigned int queues_to_serve(const struct xd_options *opt, unsigned int queues)
+{
+	unsigned int n = opt->queues ? opt->queues : XR_MAX_WORKERS;
+
+	return n < queues ? n : queues;
+}
+
+/* Packets that arrive at a queue without a worker are dropped. */
+static void steer(struct xd_workers *ws, unsigned int queues)
+{
+	const char *ifname = ws->config.ifname;
+	int err;
+
+	if (ws->count == queues)
+		return;
+	err = xd_steer_start(ifname, ws->count, &ws->steer);
+	if (!err) {
+		xd_log(XD_WARN, "%s: %u of %u RX queues are served; RoCE is steered to these by %s",
+		       ifname, ws->count, queues, xd_steer_means(ws->steer));
+		return;
 	}
-	return c->opt->queues && c->opt->queues < n ? c->opt->queues : n;
+	xd_log(XD_WARN,
+	       "%s: %u of %u RX queues are served; RoCE packets at the others are dropped, because "
+	       "the driver cannot steer them (%s): serve all queues, or use fewer: "
+	       "ethtool -L %s combined %u",
+	       ifname, ws->count, queues, strerror(-err), ifname, ws->count);
 }
 
 static int make_workers(struct xd_workers *ws, unsigned int n)
@@ -132,12 +145,14 @@ static int make_workers(struct xd_workers *ws, unsigned int n)
 int xd_workers_start(const struct xd_workers_config *config, struct xd_workers **out)
 {
 	struct xd_workers *ws = calloc(1, sizeof(*ws));
+	unsigned int queues;
 	int err;
 
 	if (!ws)
 		return -ENOMEM;
 	ws->config = *config;
-	err = make_workers(ws, count_queues(config));
+	queues = count_queues(config->ifname);
+	err = make_workers(ws, queues_to_serve(config->opt, queues));
 	for (unsigned int i = 0; !err && i < ws->count; i++)
 		err = xd_worker_start(ws->worker[i]);
 	if (err) {
@@ -145,6 +160,7 @@ int xd_workers_start(const struct xd_workers_config *config, struct xd_workers *
 			xd_workers_free(ws);
 		return err;
 	}
+	steer(ws, queues);
 	*out = ws;
 	return 0;
 }
@@ -156,6 +172,8 @@ bool xd_workers_stop(struct xd_workers *ws)
 
 	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_sec += STOP_SECONDS;
+	xd_steer_stop(ws->steer);
+	ws->steer = NULL;
 	for (unsigned int i = 0; i < ws->count; i++)
 		xd_worker_stop(ws->worker[i]);
 	for (unsigned int i = 0; i < ws->count; i++)

@@ -51,6 +51,11 @@ void xt_engine_free(struct xt_engine *e)
 	free(e);
 }
 
+void *xt_engine_ctx(const struct xt_engine *e)
+{
+	return e->ctx;
+}
+
 const struct xt_counters *xt_engine_counters(const struct xt_engine *e)
 {
 	return &e->counters;

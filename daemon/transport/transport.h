@@ -192,6 +192,8 @@ struct xt_counters {
 
 struct xt_engine *xt_engine_new(const struct xt_ops *ops, void *ctx, struct xt_shared *shared);
 void xt_engine_free(struct xt_engine *e); /* all its QPs must have been destroyed */
+/* Returns the ctx of xt_engine_new(). */
+void *xt_engine_ctx(const struct xt_engine *e);
 const struct xt_counters *xt_engine_counters(const struct xt_engine *e);
 
 /* Limits on packets in flight. Requested READ responses count as well. */

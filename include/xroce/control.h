@@ -37,7 +37,10 @@
 #define XR_SOCKET_SUFFIX ".sock"
 #define XR_DEVICE_NAME_MAX 63 /* without NUL: IBV_SYSFS_NAME_MAX - 1 */
 #define XR_MSG_MAX 65536      /* bytes of one datagram */
-#define XR_MSG_MAX_FDS 64
+#define XR_MSG_MAX_FDS 64     /* of a request, and of replies but that of HELLO */
+/* The reply to HELLO has an eventfd for each worker. The kernel sends at most 253 (SCM_MAX_FD). */
+#define XR_HELLO_MAX_FDS 250
+#define XR_MAX_WORKERS 240
 #define XR_WHY_MAX 64 /* bytes of the text of an error */
 
 struct xr_msg {

@@ -207,7 +207,7 @@ static void store_why(struct xp_conn *conn, struct xp_call *call, const char *re
  */
 static int receive_reply(struct xp_conn *conn, struct xp_call *call, int *status)
 {
-	char control[CMSG_SPACE(XR_MSG_MAX_FDS * sizeof(int))], rest[XR_WHY_MAX];
+	char control[CMSG_SPACE(XR_HELLO_MAX_FDS * sizeof(int))], rest[XR_WHY_MAX];
 	struct xr_msg head;
 	struct iovec iov[3] = {
 		{ &head, sizeof(head) },

@@ -220,13 +220,13 @@ static int apply_hello(struct xp_context *ctx, const struct xr_hello_rep *rep, i
 
 static int send_hello(struct xp_context *ctx, const uint8_t *token)
 {
-	int fds[XR_MSG_MAX_FDS];
+	int fds[XR_HELLO_MAX_FDS];
 	struct xr_hello_rep rep;
 	struct xp_call call = {
 		.rep = &rep,
 		.rep_len = sizeof(rep),
 		.rep_fds = fds,
-		.rep_room = XR_MSG_MAX_FDS,
+		.rep_room = XR_HELLO_MAX_FDS,
 	};
 	unsigned int i;
 	int err;

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 
 # Parts of the daemon that need no network: selftests/daemon/NAME_test.c and the sources that it tests
-DAEMON_TESTS := options log loop histogram doorbells delay spin seccomp spawner
+DAEMON_TESTS := options log loop histogram doorbells delay spin seccomp spawner steer
 
 options_test_SRCS := daemon/base/options.c
 log_test_SRCS := daemon/base/log.c daemon/base/loop.c
@@ -13,6 +13,8 @@ delay_test_SRCS := daemon/datapath/delay.c daemon/datapath/frame.c
 seccomp_test_SRCS := daemon/base/seccomp.c
 spawner_test_SRCS := $(addprefix daemon/base/,privileges.c process.c seccomp.c spawner.c)
 spawner_test_LIBS := -lcap
+steer_test_SRCS := daemon/datapath/steer.c daemon/base/log.c daemon/base/loop.c
+steer_test_LIBS := -Wl$(comma)--wrap=ioctl
 
 $(foreach t,$(DAEMON_TESTS),$(eval \
 	$(call test_program,daemon/$(t),selftests/daemon/$(t)_test.c $($(t)_test_SRCS),,-lpthread $($(t)_test_LIBS),,$(if \
