@@ -26,6 +26,7 @@ static int check_file(struct xd_file *f)
 		return -EINVAL;
 	f->size = (uint64_t)f->st.st_size;
 	f->unit = fs.f_type == HUGETLBFS_MAGIC ? (uint64_t)f->st.st_blksize : PAGE;
+	f->sparse = true;
 	return 0;
 }
 
@@ -126,6 +127,8 @@ int xd_file_open_mapped(struct xd_file *f, const struct xd_mem_owner *owner,
 	if (err)
 		return err;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", path_fd);
+	/* mapping.c cannot guard mappings of files opened read-only */
+	write = write || may_access(&f->st, owner, true);
 	f->fd = open(path, (write ? O_RDWR : O_RDONLY) | O_CLOEXEC);
 	err = f->fd < 0 ? -errno : 0;
 	close(path_fd);

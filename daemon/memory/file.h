@@ -19,6 +19,7 @@ struct xd_file {
 	int fd;
 	uint64_t size;
 	uint64_t unit; /* of mappings: a page, or a huge page */
+	bool sparse;   /* pages may be absent, and an access would allocate them */
 	struct stat st;
 };
 

@@ -2,11 +2,15 @@
 #include "mapping.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/if_xdp.h>
+#include <linux/userfaultfd.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "sigbus.h"
@@ -97,6 +101,57 @@ static void unpin(struct xd_mapping *m, struct xd_fd_quota *quota)
 	free(m->pin);
 }
 
+/* ---- absent pages ----------------------------------------------------------------- */
+
+#ifndef UFFD_USER_MODE_ONLY
+#define UFFD_USER_MODE_ONLY 1 /* Linux 5.11 */
+#endif
+
+static int uffd = -1;
+
+int xd_mapping_start(void)
+{
+	struct uffdio_api api = {
+		.api = UFFD_API,
+		.features = UFFD_FEATURE_SIGBUS | UFFD_FEATURE_MISSING_SHMEM |
+			    UFFD_FEATURE_MISSING_HUGETLBFS,
+	};
+	int fd = syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY), err;
+
+	if (fd < 0)
+		return -errno;
+	if (ioctl(fd, UFFDIO_API, &api)) {
+		err = -errno;
+		close(fd);
+		return err;
+	}
+	xd_mapping_stop();
+	uffd = fd;
+	return 0;
+}
+
+void xd_mapping_stop(void)
+{
+	if (uffd >= 0)
+		close(uffd);
+	uffd = -1;
+}
+
+/*
+ * Registers a mapping with the userfaultfd, so that an access to an absent page raises SIGBUS
+ * instead of allocating the page, and pinning fails. Nothing reads faults from the descriptor. The
+ * kernel refuses mappings of a file that was opened read-only.
+ */
+static int refuse_absent_pages(const struct xd_mapping *m)
+{
+	struct uffdio_register reg = {
+		.range = { (uintptr_t)m->base, m->size },
+		.mode = UFFDIO_REGISTER_MODE_MISSING,
+	};
+
+	return ioctl(uffd, UFFDIO_REGISTER, &reg) ? -EPERM : 0;
+}
+
 /* ---- mappings --------------------------------------------------------------------- */
 
 /*
@@ -127,16 +182,19 @@ static bool take_mapping(void)
 	return false;
 }
 
+/* Huge pages are not reserved: only the program may allocate them. */
 static int map_guarded(struct xd_mapping *m, const struct xd_file *f, uint64_t start, bool writable,
 		       bool *broken)
 {
-	int err;
+	int prot = PROT_READ | (writable ? PROT_WRITE : 0), err = 0;
 
-	m->base = mmap(NULL, m->size, PROT_READ | (writable ? PROT_WRITE : 0), MAP_SHARED, f->fd,
-		       (off_t)start);
+	m->base = mmap(NULL, m->size, prot, MAP_SHARED | MAP_NORESERVE, f->fd, (off_t)start);
 	if (m->base == MAP_FAILED)
 		return -errno;
-	err = xd_sigbus_add(m->base, m->size, broken, &m->sigbus_slot);
+	if (f->sparse)
+		err = refuse_absent_pages(m);
+	if (!err)
+		err = xd_sigbus_add(m->base, m->size, broken, &m->sigbus_slot);
 	if (err)
 		munmap(m->base, m->size);
 	return err;
@@ -151,6 +209,8 @@ int xd_mapping_new(struct xd_mapping *m, const struct xd_file *f, uint64_t offse
 
 	if (offset + length > f->size)
 		return -EFAULT;
+	if (f->sparse && uffd < 0)
+		return -ENOSYS;
 	*m = (struct xd_mapping){ .size = end - start };
 	if (!take_mapping())
 		return -ENOSPC;

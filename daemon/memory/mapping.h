@@ -2,6 +2,10 @@
 /*
  * Mappings of clients' files in the daemon. Each is guarded against SIGBUS (sigbus.h) and pinned
  * by registering the mapped memory as umem of an AF_XDP socket that has no other use.
+ *
+ * Pages are charged to the memory cgroup of the process that allocates them, which must be the
+ * client's. The daemon's access to an absent page is therefore an error: the mappings are
+ * registered with a userfaultfd that raises SIGBUS for absent pages.
  */
 #ifndef XD_MAPPING_H
 #define XD_MAPPING_H
@@ -22,14 +26,21 @@ struct xd_mapping {
 };
 
 /*
+ * Opens the daemon's userfaultfd. Without it, memory files cannot be mapped. Returns an error of
+ * userfaultfd(2), also -EINVAL if the kernel lacks a feature.
+ */
+int xd_mapping_start(void);
+void xd_mapping_stop(void);
+/*
  * Maps [offset, offset + length) of a file; *broken is set when the mapping lost its pages. Returns
  * -EFAULT if the range exceeds the file, -ENOSPC if regions used up their share of the daemon's
- * mappings, or an error of mmap().
+ * mappings, -ENOSYS without a userfaultfd, -EPERM if absent pages cannot be refused (the
+ * descriptor is read-only), or an error of mmap().
  */
 int xd_mapping_new(struct xd_mapping *m, const struct xd_file *f, uint64_t offset, uint64_t length,
 		   bool writable, bool *broken);
 void xd_mapping_free(struct xd_mapping *m, struct xd_fd_quota *quota);
-/* Pins the whole mapping or nothing; returns false on failure. The sockets count against quota. */
+/* Pins the whole mapping or nothing; returns false on failure, e.g. if a page is absent. The sockets count against quota. */
 bool xd_mapping_pin(struct xd_mapping *m, struct xd_fd_quota *quota);
 
 /* Bytes of all mappings */

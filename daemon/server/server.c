@@ -15,6 +15,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/loop.h"
 #include "daemon/base/options.h"
+#include "daemon/memory/mapping.h"
 #include "daemon/memory/sigbus.h"
 
 #define BACKLOG 64
@@ -150,6 +151,17 @@ static struct xd_server *server_new(struct xd_device *dev)
 	return s;
 }
 
+static void start_mappings(void)
+{
+	int err = xd_mapping_start();
+
+	if (err)
+		xd_log(XD_WARN,
+		       "userfaultfd: %s; shared memory of programs is accessed like private "
+		       "memory, which is slower",
+		       strerror(-err));
+}
+
 int xd_server_open(struct xd_device *dev, struct xd_server **server)
 {
 	struct xd_server *s = *server = server_new(dev);
@@ -158,7 +170,11 @@ int xd_server_open(struct xd_device *dev, struct xd_server **server)
 	if (!s)
 		return -ENOMEM;
 	err = xd_objects_start(&s->objects, dev, &client_ops);
-	return err ? err : xd_sigbus_start();
+	if (!err)
+		err = xd_sigbus_start();
+	if (!err)
+		start_mappings();
+	return err;
 }
 
 int xd_server_start(struct xd_device *dev, struct xd_server **server)
@@ -197,6 +213,7 @@ bool xd_server_stop(struct xd_server *s)
 		close(s->spare_fd);
 	if (s->uffd_dev >= 0)
 		close(s->uffd_dev);
+	xd_mapping_stop();
 	free(s);
 	return true;
 }

@@ -2,8 +2,10 @@
 /* Chooses the tier for each part of a region. */
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "provider/memory/adopt.h"
+#include "provider/memory/convert.h"
 #include "provider/memory/tiers.h"
 
 /* Adds a segment of the private tier. Neighbours with the same protection are merged. */
@@ -81,6 +83,30 @@ static int exclude(const struct xp_range *r, struct xp_layout *l)
 	return err;
 }
 
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22 /* Linux 5.14 */
+#endif
+
+int xp_populate(uint64_t addr, uint64_t length)
+{
+	uint64_t start = addr & ~(xp_page_size() - 1), end = addr + length;
+
+	return madvise((void *)(uintptr_t)start, end - start, MADV_POPULATE_READ) ? -errno : 0;
+}
+
+/* Populates the parts that the daemon maps. */
+static int populate(const struct xp_layout *l)
+{
+	const struct xr_mr_segment *s = l->segment;
+	unsigned int i;
+	int err = 0;
+
+	for (i = 0; i < l->segments && !err; i++)
+		if (s[i].kind == XR_SEG_MAPPING || s[i].kind == XR_SEG_FD)
+			err = xp_populate(s[i].addr, s[i].length);
+	return err;
+}
+
 int xp_lay_out(const struct xp_range *r, int uffd_device, struct xp_layout *l)
 {
 	struct xp_mappings maps = { 0 };
@@ -96,5 +122,5 @@ int xp_lay_out(const struct xp_range *r, int uffd_device, struct xp_layout *l)
 		err = exclude(r, l);
 	xp_adopt_unlock();
 	free(maps.at);
-	return err;
+	return err ? err : populate(l);
 }

@@ -15,9 +15,15 @@ struct xp_range {
 };
 
 /*
- * Lays out a range of the program's memory. Returns -EFAULT if part of it is not mapped, not
- * readable, or written but not writable. On error the caller must still release l->refs and free
- * l->segment.
+ * Allocates absent pages of mapped files: the daemon does not, so that they are charged to the
+ * memory cgroup of the program. Returns 0 or -errno: -EFAULT beyond the end of the file, -ENOMEM.
+ */
+int xp_populate(uint64_t addr, uint64_t length);
+
+/*
+ * Lays out a range of the program's memory and populates the parts that the daemon maps. Returns
+ * -EFAULT if part of the range is not mapped, not readable, or written but not writable. On error
+ * the caller must still release l->refs and free l->segment.
  * @uffd_device: /dev/userfaultfd from the daemon, or -1.
  */
 int xp_lay_out(const struct xp_range *r, int uffd_device, struct xp_layout *l);

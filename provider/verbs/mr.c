@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "provider/base/debug.h"
@@ -317,6 +318,21 @@ struct ibv_mr *xp_alloc_null_mr(struct ibv_pd *ibpd)
 	return xp_reg_segment(ibpd, &seg, -1, 0, IBV_ACCESS_LOCAL_WRITE);
 }
 
+/*
+ * Populates part of a memfd, which the program need not have mapped. Pages of a dma-buf are present
+ * and cannot be populated. Errors are ignored: later accesses to absent pages fail.
+ */
+static void populate_file(int fd, uint64_t off, uint64_t length)
+{
+	const uint64_t in_page = off & ((uint64_t)sysconf(_SC_PAGESIZE) - 1);
+	void *p = mmap(NULL, length + in_page, PROT_READ, MAP_SHARED, fd, (off_t)(off - in_page));
+
+	if (p == MAP_FAILED)
+		return;
+	xp_populate((uintptr_t)p, length + in_page);
+	munmap(p, length + in_page);
+}
+
 /* The daemon accepts dma-bufs of /dev/udmabuf, and memfds that are sealed against shrinking. */
 struct ibv_mr *xp_reg_dmabuf_mr(struct ibv_pd *ibpd, uint64_t off, size_t length, uint64_t iova,
 				int fd, int access)
@@ -329,6 +345,7 @@ struct ibv_mr *xp_reg_dmabuf_mr(struct ibv_pd *ibpd, uint64_t off, size_t length
 		return xp_null(EINVAL);
 	if (fcntl(fd, F_GETFD) < 0)
 		return xp_null(EBADF);
+	populate_file(fd, off, length);
 	return xp_reg_segment(ibpd, &seg, fd, iova, (unsigned int)access);
 }
 

@@ -24,6 +24,12 @@ static int reg_fd(struct conn *c, int fd, uint64_t off, struct reg r)
 	return send_reg(c, &r, &fd, 1);
 }
 
+/* Maps a file and allocates its pages. */
+static uint8_t *map_pages(int fd, size_t size)
+{
+	return mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+}
+
 static int read_only(int fd)
 {
 	char path[40];
@@ -36,7 +42,7 @@ static void test_adopted_memory(void)
 {
 	int fd = memfd(4 * PAGE, SEALED), soft = memfd(4 * PAGE, 0), ro = read_only(fd);
 	int plain = open("/proc/self/exe", O_RDONLY | O_CLOEXEC), null = open("/dev/null", O_RDWR);
-	uint8_t *p = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), b = 0x33;
+	uint8_t *p = map_pages(fd, 4 * PAGE), b = 0x33;
 	struct xd_mem_totals totals;
 	struct xr_reg_mr_rep mr;
 	struct reg r;
@@ -64,8 +70,6 @@ static void test_adopted_memory(void)
 	       "adopted: a device is refused");
 	TAP_OK(reg_fd(&c, ro, 0, reg_of(pd, p, PAGE, RW)) == -EINVAL,
 	       "adopted: a read-only descriptor is refused for writing");
-	TAP_OK(!reg_fd(&c, ro, 0, reg_of(pd, p, PAGE, XR_ACCESS_REMOTE_READ)),
-	       "adopted: a read-only descriptor is accepted for reading");
 	TAP_OK(reg_fd(&c, fd, 3 * PAGE + 1, reg_of(pd, p, PAGE, RW)) == -EFAULT,
 	       "adopted: one byte beyond the end is refused");
 	TAP_OK(reg_fd(&c, fd, -PAGE, reg_of(pd, p, PAGE, RW)) == -EINVAL,
@@ -96,6 +100,9 @@ static void test_adopted_memory(void)
 			       p[PAGE - 8] == 0x44 && p[PAGE + 7] == 0x44,
 		       "a write can cross from one tier to the other");
 	}
+	TAP_OK(!reg_fd(&c, ro, 0, reg_of(pd, p, PAGE, XR_ACCESS_REMOTE_READ)) &&
+		       the_mr(&c)->mem->tiers == 1u << XR_SEG_PRIVATE,
+	       "adopted: a read-only descriptor is accessed like private memory");
 	munmap(p, 4 * PAGE);
 	close(fd), close(soft), close(ro), close(plain), close(null);
 	close_client(&c);
@@ -181,7 +188,7 @@ static struct reg mapping_reg(uint32_t pd, uint8_t *p, size_t length, uint32_t a
 static void test_shared_mapping(void)
 {
 	int fd = memfd(4 * PAGE, 0), ro = read_only(fd);
-	uint8_t *p = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	uint8_t *p = map_pages(fd, 4 * PAGE);
 	uint8_t *copy = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
 	uint8_t *look = mmap(NULL, 4 * PAGE, PROT_READ, MAP_SHARED, ro, 0), b = 0x55;
 	struct xr_reg_mr_rep mr;
@@ -227,6 +234,45 @@ static void test_shared_mapping(void)
 	TAP_OK(nothing_left(), "nothing is left");
 }
 
+static uint64_t allocated(int fd)
+{
+	struct stat st;
+
+	MUST(!fstat(fd, &st));
+	return (uint64_t)st.st_blocks * 512;
+}
+
+/* The daemon must not allocate pages of a program's file: they would be charged to the daemon. */
+static void test_absent_pages(void)
+{
+	int fd = memfd(4 * PAGE, SEALED);
+	uint8_t *p = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), b = 0x77;
+	uint32_t pd, rkey, shared;
+	struct conn c;
+	struct reg r;
+
+	MUST(p != MAP_FAILED);
+	open_client(&c);
+	pd = alloc_pd(&c);
+	MUST(!reg_fd(&c, fd, 0, reg_of(pd, p, 4 * PAGE, RW)));
+	rkey = mr_of(&c).rkey;
+	TAP_OK(!allocated(fd) && !the_mr(&c)->mem->pinned,
+	       "absent pages: registration neither allocates nor pins them");
+	TAP_OK(remote_write_key(&c, pd, rkey, p + PAGE, 1, &b), "absent pages: a write fails");
+	proc_sent = false;
+	r = mapping_reg(pd, p, 4 * PAGE, RW);
+	MUST(!send_reg(&c, &r, NULL, 0) && the_mr(&c)->mem->tiers == 1u << XR_SEG_MAPPING);
+	proc_sent = true;
+	shared = mr_of(&c).rkey;
+	TAP_OK(read_key(&c, pd, shared, p + PAGE, 1, &b) == -EFAULT,
+	       "absent pages: a read of a shared mapping fails");
+	TAP_OK(!allocated(fd), "absent pages: no access allocated any");
+	munmap(p, 4 * PAGE);
+	close(fd);
+	close_client(&c);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
 struct mapped_file {
 	struct conn *c;
 	uint32_t pd;
@@ -249,7 +295,7 @@ static void test_file_modes(void)
 {
 	const uint32_t mapped = 1u << XR_SEG_MAPPING, not_mapped = 1u << XR_SEG_PRIVATE;
 	int fd = memfd(PAGE, 0);
-	uint8_t *p = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	uint8_t *p = map_pages(fd, PAGE);
 	struct mapped_file file = { .fd = fd, .p = p };
 	struct conn c;
 
@@ -292,7 +338,7 @@ static void test_huge_pages(void)
 	uint32_t pd;
 
 	if (fd >= 0 && !ftruncate(fd, (off_t)huge))
-		p = mmap(NULL, huge, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		p = map_pages(fd, huge);
 	if (p == MAP_FAILED) {
 		tap_skip("a part of a huge page", "no huge pages here");
 		close(fd);
@@ -319,6 +365,7 @@ int main(void)
 	test_adopted_memory();
 	test_no_mappings();
 	test_shared_mapping();
+	test_absent_pages();
 	test_file_modes();
 	test_huge_pages();
 

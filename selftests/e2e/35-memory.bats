@@ -5,6 +5,11 @@
 load helpers
 load memory
 
+teardown() {
+	report_failure
+	teardown_cgroup
+}
+
 # with_other_traffic COMMAND...: runs the command while other programs transfer data between the same devices; both
 # must succeed
 with_other_traffic() {
@@ -80,6 +85,19 @@ with_other_traffic() {
 
 @test "RDMA works on one region over several mappings" {
 	memory several-mappings
+}
+
+@test "registration allocates pages of shared memory that were never accessed" {
+	memory sparse
+}
+
+@test "a program cannot register more shared memory than its memory cgroup may allocate" {
+	memory_cgroup
+	in_cgroup memory sparse
+	echo $((100 << 20)) >"$CGROUP_MAX"
+	# the kernel kills it
+	not in_cgroup memory sparse
+	alive "$(daemon_pid a)"
 }
 
 @test "registering a range with a hole fails with EFAULT" {

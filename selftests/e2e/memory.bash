@@ -12,3 +12,30 @@ memory() {
 	reason=$(sed -n 's/^skipped [^:]*: //p' "$OUT/server")
 	[[ -z $reason ]] || skip "$reason"
 }
+
+# Creates a memory cgroup for a test, CGROUP, or skips the test. teardown_cgroup removes it.
+memory_cgroup() {
+	local root=/sys/fs/cgroup
+
+	if [[ -e $root/cgroup.subtree_control ]]; then
+		echo +memory 2>/dev/null >"$root/cgroup.subtree_control" || true
+	else
+		root+=/memory
+	fi
+	mkdir "$root/$ID" 2>/dev/null || skip "cannot create cgroups in $root"
+	CGROUP=$root/$ID
+	CGROUP_MAX=$(find "$CGROUP" -name memory.max -o -name memory.limit_in_bytes)
+	[[ -n $CGROUP_MAX ]] || skip "no memory controller in $root"
+}
+
+# in_cgroup COMMAND...
+in_cgroup() {
+	(
+		echo "$BASHPID" >"$CGROUP/cgroup.procs"
+		"$@"
+	)
+}
+
+teardown_cgroup() {
+	[[ -z ${CGROUP:-} ]] || wait_for 10 rmdir "$CGROUP" 2>/dev/null
+}

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- kinds of memory ------------------------ */
@@ -340,6 +341,29 @@ static bool test_hole(struct owner *o)
 	return ok;
 }
 
+#define SPARSE_LEN (128ul << 20)
+
+/* Registration allocates the pages of shared memory that the program never accessed. */
+static bool test_sparse(struct owner *o)
+{
+	int fd = memfd_create("sparse", MFD_CLOEXEC), err = ftruncate(fd, SPARSE_LEN);
+	uint8_t *p = mmap(NULL, SPARSE_LEN, RW, MAP_SHARED, fd, 0);
+	struct ibv_mr *mr = err || p == MAP_FAILED ? NULL : reg(o, p, SPARSE_LEN, EP_ACCESS);
+	struct stat st;
+	bool ok;
+
+	if (!mr)
+		return fail(o, "memfd: %s", strerror(errno));
+	ok = !fstat(fd, &st) &&
+	     ((uint64_t)st.st_blocks * 512 >= SPARSE_LEN ||
+	      fail(o, "only %lu pages are allocated", st.st_blocks / 8)) &&
+	     check_access(o, mr, p + 50 * MIB, MIB);
+	ok = dereg(o, mr) && ok;
+	munmap(p, SPARSE_LEN);
+	close(fd);
+	return ok;
+}
+
 static bool test_bad_range(struct owner *o)
 {
 	void *last = (void *)(UINTPTR_MAX - PAGE + 1);
@@ -373,6 +397,7 @@ const struct test memory_kinds[] = {
 	  "regions can have any start and end, and bytes outside do not change" },
 	{ "zero-length", test_zero_length, "a region of 0 bytes allows transfers of 0 bytes only" },
 	{ "several-mappings", test_several_mappings, "a region can span several mappings" },
+	{ "sparse", test_sparse, "registration allocates pages that were never accessed" },
 	{ "hole", test_hole, "a range with a hole cannot be registered" },
 	{ "bad-range", test_bad_range, "invalid ranges and access flags are refused" },
 	{ 0 },
