@@ -223,6 +223,14 @@ bench: deps ## measure throughput and latency beside raw AF_XDP, TCP and memcpy 
 .PHONY: bench-needs
 bench-needs: $$(BENCH_NEEDS)
 
+.PHONY: bench-neighbours
+bench-neighbours: deps ## measure what bad neighbours cost a program; T=NAME selects one (as root)
+	$(Q)$(MAKE) --no-print-directory all neighbours-needs
+	$(Q)XR_BUILD='$(abspath $(BUILD))' T='$(T)' selftests/bench/neighbours
+
+.PHONY: neighbours-needs
+neighbours-needs: $$(NEIGHBOURS_NEEDS)
+
 .PHONY: install
 install: all $$(INSTALL_NEEDS) ## install below $DESTDIR$PREFIX (PREFIX=/usr/local)
 	$(Q)set -e; for item in $(INSTALL); do \

@@ -4,3 +4,10 @@ BENCH_NEEDS := $(BUILD)/bench/xdp_ceiling $(BUILD)/bench/memcpy_rate
 
 $(eval $(call program,bench/xdp_ceiling,$(BENCH_DIR)/xdp_ceiling.c,,-lxdp -lbpf))
 $(eval $(call program,bench/memcpy_rate,$(BENCH_DIR)/memcpy_rate.c,,))
+
+# Victims and bad neighbours, for selftests/bench/neighbours
+NEIGHBOURS_NEEDS := $(BUILD)/bench/victim $(BUILD)/bench/neighbour
+PAIR_SRCS := $(BENCH_DIR)/pair.c selftests/e2e/verbs_util.c
+
+$(eval $(call program,bench/victim,$(BENCH_DIR)/victim.c $(PAIR_SRCS),,-libverbs))
+$(eval $(call program,bench/neighbour,$(BENCH_DIR)/neighbour.c $(PAIR_SRCS) selftests/e2e/hostile_client.c,,-libverbs -lpthread))
