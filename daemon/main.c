@@ -20,9 +20,12 @@
 #include "daemon/base/options.h"
 #include "daemon/base/privileges.h"
 #include "daemon/base/seccomp.h"
+#include "daemon/base/spawner.h"
 #include "daemon/clients/device.h"
 #include "daemon/datapath/worker.h"
 #include "daemon/datapath/xdp.h"
+#include "daemon/memory/mover.h"
+#include "daemon/memory/mover_area.h"
 #include "daemon/netdev/net.h"
 #include "daemon/objects/engine_events.h"
 #include "daemon/server/server.h"
@@ -30,6 +33,7 @@
 struct daemon {
 	struct xd_device dev;
 	struct xd_options opt;
+	struct xd_spawner *spawner;
 	struct xd_server *server;
 	struct xd_watch *signals;
 	int signal_fd, lock_fd;
@@ -174,6 +178,32 @@ static int start_datapath(struct daemon *d)
 	return err ? err : xd_xdp_attach(dev->xdp, link->ifindex);
 }
 
+static int start_movers(struct daemon *d)
+{
+	struct xd_workers *ws = d->dev.workers;
+	struct xd_worker_memory memory = {
+		.collect = xd_movers_collect,
+		.arm = xd_movers_arm,
+		.disarm = xd_movers_disarm,
+	};
+	struct xd_mover_worker w;
+	uint32_t i;
+
+	memory.movers = d->dev.movers = xd_movers_new(d->spawner, xd_workers_count(ws));
+	if (!memory.movers)
+		return -ENOMEM;
+	for (i = 0; i < xd_workers_count(ws); i++) {
+		w.engine = xd_worker_engine(ws, i);
+		w.engine_ctx = xd_worker_ctx(ws, i);
+		w.wake_fd = xd_worker_wake_fd(ws, i);
+		xd_movers_set_worker(memory.movers, i, &w);
+	}
+	xd_workers_pause(ws);
+	xd_workers_set_memory(ws, &memory);
+	xd_workers_resume_no_wake(ws);
+	return 0;
+}
+
 static int start(struct daemon *d)
 {
 	int err;
@@ -186,6 +216,8 @@ static int start(struct daemon *d)
 		err = open_tables(&d->dev);
 	if (!err)
 		err = start_datapath(d);
+	if (!err)
+		err = start_movers(d);
 	if (!err)
 		err = xd_server_start(&d->dev, &d->server);
 	if (err)
@@ -226,6 +258,8 @@ static void release(struct daemon *d)
 	struct xd_device *dev = &d->dev;
 
 	xd_workers_free(dev->workers);
+	xd_movers_free(dev->movers);
+	xd_spawner_stop(d->spawner);
 	xd_xdp_close(dev->xdp);
 	xd_net_close(dev->net);
 	xt_keys_free(dev->shared.keys);
@@ -280,6 +314,11 @@ int main(int argc, char **argv)
 	xd_log_init(d.opt.name, (enum xd_log_level)d.opt.log_level);
 	d.dev.opt = &d.opt;
 	raise_file_limit();
+	err = xd_spawner_start("xroced-mover", xd_mover_main, &d.spawner);
+	if (err) {
+		xd_log(XD_ERR, "start: %s", strerror(-err));
+		return 1;
+	}
 	d.dev.loop = xd_loop_new();
 	if (!d.dev.loop || watch_signals(&d)) {
 		xd_log(XD_ERR, "start: %s", strerror(errno));

@@ -7,7 +7,8 @@ netdev_SRCS := $(addprefix daemon/netdev/,gids.c net.c netlink.c resolve.c)
 datapath_SRCS := $(addprefix daemon/datapath/, \
 	delay.c doorbells.c fault.c frame.c inbox.c spin.c steer.c worker.c worker_faults.c worker_idle.c worker_ops.c workers.c \
 	xdp.c xsk.c)
-memory_SRCS := $(addprefix daemon/memory/,file.c mapping.c on_demand.c proc.c proc_maps.c region.c sigbus.c)
+memory_SRCS := $(addprefix daemon/memory/, \
+	file.c mapping.c mover.c mover_process.c on_demand.c private.c proc.c proc_maps.c region.c sigbus.c)
 clients_SRCS := $(addprefix daemon/clients/, \
 	client.c client_jobs.c clients.c connection.c doorbells.c events.c handles.c identity.c limits.c reply.c shm.c)
 objects_SRCS := $(addprefix daemon/objects/, \

@@ -83,7 +83,7 @@ static const struct rule allowed[] = {
 	FOR(ALL, pause), FOR(ALL, epoll_wait), FOR(MAIN, access), FOR(MAIN, unlink),
 	FOR(MAIN, rmdir),
 #endif
-	IOCTLS(MAIN, 'f'),	/* PROCMAP_QUERY */
+	IOCTLS(SPAWN, 'f'),	/* PROCMAP_QUERY */
 	IOCTLS(MAIN, 0xaa),	/* userfaultfd */
 	IOCTLS(MAIN, 0x89),	/* SIOCETHTOOL */
 	/* waiting */

@@ -25,9 +25,9 @@ struct xd_spawner {
 
 /* ---- messages with descriptors --------------------------------------------------- */
 
-/* One message: a status, with descriptors. */
+/* One message: a number with descriptors. In a reply: the process, or a negative errno. */
 struct message {
-	int32_t status;
+	int32_t value;
 	int fd[XD_SPAWN_FDS];
 	uint32_t n;
 };
@@ -39,7 +39,7 @@ union control {
 
 static int send_message(int sock, struct message *m)
 {
-	struct iovec iov = { &m->status, sizeof(m->status) };
+	struct iovec iov = { &m->value, sizeof(m->value) };
 	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
 	union control control = { 0 };
 	struct cmsghdr *cmsg;
@@ -59,7 +59,7 @@ static int send_message(int sock, struct message *m)
 /* Returns -EPIPE if the other end is closed, -EMFILE if descriptors were lost. */
 static int receive_message(int sock, struct message *m)
 {
-	struct iovec iov = { &m->status, sizeof(m->status) };
+	struct iovec iov = { &m->value, sizeof(m->value) };
 	union control control;
 	struct msghdr msg = {
 		.msg_iov = &iov,
@@ -73,7 +73,7 @@ static int receive_message(int sock, struct message *m)
 	do
 		len = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC);
 	while (len < 0 && errno == EINTR);
-	if (len != sizeof(m->status))
+	if (len != sizeof(m->value))
 		return -EPIPE;
 	cmsg = CMSG_FIRSTHDR(&msg);
 	m->n = 0;
@@ -97,11 +97,14 @@ static struct {
 	xd_spawned_fn fn;
 } spawned; /* what the spawner forks; it is single, and its copy of this never changes */
 
-/* Returns the pidfd or -errno. The process is reaped later, so its number is still its own. */
-static int fork_one(int sock, int signals, const struct message *m)
+/*
+ * Returns the number of the process or -errno. The process is reaped later, so that its number is
+ * its own until then.
+ */
+static int fork_one(int sock, int signals, const struct message *m, int *pidfd)
 {
 	pid_t parent = getpid(), pid = fork();
-	int pidfd;
+	int err;
 
 	if (!pid) {
 		close(sock);
@@ -112,12 +115,12 @@ static int fork_one(int sock, int signals, const struct message *m)
 	}
 	if (pid < 0)
 		return -errno;
-	pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-	if (pidfd >= 0)
-		return pidfd;
-	pidfd = -errno;
+	*pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	if (*pidfd >= 0)
+		return pid;
+	err = -errno;
 	kill(pid, SIGKILL);
-	return pidfd;
+	return err;
 }
 
 /* Returns false if the daemon has closed its end. */
@@ -128,15 +131,9 @@ static bool serve(int sock, int signals)
 
 	if (err == -EPIPE)
 		return false;
-	if (!err)
-		err = fork_one(sock, signals, &request);
+	reply.value = err ? err : fork_one(sock, signals, &request, &reply.fd[0]);
+	reply.n = reply.value > 0;
 	close_all(&request);
-	if (err >= 0) {
-		reply.fd[0] = err;
-		reply.n = 1;
-		err = 0;
-	}
-	reply.status = err;
 	err = send_message(sock, &reply);
 	close_all(&reply);
 	return !err;
@@ -197,7 +194,7 @@ int xd_spawner_start(const char *name, xd_spawned_fn fn, struct xd_spawner **out
 	return 0;
 }
 
-int xd_spawner_fork(struct xd_spawner *s, const int *fds, uint32_t n)
+int xd_spawner_fork(struct xd_spawner *s, const int *fds, uint32_t n, pid_t *pid)
 {
 	struct message request = { .n = n }, reply;
 	int err = n > XD_SPAWN_FDS ? -EINVAL : 0;
@@ -212,7 +209,10 @@ int xd_spawner_fork(struct xd_spawner *s, const int *fds, uint32_t n)
 	pthread_mutex_unlock(&s->lock);
 	if (err)
 		return err;
-	return reply.status ? reply.status : reply.fd[0];
+	if (reply.value < 0)
+		return reply.value;
+	*pid = reply.value;
+	return reply.fd[0];
 }
 
 void xd_spawner_stop(struct xd_spawner *s)

@@ -7,6 +7,7 @@
 #define XD_SPAWNER_H
 
 #include <stdint.h>
+#include <sys/types.h>
 
 #define XD_SPAWN_FDS 250 /* limit for one process; the kernel limits a message to 253 */
 
@@ -22,7 +23,7 @@ int xd_spawner_start(const char *name, xd_spawned_fn fn, struct xd_spawner **spa
  * when the daemon ends. Returns its pidfd or -errno. Any thread; takes about a millisecond. Closing
  * the descriptors must not block.
  */
-int xd_spawner_fork(struct xd_spawner *s, const int *fds, uint32_t n);
+int xd_spawner_fork(struct xd_spawner *s, const int *fds, uint32_t n, pid_t *pid);
 /* Ends the spawner, which kills the processes. NULL allowed. */
 void xd_spawner_stop(struct xd_spawner *s);
 

@@ -123,6 +123,8 @@ static void end_step(struct xd_client_job *job)
 		xd_client_events_close(c);
 		c->end.job = (struct xd_client_job){ .run = close_run, .done = close_done };
 	}
+	/* after the QPs were freed, which need no memory any more; a job may wait for it */
+	c->clients->ops->end(c);
 	xd_client_add_job(c, &c->end.job);
 }
 

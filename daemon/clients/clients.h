@@ -26,6 +26,8 @@ struct xd_client_ops {
 	int (*request)(struct xd_client *c, struct xd_request *req, struct xd_reply *rep);
 	/* Creates c->objects. -ENOMEM. */
 	int (*open)(struct xd_client *c);
+	/* The client ends: no job may wait for it any longer. May be called again. */
+	void (*end)(struct xd_client *c);
 	/* Releases c->objects after all objects were freed. In a job: may block. */
 	void (*close)(struct xd_client *c);
 };

@@ -6,6 +6,7 @@
 #include "daemon/transport/transport.h"
 
 struct xd_loop;
+struct xd_movers;
 struct xd_net;
 struct xd_options;
 struct xd_workers;
@@ -17,6 +18,7 @@ struct xd_device {
 	struct xd_net *net;
 	struct xd_xdp *xdp;
 	struct xd_workers *workers;
+	struct xd_movers *movers;
 	struct xt_shared shared; /* keys, QPs, SRQs and multicast groups of all engines */
 };
 

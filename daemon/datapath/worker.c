@@ -71,10 +71,19 @@ static unsigned int receive_forwarded(struct xd_worker *w)
 	return n;
 }
 
+/* Returns true if accesses to memory have finished. *next: see struct xd_worker_memory. */
+static bool collect_memory(struct xd_worker *w, uint64_t *next)
+{
+	const struct xd_worker_memory *memory = &w->all->memory;
+
+	*next = XT_NEVER;
+	return memory->collect && memory->collect(memory->movers, w->index, w->now, next);
+}
+
 /* Returns true if the round had work or the next one has. */
 static bool do_round(struct xd_worker *w)
 {
-	uint64_t next_delayed;
+	uint64_t next_delayed, next_memory;
 	bool due, worked;
 
 	pthread_mutex_lock(&w->lock);
@@ -88,6 +97,7 @@ static bool do_round(struct xd_worker *w)
 	worked = scan_doorbells(w);
 	worked |= receive(w) > 0;
 	worked |= receive_forwarded(w) > 0;
+	worked |= collect_memory(w, &next_memory);
 	xd_worker_release_delayed(w);
 	w->deadline = xt_engine_run(w->engine, w->now);
 	xd_xsk_tx_flush(w->xsk);
@@ -95,6 +105,8 @@ static bool do_round(struct xd_worker *w)
 	next_delayed = xd_delay_next(w->delay);
 	if (next_delayed < w->deadline)
 		w->deadline = next_delayed;
+	if (next_memory < w->deadline)
+		w->deadline = next_memory;
 	xd_count(&w->stats.rounds, 1);
 	w->idle = !worked;
 	due |= w->deadline <= w->now;

@@ -15,6 +15,7 @@
 #include "daemon/transport/list.h"
 #include "daemon/transport/transport.h"
 
+struct xd_movers;
 struct xd_options;
 struct xd_workers;
 struct xd_xdp;
@@ -24,6 +25,14 @@ struct xd_engine_events {
 	void (*cq)(struct xt_cq *cq);
 	void (*async)(struct xt_qp *qp, struct xt_cq *cq, uint32_t type);
 	void (*srq)(struct xt_srq *srq, uint32_t type);
+};
+
+/* Memory whose accesses finish later (memory/mover.h). Called with the worker's lock held. */
+struct xd_worker_memory {
+	struct xd_movers *movers;
+	bool (*collect)(struct xd_movers *ms, uint32_t worker, uint64_t now, uint64_t *next);
+	bool (*arm)(struct xd_movers *ms, uint32_t worker);
+	void (*disarm)(struct xd_movers *ms, uint32_t worker);
 };
 
 struct xd_workers_config {
@@ -55,6 +64,11 @@ struct xd_histogram;
 const struct xd_histogram *xd_workers_pauses(const struct xd_workers *ws);
 
 struct xt_engine *xd_worker_engine(struct xd_workers *ws, uint32_t index);
+/* What the engine passes to callbacks, and the eventfd that ends the worker's sleep */
+void *xd_worker_ctx(struct xd_workers *ws, uint32_t index);
+int xd_worker_wake_fd(const struct xd_workers *ws, uint32_t index);
+/* Paused */
+void xd_workers_set_memory(struct xd_workers *ws, const struct xd_worker_memory *memory);
 
 /* The doorbells of one client at one worker */
 struct xd_doorbell {

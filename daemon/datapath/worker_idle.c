@@ -53,10 +53,13 @@ void xd_worker_wake(struct xd_worker *w)
 /* Returns false if there is work already. The lock protects the list of doorbells. */
 static bool announce_sleep(struct xd_worker *w)
 {
+	const struct xd_worker_memory *memory = &w->all->memory;
 	bool quiet;
 
 	pthread_mutex_lock(&w->lock);
 	quiet = xd_doorbells_arm(&w->doorbells);
+	if (memory->arm)
+		quiet &= memory->arm(memory->movers, w->index);
 	pthread_mutex_unlock(&w->lock);
 	return quiet && !xd_xsk_pending(w->xsk);
 }
@@ -64,10 +67,13 @@ static bool announce_sleep(struct xd_worker *w)
 /* woken: epoll reports descriptors, wake_fd or eventfds of doorbells. */
 static void announce_awake(struct xd_worker *w, bool woken, uint64_t slept)
 {
+	const struct xd_worker_memory *memory = &w->all->memory;
 	uint64_t value;
 
 	pthread_mutex_lock(&w->lock);
 	xd_doorbells_disarm(&w->doorbells, slept);
+	if (memory->disarm)
+		memory->disarm(memory->movers, w->index);
 	if (woken && xd_doorbells_collect(&w->doorbells))
 		(void)!read(w->wake_fd, &value, sizeof(value));
 	pthread_mutex_unlock(&w->lock);

@@ -209,6 +209,21 @@ struct xt_engine *xd_worker_engine(struct xd_workers *ws, uint32_t index)
 	return ws->worker[index]->engine;
 }
 
+void *xd_worker_ctx(struct xd_workers *ws, uint32_t index)
+{
+	return ws->worker[index];
+}
+
+int xd_worker_wake_fd(const struct xd_workers *ws, uint32_t index)
+{
+	return ws->worker[index]->wake_fd;
+}
+
+void xd_workers_set_memory(struct xd_workers *ws, const struct xd_worker_memory *memory)
+{
+	ws->memory = *memory;
+}
+
 void xd_workers_set_fault(struct xd_workers *ws, const struct xr_fault_config *config)
 {
 	for (unsigned int i = 0; i < ws->count; i++)

@@ -12,7 +12,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "proc_maps.h"
+#include "mover.h"
 
 /* Stores the directory of an open procfs file, whose last component must be `name`. */
 static int proc_folder(int fd, const char *name, char *path, size_t size)
@@ -63,35 +63,24 @@ static int check_proc(int mem_fd, int maps_fd, pid_t pid)
 	return flags >= 0 && !(flags & O_PATH) && (flags & O_ACCMODE) == O_RDWR ? 0 : -EINVAL;
 }
 
-/*
- * Returns -1 on failure; then regions on demand do not work. If the process has executed another
- * program since, this opens the list of the new address space. This is harmless, because mem_fd
- * refers to the old one, where every access fails.
- */
-static int open_for_workers(int maps_fd)
-{
-	char path[40];
-
-	if (xd_proc_can_query(maps_fd))
-		return maps_fd;
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", maps_fd);
-	return open(path, O_RDONLY | O_CLOEXEC);
-}
-
-int xd_proc_new(int mem_fd, int maps_fd, pid_t pid, struct xd_proc **proc)
+int xd_proc_new(struct xd_movers *movers, const int fd[2], pid_t pid, struct xd_proc **proc)
 {
 	struct xd_proc *p = NULL;
-	int err = check_proc(mem_fd, maps_fd, pid);
+	int err = check_proc(fd[0], fd[1], pid);
 
 	if (!err)
-		p = malloc(sizeof(*p));
+		p = calloc(1, sizeof(*p));
 	if (!p) {
-		close(mem_fd);
-		close(maps_fd);
+		close(fd[0]);
+		close(fd[1]);
 		return err ? err : -ENOMEM;
 	}
-	*p = (struct xd_proc){ .refs = 1, .pid = pid, .mem_fd = mem_fd, .maps_fd = maps_fd };
-	p->worker_maps_fd = open_for_workers(maps_fd);
+	p->refs = 1;
+	p->pid = pid;
+	p->mem_fd = fd[0];
+	p->maps_fd = fd[1];
+	p->movers = movers;
+	pthread_mutex_init(&p->lock, NULL);
 	*proc = p;
 	return 0;
 }
@@ -107,31 +96,63 @@ void xd_proc_put(struct xd_proc *proc)
 {
 	if (!proc || __atomic_sub_fetch(&proc->refs, 1, __ATOMIC_ACQ_REL))
 		return;
-	if (proc->worker_maps_fd != proc->maps_fd && proc->worker_maps_fd >= 0)
-		close(proc->worker_maps_fd);
+	xd_mover_put(proc->mover);
+	pthread_mutex_destroy(&proc->lock);
 	close(proc->mem_fd);
 	close(proc->maps_fd);
 	free(proc);
 }
 
-int xd_proc_read(struct xd_proc *proc, uint64_t addr, void *dst, size_t len)
+struct xd_mover *xd_proc_mover(const struct xd_proc *proc)
+{
+	return proc ? __atomic_load_n(&proc->mover, __ATOMIC_ACQUIRE) : NULL;
+}
+
+int xd_proc_start_mover(struct xd_proc *proc)
+{
+	struct xd_mover *m;
+	int err = 0;
+
+	if (!proc->movers)
+		return -EOPNOTSUPP;
+	pthread_mutex_lock(&proc->lock);
+	if (!proc->mover) {
+		err = xd_mover_new(proc->movers, proc->mem_fd, proc->maps_fd, &m);
+		if (!err)
+			__atomic_store_n(&proc->mover, m, __ATOMIC_RELEASE);
+	}
+	pthread_mutex_unlock(&proc->lock);
+	return err;
+}
+
+int xd_proc_list(struct xd_proc *proc, uint64_t start, uint64_t end, struct xd_vma **list,
+		 size_t *count)
+{
+	int err = xd_proc_start_mover(proc);
+
+	*list = NULL;
+	*count = 0;
+	return err ? err : xd_mover_maps(xd_proc_mover(proc), start, end, list, count);
+}
+
+int xd_proc_read(int mem_fd, uint64_t addr, void *dst, size_t len)
 {
 	ssize_t n;
 
 	for (; len; addr += (uint64_t)n, dst = (uint8_t *)dst + n, len -= (size_t)n) {
-		n = pread(proc->mem_fd, dst, len, (off_t)addr);
+		n = pread(mem_fd, dst, len, (off_t)addr);
 		if (n <= 0)
 			return -EFAULT;
 	}
 	return 0;
 }
 
-int xd_proc_write(struct xd_proc *proc, uint64_t addr, const void *src, size_t len)
+int xd_proc_write(int mem_fd, uint64_t addr, const void *src, size_t len)
 {
 	ssize_t n;
 
 	for (; len; addr += (uint64_t)n, src = (const uint8_t *)src + n, len -= (size_t)n) {
-		n = pwrite(proc->mem_fd, src, len, (off_t)addr);
+		n = pwrite(mem_fd, src, len, (off_t)addr);
 		if (n <= 0)
 			return -EFAULT;
 	}

@@ -7,34 +7,43 @@
 #ifndef XD_PROC_H
 #define XD_PROC_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
+struct xd_mover;
+struct xd_movers;
+struct xd_vma;
+
 struct xd_proc {
 	uint32_t refs; /* atomic */
 	pid_t pid;
 	int mem_fd, maps_fd;
-	/*
-	 * For the workers, which must not wait for a client that reads its list through maps_fd:
-	 * the same descriptor if the kernel has PROCMAP_QUERY, else the same file, opened by the
-	 * daemon; -1: neither.
-	 */
-	int worker_maps_fd;
+	struct xd_movers *movers; /* NULL: none, for fuzzers */
+	pthread_mutex_t lock;	  /* of starting the mover */
+	struct xd_mover *mover;	  /* atomic; NULL: not started */
 };
 
 /*
  * Takes over both descriptors, also on error. Returns -EINVAL if they are not /proc/PID/mem,
  * opened for reading and writing, and /proc/PID/maps of process `pid`.
  */
-int xd_proc_new(int mem_fd, int maps_fd, pid_t pid, struct xd_proc **proc);
+int xd_proc_new(struct xd_movers *movers, const int fd[2], pid_t pid, struct xd_proc **proc);
 struct xd_proc *xd_proc_get(struct xd_proc *proc); /* NULL allowed */
 void xd_proc_put(struct xd_proc *proc);		   /* NULL allowed */
+/* Starts the mover, which must have been done before the first access. Any thread. */
+int xd_proc_start_mover(struct xd_proc *proc);
+/* xd_proc_maps() by the mover, which is started. Waits for it. */
+int xd_proc_list(struct xd_proc *proc, uint64_t start, uint64_t end, struct xd_vma **list,
+		 size_t *count);
+/* Returns the mover, NULL if none was started. NULL allowed. */
+struct xd_mover *xd_proc_mover(const struct xd_proc *proc);
 
-/* These ignore the protection of pages. -EFAULT. */
-int xd_proc_read(struct xd_proc *proc, uint64_t addr, void *dst, size_t len);
-int xd_proc_write(struct xd_proc *proc, uint64_t addr, const void *src, size_t len);
+/* Regardless of the pages' protection. -EFAULT. They may wait for ever: for movers only. */
+int xd_proc_read(int mem_fd, uint64_t addr, void *dst, size_t len);
+int xd_proc_write(int mem_fd, uint64_t addr, const void *src, size_t len);
 
 /* Returns true if the process behind a pidfd has ended; -1: no pidfd, unknown. */
 bool xd_process_ended(int pidfd);

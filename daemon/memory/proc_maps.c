@@ -10,8 +10,6 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "daemon/transport/memory.h"
-
 #define BUFFER 16384 /* longer than any line: a path has at most 4096 bytes before escaping */
 
 /* Parses a number that is followed by the character `end`. */
@@ -163,11 +161,11 @@ struct procmap_query {
 #define QUERY_READABLE 1
 #define QUERY_WRITABLE 2
 
-static bool no_query; /* atomic: Linux before 6.11 */
+static bool no_query; /* Linux before 6.11 */
 
 void xd_proc_use_lists(void)
 {
-	__atomic_store_n(&no_query, true, __ATOMIC_RELAXED);
+	no_query = true;
 }
 
 static int check_by_query(int maps_fd, uint64_t addr, uint64_t length, bool write)
@@ -186,14 +184,6 @@ static int check_by_query(int maps_fd, uint64_t addr, uint64_t length, bool writ
 	return 0;
 }
 
-bool xd_proc_can_query(int maps_fd)
-{
-	if (!__atomic_load_n(&no_query, __ATOMIC_RELAXED) &&
-	    check_by_query(maps_fd, 0, 1, false) == -ENOTTY)
-		xd_proc_use_lists();
-	return !__atomic_load_n(&no_query, __ATOMIC_RELAXED);
-}
-
 /* ---- checking a range without PROCMAP_QUERY --------------------------------------- */
 
 /* Adjacent mappings with the same rights are one range: a few dozen for most programs. */
@@ -203,6 +193,13 @@ struct range {
 	uint64_t start, end;
 	bool writable;
 };
+
+static uint64_t epoch;
+
+void xd_proc_new_epoch(void)
+{
+	epoch++;
+}
 
 /* The readable ranges up to the end of the last range that was checked */
 struct snapshot {
@@ -244,7 +241,7 @@ static int add_range(void *arg, const struct xd_vma *vma)
 static void take_snapshot(struct snapshot *s, int maps_fd, uint64_t end)
 {
 	s->fd = maps_fd;
-	s->epoch = xt_mem_epoch.count;
+	s->epoch = epoch;
 	s->end = end;
 	s->count = 0;
 	if (read_list(maps_fd, add_range, s) < 0)
@@ -277,18 +274,6 @@ static bool allows(const struct snapshot *s, uint64_t addr, uint64_t end, bool w
 	return true;
 }
 
-static int check_once(int maps_fd, uint64_t addr, uint64_t length, bool write)
-{
-	struct xd_vma *list;
-	size_t count;
-	int err = xd_proc_maps(maps_fd, addr, addr + length, &list, &count);
-
-	if (!err)
-		err = xd_vma_check(list, count, addr, length, write);
-	free(list);
-	return err ? -EFAULT : 0;
-}
-
 /*
  * Uses one snapshot for all accesses of an epoch. A snapshot taken earlier may permit an access but
  * not refuse it: the client may have mapped memory or changed its protection since, so the list is
@@ -296,10 +281,10 @@ static int check_once(int maps_fd, uint64_t addr, uint64_t length, bool write)
  */
 static int check_in_epoch(int maps_fd, uint64_t addr, uint64_t length, bool write)
 {
-	static __thread struct snapshot s;
+	static struct snapshot s;
 	uint64_t end = addr + length;
 
-	if (s.fd == maps_fd && s.epoch == xt_mem_epoch.count && allows(&s, addr, end, write))
+	if (s.fd == maps_fd && s.epoch == epoch && allows(&s, addr, end, write))
 		return 0;
 	take_snapshot(&s, maps_fd, end);
 	return allows(&s, addr, end, write) ? 0 : -EFAULT;
@@ -307,12 +292,10 @@ static int check_in_epoch(int maps_fd, uint64_t addr, uint64_t length, bool writ
 
 int xd_proc_check(int maps_fd, uint64_t addr, uint64_t length, bool write)
 {
-	int err = __atomic_load_n(&no_query, __ATOMIC_RELAXED)
-			  ? -ENOTTY
-			  : check_by_query(maps_fd, addr, length, write);
+	int err = no_query ? -ENOTTY : check_by_query(maps_fd, addr, length, write);
 
 	if (err != -ENOTTY)
 		return err;
-	return xt_mem_epoch.in_round ? check_in_epoch(maps_fd, addr, length, write)
-				     : check_once(maps_fd, addr, length, write);
+	no_query = true;
+	return check_in_epoch(maps_fd, addr, length, write);
 }

@@ -30,14 +30,16 @@ int xd_proc_maps(int maps_fd, uint64_t start, uint64_t end, struct xd_vma **list
 int xd_vma_check(const struct xd_vma *vma, size_t count, uint64_t addr, uint64_t length,
 		 bool write);
 /*
- * Checks a range like xd_vma_check(), by a query instead of a list. Before Linux 6.11, this reads
- * the whole list up to the end of the range; in a round of an engine, the accesses of one epoch
- * (transport/memory.h) share it.
+ * The same without a list, by a query. Before Linux 6.11, this reads the whole list up to the end
+ * of the range; the checks of one epoch share it. For one thread of a mover.
  */
 int xd_proc_check(int maps_fd, uint64_t addr, uint64_t length, bool write);
-/* Returns true if the kernel has PROCMAP_QUERY, which looks up one address without a list. */
-bool xd_proc_can_query(int maps_fd);
-/* For tests: behaves from now on as if the kernel lacked PROCMAP_QUERY. */
+/*
+ * Begins an epoch: later checks must not use what was read before. To be called after accesses were
+ * submitted and before these are checked.
+ */
+void xd_proc_new_epoch(void);
+/* For tests, before the spawner is started: behaves as if the kernel lacked PROCMAP_QUERY. */
 void xd_proc_use_lists(void);
 
 #endif /* XD_PROC_MAPS_H */

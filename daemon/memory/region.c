@@ -48,22 +48,6 @@ int xd_mem_check(const struct xr_mr_segment *segment, uint32_t segments, uint64_
 	return at == addr + length ? 0 : -EINVAL;
 }
 
-/* ---- private memory -------------------------------------------------------------- */
-
-static int private_read(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off, void *dst,
-			size_t len)
-{
-	return xd_proc_read(((struct xd_mem *)mem)->proc, seg->addr + off, dst, len);
-}
-
-static int private_write(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off,
-			 const void *src, size_t len)
-{
-	return xd_proc_write(((struct xd_mem *)mem)->proc, seg->addr + off, src, len);
-}
-
-static const struct xt_mem_ops private_ops = { .read = private_read, .write = private_write };
-
 /* ---- null memory ------------------------------------------------------------------ */
 
 static int null_read(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off, void *dst,
@@ -149,10 +133,16 @@ static int build_shared(struct build *b, const struct xr_mr_segment *s, uint8_t 
 static bool use_proc(const struct build *b, const struct xr_mr_segment *s, int err)
 {
 	struct xd_proc *proc = b->req->proc;
+	struct xd_vma *list;
+	size_t count;
 
 	if (!err || err == -EINVAL || err == -EFAULT || err == -EOPNOTSUPP || !proc || !s->addr)
 		return false;
-	return !xd_proc_check(proc->maps_fd, s->addr, s->length, b->mem->writable);
+	err = xd_proc_list(proc, s->addr, s->addr + s->length, &list, &count);
+	if (!err)
+		err = xd_vma_check(list, count, s->addr, s->length, b->mem->writable);
+	free(list);
+	return !err;
 }
 
 static int build_kind(struct build *b, const struct xr_mr_segment *s, uint8_t **ptr)
@@ -189,6 +179,10 @@ static int build_segment(struct build *b, const struct xr_mr_segment *s)
 		kind = XR_SEG_PRIVATE;
 	else if (err)
 		return err;
+	if (kind == XR_SEG_PRIVATE)
+		err = xd_proc_start_mover(b->req->proc);
+	if (err)
+		return err;
 	mem->tiers |= 1u << kind;
 	mem->xt.seg[mem->xt.nseg++] = (struct xt_mem_seg){
 		.off = s->addr - b->req->addr,
@@ -220,7 +214,7 @@ static int build_segments(struct build *b)
 	if (needs_maps(req)) {
 		if (!req->proc)
 			return -EINVAL;
-		err = xd_proc_maps(req->proc->maps_fd, req->addr, req->addr + req->length, &b->vma,
+		err = xd_proc_list(req->proc, req->addr, req->addr + req->length, &b->vma,
 				   &b->vmas);
 	}
 	for (i = 0; i < req->segments && !err; i++)
@@ -248,7 +242,7 @@ static struct xd_mem *mem_alloc(const struct xd_mem_request *req)
 	mem->quota = req->quota;
 	mem->proc = xd_proc_get(req->proc);
 	mem->writable = xd_access_writes(req->access);
-	mem->xt.ops = &private_ops;
+	mem->xt.ops = &xd_private_ops;
 	mem->xt.length = req->length;
 	mem->xt.seg = calloc(req->segments + 1, sizeof(*mem->xt.seg));
 	mem->mapping = calloc(req->segments + 1, sizeof(*mem->mapping));

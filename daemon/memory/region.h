@@ -50,6 +50,9 @@ struct xd_mem {
 	bool pinned; /* everything is mapped and pinned */
 };
 
+/* Of all regions with private segments and of those on demand */
+extern const struct xt_mem_ops xd_private_ops;
+
 /* Returns true for regions without memory of the client: device memory and null regions. */
 static inline bool xd_seg_alone(const struct xr_mr_segment *segment, uint32_t segments)
 {
@@ -70,7 +73,7 @@ int xd_mem_new(const struct xd_mem_request *req, struct xd_mem **mem);
  * Creates a region on demand, whose memory need not be mapped yet: each access checks the mappings
  * and their protection, and fails with -EFAULT. addr 0 and length UINT64_MAX cover the whole
  * address space, now and later; offsets are addresses then. Returns -EINVAL without a process or if
- * the range wraps. Does not block.
+ * the range wraps, or an error of starting the mover.
  */
 int xd_mem_on_demand(struct xd_proc *proc, uint64_t addr, uint64_t length, bool writable,
 		     struct xd_mem **mem);

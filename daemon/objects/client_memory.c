@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "daemon/clients/request.h"
+#include "daemon/memory/mover.h"
 #include "daemon/memory/region.h"
 #include "objects.h"
 
@@ -16,6 +17,24 @@ void xd_client_set_proc(struct xd_client *c, struct xd_proc *proc)
 {
 	xd_proc_put(c->objects->memory.proc);
 	c->objects->memory.proc = proc;
+}
+
+void xd_client_memory_show(struct json *j, const struct xd_client *c)
+{
+	/* a job may be freeing the state of a client that ends */
+	const struct xd_mover *mover = c->ending ? NULL : xd_proc_mover(xd_client_proc(c));
+	struct xd_mover_state s = { 0 };
+
+	if (mover)
+		xd_mover_state(mover, &s);
+	json_number(j, "mover", (uint64_t)s.pid);
+	json_number(j, "accesses", s.accesses);
+	json_number(j, "waiting_us", s.waiting_ns / 1000);
+}
+
+void xd_client_memory_end(struct xd_client *c)
+{
+	xd_mover_end(xd_proc_mover(xd_client_proc(c)));
 }
 
 void xd_client_memory_close(struct xd_client_memory *m)

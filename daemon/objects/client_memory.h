@@ -6,6 +6,8 @@
 #ifndef XD_CLIENT_MEMORY_H
 #define XD_CLIENT_MEMORY_H
 
+#include "daemon/base/json.h"
+
 struct xd_client;
 struct xd_mem;
 struct xd_proc;
@@ -21,7 +23,14 @@ struct xd_client_memory {
 struct xd_proc *xd_client_proc(const struct xd_client *c);
 /* Replaces the address space, e.g. after fork(). Takes over the reference. */
 void xd_client_set_proc(struct xd_client *c, struct xd_proc *proc);
-/* Releases the address space and the region. In a job: may block. */
+/* Adds the client's mover to an object of SHOW. */
+void xd_client_memory_show(struct json *j, const struct xd_client *c);
+/*
+ * The client ends: accesses to its memory that hang are given up, so that none of its jobs waits
+ * for them.
+ */
+void xd_client_memory_end(struct xd_client *c);
+/* Releases both. In a job: may block. */
 void xd_client_memory_close(struct xd_client_memory *m);
 
 #endif /* XD_CLIENT_MEMORY_H */

@@ -183,7 +183,7 @@ static void build_run(struct xd_client_job *job)
 	};
 
 	if (b->flags & XR_REGF_PROC_FDS)
-		b->err = xd_proc_new(b->fds[n], b->fds[n + 1], id->pid, &b->new_proc);
+		b->err = xd_proc_new(job->client->dev->movers, &b->fds[n], id->pid, &b->new_proc);
 	req.proc = b->new_proc ? b->new_proc : b->proc;
 	if (!b->err)
 		b->err = xd_mem_new(&req, &b->mem);

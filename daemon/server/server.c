@@ -133,6 +133,7 @@ static int open_socket(struct xd_server *s)
 static const struct xd_client_ops client_ops = {
 	.request = xd_dispatch,
 	.open = xd_objects_open_client,
+	.end = xd_client_memory_end,
 	.close = xd_objects_close_client,
 };
 

@@ -270,6 +270,7 @@ static void show_clients(struct json *j, const struct xd_clients *cs)
 			json_number(j, cs->kinds.ops[kind]->name, xd_object_count(c, kind));
 		json_number(j, "user_bytes", c->user->bytes.pinned + c->user->bytes.memory);
 		json_number(j, "delays", c->connection.delays);
+		xd_client_memory_show(j, c);
 		json_boolean(j, "ending", c->ending);
 		json_end(j, '}');
 	}

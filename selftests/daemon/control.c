@@ -5,17 +5,23 @@
 #include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <signal.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "daemon/base/log.h"
 #include "daemon/base/loop.h"
+#include "daemon/base/spawner.h"
+#include "daemon/memory/mover.h"
+#include "daemon/memory/mover_area.h"
 #include "daemon/memory/region.h"
 
 #include "../lib/fds.h"
 
 static struct xd_timer *stopper;
+
+static void collect_memory(void);
 
 static void stop_loop(void *arg)
 {
@@ -28,6 +34,7 @@ bool job_hangs;
 void settle(void)
 {
 	for (int i = 0; i < 3; i++) {
+		collect_memory();
 		MUST(job_hangs || xd_jobs_drain(fake_clients()->jobs, 10));
 		xd_timer_arm(stopper, job_hangs ? 20000000 : 0);
 		MUST(!xd_loop_run(fake.dev.loop));
@@ -372,12 +379,107 @@ void start_server(const char *name)
 {
 	signal(SIGPIPE, SIG_IGN);
 	xd_log_init(name, XD_ERR);
+	start_movers();
 	fake_device_start();
 	MUST(!xd_server_open(&fake.dev, &fake.server));
 	stopper = xd_timer_new(fake.dev.loop, stop_loop, NULL);
 	proc_fd[0] = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
 	proc_fd[1] = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
 	MUST(stopper && proc_fd[0] >= 0 && proc_fd[1] >= 0);
+}
+
+/* ---- memory behind movers ----------------------------------------------------------------- */
+
+static struct xd_spawner *spawner;
+static int wake_fd = -1;
+
+/* The worker of the fake device, which has no steps that wait */
+void __wrap_xt_mem_io_done(struct xt_engine *e, struct xt_mem_io *io, int err);
+void __wrap_xt_mem_io_done(struct xt_engine *e, struct xt_mem_io *io, int err)
+{
+	io->done = true;
+	io->err = err;
+}
+
+static void collect_memory(void)
+{
+	uint64_t next;
+
+	if (fake.dev.movers)
+		xd_movers_collect(fake.dev.movers, 0, xd_now(), &next);
+}
+
+void start_movers(void)
+{
+	struct xd_mover_worker w = { .engine_ctx = &fake.dev };
+
+	if (fake.dev.movers) {
+		collect_memory();
+		xd_movers_free(fake.dev.movers);
+		xd_spawner_stop(spawner);
+		close(wake_fd);
+	}
+	w.wake_fd = wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	MUST(wake_fd >= 0 && !xd_spawner_start("xroced-mover", xd_mover_main, &spawner));
+	fake.dev.movers = xd_movers_new(spawner, 1);
+	MUST(fake.dev.movers);
+	xd_movers_set_worker(fake.dev.movers, 0, &w);
+}
+
+static int access_private(const struct xt_mem_io *what, void *data)
+{
+	struct xt_mem *mem = what->mem;
+	struct xt_mem_pool *pool;
+	struct xt_mem_io *io = mem->ops->io_new(mem, &fake.dev, what->len, &pool);
+	int err;
+
+	if (!io)
+		return -EFAULT;
+	io->op = what->op;
+	io->mem = mem;
+	io->seg = what->seg;
+	io->off = what->off;
+	if (io->op == XT_MEM_WRITE)
+		memcpy(io->data, data, io->len);
+	mem->ops->io_submit(io);
+	while (!io->done)
+		collect_memory();
+	err = io->err;
+	if (!err && io->op == XT_MEM_READ)
+		memcpy(data, io->data, io->len);
+	mem->ops->io_free(io);
+	collect_memory();
+	return err;
+}
+
+/* One segment after the other; those that are mapped as the engine does. */
+int access_mem(struct xt_mem *mem, uint64_t off, void *data, size_t len, bool write)
+{
+	struct xt_mem_io what = { .mem = mem, .op = write ? XT_MEM_WRITE : XT_MEM_READ };
+	int err = 0;
+
+	for (uint32_t i = 0; i < mem->nseg && len && !err; i++) {
+		const struct xt_mem_seg *seg = &mem->seg[i];
+		size_t n = seg->len - (off - seg->off);
+
+		if (off < seg->off || off - seg->off >= seg->len)
+			continue;
+		n = n < len ? n : len;
+		what.seg = seg;
+		what.off = off - seg->off;
+		what.len = (uint32_t)n;
+		if (write && !seg->writable)
+			err = -EACCES;
+		else if (!seg->ptr && mem->ops->io_new)
+			err = access_private(&what, data);
+		else
+			err = write ? xt_mem_write(NULL, mem, off, data, n)
+				    : xt_mem_read(NULL, mem, off, data, n);
+		off += n;
+		data = (uint8_t *)data + n;
+		len -= n;
+	}
+	return err ? err : len ? -EFAULT : 0;
 }
 
 static struct xr_key_use use_of(struct conn *c, uint32_t pd, uint32_t key, const void *at,
@@ -403,8 +505,7 @@ static int use_key(const struct xr_key_use *use, void *data)
 		return -EACCES;
 	if (!mem)
 		return 0;
-	return use->access & XR_ACCESS_REMOTE_WRITE ? xt_mem_write(NULL, mem, off, data, use->len)
-						    : xt_mem_read(NULL, mem, off, data, use->len);
+	return access_mem(mem, off, data, use->len, use->access & XR_ACCESS_REMOTE_WRITE);
 }
 
 int read_key(struct conn *c, uint32_t pd, uint32_t key, const void *at, size_t len, void *data)

@@ -110,6 +110,10 @@ int memfd(size_t size, int seals);
 struct xr_reg_mr_rep mr_of(struct conn *c);
 struct xd_mr *the_mr(struct conn *c);
 
+/* Starts a spawner; also again, while no client has a mover. */
+void start_movers(void);
+/* Reads or writes bytes of a region. -EACCES, -EFAULT. */
+int access_mem(struct xt_mem *mem, uint64_t off, void *data, size_t len, bool write);
 /* Read and write the bytes behind a key, as a QP of the PD would. -EACCES, -EFAULT. */
 int read_key(struct conn *c, uint32_t pd, uint32_t key, const void *at, size_t len, void *data);
 int remote_read_key(struct conn *c, uint32_t pd, uint32_t key, const void *at, size_t len,

@@ -194,8 +194,8 @@ static void test_reserved(void)
 	TAP_OK(!ask_lkey(&c) && ((struct xr_reserved_lkey_rep *)c.body)->lkey == XR_RESERVED_LKEY,
 	       "reserved L_Key: granted to root");
 	own = c.client->objects->memory.xt;
-	TAP_OK(own && !xt_mem_read(NULL, own, (uintptr_t)&pd, &value, sizeof(pd)) && value == pd &&
-		       xt_mem_read(NULL, own, 0, &value, sizeof(value)) == -EFAULT,
+	TAP_OK(own && !access_mem(own, (uintptr_t)&pd, &value, sizeof(pd), false) && value == pd &&
+		       access_mem(own, 0, &value, sizeof(value), false) == -EFAULT,
 	       "reserved L_Key: covers any address of the process");
 	TAP_OK(!ask_lkey(&c) && c.client->objects->memory.xt == own,
 	       "reserved L_Key: a second request changes nothing");

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 
 # Parts of the daemon that need no network: selftests/daemon/NAME_test.c and the sources that it tests
-DAEMON_TESTS := options log loop histogram doorbells delay spin seccomp spawner steer
+DAEMON_TESTS := options log loop histogram doorbells delay spin seccomp spawner steer mover
 
 options_test_SRCS := daemon/base/options.c
 log_test_SRCS := daemon/base/log.c daemon/base/loop.c
@@ -15,6 +15,9 @@ spawner_test_SRCS := $(addprefix daemon/base/,privileges.c process.c seccomp.c s
 spawner_test_LIBS := -lcap
 steer_test_SRCS := daemon/datapath/steer.c daemon/base/log.c daemon/base/loop.c
 steer_test_LIBS := -Wl$(comma)--wrap=ioctl
+mover_test_SRCS := $(addprefix daemon/base/,log.c loop.c privileges.c process.c seccomp.c spawner.c) \
+	$(addprefix daemon/memory/,mover.c mover_process.c proc.c proc_maps.c)
+mover_test_LIBS := -lcap
 
 $(foreach t,$(DAEMON_TESTS),$(eval \
 	$(call test_program,daemon/$(t),selftests/daemon/$(t)_test.c $($(t)_test_SRCS),,-lpthread $($(t)_test_LIBS),,$(if \
@@ -26,15 +29,16 @@ $(eval $(call test_program,daemon/net,selftests/daemon/net_test.c $(netdev_SRCS)
 
 # The real server with a fake device and fake clients
 control_LIB := selftests/daemon/control.c selftests/fuzz/fake_device.c $(control_SRCS) \
-	$(addprefix daemon/base/,loop.c log.c options.c)
+	$(addprefix daemon/base/,loop.c log.c options.c process.c seccomp.c spawner.c)
+control_LIBS := -lisal -lpthread -Wl$(comma)--wrap=xt_mem_io_done
 $(foreach t,control burden qp srq regions tiers dm import keys,$(eval $(call \
-	test_program,daemon/$(t),selftests/daemon/$(t)_test.c $(control_LIB),transport,-lisal -lpthread,,parallel \
+	test_program,daemon/$(t),selftests/daemon/$(t)_test.c $(control_LIB),transport,$(control_LIBS),,parallel \
 	$(if $(filter tiers,$(t)),root))))
 
 # The linker redirects these functions to wrappers in the test, which make calls fail.
 scarcity_WRAPS := malloc calloc realloc mmap eventfd memfd_create ftruncate socketpair socket shutdown open_memstream \
 	fopen getrandom pwrite pread pthread_create epoll_ctl open
-$(eval $(call test_program,daemon/scarcity,selftests/daemon/scarcity_test.c $(control_LIB),transport,-lisal -lpthread \
+$(eval $(call test_program,daemon/scarcity,selftests/daemon/scarcity_test.c $(control_LIB),transport,$(control_LIBS) \
 	$(addprefix -Wl$(comma)--wrap=,$(scarcity_WRAPS)),,parallel))
 
 # Clients of any user

@@ -373,126 +373,6 @@ static void test_hanging_job(void)
 	TAP_OK(nothing_left(), "nothing is left");
 }
 
-/* ---- regions on demand on Linux before 6.11: checks with the list of mappings - */
-
-static int put(struct conn *c, uint32_t pd, uint32_t key, void *at)
-{
-	uint8_t b = 0x21;
-
-	return remote_write_key(c, pd, key, at, 1, &b);
-}
-
-/* All accesses of an epoch use one list, as long as it allows them. */
-static void test_list_of_epoch(void)
-{
-	uint8_t *p = pages(3, PROT_READ | PROT_WRITE, MAP_PRIVATE), got;
-	struct xr_reg_mr_rep mr;
-	struct conn c;
-	struct reg r;
-	uint32_t pd;
-
-	open_client(&c);
-	pd = alloc_pd(&c);
-	proc_sent = false;
-	r = reg_of(pd, p, 3 * PAGE, RW | XR_ACCESS_ON_DEMAND);
-	MUST(!send_reg(&c, &r, NULL, 0));
-	proc_sent = true;
-	mr = mr_of(&c);
-
-	xt_mem_epoch.in_round = true;
-	xt_mem_new_epoch();
-	mprotect(p + 2 * PAGE, PAGE, PROT_NONE);
-	TAP_OK(!put(&c, pd, mr.rkey, p + PAGE), "lists: the list is read");
-	mprotect(p, PAGE, PROT_READ);
-	TAP_OK(!put(&c, pd, mr.rkey, p), "lists: a list is used for all accesses of an epoch");
-	TAP_OK(read_key(&c, pd, mr.rkey, p + 2 * PAGE, 1, &got) == -EFAULT,
-	       "lists: access to unreadable memory fails");
-	TAP_OK(put(&c, pd, mr.rkey, p) == -EFAULT,
-	       "lists: the list is read again before an access is refused");
-	mprotect(p, 3 * PAGE, PROT_READ | PROT_WRITE);
-	TAP_OK(!put(&c, pd, mr.rkey, p) && !put(&c, pd, mr.rkey, p + 2 * PAGE),
-	       "lists: access that was granted after the list was read is allowed");
-	munmap(p + PAGE, PAGE);
-	TAP_OK(put(&c, pd, mr.rkey, p + PAGE) == -EFAULT,
-	       "lists: access to memory that was unmapped after the list was read fails");
-	mprotect(p + 2 * PAGE, PAGE, PROT_READ);
-	xt_mem_new_epoch();
-	TAP_OK(put(&c, pd, mr.rkey, p + 2 * PAGE) == -EFAULT,
-	       "lists: a new epoch reads the list again");
-	mprotect(p + 2 * PAGE, PAGE, PROT_READ | PROT_WRITE);
-	MUST(!put(&c, pd, mr.rkey, p + 2 * PAGE));
-	mprotect(p + 2 * PAGE, PAGE, PROT_READ);
-	xt_mem_epoch.in_round = false;
-	TAP_OK(put(&c, pd, mr.rkey, p + 2 * PAGE) == -EFAULT,
-	       "lists: outside of a round the list is read for each access");
-	munmap(p, PAGE), munmap(p + 2 * PAGE, PAGE);
-	close_client(&c);
-	TAP_OK(nothing_left(), "nothing is left");
-}
-
-/* More mappings than the daemon keeps. Those that are accessed must be among the kept ones. */
-static void test_long_list(void)
-{
-	const size_t n = 3000;
-	uint8_t *p = pages(n, PROT_READ | PROT_WRITE, MAP_PRIVATE), got[8 * PAGE];
-	struct xr_reg_mr_rep mr;
-	struct conn c;
-	struct reg r;
-	bool ok = true;
-	uint32_t pd;
-
-	open_client(&c);
-	pd = alloc_pd(&c);
-	proc_sent = false;
-	r = reg_of(pd, p, n * PAGE, RW | XR_ACCESS_ON_DEMAND);
-	MUST(!send_reg(&c, &r, NULL, 0));
-	proc_sent = true;
-	mr = mr_of(&c);
-	for (size_t i = 0; i < n; i += 2)
-		mprotect(p + i * PAGE, PAGE, PROT_READ);
-	xt_mem_epoch.in_round = true;
-	xt_mem_new_epoch();
-	for (size_t i = 0; i + 8 <= n; i += 97)
-		ok &= !read_key(&c, pd, mr.rkey, p + i * PAGE + 9, sizeof(got) - 9, got);
-	TAP_OK(ok, "lists: reads across many mappings");
-	for (size_t i = 0; i < n; i += 97)
-		ok &= put(&c, pd, mr.rkey, p + i * PAGE) == (i % 2 ? 0 : -EFAULT);
-	TAP_OK(ok, "lists: writes to writable mappings");
-	xt_mem_epoch.in_round = false;
-	munmap(p, n * PAGE);
-	close_client(&c);
-	TAP_OK(nothing_left(), "nothing is left");
-}
-
-/* Workers read the list through a descriptor of their own, so that a client cannot block them. */
-static void test_hanging_list(void)
-{
-	struct xr_reg_mr_rep mr;
-	struct hanging h;
-	struct conn c;
-	uint8_t *p;
-	struct reg r;
-	uint32_t pd;
-
-	open_client(&c);
-	pd = alloc_pd(&c);
-	p = pages(1, PROT_READ | PROT_WRITE, MAP_PRIVATE);
-	proc_sent = false;
-	r = reg_of(pd, p, PAGE, RW | XR_ACCESS_ON_DEMAND);
-	MUST(!send_reg(&c, &r, NULL, 0));
-	proc_sent = true;
-	mr = mr_of(&c);
-	if (hang_list(&h)) {
-		TAP_OK(!put(&c, pd, mr.rkey, p), "lists: a client cannot block a worker");
-		unhang_list(&h);
-	} else {
-		tap_skip("lists: a client cannot block a worker", "no userfaultfd");
-	}
-	munmap(p, PAGE);
-	close_client(&c);
-	TAP_OK(nothing_left(), "nothing is left");
-}
-
 int main(void)
 {
 	start_server("regions");
@@ -504,10 +384,8 @@ int main(void)
 	test_hanging_job();
 
 	xd_proc_use_lists();
+	start_movers();
 	test_on_demand();
-	test_list_of_epoch();
-	test_long_list();
-	test_hanging_list();
 
 	fake_server_stop();
 	return tap_end();

@@ -57,9 +57,10 @@ static bool runs(int pidfd)
 static int fork_reporting(struct xd_spawner *s, uint32_t *count)
 {
 	int pair[2], pidfd;
+	pid_t pid;
 
 	socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair);
-	pidfd = xd_spawner_fork(s, &pair[1], 1);
+	pidfd = xd_spawner_fork(s, &pair[1], 1, &pid);
 	close(pair[1]);
 	if (pidfd >= 0 && read(pair[0], count, sizeof(*count)) != sizeof(*count))
 		*count = 0;
@@ -72,6 +73,7 @@ static void test_descriptors(void)
 	int kept = open("/dev/null", 0), pidfd, fds[XD_SPAWN_FDS + 1];
 	struct xd_spawner *s;
 	uint32_t count = 0;
+	pid_t pid = 0;
 
 	TAP_OK(!xd_spawner_start("test-child", report, &s), "the spawner starts");
 	pidfd = fork_reporting(s, &count);
@@ -85,9 +87,9 @@ static void test_descriptors(void)
 	close(pidfd);
 	for (uint32_t i = 0; i <= XD_SPAWN_FDS; i++)
 		fds[i] = kept;
-	TAP_OK(xd_spawner_fork(s, fds, XD_SPAWN_FDS + 1) == -EINVAL, "too many descriptors");
-	pidfd = xd_spawner_fork(s, fds, XD_SPAWN_FDS);
-	TAP_OK(runs(pidfd), "%u descriptors", XD_SPAWN_FDS);
+	TAP_OK(xd_spawner_fork(s, fds, XD_SPAWN_FDS + 1, &pid) == -EINVAL, "too many descriptors");
+	pidfd = xd_spawner_fork(s, fds, XD_SPAWN_FDS, &pid);
+	TAP_OK(runs(pidfd) && !kill(pid, 0), "%u descriptors", XD_SPAWN_FDS);
 	xd_spawner_stop(s);
 	TAP_OK(ends(pidfd), "the end of the spawner ends its processes");
 	close(pidfd);

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The memory that the daemon shares with one mover: for each worker a ring of accesses with their
+ * results, and staging, which holds the bytes. The daemon's side (mover.c) relies on nothing that
+ * the mover writes but results of accesses, and on these only for bytes of this client.
+ */
+#ifndef XD_MOVER_AREA_H
+#define XD_MOVER_AREA_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proc_maps.h"
+
+#define XD_MOVER_RING 1024 /* more than pieces of staging, so a ring is never full */
+
+#define XD_STAGING_LARGE 32 /* pieces of XT_MEM_IO_MAX bytes */
+#define XD_STAGING_SMALL 512
+#define XD_STAGING_SMALL_SIZE 4096u /* the largest payload of a packet */
+#define XD_STAGING_PIECES (XD_STAGING_LARGE + XD_STAGING_SMALL)
+
+struct xd_move {
+	/* written by the daemon before it adds 1 to `submitted` */
+	uint8_t op;	   /* enum xt_mem_op */
+	uint8_t cancelled; /* set at any time: nobody needs the result any more */
+	uint8_t check; /* whether the owner has mapped the bytes with the rights for this access */
+	uint32_t len;
+	uint64_t addr; /* in the client's process */
+	uint64_t data; /* READ and WRITE: offset in the area */
+	uint64_t compare, value;
+	/* written by the mover before it adds 1 to `executed` */
+	int32_t err;
+	uint64_t old;
+};
+
+/* All indices count up and wrap. The mover executes a ring in order. */
+struct xd_move_ring {
+	/* written by the worker */
+	uint32_t submitted __attribute__((aligned(64)));
+	uint32_t want_wake; /* write to the eventfd after the next result; cleared by the mover */
+	/* written by the mover */
+	uint32_t executed __attribute__((aligned(64)));
+	struct xd_move move[XD_MOVER_RING] __attribute__((aligned(64)));
+};
+
+struct xd_mover_area {
+	uint32_t asleep; /* futex: 1 while the mover sleeps; cleared by whoever wakes it */
+	uint32_t rings;
+	struct xd_move_ring ring[];
+	/* the pieces of staging follow */
+};
+
+/* The descriptors that a mover gets, followed by an eventfd of each worker */
+enum {
+	XD_MOVER_AREA_FD,
+	XD_MOVER_SOCKET, /* SOCK_SEQPACKET, for requests to list mappings */
+	XD_MOVER_MEM_FD,
+	XD_MOVER_MAPS_FD,
+	XD_MOVER_WAKE_FDS,
+};
+
+/* A request for the mappings that overlap [start, end), and its replies; the last has count 0. */
+struct xd_maps_request {
+	uint64_t start, end;
+};
+#define XD_MAPS_BATCH 256
+struct xd_maps_reply {
+	int32_t err;
+	uint32_t count;
+	struct xd_vma vma[XD_MAPS_BATCH];
+};
+
+/* What a mover does, in a process of its own. */
+void xd_mover_main(const int *fds, uint32_t n);
+
+#endif /* XD_MOVER_AREA_H */

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Access to private segments by the mover of the client's process. */
+#include "mover.h"
+#include "region.h"
+
+static struct xt_mem_io *private_io_new(struct xt_mem *mem, void *engine_ctx, uint32_t len,
+					struct xt_mem_pool **pool)
+{
+	struct xd_mover *mover = xd_proc_mover(((struct xd_mem *)mem)->proc);
+	struct xt_mem_io *io = xd_mover_io_new(mover, engine_ctx, len, pool);
+
+	if (io)
+		io->ops = mem->ops;
+	return io;
+}
+
+static void private_io_submit(struct xt_mem_io *io)
+{
+	const struct xd_mem *mem = (const struct xd_mem *)io->mem;
+
+	xd_mover_io_submit(io, io->seg->addr + io->off, mem->on_demand);
+}
+
+const struct xt_mem_ops xd_private_ops = {
+	.io_new = private_io_new,
+	.io_submit = private_io_submit,
+	.io_free = xd_mover_io_free,
+};
