@@ -342,6 +342,10 @@ leftovers() {
 	done
 }
 
+nothing_left() {
+	[[ -z $(leftovers) ]]
+}
+
 # remove_hosts RUN: removes the hosts of any run by force
 remove_hosts() {
 	local run=$1 id=xrt-${1##*.} h pids
@@ -363,6 +367,8 @@ hosts_down() {
 	[[ -n ${RUN:-} && -d $RUN ]] || return 0
 	daemon_down a || status=1
 	daemon_down b || status=1
+	# the processes of a daemon end just after it
+	wait_for 5 nothing_left || true
 	left=$(leftovers)
 	if [[ -n $left ]]; then
 		echo "left behind: $left"

@@ -1,0 +1,126 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# Memory of a program that the daemon cannot reach, or not soon, harms no other program: movers access it.
+
+load helpers
+
+setup_file() {
+	requires root
+	[[ -c /dev/fuse ]] || skip "needs /dev/fuse"
+	hosts_up
+	daemons_up
+	mkdir "$RUN/fs"
+}
+
+teardown_file() {
+	stop_fs
+	hosts_down
+}
+
+# Mounts the file system that never answers reads.
+start_fs() {
+	"$BIN/hanging_fs" "$RUN/fs" >"$RUN/fs.log" 2>&1 3>&- &
+	echo $! >"$RUN/fs.pid"
+	disown
+	wait_for 5 grep -q mounted "$RUN/fs.log" || { cat "$RUN/fs.log"; return 1; }
+}
+
+# Everything that waits for the file system goes on with errors.
+stop_fs() {
+	[[ -s $RUN/fs.pid ]] || return 0
+	kill "$(cat "$RUN/fs.pid")" 2>/dev/null || true
+	umount -l "$RUN/fs"
+	rm -f "$RUN/fs.pid"
+}
+
+# neighbour FILE ARG...: starts rdma_neighbours on host a with its output in a file; $! is its PID
+neighbour() {
+	local file=$1
+
+	shift
+	spawn a "$file" "$BIN/rdma_neighbours" "$(gid_index a "$A4")" "$@"
+}
+
+# XROCE_ADOPT=never: a userfaultfd of the program would wait for its own memory when it is killed.
+#
+# hang: starts a program whose memory hangs, and waits until the daemon has tried to access it. Sets PID.
+hang() {
+	local log=$BATS_TEST_TMPDIR/hang
+
+	stop_fs
+	start_fs
+	XROCE_ADOPT=never neighbour "$log" hang "$RUN/fs/file"
+	PID=$!
+	disown
+	wait_for 10 grep -q posted "$log" || { cat "$log"; return 1; }
+	wait_for 10 grep -q read "$RUN/fs.log"
+}
+
+# waits_long: whether `xroce client` shows an access that waits
+waits_long() {
+	ctl a client -j xra | jq -e 'any(.waiting_us > 0 and .accesses > 0 and .mover > 0)' >/dev/null
+}
+
+gone() {
+	! ctl a client -j xra | jq -e "any(.pid == $1)" >/dev/null
+}
+
+@test "a program whose memory hangs delays no other program" {
+	hang
+	wait_for 5 waits_long
+	both ibv_rc_pingpong -g @4 -c -n 20
+	both_on_a ibv_rc_pingpong -g @4 -c -n 20
+	alive "$PID"
+	waits_long
+	kill -KILL "$PID"
+	stop_fs
+}
+
+@test "a program whose memory hangs ends when it is killed" {
+	hang
+	kill -KILL "$PID"
+	wait_for 5 not alive "$PID"
+	wait_for 5 gone "$PID"
+	both ibv_rc_pingpong -g @4 -c -n 20
+}
+
+# restart_while_hanging SIGNAL: ends the daemon while memory hangs, and starts a new one
+restart_while_hanging() {
+	hang
+	daemon_down a "$1"
+	daemon_up a
+	both ibv_rc_pingpong -g @4 -c -n 20
+	kill -KILL "$PID"
+	stop_fs
+}
+
+@test "the daemon can be stopped and started while memory of a program hangs" {
+	restart_while_hanging TERM
+}
+
+@test "the daemon can be killed and started while memory of a program hangs" {
+	restart_while_hanging KILL
+}
+
+@test "WRITEs to shared memory of a disk file" {
+	neighbour "$BATS_TEST_TMPDIR/log" file "$XR_BUILD/neighbours.$$" "$(iterations 20)"
+	wait $! || { cat "$BATS_TEST_TMPDIR/log"; return 1; }
+	rm "$XR_BUILD/neighbours.$$"
+}
+
+@test "WRITEs to memory whose protection changes all the time" {
+	neighbour "$BATS_TEST_TMPDIR/log" protect "$(iterations 20)"
+	wait $! || { cat "$BATS_TEST_TMPDIR/log"; return 1; }
+}
+
+@test "a big program is killed while its memory is accessed" {
+	local log=$BATS_TEST_TMPDIR/log pid
+
+	neighbour "$log" big
+	pid=$!
+	disown
+	wait_for 20 grep -q posted "$log"
+	kill -KILL "$pid"
+	wait_for 10 gone "$pid"
+	both ibv_rc_pingpong -g @4 -c -n 20
+}
