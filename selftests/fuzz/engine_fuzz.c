@@ -437,6 +437,7 @@ static void step(struct world *w, struct stream *in)
 		receive_work(w, in);
 		break;
 	case 11:
+		world_finish(w, action >> 4 & 3, false);
 		world_advance(w, (uint64_t)input_u8(in) << (action >> 4) * 2);
 		break;
 	case 12:
@@ -447,10 +448,14 @@ static void step(struct world *w, struct stream *in)
 		break;
 	case 14:
 		w->no_room = action & 0x10;
+		w->slow = action & 0x20;
+		w->no_staging = action & 0x40;
 		break;
 	case 15:
 		w->region[REG_PIECES].mem.broken = action & 0x10;
 		w->took_memory = true;
+		if (action & 0x20)
+			world_finish(w, UINT32_MAX, true);
 		break;
 	}
 	if (!(action & 0x80))

@@ -23,28 +23,6 @@ static const struct {
 	[REG_READ] = { 2048, XR_ACCESS_REMOTE_READ | XR_ACCESS_MW_BIND, PD_CLIENT, 0x40000 },
 };
 
-static int private_read(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off, void *dst,
-			size_t len)
-{
-	MUST(!seg->ptr && off <= seg->len && len <= seg->len - off);
-	if (mem->broken)
-		return -EFAULT;
-	memcpy(dst, (const uint8_t *)(uintptr_t)seg->addr + off, len);
-	return 0;
-}
-
-static int private_write(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off,
-			 const void *src, size_t len)
-{
-	MUST(!seg->ptr && seg->writable && off <= seg->len && len <= seg->len - off);
-	if (mem->broken)
-		return -EFAULT;
-	memcpy((uint8_t *)(uintptr_t)seg->addr + off, src, len);
-	return 0;
-}
-
-static const struct xt_mem_ops private_ops = { .read = private_read, .write = private_write };
-
 static void add_seg(struct region *r, uint64_t off, uint64_t len, bool mapped, bool writable)
 {
 	r->seg[r->mem.nseg++] = (struct xt_mem_seg){
@@ -73,7 +51,7 @@ static void region_open(struct world *w, unsigned id)
 	MUST(r->bytes);
 	for (uint32_t i = 0; i < r->size; i++)
 		r->bytes[i] = id < REG_SECRETS ? 0 : fixed_byte(w, id, i);
-	r->mem = (struct xt_mem){ .ops = &private_ops, .length = r->size, .seg = r->seg };
+	r->mem = (struct xt_mem){ .ops = &tier_ops, .length = r->size, .seg = r->seg };
 	if (id == REG_PIECES) {
 		add_seg(r, 0, 1001, true, true);
 		add_seg(r, 1001, 2000, false, true);
@@ -319,9 +297,14 @@ static const struct xt_ops ops = {
 
 void world_run(struct world *w)
 {
-	for (int i = 0; i < 16; i++)
-		if (xt_engine_run(w->engine, w->now) > w->now)
+	for (int i = 0; i < 16; i++) {
+		bool more = xt_engine_run(w->engine, w->now) <= w->now;
+
+		if (!more && (w->slow || !w->io))
 			break;
+		if (!w->slow)
+			world_finish(w, UINT32_MAX, false);
+	}
 }
 
 void world_advance(struct world *w, uint64_t ns)
@@ -350,6 +333,7 @@ void world_open(struct world *w, bool honest)
 	w->honest = honest;
 	w->now = 1000000000;
 	make_secret(w);
+	xt_mem_pool_init(&w->pool);
 	w->keys = xt_keys_new(64, 1);
 	w->shared = (struct xt_shared){
 		.keys = w->keys,
@@ -400,6 +384,7 @@ void world_close(struct world *w)
 	for (unsigned i = 0; i < QP_COUNT; i++)
 		if (w->qp[i].qp)
 			end_qp(w, &w->qp[i]);
+	MUST(!w->accesses);
 	world_check(w);
 	world_end_changing(w);
 	xt_engine_free(w->engine);

@@ -53,6 +53,8 @@ enum region_id {
 	REG_TOTAL
 };
 
+struct fuzz_io;
+
 struct region {
 	uint8_t *bytes;
 	uint32_t size;
@@ -146,10 +148,15 @@ struct world {
 	unsigned queued;
 	uint64_t now;
 	uint8_t secret[8];
-	bool honest;	  /* the client is correct: its completions are checked */
-	bool no_room;	  /* tx_get refuses */
-	bool took_memory; /* memory of a valid region was inaccessible at least once */
-	unsigned good_ok; /* completions of the good client */
+	bool honest;	 /* the client is correct: its completions are checked */
+	bool no_room;	 /* tx_get refuses */
+	bool slow;	 /* accesses do not finish by themselves */
+	bool no_staging; /* there is no room for accesses */
+	struct xt_mem_pool pool;
+	struct fuzz_io *io; /* accesses, in the order of their submission */
+	unsigned accesses;  /* not freed */
+	bool took_memory;   /* memory of a valid region was inaccessible at least once */
+	unsigned good_ok;   /* completions of the good client */
 };
 
 void world_open(struct world *w, bool honest);
@@ -157,6 +164,11 @@ void world_open(struct world *w, bool honest);
 void world_close(struct world *w);
 /* Checks that memory which must not change has not changed. */
 void world_check(struct world *w);
+
+/* Memory that is not mapped (tier.c) */
+extern const struct xt_mem_ops tier_ops;
+/* Finishes up to n accesses. */
+void world_finish(struct world *w, unsigned n, bool fail);
 
 /* Runs the engine until it has nothing to do now, at most 16 times. */
 void world_run(struct world *w);

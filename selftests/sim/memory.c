@@ -17,6 +17,7 @@ struct sim_io {
 	uint8_t *target;
 	uint64_t when, report; /* of its effect, and of the report to the engine */
 	bool submitted, took_effect, given_up;
+	int err;
 	uint8_t data[];
 };
 
@@ -102,13 +103,17 @@ static void io_submit(struct xt_mem_io *io)
 {
 	struct sim_io *s = (struct sim_io *)io, **p;
 	struct world *w = s->e->w;
+	struct sim_mr *mr;
 
 	CHECK(w, !s->submitted, "access submitted twice");
 	CHECK(w, io->off + io->len <= io->seg->len && !io->seg->ptr, "access beyond its segment");
 	s->submitted = true;
 	s->qp = io->step->qp;
 	s->target = (uint8_t *)(uintptr_t)(io->seg->addr + io->off);
-	s->when = region_of(w, io->mem)->hung ? NEVER : w->now + latency(w);
+	mr = region_of(w, io->mem);
+	s->when = mr->hung ? NEVER : w->now + latency(w);
+	if (mr->failing && rng_chance(&w->sched, 30))
+		s->err = -EFAULT;
 	for (p = &w->io; *p; p = &(*p)->next)
 		if ((*p)->qp == s->qp && !(*p)->took_effect && (*p)->when > s->when)
 			s->when = (*p)->when;
@@ -152,6 +157,8 @@ static void take_effect(struct sim_io *s)
 	uint64_t value;
 
 	s->took_effect = true;
+	if (s->err)
+		return;
 	switch (io->op) {
 	case XT_MEM_READ:
 		memcpy(io->data, s->target, io->len);
@@ -210,7 +217,7 @@ void memory_run(struct world *w)
 	for (s = w->io; s; s = next) {
 		next = s->next;
 		if (s->report <= w->now)
-			report(s, 0);
+			report(s, s->err);
 	}
 	for (i = 0; i < w->hosts; i++)
 		for (k = 0; k < w->host[i].engines; k++) {
@@ -249,6 +256,12 @@ void memory_hang(struct world *w, struct sim_mr *mr)
 	for (s = w->io; s; s = s->next)
 		if (!s->took_effect && s->io.mem == &mr->mem)
 			s->when = s->report = NEVER;
+}
+
+/* From now on some accesses to the region fail. */
+void memory_fail(struct sim_mr *mr)
+{
+	mr->failing = true;
 }
 
 void memory_free(struct world *w)

@@ -346,7 +346,10 @@ void script_run(struct world *w, struct conn *c)
 	case SCRIPT_DEREG:
 	case SCRIPT_FAULT:
 		c->broken = true;
-		remove_memory(q, c->script == SCRIPT_DEREG);
+		if (w->async_tier && c->script == SCRIPT_FAULT && rng_chance(&w->sched, 50))
+			memory_fail(&q->host->mr[c->mr[c->victim]]);
+		else
+			remove_memory(q, c->script == SCRIPT_DEREG);
 		break;
 	case SCRIPT_HANG:
 		c->broken = true;

@@ -81,6 +81,7 @@ struct sim_mr {
 	uint32_t value;	   /* of the key, also after its removal */
 	bool reserved;	   /* for one connection */
 	bool hung;	   /* accesses never end */
+	bool failing;	   /* some accesses fail */
 };
 
 /* A word for atomics of all QPs */
@@ -449,6 +450,7 @@ uint64_t memory_next(const struct world *w);
 void memory_run(struct world *w);
 void memory_stop(struct world *w, const struct sim_mr *mr);
 void memory_hang(struct world *w, struct sim_mr *mr);
+void memory_fail(struct sim_mr *mr);
 void memory_free(struct world *w);
 
 /* net.c */
