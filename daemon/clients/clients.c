@@ -36,5 +36,6 @@ bool xd_clients_stop(struct xd_clients *cs)
 	}
 	xd_events_stop(cs);
 	xd_delayed_stop(cs);
+	xd_limits_free(&cs->limits);
 	return true;
 }

@@ -34,12 +34,31 @@ static int watch_socket(struct xd_client *c)
 
 #define DELAY_NS 10000000ull
 #define BURST_S 2 /* seconds for which a client that was idle may exceed the rate */
+/* All clients of a user together have the rate of this number of clients. */
+#define USER_CLIENTS 2
 
-static struct xd_rate request_rate(const struct xd_client *c)
+/* @clients: number of clients that use this rate together */
+static struct xd_rate request_rate(const struct xd_client *c, uint32_t clients)
 {
-	uint32_t rate = c->dev->opt->client_max_requests;
+	uint64_t rate = (uint64_t)c->dev->opt->client_max_requests * clients;
 
 	return (struct xd_rate){ .interval_ns = 1000000000ull / rate, .burst = rate * BURST_S };
+}
+
+/*
+ * Takes a token of the client and, unless it is an operator, one of its user: more connections, or
+ * new ones, do not help a program that sends too much. Operators in different containers may be
+ * strangers to each other. Returns false if a bucket is empty.
+ */
+static bool take_token(struct xd_client *c, uint64_t now)
+{
+	struct xd_rate own = request_rate(c, 1), shared = request_rate(c, USER_CLIENTS);
+	struct xd_user *user = c->user;
+
+	if (xd_rate_wait(&own, c->connection.bucket, now) ||
+	    (!user->operator&& !xd_rate_take(&shared, &user->bucket, now)))
+		return false;
+	return xd_rate_take(&own, &c->connection.bucket, now);
 }
 
 static void delay(struct xd_client *c)
@@ -70,23 +89,16 @@ static void end_delay(struct xd_client *c)
 	con->pprev_delayed = NULL;
 }
 
+/* Lets each delayed client try again. */
 static void on_delay(void *arg)
 {
 	struct xd_clients *cs = arg;
-	struct xd_client *c, *next;
-	uint64_t now = xd_now();
-	struct xd_rate rate;
+	struct xd_client *c;
 
-	for (c = cs->delayed.first; c; c = next) {
-		next = c->connection.next_delayed;
-		rate = request_rate(c);
-		if (xd_rate_wait(&rate, c->connection.bucket, now))
-			continue;
+	while ((c = cs->delayed.first)) {
 		end_delay(c);
 		watch_socket(c);
 	}
-	if (cs->delayed.first)
-		xd_timer_arm(cs->delayed.timer, DELAY_NS);
 }
 
 int xd_delayed_start(struct xd_clients *cs)
@@ -288,21 +300,13 @@ static void receive(struct xd_client *c)
 
 /* ---- start and end --------------------------------------------------------------- */
 
-/* Counts the request that is about to be read. */
-static bool may_request(struct xd_client *c)
-{
-	struct xd_rate rate = request_rate(c);
-
-	return xd_rate_take(&rate, &c->connection.bucket, xd_now());
-}
-
 static void on_socket(void *arg, uint32_t events)
 {
 	struct xd_client *c = arg;
 	struct xd_connection *con = &c->connection;
 
 	if (events & EPOLLIN && !con->busy && !con->pprev_delayed) {
-		if (may_request(c))
+		if (take_token(c, xd_now()))
 			receive(c);
 		else
 			delay(c);

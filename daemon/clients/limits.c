@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
+#include "daemon/base/loop.h"
 #include "daemon/base/options.h"
 #include "daemon/datapath/worker.h"
 #include "client.h"
@@ -73,16 +74,27 @@ static struct xd_user *new_user(struct xd_limits *limits, const struct xd_identi
 	return u;
 }
 
-static void end_user(struct xd_limits *limits, struct xd_user *user)
+/*
+ * Frees the users that have no clients. One whose bucket is not full stays, because it would get a
+ * full bucket by connecting again.
+ */
+static void free_users(struct xd_limits *limits, uint64_t now)
 {
-	struct xd_user **at = &limits->users;
+	struct xd_user **at = &limits->users, *u;
 
-	if (user->clients)
-		return;
-	while (*at != user)
-		at = &(*at)->next;
-	*at = user->next;
-	free(user);
+	while ((u = *at)) {
+		if (u->clients || u->bucket > now) {
+			at = &u->next;
+			continue;
+		}
+		*at = u->next;
+		free(u);
+	}
+}
+
+void xd_limits_free(struct xd_limits *limits)
+{
+	free_users(limits, UINT64_MAX);
 }
 
 static uint32_t connection_fds(const struct xd_client *c)
@@ -130,7 +142,7 @@ int xd_user_join(struct xd_client *c)
 	err = admit(c);
 	if (err) {
 		c->user = NULL;
-		end_user(limits, u);
+		free_users(limits, xd_now());
 		return err;
 	}
 	u->clients++;
@@ -144,7 +156,7 @@ void xd_user_leave(struct xd_client *c)
 	xd_user_put_fds(c, connection_fds(c));
 	xd_user_uncharge(c, client_bytes);
 	c->user->clients--;
-	end_user(&c->clients->limits, c->user);
+	free_users(&c->clients->limits, xd_now());
 }
 
 /* ---- memory and descriptors -------------------------------------------------------- */

@@ -34,17 +34,20 @@ struct xd_user {
 	uint32_t groups; /* multicast groups that QPs of the user are attached to */
 	struct xd_bytes bytes;
 	struct xd_fd_quota fds;
+	uint64_t bucket; /* of control requests, see connection.c */
 	struct xd_user *next;
 };
 
 struct xd_limits {
-	struct xd_user *users;	     /* users with clients */
+	struct xd_user *users;	     /* with clients, or with a bucket that is not full */
 	uint32_t user_max_files;     /* descriptors of one user */
 	struct xd_fd_quota fds;	     /* of all users */
 	struct xd_fd_quota user_fds; /* of all users but operators */
 };
 
 void xd_limits_init(struct xd_limits *limits, uint32_t user_max_files);
+
+void xd_limits_free(struct xd_limits *limits);
 
 /*
  * Stores the text "NAME is VALUE" for the reply, which explains the error to the program. Returns

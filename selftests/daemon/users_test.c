@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "daemon/base/loop.h"
 #include "control.h"
 
 #define ALICE 1001
@@ -435,6 +436,35 @@ static void test_request_rate(void)
 	TAP_OK(nothing_left(), "nothing is left");
 }
 
+/* A user whose programs sent too much gets no new tokens by connecting again. */
+static void test_rate_of_user(void)
+{
+	const uint64_t later = xd_now() + 1000000000000;
+	struct xr_hello_req q = { .version = XR_PROTOCOL_VERSION };
+	struct conn a, b;
+	int err;
+
+	open_as(&a, ALICE);
+	a.client->user->bucket = later;
+	disconnect(&a);
+	MUST(!connect_as(&a, ALICE));
+	err = ask(&a, XR_MSG_HELLO, &q, sizeof(q));
+	TAP_OK(err == 1 && a.client->user->bucket == later,
+	       "a user that sent too many requests is delayed on a new connection as well");
+	open_as(&b, BOB);
+	TAP_OK(!make_pd(&b), "another user is not");
+	a.client->user->bucket = 0;
+	for (int i = 0; i < 1000 && err == 1; i++) {
+		usleep(10000);
+		settle();
+		err = read_reply(&a);
+	}
+	TAP_OK(!err, "the request is executed later");
+	disconnect(&a);
+	disconnect(&b);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
 int main(void)
 {
 	start_server("users");
@@ -448,6 +478,7 @@ int main(void)
 	test_groups();
 	test_memory();
 	test_request_rate();
+	test_rate_of_user();
 	fake_server_stop();
 	return tap_end();
 }
