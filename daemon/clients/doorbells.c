@@ -60,10 +60,11 @@ int xd_doorbells_open(struct xd_client *c)
 		close_eventfds(c);
 		return err;
 	}
-	xd_workers_pause(c->dev->workers);
-	for (i = 0; i < d->workers && !err; i++)
+	for (i = 0; i < d->workers && !err; i++) {
+		xd_worker_pause(c->dev->workers, i);
 		err = xd_worker_add_doorbell(c->dev->workers, i, &d->worker[i]);
-	xd_workers_resume(c->dev->workers);
+		xd_worker_resume(c->dev->workers, i);
+	}
 	if (err)
 		xd_doorbells_close(c);
 	return err;
@@ -97,8 +98,9 @@ void xd_doorbells_reply(const struct xd_client *c, struct xr_shm_ref *ref, struc
 
 /* ---- slots ----------------------------------------------------------------------- */
 
-static int grow(struct xd_device *dev, struct xd_doorbell *d)
+static int grow(struct xd_client *c, uint32_t worker)
 {
+	struct xd_doorbell *d = &c->doorbells.worker[worker];
 	uint32_t slots = d->slots ? d->slots * 2 : 64;
 	struct xt_qp **old = d->qp;
 	struct xt_qp **qp = calloc(slots, sizeof(*qp));
@@ -107,10 +109,10 @@ static int grow(struct xd_device *dev, struct xd_doorbell *d)
 		return -ENOMEM;
 	if (old)
 		memcpy(qp, old, d->slots * sizeof(*qp));
-	xd_workers_pause(dev->workers);
+	xd_worker_pause(c->dev->workers, worker);
 	d->qp = qp;
 	d->slots = slots;
-	xd_workers_resume(dev->workers);
+	xd_worker_resume_no_wake(c->dev->workers, worker);
 	free(old);
 	return 0;
 }
@@ -125,7 +127,7 @@ int xd_doorbell_reserve(struct xd_client *c, uint32_t worker, uint32_t *slot)
 	*slot = i;
 	if (i < d->slots)
 		return 0;
-	return i < XR_DB_SLOTS ? grow(c->dev, d) : -ENOSPC;
+	return i < XR_DB_SLOTS ? grow(c, worker) : -ENOSPC;
 }
 
 struct xt_flow *xd_client_flow(struct xd_client *c, uint32_t worker)

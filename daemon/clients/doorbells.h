@@ -27,7 +27,7 @@ void xd_doorbells_reply(const struct xd_client *c, struct xr_shm_ref *ref, struc
 
 /* Finds a free slot of a worker's doorbell. -ENOSPC, -ENOMEM. */
 int xd_doorbell_reserve(struct xd_client *c, uint32_t worker, uint32_t *slot);
-/* Sets the QP of a slot, NULL to free it. Workers paused. */
+/* Sets the QP of a slot, NULL to free it. The worker is paused. */
 void xd_doorbell_set(struct xd_client *c, uint32_t worker, uint32_t slot, struct xt_qp *qp);
 
 /* Returns the flow of the client's QPs at a worker. */

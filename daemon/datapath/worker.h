@@ -12,6 +12,7 @@
 #include <xroce/control.h>
 #include <xroce/ring.h>
 
+#include "daemon/base/histogram.h"
 #include "daemon/transport/list.h"
 #include "daemon/transport/transport.h"
 
@@ -59,9 +60,20 @@ void xd_workers_resume(struct xd_workers *ws);
 /* Does not wake sleeping workers: for changes that create no work, such as key updates. */
 void xd_workers_resume_no_wake(struct xd_workers *ws);
 
-/* Durations of all pauses in ns, from the first worker's lock to the release of all locks. */
-struct xd_histogram;
-const struct xd_histogram *xd_workers_pauses(const struct xd_workers *ws);
+/*
+ * The same for one worker: for queries and changes of its QPs and its engine. Others look up keys,
+ * QPs, SRQs and groups meanwhile. Not within a pause of another worker; a pause of all may not
+ * begin within it.
+ */
+void xd_worker_pause(struct xd_workers *ws, uint32_t index);
+void xd_worker_resume(struct xd_workers *ws, uint32_t index);
+void xd_worker_resume_no_wake(struct xd_workers *ws, uint32_t index);
+
+/* Durations of pauses in ns, from the first worker's lock to the release of all locks */
+struct xd_pauses {
+	struct xd_histogram all, one;
+};
+const struct xd_pauses *xd_workers_pauses(const struct xd_workers *ws);
 
 struct xt_engine *xd_worker_engine(struct xd_workers *ws, uint32_t index);
 /* What the engine passes to callbacks, and the eventfd that ends the worker's sleep */

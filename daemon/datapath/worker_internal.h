@@ -12,7 +12,6 @@
 #include <time.h>
 
 #include "count.h"
-#include "daemon/base/histogram.h"
 #include "doorbells.h"
 #include "fault.h"
 #include "spin.h"
@@ -25,11 +24,14 @@ struct xd_workers {
 	struct xd_worker *worker[XR_MAX_WORKERS];
 	struct xd_steer *steer; /* NULL: all queues are served, or the NIC cannot steer */
 	unsigned int count;
-	unsigned int pause_depth;  /* control thread only */
-	bool changed_while_paused; /* control thread only */
-	bool paused;		   /* the control thread holds every worker's lock */
-	uint64_t paused_at;	   /* when the control thread had the first lock */
-	struct xd_histogram pauses;
+	bool paused; /* the control thread holds every worker's lock */
+
+	/* of the control thread */
+	unsigned int pause_depth;
+	struct xd_worker *paused_one; /* the only one that is paused, or NULL */
+	bool changed_while_paused;
+	uint64_t paused_at; /* when it had the first lock */
+	struct xd_pauses pauses;
 };
 
 struct xd_worker {

@@ -141,6 +141,8 @@ static void op_quiesce_keys(void *ctx)
 {
 	struct xd_worker *w = ctx;
 
+	if (w->all->paused) /* this is the control thread */
+		return;
 	xd_worker_keys_end(w);
 	for (unsigned int i = 0; i < w->all->count; i++) {
 		uint64_t *other = &w->all->worker[i]->key_use;

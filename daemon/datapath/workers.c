@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* All workers of the device: start and stop, pause and resume, statistics. */
+#include <assert.h>
 #include <errno.h>
 #include <linux/ethtool.h>
 #include <stdlib.h>
@@ -17,13 +18,36 @@
 
 /* ---- pause and resume ---------------------------------------------------------------------- */
 
+static void ask_to_stop(struct xd_worker *w)
+{
+	__atomic_store_n(&w->pause, 1, __ATOMIC_RELEASE);
+}
+
+/* The engine may have work now, or an earlier deadline. */
+static void release(struct xd_worker *w, bool changed)
+{
+	if (changed)
+		__atomic_store_n(&w->deadline, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&w->pause, 0, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&w->lock);
+}
+
+static void let_run(struct xd_worker *w, bool changed)
+{
+	xd_worker_unpause(w);
+	if (changed)
+		xd_worker_wake(w);
+}
+
 void xd_workers_pause(struct xd_workers *ws)
 {
-	if (ws->pause_depth++)
+	if (ws->pause_depth++) {
+		assert(ws->paused);
 		return;
+	}
 	/* all workers end their rounds at the same time */
 	for (unsigned int i = 0; i < ws->count; i++)
-		__atomic_store_n(&ws->worker[i]->pause, 1, __ATOMIC_RELEASE);
+		ask_to_stop(ws->worker[i]);
 	for (unsigned int i = 0; i < ws->count; i++) {
 		pthread_mutex_lock(&ws->worker[i]->lock);
 		if (!i)
@@ -34,31 +58,68 @@ void xd_workers_pause(struct xd_workers *ws)
 
 void xd_workers_resume_no_wake(struct xd_workers *ws)
 {
+	bool changed = ws->changed_while_paused;
+
 	if (--ws->pause_depth)
 		return;
-	ws->paused = false;
-	for (unsigned int i = ws->count; i-- > 0;) {
-		struct xd_worker *w = ws->worker[i];
-
-		/* the engine may have work now, or an earlier deadline */
-		if (ws->changed_while_paused)
-			__atomic_store_n(&w->deadline, 0, __ATOMIC_RELAXED);
-		__atomic_store_n(&w->pause, 0, __ATOMIC_RELEASE);
-		pthread_mutex_unlock(&w->lock);
-	}
-	xd_histogram_add(&ws->pauses, xd_now() - ws->paused_at);
-	for (unsigned int i = ws->count; i-- > 0;) {
-		xd_worker_unpause(ws->worker[i]);
-		if (ws->changed_while_paused)
-			xd_worker_wake(ws->worker[i]);
-	}
-	ws->changed_while_paused = false;
+	ws->paused = ws->changed_while_paused = false;
+	for (unsigned int i = ws->count; i-- > 0;)
+		release(ws->worker[i], changed);
+	xd_histogram_add(&ws->pauses.all, xd_now() - ws->paused_at);
+	for (unsigned int i = ws->count; i-- > 0;)
+		let_run(ws->worker[i], changed);
 }
 
 void xd_workers_resume(struct xd_workers *ws)
 {
 	ws->changed_while_paused = true;
 	xd_workers_resume_no_wake(ws);
+}
+
+/* ---- one worker ---------------------------------------------------------------------------- */
+
+/*
+ * The control thread acts as the worker, so it counts as one that uses keys: others may change keys
+ * meanwhile.
+ */
+void xd_worker_pause(struct xd_workers *ws, uint32_t index)
+{
+	struct xd_worker *w = ws->worker[index];
+
+	if (ws->pause_depth++) {
+		assert(ws->paused || ws->paused_one == w);
+		return;
+	}
+	ask_to_stop(w);
+	pthread_mutex_lock(&w->lock);
+	ws->paused_at = xd_now();
+	ws->paused_one = w;
+	xd_worker_keys_begin(w);
+}
+
+void xd_worker_resume_no_wake(struct xd_workers *ws, uint32_t index)
+{
+	struct xd_worker *w = ws->worker[index];
+	bool changed = ws->changed_while_paused;
+
+	if (ws->paused) {
+		xd_workers_resume_no_wake(ws);
+		return;
+	}
+	if (--ws->pause_depth)
+		return;
+	ws->paused_one = NULL;
+	ws->changed_while_paused = false;
+	xd_worker_keys_end(w);
+	release(w, changed);
+	xd_histogram_add(&ws->pauses.one, xd_now() - ws->paused_at);
+	let_run(w, changed);
+}
+
+void xd_worker_resume(struct xd_workers *ws, uint32_t index)
+{
+	ws->changed_while_paused = true;
+	xd_worker_resume_no_wake(ws, index);
 }
 
 /* ---- doorbells ----------------------------------------------------------------------------- */
@@ -194,7 +255,7 @@ void xd_workers_free(struct xd_workers *ws)
 
 /* ---- queries and settings ------------------------------------------------------------------ */
 
-const struct xd_histogram *xd_workers_pauses(const struct xd_workers *ws)
+const struct xd_pauses *xd_workers_pauses(const struct xd_workers *ws)
 {
 	return &ws->pauses;
 }

@@ -142,21 +142,31 @@ int xd_do_create_cq(struct xd_client *c, struct xd_request *req, struct xd_reply
 #define CATCH_UP_VISITS 64
 #define CATCH_UP_LOOKS 64
 
+/* Returns true if no work was left that could be executed. */
+static bool visit(const struct xd_client *c, const struct xd_qp *qp)
+{
+	uint32_t left;
+
+	xd_workers_pause(c->dev->workers);
+	left = xt_qp_catch_up(qp->xt, xd_now(), 1);
+	xd_workers_resume(c->dev->workers);
+	return left;
+}
+
 /*
  * Executes work that was posted before the request and needs no response, so that its completions
  * count when the new size is checked. Covers the client's first QPs only, so that the time is
- * bounded. Workers paused.
+ * bounded. Workers run between the visits.
  */
 static void catch_up(const struct xd_cq *cq)
 {
 	const struct xd_client *c = cq->obj.client;
 	uint32_t h = 0, visits = CATCH_UP_VISITS, looks = CATCH_UP_LOOKS;
-	uint64_t now = xd_now();
 	struct xd_qp *qp;
 
-	while (visits && looks-- && (qp = xd_object_next(c, XD_QP, &h)))
-		if (qp->send_cq == cq)
-			visits = xt_qp_catch_up(qp->xt, now, visits);
+	while (looks-- && (qp = xd_object_next(c, XD_QP, &h)))
+		while (visits && qp->send_cq == cq && !visit(c, qp))
+			visits--;
 }
 
 /* Copies unpolled entries, which takes up to half a second for the largest CQs. */
@@ -217,9 +227,9 @@ static int begin_resize(struct xd_client *c, struct xd_cq *cq, uint32_t depth, s
 {
 	int err;
 
-	xd_workers_pause(c->dev->workers);
 	if (depth < cq->depth)
 		catch_up(cq);
+	xd_workers_pause(c->dev->workers);
 	err = xt_cq_move_begin(&cq->xt, j->ring.ptr, depth, &j->move);
 	xd_workers_resume(c->dev->workers);
 	return err;

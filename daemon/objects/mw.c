@@ -103,20 +103,22 @@ static void show_mw(struct json *j, struct xd_object *obj)
 {
 	const struct xd_mw *mw = container_of(obj, struct xd_mw, obj);
 	struct xd_device *dev = obj->client->dev;
-	const struct xt_key *region = NULL;
+	const struct xt_key *region;
+	uint32_t lkey = 0;
 	struct xt_key key;
 
 	xd_workers_pause(dev->workers);
 	key = *mw->key;
-	if (key.parent)
-		region = xt_keys_by_index(dev->shared.keys, key.parent);
+	region = key.parent ? xt_keys_by_index(dev->shared.keys, key.parent) : NULL;
+	if (region)
+		lkey = xt_key_value(region);
+	xd_workers_resume_no_wake(dev->workers);
 	json_number(j, "rkey", xt_key_value(&key));
 	json_number(j, "client", obj->client->id);
 	json_number(j, "pd", mw->pd->id->number);
 	json_number(j, "type", key.entry.flags & XR_KEYF_TYPE_2 ? 2 : 1);
 	json_boolean(j, "bound", region);
-	json_number(j, "mr", region ? xt_key_value(region) : 0);
-	xd_workers_resume_no_wake(dev->workers);
+	json_number(j, "mr", lkey);
 	json_hex(j, "addr", region ? key.entry.va : 0);
 	json_number(j, "length", region ? key.entry.length : 0);
 	xd_show_access(j, region ? key.entry.access : 0);

@@ -224,7 +224,7 @@ int xd_do_create_qp(struct xd_client *c, struct xd_request *req, struct xd_reply
 
 /* ---- modify ---------------------------------------------------------------------- */
 
-/* Updates XDP's entry before a worker can change the QP's state again. Workers paused. */
+/* Updates XDP's entry before the worker can change the QP's state again. Worker paused. */
 static int mirror(struct xd_device *dev, struct xd_qp *qp)
 {
 	struct xr_qp_entry entry;
@@ -253,30 +253,47 @@ static void unbind_windows(struct xd_client *c, struct xd_qp *qp)
 	}
 }
 
-static int modify_now(struct xd_client *c, const void *request, const struct xt_path *path,
-		      struct xd_reply *rep)
+/* Changes the QP in its engine. Its worker is paused. */
+static int change(struct xd_device *dev, struct xd_qp *qp, const struct xr_modify_qp_req *q,
+		  const struct xt_path *path)
 {
-	const struct xr_modify_qp_req *q = request;
 	static const struct xr_qp_attr to_error = { .qp_state = XR_QPS_ERR };
-	struct xd_qp *qp = xd_object_get(c, XD_QP, q->handle);
 	uint64_t now = xd_now();
-	uint32_t state;
 	int err;
 
-	if (q->attr_mask & IBV_QP_STATE && q->attr.qp_state == XR_QPS_RESET)
-		unbind_windows(c, qp);
-	xd_workers_pause(c->dev->workers);
-	err = xt_qp_modify(qp->xt, &q->attr, q->attr_mask, path, xd_port_mtu(c->dev), now);
+	err = xt_qp_modify(qp->xt, &q->attr, q->attr_mask, path, xd_port_mtu(dev), now);
 	if (!err && q->attr_mask & IBV_QP_RATE_LIMIT)
 		xt_qp_set_burst(qp->xt, q->max_burst);
 	if (!err) {
-		err = mirror(c->dev, qp);
+		err = mirror(dev, qp);
 		/* XDP would drop the QP's packets, so move the QP to ERR. */
 		if (err)
 			xt_qp_modify(qp->xt, &to_error, IBV_QP_STATE, NULL, 0, now);
 	}
+	return err;
+}
+
+static int modify_now(struct xd_client *c, const void *request, const struct xt_path *path,
+		      struct xd_reply *rep)
+{
+	const struct xr_modify_qp_req *q = request;
+	bool reset = q->attr_mask & IBV_QP_STATE && q->attr.qp_state == XR_QPS_RESET;
+	struct xd_qp *qp = xd_object_get(c, XD_QP, q->handle);
+	struct xd_workers *workers = c->dev->workers;
+	uint32_t state;
+	int err;
+
+	/* RESET unbinds windows, which other workers use. */
+	if (reset) {
+		unbind_windows(c, qp);
+		xd_workers_pause(workers);
+	}
+	xd_worker_pause(workers, qp->worker);
+	err = change(c->dev, qp, q, path);
 	state = xt_qp_info(qp->xt)->state;
-	xd_workers_resume(c->dev->workers);
+	xd_worker_resume(workers, qp->worker);
+	if (reset)
+		xd_workers_resume(workers);
 	if (!err)
 		XD_REPLY(rep, xr_modify_qp_rep)->state = state;
 	return err;
@@ -296,9 +313,9 @@ int xd_do_modify_qp(struct xd_client *c, struct xd_request *req, struct xd_reply
 		return -EPERM;
 	if (q->attr_mask & IBV_QP_QKEY && qp->gsi && q->attr.qkey != XR_GSI_QKEY)
 		return -EINVAL;
-	xd_workers_pause(c->dev->workers);
+	xd_worker_pause(c->dev->workers, qp->worker);
 	err = xt_qp_modify_check(qp->xt, &q->attr, q->attr_mask);
-	xd_workers_resume_no_wake(c->dev->workers);
+	xd_worker_resume_no_wake(c->dev->workers, qp->worker);
 	if (err)
 		return err;
 	if (q->attr_mask & IBV_QP_AV)
@@ -318,13 +335,13 @@ static void refreshed(void *arg, int err, const struct xt_path *path)
 	/* If the next hop is not found, keep the old path: the transport retries. */
 	if (err)
 		return;
-	xd_workers_pause(dev->workers);
+	xd_worker_pause(dev->workers, qp->worker);
 	old = xt_qp_path(qp->xt);
 	/* Ignore the path if the GID index now has another address. */
 	if (!memcmp(&old->sgid, &path->sgid, sizeof(path->sgid)) &&
 	    memcmp(old, path, sizeof(*path)))
 		xt_qp_set_path(qp->xt, path);
-	xd_workers_resume(dev->workers);
+	xd_worker_resume(dev->workers, qp->worker);
 }
 
 void xd_qp_refresh_path(struct xd_qp *qp)
@@ -333,11 +350,11 @@ void xd_qp_refresh_path(struct xd_qp *qp)
 	struct xd_resolve *resolve;
 	struct xr_qp_attr attr;
 
-	xd_workers_pause(dev->workers);
+	xd_worker_pause(dev->workers, qp->worker);
 	xt_qp_query(qp->xt, &attr);
 	if (qp->type == XR_QPT_UD && attr.qp_state >= XR_QPS_INIT)
 		xt_qp_set_mtu(qp->xt, xd_port_mtu(dev));
-	xd_workers_resume(dev->workers);
+	xd_worker_resume(dev->workers, qp->worker);
 	/* Datagrams use the paths of address handles. */
 	if (qp->type == XR_QPT_UD || attr.qp_state < XR_QPS_RTR || attr.qp_state > XR_QPS_SQE)
 		return;
@@ -360,9 +377,9 @@ int xd_do_query_qp(struct xd_client *c, struct xd_request *req, struct xd_reply 
 	if (!qp)
 		return -ENOENT;
 	r = XD_REPLY(rep, xr_query_qp_rep);
-	xd_workers_pause(c->dev->workers);
+	xd_worker_pause(c->dev->workers, qp->worker);
 	xt_qp_query(qp->xt, &r->attr);
-	xd_workers_resume_no_wake(c->dev->workers);
+	xd_worker_resume_no_wake(c->dev->workers, qp->worker);
 	r->max_send_wr = qp->max_send_wr;
 	r->max_recv_wr = qp->max_recv_wr;
 	r->max_send_sge = qp->max_send_sge;
@@ -375,12 +392,17 @@ int xd_do_query_qp(struct xd_client *c, struct xd_request *req, struct xd_reply 
 /*
  * Sends messages that were posted just before the QP is destroyed. Hardware fetches work requests
  * immediately, so programs that need no response, like ofi_rxd of libfabric with its last ACK, rely
- * on that. Workers are paused.
+ * on that.
  */
-static void send_last(struct xd_qp *qp)
+static void send_last(struct xd_client *c, struct xd_qp *qp)
 {
-	if (qp->type == XR_QPT_UD || qp->type == XR_QPT_UC)
-		xt_qp_catch_up(qp->xt, xd_now(), LAST_VISITS);
+	int i;
+
+	for (i = 0; i < LAST_VISITS && (qp->type == XR_QPT_UD || qp->type == XR_QPT_UC); i++) {
+		xd_workers_pause(c->dev->workers);
+		xt_qp_catch_up(qp->xt, xd_now(), 1);
+		xd_workers_resume(c->dev->workers);
+	}
 }
 
 /* Destroys the engine's QP. No events are raised for it afterwards. */
@@ -396,8 +418,8 @@ static void destroy_in_engine(struct xd_client *c, struct xd_qp *qp)
 		return;
 	}
 	unbind_windows(c, qp);
+	send_last(c, qp);
 	xd_workers_pause(c->dev->workers);
-	send_last(qp);
 	xd_doorbell_set(c, qp->worker, qp->slot, NULL);
 	xt_qp_destroy(qp->xt);
 	xd_workers_resume(c->dev->workers);
@@ -486,10 +508,10 @@ static void show_qp(struct json *j, struct xd_object *obj)
 	struct xr_qp_attr attr;
 	struct xt_path path;
 
-	xd_workers_pause(workers);
+	xd_worker_pause(workers, qp->worker);
 	xt_qp_query(qp->xt, &attr);
 	path = *xt_qp_path(qp->xt);
-	xd_workers_resume_no_wake(workers);
+	xd_worker_resume_no_wake(workers, qp->worker);
 	json_number(j, "qpn", qp->qpn);
 	json_text(j, "type", type_name(qp));
 	json_text(j, "state", state_name(attr.qp_state));

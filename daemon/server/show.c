@@ -116,11 +116,9 @@ static void put_workers(struct json *j, const struct xd_device *dev)
 	json_end(j, ']');
 }
 
-static void put_pauses(struct json *j, const struct xd_device *dev)
+static void put_pauses(struct json *j, const char *name, const struct xd_histogram *h)
 {
-	const struct xd_histogram *h = xd_workers_pauses(dev->workers);
-
-	json_begin(j, "pauses", '{');
+	json_begin(j, name, '{');
 	json_number(j, "count", h->count);
 	json_number(j, "total_ns", h->sum);
 	json_number(j, "p50_ns", xd_histogram_quantile(h, 500));
@@ -166,13 +164,15 @@ static void put_fault(struct json *j, const struct xr_fault_config *f)
 static void show_status(struct json *j, const struct xd_client *c)
 {
 	const struct xd_server *s = xd_server_of(c);
+	const struct xd_pauses *pauses = xd_workers_pauses(s->dev->workers);
 
 	json_begin(j, NULL, '{');
 	put_identity(j, s->dev);
 	put_xdp(j, s->dev);
 	put_gids(j, s->dev);
 	put_workers(j, s->dev);
-	put_pauses(j, s->dev);
+	put_pauses(j, "pauses", &pauses->all);
+	put_pauses(j, "worker_pauses", &pauses->one);
 	put_objects(j, c);
 	put_fault(j, &s->fault);
 	json_end(j, '}');

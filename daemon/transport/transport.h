@@ -417,7 +417,7 @@ bool xt_qp_doorbell(struct xt_qp *qp, uint64_t now);
 /*
  * Sends posted work requests at once, so that those that need no response complete. Schedules the
  * QP at most @visits times, with XT_QP_BUDGET each time, and returns the number that is left: all
- * workers are paused, so callers limit the sum over their QPs. xt_engine_run() must follow.
+ * workers are paused, so callers limit the visits of a pause. xt_engine_run() must follow.
  */
 uint32_t xt_qp_catch_up(struct xt_qp *qp, uint64_t now, uint32_t visits);
 

@@ -19,6 +19,7 @@ counted() {
 @test "a type 2 MW can be invalidated by either side" { counted type-2 KEY_STATE; }
 @test "a zero-based MW is addressed from 0" { counted zero-based KEY_RANGE; }
 @test "invalid binds and invalidations are refused" { keys bind-refused; }
+@test "a CQ can be resized while binds are posted" { keys bind-resize; }
 @test "deallocating a bound MW revokes its R_Key" { counted dealloc-bound KEY_INDEX; }
 @test "xroce mw shows bound and unbound MWs" {
 	local output=$BATS_TEST_TMPDIR/output

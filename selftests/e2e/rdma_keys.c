@@ -248,6 +248,38 @@ static bool bind_refused(struct keys *k)
 	return ok && expect(k, "deallocate", ibv_dealloc_mw(mw), 0);
 }
 
+#define BINDS 60u /* at most EP_DEPTH */
+
+/* Posts binds of a bound window, and makes the CQ smaller before all of them are executed. */
+static bool resize_once(struct keys *k, struct ibv_mw *mw)
+{
+	struct ibv_mw_bind bind = {
+		.send_flags = IBV_SEND_SIGNALED,
+		.bind_info = { k->mr, addr_of(k, FROM), LEN, RW },
+	};
+	struct ibv_wc wc;
+	bool ok = true;
+
+	for (uint32_t i = 0; i < BINDS && ok; i++)
+		ok = expect(k, "bind", ibv_bind_mw(k->ep.qp, mw, &bind), 0);
+	ok = ok && expect(k, "smaller CQ", ibv_resize_cq(k->ep.cq, 2 * EP_DEPTH), 0);
+	for (uint32_t i = 0; i < BINDS && ok; i++)
+		ok = expect(k, "completion of a bind", ep_completion(&k->ep, &wc), 0);
+	return ok && expect(k, "larger CQ", ibv_resize_cq(k->ep.cq, 4 * EP_DEPTH), 0);
+}
+
+/* Resizing a CQ executes binds in the control thread, which must not wait for paused workers. */
+static bool bind_resize(struct keys *k)
+{
+	struct ibv_mw *mw = ibv_alloc_mw(k->ep.pd, IBV_MW_TYPE_1);
+	bool ok;
+
+	ok = expect(k, "allocated", !!mw, 1) && expect(k, "bind", bind_1(k, mw, FROM, LEN, RW), 0);
+	for (int i = 0; i < 100 && ok; i++)
+		ok = resize_once(k, mw);
+	return ok && expect(k, "deallocate", ibv_dealloc_mw(mw), 0);
+}
+
 /* Deallocating a bound window revokes its R_Key. */
 static bool dealloc_bound(struct keys *k)
 {
@@ -709,6 +741,7 @@ static const struct test {
 	{ "type-2", type_2, false },
 	{ "zero-based", zero_based, false },
 	{ "bind-refused", bind_refused, false },
+	{ "bind-resize", bind_resize, false },
 	{ "dealloc-bound", dealloc_bound, false },
 	{ "show", show, false },
 	{ "fast", fast, true },

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 
-#include "daemon/base/histogram.h"
 #include "daemon/datapath/worker.h"
 #include "daemon/datapath/xdp.h"
 #include "daemon/base/loop.h"
@@ -227,12 +226,13 @@ static struct xd_workers the_worker;
 
 void xd_workers_pause(struct xd_workers *ws)
 {
+	MUST(!fake.paused_one);
 	fake.paused++;
 }
 
 void xd_workers_resume(struct xd_workers *ws)
 {
-	MUST(fake.paused-- > 0);
+	MUST(fake.paused-- > 0 && !fake.paused_one);
 }
 
 void xd_workers_resume_no_wake(struct xd_workers *ws)
@@ -240,9 +240,31 @@ void xd_workers_resume_no_wake(struct xd_workers *ws)
 	xd_workers_resume(ws);
 }
 
-const struct xd_histogram *xd_workers_pauses(const struct xd_workers *ws)
+void xd_worker_pause(struct xd_workers *ws, uint32_t index)
 {
-	static const struct xd_histogram none;
+	MUST(index == 0);
+	if (fake.paused)
+		fake.paused++;
+	else
+		fake.paused_one++;
+}
+
+void xd_worker_resume(struct xd_workers *ws, uint32_t index)
+{
+	if (fake.paused)
+		xd_workers_resume(ws);
+	else
+		MUST(fake.paused_one-- > 0);
+}
+
+void xd_worker_resume_no_wake(struct xd_workers *ws, uint32_t index)
+{
+	xd_worker_resume(ws, index);
+}
+
+const struct xd_pauses *xd_workers_pauses(const struct xd_workers *ws)
+{
+	static const struct xd_pauses none;
 
 	return &none;
 }
@@ -259,7 +281,7 @@ struct xt_engine *xd_worker_engine(struct xd_workers *ws, uint32_t index)
 
 int xd_worker_add_doorbell(struct xd_workers *ws, uint32_t index, struct xd_doorbell *db)
 {
-	MUST(fake.paused);
+	MUST(fake.paused || fake.paused_one);
 	if (fake.no_doorbells)
 		return -ENOSPC;
 	fake.doorbells++;
@@ -269,7 +291,7 @@ int xd_worker_add_doorbell(struct xd_workers *ws, uint32_t index, struct xd_door
 
 void xd_worker_del_doorbell(struct xd_workers *ws, uint32_t index, struct xd_doorbell *db)
 {
-	MUST(fake.paused);
+	MUST(fake.paused || fake.paused_one);
 	if (!db->added)
 		return;
 	fake.doorbells--;

@@ -16,6 +16,7 @@ struct fake_device {
 	struct xd_server *server;
 	struct xd_options opt;
 	int paused;		    /* depth of xd_workers_pause() */
+	int paused_one;		    /* depth of xd_worker_pause(), not within the other */
 	unsigned map_keys, map_qps; /* entries */
 	unsigned map_groups;	    /* multicast groups among the addresses */
 	unsigned doorbells;
