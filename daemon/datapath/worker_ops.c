@@ -121,6 +121,11 @@ void xd_worker_wake_forwarded(struct xd_worker *w)
 	}
 }
 
+static void op_wake(void *ctx, struct xt_engine *other)
+{
+	xd_worker_wake(xt_engine_ctx(other));
+}
+
 /* ---- keys -------------------------------------------------------------------------------- */
 
 void xd_worker_keys_begin(struct xd_worker *w)
@@ -166,6 +171,7 @@ const struct xt_ops xd_worker_ops = {
 	.srq_event = op_srq_event,
 	.qp_state = op_qp_state,
 	.forward = op_forward,
+	.wake = op_wake,
 	.key_changed = op_key_changed,
 	.quiesce_keys = op_quiesce_keys,
 	.engine_lock = op_engine_lock,

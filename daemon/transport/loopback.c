@@ -394,3 +394,24 @@ uint32_t xt_loopback_run(struct xt_qp *qp, uint32_t budget, bool *more)
 		*more = true;
 	return cost;
 }
+
+void xt_loopback_stop_peer(struct xt_qp *qp)
+{
+	struct xt_engine *e = qp->engine;
+	struct xt_qp *peer = xt_qp_by_num(e->shared->qps, qp->attr.dest_qp_num);
+	struct xt_step *step = peer ? &peer->park.step[XT_STEP_SEND] : NULL;
+
+	if (!peer || peer == qp || !peer->path.loopback || peer->attr.dest_qp_num != qp->info.qpn ||
+	    !__atomic_load_n(&step->used, __ATOMIC_RELAXED))
+		return;
+	/* if the peer's engine is busy, the accesses take effect */
+	if (!xt_engine_enter(e, peer->engine))
+		return;
+	if (step->used) {
+		xt_step_clear(step);
+		xt_activate(peer);
+		if (peer->engine != e && e->ops->wake)
+			e->ops->wake(e->ctx, peer->engine);
+	}
+	xt_engine_leave(e, peer->engine);
+}

@@ -11,4 +11,10 @@
  */
 uint32_t xt_loopback_run(struct xt_qp *qp, uint32_t budget, bool *more);
 
+/*
+ * The QP stops: gives up the accesses that its peer has under way to its memory, which the program
+ * may use for something else once the QP's receives are flushed.
+ */
+void xt_loopback_stop_peer(struct xt_qp *qp);
+
 #endif /* XT_LOOPBACK_H */

@@ -8,6 +8,7 @@
 #include "engine.h"
 #include "flow.h"
 #include "list.h"
+#include "loopback.h"
 #include "qp.h"
 #include "rq.h"
 #include "sq.h"
@@ -228,6 +229,8 @@ void xt_qp_stop(struct xt_qp *qp)
 	qp->req.wait = XT_WAIT_NONE;
 	qp->resp.ack_due = XT_ACK_DUE_NONE;
 	xt_park_stop(qp);
+	if (qp->path.loopback)
+		xt_loopback_stop_peer(qp);
 }
 
 void xt_qp_error(struct xt_qp *qp, bool own)

@@ -100,6 +100,8 @@ struct xt_ops {
 	 */
 	bool (*engine_lock)(void *ctx, struct xt_engine *other);
 	void (*engine_unlock)(void *ctx, struct xt_engine *other);
+	/* Another engine has work now: wake its worker. May be NULL if there is one engine. */
+	void (*wake)(void *ctx, struct xt_engine *other);
 	/* The engine changed the state or rights of a key: mirror them. May be NULL. */
 	void (*key_changed)(void *ctx, const struct xt_key *key);
 	/*

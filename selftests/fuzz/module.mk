@@ -3,8 +3,8 @@ FUZZ_DIR := selftests/fuzz
 
 $(eval $(call fuzzer,frame,$(FUZZ_DIR)/frame_fuzz.c $(addprefix daemon/transport/,checksum.c icrc.c),-lisal))
 
-$(foreach f,engine ring,$(eval $(call fuzzer,$(f),$(FUZZ_DIR)/$(f)_fuzz.c $(addprefix $(FUZZ_DIR)/,world.c queues.c changing.c tier.c) \
-	$(transport_SRCS),-lisal -lpthread)))
+$(foreach f,engine ring,$(eval $(call fuzzer,$(f),$(FUZZ_DIR)/$(f)_fuzz.c \
+	$(addprefix $(FUZZ_DIR)/,world.c queues.c changing.c tier.c) $(transport_SRCS),-lisal -lpthread)))
 
 $(eval $(call fuzzer,options,$(FUZZ_DIR)/options_fuzz.c daemon/base/options.c,))
 

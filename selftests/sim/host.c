@@ -447,6 +447,7 @@ static bool on_forward(void *ctx, struct xt_engine *other, const struct xt_frame
 
 static const struct xt_ops engine_ops = {
 	.forward = on_forward,
+	.wake = wake_engine,
 	.tx_get = net_tx_get,
 	.tx_put = net_tx_put,
 	.cq_event = on_cq_event,

@@ -486,6 +486,18 @@ static void test_loopback(void)
 	TAP_OK(completes(4, 0) && old == word && !memcmp(fast + 64, &(uint64_t){ word + 3 }, 8),
 	       "an atomic whose result waits for memory is executed once");
 	end("loopback");
+
+	begin(true);
+	h_post_recv(&b, 1, SLOW, 64, slow_key);
+	post(&a, 2, XR_WR_SEND, FAST, 0, 64);
+	ring(&a);
+	TAP_OK(pending() == 1, "a SEND over loopback is under way");
+	h_modify(&b, XR_QPS_ERR);
+	TAP_OK(completes(1, IBV_WC_WR_FLUSH_ERR) && !allocated,
+	       "nothing is written to a receive that was flushed");
+	pass_time();
+	TAP_OK(completes(2, IBV_WC_RETRY_EXC_ERR), "the SEND fails");
+	end("loopback to a QP in error");
 }
 
 int main(void)
