@@ -5,8 +5,6 @@
 #include <stddef.h>
 #include <sys/epoll.h>
 
-#define COLLECT 16 /* doorbells that one xd_doorbells_collect() finds */
-
 #define OF_LINK(l) ((struct xd_doorbell *)((char *)(l)-offsetof(struct xd_doorbell, link)))
 
 void xd_doorbells_init(struct xd_doorbell_list *l, int epoll)
@@ -105,6 +103,8 @@ static void disarm(struct xd_doorbell *d)
 
 static void begin_polling(struct xd_doorbell_list *l, struct xd_doorbell *d)
 {
+	if (!d->slots)
+		return;
 	if (xt_list_empty(&d->link)) {
 		xt_list_add_tail(&l->polled, &d->link);
 		l->polled_count++;
@@ -199,8 +199,8 @@ bool xd_doorbells_scan(struct xd_doorbell_list *l, uint64_t now, xd_ring_fn ring
 
 bool xd_doorbells_collect(struct xd_doorbell_list *l)
 {
-	struct epoll_event ev[COLLECT];
-	int n = epoll_wait(l->epoll, ev, COLLECT, 0);
+	struct epoll_event ev[XD_DOORBELL_COLLECT];
+	int n = epoll_wait(l->epoll, ev, XD_DOORBELL_COLLECT, 0);
 	bool other = false;
 
 	for (int i = 0; i < n; i++) {

@@ -23,6 +23,8 @@
 #define XD_DOORBELL_STEPS 512
 /* Steps that each doorbell may use in a scan however many are polled */
 #define XD_DOORBELL_MIN_STEPS 16
+/* Doorbells that one xd_doorbells_collect() finds */
+#define XD_DOORBELL_COLLECT 8
 #define XD_DOORBELL_QUIET_NS 1000000u
 
 /* The doorbells of one worker */
@@ -54,8 +56,8 @@ static inline bool xd_doorbells_unpolled(const struct xd_doorbell_list *l)
 	return l->polled_count < l->count;
 }
 /*
- * Polls the doorbells whose eventfds were written, some at a time. Returns true if epoll reports
- * another descriptor, whose data.ptr is NULL.
+ * Polls the doorbells whose eventfds were written, some at a time, if they have QPs. Returns true
+ * if epoll reports another descriptor, whose data.ptr is NULL.
  */
 bool xd_doorbells_collect(struct xd_doorbell_list *l);
 

@@ -19,7 +19,7 @@
 
 #define RX_BATCHES 4 /* per round, before the engine may send again */
 /* A busy worker finds doorbells that it does not poll this late. */
-#define COLLECT_NS 20000
+#define COLLECT_NS 50000
 
 /* ---- a round ------------------------------------------------------------------------------ */
 

@@ -236,7 +236,7 @@ static void killed(void)
 		mem = map(6 * GiB, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1);
 		pair_open(&p, 1, gid_index);
 		MUST(write(fds[1], &c, 1) == 1, "pipe");
-		stream_to(&p, mem, 6 * GiB, ACCESS | IBV_ACCESS_ON_DEMAND);
+		stream_to(&p, mem, 64 * MiB, ACCESS | IBV_ACCESS_ON_DEMAND);
 	}
 	close(fds[1]);
 	MUST(read(fds[0], &c, 1) == 1, "the child has failed");

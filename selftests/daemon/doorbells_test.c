@@ -276,7 +276,7 @@ static void test_many_hostile(void)
 	hostile_beside_victim(
 		0, true, HOSTILE / XD_DOORBELL_STEPS + 1,
 		"clients without QPs that write to their eventfds, too, get one step each");
-	hostile_beside_victim(64, true, HOSTILE / (XD_DOORBELL_STEPS / XD_DOORBELL_MIN_STEPS) + 1,
+	hostile_beside_victim(64, true, HOSTILE / XD_DOORBELL_COLLECT + 1,
 			      "clients that post in all QPs get one turn each");
 }
 
