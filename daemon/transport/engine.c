@@ -318,9 +318,15 @@ void xt_forward(struct xt_engine *e, struct xt_engine *other, const struct xt_fr
 		e->counters.rx_forward_lost++;
 }
 
-/* The UDP checksum comes last: in most packets it is 0, which costs nothing to check. */
+/*
+ * The engine that receives a frame checks it, also for a QP of another engine, so that invalid
+ * frames use no room there. The UDP checksum comes last: in most packets it is 0, which costs
+ * nothing to check.
+ */
 static bool is_intact(struct xt_engine *e, const struct xt_frame *frame)
 {
+	if (frame->forwarded)
+		return true;
 	if (!xt_icrc_ok(frame)) {
 		e->counters.rx_icrc_errors++;
 		return false;
@@ -362,12 +368,12 @@ static void rx_one(struct xt_engine *e, const struct xt_frame *frame)
 		e->counters.rx_no_qp++;
 		return;
 	}
+	if (!is_intact(e, frame))
+		return;
 	if (qp->engine != e) {
 		xt_forward(e, qp->engine, frame);
 		return;
 	}
-	if (!is_intact(e, frame))
-		return;
 	if (rx.opcode == XR_OPCODE_CNP)
 		e->counters.cnps_received++;
 	else

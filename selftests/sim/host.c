@@ -437,6 +437,7 @@ static bool on_forward(void *ctx, struct xt_engine *other, const struct xt_frame
 
 	CHECK(e->w, !e->locked, "frame forwarded by a locked engine");
 	CHECK(e->w, !frame->forwarded, "frame forwarded twice");
+	CHECK(e->w, xt_icrc_ok(frame), "frame with a wrong ICRC forwarded");
 	copy.forwarded = true;
 	if (world_is_lossy(e->w) && rng_chance(&e->w->sched, 3))
 		return false; /* inbox full */
