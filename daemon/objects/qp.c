@@ -85,6 +85,27 @@ static void use_queues(struct xd_qp *qp)
 		qp->srq->xt.locked = xd_worker_share(&qp->srq->worker, qp->worker);
 }
 
+static int add_to_engine(struct xd_client *c, struct xd_qp *qp, struct xt_qp *xt,
+			 const struct xt_qp_init *init)
+{
+	int err;
+
+	xd_workers_pause(c->dev->workers);
+	err = xt_qp_add(xt, init);
+	if (!err) {
+		xd_doorbell_set(c, qp->worker, qp->slot, xt);
+		use_queues(qp);
+	}
+	xd_workers_resume(c->dev->workers);
+	if (err) {
+		xt_qp_free(xt);
+		return err;
+	}
+	qp->xt = xt;
+	qp->qpn = xt_qp_info(xt)->qpn;
+	return 0;
+}
+
 static int create_in_engine(struct xd_client *c, struct xd_qp *qp)
 {
 	struct xt_qp_init init = {
@@ -109,6 +130,7 @@ static int create_in_engine(struct xd_client *c, struct xd_qp *qp)
 		.owner = qp,
 		.flow = xd_client_flow(c, qp->worker),
 	};
+	struct xt_qp *xt;
 	int err;
 
 	err = xd_object_charge(&qp->obj, xt_qp_bytes(&init));
@@ -122,15 +144,8 @@ static int create_in_engine(struct xd_client *c, struct xd_qp *qp)
 	err = xd_doorbell_reserve(c, qp->worker, &qp->slot);
 	if (err)
 		return err;
-	xd_workers_pause(c->dev->workers);
-	err = xt_qp_create(xd_worker_engine(c->dev->workers, qp->worker), &init, &qp->xt);
-	if (!err) {
-		qp->qpn = xt_qp_info(qp->xt)->qpn;
-		xd_doorbell_set(c, qp->worker, qp->slot, qp->xt);
-		use_queues(qp);
-	}
-	xd_workers_resume(c->dev->workers);
-	return err;
+	err = xt_qp_new(xd_worker_engine(c->dev->workers, qp->worker), &init, &xt);
+	return err ? err : add_to_engine(c, qp, xt, &init);
 }
 
 static int find_parents(struct xd_client *c, struct xd_qp *qp, const struct xr_create_qp_req *q)
@@ -421,8 +436,9 @@ static void destroy_in_engine(struct xd_client *c, struct xd_qp *qp)
 	send_last(c, qp);
 	xd_workers_pause(c->dev->workers);
 	xd_doorbell_set(c, qp->worker, qp->slot, NULL);
-	xt_qp_destroy(qp->xt);
+	xt_qp_remove(qp->xt);
 	xd_workers_resume(c->dev->workers);
+	xt_qp_free(qp->xt);
 	qp->xt = NULL;
 	/* The QPN cannot be in use again: only the control thread allocates QPNs. */
 	xd_xdp_qp_del(c->dev->xdp, qp->qpn);

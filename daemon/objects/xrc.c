@@ -239,10 +239,15 @@ static struct xd_target *new_target(struct xd_client *c, uint32_t domain)
 	t->domain = domain;
 	t->worker = xd_objects_of(c)->next_worker++ % xd_workers_count(c->dev->workers);
 	init.flow = xd_client_flow(c, t->worker);
-	xd_workers_pause(c->dev->workers);
-	err = xt_qp_create(xd_worker_engine(c->dev->workers, t->worker), &init, &t->xt);
-	xd_workers_resume(c->dev->workers);
+	err = xt_qp_new(xd_worker_engine(c->dev->workers, t->worker), &init, &t->xt);
+	if (!err) {
+		xd_workers_pause(c->dev->workers);
+		err = xt_qp_add(t->xt, &init);
+		xd_workers_resume(c->dev->workers);
+	}
 	if (err) {
+		if (t->xt)
+			xt_qp_free(t->xt);
 		free(t);
 		return NULL;
 	}
@@ -279,12 +284,13 @@ void xd_target_leave(struct xd_qp *qp)
 	if (t->handles)
 		xt_qp_set_flow(t->xt, xd_client_flow(t->handles->obj.client, t->worker));
 	else
-		xt_qp_destroy(t->xt);
+		xt_qp_remove(t->xt);
 	xd_workers_resume(dev->workers);
 	qp->xt = NULL;
 	qp->target = NULL;
 	if (t->handles)
 		return;
+	xt_qp_free(t->xt);
 	xd_xdp_qp_del(dev->xdp, t->qpn);
 	free(t);
 }

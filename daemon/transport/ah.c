@@ -6,9 +6,12 @@
 #include "ah.h"
 #include "packet.h"
 
+/* Workers are paused while the table grows, so handles are allocated in chunks and never copied. */
+#define PER_CHUNK 64
+
 struct xt_ahs {
-	struct xt_ah *ah; /* by handle */
-	uint32_t room;
+	struct xt_ah **chunk; /* by handle / PER_CHUNK; may be NULL */
+	uint32_t chunks;
 };
 
 struct xt_ahs *xt_ahs_new(void)
@@ -18,28 +21,49 @@ struct xt_ahs *xt_ahs_new(void)
 
 void xt_ahs_free(struct xt_ahs *t)
 {
+	uint32_t i;
+
 	if (!t)
 		return;
-	free(t->ah);
+	for (i = 0; i < t->chunks; i++)
+		free(t->chunk[i]);
+	free(t->chunk);
 	free(t);
+}
+
+static struct xt_ah *find(const struct xt_ahs *t, uint32_t handle)
+{
+	struct xt_ah *chunk;
+
+	chunk = handle / PER_CHUNK < t->chunks ? t->chunk[handle / PER_CHUNK] : NULL;
+	return chunk ? &chunk[handle % PER_CHUNK] : NULL;
+}
+
+static int grow(struct xt_ahs *t, uint32_t chunks)
+{
+	struct xt_ah **chunk;
+
+	if (chunks <= t->chunks)
+		return 0;
+	chunk = realloc(t->chunk, chunks * sizeof(*chunk));
+	if (!chunk)
+		return -ENOMEM;
+	memset(chunk + t->chunks, 0, (chunks - t->chunks) * sizeof(*chunk));
+	t->chunk = chunk;
+	t->chunks = chunks;
+	return 0;
 }
 
 static int make_room(struct xt_ahs *t, uint32_t handle)
 {
-	uint32_t room = t->room ? t->room : 16;
-	struct xt_ah *ah;
+	uint32_t i = handle / PER_CHUNK;
+	int err = grow(t, i + 1);
 
-	if (handle < t->room)
-		return 0;
-	while (room <= handle)
-		room *= 2;
-	ah = realloc(t->ah, room * sizeof(*ah));
-	if (!ah)
-		return -ENOMEM;
-	memset(ah + t->room, 0, (room - t->room) * sizeof(*ah));
-	t->ah = ah;
-	t->room = room;
-	return 0;
+	if (err)
+		return err;
+	if (!t->chunk[i])
+		t->chunk[i] = calloc(PER_CHUNK, sizeof(*t->chunk[i]));
+	return t->chunk[i] ? 0 : -ENOMEM;
 }
 
 int xt_ahs_set(struct xt_ahs *t, uint32_t handle, uint32_t pd, const struct xt_path *path)
@@ -49,7 +73,7 @@ int xt_ahs_set(struct xt_ahs *t, uint32_t handle, uint32_t pd, const struct xt_p
 
 	if (err)
 		return err;
-	ah = &t->ah[handle];
+	ah = find(t, handle);
 	ah->used = true;
 	ah->pd = pd;
 	ah->path = *path;
@@ -60,13 +84,17 @@ int xt_ahs_set(struct xt_ahs *t, uint32_t handle, uint32_t pd, const struct xt_p
 
 void xt_ahs_del(struct xt_ahs *t, uint32_t handle)
 {
-	if (handle < t->room)
-		t->ah[handle].used = false;
+	struct xt_ah *ah = find(t, handle);
+
+	if (ah)
+		ah->used = false;
 }
 
 const struct xt_ah *xt_ah_get(const struct xt_ahs *t, uint32_t handle)
 {
-	return handle < t->room && t->ah[handle].used ? &t->ah[handle] : NULL;
+	const struct xt_ah *ah = find(t, handle);
+
+	return ah && ah->used ? ah : NULL;
 }
 
 const struct xt_path *xt_ahs_path(const struct xt_ahs *t, uint32_t handle)

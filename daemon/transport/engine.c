@@ -46,8 +46,7 @@ void xt_engine_free(struct xt_engine *e)
 {
 	if (!e)
 		return;
-	free(e->retry_timers.entries);
-	free(e->rate_timers.entries);
+	xt_timer_free(e);
 	free(e);
 }
 

@@ -115,19 +115,15 @@ uint64_t xt_qp_bytes(const struct xt_qp_init *init)
 	return sizeof(struct xt_qp) + receive + (init->sq ? init->sq_depth * send : 0);
 }
 
-int xt_qp_create(struct xt_engine *e, const struct xt_qp_init *init, struct xt_qp **out)
+int xt_qp_new(struct xt_engine *e, const struct xt_qp_init *init, struct xt_qp **out)
 {
-	struct xt_qp *qp = NULL;
+	struct xt_qp *qp;
 	uint8_t class;
-	int err;
 
 	if (!class_of(init->type, &class))
 		return -EOPNOTSUPP;
 	if (!init_sane(init))
 		return -EINVAL;
-	err = xt_timer_reserve(e);
-	if (err)
-		return err;
 	qp = aligned_alloc(XR_CACHELINE, (sizeof(*qp) + XR_CACHELINE - 1) & ~(XR_CACHELINE - 1ul));
 	if (!qp)
 		return -ENOMEM;
@@ -135,29 +131,62 @@ int xt_qp_create(struct xt_engine *e, const struct xt_qp_init *init, struct xt_q
 	init_qp(qp, e, init);
 	qp->class = class;
 	qp->rq_sge = calloc(qp->max_recv_sge + 1, sizeof(*qp->rq_sge));
-	if (!qp->rq_sge || !add_number(qp, init->gsi)) {
-		free(qp->rq_sge);
+	if (!qp->rq_sge) {
 		free(qp);
 		return -ENOMEM;
 	}
+	*out = qp;
+	return 0;
+}
+
+int xt_qp_add(struct xt_qp *qp, const struct xt_qp_init *init)
+{
+	struct xt_engine *e = qp->engine;
+	int err = xt_timer_reserve(e);
+
+	if (err)
+		return err;
+	if (!add_number(qp, init->gsi))
+		return -ENOMEM;
 	qp->psn = &init->psns[qp->info.slot];
 	e->qp_count++;
 	xt_qp_store_state(qp, XR_QPS_RESET);
-	*out = qp;
 	return 0;
+}
+
+int xt_qp_create(struct xt_engine *e, const struct xt_qp_init *init, struct xt_qp **out)
+{
+	int err = xt_qp_new(e, init, out);
+
+	if (err)
+		return err;
+	err = xt_qp_add(*out, init);
+	if (err)
+		xt_qp_free(*out);
+	return err;
+}
+
+void xt_qp_remove(struct xt_qp *qp)
+{
+	xt_qp_stop(qp);
+	xt_qp_unbind(qp, UINT32_MAX);
+	xt_numbers_del(qp->engine->shared->qps, qp->info.qpn);
+	qp->engine->qp_count--;
+}
+
+void xt_qp_free(struct xt_qp *qp)
+{
+	xt_sq_free(qp);
+	free(qp->rq_sge);
+	free(qp);
 }
 
 void xt_qp_destroy(struct xt_qp *qp)
 {
 	if (!qp)
 		return;
-	xt_qp_stop(qp);
-	xt_qp_unbind(qp, UINT32_MAX);
-	xt_numbers_del(qp->engine->shared->qps, qp->info.qpn);
-	qp->engine->qp_count--;
-	xt_sq_free(qp);
-	free(qp->rq_sge);
-	free(qp);
+	xt_qp_remove(qp);
+	xt_qp_free(qp);
 }
 
 void xt_qp_set_flow(struct xt_qp *qp, struct xt_flow *flow)

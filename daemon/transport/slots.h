@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * A table of slots, addressed by index. Slots are allocated in chunks that never move, so that
- * pointers to slots stay valid. Freed slots queue up: a slot is reused only after many others were
- * freed, or if no unused slot is left, so that stale indices do not match soon.
+ * pointers to slots stay valid. Chunks are small, because workers are paused meanwhile. Freed slots
+ * queue up: a slot is reused only after many others were freed, or if no unused slot is left, so
+ * that stale indices do not match soon.
  */
 #ifndef XT_SLOTS_H
 #define XT_SLOTS_H
@@ -11,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define XT_SLOTS_PER_CHUNK 1024
+#define XT_SLOTS_PER_CHUNK 128
 #define XT_NO_SLOT UINT32_MAX
 
 /* First member of each slot */

@@ -12,17 +12,23 @@
 #include "timer.h"
 
 #define CHILDREN 4
+#define PER_CHUNK 256
+
+static struct xt_heap_entry *entry(const struct xt_heap *h, uint32_t slot)
+{
+	return &h->chunk[slot / PER_CHUNK][slot % PER_CHUNK];
+}
 
 static void place(struct xt_heap *h, uint32_t slot, struct xt_heap_entry t)
 {
-	h->entries[slot] = t;
+	*entry(h, slot) = t;
 	t.timer->slot = slot;
 }
 
 static void sift_up(struct xt_heap *h, uint32_t slot, struct xt_heap_entry t)
 {
-	while (slot && h->entries[(slot - 1) / CHILDREN].when > t.when) {
-		place(h, slot, h->entries[(slot - 1) / CHILDREN]);
+	while (slot && entry(h, (slot - 1) / CHILDREN)->when > t.when) {
+		place(h, slot, *entry(h, (slot - 1) / CHILDREN));
 		slot = (slot - 1) / CHILDREN;
 	}
 	place(h, slot, t);
@@ -38,11 +44,11 @@ static void sift_down(struct xt_heap *h, uint32_t slot, struct xt_heap_entry t)
 			break;
 		last = best + CHILDREN < h->count ? best + CHILDREN : h->count;
 		for (child = best + 1; child < last; child++)
-			if (h->entries[child].when < h->entries[best].when)
+			if (entry(h, child)->when < entry(h, best)->when)
 				best = child;
-		if (h->entries[best].when >= t.when)
+		if (entry(h, best)->when >= t.when)
 			break;
-		place(h, slot, h->entries[best]);
+		place(h, slot, *entry(h, best));
 		slot = best;
 	}
 	place(h, slot, t);
@@ -50,12 +56,12 @@ static void sift_down(struct xt_heap *h, uint32_t slot, struct xt_heap_entry t)
 
 static void heap_remove(struct xt_heap *h, uint32_t slot)
 {
-	struct xt_heap_entry last = h->entries[--h->count];
+	struct xt_heap_entry last = *entry(h, --h->count);
 
-	h->entries[slot].timer->slot = XT_NO_TIMER;
+	entry(h, slot)->timer->slot = XT_NO_TIMER;
 	if (slot == h->count)
 		return;
-	if (slot && last.when < h->entries[(slot - 1) / CHILDREN].when)
+	if (slot && last.when < entry(h, (slot - 1) / CHILDREN)->when)
 		sift_up(h, slot, last);
 	else
 		sift_down(h, slot, last);
@@ -63,17 +69,32 @@ static void heap_remove(struct xt_heap *h, uint32_t slot)
 
 static int heap_reserve(struct xt_heap *h, uint32_t count)
 {
-	uint32_t room = h->room ? h->room * 2 : 64;
-	struct xt_heap_entry *entries;
+	struct xt_heap_entry **chunk;
 
-	if (count < h->room)
+	if (count < h->chunks * PER_CHUNK)
 		return 0;
-	entries = realloc(h->entries, room * sizeof(*entries));
-	if (!entries)
+	chunk = realloc(h->chunk, (h->chunks + 1) * sizeof(*chunk));
+	if (!chunk)
 		return -ENOMEM;
-	h->entries = entries;
-	h->room = room;
+	h->chunk = chunk;
+	chunk[h->chunks] = malloc(PER_CHUNK * sizeof(**chunk));
+	if (!chunk[h->chunks])
+		return -ENOMEM;
+	h->chunks++;
 	return 0;
+}
+
+static void heap_free(struct xt_heap *h)
+{
+	while (h->chunks)
+		free(h->chunk[--h->chunks]);
+	free(h->chunk);
+}
+
+void xt_timer_free(struct xt_engine *e)
+{
+	heap_free(&e->retry_timers);
+	heap_free(&e->rate_timers);
 }
 
 int xt_timer_reserve(struct xt_engine *e)
@@ -85,15 +106,15 @@ int xt_timer_reserve(struct xt_engine *e)
 
 static void heap_set(struct xt_heap *h, struct xt_qp *qp, struct xt_timer *t, uint64_t deadline)
 {
-	struct xt_heap_entry entry = { deadline, qp, t };
+	struct xt_heap_entry new = { deadline, qp, t };
 
 	t->deadline = deadline;
 	if (deadline == XT_NEVER)
 		return;
 	if (t->slot == XT_NO_TIMER)
-		sift_up(h, h->count++, entry);
-	else if (deadline < h->entries[t->slot].when)
-		sift_up(h, t->slot, entry);
+		sift_up(h, h->count++, new);
+	else if (deadline < entry(h, t->slot)->when)
+		sift_up(h, t->slot, new);
 }
 
 void xt_timer_set_retry(struct xt_qp *qp, uint64_t deadline)
@@ -125,7 +146,7 @@ static bool refresh_first(struct xt_heap *h)
 	struct xt_heap_entry t;
 
 	while (h->count) {
-		t = h->entries[0];
+		t = *entry(h, 0);
 		if (t.when == t.timer->deadline)
 			return true;
 		if (t.timer->deadline == XT_NEVER) {
@@ -143,10 +164,10 @@ static struct xt_qp *expired(struct xt_heap *h, uint64_t now)
 	struct xt_heap_entry t;
 
 	/* entries whose time has not come need no correction yet */
-	while (h->count && h->entries[0].when <= now) {
-		if (!refresh_first(h) || h->entries[0].when > now)
+	while (h->count && entry(h, 0)->when <= now) {
+		if (!refresh_first(h) || entry(h, 0)->when > now)
 			return NULL;
-		t = h->entries[0];
+		t = *entry(h, 0);
 		t.timer->deadline = XT_NEVER;
 		heap_remove(h, 0);
 		return t.qp;
@@ -166,8 +187,8 @@ struct xt_qp *xt_timer_expired_rate(struct xt_engine *e, uint64_t now)
 
 uint64_t xt_timer_next(struct xt_engine *e)
 {
-	uint64_t a = refresh_first(&e->retry_timers) ? e->retry_timers.entries[0].when : XT_NEVER;
-	uint64_t b = refresh_first(&e->rate_timers) ? e->rate_timers.entries[0].when : XT_NEVER;
+	uint64_t a = refresh_first(&e->retry_timers) ? entry(&e->retry_timers, 0)->when : XT_NEVER;
+	uint64_t b = refresh_first(&e->rate_timers) ? entry(&e->rate_timers, 0)->when : XT_NEVER;
 
 	return a < b ? a : b;
 }

@@ -21,12 +21,17 @@ struct xt_heap_entry {
 	struct xt_timer *timer; /* one of the QP's */
 };
 
-/* Each entry has four children. */
+/*
+ * Each entry has four children. Workers are paused while the heap grows, so entries are allocated
+ * in chunks and never copied.
+ */
 struct xt_heap {
-	struct xt_heap_entry *entries;
-	uint32_t count, room;
+	struct xt_heap_entry **chunk;
+	uint32_t chunks, count;
 };
 
+/* Frees the heaps. */
+void xt_timer_free(struct xt_engine *e);
 /* Makes room for the timers of one more QP; to be called before the QP is created. -ENOMEM. */
 int xt_timer_reserve(struct xt_engine *e);
 /* The local ACK timeout, or the wait after an RNR NAK; XT_NEVER clears it. */

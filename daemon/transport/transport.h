@@ -378,8 +378,17 @@ struct xt_qp_info {
 
 /* Returns the bytes that a QP allocates, its private copies of WRs included. */
 uint64_t xt_qp_bytes(const struct xt_qp_init *init);
+/*
+ * Creation and destruction in two steps, as allocating and freeing may take long. Workers are
+ * paused for xt_qp_add() and xt_qp_remove() only. xt_qp_free() follows a failed xt_qp_add().
+ */
+int xt_qp_new(struct xt_engine *e, const struct xt_qp_init *init, struct xt_qp **qp);
+int xt_qp_add(struct xt_qp *qp, const struct xt_qp_init *init);
+void xt_qp_remove(struct xt_qp *qp);
+void xt_qp_free(struct xt_qp *qp);
+/* Both steps at once */
 int xt_qp_create(struct xt_engine *e, const struct xt_qp_init *init, struct xt_qp **qp);
-void xt_qp_destroy(struct xt_qp *qp);
+void xt_qp_destroy(struct xt_qp *qp); /* NULL allowed */
 const struct xt_qp_info *xt_qp_info(const struct xt_qp *qp);
 /* Fills in the QP's entry for the BPF map. */
 void xt_qp_entry(const struct xt_qp *qp, struct xr_qp_entry *entry);
