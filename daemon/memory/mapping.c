@@ -13,8 +13,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "sigbus.h"
-
 #define PAGE 4096u
 /*
  * Bytes that one socket pins. The kernel holds the lock of the daemon's address space while it
@@ -183,8 +181,7 @@ static bool take_mapping(void)
 }
 
 /* Huge pages are not reserved: only the program may allocate them. */
-static int map_guarded(struct xd_mapping *m, const struct xd_file *f, uint64_t start, bool writable,
-		       bool *broken)
+static int map_guarded(struct xd_mapping *m, const struct xd_file *f, uint64_t start, bool writable)
 {
 	int prot = PROT_READ | (writable ? PROT_WRITE : 0), err = 0;
 
@@ -193,15 +190,13 @@ static int map_guarded(struct xd_mapping *m, const struct xd_file *f, uint64_t s
 		return -errno;
 	if (f->sparse)
 		err = refuse_absent_pages(m);
-	if (!err)
-		err = xd_sigbus_add(m->base, m->size, broken, &m->sigbus_slot);
 	if (err)
 		munmap(m->base, m->size);
 	return err;
 }
 
 int xd_mapping_new(struct xd_mapping *m, const struct xd_file *f, uint64_t offset, uint64_t length,
-		   bool writable, bool *broken)
+		   bool writable)
 {
 	uint64_t start = offset & ~(f->unit - 1);
 	uint64_t end = (offset + length + f->unit - 1) & ~(f->unit - 1);
@@ -214,7 +209,7 @@ int xd_mapping_new(struct xd_mapping *m, const struct xd_file *f, uint64_t offse
 	*m = (struct xd_mapping){ .size = end - start };
 	if (!take_mapping())
 		return -ENOSPC;
-	err = map_guarded(m, f, start, writable, broken);
+	err = map_guarded(m, f, start, writable);
 	if (err) {
 		__atomic_sub_fetch(&mappings, 1, __ATOMIC_RELAXED);
 		return err;
@@ -227,7 +222,6 @@ int xd_mapping_new(struct xd_mapping *m, const struct xd_file *f, uint64_t offse
 void xd_mapping_free(struct xd_mapping *m, struct xd_fd_quota *quota)
 {
 	unpin(m, quota);
-	xd_sigbus_del(m->sigbus_slot);
 	munmap(m->base, m->size);
 	__atomic_sub_fetch(&mappings, 1, __ATOMIC_RELAXED);
 	__atomic_sub_fetch(&totals.mapped, m->size, __ATOMIC_RELAXED);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Mappings of clients' files in the daemon. Each is guarded against SIGBUS (sigbus.h) and pinned
- * by registering the mapped memory as umem of an AF_XDP socket that has no other use.
+ * Mappings of clients' files in the daemon. They are accessed by the functions of
+ * transport/guard.h, and pinned by registering the mapped memory as umem of an AF_XDP socket that
+ * has no other use.
  *
  * Pages are charged to the memory cgroup of the process that allocates them, which must be the
  * client's. The daemon's access to an absent page is therefore an error: the mappings are
@@ -20,7 +21,6 @@ struct xd_mapping {
 	uint8_t *base; /* start of a page */
 	uint8_t *ptr;  /* the first byte of the range */
 	uint64_t size;
-	uint32_t sigbus_slot;
 	int *pin; /* AF_XDP sockets */
 	uint32_t pins;
 };
@@ -32,15 +32,18 @@ struct xd_mapping {
 int xd_mapping_start(void);
 void xd_mapping_stop(void);
 /*
- * Maps [offset, offset + length) of a file; *broken is set when the mapping lost its pages. Returns
+ * Maps [offset, offset + length) of a file. Returns
  * -EFAULT if the range exceeds the file, -ENOSPC if regions used up their share of the daemon's
  * mappings, -ENOSYS without a userfaultfd, -EPERM if absent pages cannot be refused (the
  * descriptor is read-only), or an error of mmap().
  */
 int xd_mapping_new(struct xd_mapping *m, const struct xd_file *f, uint64_t offset, uint64_t length,
-		   bool writable, bool *broken);
+		   bool writable);
 void xd_mapping_free(struct xd_mapping *m, struct xd_fd_quota *quota);
-/* Pins the whole mapping or nothing; returns false on failure, e.g. if a page is absent. The sockets count against quota. */
+/*
+ * Pins the whole mapping or nothing; returns false on failure, e.g. if a page is absent. The
+ * sockets count against quota.
+ */
 bool xd_mapping_pin(struct xd_mapping *m, struct xd_fd_quota *quota);
 
 /* Bytes of all mappings */

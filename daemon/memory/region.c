@@ -90,7 +90,7 @@ static int map_segment(struct build *b, const struct xr_mr_segment *s, const str
 {
 	struct xd_mem *mem = b->mem;
 	struct xd_mapping *m = &mem->mapping[mem->mappings];
-	int err = xd_mapping_new(m, f, s->offset, s->length, mem->writable, &mem->xt.broken);
+	int err = xd_mapping_new(m, f, s->offset, s->length, mem->writable);
 
 	if (err)
 		return err;

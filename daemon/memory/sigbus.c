@@ -6,6 +6,8 @@
 #include <signal.h>
 #include <sys/mman.h>
 
+#include "daemon/transport/guard.h"
+
 #define SLOTS 65536 /* more than the default limit for mappings of a process */
 
 struct slot {
@@ -42,9 +44,11 @@ static struct slot *find(uintptr_t addr)
 static void on_sigbus(int sig, siginfo_t *info, void *context)
 {
 	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE;
-	struct slot *s = find((uintptr_t)info->si_addr);
 	int saved = errno;
+	struct slot *s;
 
+	xt_guard_fault(info->si_addr);
+	s = find((uintptr_t)info->si_addr);
 	if (!s || mmap((void *)s->start, s->end - s->start, PROT_READ | PROT_WRITE, flags, -1, 0) ==
 			  MAP_FAILED)
 		signal(SIGBUS, SIG_DFL); /* the access faults again and ends the process */
@@ -55,7 +59,7 @@ static void on_sigbus(int sig, siginfo_t *info, void *context)
 
 int xd_sigbus_start(void)
 {
-	struct sigaction sa = { .sa_sigaction = on_sigbus, .sa_flags = SA_SIGINFO };
+	struct sigaction sa = { .sa_sigaction = on_sigbus, .sa_flags = SA_SIGINFO | SA_NODEFER };
 
 	return sigaction(SIGBUS, &sa, NULL) ? -errno : 0;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Protects the daemon against SIGBUS in memory that it shares with clients: a client can truncate
- * the file behind a mapping, and the next access to a page without backing raises the signal.
- * The handler replaces the whole mapping by anonymous memory and sets the mapping's flag.
+ * Protects the daemon against SIGBUS in memory that it shares with clients, which a client can
+ * free: a page beyond the end of a file, or an absent page that must not be allocated. Accesses to
+ * regions fail (transport/guard.h). Rings are added here: the handler replaces the whole mapping by
+ * anonymous memory and sets the mapping's flag.
  */
 #ifndef XD_SIGBUS_H
 #define XD_SIGBUS_H

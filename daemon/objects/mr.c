@@ -142,7 +142,7 @@ static void show_mr(struct json *j, struct xd_object *obj)
 	json_hex(j, "addr", mr->addr);
 	json_number(j, "length", mr->length);
 	xd_show_access(j, mr->access);
-	json_text(j, "state", mr->mem->xt.broken ? "broken" : states[mr->key->entry.state]);
+	json_text(j, "state", states[mr->key->entry.state]);
 	show_tiers(j, mr->mem->tiers);
 	json_boolean(j, "pinned", mr->mem->pinned);
 	json_hex(j, "iova", mr->iova);

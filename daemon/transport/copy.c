@@ -7,6 +7,7 @@
 
 #include "copy.h"
 #include "engine.h"
+#include "guard.h"
 #include "packet.h"
 #include "qp.h"
 #include "rings.h"
@@ -160,6 +161,8 @@ int xt_gather_mem(const struct xt_fetch *f, const struct xt_mem_at *at, uint32_t
 
 	if (!p)
 		return gather_unmapped(f, at, len, out);
+	if (xt_guard_probe(p, len))
+		return -EFAULT;
 	add_bytes(out, p, len);
 	return 0;
 }

@@ -344,7 +344,6 @@ static bool lay_out(struct xt_key *key, const struct xt_swqe *w)
 
 	mem->nseg = 0;
 	mem->length = 0;
-	mem->broken = false;
 	for (i = 0; i < w->reg.pages && left; i++, left -= n, off = 0) {
 		page = __atomic_load_n(&list[i], __ATOMIC_RELAXED);
 		if (page & (size - 1) || page + size < page)

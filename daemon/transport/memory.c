@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "guard.h"
 #include "memory.h"
 #include "step.h"
 
@@ -32,7 +33,7 @@ uint8_t *xt_mem_ptr(const struct xt_mem *mem, uint64_t off, uint64_t len)
 {
 	const struct xt_mem_seg *seg = find_seg(mem, off);
 
-	if (!seg || !seg->ptr || mem->broken || len > seg->len - (off - seg->off))
+	if (!seg || !seg->ptr || len > seg->len - (off - seg->off))
 		return NULL;
 	return seg->ptr + (off - seg->off);
 }
@@ -55,10 +56,8 @@ static int read_seg(struct xt_step *step, const struct xt_step_place *p, void *d
 {
 	const struct xt_mem_seg *seg = p->seg;
 
-	if (seg->ptr) {
-		xt_copy(dst, seg->ptr + (p->off - seg->off), len);
-		return 0;
-	}
+	if (seg->ptr)
+		return xt_guard_copy(dst, seg->ptr + (p->off - seg->off), len);
 	if (may_wait(step, p->mem))
 		return xt_step_read(step, p, dst, len);
 	return p->mem->ops->read(p->mem, seg, p->off - seg->off, dst, len);
@@ -74,21 +73,11 @@ static int write_seg(struct xt_step *step, const struct xt_step_place *p, const 
 	if (seg->ptr) {
 		if (step && step->fenced && xt_step_fence(step))
 			return -EINPROGRESS;
-		xt_copy(seg->ptr + (p->off - seg->off), src, len);
-		return 0;
+		return xt_guard_copy(seg->ptr + (p->off - seg->off), src, len);
 	}
 	if (may_wait(step, p->mem))
 		return xt_step_write(step, p, src, len);
 	return p->mem->ops->write(p->mem, seg, p->off - seg->off, src, len);
-}
-
-/*
- * Returns true if the memory was lost. Called before and after each access: if pages vanish during
- * a copy, a signal handler maps zeros in their place (daemon/memory/sigbus.c).
- */
-static bool is_broken(const struct xt_mem *mem)
-{
-	return __atomic_load_n(&mem->broken, __ATOMIC_ACQUIRE);
 }
 
 /* -EINPROGRESS does not stop an access: all that can be started is. */
@@ -112,12 +101,12 @@ int xt_mem_read(struct xt_step *step, struct xt_mem *mem, uint64_t off, void *ds
 
 	for (; len && goes_on(err); p.off += n, dst = (uint8_t *)dst + n, len -= n) {
 		p.seg = find_seg(mem, p.off);
-		if (!p.seg || is_broken(mem))
+		if (!p.seg)
 			return -EFAULT;
 		n = span(p.seg, p.off, len);
 		add_result(&err, read_seg(step, &p, dst, n));
 	}
-	return !err && is_broken(mem) ? -EFAULT : err;
+	return err;
 }
 
 int xt_mem_write(struct xt_step *step, struct xt_mem *mem, uint64_t off, const void *src,
@@ -129,12 +118,12 @@ int xt_mem_write(struct xt_step *step, struct xt_mem *mem, uint64_t off, const v
 
 	for (; len && goes_on(err); p.off += n, src = (const uint8_t *)src + n, len -= n) {
 		p.seg = find_seg(mem, p.off);
-		if (!p.seg || is_broken(mem))
+		if (!p.seg)
 			return -EFAULT;
 		n = span(p.seg, p.off, len);
 		add_result(&err, write_seg(step, &p, src, n));
 	}
-	return !err && is_broken(mem) ? -EFAULT : err;
+	return err;
 }
 
 static uint8_t *place_ptr(const struct xt_step_place *p)
@@ -165,11 +154,9 @@ static int copy_run(struct xt_step *step, const struct xt_step_place *to,
 
 	if (!to->seg->writable)
 		return -EACCES;
-	if (dst && src) {
-		/* both may be the same memory */
-		memmove(dst, src, len);
-		return 0;
-	}
+	/* both may be the same memory */
+	if (dst && src)
+		return xt_guard_move(dst, src, len, src_failed);
 	if (src)
 		return write_seg(step, to, src, len);
 	if (dst) {
@@ -206,17 +193,16 @@ int xt_mem_copy(struct xt_step *step, const struct xt_mem_at *dst, const struct 
 	for (; len && goes_on(err); to.off += n, from.off += n, len -= n) {
 		to.seg = find_seg(dst->mem, to.off);
 		from.seg = find_seg(src->mem, from.off);
-		if (!to.seg || !from.seg || is_broken(dst->mem) || is_broken(src->mem))
-			break;
+		if (!to.seg || !from.seg) {
+			*src_failed = to.seg;
+			return -EFAULT;
+		}
 		n = run_of(step, &to, &from, len);
 		failed = false;
 		add_result(&err, copy_run(step, &to, &from, n, &failed));
 	}
 	*src_failed = failed;
-	if (err || (!len && !is_broken(dst->mem) && !is_broken(src->mem)))
-		return err;
-	*src_failed = !is_broken(dst->mem) && is_broken(src->mem);
-	return -EFAULT;
+	return err;
 }
 
 /* ---- atomics --------------------------------------------------------------------- */
@@ -244,7 +230,7 @@ static bool by_step(struct xt_step *step, const struct xt_mem_at *at,
 
 	if (!may_wait(step, at->mem) || (whole && p.seg->ptr))
 		return false;
-	if (!whole || is_broken(at->mem))
+	if (!whole)
 		*err = -EFAULT;
 	else
 		*err = p.seg->writable ? xt_step_atomic(step, &p, a) : -EACCES;
@@ -255,15 +241,11 @@ int xt_mem_cmp_swap(struct xt_step *step, const struct xt_mem_at *at, uint64_t c
 		    uint64_t swap, uint64_t *old)
 {
 	const struct xt_step_atomic a = { XT_MEM_CMP_SWAP, compare, swap };
-	uint64_t *p = atomic_ptr(at->mem, at->off), value = compare;
+	uint64_t *p = atomic_ptr(at->mem, at->off), value;
 	int err;
 
-	if (p) {
-		__atomic_compare_exchange_n(p, &value, swap, false, __ATOMIC_SEQ_CST,
-					    __ATOMIC_SEQ_CST);
-		*old = value;
-		return is_broken(at->mem) ? -EFAULT : 0;
-	}
+	if (p)
+		return xt_guard_cmp_swap(p, compare, swap, old);
 	if (by_step(step, at, &a, &err)) {
 		*old = step->atomic_old;
 		return err;
@@ -284,10 +266,8 @@ int xt_mem_fetch_add(struct xt_step *step, const struct xt_mem_at *at, uint64_t 
 	uint64_t *p = atomic_ptr(at->mem, at->off), value = 0, sum;
 	int err;
 
-	if (p) {
-		*old = __atomic_fetch_add(p, add, __ATOMIC_SEQ_CST);
-		return is_broken(at->mem) ? -EFAULT : 0;
-	}
+	if (p)
+		return xt_guard_fetch_add(p, add, old);
 	if (by_step(step, at, &a, &err)) {
 		*old = step->atomic_old;
 		return err;
@@ -309,10 +289,8 @@ int xt_mem_atomic_write(struct xt_step *step, const struct xt_mem_at *at, uint64
 	uint64_t *p = atomic_ptr(at->mem, at->off);
 	int err;
 
-	if (p) {
-		__atomic_store_n(p, value, __ATOMIC_SEQ_CST);
-		return is_broken(at->mem) ? -EFAULT : 0;
-	}
+	if (p)
+		return xt_guard_store(p, value);
 	if (by_step(step, at, &a, &err))
 		return err;
 	pthread_mutex_lock(&unmapped_lock);

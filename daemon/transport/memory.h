@@ -143,7 +143,6 @@ struct xt_mem_seg {
 struct xt_mem {
 	const struct xt_mem_ops *ops;
 	uint64_t length;
-	bool broken; /* set by the tier if the memory was lost: every access fails with -EFAULT */
 	uint32_t nseg;
 	struct xt_mem_seg *seg;
 };

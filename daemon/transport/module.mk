@@ -10,6 +10,7 @@ transport_SRCS := $(addprefix daemon/transport/, \
 	engine.c \
 	flow.c \
 	group.c \
+	guard.c \
 	icrc.c \
 	key_wr.c \
 	keys.c \

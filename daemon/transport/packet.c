@@ -12,6 +12,7 @@
 #include "ah.h"
 #include "engine.h"
 #include "flow.h"
+#include "guard.h"
 #include "icrc.h"
 #include "packet.h"
 #include "qp.h"
@@ -160,8 +161,10 @@ struct cursor {
 	uint32_t off;
 };
 
-static void put_bytes(struct cursor *c, const uint8_t *src, uint32_t len)
+/* Returns false if a page of the source is absent; its bytes are zeros in the frame. */
+static bool put_bytes(struct cursor *c, const uint8_t *src, uint32_t len)
 {
+	bool complete = true;
 	uint32_t run;
 
 	for (; len; src += run, len -= run) {
@@ -170,9 +173,21 @@ static void put_bytes(struct cursor *c, const uint8_t *src, uint32_t len)
 			c->off = 0;
 		}
 		run = c->seg->len - c->off < len ? c->seg->len - c->off : len;
-		xt_copy(c->seg->data + c->off, src, run);
+		if (xt_guard_copy(c->seg->data + c->off, src, run)) {
+			memset(c->seg->data + c->off, 0, run);
+			complete = false;
+		}
 		c->off += run;
 	}
+	return complete;
+}
+
+/* Makes the ICRC of a frame wrong, so that the peer drops the frame. */
+static void spoil(struct xt_frame *frame)
+{
+	const struct xt_seg *last = &frame->seg[frame->nseg - 1];
+
+	last->data[last->len - 1] ^= 0xff;
 }
 
 static const struct xt_template *template_of(const struct xt_qp *qp, const struct xt_packet *p)
@@ -191,6 +206,7 @@ static void fill(struct xt_qp *qp, const struct xt_packet *p, struct xt_frame *f
 	const struct xt_template *t = template_of(qp, p);
 	struct cursor c = { frame->seg, t->len + p->ext_len };
 	uint8_t *headers = frame->seg[0].data;
+	bool complete = true;
 	uint32_t i;
 
 	memcpy(headers, t->bytes, t->len);
@@ -200,9 +216,12 @@ static void fill(struct xt_qp *qp, const struct xt_packet *p, struct xt_frame *f
 		patch_destination(qp, p, headers);
 	patch_bth(qp, headers + t->bth_off, p, pad);
 	for (i = 0; i < p->payload.n; i++)
-		put_bytes(&c, p->payload.seg[i].data, p->payload.seg[i].len);
+		complete &= put_bytes(&c, p->payload.seg[i].data, p->payload.seg[i].len);
 	put_bytes(&c, zeros, pad);
 	xt_icrc_seal(frame->seg, frame->nseg, t->ip_off, t->bth_off);
+	/* The pages were present when the payload was gathered. */
+	if (!complete)
+		spoil(frame);
 }
 
 bool xt_send(struct xt_qp *qp, const struct xt_packet *p)

@@ -201,9 +201,6 @@ static enum xt_outcome execute_flush(struct xt_qp *qp, const struct xt_request *
 		use.access |= XR_ACCESS_FLUSH_PERSISTENT;
 	nak = xt_resp_check(qp, &use, &at);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	/* reads nothing, but fails if the memory was lost */
-	if (nak < 0 && at.mem && xt_mem_read(NULL, at.mem, at.off, NULL, 0))
-		nak = XR_NAK_REMOTE_OPERATIONAL;
 	return outcome_of(nak, res);
 }
 

@@ -124,6 +124,10 @@ with_other_traffic() {
 	with_other_traffic memory truncated
 }
 
+@test "punching a hole into registered memory fails requests of its owner only" {
+	with_other_traffic memory punched
+}
+
 @test "unmapping registered memory affects its owner only" {
 	with_other_traffic memory munmap
 }

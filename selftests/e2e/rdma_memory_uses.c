@@ -137,6 +137,37 @@ static bool test_truncated(struct owner *o)
 }
 
 /*
+ * The program punches a hole into registered memory: requests fail, until the program fills the
+ * hole again.
+ */
+static bool test_punched(struct owner *o)
+{
+	int fd = memfd_create("punched", MFD_CLOEXEC), err = ftruncate(fd, EP_BUF_SIZE);
+	uint8_t *p = mmap(NULL, EP_BUF_SIZE, RW, MAP_SHARED, fd, 0);
+	struct ibv_mr *mr = err || p == MAP_FAILED ? NULL : reg(o, p, EP_BUF_SIZE, EP_ACCESS);
+	bool ok;
+
+	if (!mr)
+		return fail(o, "memfd: %s", strerror(errno));
+	ok = check_access(o, mr, p, EP_BUF_SIZE) &&
+	     (!madvise(p, EP_BUF_SIZE, MADV_REMOVE) || fail(o, "madvise: %s", strerror(errno))) &&
+	     expect_error(o, "partner's WRITE", partner_rdma(o, EP_WRITE, mr, p, EP_BUF_SIZE)) &&
+	     reconnect(o) &&
+	     expect_error(o, "partner's READ", partner_rdma(o, EP_READ, mr, p, EP_BUF_SIZE)) &&
+	     reconnect(o) &&
+	     expect_error(o, "own WRITE", own_rdma(o, IBV_WR_RDMA_WRITE, mr, p, EP_BUF_SIZE)) &&
+	     reconnect(o) &&
+	     expect_error(o, "own READ", own_rdma(o, IBV_WR_RDMA_READ, mr, p, EP_BUF_SIZE)) &&
+	     reconnect(o);
+	memset(p, 0, EP_BUF_SIZE);
+	ok = ok && check_access(o, mr, p, EP_BUF_SIZE);
+	ok = dereg(o, mr) && ok;
+	munmap(p, EP_BUF_SIZE);
+	close(fd);
+	return ok && check_other_memory(o);
+}
+
+/*
  * After munmap the region may keep its pages or not: each request must complete, with or without an
  * error.
  */
@@ -498,6 +529,7 @@ const struct test memory_uses[] = {
 	  "a region works while a larger one around it is registered and deregistered" },
 	{ "repeated", test_repeated, "the same memory can be registered repeatedly" },
 	{ "truncated", test_truncated, "requests to truncated shared memory fail" },
+	{ "punched", test_punched, "requests to absent pages fail until the program fills them" },
 	{ "munmap", test_munmap,
 	  "requests to unmapped memory complete, and new mappings are not affected" },
 	{ "realloc", test_realloc, "realloc of registered memory keeps its content" },

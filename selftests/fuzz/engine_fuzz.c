@@ -418,6 +418,7 @@ static void tune(struct world *w, struct stream *in)
 
 static void step(struct world *w, struct stream *in)
 {
+	struct region *lost;
 	uint8_t action = input_u8(in);
 
 	switch (action & 0xf) {
@@ -452,7 +453,8 @@ static void step(struct world *w, struct stream *in)
 		w->no_staging = action & 0x40;
 		break;
 	case 15:
-		w->region[REG_PIECES].mem.broken = action & 0x10;
+		lost = &w->region[REG_PIECES];
+		lost->mem.length = action & 0x10 ? 0 : lost->size;
 		w->took_memory = true;
 		if (action & 0x20)
 			world_finish(w, UINT32_MAX, true);

@@ -95,9 +95,9 @@ void world_finish(struct world *w, unsigned n, bool fail)
 
 	for (; n && (f = w->io); n--) {
 		unlink_io(f);
-		if (!fail && !f->io.mem->broken)
+		if (!fail && f->io.mem->length)
 			take_effect(f);
-		xt_mem_io_done(w->engine, &f->io, fail || f->io.mem->broken ? -EFAULT : 0);
+		xt_mem_io_done(w->engine, &f->io, fail || !f->io.mem->length ? -EFAULT : 0);
 	}
 	if (!w->no_staging)
 		xt_mem_io_room(w->engine, &w->pool);

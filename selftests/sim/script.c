@@ -271,9 +271,10 @@ static void remove_memory(struct sim_qp *q, bool dereg)
 	struct sim_mr *mr = &q->host->mr[q->conn->mr[q - q->conn->qp]];
 
 	TRACE(q->w, "host %u: key %08x %s", q->host->index, mr->value,
-	      dereg ? "deregistered" : "its memory is broken");
+	      dereg ? "deregistered" : "its memory is lost");
 	if (!dereg) {
-		mr->mem.broken = true;
+		/* every access fails */
+		mr->mem.length = 0;
 		memory_stop(q->w, mr);
 	}
 	host_freeze(q->host, mr);

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "daemon/transport/guard.h"
 #include "daemon/transport/memory.h"
 #include "selftests/lib/tap.h"
 
@@ -108,8 +109,6 @@ static void test_ptr(void)
 	TAP_OK(!xt_mem_ptr(&mem, 300, 301), "ptr: NULL if the range exceeds the region");
 	TAP_OK(!xt_mem_ptr(&mem, 600, 1), "ptr: NULL after the end of the region");
 	TAP_OK(!xt_mem_ptr(&mem, 300, UINT64_MAX), "ptr: NULL if the range overflows");
-	mem.broken = true;
-	TAP_OK(!xt_mem_ptr(&mem, 0, 1), "ptr: NULL in a broken region");
 }
 
 static void test_copy(void)
@@ -209,92 +208,52 @@ static void test_failures(void)
 	TAP_OK(xt_mem_write(NULL, &mem, 0, buf, 1) == -EACCES, "a write to read-only memory fails");
 	TAP_OK(xt_mem_copy(NULL, AT(&mem, 0), AT(&other, 0), 1, &of_src) == -EACCES && !of_src,
 	       "a copy to read-only memory fails");
-	mem.broken = true;
-	TAP_OK(xt_mem_read(NULL, &mem, 0, buf, 1) == -EFAULT &&
-		       xt_mem_write(NULL, &mem, 150, buf, 1) == -EFAULT &&
-		       xt_mem_copy(NULL, AT(&other, 0), AT(&mem, 0), 1, &of_src) == -EFAULT &&
-		       of_src &&
-		       xt_mem_copy(NULL, AT(&mem, 0), AT(&other, 0), 1, &of_src) == -EFAULT &&
-		       !of_src && xt_mem_fetch_add(NULL, AT(&mem, 0), 1, &old) == -EFAULT,
-	       "every access to a broken region fails");
 }
-
-/* Pages that disappear during an access: the daemon's SIGBUS handler marks the region as broken. */
-static int break_read(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off, void *dst,
-		      size_t len)
-{
-	mem->broken = true;
-	return 0;
-}
-
-static int break_write(struct xt_mem *mem, const struct xt_mem_seg *seg, uint64_t off,
-		       const void *src, size_t len)
-{
-	mem->broken = true;
-	return 0;
-}
-
-static void test_breaks(void)
-{
-	static const struct xt_mem_ops breaking = { .read = break_read, .write = break_write };
-	static const uint32_t cut[3] = { 100, 200, 300 };
-	struct xt_mem_seg seg[3], whole[3];
-	struct xt_mem mem = make(backing[0], seg, cut, 5), other = make(backing[1], whole, cut, 7);
-	uint8_t buf[10];
-	bool of_src;
-
-	mem.ops = &breaking;
-	TAP_OK(xt_mem_read(NULL, &mem, 150, buf, 10) == -EFAULT,
-	       "a read during which the region breaks fails");
-	mem.broken = false;
-	TAP_OK(xt_mem_write(NULL, &mem, 150, buf, 10) == -EFAULT,
-	       "a write during which the region breaks fails");
-	mem.broken = false;
-	TAP_OK(xt_mem_copy(NULL, AT(&other, 150), AT(&mem, 150), 10, &of_src) == -EFAULT && of_src,
-	       "a copy during which the source breaks fails");
-	mem.broken = false;
-	TAP_OK(xt_mem_copy(NULL, AT(&mem, 150), AT(&other, 150), 10, &of_src) == -EFAULT && !of_src,
-	       "a copy during which the target breaks fails");
-}
-
-static struct xt_mem_seg file_seg;
-static struct xt_mem file_mem;
 
 /* Like the handler of daemon/memory/sigbus.c */
-static void on_sigbus(int sig)
+static void on_sigbus(int sig, siginfo_t *info, void *context)
 {
-	if (mmap(file_seg.ptr, 4096, PROT_READ | PROT_WRITE,
-		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
-		_exit(1);
-	file_mem.broken = true;
+	xt_guard_fault(info->si_addr);
+	_exit(1);
 }
 
-/* Maps a page past the end of the file, so that an access raises SIGBUS. */
-static void map_past_end(int fd)
+/* A file of one page in a mapping of two: an access to the second page raises SIGBUS. */
+static void test_absent_page(void)
 {
-	void *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-
-	file_seg = (struct xt_mem_seg){ .len = 4096, .ptr = p, .writable = true };
-	file_mem = (struct xt_mem){ .length = 4096, .nseg = 1, .seg = &file_seg };
-}
-
-static void test_atomics_break(void)
-{
-	int fd = memfd_create("empty", MFD_CLOEXEC), err[3] = { 0 };
+	struct sigaction sa = { .sa_sigaction = on_sigbus, .sa_flags = SA_SIGINFO | SA_NODEFER };
+	int fd = memfd_create("one page", MFD_CLOEXEC);
+	struct xt_mem_seg seg = { .len = 8192, .writable = true }, present = seg;
+	struct xt_mem mem = { .length = 8192, .nseg = 1, .seg = &seg };
+	struct xt_mem other = { .length = 8192, .nseg = 1, .seg = &present };
+	uint8_t buf[200];
 	uint64_t old;
+	bool of_src;
 
-	signal(SIGBUS, on_sigbus);
-	for (unsigned i = 0; i < 3; i++) {
-		map_past_end(fd);
-		if (file_seg.ptr == MAP_FAILED)
-			break;
-		err[i] = i == 0	  ? xt_mem_cmp_swap(NULL, AT(&file_mem, 8), 0, 1, &old)
-			 : i == 1 ? xt_mem_fetch_add(NULL, AT(&file_mem, 8), 1, &old)
-				  : xt_mem_atomic_write(NULL, AT(&file_mem, 8), 1);
-		munmap(file_seg.ptr, 4096);
-	}
-	TAP_OK(err[0] == -EFAULT && err[1] == -EFAULT && err[2] == -EFAULT,
-	       "an atomic during which the region breaks fails: %d %d %d", err[0], err[1], err[2]);
+	if (fd < 0 || ftruncate(fd, 4096) || sigaction(SIGBUS, &sa, NULL))
+		abort();
+	seg.ptr = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	present.ptr = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	TAP_OK(xt_mem_read(NULL, &mem, 4000, buf, 200) == -EFAULT,
+	       "a read that reaches an absent page fails");
+	TAP_OK(xt_mem_write(NULL, &mem, 4000, buf, 200) == -EFAULT,
+	       "a write that reaches an absent page fails");
+	TAP_OK(!xt_mem_read(NULL, &mem, 0, buf, 200) && !xt_mem_write(NULL, &mem, 3896, buf, 200),
+	       "other pages of the region can be accessed");
+	TAP_OK(xt_mem_copy(NULL, AT(&other, 0), AT(&mem, 4000), 200, &of_src) == -EFAULT && of_src,
+	       "a copy from an absent page fails because of the source");
+	TAP_OK(xt_mem_copy(NULL, AT(&mem, 4000), AT(&other, 0), 200, &of_src) == -EFAULT && !of_src,
+	       "a copy to an absent page fails because of the target");
+	TAP_OK(xt_mem_cmp_swap(NULL, AT(&mem, 4096), 0, 1, &old) == -EFAULT &&
+		       xt_mem_fetch_add(NULL, AT(&mem, 4104), 1, &old) == -EFAULT &&
+		       xt_mem_atomic_write(NULL, AT(&mem, 8184), 1) == -EFAULT,
+	       "atomics on an absent page fail");
+	TAP_OK(!xt_guard_probe(seg.ptr + 1, 4095) && xt_guard_probe(seg.ptr + 1, 4096) == -EFAULT &&
+		       xt_guard_probe(seg.ptr + 4097, 1) == -EFAULT,
+	       "probe: finds an absent page");
+	if (ftruncate(fd, 8192))
+		abort();
+	TAP_OK(!xt_mem_write(NULL, &mem, 4000, buf, 200), "a page that is there again is written");
+	munmap(seg.ptr, 8192), munmap(present.ptr, 8192);
 	close(fd);
 }
 
@@ -305,7 +264,6 @@ int main(void)
 	test_copy();
 	test_atomics();
 	test_failures();
-	test_breaks();
-	test_atomics_break();
+	test_absent_page();
 	return tap_end();
 }

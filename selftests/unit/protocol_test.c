@@ -249,15 +249,6 @@ static void test_flush_access(void)
 	TAP_OK(sent_ack(h, NAK_ACCESS, 0),
 	       "FLUSH to persistence is refused, as no region grants it");
 	end(&q);
-
-	h = begin(&q);
-	flush.feth = 1;
-	mr.mem.broken = true;
-	receive(&q, &flush);
-	TAP_OK(sent_ack(h, XR_AETH_NAK | XR_NAK_REMOTE_OPERATIONAL, 0),
-	       "FLUSH of broken memory is a remote operational error");
-	mr.mem.broken = false;
-	end(&q);
 }
 
 /*

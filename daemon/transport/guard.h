@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Accesses to mapped memory of regions. The owner can free pages at any time, by truncating the
+ * file or punching a hole; an access to an absent page raises SIGBUS. The signal handler calls
+ * xt_guard_fault(), which ends the access; the function that made it returns -EFAULT. Part of the
+ * bytes may have been copied then. Memory without faults needs no handler.
+ */
+#ifndef XT_GUARD_H
+#define XT_GUARD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Like xt_copy(). */
+int xt_guard_copy(void *to, const void *from, size_t len);
+/* Like memmove(). On an error, *src_failed is true if the absent page is one of the source. */
+int xt_guard_move(void *to, const void *from, size_t len, bool *src_failed);
+/* Reads a byte of each page. */
+int xt_guard_probe(const uint8_t *p, size_t len);
+
+/* Atomics; *old is the value before. */
+int xt_guard_cmp_swap(uint64_t *p, uint64_t compare, uint64_t swap, uint64_t *old);
+int xt_guard_fetch_add(uint64_t *p, uint64_t add, uint64_t *old);
+int xt_guard_store(uint64_t *p, uint64_t value);
+
+/*
+ * To be called by the handler of SIGBUS, with the address of the fault. Returns if the interrupted
+ * code is none of the functions above. The signal must not be blocked in its handler (SA_NODEFER).
+ */
+void xt_guard_fault(const void *addr);
+
+#endif /* XT_GUARD_H */
