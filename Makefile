@@ -231,6 +231,14 @@ bench-neighbours: deps ## measure what bad neighbours cost a program; T=NAME sel
 .PHONY: neighbours-needs
 neighbours-needs: $$(NEIGHBOURS_NEEDS)
 
+.PHONY: bench-floods
+bench-floods: deps ## measure what floods of invalid packets cost; T=NAME selects one (as root)
+	$(Q)$(MAKE) --no-print-directory all floods-needs
+	$(Q)XR_BUILD='$(abspath $(BUILD))' T='$(T)' selftests/bench/floods
+
+.PHONY: floods-needs
+floods-needs: $$(FLOODS_NEEDS)
+
 .PHONY: install
 install: all $$(INSTALL_NEEDS) ## install below $DESTDIR$PREFIX (PREFIX=/usr/local)
 	$(Q)set -e; for item in $(INSTALL); do \

@@ -5,6 +5,11 @@ BENCH_NEEDS := $(BUILD)/bench/xdp_ceiling $(BUILD)/bench/memcpy_rate
 $(eval $(call program,bench/xdp_ceiling,$(BENCH_DIR)/xdp_ceiling.c,,-lxdp -lbpf))
 $(eval $(call program,bench/memcpy_rate,$(BENCH_DIR)/memcpy_rate.c,,))
 
+# Invalid packets, for selftests/bench/floods
+FLOODS_NEEDS := $(addprefix $(BUILD)/bench/,flood victim xdp_ceiling)
+
+$(eval $(call program,bench/flood,$(BENCH_DIR)/flood.c,,))
+
 # Victims and bad neighbours, for selftests/bench/neighbours
 NEIGHBOURS_NEEDS := $(BUILD)/bench/victim $(BUILD)/bench/neighbour
 PAIR_SRCS := $(BENCH_DIR)/pair.c selftests/e2e/verbs_util.c

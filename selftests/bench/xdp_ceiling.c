@@ -3,11 +3,11 @@
  * Measures the packet rate and latency of two bare AF_XDP sockets in two network namespaces, in
  * native copy mode, which veth supports. They are upper bounds for xroce.
  *
- *   xdp_ceiling NETNS-FILE IF NETNS-FILE IF [SECONDS]
+ *   xdp_ceiling NETNS-FILE IF NETNS-FILE IF [SECONDS [BYTES]]
  *
  * Prints tab-separated lines: "rate BYTES PACKETS-PER-SECOND" for one-way traffic (the best fifth
  * of SECONDS, default 1), then "pingpong MEDIAN-US P99-US" for 64-byte frames: half a round trip
- * with both sides spinning.
+ * with both sides spinning. With BYTES, it measures only the rate of frames of this size.
  *
  * The sizes are those of RoCE v2 frames: 64 bytes, and 64 (headers, ICRC) or 74 (also RETH and VLAN
  * tag) more than a payload of 1, 2 and 4 KiB.
@@ -67,6 +67,7 @@ struct side {
 	struct xsk_ring_cons comp, rx;
 	uint8_t *area;
 	int fd;
+	uint32_t size;	  /* of the frames to count, at most CHUNK; 0: all */
 	uint32_t tx_free; /* chunks [0, RING) are for sending, the others for receiving */
 	uint32_t tx_next;
 };
@@ -278,7 +279,7 @@ static uint32_t receive_frames(struct side *s)
 	for (uint32_t i = 0; i < n; i++) {
 		const struct xdp_desc *desc = xsk_ring_cons__rx_desc(&s->rx, idx + i);
 
-		frames += !(desc->options & XDP_PKT_CONTD);
+		frames += !(desc->options & XDP_PKT_CONTD) && (!s->size || desc->len == s->size);
 		*xsk_ring_prod__fill_addr(&s->fill, fidx + i) = desc->addr & ~(CHUNK - 1ull);
 	}
 	xsk_ring_cons__release(&s->rx, n);
@@ -410,6 +411,7 @@ static void measure(char **where, uint32_t size, uint64_t duration)
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 	take_cpu(child ? 0 : 1);
 	open_side(&s, where[child ? 0 : 2], where[child ? 1 : 3]);
+	s.size = size <= CHUNK ? size : 0;
 	wait_for_peer(m, child);
 	if (!child) {
 		if (size)
@@ -447,11 +449,16 @@ static void in_process(char **where, uint32_t size, uint64_t duration)
 
 int main(int argc, char **argv)
 {
-	uint64_t duration = (uint64_t)(1e9 * (argc == 6 ? atof(argv[5]) : 1.0));
+	uint64_t duration = (uint64_t)(1e9 * (argc > 5 ? atof(argv[5]) : 1.0));
 
-	if (argc < 5 || argc > 6 || !duration) {
-		fprintf(stderr, "usage: xdp_ceiling NETNS-FILE IF NETNS-FILE IF [SECONDS]\n");
+	if (argc < 5 || argc > 7 || !duration) {
+		fprintf(stderr,
+			"usage: xdp_ceiling NETNS-FILE IF NETNS-FILE IF [SECONDS [BYTES]]\n");
 		return 2;
+	}
+	if (argc == 7) {
+		in_process(argv + 1, (uint32_t)atoi(argv[6]), duration);
+		return 0;
 	}
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
 		in_process(argv + 1, sizes[i], duration);
