@@ -403,6 +403,15 @@ static void announce(struct xt_qp *qp, const struct xt_swqe *w)
 		__atomic_store_n(&qp->psn->next, next & XR_PSN_MASK, __ATOMIC_RELAXED);
 }
 
+/*
+ * Returns true if packets are in flight and none of them requests a response. The one that should
+ * have requested it waited for memory, and meanwhile an ACK took its credit.
+ */
+static bool no_response_due(const struct xt_requester *r)
+{
+	return r->next != r->unacked && xt_diff(r->ackreq_psn, r->unacked) < 0;
+}
+
 uint32_t xt_req_run(struct xt_qp *qp, uint32_t budget, bool *more)
 {
 	struct xt_requester *r = &qp->req;
@@ -422,6 +431,8 @@ uint32_t xt_req_run(struct xt_qp *qp, uint32_t budget, bool *more)
 			return cost;
 		}
 		g = w->kind == XT_KIND_LOCAL ? GATE_OPEN : gate(qp, w);
+		if (g == GATE_WAIT && no_response_due(r) && xt_req_resend_ackreq(qp))
+			continue;
 		if (g != GATE_OPEN || (w->kind != XT_KIND_LOCAL && !xt_pace_open(qp)))
 			break;
 		if (cost == budget) {
