@@ -22,6 +22,7 @@
 #include "daemon/base/seccomp.h"
 #include "daemon/base/spawner.h"
 #include "daemon/clients/device.h"
+#include "daemon/clients/gate.h"
 #include "daemon/datapath/worker.h"
 #include "daemon/datapath/xdp.h"
 #include "daemon/memory/mover.h"
@@ -33,7 +34,6 @@
 struct daemon {
 	struct xd_device dev;
 	struct xd_options opt;
-	struct xd_spawner *spawner;
 	struct xd_server *server;
 	struct xd_watch *signals;
 	int signal_fd, lock_fd;
@@ -189,7 +189,7 @@ static int start_movers(struct daemon *d)
 	struct xd_mover_worker w;
 	uint32_t i;
 
-	memory.movers = d->dev.movers = xd_movers_new(d->spawner, xd_workers_count(ws));
+	memory.movers = d->dev.movers = xd_movers_new(d->dev.spawner, xd_workers_count(ws));
 	if (!memory.movers)
 		return -ENOMEM;
 	for (i = 0; i < xd_workers_count(ws); i++) {
@@ -259,7 +259,7 @@ static void release(struct daemon *d)
 
 	xd_workers_free(dev->workers);
 	xd_movers_free(dev->movers);
-	xd_spawner_stop(d->spawner);
+	xd_spawner_stop(dev->spawner);
 	xd_xdp_close(dev->xdp);
 	xd_net_close(dev->net);
 	xt_keys_free(dev->shared.keys);
@@ -304,6 +304,11 @@ static int run(struct daemon *d)
 	return err ? 1 : 0;
 }
 
+static const struct xd_spawned_kind spawned[XD_SPAWN_KINDS] = {
+	[XD_SPAWN_MOVER] = { "xroced-mover", xd_mover_main },
+	[XD_SPAWN_GATE] = { "xroced-gate", xd_gate_main },
+};
+
 int main(int argc, char **argv)
 {
 	static struct daemon d = { .signal_fd = -1, .lock_fd = -1 };
@@ -314,7 +319,7 @@ int main(int argc, char **argv)
 	xd_log_init(d.opt.name, (enum xd_log_level)d.opt.log_level);
 	d.dev.opt = &d.opt;
 	raise_file_limit();
-	err = xd_spawner_start("xroced-mover", xd_mover_main, &d.spawner);
+	err = xd_spawner_start(spawned, &d.dev.spawner);
 	if (err) {
 		xd_log(XD_ERR, "start: %s", strerror(-err));
 		return 1;

@@ -10,7 +10,8 @@ datapath_SRCS := $(addprefix daemon/datapath/, \
 memory_SRCS := $(addprefix daemon/memory/, \
 	file.c mapping.c mover.c mover_process.c on_demand.c private.c proc.c proc_maps.c region.c sigbus.c)
 clients_SRCS := $(addprefix daemon/clients/, \
-	client.c client_jobs.c clients.c connection.c doorbells.c events.c handles.c identity.c limits.c reply.c shm.c)
+	client.c client_jobs.c clients.c connection.c doorbells.c events.c gate.c gate_process.c \
+	handles.c identity.c limits.c reply.c shm.c)
 objects_SRCS := $(addprefix daemon/objects/, \
 	advise.c ah.c client_memory.c cq.c dm.c engine_events.c fast_mr.c import.c mcast.c mr.c mr_register.c mw.c \
 	objects.c pd.c port.c qp.c resolve.c ring.c srq.c xrc.c)

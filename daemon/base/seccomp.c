@@ -74,7 +74,7 @@ static const struct rule allowed[] = {
 	FOR(ALL, read), FOR(ALL, write), FOR(ALL, readv), FOR(ALL, writev),
 	FOR(ALL, pread64), FOR(ALL, pwrite64), FOR(ALL, preadv), FOR(ALL, pwritev),
 	FOR(ALL, lseek), FOR(ALL, close), FOR(ALL, close_range), FOR(ALL, fcntl),
-	FOR(ALL, dup), FOR(ALL, dup3), FOR(ALL, fstat), FOR(ALL, fstatfs),
+	FOR(ALL, dup), FOR(ALL, dup3), FOR(ALL, fstat), FOR(MAIN, statx), FOR(ALL, fstatfs),
 	FOR(ALL, openat), FOR(ALL, newfstatat), FOR(ALL, readlinkat),
 	FOR(MAIN, statfs), FOR(MAIN, faccessat), FOR(ALL, getdents64), FOR(MAIN, flock),
 	FOR(MAIN, unlinkat),

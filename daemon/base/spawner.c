@@ -25,7 +25,10 @@ struct xd_spawner {
 
 /* ---- messages with descriptors --------------------------------------------------- */
 
-/* One message: a number with descriptors. In a reply: the process, or a negative errno. */
+/*
+ * One message: a number with descriptors. In a request: enum xd_spawned; in a reply: the process
+ * or a negative errno.
+ */
 struct message {
 	int32_t value;
 	int fd[XD_SPAWN_FDS];
@@ -92,10 +95,8 @@ static void close_all(const struct message *m)
 
 /* ---- the spawner ----------------------------------------------------------------- */
 
-static struct {
-	const char *name;
-	xd_spawned_fn fn;
-} spawned; /* what the spawner forks; it is single, and its copy of this never changes */
+/* What the spawner forks. There is one spawner, whose copy of this never changes. */
+static const struct xd_spawned_kind *spawned;
 
 /*
  * Returns the number of the process or -errno. The process is reaped later, so that its number is
@@ -103,14 +104,15 @@ static struct {
  */
 static int fork_one(int sock, int signals, const struct message *m, int *pidfd)
 {
+	const struct xd_spawned_kind *kind = &spawned[m->value];
 	pid_t parent = getpid(), pid = fork();
 	int err;
 
 	if (!pid) {
 		close(sock);
 		close(signals);
-		xd_process_begin(spawned.name, parent);
-		spawned.fn(m->fd, m->n);
+		xd_process_begin(kind->name, parent);
+		kind->fn(m->fd, m->n);
 		_exit(0);
 	}
 	if (pid < 0)
@@ -175,15 +177,14 @@ static int spawner_main(int sock)
 
 /* ---- the daemon's side ----------------------------------------------------------- */
 
-int xd_spawner_start(const char *name, xd_spawned_fn fn, struct xd_spawner **out)
+int xd_spawner_start(const struct xd_spawned_kind kind[XD_SPAWN_KINDS], struct xd_spawner **out)
 {
 	struct xd_spawner *s = calloc(1, sizeof(*s));
 	int err;
 
 	if (!s)
 		return -ENOMEM;
-	spawned.name = name;
-	spawned.fn = fn;
+	spawned = kind;
 	err = xd_process_start(&s->process, "xroced-spawner", spawner_main);
 	if (err) {
 		free(s);
@@ -194,9 +195,10 @@ int xd_spawner_start(const char *name, xd_spawned_fn fn, struct xd_spawner **out
 	return 0;
 }
 
-int xd_spawner_fork(struct xd_spawner *s, const int *fds, uint32_t n, pid_t *pid)
+int xd_spawner_fork(struct xd_spawner *s, enum xd_spawned kind, const int *fds, uint32_t n,
+		    pid_t *pid)
 {
-	struct message request = { .n = n }, reply;
+	struct message request = { .value = kind, .n = n }, reply;
 	int err = n > XD_SPAWN_FDS ? -EINVAL : 0;
 
 	if (err)

@@ -26,8 +26,9 @@ static int watch_socket(struct xd_client *c)
 
 	if (c->ending)
 		return 0;
-	return xd_watch_set(con->watch,
-			    con->busy || con->closing || con->pprev_delayed ? 0 : EPOLLIN);
+	return xd_watch_set(
+		con->watch,
+		con->busy || con->closing || con->pprev_delayed || con->gate.taking ? 0 : EPOLLIN);
 }
 
 /* ---- rate of requests -------------------------------------------------------------- */
@@ -243,59 +244,60 @@ void xd_client_feed(struct xd_client *c, const void *data, size_t len, const int
 		watch_socket(c);
 }
 
-static uint32_t received_fds(struct msghdr *msg, int fds[XR_MSG_MAX_FDS])
+/* Replies to a request whose descriptors could not be received. */
+static void refuse(struct xd_client *c, const void *data, size_t len, int err)
 {
-	struct cmsghdr *cmsg;
-	uint32_t n = 0, i, count;
-	int fd;
+	struct xd_request req;
 
-	for (cmsg = CMSG_FIRSTHDR(msg); cmsg; cmsg = CMSG_NXTHDR(msg, cmsg)) {
-		if (cmsg->cmsg_level != SOL_SOCKET || cmsg->cmsg_type != SCM_RIGHTS)
-			continue;
-		count = (cmsg->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-		for (i = 0; i < count && n < XR_MSG_MAX_FDS; i++) {
-			memcpy(&fd, CMSG_DATA(cmsg) + i * sizeof(int), sizeof(fd));
-			fds[n++] = fd;
-		}
-	}
-	return n;
+	parse(data, len, &req);
+	c->connection.busy = true;
+	c->connection.type = req.type;
+	c->connection.seq = req.seq;
+	xd_reply_send(c, err, NULL);
 }
 
+/*
+ * Looks at the next request first: if it carries descriptors, the gate receives it (gate.h). As
+ * there is no room for them here, the kernel drops them and sets MSG_CTRUNC.
+ */
 static void receive(struct xd_client *c)
 {
 	static uint8_t data[XR_MSG_MAX];
-	char control[CMSG_SPACE(XR_MSG_MAX_FDS * sizeof(int))];
 	struct iovec iov = { data, sizeof(data) };
-	struct msghdr msg = {
-		.msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = control,
-		.msg_controllen = sizeof(control),
-	};
-	int fds[XR_MSG_MAX_FDS];
-	uint32_t nfds;
-	ssize_t n;
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+	const int flags = MSG_DONTWAIT | MSG_TRUNC;
+	ssize_t n = recvmsg(c->connection.fd, &msg, flags | MSG_PEEK);
+	int err = 0;
 
-	n = recvmsg(c->connection.fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC | MSG_TRUNC);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
-	nfds = n < 0 ? 0 : received_fds(&msg, fds);
-	if (n <= 0) {
-		xd_client_close_fds(c, fds, nfds);
+	if (n >= 0 && msg.msg_flags & MSG_CTRUNC) {
+		err = xd_gate_take(&c->connection.gate, c->connection.fd);
+		if (!err) {
+			watch_socket(c);
+			return;
+		}
+	}
+	if (n > 0)
+		n = recv(c->connection.fd, data, sizeof(data), flags);
+	if (n <= 0)
 		xd_client_end(c);
+	else if (err)
+		refuse(c, data, (size_t)n, err);
+	else /* parse() refuses lengths beyond XR_MSG_MAX before the data is read. */
+		xd_client_feed(c, data, (size_t)n, NULL, 0);
+}
+
+static void on_gate(void *arg, const void *data, size_t len, const int *fds, uint32_t nfds)
+{
+	struct xd_client *c = arg;
+
+	if (len) {
+		xd_client_feed(c, data, len, fds, nfds);
 		return;
 	}
-	/*
-	 * Descriptors were lost, so the others may not be the ones that the request expects. Close
-	 * all of them, and make the request malformed so that it is refused.
-	 */
-	if (msg.msg_flags & MSG_CTRUNC) {
-		xd_client_close_fds(c, fds, nfds);
-		nfds = 0;
-		n = n < (ssize_t)sizeof(struct xr_msg) ? n : (ssize_t)sizeof(struct xr_msg) - 1;
-	}
-	/* parse() refuses lengths beyond XR_MSG_MAX before the data is read. */
-	xd_client_feed(c, data, (size_t)n, fds, nfds);
+	xd_client_close_fds(c, fds, nfds);
+	xd_client_end(c);
 }
 
 /* ---- start and end --------------------------------------------------------------- */
@@ -305,7 +307,7 @@ static void on_socket(void *arg, uint32_t events)
 	struct xd_client *c = arg;
 	struct xd_connection *con = &c->connection;
 
-	if (events & EPOLLIN && !con->busy && !con->pprev_delayed) {
+	if (events & EPOLLIN && !con->busy && !con->pprev_delayed && !con->gate.taking) {
 		if (take_token(c, xd_now()))
 			receive(c);
 		else
@@ -332,6 +334,11 @@ int xd_connection_open(struct xd_client *c, int fd)
 	int pidfd = c->identity.pidfd;
 
 	con->fd = fd;
+	con->gate.loop = loop;
+	con->gate.spawner = c->dev->spawner;
+	con->gate.fn = on_gate;
+	con->gate.arg = c;
+	xd_gate_init(&con->gate);
 	con->watch = xd_watch_add(loop, fd, EPOLLIN, on_socket, c);
 	if (con->watch && pidfd >= 0)
 		con->process = xd_watch_add(loop, pidfd, EPOLLIN, on_process_end, c);
@@ -355,6 +362,7 @@ void xd_connection_shutdown(struct xd_client *c)
 	end_delay(c);
 	xd_watch_del(con->watch);
 	xd_watch_del(con->process);
+	xd_gate_close(&con->gate);
 	if (con->cancel)
 		con->cancel(c);
 	shutdown(con->fd, SHUT_RDWR);

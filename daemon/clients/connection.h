@@ -2,8 +2,8 @@
 /*
  * A client's control socket, and its request in flight. A client has one request at a time.
  *
- * Descriptors that arrive with a request may be anything, and even close() of them may block, so
- * the control thread does not use them: a job does.
+ * Descriptors that arrive with a request pass the gate (gate.h). Using them may still take long, so
+ * the control thread does not: a job does.
  */
 #ifndef XD_CONNECTION_H
 #define XD_CONNECTION_H
@@ -13,6 +13,8 @@
 #include <stdint.h>
 
 #include <xroce/control.h>
+
+#include "gate.h"
 
 struct xd_client;
 struct xd_clients;
@@ -30,6 +32,7 @@ struct xd_connection {
 	uint64_t delays; /* times that the bucket was empty */
 	/* in the list of delayed clients, from which nothing is read; pprev NULL: not delayed */
 	struct xd_client *next_delayed, **pprev_delayed;
+	struct xd_gate gate;
 	uint32_t closing; /* jobs that close descriptors; no request is read meanwhile */
 
 	/* the request in flight */

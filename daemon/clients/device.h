@@ -9,6 +9,7 @@ struct xd_loop;
 struct xd_movers;
 struct xd_net;
 struct xd_options;
+struct xd_spawner;
 struct xd_workers;
 struct xd_xdp;
 
@@ -19,6 +20,7 @@ struct xd_device {
 	struct xd_xdp *xdp;
 	struct xd_workers *workers;
 	struct xd_movers *movers;
+	struct xd_spawner *spawner;
 	struct xt_shared shared; /* keys, QPs, SRQs and multicast groups of all engines */
 };
 

@@ -242,7 +242,8 @@ static int start_process(struct xd_mover *m, int area_fd, int mem_fd, int maps_f
 	fds[XD_MOVER_MAPS_FD] = maps_fd;
 	for (uint32_t i = 0; i < ms->workers; i++)
 		fds[XD_MOVER_WAKE_FDS + i] = ms->worker[i].worker.wake_fd;
-	m->pidfd = xd_spawner_fork(ms->spawner, fds, XD_MOVER_WAKE_FDS + ms->workers, &m->pid);
+	m->pidfd = xd_spawner_fork(ms->spawner, XD_SPAWN_MOVER, fds,
+				   XD_MOVER_WAKE_FDS + ms->workers, &m->pid);
 	close(pair[1]);
 	return m->pidfd < 0 ? m->pidfd : 0;
 }

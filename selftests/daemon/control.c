@@ -30,14 +30,25 @@ static void stop_loop(void *arg)
 
 bool job_hangs;
 
+/* Returns true while a gate receives a request. */
+static bool gates_take(void)
+{
+	for (const struct xd_client *c = fake_clients()->first; c; c = c->next)
+		if (c->connection.gate.taking)
+			return true;
+	return false;
+}
+
 /* Runs the loop until all jobs and events are done. */
 void settle(void)
 {
 	for (int i = 0; i < 3; i++) {
 		collect_memory();
 		MUST(job_hangs || xd_jobs_drain(fake_clients()->jobs, 10));
-		xd_timer_arm(stopper, job_hangs ? 20000000 : 0);
-		MUST(!xd_loop_run(fake.dev.loop));
+		do {
+			xd_timer_arm(stopper, job_hangs || gates_take() ? 20000000 : 0);
+			MUST(!xd_loop_run(fake.dev.loop));
+		} while (!job_hangs && gates_take());
 	}
 }
 
@@ -419,6 +430,11 @@ static void collect_memory(void)
 		xd_movers_collect(fake.dev.movers, 0, xd_now(), &next);
 }
 
+static const struct xd_spawned_kind kinds[XD_SPAWN_KINDS] = {
+	[XD_SPAWN_MOVER] = { "xroced-mover", xd_mover_main },
+	[XD_SPAWN_GATE] = { "xroced-gate", xd_gate_main },
+};
+
 void start_movers(void)
 {
 	struct xd_mover_worker w = { .engine_ctx = &fake.dev };
@@ -430,9 +446,10 @@ void start_movers(void)
 		close(wake_fd);
 	}
 	w.wake_fd = wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	MUST(wake_fd >= 0 && !xd_spawner_start("xroced-mover", xd_mover_main, &spawner));
+	MUST(wake_fd >= 0 && !xd_spawner_start(kinds, &spawner));
 	fake.dev.movers = xd_movers_new(spawner, 1);
 	MUST(fake.dev.movers);
+	fake.dev.spawner = spawner;
 	xd_movers_set_worker(fake.dev.movers, 0, &w);
 }
 

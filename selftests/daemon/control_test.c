@@ -80,8 +80,10 @@ static void test_malformed(void)
 	settle();
 	TAP_OK(read_reply(&c) == -EINVAL, "a datagram longer than a message may be is refused");
 
-	before = open_fds();
 	one = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	/* starts the gate */
+	MUST(ask_fds(&c, XR_MSG_ALLOC_PD, NULL, 0, &one, 1) == -EINVAL);
+	before = open_fds();
 	TAP_OK(ask_fds(&c, XR_MSG_ALLOC_PD, NULL, 0, &one, 1) == -EINVAL,
 	       "a descriptor with a request that takes none is refused");
 	for (i = 0; i < 253; i++)
@@ -90,8 +92,8 @@ static void test_malformed(void)
 	       "more descriptors than a message may have are refused");
 	TAP_OK(ask_fds(&c, XR_MSG_REG_MR, body, sizeof(body), flood, 64) == -EINVAL,
 	       "the largest number of descriptors is refused if none is used");
-	close(one);
 	TAP_OK(open_fds() == before, "descriptors of refused requests are closed");
+	close(one);
 	close_client(&c);
 	TAP_OK(nothing_left(), "nothing is left");
 }

@@ -428,11 +428,15 @@ static void test_listed_mappings(void)
 	xd_mover_put(m);
 }
 
+static const struct xd_spawned_kind kinds[XD_SPAWN_KINDS] = {
+	[XD_SPAWN_MOVER] = { "xroced-mover", xd_mover_main },
+};
+
 static void start(void)
 {
 	struct xd_mover_worker w = { 0 };
 
-	if (xd_spawner_start("xroced-mover", xd_mover_main, &spawner))
+	if (xd_spawner_start(kinds, &spawner))
 		exit(1);
 	movers = xd_movers_new(spawner, 2);
 	for (uint32_t i = 0; i < 2; i++) {

@@ -40,6 +40,10 @@ static void report(const int *fds, uint32_t n)
 		pause();
 }
 
+static const struct xd_spawned_kind kinds[XD_SPAWN_KINDS] = {
+	[XD_SPAWN_MOVER] = { "test-child", report },
+};
+
 static bool ends(int pidfd)
 {
 	struct pollfd p = { .fd = pidfd, .events = POLLIN };
@@ -60,7 +64,7 @@ static int fork_reporting(struct xd_spawner *s, uint32_t *count)
 	pid_t pid;
 
 	socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair);
-	pidfd = xd_spawner_fork(s, &pair[1], 1, &pid);
+	pidfd = xd_spawner_fork(s, XD_SPAWN_MOVER, &pair[1], 1, &pid);
 	close(pair[1]);
 	if (pidfd >= 0 && read(pair[0], count, sizeof(*count)) != sizeof(*count))
 		*count = 0;
@@ -75,7 +79,7 @@ static void test_descriptors(void)
 	uint32_t count = 0;
 	pid_t pid = 0;
 
-	TAP_OK(!xd_spawner_start("test-child", report, &s), "the spawner starts");
+	TAP_OK(!xd_spawner_start(kinds, &s), "the spawner starts");
 	pidfd = fork_reporting(s, &count);
 	TAP_OK(runs(pidfd) && count == 4,
 	       "a process has the standard descriptors and those that it was given (%u)", count);
@@ -87,8 +91,9 @@ static void test_descriptors(void)
 	close(pidfd);
 	for (uint32_t i = 0; i <= XD_SPAWN_FDS; i++)
 		fds[i] = kept;
-	TAP_OK(xd_spawner_fork(s, fds, XD_SPAWN_FDS + 1, &pid) == -EINVAL, "too many descriptors");
-	pidfd = xd_spawner_fork(s, fds, XD_SPAWN_FDS, &pid);
+	TAP_OK(xd_spawner_fork(s, XD_SPAWN_MOVER, fds, XD_SPAWN_FDS + 1, &pid) == -EINVAL,
+	       "too many descriptors");
+	pidfd = xd_spawner_fork(s, XD_SPAWN_MOVER, fds, XD_SPAWN_FDS, &pid);
 	TAP_OK(runs(pidfd) && !kill(pid, 0), "%u descriptors", XD_SPAWN_FDS);
 	xd_spawner_stop(s);
 	TAP_OK(ends(pidfd), "the end of the spawner ends its processes");
@@ -112,7 +117,7 @@ static int daemon_main(int sock)
 	uint32_t count;
 	int pidfd;
 
-	if (xd_spawner_start("test-child", report, &s))
+	if (xd_spawner_start(kinds, &s))
 		return 1;
 	pidfd = fork_reporting(s, &count);
 	cmsg->cmsg_level = SOL_SOCKET;

@@ -43,17 +43,22 @@ neighbour() {
 
 # XROCE_ADOPT=never: a userfaultfd of the program would wait for its own memory when it is killed.
 #
-# hang: starts a program whose memory hangs, and waits until the daemon has tried to access it. Sets PID.
+# hang [read|flush]: starts a program whose memory, or whose descriptor, hangs, and waits until something of the daemon
+# hangs in it. Sets PID.
 hang() {
 	local log=$BATS_TEST_TMPDIR/hang
 
 	stop_fs
 	start_fs
-	XROCE_ADOPT=never neighbour "$log" hang "$RUN/fs/file"
+	if [[ ${1:-read} == read ]]; then
+		XROCE_ADOPT=never neighbour "$log" hang "$RUN/fs/file"
+	else
+		XROCE_ADOPT=never neighbour "$log" close "$RUN/fs/flush"
+	fi
 	PID=$!
 	disown
 	wait_for 10 grep -q posted "$log" || { cat "$log"; return 1; }
-	wait_for 10 grep -q read "$RUN/fs.log"
+	wait_for 10 grep -q "${1:-read}" "$RUN/fs.log"
 }
 
 # waits_long: whether `xroce client` shows an access that waits
@@ -84,9 +89,9 @@ gone() {
 	both ibv_rc_pingpong -g @4 -c -n 20
 }
 
-# restart_while_hanging SIGNAL: ends the daemon while memory hangs, and starts a new one
+# restart_while_hanging SIGNAL [read|flush]: ends the daemon while memory or a descriptor hangs, and starts a new one
 restart_while_hanging() {
-	hang
+	hang "${2:-read}"
 	daemon_down a "$1"
 	daemon_up a
 	both ibv_rc_pingpong -g @4 -c -n 20
@@ -100,6 +105,14 @@ restart_while_hanging() {
 
 @test "the daemon can be killed and started while memory of a program hangs" {
 	restart_while_hanging KILL
+}
+
+@test "a descriptor whose close() hangs delays no other program, and neither stop nor start of the daemon" {
+	hang flush
+	both ibv_rc_pingpong -g @4 -c -n 20
+	kill -KILL "$PID"
+	restart_while_hanging TERM flush
+	restart_while_hanging KILL flush
 }
 
 @test "WRITEs to shared memory of a disk file" {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * hanging_fs DIR: a FUSE file system with one file that nobody can read: reads of its pages are
- * never answered, and the kernel waits for them without a way to interrupt that. Prints "mounted",
- * and "read" for each such request. Everything that waits goes on, with errors, when the program
- * ends.
+ * hanging_fs DIR: a FUSE file system with two files. Reads of pages are never answered, nor is
+ * close() of the file "flush", and the kernel waits for both without a way to interrupt that.
+ * Prints "mounted", and "read" or "flush" for each such request. Everything that waits goes on,
+ * with errors, when the program ends.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,6 +18,7 @@
 
 #define BUFFER (256u << 10) /* more than the kernel asks for */
 #define FILE_ID 2
+#define FLUSH_ID 3
 #define FILE_SIZE (64u << 20)
 #define TTL 3600 /* seconds for which attributes are valid */
 
@@ -43,10 +44,14 @@ static struct fuse_attr attr_of(uint64_t node)
 
 static void on_lookup(const struct fuse_in_header *in, const char *name)
 {
-	struct fuse_entry_out out = { .nodeid = FILE_ID, .entry_valid = TTL, .attr_valid = TTL };
+	struct fuse_entry_out out = { .entry_valid = TTL, .attr_valid = TTL };
 
-	out.attr = attr_of(FILE_ID);
-	reply(in, strcmp(name, "file") ? ENOENT : 0, &out, sizeof(out));
+	if (!strcmp(name, "file"))
+		out.nodeid = FILE_ID;
+	if (!strcmp(name, "flush"))
+		out.nodeid = FLUSH_ID;
+	out.attr = attr_of(out.nodeid);
+	reply(in, out.nodeid ? 0 : ENOENT, &out, sizeof(out));
 }
 
 static void on_getattr(const struct fuse_in_header *in)
@@ -98,8 +103,13 @@ static void serve(const struct fuse_in_header *in)
 	case FUSE_BATCH_FORGET:
 	case FUSE_INTERRUPT:
 		return;
-	case FUSE_RELEASE:
 	case FUSE_FLUSH:
+		if (in->nodeid == FLUSH_ID)
+			puts("flush");
+		else
+			reply(in, 0, NULL, 0);
+		return;
+	case FUSE_RELEASE:
 	case FUSE_FSYNC:
 		reply(in, 0, NULL, 0);
 		return;

@@ -5,6 +5,7 @@
  * messages.
  *
  *   hang FILE      reads a mapping of a file; prints "posted", then waits for ever
+ *   close FILE     has the daemon close a file; prints "posted", then waits for ever
  *   file FILE N    N WRITEs to a shared mapping of a file, which gets their data
  *   protect N      N WRITEs from memory that another thread protects and unprotects
  *   big            WRITEs from a big address space until it is killed; prints "posted"
@@ -105,6 +106,22 @@ static int run_hang(const char *path)
 		pause();
 }
 
+static int run_close(const char *path)
+{
+	struct ibv_xrcd_init_attr attr = {
+		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+		.fd = open(path, O_RDWR),
+		.oflags = O_CREAT,
+	};
+
+	MUST(attr.fd >= 0, path);
+	MUST(ibv_open_xrcd(ctx, &attr), "ibv_open_xrcd");
+	puts("posted");
+	fflush(stdout);
+	for (;;)
+		pause();
+}
+
 static int run_file(const char *path, int n)
 {
 	int fd = open(path, O_RDWR | O_CREAT, 0600);
@@ -172,6 +189,8 @@ int main(int argc, char **argv)
 	open_loopback();
 	if (!strcmp(mode, "hang") && argc == 4)
 		return run_hang(argv[3]);
+	if (!strcmp(mode, "close") && argc == 4)
+		return run_close(argv[3]);
 	if (!strcmp(mode, "file") && argc == 5)
 		return run_file(argv[3], atoi(argv[4]));
 	if (!strcmp(mode, "protect") && argc == 4)

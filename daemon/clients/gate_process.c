@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The process of a gate. It may hang in any descriptor of its client: nobody else waits for it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "gate.h"
+#include "gate_message.h"
+
+#ifndef DMA_BUF_MAGIC
+#define DMA_BUF_MAGIC 0x444d4142
+#endif
+
+/* Returns true if the daemon may own and close the descriptor. */
+static bool is_safe(int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+	struct statfs fs;
+
+	if (flags >= 0 && flags & O_PATH)
+		return true;
+	/* files of tmpfs and hugetlbfs only have seals */
+	if (fcntl(fd, F_GET_SEALS) >= 0)
+		return true;
+	return !fstatfs(fd, &fs) && (fs.f_type == PROC_SUPER_MAGIC || fs.f_type == DMA_BUF_MAGIC);
+}
+
+/* Returns a descriptor that is passed instead; the caller closes both. */
+static int safe_copy(int fd)
+{
+	char path[40];
+	int copy;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	copy = open(path, O_PATH | O_CLOEXEC);
+	return copy >= 0 ? copy : open("/", O_PATH | O_CLOEXEC);
+}
+
+static bool pass(int daemon, struct xd_gate_message *m, const int *fds, uint32_t n)
+{
+	size_t length = m->length > 0 ? (size_t)m->length : 0;
+	struct iovec iov = { m, sizeof(m->length) + (length < XR_MSG_MAX ? length : XR_MSG_MAX) };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+	union xd_gate_control control = { 0 };
+	struct cmsghdr *cmsg;
+
+	if (n) {
+		msg.msg_control = &control;
+		msg.msg_controllen = CMSG_SPACE(n * sizeof(int));
+		cmsg = CMSG_FIRSTHDR(&msg);
+		cmsg->cmsg_level = SOL_SOCKET;
+		cmsg->cmsg_type = SCM_RIGHTS;
+		cmsg->cmsg_len = CMSG_LEN(n * sizeof(int));
+		memcpy(CMSG_DATA(cmsg), fds, n * sizeof(int));
+	}
+	return sendmsg(daemon, &msg, MSG_NOSIGNAL) >= 0;
+}
+
+/* Receives a request. Returns the number of its descriptors. */
+static uint32_t take(int client, struct xd_gate_message *m, int fds[XR_MSG_MAX_FDS])
+{
+	struct iovec iov = { m->data, sizeof(m->data) };
+	union xd_gate_control control;
+	struct msghdr msg = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = &control,
+		.msg_controllen = sizeof(control),
+	};
+	ssize_t n = recvmsg(client, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC | MSG_TRUNC);
+
+	m->length = n < 0 ? -errno : (int32_t)n;
+	/*
+	 * Descriptors were lost, so the others may not be the ones that the request expects: make
+	 * the request malformed so that it is refused.
+	 */
+	if (n > 0 && msg.msg_flags & MSG_CTRUNC && n >= (ssize_t)sizeof(struct xr_msg))
+		m->length = sizeof(struct xr_msg) - 1;
+	return n < 0 ? 0 : xd_received_fds(&msg, fds);
+}
+
+static bool pass_request(int client, int daemon)
+{
+	static struct xd_gate_message m;
+	int fds[XR_MSG_MAX_FDS], passed[XR_MSG_MAX_FDS];
+	uint32_t n = take(client, &m, fds), i;
+	bool ok;
+
+	for (i = 0; i < n; i++)
+		passed[i] = is_safe(fds[i]) ? fds[i] : safe_copy(fds[i]);
+	ok = pass(daemon, &m, passed, n);
+	for (i = 0; i < n; i++) {
+		if (passed[i] != fds[i])
+			close(passed[i]);
+		close(fds[i]);
+	}
+	return ok;
+}
+
+void xd_gate_main(const int *fds, uint32_t n)
+{
+	char command;
+
+	while (n == 2 && recv(fds[1], &command, 1, 0) == 1 && pass_request(fds[0], fds[1]))
+		;
+}
