@@ -22,6 +22,8 @@
 
 /* Limit for all QPs in one round, in the unit of XT_QP_BUDGET */
 #define ROUND_BUDGET 256
+/* Flushed work requests that cost as much as a packet */
+#define FLUSHED_PER_PACKET 16
 /* Cost of scheduling a QP, in bytes */
 #define SCHEDULE_COST (XT_PACKET_COST / 8)
 
@@ -134,11 +136,21 @@ static void idle(struct xt_qp *qp)
 		xt_step_idle(respond);
 }
 
+/* A QP in ERR or SQE: flushes what was posted since, as far as the budget permits. */
+static uint32_t flush(struct xt_qp *qp, uint32_t budget, bool *more)
+{
+	*more |= xt_qp_flush(qp, budget * FLUSHED_PER_PACKET);
+	xt_flow_charge(qp, budget * XT_PACKET_COST);
+	return budget;
+}
+
 static uint32_t visit(struct xt_qp *qp, uint32_t budget)
 {
 	bool more = false;
 	uint32_t cost = xt_resp_run(qp, budget, &more);
 
+	if (qp->info.state == XR_QPS_ERR || qp->info.state == XR_QPS_SQE)
+		cost += flush(qp, budget, &more);
 	if (xt_may_send(qp) && !qp->engine->tx_full) {
 		if (qp->info.type == XR_QPT_UD)
 			cost += xt_ud_run(qp, budget, &more);

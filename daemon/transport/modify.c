@@ -238,6 +238,9 @@ static void to_reset(struct xt_qp *qp)
 /* Performs the actions of entering a state. */
 static void enter(struct xt_qp *qp, uint32_t from, uint32_t to)
 {
+	/* what was posted in SQE and is not flushed yet must not be executed */
+	if (from == XR_QPS_SQE && qp->req.retired != qp->req.producer)
+		xt_qp_flush(qp, UINT32_MAX);
 	if (to == XR_QPS_RTR && from == XR_QPS_INIT)
 		xt_resp_reset(qp);
 	if (to == XR_QPS_RTS && from == XR_QPS_RTR)

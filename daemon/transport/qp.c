@@ -14,6 +14,9 @@
 #include "sq.h"
 #include "timer.h"
 
+/* Work requests that a doorbell in ERR flushes at once; the others when the QP is scheduled */
+#define DOORBELL_FLUSH 16
+
 /* ---- creation ----------------------------------------------------------------------------- */
 
 static bool init_sane(const struct xt_qp_init *init)
@@ -262,6 +265,15 @@ void xt_qp_stop(struct xt_qp *qp)
 		xt_loopback_stop_peer(qp);
 }
 
+bool xt_qp_flush(struct xt_qp *qp, uint32_t most)
+{
+	bool more = xt_sq_flush(qp, most);
+
+	if (qp->info.state == XR_QPS_ERR)
+		more |= xt_rq_flush(qp, most);
+	return more;
+}
+
 void xt_qp_error(struct xt_qp *qp, bool own)
 {
 	if (qp->info.state == XR_QPS_ERR)
@@ -270,8 +282,7 @@ void xt_qp_error(struct xt_qp *qp, bool own)
 	xt_qp_stop(qp);
 	if (own)
 		qp->engine->ops->qp_state(qp->engine->ctx, qp);
-	xt_sq_flush(qp);
-	xt_rq_flush(qp);
+	xt_qp_flush(qp, UINT32_MAX);
 	/* IBTA 10.3.1: the QP takes no more receives of the SRQ, and those taken have completed */
 	if (qp->srq)
 		xt_event(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
@@ -286,7 +297,7 @@ void xt_qp_sq_error(struct xt_qp *qp)
 	xt_step_end(&qp->park.step[XT_STEP_SEND]);
 	/* WRs that were loaded but not sent release their PSNs */
 	r->load_psn = r->next;
-	xt_sq_flush(qp);
+	xt_qp_flush(qp, UINT32_MAX);
 }
 
 void xt_qp_fatal(struct xt_qp *qp)
@@ -311,11 +322,9 @@ bool xt_qp_doorbell(struct xt_qp *qp, uint64_t now)
 	uint32_t sends = qp->req.producer, receives = qp->rq.producer;
 
 	qp->engine->now = now;
-	if (qp->info.state == XR_QPS_ERR) {
-		xt_sq_flush(qp);
-		xt_rq_flush(qp);
-	} else if (qp->info.state == XR_QPS_SQE) {
-		xt_sq_flush(qp);
+	if (qp->info.state == XR_QPS_ERR || qp->info.state == XR_QPS_SQE) {
+		if (xt_qp_flush(qp, DOORBELL_FLUSH))
+			xt_activate(qp);
 	} else if (xt_may_send(qp) && xt_sq_poll(qp) && qp->req.producer != sends) {
 		xt_activate(qp);
 	}

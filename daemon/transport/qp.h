@@ -215,6 +215,11 @@ void xt_qp_fatal(struct xt_qp *qp);
  * queue catastrophic error of IBTA 11.6.3.2.
  */
 void xt_qp_completion_lost(struct xt_qp *qp);
+/*
+ * ERR: flushes at most @most entries of each queue; SQE: of the send queue. Returns true if more
+ * are left.
+ */
+bool xt_qp_flush(struct xt_qp *qp, uint32_t most);
 /* Stores a state in the QP and in its rings, where the provider reads it. */
 void xt_qp_store_state(struct xt_qp *qp, uint32_t state);
 /* Removes the QP from all lists and timers, and clears its packets in flight and the ACK due. */

@@ -129,7 +129,12 @@ static uint64_t wr_id_at(struct xt_qp *qp, uint32_t index)
 	return wqe.wr_id;
 }
 
-void xt_rq_flush(struct xt_qp *qp)
+static bool left(const struct xt_qp *qp)
+{
+	return qp->rq_ring ? qp->rq.consumer != qp->rq.producer : qp->rq.taken;
+}
+
+bool xt_rq_flush(struct xt_qp *qp, uint32_t most)
 {
 	struct xt_receive *rq = &qp->rq;
 	struct xr_cqe cqe;
@@ -137,7 +142,7 @@ void xt_rq_flush(struct xt_qp *qp)
 	/* if the producer index is corrupt, flushes up to the last valid one */
 	if (qp->rq_ring)
 		poll_producer(qp);
-	while (qp->rq_ring ? rq->consumer != rq->producer : rq->taken) {
+	for (; left(qp) && most; most--) {
 		cqe = (struct xr_cqe){
 			.wr_id = rq->taken ? rq->wr_id : wr_id_at(qp, rq->consumer),
 			.status = IBV_WC_WR_FLUSH_ERR,
@@ -147,4 +152,5 @@ void xt_rq_flush(struct xt_qp *qp)
 	}
 	if (qp->rq_ring)
 		publish(qp);
+	return left(qp);
 }

@@ -20,7 +20,10 @@ enum xt_take xt_rq_copy(struct xt_qp *qp, const uint8_t *slot, uint32_t max_sge,
 uint32_t xt_rq_credits(struct xt_qp *qp);
 /* Completes the receive that was taken. Returns false if the QP went to ERR. */
 bool xt_rq_complete(struct xt_qp *qp, const struct xr_cqe *what, bool solicited);
-/* Completes all posted receives (SRQ: the one that was taken) with IBV_WC_WR_FLUSH_ERR. */
-void xt_rq_flush(struct xt_qp *qp);
+/*
+ * Completes at most @most posted receives (SRQ: the one that was taken) with IBV_WC_WR_FLUSH_ERR.
+ * Returns true if more are left.
+ */
+bool xt_rq_flush(struct xt_qp *qp, uint32_t most);
 
 #endif /* XT_RQ_H */

@@ -293,16 +293,17 @@ static void flush_one(struct xt_qp *qp, uint32_t index)
 	complete(qp, index, wqe.wr_id, wqe.opcode, 0, &flushed);
 }
 
-void xt_sq_flush(struct xt_qp *qp)
+bool xt_sq_flush(struct xt_qp *qp, uint32_t most)
 {
 	struct xt_requester *r = &qp->req;
 
 	if (!qp->sq_ring)
-		return;
+		return false;
 	/* if the producer index is corrupt, flushes up to the last valid one */
 	xt_sq_poll(qp);
-	for (; r->retired != r->producer; r->retired++)
+	for (; r->retired != r->producer && most; r->retired++, most--)
 		flush_one(qp, r->retired);
 	r->cur = r->loaded = r->retired;
 	xt_ring_publish(qp->sq_ring, r->retired);
+	return r->retired != r->producer;
 }

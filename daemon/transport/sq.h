@@ -92,7 +92,10 @@ struct xt_swqe *xt_sq_following(struct xt_qp *qp);
 bool xt_sq_retire(struct xt_qp *qp);
 /* Completes the oldest work request with an error and flushes: ERR, or SQE for unreliable types. */
 void xt_sq_fail(struct xt_qp *qp, struct xt_wc_error error);
-/* Completes all posted work requests with IBV_WC_WR_FLUSH_ERR. */
-void xt_sq_flush(struct xt_qp *qp);
+/*
+ * Completes at most @most posted work requests with IBV_WC_WR_FLUSH_ERR. Returns true if more are
+ * left.
+ */
+bool xt_sq_flush(struct xt_qp *qp, uint32_t most);
 
 #endif /* XT_SQ_H */

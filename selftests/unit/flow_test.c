@@ -315,6 +315,38 @@ static void test_responses(void)
 	end(&b, c, 2);
 }
 
+static unsigned flushed(struct bench *b)
+{
+	struct xr_cqe cqe;
+	unsigned n = 0;
+
+	while (h_poll(b->h, &cqe))
+		n += cqe.status == IBV_WC_WR_FLUSH_ERR;
+	return n;
+}
+
+/* A client needs only one store to post a queue full of work requests in ERR. */
+static void test_flush(void)
+{
+	struct client c;
+	struct bench b;
+	unsigned first;
+
+	begin(&b);
+	add_client(&b, &c, 1, XR_QPT_RC);
+	h_modify(&b.q[0], XR_QPS_ERR);
+	b.q[0].sq->producer += H_DEPTH;
+	b.q[0].rq->producer += H_DEPTH;
+	xt_qp_doorbell(b.q[0].qp, b.h->now);
+	first = flushed(&b);
+	TAP_OK(first && first < H_DEPTH, "a doorbell in ERR flushes a part of the queues (%u)",
+	       first);
+	run_round(&b);
+	TAP_OK(first + flushed(&b) == 2 * H_DEPTH, "the QP flushes the rest in its turn");
+	TAP_OK(xt_engine_run(b.h->engine, b.h->now) == XT_NEVER, "then it has nothing left to do");
+	end(&b, &c, 1);
+}
+
 int main(void)
 {
 	test_shares(MEMORY, 1, MEMORY, "20 QPs of a client and one of another get a half each");
@@ -325,5 +357,6 @@ int main(void)
 	test_alone();
 	test_window();
 	test_responses();
+	test_flush();
 	return tap_end();
 }
