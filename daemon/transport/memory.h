@@ -102,7 +102,8 @@ struct xt_mem_ops {
 	 *
 	 * Allocates an access with len bytes of staging memory (atomics: 0) and sets *pool. Returns
 	 * NULL if there is no room now: xt_mem_io_room() must follow; *pool is NULL if the memory
-	 * can never be accessed.
+	 * can never be accessed. A pool that is empty otherwise must have room for all accesses of
+	 * one step: 256 KiB, and two for each segment of 32 SGEs.
 	 */
 	struct xt_mem_io *(*io_new)(struct xt_mem *mem, void *engine_ctx, uint32_t len,
 				    struct xt_mem_pool **pool);

@@ -54,11 +54,14 @@ static struct xt_mem_io *io_new(struct xt_mem *mem, void *engine_ctx, uint32_t l
 
 	*pool = &e->pool;
 	CHECK(e->w, len && len <= XT_MEM_IO_MAX, "access of %u bytes", len);
-	if (e->staged + len > e->w->staging || rng_chance(&e->w->sched, e->w->no_staging)) {
+	if (e->staged + len > e->w->staging ||
+	    (!e->granted && rng_chance(&e->w->sched, e->w->no_staging))) {
 		if (e->room_at == NEVER)
 			e->room_at = e->w->now + rng_below(&e->w->sched, 20 * USEC);
 		return NULL;
 	}
+	if (e->granted)
+		e->granted--;
 	s = calloc(1, sizeof(*s) + len);
 	e->staged += len;
 	s->e = e;
@@ -226,6 +229,8 @@ void memory_run(struct world *w)
 			if (e->room_at > w->now)
 				continue;
 			e->room_at = NEVER;
+			/* a step may need many accesses at once */
+			e->granted = 256;
 			xt_mem_io_room(e->engine, &e->pool);
 			engine_wake(e, w->now);
 		}

@@ -122,6 +122,7 @@ struct sim_engine {
 	struct xt_mem_pool pool; /* staging memory */
 	uint32_t staged;	 /* bytes in use */
 	uint64_t room_at;	 /* next xt_mem_io_room() */
+	unsigned granted;	 /* allocations that do not fail at random */
 	unsigned idle_rounds;
 	struct sim_qp **rung;
 	unsigned rung_count;
