@@ -63,7 +63,14 @@ static int check_proc(int mem_fd, int maps_fd, pid_t pid)
 	return flags >= 0 && !(flags & O_PATH) && (flags & O_ACCMODE) == O_RDWR ? 0 : -EINVAL;
 }
 
-int xd_proc_new(struct xd_movers *movers, const int fd[2], pid_t pid, struct xd_proc **proc)
+static void give_back(struct xd_proc_quota quota)
+{
+	xd_fds_put(quota.fds, XD_PROC_FDS);
+	xd_fds_put(quota.procs, 1);
+}
+
+int xd_proc_new(struct xd_movers *movers, const int fd[2], pid_t pid, struct xd_proc_quota quota,
+		struct xd_proc **proc)
 {
 	struct xd_proc *p = NULL;
 	int err = check_proc(fd[0], fd[1], pid);
@@ -73,9 +80,11 @@ int xd_proc_new(struct xd_movers *movers, const int fd[2], pid_t pid, struct xd_
 	if (!p) {
 		close(fd[0]);
 		close(fd[1]);
+		give_back(quota);
 		return err ? err : -ENOMEM;
 	}
 	p->refs = 1;
+	p->quota = quota;
 	p->pid = pid;
 	p->mem_fd = fd[0];
 	p->maps_fd = fd[1];
@@ -100,6 +109,7 @@ void xd_proc_put(struct xd_proc *proc)
 	pthread_mutex_destroy(&proc->lock);
 	close(proc->mem_fd);
 	close(proc->maps_fd);
+	give_back(proc->quota);
 	free(proc);
 }
 

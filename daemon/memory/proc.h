@@ -13,12 +13,23 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "daemon/base/fd_quota.h"
+
 struct xd_mover;
 struct xd_movers;
 struct xd_vma;
 
+/* Quotas that an address space counts for. They must outlive it. */
+struct xd_proc_quota {
+	struct xd_fd_quota *fds;   /* XD_PROC_FDS descriptors */
+	struct xd_fd_quota *procs; /* address spaces, each of which may have a mover */
+};
+/* mem and maps; pidfd and socket of the mover */
+#define XD_PROC_FDS 4
+
 struct xd_proc {
 	uint32_t refs; /* atomic */
+	struct xd_proc_quota quota;
 	pid_t pid;
 	int mem_fd, maps_fd;
 	struct xd_movers *movers; /* NULL: none, for fuzzers */
@@ -27,10 +38,12 @@ struct xd_proc {
 };
 
 /*
- * Takes over both descriptors, also on error. Returns -EINVAL if they are not /proc/PID/mem,
- * opened for reading and writing, and /proc/PID/maps of process `pid`.
+ * Takes over both descriptors, and what the caller took of the quotas, also on error. Returns
+ * -EINVAL if they are not /proc/PID/mem, opened for reading and writing, and /proc/PID/maps of
+ * process `pid`.
  */
-int xd_proc_new(struct xd_movers *movers, const int fd[2], pid_t pid, struct xd_proc **proc);
+int xd_proc_new(struct xd_movers *movers, const int fd[2], pid_t pid, struct xd_proc_quota quota,
+		struct xd_proc **proc);
 struct xd_proc *xd_proc_get(struct xd_proc *proc); /* NULL allowed */
 void xd_proc_put(struct xd_proc *proc);		   /* NULL allowed */
 /* Starts the mover, which must have been done before the first access. Any thread. */

@@ -8,6 +8,27 @@
 #include "daemon/memory/region.h"
 #include "objects.h"
 
+void xd_client_memory_init(struct xd_client_memory *m)
+{
+	m->procs = (struct xd_fd_quota){
+		.name = "number of address spaces of a client",
+		.limit = XD_CLIENT_PROCS,
+	};
+}
+
+int xd_client_take_proc(struct xd_client *c)
+{
+	struct xd_fd_quota *procs = &c->objects->memory.procs;
+	int err;
+
+	if (!xd_fds_take(procs, 1))
+		return xd_limit_reached(c, -EDQUOT, procs->name, procs->limit);
+	err = xd_user_take_fds(c, XD_PROC_FDS);
+	if (err)
+		xd_fds_put(procs, 1);
+	return err;
+}
+
 struct xd_proc *xd_client_proc(const struct xd_client *c)
 {
 	return c->objects->memory.proc;

@@ -6,6 +6,8 @@
 #ifndef XD_CLIENT_MEMORY_H
 #define XD_CLIENT_MEMORY_H
 
+#include "daemon/base/fd_quota.h"
+
 #include "daemon/base/json.h"
 
 struct xd_client;
@@ -13,14 +15,24 @@ struct xd_mem;
 struct xd_proc;
 struct xt_mem;
 
+/*
+ * Address spaces of a client at a time: that of its process, and older ones that regions refer to
+ * after fork() or execve()
+ */
+#define XD_CLIENT_PROCS 8
+
 struct xd_client_memory {
-	struct xd_proc *proc; /* NULL: the client sent no descriptors yet */
-	struct xd_mem *all;   /* NULL: no reserved L_Key */
-	struct xt_mem *xt;    /* the same for engines; changed while workers are paused */
+	struct xd_fd_quota procs; /* address spaces */
+	struct xd_proc *proc;	  /* NULL: the client sent no descriptors yet */
+	struct xd_mem *all;	  /* NULL: no reserved L_Key */
+	struct xt_mem *xt;	  /* the same for engines; changed while workers are paused */
 };
 
 /* Returns the client's address space, NULL if none was sent. */
 struct xd_proc *xd_client_proc(const struct xd_client *c);
+void xd_client_memory_init(struct xd_client_memory *m);
+/* Counts one more address space, whose struct xd_proc takes it over. -EDQUOT, -EMFILE. */
+int xd_client_take_proc(struct xd_client *c);
 /* Replaces the address space, e.g. after fork(). Takes over the reference. */
 void xd_client_set_proc(struct xd_client *c, struct xd_proc *proc);
 /* Adds the client's mover to an object of SHOW. */

@@ -142,11 +142,15 @@ static int fill_build(struct xd_client *c, struct build *b, const struct xr_reg_
 {
 	size_t list = q->segments * sizeof(q->segment[0]);
 	uint32_t i;
+	int err;
 
 	b->segment = malloc(list + 1);
 	b->fds = malloc((b->nfds + 1) * sizeof(*b->fds));
 	if (!b->segment || !b->fds)
 		return -ENOMEM;
+	err = b->flags & XR_REGF_PROC_FDS ? xd_client_take_proc(c) : 0;
+	if (err)
+		return err;
 	memcpy(b->segment, q->segment, list);
 	b->segments = q->segments;
 	for (i = 0; i < b->nfds; i++) {
@@ -181,9 +185,14 @@ static void build_run(struct xd_client_job *job)
 		},
 		.quota = &job->client->user->fds,
 	};
+	struct xd_proc_quota quota = {
+		.fds = req.quota,
+		.procs = &job->client->objects->memory.procs,
+	};
 
 	if (b->flags & XR_REGF_PROC_FDS)
-		b->err = xd_proc_new(job->client->dev->movers, &b->fds[n], id->pid, &b->new_proc);
+		b->err = xd_proc_new(job->client->dev->movers, &b->fds[n], id->pid, quota,
+				     &b->new_proc);
 	req.proc = b->new_proc ? b->new_proc : b->proc;
 	if (!b->err)
 		b->err = xd_mem_new(&req, &b->mem);

@@ -26,7 +26,10 @@ _Static_assert(XD_KINDS <= XD_MAX_KINDS, "kinds");
 int xd_objects_open_client(struct xd_client *c)
 {
 	c->objects = calloc(1, sizeof(*c->objects));
-	return c->objects ? 0 : -ENOMEM;
+	if (!c->objects)
+		return -ENOMEM;
+	xd_client_memory_init(&c->objects->memory);
+	return 0;
 }
 
 void xd_objects_close_client(struct xd_client *c)

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "daemon/base/loop.h"
+#include "daemon/memory/proc.h"
 #include "daemon/memory/region.h"
 #include "control.h"
 
@@ -122,7 +123,8 @@ static struct holdings holdings(const struct conn *c)
 	memset(&h, 0, sizeof(h));
 	memcpy(h.objects, cs->kinds.objects, sizeof(h.objects));
 	xd_mem_totals(&totals);
-	h.fds = cs->limits.fds.used;
+	/* The client keeps the address space of a request that fails later. */
+	h.fds = cs->limits.fds.used - c->client->objects->memory.procs.used * XD_PROC_FDS;
 	h.pd_ids = o->pd_ids.used;
 	h.xrc_domains = o->xrc_domains.used;
 	h.groups = o->mcast.count;

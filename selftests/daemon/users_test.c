@@ -12,6 +12,7 @@
 
 #include "daemon/base/loop.h"
 #include "control.h"
+#include "daemon/memory/proc.h"
 
 #define ALICE 1001
 #define BOB 1002
@@ -300,6 +301,31 @@ static void test_descriptors(void)
 	limits->user_fds.limit = users;
 }
 
+/* ---- address spaces ---------------------------------------------------------------- */
+
+/* Each address space of a client has descriptors, and may have a process. */
+static void test_address_spaces(void)
+{
+	static uint8_t page[2 * PAGE];
+	uint32_t first = 0, n;
+	struct conn c;
+	int err = 0;
+
+	open_as(&c, ALICE);
+	pd = alloc_pd(&c);
+	proc_sent = false;
+	for (n = 0; !(err = reg_private(&c, pd, page, 8, RW)) && n < 100; n++)
+		first = first ? first : handle_of(&c);
+	TAP_OK(err == -EDQUOT && n == XD_CLIENT_PROCS &&
+		       explained(&c, "number of address spaces of a client is 8"),
+	       "a client has a limit of address spaces, which is named");
+	TAP_OK(c.client->user->fds.used == 4 + n * XD_PROC_FDS, "their descriptors count");
+	TAP_OK(!ask_handle(&c, XR_MSG_DEREG_MR, first) && !reg_private(&c, pd, page, 8, RW),
+	       "deregistering the last region of one makes room");
+	disconnect(&c);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
 /* ---- multicast groups --------------------------------------------------------------- */
 
 static void test_groups(void)
@@ -475,6 +501,7 @@ int main(void)
 	test_query();
 	test_connections();
 	test_descriptors();
+	test_address_spaces();
 	test_groups();
 	test_memory();
 	test_request_rate();
