@@ -381,6 +381,7 @@ uint64_t xt_qp_bytes(const struct xt_qp_init *init);
 /*
  * Creation and destruction in two steps, as allocating and freeing may take long. Workers are
  * paused for xt_qp_add() and xt_qp_remove() only. xt_qp_free() follows a failed xt_qp_add().
+ * xt_engine_run() must follow xt_qp_remove(): a loopback peer that waited for memory may go on.
  */
 int xt_qp_new(struct xt_engine *e, const struct xt_qp_init *init, struct xt_qp **qp);
 int xt_qp_add(struct xt_qp *qp, const struct xt_qp_init *init);

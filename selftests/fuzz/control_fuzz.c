@@ -120,7 +120,8 @@ static unsigned read_replies(struct conn *c)
 		MUST(!(msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)));
 		MUST(n == (ssize_t)sizeof(head) + head.length);
 		MUST(head.status <= 0 && head.status > -4096);
-		MUST(!head.status || !head.length);
+		/* the body of an error is a text */
+		MUST(!head.status || (head.length <= XR_WHY_MAX && !memchr(body, 0, head.length)));
 		MUST(head.type == c->last_type && head.seq == c->seq);
 	}
 }

@@ -131,6 +131,8 @@ void qp_destroy(struct sim_qp *q)
 	free(q->sq.queue);
 	free(q->rq.queue);
 	q->sq.queue = q->rq.queue = NULL;
+	/* a loopback peer that waited for memory of this QP may go on */
+	engine_wake(q->engine, q->w->now);
 }
 
 struct sim_qp *qp_by_num(struct host *h, uint32_t qpn)
