@@ -23,7 +23,7 @@ struct xt_qp;
 struct xt_rx;
 
 /* Limits for the bytes of parked packets. A QP may always have one packet on each side. */
-#define XT_PARK_QP_MAX (512u << 10)
+#define XT_PARK_QP_MAX (2u << 20)
 #define XT_PARK_FLOW_MAX (8u << 20) /* all QPs of a client in one engine */
 
 enum xt_park_side { XT_PARK_RESPONDER, XT_PARK_REQUESTER, XT_PARK_SIDES };

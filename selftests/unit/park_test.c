@@ -448,15 +448,20 @@ static void test_room(void)
 
 static void test_limit(void)
 {
+	const struct xt_counters *c;
+	uint64_t now;
 	unsigned i;
 
 	begin(false);
+	c = xt_engine_counters(h->engine);
 	h_post_recv(&b, 1, SLOW, MTU, slow_key);
 	post(&a, 2, XR_WR_SEND, FAST, 0, MTU);
 	ring(&a);
-	for (i = 0; i < 2 * XT_PARK_QP_MAX / MTU; i++)
+	now = h->now;
+	for (i = 0; i < XT_PARK_QP_MAX / MTU && !c->rx_park_lost; i++)
 		h_receive(h, h->sent[0].data, h->sent[0].len);
-	TAP_OK(xt_engine_counters(h->engine)->rx_park_lost, "the packets that wait are limited");
+	h->now = now; /* all arrive before the ACK timeout */
+	TAP_OK(c->rx_park_lost, "the packets that wait are limited");
 	finish_all();
 	TAP_OK(completes(1, 0) && completes(2, 0) && idle(), "those that are lost do no harm");
 	end("limit");
