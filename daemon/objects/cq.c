@@ -10,6 +10,7 @@
 #include "daemon/base/loop.h"
 #include "daemon/base/options.h"
 #include "daemon/clients/request.h"
+#include "drain.h"
 #include "objects.h"
 #include "qp.h"
 #include "ring.h"
@@ -171,7 +172,9 @@ static void catch_up(const struct xd_cq *cq)
 
 /* Copies unpolled entries, which takes up to half a second for the largest CQs. */
 struct resize_job {
-	struct xd_client_job job;
+	struct xd_client_job job; /* copies the entries */
+	struct xd_drain drain;	  /* before, if the CQ shrinks */
+	uint32_t depth;
 	struct xt_cq_move move;
 	uint32_t cq; /* handle */
 	struct xd_piece ring;
@@ -223,16 +226,54 @@ static void resize_done(struct xd_client_job *job)
 	xd_reply_send(c, err, rep);
 }
 
-static int begin_resize(struct xd_client *c, struct xd_cq *cq, uint32_t depth, struct resize_job *j)
+/* Returns an error, upon which the caller frees the job. */
+static int start_resize(struct xd_client *c, struct xd_cq *cq, struct resize_job *j)
 {
 	int err;
 
-	if (depth < cq->depth)
-		catch_up(cq);
 	xd_workers_pause(c->dev->workers);
-	err = xt_cq_move_begin(&cq->xt, j->ring.ptr, depth, &j->move);
+	err = xt_cq_move_begin(&cq->xt, j->ring.ptr, j->depth, &j->move);
 	xd_workers_resume(c->dev->workers);
-	return err;
+	if (err)
+		return err;
+	if (j->move.end - j->move.first <= MOVE_AT_ONCE)
+		xd_client_do_job(c, &j->job);
+	else
+		xd_client_add_next_job(c, &j->job);
+	return 0;
+}
+
+static void resize_drained(struct xd_client_job *job)
+{
+	struct resize_job *j = container_of(job, struct resize_job, drain.job);
+	struct xd_client *c = job->client;
+	int err;
+
+	if (c->ending) {
+		free(j);
+		return;
+	}
+	err = start_resize(c, xd_object_get(c, XD_CQ, j->cq), j);
+	if (!err)
+		return;
+	xd_shm_free(c, &j->ring);
+	free(j);
+	xd_reply_send(c, err, xd_reply_start());
+}
+
+/* Returns true if work was posted before the request that is not executed yet. */
+static bool must_drain(const struct xd_client *c, const struct xd_cq *cq, struct resize_job *j)
+{
+	uint32_t h = 0, looks = CATCH_UP_LOOKS;
+	struct xd_qp *qp;
+
+	if (j->depth >= cq->depth)
+		return false;
+	catch_up(cq);
+	while (looks-- && (qp = xd_object_next(c, XD_QP, &h)))
+		if (qp->send_cq == cq && xd_qp_unreliable(qp))
+			xd_drain_add(&j->drain, qp);
+	return j->drain.n;
 }
 
 int xd_do_resize_cq(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
@@ -240,7 +281,6 @@ int xd_do_resize_cq(struct xd_client *c, struct xd_request *req, struct xd_reply
 	const struct xr_resize_cq_req *q = req->body;
 	struct xd_cq *cq = xd_object_get(c, XD_CQ, q->handle);
 	struct resize_job *j;
-	uint32_t depth;
 	int err;
 
 	if (!cq)
@@ -249,19 +289,20 @@ int xd_do_resize_cq(struct xd_client *c, struct xd_request *req, struct xd_reply
 	if (!j)
 		return -ENOMEM;
 	j->job = (struct xd_client_job){ .run = resize_run, .done = resize_done };
+	j->drain.job = (struct xd_client_job){ .run = xd_drain_run, .done = resize_drained };
 	j->cq = q->handle;
-	err = alloc_ring(c, q->depth, &j->ring, &depth);
+	err = alloc_ring(c, q->depth, &j->ring, &j->depth);
+	if (!err && must_drain(c, cq, j)) {
+		xd_client_add_job(c, &j->drain.job);
+		return XD_LATER;
+	}
 	if (!err)
-		err = begin_resize(c, cq, depth, j);
+		err = start_resize(c, cq, j);
 	if (err) {
 		xd_shm_free(c, &j->ring);
 		free(j);
 		return err;
 	}
-	if (j->move.end - j->move.first <= MOVE_AT_ONCE)
-		xd_client_do_job(c, &j->job);
-	else
-		xd_client_add_job(c, &j->job);
 	return XD_LATER;
 }
 

@@ -16,6 +16,7 @@
 #include "daemon/netdev/net.h"
 #include "ah.h"
 #include "cq.h"
+#include "drain.h"
 #include "objects.h"
 #include "pd.h"
 #include "port.h"
@@ -413,7 +414,7 @@ static void send_last(struct xd_client *c, struct xd_qp *qp)
 {
 	int i;
 
-	for (i = 0; i < LAST_VISITS && (qp->type == XR_QPT_UD || qp->type == XR_QPT_UC); i++) {
+	for (i = 0; i < LAST_VISITS && xd_qp_unreliable(qp); i++) {
 		xd_workers_pause(c->dev->workers);
 		xt_qp_catch_up(qp->xt, xd_now(), 1);
 		xd_workers_resume(c->dev->workers);
@@ -444,20 +445,69 @@ static void destroy_in_engine(struct xd_client *c, struct xd_qp *qp)
 	xd_xdp_qp_del(c->dev->xdp, qp->qpn);
 }
 
+static void destroy(struct xd_client *c, struct xd_qp *qp, struct xd_reply *rep)
+{
+	struct xr_destroy_rep *r;
+
+	destroy_in_engine(c, qp);
+	r = XD_REPLY(rep, xr_destroy_rep);
+	r->async_events = xd_event_end(&qp->async);
+	xd_qp_free(qp);
+}
+
+struct destroy_job {
+	struct xd_drain drain;
+	uint32_t qp; /* handle */
+};
+
+static void drained(struct xd_client_job *job)
+{
+	struct destroy_job *j = container_of(job, struct destroy_job, drain.job);
+	struct xd_client *c = job->client;
+	struct xd_reply *rep;
+
+	/* if the client is ending, its QPs are freed already */
+	if (!c->ending) {
+		rep = xd_reply_start();
+		destroy(c, xd_object_get(c, XD_QP, j->qp), rep);
+		xd_reply_send(c, 0, rep);
+	}
+	free(j);
+}
+
+/* Returns false if the QP has nothing to send, or without memory: it can be destroyed now. */
+static bool drain_first(struct xd_client *c, const struct xd_qp *qp)
+{
+	struct destroy_job *j = calloc(1, sizeof(*j));
+
+	if (!j)
+		return false;
+	j->drain.job = (struct xd_client_job){ .run = xd_drain_run, .done = drained };
+	j->qp = qp->obj.handle;
+	xd_drain_add(&j->drain, qp);
+	if (!j->drain.n) {
+		free(j);
+		return false;
+	}
+	xd_client_add_job(c, &j->drain.job);
+	return true;
+}
+
 int xd_do_destroy_qp(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
 {
 	const struct xr_handle_req *q = req->body;
 	struct xd_qp *qp = xd_object_get(c, XD_QP, q->handle);
-	struct xr_destroy_rep *r;
 
 	if (!qp)
 		return -ENOENT;
 	if (qp->attached)
 		return -EBUSY;
-	destroy_in_engine(c, qp);
-	r = XD_REPLY(rep, xr_destroy_rep);
-	r->async_events = xd_event_end(&qp->async);
-	xd_qp_free(qp);
+	if (qp->xt && xd_qp_unreliable(qp)) {
+		send_last(c, qp);
+		if (drain_first(c, qp))
+			return XD_LATER;
+	}
+	destroy(c, qp, rep);
 	return 0;
 }
 

@@ -35,6 +35,12 @@ struct xd_qp {
 
 extern const struct xd_kind_ops xd_qp_ops;
 
+/* UC and UD: what was posted is executed without a response of the peer. */
+static inline bool xd_qp_unreliable(const struct xd_qp *qp)
+{
+	return qp->type == XR_QPT_UC || qp->type == XR_QPT_UD;
+}
+
 /* Frees a QP in any state, also one that was not completely created. */
 void xd_qp_free(struct xd_qp *qp);
 /* Fills the reply to CREATE_QP and OPEN_QP. */

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Waits until the workers have executed what was posted to send queues, in a job of the client.
+ * Messages whose memory is private wait for a mover, which the control thread must not do.
+ */
+#ifndef XD_DRAIN_H
+#define XD_DRAIN_H
+
+#include <stdint.h>
+
+#include "daemon/clients/client_jobs.h"
+
+struct xd_qp;
+struct xr_queue;
+
+#define XD_DRAIN_QPS 64 /* QPs behind these are not waited for */
+
+struct xd_drain {
+	struct xd_client_job job; /* to be added; done() must be set */
+	uint32_t n;
+	const struct xr_queue *sq[XD_DRAIN_QPS];
+};
+
+/* Adds a QP, unless it has nothing to send. */
+void xd_drain_add(struct xd_drain *d, const struct xd_qp *qp);
+/* run() of the job: waits until all send queues are empty, at most a second. */
+void xd_drain_run(struct xd_client_job *job);
+
+#endif /* XD_DRAIN_H */
