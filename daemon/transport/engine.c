@@ -113,17 +113,6 @@ static void send_acks(struct xt_engine *e)
 	}
 }
 
-static void begin_turn(void)
-{
-	xt_mem_new_epoch();
-	xt_mem_epoch.in_round = true;
-}
-
-static void end_turn(void)
-{
-	xt_mem_epoch.in_round = false;
-}
-
 /* What was read for a QP is kept only until another QP needs the staging memory. */
 static void idle(struct xt_qp *qp)
 {
@@ -177,7 +166,6 @@ uint64_t xt_engine_run(struct xt_engine *e, uint64_t now)
 
 	e->now = now;
 	e->tx_full = false;
-	begin_turn();
 	xt_resume_all(e);
 	run_timers(e);
 	send_acks(e);
@@ -186,7 +174,6 @@ uint64_t xt_engine_run(struct xt_engine *e, uint64_t now)
 		xt_flow_charge(qp, SCHEDULE_COST);
 		spent += 1 + visit(qp, XT_QP_BUDGET);
 	}
-	end_turn();
 	if (!xt_list_empty(&e->flows) || !xt_list_empty(&e->acks_due))
 		return now;
 	return xt_timer_next(e);
@@ -396,8 +383,6 @@ void xt_engine_rx(struct xt_engine *e, struct xt_frame *frames, unsigned n, uint
 	unsigned i;
 
 	e->now = now;
-	begin_turn();
 	for (i = 0; i < n; i++)
 		rx_one(e, &frames[i]);
-	end_turn();
 }

@@ -10,8 +10,6 @@
 /* Bytes copied at a time between two segments that are not mapped */
 #define BOUNCE 16384
 
-__thread struct xt_mem_epoch xt_mem_epoch;
-
 /* Returns the segment that contains an offset, NULL beyond the end. */
 static const struct xt_mem_seg *find_seg(const struct xt_mem *mem, uint64_t off)
 {

@@ -148,23 +148,6 @@ struct xt_mem {
 	struct xt_mem_seg *seg;
 };
 
-/*
- * The epoch of the calling thread. A tier may cache its permission checks within one epoch. An
- * epoch begins with each batch of frames and each ring entry seen for the first time, and thus
- * before any access that is requested later. Outside of an engine's round (@in_round false) nothing
- * may be cached.
- */
-struct xt_mem_epoch {
-	uint64_t count; /* increases with each new epoch */
-	bool in_round;
-};
-extern __thread struct xt_mem_epoch xt_mem_epoch;
-
-static inline void xt_mem_new_epoch(void)
-{
-	xt_mem_epoch.count++;
-}
-
 /* Returns a pointer to [off, off + len) if one mapped segment contains it, else NULL. */
 uint8_t *xt_mem_ptr(const struct xt_mem *mem, uint64_t off, uint64_t len);
 

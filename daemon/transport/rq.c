@@ -26,8 +26,6 @@ enum xt_take xt_rq_copy(struct xt_qp *qp, const uint8_t *slot, uint32_t max_sge,
 	struct xr_recv_wqe wqe;
 	uint32_t i;
 
-	/* another worker may have read the producer index first */
-	xt_mem_new_epoch();
 	memcpy(&wqe, slot, sizeof(wqe));
 	rq->wr_id = wqe.wr_id;
 	rq->num_sge = 0;

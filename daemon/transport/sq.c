@@ -34,7 +34,6 @@ void xt_sq_free(struct xt_qp *qp)
 bool xt_sq_poll(struct xt_qp *qp)
 {
 	struct xt_requester *r = &qp->req;
-	uint32_t before = r->producer;
 
 	if (qp->ring_bad || !qp->sq_ring)
 		return false;
@@ -42,8 +41,6 @@ bool xt_sq_poll(struct xt_qp *qp)
 		xt_qp_fatal(qp);
 		return false;
 	}
-	if (r->producer != before)
-		xt_mem_new_epoch();
 	return true;
 }
 
