@@ -335,10 +335,12 @@ static enum step step(struct xt_qp *qp, const struct piece *p)
 		other = peer->engine;
 		if (!xt_engine_enter(e, other))
 			return STEP_BUSY;
+		p->step->moving = true;
 		if (reachable(qp, peer) && expected(qp, peer, p))
 			done = perform(qp, peer, p);
 		else
 			lost(qp, p);
+		p->step->moving = false;
 		xt_engine_leave(e, other);
 	}
 	if (!done) {
@@ -400,12 +402,17 @@ void xt_loopback_stop_peer(struct xt_qp *qp)
 	struct xt_engine *e = qp->engine;
 	struct xt_qp *peer = xt_qp_by_num(e->shared->qps, qp->attr.dest_qp_num);
 	struct xt_step *step = peer ? &peer->park.step[XT_STEP_SEND] : NULL;
+	/* stopped by a piece that it moves itself */
+	bool entered = qp->park.step[XT_STEP_SEND].moving;
 
 	if (!peer || peer == qp || !peer->path.loopback || peer->attr.dest_qp_num != qp->info.qpn ||
 	    !__atomic_load_n(&step->used, __ATOMIC_RELAXED))
 		return;
+	/* stopped by a piece that the peer moves, which sees the result */
+	if (step->moving)
+		return;
 	/* if the peer's engine is busy, the accesses take effect */
-	if (!xt_engine_enter(e, peer->engine))
+	if (!entered && !xt_engine_enter(e, peer->engine))
 		return;
 	if (step->used) {
 		xt_step_clear(step);
@@ -413,5 +420,6 @@ void xt_loopback_stop_peer(struct xt_qp *qp)
 		if (peer->engine != e && e->ops->wake)
 			e->ops->wake(e->ctx, peer->engine);
 	}
-	xt_engine_leave(e, peer->engine);
+	if (!entered)
+		xt_engine_leave(e, peer->engine);
 }

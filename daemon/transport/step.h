@@ -31,10 +31,11 @@ enum xt_step_role {
 
 struct xt_step {
 	struct xt_qp *qp;
-	uint8_t role;	  /* enum xt_step_role */
-	bool used;	  /* has accesses, a result of an atomic, or waits for staging memory */
-	bool waiting;	  /* was executed, and must be executed again */
-	bool fenced;	  /* earlier writes are posted: mapped memory must not be written yet */
+	uint8_t role; /* enum xt_step_role */
+	bool used;    /* has accesses, a result of an atomic, or waits for staging memory */
+	bool waiting; /* was executed, and must be executed again */
+	bool fenced;  /* earlier writes are posted: mapped memory must not be written yet */
+	bool moving;  /* a piece over loopback is moved now, with the lock of the peer's engine */
 	bool atomic_done; /* the atomic of this step was executed; it must not be repeated */
 	uint32_t pass;	  /* execution of this step, or PSN of the packet that it builds */
 	uint32_t item;	  /* work request or READ that the accesses are for */

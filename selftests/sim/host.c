@@ -23,6 +23,14 @@ static void tune(struct world *w, struct xt_engine *e)
 	CHECK(w, !xt_engine_tune(e, &t), "tuning refused");
 }
 
+/* Extends a segment to the end of a word, or of the region. */
+static uint32_t to_word_end(const struct sim_mr *mr, uint32_t done, uint32_t len)
+{
+	uint32_t rest = -(mr->off + done + len) & 7, left = mr->len - done - len;
+
+	return len + (rest < left ? rest : left);
+}
+
 /* Cuts a region into segments, some of which are not mapped. */
 static void cut_segments(struct host *h, struct sim_mr *mr)
 {
@@ -36,6 +44,9 @@ static void cut_segments(struct host *h, struct sim_mr *mr)
 		len = mr->len - done;
 		if (mr->mem.nseg < want)
 			len = rng_between(r, 1, len);
+		/* tiers change at page boundaries, so an aligned word lies in one segment */
+		if (mr->mem.ops->io_new)
+			len = to_word_end(mr, done, len);
 		seg->off = done;
 		seg->len = len;
 		seg->addr = (uintptr_t)h->mem + mr->off + done;
