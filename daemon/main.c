@@ -13,6 +13,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "daemon/base/landlock.h"
 #include "daemon/base/log.h"
 #include "daemon/base/loop.h"
 #include "daemon/base/name_lock.h"
@@ -25,6 +26,7 @@
 #include "daemon/clients/gate.h"
 #include "daemon/datapath/worker.h"
 #include "daemon/datapath/xdp.h"
+#include "daemon/helper/helper.h"
 #include "daemon/memory/mover.h"
 #include "daemon/memory/mover_area.h"
 #include "daemon/netdev/net.h"
@@ -34,6 +36,8 @@
 struct daemon {
 	struct xd_device dev;
 	struct xd_options opt;
+	struct xd_helper *helper;
+	struct xd_listener listener;
 	struct xd_server *server;
 	struct xd_watch *signals;
 	int signal_fd, lock_fd;
@@ -74,14 +78,15 @@ static int watch_signals(struct daemon *d)
 	return d->signals ? 0 : -ENOMEM;
 }
 
-static void raise_file_limit(void)
+static void raise_limits(void)
 {
-	struct rlimit rl;
+	struct rlimit rl, all = { RLIM_INFINITY, RLIM_INFINITY };
 
-	if (getrlimit(RLIMIT_NOFILE, &rl) || rl.rlim_cur == rl.rlim_max)
-		return;
-	rl.rlim_cur = rl.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &rl);
+	if (!getrlimit(RLIMIT_NOFILE, &rl) && rl.rlim_cur != rl.rlim_max) {
+		rl.rlim_cur = rl.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &rl);
+	}
+	setrlimit(RLIMIT_MEMLOCK, &all);
 }
 
 /* ---- events of the network interface --------------------------------------------- */
@@ -114,10 +119,18 @@ static void on_net_changed(void *ctx)
 		xd_objects_net_changed(&d->server->objects);
 }
 
+static void on_solicit(void *ctx, unsigned int ifindex, int family, const uint8_t *addr)
+{
+	struct daemon *d = ctx;
+
+	xd_helper_solicit(d->helper, ifindex, family, addr);
+}
+
 static const struct xd_net_events net_events = {
 	.port = on_port,
 	.gid = on_gid,
 	.changed = on_net_changed,
+	.solicit = on_solicit,
 };
 
 /* Adds the GIDs that were found before the maps were loaded. */
@@ -158,13 +171,14 @@ static int open_net(struct daemon *d)
 	return err;
 }
 
-static int start_datapath(struct daemon *d)
+static int open_datapath(struct daemon *d)
 {
 	struct xd_device *dev = &d->dev;
 	const struct xd_link *link = xd_net_link(dev->net);
 	struct xd_workers_config config = {
 		.opt = dev->opt,
 		.ifname = link->ifname,
+		.helper = d->helper,
 		.shared = &dev->shared,
 		.events = &xd_engine_events,
 	};
@@ -174,7 +188,7 @@ static int start_datapath(struct daemon *d)
 		return err;
 	mirror_gids(d);
 	config.xdp = dev->xdp;
-	err = xd_workers_start(&config, &dev->workers);
+	err = xd_workers_open(&config, &dev->workers);
 	return err ? err : xd_xdp_attach(dev->xdp, link->ifindex);
 }
 
@@ -204,10 +218,15 @@ static int start_movers(struct daemon *d)
 	return 0;
 }
 
-static int start(struct daemon *d)
+/* Everything that needs privileges */
+static int open_all(struct daemon *d)
 {
-	int err;
+	int err = xd_helper_start(&d->opt, &d->helper);
 
+	if (err) {
+		xd_log(XD_ERR, "starting the helper process: %s", strerror(-err));
+		return err;
+	}
 	d->lock_fd = xd_name_lock(d->opt.runtime_dir, d->opt.name);
 	if (d->lock_fd < 0)
 		return d->lock_fd;
@@ -215,22 +234,63 @@ static int start(struct daemon *d)
 	if (!err)
 		err = open_tables(&d->dev);
 	if (!err)
-		err = start_datapath(d);
-	if (!err)
-		err = start_movers(d);
-	if (!err)
-		err = xd_server_start(&d->dev, &d->server);
+		err = open_datapath(d);
+	return err ? err : xd_listener_open(&d->opt, &d->listener);
+}
+
+/* From here on the helper removes what the daemon has created in file systems. */
+static int hand_over(struct daemon *d)
+{
+	int pins_fd = xd_xdp_give_pins(d->dev.xdp), err;
+
+	err = xd_helper_take(d->helper, d->listener.fd, d->lock_fd, pins_fd);
+	close(pins_fd);
 	if (err)
 		return err;
-	err = xd_privileges_drop(XD_ROLE_CONTROL);
+	close(d->listener.fd);
+	close(d->lock_fd);
+	d->listener.fd = d->lock_fd = -1;
+	d->listener.bound = NULL;
+	return 0;
+}
+
+static void warn_unlimited(const char *what, int err)
+{
+	if (err)
+		xd_log(XD_WARN, "%s are not limited: %s", what, strerror(-err));
+}
+
+static int drop_privileges(void)
+{
+	int err = xd_privileges_drop(XD_ROLE_DAEMON);
+
 	if (err) {
 		xd_log(XD_ERR, "dropping privileges: %s", strerror(-err));
 		return err;
 	}
-	err = xd_seccomp_enter(XD_ROLE_CONTROL);
-	if (err)
-		xd_log(XD_WARN, "system calls are not filtered: %s", strerror(-err));
+	err = xd_landlock_enter();
+	if (err != -EOPNOTSUPP)
+		warn_unlimited("files", err);
+	warn_unlimited("system calls", xd_seccomp_enter(XD_ROLE_DAEMON));
 	return 0;
+}
+
+/* Threads start last, as they inherit the privileges that are left. */
+static int start(struct daemon *d)
+{
+	int err = open_all(d);
+
+	if (!err)
+		err = hand_over(d);
+	if (!err)
+		err = drop_privileges();
+	if (!err)
+		err = start_movers(d);
+	if (!err)
+		err = xd_workers_start(d->dev.workers);
+	if (!err)
+		err = xd_server_start(&d->dev, d->helper, &d->listener, &d->server);
+	return err;
 }
 
 /*
@@ -249,7 +309,10 @@ static bool detach(struct daemon *d)
 	ended = !dev->workers || xd_workers_stop(dev->workers);
 	if (!ended)
 		xd_log(XD_WARN, "a worker hangs");
+	xd_listener_close(&d->listener);
 	xd_name_unlock(d->opt.runtime_dir, d->opt.name, d->lock_fd);
+	xd_helper_stop(d->helper);
+	d->helper = NULL;
 	return ended;
 }
 
@@ -298,6 +361,8 @@ static int run(struct daemon *d)
 		xd_notify("STOPPING=1");
 		if (xd_net_link(d->dev.net)->gone)
 			err = -ENODEV;
+		if (d->server->helper_ended)
+			err = -EPIPE;
 	}
 	stop(d, err ? 1 : 0);
 	xd_log_flush();
@@ -318,7 +383,12 @@ int main(int argc, char **argv)
 		return err > 0 ? 0 : 2;
 	xd_log_init(d.opt.name, (enum xd_log_level)d.opt.log_level);
 	d.dev.opt = &d.opt;
-	raise_file_limit();
+	d.listener = XD_NO_LISTENER;
+	raise_limits();
+	if (xd_privileges_user(d.opt.user)) {
+		xd_log(XD_ERR, "user '%s' does not exist", d.opt.user);
+		return 1;
+	}
 	err = xd_spawner_start(spawned, &d.dev.spawner);
 	if (err) {
 		xd_log(XD_ERR, "start: %s", strerror(-err));

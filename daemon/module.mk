@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 
 # Folders from the lowest level to the highest: docs/architecture.md
-base_SRCS := $(addprefix daemon/base/,groups.c histogram.c jobs.c json.c log.c loop.c name_lock.c notify.c options.c \
-	privileges.c process.c seccomp.c spawner.c)
+base_SRCS := $(addprefix daemon/base/,fd_message.c groups.c histogram.c jobs.c json.c landlock.c log.c loop.c \
+	memory_file.c name_lock.c notify.c options.c peer.c privileges.c process.c seccomp.c spawner.c)
+helper_SRCS := $(addprefix daemon/helper/,calls.c execute.c process.c serve.c solicit.c steer.c)
 netdev_SRCS := $(addprefix daemon/netdev/,gids.c net.c netlink.c resolve.c)
 datapath_SRCS := $(addprefix daemon/datapath/, \
-	delay.c doorbells.c fault.c frame.c inbox.c spin.c steer.c worker.c worker_faults.c worker_idle.c worker_ops.c workers.c \
+	delay.c doorbells.c fault.c frame.c inbox.c spin.c worker.c worker_faults.c worker_idle.c worker_ops.c workers.c \
 	xdp.c xsk.c)
 memory_SRCS := $(addprefix daemon/memory/, \
 	file.c mapping.c mover.c mover_process.c on_demand.c private.c proc.c proc_maps.c region.c sigbus.c)
@@ -18,10 +19,10 @@ objects_SRCS := $(addprefix daemon/objects/, \
 server_SRCS := $(addprefix daemon/server/,dispatch.c query.c server.c show.c)
 
 # The part of the daemon that tests drive without a network interface
-control_SRCS := $(addprefix daemon/base/,groups.c histogram.c jobs.c json.c) \
+control_SRCS := $(addprefix daemon/base/,groups.c histogram.c jobs.c json.c memory_file.c peer.c) \
 	$(memory_SRCS) $(clients_SRCS) $(objects_SRCS) $(server_SRCS)
 
-xroced_SRCS := daemon/main.c $(base_SRCS) $(netdev_SRCS) $(datapath_SRCS) $(memory_SRCS) \
+xroced_SRCS := daemon/main.c $(base_SRCS) $(helper_SRCS) $(netdev_SRCS) $(datapath_SRCS) $(memory_SRCS) \
 	$(clients_SRCS) $(objects_SRCS) $(server_SRCS)
 
 XROCED_LIBS := -lxdp -lbpf -lmnl -lisal -lcap -lpthread

@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "loop.h"
-#include "privileges.h"
 
 #define END_SECONDS 2 /* time that xd_jobs_free() waits */
 
@@ -23,11 +22,11 @@ struct queue {
 struct xd_jobs {
 	pthread_mutex_t lock;
 	pthread_cond_t work;	 /* a job was added, or stop is set */
-	pthread_cond_t progress; /* a job has finished, or a thread has started or ended */
+	pthread_cond_t progress; /* a job has finished, or a thread has ended */
 	struct queue todo, done; /* done: waiting for the control thread */
 	unsigned int threads, idle, max_threads;
 	unsigned int unfinished; /* jobs whose done() has not returned */
-	bool stop, started;
+	bool stop;
 	int eventfd;
 	struct xd_watch *watch;
 };
@@ -88,10 +87,7 @@ static void run_one(struct xd_jobs *jobs, struct xd_job *job)
 	(void)!write(jobs->eventfd, &one, sizeof(one)); /* EAGAIN: an event is pending anyway */
 }
 
-/*
- * Job threads are started by job threads, because a new thread inherits the capabilities of its
- * creator. A thread that takes a job while no other one is idle starts another.
- */
+/* A thread that takes a job while no other one is idle starts another. */
 static void *worker(void *arg)
 {
 	struct xd_jobs *jobs = arg;
@@ -116,20 +112,6 @@ static void *worker(void *arg)
 	pthread_cond_broadcast(&jobs->progress);
 	pthread_mutex_unlock(&jobs->lock);
 	return NULL;
-}
-
-static void *first_worker(void *arg)
-{
-	struct xd_jobs *jobs = arg;
-
-	/* later threads inherit the capabilities that are left */
-	xd_privileges_drop(XD_ROLE_JOB);
-
-	pthread_mutex_lock(&jobs->lock);
-	jobs->started = true;
-	pthread_cond_broadcast(&jobs->progress);
-	pthread_mutex_unlock(&jobs->lock);
-	return worker(arg);
 }
 
 /*
@@ -177,14 +159,12 @@ struct xd_jobs *xd_jobs_new(struct xd_loop *loop, unsigned int max_threads)
 	jobs->eventfd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (jobs->eventfd >= 0)
 		jobs->watch = xd_watch_add(loop, jobs->eventfd, EPOLLIN, on_eventfd, jobs);
-	if (!jobs->watch || spawn(jobs, first_worker)) {
+	if (!jobs->watch || spawn(jobs, worker)) {
 		xd_jobs_free(jobs);
 		return NULL;
 	}
 	pthread_mutex_lock(&jobs->lock);
 	jobs->threads++;
-	while (!jobs->started)
-		pthread_cond_wait(&jobs->progress, &jobs->lock);
 	pthread_mutex_unlock(&jobs->lock);
 	return jobs;
 }

@@ -33,6 +33,7 @@ void xd_log_init(const char *device, enum xd_log_level max)
 	snprintf(log_device, sizeof(log_device), "%s", device);
 	log_max = max;
 	log_journal = stderr_is_journal();
+	tzset(); /* reads a file, which the daemon may not open later */
 }
 
 static void write_line(enum xd_log_level level, const char *text)

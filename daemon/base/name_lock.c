@@ -23,9 +23,9 @@ static int make_directory(const char *path)
 	return errno == EEXIST ? 0 : -1;
 }
 
-static void make_path(const char *runtime_dir, const char *name, char path[512])
+void xd_name_lock_path(const char *runtime_dir, const char *name, char path[XD_LOCK_PATH])
 {
-	snprintf(path, 512, "%s/%s.lock", runtime_dir, name);
+	snprintf(path, XD_LOCK_PATH, "%s/%s.lock", runtime_dir, name);
 }
 
 /* Returns false if the last owner removed the file between open() and flock(). */
@@ -67,14 +67,14 @@ static int lock_with_retries(const char *path)
 
 int xd_name_lock(const char *runtime_dir, const char *name)
 {
-	char path[512];
+	char path[XD_LOCK_PATH];
 	int fd;
 
 	if (make_directory(runtime_dir)) {
 		xd_log(XD_ERR, "runtime directory %s: %s", runtime_dir, strerror(errno));
 		return -errno;
 	}
-	make_path(runtime_dir, name, path);
+	xd_name_lock_path(runtime_dir, name, path);
 	fd = lock_with_retries(path);
 	if (fd == -EWOULDBLOCK)
 		xd_log(XD_ERR, "another xroced serves %s (%s is locked)", name, path);
@@ -85,11 +85,11 @@ int xd_name_lock(const char *runtime_dir, const char *name)
 
 void xd_name_unlock(const char *runtime_dir, const char *name, int fd)
 {
-	char path[512];
+	char path[XD_LOCK_PATH];
 
 	if (fd < 0)
 		return;
-	make_path(runtime_dir, name, path);
+	xd_name_lock_path(runtime_dir, name, path);
 	unlink(path);
 	close(fd);
 }

@@ -3,6 +3,10 @@
 #ifndef XD_NAME_LOCK_H
 #define XD_NAME_LOCK_H
 
+#define XD_LOCK_PATH 512
+
+/* The path of the lock file */
+void xd_name_lock_path(const char *runtime_dir, const char *name, char path[XD_LOCK_PATH]);
 /*
  * Creates the runtime directory and locks `name`. Returns the descriptor that holds the lock, which
  * ends with the process at the latest, or -errno, which is logged.

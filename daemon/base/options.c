@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <grp.h>
+#include <pwd.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,6 +42,8 @@ static const struct option_row rows[] = {
 	  AT(runtime_dir), 1, ROOM(runtime_dir) },
 	{ "bpffs", "DIR", "BPF file system for pinned maps (/sys/fs/bpf)", TEXT, AT(bpffs), 1,
 	  ROOM(bpffs) },
+	{ "user", "USER", "user that the daemon becomes if root starts it (xroce, if it exists)",
+	  TEXT, AT(user), 0, ROOM(user) },
 	{ "group", "GROUP", "group that may connect besides root (rdma, if it exists)", TEXT,
 	  AT(group), 0, ROOM(group) },
 	{ "reserved-lkey-group", "GROUP",
@@ -134,6 +137,8 @@ static void set_defaults(struct xd_options *o)
 	memset(o, 0, sizeof(*o));
 	strcpy(o->runtime_dir, XR_RUNTIME_DIR);
 	strcpy(o->bpffs, "/sys/fs/bpf");
+	if (getpwnam("xroce"))
+		strcpy(o->user, "xroce");
 	if (getgrnam("rdma"))
 		strcpy(o->group, "rdma");
 	o->ring_size = 2048;

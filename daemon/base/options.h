@@ -26,6 +26,7 @@ struct xd_options {
 	char config[256];
 	char runtime_dir[256];
 	char bpffs[256];
+	char user[64];		      /* that the daemon becomes; empty: stay the same */
 	char group[64];		      /* group that may connect besides root; empty: none */
 	char reserved_lkey_group[64]; /* likewise, for the reserved L_Key */
 	enum xd_attach attach;

@@ -1,13 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Capabilities of the daemon's threads and processes: see the table in privileges.c. */
+/* User and capabilities of the daemon's processes after the start. */
 #ifndef XD_PRIVILEGES_H
 #define XD_PRIVILEGES_H
 
-enum xd_role { XD_ROLE_CONTROL, XD_ROLE_JOB, XD_ROLE_WORKER, XD_ROLE_SPAWNER };
+enum xd_role {
+	XD_ROLE_DAEMON,	 /* processes packets, serves programs */
+	XD_ROLE_SPAWNER, /* with the processes that it forks */
+	XD_ROLE_HELPER,	 /* keeps the capabilities that are needed later (daemon/helper/) */
+};
 
 /*
- * Drops all capabilities of the calling thread that its role does not need, for good: from the
- * effective, permitted, inheritable and bounding sets. Returns 0 or -errno.
+ * Sets the user that all processes but the helper become, by name or number. Only root can become
+ * another user; an empty name: stay the same. Returns -ENOENT if there is no such user.
+ */
+int xd_privileges_user(const char *name);
+
+/*
+ * Becomes that user, and drops all capabilities that the role does not need, for good: from the
+ * effective, permitted, inheritable and bounding sets. Prevents core dumps. The caller must be the
+ * only thread. Logs what is not permitted but can be done without. Returns 0 or -errno.
  */
 int xd_privileges_drop(enum xd_role role);
 

@@ -35,9 +35,10 @@
 
 /* Roles as bits */
 enum {
-	MAIN = 1 << XD_ROLE_CONTROL,  /* with workers and job threads: a filter is of a process */
-	SPAWN = 1 << XD_ROLE_SPAWNER, /* with the processes that it forks */
-	ALL = MAIN | SPAWN,
+	MAIN = 1 << XD_ROLE_DAEMON,
+	SPAWN = 1 << XD_ROLE_SPAWNER,
+	HELP = 1 << XD_ROLE_HELPER,
+	ALL = MAIN | SPAWN | HELP,
 };
 
 enum { ANY_ARG = -1 };
@@ -76,25 +77,26 @@ static const struct rule allowed[] = {
 	FOR(ALL, lseek), FOR(ALL, close), FOR(ALL, close_range), FOR(ALL, fcntl),
 	FOR(ALL, dup), FOR(ALL, dup3), FOR(ALL, fstat), FOR(MAIN, statx), FOR(ALL, fstatfs),
 	FOR(ALL, openat), FOR(ALL, newfstatat), FOR(ALL, readlinkat),
-	FOR(MAIN, statfs), FOR(MAIN, faccessat), FOR(ALL, getdents64), FOR(MAIN, flock),
-	FOR(MAIN, unlinkat),
+	FOR(MAIN, statfs), FOR(MAIN, faccessat), FOR(ALL, getdents64),
+	FOR(HELP, unlinkat),
 #ifdef SYS_open
 	FOR(ALL, open), FOR(ALL, stat), FOR(ALL, readlink), FOR(ALL, dup2), FOR(ALL, poll),
-	FOR(ALL, pause), FOR(ALL, epoll_wait), FOR(MAIN, access), FOR(MAIN, unlink),
-	FOR(MAIN, rmdir),
+	FOR(ALL, pause), FOR(ALL, epoll_wait), FOR(MAIN, access), FOR(HELP, unlink),
+	FOR(HELP, rmdir),
 #endif
 	IOCTLS(SPAWN, 'f'),	/* PROCMAP_QUERY */
 	IOCTLS(MAIN, 0xaa),	/* userfaultfd */
-	IOCTLS(MAIN, 0x89),	/* SIOCETHTOOL */
+	IOCTLS(MAIN | HELP, 0x89),	/* SIOCETHTOOL */
 	/* waiting */
 	FOR(ALL, ppoll), FOR(ALL, epoll_create1), FOR(ALL, epoll_ctl), FOR(ALL, epoll_pwait),
 	FOR(ALL, eventfd2), FOR(ALL, signalfd4),
 	FOR(ALL, timerfd_create), FOR(ALL, timerfd_settime),
 	FOR(ALL, futex), FOR(ALL, nanosleep), FOR(ALL, clock_nanosleep), FOR(ALL, restart_syscall),
 	/* sockets; connecting and binding are over */
-	IF(MAIN, socket, 0, ~0u, AF_UNIX), IF(MAIN, socket, 0, ~0u, AF_INET),
-	IF(MAIN, socket, 0, ~0u, AF_INET6), IF(MAIN, socket, 0, ~0u, AF_XDP),
-	FOR(MAIN, socketpair), FOR(MAIN, accept4), FOR(MAIN, shutdown), FOR(MAIN, getsockname),
+	IF(MAIN, socket, 0, ~0u, AF_UNIX), IF(MAIN | HELP, socket, 0, ~0u, AF_INET),
+	IF(MAIN, socket, 0, ~0u, AF_INET6), IF(HELP, socket, 0, ~0u, AF_XDP),
+	FOR(MAIN | HELP, socketpair), FOR(HELP, accept4), FOR(MAIN, shutdown),
+	FOR(MAIN, getsockname),
 	FOR(ALL, getsockopt), FOR(ALL, setsockopt),
 	FOR(ALL, sendto), FOR(ALL, recvfrom), FOR(ALL, sendmsg), FOR(ALL, recvmsg),
 	FOR(ALL, sendmmsg), FOR(ALL, recvmmsg),

@@ -5,6 +5,7 @@
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "daemon/base/log.h"
@@ -54,14 +55,22 @@ static int open_parts(struct xd_client *c, int fd)
 	return err;
 }
 
-struct xd_client *xd_client_new(struct xd_clients *cs, int fd)
+static void close_ticket(int ticket)
+{
+	if (ticket >= 0)
+		close(ticket);
+}
+
+struct xd_client *xd_client_new(struct xd_clients *cs, int fd, int ticket)
 {
 	struct xd_client *c = calloc(1, sizeof(*c));
 
 	if (!c) {
 		xd_connection_refuse(fd, -ENOMEM, "");
+		close_ticket(ticket);
 		return NULL;
 	}
+	c->ticket = ticket;
 	c->clients = cs;
 	c->dev = cs->dev;
 	xd_client_jobs_init(&c->jobs);
@@ -70,6 +79,7 @@ struct xd_client *xd_client_new(struct xd_clients *cs, int fd)
 			cs->ops->close(c);
 		xd_user_leave(c);
 		xd_identity_close(&c->identity);
+		close_ticket(ticket);
 		free(c);
 		return NULL;
 	}
@@ -100,6 +110,7 @@ static void close_done(struct xd_client_job *job)
 	xd_user_uncharge(c, (struct xd_bytes){ .memory = c->shm.charged });
 	xd_user_leave(c);
 	xd_identity_close(&c->identity);
+	close_ticket(c->ticket);
 	free(c);
 }
 
@@ -135,6 +146,9 @@ void xd_client_end(struct xd_client *c)
 	xd_log(XD_DEBUG, "client %u (%s, pid %d) ends", c->id, c->identity.comm, c->identity.pid);
 	c->ending = true;
 	xd_connection_shutdown(c);
+	/* ends the wait of a job for a helper that the program blocks */
+	if (c->ticket >= 0)
+		shutdown(c->ticket, SHUT_RDWR);
 	c->end.job.client = c;
 	end_step(&c->end.job);
 }

@@ -43,6 +43,7 @@ struct xd_client {
 		bool large;		  /* had more objects than are freed at once */
 	} end;
 
+	int ticket; /* to the helper, -1: none */
 	struct xd_identity identity;
 	struct xd_connection connection;
 	struct xd_client_jobs jobs;
@@ -54,8 +55,11 @@ struct xd_client {
 	struct xd_client_objects *objects; /* state of the level above */
 };
 
-/* Takes over the socket. NULL: the client was refused, and the peer was told why. */
-struct xd_client *xd_client_new(struct xd_clients *cs, int fd);
+/*
+ * ticket: of the helper for that connection, -1: none. Takes over both sockets. Returns NULL if the
+ * client was refused; the peer has got the reason.
+ */
+struct xd_client *xd_client_new(struct xd_clients *cs, int fd, int ticket);
 /* Ends a client and frees its objects. The client itself is freed after its last job. */
 void xd_client_end(struct xd_client *c);
 

@@ -5,22 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
-#ifndef SO_PEERPIDFD
-#define SO_PEERPIDFD 77 /* since Linux 6.5 */
-#endif
-
-static int peer_pidfd(int fd, pid_t pid)
-{
-	socklen_t len = sizeof(int);
-	int pidfd = -1;
-
-	if (!getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &len))
-		return pidfd;
-	return pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
-}
+#include "daemon/base/peer.h"
 
 static void read_comm(struct xd_identity *id)
 {
@@ -47,7 +34,7 @@ void xd_identity_open(struct xd_identity *id, int fd)
 	id->gid = cred.gid;
 	xd_peer_groups(fd, &id->groups);
 	id->operator= !cred.uid || cred.uid == geteuid();
-	id->pidfd = peer_pidfd(fd, id->pid);
+	id->pidfd = xd_peer_pidfd(fd, id->pid);
 	read_comm(id);
 }
 

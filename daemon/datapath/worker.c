@@ -12,7 +12,6 @@
 #include "daemon/base/log.h"
 #include "daemon/base/loop.h"
 #include "daemon/base/options.h"
-#include "daemon/base/privileges.h"
 #include "delay.h"
 #include "inbox.h"
 #include "xdp.h"
@@ -119,11 +118,7 @@ static void *worker_main(void *arg)
 {
 	struct xd_worker *w = arg;
 	uint64_t now;
-	int err;
 
-	err = xd_privileges_drop(XD_ROLE_WORKER);
-	if (err)
-		xd_log(XD_WARN, "worker %u: dropping privileges: %s", w->index, strerror(-err));
 	xd_spin_init(&w->spin, w->all->config.opt->spin_us * 1000ull, xd_now());
 	while (!__atomic_load_n(&w->stop, __ATOMIC_ACQUIRE)) {
 		xd_worker_wait_paused(w);

@@ -16,6 +16,7 @@
 #include "daemon/transport/list.h"
 #include "daemon/transport/transport.h"
 
+struct xd_helper;
 struct xd_movers;
 struct xd_options;
 struct xd_workers;
@@ -39,13 +40,16 @@ struct xd_worker_memory {
 struct xd_workers_config {
 	const struct xd_options *opt;
 	const char *ifname;
+	struct xd_helper *helper; /* steers packets to the queues that are served */
 	struct xd_xdp *xdp;
 	struct xt_shared *shared;
 	const struct xd_engine_events *events;
 };
 
-/* Creates a worker for each RX queue that is to be served. Logs errors. */
-int xd_workers_start(const struct xd_workers_config *config, struct xd_workers **workers);
+/* Creates a worker with a socket for each RX queue that is to be served. Logs errors. */
+int xd_workers_open(const struct xd_workers_config *config, struct xd_workers **workers);
+/* Starts the threads of the workers. */
+int xd_workers_start(struct xd_workers *ws);
 /*
  * Ends the threads and closes the sockets; other functions but statistics can still be called.
  * Returns false if a thread hangs in the kernel: call no other function then, and exit soon.

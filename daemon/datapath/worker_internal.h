@@ -22,7 +22,6 @@ struct xd_workers {
 	struct xd_workers_config config;
 	struct xd_worker_memory memory;
 	struct xd_worker *worker[XR_MAX_WORKERS];
-	struct xd_steer *steer; /* NULL: all queues are served, or the NIC cannot steer */
 	unsigned int count;
 	bool paused; /* the control thread holds every worker's lock */
 

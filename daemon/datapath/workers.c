@@ -10,8 +10,9 @@
 #include "daemon/base/log.h"
 #include "daemon/base/loop.h"
 #include "daemon/base/options.h"
+#include "daemon/helper/helper.h"
+#include "daemon/helper/steer.h"
 #include "inbox.h"
-#include "steer.h"
 #include "worker_internal.h"
 
 #define STOP_SECONDS 1 /* for all workers to end their rounds */
@@ -161,27 +162,6 @@ static unsigned int queues_to_serve(const struct xd_options *opt, unsigned int q
 	return n < queues ? n : queues;
 }
 
-/* Packets that arrive at a queue without a worker are dropped. */
-static void steer(struct xd_workers *ws, unsigned int queues)
-{
-	const char *ifname = ws->config.ifname;
-	int err;
-
-	if (ws->count == queues)
-		return;
-	err = xd_steer_start(ifname, ws->count, &ws->steer);
-	if (!err) {
-		xd_log(XD_WARN, "%s: %u of %u RX queues are served; RoCE is steered to these by %s",
-		       ifname, ws->count, queues, xd_steer_means(ws->steer));
-		return;
-	}
-	xd_log(XD_WARN,
-	       "%s: %u of %u RX queues are served; RoCE packets at the others are dropped, because "
-	       "the driver cannot steer them (%s): serve all queues, or use fewer: "
-	       "ethtool -L %s combined %u",
-	       ifname, ws->count, queues, strerror(-err), ifname, ws->count);
-}
-
 static int make_workers(struct xd_workers *ws, unsigned int n)
 {
 	int err;
@@ -203,7 +183,7 @@ static int make_workers(struct xd_workers *ws, unsigned int n)
 	return 0;
 }
 
-int xd_workers_start(const struct xd_workers_config *config, struct xd_workers **out)
+int xd_workers_open(const struct xd_workers_config *config, struct xd_workers **out)
 {
 	struct xd_workers *ws = calloc(1, sizeof(*ws));
 	unsigned int queues;
@@ -214,16 +194,23 @@ int xd_workers_start(const struct xd_workers_config *config, struct xd_workers *
 	ws->config = *config;
 	queues = count_queues(config->ifname);
 	err = make_workers(ws, queues_to_serve(config->opt, queues));
-	for (unsigned int i = 0; !err && i < ws->count; i++)
-		err = xd_worker_start(ws->worker[i]);
 	if (err) {
-		if (xd_workers_stop(ws))
-			xd_workers_free(ws);
+		xd_workers_free(ws);
 		return err;
 	}
-	steer(ws, queues);
+	if (ws->count < queues)
+		xd_helper_steer(config->helper, ws->count, queues);
 	*out = ws;
 	return 0;
+}
+
+int xd_workers_start(struct xd_workers *ws)
+{
+	int err = 0;
+
+	for (unsigned int i = 0; !err && i < ws->count; i++)
+		err = xd_worker_start(ws->worker[i]);
+	return err;
 }
 
 bool xd_workers_stop(struct xd_workers *ws)
@@ -233,8 +220,6 @@ bool xd_workers_stop(struct xd_workers *ws)
 
 	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_sec += STOP_SECONDS;
-	xd_steer_stop(ws->steer);
-	ws->steer = NULL;
 	for (unsigned int i = 0; i < ws->count; i++)
 		xd_worker_stop(ws->worker[i]);
 	for (unsigned int i = 0; i < ws->count; i++)

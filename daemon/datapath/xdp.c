@@ -135,6 +135,14 @@ static int lock_pins(struct xd_xdp *x)
 	return -EBUSY;
 }
 
+int xd_xdp_give_pins(struct xd_xdp *x)
+{
+	int fd = x->pins_fd;
+
+	x->pins_fd = -1;
+	return fd;
+}
+
 static int pin_maps(struct xd_xdp *x)
 {
 	struct bpf_map *map;

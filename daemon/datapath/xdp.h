@@ -20,6 +20,11 @@ struct xd_xdp;
 int xd_xdp_load(const struct xd_options *opt, const char *ifname, struct xd_xdp **xdp);
 /* Attaches the program, after the workers have bound their sockets. Logs errors. */
 int xd_xdp_attach(struct xd_xdp *x, unsigned int ifindex);
+/*
+ * Returns the locked directory of the pinned maps, which the caller has to close. Whoever holds its
+ * lock has to remove the pins from now on.
+ */
+int xd_xdp_give_pins(struct xd_xdp *x);
 /* Removes the program from the interface, and the pins of the maps, which stay usable. */
 void xd_xdp_detach(struct xd_xdp *x);
 void xd_xdp_close(struct xd_xdp *x); /* NULL allowed */

@@ -4,15 +4,12 @@
  * by a mapping of the client's process (shared memory). Each is checked before the daemon maps
  * the file.
  */
-#ifndef XD_MEMORY_FILE_H
-#define XD_MEMORY_FILE_H
+#ifndef XD_FILE_H
+#define XD_FILE_H
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/stat.h>
-#include <sys/types.h>
 
-#include "daemon/base/groups.h"
 #include "proc_maps.h"
 
 struct xd_file {
@@ -20,16 +17,6 @@ struct xd_file {
 	uint64_t size;
 	uint64_t unit; /* of mappings: a page, or a huge page */
 	bool sparse;   /* pages may be absent, and an access would allocate them */
-	struct stat st;
-};
-
-/* The process and user that a file is opened for */
-struct xd_mem_owner {
-	pid_t pid;
-	int pidfd; /* -1: none */
-	uid_t uid;
-	gid_t gid;
-	const struct xd_groups *groups;
 };
 
 /*
@@ -38,10 +25,10 @@ struct xd_mem_owner {
  */
 int xd_file_check(struct xd_file *f, int fd, bool write);
 /*
- * Opens the file of a MAP_SHARED mapping; the caller closes f->fd. Returns -EINVAL if the file is
- * not on tmpfs or hugetlbfs, -EACCES if the owner could not open it, or an error of open().
+ * Makes the helper open the file of a MAP_SHARED mapping; the caller closes f->fd. Returns -EINVAL
+ * if the file is not on tmpfs or hugetlbfs, -EACCES if the program could not open it, or an error
+ * of open(). May block as long as the program blocks the helper.
  */
-int xd_file_open_mapped(struct xd_file *f, const struct xd_mem_owner *owner,
-			const struct xd_vma *vma, bool write);
+int xd_file_open_mapped(struct xd_file *f, int ticket, const struct xd_vma *vma, bool write);
 
-#endif /* XD_MEMORY_FILE_H */
+#endif /* XD_FILE_H */

@@ -13,6 +13,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "daemon/helper/helper.h"
+
 #define PAGE 4096u
 /*
  * Bytes that one socket pins. The kernel holds the lock of the daemon's address space while it
@@ -35,17 +37,17 @@ void xd_mem_totals(struct xd_mem_totals *out)
 /* ---- pins ------------------------------------------------------------------------- */
 
 /* Returns the socket or -errno. */
-static int pin_slice(struct xd_mapping *m, uint64_t off, uint64_t size)
+static int pin_slice(struct xd_mapping *m, int ticket, uint64_t off, uint64_t size)
 {
 	struct xdp_umem_reg reg = {
 		.addr = (uintptr_t)m->base + off,
 		.len = size,
 		.chunk_size = PAGE,
 	};
-	int fd = socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0), tries;
+	int fd = xd_helper_xdp_socket(ticket), tries;
 
 	if (fd < 0)
-		return -errno;
+		return fd;
 	for (tries = 0; setsockopt(fd, SOL_XDP, XDP_UMEM_REG, &reg, sizeof(reg)); tries++) {
 		if ((errno != ENOBUFS && errno != ENOMEM) || tries == PIN_TRIES) {
 			close(fd);
@@ -60,7 +62,7 @@ static int pin_slice(struct xd_mapping *m, uint64_t off, uint64_t size)
  * Failure is not an error: memory can be used without pins, as the next access brings back pages
  * that were swapped out. Descriptors may be scarce, and read-only memory cannot be pinned.
  */
-bool xd_mapping_pin(struct xd_mapping *m, struct xd_fd_quota *quota)
+bool xd_mapping_pin(struct xd_mapping *m, int ticket, struct xd_fd_quota *quota)
 {
 	uint32_t slices = (m->size + PIN_SLICE - 1) / PIN_SLICE, i;
 	uint64_t off, size;
@@ -72,7 +74,7 @@ bool xd_mapping_pin(struct xd_mapping *m, struct xd_fd_quota *quota)
 	for (i = 0; i < slices; i++) {
 		off = i * PIN_SLICE;
 		size = m->size - off < PIN_SLICE ? m->size - off : PIN_SLICE;
-		fd = pin_slice(m, off, size);
+		fd = pin_slice(m, ticket, off, size);
 		if (fd < 0)
 			break;
 		m->pin[i] = fd;

@@ -41,10 +41,10 @@ int xd_mapping_new(struct xd_mapping *m, const struct xd_file *f, uint64_t offse
 		   bool writable);
 void xd_mapping_free(struct xd_mapping *m, struct xd_fd_quota *quota);
 /*
- * Pins the whole mapping or nothing; returns false on failure, e.g. if a page is absent. The
- * sockets count against quota.
+ * Pins the whole mapping or nothing, by sockets that the helper opens for that ticket; returns
+ * false on failure, e.g. if a page is absent. The sockets count against quota.
  */
-bool xd_mapping_pin(struct xd_mapping *m, struct xd_fd_quota *quota);
+bool xd_mapping_pin(struct xd_mapping *m, int ticket, struct xd_fd_quota *quota);
 
 /* Bytes of all mappings */
 struct xd_mem_totals {

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -167,11 +166,4 @@ int xd_proc_write(int mem_fd, uint64_t addr, const void *src, size_t len)
 			return -EFAULT;
 	}
 	return 0;
-}
-
-bool xd_process_ended(int pidfd)
-{
-	struct pollfd p = { .fd = pidfd, .events = POLLIN };
-
-	return pidfd >= 0 && poll(&p, 1, 0) > 0;
 }

@@ -38,7 +38,7 @@ struct xd_proc {
 };
 
 /*
- * Takes over both descriptors, and what the caller took of the quotas, also on error. Returns
+ * fd: mem and maps. Takes over both, and what the caller took of the quotas, also on error. Returns
  * -EINVAL if they are not /proc/PID/mem, opened for reading and writing, and /proc/PID/maps of
  * process `pid`.
  */
@@ -57,8 +57,5 @@ struct xd_mover *xd_proc_mover(const struct xd_proc *proc);
 /* Regardless of the pages' protection. -EFAULT. They may wait for ever: for movers only. */
 int xd_proc_read(int mem_fd, uint64_t addr, void *dst, size_t len);
 int xd_proc_write(int mem_fd, uint64_t addr, const void *src, size_t len);
-
-/* Returns true if the process behind a pidfd has ended; -1: no pidfd, unknown. */
-bool xd_process_ended(int pidfd);
 
 #endif /* XD_PROC_H */

@@ -118,7 +118,7 @@ static int build_shared(struct build *b, const struct xr_mr_segment *s, uint8_t 
 
 	if (!vma || !vma->shared || vma->offset + (s->addr - vma->start) != s->offset)
 		return -EINVAL;
-	err = xd_file_open_mapped(&f, &b->req->owner, vma, b->mem->writable);
+	err = xd_file_open_mapped(&f, b->req->ticket, vma, b->mem->writable);
 	if (err)
 		return err == -EINVAL ? -EACCES : err;
 	err = map_segment(b, s, &f, ptr);
@@ -229,7 +229,7 @@ static void pin_all(struct xd_mem *mem, const struct xd_mem_request *req)
 	uint32_t i;
 
 	for (i = 0; i < mem->mappings; i++)
-		all &= xd_mapping_pin(&mem->mapping[i], mem->quota);
+		all &= xd_mapping_pin(&mem->mapping[i], req->ticket, mem->quota);
 	mem->pinned = all && !(mem->tiers & 1u << XR_SEG_PRIVATE);
 }
 

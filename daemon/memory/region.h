@@ -31,10 +31,10 @@ struct xd_mem_request {
 	uint32_t access; /* XR_ACCESS_* */
 	const struct xr_mr_segment *segment;
 	uint32_t segments;
-	const int *fds;	      /* of XR_SEG_FD; not taken over */
-	uint8_t *dm;	      /* the device memory of XR_SEG_DM */
-	struct xd_proc *proc; /* NULL if no segment needs it */
-	struct xd_mem_owner owner;
+	const int *fds;		   /* of XR_SEG_FD; not taken over */
+	uint8_t *dm;		   /* the device memory of XR_SEG_DM */
+	struct xd_proc *proc;	   /* NULL if no segment needs it */
+	int ticket;		   /* of the program, for the helper; -1: none */
 	struct xd_fd_quota *quota; /* charged for sockets that pin; must outlive the region */
 };
 

@@ -27,6 +27,11 @@ struct xd_net_events {
 	 * all changes within 50 ms.
 	 */
 	void (*changed)(void *ctx);
+	/*
+	 * Makes the kernel resolve a neighbour (ARP, NDP) as if it had a packet to send, which
+	 * takes a privilege. addr: 4 or 16 bytes.
+	 */
+	void (*solicit)(void *ctx, unsigned int ifindex, int family, const uint8_t *addr);
 };
 
 /* Returns -ENODEV if the interface does not exist, -EMEDIUMTYPE if it is not Ethernet. */

@@ -99,18 +99,17 @@ static int find_route(struct xd_net *net, struct xd_ip *ip, const struct xd_ip *
 
 /* ---- neighbours ---------------------------------------------------------------------- */
 
-static struct nlmsghdr *neighbour_request(char *buf, uint16_t type, uint16_t flags, uint8_t ntf,
-					  const struct xd_net *net, const struct xd_ip *ip)
+static struct nlmsghdr *neighbour_request(char *buf, const struct xd_net *net,
+					  const struct xd_ip *ip)
 {
 	struct nlmsghdr *nlh = mnl_nlmsg_put_header(buf);
 	struct ndmsg *ndm;
 
-	nlh->nlmsg_type = type;
-	nlh->nlmsg_flags = flags;
+	nlh->nlmsg_type = RTM_GETNEIGH;
+	nlh->nlmsg_flags = NLM_F_REQUEST;
 	ndm = mnl_nlmsg_put_extra_header(nlh, sizeof(*ndm));
 	ndm->ndm_family = (uint8_t)ip->family;
 	ndm->ndm_ifindex = (int)net->link.ifindex;
-	ndm->ndm_flags = ntf;
 	mnl_attr_put(nlh, NDA_DST, ip->len, ip->bytes);
 	return nlh;
 }
@@ -140,15 +139,9 @@ bool xd_neighbour_parse(const struct nlmsghdr *nlh, struct xd_neighbour *n)
 	return has_ip && has_mac && ndm->ndm_state & NUD_USABLE;
 }
 
-/* Makes the kernel resolve the neighbour (ARP, NDP), as if it had a packet to send. */
 static void solicit(struct xd_resolve *r)
 {
-	char buf[512];
-	struct nlmsghdr *nlh = neighbour_request(buf, RTM_NEWNEIGH,
-						 NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE, NTF_USE,
-						 r->net, &r->hop);
-
-	xd_net_request(r->net, nlh, NULL, NULL);
+	r->net->events->solicit(r->net->ctx, r->net->link.ifindex, r->hop.family, r->hop.bytes);
 }
 
 struct lookup {
@@ -170,8 +163,7 @@ static bool look_up_neighbour(struct xd_resolve *r)
 {
 	char buf[512];
 	struct lookup l = { .usable = false };
-	struct nlmsghdr *nlh = neighbour_request(buf, RTM_GETNEIGH, NLM_F_REQUEST, 0, r->net,
-						 &r->hop);
+	struct nlmsghdr *nlh = neighbour_request(buf, r->net, &r->hop);
 
 	if (xd_net_request(r->net, nlh, on_neighbour, &l) || !l.usable)
 		return false;

@@ -176,13 +176,7 @@ static void build_run(struct xd_client_job *job)
 		.segments = b->segments,
 		.fds = b->fds,
 		.dm = b->dm_bytes,
-		.owner = {
-			.pid = id->pid,
-			.pidfd = id->pidfd,
-			.uid = id->uid,
-			.gid = id->gid,
-			.groups = &id->groups,
-		},
+		.ticket = job->client->ticket,
 		.quota = &job->client->user->fds,
 	};
 	struct xd_proc_quota quota = {

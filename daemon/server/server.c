@@ -15,6 +15,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/loop.h"
 #include "daemon/base/options.h"
+#include "daemon/helper/helper.h"
 #include "daemon/memory/mapping.h"
 #include "daemon/memory/sigbus.h"
 
@@ -45,7 +46,7 @@ static bool may_connect(const struct xd_server *s, int fd, struct ucred *cred)
 	return !cred->uid || cred->uid == geteuid() || in_group(fd, cred, s->group);
 }
 
-static void add_client(struct xd_server *s, int fd)
+static void add_client(struct xd_server *s, int fd, int ticket)
 {
 	struct xd_clients *clients = &s->objects.clients;
 	struct ucred cred = { 0 };
@@ -54,78 +55,118 @@ static void add_client(struct xd_server *s, int fd)
 	if (!may_connect(s, fd, &cred)) {
 		xd_log(XD_NOTICE, "uid %u (pid %d) may not connect", cred.uid, cred.pid);
 		xd_connection_refuse(fd, -EACCES, "");
+		close(ticket);
 		return;
 	}
-	c = xd_client_new(clients, fd);
+	c = xd_client_new(clients, fd, ticket);
 	if (c)
 		xd_log(XD_DEBUG, "client %u: %s, pid %d, uid %u", c->id, c->identity.comm,
 		       c->identity.pid, c->identity.uid);
 }
 
-/* Refusing a connection needs a descriptor, too: frees the spare one for that. */
-static void refuse_client(struct xd_server *s)
+/* Descriptors in reserve, with which a connection can be refused when no other is free */
+static bool open_spares(struct xd_server *s)
 {
-	int fd;
+	bool all = true;
 
-	xd_log(XD_WARN, "a client was refused: out of file descriptors");
-	close(s->spare_fd);
-	fd = accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC);
-	if (fd >= 0)
-		xd_connection_refuse(fd, -EMFILE, "no descriptor of LimitNOFILE is free");
-	s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	for (uint32_t i = 0; i < XD_SPARES; i++) {
+		if (s->spare[i] < 0)
+			s->spare[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+		all &= s->spare[i] >= 0;
+	}
+	return all;
 }
 
-static void on_listen(void *arg, uint32_t events)
+static void close_spares(struct xd_server *s)
+{
+	for (uint32_t i = 0; i < XD_SPARES; i++) {
+		if (s->spare[i] >= 0)
+			close(s->spare[i]);
+		s->spare[i] = -1;
+	}
+}
+
+static void refuse_client(struct xd_server *s, int fd, int ticket)
+{
+	xd_log(XD_WARN, "a client was refused: out of file descriptors");
+	if (fd >= 0)
+		xd_connection_refuse(fd, -EMFILE, "no descriptor of LimitNOFILE is free");
+	if (ticket >= 0)
+		close(ticket);
+	open_spares(s);
+}
+
+static void on_arrival(void *arg, uint32_t events)
 {
 	struct xd_server *s = arg;
-	int fd = accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	int fd = -1, ticket = -1, err;
 
-	if (fd >= 0)
-		add_client(s, fd);
-	else if ((errno == EMFILE || errno == ENFILE) && s->spare_fd >= 0)
-		refuse_client(s);
+	close_spares(s);
+	err = xd_helper_accept(s->helper, &fd, &ticket);
+	if (!open_spares(s) || err == -EMFILE) {
+		refuse_client(s, fd, ticket);
+	} else if (!err) {
+		add_client(s, fd, ticket);
+	} else if (err == -EPIPE || err == -ECONNRESET) {
+		xd_log(XD_ERR, "the helper process has ended");
+		s->helper_ended = true;
+		xd_loop_stop(s->dev->loop);
+	}
 }
 
 /* ---- the socket ------------------------------------------------------------------ */
 
-static int listen_at(struct xd_server *s, const char *path)
+static int listen_at(struct xd_listener *l, const char *path)
 {
-	mode_t mode = s->group == XD_NO_GROUP ? 0600 : 0660, old;
+	mode_t mode = l->group == XD_NO_GROUP ? 0600 : 0660, old;
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
 	int err;
 
 	memcpy(sun.sun_path, path, sizeof(sun.sun_path));
-	s->listen_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (s->listen_fd < 0)
+	l->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (l->fd < 0)
 		return -errno;
 	old = umask(0177);
-	err = bind(s->listen_fd, (struct sockaddr *)&sun, sizeof(sun)) ? -errno : 0;
+	err = bind(l->fd, (struct sockaddr *)&sun, sizeof(sun)) ? -errno : 0;
 	umask(old);
 	if (err)
 		return err;
-	s->bound = path;
-	if ((s->group != XD_NO_GROUP && chown(path, (uid_t)-1, s->group)) || chmod(path, mode) ||
-	    listen(s->listen_fd, BACKLOG))
-		return -errno;
-	s->watch = xd_watch_add(s->dev->loop, s->listen_fd, EPOLLIN, on_listen, s);
-	return s->watch ? 0 : -ENOMEM;
+	l->bound = path;
+	if (l->group != XD_NO_GROUP && chown(path, (uid_t)-1, l->group)) {
+		err = -errno;
+		xd_log(XD_ERR, "group %u: not a group of the user that started xroced", l->group);
+		return err;
+	}
+	return chmod(path, mode) || listen(l->fd, BACKLOG) ? -errno : 0;
 }
 
-static int open_socket(struct xd_server *s)
+int xd_listener_open(const struct xd_options *opt, struct xd_listener *l)
 {
-	const char *path = s->dev->opt->socket;
-	int err = xd_group_by_name(s->dev->opt->group, &s->group);
+	int err = xd_group_by_name(opt->group, &l->group);
 
 	if (err)
 		return err;
+	/* Programs need this device for userfaultfds that also handle faults in kernel mode. */
+	l->uffd_dev = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
 	/* The device name is locked, so an existing socket was left by a daemon that crashed. */
-	if (unlink(path) && errno != ENOENT)
+	if (unlink(opt->socket) && errno != ENOENT)
 		err = -errno;
 	if (!err)
-		err = listen_at(s, path);
+		err = listen_at(l, opt->socket);
 	if (err)
-		xd_log(XD_ERR, "control socket %s: %s", path, strerror(-err));
+		xd_log(XD_ERR, "control socket %s: %s", opt->socket, strerror(-err));
 	return err;
+}
+
+void xd_listener_close(struct xd_listener *l)
+{
+	if (l->fd >= 0)
+		close(l->fd);
+	if (l->bound)
+		unlink(l->bound);
+	if (l->uffd_dev >= 0)
+		close(l->uffd_dev);
+	*l = XD_NO_LISTENER;
 }
 
 /* ---- start and stop -------------------------------------------------------------- */
@@ -144,11 +185,11 @@ static struct xd_server *server_new(struct xd_device *dev)
 	if (!s)
 		return NULL;
 	s->dev = dev;
-	s->listen_fd = -1;
 	s->fault = dev->opt->fault;
-	s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	/* Programs need this device for userfaultfds that also handle faults in kernel mode. */
-	s->uffd_dev = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
+	s->group = XD_NO_GROUP;
+	s->uffd_dev = -1;
+	memset(s->spare, 0xff, sizeof(s->spare));
+	open_spares(s);
 	return s;
 }
 
@@ -178,29 +219,35 @@ int xd_server_open(struct xd_device *dev, struct xd_server **server)
 	return err;
 }
 
-int xd_server_start(struct xd_device *dev, struct xd_server **server)
+static int watch_helper(struct xd_server *s, struct xd_helper *helper)
+{
+	s->helper = helper;
+	s->watch = xd_watch_add(s->dev->loop, xd_helper_fd(helper), EPOLLIN, on_arrival, s);
+	return s->watch ? 0 : -ENOMEM;
+}
+
+int xd_server_start(struct xd_device *dev, struct xd_helper *helper, struct xd_listener *l,
+		    struct xd_server **server)
 {
 	int err = xd_server_open(dev, server);
 
 	if (!err)
-		err = open_socket(*server);
+		err = watch_helper(*server, helper);
 	if (err) {
 		xd_server_stop(*server);
 		*server = NULL;
+		return err;
 	}
-	return err;
+	(*server)->group = l->group;
+	(*server)->uffd_dev = l->uffd_dev;
+	l->uffd_dev = -1;
+	return 0;
 }
 
 void xd_server_refuse(struct xd_server *s)
 {
 	xd_watch_del(s->watch);
 	s->watch = NULL;
-	if (s->listen_fd >= 0)
-		close(s->listen_fd);
-	s->listen_fd = -1;
-	if (s->bound)
-		unlink(s->bound);
-	s->bound = NULL;
 }
 
 bool xd_server_stop(struct xd_server *s)
@@ -210,11 +257,10 @@ bool xd_server_stop(struct xd_server *s)
 	xd_server_refuse(s);
 	if (!xd_objects_stop(&s->objects))
 		return false;
-	if (s->spare_fd >= 0)
-		close(s->spare_fd);
 	if (s->uffd_dev >= 0)
 		close(s->uffd_dev);
 	xd_mapping_stop();
+	close_spares(s);
 	free(s);
 	return true;
 }

@@ -14,17 +14,20 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "daemon/helper/protocol.h"
 #include "daemon/objects/objects.h"
+
+#define XD_SPARES XD_ARRIVAL_FDS
 
 struct xd_server {
 	struct xd_objects objects;
 	struct xd_device *dev;
-	int listen_fd;
-	int spare_fd; /* closed to refuse a connection when no other descriptor is free */
-	struct xd_watch *watch;
-	const char *bound; /* path of the socket, NULL: none yet */
-	gid_t group;	   /* may connect; XD_NO_GROUP: none */
-	int uffd_dev;	   /* /dev/userfaultfd, -1: none */
+	struct xd_helper *helper;
+	struct xd_watch *watch; /* of the helper's socket */
+	bool helper_ended;
+	int spare[XD_SPARES];
+	gid_t group;  /* may connect; XD_NO_GROUP: none */
+	int uffd_dev; /* /dev/userfaultfd, -1: none */
 	struct xr_fault_config fault;
 };
 
@@ -33,10 +36,28 @@ static inline struct xd_server *xd_server_of(const struct xd_client *c)
 	return container_of(c->clients, struct xd_server, objects.clients);
 }
 
-/* Starts to listen. *server is NULL after an error. */
-int xd_server_start(struct xd_device *dev, struct xd_server **server);
+/* What the server needs and the daemon must open before it drops its privileges */
+struct xd_listener {
+	int fd;
+	const char *bound; /* path of the socket, NULL: none yet */
+	gid_t group;	   /* may connect; XD_NO_GROUP: none */
+	int uffd_dev;	   /* /dev/userfaultfd, -1: none */
+};
+#define XD_NO_LISTENER ((struct xd_listener){ .fd = -1, .group = XD_NO_GROUP, .uffd_dev = -1 })
+
+/* Creates the control socket. Call xd_listener_close() after an error, too. Logs errors. */
+int xd_listener_open(const struct xd_options *opt, struct xd_listener *l);
+/* Closes what was not handed over. */
+void xd_listener_close(struct xd_listener *l);
+
 /*
- * As xd_server_start(), but without the socket, for tests and fuzzers. Call xd_server_stop() after
+ * Serves the connections that the helper accepts. Takes over l->uffd_dev. *server is NULL after an
+ * error.
+ */
+int xd_server_start(struct xd_device *dev, struct xd_helper *helper, struct xd_listener *l,
+		    struct xd_server **server);
+/*
+ * As xd_server_start(), but without connections, for tests and fuzzers. Call xd_server_stop() after
  * an error, too.
  */
 int xd_server_open(struct xd_device *dev, struct xd_server **server);

@@ -59,7 +59,8 @@ void connect_client(struct conn *c)
 	int pair[2];
 
 	MUST(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
-	*c = (struct conn){ .client = xd_client_new(fake_clients(), pair[0]), .fd = pair[1] };
+	*c = (struct conn){ .client = xd_client_new(fake_clients(), pair[0], fake_ticket(pair[0])),
+			    .fd = pair[1] };
 	MUST(c->client);
 }
 

@@ -351,7 +351,7 @@ static void test_events(void)
 /* The process of the client ends, but its child still has the socket. */
 static void test_process_exit(void)
 {
-	int pair[2], listener, ready[2];
+	int pair[2], listener, ready[2], fd;
 	struct sockaddr_un {
 		unsigned short family;
 		char path[108];
@@ -377,7 +377,8 @@ static void test_process_exit(void)
 		}
 		_exit(write(ready[1], &child, sizeof(child)) != sizeof(child));
 	}
-	client = xd_client_new(fake_clients(), accept4(listener, NULL, NULL, SOCK_NONBLOCK));
+	fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK);
+	client = xd_client_new(fake_clients(), fd, fake_ticket(fd));
 	MUST(client && read(ready[0], &child, sizeof(child)) == sizeof(child));
 	known = client->identity.pidfd >= 0;
 	waitpid(pid, NULL, 0);

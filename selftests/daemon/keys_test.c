@@ -215,7 +215,8 @@ static void open_as(struct conn *c, gid_t group, gid_t other)
 	MUST(!setgroups(1, &other) && !setegid(group) && !seteuid(NOBODY));
 	MUST(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
 	MUST(!seteuid(0) && !setegid(mine) && !setgroups(0, NULL));
-	*c = (struct conn){ .client = xd_client_new(fake_clients(), pair[0]), .fd = pair[1] };
+	*c = (struct conn){ .client = xd_client_new(fake_clients(), pair[0], fake_ticket(pair[0])),
+			    .fd = pair[1] };
 	MUST(c->client);
 	MUST(!hello(c, 0));
 }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 
 # Parts of the daemon that need no network: selftests/daemon/NAME_test.c and the sources that it tests
-DAEMON_TESTS := options log loop histogram doorbells delay spin seccomp spawner steer mover
+DAEMON_TESTS := options log loop histogram doorbells delay spin seccomp spawner steer mover helper
 
 options_test_SRCS := daemon/base/options.c
 log_test_SRCS := daemon/base/log.c daemon/base/loop.c
@@ -10,14 +10,17 @@ histogram_test_SRCS := daemon/base/histogram.c
 doorbells_test_SRCS := daemon/datapath/doorbells.c
 spin_test_SRCS := daemon/datapath/spin.c
 delay_test_SRCS := daemon/datapath/delay.c daemon/datapath/frame.c
-seccomp_test_SRCS := daemon/base/seccomp.c
-spawner_test_SRCS := $(addprefix daemon/base/,privileges.c process.c seccomp.c spawner.c)
+seccomp_test_SRCS := $(addprefix daemon/base/,landlock.c seccomp.c)
+spawner_test_SRCS := $(addprefix daemon/base/,log.c loop.c privileges.c process.c seccomp.c spawner.c)
 spawner_test_LIBS := -lcap
-steer_test_SRCS := daemon/datapath/steer.c daemon/base/log.c daemon/base/loop.c
+steer_test_SRCS := daemon/helper/steer.c daemon/base/log.c daemon/base/loop.c
 steer_test_LIBS := -Wl$(comma)--wrap=ioctl
 mover_test_SRCS := $(addprefix daemon/base/,log.c loop.c privileges.c process.c seccomp.c spawner.c) \
 	$(addprefix daemon/memory/,mover.c mover_process.c proc.c proc_maps.c)
 mover_test_LIBS := -lcap
+helper_test_SRCS := $(helper_SRCS) $(addprefix daemon/base/,fd_message.c groups.c log.c loop.c memory_file.c \
+	name_lock.c peer.c privileges.c process.c seccomp.c)
+helper_test_LIBS := -lcap -lmnl
 
 $(foreach t,$(DAEMON_TESTS),$(eval \
 	$(call test_program,daemon/$(t),selftests/daemon/$(t)_test.c $($(t)_test_SRCS),,-lpthread $($(t)_test_LIBS),,$(if \
@@ -25,11 +28,11 @@ $(foreach t,$(DAEMON_TESTS),$(eval \
 
 # State of a network interface from rtnetlink, in network namespaces of its own
 $(eval $(call test_program,daemon/net,selftests/daemon/net_test.c $(netdev_SRCS) \
-	daemon/base/loop.c daemon/base/log.c,,-lmnl -lpthread,,root))
+	daemon/base/loop.c daemon/base/log.c daemon/helper/solicit.c,,-lmnl -lpthread,,root))
 
 # The real server with a fake device and fake clients
 control_LIB := selftests/daemon/control.c selftests/fuzz/fake_device.c $(control_SRCS) \
-	$(addprefix daemon/base/,loop.c log.c options.c process.c seccomp.c spawner.c)
+	$(addprefix daemon/base/,loop.c log.c options.c process.c seccomp.c spawner.c) daemon/helper/execute.c
 control_LIBS := -lisal -lpthread -Wl$(comma)--wrap=xt_mem_io_done
 $(foreach t,control burden qp srq regions tiers dm import keys,$(eval $(call \
 	test_program,daemon/$(t),selftests/daemon/$(t)_test.c $(control_LIB),transport,$(control_LIBS),,parallel \

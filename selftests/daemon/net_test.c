@@ -18,6 +18,7 @@
 
 #include "daemon/base/log.h"
 #include "daemon/base/loop.h"
+#include "daemon/helper/solicit.h"
 #include "daemon/netdev/net.h"
 #include "selftests/lib/tap.h"
 
@@ -48,7 +49,17 @@ static void on_changed(void *ctx)
 	refreshes++;
 }
 
-static const struct xd_net_events events = { on_port, on_gid, on_changed };
+static void on_solicit(void *ctx, unsigned int ifindex, int family, const uint8_t *addr)
+{
+	struct xd_helper_request r = { .ifindex = ifindex, .family = (uint32_t)family };
+	int sock = xd_solicit_open();
+
+	memcpy(r.addr, addr, family == AF_INET ? 4 : 16);
+	xd_solicit(sock, &r);
+	close(sock);
+}
+
+static const struct xd_net_events events = { on_port, on_gid, on_changed, on_solicit };
 
 /* ---- the network ------------------------------------------------------------------------ */
 

@@ -482,7 +482,7 @@ static void test_connections(void)
 	do {
 		MUST(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
 		arm(++n);
-		xd_client_new(fake_clients(), pair[0]);
+		xd_client_new(fake_clients(), pair[0], fake_ticket(pair[0]));
 		disarm();
 		close(pair[1]);
 		settle();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The filters of system calls, each tried in a process of its own */
+/* The limits of system calls and of files, each tried in a process of its own */
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -10,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "daemon/base/landlock.h"
 #include "daemon/base/seccomp.h"
 #include "selftests/lib/tap.h"
 
@@ -108,10 +110,38 @@ static int try(enum xd_role role, int (*fn)(void))
 	return WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status) == SIGSYS ? -1 : 254;
 }
 
+/* Returns the error of open() in a process whose files are limited, -1 if they cannot be. */
+static int try_open(const char *path, int flags)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (!pid) {
+		prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+		_exit(xd_landlock_enter() ? 255 : as_errno(open(path, flags, 0600)));
+	}
+	waitpid(pid, &status, 0);
+	return WIFEXITED(status) && WEXITSTATUS(status) < 255 ? WEXITSTATUS(status) : -1;
+}
+
+static void test_files(void)
+{
+	if (try_open("/proc/self/status", O_RDONLY) < 0) {
+		tap_skip("files are limited", "no Landlock in this kernel");
+		return;
+	}
+	TAP_OK(!try_open("/proc/self/status", O_RDONLY), "files below /proc can be read");
+	TAP_OK(!try_open("/dev/null", O_RDONLY), "/dev/null can be opened");
+	TAP_OK(try_open("/etc/passwd", O_RDONLY) == EACCES, "other files cannot be read");
+	TAP_OK(try_open("/tmp/xroce-landlock", O_WRONLY | O_CREAT) == EACCES,
+	       "no file can be created");
+}
+
 int main(void)
 {
-	enum xd_role role = XD_ROLE_CONTROL;
+	enum xd_role role = XD_ROLE_DAEMON;
 
+	test_files();
 	if (try(role, threads) == 255) {
 		tap_skip("system calls are filtered", "no filter in this kernel or build");
 		return tap_end();

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "daemon/base/log.h"
-#include "daemon/datapath/steer.h"
+#include "daemon/helper/steer.h"
 #include "selftests/lib/tap.h"
 
 #define LOCATIONS 64

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "daemon/helper/execute.h"
 #include "daemon/memory/proc_maps.h"
 #include "daemon/memory/region.h"
 #include "control.h"
@@ -305,16 +306,17 @@ static void test_file_modes(void)
 	int fd = memfd(PAGE, 0);
 	uint8_t *p = map_pages(fd, PAGE);
 	struct mapped_file file = { .fd = fd, .p = p };
+	struct xd_helper_peer peer = {
+		.pid = getpid(),
+		.pidfd = -1,
+		.uid = 1000,
+		.gid = 1001,
+		.groups = { .gid = (gid_t[]){ 1002, 1003 }, .count = 2 },
+	};
 	struct conn c;
 
 	open_client(&c);
-	c.client->identity.uid = 1000;
-	c.client->identity.gid = 1001;
-	free(c.client->identity.groups.gid);
-	c.client->identity.groups.gid = malloc(2 * sizeof(gid_t));
-	c.client->identity.groups.gid[0] = 1002;
-	c.client->identity.groups.gid[1] = 1003;
-	c.client->identity.groups.count = 2;
+	fake.peer = &peer;
 	file.c = &c;
 	file.pd = alloc_pd(&c);
 	proc_sent = false;
@@ -330,6 +332,7 @@ static void test_file_modes(void)
 	TAP_OK(tier_of_file(&file, 0, 1004, 0060) == not_mapped,
 	       "mode: only another group may write");
 	TAP_OK(tier_of_file(&file, 0, 1004, 0006) == mapped, "mode: everybody may write");
+	fake.peer = NULL;
 	munmap(p, PAGE);
 	close(fd);
 	close_client(&c);

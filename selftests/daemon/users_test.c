@@ -235,7 +235,7 @@ static int connect_as(struct conn *c, uid_t uid)
 
 	MUST(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair));
 	next_uid = uid;
-	*c = (struct conn){ .client = xd_client_new(fake_clients(), pair[0]), .fd = pair[1] };
+	*c = (struct conn){ .client = xd_client_new(fake_clients(), pair[0], -1), .fd = pair[1] };
 	return c->client ? 0 : read_reply(c);
 }
 

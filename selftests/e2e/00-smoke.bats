@@ -24,15 +24,43 @@ load helpers
 	grep -q '10 iters in' "$OUT/client"
 }
 
-# fields NAME: prints the values of that field for all threads of the daemon on host a, each value once
+# fields PID NAME: prints the values of that field for all threads of the process, each value once
 fields() {
-	awk -v name="$1:" '$1 == name { print $2 }' /proc/"$(daemon_pid a)"/task/*/status | sort -u
+	awk -v name="$2:" '$1 == name { print $2 }' /proc/"$1"/task/*/status | sort -u
 }
 
-@test "no thread of the daemon can gain privileges, and the system calls of all are filtered" {
-	[[ $(fields NoNewPrivs) == 1 ]]
+@test "the daemon runs as a user of its own without capabilities, and cannot gain any" {
+	local pid name none=0000000000000000
+
+	pid=$(daemon_pid a)
+	# CAP_IPC_LOCK if root itself cannot raise the limit
+	[[ $(awk '/Max locked memory/ { print $4 }' "/proc/$pid/limits") == unlimited ]] || none=0000000000004000
+	for name in CapEff CapPrm; do
+		equal "$name" "$(fields "$pid" $name)" "$none"
+	done
+	equal Uid "$(fields "$pid" Uid)" "$DAEMON_USER"
+	equal Gid "$(fields "$pid" Gid)" "$DAEMON_USER"
+	equal NoNewPrivs "$(fields "$pid" NoNewPrivs)" 1
 	[[ -z $SANITIZER ]] || skip "built with sanitizers, which make system calls of their own"
-	[[ $(fields Seccomp) == 2 ]]
+	equal Seccomp "$(fields "$pid" Seccomp)" 2
+}
+
+@test "only the helper has capabilities, and only those that it needs" {
+	local pid name all
+
+	for pid in $(pgrep -P "$(daemon_pid a)"); do
+		name=$(<"/proc/$pid/comm")
+		all=$(fields "$pid" CapPrm)
+		echo "$name $all"
+		equal "NoNewPrivs of $name" "$(fields "$pid" NoNewPrivs)" 1
+		if [[ $name == xroced-helper ]]; then
+			# DAC_OVERRIDE 1, NET_ADMIN 12, NET_RAW 13, SYS_PTRACE 19, CHECKPOINT_RESTORE 40
+			((0x$all & ~0x10000083002)) && return 1
+		else
+			equal "capabilities of $name" "$all" 0000000000000000
+		fi
+	done
+	[[ $(pgrep -P "$(daemon_pid a)" -x xroced-helper) ]]
 }
 
 @test "ibv_devices lists no device without the provider" {

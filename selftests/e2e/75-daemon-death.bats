@@ -52,6 +52,15 @@ watch_death() {
 	daemon_up a
 }
 
+@test "what a killed daemon created in file systems is removed" {
+	daemon_down a KILL
+	removed() {
+		[[ ! -e $RUN/a/xra.sock && ! -e $RUN/a/xra.lock && ! -e $RUN/bpf/xroce/xra ]]
+	}
+	wait_for 10 removed
+	daemon_up a
+}
+
 @test "perftest ends on both hosts when a daemon is killed" {
 	local pid status=0
 

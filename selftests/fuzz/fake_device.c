@@ -3,17 +3,67 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <unistd.h>
 
 #include "daemon/datapath/worker.h"
 #include "daemon/datapath/xdp.h"
 #include "daemon/base/loop.h"
+#include "daemon/base/privileges.h"
 #include "daemon/objects/engine_events.h"
 #include "daemon/netdev/net.h"
-#include "daemon/base/privileges.h"
+#include "daemon/helper/execute.h"
+#include "daemon/helper/helper.h"
 #include "daemon/server/server.h"
 #include "input.h"
 
 struct fake_device fake;
+
+/* ---- helper -------------------------------------------------------------------------- */
+
+int fake_ticket(int connection)
+{
+	return dup(connection);
+}
+
+static int execute(int ticket, const struct xd_helper_request *r)
+{
+	struct xd_helper_peer p;
+	int ret;
+
+	if (fake.peer)
+		return xd_helper_execute(fake.peer, r);
+	xd_helper_peer_open(&p, ticket);
+	ret = xd_helper_execute(&p, r);
+	xd_helper_peer_close(&p);
+	return ret;
+}
+
+int xd_helper_open_mapped(int ticket, const struct xd_mapped *m, bool write)
+{
+	return execute(ticket, &(struct xd_helper_request){
+				       .op = XD_HELPER_OPEN_MAPPED,
+				       .start = m->start,
+				       .end = m->end,
+				       .dev = m->dev,
+				       .inode = m->inode,
+				       .write = write,
+			       });
+}
+
+int xd_helper_xdp_socket(int ticket)
+{
+	return execute(ticket, &(struct xd_helper_request){ .op = XD_HELPER_XDP_SOCKET });
+}
+
+int xd_helper_fd(const struct xd_helper *h)
+{
+	return -1;
+}
+
+int xd_helper_accept(struct xd_helper *h, int *connection, int *ticket)
+{
+	return -EAGAIN;
+}
 
 /* ---- netdev -------------------------------------------------------------------------- */
 
@@ -353,11 +403,9 @@ static const struct xt_ops ops = {
 	.qp_state = on_qp_state,
 };
 
-/*
- * ---- the daemon's start and stop
- * ---------------------------------------------------------------------
- */
+/* ---- the daemon's start and stop ------------------------------------------------------ */
 
+/* The fuzzer keeps its capabilities. */
 /* The fuzzer keeps its capabilities. */
 int xd_privileges_drop(enum xd_role role)
 {

@@ -11,6 +11,8 @@
 
 #define FAKE_GIDS 3
 
+struct xd_helper_peer;
+
 struct fake_device {
 	struct xd_device dev;
 	struct xd_server *server;
@@ -25,6 +27,8 @@ struct fake_device {
 	bool no_route;
 	bool no_groups;	   /* joining a group fails */
 	bool no_doorbells; /* adding a doorbell fails */
+	/* the program that the helper sees, NULL: the one that has connected */
+	const struct xd_helper_peer *peer;
 };
 
 /* The device, ready for xd_server_open() after fake_device_start() */
@@ -34,6 +38,8 @@ static inline struct xd_clients *fake_clients(void)
 {
 	return &fake.server->objects.clients;
 }
+/* Returns a ticket for xd_client_new(), with which this process is the helper. */
+int fake_ticket(int connection);
 /* Stops fake.server and sets it to NULL. */
 void fake_server_stop(void);
 /* Completes all pending resolves. */

@@ -27,6 +27,7 @@ source "${BASH_SOURCE[0]%/*}/shell.bash"
 XROCED=$XR_BUILD/xroced
 XROCE=$XR_BUILD/xroce
 PORT=18515		# TCP port of the program under test; may be changed before `pair` and `both`
+DAEMON_USER=64791	# no account of the machine; a number needs none
 A4=10.77.0.1 B4=10.77.0.2 A6=fd77::1 B6=fd77::2
 
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
@@ -162,7 +163,7 @@ daemon_up() {
 	((SLOW == 1)) || set -- --spin-us 0 "$@"
 	ASAN_OPTIONS=detect_leaks=${DAEMON_LEAKS:-1} nsenter --net="/run/netns/$ID-$h" -- \
 		"$XROCED" --interface "v$h" --name "xr$h" --runtime-dir "$RUN/$h" \
-		--bpffs "$RUN/bpf" "$@" </dev/null >>"$RUN/$h/log" 2>&1 3>&- &
+		--bpffs "$RUN/bpf" --user "$DAEMON_USER" "$@" </dev/null >>"$RUN/$h/log" 2>&1 3>&- &
 	pid=$!
 	disown "$pid"
 	echo "$pid" >"$RUN/$h/pid"

@@ -82,7 +82,7 @@ needs_plain_provider() {
 	local conf=$BATS_TEST_TMPDIR/conf
 
 	sed -n 's/^#\([a-z-]* = .*\)/\1/p' "$STAGE/usr/share/doc/xroce/example.conf" |
-		grep -v '^group' >"$conf"
+		grep -v -e '^group' -e '^user ' >"$conf"
 	(($(wc -l <"$conf") > 4))
 	run "$STAGE/usr/sbin/xroced" --interface no-such-if --config "$conf" \
 		--runtime-dir "$BATS_TEST_TMPDIR"

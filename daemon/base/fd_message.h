@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Messages with descriptors between the processes of the daemon, on SOCK_SEQPACKET sockets. */
+#ifndef XD_FD_MESSAGE_H
+#define XD_FD_MESSAGE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define XD_MESSAGE_FDS 250 /* the kernel limits a message to 253 */
+
+/* flags: of sendmsg(2). Returns 0 or -errno. */
+int xd_message_send(int sock, const void *data, size_t len, const int *fds, uint32_t n, int flags);
+/*
+ * Receives a message of exactly len bytes with at most *n descriptors, and sets *n to their number;
+ * flags: of recvmsg(2). Returns 0, -EPIPE if the other end is closed, -EMFILE if descriptors were
+ * lost, -EPROTO if the length or the number of descriptors is wrong, or another -errno. *n is 0
+ * after an error.
+ */
+int xd_message_receive(int sock, void *data, size_t len, int *fds, uint32_t *n, int flags);
+void xd_fds_close(const int *fds, uint32_t n);
+
+#endif /* XD_FD_MESSAGE_H */

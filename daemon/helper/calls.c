@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The daemon's side of the protocol */
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "daemon/base/fd_message.h"
+#include "helper.h"
+#include "process.h"
+#include "protocol.h"
+
+int xd_helper_take(struct xd_helper *h, int listen_fd, int lock_fd, int pins_fd)
+{
+	struct xd_helper_request r = { .op = XD_HELPER_TAKE };
+	int fds[XD_TAKE_FDS] = {
+		[XD_TAKE_LISTEN] = listen_fd,
+		[XD_TAKE_LOCK] = lock_fd,
+		[XD_TAKE_PINS] = pins_fd,
+	};
+
+	return xd_message_send(xd_helper_fd(h), &r, sizeof(r), fds, XD_TAKE_FDS, 0);
+}
+
+void xd_helper_steer(struct xd_helper *h, uint32_t served, uint32_t queues)
+{
+	struct xd_helper_request r = {
+		.op = XD_HELPER_STEER,
+		.served = served,
+		.queues = queues,
+	};
+
+	xd_message_send(xd_helper_fd(h), &r, sizeof(r), NULL, 0, 0);
+}
+
+int xd_helper_accept(struct xd_helper *h, int *connection, int *ticket)
+{
+	struct xd_helper_arrival a;
+	int fds[XD_ARRIVAL_FDS], err;
+	uint32_t n = XD_ARRIVAL_FDS;
+
+	err = xd_message_receive(xd_helper_fd(h), &a, sizeof(a), fds, &n, MSG_DONTWAIT);
+	*connection = *ticket = -1;
+	if (n > XD_ARRIVAL_CONNECTION)
+		*connection = fds[XD_ARRIVAL_CONNECTION];
+	if (n > XD_ARRIVAL_TICKET)
+		*ticket = fds[XD_ARRIVAL_TICKET];
+	if (err)
+		return err;
+	return a.status ? a.status : n == XD_ARRIVAL_FDS ? 0 : -EMFILE;
+}
+
+/* Does not wait for a helper that is busy: a neighbour is solicited several times anyway. */
+void xd_helper_solicit(struct xd_helper *h, uint32_t ifindex, int family, const uint8_t *addr)
+{
+	struct xd_helper_request r = {
+		.op = XD_HELPER_SOLICIT,
+		.ifindex = ifindex,
+		.family = (uint32_t)family,
+	};
+
+	memcpy(r.addr, addr, family == AF_INET ? 4 : 16);
+	xd_message_send(xd_helper_fd(h), &r, sizeof(r), NULL, 0, MSG_DONTWAIT);
+}
+
+/* Returns the descriptor of the reply or -errno. */
+static int ask(int ticket, const struct xd_helper_request *r)
+{
+	struct xd_helper_reply rep;
+	uint32_t n = 1;
+	int fd, err;
+
+	if (ticket < 0)
+		return -EOPNOTSUPP;
+	err = xd_message_send(ticket, r, sizeof(*r), NULL, 0, 0);
+	if (!err)
+		err = xd_message_receive(ticket, &rep, sizeof(rep), &fd, &n, 0);
+	if (err)
+		return err;
+	if (!rep.status && n)
+		return fd;
+	xd_fds_close(&fd, n);
+	return rep.status < 0 ? rep.status : -EPROTO;
+}
+
+int xd_helper_open_mapped(int ticket, const struct xd_mapped *m, bool write)
+{
+	return ask(ticket, &(struct xd_helper_request){
+				   .op = XD_HELPER_OPEN_MAPPED,
+				   .start = m->start,
+				   .end = m->end,
+				   .dev = m->dev,
+				   .inode = m->inode,
+				   .write = write,
+			   });
+}
+
+int xd_helper_xdp_socket(int ticket)
+{
+	return ask(ticket, &(struct xd_helper_request){ .op = XD_HELPER_XDP_SOCKET });
+}

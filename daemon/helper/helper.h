@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The helper: a process that accepts connections, and does what needs a capability after the
+ * daemon's start (protocol.h). It also removes what the daemon leaves in file systems, since the
+ * daemon's user may not, and a daemon that crashes cannot.
+ */
+#ifndef XD_HELPER_H
+#define XD_HELPER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct xd_helper;
+struct xd_options;
+
+/* Forks the helper. To be called with all privileges and before there are threads. */
+int xd_helper_start(const struct xd_options *opt, struct xd_helper **helper);
+/*
+ * Hands over the listening socket, the locks of the name and of the directory of pinned maps. The
+ * helper holds the locks until it has removed socket, lock file and pins.
+ */
+int xd_helper_take(struct xd_helper *h, int listen_fd, int lock_fd, int pins_fd);
+/*
+ * Steers RoCE to the first `served` of so many RX queues until the daemon ends, as packets that
+ * arrive at the others are dropped. Before xd_helper_take(). The helper logs the result.
+ */
+void xd_helper_steer(struct xd_helper *h, uint32_t served, uint32_t queues);
+/* Makes the helper clean up and waits until it has ended. NULL allowed. */
+void xd_helper_stop(struct xd_helper *h);
+
+/* Readable if a program has connected. */
+int xd_helper_fd(const struct xd_helper *h);
+/*
+ * Returns 0 and the next connection with its ticket; -EMFILE if there were too few descriptors;
+ * -EAGAIN; -EPIPE if the helper has ended. After -EMFILE, *connection is a connection to refuse, or
+ * -1.
+ */
+int xd_helper_accept(struct xd_helper *h, int *connection, int *ticket);
+/* Makes the kernel resolve a neighbour. addr: 4 or 16 bytes in network order. */
+void xd_helper_solicit(struct xd_helper *h, uint32_t ifindex, int family, const uint8_t *addr);
+
+/*
+ * Requests by a ticket; one at a time for each ticket. They block as long as the program blocks the
+ * helper, until the ticket is shut down. Return a descriptor or -errno.
+ */
+struct xd_mapped {
+	uint64_t start, end, dev, inode;
+};
+/* -EINVAL: the file is not on tmpfs or hugetlbfs; -EACCES: the program may not open it. */
+int xd_helper_open_mapped(int ticket, const struct xd_mapped *m, bool write);
+int xd_helper_xdp_socket(int ticket);
+
+#endif /* XD_HELPER_H */

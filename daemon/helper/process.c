@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The helper's process: start and end */
+#include "process.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "daemon/base/name_lock.h"
+#include "daemon/base/options.h"
+#include "daemon/base/privileges.h"
+#include "daemon/base/seccomp.h"
+#include "helper.h"
+#include "serve.h"
+
+#define END_MS 2000 /* that xd_helper_stop() waits */
+
+/* Set before the fork: the daemon cannot change what is removed at the end. */
+static char lock[XD_LOCK_PATH], pins[512];
+static const char *ifname;
+static struct xd_places places = { .lock = lock, .pins = pins };
+
+static int helper_main(int sock)
+{
+	struct xd_serving s;
+	sigset_t ended;
+
+	sigemptyset(&ended);
+	sigaddset(&ended, SIGUSR1);
+	sigprocmask(SIG_BLOCK, &ended, NULL);
+	prctl(PR_SET_PDEATHSIG, SIGUSR1);
+	if (xd_serving_open(&s, sock, ifname) || xd_privileges_drop(XD_ROLE_HELPER))
+		return 1;
+	xd_seccomp_enter(XD_ROLE_HELPER); /* the daemon logs a failure of its own call */
+	while (xd_serving_step(&s, -1))
+		;
+	xd_serving_clean_up(&s, &places);
+	return 0;
+}
+
+int xd_helper_start(const struct xd_options *opt, struct xd_helper **out)
+{
+	struct xd_helper *h = calloc(1, sizeof(*h));
+	int err;
+
+	if (!h)
+		return -ENOMEM;
+	ifname = opt->interface;
+	places.socket = opt->socket;
+	xd_name_lock_path(opt->runtime_dir, opt->name, lock);
+	snprintf(pins, sizeof(pins), "%s/xroce/%s", opt->bpffs, opt->name);
+	err = xd_process_start(&h->process, "xroced-helper", helper_main);
+	if (err) {
+		free(h);
+		return err;
+	}
+	*out = h;
+	return 0;
+}
+
+int xd_helper_fd(const struct xd_helper *h)
+{
+	return h->process.sock;
+}
+
+void xd_helper_stop(struct xd_helper *h)
+{
+	struct pollfd p = { .events = POLLIN };
+
+	if (!h)
+		return;
+	xd_process_close(&h->process);
+	p.fd = (int)syscall(SYS_pidfd_open, h->process.pid, 0);
+	if (p.fd >= 0) {
+		poll(&p, 1, END_MS);
+		close(p.fd);
+	}
+	waitpid(h->process.pid, NULL, WNOHANG);
+	free(h);
+}

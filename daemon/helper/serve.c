@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "serve.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon/base/fd_message.h"
+#include "daemon/base/log.h"
+#include "execute.h"
+#include "solicit.h"
+#include "steer.h"
+
+#define STACK 65536
+
+/* A program with a ticket. Has a thread of its own while its descriptor is not armed. */
+struct program {
+	struct xd_serving *state;
+	int ticket;
+	struct xd_helper_peer peer;
+	struct xd_helper_request request;
+};
+
+/* ---- events ---------------------------------------------------------------------- */
+
+/* data: address of the descriptor in struct xd_serving, or a struct program */
+static int watch(struct xd_serving *s, int fd, void *data, uint32_t flags)
+{
+	struct epoll_event ev = { .events = EPOLLIN | flags, .data.ptr = data };
+
+	return epoll_ctl(s->epoll, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
+}
+
+static void arm(struct program *p)
+{
+	struct epoll_event ev = { .events = EPOLLIN | EPOLLONESHOT, .data.ptr = p };
+
+	epoll_ctl(p->state->epoll, EPOLL_CTL_MOD, p->ticket, &ev);
+}
+
+/* ---- programs -------------------------------------------------------------------- */
+
+static void program_free(struct program *p)
+{
+	p->state->programs--;
+	xd_helper_peer_close(&p->peer);
+	close(p->ticket);
+	free(p);
+}
+
+/* If the reply cannot be sent, the next event of the ticket is its end. */
+static void serve(struct program *p)
+{
+	int fd = xd_helper_execute(&p->peer, &p->request);
+	struct xd_helper_reply rep = { .status = fd < 0 ? fd : 0 };
+
+	xd_message_send(p->ticket, &rep, sizeof(rep), &fd, fd >= 0, MSG_DONTWAIT);
+	if (fd >= 0)
+		close(fd);
+	arm(p);
+}
+
+static void *serve_in_thread(void *arg)
+{
+	serve(arg);
+	return NULL;
+}
+
+static void start_thread(struct program *p)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+	int err;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, STACK);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	err = pthread_create(&thread, &attr, serve_in_thread, p);
+	pthread_attr_destroy(&attr);
+	if (err)
+		serve(p);
+}
+
+static void on_ticket(struct program *p)
+{
+	uint32_t n = 0;
+	int err = xd_message_receive(p->ticket, &p->request, sizeof(p->request), NULL, &n,
+				     MSG_DONTWAIT);
+
+	if (err == -EAGAIN)
+		arm(p);
+	else if (err)
+		program_free(p);
+	else if (xd_helper_may_block(&p->request))
+		start_thread(p);
+	else
+		serve(p);
+}
+
+/* Takes over the ticket. */
+static int program_new(struct xd_serving *s, int connection, int ticket)
+{
+	struct program *p = calloc(1, sizeof(*p));
+	int err = p ? 0 : -ENOMEM;
+
+	if (p) {
+		p->state = s;
+		s->programs++;
+		p->ticket = ticket;
+		xd_helper_peer_open(&p->peer, connection);
+		err = watch(s, ticket, p, EPOLLONESHOT);
+		if (err)
+			program_free(p);
+	} else {
+		close(ticket);
+	}
+	return err;
+}
+
+/* ---- connections ----------------------------------------------------------------- */
+
+static int introduce(struct xd_serving *s, int connection)
+{
+	struct xd_helper_arrival a = { 0 };
+	int pair[2], fds[XD_ARRIVAL_FDS], err;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
+		return -errno;
+	err = program_new(s, connection, pair[0]);
+	if (!err) {
+		fds[XD_ARRIVAL_CONNECTION] = connection;
+		fds[XD_ARRIVAL_TICKET] = pair[1];
+		err = xd_message_send(s->sock, &a, sizeof(a), fds, XD_ARRIVAL_FDS, 0);
+	}
+	close(pair[1]);
+	return err;
+}
+
+/* Out of descriptors: closes the spare one to accept the connection, which the daemon refuses. */
+static void pass_on(struct xd_serving *s)
+{
+	struct xd_helper_arrival a = { .status = -EMFILE };
+	int fd;
+
+	close(s->spare);
+	fd = accept4(s->taken[XD_TAKE_LISTEN], NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	if (fd >= 0) {
+		xd_message_send(s->sock, &a, sizeof(a), &fd, 1, 0);
+		close(fd);
+	}
+	s->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+static void on_listen(struct xd_serving *s)
+{
+	struct xd_helper_arrival a = { .status = -EMFILE };
+	int fd = accept4(s->taken[XD_TAKE_LISTEN], NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+	if (fd < 0 && (errno == EMFILE || errno == ENFILE))
+		pass_on(s);
+	if (fd < 0)
+		return;
+	if (introduce(s, fd))
+		xd_message_send(s->sock, &a, sizeof(a), &fd, 1, 0);
+	close(fd);
+}
+
+/* ---- the daemon ------------------------------------------------------------------ */
+
+static void take(struct xd_serving *s, const int *fds, uint32_t n)
+{
+	if (n != XD_TAKE_FDS || s->taken[XD_TAKE_LISTEN] >= 0 ||
+	    watch(s, fds[XD_TAKE_LISTEN], &s->taken[XD_TAKE_LISTEN], 0)) {
+		xd_fds_close(fds, n);
+		return;
+	}
+	for (uint32_t i = 0; i < XD_TAKE_FDS; i++)
+		s->taken[i] = fds[i];
+}
+
+/* The daemon is trusted until it has started. */
+static void steer(struct xd_serving *s, uint32_t served, uint32_t queues)
+{
+	int err;
+
+	if (!served || s->steer || s->taken[XD_TAKE_LISTEN] >= 0)
+		return;
+	err = xd_steer_start(s->ifname, served, &s->steer);
+	if (!err) {
+		xd_log(XD_WARN, "%s: %u of %u RX queues are served; RoCE is steered to these by %s",
+		       s->ifname, served, queues, xd_steer_means(s->steer));
+		return;
+	}
+	xd_log(XD_WARN,
+	       "%s: %u of %u RX queues are served; RoCE packets at the others are dropped, because "
+	       "the driver cannot steer them (%s): serve all queues, or use fewer: "
+	       "ethtool -L %s combined %u",
+	       s->ifname, served, queues, strerror(-err), s->ifname, served);
+}
+
+/* Returns false if the daemon has ended. */
+static bool on_daemon(struct xd_serving *s)
+{
+	struct xd_helper_request r;
+	int fds[XD_TAKE_FDS];
+	uint32_t n = XD_TAKE_FDS;
+	int err = xd_message_receive(s->sock, &r, sizeof(r), fds, &n, MSG_DONTWAIT);
+
+	if (err)
+		return err != -EPIPE && err != -ECONNRESET;
+	if (r.op == XD_HELPER_TAKE) {
+		take(s, fds, n);
+		return true;
+	}
+	xd_fds_close(fds, n);
+	if (r.op == XD_HELPER_STEER)
+		steer(s, r.served, r.queues);
+	if (r.op == XD_HELPER_SOLICIT)
+		xd_solicit(s->netlink, &r);
+	return true;
+}
+
+static void remove_pins(int dir_fd)
+{
+	DIR *dir = fdopendir(dup(dir_fd));
+	struct dirent *d;
+
+	while (dir && (d = readdir(dir)))
+		unlinkat(dir_fd, d->d_name, 0);
+	if (dir)
+		closedir(dir);
+}
+
+void xd_serving_clean_up(const struct xd_serving *s, const struct xd_places *places)
+{
+	xd_steer_stop(s->steer);
+	if (s->taken[XD_TAKE_LISTEN] < 0)
+		return;
+	remove_pins(s->taken[XD_TAKE_PINS]);
+	rmdir(places->pins);
+	unlink(places->socket);
+	unlink(places->lock);
+}
+
+/* ---- the loop --------------------------------------------------------------------- */
+
+int xd_serving_open(struct xd_serving *s, int sock, const char *ifname)
+{
+	sigset_t ended;
+
+	memset(s, 0xff, sizeof(*s));
+	s->sock = sock;
+	s->ifname = ifname;
+	s->steer = NULL;
+	s->programs = 0;
+	sigemptyset(&ended);
+	sigaddset(&ended, SIGUSR1);
+	s->signals = signalfd(-1, &ended, SFD_NONBLOCK | SFD_CLOEXEC);
+	s->epoll = epoll_create1(EPOLL_CLOEXEC);
+	s->netlink = xd_solicit_open();
+	s->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (s->signals < 0 || s->epoll < 0 || s->netlink < 0)
+		return -EMFILE;
+	return watch(s, s->sock, &s->sock, 0) || watch(s, s->signals, &s->signals, 0) ? -ENOMEM : 0;
+}
+
+/* What the daemon sent before its end counts: TAKE may be among it. */
+static void read_rest(struct xd_serving *s)
+{
+	char byte;
+
+	while (recv(s->sock, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0)
+		on_daemon(s);
+}
+
+static bool handle(struct xd_serving *s, void *data)
+{
+	if (data == &s->signals) {
+		read_rest(s);
+		return false;
+	}
+	if (data == &s->sock)
+		return on_daemon(s);
+	if (data == &s->taken[XD_TAKE_LISTEN])
+		on_listen(s);
+	else
+		on_ticket(data);
+	return true;
+}
+
+bool xd_serving_step(struct xd_serving *s, int timeout_ms)
+{
+	struct epoll_event ev;
+	int n = epoll_wait(s->epoll, &ev, 1, timeout_ms);
+
+	return n > 0 ? handle(s, ev.data.ptr) : !n || errno == EINTR;
+}

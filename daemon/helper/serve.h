@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What the helper does: one loop, and a thread for each request that the program can make wait, so
+ * that it makes nobody else wait. Nothing that it receives is trusted.
+ */
+#ifndef XD_HELPER_SERVE_H
+#define XD_HELPER_SERVE_H
+
+#include <stdbool.h>
+
+#include "protocol.h"
+
+struct xd_serving {
+	int sock; /* to the daemon */
+	const char *ifname;
+	struct xd_steer *steer; /* NULL: not requested, or the NIC cannot steer */
+	int signals, netlink, spare, epoll;
+	int taken[XD_TAKE_FDS]; /* all -1 until the daemon has started */
+	unsigned int programs;	/* that have a ticket */
+};
+
+/*
+ * sock: to the daemon, whose end is seen by it. If a thread of the daemon hangs in the kernel, the
+ * socket stays open: then the end is seen by SIGUSR1, which the caller must have blocked. ifname:
+ * the interface that the daemon serves. Returns 0 or -errno.
+ */
+int xd_serving_open(struct xd_serving *s, int sock, const char *ifname);
+/* Waits for an event and handles it. Returns false if the daemon has ended. */
+bool xd_serving_step(struct xd_serving *s, int timeout_ms);
+
+struct xd_places {
+	const char *socket, *lock, *pins;
+};
+/*
+ * Undoes the steering, and removes what the daemon has created in file systems. The latter only
+ * after TAKE: until then the daemon has its privileges and removes it.
+ */
+void xd_serving_clean_up(const struct xd_serving *s, const struct xd_places *places);
+
+#endif /* XD_HELPER_SERVE_H */

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The helper process: requests by tickets, and removal of files at the end */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "daemon/base/fd_message.h"
+#include "daemon/base/name_lock.h"
+#include "daemon/base/options.h"
+#include "daemon/helper/helper.h"
+#include "daemon/helper/protocol.h"
+#include "selftests/lib/tap.h"
+
+#define WAIT_MS 20000 /* for what happens at once unless the machine is busy */
+#define PAGE 4096u
+
+static struct xd_options opt = { .name = "xr_test" };
+static struct xd_helper *helper;
+static char dir[] = "/tmp/xroce-helper.XXXXXX", pins[600];
+
+#define MUST(cond)                                                                                 \
+	do {                                                                                       \
+		if (!(cond)) {                                                                     \
+			printf("Bail out! %s:%d: %s: %m\n", __FILE__, __LINE__, #cond);            \
+			exit(1);                                                                   \
+		}                                                                                  \
+	} while (0)
+
+/* ---- a daemon's start ---------------------------------------------------------------- */
+
+static int listen_at(const char *path)
+{
+	struct sockaddr_un sun = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	snprintf(sun.sun_path, sizeof(sun.sun_path), "%s", path);
+	MUST(!bind(fd, (struct sockaddr *)&sun, sizeof(sun)) && !listen(fd, 8));
+	return fd;
+}
+
+/* Plain files take the place of pinned maps. */
+static void start(void)
+{
+	char path[400];
+	int lock, pins_fd, fd;
+
+	MUST(!xd_helper_start(&opt, &helper));
+	lock = xd_name_lock(opt.runtime_dir, opt.name);
+	snprintf(path, sizeof(path), "%s/xroce", opt.bpffs);
+	mkdir(path, 0755);
+	snprintf(pins, sizeof(pins), "%s/%s", path, opt.name);
+	MUST(!mkdir(pins, 0755));
+	pins_fd = open(pins, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	fd = openat(pins_fd, "qps", O_CREAT | O_RDWR, 0600);
+	close(fd);
+	fd = listen_at(opt.socket);
+	MUST(!xd_helper_take(helper, fd, lock, pins_fd));
+	close(fd);
+	close(lock);
+	close(pins_fd);
+}
+
+static void set_options(void)
+{
+	MUST(mkdtemp(dir));
+	snprintf(opt.runtime_dir, sizeof(opt.runtime_dir), "%s", dir);
+	snprintf(opt.bpffs, sizeof(opt.bpffs), "%s", dir);
+	snprintf(opt.socket, sizeof(opt.socket), "%s/s", dir);
+}
+
+static int connect_to(const char *path)
+{
+	struct sockaddr_un sun = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	snprintf(sun.sun_path, sizeof(sun.sun_path), "%s", path);
+	if (!connect(fd, (struct sockaddr *)&sun, sizeof(sun)))
+		return fd;
+	close(fd);
+	return -1;
+}
+
+static bool readable(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	return poll(&p, 1, WAIT_MS) == 1;
+}
+
+/* Connects as a program and returns its ticket. */
+static int new_ticket(int *program)
+{
+	int connection, ticket;
+
+	*program = connect_to(opt.socket);
+	MUST(*program >= 0 && readable(xd_helper_fd(helper)));
+	MUST(!xd_helper_accept(helper, &connection, &ticket));
+	close(connection);
+	return ticket;
+}
+
+/* ---- tests ------------------------------------------------------------------------ */
+
+static bool exists(const char *path)
+{
+	struct stat st;
+
+	return !lstat(path, &st);
+}
+
+static void test_arrival(void)
+{
+	int program = connect_to(opt.socket), connection = -1, ticket = -1, n = 0;
+	struct ucred cred = { 0 };
+	socklen_t len = sizeof(cred);
+	char byte = 'x';
+
+	MUST(program >= 0 && readable(xd_helper_fd(helper)));
+	TAP_OK(!xd_helper_accept(helper, &connection, &ticket) && ticket >= 0,
+	       "the daemon gets a connection and its ticket");
+	MUST(send(program, &byte, 1, 0) == 1);
+	byte = 0;
+	n = (int)recv(connection, &byte, 1, 0);
+	TAP_OK(n == 1 && byte == 'x' &&
+		       !getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &cred, &len) &&
+		       cred.pid == getpid(),
+	       "the connection is that of the program");
+	TAP_OK(xd_helper_accept(helper, &connection, &ticket) == -EAGAIN,
+	       "no other connection arrives");
+	close(program);
+	close(connection);
+	close(ticket);
+}
+
+static void test_mapped(void)
+{
+	int program, ticket = new_ticket(&program), fd = memfd_create("shared", MFD_CLOEXEC), got;
+	uint8_t *p = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	struct xd_mapped m = { .start = (uintptr_t)p, .end = (uintptr_t)p + PAGE };
+	struct stat st, mine;
+
+	MUST(!ftruncate(fd, PAGE) && p != MAP_FAILED && !fstat(fd, &mine));
+	m.dev = mine.st_dev;
+	m.inode = mine.st_ino;
+	got = xd_helper_open_mapped(ticket, &m, true);
+	if (got == -EPERM) {
+		tap_skip("a ticket opens a shared mapping of its program", "needs root");
+	} else {
+		TAP_OK(got >= 0 && !fstat(got, &st) && st.st_ino == mine.st_ino,
+		       "a ticket opens a shared mapping of its program");
+		close(got);
+		m.inode++;
+		TAP_OK(xd_helper_open_mapped(ticket, &m, true) == -EACCES,
+		       "another file than the daemon says is refused");
+		m.inode--;
+	}
+	m.end += PAGE;
+	TAP_OK(xd_helper_open_mapped(ticket, &m, true) < 0,
+	       "a range that is no mapping is refused");
+	munmap(p, PAGE);
+	close(fd);
+	close(program);
+	close(ticket);
+}
+
+/* Sends raw bytes by a ticket. Returns true if the helper closes the ticket. */
+static bool refused(const void *data, size_t len)
+{
+	int program, ticket = new_ticket(&program);
+	char byte;
+	bool closed;
+
+	MUST(send(ticket, data, len, MSG_NOSIGNAL) == (ssize_t)len && readable(ticket));
+	closed = recv(ticket, &byte, 1, 0) <= 0;
+	close(program);
+	close(ticket);
+	return closed;
+}
+
+static void test_malformed(void)
+{
+	struct xd_helper_request r[2] = { { .op = 1000 }, { .op = 1000 } };
+	int program, ticket = new_ticket(&program);
+	struct xd_helper_reply rep = { 0 };
+
+	MUST(send(ticket, &r[0], sizeof(r[0]), 0) == sizeof(r[0]) && readable(ticket));
+	TAP_OK(recv(ticket, &rep, sizeof(rep), 0) == sizeof(rep) && rep.status == -EINVAL,
+	       "an unknown request is refused");
+	TAP_OK(refused(r, sizeof(r[0]) - 1), "a short message ends its ticket");
+	TAP_OK(refused(r, sizeof(r)), "a long message ends its ticket");
+	close(program);
+	close(ticket);
+}
+
+static void test_second_take(void)
+{
+	char path[300];
+	int fd, null = open("/dev/null", O_RDONLY), connection, ticket, program;
+
+	snprintf(path, sizeof(path), "%s/other", dir);
+	fd = listen_at(path);
+	MUST(!xd_helper_take(helper, fd, null, null));
+	close(fd);
+	close(null);
+	/* The helper handles messages in order, so it has closed its copy when this returns. */
+	ticket = new_ticket(&program);
+	TAP_OK(connect_to(path) < 0 && xd_helper_accept(helper, &connection, &fd) == -EAGAIN,
+	       "the helper takes a listening socket only once");
+	unlink(path);
+	close(program);
+	close(ticket);
+}
+
+static void test_stop(void)
+{
+	char lock[XD_LOCK_PATH];
+
+	xd_name_lock_path(opt.runtime_dir, opt.name, lock);
+	TAP_OK(exists(opt.socket) && exists(lock) && exists(pins),
+	       "socket, lock and pins exist while the daemon runs");
+	xd_helper_stop(helper);
+	TAP_OK(!exists(opt.socket) && !exists(lock) && !exists(pins),
+	       "the helper removes them when the daemon ends");
+	TAP_OK(waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD, "the helper has ended");
+}
+
+/* The daemon is a child of this process that is killed. */
+static void test_killed_daemon(void)
+{
+	int ready[2], i;
+	pid_t pid;
+	char byte;
+
+	MUST(!pipe(ready));
+	pid = fork();
+	if (!pid) {
+		start();
+		new_ticket(&i); /* the helper has begun to serve */
+		MUST(write(ready[1], "r", 1) == 1);
+		pause();
+	}
+	MUST(read(ready[0], &byte, 1) == 1);
+	snprintf(pins, sizeof(pins), "%s/xroce/%s", dir, opt.name);
+	MUST(exists(pins));
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	for (i = 0; i < WAIT_MS / 10 && (exists(opt.socket) || exists(pins)); i++)
+		usleep(10000);
+	TAP_OK(!exists(opt.socket) && !exists(pins),
+	       "they are removed if the daemon is killed, too");
+}
+
+static void remove_folders(void)
+{
+	char path[300];
+
+	snprintf(path, sizeof(path), "%s/xroce", dir);
+	rmdir(path);
+	rmdir(dir);
+}
+
+int main(void)
+{
+	set_options();
+	start();
+	test_arrival();
+	test_mapped();
+	test_malformed();
+	test_second_take();
+	test_stop();
+	test_killed_daemon();
+	remove_folders();
+	return tap_end();
+}
