@@ -16,14 +16,15 @@ clients_SRCS := $(addprefix daemon/clients/, \
 objects_SRCS := $(addprefix daemon/objects/, \
 	advise.c ah.c client_memory.c cq.c dm.c drain.c engine_events.c fast_mr.c import.c mcast.c mr.c mr_register.c mw.c \
 	objects.c pd.c port.c qp.c resolve.c ring.c srq.c xrc.c)
+rdma_cm_SRCS := $(addprefix daemon/rdma_cm/,command.c)
 server_SRCS := $(addprefix daemon/server/,dispatch.c query.c server.c show.c)
 
 # The part of the daemon that tests drive without a network interface
 control_SRCS := $(addprefix daemon/base/,groups.c histogram.c jobs.c json.c memory_file.c peer.c) \
-	$(memory_SRCS) $(clients_SRCS) $(objects_SRCS) $(server_SRCS)
+	$(memory_SRCS) $(clients_SRCS) $(objects_SRCS) $(rdma_cm_SRCS) $(server_SRCS)
 
 xroced_SRCS := daemon/main.c $(base_SRCS) $(helper_SRCS) $(netdev_SRCS) $(datapath_SRCS) $(memory_SRCS) \
-	$(clients_SRCS) $(objects_SRCS) $(server_SRCS)
+	$(clients_SRCS) $(objects_SRCS) $(rdma_cm_SRCS) $(server_SRCS)
 
 XROCED_LIBS := -lxdp -lbpf -lmnl -lisal -lcap -lpthread
 

@@ -28,6 +28,7 @@ struct xd_connection {
 	struct xd_watch *process; /* for the end of the process; NULL: no pidfd */
 	bool hello;		  /* HELLO succeeded */
 	bool observer;
+	bool channel;	 /* of rdma_cm */
 	uint64_t bucket; /* of --client-max-requests */
 	uint64_t delays; /* times that the bucket was empty */
 	/* in the list of delayed clients, from which nothing is read; pprev NULL: not delayed */

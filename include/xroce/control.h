@@ -21,7 +21,7 @@
  *
  * File descriptors are passed by SCM_RIGHTS in the order given for each message. Handles are per
  * connection and per kind of object, and never 0. All objects of a connection are destroyed when it
- * closes, or when the process that opened it ends.
+ * closes, or when the process that opened it ends. Channels of rdma_cm differ (XR_MSG_CM).
  *
  * Byte order: host (both ends are on one machine).
  */
@@ -67,6 +67,7 @@ struct xr_msg {
 #define XR_FOR_OBSERVERS 1 /* allowed to observers (XR_HELLO_OBSERVER) as well */
 #define XR_FOR_OPERATORS 2 /* allowed to root and the daemon's own user only */
 #define XR_TAKES_FDS 4	   /* may carry descriptors */
+#define XR_FOR_CHANNELS 8  /* allowed to rdma_cm channels (XR_HELLO_CM) only, which send no other */
 
 /* clang-format off */
 #define XR_MESSAGES(X) \
@@ -112,7 +113,8 @@ struct xr_msg {
 	X(OPEN_XRCD, open_xrcd, XR_BODY(struct xr_open_xrcd_req), XR_TAKES_FDS) \
 	X(CLOSE_XRCD, close_xrcd, XR_BODY(struct xr_handle_req), 0) \
 	X(OPEN_QP, open_qp, XR_BODY(struct xr_open_qp_req), 0) \
-	X(RESERVED_LKEY, reserved_lkey, XR_NO_BODY, 0)
+	X(RESERVED_LKEY, reserved_lkey, XR_NO_BODY, 0) \
+	X(CM, cm, XR_BODY(struct xr_cm_req), XR_FOR_CHANNELS)
 /* clang-format on */
 
 enum xr_msg_type {
@@ -142,10 +144,11 @@ struct xr_hello_req {
 };
 #define XR_HELLO_OBSERVER 1 /* a tool: no doorbells, no events, no objects */
 #define XR_HELLO_IMPORT 2   /* ENOENT: no connection of the same user has the token */
+#define XR_HELLO_CM 4	    /* an rdma_cm channel, see XR_MSG_CM; no other flag is set */
 
 /*
  * fds: event socket, an eventfd for each worker, chunk of the doorbells, and the userfaultfd device
- * if has_uffd
+ * if has_uffd. With XR_HELLO_CM: only the channel's event descriptor, and doorbells are empty.
  */
 struct xr_hello_rep {
 	__u32 version;
@@ -611,6 +614,63 @@ struct xr_async_event {
 	__u32 reserved;
 };
 
+/* ---- rdma_cm ---------------------------------------------------------------------- */
+
+/*
+ * A connection whose HELLO has XR_HELLO_CM is a channel of rdma_cm. It is what an open file
+ * description of /dev/infiniband/rdma_cm is in the kernel. It has no doorbells and no event socket,
+ * and takes no request but XR_MSG_CM. Its rdma_cm ids exist until the last descriptor of the socket
+ * is closed, so processes can share a channel by fork(). Then listeners end, connections send DREQ,
+ * and half-open ones REJ.
+ *
+ * The event descriptor of the channel is readable if and only if GET_EVENT would return an event.
+ * It may become readable some microseconds after the event was queued. The client polls it, and
+ * neither reads nor writes it.
+ *
+ * XR_MSG_CM carries each command of <rdma/rdma_user_cm.h>, ABI 4, as librdmacm writes it to the
+ * device file: struct rdma_ucm_cmd_hdr, then hdr.in bytes of the command's struct. `response` is
+ * ignored. The reply's body is what the kernel would store there, at most hdr.out bytes. `status`
+ * is 0 or the kernel's -errno for the same command. No command waits: GET_EVENT without an event is
+ * EAGAIN.
+ *
+ * Where a command of the kernel refers to other memory or descriptors of the caller, the client
+ * appends the data after the hdr.in bytes:
+ *
+ *   SET_OPTION   the value, optlen bytes, at most XR_CM_OPTION_MAX; `optval` is ignored
+ *   MIGRATE_ID   the token of the channel that has the id, XR_TOKEN_LEN bytes, from the reply to
+ *                its HELLO; `fd` is ignored. The request is sent on the new channel.
+ *
+ * Ids are numbers of the daemon, so MIGRATE_ID does not change them. As in the kernel, ENOENT means
+ * that there is no such id, EINVAL that it belongs to another channel. Numbers may be reused after
+ * DESTROY_ID.
+ *
+ * Errors that need an explanation:
+ *
+ *   EINVAL   fewer than 8 + hdr.in bytes, no appended data, unknown command; `qp_num` of CONNECT or
+ *            ACCEPT is not a QP of the channel's user
+ *   ENODEV   BIND, RESOLVE_ADDR and their older forms: neither the address nor the route belongs to
+ *            this interface. Nothing has changed, so the client can try another daemon.
+ *   EBUSY    a program has QP 1 of the device (XR_QPT_GSI)
+ *   EDQUOT   a limit of the client or user, which the text names
+ *   EACCES   a port that is reserved for operators (net.ipv4.ip_unprivileged_port_start)
+ *
+ * Each daemon accepts 127.0.0.0/8 and ::1 as its own, so the client decides which daemon serves
+ * them. A wildcard address binds the port in this daemon only. A client that binds at several
+ * daemons takes port 0 at the first, uses the resulting port (QUERY) at the others, and undoes the
+ * binds by DESTROY_ID if one fails.
+ *
+ * A daemon that ends sends no DEVICE_REMOVAL. The client creates this event for each id of a
+ * channel that the daemon closes.
+ */
+struct xr_cm_req {
+	__u32 cmd;
+	__u16 in;  /* bytes of the command's struct */
+	__u16 out; /* room for the reply */
+	__u8 data[];
+};
+#define XR_CM_OPTION_MAX 1024
+#define XR_CM_COMMANDS 25 /* commands 0..24 of ABI 4 */
+
 /* ---- operators -------------------------------------------------------------------- */
 
 enum xr_show_what {
@@ -627,6 +687,7 @@ enum xr_show_what {
 	XR_SHOW_DMS = 11,
 	XR_SHOW_GROUPS = 12, /* multicast groups and their QPs */
 	XR_SHOW_LIMITS = 13, /* limits, and what each user has */
+	XR_SHOW_CM_IDS = 14, /* rdma_cm ids */
 };
 /* fd of the reply: a memfd with JSON text, which the tool formats. */
 struct xr_show_req {
