@@ -69,13 +69,14 @@ static const struct rule allowed[] = {
 	/* memory; nothing becomes executable */
 	FOR(ALL, brk), FOR(ALL, munmap), FOR(ALL, mremap), FOR(ALL, madvise),
 	IF(ALL, mmap, 2, PROT_EXEC, 0), IF(ALL, mprotect, 2, PROT_EXEC, 0),
-	FOR(MAIN, mincore), FOR(MAIN, memfd_create), FOR(MAIN, ftruncate), FOR(MAIN, fallocate),
+	FOR(MAIN, mincore), FOR(MAIN | HELP, memfd_create), FOR(MAIN, ftruncate), FOR(MAIN, fallocate),
 	FOR(MAIN, userfaultfd),
 	/* descriptors and files */
 	FOR(ALL, read), FOR(ALL, write), FOR(ALL, readv), FOR(ALL, writev),
 	FOR(ALL, pread64), FOR(ALL, pwrite64), FOR(ALL, preadv), FOR(ALL, pwritev),
 	FOR(ALL, lseek), FOR(ALL, close), FOR(ALL, close_range), FOR(ALL, fcntl),
-	FOR(ALL, dup), FOR(ALL, dup3), FOR(ALL, fstat), FOR(MAIN, statx), FOR(ALL, fstatfs),
+	FOR(ALL, dup), FOR(ALL, dup3), FOR(ALL, fstat), FOR(MAIN | HELP, statx),
+	FOR(ALL, fstatfs),
 	FOR(ALL, openat), FOR(ALL, newfstatat), FOR(ALL, readlinkat),
 	FOR(MAIN, statfs), FOR(MAIN, faccessat), FOR(ALL, getdents64),
 	FOR(HELP, unlinkat),

@@ -53,11 +53,14 @@ static bool may_access(const struct stat *st, const struct xd_helper_peer *p, bo
  * Checks a file that was found through a mapping. If the process executed another program
  * meanwhile, or the daemon lies about the mapping, this may be another file. may_access() protects
  * that file: the program must be allowed to open it. Returns the mode to open it with, or -errno.
+ *
+ * The file system may be one that never answers. A thread that hangs there would outlive SIGKILL,
+ * with the locks that the helper holds.
  */
 static int check_mapped(const struct xd_helper_peer *p, const struct xd_helper_request *r, int fd)
 {
 	struct xd_memory_file f;
-	int err = xd_memory_file_check(fd, &f);
+	int err = xd_memory_file_check_mapped(fd, p->pid, &f);
 
 	if (err)
 		return err;

@@ -13,15 +13,19 @@
 
 #include "mover.h"
 
-/* Stores the directory of an open procfs file, whose last component must be `name`. */
+/*
+ * Stores the directory of an open procfs file, whose last component must be `name`. An O_PATH
+ * descriptor may be of a file system that never answers fstatfs().
+ */
 static int proc_folder(int fd, const char *name, char *path, size_t size)
 {
+	int flags = fcntl(fd, F_GETFL);
 	struct statfs fs;
 	char link[40];
 	ssize_t n;
 	char *slash;
 
-	if (fstatfs(fd, &fs) || fs.f_type != PROC_SUPER_MAGIC)
+	if (flags < 0 || flags & O_PATH || fstatfs(fd, &fs) || fs.f_type != PROC_SUPER_MAGIC)
 		return -EINVAL;
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
 	n = readlink(link, path, size - 1);
@@ -52,14 +56,12 @@ static bool other_process(int fd, const char *folder, pid_t pid)
 static int check_proc(int mem_fd, int maps_fd, pid_t pid)
 {
 	char mem[256], maps[256];
-	int flags;
 
 	if (proc_folder(mem_fd, "mem", mem, sizeof(mem)) ||
 	    proc_folder(maps_fd, "maps", maps, sizeof(maps)) || strcmp(mem, maps) ||
 	    other_process(mem_fd, mem, pid))
 		return -EINVAL;
-	flags = fcntl(mem_fd, F_GETFL);
-	return flags >= 0 && !(flags & O_PATH) && (flags & O_ACCMODE) == O_RDWR ? 0 : -EINVAL;
+	return (fcntl(mem_fd, F_GETFL) & O_ACCMODE) == O_RDWR ? 0 : -EINVAL;
 }
 
 static void give_back(struct xd_proc_quota quota)

@@ -43,21 +43,26 @@ neighbour() {
 
 # XROCE_ADOPT=never: a userfaultfd of the program would wait for its own memory when it is killed.
 #
-# hang [read|flush]: starts a program whose memory, or whose descriptor, hangs, and waits until something of the daemon
-# hangs in it. Sets PID.
-hang() {
+# with_fs MODE ARG...: starts the file system and rdma_neighbours, and waits until that prints "posted". Sets PID.
+with_fs() {
 	local log=$BATS_TEST_TMPDIR/hang
 
 	stop_fs
 	start_fs
-	if [[ ${1:-read} == read ]]; then
-		XROCE_ADOPT=never neighbour "$log" hang "$RUN/fs/file"
-	else
-		XROCE_ADOPT=never neighbour "$log" close "$RUN/fs/flush"
-	fi
+	XROCE_ADOPT=never neighbour "$log" "$@"
 	PID=$!
 	disown
 	wait_for 10 grep -q posted "$log" || { cat "$log"; return 1; }
+}
+
+# hang [read|flush]: starts a program whose memory, or whose descriptor, hangs, and waits until something of the daemon
+# hangs in it. Sets PID.
+hang() {
+	if [[ ${1:-read} == read ]]; then
+		with_fs hang "$RUN/fs/file"
+	else
+		with_fs close "$RUN/fs/flush"
+	fi
 	wait_for 10 grep -q "${1:-read}" "$RUN/fs.log"
 }
 
@@ -113,6 +118,23 @@ restart_while_hanging() {
 	kill -KILL "$PID"
 	restart_while_hanging TERM flush
 	restart_while_hanging KILL flush
+}
+
+# not_asked MODE: rdma_neighbours is served, and nothing asks the file system about the file "once"
+not_asked() {
+	with_fs "$1" "$RUN/a/xra.sock" "$RUN/fs/once"
+	fails grep -E 'stat|open' "$RUN/fs.log"
+	kill -KILL "$PID"
+	wait_for 5 gone "$PID"
+	stop_fs
+}
+
+@test "shared memory of a file is registered without asking its file system, which may hang" {
+	not_asked register
+}
+
+@test "a file in place of the process's memory is refused without asking its file system" {
+	not_asked proc
 }
 
 @test "WRITEs to shared memory of a disk file" {

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * hanging_fs DIR: a FUSE file system with two files. Reads of pages are never answered, nor is
- * close() of the file "flush", and the kernel waits for both without a way to interrupt that.
- * Prints "mounted", and "read" or "flush" for each such request. Everything that waits goes on,
- * with errors, when the program ends.
+ * hanging_fs DIR: a FUSE file system with three files. Reads of pages are never answered, nor are
+ * close() of the file "flush", and stat(), statfs() and open() of the file "once" after it was
+ * opened. The kernel waits for these without a way to interrupt that. Prints "mounted", and "read",
+ * "flush", "stat", "statfs" or "open" for each such request. Everything that waits goes on, with
+ * errors, when the program ends.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,10 +21,12 @@
 #define BUFFER (256u << 10) /* more than the kernel asks for */
 #define FILE_ID 2
 #define FLUSH_ID 3
+#define ONCE_ID 4
 #define FILE_SIZE (64u << 20)
 #define TTL 3600 /* seconds for which attributes are valid */
 
 static int fuse;
+static bool opened; /* the file "once" */
 
 static void reply(const struct fuse_in_header *in, int err, const void *data, size_t len)
 {
@@ -42,21 +46,33 @@ static struct fuse_attr attr_of(uint64_t node)
 	return a;
 }
 
+/* Attributes of the file "once" are valid for one system call only. */
+static uint64_t attr_ttl(uint64_t node)
+{
+	return node == ONCE_ID ? 0 : TTL;
+}
+
 static void on_lookup(const struct fuse_in_header *in, const char *name)
 {
-	struct fuse_entry_out out = { .entry_valid = TTL, .attr_valid = TTL };
+	struct fuse_entry_out out = { .entry_valid = TTL };
 
 	if (!strcmp(name, "file"))
 		out.nodeid = FILE_ID;
 	if (!strcmp(name, "flush"))
 		out.nodeid = FLUSH_ID;
+	if (!strcmp(name, "once"))
+		out.nodeid = ONCE_ID;
+	out.attr_valid = attr_ttl(out.nodeid);
 	out.attr = attr_of(out.nodeid);
 	reply(in, out.nodeid ? 0 : ENOENT, &out, sizeof(out));
 }
 
 static void on_getattr(const struct fuse_in_header *in)
 {
-	struct fuse_attr_out out = { .attr_valid = TTL, .attr = attr_of(in->nodeid) };
+	struct fuse_attr_out out = {
+		.attr_valid = attr_ttl(in->nodeid),
+		.attr = attr_of(in->nodeid),
+	};
 
 	reply(in, 0, &out, sizeof(out));
 }
@@ -77,11 +93,34 @@ static void on_open(const struct fuse_in_header *in)
 {
 	struct fuse_open_out out = { .fh = 1 };
 
+	opened |= in->nodeid == ONCE_ID;
 	reply(in, 0, &out, sizeof(out));
+}
+
+/* Returns true if the request is about the file "once" and is not answered. */
+static bool ignore(const struct fuse_in_header *in)
+{
+	if (in->nodeid != ONCE_ID || !opened)
+		return false;
+	switch (in->opcode) {
+	case FUSE_GETATTR:
+		puts("stat");
+		return true;
+	case FUSE_STATFS:
+		puts("statfs");
+		return true;
+	case FUSE_OPEN:
+		puts("open");
+		return true;
+	default:
+		return false;
+	}
 }
 
 static void serve(const struct fuse_in_header *in)
 {
+	if (ignore(in))
+		return;
 	switch (in->opcode) {
 	case FUSE_INIT:
 		on_init(in);

@@ -86,10 +86,16 @@ struct srq {
 bool make_srq(struct conn *c, uint32_t pd, struct srq *srq);
 /* @srq: NULL, or the SRQ of the QP */
 bool make_qp(struct conn *c, uint32_t pd, uint32_t cq, const struct srq *srq, struct qp *qp);
-/*
- * Registers memory of this process. Returns its key, or 0. @shared: the memory is a whole mapping,
- * from the start of a file
- */
+/* shared: the memory is a whole mapping, from the start of a file */
+struct new_mr {
+	uint32_t pd;
+	void *addr;
+	uint64_t length;
+	bool shared;
+};
+/* Registers memory; fds: of the files mem and maps. Returns like conn_reply(). */
+int send_mr(struct conn *c, const struct new_mr *mr, int fds[2], uint32_t *key);
+/* Registers memory of this process. Returns its key, or 0. @shared: see struct new_mr */
 uint32_t make_mr(struct conn *c, uint32_t pd, void *addr, uint64_t length, bool shared);
 /* Moves the QP to RTS. The peer may be another QP of this device, or may not exist. */
 bool connect_qp(struct conn *c, const struct qp *qp, const struct xr_addr *gid, uint32_t gid_index,

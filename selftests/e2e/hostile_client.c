@@ -310,33 +310,44 @@ bool make_qp(struct conn *c, uint32_t pd, uint32_t cq, const struct srq *srq, st
 	return qp->sq && qp->rq;
 }
 
-uint32_t make_mr(struct conn *c, uint32_t pd, void *addr, uint64_t length, bool shared)
+int send_mr(struct conn *c, const struct new_mr *mr, int fds[2], uint32_t *key)
 {
+	uint64_t addr = (uintptr_t)mr->addr;
 	struct {
 		struct xr_reg_mr_req head;
 		struct xr_mr_segment segment[1];
 	} req = {
-		.head = { .pd = pd,
+		.head = { .pd = mr->pd,
 			  .access = XR_ACCESS_LOCAL_WRITE | XR_ACCESS_REMOTE,
-			  .addr = (uintptr_t)addr,
-			  .length = length,
-			  .iova = (uintptr_t)addr,
+			  .addr = addr,
+			  .length = mr->length,
+			  .iova = addr,
 			  .flags = XR_REGF_PROC_FDS,
 			  .segments = 1 },
-		.segment = { { .kind = shared ? XR_SEG_MAPPING : XR_SEG_PRIVATE,
-			       .addr = (uintptr_t)addr,
-			       .length = length,
-			       .map_start = shared ? (uintptr_t)addr : 0,
-			       .map_end = shared ? (uintptr_t)addr + length : 0 } },
+		.segment = { { .kind = mr->shared ? XR_SEG_MAPPING : XR_SEG_PRIVATE,
+			       .addr = addr,
+			       .length = mr->length,
+			       .map_start = mr->shared ? addr : 0,
+			       .map_end = mr->shared ? addr + mr->length : 0 } },
 	};
 	struct xr_reg_mr_rep rep = { 0 };
+	int status = conn_call(c, XR_MSG_REG_MR, &req, sizeof(req), fds, 2, &rep, sizeof(rep));
+
+	*key = rep.lkey;
+	return status;
+}
+
+uint32_t make_mr(struct conn *c, uint32_t pd, void *addr, uint64_t length, bool shared)
+{
+	struct new_mr mr = { .pd = pd, .addr = addr, .length = length, .shared = shared };
+	uint32_t key = 0;
 	int fds[2] = { open("/proc/self/mem", O_RDWR | O_CLOEXEC),
 		       open("/proc/self/maps", O_RDONLY | O_CLOEXEC) };
 
 	if (fds[0] < 0 || fds[1] < 0)
 		return 0;
-	conn_call(c, XR_MSG_REG_MR, &req, sizeof(req), fds, 2, &rep, sizeof(rep));
-	return rep.lkey;
+	send_mr(c, &mr, fds, &key);
+	return key;
 }
 
 bool first_gid(struct conn *c, struct xr_addr *gid, uint32_t *index)

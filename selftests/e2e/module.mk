@@ -58,4 +58,4 @@ $(eval $(call program,selftests/e2e/hostile,selftests/e2e/hostile.c selftests/e2
 
 # A file system whose reads are never answered, and programs whose memory takes the daemon long
 $(eval $(call program,selftests/e2e/hanging_fs,selftests/e2e/hanging_fs.c,,))
-$(eval $(call verbs_program,rdma_neighbours,,-lpthread))
+$(eval $(call verbs_program,rdma_neighbours,selftests/e2e/hostile_client.c,-lpthread))

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * rdma_neighbours MODE [FILE]: a program whose memory takes the daemon long, or for ever. It
+ * rdma_neighbours GID-INDEX MODE ARG...: a program whose memory takes the daemon long, or for ever. It
  * connects a QP to itself and WRITEs from and to such memory until it is killed, or for a number of
  * messages.
  *
  *   hang FILE      reads a mapping of a file; prints "posted", then waits for ever
  *   close FILE     has the daemon close a file; prints "posted", then waits for ever
+ *   register SOCKET FILE  registers a mapping of a file; prints "posted", then waits for ever
+ *   proc SOCKET FILE      sends a file to the daemon in place of /proc/self/mem; prints "posted"
+ *                         when the daemon has refused it, then waits for ever
  *   file FILE N    N WRITEs to a shared mapping of a file, which gets their data
  *   protect N      N WRITEs from memory that another thread protects and unprotects
  *   big            WRITEs from a big address space until it is killed; prints "posted"
@@ -15,6 +18,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "hostile.h"
 #include "verbs_util.h"
 
 #define LEN (1u << 20) /* of one message */
@@ -122,6 +126,41 @@ static int run_close(const char *path)
 		pause();
 }
 
+/* The library would ask the file system itself, so these send requests without it. */
+static int run_register(const char *daemon, const char *path)
+{
+	int fd = open(path, O_RDWR);
+	struct conn c;
+
+	daemon_path = daemon;
+	MUST(fd >= 0, path);
+	MUST(conn_open(&c), daemon);
+	MUST(make_mr(&c, make_pd(&c), map(fd, LEN), LEN, true), "REG_MR");
+	puts("posted");
+	fflush(stdout);
+	for (;;)
+		pause();
+}
+
+/* The gate passes an O_PATH descriptor without asking its file system. */
+static int run_proc(const char *daemon, const char *path)
+{
+	int opened = open(path, O_RDWR), fds[2] = { open(path, O_PATH), open(path, O_PATH) };
+	struct new_mr mr = { .addr = map(-1, LEN), .length = LEN };
+	struct conn c;
+	uint32_t key;
+
+	daemon_path = daemon;
+	MUST(opened >= 0 && fds[0] >= 0 && fds[1] >= 0, path);
+	MUST(conn_open(&c), daemon);
+	mr.pd = make_pd(&c);
+	MUST(send_mr(&c, &mr, fds, &key) < 0, "a reply with an error");
+	puts("posted");
+	fflush(stdout);
+	for (;;)
+		pause();
+}
+
 static int run_file(const char *path, int n)
 {
 	int fd = open(path, O_RDWR | O_CREAT, 0600);
@@ -191,6 +230,10 @@ int main(int argc, char **argv)
 		return run_hang(argv[3]);
 	if (!strcmp(mode, "close") && argc == 4)
 		return run_close(argv[3]);
+	if (!strcmp(mode, "register") && argc == 5)
+		return run_register(argv[3], argv[4]);
+	if (!strcmp(mode, "proc") && argc == 5)
+		return run_proc(argv[3], argv[4]);
 	if (!strcmp(mode, "file") && argc == 5)
 		return run_file(argv[3], atoi(argv[4]));
 	if (!strcmp(mode, "protect") && argc == 4)
