@@ -26,6 +26,7 @@
 #include "daemon/clients/gate.h"
 #include "daemon/datapath/worker.h"
 #include "daemon/datapath/xdp.h"
+#include "daemon/gsi/gsi.h"
 #include "daemon/helper/helper.h"
 #include "daemon/memory/mover.h"
 #include "daemon/memory/mover_area.h"
@@ -115,6 +116,8 @@ static void on_net_changed(void *ctx)
 {
 	struct daemon *d = ctx;
 
+	if (d->dev.gsi)
+		xd_gsi_net_changed(d->dev.gsi);
 	if (d->server)
 		xd_objects_net_changed(&d->server->objects);
 }
@@ -154,7 +157,7 @@ static int open_tables(struct xd_device *dev)
 	if (getrandom(seed, sizeof(seed), 0) != sizeof(seed))
 		return -EIO;
 	dev->shared.keys = xt_keys_new(2 * dev->opt->max_mr, seed[0]);
-	dev->shared.qps = xt_numbers_new(dev->opt->max_qp, seed[1]);
+	dev->shared.qps = xt_numbers_new(dev->opt->max_qp + XD_OWN_QPS, seed[1]);
 	dev->shared.srqs = xt_numbers_new(dev->opt->max_srq, seed[2]);
 	dev->shared.groups = xt_groups_new();
 	return dev->shared.keys && dev->shared.qps && dev->shared.srqs && dev->shared.groups
@@ -216,6 +219,18 @@ static int start_movers(struct daemon *d)
 	xd_workers_set_memory(ws, &memory);
 	xd_workers_resume_no_wake(ws);
 	return 0;
+}
+
+static int open_gsi(struct xd_device *dev)
+{
+	const struct xd_gsi_config config = {
+		.loop = dev->loop,
+		.net = dev->net,
+		.xdp = dev->xdp,
+		.workers = dev->workers,
+	};
+
+	return xd_gsi_new(&config, &dev->gsi);
 }
 
 /* Everything that needs privileges */
@@ -287,6 +302,8 @@ static int start(struct daemon *d)
 	if (!err)
 		err = start_movers(d);
 	if (!err)
+		err = open_gsi(&d->dev);
+	if (!err)
 		err = xd_workers_start(d->dev.workers);
 	if (!err)
 		err = xd_server_start(&d->dev, d->helper, &d->listener, &d->server);
@@ -320,6 +337,7 @@ static void release(struct daemon *d)
 {
 	struct xd_device *dev = &d->dev;
 
+	xd_gsi_free(dev->gsi);
 	xd_workers_free(dev->workers);
 	xd_movers_free(dev->movers);
 	xd_spawner_stop(dev->spawner);

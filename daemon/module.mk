@@ -10,6 +10,7 @@ datapath_SRCS := $(addprefix daemon/datapath/, \
 	xdp.c xsk.c)
 memory_SRCS := $(addprefix daemon/memory/, \
 	file.c mapping.c mover.c mover_process.c on_demand.c private.c proc.c proc_maps.c region.c sigbus.c)
+gsi_SRCS := $(addprefix daemon/gsi/,gsi.c send.c)
 clients_SRCS := $(addprefix daemon/clients/, \
 	client.c client_jobs.c clients.c connection.c doorbells.c events.c gate.c gate_process.c \
 	handles.c identity.c limits.c reply.c shm.c)
@@ -21,9 +22,9 @@ server_SRCS := $(addprefix daemon/server/,dispatch.c query.c server.c show.c)
 
 # The part of the daemon that tests drive without a network interface
 control_SRCS := $(addprefix daemon/base/,groups.c histogram.c jobs.c json.c memory_file.c peer.c) \
-	$(memory_SRCS) $(clients_SRCS) $(objects_SRCS) $(rdma_cm_SRCS) $(server_SRCS)
+	$(memory_SRCS) $(gsi_SRCS) $(clients_SRCS) $(objects_SRCS) $(rdma_cm_SRCS) $(server_SRCS)
 
-xroced_SRCS := daemon/main.c $(base_SRCS) $(helper_SRCS) $(netdev_SRCS) $(datapath_SRCS) $(memory_SRCS) \
+xroced_SRCS := daemon/main.c $(base_SRCS) $(helper_SRCS) $(netdev_SRCS) $(datapath_SRCS) $(memory_SRCS) $(gsi_SRCS) \
 	$(clients_SRCS) $(objects_SRCS) $(rdma_cm_SRCS) $(server_SRCS)
 
 XROCED_LIBS := -lxdp -lbpf -lmnl -lisal -lcap -lpthread

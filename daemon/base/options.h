@@ -20,6 +20,9 @@
 
 enum xd_attach { XD_ATTACH_AUTO, XD_ATTACH_ZEROCOPY, XD_ATTACH_NATIVE, XD_ATTACH_GENERIC };
 
+/* QPs that the daemon itself may have in addition to max_qp: QP 1 */
+#define XD_OWN_QPS 1
+
 struct xd_options {
 	char interface[IF_NAMESIZE];
 	char name[XR_DEVICE_NAME_MAX + 1]; /* default: xr_<interface> */

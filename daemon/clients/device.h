@@ -5,6 +5,7 @@
 
 #include "daemon/transport/transport.h"
 
+struct xd_gsi;
 struct xd_loop;
 struct xd_movers;
 struct xd_net;
@@ -21,6 +22,7 @@ struct xd_device {
 	struct xd_workers *workers;
 	struct xd_movers *movers;
 	struct xd_spawner *spawner;
+	struct xd_gsi *gsi;	 /* NULL in tests: there is no connection manager */
 	struct xt_shared shared; /* keys, QPs, SRQs and multicast groups of all engines */
 };
 

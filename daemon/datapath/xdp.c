@@ -229,6 +229,11 @@ static int quiet_libbpf(enum libbpf_print_level level, const char *fmt, va_list 
 	return 0;
 }
 
+static uint32_t qps(const struct xd_xdp *x)
+{
+	return x->opt->max_qp + XD_OWN_QPS;
+}
+
 static int open_program(struct xd_xdp *x)
 {
 	x->skel = xroce_bpf__open();
@@ -236,9 +241,9 @@ static int open_program(struct xd_xdp *x)
 		return -errno;
 	bpf_program__set_autoload(x->skel->progs.xroce, !x->multi_buffer);
 	bpf_program__set_autoload(x->skel->progs.xroce_frags, x->multi_buffer);
-	bpf_map__set_max_entries(x->skel->maps.qps, x->opt->max_qp);
+	bpf_map__set_max_entries(x->skel->maps.qps, qps(x));
 	bpf_map__set_max_entries(x->skel->maps.keys, 2 * x->opt->max_mr + 1);
-	bpf_map__set_max_entries(x->skel->maps.psns, xr_pow2_roundup(x->opt->max_qp));
+	bpf_map__set_max_entries(x->skel->maps.psns, xr_pow2_roundup(qps(x)));
 	x->skel->rodata->nak_rate = x->opt->nak_rate;
 	return xroce_bpf__load(x->skel);
 }
@@ -248,7 +253,7 @@ static int map_psns(struct xd_xdp *x)
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	void *p;
 
-	x->psns_size = (xr_pow2_roundup(x->opt->max_qp) * sizeof(struct xr_psn_entry) + page - 1) &
+	x->psns_size = (xr_pow2_roundup(qps(x)) * sizeof(struct xr_psn_entry) + page - 1) &
 		       ~(page - 1);
 	p = mmap(NULL, x->psns_size, PROT_READ | PROT_WRITE, MAP_SHARED, map_fd(x->skel->maps.psns),
 		 0);

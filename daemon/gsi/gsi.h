@@ -5,8 +5,9 @@
  * its rings and buffers in the daemon's own memory and a flow of its own. Control thread only.
  *
  * A worker places a received MAD into a free buffer and never waits. If no buffer is free, the MAD
- * is dropped and counted: the sender repeats it. The control thread takes at most XD_GSI_BATCH MADs
- * in one turn of its loop, so a flood of MADs does not keep it from other work.
+ * is dropped, and counted as a datagram without a posted receive; its sender repeats it. The
+ * control thread takes at most XD_GSI_BATCH MADs in one turn of its loop, so a flood of MADs does
+ * not keep it from other work.
  *
  * An operator's program may have QP 1 instead (xrocedv_create_gsi_qp), while nobody holds the
  * daemon's: see xd_gsi_hold() and xd_gsi_lend().
@@ -17,38 +18,28 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <xroce/control.h>
-
+struct xc_path;
 struct xd_gsi;
 struct xd_loop;
 struct xd_net;
 struct xd_workers;
 struct xd_xdp;
 struct xt_cq;
-struct xt_shared;
 
-#define XD_MAD_LEN 256
 /* MADs that the control thread takes in one turn */
 #define XD_GSI_BATCH 64
 
-/* The way of a MAD, as the daemon sees it for sent and for received MADs alike */
-struct xd_gsi_path {
-	struct xr_addr local;  /* GID of this device */
-	struct xr_addr remote; /* GID of the peer; may be one of this device, too */
-	uint32_t flow_label;   /* 20 bits; received over IPv4: 0 */
-	uint8_t hop_limit;     /* sent: 0 for the default */
-	uint8_t traffic_class;
-};
-
-/* Called for each MAD of the class, within a turn of the loop. mad: XD_MAD_LEN bytes. */
-typedef void (*xd_gsi_received_fn)(void *ctx, const struct xd_gsi_path *path, const uint8_t *mad);
+/*
+ * Called for each MAD of the class, within a turn of the loop. path->local is the destination; mad
+ * has XC_MAD_LEN bytes.
+ */
+typedef void (*xd_gsi_received_fn)(void *ctx, const struct xc_path *path, const uint8_t *mad);
 
 struct xd_gsi_config {
 	struct xd_loop *loop;
 	struct xd_net *net;
 	struct xd_xdp *xdp;
 	struct xd_workers *workers;
-	struct xt_shared *shared;
 };
 
 /* Creates QP 1. Call while the workers are not paused. */
@@ -59,12 +50,12 @@ void xd_gsi_free(struct xd_gsi *g); /* NULL allowed */
 void xd_gsi_set_receiver(struct xd_gsi *g, xd_gsi_received_fn fn, void *ctx);
 
 /*
- * Sends a MAD of XD_MAD_LEN bytes to QP 1 of path->remote, after its next hop was resolved. A MAD
+ * Sends a MAD of XC_MAD_LEN bytes to QP 1 of path->peer, after its next hop was resolved. A MAD
  * that cannot be sent is lost and counted; CM repeats it. Returns 0, or an error that is known at
  * once: -EINVAL (path->local is no GID of the device), -EBUSY (a program has QP 1), -ENETUNREACH,
  * -ENOBUFS (too many MADs wait for their next hops or for the worker).
  */
-int xd_gsi_send(struct xd_gsi *g, const struct xd_gsi_path *path, const uint8_t *mad);
+int xd_gsi_send(struct xd_gsi *g, const struct xc_path *path, const uint8_t *mad);
 
 /* Addresses, routes or neighbours changed: forgets resolved next hops. */
 void xd_gsi_net_changed(struct xd_gsi *g);
@@ -86,8 +77,7 @@ bool xd_gsi_lent(const struct xd_gsi *g);
 #define XD_GSI_COUNTERS(X)                                                                         \
 	X(mads_sent, "MADs sent")                                                                  \
 	X(mads_received, "MADs received")                                                          \
-	X(mads_lost, "MADs lost because no receive buffer was free")                               \
-	X(mads_refused, "received MADs of other classes or with a wrong length")                   \
+	X(mads_refused, "received MADs of other classes, or shorter than 256 bytes")               \
 	X(mads_no_path, "MADs not sent because there was no way to the peer")                      \
 	X(mads_no_room, "MADs not sent because too many were waiting")
 
@@ -98,7 +88,7 @@ struct xd_gsi_counters {
 };
 const struct xd_gsi_counters *xd_gsi_counters(const struct xd_gsi *g);
 
-/* A completion was added to an armed CQ whose owner is NULL. Any thread. */
+/* Called by a worker: a completion was added to an armed CQ whose owner is NULL. */
 void xd_gsi_cq_event(struct xt_cq *cq);
 
 #endif /* XD_GSI_H */

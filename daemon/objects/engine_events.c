@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "engine_events.h"
 
+#include "daemon/gsi/gsi.h"
 #include "cq.h"
 #include "qp.h"
 #include "srq.h"
@@ -10,7 +11,10 @@ static void cq_event(struct xt_cq *cq)
 {
 	struct xd_cq *owner = cq->owner;
 
-	xd_event_raise(&owner->completions, 0);
+	if (owner)
+		xd_event_raise(&owner->completions, 0);
+	else
+		xd_gsi_cq_event(cq);
 }
 
 /* A target QP of XRC has one handle for each client that opened it. */

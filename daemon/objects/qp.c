@@ -13,6 +13,7 @@
 #include "daemon/base/options.h"
 #include "daemon/clients/request.h"
 #include "daemon/datapath/xdp.h"
+#include "daemon/gsi/gsi.h"
 #include "daemon/netdev/net.h"
 #include "ah.h"
 #include "cq.h"
@@ -164,6 +165,17 @@ static int find_parents(struct xd_client *c, struct xd_qp *qp, const struct xr_c
 	return 0;
 }
 
+/* Takes QP 1 from the daemon; xd_qp_free() gives it back. */
+static int borrow_gsi(struct xd_client *c, struct xd_qp *qp)
+{
+	int err = xd_gsi_lend(c->dev->gsi);
+
+	if (!err && xt_qp_by_num(c->dev->shared.qps, XR_GSI_QPN))
+		err = -EBUSY;
+	qp->gsi = !err;
+	return err;
+}
+
 static int build_qp(struct xd_client *c, struct xd_qp *qp, const struct xr_create_qp_req *q)
 {
 	int err = find_parents(c, qp, q);
@@ -178,7 +190,10 @@ static int build_qp(struct xd_client *c, struct xd_qp *qp, const struct xr_creat
 		qp->recv_cq->obj.refs++;
 	if (qp->srq)
 		qp->srq->obj.refs++;
-	qp->gsi = q->type == XR_QPT_GSI;
+	if (q->type == XR_QPT_GSI)
+		err = borrow_gsi(c, qp);
+	if (err)
+		return err;
 	qp->type = qp->gsi ? XR_QPT_UD : q->type;
 	qp->sq_sig_all = !!q->sq_sig_all;
 	qp->worker = xd_objects_of(c)->next_worker++ % xd_workers_count(c->dev->workers);
@@ -205,14 +220,6 @@ void xd_qp_reply(const struct xd_qp *qp, struct xd_reply *rep)
 	xd_shm_ref(&qp->rq, &r->rq, rep);
 }
 
-/* The owner of QP 1 acts for the whole host, so it needs the privilege for management Q_Keys. */
-static int check_gsi(const struct xd_client *c)
-{
-	if (!c->identity.operator)
-		return -EPERM;
-	return xt_qp_by_num(c->dev->shared.qps, XR_GSI_QPN) ? -EBUSY : 0;
-}
-
 int xd_do_create_qp(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
 {
 	const struct xr_create_qp_req *q = req->body;
@@ -223,7 +230,8 @@ int xd_do_create_qp(struct xd_client *c, struct xd_request *req, struct xd_reply
 		return xd_target_create(c, q, rep);
 	err = check_caps(q);
 	if (!err && q->type == XR_QPT_GSI)
-		err = check_gsi(c);
+		/* The owner of QP 1 acts for the host, as does that of a management Q_Key. */
+		err = c->identity.operator? 0 : - EPERM;
 	if (err)
 		return err;
 	qp = calloc(1, sizeof(*qp));
@@ -517,6 +525,8 @@ void xd_qp_free(struct xd_qp *qp)
 
 	if (c) {
 		destroy_in_engine(c, qp);
+		if (qp->gsi)
+			xd_gsi_take_back(c->dev->gsi);
 		xd_event_end(&qp->async);
 		xd_shm_free(c, &qp->sq);
 		xd_shm_free(c, &qp->rq);

@@ -237,7 +237,7 @@ struct xt_cq {
 	bool ignore_overrun; /* overwrites the oldest entries instead */
 	bool locked;	     /* several engines use it: take the spin lock */
 	int lock;
-	void *owner;	   /* the daemon's object */
+	void *owner;	   /* the daemon's object; NULL: of the daemon's own QP 1 */
 	uint32_t consumer; /* index of the client, as last read */
 };
 

@@ -497,7 +497,7 @@ struct xr_open_xrcd_req {
 
 /*
  * Queue pair 1, for connection managers (IBTA 13.5.1): a UD QP with QPN 1, whose Q_Key must be
- * XR_GSI_QKEY. EBUSY: the device has one already; EPERM: not an operator.
+ * XR_GSI_QKEY. EBUSY: another client has it, or rdma_cm ids exist; EPERM: not an operator.
  */
 #define XR_QPT_GSI 1
 

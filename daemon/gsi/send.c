@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Sent MADs: their next hops, and the send queue. A MAD takes the slot of the send queue and the
+ * address handle with the same number. The engine reads a handle only while its slot is in use, so
+ * that a free one can be changed while only that engine's worker is paused.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/loop.h"
+#include "daemon/datapath/worker.h"
+#include "daemon/netdev/net.h"
+#include "gsi_internal.h"
+
+/* After this time the neighbour is looked up again, so that the kernel verifies it. */
+#define HOP_NS 1000000000u
+
+/* A MAD that waits for its next hop */
+struct gsi_waiting {
+	struct xt_list link; /* first */
+	struct xd_gsi *gsi;
+	struct xd_resolve *resolve;
+	bool starting; /* xd_net_resolve() has not returned */
+	int err;
+	struct xc_path path;
+	uint8_t mad[XC_MAD_LEN];
+};
+
+/* ---- send queue ---------------------------------------------------------------------------- */
+
+void xd_gsi_publish(struct xd_gsi *g)
+{
+	struct xd_workers *workers = g->config.workers;
+	struct gsi_qp *q = g->qp;
+
+	if (!q || q->published == q->sends)
+		return;
+	xd_worker_pause(workers, GSI_WORKER);
+	for (; q->published != q->sends; q->published++) {
+		uint32_t slot = q->published % GSI_SENDS;
+
+		xt_ahs_set(q->ahs, slot, 0, &q->path[slot]);
+	}
+	__atomic_store_n(&q->rings->sq.producer, q->sends, __ATOMIC_RELEASE);
+	xt_qp_doorbell(q->xt, xd_now());
+	xd_worker_resume(workers, GSI_WORKER);
+}
+
+static int queue(struct xd_gsi *g, const struct xt_path *hop, const struct xc_path *path,
+		 const uint8_t *mad)
+{
+	struct gsi_qp *q = g->qp;
+	uint32_t slot = q->sends % GSI_SENDS;
+	const struct xr_send_wqe wqe = {
+		.opcode = XR_WR_SEND,
+		.flags = XR_SEND_INLINE,
+		.inline_len = XC_MAD_LEN,
+		.ud = { .ah = slot, .remote_qpn = XR_GSI_QPN, .remote_qkey = XR_GSI_QKEY },
+	};
+
+	if (q->sends - __atomic_load_n(&q->rings->sq.consumer, __ATOMIC_ACQUIRE) == GSI_SENDS) {
+		g->counters.mads_no_room++;
+		return -ENOBUFS;
+	}
+	q->path[slot] = *hop;
+	q->path[slot].flow_label = path->flow_label & 0xfffff;
+	q->path[slot].traffic_class = path->traffic_class;
+	if (path->hop_limit)
+		q->path[slot].hop_limit = path->hop_limit;
+	memcpy(q->rings->send[slot], &wqe, sizeof(wqe));
+	memcpy(q->rings->send[slot] + sizeof(wqe), mad, XC_MAD_LEN);
+	q->sends++;
+	g->counters.mads_sent++;
+	if (!g->receiving)
+		xd_gsi_publish(g);
+	return 0;
+}
+
+/* ---- next hops ----------------------------------------------------------------------------- */
+
+static struct gsi_hop *hop_slot(struct xd_gsi *g, const struct xc_path *path)
+{
+	uint32_t hash = 2166136261u; /* FNV-1a */
+
+	for (unsigned int i = 0; i < sizeof(path->peer); i++)
+		hash = ((hash ^ path->peer.raw[i]) * 16777619u ^ path->local.raw[i]) * 16777619u;
+	return &g->hop[hash % GSI_HOPS];
+}
+
+static const struct xt_path *known_hop(struct xd_gsi *g, const struct xc_path *path)
+{
+	const struct gsi_hop *h = hop_slot(g, path);
+
+	return h->until > xd_now() && xr_gid_equal(&h->local, &path->local) &&
+			       xr_gid_equal(&h->peer, &path->peer)
+		       ? &h->path
+		       : NULL;
+}
+
+void xd_gsi_net_changed(struct xd_gsi *g)
+{
+	memset(g->hop, 0, sizeof(g->hop));
+}
+
+static void forget(struct gsi_qp *q, struct gsi_waiting *w)
+{
+	xt_list_del(&w->link);
+	q->waiting_count--;
+}
+
+void xd_gsi_drop_waiting(struct gsi_qp *q)
+{
+	while (!xt_list_empty(&q->waiting)) {
+		struct gsi_waiting *w = (struct gsi_waiting *)q->waiting.next;
+
+		xd_net_resolve_cancel(w->resolve);
+		forget(q, w);
+		free(w);
+	}
+}
+
+static void resolved(void *arg, int err, const struct xt_path *path)
+{
+	struct gsi_waiting *w = arg;
+	struct xd_gsi *g = w->gsi;
+
+	forget(g->qp, w);
+	if (err) {
+		g->counters.mads_no_path++;
+	} else {
+		*hop_slot(g, &w->path) = (struct gsi_hop){ w->path.local, w->path.peer, *path,
+							   xd_now() + HOP_NS };
+		err = queue(g, path, &w->path, w->mad);
+	}
+	w->err = err;
+	if (!w->starting)
+		free(w);
+}
+
+static int resolve(struct xd_gsi *g, uint32_t gid_index, struct gsi_waiting *w)
+{
+	const struct xr_ah_attr attr = {
+		.dgid = w->path.peer,
+		.sgid_index = gid_index,
+		.is_global = 1,
+		.port_num = 1,
+	};
+	int err;
+
+	xt_list_add_tail(&g->qp->waiting, &w->link);
+	g->qp->waiting_count++;
+	w->starting = true;
+	w->resolve = xd_net_resolve(g->config.net, &attr, resolved, w);
+	w->starting = false;
+	if (w->resolve)
+		return 0;
+	err = w->err;
+	free(w);
+	return err;
+}
+
+int xd_gsi_send(struct xd_gsi *g, const struct xc_path *path, const uint8_t *mad)
+{
+	int gid_index = xd_net_gid_index(g->config.net, &path->local);
+	struct gsi_waiting *w = NULL;
+	const struct xt_path *hop;
+
+	if (!g->qp)
+		return -EBUSY;
+	if (gid_index < 0) {
+		g->counters.mads_no_path++;
+		return -EINVAL;
+	}
+	hop = known_hop(g, path);
+	if (hop)
+		return queue(g, hop, path, mad);
+	if (g->qp->waiting_count < GSI_WAITING)
+		w = calloc(1, sizeof(*w));
+	if (!w) {
+		g->counters.mads_no_room++;
+		return -ENOBUFS;
+	}
+	w->gsi = g;
+	w->path = *path;
+	memcpy(w->mad, mad, XC_MAD_LEN);
+	return resolve(g, (uint32_t)gid_index, w);
+}
