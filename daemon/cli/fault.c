@@ -64,7 +64,7 @@ static int parse_kind(struct xr_fault_config *f, char **word, int words)
 	return 3;
 }
 
-/* As parse_kind(), for seed, rx and tx. */
+/* As parse_kind(), for seed, rx, tx and mads. */
 static int parse_setting(struct xr_fault_config *f, char **word, int words)
 {
 	uint64_t n;
@@ -73,6 +73,8 @@ static int parse_setting(struct xr_fault_config *f, char **word, int words)
 		f->direction |= XR_FAULT_RX;
 	else if (!strcmp(word[0], "tx"))
 		f->direction |= XR_FAULT_TX;
+	else if (!strcmp(word[0], "mads"))
+		f->direction |= XR_FAULT_MADS;
 	else if (strcmp(word[0], "seed"))
 		return 0;
 	else if (words < 2 || !number(word[1], INT64_MAX, &n))

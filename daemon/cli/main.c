@@ -56,6 +56,7 @@ static const struct cli_command commands[] = {
 		"  drop N, dup N, reorder N, corrupt N, delay N MICROSECONDS\n"
 		"  seed S             the same seed and packets give the same faults\n"
 		"  rx, tx             received packets only, sent packets only\n"
+		"  mads               only management datagrams of rdma_cm\n"
 		"Faults that are not named are turned off.\n",
 		cli_fault,
 		0,

@@ -4,6 +4,7 @@
 
 #include "fault.h"
 
+#define BOTH (XR_FAULT_RX | XR_FAULT_TX)
 #define FIRST_BYTE 12 /* a frame with damaged Ethernet addresses would not arrive at all */
 #define MAX_FLIPS 3   /* the ICRC detects up to three bit errors in a packet */
 
@@ -13,7 +14,7 @@ int xd_fault_init(struct xd_fault *f, const struct xr_fault_config *config)
 	const struct xr_fault_config *c = config ? config : &off;
 
 	if (c->drop > 1000 || c->duplicate > 1000 || c->reorder > 1000 || c->corrupt > 1000 ||
-	    c->delay > 1000 || c->direction & ~(XR_FAULT_RX | XR_FAULT_TX))
+	    c->delay > 1000 || c->direction & ~(BOTH | XR_FAULT_MADS))
 		return -EINVAL;
 	f->config = *c;
 	f->state = c->seed;
@@ -24,7 +25,7 @@ bool xd_fault_on(const struct xd_fault *f, uint32_t direction)
 {
 	const struct xr_fault_config *c = &f->config;
 
-	if (c->direction && !(c->direction & direction))
+	if (c->direction & BOTH && !(c->direction & direction))
 		return false;
 	return c->drop | c->duplicate | c->reorder | c->corrupt | c->delay;
 }

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "frame.h"
 
+#include <endian.h>
+#include <linux/if_ether.h>
 #include <string.h>
+
+#define MAD_CLASS 1 /* offset */
+#define MAD_CLASS_CM 0x07
 
 void xd_frame_copy(struct xd_frame_copy *to, const struct xt_frame *from)
 {
@@ -31,4 +36,40 @@ void xd_frame_fill(const struct xt_frame *to, const uint8_t *bytes)
 		memcpy(to->seg[i].data, bytes, to->seg[i].len);
 		bytes += to->seg[i].len;
 	}
+}
+
+/* ---- kind of a frame ----------------------------------------------------------------------- */
+
+/* Returns the byte at an offset, 0 behind the end. */
+static uint8_t byte_at(const struct xt_frame *f, uint32_t off)
+{
+	for (uint32_t i = 0; i < f->nseg; off -= f->seg[i++].len)
+		if (off < f->seg[i].len)
+			return f->seg[i].data[off];
+	return 0;
+}
+
+static uint16_t half_at(const struct xt_frame *f, uint32_t off)
+{
+	return (uint16_t)(byte_at(f, off) << 8 | byte_at(f, off + 1));
+}
+
+/* Returns the offset of the BTH in a RoCE v2 frame. */
+static uint32_t bth_of(const struct xt_frame *f)
+{
+	uint32_t off = ETH_HLEN;
+
+	while (half_at(f, off - 2) == ETH_P_8021Q || half_at(f, off - 2) == ETH_P_8021AD)
+		off += 4;
+	off += byte_at(f, off) >> 4 == 6 ? XR_IPV6_HLEN : (byte_at(f, off) & 15) * 4u;
+	return off + XR_UDP_HLEN;
+}
+
+bool xd_frame_is_cm_mad(const struct xt_frame *f)
+{
+	const uint32_t bth = bth_of(f), qpn = bth + 4,
+		       mad = bth + sizeof(struct xr_bth) + sizeof(struct xr_deth);
+
+	return byte_at(f, bth) == (XR_CLASS_UD | XR_OP_SEND_ONLY) && !byte_at(f, qpn + 1) &&
+	       half_at(f, qpn + 2) == XR_GSI_QPN && byte_at(f, mad + MAD_CLASS) == MAD_CLASS_CM;
 }

@@ -19,6 +19,8 @@ struct xd_frame_copy {
 void xd_frame_copy(struct xd_frame_copy *to, const struct xt_frame *from);
 /* Returns a frame that refers to the copy's bytes. */
 struct xt_frame xd_frame_of(struct xd_frame_copy *copy);
+/* Returns true for a packet to QP 1 with a MAD of connection management, received or to be sent. */
+bool xd_frame_is_cm_mad(const struct xt_frame *frame);
 /* Copies bytes into the segments of a frame of the same length. */
 void xd_frame_fill(const struct xt_frame *to, const uint8_t *bytes);
 

@@ -7,8 +7,11 @@
 /* Returns true if the frame continues now, unchanged or damaged. */
 static bool apply(struct xd_worker *w, uint32_t direction, struct xt_frame *f)
 {
-	struct xd_fault_action a = xd_fault_next(&w->fault);
+	struct xd_fault_action a;
 
+	if (w->fault.config.direction & XR_FAULT_MADS && !xd_frame_is_cm_mad(f))
+		return true;
+	a = xd_fault_next(&w->fault);
 	if (a.copies != 1 || a.flips || a.delay_ns[0])
 		xd_count(&w->stats.faults, 1);
 	for (uint32_t i = 1; i < a.copies; i++)

@@ -158,6 +158,7 @@ static void put_fault(struct json *j, const struct xr_fault_config *f)
 	json_number(j, "delay_us", f->delay_us);
 	json_number(j, "seed", f->seed);
 	json_text(j, "direction", dir == XR_FAULT_RX ? "rx" : dir == XR_FAULT_TX ? "tx" : "both");
+	json_boolean(j, "mads", f->direction & XR_FAULT_MADS);
 	json_end(j, '}');
 }
 
@@ -474,7 +475,7 @@ static bool fault_sane(const struct xr_fault_config *f)
 {
 	return f->drop <= 1000 && f->duplicate <= 1000 && f->reorder <= 1000 &&
 	       f->corrupt <= 1000 && f->delay <= 1000 && f->delay_us <= 10000000 &&
-	       !(f->direction & ~(uint32_t)(XR_FAULT_RX | XR_FAULT_TX));
+	       !(f->direction & ~(uint32_t)(XR_FAULT_RX | XR_FAULT_TX | XR_FAULT_MADS));
 }
 
 int xd_do_set_fault(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)

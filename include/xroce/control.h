@@ -702,11 +702,12 @@ struct xr_show_rep {
 struct xr_fault_config {
 	__u32 drop, duplicate, reorder, corrupt, delay; /* per mille of packets */
 	__u32 delay_us;
-	__u32 direction; /* XR_FAULT_RX | XR_FAULT_TX; 0: both */
+	__u32 direction; /* XR_FAULT_RX | XR_FAULT_TX, 0: both; and XR_FAULT_MADS */
 	__u32 reserved;
 	__u64 seed;
 };
 #define XR_FAULT_RX 1
 #define XR_FAULT_TX 2
+#define XR_FAULT_MADS 4 /* only packets to QP 1 with a MAD of connection management */
 
 #endif /* XROCE_CONTROL_H */

@@ -184,6 +184,9 @@ PYTHON
 @test "xroce fault shows the active faults" {
 	ctl b fault xrb drop 3 delay 2 50 rx
 	equal "drop" "$(ctl b fault -j xrb | jq -c '[.drop, .delay, .delay_us, .direction]')" '[3,2,50,"rx"]'
+	equal "mads" "$(ctl b fault -j xrb | jq .mads)" false
+	ctl b fault xrb mads drop 200 tx
+	equal "drop" "$(ctl b fault -j xrb | jq -c '[.drop, .direction, .mads]')" '[200,"tx",true]'
 	ctl b fault xrb off
 	equal "drop" "$(ctl b fault -j xrb | jq .drop)" 0
 }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Fault injection: rates, seeds and corruption of frames. */
+/* Fault injection: rates, seeds, corruption of frames, and selection of MADs. */
 #include <errno.h>
 #include <string.h>
 
 #include "daemon/datapath/fault.h"
+#include "daemon/datapath/frame.h"
+#include "selftests/lib/pcap.h"
 #include "selftests/lib/tap.h"
 
 #define DRAWS 200000
@@ -109,7 +111,7 @@ static void test_config(void)
 	struct xd_fault f;
 
 	TAP_OK(xd_fault_init(&f, &c) == -EINVAL, "a drop rate above 1000 per mille is refused");
-	c = (struct xr_fault_config){ .direction = 4 };
+	c = (struct xr_fault_config){ .direction = 8 };
 	TAP_OK(xd_fault_init(&f, &c) == -EINVAL, "an invalid direction is refused");
 	c = (struct xr_fault_config){ .delay = 1000, .direction = XR_FAULT_RX };
 	TAP_OK(!xd_fault_init(&f, &c) && xd_fault_on(&f, XR_FAULT_RX) &&
@@ -120,11 +122,55 @@ static void test_config(void)
 	       "without a configuration faults are off");
 }
 
+/* Returns the number of MADs in a capture. tag: the frames get a VLAN tag; split: two segments. */
+static unsigned count_mads(const char *name, bool tag, uint32_t split)
+{
+	static const uint8_t vlan[4] = { 0x81, 0x00, 0, 5 };
+	uint8_t bytes[XT_MAX_FRAME];
+	uint32_t len, head = tag ? 4 : 0;
+	unsigned mads = 0;
+	char path[80];
+	uint8_t *data;
+	struct pcap p;
+
+	snprintf(path, sizeof(path), "selftests/pcaps/%s.pcap", name);
+	if (!pcap_open(&p, path))
+		return 0;
+	while ((data = pcap_next(&p, &len))) {
+		memcpy(bytes, data, 12);
+		memcpy(bytes + 12, vlan, head);
+		memcpy(bytes + 12 + head, data + 12, len - 12);
+		len += head;
+		mads += xd_frame_is_cm_mad(&(struct xt_frame){
+			.seg = { { bytes, split < len ? split : len },
+				 { bytes + split, split < len ? len - split : 0 } },
+			.nseg = split < len ? 2 : 1,
+			.len = len,
+		});
+	}
+	pcap_close(&p);
+	return mads;
+}
+
+static void test_mads(void)
+{
+	unsigned n = 0;
+
+	TAP_OK(count_mads("cm_rping", false, 2000) == 5, "MADs of a connection");
+	TAP_OK(count_mads("cm_rping", true, 2000) == 5, "with a VLAN tag");
+	TAP_OK(count_mads("cm_rping", false, 62) == 5, "with headers and MAD in two segments");
+	TAP_OK(count_mads("cm_udaddy", false, 2000) > 1, "MADs over UD, beside other datagrams");
+	n += count_mads("ud_send-v6", false, 2000) + count_mads("ud_send", false, 2000);
+	n += count_mads("rc_send", false, 2000) + count_mads("rc_read-v6-tc", false, 2000);
+	TAP_OK(!n, "other packets are no MADs");
+}
+
 int main(void)
 {
 	test_rates();
 	test_seeds();
 	test_damage();
 	test_config();
+	test_mads();
 	return tap_end();
 }

@@ -11,7 +11,7 @@ unit_LIBS := -lisal -libverbs -lpthread
 $(foreach t,$(UNIT_TESTS),$(eval \
 	$(call test_program,unit/$(t),selftests/unit/$(t)_test.c $($(t)_test_SRCS),transport,$(unit_LIBS),,parallel)))
 
-$(eval $(call test_program,unit/fault,selftests/unit/fault_test.c daemon/datapath/fault.c,,,,parallel))
+$(eval $(call test_program,unit/fault,selftests/unit/fault_test.c $(addprefix daemon/datapath/,fault.c frame.c),,,,parallel))
 $(eval $(call test_program,unit/interval,selftests/unit/interval_test.c provider/memory/interval.c,,,,parallel))
 
 .PHONY: unit
