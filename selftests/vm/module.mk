@@ -9,7 +9,7 @@ $(eval $(call suite,vm/interop,2400,$(VM) 2380 $(VM_ENV) selftests/vm/guest/inte
 	$$(PROGRAMS) $(addprefix $(BUILD)/selftests/e2e/,rdma_verify rdma_keys rdma_datagram),parallel))
 
 $(eval $(call suite,vm/systemd,840,selftests/vm/run -S -c -w $(CURDIR) -t 820 $(VM_ENV) selftests/vm/guest/service,\
-	$(BUILD)/vm-root,parallel))
+	$(BUILD)/vm-root $(addprefix $(BUILD)/selftests/e2e/,hanging_fs rdma_neighbours),parallel))
 $(eval $(call suite,vm/stock,1600,$(VM) 1580 $(VM_ENV) selftests/vm/guest/e2e stock,$(E2E_NEEDS),parallel))
 $(eval $(call suite,vm/bpf,480,$(VM) 460 $(VM_ENV) bash -c "modprobe veth && $(abspath $(BUILD))/selftests/bpf",\
 	$(BUILD)/selftests/bpf,parallel))
