@@ -69,8 +69,8 @@ static const struct rule allowed[] = {
 	/* memory; nothing becomes executable */
 	FOR(ALL, brk), FOR(ALL, munmap), FOR(ALL, mremap), FOR(ALL, madvise),
 	IF(ALL, mmap, 2, PROT_EXEC, 0), IF(ALL, mprotect, 2, PROT_EXEC, 0),
-	FOR(MAIN, mincore), FOR(MAIN | HELP, memfd_create), FOR(MAIN, ftruncate), FOR(MAIN, fallocate),
-	FOR(MAIN, userfaultfd),
+	FOR(MAIN, mincore), FOR(MAIN, ftruncate), FOR(MAIN, fallocate),
+	FOR(MAIN | HELP, memfd_create), FOR(MAIN, userfaultfd),
 	/* descriptors and files */
 	FOR(ALL, read), FOR(ALL, write), FOR(ALL, readv), FOR(ALL, writev),
 	FOR(ALL, pread64), FOR(ALL, pwrite64), FOR(ALL, preadv), FOR(ALL, pwritev),

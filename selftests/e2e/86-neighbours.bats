@@ -17,6 +17,11 @@ teardown_file() {
 	hosts_down
 }
 
+teardown() {
+	[[ -n ${BATS_TEST_COMPLETED:-} || -z ${PID:-} ]] || kill -KILL "$PID" || true
+	report_failure
+}
+
 # Mounts the file system that never answers reads.
 start_fs() {
 	"$BIN/hanging_fs" "$RUN/fs" >"$RUN/fs.log" 2>&1 3>&- &
@@ -41,18 +46,28 @@ neighbour() {
 	spawn a "$file" "$BIN/rdma_neighbours" "$(gid_index a "$A4")" "$@"
 }
 
-# XROCE_ADOPT=never: a userfaultfd of the program would wait for its own memory when it is killed.
+# expect_output TEXT MODE ARG...: starts rdma_neighbours without adoption, and waits until it prints the text. Sets PID.
 #
-# with_fs MODE ARG...: starts the file system and rdma_neighbours, and waits until that prints "posted". Sets PID.
-with_fs() {
-	local log=$BATS_TEST_TMPDIR/hang
+# XROCE_ADOPT=never: all memory is private. A userfaultfd of the program would also wait for its own memory when it is
+# killed.
+expect_output() {
+	local log=$BATS_TEST_TMPDIR/log
 
-	stop_fs
-	start_fs
-	XROCE_ADOPT=never neighbour "$log" "$@"
+	XROCE_ADOPT=never neighbour "$log" "${@:2}"
 	PID=$!
 	disown
-	wait_for 10 grep -q posted "$log" || { cat "$log"; return 1; }
+	printed() {
+		grep -q "$1" "$log" || ! alive "$PID"
+	}
+	wait_for 20 printed "$1"
+	grep -q "$1" "$log" || { cat "$log"; return 1; }
+}
+
+# with_fs MODE ARG...: starts the file system and rdma_neighbours, which prints "posted". Sets PID.
+with_fs() {
+	stop_fs
+	start_fs
+	expect_output posted "$@"
 }
 
 # hang [read|flush]: starts a program whose memory, or whose descriptor, hangs, and waits until something of the daemon
@@ -137,25 +152,43 @@ not_asked() {
 	not_asked proc
 }
 
-@test "WRITEs to shared memory of a disk file" {
-	neighbour "$BATS_TEST_TMPDIR/log" file "$XR_BUILD/neighbours.$$" "$(iterations 20)"
-	wait $! || { cat "$BATS_TEST_TMPDIR/log"; return 1; }
+# io PID: prints the number of bytes that the process has read and written by system calls, /proc/self/mem included
+io() {
+	awk '/^[rw]char/ { n += $2 } END { print n }' "/proc/$1/io"
+}
+
+# moves MODE ARG... N: while rdma_neighbours does N WRITEs of 1 MiB, its mover reads and writes these bytes, and the daemon
+# does not. Whoever accesses such memory also waits for mprotect(), for write-back, and for the end of the address space.
+moves() {
+	local daemon mover bytes=$((${!#} << 20)) before after
+
+	daemon=$(daemon_pid a)
+	before=$(io "$daemon")
+	expect_output completed "$@"
+	after=$(io "$daemon")
+	mover=$(ctl a client -j xra | jq ".[] | select(.pid == $PID) | .mover")
+	echo "bytes of the daemon: $((after - before)), of the mover: $(io "$mover"), of the messages: $bytes"
+	(($(io "$mover") >= bytes && after - before < bytes / 4))
+}
+
+end_program() {
+	kill -KILL "$PID"
+	wait_for 10 gone "$PID"
+}
+
+@test "a mover writes to shared memory of a disk file" {
+	moves file "$XR_BUILD/neighbours.$$" "$(iterations 20)"
+	end_program
 	rm "$XR_BUILD/neighbours.$$"
 }
 
-@test "WRITEs to memory whose protection changes all the time" {
-	neighbour "$BATS_TEST_TMPDIR/log" protect "$(iterations 20)"
-	wait $! || { cat "$BATS_TEST_TMPDIR/log"; return 1; }
+@test "a mover reads memory whose protection changes all the time" {
+	moves protect "$(iterations 20)"
+	end_program
 }
 
-@test "a big program is killed while its memory is accessed" {
-	local log=$BATS_TEST_TMPDIR/log pid
-
-	neighbour "$log" big
-	pid=$!
-	disown
-	wait_for 20 grep -q posted "$log"
-	kill -KILL "$pid"
-	wait_for 10 gone "$pid"
+@test "a mover accesses the memory of a big program that is killed" {
+	moves big "$(iterations 20)"
+	end_program
 	both ibv_rc_pingpong -g @4 -c -n 20
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * rdma_neighbours GID-INDEX MODE ARG...: a program whose memory takes the daemon long, or for ever. It
- * connects a QP to itself and WRITEs from and to such memory until it is killed, or for a number of
- * messages.
+ * rdma_neighbours GID-INDEX MODE ARG...: a program whose memory takes the daemon long, or for ever.
+ * It connects a QP to itself and WRITEs from and to such memory until it is killed, or for a number
+ * of messages.
  *
  *   hang FILE      reads a mapping of a file; prints "posted", then waits for ever
  *   close FILE     has the daemon close a file; prints "posted", then waits for ever
@@ -11,7 +11,9 @@
  *                         when the daemon has refused it, then waits for ever
  *   file FILE N    N WRITEs to a shared mapping of a file, which gets their data
  *   protect N      N WRITEs from memory that another thread protects and unprotects
- *   big            WRITEs from a big address space until it is killed; prints "posted"
+ *   big N          N WRITEs in a big address space, then more until it is killed
+ *
+ * The last three print "completed" after N WRITEs of 1 MiB, and do not end before they are killed.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -95,7 +97,21 @@ static void complete(void)
 	MUST(!wc.status, "WRITE");
 }
 
-static int run_hang(const char *path)
+/* For the test, which then looks at this process and its mover */
+static void say(const char *text)
+{
+	puts(text);
+	fflush(stdout);
+}
+
+_Noreturn static void wait_for_end(const char *text)
+{
+	say(text);
+	for (;;)
+		pause();
+}
+
+_Noreturn static void run_hang(const char *path)
 {
 	int fd = open(path, O_RDWR);
 	struct ibv_mr *from, *to;
@@ -104,13 +120,10 @@ static int run_hang(const char *path)
 	from = reg(map(fd, LEN), LEN);
 	to = reg(map(-1, LEN), LEN);
 	post(from, to, 8);
-	puts("posted");
-	fflush(stdout);
-	for (;;)
-		pause();
+	wait_for_end("posted");
 }
 
-static int run_close(const char *path)
+_Noreturn static void run_close(const char *path)
 {
 	struct ibv_xrcd_init_attr attr = {
 		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
@@ -120,14 +133,11 @@ static int run_close(const char *path)
 
 	MUST(attr.fd >= 0, path);
 	MUST(ibv_open_xrcd(ctx, &attr), "ibv_open_xrcd");
-	puts("posted");
-	fflush(stdout);
-	for (;;)
-		pause();
+	wait_for_end("posted");
 }
 
 /* The library would ask the file system itself, so these send requests without it. */
-static int run_register(const char *daemon, const char *path)
+_Noreturn static void run_register(const char *daemon, const char *path)
 {
 	int fd = open(path, O_RDWR);
 	struct conn c;
@@ -136,14 +146,11 @@ static int run_register(const char *daemon, const char *path)
 	MUST(fd >= 0, path);
 	MUST(conn_open(&c), daemon);
 	MUST(make_mr(&c, make_pd(&c), map(fd, LEN), LEN, true), "REG_MR");
-	puts("posted");
-	fflush(stdout);
-	for (;;)
-		pause();
+	wait_for_end("posted");
 }
 
 /* The gate passes an O_PATH descriptor without asking its file system. */
-static int run_proc(const char *daemon, const char *path)
+_Noreturn static void run_proc(const char *daemon, const char *path)
 {
 	int opened = open(path, O_RDWR), fds[2] = { open(path, O_PATH), open(path, O_PATH) };
 	struct new_mr mr = { .addr = map(-1, LEN), .length = LEN };
@@ -155,13 +162,10 @@ static int run_proc(const char *daemon, const char *path)
 	MUST(conn_open(&c), daemon);
 	mr.pd = make_pd(&c);
 	MUST(send_mr(&c, &mr, fds, &key) < 0, "a reply with an error");
-	puts("posted");
-	fflush(stdout);
-	for (;;)
-		pause();
+	wait_for_end("posted");
 }
 
-static int run_file(const char *path, int n)
+_Noreturn static void run_file(const char *path, int n)
 {
 	int fd = open(path, O_RDWR | O_CREAT, 0600);
 	struct ibv_mr *from = reg(map(-1, LEN), LEN), *to;
@@ -174,7 +178,7 @@ static int run_file(const char *path, int n)
 		complete();
 		MUST(has_pattern(to->addr, LEN, (uint32_t)i, 0), "the file has other bytes");
 	}
-	return 0;
+	wait_for_end("completed");
 }
 
 static void *protect(void *p)
@@ -184,7 +188,7 @@ static void *protect(void *p)
 	return NULL;
 }
 
-static int run_protect(int n)
+_Noreturn static void run_protect(int n)
 {
 	uint8_t *p = map(-1, BIG), *q = map(-1, 2 * LEN) + 1; /* partly private */
 	struct ibv_mr *from = reg(p + BIG / 2 + 1, LEN), *to = reg(q, LEN);
@@ -200,23 +204,21 @@ static int run_protect(int n)
 		complete();
 		MUST(has_pattern(to->addr, LEN, 1, 0), "wrong bytes");
 	}
-	return 0;
+	wait_for_end("completed");
 }
 
-static int run_big(void)
+_Noreturn static void run_big(int n)
 {
 	uint8_t *p = map(-1, BIG);
 	struct ibv_mr *from = reg(p + 1, LEN), *to = reg(p + BIG / 2 + 1, LEN);
 
 	memset(p, 1, BIG);
-	post(from, to, LEN);
-	puts("posted");
-	fflush(stdout);
-	for (;;) {
+	for (int i = 0;; i++) {
+		if (i == n)
+			say("completed");
 		post(from, to, LEN);
 		complete();
 	}
-	return 0;
 }
 
 int main(int argc, char **argv)
@@ -227,18 +229,18 @@ int main(int argc, char **argv)
 	gid_index = atoi(argv[1]);
 	open_loopback();
 	if (!strcmp(mode, "hang") && argc == 4)
-		return run_hang(argv[3]);
+		run_hang(argv[3]);
 	if (!strcmp(mode, "close") && argc == 4)
-		return run_close(argv[3]);
+		run_close(argv[3]);
 	if (!strcmp(mode, "register") && argc == 5)
-		return run_register(argv[3], argv[4]);
+		run_register(argv[3], argv[4]);
 	if (!strcmp(mode, "proc") && argc == 5)
-		return run_proc(argv[3], argv[4]);
+		run_proc(argv[3], argv[4]);
 	if (!strcmp(mode, "file") && argc == 5)
-		return run_file(argv[3], atoi(argv[4]));
+		run_file(argv[3], atoi(argv[4]));
 	if (!strcmp(mode, "protect") && argc == 4)
-		return run_protect(atoi(argv[3]));
-	if (!strcmp(mode, "big") && argc == 3)
-		return run_big();
+		run_protect(atoi(argv[3]));
+	if (!strcmp(mode, "big") && argc == 4)
+		run_big(atoi(argv[3]));
 	return 2;
 }
