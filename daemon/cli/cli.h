@@ -34,6 +34,7 @@ struct cli {
 	const char *runtime_dir;
 	bool json;
 	bool all;
+	const char *state; /* cli_show(): print only rows in this state; NULL: all */
 };
 
 struct cli_command {
@@ -80,7 +81,9 @@ int cli_client_explain(const struct cli_client *c, const char *doing, int err);
 /* print.c */
 json_t *cli_parse(const char *text);		  /* NULL: not JSON */
 bool cli_print(const char *text, bool hide_zero); /* false: not JSON */
-void cli_print_field(const char *value);	  /* replaces control characters */
+/* Returns the rows of a list that are in a state, as text; NULL: not JSON, or no memory. */
+char *cli_in_state(const char *text, const char *state);
+void cli_print_field(const char *value); /* replaces control characters */
 
 int cli_run(struct cli *cli, int argc, char **argv);
 int cli_list(struct cli *cli, int argc, char **argv);

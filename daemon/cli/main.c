@@ -8,6 +8,8 @@
 
 #include "cli.h"
 
+#define STATE_OPTION "  -s, --state STATE      print only what is in this state\n"
+
 static const struct cli_command commands[] = {
 	{
 		"run",
@@ -35,8 +37,8 @@ static const struct cli_command commands[] = {
 		cli_show,
 		XR_SHOW_COUNTERS,
 	},
-	{ "qp", "[DEV]", "queue pairs", NULL, cli_show, XR_SHOW_QPS },
-	{ "mr", "[DEV]", "memory regions and their keys", NULL, cli_show, XR_SHOW_MRS },
+	{ "qp", "[DEV]", "queue pairs", STATE_OPTION, cli_show, XR_SHOW_QPS },
+	{ "mr", "[DEV]", "memory regions and their keys", STATE_OPTION, cli_show, XR_SHOW_MRS },
 	{ "cq", "[DEV]", "completion queues", NULL, cli_show, XR_SHOW_CQS },
 	{ "srq", "[DEV]", "shared receive queues", NULL, cli_show, XR_SHOW_SRQS },
 	{ "ah", "[DEV]", "address handles", NULL, cli_show, XR_SHOW_AHS },
@@ -45,6 +47,14 @@ static const struct cli_command commands[] = {
 	{ "mw", "[DEV]", "memory windows", NULL, cli_show, XR_SHOW_MWS },
 	{ "dm", "[DEV]", "device memory", NULL, cli_show, XR_SHOW_DMS },
 	{ "xrcd", "[DEV]", "XRC domains", NULL, cli_show, XR_SHOW_XRCDS },
+	{
+		"cm",
+		"[DEV]",
+		"rdma_cm ids: listeners and connections by address",
+		STATE_OPTION "  -l, --listen           the same as --state listen\n",
+		cli_show,
+		XR_SHOW_CM_IDS,
+	},
 	{ "client", "[DEV]", "clients: devices opened by programs", NULL, cli_show,
 	  XR_SHOW_CLIENTS },
 	{ "limits", "[DEV]", "limits, and what each user has", NULL, cli_show, XR_SHOW_LIMITS },
@@ -138,6 +148,8 @@ int cli_options(struct cli *cli, int argc, char **argv)
 	static const struct option options[] = {
 		{ "json", no_argument, NULL, 'j' },
 		{ "all", no_argument, NULL, 'a' },
+		{ "listen", no_argument, NULL, 'l' },
+		{ "state", required_argument, NULL, 's' },
 		{ "runtime-dir", required_argument, NULL, 'r' },
 		{ "help", no_argument, NULL, 'h' },
 		{ "version", no_argument, NULL, 'V' },
@@ -150,7 +162,7 @@ int cli_options(struct cli *cli, int argc, char **argv)
 	for (;;) {
 		at = optind ? optind : 1;
 		/* Before the command is known, stop at the first argument. */
-		c = getopt_long(argc, argv, cli->command ? ":jar:hV" : "+:jr:hV", options, NULL);
+		c = getopt_long(argc, argv, cli->command ? ":jalr:s:hV" : "+:jr:hV", options, NULL);
 		switch (c) {
 		case -1:
 			return optind;
@@ -159,6 +171,12 @@ int cli_options(struct cli *cli, int argc, char **argv)
 			break;
 		case 'a':
 			cli->all = true;
+			break;
+		case 'l':
+			cli->state = "listen";
+			break;
+		case 's':
+			cli->state = optarg;
 			break;
 		case 'r':
 			cli->runtime_dir = optarg;

@@ -2,12 +2,13 @@
 /*
  * Prints JSON as text: an object as lines of name and value, a list of objects as a table. Nothing
  * here depends on what a daemon shows (docs/show.md), except that rows of counters have their
- * number in "packets" or "value".
+ * number in "packets" or "value", and rows with a state have it in "state" or "cm_state".
  */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "cli.h"
 
@@ -226,6 +227,13 @@ static void drop_zero_rows(json_t *root)
 		json_array_remove(list, i);
 }
 
+static bool is_in(const json_t *row, const char *name, const char *state)
+{
+	const char *s = json_string_value(json_object_get(row, name));
+
+	return s && !strcasecmp(s, state);
+}
+
 json_t *cli_parse(const char *text)
 {
 	json_t *root = json_loads(text, JSON_DECODE_ANY, NULL);
@@ -250,4 +258,23 @@ bool cli_print(const char *text, bool hide_zero)
 		print_table(root, 0);
 	json_decref(root);
 	return true;
+}
+
+char *cli_in_state(const char *text, const char *state)
+{
+	json_t *list = cli_parse(text);
+	char *rows = NULL;
+	size_t i;
+
+	if (!list)
+		return NULL;
+	for (i = json_array_size(list); i-- > 0;) {
+		const json_t *row = json_array_get(list, i);
+
+		if (!is_in(row, "state", state) && !is_in(row, "cm_state", state))
+			json_array_remove(list, i);
+	}
+	rows = json_dumps(list, JSON_INDENT(2));
+	json_decref(list);
+	return rows;
 }

@@ -71,15 +71,20 @@ static int fetch(const struct cli *cli, const char *device, char **text)
 	return cli_client_explain(&c, cli->command->name, err);
 }
 
+static bool print_text(const struct cli *cli, const char *text)
+{
+	if (cli->json)
+		return fputs(text, stdout) >= 0;
+	return cli_print(text, cli->command->what == XR_SHOW_COUNTERS && !cli->all);
+}
+
 static int print_reply(const struct cli *cli, const char *device, const char *text)
 {
-	if (cli->json) {
-		fputs(text, stdout);
-		return CLI_OK;
-	}
-	if (!cli_print(text, cli->command->what == XR_SHOW_COUNTERS && !cli->all))
-		return cli_error("%s: the reply of the daemon is not JSON", device);
-	return CLI_OK;
+	char *rows = cli->state ? cli_in_state(text, cli->state) : NULL;
+	bool ok = cli->state ? rows && print_text(cli, rows) : print_text(cli, text);
+
+	free(rows);
+	return ok ? CLI_OK : cli_error("%s: the reply of the daemon is not JSON", device);
 }
 
 static int show_one(const struct cli *cli, const char *device)
@@ -141,6 +146,11 @@ static int show_all(const struct cli *cli)
 	return status;
 }
 
+static bool has_states(uint32_t what)
+{
+	return what == XR_SHOW_QPS || what == XR_SHOW_MRS || what == XR_SHOW_CM_IDS;
+}
+
 int cli_show(struct cli *cli, int argc, char **argv)
 {
 	int first = cli_options(cli, argc, argv);
@@ -149,6 +159,8 @@ int cli_show(struct cli *cli, int argc, char **argv)
 		return -first - 1;
 	if (argc - first > 1)
 		return cli_usage(cli, "unexpected argument '%s'", argv[first + 1]);
+	if (cli->state && !has_states(cli->command->what))
+		return cli_usage(cli, "'%s' shows nothing that has a state", argv[0]);
 	if (argc == first)
 		return show_all(cli);
 	return show_one(cli, argv[first]);
