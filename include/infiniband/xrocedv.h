@@ -56,7 +56,8 @@ bool xrocedv_is_supported(struct ibv_device *device);
  *
  * attr: as for ibv_create_qp(), with qp_type IBV_QPT_UD. Returns NULL and errno on error: those of
  * ibv_create_qp(), EPERM (the program does not run as root or as the daemon's user), EBUSY (a
- * program has QP 1, or programs use rdma_cm), EINVAL (another qp_type), EOPNOTSUPP (not an xroce device).
+ * program has QP 1, or programs use rdma_cm), EINVAL (another qp_type), EOPNOTSUPP (not an xroce
+ * device).
  */
 #define XROCEDV_GSI_QPN 1u
 #define XROCEDV_GSI_QKEY 0x80010000u
