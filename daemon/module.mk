@@ -15,8 +15,8 @@ clients_SRCS := $(addprefix daemon/clients/, \
 	client.c client_jobs.c clients.c connection.c doorbells.c events.c gate.c gate_process.c \
 	handles.c identity.c limits.c reply.c shm.c)
 objects_SRCS := $(addprefix daemon/objects/, \
-	advise.c ah.c client_memory.c cq.c dm.c drain.c engine_events.c fast_mr.c import.c mcast.c mr.c mr_register.c mw.c \
-	objects.c pd.c port.c qp.c resolve.c ring.c srq.c xrc.c)
+	absent.c advise.c ah.c client_memory.c cq.c dm.c drain.c engine_events.c fast_mr.c import.c mcast.c mr.c mr_register.c \
+	mw.c objects.c pd.c port.c qp.c resolve.c ring.c srq.c xrc.c)
 rdma_cm_SRCS := $(addprefix daemon/rdma_cm/,command.c)
 server_SRCS := $(addprefix daemon/server/,dispatch.c query.c server.c show.c)
 

@@ -75,15 +75,15 @@ static struct xd_user *new_user(struct xd_limits *limits, const struct xd_identi
 }
 
 /*
- * Frees the users that have no clients. One whose bucket is not full stays, because it would get a
- * full bucket by connecting again.
+ * Frees the users that have no clients. One whose bucket is not full, or whose memory must not be
+ * mapped, stays: connecting again must not change that.
  */
 static void free_users(struct xd_limits *limits, uint64_t now)
 {
 	struct xd_user **at = &limits->users, *u;
 
 	while ((u = *at)) {
-		if (u->clients || u->bucket > now) {
+		if (u->clients || u->bucket > now || u->unmapped_until > now) {
 			at = &u->next;
 			continue;
 		}

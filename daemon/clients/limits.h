@@ -34,7 +34,8 @@ struct xd_user {
 	uint32_t groups; /* multicast groups that QPs of the user are attached to */
 	struct xd_bytes bytes;
 	struct xd_fd_quota fds;
-	uint64_t bucket; /* of control requests, see connection.c */
+	uint64_t bucket;	 /* of control requests, see connection.c */
+	uint64_t unmapped_until; /* see objects/absent.h */
 	struct xd_user *next;
 };
 

@@ -84,6 +84,7 @@ bool xd_mapping_pin(struct xd_mapping *m, int ticket, struct xd_fd_quota *quota)
 		__atomic_add_fetch(&totals.pinned, m->size, __ATOMIC_RELAXED);
 		return true;
 	}
+	m->absent = fd == -EFAULT;
 	while (i)
 		close(m->pin[--i]);
 	xd_fds_put(quota, slices);
@@ -208,7 +209,7 @@ int xd_mapping_new(struct xd_mapping *m, const struct xd_file *f, uint64_t offse
 		return -EFAULT;
 	if (f->sparse && uffd < 0)
 		return -ENOSYS;
-	*m = (struct xd_mapping){ .size = end - start };
+	*m = (struct xd_mapping){ .size = end - start, .sparse = f->sparse };
 	if (!take_mapping())
 		return -ENOSPC;
 	err = map_guarded(m, f, start, writable);

@@ -21,7 +21,9 @@ struct xd_mapping {
 	uint8_t *base; /* start of a page */
 	uint8_t *ptr;  /* the first byte of the range */
 	uint64_t size;
-	int *pin; /* AF_XDP sockets */
+	bool sparse; /* pages can be absent, see struct xd_file */
+	bool absent; /* a page was when the mapping was to be pinned */
+	int *pin;    /* AF_XDP sockets */
 	uint32_t pins;
 };
 

@@ -24,7 +24,7 @@ int xd_mem_on_demand(struct xd_proc *proc, uint64_t addr, uint64_t length, bool 
 	if (!mem)
 		return -ENOMEM;
 	mem->writable = writable;
-	mem->on_demand = true;
+	mem->on_demand = mem->checked = true;
 	mem->tiers = 1u << XR_SEG_PRIVATE;
 	mem->xt.ops = &xd_private_ops;
 	mem->xt.length = length;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Access to private segments by the mover of the client's process. */
+/* Private segments, accessed by the mover of the client's process; absent pages of mapped ones. */
+#include <sys/eventfd.h>
+
 #include "mover.h"
 #include "region.h"
 
@@ -7,8 +9,12 @@ static struct xt_mem_io *private_io_new(struct xt_mem *mem, void *engine_ctx, ui
 					struct xt_mem_pool **pool)
 {
 	struct xd_mover *mover = xd_proc_mover(((struct xd_mem *)mem)->proc);
-	struct xt_mem_io *io = xd_mover_io_new(mover, engine_ctx, len, pool);
+	struct xt_mem_io *io;
 
+	*pool = NULL;
+	if (!mover)
+		return NULL;
+	io = xd_mover_io_new(mover, engine_ctx, len, pool);
 	if (io)
 		io->ops = mem->ops;
 	return io;
@@ -18,11 +24,25 @@ static void private_io_submit(struct xt_mem_io *io)
 {
 	const struct xd_mem *mem = (const struct xd_mem *)io->mem;
 
-	xd_mover_io_submit(io, io->seg->addr + io->off, mem->on_demand);
+	xd_mover_io_submit(io, io->seg->addr + io->off, mem->checked);
+}
+
+void xd_mem_absent(const struct xd_mem *mem)
+{
+	struct xd_absent *a = mem->absent;
+
+	if (a && !__atomic_exchange_n(&a->seen, true, __ATOMIC_RELAXED))
+		eventfd_write(a->wake_fd, 1);
+}
+
+static void private_absent(struct xt_mem *mem)
+{
+	xd_mem_absent((struct xd_mem *)mem);
 }
 
 const struct xt_mem_ops xd_private_ops = {
 	.io_new = private_io_new,
 	.io_submit = private_io_submit,
 	.io_free = xd_mover_io_free,
+	.absent = private_absent,
 };

@@ -228,8 +228,12 @@ static void pin_all(struct xd_mem *mem, const struct xd_mem_request *req)
 	bool all = !xd_seg_alone(req->segment, req->segments);
 	uint32_t i;
 
-	for (i = 0; i < mem->mappings; i++)
+	for (i = 0; i < mem->mappings; i++) {
 		all &= xd_mapping_pin(&mem->mapping[i], req->ticket, mem->quota);
+		/* pinning read-only memory fails in the same way */
+		if (mem->mapping[i].absent && mem->writable)
+			xd_mem_absent(mem);
+	}
 	mem->pinned = all && !(mem->tiers & 1u << XR_SEG_PRIVATE);
 }
 
@@ -240,6 +244,7 @@ static struct xd_mem *mem_alloc(const struct xd_mem_request *req)
 	if (!mem)
 		return NULL;
 	mem->quota = req->quota;
+	mem->absent = req->absent;
 	mem->proc = xd_proc_get(req->proc);
 	mem->writable = xd_access_writes(req->access);
 	mem->xt.ops = &xd_private_ops;
@@ -277,6 +282,48 @@ int xd_mem_new(const struct xd_mem_request *req, struct xd_mem **out)
 	pin_all(b.mem, req);
 	*out = b.mem;
 	return 0;
+}
+
+/*
+ * Returns the next segment from *i on whose pages can be absent. *at: the number of mapped segments
+ * before *i.
+ */
+static struct xt_mem_seg *next_sparse(const struct xd_mem *mem, uint32_t *i, uint32_t *at)
+{
+	struct xt_mem_seg *seg;
+
+	/* device memory has no mappings */
+	while (mem->mappings && *i < mem->xt.nseg) {
+		seg = &mem->xt.seg[(*i)++];
+		/* the mappings belong to the segments with ptr, in order */
+		if (seg->ptr && mem->mapping[(*at)++].sparse)
+			return seg;
+	}
+	return NULL;
+}
+
+int xd_mem_prepare_unmap(const struct xd_mem *mem)
+{
+	const struct xt_mem_seg *seg;
+	uint32_t i = 0, at = 0, n = 0;
+
+	for (; (seg = next_sparse(mem, &i, &at)); n++)
+		if (!seg->addr || !mem->proc)
+			return -EOPNOTSUPP;
+	return n ? xd_proc_start_mover(mem->proc) : 0;
+}
+
+void xd_mem_unmap(struct xd_mem *mem)
+{
+	struct xt_mem_seg *seg;
+	uint32_t i = 0, at = 0;
+
+	while ((seg = next_sparse(mem, &i, &at))) {
+		seg->ptr = NULL;
+		mem->checked = true;
+		mem->pinned = false;
+		mem->tiers = 1u << XR_SEG_PRIVATE;
+	}
 }
 
 void xd_mem_free(struct xd_mem *mem)

@@ -26,6 +26,12 @@
 #include "mapping.h"
 #include "proc.h"
 
+/* Absent pages in mapped regions of one client */
+struct xd_absent {
+	bool seen;   /* an access found one; atomic */
+	int wake_fd; /* eventfd: `seen` of some client was set */
+};
+
 struct xd_mem_request {
 	uint64_t addr, length;
 	uint32_t access; /* XR_ACCESS_* */
@@ -36,18 +42,21 @@ struct xd_mem_request {
 	struct xd_proc *proc;	   /* NULL if no segment needs it */
 	int ticket;		   /* of the program, for the helper; -1: none */
 	struct xd_fd_quota *quota; /* charged for sockets that pin; must outlive the region */
+	struct xd_absent *absent;  /* of the client; must outlive the region */
 };
 
 struct xd_mem {
 	struct xt_mem xt; /* first: the engine passes it to the callbacks */
 	struct xd_proc *proc;
 	struct xd_fd_quota *quota;
+	struct xd_absent *absent;
 	struct xd_mapping *mapping;
 	uint32_t mappings;
 	uint32_t tiers; /* bit by enum xr_mr_segment_kind */
 	bool writable;
 	bool on_demand;
-	bool pinned; /* everything is mapped and pinned */
+	bool checked; /* each access to a private segment checks the mappings of the process */
+	bool pinned;  /* everything is mapped and pinned */
 };
 
 /* Of all regions with private segments and of those on demand */
@@ -77,6 +86,19 @@ int xd_mem_new(const struct xd_mem_request *req, struct xd_mem **mem);
  */
 int xd_mem_on_demand(struct xd_proc *proc, uint64_t addr, uint64_t length, bool writable,
 		     struct xd_mem **mem);
+/*
+ * Starts the mover for xd_mem_unmap(). Returns -EOPNOTSUPP if the mover cannot access the memory:
+ * the process has not mapped the file, or sent no descriptors.
+ */
+int xd_mem_prepare_unmap(const struct xd_mem *mem);
+/*
+ * Moves segments to the private tier whose pages can be absent: from now on the mover accesses them
+ * and checks the mappings of the process each time. Accesses fail until the mover is started. No
+ * worker may use the region meanwhile. Does not block.
+ */
+void xd_mem_unmap(struct xd_mem *mem);
+/* A page of a mapped segment was absent. Any thread, does not block. */
+void xd_mem_absent(const struct xd_mem *mem);
 void xd_mem_free(struct xd_mem *mem); /* NULL allowed */
 
 /* Returns true if the rights include any kind of writing. */

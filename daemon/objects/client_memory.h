@@ -6,9 +6,12 @@
 #ifndef XD_CLIENT_MEMORY_H
 #define XD_CLIENT_MEMORY_H
 
-#include "daemon/base/fd_quota.h"
+#include <stdbool.h>
 
+#include "daemon/base/fd_quota.h"
 #include "daemon/base/json.h"
+#include "daemon/clients/client_jobs.h"
+#include "daemon/memory/region.h"
 
 struct xd_client;
 struct xd_mem;
@@ -26,6 +29,11 @@ struct xd_client_memory {
 	struct xd_proc *proc;	  /* NULL: the client sent no descriptors yet */
 	struct xd_mem *all;	  /* NULL: no reserved L_Key */
 	struct xt_mem *xt;	  /* the same for engines; changed while workers are paused */
+	/* see absent.h */
+	struct xd_absent absent;
+	bool absent_found;	    /* absent.seen was handled */
+	bool unmapped;		    /* no region is accessed by a mapping */
+	struct xd_client_job mover; /* starts the mover */
 };
 
 /* Returns the client's address space, NULL if none was sent. */

@@ -14,6 +14,7 @@
 #include "daemon/datapath/xdp.h"
 #include "daemon/memory/proc.h"
 #include "daemon/memory/region.h"
+#include "absent.h"
 #include "dm.h"
 #include "mr.h"
 #include "objects.h"
@@ -28,6 +29,7 @@ struct build {
 	struct xd_client_job job;
 	struct xd_mr *mr; /* new, or the one to change */
 	bool rereg;	  /* REREG_MR, not REG_MR */
+	bool unmapped;	  /* no segment is accessed by a mapping, see absent.h */
 	bool new_memory;  /* IBV_REREG_MR_CHANGE_TRANSLATION */
 	struct xd_pd *pd;
 	struct xd_dm *dm;
@@ -158,6 +160,7 @@ static int fill_build(struct xd_client *c, struct build *b, const struct xr_reg_
 		req->fds[i] = -1;
 	}
 	b->proc = xd_proc_get(xd_client_proc(c));
+	b->unmapped = xd_client_unmapped(c);
 	return 0;
 }
 
@@ -178,6 +181,7 @@ static void build_run(struct xd_client_job *job)
 		.dm = b->dm_bytes,
 		.ticket = job->client->ticket,
 		.quota = &job->client->user->fds,
+		.absent = &job->client->objects->memory.absent,
 	};
 	struct xd_proc_quota quota = {
 		.fds = req.quota,
@@ -190,6 +194,8 @@ static void build_run(struct xd_client_job *job)
 	req.proc = b->new_proc ? b->new_proc : b->proc;
 	if (!b->err)
 		b->err = xd_mem_new(&req, &b->mem);
+	if (!b->err && b->unmapped)
+		b->err = xd_mem_prepare_unmap(b->mem);
 	for (i = 0; i < n; i++)
 		close(b->fds[i]);
 }
@@ -356,6 +362,8 @@ static void build_done(struct xd_client_job *job)
 
 	if (b->new_proc)
 		xd_client_set_proc(c, b->new_proc);
+	if (!err && !c->ending && xd_client_unmapped(c))
+		xd_mem_unmap(b->mem);
 	if (!err && !c->ending)
 		err = b->rereg ? finish_rereg(c, b) : finish_reg(c, b);
 	if (!err && !c->ending)

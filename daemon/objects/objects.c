@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "daemon/base/options.h"
+#include "absent.h"
 #include "ah.h"
 #include "cq.h"
 #include "dm.h"
@@ -29,6 +30,7 @@ int xd_objects_open_client(struct xd_client *c)
 	if (!c->objects)
 		return -ENOMEM;
 	xd_client_memory_init(&c->objects->memory);
+	xd_absent_init_client(c);
 	return 0;
 }
 
@@ -44,6 +46,8 @@ int xd_objects_start(struct xd_objects *o, struct xd_device *dev, const struct x
 	int err = xd_clients_start(&o->clients, dev, ops, kinds, XD_KINDS);
 
 	if (!err)
+		err = xd_absent_start(o);
+	if (!err)
 		err = xd_group_by_name(dev->opt->reserved_lkey_group, &o->lkey_group);
 	return err;
 }
@@ -52,6 +56,7 @@ bool xd_objects_stop(struct xd_objects *o)
 {
 	if (!xd_clients_stop(&o->clients))
 		return false;
+	xd_absent_stop(o);
 	xd_table_free(&o->pd_ids);
 	xd_table_free(&o->xrc_domains);
 	return true;

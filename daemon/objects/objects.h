@@ -36,7 +36,11 @@ struct xd_objects {
 	struct xd_xrc_domain *xrc_files; /* list of domains that have a file */
 	struct xd_mcast mcast;
 	uint32_t next_worker; /* worker of the next QP */
-	gid_t lkey_group;     /* may use the reserved L_Key; XD_NO_GROUP: none */
+	struct {
+		int fd; /* eventfd */
+		struct xd_watch *watch;
+	} absent;	  /* see absent.h */
+	gid_t lkey_group; /* may use the reserved L_Key; XD_NO_GROUP: none */
 };
 
 /* State shared by the objects of one client */

@@ -161,7 +161,7 @@ int xt_gather_mem(const struct xt_fetch *f, const struct xt_mem_at *at, uint32_t
 
 	if (!p)
 		return gather_unmapped(f, at, len, out);
-	if (xt_guard_probe(p, len))
+	if (xt_mem_probe(at->mem, p, len))
 		return -EFAULT;
 	add_bytes(out, p, len);
 	return 0;

@@ -44,6 +44,19 @@ static uint64_t span(const struct xt_mem_seg *seg, uint64_t off, uint64_t len)
 	return left < len ? left : len;
 }
 
+/* Reports the result of an access to a mapped segment. Returns err. */
+static int reported(struct xt_mem *mem, int err)
+{
+	if (err && mem->ops->absent)
+		mem->ops->absent(mem);
+	return err;
+}
+
+int xt_mem_probe(struct xt_mem *mem, const uint8_t *p, size_t len)
+{
+	return reported(mem, xt_guard_probe(p, len));
+}
+
 /* Returns true if an access to a segment without ptr may have to wait. */
 static bool may_wait(const struct xt_step *step, const struct xt_mem *mem)
 {
@@ -55,7 +68,7 @@ static int read_seg(struct xt_step *step, const struct xt_step_place *p, void *d
 	const struct xt_mem_seg *seg = p->seg;
 
 	if (seg->ptr)
-		return xt_guard_copy(dst, seg->ptr + (p->off - seg->off), len);
+		return reported(p->mem, xt_guard_copy(dst, seg->ptr + (p->off - seg->off), len));
 	if (may_wait(step, p->mem))
 		return xt_step_read(step, p, dst, len);
 	return p->mem->ops->read(p->mem, seg, p->off - seg->off, dst, len);
@@ -71,7 +84,7 @@ static int write_seg(struct xt_step *step, const struct xt_step_place *p, const 
 	if (seg->ptr) {
 		if (step && step->fenced && xt_step_fence(step))
 			return -EINPROGRESS;
-		return xt_guard_copy(seg->ptr + (p->off - seg->off), src, len);
+		return reported(p->mem, xt_guard_copy(seg->ptr + (p->off - seg->off), src, len));
 	}
 	if (may_wait(step, p->mem))
 		return xt_step_write(step, p, src, len);
@@ -153,8 +166,10 @@ static int copy_run(struct xt_step *step, const struct xt_step_place *to,
 	if (!to->seg->writable)
 		return -EACCES;
 	/* both may be the same memory */
-	if (dst && src)
-		return xt_guard_move(dst, src, len, src_failed);
+	if (dst && src) {
+		err = xt_guard_move(dst, src, len, src_failed);
+		return reported(*src_failed ? from->mem : to->mem, err);
+	}
 	if (src)
 		return write_seg(step, to, src, len);
 	if (dst) {
@@ -243,7 +258,7 @@ int xt_mem_cmp_swap(struct xt_step *step, const struct xt_mem_at *at, uint64_t c
 	int err;
 
 	if (p)
-		return xt_guard_cmp_swap(p, compare, swap, old);
+		return reported(at->mem, xt_guard_cmp_swap(p, compare, swap, old));
 	if (by_step(step, at, &a, &err)) {
 		*old = step->atomic_old;
 		return err;
@@ -265,7 +280,7 @@ int xt_mem_fetch_add(struct xt_step *step, const struct xt_mem_at *at, uint64_t 
 	int err;
 
 	if (p)
-		return xt_guard_fetch_add(p, add, old);
+		return reported(at->mem, xt_guard_fetch_add(p, add, old));
 	if (by_step(step, at, &a, &err)) {
 		*old = step->atomic_old;
 		return err;
@@ -288,7 +303,7 @@ int xt_mem_atomic_write(struct xt_step *step, const struct xt_mem_at *at, uint64
 	int err;
 
 	if (p)
-		return xt_guard_store(p, value);
+		return reported(at->mem, xt_guard_store(p, value));
 	if (by_step(step, at, &a, &err))
 		return err;
 	pthread_mutex_lock(&unmapped_lock);

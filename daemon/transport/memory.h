@@ -119,6 +119,9 @@ struct xt_mem_ops {
 	 * begin any more if that can still be prevented, and is not reported.
 	 */
 	void (*io_free)(struct xt_mem_io *io);
+
+	/* An access to a mapped segment found an absent page and failed. NULL: nothing to do. */
+	void (*absent)(struct xt_mem *mem);
 };
 
 /*
@@ -150,6 +153,9 @@ struct xt_mem {
 
 /* Returns a pointer to [off, off + len) if one mapped segment contains it, else NULL. */
 uint8_t *xt_mem_ptr(const struct xt_mem *mem, uint64_t off, uint64_t len);
+
+/* xt_guard_probe() of mapped memory of a region */
+int xt_mem_probe(struct xt_mem *mem, const uint8_t *p, size_t len);
 
 /*
  * step: does the access if the memory may have to be waited for, and -EINPROGRESS is returned if it

@@ -45,5 +45,5 @@ $(eval $(call test_program,daemon/scarcity,selftests/daemon/scarcity_test.c $(co
 	$(addprefix -Wl$(comma)--wrap=,$(scarcity_WRAPS)),,parallel))
 
 # Clients of any user
-$(eval $(call test_program,daemon/users,selftests/daemon/users_test.c $(control_LIB),transport,-lisal -lpthread \
+$(eval $(call test_program,daemon/users,selftests/daemon/users_test.c $(control_LIB),transport,$(control_LIBS) \
 	-Wl$(comma)--wrap=xd_identity_open,,parallel))

@@ -241,41 +241,97 @@ static uint64_t allocated(int fd)
 	return (uint64_t)st.st_blocks * 512;
 }
 
-/* The daemon must not allocate pages of a program's file: they would be charged to the daemon. */
+#define PRIVATE (1u << XR_SEG_PRIVATE)
+
+static void punch(int fd)
+{
+	MUST(!fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4 * PAGE));
+	MUST(!allocated(fd));
+}
+
+/* Accesses to the memory after a client's mappings of it are no longer used */
+static void check_unmapped(struct conn *c, uint32_t pd, uint32_t rkey, uint8_t *p)
+{
+	uint8_t b = 0x78;
+
+	TAP_OK(!remote_write_key(c, pd, rkey, p + PAGE, 1, &b) && p[PAGE] == 0x78,
+	       "absent pages: the mover writes, which allocates the page for the client");
+	MUST(!mprotect(p + PAGE, PAGE, PROT_READ));
+	TAP_OK(remote_write_key(c, pd, rkey, p + PAGE, 1, &b),
+	       "absent pages: the mover does not write to a page that became read-only");
+	MUST(!munmap(p + PAGE, PAGE));
+	TAP_OK(read_key(c, pd, rkey, p + PAGE, 1, &b) == -EFAULT,
+	       "absent pages: the mover does not read a page that was unmapped");
+}
+
+/*
+ * The daemon must not allocate pages of a program's file: they would be charged to the daemon. And
+ * an access to a hole that is being punched waits, so after the first absent page the mover
+ * accesses the client's memory.
+ */
 static void test_absent_pages(void)
 {
 	int fd = memfd(4 * PAGE, SEALED);
-	uint8_t *p = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), b = 0x77;
-	uint32_t pd, rkey, shared;
-	struct conn c;
+	uint8_t *p = map_pages(fd, 4 * PAGE), b = 0x77;
+	struct xd_mr *adopted, *shared, *others;
+	struct conn c, other;
+	uint32_t pd, rkey;
 	struct reg r;
+
+	MUST(p != MAP_FAILED);
+	open_client(&other);
+	close(events_fd);
+	pd = alloc_pd(&other);
+	MUST(!reg_fd(&other, fd, 0, reg_of(pd, p, 4 * PAGE, RW)));
+	others = the_mr(&other);
+	open_client(&c);
+	pd = alloc_pd(&c);
+	proc_sent = false;
+	r = mapping_reg(pd, p, 4 * PAGE, RW);
+	MUST(!send_reg(&c, &r, NULL, 0));
+	proc_sent = true;
+	shared = the_mr(&c);
+	MUST(!reg_fd(&c, fd, 0, reg_of(pd, p, 4 * PAGE, RW)));
+	adopted = the_mr(&c);
+	rkey = mr_of(&c).rkey;
+	MUST(!remote_write_key(&c, pd, rkey, p + PAGE, 1, &b) && p[PAGE] == 0x77);
+	punch(fd);
+	TAP_OK(remote_write_key(&c, pd, rkey, p + PAGE, 1, &b) && !allocated(fd),
+	       "absent pages: a write to a hole fails, and allocates nothing");
+	settle();
+	TAP_OK(adopted->mem->tiers == PRIVATE && shared->mem->tiers == PRIVATE,
+	       "absent pages: no region of the client is accessed by a mapping any more");
+	TAP_OK(others->mem->tiers == 1u << XR_SEG_FD,
+	       "absent pages: regions of another client of an operator stay mapped");
+	MUST(!reg_fd(&c, fd, 0, reg_of(pd, p, 4 * PAGE, RW)));
+	TAP_OK(the_mr(&c)->mem->tiers == PRIVATE,
+	       "absent pages: neither is a region that the client registers later");
+	check_unmapped(&c, pd, rkey, p);
+	munmap(p, 4 * PAGE);
+	close(fd);
+	close_client(&c);
+	disconnect(&other);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
+static void test_absent_at_registration(void)
+{
+	int fd = memfd(4 * PAGE, SEALED);
+	uint8_t *p = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), b;
+	struct conn c;
+	uint32_t pd;
 
 	MUST(p != MAP_FAILED);
 	open_client(&c);
 	pd = alloc_pd(&c);
 	MUST(!reg_fd(&c, fd, 0, reg_of(pd, p, 4 * PAGE, RW)));
-	rkey = mr_of(&c).rkey;
 	TAP_OK(!allocated(fd) && !the_mr(&c)->mem->pinned,
 	       "absent pages: registration neither allocates nor pins them");
-	TAP_OK(remote_write_key(&c, pd, rkey, p + PAGE, 1, &b), "absent pages: a write fails");
-	proc_sent = false;
-	r = mapping_reg(pd, p, 4 * PAGE, RW);
-	MUST(!send_reg(&c, &r, NULL, 0) && the_mr(&c)->mem->tiers == 1u << XR_SEG_MAPPING);
-	proc_sent = true;
-	shared = mr_of(&c).rkey;
-	TAP_OK(read_key(&c, pd, shared, p + PAGE, 1, &b) == -EFAULT,
-	       "absent pages: a read of a shared mapping fails");
-	TAP_OK(!allocated(fd), "absent pages: no access allocated any");
-	p[PAGE] = 0;
-	TAP_OK(!remote_write_key(&c, pd, rkey, p + PAGE, 1, &b) && p[PAGE] == 0x77 &&
-		       remote_write_key(&c, pd, rkey, p + 2 * PAGE, 1, &b),
-	       "absent pages: a page that the client has allocated is written");
-	MUST(!fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4 * PAGE));
-	TAP_OK(remote_write_key(&c, pd, rkey, p + PAGE, 1, &b) && !allocated(fd),
-	       "absent pages: a write to a hole fails");
-	p[PAGE] = 0;
-	TAP_OK(!remote_write_key(&c, pd, shared, p + PAGE, 1, &b) && p[PAGE] == 0x77,
-	       "absent pages: a hole that the client has filled is written");
+	TAP_OK(read_key(&c, pd, mr_of(&c).rkey, p, 1, &b) == -EFAULT && !allocated(fd),
+	       "absent pages: memory of a client that sent no descriptors cannot be accessed");
+	settle();
+	TAP_OK(reg_fd(&c, fd, 0, reg_of(pd, p, 4 * PAGE, RW)) == -EOPNOTSUPP,
+	       "absent pages: nor can it register more");
 	munmap(p, 4 * PAGE);
 	close(fd);
 	close_client(&c);
@@ -380,6 +436,7 @@ int main(void)
 	test_no_mappings();
 	test_shared_mapping();
 	test_absent_pages();
+	test_absent_at_registration();
 	test_file_modes();
 	test_huge_pages();
 

@@ -5,8 +5,10 @@
  * clients can belong to any user.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <malloc.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -401,6 +403,66 @@ static void test_memory(void)
 	TAP_OK(nothing_left(), "nothing is left");
 }
 
+/* ---- absent pages ------------------------------------------------------------------ */
+
+/* Registers a page of a memfd, with the descriptors of the process. Returns its region. */
+static struct xd_mr *reg_memfd(struct conn *c, uid_t uid, int fd, uint8_t *p)
+{
+	struct reg r;
+
+	open_as(c, uid);
+	r = reg_of(alloc_pd(c), p, PAGE, RW);
+	add_segment(&r, XR_SEG_FD, p, PAGE);
+	proc_sent = false;
+	MUST(!send_reg(c, &r, &fd, 1));
+	return the_mr(c);
+}
+
+static bool is_mapped(const struct xd_mr *mr)
+{
+	return mr->mem->tiers == 1u << XR_SEG_FD && mr->mem->xt.seg[0].ptr;
+}
+
+/*
+ * A hole in mapped memory ends the use of mappings for the user, as each of the user's programs
+ * could punch holes into the memory of the others.
+ */
+static void test_absent_pages(void)
+{
+	int fd = memfd(PAGE, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+	uint8_t *p = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+	struct conn a, a2, b, a3;
+	struct xd_mr *of_a, *of_a2, *of_b;
+	uint8_t byte = 0;
+
+	MUST(p != MAP_FAILED);
+	of_a = reg_memfd(&a, ALICE, fd, p);
+	of_a2 = reg_memfd(&a2, ALICE, fd, p);
+	of_b = reg_memfd(&b, BOB, fd, p);
+	MUST(is_mapped(of_a) && is_mapped(of_a2) && is_mapped(of_b));
+	MUST(!fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, PAGE));
+	MUST(access_mem(&of_a->mem->xt, 0, &byte, 1, true) == -EFAULT);
+	settle();
+	TAP_OK(!is_mapped(of_a) && !is_mapped(of_a2),
+	       "after an access to an absent page, no memory of the user is accessed by mappings");
+	TAP_OK(is_mapped(of_b), "memory of another user still is");
+	TAP_OK(!access_mem(&of_a2->mem->xt, 0, &byte, 1, true),
+	       "the mover of each client accesses the memory");
+	disconnect(&a);
+	disconnect(&a2);
+	of_a = reg_memfd(&a3, ALICE, fd, p);
+	TAP_OK(!is_mapped(of_a), "nor is memory of a client that the user starts later");
+	a3.client->user->unmapped_until = 0;
+	disconnect(&a3);
+	of_a = reg_memfd(&a3, ALICE, fd, p);
+	TAP_OK(is_mapped(of_a), "after some time it is again");
+	disconnect(&a3);
+	disconnect(&b);
+	munmap(p, PAGE);
+	close(fd);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
 /* ---- rate of requests -------------------------------------------------------------- */
 
 #define REQUESTS 50
@@ -504,6 +566,7 @@ int main(void)
 	test_address_spaces();
 	test_groups();
 	test_memory();
+	test_absent_pages();
 	test_request_rate();
 	test_rate_of_user();
 	fake_server_stop();

@@ -179,7 +179,7 @@ bool reconnect(struct owner *o)
 
 /* ---- main ------------------------ */
 
-static const struct test *const lists[] = { memory_kinds, memory_uses, memory_special };
+static const struct test *const lists[] = { memory_kinds, memory_special, memory_uses };
 #define LISTS (sizeof(lists) / sizeof(lists[0]))
 
 static const struct test *find_test(const char *name)

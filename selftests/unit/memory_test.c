@@ -217,14 +217,24 @@ static void on_sigbus(int sig, siginfo_t *info, void *context)
 	_exit(1);
 }
 
+static struct xt_mem *absent_in; /* the region of the last absent page */
+static unsigned absent_pages;
+
+static void note_absent(struct xt_mem *mem)
+{
+	absent_in = mem;
+	absent_pages++;
+}
+
 /* A file of one page in a mapping of two: an access to the second page raises SIGBUS. */
 static void test_absent_page(void)
 {
 	struct sigaction sa = { .sa_sigaction = on_sigbus, .sa_flags = SA_SIGINFO | SA_NODEFER };
 	int fd = memfd_create("one page", MFD_CLOEXEC);
 	struct xt_mem_seg seg = { .len = 8192, .writable = true }, present = seg;
-	struct xt_mem mem = { .length = 8192, .nseg = 1, .seg = &seg };
-	struct xt_mem other = { .length = 8192, .nseg = 1, .seg = &present };
+	const struct xt_mem_ops mapped = { .absent = note_absent };
+	struct xt_mem mem = { .ops = &mapped, .length = 8192, .nseg = 1, .seg = &seg };
+	struct xt_mem other = { .ops = &mapped, .length = 8192, .nseg = 1, .seg = &present };
 	uint8_t buf[200];
 	uint64_t old;
 	bool of_src;
@@ -247,9 +257,12 @@ static void test_absent_page(void)
 		       xt_mem_fetch_add(NULL, AT(&mem, 4104), 1, &old) == -EFAULT &&
 		       xt_mem_atomic_write(NULL, AT(&mem, 8184), 1) == -EFAULT,
 	       "atomics on an absent page fail");
-	TAP_OK(!xt_guard_probe(seg.ptr + 1, 4095) && xt_guard_probe(seg.ptr + 1, 4096) == -EFAULT &&
-		       xt_guard_probe(seg.ptr + 4097, 1) == -EFAULT,
+	TAP_OK(!xt_mem_probe(&mem, seg.ptr + 1, 4095) &&
+		       xt_mem_probe(&mem, seg.ptr + 1, 4096) == -EFAULT &&
+		       xt_mem_probe(&mem, seg.ptr + 4097, 1) == -EFAULT,
 	       "probe: finds an absent page");
+	TAP_OK(absent_pages == 9 && absent_in == &mem,
+	       "each access that found an absent page is reported with its region");
 	if (ftruncate(fd, 8192))
 		abort();
 	TAP_OK(!xt_mem_write(NULL, &mem, 4000, buf, 200), "a page that is there again is written");
