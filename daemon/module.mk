@@ -29,5 +29,5 @@ xroced_SRCS := daemon/main.c $(base_SRCS) $(helper_SRCS) $(netdev_SRCS) $(datapa
 
 XROCED_LIBS := -lxdp -lbpf -lmnl -lisal -lcap -lpthread
 
-$(eval $(call program,xroced,$(xroced_SRCS),transport,$(XROCED_LIBS)))
+$(eval $(call program,xroced,$(xroced_SRCS),transport cm,$(XROCED_LIBS)))
 PROGRAMS += $(BUILD)/xroced

@@ -83,7 +83,8 @@ struct xc_data {
 	uint8_t len;
 };
 
-enum xc_transport { XC_RC, XC_UC, XC_XRC };
+/* XC_OTHER: in received messages only; the engine rejects such a REQ. */
+enum xc_transport { XC_RC, XC_UC, XC_XRC, XC_OTHER };
 
 /* The path of a MAD, and the primary path of a connection */
 struct xc_path {
@@ -122,6 +123,7 @@ struct xc_req {
 struct xc_rep {
 	uint64_t guid; /* of the sender; xc_accept() sets it */
 	uint32_t qpn;  /* of the sender. XRC: of the target QP */
+	uint32_t eecn; /* field for the QPN of XRC; the engine copies it from and to qpn */
 	uint32_t qkey;
 	uint32_t starting_psn;
 	uint8_t responder_resources, initiator_depth;
@@ -133,7 +135,7 @@ struct xc_rep {
 	struct xc_data data;
 };
 
-/* Values of messages that MRA and REJ refer to */
+/* The message that an MRA or REJ refers to */
 enum xc_message { XC_MESSAGE_REQ, XC_MESSAGE_REP, XC_MESSAGE_OTHER };
 
 /* REJ (IBTA 12.6.7) */

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The state of the CM engine. The files of the engine:
+ *
+ *   mad.c         messages to and from MADs
+ *   table.c       hash tables
+ *   timers.c      heap of timers
+ *   id.c          ids: creation, lookup, half-open ids of each peer
+ *   send.c        messages of ids and their retries; responses without an id
+ *   end.c         states after a connection: TIMEWAIT, ids that only repeat a response
+ *   reject.c      REJ
+ *   disconnect.c  DREQ and DREP
+ *   mra.c         MRA
+ *   active.c      REQ sent, REP received
+ *   passive.c     REQ received, REP sent
+ *   sidr.c        SIDR_REQ and SIDR_REP
+ *   destroy.c     ids that are given up
+ *   names.c       names of messages, states and reasons
+ *   cm.c          received MADs, expired timers
+ */
+#ifndef XC_ENGINE_H
+#define XC_ENGINE_H
+
+#include "cm.h"
+#include "daemon/transport/list.h"
+#include "table.h"
+#include "timers.h"
+
+/* Of responses. The hop limit of a received MAD was decremented by routers. */
+#define XC_HOP_LIMIT 64
+
+struct xc_cm {
+	struct xc_config config;
+	const struct xc_ops *ops;
+	void *ctx;
+	uint64_t seed; /* of hashes */
+	struct xt_list ids;
+	struct xc_table by_local;  /* ids, by communication ID */
+	struct xc_table by_remote; /* ids, by GID, GUID and communication ID of the peer */
+	struct xc_table by_qpn;	   /* connections, by GID, GUID and QPN of the peer */
+	struct xc_table sources;   /* peers with half-open ids, by GID */
+	struct xt_list answered;   /* see end.c; the oldest one first */
+	uint32_t answered_count;
+	struct xc_timers timers;
+	struct xc_counters counters;
+	struct xc_gauges gauges;
+};
+
+/* A peer with half-open ids */
+struct xc_source {
+	struct xc_node node;
+	struct xr_addr gid;
+	uint32_t half_open;
+};
+
+struct xc_id {
+	struct xc_info info;
+	struct xc_cm *cm;
+	struct xt_list all;	 /* in xc_cm.ids */
+	struct xt_list answered; /* in xc_cm.answered */
+	struct xc_node by_local, by_remote, by_qpn;
+	struct xc_source *source; /* NULL: not half-open */
+	struct xc_timer timer;
+	uint64_t own_tid;     /* of REQ, DREQ and SIDR_REQ that are sent */
+	uint64_t tid;	      /* of the current exchange */
+	uint64_t timeout;     /* ns until the next retry */
+	uint64_t timewait;    /* ns */
+	uint8_t max_retries;  /* of each message */
+	uint8_t retries_left; /* of the last message */
+	bool repeats;	      /* the exchange ended; sent[] is the response to each duplicate */
+	bool lingers;	      /* rejected after a REP, see reject.c */
+	enum xc_kind sent_kind;
+	uint8_t sent[XC_MAD_LEN]; /* the last message with the states of the id, to be repeated */
+};
+
+static inline uint64_t xc_now(const struct xc_cm *cm)
+{
+	return cm->ops->now(cm->ctx);
+}
+
+/* ns of a timeout code (IBTA 12.7) */
+static inline uint64_t xc_timeout_ns(uint8_t code)
+{
+	return 4096ull << code;
+}
+
+#endif /* XC_ENGINE_H */
