@@ -39,6 +39,7 @@ static void close_eventfds(struct xd_client *c)
 		d->workers--;
 		close(d->worker[d->workers].eventfd);
 		free(d->worker[d->workers].qp);
+		free(d->worker[d->workers].free_slot);
 	}
 	free(d->worker);
 	d->worker = NULL;
@@ -98,15 +99,29 @@ void xd_doorbells_reply(const struct xd_client *c, struct xr_shm_ref *ref, struc
 
 /* ---- slots ----------------------------------------------------------------------- */
 
+/* Low slots are used first, so that doorbells of few QPs share few words. */
+static void add_free_slots(struct xd_doorbell *d, uint32_t *stack, uint32_t slots)
+{
+	free(d->free_slot);
+	d->free_slot = stack;
+	for (uint32_t slot = slots; slot-- > d->slots;)
+		d->free_slot[d->free_slots++] = slot;
+}
+
+/* All slots have QPs. */
 static int grow(struct xd_client *c, uint32_t worker)
 {
 	struct xd_doorbell *d = &c->doorbells.worker[worker];
 	uint32_t slots = d->slots ? d->slots * 2 : 64;
-	struct xt_qp **old = d->qp;
-	struct xt_qp **qp = calloc(slots, sizeof(*qp));
+	uint32_t *stack = calloc(slots, sizeof(*stack));
+	struct xt_qp **qp = calloc(slots, sizeof(*qp)), **old = d->qp;
 
-	if (!qp)
+	if (!qp || !stack) {
+		free(stack);
+		free(qp);
 		return -ENOMEM;
+	}
+	add_free_slots(d, stack, slots);
 	if (old)
 		memcpy(qp, old, d->slots * sizeof(*qp));
 	xd_worker_pause(c->dev->workers, worker);
@@ -117,17 +132,16 @@ static int grow(struct xd_client *c, uint32_t worker)
 	return 0;
 }
 
-int xd_doorbell_reserve(struct xd_client *c, uint32_t worker, uint32_t *slot)
+int xd_doorbell_find(struct xd_client *c, uint32_t worker, uint32_t *slot)
 {
 	struct xd_doorbell *d = &c->doorbells.worker[worker];
-	uint32_t i = 0;
+	int err = 0;
 
-	while (i < d->slots && d->qp[i])
-		i++;
-	*slot = i;
-	if (i < d->slots)
-		return 0;
-	return i < XR_DB_SLOTS ? grow(c, worker) : -ENOSPC;
+	if (!d->free_slots)
+		err = d->slots < XR_DB_SLOTS ? grow(c, worker) : -ENOSPC;
+	if (!err)
+		*slot = d->free_slot[d->free_slots - 1];
+	return err;
 }
 
 struct xt_flow *xd_client_flow(struct xd_client *c, uint32_t worker)
@@ -137,5 +151,11 @@ struct xt_flow *xd_client_flow(struct xd_client *c, uint32_t worker)
 
 void xd_doorbell_set(struct xd_client *c, uint32_t worker, uint32_t slot, struct xt_qp *qp)
 {
-	c->doorbells.worker[worker].qp[slot] = qp;
+	struct xd_doorbell *d = &c->doorbells.worker[worker];
+
+	d->qp[slot] = qp;
+	if (qp)
+		d->free_slots--;
+	else
+		d->free_slot[d->free_slots++] = slot;
 }

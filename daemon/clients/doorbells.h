@@ -25,9 +25,9 @@ void xd_doorbells_close(struct xd_client *c);
 /* Adds the eventfds, then the bitmaps, to a reply. */
 void xd_doorbells_reply(const struct xd_client *c, struct xr_shm_ref *ref, struct xd_reply *rep);
 
-/* Finds a free slot of a worker's doorbell. -ENOSPC, -ENOMEM. */
-int xd_doorbell_reserve(struct xd_client *c, uint32_t worker, uint32_t *slot);
-/* Sets the QP of a slot, NULL to free it. The worker is paused. */
+/* Finds a free slot of a worker's doorbell, the next one to be set. -ENOSPC, -ENOMEM. */
+int xd_doorbell_find(struct xd_client *c, uint32_t worker, uint32_t *slot);
+/* Sets the QP of the slot that was found, or frees a slot (NULL). The worker is paused. */
 void xd_doorbell_set(struct xd_client *c, uint32_t worker, uint32_t slot, struct xt_qp *qp);
 
 /* Returns the flow of the client's QPs at a worker. */

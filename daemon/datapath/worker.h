@@ -95,6 +95,10 @@ struct xd_doorbell {
 	uint32_t slots;		    /* of qp[] */
 	struct xt_flow flow;	    /* of the client's QPs at this worker */
 
+	/* of the control thread */
+	uint32_t *free_slot; /* stack of the slots without QP, the next one on top */
+	uint32_t free_slots; /* on the stack */
+
 	/* see doorbells.h */
 	struct xt_list link; /* in the list of polled doorbells */
 	bool added, armed;

@@ -143,7 +143,7 @@ static int create_in_engine(struct xd_client *c, struct xd_qp *qp)
 		if (!init.ahs)
 			return -ENOMEM;
 	}
-	err = xd_doorbell_reserve(c, qp->worker, &qp->slot);
+	err = xd_doorbell_find(c, qp->worker, &qp->slot);
 	if (err)
 		return err;
 	err = xt_qp_new(xd_worker_engine(c->dev->workers, qp->worker), &init, &xt);
