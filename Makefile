@@ -107,6 +107,17 @@ $(call program,selftests/$(1),$(2),$(3),$(4))
 $(call suite,$(1),$(or $(5),60),$(BUILD)/selftests/$(1),$(BUILD)/selftests/$(1),$(6))
 endef
 
+# $(call steps_test,name,sources,sources whose steps are counted,linker flags,kind): a test program and its suite.
+# Counted code calls __sanitizer_cov_trace_pc() at the start of each basic block.
+define steps_test
+$(BUILD)/selftests/$(1): $(call objs,$(2)) $(patsubst %.c,$(BUILD)/steps-obj/%.o,$(3))
+	@mkdir -p $$(@D)
+	$$(call say,LINK,$$@)
+	$$(Q)$$(CC) -pie $$(ALL_LDFLAGS) -o $$@ $$^ $(4)
+ALL_OBJS += $(call objs,$(2)) $(patsubst %.c,$(BUILD)/steps-obj/%.o,$(3))
+$(call suite,$(1),60,$(BUILD)/selftests/$(1),$(BUILD)/selftests/$(1),$(5))
+endef
+
 # Everything is rebuilt if the compiler, a flag or the version changes. Tests of `make install` run
 # make again; the exported variables prevent that make from rebuilding.
 export SANITIZE OPT CFLAGS LDFLAGS CC CLANG
@@ -128,6 +139,11 @@ $(BUILD)/pic/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$@)
 	$(Q)$(CC) $(ALL_CFLAGS) $(TUNE) -fPIC -MMD -MP -c -o $@ $<
+
+$(BUILD)/steps-obj/%.o: %.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$@)
+	$(Q)$(CC) $(ALL_CFLAGS) $(TUNE) -fsanitize-coverage=trace-pc -fPIE -MMD -MP -c -o $@ $<
 
 $(BUILD)/fuzz-obj/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)

@@ -43,7 +43,7 @@ static unsigned int receive(struct xd_worker *w)
 {
 	unsigned int total = 0, n, i;
 
-	for (i = 0; i < RX_BATCHES; i++) {
+	for (i = 0; i < RX_BATCHES && (!i || !xd_worker_hurried(w)); i++) {
 		n = xd_xsk_recv(w->xsk, w->frames, XD_XSK_BATCH);
 		if (!n)
 			break;

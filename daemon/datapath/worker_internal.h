@@ -106,6 +106,11 @@ void xd_worker_release_delayed(struct xd_worker *w);
 
 /* Blocks while the control thread pauses the workers. */
 void xd_worker_wait_paused(struct xd_worker *w);
+/* Returns true if the control thread waits for the end of the round. */
+static inline bool xd_worker_hurried(const struct xd_worker *w)
+{
+	return __atomic_load_n(&w->pause, __ATOMIC_RELAXED);
+}
 /* Ends xd_worker_wait_paused(), after w->pause was cleared. */
 void xd_worker_unpause(struct xd_worker *w);
 /* Spins one step; returns false if the worker should sleep instead. */

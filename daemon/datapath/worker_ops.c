@@ -126,6 +126,11 @@ static void op_wake(void *ctx, struct xt_engine *other)
 	xd_worker_wake(xt_engine_ctx(other));
 }
 
+static bool op_hurry(void *ctx)
+{
+	return xd_worker_hurried(ctx);
+}
+
 /* ---- keys -------------------------------------------------------------------------------- */
 
 void xd_worker_keys_begin(struct xd_worker *w)
@@ -172,6 +177,7 @@ const struct xt_ops xd_worker_ops = {
 	.qp_state = op_qp_state,
 	.forward = op_forward,
 	.wake = op_wake,
+	.hurry = op_hurry,
 	.key_changed = op_key_changed,
 	.quiesce_keys = op_quiesce_keys,
 	.engine_lock = op_engine_lock,

@@ -27,6 +27,8 @@
 #include "xrc.h"
 
 #define UNBIND_AT_ONCE 64
+/* Limit for a QP in SQE whose client posts while it moves to RTS */
+#define MODIFY_TURNS 1024
 /* Visits of a QP that is destroyed with work posted; each sends up to 32 packets. */
 #define LAST_VISITS 2
 
@@ -263,13 +265,18 @@ static int mirror(struct xd_device *dev, struct xd_qp *qp)
 
 /*
  * Unbinding a window takes a system call, and a QP may have a million windows, so workers run in
- * between. Windows that are bound meanwhile are unbound together with the QP's change of state.
+ * between. The QP binds no windows meanwhile.
  */
 static void unbind_windows(struct xd_client *c, struct xd_qp *qp)
 {
-	uint32_t turns = xd_object_count(c, XD_MW) / UNBIND_AT_ONCE;
+	uint32_t windows = xd_object_count(c, XD_MW), turns = windows / UNBIND_AT_ONCE;
 	bool more = true;
 
+	if (!windows)
+		return;
+	xd_worker_pause(c->dev->workers, qp->worker);
+	xt_qp_refuse_windows(qp->xt);
+	xd_worker_resume_no_wake(c->dev->workers, qp->worker);
 	while (more && turns--) {
 		xd_workers_pause(c->dev->workers);
 		more = xt_qp_unbind(qp->xt, UNBIND_AT_ONCE);
@@ -304,7 +311,7 @@ static int modify_now(struct xd_client *c, const void *request, const struct xt_
 	bool reset = q->attr_mask & IBV_QP_STATE && q->attr.qp_state == XR_QPS_RESET;
 	struct xd_qp *qp = xd_object_get(c, XD_QP, q->handle);
 	struct xd_workers *workers = c->dev->workers;
-	uint32_t state;
+	uint32_t state, turns = MODIFY_TURNS;
 	int err;
 
 	/* RESET unbinds windows, which other workers use. */
@@ -312,10 +319,12 @@ static int modify_now(struct xd_client *c, const void *request, const struct xt_
 		unbind_windows(c, qp);
 		xd_workers_pause(workers);
 	}
-	xd_worker_pause(workers, qp->worker);
-	err = change(c->dev, qp, q, path);
-	state = xt_qp_info(qp->xt)->state;
-	xd_worker_resume(workers, qp->worker);
+	do {
+		xd_worker_pause(workers, qp->worker);
+		err = change(c->dev, qp, q, path);
+		state = xt_qp_info(qp->xt)->state;
+		xd_worker_resume(workers, qp->worker);
+	} while (err == -EAGAIN && turns--);
 	if (reset)
 		xd_workers_resume(workers);
 	if (!err)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* The engine: dispatches received frames to QPs, and schedules active QPs. */
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 
 #include <xroce/gid.h>
@@ -22,6 +23,8 @@
 
 /* Limit for all QPs in one round, in the unit of XT_QP_BUDGET */
 #define ROUND_BUDGET 256
+#define ROUND_TIMERS 64	  /* timers of each kind that expire in one round */
+#define ROUND_DROPPED 512 /* packets freed in one round */
 /* Flushed work requests that cost as much as a packet */
 #define FLUSHED_PER_PACKET 16
 /* Cost of scheduling a QP, in bytes */
@@ -41,6 +44,7 @@ struct xt_engine *xt_engine_new(const struct xt_ops *ops, void *ctx, struct xt_s
 	xt_flow_init(&e->flow, e);
 	xt_list_init(&e->acks_due);
 	xt_list_init(&e->resumed);
+	xt_list_init(&e->dropped);
 	return e;
 }
 
@@ -49,6 +53,7 @@ void xt_engine_free(struct xt_engine *e)
 	if (!e)
 		return;
 	xt_timer_free(e);
+	xt_park_free(e, UINT_MAX);
 	free(e);
 }
 
@@ -89,12 +94,18 @@ void xt_schedule_response(struct xt_qp *qp)
 
 static void run_timers(struct xt_engine *e)
 {
+	unsigned left = ROUND_TIMERS;
 	struct xt_qp *qp;
 
-	while ((qp = xt_timer_expired_retry(e, e->now)))
+	for (; left && (qp = xt_timer_expired_retry(e, e->now)); left--)
 		xt_req_timeout(qp);
-	while ((qp = xt_timer_expired_rate(e, e->now)))
+	for (left = ROUND_TIMERS; left && (qp = xt_timer_expired_rate(e, e->now)); left--)
 		xt_activate(qp);
+}
+
+static bool hurried(const struct xt_engine *e)
+{
+	return e->ops->hurry && e->ops->hurry(e->ctx);
 }
 
 /* Sends ACKs and NAKs before QPs are scheduled, unless READ responses precede them. */
@@ -166,15 +177,17 @@ uint64_t xt_engine_run(struct xt_engine *e, uint64_t now)
 
 	e->now = now;
 	e->tx_full = false;
-	xt_resume_all(e);
+	xt_resume(e);
 	run_timers(e);
 	send_acks(e);
-	while (spent < ROUND_BUDGET && !e->tx_full && (qp = xt_flow_next(e))) {
+	while (spent < ROUND_BUDGET && !e->tx_full && !hurried(e) && (qp = xt_flow_next(e))) {
 		/* scheduling a QP has a cost even if it sends nothing */
 		xt_flow_charge(qp, SCHEDULE_COST);
 		spent += 1 + visit(qp, XT_QP_BUDGET);
 	}
-	if (!xt_list_empty(&e->flows) || !xt_list_empty(&e->acks_due))
+	xt_park_free(e, ROUND_DROPPED);
+	if (!xt_list_empty(&e->flows) || !xt_list_empty(&e->acks_due) ||
+	    !xt_list_empty(&e->resumed) || !xt_list_empty(&e->dropped))
 		return now;
 	return xt_timer_next(e);
 }

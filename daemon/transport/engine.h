@@ -56,6 +56,7 @@ struct xt_engine {
 	struct xt_flow flow;	  /* of QPs that were created without one */
 	struct xt_list acks_due;  /* QPs that have responses to send */
 	struct xt_list resumed;	  /* QPs whose accesses to memory have finished */
+	struct xt_list dropped;	  /* struct xt_parked of QPs that were stopped, to be freed */
 	uint32_t flows_in_flight; /* flows that have packets in flight */
 	bool tx_full;		  /* tx_get failed in this round */
 	struct xt_tuning tuning;

@@ -278,7 +278,7 @@ static enum xr_reason bind(struct xt_qp *qp, const struct xt_swqe *w)
 
 	if (why != XR_OK)
 		return why;
-	if (!claim_window(window, &was_valid))
+	if (qp->no_windows || !claim_window(window, &was_valid))
 		return XR_KEY_STATE;
 	why = find_parent(qp, w, &parent);
 	if (why != XR_OK) {

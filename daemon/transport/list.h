@@ -35,4 +35,16 @@ static inline void xt_list_del(struct xt_list *l)
 	xt_list_init(l);
 }
 
+/* Moves all elements of a list to the end of another one. */
+static inline void xt_list_move_all(struct xt_list *to, struct xt_list *from)
+{
+	if (xt_list_empty(from))
+		return;
+	from->next->prev = to->prev;
+	from->prev->next = to;
+	to->prev->next = from->next;
+	to->prev = from->prev;
+	xt_list_init(from);
+}
+
 #endif /* XT_LIST_H */

@@ -221,14 +221,13 @@ static void clear_state(struct xt_qp *qp)
 	memset(&qp->pace, 0, sizeof(qp->pace));
 	qp->mtu = 0;
 	qp->mtu_shift = 0;
-	qp->ring_bad = qp->drained = false;
+	qp->ring_bad = qp->drained = qp->no_windows = false;
 }
 
 static void to_reset(struct xt_qp *qp)
 {
 	xt_qp_stop(qp);
 	xt_qp_unbind(qp, UINT32_MAX);
-	xt_sq_free(qp);
 	clear_state(qp);
 	empty_ring(qp->sq_ring);
 	empty_ring(qp->rq_ring);
@@ -238,9 +237,6 @@ static void to_reset(struct xt_qp *qp)
 /* Performs the actions of entering a state. */
 static void enter(struct xt_qp *qp, uint32_t from, uint32_t to)
 {
-	/* what was posted in SQE and is not flushed yet must not be executed */
-	if (from == XR_QPS_SQE && qp->req.retired != qp->req.producer)
-		xt_qp_flush(qp, UINT32_MAX);
 	if (to == XR_QPS_RTR && from == XR_QPS_INIT)
 		xt_resp_reset(qp);
 	if (to == XR_QPS_RTS && from == XR_QPS_RTR)
@@ -269,6 +265,10 @@ int xt_qp_modify(struct xt_qp *qp, const struct xr_qp_attr *attr, uint32_t mask,
 		return -EINVAL;
 	if ((mask & IBV_QP_PATH_MTU) && 128u << attr->path_mtu > max_mtu)
 		return -EINVAL;
+	/* what was posted in SQE and is not flushed yet must not be executed */
+	if (from == XR_QPS_SQE && to == XR_QPS_RTS && qp->req.retired != qp->req.producer &&
+	    xt_qp_flush(qp, XT_FLUSH_AT_ONCE))
+		return -EAGAIN;
 	if (to == XR_QPS_RTS) {
 		err = xt_sq_alloc(qp);
 		if (err)

@@ -10,6 +10,10 @@
 #include "unreliable.h"
 #include "wr_kind.h"
 
+/* In one round */
+#define RESUMED 64   /* QPs */
+#define REPLAYED 512 /* packets of all QPs */
+
 #define IO_OF(l) ((struct xt_mem_io *)((char *)(l)-offsetof(struct xt_mem_io, link)))
 
 /* A packet of a connected QP */
@@ -69,7 +73,6 @@ static void free_posted(struct xt_park *p, enum xt_park_side side)
 void xt_park_stop(struct xt_qp *qp)
 {
 	struct xt_park *p = &qp->park;
-	struct xt_parked *item;
 	unsigned i;
 
 	xt_list_del(&p->resume_link);
@@ -77,13 +80,22 @@ void xt_park_stop(struct xt_qp *qp)
 		xt_step_end(&p->step[i]);
 	for (i = 0; i < XT_PARK_SIDES; i++) {
 		free_posted(p, i);
-		while (!xt_list_empty(&p->packets[i])) {
-			item = (struct xt_parked *)p->packets[i].next;
-			take_out(qp, item);
-			free(item);
-		}
+		xt_list_move_all(&qp->engine->dropped, &p->packets[i]);
 	}
+	qp->flow->parked -= p->bytes;
+	p->bytes = 0;
 	p->busy = false;
+}
+
+void xt_park_free(struct xt_engine *e, unsigned most)
+{
+	struct xt_list *item;
+
+	for (; most && !xt_list_empty(&e->dropped); most--) {
+		item = e->dropped.next;
+		xt_list_del(item);
+		free(item);
+	}
 }
 
 /* ---- packets ------------------------------------------------------------------------------- */
@@ -144,20 +156,22 @@ static bool process(struct xt_qp *qp, struct xt_parked *item)
 	return xt_rx_connected(qp, &((struct parked_rx *)item)->rx);
 }
 
-static void replay(struct xt_qp *qp, enum xt_park_side side)
+/* Returns the number of packets that it did not replay of those that it may. */
+static unsigned replay(struct xt_qp *qp, enum xt_park_side side, unsigned most)
 {
 	struct xt_list *list = &qp->park.packets[side];
 	struct xt_parked *item;
 
-	while (!xt_list_empty(list)) {
+	for (; most && !xt_list_empty(list); most--) {
 		item = (struct xt_parked *)list->next;
 		take_out(qp, item);
 		if (!process(qp, item)) {
 			put_in(qp, list->next, item);
-			return;
+			break;
 		}
 		free(item);
 	}
+	return most;
 }
 
 /* ---- posted writes --------------------------------------------------------------------------- */
@@ -199,29 +213,34 @@ static void reap(struct xt_qp *qp, enum xt_park_side side)
 
 /* ---- going on -------------------------------------------------------------------------------- */
 
-static void resume(struct xt_qp *qp)
+/* Returns the number of packets that are left of those that it may replay. */
+static unsigned resume(struct xt_qp *qp, unsigned most)
 {
 	unsigned side;
 
 	for (side = 0; side < XT_PARK_SIDES; side++) {
 		reap(qp, side);
-		replay(qp, side);
+		most = replay(qp, side, most);
 	}
 	update_busy(&qp->park);
+	if (!most)
+		xt_resume_later(qp);
 	/* an ACK or NAK may have waited for posted writes */
 	if (qp->resp.ack_due != XT_ACK_DUE_NONE)
 		xt_schedule_response(qp);
 	xt_activate(qp);
+	return most;
 }
 
-void xt_resume_all(struct xt_engine *e)
+void xt_resume(struct xt_engine *e)
 {
+	unsigned packets = REPLAYED, qps = RESUMED;
 	struct xt_qp *qp;
 
-	while (!xt_list_empty(&e->resumed)) {
+	for (; packets && qps && !xt_list_empty(&e->resumed); qps--) {
 		qp = (struct xt_qp *)((char *)e->resumed.next -
 				      offsetof(struct xt_qp, park.resume_link));
 		xt_list_del(&qp->park.resume_link);
-		resume(qp);
+		packets = resume(qp, packets);
 	}
 }

@@ -45,8 +45,10 @@ struct xt_parked {
 };
 
 void xt_park_init(struct xt_qp *qp);
-/* Gives up all accesses and drops all packets. */
+/* Gives up all accesses and drops all packets, which xt_park_free() frees. */
 void xt_park_stop(struct xt_qp *qp);
+/* Frees up to @most of the packets that were dropped. */
+void xt_park_free(struct xt_engine *e, unsigned most);
 
 /*
  * Allocates size bytes for a packet that must wait, behind those that wait already. Returns NULL if
@@ -61,8 +63,8 @@ static inline bool xt_park_waits(const struct xt_park *p, enum xt_park_side side
 	return __builtin_expect(p->busy, false) && !xt_list_empty(&p->packets[side]);
 }
 
-/* Resumes all QPs whose accesses have finished. */
-void xt_resume_all(struct xt_engine *e);
+/* Resumes QPs whose accesses have finished, as many as one round permits. */
+void xt_resume(struct xt_engine *e);
 
 /* Returns true if writes of that side are posted. */
 static inline bool xt_posted(const struct xt_park *p, enum xt_park_side side)

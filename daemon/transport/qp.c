@@ -169,6 +169,11 @@ int xt_qp_create(struct xt_engine *e, const struct xt_qp_init *init, struct xt_q
 	return err;
 }
 
+void xt_qp_refuse_windows(struct xt_qp *qp)
+{
+	qp->no_windows = true;
+}
+
 void xt_qp_remove(struct xt_qp *qp)
 {
 	xt_qp_stop(qp);
@@ -274,6 +279,18 @@ bool xt_qp_flush(struct xt_qp *qp, uint32_t most)
 	return more;
 }
 
+/* The caller may be another engine, or the control thread while workers are paused. */
+static void begin_flush(struct xt_qp *qp)
+{
+	struct xt_engine *e = qp->engine;
+
+	if (!xt_qp_flush(qp, XT_FLUSH_AT_ONCE))
+		return;
+	xt_activate(qp);
+	if (e->ops->wake)
+		e->ops->wake(e->ctx, e);
+}
+
 void xt_qp_error(struct xt_qp *qp, bool own)
 {
 	if (qp->info.state == XR_QPS_ERR)
@@ -282,7 +299,7 @@ void xt_qp_error(struct xt_qp *qp, bool own)
 	xt_qp_stop(qp);
 	if (own)
 		qp->engine->ops->qp_state(qp->engine->ctx, qp);
-	xt_qp_flush(qp, UINT32_MAX);
+	begin_flush(qp);
 	/* IBTA 10.3.1: the QP takes no more receives of the SRQ, and those taken have completed */
 	if (qp->srq)
 		xt_event(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
@@ -297,7 +314,7 @@ void xt_qp_sq_error(struct xt_qp *qp)
 	xt_step_end(&qp->park.step[XT_STEP_SEND]);
 	/* WRs that were loaded but not sent release their PSNs */
 	r->load_psn = r->next;
-	xt_qp_flush(qp, UINT32_MAX);
+	begin_flush(qp);
 }
 
 void xt_qp_fatal(struct xt_qp *qp)

@@ -153,6 +153,7 @@ struct xt_qp {
 	uint8_t mtu_shift;
 	bool ring_bad;	  /* corrupt ring indices: the rings are never read again */
 	bool drained;	  /* SQD: IBV_EVENT_SQ_DRAINED was raised */
+	bool no_windows;  /* no more windows can be bound */
 	uint32_t windows; /* first of the type 2 windows bound to the QP, a key index; 0: none */
 
 	struct xt_list active_link; /* in flow->active or flow->capped */
@@ -169,7 +170,7 @@ struct xt_qp {
 	uint32_t xrcd;	    /* XRC_RECV: XRC domain */
 	uint8_t class;	    /* XR_CLASS_* of the packets it sends */
 	struct xr_queue *sq_ring, *rq_ring;
-	struct xt_swqe *swqe;	 /* [sq_depth], allocated in RTS and later states */
+	struct xt_swqe *swqe;	 /* [sq_depth], allocated when the QP first moves to RTS */
 	struct xr_sge *swqe_sge; /* [sq_depth * max_send_sge] */
 	struct xr_sge *rq_sge;	 /* [max_recv_sge] of the receive that was taken */
 	uint32_t sq_depth, rq_depth, sq_stride, rq_stride;
@@ -204,9 +205,17 @@ static inline bool xt_unreliable(const struct xt_qp *qp)
 	return qp->info.type == XR_QPT_UC || qp->info.type == XR_QPT_UD;
 }
 
-/* Moves the QP to ERR and flushes both queues. by_engine: report it through xt_ops.qp_state. */
+/* Work requests of each queue that are flushed at once; the others when the QP is scheduled */
+#define XT_FLUSH_AT_ONCE 256
+/*
+ * Moves the QP to ERR and begins to flush both queues. by_engine: report it through
+ * xt_ops.qp_state.
+ */
 void xt_qp_error(struct xt_qp *qp, bool by_engine);
-/* Unreliable types: moves the QP to SQE and flushes the SQ; it still receives (IBTA 10.3.1). */
+/*
+ * Unreliable types: moves the QP to SQE and begins to flush the SQ; it still receives (IBTA
+ * 10.3.1).
+ */
 void xt_qp_sq_error(struct xt_qp *qp);
 /* Moves the QP to ERR and raises IBV_EVENT_QP_FATAL, because ring indices are corrupt. */
 void xt_qp_fatal(struct xt_qp *qp);

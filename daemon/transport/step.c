@@ -451,8 +451,7 @@ void xt_step_executed(struct xt_step *s, uint64_t old)
 
 /* ---- the environment ----------------------------------------------------------------------- */
 
-/* The QP goes on in the next xt_engine_run(). */
-static void resume_later(struct xt_qp *qp)
+void xt_resume_later(struct xt_qp *qp)
 {
 	if (xt_list_empty(&qp->park.resume_link))
 		xt_list_add_tail(&qp->engine->resumed, &qp->park.resume_link);
@@ -467,7 +466,7 @@ void xt_mem_io_done(struct xt_engine *e, struct xt_mem_io *io, int err)
 	if (io->ahead)
 		keep(io);
 	io->step->waiting = false;
-	resume_later(io->step->qp);
+	xt_resume_later(io->step->qp);
 }
 
 void xt_mem_io_room(struct xt_engine *e, struct xt_mem_pool *pool)
@@ -480,6 +479,6 @@ void xt_mem_io_room(struct xt_engine *e, struct xt_mem_pool *pool)
 				       offsetof(struct xt_step, room_link));
 		xt_list_del(&s->room_link);
 		s->waiting = false;
-		resume_later(s->qp);
+		xt_resume_later(s->qp);
 	}
 }

@@ -95,4 +95,7 @@ int xt_step_fence(struct xt_step *s);
 /* Releases one access. */
 void xt_io_free(struct xt_mem_io *io);
 
+/* The QP goes on in the next xt_engine_run(). */
+void xt_resume_later(struct xt_qp *qp);
+
 #endif /* XT_STEP_H */

@@ -13,6 +13,7 @@
 
 #define CHILDREN 4
 #define PER_CHUNK 256
+#define CORRECTIONS 64 /* of entries at once */
 
 static struct xt_heap_entry *entry(const struct xt_heap *h, uint32_t slot)
 {
@@ -140,12 +141,15 @@ void xt_timer_remove(struct xt_qp *qp)
 	timer_remove(&qp->engine->rate_timers, &qp->rate_timer);
 }
 
-/* Corrects the first entry to its QP's deadline. Returns false if the heap is empty. */
+/*
+ * Corrects the first entry to its QP's deadline. Returns false if the heap is empty. If many
+ * entries need a correction, the first one may remain too early.
+ */
 static bool refresh_first(struct xt_heap *h)
 {
 	struct xt_heap_entry t;
 
-	while (h->count) {
+	for (unsigned n = CORRECTIONS; h->count && n; n--) {
 		t = *entry(h, 0);
 		if (t.when == t.timer->deadline)
 			return true;
@@ -156,7 +160,7 @@ static bool refresh_first(struct xt_heap *h)
 		t.when = t.timer->deadline;
 		sift_down(h, 0, t);
 	}
-	return false;
+	return h->count;
 }
 
 static struct xt_qp *expired(struct xt_heap *h, uint64_t now)
@@ -168,6 +172,8 @@ static struct xt_qp *expired(struct xt_heap *h, uint64_t now)
 		if (!refresh_first(h) || entry(h, 0)->when > now)
 			return NULL;
 		t = *entry(h, 0);
+		if (t.when != t.timer->deadline)
+			return NULL;
 		t.timer->deadline = XT_NEVER;
 		heap_remove(h, 0);
 		return t.qp;

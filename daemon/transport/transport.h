@@ -100,8 +100,13 @@ struct xt_ops {
 	 */
 	bool (*engine_lock)(void *ctx, struct xt_engine *other);
 	void (*engine_unlock)(void *ctx, struct xt_engine *other);
-	/* Another engine has work now: wake its worker. May be NULL if there is one engine. */
+	/*
+	 * An engine, perhaps another one, has work now: wake its worker. May be NULL if the
+	 * environment runs engines anyway.
+	 */
 	void (*wake)(void *ctx, struct xt_engine *other);
+	/* Returns true if the round should end soon, as another thread waits. May be NULL. */
+	bool (*hurry)(void *ctx);
 	/* The engine changed the state or rights of a key: mirror them. May be NULL. */
 	void (*key_changed)(void *ctx, const struct xt_key *key);
 	/*
@@ -398,6 +403,7 @@ void xt_qp_entry(const struct xt_qp *qp, struct xr_qp_entry *entry);
  * Modifies a QP (IBTA 11.2.5.2). Returns -EINVAL if the transition, the attribute mask or a value
  * is not allowed. path: required if mask has IBV_QP_AV. max_mtu: path MTU of the port in bytes,
  * also the limit of a datagram. RESET empties both rings (indices become 0), ERR flushes them.
+ * Returns -EAGAIN if too much is left to flush before a QP in SQE can move to RTS: try again.
  */
 int xt_qp_modify(struct xt_qp *qp, const struct xr_qp_attr *attr, uint32_t mask,
 		 const struct xt_path *path, uint32_t max_mtu, uint64_t now);
@@ -420,9 +426,11 @@ void xt_qp_set_flow(struct xt_qp *qp, struct xt_flow *flow);
 
 /*
  * Unbinds up to @most type 2 windows that are bound to the QP, and returns true if any remain.
- * Destroy and RESET unbind all of them; callers that pause workers should unbind in batches first.
+ * Destroy and RESET unbind all of them; callers that pause workers should unbind in batches first,
+ * and refuse new windows before, until RESET.
  */
 bool xt_qp_unbind(struct xt_qp *qp, uint32_t most);
+void xt_qp_refuse_windows(struct xt_qp *qp);
 
 /* The client stored new producer indices. Returns true if there are new work requests. */
 bool xt_qp_doorbell(struct xt_qp *qp, uint64_t now);

@@ -151,18 +151,6 @@ static void test_end_before_job(void)
 
 #define HANDLES 60000
 
-/* Does not run the loop, which would take too long for this number of requests. */
-static int ask_now(struct conn *c, uint32_t type, const void *body, size_t len)
-{
-	struct xr_msg head = { .type = type, .seq = ++c->seq, .length = (uint32_t)len };
-	uint8_t data[512];
-
-	memcpy(data, &head, sizeof(head));
-	memcpy(data + sizeof(head), body, len);
-	xd_client_feed(c->client, data, sizeof(head) + len, NULL, 0);
-	return read_reply(c);
-}
-
 /*
  * Many handles of one target QP, each with an event that its client does not read. If freeing a
  * handle searched a list from its start, freeing all would take too long, and settle() would fail.

@@ -132,6 +132,17 @@ int ask(struct conn *c, uint32_t type, const void *body, size_t len)
 	return ask_fds(c, type, body, len, NULL, 0);
 }
 
+int ask_now(struct conn *c, uint32_t type, const void *body, size_t len)
+{
+	struct xr_msg head = { .type = type, .seq = ++c->seq, .length = (uint32_t)len };
+	uint8_t data[512];
+
+	memcpy(data, &head, sizeof(head));
+	memcpy(data + sizeof(head), body, len);
+	xd_client_feed(c->client, data, sizeof(head) + len, NULL, 0);
+	return read_reply(c);
+}
+
 int ask_handle(struct conn *c, uint32_t type, uint32_t handle)
 {
 	struct xr_handle_req q = { .handle = handle };

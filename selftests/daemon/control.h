@@ -58,6 +58,8 @@ int read_reply(struct conn *c);
 int ask_fds(struct conn *c, uint32_t type, const void *body, size_t len, const int *fds,
 	    uint32_t nfds);
 int ask(struct conn *c, uint32_t type, const void *body, size_t len);
+/* Does not run the loop, which would take too long for many requests. */
+int ask_now(struct conn *c, uint32_t type, const void *body, size_t len);
 int ask_handle(struct conn *c, uint32_t type, uint32_t handle);
 uint32_t handle_of(struct conn *c);
 int hello(struct conn *c, uint32_t flags);

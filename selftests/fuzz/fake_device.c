@@ -174,7 +174,8 @@ void fake_resolve_all(void)
 
 /* ---- XDP ------------------------------------------------------------------------------- */
 
-#define MAX_QPS 4096 /* also of SRQs */
+#define MAX_QPS 32768 /* also of SRQs */
+#define MAX_KEYS 65536
 static bool in_keys[XR_KEY_INDEX(UINT32_MAX) + 1], in_qps[XR_QPN_MASK + 1];
 
 static int map_set(bool *map, unsigned *count, uint32_t at)
@@ -427,7 +428,7 @@ void fake_device_start(void)
 	fake.opt.user_max_memory = 64 << 20;
 	dev->opt = &fake.opt;
 	dev->loop = xd_loop_new();
-	dev->shared.keys = xt_keys_new(2 * fake.opt.max_mr, 1);
+	dev->shared.keys = xt_keys_new(MAX_KEYS, 1);
 	dev->shared.qps = xt_numbers_new(MAX_QPS, 1);
 	dev->shared.srqs = xt_numbers_new(MAX_QPS, 1);
 	dev->shared.groups = xt_groups_new();

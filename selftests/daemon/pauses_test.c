@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * How long workers are paused, in steps: basic blocks of the daemon's code that run between pause
+ * and resume. The compiler inserts a call at the start of each (-fsanitize-coverage=trace-pc), so
+ * the result does not depend on the machine's load. A step takes 1 to 10 ns.
+ */
+#include <infiniband/verbs.h>
+
+#include <xroce/ring.h>
+
+#include "control.h"
+
+#define MANY 20000   /* objects of one client */
+#define LIMIT 25000u /* steps: pauses must not last longer than 200 us */
+
+/* ---- counting ------------------------------------------------------------------ */
+
+static uint64_t steps, longest;
+static unsigned int depth;
+
+void __sanitizer_cov_trace_pc(void);
+void __sanitizer_cov_trace_pc(void)
+{
+	steps++;
+}
+
+static void begin(void)
+{
+	if (!depth++)
+		steps = 0;
+}
+
+static void end(void)
+{
+	if (!--depth && steps > longest)
+		longest = steps;
+}
+
+/* The linker redirects these functions of the fake device. */
+#define PAUSE_ALL(name, what)                                                                      \
+	void __real_##name(struct xd_workers *ws);                                                 \
+	void __wrap_##name(struct xd_workers *ws);                                                 \
+	void __wrap_##name(struct xd_workers *ws)                                                  \
+	{                                                                                          \
+		what();                                                                            \
+		__real_##name(ws);                                                                 \
+	}
+#define PAUSE_ONE(name, what)                                                                      \
+	void __real_##name(struct xd_workers *ws, uint32_t index);                                 \
+	void __wrap_##name(struct xd_workers *ws, uint32_t index);                                 \
+	void __wrap_##name(struct xd_workers *ws, uint32_t index)                                  \
+	{                                                                                          \
+		what();                                                                            \
+		__real_##name(ws, index);                                                          \
+	}
+PAUSE_ALL(xd_workers_pause, begin)
+PAUSE_ALL(xd_workers_resume, end)
+PAUSE_ALL(xd_workers_resume_no_wake, end)
+PAUSE_ONE(xd_worker_pause, begin)
+PAUSE_ONE(xd_worker_resume, end)
+PAUSE_ONE(xd_worker_resume_no_wake, end)
+
+static void short_pauses(const char *what)
+{
+	TAP_OK(longest && longest <= LIMIT, "%s: %llu steps", what, (unsigned long long)longest);
+	longest = 0;
+}
+
+/* ---- objects --------------------------------------------------------------------- */
+
+static struct conn c;
+static uint32_t pd, cq;
+
+static uint32_t must_create(uint32_t type, const void *body, size_t len)
+{
+	MUST(!ask_now(&c, type, body, len));
+	return handle_of(&c);
+}
+
+static void must_destroy(uint32_t type, uint32_t handle)
+{
+	struct xr_handle_req q = { .handle = handle };
+
+	MUST(!ask_now(&c, type, &q, sizeof(q)));
+}
+
+static void test_qps(void)
+{
+	struct xr_create_qp_req q = qp_request(pd, cq);
+	static uint32_t qp[MANY];
+
+	q.max_send_wr = q.max_recv_wr = 1;
+	for (unsigned i = 0; i < MANY; i++)
+		qp[i] = must_create(XR_MSG_CREATE_QP, &q, sizeof(q));
+	short_pauses("creating 20000 QPs");
+	for (unsigned i = 0; i < MANY; i += 2)
+		must_destroy(XR_MSG_DESTROY_QP, qp[i]);
+	short_pauses("destroying every other QP");
+	for (unsigned i = 0; i < MANY; i += 2)
+		must_create(XR_MSG_CREATE_QP, &q, sizeof(q));
+	short_pauses("creating them again");
+}
+
+/* Sets the indices as if the program had posted as many work requests as fit. */
+static void post_all(struct xd_qp *qp)
+{
+	__atomic_store_n(&((struct xr_queue *)qp->sq.ptr)->producer, XR_MAX_WR, __ATOMIC_RELEASE);
+	__atomic_store_n(&((struct xr_queue *)qp->rq.ptr)->producer, XR_MAX_WR, __ATOMIC_RELEASE);
+}
+
+static unsigned int completions(struct xd_cq *to)
+{
+	return ((struct xr_queue *)to->ring.ptr)->producer;
+}
+
+static void test_full_queues(void)
+{
+	struct xr_create_qp_req q = qp_request(pd, create_cq(&c, 2 * XR_MAX_WR, 0));
+	struct xt_engine *engine = xd_worker_engine(fake.dev.workers, 0);
+	struct xr_qp_attr none = { 0 };
+	struct xd_qp *qp;
+	uint32_t h;
+
+	q.max_send_wr = q.max_recv_wr = XR_MAX_WR;
+	h = must_create(XR_MSG_CREATE_QP, &q, sizeof(q));
+	qp = xd_object_get(c.client, XD_QP, h);
+	MUST(!to_init(&c, h) && !to_rtr(&c, h, rtr_attr()) && !to_rts(&c, h));
+	post_all(qp);
+	MUST(!modify(&c, h, XR_QPS_ERR, none, 0));
+	short_pauses("ERR with 32768 work requests in each queue");
+	MUST(completions(qp->send_cq) < 2 * XR_MAX_WR);
+	for (unsigned i = 0; i < XR_MAX_WR && completions(qp->send_cq) < 2 * XR_MAX_WR; i++)
+		xt_engine_run(engine, 0);
+	TAP_OK(completions(qp->send_cq) == 2 * XR_MAX_WR, "the worker flushes all of them");
+	MUST(!modify(&c, h, XR_QPS_RESET, none, 0));
+	must_destroy(XR_MSG_DESTROY_QP, h);
+	short_pauses("RESET and destruction of this QP");
+}
+
+/* A QP in SQE flushes what was posted before it moves to RTS. */
+static void test_send_queue_error(void)
+{
+	struct xr_create_qp_req q = qp_request(pd, create_cq(&c, 2 * XR_MAX_WR, 0));
+	struct xd_qp *qp;
+	uint32_t h;
+
+	q.type = XR_QPT_UD;
+	q.max_send_wr = q.max_recv_wr = XR_MAX_WR;
+	h = must_create(XR_MSG_CREATE_QP, &q, sizeof(q));
+	qp = xd_object_get(c.client, XD_QP, h);
+	MUST(!modify(&c, h, XR_QPS_INIT, (struct xr_qp_attr){ .port_num = 1 },
+		     IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY));
+	MUST(!modify(&c, h, XR_QPS_RTR, (struct xr_qp_attr){ 0 }, 0));
+	MUST(!modify(&c, h, XR_QPS_RTS, (struct xr_qp_attr){ 0 }, IBV_QP_SQ_PSN));
+	post_all(qp);
+	/* the first work request names an address handle that does not exist */
+	xt_qp_doorbell(qp->xt, 0);
+	xt_engine_run(xd_worker_engine(fake.dev.workers, 0), 0);
+	MUST(state_of(&c, h) == XR_QPS_SQE);
+	longest = 0;
+	MUST(!modify(&c, h, XR_QPS_RTS, (struct xr_qp_attr){ .cur_qp_state = XR_QPS_SQE },
+		     IBV_QP_CUR_STATE));
+	short_pauses("SQE to RTS with 32768 work requests posted");
+}
+
+static void test_rings(void)
+{
+	struct xr_create_srq_req create = { .pd = pd, .max_wr = XR_MAX_WR, .max_sge = 2 };
+	struct xr_modify_srq_req grow = { .mask = IBV_SRQ_MAX_WR, .max_wr = XR_MAX_WR };
+	struct xr_resize_cq_req resize = { .depth = 65536 };
+	struct xd_srq *srq;
+	struct xd_cq *to;
+
+	grow.handle = must_create(XR_MSG_CREATE_SRQ, &create, sizeof(create));
+	srq = xd_object_get(c.client, XD_SRQ, grow.handle);
+	__atomic_store_n(&srq->xt.queue->producer, XR_MAX_WR, __ATOMIC_RELEASE);
+	MUST(!ask(&c, XR_MSG_MODIFY_SRQ, &grow, sizeof(grow)));
+	short_pauses("resizing an SRQ with 32768 receives");
+	resize.handle = create_cq(&c, 32768, 0);
+	to = xd_object_get(c.client, XD_CQ, resize.handle);
+	to->xt.producer = 32768;
+	MUST(!ask(&c, XR_MSG_RESIZE_CQ, &resize, sizeof(resize)));
+	short_pauses("resizing a CQ with 32768 completions");
+}
+
+static void test_keys(void)
+{
+	struct xr_alloc_mw_req q = { .pd = pd, .type = IBV_MW_TYPE_2 };
+	static uint32_t mw[MANY];
+
+	for (unsigned i = 0; i < MANY; i++)
+		mw[i] = must_create(XR_MSG_ALLOC_MW, &q, sizeof(q));
+	for (unsigned i = 0; i < MANY; i += 2)
+		must_destroy(XR_MSG_DEALLOC_MW, mw[i]);
+	for (unsigned i = 0; i < MANY; i += 2)
+		must_create(XR_MSG_ALLOC_MW, &q, sizeof(q));
+	short_pauses("allocating and freeing 20000 windows");
+}
+
+static void test_address_handles(void)
+{
+	struct xr_create_ah_req q = { .pd = pd, .attr = rtr_attr().ah };
+
+	for (unsigned i = 0; i < MANY; i++)
+		must_create(XR_MSG_CREATE_AH, &q, sizeof(q));
+	short_pauses("creating 20000 address handles");
+}
+
+static void open_large_client(void)
+{
+	struct xd_options *o = &fake.opt;
+
+	o->max_qp = o->max_mr = o->max_ah = 2 * MANY;
+	o->client_max_qp = o->client_max_mr = o->client_max_ah = 2 * MANY;
+	o->user_max_memory = 4ull << 30;
+	open_client(&c);
+	pd = alloc_pd(&c);
+	cq = create_cq(&c, 16, 0);
+	longest = 0;
+}
+
+int main(void)
+{
+	start_server("pauses");
+	open_large_client();
+	test_qps();
+	test_full_queues();
+	test_send_queue_error();
+	test_rings();
+	test_keys();
+	test_address_handles();
+	close_client(&c);
+	short_pauses("the end of the client with all of this");
+	TAP_OK(nothing_left(), "nothing is left");
+	fake_server_stop();
+	return tap_end();
+}
