@@ -90,6 +90,14 @@ static void raise_limits(void)
 	setrlimit(RLIMIT_MEMLOCK, &all);
 }
 
+/* Permits every nice value: see datapath/boost.h. Other processes were started before. */
+static void raise_nice_limit(void)
+{
+	struct rlimit nice = { 40, 40 };
+
+	setrlimit(RLIMIT_NICE, &nice);
+}
+
 /* ---- events of the network interface --------------------------------------------- */
 
 static void on_port(void *ctx, uint32_t type)
@@ -297,6 +305,7 @@ static int start(struct daemon *d)
 
 	if (!err)
 		err = hand_over(d);
+	raise_nice_limit();
 	if (!err)
 		err = drop_privileges();
 	if (!err)

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <time.h>
 
+#include "boost.h"
 #include "count.h"
 #include "doorbells.h"
 #include "fault.h"
@@ -30,6 +31,7 @@ struct xd_workers {
 	struct xd_worker *paused_one; /* the only one that is paused, or NULL */
 	bool changed_while_paused;
 	uint64_t paused_at; /* when it had the first lock */
+	struct xd_boost boost;
 	struct xd_pauses pauses;
 };
 

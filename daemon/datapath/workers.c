@@ -40,12 +40,21 @@ static void let_run(struct xd_worker *w, bool changed)
 		xd_worker_wake(w);
 }
 
+static void end_pause(struct xd_workers *ws, struct xd_histogram *pauses)
+{
+	uint64_t now = xd_now();
+
+	xd_histogram_add(pauses, now - ws->paused_at);
+	xd_boost_end(&ws->boost, now, now - ws->paused_at);
+}
+
 void xd_workers_pause(struct xd_workers *ws)
 {
 	if (ws->pause_depth++) {
 		assert(ws->paused);
 		return;
 	}
+	xd_boost_begin(&ws->boost, xd_now());
 	/* all workers end their rounds at the same time */
 	for (unsigned int i = 0; i < ws->count; i++)
 		ask_to_stop(ws->worker[i]);
@@ -66,7 +75,7 @@ void xd_workers_resume_no_wake(struct xd_workers *ws)
 	ws->paused = ws->changed_while_paused = false;
 	for (unsigned int i = ws->count; i-- > 0;)
 		release(ws->worker[i], changed);
-	xd_histogram_add(&ws->pauses.all, xd_now() - ws->paused_at);
+	end_pause(ws, &ws->pauses.all);
 	for (unsigned int i = ws->count; i-- > 0;)
 		let_run(ws->worker[i], changed);
 }
@@ -91,6 +100,7 @@ void xd_worker_pause(struct xd_workers *ws, uint32_t index)
 		assert(ws->paused || ws->paused_one == w);
 		return;
 	}
+	xd_boost_begin(&ws->boost, xd_now());
 	ask_to_stop(w);
 	pthread_mutex_lock(&w->lock);
 	ws->paused_at = xd_now();
@@ -113,7 +123,7 @@ void xd_worker_resume_no_wake(struct xd_workers *ws, uint32_t index)
 	ws->changed_while_paused = false;
 	xd_worker_keys_end(w);
 	release(w, changed);
-	xd_histogram_add(&ws->pauses.one, xd_now() - ws->paused_at);
+	end_pause(ws, &ws->pauses.one);
 	let_run(w, changed);
 }
 
