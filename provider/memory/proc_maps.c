@@ -3,12 +3,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/statfs.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -20,33 +17,52 @@ static bool starts_with(const char *path, const char *prefix)
 	return !strncmp(path, prefix, strlen(prefix));
 }
 
-/* Returns the type of the file system, or 0 if the path no longer leads to the mapped file. */
-static long file_system_type(const char *path, const struct xp_mapping *m)
+/* A line of mountinfo: "id parent major:minor ... - type source options" */
+static bool is_memory_mount(const char *line, uint64_t dev)
 {
-	struct statfs fs;
-	struct stat st;
+	const char *end = strstr(line, " - ");
+	unsigned int major, minor;
 
-	if (stat(path, &st) || st.st_ino != m->inode || st.st_dev != m->dev || statfs(path, &fs))
-		return 0;
-	return fs.f_type;
+	if (!end || sscanf(line, "%*d %*d %u:%u", &major, &minor) != 2 ||
+	    makedev(major, minor) != dev)
+		return false;
+	return starts_with(end, " - tmpfs ") || starts_with(end, " - hugetlbfs ");
+}
+
+/*
+ * Returns true if a tmpfs or hugetlbfs with that device number is mounted. The path of the mapped
+ * file would not do: programs unlink their shared memory as soon as all processes have opened it.
+ */
+static bool in_memory_mount(uint64_t dev)
+{
+	FILE *f = fopen("/proc/self/mountinfo", "re");
+	bool found = false;
+	char *line = NULL;
+	size_t size = 0;
+
+	while (f && !found && getline(&line, &size, f) > 0)
+		found = is_memory_mount(line, dev);
+	free(line);
+	if (f)
+		fclose(f);
+	return found;
 }
 
 /* The kernel gives files of its internal file systems names that are no paths. */
 static void classify(struct xp_mapping *m, const char *path)
 {
-	long fs;
-
 	if (path[0] != '/') {
 		/* [vvar], [vdso] and similar belong to the kernel; [stack] grows. */
 		m->anonymous = !path[0] || starts_with(path, "[heap]") ||
 			       starts_with(path, "[anon:");
 		return;
 	}
-	fs = file_system_type(path, m);
 	m->adopted = starts_with(path, "/memfd:" XP_PAGE_FILE_NAME);
-	m->shmem = fs == HUGETLBFS_MAGIC || fs == TMPFS_MAGIC ||
-		   starts_with(path, "/anon_hugepage") || starts_with(path, "/memfd:") ||
-		   starts_with(path, "/SYSV") || starts_with(path, "/dev/zero (deleted)");
+	if (!m->shared)
+		return;
+	m->shmem = starts_with(path, "/anon_hugepage") || starts_with(path, "/memfd:") ||
+		   starts_with(path, "/SYSV") || starts_with(path, "/dev/zero (deleted)") ||
+		   in_memory_mount(m->dev);
 }
 
 /* "start-end perms offset major:minor inode   path" */

@@ -13,8 +13,8 @@ struct xp_mapping {
 	uint64_t dev, inode;
 	bool readable, writable, executable, shared;
 	bool anonymous; /* no file, not a stack, not one of the kernel's own ([vdso], [vvar]) */
-	bool shmem;	/* tmpfs, memfd, System V, hugetlbfs: other processes can map the file */
-	bool adopted;	/* of a page file, page_file.h */
+	bool shmem;   /* shared, of tmpfs, memfd, System V or hugetlbfs: others can map the file */
+	bool adopted; /* of a page file, page_file.h */
 };
 
 struct xp_mappings {

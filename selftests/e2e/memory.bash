@@ -3,11 +3,23 @@
 #
 # For bats files that run rdma_memory: `load memory` after the helpers.
 
+# Makes rdma_memory check the tiers of regions. Its owner must run on host a.
+show_tier() {
+	export RDMA_MEMORY_TIER=$BATS_TEST_TMPDIR/tier
+
+	cat >"$RDMA_MEMORY_TIER" <<-END
+		#!/bin/sh
+		"$XROCE" -r "$RUN/a" mr -j xra | jq -r ".[] | select(.lkey == \$1).tier"
+	END
+	chmod +x "$RDMA_MEMORY_TIER"
+}
+
 # memory TEST: runs one test of rdma_memory, with the owner on host a and the partner on host b. Skips the bats
 # test if the program skipped its test.
 memory() {
 	local reason
 
+	show_tier
 	both -t 50 "$BIN/rdma_memory" -g @4 -t "$1" || return
 	reason=$(sed -n 's/^skipped [^:]*: //p' "$OUT/server")
 	[[ -z $reason ]] || skip "$reason"

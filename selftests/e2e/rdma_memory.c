@@ -11,6 +11,9 @@
  *   -t NAME  run one test (may be repeated)  -p PORT  TCP port for set-up (18516)
  *   -l       list the tests
  *
+ * RDMA_MEMORY_TIER: command that prints the tier of the region whose L_Key is its argument; makes
+ * the tests of shared memory check the tier.
+ *
  * Prints a line for each test: "ok", "FAILED" or "skipped". Exit status 0 if none failed.
  */
 #include "rdma_memory.h"
@@ -56,6 +59,24 @@ bool expect(struct owner *o, const char *step, int result, int wanted)
 bool expect_ok(struct owner *o, const char *step, int result)
 {
 	return expect(o, step, result, 0);
+}
+
+bool expect_tier(struct owner *o, const struct ibv_mr *mr, const char *tier)
+{
+	const char *command = getenv("RDMA_MEMORY_TIER");
+	char text[256], got[64] = "";
+	FILE *f;
+
+	if (!command)
+		return true;
+	snprintf(text, sizeof(text), "%s %u", command, mr->lkey);
+	f = popen(text, "r");
+	if (!f || !fgets(got, sizeof(got), f))
+		got[0] = '\0';
+	if (f)
+		pclose(f);
+	got[strcspn(got, "\n")] = '\0';
+	return !strcmp(got, tier) || fail(o, "the tier is '%s', not %s", got, tier);
 }
 
 struct ibv_mr *reg(struct owner *o, void *p, size_t len, int access)

@@ -42,6 +42,11 @@ bool expect_ok(struct owner *o, const char *step, int result);
 
 struct ibv_mr *reg(struct owner *o, void *p, size_t len, int access);
 bool dereg(struct owner *o, struct ibv_mr *mr);
+/*
+ * Checks the tier of a region, by the command in RDMA_MEMORY_TIER, which gets the L_Key as its
+ * argument. Without that variable: any tier will do.
+ */
+bool expect_tier(struct owner *o, const struct ibv_mr *mr, const char *tier);
 /* Registration must fail with errno @wanted. */
 bool reg_fails(struct owner *o, const char *what, void *p, size_t len, int access, int wanted);
 /* Resets and reconnects both QPs. */

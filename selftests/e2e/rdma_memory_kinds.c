@@ -25,6 +25,21 @@ static bool check_mapping(struct owner *o, const char *what, int flags, int fd)
 	return ok;
 }
 
+/* Like check_mapping(), for memory that the daemon must be able to map */
+static bool check_shared(struct owner *o, const char *what, int flags, int fd)
+{
+	uint8_t *p = mmap(NULL, EP_BUF_SIZE, RW, MAP_SHARED | flags, fd, 0);
+	struct ibv_mr *mr = p == MAP_FAILED ? NULL : reg(o, p, EP_BUF_SIZE, EP_ACCESS);
+	bool ok;
+
+	if (!mr)
+		return fail(o, "mmap for %s: %s", what, strerror(errno));
+	ok = expect_tier(o, mr, "shared");
+	ok = dereg(o, mr) && ok;
+	munmap(p, EP_BUF_SIZE);
+	return ok && check_mapping(o, what, MAP_SHARED | flags, fd);
+}
+
 static bool test_anonymous(struct owner *o)
 {
 	return check_mapping(o, "private anonymous", MAP_PRIVATE | MAP_ANONYMOUS, -1);
@@ -32,7 +47,7 @@ static bool test_anonymous(struct owner *o)
 
 static bool test_shared_anonymous(struct owner *o)
 {
-	return check_mapping(o, "shared anonymous", MAP_SHARED | MAP_ANONYMOUS, -1);
+	return check_shared(o, "shared anonymous", MAP_ANONYMOUS, -1);
 }
 
 int open_shm(size_t len)
@@ -59,7 +74,7 @@ static bool test_shm(struct owner *o)
 
 	if (fd < 0)
 		return fail(o, "shm_open: %s", strerror(errno));
-	ok = check_mapping(o, "shm", MAP_SHARED, fd);
+	ok = check_shared(o, "shm", 0, fd);
 	close(fd);
 	return ok;
 }
@@ -71,7 +86,7 @@ static bool test_memfd(struct owner *o)
 
 	if (fd < 0 || ftruncate(fd, EP_BUF_SIZE))
 		return fail(o, "memfd: %s", strerror(errno));
-	ok = check_mapping(o, "memfd", MAP_SHARED, fd) &&
+	ok = check_shared(o, "memfd", 0, fd) &&
 	     check_mapping(o, "private mapping of a memfd", MAP_PRIVATE, fd);
 	close(fd);
 	return ok;

@@ -120,7 +120,7 @@ static bool test_truncated(struct owner *o)
 
 	if (!mr)
 		return fail(o, "shm: %s", strerror(errno));
-	ok = check_access(o, mr, p, EP_BUF_SIZE) &&
+	ok = expect_tier(o, mr, "shared") && check_access(o, mr, p, EP_BUF_SIZE) &&
 	     (!ftruncate(fd, PAGE) || fail(o, "ftruncate: %s", strerror(errno))) &&
 	     expect_error(o, "partner's WRITE", partner_rdma(o, EP_WRITE, mr, p, EP_BUF_SIZE)) &&
 	     reconnect(o) &&
@@ -530,8 +530,8 @@ const struct test memory_uses[] = {
 	{ "resize-cq", test_resize_cq, "a CQ can be resized under load" },
 	{ "reset", test_reset, "QPs work again after errors and RESET" },
 	{ "max-message", test_max_message, "a message of 2^31 bytes arrives" },
-	/* the last two: afterwards the program's mover accesses all of its memory */
-	{ "truncated", test_truncated, "requests to truncated shared memory fail" },
+	/* the last two: after the first, the mover accesses all memory of the program */
 	{ "punched", test_punched, "requests to absent pages fail or are executed by the mover" },
+	{ "truncated", test_truncated, "requests to truncated shared memory fail" },
 	{ 0 },
 };

@@ -154,6 +154,8 @@ static void kinds(struct fixture *f)
 	one_kind(f, "/dev/shm", map(MIB, PROT_READ | PROT_WRITE, MAP_SHARED, fd), MIB,
 		 (struct tiers){ 0, 1, 0 });
 	unlink("/dev/shm/xroce-test");
+	one_kind(f, "/dev/shm, unlinked", map(MIB, PROT_READ | PROT_WRITE, MAP_SHARED, fd), MIB,
+		 (struct tiers){ 0, 1, 0 });
 	fd = open(f->dir, O_RDWR | O_TMPFILE, 0600);
 	(void)!ftruncate(fd, MIB);
 	p = map(MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd);
