@@ -316,7 +316,7 @@ struct xc_event {
 };
 
 struct xc_ops {
-	/* Sends a MAD from QP 1 to QP 1. A MAD that cannot be sent is lost. Must not call xc_*(). */
+	/* Sends a MAD from QP 1 to QP 1, or loses it. Must not call functions of the engine. */
 	void (*send)(void *ctx, const struct xc_path *path, const uint8_t mad[XC_MAD_LEN]);
 	/* A new id has no owner yet: see xc_set_owner(). */
 	void (*event)(void *ctx, struct xc_id *id, const struct xc_event *event);
