@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Requests and replies on the control socket. */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -243,6 +244,12 @@ static int receive_reply(struct xp_conn *conn, struct xp_call *call, int *status
 	conn->refused = head.type == XR_MSG_NONE && head.status;
 	if (conn->refused)
 		return head.status;
+	if (head.seq != conn->seq && conn->shared) {
+		/* The process that sent this request died before it read the reply. */
+		xp_close_fds(call->rep_fds, call->rep_nfds);
+		call->rep_nfds = 0;
+		return receive_reply(conn, call, status);
+	}
 	if (head.type != call->type || head.seq != conn->seq)
 		return -EPROTO;
 	call->rep_got = (size_t)n < call->rep_len ? (size_t)n : call->rep_len;
@@ -258,6 +265,31 @@ static int refusal(struct xp_conn *conn, struct xp_call *call, int err)
 	return refused == -EPIPE || refused == -ECONNRESET || !refused ? err : refused;
 }
 
+/* A record lock belongs to a process and ends with it. */
+static void exclude_processes(const struct xp_conn *conn, bool on)
+{
+	struct flock l = { .l_type = on ? F_WRLCK : F_UNLCK, .l_whence = SEEK_SET };
+
+	if (!conn->shared)
+		return;
+	while (fcntl(conn->fd, F_SETLKW, &l) && errno == EINTR)
+		;
+}
+
+/* Returns true if something was sent, and *err of the connection or *status of the reply. */
+static bool exchange(struct xp_conn *conn, struct xp_call *call, int *err, int *status)
+{
+	bool sent;
+
+	exclude_processes(conn, true);
+	*err = send_request(conn, call);
+	sent = !nothing_sent(*err, call);
+	if (!*err)
+		*err = receive_reply(conn, call, status);
+	exclude_processes(conn, false);
+	return sent;
+}
+
 int xp_conn_call(struct xp_conn *conn, struct xp_call *call)
 {
 	int err, status = 0;
@@ -267,11 +299,8 @@ int xp_conn_call(struct xp_conn *conn, struct xp_call *call)
 	conn->why[0] = '\0';
 	if (conn->broken)
 		return -EIO;
-	err = send_request(conn, call);
-	if (nothing_sent(err, call))
+	if (!exchange(conn, call, &err, &status))
 		return err;
-	if (!err)
-		err = receive_reply(conn, call, &status);
 	/* The daemon may have refused the connection before it could read the request. */
 	if (err == -EPIPE || err == -ECONNRESET)
 		err = refusal(conn, call, err);
@@ -281,7 +310,10 @@ int xp_conn_call(struct xp_conn *conn, struct xp_call *call)
 	call->rep_nfds = 0;
 	if (!err)
 		return status;
-	/* Replies arrive in order. After a lost or foreign one, none can be matched any more. */
+	/*
+	 * Replies arrive in order. After a lost or foreign one, none can be matched any more. Other
+	 * processes find that out in the same way.
+	 */
 	conn->broken = true;
 	shutdown(conn->fd, SHUT_RDWR);
 	return err;

@@ -16,6 +16,7 @@ struct xp_conn {
 	int fd; /* -1: closed */
 	uint32_t seq;
 	bool broken;	      /* a request or reply was lost; every later call fails */
+	bool shared;	      /* with other processes, by fork(): calls exclude each other */
 	bool refused;	      /* the daemon refused the connection; the error says why */
 	char why[XR_WHY_MAX]; /* the daemon's explanation of the last error; empty: none */
 	uint64_t started_ns;  /* when the timeout was set */

@@ -1,13 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/*
- * Some programs (UCX) check files of the kernel's RDMA core before they use a device, and ignore
- * the device if they are missing. This file emulates them. Every call goes to the real function
- * first; only if that fails with ENOENT is the path compared. So existing files are never hidden,
- * and successful calls cost nothing.
- */
-#include <dlfcn.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +7,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "provider/base/export.h"
 #include "provider/base/fail.h"
+#include "provider/control/sockets.h"
+#include "provider/control/visible.h"
+#include "provider/preload/paths.h"
 #include "provider/verbs/device.h"
 
 /* ---- the files ----------------------------------------------------------------- */
@@ -26,11 +20,35 @@ struct file {
 	char text[32]; /* of a regular file */
 };
 
+/* Returns true if a daemon runs whose device the program may see. */
+static bool any_device(void)
+{
+	char **names = xp_sockets_list(xp_runtime_dir());
+	struct xr_hello_rep rep;
+	unsigned int n = 0;
+	bool found;
+
+	while (names && names[n] && xp_device_query(names[n], &rep, NULL))
+		n++;
+	found = names && names[n];
+	xp_sockets_free(names);
+	return found;
+}
+
+/* The device file of rdma_cm. provider/cm opens it. */
+static bool cm_device(struct file *f)
+{
+	f->mode = S_IFCHR | 0666;
+	return any_device();
+}
+
 /* The uverbs device. It can be inspected, but not opened. */
 static bool command_device(struct file *f, const char *name, uint32_t unused)
 {
 	struct xr_hello_rep rep;
 
+	if (!strcmp(name, "rdma_cm"))
+		return cm_device(f);
 	f->mode = S_IFCHR | 0666;
 	return !xp_device_query(name, &rep, NULL);
 }
@@ -119,7 +137,7 @@ static bool find_file(const char *path, struct file *f)
 
 /* ---- calls --------------------------------------------------------------------- */
 
-static int emulate_access(const char *path, int mode)
+int xp_emulate_access(const char *path, int mode)
 {
 	struct file f;
 
@@ -128,7 +146,7 @@ static int emulate_access(const char *path, int mode)
 	return (unsigned int)mode & ~(f.mode & 7) ? xp_fail(EACCES) : 0;
 }
 
-static int emulate_stat(const char *path, struct stat *st)
+int xp_emulate_stat(const char *path, struct stat *st)
 {
 	struct file f;
 
@@ -143,7 +161,7 @@ static int emulate_stat(const char *path, struct stat *st)
 }
 
 /* Opens a sealed memfd with the text. */
-static int emulate_open(const char *path, int flags)
+int xp_emulate_open(const char *path, int flags)
 {
 	struct file f;
 	size_t len;
@@ -164,54 +182,3 @@ static int emulate_open(const char *path, int flags)
 	}
 	return fd;
 }
-
-/* ---- the exports --------------------------------------------------------------- */
-
-/* Returns the next function of that name in the search order: libc's or another library's. */
-static void *next_function(const char *name, void **cache)
-{
-	void *fn = __atomic_load_n(cache, __ATOMIC_RELAXED);
-
-	if (!fn) {
-		fn = dlsym(RTLD_NEXT, name);
-		__atomic_store_n(cache, fn, __ATOMIC_RELAXED);
-	}
-	return fn;
-}
-
-#define INTERPOSE(name, emulate, params, args)                                                     \
-	XP_PUBLIC int name params                                                                  \
-	{                                                                                          \
-		static void *cache;                                                                \
-		int(*next) params = next_function(#name, &cache);                                  \
-		int ret = next ? next args : xp_fail(ENOSYS);                                      \
-                                                                                                   \
-		return ret < 0 && errno == ENOENT ? emulate : ret;                                 \
-	}
-
-INTERPOSE(access, emulate_access(path, mode), (const char *path, int mode), (path, mode))
-INTERPOSE(stat, emulate_stat(path, st), (const char *path, struct stat *st), (path, st))
-/* struct stat64 is struct stat on 64-bit machines. */
-INTERPOSE(stat64, emulate_stat(path, (struct stat *)st), (const char *path, struct stat64 *st),
-	  (path, st))
-
-#define INTERPOSE_OPEN(name)                                                                       \
-	XP_PUBLIC int name(const char *path, int flags, ...)                                       \
-	{                                                                                          \
-		static void *cache;                                                                \
-		int (*next)(const char *, int, ...) = next_function(#name, &cache);                \
-		mode_t mode = 0;                                                                   \
-		va_list ap;                                                                        \
-		int ret;                                                                           \
-                                                                                                   \
-		if (flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE) {                         \
-			va_start(ap, flags);                                                       \
-			mode = va_arg(ap, mode_t);                                                 \
-			va_end(ap);                                                                \
-		}                                                                                  \
-		ret = next ? next(path, flags, mode) : xp_fail(ENOSYS);                            \
-		return ret < 0 && errno == ENOENT ? emulate_open(path, flags) : ret;               \
-	}
-
-INTERPOSE_OPEN(open)
-INTERPOSE_OPEN(open64)

@@ -12,6 +12,7 @@
 #include "provider/base/debug.h"
 #include "provider/base/libibverbs.h"
 #include "provider/control/connection.h"
+#include "provider/control/visible.h"
 #include "provider/verbs/device.h"
 
 #define PROBE_MS 5000	   /* limit for all sockets together */
@@ -91,23 +92,6 @@ static struct xp_device *new_device(const char *path, const struct xr_hello_rep 
 	return dev;
 }
 
-/* XROCE_DEVICES lists the devices that the program may see, separated by commas. Unset: all. */
-static bool is_wanted(const char *name)
-{
-	const char *list = secure_getenv("XROCE_DEVICES");
-	size_t len = strlen(name), n;
-
-	if (!list)
-		return true;
-	for (;; list += n + 1) {
-		n = strcspn(list, ",");
-		if (n == len && !memcmp(list, name, n))
-			return true;
-		if (!list[n])
-			return false;
-	}
-}
-
 /*
  * Returns the struct of a device, which is never freed: libibverbs keeps its devices as long as the
  * kernel has them, and some programs open a device after they freed the list.
@@ -161,25 +145,17 @@ static struct xp_device *probe(const char *path, uint64_t deadline_ns)
 		return NULL;
 	}
 	xp_conn_close(&conn);
-	if (is_wanted(rep.device))
+	if (xp_device_is_visible(rep.device))
 		return find_device(path, &rep);
 	xp_debug("%s: not listed in XROCE_DEVICES", rep.device);
 	return NULL;
-}
-
-/* secure_getenv(): the environment must not direct a program with more rights than its user. */
-static const char *runtime_dir(void)
-{
-	const char *dir = secure_getenv("XROCE_RUNTIME_DIR");
-
-	return dir && *dir ? dir : XR_RUNTIME_DIR;
 }
 
 /* Returns the devices found, with NULL at the end, to be freed; NULL if there is no socket. */
 static struct xp_device **discover(void)
 {
 	uint64_t deadline_ns = xp_clock() + PROBE_MS * XP_NS_PER_MS;
-	const char *dir = runtime_dir();
+	const char *dir = xp_runtime_dir();
 	char **names = xp_sockets_list(dir), path[XP_SOCKET_PATH_MAX];
 	struct xp_device **found = NULL, *dev;
 	unsigned int count = 0, n = 0;
@@ -204,7 +180,7 @@ int xp_device_query(const char *name, struct xr_hello_rep *rep, struct xp_gid_ta
 	struct xp_conn conn;
 	int err;
 
-	if (!is_wanted(name) || xp_socket_path(path, runtime_dir(), name))
+	if (!xp_device_is_visible(name) || xp_socket_path(path, xp_runtime_dir(), name))
 		return -ENODEV;
 	err = xp_conn_observe(&conn, path, probe_timeouts(PROBE_MS), rep);
 	if (err)

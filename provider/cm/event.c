@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "provider/base/cancel.h"
+#include "provider/cm/event.h"
+#include "provider/cm/numbers.h"
+#include "provider/cm/refresh.h"
+
+/* enum rdma_cm_event_type of <rdma/rdma_cma.h> */
+#define CONNECT_REQUEST 4
+#define DEVICE_REMOVAL 11
+#define MULTICAST_JOIN 12
+#define MULTICAST_ERROR 13
+
+#define READY_MAX 16
+
+/* A daemon that starts creates its socket shortly before it listens. */
+#define LISTEN_TRIES 100
+#define LISTEN_US 1000
+/* Interval at which GET_EVENT looks for such a daemon while it waits */
+#define SETTLE_MS 100
+
+/* ---- one event ------------------------------------------------------------------ */
+
+/* Returns the part of an id that the program gets to know by this event, or NULL. */
+static struct xp_cm_part *new_id(struct xp_cm_channel *ch, struct xp_cm_source *s,
+				 const struct rdma_ucm_event_resp *ev, enum xp_cm_kind kind)
+{
+	struct xp_cm_id *id = xp_cm_id_new(ch, kind, ev->event == CONNECT_REQUEST ? 0 : ev->uid);
+	struct xp_cm_part *p;
+
+	if (!id)
+		return NULL;
+	id->committed = true;
+	p = xp_cm_part_new(ch, id, s, ev->id);
+	if (!p)
+		xp_cm_id_free(ch, id);
+	return p;
+}
+
+/*
+ * Replaces the handle in an event. An unknown one is that of a new connection, or an id of another
+ * process with which this one shares the channel. Returns -EAGAIN if there is no memory.
+ */
+static int translate(struct xp_cm_channel *ch, struct xp_cm_source *s,
+		     struct rdma_ucm_event_resp *ev)
+{
+	enum xp_cm_kind kind = ev->event == MULTICAST_JOIN || ev->event == MULTICAST_ERROR
+				       ? XP_CM_GROUP
+				       : XP_CM_ID;
+	struct xp_cm_part *p = xp_cm_part_find(ch, s, kind, ev->id);
+
+	if (!p)
+		p = new_id(ch, s, ev, kind);
+	if (!p)
+		return -EAGAIN;
+	if (ev->event != CONNECT_REQUEST)
+		p->events++;
+	ev->id = xp_cm_id_number(p->id);
+	return 0;
+}
+
+/* Returns the length of an event of the source, or -EAGAIN. */
+static int source_event(struct xp_cm_channel *ch, struct xp_cm_source *s, size_t room,
+			struct rdma_ucm_event_resp *ev)
+{
+	struct xp_cm_command c = {
+		.cmd = RDMA_USER_CM_CMD_GET_EVENT,
+		.in = sizeof(struct rdma_ucm_get_event),
+	};
+	int n, err;
+
+	n = xp_cm_source_call(s, &c, ev, room);
+	if (n < 0)
+		return n;
+	if ((size_t)n < offsetof(struct rdma_ucm_event_resp, reserved))
+		return -EPROTO;
+	err = translate(ch, s, ev);
+	return err ? err : n;
+}
+
+static int removal_event(struct xp_cm_channel *ch, size_t room, struct rdma_ucm_event_resp *ev)
+{
+	struct xp_cm_id *id = xp_cm_id_take_removal(ch);
+
+	if (!id)
+		return -EAGAIN;
+	memset(ev, 0, sizeof(*ev));
+	ev->uid = id->uid;
+	ev->id = xp_cm_id_number(id);
+	ev->event = DEVICE_REMOVAL;
+	id->parts->events++;
+	return room;
+}
+
+/* ---- any event ------------------------------------------------------------------ */
+
+/* A daemon may have started. */
+static void directory_changed(struct xp_cm_channel *ch)
+{
+	unsigned int tries = 0;
+
+	xp_cm_watch_drain(ch);
+	while (xp_cm_refresh(ch) == -ECONNREFUSED && ++tries < LISTEN_TRIES)
+		usleep(LISTEN_US);
+}
+
+static struct xp_cm_source *source_by_number(const struct xp_cm_channel *ch, uint64_t number)
+{
+	struct xp_cm_source *s = ch->sources;
+
+	while (s && (s->number != number || s->lost))
+		s = s->next;
+	return s;
+}
+
+/* Returns the length of an event, or -EAGAIN if there is none. */
+static int next_event(struct xp_cm_channel *ch, size_t room, struct rdma_ucm_event_resp *ev)
+{
+	int i, n, ready, result = -EAGAIN;
+	struct epoll_event set[READY_MAX];
+	struct xp_cm_source *s;
+
+	ready = epoll_wait(ch->epfd, set, READY_MAX, 0);
+	for (i = 0; i < ready; i++) {
+		if (set[i].data.u64 == XP_CM_EPOLL_WATCH)
+			directory_changed(ch);
+		else if (set[i].events & (EPOLLHUP | EPOLLERR))
+			xp_cm_sources_check(ch);
+	}
+	result = removal_event(ch, room, ev);
+	for (i = 0; i < ready && result < 0; i++) {
+		s = source_by_number(ch, set[i].data.u64);
+		n = s ? source_event(ch, s, room, ev) : -EAGAIN;
+		if (n == -EIO)
+			xp_cm_sources_check(ch);
+		else if (n != -EAGAIN)
+			result = n;
+		if (result < 0 && result != -EAGAIN)
+			return result;
+	}
+	return result;
+}
+
+/* ---- waiting -------------------------------------------------------------------- */
+
+static void put(void *ch)
+{
+	xp_cm_put(ch);
+}
+
+/*
+ * Waits without the lock. A thread that is cancelled here gives up the reference of its command.
+ * Returns 0, -EINTR, or -EBADF.
+ */
+static int wait_for_event(struct xp_cm_channel *ch, int fd, int cancel)
+{
+	struct pollfd p[2] = { { .fd = fd, .events = POLLIN },
+			       { .fd = ch->watch, .events = POLLIN } };
+	int timeout = ch->watch >= 0 && ch->scan_again ? SETTLE_MS : -1, n, unused;
+
+	pthread_mutex_unlock(&ch->lock);
+	pthread_cleanup_push(put, ch);
+	xp_cancel_restore(cancel);
+	n = poll(p, 2, timeout);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &unused);
+	pthread_cleanup_pop(0);
+	n = n < 0 ? -errno : n;
+	/* Another thread may have closed it. */
+	if (!xp_cm_is_number(ch, fd))
+		n = -EBADF;
+	pthread_mutex_lock(&ch->lock);
+	ch->epfd = fd;
+	if (n >= 0 && (!n || p[1].revents))
+		directory_changed(ch);
+	return n < 0 ? n : 0;
+}
+
+int xp_cm_get_event(struct xp_cm_channel *ch, int fd, size_t room, struct rdma_ucm_event_resp *ev,
+		    int cancel)
+{
+	int n, err;
+
+	if (room < offsetof(struct rdma_ucm_event_resp, reserved))
+		return -ENOSPC;
+	for (;;) {
+		n = next_event(ch, room < sizeof(*ev) ? room : sizeof(*ev), ev);
+		if (n != -EAGAIN)
+			return n;
+		if (fcntl(fd, F_GETFL) & O_NONBLOCK)
+			return -EAGAIN;
+		err = wait_for_event(ch, fd, cancel);
+		if (err)
+			return err;
+	}
+}

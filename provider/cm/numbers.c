@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "provider/cm/numbers.h"
+
+#define LEAF_SIZE (1u << XP_CM_LEAF_BITS)
+
+struct xp_cm_channel **xp_cm_leaves[XP_CM_LEAVES];
+
+/* Numbers, references, list of channels. Never taken while the lock of a channel is held. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct xp_cm_channel *channels;
+static int anchor = -1; /* exists while there are channels */
+static pid_t owner;	/* process */
+
+static struct xp_cm_channel **slot_of(unsigned int fd)
+{
+	struct xp_cm_channel **leaf = fd < LEAF_SIZE * XP_CM_LEAVES
+					      ? xp_cm_leaves[fd >> XP_CM_LEAF_BITS]
+					      : NULL;
+
+	return leaf ? &leaf[fd & (LEAF_SIZE - 1)] : NULL;
+}
+
+/* ---- fork ----------------------------------------------------------------------- */
+
+static void before_fork(void)
+{
+	struct xp_cm_channel *ch;
+
+	pthread_mutex_lock(&lock);
+	for (ch = channels; ch; ch = ch->next)
+		pthread_mutex_lock(&ch->lock);
+}
+
+/* Both processes have the connections now. */
+static void share(struct xp_cm_channel *ch)
+{
+	struct xp_cm_source *s;
+
+	for (s = ch->sources; s; s = s->next)
+		s->conn.shared = true;
+}
+
+static void in_parent(void)
+{
+	struct xp_cm_channel *ch;
+
+	for (ch = channels; ch; ch = ch->next) {
+		share(ch);
+		pthread_mutex_unlock(&ch->lock);
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+/* Replies and numbers of the child must differ from those that the parent is going to use. */
+static void in_child(void)
+{
+	uint32_t seed = getpid() * 0x9e3779b1u;
+	struct xp_cm_channel *ch;
+	struct xp_cm_source *s;
+
+	for (ch = channels; ch; ch = ch->next) {
+		share(ch);
+		for (s = ch->sources; s; s = s->next)
+			s->conn.seq += seed;
+		pthread_mutex_init(&ch->lock, NULL);
+	}
+	xp_cm_number_seed(seed);
+	owner = getpid();
+	pthread_mutex_init(&lock, NULL);
+}
+
+static void install_handlers(void)
+{
+	pthread_atfork(before_fork, in_parent, in_child);
+	owner = getpid();
+}
+
+/* ---- references ------------------------------------------------------------------- */
+
+/* Drops references. Returns true if the channel is to be freed. Needs the lock. */
+static bool drop(struct xp_cm_channel *ch, unsigned int refs)
+{
+	struct xp_cm_channel **p;
+
+	ch->refs -= refs;
+	if (ch->refs)
+		return false;
+	for (p = &channels; *p != ch; p = &(*p)->next)
+		;
+	*p = ch->next;
+	if (!channels && anchor >= 0) {
+		/* close() of this library would take the lock. */
+		syscall(SYS_close, anchor);
+		anchor = -1;
+	}
+	return true;
+}
+
+void xp_cm_put(struct xp_cm_channel *ch)
+{
+	bool last;
+
+	pthread_mutex_lock(&lock);
+	last = drop(ch, 1);
+	pthread_mutex_unlock(&lock);
+	if (last)
+		xp_cm_channel_free(ch);
+}
+
+static bool has_anchor(int fd)
+{
+	struct epoll_event ev = { .data.u64 = XP_CM_EPOLL_ANCHOR };
+
+	return !epoll_ctl(fd, EPOLL_CTL_MOD, anchor, &ev);
+}
+
+struct xp_cm_channel *xp_cm_get(int fd)
+{
+	int errno_before = errno;
+	struct xp_cm_channel **slot, *ch;
+	bool valid;
+
+	if (!xp_cm_is_marked(fd) || getpid() != owner)
+		return NULL;
+	pthread_mutex_lock(&lock);
+	slot = slot_of(fd);
+	ch = *slot;
+	if (ch)
+		ch->refs++;
+	valid = ch && has_anchor(fd);
+	pthread_mutex_unlock(&lock);
+	if (ch && !valid) {
+		xp_cm_number_remove(ch, fd);
+		xp_cm_put(ch);
+	}
+	errno = errno_before;
+	return valid ? ch : NULL;
+}
+
+bool xp_cm_is_number(struct xp_cm_channel *ch, int fd)
+{
+	struct xp_cm_channel *now = xp_cm_get(fd);
+
+	if (now)
+		xp_cm_put(now);
+	return now == ch;
+}
+
+void xp_cm_lock_both(struct xp_cm_channel *a, struct xp_cm_channel *b)
+{
+	pthread_mutex_lock(&lock);
+	pthread_mutex_lock(&a->lock);
+	if (a != b)
+		pthread_mutex_lock(&b->lock);
+	pthread_mutex_unlock(&lock);
+}
+
+/* ---- numbers ---------------------------------------------------------------------- */
+
+/* Returns NULL if there is no memory, or the number is too large. Needs the lock. */
+static struct xp_cm_channel **make_slot(unsigned int fd)
+{
+	struct xp_cm_channel **leaf;
+
+	if (fd < LEAF_SIZE * XP_CM_LEAVES && !xp_cm_leaves[fd >> XP_CM_LEAF_BITS]) {
+		leaf = calloc(LEAF_SIZE, sizeof(struct xp_cm_channel *));
+		__atomic_store_n(&xp_cm_leaves[fd >> XP_CM_LEAF_BITS], leaf, __ATOMIC_RELEASE);
+	}
+	return slot_of(fd);
+}
+
+/* Returns the channel that had the number and is to be freed, or NULL. Needs the lock. */
+static struct xp_cm_channel *set_slot(struct xp_cm_channel **slot, struct xp_cm_channel *ch)
+{
+	struct xp_cm_channel *before = *slot;
+
+	if (ch)
+		ch->refs++;
+	__atomic_store_n(slot, ch, __ATOMIC_RELAXED);
+	return before && drop(before, 1) ? before : NULL;
+}
+
+int xp_cm_number_new(struct xp_cm_channel *ch, int fd)
+{
+	struct epoll_event ev = { .data.u64 = XP_CM_EPOLL_ANCHOR };
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	struct xp_cm_channel **slot, *gone = NULL;
+	int err = 0;
+
+	pthread_once(&once, install_handlers);
+	pthread_mutex_lock(&lock);
+	if (anchor < 0)
+		anchor = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (anchor < 0 || epoll_ctl(fd, EPOLL_CTL_ADD, anchor, &ev))
+		err = -errno;
+	slot = err ? NULL : make_slot(fd);
+	if (slot) {
+		ch->next = channels;
+		channels = ch;
+		gone = set_slot(slot, ch);
+	} else {
+		err = err ? err : -ENOMEM;
+	}
+	pthread_mutex_unlock(&lock);
+	if (gone)
+		xp_cm_channel_free(gone);
+	return err;
+}
+
+void xp_cm_number_add(struct xp_cm_channel *ch, int fd)
+{
+	struct xp_cm_channel **slot, *gone = NULL;
+
+	pthread_mutex_lock(&lock);
+	slot = make_slot(fd);
+	if (slot)
+		gone = set_slot(slot, ch);
+	pthread_mutex_unlock(&lock);
+	if (gone)
+		xp_cm_channel_free(gone);
+}
+
+void xp_cm_number_remove(struct xp_cm_channel *ch, int fd)
+{
+	struct xp_cm_channel **slot, *gone = NULL;
+
+	pthread_mutex_lock(&lock);
+	slot = slot_of(fd);
+	if (*slot == ch)
+		gone = set_slot(slot, NULL);
+	pthread_mutex_unlock(&lock);
+	if (gone)
+		xp_cm_channel_free(gone);
+}
+
+void xp_cm_numbers_remove(unsigned int first, unsigned int last)
+{
+	struct xp_cm_channel *ch;
+	unsigned int leaf, fd;
+
+	if (getpid() != owner) /* also a process without channels */
+		return;
+	for (leaf = first >> XP_CM_LEAF_BITS; leaf < XP_CM_LEAVES; leaf++) {
+		if (leaf > last >> XP_CM_LEAF_BITS)
+			break;
+		if (!__atomic_load_n(&xp_cm_leaves[leaf], __ATOMIC_ACQUIRE))
+			continue;
+		for (fd = leaf << XP_CM_LEAF_BITS; fd < (leaf + 1) << XP_CM_LEAF_BITS; fd++) {
+			ch = fd >= first && fd <= last ? xp_cm_get(fd) : NULL;
+			if (!ch)
+				continue;
+			xp_cm_number_remove(ch, fd);
+			xp_cm_put(ch);
+		}
+	}
+	pthread_mutex_lock(&lock);
+	/* The caller is going to close the anchor of the other channels, which end with it. */
+	if (anchor >= 0 && (unsigned int)anchor >= first && (unsigned int)anchor <= last)
+		anchor = -1;
+	pthread_mutex_unlock(&lock);
+}
