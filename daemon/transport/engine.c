@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* The engine: dispatches received frames to QPs, and schedules active QPs. */
 #include <errno.h>
-#include <limits.h>
 #include <stdlib.h>
 
 #include <xroce/gid.h>
@@ -34,8 +33,10 @@ struct xt_engine *xt_engine_new(const struct xt_ops *ops, void *ctx, struct xt_s
 {
 	struct xt_engine *e = calloc(1, sizeof(*e));
 
-	if (!e)
+	if (!e || xt_park_pool_init(&e->parked)) {
+		free(e);
 		return NULL;
+	}
 	e->ops = ops;
 	e->ctx = ctx;
 	e->shared = shared;
@@ -53,7 +54,7 @@ void xt_engine_free(struct xt_engine *e)
 	if (!e)
 		return;
 	xt_timer_free(e);
-	xt_park_free(e, UINT_MAX);
+	xt_park_pool_free(&e->parked);
 	free(e);
 }
 

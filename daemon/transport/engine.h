@@ -24,6 +24,7 @@
  *   memory.c      regions and their segments
  *   step.c        accesses to memory that may wait
  *   park.c        QPs that wait for memory
+ *   park_pool.c   blocks for packets of these QPs
  *   packet.c      packets to be sent
  *   icrc.c        ICRC
  *   checksum.c    UDP checksum of received frames
@@ -37,6 +38,7 @@
 
 #include "flow.h"
 #include "list.h"
+#include "park_pool.h"
 #include "timer.h"
 #include "transport.h"
 
@@ -62,6 +64,7 @@ struct xt_engine {
 	struct xt_tuning tuning;
 	struct xt_heap retry_timers, rate_timers;
 	uint32_t qp_count;
+	struct xt_park_pool parked;
 	struct xt_counters counters;
 	uint8_t bounce[4096]; /* payload of a packet from memory that is not mapped */
 };

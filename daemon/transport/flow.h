@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "list.h"
+#include "park_pool.h"
 
 struct xt_engine;
 struct xt_qp;
@@ -34,7 +35,7 @@ struct xt_flow {
 	uint32_t inflight;     /* request packets in flight of all QPs */
 	uint32_t busy;	       /* QPs that have packets in flight */
 	bool room;	       /* packets were acknowledged since a QP found the window full */
-	uint32_t parked;       /* bytes of packets that wait for memory */
+	uint32_t parked[XT_PARK_SIZES]; /* blocks of packets that wait for memory */
 };
 
 /* The flow must have no QPs any more when its memory is freed. */

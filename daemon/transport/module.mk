@@ -21,6 +21,7 @@ transport_SRCS := $(addprefix daemon/transport/, \
 	pace.c \
 	packet.c \
 	park.c \
+	park_pool.c \
 	permute.c \
 	qp.c \
 	requester.c \

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* QPs that wait for memory: their packets, posted writes, and how they go on. */
-#include <stdlib.h>
-
 #include "completer.h"
 #include "engine.h"
 #include "park.h"
@@ -50,16 +48,20 @@ static void update_busy(struct xt_park *p)
 static void take_out(struct xt_qp *qp, struct xt_parked *item)
 {
 	xt_list_del(&item->link);
-	qp->park.bytes -= item->size;
-	qp->flow->parked -= item->size;
+	qp->park.blocks[item->size]--;
 }
 
 static void put_in(struct xt_qp *qp, struct xt_list *before, struct xt_parked *item)
 {
 	xt_list_add_tail(before, &item->link);
-	qp->park.bytes += item->size;
-	qp->flow->parked += item->size;
+	qp->park.blocks[item->size]++;
 	qp->park.busy = true;
+}
+
+static void free_item(struct xt_qp *qp, struct xt_parked *item)
+{
+	qp->flow->parked[item->size]--;
+	xt_park_pool_put(&qp->engine->parked, item);
 }
 
 static void free_posted(struct xt_park *p, enum xt_park_side side)
@@ -82,43 +84,77 @@ void xt_park_stop(struct xt_qp *qp)
 		free_posted(p, i);
 		xt_list_move_all(&qp->engine->dropped, &p->packets[i]);
 	}
-	qp->flow->parked -= p->bytes;
-	p->bytes = 0;
+	for (i = 0; i < XT_PARK_SIZES; i++) {
+		qp->flow->parked[i] -= p->blocks[i];
+		p->blocks[i] = 0;
+	}
 	p->busy = false;
 }
 
 void xt_park_free(struct xt_engine *e, unsigned most)
 {
-	struct xt_list *item;
+	struct xt_parked *item;
 
 	for (; most && !xt_list_empty(&e->dropped); most--) {
-		item = e->dropped.next;
-		xt_list_del(item);
-		free(item);
+		item = (struct xt_parked *)e->dropped.next;
+		xt_list_del(&item->link);
+		xt_park_pool_put(&e->parked, item);
 	}
 }
 
 /* ---- packets ------------------------------------------------------------------------------- */
 
-void *xt_park_add(struct xt_qp *qp, enum xt_park_side side, uint32_t size)
+void xt_park_set_flow(struct xt_qp *qp, struct xt_flow *flow)
+{
+	for (unsigned i = 0; i < XT_PARK_SIZES; i++) {
+		qp->flow->parked[i] -= qp->park.blocks[i];
+		flow->parked[i] += qp->park.blocks[i];
+	}
+}
+
+/* Returns true if an atomic may have been executed, which a retransmission would repeat. */
+static bool may_have_changed(const struct xt_step *s)
+{
+	const struct xt_list *l;
+	bool found = s->atomic_done;
+
+	for (l = s->io.next; l != &s->io; l = l->next)
+		found |= IO_OF(l)->op == XT_MEM_CMP_SWAP || IO_OF(l)->op == XT_MEM_FETCH_ADD;
+	return found;
+}
+
+/*
+ * A packet is lost. If it is the one whose step was parked, the step ends, as if the packet had
+ * never been received.
+ */
+static void lose(struct xt_qp *qp, enum xt_park_side side)
+{
+	struct xt_step *step = qp->park.step;
+	bool response = side == XT_PARK_REQUESTER;
+
+	qp->engine->counters.rx_park_lost++;
+	if (!xt_list_empty(&qp->park.packets[side]))
+		return;
+	if (may_have_changed(&step[XT_STEP_EXECUTE]) && !response) {
+		xt_qp_completion_lost(qp);
+		return;
+	}
+	xt_step_end(&step[response ? XT_STEP_PLACE : XT_STEP_EXECUTE]);
+	xt_step_end(&step[response ? XT_STEP_PLACE_POST : XT_STEP_POST]);
+}
+
+void *xt_park_add(struct xt_qp *qp, enum xt_park_side side, uint32_t len)
 {
 	struct xt_park *p = &qp->park;
-	bool first = xt_list_empty(&p->packets[side]);
 	struct xt_parked *item = NULL;
 
-	if (first ||
-	    (p->bytes + size <= XT_PARK_QP_MAX && qp->flow->parked + size <= XT_PARK_FLOW_MAX))
-		item = malloc(size);
-	if (item) {
-		item->size = size;
+	if (p->blocks[XT_PARK_SMALL] + p->blocks[XT_PARK_LARGE] < XT_PARK_QP_MAX)
+		item = xt_park_pool_take(&qp->engine->parked, qp->flow->parked, len);
+	if (item)
 		put_in(qp, &p->packets[side], item);
-		return item;
-	}
-	qp->engine->counters.rx_park_lost++;
-	/* an atomic of its step may be under way, which the retransmission would repeat */
-	if (first)
-		xt_qp_completion_lost(qp);
-	return NULL;
+	else
+		lose(qp, side);
+	return item;
 }
 
 void xt_park_rx(struct xt_qp *qp, const struct xt_rx *rx)
@@ -169,7 +205,7 @@ static unsigned replay(struct xt_qp *qp, enum xt_park_side side, unsigned most)
 			put_in(qp, list->next, item);
 			break;
 		}
-		free(item);
+		free_item(qp, item);
 	}
 	return most;
 }

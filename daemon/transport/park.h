@@ -4,7 +4,7 @@
  *
  * If the step of a packet must be parked, the packet is copied, and so are those received after it,
  * requests and responses separately. They are processed in order when accesses finish. Their number
- * is limited; beyond the limit they are lost, as in a network.
+ * is limited (park_pool.h); beyond the limit they are lost, as in a network.
  *
  * Posted writes: if only the ACK of a request depends on its data, the responder accepts the
  * request before the data is in memory. An ACK covers only requests whose data is in memory. NAKs,
@@ -16,15 +16,16 @@
 #define XT_PARK_H
 
 #include "list.h"
+#include "park_pool.h"
 #include "step.h"
 
 struct xt_engine;
+struct xt_flow;
 struct xt_qp;
 struct xt_rx;
 
-/* Limits for the bytes of parked packets. A QP may always have one packet on each side. */
-#define XT_PARK_QP_MAX (2u << 20)
-#define XT_PARK_FLOW_MAX (8u << 20) /* all QPs of a client in one engine */
+/* Limit for the blocks of parked packets of a QP. The flow of the QP has a limit as well. */
+#define XT_PARK_QP_MAX 512
 
 enum xt_park_side { XT_PARK_RESPONDER, XT_PARK_REQUESTER, XT_PARK_SIDES };
 
@@ -32,29 +33,26 @@ struct xt_park {
 	bool busy;			       /* packets wait or writes are posted */
 	struct xt_list packets[XT_PARK_SIDES]; /* struct xt_parked */
 	struct xt_list posted[XT_PARK_SIDES];  /* struct xt_mem_io, in the order of PSNs */
-	uint32_t bytes;			       /* of packets */
+	uint32_t blocks[XT_PARK_SIZES];	       /* of packets */
 	uint32_t acked; /* PSN behind the last one acknowledged while writes were posted */
 	struct xt_list resume_link; /* in engine->resumed */
 	struct xt_step step[XT_STEPS];
 };
 
-/* A packet that waits, in front of the QP type's own structure */
-struct xt_parked {
-	struct xt_list link;
-	uint32_t size;
-};
-
 void xt_park_init(struct xt_qp *qp);
 /* Gives up all accesses and drops all packets, which xt_park_free() frees. */
 void xt_park_stop(struct xt_qp *qp);
-/* Frees up to @most of the packets that were dropped. */
+/* Frees the blocks of up to @most packets that were dropped. */
 void xt_park_free(struct xt_engine *e, unsigned most);
 
+/* The QP moves to another flow of its engine. */
+void xt_park_set_flow(struct xt_qp *qp, struct xt_flow *flow);
+
 /*
- * Allocates size bytes for a packet that must wait, behind those that wait already. Returns NULL if
- * the packet is lost.
+ * Takes a block of at least len bytes for a packet that must wait, behind those that wait already;
+ * struct xt_parked is in front. Returns NULL if the packet is lost.
  */
-void *xt_park_add(struct xt_qp *qp, enum xt_park_side side, uint32_t size);
+void *xt_park_add(struct xt_qp *qp, enum xt_park_side side, uint32_t len);
 /* Parks a received packet of a connected QP. */
 void xt_park_rx(struct xt_qp *qp, const struct xt_rx *rx);
 /* Returns true if packets of that side wait already, so that later ones must as well. */

@@ -203,6 +203,7 @@ void xt_qp_set_flow(struct xt_qp *qp, struct xt_flow *flow)
 
 	xt_flow_forget(qp);
 	xt_flow_set_inflight(qp, 0);
+	xt_park_set_flow(qp, flow);
 	qp->flow = flow;
 	xt_flow_set_inflight(qp, inflight);
 	xt_activate(qp);

@@ -5,7 +5,9 @@
  */
 #include <errno.h>
 
+#include "daemon/transport/engine.h"
 #include "daemon/transport/park.h"
+#include "daemon/transport/qp.h"
 #include "harness.h"
 #include "selftests/lib/tap.h"
 
@@ -458,13 +460,104 @@ static void test_limit(void)
 	post(&a, 2, XR_WR_SEND, FAST, 0, MTU);
 	ring(&a);
 	now = h->now;
-	for (i = 0; i < XT_PARK_QP_MAX / MTU && !c->rx_park_lost; i++)
+	for (i = 0; i < XT_PARK_QP_MAX && !c->rx_park_lost; i++)
 		h_receive(h, h->sent[0].data, h->sent[0].len);
 	h->now = now; /* all arrive before the ACK timeout */
 	TAP_OK(c->rx_park_lost, "the packets that wait are limited");
 	finish_all();
 	TAP_OK(completes(1, 0) && completes(2, 0) && idle(), "those that are lost do no harm");
 	end("limit");
+}
+
+/* Flows of other clients */
+#define OTHERS 16
+static uint32_t others[OTHERS][XT_PARK_SIZES];
+
+/* Takes blocks for small packets, for some flows in turn, until none of them gets more. */
+static void take_blocks(struct xt_park_pool *p, unsigned flows, struct xt_list *taken)
+{
+	struct xt_parked *block;
+	unsigned i, got;
+
+	do {
+		for (i = got = 0; i < flows; i++) {
+			block = xt_park_pool_take(p, others[i], 1);
+			if (!block)
+				continue;
+			xt_list_add_tail(taken, &block->link);
+			got++;
+		}
+	} while (got);
+}
+
+static void put_blocks(struct xt_park_pool *p, struct xt_list *taken)
+{
+	struct xt_parked *block;
+	unsigned i = 0;
+
+	while (!xt_list_empty(taken)) {
+		block = (struct xt_parked *)taken->next;
+		xt_list_del(&block->link);
+		while (!others[i][XT_PARK_SMALL])
+			i++;
+		others[i][XT_PARK_SMALL]--;
+		xt_park_pool_put(p, block);
+	}
+}
+
+static void test_pool(void)
+{
+	struct xt_park_pool p;
+	struct xt_list taken;
+	bool fair = true;
+
+	xt_list_init(&taken);
+	TAP_OK(!xt_park_pool_init(&p), "a pool is allocated");
+	TAP_OK(!xt_park_pool_take(&p, others[0], XT_PARK_LARGE_BLOCK + 1),
+	       "a packet that fits no block gets none");
+	take_blocks(&p, 1, &taken);
+	TAP_OK(others[0][XT_PARK_SMALL] == XT_PARK_SMALL_BLOCKS / 2,
+	       "one flow gets half of the blocks");
+	put_blocks(&p, &taken);
+	take_blocks(&p, 3, &taken);
+	for (unsigned i = 0; i < 3; i++)
+		fair &= others[i][XT_PARK_SMALL] >= XT_PARK_SMALL_BLOCKS / 4;
+	TAP_OK(fair && p.free[XT_PARK_SMALL] >= XT_PARK_SMALL_BLOCKS / 4 - 3,
+	       "three flows get a quarter each, and leave one");
+	put_blocks(&p, &taken);
+	TAP_OK(p.free[XT_PARK_SMALL] == XT_PARK_SMALL_BLOCKS &&
+		       p.fresh[XT_PARK_SMALL] < XT_PARK_SMALL_BLOCKS,
+	       "blocks are used again");
+	xt_park_pool_free(&p);
+}
+
+/* Other flows hold all blocks for small packets. */
+static void test_no_blocks(void)
+{
+	struct xt_list taken;
+
+	begin(false);
+	xt_list_init(&taken);
+	for (unsigned i = 1; i <= OTHERS; i++)
+		take_blocks(&h->engine->parked, i, &taken);
+	h_post_recv(&b, 1, SLOW, 64, slow_key);
+	post(&a, 2, XR_WR_SEND, FAST, 0, 64);
+	ring(&a);
+	TAP_OK(h->engine->counters.rx_park_lost == 1 && !allocated,
+	       "a packet that cannot be parked is lost");
+	put_blocks(&h->engine->parked, &taken);
+	h->now += 2000000;
+	finish_all();
+	TAP_OK(completes(1, 0) && completes(2, 0) && !memcmp(slow, fast, 64),
+	       "its retransmission is executed");
+	for (unsigned i = 1; i <= OTHERS; i++)
+		take_blocks(&h->engine->parked, i, &taken);
+	post(&a, 3, XR_WR_ATOMIC_FETCH_AND_ADD, FAST, SLOW + 800, 8)->atomic.compare_add = 5;
+	ring(&a);
+	TAP_OK(b.qp->info.state == XR_QPS_ERR && h->events[IBV_EVENT_QP_FATAL] == 1,
+	       "an atomic that cannot be parked must not be repeated: its QP goes to ERR");
+	put_blocks(&h->engine->parked, &taken);
+	end("no blocks");
 }
 
 static void test_loopback(void)
@@ -515,6 +608,8 @@ int main(void)
 	test_hang();
 	test_room();
 	test_limit();
+	test_pool();
+	test_no_blocks();
 	test_loopback();
 	return tap_end();
 }
