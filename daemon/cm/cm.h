@@ -402,8 +402,8 @@ int xc_accept(struct xc_id *id, const struct xc_rep *rep);
 /* Sends an RTU. */
 int xc_establish(struct xc_id *id, const struct xc_data *data);
 /*
- * Sends a REJ: for a REQ or REP that was received, or to give up a REP or REQ that was sent. The
- * exchange ends.
+ * Sends a REJ: for a REQ or REP that was received, or to give up a REQ or REP that was sent. The
+ * exchange ends; XC_EVENT_TIMEWAIT_EXIT follows if a REP was sent.
  */
 int xc_reject(struct xc_id *id, const struct xc_rej *rej);
 /*

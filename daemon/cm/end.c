@@ -9,9 +9,6 @@
 #include "id.h"
 #include "send.h"
 
-/* More than the time between two retries of a peer: 4.8 s in the kernel 6.12, 6.3 s in 6.1 */
-#define ANSWERED_NS 10000000000ull
-
 void xc_end(struct xc_id *id, bool repeats)
 {
 	id->repeats = repeats;
@@ -44,7 +41,7 @@ static void retire(struct xc_id *id)
 		xc_id_free(id);
 		return;
 	}
-	xc_set_timer(id, ANSWERED_NS);
+	xc_set_timer(id, id->hold);
 	xc_id_keep_answered(id);
 }
 

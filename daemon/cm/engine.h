@@ -65,6 +65,7 @@ struct xc_id {
 	uint64_t tid;	      /* of the current exchange */
 	uint64_t timeout;     /* ns until the next retry */
 	uint64_t timewait;    /* ns */
+	uint64_t hold;	      /* ns in which the peer may send a duplicate after the end */
 	uint8_t max_retries;  /* of each message */
 	uint8_t retries_left; /* of the last message */
 	bool repeats;	      /* the exchange ended; sent[] is the response to each duplicate */

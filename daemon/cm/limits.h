@@ -30,4 +30,13 @@ static inline uint64_t xc_timewait_ns(uint8_t ack_timeout)
 	return xc_timeout_ns(xc_clamp(ack_timeout, XC_MIN_TIMEWAIT, XC_MAX_TIMEWAIT));
 }
 
+/*
+ * Time in which a peer with these timeouts sends at least one duplicate of a message that it got no
+ * response to. The kernel retries every 4.8 s (6.12) or 6.3 s (6.1).
+ */
+static inline uint64_t xc_hold_ns(uint8_t response_timeout, uint8_t ack_timeout)
+{
+	return 2 * (xc_response_ns(response_timeout) + xc_timewait_ns(ack_timeout));
+}
+
 #endif /* XC_LIMITS_H */

@@ -8,6 +8,10 @@
 #include "limits.h"
 #include "send.h"
 
+/* The timeout of a peer's SIDR_REQ is not in the message; the kernel's is 20, without ACK timeout. */
+#define PEER_RESPONSE 20
+#define PEER_ACK 18
+
 int xc_sidr_request(struct xc_cm *cm, const struct xc_sidr_param *param, void *owner,
 		    struct xc_id **new)
 {
@@ -60,6 +64,7 @@ void xc_sidr_req_received(struct xc_cm *cm, const struct xc_path *path, const st
 	id->info.remote_id = msg->local_id;
 	id->info.service_id = msg->sidr_req.service_id;
 	id->tid = msg->tid;
+	id->hold = xc_hold_ns(PEER_RESPONSE, PEER_ACK);
 	if (!xc_id_half_open(id)) {
 		cm->counters.limited++;
 		xc_id_free(id);

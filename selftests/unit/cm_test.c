@@ -336,6 +336,27 @@ static void test_destroy_after_rep(void)
 	end("REJ after a REP");
 }
 
+/* The same, but the active side has got neither REP nor REJ. */
+static void test_rep_and_rej_lost(void)
+{
+	struct xc_rep rep = c_rep();
+	struct xc_id *id, *peer;
+
+	begin();
+	id = c_connect(a);
+	c_settle(a);
+	peer = c_last(b)->id;
+	xc_accept(peer, &rep);
+	xc_destroy(peer);
+	b->queued = 0;
+	c_wait(a, 10, false);
+	TAP_OK(c_last(a)->type == XC_EVENT_REJECTED && c_last(a)->msg.rej.reason == 28,
+	       "REP and REJ are lost: the retry of the REQ gets the REJ");
+	TAP_OK(b->events == 1, "it is not reported as a new request");
+	xc_destroy(id);
+	end("REP and REJ lost");
+}
+
 /* Brings a connection to a step, then destroys first one side's id, then the other's. */
 static void destroy_in_step(unsigned step, bool passive_first)
 {
@@ -567,10 +588,12 @@ static void test_xrc(void)
 	xc_connect(a->cm, &req, NULL, &id);
 	c_settle(a);
 	peer = c_last(b)->id;
-	TAP_OK(c_last(b)->msg.req.transport == XC_XRC, "a REQ for XRC");
+	TAP_OK(c_last(b)->msg.req.transport == XC_XRC && !c_last(b)->msg.req.responder_resources,
+	       "a REQ for XRC has no responder");
 	xc_accept(peer, &rep);
-	TAP_OK(c_decode(&b->queue[0]).rep.eecn == 0x31 && !c_decode(&b->queue[0]).rep.qpn,
-	       "its REP has the QPN in the EE context field");
+	TAP_OK(c_decode(&b->queue[0]).rep.eecn == 0x31 && !c_decode(&b->queue[0]).rep.qpn &&
+		       c_decode(&b->queue[0]).rep.srq,
+	       "its REP has the QPN in the EE context field, and an SRQ");
 	c_settle(a);
 	TAP_OK(c_last(a)->msg.rep.qpn == 0x31, "the event has it as the QPN");
 	xc_establish(id, NULL);
@@ -776,6 +799,7 @@ int main(void)
 	test_reject();
 	test_reject_rep();
 	test_destroy_after_rep();
+	test_rep_and_rej_lost();
 	test_destroy();
 	test_gives_up();
 	test_stale();
