@@ -83,13 +83,16 @@ static void respond_unknown(struct xc_cm *cm, const struct xc_path *path, const 
 	xc_respond(cm, path, &drep);
 }
 
-static void repeat_drep(struct xc_id *id)
+static void repeat_drep(struct xc_id *id, const struct xc_msg *msg)
 {
 	id->cm->counters.duplicates[XC_DREQ]++;
-	if (id->sent_kind == XC_DREP)
+	if (id->sent_kind == XC_DREP) {
 		xc_resend(id);
-	else
-		send_drep(id, NULL);
+		return;
+	}
+	/* The exchange ended without a DREP of this side, for example by a REJ. */
+	id->tid = msg->tid;
+	send_drep(id, NULL);
 }
 
 /* Both sides disconnect at once, or the peer gave up while the user considers its REP. */
@@ -121,7 +124,7 @@ static void on_dreq(struct xc_id *id, const struct xc_msg *msg)
 		disconnected(id, msg);
 		break;
 	case XC_TIMEWAIT:
-		repeat_drep(id);
+		repeat_drep(id, msg);
 		break;
 	case XC_DREQ_RCVD:
 		cm->counters.duplicates[XC_DREQ]++;
