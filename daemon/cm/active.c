@@ -17,15 +17,6 @@ static bool valid_req(const struct xc_req *q)
 	       q->path.flow_label <= 0xfffff && q->data.len <= XC_REQ_DATA;
 }
 
-/* The requester of XRC has no responder and no SRQ (IBTA A14). */
-static void clear_responder(struct xc_req *req)
-{
-	req->responder_resources = 0;
-	req->retry_count = 0;
-	req->rnr_retry_count = 0;
-	req->srq = false;
-}
-
 static void send_req(struct xc_id *id, const struct xc_req *req)
 {
 	struct xc_msg msg;
@@ -34,8 +25,6 @@ static void send_req(struct xc_id *id, const struct xc_req *req)
 	msg = xc_msg_of(id, XC_REQ);
 	msg.req = *req;
 	msg.req.guid = id->cm->config.guid;
-	if (req->transport == XC_XRC)
-		clear_responder(&msg.req);
 	xc_send(id, &msg);
 	xc_id_set_state(id, XC_REQ_SENT);
 	xc_await(id);

@@ -97,7 +97,8 @@ struct xc_path {
 
 /*
  * REQ (IBTA 12.6.5). responder_resources, initiator_depth and timeouts are as the sender of the
- * message states them: "remote" is the passive side.
+ * message states them: "remote" is the passive side. The requester of XRC has no responder and no SRQ
+ * (IBTA A14), so its responder_resources, retry_count, rnr_retry_count and srq should be 0.
  */
 struct xc_req {
 	struct xc_path path; /* received: local is the receiver */
@@ -119,7 +120,10 @@ struct xc_req {
 	struct xc_data data;
 };
 
-/* REP (IBTA 12.6.8) */
+/*
+ * REP (IBTA 12.6.8). The target of XRC has no requester and receives through SRQs, so its
+ * initiator_depth and flow_control should be 0, and srq true.
+ */
 struct xc_rep {
 	uint64_t guid; /* of the sender; xc_accept() sets it */
 	uint32_t qpn;  /* of the sender. XRC: of the target QP */

@@ -118,16 +118,6 @@ void xc_req_received(struct xc_cm *cm, const struct xc_path *path, const struct 
 
 /* ---- REP, RTU ------------------------------------------------------------------ */
 
-/* The target of XRC has no requester, and receives through SRQs (IBTA A14). */
-static void set_target(struct xc_rep *rep)
-{
-	rep->eecn = rep->qpn;
-	rep->qpn = 0;
-	rep->initiator_depth = 0;
-	rep->flow_control = false;
-	rep->srq = true;
-}
-
 int xc_accept(struct xc_id *id, const struct xc_rep *rep)
 {
 	struct xc_msg msg = xc_msg_of(id, XC_REP);
@@ -139,8 +129,10 @@ int xc_accept(struct xc_id *id, const struct xc_rep *rep)
 	msg.rep = *rep;
 	msg.rep.guid = id->cm->config.guid;
 	msg.rep.eecn = 0;
-	if (id->info.transport == XC_XRC)
-		set_target(&msg.rep);
+	if (id->info.transport == XC_XRC) {
+		msg.rep.eecn = rep->qpn;
+		msg.rep.qpn = 0;
+	}
 	id->info.local_qpn = rep->qpn;
 	xc_send(id, &msg);
 	xc_id_set_state(id, XC_REP_SENT);
