@@ -108,7 +108,7 @@ static void on_dreq(struct xc_id *id, const struct xc_msg *msg)
 {
 	struct xc_cm *cm = id->cm;
 
-	if (id->info.state != XC_TIMEWAIT && id->info.state != XC_DREQ_RCVD)
+	if (id->sent_kind != XC_DREP && id->info.state != XC_DREQ_RCVD)
 		id->tid = msg->tid;
 	switch (id->info.state) {
 	case XC_REP_SENT: /* the RTU was lost */

@@ -288,6 +288,37 @@ static void test_both_disconnect(void)
 	end("both disconnect");
 }
 
+/* The REJ arrives, but the peer cannot know it. */
+static void test_dreq_after_reject(void)
+{
+	struct xc_rej rej = { .reason = XC_REJ_CONSUMER };
+	struct xc_rep rep = c_rep();
+	struct xc_id *id, *peer;
+	struct xc_msg dreq;
+
+	begin();
+	id = c_connect(a);
+	c_settle(a);
+	peer = c_last(b)->id;
+	xc_accept(peer, &rep);
+	c_settle(a);
+	xc_establish(id, NULL);
+	c_lose(a);
+	xc_reject(peer, &rej);
+	c_deliver(b);
+	TAP_OK(c_is(id, XC_TIMEWAIT), "a REJ after the RTU ends the connection");
+	c_now = xc_deadline(b->cm);
+	xc_run(b->cm);
+	dreq = c_decode(&b->queue[0]);
+	c_deliver(b);
+	TAP_OK(c_decode(&a->queue[0]).kind == XC_DREP && c_decode(&a->queue[0]).tid == dreq.tid,
+	       "a DREQ after the REJ gets a DREP with its transaction ID");
+	c_settle(a);
+	xc_destroy(id);
+	xc_destroy(peer);
+	end("DREQ after REJ");
+}
+
 /* ---- rejects ------------------------------------------------------------------- */
 
 static void test_reject(void)
@@ -821,6 +852,7 @@ int main(void)
 	test_duplicates();
 	test_dreq_after_drep();
 	test_both_disconnect();
+	test_dreq_after_reject();
 	test_reject();
 	test_reject_rep();
 	test_destroy_after_rep();
