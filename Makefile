@@ -187,7 +187,7 @@ compile_commands = $(subst }$(space){,}$(comma)$(newline){,$(foreach o,$(sort $(
 
 # Suites run in this order: fast ones and those of lower layers first.
 MODULES := bpf daemon/transport daemon/cm daemon daemon/cli provider packaging docs \
-	$(addprefix selftests/,lint docs packaging unit bpf provider daemon sim fuzz e2e vm bench)
+	$(addprefix selftests/,lint docs packaging unit bpf provider daemon sim cm_sim fuzz e2e vm bench)
 include $(wildcard $(addsuffix /module.mk,$(MODULES)))
 
 .PHONY: all

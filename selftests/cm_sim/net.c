@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * The network: delivers MADs after some time, in order unless a fault delays one, and adds MADs
+ * that must have no effect and floods of REQs.
+ */
+#include <stdio.h>
+
+#include "cm_sim.h"
+
+/* ---- heap of MADs, by time of arrival ------------------------------------------- */
+
+static bool before(const struct frame *a, const struct frame *b)
+{
+	return a->when != b->when ? a->when < b->when : a->seq < b->seq;
+}
+
+static void push(struct world *w, struct frame *f)
+{
+	unsigned i;
+
+	if (w->heap_len == w->heap_room) {
+		w->heap_room = w->heap_room ? w->heap_room * 2 : 64;
+		w->heap = realloc(w->heap, w->heap_room * sizeof(*w->heap));
+	}
+	for (i = w->heap_len++; i && before(f, w->heap[(i - 1) / 2]); i = (i - 1) / 2)
+		w->heap[i] = w->heap[(i - 1) / 2];
+	w->heap[i] = f;
+}
+
+static struct frame *pop(struct world *w)
+{
+	struct frame *top = w->heap[0], *last = w->heap[--w->heap_len];
+	unsigned i = 0, child;
+
+	while ((child = 2 * i + 1) < w->heap_len) {
+		if (child + 1 < w->heap_len && before(w->heap[child + 1], w->heap[child]))
+			child++;
+		if (!before(w->heap[child], last))
+			break;
+		w->heap[i] = w->heap[child];
+		i = child;
+	}
+	w->heap[i] = last;
+	return top;
+}
+
+void net_free(struct world *w)
+{
+	while (w->heap_len)
+		free(pop(w));
+	free(w->heap);
+}
+
+/* ---- faults --------------------------------------------------------------------- */
+
+static bool happens(struct world *w, unsigned per_mille)
+{
+	return per_mille && rng_below(&w->sched, 1000) < per_mille;
+}
+
+static void trace(struct world *w, const char *verb, const struct frame *f)
+{
+	unsigned attr = mad_attr(f->mad);
+
+	TRACE(w, "  %-8s %-8s #%-4llu to %u, ids %08x %08x tid %llx", verb,
+	      attr >= MAD_REQ && attr < MAD_END ? xc_kind_name(attr - MAD_REQ) : "?",
+	      (unsigned long long)f->seq, f->to->index, mad_local_id(f->mad), mad_remote_id(f->mad),
+	      (unsigned long long)mad_tid(f->mad));
+}
+
+static void launch(struct world *w, struct frame *f)
+{
+	f->when = w->now + w->latency;
+	if (happens(w, w->faults.delay))
+		f->when += rng_below(&w->sched, w->faults.max_delay);
+	f->seq = w->frame_seq++;
+	push(w, f);
+}
+
+static struct frame *copy_of(const struct frame *f)
+{
+	struct frame *c = malloc(sizeof(*c));
+
+	*c = *f;
+	return c;
+}
+
+/*
+ * Makes the header invalid: base version, class, class version, method or attribute. A request of
+ * another class version would be rejected.
+ */
+static void break_header(struct world *w, struct frame *f)
+{
+	static const uint8_t at[] = { 0, 1, 3, 16, 17, 2 };
+	bool request = mad_attr(f->mad) == MAD_REQ || mad_attr(f->mad) == MAD_SIDR_REQ;
+	unsigned i = at[rng_below(&w->sched, sizeof(at) - request)];
+
+	f->mad[i] ^= i == 17 ? 0x80 : 1 << rng_below(&w->sched, 8);
+}
+
+/*
+ * Sends a copy that must have no effect: with an invalid header; or from the address of a host that
+ * does not take part in the exchange. A REQ or SIDR_REQ from there would be a new request.
+ */
+static void add_foreign(struct world *w, const struct frame *f)
+{
+	unsigned attr = mad_attr(f->mad);
+	struct frame *c = copy_of(f);
+
+	if (w->hosts < 3 || attr == MAD_REQ || attr == MAD_SIDR_REQ || rng_chance(&w->sched, 30)) {
+		break_header(w, c);
+	} else {
+		unsigned i = rng_below(&w->sched, w->hosts);
+
+		while (xr_gid_equal(&w->host[i].gid, &f->path.peer) || &w->host[i] == f->to)
+			i = (i + 1) % w->hosts;
+		c->path.peer = w->host[i].gid;
+	}
+	c->foreign = true;
+	w->totals.count[TOTAL_FOREIGN]++;
+	launch(w, c);
+	/* The foreign copy may be the first to arrive. */
+	if (rng_chance(&w->sched, 50))
+		c->when = w->now + w->latency / 2;
+}
+
+static void damage(struct world *w, struct frame *f)
+{
+	unsigned n = rng_between(&w->sched, 1, 4);
+
+	while (n--)
+		f->mad[rng_chance(&w->sched, 70) ? rng_between(&w->sched, 8, 200)
+						 : rng_below(&w->sched, XC_MAD_LEN)] ^=
+			1 << rng_below(&w->sched, 8);
+}
+
+static void transmit(struct world *w, struct frame *f)
+{
+	if (happens(w, w->faults.foreign))
+		add_foreign(w, f);
+	if (happens(w, w->faults.duplicate))
+		launch(w, copy_of(f));
+	if (happens(w, w->faults.lose)) {
+		trace(w, "LOST", f);
+		w->totals.count[TOTAL_LOST]++;
+		free(f);
+		return;
+	}
+	if (happens(w, w->faults.damage))
+		damage(w, f);
+	launch(w, f);
+	trace(w, "sent", f);
+}
+
+void net_send(struct host *h, const struct xc_path *path, const uint8_t *mad)
+{
+	struct world *w = h->w;
+	struct end *sender = verify_mad(h, path, mad);
+	struct host *to = host_by_gid(w, &path->peer);
+	struct frame *f;
+
+	w->totals.count[TOTAL_MADS]++;
+	if (!to)
+		return; /* the forger of a request */
+	f = calloc(1, sizeof(*f));
+	f->to = to;
+	f->sender = sender;
+	f->path = *path;
+	f->path.local = path->peer;
+	f->path.peer = path->local;
+	memcpy(f->mad, mad, XC_MAD_LEN);
+	transmit(w, f);
+}
+
+/* ---- floods ----------------------------------------------------------------------- */
+
+/* Sends a REQ with random contents to a service, from one of some addresses. */
+static void flood(struct world *w)
+{
+	struct host *to = &w->host[rng_below(&w->sched, w->hosts)];
+	struct frame *f = calloc(1, sizeof(*f));
+	bool sidr = rng_chance(&w->sched, 20);
+	const struct service *s = &to->service[rng_below(&w->sched, to->services)];
+	uint64_t id = s->id;
+	unsigned i;
+
+	rng_bytes(&w->sched, f->mad, sizeof(f->mad));
+	memset(f->mad, 0, 24);
+	f->mad[0] = 1;
+	f->mad[1] = 7;
+	f->mad[2] = 2;
+	f->mad[3] = 3;
+	f->mad[17] = sidr ? MAD_SIDR_REQ : MAD_REQ;
+	for (i = 0; i < 8; i++)
+		f->mad[24 + 8 + i] = id >> (56 - 8 * i);
+	f->to = to;
+	f->path.local = to->gid;
+	f->path.peer.raw[0] = 0xfd;
+	f->path.peer.raw[15] = 0x80 | rng_below(&w->sched, 6);
+	/* In most REQs the GIDs of the path and the transport are valid. */
+	if (!sidr && rng_chance(&w->sched, 90)) {
+		f->mad[24 + 43] &= ~6;
+		f->mad[24 + 50] = 3 << 4;
+		memcpy(f->mad + 24 + 56, &f->path.peer, 16);
+		memcpy(f->mad + 24 + 72, &f->path.local, 16);
+	}
+	launch(w, f);
+}
+
+/* ---- receiving -------------------------------------------------------------------- */
+
+/* A message that reports the end of a connection has reached a peer that is connected. */
+static void note_told(const struct frame *f)
+{
+	unsigned attr = mad_attr(f->mad);
+	struct end *e = f->sender, *peer;
+
+	if (!e || f->foreign || (attr != MAD_DREQ && attr != MAD_REJ))
+		return;
+	peer = end_by_comm_id(f->to, mad_remote_id(f->mad));
+	if (peer && peer == e->peer && (peer->state == END_UP || peer->state == END_REPLIED))
+		e->told = true;
+}
+
+static void arrive(struct world *w, struct frame *f)
+{
+	if (f->to->cm) {
+		trace(w, f->foreign ? "FOREIGN" : "arrived", f);
+		note_told(f);
+		if (f->sender && f->sender->active && f->sender->conn)
+			f->sender->conn->arrivals++;
+		host_receive(f->to, f);
+	} else {
+		trace(w, "DOWN", f);
+	}
+	free(f);
+}
+
+uint64_t net_next(const struct world *w)
+{
+	uint64_t when = w->heap_len ? w->heap[0]->when : NEVER;
+
+	return earliest(when, w->faults.flood_gap ? w->flood_at : NEVER);
+}
+
+void net_run(struct world *w)
+{
+	while (w->heap_len && w->heap[0]->when <= w->now)
+		arrive(w, pop(w));
+	if (w->faults.flood_gap && w->flood_at <= w->now) {
+		flood(w);
+		w->flood_at = w->now + rng_between(&w->sched, 1, 2 * w->faults.flood_gap);
+	}
+}
