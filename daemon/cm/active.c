@@ -46,7 +46,7 @@ int xc_connect(struct xc_cm *cm, const struct xc_req *req, void *owner, struct x
 	id->info.service_id = req->service_id;
 	id->info.owner = owner;
 	id->max_retries = req->max_cm_retries;
-	/* The time of the peer, and that of the packets: the ACK timeout contains it twice. */
+	/* The ACK timeout covers the time of the packets in both directions. */
 	id->timeout = xc_response_ns(req->remote_response_timeout) +
 		      xc_timewait_ns(req->ack_timeout);
 	id->timewait = xc_timewait_ns(req->ack_timeout);

@@ -97,8 +97,8 @@ struct xc_path {
 
 /*
  * REQ (IBTA 12.6.5). responder_resources, initiator_depth and timeouts are as the sender of the
- * message states them: "remote" is the passive side. The requester of XRC has no responder and no SRQ
- * (IBTA A14), so its responder_resources, retry_count, rnr_retry_count and srq should be 0.
+ * message states them: "remote" is the passive side. The requester of XRC has no responder and no
+ * SRQ (IBTA A14), so its responder_resources, retry_count, rnr_retry_count and srq should be 0.
  */
 struct xc_req {
 	struct xc_path path; /* received: local is the receiver */

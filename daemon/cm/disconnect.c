@@ -74,7 +74,7 @@ static struct xc_id *connection(const struct xc_cm *cm, const struct xc_path *pa
 	return id;
 }
 
-/* A connection that the peer still has, but this side has not. It is ended in this way. */
+/* The peer has a connection that this side does not have. The DREP lets the peer end it. */
 static void respond_unknown(struct xc_cm *cm, const struct xc_path *path, const struct xc_msg *msg)
 {
 	struct xc_msg drep = xc_response_to(msg, XC_DREP);
@@ -83,19 +83,16 @@ static void respond_unknown(struct xc_cm *cm, const struct xc_path *path, const 
 	xc_respond(cm, path, &drep);
 }
 
-static void repeat_drep(struct xc_id *id, const struct xc_msg *msg)
+static void repeat_drep(struct xc_id *id)
 {
 	id->cm->counters.duplicates[XC_DREQ]++;
-	if (id->sent_kind == XC_DREP) {
+	if (id->sent_kind == XC_DREP)
 		xc_resend(id);
-		return;
-	}
-	/* The exchange ended without a DREP of this side, for example by a REJ. */
-	id->tid = msg->tid;
-	send_drep(id, NULL);
+	else
+		send_drep(id, NULL);
 }
 
-/* Both sides disconnect at once, or the peer gave up while the user considers its REP. */
+/* Both sides disconnect at once, or the peer gave up before the user responded to its REP. */
 static void disconnected(struct xc_id *id, const struct xc_msg *msg)
 {
 	send_drep(id, NULL);
@@ -108,6 +105,7 @@ static void on_dreq(struct xc_id *id, const struct xc_msg *msg)
 {
 	struct xc_cm *cm = id->cm;
 
+	/* A DREP that was sent is repeated with its transaction ID. */
 	if (id->sent_kind != XC_DREP && id->info.state != XC_DREQ_RCVD)
 		id->tid = msg->tid;
 	switch (id->info.state) {
@@ -124,7 +122,7 @@ static void on_dreq(struct xc_id *id, const struct xc_msg *msg)
 		disconnected(id, msg);
 		break;
 	case XC_TIMEWAIT:
-		repeat_drep(id, msg);
+		repeat_drep(id);
 		break;
 	case XC_DREQ_RCVD:
 		cm->counters.duplicates[XC_DREQ]++;

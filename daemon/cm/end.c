@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * The ends of exchanges. A peer that does not get the final response to its REQ, REP or SIDR_REQ
- * sends its message again. Ids that have sent such a response are kept for some time after the user
- * has destroyed them, so that a duplicate gets the same response, and is not reported as a new
- * request.
+ * The ends of exchanges. If the final response to a REQ, REP or SIDR_REQ is lost, the peer sends
+ * its message again. Ids that have sent such a response are kept for some time after the user has
+ * destroyed them: the duplicate gets the same response and is not reported as a new request.
  */
 #include "end.h"
 #include "id.h"

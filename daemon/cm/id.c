@@ -110,7 +110,7 @@ void xc_id_unlink_qpn(struct xc_id *id)
 
 /* ---- creation ---------------------------------------------------------------- */
 
-/* Communication IDs are random, so that only those who see the packets of a peer can use them. */
+/* Communication IDs are random, so that only hosts that see the packets can use them. */
 static uint32_t new_local_id(struct xc_cm *cm)
 {
 	uint32_t n;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Limits of timeouts in messages. A code of 5 bits means 4 us to 2.4 hours: too short for any
- * network, or long enough for a peer to occupy ids.
+ * Limits of timeouts in messages. The codes of 5 bits range from 4 us, too short for any network,
+ * to 2.4 hours, in which a peer could occupy many ids.
  */
 #ifndef XC_LIMITS_H
 #define XC_LIMITS_H

@@ -45,7 +45,7 @@ static struct xc_id *find(const struct xc_cm *cm, const struct xc_path *path,
 	return id && xr_gid_equal(&id->info.path.peer, &path->peer) ? id : NULL;
 }
 
-/* The retry after the MRA counts as one, so that a peer cannot delay the end without limit. */
+/* The wait counts as a retry, so MRAs cannot delay a timeout without limit. */
 void xc_mra_received(struct xc_cm *cm, const struct xc_path *path, const struct xc_msg *msg)
 {
 	const struct xc_mra *mra = &msg->mra;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * REJ (IBTA 12.6.7, 12.9.7.2). A REJ is not acknowledged. If it gets lost, the peer sends its REQ
- * or REP again, and the REJ is repeated. But a peer whose REP-side gives up may have sent its RTU
- * already and sends nothing anymore. So a REJ after a REP is followed by DREQs until the peer
- * responds ("lingers"); the kernel does not do this.
+ * REJ (IBTA 12.6.7, 12.9.7.2). The receiver of a REJ does not respond. If the REJ of a REQ or REP
+ * is lost, the peer sends its REQ or REP again, and the REJ is repeated. After a side has sent a
+ * REP, its peer may have sent the RTU already and sends nothing more, so a lost REJ would leave the
+ * peer connected. Therefore DREQs follow this REJ until the peer responds: the id lingers. The
+ * kernel sends the REJ only.
  */
 #include <errno.h>
 
@@ -79,7 +80,7 @@ void xc_reject_message(struct xc_cm *cm, const struct xc_path *path, const struc
 
 /* ---- received ---------------------------------------------------------------- */
 
-/* A peer that gave up before it got a REP has not seen our communication ID. */
+/* A peer that gave up before it received a REP does not have the communication ID of this side. */
 static struct xc_id *by_guid(const struct xc_cm *cm, const struct xc_path *path,
 			     const struct xc_msg *msg)
 {
@@ -102,7 +103,7 @@ static struct xc_id *rejected(const struct xc_cm *cm, const struct xc_path *path
 		return by_guid(cm, path, msg);
 	if (id->info.sidr || !xr_gid_equal(&id->info.path.peer, &path->peer))
 		return NULL;
-	/* The peer has not got or does not need a communication ID of its own to reject a REQ. */
+	/* A peer that rejects a REQ may have no communication ID for it. */
 	if (id->info.remote_id && msg->local_id && msg->local_id != id->info.remote_id)
 		return NULL;
 	return id;

@@ -8,7 +8,7 @@
 #include "limits.h"
 #include "send.h"
 
-/* The timeout of a peer's SIDR_REQ is not in the message; the kernel's is 20, without ACK timeout. */
+/* A SIDR_REQ does not contain its timeout; that of the kernel is 20. */
 #define PEER_RESPONSE 20
 #define PEER_ACK 18
 

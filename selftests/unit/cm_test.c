@@ -244,32 +244,6 @@ static void test_duplicates(void)
 	end("duplicates");
 }
 
-/* The first DREP of a side that did not need one before has the transaction ID of the DREQ. */
-static void test_dreq_after_drep(void)
-{
-	struct xc_msg dreq = { .kind = XC_DREQ, .tid = 0x1234, .dreq.qpn = 0x27 };
-	struct c_mad m = { 0 };
-	struct c_pair p;
-
-	begin();
-	p = c_established(a);
-	xc_disconnect(p.active, NULL);
-	c_settle(a);
-	xc_reply_disconnect(p.passive, NULL);
-	c_settle(a);
-	m.path = c_path(b);
-	dreq.local_id = xc_info(p.passive)->local_id;
-	dreq.remote_id = xc_info(p.active)->local_id;
-	xc_mad_encode(m.data, &dreq);
-	c_pass(b, &m);
-	TAP_OK(c_decode(&a->queue[0]).kind == XC_DREP && c_decode(&a->queue[0]).tid == 0x1234,
-	       "a DREQ after the DREP gets a DREP");
-	c_settle(a);
-	xc_destroy(p.active);
-	xc_destroy(p.passive);
-	end("DREQ after DREP");
-}
-
 static void test_both_disconnect(void)
 {
 	struct c_pair p;
@@ -850,7 +824,6 @@ int main(void)
 	test_rtu_lost_for_ever();
 	test_disconnect_unreachable();
 	test_duplicates();
-	test_dreq_after_drep();
 	test_both_disconnect();
 	test_dreq_after_reject();
 	test_reject();
