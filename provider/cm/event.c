@@ -192,8 +192,11 @@ int xp_cm_get_event(struct xp_cm_channel *ch, int fd, size_t room, struct rdma_u
 		n = next_event(ch, room < sizeof(*ev) ? room : sizeof(*ev), ev);
 		if (n != -EAGAIN)
 			return n;
-		if (fcntl(fd, F_GETFL) & O_NONBLOCK)
+		if (fcntl(fd, F_GETFL) & O_NONBLOCK) {
+			if (ch->watch >= 0)
+				xp_cm_watch(ch);
 			return -EAGAIN;
+		}
 		err = wait_for_event(ch, fd, cancel);
 		if (err)
 			return err;

@@ -188,6 +188,15 @@ static uint64_t part_key(const struct xp_cm_source *s, enum xp_cm_kind kind, uin
 	return (uint64_t)s->number << 33 | (uint64_t)kind << 32 | handle;
 }
 
+/*
+ * Daemons are used in the order of their names. The kernel's rdma_cm comes last: it has no error
+ * for a route that is not its own.
+ */
+static bool precedes(const struct xp_cm_source *a, const struct xp_cm_source *b)
+{
+	return a->kernel < 0 && (b->kernel >= 0 || strcmp(a->path, b->path) < 0);
+}
+
 struct xp_cm_part *xp_cm_part_new(struct xp_cm_channel *ch, struct xp_cm_id *id,
 				  struct xp_cm_source *s, uint32_t handle)
 {
@@ -202,8 +211,9 @@ struct xp_cm_part *xp_cm_part_new(struct xp_cm_channel *ch, struct xp_cm_id *id,
 	p->id = id;
 	p->source = s;
 	p->handle = handle;
-	while (*at)
+	while (*at && !precedes(s, (*at)->source))
 		at = &(*at)->next;
+	p->next = *at;
 	*at = p;
 	s->parts++;
 	count_bound(ch, id, 1);
@@ -384,10 +394,8 @@ void xp_cm_source_add(struct xp_cm_channel *ch, struct xp_cm_source *s, int even
 	ev.data.u64 = s->number;
 	if (epoll_ctl(ch->epfd, EPOLL_CTL_ADD, events, &ev))
 		xp_debug("rdma_cm: %s: no events: %m", s->path);
-	/* The kernel's rdma_cm comes last: it has no error for addresses of others. */
-	while (*at && (*at)->kernel < 0)
+	while (*at)
 		at = &(*at)->next;
-	s->next = *at;
 	*at = s;
 }
 

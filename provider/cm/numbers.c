@@ -12,7 +12,10 @@
 
 struct xp_cm_channel **xp_cm_leaves[XP_CM_LEAVES];
 
-/* Numbers, references, list of channels. Never taken while the lock of a channel is held. */
+/*
+ * Numbers, references, list of channels. Never taken while the lock of a channel is held. The list
+ * is sorted by address, which is the order of the locks of channels.
+ */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct xp_cm_channel *channels;
 static int anchor = -1; /* exists while there are channels */
@@ -69,11 +72,11 @@ static void in_child(void)
 		share(ch);
 		for (s = ch->sources; s; s = s->next)
 			s->conn.seq += seed;
-		pthread_mutex_init(&ch->lock, NULL);
+		pthread_mutex_unlock(&ch->lock);
 	}
-	xp_cm_number_seed(seed);
+	xp_cm_number_seed(seed >> 2);
 	owner = getpid();
-	pthread_mutex_init(&lock, NULL);
+	pthread_mutex_unlock(&lock);
 }
 
 static void install_handlers(void)
@@ -155,11 +158,9 @@ bool xp_cm_is_number(struct xp_cm_channel *ch, int fd)
 
 void xp_cm_lock_both(struct xp_cm_channel *a, struct xp_cm_channel *b)
 {
-	pthread_mutex_lock(&lock);
-	pthread_mutex_lock(&a->lock);
+	pthread_mutex_lock(a < b ? &a->lock : &b->lock);
 	if (a != b)
-		pthread_mutex_lock(&b->lock);
-	pthread_mutex_unlock(&lock);
+		pthread_mutex_lock(a < b ? &b->lock : &a->lock);
 }
 
 /* ---- numbers ---------------------------------------------------------------------- */
@@ -191,7 +192,7 @@ int xp_cm_number_new(struct xp_cm_channel *ch, int fd)
 {
 	struct epoll_event ev = { .data.u64 = XP_CM_EPOLL_ANCHOR };
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	struct xp_cm_channel **slot, *gone = NULL;
+	struct xp_cm_channel **slot, **p, *gone = NULL;
 	int err = 0;
 
 	pthread_once(&once, install_handlers);
@@ -202,8 +203,10 @@ int xp_cm_number_new(struct xp_cm_channel *ch, int fd)
 		err = -errno;
 	slot = err ? NULL : make_slot(fd);
 	if (slot) {
-		ch->next = channels;
-		channels = ch;
+		for (p = &channels; *p && *p < ch; p = &(*p)->next)
+			;
+		ch->next = *p;
+		*p = ch;
 		gone = set_slot(slot, ch);
 	} else {
 		err = err ? err : -ENOMEM;

@@ -12,14 +12,16 @@ $(foreach t,$(PROVIDER_TESTS),$(eval $(call suite,provider/$(t),120,env \
 	$(BUILD)/selftests/provider/$(t),$(BUILD)/selftests/provider/$(t) $(BUILD)/libxroce-dl.so,parallel \
 	$(if $(filter memory children,$(t)),root))))
 
-# rdma_cm: no test needs librdmacm
-CM_TESTS := cm
+# rdma_cm, without librdmacm
+CM_TESTS := cm cm_sources cm_numbers
 
+$(eval $(call shared_library,fake_kernel.so,selftests/provider/fake_kernel.c,selftests/provider/fake_kernel.map,-ldl))
 $(foreach t,$(CM_TESTS),$(eval $(call program,selftests/provider/$(t),$(addprefix \
 	selftests/provider/,$(t)_test.c cm_calls.c fake_cm.c),,-lpthread)))
 $(foreach t,$(CM_TESTS),$(eval $(call suite,provider/$(t),60,env \
-	ASAN_OPTIONS=verify_asan_link_order=0:use_sigaltstack=0 LD_PRELOAD=$(BUILD)/libxroce.so \
-	$(BUILD)/selftests/provider/$(t),$(BUILD)/selftests/provider/$(t) $(BUILD)/libxroce-dl.so,parallel)))
+	ASAN_OPTIONS=verify_asan_link_order=0:use_sigaltstack=0 \
+	LD_PRELOAD=$(BUILD)/libxroce.so:$(BUILD)/fake_kernel.so $(BUILD)/selftests/provider/$(t),\
+	$(BUILD)/selftests/provider/$(t) $(BUILD)/libxroce-dl.so $(BUILD)/fake_kernel.so,parallel)))
 
 $(eval $(call program,selftests/provider/loader,selftests/provider/loader_test.c,,-ldl))
 $(eval $(call suite,provider/loader,30,env ASAN_OPTIONS=verify_asan_link_order=0 \
