@@ -59,7 +59,7 @@ struct xc_id {
 	struct xt_list all;	 /* in xc_cm.ids */
 	struct xt_list answered; /* in xc_cm.answered */
 	struct xc_node by_local, by_remote, by_qpn;
-	struct xc_source *source; /* NULL: not half-open */
+	struct xc_source *source; /* NULL: not half-open, or active */
 	struct xc_timer timer;
 	uint64_t own_tid;     /* of REQ, DREQ and SIDR_REQ that are sent */
 	uint64_t tid;	      /* of the current exchange */

@@ -86,21 +86,26 @@ static struct xc_id *by_guid(const struct xc_cm *cm, const struct xc_path *path,
 {
 	const uint8_t *ari = msg->rej.ari.data;
 	uint64_t guid = 0;
+	struct xc_id *id;
 
 	if (msg->rej.reason != XC_REJ_TIMEOUT || msg->rej.ari.len < 8)
 		return NULL;
 	for (unsigned i = 0; i < 8; i++)
 		guid = guid << 8 | ari[i];
-	return xc_id_by_remote(cm, &path->peer, guid, msg->local_id);
+	id = xc_id_by_remote(cm, &path->peer, guid, msg->local_id);
+	return id && id->source ? id : NULL;
 }
 
 static struct xc_id *rejected(const struct xc_cm *cm, const struct xc_path *path,
 			      const struct xc_msg *msg)
 {
-	struct xc_id *id = msg->remote_id ? xc_id_by_local(cm, msg->remote_id) : NULL;
+	struct xc_id *id;
 
-	if (!id)
+	if (!msg->remote_id)
 		return by_guid(cm, path, msg);
+	id = xc_id_by_local(cm, msg->remote_id);
+	if (!id)
+		return NULL;
 	if (id->info.sidr || !xr_gid_equal(&id->info.path.peer, &path->peer))
 		return NULL;
 	/* A peer that rejects a REQ may have no communication ID for it. */

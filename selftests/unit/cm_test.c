@@ -778,6 +778,30 @@ static void test_other_peer(void)
 	end("other peer");
 }
 
+/* A REJ without our communication ID ends half-open connections only. */
+static void test_rej_by_guid(void)
+{
+	static const uint8_t guid[8] = { 0x50, 0x54, 0x00, 0xff, 0xfe, 0xd9, 0xd1, 0x00 };
+	struct xc_msg rej = {
+		.kind = XC_REJ,
+		.rej = { .reason = XC_REJ_TIMEOUT, .message = 2, .ari = { guid, sizeof(guid) } },
+	};
+	struct c_mad m = { 0 };
+	struct c_pair p;
+
+	begin();
+	p = c_established(a);
+	rej.local_id = xc_info(p.active)->local_id;
+	m.path = c_path(a);
+	xc_mad_encode(m.data, &rej);
+	c_pass(a, &m);
+	TAP_OK(c_is(p.passive, XC_ESTABLISHED) && xc_counters(b->cm)->unexpected[XC_REJ] == 1,
+	       "a REJ by GUID is ignored after the RTU");
+	xc_destroy(p.active);
+	xc_destroy(p.passive);
+	end("REJ by GUID");
+}
+
 static void test_invalid_req(void)
 {
 	struct xc_id *id;
@@ -843,6 +867,7 @@ int main(void)
 	test_limits();
 	test_max_ids();
 	test_other_peer();
+	test_rej_by_guid();
 	test_invalid_req();
 	return tap_end();
 }
