@@ -24,11 +24,14 @@ static void duplicate_req(struct xc_id *id, const struct xc_path *path, const st
 		xc_resend(id);
 		break;
 	case XC_DREQ_SENT:
+		if (id->repeats)
+			xc_resend(id);
+		break;
 	case XC_TIMEWAIT:
 	case XC_IDLE:
 		if (id->repeats)
 			xc_resend(id);
-		else if (id->info.state == XC_TIMEWAIT)
+		else
 			xc_reject_message(cm, path, msg, XC_REJ_STALE, NULL);
 		break;
 	default:

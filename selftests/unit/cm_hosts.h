@@ -6,6 +6,7 @@
 #ifndef CM_HOSTS_H
 #define CM_HOSTS_H
 
+#include <endian.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -5,7 +5,6 @@
  * Our communication IDs and transaction IDs are those of the capture. Run from the top of the tree,
  * or with the directory of the captures as argument.
  */
-#include <endian.h>
 #include <xroce/parse.h>
 
 #include "cm_hosts.h"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* The CM engine with 100 000 connections: memory, timers and tables stay consistent and fast. */
-#include <endian.h>
 #include <time.h>
 
 #include "daemon/cm/table.h"

@@ -1,34 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The CM engine: connections between two engines, with lost and repeated MADs and bad peers. */
-#include <endian.h>
+/* The CM engine: connections between two engines, with lost and repeated MADs, and crashes. */
 #include <errno.h>
 
-#include "cm_hosts.h"
-
-static struct c_host *a, *b;
-
-static void begin(void)
-{
-	c_new(&a, &b);
-}
-
-/* Checks that nothing is left, after the last timers have expired. */
-static void end(const char *name)
-{
-	c_wait(a, 600, false);
-	TAP_OK(!xc_gauges(a->cm).ids && !xc_gauges(b->cm).ids, "%s: no id is left", name);
-	TAP_OK(!xc_gauges(b->cm).half_open && !xc_gauges(b->cm).sources,
-	       "%s: no half-open id is counted", name);
-	TAP_OK(xc_deadline(a->cm) == XC_NEVER && xc_deadline(b->cm) == XC_NEVER,
-	       "%s: no timer is left", name);
-	c_free(a);
-	c_free(b);
-}
-
-static bool has_data(const struct c_event *e, const char *text, unsigned len)
-{
-	return e->data_len == len && !memcmp(e->data, text, strlen(text)) && !e->data[strlen(text)];
-}
+#include "cm_pair.h"
 
 /* ---- a connection -------------------------------------------------------------- */
 
@@ -691,154 +665,6 @@ static void test_sidr(void)
 	end("SIDR rejected");
 }
 
-/* ---- limits and bad peers ---------------------------------------------------------- */
-
-static void test_limits(void)
-{
-	struct xc_req req;
-	struct xc_id *id;
-	unsigned made = 0;
-
-	begin();
-	for (unsigned i = 0; i < 60; i++) {
-		req = c_req(a);
-		req.qpn = 100 + i;
-		made += !xc_connect(a->cm, &req, NULL, &id);
-	}
-	c_settle(a);
-	TAP_OK(made == 60 && b->events == 50, "a peer has at most 50 half-open connections");
-	TAP_OK(xc_counters(b->cm)->limited == 10, "REQs beyond the limit are counted");
-	for (unsigned i = 0; i < 10; i++)
-		xc_destroy(b->event[i].id);
-	c_wait(a, 6, false);
-	TAP_OK(b->events == 60, "they are successful later");
-	while ((id = xc_next(a->cm, NULL)) && !xc_info(id)->orphan)
-		xc_destroy(id);
-	for (unsigned i = 10; i < 60; i++)
-		xc_destroy(b->event[i].id);
-	end("limits");
-
-	begin();
-	b->ignores = true;
-	id = c_connect(a);
-	c_settle(a);
-	TAP_OK(b->events == 1 && !xc_gauges(b->cm).ids, "an ignored REQ leaves no id");
-	c_wait(a, 6, false);
-	TAP_OK(b->events == 2, "the peer tries again");
-	xc_destroy(id);
-	end("ignored");
-}
-
-static void test_max_ids(void)
-{
-	struct xc_id *id;
-	unsigned i;
-
-	begin();
-	for (i = 0; i < 1001 && c_connect(a); i++)
-		a->queued = 0;
-	TAP_OK(i == 1000, "the number of ids is limited");
-	while ((id = xc_next(a->cm, NULL))) {
-		xc_destroy(id);
-		a->queued = 0;
-	}
-	end("ids");
-}
-
-/* MADs for a connection from another address change nothing. */
-static void test_other_peer(void)
-{
-	static const enum xc_kind kinds[] = { XC_REJ, XC_DREQ, XC_DREP, XC_REP, XC_RTU, XC_MRA };
-	struct c_mad m = { 0 };
-	struct c_pair p;
-
-	begin();
-	p = c_established(a);
-	for (unsigned i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-		struct xc_msg msg = {
-			.kind = kinds[i],
-			.local_id = xc_info(p.active)->local_id,
-			.remote_id = xc_info(p.passive)->local_id,
-		};
-
-		if (kinds[i] == XC_DREQ)
-			msg.dreq.qpn = 0x31;
-		if (kinds[i] == XC_REJ)
-			msg.rej.message = XC_MESSAGE_OTHER;
-		m.path = c_path(a);
-		m.path.local.raw[15] = 3;
-		xc_mad_encode(m.data, &msg);
-		c_pass(a, &m);
-		b->queued = 0;
-		TAP_OK(c_is(p.passive, XC_ESTABLISHED), "%s of another address",
-		       xc_kind_name(kinds[i]));
-	}
-	xc_destroy(p.active);
-	xc_destroy(p.passive);
-	end("other peer");
-}
-
-/* A REJ without our communication ID ends half-open connections only. */
-static void test_rej_by_guid(void)
-{
-	static const uint8_t guid[8] = { 0x50, 0x54, 0x00, 0xff, 0xfe, 0xd9, 0xd1, 0x00 };
-	struct xc_msg rej = {
-		.kind = XC_REJ,
-		.rej = { .reason = XC_REJ_TIMEOUT, .message = 2, .ari = { guid, sizeof(guid) } },
-	};
-	struct c_mad m = { 0 };
-	struct c_pair p;
-
-	begin();
-	p = c_established(a);
-	rej.local_id = xc_info(p.active)->local_id;
-	m.path = c_path(a);
-	xc_mad_encode(m.data, &rej);
-	c_pass(a, &m);
-	TAP_OK(c_is(p.passive, XC_ESTABLISHED) && xc_counters(b->cm)->unexpected[XC_REJ] == 1,
-	       "a REJ by GUID is ignored after the RTU");
-	xc_destroy(p.active);
-	xc_destroy(p.passive);
-	end("REJ by GUID");
-}
-
-static void test_invalid_req(void)
-{
-	struct xc_id *id;
-	struct c_mad m;
-
-	begin();
-	id = c_connect(a);
-	m = a->queue[0];
-	a->queued = 0;
-	m.data[24 + 43] |= 2 << 1; /* RD */
-	c_pass(a, &m);
-	TAP_OK(!b->events && c_decode(&b->queue[0]).rej.reason == XC_REJ_TRANSPORT,
-	       "a REQ for RD is rejected");
-	b->queued = 0;
-	m.data[24 + 43] &= ~6;
-	m.data[24 + 87] = 77; /* primary remote GID */
-	c_pass(a, &m);
-	TAP_OK(!b->events && c_decode(&b->queue[0]).rej.reason == XC_REJ_GID &&
-		       c_decode(&b->queue[0]).rej.ari.len == 16,
-	       "a REQ for another GID is rejected");
-	b->queued = 0;
-	m.data[2] = 3; /* class version */
-	c_pass(a, &m);
-	TAP_OK(c_decode(&b->queue[0]).rej.reason == XC_REJ_CLASS_VERSION,
-	       "a REQ of another class version is rejected");
-	b->queued = 0;
-	m.data[1] = 4;
-	TAP_OK(!xc_receive(b->cm, &m.path, m.data, XC_MAD_LEN), "another class is no CM MAD");
-	m.data[1] = 7;
-	TAP_OK(!xc_receive(b->cm, &m.path, m.data, 255), "nor is a short MAD");
-	m.data[3] = 0x81;
-	c_pass(a, &m);
-	TAP_OK(!b->queued && xc_counters(b->cm)->malformed == 2, "another method is malformed");
-	xc_destroy(id);
-	end("invalid REQ");
-}
-
 int main(void)
 {
 	test_connection();
@@ -864,10 +690,5 @@ int main(void)
 	test_lap();
 	test_xrc();
 	test_sidr();
-	test_limits();
-	test_max_ids();
-	test_other_peer();
-	test_rej_by_guid();
-	test_invalid_req();
 	return tap_end();
 }
