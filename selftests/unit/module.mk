@@ -11,11 +11,12 @@ unit_LIBS := -lisal -libverbs -lpthread
 $(foreach t,$(UNIT_TESTS),$(eval \
 	$(call test_program,unit/$(t),selftests/unit/$(t)_test.c $($(t)_test_SRCS),transport,$(unit_LIBS),,parallel)))
 
-$(foreach t,cm cm_mad cm_peers cm_replay cm_scale,$(eval \
+CM_TESTS := cm cm_mad cm_peers cm_replay cm_scale
+$(foreach t,$(CM_TESTS),$(eval \
 	$(call test_program,unit/$(t),selftests/unit/$(t)_test.c,cm,,,parallel)))
 $(eval $(call test_program,unit/fault,selftests/unit/fault_test.c $(addprefix daemon/datapath/,fault.c frame.c),,,,parallel))
 $(eval $(call test_program,unit/interval,selftests/unit/interval_test.c provider/memory/interval.c,,,,parallel))
 
 .PHONY: unit
-unit: $(addprefix $(BUILD)/selftests/unit/,$(UNIT_TESTS) cm cm_mad cm_peers cm_replay cm_scale fault interval) ## run the unit tests
+unit: $(addprefix $(BUILD)/selftests/unit/,$(UNIT_TESTS) $(CM_TESTS) fault interval) ## run the unit tests
 	$(Q)for t in $^; do echo "# $$t"; $$t || exit 1; done
