@@ -170,28 +170,18 @@ static void refused_locally(struct side *s)
 
 int main(int argc, char **argv)
 {
-	struct side s = { .gid_index = 1 };
-	int c, port = 18517;
+	struct sides sides = { .gid_index = 1, .port = 18517 };
+	struct side s = { 0 };
 
-	while ((c = getopt(argc, argv, "g:p:")) != -1)
-		switch (c) {
-		case 'g':
-			s.gid_index = atoi(optarg);
-			break;
-		case 'p':
-			port = atoi(optarg);
-			break;
-		default:
-			return 2;
-		}
-	s.host = argv[optind];
+	parse_sides(argc, argv, &sides);
+	s.host = sides.host;
+	s.gid_index = sides.gid_index;
 	open_side(&s);
 	errno = 0;
 	MUST(!ibv_reg_mr(s.pd, s.buf, SIZE, IBV_ACCESS_LOCAL_WRITE | ACCESS_PERSISTENT) &&
 		     errno == EOPNOTSUPP,
 	     "a region with FLUSH_PERSISTENT access was registered");
-	s.sock = s.host ? tcp_connect(s.host, port) : tcp_accept(port, WAIT_S);
-	MUST(s.sock >= 0, "cannot connect to the other side");
+	s.sock = connect_sides(&sides, WAIT_S);
 	flush(&s, WITH_FLUSH, SIZE, XROCEDV_FLUSH_GLOBAL, XROCEDV_FLUSH_RANGE, IBV_WC_SUCCESS);
 	flush(&s, WITH_FLUSH, 0, XROCEDV_FLUSH_GLOBAL, XROCEDV_FLUSH_RANGE, IBV_WC_SUCCESS);
 	flush(&s, WITH_FLUSH, 1ull << 31, XROCEDV_FLUSH_GLOBAL, XROCEDV_FLUSH_MR, IBV_WC_SUCCESS);

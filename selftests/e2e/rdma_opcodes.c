@@ -321,26 +321,16 @@ static void run_type(struct side *s, size_t i)
 
 int main(int argc, char **argv)
 {
-	struct side s = { .gid_index = 1 };
-	int c, port = 18516;
+	struct sides sides = { .gid_index = 1, .port = 18516 };
+	struct side s = { 0 };
 
-	while ((c = getopt(argc, argv, "g:p:l")) != -1)
-		switch (c) {
-		case 'g':
-			s.gid_index = atoi(optarg);
-			break;
-		case 'p':
-			port = atoi(optarg);
-			break;
-		case 'l':
-			return print_list();
-		default:
-			return 2;
-		}
-	s.host = argv[optind];
+	if (argc == 2 && !strcmp(argv[1], "-l"))
+		return print_list();
+	parse_sides(argc, argv, &sides);
+	s.host = sides.host;
+	s.gid_index = sides.gid_index;
 	open_side(&s);
-	s.sock = s.host ? tcp_connect(s.host, port) : tcp_accept(port, WAIT_S);
-	MUST(s.sock >= 0, "cannot connect to the other side");
+	s.sock = connect_sides(&sides, WAIT_S);
 	for (size_t i = 0; i < sizeof(plan) / sizeof(plan[0]); i++)
 		run_type(&s, i);
 	close(s.sock);

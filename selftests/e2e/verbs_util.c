@@ -65,6 +65,32 @@ int tcp_accept(int port, int seconds)
 	return fd;
 }
 
+void parse_sides(int argc, char **argv, struct sides *s)
+{
+	int c;
+
+	while ((c = getopt(argc, argv, "g:p:")) != -1)
+		switch (c) {
+		case 'g':
+			s->gid_index = atoi(optarg);
+			break;
+		case 'p':
+			s->port = atoi(optarg);
+			break;
+		default:
+			exit(2);
+		}
+	s->host = argv[optind];
+}
+
+int connect_sides(const struct sides *s, int seconds)
+{
+	int sock = s->host ? tcp_connect(s->host, s->port) : tcp_accept(s->port, seconds);
+
+	MUST(sock >= 0, "cannot connect to the other side");
+	return sock;
+}
+
 /* ---- the device ------------------------ */
 
 struct ibv_context *open_device(const char *name)

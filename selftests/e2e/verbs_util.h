@@ -68,6 +68,16 @@ int next_completion(struct ibv_cq *cq, struct ibv_wc *wc, double seconds);
 int tcp_connect(const char *host, int port);
 int tcp_accept(int port, int seconds);
 
+/* Options of a program that runs on two hosts: -g GID-INDEX -p PORT [HOST] */
+struct sides {
+	int gid_index, port;
+	const char *host; /* the other side, which listens; NULL: this one does */
+};
+/* Changes what the options set. Wrong options end the program with status 2. */
+void parse_sides(int argc, char **argv, struct sides *s);
+/* Returns a socket to the other side, or ends the program after @seconds. */
+int connect_sides(const struct sides *s, int seconds);
+
 /*
  * Fills @p with bytes @from to @from + @len of the pattern with that seed, or compares it with
  * them.
