@@ -52,9 +52,9 @@ static uint32_t take_fds(struct msghdr *msg, int *fds, uint32_t max)
 	return n;
 }
 
-int xd_message_receive(int sock, void *data, size_t len, int *fds, uint32_t *n, int flags)
+int xd_message_receive_any(int sock, struct xd_message_room *room, int flags)
 {
-	struct iovec iov = { data, len };
+	struct iovec iov = { room->data, room->len };
 	union control control;
 	struct msghdr msg = {
 		.msg_iov = &iov,
@@ -62,26 +62,40 @@ int xd_message_receive(int sock, void *data, size_t len, int *fds, uint32_t *n, 
 		.msg_control = &control,
 		.msg_controllen = sizeof(control),
 	};
-	uint32_t max = *n;
+	uint32_t max = room->n;
 	ssize_t got;
 	int err = 0;
 
-	*n = 0;
+	room->n = 0;
 	do
 		got = recvmsg(sock, &msg, flags | MSG_CMSG_CLOEXEC | MSG_TRUNC);
 	while (got < 0 && errno == EINTR);
 	if (got <= 0)
 		return got ? -errno : -EPIPE;
-	*n = take_fds(&msg, fds, max);
+	room->len = (size_t)got;
+	room->n = take_fds(&msg, room->fds, max);
 	if (msg.msg_flags & MSG_CTRUNC)
 		err = -EMFILE;
-	else if ((size_t)got != len || *n > max)
+	else if (room->n > max)
 		err = -EPROTO;
 	if (err) {
-		xd_fds_close(fds, *n < max ? *n : max);
-		*n = 0;
+		xd_fds_close(room->fds, room->n < max ? room->n : max);
+		room->n = 0;
 	}
 	return err;
+}
+
+int xd_message_receive(int sock, void *data, size_t len, int *fds, uint32_t *n, int flags)
+{
+	struct xd_message_room room = { .data = data, .len = len, .fds = fds, .n = *n };
+	int err = xd_message_receive_any(sock, &room, flags);
+
+	*n = room.n;
+	if (err || room.len == len)
+		return err;
+	xd_fds_close(fds, *n);
+	*n = 0;
+	return -EPROTO;
 }
 
 void xd_fds_close(const int *fds, uint32_t n)

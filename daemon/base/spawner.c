@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "fd_message.h"
 #include "privileges.h"
 #include "process.h"
 #include "seccomp.h"
@@ -22,8 +23,6 @@ struct xd_spawner {
 	pthread_mutex_t lock; /* from a request to its reply */
 	struct xd_process process;
 };
-
-/* ---- messages with descriptors --------------------------------------------------- */
 
 /*
  * One message: a number with descriptors. In a request: enum xd_spawned; in a reply: the process
@@ -35,62 +34,15 @@ struct message {
 	uint32_t n;
 };
 
-union control {
-	char buf[CMSG_SPACE(XD_SPAWN_FDS * sizeof(int))];
-	struct cmsghdr align;
-};
-
-static int send_message(int sock, struct message *m)
+static int send_message(int sock, const struct message *m)
 {
-	struct iovec iov = { &m->value, sizeof(m->value) };
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
-	union control control = { 0 };
-	struct cmsghdr *cmsg;
-
-	if (m->n) {
-		msg.msg_control = &control;
-		msg.msg_controllen = CMSG_SPACE(m->n * sizeof(int));
-		cmsg = CMSG_FIRSTHDR(&msg);
-		cmsg->cmsg_level = SOL_SOCKET;
-		cmsg->cmsg_type = SCM_RIGHTS;
-		cmsg->cmsg_len = CMSG_LEN(m->n * sizeof(int));
-		memcpy(CMSG_DATA(cmsg), m->fd, m->n * sizeof(int));
-	}
-	return sendmsg(sock, &msg, MSG_NOSIGNAL) < 0 ? -errno : 0;
+	return xd_message_send(sock, &m->value, sizeof(m->value), m->fd, m->n, 0);
 }
 
-/* Returns -EPIPE if the other end is closed, -EMFILE if descriptors were lost. */
 static int receive_message(int sock, struct message *m)
 {
-	struct iovec iov = { &m->value, sizeof(m->value) };
-	union control control;
-	struct msghdr msg = {
-		.msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = &control,
-		.msg_controllen = sizeof(control),
-	};
-	struct cmsghdr *cmsg;
-	ssize_t len;
-
-	do
-		len = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC);
-	while (len < 0 && errno == EINTR);
-	if (len != sizeof(m->value))
-		return -EPIPE;
-	cmsg = CMSG_FIRSTHDR(&msg);
-	m->n = 0;
-	if (cmsg && cmsg->cmsg_type == SCM_RIGHTS) {
-		m->n = (cmsg->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-		memcpy(m->fd, CMSG_DATA(cmsg), m->n * sizeof(int));
-	}
-	return msg.msg_flags & MSG_CTRUNC ? -EMFILE : 0;
-}
-
-static void close_all(const struct message *m)
-{
-	for (uint32_t i = 0; i < m->n; i++)
-		close(m->fd[i]);
+	m->n = XD_SPAWN_FDS;
+	return xd_message_receive(sock, &m->value, sizeof(m->value), m->fd, &m->n, 0);
 }
 
 /* ---- the spawner ----------------------------------------------------------------- */
@@ -131,13 +83,13 @@ static bool serve(int sock, int signals)
 	struct message request, reply = { 0 };
 	int err = receive_message(sock, &request);
 
-	if (err == -EPIPE)
+	if (err && err != -EMFILE)
 		return false;
 	reply.value = err ? err : fork_one(sock, signals, &request, &reply.fd[0]);
 	reply.n = reply.value > 0;
-	close_all(&request);
+	xd_fds_close(request.fd, request.n);
 	err = send_message(sock, &reply);
-	close_all(&reply);
+	xd_fds_close(reply.fd, reply.n);
 	return !err;
 }
 
@@ -199,10 +151,10 @@ int xd_spawner_fork(struct xd_spawner *s, enum xd_spawned kind, const int *fds, 
 		    pid_t *pid)
 {
 	struct message request = { .value = kind, .n = n }, reply;
-	int err = n > XD_SPAWN_FDS ? -EINVAL : 0;
+	int err;
 
-	if (err)
-		return err;
+	if (n > XD_SPAWN_FDS)
+		return -EINVAL;
 	memcpy(request.fd, fds, n * sizeof(*fds));
 	pthread_mutex_lock(&s->lock);
 	err = send_message(s->process.sock, &request);

@@ -9,7 +9,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define XD_SPAWN_FDS 250 /* limit for one process; the kernel limits a message to 253 */
+#include "fd_message.h"
+
+#define XD_SPAWN_FDS XD_MESSAGE_FDS /* limit for one process */
 
 struct xd_spawner;
 

@@ -4,9 +4,11 @@
 #include <errno.h>
 #include <signal.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "daemon/base/fd_message.h"
 #include "daemon/base/loop.h"
 #include "daemon/base/spawner.h"
 #include "gate_message.h"
@@ -18,30 +20,33 @@ void xd_gate_init(struct xd_gate *gate)
 	gate->taking = false;
 }
 
+/* The length of a request may exceed its limit; the gate sends only what is within it. */
+static bool complete(const struct xd_gate_message *m, size_t len)
+{
+	size_t data = m->length < XR_MSG_MAX ? (size_t)m->length : XR_MSG_MAX;
+
+	return len > sizeof(m->length) && m->length > 0 && len == sizeof(m->length) + data;
+}
+
 static void on_message(void *arg, uint32_t events)
 {
 	static struct xd_gate_message m;
 	struct xd_gate *gate = arg;
-	struct iovec iov = { &m, sizeof(m) };
-	union xd_gate_control control;
-	struct msghdr msg = {
-		.msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = &control,
-		.msg_controllen = sizeof(control),
+	int fds[XR_MSG_MAX_FDS], err;
+	struct xd_message_room room = {
+		.data = &m,
+		.len = sizeof(m),
+		.fds = fds,
+		.n = XR_MSG_MAX_FDS,
 	};
-	int fds[XR_MSG_MAX_FDS];
-	uint32_t nfds;
-	ssize_t n;
 
-	n = recvmsg(gate->sock, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+	err = xd_message_receive_any(gate->sock, &room, MSG_DONTWAIT);
+	if (err == -EAGAIN)
 		return;
-	nfds = n < 0 ? 0 : xd_received_fds(&msg, fds);
 	gate->taking = false;
-	if (n <= (ssize_t)sizeof(m.length) || msg.msg_flags & MSG_CTRUNC || m.length <= 0)
+	if (err || !complete(&m, room.len))
 		m.length = 0;
-	gate->fn(gate->arg, m.data, (size_t)m.length, fds, nfds);
+	gate->fn(gate->arg, m.data, (size_t)m.length, fds, room.n);
 }
 
 static int start(struct xd_gate *gate, int client_fd)
@@ -71,8 +76,8 @@ int xd_gate_take(struct xd_gate *gate, int client_fd)
 {
 	int err = gate->watch ? 0 : start(gate, client_fd);
 
-	if (!err && send(gate->sock, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT) != 1)
-		err = -EPIPE;
+	if (!err)
+		err = xd_message_send(gate->sock, "", 1, NULL, 0, MSG_DONTWAIT);
 	gate->taking = !err;
 	return err;
 }

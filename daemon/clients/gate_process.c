@@ -5,9 +5,11 @@
 #include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "daemon/base/fd_message.h"
 #include "gate.h"
 #include "gate_message.h"
 
@@ -40,47 +42,34 @@ static int safe_copy(int fd)
 	return copy >= 0 ? copy : open("/", O_PATH | O_CLOEXEC);
 }
 
-static bool pass(int daemon, struct xd_gate_message *m, const int *fds, uint32_t n)
+static bool pass(int daemon, const struct xd_gate_message *m, const int *fds, uint32_t n)
 {
 	size_t length = m->length > 0 ? (size_t)m->length : 0;
-	struct iovec iov = { m, sizeof(m->length) + (length < XR_MSG_MAX ? length : XR_MSG_MAX) };
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
-	union xd_gate_control control = { 0 };
-	struct cmsghdr *cmsg;
 
-	if (n) {
-		msg.msg_control = &control;
-		msg.msg_controllen = CMSG_SPACE(n * sizeof(int));
-		cmsg = CMSG_FIRSTHDR(&msg);
-		cmsg->cmsg_level = SOL_SOCKET;
-		cmsg->cmsg_type = SCM_RIGHTS;
-		cmsg->cmsg_len = CMSG_LEN(n * sizeof(int));
-		memcpy(CMSG_DATA(cmsg), fds, n * sizeof(int));
-	}
-	return sendmsg(daemon, &msg, MSG_NOSIGNAL) >= 0;
+	if (length > XR_MSG_MAX)
+		length = XR_MSG_MAX;
+	return !xd_message_send(daemon, m, sizeof(m->length) + length, fds, n, 0);
 }
 
 /* Receives a request. Returns the number of its descriptors. */
 static uint32_t take(int client, struct xd_gate_message *m, int fds[XR_MSG_MAX_FDS])
 {
-	struct iovec iov = { m->data, sizeof(m->data) };
-	union xd_gate_control control;
-	struct msghdr msg = {
-		.msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = &control,
-		.msg_controllen = sizeof(control),
+	struct xd_message_room room = {
+		.data = m->data,
+		.len = sizeof(m->data),
+		.fds = fds,
+		.n = XR_MSG_MAX_FDS,
 	};
-	ssize_t n = recvmsg(client, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC | MSG_TRUNC);
+	int err = xd_message_receive_any(client, &room, MSG_DONTWAIT);
 
-	m->length = n < 0 ? -errno : (int32_t)n;
-	/*
-	 * Descriptors were lost, so the others may not be the ones that the request expects: make
-	 * the request malformed so that it is refused.
-	 */
-	if (n > 0 && msg.msg_flags & MSG_CTRUNC && n >= (ssize_t)sizeof(struct xr_msg))
+	if (!err)
+		m->length = (int32_t)room.len;
+	else if (err == -EMFILE || err == -EPROTO)
+		/* Without its descriptors the request is made malformed, so that it is refused. */
 		m->length = sizeof(struct xr_msg) - 1;
-	return n < 0 ? 0 : xd_received_fds(&msg, fds);
+	else
+		m->length = err == -EPIPE ? 0 : err;
+	return room.n;
 }
 
 static bool pass_request(int client, int daemon)
@@ -93,11 +82,10 @@ static bool pass_request(int client, int daemon)
 	for (i = 0; i < n; i++)
 		passed[i] = is_safe(fds[i]) ? fds[i] : safe_copy(fds[i]);
 	ok = pass(daemon, &m, passed, n);
-	for (i = 0; i < n; i++) {
+	for (i = 0; i < n; i++)
 		if (passed[i] != fds[i])
 			close(passed[i]);
-		close(fds[i]);
-	}
+	xd_fds_close(fds, n);
 	return ok;
 }
 

@@ -13,11 +13,13 @@ boost_test_LIBS := -Wl$(comma)--wrap=setpriority,--wrap=getpriority
 spin_test_SRCS := daemon/datapath/spin.c
 delay_test_SRCS := daemon/datapath/delay.c daemon/datapath/frame.c
 seccomp_test_SRCS := $(addprefix daemon/base/,landlock.c seccomp.c)
-spawner_test_SRCS := $(addprefix daemon/base/,log.c loop.c privileges.c process.c seccomp.c spawner.c)
+spawner_test_SRCS := $(addprefix daemon/base/,fd_message.c log.c loop.c privileges.c process.c seccomp.c \
+	spawner.c)
 spawner_test_LIBS := -lcap
 steer_test_SRCS := daemon/helper/steer.c daemon/base/log.c daemon/base/loop.c
 steer_test_LIBS := -Wl$(comma)--wrap=ioctl
-mover_test_SRCS := $(addprefix daemon/base/,log.c loop.c privileges.c process.c seccomp.c spawner.c) \
+mover_test_SRCS := $(addprefix daemon/base/,fd_message.c log.c loop.c privileges.c process.c seccomp.c \
+	spawner.c) \
 	$(addprefix daemon/memory/,mover.c mover_process.c proc.c proc_maps.c)
 mover_test_LIBS := -lcap
 helper_test_SRCS := $(helper_SRCS) $(addprefix daemon/base/,fd_message.c groups.c log.c loop.c memory_file.c \
@@ -34,7 +36,7 @@ $(eval $(call test_program,daemon/net,selftests/daemon/net_test.c $(netdev_SRCS)
 
 # The real server with a fake device and fake clients
 control_LIB := selftests/daemon/control.c selftests/fuzz/fake_device.c $(control_SRCS) \
-	$(addprefix daemon/base/,loop.c log.c options.c process.c seccomp.c spawner.c) daemon/helper/execute.c
+	$(addprefix daemon/base/,fd_message.c loop.c log.c options.c process.c seccomp.c spawner.c) daemon/helper/execute.c
 control_LIBS := -lisal -lpthread -Wl$(comma)--wrap=xt_mem_io_done
 $(foreach t,control burden qp srq gsi regions tiers dm import keys,$(eval $(call \
 	test_program,daemon/$(t),selftests/daemon/$(t)_test.c $(control_LIB),transport,$(control_LIBS),,parallel \

@@ -9,7 +9,7 @@ $(foreach f,engine ring,$(eval $(call fuzzer,$(f),$(FUZZ_DIR)/$(f)_fuzz.c \
 $(eval $(call fuzzer,options,$(FUZZ_DIR)/options_fuzz.c daemon/base/options.c,))
 
 $(eval $(call fuzzer,control,$(FUZZ_DIR)/control_fuzz.c $(FUZZ_DIR)/fake_device.c $(control_SRCS) \
-	$(addprefix daemon/base/,loop.c log.c options.c process.c seccomp.c spawner.c) daemon/helper/execute.c \
+	$(addprefix daemon/base/,fd_message.c loop.c log.c options.c process.c seccomp.c spawner.c) daemon/helper/execute.c \
 	$(transport_SRCS),-lisal -lpthread))
 
 $(eval $(call fuzzer,helper,$(FUZZ_DIR)/helper_fuzz.c $(addprefix daemon/helper/,serve.c execute.c) \
