@@ -107,7 +107,7 @@ static void close_done(struct xd_client_job *job)
 
 	xd_handles_free(c);
 	unlink_client(c);
-	xd_user_uncharge(c, (struct xd_bytes){ .memory = c->shm.charged });
+	xd_user_uncharge(c, (struct xd_bytes){ .memory = c->shm.charged + c->charged });
 	xd_user_leave(c);
 	xd_identity_close(&c->identity);
 	close_ticket(c->ticket);

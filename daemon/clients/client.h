@@ -52,6 +52,7 @@ struct xd_client {
 	struct xd_client_events events;
 	struct xd_shm shm;
 	struct xd_user *user;
+	uint64_t charged;		   /* by xd_client_charge() */
 	struct xd_client_objects *objects; /* state of the level above */
 };
 

@@ -102,8 +102,10 @@ static uint32_t connection_fds(const struct xd_client *c)
 	return CONNECTION_FDS + xd_workers_count(c->dev->workers);
 }
 
-/* Memory of a client itself */
-static const struct xd_bytes client_bytes = { .memory = sizeof(struct xd_client) };
+/* Memory of a client itself and of its gate */
+static const struct xd_bytes client_bytes = {
+	.memory = sizeof(struct xd_client) + XD_PROCESS_BYTES,
+};
 
 /* Checks the limits, and charges what a client without objects has. */
 static int admit(struct xd_client *c)
@@ -178,6 +180,21 @@ int xd_user_charge(struct xd_client *c, struct xd_bytes bytes)
 	used->pinned += bytes.pinned;
 	used->memory += bytes.memory;
 	return 0;
+}
+
+int xd_client_charge(struct xd_client *c, uint64_t memory)
+{
+	int err = xd_user_charge(c, (struct xd_bytes){ .memory = memory });
+
+	if (!err)
+		c->charged += memory;
+	return err;
+}
+
+void xd_client_uncharge(struct xd_client *c, uint64_t memory)
+{
+	xd_user_uncharge(c, (struct xd_bytes){ .memory = memory });
+	c->charged -= memory;
 }
 
 void xd_user_uncharge(struct xd_client *c, struct xd_bytes bytes)

@@ -178,6 +178,17 @@ static size_t rings_size(uint32_t rings)
 	return (size + 4095) & ~(size_t)4095;
 }
 
+static size_t area_size(uint32_t rings)
+{
+	return rings_size(rings) + (size_t)XD_STAGING_LARGE * XT_MEM_IO_MAX +
+	       (size_t)XD_STAGING_SMALL * XD_STAGING_SMALL_SIZE;
+}
+
+uint64_t xd_movers_bytes(const struct xd_movers *ms)
+{
+	return ms ? area_size(ms->workers) : 0;
+}
+
 /* The mover must not be able to take pages away: the file is sealed. */
 static int make_area(struct xd_mover *m, uint32_t rings, int *fd)
 {
@@ -187,8 +198,7 @@ static int make_area(struct xd_mover *m, uint32_t rings, int *fd)
 	*fd = memfd_create("xroce-mover", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (*fd < 0)
 		return -errno;
-	m->area_size = rings_size(rings) + (size_t)XD_STAGING_LARGE * XT_MEM_IO_MAX +
-		       (size_t)XD_STAGING_SMALL * XD_STAGING_SMALL_SIZE;
+	m->area_size = area_size(rings);
 	if (ftruncate(*fd, (off_t)m->area_size) || fcntl(*fd, F_ADD_SEALS, seals))
 		return -errno;
 	area = mmap(NULL, m->area_size, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);

@@ -34,6 +34,8 @@ struct xd_mover_worker {
 };
 /* To be called for each worker before the first mover. */
 void xd_movers_set_worker(struct xd_movers *ms, uint32_t i, const struct xd_mover_worker *w);
+/* Memory of one mover that is shared with it: rings and staging. ms NULL: 0. */
+uint64_t xd_movers_bytes(const struct xd_movers *ms);
 void xd_movers_free(struct xd_movers *ms); /* without movers in use; NULL allowed */
 
 /* ---- worker `worker`, under its lock --------------------------------------------- */

@@ -26,6 +26,7 @@ struct xt_mem;
 
 struct xd_client_memory {
 	struct xd_fd_quota procs; /* address spaces */
+	uint32_t movers;	  /* that the user is charged for */
 	struct xd_proc *proc;	  /* NULL: the client sent no descriptors yet */
 	struct xd_mem *all;	  /* NULL: no reserved L_Key */
 	struct xt_mem *xt;	  /* the same for engines; changed while workers are paused */
@@ -41,6 +42,8 @@ struct xd_proc *xd_client_proc(const struct xd_client *c);
 void xd_client_memory_init(struct xd_client_memory *m);
 /* Counts one more address space, whose struct xd_proc takes it over. -EDQUOT, -EMFILE. */
 int xd_client_take_proc(struct xd_client *c);
+/* Ends the charge for movers of freed address spaces. To be called after jobs that free some. */
+void xd_client_uncharge_movers(struct xd_client *c);
 /* Replaces the address space, e.g. after fork(). Takes over the reference. */
 void xd_client_set_proc(struct xd_client *c, struct xd_proc *proc);
 /* Adds the client's mover to an object of SHOW. */

@@ -330,9 +330,11 @@ static void release_run(struct xd_client_job *job)
 static void release_done(struct xd_client_job *job)
 {
 	struct build *b = container_of(job, struct build, job);
+	struct xd_client *c = job->client;
 
-	xd_user_uncharge(job->client, b->charged);
+	xd_user_uncharge(c, b->charged);
 	build_free(b);
+	xd_client_uncharge_movers(c);
 }
 
 /* Unmapping takes time, so it is left to a job. */

@@ -15,8 +15,8 @@ struct xp_range {
 };
 
 /*
- * Allocates absent pages of mapped files: the daemon does not, so that they are charged to the
- * memory cgroup of the program. Returns 0 or -errno: -EFAULT beyond the end of the file, -ENOMEM.
+ * Allocates absent pages of mapped files, so that they are charged to the memory cgroup of the
+ * program. Returns 0 or -errno: -EFAULT beyond the end of the file, -ENOMEM.
  */
 int xp_populate(uint64_t addr, uint64_t length);
 

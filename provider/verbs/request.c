@@ -6,6 +6,7 @@
 #include "provider/base/cancel.h"
 #include "provider/base/clock.h"
 #include "provider/base/debug.h"
+#include "provider/memory/tiers.h"
 #include "provider/verbs/device.h"
 #include "provider/verbs/request.h"
 
@@ -57,6 +58,16 @@ static int call_locked(struct xp_context *ctx, struct xp_call *call)
 	return -EIO;
 }
 
+/*
+ * Allocates the pages of a piece, so that the memory cgroup of the program is charged, not that of
+ * the daemon. If that fails, a page is allocated at its first use.
+ */
+static void populate_piece(const struct xp_piece *piece)
+{
+	if (piece->ptr)
+		xp_populate((uintptr_t)piece->ptr, piece->ref->length);
+}
+
 int xp_call_map(struct xp_context *ctx, struct xp_call *call, struct xp_piece *piece,
 		unsigned int n)
 {
@@ -81,6 +92,8 @@ int xp_call_map(struct xp_context *ctx, struct xp_call *call, struct xp_piece *p
 	pthread_mutex_unlock(&ctx->conn_lock);
 	if (n)
 		xp_close_fds(fds, call->rep_nfds);
+	for (i = 0; i < n && !err; i++)
+		populate_piece(&piece[i]);
 	xp_cancel_restore(cancel);
 	return err;
 }

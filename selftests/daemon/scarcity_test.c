@@ -123,7 +123,7 @@ static struct holdings holdings(const struct conn *c)
 	memset(&h, 0, sizeof(h));
 	memcpy(h.objects, cs->kinds.objects, sizeof(h.objects));
 	xd_mem_totals(&totals);
-	/* The client keeps the address space of a request that fails later. */
+	/* The client keeps the address space of a request that fails later, and pays for it. */
 	h.fds = cs->limits.fds.used - c->client->objects->memory.procs.used * XD_PROC_FDS;
 	h.pd_ids = o->pd_ids.used;
 	h.xrc_domains = o->xrc_domains.used;
@@ -132,7 +132,8 @@ static struct holdings holdings(const struct conn *c)
 	h.map_qps = fake.map_qps;
 	h.map_groups = fake.map_groups;
 	h.doorbells = fake.doorbells;
-	h.bytes = c->client->user->bytes.pinned + c->client->user->bytes.memory;
+	h.bytes = c->client->user->bytes.pinned + c->client->user->bytes.memory -
+		  c->client->charged;
 	h.dm_bytes = c->client->objects->dm_bytes;
 	h.mapped = totals.mapped;
 	return h;

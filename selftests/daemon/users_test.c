@@ -14,6 +14,7 @@
 
 #include "daemon/base/loop.h"
 #include "control.h"
+#include "daemon/memory/mover.h"
 #include "daemon/memory/proc.h"
 
 #define ALICE 1001
@@ -403,6 +404,43 @@ static void test_memory(void)
 	TAP_OK(nothing_left(), "nothing is left");
 }
 
+/* A client is charged for the processes that serve it, and for the memory that these share. */
+static void test_processes(void)
+{
+	uint64_t old = fake.opt.user_max_memory, mover, charged;
+	uint8_t *p = pages(1, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+	struct conn a, b;
+	uint32_t domain;
+	int i, err;
+
+	open_as(&a, ALICE);
+	TAP_OK(a.client->user->bytes.memory > XD_PROCESS_BYTES, "a user is charged for gates");
+	domain = alloc_pd(&a);
+	charged = a.client->user->bytes.memory;
+	proc_sent = false;
+	MUST(!reg_private(&a, domain, p, 8, RW));
+	mover = a.client->user->bytes.memory - charged;
+	TAP_OK(mover > xd_movers_bytes(fake.dev.movers) + XD_PROCESS_BYTES,
+	       "a user is charged for movers and their staging");
+	charged = a.client->user->bytes.memory;
+	for (i = 0; i < 5; i++)
+		MUST(!ask_handle(&a, XR_MSG_DEREG_MR, handle_of(&a)) &&
+		     !reg_private(&a, domain, p, 8, RW));
+	TAP_OK(a.client->user->bytes.memory <= charged + mover,
+	       "not for each address space that the client replaces");
+	open_as(&b, ALICE);
+	domain = alloc_pd(&b);
+	fake.opt.user_max_memory = a.client->user->bytes.memory + mover / 2;
+	err = reg_private(&b, domain, p, 8, RW);
+	TAP_OK(err == -EDQUOT, "a mover beyond the limit of memory is refused");
+	fake.opt.user_max_memory = old;
+	TAP_OK(!reg_private(&b, domain, p, 8, RW), "the client can go on");
+	disconnect(&a);
+	disconnect(&b);
+	munmap(p, PAGE);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
 /* ---- absent pages ------------------------------------------------------------------ */
 
 /* Registers a page of a memfd, with the descriptors of the process. Returns its region. */
@@ -566,6 +604,7 @@ int main(void)
 	test_address_spaces();
 	test_groups();
 	test_memory();
+	test_processes();
 	test_absent_pages();
 	test_request_rate();
 	test_rate_of_user();

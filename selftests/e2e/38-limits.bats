@@ -5,6 +5,13 @@
 
 load helpers
 load limits
+load memory
+
+teardown() {
+	report_failure
+	daemon_down a
+	teardown_cgroup
+}
 
 LOWERED=(--max-pd 50 --max-cq 60 --max-qp 70 --max-mr 80 --max-srq 40 --max-ah 30)
 
@@ -75,6 +82,16 @@ LOWERED=(--max-pd 50 --max-cq 60 --max-qp 70 --max-mr 80 --max-srq 40 --max-ah 3
 	((after - before > 4000 && after - before < 32000))
 }
 
+@test "queues are charged to the memory cgroup of the program" {
+	memory_cgroup
+	daemon_up a
+	in_cgroup limits depth
+	echo $((32 << 20)) >"$CGROUP_MAX"
+	# the kernel kills it
+	not in_cgroup limits depth
+	ctl a status xra >/dev/null
+}
+
 # ---- limits of users ---------------------------------------------------------------------
 
 # as UID PROGRAM...: runs the program on host a as a user of the group 65534
@@ -131,12 +148,12 @@ root_gets_in() {
 @test "the limit that a program reaches is named" {
 	local out=$BATS_TEST_TMPDIR/out
 
-	daemon_for_users --user-max-qp 20 --user-max-memory 1M
+	daemon_for_users --user-max-qp 20 --user-max-memory 8M
 	XROCE_DEBUG=1 as 1001 "$BIN/rdma_limits" -u -g "$(gid_index a "$A4")" qp 2>"$out" ||
 		{ cat "$out"; return 1; }
 	grep -q "request CREATE_QP: .*: --user-max-qp is 20" "$out"
 	XROCE_DEBUG=1 as 1001 "$BIN/rdma_limits" depth 2>"$out" || true
-	grep -q "request CREATE_CQ: .*: --user-max-memory is 1048576" "$out"
+	grep -q "request CREATE_CQ: .*: --user-max-memory is 8388608" "$out"
 }
 
 @test "a user who takes all connections locks out neither other users nor root" {
