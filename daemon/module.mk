@@ -17,7 +17,8 @@ clients_SRCS := $(addprefix daemon/clients/, \
 objects_SRCS := $(addprefix daemon/objects/, \
 	absent.c advise.c ah.c client_memory.c cq.c dm.c drain.c engine_events.c fast_mr.c import.c mcast.c mr.c mr_register.c \
 	mw.c objects.c pd.c port.c qp.c resolve.c ring.c srq.c xrc.c)
-rdma_cm_SRCS := $(addprefix daemon/rdma_cm/,command.c)
+rdma_cm_SRCS := $(addprefix daemon/rdma_cm/, \
+	address.c channel.c command.c connect.c id.c listen.c multicast.c port.c query.c resolve.c)
 server_SRCS := $(addprefix daemon/server/,dispatch.c query.c server.c show.c)
 
 # The part of the daemon that tests drive without a network interface

@@ -76,6 +76,16 @@ static const struct option_row rows[] = {
 	  1, 1048576 },
 	{ "client-max-srq", "N", "shared receive queues of one client (65536)", NUMBER,
 	  AT(client_max_srq), 1, 1048576 },
+	{ "max-cm-id", "N", "rdma_cm ids of the device (65536)", NUMBER, AT(max_cm_id), 1,
+	  1048576 },
+	{ "client-max-cm-id", "N", "rdma_cm ids of one channel (65536)", NUMBER,
+	  AT(client_max_cm_id), 1, 1048576 },
+	{ "cm-backlog", "N", "connection requests that wait at one listener (1024)", NUMBER,
+	  AT(cm_backlog), 1, 65536 },
+	{ "cm-half-open", "N", "connection requests that programs have not accepted (16384)",
+	  NUMBER, AT(cm_half_open), 1, 1048576 },
+	{ "cm-peer-half-open", "N", "the same for each peer (4096)", NUMBER, AT(cm_peer_half_open),
+	  1, 1048576 },
 	{ "client-max-requests", "N", "control requests of one client per second (20000)", NUMBER,
 	  AT(client_max_requests), 1, 100000000 },
 	{ "client-max-dm", "BYTES", "device memory of one client (64M)", SIZE, AT(client_max_dm), 0,
@@ -91,6 +101,8 @@ static const struct option_row rows[] = {
 	  1048576 },
 	{ "user-max-ah", "N", "address handles of one user", NUMBER, AT(user_max_ah), 1, 1048576 },
 	{ "user-max-srq", "N", "shared receive queues of one user", NUMBER, AT(user_max_srq), 1,
+	  1048576 },
+	{ "user-max-cm-id", "N", "rdma_cm ids of one user", NUMBER, AT(user_max_cm_id), 1,
 	  1048576 },
 	{ "user-max-files", "N", "file descriptors held for one user (a quarter of LimitNOFILE)",
 	  NUMBER, AT(user_max_files), 1, INT32_MAX },
@@ -147,6 +159,10 @@ static void set_defaults(struct xd_options *o)
 	o->max_qp = o->max_cq = o->max_pd = o->max_ah = o->max_srq = 65536;
 	o->client_max_qp = o->client_max_cq = o->client_max_pd = o->client_max_ah = 65536;
 	o->client_max_srq = 65536;
+	o->max_cm_id = o->client_max_cm_id = 65536;
+	o->cm_backlog = 1024;
+	o->cm_half_open = 16384;
+	o->cm_peer_half_open = 4096;
 	o->max_mr = o->client_max_mr = 1048576;
 	o->client_max_dm = 64 << 20;
 	o->client_max_requests = 20000;
@@ -480,6 +496,7 @@ static void set_user_limits(struct xd_options *o)
 	default_to_half(&o->user_max_pd, o->max_pd);
 	default_to_half(&o->user_max_ah, o->max_ah);
 	default_to_half(&o->user_max_srq, o->max_srq);
+	default_to_half(&o->user_max_cm_id, o->max_cm_id);
 }
 
 const char *xd_option_name(size_t offset)

@@ -39,8 +39,11 @@ struct xd_options {
 	uint32_t max_clients, max_qp, max_cq, max_mr, max_pd, max_ah, max_srq; /* of the device */
 	uint32_t client_max_qp, client_max_cq, client_max_mr, client_max_pd, client_max_ah,
 		client_max_srq;
-	uint32_t client_max_requests; /* control requests per second */
-	uint64_t client_max_dm;	      /* bytes of device memory */
+	uint32_t client_max_requests;			      /* control requests per second */
+	uint32_t max_cm_id, client_max_cm_id, user_max_cm_id; /* rdma_cm ids */
+	uint32_t cm_backlog;			  /* requests in the queue of one listener */
+	uint32_t cm_half_open, cm_peer_half_open; /* of all peers, and of each */
+	uint64_t client_max_dm;			  /* bytes of device memory */
 	/* of all clients of one user together; operators are exempt */
 	uint32_t user_max_clients, user_max_qp, user_max_cq, user_max_mr, user_max_pd, user_max_ah,
 		user_max_srq;

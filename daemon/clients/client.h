@@ -30,6 +30,7 @@
 #include "limits.h"
 #include "shm.h"
 
+struct xd_cm_channel;
 struct xd_client_objects;
 
 struct xd_client {
@@ -54,6 +55,7 @@ struct xd_client {
 	struct xd_user *user;
 	uint64_t charged;		   /* by xd_client_charge() */
 	struct xd_client_objects *objects; /* state of the level above */
+	struct xd_cm_channel *cm_channel;  /* of rdma_cm; NULL: no channel */
 };
 
 /*

@@ -349,8 +349,13 @@ int xd_connection_open(struct xd_client *c, int fd)
 	return -ENOMEM;
 }
 
-void xd_connection_greet(struct xd_client *c, bool observer)
+void xd_connection_greet(struct xd_client *c, bool observer, bool channel)
 {
+	if (channel) {
+		xd_watch_del(c->connection.process);
+		c->connection.process = NULL;
+	}
+	c->connection.channel = channel;
 	c->connection.hello = true;
 	c->connection.observer = observer;
 }

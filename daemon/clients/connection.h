@@ -53,8 +53,11 @@ void xd_connection_shutdown(struct xd_client *c);
 /* Closes the socket, and with it descriptors sent but never received. In a job: may block. */
 void xd_connection_close(struct xd_client *c);
 
-/* Permits other requests after HELLO. */
-void xd_connection_greet(struct xd_client *c, bool observer);
+/*
+ * Permits other requests after HELLO. @channel: a channel of rdma_cm, which does not end with the
+ * process that opened it.
+ */
+void xd_connection_greet(struct xd_client *c, bool observer, bool channel);
 
 /*
  * Handles one datagram as received, and takes over the descriptors. May end the client. Tests and

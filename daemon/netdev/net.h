@@ -75,6 +75,12 @@ struct xd_resolve *xd_net_resolve(struct xd_net *net, const struct xr_ah_attr *a
 void xd_net_resolve_cancel(struct xd_resolve *r); /* NULL allowed */
 
 /*
+ * Finds the address of the interface from which packets to a destination are sent, by the kernel's
+ * routes. -ENODEV: the route uses another interface; -ENETUNREACH: there is no route.
+ */
+int xd_net_source(struct xd_net *net, const struct xr_addr *dst, struct xr_addr *src);
+
+/*
  * Makes the interface a member of an IP multicast group (IGMP, MLD) until the returned socket is
  * closed. Returns -errno on failure.
  */

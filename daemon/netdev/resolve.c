@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <xroce/gid.h>
+
 #include "net_internal.h"
 
 #define RETRY_NS 250000000ull
@@ -95,6 +97,69 @@ static int find_route(struct xd_net *net, struct xd_ip *ip, const struct xd_ip *
 	}
 	*ip = r.hop;
 	return 0;
+}
+
+/* ---- source addresses ---------------------------------------------------------------- */
+
+struct source {
+	unsigned int ifindex; /* 0: no route */
+	struct xd_ip ip;
+};
+
+static int on_source(const struct nlmsghdr *nlh, void *arg)
+{
+	const struct rtmsg *rtm = mnl_nlmsg_get_payload(nlh);
+	struct source *s = arg;
+	const struct nlattr *a;
+
+	if (rtm->rtm_type != RTN_UNICAST && rtm->rtm_type != RTN_MULTICAST)
+		return MNL_CB_OK;
+	mnl_attr_for_each(a, nlh, sizeof(*rtm))
+	{
+		if (mnl_attr_get_type(a) == RTA_OIF)
+			s->ifindex = mnl_attr_get_u32(a);
+		if (mnl_attr_get_type(a) == RTA_PREFSRC && mnl_attr_get_payload_len(a) == s->ip.len)
+			memcpy(s->ip.bytes, mnl_attr_get_payload(a), s->ip.len);
+	}
+	return MNL_CB_OK;
+}
+
+/* The scope of a link-local address is this interface. */
+static int request_source(struct xd_net *net, const struct xd_ip *dst, struct source *s)
+{
+	bool link_local = dst->family == AF_INET6 && dst->bytes[0] == 0xfe &&
+			  (dst->bytes[1] & 0xc0) == 0x80;
+	char buf[512];
+	struct nlmsghdr *nlh = mnl_nlmsg_put_header(buf);
+	struct rtmsg *rtm;
+
+	nlh->nlmsg_type = RTM_GETROUTE;
+	nlh->nlmsg_flags = NLM_F_REQUEST;
+	rtm = mnl_nlmsg_put_extra_header(nlh, sizeof(*rtm));
+	rtm->rtm_family = (unsigned char)dst->family;
+	rtm->rtm_dst_len = (unsigned char)(dst->len * 8);
+	mnl_attr_put(nlh, RTA_DST, dst->len, dst->bytes);
+	if (link_local)
+		mnl_attr_put_u32(nlh, RTA_OIF, net->link.ifindex);
+	return xd_net_request(net, nlh, on_source, s);
+}
+
+int xd_net_source(struct xd_net *net, const struct xr_addr *dst, struct xr_addr *src)
+{
+	struct xd_ip ip = xd_ip_of(dst);
+	struct source s = { .ip = { .family = ip.family, .len = ip.len } };
+
+	if (xd_net_gid_index(net, dst) >= 0) {
+		*src = *dst;
+		return 0;
+	}
+	if (request_source(net, &ip, &s))
+		return -ENETUNREACH;
+	if (s.ip.len == 4)
+		xr_gid_set_ipv4(src, *(uint32_t *)s.ip.bytes);
+	else
+		memcpy(src->raw, s.ip.bytes, 16);
+	return s.ifindex == net->link.ifindex && xd_net_gid_index(net, src) >= 0 ? 0 : -ENODEV;
 }
 
 /* ---- neighbours ---------------------------------------------------------------------- */

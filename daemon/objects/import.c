@@ -18,7 +18,7 @@ static bool has_token(const struct xd_client *c, const uint8_t *token)
 
 	for (i = 0; i < XR_TOKEN_LEN; i++)
 		differs |= c->objects->import.token[i] ^ token[i];
-	return !differs && con->hello && !con->observer && !c->ending;
+	return !differs && con->hello && !con->observer && !con->channel && !c->ending;
 }
 
 int xd_import_hello(struct xd_client *c, const struct xd_request *req, const uint8_t **token)

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "daemon/base/options.h"
 #include "absent.h"
@@ -41,10 +42,14 @@ void xd_objects_close_client(struct xd_client *c)
 	free(c->objects);
 }
 
-int xd_objects_start(struct xd_objects *o, struct xd_device *dev, const struct xd_client_ops *ops)
+int xd_objects_start(struct xd_objects *o, struct xd_device *dev, const struct xd_client_ops *ops,
+		     const struct xd_kind_ops *cm_id_ops)
 {
-	int err = xd_clients_start(&o->clients, dev, ops, kinds, XD_KINDS);
+	int err;
 
+	memcpy(o->kinds, kinds, sizeof(kinds));
+	o->kinds[XD_CM_ID] = cm_id_ops;
+	err = xd_clients_start(&o->clients, dev, ops, o->kinds, XD_KINDS);
 	if (!err)
 		err = xd_absent_start(o);
 	if (!err)

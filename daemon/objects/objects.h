@@ -15,6 +15,7 @@
 
 /* In the order in which the objects of a client that ends are freed */
 enum xd_kind {
+	XD_CM_ID, /* of the level above */
 	XD_QP,
 	XD_AH,
 	XD_SRQ,
@@ -31,6 +32,7 @@ enum xd_kind {
 /* State shared by the objects of all clients */
 struct xd_objects {
 	struct xd_clients clients;
+	const struct xd_kind_ops *kinds[XD_KINDS];
 	struct xd_table pd_ids;		 /* of struct xd_pd_id, by number */
 	struct xd_table xrc_domains;	 /* of struct xd_xrc_domain, by number */
 	struct xd_xrc_domain *xrc_files; /* list of domains that have a file */
@@ -39,8 +41,9 @@ struct xd_objects {
 	struct {
 		int fd; /* eventfd */
 		struct xd_watch *watch;
-	} absent;	  /* see absent.h */
-	gid_t lkey_group; /* may use the reserved L_Key; XD_NO_GROUP: none */
+	} absent;		    /* see absent.h */
+	struct xd_rdma_cm *rdma_cm; /* state of the level above */
+	gid_t lkey_group;	    /* may use the reserved L_Key; XD_NO_GROUP: none */
 };
 
 /* State shared by the objects of one client */
@@ -61,8 +64,12 @@ static inline struct xd_objects *xd_objects_of(const struct xd_client *c)
 int xd_objects_open_client(struct xd_client *c);
 void xd_objects_close_client(struct xd_client *c);
 
-/* Starts clients and registers the kinds of objects. Call xd_objects_stop() after an error, too. */
-int xd_objects_start(struct xd_objects *o, struct xd_device *dev, const struct xd_client_ops *ops);
+/*
+ * Starts clients and registers the kinds of objects, with cm_id_ops for XD_CM_ID. Call
+ * xd_objects_stop() after an error, too.
+ */
+int xd_objects_start(struct xd_objects *o, struct xd_device *dev, const struct xd_client_ops *ops,
+		     const struct xd_kind_ops *cm_id_ops);
 /*
  * Ends all clients. Returns false if a job hangs; then *o must not be freed, as the job may use it.
  */

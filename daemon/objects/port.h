@@ -7,6 +7,9 @@
 
 struct xd_device;
 
+/* Longest delay of an ACK, 4.096 us * 2^15 = 134 ms */
+#define XD_PORT_ACK_DELAY 15
+
 /* Path MTU in bytes: the largest that the link carries now, and the largest of the datapath. */
 uint32_t xd_port_mtu(const struct xd_device *dev);
 uint32_t xd_port_max_mtu(const struct xd_device *dev);

@@ -58,7 +58,8 @@ int xd_do_hello(struct xd_client *c, struct xd_request *req, struct xd_reply *re
 
 	if (q->version != XR_PROTOCOL_VERSION)
 		return -EPROTO;
-	if (q->flags & ~(uint32_t)XR_HELLO_OBSERVER && q->flags != XR_HELLO_IMPORT)
+	if (q->flags & ~(uint32_t)XR_HELLO_OBSERVER && q->flags != XR_HELLO_IMPORT &&
+	    q->flags != XR_HELLO_CM)
 		return -EINVAL;
 	body = XD_REPLY(rep, xr_hello_rep);
 	body->version = XR_PROTOCOL_VERSION;
@@ -67,8 +68,14 @@ int xd_do_hello(struct xd_client *c, struct xd_request *req, struct xd_reply *re
 	snprintf(body->device, sizeof(body->device), "%s", c->dev->opt->name);
 	snprintf(body->netdev, sizeof(body->netdev), "%s", link->ifname);
 	if (q->flags & XR_HELLO_OBSERVER) {
-		xd_connection_greet(c, true);
+		xd_connection_greet(c, true, false);
 		return 0;
+	}
+	if (q->flags & XR_HELLO_CM) {
+		err = xd_cm_channel_hello(c, body->token, rep);
+		if (!err)
+			xd_connection_greet(c, false, true);
+		return err;
 	}
 	err = xd_import_hello(c, req, &token);
 	if (!err)
@@ -76,7 +83,7 @@ int xd_do_hello(struct xd_client *c, struct xd_request *req, struct xd_reply *re
 	if (err)
 		return err;
 	memcpy(body->token, token, sizeof(body->token));
-	xd_connection_greet(c, false);
+	xd_connection_greet(c, false, false);
 	return 0;
 }
 
@@ -122,7 +129,7 @@ int xd_do_query_device(struct xd_client *c, struct xd_request *req, struct xd_re
 	d->max_mcast_grp = XR_MAX_GROUPS < XD_CLIENT_ATTACHED ? XR_MAX_GROUPS : XD_CLIENT_ATTACHED;
 	d->max_mcast_qp_attach = d->max_total_mcast_qp_attach = XD_CLIENT_ATTACHED;
 	d->max_pkeys = 1;
-	d->local_ca_ack_delay = 15; /* 4.096 us * 2^15 = 134 ms */
+	d->local_ca_ack_delay = XD_PORT_ACK_DELAY;
 	d->max_inline = XR_MAX_INLINE;
 	snprintf(d->fw_ver, sizeof(d->fw_ver), "%s", XR_VERSION);
 	d->rate_min = XT_MIN_RATE;

@@ -171,11 +171,17 @@ void xd_listener_close(struct xd_listener *l)
 
 /* ---- start and stop -------------------------------------------------------------- */
 
+static void close_client(struct xd_client *c)
+{
+	xd_cm_channel_close(c);
+	xd_objects_close_client(c);
+}
+
 static const struct xd_client_ops client_ops = {
 	.request = xd_dispatch,
 	.open = xd_objects_open_client,
 	.end = xd_client_memory_end,
-	.close = xd_objects_close_client,
+	.close = close_client,
 };
 
 static struct xd_server *server_new(struct xd_device *dev)
@@ -211,7 +217,9 @@ int xd_server_open(struct xd_device *dev, struct xd_server **server)
 
 	if (!s)
 		return -ENOMEM;
-	err = xd_objects_start(&s->objects, dev, &client_ops);
+	err = xd_objects_start(&s->objects, dev, &client_ops, &xd_cm_id_ops);
+	if (!err)
+		err = xd_rdma_cm_new(&s->objects);
 	if (!err)
 		err = xd_sigbus_start();
 	if (!err)
@@ -257,6 +265,7 @@ bool xd_server_stop(struct xd_server *s)
 	xd_server_refuse(s);
 	if (!xd_objects_stop(&s->objects))
 		return false;
+	xd_rdma_cm_free(s->objects.rdma_cm);
 	if (s->uffd_dev >= 0)
 		close(s->uffd_dev);
 	xd_mapping_stop();

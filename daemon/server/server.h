@@ -15,7 +15,7 @@
 #include <sys/types.h>
 
 #include "daemon/helper/protocol.h"
-#include "daemon/objects/objects.h"
+#include "daemon/rdma_cm/rdma_cm.h"
 
 #define XD_SPARES XD_ARRIVAL_FDS
 

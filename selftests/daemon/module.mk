@@ -38,23 +38,23 @@ $(eval $(call test_program,daemon/net,selftests/daemon/net_test.c $(netdev_SRCS)
 control_LIB := selftests/daemon/control.c selftests/fuzz/fake_device.c $(control_SRCS) \
 	$(addprefix daemon/base/,fd_message.c loop.c log.c options.c process.c seccomp.c spawner.c) daemon/helper/execute.c
 control_LIBS := -lisal -lpthread -Wl$(comma)--wrap=xt_mem_io_done
-$(foreach t,control burden qp srq gsi regions tiers dm import keys,$(eval $(call \
-	test_program,daemon/$(t),selftests/daemon/$(t)_test.c $(control_LIB),transport,$(control_LIBS),,parallel \
+$(foreach t,control burden qp srq gsi regions tiers dm import keys cm,$(eval $(call \
+	test_program,daemon/$(t),selftests/daemon/$(t)_test.c $(control_LIB),transport cm,$(control_LIBS),,parallel \
 	$(if $(filter tiers,$(t)),root))))
 
 # The linker redirects these functions to wrappers in the test, which make calls fail.
 scarcity_WRAPS := malloc calloc realloc mmap eventfd memfd_create ftruncate socketpair socket shutdown open_memstream \
 	fopen getrandom pwrite pread pthread_create epoll_ctl open
-$(eval $(call test_program,daemon/scarcity,selftests/daemon/scarcity_test.c $(control_LIB),transport,$(control_LIBS) \
+$(eval $(call test_program,daemon/scarcity,selftests/daemon/scarcity_test.c $(control_LIB),transport cm,$(control_LIBS) \
 	$(addprefix -Wl$(comma)--wrap=,$(scarcity_WRAPS)),,parallel))
 
 # Clients of any user
-$(eval $(call test_program,daemon/users,selftests/daemon/users_test.c $(control_LIB),transport,$(control_LIBS) \
+$(eval $(call test_program,daemon/users,selftests/daemon/users_test.c $(control_LIB),transport cm,$(control_LIBS) \
 	-Wl$(comma)--wrap=xd_identity_open,,parallel))
 
 # Steps of pauses; the functions of fake_device.c that pause and resume are redirected to the test.
 pauses_WRAPS := xd_workers_pause xd_workers_resume xd_workers_resume_no_wake xd_worker_pause xd_worker_resume \
 	xd_worker_resume_no_wake
 pauses_COUNTED := $(clients_SRCS) $(objects_SRCS) $(transport_SRCS)
-$(eval $(call steps_test,daemon/pauses,selftests/daemon/pauses_test.c $(filter-out $(pauses_COUNTED),$(control_LIB)),\
+$(eval $(call steps_test,daemon/pauses,selftests/daemon/pauses_test.c $(filter-out $(pauses_COUNTED),$(control_LIB)) $(cm_SRCS),\
 	$(pauses_COUNTED),$(control_LIBS) $(addprefix -Wl$(comma)--wrap=,$(pauses_WRAPS)),parallel))

@@ -108,6 +108,17 @@ uint32_t xd_net_gids(const struct xd_net *net, struct xr_gid_entry *entry, uint3
 	return n;
 }
 
+/* Of all addresses but those of the device, only fd00::/16 has a route through it. */
+int xd_net_source(struct xd_net *net, const struct xr_addr *dst, struct xr_addr *src)
+{
+	if (xd_net_gid_index(net, dst) >= 0) {
+		*src = *dst;
+		return 0;
+	}
+	xd_net_gid(net, 0, src);
+	return dst->raw[0] == 0xfd && !fake.no_route ? 0 : -ENODEV;
+}
+
 int xd_net_join(const struct xd_net *net, const struct xr_addr *group)
 {
 	return fake.no_groups ? -ENOBUFS : open("/dev/null", O_RDONLY | O_CLOEXEC);

@@ -10,7 +10,7 @@ $(eval $(call fuzzer,options,$(FUZZ_DIR)/options_fuzz.c daemon/base/options.c,))
 
 $(eval $(call fuzzer,control,$(FUZZ_DIR)/control_fuzz.c $(FUZZ_DIR)/fake_device.c $(control_SRCS) \
 	$(addprefix daemon/base/,fd_message.c loop.c log.c options.c process.c seccomp.c spawner.c) daemon/helper/execute.c \
-	$(transport_SRCS),-lisal -lpthread))
+	$(transport_SRCS) $(cm_SRCS),-lisal -lpthread))
 
 $(eval $(call fuzzer,helper,$(FUZZ_DIR)/helper_fuzz.c $(addprefix daemon/helper/,serve.c execute.c) \
 	$(addprefix daemon/base/,fd_message.c groups.c log.c loop.c memory_file.c peer.c),-lpthread))

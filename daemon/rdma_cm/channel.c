@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Channels and their queues of events.
+ *
+ * The event descriptor that programs poll is a timer: it is set to a time in the past while there
+ * are events. A client that shares an eventfd with the daemon could make it blocking and full, and
+ * so block the daemon, which must not happen to the control thread; timerfd_settime() never blocks.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "id.h"
+
+/* ---- the queue ------------------------------------------------------------------ */
+
+/* Makes the descriptor readable if and only if there are events. */
+static void signal_events(struct xd_cm_channel *ch)
+{
+	struct itimerspec when = { .it_value.tv_nsec = ch->first ? 1 : 0 };
+
+	timerfd_settime(ch->fd, TFD_TIMER_ABSTIME, &when, NULL);
+}
+
+static void append(struct xd_cm_channel *ch, struct xd_cm_event *ev)
+{
+	bool empty = !ch->first;
+
+	ev->next = NULL;
+	*ch->tail = ev;
+	ch->tail = &ev->next;
+	if (empty)
+		signal_events(ch);
+}
+
+static struct xd_cm_event *take(struct xd_cm_channel *ch, struct xd_cm_event **at)
+{
+	struct xd_cm_event *ev = *at;
+
+	*at = ev->next;
+	if (!ev->next)
+		ch->tail = at;
+	if (!ch->first)
+		signal_events(ch);
+	return ev;
+}
+
+struct xd_cm_event *xd_cm_channel_take_event(struct xd_cm_channel *ch)
+{
+	return ch->first ? take(ch, &ch->first) : NULL;
+}
+
+/* ---- events --------------------------------------------------------------------- */
+
+/* Memory of queued events counts for the user, so that a program cannot queue any number. */
+static const struct xd_bytes event_bytes = { .memory = sizeof(struct xd_cm_event) };
+
+struct xd_cm_event *xd_cm_event_new(struct xd_cm_id *id, uint32_t type, int status)
+{
+	struct xd_cm_event *ev;
+
+	if (xd_user_charge(id->obj.client, event_bytes))
+		return NULL;
+	ev = calloc(1, sizeof(*ev));
+	if (!ev) {
+		xd_user_uncharge(id->obj.client, event_bytes);
+		return NULL;
+	}
+	ev->id = id;
+	ev->body.uid = id->uid;
+	ev->body.id = id->number;
+	ev->body.event = type;
+	ev->body.status = (uint32_t)status;
+	return ev;
+}
+
+void xd_cm_event_free(struct xd_cm_event *ev)
+{
+	xd_user_uncharge(ev->id->obj.client, event_bytes);
+	if (ev->request)
+		ev->request->request_event = NULL;
+	free(ev);
+}
+
+void xd_cm_event_add(struct xd_cm_event *ev)
+{
+	if (ev->id->uid)
+		append(ev->id->obj.client->cm_channel, ev);
+	else
+		xd_cm_event_free(ev);
+}
+
+void xd_cm_event_raise(struct xd_cm_id *id, uint32_t type, int status)
+{
+	struct xd_cm_event *ev = xd_cm_event_new(id, type, status);
+
+	if (ev)
+		xd_cm_event_add(ev);
+}
+
+static struct xd_cm_event **find(struct xd_cm_event **at, const struct xd_cm_id *id)
+{
+	while (*at && (*at)->id != id)
+		at = &(*at)->next;
+	return at;
+}
+
+void xd_cm_events_discard(struct xd_cm_id *id)
+{
+	struct xd_cm_channel *ch = id->obj.client->cm_channel;
+	struct xd_cm_event **at, *ev = id->request_event;
+	struct xd_cm_id *request;
+
+	/* the request by which the id was created, if the program has not read it */
+	if (ev) {
+		struct xd_cm_channel *of = ev->id->obj.client->cm_channel;
+
+		for (at = &of->first; *at != ev;)
+			at = &(*at)->next;
+		xd_cm_event_free(take(of, at));
+	}
+	while (*(at = find(&ch->first, id))) {
+		ev = take(ch, at);
+		request = ev->request;
+		xd_cm_event_free(ev);
+		if (request)
+			xd_cm_id_destroy(request);
+	}
+}
+
+void xd_cm_join_events_discard(struct xd_cm_join *join, struct xd_cm_channel *ch)
+{
+	struct xd_cm_event **at = &ch->first;
+
+	while (*at) {
+		if ((*at)->join == join)
+			xd_cm_event_free(take(ch, at));
+		else
+			at = &(*at)->next;
+	}
+}
+
+void xd_cm_events_move(struct xd_cm_id *id, struct xd_cm_channel *from, struct xd_cm_channel *to)
+{
+	struct xd_cm_event **at = &from->first;
+
+	while (*(at = find(at, id)))
+		append(to, take(from, at));
+}
+
+/* ---- start and end -------------------------------------------------------------- */
+
+int xd_cm_channel_hello(struct xd_client *c, uint8_t token[XR_TOKEN_LEN], struct xd_reply *rep)
+{
+	struct xd_cm_channel *ch = calloc(1, sizeof(*ch));
+	int err = 0;
+
+	if (!ch)
+		return -ENOMEM;
+	ch->tail = &ch->first;
+	ch->fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (ch->fd < 0)
+		err = -errno;
+	else if (getrandom(ch->token, XR_TOKEN_LEN, 0) != XR_TOKEN_LEN)
+		err = -EIO;
+	if (err) {
+		if (ch->fd >= 0)
+			close(ch->fd);
+		free(ch);
+		return err;
+	}
+	c->cm_channel = ch;
+	memcpy(token, ch->token, XR_TOKEN_LEN);
+	xd_reply_fd(rep, ch->fd, true);
+	return 0;
+}
+
+static bool has_token(const struct xd_client *c, const uint8_t *token)
+{
+	uint8_t differs = 0;
+	uint32_t i;
+
+	for (i = 0; i < XR_TOKEN_LEN; i++)
+		differs |= c->cm_channel->token[i] ^ token[i];
+	return !differs;
+}
+
+struct xd_client *xd_cm_channel_by_token(struct xd_client *c, const uint8_t *token)
+{
+	struct xd_client *of = c->clients->first;
+
+	while (of &&
+	       (!of->cm_channel || of->ending || of->user != c->user || !has_token(of, token)))
+		of = of->next;
+	return of;
+}
+
+void xd_cm_channel_close(struct xd_client *c)
+{
+	if (!c->cm_channel)
+		return;
+	close(c->cm_channel->fd);
+	free(c->cm_channel);
+	c->cm_channel = NULL;
+}

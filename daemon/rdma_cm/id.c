@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The life of ids, their options, and the state of rdma_cm. */
+#include "id.h"
+
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "daemon/base/json.h"
+#include "daemon/base/loop.h"
+#include "daemon/base/options.h"
+#include "daemon/gsi/gsi.h"
+#include "daemon/netdev/net.h"
+
+/* ---- create and destroy --------------------------------------------------------- */
+
+static uint32_t random_psn(void)
+{
+	uint32_t psn = 0;
+
+	while (getrandom(&psn, sizeof(psn), 0) != sizeof(psn))
+		;
+	return psn & XR_PSN_MASK;
+}
+
+int xd_cm_id_new(struct xd_client *c, uint16_t ps, uint8_t qp_type, struct xd_cm_id **out)
+{
+	struct xd_rdma_cm *cm = xd_rdma_cm_of(c);
+	struct xd_cm_id *id = calloc(1, sizeof(*id));
+	int err;
+
+	if (!id)
+		return -ENOMEM;
+	id->cm = cm;
+	id->ps = ps;
+	id->qp_type = qp_type;
+	id->qp.rq_psn = random_psn();
+	err = xd_table_add(&cm->ids, id, &id->number);
+	if (err) {
+		free(id);
+		return err;
+	}
+	err = xd_object_add(c, &id->obj, XD_CM_ID);
+	if (err) {
+		xd_table_del(&cm->ids, id->number);
+		free(id);
+		return err;
+	}
+	*out = id;
+	return 0;
+}
+
+uint32_t xd_cm_id_destroy(struct xd_cm_id *id)
+{
+	struct xd_rdma_cm *cm = id->cm;
+	uint32_t reported = id->events_reported;
+
+	xd_cm_resolve_cancel(id);
+	xd_cm_conn_destroy(id);
+	xd_cm_joins_free(id);
+	xd_cm_port_release(id);
+	xd_cm_events_discard(id);
+	if (id->holds_gsi)
+		xd_gsi_release(cm->dev->gsi);
+	xd_table_del(&cm->ids, id->number);
+	xd_object_del(&id->obj);
+	free(id);
+	xd_rdma_cm_arm(cm);
+	return reported;
+}
+
+int xd_cm_id_get(struct xd_client *c, uint32_t number, struct xd_cm_id **out)
+{
+	struct xd_cm_id *id = xd_table_get(&xd_rdma_cm_of(c)->ids, number);
+
+	if (!id)
+		return -ENOENT;
+	if (id->obj.client != c)
+		return -EINVAL;
+	*out = id;
+	return 0;
+}
+
+int xd_cm_id_hold_gsi(struct xd_cm_id *id)
+{
+	int err = id->holds_gsi ? 0 : xd_gsi_hold(id->cm->dev->gsi);
+
+	if (!err)
+		id->holds_gsi = true;
+	return err;
+}
+
+/* ---- options -------------------------------------------------------------------- */
+
+static int int_of(const void *value)
+{
+	int n;
+
+	memcpy(&n, value, sizeof(n));
+	return n;
+}
+
+static int set_reuse(struct xd_cm_id *id, bool reuse)
+{
+	if (reuse ? id->state == XD_CM_LISTEN : id->state != XD_CM_IDLE)
+		return -EINVAL;
+	id->reuse = reuse;
+	return 0;
+}
+
+static int set_afonly(struct xd_cm_id *id, bool afonly)
+{
+	if (id->state != XD_CM_IDLE && id->state != XD_CM_BOUND)
+		return -EINVAL;
+	id->afonly_set = true;
+	id->afonly = afonly;
+	return 0;
+}
+
+static int set_ack_timeout(struct xd_cm_id *id, uint8_t timeout)
+{
+	if (id->qp_type != IBV_QPT_RC && id->qp_type != IBV_QPT_XRC_SEND)
+		return -EINVAL;
+	id->ack_timeout = timeout;
+	id->ack_timeout_set = true;
+	return 0;
+}
+
+static int set_id_option(struct xd_cm_id *id, uint32_t name, const void *value, uint32_t length)
+{
+	bool byte = name == RDMA_OPTION_ID_TOS || name == RDMA_OPTION_ID_ACK_TIMEOUT;
+
+	if (name > RDMA_OPTION_ID_ACK_TIMEOUT)
+		return -ENOSYS;
+	if (length != (byte ? sizeof(uint8_t) : sizeof(int)))
+		return -EINVAL;
+	switch (name) {
+	case RDMA_OPTION_ID_TOS:
+		id->tos = *(const uint8_t *)value;
+		return 0;
+	case RDMA_OPTION_ID_REUSEADDR:
+		return set_reuse(id, int_of(value));
+	case RDMA_OPTION_ID_AFONLY:
+		return set_afonly(id, int_of(value));
+	default:
+		return set_ack_timeout(id, *(const uint8_t *)value);
+	}
+}
+
+int xd_cm_id_set_option(struct xd_cm_id *id, uint32_t level, uint32_t name, const void *value,
+			uint32_t length)
+{
+	if (level == RDMA_OPTION_ID)
+		return set_id_option(id, name, value, length);
+	if (level == RDMA_OPTION_IB && name == RDMA_OPTION_IB_PATH)
+		return xd_cm_set_path(id, value, length);
+	return -ENOSYS;
+}
+
+/* ---- migration ------------------------------------------------------------------ */
+
+static int change_channel(struct xd_cm_id *id, struct xd_client *to)
+{
+	struct xd_object old = id->obj;
+	int err = xd_object_add(to, &id->obj, XD_CM_ID);
+
+	if (!err)
+		xd_object_del(&old);
+	return err;
+}
+
+int xd_cm_id_migrate(struct xd_cm_id *id, struct xd_client *to, uint32_t *events_reported)
+{
+	struct xd_client *from = id->obj.client;
+	struct xd_cm_event *ev;
+	int err = change_channel(id, to);
+
+	if (err)
+		return err;
+	xd_cm_events_move(id, from->cm_channel, to->cm_channel);
+	/* The program finds the ids of requests that it has not read where it reads them. */
+	for (ev = to->cm_channel->first; ev; ev = ev->next) {
+		if (ev->id == id && ev->request && ev->request->obj.client == from)
+			change_channel(ev->request, to);
+	}
+	*events_reported = id->events_reported;
+	return 0;
+}
+
+/* ---- show ----------------------------------------------------------------------- */
+
+static const char *const state_names[] = {
+	[XD_CM_IDLE] = "idle",
+	[XD_CM_BOUND] = "bound",
+	[XD_CM_ADDR_QUERY] = "address query",
+	[XD_CM_ADDR_RESOLVED] = "address resolved",
+	[XD_CM_ROUTE_QUERY] = "route query",
+	[XD_CM_ROUTE_RESOLVED] = "route resolved",
+	[XD_CM_CONNECT] = "connect",
+	[XD_CM_DISCONNECT] = "disconnect",
+	[XD_CM_LISTEN] = "listen",
+};
+
+static const char *port_space_name(uint16_t ps)
+{
+	switch (ps) {
+	case RDMA_PS_TCP:
+		return "tcp";
+	case RDMA_PS_UDP:
+		return "udp";
+	case RDMA_PS_IPOIB:
+		return "ipoib";
+	default:
+		return "ib";
+	}
+}
+
+static void show_addr(struct json *j, const char *addr, const char *port, const union xd_cm_addr *a)
+{
+	struct xr_addr gid;
+
+	if (!a->sa.sa_family)
+		return;
+	gid = xd_cm_addr_gid(a);
+	json_address(j, addr, &gid);
+	json_number(j, port, xd_cm_addr_port(a));
+}
+
+static void show_id(struct json *j, struct xd_object *obj)
+{
+	const struct xd_cm_id *id = container_of(obj, struct xd_cm_id, obj);
+	const struct xc_info *info = id->conn ? xc_info(id->conn) : NULL;
+
+	json_number(j, "id", id->number);
+	json_number(j, "client", obj->client->id);
+	json_number(j, "pid", (uint64_t)obj->client->identity.pid);
+	json_text(j, "comm", obj->client->identity.comm);
+	json_number(j, "uid", obj->client->identity.uid);
+	json_text(j, "port_space", port_space_name(id->ps));
+	json_text(j, "state", state_names[id->state]);
+	json_text(j, "cm_state", info ? xc_state_name(info->state) : "");
+	show_addr(j, "address", "port", &id->src);
+	show_addr(j, "peer", "peer_port", &id->dst);
+	json_number(j, "qpn", id->qp.number);
+	json_number(j, "peer_qpn", id->qp.remote);
+	if (id->state == XD_CM_LISTEN)
+		json_number(j, "backlog", (uint64_t)id->backlog);
+}
+
+static void free_id(struct xd_object *obj)
+{
+	xd_cm_id_destroy(container_of(obj, struct xd_cm_id, obj));
+}
+
+const struct xd_kind_ops xd_cm_id_ops = {
+	.name = "cm_ids",
+	.list = XR_SHOW_CM_IDS,
+	.show = show_id,
+	.free = free_id,
+	.client_limit = offsetof(struct xd_options, client_max_cm_id),
+	.user_limit = offsetof(struct xd_options, user_max_cm_id),
+	.device_limit = offsetof(struct xd_options, max_cm_id),
+	.bytes = sizeof(struct xd_cm_id),
+};
+
+/* ---- the device's state --------------------------------------------------------- */
+
+void xd_rdma_cm_arm(struct xd_rdma_cm *cm)
+{
+	uint64_t when = xc_deadline(cm->engine), now;
+
+	/* A timer that expires too early is set again then. */
+	if (when >= cm->armed)
+		return;
+	cm->armed = when;
+	now = xd_now();
+	xd_timer_arm(cm->timer, when > now ? when - now : 0);
+}
+
+static void on_timer(void *arg)
+{
+	struct xd_rdma_cm *cm = arg;
+
+	cm->armed = XC_NEVER;
+	xc_run(cm->engine);
+	xd_rdma_cm_arm(cm);
+}
+
+static void on_mad(void *ctx, const struct xc_path *path, const uint8_t *mad)
+{
+	struct xd_rdma_cm *cm = ctx;
+
+	xc_receive(cm->engine, path, mad, XC_MAD_LEN);
+	xd_rdma_cm_arm(cm);
+}
+
+/* The service timeout of MRAs: 4.096 us * 2^24, as the kernel's CMA_CM_MRA_SETTING */
+#define MRA_TIMEOUT 24
+
+int xd_rdma_cm_new(struct xd_objects *objects)
+{
+	struct xd_device *dev = objects->clients.dev;
+	struct xc_config config = {
+		.guid = be64toh(xd_net_link(dev->net)->guid),
+		.mra_timeout = MRA_TIMEOUT,
+		.max_ids = dev->opt->max_cm_id * 2,
+		.max_half_open = dev->opt->cm_half_open,
+		.max_source_half_open = dev->opt->cm_peer_half_open,
+	};
+	struct xd_rdma_cm *cm = calloc(1, sizeof(*cm));
+
+	if (!cm)
+		return -ENOMEM;
+	cm->objects = objects;
+	cm->dev = dev;
+	cm->armed = XC_NEVER;
+	xd_cm_ports_init(cm);
+	cm->engine = xc_new(&config, &xd_cm_engine_ops, cm);
+	cm->timer = xd_timer_new(dev->loop, on_timer, cm);
+	if (!cm->engine || !cm->timer) {
+		xd_rdma_cm_free(cm);
+		return -ENOMEM;
+	}
+	if (cm->dev->gsi)
+		xd_gsi_set_receiver(cm->dev->gsi, on_mad, cm);
+	objects->rdma_cm = cm;
+	return 0;
+}
+
+void xd_rdma_cm_free(struct xd_rdma_cm *cm)
+{
+	if (!cm)
+		return;
+	if (cm->dev->gsi)
+		xd_gsi_set_receiver(cm->dev->gsi, NULL, NULL);
+	if (cm->engine)
+		xc_free(cm->engine);
+	xd_timer_free(cm->timer);
+	xd_table_free(&cm->ids);
+	xd_table_free(&cm->joins);
+	free(cm);
+}

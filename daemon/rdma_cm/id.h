@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* State of rdma_cm, shared by the files of this folder. */
+#ifndef XD_CM_ID_H
+#define XD_CM_ID_H
+
+#include <rdma/rdma_user_cm.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/clients/reply.h"
+#include "daemon/cm/cm.h"
+#include "address.h"
+#include "rdma_cm.h"
+
+#define XD_CM_PORT_BUCKETS 256
+
+struct xd_cm_event;
+struct xd_cm_port;
+struct xd_cm_join;
+struct xd_resolve;
+struct xd_timer;
+
+/* State of the device */
+struct xd_rdma_cm {
+	struct xd_objects *objects;
+	struct xd_device *dev;
+	struct xc_cm *engine;
+	struct xd_timer *timer; /* of the engine */
+	struct xd_table ids;	/* struct xd_cm_id, by number */
+	struct xd_table joins;	/* struct xd_cm_join, by number */
+	struct xd_cm_port *ports[XD_CM_PORT_BUCKETS];
+	uint16_t first_port, last_port; /* range for binds without a port */
+	uint16_t unprivileged_port;	/* lower ports are reserved for operators */
+	uint16_t last_taken;		/* port of the last bind without a port */
+	uint64_t armed;			/* time of the timer, XC_NEVER: not armed */
+};
+
+/* The kernel's enum rdma_cm_state */
+enum xd_cm_state {
+	XD_CM_IDLE,
+	XD_CM_BOUND,
+	XD_CM_ADDR_QUERY,
+	XD_CM_ADDR_RESOLVED,
+	XD_CM_ROUTE_QUERY,
+	XD_CM_ROUTE_RESOLVED,
+	XD_CM_CONNECT,
+	XD_CM_DISCONNECT,
+	XD_CM_LISTEN,
+};
+
+/* Primary path; as struct sa_path_rec of the kernel */
+struct xd_cm_path {
+	struct xc_path gids;
+	uint8_t mtu; /* enum ibv_mtu */
+	uint8_t rate;
+	uint8_t life_time; /* packet life time, 4.096 us * 2^n */
+	uint16_t pkey;
+};
+
+/* Attributes of the id's QP that the peer and the program have agreed on */
+struct xd_cm_qp {
+	uint32_t number; /* of the program's QP, 0: unknown */
+	uint32_t qkey;	 /* 0: not set */
+	uint32_t rq_psn; /* starting PSN that the peer uses, chosen here */
+	uint32_t sq_psn; /* starting PSN that the peer expects */
+	uint32_t remote;
+	uint8_t responder_resources, initiator_depth;
+	uint8_t retry_count, rnr_retry_count;
+	uint8_t timeout;
+	bool srq;
+};
+
+struct xd_cm_id {
+	struct xd_object obj;
+	struct xd_rdma_cm *cm;
+	uint32_t number;
+	uint64_t uid; /* of the program; 0: request of a peer that was not accepted yet */
+	uint16_t ps;  /* enum rdma_ucm_port_space */
+	uint8_t qp_type;
+	enum xd_cm_state state;
+	bool device; /* the id is bound to this device: addresses or a peer's request selected it */
+	union xd_cm_addr src, dst;
+
+	/* options */
+	uint8_t tos, ack_timeout;
+	bool ack_timeout_set, reuse, afonly, afonly_set;
+
+	/* the port in the port table */
+	struct xd_cm_port *port;
+	struct xd_cm_id *next_owner, **pprev_owner;
+
+	/* RESOLVE_ADDR */
+	struct xd_resolve *resolve;
+	struct xd_timer *timer;
+	int resolve_err;
+
+	struct xd_cm_path path;
+	uint32_t paths; /* 0: no route, 1 */
+
+	struct xc_id *conn; /* NULL: none */
+	bool holds_gsi;
+	struct xd_cm_qp qp;
+	struct rdma_ucm_ece ece;
+
+	struct xd_cm_event *request_event; /* reports the id, and is queued; NULL: none */
+	int32_t backlog;		   /* of a listener: requests that may still be queued */
+	uint32_t events_reported;
+	struct xd_cm_join *joins;
+};
+
+static inline struct xd_rdma_cm *xd_rdma_cm_of(const struct xd_client *c)
+{
+	return xd_objects_of(c)->rdma_cm;
+}
+
+/* ---- id.c ----------------------------------------------------------------------- */
+
+/* Creates an id of a channel. Errors as of xd_object_add(). */
+int xd_cm_id_new(struct xd_client *c, uint16_t ps, uint8_t qp_type, struct xd_cm_id **out);
+/*
+ * Frees an id and its events, and ends its connection. Returns the number of its events that the
+ * program has read.
+ */
+uint32_t xd_cm_id_destroy(struct xd_cm_id *id);
+/* Finds an id of a channel. -ENOENT: no such id; -EINVAL: it belongs to another channel. */
+int xd_cm_id_get(struct xd_client *c, uint32_t number, struct xd_cm_id **out);
+int xd_cm_id_set_option(struct xd_cm_id *id, uint32_t level, uint32_t name, const void *value,
+			uint32_t length);
+/* Moves an id and its events to another channel. Errors as of xd_object_add(). */
+int xd_cm_id_migrate(struct xd_cm_id *id, struct xd_client *to, uint32_t *events_reported);
+/* Takes QP 1 for the id until its end. -EBUSY: a program has it. */
+int xd_cm_id_hold_gsi(struct xd_cm_id *id);
+/* Sets the timer of the engine. To be called after the engine was used. */
+void xd_rdma_cm_arm(struct xd_rdma_cm *cm);
+
+/* ---- channel.c ------------------------------------------------------------------ */
+
+struct xd_cm_channel {
+	uint8_t token[XR_TOKEN_LEN];
+	struct xd_cm_event *first, **tail;
+	int fd; /* a timer, which expires at once if there are events */
+};
+
+/* Numbers of librdmacm's enum rdma_cm_event_type */
+enum xd_cm_event_type {
+	XD_CM_EVENT_ADDR_RESOLVED,
+	XD_CM_EVENT_ADDR_ERROR,
+	XD_CM_EVENT_ROUTE_RESOLVED,
+	XD_CM_EVENT_ROUTE_ERROR,
+	XD_CM_EVENT_CONNECT_REQUEST,
+	XD_CM_EVENT_CONNECT_RESPONSE,
+	XD_CM_EVENT_CONNECT_ERROR,
+	XD_CM_EVENT_UNREACHABLE,
+	XD_CM_EVENT_REJECTED,
+	XD_CM_EVENT_ESTABLISHED,
+	XD_CM_EVENT_DISCONNECTED,
+	XD_CM_EVENT_DEVICE_REMOVAL,
+	XD_CM_EVENT_MULTICAST_JOIN,
+	XD_CM_EVENT_MULTICAST_ERROR,
+	XD_CM_EVENT_ADDR_CHANGE,
+	XD_CM_EVENT_TIMEWAIT_EXIT,
+	XD_CM_EVENT_USER = 18,
+	XD_CM_EVENT_INTERNAL,
+};
+
+struct xd_cm_event {
+	struct rdma_ucm_event_resp body;
+	struct xd_cm_id *id;	  /* to which it counts */
+	struct xd_cm_id *request; /* id of a connection request, whose request_event this is */
+	struct xd_cm_join *join;  /* or NULL */
+	struct xd_cm_event *next;
+};
+
+/*
+ * Queues an event, and takes it over. An event of an id that the program has not accepted yet is
+ * discarded.
+ */
+void xd_cm_event_add(struct xd_cm_event *ev);
+/* Allocates an event of an id without parameters. NULL: no memory, or the user's limit. */
+struct xd_cm_event *xd_cm_event_new(struct xd_cm_id *id, uint32_t type, int status);
+void xd_cm_event_free(struct xd_cm_event *ev);
+/* Allocates and queues an event. Without memory it is lost. */
+void xd_cm_event_raise(struct xd_cm_id *id, uint32_t type, int status);
+/* Discards the queued events of an id, and destroys the ids of connection requests among them. */
+void xd_cm_events_discard(struct xd_cm_id *id);
+/* Discards the queued events of a join. */
+void xd_cm_join_events_discard(struct xd_cm_join *join, struct xd_cm_channel *ch);
+/* Moves the queued events of an id to another channel of the same user. */
+void xd_cm_events_move(struct xd_cm_id *id, struct xd_cm_channel *from, struct xd_cm_channel *to);
+/* Finds the channel of the same user that has a token. NULL: none. */
+struct xd_client *xd_cm_channel_by_token(struct xd_client *c, const uint8_t *token);
+/* Takes the first event out of the queue. NULL: there is none. */
+struct xd_cm_event *xd_cm_channel_take_event(struct xd_cm_channel *ch);
+
+/* ---- port.c --------------------------------------------------------------------- */
+
+void xd_cm_ports_init(struct xd_rdma_cm *cm);
+/*
+ * Binds the port of id->src, or any port if it is 0, which is then stored there. -EADDRINUSE,
+ * -EADDRNOTAVAIL, -EACCES, -EPROTONOSUPPORT (AF_IB: service ID does not match the port space).
+ */
+int xd_cm_port_bind(struct xd_cm_id *id);
+void xd_cm_port_release(struct xd_cm_id *id); /* no effect without a port */
+/* Ends the right to share the port. -EADDRINUSE, -EADDRNOTAVAIL: it is shared now. */
+int xd_cm_port_listen(struct xd_cm_id *id);
+/* Returns the first owner of a port, in the order of binds from the last one. */
+struct xd_cm_id *xd_cm_port_owners(struct xd_rdma_cm *cm, uint16_t ps, uint16_t port);
+
+/* ---- resolve.c ------------------------------------------------------------------ */
+
+int xd_cm_bind(struct xd_cm_id *id, const union xd_cm_addr *addr);
+/* src may have family 0. */
+int xd_cm_resolve_addr(struct xd_cm_id *id, const union xd_cm_addr *src,
+		       const union xd_cm_addr *dst, uint32_t timeout_ms);
+void xd_cm_resolve_cancel(struct xd_cm_id *id);
+int xd_cm_resolve_route(struct xd_cm_id *id, uint32_t timeout_ms);
+int xd_cm_set_path(struct xd_cm_id *id, const void *value, uint32_t length);
+/* Returns the device's GID that a local address stands for. -ENODEV: none. */
+int xd_cm_local_gid(struct xd_rdma_cm *cm, const union xd_cm_addr *a, struct xr_addr *gid);
+/* Returns the path MTU of the port, as enum ibv_mtu. */
+uint8_t xd_cm_port_mtu(const struct xd_rdma_cm *cm);
+
+/* ---- listen.c ------------------------------------------------------------------- */
+
+int xd_cm_listen(struct xd_cm_id *id, int32_t backlog);
+/* A REQ or SIDR_REQ has arrived, for which the engine has created an id. */
+void xd_cm_request(struct xd_rdma_cm *cm, struct xc_id *conn, const struct xc_msg *msg);
+
+/* ---- connect.c ------------------------------------------------------------------ */
+
+extern const struct xc_ops xd_cm_engine_ops; /* ctx: struct xd_rdma_cm */
+
+int xd_cm_connect(struct xd_cm_id *id, const struct rdma_ucm_conn_param *param);
+/* param NULL: confirms the response of the peer */
+int xd_cm_accept(struct xd_cm_id *id, const struct rdma_ucm_conn_param *param);
+int xd_cm_reject(struct xd_cm_id *id, const void *data, uint8_t len, uint8_t reason);
+int xd_cm_disconnect(struct xd_cm_id *id);
+int xd_cm_notify(struct xd_cm_id *id, uint32_t event);
+/* Ends the connection of an id that is destroyed. */
+void xd_cm_conn_destroy(struct xd_cm_id *id);
+/* Fill an event's parameters. skip: bytes of private data to leave out */
+void xd_cm_event_set_req(struct xd_cm_event *ev, const struct xc_req *req);
+void xd_cm_event_set_data(struct xd_cm_event *ev, uint8_t qp_type, const struct xc_data *data,
+			  uint32_t skip);
+/* Sets the Q_Key of programs that do not choose one. */
+void xd_cm_default_qkey(struct xd_cm_id *id);
+
+/* ---- query.c -------------------------------------------------------------------- */
+
+/* These return -ENOSPC if `out` is too small. */
+int xd_cm_query_route(struct xd_cm_id *id, uint32_t out, struct xd_reply *rep);
+int xd_cm_query(struct xd_cm_id *id, uint32_t option, uint32_t out, struct xd_reply *rep);
+int xd_cm_init_qp_attr(struct xd_cm_id *id, uint32_t state, struct ib_uverbs_qp_attr *attr);
+/* Sets the address handle attributes of the id's path. */
+void xd_cm_ah_attr(const struct xd_cm_id *id, struct ib_uverbs_ah_attr *ah);
+
+/* ---- multicast.c ---------------------------------------------------------------- */
+
+int xd_cm_join(struct xd_cm_id *id, uint64_t uid, const union xd_cm_addr *addr, uint16_t flags,
+	       uint32_t *number);
+int xd_cm_leave(struct xd_client *c, uint32_t number, uint32_t *events_reported);
+void xd_cm_joins_free(struct xd_cm_id *id);
+/* The program has read an event of the join. */
+void xd_cm_join_count_event(struct xd_cm_join *join);
+
+#endif /* XD_CM_ID_H */

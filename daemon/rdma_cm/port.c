@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Port spaces. Ids share a port if the kernel's rules allow it (cma_check_port() and
+ * cma_port_is_unique() of drivers/infiniband/core/cma.c).
+ */
+#include <endian.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+
+#include "id.h"
+
+/* Port spaces as bits of AF_IB service IDs: RDMA_IB_IP_PS_* of the kernel's <rdma/ib.h> */
+#define PS_MASK 0xffffffffffff0000ull
+
+struct xd_cm_port {
+	uint16_t ps, number;
+	struct xd_cm_id *owners;
+	struct xd_cm_port *next;
+};
+
+/* ---- settings of the system ----------------------------------------------------- */
+
+static void read_sysctl(const char *path, unsigned *first, unsigned *last)
+{
+	FILE *f = fopen(path, "re");
+	unsigned a, b;
+	int n;
+
+	if (!f)
+		return;
+	n = fscanf(f, "%u %u", &a, &b);
+	if (n >= 1 && a <= UINT16_MAX)
+		*first = a;
+	if (n == 2 && b >= a && b <= UINT16_MAX)
+		*last = b;
+	fclose(f);
+}
+
+void xd_cm_ports_init(struct xd_rdma_cm *cm)
+{
+	unsigned first = 32768, last = 60999, unprivileged = 1024;
+
+	read_sysctl("/proc/sys/net/ipv4/ip_local_port_range", &first, &last);
+	read_sysctl("/proc/sys/net/ipv4/ip_unprivileged_port_start", &unprivileged, &last);
+	cm->first_port = (uint16_t)first;
+	cm->last_port = (uint16_t)(last < first ? first : last);
+	cm->unprivileged_port = (uint16_t)unprivileged;
+}
+
+/* ---- table ---------------------------------------------------------------------- */
+
+static struct xd_cm_port **place_of(struct xd_rdma_cm *cm, uint16_t ps, uint16_t port)
+{
+	struct xd_cm_port **at = &cm->ports[(uint16_t)(ps * 31u + port) % XD_CM_PORT_BUCKETS];
+
+	while (*at && ((*at)->ps != ps || (*at)->number != port))
+		at = &(*at)->next;
+	return at;
+}
+
+struct xd_cm_id *xd_cm_port_owners(struct xd_rdma_cm *cm, uint16_t ps, uint16_t port)
+{
+	const struct xd_cm_port *p = *place_of(cm, ps, port);
+
+	return p ? p->owners : NULL;
+}
+
+static int take(struct xd_cm_id *id, uint16_t ps, uint16_t number)
+{
+	struct xd_cm_port **at = place_of(id->cm, ps, number), *p = *at;
+
+	if (!p) {
+		p = calloc(1, sizeof(*p));
+		if (!p)
+			return -ENOMEM;
+		p->ps = ps;
+		p->number = number;
+		*at = p;
+	}
+	xd_cm_addr_set_port(&id->src, number);
+	id->port = p;
+	id->next_owner = p->owners;
+	id->pprev_owner = &p->owners;
+	if (id->next_owner)
+		id->next_owner->pprev_owner = &id->next_owner;
+	p->owners = id;
+	return 0;
+}
+
+void xd_cm_port_release(struct xd_cm_id *id)
+{
+	struct xd_cm_port *p = id->port, **at;
+
+	if (!p)
+		return;
+	id->port = NULL;
+	*id->pprev_owner = id->next_owner;
+	if (id->next_owner)
+		id->next_owner->pprev_owner = id->pprev_owner;
+	if (p->owners)
+		return;
+	at = place_of(id->cm, p->ps, p->number);
+	*at = p->next;
+	free(p);
+}
+
+/* ---- rules ---------------------------------------------------------------------- */
+
+/* Checks whether the id may bind a port that others own, or listen on one that it owns too. */
+static int check_shared(const struct xd_cm_id *id, const struct xd_cm_id *owners, bool reuse)
+{
+	const struct xd_cm_id *o;
+
+	for (o = owners; o; o = o->next_owner) {
+		if (o == id || (reuse && o->reuse))
+			continue;
+		if (id->afonly && o->afonly && id->src.sa.sa_family != o->src.sa.sa_family)
+			continue;
+		if (xd_cm_addr_is_any(&id->src) || xd_cm_addr_is_any(&o->src))
+			return -EADDRNOTAVAIL;
+		if (xd_cm_addr_equal(&id->src, &o->src))
+			return -EADDRINUSE;
+	}
+	return 0;
+}
+
+static bool differ(const union xd_cm_addr *a, const union xd_cm_addr *b)
+{
+	return !xd_cm_addr_is_any(a) && !xd_cm_addr_is_any(b) && !xd_cm_addr_equal(a, b);
+}
+
+/* A port that is selected here must make the id's pair of addresses unique. */
+static bool unique(const struct xd_cm_id *id, const struct xd_cm_id *owners)
+{
+	uint16_t port = xd_cm_addr_port(&id->dst), other;
+	const struct xd_cm_id *o;
+
+	for (o = owners; o; o = o->next_owner) {
+		other = xd_cm_addr_port(&o->dst);
+		if (!(port && other && port != other) && !differ(&id->src, &o->src) &&
+		    !differ(&id->dst, &o->dst))
+			return false;
+	}
+	return true;
+}
+
+static uint16_t random_port(const struct xd_rdma_cm *cm)
+{
+	uint32_t n = 0;
+
+	if (getrandom(&n, sizeof(n), GRND_NONBLOCK) != sizeof(n))
+		n = cm->last_taken + 1u;
+	return (uint16_t)(cm->first_port + n % (cm->last_port - cm->first_port + 1u));
+}
+
+/* Does not take the port of the last such bind, which peers may still remember. */
+static int take_any(struct xd_cm_id *id, uint16_t ps)
+{
+	struct xd_rdma_cm *cm = id->cm;
+	uint32_t left = cm->last_port - cm->first_port + 1u;
+	uint16_t port = random_port(cm);
+	int err;
+
+	for (; left; left--) {
+		if (port != cm->last_taken && unique(id, xd_cm_port_owners(cm, ps, port))) {
+			err = take(id, ps, port);
+			if (!err)
+				cm->last_taken = port;
+			return err;
+		}
+		port = port == cm->last_port ? cm->first_port : (uint16_t)(port + 1);
+	}
+	return -EADDRNOTAVAIL;
+}
+
+/* The service ID of an AF_IB address contains the port space. Returns 0 if they do not match. */
+static uint16_t ib_port_space(struct xd_cm_id *id)
+{
+	static const uint16_t spaces[] = { RDMA_PS_IB, RDMA_PS_TCP, RDMA_PS_UDP };
+	struct xd_sockaddr_ib *a = &id->src.ib;
+	uint64_t mask = be64toh(a->sid_mask) & PS_MASK;
+	uint64_t sid = be64toh(a->sid) & mask;
+	size_t i;
+
+	for (i = 0; i < sizeof(spaces) / sizeof(spaces[0]); i++) {
+		uint64_t space = (uint64_t)spaces[i] << 16;
+
+		if ((id->ps != RDMA_PS_IB && id->ps != spaces[i]) || sid != (space & mask))
+			continue;
+		a->sid = htobe64(space | xd_cm_addr_port(&id->src));
+		a->sid_mask = htobe64(PS_MASK | be64toh(a->sid_mask));
+		return spaces[i];
+	}
+	return 0;
+}
+
+int xd_cm_port_bind(struct xd_cm_id *id)
+{
+	uint16_t ps = id->src.sa.sa_family == AF_IB ? ib_port_space(id) : id->ps;
+	uint16_t port = xd_cm_addr_port(&id->src);
+	int err;
+
+	if (!ps)
+		return -EPROTONOSUPPORT;
+	if (!port)
+		return take_any(id, ps);
+	if (port < id->cm->unprivileged_port && !id->obj.client->identity.operator)
+		return -EACCES;
+	err = check_shared(id, xd_cm_port_owners(id->cm, ps, port), id->reuse);
+	return err ? err : take(id, ps, port);
+}
+
+int xd_cm_port_listen(struct xd_cm_id *id)
+{
+	int err;
+
+	if (!id->reuse)
+		return 0;
+	err = check_shared(id, id->port->owners, false);
+	if (!err)
+		id->reuse = false;
+	return err;
+}

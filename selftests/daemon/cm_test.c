@@ -1,0 +1,755 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* rdma_cm: commands of librdmacm, ports, events, and connections over loopback */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <poll.h>
+#include <rdma/rdma_user_cm.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "control.h"
+#include "daemon/base/loop.h"
+#include "daemon/datapath/worker.h"
+#include "daemon/gsi/gsi.h"
+#include "daemon/rdma_cm/id.h"
+
+#define CMD(name) RDMA_USER_CM_CMD_##name
+#define UID 0x1000
+#define TIMEOUT_MS 2000
+
+/* ---- channels and commands ------------------------------------------------------ */
+
+/* A channel with its event descriptor and token */
+struct chan {
+	struct conn c;
+	int events;
+	uint8_t token[XR_TOKEN_LEN];
+};
+
+static void open_channel(struct chan *ch)
+{
+	connect_client(&ch->c);
+	MUST(!hello(&ch->c, XR_HELLO_CM) && ch->c.nfds == 1);
+	ch->events = ch->c.fds[0];
+	ch->c.nfds = 0;
+	memcpy(ch->token, ((struct xr_hello_rep *)ch->c.body)->token, XR_TOKEN_LEN);
+}
+
+static void close_channel(struct chan *ch)
+{
+	close(ch->events);
+	disconnect(&ch->c);
+}
+
+/* Sends a command with data behind its struct. */
+static int command_with(struct chan *ch, uint32_t cmd, const void *body, size_t in, size_t out,
+			const void *data, size_t len)
+{
+	uint8_t buf[2048];
+	struct xr_cm_req head = { .cmd = cmd, .in = (uint16_t)in, .out = (uint16_t)out };
+
+	MUST(sizeof(head) + in + len <= sizeof(buf));
+	memcpy(buf, &head, sizeof(head));
+	memcpy(buf + sizeof(head), body, in);
+	if (len)
+		memcpy(buf + sizeof(head) + in, data, len);
+	return ask(&ch->c, XR_MSG_CM, buf, sizeof(head) + in + len);
+}
+
+static int command(struct chan *ch, uint32_t cmd, const void *body, size_t in, size_t out)
+{
+	return command_with(ch, cmd, body, in, out, NULL, 0);
+}
+#define SEND(ch, cmd, q, out) command(ch, CMD(cmd), &(q), sizeof(q), out)
+
+/* Lets the engine of the device carry MADs, and events of all kinds happen. */
+static void carry(void)
+{
+	for (int i = 0; i < 6; i++) {
+		xt_engine_run(xd_worker_engine(fake.dev.workers, 0), xd_now());
+		settle();
+	}
+}
+
+static bool readable(const struct chan *ch)
+{
+	struct pollfd p = { .fd = ch->events, .events = POLLIN };
+
+	return poll(&p, 1, 10) == 1;
+}
+
+static struct rdma_ucm_event_resp event;
+
+/* Returns the type of the next event, which is stored; -EAGAIN: none. */
+static int next_event(struct chan *ch)
+{
+	struct rdma_ucm_get_event q = { 0 };
+	bool ready = readable(ch);
+	int err = SEND(ch, GET_EVENT, q, sizeof(event));
+
+	MUST(ready == !err);
+	if (err)
+		return err;
+	memcpy(&event, ch->c.body, sizeof(event));
+	return (int)event.event;
+}
+
+/* ---- steps ---------------------------------------------------------------------- */
+
+static uint32_t create_id_of(struct chan *ch, uint16_t ps, uint8_t qp_type, uint64_t uid)
+{
+	struct rdma_ucm_create_id q = { .uid = uid, .ps = ps, .qp_type = qp_type };
+
+	MUST(!SEND(ch, CREATE_ID, q, 4));
+	return *(uint32_t *)ch->c.body;
+}
+
+static uint32_t create_id(struct chan *ch)
+{
+	return create_id_of(ch, RDMA_PS_TCP, 0, UID);
+}
+
+/* Returns the number of events that were read, or an error. */
+static int destroy_id(struct chan *ch, uint32_t id)
+{
+	struct rdma_ucm_destroy_id q = { .id = id };
+	int err = SEND(ch, DESTROY_ID, q, 4);
+
+	return err ? err : (int)*(uint32_t *)ch->c.body;
+}
+
+/* The device has fd00::1, ::2 and ::3; last 0: the wildcard */
+static struct sockaddr_in6 address(uint8_t last, uint16_t port)
+{
+	struct sockaddr_in6 a = { .sin6_family = AF_INET6, .sin6_port = htons(port) };
+
+	if (last) {
+		a.sin6_addr.s6_addr[0] = 0xfd;
+		a.sin6_addr.s6_addr[15] = last;
+	}
+	return a;
+}
+
+static struct sockaddr_in6 loopback(uint16_t port)
+{
+	return (struct sockaddr_in6){ .sin6_family = AF_INET6,
+				      .sin6_port = htons(port),
+				      .sin6_addr = IN6ADDR_LOOPBACK_INIT };
+}
+
+static struct sockaddr_in6 ipv4(const char *text, uint16_t port)
+{
+	struct sockaddr_in in = { .sin_family = AF_INET, .sin_port = htons(port) };
+	struct sockaddr_in6 a = { 0 };
+
+	MUST(inet_pton(AF_INET, text, &in.sin_addr) == 1);
+	memcpy(&a, &in, sizeof(in));
+	return a;
+}
+
+static int bind_to(struct chan *ch, uint32_t id, struct sockaddr_in6 addr)
+{
+	struct rdma_ucm_bind_ip q = { .id = id, .addr = addr };
+
+	return SEND(ch, BIND_IP, q, 0);
+}
+
+static int listen_on(struct chan *ch, uint32_t id, int backlog)
+{
+	struct rdma_ucm_listen q = { .id = id, .backlog = (uint32_t)backlog };
+
+	return SEND(ch, LISTEN, q, 0);
+}
+
+static int resolve(struct chan *ch, uint32_t id, struct sockaddr_in6 dst)
+{
+	struct rdma_ucm_resolve_ip q = { .id = id, .dst_addr = dst, .timeout_ms = TIMEOUT_MS };
+
+	return SEND(ch, RESOLVE_IP, q, 0);
+}
+
+static int resolve_route(struct chan *ch, uint32_t id)
+{
+	struct rdma_ucm_resolve_route q = { .id = id, .timeout_ms = TIMEOUT_MS };
+
+	return SEND(ch, RESOLVE_ROUTE, q, 0);
+}
+
+static int set_option(struct chan *ch, uint32_t id, uint32_t name, const void *value, uint32_t len)
+{
+	struct rdma_ucm_set_option q = { .id = id, .optname = name, .optlen = len };
+
+	return command_with(ch, CMD(SET_OPTION), &q, sizeof(q), 0, value, len);
+}
+
+static struct rdma_ucm_query_route_resp route_of(struct chan *ch, uint32_t id)
+{
+	struct rdma_ucm_query q = { .id = id };
+
+	MUST(!SEND(ch, QUERY_ROUTE, q, sizeof(struct rdma_ucm_query_route_resp)));
+	return *(struct rdma_ucm_query_route_resp *)ch->c.body;
+}
+
+static uint16_t port_of(struct chan *ch, uint32_t id)
+{
+	return ntohs(route_of(ch, id).src_addr.sin6_port);
+}
+
+/* A QP that programs may connect */
+static struct conn verbs;
+static uint32_t new_qp(void)
+{
+	create_qp(&verbs, alloc_pd(&verbs), create_cq(&verbs, 16, 0));
+	return ((struct xr_create_qp_rep *)verbs.body)->qpn;
+}
+
+static struct rdma_ucm_conn_param param(uint32_t qpn, const char *data)
+{
+	struct rdma_ucm_conn_param p = { .qp_num = qpn,
+					 .responder_resources = 3,
+					 .initiator_depth = 5,
+					 .retry_count = 9,
+					 .rnr_retry_count = 6,
+					 .private_data_len = (uint8_t)strlen(data),
+					 .valid = 1 };
+
+	memcpy(p.private_data, data, strlen(data));
+	return p;
+}
+
+static int connect_id(struct chan *ch, uint32_t id, uint32_t qpn, const char *data)
+{
+	struct rdma_ucm_connect q = { .id = id, .conn_param = param(qpn, data) };
+	int err = SEND(ch, CONNECT, q, 0);
+
+	carry();
+	return err;
+}
+
+static int accept_id(struct chan *ch, uint32_t id, uint32_t qpn, const char *data)
+{
+	struct rdma_ucm_accept q = { .id = id, .uid = UID + 1, .conn_param = param(qpn, data) };
+	int err = SEND(ch, ACCEPT, q, 0);
+
+	carry();
+	return err;
+}
+
+static int establish(struct chan *ch, uint32_t id)
+{
+	struct rdma_ucm_accept q = { .id = id };
+	int err = SEND(ch, ACCEPT, q, 0);
+
+	carry();
+	return err;
+}
+
+static int disconnect_id(struct chan *ch, uint32_t id)
+{
+	struct rdma_ucm_disconnect q = { .id = id };
+	int err = SEND(ch, DISCONNECT, q, 0);
+
+	carry();
+	return err;
+}
+
+static struct ib_uverbs_qp_attr qp_attr;
+static int init_qp_attr(struct chan *ch, uint32_t id, uint32_t state)
+{
+	struct rdma_ucm_init_qp_attr q = { .id = id, .qp_state = state };
+	int err = SEND(ch, INIT_QP_ATTR, q, sizeof(qp_attr));
+
+	if (!err)
+		memcpy(&qp_attr, ch->c.body, sizeof(qp_attr));
+	return err;
+}
+
+/* An id with a route to a port of fd00::1 */
+static uint32_t routed_id(struct chan *ch, uint16_t port)
+{
+	uint32_t id = create_id(ch);
+
+	MUST(!resolve(ch, id, address(1, port)));
+	MUST(next_event(ch) == XD_CM_EVENT_ADDR_RESOLVED);
+	MUST(!resolve_route(ch, id));
+	MUST(next_event(ch) == XD_CM_EVENT_ROUTE_RESOLVED);
+	return id;
+}
+
+static uint32_t listener(struct chan *ch, uint16_t port, int backlog)
+{
+	uint32_t id = create_id_of(ch, RDMA_PS_TCP, 0, UID + 7);
+
+	MUST(!bind_to(ch, id, address(0, port)) && !listen_on(ch, id, backlog));
+	return id;
+}
+
+/* ---- requests ------------------------------------------------------------------- */
+
+static void test_requests(void)
+{
+	struct rdma_ucm_query q = { .id = 1 };
+	struct chan a, b;
+	struct conn plain;
+	uint32_t id;
+	int err;
+
+	open_client(&plain);
+	TAP_OK(ask(&plain, XR_MSG_CM, &(struct xr_cm_req){ 0 }, 8) == -EPERM,
+	       "a connection that is no channel takes no commands");
+	close_client(&plain);
+	open_channel(&a);
+	open_channel(&b);
+	TAP_OK(ask(&a.c, XR_MSG_ALLOC_PD, NULL, 0) == -EPERM, "a channel has no verbs objects");
+	TAP_OK(command(&a, XR_CM_COMMANDS, &q, sizeof(q), 0) == -EINVAL, "unknown command: EINVAL");
+	TAP_OK(SEND(&a, GET_OPTION, q, 0) == -ENOSYS, "GET_OPTION: ENOSYS");
+	err = ask(&a.c, XR_MSG_CM, &(struct xr_cm_req){ .cmd = CMD(QUERY), .in = 16 }, 8);
+	TAP_OK(err == -EINVAL, "a command that is shorter than its header says: EINVAL");
+	TAP_OK(SEND(&a, QUERY_ROUTE, q, 4096) == -ENOENT, "no such id: ENOENT");
+	id = create_id(&a);
+	q.id = id;
+	TAP_OK(SEND(&b, QUERY_ROUTE, q, 4096) == -EINVAL, "an id of another channel: EINVAL");
+	TAP_OK(SEND(&a, QUERY_ROUTE, q, 16) == -ENOSPC, "no room for the reply: ENOSPC");
+	TAP_OK(resolve_route(&a, id) == -EINVAL, "no route before an address: EINVAL");
+	TAP_OK(next_event(&a) == -EAGAIN, "no event: EAGAIN, and the descriptor is not readable");
+	TAP_OK(!destroy_id(&a, id) && destroy_id(&a, id) == -ENOENT, "an id is destroyed once");
+	close_channel(&a);
+	close_channel(&b);
+}
+
+/* ---- addresses ------------------------------------------------------------------ */
+
+static void test_bind(void)
+{
+	struct sockaddr_in6 link_local = address(0, 5);
+	struct chan ch;
+	uint32_t id;
+
+	open_channel(&ch);
+	id = create_id(&ch);
+	link_local.sin6_addr.s6_addr[0] = 0xfe;
+	link_local.sin6_addr.s6_addr[1] = 0x80;
+	TAP_OK(bind_to(&ch, id, link_local) == -EINVAL, "link-local without scope: EINVAL");
+	TAP_OK(bind_to(&ch, id, address(9, 5)) == -ENODEV, "address of another interface: ENODEV");
+	TAP_OK(bind_to(&ch, id, (struct sockaddr_in6){ .sin6_family = AF_UNIX }) == -EINVAL,
+	       "unknown family: EINVAL");
+	TAP_OK(!bind_to(&ch, id, address(1, 0)) && port_of(&ch, id) >= 1024,
+	       "bind without a port takes one");
+	TAP_OK(bind_to(&ch, id, address(1, 0)) == -EINVAL, "bind twice: EINVAL");
+	TAP_OK(route_of(&ch, id).port_num == 1, "an address selects the device");
+	destroy_id(&ch, id);
+	id = create_id(&ch);
+	TAP_OK(!bind_to(&ch, id, address(0, 5)) && !route_of(&ch, id).port_num,
+	       "the wildcard does not");
+	destroy_id(&ch, id);
+	close_channel(&ch);
+}
+
+/* Two binds to one port, with options of both: the errors of cma_check_port() */
+static int second_bind(struct chan *ch, struct sockaddr_in6 first, struct sockaddr_in6 second,
+		       uint32_t option)
+{
+	uint32_t a = create_id(ch), b = create_id(ch);
+	int one = 1, err;
+
+	if (option) {
+		MUST(!set_option(ch, a, option, &one, sizeof(one)));
+		MUST(!set_option(ch, b, option, &one, sizeof(one)));
+	}
+	MUST(!bind_to(ch, a, first));
+	err = bind_to(ch, b, second);
+	if (!err && option == RDMA_OPTION_ID_REUSEADDR)
+		err = listen_on(ch, b, 1) == -EADDRINUSE ? 0 : -EIO;
+	destroy_id(ch, a);
+	destroy_id(ch, b);
+	return err;
+}
+
+static void test_ports(void)
+{
+	struct sockaddr_in6 any4 = ipv4("0.0.0.0", 700), any6 = address(0, 700);
+	struct chan ch;
+	uint32_t a, b;
+
+	open_channel(&ch);
+	TAP_OK(second_bind(&ch, address(1, 700), address(1, 700), 0) == -EADDRINUSE,
+	       "one address, one port: EADDRINUSE");
+	TAP_OK(!second_bind(&ch, address(1, 700), address(2, 700), 0), "two addresses, one port");
+	TAP_OK(second_bind(&ch, any6, address(2, 700), 0) == -EADDRNOTAVAIL,
+	       "wildcard and address: EADDRNOTAVAIL");
+	TAP_OK(second_bind(&ch, any6, any4, 0) == -EADDRNOTAVAIL, "[::] includes IPv4");
+	TAP_OK(!second_bind(&ch, any6, any4, RDMA_OPTION_ID_AFONLY), "unless it is IPv6 only");
+	TAP_OK(!second_bind(&ch, address(1, 700), address(1, 700), RDMA_OPTION_ID_REUSEADDR),
+	       "REUSEADDR of both shares a port, but only without listening");
+	a = create_id_of(&ch, RDMA_PS_UDP, 0, UID);
+	b = create_id(&ch);
+	TAP_OK(!bind_to(&ch, a, address(1, 700)) && !bind_to(&ch, b, address(1, 700)),
+	       "port spaces are separate");
+	destroy_id(&ch, a);
+	destroy_id(&ch, b);
+	ch.c.client->identity.operator= false;
+	a = create_id(&ch);
+	TAP_OK(bind_to(&ch, a, address(1, 80)) == -EACCES, "privileged port: EACCES");
+	destroy_id(&ch, a);
+	close_channel(&ch);
+}
+
+static void test_resolve(void)
+{
+	struct rdma_ucm_query_route_resp r;
+	struct chan ch;
+	uint32_t id;
+
+	open_channel(&ch);
+	id = create_id(&ch);
+	TAP_OK(resolve(&ch, id,
+		       (struct sockaddr_in6){ .sin6_family = AF_INET6,
+					      .sin6_addr.s6_addr = { 0x20 } }) == -ENODEV,
+	       "route by another interface: ENODEV");
+	TAP_OK(!resolve(&ch, id, address(99, 7)) && next_event(&ch) == XD_CM_EVENT_ADDR_RESOLVED &&
+		       event.uid == UID && event.id == id && !event.status,
+	       "then the id can be resolved elsewhere");
+	r = route_of(&ch, id);
+	TAP_OK(r.src_addr.sin6_addr.s6_addr[15] == 1 && r.src_addr.sin6_port && r.port_num == 1,
+	       "the source address is that of the route");
+	TAP_OK(!resolve_route(&ch, id) && next_event(&ch) == XD_CM_EVENT_ROUTE_RESOLVED,
+	       "ROUTE_RESOLVED");
+	r = route_of(&ch, id);
+	TAP_OK(r.num_paths == 1 && r.ib_route[0].dgid[15] == 99 && r.ib_route[0].sgid[15] == 1 &&
+		       r.ib_route[0].mtu == IBV_MTU_4096 && r.ib_route[0].hop_limit == 64,
+	       "the path");
+	TAP_OK(destroy_id(&ch, id) == 2, "two events were read");
+
+	fake.slow = true;
+	id = create_id(&ch);
+	TAP_OK(!resolve(&ch, id, address(99, 7)) && next_event(&ch) == -EAGAIN,
+	       "a next hop that is not known is awaited");
+	fake.no_route = true;
+	fake_resolve_all();
+	TAP_OK(next_event(&ch) == XD_CM_EVENT_ADDR_ERROR && (int)event.status == -ETIMEDOUT,
+	       "no reply: ADDR_ERROR with ETIMEDOUT");
+	fake.no_route = false;
+	TAP_OK(!resolve(&ch, id, address(99, 7)), "it can be resolved again");
+	destroy_id(&ch, id);
+	fake.slow = false;
+	close_channel(&ch);
+}
+
+/* ---- connections ---------------------------------------------------------------- */
+
+static void test_connection(void)
+{
+	uint32_t l, a, b, qa = new_qp(), qb = new_qp(), psn;
+	struct chan server, client;
+
+	open_channel(&server);
+	open_channel(&client);
+	l = listener(&server, 7000, 5);
+	a = routed_id(&client, 7000);
+	TAP_OK(!init_qp_attr(&client, a, IBV_QPS_INIT) && !qp_attr.qp_access_flags,
+	       "INIT before the connection grants no access");
+	TAP_OK(connect_id(&client, a, 12345, "") == -EINVAL, "a QP that does not exist: EINVAL");
+	TAP_OK(!connect_id(&client, a, qa, "hello"), "connect");
+	TAP_OK(next_event(&server) == XD_CM_EVENT_CONNECT_REQUEST && event.uid == UID + 7 &&
+		       event.param.conn.private_data_len == 56 &&
+		       !strcmp((char *)event.param.conn.private_data, "hello"),
+	       "CONNECT_REQUEST has the private data, without the header");
+	TAP_OK(event.param.conn.qp_num == qa && event.param.conn.initiator_depth == 3 &&
+		       event.param.conn.responder_resources == 5 &&
+		       event.param.conn.retry_count == 7,
+	       "and the parameters of the peer");
+	b = event.id;
+	TAP_OK(route_of(&server, b).dst_addr.sin6_port == htons(port_of(&client, a)) &&
+		       port_of(&server, b) == 7000,
+	       "the new id has the ports of both");
+	TAP_OK(!init_qp_attr(&server, b, IBV_QPS_RTR) && qp_attr.dest_qp_num == qa &&
+		       qp_attr.ah_attr.grh.dgid[15] == 1,
+	       "RTR has the peer's QP");
+	psn = qp_attr.rq_psn;
+	TAP_OK(!accept_id(&server, b, qb, "welcome"), "accept");
+	TAP_OK(next_event(&client) == XD_CM_EVENT_CONNECT_RESPONSE &&
+		       event.param.conn.private_data_len == 196 &&
+		       !strcmp((char *)event.param.conn.private_data, "welcome") &&
+		       event.param.conn.qp_num == qb,
+	       "CONNECT_RESPONSE");
+	TAP_OK(!init_qp_attr(&client, a, IBV_QPS_RTS) && qp_attr.sq_psn == psn &&
+		       qp_attr.retry_cnt == 7 && qp_attr.rnr_retry == 6 && qp_attr.timeout == 17,
+	       "RTS has the PSN that the peer expects");
+	TAP_OK(!establish(&client, a), "establish");
+	TAP_OK(next_event(&server) == XD_CM_EVENT_ESTABLISHED && event.uid == UID + 1,
+	       "ESTABLISHED");
+	TAP_OK(!disconnect_id(&client, a) && next_event(&server) == XD_CM_EVENT_DISCONNECTED,
+	       "DISCONNECTED at the passive side");
+	TAP_OK(!disconnect_id(&server, b) && next_event(&client) == XD_CM_EVENT_DISCONNECTED &&
+		       !event.status,
+	       "and, after it has disconnected too, at the active side");
+	TAP_OK(destroy_id(&client, a) == 4 && destroy_id(&server, b) == 2 &&
+		       destroy_id(&server, l) == 1,
+	       "events are counted for their ids");
+	close_channel(&server);
+	close_channel(&client);
+}
+
+static void test_reject(void)
+{
+	struct rdma_ucm_reject q = { .private_data_len = 3, .private_data = "no" };
+	struct chan ch;
+	uint32_t l, a;
+
+	open_channel(&ch);
+	a = routed_id(&ch, 7000);
+	TAP_OK(!connect_id(&ch, a, new_qp(), "") && next_event(&ch) == XD_CM_EVENT_REJECTED &&
+		       event.status == 8,
+	       "no listener: REJECTED, invalid service ID");
+	destroy_id(&ch, a);
+	l = listener(&ch, 7000, 5);
+	a = routed_id(&ch, 7000);
+	MUST(!connect_id(&ch, a, new_qp(), "") && next_event(&ch) == XD_CM_EVENT_CONNECT_REQUEST);
+	q.id = event.id;
+	TAP_OK(!SEND(&ch, REJECT, q, 0), "reject");
+	carry();
+	TAP_OK(next_event(&ch) == XD_CM_EVENT_REJECTED && event.status == 28 && event.id == a &&
+		       event.param.conn.private_data_len == 148 &&
+		       !strcmp((char *)event.param.conn.private_data, "no"),
+	       "REJECTED, by the consumer");
+	q.reason = 5;
+	TAP_OK(SEND(&ch, REJECT, q, 0) == -EINVAL, "reasons that programs may not give: EINVAL");
+	destroy_id(&ch, l);
+	close_channel(&ch);
+}
+
+static void test_backlog(void)
+{
+	uint32_t l, a, b, qpn = new_qp(), other = new_qp();
+	struct chan ch, other_ch;
+
+	open_channel(&ch);
+	open_channel(&other_ch);
+	l = listener(&ch, 7000, 1);
+	a = routed_id(&other_ch, 7000);
+	b = routed_id(&other_ch, 7000);
+	MUST(!connect_id(&other_ch, a, qpn, "") && !connect_id(&other_ch, b, other, ""));
+	TAP_OK(next_event(&ch) == XD_CM_EVENT_CONNECT_REQUEST && next_event(&ch) == -EAGAIN &&
+		       next_event(&other_ch) == -EAGAIN,
+	       "a request beyond the backlog is dropped without a response");
+	close_channel(&other_ch);
+	carry();
+	TAP_OK(next_event(&ch) == -EAGAIN, "an id that was not accepted gets no events");
+	destroy_id(&ch, l);
+	close_channel(&ch);
+}
+
+static void test_loopback(void)
+{
+	struct sockaddr_in6 me = loopback(7000);
+	struct chan ch;
+	uint32_t l, a;
+
+	open_channel(&ch);
+	l = create_id(&ch);
+	TAP_OK(!bind_to(&ch, l, me) && !listen_on(&ch, l, 0), "listen on ::1");
+	a = create_id(&ch);
+	TAP_OK(!resolve(&ch, a, me) && next_event(&ch) == XD_CM_EVENT_ADDR_RESOLVED &&
+		       !resolve_route(&ch, a) && next_event(&ch) == XD_CM_EVENT_ROUTE_RESOLVED,
+	       "resolve ::1");
+	TAP_OK(!connect_id(&ch, a, new_qp(), "x") && next_event(&ch) == XD_CM_EVENT_CONNECT_REQUEST,
+	       "connect to ::1");
+	close_channel(&ch);
+}
+
+static void test_datagrams(void)
+{
+	struct rdma_ucm_accept accept = { .uid = UID + 1 };
+	struct rdma_ucm_connect q = { .conn_param = param(0, "who") };
+	uint32_t l, a, qpn;
+	struct chan ch;
+
+	create_datagram_qp(&verbs);
+	qpn = ((struct xr_create_qp_rep *)verbs.body)->qpn;
+	open_channel(&ch);
+	l = create_id_of(&ch, RDMA_PS_UDP, 0, UID);
+	MUST(!bind_to(&ch, l, address(1, 7000)) && !listen_on(&ch, l, 1));
+	a = create_id_of(&ch, RDMA_PS_UDP, 0, UID);
+	MUST(!resolve(&ch, a, address(1, 7000)) && next_event(&ch) == XD_CM_EVENT_ADDR_RESOLVED);
+	MUST(!resolve_route(&ch, a) && next_event(&ch) == XD_CM_EVENT_ROUTE_RESOLVED);
+	TAP_OK(!init_qp_attr(&ch, a, IBV_QPS_INIT) && qp_attr.qkey == 0x01234567,
+	       "UD: INIT has the default Q_Key");
+	q.id = a;
+	MUST(!SEND(&ch, CONNECT, q, 0));
+	carry();
+	TAP_OK(next_event(&ch) == XD_CM_EVENT_CONNECT_REQUEST &&
+		       event.param.ud.private_data_len == 180 &&
+		       !strcmp((char *)event.param.ud.private_data, "who"),
+	       "CONNECT_REQUEST by SIDR");
+	accept.id = event.id;
+	accept.conn_param = param(qpn, "me");
+	TAP_OK(!SEND(&ch, ACCEPT, accept, 0), "accept");
+	carry();
+	TAP_OK(next_event(&ch) == XD_CM_EVENT_ESTABLISHED && event.param.ud.qp_num == qpn &&
+		       event.param.ud.qkey == 0x01234567 &&
+		       event.param.ud.private_data_len == 136 &&
+		       event.param.ud.ah_attr.grh.dgid[15] == 1,
+	       "ESTABLISHED has the QP and its address");
+	destroy_id(&ch, a);
+	a = create_id_of(&ch, RDMA_PS_UDP, 0, UID);
+	MUST(!resolve(&ch, a, address(1, 7001)) && next_event(&ch) == XD_CM_EVENT_ADDR_RESOLVED);
+	MUST(!resolve_route(&ch, a) && next_event(&ch) == XD_CM_EVENT_ROUTE_RESOLVED);
+	q.id = a;
+	MUST(!SEND(&ch, CONNECT, q, 0));
+	carry();
+	TAP_OK(next_event(&ch) == XD_CM_EVENT_UNREACHABLE && event.status == 1,
+	       "no listener: UNREACHABLE, unsupported");
+	close_channel(&ch);
+}
+
+static void test_multicast(void)
+{
+	struct rdma_ucm_join_ip_mcast q = { .uid = UID + 3 };
+	struct rdma_ucm_destroy_id leave = { 0 };
+	struct chan ch;
+	uint32_t id;
+
+	open_channel(&ch);
+	id = create_id_of(&ch, RDMA_PS_UDP, 0, UID);
+	MUST(!bind_to(&ch, id, address(1, 0)));
+	q.id = id;
+	q.addr = address(1, 0);
+	TAP_OK(SEND(&ch, JOIN_IP_MCAST, q, 4) == -EINVAL, "not a group: EINVAL");
+	q.addr = ipv4("239.1.2.3", 0);
+	TAP_OK(!SEND(&ch, JOIN_IP_MCAST, q, 4), "join an IPv4 group");
+	leave.id = *(uint32_t *)ch.c.body;
+	TAP_OK(next_event(&ch) == XD_CM_EVENT_MULTICAST_JOIN && event.uid == UID + 3 &&
+		       event.id == leave.id && event.param.ud.qp_num == 0xffffff &&
+		       event.param.ud.ah_attr.grh.dgid[12] == 239 &&
+		       event.param.ud.ah_attr.grh.dgid[11] == 0xff,
+	       "MULTICAST_JOIN has the group's GID");
+	TAP_OK(!SEND(&ch, LEAVE_MCAST, leave, 4) && *(uint32_t *)ch.c.body == 1, "leave");
+	TAP_OK(SEND(&ch, LEAVE_MCAST, leave, 4) == -ENOENT, "leave twice: ENOENT");
+	q.addr = address(0, 0);
+	q.addr.sin6_addr.s6_addr[0] = 0xff;
+	q.addr.sin6_addr.s6_addr[1] = 0x0e;
+	TAP_OK(!SEND(&ch, JOIN_IP_MCAST, q, 4), "join an IPv6 group");
+	close_channel(&ch);
+}
+
+/* ---- channels ------------------------------------------------------------------- */
+
+static void test_migrate(void)
+{
+	struct rdma_ucm_migrate_id q = { 0 };
+	uint32_t l, a, b, qpn = new_qp(), other = new_qp();
+	struct chan from, to;
+
+	open_channel(&from);
+	open_channel(&to);
+	l = listener(&from, 7000, 5);
+	a = routed_id(&from, 7000);
+	MUST(!connect_id(&from, a, qpn, "") && next_event(&from) == XD_CM_EVENT_CONNECT_REQUEST);
+	b = event.id;
+	q.id = b;
+	TAP_OK(command_with(&to, CMD(MIGRATE_ID), &q, sizeof(q), 4, to.token, XR_TOKEN_LEN) ==
+		       -EINVAL,
+	       "the token of another channel: EINVAL");
+	TAP_OK(!command_with(&to, CMD(MIGRATE_ID), &q, sizeof(q), 4, from.token, XR_TOKEN_LEN),
+	       "an id migrates");
+	TAP_OK(accept_id(&from, b, other, "") == -EINVAL && !accept_id(&to, b, other, ""),
+	       "it is used through the new channel");
+	MUST(next_event(&from) == XD_CM_EVENT_CONNECT_RESPONSE && !establish(&from, a));
+	q.id = b;
+	TAP_OK(!command_with(&from, CMD(MIGRATE_ID), &q, sizeof(q), 4, to.token, XR_TOKEN_LEN) &&
+		       next_event(&to) == -EAGAIN && next_event(&from) == XD_CM_EVENT_ESTABLISHED &&
+		       event.id == b,
+	       "events migrate with their id");
+	destroy_id(&from, l);
+	close_channel(&to);
+	close_channel(&from);
+}
+
+static void test_closed_channel(void)
+{
+	uint32_t l, a, b, qpn = new_qp(), other = new_qp();
+	struct chan server, client;
+
+	open_channel(&server);
+	l = listener(&server, 7000, 5);
+	open_channel(&client);
+	a = routed_id(&client, 7000);
+	MUST(!connect_id(&client, a, qpn, "") &&
+	     next_event(&server) == XD_CM_EVENT_CONNECT_REQUEST);
+	b = event.id;
+	MUST(!accept_id(&server, b, other, "") &&
+	     next_event(&client) == XD_CM_EVENT_CONNECT_RESPONSE && !establish(&client, a) &&
+	     next_event(&server) == XD_CM_EVENT_ESTABLISHED);
+	close_channel(&client);
+	carry();
+	TAP_OK(next_event(&server) == XD_CM_EVENT_DISCONNECTED && event.id == b,
+	       "the end of a channel disconnects its ids");
+	open_channel(&client);
+	a = routed_id(&client, 7000);
+	MUST(!connect_id(&client, a, new_qp(), ""));
+	destroy_id(&server, l);
+	carry();
+	TAP_OK(next_event(&client) == XD_CM_EVENT_REJECTED && event.status == 28,
+	       "the end of a listener rejects requests that were not read");
+	close_channel(&client);
+	close_channel(&server);
+}
+
+static void test_limits(void)
+{
+	struct rdma_ucm_create_id q = { .ps = RDMA_PS_TCP };
+	struct chan ch;
+
+	open_channel(&ch);
+	fake.opt.client_max_cm_id = 2;
+	create_id(&ch);
+	create_id(&ch);
+	TAP_OK(SEND(&ch, CREATE_ID, q, 4) == -ENOMEM &&
+		       strstr((char *)ch.c.body, "--client-max-cm-id is 2"),
+	       "limit of ids: ENOMEM, with the option's name");
+	fake.opt.client_max_cm_id = 1000;
+	close_channel(&ch);
+}
+
+/* ---- main ----------------------------------------------------------------------- */
+
+static void open_gsi(void)
+{
+	const struct xd_gsi_config config = {
+		.loop = fake.dev.loop,
+		.net = fake.dev.net,
+		.xdp = fake.dev.xdp,
+		.workers = fake.dev.workers,
+	};
+
+	fake_server_stop();
+	MUST(!xd_gsi_new(&config, &fake.dev.gsi));
+	MUST(!xd_server_open(&fake.dev, &fake.server));
+}
+
+int main(void)
+{
+	start_server("cm");
+	open_gsi();
+	open_client(&verbs);
+	fake.opt.client_max_qp = 1000;
+	fake.opt.client_max_cq = fake.opt.client_max_pd = 1000;
+	test_requests();
+	test_bind();
+	test_ports();
+	test_resolve();
+	test_connection();
+	test_reject();
+	test_backlog();
+	test_loopback();
+	test_datagrams();
+	test_multicast();
+	test_migrate();
+	test_closed_channel();
+	test_limits();
+	close_client(&verbs);
+	fake_server_stop();
+	xd_gsi_free(fake.dev.gsi);
+	return tap_end();
+}
