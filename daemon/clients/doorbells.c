@@ -81,6 +81,9 @@ void xd_doorbells_close(struct xd_client *c)
 	xd_workers_pause(c->dev->workers);
 	for (i = 0; i < d->workers; i++) {
 		xd_worker_del_doorbell(c->dev->workers, i, &d->worker[i]);
+		/* of CQs of other clients, with XRC SRQs */
+		while (xt_cq_raise_late(&d->worker[i].flow))
+			;
 		xt_flow_end(&d->worker[i].flow);
 	}
 	xd_workers_resume(c->dev->workers);

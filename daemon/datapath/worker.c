@@ -16,7 +16,7 @@
 #include "inbox.h"
 #include "xdp.h"
 
-#define RX_BATCHES 4 /* per round, before the engine may send again */
+#define RX_BATCHES 4 /* per round, before the engine may send again; 1 while clients compete */
 /* A busy worker finds doorbells that it does not poll this late. */
 #define COLLECT_NS 50000
 
@@ -41,9 +41,10 @@ static bool scan_doorbells(struct xd_worker *w)
 
 static unsigned int receive(struct xd_worker *w)
 {
+	unsigned int batches = xt_engine_competes(w->engine) ? 1 : RX_BATCHES;
 	unsigned int total = 0, n, i;
 
-	for (i = 0; i < RX_BATCHES && (!i || !xd_worker_hurried(w)); i++) {
+	for (i = 0; i < batches && (!i || !xd_worker_hurried(w)); i++) {
 		n = xd_xsk_recv(w->xsk, w->frames, XD_XSK_BATCH);
 		if (!n)
 			break;

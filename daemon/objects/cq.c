@@ -309,7 +309,13 @@ int xd_do_resize_cq(struct xd_client *c, struct xd_request *req, struct xd_reply
 static void free_cq(struct xd_object *obj)
 {
 	struct xd_cq *cq = container_of(obj, struct xd_cq, obj);
+	struct xd_workers *workers = obj->client->dev->workers;
 
+	if (cq->xt.was_late) {
+		xd_workers_pause(workers);
+		xt_cq_drop_late(&cq->xt);
+		xd_workers_resume_no_wake(workers);
+	}
 	xd_event_end(&cq->completions);
 	xd_event_end(&cq->async);
 	if (cq->channel)

@@ -22,8 +22,9 @@
 
 /* Limit for all QPs in one round, in the unit of XT_QP_BUDGET */
 #define ROUND_BUDGET 256
-#define ROUND_TIMERS 64	  /* timers of each kind that expire in one round */
-#define ROUND_DROPPED 512 /* packets freed in one round */
+#define COMPETING_BUDGET 64 /* while flows compete */
+#define ROUND_TIMERS 64	    /* timers of each kind that expire in one round */
+#define ROUND_DROPPED 512   /* packets freed in one round */
 /* Flushed work requests that cost as much as a packet */
 #define FLUSHED_PER_PACKET 16
 /* Cost of scheduling a QP, in bytes */
@@ -80,6 +81,7 @@ int xt_engine_tune(struct xt_engine *e, const struct xt_tuning *t)
 
 void xt_event(struct xt_qp *qp, uint32_t type)
 {
+	xt_flow_charge(qp->flow, XT_EVENT_COST);
 	qp->engine->ops->async_event(qp->engine->ctx, qp, NULL, type);
 }
 
@@ -141,7 +143,7 @@ static void idle(struct xt_qp *qp)
 static uint32_t flush(struct xt_qp *qp, uint32_t budget, bool *more)
 {
 	*more |= xt_qp_flush(qp, budget * FLUSHED_PER_PACKET);
-	xt_flow_charge(qp, budget * XT_PACKET_COST);
+	xt_flow_charge(qp->flow, budget * XT_PACKET_COST);
 	return budget;
 }
 
@@ -171,21 +173,29 @@ static uint32_t visit(struct xt_qp *qp, uint32_t budget)
 	return cost;
 }
 
+/* Returns the cost. */
+static uint32_t serve(struct xt_flow *f)
+{
+	if (xt_cq_raise_late(f))
+		return 1;
+	/* scheduling a QP has a cost even if it sends nothing */
+	xt_flow_charge(f, SCHEDULE_COST);
+	return 1 + visit(xt_flow_take(f), XT_QP_BUDGET);
+}
+
 uint64_t xt_engine_run(struct xt_engine *e, uint64_t now)
 {
-	uint32_t spent = 0;
-	struct xt_qp *qp;
+	uint32_t spent = 0, budget;
+	struct xt_flow *f;
 
 	e->now = now;
 	e->tx_full = false;
 	xt_resume(e);
 	run_timers(e);
 	send_acks(e);
-	while (spent < ROUND_BUDGET && !e->tx_full && !hurried(e) && (qp = xt_flow_next(e))) {
-		/* scheduling a QP has a cost even if it sends nothing */
-		xt_flow_charge(qp, SCHEDULE_COST);
-		spent += 1 + visit(qp, XT_QP_BUDGET);
-	}
+	budget = xt_engine_competes(e) ? COMPETING_BUDGET : ROUND_BUDGET;
+	while (spent < budget && !e->tx_full && !hurried(e) && (f = xt_flow_turn(e)))
+		spent += serve(f);
 	xt_park_free(e, ROUND_DROPPED);
 	if (!xt_list_empty(&e->flows) || !xt_list_empty(&e->acks_due) ||
 	    !xt_list_empty(&e->resumed) || !xt_list_empty(&e->dropped))
@@ -311,6 +321,7 @@ static void to_qp(struct xt_engine *e, struct xt_qp *qp, struct xt_rx *rx)
 		e->counters.rx_qp_state++;
 		return;
 	}
+	xt_flow_received(qp->flow);
 	/* from here on the opcode is the operation without the class */
 	rx->opcode &= ~XR_CLASS_MASK;
 	if (qp->info.type == XR_QPT_UD) {

@@ -60,7 +60,9 @@ struct xt_engine {
 	struct xt_list resumed;	  /* QPs whose accesses to memory have finished */
 	struct xt_list dropped;	  /* struct xt_parked of QPs that were stopped, to be freed */
 	uint32_t flows_in_flight; /* flows that have packets in flight */
-	bool tx_full;		  /* tx_get failed in this round */
+	const struct xt_flow *received; /* of the last packet */
+	uint64_t compete_until;
+	bool tx_full; /* tx_get failed in this round */
 	struct xt_tuning tuning;
 	struct xt_heap retry_timers, rate_timers;
 	uint32_t qp_count;

@@ -5,6 +5,9 @@
 #include "flow.h"
 #include "qp.h"
 
+#define COMPETE_NS 10000000u
+/* The engine's window while flows compete, in packets: 1 MiB with a path MTU of 4096 */
+#define COMPETING_WINDOW 256
 /* Largest excess that later turns make up for */
 #define MAX_EXCESS (16 * XT_QUANTUM)
 
@@ -17,6 +20,7 @@ void xt_flow_init(struct xt_flow *f, struct xt_engine *e)
 	xt_list_init(&f->link);
 	xt_list_init(&f->active);
 	xt_list_init(&f->capped);
+	xt_list_init(&f->late);
 }
 
 void xt_flow_end(struct xt_flow *f)
@@ -26,10 +30,34 @@ void xt_flow_end(struct xt_flow *f)
 
 /* ---- scheduling ---------------------------------------------------------------------------- */
 
+static void compete(struct xt_engine *e)
+{
+	e->compete_until = e->now + COMPETE_NS;
+}
+
 static void schedule(struct xt_flow *f)
 {
-	if (xt_list_empty(&f->link))
-		xt_list_add_tail(&f->engine->flows, &f->link);
+	struct xt_engine *e = f->engine;
+
+	if (!xt_list_empty(&f->link))
+		return;
+	if (!xt_list_empty(&e->flows) || e->flows_in_flight > (f->inflight != 0))
+		compete(e);
+	xt_list_add_tail(&e->flows, &f->link);
+}
+
+void xt_flow_received(struct xt_flow *f)
+{
+	struct xt_engine *e = f->engine;
+
+	if (e->received && e->received != f)
+		compete(e);
+	e->received = f;
+}
+
+bool xt_engine_competes(const struct xt_engine *e)
+{
+	return e->now < e->compete_until;
 }
 
 void xt_activate(struct xt_qp *qp)
@@ -56,10 +84,8 @@ void xt_flow_forget(struct xt_qp *qp)
 	qp->capped = false;
 }
 
-void xt_flow_charge(struct xt_qp *qp, uint32_t bytes)
+void xt_flow_charge(struct xt_flow *f, uint32_t bytes)
 {
-	struct xt_flow *f = qp->flow;
-
 	f->deficit -= (int32_t)bytes;
 	if (f->deficit < -MAX_EXCESS)
 		f->deficit = -MAX_EXCESS;
@@ -72,30 +98,40 @@ static void lift_cap(struct xt_flow *f)
 		xt_activate(OF_ACTIVE_LINK(f->capped.next));
 }
 
-struct xt_qp *xt_flow_next(struct xt_engine *e)
+void xt_flow_add_late(struct xt_flow *f, struct xt_cq *cq)
+{
+	xt_list_add_tail(&f->late, &cq->late_link);
+	schedule(f);
+}
+
+struct xt_flow *xt_flow_turn(struct xt_engine *e)
 {
 	struct xt_flow *f;
-	struct xt_qp *qp;
 
 	while (!xt_list_empty(&e->flows)) {
 		f = OF_LINK(e->flows.next);
 		lift_cap(f);
-		if (xt_list_empty(&f->active)) {
+		if (xt_list_empty(&f->active) && xt_list_empty(&f->late)) {
 			xt_list_del(&f->link);
 			if (f->deficit > 0)
 				f->deficit = 0;
 			continue;
 		}
-		if (f->deficit > 0) {
-			qp = OF_ACTIVE_LINK(f->active.next);
-			xt_list_del(&qp->active_link);
-			return qp;
-		}
+		if (f->deficit > 0)
+			return f;
 		f->deficit += XT_QUANTUM;
 		xt_list_del(&f->link);
 		xt_list_add_tail(&e->flows, &f->link);
 	}
 	return NULL;
+}
+
+struct xt_qp *xt_flow_take(struct xt_flow *f)
+{
+	struct xt_qp *qp = OF_ACTIVE_LINK(f->active.next);
+
+	xt_list_del(&qp->active_link);
+	return qp;
 }
 
 /* ---- the window ---------------------------------------------------------------------------- */
@@ -120,8 +156,11 @@ void xt_flow_set_inflight(struct xt_qp *qp, uint32_t packets)
 static uint32_t window_of(const struct xt_flow *f)
 {
 	uint32_t flows = f->engine->flows_in_flight + !f->inflight;
-	uint32_t window = f->engine->tuning.engine_window / flows;
+	uint32_t window = f->engine->tuning.engine_window;
 
+	if (xt_engine_competes(f->engine) && window > COMPETING_WINDOW)
+		window = COMPETING_WINDOW;
+	window /= flows;
 	return window > XT_MIN_WINDOW ? window : XT_MIN_WINDOW;
 }
 

@@ -388,7 +388,7 @@ uint32_t xt_loopback_run(struct xt_qp *qp, uint32_t budget, bool *more)
 		next = step(qp, &p);
 		if (next == STEP_PARKED)
 			break;
-		xt_flow_charge(qp, XT_PACKET_COST + p.len);
+		xt_flow_charge(qp->flow, XT_PACKET_COST + p.len);
 		if (next != STEP_BUSY)
 			xt_pace_spend(qp, xt_frame_len(&qp->tmpl, p.len));
 	}

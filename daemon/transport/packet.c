@@ -237,7 +237,7 @@ bool xt_send(struct xt_qp *qp, const struct xt_packet *p)
 	fill(qp, p, &frame, pad);
 	e->counters.tx_packets++;
 	e->counters.tx_bytes += frame.len;
-	xt_flow_charge(qp, XT_PACKET_COST + frame.len);
+	xt_flow_charge(qp->flow, XT_PACKET_COST + frame.len);
 	e->ops->tx_put(e->ctx, &frame);
 	return true;
 }

@@ -256,7 +256,7 @@ bool xt_req_run_local(struct xt_qp *qp, struct xt_swqe *w)
 	if (!w->done) {
 		if (!begin_allowed(qp, w))
 			return false;
-		xt_flow_charge(qp, XT_PACKET_COST);
+		xt_flow_charge(qp->flow, XT_PACKET_COST);
 		if (!xt_key_wr_execute(qp, w))
 			return true;
 		w->done = true;

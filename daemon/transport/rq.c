@@ -100,7 +100,7 @@ static bool complete(struct xt_qp *qp, struct xr_cqe *cqe, bool solicited)
 	cqe->wqe_index = rq->consumer;
 	cqe->srqn = qp->info.type == XR_QPT_XRC_RECV ? rq->srqn : 0;
 	cqe->is_recv = 1;
-	ok = !cq || !xt_cq_push(qp->engine, cq, cqe, solicited);
+	ok = !cq || !xt_cq_push(qp->flow, cq, cqe, solicited);
 	rq->consumer++;
 	rq->taken = false;
 	return ok;

@@ -222,7 +222,7 @@ static bool complete(struct xt_qp *qp, uint32_t index, uint64_t wr_id, uint8_t o
 		.wqe_index = index,
 	};
 
-	return !xt_cq_push(qp->engine, qp->send_cq, &cqe, false);
+	return !xt_cq_push(qp->flow, qp->send_cq, &cqe, false);
 }
 
 static bool retire_one(struct xt_qp *qp)

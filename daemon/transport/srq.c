@@ -104,6 +104,8 @@ enum xt_take xt_srq_take(struct xt_qp *qp, struct xt_wc_error *error)
 	if (srq->locked)
 		xt_spin_unlock(&srq->lock);
 
+	if (reached || died)
+		xt_flow_charge(qp->flow, XT_EVENT_COST);
 	if (reached)
 		e->ops->srq_event(e->ctx, srq, IBV_EVENT_SRQ_LIMIT_REACHED);
 	if (died)

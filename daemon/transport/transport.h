@@ -35,6 +35,7 @@
 
 #include "flow.h"
 #include "keys.h"
+#include "list.h"
 #include "memory.h"
 
 #define XT_NEVER UINT64_MAX
@@ -216,6 +217,9 @@ struct xt_tuning {
 /* Returns -EINVAL for values out of range. Connected QPs keep their limits. */
 int xt_engine_tune(struct xt_engine *e, const struct xt_tuning *tuning);
 
+/* Returns true if several clients have sent or received in the last few milliseconds. */
+bool xt_engine_competes(const struct xt_engine *e);
+
 /* Processes received frames in order. The engine keeps no pointers to them. */
 void xt_engine_rx(struct xt_engine *e, struct xt_frame *frames, unsigned n, uint64_t now);
 
@@ -244,14 +248,24 @@ struct xt_cq {
 	int lock;
 	void *owner;	   /* the daemon's object; NULL: of the daemon's own QP 1 */
 	uint32_t consumer; /* index of the client, as last read */
+
+	/* an event that waits for the turn of the client whose QP caused it; under the lock */
+	struct xt_list late_link;
+	uint32_t late; /* XR_ARM_* that the event is for; 0: none waits */
+	bool was_late; /* an event has waited once */
 };
 
 void xt_cq_init(struct xt_cq *cq, struct xr_queue *queue, uint32_t depth);
 /*
- * Adds a completion and notifies if the CQ is armed. On an overrun the CQ becomes unusable: raises
- * IBV_EVENT_CQ_ERR once and returns -ENOSPC; the caller must move the QP to ERR.
+ * Adds a completion of a QP of the flow, and notifies if the CQ is armed. On an overrun the CQ
+ * becomes unusable: raises IBV_EVENT_CQ_ERR once and returns -ENOSPC; the caller must move the QP
+ * to ERR.
  */
-int xt_cq_push(struct xt_engine *e, struct xt_cq *cq, const struct xr_cqe *cqe, bool solicited);
+int xt_cq_push(struct xt_flow *f, struct xt_cq *cq, const struct xr_cqe *cqe, bool solicited);
+/* Raises one event that waited for the turn of the flow. Returns false if there is none. */
+bool xt_cq_raise_late(struct xt_flow *f);
+/* Drops an event that waits. Before a CQ with was_late is freed; workers are paused. */
+void xt_cq_drop_late(struct xt_cq *cq);
 /*
  * Moves the entries that the client has not polled to a new ring. Copying can take long (many
  * megabytes), so workers are paused for xt_cq_move_begin() and xt_cq_move_end() only. Returns

@@ -396,7 +396,7 @@ static void send_copy(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p, 
 	};
 	struct xt_wc_error error;
 
-	xt_flow_charge(qp, XT_PACKET_COST + w->length);
+	xt_flow_charge(qp->flow, XT_PACKET_COST + w->length);
 	/* bytes that are not mapped were collected */
 	if (p->payload.n)
 		d.src = (struct xt_source){ .seg = p->payload.seg };

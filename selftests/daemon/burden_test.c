@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "daemon/base/loop.h"
+#include "daemon/transport/engine.h"
 #include "control.h"
 
 /* ---- descriptors whose close() blocks ----------------------------------------- */
@@ -314,13 +315,14 @@ static void test_large_cq(void)
 	q.handle = create_cq(&c, 16384, 0);
 	cq = xd_object_get(c.client, XD_CQ, q.handle);
 	for (cqe.wr_id = 0; cqe.wr_id < 10000; cqe.wr_id++)
-		MUST(!xt_cq_push(xd_worker_engine(fake.dev.workers, 0), &cq->xt, &cqe, false));
+		MUST(!xt_cq_push(&xd_worker_engine(fake.dev.workers, 0)->flow, &cq->xt, &cqe,
+				 false));
 	xd_client_add_job(c.client, &slow.job);
 	job_hangs = true;
 	TAP_OK(ask(&c, XR_MSG_RESIZE_CQ, &q, sizeof(q)) == 1 && cq->depth == 16384,
 	       "the entries of a large CQ are copied by a job");
 	TAP_OK(!ask(&other, XR_MSG_ALLOC_PD, NULL, 0), "other clients are served meanwhile");
-	MUST(!xt_cq_push(xd_worker_engine(fake.dev.workers, 0), &cq->xt, &cqe, false));
+	MUST(!xt_cq_push(&xd_worker_engine(fake.dev.workers, 0)->flow, &cq->xt, &cqe, false));
 	sem_post(&slow.go);
 	job_hangs = false;
 	settle();

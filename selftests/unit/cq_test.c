@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/transport/transport.h"
+#include "daemon/transport/engine.h"
 #include "selftests/lib/resize.h"
 #include "selftests/lib/tap.h"
 
@@ -37,7 +37,7 @@ static int push(struct xt_cq *cq, uint64_t wr_id, uint32_t status, bool solicite
 {
 	struct xr_cqe cqe = { .wr_id = wr_id, .status = status };
 
-	return xt_cq_push(engine, cq, &cqe, solicited);
+	return xt_cq_push(&engine->flow, cq, &cqe, solicited);
 }
 
 static uint64_t poll_one(struct xr_queue *q, uint32_t depth)

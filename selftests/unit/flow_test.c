@@ -13,6 +13,7 @@
 #define MEMORY (1u << 20)
 #define BASE 0x10000
 #define MTU 1024
+#define LONG_NS 1000000000 /* after which flows no longer compete */
 #define HEADERS (14 + 20 + XR_UDP_HLEN + XR_BTH_HLEN)
 
 struct client {
@@ -205,6 +206,7 @@ static void test_alone(void)
 	post_all(&b, &c[1], 8);
 	while (run_round(&b))
 		;
+	b.h->now += LONG_NS;
 	for (unsigned i = 0; i < 10; i++) {
 		post_all(&b, &c[0], MEMORY);
 		packets += run_round(&b);
@@ -303,7 +305,7 @@ static void test_responses(void)
 	memcpy(headers, b.h->sent[0].data, HEADERS);
 	for (uint32_t i = 0; i < 3; i++)
 		receive_read(&b, headers, i * (MEMORY / MTU));
-	for (unsigned i = 0; i < 20; i++) {
+	for (unsigned i = 0; i < 80; i++) {
 		post_all(&b, &c[1], MEMORY);
 		run_round(&b);
 	}
@@ -312,6 +314,116 @@ static void test_responses(void)
 	TAP_OK(b.packets[0] > 1000 && equal(a, v),
 	       "READ responses count for the client of the responder (%.3f)",
 	       (double)v / (double)(a + v));
+	end(&b, c, 2);
+}
+
+#define CQS 64
+
+/* Adds a completion of a client's QP to each of some CQs, all armed. */
+static void complete_all(struct client *c, struct xt_cq *cq)
+{
+	static const struct xr_cqe cqe = { .status = IBV_WC_SUCCESS };
+
+	for (unsigned i = 0; i < CQS; i++) {
+		xt_cq_init(&cq[i], h_queue(4, sizeof(cqe)), 4);
+		cq[i].queue->word = XR_ARM_ANY;
+		xt_cq_push(&c->flow, &cq[i], &cqe, false);
+	}
+}
+
+static void free_all(struct xt_cq *cq)
+{
+	for (unsigned i = 0; i < CQS; i++)
+		free(cq[i].queue);
+}
+
+static void test_events(void)
+{
+	struct xt_cq cq[CQS];
+	struct client c[2];
+	unsigned at_once, rounds = 0;
+	struct bench b;
+
+	begin(&b);
+	add_client(&b, &c[0], 1, XR_QPT_UC);
+	add_client(&b, &c[1], 1, XR_QPT_UC);
+	while (run_round(&b))
+		;
+	complete_all(&c[0], cq);
+	at_once = b.h->cq_events;
+	TAP_OK(at_once && at_once <= XT_QUANTUM / XT_EVENT_COST + 1,
+	       "a client raises a turn's worth of events at once (%u)", at_once);
+	while (b.h->cq_events < CQS && rounds++ < 100) {
+		post_all(&b, &c[1], MEMORY);
+		run_round(&b);
+	}
+	TAP_OK(b.h->cq_events == CQS && equal(CQS * XT_EVENT_COST, cost_of(&b, &c[1])),
+	       "and the others in its turns, beside a client that sends (%.3f)",
+	       CQS * XT_EVENT_COST / (double)(CQS * XT_EVENT_COST + cost_of(&b, &c[1])));
+	free_all(cq);
+	end(&b, c, 2);
+}
+
+static void test_late_events(void)
+{
+	struct xt_cq cq[CQS];
+	struct client c;
+	unsigned at_once;
+	struct bench b;
+
+	begin(&b);
+	add_client(&b, &c, 1, XR_QPT_UC);
+	while (run_round(&b))
+		;
+	complete_all(&c, cq);
+	at_once = b.h->cq_events;
+	TAP_OK(cq[CQS - 1].was_late && !cq[0].was_late, "a CQ whose event waits is marked");
+	for (unsigned i = 0; i < CQS - 1; i++)
+		xt_cq_drop_late(&cq[i]);
+	run_round(&b);
+	TAP_OK(b.h->cq_events == at_once + 1, "events of CQs that are freed are not raised");
+	free_all(cq);
+	complete_all(&c, cq);
+	while (b.h->cq_events < at_once + 1 + CQS &&
+	       xt_engine_run(b.h->engine, b.h->now) <= b.h->now)
+		;
+	TAP_OK(b.h->cq_events == at_once + 1 + CQS, "a client alone raises all its events");
+	free_all(cq);
+	end(&b, &c, 1);
+}
+
+/* The first client sends alone, then beside a second one that sends a little. */
+static void test_compete(void)
+{
+	struct client c[2];
+	unsigned alone, beside;
+	struct bench b;
+
+	begin(&b);
+	add_client(&b, &c[0], 20, XR_QPT_RC);
+	add_client(&b, &c[1], 1, XR_QPT_UC);
+	while (run_round(&b))
+		;
+	b.h->now += LONG_NS;
+	post_all(&b, &c[0], MEMORY);
+	alone = run_round(&b);
+	post_all(&b, &c[1], 8);
+	run_round(&b);
+	beside = run_round(&b);
+	TAP_OK(beside && beside < alone / 2,
+	       "rounds are short while clients compete (%u, alone %u)", beside, alone);
+	while (run_round(&b))
+		;
+	TAP_OK(c[0].flow.inflight > 256 / 2 && c[0].flow.inflight <= 512,
+	       "and so are windows (%u packets)", c[0].flow.inflight);
+	b.h->now += LONG_NS / 100;
+	post_all(&b, &c[0], MEMORY);
+	for (unsigned i = c[0].first; i < c[0].first + c[0].n; i++)
+		xt_activate(b.q[i].qp);
+	while (run_round(&b))
+		;
+	TAP_OK(c[0].flow.inflight > 1024, "10 ms later they grow again (%u packets)",
+	       c[0].flow.inflight);
 	end(&b, c, 2);
 }
 
@@ -357,6 +469,9 @@ int main(void)
 	test_alone();
 	test_window();
 	test_responses();
+	test_events();
+	test_late_events();
+	test_compete();
 	test_flush();
 	return tap_end();
 }

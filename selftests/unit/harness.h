@@ -36,7 +36,8 @@ struct harness {
 	uint32_t cq_consumer;
 	struct h_frame sent[H_FRAMES];
 	unsigned sent_count;
-	unsigned events[32];	     /* asynchronous events, by type */
+	unsigned events[32]; /* asynchronous events, by type */
+	unsigned cq_events;
 	struct xt_srq *srq;	     /* for QPs created from now on; NULL: none */
 	struct xt_mem *reserved_mem; /* memory of the reserved L_Key; NULL: not granted */
 	unsigned cq_errors, states;
@@ -71,6 +72,7 @@ static void h_tx_put(void *ctx, struct xt_frame *frame)
 
 static void h_cq_event(void *ctx, struct xt_cq *cq)
 {
+	((struct harness *)ctx)->cq_events++;
 }
 
 static void h_async_event(void *ctx, struct xt_qp *qp, struct xt_cq *cq, uint32_t type)
