@@ -91,6 +91,7 @@ with_other_traffic() {
 	memory sparse
 }
 
+# bats test_tags=stock
 @test "a program cannot register more shared memory than its memory cgroup may allocate" {
 	memory_cgroup
 	in_cgroup memory sparse
@@ -124,6 +125,7 @@ with_other_traffic() {
 	with_other_traffic memory truncated
 }
 
+# bats test_tags=stock
 @test "punching a hole into registered memory fails requests of its owner only" {
 	with_other_traffic memory punched
 }

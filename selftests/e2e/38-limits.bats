@@ -82,6 +82,7 @@ LOWERED=(--max-pd 50 --max-cq 60 --max-qp 70 --max-mr 80 --max-srq 40 --max-ah 3
 	((after - before > 4000 && after - before < 32000))
 }
 
+# bats test_tags=stock
 @test "queues are charged to the memory cgroup of the program" {
 	memory_cgroup
 	daemon_up a
@@ -143,6 +144,25 @@ root_gets_in() {
 	equal "QPs by user" "$(ctl a limits -j xra | jq -c '[.users[] | select(.uid == 1001) | .qps]')" "[20]"
 	root_gets_in
 	release
+}
+
+@test "programs that start with 1000 QPs never meet the limit of requests" {
+	local dir=$BATS_TEST_TMPDIR index i clients
+
+	daemon_for_users
+	index=$(gid_index a "$A4")
+	mkfifo "$dir/go"
+	for i in 1 2 3; do
+		as 1001 "$BIN/rdma_limits" -w -g "$index" start <"$dir/go" >"$dir/out.$i" 2>&1 3>&- &
+	done
+	exec 9>"$dir/go"
+	for i in 1 2 3; do
+		wait_for 60 grep -q "1000 QPs are connected" "$dir/out.$i" || { cat "$dir/out.$i"; return 1; }
+	done
+	clients=$(ctl a client -j xra | jq -c '[.[] | select(.uid == 1001) | .delays]')
+	exec 9>&-
+	wait
+	equal "delays of the three programs" "$clients" "[0,0,0]"
 }
 
 @test "the limit that a program reaches is named" {

@@ -90,6 +90,7 @@ gone() {
 	! ctl a client -j xra | jq -e "any(.pid == $1)" >/dev/null
 }
 
+# bats test_tags=stock
 @test "a program whose memory hangs delays no other program" {
 	hang
 	wait_for 5 waits_long
@@ -182,6 +183,7 @@ end_program() {
 	rm "$XR_BUILD/neighbours.$$"
 }
 
+# bats test_tags=stock
 @test "a mover reads memory whose protection changes all the time" {
 	moves protect "$(iterations 20)"
 	end_program

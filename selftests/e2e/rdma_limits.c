@@ -10,6 +10,7 @@
  *          member: QPs of one multicast group
  *          depth: the longest CQ and QP, filled
  *          list: the longest SGE lists, the most outstanding READs
+ *          start: the start of a big program, 1000 CQs, QPs and regions, as fast as possible
  *   -d     on-demand regions
  *   -u     the limit is that of the user: expect EDQUOT
  *   -w     wait for a line on standard input before the end
@@ -556,6 +557,31 @@ static void list(void)
 	printf("%d elements, %d READs\n", dev.max_sge, dev.max_qp_rd_atom);
 }
 
+/* ---- start of a program ------------------------ */
+
+#define START 1000
+
+static void start(void)
+{
+	static struct ibv_qp *qp[START];
+	static struct ibv_cq *cq[START];
+	struct set s = { .pd = base.pd, .depth = 16 };
+	int i;
+
+	for (i = 0; i < START; i++) {
+		MUST(s.cq = cq[i] = ibv_create_cq(ctx, 16, NULL, NULL, 0), "CQ");
+		MUST(qp[i] = make_qp(&s), "QP");
+		MUST(ibv_reg_mr(s.pd, buf, 4096, ACCESS), "region");
+	}
+	for (i = 0; i < START; i++)
+		connect_to(qp[i], qp[i ^ 1]);
+	s.cq = cq[0];
+	s.qp[0] = qp[0];
+	MUST(s.from = s.to = ibv_reg_mr(s.pd, buf, BUF, ACCESS), "region");
+	use_key(&s, s.to->rkey);
+	printf("%d QPs are connected\n", START);
+}
+
 int main(int argc, char **argv)
 {
 	const struct kind *k = kinds;
@@ -581,6 +607,8 @@ int main(int argc, char **argv)
 		one_kind(k);
 	else if (!strcmp(argv[optind] ? argv[optind] : "", "list"))
 		list();
+	else if (!strcmp(argv[optind] ? argv[optind] : "", "start"))
+		start();
 	else
 		depth();
 	fflush(stdout);

@@ -13,6 +13,8 @@ $(eval $(call suite,vm/systemd,840,selftests/vm/run -S -c -w $(CURDIR) -t 820 $(
 $(eval $(call suite,vm/stock,1600,$(VM) 1580 $(VM_ENV) selftests/vm/guest/e2e stock,$(E2E_NEEDS),parallel))
 $(eval $(call suite,vm/bpf,480,$(VM) 460 $(VM_ENV) bash -c "modprobe veth && $(abspath $(BUILD))/selftests/bpf",\
 	$(BUILD)/selftests/bpf,parallel))
+$(eval $(call suite,vm/tiers,240,$(VM) 220 $(VM_ENV) bash -c "echo 16 >/proc/sys/vm/nr_hugepages && \
+	$(abspath $(BUILD))/selftests/daemon/tiers",$(BUILD)/selftests/daemon/tiers,parallel))
 
 # Two guests, which need both processors
 $(eval $(call suite,vm/wire,500,XR_BUILD=$(abspath $(BUILD)) selftests/vm/wire,$$(PROGRAMS)))
