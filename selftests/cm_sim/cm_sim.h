@@ -169,11 +169,10 @@ struct end {
 	enum end_state state;
 	bool active;
 	bool was_up;
-	bool over;	/* an event has reported the end */
-	bool timed_out; /* this event was a timeout */
-	bool gave_mra;
-	bool got_mra;
-	bool told; /* a MAD that reports the end of the connection has reached the peer */
+	bool over;	  /* an event has reported the end */
+	bool timed_out;	  /* this event was a timeout */
+	uint64_t patient; /* until when the end has to wait, because it has got an MRA */
+	bool told;	  /* a MAD that reports the end of the connection has reached the peer */
 	uint64_t timewait_at;
 	struct {
 		uint64_t when;
@@ -193,7 +192,8 @@ struct conn {
 	unsigned number;
 	struct host *from, *to;
 	bool sidr;
-	bool probe; /* must succeed */
+	bool probe;   /* must succeed */
+	bool retried; /* by another conn, because it was rejected as stale */
 	unsigned tries;
 	unsigned arrivals; /* of copies of the request */
 	bool crashed;	   /* a host of it has crashed since */

@@ -222,14 +222,124 @@ static void note_told(const struct frame *f)
 		e->told = true;
 }
 
+/* An MRA for the last REQ or REP that the receiver sent. Further MRAs change nothing. */
+static void note_mra(const struct frame *f)
+{
+	struct end *e = end_by_comm_id(f->to, mad_remote_id(f->mad));
+	unsigned message = f->mad[24 + 8] >> 6, code = f->mad[24 + 9] >> 3;
+	enum xc_kind kind = message == XC_MESSAGE_REQ ? XC_REQ : XC_REP;
+
+	if (f->foreign || mad_attr(f->mad) != MAD_MRA || !e || e->life != f->to->life ||
+	    e->state != (kind == XC_REQ ? END_CONNECTING : END_ACCEPTED))
+		return;
+	if (e->patient <= e->sent[kind].at)
+		e->patient = f->to->w->now + (4096ull << code) * 9 / 10;
+}
+
+/* Makes the REJ of a REQ, as it was sent before the REP. */
+static void make_rej(struct frame *f)
+{
+	f->mad[17] = MAD_REJ;
+	memset(f->mad + 24, 0, 4);
+	memset(f->mad + 24 + 8, 0, XC_MAD_LEN - 24 - 8);
+	f->mad[REJ_REASON_AT + 1] = XC_REJ_CONSUMER;
+}
+
+/* Changes the communication ID of the sender, or the QPN of a DREQ. */
+static void change_number(struct world *w, struct frame *f)
+{
+	bool qpn = mad_attr(f->mad) == MAD_DREQ && rng_chance(&w->sched, 50);
+	unsigned at = 24 + (qpn ? 8 + rng_below(&w->sched, 3) : rng_below(&w->sched, 4));
+
+	f->mad[at] ^= 1 << rng_below(&w->sched, 8);
+}
+
+/*
+ * Delivers a copy that must have no effect on the receiver: with a communication ID or QPN of
+ * another connection; or a late REJ of the REQ before a copy of the REP. A receiver that does not
+ * have the communication ID of its peer cannot notice a wrong one.
+ */
+static void deliver_altered(struct world *w, const struct frame *f)
+{
+	unsigned attr = mad_attr(f->mad);
+	struct end *e = end_by_comm_id(f->to, mad_remote_id(f->mad));
+	bool knows_peer = e && e->id && xc_info(e->id)->remote_id;
+	struct frame *c;
+
+	if (w->weak || f->foreign)
+		return;
+	if (attr != MAD_RTU && attr != MAD_DREQ && attr != MAD_DREP &&
+	    !(knows_peer && (attr == MAD_REJ || attr == MAD_REP)))
+		return;
+	c = copy_of(f);
+	if (attr == MAD_REP)
+		make_rej(c);
+	else
+		change_number(w, c);
+	c->foreign = true;
+	trace(w, "ALTERED", c);
+	host_receive(c->to, c);
+	w->totals.count[TOTAL_FOREIGN]++;
+	free(c);
+}
+
+/*
+ * True if the engine must respond to a DREQ itself: it has no id, or the connection has ended. If
+ * it has not, the program responds.
+ */
+static bool needs_drep(const struct frame *f)
+{
+	struct end *e = end_by_comm_id(f->to, mad_remote_id(f->mad));
+
+	return mad_attr(f->mad) == MAD_DREQ && !f->foreign && !f->to->w->weak &&
+	       (!e || e->life != f->to->life ||
+		(e->state != END_UP && e->state != END_ACCEPTED && e->state != END_ASKED));
+}
+
+/* The REQ or REP was rejected as stale: the older connection with the same QP must be ended. */
+static void check_stale(const struct frame *f)
+{
+	const struct end *s = f->sender, *e;
+	uint32_t qpn;
+
+	if (!s || f->to->w->weak)
+		return;
+	qpn = s->active ? s->req.qpn : s->rep.qpn;
+	for (e = f->to->ends; e; e = e->next) {
+		const struct xc_info *info = e->id ? xc_info(e->id) : NULL;
+
+		CHECK(e->w,
+		      !info || info->state != XC_ESTABLISHED || info->remote_qpn != qpn ||
+			      !xr_gid_equal(&info->path.peer, &f->path.peer),
+		      "host %u, id %08x: a stale connection is not disconnected", f->to->index,
+		      e->comm_id);
+	}
+}
+
+static void deliver(struct world *w, struct frame *f)
+{
+	const struct xc_counters *counters = xc_counters(f->to->cm);
+	uint64_t dreps = counters->sent[XC_DREP], stale = counters->rej_sent[XC_REJ_STALE];
+	bool needed = needs_drep(f);
+
+	host_receive(f->to, f);
+	CHECK(w, !needed || counters->sent[XC_DREP] == dreps + 1, "host %u: no DREP for a DREQ",
+	      f->to->index);
+	if (counters->rej_sent[XC_REJ_STALE] != stale)
+		check_stale(f);
+}
+
 static void arrive(struct world *w, struct frame *f)
 {
 	if (f->to->cm) {
 		trace(w, f->foreign ? "FOREIGN" : "arrived", f);
 		note_told(f);
+		note_mra(f);
 		if (f->sender && f->sender->active && f->sender->conn)
 			f->sender->conn->arrivals++;
-		host_receive(f->to, f);
+		if (happens(w, w->faults.foreign))
+			deliver_altered(w, f);
+		deliver(w, f);
 	} else {
 		trace(w, "DOWN", f);
 	}

@@ -55,7 +55,7 @@ static void plan_faults(struct world *w)
 		f->lose = 950;
 	f->duplicate = rng_chance(r, 50) ? rng_below(r, 300) : 0;
 	f->delay = rng_chance(r, 60) ? rng_below(r, 500) : 0;
-	f->max_delay = rng_chance(r, 70) ? 20 * MSEC : 10 * SEC;
+	f->max_delay = rng_chance(r, 70) ? 20 * MSEC : rng_chance(r, 70) ? 10 * SEC : 60 * SEC;
 	f->foreign = rng_chance(r, 40) ? rng_below(r, 300) : 0;
 	if (w->weak)
 		f->damage = rng_between(r, 1, 300);

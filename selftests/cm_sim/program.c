@@ -295,9 +295,6 @@ static void after_call(struct end *e, enum act act)
 		e->state = e->state == END_ACCEPTED ? END_LINGERING : END_OVER;
 		soon(e, ACT_DESTROY, 5 * SEC);
 		break;
-	case ACT_MRA:
-		e->gave_mra = true;
-		break;
 	default:
 		break;
 	}
@@ -629,6 +626,7 @@ static void retry(struct end *e, const struct xc_msg *msg)
 	e->w->totals.count[TOTAL_STALE]++;
 	if (!c || e->w->closing || c->tries >= RECONNECT_TRIES)
 		return;
+	c->retried = true;
 	again = conn_new(e->w, c->from, c->to, false);
 	again->probe = c->probe;
 	again->tries = c->tries;

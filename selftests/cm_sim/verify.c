@@ -53,10 +53,13 @@ static uint32_t expected_qpn(const struct end *e)
 	return e->state == END_REQUESTED ? 0 : e->rep.qpn;
 }
 
-/* The peer's host crashed and its new connection has the same QPN: the old one is stale. */
+/*
+ * The peer's host crashed and its new connection has the same QPN: the old one is stale. After a
+ * late REQ of before the crash, it is the other way round.
+ */
 static bool may_be_stale(const struct end *e)
 {
-	return e->w->weak || !e->conn || e->conn->crashed;
+	return e->w->weak || !e->conn || e->conn->from->life || e->conn->to->life;
 }
 
 void verify_state(struct end *e)
@@ -389,6 +392,7 @@ static void verify_timeout(struct end *e, enum xc_kind kind)
 	if (!a || e->w->weak)
 		return;
 	CHECK_END(e, !e->w->calm, "%s timed out without faults", xc_kind_name(kind));
+	CHECK_END(e, kind == XC_DREQ || e->w->now >= e->patient, "timeout in spite of an MRA");
 	tries = 1 + (e->conn->sidr ? a->sidr.max_cm_retries : a->req.max_cm_retries);
 	CHECK_END(e,
 		  e->sent[kind].count == tries || (kind == XC_REP && e->sent[kind].count > tries),
@@ -407,10 +411,12 @@ static void check_before(struct end *e, const struct xc_event *event, uint32_t s
 	CHECK_END(e, states & IN(e->state), "event %u is not permitted", event->type);
 }
 
-static void after_rejected(struct end *e)
+/* The QP may have been used, or the peer has a connection with it. */
+static void after_rejected(struct end *e, unsigned reason)
 {
 	count(e, TOTAL_REJECTED);
-	if (xc_info(e->id)->state == XC_TIMEWAIT)
+	if (e->state == END_REPLIED || e->state == END_UP || e->state == END_CLOSING ||
+	    reason == XC_REJ_STALE)
 		enter_timewait(e);
 	else
 		e->state = END_OVER;
@@ -469,7 +475,7 @@ void verify_event(struct end *e, const struct xc_event *event)
 		check_before(e, event,
 			     IN(END_CONNECTING) | IN(END_REQUESTED) | IN(END_ACCEPTED) |
 				     IN(END_REPLIED) | IN(END_UP) | IN(END_CLOSING));
-		after_rejected(e);
+		after_rejected(e, event->msg->rej.reason);
 		break;
 	case XC_EVENT_UNREACHABLE:
 		check_before(e, event, IN(END_CONNECTING) | IN(END_ACCEPTED) | IN(END_SIDR_SENT));
@@ -541,6 +547,8 @@ static void verify_repetition(struct end *e, enum xc_kind kind, const uint8_t *m
 	unsigned max;
 
 	if (s->count && a && !e->w->weak) {
+		CHECK_END(e, kind != XC_REQ || e->w->now >= e->patient,
+			  "a REQ again before the service timeout of an MRA");
 		max = e->conn->sidr ? a->sidr.max_cm_retries : a->req.max_cm_retries;
 		CHECK_END(e, !memcmp(s->mad, mad, XC_MAD_LEN), "a repeated %s differs",
 			  xc_kind_name(kind));
@@ -717,7 +725,7 @@ static void verify_half_open(struct end *up)
 {
 	struct end *p = up->peer;
 
-	if (up->w->weak || up->conn->crashed)
+	if (up->conn->crashed)
 		return;
 	CHECK_END(up, p, "connected to no end");
 	CHECK_END(up, !p->told, "still connected after the peer has reported the end");
@@ -732,13 +740,27 @@ static void verify_half_open(struct end *up)
 	count(up, TOTAL_EXCUSED);
 }
 
-static void verify_pair(struct end *e)
+/* A QP has one connection: an older one of the same remote QP is stale and must have ended. */
+static void verify_one_connection(const struct end *e)
+{
+	const struct xc_info *a = xc_info(e->id), *b;
+	const struct end *other;
+
+	for (other = e->next; other; other = other->next) {
+		if (other->state != END_UP)
+			continue;
+		b = xc_info(other->id);
+		CHECK_END(e, a->remote_qpn != b->remote_qpn || a->remote_guid != b->remote_guid,
+			  "two connections with QPN %06x of the same host", a->remote_qpn);
+	}
+}
+
+static void verify_pair(const struct end *e)
 {
 	const struct end *p = e->peer;
 
-	if (!p || p->state != END_UP || e->w->weak)
-		return;
 	CHECK_END(e, p->peer == e, "both ends are connected, but not with each other");
+	verify_one_connection(e);
 }
 
 void verify_agreement(struct world *w)
@@ -749,7 +771,7 @@ void verify_agreement(struct world *w)
 	for (i = 0; i < w->hosts; i++)
 		for (e = w->host[i].ends; e; e = e->next) {
 			CHECK_END(e, !verify_resting(e), "the end waits for ever");
-			if (e->state != END_UP || !e->conn)
+			if (e->state != END_UP || !e->conn || w->weak)
 				continue;
 			if (!e->peer || e->peer->state != END_UP)
 				verify_half_open(e);
@@ -767,8 +789,7 @@ void verify_reconnect(struct world *w)
 
 		if (!c->probe || !e || c->crashed)
 			continue;
-		/* A later attempt exists if this one was rejected as stale. */
-		if (e->over && c->tries < RECONNECT_TRIES)
+		if (c->retried)
 			continue;
 		CHECK_END(e,
 			  e->state == END_UP && (w->weak || (e->peer && e->peer->state == END_UP)),
