@@ -6,6 +6,8 @@ $(eval $(call fuzzer,frame,$(FUZZ_DIR)/frame_fuzz.c $(addprefix daemon/transport
 $(foreach f,engine ring,$(eval $(call fuzzer,$(f),$(FUZZ_DIR)/$(f)_fuzz.c \
 	$(addprefix $(FUZZ_DIR)/,world.c queues.c changing.c tier.c) $(transport_SRCS),-lisal -lpthread)))
 
+$(foreach f,cm cm_mad,$(eval $(call fuzzer,$(f),$(FUZZ_DIR)/$(f)_fuzz.c $(cm_SRCS),)))
+
 $(eval $(call fuzzer,options,$(FUZZ_DIR)/options_fuzz.c daemon/base/options.c,))
 
 $(eval $(call fuzzer,control,$(FUZZ_DIR)/control_fuzz.c $(FUZZ_DIR)/fake_device.c $(control_SRCS) \
@@ -15,8 +17,8 @@ $(eval $(call fuzzer,control,$(FUZZ_DIR)/control_fuzz.c $(FUZZ_DIR)/fake_device.
 $(eval $(call fuzzer,helper,$(FUZZ_DIR)/helper_fuzz.c $(addprefix daemon/helper/,serve.c execute.c) \
 	$(addprefix daemon/base/,fd_message.c groups.c log.c loop.c memory_file.c peer.c),-lpthread))
 
-# `make fuzz-seeds` writes the corpora frame, xdp and control. The other corpora are inputs that fuzzing found, reduced
-# by -merge=1.
+# `make fuzz-seeds` writes the corpora frame, xdp, cm_mad and control, and some inputs of cm. The others are inputs that
+# fuzzing found, reduced by -merge=1.
 $(eval $(call program,selftests/fuzz/seed_control,$(FUZZ_DIR)/seed_control.c,,))
 
 # Seconds for each fuzzer
@@ -28,6 +30,7 @@ fuzz: $$(FUZZERS) ## run all fuzzers for SECONDS=600 each
 .PHONY: fuzz-seeds
 fuzz-seeds: $(BUILD)/selftests/fuzz/seed_control
 	$(Q)$(FUZZ_DIR)/seed_frames.py selftests/pcaps $(FUZZ_DIR)/corpus
+	$(Q)$(FUZZ_DIR)/seed_cm.py selftests/pcaps $(FUZZ_DIR)/corpus
 	$(Q)$< $(FUZZ_DIR)/corpus/control
 
 # Compares the BPF build and the user-space build of the parser. The fixture is that of the XDP tests.

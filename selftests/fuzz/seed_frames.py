@@ -91,4 +91,5 @@ def main():
             (out / f"{ethertype}-{tags}tags-{opcode:02x}").write_bytes(seed)
 
 
-main()
+if __name__ == "__main__":
+    main()
