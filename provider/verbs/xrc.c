@@ -69,12 +69,15 @@ struct ibv_qp *xp_create_target_qp(struct ibv_context *ibctx, struct ibv_qp_init
 		.cookie = &req.cookie,
 	};
 
+	/* The daemon needs no PD, but librdmacm takes it from the QP. */
+	struct ibv_pd *pd = attr->comp_mask & IBV_QP_INIT_ATTR_PD ? attr->pd : NULL;
+
 	if (attr->comp_mask & ~(IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_PD))
 		return xp_null(EOPNOTSUPP);
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_XRCD) || attr->xrcd->context != ibctx)
 		return xp_null(EINVAL);
 	req.xrcd = xp_xrcd(attr->xrcd)->handle;
-	return xp_qp_create(ibctx, NULL, (struct ibv_qp_init_attr *)attr, &request);
+	return xp_qp_create(ibctx, pd, (struct ibv_qp_init_attr *)attr, &request);
 }
 
 #define OPEN_MASK                                                                                  \
