@@ -219,13 +219,16 @@ static const char *port_space_name(uint16_t ps)
 
 static void show_addr(struct json *j, const char *addr, const char *port, const union xd_cm_addr *a)
 {
+	const bool set = a->sa.sa_family;
 	struct xr_addr gid;
 
-	if (!a->sa.sa_family)
-		return;
-	gid = xd_cm_addr_gid(a);
-	json_address(j, addr, &gid);
-	json_number(j, port, xd_cm_addr_port(a));
+	if (set) {
+		gid = xd_cm_addr_gid(a);
+		json_address(j, addr, &gid);
+	} else {
+		json_text(j, addr, "");
+	}
+	json_number(j, port, set ? xd_cm_addr_port(a) : 0);
 }
 
 static void show_id(struct json *j, struct xd_object *obj)
@@ -245,8 +248,7 @@ static void show_id(struct json *j, struct xd_object *obj)
 	show_addr(j, "peer", "peer_port", &id->dst);
 	json_number(j, "qpn", id->qp.number);
 	json_number(j, "peer_qpn", id->qp.remote);
-	if (id->state == XD_CM_LISTEN)
-		json_number(j, "backlog", (uint64_t)id->backlog);
+	json_number(j, "backlog", id->state == XD_CM_LISTEN ? (uint64_t)id->backlog : 0);
 }
 
 static void free_id(struct xd_object *obj)
@@ -327,6 +329,11 @@ int xd_rdma_cm_new(struct xd_objects *objects)
 		xd_gsi_set_receiver(cm->dev->gsi, on_mad, cm);
 	objects->rdma_cm = cm;
 	return 0;
+}
+
+const struct xc_cm *xd_rdma_cm_engine(const struct xd_rdma_cm *cm)
+{
+	return cm ? cm->engine : NULL;
 }
 
 void xd_rdma_cm_free(struct xd_rdma_cm *cm)

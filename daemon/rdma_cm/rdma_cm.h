@@ -23,6 +23,7 @@
 
 #include "daemon/objects/objects.h"
 
+struct xc_cm;
 struct xd_rdma_cm;
 
 /* The kind of object XD_CM_ID */
@@ -36,6 +37,9 @@ void xd_rdma_cm_free(struct xd_rdma_cm *cm); /* when there are no clients; NULL 
 int xd_cm_channel_hello(struct xd_client *c, uint8_t token[XR_TOKEN_LEN], struct xd_reply *rep);
 /* Frees c->cm_channel, when the client has no ids. NULL allowed. In a job: may block. */
 void xd_cm_channel_close(struct xd_client *c);
+
+/* Returns the CM engine, for its counters. */
+const struct xc_cm *xd_rdma_cm_engine(const struct xd_rdma_cm *cm);
 
 /* A QP has received a packet before the connection was established. */
 void xd_rdma_cm_comm_est(struct xd_rdma_cm *cm, uint32_t qpn);

@@ -6,6 +6,7 @@
  *   dispatch.c  permissions and handlers of requests
  *   query.c     HELLO, device, port, addresses
  *   show.c      status, counters and objects as JSON, for the xroce command; faults
+ *   show_cm.c   the same for connection management
  */
 #ifndef XD_SERVER_H
 #define XD_SERVER_H

@@ -19,6 +19,7 @@
 #include "daemon/netdev/net.h"
 #include "daemon/objects/port.h"
 #include "server.h"
+#include "show.h"
 
 /* ---- status ---------------------------------------------------------------------- */
 
@@ -175,6 +176,7 @@ static void show_status(struct json *j, const struct xd_client *c)
 	put_pauses(j, "pauses", &pauses->all);
 	put_pauses(j, "worker_pauses", &pauses->one);
 	put_objects(j, c);
+	xd_show_cm_status(j, xd_rdma_cm_engine(s->objects.rdma_cm), s->dev->gsi);
 	put_fault(j, &s->fault);
 	json_end(j, '}');
 }
@@ -228,27 +230,20 @@ static void sum_counters(struct xd_device *dev, struct xt_counters *sum)
 	xd_workers_resume_no_wake(dev->workers);
 }
 
-static void put_counter(struct json *j, const char *name, uint64_t value, const char *what)
+static void show_counters(struct json *j, const struct xd_server *s)
 {
-	json_begin(j, NULL, '{');
-	json_text(j, "name", name);
-	json_number(j, "value", value);
-	json_text(j, "text", what);
-	json_end(j, '}');
-}
-
-static void show_counters(struct json *j, struct xd_device *dev)
-{
+	struct xd_device *dev = s->dev;
 	struct xt_counters sum = { 0 };
 
 	sum_counters(dev, &sum);
 	json_begin(j, NULL, '{');
 	put_reasons(j, dev);
 	json_begin(j, "transport", '[');
-#define X(field, text) put_counter(j, #field, sum.field, text);
+#define X(field, text) xd_show_counter(j, #field, sum.field, text);
 	XT_COUNTERS(X)
 #undef X
 	json_end(j, ']');
+	xd_show_cm_counters(j, xd_rdma_cm_engine(s->objects.rdma_cm), dev->gsi);
 	json_end(j, '}');
 }
 
@@ -411,7 +406,7 @@ static int show(struct json *j, const struct xd_client *c, uint32_t what)
 		show_status(j, c);
 		return 0;
 	case XR_SHOW_COUNTERS:
-		show_counters(j, c->dev);
+		show_counters(j, xd_server_of(c));
 		return 0;
 	case XR_SHOW_CLIENTS:
 		show_clients(j, c->clients);
