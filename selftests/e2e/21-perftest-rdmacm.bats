@@ -1,0 +1,52 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# perftest with connections by rdma_cm (-R), and with rdma_cm for the exchange of parameters only (-z).
+
+load helpers
+load rdmacm
+
+@test "bandwidth tests connect by rdma_cm (-R)" {
+	local program
+
+	for program in ib_write_bw ib_read_bw ib_send_bw ib_atomic_bw; do
+		perftest $program -R -n $((500 / SLOW))
+	done
+	no_cm_ids
+}
+
+@test "latency tests connect by rdma_cm (-R)" {
+	local program
+
+	for program in ib_write_lat ib_read_lat ib_send_lat ib_atomic_lat; do
+		perftest $program -R -n $((500 / SLOW))
+	done
+	no_cm_ids
+}
+
+@test "many QPs connect by rdma_cm (-R -q)" {
+	perftest ib_write_bw -R -q 16 -n $((100 / SLOW)) -s 8192
+	perftest ib_send_bw -R -q 16 -n $((100 / SLOW)) -s 8192
+	no_cm_ids
+}
+
+@test "both directions and type of service work with rdma_cm (-b, -T)" {
+	perftest ib_write_bw -R -b -n $((500 / SLOW))
+	perftest ib_send_bw -R -T 64 -n $((500 / SLOW))
+}
+
+@test "parameters are exchanged by rdma_cm (-z)" {
+	perftest ib_write_bw -z -x @4 -n $((500 / SLOW))
+	perftest ib_send_lat -z -x @4 -n $((500 / SLOW))
+	perftest ib_send_bw -z -x @4 -c UC -n $((500 / SLOW))
+	perftest ib_send_bw -z -x @4 -c UD -n $((500 / SLOW))
+	no_cm_ids
+}
+
+@test "perftest connects within one host by rdma_cm (-R)" {
+	both_on_a -t 40 ib_write_bw -F -R -n $((500 / SLOW))
+	no_cm_ids
+}
+
+@test "without a server perftest fails" {
+	fails run_on b timeout 20 ib_write_bw -R -F -n 100 -p 9999 "$A4"
+}

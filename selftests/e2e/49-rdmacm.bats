@@ -1,0 +1,301 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# The programs of rdmacm-utils: connections by address, between two hosts and within one, IPv4 and IPv6.
+
+load helpers
+load rdmacm
+
+setup_file() {
+	requires root rping ucmatose
+	hosts_up
+	daemons_up
+}
+
+teardown() {
+	report_failure
+}
+
+# rping_both CLIENT_HOST ADDRESS ARG...: the server listens on ADDRESS of host a; both get ARG...
+rping_both() {
+	local h=$1 address=$2
+
+	shift 2
+	pair -c "$h" rping -s -a "$address" -p "$PORT" "$@" -- rping -c -a "$address" -p "$PORT" "$@"
+	# every ping was printed by the client with -v
+	[[ " $* " != *" -v "* ]] || grep -q "^ping data: rdma-ping" "$OUT/client"
+}
+
+# ---- rping -------------------------------------------------------------------------------------
+
+@test "rping pings over IPv4 and IPv6" {
+	rping_both b "$A4" -v -V -C 20
+	equal "pings" "$(grep -c '^ping data' "$OUT/client")" 20
+	rping_both b "$A6" -v -V -C 20
+	equal "pings" "$(grep -c '^ping data' "$OUT/client")" 20
+	no_cm_ids
+}
+
+@test "rping pings within one host" {
+	rping_both a "$A4" -v -V -C 20
+	rping_both a "$A6" -v -V -C 20
+	no_cm_ids
+}
+
+@test "rping has all its sizes (-S)" {
+	local size
+
+	for size in 64 1000 65535; do
+		rping_both b "$A4" -v -V -C 10 -S "$size"
+	done
+}
+
+@test "rping works with a QP that it creates and modifies itself (-q)" {
+	rping_both b "$A4" -v -V -C 10 -q
+	rping_both b "$A6" -v -V -C 10 -q
+}
+
+@test "rping binds the client to a source address (-I)" {
+	pair rping -s -a "$A4" -p "$PORT" -C 5 -- rping -c -a "$A4" -I "$B4" -p "$PORT" -C 5
+	pair rping -s -a "$A6" -p "$PORT" -C 5 -- rping -c -a "$A6" -I "$B6" -p "$PORT" -C 5
+}
+
+@test "rping listens on wildcard addresses" {
+	pair rping -s -p "$PORT" -C 5 -v -- rping -c -a "$A4" -p "$PORT" -C 5 -v
+	pair rping -s -a ::0 -p "$PORT" -C 5 -v -- rping -c -a "$A6" -p "$PORT" -C 5 -v
+	pair rping -s -a ::0 -p "$PORT" -C 5 -v -- rping -c -a "$A4" -p "$PORT" -C 5 -v
+}
+
+@test "rping prints its steps (-d)" {
+	rping_both b "$A4" -d -C 2
+	grep -q "ESTABLISHED" "$OUT/client"
+	grep -q "rdma_resolve_addr - rdma_resolve_route successful" "$OUT/client"
+}
+
+@test "rping -P serves many clients" {
+	local log=$BATS_TEST_TMPDIR/log server i client clients=$((100 / SLOW)) failed=0 pids=()
+
+	spawn a "$log" rping -s -P -p "$PORT" -a "$A4"
+	server=$!
+	wait_for 5 listens a "$PORT"
+	for ((i = 0; i < clients; i++)); do
+		spawn b "$BATS_TEST_TMPDIR/client.$i" rping -c -a "$A4" -p "$PORT" -C 5 -v -V
+		pids+=($!)
+		((i % 10 == 9)) || continue
+		for client in "${pids[@]}"; do
+			ends 10 "$client" || ((++failed))
+		done
+		pids=()
+		((failed == 0)) || break
+	done
+	equal "failed clients" "$failed" 0
+	equal "pings" "$(cat "$BATS_TEST_TMPDIR"/client.* | grep -c '^ping data')" $((clients * 5))
+	kill "$server"
+	wait "$server" || true
+	no_cm_ids
+}
+
+# ---- ucmatose ----------------------------------------------------------------------------------
+
+# ucmatose_both CLIENT_HOST ADDRESS ARG...
+ucmatose_both() {
+	local h=$1 address=$2
+
+	shift 2
+	pair -t 40 -c "$h" ucmatose -b "$address" -p "$PORT" "$@" -- ucmatose -s "$address" -p "$PORT" "$@"
+	grep -q "return status 0" "$OUT/client"
+	grep -q "return status 0" "$OUT/server"
+}
+
+@test "ucmatose exchanges messages, over IPv4 and IPv6" {
+	ucmatose_both b "$A4"
+	ucmatose_both b "$A6" -f ipv6
+	ucmatose_both a "$A4"
+	ucmatose_both a "$A6" -f ipv6
+	no_cm_ids
+}
+
+@test "ucmatose has many connections and messages (-c, -C, -S)" {
+	ucmatose_both b "$A4" -c 20 -C 50 -S 4000
+	ucmatose_both a "$A4" -c 20 -C 50 -S 4000
+}
+
+@test "ucmatose sets options: type of service, ACK timeout, migration (-t, -a, -m)" {
+	ucmatose_both b "$A4" -t 64
+	ucmatose_both b "$A4" -a 14
+	ucmatose_both b "$A4" -m
+}
+
+@test "ucmatose connects by GID and in the IB port space (-f gid, -P ib)" {
+	ucmatose_both b "$A4" -P ib
+	ucmatose_both b "$A6" -f gid -P ib
+}
+
+# ---- udaddy ------------------------------------------------------------------------------------
+
+udaddy_both() {
+	local h=$1 address=$2
+
+	shift 2
+	pair -t 40 -c "$h" udaddy -b "$address" "$@" -- udaddy -s "$address" "$@"
+	grep -q "return status 0" "$OUT/client"
+	grep -q "return status 0" "$OUT/server"
+}
+
+@test "udaddy exchanges datagrams, over IPv4 and IPv6" {
+	PORT=7174
+	udaddy_both b "$A4"
+	udaddy_both b "$A6"
+	udaddy_both a "$A4"
+	udaddy_both a "$A6"
+	udaddy_both b "$A4" -c 10 -C 20 -S 1000
+	no_cm_ids
+}
+
+@test "udaddy works in the port space of IPoIB (-p 2)" {
+	udaddy_both b "$A4" -p 0x2
+}
+
+# ---- the others --------------------------------------------------------------------------------
+
+@test "cmtime measures connects and disconnects" {
+	local server h address
+
+	# the server does not end
+	spawn a "$BATS_TEST_TMPDIR/server" cmtime -p "$PORT" -c 100
+	server=$!
+	wait_for 5 listens a "$PORT"
+	for h in a b; do
+		for address in "$A4" "$A6"; do
+			run_on "$h" timeout $((20 * SLOW)) cmtime -s "$address" -p "$PORT" -c 100 | tee "$BATS_TEST_TMPDIR/client"
+			grep -q "^destroy " "$BATS_TEST_TMPDIR/client"
+		done
+	done
+	kill "$server"
+	wait "$server" || true
+	no_cm_ids
+}
+
+@test "rdma_server and rdma_client exchange a message" {
+	local h address
+
+	for h in a b; do
+		for address in "$A4" "$A6"; do
+			pair -c "$h" rdma_server -s "$address" -p "$PORT" -- rdma_client -s "$address" -p "$PORT"
+			grep -q "end 0" "$OUT/client"
+			grep -q "end 0" "$OUT/server"
+		done
+	done
+	no_cm_ids
+}
+
+@test "rdma_xserver and rdma_xclient exchange a message by RC and XRC" {
+	local kind
+
+	for kind in r x; do
+		pair rdma_xserver -p "$PORT" -c "$kind" -- rdma_xclient -s "$A4" -p "$PORT" -c "$kind"
+		grep -q "end 0" "$OUT/client"
+	done
+	no_cm_ids
+}
+
+# ---- errors ------------------------------------------------------------------------------------
+
+@test "without a server a client is rejected" {
+	local address
+
+	for address in "$A4" "$A6"; do
+		refused REJECTED run_on b timeout 20 rping -c -a "$address" -p 9999 -C 1
+		refused REJECTED run_on a timeout 20 rping -c -a "$address" -p 9999 -C 1
+	done
+	refused "REJECTED, error: 8" run_on b timeout 20 ucmatose -s "$A4" -p 9999
+	refused "Connection refused" run_on b timeout 20 rdma_client -s "$A4" -p 9999
+	(($(cm_counter a REJ_sent_SERVICE_ID) >= 4))
+	(($(cm_counter b REJ_received_SERVICE_ID) >= 4))
+	no_cm_ids
+}
+
+@test "an address without a host or without a route is an error" {
+	refused ADDR_ERROR run_on b timeout 30 rping -c -a 10.77.0.77 -p 9999 -C 1
+	refused "" run_on b timeout 30 rping -c -a 192.0.2.1 -p 9999 -C 1
+	no_cm_ids
+}
+
+@test "an address of another host cannot be bound, nor a port twice" {
+	local server
+
+	refused "rdma_bind_addr: No such device" run_on a timeout 20 rping -s -a "$B4" -p "$PORT" -C 1
+	spawn a "$BATS_TEST_TMPDIR/log" rping -s -a "$A4" -p "$PORT" -C 1
+	server=$!
+	wait_for 5 listens a "$PORT"
+	refused "Address already in use" run_on a timeout 20 ucmatose -b "$A4" -p "$PORT"
+	kill "$server"
+	wait "$server" || true
+	no_cm_ids
+}
+
+@test "xroce cm shows listeners and connections" {
+	local server client ids
+
+	spawn a "$BATS_TEST_TMPDIR/server" rping -s -a "$A4" -p "$PORT"
+	server=$!
+	wait_for 5 listens a "$PORT"
+	equal "listener" "$(ctl a cm -l -j xra | jq -c '.[] | [.comm, .state, .address, .port]')" \
+		"[\"rping\",\"listen\",\"$A4\",$PORT]"
+	spawn b "$BATS_TEST_TMPDIR/client" rping -c -a "$A4" -p "$PORT" -C 100000000
+	client=$!
+	wait_for 5 eval "ctl b cm -s ESTABLISHED -j xrb | grep -q ESTABLISHED"
+	ctl a cm xra
+	ids=$(ctl b cm -s established -j xrb)
+	echo "$ids"
+	equal "peer" "$(jq -c '.[] | [.comm, .address, .peer, .peer_port]' <<<"$ids")" "[\"rping\",\"$B4\",\"$A4\",$PORT]"
+	equal "QPN" "$(jq '.[].qpn' <<<"$ids")" "$(ctl b qp -j xrb | jq '.[].qpn')"
+	equal "peer's QPN" "$(jq '.[].peer_qpn' <<<"$ids")" "$(ctl a qp -j xra | jq '.[].qpn')"
+	kill "$server" "$client"
+	wait || true
+	no_cm_ids
+}
+
+# ---- lost MADs, killed programs ----------------------------------------------------------------
+
+@test "killed programs leave no ids, and their peers see the end of the connection" {
+	local server client
+
+	spawn a "$BATS_TEST_TMPDIR/server" rping -s -a "$A4" -p "$PORT" -v
+	server=$!
+	wait_for 5 listens a "$PORT"
+	spawn b "$BATS_TEST_TMPDIR/client" rping -c -a "$A4" -p "$PORT" -C 100000000
+	client=$!
+	wait_for 5 eval "ctl a cm -s ESTABLISHED -j xra | grep -q ESTABLISHED"
+	kill -KILL "$client"
+	wait "$client" || true
+	ends 10 "$server" || true
+	grep -q "server DISCONNECT EVENT" "$BATS_TEST_TMPDIR/server"
+	no_cm_ids
+
+	spawn a "$BATS_TEST_TMPDIR/server" rping -s -a "$A4" -p "$PORT"
+	server=$!
+	wait_for 5 listens a "$PORT"
+	spawn b "$BATS_TEST_TMPDIR/client" rping -c -a "$A4" -p "$PORT" -C 100000000
+	client=$!
+	wait_for 5 eval "ctl a cm -s ESTABLISHED -j xra | grep -q ESTABLISHED"
+	kill -KILL "$server"
+	wait "$server" || true
+	ends 10 "$client" || true
+	grep -q "client DISCONNECT EVENT" "$BATS_TEST_TMPDIR/client"
+	no_cm_ids
+}
+
+@test "programs connect and disconnect although MADs are lost, late and doubled" {
+	local h
+
+	for h in a b; do
+		ctl "$h" fault "xr$h" mads drop 200 dup 100 delay 100 20000 seed 3
+	done
+	pair -t 120 rping -s -a "$A4" -p "$PORT" -C 5 -V -- rping -c -a "$A4" -p "$PORT" -C 5 -V
+	pair -t 120 ucmatose -b "$A4" -p "$PORT" -c 5 -- ucmatose -s "$A4" -p "$PORT" -c 5
+	(($(ctl a status -j xra | jq '[.workers[].faults] | add') > 0))
+	for h in a b; do
+		ctl "$h" fault "xr$h" off
+	done
+	no_cm_ids
+}
