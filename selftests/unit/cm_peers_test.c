@@ -260,6 +260,80 @@ static void test_late_messages(void)
 	end("late messages");
 }
 
+/* A peer cannot have two connections with one communication ID. */
+static void test_id_of_another_connection(void)
+{
+	struct xc_msg msg = { .kind = XC_REP, .rep = { .qpn = 0x77 } };
+	struct c_pair p;
+	struct xc_req req;
+	struct xc_id *id;
+
+	begin();
+	p = c_established(a);
+	req = c_req(a);
+	req.qpn = 0x99;
+	xc_connect(a->cm, &req, NULL, &id);
+	msg.local_id = xc_info(p.passive)->local_id;
+	msg.remote_id = xc_info(id)->local_id;
+	msg.rep.guid = xc_info(p.active)->remote_guid;
+	pass_msg(b, &msg);
+	TAP_OK(c_is(id, XC_REQ_SENT) && c_is(p.active, XC_ESTABLISHED),
+	       "a REP with the communication ID of another connection is ignored");
+	c_settle(a);
+	msg = (struct xc_msg){ .kind = XC_MRA };
+	msg.local_id = xc_info(id)->local_id;
+	msg.remote_id = xc_info(c_last(b)->id)->local_id;
+	msg.mra.message = XC_MESSAGE_REQ;
+	msg.mra.service_timeout = 24;
+	xc_accept(c_last(b)->id, &(struct xc_rep){ .qpn = 0x77 });
+	pass_msg(a, &msg);
+	TAP_OK(c_is(c_last(b)->id, XC_REP_SENT), "as is an MRA of a REQ after the REP");
+	xc_destroy(c_last(b)->id);
+	xc_destroy(id);
+	xc_destroy(p.active);
+	xc_destroy(p.passive);
+	end("ID of another connection");
+}
+
+static void test_same_qp_after_rej(void)
+{
+	struct xc_rej rej = { .reason = XC_REJ_CONSUMER };
+	struct xc_id *id, *again, *peer;
+
+	begin();
+	id = c_connect(a);
+	c_settle(a);
+	peer = c_last(b)->id;
+	xc_reject(peer, &rej);
+	c_settle(a);
+	again = c_connect(a);
+	c_settle(a);
+	TAP_OK(c_last(b)->type == XC_EVENT_REQ && c_last(b)->id != peer,
+	       "a QP that was rejected may connect again");
+	xc_destroy(peer);
+	xc_destroy(c_last(b)->id);
+	xc_destroy(id);
+	xc_destroy(again);
+	end("same QP after REJ");
+}
+
+/* Request IDs of SIDR and communication IDs are independent; the GUID of a REQ may be 0. */
+static void test_sidr_and_req_ids(void)
+{
+	struct xc_msg req = { .kind = XC_REQ, .local_id = 5 };
+	struct xc_msg sidr = { .kind = XC_SIDR_REQ, .local_id = 5 };
+
+	begin();
+	req.req = c_req(a);
+	pass_msg(a, &req);
+	pass_msg(a, &sidr);
+	TAP_OK(b->events == 2 && c_last(b)->type == XC_EVENT_SIDR_REQ,
+	       "a SIDR_REQ with the ID of a REQ is another request");
+	xc_destroy(b->event[0].id);
+	xc_destroy(b->event[1].id);
+	end("SIDR and REQ");
+}
+
 static void test_sidr_messages(void)
 {
 	struct xc_msg rep = { .kind = XC_SIDR_REP, .remote_id = 1 };
@@ -357,6 +431,9 @@ int main(void)
 	test_invalid_req();
 	test_stale_rep();
 	test_late_messages();
+	test_id_of_another_connection();
+	test_same_qp_after_rej();
+	test_sidr_and_req_ids();
 	test_sidr_messages();
 	test_long_timeouts();
 	return tap_end();
