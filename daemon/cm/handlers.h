@@ -24,6 +24,8 @@ void xc_dreq_expired(struct xc_id *id);
 void xc_linger(struct xc_id *id);
 /* reject.c */
 void xc_rej_received(struct xc_cm *cm, const struct xc_path *path, const struct xc_msg *msg);
+/* Sends the REJ of an id again, as the response to a REQ. */
+void xc_repeat_rej(struct xc_id *id);
 /* Sends a REJ as xc_reject(), for a reason of the engine. */
 void xc_reject_for(struct xc_id *id, enum xc_reason reason);
 /* Sends a REJ in response to a message without an id. ari: NULL: none */

@@ -25,12 +25,12 @@ static void duplicate_req(struct xc_id *id, const struct xc_path *path, const st
 		break;
 	case XC_DREQ_SENT:
 		if (id->repeats)
-			xc_resend(id);
+			xc_repeat_rej(id);
 		break;
 	case XC_TIMEWAIT:
 	case XC_IDLE:
 		if (id->repeats)
-			xc_resend(id);
+			xc_repeat_rej(id);
 		else
 			xc_reject_message(cm, path, msg, XC_REJ_STALE, NULL);
 		break;

@@ -11,6 +11,7 @@
 #include "end.h"
 #include "handlers.h"
 #include "id.h"
+#include "mad.h"
 #include "send.h"
 
 /* Sets the fields of a REJ that depend on the state: as the kernel's cm_format_rej(). */
@@ -49,6 +50,20 @@ int xc_reject(struct xc_id *id, const struct xc_rej *rej)
 	else
 		xc_end(id, state != XC_REQ_SENT && state != XC_MRA_REQ_RCVD);
 	return 0;
+}
+
+/*
+ * A peer that repeats its REQ has no REP, so it does not have the communication ID of this side. The
+ * kernel finds its id only if the REJ refers to the REQ (cm_acquire_rejected_id()).
+ */
+void xc_repeat_rej(struct xc_id *id)
+{
+	struct xc_msg msg;
+
+	xc_mad_decode(id->sent, XC_MAD_LEN, &msg);
+	msg.rej.message = XC_MESSAGE_REQ;
+	id->cm->counters.retried[XC_REJ]++;
+	xc_respond(id->cm, &id->info.path, &msg);
 }
 
 /* The peer finds the id of a REJ timeout by our GUID (IBTA 12.6.7.2). */

@@ -229,6 +229,7 @@ struct host {
 	uint64_t late; /* maximum delay of the host's timers */
 	uint64_t run_at;
 	bool in_call;		/* events are not expected */
+	unsigned receiving;	/* attribute of the MAD that is being received */
 	struct end *connecting; /* within xc_connect() */
 };
 

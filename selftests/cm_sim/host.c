@@ -132,7 +132,9 @@ void host_receive(struct host *h, const struct frame *f)
 	uint64_t print = f->foreign ? fingerprint(h) : 0;
 
 	h->in_call = f->foreign;
+	h->receiving = mad_attr(f->mad);
 	xc_receive(h->cm, &f->path, f->mad, XC_MAD_LEN);
+	h->receiving = 0;
 	h->in_call = false;
 	if (f->foreign)
 		CHECK(h->w, fingerprint(h) == print,

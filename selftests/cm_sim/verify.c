@@ -599,6 +599,22 @@ static void verify_tid(struct end *e, enum xc_kind kind, const uint8_t *mad)
 	}
 }
 
+/*
+ * A REJ in response to a REQ or REP refers to this message: the peer may not have the communication
+ * ID of the sender.
+ */
+static void verify_rejected_message(struct host *h, enum xc_kind kind, const uint8_t *mad)
+{
+	unsigned message = mad[24 + 8] >> 6;
+
+	if (kind != XC_REJ || h->w->weak)
+		return;
+	CHECK(h->w, h->receiving != MAD_REQ || message == XC_MESSAGE_REQ,
+	      "a REJ in response to a REQ does not refer to it");
+	CHECK(h->w, h->receiving != MAD_REP || message == XC_MESSAGE_REP,
+	      "a REJ in response to a REP does not refer to it");
+}
+
 static struct end *end_of_mad(struct host *h, enum xc_kind kind, const uint8_t *mad)
 {
 	struct end *e = h->connecting;
@@ -618,6 +634,7 @@ struct end *verify_mad(struct host *h, const struct xc_path *path, const uint8_t
 	verify_header(h, mad);
 	kind = mad_attr(mad) - MAD_REQ;
 	CHECK(h->w, xr_gid_equal(&path->local, &h->gid), "a MAD from a wrong address");
+	verify_rejected_message(h, kind, mad);
 	if (kind == XC_MRA)
 		h->w->totals.count[TOTAL_MRA]++;
 	e = end_of_mad(h, kind, mad);

@@ -317,6 +317,36 @@ static void test_reject_rep(void)
 	end("REJ of a REP");
 }
 
+/* REP and REJ are lost: the active side is still waiting for a response to its REQ. */
+static void test_req_after_rejected_rep(void)
+{
+	struct xc_rej rej = { .reason = XC_REJ_CONSUMER, .data = { "no", 2 } };
+	struct xc_rep rep = c_rep();
+	struct xc_id *id, *peer;
+	struct c_mad req;
+
+	begin();
+	id = c_connect(a);
+	req = a->queue[0];
+	c_settle(a);
+	peer = c_last(b)->id;
+	xc_accept(peer, &rep);
+	xc_reject(peer, &rej);
+	TAP_OK(c_lose(b) == XC_REP && c_decode(&b->queue[0]).rej.message == XC_MESSAGE_OTHER &&
+		       c_lose(b) == XC_REJ,
+	       "a REJ after the REP refers to neither REQ nor REP");
+	c_pass(a, &req);
+	TAP_OK(c_decode(&b->queue[0]).kind == XC_REJ &&
+		       c_decode(&b->queue[0]).rej.message == XC_MESSAGE_REQ,
+	       "the REJ in response to a second REQ refers to the REQ");
+	c_deliver(b);
+	TAP_OK(c_last(a)->type == XC_EVENT_REJECTED && has_data(c_last(a), "no", XC_REJ_DATA),
+	       "it ends the exchange, with the private data of the first REJ");
+	xc_destroy(id);
+	xc_destroy(peer);
+	end("REQ after a rejected REP");
+}
+
 /* The REJ of a side that sent a REP is lost while the peer establishes the connection. */
 static void test_destroy_after_rep(void)
 {
@@ -678,6 +708,7 @@ int main(void)
 	test_dreq_after_reject();
 	test_reject();
 	test_reject_rep();
+	test_req_after_rejected_rep();
 	test_destroy_after_rep();
 	test_rep_and_rej_lost();
 	test_destroy();
