@@ -149,9 +149,7 @@ static void fill_req(const struct xd_cm_id *id, struct xc_req *req)
 		.transport = (uint8_t)transport_of(id->qp_type),
 		.qpn = id->qp.number,
 		.starting_psn = id->qp.rq_psn,
-		/* The requester of XRC has no responder. */
-		.responder_resources = id->qp_type == IBV_QPT_XRC_SEND ? 0
-								       : id->qp.responder_resources,
+		.responder_resources = id->qp.responder_resources,
 		.initiator_depth = id->qp.initiator_depth,
 		.remote_response_timeout = RESPONSE_TIMEOUT,
 		.local_response_timeout = RESPONSE_TIMEOUT,
@@ -166,6 +164,15 @@ static void fill_req(const struct xd_cm_id *id, struct xc_req *req)
 		.vendor_id = id->ece.vendor_id,
 		.ece_options = id->ece.attr_mod,
 	};
+}
+
+/* The requester of XRC has no responder and no SRQ (IBTA A14). */
+static void clear_responder(struct xc_req *req)
+{
+	req->responder_resources = 0;
+	req->retry_count = 0;
+	req->rnr_retry_count = 0;
+	req->srq = false;
 }
 
 static int connect_qp(struct xd_cm_id *id, const struct rdma_ucm_conn_param *param)
@@ -183,6 +190,8 @@ static int connect_qp(struct xd_cm_id *id, const struct rdma_ucm_conn_param *par
 	id->qp.timeout = id->path.life_time + 1;
 	fill_req(id, &req);
 	req.flow_control = param->flow_control;
+	if (id->qp_type == IBV_QPT_XRC_SEND)
+		clear_responder(&req);
 	err = build_data(id, param, buf, sizeof(buf), &req.data);
 	return err ? err : xc_connect(id->cm->engine, &req, id, &id->conn);
 }
@@ -245,7 +254,13 @@ static int accept_req(struct xd_cm_id *id, const struct rdma_ucm_conn_param *par
 	if (err)
 		return err;
 	rep.qpn = id->qp.number;
-	rep.srq = id->qp.srq || id->qp_type == IBV_QPT_XRC_RECV;
+	rep.srq = id->qp.srq;
+	if (id->qp_type == IBV_QPT_XRC_RECV) {
+		/* The target of XRC has no requester and receives through SRQs (IBTA A14). */
+		rep.initiator_depth = 0;
+		rep.flow_control = false;
+		rep.srq = true;
+	}
 	id->qp.responder_resources = param->responder_resources;
 	id->qp.initiator_depth = param->initiator_depth;
 	return xc_accept(id->conn, &rep);
