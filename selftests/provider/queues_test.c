@@ -147,6 +147,49 @@ static void polling_threads(struct fixture *f)
 	free_pair(&p);
 }
 
+/* Polls once when its turn comes. Relaxed accesses do not synchronize the threads. */
+struct turn {
+	struct ibv_cq *cq;
+	int mine, *now;
+	int got;
+};
+
+static void *poll_in_turn(void *arg)
+{
+	struct turn *t = arg;
+	struct ibv_wc wc;
+
+	while (__atomic_load_n(t->now, __ATOMIC_RELAXED) != t->mine)
+		sched_yield();
+	t->got = ibv_poll_cq(t->cq, 1, &wc);
+	__atomic_store_n(t->now, t->mine + 1, __ATOMIC_RELAXED);
+	return NULL;
+}
+
+/*
+ * The second thread polls after the first one, but is synchronized only with its unlocking of the
+ * CQ. So SANITIZE=thread detects each access of ibv_poll_cq() that needs the lock and comes later.
+ */
+static void polling_in_turn(struct fixture *f)
+{
+	struct pair p = make_pair(f, IBV_QPS_RTS);
+	struct turn turn[2];
+	pthread_t thread[2];
+	int now = 0;
+
+	post_send(p.qp, 0, 1);
+	post_send(p.qp, 1, 1);
+	fake_complete(&f->daemon, p.qp->qp_num, false, 2, IBV_WC_SUCCESS, false);
+	for (int i = 0; i < 2; i++) {
+		turn[i] = (struct turn){ .cq = p.cq, .mine = i, .now = &now };
+		pthread_create(&thread[i], NULL, poll_in_turn, &turn[i]);
+	}
+	for (int i = 0; i < 2; i++)
+		pthread_join(thread[i], NULL);
+	TAP_OK(turn[0].got == 1 && turn[1].got == 1, "two threads poll one CQ in turn");
+	free_pair(&p);
+}
+
 static void contents(struct fixture *f)
 {
 	struct pair p = make_pair(f, IBV_QPS_RTS);
@@ -566,6 +609,7 @@ int main(void)
 	posting_rings(&f);
 	completing(&f);
 	polling_threads(&f);
+	polling_in_turn(&f);
 	contents(&f);
 	strangers(&f);
 	posting_lists(&f);
