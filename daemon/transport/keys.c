@@ -81,11 +81,25 @@ void xt_keys_release(struct xt_keys *keys, struct xt_key *key)
 	xt_slots_release(&keys->slots, slot_of(keys, key->index));
 }
 
-struct xt_key *xt_keys_by_index(struct xt_keys *keys, uint32_t index)
+/* Returns NULL if the slot is not that of the index. */
+static struct xt_key *key_at(struct xt_keys *keys, uint32_t at, uint32_t index)
 {
-	struct key_slot *slot = index ? xt_slots_used(&keys->slots, slot_of(keys, index)) : NULL;
+	struct key_slot *slot = xt_slots_used(&keys->slots, at);
 
 	return slot && slot->key.index == index ? &slot->key : NULL;
+}
+
+/* Tries the slot of the index that this thread looked up last of those with the same low bits. */
+struct xt_key *xt_keys_by_index(struct xt_keys *keys, uint32_t index)
+{
+	static __thread uint32_t recent[XT_RECENT];
+	uint32_t *at = &recent[index % XT_RECENT];
+	struct xt_key *key = key_at(keys, *at, index);
+
+	if (__builtin_expect(key != NULL, true) || !index)
+		return index ? key : NULL;
+	*at = slot_of(keys, index);
+	return key_at(keys, *at, index);
 }
 
 enum xr_reason xt_keys_check(struct xt_keys *keys, const struct xr_key_use *use,

@@ -56,11 +56,24 @@ static uint32_t slot_of(const struct xt_numbers *t, uint32_t number)
 	return xt_unpermute(&t->order, number & XR_QPN_MASK) & ((1u << t->bits) - 1);
 }
 
-static struct number *find(const struct xt_numbers *t, uint32_t number)
+static struct number *number_at(const struct xt_numbers *t, uint32_t slot, uint32_t number)
 {
-	struct number *n = xt_slots_used(&t->slots, slot_of(t, number));
+	struct number *n = xt_slots_used(&t->slots, slot);
 
 	return n && n->number == number ? n : NULL;
+}
+
+/* As xt_keys_by_index() */
+static struct number *find(const struct xt_numbers *t, uint32_t number)
+{
+	static __thread uint32_t recent[XT_RECENT];
+	uint32_t *slot = &recent[number % XT_RECENT];
+	struct number *n = number_at(t, *slot, number);
+
+	if (__builtin_expect(n != NULL, true))
+		return n;
+	*slot = slot_of(t, number);
+	return number_at(t, *slot, number);
 }
 
 void *xt_numbers_get(struct xt_numbers *t, uint32_t number)

@@ -290,8 +290,10 @@ const uint8_t xt_op_kinds[XR_OP_COUNT] = {
 /* IBV_WC_FLUSH, which verbs.h defines since rdma-core 45 */
 #define WC_FLUSH 8
 
+_Static_assert(XT_KIND_NONE == 0 && IBV_WC_SEND == 0, "rows of unknown opcodes are zero");
+
 /* clang-format off */
-static const struct xt_wr_opcode opcodes[] = {
+const struct xt_wr_opcode xt_wr_opcodes[UINT8_MAX + 1] = {
 	[XR_WR_RDMA_WRITE] =
 		{ XT_KIND_WRITE, IBV_WC_RDMA_WRITE, .qp_types = CONNECTED },
 	[XR_WR_RDMA_WRITE_WITH_IMM] =
@@ -320,13 +322,3 @@ static const struct xt_wr_opcode opcodes[] = {
 		{ XT_KIND_LOCAL, IBV_WC_DRIVER1, .qp_types = CONNECTED },
 };
 /* clang-format on */
-
-const struct xt_wr_opcode *xt_wr_opcode(uint8_t opcode)
-{
-	static const struct xt_wr_opcode unknown = { .wc_opcode = IBV_WC_SEND };
-	const struct xt_wr_opcode *row = opcode < sizeof(opcodes) / sizeof(opcodes[0])
-						 ? &opcodes[opcode]
-						 : &unknown;
-
-	return row->kind == XT_KIND_NONE ? &unknown : row;
-}

@@ -58,7 +58,11 @@ struct xt_wr_opcode {
 	uint16_t qp_types; /* 1 << enum xr_qp_type of each that may post it (IBTA 9.8) */
 };
 
+extern const struct xt_wr_opcode xt_wr_opcodes[UINT8_MAX + 1];
 /* opcode: enum xr_wr_opcode, or any other value */
-const struct xt_wr_opcode *xt_wr_opcode(uint8_t opcode);
+static inline const struct xt_wr_opcode *xt_wr_opcode(uint8_t opcode)
+{
+	return &xt_wr_opcodes[opcode];
+}
 
 #endif /* XT_WR_KIND_H */
