@@ -338,6 +338,36 @@ static void test_absent_at_registration(void)
 	TAP_OK(nothing_left(), "nothing is left");
 }
 
+/* What a client keeps mapped after DEREG_MR is its own affair. */
+static void test_deregistered(void)
+{
+	int fd = memfd(4 * PAGE, SEALED), i, fds;
+	uint8_t *p = map_pages(fd, 4 * PAGE);
+	struct xd_mem_totals totals;
+	struct conn c;
+	uint32_t pd;
+
+	open_client(&c);
+	pd = alloc_pd(&c);
+	proc_sent = false;
+	MUST(!reg_fd(&c, fd, 0, reg_of(pd, p, PAGE, RW)));
+	proc_sent = true;
+	MUST(!ask_handle(&c, XR_MSG_DEREG_MR, handle_of(&c)));
+	fds = open_fds();
+	for (i = 0; i < 100; i++)
+		MUST(!reg_fd(&c, fd, 0, reg_of(pd, p, 4 * PAGE, RW)) &&
+		     !ask_handle(&c, XR_MSG_DEREG_MR, handle_of(&c)));
+	xd_mem_totals(&totals);
+	TAP_OK(!totals.mapped && !totals.pinned && !c.client->user->bytes.pinned &&
+		       open_fds() == fds,
+	       "deregistered memory is neither mapped nor pinned nor charged");
+	TAP_OK(allocated(fd) == 4 * PAGE, "its pages stay");
+	munmap(p, 4 * PAGE);
+	close(fd);
+	close_client(&c);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
 struct mapped_file {
 	struct conn *c;
 	uint32_t pd;
@@ -437,6 +467,7 @@ int main(void)
 	test_shared_mapping();
 	test_absent_pages();
 	test_absent_at_registration();
+	test_deregistered();
 	test_file_modes();
 	test_huge_pages();
 

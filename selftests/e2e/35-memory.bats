@@ -101,6 +101,20 @@ with_other_traffic() {
 	alive "$(daemon_pid a)"
 }
 
+# A region has 128 MB, which stay mapped in the program after it has deregistered them.
+# bats test_tags=stock
+@test "memory that programs register and deregister is not charged to the memory cgroup of the daemon" {
+	local i
+
+	memory_cgroup
+	echo $((24 << 20)) >"$CGROUP_MAX"
+	daemon_pid a >"$CGROUP/cgroup.procs"
+	for i in 1 2 3; do
+		memory sparse
+	done
+	alive "$(daemon_pid a)"
+}
+
 @test "registering a range with a hole fails with EFAULT" {
 	memory hole
 }

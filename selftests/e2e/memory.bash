@@ -49,5 +49,11 @@ in_cgroup() {
 }
 
 teardown_cgroup() {
-	[[ -z ${CGROUP:-} ]] || wait_for 10 rmdir "$CGROUP" 2>/dev/null
+	local pid
+
+	[[ ${CGROUP:-} ]] || return 0
+	while read -r pid; do
+		echo "$pid" >"${CGROUP%/*}/cgroup.procs"
+	done <"$CGROUP/cgroup.procs"
+	wait_for 10 rmdir "$CGROUP" 2>/dev/null
 }
