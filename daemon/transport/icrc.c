@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <endian.h>
 #include <string.h>
 
 #include <isa-l/crc.h>
@@ -83,6 +84,22 @@ void xt_icrc_seal(const struct xt_seg *seg, unsigned nseg, unsigned ip_off, unsi
 		*byte_at(seg, end + i) = crc & 0xff;
 }
 
+/* Returns the ICRC at an offset, which may lie in two segments. */
+static uint32_t stored_at(const struct xt_seg *seg, unsigned off)
+{
+	uint32_t le, crc = 0;
+
+	for (; off >= seg->len; seg++)
+		off -= seg->len;
+	if (off + sizeof(le) <= seg->len) {
+		memcpy(&le, seg->data + off, sizeof(le));
+		return le32toh(le);
+	}
+	for (unsigned i = 0; i < XR_ICRC_LEN; i++)
+		crc |= (uint32_t)*byte_at(seg, off + i) << (8 * i);
+	return crc;
+}
+
 /*
  * Checks the offsets of the metadata, which is not trusted: IP and UDP headers and BTH must be in
  * the first segment.
@@ -100,8 +117,8 @@ static bool offsets_fit(const struct xt_frame *frame)
 bool xt_icrc_ok(const struct xt_frame *frame)
 {
 	const struct xr_meta *m = &frame->meta;
-	uint32_t crc, stored = 0;
-	unsigned i, end;
+	uint32_t crc;
+	unsigned end;
 
 	if (!offsets_fit(frame))
 		return false;
@@ -109,7 +126,5 @@ bool xt_icrc_ok(const struct xt_frame *frame)
 	if (end + XR_ICRC_LEN > frame->len)
 		return false;
 	crc = icrc_until(frame->seg, frame->nseg, m->ip_off, m->bth_off, end);
-	for (i = 0; i < XR_ICRC_LEN; i++)
-		stored |= (uint32_t)*byte_at(frame->seg, end + i) << (8 * i);
-	return crc == stored;
+	return crc == stored_at(frame->seg, end);
 }
