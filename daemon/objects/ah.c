@@ -11,8 +11,10 @@
 #include "daemon/clients/request.h"
 #include "daemon/netdev/net.h"
 #include "daemon/transport/ah.h"
+#include "drain.h"
 #include "objects.h"
 #include "pd.h"
+#include "qp.h"
 #include "resolve.h"
 
 /* ---- create ---------------------------------------------------------------------- */
@@ -117,6 +119,53 @@ void xd_ah_refresh_path(struct xd_ah *ah)
 
 /* ---- destroy --------------------------------------------------------------------- */
 
+/* QPs of the client that are looked at */
+#define DRAIN_LOOKS 1024
+
+struct destroy_job {
+	struct xd_drain drain;
+	uint32_t ah; /* handle */
+};
+
+static void drained(struct xd_client_job *job)
+{
+	struct destroy_job *j = container_of(job, struct destroy_job, drain.job);
+	struct xd_client *c = job->client;
+
+	/* if the client is ending, its address handles are freed already */
+	if (!c->ending) {
+		free_ah(xd_object_get(c, XD_AH, j->ah));
+		xd_reply_send(c, 0, xd_reply_start());
+	}
+	free(j);
+}
+
+/*
+ * Hardware copies the address when a work request is posted, so programs like mckey destroy the
+ * handle right after that. Returns false if nothing is posted, or without memory: the handle can be
+ * freed now.
+ */
+static bool drain_first(struct xd_client *c, const struct xd_ah *ah)
+{
+	struct destroy_job *j = calloc(1, sizeof(*j));
+	const struct xd_qp *qp;
+	uint32_t handle = 0, looks = DRAIN_LOOKS;
+
+	if (!j)
+		return false;
+	j->drain.job = (struct xd_client_job){ .run = xd_drain_run, .done = drained };
+	j->ah = ah->obj.handle;
+	while (looks-- && (qp = xd_object_next(c, XD_QP, &handle)))
+		if (qp->type == XR_QPT_UD && qp->pd == ah->pd)
+			xd_drain_add(&j->drain, qp);
+	if (!j->drain.n) {
+		free(j);
+		return false;
+	}
+	xd_client_add_job(c, &j->drain.job);
+	return true;
+}
+
 int xd_do_destroy_ah(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
 {
 	const struct xr_handle_req *q = req->body;
@@ -124,6 +173,8 @@ int xd_do_destroy_ah(struct xd_client *c, struct xd_request *req, struct xd_repl
 
 	if (!ah)
 		return -ENOENT;
+	if (drain_first(c, ah))
+		return XD_LATER;
 	free_ah(&ah->obj);
 	return 0;
 }

@@ -13,19 +13,22 @@
 #define POLL_NS 200000
 
 /* The client can write to these words, too, and so make itself wait. */
-static bool empty(const struct xr_queue *sq)
+static bool executed(const struct xr_queue *sq, uint32_t end)
 {
-	return __atomic_load_n(&sq->producer, __ATOMIC_RELAXED) ==
-	       __atomic_load_n(&sq->consumer, __ATOMIC_ACQUIRE);
+	return (int32_t)(__atomic_load_n(&sq->consumer, __ATOMIC_ACQUIRE) - end) >= 0;
 }
 
 void xd_drain_add(struct xd_drain *d, const struct xd_qp *qp)
 {
 	const struct xr_queue *sq = qp->sq.ptr;
 
-	if (sq && d->n < XD_DRAIN_QPS && !empty(sq) &&
-	    __atomic_load_n(&sq->word, __ATOMIC_RELAXED) == XR_QPS_RTS)
-		d->sq[d->n++] = sq;
+	uint32_t end = sq ? __atomic_load_n(&sq->producer, __ATOMIC_ACQUIRE) : 0;
+
+	if (!sq || d->n == XD_DRAIN_QPS || executed(sq, end) ||
+	    __atomic_load_n(&sq->word, __ATOMIC_RELAXED) != XR_QPS_RTS)
+		return;
+	d->sq[d->n] = sq;
+	d->end[d->n++] = end;
 }
 
 void xd_drain_run(struct xd_client_job *job)
@@ -36,7 +39,7 @@ void xd_drain_run(struct xd_client_job *job)
 	uint32_t i = 0;
 
 	while (i < d->n && xd_now() < until) {
-		if (empty(d->sq[i]))
+		if (executed(d->sq[i], d->end[i]))
 			i++;
 		else
 			nanosleep(&pause, NULL);

@@ -19,11 +19,12 @@ struct xd_drain {
 	struct xd_client_job job; /* to be added; done() must be set */
 	uint32_t n;
 	const struct xr_queue *sq[XD_DRAIN_QPS];
+	uint32_t end[XD_DRAIN_QPS]; /* producer index when it was added */
 };
 
 /* Adds a QP, unless it has nothing to send. */
 void xd_drain_add(struct xd_drain *d, const struct xd_qp *qp);
-/* run() of the job: waits until all send queues are empty, at most a second. */
+/* run() of the job: waits until what was posted before is executed, at most a second. */
 void xd_drain_run(struct xd_client_job *job);
 
 #endif /* XD_DRAIN_H */
