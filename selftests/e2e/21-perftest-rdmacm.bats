@@ -9,7 +9,7 @@ load rdmacm
 	local program
 
 	for program in ib_write_bw ib_read_bw ib_send_bw ib_atomic_bw; do
-		perftest $program -R -n $((500 / SLOW))
+		perftest_cm $program -n $((500 / SLOW))
 	done
 	no_cm_ids
 }
@@ -18,20 +18,27 @@ load rdmacm
 	local program
 
 	for program in ib_write_lat ib_read_lat ib_send_lat ib_atomic_lat; do
-		perftest $program -R -n $((500 / SLOW))
+		perftest_cm $program -n $((500 / SLOW))
 	done
 	no_cm_ids
 }
 
-@test "many QPs connect by rdma_cm (-R -q)" {
-	perftest ib_write_bw -R -q 16 -n $((100 / SLOW)) -s 8192
-	perftest ib_send_bw -R -q 16 -n $((100 / SLOW)) -s 8192
+@test "UD connects by rdma_cm (-R -c UD)" {
+	perftest_cm ib_send_bw -c UD -n $((500 / SLOW))
+	perftest_cm ib_send_lat -c UD -n $((500 / SLOW))
 	no_cm_ids
 }
 
-@test "both directions and type of service work with rdma_cm (-b, -T)" {
-	perftest ib_write_bw -R -b -n $((500 / SLOW))
-	perftest ib_send_bw -R -T 64 -n $((500 / SLOW))
+@test "many QPs connect by rdma_cm (-R -q)" {
+	perftest_cm ib_write_bw -q 16 -n $((100 / SLOW)) -s 8192
+	perftest_cm ib_send_bw -q 16 -n $((100 / SLOW)) -s 8192
+	no_cm_ids
+}
+
+@test "both directions, events and type of service work with rdma_cm (-b, -e, -T)" {
+	perftest_cm ib_write_bw -b -n $((500 / SLOW))
+	perftest_cm ib_send_bw -e -n $((500 / SLOW))
+	perftest_cm ib_send_bw -T 64 -n $((500 / SLOW))
 }
 
 @test "parameters are exchanged by rdma_cm (-z)" {

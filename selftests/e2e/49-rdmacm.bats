@@ -130,7 +130,7 @@ ucmatose_both() {
 	ucmatose_both b "$A6" -f gid -P ib
 }
 
-# ---- udaddy ------------------------------------------------------------------------------------
+# ---- udaddy, mckey -----------------------------------------------------------------------------
 
 udaddy_both() {
 	local h=$1 address=$2
@@ -153,6 +153,38 @@ udaddy_both() {
 
 @test "udaddy works in the port space of IPoIB (-p 2)" {
 	udaddy_both b "$A4" -p 0x2
+}
+
+# mckey_both SENDER_HOST GROUP RECEIVER SENDER ARG...: addresses of both ends
+mckey_both() {
+	local h=$1 group=$2 receiver=$3 sender=$4 pid log=$BATS_TEST_TMPDIR/mckey.$RANDOM
+
+	shift 4
+	spawn a "$log" mckey -m "$group" -b "$receiver" "$@"
+	pid=$!
+	joined() { [[ $(ctl a mcast -j xra) == *"$group"* ]]; }
+	wait_for 5 joined || { cat "$log"; kill "$pid"; return 1; }
+	run_on "$h" timeout $((20 * SLOW)) mckey -m "$group" -b "$sender" -s "$@"
+	ends 20 "$pid" || { cat "$log"; return 1; }
+	grep -q "return status 0" "$log"
+}
+
+@test "mckey sends to a multicast group, over IPv4 and IPv6" {
+	mckey_both b 239.7.7.9 "$A4" "$B4"
+	mckey_both a 239.7.7.9 "$A4" "$A4"
+	mckey_both b ff0e::79 "$A6" "$B6"
+	mckey_both b 239.7.7.9 "$A4" "$B4" -c 3 -C 20 -S 1000
+	no_cm_ids
+}
+
+@test "mckey joins as a sender only (-o)" {
+	local log=$BATS_TEST_TMPDIR/log pid
+
+	spawn a "$log" mckey -m 239.7.7.10 -b "$A4"
+	pid=$!
+	wait_for 5 eval "ctl a mcast -j xra | grep -q 239.7.7.10"
+	run_on b timeout $((20 * SLOW)) mckey -m 239.7.7.10 -b "$B4" -s -o
+	ends 20 "$pid" || { cat "$log"; return 1; }
 }
 
 # ---- the others --------------------------------------------------------------------------------

@@ -40,6 +40,18 @@ cm_counter() {
 	ctl "$1" counters -j "xr$1" | jq -er --arg n "$2" '.cm[] | select(.name == $n).value'
 }
 
+# perftest_cm PROGRAM ARG...: like perftest, with -R. The server listens a second time after the exchange of
+# parameters; a client that connects before that fails.
+perftest_cm() {
+	local try
+
+	for try in 1 2 3; do
+		both -t 10 "$1" -R -F "${@:2}" && break
+		((try < 3))
+	done
+	grep -Eq '^ *[0-9]+ +[0-9]+ +[0-9.]+ +[0-9]*\.?[0-9]*[1-9]' "$OUT/client"
+}
+
 # refused TEXT COMMAND...: succeeds if the command fails and prints the text. rdmacm-utils exit with 255, too.
 refused() {
 	local text=$1 status=0 output
