@@ -511,6 +511,10 @@ static void test_qp_unbind(void)
 	TAP_OK(w.mr.key->windows == 4 && xt_qp_unbind(w.q[0].qp, 2) && w.mr.key->windows == 2 &&
 		       w.h->keys_changed == i + 2,
 	       "%s: xt_qp_unbind() unbinds two windows and reports more", path_name());
+	make_window(&w, true);
+	xt_qp_refuse_windows(w.q[0].qp);
+	TAP_OK(do_bind(&w, 1, FROM, LEN, RW) == IBV_WC_MW_BIND_ERR && w.mr.key->windows == 2,
+	       "%s: while its windows are unbound, the QP binds no others", path_name());
 	h_modify(&w.q[0], XR_QPS_ERR);
 	TAP_OK(w.mr.key->windows == 2, "%s: a QP in ERR keeps its windows", path_name());
 	h_modify(&w.q[0], XR_QPS_RESET);
