@@ -96,14 +96,12 @@ static void close_run(struct xd_client_job *job)
 	xd_connection_close(c);
 	c->clients->ops->close(c);
 	xd_shm_close(c);
-	/* free() does not return the memory of many small objects to the kernel. */
-	if (c->end.large)
-		malloc_trim(0);
 }
 
 static void close_done(struct xd_client_job *job)
 {
 	struct xd_client *c = job->client;
+	bool large;
 
 	xd_handles_free(c);
 	unlink_client(c);
@@ -111,7 +109,14 @@ static void close_done(struct xd_client_job *job)
 	xd_user_leave(c);
 	xd_identity_close(&c->identity);
 	close_ticket(c->ticket);
+	large = c->end.large;
 	free(c);
+	/*
+	 * free() does not return the memory of many small objects to the kernel. Not in a job: the
+	 * control thread could wait for the allocator's lock meanwhile, with workers paused.
+	 */
+	if (large)
+		malloc_trim(0);
 }
 
 static void do_nothing(struct xd_client_job *job)
