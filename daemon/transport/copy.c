@@ -167,6 +167,17 @@ int xt_gather_mem(const struct xt_fetch *f, const struct xt_mem_at *at, uint32_t
 	return 0;
 }
 
+bool xt_fetch_sge(struct xt_qp *qp, uint32_t item, const struct xr_sge *sge)
+{
+	struct xt_sgl l = { .qp = qp, .pd = qp->info.pd, .n = 1, .sge = sge };
+	struct run whole = { .sge = sge, .len = sge->length };
+	struct xt_wc_error error;
+	struct xt_mem_at at;
+
+	return check_lkey(&l, &whole, 0, &at, &error) &&
+	       xt_mem_fetch(&qp->park.step[XT_STEP_AHEAD], item, at.mem, at.off, sge->length);
+}
+
 bool xt_gather(struct xt_qp *qp, uint32_t index, uint32_t off, uint32_t len, struct xt_payload *out,
 	       struct xt_wc_error *error)
 {

@@ -55,6 +55,11 @@ static inline struct xt_sgl xt_receive_sgl(struct xt_qp *qp)
 /* Checks all keys of an SGL for an access (XR_ACCESS_*). Returns false with *error set. */
 bool xt_check_sgl(const struct xt_sgl *l, uint32_t access, struct xt_wc_error *error);
 /*
+ * Starts to read the bytes of an SGE of a later work request (item), unless they are mapped.
+ * Returns false if its key is invalid, or if there is no staging memory to spare.
+ */
+bool xt_fetch_sge(struct xt_qp *qp, uint32_t item, const struct xr_sge *sge);
+/*
  * Collects bytes [off, off + len) of a send work request. Returns false with *error set; if its
  * status is 0, memory has to be waited for.
  */

@@ -120,6 +120,16 @@ int xt_mem_read(struct xt_step *step, struct xt_mem *mem, uint64_t off, void *ds
 	return err;
 }
 
+bool xt_mem_fetch(struct xt_step *ahead, uint32_t item, struct xt_mem *mem, uint64_t off,
+		  uint32_t len)
+{
+	struct xt_step_place p = { .mem = mem, .seg = find_seg(mem, off), .off = off };
+
+	if (!p.seg || p.seg->ptr || span(p.seg, off, len) < len || !may_wait(ahead, mem))
+		return true;
+	return xt_step_fetch_ahead(ahead, item, &p, len);
+}
+
 int xt_mem_write(struct xt_step *step, struct xt_mem *mem, uint64_t off, const void *src,
 		 size_t len)
 {

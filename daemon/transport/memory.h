@@ -83,6 +83,7 @@ struct xt_mem_io {
 	uint32_t psn, msn;	  /* posted writes of a responder */
 	uint8_t kind;		  /* posted writes of a responder: enum xt_wr_kind */
 	bool ahead;		  /* read ahead, not used yet */
+	uint32_t item;		  /* XT_STEP_AHEAD: work request that it is for */
 };
 
 struct xt_mem_ops {
@@ -164,6 +165,12 @@ int xt_mem_probe(struct xt_mem *mem, const uint8_t *p, size_t len);
 int xt_mem_read(struct xt_step *step, struct xt_mem *mem, uint64_t off, void *dst, size_t len);
 int xt_mem_write(struct xt_step *step, struct xt_mem *mem, uint64_t off, const void *src,
 		 size_t len);
+/*
+ * Starts to read len bytes for a later work request, unless they are mapped or in several segments.
+ * Returns false if there is no staging memory to spare.
+ */
+bool xt_mem_fetch(struct xt_step *ahead, uint32_t item, struct xt_mem *mem, uint64_t off,
+		  uint32_t len);
 
 /*
  * Copies the payload of a packet, in two halves. Above 2 KiB C libraries copy by microcode (rep

@@ -313,6 +313,7 @@ void xt_qp_sq_error(struct xt_qp *qp)
 	xt_qp_store_state(qp, XR_QPS_SQE);
 	qp->engine->ops->qp_state(qp->engine->ctx, qp);
 	xt_step_end(&qp->park.step[XT_STEP_SEND]);
+	xt_step_end(&qp->park.step[XT_STEP_AHEAD]);
 	/* WRs that were loaded but not sent release their PSNs */
 	r->load_psn = r->next;
 	begin_flush(qp);

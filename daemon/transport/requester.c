@@ -343,7 +343,7 @@ bool xt_req_build_data(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
 	struct xt_requester *r = &qp->req;
 	uint32_t i = r->next - w->psn;
 	uint32_t off = i << qp->mtu_shift, left = w->length - off;
-	bool first = !i, last = i + 1 == w->npsn;
+	bool first = !i, last = i + 1 == w->npsn, ok;
 
 	p->opcode = xt_data_opcode(w, first, last);
 	/* IBTA 9.2.3: only packets that complete a receive */
@@ -354,7 +354,10 @@ bool xt_req_build_data(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
 		xt_ext_put(p, &w->imm, sizeof(w->imm));
 	if (last && w->opcode == XR_WR_SEND_WITH_INV)
 		xt_ext_ieth(p, w->inv_rkey);
-	return xt_gather(qp, r->cur, off, left < qp->mtu ? left : qp->mtu, &p->payload, &w->error);
+	ok = xt_gather(qp, r->cur, off, left < qp->mtu ? left : qp->mtu, &p->payload, &w->error);
+	if (__builtin_expect(qp->park.step[XT_STEP_SEND].used, false) && !off)
+		xt_sq_read_ahead(qp, r->cur);
+	return ok;
 }
 
 static bool build(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p, uint32_t budget)

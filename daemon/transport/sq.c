@@ -206,6 +206,50 @@ struct xt_swqe *xt_sq_following(struct xt_qp *qp)
 	return xt_swqe(qp, r->cur + 1);
 }
 
+/* ---- reading ahead ------------------------------------------------------------------- */
+
+/* Messages behind the current one whose payload is read ahead, and most bytes of each */
+#define AHEAD_MESSAGES 16
+#define AHEAD_BYTES 4096
+
+/*
+ * Starts to read the payload of a work request that is posted, but not loaded: a short SEND or
+ * WRITE with one SGE, without a fence. It is checked again when its turn comes.
+ */
+static bool read_message(struct xt_qp *qp, uint32_t index)
+{
+	const uint8_t *slot = xt_ring_entry(qp->sq_ring, index, qp->sq_depth, qp->sq_stride);
+	struct xr_send_wqe wqe;
+	struct xr_sge sge;
+	uint8_t kind;
+
+	memcpy(&wqe, slot, sizeof(wqe));
+	kind = xt_wr_opcode(wqe.opcode)->kind;
+	if ((kind != XT_KIND_SEND && kind != XT_KIND_WRITE) || wqe.num_sge != 1 ||
+	    !qp->max_send_sge || wqe.flags & (XR_SEND_INLINE | XR_SEND_FENCE))
+		return false;
+	memcpy(&sge, slot + sizeof(wqe), sizeof(sge));
+	return sge.length && sge.length <= AHEAD_BYTES && xt_fetch_sge(qp, index, &sge);
+}
+
+void xt_sq_read_ahead(struct xt_qp *qp, uint32_t index)
+{
+	struct xt_step *s = &qp->park.step[XT_STEP_AHEAD];
+	uint32_t end = index + 1 + AHEAD_MESSAGES;
+
+	if (qp->info.state != XR_QPS_RTS || !xt_list_empty(&qp->park.step[XT_STEP_SEND].room_link))
+		return;
+	if (xt_diff(end, qp->req.producer) > 0)
+		end = qp->req.producer;
+	/* nothing was read yet, or the QP went back for a retry or was reset */
+	if (xt_diff(s->item, index) <= 0 || xt_diff(s->item, end) > 0) {
+		xt_step_end(s);
+		s->item = index + 1;
+	}
+	while (xt_diff(s->item, end) < 0 && read_message(qp, s->item))
+		s->item++;
+}
+
 /* ---- completing ---------------------------------------------------------------------- */
 
 static bool complete(struct xt_qp *qp, uint32_t index, uint64_t wr_id, uint8_t opcode,

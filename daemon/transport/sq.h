@@ -86,6 +86,11 @@ struct xt_swqe *xt_sq_current(struct xt_qp *qp);
 /* Returns the work request behind the current one, NULL if there is none. The state must be RTS. */
 struct xt_swqe *xt_sq_following(struct xt_qp *qp);
 /*
+ * Reads the payload of short messages behind a work request ahead. To be called when its own
+ * payload has been, or is being, read from memory that may have to be waited for.
+ */
+void xt_sq_read_ahead(struct xt_qp *qp, uint32_t index);
+/*
  * Completes the oldest work request, and local ones behind it that are done. Returns false if the
  * QP went to ERR.
  */

@@ -83,6 +83,7 @@ static bool evict(struct xt_mem_pool *pool, const struct xt_step *s)
 static void wait_for_room(struct xt_step *s, struct xt_mem_pool *pool)
 {
 	free_all(s);
+	xt_step_end(&s->qp->park.step[XT_STEP_AHEAD]);
 	s->used = s->waiting = true;
 	xt_list_add_tail(&pool->waiting, &s->room_link);
 }
@@ -149,10 +150,39 @@ static int waits(struct xt_step *s)
 
 /* ---- reading ----------------------------------------------------------------------------- */
 
+/* Takes over what was read ahead for a work request. Gives up what was read for earlier ones. */
+static void take_over(struct xt_step *s, struct xt_step *ahead, uint32_t item)
+{
+	struct xt_list *l = ahead->io.next;
+	struct xt_mem_io *io;
+
+	while (l != &ahead->io) {
+		io = IO_OF(l);
+		l = l->next;
+		if (xt_diff(io->item, item) > 0)
+			continue;
+		if (io->item != item) {
+			xt_io_free(io);
+			continue;
+		}
+		xt_list_del(&io->link);
+		xt_list_del(&io->kept_link);
+		xt_list_add_tail(&s->io, &io->link);
+		io->step = s;
+		io->ahead = false;
+		s->used = true;
+	}
+}
+
 void xt_step_fetch(struct xt_step *s, uint32_t item, uint32_t psn, uint64_t read_end)
 {
-	if (s->item != item)
+	struct xt_step *ahead = &s->qp->park.step[XT_STEP_AHEAD];
+
+	if (s->item != item) {
 		xt_step_end(s);
+		if (ahead->used && s->role == XT_STEP_SEND)
+			take_over(s, ahead, item);
+	}
 	s->item = item;
 	s->pass = psn;
 	s->read_end = read_end;
@@ -205,6 +235,25 @@ static void read_ahead(struct xt_step *s, struct xt_mem *mem, const struct xt_me
 	io->ahead = true;
 	xt_list_add_tail(&s->io, &io->link);
 	submit(io, XT_MEM_READ, seg, at - seg->off);
+}
+
+bool xt_step_fetch_ahead(struct xt_step *ahead, uint32_t item, const struct xt_step_place *from,
+			 uint32_t len)
+{
+	struct xt_mem_pool *pool;
+	struct xt_mem_io *io = try_new(ahead, from->mem, len, &pool);
+
+	if (!io)
+		return false;
+	if (!xt_list_empty(&io->pool->waiting)) {
+		xt_io_free(io);
+		return false;
+	}
+	io->ahead = true;
+	io->item = item;
+	xt_list_add_tail(&ahead->io, &io->link);
+	submit(io, XT_MEM_READ, from->seg, from->off - from->seg->off);
+	return true;
 }
 
 static void use_read(struct xt_step *s, struct xt_mem_io *io)
@@ -459,12 +508,18 @@ void xt_resume_later(struct xt_qp *qp)
 
 void xt_mem_io_done(struct xt_engine *e, struct xt_mem_io *io, int err)
 {
+	bool later = io->step->role == XT_STEP_AHEAD;
+
 	(void)e;
 	io->done = true;
 	/* -EINPROGRESS has another meaning here */
 	io->err = err == -EINPROGRESS ? -EFAULT : err;
 	if (io->ahead)
 		keep(io);
+	if (later && !xt_list_empty(&io->pool->waiting))
+		xt_io_free(io);
+	if (later)
+		return;
 	io->step->waiting = false;
 	xt_resume_later(io->step->qp);
 }

@@ -9,8 +9,9 @@
  * the results of its finished accesses and continues. Other work of the QP goes on meanwhile.
  *
  * Steps that build packets read up to XT_MEM_IO_MAX bytes of the message at once, and the next
- * such chunk ahead. Steps that place the payload of a packet may post their writes: the step does
- * not wait for them, see park.h.
+ * such chunk ahead. Short messages that follow in the send queue are read ahead as well, so that
+ * they do not wait for one access after the other. Steps that place the payload of a packet may
+ * post their writes: the step does not wait for them, see park.h.
  */
 #ifndef XT_STEP_H
 #define XT_STEP_H
@@ -21,6 +22,7 @@ struct xt_qp;
 
 enum xt_step_role {
 	XT_STEP_SEND,	    /* payload of requests; pieces over loopback */
+	XT_STEP_AHEAD,	    /* payload of later requests, which XT_STEP_SEND takes over */
 	XT_STEP_RESPOND,    /* payload of READ responses */
 	XT_STEP_EXECUTE,    /* requests of the peer */
 	XT_STEP_POST,	    /* the same, with posted writes */
@@ -38,7 +40,7 @@ struct xt_step {
 	bool moving;  /* a piece over loopback is moved now, with the lock of the peer's engine */
 	bool atomic_done; /* the atomic of this step was executed; it must not be repeated */
 	uint32_t pass;	  /* execution of this step, or PSN of the packet that it builds */
-	uint32_t item;	  /* work request or READ that the accesses are for */
+	uint32_t item;	  /* work request or READ that the accesses are for; AHEAD: the next one */
 	int atomic_err;	  /* its results */
 	uint64_t atomic_old;
 	uint64_t read_end; /* end of the bytes that may be read ahead, an offset in the region */
@@ -64,6 +66,13 @@ void xt_step_idle(struct xt_step *s);
  * read ahead. item, psn: the work request or READ, and the packet.
  */
 void xt_step_fetch(struct xt_step *s, uint32_t item, uint32_t psn, uint64_t read_end);
+struct xt_step_place;
+/*
+ * Starts to read bytes for a later work request, which xt_step_fetch() takes over when its turn
+ * comes. Returns false if there is no staging memory to spare.
+ */
+bool xt_step_fetch_ahead(struct xt_step *ahead, uint32_t item, const struct xt_step_place *from,
+			 uint32_t len);
 /* Returns the bytes of a finished read, NULL if none has all of them. */
 uint8_t *xt_step_peek(struct xt_step *s, const struct xt_mem *mem, uint64_t off, uint64_t len);
 

@@ -365,7 +365,11 @@ static void build(const struct xt_qp *qp, const struct xt_swqe *w, const struct 
 /* Collects the payload. Sets w->error if its memory cannot be read. */
 static enum step gather(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
 {
-	if (xt_gather(qp, qp->req.retired, 0, w->length, &p->payload, &w->error))
+	bool gathered = xt_gather(qp, qp->req.retired, 0, w->length, &p->payload, &w->error);
+
+	if (__builtin_expect(qp->park.step[XT_STEP_SEND].used, false))
+		xt_sq_read_ahead(qp, qp->req.retired);
+	if (gathered)
 		return STEP_ON;
 	return w->error.status ? STEP_ON : STEP_PARKED;
 }

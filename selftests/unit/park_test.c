@@ -412,6 +412,93 @@ static void test_requester(void)
 
 /* ---- ends -------------------------------------------------------------------------------- */
 
+/* Lets accesses finish, always all that are under way at once. Returns how often. */
+static unsigned round_trips(void)
+{
+	unsigned i, n, trips = 0;
+
+	for (settle(); (n = pending()); settle(), trips++)
+		for (i = 0; i < n; i++)
+			finish(0);
+	return trips;
+}
+
+static void post_messages(unsigned n, uint8_t opcode)
+{
+	unsigned i;
+
+	for (i = 0; i < n; i++)
+		post(&a, i, opcode, SLOW + 64 * i, FAST + 64 * i, 64);
+	ring(&a);
+}
+
+static bool all_complete(unsigned n, uint8_t status)
+{
+	bool ok = true;
+	unsigned i;
+
+	for (i = 0; i < n; i++)
+		ok &= completes(i, status);
+	return ok && idle() && !memcmp(fast, slow, 64 * n);
+}
+
+#define MESSAGES 48
+
+static void test_ahead(void)
+{
+	unsigned trips;
+
+	begin(false);
+	post_messages(MESSAGES, XR_WR_RDMA_WRITE);
+	TAP_OK(pending() == 17, "16 messages are read ahead, and not more");
+	trips = round_trips();
+	TAP_OK(all_complete(MESSAGES, 0), "WRITEs of 64 bytes from memory that waits");
+	TAP_OK(trips <= MESSAGES / 16 + 1, "%u messages take %u round trips", MESSAGES, trips);
+	end("reading ahead");
+
+	begin(false);
+	post(&a, 0, XR_WR_RDMA_WRITE, SLOW, FAST, 64);
+	post(&a, 1, XR_WR_RDMA_READ, SLOW + 64, FAST + 4096, 64);
+	post(&a, 2, XR_WR_RDMA_WRITE, SLOW + 64, FAST + 64, 64)->flags |= XR_SEND_FENCE;
+	ring(&a);
+	TAP_OK(pending() == 1, "nothing is read ahead behind a READ");
+	finish_all();
+	TAP_OK(completes(0, 0) && completes(1, 0) && completes(2, 0) &&
+		       !memcmp(fast + 64, fast + 4096, 64),
+	       "a WRITE with a fence sends what the READ before it brought");
+	end("fence");
+
+	begin(false);
+	post_messages(4, XR_WR_RDMA_WRITE);
+	finish(0);
+	finish(-EFAULT);
+	finish_all();
+	TAP_OK(completes(0, 0) && completes(1, IBV_WC_LOC_PROT_ERR) &&
+		       completes(2, IBV_WC_WR_FLUSH_ERR) && completes(3, IBV_WC_WR_FLUSH_ERR),
+	       "memory that cannot be read ahead fails its own message only");
+	end("failed read ahead");
+
+	begin(false);
+	post_messages(10, XR_WR_RDMA_WRITE);
+	finish_all();
+	all_complete(10, 0);
+	h_modify(&a, XR_QPS_RESET);
+	h_modify(&b, XR_QPS_RESET);
+	connect(&a, &b, false);
+	connect(&b, &a, false);
+	post_messages(2, XR_WR_RDMA_WRITE);
+	TAP_OK(pending() == 2, "after RESET only what is posted is read ahead");
+	finish_all();
+	TAP_OK(all_complete(2, 0), "WRITEs after RESET");
+	end("RESET");
+
+	begin(false);
+	post_messages(4, XR_WR_RDMA_WRITE);
+	h_modify(&a, XR_QPS_ERR);
+	TAP_OK(!allocated, "ERR gives up what is read ahead");
+	end("ERR while reading ahead");
+}
+
 static void test_hang(void)
 {
 	unsigned i;
@@ -605,6 +692,7 @@ int main(void)
 	test_failed_write();
 	test_read_and_atomic();
 	test_requester();
+	test_ahead();
 	test_hang();
 	test_room();
 	test_limit();
