@@ -53,8 +53,8 @@ int xc_reject(struct xc_id *id, const struct xc_rej *rej)
 }
 
 /*
- * A peer that repeats its REQ has no REP, so it does not have the communication ID of this side. The
- * kernel finds its id only if the REJ refers to the REQ (cm_acquire_rejected_id()).
+ * A peer that repeats its REQ has no REP, so it does not have the communication ID of this side.
+ * The kernel finds its id only if the REJ refers to the REQ (cm_acquire_rejected_id()).
  */
 void xc_repeat_rej(struct xc_id *id)
 {

@@ -238,7 +238,7 @@ struct host {
 struct frame {
 	uint64_t when, seq;
 	struct host *to;
-	struct end *sender;  /* NULL: unknown */
+	struct end *sender;  /* NULL: unknown, or the request was forged */
 	struct xc_path path; /* at the receiver */
 	bool foreign;	     /* must have no effect */
 	uint8_t mad[XC_MAD_LEN];

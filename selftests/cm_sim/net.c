@@ -164,7 +164,7 @@ void net_send(struct host *h, const struct xc_path *path, const uint8_t *mad)
 		return; /* the forger of a request */
 	f = calloc(1, sizeof(*f));
 	f->to = to;
-	f->sender = sender;
+	f->sender = sender && sender->conn ? sender : NULL;
 	f->path = *path;
 	f->path.local = path->peer;
 	f->path.peer = path->local;
@@ -335,7 +335,7 @@ static void arrive(struct world *w, struct frame *f)
 		trace(w, f->foreign ? "FOREIGN" : "arrived", f);
 		note_told(f);
 		note_mra(f);
-		if (f->sender && f->sender->active && f->sender->conn)
+		if (f->sender && f->sender->active)
 			f->sender->conn->arrivals++;
 		if (happens(w, w->faults.foreign))
 			deliver_altered(w, f);
