@@ -40,8 +40,10 @@ def one_sided(count):
     memory = memoryview(window.tomemory()).cast("l")
     memory[:] = array("l", bytes(8 * count))
     window.Fence()
-    window.Put(array("l", [me + 1] * (count - 1)), (me + 1) % n, target=(1, count - 1, MPI.LONG))
-    window.Accumulate(array("l", [me + 1]), 0, target=(0, 1, MPI.LONG))
+    # until the fence, the library may read what was put
+    many, one = array("l", [me + 1] * (count - 1)), array("l", [me + 1])
+    window.Put(many, (me + 1) % n, target=(1, count - 1, MPI.LONG))
+    window.Accumulate(one, 0, target=(0, 1, MPI.LONG))
     window.Fence()
     check("puts", array("l", memory[1:]), array("l", [(me - 1) % n + 1] * (count - 1)))
     if me == 0:
