@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -149,6 +150,23 @@ static int next_event(struct xp_cm_channel *ch, size_t room, struct rdma_ucm_eve
 
 /* ---- waiting -------------------------------------------------------------------- */
 
+/*
+ * poll() never continues after a signal handler, but the kernel's GET_EVENT does if the handler has
+ * SA_RESTART. Which handler ran is unknown, so this is true if all handlers of the program have it.
+ */
+static bool handlers_restart(void)
+{
+	struct sigaction sa;
+	int sig;
+
+	for (sig = 1; sig < NSIG; sig++) {
+		if (!sigaction(sig, NULL, &sa) && sa.sa_handler != SIG_DFL &&
+		    sa.sa_handler != SIG_IGN && !(sa.sa_flags & SA_RESTART))
+			return false;
+	}
+	return true;
+}
+
 static void put(void *ch)
 {
 	xp_cm_put(ch);
@@ -198,7 +216,7 @@ int xp_cm_get_event(struct xp_cm_channel *ch, int fd, size_t room, struct rdma_u
 			return -EAGAIN;
 		}
 		err = wait_for_event(ch, fd, cancel);
-		if (err)
+		if (err && (err != -EINTR || !handlers_restart()))
 			return err;
 	}
 }

@@ -157,6 +157,7 @@ static void nothing(int sig)
 
 static void waiting(void)
 {
+	struct sigaction sa = { .sa_handler = nothing };
 	struct epoll_event e = { .events = EPOLLIN };
 	struct rdma_ucm_event_resp ev;
 	struct timeval tv = { 1, 0 };
@@ -188,11 +189,20 @@ static void waiting(void)
 	pthread_cancel(thread);
 	TAP_OK(!pthread_join(thread, &result) && result == PTHREAD_CANCELED && cm_port(fd, id) > 0,
 	       "a thread that waits can be cancelled");
+	sigaction(SIGUSR1, &sa, NULL);
 	pthread_create(&thread, NULL, reader, (void *)(intptr_t)fd);
 	usleep(50000);
 	pthread_kill(thread, SIGUSR1);
 	TAP_OK(!pthread_join(thread, &result) && (intptr_t)result == -EINTR,
 	       "a signal handler without SA_RESTART interrupts it");
+	sa.sa_flags = SA_RESTART;
+	sigaction(SIGUSR1, &sa, NULL);
+	pthread_create(&thread, NULL, reader, (void *)(intptr_t)fd);
+	usleep(50000);
+	pthread_kill(thread, SIGUSR1);
+	usleep(50000);
+	cm_resolve(fd, id, NET_A);
+	TAP_OK(!pthread_join(thread, &result) && !result, "one with SA_RESTART does not");
 	close(fd);
 	close(ep);
 	TAP_OK(!fake_cm(&a, CM_CHANNELS, 0), "no channel is left");
@@ -275,9 +285,6 @@ static void bad_daemon(void)
 
 int main(void)
 {
-	struct sigaction sa = { .sa_handler = nothing };
-
-	sigaction(SIGUSR1, &sa, NULL);
 	cm_directory(dir);
 	TAP_OK(cm_open() == -ENOENT, "without a daemon the device file does not exist");
 	if (fake_cm_start(&a, dir, "a", NET_A))
