@@ -120,7 +120,7 @@
 	    (struct ibv_qp * qp, enum ibv_wr_opcode op, uint32_t flags), (qp, op, flags))          \
 	INT(ibv_set_ece, "IBVERBS_1.10", C(qp), refuse_int,                                        \
 	    (struct ibv_qp * qp, struct ibv_ece * ece), (qp, ece))                                 \
-	INT(ibv_query_ece, "IBVERBS_1.10", C(qp), no_ece,                                          \
+	INT(ibv_query_ece, "IBVERBS_1.10", C(qp), refuse_int,                                      \
 	    (struct ibv_qp * qp, struct ibv_ece * ece), (qp, ece))                                 \
 	INT(ibv_attach_mcast, "IBVERBS_1.1", C(qp), xp_attach_mcast,                               \
 	    (struct ibv_qp * qp, const union ibv_gid *gid, uint16_t lid), (qp, gid, lid))          \
@@ -201,8 +201,6 @@ static void *real(enum verb v)
 #define refuse_int(...) EOPNOTSUPP
 /* memcpy() may write the bytes in any order, and packets may arrive in any order. */
 #define not_in_order(...) 0
-/* Enhanced connection establishment: no options */
-#define no_ece(qp, ece) (*(ece) = (struct ibv_ece){ 0 }, 0)
 #define reg_mr(pd, addr, length, access)                                                           \
 	xp_reg_mr_iova2(pd, addr, length, (uintptr_t)(addr), (unsigned int)(access))
 

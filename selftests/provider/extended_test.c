@@ -728,8 +728,7 @@ static void enhancements(struct fixture *f)
 	struct ibv_ece ece = { .vendor_id = 0x15b3, .options = 1, .comp_mask = 1 };
 
 	TAP_OK(ibv_set_ece(qp, &ece) == EOPNOTSUPP, "set_ece is EOPNOTSUPP");
-	TAP_OK(!ibv_query_ece(qp, &ece) && !ece.vendor_id && !ece.options && !ece.comp_mask,
-	       "query_ece: returns no vendor and no options");
+	TAP_OK(ibv_query_ece(qp, &ece) == EOPNOTSUPP, "query_ece is EOPNOTSUPP");
 	TAP_OK(!ibv_query_qp_data_in_order(qp, IBV_WR_RDMA_WRITE, 0),
 	       "query_qp_data_in_order is 0");
 	ibv_destroy_qp(qp);
