@@ -3,6 +3,7 @@
 # The programs of rdmacm-utils: connections by address, between two hosts and within one, IPv4 and IPv6.
 
 load helpers
+load datagram
 load rdmacm
 
 setup_file() {
@@ -224,6 +225,37 @@ mckey_both() {
 	no_cm_ids
 }
 
+# ---- rsockets ----------------------------------------------------------------------------------
+
+@test "rstream and riostream exchange streams" {
+	local h program address
+
+	for h in a b; do
+		for program in rstream riostream; do
+			for address in "$A4" "$A6"; do
+				pair -t 30 -c "$h" "$program" -b "$address" -p "$PORT" -S 4096 -I 10 -C 10 -- \
+					"$program" -s "$address" -p "$PORT" -S 4096 -I 10 -C 10
+				grep -q "^custom" "$OUT/client"
+			done
+		done
+	done
+	no_cm_ids
+}
+
+@test "rcopy copies a file" {
+	local server
+
+	head -c 3000000 /dev/urandom >"$BATS_TEST_TMPDIR/in"
+	spawn a "$BATS_TEST_TMPDIR/server" rcopy -p "$PORT"
+	server=$!
+	wait_for 5 listens a "$PORT"
+	run_on b timeout $((20 * SLOW)) rcopy "$BATS_TEST_TMPDIR/in" "$A4:$BATS_TEST_TMPDIR/out" -p "$PORT"
+	cmp "$BATS_TEST_TMPDIR/in" "$BATS_TEST_TMPDIR/out"
+	kill "$server"
+	wait "$server" || true
+	no_cm_ids
+}
+
 # ---- errors ------------------------------------------------------------------------------------
 
 @test "without a server a client is rejected" {
@@ -279,6 +311,26 @@ mckey_both() {
 	kill "$server" "$client"
 	wait || true
 	no_cm_ids
+}
+
+@test "rdma_cm and a program that has QP 1 exclude each other" {
+	local server
+
+	spawn a "$BATS_TEST_TMPDIR/server" rping -s -a "$A4" -p "$PORT" -C 1
+	server=$!
+	wait_for 5 listens a "$PORT"
+	refused "Device or resource busy" datagram a mad-request "$A4" "$B4" 1 0x80010000 x
+	run_on b timeout 20 rping -c -a "$A4" -p "$PORT" -C 1
+	wait "$server"
+	no_cm_ids
+
+	LISTEN=mad-listen listener a gsi "$A4" 1
+	equal "QP 1 lent" "$(ctl a status -j xra | jq .cm.gsi_lent)" true
+	refused "Device or resource busy" run_on a timeout 20 rping -s -a "$A4" -p "$PORT" -C 1
+	kill "$LISTENER"
+	wait "$LISTENER" || true
+	wait_for 5 eval "ctl a status -j xra | jq -e '.cm.gsi_lent == false'"
+	rping_both b "$A4" -C 3
 }
 
 # ---- lost MADs, killed programs ----------------------------------------------------------------
