@@ -333,6 +333,22 @@ mckey_both() {
 	rping_both b "$A4" -C 3
 }
 
+@test "a flood of MADs keeps the daemon from no other work" {
+	local flood
+
+	spawn b "$BATS_TEST_TMPDIR/flood" "$BIN/rdma_datagram" mad-send "$(gid_index b "$B4")" "$A4" 1 0x80010000 x 100000000
+	flood=$!
+	wait_for 5 eval "((\$(cm_counter a REQ_received) > 1000))"
+	timeout 2 "$XROCE" -r "$RUN/a" status xra >/dev/null
+	rping_both a "$A4" -C 20 -V
+	alive "$flood"
+	kill "$flood"
+	wait "$flood" || true
+	ctl a counters xra
+	no_cm_ids
+	rping_both b "$A4" -C 3
+}
+
 # ---- lost MADs, killed programs ----------------------------------------------------------------
 
 @test "killed programs leave no ids, and their peers see the end of the connection" {

@@ -12,7 +12,7 @@
  *       sends 8 times and destroys the QP without waiting for completions
  *   rdma_datagram mac GID_INDEX ADDRESS
  *       prints the MAC address and the VLAN ID of the next hop
- *   rdma_datagram mad-listen, mad-request
+ *   rdma_datagram mad-listen, mad-request, mad-send
  *       like listen and request, with MADs over QP 1 (GSI)
  *
  * The environment variable DEVICE names the device; the default is the first one. Addresses are
@@ -133,7 +133,10 @@ static void transmit(struct ibv_ah *ah, uint32_t qpn, uint32_t qkey, const char 
 		wr.opcode = IBV_WR_SEND;
 	}
 	MUST(!ibv_post_send(qp, &wr, &bad), "post_send");
-	completion(&wc, WAIT_S);
+	/* a connection manager answers the MADs that were sent before */
+	do
+		completion(&wc, WAIT_S);
+	while (gsi && wc.opcode == IBV_WC_RECV);
 	MUST(wc.opcode == IBV_WC_SEND, "not the completion of the send");
 }
 
