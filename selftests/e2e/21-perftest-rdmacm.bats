@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# perftest with connections by rdma_cm (-R), and with rdma_cm for the exchange of parameters only (-z).
+# perftest with connections by rdma_cm (-R), and with rdma_cm for the exchange of parameters only (-z). perftest itself
+# refuses -R with UC and XRC.
 
 load helpers
 load rdmacm

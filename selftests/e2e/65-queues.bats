@@ -52,6 +52,23 @@ qp_exists() {
 	done
 }
 
+# QP 1 belongs to worker 0. The source port of a MAD, and so its queue, follows from the ports of the connection.
+@test "rdma_cm connects when MADs arrive at a queue of another worker" {
+	local server before i
+
+	before=$(counter a rx_forwarded)
+	spawn a "$BATS_TEST_TMPDIR/log" rping -s -P -a "$A4" -p 7174
+	server=$!
+	wait_for 5 eval "ctl a cm -l -j xra | grep -q 7174"
+	for ((i = 0; i < 8; i++)); do
+		run_on b timeout $((20 * SLOW)) rping -c -a "$A4" -p 7174 -C 3 -V
+	done
+	kill "$server"
+	wait "$server" || true
+	(($(counter a rx_forwarded) > before))
+	equal "rx_forward_lost of host a" "$(counter a rx_forward_lost)" 0
+}
+
 # Two members on each host, one for each worker, while both workers are busy. Each member must get the messages that
 # the other worker received or sent. There are enough receives for all messages.
 @test "multicast reaches group members of every worker" {
