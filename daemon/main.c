@@ -157,13 +157,17 @@ static void mirror_gids(struct daemon *d)
 
 /* ---- start and stop -------------------------------------------------------------- */
 
+/* Indices of kernel devices count from 0. */
+#define FIRST_INDEX (1u << 30)
+
 /* Keys and numbers are in another random order after each start. */
 static int open_tables(struct xd_device *dev)
 {
-	uint64_t seed[3];
+	uint64_t seed[4];
 
 	if (getrandom(seed, sizeof(seed), 0) != sizeof(seed))
 		return -EIO;
+	dev->index = FIRST_INDEX | (seed[3] & (FIRST_INDEX - 1));
 	dev->shared.keys = xt_keys_new(2 * dev->opt->max_mr, seed[0]);
 	dev->shared.qps = xt_numbers_new(dev->opt->max_qp + XD_OWN_QPS, seed[1]);
 	dev->shared.srqs = xt_numbers_new(dev->opt->max_srq, seed[2]);

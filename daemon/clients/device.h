@@ -23,6 +23,7 @@ struct xd_device {
 	struct xd_movers *movers;
 	struct xd_spawner *spawner;
 	struct xd_gsi *gsi;	 /* NULL in tests: there is no connection manager */
+	uint32_t index;		 /* of xr_hello_rep and of replies of rdma_cm */
 	struct xt_shared shared; /* keys, QPs, SRQs and multicast groups of all engines */
 };
 

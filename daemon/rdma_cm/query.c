@@ -67,6 +67,7 @@ int xd_cm_query_route(struct xd_cm_id *id, uint32_t out, struct xd_reply *rep)
 		r.node_guid = xd_net_link(id->cm->dev->net)->guid;
 		r.port_num = PORT;
 		r.num_paths = id->paths;
+		r.ibdev_index = id->cm->dev->index;
 		fill_route(id, &r.ib_route[0]);
 	}
 	return reply(rep, &r, sizeof(r), offsetof(struct rdma_ucm_query_route_resp, ibdev_index),
@@ -83,6 +84,7 @@ static void fill_device(const struct xd_cm_id *id, struct rdma_ucm_query_addr_re
 		return;
 	r->node_guid = xd_net_link(id->cm->dev->net)->guid;
 	r->port_num = PORT;
+	r->ibdev_index = id->cm->dev->index;
 	r->pkey = htobe16(XR_DEFAULT_PKEY);
 }
 

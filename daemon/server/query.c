@@ -64,6 +64,7 @@ int xd_do_hello(struct xd_client *c, struct xd_request *req, struct xd_reply *re
 	body = XD_REPLY(rep, xr_hello_rep);
 	body->version = XR_PROTOCOL_VERSION;
 	body->workers = xd_workers_count(c->dev->workers);
+	body->index = c->dev->index;
 	body->guid = link->guid;
 	snprintf(body->device, sizeof(body->device), "%s", c->dev->opt->name);
 	snprintf(body->netdev, sizeof(body->netdev), "%s", link->ifname);

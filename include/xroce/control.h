@@ -154,8 +154,8 @@ struct xr_hello_rep {
 	__u32 version;
 	__u32 workers;
 	__u32 has_uffd;
-	__u32 reserved;
-	__u64 guid; /* __be64, as in verbs */
+	__u32 index; /* for ibv_get_device_index(): another one after each start; 0: none */
+	__u64 guid;  /* __be64, as in verbs */
 	char device[XR_DEVICE_NAME_MAX + 1];
 	char netdev[16];
 	struct xr_shm_ref doorbells; /* struct xr_doorbell[workers] */

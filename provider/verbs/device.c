@@ -48,10 +48,11 @@ __be64 xp_get_device_guid(struct ibv_device *ibdev)
 	return ((struct xp_device *)ibdev)->guid;
 }
 
-/* The device is not registered with the kernel's RDMA core, so it has no index. */
 int xp_get_device_index(struct ibv_device *ibdev)
 {
-	return -1;
+	uint32_t index = ((struct xp_device *)ibdev)->index;
+
+	return index ? (int)index : -1;
 }
 
 void xp_devices_before_fork(void)
@@ -87,6 +88,7 @@ static struct xp_device *new_device(const char *path, const struct xr_hello_rep 
 	snprintf(ib->ibdev_path, sizeof(ib->ibdev_path), "/sys/class/infiniband/%s", rep->device);
 	snprintf(dev->path, sizeof(dev->path), "%s", path);
 	dev->guid = rep->guid;
+	dev->index = rep->index;
 	dev->next = devices;
 	devices = dev;
 	return dev;
@@ -94,7 +96,9 @@ static struct xp_device *new_device(const char *path, const struct xr_hello_rep 
 
 /*
  * Returns the struct of a device, which is never freed: libibverbs keeps its devices as long as the
- * kernel has them, and some programs open a device after they freed the list.
+ * kernel has them, and some programs open a device after they freed the list. The device of a
+ * restarted daemon is another one, like that of a driver that was loaded again, so that librdmacm
+ * opens it anew.
  */
 static struct xp_device *find_device(const char *path, const struct xr_hello_rep *rep)
 {
@@ -103,7 +107,7 @@ static struct xp_device *find_device(const char *path, const struct xr_hello_rep
 	pthread_mutex_lock(&lock);
 	for (dev = devices; dev; dev = dev->next) {
 		if (!strcmp(dev->path, path) && dev->guid == rep->guid &&
-		    !strcmp(dev->ibdev.name, rep->device))
+		    dev->index == rep->index && !strcmp(dev->ibdev.name, rep->device))
 			break;
 	}
 	if (!dev)

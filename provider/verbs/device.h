@@ -18,6 +18,7 @@ struct xp_device {
 	uint8_t libibverbs_private[512];
 	struct xp_device *next;
 	__be64 guid;
+	uint32_t index; /* 0: none */
 	char path[XP_SOCKET_PATH_MAX];
 };
 

@@ -1,0 +1,69 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# rsockets, the sockets of librdmacm. Datagrams (udpong) need an InfiniBand port: rsockets create address handles
+# without GRH, which RoCE does not have.
+
+load helpers
+load rdmacm
+
+setup_file() {
+	requires root rstream riostream rcopy
+	hosts_up
+	daemons_up
+}
+
+# stream PROGRAM ADDRESS ARG...: server on host a, client on host b; data is verified
+stream() {
+	pair -t 60 "$1" -b "$2" -p "$PORT" "${@:3}" -- "$1" -s "$2" -p "$PORT" "${@:3}"
+	no_cm_ids
+}
+
+@test "rstream transfers data, over IPv4 and IPv6" {
+	local address
+
+	for address in "$A4" "$A6"; do
+		stream rstream "$address" -T v -S 100 -C 100 -I "$(iterations 10)"
+		stream rstream "$address" -T v -S 65536 -C 20 -I "$(iterations 10)"
+	done
+	stream rstream "$A4" -T v -S 1048576 -C 5 -I "$(iterations 5)"
+}
+
+@test "rstream transfers data with blocking and with nonblocking calls (-T b, -T n)" {
+	stream rstream "$A4" -T b -S 4096 -C 100 -I "$(iterations 10)"
+	stream rstream "$A4" -T n -S 4096 -C 100 -I "$(iterations 10)"
+}
+
+@test "rstream resolves addresses by librdmacm (-T r)" {
+	stream rstream "$A4" -T r -S 4096 -C 100 -I "$(iterations 10)"
+}
+
+@test "rstream transfers data within one host" {
+	pair -t 60 -c a rstream -b "$A4" -p "$PORT" -T v -S 4096 -C 100 -I 10 -- \
+		rstream -s "$A4" -p "$PORT" -T v -S 4096 -C 100 -I 10
+}
+
+@test "riostream writes to memory of the peer, over IPv4 and IPv6" {
+	local address
+
+	for address in "$A4" "$A6"; do
+		stream riostream "$address" -T v -S 4096 -C 100 -I "$(iterations 10)"
+	done
+}
+
+@test "rcopy copies a file" {
+	local file=$BATS_TEST_TMPDIR/file server
+
+	head -c $((20000000 / SLOW)) /dev/urandom >"$file"
+	spawn a "$BATS_TEST_TMPDIR/server" rcopy -p "$PORT"
+	server=$!
+	wait_for 10 listens a "$PORT"
+	run_on b timeout $((30 * SLOW)) rcopy "$file" "$A4:$file.copy" -p "$PORT"
+	kill "$server"
+	wait "$server" || true
+	cmp "$file" "$file.copy"
+	no_cm_ids
+}
+
+@test "without a server rstream fails" {
+	refused "Connection refused" run_on b timeout $((20 * SLOW)) rstream -s "$A4" -p "$PORT"
+}
