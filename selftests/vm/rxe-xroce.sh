@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# shellcheck shell=bash
+#
+# To be sourced inside a guest: Linux Soft-RoCE on one end of a veth pair, xroce on the other.
+#
+#      initial namespace                          namespace b
+#   rxea (rdma_rxe) on va --------- veth --------- vb: xroced, device xr_vb
+#   10.9.0.1 fd09::1                              10.9.0.2 fd09::2
+source selftests/lib/shell.bash
+build=${XR_BUILD:-$PWD/build}
+work=$(mktemp -d)
+MTU=${MTU:-3506}	# the maximum for native XDP on veth without multi-buffer
+count=0 failures=0
+
+setup() {
+	modprobe -a veth rdma_rxe ib_uverbs || return 1
+	ip netns add b
+	ip link add va mtu "$MTU" type veth peer name vb mtu "$MTU" netns b || return 1
+	ip addr add 10.9.0.1/24 dev va
+	ip addr add fd09::1/64 dev va nodad
+	ip -n b addr add 10.9.0.2/24 dev vb
+	ip -n b addr add fd09::2/64 dev vb nodad
+	ip link set va up
+	ip -n b link set vb up
+	ip -n b link set lo up
+	sysctl -qw net.core.netdev_max_backlog=20000
+	sleep 2		# until the interfaces have link-local addresses, so that GID tables do not change later
+	rdma link add rxea type rxe netdev va || return 1
+	start_xroced
+}
+
+start_xroced() {
+	nsenter --net=/run/netns/b "$build/xroced" --interface vb --name xr_vb --spin-us 0 \
+		>"$work/xroced.log" 2>&1 &
+	daemon=$!
+	while ((SECONDS < 200)) && alive $daemon; do
+		[[ -S /run/xroce/xr_vb.sock ]] && "$build/xroce" status xr_vb >/dev/null 2>&1 && return 0
+		nap 0.1
+	done
+	sed 's/^/# /' "$work/xroced.log"
+	return 1
+}
+
+gid_index() { # device, text of the GID
+	if [[ $1 == rxea ]]; then
+		grep -l "$2" /sys/class/infiniband/rxea/ports/1/gids/* | head -1 | sed 's|.*/||'
+	else
+		gid_of "$("$build/xroce" status -j xr_vb)" "$2"
+	fi
+}
+
+on() { # stack program...
+	local stack=$1
+	shift
+	if [[ $stack == rxe ]]; then
+		"$@"
+	else
+		nsenter --net=/run/netns/b "$build/xroce" run "$@"
+	fi
+}
+
+dev() { [[ $1 == rxe ]] && echo rxea || echo xr_vb; }
+ip_of() { # stack [address-family]
+	local host=2
+
+	[[ $1 == rxe ]] && host=1
+	[[ ${2:-4} == 6 ]] && echo fd09::$host || echo 10.9.0.$host
+}
+
+result() { # status description log...
+	((count++))
+	if [[ $1 == 0 ]]; then
+		echo "ok $count - $2"
+		return
+	fi
+	((failures++))
+	echo "not ok $count - $2"
+	shift 2
+	tail -n 12 "$@" 2>/dev/null | sed 's/^/# /'
+}
