@@ -670,6 +670,25 @@ static bool is_half_open(const struct xc_info *info)
 	}
 }
 
+/* States that end after some time. The user has to end the others. */
+static bool has_timer(const struct xc_info *info)
+{
+	switch (info->state) {
+	case XC_REQ_RCVD:
+	case XC_MRA_REQ_SENT:
+	case XC_REP_RCVD:
+	case XC_MRA_REP_SENT:
+	case XC_ESTABLISHED:
+	case XC_DREQ_RCVD:
+	case XC_SIDR_REQ_RCVD:
+		return false;
+	case XC_IDLE:
+		return info->orphan;
+	default:
+		return true;
+	}
+}
+
 /* Half-open ids of the same source as `id`, which is the first of this source in the list */
 static unsigned of_source(const struct host *h, const struct xc_id *id)
 {
@@ -686,7 +705,7 @@ static void verify_host(struct host *h)
 {
 	const struct xc_config *c = &h->config;
 	struct xc_gauges g = xc_gauges(h->cm);
-	unsigned ids = 0, half_open = 0, users = 0, ends = 0;
+	unsigned ids = 0, half_open = 0, users = 0, ends = 0, timers = 0;
 	struct xc_id *id = NULL;
 	struct end *e;
 
@@ -695,6 +714,7 @@ static void verify_host(struct host *h)
 
 		ids++;
 		users += !info->orphan;
+		timers += has_timer(info);
 		half_open += is_half_open(info);
 		if (is_half_open(info))
 			CHECK(h->w, of_source(h, id) <= c->max_source_half_open,
@@ -705,6 +725,9 @@ static void verify_host(struct host *h)
 		ends += e->state != END_GONE;
 		verify_state(e);
 	}
+	CHECK(h->w, !timers == (xc_deadline(h->cm) == XC_NEVER),
+	      "host %u: %u ids that wait for a timer, and the next one expires at %llu", h->index,
+	      timers, (unsigned long long)xc_deadline(h->cm));
 	CHECK(h->w, users == ends, "host %u: %u ids of users, but %u exist", h->index, ends, users);
 	CHECK(h->w, ids == g.ids && half_open == g.half_open,
 	      "host %u: the gauges count %u ids, %u half open; there are %u, %u", h->index, g.ids,
