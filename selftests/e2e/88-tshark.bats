@@ -8,7 +8,7 @@
 load helpers
 
 setup_file() {
-	requires root tshark tcpdump
+	requires root tshark tcpdump rping udaddy
 	hosts_up
 	bridge_between
 	daemons_up
@@ -50,10 +50,22 @@ capture() {
 	both ib_write_lat -c UC -x @4 -F -n 5 -s 20000
 	both ibv_ud_pingpong -g @4 -n 3 -s 100
 	both ibv_ud_pingpong -g @6 -n 3 -s 100
+	connect_by_address
 	kill "$dump"
 	wait "$dump" || true
 	cat "$RUN/tcpdump"
 }
+
+# Connections, a service that has no listener, and datagrams by rdma_cm: all MADs but MRA
+connect_by_address() (
+	# `pair` waits for listeners of rdma_cm from here on
+	source "$XR_TOP/selftests/e2e/rdmacm.bash"
+	for address in "$A4" "$A6"; do
+		pair rping -s -a "$address" -p "$PORT" -C 2 -v -- rping -c -a "$address" -p "$PORT" -C 2 -v
+		pair -t 40 udaddy -b "$address" -- udaddy -s "$address"
+	done
+	refused "REJECTED" run_on b timeout 20 rping -c -a "$A4" -p 9999 -C 1
+)
 
 # field_values FIELD [FILTER]: prints each value of a field, with the number of packets that have it
 field_values() {
@@ -105,6 +117,39 @@ field_values() {
 	seen=$(field_values infiniband.aeth.syndrome.error_code 'infiniband.aeth.syndrome.opcode == 3')
 	echo "NAK codes: $seen"
 	grep -qE ' 2$' <<<"$seen"
+}
+
+@test "MADs of rdma_cm are dissected as those of connection management" {
+	local seen attribute bad missing=0
+
+	seen=$(field_values infiniband.mad.attributeid 'infiniband.mad.mgmtclass == 7')
+	echo "$seen"
+	# REQ, REJ, REP, RTU, DREQ, DREP, SIDR_REQ, SIDR_REP
+	for attribute in 0x0010 0x0012 0x0013 0x0014 0x0015 0x0016 0x0017 0x0018; do
+		grep -q " $attribute\$" <<<"$seen" || { echo "no MAD with attribute $attribute"; missing=1; }
+	done
+	((missing == 0))
+	bad=$(tshark -r "$RUN/pcap" -Y 'infiniband.mad && !(infiniband.bth.destqp == 1 && infiniband.deth.srcqp == 1 &&
+		infiniband.deth.q_key == 0x80010000 && infiniband.bth.p_key == 0xffff && udp.length == 288)' 2>/dev/null)
+	echo "$bad" | head -n 5
+	[[ -z $bad ]]
+}
+
+@test "REQs contain the addresses and ports of rdma_cm" {
+	local seen
+
+	seen=$(field_values infiniband.cm.req.serviceid.dport infiniband.cm.req)
+	echo "destination ports: $seen"
+	grep -q " 0x1c06\$" <<<"$seen"	# 7174
+	seen=$(field_values infiniband.cm.req.ip_cm.sip4 infiniband.cm.req.ip_cm.sip4)
+	echo "source addresses: $seen"
+	grep -q " $B4\$" <<<"$seen"
+	seen=$(field_values infiniband.cm.req.ip_cm.dip6 infiniband.cm.req.ip_cm.dip6)
+	echo "destination addresses: $seen"
+	grep -q " $A6\$" <<<"$seen"
+	seen=$(field_values infiniband.cm.req.prim_localgid_ipv4 'ip && infiniband.cm.req')
+	echo "GIDs: $seen"
+	grep -q " $B4\$" <<<"$seen"
 }
 
 @test "every ICRC is correct" {
