@@ -165,6 +165,15 @@ int xc_notify_established(struct xc_id *id)
 	return establish(id, NULL);
 }
 
+/* The peer has a connection that this side has given up or ended, so the peer has to end it. */
+static void reject_rtu(struct xc_id *id, const struct xc_path *path, const struct xc_msg *msg)
+{
+	if (id->repeats)
+		xc_resend(id);
+	else if (id->info.state == XC_IDLE)
+		xc_reject_message(id->cm, path, msg, XC_REJ_COMM_ID, NULL);
+}
+
 void xc_rtu_received(struct xc_cm *cm, const struct xc_path *path, const struct xc_msg *msg)
 {
 	struct xc_id *id = xc_id_by_local(cm, msg->remote_id);
@@ -180,10 +189,12 @@ void xc_rtu_received(struct xc_cm *cm, const struct xc_path *path, const struct 
 		return;
 	}
 	err = establish(id, msg);
-	if (err == -EISCONN)
+	if (err == -EISCONN) {
 		cm->counters.duplicates[XC_RTU]++;
-	else if (err)
+	} else if (err) {
 		cm->counters.unexpected[XC_RTU]++;
+		reject_rtu(id, path, msg);
+	}
 }
 
 void xc_rep_expired(struct xc_id *id)

@@ -304,6 +304,9 @@ static void check_stale(const struct frame *f)
 
 	if (!s || f->to->w->weak)
 		return;
+	/* A copy of a REQ whose exchange has ended is rejected as stale, too. */
+	if (s->active && s->conn->passive && s->conn->passive->life == f->to->life)
+		return;
 	qpn = s->active ? s->req.qpn : s->rep.qpn;
 	for (e = f->to->ends; e; e = e->next) {
 		const struct xc_info *info = e->id ? xc_info(e->id) : NULL;

@@ -361,7 +361,8 @@ static void test_destroy_after_rep(void)
 	c_settle(a);
 	xc_establish(id, NULL);
 	xc_destroy(peer);
-	TAP_OK(c_lose(b) == XC_REJ, "the passive side gives up after its REP; the REJ is lost");
+	TAP_OK(c_lose(b) == XC_REJ && c_lose(a) == XC_RTU,
+	       "the passive side gives up after its REP; REJ and RTU are lost");
 	c_settle(a);
 	c_wait(a, 6, false);
 	TAP_OK(c_last(a)->type == XC_EVENT_DREQ || c_last(a)->type == XC_EVENT_TIMEWAIT_EXIT,
@@ -390,6 +391,36 @@ static void test_rep_and_rej_lost(void)
 	TAP_OK(b->events == 1, "it is not reported as a new request");
 	xc_destroy(id);
 	end("REP and REJ lost");
+}
+
+/* The REP arrives after the REJ was lost and the DREQ has got its response. */
+static void test_late_rep(void)
+{
+	struct xc_rep rep = c_rep();
+	struct xc_id *id, *peer;
+	struct c_mad late;
+
+	begin();
+	id = c_connect(a);
+	c_settle(a);
+	peer = c_last(b)->id;
+	xc_accept(peer, &rep);
+	late = b->queue[0];
+	c_lose(b);
+	xc_destroy(peer);
+	c_lose(b);
+	while (c_decode(&b->queue[0]).kind != XC_DREQ || !b->queued) {
+		a->queued = b->queued = 0;
+		c_now = xc_deadline(b->cm);
+		xc_run(b->cm);
+	}
+	c_settle(a);
+	c_pass(b, &late);
+	TAP_OK(!xc_establish(id, NULL), "a late REP is accepted");
+	c_settle(a);
+	TAP_OK(c_last(a)->type == XC_EVENT_REJECTED, "the peer has given up and rejects the RTU");
+	xc_destroy(id);
+	end("late REP");
 }
 
 /* Brings a connection to a step, then destroys first one side's id, then the other's. */
@@ -710,6 +741,7 @@ int main(void)
 	test_reject_rep();
 	test_req_after_rejected_rep();
 	test_destroy_after_rep();
+	test_late_rep();
 	test_rep_and_rej_lost();
 	test_destroy();
 	test_gives_up();
