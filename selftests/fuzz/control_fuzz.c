@@ -17,6 +17,9 @@
 #include "daemon/base/log.h"
 #include "daemon/base/loop.h"
 #include "daemon/clients/client.h"
+#include "daemon/datapath/worker.h"
+#include "daemon/gsi/gsi.h"
+#include "daemon/objects/qp.h"
 #include "daemon/server/server.h"
 #include "fake_device.h"
 #include "input.h"
@@ -32,6 +35,8 @@
 #define SHARED_AT ((void *)0x210000000000)
 #define READONLY_AT ((void *)0x220000000000)
 #define MEMORY_SIZE (1 << 20)
+/* This and the next number stand for the first two QPs in commands of rdma_cm. */
+#define ANY_QPN 0x51515151u
 
 struct conn {
 	struct xd_client *client; /* may be freed already */
@@ -181,6 +186,23 @@ static int any_fd(uint8_t kind)
 	}
 }
 
+/* Numbers of QPs are not the same in each run, so that inputs cannot contain them. */
+static void name_qps(uint8_t *body, uint32_t len)
+{
+	const struct xd_client *c;
+	uint32_t h, at, word, n = 0, qpn[2] = { 0 };
+	const struct xd_qp *qp;
+
+	for (c = fake_clients()->first; c; c = c->next)
+		for (h = 0; n < 2 && (qp = xd_object_next(c, XD_QP, &h));)
+			qpn[n++] = qp->qpn;
+	for (at = 0; at + sizeof(word) <= len; at += sizeof(word)) {
+		memcpy(&word, body + at, sizeof(word));
+		if (word - ANY_QPN < n)
+			memcpy(body + at, &qpn[word - ANY_QPN], sizeof(word));
+	}
+}
+
 /*
  * Sends a message. Input: a byte (bits 2:0 number of descriptors, bit 3 wrong length in the header,
  * bit 4 shorter than a header); 16 bits length of the body; the body; a byte for each descriptor.
@@ -196,6 +218,8 @@ static void say(struct conn *c, uint32_t type, struct stream *in)
 	int fds[MAX_FDS];
 
 	input_bytes(in, data + sizeof(head), len);
+	if (type == XR_MSG_CM)
+		name_qps(data + sizeof(head), len);
 	if (how & 8)
 		head.length ^= 1u << (how >> 5);
 	memcpy(data, &head, sizeof(head));
@@ -222,6 +246,15 @@ static void say(struct conn *c, uint32_t type, struct stream *in)
 	read_all_replies();
 }
 
+/* Lets the engine carry MADs to and fro. */
+static void carry(void)
+{
+	for (int i = 0; i < 4; i++) {
+		xt_engine_run(xd_worker_engine(fake.dev.workers, 0), xd_now());
+		settle();
+	}
+}
+
 static void happen(struct conn *c, struct stream *in)
 {
 	uint8_t what = input_u8(in);
@@ -240,7 +273,10 @@ static void happen(struct conn *c, struct stream *in)
 		fake_resolve_all();
 		break;
 	case 4:
-		xd_objects_net_changed(&fake.server->objects);
+		if (what & 8)
+			carry();
+		else
+			xd_objects_net_changed(&fake.server->objects);
 		break;
 	case 5:
 		xd_clients_port_event(fake_clients(), what >> 3);
@@ -268,6 +304,18 @@ static void *map_at(void *at, int prot, int flags)
 	return p;
 }
 
+static void open_gsi(void)
+{
+	const struct xd_gsi_config config = {
+		.loop = fake.dev.loop,
+		.net = fake.dev.net,
+		.xdp = fake.dev.xdp,
+		.workers = fake.dev.workers,
+	};
+
+	MUST(!xd_gsi_new(&config, &fake.dev.gsi) && fake.map_qps == 1);
+}
+
 static void start(void)
 {
 	static bool started;
@@ -281,6 +329,7 @@ static void start(void)
 	map_at(SHARED_AT, PROT_READ | PROT_WRITE, MAP_SHARED);
 	map_at(READONLY_AT, PROT_READ, MAP_PRIVATE);
 	fake_device_start();
+	open_gsi();
 	MUST(!xd_server_open(&fake.dev, &fake.server));
 	stopper = xd_timer_new(fake.dev.loop, stop_loop, NULL);
 	MUST(stopper);
@@ -303,7 +352,16 @@ static void check_nothing_left(void)
 	MUST(!cs->limits.fds.used);
 	for (unsigned i = 0; i < XD_KINDS; i++)
 		MUST(!cs->kinds.objects[i]);
-	MUST(!fake.map_keys && !fake.map_qps && !fake.doorbells);
+	MUST(!fake.map_keys && fake.map_qps == 1 && !fake.doorbells);
+}
+
+/* Ends connections that the CM engine still remembers, so that no input depends on others. */
+static void forget_connections(void)
+{
+	struct xd_objects *o = &fake.server->objects;
+
+	xd_rdma_cm_free(o->rdma_cm);
+	MUST(!xd_rdma_cm_new(o));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -317,7 +375,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	fake.opt.user_max_pinned = fake.opt.user_max_memory = 64 << 20;
 	for (unsigned i = 0; i < CLIENTS; i++)
 		connect_client(&conn[i]);
-	for (int i = 0; i < 40 && !input_end(&in); i++) {
+	for (int i = 0; i < 60 && !input_end(&in); i++) {
 		uint8_t step = input_u8(&in);
 		struct conn *c = &conn[step >> 7];
 
@@ -329,6 +387,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (unsigned i = 0; i < CLIENTS; i++)
 		disconnect(&conn[i]);
 	check_nothing_left();
+	forget_connections();
 	MUST(next_fd() == first_fd);
 	return 0;
 }

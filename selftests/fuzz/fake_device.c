@@ -119,6 +119,12 @@ int xd_net_source(struct xd_net *net, const struct xr_addr *dst, struct xr_addr 
 	return dst->raw[0] == 0xfd && !fake.no_route ? 0 : -ENODEV;
 }
 
+/* Another interface has fd00::9. */
+bool xd_net_is_local(struct xd_net *net, const struct xr_addr *addr)
+{
+	return addr->raw[15] == 9;
+}
+
 int xd_net_join(const struct xd_net *net, const struct xr_addr *group)
 {
 	return fake.no_groups ? -ENOBUFS : open("/dev/null", O_RDONLY | O_CLOEXEC);

@@ -5,7 +5,9 @@
  *
  *   seed_control selftests/fuzz/corpus/control
  */
+#include <arpa/inet.h>
 #include <infiniband/verbs.h>
+#include <rdma/rdma_user_cm.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +21,7 @@
 #define SHARED_AT 0x210000000000ull
 #define READONLY_AT 0x220000000000ull
 #define MEMORY_SIZE (1u << 20)
+#define ANY_QPN 0x51515151u /* see control_fuzz.c */
 
 enum fd_kind { FD_SEALED, FD_MEM = 2, FD_MAPS };
 
@@ -307,15 +310,181 @@ static void operators(void)
 	say_handle(XR_MSG_DEALLOC_PD, 1);
 }
 
+/* ---- rdma_cm --------------------------------------------------------------------- */
+
+#define CARRY (4 | 8) /* see happen() of control_fuzz.c */
+
+static void command(uint32_t cmd, const void *body, size_t in, size_t room, size_t appended)
+{
+	struct xr_cm_req head = { .cmd = cmd, .in = (uint16_t)in, .out = (uint16_t)room };
+	uint8_t buf[2048] = { 0 };
+
+	memcpy(buf, &head, sizeof(head));
+	memcpy(buf + sizeof(head), body, in);
+	say_fds(XR_MSG_CM, buf, sizeof(head) + in + appended, "", 0);
+}
+#define CM(name, q, out) command(RDMA_USER_CM_CMD_##name, &(q), sizeof(q), out, 0)
+
+static struct sockaddr_in6 cm_address(uint8_t first, uint8_t last, uint16_t port)
+{
+	return (struct sockaddr_in6){ .sin6_family = AF_INET6,
+				      .sin6_port = htons(port),
+				      .sin6_addr.s6_addr = { first, [15] = last } };
+}
+
+static void cm_events(int n)
+{
+	struct rdma_ucm_get_event q = { 0 };
+
+	happen(CARRY);
+	while (n--)
+		CM(GET_EVENT, q, sizeof(struct rdma_ucm_event_resp));
+}
+
+static struct rdma_ucm_conn_param cm_param(uint32_t qpn)
+{
+	return (struct rdma_ucm_conn_param){ .qp_num = qpn,
+					     .private_data_len = 4,
+					     .responder_resources = 1,
+					     .initiator_depth = 1,
+					     .retry_count = 7,
+					     .valid = 1 };
+}
+
+static void cm_qp_attr(uint32_t id)
+{
+	for (uint32_t state = IBV_QPS_INIT; state <= IBV_QPS_RTS; state++) {
+		struct rdma_ucm_init_qp_attr q = { .id = id, .qp_state = state };
+
+		CM(INIT_QP_ATTR, q, sizeof(struct ib_uverbs_qp_attr));
+	}
+}
+
+static void cm_active(uint16_t ps)
+{
+	struct rdma_ucm_create_id create = { .uid = 7, .ps = ps };
+	struct rdma_ucm_resolve_ip resolve = { .id = 2,
+					       .dst_addr = cm_address(0xfd, 1, 2000),
+					       .timeout_ms = 1000 };
+	struct rdma_ucm_resolve_route route = { .id = 2, .timeout_ms = 1000 };
+	struct rdma_ucm_connect connect = { .id = 2, .conn_param = cm_param(ANY_QPN) };
+
+	CM(CREATE_ID, create, 4);
+	CM(RESOLVE_IP, resolve, 0);
+	CM(RESOLVE_ROUTE, route, 0);
+	CM(CONNECT, connect, 0);
+}
+
+/* Ids 1 to 3: listener, active side, passive side */
+static void cm_connection(uint16_t ps)
+{
+	struct rdma_ucm_create_id create = { .uid = 8, .ps = ps };
+	struct rdma_ucm_bind_ip bind = { .id = 1, .addr = cm_address(0, 0, 2000) };
+	struct rdma_ucm_listen listen = { .id = 1, .backlog = 3 };
+	struct rdma_ucm_accept accept = { .id = 3, .uid = 9, .conn_param = cm_param(ANY_QPN + 1) };
+	struct rdma_ucm_accept establish = { .id = 2 };
+	struct rdma_ucm_disconnect disconnect = { .id = 2 };
+	struct rdma_ucm_query query = { .id = 2 };
+
+	hello(0, XR_HELLO_CM);
+	CM(CREATE_ID, create, 4);
+	CM(BIND_IP, bind, 0);
+	CM(LISTEN, listen, 0);
+	cm_active(ps);
+	CM(QUERY_ROUTE, query, sizeof(struct rdma_ucm_query_route_resp));
+	cm_events(3);
+	cm_qp_attr(3);
+	CM(ACCEPT, accept, 0);
+	cm_events(1);
+	cm_qp_attr(2);
+	CM(ACCEPT, establish, 0);
+	cm_events(1);
+	CM(DISCONNECT, disconnect, 0);
+	cm_events(2);
+	disconnect.id = 3;
+	CM(DISCONNECT, disconnect, 0);
+	cm_events(2);
+}
+
+static void make_other_qp(void)
+{
+	struct xr_create_cq_req cq = { .depth = 16 };
+	struct xr_create_qp_req qp = {
+		.type = 2, .pd = 1, .send_cq = 1, .recv_cq = 1, .max_send_wr = 4, .max_send_sge = 1
+	};
+
+	hello(SECOND, 0);
+	say_empty(SECOND | XR_MSG_ALLOC_PD);
+	SAY(SECOND | XR_MSG_CREATE_CQ, cq);
+	SAY(SECOND | XR_MSG_CREATE_QP, qp);
+	SAY(SECOND | XR_MSG_CREATE_QP, qp);
+}
+
+static void cm_connect(void)
+{
+	make_other_qp();
+	cm_connection(RDMA_PS_TCP);
+}
+
+static void cm_datagram(void)
+{
+	make_other_qp();
+	cm_connection(RDMA_PS_UDP);
+}
+
+/* The other commands, with an id that is bound and one that is not */
+static void cm_commands(void)
+{
+	struct rdma_ucm_create_id create = { .uid = 8, .ps = RDMA_PS_UDP };
+	struct rdma_ucm_bind bind = { .id = 1, .addr_size = sizeof(struct sockaddr_in6) };
+	struct rdma_ucm_set_option option = { .id = 2, .optname = 1, .optlen = 4 };
+	struct rdma_ucm_join_ip_mcast join = { .id = 1, .addr = cm_address(0xff, 9, 0) };
+	struct rdma_ucm_resolve_addr resolve = { .id = 2, .dst_size = sizeof(struct sockaddr_in6) };
+	struct rdma_ucm_destroy_id destroy = { .id = 1 };
+	struct rdma_ucm_migrate_id migrate = { .id = 1 };
+	struct rdma_ucm_notify notify = { .id = 1, .event = IBV_EVENT_COMM_EST };
+	struct rdma_ucm_reject reject = { .id = 1 };
+	struct {
+		uint32_t id, reserved, event, status;
+		uint64_t arg;
+	} user = { .id = 1, .event = 18 };
+	struct sockaddr_in6 addr = cm_address(0xfd, 1, 3000);
+
+	memcpy(&bind.addr, &addr, sizeof(addr));
+	memcpy(&resolve.dst_addr, &addr, sizeof(addr));
+	hello(0, XR_HELLO_CM);
+	hello(SECOND, XR_HELLO_CM);
+	CM(CREATE_ID, create, 4);
+	CM(CREATE_ID, create, 4);
+	CM(BIND, bind, 0);
+	CM(JOIN_IP_MCAST, join, 4);
+	command(RDMA_USER_CM_CMD_SET_OPTION, &option, sizeof(option), 0, 4);
+	CM(RESOLVE_ADDR, resolve, 0);
+	for (uint32_t i = 0; i < 3; i++) {
+		struct rdma_ucm_query query = { .id = 1 + i % 2, .option = i };
+
+		CM(QUERY, query, 512);
+	}
+	CM(NOTIFY, notify, 0);
+	CM(REJECT, reject, 0);
+	command(24, &user, sizeof(user), 0, 0);
+	command(RDMA_USER_CM_CMD_MIGRATE_ID, &migrate, sizeof(migrate), 4, XR_TOKEN_LEN);
+	cm_events(3);
+	CM(LEAVE_MCAST, destroy, 4);
+	CM(DESTROY_ID, destroy, 4);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
 		const char *name;
 		void (*write)(void);
 	} seeds[] = {
-		{ "device", device },	      { "tiers", tiers },
-		{ "queue-pair", queue_pair }, { "slow-network", slow_network },
-		{ "operators", operators },   { "special", special },
+		{ "device", device },		{ "tiers", tiers },
+		{ "queue-pair", queue_pair },	{ "slow-network", slow_network },
+		{ "operators", operators },	{ "special", special },
+		{ "cm-connect", cm_connect },	{ "cm-datagram", cm_datagram },
+		{ "cm-commands", cm_commands },
 	};
 
 	if (argc != 2) {
