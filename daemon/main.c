@@ -370,7 +370,11 @@ static void release(struct daemon *d)
 static void stop(struct daemon *d, int status)
 {
 	struct xd_server *server = d->server;
-	bool ended = detach(d);
+	bool ended;
+
+	if (server && !xd_net_link(d->dev.net)->gone)
+		xd_rdma_cm_disconnect(server->objects.rdma_cm);
+	ended = detach(d);
 
 	d->server = NULL;
 	if (!ended || !xd_server_stop(server)) {

@@ -28,6 +28,7 @@ struct xt_cq;
 
 /* MADs that the control thread takes in one turn */
 #define XD_GSI_BATCH 64
+#define XD_GSI_FLUSH_MS 50
 
 /*
  * Called for each MAD of the class, within a turn of the loop. path->local is the destination; mad
@@ -56,6 +57,9 @@ void xd_gsi_set_receiver(struct xd_gsi *g, xd_gsi_received_fn fn, void *ctx);
  * -ENOBUFS (too many MADs wait for their next hops or for the worker).
  */
 int xd_gsi_send(struct xd_gsi *g, const struct xc_path *path, const uint8_t *mad);
+
+/* Waits until the worker has sent what was queued, at most XD_GSI_FLUSH_MS. */
+void xd_gsi_flush(struct xd_gsi *g);
 
 /* Addresses, routes or neighbours changed: forgets resolved next hops. */
 void xd_gsi_net_changed(struct xd_gsi *g);

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "daemon/base/loop.h"
 #include "daemon/datapath/worker.h"
@@ -75,6 +76,20 @@ static int queue(struct xd_gsi *g, const struct xt_path *hop, const struct xc_pa
 	if (!g->receiving)
 		xd_gsi_publish(g);
 	return 0;
+}
+
+void xd_gsi_flush(struct xd_gsi *g)
+{
+	const struct timespec pause = { .tv_nsec = 100000 };
+	uint64_t until = xd_now() + XD_GSI_FLUSH_MS * 1000000ull;
+	struct gsi_qp *q = g->qp;
+
+	if (!q)
+		return;
+	xd_gsi_publish(g);
+	while (xd_now() < until &&
+	       __atomic_load_n(&q->rings->sq.consumer, __ATOMIC_ACQUIRE) != q->sends)
+		nanosleep(&pause, NULL);
 }
 
 /* ---- next hops ----------------------------------------------------------------------------- */

@@ -79,6 +79,8 @@ void xd_net_resolve_cancel(struct xd_resolve *r); /* NULL allowed */
  * routes. -ENODEV: the route uses another interface; -ENETUNREACH: there is no route.
  */
 int xd_net_source(struct xd_net *net, const struct xr_addr *dst, struct xr_addr *src);
+/* Returns true if any interface of the host has the address. */
+bool xd_net_is_local(struct xd_net *net, const struct xr_addr *addr);
 
 /*
  * Makes the interface a member of an IP multicast group (IGMP, MLD) until the returned socket is

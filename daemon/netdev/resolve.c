@@ -104,6 +104,7 @@ static int find_route(struct xd_net *net, struct xd_ip *ip, const struct xd_ip *
 struct source {
 	unsigned int ifindex; /* 0: no route */
 	struct xd_ip ip;
+	bool local; /* the destination is an address of the host */
 };
 
 static int on_source(const struct nlmsghdr *nlh, void *arg)
@@ -112,6 +113,7 @@ static int on_source(const struct nlmsghdr *nlh, void *arg)
 	struct source *s = arg;
 	const struct nlattr *a;
 
+	s->local = rtm->rtm_type == RTN_LOCAL;
 	if (rtm->rtm_type != RTN_UNICAST && rtm->rtm_type != RTN_MULTICAST)
 		return MNL_CB_OK;
 	mnl_attr_for_each(a, nlh, sizeof(*rtm))
@@ -160,6 +162,14 @@ int xd_net_source(struct xd_net *net, const struct xr_addr *dst, struct xr_addr 
 	else
 		memcpy(src->raw, s.ip.bytes, 16);
 	return s.ifindex == net->link.ifindex && xd_net_gid_index(net, src) >= 0 ? 0 : -ENODEV;
+}
+
+bool xd_net_is_local(struct xd_net *net, const struct xr_addr *addr)
+{
+	struct xd_ip ip = xd_ip_of(addr);
+	struct source s = { .ip = { .family = ip.family, .len = ip.len } };
+
+	return !request_source(net, &ip, &s) && s.local;
 }
 
 /* ---- neighbours ---------------------------------------------------------------------- */

@@ -336,6 +336,24 @@ const struct xc_cm *xd_rdma_cm_engine(const struct xd_rdma_cm *cm)
 	return cm ? cm->engine : NULL;
 }
 
+#define FLUSH_EACH 128 /* MADs; more than QP 1 can queue would be lost */
+
+void xd_rdma_cm_disconnect(struct xd_rdma_cm *cm)
+{
+	uint32_t number = 0, n = 0;
+	struct xd_cm_id *id;
+
+	while ((id = xd_table_next(&cm->ids, &number))) {
+		if (!id->conn)
+			continue;
+		xd_cm_conn_destroy(id);
+		if (++n % FLUSH_EACH == 0 && cm->dev->gsi)
+			xd_gsi_flush(cm->dev->gsi);
+	}
+	if (n && cm->dev->gsi)
+		xd_gsi_flush(cm->dev->gsi);
+}
+
 void xd_rdma_cm_free(struct xd_rdma_cm *cm)
 {
 	if (!cm)

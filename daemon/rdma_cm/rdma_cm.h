@@ -33,6 +33,12 @@ extern const struct xd_kind_ops xd_cm_id_ops;
 int xd_rdma_cm_new(struct xd_objects *objects);
 void xd_rdma_cm_free(struct xd_rdma_cm *cm); /* when there are no clients; NULL allowed */
 
+/*
+ * Disconnects and rejects all connections, while the workers still run. The ids stay, without
+ * connections.
+ */
+void xd_rdma_cm_disconnect(struct xd_rdma_cm *cm);
+
 /* Makes the client a channel, with a new token. Adds its event descriptor to the reply. */
 int xd_cm_channel_hello(struct xd_client *c, uint8_t token[XR_TOKEN_LEN], struct xd_reply *rep);
 /* Frees c->cm_channel, when the client has no ids. NULL allowed. In a job: may block. */

@@ -101,10 +101,10 @@ static int bind_to(struct xd_cm_id *id, const union xd_cm_addr *src, const union
 	if (id->state != XD_CM_IDLE)
 		return -EINVAL;
 	err = check_scope(id, src);
-	if (!err && device)
-		err = xd_cm_local_gid(id->cm, src, &gid);
 	if (err)
 		return err;
+	if (device && xd_cm_local_gid(id->cm, src, &gid))
+		return xd_net_is_local(id->cm->dev->net, &gid) ? -ENODEV : -EADDRNOTAVAIL;
 	id->src = *src;
 	id->device = device;
 	if (dst)

@@ -332,6 +332,8 @@ static void test_bind(void)
 	link_local.sin6_addr.s6_addr[1] = 0x80;
 	TAP_OK(bind_to(&ch, id, link_local) == -EINVAL, "link-local without scope: EINVAL");
 	TAP_OK(bind_to(&ch, id, address(9, 5)) == -ENODEV, "address of another interface: ENODEV");
+	TAP_OK(bind_to(&ch, id, address(8, 5)) == -EADDRNOTAVAIL,
+	       "address of another host: EADDRNOTAVAIL");
 	TAP_OK(bind_to(&ch, id, (struct sockaddr_in6){ .sin6_family = AF_UNIX }) == -EINVAL,
 	       "unknown family: EINVAL");
 	TAP_OK(!bind_to(&ch, id, address(1, 0)) && port_of(&ch, id) >= 1024,

@@ -281,7 +281,7 @@ mckey_both() {
 @test "an address of another host cannot be bound, nor a port twice" {
 	local server
 
-	refused "rdma_bind_addr: No such device" run_on a timeout 20 rping -s -a "$B4" -p "$PORT" -C 1
+	refused "rdma_bind_addr: Cannot assign requested address" run_on a timeout 20 rping -s -a "$B4" -p "$PORT" -C 1
 	spawn a "$BATS_TEST_TMPDIR/log" rping -s -a "$A4" -p "$PORT" -C 1
 	server=$!
 	wait_for 5 listens a "$PORT"
