@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "engine_events.h"
 
+#include <infiniband/verbs.h>
+
 #include "daemon/gsi/gsi.h"
 #include "cq.h"
+#include "objects.h"
 #include "qp.h"
 #include "srq.h"
 #include "xrc.h"
@@ -26,11 +29,21 @@ static void target_event(struct xd_target *target, uint32_t type)
 		xd_event_raise(&qp->async, type);
 }
 
+static void established(const struct xd_qp *qp)
+{
+	struct xd_objects *o = xd_objects_of(qp->obj.client);
+
+	if (o->comm_est)
+		o->comm_est(o, qp->qpn);
+}
+
 static void async_event(struct xt_qp *qp, struct xt_cq *cq, uint32_t type)
 {
 	struct xd_qp *qp_owner = qp ? xt_qp_info(qp)->owner : NULL;
 	struct xd_cq *cq_owner = cq ? cq->owner : NULL;
 
+	if (qp_owner && type == IBV_EVENT_COMM_EST && xt_qp_info(qp)->type == XR_QPT_RC)
+		established(qp_owner);
 	if (qp_owner && xt_qp_info(qp)->type == XR_QPT_XRC_RECV)
 		target_event(xt_qp_info(qp)->owner, type);
 	else if (qp_owner)

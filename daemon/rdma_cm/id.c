@@ -321,7 +321,7 @@ int xd_rdma_cm_new(struct xd_objects *objects)
 	xd_cm_ports_init(cm);
 	cm->engine = xc_new(&config, &xd_cm_engine_ops, cm);
 	cm->timer = xd_timer_new(dev->loop, on_timer, cm);
-	if (!cm->engine || !cm->timer) {
+	if (!cm->engine || !cm->timer || xd_cm_comm_est_start(cm)) {
 		xd_rdma_cm_free(cm);
 		return -ENOMEM;
 	}
@@ -363,6 +363,7 @@ void xd_rdma_cm_free(struct xd_rdma_cm *cm)
 	if (cm->engine)
 		xc_free(cm->engine);
 	xd_timer_free(cm->timer);
+	xd_cm_comm_est_stop(cm);
 	xd_table_free(&cm->ids);
 	xd_table_free(&cm->joins);
 	free(cm);

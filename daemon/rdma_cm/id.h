@@ -14,6 +14,7 @@
 
 #define XD_CM_PORT_BUCKETS 256
 
+struct xd_cm_comm_est;
 struct xd_cm_event;
 struct xd_cm_port;
 struct xd_cm_join;
@@ -26,8 +27,9 @@ struct xd_rdma_cm {
 	struct xd_device *dev;
 	struct xc_cm *engine;
 	struct xd_timer *timer; /* of the engine */
-	struct xd_table ids;	/* struct xd_cm_id, by number */
-	struct xd_table joins;	/* struct xd_cm_join, by number */
+	struct xd_cm_comm_est *comm_est;
+	struct xd_table ids;   /* struct xd_cm_id, by number */
+	struct xd_table joins; /* struct xd_cm_join, by number */
 	struct xd_cm_port *ports[XD_CM_PORT_BUCKETS];
 	uint16_t first_port, last_port; /* range for binds without a port */
 	uint16_t unprivileged_port;	/* lower ports are reserved for operators */
@@ -244,6 +246,12 @@ void xd_cm_event_set_data(struct xd_cm_event *ev, uint8_t qp_type, const struct 
 			  uint32_t skip);
 /* Sets the Q_Key of programs that do not choose one. */
 void xd_cm_default_qkey(struct xd_cm_id *id);
+
+/* ---- comm_est.c ------------------------------------------------------------- */
+
+/* Establishes connections when their QPs get packets before the RTU. */
+int xd_cm_comm_est_start(struct xd_rdma_cm *cm);
+void xd_cm_comm_est_stop(struct xd_rdma_cm *cm);
 
 /* ---- query.c -------------------------------------------------------------------- */
 

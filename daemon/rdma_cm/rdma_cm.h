@@ -13,6 +13,7 @@
  *   connect.c    connections, events of the CM engine
  *   query.c      addresses, paths and QP attributes of an id
  *   multicast.c  joins
+ *   comm_est.c   connections that a packet of the QP establishes
  *
  * Control thread only.
  */
@@ -46,8 +47,5 @@ void xd_cm_channel_close(struct xd_client *c);
 
 /* Returns the CM engine, for its counters. */
 const struct xc_cm *xd_rdma_cm_engine(const struct xd_rdma_cm *cm);
-
-/* A QP has received a packet before the connection was established. */
-void xd_rdma_cm_comm_est(struct xd_rdma_cm *cm, uint32_t qpn);
 
 #endif /* XD_RDMA_CM_H */

@@ -649,8 +649,8 @@ struct xr_async_event {
  *   EINVAL   fewer than 8 + hdr.in bytes, no appended data, unknown command; `qp_num` of CONNECT or
  *            ACCEPT is not a QP of the channel's user
  *   ENODEV   BIND, RESOLVE_ADDR and their older forms: neither the address nor the route belongs to
- *            this interface. Nothing has changed, so the client can try another daemon. BIND with an
- *            address of another host is EADDRNOTAVAIL.
+ *            this interface. Nothing has changed, so the client can try another daemon. For BIND
+ *            with an address of another host, the error is EADDRNOTAVAIL.
  *   EBUSY    a program has QP 1 of the device (XR_QPT_GSI)
  *   EDQUOT   a limit of the client or user, which the text names
  *   EACCES   a port that is reserved for operators (net.ipv4.ip_unprivileged_port_start)

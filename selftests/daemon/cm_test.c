@@ -493,6 +493,31 @@ static void test_connection(void)
 	close_channel(&client);
 }
 
+/* The RTU is late: the first packet of the QP establishes the connection. */
+static void test_first_packet(void)
+{
+	uint32_t l, a, b, qa = new_qp(), qb = new_qp();
+	struct rdma_ucm_notify q = { .event = IBV_EVENT_COMM_EST };
+	struct xd_objects *o = &fake.server->objects;
+	struct chan ch;
+
+	open_channel(&ch);
+	l = listener(&ch, 7000, 5);
+	a = routed_id(&ch, 7000);
+	MUST(!connect_id(&ch, a, qa, "") && next_event(&ch) == XD_CM_EVENT_CONNECT_REQUEST);
+	b = event.id;
+	MUST(!accept_id(&ch, b, qb, "") && next_event(&ch) == XD_CM_EVENT_CONNECT_RESPONSE);
+	o->comm_est(o, qb);
+	carry();
+	TAP_OK(next_event(&ch) == XD_CM_EVENT_ESTABLISHED && event.id == b,
+	       "a packet before the RTU establishes the connection");
+	q.id = b;
+	TAP_OK(SEND(&ch, NOTIFY, q, 0) == -EISCONN, "NOTIFY then: EISCONN");
+	TAP_OK(!establish(&ch, a) && next_event(&ch) == -EAGAIN, "the RTU raises no other event");
+	destroy_id(&ch, l);
+	close_channel(&ch);
+}
+
 static void test_reject(void)
 {
 	struct rdma_ucm_reject q = { .private_data_len = 3, .private_data = "no" };
@@ -742,6 +767,7 @@ int main(void)
 	test_ports();
 	test_resolve();
 	test_connection();
+	test_first_packet();
 	test_reject();
 	test_backlog();
 	test_loopback();

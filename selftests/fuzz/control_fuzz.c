@@ -246,7 +246,7 @@ static void say(struct conn *c, uint32_t type, struct stream *in)
 	read_all_replies();
 }
 
-/* Lets the engine carry MADs to and fro. */
+/* Lets the engine carry MADs in both directions. */
 static void carry(void)
 {
 	for (int i = 0; i < 4; i++) {
