@@ -126,8 +126,10 @@ static void on_net_changed(void *ctx)
 
 	if (d->dev.gsi)
 		xd_gsi_net_changed(d->dev.gsi);
-	if (d->server)
+	if (d->server) {
 		xd_objects_net_changed(&d->server->objects);
+		xd_rdma_cm_net_changed(d->server->objects.rdma_cm);
+	}
 }
 
 static void on_solicit(void *ctx, unsigned int ifindex, int family, const uint8_t *addr)

@@ -336,6 +336,21 @@ const struct xc_cm *xd_rdma_cm_engine(const struct xd_rdma_cm *cm)
 	return cm ? cm->engine : NULL;
 }
 
+void xd_rdma_cm_net_changed(struct xd_rdma_cm *cm)
+{
+	uint32_t number = 0;
+	struct xr_addr gid;
+	struct xd_cm_id *id;
+	bool lost;
+
+	while ((id = xd_table_next(&cm->ids, &number))) {
+		lost = id->device && xd_cm_local_gid(cm, &id->src, &gid);
+		if (lost && !id->address_lost)
+			xd_cm_event_raise(id, XD_CM_EVENT_ADDR_CHANGE, 0);
+		id->address_lost = lost;
+	}
+}
+
 #define FLUSH_EACH 128 /* MADs; more than QP 1 can queue would be lost */
 
 void xd_rdma_cm_disconnect(struct xd_rdma_cm *cm)

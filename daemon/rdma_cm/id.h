@@ -96,6 +96,7 @@ struct xd_cm_id {
 	struct xd_timer *timer;
 	int resolve_err;
 
+	bool address_lost; /* reported by ADDR_CHANGE */
 	struct xd_cm_path path;
 	uint32_t paths; /* 0: no route, 1 */
 

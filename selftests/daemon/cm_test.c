@@ -438,6 +438,25 @@ static void test_resolve(void)
 	close_channel(&ch);
 }
 
+static void test_address_change(void)
+{
+	struct chan ch;
+	uint32_t a, b;
+
+	open_channel(&ch);
+	a = create_id(&ch);
+	b = create_id(&ch);
+	MUST(!bind_to(&ch, a, address(2, 0)) && !bind_to(&ch, b, address(1, 0)));
+	fake.lost_gid = 1;
+	xd_rdma_cm_net_changed(fake.server->objects.rdma_cm);
+	xd_rdma_cm_net_changed(fake.server->objects.rdma_cm);
+	TAP_OK(next_event(&ch) == XD_CM_EVENT_ADDR_CHANGE && event.id == a &&
+		       next_event(&ch) == -EAGAIN,
+	       "an id whose address is removed gets one ADDR_CHANGE");
+	fake.lost_gid = 0;
+	close_channel(&ch);
+}
+
 /* ---- connections ---------------------------------------------------------------- */
 
 static void test_connection(void)
@@ -766,6 +785,7 @@ int main(void)
 	test_bind();
 	test_ports();
 	test_resolve();
+	test_address_change();
 	test_connection();
 	test_first_packet();
 	test_reject();

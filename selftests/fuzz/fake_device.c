@@ -81,7 +81,7 @@ const struct xd_link *xd_net_link(const struct xd_net *net)
 
 bool xd_net_gid(const struct xd_net *net, uint32_t index, struct xr_addr *gid)
 {
-	if (index >= FAKE_GIDS)
+	if (index >= FAKE_GIDS || (index && index == fake.lost_gid))
 		return false;
 	*gid = (struct xr_addr){ .raw = { 0xfd, [15] = (uint8_t)(index + 1) } };
 	return true;
@@ -91,8 +91,8 @@ int xd_net_gid_index(const struct xd_net *net, const struct xr_addr *gid)
 {
 	struct xr_addr mine;
 
-	for (uint32_t i = 0; xd_net_gid(net, i, &mine); i++)
-		if (!memcmp(&mine, gid, sizeof(mine)))
+	for (uint32_t i = 0; i < FAKE_GIDS; i++)
+		if (xd_net_gid(net, i, &mine) && !memcmp(&mine, gid, sizeof(mine)))
 			return (int)i;
 	return -ENOENT;
 }
