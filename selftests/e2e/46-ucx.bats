@@ -1,9 +1,12 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # UCX of the distribution over RC and UD. Both hosts name the device xra, because ucx_perftest sends the device name
-# to the peer. It does not verify payload; it ends when every message has arrived.
+# to the peer. It does not verify payload; it ends when every message has arrived. ucx_perftest does not use rdma_cm;
+# UCX's examples ucp_client_server and io_demo do.
 
 load helpers
+
+EXAMPLE=/usr/share/doc/libucx-dev/examples/ucp_client_server.c
 
 setup_file() {
 	requires root ucx_perftest ucx_info
@@ -93,4 +96,56 @@ perf() {
 
 	UCX_IB_GID_INDEX=$(gid_index a "$A6")
 	perf -d xra:1 -x ud_verbs -t am_lat -D bcopy -s 1024
+}
+
+# by_rdma_cm CLIENT_HOST SERVER... -- CLIENT...: starts a server that does not end, waits for its listener of rdma_cm,
+# and runs the client, which has to succeed
+by_rdma_cm() {
+	local -x UCX_SOCKADDR_TLS_PRIORITY=rdmacm
+	local log=$BATS_TEST_TMPDIR/server h=$1 server=() pid status=0
+
+	shift
+	while [[ $1 != -- ]]; do
+		server+=("$1")
+		shift
+	done
+	shift
+	spawn a "$log" "${server[@]}"
+	pid=$!
+	cm_listens() { ctl a cm -l -j xra | jq -e "any(.[]; .pid == $pid)"; }
+	wait_for 10 cm_listens || status=1
+	run_on "$h" timeout $((20 * SLOW)) "$@" 2>&1 | tee "$BATS_TEST_TMPDIR/client" || status=1
+	kill -KILL "$pid"
+	wait "$pid" || true
+	((status == 0)) || cat "$log"
+	return "$status"
+}
+
+@test "UCX connects by address with rdma_cm" {
+	local program=$BATS_TEST_TMPDIR/ucp_client_server api h
+
+	[[ -r $EXAMPLE ]] || skip "needs the Debian package libucx-dev"
+	gcc -w -o "$program" "$EXAMPLE" -lucp -lucs
+	for api in stream tag am; do
+		UCX_TLS=rc_verbs,self by_rdma_cm b "$program" -l "$A4" -p 18600 -c $api -- \
+			"$program" -a "$A4" -p 18600 -c $api
+		grep -q ABCDEFGHIJKLMNO "$BATS_TEST_TMPDIR/client"
+	done
+	UCX_TLS=ud_verbs,self by_rdma_cm b "$program" -l "$A4" -p 18600 -- "$program" -a "$A4" -p 18600
+	for h in a b; do
+		UCX_TLS=rc_verbs,self by_rdma_cm $h "$program" -6 -l "$A6" -p 18600 -- "$program" -6 -a "$A6" -p 18600
+	done
+}
+
+@test "io_demo of UCX connects with rdma_cm and verifies its data" {
+	UCX_TLS=rc_verbs,self by_rdma_cm b io_demo -p 18600 -- io_demo -p 18600 -i "$(iterations 200)" -q "$A4"
+	grep -q "exit with status 'OK'" "$BATS_TEST_TMPDIR/client"
+}
+
+@test "UCX is refused by rdma_cm without a server" {
+	local -x UCX_SOCKADDR_TLS_PRIORITY=rdmacm UCX_TLS=rc_verbs,self
+
+	run run_on b timeout $((20 * SLOW)) io_demo -p 18600 -i 1 -c 1 "$A4"
+	echo "$output"
+	[[ $status != 0 && $status != 124 && $output == *"detected error: Connection reset by remote peer"* ]]
 }
