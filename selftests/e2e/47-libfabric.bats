@@ -1,11 +1,9 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# libfabric of the distribution: its verbs provider, with reliable datagrams on top. Message endpoints (FI_EP_MSG)
-# are only listed, not used: they need a connection manager.
+# libfabric of the distribution: its verbs provider with message endpoints (FI_EP_MSG), which connect by rdma_cm, and
+# reliable datagrams (FI_EP_RDM) over message endpoints (ofi_rxm) and over datagrams (ofi_rxd).
 
 load helpers
-
-PROVIDER="verbs;ofi_rxd"
 
 setup_file() {
 	requires root fi_info fi_pingpong
@@ -16,24 +14,40 @@ setup_file() {
 # shellcheck disable=SC2034	# used by pair
 PORT=47592	# of fi_pingpong's control connection
 
-# pingpong OPTION...: runs fi_pingpong on both hosts, which verifies every byte (-c)
+# pingpong PROVIDER OPTION...: runs fi_pingpong on both hosts, which verifies every byte (-c)
 pingpong() {
 	counter_grows b rx_packets 10 \
-		pair fi_pingpong -p "$PROVIDER" -c "$@" -- fi_pingpong -p "$PROVIDER" -c "$@" "$A4"
+		pair fi_pingpong -p "$1" -c "${@:2}" -- fi_pingpong -p "$1" -c "${@:2}" "$A4"
 }
 
 @test "fi_info lists message, datagram and reliable datagram endpoints" {
 	run_on a fi_info -p verbs >"$BATS_TEST_TMPDIR/info"
 	grep -A4 'domain: xra$' "$BATS_TEST_TMPDIR/info" | grep -q FI_EP_MSG
 	grep -A4 'domain: xra-dgram$' "$BATS_TEST_TMPDIR/info" | grep -q FI_EP_DGRAM
-	run_on a fi_info -p "$PROVIDER" | grep -q FI_EP_RDM
+	run_on a fi_info -p "verbs;ofi_rxd" | grep -q FI_EP_RDM
+	run_on a fi_info -p "verbs;ofi_rxm" | grep -q FI_EP_RDM
 }
 
 @test "fi_pingpong works over reliable datagrams" {
-	pingpong -e rdm -I 20 -S 64
-	pingpong -e rdm -I 20 -S 3000
+	pingpong "verbs;ofi_rxd" -e rdm -I 20 -S 64
+	pingpong "verbs;ofi_rxd" -e rdm -I 20 -S 3000
 }
 
 @test "fi_pingpong transfers messages of many packets" {
-	pingpong -e rdm -I 10 -S 65536
+	pingpong "verbs;ofi_rxd" -e rdm -I 10 -S 65536
+}
+
+@test "fi_pingpong connects message endpoints" {
+	pingpong verbs -e msg -I 20 -S all
+	pair fi_pingpong -6 -p verbs -e msg -c -I 20 -S 3000 -- fi_pingpong -6 -p verbs -e msg -c -I 20 -S 3000 "$A6"
+}
+
+@test "fi_pingpong works over reliable datagrams on message endpoints" {
+	pingpong "verbs;ofi_rxm" -e rdm -I 20 -S all
+	pair fi_pingpong -6 -p "verbs;ofi_rxm" -e rdm -c -I 20 -- fi_pingpong -6 -p "verbs;ofi_rxm" -e rdm -c -I 20 "$A6"
+}
+
+@test "fi_pingpong connects message endpoints within one host" {
+	counter_grows a loopback_operations 20 \
+		pair -c a fi_pingpong -p verbs -e msg -c -I 20 -- fi_pingpong -p verbs -e msg -c -I 20 "$A4"
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Open MPI of the distribution, over UCX and the device: two ranks on each host.
+# Open MPI of the distribution over the device, by UCX and by libfabric: two ranks on each host.
 
 load helpers
 
@@ -20,25 +20,39 @@ setup_file() {
 	export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 }
 
-# mpi TRANSPORT HOSTS RANKS: runs mpi_exchange.py; messages between ranks use only the device
+# mpi HOSTS RANKS OPTION...: runs mpi_exchange.py
 mpi() {
-	run run_on a env UCX_TLS="$1",self UCX_NET_DEVICES=all UCX_LOG_LEVEL=warn \
-		timeout $((60 * SLOW)) mpirun --oversubscribe --bind-to none --host "$2" -np "$3" -x UCX_TLS \
-		--mca plm_rsh_agent "$RUN/agent" --mca oob_tcp_if_include "$A4/24" \
-		--mca pml ucx --mca osc ucx --mca pml_ucx_tls any --mca pml_ucx_devices any \
+	run run_on a timeout $((60 * SLOW)) mpirun --oversubscribe --bind-to none --host "$1" -np "$2" \
+		--mca plm_rsh_agent "$RUN/agent" --mca oob_tcp_if_include "$A4/24" "${@:3}" \
 		/usr/bin/python3 selftests/e2e/mpi_exchange.py
 	echo "$output"
-	[[ $status == 0 && $output == *"$3 ranks agree"* ]]
+	[[ $status == 0 && $output == *"$2 ranks agree"* ]]
+}
+
+# mpi_ucx TRANSPORT HOSTS RANKS: messages between ranks use only the device
+mpi_ucx() {
+	UCX_TLS="$1",self UCX_NET_DEVICES=all UCX_LOG_LEVEL=warn mpi "$2" "$3" -x UCX_TLS \
+		--mca pml ucx --mca osc ucx --mca pml_ucx_tls any --mca pml_ucx_devices any
+}
+
+# mpi_libfabric PROVIDER HOSTS RANKS: one-sided operations over messages need MPI_THREAD_SINGLE
+mpi_libfabric() {
+	MPI4PY_RC_THREAD_LEVEL=single mpi "$2" "$3" -x MPI4PY_RC_THREAD_LEVEL \
+		--mca pml cm --mca mtl ofi --mca osc pt2pt --mca mtl_ofi_provider_include "$1"
 }
 
 @test "MPI works over RC between two hosts" {
-	counter_grows b rx_packets 1000 mpi rc_v "$A4:2,$B4:2" 4
+	counter_grows b rx_packets 1000 mpi_ucx rc_v "$A4:2,$B4:2" 4
 }
 
 @test "MPI works over UD between two hosts" {
-	counter_grows b rx_packets 1000 mpi ud_v "$A4:2,$B4:2" 4
+	counter_grows b rx_packets 1000 mpi_ucx ud_v "$A4:2,$B4:2" 4
 }
 
 @test "MPI works over RC within one host" {
-	counter_grows a loopback_operations 100 mpi rc_v "$A4:4" 4
+	counter_grows a loopback_operations 100 mpi_ucx rc_v "$A4:4" 4
+}
+
+@test "MPI works over message endpoints of libfabric between two hosts" {
+	counter_grows b rx_packets 1000 mpi_libfabric "verbs;ofi_rxm" "$A4:2,$B4:2" 4
 }
