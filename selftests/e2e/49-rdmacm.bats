@@ -225,37 +225,6 @@ mckey_both() {
 	no_cm_ids
 }
 
-# ---- rsockets ----------------------------------------------------------------------------------
-
-@test "rstream and riostream exchange streams" {
-	local h program address
-
-	for h in a b; do
-		for program in rstream riostream; do
-			for address in "$A4" "$A6"; do
-				pair -t 30 -c "$h" "$program" -b "$address" -p "$PORT" -S 4096 -I 10 -C 10 -- \
-					"$program" -s "$address" -p "$PORT" -S 4096 -I 10 -C 10
-				grep -q "^custom" "$OUT/client"
-			done
-		done
-	done
-	no_cm_ids
-}
-
-@test "rcopy copies a file" {
-	local server
-
-	head -c 3000000 /dev/urandom >"$BATS_TEST_TMPDIR/in"
-	spawn a "$BATS_TEST_TMPDIR/server" rcopy -p "$PORT"
-	server=$!
-	wait_for 5 listens a "$PORT"
-	run_on b timeout $((20 * SLOW)) rcopy "$BATS_TEST_TMPDIR/in" "$A4:$BATS_TEST_TMPDIR/out" -p "$PORT"
-	cmp "$BATS_TEST_TMPDIR/in" "$BATS_TEST_TMPDIR/out"
-	kill "$server"
-	wait "$server" || true
-	no_cm_ids
-}
-
 # ---- errors ------------------------------------------------------------------------------------
 
 @test "without a server a client is rejected" {
