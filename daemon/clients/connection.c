@@ -57,7 +57,7 @@ static bool take_token(struct xd_client *c, uint64_t now)
 	struct xd_user *user = c->user;
 
 	if (xd_rate_wait(&own, c->connection.bucket, now) ||
-	    (!user->operator&& !xd_rate_take(&shared, &user->bucket, now)))
+	    (!user->is_operator && !xd_rate_take(&shared, &user->bucket, now)))
 		return false;
 	return xd_rate_take(&own, &c->connection.bucket, now);
 }

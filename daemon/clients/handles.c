@@ -97,7 +97,7 @@ static int check_limits(struct xd_client *c, uint32_t kind)
 	const struct xd_kind_ops *ops = kinds->ops[kind];
 	int err = check_limit(c, c->handles.table[kind].used, ops->client_limit, -ENOMEM);
 
-	if (!err && !c->user->operator)
+	if (!err && !c->user->is_operator)
 		err = check_limit(c, c->user->objects[kind], ops->user_limit, -EDQUOT);
 	if (!err)
 		err = check_limit(c, kinds->objects[kind], ops->device_limit, -ENOMEM);
@@ -168,7 +168,7 @@ uint32_t xd_object_limit(const struct xd_client *c, uint32_t kind)
 {
 	const struct xd_kind_ops *ops = c->clients->kinds.ops[kind];
 	uint32_t client = limit(c, ops->client_limit), device = limit(c, ops->device_limit);
-	uint32_t user = c->user->operator? device : limit(c, ops->user_limit);
+	uint32_t user = c->user->is_operator ? device : limit(c, ops->user_limit);
 	uint32_t least = client < device ? client : device;
 
 	return user < least ? user : least;

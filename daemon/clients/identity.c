@@ -33,7 +33,7 @@ void xd_identity_open(struct xd_identity *id, int fd)
 	id->uid = cred.uid;
 	id->gid = cred.gid;
 	xd_peer_groups(fd, &id->groups);
-	id->operator= !cred.uid || cred.uid == geteuid();
+	id->is_operator = !cred.uid || cred.uid == geteuid();
 	id->pidfd = xd_peer_pidfd(fd, id->pid);
 	read_comm(id);
 }

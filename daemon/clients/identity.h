@@ -14,7 +14,7 @@ struct xd_identity {
 	uid_t uid;
 	gid_t gid;
 	struct xd_groups groups;
-	bool operator;
+	bool is_operator;
 	int pidfd; /* -1: the kernel has none for the peer */
 	char comm[16];
 };

@@ -63,11 +63,11 @@ static struct xd_user *new_user(struct xd_limits *limits, const struct xd_identi
 	if (!u)
 		return NULL;
 	u->uid = id->uid;
-	u->operator= id->operator;
+	u->is_operator = id->is_operator;
 	u->fds = (struct xd_fd_quota){
 		.name = "--user-max-files",
-		.limit = u->operator? limits->fds.limit : limits->user_max_files,
-		.parent = u->operator? &limits->fds : & limits->user_fds,
+		.limit = u->is_operator ? limits->fds.limit : limits->user_max_files,
+		.parent = u->is_operator ? &limits->fds : &limits->user_fds,
 	};
 	u->next = limits->users;
 	limits->users = u;
@@ -112,10 +112,10 @@ static int admit(struct xd_client *c)
 {
 	const struct xd_options *opt = c->dev->opt;
 	const struct xd_user *u = c->user;
-	uint32_t reserve = u->operator? XD_RESERVED_CLIENTS : 0;
+	uint32_t reserve = u->is_operator ? XD_RESERVED_CLIENTS : 0;
 	int err;
 
-	if (!u->operator&& u->clients >= opt->user_max_clients)
+	if (!u->is_operator && u->clients >= opt->user_max_clients)
 		return REACHED(c, -EDQUOT, user_max_clients);
 	if (c->clients->count >= opt->max_clients + reserve)
 		return REACHED(c, -ENOMEM, max_clients);

@@ -34,7 +34,7 @@ struct xd_bytes {
 /* What all clients of one user have */
 struct xd_user {
 	uid_t uid;
-	bool operator;
+	bool is_operator;
 	uint32_t clients;
 	uint32_t objects[XD_MAX_KINDS];
 	uint32_t groups; /* multicast groups that QPs of the user are attached to */

@@ -20,7 +20,7 @@
 bool xd_client_unmapped(const struct xd_client *c)
 {
 	return c->objects->memory.unmapped ||
-	       (!c->user->operator&& xd_now() < c->user->unmapped_until);
+	       (!c->user->is_operator && xd_now() < c->user->unmapped_until);
 }
 
 static void unmap_regions(struct xd_client *c)
@@ -73,7 +73,7 @@ static void found(struct xd_client *c)
 	unmap(c);
 	/* not later: the client can block its jobs */
 	unmap_regions(c);
-	if (c->user->operator)
+	if (c->user->is_operator)
 		return;
 	c->user->unmapped_until = xd_now() + XD_UNMAPPED_NS;
 	for (other = c->clients->first; other; other = other->next)

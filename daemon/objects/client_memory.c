@@ -104,7 +104,8 @@ static bool may_use(const struct xd_client *c)
 	const struct xd_identity *id = &c->identity;
 	gid_t group = xd_objects_of(c)->lkey_group;
 
-	return id->operator||(group != XD_NO_GROUP && xd_in_groups(group, id->gid, &id->groups));
+	return id->is_operator ||
+	       (group != XD_NO_GROUP && xd_in_groups(group, id->gid, &id->groups));
 }
 
 int xd_do_reserved_lkey(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)

@@ -117,7 +117,7 @@ static int add_to_user(struct xd_client *c, struct xd_group *g)
 	struct xd_user *user = c->user;
 	struct group_user *u = *user_of(g, user);
 
-	if (!u && !user->operator&& user->groups >= XD_USER_GROUPS)
+	if (!u && !user->is_operator && user->groups >= XD_USER_GROUPS)
 		return xd_limit_reached(c, -EDQUOT, "number of multicast groups of a user",
 					XD_USER_GROUPS);
 	if (!u) {

@@ -233,7 +233,7 @@ int xd_do_create_qp(struct xd_client *c, struct xd_request *req, struct xd_reply
 	err = check_caps(q);
 	if (!err && q->type == XR_QPT_GSI)
 		/* The owner of QP 1 acts for the host, as does that of a management Q_Key. */
-		err = c->identity.operator? 0 : - EPERM;
+		err = c->identity.is_operator ? 0 : -EPERM;
 	if (err)
 		return err;
 	qp = calloc(1, sizeof(*qp));
@@ -342,7 +342,7 @@ int xd_do_modify_qp(struct xd_client *c, struct xd_request *req, struct xd_reply
 		return -ENOENT;
 	/* Such Q_Keys are for management, as in the kernel's verbs. */
 	if (q->attr_mask & IBV_QP_QKEY && q->attr.qkey & XR_QKEY_PRIVILEGED &&
-	    !c->identity.operator)
+	    !c->identity.is_operator)
 		return -EPERM;
 	if (q->attr_mask & IBV_QP_QKEY && qp->gsi && q->attr.qkey != XR_GSI_QKEY)
 		return -EINVAL;

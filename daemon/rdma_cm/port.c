@@ -206,7 +206,7 @@ int xd_cm_port_bind(struct xd_cm_id *id)
 		return -EPROTONOSUPPORT;
 	if (!port)
 		return take_any(id, ps);
-	if (port < id->cm->unprivileged_port && !id->obj.client->identity.operator)
+	if (port < id->cm->unprivileged_port && !id->obj.client->identity.is_operator)
 		return -EACCES;
 	err = check_shared(id, xd_cm_port_owners(id->cm, ps, port), id->reuse);
 	return err ? err : take(id, ps, port);

@@ -36,7 +36,7 @@ static int refuse(const struct xd_client *c, uint32_t type, uint32_t length, uin
 	if (length < verb->least || (nfds && !(verb->flags & XR_TAKES_FDS)))
 		return -EINVAL;
 	if ((c->connection.observer && !(verb->flags & XR_FOR_OBSERVERS)) ||
-	    (!c->identity.operator&& verb->flags & XR_FOR_OPERATORS) ||
+	    (!c->identity.is_operator && verb->flags & XR_FOR_OPERATORS) ||
 	    (c->connection.hello && c->connection.channel != !!(verb->flags & XR_FOR_CHANNELS)))
 		return -EPERM;
 	return 0;

@@ -142,7 +142,7 @@ static void put_objects(struct json *j, const struct xd_client *c)
 	json_number(j, "mapped_bytes", totals.mapped);
 	json_number(j, "pinned_bytes", totals.pinned);
 	json_number(j, "object_fds", __atomic_load_n(&cs->limits.fds.used, __ATOMIC_RELAXED));
-	json_number(j, "open_fds", open_files(c->identity.operator));
+	json_number(j, "open_fds", open_files(c->identity.is_operator));
 	json_end(j, '}');
 }
 
@@ -333,7 +333,7 @@ static void put_user(struct json *j, const struct xd_clients *cs, const struct x
 
 	json_begin(j, NULL, '{');
 	json_number(j, "uid", u->uid);
-	json_boolean(j, "operator", u->operator);
+	json_boolean(j, "operator", u->is_operator);
 	json_number(j, "clients", u->clients);
 	for (kind = 0; kind < cs->kinds.n; kind++)
 		json_number(j, cs->kinds.ops[kind]->name, u->objects[kind]);
@@ -359,7 +359,7 @@ static void show_limits(struct json *j, const struct xd_client *c)
 	json_end(j, ']');
 	json_begin(j, "users", '[');
 	for (u = cs->limits.users; u; u = u->next) {
-		if (u == c->user || c->identity.operator)
+		if (u == c->user || c->identity.is_operator)
 			put_user(j, cs, u);
 	}
 	json_end(j, ']');
@@ -448,8 +448,8 @@ int xd_do_show(struct xd_client *c, struct xd_request *req, struct xd_reply *rep
 	int err, fd;
 
 	/* Only operators may see the objects of other clients. */
-	if (!c->identity.operator&& q->what != XR_SHOW_STATUS && q->what != XR_SHOW_COUNTERS &&
-	     q->what != XR_SHOW_LIMITS)
+	if (!c->identity.is_operator && q->what != XR_SHOW_STATUS && q->what != XR_SHOW_COUNTERS &&
+	    q->what != XR_SHOW_LIMITS)
 		return -EPERM;
 	j.f = open_memstream(&out, &length);
 	if (!j.f)

@@ -390,7 +390,7 @@ static void test_ports(void)
 	       "port spaces are separate");
 	destroy_id(&ch, a);
 	destroy_id(&ch, b);
-	ch.c.client->identity.operator= false;
+	ch.c.client->identity.is_operator = false;
 	a = create_id(&ch);
 	TAP_OK(bind_to(&ch, a, address(1, 80)) == -EACCES, "privileged port: EACCES");
 	destroy_id(&ch, a);

@@ -509,14 +509,14 @@ static void test_show(void)
 	q.what = 99;
 	TAP_OK(ask(&c, XR_MSG_SHOW, &q, sizeof(q)) == -EINVAL,
 	       "SHOW of an unknown subject is refused");
-	c.client->identity.operator= false;
+	c.client->identity.is_operator = false;
 	q.what = XR_SHOW_QPS;
 	TAP_OK(ask(&c, XR_MSG_SHOW, &q, sizeof(q)) == -EPERM &&
 		       ask(&c, XR_MSG_SET_FAULT, &fault, sizeof(fault)) == -EPERM,
 	       "SHOW of QPs and SET_FAULT are refused to others than operators");
 	q.what = XR_SHOW_COUNTERS;
 	TAP_OK(!ask(&c, XR_MSG_SHOW, &q, sizeof(q)), "every client may use SHOW of the counters");
-	c.client->identity.operator= true;
+	c.client->identity.is_operator = true;
 	TAP_OK(ask(&c, XR_MSG_SET_FAULT, &fault, sizeof(fault)) == -EINVAL,
 	       "a fault rate above 1000 per mille is refused");
 	fault.drop = 10;

@@ -152,12 +152,12 @@ static void test_datagram_qp(void)
 	q.type = XR_QPT_UD;
 	TAP_OK(!ask(&c, XR_MSG_CREATE_QP, &q, sizeof(q)), "a UD QP");
 	qp = ((struct xr_create_qp_rep *)c.body)->handle;
-	c.client->identity.operator= false;
+	c.client->identity.is_operator = false;
 	TAP_OK(modify(&c, qp, XR_QPS_INIT, attr, mask) == -EPERM,
 	       "Q_Keys of management are for operators");
 	attr.qkey = 0x11111111;
 	TAP_OK(!modify(&c, qp, XR_QPS_INIT, attr, mask), "other Q_Keys are for everybody");
-	c.client->identity.operator= true;
+	c.client->identity.is_operator = true;
 	TAP_OK(!modify(&c, qp, XR_QPS_RTR, attr, 0) &&
 		       !modify(&c, qp, XR_QPS_RTS, attr, IBV_QP_SQ_PSN),
 	       "a UD QP needs no address");
@@ -279,9 +279,9 @@ static void test_gsi(void)
 	cq = create_cq(&c, 16, 0);
 	pd2 = alloc_pd(&other);
 	cq2 = create_cq(&other, 16, 0);
-	c.client->identity.operator= false;
+	c.client->identity.is_operator = false;
 	TAP_OK(create_gsi(&c, pd, cq) == -EPERM, "GSI: refused to ordinary users");
-	c.client->identity.operator= true;
+	c.client->identity.is_operator = true;
 	TAP_OK(!create_gsi(&c, pd, cq), "GSI: allowed to operators");
 	rep = (const void *)c.body;
 	qp = rep->handle;

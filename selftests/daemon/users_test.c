@@ -29,7 +29,7 @@ void __wrap_xd_identity_open(struct xd_identity *id, int fd)
 {
 	__real_xd_identity_open(id, fd);
 	id->uid = next_uid;
-	id->operator= next_uid == ROOT;
+	id->is_operator = next_uid == ROOT;
 }
 
 static void open_as(struct conn *c, uid_t uid)
