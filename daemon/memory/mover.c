@@ -626,6 +626,14 @@ static bool offer_room(struct channel *c)
 	return true;
 }
 
+bool xd_mover_writing(const struct xd_mover *m)
+{
+	for (uint32_t i = 0; m && i < m->all->workers; i++)
+		if (m->channel[i].pool.writes)
+			return true;
+	return false;
+}
+
 bool xd_movers_collect(struct xd_movers *ms, uint32_t worker, uint64_t now, uint64_t *next)
 {
 	struct channel *c, *following;

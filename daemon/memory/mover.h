@@ -69,6 +69,12 @@ void xd_mover_io_submit(struct xt_mem_io *io, uint64_t addr, bool check);
 void xd_mover_io_free(struct xt_mem_io *io);
 
 /*
+ * Returns true if a QP waits for a write to this memory, or has not noticed its end yet. All
+ * workers are paused; m may be NULL.
+ */
+bool xd_mover_writing(const struct xd_mover *m);
+
+/*
  * Lists mappings as xd_proc_maps() does. Waits for the mover, or until it is ended: for jobs of the
  * client.
  */

@@ -5,11 +5,15 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "daemon/base/json.h"
+#include "daemon/base/loop.h"
 #include "daemon/base/options.h"
 #include "daemon/clients/request.h"
 #include "daemon/datapath/xdp.h"
+#include "daemon/memory/mover.h"
+#include "daemon/memory/proc.h"
 #include "daemon/memory/region.h"
 #include "dm.h"
 #include "objects.h"
@@ -81,22 +85,102 @@ static void free_mr(struct xd_object *obj)
 	end_mr(container_of(obj, struct xd_mr, obj), false);
 }
 
+/*
+ * Writes of a mover are visible to the program before the worker has noticed their end. A program
+ * that polls memory may deregister it then, and the work request must not fail: DEREG_MR waits for
+ * such writes, but not long, as the memory may hang.
+ */
+#define WRITES_WAIT_NS 20000000u
+#define WRITES_POLL_NS 100000
+
+struct dereg_job {
+	struct xd_client_job job;
+	uint32_t mr;
+	uint64_t until;
+};
+
+static bool being_written(const struct xd_mr *mr)
+{
+	return mr->mem && mr->mem->tiers & 1u << XR_SEG_PRIVATE &&
+	       xd_mover_writing(xd_proc_mover(mr->mem->proc));
+}
+
+/* -EBUSY: windows are bound to the region; -EAGAIN: its memory is being written. */
+static int release_key(struct xd_client *c, struct xd_mr *mr, bool may_wait)
+{
+	int err = 0;
+
+	/* Paused, so that no window is bound between the check and the release of the key */
+	xd_workers_pause(c->dev->workers);
+	if (mr->key->windows)
+		err = -EBUSY;
+	else if (may_wait && being_written(mr))
+		err = -EAGAIN;
+	else
+		xd_mr_drop_key(c, mr);
+	xd_workers_resume_no_wake(c->dev->workers);
+	return err;
+}
+
+static void dereg_run(struct xd_client_job *job)
+{
+	const struct timespec pause = { .tv_nsec = WRITES_POLL_NS };
+
+	(void)job;
+	nanosleep(&pause, NULL);
+}
+
+static void dereg_done(struct xd_client_job *job)
+{
+	struct dereg_job *j = container_of(job, struct dereg_job, job);
+	struct xd_client *c = job->client;
+	struct xd_mr *mr;
+	int err = 0;
+
+	/* if the client is ending, its regions are freed already */
+	if (!c->ending) {
+		mr = xd_object_get(c, XD_MR, j->mr);
+		err = release_key(c, mr, xd_now() < j->until);
+		if (err == -EAGAIN) {
+			xd_client_add_next_job(c, &j->job);
+			return;
+		}
+		if (err)
+			xd_reply_send(c, err, NULL);
+		else
+			end_mr(mr, true);
+	}
+	free(j);
+}
+
+static int dereg_later(struct xd_client *c, const struct xd_mr *mr)
+{
+	struct dereg_job *j = malloc(sizeof(*j));
+
+	if (!j)
+		return -ENOMEM;
+	*j = (struct dereg_job){
+		.job = { .run = dereg_run, .done = dereg_done },
+		.mr = mr->obj.handle,
+		.until = xd_now() + WRITES_WAIT_NS,
+	};
+	xd_client_add_job(c, &j->job);
+	return XD_LATER;
+}
+
 int xd_do_dereg_mr(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
 {
 	const struct xr_handle_req *q = req->body;
 	struct xd_mr *mr = xd_object_get(c, XD_MR, q->handle);
-	bool bound;
+	int err;
 
 	if (!mr)
 		return -ENOENT;
-	/* Paused, so that no window is bound between the check and the release of the key */
-	xd_workers_pause(c->dev->workers);
-	bound = mr->key->windows;
-	if (!bound)
-		xd_mr_drop_key(c, mr);
-	xd_workers_resume_no_wake(c->dev->workers);
-	if (bound)
-		return -EBUSY;
+	err = release_key(c, mr, true);
+	if (err == -EAGAIN)
+		return dereg_later(c, mr);
+	if (err)
+		return err;
 	end_mr(mr, true);
 	return XD_LATER;
 }

@@ -22,6 +22,8 @@ void xt_io_free(struct xt_mem_io *io)
 {
 	xt_list_del(&io->link);
 	xt_list_del(&io->kept_link);
+	if (io->op != XT_MEM_READ)
+		io->pool->writes--;
 	io->ops->io_free(io);
 }
 
@@ -101,6 +103,7 @@ static struct xt_mem_io *try_new(struct xt_step *s, struct xt_mem *mem, uint32_t
 	xt_list_init(&io->link);
 	xt_list_init(&io->kept_link);
 	io->mem = mem;
+	io->op = XT_MEM_READ;
 	io->done = io->ahead = false;
 	io->err = 0;
 	io->step = s;
@@ -135,6 +138,8 @@ static void submit(struct xt_mem_io *io, enum xt_mem_op op, const struct xt_mem_
 		   uint64_t off)
 {
 	io->op = op;
+	if (op != XT_MEM_READ)
+		io->pool->writes++;
 	io->seg = seg;
 	io->off = off;
 	io->at = seg->off + off;

@@ -50,6 +50,16 @@ stream() {
 	done
 }
 
+# The program polls memory, and deregisters it as soon as it has changed.
+@test "riostream writes to memory of the peer within one host" {
+	local i
+
+	for ((i = 0; i < $(iterations 10); i++)); do
+		pair -t 60 -c a riostream -b "$A4" -p "$PORT" -S 4096 -C 10 -I 10 -- \
+			riostream -s "$A4" -p "$PORT" -S 4096 -C 10 -I 10
+	done
+}
+
 @test "rcopy copies a file" {
 	local file=$BATS_TEST_TMPDIR/file server
 

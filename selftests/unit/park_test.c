@@ -685,8 +685,36 @@ static void test_loopback(void)
 	end("loopback to a QP in error");
 }
 
+/* What DEREG_MR waits for: the end of a write is visible in memory before the QP has noticed it. */
+static void test_writes(void)
+{
+	begin(true);
+	post(&a, 1, XR_WR_RDMA_WRITE, FAST, SLOW, 64);
+	ring(&a);
+	TAP_OK(pool.writes == 1, "a write is counted while it is under way");
+	TAP_OK(finish(0) && !memcmp(slow, fast, 64) && pool.writes == 1,
+	       "it is counted until its work request has ended");
+	settle();
+	TAP_OK(completes(1, 0) && !pool.writes, "and no longer");
+	post(&a, 2, XR_WR_RDMA_READ, FAST, SLOW, 64);
+	ring(&a);
+	TAP_OK(pending() == 1 && !pool.writes, "a read is not counted");
+	finish_all();
+	TAP_OK(completes(2, 0), "the READ completes");
+	end("counted writes");
+
+	begin(false);
+	post(&a, 1, XR_WR_RDMA_WRITE, FAST, SLOW, 64);
+	ring(&a);
+	TAP_OK(pool.writes == 1, "a posted write is counted");
+	h_modify(&b, XR_QPS_ERR);
+	TAP_OK(!pool.writes, "one that was given up is not");
+	end("counted posted writes");
+}
+
 int main(void)
 {
+	test_writes();
 	test_posted();
 	test_receive();
 	test_failed_write();
