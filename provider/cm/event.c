@@ -179,7 +179,7 @@ static void put(void *ch)
 static int wait_for_event(struct xp_cm_channel *ch, int fd, int cancel)
 {
 	struct pollfd p[2] = { { .fd = fd, .events = POLLIN },
-			       { .fd = ch->watch, .events = POLLIN } };
+			       { .fd = xp_cm_watch_fd(ch), .events = POLLIN } };
 	int timeout = ch->watch >= 0 && ch->scan_again ? SETTLE_MS : -1, n, unused;
 
 	pthread_mutex_unlock(&ch->lock);

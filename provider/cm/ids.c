@@ -449,6 +449,7 @@ struct xp_cm_channel *xp_cm_channel_new(void)
 	pthread_mutex_init(&ch->lock, NULL);
 	ch->epfd = -1;
 	ch->watch = -1;
+	ch->watch_made = -1;
 	return ch;
 }
 
@@ -468,6 +469,8 @@ void xp_cm_channel_free(struct xp_cm_channel *ch)
 	}
 	if (ch->watch >= 0)
 		close(ch->watch);
+	if (ch->watch_made >= 0)
+		close(ch->watch_made);
 	xp_cm_table_free(&ch->numbers);
 	xp_cm_table_free(&ch->parts);
 	pthread_mutex_destroy(&ch->lock);

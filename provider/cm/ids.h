@@ -76,6 +76,7 @@ struct xp_cm_channel {
 	int watch;	       /* inotify descriptor, or -1 */
 	int watched_directory; /* watch descriptor, or 0 */
 	bool watch_in_set;     /* the epoll set has it */
+	int watch_made;	       /* eventfd of threads that wait without a watch, or -1 */
 };
 
 /* Data of the epoll set's events: number of the source, or one of these */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -134,15 +135,32 @@ void xp_cm_watch(struct xp_cm_channel *ch)
 		if (ch->watch < 0)
 			return;
 		watch_directory(ch);
+		if (ch->watch_made >= 0)
+			eventfd_write(ch->watch_made, 1);
 	}
 	if (!ch->watch_in_set && fcntl(ch->epfd, F_GETFL) & O_NONBLOCK)
 		ch->watch_in_set = !epoll_ctl(ch->epfd, EPOLL_CTL_ADD, ch->watch, &ev);
 }
 
+int xp_cm_watch_fd(struct xp_cm_channel *ch)
+{
+	if (ch->watch >= 0)
+		return ch->watch;
+	if (ch->watch_made < 0)
+		ch->watch_made = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	return ch->watch_made;
+}
+
 void xp_cm_watch_drain(struct xp_cm_channel *ch)
 {
 	uint8_t events[4096];
+	eventfd_t made;
 
+	xp_cm_watch(ch);
+	if (ch->watch < 0) {
+		eventfd_read(ch->watch_made, &made); /* else waiting would never block again */
+		return;
+	}
 	while (read(ch->watch, events, sizeof(events)) > 0)
 		;
 	watch_directory(ch);

@@ -19,7 +19,13 @@ int xp_cm_refresh(struct xp_cm_channel *ch);
  */
 void xp_cm_watch(struct xp_cm_channel *ch);
 
-/* Takes the events of the watched directory. */
+/*
+ * Returns a descriptor that is readable when the directory may have changed. Until the channel has
+ * a listener, it is readable once xp_cm_watch() has been called. Returns -1 if there is none.
+ */
+int xp_cm_watch_fd(struct xp_cm_channel *ch);
+
+/* Takes the events of the watched directory, which is watched from now on. */
 void xp_cm_watch_drain(struct xp_cm_channel *ch);
 
 #endif /* XP_CM_REFRESH_H */

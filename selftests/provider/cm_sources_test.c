@@ -191,6 +191,29 @@ static void blocked(void)
 	fake_cm_start(&b, dir, "b", NET_B);
 }
 
+/* A thread waits before there is a listener. */
+static void blocked_early(void)
+{
+	int fd = cm_open(), listener;
+	pthread_t thread;
+	unsigned int i;
+	void *result;
+
+	fake_cm_kill(&b);
+	pthread_create(&thread, NULL, reader, (void *)(intptr_t)fd);
+	usleep(20000);
+	listener = cm_create(fd, 1);
+	cm_bind(fd, listener, 0, 6000);
+	cm_listen(fd, listener);
+	fake_cm_start(&b, dir, "b", NET_B);
+	for (i = 0; i < 300 && !fake_cm(&b, CM_LISTENERS, 6000); i++)
+		usleep(10000);
+	TAP_OK(fake_cm(&b, CM_INCOMING, 6000) == 1 && !pthread_join(thread, &result) &&
+		       (intptr_t)result == CONNECT_REQUEST,
+	       "GET_EVENT that waited before LISTEN extends the listener");
+	close(fd);
+}
+
 /* ---- the kernel --------------------------------------------------------------------- */
 
 static void kernel(void)
@@ -248,6 +271,7 @@ int main(void)
 	migration();
 	death();
 	blocked();
+	blocked_early();
 	kernel();
 	fake_cm_kill(&a);
 	fake_cm_kill(&b);
