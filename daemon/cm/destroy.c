@@ -9,19 +9,12 @@ void xc_ignore(struct xc_id *id)
 	xc_id_free(id);
 }
 
-static bool is_xrc_target(const struct xc_id *id)
-{
-	return id->info.transport == XC_XRC && !id->info.active;
-}
-
 static void end_connection(struct xc_id *id)
 {
-	if (!is_xrc_target(id)) {
+	if (xc_is_xrc_target(id))
+		xc_end(id, false);
+	else
 		xc_disconnect(id, NULL);
-		return;
-	}
-	xc_id_unlink_remote(id);
-	xc_end(id, false);
 }
 
 void xc_destroy(struct xc_id *id)

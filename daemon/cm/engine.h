@@ -79,6 +79,12 @@ static inline uint64_t xc_now(const struct xc_cm *cm)
 	return cm->ops->now(cm->ctx);
 }
 
+/* The QP of such an id may outlive it. */
+static inline bool xc_is_xrc_target(const struct xc_id *id)
+{
+	return id->info.transport == XC_XRC && !id->info.active;
+}
+
 /* ns of a timeout code (IBTA 12.7) */
 static inline uint64_t xc_timeout_ns(uint8_t code)
 {

@@ -165,12 +165,15 @@ int xc_notify_established(struct xc_id *id)
 	return establish(id, NULL);
 }
 
-/* The peer has a connection that this side has given up or ended, so the peer has to end it. */
+/*
+ * The peer has a connection that this side has given up or ended, so the peer has to end it. An
+ * XRC target that was destroyed in XC_ESTABLISHED stays connected without its id.
+ */
 static void reject_rtu(struct xc_id *id, const struct xc_path *path, const struct xc_msg *msg)
 {
 	if (id->repeats)
 		xc_resend(id);
-	else if (id->info.state == XC_IDLE)
+	else if (id->info.state == XC_IDLE && !xc_is_xrc_target(id))
 		xc_reject_message(id->cm, path, msg, XC_REJ_COMM_ID, NULL);
 }
 

@@ -174,6 +174,7 @@ struct end {
 	uint64_t patient; /* until when the end has to wait, because it has got an MRA */
 	bool told;	  /* a MAD that reports the end of the connection has reached the peer */
 	uint64_t timewait_at;
+	uint64_t left_up_at; /* XRC target: when xc_destroy() left its connection as it was */
 	struct {
 		uint64_t when;
 		enum act act;

@@ -319,13 +319,28 @@ static void check_stale(const struct frame *f)
 	}
 }
 
+/* The end whose connection a DREQ ends: NULL if there is none. */
+static struct end *ended_by(const struct frame *f)
+{
+	struct end *e = end_by_comm_id(f->to, mad_remote_id(f->mad));
+
+	if (mad_attr(f->mad) != MAD_DREQ || f->foreign || f->to->w->weak || !e || !e->id ||
+	    xc_info(e->id)->remote_id != mad_local_id(f->mad))
+		return NULL;
+	return e->state == END_ACCEPTED || e->state == END_REPLIED || e->state == END_UP ? e : NULL;
+}
+
 static void deliver(struct world *w, struct frame *f)
 {
 	const struct xc_counters *counters = xc_counters(f->to->cm);
 	uint64_t dreps = counters->sent[XC_DREP], stale = counters->rej_sent[XC_REJ_STALE];
 	bool needed = needs_drep(f);
+	struct end *e = ended_by(f);
+	enum end_state before = e ? e->state : END_GONE;
 
 	host_receive(f->to, f);
+	CHECK(w, !e || e->state != before, "host %u, id %08x: still %s after a DREQ", f->to->index,
+	      e->comm_id, end_names[before]);
 	CHECK(w, !needed || counters->sent[XC_DREP] == dreps + 1, "host %u: no DREP for a DREQ",
 	      f->to->index);
 	if (counters->rej_sent[XC_REJ_STALE] != stale)

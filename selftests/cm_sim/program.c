@@ -221,6 +221,8 @@ static void do_destroy(struct end *e, enum act act)
 
 	if (e->conn && (e->state == END_REQUESTED || e->state == END_SIDR_RECEIVED))
 		e->conn->ignored = true;
+	if (e->conn && e->state == END_UP && !e->active && e->conn->active->req.transport == XC_XRC)
+		e->left_up_at = e->w->now;
 	gone(e);
 	if (act == ACT_IGNORE)
 		xc_ignore(id);

@@ -590,6 +590,10 @@ static void verify_tid(struct end *e, enum xc_kind kind, const uint8_t *mad)
 		CHECK_END(e, mad_tid(mad) == e->conn->tid,
 			  "a %s without the transaction ID of the REQ", xc_kind_name(kind));
 		break;
+	case XC_DREQ:
+		CHECK_END(e, e->active || mad_tid(mad) != e->conn->tid,
+			  "a DREQ of the passive end with the transaction ID of the REQ");
+		break;
 	case XC_DREP:
 		CHECK_END(e, answers_dreq(e->conn, mad_tid(mad)),
 			  "a DREP without the transaction ID of the DREQ");
@@ -613,6 +617,25 @@ static void verify_rejected_message(struct host *h, enum xc_kind kind, const uin
 	      "a REJ in response to a REQ does not refer to it");
 	CHECK(h->w, h->receiving != MAD_REP || message == XC_MESSAGE_REP,
 	      "a REJ in response to a REP does not refer to it");
+}
+
+/*
+ * After xc_destroy() the engine ends an exchange: it makes no new connection, and it does not end
+ * that of an XRC target. It keeps the id of the target for at least two response timeouts, unless
+ * there are too many ids.
+ */
+static void verify_given_up(const struct end *e, enum xc_kind kind, const uint8_t *mad)
+{
+	if (!e->conn || e->state != END_GONE || e->w->weak)
+		return;
+	CHECK_END(e, kind != XC_REQ && kind != XC_SIDR_REQ && kind != XC_REP && kind != XC_RTU,
+		  "a %s after xc_destroy()", xc_kind_name(kind));
+	CHECK_END(e,
+		  kind != XC_REJ || mad_remote_id(mad) != e->conn->active->comm_id ||
+			  e->w->limited || !e->left_up_at ||
+			  e->w->now - e->left_up_at >
+				  2 * at_least(e->conn->active->req.remote_response_timeout),
+		  "a REJ ends the connection of an XRC target");
 }
 
 static struct end *end_of_mad(struct host *h, enum xc_kind kind, const uint8_t *mad)
@@ -648,6 +671,7 @@ struct end *verify_mad(struct host *h, const struct xc_path *path, const uint8_t
 			"a %s to a wrong host", xc_kind_name(kind));
 	if (e->life != h->life)
 		return e;
+	verify_given_up(e, kind, mad);
 	if (kind == XC_REQ || kind == XC_REP || kind == XC_DREQ || kind == XC_SIDR_REQ)
 		verify_repetition(e, kind, mad);
 	verify_tid(e, kind, mad);

@@ -647,11 +647,13 @@ static void test_xrc(void)
 	struct xc_req req;
 	struct xc_rep rep = c_rep();
 	struct xc_id *id, *peer;
+	struct c_mad first, rtu;
 
 	begin();
 	req = c_req(a);
 	req.transport = XC_XRC;
 	xc_connect(a->cm, &req, NULL, &id);
+	first = a->queue[0];
 	c_settle(a);
 	peer = c_last(b)->id;
 	TAP_OK(c_last(b)->msg.req.transport == XC_XRC, "a REQ for XRC");
@@ -661,9 +663,19 @@ static void test_xrc(void)
 	c_settle(a);
 	TAP_OK(c_last(a)->msg.rep.qpn == 0x31, "the event has it as the QPN");
 	xc_establish(id, NULL);
+	rtu = a->queue[0];
 	c_settle(a);
 	xc_destroy(peer);
 	TAP_OK(!b->queued, "a target that is destroyed sends no DREQ");
+	c_pass(a, &first);
+	TAP_OK(c_last(b)->type == XC_EVENT_ESTABLISHED, "a copy of its REQ is not a new request");
+	c_settle(a);
+	c_pass(a, &rtu);
+	TAP_OK(!b->queued && c_is(id, XC_ESTABLISHED), "nor do copies of REQ and RTU disconnect");
+	xc_disconnect(id, NULL);
+	c_settle(a);
+	TAP_OK(c_last(a)->type == XC_EVENT_DISCONNECTED && c_last(a)->has_msg,
+	       "a DREQ for it gets a DREP");
 	xc_destroy(id);
 	end("XRC");
 }
@@ -715,6 +727,14 @@ static void test_sidr(void)
 	TAP_OK(c_last(a)->type == XC_EVENT_UNREACHABLE, "no SIDR_REP: unreachable");
 	xc_destroy(id);
 	end("SIDR unreachable");
+
+	begin();
+	id = sidr_request();
+	c_lose(a);
+	xc_destroy(id);
+	c_wait(a, 120, true);
+	TAP_OK(!xc_counters(a->cm)->retried[XC_SIDR_REQ], "a SIDR_REQ given up is not repeated");
+	end("SIDR given up");
 
 	begin();
 	id = sidr_request();
