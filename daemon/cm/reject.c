@@ -130,9 +130,10 @@ static struct xc_id *rejected(const struct xc_cm *cm, const struct xc_path *path
 }
 
 /* Returns the state after a REJ, or the same state if the REJ is to be ignored. */
-static enum xc_state state_after(const struct xc_id *id, const struct xc_rej *rej)
+static enum xc_state state_after(const struct xc_id *id, const struct xc_msg *msg)
 {
 	enum xc_state state = id->info.state;
+	const struct xc_rej *rej = &msg->rej;
 
 	switch (state) {
 	case XC_REQ_SENT:
@@ -146,8 +147,11 @@ static enum xc_state state_after(const struct xc_id *id, const struct xc_rej *re
 	case XC_MRA_REP_SENT:
 	case XC_ESTABLISHED:
 	case XC_DREQ_SENT:
-		/* The REJ of a REQ is a late one: the peer has sent a REP since. */
-		return rej->message == XC_MESSAGE_REQ ? state : XC_TIMEWAIT;
+		/*
+		 * A REJ of the REQ from no id of the peer is a late one: another copy of the REQ
+		 * was accepted. The id that has sent the REP sends a REJ only if it gives up.
+		 */
+		return rej->message == XC_MESSAGE_REQ && !msg->local_id ? state : XC_TIMEWAIT;
 	default:
 		return state;
 	}
@@ -159,7 +163,7 @@ void xc_rej_received(struct xc_cm *cm, const struct xc_path *path, const struct 
 	enum xc_state after;
 
 	cm->counters.rej_received[msg->rej.reason < XC_NUM_REASONS ? msg->rej.reason : 0]++;
-	after = id ? state_after(id, &msg->rej) : XC_IDLE;
+	after = id ? state_after(id, msg) : XC_IDLE;
 	if (!id || after == id->info.state) {
 		cm->counters.unexpected[XC_REJ]++;
 		return;

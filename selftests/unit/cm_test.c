@@ -423,6 +423,31 @@ static void test_late_rep(void)
 	end("late REP");
 }
 
+/* A copy of the REQ gets the REJ of a side that has sent a REP, and the REP arrives before it. */
+static void test_rej_overtaken_by_rep(void)
+{
+	struct xc_rep rep = c_rep();
+	struct xc_id *id, *peer;
+	struct c_mad req, late;
+
+	begin();
+	id = c_connect(a);
+	req = a->queue[0];
+	c_settle(a);
+	peer = c_last(b)->id;
+	xc_accept(peer, &rep);
+	c_take(b, &late);
+	xc_destroy(peer);
+	c_lose(b);
+	c_pass(a, &req);
+	TAP_OK(c_decode(&b->queue[0]).rej.message == XC_MESSAGE_REQ, "a REJ of the REQ is sent");
+	c_pass(b, &late);
+	c_settle(a);
+	TAP_OK(c_last(a)->type == XC_EVENT_REJECTED, "it ends the exchange after a late REP");
+	xc_destroy(id);
+	end("REJ of the REQ after the REP");
+}
+
 /* Brings a connection to a step, then destroys first one side's id, then the other's. */
 static void destroy_in_step(unsigned step, bool passive_first)
 {
@@ -763,6 +788,7 @@ int main(void)
 	test_destroy_after_rep();
 	test_late_rep();
 	test_rep_and_rej_lost();
+	test_rej_overtaken_by_rep();
 	test_destroy();
 	test_gives_up();
 	test_stale();
