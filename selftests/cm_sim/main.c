@@ -13,7 +13,7 @@
 #include "cm_sim.h"
 #include "selftests/lib/tap.h"
 
-#define BLOCK 2500
+#define BLOCK 25000
 #define STEP_LIMIT 2000000
 
 void sim_fail(struct world *w, const char *fmt, ...)
