@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 
 #include "../lib/tap.h"
+#include "../lib/wait.h"
 
 #define HIGH 900
 
@@ -206,7 +207,8 @@ static bool hammer(int fd)
 
 static void processes(void)
 {
-	int fd = cm_open(), status, pid;
+	int fd = cm_open(), status, pid, closed[2];
+	char byte = 0;
 
 	the_id = cm_create(fd, 7);
 	cm_bind(fd, the_id, NET_A, 6000);
@@ -224,16 +226,18 @@ static void processes(void)
 	       "parent and child use the channel at the same time");
 	fake_cm(&a, CM_STALE, 0);
 	TAP_OK(works(fd), "a reply to a process that died is skipped");
+	if (pipe(closed))
+		return;
 	pid = fork();
-	if (!pid) {
-		usleep(100000);
-		_exit(works(fd) ? 0 : 1);
-	}
+	if (!pid)
+		_exit(read(closed[0], &byte, 1) == 1 && works(fd) ? 0 : 1);
 	close(fd);
-	TAP_OK(channels() == 1 && waitpid(pid, &status, 0) == pid && !status,
+	TAP_OK(channels() == 1 && write(closed[1], &byte, 1) == 1 &&
+		       waitpid(pid, &status, 0) == pid && !status,
 	       "a channel lives on in the child");
-	usleep(10000);
-	TAP_OK(!channels(), "until that ends");
+	close(closed[0]);
+	close(closed[1]);
+	TAP_OK(WAIT_UNTIL(!channels()), "until that ends");
 }
 
 static void vforked(void)
@@ -300,8 +304,7 @@ static void threads(void)
 	TAP_OK(ok == 5, "threads use and migrate ids while others fork (%u)", ok);
 	close(fd[0]);
 	close(fd[1]);
-	usleep(10000);
-	TAP_OK(!channels(), "no channel is left");
+	TAP_OK(WAIT_UNTIL(!channels()), "no channel is left");
 }
 
 /* ThreadSanitizer reports that the program closes a descriptor that it uses. */
@@ -320,7 +323,7 @@ static void close_while_waiting(void)
 	void *result;
 
 	pthread_create(&t, NULL, waiter, (void *)(intptr_t)fd);
-	usleep(30000);
+	WAIT_UNTIL(other_thread_sleeps_in(SYS_poll));
 	close(fd);
 	other = cm_open();
 	TAP_OK(works(other), "a channel that a thread waits for can be closed");

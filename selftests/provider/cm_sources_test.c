@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include "../lib/tap.h"
+#include "../lib/wait.h"
 
 static char dir[64], kernel_dir[64];
 static struct fake_cm a, b;
@@ -160,30 +161,27 @@ static void blocked(void)
 	int fd = cm_open(), listener = cm_create(fd, 1), id;
 	struct rdma_ucm_event_resp ev;
 	pthread_t thread;
-	unsigned int i;
 	void *result;
 
 	cm_bind(fd, listener, 0, 6000);
 	cm_listen(fd, listener);
 	pthread_create(&thread, NULL, reader, (void *)(intptr_t)fd);
-	usleep(20000);
+	WAIT_UNTIL(other_thread_sleeps_in(SYS_poll));
 	fake_cm_kill(&a);
 	fake_cm_kill(&b);
 	usleep(20000);
 	TAP_OK(!cm_readable(fd, 0), "without bound ids the end of the daemons is no event");
 	TAP_OK(cm_create(fd, 2) == -ENODEV, "CREATE_ID without a daemon: ENODEV");
 	fake_cm_start(&a, dir, "a", NET_A);
-	for (i = 0; i < 300 && !fake_cm(&a, CM_LISTENERS, 6000); i++)
-		usleep(10000);
-	TAP_OK(fake_cm(&a, CM_INCOMING, 6000) == 1 && !pthread_join(thread, &result) &&
-		       (intptr_t)result == CONNECT_REQUEST,
+	TAP_OK(WAIT_UNTIL(fake_cm(&a, CM_LISTENERS, 6000)) && fake_cm(&a, CM_INCOMING, 6000) == 1 &&
+		       !pthread_join(thread, &result) && (intptr_t)result == CONNECT_REQUEST,
 	       "GET_EVENT waits for the daemon, which gets the listener");
 	fake_cm_start(&b, dir, "b", NET_B);
 	id = cm_create(fd, 2);
 	TAP_OK(!cm_bind(fd, id, NET_B, 0) && fake_cm(&b, CM_LISTENERS, 6000) == 1,
 	       "a command finds a daemon that has started");
 	fake_cm(&b, CM_EVENT, ESTABLISHED);
-	TAP_OK(cm_readable(fd, 1000), "an event before the end");
+	TAP_OK(cm_readable(fd, 20000), "an event before the end");
 	fake_cm_kill(&b);
 	TAP_OK(cm_event(fd, &ev) == DEVICE_REMOVAL && ev.uid == 2,
 	       "events of a daemon end with it");
@@ -196,20 +194,17 @@ static void blocked_early(void)
 {
 	int fd = cm_open(), listener;
 	pthread_t thread;
-	unsigned int i;
 	void *result;
 
 	fake_cm_kill(&b);
 	pthread_create(&thread, NULL, reader, (void *)(intptr_t)fd);
-	usleep(20000);
+	WAIT_UNTIL(other_thread_sleeps_in(SYS_poll));
 	listener = cm_create(fd, 1);
 	cm_bind(fd, listener, 0, 6000);
 	cm_listen(fd, listener);
 	fake_cm_start(&b, dir, "b", NET_B);
-	for (i = 0; i < 300 && !fake_cm(&b, CM_LISTENERS, 6000); i++)
-		usleep(10000);
-	TAP_OK(fake_cm(&b, CM_INCOMING, 6000) == 1 && !pthread_join(thread, &result) &&
-		       (intptr_t)result == CONNECT_REQUEST,
+	TAP_OK(WAIT_UNTIL(fake_cm(&b, CM_LISTENERS, 6000)) && fake_cm(&b, CM_INCOMING, 6000) == 1 &&
+		       !pthread_join(thread, &result) && (intptr_t)result == CONNECT_REQUEST,
 	       "GET_EVENT that waited before LISTEN extends the listener");
 	close(fd);
 }
@@ -234,7 +229,7 @@ static void kernel(void)
 	TAP_OK(!cm_bind(fd, id, 0, 0) && (port = cm_port(fd, id)) > 0 && !cm_listen(fd, id) &&
 		       fake_cm(&k, CM_LISTENERS, port) == 1 && fake_cm(&b, CM_LISTENERS, port) == 1,
 	       "a wildcard listener listens in the kernel as well");
-	TAP_OK(fake_cm(&k, CM_INCOMING, port) == 1 && cm_readable(fd, 1000) &&
+	TAP_OK(fake_cm(&k, CM_INCOMING, port) == 1 && cm_readable(fd, 20000) &&
 		       cm_event(fd, &ev) == CONNECT_REQUEST && ev.uid == 0x55,
 	       "a request of the kernel");
 	TAP_OK(!cm_accept(fd, ev.id, 0x66) && cm_event(fd, &ev) == ESTABLISHED && ev.uid == 0x66,

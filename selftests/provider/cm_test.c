@@ -9,6 +9,7 @@
 #include <sys/select.h>
 
 #include "../lib/tap.h"
+#include "../lib/wait.h"
 
 static char dir[64];
 static struct fake_cm a;
@@ -160,7 +161,7 @@ static void waiting(void)
 	struct sigaction sa = { .sa_handler = nothing };
 	struct epoll_event e = { .events = EPOLLIN };
 	struct rdma_ucm_event_resp ev;
-	struct timeval tv = { 1, 0 };
+	struct timeval tv = { 20, 0 };
 	int fd = cm_open(), id = cm_create(fd, 1), ep = epoll_create1(0);
 	pthread_t thread;
 	void *result;
@@ -174,31 +175,31 @@ static void waiting(void)
 	cm_resolve(fd, id, NET_A);
 	FD_ZERO(&set);
 	FD_SET(fd, &set);
-	TAP_OK(cm_readable(fd, 1000) && select(fd + 1, &set, NULL, NULL, &tv) == 1 &&
-		       epoll_wait(ep, &e, 1, 1000) == 1,
+	TAP_OK(cm_readable(fd, 20000) && select(fd + 1, &set, NULL, NULL, &tv) == 1 &&
+		       epoll_wait(ep, &e, 1, 20000) == 1,
 	       "with an event: poll, select and epoll report it");
 	TAP_OK(cm_event(fd, &ev) == 0 && !cm_readable(fd, 0), "not readable after the last event");
 	cm_nonblock(fd, false);
 	pthread_create(&thread, NULL, reader, (void *)(intptr_t)fd);
-	usleep(50000);
+	WAIT_UNTIL(other_thread_sleeps_in(SYS_poll));
 	TAP_OK(cm_port(fd, id) > 0, "other threads use the channel while one waits");
 	cm_resolve(fd, id, NET_A);
 	TAP_OK(!pthread_join(thread, &result) && !result, "GET_EVENT waits for an event");
 	pthread_create(&thread, NULL, reader, (void *)(intptr_t)fd);
-	usleep(50000);
+	WAIT_UNTIL(other_thread_sleeps_in(SYS_poll));
 	pthread_cancel(thread);
 	TAP_OK(!pthread_join(thread, &result) && result == PTHREAD_CANCELED && cm_port(fd, id) > 0,
 	       "a thread that waits can be cancelled");
 	sigaction(SIGUSR1, &sa, NULL);
 	pthread_create(&thread, NULL, reader, (void *)(intptr_t)fd);
-	usleep(50000);
+	WAIT_UNTIL(other_thread_sleeps_in(SYS_poll));
 	pthread_kill(thread, SIGUSR1);
 	TAP_OK(!pthread_join(thread, &result) && (intptr_t)result == -EINTR,
 	       "a signal handler without SA_RESTART interrupts it");
 	sa.sa_flags = SA_RESTART;
 	sigaction(SIGUSR1, &sa, NULL);
 	pthread_create(&thread, NULL, reader, (void *)(intptr_t)fd);
-	usleep(50000);
+	WAIT_UNTIL(other_thread_sleeps_in(SYS_poll));
 	pthread_kill(thread, SIGUSR1);
 	usleep(50000);
 	cm_resolve(fd, id, NET_A);

@@ -811,7 +811,7 @@ static void daemon_dies(struct fixture *f)
 	struct ibv_qp *qp = make_qp_ex(f, plain, IBV_QPT_RC, RC_OPS);
 	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(qp);
 	struct ibv_poll_cq_attr attr = { 0 };
-	time_t end = time(NULL) + 5;
+	time_t end = time(NULL) + 20;
 	int err;
 
 	to_state(qp, IBV_QPS_RTS);

@@ -258,7 +258,8 @@ static void run(int listener, int cmd)
 		}
 		if (p[MAX_CLIENTS].revents)
 			accept_client(listener);
-		if (p[MAX_CLIENTS + 1].revents)
+		/* Earlier events are served first; the poll() above may have missed them. */
+		if (p[MAX_CLIENTS + 1].revents && poll(p, MAX_CLIENTS + 1, 0) <= 0)
 			command(cmd);
 	}
 }

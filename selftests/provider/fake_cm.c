@@ -477,7 +477,8 @@ __attribute__((noreturn)) static void run(int listener, int cmd)
 				;
 			c->fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 		}
-		if (!p[CHANNELS + 1].revents)
+		/* Earlier events are served first; the poll() above may have missed them. */
+		if (!p[CHANNELS + 1].revents || poll(p, CHANNELS + 1, 0) > 0)
 			continue;
 		if (recv(cmd, &q, sizeof(q), 0) <= 0)
 			_exit(0);

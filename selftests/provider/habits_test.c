@@ -16,6 +16,7 @@
 #include <time.h>
 
 #include "../lib/tap.h"
+#include "../lib/wait.h"
 
 #define ALL (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
 #define MIB (1ul << 20)
@@ -131,14 +132,14 @@ static void cancelled_waiting(struct fixture *f)
 	pthread_t thread;
 
 	pthread_create(&thread, NULL, get_event, &j);
-	usleep(20000);
+	WAIT_UNTIL(other_thread_sleeps_in(SYS_read));
 	pthread_cancel(thread);
 	pthread_join(thread, &result);
 	TAP_OK(result == PTHREAD_CANCELED, "a thread that waits for an event is cancelled");
 	post_send(qp, 1, 1);
 	ibv_req_notify_cq(cq, 0);
 	fake_complete(&f->daemon, qp->qp_num, false, 1, 0, false);
-	TAP_OK(poll(&readable, 1, 1000) == 1, "the channel has an unread event");
+	TAP_OK(poll(&readable, 1, 20000) == 1, "the channel has an unread event");
 	ibv_destroy_qp(qp);
 	TAP_OK(is_cancelled(destroy_cq, &j) && j.done == 1 && !poll(&readable, 1, 0) &&
 		       !ibv_destroy_comp_channel(ch),
@@ -216,7 +217,7 @@ static void interrupted(struct fixture *f)
 	}
 	setitimer(ITIMER_REAL, &none, NULL);
 	status = -1;
-	for (int i = 0; i < 40 && !waitpid(pid, &status, WNOHANG); i++)
+	for (int i = 0; i < 300 && !waitpid(pid, &status, WNOHANG); i++)
 		usleep(100000);
 	TAP_OK(!status, "a program with a timer does not wait for a stopped daemon");
 	if (status == -1) {
@@ -345,7 +346,7 @@ int main(void)
 	struct fixture f;
 
 	setup(&f);
-	alarm(60);
+	alarm(100);
 	messages(&f);
 	cancelled(&f);
 	cancelled_waiting(&f);

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 
 #include "../lib/tap.h"
+#include "../lib/wait.h"
 
 /* ---- events ------------------------------------------------------------------- */
 
@@ -70,19 +71,19 @@ static void completion_events(struct fixture *f)
 	TAP_OK(!ibv_destroy_comp_channel(ch), "destroy_comp_channel: succeeds without CQs");
 }
 
+struct late_ack {
+	struct ibv_cq *cq;
+	bool acked;
+};
+
 static void *ack_later(void *arg)
 {
+	struct late_ack *late = arg;
+
 	usleep(100000);
-	ibv_ack_cq_events(arg, 2);
+	__atomic_store_n(&late->acked, true, __ATOMIC_SEQ_CST);
+	ibv_ack_cq_events(late->cq, 2);
 	return NULL;
-}
-
-static double now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec + ts.tv_nsec / 1e9;
 }
 
 static void acknowledgements(struct fixture *f)
@@ -90,9 +91,9 @@ static void acknowledgements(struct fixture *f)
 	struct ibv_comp_channel *ch = ibv_create_comp_channel(f->ctx);
 	struct ibv_cq *cq = ibv_create_cq(f->ctx, 16, NULL, ch, 0), *got;
 	struct ibv_qp *qp = make_qp(f, cq, cq, IBV_QPS_RTS);
+	struct late_ack late = { .cq = cq };
 	pthread_t thread;
 	void *context;
-	double start;
 	int i;
 
 	post_send(qp, 0, 8);
@@ -103,9 +104,8 @@ static void acknowledgements(struct fixture *f)
 			ibv_get_cq_event(ch, &got, &context);
 	}
 	ibv_destroy_qp(qp);
-	pthread_create(&thread, NULL, ack_later, cq);
-	start = now();
-	TAP_OK(!ibv_destroy_cq(cq) && now() - start > 0.09,
+	pthread_create(&thread, NULL, ack_later, &late);
+	TAP_OK(!ibv_destroy_cq(cq) && __atomic_load_n(&late.acked, __ATOMIC_SEQ_CST),
 	       "destroy_cq waits until completion events are acknowledged");
 	pthread_join(thread, NULL);
 	ibv_destroy_comp_channel(ch);
@@ -233,7 +233,7 @@ static void daemon_dies(struct fixture *f)
 	fake_complete(&f->daemon, qp->qp_num, false, 2, IBV_WC_SUCCESS, false);
 	ibv_req_notify_cq(send, 0);
 	pthread_create(&thread, NULL, wait_for_event, &w);
-	usleep(50000);
+	WAIT_UNTIL(other_thread_sleeps_in(SYS_read));
 	fake_kill(&f->daemon);
 	pthread_join(thread, NULL);
 	TAP_OK(!w.rc && w.cq == send, "daemon gone: a blocked get_cq_event returns the armed CQ");
