@@ -25,7 +25,7 @@ load helpers
 }
 
 @test "an SRQ raises its events, can be resized and keeps its receives when a QP fails" {
-	run_on a timeout $((20 * SLOW)) "$BIN/rdma_srq"
+	run_on a timeout $((60 * SLOW)) "$BIN/rdma_srq"
 }
 
 @test "receives of an SRQ are flushed when the daemon dies" {

@@ -22,7 +22,7 @@ load helpers
 }
 
 @test "two clients share an XRC domain and a target QP" {
-	run_on a timeout $((20 * SLOW)) "$BIN/rdma_xrc" "$BATS_TEST_TMPDIR/domain"
+	run_on a timeout $((60 * SLOW)) "$BIN/rdma_xrc" "$BATS_TEST_TMPDIR/domain"
 	equal "XRC domains left" "$(objects a xrcds)" 0
 }
 

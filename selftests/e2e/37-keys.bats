@@ -48,7 +48,7 @@ counted() {
 # The example is linked with libxroce and runs without xroce run.
 @test "the fast_registration example runs" {
 	run -0 on a env LD_LIBRARY_PATH="$XR_BUILD" XROCE_RUNTIME_DIR="$RUN/a" ASAN_OPTIONS=verify_asan_link_order=0 \
-		timeout $((10 * SLOW)) "$XR_BUILD/examples/fast_registration"
+		timeout $((20 * SLOW)) "$XR_BUILD/examples/fast_registration"
 	echo "$output"
 	equal "rounds" "$(grep -c '^round .*invalidated by the peer$' <<<"$output")" 3
 	equal "mappings" "$(grep -c '^pool: key' <<<"$output")" 3

@@ -81,7 +81,7 @@ rping_both() {
 	server=$!
 	wait_for 5 listens a "$PORT"
 	for ((i = 0; i < clients; i++)); do
-		run_on b timeout $((10 * SLOW)) rping -c -a "$A4" -p "$PORT" -C 5 -v -V >>"$BATS_TEST_TMPDIR/clients"
+		run_on b timeout $((20 * SLOW)) rping -c -a "$A4" -p "$PORT" -C 5 -v -V >>"$BATS_TEST_TMPDIR/clients"
 	done
 	equal "pings" "$(grep -c '^ping data' "$BATS_TEST_TMPDIR/clients")" $((clients * 5))
 	kill "$server"
@@ -308,7 +308,7 @@ mckey_both() {
 	spawn b "$BATS_TEST_TMPDIR/flood" "$BIN/rdma_datagram" mad-send "$(gid_index b "$B4")" "$A4" 1 0x80010000 x 100000000
 	flood=$!
 	wait_for 5 eval "((\$(cm_counter a REQ_received) > 1000))"
-	timeout 2 "$XROCE" -r "$RUN/a" status xra >/dev/null
+	timeout 20 "$XROCE" -r "$RUN/a" status xra >/dev/null
 	rping_both a "$A4" -C 20 -V
 	alive "$flood"
 	kill "$flood"

@@ -74,6 +74,7 @@ stream() {
 	no_cm_ids
 }
 
+# With blocking calls: a nonblocking one prints another message if the rejection comes late.
 @test "without a server rstream fails" {
-	refused "Connection refused" run_on b timeout $((20 * SLOW)) rstream -s "$A4" -p "$PORT"
+	refused "Connection refused" run_on b timeout $((20 * SLOW)) rstream -s "$A4" -p "$PORT" -T b
 }

@@ -43,7 +43,7 @@ status_of() {
 	daemons_up
 	equal "path MTU" "$(status_of a .path_mtu)" 1024
 	verify -m 1024
-	fails both -t 8 ibv_rc_pingpong -g @4 -m 4096 -n 5
+	fails both ibv_rc_pingpong -g @4 -m 4096 -n 5
 }
 
 @test "interface MTU 4200 gives path MTU 4096" {

@@ -12,9 +12,10 @@ setup_file() {
 	hosts_up "$MTU" 2
 	daemons_up
 	# QPs are assigned to workers in turn. One QP on host a alone makes later pairs use different workers.
-	run_on a timeout $((5 * SLOW)) ibv_rc_pingpong -d xra -g "$(gid_index a "$A4")" >/dev/null 2>&1 &
+	spawn a /dev/null ibv_rc_pingpong -d xra -g "$(gid_index a "$A4")"
 	wait_for 5 qp_exists a
-	kill "$!" 2>/dev/null || true
+	kill "$!"
+	wait "$!" || true
 	wait_for 5 not qp_exists a
 }
 
@@ -39,9 +40,9 @@ qp_exists() {
 	local before
 
 	before=$(($(counter a timeouts) + $(counter b timeouts)))
-	# with a local ACK timeout of 2 s a timeout means a lost packet, not a busy machine
-	both -t 60 ib_write_bw -x @4 -F -u 19 -q 8 -s 65536 -n $((500 / SLOW))
-	both -t 60 ib_send_lat -x @4 -F -u 19 -s 8 -n $((500 / SLOW))
+	# with a local ACK timeout of 8.6 s a timeout means a lost packet, not a busy machine
+	both -t 60 ib_write_bw -x @4 -F -u 21 -q 8 -s 65536 -n $((500 / SLOW))
+	both -t 60 ib_send_lat -x @4 -F -u 21 -s 8 -n $((500 / SLOW))
 	equal "timeouts" "$(($(counter a timeouts) + $(counter b timeouts)))" "$before"
 }
 

@@ -7,7 +7,7 @@ load helpers
 
 setup() {
 	LOG=$BATS_TEST_TMPDIR/log
-	spawn a "$LOG" "$BIN/rdma_watch" events $((15 * SLOW))
+	spawn a "$LOG" "$BIN/rdma_watch" events $((120 * SLOW))
 	WATCH=$!
 	wait_for 5 grep -q ready "$LOG"
 }

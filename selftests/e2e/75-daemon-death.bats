@@ -10,7 +10,7 @@ load datagram
 watch_death() {
 	local log=$BATS_TEST_TMPDIR/log watch
 
-	spawn a "$log" "$BIN/rdma_watch" death $((20 * SLOW))
+	spawn a "$log" "$BIN/rdma_watch" death $((60 * SLOW))
 	watch=$!
 	wait_for 5 grep -q ready "$log"
 	daemon_down a "$1"
@@ -48,7 +48,7 @@ watch_death() {
 @test "killing the daemon removes the XDP program" {
 	daemon_down a KILL
 	equal "XDP program" "$(on a ip -j link show va | jq -c '.[0].xdp')" null
-	on b ping -q -c 1 -W 2 "$A4"
+	on b ping -q -c 1 -W 20 "$A4"
 	daemon_up a
 }
 
@@ -62,12 +62,13 @@ watch_death() {
 }
 
 @test "perftest ends on both hosts when a daemon is killed" {
-	local pid status=0
+	local pid before status=0
 
-	both -t 20 ib_write_bw -x @4 -F -D $((15 * SLOW)) >/dev/null 2>&1 &
+	both -t 100 ib_write_bw -x @4 -F -D $((90 * SLOW)) >/dev/null 2>&1 &
 	pid=$!
 	wait_for 5 sh -c "$XROCE -r $RUN/b qp | grep -q RTS"
-	sleep 0.5
+	before=$(counter b rx_packets)
+	wait_for 5 eval "((\$(counter b rx_packets) > before + 100))"
 	daemon_down b KILL
 	wait "$pid" || status=$?
 	OUT=$(out)
@@ -80,7 +81,7 @@ watch_death() {
 
 @test "a daemon for a device name in use ends, however often it is started" {
 	for _ in 1 2 3; do
-		run on a timeout $((10 * SLOW)) "$XROCED" --interface va --name xra --runtime-dir "$RUN/a" \
+		run on a timeout $((30 * SLOW)) "$XROCED" --interface va --name xra --runtime-dir "$RUN/a" \
 			--bpffs "$RUN/bpf"
 		echo "$output"
 		equal "status" "$status" 1

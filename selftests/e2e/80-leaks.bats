@@ -4,8 +4,24 @@
 
 load helpers
 
-# kill_pair_after SECONDS [PROGRAM ARG...]: starts a pair of the program (default ib_write_bw) and kills both sides
-# after SECONDS of traffic
+setup_file() {
+	local h
+
+	requires root
+	hosts_up
+	daemons_up
+	for h in a b; do
+		resources "$h" >"$RUN/$h/before"
+	done
+}
+
+# connected: whether all QPs of a pair are in use
+connected() {
+	[[ $(ctl b qp -j xrb | jq '[.[] | select(.state == "RTS")] | length') == 4 ]]
+}
+
+# kill_pair_after SECONDS|connected [PROGRAM ARG...]: starts a pair of the program (default ib_write_bw) and kills both
+# sides that many seconds after its start, or when it is connected
 kill_pair_after() {
 	local server client program=("${@:2}")
 
@@ -16,18 +32,19 @@ kill_pair_after() {
 	wait_for 5 listens a "$PORT"
 	spawn b /dev/null "${program[@]}" -x "$(gid_index b "$B4")" "$A4"
 	client=$!
-	sleep "$1" $((SLOW / 10))
+	if [[ $1 == connected ]]; then
+		wait_for 10 connected
+	else
+		sleep "$1" $((SLOW / 10))
+	fi
 	# Kill both with one command, because the server may end by itself when its client is gone.
 	kill -KILL "$client" "$server" 2>/dev/null || true
 	wait "$client" "$server" 2>/dev/null || true
 }
 
 @test "killed programs leave no resources" {
-	local a b i
+	local i
 
-	both ib_write_bw -x @4 -F -n "$(iterations 100)" -q 4
-	sleep 1
-	a=$(resources a) b=$(resources b)
 	for i in $(seq "$(iterations 20)"); do
 		kill_pair_after "0.$((i * 37 % 70 + 5))"
 	done
@@ -35,8 +52,8 @@ kill_pair_after() {
 		kill_pair_after "0.$((i * 37 % 70 + 5))" ib_send_bw --use-srq
 		kill_pair_after "0.$((i * 41 % 70 + 5))" ib_send_bw -c XRC
 	done
-	resources_restored a "$a"
-	resources_restored b "$b"
+	resources_restored a "$(cat "$RUN/a/before")"
+	resources_restored b "$(cat "$RUN/b/before")"
 }
 
 @test "QPNs and keys work after programs were killed" {
@@ -46,9 +63,9 @@ kill_pair_after() {
 @test "killed programs do not increase the daemon's memory" {
 	local before after
 
-	for _ in $(seq "$(iterations 5)"); do kill_pair_after 0.3; done
+	for _ in $(seq "$(iterations 5)"); do kill_pair_after connected; done
 	before=$(rss a)
-	for _ in $(seq "$(iterations 15)"); do kill_pair_after 0.3; done
+	for _ in $(seq "$(iterations 15)"); do kill_pair_after connected; done
 	after=$(rss a)
 	echo "resident: $before KiB, then $after KiB"
 	((after < before + 2048))
@@ -64,7 +81,7 @@ pinned_pages() {
 
 	unpinned() { (($(pinned_pages) <= $1)); }
 	before=$(pinned_pages)
-	for _ in $(seq "$(iterations 5)"); do kill_pair_after 0.4; done
+	for _ in $(seq "$(iterations 5)"); do kill_pair_after connected; done
 	wait_for 10 unpinned "$before"
 }
 
@@ -86,17 +103,14 @@ kill_mixed_pair() {
 
 # Runs for XR_SOAK seconds: 600 in the suite long/e2e/80-leaks.
 @test "a mixture of killed programs, faults and address changes leaves no resources" {
-	local a b i=0 end
+	local i=0 end
 
-	kill_mixed_pair 1
-	sleep 1
-	a=$(resources a) b=$(resources b)
 	end=$((SECONDS + ${XR_SOAK:-10}))
 	while ((SECONDS < end || i % 4)); do
 		kill_mixed_pair $((i++))
 	done
 	ctl a fault xra off >/dev/null
 	echo "$i pairs"
-	resources_restored a "$a"
-	resources_restored b "$b"
+	resources_restored a "$(cat "$RUN/a/before")"
+	resources_restored b "$(cat "$RUN/b/before")"
 }

@@ -9,7 +9,7 @@ setup_file() {
 	requires root
 	hosts_up
 	daemons_up
-	both -t 60 ib_write_bw -x @4 -F -D $((50 * SLOW)) -q 2 >/dev/null 2>&1 3>&- &
+	both -t 210 ib_write_bw -x @4 -F -D $((200 * SLOW)) -q 2 >/dev/null 2>&1 3>&- &
 	running() {
 		[[ $(ctl a qp -j xra | jq '[.[] | select(.state == "RTS" or .state == "RTR")] | length') -ge 2 ]]
 	}

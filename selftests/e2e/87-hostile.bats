@@ -10,10 +10,10 @@ setup_file() {
 	getent passwd nobody >/dev/null || skip "needs the user nobody"
 	hosts_up
 	daemons_up --group "$(id -gn nobody)"
-	both ib_write_bw -x @4 -F -n 100
 	for h in a b; do
 		resources "$h" >"$RUN/$h/before"
 	done
+	both ib_write_bw -x @4 -F -n 100
 }
 
 # hostile HOST SECONDS SEED: runs hostile clients against the daemon of the host

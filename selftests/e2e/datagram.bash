@@ -5,7 +5,7 @@
 
 # datagram HOST COMMAND ADDRESS ARG...: runs a command of rdma_datagram from the GID with that address
 datagram() {
-	run_on "$1" timeout $((20 * SLOW)) "$BIN/rdma_datagram" "$2" "$(gid_index "$1" "$3")" "${@:4}"
+	run_on "$1" timeout $((40 * SLOW)) "$BIN/rdma_datagram" "$2" "$(gid_index "$1" "$3")" "${@:4}"
 }
 
 # listener HOST NAME ADDRESS COUNT [GROUP]: starts a listener in the background. Sets LISTENER to its PID and QPN

@@ -29,7 +29,7 @@
 #define GRH 40
 #define SLOT 1024
 #define SLOTS 16
-#define WAIT_S 10
+#define WAIT_S 20
 
 /* Length of a MAD and its header, as of a CM ConnectRequest (IBTA 13.4.2, 12.6) */
 #define MAD 256

@@ -13,7 +13,7 @@
 #include <xroce/ring.h>
 
 #define GID_INDEX 1
-#define WAIT_MS 10000
+#define WAIT_MS 20000
 #define LEN 64
 
 static struct ibv_context *ctx;

@@ -12,7 +12,7 @@
 #include <poll.h>
 
 #define GID_INDEX 1
-#define WAIT_MS 5000
+#define WAIT_MS 20000
 #define SLOT 64
 #define SLOTS 64
 

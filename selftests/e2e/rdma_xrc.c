@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define GID_INDEX 1
-#define WAIT_S 5
+#define WAIT_S 20
 
 struct client {
 	struct ibv_context *ctx;

@@ -9,6 +9,7 @@
 
 SLOW=${XR_SLOW:-1}	# slowdown of an emulated machine: multiplies time limits, divides repetitions
 POLL=0.02		# seconds between two attempts of wait_for
+PATIENCE=20		# shortest time limit of wait_for in seconds: a busy machine may stand still for some of them
 
 # nap SECONDS: sleeps
 nap() {
@@ -17,9 +18,9 @@ nap() {
 	read -rt "$1" -u "$NAP_FD" || true
 }
 
-# wait_for SECONDS COMMAND...: repeats the command until it succeeds; fails after SECONDS * SLOW
+# wait_for SECONDS COMMAND...: repeats the command until it succeeds; fails after SECONDS * SLOW, but not before PATIENCE
 wait_for() {
-	local deadline=$((SECONDS + $1 * SLOW))
+	local deadline=$((SECONDS + ($1 > PATIENCE ? $1 : PATIENCE) * SLOW))
 
 	shift
 	until "$@" >/dev/null 2>&1; do
