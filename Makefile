@@ -232,9 +232,9 @@ demo: deps ## show every part at work between two hosts in network namespaces (a
 	$(Q)XR_BUILD='$(abspath $(BUILD))' selftests/demo.sh
 
 .PHONY: bench
-bench: deps ## measure throughput and latency beside raw AF_XDP, TCP and memcpy (as root)
+bench: deps ## measure beside raw AF_XDP, TCP and memcpy; T=NAME selects rows, A=TREE B=TREE compares builds (as root)
 	$(Q)$(MAKE) --no-print-directory all bench-needs
-	$(Q)XR_BUILD='$(abspath $(BUILD))' selftests/bench/run
+	$(Q)XR_BUILD='$(abspath $(BUILD))' T='$(T)' A='$(A)' B='$(B)' selftests/bench/run
 
 .PHONY: bench-needs
 bench-needs: $$(BENCH_NEEDS)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 BENCH_DIR := selftests/bench
-BENCH_NEEDS := $(BUILD)/bench/xdp_ceiling $(BUILD)/bench/memcpy_rate
+BENCH_NEEDS := $(addprefix $(BUILD)/bench/,xdp_ceiling memcpy_rate streams idle_qps)
+
+$(eval $(call suite,bench,30,selftests/bench/test_bench.py,,parallel))
 
 $(eval $(call program,bench/xdp_ceiling,$(BENCH_DIR)/xdp_ceiling.c,,-lxdp -lbpf))
 $(eval $(call program,bench/memcpy_rate,$(BENCH_DIR)/memcpy_rate.c,,))
@@ -14,5 +16,7 @@ $(eval $(call program,bench/flood,$(BENCH_DIR)/flood.c,,))
 NEIGHBOURS_NEEDS := $(BUILD)/bench/victim $(BUILD)/bench/neighbour
 PAIR_SRCS := $(BENCH_DIR)/pair.c selftests/e2e/verbs_util.c
 
+$(eval $(call program,bench/streams,$(BENCH_DIR)/streams.c $(PAIR_SRCS),,-libverbs))
+$(eval $(call program,bench/idle_qps,$(BENCH_DIR)/idle_qps.c selftests/e2e/verbs_util.c,,-libverbs))
 $(eval $(call program,bench/victim,$(BENCH_DIR)/victim.c $(PAIR_SRCS),,-libverbs))
 $(eval $(call program,bench/neighbour,$(BENCH_DIR)/neighbour.c $(PAIR_SRCS) selftests/e2e/hostile_client.c,,-libverbs -lpthread))

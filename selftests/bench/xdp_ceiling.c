@@ -3,14 +3,11 @@
  * Measures the packet rate and latency of two bare AF_XDP sockets in two network namespaces, in
  * native copy mode, which veth supports. They are upper bounds for xroce.
  *
- *   xdp_ceiling NETNS-FILE IF NETNS-FILE IF [SECONDS [BYTES]]
+ *   xdp_ceiling NETNS-FILE IF NETNS-FILE IF SECONDS BYTES
  *
- * Prints tab-separated lines: "rate BYTES PACKETS-PER-SECOND" for one-way traffic (the best fifth
- * of SECONDS, default 1), then "pingpong MEDIAN-US P99-US" for 64-byte frames: half a round trip
- * with both sides spinning. With BYTES, it measures only the rate of frames of this size.
- *
- * The sizes are those of RoCE v2 frames: 64 bytes, and 64 (headers, ICRC) or 74 (also RETH and VLAN
- * tag) more than a payload of 1, 2 and 4 KiB.
+ * Sends frames of BYTES one way and prints "rate BYTES PACKETS-PER-SECOND", tab-separated. With
+ * BYTES 0, sends a frame of 64 bytes back and forth, both sides spinning, and prints half of the
+ * time of round trips in us, one a line, sorted: all of them, or evenly spaced ones of many.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -51,8 +48,8 @@
 #define CHUNKS (2 * RING)
 #define PING_SIZE 64
 #define MAX_PINGS (1 << 20)
+#define MAX_PRINTED 20000
 #define WARM_UP_NS 100000000ull
-#define WINDOWS 5
 
 /* Shared by the two processes */
 struct control {
@@ -71,8 +68,6 @@ struct side {
 	uint32_t tx_free; /* chunks [0, RING) are for sending, the others for receiving */
 	uint32_t tx_next;
 };
-
-static const uint32_t sizes[] = { 64, 1088, 2112, 4170 };
 
 static void die(const char *what, int err)
 {
@@ -332,21 +327,14 @@ static double count_window(struct side *s, uint64_t duration)
 	return (double)frames * 1e9 / (double)t;
 }
 
-/*
- * Returns the best rate of several windows: other load on the machine must not lower the upper
- * bound.
- */
 static double count(struct side *s, struct control *m, uint64_t duration)
 {
-	double best = 0, rate;
+	double rate;
 
 	count_window(s, WARM_UP_NS);
-	for (int i = 0; i < WINDOWS; i++) {
-		rate = count_window(s, duration / WINDOWS);
-		best = rate > best ? rate : best;
-	}
+	rate = count_window(s, duration);
 	stop(m);
-	return best;
+	return rate;
 }
 
 static void pong(struct side *s, struct control *m)
@@ -365,6 +353,15 @@ static int by_value(const void *a, const void *b)
 	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
 
 	return x < y ? -1 : x > y;
+}
+
+static void print_sorted(uint32_t *took, uint32_t n)
+{
+	uint32_t step = (n + MAX_PRINTED - 1) / MAX_PRINTED;
+
+	qsort(took, n, sizeof(*took), by_value);
+	for (uint32_t i = 0; i < n; i += step)
+		printf("%.3f\n", took[i] / 2e3);
 }
 
 /* Repeats a ping without a reply: packets of other programs may have filled the ring. */
@@ -387,8 +384,7 @@ static void ping(struct side *s, struct control *m, uint64_t duration)
 		took[n++] = (uint32_t)(t - t0);
 	}
 	stop(m);
-	qsort(took, n, sizeof(*took), by_value);
-	printf("pingpong\t%.2f\t%.2f\n", took[n / 2] / 2e3, took[n - n / 100 - 1] / 2e3);
+	print_sorted(took, n);
 	free(took);
 }
 
@@ -430,38 +426,12 @@ static void measure(char **where, uint32_t size, uint64_t duration)
 	munmap(m, sizeof(*m));
 }
 
-/* Runs a measurement in a new process: its BPF program and link are removed when it ends. */
-static void in_process(char **where, uint32_t size, uint64_t duration)
-{
-	pid_t child = fork();
-	int status;
-
-	if (child < 0)
-		die("fork", errno);
-	if (!child) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		measure(where, size, duration);
-		exit(0);
-	}
-	if (waitpid(child, &status, 0) != child || status)
-		exit(1);
-}
-
 int main(int argc, char **argv)
 {
-	uint64_t duration = (uint64_t)(1e9 * (argc > 5 ? atof(argv[5]) : 1.0));
-
-	if (argc < 5 || argc > 7 || !duration) {
-		fprintf(stderr,
-			"usage: xdp_ceiling NETNS-FILE IF NETNS-FILE IF [SECONDS [BYTES]]\n");
+	if (argc != 7 || atof(argv[5]) <= 0) {
+		fprintf(stderr, "usage: xdp_ceiling NETNS-FILE IF NETNS-FILE IF SECONDS BYTES\n");
 		return 2;
 	}
-	if (argc == 7) {
-		in_process(argv + 1, (uint32_t)atoi(argv[6]), duration);
-		return 0;
-	}
-	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
-		in_process(argv + 1, sizes[i], duration);
-	in_process(argv + 1, 0, duration);
+	measure(argv + 1, (uint32_t)atoi(argv[6]), (uint64_t)(1e9 * atof(argv[5])));
 	return 0;
 }

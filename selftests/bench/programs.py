@@ -1,0 +1,380 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""What a row can measure. Each class runs its programs once (a turn) and returns a Turn.
+
+`hosts` is a Hosts of the row's layout; `tools` is the build folder of this tree with the programs of the benchmark itself.
+"""
+import json
+import os
+import subprocess
+import time
+
+import figures
+from hosts import ADDRESS, Failed, stop, wait_until
+from load import Recorder
+
+SECONDS = float(os.environ.get("SECONDS_EACH", 1))  # of a turn
+PORT = 18515
+TIME_LIMIT = 60
+SNAPSHOT_SECONDS = 0.1
+STARTED_PACKETS = 64  # more than connection management and address resolution need
+STARTED_CPU_NS = 3_000_000  # in one poll of 10 ms
+
+KI = 1 << 10
+MI = 1 << 20
+
+
+class Turn:
+    """The result of a turn.
+
+    value: the figure in the unit of the row; messages: per second; load: a Load; more: further figures by name
+    """
+
+    def __init__(self, value, load, messages=None, **more):
+        self.value, self.load, self.messages, self.more = value, load, messages, more
+
+
+def _watch(recorder, process, started):
+    """Takes snapshots from the start of traffic until the process ends; the last one, during its exit, is left out."""
+    wait_until(lambda: process.poll() is not None or started(), TIME_LIMIT)
+    recorder.snap()
+    while True:
+        try:
+            process.wait(SNAPSHOT_SECONDS)
+            break
+        except subprocess.TimeoutExpired:
+            recorder.snap()
+        if len(recorder.snapshots) * SNAPSHOT_SECONDS > TIME_LIMIT:
+            raise Failed(f"{process.command}: still running after {TIME_LIMIT} s")
+    recorder.snap()
+    if len(recorder.snapshots) > 3:
+        recorder.snapshots.pop()
+    return recorder.load()
+
+
+def _checked(process):
+    """Returns the output of a program that has ended; fails if it failed."""
+    output = process.output.read_text(errors="replace")
+    process.output.unlink()
+    if process.returncode:
+        raise Failed(f"{process.command}: status {process.returncode}\n{output}")
+    return output
+
+
+def _busy_since(pid):
+    """Returns a function that tells whether a process has begun to work hard."""
+    recorder = Recorder({"it": pid})
+    recorder.snap()
+
+    def started():
+        recorder.snap()
+        before, now = recorder.snapshots[-2:]
+        return sum(now.cpu["it"].values()) - sum(before.cpu["it"].values()) > STARTED_CPU_NS
+    return started
+
+
+def alone(hosts, host, command, **how):
+    """Runs one program and returns its output and its load."""
+    process = hosts.spawn(host, command, rdma=False, **how)
+    try:
+        load = _watch(Recorder({"program": process.pid}), process, lambda: True)
+        return _checked(process), load
+    finally:
+        stop(process)
+
+
+def pair(hosts, server, client, client_host="b", port=PORT, server_ends=True, **how):
+    """Runs a server on host a and a client, and returns both outputs and the load.
+
+    Roles of the load: "server" and "client", "server worker" and "client worker" for the daemons of their hosts.
+    """
+    first = hosts.spawn("a", server, **how)
+    second = None
+    try:
+        if not wait_until(lambda: hosts.listens(first, port) or first.poll() is not None):
+            raise Failed(f"{first.command}: does not listen on port {port}")
+        roles = {"server": first.pid}
+        if hosts.daemon:
+            roles["server worker"] = hosts.daemon["a"]
+        if hosts.daemon and client_host == "b":
+            roles["client worker"] = hosts.daemon["b"]
+        across = client_host == "b"
+        recorder = Recorder(roles, first.pid if across else None, "va")
+        before = recorder.packets()
+        started = (lambda: recorder.packets() - before > STARTED_PACKETS) if across else _busy_since(hosts.daemon["a"])
+        second = hosts.spawn(client_host, client, **how)
+        recorder.roles["client"] = second.pid
+        load = _watch(recorder, second, started)
+        client_output = _checked(second)
+        if server_ends:
+            first.wait(TIME_LIMIT)
+            return _checked(first), client_output, load
+        return "", client_output, load
+    finally:
+        for process in first, second:
+            if process:
+                stop(process)
+
+
+class Perftest:
+    """A program of perftest between two hosts, or within host a if local."""
+
+    def __init__(self, program, size, arguments=(), local=False, private=False):
+        self.program, self.size, self.arguments, self.local = program, size, list(arguments), local
+        self.environment = {"XROCE_ADOPT": "never"} if private else {}
+        # whose worker sends most bytes
+        self.sender = "server" if "read" in program else "client"
+
+    def run(self, hosts, extra):
+        client_host = "a" if self.local else "b"
+        command = [self.program, "-F", "-p", PORT, "-s", self.size, *self.arguments, *extra]
+        _, output, load = pair(hosts, [*command, "-x", hosts.gid["a"]],
+                               [*command, "-x", hosts.gid[client_host], ADDRESS["a"]],
+                               client_host, env=self.environment)
+        return output, load
+
+
+class Bandwidth(Perftest):
+    """Gbit/s of payload."""
+
+    unit = "Gbit/s"
+
+    def measure(self, hosts, tools):
+        output, load = self.run(hosts, ["-D", max(1, round(SECONDS)), "--report_gbits"])
+        messages = figures.perftest_bandwidth(output)
+        return Turn(self.value(messages), load, messages)
+
+    def value(self, messages):
+        return messages * self.size * 8 / 1e9
+
+
+class Rate(Bandwidth):
+    """Messages a second, in thousands."""
+
+    unit = "k/s"
+
+    def value(self, messages):
+        return messages / 1e3
+
+
+class Latency(Perftest):
+    """Median latency in us: one way for WRITE and SEND, a round trip for READ."""
+
+    unit = "us"
+    samples = 20000
+
+    def measure(self, hosts, tools):
+        output, load = self.run(hosts, ["-H", "-n", self.samples])
+        return latency_turn(figures.perftest_latency(output), load)
+
+
+def latency_turn(samples, load):
+    median, p99 = figures.quantile(samples, 0.5), figures.quantile(samples, 0.99)
+    return Turn(median, load, len(samples) / sum(samples) * 1e6, p99=p99, tail=p99 / median,
+                percentiles=figures.percentiles(samples))
+
+
+class Frames:
+    """Rate of raw AF_XDP frames of that size, in Gbit/s of RoCE payload, or in thousands a second if that is 0."""
+
+    def __init__(self, frame, payload):
+        self.frame, self.payload = frame, payload
+        self.unit = "Gbit/s" if payload else "k/s"
+
+    def measure(self, hosts, tools):
+        output, load = alone(hosts, "a", ceiling(hosts, tools, SECONDS / 2, self.frame))
+        rate = float(output.split("\t")[2])
+        return Turn(rate * self.payload * 8 / 1e9 if self.payload else rate / 1e3, load, rate)
+
+
+class PingPong:
+    """Median time in us of one way between raw AF_XDP sockets, both sides spinning."""
+
+    unit = "us"
+
+    def measure(self, hosts, tools):
+        output, load = alone(hosts, "a", ceiling(hosts, tools, SECONDS / 2, 0))
+        return latency_turn([float(us) for us in output.split()], load)
+
+
+def ceiling(hosts, tools, seconds, frame):
+    return [tools / "bench/xdp_ceiling", hosts.netns("a"), "va", hosts.netns("b"), "vb", seconds, frame]
+
+
+class Tcp:
+    """Gbit/s of TCP (iperf3), with GSO, writes of that size."""
+
+    unit = "Gbit/s"
+    port = 5201
+
+    def __init__(self, size):
+        self.size = size
+
+    def measure(self, hosts, tools):
+        _, output, load = pair(hosts, ["iperf3", "-s", "-1"],
+                               ["iperf3", "-J", "-c", ADDRESS["a"], "-l", self.size, "-t", max(1, round(SECONDS))],
+                               port=self.port, rdma=False)
+        bits = json.loads(output)["end"]["sum_received"]["bits_per_second"]
+        return Turn(bits / 1e9, load, bits / 8 / self.size)
+
+
+class TcpLatency:
+    """Mean latency of TCP in us, one way (qperf), client and server on a processor each.
+
+    Without affinity, figures differ by a factor of ten, depending on whether they share a processor.
+    """
+
+    unit = "us"
+    port = 19765
+
+    def measure(self, hosts, tools):
+        last = str(os.cpu_count() - 1)
+        _, output, load = pair(hosts, ["taskset", "-c", last, "qperf"],
+                               ["taskset", "-c", "0", "qperf", "-m", "8", "-t", max(1, round(SECONDS)),
+                                ADDRESS["a"], "tcp_lat"],
+                               port=self.port, rdma=False, server_ends=False)
+        us = figures.qperf_latency(output)
+        return Turn(us, load, 1e6 / us)
+
+
+class Memcpy:
+    """Gbit/s of memcpy on one core."""
+
+    unit = "Gbit/s"
+
+    def __init__(self, size):
+        self.size = size
+
+    def measure(self, hosts, tools):
+        output, load = alone(hosts, "a", [tools / "bench/memcpy_rate", self.size])
+        return Turn(float(output.split()[1]), load)
+
+
+class Streams:
+    """Gbit/s of 64 KiB WRITEs on several QPs of one program; `jain` is Jain's index over the QPs."""
+
+    unit = "Gbit/s"
+    sender = "client"
+    size = 64 * KI
+
+    def __init__(self, qps):
+        self.qps = qps
+
+    def command(self, hosts, tools, what, host, port, *more):
+        return [tools / "bench/streams", what, hosts.gid[host], port, self.qps, *more]
+
+    def measure(self, hosts, tools):
+        _, output, load = pair(hosts, self.command(hosts, tools, "serve", "a", PORT),
+                               self.command(hosts, tools, "write", "b", PORT, ADDRESS["a"], SECONDS))
+        messages, fairness = map(float, output.split())
+        return Turn(messages * self.size * 8 / 1e9, load, messages, jain=fairness)
+
+
+class AfterStream(Streams):
+    """Median latency of 8-byte READs in us, from 20 ms after a stream of 64 KiB WRITEs of the same program.
+
+    `before` is that before the stream, `soon` that in the first 20 ms after it; `growth` compares with `before`.
+    """
+
+    unit = "us"
+
+    def __init__(self):
+        super().__init__(1)
+
+    def measure(self, hosts, tools):
+        _, output, load = pair(hosts, self.command(hosts, tools, "serve", "a", PORT),
+                               self.command(hosts, tools, "after", "b", PORT, ADDRESS["a"], SECONDS))
+        before, soon, later = map(float, output.splitlines()[-1].split())
+        return Turn(later, load, before=before, soon=soon, growth=later / before)
+
+
+class Senders(Streams):
+    """Gbit/s of all of several programs on host b that send 64 KiB WRITEs to host a at once; `jain` is Jain's index."""
+
+    def __init__(self, count):
+        super().__init__(1)
+        self.count = count
+
+    def measure(self, hosts, tools):
+        servers, clients = [], []
+        recorder = Recorder({"server worker": hosts.daemon["a"], "client worker": hosts.daemon["b"]}, hosts.daemon["a"], "va")
+        try:
+            for port in range(PORT, PORT + self.count):
+                servers.append(hosts.spawn("a", self.command(hosts, tools, "serve", "a", port)))
+            for port, server in enumerate(servers, PORT):
+                if not wait_until(lambda: hosts.listens(server, port) or server.poll() is not None):
+                    raise Failed(f"{server.command}: does not listen")
+            before = recorder.packets()
+            for port in range(PORT, PORT + self.count):
+                clients.append(hosts.spawn("b", self.command(hosts, tools, "write", "b", port, ADDRESS["a"], SECONDS)))
+            for i, (server, client) in enumerate(zip(servers, clients)):
+                recorder.roles.update({f"server {i}": server.pid, f"client {i}": client.pid})
+            load = _watch(recorder, clients[0], lambda: recorder.packets() - before > STARTED_PACKETS)
+            rates = []
+            for client in clients:
+                client.wait(TIME_LIMIT)
+                rates.append(float(_checked(client).split()[0]))
+        finally:
+            for process in servers + clients:
+                stop(process)
+        return Turn(sum(rates) * self.size * 8 / 1e9, load, sum(rates), jain=figures.jain(rates))
+
+
+class Faulty:
+    """Another measurement while host a injects faults into packets of both directions, see `xroce fault`."""
+
+    def __init__(self, program, faults):
+        self.program, self.faults = program, faults
+        self.unit, self.sender = program.unit, program.sender
+
+    def measure(self, hosts, tools):
+        hosts.sh(f"ctl a fault xra {self.faults} seed {time.monotonic_ns() % 10**6 + 1}")
+        try:
+            return self.program.measure(hosts, tools)
+        finally:
+            hosts.sh("ctl a fault xra off")
+
+
+class Idle:
+    """Processor time of an idle daemon in us a second, with a program that holds idle QPs if qps is not 0."""
+
+    unit = "us/s"
+    xroce = True
+    seconds = 2
+
+    def __init__(self, qps):
+        self.qps = qps
+
+    def measure(self, hosts, tools):
+        holder = None
+        recorder = Recorder({"server worker": hosts.daemon["a"]})
+        try:
+            if self.qps:
+                holder = hosts.spawn("a", [tools / "bench/idle_qps", hosts.gid["a"], self.qps])
+                wait_until(lambda: holder.poll() is not None or "ready" in holder.output.read_text(), TIME_LIMIT, 0.1)
+                if holder.poll() is not None:
+                    raise Failed(f"{holder.command}: {holder.output.read_text()}")
+                recorder.roles["server"] = holder.pid
+            time.sleep(0.5)
+            recorder.snap()
+            time.sleep(self.seconds)
+            recorder.snap()
+        finally:
+            if holder:
+                stop(holder)
+        load = recorder.load()
+        return Turn(load.cpu["server worker"] / load.seconds / 1e3, load,
+                    wakeups_a_second=load.wakeups["server worker"] / load.seconds)
+
+
+class Connects:
+    """Connections by rdma_cm a second (cmtime), all opened at once."""
+
+    unit = "1/s"
+    xroce = True
+    count = 1000
+
+    def measure(self, hosts, tools):
+        _, output, load = pair(hosts, ["cmtime", "-p", PORT, "-c", self.count],
+                               ["cmtime", "-s", ADDRESS["a"], "-p", PORT, "-c", self.count], server_ends=False)
+        rate = 1e6 / figures.cmtime_step(output, "connect")
+        return Turn(rate, load, rate)

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""The rows of `make bench`. To add one, add an entry to ROWS.
+
+A group is a set of rows that are measured in turns. References are rows as well; a selected row selects its references.
+"""
+import collections
+
+from hosts import Layout
+from programs import (KI, MI, AfterStream, Bandwidth, Connects, Faulty, Frames, Idle, Latency, Memcpy, PingPong, Rate, Senders,
+                      Streams, Tcp, TcpLatency)
+
+BARE = Layout(daemons=False)  # an interface without xroce
+WIDE = Layout()
+LAYOUTS = {"mtu1500": Layout(mtu=1500), "mtu4200": Layout(mtu=4200)}
+TWO_QUEUES = Layout(queues=2)
+MANY_QPS = Layout(options_a="--user-max-qp 65536 --client-max-requests 1000000")
+SMALL_RING = Layout(options_a="--ring-size 128", setup="ip netns exec $ID-a sh -c 'echo 1 >/sys/class/net/va/threaded'")
+
+# name; group; what is measured; where; aims; optional: only runs if it is selected by name
+Row = collections.namedtuple("Row", "name group program layout aims optional")
+# The ratio to a reference, or (no reference) a figure of the row itself, which must be at least or at most the limit.
+Aim = collections.namedtuple("Aim", "reference figure op limit")
+
+
+def of(reference, op=None, limit=None):
+    """The value as a ratio to that of another row."""
+    return Aim(reference, "value", op, limit)
+
+
+def own(figure, op, limit):
+    """A figure of the row itself."""
+    return Aim(None, figure, op, limit)
+
+
+def row(name, group, program, layout, *aims, optional=False):
+    return Row(name, group, program, layout, aims, optional)
+
+
+def _throughput(verb, at_4_kib):
+    group, program = verb, f"ib_{verb}_bw"
+    large = [of("frames-4170", ">=", 0.70 if verb == "write" else 0.65)]
+    tcp = [of("tcp-64k", ">=", 1.0)] if verb == "write" else []
+    fall = [of(f"{verb}-64k", ">=", 1.0)]
+    return [
+        row(f"{verb}-4k", group, Bandwidth(program, 4 * KI), WIDE, of("frames-4170", ">=", at_4_kib)),
+        row(f"{verb}-64k", group, Bandwidth(program, 64 * KI), WIDE, *large, *tcp),
+        row(f"{verb}-1m", group, Bandwidth(program, MI), WIDE, of("frames-4170", ">=", 0.65), *fall),
+        row(f"{verb}-8m", group, Bandwidth(program, 8 * MI), WIDE, of("frames-4170", ">=", 0.65), *fall),
+    ]
+
+
+def _mtu(name, limit):
+    layout = LAYOUTS[name]
+    return [row(f"{name}-tcp", name, Tcp(64 * KI), layout)] + [
+        row(f"{name}-{verb}", name, Bandwidth(f"ib_{verb}_bw", 64 * KI), layout, of(f"{name}-tcp", ">=", limit))
+        for verb in ("write", "read")]
+
+
+def _private():
+    return [row(f"private-{verb}-{where}", "private", Bandwidth(f"ib_{verb}_bw", 64 * KI, local=where == "local", private=True),
+                WIDE)
+            for where in ("hosts", "local") for verb in ("write", "read", "send")]
+
+
+def _loss():
+    """Throughput with faults injected into so many packets of 1000, as a ratio to that without."""
+    faults = (("drop1", "drop 1", 0.95), ("drop10", "drop 10", 0.80), ("drop50", "drop 50", 0.40),
+              ("reorder10", "reorder 10", 0.90))
+    rows = []
+    for verb in "write", "read", "send":
+        for name, size in ("64k", 64 * KI), ("8m", 8 * MI):
+            program, group = Bandwidth(f"ib_{verb}_bw", size), f"loss-{verb}"
+            rows.append(row(f"{group}-{name}", group, program, WIDE, optional=True))
+            rows += [row(f"{group}-{name}-{fault}", group, Faulty(program, setting), WIDE,
+                         of(f"{group}-{name}", ">=", limit), optional=True) for fault, setting, limit in faults]
+    return rows
+
+
+ROWS = [
+    # raw AF_XDP: frames of RoCE packets with 4096 bytes of payload, and the smallest frames
+    row("frames-4170", "ceiling", Frames(4170, 4096), BARE),
+    row("frames-64", "ceiling", Frames(64, 0), BARE),
+    row("tcp-64k", "ceiling", Tcp(64 * KI), WIDE),
+
+    *_throughput("write", 0.60),
+    *_throughput("read", 0.45),
+    *_throughput("send", 0.60),
+    row("send-8", "send", Rate("ib_send_bw", 8), WIDE, of("frames-64", ">=", 0.60)),
+
+    *_mtu("mtu1500", 1.0),
+    *_mtu("mtu4200", 1.1),
+
+    row("pingpong", "latency", PingPong(), BARE),
+    row("latency-tcp", "latency", TcpLatency(), WIDE),
+    row("latency-send", "latency", Latency("ib_send_lat", 8), WIDE, of("pingpong", "<=", 4), own("tail", "<=", 3)),
+    row("latency-write", "latency", Latency("ib_write_lat", 8), WIDE, of("pingpong", "<=", 8), own("tail", "<=", 3)),
+    row("latency-read", "latency", Latency("ib_read_lat", 8), WIDE, of("pingpong")),
+
+    row("memcpy-4k", "local", Memcpy(4 * KI), BARE),
+    row("memcpy-64k", "local", Memcpy(64 * KI), BARE),
+    row("local-send-4k", "local", Bandwidth("ib_send_bw", 4 * KI, local=True), WIDE, of("memcpy-4k", ">=", 0.4)),
+    row("local-send-64k", "local", Bandwidth("ib_send_bw", 64 * KI, local=True), WIDE, of("memcpy-64k", ">=", 0.85)),
+    row("local-latency", "local", Latency("ib_send_lat", 8, local=True), WIDE, own("value", "<=", 1.5)),
+
+    *_private(),
+
+    row("after-stream", "latency", AfterStream(), WIDE, own("growth", "<=", 1.2)),
+
+    row("queues-1qp", "queues", Streams(1), TWO_QUEUES),
+    *[row(f"queues-{n}qp", "queues", Streams(n), TWO_QUEUES, of("queues-1qp", ">=", 0.95), own("jain", ">=", 0.95))
+      for n in (2, 8, 64, 1000)],
+
+    row("idle-daemon", "idle", Idle(0), MANY_QPS, own("value", "<=", 0), own("wakeups_a_second", "<=", 0)),
+    row("idle-64k-qps", "idle", Idle(65000), MANY_QPS, own("value", "<=", 0), own("wakeups_a_second", "<=", 0)),
+    row("connects", "idle", Connects(), WIDE),
+
+    # groups for `make bench T=loss` and T=overload
+    *_loss(),
+    row("overload-1", "overload", Senders(1), SMALL_RING, optional=True),
+    row("overload-8", "overload", Senders(8), SMALL_RING, of("overload-1", ">=", 0.90), own("jain", ">=", 0.9), optional=True),
+]
+
+
+class UnknownRow(Exception):
+    pass
+
+
+def select(rows, wanted):
+    """Returns the rows to measure as {group: rows with their references}.
+
+    wanted: the name of a group or a row, or a part of names of rows; empty: all rows that are not optional
+    """
+    chosen = ([r for r in rows if wanted == r.group] or [r for r in rows if wanted == r.name] or
+              [r for r in rows if wanted in r.name]) if wanted else [r for r in rows if not r.optional]
+    if not chosen:
+        raise UnknownRow(f"no row of the benchmark is named '{wanted}'; rows are: {' '.join(r.name for r in rows)}")
+    by_name = {r.name: r for r in rows}
+    references = {a.reference for r in rows for a in r.aims if a.reference}
+    groups = {}
+    for r in chosen:
+        # a row that is only a reference is measured with the rows that refer to it
+        if not wanted and r.name in references and not r.aims:
+            continue
+        group = groups.setdefault(r.group, [])
+        for name in [a.reference for a in r.aims if a.reference] + [r.name]:
+            if by_name[name] not in group:
+                group.append(by_name[name])
+    return groups
