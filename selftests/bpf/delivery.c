@@ -135,16 +135,32 @@ static int naks_of(struct fixture *f)
 	return n;
 }
 
-/* The bucket gains a token each third of a second, which is long compared with these runs. */
+/*
+ * Returns how many of six packets cause a NAK if the bucket was last filled @age_ns ago. At three
+ * tokens per second the bucket gains none meanwhile; attempts that a busy machine delayed are
+ * repeated.
+ */
+static int naks_with(struct fixture *f, uint64_t age_ns, uint64_t tokens)
+{
+	uint64_t begun;
+	int n, tries = 0;
+
+	do {
+		begun = now_ns();
+		set_bucket(f, age_ns, tokens);
+		n = naks_of(f);
+	} while (now_ns() - begun > 200000000 && ++tries < 100);
+	return n;
+}
+
 static void test_bucket(void)
 {
 	struct fixture f;
 
 	if (!TAP_OK(fixture_open(&f, 3), "3 NAKs per second: program loads"))
 		return;
-	TAP_OK(naks_of(&f) == 3, "the bucket is full at first");
-	set_bucket(&f, 0, 0);
-	TAP_OK(reason_of(&f, &forged) == XR_RATE_LIMIT, "an empty bucket allows no NAK");
+	TAP_OK(naks_of(&f) >= 3, "the bucket is full at first");
+	TAP_OK(!naks_with(&f, 0, 0), "an empty bucket allows no NAK");
 	TAP_OK(reason_of(&f, &valid) == XR_OK, "valid packets need no token");
 	TAP_OK(reason_of(&f, &stray) == XR_NO_QP, "dropped packets need no token");
 	TAP_OK(reason_of(&f, &unreliable) == XR_KEY_VARIANT, "unreliable packets need no token");
@@ -152,16 +168,13 @@ static void test_bucket(void)
 	reason_of(&f, &unreliable);
 	reason_of(&f, &forged);
 	TAP_OK(reason_of(&f, &forged) == XR_KEY_VARIANT, "two tokens: second NAK is allowed");
-	TAP_OK(reason_of(&f, &forged) == XR_RATE_LIMIT, "two tokens: third NAK is not");
-	set_bucket(&f, 400000000, 0);
-	TAP_OK(reason_of(&f, &forged) == XR_KEY_VARIANT, "0.4 s add one token");
-	TAP_OK(reason_of(&f, &forged) == XR_RATE_LIMIT, "0.4 s do not add two");
-	set_bucket(&f, 3600000000000ull, 0);
-	TAP_OK(naks_of(&f) == 3, "an hour adds the tokens of one second");
-	set_bucket(&f, 900000000, 3);
-	TAP_OK(naks_of(&f) == 3, "a full bucket stays full");
-	set_bucket(&f, UINT64_MAX / 3 + 1, 0); /* times 3 is little more than 2^64 */
-	TAP_OK(naks_of(&f) == 3, "a time that overflows adds the tokens of one second");
+	TAP_OK(naks_with(&f, 0, 2) == 2, "two tokens: third NAK is not");
+	TAP_OK(naks_with(&f, 400000000, 0) == 1, "0.4 s add one token, not two");
+	TAP_OK(naks_with(&f, 3600000000000ull, 0) == 3, "an hour adds the tokens of one second");
+	TAP_OK(naks_with(&f, 900000000, 3) == 3, "a full bucket stays full");
+	/* times 3 is little more than 2^64 */
+	TAP_OK(naks_with(&f, UINT64_MAX / 3 + 1, 0) == 3,
+	       "a time that overflows adds the tokens of one second");
 	fixture_close(&f);
 }
 

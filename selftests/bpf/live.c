@@ -32,7 +32,7 @@
 #define CHUNKS 64
 #define CHUNK 4096
 #define HEADROOM 64
-#define PATIENCE_MS 3000
+#define PATIENCE_MS 20000
 #ifndef XDP_USE_SG
 #define XDP_USE_SG (1 << 4)
 #endif
