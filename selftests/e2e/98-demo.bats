@@ -31,18 +31,20 @@ hosts_left() {
 	grep -q 'all steps succeeded' "$BATS_TEST_TMPDIR/out"
 }
 
-# interrupted SIGNAL STEP: runs the demo in a new session and, at that step, sends the signal to its process group
+# interrupted SIGNAL STEP [COMMAND...]: runs the demo in a new session and sends the signal to its process group at that
+# step, when the command succeeds
 interrupted() {
-	local pid status=0 out=$BATS_TEST_TMPDIR/out
+	local signal=$1 step=$2 pid status=0 out=$BATS_TEST_TMPDIR/out
 
 	# bash -c starts background jobs with SIGINT ignored, an interactive shell does not
 	# shellcheck disable=SC2016	# $0 is for the inner shell
 	setsid bash -c 'trap - INT; exec env --default-signal=INT "$0"' "$XR_TOP/selftests/demo.sh" \
 		>"$out" 2>&1 3>&- &
 	pid=$!
-	wait_for 20 grep -q "^== $2" "$out"
-	nap 0.2
-	kill -s "$1" -- "-$pid"
+	shift 2
+	wait_for 20 grep -q "^== $step" "$out"
+	wait_for 20 "${@:-true}"
+	kill -s "$signal" -- "-$pid"
 	wait "$pid" || status=$?
 	cat "$out"
 	((status != 0))
@@ -56,7 +58,21 @@ interrupted() {
 }
 
 @test "the demo cleans up after Ctrl-C while programs run" {
-	interrupted INT 'ib_write_bw'
+	local bin=$BATS_TEST_TMPDIR/bin
+
+	# runs until it is interrupted
+	mkdir "$bin"
+	cat >"$bin/ib_write_bw" <<-END
+		#!/bin/bash
+		args=("\$@")
+		for i in "\${!args[@]}"; do
+			[[ \${args[i]} != -n ]] || args[i]=-D args[i+1]=$((100 * SLOW))
+		done
+		exec "$(command -v ib_write_bw)" "\${args[@]}"
+	END
+	chmod +x "$bin/ib_write_bw"
+	both_run() { (($(pgrep -c -s "$pid" -x ib_write_bw) == 2)); }
+	PATH="$bin:$PATH" interrupted INT 'ib_write_bw' both_run
 }
 
 @test "the demo cleans up after SIGTERM" {
