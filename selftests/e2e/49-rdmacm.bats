@@ -336,7 +336,13 @@ killed_while_connected() {
 	before=$(cm_counter "$h" DREQ_received)
 	kill -KILL "$victim"
 	wait "$victim" || true
-	wait_for 5 eval "((\$(cm_counter $h DREQ_received) > $before))"
+	wait_for 5 eval "((\$(cm_counter $h DREQ_received) > $before))" || {
+		tail -n 5 "$BATS_TEST_TMPDIR/server" "$BATS_TEST_TMPDIR/client"
+		ctl "$h" cm
+		ctl a counters xra
+		ctl b counters xrb
+		return 1
+	}
 	ends 10 "$survivor" || status=$?
 	# 137: it was killed because it did not end
 	((status != 137))

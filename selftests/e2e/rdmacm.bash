@@ -41,13 +41,23 @@ cm_counter() {
 }
 
 # perftest_cm PROGRAM ARG...: like perftest, with -R. The server listens a second time after the exchange of
-# parameters; a client that connects before that fails.
+# parameters; a client that connects before that fails, and the server goes on waiting.
 perftest_cm() {
-	local try
+	local try server status
 
-	for try in 1 2 3; do
-		both -t 10 "$1" -R -F "${@:2}" && break
-		((try < 3))
+	OUT=$(out)
+	mkdir -p "$OUT"
+	for try in 1 2 3 4; do
+		spawn a "$OUT/server" timeout $((40 * SLOW)) "$1" -R -F "${@:2}" -p "$PORT"
+		server=$!
+		wait_for 10 listens a "$PORT"
+		status=0
+		run_role 30 client b "$1" -R -F "${@:2}" -p "$PORT" "$A4" || status=$?
+		((status == 0)) || kill "$server"
+		wait "$server" || status=$?
+		((status != 0)) || break
+		show_output
+		((try < 4))
 	done
 	grep -Eq '^ *[0-9]+ +[0-9]+ +[0-9.]+ +[0-9]*\.?[0-9]*[1-9]' "$OUT/client"
 }
