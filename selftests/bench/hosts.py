@@ -24,6 +24,7 @@ class Hosts:
 
     def __init__(self, build, layout):
         self.build = pathlib.Path(build)
+        self.kept = []  # programs that run until the end
         # a session of its own: an interrupt must not end it before it has removed the hosts
         self.shell = subprocess.Popen([FOLDER / "hosts_shell"], text=True, start_new_session=True,
                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -64,6 +65,8 @@ class Hosts:
 
     def close(self):
         """Stops the daemons and removes the hosts."""
+        for process in self.kept:
+            stop(process)
         self.shell.stdin.close()
         self.shell.wait()
 
@@ -105,7 +108,7 @@ def stop(process):
     process.wait()
 
 
-def wait_until(condition, seconds=10.0, poll=0.01):
+def wait_until(condition, seconds, poll=0.01):
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:

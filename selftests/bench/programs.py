@@ -82,15 +82,17 @@ def alone(hosts, host, command, **how):
         stop(process)
 
 
-def pair(hosts, server, client, client_host="b", port=PORT, server_ends=True, **how):
+def pair(hosts, server, client, client_host="b", port=PORT, server_ends=True, listens=None, **how):
     """Runs a server on host a and a client, and returns both outputs and the load.
 
+    listens: tells whether the server is ready, by default by its TCP port
     Roles of the load: "server" and "client", "server worker" and "client worker" for the daemons of their hosts.
     """
     first = hosts.spawn("a", server, **how)
     second = None
     try:
-        if not wait_until(lambda: hosts.listens(first, port) or first.poll() is not None):
+        listens = listens or (lambda: hosts.listens(first, port))
+        if not wait_until(lambda: listens() or first.poll() is not None, TIME_LIMIT):
             raise Failed(f"{first.command}: does not listen on port {port}")
         roles = {"server": first.pid}
         if hosts.daemon:
@@ -301,7 +303,7 @@ class Senders(Streams):
             for port in range(PORT, PORT + self.count):
                 servers.append(hosts.spawn("a", self.command(hosts, tools, "serve", "a", port)))
             for port, server in enumerate(servers, PORT):
-                if not wait_until(lambda: hosts.listens(server, port) or server.poll() is not None):
+                if not wait_until(lambda: hosts.listens(server, port) or server.poll() is not None, TIME_LIMIT):
                     raise Failed(f"{server.command}: does not listen")
             before = recorder.packets()
             for port in range(PORT, PORT + self.count):
@@ -344,23 +346,26 @@ class Idle:
     def __init__(self, qps):
         self.qps = qps
 
+    def hold(self, hosts, tools):
+        """Starts the program unless an earlier turn did; creating so many QPs takes several seconds."""
+        for process in hosts.kept:
+            return process
+        process = hosts.spawn("a", [tools / "bench/idle_qps", hosts.gid["a"], self.qps])
+        hosts.kept.append(process)
+        if not wait_until(lambda: process.poll() is not None or "ready" in process.output.read_text(), TIME_LIMIT, 0.1):
+            raise Failed(f"{process.command}: not ready after {TIME_LIMIT} s")
+        if process.poll() is not None:
+            raise Failed(f"{process.command}: {process.output.read_text()}")
+        return process
+
     def measure(self, hosts, tools):
-        holder = None
         recorder = Recorder({"server worker": hosts.daemon["a"]})
-        try:
-            if self.qps:
-                holder = hosts.spawn("a", [tools / "bench/idle_qps", hosts.gid["a"], self.qps])
-                wait_until(lambda: holder.poll() is not None or "ready" in holder.output.read_text(), TIME_LIMIT, 0.1)
-                if holder.poll() is not None:
-                    raise Failed(f"{holder.command}: {holder.output.read_text()}")
-                recorder.roles["server"] = holder.pid
-            time.sleep(0.5)
-            recorder.snap()
-            time.sleep(self.seconds)
-            recorder.snap()
-        finally:
-            if holder:
-                stop(holder)
+        if self.qps:
+            recorder.roles["server"] = self.hold(hosts, tools).pid
+        time.sleep(0.5)
+        recorder.snap()
+        time.sleep(self.seconds)
+        recorder.snap()
         load = recorder.load()
         return Turn(load.cpu["server worker"] / load.seconds / 1e3, load,
                     wakeups_a_second=load.wakeups["server worker"] / load.seconds)
@@ -375,6 +380,7 @@ class Connects:
 
     def measure(self, hosts, tools):
         _, output, load = pair(hosts, ["cmtime", "-p", PORT, "-c", self.count],
-                               ["cmtime", "-s", ADDRESS["a"], "-p", PORT, "-c", self.count], server_ends=False)
+                               ["cmtime", "-s", ADDRESS["a"], "-p", PORT, "-c", self.count], server_ends=False,
+                               listens=lambda: str(PORT) in hosts.sh("ctl a cm -l -j xra"))
         rate = 1e6 / figures.cmtime_step(output, "connect")
         return Turn(rate, load, rate)

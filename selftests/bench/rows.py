@@ -110,7 +110,7 @@ ROWS = [
     *[row(f"queues-{n}qp", "queues", Streams(n), TWO_QUEUES, of("queues-1qp", ">=", 0.95), own("jain", ">=", 0.95))
       for n in (2, 8, 64, 1000)],
 
-    row("idle-daemon", "idle", Idle(0), MANY_QPS, own("value", "<=", 0), own("wakeups_a_second", "<=", 0)),
+    row("idle-daemon", "idle", Idle(0), WIDE, own("value", "<=", 0), own("wakeups_a_second", "<=", 0)),
     row("idle-64k-qps", "idle", Idle(65000), MANY_QPS, own("value", "<=", 0), own("wakeups_a_second", "<=", 0)),
     row("connects", "idle", Connects(), WIDE),
 
@@ -128,12 +128,15 @@ class UnknownRow(Exception):
 def select(rows, wanted):
     """Returns the rows to measure as {group: rows with their references}.
 
-    wanted: the name of a group or a row, or a part of names of rows; empty: all rows that are not optional
+    wanted: words, each the name of a group or a row, or a part of names of rows; empty: all rows that are not optional
     """
-    chosen = ([r for r in rows if wanted == r.group] or [r for r in rows if wanted == r.name] or
-              [r for r in rows if wanted in r.name]) if wanted else [r for r in rows if not r.optional]
-    if not chosen:
-        raise UnknownRow(f"no row of the benchmark is named '{wanted}'; rows are: {' '.join(r.name for r in rows)}")
+    chosen = [] if wanted else [r for r in rows if not r.optional]
+    for word in wanted.split():
+        found = ([r for r in rows if word == r.group] or [r for r in rows if word == r.name] or
+                 [r for r in rows if word in r.name])
+        if not found:
+            raise UnknownRow(f"no row of the benchmark is named '{word}'; rows are: {' '.join(r.name for r in rows)}")
+        chosen += [r for r in found if r not in chosen]
     by_name = {r.name: r for r in rows}
     references = {a.reference for r in rows for a in r.aims if a.reference}
     groups = {}

@@ -202,6 +202,9 @@ class Rows(unittest.TestCase):
     def test_the_name_of_a_group_selects_the_group_only(self):
         self.assertEqual(list(rows.select(rows.ROWS, "private")), ["private"])
 
+    def test_several_words_select_several_groups(self):
+        self.assertEqual(list(rows.select(rows.ROWS, "private latency")), ["private", "latency"])
+
     def test_without_a_name_every_row_is_selected_that_is_not_optional(self):
         found = {r.name for group in rows.select(rows.ROWS, "").values() for r in group}
         self.assertEqual(found, {r.name for r in rows.ROWS if not r.optional})
