@@ -87,7 +87,7 @@ $(BUILD)/fuzz/$(1): $(patsubst %.c,$(BUILD)/fuzz-obj/%.o,$(2))
 	$$(Q)$$(CLANG) -fsanitize=fuzzer,address,undefined -o $$@ $$^ $(3)
 ALL_OBJS += $(patsubst %.c,$(BUILD)/fuzz-obj/%.o,$(2))
 FUZZERS += $(BUILD)/fuzz/$(1)
-$(call suite,fuzz/$(1),120,selftests/fuzz/run 15 $(BUILD)/fuzz/$(1),$(BUILD)/fuzz/$(1),parallel $(4))
+$(call suite,fuzz/$(1),300,selftests/fuzz/run 15 $(BUILD)/fuzz/$(1),$(BUILD)/fuzz/$(1),parallel $(4))
 $(call suite,long/fuzz/$(1),900,selftests/fuzz/run 600 $(BUILD)/fuzz/$(1),$(BUILD)/fuzz/$(1),parallel long $(4))
 endef
 
@@ -104,7 +104,7 @@ endef
 # a C program that prints TAP, and the suite that runs it
 define test_program
 $(call program,selftests/$(1),$(2),$(3),$(4))
-$(call suite,$(1),$(or $(5),60),$(BUILD)/selftests/$(1),$(BUILD)/selftests/$(1),$(6))
+$(call suite,$(1),$(or $(5),180),$(BUILD)/selftests/$(1),$(BUILD)/selftests/$(1),$(6))
 endef
 
 # $(call steps_test,name,sources,sources whose steps are counted,linker flags,kind): a test program and its suite.
@@ -115,7 +115,7 @@ $(BUILD)/selftests/$(1): $(call objs,$(2)) $(patsubst %.c,$(BUILD)/steps-obj/%.o
 	$$(call say,LINK,$$@)
 	$$(Q)$$(CC) -pie $$(ALL_LDFLAGS) -o $$@ $$^ $(4)
 ALL_OBJS += $(call objs,$(2)) $(patsubst %.c,$(BUILD)/steps-obj/%.o,$(3))
-$(call suite,$(1),60,$(BUILD)/selftests/$(1),$(BUILD)/selftests/$(1),$(5))
+$(call suite,$(1),180,$(BUILD)/selftests/$(1),$(BUILD)/selftests/$(1),$(5))
 endef
 
 # Everything is rebuilt if the compiler, a flag or the version changes. Tests of `make install` run

@@ -12,7 +12,7 @@ cm_sim_SRCS := $(addprefix selftests/cm_sim/, \
 
 # memory.c counts the blocks.
 $(eval $(call program,cm_sim,$(cm_sim_SRCS),cm,$(addprefix -Wl$(comma)--wrap=,malloc calloc realloc free)))
-$(eval $(call suite,cm-sim,120,$(BUILD)/cm_sim -n 25000,$(BUILD)/cm_sim,parallel))
+$(eval $(call suite,cm-sim,360,$(BUILD)/cm_sim -n 25000,$(BUILD)/cm_sim,parallel))
 $(eval $(call suite,long/cm-sim,1800,$(BUILD)/cm_sim -n 1000000 -s 25001,$(BUILD)/cm_sim,parallel long))
 
 .PHONY: cm-sim

@@ -9,7 +9,7 @@ E2E_NEEDS := $$(PROGRAMS) $(addprefix $(BUILD)/selftests/e2e/, \
 
 e2e_name = e2e/$(basename $(notdir $1))
 $(foreach f,$(filter-out $(E2E_LONG),$(E2E_FILES)),$(eval \
-	$(call suite,$(call e2e_name,$(f)),240,bats --tap $(f),$(E2E_NEEDS),root)))
+	$(call suite,$(call e2e_name,$(f)),600,bats --tap $(f),$(E2E_NEEDS),root)))
 $(foreach f,$(E2E_LONG),$(eval \
 	$(call suite,long/$(call e2e_name,$(f)),600,bats --tap $(f),$(E2E_NEEDS),root long)))
 $(eval $(call suite,long/e2e/80-leaks,1200,XR_SOAK=600 bats --tap --filter mixture selftests/e2e/80-leaks.bats,\

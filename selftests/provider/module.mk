@@ -7,7 +7,7 @@ PROVIDER_TESTS := surface device queues life extended memory srq xrc datagram pa
 
 $(foreach t,$(PROVIDER_TESTS),$(eval $(call program,selftests/provider/$(t),$(addprefix \
 	selftests/provider/,$(t)_test.c fixture.c fake.c fake_serve.c fake_queues.c),,-libverbs -lpthread -ldl)))
-$(foreach t,$(PROVIDER_TESTS),$(eval $(call suite,provider/$(t),120,env \
+$(foreach t,$(PROVIDER_TESTS),$(eval $(call suite,provider/$(t),300,env \
 	ASAN_OPTIONS=verify_asan_link_order=0:use_sigaltstack=0 LD_PRELOAD=$(BUILD)/libxroce.so \
 	$(BUILD)/selftests/provider/$(t),$(BUILD)/selftests/provider/$(t) $(BUILD)/libxroce-dl.so,parallel \
 	$(if $(filter memory children,$(t)),root))))
@@ -18,7 +18,7 @@ CM_TESTS := cm cm_sources cm_numbers
 $(eval $(call shared_library,fake_kernel.so,selftests/provider/fake_kernel.c,selftests/provider/fake_kernel.map,-ldl))
 $(foreach t,$(CM_TESTS),$(eval $(call program,selftests/provider/$(t),$(addprefix \
 	selftests/provider/,$(t)_test.c cm_calls.c fake_cm.c),,-lpthread)))
-$(foreach t,$(CM_TESTS),$(eval $(call suite,provider/$(t),60,env \
+$(foreach t,$(CM_TESTS),$(eval $(call suite,provider/$(t),180,env \
 	ASAN_OPTIONS=verify_asan_link_order=0:use_sigaltstack=0 \
 	LD_PRELOAD=$(BUILD)/libxroce.so:$(BUILD)/fake_kernel.so $(BUILD)/selftests/provider/$(t),\
 	$(BUILD)/selftests/provider/$(t) $(BUILD)/libxroce-dl.so $(BUILD)/fake_kernel.so,parallel)))

@@ -27,4 +27,4 @@ sim: $(BUILD)/sim ## simulate hosts under faults; RUNS=2000 simulations from SEE
 	$(Q)$< -n $(RUNS) -s $(SEED)
 
 # Memory windows and fast registration: binding, use, invalidation
-$(eval $(call test_program,sim/keys,selftests/sim/keys.c,transport,-lisal -libverbs,120,parallel))
+$(eval $(call test_program,sim/keys,selftests/sim/keys.c,transport,-lisal -libverbs,300,parallel))

@@ -15,7 +15,7 @@ CM_TESTS := cm cm_mad cm_peers cm_replay cm_scale
 $(foreach t,$(CM_TESTS),$(eval \
 	$(call test_program,unit/$(t),selftests/unit/$(t)_test.c,cm,,,parallel)))
 $(eval $(call program,selftests/unit/cm_pcap,selftests/unit/cm_pcap.c,cm,))
-$(eval $(call suite,unit/cm_tshark,60,selftests/unit/cm_tshark $(BUILD)/selftests/unit/cm_pcap,\
+$(eval $(call suite,unit/cm_tshark,180,selftests/unit/cm_tshark $(BUILD)/selftests/unit/cm_pcap,\
 	$(BUILD)/selftests/unit/cm_pcap,parallel))
 $(eval $(call test_program,unit/fault,selftests/unit/fault_test.c $(addprefix daemon/datapath/,fault.c frame.c),,,,parallel))
 $(eval $(call test_program,unit/interval,selftests/unit/interval_test.c provider/memory/interval.c,,,,parallel))
