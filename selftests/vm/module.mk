@@ -8,7 +8,8 @@ VM_ENV := -- env XR_BUILD=$(abspath $(BUILD))
 $(eval $(call suite,vm/interop,2400,$(VM) 2380 $(VM_ENV) selftests/vm/guest/interop,\
 	$$(PROGRAMS) $(addprefix $(BUILD)/selftests/e2e/,rdma_verify rdma_keys rdma_datagram),parallel))
 
-$(eval $(call suite,vm/cm,600,$(VM) 580 $(VM_ENV) selftests/vm/guest/cm,$$(PROGRAMS),parallel))
+$(eval $(call suite,vm/cm,900,$(VM) 880 $(VM_ENV) selftests/vm/guest/cm,$$(PROGRAMS),parallel))
+$(eval $(call suite,long/vm/cm,1200,$(VM) 1180 $(VM_ENV) selftests/vm/guest/cm long,$$(PROGRAMS),parallel long))
 
 $(eval $(call suite,vm/systemd,840,selftests/vm/run -S -c -w $(CURDIR) -t 820 $(VM_ENV) selftests/vm/guest/service,\
 	$(BUILD)/vm-root $(addprefix $(BUILD)/selftests/e2e/,hanging_fs rdma_neighbours),parallel))

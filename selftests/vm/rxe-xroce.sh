@@ -49,13 +49,22 @@ gid_index() { # device, text of the GID
 	fi
 }
 
-on() { # stack program...
-	local stack=$1
-	shift
-	if [[ $stack == rxe ]]; then
-		"$@"
+# spawn_on STACK OUTPUT PROGRAM...: starts a program; `spawned` is its PID
+spawn_on() {
+	if [[ $1 == rxe ]]; then
+		"${@:3}" >"$2" 2>&1 &
 	else
-		nsenter --net=/run/netns/b "$build/xroce" run "$@"
+		nsenter --net=/run/netns/b "$build/xroce" run "${@:3}" >"$2" 2>&1 &
+	fi
+	# shellcheck disable=SC2034	# used by the scripts that source this file
+	spawned=$!
+}
+
+on() { # stack program...
+	if [[ $1 == rxe ]]; then
+		"${@:2}"
+	else
+		nsenter --net=/run/netns/b "$build/xroce" run "${@:2}"
 	fi
 }
 
