@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # rsockets, the sockets of librdmacm. Datagrams (udpong) need an InfiniBand port: rsockets create address handles
-# without GRH, which RoCE does not have.
+# without GRH, which RoCE does not have (docs/programs.md).
 
 load helpers
 load rdmacm
@@ -77,4 +77,51 @@ stream() {
 # With blocking calls: a nonblocking one prints another message if the rejection comes late.
 @test "without a server rstream fails" {
 	refused "Connection refused" run_on b timeout $((20 * SLOW)) rstream -s "$A4" -p "$PORT" -T b
+}
+
+# under_rsockets ORDER PROGRAM ARG...: replaces the sockets of the program; librspreload comes before or after libxroce
+under_rsockets() {
+	local library
+
+	library=$(dpkg -L librdmacm1 | grep -m 1 '/librspreload\.so$')
+	case $1 in
+	before) library="$library:\$LD_PRELOAD" ;;
+	after) library="\$LD_PRELOAD:$library" ;;
+	esac
+	UNDER=(sh -c "LD_PRELOAD=$library exec \"\$@\"" sh "${@:2}")
+}
+
+# tcp_echo CLIENT_HOST ADDRESS ORDER
+tcp_echo() {
+	local server bytes=$((10000000 / SLOW))
+
+	under_rsockets "$3" "$BIN/tcp_echo" -s "$2" "$PORT" 1
+	server=("${UNDER[@]}")
+	under_rsockets "$3" "$BIN/tcp_echo" -c "$2" "$PORT" "$bytes"
+	pair -t 30 -c "$1" "${server[@]}" -- "${UNDER[@]}"
+	equal "client" "$(cat "$OUT/client")" "$bytes bytes echoed"
+}
+
+@test "a TCP program runs over RDMA with librspreload, over IPv4 and IPv6" {
+	local address order
+
+	for order in before after; do
+		for address in "$A4" "$A6"; do
+			counter_grows b rx_packets 100 tcp_echo b "$address" "$order"
+			counter_grows a loopback_operations 10 tcp_echo a "$address" "$order"
+		done
+	done
+	no_cm_ids
+}
+
+# librspreload then uses TCP, where nothing listens either
+@test "without a server a TCP program with librspreload fails" {
+	under_rsockets after "$BIN/tcp_echo" -c "$A4" "$PORT" 1000
+	refused "connect: Connection refused" run_on b timeout $((20 * SLOW)) "${UNDER[@]}"
+	no_cm_ids
+}
+
+@test "datagrams of rsockets are refused, because their address handles have no GRH" {
+	refused "" run_on b timeout $((20 * SLOW)) udpong -s "$A4" -C 1 -S 64
+	no_cm_ids
 }

@@ -5,7 +5,7 @@ E2E_FILES := $(sort $(wildcard selftests/e2e/*.bats))
 E2E_LONG := $(filter selftests/e2e/39-limits-%,$(E2E_FILES))
 E2E_NEEDS := $$(PROGRAMS) $(addprefix $(BUILD)/selftests/e2e/, \
 	hanging_fs hostile rdma_datagram rdma_events rdma_flush rdma_keys rdma_limits rdma_memory rdma_neighbours \
-	rdma_opcodes rdma_srq rdma_verify rdma_watch rdma_xrc)
+	rdma_opcodes rdma_srq rdma_verify rdma_watch rdma_xrc tcp_echo)
 
 e2e_name = e2e/$(basename $(notdir $1))
 $(foreach f,$(filter-out $(E2E_LONG),$(E2E_FILES)),$(eval \
@@ -55,6 +55,9 @@ $(eval $(call verbs_program,rdma_opcodes))
 
 # Hostile clients of the daemon
 $(eval $(call program,selftests/e2e/hostile,selftests/e2e/hostile.c selftests/e2e/hostile_client.c,,))
+
+# Exchanges data over TCP, or over rsockets with librspreload.
+$(eval $(call program,selftests/e2e/tcp_echo,selftests/e2e/tcp_echo.c,,))
 
 # A file system whose reads are never answered, and programs whose memory takes the daemon long
 $(eval $(call program,selftests/e2e/hanging_fs,selftests/e2e/hanging_fs.c,,))
