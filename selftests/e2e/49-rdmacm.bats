@@ -73,7 +73,8 @@ rping_both() {
 	grep -q "rdma_resolve_addr - rdma_resolve_route successful" "$OUT/client"
 }
 
-# One after the other: the server forgets one of two requests that arrive at the same time.
+# One after the other: rping has one variable for the id of a request, and a request that arrives before its thread
+# has started overwrites it.
 @test "rping -P serves many clients" {
 	local server i clients=$((100 / SLOW))
 

@@ -122,6 +122,6 @@ tcp_echo() {
 }
 
 @test "datagrams of rsockets are refused, because their address handles have no GRH" {
-	refused "" run_on b timeout $((20 * SLOW)) udpong -s "$A4" -C 1 -S 64
+	refused "rconnect: " run_on b timeout $((20 * SLOW)) udpong -s "$A4" -C 1 -S 64
 	no_cm_ids
 }
