@@ -15,6 +15,9 @@ $(foreach f,$(E2E_LONG),$(eval \
 $(eval $(call suite,long/e2e/80-leaks,1200,XR_SOAK=600 bats --tap --filter mixture selftests/e2e/80-leaks.bats,\
 	$(E2E_NEEDS),root long))
 
+$(eval $(call suite,long/e2e/55-iser,3000,XR_ISER_MIB=1024 bats --tap --filter reads.back selftests/e2e/55-iser.bats,\
+	$(E2E_NEEDS),root long))
+
 # $(call verbs_program,name,sources,linker flags): a verbs program of NAME*.c, verbs_util.c and other sources
 verbs_program = $(call program,selftests/e2e/$1,$(wildcard selftests/e2e/$1*.c) \
 	selftests/e2e/verbs_util.c $2,,-libverbs $3)
