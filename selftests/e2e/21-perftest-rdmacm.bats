@@ -43,8 +43,11 @@ load rdmacm
 }
 
 @test "parameters are exchanged by rdma_cm (-z)" {
-	perftest ib_write_bw -z -x @4 -n $((500 / SLOW))
-	perftest ib_send_lat -z -x @4 -n $((500 / SLOW))
+	local program
+
+	for program in ib_{write,read,send,atomic}_{bw,lat}; do
+		perftest "$program" -z -x @4 -n $((500 / SLOW))
+	done
 	# lost messages are not sent again: all of them fit into the queues
 	perftest ib_send_bw -z -x @4 -c UC -s 4096 -n 100
 	perftest ib_send_bw -z -x @4 -c UD -n 100

@@ -43,3 +43,10 @@ migrated() {
 	((status == 0))
 	no_cm_ids
 }
+
+# QEMU 7.2 takes this for a limit of the kernel
+@test "QEMU refuses IPv6 addresses on RoCE devices" {
+	refused "IPv6" run_on a timeout $((20 * SLOW)) qemu-system-x86_64 -S -m 64 -nographic -nodefaults \
+		-incoming "rdma:[$A6]:$PORT"
+	no_cm_ids
+}
