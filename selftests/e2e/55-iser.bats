@@ -11,8 +11,8 @@ INITIATOR=iqn.2026-01.test:b
 # shellcheck disable=SC2034	# used by listens
 PORT=3260
 
-# MiB that are written and read; 1024 in the suite long/e2e/55-iser
-MIB=${XR_ISER_MIB:-16}
+# MiB that are written and read, 1024 in the suite long/e2e/55-iser
+MIB=${XR_ISER_MIB:-8}
 
 setup_file() {
 	requires root tgtd tgtadm iscsi-inq qemu-io
