@@ -2,6 +2,7 @@
 #include "connection.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -347,6 +348,13 @@ int xd_connection_open(struct xd_client *c, int fd)
 	xd_watch_del(con->watch);
 	close(fd);
 	return -ENOMEM;
+}
+
+bool xd_connection_hung_up(const struct xd_client *c)
+{
+	struct pollfd p = { .fd = c->connection.fd };
+
+	return poll(&p, 1, 0) > 0 && p.revents & POLLHUP;
 }
 
 void xd_connection_greet(struct xd_client *c, bool observer, bool channel)

@@ -50,6 +50,8 @@ void xd_connection_refuse(int fd, int err, const char *why);
 int xd_connection_open(struct xd_client *c, int fd);
 /* Stops reading requests and cancels the one in flight. The peer sees the connection closed. */
 void xd_connection_shutdown(struct xd_client *c);
+/* Returns true if the peer has closed the connection, even if that event was not handled yet. */
+bool xd_connection_hung_up(const struct xd_client *c);
 /* Closes the socket, and with it descriptors sent but never received. In a job: may block. */
 void xd_connection_close(struct xd_client *c);
 

@@ -108,20 +108,40 @@ void xd_cm_port_release(struct xd_cm_id *id)
 
 /* ---- rules ---------------------------------------------------------------------- */
 
-/* Checks whether the id may bind a port that others own, or listen on one that it owns too. */
-static int check_shared(const struct xd_cm_id *id, const struct xd_cm_id *owners, bool reuse)
+/* Returns an owner because of which the id cannot bind the port, or listen on it. NULL: none. */
+static struct xd_cm_id *conflicting(const struct xd_cm_id *id, struct xd_cm_id *owners, bool reuse)
 {
-	const struct xd_cm_id *o;
+	struct xd_cm_id *o;
 
 	for (o = owners; o; o = o->next_owner) {
 		if (o == id || (reuse && o->reuse))
 			continue;
 		if (id->afonly && o->afonly && id->src.sa.sa_family != o->src.sa.sa_family)
 			continue;
-		if (xd_cm_addr_is_any(&id->src) || xd_cm_addr_is_any(&o->src))
-			return -EADDRNOTAVAIL;
-		if (xd_cm_addr_equal(&id->src, &o->src))
-			return -EADDRINUSE;
+		if (xd_cm_addr_is_any(&id->src) || xd_cm_addr_is_any(&o->src) ||
+		    xd_cm_addr_equal(&id->src, &o->src))
+			return o;
+	}
+	return NULL;
+}
+
+/*
+ * Checks whether the id may share a port with its owners. A program that is started again may bind
+ * before the control thread has read the end of the channel of the former one, so channels that
+ * were closed are ended first.
+ */
+static int check_shared(const struct xd_cm_id *id, uint16_t ps, uint16_t port, bool reuse)
+{
+	struct xd_cm_id *o;
+
+	while ((o = conflicting(id, xd_cm_port_owners(id->cm, ps, port), reuse))) {
+		if (o->obj.client == id->obj.client || !xd_connection_hung_up(o->obj.client))
+			return xd_cm_addr_is_any(&id->src) || xd_cm_addr_is_any(&o->src)
+				       ? -EADDRNOTAVAIL
+				       : -EADDRINUSE;
+		/* The end of a channel with many ids does not free all of them at once. */
+		xd_cm_port_release(o);
+		xd_client_end(o->obj.client);
 	}
 	return 0;
 }
@@ -208,7 +228,7 @@ int xd_cm_port_bind(struct xd_cm_id *id)
 		return take_any(id, ps);
 	if (port < id->cm->unprivileged_port && !id->obj.client->identity.is_operator)
 		return -EACCES;
-	err = check_shared(id, xd_cm_port_owners(id->cm, ps, port), id->reuse);
+	err = check_shared(id, ps, port, id->reuse);
 	return err ? err : take(id, ps, port);
 }
 
@@ -218,7 +238,7 @@ int xd_cm_port_listen(struct xd_cm_id *id)
 
 	if (!id->reuse)
 		return 0;
-	err = check_shared(id, id->port->owners, false);
+	err = check_shared(id, id->port->ps, id->port->number, false);
 	if (!err)
 		id->reuse = false;
 	return err;

@@ -61,6 +61,35 @@ static int command(struct chan *ch, uint32_t cmd, const void *body, size_t in, s
 {
 	return command_with(ch, cmd, body, in, out, NULL, 0);
 }
+/* Without running the loop, so that events of other connections stay unread */
+static int command_now(struct chan *ch, uint32_t cmd, const void *body, size_t in, size_t out)
+{
+	struct {
+		struct xr_cm_req head;
+		uint8_t body[256];
+	} q = { .head = { .cmd = cmd, .in = (uint16_t)in, .out = (uint16_t)out } };
+
+	MUST(in <= sizeof(q.body));
+	memcpy(q.body, body, in);
+	return ask_now(&ch->c, XR_MSG_CM, &q, sizeof(q.head) + in);
+}
+#define SEND_NOW(ch, cmd, q, out) command_now(ch, CMD(cmd), &(q), sizeof(q), out)
+
+/* Sends a command and does not wait for the reply. */
+static void send_command(struct chan *ch, uint32_t cmd, const void *body, size_t in)
+{
+	struct {
+		struct xr_msg msg;
+		struct xr_cm_req head;
+		uint8_t body[256];
+	} q = { .msg = { .type = XR_MSG_CM, .length = (uint32_t)(sizeof(q.head) + in) },
+		.head = { .cmd = cmd, .in = (uint16_t)in } };
+
+	MUST(in <= sizeof(q.body));
+	memcpy(q.body, body, in);
+	send_raw(&ch->c, &q, sizeof(q.msg) + sizeof(q.head) + in, NULL, 0);
+}
+
 #define SEND(ch, cmd, q, out) command(ch, CMD(cmd), &(q), sizeof(q), out)
 
 /* Lets the engine of the device carry MADs, and events of all kinds happen. */
@@ -395,6 +424,40 @@ static void test_ports(void)
 	TAP_OK(bind_to(&ch, a, address(1, 80)) == -EACCES, "privileged port: EACCES");
 	destroy_id(&ch, a);
 	close_channel(&ch);
+}
+
+/* The daemon has not read the end of the channel that owns the port. */
+static void test_closed_owner(void)
+{
+	const uint32_t many = 5000; /* ids, more than the end of a client frees at once */
+	const struct rdma_ucm_create_id create = { .uid = UID, .ps = RDMA_PS_TCP };
+	struct rdma_ucm_bind_ip bind = { .addr = address(1, 700) };
+	struct chan first, second;
+	uint32_t i;
+	int err;
+
+	open_channel(&first);
+	open_channel(&second);
+	for (i = 0; i < many; i++)
+		MUST(!SEND_NOW(&first, CREATE_ID, create, 4));
+	listener(&first, 700, 1);
+	bind.id = create_id(&second);
+	err = SEND_NOW(&second, BIND_IP, bind, 0);
+	close(first.c.fd);
+	TAP_OK(err == -EADDRNOTAVAIL && !SEND_NOW(&second, BIND_IP, bind, 0),
+	       "the port of a closed channel is free at once");
+	TAP_OK(!listen_on(&second, bind.id, 1), "another program listens on it");
+	close(first.events);
+	settle();
+	/* whose own channel is closed when the daemon reads the request */
+	bind.id = create_id(&second);
+	close(second.events);
+	send_command(&second, CMD(BIND_IP), &bind, sizeof(bind));
+	disconnect(&second.c);
+	open_channel(&first);
+	bind.id = create_id(&first);
+	TAP_OK(!SEND(&first, BIND_IP, bind, 0), "a program binds its own port twice and ends");
+	close_channel(&first);
 }
 
 static void test_resolve(void)
@@ -784,6 +847,7 @@ int main(void)
 	test_requests();
 	test_bind();
 	test_ports();
+	test_closed_owner();
 	test_resolve();
 	test_address_change();
 	test_connection();
