@@ -80,6 +80,8 @@ static const struct option_row rows[] = {
 	  1048576 },
 	{ "client-max-cm-id", "N", "rdma_cm ids of one channel (65536)", NUMBER,
 	  AT(client_max_cm_id), 1, 1048576 },
+	{ "max-cm-channels", "N", "event channels of rdma_cm (8192)", NUMBER, AT(max_cm_channels),
+	  1, 262144 },
 	{ "cm-backlog", "N", "connection requests that wait at one listener (1024)", NUMBER,
 	  AT(cm_backlog), 1, 65536 },
 	{ "cm-half-open", "N", "connection requests that programs have not accepted (16384)",
@@ -104,6 +106,8 @@ static const struct option_row rows[] = {
 	  1048576 },
 	{ "user-max-cm-id", "N", "rdma_cm ids of one user", NUMBER, AT(user_max_cm_id), 1,
 	  1048576 },
+	{ "user-max-cm-channels", "N", "event channels of one user", NUMBER,
+	  AT(user_max_cm_channels), 1, 262144 },
 	{ "user-max-files", "N", "file descriptors held for one user (a quarter of LimitNOFILE)",
 	  NUMBER, AT(user_max_files), 1, INT32_MAX },
 	{ "user-max-memory", "BYTES", "memory of xroced for one user (a quarter of RAM)", SIZE,
@@ -160,6 +164,7 @@ static void set_defaults(struct xd_options *o)
 	o->client_max_qp = o->client_max_cq = o->client_max_pd = o->client_max_ah = 65536;
 	o->client_max_srq = 65536;
 	o->max_cm_id = o->client_max_cm_id = 65536;
+	o->max_cm_channels = 8192;
 	o->cm_backlog = 1024;
 	o->cm_half_open = 16384;
 	o->cm_peer_half_open = 4096;
@@ -497,6 +502,7 @@ static void set_user_limits(struct xd_options *o)
 	default_to_half(&o->user_max_ah, o->max_ah);
 	default_to_half(&o->user_max_srq, o->max_srq);
 	default_to_half(&o->user_max_cm_id, o->max_cm_id);
+	default_to_half(&o->user_max_cm_channels, o->max_cm_channels);
 }
 
 const char *xd_option_name(size_t offset)

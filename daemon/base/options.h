@@ -41,6 +41,7 @@ struct xd_options {
 		client_max_srq;
 	uint32_t client_max_requests;			      /* control requests per second */
 	uint32_t max_cm_id, client_max_cm_id, user_max_cm_id; /* rdma_cm ids */
+	uint32_t max_cm_channels, user_max_cm_channels;
 	uint32_t cm_backlog;			  /* requests in the queue of one listener */
 	uint32_t cm_half_open, cm_peer_half_open; /* of all peers, and of each */
 	uint64_t client_max_dm;			  /* bytes of device memory */

@@ -61,6 +61,13 @@ static void close_ticket(int ticket)
 		close(ticket);
 }
 
+void xd_client_close_process(struct xd_client *c)
+{
+	xd_identity_forget_process(&c->identity);
+	close_ticket(c->ticket);
+	c->ticket = -1;
+}
+
 struct xd_client *xd_client_new(struct xd_clients *cs, int fd, int ticket)
 {
 	struct xd_client *c = calloc(1, sizeof(*c));

@@ -63,6 +63,8 @@ struct xd_client {
  * client was refused; the peer has got the reason.
  */
 struct xd_client *xd_client_new(struct xd_clients *cs, int fd, int ticket);
+/* Closes the descriptors by which the client's process and its memory can be used. */
+void xd_client_close_process(struct xd_client *c);
 /* Ends a client and frees its objects. The client itself is freed after its last job. */
 void xd_client_end(struct xd_client *c);
 

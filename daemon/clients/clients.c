@@ -20,7 +20,8 @@ int xd_clients_start(struct xd_clients *cs, struct xd_device *dev, const struct 
 		err = xd_delayed_start(cs);
 	if (err)
 		return err;
-	cs->jobs = xd_jobs_new(dev->loop, dev->opt->max_clients + XD_RESERVED_CLIENTS + 2);
+	cs->jobs = xd_jobs_new(dev->loop, dev->opt->max_clients + dev->opt->max_cm_channels +
+						  2 * XD_RESERVED_CLIENTS + 2);
 	return cs->jobs ? 0 : -ENOMEM;
 }
 

@@ -37,6 +37,7 @@ struct xd_clients {
 	const struct xd_client_ops *ops;
 	struct xd_client *first;
 	uint32_t count, last_id;
+	uint32_t channels; /* of rdma_cm, among the clients */
 	struct xd_jobs *jobs;
 	struct xd_kinds kinds;
 	struct xd_limits limits;

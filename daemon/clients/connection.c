@@ -273,6 +273,10 @@ static void receive(struct xd_client *c)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n >= 0 && msg.msg_flags & MSG_CTRUNC) {
+		if (c->connection.channel) { /* which sends no descriptors: it has no gate */
+			xd_client_end(c);
+			return;
+		}
 		err = xd_gate_take(&c->connection.gate, c->connection.fd);
 		if (!err) {
 			watch_socket(c);
@@ -357,15 +361,24 @@ bool xd_connection_hung_up(const struct xd_client *c)
 	return poll(&p, 1, 0) > 0 && p.revents & POLLHUP;
 }
 
-void xd_connection_greet(struct xd_client *c, bool observer, bool channel)
+void xd_connection_greet(struct xd_client *c, bool observer)
 {
-	if (channel) {
-		xd_watch_del(c->connection.process);
-		c->connection.process = NULL;
-	}
-	c->connection.channel = channel;
 	c->connection.hello = true;
 	c->connection.observer = observer;
+}
+
+int xd_connection_may_greet_channel(struct xd_client *c)
+{
+	return c->connection.gate.watch ? -EINVAL : xd_user_may_open_channel(c);
+}
+
+void xd_connection_greet_channel(struct xd_client *c)
+{
+	xd_watch_del(c->connection.process);
+	c->connection.process = NULL;
+	xd_client_close_process(c);
+	xd_user_opened_channel(c);
+	xd_connection_greet(c, false);
 }
 
 void xd_connection_shutdown(struct xd_client *c)

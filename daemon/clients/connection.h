@@ -55,11 +55,15 @@ bool xd_connection_hung_up(const struct xd_client *c);
 /* Closes the socket, and with it descriptors sent but never received. In a job: may block. */
 void xd_connection_close(struct xd_client *c);
 
+/* Permits other requests after HELLO. */
+void xd_connection_greet(struct xd_client *c, bool observer);
 /*
- * Permits other requests after HELLO. @channel: a channel of rdma_cm, which does not end with the
- * process that opened it.
+ * The same for a channel of rdma_cm, which does not end with the process that opened it, and sends
+ * no descriptors. The first function returns -EINVAL if the client has sent some, else as
+ * xd_user_may_open_channel(); the second cannot fail then.
  */
-void xd_connection_greet(struct xd_client *c, bool observer, bool channel);
+int xd_connection_may_greet_channel(struct xd_client *c);
+void xd_connection_greet_channel(struct xd_client *c);
 
 /*
  * Handles one datagram as received, and takes over the descriptors. May end the client. Tests and

@@ -38,9 +38,15 @@ void xd_identity_open(struct xd_identity *id, int fd)
 	read_comm(id);
 }
 
-void xd_identity_close(struct xd_identity *id)
+void xd_identity_forget_process(struct xd_identity *id)
 {
 	if (id->pidfd >= 0)
 		close(id->pidfd);
+	id->pidfd = -1;
+}
+
+void xd_identity_close(struct xd_identity *id)
+{
+	xd_identity_forget_process(id);
 	free(id->groups.gid);
 }

@@ -21,6 +21,7 @@ struct xd_identity {
 
 /* Reads the peer's credentials, which a socket keeps from connect(). */
 void xd_identity_open(struct xd_identity *id, int fd);
+void xd_identity_forget_process(struct xd_identity *id); /* closes pidfd */
 void xd_identity_close(struct xd_identity *id);
 
 #endif /* XD_IDENTITY_H */

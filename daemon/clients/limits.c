@@ -13,6 +13,8 @@
 
 /* Socket, pidfd and event socket of a connection; it has an eventfd for each worker as well. */
 #define CONNECTION_FDS 3
+/* Socket and timer of a channel of rdma_cm */
+#define CHANNEL_FDS 2
 
 void xd_limits_init(struct xd_limits *limits, uint32_t user_max_files)
 {
@@ -99,13 +101,16 @@ void xd_limits_free(struct xd_limits *limits)
 
 static uint32_t connection_fds(const struct xd_client *c)
 {
-	return CONNECTION_FDS + xd_workers_count(c->dev->workers);
+	return c->connection.channel ? CHANNEL_FDS
+				     : CONNECTION_FDS + xd_workers_count(c->dev->workers);
 }
 
-/* Memory of a client itself and of its gate */
-static const struct xd_bytes client_bytes = {
-	.memory = sizeof(struct xd_client) + XD_PROCESS_BYTES,
-};
+/* Memory of a client itself and of its gate, which a channel does not have */
+static struct xd_bytes client_bytes(const struct xd_client *c)
+{
+	return (struct xd_bytes){ .memory = sizeof(*c) +
+					    (c->connection.channel ? 0 : XD_PROCESS_BYTES) };
+}
 
 /* Checks the limits, and charges what a client without objects has. */
 static int admit(struct xd_client *c)
@@ -115,17 +120,42 @@ static int admit(struct xd_client *c)
 	uint32_t reserve = u->is_operator ? XD_RESERVED_CLIENTS : 0;
 	int err;
 
-	if (!u->is_operator && u->clients >= opt->user_max_clients)
+	if (!u->is_operator && u->clients - u->channels >= opt->user_max_clients)
 		return REACHED(c, -EDQUOT, user_max_clients);
-	if (c->clients->count >= opt->max_clients + reserve)
+	if (c->clients->count - c->clients->channels >= opt->max_clients + reserve)
 		return REACHED(c, -ENOMEM, max_clients);
-	err = xd_user_charge(c, client_bytes);
+	err = xd_user_charge(c, client_bytes(c));
 	if (err)
 		return err;
 	err = xd_user_take_fds(c, connection_fds(c));
 	if (err)
-		xd_user_uncharge(c, client_bytes);
+		xd_user_uncharge(c, client_bytes(c));
 	return err;
+}
+
+int xd_user_may_open_channel(struct xd_client *c)
+{
+	const struct xd_options *opt = c->dev->opt;
+	const struct xd_user *u = c->user;
+	uint32_t reserve = u->is_operator ? XD_RESERVED_CLIENTS : 0;
+
+	if (!u->is_operator && u->channels >= opt->user_max_cm_channels)
+		return REACHED(c, -EDQUOT, user_max_cm_channels);
+	if (c->clients->channels >= opt->max_cm_channels + reserve)
+		return REACHED(c, -ENOMEM, max_cm_channels);
+	return 0;
+}
+
+void xd_user_opened_channel(struct xd_client *c)
+{
+	uint32_t fds = connection_fds(c);
+	struct xd_bytes bytes = client_bytes(c);
+
+	c->connection.channel = true;
+	c->user->channels++;
+	c->clients->channels++;
+	xd_user_put_fds(c, fds - connection_fds(c));
+	xd_user_uncharge(c, (struct xd_bytes){ .memory = bytes.memory - client_bytes(c).memory });
 }
 
 int xd_user_join(struct xd_client *c)
@@ -156,8 +186,12 @@ void xd_user_leave(struct xd_client *c)
 	if (!c->user)
 		return;
 	xd_user_put_fds(c, connection_fds(c));
-	xd_user_uncharge(c, client_bytes);
+	xd_user_uncharge(c, client_bytes(c));
 	c->user->clients--;
+	if (c->connection.channel) {
+		c->user->channels--;
+		c->clients->channels--;
+	}
 	free_users(&c->clients->limits, xd_now());
 }
 

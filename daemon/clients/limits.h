@@ -14,7 +14,7 @@
 #include "daemon/base/fd_quota.h"
 #include "handles.h"
 
-/* Connections beyond --max-clients that only operators get */
+/* Connections beyond --max-clients, and channels beyond --max-cm-channels, for operators only */
 #define XD_RESERVED_CLIENTS 16
 
 /*
@@ -36,6 +36,7 @@ struct xd_user {
 	uid_t uid;
 	bool is_operator;
 	uint32_t clients;
+	uint32_t channels; /* of rdma_cm, among the clients */
 	uint32_t objects[XD_MAX_KINDS];
 	uint32_t groups; /* multicast groups that QPs of the user are attached to */
 	struct xd_bytes bytes;
@@ -70,6 +71,13 @@ int xd_option_reached(struct xd_client *c, int err, size_t offset, uint64_t valu
  */
 int xd_user_join(struct xd_client *c);
 void xd_user_leave(struct xd_client *c); /* no effect without a user */
+
+/*
+ * Channels of rdma_cm have limits of their own. The first function returns -EDQUOT or -ENOMEM if a
+ * limit is reached. The second counts a client as channel instead of as connection.
+ */
+int xd_user_may_open_channel(struct xd_client *c);
+void xd_user_opened_channel(struct xd_client *c);
 
 /* Charges all bytes to the client's user, or none. -EDQUOT. */
 int xd_user_charge(struct xd_client *c, struct xd_bytes bytes);

@@ -69,13 +69,15 @@ int xd_do_hello(struct xd_client *c, struct xd_request *req, struct xd_reply *re
 	snprintf(body->device, sizeof(body->device), "%s", c->dev->opt->name);
 	snprintf(body->netdev, sizeof(body->netdev), "%s", link->ifname);
 	if (q->flags & XR_HELLO_OBSERVER) {
-		xd_connection_greet(c, true, false);
+		xd_connection_greet(c, true);
 		return 0;
 	}
 	if (q->flags & XR_HELLO_CM) {
-		err = xd_cm_channel_hello(c, body->token, rep);
+		err = req->nfds ? -EINVAL : xd_connection_may_greet_channel(c);
 		if (!err)
-			xd_connection_greet(c, false, true);
+			err = xd_cm_channel_hello(c, body->token, rep);
+		if (!err)
+			xd_connection_greet_channel(c);
 		return err;
 	}
 	err = xd_import_hello(c, req, &token);
@@ -84,7 +86,7 @@ int xd_do_hello(struct xd_client *c, struct xd_request *req, struct xd_reply *re
 	if (err)
 		return err;
 	memcpy(body->token, token, sizeof(body->token));
-	xd_connection_greet(c, false, false);
+	xd_connection_greet(c, false);
 	return 0;
 }
 

@@ -136,7 +136,8 @@ static void put_objects(struct json *j, const struct xd_client *c)
 
 	xd_mem_totals(&totals);
 	json_begin(j, "objects", '{');
-	json_number(j, "clients", cs->count);
+	json_number(j, "clients", cs->count - cs->channels);
+	json_number(j, "cm_channels", cs->channels);
 	for (kind = 0; kind < cs->kinds.n; kind++)
 		json_number(j, cs->kinds.ops[kind]->name, cs->kinds.objects[kind]);
 	json_number(j, "mapped_bytes", totals.mapped);
@@ -303,8 +304,11 @@ static void put_other_limits(struct json *j, const struct xd_clients *cs)
 	const struct xd_options *opt = cs->dev->opt;
 	const struct xd_limits *limits = &cs->limits;
 
-	put_limit(j, "clients", "max-clients", cs->count, opt->user_max_clients);
+	put_limit(j, "clients", "max-clients", cs->count - cs->channels, opt->user_max_clients);
 	json_number(j, "device", opt->max_clients);
+	json_end(j, '}');
+	put_limit(j, "cm_channels", "max-cm-channels", cs->channels, opt->user_max_cm_channels);
+	json_number(j, "device", opt->max_cm_channels);
 	json_end(j, '}');
 	put_limit(j, "files", "max-files", __atomic_load_n(&limits->fds.used, __ATOMIC_RELAXED),
 		  limits->user_max_files);
@@ -334,7 +338,8 @@ static void put_user(struct json *j, const struct xd_clients *cs, const struct x
 	json_begin(j, NULL, '{');
 	json_number(j, "uid", u->uid);
 	json_boolean(j, "operator", u->is_operator);
-	json_number(j, "clients", u->clients);
+	json_number(j, "clients", u->clients - u->channels);
+	json_number(j, "cm_channels", u->channels);
 	for (kind = 0; kind < cs->kinds.n; kind++)
 		json_number(j, cs->kinds.ops[kind]->name, u->objects[kind]);
 	json_number(j, "files", __atomic_load_n(&u->fds.used, __ATOMIC_RELAXED));

@@ -272,6 +272,61 @@ static void test_connections(void)
 	TAP_OK(nothing_left(), "nothing is left");
 }
 
+/* ---- channels ---------------------------------------------------------------------- */
+
+/* Returns the status of HELLO as a channel of rdma_cm. */
+static int channel_as(struct conn *c, uid_t uid)
+{
+	MUST(!connect_as(c, uid));
+	return hello(c, XR_HELLO_CM);
+}
+
+static uint64_t memory_of(const struct conn *c)
+{
+	return c->client->user->bytes.memory;
+}
+
+static void test_channels(void)
+{
+	uint32_t user = fake.opt.user_max_cm_channels, device = fake.opt.max_cm_channels, i;
+	uint32_t connections = fake.opt.user_max_clients;
+	struct conn a[3], b[2], root[XD_RESERVED_CLIENTS + 1];
+	struct xd_fd_quota *fds;
+	int err;
+
+	fake.opt.user_max_cm_channels = 2;
+	fake.opt.max_cm_channels = 3;
+	fake.opt.user_max_clients = 1;
+	MUST(!channel_as(&a[0], ALICE) && !channel_as(&a[1], ALICE));
+	fds = &a[0].client->user->fds;
+	TAP_OK(fds->used == 4 && memory_of(&a[0]) < XD_PROCESS_BYTES,
+	       "a channel has two descriptors, and no process");
+	err = channel_as(&a[2], ALICE);
+	TAP_OK(err == -EDQUOT && explained(&a[2], "--user-max-cm-channels is 2"),
+	       "a user has a limit of channels, which is named");
+	TAP_OK(!hello(&a[2], 0), "a connection that cannot be a channel can be another one");
+	TAP_OK(!channel_as(&b[0], BOB) && channel_as(&b[1], BOB) == -ENOMEM &&
+		       explained(&b[1], "--max-cm-channels is 3"),
+	       "so has the device");
+	disconnect(&b[1]);
+	for (i = 0, err = 0; i < XD_RESERVED_CLIENTS; i++)
+		err |= channel_as(&root[i], ROOT);
+	TAP_OK(!err, "root gets %u more", XD_RESERVED_CLIENTS);
+	TAP_OK(channel_as(&root[i], ROOT) == -ENOMEM, "and not one more");
+	for (i = 0; i <= XD_RESERVED_CLIENTS; i++)
+		disconnect(&root[i]);
+	send_raw(&a[1], "", 1, &a[1].fd, 1);
+	settle();
+	TAP_OK(read_reply(&a[1]) == -EPIPE, "one that sends descriptors ends");
+	for (i = 0; i < 3; i++)
+		disconnect(&a[i]);
+	disconnect(&b[0]);
+	fake.opt.user_max_cm_channels = user;
+	fake.opt.max_cm_channels = device;
+	fake.opt.user_max_clients = connections;
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
 /* ---- descriptors ------------------------------------------------------------------- */
 
 static void test_descriptors(void)
@@ -600,6 +655,7 @@ int main(void)
 	test_device_limit();
 	test_query();
 	test_connections();
+	test_channels();
 	test_descriptors();
 	test_address_spaces();
 	test_groups();
