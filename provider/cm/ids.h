@@ -59,8 +59,9 @@ struct xp_cm_id {
 };
 
 struct xp_cm_channel {
-	struct xp_cm_channel *next; /* in the list of all channels */
-	unsigned int refs;	    /* descriptor numbers and running commands; under their lock */
+	struct xp_cm_channel *next;  /* in the list of all channels */
+	unsigned int refs;	     /* descriptor numbers and running commands; under their lock */
+	struct xp_cm_anchor *anchor; /* of numbers.c, under its lock */
 	pthread_mutex_t lock;
 	int epfd; /* a descriptor number of the epoll set, set by each command */
 	struct xp_cm_source *sources;

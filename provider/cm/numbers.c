@@ -18,8 +18,8 @@ struct xp_cm_channel **xp_cm_leaves[XP_CM_LEAVES];
  */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct xp_cm_channel *channels;
-static int anchor = -1; /* exists while there are channels */
-static pid_t owner;	/* process */
+static struct xp_cm_anchor *anchors;
+static pid_t owner; /* process */
 
 static struct xp_cm_channel **slot_of(unsigned int fd)
 {
@@ -85,6 +85,59 @@ static void install_handlers(void)
 	owner = getpid();
 }
 
+/* ---- anchors ---------------------------------------------------------------------- */
+
+/*
+ * epoll limits the number of ways by which a file wakes others (path_limits of the kernel's
+ * fs/eventpoll.c), so a program could not add all its channels to an epoll set of its own if they
+ * had one anchor.
+ */
+#define ANCHOR_CHANNELS 32
+
+struct xp_cm_anchor {
+	int fd; /* -1: closed by the program */
+	unsigned int channels;
+	struct xp_cm_anchor *next;
+};
+
+/* Returns an anchor for one more channel, or NULL with errno set. Needs the lock. */
+static struct xp_cm_anchor *take_anchor(void)
+{
+	struct xp_cm_anchor *a = anchors;
+
+	while (a && (a->fd < 0 || a->channels == ANCHOR_CHANNELS))
+		a = a->next;
+	if (!a) {
+		a = calloc(1, sizeof(*a));
+		if (!a)
+			return NULL;
+		a->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+		if (a->fd < 0) {
+			free(a);
+			return NULL;
+		}
+		a->next = anchors;
+		anchors = a;
+	}
+	a->channels++;
+	return a;
+}
+
+/* Needs the lock. */
+static void put_anchor(struct xp_cm_anchor *a)
+{
+	struct xp_cm_anchor **p;
+
+	if (--a->channels)
+		return;
+	for (p = &anchors; *p != a; p = &(*p)->next)
+		;
+	*p = a->next;
+	if (a->fd >= 0)
+		syscall(SYS_close, a->fd); /* close() of this library would take the lock. */
+	free(a);
+}
+
 /* ---- references ------------------------------------------------------------------- */
 
 /* Drops references. Returns true if the channel is to be freed. Needs the lock. */
@@ -98,11 +151,7 @@ static bool drop(struct xp_cm_channel *ch, unsigned int refs)
 	for (p = &channels; *p != ch; p = &(*p)->next)
 		;
 	*p = ch->next;
-	if (!channels && anchor >= 0) {
-		/* close() of this library would take the lock. */
-		syscall(SYS_close, anchor);
-		anchor = -1;
-	}
+	put_anchor(ch->anchor);
 	return true;
 }
 
@@ -117,11 +166,11 @@ void xp_cm_put(struct xp_cm_channel *ch)
 		xp_cm_channel_free(ch);
 }
 
-static bool has_anchor(int fd)
+static bool has_anchor(const struct xp_cm_channel *ch, int fd)
 {
 	struct epoll_event ev = { .data.u64 = XP_CM_EPOLL_ANCHOR };
 
-	return !epoll_ctl(fd, EPOLL_CTL_MOD, anchor, &ev);
+	return !epoll_ctl(fd, EPOLL_CTL_MOD, ch->anchor->fd, &ev);
 }
 
 struct xp_cm_channel *xp_cm_get(int fd)
@@ -137,7 +186,7 @@ struct xp_cm_channel *xp_cm_get(int fd)
 	ch = *slot;
 	if (ch)
 		ch->refs++;
-	valid = ch && has_anchor(fd);
+	valid = ch && has_anchor(ch, fd);
 	pthread_mutex_unlock(&lock);
 	if (ch && !valid) {
 		xp_cm_number_remove(ch, fd);
@@ -197,9 +246,8 @@ int xp_cm_number_new(struct xp_cm_channel *ch, int fd)
 
 	pthread_once(&once, install_handlers);
 	pthread_mutex_lock(&lock);
-	if (anchor < 0)
-		anchor = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (anchor < 0 || epoll_ctl(fd, EPOLL_CTL_ADD, anchor, &ev))
+	ch->anchor = take_anchor();
+	if (!ch->anchor || epoll_ctl(fd, EPOLL_CTL_ADD, ch->anchor->fd, &ev))
 		err = -errno;
 	slot = err ? NULL : make_slot(fd);
 	if (slot) {
@@ -210,6 +258,8 @@ int xp_cm_number_new(struct xp_cm_channel *ch, int fd)
 		gone = set_slot(slot, ch);
 	} else {
 		err = err ? err : -ENOMEM;
+		if (ch->anchor)
+			put_anchor(ch->anchor);
 	}
 	pthread_mutex_unlock(&lock);
 	if (gone)
@@ -245,6 +295,7 @@ void xp_cm_number_remove(struct xp_cm_channel *ch, int fd)
 
 void xp_cm_numbers_remove(unsigned int first, unsigned int last)
 {
+	struct xp_cm_anchor *a;
 	struct xp_cm_channel *ch;
 	unsigned int leaf, fd;
 
@@ -264,8 +315,10 @@ void xp_cm_numbers_remove(unsigned int first, unsigned int last)
 		}
 	}
 	pthread_mutex_lock(&lock);
-	/* The caller is going to close the anchor of the other channels, which end with it. */
-	if (anchor >= 0 && (unsigned int)anchor >= first && (unsigned int)anchor <= last)
-		anchor = -1;
+	/* The caller is going to close the anchors of other channels, which end with them. */
+	for (a = anchors; a; a = a->next) {
+		if (a->fd >= 0 && (unsigned int)a->fd >= first && (unsigned int)a->fd <= last)
+			a->fd = -1;
+	}
 	pthread_mutex_unlock(&lock);
 }

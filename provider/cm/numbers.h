@@ -5,8 +5,8 @@
  * file of the kernel.
  *
  * The program can close a number without the knowledge of this library, by a system call of its
- * own, and reuse it. So every epoll set contains the same file, the anchor, which never has an
- * event, and a number is used only if it still is an epoll set with the anchor.
+ * own, and reuse it. So every epoll set contains an anchor, a file that never has an event, and a
+ * number is used only if it still is an epoll set with the channel's anchor.
  */
 #ifndef XP_CM_NUMBERS_H
 #define XP_CM_NUMBERS_H
@@ -48,7 +48,7 @@ bool xp_cm_is_number(struct xp_cm_channel *ch, int fd);
 void xp_cm_lock_both(struct xp_cm_channel *a, struct xp_cm_channel *b);
 
 /*
- * Adds the anchor to the epoll set fd, a new descriptor, and makes it a number of the channel.
+ * Adds an anchor to the epoll set fd, a new descriptor, and makes it a number of the channel.
  * Returns 0 or -errno.
  */
 int xp_cm_number_new(struct xp_cm_channel *ch, int fd);

@@ -134,19 +134,39 @@ static void reuse(void)
 	TAP_OK(!channels() && cm_open_fds() == fds, "no descriptor is left");
 }
 
+#define MANY 60
+
+/* The kernel permits 50 ways of this length from one file. */
+static bool fit_in_nested_sets(const int *fd)
+{
+	struct epoll_event ev = { .events = EPOLLIN };
+	int set[3], ok = 0, i;
+
+	for (i = 0; i < 3; i++) {
+		set[i] = epoll_create1(0);
+		ok += i && !epoll_ctl(set[i], EPOLL_CTL_ADD, set[i - 1], &ev);
+	}
+	for (i = 0; i < MANY; i++)
+		ok += !epoll_ctl(set[0], EPOLL_CTL_ADD, fd[i], &ev);
+	for (i = 0; i < 3; i++)
+		close(set[i]);
+	return ok == 2 + MANY;
+}
+
 static void many(void)
 {
 	unsigned int fds = cm_open_fds(), i, ok = 0;
-	int fd[40];
+	int fd[MANY];
 
-	for (i = 0; i < 40; i++)
+	for (i = 0; i < MANY; i++)
 		fd[i] = cm_open();
-	for (i = 0; i < 40; i++)
+	for (i = 0; i < MANY; i++)
 		ok += works(fd[i]);
-	TAP_OK(ok == 40 && channels() == 40, "many channels");
-	TAP_OK(cm_open_fds() - fds == 40 * 2 + 1, "a channel takes two descriptors (%u for 40)",
-	       cm_open_fds() - fds);
-	for (i = 0; i < 40; i++)
+	TAP_OK(ok == MANY && channels() == MANY, "many channels");
+	TAP_OK(cm_open_fds() - fds == MANY * 2 + 2, "a channel takes two descriptors (%u for %u)",
+	       cm_open_fds() - fds, MANY);
+	TAP_OK(fit_in_nested_sets(fd), "epoll accepts all of them");
+	for (i = 0; i < MANY; i++)
 		close(fd[i]);
 	TAP_OK(!channels() && cm_open_fds() == fds, "they close all descriptors");
 }
