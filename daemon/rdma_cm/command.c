@@ -144,6 +144,12 @@ static int bind_any(struct command *c)
 	return xd_cm_bind(c->id, &a);
 }
 
+/* The client says that no other daemon has the route. */
+static bool is_last(const struct command *c)
+{
+	return c->appended_len && c->appended[0];
+}
+
 static int resolve_ip(struct command *c)
 {
 	const struct rdma_ucm_resolve_ip *q = &c->b.resolve_ip;
@@ -152,7 +158,7 @@ static int resolve_ip(struct command *c)
 	if ((!READ_ADDR(&src, q->src_addr) && q->src_addr.sin6_family) ||
 	    !READ_ADDR(&dst, q->dst_addr))
 		return -EINVAL;
-	return xd_cm_resolve_addr(c->id, &src, &dst, q->timeout_ms);
+	return xd_cm_resolve_addr(c->id, &src, &dst, q->timeout_ms, is_last(c));
 }
 
 static int resolve_addr(struct command *c)
@@ -164,7 +170,7 @@ static int resolve_addr(struct command *c)
 	if (q->reserved || (q->src_size && q->src_size != src_size) || !dst_size ||
 	    q->dst_size != dst_size)
 		return -EINVAL;
-	return xd_cm_resolve_addr(c->id, &src, &dst, q->timeout_ms);
+	return xd_cm_resolve_addr(c->id, &src, &dst, q->timeout_ms, is_last(c));
 }
 
 static int resolve_route(struct command *c)

@@ -212,9 +212,12 @@ struct xd_cm_id *xd_cm_port_owners(struct xd_rdma_cm *cm, uint16_t ps, uint16_t 
 /* ---- resolve.c ------------------------------------------------------------------ */
 
 int xd_cm_bind(struct xd_cm_id *id, const union xd_cm_addr *addr);
-/* src may have family 0. */
+/*
+ * src may have family 0. -ENODEV: the address or the route is not that of the device; if `last`,
+ * ADDR_ERROR reports the latter.
+ */
 int xd_cm_resolve_addr(struct xd_cm_id *id, const union xd_cm_addr *src,
-		       const union xd_cm_addr *dst, uint32_t timeout_ms);
+		       const union xd_cm_addr *dst, uint32_t timeout_ms, bool last);
 void xd_cm_resolve_cancel(struct xd_cm_id *id);
 int xd_cm_resolve_route(struct xd_cm_id *id, uint32_t timeout_ms);
 int xd_cm_set_path(struct xd_cm_id *id, const void *value, uint32_t length);

@@ -189,6 +189,12 @@ static int start(struct xd_cm_id *id, uint32_t timeout_ms)
 	return 0;
 }
 
+/* Returns true if the route of the destination selects the source address. */
+static bool is_routed(const struct xd_cm_id *id)
+{
+	return id->dst.sa.sa_family && !xd_cm_addr_is_any(&id->dst) && xd_cm_addr_is_zero(&id->src);
+}
+
 /* A wildcard as destination means this host, as a loopback address does. */
 static int find_gids(struct xd_cm_id *id)
 {
@@ -203,13 +209,13 @@ static int find_gids(struct xd_cm_id *id)
 		return err;
 	}
 	p->peer = xd_cm_addr_gid(&id->dst);
-	if (xd_cm_addr_is_zero(&id->src))
+	if (is_routed(id))
 		return xd_net_source(id->cm->dev->net, &p->peer, &p->local);
 	return xd_cm_local_gid(id->cm, &id->src, &p->local);
 }
 
 int xd_cm_resolve_addr(struct xd_cm_id *id, const union xd_cm_addr *src,
-		       const union xd_cm_addr *dst, uint32_t timeout_ms)
+		       const union xd_cm_addr *dst, uint32_t timeout_ms, bool last)
 {
 	union xd_cm_addr any = { .sa.sa_family = dst->sa.sa_family };
 	bool bound = id->state == XD_CM_BOUND;
@@ -231,6 +237,10 @@ int xd_cm_resolve_addr(struct xd_cm_id *id, const union xd_cm_addr *src,
 		err = -EINVAL;
 	if (!err)
 		err = find_gids(id);
+	if (err == -ENODEV && last && is_routed(id)) {
+		finish(id, err);
+		return 0;
+	}
 	if (!err)
 		err = start(id, timeout_ms);
 	if (err && bound)

@@ -640,6 +640,9 @@ struct xr_async_event {
  *   MIGRATE_ID   the token of the channel that has the id, XR_TOKEN_LEN bytes, from the reply to
  *                its HELLO; `fd` is ignored. The request is sent on the new channel.
  *
+ *   RESOLVE_IP,  nothing, or a byte 1: no other daemon has the route. If this one does not have it
+ *   RESOLVE_ADDR either, the command succeeds, and ADDR_ERROR with ENODEV follows.
+ *
  * Ids are numbers of the daemon, so MIGRATE_ID does not change them. As in the kernel, ENOENT means
  * that there is no such id, EINVAL that it belongs to another channel. Numbers may be reused after
  * DESTROY_ID.

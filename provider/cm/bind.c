@@ -198,7 +198,16 @@ int xp_cm_bind(struct xp_cm_channel *ch, struct xp_cm_id *id, struct xp_cm_comma
 
 int xp_cm_resolve(struct xp_cm_channel *ch, struct xp_cm_id *id, struct xp_cm_command *c)
 {
-	return try_each(ch, id, c);
+	static const uint8_t last = 1;
+	int err = try_each(ch, id, c);
+
+	if (err != -ENODEV || !id->parts)
+		return err;
+	/* No source has the route. As in the kernel, an event of one of them reports that. */
+	c->extra = &last;
+	c->extra_len = sizeof(last);
+	err = xp_cm_part_call(id->parts, c, NULL, 0);
+	return err < 0 ? err : 0;
 }
 
 /* ---- listen --------------------------------------------------------------------- */

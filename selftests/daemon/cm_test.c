@@ -198,6 +198,14 @@ static int resolve(struct chan *ch, uint32_t id, struct sockaddr_in6 dst)
 	return SEND(ch, RESOLVE_IP, q, 0);
 }
 
+/* The client says that no other daemon has the route. */
+static int resolve_last(struct chan *ch, uint32_t id, struct sockaddr_in6 dst)
+{
+	struct rdma_ucm_resolve_ip q = { .id = id, .dst_addr = dst, .timeout_ms = TIMEOUT_MS };
+
+	return command_with(ch, CMD(RESOLVE_IP), &q, sizeof(q), 0, "\1", 1);
+}
+
 static int resolve_route(struct chan *ch, uint32_t id)
 {
 	struct rdma_ucm_resolve_route q = { .id = id, .timeout_ms = TIMEOUT_MS };
@@ -462,16 +470,22 @@ static void test_closed_owner(void)
 
 static void test_resolve(void)
 {
+	const struct sockaddr_in6 elsewhere = { .sin6_family = AF_INET6,
+						.sin6_addr.s6_addr = { 0x20 } };
 	struct rdma_ucm_query_route_resp r;
 	struct chan ch;
 	uint32_t id;
 
 	open_channel(&ch);
 	id = create_id(&ch);
-	TAP_OK(resolve(&ch, id,
-		       (struct sockaddr_in6){ .sin6_family = AF_INET6,
-					      .sin6_addr.s6_addr = { 0x20 } }) == -ENODEV,
-	       "route by another interface: ENODEV");
+	TAP_OK(!resolve_last(&ch, id, elsewhere) && next_event(&ch) == XD_CM_EVENT_ADDR_ERROR &&
+		       event.id == id && (int)event.status == -ENODEV,
+	       "an event if no other daemon has the route");
+	TAP_OK(!resolve_last(&ch, id, elsewhere) && next_event(&ch) == XD_CM_EVENT_ADDR_ERROR,
+	       "also at the second attempt");
+	destroy_id(&ch, id);
+	id = create_id(&ch);
+	TAP_OK(resolve(&ch, id, elsewhere) == -ENODEV, "route by another interface: ENODEV");
 	TAP_OK(!resolve(&ch, id, address(99, 7)) && next_event(&ch) == XD_CM_EVENT_ADDR_RESOLVED &&
 		       event.uid == UID && event.id == id && !event.status,
 	       "then the id can be resolved elsewhere");

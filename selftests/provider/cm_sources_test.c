@@ -31,9 +31,10 @@ static void addresses(void)
 	       "a route decides as well");
 	cm_destroy(fd, id);
 	id = cm_create(fd, 3);
-	TAP_OK(cm_bind(fd, id, IP(0x0909), 1) == -ENODEV &&
-		       cm_resolve(fd, id, IP(0x909)) == -ENODEV,
-	       "an address and a route of no daemon: ENODEV");
+	TAP_OK(cm_bind(fd, id, IP(0x0909), 1) == -ENODEV, "an address of no daemon: ENODEV");
+	TAP_OK(!cm_resolve(fd, id, IP(0x909)) && cm_event(fd, &ev) == 1 && ev.uid == 3 &&
+		       !cm_readable(fd, 0),
+	       "a route of no daemon: one event ADDR_ERROR");
 	TAP_OK(!cm_bind(fd, id, LOOPBACK, 1) && alone(&a, &b),
 	       "the first daemon serves loopback addresses");
 	cm_destroy(fd, id);

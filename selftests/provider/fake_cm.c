@@ -151,9 +151,12 @@ static int resolve(uint32_t h, const struct xr_cm_req *r)
 	if (r->cmd == RDMA_USER_CM_CMD_RESOLVE_ADDR)
 		a = (const void *)(r->data + offsetof(struct rdma_ucm_resolve_addr, dst_addr));
 	ip = ntohl(a->sin_addr.s_addr);
-	if (!is_own(ip) && ip >> 8 != own_ip >> 8)
+	if (is_own(ip) || ip >> 8 == own_ip >> 8)
+		queue_event(h, h, ids[h].uid, 0);
+	else if (r->data[r->in]) /* the client says that no other daemon has the route */
+		queue_event(h, h, ids[h].uid, 1);
+	else
 		return -ENODEV;
-	queue_event(h, h, ids[h].uid, 0);
 	return 0;
 }
 
