@@ -66,3 +66,46 @@ at_once() {
 	resources_restored a "$a"
 	resources_restored b "$b"
 }
+
+# storm COUNT CLIENTS MS: connects COUNT times in processes of host b, one of which is killed each MS ms
+storm() {
+	run_on b timeout $((1800 * SLOW)) "$BIN/rdma_connect" storm "$A4" "$PORT" "$@"
+}
+
+# Runs with 100 000 connections in the suite long/e2e/49-rdmacm-many.
+@test "connections of killed clients and servers leave nothing" {
+	local a b n rss
+
+	n=${XR_CONNECTS:-$(iterations 300)}
+	a=$(resources a) b=$(resources b)
+	serve serve-killed 1000
+	storm $((n / 10 + 20)) 4 200
+	rss=$(($(rss a) + $(rss b)))
+	storm "$n" 4 200
+	echo "resident: $rss KiB, then $(($(rss a) + $(rss b))) KiB"
+	(($(rss a) + $(rss b) < rss + 4096))
+	equal "REJ for stale connections" "$(cm_counter a REJ_sent_STALE)" 0
+	server_down
+	no_cm_ids
+	resources_restored a "$a"
+	resources_restored b "$b"
+}
+
+# A REQ that was sent to the killed daemon is repeated after seconds, one that is sent to its successor is not.
+@test "the first attempt connects after a daemon was killed" {
+	local h
+
+	serve serve
+	for ((n = 0; n < ${XR_CONNECTS:-0} / 5000 + 1; n++)); do
+		for h in a b; do
+			storm 20 2 0
+			daemon_down $h KILL
+			daemon_up $h
+			wait_for 30 listens a "$PORT"
+			run_on b timeout $((60 * SLOW)) "$BIN/rdma_connect" once "$A4" "$PORT"
+		done
+	done
+	equal "REJ for stale connections" "$(cm_counter a REJ_sent_STALE)" 0
+	server_down
+	no_cm_ids
+}

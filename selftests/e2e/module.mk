@@ -14,6 +14,8 @@ $(foreach f,$(E2E_LONG),$(eval \
 	$(call suite,long/$(call e2e_name,$(f)),600,bats --tap $(f),$(E2E_NEEDS),root long)))
 $(eval $(call suite,long/e2e/80-leaks,1200,XR_SOAK=600 bats --tap --filter mixture selftests/e2e/80-leaks.bats,\
 	$(E2E_NEEDS),root long))
+$(eval $(call suite,long/e2e/49-rdmacm-many,3600,XR_CONNECTS=100000 bats --tap --filter killed \
+	selftests/e2e/49-rdmacm-many.bats,$(E2E_NEEDS),root long))
 
 $(eval $(call suite,long/e2e/55-iser,3000,XR_ISER_MIB=1024 bats --tap --filter reads.back selftests/e2e/55-iser.bats,\
 	$(E2E_NEEDS),root long))
