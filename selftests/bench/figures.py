@@ -29,6 +29,11 @@ def jain(values):
     return sum(values) ** 2 / (len(values) * squares) if squares else 0.0
 
 
+def undisturbed(turns):
+    """Whether any of the turns was undisturbed."""
+    return any(not t["disturbed"] for t in turns)
+
+
 def counted(turns):
     """Returns the turns that count: the undisturbed ones, or all if every turn was disturbed."""
     good = [t for t in turns if not t["disturbed"]]

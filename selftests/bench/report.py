@@ -85,7 +85,7 @@ class Results:
         return sorted({t["tree"] for t in self.turns})
 
     def judged(self, row, tree):
-        """Returns [(what, Spread, Aim, whether it is met)] of a row's aims."""
+        """Returns [(what, Spread, Aim, verdict)] of a row's aims; without undisturbed turns no aim is judged."""
         judged = []
         mine = self.of(row.name, tree)
         for aim in row.aims:
@@ -97,15 +97,21 @@ class Results:
                 what = FIGURES.get(aim.figure, aim.figure)
             found = figures.spread(values)
             if found:
-                met = None if not aim.op else found.median >= aim.limit if aim.op == ">=" else found.median <= aim.limit
-                judged.append((what, found, aim, met))
+                pairs = [mine, self.reference(aim.reference, tree)] if aim.reference else [mine]
+                judged.append((what, found, aim, verdict(found.median, aim, all(map(figures.undisturbed, pairs)))))
         return judged
+
+
+def verdict(value, aim, undisturbed):
+    if not undisturbed:
+        return "not judged"
+    return "met" if (value >= aim.limit if aim.op == ">=" else aim.op and value <= aim.limit) else "NOT met"
 
 
 def verdicts(judged):
     texts = []
-    for what, found, aim, met in judged:
-        goal = "" if met is None else f" (aim {aim.op} {aim.limit:g}: {'met' if met else 'NOT met'})"
+    for what, found, aim, word in judged:
+        goal = f" (aim {aim.op} {aim.limit:g}: {word})" if aim.op else ""
         texts.append(f"{number(found.median)} {what}".strip() + goal)
     return "; ".join(texts)
 
@@ -175,9 +181,11 @@ def between_marks(page, content):
 
 def write_docs(results):
     run = results.run
-    content = f"{run['conditions']}; measured on {run['date']}.\n\n{markdown(results)}"
+    pictures = charts.pictures(results)
+    links = "\n\n".join(f"![{name}](performance-{name}.svg)" for name in pictures)
+    content = f"{run['conditions']}; measured on {run['date']}.\n\n{links}\n\n{markdown(results)}"
     PAGE.write_text(between_marks(PAGE.read_text(), content))
-    for name, picture in charts.pictures(results).items():
+    for name, picture in pictures.items():
         (PAGE.parent / f"performance-{name}.svg").write_text(picture)
 
 

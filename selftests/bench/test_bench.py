@@ -228,6 +228,11 @@ class Report(unittest.TestCase):
         text = report.text(self.results)
         self.assertIn("0.80 of frames-4170 (aim >= 0.7: met)", text)
 
+    def test_no_aim_is_judged_by_disturbed_turns(self):
+        for t in self.results.of("write-64k", "A"):
+            t["disturbed"] = True
+        self.assertIn("0.80 of frames-4170 (aim >= 0.7: not judged)", report.text(self.results))
+
     def test_rows_show_processor_time_and_turns(self):
         line = next(x for x in report.text(self.results).splitlines() if "write-64k" in x)
         for part in "8.00 [8.00, 8.00] Gbit/s", "1300, 400", "2.00, -", "2 of 2":
