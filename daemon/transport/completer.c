@@ -10,6 +10,8 @@
 #include "packet.h"
 #include "qp.h"
 #include "requester.h"
+#include "resend.h"
+#include "rtt.h"
 #include "sq.h"
 #include "timer.h"
 #include "wr_kind.h"
@@ -53,9 +55,10 @@ void xt_req_progress(struct xt_qp *qp, uint32_t packets)
 	struct xt_requester *r = &qp->req;
 	uint32_t window = r->window + packets;
 
+	xt_rtt_acked(qp, r->unacked);
 	r->retry_left = qp->attr.retry_cnt;
 	r->rnr_left = qp->attr.rnr_retry;
-	r->nak_retried = false;
+	r->probes = 0;
 	r->window = window < qp->engine->tuning.window ? window : qp->engine->tuning.window;
 	qp->stalled = false;
 	if (r->wait == XT_WAIT_RNR)
@@ -66,6 +69,16 @@ void xt_req_progress(struct xt_qp *qp, uint32_t packets)
 	 */
 	if (xt_diff(r->unacked, r->next) > 0)
 		xt_req_go_back(qp);
+	if (xt_diff(r->unacked, r->again) > 0) {
+		r->again = r->unacked;
+		r->again_index = r->retired;
+	}
+	if (xt_diff(r->unacked, r->again_end) > 0) {
+		/* packets that were not sent again had been kept */
+		if (xt_diff(r->again_next, r->again_end) > 0)
+			r->lost = 1;
+		r->again_end = r->again_next = r->unacked;
+	}
 	xt_activate(qp);
 }
 
@@ -97,18 +110,32 @@ static bool acked(struct xt_qp *qp, uint32_t psn)
 	return r->unacked == psn;
 }
 
-/* Retries before the timeout, but once for each PSN, as several responses may report one loss. */
-static void retry_now(struct xt_qp *qp)
+/* The oldest request needs a response, and the peer has executed all requests before a PSN. */
+static void response_missing(struct xt_qp *qp, uint32_t psn)
 {
 	struct xt_requester *r = &qp->req;
 
-	if (r->wait == XT_WAIT_RNR || (r->nak_retried && r->nak_retry_psn == r->unacked))
-		return;
-	if (!xt_req_retry(qp))
-		return;
-	r->nak_retried = true;
-	r->nak_retry_psn = r->unacked;
-	xt_req_go_back(qp);
+	if (xt_diff(psn, r->executed) > 0)
+		r->executed = psn;
+	switch (xt_early_check(qp, XT_PARK_REQUESTER)) {
+	case XT_EARLY_NONE:
+		xt_req_response_lost(qp, r->executed);
+		break;
+	case XT_EARLY_GAP:
+		xt_req_response_lost(qp, xt_early_psn(qp, XT_PARK_REQUESTER));
+		break;
+	case XT_EARLY_DUE:
+		break;
+	}
+}
+
+/* A response has arrived: those that came before it may count now. */
+static void go_on(struct xt_qp *qp)
+{
+	if (!acked(qp, qp->req.executed) && xt_may_send(qp))
+		response_missing(qp, qp->req.executed);
+	else if (xt_may_send(qp))
+		xt_early_check(qp, XT_PARK_REQUESTER);
 }
 
 /* ---- NAKs -------------------------------------------------------------------------------- */
@@ -150,7 +177,7 @@ void xt_req_nak(struct xt_qp *qp, uint32_t code)
 
 	if (code == XR_NAK_PSN_SEQUENCE) {
 		c->seq_naks_received++;
-		retry_now(qp);
+		xt_req_lost(qp);
 		return;
 	}
 	c->invalid_naks_received += code == XR_NAK_INVALID_REQUEST;
@@ -169,7 +196,7 @@ static void rx_nak(struct xt_qp *qp, uint32_t psn, uint32_t aeth)
 		return;
 	if (psn != r->unacked && !acked(qp, psn)) {
 		if (xt_may_send(qp))
-			retry_now(qp);
+			response_missing(qp, psn);
 		return;
 	}
 	switch (aeth >> 24 & XR_AETH_TYPE_MASK) {
@@ -184,12 +211,16 @@ static void rx_nak(struct xt_qp *qp, uint32_t psn, uint32_t aeth)
 
 static void rx_ack(struct xt_qp *qp, uint32_t psn, uint32_t aeth)
 {
-	if ((aeth >> 24 & XR_AETH_TYPE_MASK) != XR_AETH_ACK) {
+	struct xt_requester *r = &qp->req;
+
+	if ((aeth >> 24 & XR_AETH_TYPE_MASK) != XR_AETH_ACK)
 		rx_nak(qp, psn, aeth);
+	else if (xt_diff(psn + 1, r->unacked) <= 0)
 		return;
-	}
-	if (xt_diff(psn + 1, qp->req.unacked) > 0 && !acked(qp, psn + 1) && xt_may_send(qp))
-		retry_now(qp);
+	else if (acked(qp, psn + 1))
+		xt_req_check_rest(qp);
+	else if (xt_may_send(qp))
+		response_missing(qp, psn + 1);
 }
 
 /* ---- data of READs and atomics -------------------------------------------------------------- */
@@ -205,15 +236,17 @@ static void bad_response(struct xt_qp *qp)
  * Acknowledges all requests before a response with data and returns the request that it belongs to;
  * NULL if the response is a duplicate or an earlier one is missing.
  */
-static struct xt_swqe *expected(struct xt_qp *qp, uint32_t psn)
+static struct xt_swqe *expected(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn)
 {
 	struct xt_requester *r = &qp->req;
 
 	if (xt_diff(psn, r->unacked) < 0)
 		return NULL;
 	if (psn != r->unacked && !acked(qp, psn)) {
-		if (xt_may_send(qp))
-			retry_now(qp);
+		if (xt_may_send(qp)) {
+			xt_early_keep(qp, rx, psn);
+			response_missing(qp, psn);
+		}
 		return NULL;
 	}
 	return r->retired == r->loaded ? NULL : xt_swqe(qp, r->retired);
@@ -233,6 +266,8 @@ static void accept_response(struct xt_qp *qp, struct xt_swqe *w)
 	if (r->unacked == w->psn + w->npsn && !xt_sq_retire(qp))
 		return;
 	xt_req_progress(qp, 1);
+	if (__builtin_expect(xt_diff(r->executed, r->unacked) >= 0, false))
+		go_on(qp);
 }
 
 static bool read_response_fits(const struct xt_qp *qp, const struct xt_swqe *w,
@@ -273,7 +308,7 @@ static bool stored(struct xt_qp *qp, struct xt_swqe *w, enum xt_side side,
 
 static bool rx_read_response(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn)
 {
-	struct xt_swqe *w = expected(qp, psn);
+	struct xt_swqe *w = expected(qp, rx, psn);
 	struct xt_source src = { .seg = rx->frame->seg, .off = rx->frame->meta.payload_off };
 	struct xt_wc_error error;
 	enum xt_side side;
@@ -304,7 +339,7 @@ enum xt_side xt_req_store_atomic(struct xt_step *step, uint64_t value, struct xt
 
 static bool rx_atomic_ack(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn)
 {
-	struct xt_swqe *w = expected(qp, psn);
+	struct xt_swqe *w = expected(qp, rx, psn);
 	struct xt_wc_error error;
 	enum xt_side side;
 	__be64 orig;

@@ -181,7 +181,8 @@ bool xt_fetch_sge(struct xt_qp *qp, uint32_t item, const struct xr_sge *sge)
 bool xt_gather(struct xt_qp *qp, uint32_t index, uint32_t off, uint32_t len, struct xt_payload *out,
 	       struct xt_wc_error *error)
 {
-	struct xt_fetch f = { &qp->park.step[XT_STEP_SEND], index, qp->req.next, 0 };
+	const uint32_t psn = xt_swqe(qp, index)->psn + (off >> qp->mtu_shift);
+	struct xt_fetch f = { &qp->park.step[XT_STEP_SEND], index, psn, 0 };
 	struct xt_sgl l = xt_swqe_sgl(qp, index);
 	bool waiting = false;
 	struct xt_mem_at at;

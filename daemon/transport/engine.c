@@ -15,6 +15,7 @@
 #include "packet.h"
 #include "qp.h"
 #include "requester.h"
+#include "resend.h"
 #include "responder.h"
 #include "responses.h"
 #include "timer.h"

@@ -11,8 +11,10 @@
  *   modify.c      QP states and attributes
  *   wr_kind.c     kinds of send work requests
  *   sq.c send work requests: copied from the ring, checked, completed
- *   requester.c   requests to packets, timeouts, retries
+ *   requester.c   requests to packets
+ *   resend.c      timeouts, retries, packets that are sent again
  *   completer.c   responses of the peer
+ *   rtt.c         round-trip times
  *   responder.c   requests of the peer
  *   responses.c   responses to the peer and their repetition
  *   unreliable.c  UC and UD, requester and responder

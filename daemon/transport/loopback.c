@@ -14,6 +14,7 @@
 #include "packet.h"
 #include "qp.h"
 #include "requester.h"
+#include "resend.h"
 #include "responder.h"
 #include "sq.h"
 #include "wr_kind.h"

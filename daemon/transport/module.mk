@@ -25,9 +25,11 @@ transport_SRCS := $(addprefix daemon/transport/, \
 	permute.c \
 	qp.c \
 	requester.c \
+	resend.c \
 	responder.c \
 	responses.c \
 	rq.c \
+	rtt.c \
 	slots.c \
 	sq.c \
 	srq.c \

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* QPs that wait for memory: their packets, posted writes, and how they go on. */
+/* Packets that wait for memory or for earlier packets, posted writes, and how QPs go on. */
 #include "completer.h"
 #include "engine.h"
 #include "park.h"
@@ -17,6 +17,7 @@
 /* A packet of a connected QP */
 struct parked_rx {
 	struct xt_parked head;
+	uint32_t psn; /* of an early packet, 32 bits */
 	struct xt_rx rx;
 	struct xt_frame frame;
 	uint8_t data[];
@@ -30,6 +31,7 @@ void xt_park_init(struct xt_qp *qp)
 	xt_list_init(&p->resume_link);
 	for (i = 0; i < XT_PARK_SIDES; i++) {
 		xt_list_init(&p->packets[i]);
+		xt_list_init(&p->early[i]);
 		xt_list_init(&p->posted[i]);
 	}
 	for (i = 0; i < XT_STEPS; i++)
@@ -42,7 +44,8 @@ static void update_busy(struct xt_park *p)
 
 	p->busy = false;
 	for (i = 0; i < XT_PARK_SIDES; i++)
-		p->busy |= !xt_list_empty(&p->packets[i]) || !xt_list_empty(&p->posted[i]);
+		p->busy |= !xt_list_empty(&p->packets[i]) || !xt_list_empty(&p->posted[i]) ||
+			   !xt_list_empty(&p->early[i]);
 }
 
 static void take_out(struct xt_qp *qp, struct xt_parked *item)
@@ -83,6 +86,7 @@ void xt_park_stop(struct xt_qp *qp)
 	for (i = 0; i < XT_PARK_SIDES; i++) {
 		free_posted(p, i);
 		xt_list_move_all(&qp->engine->dropped, &p->packets[i]);
+		xt_list_move_all(&qp->engine->dropped, &p->early[i]);
 	}
 	for (i = 0; i < XT_PARK_SIZES; i++) {
 		qp->flow->parked[i] -= p->blocks[i];
@@ -143,31 +147,36 @@ static void lose(struct xt_qp *qp, enum xt_park_side side)
 	xt_step_end(&step[response ? XT_STEP_PLACE_POST : XT_STEP_POST]);
 }
 
+static struct xt_parked *take_block(struct xt_qp *qp, uint32_t len)
+{
+	const uint32_t *blocks = qp->park.blocks;
+
+	if (blocks[XT_PARK_SMALL] + blocks[XT_PARK_LARGE] == XT_PARK_QP_MAX)
+		return NULL;
+	return xt_park_pool_take(&qp->engine->parked, qp->flow->parked, len);
+}
+
 void *xt_park_add(struct xt_qp *qp, enum xt_park_side side, uint32_t len)
 {
-	struct xt_park *p = &qp->park;
-	struct xt_parked *item = NULL;
+	struct xt_parked *item = take_block(qp, len);
 
-	if (p->blocks[XT_PARK_SMALL] + p->blocks[XT_PARK_LARGE] < XT_PARK_QP_MAX)
-		item = xt_park_pool_take(&qp->engine->parked, qp->flow->parked, len);
 	if (item)
-		put_in(qp, &p->packets[side], item);
+		put_in(qp, &qp->park.packets[side], item);
 	else
 		lose(qp, side);
 	return item;
 }
 
-void xt_park_rx(struct xt_qp *qp, const struct xt_rx *rx)
+static enum xt_park_side side_of(const struct xt_rx *rx)
+{
+	return rx->flags & XR_OPF_REQUEST ? XT_PARK_RESPONDER : XT_PARK_REQUESTER;
+}
+
+static void copy_rx(struct parked_rx *item, const struct xt_rx *rx)
 {
 	const struct xt_frame *f = rx->frame;
-	bool request = rx->flags & XR_OPF_REQUEST;
-	struct parked_rx *item;
 	uint32_t i, at = 0;
 
-	item = xt_park_add(qp, request ? XT_PARK_RESPONDER : XT_PARK_REQUESTER,
-			   sizeof(*item) + f->len);
-	if (!item)
-		return;
 	for (i = 0; i < f->nseg; at += f->seg[i++].len)
 		memcpy(item->data + at, f->seg[i].data, f->seg[i].len);
 	item->frame = (struct xt_frame){
@@ -180,6 +189,15 @@ void xt_park_rx(struct xt_qp *qp, const struct xt_rx *rx)
 	item->rx = *rx;
 	item->rx.frame = &item->frame;
 	item->rx.ext = item->data + (rx->ext - f->seg[0].data);
+}
+
+void xt_park_rx(struct xt_qp *qp, const struct xt_rx *rx)
+{
+	struct parked_rx *item;
+
+	item = xt_park_add(qp, side_of(rx), sizeof(*item) + rx->frame->len);
+	if (item)
+		copy_rx(item, rx);
 }
 
 /* Processes a packet again. Returns false if it must go on waiting. */
@@ -207,6 +225,97 @@ static unsigned replay(struct xt_qp *qp, enum xt_park_side side, unsigned most)
 		}
 		free_item(qp, item);
 	}
+	return most;
+}
+
+/* ---- early packets ------------------------------------------------------------------------- */
+
+static uint32_t psn_of(const struct xt_list *l)
+{
+	return ((const struct parked_rx *)l)->psn;
+}
+
+static uint32_t expected_psn(const struct xt_qp *qp, enum xt_park_side side)
+{
+	return side == XT_PARK_RESPONDER ? qp->resp.epsn : qp->req.unacked;
+}
+
+void xt_early_keep(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn)
+{
+	struct xt_list *list = &qp->park.early[side_of(rx)], *before = list->prev;
+	struct parked_rx *item;
+
+	while (before != list && xt_diff(psn_of(before), psn) > 0)
+		before = before->prev;
+	if (before != list && psn_of(before) == psn)
+		return;
+	item = (struct parked_rx *)take_block(qp, sizeof(*item) + rx->frame->len);
+	if (!item)
+		return;
+	copy_rx(item, rx);
+	item->psn = psn;
+	put_in(qp, before->next, &item->head);
+	qp->engine->counters.rx_early++;
+}
+
+static void drop_first(struct xt_qp *qp, struct xt_list *list)
+{
+	struct xt_parked *item = (struct xt_parked *)list->next;
+
+	take_out(qp, item);
+	free_item(qp, item);
+}
+
+enum xt_early xt_early_check(struct xt_qp *qp, enum xt_park_side side)
+{
+	struct xt_list *list = &qp->park.early[side];
+	uint32_t psn = expected_psn(qp, side);
+
+	/* packets that were received again although they were kept */
+	while (!xt_list_empty(list) && xt_diff(psn_of(list->next), psn) < 0)
+		drop_first(qp, list);
+	if (xt_list_empty(list))
+		return XT_EARLY_NONE;
+	if (psn_of(list->next) != psn)
+		return XT_EARLY_GAP;
+	xt_resume_later(qp);
+	return XT_EARLY_DUE;
+}
+
+uint32_t xt_early_psn(const struct xt_qp *qp, enum xt_park_side side)
+{
+	return psn_of(qp->park.early[side].next);
+}
+
+void xt_early_drop(struct xt_qp *qp, enum xt_park_side side)
+{
+	while (!xt_list_empty(&qp->park.early[side]))
+		drop_first(qp, &qp->park.early[side]);
+}
+
+/* Processes the expected packet if it came early. Returns false if there is none to process. */
+static bool replay_first(struct xt_qp *qp, enum xt_park_side side)
+{
+	struct xt_list *list = &qp->park.early[side];
+	struct xt_parked *item;
+
+	if (xt_early_check(qp, side) != XT_EARLY_DUE)
+		return false;
+	item = (struct xt_parked *)list->next;
+	take_out(qp, item);
+	if (!process(qp, item)) {
+		put_in(qp, qp->park.packets[side].next, item);
+		return false;
+	}
+	free_item(qp, item);
+	return true;
+}
+
+/* Returns the number of packets that it did not replay of those that it may. */
+static unsigned replay_early(struct xt_qp *qp, enum xt_park_side side, unsigned most)
+{
+	while (most && xt_list_empty(&qp->park.packets[side]) && replay_first(qp, side))
+		most--;
 	return most;
 }
 
@@ -257,6 +366,7 @@ static unsigned resume(struct xt_qp *qp, unsigned most)
 	for (side = 0; side < XT_PARK_SIDES; side++) {
 		reap(qp, side);
 		most = replay(qp, side, most);
+		most = replay_early(qp, side, most);
 	}
 	update_busy(&qp->park);
 	if (!most)

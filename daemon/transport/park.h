@@ -11,6 +11,10 @@
  * completions, READs, atomics, invalidations and writes to mapped memory wait until no write is
  * posted. If a posted write fails, the responder refuses its request. The requester posts the
  * writes of READ responses likewise, and the READ completes when all of them are done.
+ *
+ * Early packets: a packet that was received before an earlier one is kept as well, in the order of
+ * PSNs, and processed once the missing ones have arrived. So one lost packet costs one packet. IBTA
+ * 9.7.4.1.1 lets a responder drop such packets, but the peer cannot tell the difference.
  */
 #ifndef XT_PARK_H
 #define XT_PARK_H
@@ -30,8 +34,9 @@ struct xt_rx;
 enum xt_park_side { XT_PARK_RESPONDER, XT_PARK_REQUESTER, XT_PARK_SIDES };
 
 struct xt_park {
-	bool busy;			       /* packets wait or writes are posted */
+	bool busy;			       /* one of the following lists is not empty */
 	struct xt_list packets[XT_PARK_SIDES]; /* struct xt_parked */
+	struct xt_list early[XT_PARK_SIDES];   /* struct xt_parked, in the order of PSNs */
 	struct xt_list posted[XT_PARK_SIDES];  /* struct xt_mem_io, in the order of PSNs */
 	uint32_t blocks[XT_PARK_SIZES];	       /* of packets */
 	uint32_t acked; /* PSN behind the last one acknowledged while writes were posted */
@@ -60,6 +65,20 @@ static inline bool xt_park_waits(const struct xt_park *p, enum xt_park_side side
 {
 	return __builtin_expect(p->busy, false) && !xt_list_empty(&p->packets[side]);
 }
+
+/* Keeps a packet that came early, if there is room and it is not kept already. psn: 32 bits */
+void xt_early_keep(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn);
+static inline bool xt_early_kept(const struct xt_park *p, enum xt_park_side side)
+{
+	return __builtin_expect(p->busy, false) && !xt_list_empty(&p->early[side]);
+}
+/* Returns whether packets are kept, and whether the expected one is: then the QP is resumed. */
+enum xt_early { XT_EARLY_NONE, XT_EARLY_GAP, XT_EARLY_DUE };
+enum xt_early xt_early_check(struct xt_qp *qp, enum xt_park_side side);
+/* Returns the PSN of the first early packet. There must be one. */
+uint32_t xt_early_psn(const struct xt_qp *qp, enum xt_park_side side);
+/* Drops the early packets of a side. */
+void xt_early_drop(struct xt_qp *qp, enum xt_park_side side);
 
 /* Resumes QPs whose accesses have finished, as many as one round permits. */
 void xt_resume(struct xt_engine *e);

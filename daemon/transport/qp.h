@@ -50,20 +50,38 @@ struct xt_requester {
 	uint32_t max;	   /* one beyond the highest ever sent */
 	uint32_t load_psn; /* first of the next work request that is loaded */
 
-	uint32_t ssn;		/* of the latest message loaded, IBTA 9.7.7.2 */
-	uint32_t lsn;		/* last message that the peer has a receive for */
-	uint32_t rd_inflight;	/* requests in [unacked, next) that count against max_rd_atomic */
-	uint32_t rd_last;	/* SQ index behind the latest of these that was loaded */
-	uint32_t window;	/* packets that may be in flight now */
-	uint32_t since_ackreq;	/* packets sent since the last one that requests a response */
-	uint32_t ackreq_psn;	/* PSN of that packet */
-	uint32_t nak_retry_psn; /* `unacked` at the last retry that no timeout caused */
-	bool nak_retried;	/* nak_retry_psn is valid */
-	bool credits;		/* lsn is valid */
+	uint32_t ssn;	       /* of the latest message loaded, IBTA 9.7.7.2 */
+	uint32_t lsn;	       /* last message that the peer has a receive for */
+	uint32_t rd_inflight;  /* requests in [unacked, next) that count against max_rd_atomic */
+	uint32_t rd_last;      /* SQ index behind the latest of these that was loaded */
+	uint32_t window;       /* packets that may be in flight now */
+	uint32_t since_ackreq; /* packets sent since the last one that requests a response */
+	uint32_t ackreq_psn;   /* PSN of that packet */
+	bool credits;	       /* lsn is valid */
+	uint32_t executed;     /* the peer has executed the requests before this PSN */
+
+	/* Packets [again, again_end) are to be sent again before `next`. */
+	uint32_t again, again_end;
+	uint32_t again_index; /* SQ index at or before the work request of `again` */
+	bool again_executed;  /* the peer has executed them, and only responses are missing */
+	uint32_t again_next;  /* `next` at that loss: packets before it were sent before `again` */
+	uint32_t lost;	      /* packets that are sent again for the next loss */
+	uint64_t again_at;    /* time of that loss */
+	uint32_t shrunk_psn;  /* losses before it have shrunk the window already */
+
 	uint8_t retry_left;
 	uint8_t rnr_left;
 	uint8_t wait;	      /* enum xt_wait */
+	uint8_t probes;	      /* sent since the last progress */
 	uint8_t read_packets; /* longest READ request on the wire, in response packets */
+};
+
+/* Round-trip time of packets that request a response, see rtt.c; ns */
+struct xt_rtt {
+	bool timed;		      /* a packet is being timed: */
+	uint32_t psn;		      /* its PSN */
+	uint64_t sent_at;	      /* when it was sent */
+	uint32_t smoothed, variation; /* 0: no packet was timed yet */
 };
 
 /* A request with a response other than an ACK, kept so that the response can be repeated */
@@ -76,6 +94,12 @@ struct xt_rd {
 	uint32_t psn;
 	uint32_t npsn;
 	uint8_t kind; /* enum xt_wr_kind */
+};
+
+/* Response packets to be sent again: [next, end) of those of an entry */
+struct xt_repeat {
+	uint32_t index; /* of the entry, see xt_responder.rd */
+	uint32_t first, next, end;
 };
 
 /* The ACK or NAK to be sent behind the READ responses */
@@ -96,6 +120,8 @@ struct xt_responder {
 	uint8_t ack_due;  /* enum xt_ack_due */
 	uint8_t nak_code; /* XT_ACK_DUE_NAK: enum xr_nak */
 	bool nak_sent;	  /* a NAK for the present gap was sent */
+	bool rnr_sent;	  /* an RNR NAK was sent: the peer sends all that follows again */
+	uint16_t ahead;	  /* packets received ahead of sequence since that NAK */
 	uint32_t nak_psn; /* XT_ACK_DUE_NAK */
 	bool comm_est;	  /* IBV_EVENT_COMM_EST was raised */
 	uint32_t pd;	  /* PD of the request being executed: the QP's, or its SRQ's (XRC) */
@@ -109,12 +135,12 @@ struct xt_responder {
 
 	/*
 	 * READs and atomics: entries [rd_tail - rd_kept, rd_tail) are kept. Responses to entries
-	 * from rd_cur on are still to be sent. rd_cur goes back when a response has to be repeated.
+	 * from rd_cur on are still to be sent for the first time, after all that are repeated.
 	 */
 	uint32_t rd_tail, rd_kept, rd_cur;
-	uint32_t rd_fresh; /* first entry whose response was never sent completely */
-	uint32_t rd_pos;   /* next response packet of rd_cur */
-	uint32_t rd_start; /* response packet of rd_cur that this (repeated) response began with */
+	uint32_t rd_pos; /* next response packet of rd_cur */
+	uint32_t repeat_head, repeat_tail;
+	struct xt_repeat repeat[XT_MAX_RD_ATOMIC];
 	struct xt_rd rd[XT_MAX_RD_ATOMIC];
 };
 
@@ -149,6 +175,7 @@ struct xt_qp {
 	struct xr_qp_attr attr; /* as the client set them */
 	struct xt_path path;
 	struct xt_pace pace;
+	struct xt_rtt rtt;
 	uint32_t mtu; /* bytes of payload; UD: the port's MTU */
 	uint8_t mtu_shift;
 	bool ring_bad;	  /* corrupt ring indices: the rings are never read again */
@@ -159,7 +186,7 @@ struct xt_qp {
 	struct xt_list active_link; /* in flow->active or flow->capped */
 	struct xt_list ack_link;    /* in engine->acks_due */
 	struct xt_timer retry_timer, rate_timer;
-	uint64_t ack_deadline;
+	uint64_t ack_deadline, probe_at, stall_at;
 	uint32_t charged; /* packets counted in flow->inflight */
 	bool stalled;	  /* no response for a long time: charged is 0 */
 	bool capped;	  /* active_link is in flow->capped */

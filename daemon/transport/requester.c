@@ -6,8 +6,13 @@
  *   -------|-----------------|-------------------|------------|
  *           unacked           next .. max
  *
- * Windows, credits and max_rd_atomic limit how far `next` runs ahead of `unacked`. A retry only
- * moves `next` and `cur` back: the offset of a packet in its message follows from its PSN.
+ * Windows, credits and max_rd_atomic limit how far `next` runs ahead of `unacked`. The offset of a
+ * packet in its message follows from its PSN, so any packet can be sent again:
+ *
+ * - After a NAK, or if a READ response is missing, packets [again, again_end) are sent again before
+ *   `next`. A peer that keeps what follows a lost packet needs no others.
+ * - If a response is overdue, the oldest packet is sent again to ask for it (probe).
+ * - After the timeout of the program and after an RNR NAK, `next` and `cur` move back to `unacked`.
  *
  * A work request that only changes keys (XT_KIND_LOCAL) has no PSN. It is executed when it becomes
  * the current one, that is, before the work requests behind it (IBTA 10.8.3.3). Earlier ones may
@@ -21,14 +26,11 @@
 #include "packet.h"
 #include "qp.h"
 #include "requester.h"
+#include "resend.h"
+#include "rtt.h"
 #include "sq.h"
 #include "timer.h"
 #include "wr_kind.h"
-
-/* Each retry halves the window, but not below this. */
-#define SHRUNK_WINDOW XT_ACK_EVERY
-/* After this time without a response, a QP gives back its share of the engine's window. */
-#define STALL_NS 1000000000ull
 
 void xt_req_reset(struct xt_qp *qp)
 {
@@ -49,138 +51,17 @@ void xt_req_reset(struct xt_qp *qp)
 		.window = qp->engine->tuning.window,
 		.since_ackreq = XT_ACK_EVERY,
 		.ackreq_psn = attr->sq_psn - 1,
+		.again = attr->sq_psn,
+		.again_end = attr->sq_psn,
+		.again_next = attr->sq_psn,
+		.shrunk_psn = attr->sq_psn,
+		.executed = attr->sq_psn,
+		.lost = 1,
 		.retry_left = attr->retry_cnt,
 		.rnr_left = attr->rnr_retry,
 		.read_packets = qp->engine->tuning.read_packets,
 	};
-}
-
-/* ---- timer, retries -------------------------------------------------------------------- */
-
-static void charge(struct xt_qp *qp)
-{
-	uint32_t inflight = qp->stalled ? 0 : qp->req.next - qp->req.unacked;
-
-	xt_flow_set_inflight(qp, inflight);
-}
-
-static uint64_t ack_timeout_ns(const struct xt_qp *qp)
-{
-	return qp->attr.timeout ? 4096ull << qp->attr.timeout : XT_NEVER;
-}
-
-/* If the ACK timeout is long, the timer first expires after STALL_NS. */
-void xt_req_arm_ack_timer(struct xt_qp *qp)
-{
-	uint64_t now = qp->engine->now, timeout = ack_timeout_ns(qp);
-
-	qp->ack_deadline = timeout == XT_NEVER ? XT_NEVER : now + timeout;
-	xt_timer_set_retry(qp, timeout < STALL_NS ? qp->ack_deadline : now + STALL_NS);
-}
-
-void xt_req_update(struct xt_qp *qp, bool progress)
-{
-	struct xt_requester *r = &qp->req;
-
-	charge(qp);
-	if (r->next == r->unacked) {
-		if (r->wait == XT_WAIT_ACK) {
-			r->wait = XT_WAIT_NONE;
-			xt_timer_set_retry(qp, XT_NEVER);
-		}
-	} else if (progress || r->wait == XT_WAIT_NONE) {
-		r->wait = XT_WAIT_ACK;
-		xt_req_arm_ack_timer(qp);
-	}
-}
-
-void xt_req_go_back(struct xt_qp *qp)
-{
-	struct xt_requester *r = &qp->req;
-
-	/* Acknowledged WRs are retired, so `unacked` belongs to the oldest WR left. */
-	r->next = r->unacked;
-	r->cur = r->retired;
-	r->rd_inflight = 0;
-	r->since_ackreq = XT_ACK_EVERY;
-	r->ackreq_psn = r->unacked - 1;
-	if (r->wait == XT_WAIT_ACK) {
-		r->wait = XT_WAIT_NONE;
-		xt_timer_set_retry(qp, XT_NEVER);
-	}
-	charge(qp);
-	xt_activate(qp);
-}
-
-bool xt_req_resend_ackreq(struct xt_qp *qp)
-{
-	struct xt_requester *r = &qp->req;
-	const struct xt_swqe *w = xt_swqe(qp, r->cur);
-	uint32_t begun = r->cur == r->loaded ? 0 : r->next - w->psn;
-
-	/* since_ackreq also counts the packets of `cur` that were already sent */
-	if (r->cur == r->retired || r->since_ackreq <= begun)
-		return false;
-	/* Only a SEND or WRITE omits AckReq from its last packet, so `cur - 1` is one. */
-	w = xt_swqe(qp, --r->cur);
-	r->next = w->psn + w->npsn - 1;
-	return true;
-}
-
-bool xt_req_retry(struct xt_qp *qp)
-{
-	static const struct xt_wc_error exceeded = { IBV_WC_RETRY_EXC_ERR, XR_VERR_TIMEOUT };
-	struct xt_requester *r = &qp->req;
-
-	if (!r->retry_left) {
-		xt_sq_fail(qp, exceeded);
-		return false;
-	}
-	r->retry_left--;
-	r->window = r->window / 2 > SHRUNK_WINDOW ? r->window / 2 : SHRUNK_WINDOW;
-	return true;
-}
-
-/*
- * Returns true if a missing response is no sign of loss: it may be parked, or no packet in flight
- * requests one, because the packet that would waits for memory.
- */
-static bool waits_for_memory(const struct xt_qp *qp)
-{
-	const struct xt_requester *r = &qp->req;
-
-	return xt_park_waits(&qp->park, XT_PARK_REQUESTER) ||
-	       (qp->park.step[XT_STEP_SEND].waiting && xt_diff(r->ackreq_psn, r->unacked) < 0);
-}
-
-void xt_req_timeout(struct xt_qp *qp)
-{
-	struct xt_requester *r = &qp->req;
-
-	if (r->wait == XT_WAIT_RNR) {
-		r->wait = XT_WAIT_NONE;
-		xt_activate(qp);
-		return;
-	}
-	if (r->wait == XT_WAIT_NONE)
-		return;
-	if (waits_for_memory(qp)) {
-		xt_req_arm_ack_timer(qp);
-		return;
-	}
-	if (qp->engine->now < qp->ack_deadline) {
-		qp->stalled = true;
-		charge(qp);
-		xt_timer_set_retry(qp, qp->ack_deadline);
-		return;
-	}
-	qp->engine->counters.timeouts++;
-	if (!xt_req_retry(qp))
-		return;
-	r->wait = XT_WAIT_NONE;
-	r->window = SHRUNK_WINDOW;
-	r->nak_retried = false;
-	xt_req_go_back(qp);
+	xt_rtt_reset(qp);
 }
 
 void xt_req_check_drained(struct xt_qp *qp)
@@ -338,10 +219,10 @@ static bool needs_ackreq(struct xt_qp *qp, const struct xt_swqe *w, bool last, u
 	return last && (budget == 1 || !next_requests_ack(qp, w));
 }
 
-bool xt_req_build_data(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
+bool xt_req_build_data(struct xt_qp *qp, const struct xt_cursor *at, struct xt_packet *p)
 {
-	struct xt_requester *r = &qp->req;
-	uint32_t i = r->next - w->psn;
+	struct xt_swqe *w = xt_swqe(qp, at->index);
+	uint32_t i = at->psn - w->psn;
 	uint32_t off = i << qp->mtu_shift, left = w->length - off;
 	bool first = !i, last = i + 1 == w->npsn, ok;
 
@@ -354,30 +235,42 @@ bool xt_req_build_data(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
 		xt_ext_put(p, &w->imm, sizeof(w->imm));
 	if (last && w->opcode == XR_WR_SEND_WITH_INV)
 		xt_ext_ieth(p, w->inv_rkey);
-	ok = xt_gather(qp, r->cur, off, left < qp->mtu ? left : qp->mtu, &p->payload, &w->error);
+	ok = xt_gather(qp, at->index, off, left < qp->mtu ? left : qp->mtu, &p->payload, &w->error);
 	if (__builtin_expect(qp->park.step[XT_STEP_SEND].used, false) && !off)
-		xt_sq_read_ahead(qp, r->cur);
+		xt_sq_read_ahead(qp, at->index);
 	return ok;
 }
 
-static bool build(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p, uint32_t budget)
+/* Builds a packet except for AckReq. */
+static bool build(struct xt_qp *qp, const struct xt_cursor *at, struct xt_packet *p)
 {
-	const struct xt_kind *kind = xt_kind_of(w);
+	const struct xt_swqe *w = xt_swqe(qp, at->index);
 
-	xt_packet_init(p, 0, qp->req.next);
+	xt_packet_init(p, 0, at->psn);
 	if (qp->info.type == XR_QPT_XRC_SEND)
 		xt_ext_xrceth(p, w->srqn);
-	if (kind->response == XT_RESPONSE_ACK)
-		p->ackreq = needs_ackreq(qp, w, qp->req.next + 1 == w->psn + w->npsn, budget);
-	return kind->build(qp, w, p);
+	return xt_kind_of(w)->build(qp, at, p);
+}
+
+static bool build_next(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p, uint32_t budget)
+{
+	struct xt_requester *r = &qp->req;
+	const struct xt_cursor at = { r->cur, r->next, span(qp, w, r->next) };
+
+	if (!build(qp, &at, p))
+		return false;
+	if (xt_kind_of(w)->response == XT_RESPONSE_ACK)
+		p->ackreq = needs_ackreq(qp, w, r->next + 1 == w->psn + w->npsn, budget);
+	return true;
 }
 
 static void sent(struct xt_qp *qp, const struct xt_swqe *w, const struct xt_packet *p)
 {
 	struct xt_requester *r = &qp->req;
 
-	if (xt_diff(r->next, r->max) < 0)
-		qp->engine->counters.tx_retransmits++;
+	bool is_new = r->next == r->max;
+
+	qp->engine->counters.tx_retransmits += !is_new;
 	r->next += span(qp, w, r->next);
 	if (xt_diff(r->next, r->max) > 0)
 		r->max = r->next;
@@ -387,6 +280,8 @@ static void sent(struct xt_qp *qp, const struct xt_swqe *w, const struct xt_pack
 	if (p->ackreq || xt_kind_of(w)->rd_atomic) {
 		r->since_ackreq = 0;
 		r->ackreq_psn = r->next - 1;
+		if (is_new)
+			xt_rtt_sent(qp, r->ackreq_psn);
 	} else {
 		r->since_ackreq++;
 	}
@@ -415,15 +310,95 @@ static bool no_response_due(const struct xt_requester *r)
 	return r->next != r->unacked && xt_diff(r->ackreq_psn, r->unacked) < 0;
 }
 
+/* ---- sending again ----------------------------------------------------------------------- */
+
+/* Returns false if nothing is left to be sent again. */
+static bool again_cursor(struct xt_qp *qp, struct xt_cursor *at)
+{
+	struct xt_requester *r = &qp->req;
+	const struct xt_swqe *w;
+	uint32_t end;
+
+	for (; xt_sends_again(r); r->again_index++) {
+		w = xt_swqe(qp, r->again_index);
+		end = w->psn + w->npsn;
+		if (xt_diff(r->again, end) >= 0)
+			continue;
+		if (!r->again_executed || xt_kind_of(w)->rd_atomic)
+			break;
+		r->again = end; /* has no response of its own */
+	}
+	if (!xt_sends_again(r))
+		return false;
+	*at = (struct xt_cursor){ r->again_index, r->again, span(qp, w, r->again) };
+	/* a READ that may not have been executed must be repeated as it was */
+	if (r->again_executed && xt_diff(r->again_end, at->psn + at->span) < 0)
+		at->span = r->again_end - at->psn;
+	return true;
+}
+
+enum again { AGAIN_SENT, AGAIN_FAILED, AGAIN_PARKED, AGAIN_FULL };
+
+static enum again send_again(struct xt_qp *qp, const struct xt_cursor *at)
+{
+	const struct xt_swqe *w = xt_swqe(qp, at->index);
+	struct xt_requester *r = &qp->req;
+	struct xt_packet p;
+
+	if (!build(qp, at, &p)) {
+		if (!w->error.status)
+			return AGAIN_PARKED;
+		/* fails when all earlier ones have completed */
+		xt_req_go_back(qp);
+		return AGAIN_FAILED;
+	}
+	p.ackreq = xt_kind_of(w)->response == XT_RESPONSE_ACK && at->psn + 1 == r->again_end;
+	if (!xt_send(qp, &p))
+		return AGAIN_FULL;
+	qp->engine->counters.tx_retransmits++;
+	xt_pace_spend(qp, xt_frame_len(&qp->tmpl, p.ext_len + p.payload.len));
+	r->again += at->span;
+	if (xt_diff(r->again, r->again_end) > 0)
+		r->again_end = r->again;
+	return AGAIN_SENT;
+}
+
+/* Returns the number of packets sent. *more: as xt_req_run() */
+static uint32_t run_again(struct xt_qp *qp, uint32_t budget, bool *more)
+{
+	struct xt_cursor at;
+	uint32_t cost = 0;
+
+	while (again_cursor(qp, &at) && xt_pace_open(qp)) {
+		if (cost == budget) {
+			*more = true;
+			break;
+		}
+		switch (send_again(qp, &at)) {
+		case AGAIN_SENT:
+			cost++;
+			break;
+		case AGAIN_FULL:
+			*more = true;
+			return cost;
+		case AGAIN_PARKED:
+			return cost;
+		case AGAIN_FAILED:
+			break;
+		}
+	}
+	return cost;
+}
+
 uint32_t xt_req_run(struct xt_qp *qp, uint32_t budget, bool *more)
 {
 	struct xt_requester *r = &qp->req;
 	enum gate g = GATE_OPEN;
 	struct xt_packet p;
 	struct xt_swqe *w;
-	uint32_t cost = 0;
+	uint32_t cost = run_again(qp, budget, more);
 
-	while (r->wait != XT_WAIT_RNR && (w = xt_sq_current(qp))) {
+	while (r->wait != XT_WAIT_RNR && !xt_sends_again(r) && (w = xt_sq_current(qp))) {
 		if (w->error.status) {
 			if (xt_req_resend_ackreq(qp))
 				continue;
@@ -450,7 +425,7 @@ uint32_t xt_req_run(struct xt_qp *qp, uint32_t budget, bool *more)
 				return cost;
 			break;
 		}
-		if (!build(qp, w, &p, budget - cost)) {
+		if (!build_next(qp, w, &p, budget - cost)) {
 			if (w->error.status)
 				continue;
 			break; /* parked */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The requester: work requests to packets, windows, timeouts, retries. */
+/* The requester: work requests to packets, windows. */
 #ifndef XT_REQUESTER_H
 #define XT_REQUESTER_H
 
@@ -9,24 +9,6 @@
 void xt_req_reset(struct xt_qp *qp);
 /* Sends up to budget packets and returns their cost. *more is set if the QP has to stay active. */
 uint32_t xt_req_run(struct xt_qp *qp, uint32_t budget, bool *more);
-/* Handles the expiry of the retry timer. */
-void xt_req_timeout(struct xt_qp *qp);
-/*
- * Sets the timer and the in-flight count according to `unacked` and `next`. progress: packets were
- * acknowledged, so the timeout starts again
- */
-void xt_req_update(struct xt_qp *qp, bool progress);
-/* Starts the local ACK timeout. */
-void xt_req_arm_ack_timer(struct xt_qp *qp);
-/* Goes back to the oldest PSN not acknowledged. */
-void xt_req_go_back(struct xt_qp *qp);
-/*
- * Goes back to the last packet of the previous message, to send it with AckReq set: the packet that
- * should have requested the ACK was cancelled. Returns false if a response is requested already.
- */
-bool xt_req_resend_ackreq(struct xt_qp *qp);
-/* Uses one retry. Returns false if none was left; the QP is in ERR then. */
-bool xt_req_retry(struct xt_qp *qp);
 /* SQD: raises IBV_EVENT_SQ_DRAINED once all work requests that were begun have completed. */
 void xt_req_check_drained(struct xt_qp *qp);
 /* READ: number of response packets of the wire request that starts at a PSN */
@@ -39,6 +21,6 @@ bool xt_req_run_local(struct xt_qp *qp, struct xt_swqe *w);
 /* SEND or WRITE: returns the operation (enum xr_op) of its first, last, only or a middle packet. */
 uint8_t xt_data_opcode(const struct xt_swqe *w, bool first, bool last);
 /* struct xt_kind.build of SEND and WRITE */
-bool xt_req_build_data(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p);
+bool xt_req_build_data(struct xt_qp *qp, const struct xt_cursor *at, struct xt_packet *p);
 
 #endif /* XT_REQUESTER_H */

@@ -13,6 +13,8 @@
 
 /* Packets without AckReq after which an ACK is sent anyway */
 #define ACK_AT_LEAST 32
+/* Packets ahead of sequence after which a NAK is repeated: the missing packet was lost again. */
+#define NAK_AGAIN 64
 
 void xt_resp_reset(struct xt_qp *qp)
 {
@@ -453,24 +455,34 @@ void xt_resp_parse(struct xt_qp *qp, const struct xt_rx *rx, struct xt_request *
 		rq->packets = (rq->total + (uint64_t)qp->mtu - 1) >> qp->mtu_shift;
 }
 
-static void out_of_sequence(struct xt_qp *qp, uint32_t psn)
+static void nak_gap(struct xt_qp *qp)
+{
+	qp->resp.nak_sent = true;
+	qp->resp.ahead = 0;
+	xt_resp_schedule(qp, XT_ACK_DUE_SEQ_NAK);
+}
+
+static void out_of_sequence(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn)
 {
 	struct xt_responder *resp = &qp->resp;
 
 	qp->engine->counters.rx_out_of_sequence++;
 	if (xt_diff(psn, resp->seen) >= 0)
 		resp->seen = psn + 1;
-	if (resp->nak_sent)
+	if (resp->rnr_sent)
 		return;
-	resp->nak_sent = true;
-	xt_resp_schedule(qp, XT_ACK_DUE_SEQ_NAK);
+	xt_early_keep(qp, rx, psn);
+	if (xt_early_check(qp, XT_PARK_RESPONDER) == XT_EARLY_DUE)
+		return;
+	if (!resp->nak_sent || ++resp->ahead == NAK_AGAIN)
+		nak_gap(qp);
 }
 
 static void accepted(struct xt_qp *qp, const struct xt_rx *rx, uint32_t packets)
 {
 	struct xt_responder *resp = &qp->resp;
 
-	resp->nak_sent = false;
+	resp->nak_sent = resp->rnr_sent = false;
 	if (xt_diff(resp->epsn, resp->seen) > 0)
 		resp->seen = resp->epsn;
 	/*
@@ -479,6 +491,9 @@ static void accepted(struct xt_qp *qp, const struct xt_rx *rx, uint32_t packets)
 	 */
 	if (resp->ack_due == XT_ACK_DUE_RNR_NAK)
 		xt_resp_schedule(qp, XT_ACK_DUE_SEQ_NAK);
+	if (xt_early_kept(&qp->park, XT_PARK_RESPONDER) &&
+	    xt_early_check(qp, XT_PARK_RESPONDER) == XT_EARLY_GAP)
+		nak_gap(qp);
 	/* the request has a response of its own */
 	if (xt_kinds[xt_op_kinds[rx->opcode]].rd_atomic)
 		return;
@@ -497,7 +512,7 @@ bool xt_responder_rx(struct xt_qp *qp, const struct xt_rx *rx)
 
 	xt_resp_established(qp);
 	if (ahead > 0) {
-		out_of_sequence(qp, resp->epsn + ahead);
+		out_of_sequence(qp, rx, resp->epsn + ahead);
 		return true;
 	}
 	xt_resp_parse(qp, rx, &rq);
@@ -513,7 +528,8 @@ bool xt_responder_rx(struct xt_qp *qp, const struct xt_rx *rx)
 		xt_step_park(rq.src.step);
 		return false;
 	case XT_RNR:
-		resp->nak_sent = true;
+		resp->nak_sent = resp->rnr_sent = true;
+		xt_early_drop(qp, XT_PARK_RESPONDER);
 		xt_resp_schedule(qp, XT_ACK_DUE_RNR_NAK);
 		break;
 	default:

@@ -23,24 +23,20 @@ static struct xt_rd *rd_at(struct xt_responder *resp, uint32_t index)
 	return &resp->rd[index % XT_MAX_RD_ATOMIC];
 }
 
+static struct xt_repeat *repeat_at(struct xt_responder *resp, uint32_t index)
+{
+	return &resp->repeat[index % XT_MAX_RD_ATOMIC];
+}
+
 struct xt_rd *xt_rd_new(struct xt_qp *qp)
 {
 	struct xt_responder *resp = &qp->resp;
 	uint32_t max = qp->attr.max_dest_rd_atomic;
 
-	if (resp->rd_tail - resp->rd_fresh >= max)
+	if (resp->rd_tail - resp->rd_cur >= max)
 		return NULL;
-	while (resp->rd_kept >= max) {
-		/*
-		 * An entry that is being replayed for a duplicate: the new request shows that the
-		 * peer has received its response.
-		 */
-		if (resp->rd_cur == resp->rd_tail - resp->rd_kept) {
-			resp->rd_cur++;
-			resp->rd_pos = resp->rd_start = 0;
-		}
-		resp->rd_kept--;
-	}
+	if (resp->rd_kept > max - 1)
+		resp->rd_kept = max - 1;
 	return rd_at(resp, resp->rd_tail);
 }
 
@@ -68,47 +64,56 @@ static struct xt_rd *find_rd(struct xt_responder *resp, uint32_t psn, enum xt_wr
 }
 
 /*
- * Repeats responses from packet pos of an entry on, unless that packet is still to be sent anyway.
+ * Sends response packets of an entry again, unless they are still to be sent anyway. If too many
+ * are to be sent again, the peer has to repeat its request once more.
  */
-static void replay(struct xt_qp *qp, uint32_t index, uint32_t pos)
+static void repeat(struct xt_qp *qp, const struct xt_repeat *again)
 {
 	struct xt_responder *resp = &qp->resp;
-	int32_t ahead = xt_diff(index, resp->rd_cur);
+	int32_t ahead = xt_diff(again->index, resp->rd_cur);
+	uint32_t i;
 
-	if (ahead > 0 || (ahead == 0 && pos > resp->rd_pos))
+	if (ahead > 0 || (ahead == 0 && again->first >= resp->rd_pos))
 		return;
-	resp->rd_cur = index;
-	resp->rd_pos = resp->rd_start = pos;
+	for (i = resp->repeat_head; i != resp->repeat_tail; i++)
+		if (repeat_at(resp, i)->index == again->index &&
+		    repeat_at(resp, i)->first == again->first)
+			return;
+	if (resp->repeat_tail - resp->repeat_head == XT_MAX_RD_ATOMIC)
+		return;
+	*repeat_at(resp, resp->repeat_tail++) = *again;
 	xt_activate(qp);
 }
 
-/* IBTA 9.7.5.1.4: a repeated READ must request the rest of the original one. */
+/* IBTA 9.7.5.1.4: a repeated READ must request the original one or a part of it. */
 static void duplicate_read(struct xt_qp *qp, const struct xt_request *rq, uint32_t psn)
 {
-	uint32_t index, pos;
-	struct xt_rd *rd = find_rd(&qp->resp, psn, XT_KIND_READ, &index);
+	struct xt_repeat again;
+	struct xt_rd *rd = find_rd(&qp->resp, psn, XT_KIND_READ, &again.index);
 	uint64_t off;
 
 	if (!rd)
 		return;
-	pos = psn - rd->psn;
-	off = (uint64_t)pos << qp->mtu_shift;
-	if (rq->rkey == rd->rkey && rq->va == rd->va + off && rq->total == rd->len - off)
-		replay(qp, index, pos);
+	again.first = again.next = psn - rd->psn;
+	again.end = again.first + rq->packets;
+	off = (uint64_t)again.first << qp->mtu_shift;
+	if (rq->rkey == rd->rkey && rq->va == rd->va + off && rq->total <= rd->len - off &&
+	    (again.end == rd->npsn) == (rq->total == rd->len - off))
+		repeat(qp, &again);
 }
 
 void xt_resp_duplicate(struct xt_qp *qp, const struct xt_request *rq, enum xt_wr_kind kind,
 		       uint32_t psn)
 {
-	uint32_t index;
+	struct xt_repeat again = { .end = 1 };
 
 	qp->engine->counters.rx_duplicates++;
 	if (!xt_kinds[kind].rd_atomic)
 		xt_resp_schedule_ack(qp);
 	else if (kind == XT_KIND_READ)
 		duplicate_read(qp, rq, psn);
-	else if (find_rd(&qp->resp, psn, kind, &index))
-		replay(qp, index, 0);
+	else if (find_rd(&qp->resp, psn, kind, &again.index))
+		repeat(qp, &again);
 }
 
 /* ---- scheduling ---------------------------------------------------------------------------- */
@@ -200,9 +205,9 @@ static bool send_ack(struct xt_qp *qp)
 /*
  * Reads the payload of one response packet. Keys may have changed since the request was received.
  */
-static int gather_response(struct xt_qp *qp, const struct xt_rd *rd, uint32_t pos,
-			   struct xt_payload *out)
+static int gather_response(struct xt_qp *qp, uint32_t index, uint32_t pos, struct xt_payload *out)
 {
+	const struct xt_rd *rd = rd_at(&qp->resp, index);
 	uint64_t off = (uint64_t)pos << qp->mtu_shift;
 	uint64_t left = rd->len - off;
 	uint32_t len = left < qp->mtu ? left : qp->mtu;
@@ -214,7 +219,7 @@ static int gather_response(struct xt_qp *qp, const struct xt_rd *rd, uint32_t po
 	};
 	const struct xt_fetch f = {
 		.step = &qp->park.step[XT_STEP_RESPOND],
-		.item = qp->resp.rd_cur,
+		.item = index,
 		.psn = rd->psn + pos,
 		.rest = left,
 	};
@@ -233,9 +238,9 @@ static int gather_response(struct xt_qp *qp, const struct xt_rd *rd, uint32_t po
 	return err ? XR_NAK_REMOTE_OPERATIONAL : GATHERED;
 }
 
-static uint8_t response_opcode(const struct xt_responder *resp, const struct xt_rd *rd)
+static uint8_t response_opcode(const struct xt_rd *rd, const struct xt_repeat *at)
 {
-	bool first = resp->rd_pos == resp->rd_start, last = resp->rd_pos + 1 == rd->npsn;
+	bool first = at->next == at->first, last = at->next + 1 == at->end;
 
 	if (xt_kinds[rd->kind].response == XT_RESPONSE_ATOMIC)
 		return XR_OP_ATOMIC_ACK;
@@ -244,14 +249,27 @@ static uint8_t response_opcode(const struct xt_responder *resp, const struct xt_
 	return last ? XR_OP_READ_RESP_LAST : XR_OP_READ_RESP_MIDDLE;
 }
 
-static void next_response(struct xt_responder *resp, const struct xt_rd *rd)
+/* Drops repetitions of entries that are not kept: the peer's later requests show it has them. */
+static bool repeats(struct xt_responder *resp)
 {
-	if (++resp->rd_pos < rd->npsn)
-		return;
-	resp->rd_pos = resp->rd_start = 0;
-	resp->rd_cur++;
-	if (xt_diff(resp->rd_cur, resp->rd_fresh) > 0)
-		resp->rd_fresh = resp->rd_cur;
+	uint32_t kept = resp->rd_tail - resp->rd_kept;
+
+	while (resp->repeat_head != resp->repeat_tail &&
+	       xt_diff(repeat_at(resp, resp->repeat_head)->index, kept) < 0)
+		resp->repeat_head++;
+	return resp->repeat_head != resp->repeat_tail;
+}
+
+static void next_response(struct xt_responder *resp, uint32_t npsn)
+{
+	struct xt_repeat *again = repeat_at(resp, resp->repeat_head);
+
+	if (resp->repeat_head != resp->repeat_tail) {
+		resp->repeat_head += ++again->next == again->end;
+	} else if (++resp->rd_pos == npsn) {
+		resp->rd_pos = 0;
+		resp->rd_cur++;
+	}
 }
 
 /* Refuses an accepted READ whose memory or key has become invalid. */
@@ -269,15 +287,14 @@ static void refuse_response(struct xt_qp *qp, uint32_t psn, uint32_t nak)
 }
 
 /*
- * Drops the replay of a READ whose response was sent completely before: its key may have been
- * invalidated legitimately since. Only new requests are refused with a NAK (IBTA 9.7.5).
+ * Drops a repetition whose memory cannot be read: its key may have been invalidated legitimately
+ * since the response was sent. Only new requests are refused with a NAK (IBTA 9.7.5).
  */
-static bool drop_replay(struct xt_responder *resp)
+static bool drop_repetition(struct xt_responder *resp)
 {
-	if (xt_diff(resp->rd_cur, resp->rd_fresh) >= 0)
+	if (resp->repeat_head == resp->repeat_tail)
 		return false;
-	resp->rd_cur++;
-	resp->rd_pos = resp->rd_start = 0;
+	resp->repeat_head++;
 	return true;
 }
 
@@ -287,18 +304,21 @@ enum sent { SENT, SENT_INSTEAD, SENT_NOT };
 static enum sent send_response(struct xt_qp *qp)
 {
 	struct xt_responder *resp = &qp->resp;
-	struct xt_rd *rd = rd_at(resp, resp->rd_cur);
+	const struct xt_repeat fresh = { resp->rd_cur, 0, resp->rd_pos,
+					 rd_at(resp, resp->rd_cur)->npsn };
+	const struct xt_repeat *at = repeats(resp) ? repeat_at(resp, resp->repeat_head) : &fresh;
+	const struct xt_rd *rd = rd_at(resp, at->index);
 	__be64 orig = htobe64(rd->value);
 	struct xt_packet p;
 	int nak = GATHERED;
 
-	xt_packet_init(&p, response_opcode(resp, rd), rd->psn + resp->rd_pos);
+	xt_packet_init(&p, response_opcode(rd, at), rd->psn + at->next);
 	if (p.opcode != XR_OP_READ_RESP_MIDDLE)
 		xt_ext_aeth(&p, ack_syndrome(qp), resp->msn);
 	if (xt_kinds[rd->kind].response == XT_RESPONSE_READ)
-		nak = gather_response(qp, rd, resp->rd_pos, &p.payload);
+		nak = gather_response(qp, at->index, at->next, &p.payload);
 	if (nak >= 0) {
-		if (!drop_replay(resp))
+		if (!drop_repetition(resp))
 			refuse_response(qp, p.psn, nak);
 		return SENT_INSTEAD;
 	}
@@ -308,7 +328,7 @@ static enum sent send_response(struct xt_qp *qp)
 		xt_ext_put(&p, &orig, sizeof(orig));
 	if (!xt_send(qp, &p))
 		return SENT_NOT;
-	next_response(resp, rd);
+	next_response(resp, rd->npsn);
 	return SENT;
 }
 
@@ -321,7 +341,7 @@ uint32_t xt_resp_run(struct xt_qp *qp, uint32_t budget, bool *more)
 	/* a QP in ERR sends only its last NAK and the READ responses before it */
 	if (!xt_may_receive(qp) && resp->ack_due != XT_ACK_DUE_NAK)
 		return 0;
-	while (resp->rd_cur != resp->rd_tail) {
+	while (resp->rd_cur != resp->rd_tail || repeats(resp)) {
 		if (cost == budget || qp->engine->tx_full) {
 			*more = true;
 			return cost;

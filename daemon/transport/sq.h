@@ -61,6 +61,13 @@ struct xt_swqe {
 	struct xt_wc_error error;
 };
 
+/* A packet to be built */
+struct xt_cursor {
+	uint32_t index; /* of its work request */
+	uint32_t psn;
+	uint32_t span; /* PSNs that it takes: 1, or the response packets that a READ requests */
+};
+
 static inline struct xt_swqe *xt_swqe(struct xt_qp *qp, uint32_t index)
 {
 	return &qp->swqe[index & (qp->sq_depth - 1)];

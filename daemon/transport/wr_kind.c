@@ -20,11 +20,11 @@ static enum xt_outcome outcome_of(int nak, struct xt_result *res)
 
 /* ---- READ -------------------------------------------------------------------------- */
 
-static bool build_read(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
+static bool build_read(struct xt_qp *qp, const struct xt_cursor *at, struct xt_packet *p)
 {
-	uint32_t psn = qp->req.next;
-	uint32_t off = (psn - w->psn) << qp->mtu_shift, left = w->length - off;
-	uint64_t len = (uint64_t)xt_req_read_span(qp, w, psn) << qp->mtu_shift;
+	const struct xt_swqe *w = xt_swqe(qp, at->index);
+	uint32_t off = (at->psn - w->psn) << qp->mtu_shift, left = w->length - off;
+	uint64_t len = (uint64_t)at->span << qp->mtu_shift;
 
 	p->opcode = XR_OP_READ_REQUEST;
 	xt_ext_reth(p, w->remote_addr + off, w->rkey, left < len ? left : len);
@@ -58,8 +58,9 @@ static void load_atomic(struct xt_swqe *w, const struct xr_send_wqe *wqe)
 	w->atomic.swap_add = swap ? wqe->atomic.swap : wqe->atomic.compare_add;
 }
 
-static bool build_atomic(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
+static bool build_atomic(struct xt_qp *qp, const struct xt_cursor *at, struct xt_packet *p)
 {
+	const struct xt_swqe *w = xt_swqe(qp, at->index);
 	struct xr_atomiceth eth = {
 		.va = htobe64(w->remote_addr),
 		.rkey = htobe32(w->rkey),
@@ -67,7 +68,6 @@ static bool build_atomic(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *
 		.compare = htobe64(w->atomic.compare),
 	};
 
-	(void)qp;
 	p->opcode = xt_wr_opcode(w->opcode)->op;
 	xt_ext_put(p, &eth, sizeof(eth));
 	return true;
@@ -118,11 +118,13 @@ static enum xt_outcome execute_atomic(struct xt_qp *qp, const struct xt_request 
 
 /* ---- ATOMIC WRITE, IBTA annex A19: stores 8 bytes at once ---------------------------- */
 
-static bool build_atomic_write(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
+static bool build_atomic_write(struct xt_qp *qp, const struct xt_cursor *at, struct xt_packet *p)
 {
+	struct xt_swqe *w = xt_swqe(qp, at->index);
+
 	p->opcode = XR_OP_ATOMIC_WRITE;
 	xt_ext_reth(p, w->remote_addr, w->rkey, XR_ATOMIC_LEN);
-	return xt_gather(qp, qp->req.cur, 0, XR_ATOMIC_LEN, &p->payload, &w->error);
+	return xt_gather(qp, at->index, 0, XR_ATOMIC_LEN, &p->payload, &w->error);
 }
 
 static enum xt_outcome execute_atomic_write(struct xt_qp *qp, const struct xt_request *rq,
@@ -157,11 +159,11 @@ static void load_flush(struct xt_swqe *w, const struct xr_send_wqe *wqe)
 	w->flush.length = wqe->flush.length;
 }
 
-static bool build_flush(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p)
+static bool build_flush(struct xt_qp *qp, const struct xt_cursor *at, struct xt_packet *p)
 {
+	const struct xt_swqe *w = xt_swqe(qp, at->index);
 	struct xr_feth feth = { htobe32(w->flush.feth) };
 
-	(void)qp;
 	p->opcode = XR_OP_FLUSH;
 	xt_ext_put(p, &feth, sizeof(feth));
 	xt_ext_reth(p, w->remote_addr, w->rkey, w->flush.length);

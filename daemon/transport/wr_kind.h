@@ -29,8 +29,8 @@ struct xt_kind {
 	uint8_t response; /* enum xt_wr_response */
 	/* Copies the fields that only this kind has from the ring's entry. NULL: none. */
 	void (*load)(struct xt_swqe *w, const struct xr_send_wqe *wqe);
-	/* Builds the packet with the PSN qp->req.next. Returns false with w->error set. */
-	bool (*build)(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p);
+	/* Builds a packet. Returns false with the work request's error set. */
+	bool (*build)(struct xt_qp *qp, const struct xt_cursor *at, struct xt_packet *p);
 	/* Sets the fields of a loopback request that only this kind has. NULL: none. */
 	void (*request)(const struct xt_swqe *w, struct xt_request *rq);
 	/*

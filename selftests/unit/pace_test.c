@@ -137,8 +137,8 @@ static void test_burst(struct pace *p)
 	TAP_OK(run(p, p->h->now + 4 * FRAME_NS) == 4,
 	       "after the burst packets are sent one at a time");
 	TAP_OK(run(p, p->h->now + 0) == 0, "no packet is sent before it is due");
-	/* Idle time allows one burst, no more. */
-	set_rate(p, KBPS, 8 * FRAME + LONGEST);
+	/* Idle time allows one burst, no more. The probe in it has the RETH of the first packet. */
+	set_rate(p, KBPS, 8 * FRAME + 16 + LONGEST);
 	p->h->now += 100 * FRAME_NS;
 	TAP_OK(run(p, p->h->now) == 8, "after idle time one burst is sent at once");
 }

@@ -197,8 +197,7 @@ static void test_flush(void)
 	receive(&q, &nothing);
 	TAP_OK(sent_empty_responses(h, 2, 2), "a FLUSH of length 0 needs no valid key");
 	receive(&q, &range);
-	TAP_OK(sent_empty_responses(h, 0, 2),
-	       "a duplicate FLUSH and those after it are acknowledged again");
+	TAP_OK(sent_empty_responses(h, 0, 0), "a duplicate FLUSH is acknowledged again");
 
 	receive(&q, &second);
 	TAP_OK(sent_ack(h, XR_AETH_NAK | XR_NAK_PSN_SEQUENCE, 3),
@@ -307,14 +306,14 @@ static void test_sequence(void)
 	TAP_OK(!h->sent_count, "only one NAK is sent for a gap");
 	write.psn = 1;
 	receive(&q, &write);
-	TAP_OK(sent_ack(h, 0, 1), "the missing packet is acknowledged");
-	write.psn = 3;
-	receive(&q, &write);
 	TAP_OK(sent_ack(h, XR_AETH_NAK | XR_NAK_PSN_SEQUENCE, 2),
 	       "another gap is reported by another NAK");
+	write.psn = 2;
+	receive(&q, &write);
+	TAP_OK(sent_ack(h, 0, 4), "the last missing packet: all are acknowledged");
 	write.psn = 1 - 0x700000;
 	receive(&q, &write);
-	TAP_OK(sent_ack(h, 0, 1), "a very old PSN is a duplicate");
+	TAP_OK(sent_ack(h, 0, 4), "a very old PSN is a duplicate");
 	end(&q);
 }
 

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Sending again: after the timeout of the program, after a NAK, for a missing READ response, and to
+ * ask for a response that is overdue.
+ */
+#include "engine.h"
+#include "flow.h"
+#include "qp.h"
+#include "requester.h"
+#include "resend.h"
+#include "rtt.h"
+#include "sq.h"
+#include "timer.h"
+
+/* Smallest windows after losses, if the peer drops and keeps the packets behind a lost one */
+#define SHRUNK_WINDOW XT_ACK_EVERY
+#define KEPT_WINDOW (4 * XT_ACK_EVERY)
+/* After this time without a response, a QP gives back its share of the engine's window. */
+#define STALL_NS 1000000000ull
+/* After this many probes, their interval does not double any more. */
+#define MAX_PROBES 8
+
+/* ---- the timer ------------------------------------------------------------------------- */
+
+static void charge(struct xt_qp *qp)
+{
+	uint32_t inflight = qp->stalled ? 0 : qp->req.next - qp->req.unacked;
+
+	xt_flow_set_inflight(qp, inflight);
+}
+
+static uint64_t ack_timeout_ns(const struct xt_qp *qp)
+{
+	return qp->attr.timeout ? 4096ull << qp->attr.timeout : XT_NEVER;
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* A response that is overdue is asked for, each time after twice the time. */
+static uint64_t next_probe(const struct xt_qp *qp)
+{
+	return qp->engine->now + (xt_rtt_overdue(qp) << qp->req.probes);
+}
+
+static void set_timer(struct xt_qp *qp)
+{
+	uint64_t stall_at = qp->stalled ? XT_NEVER : qp->stall_at;
+
+	xt_timer_set_retry(qp, earlier(qp->ack_deadline, earlier(qp->probe_at, stall_at)));
+}
+
+void xt_req_arm_ack_timer(struct xt_qp *qp)
+{
+	uint64_t now = qp->engine->now, timeout = ack_timeout_ns(qp);
+
+	qp->ack_deadline = timeout == XT_NEVER ? XT_NEVER : now + timeout;
+	qp->probe_at = timeout == XT_NEVER || qp->path.loopback ? XT_NEVER : next_probe(qp);
+	qp->stall_at = now + STALL_NS;
+	set_timer(qp);
+}
+
+void xt_req_update(struct xt_qp *qp, bool progress)
+{
+	struct xt_requester *r = &qp->req;
+
+	charge(qp);
+	if (r->next == r->unacked) {
+		if (r->wait == XT_WAIT_ACK) {
+			r->wait = XT_WAIT_NONE;
+			xt_timer_set_retry(qp, XT_NEVER);
+		}
+	} else if (progress || r->wait == XT_WAIT_NONE) {
+		r->wait = XT_WAIT_ACK;
+		xt_req_arm_ack_timer(qp);
+	}
+}
+
+void xt_req_go_back(struct xt_qp *qp)
+{
+	struct xt_requester *r = &qp->req;
+
+	/* Acknowledged WRs are retired, so `unacked` belongs to the oldest WR left. */
+	r->next = r->unacked;
+	r->cur = r->retired;
+	r->again = r->again_end = r->again_next = r->unacked;
+	r->rd_inflight = 0;
+	r->since_ackreq = XT_ACK_EVERY;
+	r->ackreq_psn = r->unacked - 1;
+	xt_rtt_cancel(qp);
+	if (r->wait == XT_WAIT_ACK) {
+		r->wait = XT_WAIT_NONE;
+		xt_timer_set_retry(qp, XT_NEVER);
+	}
+	charge(qp);
+	xt_activate(qp);
+}
+
+bool xt_req_resend_ackreq(struct xt_qp *qp)
+{
+	struct xt_requester *r = &qp->req;
+	const struct xt_swqe *w = xt_swqe(qp, r->cur);
+	uint32_t begun = r->cur == r->loaded ? 0 : r->next - w->psn;
+
+	/* since_ackreq also counts the packets of `cur` that were already sent */
+	if (r->cur == r->retired || r->since_ackreq <= begun)
+		return false;
+	/* Only a SEND or WRITE omits AckReq from its last packet, so `cur - 1` is one. */
+	w = xt_swqe(qp, --r->cur);
+	r->next = w->psn + w->npsn - 1;
+	return true;
+}
+
+/*
+ * Shrinks the window once for the losses of a round trip. If the peer keeps what follows a lost
+ * packet, a loss is cheap, and the window should be large enough that several ACKs are under way.
+ */
+static void shrink(struct xt_requester *r)
+{
+	uint32_t least = r->lost == 1 ? KEPT_WINDOW : SHRUNK_WINDOW, less = r->window / 4 * 3;
+
+	if (xt_diff(r->unacked, r->shrunk_psn) < 0)
+		return;
+	r->shrunk_psn = r->next;
+	if (r->window > least)
+		r->window = less > least ? less : least;
+}
+
+bool xt_req_retry(struct xt_qp *qp)
+{
+	static const struct xt_wc_error exceeded = { IBV_WC_RETRY_EXC_ERR, XR_VERR_TIMEOUT };
+	struct xt_requester *r = &qp->req;
+
+	if (!r->retry_left) {
+		xt_sq_fail(qp, exceeded);
+		return false;
+	}
+	r->retry_left--;
+	shrink(r);
+	return true;
+}
+
+static void begin_again(struct xt_qp *qp, uint32_t end, bool executed)
+{
+	struct xt_requester *r = &qp->req;
+
+	r->again = r->unacked;
+	r->again_end = end;
+	r->again_index = r->retired;
+	r->again_next = r->next;
+	r->again_executed = executed;
+	r->again_at = qp->engine->now;
+	xt_rtt_cancel(qp);
+	xt_activate(qp);
+}
+
+/* Returns true if the oldest packet was sent again already. */
+static bool was_sent_again(const struct xt_requester *r)
+{
+	return xt_diff(r->unacked, r->again_end) < 0;
+}
+
+/*
+ * Returns true if packets are to be sent again now. The first time costs a retry. Later times do
+ * not, as the timeout of the program limits them; a response to the last time has to be overdue.
+ */
+static bool may_send_again(struct xt_qp *qp)
+{
+	const struct xt_requester *r = &qp->req;
+
+	if (r->wait == XT_WAIT_RNR)
+		return false;
+	if (!was_sent_again(r))
+		return xt_req_retry(qp);
+	return !xt_sends_again(r) && qp->rtt.smoothed &&
+	       qp->engine->now - r->again_at >= qp->rtt.smoothed;
+}
+
+/* Returns true if all that was sent again last was missing, and more behind it is. */
+static bool more_is_lost(const struct xt_requester *r)
+{
+	return r->unacked == r->again_end && xt_diff(r->again_next, r->again_end) > 0;
+}
+
+/*
+ * A peer may keep the packets behind a lost one, or drop them (go back N). The number of packets to
+ * be sent again follows from what happens: it doubles while it is too small, and is 1 again when
+ * packets behind them turn out to be kept (xt_req_progress()).
+ */
+void xt_req_lost(struct xt_qp *qp)
+{
+	struct xt_requester *r = &qp->req;
+	bool more = more_is_lost(r);
+
+	if (!may_send_again(qp))
+		return;
+	if (more && r->lost < qp->engine->tuning.window)
+		r->lost *= 2;
+	begin_again(qp,
+		    r->unacked + (r->next - r->unacked < r->lost ? r->next - r->unacked : r->lost),
+		    false);
+}
+
+void xt_req_check_rest(struct xt_qp *qp)
+{
+	if (more_is_lost(&qp->req))
+		xt_req_lost(qp);
+}
+
+void xt_req_response_lost(struct xt_qp *qp, uint32_t end)
+{
+	if (may_send_again(qp))
+		begin_again(qp, end, true);
+}
+
+/*
+ * Returns true if a missing response is no sign of loss: it may be parked, or no packet in flight
+ * requests one, because the packet that would waits for memory.
+ */
+static bool waits_for_memory(const struct xt_qp *qp)
+{
+	const struct xt_requester *r = &qp->req;
+
+	return xt_park_waits(&qp->park, XT_PARK_REQUESTER) ||
+	       (qp->park.step[XT_STEP_SEND].waiting && xt_diff(r->ackreq_psn, r->unacked) < 0);
+}
+
+/*
+ * Asks for a response that is overdue by sending the oldest packet again. That costs no retry, as
+ * the timeout that the program has set has not expired.
+ */
+static void probe(struct xt_qp *qp)
+{
+	struct xt_requester *r = &qp->req;
+
+	if (!xt_sends_again(r)) {
+		begin_again(qp, r->unacked + 1, false);
+		qp->engine->counters.tx_probes++;
+	}
+	if (r->probes < MAX_PROBES)
+		r->probes++;
+	qp->probe_at = next_probe(qp);
+}
+
+/* The timer has expired before the timeout of the program. */
+static void overdue(struct xt_qp *qp)
+{
+	uint64_t now = qp->engine->now;
+
+	if (now >= qp->probe_at)
+		probe(qp);
+	if (now >= qp->stall_at) {
+		qp->stalled = true;
+		charge(qp);
+	}
+	set_timer(qp);
+}
+
+void xt_req_timeout(struct xt_qp *qp)
+{
+	struct xt_requester *r = &qp->req;
+
+	if (r->wait == XT_WAIT_RNR) {
+		r->wait = XT_WAIT_NONE;
+		xt_activate(qp);
+		return;
+	}
+	if (r->wait == XT_WAIT_NONE)
+		return;
+	if (waits_for_memory(qp)) {
+		xt_req_arm_ack_timer(qp);
+		return;
+	}
+	if (qp->engine->now < qp->ack_deadline) {
+		overdue(qp);
+		return;
+	}
+	qp->engine->counters.timeouts++;
+	if (!xt_req_retry(qp))
+		return;
+	r->wait = XT_WAIT_NONE;
+	r->window = SHRUNK_WINDOW;
+	xt_req_go_back(qp);
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "engine.h"
+#include "rtt.h"
+
+/* Shorter times would ask for responses of a peer that just waits for a processor. */
+#define OVERDUE_NS 1000000u
+/* If no response has come yet */
+#define UNKNOWN_NS 8000000u
+#define LONGEST_NS 1000000000ull
+
+void xt_rtt_reset(struct xt_qp *qp)
+{
+	qp->rtt = (struct xt_rtt){ 0 };
+}
+
+void xt_rtt_sent(struct xt_qp *qp, uint32_t psn)
+{
+	if (qp->rtt.timed)
+		return;
+	qp->rtt.timed = true;
+	qp->rtt.sent_at = qp->engine->now;
+	qp->rtt.psn = psn;
+}
+
+static void add_sample(struct xt_rtt *t, uint32_t ns)
+{
+	uint32_t off = t->smoothed > ns ? t->smoothed - ns : ns - t->smoothed;
+
+	if (!t->smoothed) {
+		t->smoothed = ns;
+		t->variation = ns / 2;
+		return;
+	}
+	t->variation += off / 4 - t->variation / 4;
+	t->smoothed += ns / 8 - t->smoothed / 8;
+}
+
+void xt_rtt_acked(struct xt_qp *qp, uint32_t psn)
+{
+	struct xt_rtt *t = &qp->rtt;
+	uint64_t ns = qp->engine->now - t->sent_at;
+
+	if (!t->timed || xt_diff(psn, t->psn) <= 0)
+		return;
+	add_sample(t, ns < LONGEST_NS ? ns + 1 : LONGEST_NS);
+	t->timed = false;
+}
+
+uint64_t xt_rtt_overdue(const struct xt_qp *qp)
+{
+	uint64_t ns = qp->rtt.smoothed + 4ull * qp->rtt.variation;
+
+	if (!qp->rtt.smoothed)
+		return UNKNOWN_NS;
+	return ns > OVERDUE_NS ? ns : OVERDUE_NS;
+}

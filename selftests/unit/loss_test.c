@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Responder: packets that come early are kept, and each missing packet is asked for once. READ
+ * responses are repeated as far as the peer asks for.
+ */
+#include "daemon/transport/park.h"
+#include "daemon/transport/qp.h"
+#include "made.h"
+
+#define SEQ_NAK (XR_AETH_NAK | XR_NAK_PSN_SEQUENCE)
+#define RNR_NAK (XR_AETH_RNR_NAK | 12)
+
+/* A WRITE of one packet to a place of its own */
+static void write_packet(struct h_qp *q, int psn)
+{
+	const struct made m = S(WRITE_ONLY, .psn = psn, .payload = 8, .len = 8,
+				.va = BASE + 8 * (uint64_t)(psn + 1));
+
+	receive(q, &m);
+}
+
+static bool written(int psn)
+{
+	return memory[8 * (psn + 1)] == 0x77;
+}
+
+static struct harness *start(struct h_qp *q)
+{
+	struct harness *h = begin(q);
+
+	memset(memory, 0, sizeof(memory));
+	h->sent_count = 0;
+	return h;
+}
+
+static uint64_t early(struct harness *h)
+{
+	return xt_engine_counters(h->engine)->rx_early;
+}
+
+/* ---- requests --------------------------------------------------------------------- */
+
+static void test_one_gap(void)
+{
+	struct h_qp q;
+	struct harness *h = start(&q);
+
+	write_packet(&q, 0);
+	TAP_OK(sent_ack(h, 0, 0), "the expected packet is acknowledged");
+	write_packet(&q, 2);
+	TAP_OK(sent_ack(h, SEQ_NAK, 1) && !written(2), "an early packet: NAK for the missing one");
+	write_packet(&q, 3);
+	write_packet(&q, 3);
+	TAP_OK(!h->sent_count && early(h) == 2, "later ones are kept, once, without another NAK");
+	write_packet(&q, 1);
+	TAP_OK(sent_ack(h, 0, 3), "the missing packet: all are acknowledged");
+	TAP_OK(written(1) && written(2) && written(3), "and executed");
+	write_packet(&q, 2);
+	TAP_OK(sent_ack(h, 0, 3), "a kept packet that is received again is a duplicate");
+	end(&q);
+}
+
+static void test_two_gaps(void)
+{
+	struct h_qp q;
+	struct harness *h = start(&q);
+
+	write_packet(&q, 4);
+	write_packet(&q, 2);
+	TAP_OK(sent_psn(h, 0) == 0 && h->sent_count == 1, "two gaps: NAK for the first");
+	h->sent_count = 0;
+	write_packet(&q, 0);
+	TAP_OK(sent_ack(h, SEQ_NAK, 1), "the next missing packet is asked for at once");
+	write_packet(&q, 1);
+	TAP_OK(sent_ack(h, SEQ_NAK, 3) && written(2) && !written(4), "and the one behind");
+	write_packet(&q, 3);
+	TAP_OK(sent_ack(h, 0, 4) && written(4), "until nothing is missing");
+	end(&q);
+}
+
+static void test_nak_lost(void)
+{
+	struct h_qp q;
+	struct harness *h = start(&q);
+	int psn, naks = 0;
+
+	for (psn = 1; psn < 200; psn++) {
+		write_packet(&q, psn);
+		naks += h->sent_count && sent_psn(h, 0) == 0;
+		h->sent_count = 0;
+	}
+	TAP_OK(naks == 4, "the NAK is repeated after 64 more early packets: %d of 4", naks);
+	end(&q);
+}
+
+static void test_limit(void)
+{
+	struct h_qp q;
+	struct harness *h = start(&q);
+	int psn;
+
+	for (psn = 1; psn <= 2 * XT_PARK_QP_MAX; psn++)
+		write_packet(&q, psn);
+	TAP_OK(early(h) == XT_PARK_QP_MAX, "a QP keeps %u packets", XT_PARK_QP_MAX);
+	h->sent_count = 0;
+	write_packet(&q, 0);
+	while (xt_engine_run(h->engine, h->now) <= h->now)
+		;
+	TAP_OK(sent_psn(h, h->sent_count - 1) == XT_PARK_QP_MAX,
+	       "the missing packet: these are acknowledged, and those behind them are not");
+	end(&q);
+}
+
+/* SENDs take receives in the order of PSNs. */
+static void test_sends(void)
+{
+	static const struct made first = S(SEND_ONLY, .psn = 0, .payload = 8);
+	static const struct made second = S(SEND_ONLY, .psn = 1, .payload = 16);
+	struct h_qp q;
+	struct harness *h = start(&q);
+	struct xr_cqe cqe[2];
+
+	h_post_recv(&q, 1, BASE, 64, key);
+	h_post_recv(&q, 2, BASE, 64, key);
+	receive(&q, &second);
+	TAP_OK(!h_poll(h, cqe), "an early SEND completes nothing");
+	receive(&q, &first);
+	TAP_OK(h_poll(h, &cqe[0]) && h_poll(h, &cqe[1]) && cqe[0].byte_len == 8 &&
+		       cqe[1].byte_len == 16,
+	       "receives complete in the order of PSNs");
+	end(&q);
+}
+
+static void test_rnr(void)
+{
+	static const struct made first = S(SEND_ONLY, .psn = 0, .payload = 8);
+	static const struct made second = S(SEND_ONLY, .psn = 1, .payload = 8);
+	struct h_qp q;
+	struct harness *h = start(&q);
+
+	receive(&q, &second);
+	h->sent_count = 0;
+	receive(&q, &first);
+	TAP_OK(sent_ack(h, RNR_NAK, 0), "no receive is posted: RNR NAK");
+	h_post_recv(&q, 1, BASE, 64, key);
+	h_post_recv(&q, 2, BASE, 64, key);
+	receive(&q, &first);
+	TAP_OK(sent_ack(h, 0, 0), "what follows an RNR NAK is not kept");
+	end(&q);
+}
+
+static void test_error(void)
+{
+	static const struct made wrong = S(WRITE_ONLY, .psn = 0, .payload = 8, .len = 8, .va = END);
+	struct h_qp q;
+	struct harness *h = start(&q);
+
+	write_packet(&q, 1);
+	h->sent_count = 0;
+	receive(&q, &wrong);
+	TAP_OK(sent_ack(h, XR_AETH_NAK | XR_NAK_REMOTE_ACCESS, 0) && !written(1),
+	       "a request that is refused ends the QP, and early packets are dropped");
+	end(&q);
+}
+
+/* ---- READ responses ----------------------------------------------------------------- */
+
+static void read_request(struct h_qp *q, int psn, uint64_t off, uint32_t len)
+{
+	const struct made m = S(READ_REQUEST, .psn = psn, .va = BASE + off, .len = len);
+
+	receive(q, &m);
+}
+
+/* Returns true if exactly these response packets were sent since the last call. */
+static bool responses(struct harness *h, int first, unsigned n)
+{
+	bool ok = h->sent_count == n;
+
+	for (unsigned i = 0; i < n && ok; i++)
+		ok = sent_psn(h, i) == first + (int)i;
+	h->sent_count = 0;
+	return ok;
+}
+
+static void test_reads(void)
+{
+	struct h_qp q;
+	struct harness *h = start(&q);
+
+	read_request(&q, 0, 0, 4 * MTU);
+	TAP_OK(responses(h, 0, 4), "a READ of four packets");
+	read_request(&q, 4, 0, 2 * MTU);
+	TAP_OK(responses(h, 4, 2), "another READ");
+	read_request(&q, 1, MTU, MTU);
+	TAP_OK(h->sent_count == 1 && sent_bth(h, 0)[0] == XR_OP_READ_RESP_ONLY &&
+		       responses(h, 1, 1),
+	       "a part of the first one again: only this part is sent");
+	read_request(&q, 2, 2 * MTU, 2 * MTU);
+	TAP_OK(responses(h, 2, 2), "the rest of the first one again: the second is not sent");
+	read_request(&q, 1, MTU, 4 * MTU);
+	read_request(&q, 1, 2 * MTU, MTU);
+	read_request(&q, 2, 2 * MTU, 2 * MTU - 1);
+	TAP_OK(responses(h, 0, 0), "other bytes than those of that PSN are not sent");
+	end(&q);
+}
+
+int main(void)
+{
+	test_one_gap();
+	test_two_gaps();
+	test_nak_lost();
+	test_limit();
+	test_sends();
+	test_rnr();
+	test_error();
+	test_reads();
+	return tap_end();
+}
