@@ -29,8 +29,10 @@ struct xt_ahs *xd_client_ahs(struct xd_client *c)
 static int set_path(struct xd_ah *ah, const struct xt_path *path)
 {
 	struct xd_client *c = ah->obj.client;
-	int err;
+	int err = xt_ahs_prepare(c->objects->ahs, ah->obj.handle);
 
+	if (err)
+		return err;
 	xd_workers_pause(c->dev->workers);
 	err = xt_ahs_set(c->objects->ahs, ah->obj.handle, ah->pd->id->number, path);
 	xd_workers_resume(c->dev->workers);

@@ -40,6 +40,8 @@ static int fast_memory(struct xd_client *c, struct xd_mr *mr, uint32_t max_pages
 /* Sets *value with workers paused: a program that guesses the key can change it from then on. */
 static int fast_key(struct xd_client *c, struct xd_mr *mr, uint32_t max_pages, uint32_t *value)
 {
+	if (xt_keys_prepare(c->dev->shared.keys))
+		return -ENOMEM;
 	xd_workers_pause(c->dev->workers);
 	mr->key = xt_keys_alloc(c->dev->shared.keys);
 	if (mr->key) {

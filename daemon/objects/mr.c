@@ -108,6 +108,7 @@ static bool being_written(const struct xd_mr *mr)
 /* -EBUSY: windows are bound to the region; -EAGAIN: its memory is being written. */
 static int release_key(struct xd_client *c, struct xd_mr *mr, bool may_wait)
 {
+	uint32_t index = mr->key->index;
 	int err = 0;
 
 	/* Paused, so that no window is bound between the check and the release of the key */
@@ -117,9 +118,14 @@ static int release_key(struct xd_client *c, struct xd_mr *mr, bool may_wait)
 	else if (may_wait && being_written(mr))
 		err = -EAGAIN;
 	else
-		xd_mr_drop_key(c, mr);
+		xt_keys_release(c->dev->shared.keys, mr->key);
 	xd_workers_resume_no_wake(c->dev->workers);
-	return err;
+	if (err)
+		return err;
+	mr->key = NULL;
+	/* The index cannot be in use again: only the control thread allocates keys. */
+	xd_xdp_key_del(c->dev->xdp, index);
+	return 0;
 }
 
 static void dereg_run(struct xd_client_job *job)

@@ -217,8 +217,10 @@ static void set_key(struct xt_key *key, const struct build *b)
 static int make_key(struct xd_client *c, struct build *b)
 {
 	struct xd_mr *mr = b->mr;
-	int err;
+	int err = xt_keys_prepare(c->dev->shared.keys);
 
+	if (err)
+		return err;
 	xd_workers_pause(c->dev->workers);
 	mr->key = xt_keys_alloc(c->dev->shared.keys);
 	if (mr->key)

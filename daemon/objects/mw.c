@@ -19,6 +19,8 @@
  */
 static int make_key(struct xd_client *c, struct xd_mw *mw, uint32_t type, uint32_t *rkey)
 {
+	if (xt_keys_prepare(c->dev->shared.keys))
+		return -ENOMEM;
 	xd_workers_pause(c->dev->workers);
 	mw->key = xt_keys_alloc(c->dev->shared.keys);
 	if (mw->key) {

@@ -312,8 +312,12 @@ static int modify_now(struct xd_client *c, const void *request, const struct xt_
 	struct xd_qp *qp = xd_object_get(c, XD_QP, q->handle);
 	struct xd_workers *workers = c->dev->workers;
 	uint32_t state, turns = MODIFY_TURNS;
-	int err;
+	int err = 0;
 
+	if (q->attr_mask & IBV_QP_STATE && q->attr.qp_state == XR_QPS_RTS)
+		err = xt_qp_prepare(qp->xt);
+	if (err)
+		return err;
 	/* RESET unbinds windows, which other workers use. */
 	if (reset) {
 		unbind_windows(c, qp);

@@ -24,6 +24,8 @@ static int give_number(struct xd_client *c, struct xd_srq *srq)
 	uint32_t slot;
 	bool given;
 
+	if (xt_numbers_prepare(c->dev->shared.srqs))
+		return -ENOMEM;
 	srq->xt.xrcd = srq->xrcd->domain->number;
 	srq->xt.cq = &srq->cq->xt;
 	xd_workers_pause(c->dev->workers);

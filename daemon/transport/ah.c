@@ -6,12 +6,20 @@
 #include "ah.h"
 #include "packet.h"
 
-/* Workers are paused while the table grows, so handles are allocated in chunks and never copied. */
 #define PER_CHUNK 64
 
-struct xt_ahs {
-	struct xt_ah **chunk; /* by handle / PER_CHUNK; may be NULL */
+/*
+ * Finds the chunks. Workers use the table while it grows, so chunks and indexes are never copied in
+ * place or freed: an index is replaced by one of twice the size.
+ */
+struct index {
+	struct index *older;
 	uint32_t chunks;
+	struct xt_ah *chunk[]; /* by handle / PER_CHUNK; may be NULL; atomic */
+};
+
+struct xt_ahs {
+	struct index *index; /* NULL: empty; atomic */
 };
 
 struct xt_ahs *xt_ahs_new(void)
@@ -21,54 +29,73 @@ struct xt_ahs *xt_ahs_new(void)
 
 void xt_ahs_free(struct xt_ahs *t)
 {
+	struct index *x, *older;
 	uint32_t i;
 
 	if (!t)
 		return;
-	for (i = 0; i < t->chunks; i++)
-		free(t->chunk[i]);
-	free(t->chunk);
+	for (i = 0; t->index && i < t->index->chunks; i++)
+		free(t->index->chunk[i]);
+	for (x = t->index; x; x = older) {
+		older = x->older;
+		free(x);
+	}
 	free(t);
 }
 
 static struct xt_ah *find(const struct xt_ahs *t, uint32_t handle)
 {
+	struct index *x = __atomic_load_n(&t->index, __ATOMIC_ACQUIRE);
+	uint32_t i = handle / PER_CHUNK;
 	struct xt_ah *chunk;
 
-	chunk = handle / PER_CHUNK < t->chunks ? t->chunk[handle / PER_CHUNK] : NULL;
+	if (!x || i >= x->chunks)
+		return NULL;
+	chunk = __atomic_load_n(&x->chunk[i], __ATOMIC_ACQUIRE);
 	return chunk ? &chunk[handle % PER_CHUNK] : NULL;
 }
 
 static int grow(struct xt_ahs *t, uint32_t chunks)
 {
-	struct xt_ah **chunk;
+	struct index *old = t->index, *new;
+	uint32_t n = old ? old->chunks : 1;
 
-	if (chunks <= t->chunks)
+	if (old && chunks <= n)
 		return 0;
-	chunk = realloc(t->chunk, chunks * sizeof(*chunk));
-	if (!chunk)
+	while (n < chunks)
+		n *= 2;
+	new = calloc(1, sizeof(*new) + n * sizeof(new->chunk[0]));
+	if (!new)
 		return -ENOMEM;
-	memset(chunk + t->chunks, 0, (chunks - t->chunks) * sizeof(*chunk));
-	t->chunk = chunk;
-	t->chunks = chunks;
+	new->older = old;
+	new->chunks = n;
+	if (old)
+		memcpy(new->chunk, old->chunk, old->chunks * sizeof(old->chunk[0]));
+	__atomic_store_n(&t->index, new, __ATOMIC_RELEASE);
 	return 0;
 }
 
-static int make_room(struct xt_ahs *t, uint32_t handle)
+int xt_ahs_prepare(struct xt_ahs *t, uint32_t handle)
 {
-	uint32_t i = handle / PER_CHUNK;
+	uint32_t i = handle / PER_CHUNK, k;
 	int err = grow(t, i + 1);
+	struct xt_ah *chunk;
 
-	if (err)
+	if (err || t->index->chunk[i])
 		return err;
-	if (!t->chunk[i])
-		t->chunk[i] = calloc(PER_CHUNK, sizeof(*t->chunk[i]));
-	return t->chunk[i] ? 0 : -ENOMEM;
+	chunk = malloc(PER_CHUNK * sizeof(*chunk));
+	if (!chunk)
+		return -ENOMEM;
+	/* the first write to a page takes a page fault */
+	for (k = 0; k < PER_CHUNK; k++)
+		chunk[k] = (struct xt_ah){ 0 };
+	__atomic_store_n(&t->index->chunk[i], chunk, __ATOMIC_RELEASE);
+	return 0;
 }
 
 int xt_ahs_set(struct xt_ahs *t, uint32_t handle, uint32_t pd, const struct xt_path *path)
 {
-	int err = make_room(t, handle);
+	int err = xt_ahs_prepare(t, handle);
 	struct xt_ah *ah;
 
 	if (err)

@@ -67,7 +67,7 @@ struct xt_engine {
 	bool tx_full; /* tx_get failed in this round */
 	struct xt_tuning tuning;
 	struct xt_heap retry_timers, rate_timers;
-	uint32_t qp_count;
+	uint32_t qp_count; /* of the control thread; also QPs that are not added yet */
 	struct xt_park_pool parked;
 	struct xt_counters counters;
 	uint8_t bounce[4096]; /* payload of a packet from memory that is not mapped */

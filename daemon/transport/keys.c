@@ -55,6 +55,11 @@ static uint32_t slot_of(const struct xt_keys *keys, uint32_t index)
 	return xt_unpermute(&keys->order, index & MAX_INDEX) & ((1u << keys->bits) - 1);
 }
 
+int xt_keys_prepare(struct xt_keys *keys)
+{
+	return xt_slots_prepare(&keys->slots);
+}
+
 struct xt_key *xt_keys_alloc(struct xt_keys *keys)
 {
 	uint32_t at = xt_slots_take(&keys->slots);

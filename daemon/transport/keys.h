@@ -49,6 +49,11 @@ struct xt_key {
 struct xt_keys *xt_keys_new(uint32_t max, uint64_t seed);
 void xt_keys_free(struct xt_keys *keys);
 
+/*
+ * Allocates memory, so that the next xt_keys_alloc() does not. Other threads may look up keys
+ * meanwhile. Returns 0 or -ENOMEM.
+ */
+int xt_keys_prepare(struct xt_keys *keys);
 /* Returns a key in state XR_KEY_FREE; NULL: the table is full or out of memory. */
 struct xt_key *xt_keys_alloc(struct xt_keys *keys);
 void xt_keys_release(struct xt_keys *keys, struct xt_key *key);

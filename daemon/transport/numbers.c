@@ -93,6 +93,11 @@ static uint32_t next_number(const struct xt_numbers *t, struct number *n, uint32
 	return number;
 }
 
+int xt_numbers_prepare(struct xt_numbers *t)
+{
+	return xt_slots_prepare(&t->slots);
+}
+
 bool xt_numbers_add(struct xt_numbers *t, void *item, uint32_t *slot, uint32_t *number)
 {
 	struct number *n;

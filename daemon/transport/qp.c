@@ -122,11 +122,17 @@ int xt_qp_new(struct xt_engine *e, const struct xt_qp_init *init, struct xt_qp *
 {
 	struct xt_qp *qp;
 	uint8_t class;
+	int err;
 
 	if (!class_of(init->type, &class))
 		return -EOPNOTSUPP;
 	if (!init_sane(init))
 		return -EINVAL;
+	err = xt_timer_reserve(e);
+	if (!err)
+		err = xt_numbers_prepare(e->shared->qps);
+	if (err)
+		return err;
 	qp = aligned_alloc(XR_CACHELINE, (sizeof(*qp) + XR_CACHELINE - 1) & ~(XR_CACHELINE - 1ul));
 	if (!qp)
 		return -ENOMEM;
@@ -138,21 +144,16 @@ int xt_qp_new(struct xt_engine *e, const struct xt_qp_init *init, struct xt_qp *
 		free(qp);
 		return -ENOMEM;
 	}
+	e->qp_count++;
 	*out = qp;
 	return 0;
 }
 
 int xt_qp_add(struct xt_qp *qp, const struct xt_qp_init *init)
 {
-	struct xt_engine *e = qp->engine;
-	int err = xt_timer_reserve(e);
-
-	if (err)
-		return err;
 	if (!add_number(qp, init->gsi))
 		return -ENOMEM;
 	qp->psn = &init->psns[qp->info.slot];
-	e->qp_count++;
 	xt_qp_store_state(qp, XR_QPS_RESET);
 	return 0;
 }
@@ -179,11 +180,11 @@ void xt_qp_remove(struct xt_qp *qp)
 	xt_qp_stop(qp);
 	xt_qp_unbind(qp, UINT32_MAX);
 	xt_numbers_del(qp->engine->shared->qps, qp->info.qpn);
-	qp->engine->qp_count--;
 }
 
 void xt_qp_free(struct xt_qp *qp)
 {
+	qp->engine->qp_count--;
 	xt_sq_free(qp);
 	free(qp->rq_sge);
 	free(qp);

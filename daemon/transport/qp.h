@@ -197,9 +197,13 @@ struct xt_qp {
 	uint32_t xrcd;	    /* XRC_RECV: XRC domain */
 	uint8_t class;	    /* XR_CLASS_* of the packets it sends */
 	struct xr_queue *sq_ring, *rq_ring;
-	struct xt_swqe *swqe;	 /* [sq_depth], allocated when the QP first moves to RTS */
+	struct xt_swqe *swqe;	 /* [sq_depth], since the QP first moved to RTS */
 	struct xr_sge *swqe_sge; /* [sq_depth * max_send_sge] */
-	struct xr_sge *rq_sge;	 /* [max_recv_sge] of the receive that was taken */
+	struct xt_sq_memory {
+		struct xt_swqe *swqe;
+		struct xr_sge *sge;
+	} prepared;	       /* of the control thread: memory for these two */
+	struct xr_sge *rq_sge; /* [max_recv_sge] of the receive that was taken */
 	uint32_t sq_depth, rq_depth, sq_stride, rq_stride;
 	uint32_t max_send_sge, max_recv_sge, max_inline;
 	bool sq_sig_all;

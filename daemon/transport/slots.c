@@ -33,15 +33,28 @@ void xt_slots_destroy(struct xt_slots *t)
 	t->chunk = NULL;
 }
 
+int xt_slots_prepare(struct xt_slots *t)
+{
+	uint8_t **chunk = &t->chunk[t->fresh / XT_SLOTS_PER_CHUNK], *new;
+	uint32_t i;
+
+	if (t->fresh >= t->end || *chunk)
+		return 0;
+	new = calloc(XT_SLOTS_PER_CHUNK, t->size);
+	if (!new)
+		return -ENOMEM;
+	/* the first write to a page takes a page fault */
+	for (i = 0; i < XT_SLOTS_PER_CHUNK; i++)
+		((struct xt_slot *)(new + i * t->size))->next_free = XT_NO_SLOT;
+	*chunk = new;
+	return 0;
+}
+
 static uint32_t take_fresh(struct xt_slots *t)
 {
-	uint8_t **chunk = &t->chunk[t->fresh / XT_SLOTS_PER_CHUNK];
-
-	if (t->fresh >= t->end)
+	if (t->fresh >= t->end || xt_slots_prepare(t))
 		return XT_NO_SLOT;
-	if (!*chunk)
-		*chunk = calloc(XT_SLOTS_PER_CHUNK, t->size);
-	return *chunk ? t->fresh++ : XT_NO_SLOT;
+	return t->fresh++;
 }
 
 static uint32_t take_freed(struct xt_slots *t)

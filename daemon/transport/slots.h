@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * A table of slots, addressed by index. Slots are allocated in chunks that never move, so that
- * pointers to slots stay valid. Chunks are small, because workers are paused meanwhile. Freed slots
- * queue up: a slot is reused only after many others were freed, or if no unused slot is left, so
- * that stale indices do not match soon.
+ * pointers to slots stay valid. Freed slots queue up: a slot is reused only after many others were
+ * freed, or if no unused slot is left, so that stale indices do not match soon.
  */
 #ifndef XT_SLOTS_H
 #define XT_SLOTS_H
@@ -35,6 +34,11 @@ int xt_slots_init(struct xt_slots *t, size_t size, uint32_t first, uint32_t end,
 		  uint32_t min_freed);
 void xt_slots_destroy(struct xt_slots *t);
 
+/*
+ * Allocates memory, so that the next xt_slots_take() does not. Other threads may look up slots
+ * meanwhile. Returns 0 or -ENOMEM.
+ */
+int xt_slots_prepare(struct xt_slots *t);
 /* Returns the index of a slot that is now used, or XT_NO_SLOT. New slots are zeroed. */
 uint32_t xt_slots_take(struct xt_slots *t);
 /* The slot must be used. */

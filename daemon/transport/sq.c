@@ -11,20 +11,42 @@
 #include "sq.h"
 #include "wr_kind.h"
 
+static void free_memory(struct xt_sq_memory *m)
+{
+	free(m->swqe);
+	free(m->sge);
+	*m = (struct xt_sq_memory){ 0 };
+}
+
+int xt_qp_prepare(struct xt_qp *qp)
+{
+	struct xt_sq_memory *m = &qp->prepared;
+
+	if (qp->swqe || m->swqe || !qp->sq_ring)
+		return 0;
+	m->swqe = malloc((size_t)qp->sq_depth * sizeof(*m->swqe));
+	m->sge = malloc((size_t)qp->sq_depth * qp->max_send_sge * sizeof(*m->sge) + 1);
+	if (m->swqe && m->sge)
+		return 0;
+	free_memory(m);
+	return -ENOMEM;
+}
+
 int xt_sq_alloc(struct xt_qp *qp)
 {
-	if (qp->swqe || !qp->sq_ring)
-		return 0;
-	qp->swqe = malloc((size_t)qp->sq_depth * sizeof(*qp->swqe));
-	qp->swqe_sge = malloc((size_t)qp->sq_depth * qp->max_send_sge * sizeof(*qp->swqe_sge) + 1);
-	if (qp->swqe && qp->swqe_sge)
-		return 0;
-	xt_sq_free(qp);
-	return -ENOMEM;
+	int err = xt_qp_prepare(qp);
+
+	if (err || qp->swqe || !qp->sq_ring)
+		return err;
+	qp->swqe = qp->prepared.swqe;
+	qp->swqe_sge = qp->prepared.sge;
+	qp->prepared = (struct xt_sq_memory){ 0 };
+	return 0;
 }
 
 void xt_sq_free(struct xt_qp *qp)
 {
+	free_memory(&qp->prepared);
 	free(qp->swqe);
 	free(qp->swqe_sge);
 	qp->swqe = NULL;

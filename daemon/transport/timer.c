@@ -12,7 +12,7 @@
 #include "timer.h"
 
 #define CHILDREN 4
-#define PER_CHUNK 256
+#define PER_CHUNK 1024
 #define CORRECTIONS 64 /* of entries at once */
 
 static struct xt_heap_entry *entry(const struct xt_heap *h, uint32_t slot)
@@ -70,18 +70,19 @@ static void heap_remove(struct xt_heap *h, uint32_t slot)
 
 static int heap_reserve(struct xt_heap *h, uint32_t count)
 {
-	struct xt_heap_entry **chunk;
+	struct xt_heap_entry *chunk;
 
 	if (count < h->chunks * PER_CHUNK)
 		return 0;
-	chunk = realloc(h->chunk, (h->chunks + 1) * sizeof(*chunk));
+	if (h->chunks == XT_HEAP_CHUNKS)
+		return -ENOMEM;
+	chunk = malloc(PER_CHUNK * sizeof(*chunk));
 	if (!chunk)
 		return -ENOMEM;
-	h->chunk = chunk;
-	chunk[h->chunks] = malloc(PER_CHUNK * sizeof(**chunk));
-	if (!chunk[h->chunks])
-		return -ENOMEM;
-	h->chunks++;
+	/* the first write to a page takes a page fault */
+	for (uint32_t i = 0; i < PER_CHUNK; i++)
+		chunk[i] = (struct xt_heap_entry){ .when = XT_NEVER };
+	h->chunk[h->chunks++] = chunk;
 	return 0;
 }
 
@@ -89,7 +90,6 @@ static void heap_free(struct xt_heap *h)
 {
 	while (h->chunks)
 		free(h->chunk[--h->chunks]);
-	free(h->chunk);
 }
 
 void xt_timer_free(struct xt_engine *e)

@@ -22,17 +22,19 @@ struct xt_heap_entry {
 };
 
 /*
- * Each entry has four children. Workers are paused while the heap grows, so entries are allocated
- * in chunks and never copied.
+ * Each entry has four children. Entries are allocated in chunks and never copied, so that the heap
+ * can grow while its worker runs. There are chunks enough for as many QPs as there are numbers.
  */
+#define XT_HEAP_CHUNKS 4096
 struct xt_heap {
-	struct xt_heap_entry **chunk;
-	uint32_t chunks, count;
+	struct xt_heap_entry *chunk[XT_HEAP_CHUNKS];
+	uint32_t chunks; /* of the control thread */
+	uint32_t count;
 };
 
 /* Frees the heaps. */
 void xt_timer_free(struct xt_engine *e);
-/* Makes room for the timers of one more QP; to be called before the QP is created. -ENOMEM. */
+/* Makes room for the timers of e->qp_count + 1 QPs. The engine may run meanwhile. -ENOMEM. */
 int xt_timer_reserve(struct xt_engine *e);
 /* The local ACK timeout, or the wait after an RNR NAK; XT_NEVER clears it. */
 void xt_timer_set_retry(struct xt_qp *qp, uint64_t deadline);

@@ -125,6 +125,11 @@ struct xt_ops {
 struct xt_numbers;
 struct xt_numbers *xt_numbers_new(uint32_t max, uint64_t seed);
 void xt_numbers_free(struct xt_numbers *t);
+/*
+ * Allocates memory, so that the next number that is added needs none. Other threads may look up
+ * numbers meanwhile. Returns 0 or -ENOMEM.
+ */
+int xt_numbers_prepare(struct xt_numbers *t);
 /* Returns false if there is no free slot or no memory. */
 bool xt_numbers_add(struct xt_numbers *t, void *item, uint32_t *slot, uint32_t *number);
 /* Allocates the number XR_GSI_QPN. Returns false if it is in use, or as xt_numbers_add(). */
@@ -358,6 +363,11 @@ struct xt_path {
 struct xt_ahs;
 struct xt_ahs *xt_ahs_new(void);
 void xt_ahs_free(struct xt_ahs *t); /* after all QPs that use it */
+/*
+ * Allocates memory, so that xt_ahs_set() with this handle does not. Workers may run meanwhile.
+ * Returns 0 or -ENOMEM.
+ */
+int xt_ahs_prepare(struct xt_ahs *t, uint32_t handle);
 /* Adds a handle or replaces its path. Returns 0 or -ENOMEM. */
 int xt_ahs_set(struct xt_ahs *t, uint32_t handle, uint32_t pd, const struct xt_path *path);
 void xt_ahs_del(struct xt_ahs *t, uint32_t handle);
@@ -428,6 +438,11 @@ int xt_qp_modify(struct xt_qp *qp, const struct xr_qp_attr *attr, uint32_t mask,
 #define XT_MAX_RATE 400000000u
 /* Sets the burst of a rate limit in bytes of whole frames; 0: the engine's default. */
 void xt_qp_set_burst(struct xt_qp *qp, uint32_t burst);
+/*
+ * Allocates memory, so that moving the QP to RTS does not. The engine may run meanwhile. Returns 0
+ * or -ENOMEM.
+ */
+int xt_qp_prepare(struct xt_qp *qp);
 /* Checks state and mask as xt_qp_modify() does, and changes nothing. */
 int xt_qp_modify_check(const struct xt_qp *qp, const struct xr_qp_attr *attr, uint32_t mask);
 void xt_qp_query(const struct xt_qp *qp, struct xr_qp_attr *attr);
