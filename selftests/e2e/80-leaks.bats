@@ -71,8 +71,10 @@ kill_pair_after() {
 	((after < before + 2048))
 }
 
-# Prints the number of pages that are pinned on this machine.
+# Prints the number of pages that are pinned on this machine. Each processor counts its own changes for a while;
+# reading stat_refresh adds them up.
 pinned_pages() {
+	cat /proc/sys/vm/stat_refresh
 	awk '/^nr_foll_pin_acquired/ { a = $2 } /^nr_foll_pin_released/ { r = $2 } END { print a - r }' /proc/vmstat
 }
 
