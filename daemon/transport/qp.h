@@ -78,10 +78,10 @@ struct xt_requester {
 
 /* Round-trip time of packets that request a response, see rtt.c; ns */
 struct xt_rtt {
-	bool timed;		      /* a packet is being timed: */
-	uint32_t psn;		      /* its PSN */
-	uint64_t sent_at;	      /* when it was sent */
-	uint32_t smoothed, variation; /* 0: no packet was timed yet */
+	bool timed;	  /* a packet is being timed: */
+	uint32_t psn;	  /* its PSN */
+	uint64_t sent_at; /* when it was sent */
+	uint32_t least;	  /* shortest time; 0: no packet was timed yet */
 };
 
 /* A request with a response other than an ACK, kept so that the response can be repeated */

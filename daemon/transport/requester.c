@@ -280,7 +280,8 @@ static void sent(struct xt_qp *qp, const struct xt_swqe *w, const struct xt_pack
 	if (p->ackreq || xt_kind_of(w)->rd_atomic) {
 		r->since_ackreq = 0;
 		r->ackreq_psn = r->next - 1;
-		if (is_new)
+		/* otherwise the response waits for the lost packet */
+		if (is_new && !xt_was_sent_again(r))
 			xt_rtt_sent(qp, r->ackreq_psn);
 	} else {
 		r->since_ackreq++;

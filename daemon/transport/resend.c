@@ -146,20 +146,17 @@ static void begin_again(struct xt_qp *qp, uint32_t end, bool executed)
 {
 	struct xt_requester *r = &qp->req;
 
+	/* The first one was lost, so the response is to this one. Later ones are ambiguous. */
+	xt_rtt_cancel(qp);
+	if (!xt_was_sent_again(r))
+		xt_rtt_sent(qp, r->unacked);
 	r->again = r->unacked;
 	r->again_end = end;
 	r->again_index = r->retired;
 	r->again_next = r->next;
 	r->again_executed = executed;
 	r->again_at = qp->engine->now;
-	xt_rtt_cancel(qp);
 	xt_activate(qp);
-}
-
-/* Returns true if the oldest packet was sent again already. */
-static bool was_sent_again(const struct xt_requester *r)
-{
-	return xt_diff(r->unacked, r->again_end) < 0;
 }
 
 /*
@@ -172,10 +169,9 @@ static bool may_send_again(struct xt_qp *qp)
 
 	if (r->wait == XT_WAIT_RNR)
 		return false;
-	if (!was_sent_again(r))
+	if (!xt_was_sent_again(r))
 		return xt_req_retry(qp);
-	return !xt_sends_again(r) && qp->rtt.smoothed &&
-	       qp->engine->now - r->again_at >= qp->rtt.smoothed;
+	return !xt_sends_again(r) && qp->engine->now - r->again_at >= xt_rtt_overdue(qp);
 }
 
 /* Returns true if all that was sent again last was missing, and more behind it is. */
@@ -237,6 +233,7 @@ static void probe(struct xt_qp *qp)
 
 	if (!xt_sends_again(r)) {
 		begin_again(qp, r->unacked + 1, false);
+		xt_rtt_cancel(qp);
 		qp->engine->counters.tx_probes++;
 	}
 	if (r->probes < MAX_PROBES)

@@ -44,4 +44,10 @@ static inline bool xt_sends_again(const struct xt_requester *r)
 	return xt_diff(r->again_end, r->again) > 0;
 }
 
+/* Returns true if the oldest packet was sent again already. */
+static inline bool xt_was_sent_again(const struct xt_requester *r)
+{
+	return xt_diff(r->unacked, r->again_end) < 0;
+}
+
 #endif /* XT_RESEND_H */

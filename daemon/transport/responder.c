@@ -14,7 +14,7 @@
 /* Packets without AckReq after which an ACK is sent anyway */
 #define ACK_AT_LEAST 32
 /* Packets ahead of sequence after which a NAK is repeated: the missing packet was lost again. */
-#define NAK_AGAIN 64
+#define NAK_AGAIN 16
 
 void xt_resp_reset(struct xt_qp *qp)
 {

@@ -3,10 +3,10 @@
 #include "rtt.h"
 
 /* Shorter times would ask for responses of a peer that just waits for a processor. */
-#define OVERDUE_NS 1000000u
+#define OVERDUE_NS 300000u
 /* If no response has come yet */
 #define UNKNOWN_NS 8000000u
-#define LONGEST_NS 1000000000ull
+#define LONGEST_NS 1000000000u
 
 void xt_rtt_reset(struct xt_qp *qp)
 {
@@ -22,17 +22,13 @@ void xt_rtt_sent(struct xt_qp *qp, uint32_t psn)
 	qp->rtt.psn = psn;
 }
 
+/* Falls at once and rises slowly: queues make most round trips longer than the path. */
 static void add_sample(struct xt_rtt *t, uint32_t ns)
 {
-	uint32_t off = t->smoothed > ns ? t->smoothed - ns : ns - t->smoothed;
-
-	if (!t->smoothed) {
-		t->smoothed = ns;
-		t->variation = ns / 2;
-		return;
-	}
-	t->variation += off / 4 - t->variation / 4;
-	t->smoothed += ns / 8 - t->smoothed / 8;
+	if (!t->least || ns < t->least)
+		t->least = ns;
+	else
+		t->least += (ns - t->least) / 64;
 }
 
 void xt_rtt_acked(struct xt_qp *qp, uint32_t psn)
@@ -48,9 +44,9 @@ void xt_rtt_acked(struct xt_qp *qp, uint32_t psn)
 
 uint64_t xt_rtt_overdue(const struct xt_qp *qp)
 {
-	uint64_t ns = qp->rtt.smoothed + 4ull * qp->rtt.variation;
+	uint64_t ns = 4ull * qp->rtt.least;
 
-	if (!qp->rtt.smoothed)
+	if (!ns)
 		return UNKNOWN_NS;
 	return ns > OVERDUE_NS ? ns : OVERDUE_NS;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Round-trip times of a QP's packets, smoothed as in RFC 6298. They tell how long a response may
- * take before it is worth a packet to ask for it.
+ * Round-trip times of a QP's packets. They tell how long a response may take before it is worth a
+ * packet to ask for it. As each further packet waits twice as long, too early ones do no harm: so
+ * the shortest times count, not the average.
  */
 #ifndef XT_RTT_H
 #define XT_RTT_H
@@ -10,14 +11,14 @@
 
 /* Forgets all times. */
 void xt_rtt_reset(struct xt_qp *qp);
-/* A packet that requests a response was sent for the first time. */
+/*
+ * A packet that requests a response was sent, and the response can be to this one only (Karn's
+ * algorithm). No effect if another packet is being timed.
+ */
 void xt_rtt_sent(struct xt_qp *qp, uint32_t psn);
 /* All packets before a PSN have been acknowledged. */
 void xt_rtt_acked(struct xt_qp *qp, uint32_t psn);
-/*
- * Packets are sent again: a response may belong to either (Karn's algorithm), or it may have waited
- * for the one that was lost.
- */
+/* The response may be to another packet than the timed one, or may wait for a lost one. */
 static inline void xt_rtt_cancel(struct xt_qp *qp)
 {
 	qp->rtt.timed = false;

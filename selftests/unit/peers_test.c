@@ -9,7 +9,7 @@
 #define WORK 5
 #define STEPS 6
 #define TIMEOUT_NS (4096ull << 10) /* timeout 10, as set by begin() */
-#define PROBE_NS 1000000	   /* after a short round trip */
+#define PROBE_NS 300000		   /* after a short round trip */
 
 struct work {
 	uint8_t op; /* enum xr_wr_opcode */
