@@ -149,8 +149,8 @@ static void put_objects(struct json *j, const struct xd_client *c)
 }
 
 /*
- * Memory that malloc() handed out and that is still in use. Counting visits all free pieces, possibly
- * a million, so it is done for operators only; others get 0.
+ * Memory that malloc() handed out and that is still in use. Counting visits all free pieces,
+ * possibly a million, so it is done for operators only; others get 0.
  */
 static void put_heap(struct json *j, const struct xd_client *c)
 {

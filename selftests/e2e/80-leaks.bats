@@ -68,12 +68,12 @@ heap() {
 # The daemon may keep what it needed once, and malloc() counts small pieces as used for a while after they are freed. A
 # leak grows with every killed pair, so it grows in each of these rounds: that of a QP alone by 7 KB.
 @test "killed programs do not increase the daemon's memory" {
-	local before after pairs round
+	local before after pairs
 
 	pairs=$(iterations 6)
 	resources_restored a "$(cat "$RUN/a/before")"
 	after=$(heap)
-	for round in 1 2 3 4 5 6 7 8; do
+	for _ in 1 2 3 4 5 6 7 8; do
 		before=$after
 		for _ in $(seq "$pairs"); do kill_pair_after connected; done
 		resources_restored a "$(cat "$RUN/a/before")"
