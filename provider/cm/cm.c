@@ -41,14 +41,17 @@ static int make_epoll_set(int flags)
 	return fd < 0 ? -errno : fd;
 }
 
-/* Returns -ENOENT if there is no daemon, or the error of a daemon that refuses the channel. */
-static int connect_daemons(struct xp_cm_channel *ch)
+/*
+ * Returns -ENOENT if there is no daemon, or the error of a daemon that refuses the channel. If the
+ * kernel has rdma_cm, the commands connect to a daemon that does not answer now.
+ */
+static int connect_daemons(struct xp_cm_channel *ch, bool kernel)
 {
 	int err = xp_cm_refresh(ch);
 
 	if (err == -EMFILE || err == -ENFILE || err == -ENOMEM)
 		return err;
-	if (ch->sources)
+	if (ch->sources || (kernel && ch->retries))
 		return 0;
 	return err && err != -ECONNREFUSED && err != -ENODEV ? err : -ENOENT;
 }
@@ -62,7 +65,7 @@ static int open_channel(int kernel, int flags)
 		return -ENOMEM;
 	fd = make_epoll_set(flags);
 	ch->epfd = fd;
-	err = fd < 0 ? fd : connect_daemons(ch);
+	err = fd < 0 ? fd : connect_daemons(ch, kernel >= 0);
 	if (!err)
 		err = xp_cm_number_new(ch, fd);
 	if (err) {

@@ -74,6 +74,7 @@ struct xp_cm_channel {
 	/* refresh.c */
 	struct timespec scanned; /* time of the last change of the runtime directory */
 	bool scan_again;
+	unsigned int retries;  /* scans since then in which a daemon did not answer */
 	int watch;	       /* inotify descriptor, or -1 */
 	int watched_directory; /* watch descriptor, or 0 */
 	bool watch_in_set;     /* the epoll set has it */

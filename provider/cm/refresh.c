@@ -21,6 +21,9 @@
  */
 #define SETTLE_NS (2 * XP_NS_PER_S)
 
+/* A daemon that did not answer in time is tried so often again, until the directory changes. */
+#define RETRIES 3
+
 /* ---- scan ----------------------------------------------------------------------- */
 
 static bool is_connected(const struct xp_cm_channel *ch, const char *path)
@@ -61,10 +64,17 @@ static int worse(int a, int b)
 	return a == -EMFILE || a == -ENFILE || a == -ENOMEM || !b ? a : b;
 }
 
+/* The daemon may only be slow. */
+static bool is_silent(int err)
+{
+	return err == -ETIMEDOUT || err == -EAGAIN; /* of HELLO, of connect() */
+}
+
 static int scan(struct xp_cm_channel *ch)
 {
 	const char *dir = xp_runtime_dir();
 	char **names = xp_sockets_list(dir), path[XP_SOCKET_PATH_MAX];
+	bool silent = false;
 	int err, result = 0;
 	unsigned int n;
 
@@ -72,9 +82,14 @@ static int scan(struct xp_cm_channel *ch)
 		err = xp_socket_path(path, dir, names[n]);
 		if (!err && !is_connected(ch, path))
 			err = add_daemon(ch, path);
+		silent |= is_silent(err);
 		result = err ? worse(err, result) : result;
 	}
 	xp_sockets_free(names);
+	if (silent && ch->retries < RETRIES) {
+		ch->retries++;
+		ch->scan_again = true;
+	}
 	return result;
 }
 
@@ -82,18 +97,20 @@ static bool must_scan(struct xp_cm_channel *ch)
 {
 	struct timespec now;
 	struct stat st;
-	bool changed;
+	bool changed, again = ch->scan_again;
 
 	if (stat(xp_runtime_dir(), &st))
 		return false;
-	changed = ch->scan_again || st.st_mtim.tv_sec != ch->scanned.tv_sec ||
+	changed = st.st_mtim.tv_sec != ch->scanned.tv_sec ||
 		  st.st_mtim.tv_nsec != ch->scanned.tv_nsec;
+	if (changed)
+		ch->retries = 0;
 	clock_gettime(CLOCK_REALTIME, &now);
 	ch->scan_again = (now.tv_sec - st.st_mtim.tv_sec) * (int64_t)XP_NS_PER_S + now.tv_nsec -
 				 st.st_mtim.tv_nsec <
 			 (int64_t)SETTLE_NS;
 	ch->scanned = st.st_mtim;
-	return changed;
+	return changed || again;
 }
 
 int xp_cm_refresh(struct xp_cm_channel *ch)

@@ -3,6 +3,7 @@
 #include "cm_calls.h"
 
 #include <pthread.h>
+#include <signal.h>
 
 #include "../lib/tap.h"
 #include "../lib/wait.h"
@@ -212,6 +213,42 @@ static void blocked_early(void)
 
 /* ---- the kernel --------------------------------------------------------------------- */
 
+/* Makes the directory so old that daemons are not expected to start. */
+static void age(const char *path)
+{
+	const struct timespec old[2] = { { .tv_sec = 1000000000 }, { .tv_sec = 1000000000 } };
+
+	utimensat(AT_FDCWD, path, old, 0);
+}
+
+static void stop(int signal)
+{
+	kill(a.pid, signal);
+	kill(b.pid, signal);
+}
+
+static void silent(struct fake_cm *k)
+{
+	int fd, id;
+
+	age(dir);
+	stop(SIGSTOP);
+	fd = cm_open();
+	stop(SIGCONT);
+	id = cm_create(fd, 1);
+	TAP_OK(id > 0 && !cm_resolve(fd, id, NET_A + 5) && alone(&a, &b) && !fake_cm(k, CM_IDS, 0),
+	       "daemons that did not answer when the channel was opened are tried again");
+	close(fd);
+	stop(SIGSTOP);
+	fd = cm_open();
+	id = cm_create(fd, 1);
+	stop(SIGCONT);
+	TAP_OK(id > 0 && fake_cm(k, CM_IDS, 0) == 1 && !cm_resolve(fd, id, NET_B + 5) &&
+		       alone(&b, &a),
+	       "an id that was created at the kernel alone gets the daemons as well");
+	close(fd);
+}
+
 static void kernel(void)
 {
 	struct rdma_ucm_event_resp ev;
@@ -245,6 +282,7 @@ static void kernel(void)
 	close(fd);
 	TAP_OK(!fake_cm(&k, CM_CHANNELS, 0) && cm_open_fds() == (unsigned int)fds,
 	       "close closes the file of the kernel");
+	silent(&k);
 	setenv("XROCE_DEVICES", "none", 1);
 	fd = cm_open();
 	id = cm_create(fd, 1);
