@@ -16,6 +16,7 @@
 #include "requester.h"
 #include "resend.h"
 #include "responder.h"
+#include "rings.h"
 #include "sq.h"
 #include "wr_kind.h"
 
@@ -43,8 +44,7 @@ static struct xt_step *step_of(struct xt_qp *qp)
 {
 	struct xt_step *step = &qp->park.step[XT_STEP_SEND];
 
-	/* reads nothing ahead */
-	step->read_end = 0;
+	xt_step_take_over(step, qp->req.retired);
 	return step;
 }
 
@@ -113,6 +113,8 @@ static void lost(struct xt_qp *qp, const struct piece *p)
 	struct xt_sgl l = xt_swqe_sgl(qp, qp->req.retired);
 	struct piece rest = *p;
 
+	/* until the next try, the memory of the peer may change */
+	xt_step_end(&qp->park.step[XT_STEP_AHEAD]);
 	if (!xt_unreliable(qp)) {
 		qp->req.wait = XT_WAIT_UNREACHABLE;
 		xt_req_arm_ack_timer(qp);
@@ -324,6 +326,69 @@ static bool perform(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 
 /* ---- the send queue ---------------------------------------------------------------------- */
 
+/* READs behind the current one whose data is read ahead */
+#define AHEAD_READS 16
+
+/* Returns true if all these bytes are in one segment of the peer that must be waited for. */
+static bool waits(struct xt_qp *qp, struct xt_qp *peer, struct xr_key_use *use,
+		  struct xt_mem_at *at)
+{
+	use->access = XR_ACCESS_REMOTE_READ;
+	return xt_resp_check(peer, use, at) < 0 &&
+	       xt_mem_waits(&qp->park.step[XT_STEP_AHEAD], at->mem, at->off, use->len);
+}
+
+/* Starts to read the data of a READ that is posted, but not loaded; see xt_sq_read_ahead(). */
+static bool fetch_read(struct xt_qp *qp, struct xt_qp *peer, uint32_t index)
+{
+	const uint8_t *slot = xt_ring_entry(qp->sq_ring, index, qp->sq_depth, qp->sq_stride);
+	struct xr_key_use use = { 0 };
+	struct xr_send_wqe wqe;
+	struct xt_mem_at at;
+	struct xr_sge sge;
+
+	memcpy(&wqe, slot, sizeof(wqe));
+	if (xt_wr_opcode(wqe.opcode)->kind != XT_KIND_READ || wqe.num_sge != 1 ||
+	    !qp->max_send_sge || wqe.flags & (XR_SEND_INLINE | XR_SEND_FENCE))
+		return false;
+	memcpy(&sge, slot + sizeof(wqe), sizeof(sge));
+	use.key = wqe.rkey;
+	use.va = wqe.remote_addr;
+	use.len = sge.length;
+	return sge.length && sge.length <= XT_MEM_IO_MAX && waits(qp, peer, &use, &at) &&
+	       xt_mem_fetch(&qp->park.step[XT_STEP_AHEAD], index, at.mem, at.off, use.len);
+}
+
+/*
+ * An earlier WRITE may change what a READ returns, so data is read ahead behind READs only. READs
+ * are executed in order, so none is read ahead of an earlier one.
+ */
+static void read_ahead(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
+{
+	struct xt_step *ahead = &qp->park.step[XT_STEP_AHEAD];
+	uint32_t index = qp->req.retired, end = index + 1 + AHEAD_READS;
+	struct xr_key_use use = {
+		.key = p->wqe->rkey,
+		.va = p->wqe->remote_addr + p->off,
+		.len = p->len,
+	};
+	struct xt_mem_at at;
+
+	/* with a rate limit, pieces are shorter than what would be read */
+	if (qp->attr.rate_limit)
+		return;
+	if (p->wqe->kind == XT_KIND_SEND || p->wqe->kind == XT_KIND_WRITE)
+		xt_sq_read_ahead(qp, index);
+	if (p->wqe->kind != XT_KIND_READ || !p->last || qp->info.state != XR_QPS_RTS)
+		return;
+	if (xt_diff(end, qp->req.producer) > 0)
+		end = qp->req.producer;
+	if (!waits(qp, peer, &use, &at) || !xt_step_look_ahead(ahead, index, end))
+		return;
+	while (xt_step_may_fetch(ahead, end) && fetch_read(qp, peer, ahead->item))
+		ahead->item++;
+}
+
 static enum step step(struct xt_qp *qp, const struct piece *p)
 {
 	struct xt_engine *e = qp->engine, *other;
@@ -341,6 +406,8 @@ static enum step step(struct xt_qp *qp, const struct piece *p)
 			done = perform(qp, peer, p);
 		else
 			lost(qp, p);
+		if (!done)
+			read_ahead(qp, peer, p);
 		p->step->moving = false;
 		xt_engine_leave(e, other);
 	}
@@ -417,6 +484,7 @@ void xt_loopback_stop_peer(struct xt_qp *qp)
 		return;
 	if (step->used) {
 		xt_step_clear(step);
+		xt_step_end(&peer->park.step[XT_STEP_AHEAD]);
 		xt_activate(peer);
 		if (peer->engine != e && e->ops->wake)
 			e->ops->wake(e->ctx, peer->engine);

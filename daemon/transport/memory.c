@@ -120,14 +120,19 @@ int xt_mem_read(struct xt_step *step, struct xt_mem *mem, uint64_t off, void *ds
 	return err;
 }
 
+bool xt_mem_waits(const struct xt_step *step, const struct xt_mem *mem, uint64_t off, uint32_t len)
+{
+	const struct xt_mem_seg *seg = find_seg(mem, off);
+
+	return seg && !seg->ptr && span(seg, off, len) == len && may_wait(step, mem);
+}
+
 bool xt_mem_fetch(struct xt_step *ahead, uint32_t item, struct xt_mem *mem, uint64_t off,
 		  uint32_t len)
 {
 	struct xt_step_place p = { .mem = mem, .seg = find_seg(mem, off), .off = off };
 
-	if (!p.seg || p.seg->ptr || span(p.seg, off, len) < len || !may_wait(ahead, mem))
-		return true;
-	return xt_step_fetch_ahead(ahead, item, &p, len);
+	return !xt_mem_waits(ahead, mem, off, len) || xt_step_fetch_ahead(ahead, item, &p, len);
 }
 
 int xt_mem_write(struct xt_step *step, struct xt_mem *mem, uint64_t off, const void *src,

@@ -130,7 +130,8 @@ struct xt_mem_ops {
 /*
  * The access has finished. err: 0 or a negative errno, also -EFAULT if the region was deregistered.
  * The environment may finish an access at any time between io_submit() and io_free(), with the lock
- * of the engine's worker held or all workers paused, outside of the engine's functions.
+ * of the engine's worker held or all workers paused, outside of the engine's functions. The engine
+ * may release this access and others at once.
  * xt_engine_run() must follow.
  */
 void xt_mem_io_done(struct xt_engine *e, struct xt_mem_io *io, int err);
@@ -167,6 +168,8 @@ int xt_mem_probe(struct xt_mem *mem, const uint8_t *p, size_t len);
 int xt_mem_read(struct xt_step *step, struct xt_mem *mem, uint64_t off, void *dst, size_t len);
 int xt_mem_write(struct xt_step *step, struct xt_mem *mem, uint64_t off, const void *src,
 		 size_t len);
+/* Returns true if the bytes are in one segment without ptr, and an access may have to be waited for. */
+bool xt_mem_waits(const struct xt_step *step, const struct xt_mem *mem, uint64_t off, uint32_t len);
 /*
  * Starts to read len bytes for a later work request, unless they are mapped or in several segments.
  * Returns false if there is no staging memory to spare.

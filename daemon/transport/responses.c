@@ -238,6 +238,53 @@ static int gather_response(struct xt_qp *qp, uint32_t index, uint32_t pos, struc
 	return err ? XR_NAK_REMOTE_OPERATIONAL : GATHERED;
 }
 
+/* Returns true if all data of a READ is in one segment that must be waited for. */
+static bool waits(struct xt_qp *qp, const struct xt_rd *rd, struct xt_mem_at *at)
+{
+	struct xr_key_use use = {
+		.key = rd->rkey,
+		.access = XR_ACCESS_REMOTE_READ,
+		.va = rd->va,
+		.len = rd->len,
+	};
+
+	qp->resp.pd = rd->pd;
+	return rd->kind == XT_KIND_READ && xt_resp_check(qp, &use, at) < 0 &&
+	       xt_mem_waits(&qp->park.step[XT_STEP_RESPOND], at->mem, at->off, rd->len);
+}
+
+/* Returns false if the next READ cannot be read ahead, by one access. */
+static bool fetch_read(struct xt_qp *qp, struct xt_step *ahead)
+{
+	const struct xt_rd *rd = rd_at(&qp->resp, ahead->item);
+	struct xt_mem_at at;
+
+	if (rd->kind != XT_KIND_READ || !rd->len)
+		return true;
+	return rd->len <= XT_MEM_IO_MAX && waits(qp, rd, &at) &&
+	       xt_mem_fetch(ahead, ahead->item, at.mem, at.off, rd->len);
+}
+
+/*
+ * Reads the payload of the READs behind the current one ahead. Their keys are checked again when
+ * their turn comes. READs are executed in order, so none is read ahead of an earlier one.
+ */
+static void read_ahead(struct xt_qp *qp)
+{
+	struct xt_step *ahead = &qp->park.step[XT_STEP_RESPOND_AHEAD];
+	struct xt_responder *resp = &qp->resp;
+	struct xt_mem_at at;
+
+	if (resp->rd_cur + 1 == resp->rd_tail ||
+	    !xt_step_look_ahead(ahead, resp->rd_cur, resp->rd_tail) ||
+	    !xt_step_may_fetch(ahead, resp->rd_tail) ||
+	    !xt_step_reads_all(&qp->park.step[XT_STEP_RESPOND], resp->rd_cur) ||
+	    !waits(qp, rd_at(resp, resp->rd_cur), &at))
+		return;
+	while (xt_step_may_fetch(ahead, resp->rd_tail) && fetch_read(qp, ahead))
+		ahead->item++;
+}
+
 static uint8_t response_opcode(const struct xt_rd *rd, const struct xt_repeat *at)
 {
 	bool first = at->next == at->first, last = at->next + 1 == at->end;
@@ -317,6 +364,8 @@ static enum sent send_response(struct xt_qp *qp)
 		xt_ext_aeth(&p, ack_syndrome(qp), resp->msn);
 	if (xt_kinds[rd->kind].response == XT_RESPONSE_READ)
 		nak = gather_response(qp, at->index, at->next, &p.payload);
+	if (__builtin_expect(qp->park.step[XT_STEP_RESPOND].used, false) && nak < 0 && at == &fresh)
+		read_ahead(qp);
 	if (nak >= 0) {
 		if (!drop_repetition(resp))
 			refuse_response(qp, p.psn, nak);

@@ -230,13 +230,12 @@ struct xt_swqe *xt_sq_following(struct xt_qp *qp)
 
 /* ---- reading ahead ------------------------------------------------------------------- */
 
-/* Messages behind the current one whose payload is read ahead, and most bytes of each */
+/* Messages behind the current one whose payload is read ahead */
 #define AHEAD_MESSAGES 16
-#define AHEAD_BYTES 4096
 
 /*
- * Starts to read the payload of a work request that is posted, but not loaded: a short SEND or
- * WRITE with one SGE, without a fence. It is checked again when its turn comes.
+ * Starts to read the payload of a work request that is posted, but not loaded: a SEND or WRITE of
+ * one SGE that one access can read, without a fence. It is checked again when its turn comes.
  */
 static bool read_message(struct xt_qp *qp, uint32_t index)
 {
@@ -251,7 +250,7 @@ static bool read_message(struct xt_qp *qp, uint32_t index)
 	    !qp->max_send_sge || wqe.flags & (XR_SEND_INLINE | XR_SEND_FENCE))
 		return false;
 	memcpy(&sge, slot + sizeof(wqe), sizeof(sge));
-	return sge.length && sge.length <= AHEAD_BYTES && xt_fetch_sge(qp, index, &sge);
+	return sge.length && sge.length <= XT_MEM_IO_MAX && xt_fetch_sge(qp, index, &sge);
 }
 
 void xt_sq_read_ahead(struct xt_qp *qp, uint32_t index)
@@ -259,16 +258,11 @@ void xt_sq_read_ahead(struct xt_qp *qp, uint32_t index)
 	struct xt_step *s = &qp->park.step[XT_STEP_AHEAD];
 	uint32_t end = index + 1 + AHEAD_MESSAGES;
 
-	if (qp->info.state != XR_QPS_RTS || !xt_list_empty(&qp->park.step[XT_STEP_SEND].room_link))
-		return;
 	if (xt_diff(end, qp->req.producer) > 0)
 		end = qp->req.producer;
-	/* nothing was read yet, or the QP went back for a retry or was reset */
-	if (xt_diff(s->item, index) <= 0 || xt_diff(s->item, end) > 0) {
-		xt_step_end(s);
-		s->item = index + 1;
-	}
-	while (xt_diff(s->item, end) < 0 && read_message(qp, s->item))
+	if (qp->info.state != XR_QPS_RTS || !xt_step_look_ahead(s, index, end))
+		return;
+	while (xt_step_may_fetch(s, end) && read_message(qp, s->item))
 		s->item++;
 }
 

@@ -67,15 +67,32 @@ void xt_step_idle(struct xt_step *s)
 	}
 }
 
-/* Gives up the oldest read that another step keeps. */
+/* The step that reads ahead for a step that builds packets; the same for itself */
+static struct xt_step *ahead_of(const struct xt_step *s)
+{
+	bool send = s->role == XT_STEP_SEND || s->role == XT_STEP_AHEAD;
+
+	return &s->qp->park.step[send ? XT_STEP_AHEAD : XT_STEP_RESPOND_AHEAD];
+}
+
+/*
+ * Gives up the oldest read that another step keeps, and what was read ahead behind it: a READ must
+ * not be executed before an earlier one.
+ */
 static bool evict(struct xt_mem_pool *pool, const struct xt_step *s)
 {
+	struct xt_mem_io *io;
+	struct xt_step *ahead;
 	struct xt_list *l;
 
 	for (l = pool->kept.next; l != &pool->kept; l = l->next) {
-		if (KEPT_OF(l)->step == s)
+		io = KEPT_OF(l);
+		if (io->step == s)
 			continue;
-		xt_io_free(KEPT_OF(l));
+		ahead = ahead_of(io->step);
+		if (io->step != ahead)
+			xt_io_free(io);
+		xt_step_end(ahead);
 		return true;
 	}
 	return false;
@@ -86,6 +103,7 @@ static void wait_for_room(struct xt_step *s, struct xt_mem_pool *pool)
 {
 	free_all(s);
 	xt_step_end(&s->qp->park.step[XT_STEP_AHEAD]);
+	xt_step_end(&s->qp->park.step[XT_STEP_RESPOND_AHEAD]);
 	s->used = s->waiting = true;
 	xt_list_add_tail(&pool->waiting, &s->room_link);
 }
@@ -153,9 +171,15 @@ static int waits(struct xt_step *s)
 	return -EINPROGRESS;
 }
 
+/* Most bytes that a QP reads for later messages, but for the last of these */
+#define AHEAD_BYTES (3u * XT_MEM_IO_MAX)
+
 /* ---- reading ----------------------------------------------------------------------------- */
 
-/* Takes over what was read ahead for a work request. Gives up what was read for earlier ones. */
+/*
+ * Takes over what was read ahead for a work request or READ. Gives up what was read for earlier
+ * ones.
+ */
 static void take_over(struct xt_step *s, struct xt_step *ahead, uint32_t item)
 {
 	struct xt_list *l = ahead->io.next;
@@ -174,23 +198,68 @@ static void take_over(struct xt_step *s, struct xt_step *ahead, uint32_t item)
 		xt_list_del(&io->kept_link);
 		xt_list_add_tail(&s->io, &io->link);
 		io->step = s;
-		io->ahead = false;
+		/* the first use of a chunk starts to read the next one */
+		io->ahead = s->read_end > io->at + io->len;
 		s->used = true;
 	}
 }
 
+static void begin_item(struct xt_step *s, uint32_t item, uint64_t read_end)
+{
+	struct xt_step *ahead = ahead_of(s);
+
+	s->read_end = read_end;
+	if (s->item == item)
+		return;
+	s->item = item;
+	xt_step_end(s);
+	if (ahead->used)
+		take_over(s, ahead, item);
+}
+
 void xt_step_fetch(struct xt_step *s, uint32_t item, uint32_t psn, uint64_t read_end)
 {
-	struct xt_step *ahead = &s->qp->park.step[XT_STEP_AHEAD];
-
-	if (s->item != item) {
-		xt_step_end(s);
-		if (ahead->used && s->role == XT_STEP_SEND)
-			take_over(s, ahead, item);
-	}
-	s->item = item;
+	begin_item(s, item, read_end);
 	s->pass = psn;
-	s->read_end = read_end;
+}
+
+void xt_step_take_over(struct xt_step *s, uint32_t item)
+{
+	begin_item(s, item, 0);
+}
+
+bool xt_step_look_ahead(struct xt_step *ahead, uint32_t item, uint32_t end)
+{
+	bool send = ahead->role == XT_STEP_AHEAD;
+
+	if (!xt_list_empty(&ahead->qp->park.step[send ? XT_STEP_SEND : XT_STEP_RESPOND].room_link))
+		return false;
+	/* nothing was read yet or it was given up, or the QP went back for a retry or was reset */
+	if (!ahead->used || xt_diff(ahead->item, item) <= 0 || xt_diff(ahead->item, end) > 0) {
+		xt_step_end(ahead);
+		ahead->item = item + 1;
+	}
+	return true;
+}
+
+bool xt_step_reads_all(const struct xt_step *s, uint32_t item)
+{
+	const struct xt_list *l;
+
+	for (l = s->io.next; l != &s->io && s->item == item; l = l->next)
+		if (IO_OF(l)->at + IO_OF(l)->len >= s->read_end)
+			return true;
+	return false;
+}
+
+bool xt_step_may_fetch(const struct xt_step *ahead, uint32_t end)
+{
+	const struct xt_list *l;
+	uint32_t bytes = 0;
+
+	for (l = ahead->io.next; l != &ahead->io; l = l->next)
+		bytes += IO_OF(l)->len;
+	return xt_diff(ahead->item, end) < 0 && bytes < AHEAD_BYTES;
 }
 
 /* Returns a read that has len bytes at an offset of a region. */
@@ -513,7 +582,7 @@ void xt_resume_later(struct xt_qp *qp)
 
 void xt_mem_io_done(struct xt_engine *e, struct xt_mem_io *io, int err)
 {
-	bool later = io->step->role == XT_STEP_AHEAD;
+	bool later = io->step->role == XT_STEP_AHEAD || io->step->role == XT_STEP_RESPOND_AHEAD;
 
 	(void)e;
 	io->done = true;
@@ -522,7 +591,7 @@ void xt_mem_io_done(struct xt_engine *e, struct xt_mem_io *io, int err)
 	if (io->ahead)
 		keep(io);
 	if (later && !xt_list_empty(&io->pool->waiting))
-		xt_io_free(io);
+		xt_step_end(io->step);
 	if (later)
 		return;
 	io->step->waiting = false;

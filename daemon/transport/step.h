@@ -24,6 +24,7 @@ enum xt_step_role {
 	XT_STEP_SEND,	    /* payload of requests; pieces over loopback */
 	XT_STEP_AHEAD,	    /* payload of later requests, which XT_STEP_SEND takes over */
 	XT_STEP_RESPOND,    /* payload of READ responses */
+	XT_STEP_RESPOND_AHEAD, /* of later READs, which XT_STEP_RESPOND takes over */
 	XT_STEP_EXECUTE,    /* requests of the peer */
 	XT_STEP_POST,	    /* the same, with posted writes */
 	XT_STEP_PLACE,	    /* READ responses and results of atomics */
@@ -66,10 +67,21 @@ void xt_step_idle(struct xt_step *s);
  * read ahead. item, psn: the work request or READ, and the packet.
  */
 void xt_step_fetch(struct xt_step *s, uint32_t item, uint32_t psn, uint64_t read_end);
+/* The same for a piece over loopback: takes over what was read ahead, and reads no more ahead. */
+void xt_step_take_over(struct xt_step *s, uint32_t item);
+/*
+ * Prepares a step XT_STEP_*_AHEAD to read for the work requests or READs behind @item and before
+ * @end. Returns false if it must not read now.
+ */
+bool xt_step_look_ahead(struct xt_step *ahead, uint32_t item, uint32_t end);
+/* Returns true if reads of all bytes up to read_end have been started, for this READ. */
+bool xt_step_reads_all(const struct xt_step *s, uint32_t item);
+/* Returns true if the next of them, ahead->item, may be read as well. */
+bool xt_step_may_fetch(const struct xt_step *ahead, uint32_t end);
 struct xt_step_place;
 /*
- * Starts to read bytes for a later work request, which xt_step_fetch() takes over when its turn
- * comes. Returns false if there is no staging memory to spare.
+ * Starts to read bytes for a later work request or READ, which xt_step_fetch() takes over when its
+ * turn comes. Returns false if there is no staging memory to spare.
  */
 bool xt_step_fetch_ahead(struct xt_step *ahead, uint32_t item, const struct xt_step_place *from,
 			 uint32_t len);

@@ -217,10 +217,13 @@ void memory_run(struct world *w)
 	for (s = w->io; s; s = s->next)
 		if (!s->took_effect && s->when <= w->now)
 			take_effect(s);
+	/* a report may give up other accesses */
 	for (s = w->io; s; s = next) {
 		next = s->next;
-		if (s->report <= w->now)
-			report(s, s->err);
+		if (s->report > w->now)
+			continue;
+		report(s, s->err);
+		next = w->io;
 	}
 	for (i = 0; i < w->hosts; i++)
 		for (k = 0; k < w->host[i].engines; k++) {
@@ -249,6 +252,7 @@ void memory_stop(struct world *w, const struct sim_mr *mr)
 			continue;
 		s->took_effect = true;
 		report(s, -EFAULT);
+		next = w->io;
 	}
 }
 

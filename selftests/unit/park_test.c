@@ -331,7 +331,8 @@ static void test_read_and_atomic(void)
 	memcpy(&word, slow + 800, 8);
 	post(&a, 1, XR_WR_RDMA_READ, FAST + 4096, SLOW + 17, 100000);
 	ring(&a);
-	TAP_OK(idle() && pending() == 1, "a READ waits for memory");
+	/* two requests; the data of the second one is read ahead */
+	TAP_OK(idle() && pending() == 2, "a READ waits for memory");
 	finish_all();
 	TAP_OK(completes(1, 0) && !memcmp(fast + 4096, slow + 17, 100000), "its data is right");
 	TAP_OK(submissions < 8, "a READ of 100 KB takes few accesses");
@@ -497,6 +498,26 @@ static void test_ahead(void)
 	h_modify(&a, XR_QPS_ERR);
 	TAP_OK(!allocated, "ERR gives up what is read ahead");
 	end("ERR while reading ahead");
+}
+
+/* READs are executed in order. */
+static void test_read_order(bool loopback)
+{
+	bool ok = true;
+	unsigned i;
+
+	begin(loopback);
+	for (i = 0; i < 3; i++)
+		post(&a, i, XR_WR_RDMA_READ, FAST + 4096 + 64 * i, SLOW + 64 * i, 64);
+	post(&a, 3, XR_WR_RDMA_READ, FAST + 8192, FAST, 64);
+	post(&a, 4, XR_WR_RDMA_READ, FAST + 4096 + 64 * 3, SLOW + 64 * 3, 64);
+	ring(&a);
+	TAP_OK(idle() && pending() == 3, "READs are read ahead, but not of a mapped one");
+	finish_all();
+	for (i = 0; i < 5; i++)
+		ok &= completes(i, 0);
+	TAP_OK(ok && !memcmp(fast + 4096, slow, 256), "they complete");
+	end("order of READs");
 }
 
 static void test_hang(void)
@@ -721,6 +742,8 @@ int main(void)
 	test_read_and_atomic();
 	test_requester();
 	test_ahead();
+	test_read_order(false);
+	test_read_order(true);
 	test_hang();
 	test_room();
 	test_limit();
