@@ -22,7 +22,7 @@
 #include "proc_maps.h"
 
 #define BATCH 32	  /* accesses of one ring in turn */
-#define SPIN_NS 30000	  /* before sleeping; waking it up takes about as long */
+#define SPIN_NS 5000	  /* before sleeping: the worker may need the same core */
 #define SPINS_PER_LOOK 64 /* at the clock */
 
 static struct {

@@ -28,7 +28,7 @@ enum step { STEP_ON, STEP_STOP, STEP_BUSY, STEP_PARKED };
 /* The next part of the oldest work request */
 struct piece {
 	struct xt_swqe *wqe;
-	uint32_t off, len, packets;
+	uint32_t index, off, len, packets;
 	bool first, last;
 	struct xt_step *step;
 };
@@ -44,7 +44,7 @@ static struct xt_step *step_of(struct xt_qp *qp)
 {
 	struct xt_step *step = &qp->park.step[XT_STEP_SEND];
 
-	xt_step_take_over(step, qp->req.retired);
+	xt_step_take_over(step, qp->req.cur);
 	return step;
 }
 
@@ -53,8 +53,9 @@ static void cut(struct xt_qp *qp, struct xt_swqe *w, struct piece *p)
 	uint32_t left;
 
 	p->wqe = w;
+	p->index = qp->req.cur;
 	p->step = step_of(qp);
-	p->off = (qp->req.unacked - w->psn) << qp->mtu_shift;
+	p->off = (qp->req.next - w->psn) << qp->mtu_shift;
 	left = w->length - p->off;
 	p->len = left < chunk(qp) ? left : chunk(qp);
 	p->packets = (p->len + qp->mtu - 1) >> qp->mtu_shift;
@@ -74,7 +75,7 @@ static bool expected(const struct xt_qp *qp, const struct xt_qp *peer, const str
 {
 	if (xt_unreliable(qp) && p->first)
 		return true;
-	return !xr_psn_diff(peer->resp.epsn & XR_PSN_MASK, qp->req.unacked & XR_PSN_MASK);
+	return !xr_psn_diff(peer->resp.epsn & XR_PSN_MASK, qp->req.next & XR_PSN_MASK);
 }
 
 /* Returns true if both QPs are connected to each other and the peer may receive. */
@@ -83,28 +84,140 @@ static bool reachable(const struct xt_qp *qp, const struct xt_qp *peer)
 	const struct xt_path *path = &qp->path, *back = &peer->path;
 
 	return peer->info.type == peer_type(qp) && xt_may_receive(peer) && back->loopback &&
-	       !peer->park.busy && peer->attr.dest_qp_num == qp->info.qpn &&
+	       !xt_park_waits(&peer->park, XT_PARK_RESPONDER) &&
+	       peer->attr.dest_qp_num == qp->info.qpn &&
 	       !memcmp(&path->dgid, &back->sgid, sizeof(path->dgid)) &&
 	       !memcmp(&path->sgid, &back->dgid, sizeof(path->sgid));
 }
 
-static void advance(struct xt_qp *qp, const struct piece *p)
+/* ---- posted writes -------------------------------------------------------------------------- */
+
+/*
+ * The writes of a piece to memory that may have to be waited for are posted, and the next piece is
+ * moved meanwhile. Those of WRITEs and SENDs are posted at the responder as for packets, those of
+ * READs at the requester. `next` is behind the last piece that was moved, `unacked` behind the last
+ * one whose data is in memory. All that cannot be undone waits until no write is posted.
+ */
+
+/* Most bytes of posted writes of a QP, but for the last piece */
+#define MAX_POSTED (256u << 10)
+
+static bool has_posted(const struct xt_qp *qp)
+{
+	return qp->req.next != qp->req.unacked;
+}
+
+/* Returns the PSN behind the last piece whose data is in memory. */
+static uint32_t settled_psn(const struct xt_qp *qp, const struct xt_qp *peer)
+{
+	const struct xt_requester *r = &qp->req;
+	uint32_t psn, msn;
+
+	if (xt_posted(&qp->park, XT_PARK_REQUESTER))
+		return xt_posted_first(&qp->park, XT_PARK_REQUESTER);
+	if (xt_unreliable(qp) || !peer || !xt_posted(&peer->park, XT_PARK_RESPONDER))
+		return r->next;
+	psn = xt_posted_psn(peer, &msn);
+	return r->unacked + xr_psn_diff(psn & XR_PSN_MASK, r->unacked & XR_PSN_MASK);
+}
+
+/* Completes the work requests whose data is in memory. */
+static void settle(struct xt_qp *qp, const struct xt_qp *peer)
 {
 	struct xt_requester *r = &qp->req;
+	uint32_t psn = settled_psn(qp, peer), end;
+	const struct xt_swqe *w;
 
-	r->unacked += p->packets;
-	if (xt_diff(r->unacked, r->max) > 0)
-		r->max = r->unacked;
-	r->next = r->unacked;
-	if (p->last) {
-		r->cur = r->retired + 1;
-		qp->engine->counters.loopback_operations++;
+	if (xt_diff(psn, r->unacked) <= 0 || xt_diff(psn, r->max) > 0)
+		return;
+	while (r->retired != r->cur && xt_swqe(qp, r->retired)->kind != XT_KIND_LOCAL) {
+		w = xt_swqe(qp, r->retired);
+		end = w->psn + w->npsn;
+		if (xt_diff(end, psn) > 0)
+			break;
+		r->unacked = end;
 		if (!xt_sq_retire(qp))
 			return;
 	}
+	r->unacked = psn;
 	xt_req_progress(qp, 0);
 	xt_req_check_drained(qp);
 	xt_qp_store_psns(qp);
+}
+
+/* Returns the QP whose pieces a QP receives over loopback, if its engine is the same. */
+static struct xt_qp *sender_of(struct xt_qp *peer)
+{
+	struct xt_qp *qp = xt_qp_by_num(peer->engine->shared->qps, peer->attr.dest_qp_num);
+
+	if (!peer->path.loopback || !qp || qp->engine != peer->engine || !qp->path.loopback ||
+	    qp->attr.dest_qp_num != peer->info.qpn || !xt_may_send(qp))
+		return NULL;
+	return qp;
+}
+
+void xt_loopback_written(struct xt_qp *qp, enum xt_park_side side)
+{
+	struct xt_qp *sender = side == XT_PARK_REQUESTER ? qp : sender_of(qp);
+
+	if (!qp->path.loopback || !sender || !xt_may_send(sender))
+		return;
+	settle(sender, side == XT_PARK_REQUESTER ? NULL : qp);
+	xt_activate(sender);
+}
+
+void xt_loopback_write_failed(struct xt_qp *peer)
+{
+	struct xt_qp *qp = sender_of(peer);
+
+	if (qp)
+		xt_req_nak(qp, XR_NAK_REMOTE_OPERATIONAL);
+}
+
+static void advance(struct xt_qp *qp, const struct xt_qp *peer, const struct piece *p)
+{
+	struct xt_requester *r = &qp->req;
+
+	r->next += p->packets;
+	if (xt_diff(r->next, r->max) > 0)
+		r->max = r->next;
+	if (p->last) {
+		r->cur++;
+		qp->engine->counters.loopback_operations++;
+	}
+	settle(qp, peer);
+}
+
+/* Returns true if writes that are posted keep a work request from being executed. */
+static bool must_settle(const struct xt_qp *qp, const struct xt_swqe *w)
+{
+	bool reads = xt_posted(&qp->park, XT_PARK_REQUESTER);
+	uint32_t posted = (qp->req.next - qp->req.unacked) << qp->mtu_shift;
+
+	if (!has_posted(qp))
+		return false;
+	if (posted >= MAX_POSTED || w->error.status || w->flags & XR_SEND_FENCE)
+		return true;
+	if (w->kind == XT_KIND_READ)
+		return !reads;
+	return reads ||
+	       (w->kind != XT_KIND_WRITE && w->kind != XT_KIND_SEND && w->kind != XT_KIND_LOCAL);
+}
+
+/* Returns the step at which the writes of a piece are posted, NULL if they must be waited for. */
+static struct xt_step *post_at(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
+{
+	const struct xt_swqe *w = p->wqe;
+
+	if (qp->info.type != XR_QPT_RC || peer->engine != qp->engine)
+		return NULL;
+	if (w->kind == XT_KIND_READ)
+		return &qp->park.step[XT_STEP_PLACE_POST];
+	/* the last piece completes a receive */
+	if (p->last && (w->kind == XT_KIND_SEND || xt_has_imm(w)))
+		return NULL;
+	return w->kind == XT_KIND_WRITE || w->kind == XT_KIND_SEND ? &peer->park.step[XT_STEP_POST]
+								   : NULL;
 }
 
 /* The piece is lost: a reliable QP times out; UC and UD complete as if it had been sent. */
@@ -125,9 +238,9 @@ static void lost(struct xt_qp *qp, const struct piece *p)
 		xt_sq_fail(qp, p->wqe->error);
 		return;
 	}
-	rest.packets = p->wqe->psn + p->wqe->npsn - qp->req.unacked;
+	rest.packets = p->wqe->psn + p->wqe->npsn - qp->req.next;
 	rest.last = true;
-	advance(qp, &rest);
+	advance(qp, NULL, &rest);
 }
 
 /* Processes the NAK of the peer. If the peer is this QP itself, it may be in ERR already. */
@@ -165,7 +278,7 @@ static bool do_data(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 		.inv_rkey = w->inv_rkey,
 		.src = {
 			.qp = qp,
-			.index = qp->req.retired,
+			.index = p->index,
 			.off = p->off,
 			.step = p->step,
 		},
@@ -175,8 +288,11 @@ static bool do_data(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 
 	rq.flags = xr_opcodes[rq.op].flags;
 	if (xt_unreliable(qp) && p->first)
-		xt_resp_begin_message(peer, qp->req.unacked);
+		xt_resp_begin_message(peer, qp->req.next);
 	outcome = xt_resp_request(peer, &rq, &res);
+	/* not before the pieces in front of this one have succeeded */
+	if ((outcome == XT_RNR || outcome == XT_SOURCE_ERROR) && has_posted(qp))
+		return false;
 	if (xt_unreliable(qp) && (outcome == XT_RNR || outcome == XT_REFUSED)) {
 		dropped(qp, peer, p);
 		return true;
@@ -185,7 +301,7 @@ static bool do_data(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 	case XT_ACCEPTED:
 		/* a QP that sends to itself may have failed with its own receive completion */
 		if (xt_may_send(qp))
-			advance(qp, p);
+			advance(qp, peer, p);
 		break;
 	case XT_RNR:
 		peer->engine->counters.rnr_naks_sent++;
@@ -213,7 +329,7 @@ static void peer_done(struct xt_qp *peer, const struct piece *p)
 static bool do_read(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 {
 	const struct xt_swqe *w = p->wqe;
-	struct xt_sgl l = xt_swqe_sgl(qp, qp->req.retired);
+	struct xt_sgl l = xt_swqe_sgl(qp, p->index);
 	/* the first piece checks the whole range, as the RETH does; later ones check the rest */
 	struct xr_key_use use = {
 		.key = w->rkey,
@@ -229,6 +345,8 @@ static bool do_read(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 
 	nak = xt_resp_check(peer, &use, &at);
 	if (nak >= 0) {
+		if (has_posted(qp))
+			return false;
 		xt_resp_refuse(peer, nak);
 		refused(qp, nak);
 		return true;
@@ -236,7 +354,7 @@ static bool do_read(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 	src.mem = at.mem;
 	src.off = at.off;
 	side = xt_scatter(&l, p->off, &src, p->len, &error);
-	if (side == XT_SIDE_WAIT)
+	if (side == XT_SIDE_WAIT || (side != XT_SIDE_NONE && has_posted(qp)))
 		return false;
 	if (side == XT_SIDE_SOURCE) {
 		xt_resp_refuse(peer, XR_NAK_REMOTE_OPERATIONAL);
@@ -245,7 +363,7 @@ static bool do_read(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 		xt_sq_fail(qp, error);
 	} else {
 		peer_done(peer, p);
-		advance(qp, p);
+		advance(qp, peer, p);
 	}
 	return true;
 }
@@ -260,7 +378,7 @@ static bool do_single(struct xt_qp *qp, struct xt_qp *peer, const struct piece *
 		.rkey = w->rkey,
 		.len = w->length,
 		.total = w->length,
-		.src = { .qp = qp, .index = qp->req.retired, .step = p->step },
+		.src = { .qp = qp, .index = p->index, .step = p->step },
 	};
 	const struct xt_kind *kind = xt_kind_of(w);
 	enum xt_side side = XT_SIDE_NONE;
@@ -291,7 +409,7 @@ static bool do_single(struct xt_qp *qp, struct xt_qp *peer, const struct piece *
 	if (outcome == XT_ACCEPTED)
 		peer_done(peer, p);
 	if (outcome == XT_ACCEPTED && side == XT_SIDE_NONE)
-		advance(qp, p);
+		advance(qp, peer, p);
 	else
 		xt_sq_fail(qp, res.error);
 	return true;
@@ -313,6 +431,8 @@ static bool perform(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 	if (!kind->rd_atomic) {
 		done = do_data(qp, peer, p);
 	} else if (out_of_place(peer) || xt_resp_select_srq(peer, p->wqe->srqn) >= 0) {
+		if (has_posted(qp))
+			return false;
 		xt_resp_refuse(peer, XR_NAK_INVALID_REQUEST);
 		refused(qp, XR_NAK_INVALID_REQUEST);
 	} else if (kind->response == XT_RESPONSE_READ) {
@@ -366,7 +486,7 @@ static bool fetch_read(struct xt_qp *qp, struct xt_qp *peer, uint32_t index)
 static void read_ahead(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 {
 	struct xt_step *ahead = &qp->park.step[XT_STEP_AHEAD];
-	uint32_t index = qp->req.retired, end = index + 1 + AHEAD_READS;
+	uint32_t index = p->index, end = index + 1 + AHEAD_READS;
 	struct xr_key_use use = {
 		.key = p->wqe->rkey,
 		.va = p->wqe->remote_addr + p->off,
@@ -402,13 +522,18 @@ static enum step step(struct xt_qp *qp, const struct piece *p)
 		if (!xt_engine_enter(e, other))
 			return STEP_BUSY;
 		p->step->moving = true;
+		p->step->post = post_at(qp, peer, p);
+		p->step->fenced = xt_posted(&peer->park, XT_PARK_RESPONDER);
 		if (reachable(qp, peer) && expected(qp, peer, p))
 			done = perform(qp, peer, p);
+		else if (has_posted(qp))
+			done = false;
 		else
 			lost(qp, p);
-		if (!done)
+		if (p->step->used && qp->req.cur == p->index)
 			read_ahead(qp, peer, p);
-		p->step->moving = false;
+		p->step->moving = p->step->fenced = false;
+		p->step->post = NULL;
 		xt_engine_leave(e, other);
 	}
 	if (!done) {
@@ -434,11 +559,14 @@ uint32_t xt_loopback_run(struct xt_qp *qp, uint32_t budget, bool *more)
 	struct piece p;
 
 	while (next == STEP_ON && r->wait == XT_WAIT_NONE && (w = xt_sq_current(qp))) {
+		if (must_settle(qp, w))
+			break;
 		if (w->error.status) {
 			xt_sq_fail(qp, w->error);
 			break;
 		}
-		if (qp->info.state == XR_QPS_SQD && r->unacked == w->psn)
+		/* one that was begun before is begun again */
+		if (qp->info.state == XR_QPS_SQD && r->next == w->psn && r->next == r->max)
 			break;
 		if (!xt_pace_open(qp))
 			break;
@@ -473,8 +601,12 @@ void xt_loopback_stop_peer(struct xt_qp *qp)
 	/* stopped by a piece that it moves itself */
 	bool entered = qp->park.step[XT_STEP_SEND].moving;
 
-	if (!peer || peer == qp || !peer->path.loopback || peer->attr.dest_qp_num != qp->info.qpn ||
-	    !__atomic_load_n(&step->used, __ATOMIC_RELAXED))
+	if (!peer || peer == qp || !peer->path.loopback || peer->attr.dest_qp_num != qp->info.qpn)
+		return;
+	/* the writes that it had posted were given up */
+	if (peer->engine == e && has_posted(peer) && xt_may_send(peer))
+		xt_req_go_back(peer);
+	if (!__atomic_load_n(&step->used, __ATOMIC_RELAXED))
 		return;
 	/* stopped by a piece that the peer moves, which sees the result */
 	if (step->moving)

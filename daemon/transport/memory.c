@@ -180,6 +180,8 @@ static int copy_run(struct xt_step *step, const struct xt_step_place *to,
 
 	if (!to->seg->writable)
 		return -EACCES;
+	if (dst && step && step->fenced && xt_step_fence(step))
+		return -EINPROGRESS;
 	/* both may be the same memory */
 	if (dst && src) {
 		err = xt_guard_move(dst, src, len, src_failed);

@@ -2,6 +2,7 @@
 /* Packets that wait for memory or for earlier packets, posted writes, and how QPs go on. */
 #include "completer.h"
 #include "engine.h"
+#include "loopback.h"
 #include "park.h"
 #include "qp.h"
 #include "responder.h"
@@ -321,6 +322,11 @@ static unsigned replay_early(struct xt_qp *qp, enum xt_park_side side, unsigned 
 
 /* ---- posted writes --------------------------------------------------------------------------- */
 
+uint32_t xt_posted_first(const struct xt_park *p, enum xt_park_side side)
+{
+	return IO_OF(p->posted[side].next)->psn;
+}
+
 uint32_t xt_posted_psn(const struct xt_qp *qp, uint32_t *msn)
 {
 	const struct xt_list *posted = &qp->park.posted[XT_PARK_RESPONDER];
@@ -342,6 +348,8 @@ static void reap(struct xt_qp *qp, enum xt_park_side side)
 		if (!io->done)
 			return;
 		failed = *io;
+		if (failed.err)
+			xt_loopback_written(qp, side);
 		xt_io_free(io);
 		if (!failed.err)
 			continue;
@@ -364,7 +372,10 @@ static unsigned resume(struct xt_qp *qp, unsigned most)
 	unsigned side;
 
 	for (side = 0; side < XT_PARK_SIDES; side++) {
-		reap(qp, side);
+		if (xt_posted(&qp->park, side)) {
+			reap(qp, side);
+			xt_loopback_written(qp, side);
+		}
 		most = replay(qp, side, most);
 		most = replay_early(qp, side, most);
 	}

@@ -88,6 +88,8 @@ static inline bool xt_posted(const struct xt_park *p, enum xt_park_side side)
 {
 	return __builtin_expect(p->busy, false) && !xt_list_empty(&p->posted[side]);
 }
+/* Returns the PSN of the first of them. */
+uint32_t xt_posted_first(const struct xt_park *p, enum xt_park_side side);
 /*
  * Returns the oldest PSN whose data is not in memory, or the expected PSN. Sets *msn to the MSN
  * before that request.

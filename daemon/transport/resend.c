@@ -105,7 +105,7 @@ bool xt_req_resend_ackreq(struct xt_qp *qp)
 	uint32_t begun = r->cur == r->loaded ? 0 : r->next - w->psn;
 
 	/* since_ackreq also counts the packets of `cur` that were already sent */
-	if (r->cur == r->retired || r->since_ackreq <= begun)
+	if (qp->path.loopback || r->cur == r->retired || r->since_ackreq <= begun)
 		return false;
 	/* Only a SEND or WRITE omits AckReq from its last packet, so `cur - 1` is one. */
 	w = xt_swqe(qp, --r->cur);

@@ -3,6 +3,7 @@
 #include "copy.h"
 #include "engine.h"
 #include "key_wr.h"
+#include "loopback.h"
 #include "packet.h"
 #include "qp.h"
 #include "responder.h"
@@ -247,6 +248,10 @@ void xt_resp_write_failed(struct xt_qp *qp, const struct xt_mem_io *io)
 		refuse_receive(qp, &res, XR_NAK_REMOTE_OPERATIONAL, &error);
 	else
 		refuse(qp, &res, XR_NAK_REMOTE_OPERATIONAL);
+	if (qp->path.loopback) {
+		xt_loopback_write_failed(qp);
+		return;
+	}
 	qp->resp.msn = io->msn;
 	qp->resp.nak_code = XR_NAK_REMOTE_OPERATIONAL;
 	qp->resp.nak_psn = io->psn;

@@ -433,21 +433,54 @@ static uint8_t kind_of_request(const struct xt_qp *qp)
 	return qp->rq.taken ? XT_KIND_SEND : XT_KIND_WRITE;
 }
 
+/* The packet whose data is posted now */
+static uint32_t psn_of_post(const struct xt_step *post)
+{
+	return post->role == XT_STEP_POST ? post->qp->resp.epsn : post->qp->req.next;
+}
+
 static void add_posted(struct xt_qp *qp, struct xt_mem_io *io)
 {
 	struct xt_park *p = &qp->park;
 	bool responder = io->step->role == XT_STEP_POST;
 
+	io->psn = psn_of_post(io->step);
 	if (responder) {
 		if (xt_list_empty(&p->posted[XT_PARK_RESPONDER]))
 			p->acked = qp->resp.epsn;
-		io->psn = qp->resp.epsn;
 		io->msn = qp->resp.msn;
 		io->kind = kind_of_request(qp);
 		p->step[XT_STEP_EXECUTE].fenced = p->step[XT_STEP_POST].fenced = true;
 	}
 	xt_list_add_tail(&p->posted[responder ? XT_PARK_RESPONDER : XT_PARK_REQUESTER], &io->link);
 	p->busy = true;
+}
+
+/* Returns the posted write of the piece that is moved, if an earlier pass has posted it. */
+static struct xt_mem_io *find_posted(const struct xt_step *post, const struct xt_step_place *to,
+				     uint32_t len)
+{
+	const struct xt_list *posted, *l;
+	struct xt_mem_io *io;
+
+	posted = &post->qp->park.posted[post->role == XT_STEP_POST ? XT_PARK_RESPONDER
+								   : XT_PARK_REQUESTER];
+	for (l = posted->prev; l != posted; l = l->prev) {
+		io = IO_OF(l);
+		if (io->psn != psn_of_post(post))
+			return NULL;
+		if (io->mem == to->mem && io->at == to->off && io->len == len)
+			return io;
+	}
+	return NULL;
+}
+
+/* A write of a piece over loopback; its data is at io->data. */
+static void post_piece(struct xt_step *post, struct xt_mem_io *io, const struct xt_step_place *to)
+{
+	io->step = post;
+	add_posted(post->qp, io);
+	submit(io, XT_MEM_WRITE, to->seg, to->off - to->seg->off);
 }
 
 static int write_chunk(struct xt_step *s, const struct xt_step_place *to, const void *src,
@@ -459,10 +492,16 @@ static int write_chunk(struct xt_step *s, const struct xt_step_place *to, const 
 
 	if (io)
 		return result(s, io);
+	if (s->post && find_posted(s->post, to, len))
+		return 0;
 	io = new_io(s, to->mem, len, &err);
 	if (!io)
 		return err;
 	xt_copy(io->data, src, len);
+	if (s->post) {
+		post_piece(s->post, io, to);
+		return 0;
+	}
 	if (posts)
 		add_posted(s->qp, io);
 	else
@@ -516,6 +555,8 @@ int xt_step_copy(struct xt_step *s, const struct xt_step_place *to,
 
 	if (io)
 		return result(s, io);
+	if (s->post && find_posted(s->post, to, len))
+		return 0;
 	src = read_at(s, from, len, len, &err);
 	*src_failed = !src || (src->done && src->err);
 	if (!src)
@@ -528,8 +569,13 @@ int xt_step_copy(struct xt_step *s, const struct xt_step_place *to,
 	if (!io)
 		return err;
 	memcpy(io->data, src->data + (from->off - src->at), len);
-	if (src->at == from->off && src->len == len)
+	/* a piece whose writes are posted may be executed again */
+	if (!s->post && src->at == from->off && src->len == len)
 		xt_io_free(src);
+	if (s->post) {
+		post_piece(s->post, io, to);
+		return 0;
+	}
 	xt_list_add_tail(&s->io, &io->link);
 	submit(io, XT_MEM_WRITE, to->seg, to->off - to->seg->off);
 	return waits(s);

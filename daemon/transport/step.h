@@ -21,14 +21,14 @@
 struct xt_qp;
 
 enum xt_step_role {
-	XT_STEP_SEND,	    /* payload of requests; pieces over loopback */
-	XT_STEP_AHEAD,	    /* payload of later requests, which XT_STEP_SEND takes over */
-	XT_STEP_RESPOND,    /* payload of READ responses */
+	XT_STEP_SEND,	       /* payload of requests; pieces over loopback */
+	XT_STEP_AHEAD,	       /* payload of later requests, which XT_STEP_SEND takes over */
+	XT_STEP_RESPOND,       /* payload of READ responses */
 	XT_STEP_RESPOND_AHEAD, /* of later READs, which XT_STEP_RESPOND takes over */
-	XT_STEP_EXECUTE,    /* requests of the peer */
-	XT_STEP_POST,	    /* the same, with posted writes */
-	XT_STEP_PLACE,	    /* READ responses and results of atomics */
-	XT_STEP_PLACE_POST, /* READ responses, with posted writes */
+	XT_STEP_EXECUTE,       /* requests of the peer */
+	XT_STEP_POST,	       /* the same, with posted writes */
+	XT_STEP_PLACE,	       /* READ responses and results of atomics */
+	XT_STEP_PLACE_POST,    /* READ responses, with posted writes */
 	XT_STEPS,
 };
 
@@ -40,9 +40,11 @@ struct xt_step {
 	bool fenced;  /* earlier writes are posted: mapped memory must not be written yet */
 	bool moving;  /* a piece over loopback is moved now, with the lock of the peer's engine */
 	bool atomic_done; /* the atomic of this step was executed; it must not be repeated */
-	uint32_t pass;	  /* execution of this step, or PSN of the packet that it builds */
-	uint32_t item;	  /* work request or READ that the accesses are for; AHEAD: the next one */
-	int atomic_err;	  /* its results */
+	/* pieces over loopback: the step whose posted writes they become; NULL: none is posted */
+	struct xt_step *post;
+	uint32_t pass;	/* execution of this step, or PSN of the packet that it builds */
+	uint32_t item;	/* work request or READ that the accesses are for; AHEAD: the next one */
+	int atomic_err; /* its results */
 	uint64_t atomic_old;
 	uint64_t read_end; /* end of the bytes that may be read ahead, an offset in the region */
 	struct xt_list io; /* accesses */

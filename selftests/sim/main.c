@@ -166,7 +166,7 @@ static bool recovered_by_nak(const struct world *w)
 /* ---- seeds --------------------------------------------------------------- */
 
 struct totals {
-	uint64_t accesses, packets, operations, errors, starved, forged;
+	uint64_t accesses, posted_pieces, packets, operations, errors, starved, forged;
 	uint64_t arrivals;
 	uint64_t recovered; /* worlds that recovered from losses without a timeout */
 };
@@ -189,6 +189,7 @@ static bool run_seed(uint64_t seed, bool verbose, struct totals *t, const char *
 	plan_world(w);
 	run_world(w);
 	t->accesses += w->accesses;
+	t->posted_pieces += w->posted_pieces;
 	t->packets += w->packets;
 	t->operations += w->ops_done;
 	t->errors += w->errors_seen;
@@ -246,6 +247,9 @@ int main(int argc, char **argv)
 		if (block == BLOCK && !bad)
 			TAP_OK(t.accesses, "%llu accesses to memory that must be waited for",
 			       (unsigned long long)t.accesses);
+		if (block == BLOCK && !bad)
+			TAP_OK(t.posted_pieces, "%llu posted writes over loopback",
+			       (unsigned long long)t.posted_pieces);
 		if (block == BLOCK && !bad)
 			TAP_OK(t.arrivals, "%llu unreliable messages that must arrive do",
 			       (unsigned long long)t.arrivals);

@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 
+#include "daemon/transport/qp.h"
 #include "daemon/transport/step.h"
 #include "sim.h"
 
@@ -114,6 +115,8 @@ static void io_submit(struct xt_mem_io *io)
 	s->qp = io->step->qp;
 	s->target = (uint8_t *)(uintptr_t)(io->seg->addr + io->off);
 	mr = region_of(w, io->mem);
+	w->posted_pieces += s->qp->path.loopback && (io->step->role == XT_STEP_POST ||
+						     io->step->role == XT_STEP_PLACE_POST);
 	s->when = mr->hung ? NEVER : w->now + latency(w);
 	if (mr->failing && rng_chance(&w->sched, 30))
 		s->err = -EFAULT;

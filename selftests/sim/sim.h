@@ -389,7 +389,7 @@ struct world {
 	bool tight_tx;
 	bool big;
 	uint64_t arrivals; /* unreliable messages that had to arrive */
-	uint64_t accesses, packets, ops_done, errors_seen, gave_up, forged;
+	uint64_t accesses, posted_pieces, packets, ops_done, errors_seen, gave_up, forged;
 	unsigned reserved;
 };
 

@@ -706,6 +706,41 @@ static void test_loopback(void)
 	end("loopback to a QP in error");
 }
 
+/* A QP over loopback whose writes are posted */
+static void test_loopback_posted(void)
+{
+	begin(true);
+	post(&a, 1, XR_WR_RDMA_WRITE, FAST, SLOW, 64);
+	post(&a, 2, XR_WR_RDMA_WRITE, FAST + 64, SLOW + 64, 64);
+	ring(&a);
+	TAP_OK(idle() && pending() == 2, "WRITEs over loopback post their writes");
+	finish(0);
+	settle();
+	TAP_OK(completes(1, 0) && idle(), "each completes when its data is stored");
+	post(&a, 3, XR_WR_RDMA_READ, FAST + 128, FAST, 64);
+	ring(&a);
+	h_modify(&a, XR_QPS_SQD);
+	settle();
+	TAP_OK(idle() && !a.qp->drained, "in SQD, a posted write must end first");
+	finish_all();
+	TAP_OK(completes(2, 0) && idle() && a.qp->drained, "then the send queue is drained");
+	h_modify(&a, XR_QPS_RTS);
+	finish_all();
+	TAP_OK(completes(3, 0) && !memcmp(slow, fast, 128), "in RTS, the next WR is begun");
+	end("posted writes over loopback");
+
+	begin(true);
+	post(&a, 1, XR_WR_RDMA_WRITE, FAST, SLOW, 64);
+	ring(&a);
+	h_modify(&a, XR_QPS_SQD);
+	h_modify(&b, XR_QPS_ERR);
+	settle();
+	TAP_OK(idle() && !allocated, "a peer in ERR gives up the writes that are posted");
+	pass_time();
+	TAP_OK(completes(1, IBV_WC_RETRY_EXC_ERR), "in SQD, too, their WR is repeated and fails");
+	end("posted writes in SQD to a QP in error");
+}
+
 /* What DEREG_MR waits for: the end of a write is visible in memory before the QP has noticed it. */
 static void test_writes(void)
 {
@@ -750,5 +785,6 @@ int main(void)
 	test_pool();
 	test_no_blocks();
 	test_loopback();
+	test_loopback_posted();
 	return tap_end();
 }
