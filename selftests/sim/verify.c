@@ -392,9 +392,13 @@ static bool send_may_fail(const struct sim_qp *q, const struct sim_op *op, uint3
 		       (unreliable_fails_locally(q, op) && status == status_of(op->broken));
 	if (op->broken && status == status_of(op->broken))
 		return true;
-	/* The peer's NAK may have been lost, and a peer in ERR sends no other. */
+	/*
+	 * The peer's NAK may have been lost, and a peer in ERR sends no other. What still waits
+	 * when the connection is closed had no receives, because the peer gave up.
+	 */
 	if (q->conn->script == SCRIPT_BREAK && q->conn->victim == q - q->conn->qp &&
-	    q->conn->rnr_retry == 7 && (op->broken || !world_is_lossy(q->w)))
+	    q->conn->phase == CONN_RUNNING && q->conn->rnr_retry == 7 &&
+	    (op->broken || !world_is_lossy(q->w)))
 		return op->broken && world_is_lossy(q->w) && status == IBV_WC_RETRY_EXC_ERR;
 	return valid_may_fail(q, status);
 }
