@@ -39,10 +39,16 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* A response that is overdue is asked for, each time after twice the time. */
+/*
+ * A response that is overdue is asked for, each time after twice the time. Packets of busy QPs of a
+ * client queue behind each other, so the time is multiplied by the number of these QPs. Otherwise
+ * responses to thousands of QPs are overdue without a loss, and probes lengthen the queue.
+ */
 static uint64_t next_probe(const struct xt_qp *qp)
 {
-	return qp->engine->now + (xt_rtt_overdue(qp) << qp->req.probes);
+	uint64_t busy = qp->flow->busy ? qp->flow->busy : 1;
+
+	return qp->engine->now + (xt_rtt_overdue(qp) * busy << qp->req.probes);
 }
 
 static void set_timer(struct xt_qp *qp)

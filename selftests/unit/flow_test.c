@@ -427,6 +427,40 @@ static void test_compete(void)
 	end(&b, c, 2);
 }
 
+#define MS 1000000u
+#define FIRST_PROBE_MS 8 /* after the first packet, as no round trip was measured */
+#define TIMEOUT_MS 60	 /* just before the timeout of h_attr() */
+
+/* Returns the number of probes that a client without responses sends. */
+static uint64_t probes_of(unsigned qps)
+{
+	struct client c;
+	uint64_t probes;
+	struct bench b;
+
+	begin(&b);
+	add_client(&b, &c, qps, XR_QPT_RC);
+	post_all(&b, &c, 8);
+	for (unsigned ms = 0; ms < TIMEOUT_MS; ms++, b.h->now += MS) {
+		while (run_round(&b))
+			;
+	}
+	probes = xt_engine_counters(b.h->engine)->tx_probes;
+	if (xt_engine_counters(b.h->engine)->timeouts)
+		abort();
+	end(&b, &c, 1);
+	return probes;
+}
+
+static void test_probes(void)
+{
+	uint64_t one = probes_of(1), many = probes_of(30);
+
+	TAP_OK(one == 3, "a QP asks for an overdue response after 8, 24 and 56 ms (%lu)", one);
+	TAP_OK(many && many <= TIMEOUT_MS / FIRST_PROBE_MS,
+	       "30 QPs of a client do so one after the other (%lu probes)", many);
+}
+
 static unsigned flushed(struct bench *b)
 {
 	struct xr_cqe cqe;
@@ -472,6 +506,7 @@ int main(void)
 	test_events();
 	test_late_events();
 	test_compete();
+	test_probes();
 	test_flush();
 	return tap_end();
 }
