@@ -247,6 +247,14 @@ bench-neighbours: deps ## measure what bad neighbours cost a program; T=NAME sel
 .PHONY: neighbours-needs
 neighbours-needs: $$(NEIGHBOURS_NEEDS)
 
+.PHONY: bench-pauses
+bench-pauses: deps ## measure how long workers are paused with 65536 QPs and a million regions (as root)
+	$(Q)$(MAKE) --no-print-directory all pauses-needs
+	$(Q)XR_BUILD='$(abspath $(BUILD))' FIFO='$(FIFO)' selftests/bench/pauses
+
+.PHONY: pauses-needs
+pauses-needs: $$(PAUSES_NEEDS)
+
 .PHONY: bench-floods
 bench-floods: deps ## measure what floods of invalid packets cost; T=NAME selects one (as root)
 	$(Q)$(MAKE) --no-print-directory all floods-needs

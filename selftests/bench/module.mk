@@ -14,6 +14,8 @@ $(eval $(call program,bench/flood,$(BENCH_DIR)/flood.c,,))
 
 # Victims and bad neighbours, for selftests/bench/neighbours
 NEIGHBOURS_NEEDS := $(BUILD)/bench/victim $(BUILD)/bench/neighbour
+# For selftests/bench/pauses
+PAUSES_NEEDS := $(BUILD)/bench/neighbour $(BUILD)/selftests/e2e/rdma_limits
 PAIR_SRCS := $(BENCH_DIR)/pair.c selftests/e2e/verbs_util.c
 
 $(eval $(call program,bench/streams,$(BENCH_DIR)/streams.c $(PAIR_SRCS),,-libverbs))
