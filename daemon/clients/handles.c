@@ -14,6 +14,22 @@
 
 /* ---- tables ---------------------------------------------------------------------- */
 
+/* A free slot holds the index of the next free one, marked by the lowest bit. */
+static bool is_item(const void *slot)
+{
+	return slot && !((uintptr_t)slot & 1);
+}
+
+static void *free_slot(uint32_t next)
+{
+	return (void *)((uintptr_t)next << 1 | 1);
+}
+
+static uint32_t next_free(const void *slot)
+{
+	return (uint32_t)((uintptr_t)slot >> 1);
+}
+
 static int grow(struct xd_table *t)
 {
 	uint32_t room = t->room ? t->room * 2 : 16;
@@ -27,34 +43,36 @@ static int grow(struct xd_table *t)
 	return 0;
 }
 
+static uint32_t take_freed(struct xd_table *t)
+{
+	uint32_t i = t->free;
+
+	t->free = next_free(t->slot[i]);
+	return i;
+}
+
 int xd_table_add(struct xd_table *t, void *item, uint32_t *handle)
 {
-	uint32_t i = t->hint ? t->hint : 1;
-
-	while (i < t->room && t->slot[i])
-		i++;
-	if (i >= t->room && grow(t))
+	if (!t->free && t->last + 1 >= t->room && grow(t))
 		return -ENOMEM;
-	t->slot[i] = item;
-	t->hint = i + 1;
+	*handle = t->free ? take_freed(t) : ++t->last;
+	t->slot[*handle] = item;
 	t->used++;
-	*handle = i;
 	return 0;
 }
 
 void *xd_table_get(const struct xd_table *t, uint32_t handle)
 {
-	return handle < t->room ? t->slot[handle] : NULL;
+	return handle < t->room && is_item(t->slot[handle]) ? t->slot[handle] : NULL;
 }
 
 void xd_table_del(struct xd_table *t, uint32_t handle)
 {
 	if (!xd_table_get(t, handle))
 		return;
-	t->slot[handle] = NULL;
+	t->slot[handle] = free_slot(t->free);
+	t->free = handle;
 	t->used--;
-	if (handle < t->hint)
-		t->hint = handle;
 }
 
 void xd_table_free(struct xd_table *t)
@@ -66,7 +84,7 @@ void xd_table_free(struct xd_table *t)
 void *xd_table_next(const struct xd_table *t, uint32_t *handle)
 {
 	while (++*handle < t->room) {
-		if (t->slot[*handle])
+		if (is_item(t->slot[*handle]))
 			return t->slot[*handle];
 	}
 	return NULL;

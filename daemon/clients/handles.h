@@ -53,10 +53,11 @@ struct xd_table {
 	void **slot; /* slot[0] stays empty */
 	uint32_t room;
 	uint32_t used;
-	uint32_t hint; /* no slot below this index is free */
+	uint32_t last; /* index of the last slot that was ever used */
+	uint32_t free; /* index of a slot that is free again; 0: none */
 };
 
-/* Finds a free slot and sets *handle. -ENOMEM. */
+/* Finds a free slot, in constant time, and sets *handle. -ENOMEM. */
 int xd_table_add(struct xd_table *t, void *item, uint32_t *handle);
 void *xd_table_get(const struct xd_table *t, uint32_t handle);
 void xd_table_del(struct xd_table *t, uint32_t handle);

@@ -151,12 +151,15 @@ static int attach_in_engine(struct xd_qp *qp, struct xd_group *g)
 
 	if (err)
 		return err;
-	xd_workers_pause(c->dev->workers);
-	err = xt_group_attach(c->dev->shared.groups, &g->gid, qp->xt);
-	xd_workers_resume(c->dev->workers);
-	if (err)
+	err = xt_group_prepare(c->dev->shared.groups, &g->gid, qp->xt);
+	if (err) {
 		remove_from_user(c, g);
-	return err;
+		return err;
+	}
+	xd_workers_pause(c->dev->workers);
+	xt_group_attach(c->dev->shared.groups, &g->gid, qp->xt);
+	xd_workers_resume(c->dev->workers);
+	return 0;
 }
 
 static int attach(struct xd_qp *qp, const struct xr_addr *gid)

@@ -26,7 +26,6 @@
 #include "srq.h"
 #include "xrc.h"
 
-#define UNBIND_AT_ONCE 64
 /* Limit for a QP in SQE whose client posts while it moves to RTS */
 #define MODIFY_TURNS 1024
 /* Visits of a QP that is destroyed with work posted; each sends up to 32 packets. */
@@ -250,15 +249,16 @@ int xd_do_create_qp(struct xd_client *c, struct xd_request *req, struct xd_reply
 
 /* ---- modify ---------------------------------------------------------------------- */
 
-/* Updates XDP's entry before the worker can change the QP's state again. Worker paused. */
+/*
+ * Updates XDP's entry before the worker can change the QP's state again. Worker paused. The entry
+ * of a QP in RESET is deleted after the pause: no worker changes this state.
+ */
 static int mirror(struct xd_device *dev, struct xd_qp *qp)
 {
 	struct xr_qp_entry entry;
 
-	if (xt_qp_info(qp->xt)->state == XR_QPS_RESET) {
-		xd_xdp_qp_del(dev->xdp, qp->qpn);
+	if (xt_qp_info(qp->xt)->state == XR_QPS_RESET)
 		return 0;
-	}
 	xt_qp_entry(qp->xt, &entry);
 	return xd_xdp_qp_set(dev->xdp, qp->qpn, &entry);
 }
@@ -269,7 +269,7 @@ static int mirror(struct xd_device *dev, struct xd_qp *qp)
  */
 static void unbind_windows(struct xd_client *c, struct xd_qp *qp)
 {
-	uint32_t windows = xd_object_count(c, XD_MW), turns = windows / UNBIND_AT_ONCE;
+	uint32_t windows = xd_object_count(c, XD_MW), turns = windows / XD_UNBIND_AT_ONCE;
 	bool more = true;
 
 	if (!windows)
@@ -279,7 +279,7 @@ static void unbind_windows(struct xd_client *c, struct xd_qp *qp)
 	xd_worker_resume_no_wake(c->dev->workers, qp->worker);
 	while (more && turns--) {
 		xd_workers_pause(c->dev->workers);
-		more = xt_qp_unbind(qp->xt, UNBIND_AT_ONCE);
+		more = xt_qp_unbind(qp->xt, XD_UNBIND_AT_ONCE);
 		xd_workers_resume_no_wake(c->dev->workers);
 	}
 }
@@ -331,6 +331,8 @@ static int modify_now(struct xd_client *c, const void *request, const struct xt_
 	} while (err == -EAGAIN && turns--);
 	if (reset)
 		xd_workers_resume(workers);
+	if (reset && !err)
+		xd_xdp_qp_del(c->dev->xdp, qp->qpn);
 	if (!err)
 		XD_REPLY(rep, xr_modify_qp_rep)->state = state;
 	return err;

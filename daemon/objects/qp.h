@@ -33,6 +33,9 @@ struct xd_qp {
 	uint32_t attached;	    /* number of multicast groups that it is attached to */
 };
 
+/* Windows of a QP that are unbound in one pause. Each takes an update of a BPF map. */
+#define XD_UNBIND_AT_ONCE 32
+
 extern const struct xd_kind_ops xd_qp_ops;
 
 /* UC and UD: what was posted is executed without a response of the peer. */

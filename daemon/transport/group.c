@@ -2,6 +2,7 @@
 /* Multicast groups and the QPs that are attached to them, IBTA 10.5. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <xroce/gid.h>
 
@@ -12,6 +13,9 @@
 
 struct xt_groups {
 	struct xt_group *bucket[BUCKETS];
+	/* of the control thread */
+	struct xt_group *prepared; /* what the next attach puts into the table */
+	struct xt_group *removed;  /* freed by the next xt_group_prepare() */
 };
 
 struct xt_groups *xt_groups_new(void)
@@ -19,23 +23,26 @@ struct xt_groups *xt_groups_new(void)
 	return calloc(1, sizeof(struct xt_groups));
 }
 
-static void free_group(struct xt_group *g)
+static void free_groups(struct xt_group **list)
 {
-	free(g->member);
-	free(g);
+	struct xt_group *g;
+
+	while ((g = *list)) {
+		*list = g->next;
+		free(g);
+	}
 }
 
 void xt_groups_free(struct xt_groups *t)
 {
-	struct xt_group *g;
 	unsigned i;
 
-	for (i = 0; t && i < BUCKETS; i++) {
-		while ((g = t->bucket[i])) {
-			t->bucket[i] = g->next;
-			free_group(g);
-		}
-	}
+	if (!t)
+		return;
+	for (i = 0; i < BUCKETS; i++)
+		free_groups(&t->bucket[i]);
+	free_groups(&t->prepared);
+	free_groups(&t->removed);
 	free(t);
 }
 
@@ -74,17 +81,6 @@ bool xt_group_has(struct xt_groups *t, const struct xr_addr *gid, const struct x
 	return false;
 }
 
-static struct xt_group *add_group(struct xt_group **at, const struct xr_addr *gid)
-{
-	struct xt_group *g = calloc(1, sizeof(*g));
-
-	if (!g)
-		return NULL;
-	g->gid = *gid;
-	*at = g;
-	return g;
-}
-
 /* Inserts the QP behind the other members of its engine. */
 static void insert(struct xt_group *g, struct xt_qp *qp)
 {
@@ -98,26 +94,47 @@ static void insert(struct xt_group *g, struct xt_qp *qp)
 	g->member[i] = qp;
 }
 
-int xt_group_attach(struct xt_groups *t, const struct xr_addr *gid, struct xt_qp *qp)
+int xt_group_prepare(struct xt_groups *t, const struct xr_addr *gid, struct xt_qp *qp)
 {
-	struct xt_group **at = place_of(t, gid), *g = *at;
-	struct xt_qp **member;
+	const struct xt_group *old = xt_group_find(t, gid);
+	uint32_t members = old ? old->members : 0;
+	struct xt_group *g = malloc(sizeof(*g) + (members + 1) * sizeof(g->member[0]));
 
-	if (!g)
-		g = add_group(at, gid);
+	free_groups(&t->removed);
+	free_groups(&t->prepared);
 	if (!g)
 		return -ENOMEM;
-	member = realloc(g->member, (g->members + 1) * sizeof(*member));
-	if (member) {
-		g->member = member;
-		insert(g, qp);
-		return 0;
-	}
-	if (!g->members) {
-		*at = g->next;
-		free_group(g);
-	}
-	return -ENOMEM;
+	*g = (struct xt_group){ .gid = *gid, .members = members };
+	if (old)
+		memcpy(g->member, old->member, members * sizeof(g->member[0]));
+	insert(g, qp);
+	t->prepared = g;
+	return 0;
+}
+
+/* Puts a group, or NULL, in place of the one at *at. */
+static void replace(struct xt_groups *t, struct xt_group **at, struct xt_group *g)
+{
+	struct xt_group *old = *at;
+
+	if (g)
+		g->next = old ? old->next : NULL;
+	*at = g ? g : old->next;
+	if (!old)
+		return;
+	old->next = t->removed;
+	t->removed = old;
+}
+
+int xt_group_attach(struct xt_groups *t, const struct xr_addr *gid, struct xt_qp *qp)
+{
+	int err = t->prepared ? 0 : xt_group_prepare(t, gid, qp);
+
+	if (err)
+		return err;
+	replace(t, place_of(t, gid), t->prepared);
+	t->prepared = NULL;
+	return 0;
 }
 
 void xt_group_detach(struct xt_groups *t, const struct xr_addr *gid, const struct xt_qp *qp)
@@ -132,8 +149,6 @@ void xt_group_detach(struct xt_groups *t, const struct xr_addr *gid, const struc
 		memmove(&g->member[i], &g->member[i + 1], (g->members - i) * sizeof(*g->member));
 		break;
 	}
-	if (g && !g->members) {
-		*at = g->next;
-		free_group(g);
-	}
+	if (g && !g->members)
+		replace(t, at, NULL);
 }

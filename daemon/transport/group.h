@@ -7,9 +7,9 @@
 
 struct xt_group {
 	struct xr_addr gid;
-	struct xt_qp **member; /* those of one engine are adjacent */
-	uint32_t members;
 	struct xt_group *next; /* of the same hash */
+	uint32_t members;
+	struct xt_qp *member[]; /* those of one engine are adjacent */
 };
 
 /* Returns NULL if no QP is attached. */

@@ -158,6 +158,12 @@ struct xt_groups *xt_groups_new(void);
 void xt_groups_free(struct xt_groups *t);
 /* ff00::/8, or ::ffff:224.0.0.0/100 for IPv4 */
 bool xt_is_group(const struct xr_addr *gid);
+/*
+ * Allocates and fills memory for the xt_group_attach() of this QP to this group, which must follow
+ * before other changes of the table. Other threads may look up groups meanwhile. Returns 0 or
+ * -ENOMEM.
+ */
+int xt_group_prepare(struct xt_groups *t, const struct xr_addr *gid, struct xt_qp *qp);
 /* The QP must not be attached to the group yet. Returns 0 or -ENOMEM. */
 int xt_group_attach(struct xt_groups *t, const struct xr_addr *gid, struct xt_qp *qp);
 void xt_group_detach(struct xt_groups *t, const struct xr_addr *gid, const struct xt_qp *qp);

@@ -4,8 +4,8 @@
  * and resume. The compiler inserts a call at the start of each (-fsanitize-coverage=trace-pc), so
  * the result does not depend on the machine's load. A step takes 1 to 10 ns.
  *
- * Steps do not show system calls and page faults, which take longer. So the test also counts
- * allocations in pauses, which may cause both, and page faults.
+ * Steps do not show system calls and page faults, which take longer. So the test also counts in
+ * pauses: allocations, which may cause both; updates of BPF maps, each a system call; page faults.
  */
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -15,19 +15,23 @@
 #include <xroce/ring.h>
 
 #include "control.h"
+#include "daemon/objects/mcast.h"
 
 #define MANY 20000   /* objects of one client */
 #define LIMIT 25000u /* steps: pauses must not last longer than 200 us */
+#define WINDOWS 1000u
 
 /* ---- counting ------------------------------------------------------------------ */
 
-static uint64_t steps, longest, pauses, faults, allocations;
+static uint64_t steps, all_steps, longest, pauses, faults, allocations;
+static unsigned updates, most_updates; /* of BPF maps: before this pause, in one pause */
 static unsigned int depth;
 
 void __sanitizer_cov_trace_pc(void);
 void __sanitizer_cov_trace_pc(void)
 {
 	steps++;
+	all_steps++;
 }
 
 static uint64_t faults_so_far(void)
@@ -44,6 +48,7 @@ static void begin(void)
 		return;
 	pauses++;
 	steps = 0;
+	updates = fake.map_updates;
 	faults -= faults_so_far();
 }
 
@@ -54,6 +59,8 @@ static void end(void)
 	faults += faults_so_far();
 	if (steps > longest)
 		longest = steps;
+	if (fake.map_updates - updates > most_updates)
+		most_updates = fake.map_updates - updates;
 }
 
 /* The linker redirects allocations. */
@@ -93,17 +100,24 @@ PAUSE_ONE(xd_worker_pause, begin)
 PAUSE_ONE(xd_worker_resume, end)
 PAUSE_ONE(xd_worker_resume_no_wake, end)
 
+static void short_pauses_with(const char *what, unsigned max_updates)
+{
+	TAP_OK(longest && longest <= LIMIT && !allocations && most_updates <= max_updates,
+	       "%s: %llu steps, %llu allocations, %u updates of maps", what,
+	       (unsigned long long)longest, (unsigned long long)allocations, most_updates);
+	longest = allocations = most_updates = 0;
+}
+
 static void short_pauses(const char *what)
 {
-	TAP_OK(longest && longest <= LIMIT && !allocations, "%s: %llu steps, %llu allocations",
-	       what, (unsigned long long)longest, (unsigned long long)allocations);
-	longest = allocations = 0;
+	short_pauses_with(what, 0);
 }
 
 /* ---- objects --------------------------------------------------------------------- */
 
 static struct conn c;
 static uint32_t pd, cq;
+static uint8_t memory[4096];
 
 static uint32_t must_create(uint32_t type, const void *body, size_t len)
 {
@@ -161,7 +175,7 @@ static void test_full_queues(void)
 	MUST(!to_init(&c, h) && !to_rtr(&c, h, rtr_attr()) && !to_rts(&c, h));
 	post_all(qp);
 	MUST(!modify(&c, h, XR_QPS_ERR, none, 0));
-	short_pauses("ERR with 32768 work requests in each queue");
+	short_pauses_with("RTS, and ERR with 32768 work requests in each queue", 1);
 	MUST(completions(qp->send_cq) < 2 * XR_MAX_WR);
 	for (unsigned i = 0; i < XR_MAX_WR && completions(qp->send_cq) < 2 * XR_MAX_WR; i++)
 		xt_engine_run(engine, 0);
@@ -191,10 +205,10 @@ static void test_send_queue_error(void)
 	xt_qp_doorbell(qp->xt, 0);
 	xt_engine_run(xd_worker_engine(fake.dev.workers, 0), 0);
 	MUST(state_of(&c, h) == XR_QPS_SQE);
-	longest = 0;
+	longest = most_updates = 0;
 	MUST(!modify(&c, h, XR_QPS_RTS, (struct xr_qp_attr){ .cur_qp_state = XR_QPS_SQE },
 		     IBV_QP_CUR_STATE));
-	short_pauses("SQE to RTS with 32768 work requests posted");
+	short_pauses_with("SQE to RTS with 32768 work requests posted", 1);
 }
 
 static void test_rings(void)
@@ -231,13 +245,93 @@ static void test_keys(void)
 	short_pauses("allocating and freeing 20000 windows");
 }
 
+static void post_bind(struct xd_qp *qp, uint32_t i, uint32_t rkey, uint32_t lkey)
+{
+	struct xr_queue *q = qp->sq.ptr;
+	uint32_t stride = xr_send_stride(qp->max_send_sge, qp->max_inline);
+	struct xr_send_wqe wqe = {
+		.opcode = XR_WR_BIND_MW,
+		.remote_addr = (uintptr_t)memory,
+		.bind = { rkey, ibv_inc_rkey(rkey), lkey, XR_ACCESS_REMOTE_READ },
+		.bind_len = sizeof(memory),
+	};
+
+	memcpy((uint8_t *)(q + 1) + (size_t)i * stride, &wqe, sizeof(wqe));
+	__atomic_store_n(&q->producer, i + 1, __ATOMIC_RELEASE);
+}
+
+/* Returns a QP that has bound many windows to a region. */
+static uint32_t bind_windows(uint32_t lkey)
+{
+	struct xr_alloc_mw_req alloc = { .pd = pd, .type = IBV_MW_TYPE_2 };
+	struct xr_create_qp_req q = qp_request(pd, create_cq(&c, 2 * WINDOWS, 0));
+	struct xt_engine *engine = xd_worker_engine(fake.dev.workers, 0);
+	struct xd_qp *qp;
+	uint32_t h;
+
+	q.max_send_wr = WINDOWS;
+	h = must_create(XR_MSG_CREATE_QP, &q, sizeof(q));
+	qp = xd_object_get(c.client, XD_QP, h);
+	MUST(!to_init(&c, h) && !to_rtr(&c, h, rtr_attr()) && !to_rts(&c, h));
+	for (uint32_t i = 0; i < WINDOWS; i++) {
+		MUST(!ask_now(&c, XR_MSG_ALLOC_MW, &alloc, sizeof(alloc)));
+		post_bind(qp, i, ((struct xr_alloc_mw_rep *)c.body)->rkey, lkey);
+	}
+	xt_qp_doorbell(qp->xt, 0);
+	for (uint32_t i = 0; i < WINDOWS; i++)
+		xt_engine_run(engine, 0);
+	MUST(xt_keys_by_index(fake.dev.shared.keys, XR_KEY_INDEX(lkey))->windows == WINDOWS);
+	longest = allocations = most_updates = 0;
+	return h;
+}
+
+static void test_windows(void)
+{
+	uint32_t lkey;
+
+	proc_sent = false;
+	MUST(!reg_private(&c, pd, memory, sizeof(memory), RW | XR_ACCESS_MW_BIND));
+	proc_sent = true;
+	lkey = mr_of(&c).lkey;
+	MUST(!modify(&c, bind_windows(lkey), XR_QPS_RESET, (struct xr_qp_attr){ 0 }, 0));
+	short_pauses_with("RESET of a QP with 1000 bound windows", XD_UNBIND_AT_ONCE);
+	must_destroy(XR_MSG_DESTROY_QP, bind_windows(lkey));
+	short_pauses_with("destroying a QP with 1000 bound windows", XD_UNBIND_AT_ONCE);
+}
+
+static void test_groups(void)
+{
+	struct xr_create_qp_req q = qp_request(pd, cq);
+	uint32_t qp[XD_CLIENT_ATTACHED];
+
+	q.type = XR_QPT_UD;
+	for (unsigned i = 0; i < XD_CLIENT_ATTACHED; i++)
+		qp[i] = must_create(XR_MSG_CREATE_QP, &q, sizeof(q));
+	for (unsigned i = 0; i < XD_CLIENT_ATTACHED; i++)
+		MUST(!mcast(&c, XR_MSG_ATTACH_MCAST, qp[i], 1));
+	short_pauses("attaching as many QPs to a multicast group as possible");
+	for (unsigned i = 0; i < XD_CLIENT_ATTACHED; i++)
+		MUST(!mcast(&c, XR_MSG_DETACH_MCAST, qp[i], 1));
+	short_pauses("detaching them");
+}
+
 static void test_address_handles(void)
 {
 	struct xr_create_ah_req q = { .pd = pd, .attr = rtr_attr().ah };
 
-	for (unsigned i = 0; i < MANY; i++)
+	uint32_t first = must_create(XR_MSG_CREATE_AH, &q, sizeof(q));
+	uint64_t before;
+
+	for (unsigned i = 1; i < MANY; i++)
 		must_create(XR_MSG_CREATE_AH, &q, sizeof(q));
 	short_pauses("creating 20000 address handles");
+	must_destroy(XR_MSG_DESTROY_AH, first);
+	must_create(XR_MSG_CREATE_AH, &q, sizeof(q));
+	before = all_steps;
+	must_create(XR_MSG_CREATE_AH, &q, sizeof(q));
+	TAP_OK(all_steps - before < MANY / 10,
+	       "a slot is found at once after the first one was free: %llu steps",
+	       (unsigned long long)(all_steps - before));
 }
 
 static void open_large_client(void)
@@ -250,7 +344,7 @@ static void open_large_client(void)
 	open_client(&c);
 	pd = alloc_pd(&c);
 	cq = create_cq(&c, 16, 0);
-	longest = 0;
+	longest = most_updates = 0;
 }
 
 int main(void)
@@ -262,6 +356,8 @@ int main(void)
 	test_send_queue_error();
 	test_rings();
 	test_keys();
+	test_windows();
+	test_groups();
 	test_address_handles();
 	close_client(&c);
 	short_pauses("the end of the client with all of this");

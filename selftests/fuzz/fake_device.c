@@ -197,6 +197,7 @@ static bool in_keys[XR_KEY_INDEX(UINT32_MAX) + 1], in_qps[XR_QPN_MASK + 1];
 
 static int map_set(bool *map, unsigned *count, uint32_t at)
 {
+	fake.map_updates++;
 	if (fake.maps_full)
 		return -E2BIG;
 	*count += !map[at];
@@ -206,6 +207,7 @@ static int map_set(bool *map, unsigned *count, uint32_t at)
 
 static int map_del(bool *map, unsigned *count, uint32_t at)
 {
+	fake.map_updates++;
 	if (!map[at])
 		return -ENOENT;
 	map[at] = false;
@@ -228,6 +230,7 @@ int xd_xdp_qp_del(struct xd_xdp *x, uint32_t qpn)
 int xd_xdp_addr_set(struct xd_xdp *x, const struct xr_addr *addr, uint32_t gid_index)
 {
 	MUST(gid_index == XR_ADDR_GROUP && xt_is_group(addr));
+	fake.map_updates++;
 	if (fake.maps_full)
 		return -E2BIG;
 	fake.map_groups++;
@@ -236,6 +239,7 @@ int xd_xdp_addr_set(struct xd_xdp *x, const struct xr_addr *addr, uint32_t gid_i
 
 int xd_xdp_addr_del(struct xd_xdp *x, const struct xr_addr *addr)
 {
+	fake.map_updates++;
 	MUST(fake.map_groups--);
 	return 0;
 }
@@ -412,6 +416,11 @@ static void on_qp_state(void *ctx, struct xt_qp *qp)
 	xd_xdp_qp_set(fake.dev.xdp, xt_qp_info(qp)->qpn, &entry);
 }
 
+static void on_key_changed(void *ctx, const struct xt_key *key)
+{
+	xd_xdp_key_set(fake.dev.xdp, key->index, &key->entry);
+}
+
 static const struct xt_ops ops = {
 	.tx_get = no_room,
 	.tx_put = no_frame,
@@ -419,6 +428,7 @@ static const struct xt_ops ops = {
 	.async_event = on_async_event,
 	.srq_event = on_srq_event,
 	.qp_state = on_qp_state,
+	.key_changed = on_key_changed,
 };
 
 /* ---- the daemon's start and stop ------------------------------------------------------ */

@@ -21,6 +21,7 @@ struct fake_device {
 	int paused_one;		    /* depth of xd_worker_pause(), not within the other */
 	unsigned map_keys, map_qps; /* entries */
 	unsigned map_groups;	    /* multicast groups among the addresses */
+	unsigned map_updates;	    /* since the start */
 	unsigned doorbells;
 	bool maps_full; /* map updates fail */
 	bool slow;	/* next hops are resolved later, by fake_resolve_all() */
