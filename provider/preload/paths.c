@@ -7,6 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <xroce/wire.h>
+
 #include "provider/base/fail.h"
 #include "provider/control/sockets.h"
 #include "provider/control/visible.h"
@@ -78,6 +80,15 @@ static bool gid_netdev(struct file *f, const char *name, uint32_t index)
 	return gid_attribute(f, name, index, false);
 }
 
+static bool pkey(struct file *f, const char *name, uint32_t index)
+{
+	struct xr_hello_rep rep;
+
+	f->mode = S_IFREG | 0444;
+	snprintf(f->text, sizeof(f->text), "0x%04x\n", XR_DEFAULT_PKEY);
+	return !index && !xp_device_query(name, &rep, NULL);
+}
+
 /*
  * Paths are `before` NAME `after` [INDEX]. See Documentation/ABI/stable/sysfs-class-infiniband of
  * Linux.
@@ -90,6 +101,7 @@ static const struct {
 	{ "/dev/infiniband/", "", false, command_device },
 	{ "/sys/class/infiniband/", "/ports/1/gid_attrs/types/", true, gid_type },
 	{ "/sys/class/infiniband/", "/ports/1/gid_attrs/ndevs/", true, gid_netdev },
+	{ "/sys/class/infiniband/", "/ports/1/pkeys/", true, pkey },
 };
 
 /* Returns the text after the prefix, or NULL. */

@@ -8,6 +8,7 @@
 #include "../lib/tap.h"
 
 #define DEV "/dev/infiniband/" FAKE_DEVICE
+#define PKEYS "/sys/class/infiniband/" FAKE_DEVICE "/ports/1/pkeys"
 #define GID_ATTRS "/sys/class/infiniband/" FAKE_DEVICE "/ports/1/gid_attrs"
 
 /* Returns the text that one read() gives, as programs read sysfs, or "" on failure. */
@@ -54,6 +55,7 @@ static void gid_attributes(void)
 	int fd;
 
 	TAP_OK(!strcmp(text_of(GID_ATTRS "/types/0"), "RoCE v2\n"), "GID type: index 0");
+	TAP_OK(!strcmp(text_of(PKEYS "/0"), "0xffff\n"), "P_Key: index 0");
 	TAP_OK(!strcmp(text_of(GID_ATTRS "/types/2"), "RoCE v2\n"), "GID type: index 2");
 	TAP_OK(!strcmp(text_of(GID_ATTRS "/ndevs/2"), "none\n"),
 	       "GID interface: name of the interface");
@@ -91,6 +93,7 @@ static void nothing_else(void)
 		GID_ATTRS "/types/0/",
 		"/sys/class/infiniband/" FAKE_DEVICE "/ports/2/gid_attrs/types/0",
 		"/sys/class/infiniband/fake1/ports/1/gid_attrs/types/0",
+		PKEYS "/1",
 		"/nonexistent",
 	};
 	unsigned int i;
