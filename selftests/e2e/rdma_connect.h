@@ -20,6 +20,16 @@
 /* Exit status of a process whose device is gone */
 #define DEVICE_GONE 3
 
+/* Ends the process unless the call succeeded, with DEVICE_GONE if that is the reason. */
+#define MUST_OR_GONE(cond, what)                                                                   \
+	do {                                                                                       \
+		bool done = (cond);                                                                \
+                                                                                                   \
+		if (!done && (errno == EIO || errno == ENODEV))                                    \
+			exit(DEVICE_GONE);                                                         \
+		MUST(done, what);                                                                  \
+	} while (0)
+
 struct address {
 	struct sockaddr_storage addr;
 };

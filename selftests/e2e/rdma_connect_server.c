@@ -83,7 +83,7 @@ static void request(struct rdma_cm_id *id, uint32_t number, bool own)
 	if (own) {
 		c->own = new_channel();
 		watch(c->own->fd, c->own);
-		MUST(!rdma_migrate_id(id, c->own), "rdma_migrate_id");
+		MUST_OR_GONE(!rdma_migrate_id(id, c->own), "rdma_migrate_id");
 	}
 	if (make_qp(&shared, id, slot_of(c), wr_id(c)) || rdma_accept(id, &param))
 		close_connection(c);
@@ -161,9 +161,7 @@ void serve(struct address at, bool own)
 	struct ibv_wc wc;
 
 	errno = listen_at(id, at);
-	if (errno == ENODEV)
-		exit(DEVICE_GONE);
-	MUST(!errno, "listen");
+	MUST_OR_GONE(!errno, "listen");
 	events = epoll_create1(EPOLL_CLOEXEC);
 	watch(ch->fd, ch);
 	while (epoll_wait(events, &ev, 1, -1) >= 0 || errno == EINTR) {

@@ -38,15 +38,16 @@ void share(struct shared *s, struct rdma_cm_id *id, uint32_t slots)
 	s->ctx = id->verbs;
 	s->slots = slots;
 	s->pd = ibv_alloc_pd(id->verbs);
-	MUST(s->pd, "ibv_alloc_pd");
+	MUST_OR_GONE(s->pd, "ibv_alloc_pd");
 	s->comp = ibv_create_comp_channel(id->verbs);
-	MUST(s->comp && !fcntl(s->comp->fd, F_SETFL, O_NONBLOCK), "ibv_create_comp_channel");
+	MUST_OR_GONE(s->comp && !fcntl(s->comp->fd, F_SETFL, O_NONBLOCK),
+		     "ibv_create_comp_channel");
 	s->cq = ibv_create_cq(id->verbs, (int)slots * 2 + CQ_SPARE, NULL, s->comp, 0);
-	MUST(s->cq, "ibv_create_cq");
+	MUST_OR_GONE(s->cq, "ibv_create_cq");
 	s->message = aligned_alloc(4096, (bytes + 4095) & ~4095ul);
 	MUST(s->message, "memory");
 	s->mr = ibv_reg_mr(s->pd, s->message, bytes, IBV_ACCESS_LOCAL_WRITE);
-	MUST(s->mr, "ibv_reg_mr");
+	MUST_OR_GONE(s->mr, "ibv_reg_mr");
 }
 
 void free_shared(struct shared *s)
