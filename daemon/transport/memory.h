@@ -168,7 +168,7 @@ int xt_mem_probe(struct xt_mem *mem, const uint8_t *p, size_t len);
 int xt_mem_read(struct xt_step *step, struct xt_mem *mem, uint64_t off, void *dst, size_t len);
 int xt_mem_write(struct xt_step *step, struct xt_mem *mem, uint64_t off, const void *src,
 		 size_t len);
-/* Returns true if the bytes are in one segment without ptr, and an access may have to be waited for. */
+/* Returns true if the bytes are in one segment without ptr, whose accesses may take time. */
 bool xt_mem_waits(const struct xt_step *step, const struct xt_mem *mem, uint64_t off, uint32_t len);
 /*
  * Starts to read len bytes for a later work request, unless they are mapped or in several segments.

@@ -29,14 +29,15 @@ setup() {
 	start_xroced
 }
 
+serves_or_ended() {
+	! alive "$daemon" || { [[ -S /run/xroce/xr_vb.sock ]] && "$build/xroce" status xr_vb; }
+}
+
 start_xroced() {
 	nsenter --net=/run/netns/b "$build/xroced" --interface vb --name xr_vb --spin-us 0 \
 		>"$work/xroced.log" 2>&1 &
 	daemon=$!
-	while ((SECONDS < 200)) && alive $daemon; do
-		[[ -S /run/xroce/xr_vb.sock ]] && "$build/xroce" status xr_vb >/dev/null 2>&1 && return 0
-		nap 0.1
-	done
+	POLL=0.1 wait_for 30 serves_or_ended && alive $daemon && return 0
 	sed 's/^/# /' "$work/xroced.log"
 	return 1
 }
