@@ -98,8 +98,8 @@ perf() {
 	perf -d xra:1 -x ud_verbs -t am_lat -D bcopy -s 1024
 }
 
-# by_rdma_cm CLIENT_HOST SERVER... -- CLIENT...: starts a server that does not end, waits for its listener of rdma_cm,
-# and runs the client, which has to succeed
+# by_rdma_cm CLIENT_HOST SERVER... -- CLIENT...: starts a server, waits for its listener of rdma_cm, and runs the client,
+# which has to succeed. Then it ends the server, unless that has ended because the client closed the connection first.
 by_rdma_cm() {
 	local -x UCX_SOCKADDR_TLS_PRIORITY=rdmacm
 	local log=$BATS_TEST_TMPDIR/server h=$1 server=() pid status=0
@@ -115,7 +115,7 @@ by_rdma_cm() {
 	cm_listens() { ctl a cm -l -j xra | jq -e "any(.[]; .pid == $pid)"; }
 	wait_for 10 cm_listens || status=1
 	run_on "$h" timeout $((20 * SLOW)) "$@" 2>&1 | tee "$BATS_TEST_TMPDIR/client" || status=1
-	kill -KILL "$pid"
+	kill -KILL "$pid" 2>/dev/null || true
 	wait "$pid" || true
 	((status == 0)) || cat "$log"
 	return "$status"
