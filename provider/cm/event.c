@@ -173,8 +173,9 @@ static void put(void *ch)
 }
 
 /*
- * Waits without the lock. A thread that is cancelled here gives up the reference of its command.
- * Returns 0, -EINTR, or -EBADF.
+ * Waits without the lock. A thread that is cancelled here gives up the reference of its command. If
+ * another thread closes the descriptor, the wait ends with a signal only, as in the kernel, where
+ * the command keeps the file open. Returns 0 or -EINTR.
  */
 static int wait_for_event(struct xp_cm_channel *ch, int fd, int cancel)
 {
@@ -186,12 +187,11 @@ static int wait_for_event(struct xp_cm_channel *ch, int fd, int cancel)
 	pthread_cleanup_push(put, ch);
 	xp_cancel_restore(cancel);
 	n = poll(p, 2, timeout);
+	if (n >= 0 && !xp_cm_is_number(ch, fd))
+		n = poll(NULL, 0, -1);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &unused);
 	pthread_cleanup_pop(0);
 	n = n < 0 ? -errno : n;
-	/* Another thread may have closed it. */
-	if (!xp_cm_is_number(ch, fd))
-		n = -EBADF;
 	pthread_mutex_lock(&ch->lock);
 	ch->epfd = fd;
 	if (n >= 0 && (!n || p[1].revents))
@@ -202,7 +202,7 @@ static int wait_for_event(struct xp_cm_channel *ch, int fd, int cancel)
 int xp_cm_get_event(struct xp_cm_channel *ch, int fd, size_t room, struct rdma_ucm_event_resp *ev,
 		    int cancel)
 {
-	int n, err;
+	int n, err, flags;
 
 	if (room < offsetof(struct rdma_ucm_event_resp, reserved))
 		return -ENOSPC;
@@ -210,7 +210,8 @@ int xp_cm_get_event(struct xp_cm_channel *ch, int fd, size_t room, struct rdma_u
 		n = next_event(ch, room < sizeof(*ev) ? room : sizeof(*ev), ev);
 		if (n != -EAGAIN)
 			return n;
-		if (fcntl(fd, F_GETFL) & O_NONBLOCK) {
+		flags = fcntl(fd, F_GETFL);
+		if (flags >= 0 && flags & O_NONBLOCK) {
 			if (ch->watch >= 0)
 				xp_cm_watch(ch);
 			return -EAGAIN;

@@ -152,13 +152,38 @@ static void *reader(void *fd)
 	return (void *)(intptr_t)cm_event((intptr_t)fd, &ev);
 }
 
-static void nothing(int sig)
+static volatile sig_atomic_t signals;
+
+static void count_signal(int sig)
 {
+	signals++;
+}
+
+/* A program may close a channel while a thread waits for events, and end then, as rping does. */
+static void closed_while_waiting(void)
+{
+	struct sigaction sa = { .sa_handler = count_signal, .sa_flags = SA_RESTART };
+	int fd = cm_open();
+	pthread_t thread;
+	void *result;
+
+	sigaction(SIGUSR1, &sa, NULL);
+	pthread_create(&thread, NULL, reader, (void *)(intptr_t)fd);
+	WAIT_UNTIL(other_thread_sleeps_in(SYS_poll));
+	close(fd);
+	signals = 0;
+	pthread_kill(thread, SIGUSR1);
+	WAIT_UNTIL(signals);
+	TAP_OK(WAIT_UNTIL(other_thread_sleeps_in(SYS_poll)),
+	       "GET_EVENT goes on waiting when another thread has closed the channel");
+	pthread_cancel(thread);
+	TAP_OK(!pthread_join(thread, &result) && result == PTHREAD_CANCELED,
+	       "the thread can still be cancelled");
 }
 
 static void waiting(void)
 {
-	struct sigaction sa = { .sa_handler = nothing };
+	struct sigaction sa = { .sa_handler = count_signal };
 	struct epoll_event e = { .events = EPOLLIN };
 	struct rdma_ucm_event_resp ev;
 	struct timeval tv = { 20, 0 };
@@ -207,6 +232,7 @@ static void waiting(void)
 	close(fd);
 	close(ep);
 	TAP_OK(!fake_cm(&a, CM_CHANNELS, 0), "no channel is left");
+	closed_while_waiting();
 }
 
 /* A command other than GET_EVENT completes, and then the thread is cancelled. */
