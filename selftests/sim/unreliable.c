@@ -230,7 +230,10 @@ static bool is_message(const struct sim_qp *q, const struct sim_op *op, const st
 	return (!imm || op->imm == cqe->imm_data) && (!send || !memcmp(op->data, data, len));
 }
 
-/* Returns the operation whose message was received. Without faults it must be in order. */
+/*
+ * Returns the operation whose message was received. Without faults it must be in order, unless it
+ * is like others: one to a group may be taken for one to this QP only, which are not in order.
+ */
 static struct sim_op *find(struct sim_qp *q, struct sim_qp *from, const struct xr_cqe *cqe,
 			   const uint8_t *data, uint32_t len)
 {
@@ -242,8 +245,11 @@ static struct sim_op *find(struct sim_qp *q, struct sim_qp *from, const struct x
 
 		if (!is_message(q, op, cqe, data, len))
 			continue;
-		if (!world_is_lossy(q->w) && is_like_others(op) && op->got & bit_of(q))
-			continue;
+		if (!world_is_lossy(q->w) && is_like_others(op)) {
+			if (op->got & bit_of(q))
+				continue;
+			return op;
+		}
 		if (i >= q->received_upto[from->id][op->group])
 			return op;
 		late = op;
