@@ -167,6 +167,14 @@ static bool handlers_restart(void)
 	return true;
 }
 
+/* Returns what poll() does, or -errno. */
+static int wait_on(struct pollfd *p, nfds_t count, int timeout)
+{
+	int n = poll(p, count, timeout);
+
+	return n < 0 ? -errno : n;
+}
+
 static void put(void *ch)
 {
 	xp_cm_put(ch);
@@ -186,12 +194,11 @@ static int wait_for_event(struct xp_cm_channel *ch, int fd, int cancel)
 	pthread_mutex_unlock(&ch->lock);
 	pthread_cleanup_push(put, ch);
 	xp_cancel_restore(cancel);
-	n = poll(p, 2, timeout);
-	if (n >= 0 && !xp_cm_is_number(ch, fd))
-		n = poll(NULL, 0, -1);
+	n = wait_on(p, 2, timeout);
+	while (!xp_cm_is_number(ch, fd) && (n >= 0 || handlers_restart()))
+		n = wait_on(NULL, 0, -1);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &unused);
 	pthread_cleanup_pop(0);
-	n = n < 0 ? -errno : n;
 	pthread_mutex_lock(&ch->lock);
 	ch->epfd = fd;
 	if (n >= 0 && (!n || p[1].revents))
