@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Round-trip times of a QP's packets. They tell how long a response may take before it is worth a
- * packet to ask for it. As each further packet waits twice as long, too early ones do no harm: so
- * the shortest times count, not the average.
+ * packet to ask for it. The shortest times count, not the average: too early a packet costs little,
+ * because each further one waits twice as long, and longer if the client has many busy QPs.
  */
 #ifndef XT_RTT_H
 #define XT_RTT_H
