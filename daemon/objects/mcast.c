@@ -157,7 +157,7 @@ static int attach_in_engine(struct xd_qp *qp, struct xd_group *g)
 		return err;
 	}
 	xd_workers_pause(c->dev->workers);
-	xt_group_attach(c->dev->shared.groups, &g->gid, qp->xt);
+	xt_group_commit(c->dev->shared.groups);
 	xd_workers_resume(c->dev->workers);
 	return 0;
 }

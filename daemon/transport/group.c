@@ -14,7 +14,7 @@
 struct xt_groups {
 	struct xt_group *bucket[BUCKETS];
 	/* of the control thread */
-	struct xt_group *prepared; /* what the next attach puts into the table */
+	struct xt_group *prepared; /* what xt_group_commit() puts into the table */
 	struct xt_group *removed;  /* freed by the next xt_group_prepare() */
 };
 
@@ -126,15 +126,21 @@ static void replace(struct xt_groups *t, struct xt_group **at, struct xt_group *
 	t->removed = old;
 }
 
+void xt_group_commit(struct xt_groups *t)
+{
+	struct xt_group *g = t->prepared;
+
+	replace(t, place_of(t, &g->gid), g);
+	t->prepared = NULL;
+}
+
 int xt_group_attach(struct xt_groups *t, const struct xr_addr *gid, struct xt_qp *qp)
 {
-	int err = t->prepared ? 0 : xt_group_prepare(t, gid, qp);
+	int err = xt_group_prepare(t, gid, qp);
 
-	if (err)
-		return err;
-	replace(t, place_of(t, gid), t->prepared);
-	t->prepared = NULL;
-	return 0;
+	if (!err)
+		xt_group_commit(t);
+	return err;
 }
 
 void xt_group_detach(struct xt_groups *t, const struct xr_addr *gid, const struct xt_qp *qp)

@@ -159,12 +159,13 @@ void xt_groups_free(struct xt_groups *t);
 /* ff00::/8, or ::ffff:224.0.0.0/100 for IPv4 */
 bool xt_is_group(const struct xr_addr *gid);
 /*
- * Allocates and fills memory for the xt_group_attach() of this QP to this group, which must follow
- * before other changes of the table. Other threads may look up groups meanwhile. Returns 0 or
- * -ENOMEM.
+ * Attaches a QP that is not attached to the group yet, in two steps: xt_group_prepare() allocates,
+ * and other threads may look up groups meanwhile; xt_group_commit() changes the table. No other
+ * change of the table may come between them. Returns 0 or -ENOMEM.
  */
 int xt_group_prepare(struct xt_groups *t, const struct xr_addr *gid, struct xt_qp *qp);
-/* The QP must not be attached to the group yet. Returns 0 or -ENOMEM. */
+void xt_group_commit(struct xt_groups *t);
+/* Both steps */
 int xt_group_attach(struct xt_groups *t, const struct xr_addr *gid, struct xt_qp *qp);
 void xt_group_detach(struct xt_groups *t, const struct xr_addr *gid, const struct xt_qp *qp);
 bool xt_group_has(struct xt_groups *t, const struct xr_addr *gid, const struct xt_qp *qp);
