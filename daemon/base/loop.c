@@ -34,12 +34,22 @@ struct xd_loop {
 	struct xd_timer *timers;
 };
 
-uint64_t xd_now(void)
+static uint64_t ns_of(clockid_t clock)
 {
 	struct timespec ts;
 
-	clock_gettime(CLOCK_MONOTONIC, &ts);
+	clock_gettime(clock, &ts);
 	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+uint64_t xd_now(void)
+{
+	return ns_of(CLOCK_MONOTONIC);
+}
+
+uint64_t xd_cpu_time(void)
+{
+	return ns_of(CLOCK_THREAD_CPUTIME_ID);
 }
 
 struct xd_loop *xd_loop_new(void)

@@ -37,6 +37,7 @@ void xd_timer_arm(struct xd_timer *timer, uint64_t after_ns); /* replaces an ear
 void xd_timer_cancel(struct xd_timer *timer);
 void xd_timer_free(struct xd_timer *timer); /* NULL allowed */
 
-uint64_t xd_now(void); /* CLOCK_MONOTONIC, ns */
+uint64_t xd_now(void);	    /* CLOCK_MONOTONIC, ns */
+uint64_t xd_cpu_time(void); /* processor time of the calling thread, ns */
 
 #endif /* XD_LOOP_H */

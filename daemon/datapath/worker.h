@@ -73,9 +73,17 @@ void xd_worker_pause(struct xd_workers *ws, uint32_t index);
 void xd_worker_resume(struct xd_workers *ws, uint32_t index);
 void xd_worker_resume_no_wake(struct xd_workers *ws, uint32_t index);
 
-/* Durations of pauses in ns, from the first worker's lock to the release of all locks */
+/* All times are ns. */
 struct xd_pauses {
-	struct xd_histogram all, one;
+	struct xd_pause_times {
+		/* from the first worker's lock to the release of all locks */
+		struct xd_histogram duration;
+		/*
+		 * Most processor time that the control thread used in a pause. A pause lasts longer
+		 * if another thread or the hypervisor has the processor meanwhile.
+		 */
+		uint64_t longest_cpu;
+	} all, one;
 };
 const struct xd_pauses *xd_workers_pauses(const struct xd_workers *ws);
 

@@ -31,6 +31,7 @@ struct xd_workers {
 	struct xd_worker *paused_one; /* the only one that is paused, or NULL */
 	bool changed_while_paused;
 	uint64_t paused_at; /* when it had the first lock */
+	uint64_t cpu_at;    /* its processor time before it asked for the locks */
 	struct xd_boost boost;
 	struct xd_pauses pauses;
 };

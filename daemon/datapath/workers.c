@@ -40,12 +40,25 @@ static void let_run(struct xd_worker *w, bool changed)
 		xd_worker_wake(w);
 }
 
-static void end_pause(struct xd_workers *ws, struct xd_histogram *pauses)
+static void begin_pause(struct xd_workers *ws)
 {
-	uint64_t now = xd_now();
+	xd_boost_begin(&ws->boost, xd_now());
+	ws->cpu_at = xd_cpu_time();
+}
 
-	xd_histogram_add(pauses, now - ws->paused_at);
-	xd_boost_end(&ws->boost, now, now - ws->paused_at);
+static void end_pause(struct xd_workers *ws, struct xd_pause_times *times)
+{
+	uint64_t now = xd_now(), ns = now - ws->paused_at, cpu;
+
+	xd_histogram_add(&times->duration, ns);
+	/* The processor time is not longer than ns, and reading it takes a system call. */
+	if (ns > times->longest_cpu) {
+		cpu = xd_cpu_time() - ws->cpu_at;
+		cpu = cpu < ns ? cpu : ns;
+		if (cpu > times->longest_cpu)
+			times->longest_cpu = cpu;
+	}
+	xd_boost_end(&ws->boost, now, ns);
 }
 
 void xd_workers_pause(struct xd_workers *ws)
@@ -54,7 +67,7 @@ void xd_workers_pause(struct xd_workers *ws)
 		assert(ws->paused);
 		return;
 	}
-	xd_boost_begin(&ws->boost, xd_now());
+	begin_pause(ws);
 	/* all workers end their rounds at the same time */
 	for (unsigned int i = 0; i < ws->count; i++)
 		ask_to_stop(ws->worker[i]);
@@ -100,7 +113,7 @@ void xd_worker_pause(struct xd_workers *ws, uint32_t index)
 		assert(ws->paused || ws->paused_one == w);
 		return;
 	}
-	xd_boost_begin(&ws->boost, xd_now());
+	begin_pause(ws);
 	ask_to_stop(w);
 	pthread_mutex_lock(&w->lock);
 	ws->paused_at = xd_now();

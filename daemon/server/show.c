@@ -118,14 +118,17 @@ static void put_workers(struct json *j, const struct xd_device *dev)
 	json_end(j, ']');
 }
 
-static void put_pauses(struct json *j, const char *name, const struct xd_histogram *h)
+static void put_pauses(struct json *j, const char *name, const struct xd_pause_times *times)
 {
+	const struct xd_histogram *h = &times->duration;
+
 	json_begin(j, name, '{');
 	json_number(j, "count", h->count);
 	json_number(j, "total_ns", h->sum);
 	json_number(j, "p50_ns", xd_histogram_quantile(h, 500));
 	json_number(j, "p99_ns", xd_histogram_quantile(h, 990));
 	json_number(j, "longest_ns", h->longest);
+	json_number(j, "longest_cpu_ns", times->longest_cpu);
 	json_end(j, '}');
 }
 
