@@ -135,7 +135,8 @@ def table_rows(results):
             texts = [verdicts(results.judged(known[name], tree))] if name in known else []
             if tree == "B":
                 change = figures.spread(figures.ratios(turns, results.of(name, "A")))
-                texts.insert(0, f"B/A {range_of(change)}")
+                # no ratio if all turns of A failed
+                texts.insert(0, f"B/A {range_of(change)}" if change else "B/A unknown")
             yield (group, name, turns[0]["unit"], tree, range_of(figures.spread([t["value"] for t in used])),
                    [number(packet.get(p)) for p in PARTS], [number(micro(message.get(p))) for p in PARTS],
                    left_out(turns), "; ".join(t for t in texts if t))

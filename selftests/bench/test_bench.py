@@ -246,6 +246,10 @@ class Report(unittest.TestCase):
         self.results.turns += [turn("write-64k", n, 12.0, "B") for n in (1, 2)]
         self.assertIn("B/A 1.50 [1.50, 1.50]", report.text(self.results))
 
+    def test_a_row_that_failed_with_the_other_build_has_no_ratio(self):
+        self.results.turns += [turn("read-64k", n, 12.0, "B") for n in (1, 2)]
+        self.assertIn("B/A unknown", report.text(self.results))
+
     def test_a_failure_is_reported(self):
         self.results.failures.append({"row": "read-64k", "tree": "A", "text": "no device"})
         self.assertIn("read-64k A FAILED: no device", report.text(self.results))
