@@ -626,10 +626,22 @@ static bool offer_room(struct channel *c)
 	return true;
 }
 
-bool xd_mover_writing(const struct xd_mover *m)
+static bool channel_writes(const struct channel *c, const struct xt_mem *mem)
+{
+	const struct xt_mem_io *io;
+
+	for (uint32_t i = c->collected; i != c->submitted; i++) {
+		io = &c->mover->piece[c->piece[i % XD_MOVER_RING]].io;
+		if (io->mem == mem && io->op != XT_MEM_READ)
+			return true;
+	}
+	return false;
+}
+
+bool xd_mover_writing(const struct xd_mover *m, const struct xt_mem *mem)
 {
 	for (uint32_t i = 0; m && i < m->all->workers; i++)
-		if (m->channel[i].pool.writes)
+		if (channel_writes(&m->channel[i], mem))
 			return true;
 	return false;
 }

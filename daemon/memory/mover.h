@@ -69,10 +69,10 @@ void xd_mover_io_submit(struct xt_mem_io *io, uint64_t addr, bool check);
 void xd_mover_io_free(struct xt_mem_io *io);
 
 /*
- * Returns true if a QP waits for a write to this memory, or has not noticed its end yet. All
- * workers are paused; m may be NULL.
+ * Returns true if a write to a region was submitted and has not ended, as far as the workers have
+ * noticed. All workers are paused; m may be NULL.
  */
-bool xd_mover_writing(const struct xd_mover *m);
+bool xd_mover_writing(const struct xd_mover *m, const struct xt_mem *mem);
 
 /*
  * Lists mappings as xd_proc_maps() does. Waits for the mover, or until it is ended: for jobs of the

@@ -66,7 +66,7 @@ static void unmap_later(struct xd_client *c, struct xd_mr *mr, bool reply)
 		xd_client_do_job(c, &mr->unmap);
 }
 
-static void end_mr(struct xd_mr *mr, bool reply)
+static void end_mr(struct xd_mr *mr)
 {
 	struct xd_client *c = mr->obj.client;
 
@@ -77,58 +77,39 @@ static void end_mr(struct xd_mr *mr, bool reply)
 	if (mr->dm)
 		mr->dm->obj.refs--;
 	xd_object_del(&mr->obj);
-	unmap_later(c, mr, reply);
 }
 
 static void free_mr(struct xd_object *obj)
 {
-	end_mr(container_of(obj, struct xd_mr, obj), false);
+	struct xd_mr *mr = container_of(obj, struct xd_mr, obj);
+	struct xd_client *c = obj->client;
+
+	end_mr(mr);
+	unmap_later(c, mr, false);
 }
 
 /*
- * Writes of a mover are visible to the program before the worker has noticed their end. A program
- * that polls memory may deregister it then, and the work request must not fail: DEREG_MR waits for
- * such writes, but not long, as the memory may hang.
+ * A write of a mover that has started takes effect after the key is gone. DEREG_MR replies when
+ * such writes have ended, as the program may use the memory for something else then; but it does
+ * not wait long, as the memory may hang.
  */
 #define WRITES_WAIT_NS 20000000u
 #define WRITES_POLL_NS 100000
 
-struct dereg_job {
-	struct xd_client_job job;
-	uint32_t mr;
-	uint64_t until;
-};
-
-static bool being_written(const struct xd_mr *mr)
+static bool being_written(const struct xd_client *c, const struct xd_mr *mr)
 {
-	return mr->mem && mr->mem->tiers & 1u << XR_SEG_PRIVATE &&
-	       xd_mover_writing(xd_proc_mover(mr->mem->proc));
+	struct xd_workers *ws = c->dev->workers;
+	bool writing;
+
+	if (!mr->mem || !(mr->mem->tiers & 1u << XR_SEG_PRIVATE))
+		return false;
+	xd_workers_pause(ws);
+	writing = xd_mover_writing(xd_proc_mover(mr->mem->proc), &mr->mem->xt);
+	xd_workers_resume_no_wake(ws);
+	return writing;
 }
 
-/* -EBUSY: windows are bound to the region; -EAGAIN: its memory is being written. */
-static int release_key(struct xd_client *c, struct xd_mr *mr, bool may_wait)
-{
-	uint32_t index = mr->key->index;
-	int err = 0;
-
-	/* Paused, so that no window is bound between the check and the release of the key */
-	xd_workers_pause(c->dev->workers);
-	if (mr->key->windows)
-		err = -EBUSY;
-	else if (may_wait && being_written(mr))
-		err = -EAGAIN;
-	else
-		xt_keys_release(c->dev->shared.keys, mr->key);
-	xd_workers_resume_no_wake(c->dev->workers);
-	if (err)
-		return err;
-	mr->key = NULL;
-	/* The index cannot be in use again: only the control thread allocates keys. */
-	xd_xdp_key_del(c->dev->xdp, index);
-	return 0;
-}
-
-static void dereg_run(struct xd_client_job *job)
+static void wait_run(struct xd_client_job *job)
 {
 	const struct timespec pause = { .tv_nsec = WRITES_POLL_NS };
 
@@ -136,42 +117,47 @@ static void dereg_run(struct xd_client_job *job)
 	nanosleep(&pause, NULL);
 }
 
-static void dereg_done(struct xd_client_job *job)
+static void wait_done(struct xd_client_job *job)
 {
-	struct dereg_job *j = container_of(job, struct dereg_job, job);
-	struct xd_client *c = job->client;
-	struct xd_mr *mr;
-	int err = 0;
+	struct xd_mr *mr = container_of(job, struct xd_mr, unmap);
 
-	/* if the client is ending, its regions are freed already */
-	if (!c->ending) {
-		mr = xd_object_get(c, XD_MR, j->mr);
-		err = release_key(c, mr, xd_now() < j->until);
-		if (err == -EAGAIN) {
-			xd_client_add_next_job(c, &j->job);
-			return;
-		}
-		if (err)
-			xd_reply_send(c, err, NULL);
-		else
-			end_mr(mr, true);
-	}
-	free(j);
+	if (xd_now() < mr->wait_until && being_written(job->client, mr))
+		xd_client_add_next_job(job->client, job);
+	else
+		unmap_later(job->client, mr, true);
 }
 
-static int dereg_later(struct xd_client *c, const struct xd_mr *mr)
+/* Unmaps the memory and replies, when no write is under way. */
+static void unmap_after_writes(struct xd_client *c, struct xd_mr *mr)
 {
-	struct dereg_job *j = malloc(sizeof(*j));
+	if (!being_written(c, mr)) {
+		unmap_later(c, mr, true);
+		return;
+	}
+	mr->wait_until = xd_now() + WRITES_WAIT_NS;
+	mr->unmap.run = wait_run;
+	mr->unmap.done = wait_done;
+	xd_client_add_job(c, &mr->unmap);
+}
 
-	if (!j)
-		return -ENOMEM;
-	*j = (struct dereg_job){
-		.job = { .run = dereg_run, .done = dereg_done },
-		.mr = mr->obj.handle,
-		.until = xd_now() + WRITES_WAIT_NS,
-	};
-	xd_client_add_job(c, &j->job);
-	return XD_LATER;
+/* Fails if windows are bound to the region. */
+static int release_key(struct xd_client *c, struct xd_mr *mr)
+{
+	uint32_t index = mr->key->index;
+	bool bound;
+
+	/* Paused, so that no window is bound between the check and the release of the key */
+	xd_workers_pause(c->dev->workers);
+	bound = mr->key->windows;
+	if (!bound)
+		xt_keys_release(c->dev->shared.keys, mr->key);
+	xd_workers_resume_no_wake(c->dev->workers);
+	if (bound)
+		return -EBUSY;
+	mr->key = NULL;
+	/* The index cannot be in use again: only the control thread allocates keys. */
+	xd_xdp_key_del(c->dev->xdp, index);
+	return 0;
 }
 
 int xd_do_dereg_mr(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
@@ -182,12 +168,11 @@ int xd_do_dereg_mr(struct xd_client *c, struct xd_request *req, struct xd_reply 
 
 	if (!mr)
 		return -ENOENT;
-	err = release_key(c, mr, true);
-	if (err == -EAGAIN)
-		return dereg_later(c, mr);
+	err = release_key(c, mr);
 	if (err)
 		return err;
-	end_mr(mr, true);
+	end_mr(mr);
+	unmap_after_writes(c, mr);
 	return XD_LATER;
 }
 

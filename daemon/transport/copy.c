@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Payload from and to memory. Keys are checked at each access, even if the same work request was
- * checked before: a region may be deregistered at any time.
+ * checked before: a region may be deregistered at any time. Settled steps only look at the results
+ * of accesses that have started (step.h).
  */
 #include <errno.h>
 
@@ -321,14 +322,31 @@ static enum xt_side put_from(const struct xt_mem_at *to, const struct xt_source 
 	return put_from_wqe(*to, src, off, len, error);
 }
 
+static enum xt_side result_of(struct xt_step *step, struct xt_wc_error *error)
+{
+	int err = xt_step_result(step);
+
+	return err ? not_copied(err, XT_SIDE_TARGET, error) : XT_SIDE_NONE;
+}
+
+/* A UD step is not settled: it writes a GRH and a payload, one after the other. */
+static enum xt_side written(struct xt_step *step, enum xt_side side)
+{
+	if (side == XT_SIDE_WAIT && step->qp->info.type != XR_QPT_UD)
+		xt_step_written(step);
+	return side;
+}
+
 enum xt_side xt_put(const struct xt_mem_at *to, const struct xt_source *src, uint32_t len,
 		    struct xt_wc_error *error)
 {
-	return put_from(to, src, src->off, len, error);
+	if (src->step->settled)
+		return result_of(src->step, error);
+	return written(src->step, put_from(to, src, src->off, len, error));
 }
 
-enum xt_side xt_scatter(const struct xt_sgl *to, uint64_t off, const struct xt_source *src,
-			uint32_t len, struct xt_wc_error *error)
+static enum xt_side scatter(const struct xt_sgl *to, uint64_t off, const struct xt_source *src,
+			    uint32_t len, struct xt_wc_error *error)
 {
 	enum xt_side side, all = XT_SIDE_NONE;
 	uint64_t from = src->off;
@@ -350,4 +368,12 @@ enum xt_side xt_scatter(const struct xt_sgl *to, uint64_t off, const struct xt_s
 		all |= side;
 	}
 	return all;
+}
+
+enum xt_side xt_scatter(const struct xt_sgl *to, uint64_t off, const struct xt_source *src,
+			uint32_t len, struct xt_wc_error *error)
+{
+	if (src->step->settled)
+		return result_of(src->step, error);
+	return written(src->step, scatter(to, off, src, len, error));
 }

@@ -29,6 +29,7 @@ enum step { STEP_ON, STEP_STOP, STEP_BUSY, STEP_PARKED };
 struct piece {
 	struct xt_swqe *wqe;
 	uint32_t index, off, len, packets;
+	uint32_t full; /* bytes of all pieces but the last */
 	bool first, last;
 	struct xt_step *step;
 };
@@ -57,7 +58,10 @@ static void cut(struct xt_qp *qp, struct xt_swqe *w, struct piece *p)
 	p->step = step_of(qp);
 	p->off = (qp->req.next - w->psn) << qp->mtu_shift;
 	left = w->length - p->off;
-	p->len = left < chunk(qp) ? left : chunk(qp);
+	/* the rate limit may have changed since the writes of the piece have started */
+	p->full = p->step->settled ? p->step->full : chunk(qp);
+	p->step->full = p->full;
+	p->len = left < p->full ? left : p->full;
 	p->packets = (p->len + qp->mtu - 1) >> qp->mtu_shift;
 	if (!p->packets)
 		p->packets = 1;
@@ -268,7 +272,7 @@ static bool do_data(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 		.op = xt_data_opcode(w, p->first, p->last),
 		.solicited = p->last && (w->flags & XR_SEND_SOLICITED),
 		.len = p->len,
-		.full = chunk(qp),
+		.full = p->full,
 		.packets = p->packets,
 		.srqn = w->srqn,
 		.va = w->remote_addr,
@@ -339,11 +343,11 @@ static bool do_read(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 	};
 	struct xt_source src = { .step = p->step };
 	struct xt_wc_error error;
-	struct xt_mem_at at;
+	struct xt_mem_at at = { 0 };
 	enum xt_side side;
 	int nak;
 
-	nak = xt_resp_check(peer, &use, &at);
+	nak = p->step->settled ? -1 : xt_resp_check(peer, &use, &at);
 	if (nak >= 0) {
 		if (has_posted(qp))
 			return false;

@@ -48,14 +48,12 @@ enum xt_mem_op {
 struct xt_mem_pool {
 	struct xt_list waiting; /* steps (struct xt_step) that got no staging memory */
 	struct xt_list kept;	/* finished reads that the engine may need, and may give up */
-	uint32_t writes;	/* submitted, also atomics, by steps that have not ended */
 };
 
 static inline void xt_mem_pool_init(struct xt_mem_pool *pool)
 {
 	xt_list_init(&pool->waiting);
 	xt_list_init(&pool->kept);
-	pool->writes = 0;
 }
 
 /* One access to bytes of one segment. The environment embeds it in a structure of its own. */

@@ -276,21 +276,21 @@ static int begin_write(struct xt_qp *qp, const struct xt_request *rq, struct xt_
 		.va = rq->va,
 		.len = rq->total,
 	};
-	return xt_resp_check(qp, &use, at);
+	return rq->src.step->settled ? -1 : xt_resp_check(qp, &use, at);
 }
 
-/* Checks the next len bytes of the WRITE being received. Returns a NAK code or -1. */
-static int continue_write(struct xt_qp *qp, uint32_t len, struct xt_mem_at *at)
+/* Checks the next bytes of the WRITE being received. Returns a NAK code or -1. */
+static int continue_write(struct xt_qp *qp, const struct xt_request *rq, struct xt_mem_at *at)
 {
 	const struct xt_responder *resp = &qp->resp;
 	struct xr_key_use use = {
 		.key = resp->rkey,
 		.access = XR_ACCESS_REMOTE_WRITE,
 		.va = resp->va + resp->done,
-		.len = len,
+		.len = rq->len,
 	};
 
-	return xt_resp_check(qp, &use, at);
+	return rq->src.step->settled ? -1 : xt_resp_check(qp, &use, at);
 }
 
 enum xt_outcome xt_resp_write(struct xt_qp *qp, const struct xt_request *rq, struct xt_result *res)
@@ -309,7 +309,7 @@ enum xt_outcome xt_resp_write(struct xt_qp *qp, const struct xt_request *rq, str
 	if (nak < 0 && (end ? rq->len != left : rq->len >= left))
 		nak = XR_NAK_INVALID_REQUEST;
 	if (nak < 0 && !(rq->flags & XR_OPF_START))
-		nak = continue_write(qp, rq->len, &at);
+		nak = continue_write(qp, rq, &at);
 	if (nak >= 0)
 		return refuse(qp, res, nak);
 	if (rq->flags & XR_EXT_IMMDT) {

@@ -22,8 +22,6 @@ void xt_io_free(struct xt_mem_io *io)
 {
 	xt_list_del(&io->link);
 	xt_list_del(&io->kept_link);
-	if (io->op != XT_MEM_READ)
-		io->pool->writes--;
 	io->ops->io_free(io);
 }
 
@@ -37,13 +35,66 @@ void xt_step_clear(struct xt_step *s)
 {
 	free_all(s);
 	xt_list_del(&s->room_link);
-	s->used = s->waiting = s->atomic_done = false;
+	s->used = s->waiting = s->atomic_done = s->settled = s->delayed = false;
 }
 
 void xt_step_park(struct xt_step *s)
 {
 	s->used = s->waiting = true;
+	s->delayed = false;
 	s->pass++;
+}
+
+static int waits(struct xt_step *s)
+{
+	s->used = s->waiting = true;
+	return -EINPROGRESS;
+}
+
+/* Some access has to start later. */
+static int delays(struct xt_step *s)
+{
+	s->delayed = true;
+	return waits(s);
+}
+
+/* ---- settled steps ----------------------------------------------------------------------- */
+
+void xt_step_written(struct xt_step *s)
+{
+	s->settled = !s->delayed;
+}
+
+int xt_step_result(struct xt_step *s)
+{
+	const struct xt_mem_io *io;
+	const struct xt_list *l;
+	bool waiting = false;
+
+	for (l = s->io.next; l != &s->io; l = l->next) {
+		io = IO_OF(l);
+		if (io->op == XT_MEM_READ)
+			continue;
+		if (io->done && io->err)
+			return io->err;
+		waiting |= !io->done;
+	}
+	return waiting ? waits(s) : 0;
+}
+
+/* A settled step has no other access than its atomic, and reads that are finished. */
+int xt_step_atomic_result(struct xt_step *s)
+{
+	struct xt_mem_io *io = IO_OF(s->io.prev);
+	int err = io->err;
+
+	if (!io->done)
+		return waits(s);
+	s->settled = false;
+	s->atomic_done = true;
+	s->atomic_old = io->old;
+	xt_io_free(io);
+	return err;
 }
 
 /* ---- staging memory ---------------------------------------------------------------------- */
@@ -104,7 +155,7 @@ static void wait_for_room(struct xt_step *s, struct xt_mem_pool *pool)
 	free_all(s);
 	xt_step_end(&s->qp->park.step[XT_STEP_AHEAD]);
 	xt_step_end(&s->qp->park.step[XT_STEP_RESPOND_AHEAD]);
-	s->used = s->waiting = true;
+	delays(s);
 	xt_list_add_tail(&pool->waiting, &s->room_link);
 }
 
@@ -136,8 +187,10 @@ static struct xt_mem_io *new_io(struct xt_step *s, struct xt_mem *mem, uint32_t 
 	struct xt_mem_io *io;
 
 	*err = -EINPROGRESS;
-	if (!xt_list_empty(&s->room_link))
+	if (!xt_list_empty(&s->room_link)) {
+		delays(s);
 		return NULL;
+	}
 	while (!(io = try_new(s, mem, len, &pool))) {
 		if (!pool) {
 			*err = -EFAULT;
@@ -156,19 +209,11 @@ static void submit(struct xt_mem_io *io, enum xt_mem_op op, const struct xt_mem_
 		   uint64_t off)
 {
 	io->op = op;
-	if (op != XT_MEM_READ)
-		io->pool->writes++;
 	io->seg = seg;
 	io->off = off;
 	io->at = seg->off + off;
 	io->step->used = true;
 	io->ops->io_submit(io);
-}
-
-static int waits(struct xt_step *s)
-{
-	s->used = s->waiting = true;
-	return -EINPROGRESS;
 }
 
 /* Most bytes that a QP reads for later messages, but for the last of these */
@@ -398,7 +443,7 @@ int xt_step_read(struct xt_step *s, const struct xt_step_place *from, void *dst,
 		use_read(s, io);
 		read_ahead(s, p.mem, p.seg, io->at + io->len);
 	}
-	return waiting ? waits(s) : 0;
+	return waiting ? delays(s) : 0;
 }
 /* ---- writing ----------------------------------------------------------------------------- */
 
@@ -540,7 +585,7 @@ int xt_step_fence(struct xt_step *s)
 	/* the bytes of one packet have no order */
 	if (s->role == XT_STEP_POST && posted_by_this(s->qp))
 		return 0;
-	return waits(s);
+	return delays(s);
 }
 
 /*
@@ -562,7 +607,7 @@ int xt_step_copy(struct xt_step *s, const struct xt_step_place *to,
 	if (!src)
 		return err;
 	if (!src->done)
-		return waits(s);
+		return delays(s);
 	if (src->err)
 		return src->err;
 	io = new_io(s, to->mem, len, &err);
@@ -588,33 +633,20 @@ int xt_step_atomic(struct xt_step *s, const struct xt_step_place *p, const struc
 	struct xt_mem_io *io;
 	int err;
 
-	if (s->atomic_done)
-		return s->atomic_err;
-	io = find(s, a->op, p->mem, p->off, sizeof(uint64_t));
-	if (!io) {
-		io = new_io(s, p->mem, sizeof(uint64_t), &err);
-		if (!io)
-			return err;
-		io->compare = a->compare;
-		io->value = a->value;
-		xt_list_add_tail(&s->io, &io->link);
-		submit(io, a->op, p->seg, p->off - p->seg->off);
-		return waits(s);
-	}
-	err = result(s, io);
-	if (err == -EINPROGRESS)
+	io = new_io(s, p->mem, sizeof(uint64_t), &err);
+	if (!io)
 		return err;
-	s->atomic_done = true;
-	s->atomic_err = io->err;
-	s->atomic_old = io->old;
-	xt_io_free(io);
-	return err;
+	io->compare = a->compare;
+	io->value = a->value;
+	xt_list_add_tail(&s->io, &io->link);
+	submit(io, a->op, p->seg, p->off - p->seg->off);
+	s->settled = true;
+	return waits(s);
 }
 
 void xt_step_executed(struct xt_step *s, uint64_t old)
 {
 	s->used = s->atomic_done = true;
-	s->atomic_err = 0;
 	s->atomic_old = old;
 }
 

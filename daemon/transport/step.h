@@ -8,6 +8,10 @@
  * parked. When the access has finished, the step is executed again from its start. It then finds
  * the results of its finished accesses and continues. Other work of the QP goes on meanwhile.
  *
+ * Keys are checked when accesses start. If all writes of a step have started, the step is settled:
+ * it uses only their results when it is executed again, and checks no keys. The program sees the
+ * written bytes before that, and may deregister or invalidate their memory.
+ *
  * Steps that build packets read up to XT_MEM_IO_MAX bytes of the message at once, and the next
  * such chunk ahead. Short messages that follow in the send queue are read ahead as well, so that
  * they do not wait for one access after the other. Steps that place the payload of a packet may
@@ -37,17 +41,19 @@ struct xt_step {
 	uint8_t role; /* enum xt_step_role */
 	bool used;    /* has accesses, a result of an atomic, or waits for staging memory */
 	bool waiting; /* was executed, and must be executed again */
+	bool settled; /* waits only for the results of its writes or its atomic */
+	bool delayed; /* in this execution: some access could not start yet */
 	bool fenced;  /* earlier writes are posted: mapped memory must not be written yet */
 	bool moving;  /* a piece over loopback is moved now, with the lock of the peer's engine */
 	bool atomic_done; /* the atomic of this step was executed; it must not be repeated */
 	/* pieces over loopback: the step whose posted writes they become; NULL: none is posted */
 	struct xt_step *post;
-	uint32_t pass;	/* execution of this step, or PSN of the packet that it builds */
-	uint32_t item;	/* work request or READ that the accesses are for; AHEAD: the next one */
-	int atomic_err; /* its results */
-	uint64_t atomic_old;
-	uint64_t read_end; /* end of the bytes that may be read ahead, an offset in the region */
-	struct xt_list io; /* accesses */
+	uint32_t full; /* pieces over loopback: bytes of all pieces but the last */
+	uint32_t pass; /* execution of this step, or PSN of the packet that it builds */
+	uint32_t item; /* work request or READ that the accesses are for; AHEAD: the next one */
+	uint64_t atomic_old; /* its result */
+	uint64_t read_end;   /* end of the bytes that may be read ahead, an offset in the region */
+	struct xt_list io;   /* accesses */
 	struct xt_list room_link; /* in xt_mem_pool.waiting */
 };
 
@@ -112,6 +118,15 @@ int xt_step_atomic(struct xt_step *s, const struct xt_step_place *p,
 		   const struct xt_step_atomic *a);
 /* The atomic of the step was executed otherwise; old: its result. */
 void xt_step_executed(struct xt_step *s, uint64_t old);
+/*
+ * The step has started its writes as far as it can, and must wait. It is settled if there is
+ * nothing left that it could not start.
+ */
+void xt_step_written(struct xt_step *s);
+/* Result of a settled step: 0, a negative errno of its first access that failed, or -EINPROGRESS */
+int xt_step_result(struct xt_step *s);
+/* The same for the atomic of a settled step; the result is in s->atomic_old. */
+int xt_step_atomic_result(struct xt_step *s);
 /* Returns 0 if mapped memory may be written now, else -EINPROGRESS. The step is fenced. */
 int xt_step_fence(struct xt_step *s);
 

@@ -101,12 +101,24 @@ static int check_word(struct xt_qp *qp, const struct xt_request *rq, uint32_t ac
 	return nak < 0 && rq->va & (XR_ATOMIC_LEN - 1) ? XR_NAK_INVALID_REQUEST : nak;
 }
 
+/* The atomic of a step was started in an earlier execution. */
+static enum xt_outcome settled_atomic(struct xt_step *step, struct xt_result *res)
+{
+	int err = xt_step_atomic_result(step);
+
+	res->old = step->atomic_old;
+	return outcome_of_access(err, res);
+}
+
 static enum xt_outcome execute_atomic(struct xt_qp *qp, const struct xt_request *rq,
 				      struct xt_result *res)
 {
 	struct xt_mem_at at;
-	int err, nak = check_word(qp, rq, XR_ACCESS_REMOTE_ATOMIC, &at);
+	int err, nak;
 
+	if (rq->src.step->settled)
+		return settled_atomic(rq->src.step, res);
+	nak = check_word(qp, rq, XR_ACCESS_REMOTE_ATOMIC, &at);
 	if (nak >= 0)
 		return outcome_of(nak, res);
 	if (rq->op == XR_OP_CMP_SWAP)
@@ -139,6 +151,8 @@ static enum xt_outcome execute_atomic_write(struct xt_qp *qp, const struct xt_re
 	int nak = XR_NAK_INVALID_REQUEST;
 	enum xt_side side;
 
+	if (rq->src.step->settled)
+		return settled_atomic(rq->src.step, res);
 	if (rq->total == XR_ATOMIC_LEN && rq->len == XR_ATOMIC_LEN)
 		nak = check_word(qp, rq, XR_ACCESS_REMOTE_WRITE, &at);
 	if (nak >= 0)

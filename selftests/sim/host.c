@@ -110,9 +110,27 @@ void host_freeze(struct host *h, const struct sim_mr *mr)
 /* Called between two rounds, as in the daemon. */
 void host_del_mr(struct host *h, struct sim_mr *mr)
 {
-	memory_stop(h->w, mr);
 	xt_keys_release(h->shared.keys, mr->key);
 	mr->key = NULL;
+	mr->ending = true;
+	host_end_mrs(h);
+}
+
+/* The program may use the memory again, and the daemon frees the description of the region. */
+void host_end_mrs(struct host *h)
+{
+	unsigned i;
+
+	for (i = 0; i < h->mrs; i++) {
+		struct sim_mr *mr = &h->mr[i];
+
+		if (!mr->ending || memory_writing(h, mr))
+			continue;
+		mr->ending = false;
+		host_freeze(h, mr);
+		memset(mr->seg, 0xee, sizeof(mr->seg));
+		mr->mem = (struct xt_mem){ .length = UINT64_MAX, .nseg = MAX_SEGS };
+	}
 }
 
 uint64_t mr_va(const struct sim_mr *mr, uint32_t off)

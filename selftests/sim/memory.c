@@ -220,6 +220,8 @@ void memory_run(struct world *w)
 	for (s = w->io; s; s = s->next)
 		if (!s->took_effect && s->when <= w->now)
 			take_effect(s);
+	for (i = 0; i < w->hosts; i++)
+		host_end_mrs(&w->host[i]);
 	/* a report may give up other accesses */
 	for (s = w->io; s; s = next) {
 		next = s->next;
@@ -242,7 +244,19 @@ void memory_run(struct world *w)
 		}
 }
 
-/* The region was deregistered or broke: what has not happened must not happen any more. */
+bool memory_writing(const struct host *h, const struct sim_mr *mr)
+{
+	const uint8_t *from = h->mem + mr->off;
+	const struct sim_io *s;
+
+	for (s = h->w->io; s; s = s->next)
+		if (!s->took_effect && !is_read(s) && s->target >= from &&
+		    s->target < from + mr->len)
+			return true;
+	return false;
+}
+
+/* The region broke: what has not happened must not happen any more. */
 void memory_stop(struct world *w, const struct sim_mr *mr)
 {
 	const uint8_t *from = (uint8_t *)(uintptr_t)mr->mem.seg[0].addr;

@@ -272,14 +272,14 @@ static void remove_memory(struct sim_qp *q, bool dereg)
 
 	TRACE(q->w, "host %u: key %08x %s", q->host->index, mr->value,
 	      dereg ? "deregistered" : "its memory is lost");
-	if (!dereg) {
-		/* every access fails */
-		mr->mem.length = 0;
-		memory_stop(q->w, mr);
-	}
-	host_freeze(q->host, mr);
-	if (dereg)
+	if (dereg) {
 		host_del_mr(q->host, mr);
+		return;
+	}
+	/* every access fails */
+	mr->mem.length = 0;
+	memory_stop(q->w, mr);
+	host_freeze(q->host, mr);
 }
 
 /* RTS to SQD, SQ_DRAINED event, a time without requests, back to RTS */

@@ -82,6 +82,7 @@ struct sim_mr {
 	bool reserved;	   /* for one connection */
 	bool hung;	   /* accesses never end */
 	bool failing;	   /* some accesses fail */
+	bool ending;	   /* has no key; writes that have started go on */
 };
 
 /* A word for atomics of all QPs */
@@ -424,7 +425,9 @@ struct sim_mr *host_add_mr(struct host *h, uint32_t off, uint32_t len, uint32_t 
 			   uint32_t access);
 /* Marks the region: its contents must not change any more. */
 void host_freeze(struct host *h, const struct sim_mr *mr);
+/* Removes the key. The region ends when the writes that have started have ended. */
 void host_del_mr(struct host *h, struct sim_mr *mr);
+void host_end_mrs(struct host *h);
 struct sim_cq *host_add_cq(struct host *h, uint32_t depth);
 void host_resize_cq(struct sim_cq *cq);
 void host_arm(struct sim_cq *cq);
@@ -450,6 +453,8 @@ const struct xt_mem_ops *memory_ops(const struct world *w);
 uint64_t memory_next(const struct world *w);
 void memory_run(struct world *w);
 void memory_stop(struct world *w, const struct sim_mr *mr);
+/* A write to the region has started and has not ended. */
+bool memory_writing(const struct host *h, const struct sim_mr *mr);
 void memory_hang(struct world *w, struct sim_mr *mr);
 void memory_fail(struct sim_mr *mr);
 void memory_free(struct world *w);

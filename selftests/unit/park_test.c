@@ -16,12 +16,18 @@
 #define SIZE (256u << 10)
 #define MTU 1024
 #define MAX_IO 512
+#define RATE 1000000 /* kbit/s */
+/* Attributes that UC QPs do not have */
+#define RELIABLE                                                                                   \
+	(IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |    \
+	 IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC)
 
 static uint8_t fast[SIZE], slow[SIZE];
 static struct h_mr fast_mr, slow_mr;
 static uint32_t fast_key, slow_key;
 static struct harness *h;
 static struct h_qp a, b;
+static uint32_t type = XR_QPT_RC;
 static unsigned delivered; /* frames */
 
 /* ---- the slow memory ------------------------------------------------------------------- */
@@ -134,6 +140,8 @@ static bool connect(struct h_qp *q, const struct h_qp *to, bool loopback)
 		attr.dest_qp_num = to->qpn;
 		attr.timeout = 8;
 		attr.retry_cnt = 1;
+		if (type == XR_QPT_UC)
+			mask &= ~RELIABLE;
 		err = xt_qp_modify(q->qp, &attr, mask, &path, 4096, h->now);
 	}
 	return !err;
@@ -155,8 +163,8 @@ static void begin(bool loopback)
 	}
 	submissions = delivered = 0;
 	no_room = false;
-	h_create(h, &a);
-	h_create(h, &b);
+	h_create_type(h, &a, type);
+	h_create_type(h, &b, type);
 	if (!connect(&a, &b, loopback) || !connect(&b, &a, loopback))
 		TAP_OK(false, "QPs are connected");
 }
@@ -741,36 +749,131 @@ static void test_loopback_posted(void)
 	end("posted writes in SQD to a QP in error");
 }
 
-/* What DEREG_MR waits for: the end of a write is visible in memory before the QP has noticed it. */
-static void test_writes(void)
-{
-	begin(true);
-	post(&a, 1, XR_WR_RDMA_WRITE, FAST, SLOW, 64);
-	ring(&a);
-	TAP_OK(pool.writes == 1, "a write is counted while it is under way");
-	TAP_OK(finish(0) && !memcmp(slow, fast, 64) && pool.writes == 1,
-	       "it is counted until its work request has ended");
-	settle();
-	TAP_OK(completes(1, 0) && !pool.writes, "and no longer");
-	post(&a, 2, XR_WR_RDMA_READ, FAST, SLOW, 64);
-	ring(&a);
-	TAP_OK(pending() == 1 && !pool.writes, "a read is not counted");
-	finish_all();
-	TAP_OK(completes(2, 0), "the READ completes");
-	end("counted writes");
+/* ---- keys that become invalid while accesses are under way ----------------------------------- */
 
-	begin(false);
-	post(&a, 1, XR_WR_RDMA_WRITE, FAST, SLOW, 64);
+struct use {
+	const char *name;
+	uint8_t opcode;
+	uint64_t from, to;
+	bool receive;
+};
+
+/* The slow memory is the target. */
+static const struct use uses[] = {
+	{ "WRITE", XR_WR_RDMA_WRITE, FAST, SLOW, false },
+	{ "WRITE with immediate", XR_WR_RDMA_WRITE_WITH_IMM, FAST, SLOW, true },
+	{ "SEND", XR_WR_SEND, FAST, 0, true },
+	{ "READ", XR_WR_RDMA_READ, SLOW, FAST, false },
+	{ "FETCH ADD", XR_WR_ATOMIC_FETCH_AND_ADD, FAST, SLOW, false },
+	{ "result of a FETCH ADD", XR_WR_ATOMIC_FETCH_AND_ADD, SLOW, FAST, false },
+	{ "ATOMIC WRITE", XR_WR_ATOMIC_WRITE, FAST, SLOW, false },
+};
+
+static void start(const struct use *u)
+{
+	if (u->receive)
+		h_post_recv(&b, 2, SLOW, 64, slow_key);
+	post(&a, 1, u->opcode, u->from, u->to, 8);
 	ring(&a);
-	TAP_OK(pool.writes == 1, "a posted write is counted");
-	h_modify(&b, XR_QPS_ERR);
-	TAP_OK(!pool.writes, "one that was given up is not");
-	end("counted posted writes");
+}
+
+/* The region is gone, and its memory description is overwritten. */
+static void deregister(void)
+{
+	xt_keys_release(h->shared.keys, slow_mr.key);
+	memset(&slow_mr.seg, 0xee, sizeof(slow_mr.seg));
+	memset(&slow_mr.mem, 0xee, sizeof(slow_mr.mem));
+}
+
+/* Returns true if the work request and its receive complete, in any order. */
+static bool all_done(const struct use *u)
+{
+	struct xr_cqe cqe;
+	unsigned n = 0;
+
+	while (h_poll(h, &cqe) && !cqe.status)
+		n++;
+	return n == 1u + u->receive && a.qp->info.state == XR_QPS_RTS &&
+	       b.qp->info.state == XR_QPS_RTS;
+}
+
+static void test_deregister(const struct use *u, bool loopback)
+{
+	const char *how = loopback ? "over loopback" : "on the wire";
+
+	begin(loopback);
+	start(u);
+	TAP_OK(pending() == 1 && idle(), "%s %s: under way", u->name, how);
+	deregister();
+	finish(0);
+	settle();
+	TAP_OK(all_done(u), "%s %s: completes after the key is gone", u->name, how);
+	end(u->name);
+
+	begin(loopback);
+	no_room = true;
+	start(u);
+	TAP_OK(!allocated && idle(), "%s %s: waits to start", u->name, how);
+	deregister();
+	no_room = false;
+	xt_mem_io_room(h->engine, &pool);
+	settle();
+	pass_time();
+	TAP_OK(!allocated && !all_done(u), "%s %s: fails if the key is gone then", u->name, how);
+	end(u->name);
+}
+
+/* A SEND to a region that is mapped in part: what is stored is not stored again. */
+static void test_stored_once(void)
+{
+	struct xt_mem_seg segs[2];
+	struct use u = { "SEND", XR_WR_SEND, FAST, 0, true };
+
+	begin(true);
+	segs[0] = slow_mr.seg;
+	segs[0].len = 4;
+	segs[1] = (struct xt_mem_seg){ 4, SIZE - 4, slow + 4, SLOW + 4, true };
+	slow_mr.mem.seg = segs;
+	slow_mr.mem.nseg = 2;
+	start(&u);
+	TAP_OK(pending() == 1 && !memcmp(slow + 4, fast + 4, 4), "the mapped part is stored");
+	memset(slow + 4, 0x5a, 4);
+	finish(0);
+	settle();
+	TAP_OK(all_done(&u) && !memcmp(slow, fast, 4) && slow[4] == 0x5a && slow[7] == 0x5a,
+	       "it is not stored again after the end of the access");
+	end("region that is mapped in part");
+}
+
+/* A rate limit makes pieces shorter. One of an unreliable QP has started before the limit ends. */
+static void test_rate_limit(void)
+{
+	struct xr_qp_attr attr = { .rate_limit = RATE };
+
+	type = XR_QPT_UC;
+	begin(true);
+	type = XR_QPT_RC;
+	xt_qp_modify(a.qp, &attr, IBV_QP_RATE_LIMIT, NULL, 0, h->now);
+	h_post_recv(&b, 2, SLOW, 4 * MTU, slow_key);
+	post(&a, 1, XR_WR_SEND, FAST, 0, 3 * MTU);
+	ring(&a);
+	TAP_OK(pending() == 1, "a short piece is under way");
+	attr.rate_limit = 0;
+	xt_qp_modify(a.qp, &attr, IBV_QP_RATE_LIMIT, NULL, 0, h->now);
+	finish_all();
+	TAP_OK(completes(2, 0) && completes(1, 0) && !memcmp(fast, slow, 3 * MTU),
+	       "the rest of the message follows it when the limit is gone");
+	end("rate limit");
 }
 
 int main(void)
 {
-	test_writes();
+	for (unsigned i = 0; i < sizeof(uses) / sizeof(uses[0]); i++) {
+		test_deregister(&uses[i], false);
+		test_deregister(&uses[i], true);
+	}
+	test_stored_once();
+	test_rate_limit();
 	test_posted();
 	test_receive();
 	test_failed_write();

@@ -410,6 +410,7 @@ static void test_srq_change(void)
 	struct xr_cqe cqe;
 
 	rq.src.seg = &seg;
+	rq.src.step = &p->to.qp->park.step[XT_STEP_EXECUTE];
 	h_post_to(p->a.ring, DEPTH, 1, BASE + 10000, 4000, key_a);
 	TAP_OK(xt_resp_request(p->to.qp, &rq, &res) == XT_ACCEPTED,
 	       "the first packet of a message is accepted");
@@ -441,6 +442,7 @@ static void test_srq_destroyed(void)
 	struct xr_cqe cqe;
 
 	rq.src.seg = &seg;
+	rq.src.step = &p->to.qp->park.step[XT_STEP_EXECUTE];
 	h_post_to(p->a.ring, DEPTH, 1, BASE + 10000, 4000, key_a);
 	xt_resp_request(p->to.qp, &rq, &res);
 	xt_numbers_del(p->h->shared.srqs, p->a.xt.number);
