@@ -49,7 +49,6 @@ static void close_eventfds(struct xd_client *c)
 int xd_doorbells_open(struct xd_client *c)
 {
 	struct xd_doorbells *d = &c->doorbells;
-	uint32_t i;
 	int err;
 
 	err = xd_shm_alloc(c, sizeof(struct xr_doorbell) * xd_workers_count(c->dev->workers),
@@ -57,17 +56,10 @@ int xd_doorbells_open(struct xd_client *c)
 	if (err)
 		return err;
 	err = open_eventfds(c);
-	if (err) {
-		close_eventfds(c);
-		return err;
-	}
-	for (i = 0; i < d->workers && !err; i++) {
-		xd_worker_pause(c->dev->workers, i);
-		err = xd_worker_add_doorbell(c->dev->workers, i, &d->worker[i]);
-		xd_worker_resume(c->dev->workers, i);
-	}
 	if (err)
-		xd_doorbells_close(c);
+		close_eventfds(c);
+	else
+		xd_workers_programs_changed(c->dev->workers);
 	return err;
 }
 
@@ -80,13 +72,14 @@ void xd_doorbells_close(struct xd_client *c)
 		return;
 	xd_workers_pause(c->dev->workers);
 	for (i = 0; i < d->workers; i++) {
-		xd_worker_del_doorbell(c->dev->workers, i, &d->worker[i]);
+		xd_worker_unwatch_doorbell(c->dev->workers, i, &d->worker[i]);
 		/* of CQs of other clients, with XRC SRQs */
 		while (xt_cq_raise_late(&d->worker[i].flow))
 			;
 		xt_flow_end(&d->worker[i].flow);
 	}
 	xd_workers_resume(c->dev->workers);
+	xd_workers_programs_changed(c->dev->workers);
 	close_eventfds(c);
 }
 
@@ -152,13 +145,24 @@ struct xt_flow *xd_client_flow(struct xd_client *c, uint32_t worker)
 	return &c->doorbells.worker[worker].flow;
 }
 
-void xd_doorbell_set(struct xd_client *c, uint32_t worker, uint32_t slot, struct xt_qp *qp)
+int xd_doorbell_set(struct xd_client *c, uint32_t worker, uint32_t slot, struct xt_qp *qp)
+{
+	struct xd_doorbell *d = &c->doorbells.worker[worker];
+	int err = d->watched ? 0 : xd_worker_watch_doorbell(c->dev->workers, worker, d);
+
+	if (err)
+		return err;
+	d->free_slots--;
+	d->qp[slot] = qp;
+	return 0;
+}
+
+void xd_doorbell_clear(struct xd_client *c, uint32_t worker, uint32_t slot)
 {
 	struct xd_doorbell *d = &c->doorbells.worker[worker];
 
-	d->qp[slot] = qp;
-	if (qp)
-		d->free_slots--;
-	else
-		d->free_slot[d->free_slots++] = slot;
+	d->qp[slot] = NULL;
+	d->free_slot[d->free_slots++] = slot;
+	if (d->free_slots == d->slots)
+		xd_worker_unwatch_doorbell(c->dev->workers, worker, d);
 }

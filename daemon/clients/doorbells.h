@@ -19,7 +19,7 @@ struct xd_doorbells {
 	uint32_t workers;
 };
 
-/* Makes a doorbell for each worker. -ENOSPC: a worker cannot watch one more. */
+/* Makes a doorbell for each worker. */
 int xd_doorbells_open(struct xd_client *c);
 void xd_doorbells_close(struct xd_client *c);
 /* Adds the eventfds, then the bitmaps, to a reply. */
@@ -27,8 +27,10 @@ void xd_doorbells_reply(const struct xd_client *c, struct xr_shm_ref *ref, struc
 
 /* Finds a free slot of a worker's doorbell, the next one to be set. -ENOSPC, -ENOMEM. */
 int xd_doorbell_find(struct xd_client *c, uint32_t worker, uint32_t *slot);
-/* Sets the QP of the slot that was found, or frees a slot (NULL). The worker is paused. */
-void xd_doorbell_set(struct xd_client *c, uint32_t worker, uint32_t slot, struct xt_qp *qp);
+/* Sets the QP of that slot. The worker is paused. -ENOSPC: it cannot watch one more doorbell. */
+int xd_doorbell_set(struct xd_client *c, uint32_t worker, uint32_t slot, struct xt_qp *qp);
+/* Frees a slot. The worker, which is paused, watches the doorbell until all slots are free. */
+void xd_doorbell_clear(struct xd_client *c, uint32_t worker, uint32_t slot);
 
 /* Returns the flow of the client's QPs at a worker. */
 struct xt_flow *xd_client_flow(struct xd_client *c, uint32_t worker);

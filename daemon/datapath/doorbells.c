@@ -103,8 +103,6 @@ static void disarm(struct xd_doorbell *d)
 
 static void begin_polling(struct xd_doorbell_list *l, struct xd_doorbell *d)
 {
-	if (!d->slots)
-		return;
 	if (xt_list_empty(&d->link)) {
 		xt_list_add_tail(&l->polled, &d->link);
 		l->polled_count++;
@@ -122,7 +120,7 @@ static void end_polling(struct xd_doorbell_list *l, struct xd_doorbell *d)
 	l->polled_count--;
 }
 
-int xd_doorbell_add(struct xd_doorbell_list *l, struct xd_doorbell *d)
+int xd_doorbell_watch(struct xd_doorbell_list *l, struct xd_doorbell *d)
 {
 	/* edge-triggered: each write is an event, and the count is never read */
 	struct epoll_event ev = { .events = EPOLLIN | EPOLLET, .data.ptr = d };
@@ -130,18 +128,19 @@ int xd_doorbell_add(struct xd_doorbell_list *l, struct xd_doorbell *d)
 	if (epoll_ctl(l->epoll, EPOLL_CTL_ADD, d->eventfd, &ev))
 		return -errno;
 	xt_list_init(&d->link);
-	d->added = true;
+	d->watched = true;
 	l->count++;
 	arm(d);
 	return 0;
 }
 
-void xd_doorbell_del(struct xd_doorbell_list *l, struct xd_doorbell *d)
+void xd_doorbell_unwatch(struct xd_doorbell_list *l, struct xd_doorbell *d)
 {
-	if (!d->added)
+	if (!d->watched)
 		return;
 	end_polling(l, d);
-	d->added = false;
+	disarm(d);
+	d->watched = false;
 	l->count--;
 	epoll_ctl(l->epoll, EPOLL_CTL_DEL, d->eventfd, NULL);
 }

@@ -3,7 +3,8 @@
  * The worker's side of doorbells (include/xroce/ring.h): finds the QPs whose doorbells were rung. A
  * client can write anything into the shared words; bits of slots without a QP are ignored.
  *
- * A doorbell is polled, armed or both. The worker scans polled doorbells in each round. The client
+ * Only doorbells with QPs are watched, so that a client without QPs cannot wake the worker. A
+ * watched doorbell is polled, armed or both. The worker scans polled doorbells in each round. The client
  * of an armed doorbell writes to its eventfd after ringing, and the worker finds the eventfd by
  * epoll. A doorbell is polled from its first ring on, until no new work request has come for
  * XD_DOORBELL_QUIET_NS. So a round costs nothing for doorbells that are not rung, and a client that
@@ -30,7 +31,7 @@
 /* The doorbells of one worker */
 struct xd_doorbell_list {
 	struct xt_list polled;
-	unsigned int polled_count, count;
+	unsigned int polled_count, count; /* count: watched ones */
 	int epoll; /* watches the eventfds, edge-triggered; data.ptr is the doorbell */
 };
 
@@ -39,9 +40,9 @@ typedef bool (*xd_ring_fn)(struct xt_qp *qp, void *arg);
 
 void xd_doorbells_init(struct xd_doorbell_list *l, int epoll);
 /* Returns -errno if the eventfd cannot be watched. */
-int xd_doorbell_add(struct xd_doorbell_list *l, struct xd_doorbell *d);
-void xd_doorbell_del(struct xd_doorbell_list *l,
-		     struct xd_doorbell *d); /* no effect if not added */
+int xd_doorbell_watch(struct xd_doorbell_list *l, struct xd_doorbell *d);
+/* Does nothing if the doorbell is not watched. */
+void xd_doorbell_unwatch(struct xd_doorbell_list *l, struct xd_doorbell *d);
 
 /*
  * Clears bits of polled doorbells and calls ring() for the QP of each. A client that has set more
@@ -50,14 +51,14 @@ void xd_doorbell_del(struct xd_doorbell_list *l,
  */
 bool xd_doorbells_scan(struct xd_doorbell_list *l, uint64_t now, xd_ring_fn ring, void *arg);
 
-/* Returns true if there are doorbells that only xd_doorbells_collect() finds. */
+/* Returns true if there are watched doorbells that only xd_doorbells_collect() finds. */
 static inline bool xd_doorbells_unpolled(const struct xd_doorbell_list *l)
 {
 	return l->polled_count < l->count;
 }
 /*
- * Polls the doorbells whose eventfds were written, some at a time, if they have QPs. Returns true
- * if epoll reports another descriptor, whose data.ptr is NULL.
+ * Polls the watched doorbells whose eventfds were written, some at a time. Returns true if epoll
+ * reports another descriptor, whose data.ptr is NULL.
  */
 bool xd_doorbells_collect(struct xd_doorbell_list *l);
 

@@ -89,8 +89,8 @@ static bool do_round(struct xd_worker *w)
 	pthread_mutex_lock(&w->lock);
 	xd_worker_keys_begin(w);
 	w->now = xd_now();
-	if (w->programs_changed) {
-		w->programs_changed = false;
+	if (__atomic_load_n(&w->programs_changed, __ATOMIC_RELAXED)) {
+		__atomic_store_n(&w->programs_changed, false, __ATOMIC_RELAXED);
 		xd_spin_reset_backoff(&w->spin);
 	}
 	due = w->deadline <= w->now;

@@ -109,15 +109,20 @@ struct xd_doorbell {
 
 	/* see doorbells.h */
 	struct xt_list link; /* in the list of polled doorbells */
-	bool added, armed;
+	bool watched, armed;
 	uint64_t quiet_at;	      /* when polling ends unless there are new work requests */
 	uint32_t middle, leaf;	      /* indices of the words taken into bits1, bits2 */
 	uint64_t bits0, bits1, bits2; /* taken from the bitmap and not scanned yet */
 };
-/* Returns -ENOSPC or -ENOMEM if the eventfd could not wake the worker. Paused. */
-int xd_worker_add_doorbell(struct xd_workers *ws, uint32_t index, struct xd_doorbell *d);
-/* Does nothing if the doorbell was not added. Paused. */
-void xd_worker_del_doorbell(struct xd_workers *ws, uint32_t index, struct xd_doorbell *d);
+/*
+ * Lets rings of a doorbell with QPs wake the worker. Returns -ENOSPC or -ENOMEM if the eventfd
+ * cannot be watched. Paused.
+ */
+int xd_worker_watch_doorbell(struct xd_workers *ws, uint32_t index, struct xd_doorbell *d);
+/* Ends that. Does nothing if the doorbell is not watched. Paused. */
+void xd_worker_unwatch_doorbell(struct xd_workers *ws, uint32_t index, struct xd_doorbell *d);
+/* Reports that a program has connected or disconnected. */
+void xd_workers_programs_changed(struct xd_workers *ws);
 
 /* Sets the fault injection of all workers; config NULL: none. Paused. */
 void xd_workers_set_fault(struct xd_workers *ws, const struct xr_fault_config *config);

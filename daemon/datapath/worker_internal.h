@@ -57,7 +57,7 @@ struct xd_worker {
 	uint64_t collect_at; /* when doorbells that are not polled must be collected */
 
 	struct xd_spin spin;
-	bool programs_changed; /* a doorbell was added or removed; under the lock */
+	bool programs_changed; /* a program has connected or disconnected; atomic */
 	uint64_t slice_ns;     /* scheduling slice in force, 0: the scheduler's default */
 
 	struct xd_inbox *inbox; /* NULL for the only worker */

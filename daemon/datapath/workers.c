@@ -148,22 +148,20 @@ void xd_worker_resume(struct xd_workers *ws, uint32_t index)
 
 /* ---- doorbells ----------------------------------------------------------------------------- */
 
-int xd_worker_add_doorbell(struct xd_workers *ws, uint32_t index, struct xd_doorbell *d)
+int xd_worker_watch_doorbell(struct xd_workers *ws, uint32_t index, struct xd_doorbell *d)
 {
-	struct xd_worker *w = ws->worker[index];
-	int err = xd_doorbell_add(&w->doorbells, d);
-
-	if (!err)
-		w->programs_changed = true;
-	return err;
+	return xd_doorbell_watch(&ws->worker[index]->doorbells, d);
 }
 
-void xd_worker_del_doorbell(struct xd_workers *ws, uint32_t index, struct xd_doorbell *d)
+void xd_worker_unwatch_doorbell(struct xd_workers *ws, uint32_t index, struct xd_doorbell *d)
 {
-	struct xd_worker *w = ws->worker[index];
+	xd_doorbell_unwatch(&ws->worker[index]->doorbells, d);
+}
 
-	xd_doorbell_del(&w->doorbells, d);
-	w->programs_changed = true;
+void xd_workers_programs_changed(struct xd_workers *ws)
+{
+	for (unsigned int i = 0; i < ws->count; i++)
+		__atomic_store_n(&ws->worker[i]->programs_changed, true, __ATOMIC_RELAXED);
 }
 
 /* ---- start and stop ------------------------------------------------------------------------ */

@@ -94,10 +94,13 @@ static int add_to_engine(struct xd_client *c, struct xd_qp *qp, struct xt_qp *xt
 	int err;
 
 	xd_workers_pause(c->dev->workers);
-	err = xt_qp_add(xt, init);
+	err = xd_doorbell_set(c, qp->worker, qp->slot, xt);
 	if (!err) {
-		xd_doorbell_set(c, qp->worker, qp->slot, xt);
-		use_queues(qp);
+		err = xt_qp_add(xt, init);
+		if (err)
+			xd_doorbell_clear(c, qp->worker, qp->slot);
+		else
+			use_queues(qp);
 	}
 	xd_workers_resume(c->dev->workers);
 	if (err) {
@@ -459,7 +462,7 @@ static void destroy_in_engine(struct xd_client *c, struct xd_qp *qp)
 	unbind_windows(c, qp);
 	send_last(c, qp);
 	xd_workers_pause(c->dev->workers);
-	xd_doorbell_set(c, qp->worker, qp->slot, NULL);
+	xd_doorbell_clear(c, qp->worker, qp->slot);
 	xt_qp_remove(qp->xt);
 	xd_workers_resume(c->dev->workers);
 	xt_qp_free(qp->xt);

@@ -37,13 +37,6 @@ static void test_hello(void)
 	disconnect(&c);
 
 	connect_client(&c);
-	fake.no_doorbells = true;
-	TAP_OK(hello(&c, 0) == -ENOSPC, "HELLO fails if a worker cannot watch the doorbells");
-	fake.no_doorbells = false;
-	TAP_OK(!hello(&c, 0), "HELLO can be repeated after an error");
-	disconnect(&c);
-
-	connect_client(&c);
 	TAP_OK(!hello(&c, XR_HELLO_OBSERVER) && !c.nfds, "an observer gets no descriptors");
 	TAP_OK(ask(&c, XR_MSG_ALLOC_PD, NULL, 0) == -EPERM, "an observer may not create objects");
 	TAP_OK(!ask(&c, XR_MSG_SHOW, &show, sizeof(show)) && c.nfds == 1,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Ringing and scanning doorbells as include/xroce/ring.h describes them. */
+#include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,13 +66,13 @@ static void doorbell_new(struct xd_doorbell_list *l, struct xd_doorbell *d, uint
 	d->qp = calloc(slots + 1, sizeof(*d->qp));
 	for (uint32_t i = 0; i < slots; i++)
 		d->qp[i] = qp_of(i);
-	if (xd_doorbell_add(l, d))
+	if (slots && xd_doorbell_watch(l, d))
 		abort();
 }
 
 static void doorbell_free(struct xd_doorbell_list *l, struct xd_doorbell *d)
 {
-	xd_doorbell_del(l, d);
+	xd_doorbell_unwatch(l, d);
 	close(d->eventfd);
 	free(d->shared);
 	free(d->qp);
@@ -229,7 +230,7 @@ static void test_hostile(void)
 	close(l.epoll);
 }
 
-/* idle: the hostile clients have no QPs. writes: they write to their eventfds, too. */
+/* writes: the hostile clients write to their eventfds, too. */
 static void hostile_beside_victim(uint32_t slots, bool writes, unsigned int scans, const char *name)
 {
 	struct xd_doorbell_list l;
@@ -271,13 +272,41 @@ static void hostile_beside_victim(uint32_t slots, bool writes, unsigned int scan
 
 static void test_many_hostile(void)
 {
-	hostile_beside_victim(0, false, 1,
-			      "clients without QPs that set all bits delay no other client");
-	hostile_beside_victim(
-		0, true, HOSTILE / XD_DOORBELL_STEPS + 1,
-		"clients without QPs that write to their eventfds, too, get one step each");
+	hostile_beside_victim(64, false, 1,
+			      "clients that set all bits but do not write to their eventfds delay "
+			      "no other client");
+	hostile_beside_victim(0, true, 1,
+			      "nor do clients without QPs that also write to their eventfds");
 	hostile_beside_victim(64, true, HOSTILE / XD_DOORBELL_COLLECT + 1,
 			      "clients that post in all QPs get one turn each");
+}
+
+static bool wakes(const struct xd_doorbell_list *l)
+{
+	struct pollfd p = { .fd = l->epoll, .events = POLLIN };
+
+	return poll(&p, 1, 0) > 0;
+}
+
+static void test_watch(void)
+{
+	struct xd_doorbell_list l;
+	struct xd_doorbell d;
+
+	list_new(&l);
+	doorbell_new(&l, &d, 64);
+	notify(&d);
+	TAP_OK(wakes(&l), "a client with QPs can wake the worker");
+	xd_doorbell_unwatch(&l, &d);
+	notify(&d);
+	TAP_OK(!wakes(&l) && !d.shared->sleeping && !xd_doorbells_unpolled(&l),
+	       "a client whose QPs were destroyed cannot, and need not write to its eventfd");
+	ring(d.shared, 3);
+	if (xd_doorbell_watch(&l, &d))
+		abort();
+	TAP_OK(scan_all(&l, 0) == 1, "a ring before the first QP is found when that exists");
+	doorbell_free(&l, &d);
+	close(l.epoll);
 }
 
 static void test_sleep(void)
@@ -373,6 +402,7 @@ int main(void)
 	test_event_during_scan();
 	test_hostile();
 	test_many_hostile();
+	test_watch();
 	test_sleep();
 	test_race();
 	return tap_end();

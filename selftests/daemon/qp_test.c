@@ -45,6 +45,32 @@ static void test_modify(void)
 	TAP_OK(nothing_left(), "nothing is left");
 }
 
+/* A client without QPs cannot wake workers, so it cannot take time from other clients. */
+static void test_doorbells(void)
+{
+	struct xr_create_qp_req q;
+	uint32_t pd, cq, qp[2];
+	struct conn c;
+
+	open_client(&c);
+	pd = alloc_pd(&c);
+	cq = create_cq(&c, 16, 0);
+	q = qp_request(pd, cq);
+	TAP_OK(!fake.doorbells, "the worker does not watch doorbells of a client without QPs");
+	fake.no_doorbells = true;
+	TAP_OK(ask(&c, XR_MSG_CREATE_QP, &q, sizeof(q)) == -ENOSPC,
+	       "CREATE_QP fails if the worker cannot watch them");
+	fake.no_doorbells = false;
+	qp[0] = create_qp(&c, pd, cq);
+	qp[1] = create_qp(&c, pd, cq);
+	MUST(!ask_handle(&c, XR_MSG_DESTROY_QP, qp[0]));
+	TAP_OK(fake.doorbells == 1, "it does while the client has a QP");
+	MUST(!ask_handle(&c, XR_MSG_DESTROY_QP, qp[1]));
+	TAP_OK(!fake.doorbells, "and no longer when the last one was destroyed");
+	close_client(&c);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
 /* Returns how far packets may run ahead of the rate, in ns, which follows from the burst. */
 static uint64_t burst_of(struct conn *c, uint32_t qp)
 {
@@ -300,6 +326,7 @@ int main(void)
 {
 	start_server("qp");
 	test_modify();
+	test_doorbells();
 	test_modify_length();
 	test_address_handles();
 	test_datagram_qp();

@@ -351,23 +351,27 @@ struct xt_engine *xd_worker_engine(struct xd_workers *ws, uint32_t index)
 	return ws->engine;
 }
 
-int xd_worker_add_doorbell(struct xd_workers *ws, uint32_t index, struct xd_doorbell *db)
+int xd_worker_watch_doorbell(struct xd_workers *ws, uint32_t index, struct xd_doorbell *db)
 {
 	MUST(fake.paused || fake.paused_one);
 	if (fake.no_doorbells)
 		return -ENOSPC;
 	fake.doorbells++;
-	db->added = true;
+	db->watched = true;
 	return 0;
 }
 
-void xd_worker_del_doorbell(struct xd_workers *ws, uint32_t index, struct xd_doorbell *db)
+void xd_worker_unwatch_doorbell(struct xd_workers *ws, uint32_t index, struct xd_doorbell *db)
 {
 	MUST(fake.paused || fake.paused_one);
-	if (!db->added)
+	if (!db->watched)
 		return;
 	fake.doorbells--;
-	db->added = false;
+	db->watched = false;
+}
+
+void xd_workers_programs_changed(struct xd_workers *ws)
+{
 }
 
 void xd_workers_set_fault(struct xd_workers *ws, const struct xr_fault_config *config)
