@@ -181,51 +181,84 @@ int xd_shm_alloc_dm(struct xd_client *c, uint64_t length, struct xd_piece *piece
 	return alloc_piece(c, length, true, piece);
 }
 
+/* ---- freed pieces ------------------------------------------------------------------ */
+
 /*
- * Returns the pages of a piece to the kernel, so that the next piece there starts with zeros. The
- * client can hold the lock of the file, so this is a job, and the pages stay busy until it is done.
+ * Returns the pages of freed pieces to the kernel, so that the next pieces there start with zeros.
+ * The client can hold the lock of the file, so this is a job, and the pages stay busy until it is
+ * done. The job takes all pieces that were freed before it runs: starting a job for each would cost
+ * more than the job itself.
  */
-struct punch_job {
-	struct xd_client_job job;
+struct xd_freed {
 	struct xd_piece piece;
 	bool failed;
+	struct xd_freed *next;
 };
 
 static void punch_run(struct xd_client_job *job)
 {
-	struct punch_job *j = container_of(job, struct punch_job, job);
+	struct xd_shm *shm = container_of(job, struct xd_shm, punch);
+	struct xd_freed *f;
 
-	j->failed = madvise(j->piece.ptr, (size_t)j->piece.pages * PAGE, MADV_REMOVE);
+	shm->punched = __atomic_exchange_n(&shm->freed, NULL, __ATOMIC_ACQ_REL);
+	for (f = shm->punched; f; f = f->next)
+		f->failed = madvise(f->piece.ptr, (size_t)f->piece.pages * PAGE, MADV_REMOVE);
+}
+
+static void release(struct xd_client *c, const struct xd_piece *p)
+{
+	set_busy(p->chunk, p->page, p->pages, false);
+	p->chunk->used -= p->pages;
+	c->shm.charged -= bytes_of(p).memory;
+	xd_user_uncharge(c, bytes_of(p));
+}
+
+static void punch_done(struct xd_client_job *job);
+
+static void start_punching(struct xd_client *c)
+{
+	c->shm.punching = true;
+	c->shm.punch = (struct xd_client_job){ .run = punch_run, .done = punch_done };
+	xd_client_add_job(c, &c->shm.punch);
 }
 
 static void punch_done(struct xd_client_job *job)
 {
-	struct punch_job *j = container_of(job, struct punch_job, job);
-	struct xd_piece *p = &j->piece;
+	struct xd_client *c = job->client;
+	struct xd_freed *f;
 
-	/* Pages that still have old data are never used again. */
-	if (!j->failed) {
-		set_busy(p->chunk, p->page, p->pages, false);
-		p->chunk->used -= p->pages;
-		job->client->shm.charged -= bytes_of(p).memory;
-		xd_user_uncharge(job->client, bytes_of(p));
+	while ((f = c->shm.punched)) {
+		c->shm.punched = f->next;
+		/* Pages that still have old data are never used again. */
+		if (!f->failed)
+			release(c, &f->piece);
+		free(f);
 	}
-	free(j);
+	c->shm.punching = false;
+	/* xd_shm_close() frees the rest for a client that ends, whose last job is queued already. */
+	if (!c->ending && __atomic_load_n(&c->shm.freed, __ATOMIC_RELAXED))
+		start_punching(c);
 }
 
 void xd_shm_free(struct xd_client *c, struct xd_piece *piece)
 {
-	struct punch_job *j;
+	struct xd_freed *f;
 
 	/* xd_shm_close() releases everything of a client that ends. */
-	j = piece->ptr && !c->ending ? calloc(1, sizeof(*j)) : NULL;
-	if (j) {
-		j->piece = *piece;
-		j->job = (struct xd_client_job){ .run = punch_run, .done = punch_done };
-		xd_client_add_job(c, &j->job);
+	f = piece->ptr && !c->ending ? calloc(1, sizeof(*f)) : NULL;
+	if (f) {
+		f->piece = *piece;
+		f->next = __atomic_load_n(&c->shm.freed, __ATOMIC_RELAXED);
+		while (!__atomic_compare_exchange_n(&c->shm.freed, &f->next, f, false,
+						    __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+			;
+		if (!c->shm.punching)
+			start_punching(c);
 	}
 	*piece = (struct xd_piece){ 0 };
 }
+
+/* ---- replies ----------------------------------------------------------------------- */
 
 void xd_shm_ref(const struct xd_piece *piece, struct xr_shm_ref *ref, struct xd_reply *rep)
 {
@@ -262,6 +295,7 @@ void xd_shm_close(struct xd_client *c)
 {
 	struct xd_shm *shm = &c->shm;
 	struct xd_chunk *k;
+	struct xd_freed *f;
 	uint32_t i;
 
 	for (i = 0; i < shm->chunks; i++) {
@@ -273,6 +307,10 @@ void xd_shm_close(struct xd_client *c)
 		if (k->dm)
 			xd_user_put_fds(c, 1);
 		free(k);
+	}
+	while ((f = shm->freed)) {
+		shm->freed = f->next;
+		free(f);
 	}
 	free(shm->chunk);
 	shm->chunk = NULL;

@@ -7,18 +7,27 @@
 #ifndef XD_SHM_H
 #define XD_SHM_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <xroce/control.h>
 
+#include "client_jobs.h"
+
 struct xd_client;
 struct xd_chunk;
+struct xd_freed;
 struct xd_reply;
 
 struct xd_shm {
 	struct xd_chunk **chunk;
 	uint32_t chunks;
 	uint64_t charged; /* bytes of struct xd_bytes.memory */
+
+	struct xd_freed *freed; /* pieces whose pages are to be returned; atomic */
+	struct xd_client_job punch;
+	bool punching;		  /* the job waits or runs */
+	struct xd_freed *punched; /* pieces that it took */
 };
 
 struct xd_piece {
