@@ -32,6 +32,7 @@ struct xd_loop {
 	bool stop;
 	struct xd_watch *dead;
 	struct xd_timer *timers;
+	uint64_t lap; /* processor time of the thread at the last lap */
 };
 
 static uint64_t ns_of(clockid_t clock)
@@ -50,6 +51,14 @@ uint64_t xd_now(void)
 uint64_t xd_cpu_time(void)
 {
 	return ns_of(CLOCK_THREAD_CPUTIME_ID);
+}
+
+uint64_t xd_loop_lap(struct xd_loop *loop)
+{
+	uint64_t begin = loop->lap;
+
+	loop->lap = xd_cpu_time();
+	return loop->lap - begin;
 }
 
 struct xd_loop *xd_loop_new(void)
@@ -194,6 +203,7 @@ int xd_loop_run(struct xd_loop *loop)
 {
 	struct epoll_event ev[EVENTS];
 
+	xd_loop_lap(loop);
 	while (!loop->stop) {
 		int n = epoll_wait(loop->epoll, ev, EVENTS, timeout_ms(loop));
 
@@ -204,6 +214,7 @@ int xd_loop_run(struct xd_loop *loop)
 
 			if (w->fd >= 0)
 				w->fn(w->arg, ev[i].events);
+			xd_loop_lap(loop);
 		}
 		free_dead(loop);
 		run_timers(loop);

@@ -37,6 +37,12 @@ void xd_timer_arm(struct xd_timer *timer, uint64_t after_ns); /* replaces an ear
 void xd_timer_cancel(struct xd_timer *timer);
 void xd_timer_free(struct xd_timer *timer); /* NULL allowed */
 
+/*
+ * Returns the processor time of this thread in ns since the last call or since the last callback
+ * returned: that of the current callback, and of finding its event.
+ */
+uint64_t xd_loop_lap(struct xd_loop *loop);
+
 uint64_t xd_now(void);	    /* CLOCK_MONOTONIC, ns */
 uint64_t xd_cpu_time(void); /* processor time of the calling thread, ns */
 

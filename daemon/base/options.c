@@ -88,8 +88,9 @@ static const struct option_row rows[] = {
 	  NUMBER, AT(cm_half_open), 1, 1048576 },
 	{ "cm-peer-half-open", "N", "the same for each peer (4096)", NUMBER, AT(cm_peer_half_open),
 	  1, 1048576 },
-	{ "client-max-requests", "N", "control requests of one client per second (20000)", NUMBER,
-	  AT(client_max_requests), 1, 100000000 },
+	{ "client-max-load", "PERCENT",
+	  "processor time for requests of one client (an eighth of the machine's, 25 to 100)",
+	  NUMBER, AT(client_max_load), 1, 10000 },
 	{ "client-max-dm", "BYTES", "device memory of one client (64M)", SIZE, AT(client_max_dm), 0,
 	  UINT32_MAX },
 	{ "user-max-clients", "N", "connections of one user (half of --max-clients)", NUMBER,
@@ -148,6 +149,14 @@ static const struct word direction_words[] = {
 	{ "rx", XR_FAULT_RX }, { "tx", XR_FAULT_TX }, { "both", 0 }, { NULL, 0 }
 };
 
+/* Returns an eighth of all processors, at least a quarter of one and at most one, in per cent. */
+static uint32_t default_load(void)
+{
+	long n = sysconf(_SC_NPROCESSORS_ONLN);
+
+	return n <= 2 ? 25 : n >= 8 ? 100 : (uint32_t)n * 100 / 8;
+}
+
 static void set_defaults(struct xd_options *o)
 {
 	memset(o, 0, sizeof(*o));
@@ -170,7 +179,7 @@ static void set_defaults(struct xd_options *o)
 	o->cm_peer_half_open = 4096;
 	o->max_mr = o->client_max_mr = 1048576;
 	o->client_max_dm = 64 << 20;
-	o->client_max_requests = 20000;
+	o->client_max_load = default_load();
 	o->user_max_pinned = (uint64_t)sysconf(_SC_PHYS_PAGES) / 2 *
 			     (uint64_t)sysconf(_SC_PAGESIZE);
 	o->user_max_memory = o->user_max_pinned / 2;

@@ -39,7 +39,7 @@ struct xd_options {
 	uint32_t max_clients, max_qp, max_cq, max_mr, max_pd, max_ah, max_srq; /* of the device */
 	uint32_t client_max_qp, client_max_cq, client_max_mr, client_max_pd, client_max_ah,
 		client_max_srq;
-	uint32_t client_max_requests;			      /* control requests per second */
+	uint32_t client_max_load; /* processor time for requests, in per cent of a processor */
 	uint32_t max_cm_id, client_max_cm_id, user_max_cm_id; /* rdma_cm ids */
 	uint32_t max_cm_channels, user_max_cm_channels;
 	uint32_t cm_backlog;			  /* requests in the queue of one listener */

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "daemon/base/log.h"
+#include "load.h"
 
 /* ---- start ----------------------------------------------------------------------- */
 
@@ -149,6 +150,7 @@ static void end_step(struct xd_client_job *job)
 	/* after the QPs were freed, which need no memory any more; a job may wait for it */
 	c->clients->ops->end(c);
 	xd_client_add_job(c, &c->end.job);
+	xd_load_charge_lap(c);
 }
 
 void xd_client_end(struct xd_client *c)

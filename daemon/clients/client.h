@@ -10,6 +10,7 @@
  *   doorbells.c    doorbells
  *   events.c       completion and asynchronous events
  *   shm.c          memory shared with the client, which holds rings and doorbells
+ *   load.c         processor time of requests
  *   limits.c       limits of users and of the device
  *   client.c       start and end of a client
  */

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "client_jobs.h"
 
+#include "daemon/base/loop.h"
 #include "client.h"
+#include "load.h"
 
 void xd_client_jobs_init(struct xd_client_jobs *jobs)
 {
@@ -16,9 +18,26 @@ static void start(struct xd_client *c)
 
 static void run_job(struct xd_job *job)
 {
+	static __thread uint64_t lap; /* processor time at the end of the thread's last job */
 	struct xd_client_job *j = container_of(job, struct xd_client_job, job);
+	uint64_t end;
 
 	j->run(j);
+	end = xd_cpu_time();
+	j->used = end - lap;
+	lap = end;
+}
+
+/* Calls done(), which frees a client that ends with its last job. */
+static void finish(struct xd_client_job *j)
+{
+	struct xd_client *c = j->client;
+	bool ending = c->ending;
+
+	xd_load_charge(c, j->used);
+	j->done(j);
+	if (!ending)
+		xd_load_charge_lap(c);
 }
 
 static void finish_job(struct xd_job *job)
@@ -31,7 +50,7 @@ static void finish_job(struct xd_job *job)
 	if (!next)
 		c->jobs.tail = &c->jobs.first;
 	c->jobs.finishing = next;
-	j->done(j); /* frees the client if no job is left and the client ends */
+	finish(j);
 	if (!next)
 		return;
 	c->jobs.finishing = false;

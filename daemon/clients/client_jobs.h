@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Jobs of one client run one after the other, so that a client that blocks a job blocks only
- * itself.
+ * itself. Their processor time is charged to the client (xd_load_charge()).
  */
 #ifndef XD_CLIENT_JOBS_H
 #define XD_CLIENT_JOBS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "daemon/base/jobs.h"
 
@@ -21,6 +22,7 @@ struct xd_client_job {
 	/* Then in the control thread, also if the client is ending. Frees the job's data. */
 	void (*done)(struct xd_client_job *job);
 	struct xd_client_job *next;
+	uint64_t used; /* processor time in ns of run() and of taking the job */
 };
 
 struct xd_client_jobs {

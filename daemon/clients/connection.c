@@ -10,9 +10,8 @@
 #include <unistd.h>
 
 #include "daemon/base/loop.h"
-#include "daemon/base/options.h"
-#include "daemon/base/rate.h"
 #include "client.h"
+#include "load.h"
 #include "request.h"
 
 /* ---- when requests are read ------------------------------------------------------- */
@@ -32,36 +31,9 @@ static int watch_socket(struct xd_client *c)
 		con->busy || con->closing || con->pprev_delayed || con->gate.taking ? 0 : EPOLLIN);
 }
 
-/* ---- rate of requests -------------------------------------------------------------- */
+/* ---- clients that used more than their share ---------------------------------------- */
 
-#define DELAY_NS 10000000ull
-#define BURST_S 2 /* seconds for which a client that was idle may exceed the rate */
-/* All clients of a user together have the rate of this number of clients. */
-#define USER_CLIENTS 2
-
-/* @clients: number of clients that use this rate together */
-static struct xd_rate request_rate(const struct xd_client *c, uint32_t clients)
-{
-	uint64_t rate = (uint64_t)c->dev->opt->client_max_requests * clients;
-
-	return (struct xd_rate){ .interval_ns = 1000000000ull / rate, .burst = rate * BURST_S };
-}
-
-/*
- * Takes a token of the client and, unless it is an operator, one of its user: more connections, or
- * new ones, do not help a program that sends too much. Operators in different containers may be
- * strangers to each other. Returns false if a bucket is empty.
- */
-static bool take_token(struct xd_client *c, uint64_t now)
-{
-	struct xd_rate own = request_rate(c, 1), shared = request_rate(c, USER_CLIENTS);
-	struct xd_user *user = c->user;
-
-	if (xd_rate_wait(&own, c->connection.bucket, now) ||
-	    (!user->is_operator && !xd_rate_take(&shared, &user->bucket, now)))
-		return false;
-	return xd_rate_take(&own, &c->connection.bucket, now);
-}
+#define DELAY_NS 1000000ull
 
 static void delay(struct xd_client *c)
 {
@@ -299,6 +271,7 @@ static void on_gate(void *arg, const void *data, size_t len, const int *fds, uin
 
 	if (len) {
 		xd_client_feed(c, data, len, fds, nfds);
+		xd_load_charge_lap(c);
 		return;
 	}
 	xd_client_close_fds(c, fds, nfds);
@@ -313,10 +286,12 @@ static void on_socket(void *arg, uint32_t events)
 	struct xd_connection *con = &c->connection;
 
 	if (events & EPOLLIN && !con->busy && !con->pprev_delayed && !con->gate.taking) {
-		if (take_token(c, xd_now()))
-			receive(c);
-		else
+		if (xd_load_exceeded(c, xd_now())) {
 			delay(c);
+			return;
+		}
+		receive(c);
+		xd_load_charge_lap(c);
 	} else if (events & (EPOLLHUP | EPOLLERR))
 		xd_client_end(c);
 }

@@ -29,8 +29,8 @@ struct xd_connection {
 	bool hello;		  /* HELLO succeeded */
 	bool observer;
 	bool channel;	 /* of rdma_cm */
-	uint64_t bucket; /* of --client-max-requests */
-	uint64_t delays; /* times that the bucket was empty */
+	uint64_t bucket; /* see load.h */
+	uint64_t delays; /* times that the bucket was full */
 	/* in the list of delayed clients, from which nothing is read; pprev NULL: not delayed */
 	struct xd_client *next_delayed, **pprev_delayed;
 	struct xd_gate gate;
@@ -83,8 +83,8 @@ void xd_request_wait(struct xd_client *c, void (*cancel)(struct xd_client *c), v
 void xd_request_wake(struct xd_client *c);
 
 /*
- * Clients that send requests faster than --client-max-requests. Their sockets are not read for a
- * while; no request fails.
+ * Clients whose requests take more processor time than --client-max-load. Their sockets are not
+ * read for a while; no request fails.
  */
 struct xd_delayed {
 	struct xd_client *first;

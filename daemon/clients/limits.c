@@ -77,7 +77,7 @@ static struct xd_user *new_user(struct xd_limits *limits, const struct xd_identi
 }
 
 /*
- * Frees the users that have no clients. One whose bucket is not full, or whose memory must not be
+ * Frees the users that have no clients. One whose bucket is not empty, or whose memory must not be
  * mapped, stays: connecting again must not change that.
  */
 static void free_users(struct xd_limits *limits, uint64_t now)

@@ -41,13 +41,13 @@ struct xd_user {
 	uint32_t groups; /* multicast groups that QPs of the user are attached to */
 	struct xd_bytes bytes;
 	struct xd_fd_quota fds;
-	uint64_t bucket;	 /* of control requests, see connection.c */
+	uint64_t bucket;	 /* of processor time, see load.h */
 	uint64_t unmapped_until; /* see objects/absent.h */
 	struct xd_user *next;
 };
 
 struct xd_limits {
-	struct xd_user *users;	     /* with clients, or with a bucket that is not full */
+	struct xd_user *users;	     /* with clients, or with a bucket that is not empty */
 	uint32_t user_max_files;     /* descriptors of one user */
 	struct xd_fd_quota fds;	     /* of all users */
 	struct xd_fd_quota user_fds; /* of all users but operators */

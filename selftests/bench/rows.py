@@ -13,7 +13,7 @@ BARE = Layout(daemons=False)  # an interface without xroce
 WIDE = Layout()
 LAYOUTS = {"mtu1500": Layout(mtu=1500), "mtu4200": Layout(mtu=4200)}
 TWO_QUEUES = Layout(queues=2)
-MANY_QPS = Layout(options_a="--user-max-qp 65536 --client-max-requests 1000000")
+MANY_QPS = Layout(options_a="--user-max-qp 65536 --client-max-load 10000")
 SMALL_RING = Layout(options_a="--ring-size 128", setup="ip netns exec $ID-a sh -c 'echo 1 >/sys/class/net/va/threaded'")
 
 # name; group; what is measured; where; aims; optional: only runs if it is selected by name

@@ -329,12 +329,25 @@ static void test_channels(void)
 
 /* ---- descriptors ------------------------------------------------------------------- */
 
+/* Users whose programs used processor time keep their entries, and so their limits, for a while. */
+static void forget_users(void)
+{
+	struct conn c;
+
+	for (struct xd_user *u = fake_clients()->limits.users; u; u = u->next)
+		u->bucket = 0;
+	/* Users without clients are freed when a client ends. */
+	open_as(&c, ROOT);
+	disconnect(&c);
+}
+
 static void test_descriptors(void)
 {
 	struct xd_limits *limits = &fake_clients()->limits;
 	uint32_t user = limits->user_max_files, users = limits->user_fds.limit;
 	struct conn a, b, c, root;
 
+	forget_users();
 	limits->user_max_files = 8; /* 4 of the connection */
 	limits->user_fds.limit = 15;
 	open_as(&a, ALICE);
@@ -357,6 +370,7 @@ static void test_descriptors(void)
 	TAP_OK(!limits->fds.used && !limits->user_fds.used, "all are given back");
 	limits->user_max_files = user;
 	limits->user_fds.limit = users;
+	forget_users();
 }
 
 /* ---- address spaces ---------------------------------------------------------------- */
@@ -556,7 +570,7 @@ static void test_absent_pages(void)
 	TAP_OK(nothing_left(), "nothing is left");
 }
 
-/* ---- rate of requests -------------------------------------------------------------- */
+/* ---- processor time of requests ---------------------------------------------------- */
 
 #define REQUESTS 50
 
@@ -576,49 +590,80 @@ static uint32_t read_replies(struct conn *c, uint32_t *seq)
 	}
 }
 
-static void test_request_rate(void)
+static void burn_run(struct xd_client_job *job)
 {
-	uint32_t old = fake.opt.client_max_requests, i, seq, first, rest = 0;
-	struct xr_msg q = { .type = XR_MSG_ALLOC_PD };
-	struct conn fast, other;
+	uint64_t end = xd_cpu_time() + 5000000;
 
-	open_as(&fast, ALICE);
+	while (xd_cpu_time() < end)
+		;
+}
+
+static void burn_done(struct xd_client_job *job)
+{
+}
+
+static void test_charge(void)
+{
+	struct xd_client_job job = { .run = burn_run, .done = burn_done };
+	uint64_t before, later = xd_now() + 1000000000;
+	struct conn c;
+
+	open_as(&c, ALICE);
+	c.client->connection.bucket = c.client->user->bucket = later;
+	MUST(!make_pd(&c));
+	before = c.client->connection.bucket;
+	TAP_OK(before > later, "the processor time of a request is charged to its client");
+	xd_client_add_job(c.client, &job);
+	settle();
+	TAP_OK(c.client->connection.bucket - before >= 5000000ull * 100 / fake.opt.client_max_load,
+	       "and so is that of a job");
+	TAP_OK(c.client->user->bucket > later, "its user is charged as well");
+	disconnect(&c);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
+static void test_request_load(void)
+{
+	const uint64_t later = xd_now() + 1000000000000;
+	struct xr_msg q = { .type = XR_MSG_ALLOC_PD };
+	uint32_t i, seq, first, rest = 0;
+	struct conn busy, other;
+
+	open_as(&busy, ALICE);
 	open_as(&other, ALICE);
 	fake.opt.client_max_pd = fake.opt.client_max_pd + REQUESTS;
-	fake.opt.client_max_requests = 1;
-	seq = fast.seq + 1;
+	busy.client->connection.bucket = later;
+	seq = busy.seq + 1;
 	for (i = 0; i < REQUESTS; i++) {
 		q.seq = seq + i;
-		send_raw(&fast, &q, sizeof(q), NULL, 0);
+		send_raw(&busy, &q, sizeof(q), NULL, 0);
 	}
 	settle();
-	first = read_replies(&fast, &seq);
-	TAP_OK(first < REQUESTS && fast.client->connection.delays,
-	       "a client that sends requests too fast is delayed");
+	first = read_replies(&busy, &seq);
+	TAP_OK(!first && busy.client->connection.delays,
+	       "a client that used more than its share is delayed");
 	TAP_OK(!make_pd(&other), "another client of the user is not");
-	fake.opt.client_max_requests = 1000000;
-	for (i = 0; i < 1000 && first + rest < REQUESTS; i++) {
+	busy.client->connection.bucket = 0;
+	for (i = 0; i < 1000 && rest < REQUESTS; i++) {
 		usleep(10000);
 		settle();
-		rest += read_replies(&fast, &seq);
+		rest += read_replies(&busy, &seq);
 	}
-	TAP_OK(first + rest == REQUESTS, "the delayed requests are executed later, in order");
+	TAP_OK(rest == REQUESTS, "the delayed requests are executed later, in order");
 
-	fake.opt.client_max_requests = 1;
-	for (i = 0; i < REQUESTS; i++)
-		send_raw(&fast, &q, sizeof(q), NULL, 0);
+	busy.client->connection.bucket = later;
+	send_raw(&busy, &q, sizeof(q), NULL, 0);
 	settle();
-	MUST(fake_clients()->delayed.first == fast.client);
-	disconnect(&fast);
+	MUST(fake_clients()->delayed.first == busy.client);
+	disconnect(&busy);
 	TAP_OK(!fake_clients()->delayed.first, "a delayed client can end");
 	disconnect(&other);
-	fake.opt.client_max_requests = old;
 	fake.opt.client_max_pd -= REQUESTS;
 	TAP_OK(nothing_left(), "nothing is left");
 }
 
-/* A user whose programs sent too much gets no new tokens by connecting again. */
-static void test_rate_of_user(void)
+/* A user whose programs used too much time gains nothing by connecting again. */
+static void test_load_of_user(void)
 {
 	const uint64_t later = xd_now() + 1000000000000;
 	struct xr_hello_req q = { .version = XR_PROTOCOL_VERSION };
@@ -630,8 +675,8 @@ static void test_rate_of_user(void)
 	disconnect(&a);
 	MUST(!connect_as(&a, ALICE));
 	err = ask(&a, XR_MSG_HELLO, &q, sizeof(q));
-	TAP_OK(err == 1 && a.client->user->bucket == later,
-	       "a user that sent too many requests is delayed on a new connection as well");
+	TAP_OK(err == 1 && a.client->user->bucket >= later,
+	       "a user that used more than its share is delayed on a new connection as well");
 	open_as(&b, BOB);
 	TAP_OK(!make_pd(&b), "another user is not");
 	a.client->user->bucket = 0;
@@ -662,8 +707,9 @@ int main(void)
 	test_memory();
 	test_processes();
 	test_absent_pages();
-	test_request_rate();
-	test_rate_of_user();
+	test_charge();
+	test_request_load();
+	test_load_of_user();
 	fake_server_stop();
 	return tap_end();
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Memory of a program that the daemon cannot reach, or not soon, harms no other program: movers access it.
+# Memory of a program that the daemon cannot reach, or not soon, harms no other program: movers access it. Neither do many requests.
 
 load helpers
 
@@ -193,4 +193,19 @@ end_program() {
 	moves big "$(iterations 20)"
 	end_program
 	both ibv_rc_pingpong -g @4 -c -n 20
+}
+
+# waits_for_turn: whether requests of the program have waited because of --client-max-load
+waits_for_turn() {
+	ctl a client -j xra | jq -e "any(.pid == $PID and .delays > 10)" >/dev/null
+}
+
+@test "a program whose requests take more processor time than its share waits, and others do not" {
+	daemon_down a
+	daemon_up a --client-max-load 1
+	expect_output requests requests
+	wait_for 20 waits_for_turn
+	both ibv_rc_pingpong -g @4 -c -n 20
+	end_program
+	ctl a client -j xra | jq -e 'all(.delays == 0)'
 }

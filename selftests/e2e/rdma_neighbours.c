@@ -12,8 +12,9 @@
  *   file FILE N    N WRITEs to a shared mapping of a file, which gets their data
  *   protect N      N WRITEs from memory that another thread protects and unprotects
  *   big N          N WRITEs in a big address space, then more until it is killed
+ *   requests       creates and destroys CQs until it is killed
  *
- * The last three print "completed" after N WRITEs of 1 MiB, and do not end before they are killed.
+ * The modes with N print "completed" after N WRITEs of 1 MiB, and do not end before they are killed.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -221,6 +222,18 @@ _Noreturn static void run_big(int n)
 	}
 }
 
+_Noreturn static void run_requests(void)
+{
+	struct ibv_cq *more;
+
+	say("requests");
+	for (;;) {
+		more = ibv_create_cq(ctx, 16, NULL, NULL, 0);
+		MUST(more, "CQ");
+		ibv_destroy_cq(more);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	const char *mode = argc > 2 ? argv[2] : "";
@@ -242,5 +255,7 @@ int main(int argc, char **argv)
 		run_protect(atoi(argv[3]));
 	if (!strcmp(mode, "big") && argc == 4)
 		run_big(atoi(argv[3]));
+	if (!strcmp(mode, "requests"))
+		run_requests();
 	return 2;
 }

@@ -453,6 +453,7 @@ void fake_device_start(void)
 	fake.opt.max_qp = fake.opt.max_mr = 1000;
 	fake.opt.client_max_qp = fake.opt.client_max_mr = 20;
 	fake.opt.client_max_dm = 1 << 20;
+	fake.opt.client_max_load = 10000; /* tests do not wait for processor time */
 	fake.opt.client_max_cq = fake.opt.client_max_pd = fake.opt.client_max_ah = 20;
 	fake.opt.client_max_srq = 20;
 	fake.opt.user_max_pinned = 64 << 20;
