@@ -138,6 +138,12 @@ static void go_on(struct xt_qp *qp)
 		xt_early_check(qp, XT_PARK_REQUESTER);
 }
 
+/* Returns true if retired work requests have not completed, so that no other one may fail. */
+static bool must_wait(const struct xt_qp *qp)
+{
+	return qp->req.completed != qp->req.retired;
+}
+
 /* ---- NAKs -------------------------------------------------------------------------------- */
 
 void xt_req_rnr(struct xt_qp *qp, uint32_t code)
@@ -187,18 +193,21 @@ void xt_req_nak(struct xt_qp *qp, uint32_t code)
 	xt_sq_fail(qp, error);
 }
 
-static void rx_nak(struct xt_qp *qp, uint32_t psn, uint32_t aeth)
+/* Returns false if it must wait, because it may let the oldest work request fail. */
+static bool rx_nak(struct xt_qp *qp, uint32_t psn, uint32_t aeth)
 {
 	struct xt_requester *r = &qp->req;
 	uint32_t value = aeth >> 24 & XR_AETH_VALUE_MASK;
 
 	if (xt_diff(psn, r->unacked) < 0)
-		return;
+		return true;
 	if (psn != r->unacked && !acked(qp, psn)) {
 		if (xt_may_send(qp))
 			response_missing(qp, psn);
-		return;
+		return true;
 	}
+	if (must_wait(qp))
+		return false;
 	switch (aeth >> 24 & XR_AETH_TYPE_MASK) {
 	case XR_AETH_RNR_NAK:
 		xt_req_rnr(qp, value);
@@ -207,29 +216,36 @@ static void rx_nak(struct xt_qp *qp, uint32_t psn, uint32_t aeth)
 		xt_req_nak(qp, value);
 		break;
 	}
+	return true;
 }
 
-static void rx_ack(struct xt_qp *qp, uint32_t psn, uint32_t aeth)
+/* Returns false if a NAK must wait. */
+static bool rx_ack(struct xt_qp *qp, uint32_t psn, uint32_t aeth)
 {
 	struct xt_requester *r = &qp->req;
 
 	if ((aeth >> 24 & XR_AETH_TYPE_MASK) != XR_AETH_ACK)
-		rx_nak(qp, psn, aeth);
-	else if (xt_diff(psn + 1, r->unacked) <= 0)
-		return;
-	else if (acked(qp, psn + 1))
+		return rx_nak(qp, psn, aeth);
+	if (xt_diff(psn + 1, r->unacked) <= 0)
+		return true;
+	if (acked(qp, psn + 1))
 		xt_req_check_rest(qp);
 	else if (xt_may_send(qp))
 		response_missing(qp, psn + 1);
+	return true;
 }
 
 /* ---- data of READs and atomics -------------------------------------------------------------- */
 
-static void bad_response(struct xt_qp *qp)
+/* Returns false if the response must wait. */
+static bool bad_response(struct xt_qp *qp)
 {
 	static const struct xt_wc_error error = { IBV_WC_BAD_RESP_ERR, XR_VERR_BAD_RESPONSE };
 
+	if (must_wait(qp))
+		return false;
 	xt_sq_fail(qp, error);
+	return true;
 }
 
 /*
@@ -286,15 +302,16 @@ static bool read_response_fits(const struct xt_qp *qp, const struct xt_swqe *w,
 	return rx->len == (left < qp->mtu ? left : qp->mtu);
 }
 
-/* Accepts a response whose data was stored. Returns false if it must wait for memory. */
-static bool stored(struct xt_qp *qp, struct xt_swqe *w, enum xt_side side,
+/*
+ * Accepts a response whose data was stored, or whose writes are posted. Returns false if it must
+ * wait for memory.
+ */
+static bool stored(struct xt_step *step, struct xt_swqe *w, enum xt_side side,
 		   const struct xt_wc_error *error)
 {
-	struct xt_step *step = &qp->park.step[XT_STEP_PLACE];
-	bool last = qp->req.unacked + 1 == w->psn + w->npsn;
+	struct xt_qp *qp = step->qp;
 
-	if (side == XT_SIDE_WAIT ||
-	    (side == XT_SIDE_NONE && last && xt_posted(&qp->park, XT_PARK_REQUESTER))) {
+	if (side == XT_SIDE_WAIT || (side != XT_SIDE_NONE && must_wait(qp))) {
 		xt_step_park(step);
 		return false;
 	}
@@ -313,19 +330,15 @@ static bool rx_read_response(struct xt_qp *qp, const struct xt_rx *rx, uint32_t 
 	struct xt_wc_error error;
 	enum xt_side side;
 	struct xt_sgl l;
-	bool last;
 
 	if (!w)
 		return true;
-	if (!read_response_fits(qp, w, rx)) {
-		bad_response(qp);
-		return true;
-	}
-	last = psn + 1 == w->psn + w->npsn;
-	src.step = &qp->park.step[last ? XT_STEP_PLACE : XT_STEP_PLACE_POST];
+	if (!read_response_fits(qp, w, rx))
+		return bad_response(qp);
+	src.step = &qp->park.step[XT_STEP_PLACE_POST];
 	l = xt_swqe_sgl(qp, qp->req.retired);
 	side = xt_scatter(&l, (uint64_t)(psn - w->psn) << qp->mtu_shift, &src, rx->len, &error);
-	return stored(qp, w, side, &error);
+	return stored(src.step, w, side, &error);
 }
 
 enum xt_side xt_req_store_atomic(struct xt_step *step, uint64_t value, struct xt_wc_error *error)
@@ -340,19 +353,18 @@ enum xt_side xt_req_store_atomic(struct xt_step *step, uint64_t value, struct xt
 static bool rx_atomic_ack(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn)
 {
 	struct xt_swqe *w = expected(qp, rx, psn);
+	struct xt_step *step = &qp->park.step[XT_STEP_PLACE];
 	struct xt_wc_error error;
 	enum xt_side side;
 	__be64 orig;
 
 	if (!w)
 		return true;
-	if (xt_kind_of(w)->response != XT_RESPONSE_ATOMIC) {
-		bad_response(qp);
-		return true;
-	}
+	if (xt_kind_of(w)->response != XT_RESPONSE_ATOMIC)
+		return bad_response(qp);
 	memcpy(&orig, rx->ext + sizeof(struct xr_aeth), sizeof(orig));
-	side = xt_req_store_atomic(&qp->park.step[XT_STEP_PLACE], be64toh(orig), &error);
-	return stored(qp, w, side, &error);
+	side = xt_req_store_atomic(step, be64toh(orig), &error);
+	return stored(step, w, side, &error);
 }
 
 bool xt_completer_rx(struct xt_qp *qp, const struct xt_rx *rx)
@@ -374,7 +386,7 @@ bool xt_completer_rx(struct xt_qp *qp, const struct xt_rx *rx)
 	}
 	switch (rx->opcode) {
 	case XR_OP_ACK:
-		rx_ack(qp, psn, aeth);
+		done = rx_ack(qp, psn, aeth);
 		break;
 	case XR_OP_ATOMIC_ACK:
 		done = rx_atomic_ack(qp, rx, psn);

@@ -5,7 +5,9 @@
 #include "loopback.h"
 #include "park.h"
 #include "qp.h"
+#include "requester.h"
 #include "responder.h"
+#include "sq.h"
 #include "unreliable.h"
 #include "wr_kind.h"
 
@@ -336,6 +338,20 @@ uint32_t xt_posted_psn(const struct xt_qp *qp, uint32_t *msn)
 	return xt_list_empty(posted) ? qp->resp.epsn : io->psn;
 }
 
+/* Completes what waited for posted writes. Returns false if all writes were given up. */
+static bool written(struct xt_qp *qp, enum xt_park_side side)
+{
+	bool posted = xt_posted(&qp->park, side);
+
+	if (qp->path.loopback)
+		xt_loopback_written(qp, side);
+	else if (side == XT_PARK_REQUESTER && xt_may_send(qp) && xt_sq_complete(qp)) {
+		xt_req_check_drained(qp);
+		xt_activate(qp);
+	}
+	return posted == xt_posted(&qp->park, side);
+}
+
 /* The first error counts; writes that finished before an earlier one wait for it. */
 static void reap(struct xt_qp *qp, enum xt_park_side side)
 {
@@ -348,8 +364,8 @@ static void reap(struct xt_qp *qp, enum xt_park_side side)
 		if (!io->done)
 			return;
 		failed = *io;
-		if (failed.err)
-			xt_loopback_written(qp, side);
+		if (failed.err && !written(qp, side))
+			return;
 		xt_io_free(io);
 		if (!failed.err)
 			continue;
@@ -374,7 +390,7 @@ static unsigned resume(struct xt_qp *qp, unsigned most)
 	for (side = 0; side < XT_PARK_SIDES; side++) {
 		if (xt_posted(&qp->park, side)) {
 			reap(qp, side);
-			xt_loopback_written(qp, side);
+			written(qp, side);
 		}
 		most = replay(qp, side, most);
 		most = replay_early(qp, side, most);

@@ -10,7 +10,9 @@
  * request before the data is in memory. An ACK covers only requests whose data is in memory. NAKs,
  * completions, READs, atomics, invalidations and writes to mapped memory wait until no write is
  * posted. If a posted write fails, the responder refuses its request. The requester posts the
- * writes of READ responses likewise, and the READ completes when all of them are done.
+ * writes of READ responses likewise. A READ is retired when all its responses have arrived, and the
+ * peer's answers to later requests are processed. But the READ and all behind it complete when its
+ * data is in memory. An answer that makes a later request fail waits until then.
  *
  * Early packets: a packet that was received before an earlier one is kept as well, in the order of
  * PSNs, and processed once the missing ones have arrived. So one lost packet costs one packet. IBTA

@@ -38,11 +38,12 @@ enum xt_wait {
 
 /* The send queue and the requester, see requester.c */
 struct xt_requester {
-	/* SQ indices, free-running: retired <= cur <= loaded <= producer */
-	uint32_t retired;  /* oldest without completion */
-	uint32_t cur;	   /* the one that `next` belongs to */
-	uint32_t loaded;   /* first one not copied from the ring */
-	uint32_t producer; /* as last read */
+	/* SQ indices, free-running: completed <= retired <= cur <= loaded <= producer */
+	uint32_t completed; /* oldest without completion */
+	uint32_t retired;   /* oldest that the peer has not answered; differs for posted READs */
+	uint32_t cur;	    /* the one that `next` belongs to */
+	uint32_t loaded;    /* first one not copied from the ring */
+	uint32_t producer;  /* as last read */
 
 	/* PSNs: unacked <= next <= max */
 	uint32_t unacked;  /* oldest not acknowledged */

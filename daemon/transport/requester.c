@@ -6,6 +6,9 @@
  *   -------|-----------------|-------------------|------------|
  *           unacked           next .. max
  *
+ * Retired work requests complete in order when the data of READs is in memory (park.h). No work
+ * request fails before all retired ones have completed.
+ *
  * Windows, credits and max_rd_atomic limit how far `next` runs ahead of `unacked`. The offset of a
  * packet in its message follows from its PSN, so any packet can be sent again:
  *
@@ -36,18 +39,19 @@ void xt_req_reset(struct xt_qp *qp)
 {
 	struct xt_requester *r = &qp->req;
 	const struct xr_qp_attr *attr = &qp->attr;
-	uint32_t producer = r->producer, retired = r->retired;
+	uint32_t producer = r->producer, completed = r->completed;
 
 	*r = (struct xt_requester){
-		.retired = retired,
-		.cur = retired,
-		.loaded = retired,
+		.completed = completed,
+		.retired = completed,
+		.cur = completed,
+		.loaded = completed,
 		.producer = producer,
 		.unacked = attr->sq_psn,
 		.next = attr->sq_psn,
 		.max = attr->sq_psn,
 		.load_psn = attr->sq_psn,
-		.rd_last = retired,
+		.rd_last = completed,
 		.window = qp->engine->tuning.window,
 		.since_ackreq = XT_ACK_EVERY,
 		.ackreq_psn = attr->sq_psn - 1,
@@ -71,7 +75,7 @@ void xt_req_check_drained(struct xt_qp *qp)
 	if (qp->info.state != XR_QPS_SQD || qp->drained)
 		return;
 	/* WRs that are loaded but not begun need not complete */
-	if (r->unacked != r->max ||
+	if (r->unacked != r->max || r->completed != r->retired ||
 	    (r->retired != r->loaded && xt_swqe(qp, r->retired)->psn != r->unacked))
 		return;
 	qp->drained = true;
@@ -125,9 +129,9 @@ static bool begin_allowed(const struct xt_qp *qp, const struct xt_swqe *w)
 	if (qp->info.state == XR_QPS_SQD && r->next == r->max)
 		return false;
 	/* IBTA 10.6.5.1: earlier WRs may still need the key, for a retry or for READ data */
-	if (w->opcode == XR_WR_LOCAL_INV && r->cur != r->retired)
+	if (w->opcode == XR_WR_LOCAL_INV && r->cur != r->completed)
 		return false;
-	return !(w->flags & XR_SEND_FENCE) || xt_diff(r->retired, w->rd_before) >= 0;
+	return !(w->flags & XR_SEND_FENCE) || xt_diff(r->completed, w->rd_before) >= 0;
 }
 
 bool xt_req_run_local(struct xt_qp *qp, struct xt_swqe *w)
@@ -404,7 +408,7 @@ uint32_t xt_req_run(struct xt_qp *qp, uint32_t budget, bool *more)
 			if (xt_req_resend_ackreq(qp))
 				continue;
 			/* a WR fails after all earlier ones; in SQD it is not begun */
-			if (r->cur != r->retired || (r->next == w->psn && !begin_allowed(qp, w)))
+			if (r->cur != r->completed || (r->next == w->psn && !begin_allowed(qp, w)))
 				break;
 			xt_sq_fail(qp, w->error);
 			return cost;

@@ -139,6 +139,11 @@ bool xt_req_retry(struct xt_qp *qp)
 	static const struct xt_wc_error exceeded = { IBV_WC_RETRY_EXC_ERR, XR_VERR_TIMEOUT };
 	struct xt_requester *r = &qp->req;
 
+	/* earlier ones have to complete first, whose data is being stored */
+	if (!r->retry_left && r->completed != r->retired) {
+		xt_req_arm_ack_timer(qp);
+		return false;
+	}
 	if (!r->retry_left) {
 		xt_sq_fail(qp, exceeded);
 		return false;

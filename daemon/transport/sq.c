@@ -59,7 +59,7 @@ bool xt_sq_poll(struct xt_qp *qp)
 
 	if (qp->ring_bad || !qp->sq_ring)
 		return false;
-	if (!xt_ring_poll(qp->sq_ring, &r->producer, r->retired, qp->sq_depth)) {
+	if (!xt_ring_poll(qp->sq_ring, &r->producer, r->completed, qp->sq_depth)) {
 		xt_qp_fatal(qp);
 		return false;
 	}
@@ -285,22 +285,41 @@ static bool complete(struct xt_qp *qp, uint32_t index, uint64_t wr_id, uint8_t o
 	return !xt_cq_push(qp->flow, qp->send_cq, &cqe, false);
 }
 
-static bool retire_one(struct xt_qp *qp)
+static bool complete_one(struct xt_qp *qp)
 {
 	static const struct xt_wc_error success = { IBV_WC_SUCCESS, XR_VERR_NONE };
 	struct xt_requester *r = &qp->req;
-	struct xt_swqe *w = xt_swqe(qp, r->retired);
+	struct xt_swqe *w = xt_swqe(qp, r->completed);
 	bool ok = true;
 
 	if (qp->sq_sig_all || (w->flags & XR_SEND_SIGNALED))
-		ok = complete(qp, r->retired, w->wr_id, w->opcode, w->length, &success);
+		ok = complete(qp, r->completed, w->wr_id, w->opcode, w->length, &success);
 	if (ok) {
-		r->retired++;
-		xt_ring_publish(qp->sq_ring, r->retired);
+		r->completed++;
+		xt_ring_publish(qp->sq_ring, r->completed);
 	} else {
 		xt_qp_completion_lost(qp);
 	}
 	return ok;
+}
+
+/* Returns true if data of a work request, or of an earlier one, is not in memory. */
+static bool is_posted(struct xt_qp *qp, uint32_t index)
+{
+	const struct xt_swqe *w = xt_swqe(qp, index);
+
+	return xt_posted(&qp->park, XT_PARK_REQUESTER) &&
+	       xt_diff(w->psn + w->npsn, xt_posted_first(&qp->park, XT_PARK_REQUESTER)) > 0;
+}
+
+bool xt_sq_complete(struct xt_qp *qp)
+{
+	struct xt_requester *r = &qp->req;
+
+	while (r->completed != r->retired && !is_posted(qp, r->completed))
+		if (!complete_one(qp))
+			return false;
+	return true;
 }
 
 bool xt_sq_retire(struct xt_qp *qp)
@@ -308,24 +327,22 @@ bool xt_sq_retire(struct xt_qp *qp)
 	struct xt_requester *r = &qp->req;
 	struct xt_swqe *w;
 
-	do {
-		if (!retire_one(qp))
-			return false;
-		w = xt_swqe(qp, r->retired);
-	} while (r->retired != r->loaded && w->kind == XT_KIND_LOCAL && w->done);
+	do
+		w = xt_swqe(qp, ++r->retired);
+	while (r->retired != r->loaded && w->kind == XT_KIND_LOCAL && w->done);
 	/* a retry may have moved `cur` back before local WRs that are now retired */
 	if (xt_diff(r->cur, r->retired) < 0)
 		r->cur = r->retired;
-	return true;
+	return xt_sq_complete(qp);
 }
 
 void xt_sq_fail(struct xt_qp *qp, struct xt_wc_error error)
 {
 	struct xt_requester *r = &qp->req;
-	struct xt_swqe *w = xt_swqe(qp, r->retired);
-	bool ok = complete(qp, r->retired, w->wr_id, w->opcode, w->length, &error);
+	struct xt_swqe *w = xt_swqe(qp, r->completed);
+	bool ok = complete(qp, r->completed, w->wr_id, w->opcode, w->length, &error);
 
-	r->retired++;
+	r->completed++;
 	if (!ok)
 		xt_qp_completion_lost(qp);
 	else if (xt_unreliable(qp))
@@ -358,9 +375,9 @@ bool xt_sq_flush(struct xt_qp *qp, uint32_t most)
 		return false;
 	/* if the producer index is corrupt, flushes up to the last valid one */
 	xt_sq_poll(qp);
-	for (; r->retired != r->producer && most; r->retired++, most--)
-		flush_one(qp, r->retired);
-	r->cur = r->loaded = r->retired;
-	xt_ring_publish(qp->sq_ring, r->retired);
-	return r->retired != r->producer;
+	for (; r->completed != r->producer && most; r->completed++, most--)
+		flush_one(qp, r->completed);
+	r->cur = r->loaded = r->retired = r->completed;
+	xt_ring_publish(qp->sq_ring, r->completed);
+	return r->completed != r->producer;
 }

@@ -98,11 +98,16 @@ struct xt_swqe *xt_sq_following(struct xt_qp *qp);
  */
 void xt_sq_read_ahead(struct xt_qp *qp, uint32_t index);
 /*
- * Completes the oldest work request, and local ones behind it that are done. Returns false if the
- * QP went to ERR.
+ * Retires the oldest work request, and local ones behind it that are done. They complete as soon as
+ * no write of READ data up to them is posted. Returns false if the QP went to ERR.
  */
 bool xt_sq_retire(struct xt_qp *qp);
-/* Completes the oldest work request with an error and flushes: ERR, or SQE for unreliable types. */
+/* Completes retired work requests. Returns false if the QP went to ERR. */
+bool xt_sq_complete(struct xt_qp *qp);
+/*
+ * Completes the oldest work request with an error and flushes: ERR, or SQE for unreliable types.
+ * All retired ones must have completed, but for READs whose data cannot be stored.
+ */
 void xt_sq_fail(struct xt_qp *qp, struct xt_wc_error error);
 /*
  * Completes at most @most posted work requests with IBV_WC_WR_FLUSH_ERR. Returns true if more are

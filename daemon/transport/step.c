@@ -481,7 +481,9 @@ static uint8_t kind_of_request(const struct xt_qp *qp)
 /* The packet whose data is posted now */
 static uint32_t psn_of_post(const struct xt_step *post)
 {
-	return post->role == XT_STEP_POST ? post->qp->resp.epsn : post->qp->req.next;
+	if (post->role == XT_STEP_POST)
+		return post->qp->resp.epsn;
+	return post->qp->path.loopback ? post->qp->req.next : post->qp->req.unacked;
 }
 
 static void add_posted(struct xt_qp *qp, struct xt_mem_io *io)

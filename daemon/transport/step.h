@@ -31,8 +31,8 @@ enum xt_step_role {
 	XT_STEP_RESPOND_AHEAD, /* of later READs, which XT_STEP_RESPOND takes over */
 	XT_STEP_EXECUTE,       /* requests of the peer */
 	XT_STEP_POST,	       /* the same, with posted writes */
-	XT_STEP_PLACE,	       /* READ responses and results of atomics */
-	XT_STEP_PLACE_POST,    /* READ responses, with posted writes */
+	XT_STEP_PLACE,	       /* results of atomics */
+	XT_STEP_PLACE_POST,    /* READ responses; writes are posted */
 	XT_STEPS,
 };
 

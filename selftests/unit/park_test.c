@@ -419,6 +419,81 @@ static void test_requester(void)
 	end("requester");
 }
 
+/* READs of two packets and of one into slow memory, and a WRITE behind them */
+static void begin_reads(bool write)
+{
+	begin(false);
+	post(&a, 1, XR_WR_RDMA_READ, SLOW, FAST, 2 * MTU);
+	post(&a, 2, XR_WR_RDMA_READ, SLOW + 2 * MTU, FAST + 2 * MTU, MTU);
+	if (write)
+		post(&a, 3, XR_WR_RDMA_WRITE, FAST, FAST + 8 * MTU, 8);
+}
+
+static void test_posted_reads(void)
+{
+	unsigned sent;
+
+	begin_reads(true);
+	ring(&a);
+	TAP_OK(pending() == 3 && idle(), "all data of READs is posted");
+	finish(0);
+	settle();
+	TAP_OK(idle(), "a READ does not complete before its last packet is stored");
+	finish(0);
+	settle();
+	TAP_OK(completes(1, 0) && idle(), "it does afterwards, while later data is posted");
+	pass_time();
+	TAP_OK(idle(), "a WRITE behind a READ does not complete before that");
+	finish(0);
+	settle();
+	TAP_OK(completes(2, 0) && completes(3, 0) && !memcmp(slow, fast, 3 * MTU),
+	       "both complete when the data is stored");
+	end("posted READs");
+
+	begin_reads(false);
+	post(&a, 3, XR_WR_RDMA_WRITE, FAST, FAST, 8)->rkey = 0x7777;
+	ring(&a);
+	pass_time();
+	TAP_OK(pending() == 3 && idle(), "a NAK waits for the data of READs before it");
+	finish_all();
+	TAP_OK(completes(1, 0) && completes(2, 0) && completes(3, IBV_WC_REM_ACCESS_ERR),
+	       "its request fails behind the READs");
+	end("NAK behind READs");
+
+	begin_reads(true);
+	ring(&a);
+	finish(0);
+	finish(0);
+	finish(-EFAULT);
+	settle();
+	TAP_OK(completes(1, 0) && completes(2, IBV_WC_LOC_PROT_ERR) &&
+		       completes(3, IBV_WC_WR_FLUSH_ERR),
+	       "a READ whose last packet cannot be stored fails behind an earlier one");
+	end("failed posted READ");
+
+	begin_reads(true);
+	ring(&a);
+	h_modify(&a, XR_QPS_ERR);
+	TAP_OK(!pending() && completes(1, IBV_WC_WR_FLUSH_ERR) &&
+		       completes(2, IBV_WC_WR_FLUSH_ERR) && completes(3, IBV_WC_WR_FLUSH_ERR),
+	       "ERR flushes READs whose data is posted, and what is behind them");
+	end("flushed posted READs");
+
+	begin_reads(false);
+	post(&a, 3, XR_WR_RDMA_WRITE, FAST, FAST + 8 * MTU, 8)->flags |= XR_SEND_FENCE;
+	ring(&a);
+	sent = h->sent_count;
+	finish(0);
+	finish(0);
+	settle();
+	TAP_OK(h->sent_count == sent,
+	       "a WRITE with a fence is not sent before READ data is stored");
+	finish_all();
+	TAP_OK(h->sent_count > sent && completes(1, 0) && completes(2, 0) && completes(3, 0),
+	       "it is sent afterwards");
+	end("fence behind posted READs");
+}
+
 /* ---- ends -------------------------------------------------------------------------------- */
 
 /* Lets accesses finish, always all that are under way at once. Returns how often. */
@@ -875,6 +950,7 @@ int main(void)
 	test_stored_once();
 	test_rate_limit();
 	test_posted();
+	test_posted_reads();
 	test_receive();
 	test_failed_write();
 	test_read_and_atomic();
