@@ -213,6 +213,8 @@ static int start_movers(struct daemon *d)
 {
 	struct xd_workers *ws = d->dev.workers;
 	struct xd_worker_memory memory = {
+		.begin_round = xd_movers_begin_round,
+		.end_round = xd_movers_end_round,
 		.collect = xd_movers_collect,
 		.arm = xd_movers_arm,
 		.disarm = xd_movers_disarm,

@@ -83,11 +83,14 @@ static bool collect_memory(struct xd_worker *w, uint64_t *next)
 /* Returns true if the round had work or the next one has. */
 static bool do_round(struct xd_worker *w)
 {
+	const struct xd_worker_memory *memory = &w->all->memory;
 	uint64_t next_delayed, next_memory;
 	bool due, worked;
 
 	pthread_mutex_lock(&w->lock);
 	xd_worker_keys_begin(w);
+	if (memory->begin_round)
+		memory->begin_round(memory->movers, w->index);
 	w->now = xd_now();
 	if (__atomic_load_n(&w->programs_changed, __ATOMIC_RELAXED)) {
 		__atomic_store_n(&w->programs_changed, false, __ATOMIC_RELAXED);
@@ -100,6 +103,8 @@ static bool do_round(struct xd_worker *w)
 	worked |= collect_memory(w, &next_memory);
 	xd_worker_release_delayed(w);
 	w->deadline = xt_engine_run(w->engine, w->now);
+	if (memory->end_round)
+		memory->end_round(memory->movers, w->index);
 	xd_xsk_tx_flush(w->xsk);
 	xd_worker_wake_forwarded(w);
 	next_delayed = xd_delay_next(w->delay);

@@ -32,6 +32,8 @@ struct xd_engine_events {
 /* Memory whose accesses finish later (memory/mover.h). Called with the worker's lock held. */
 struct xd_worker_memory {
 	struct xd_movers *movers;
+	void (*begin_round)(struct xd_movers *ms, uint32_t worker);
+	void (*end_round)(struct xd_movers *ms, uint32_t worker);
 	bool (*collect)(struct xd_movers *ms, uint32_t worker, uint64_t now, uint64_t *next);
 	bool (*arm)(struct xd_movers *ms, uint32_t worker);
 	void (*disarm)(struct xd_movers *ms, uint32_t worker);

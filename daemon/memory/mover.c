@@ -46,6 +46,7 @@ struct channel {
 	uint64_t since; /* atomic stores: last result, or submission to an empty ring */
 	uint64_t look;	/* time to check whether the mover still runs */
 	bool waiting;	/* for staging */
+	bool unwoken;	/* the mover must be woken at the end of the round */
 	bool room;	/* atomic: there may be staging again */
 	struct channel *next, **pprev; /* of the worker, if there is something to collect */
 	uint16_t piece[XD_MOVER_RING]; /* of the accesses in the ring */
@@ -71,6 +72,7 @@ struct xd_mover {
 
 struct worker {
 	struct xd_mover_worker worker;
+	bool in_round;
 	struct channel *first;
 };
 
@@ -535,8 +537,27 @@ void xd_mover_io_submit(struct xt_mem_io *io, uint64_t addr, bool check)
 	}
 	__atomic_store_n(&c->submitted, c->submitted + 1, __ATOMIC_RELAXED);
 	__atomic_store_n(&c->ring->submitted, c->submitted, __ATOMIC_RELEASE);
-	wake_mover(m);
 	list_channel(c);
+	if (m->all->worker[c->worker].in_round)
+		c->unwoken = true;
+	else
+		wake_mover(m);
+}
+
+void xd_movers_begin_round(struct xd_movers *ms, uint32_t worker)
+{
+	ms->worker[worker].in_round = true;
+}
+
+void xd_movers_end_round(struct xd_movers *ms, uint32_t worker)
+{
+	ms->worker[worker].in_round = false;
+	for (struct channel *c = ms->worker[worker].first; c; c = c->next) {
+		if (!c->unwoken)
+			continue;
+		c->unwoken = false;
+		wake_mover(c->mover);
+	}
 }
 
 void xd_mover_io_free(struct xt_mem_io *io)

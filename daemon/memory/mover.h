@@ -45,6 +45,12 @@ void xd_movers_free(struct xd_movers *ms); /* without movers in use; NULL allowe
  * there were any. *next: time of the next call at the latest, XT_NEVER: none is under way.
  */
 bool xd_movers_collect(struct xd_movers *ms, uint32_t worker, uint64_t now, uint64_t *next);
+/*
+ * Between these two, accesses are submitted without waking movers that sleep: the end of the round
+ * wakes them, once for all accesses.
+ */
+void xd_movers_begin_round(struct xd_movers *ms, uint32_t worker);
+void xd_movers_end_round(struct xd_movers *ms, uint32_t worker);
 /* From now on a result ends the worker's sleep. Returns false if there is one already. */
 bool xd_movers_arm(struct xd_movers *ms, uint32_t worker);
 void xd_movers_disarm(struct xd_movers *ms, uint32_t worker);

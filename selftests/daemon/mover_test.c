@@ -313,6 +313,45 @@ static void test_sleep(void)
 	xd_mover_put(m);
 }
 
+/* Waits until the mover has gone to sleep. */
+static bool falls_asleep(const struct xd_mover_state *s)
+{
+	uint64_t end = xd_now() + WAIT_NS;
+	char path[64], text[256] = "";
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/syscall", s->pid);
+	while (strncmp(text, "202 ", 4) && xd_now() < end) { /* futex() */
+		fd = open(path, O_RDONLY);
+		(void)!read(fd, text, sizeof(text) - 1);
+		close(fd);
+		sched_yield();
+	}
+	return !strncmp(text, "202 ", 4);
+}
+
+static void test_round(void)
+{
+	struct xd_mover *m = new_mover();
+	uint64_t v[2] = { 3, 4 };
+	struct xt_mem_io *io[2] = { io_new(m, 0, XT_MEM_READ, 8), io_new(m, 0, XT_MEM_READ, 8) };
+	struct xd_mover_state s;
+	unsigned i;
+
+	xd_mover_state(m, &s);
+	TAP_OK(falls_asleep(&s), "a mover without accesses sleeps");
+	xd_movers_begin_round(movers, 0);
+	for (i = 0; i < 2; i++)
+		submit(io[i], &v[i], false);
+	TAP_OK(falls_asleep(&s) && !collect(0), "accesses of a round do not wake it");
+	xd_movers_end_round(movers, 0);
+	TAP_OK(finishes(0, io[0]) && finishes(0, io[1]) && !memcmp(io[1]->data, &v[1], 8),
+	       "the end of the round does");
+	for (i = 0; i < 2; i++)
+		xd_mover_io_free(io[i]);
+	xd_mover_put(m);
+}
+
 /* Many accesses of two workers; each must be executed once, those of one worker in order. */
 static void test_many(void)
 {
@@ -465,6 +504,7 @@ int main(void)
 	test_stopped();
 	test_killed();
 	test_sleep();
+	test_round();
 	test_many();
 	test_listed_mappings();
 	stop();
