@@ -14,6 +14,7 @@
 struct xd_watch {
 	struct xd_loop *loop;
 	int fd; /* -1: deleted, freed after the batch of events */
+	uint32_t events;
 	xd_watch_fn fn;
 	void *arg;
 	struct xd_watch *next_dead;
@@ -109,7 +110,7 @@ struct xd_watch *xd_watch_add(struct xd_loop *loop, int fd, uint32_t events, xd_
 
 	if (!w)
 		return NULL;
-	*w = (struct xd_watch){ .loop = loop, .fd = fd, .fn = fn, .arg = arg };
+	*w = (struct xd_watch){ .loop = loop, .fd = fd, .events = events, .fn = fn, .arg = arg };
 	if (epoll_ctl(loop->epoll, EPOLL_CTL_ADD, fd, &ev)) {
 		free(w);
 		return NULL;
@@ -121,7 +122,12 @@ int xd_watch_set(struct xd_watch *w, uint32_t events)
 {
 	struct epoll_event ev = { .events = events, .data.ptr = w };
 
-	return epoll_ctl(w->loop->epoll, EPOLL_CTL_MOD, w->fd, &ev) ? -errno : 0;
+	if (events == w->events)
+		return 0;
+	if (epoll_ctl(w->loop->epoll, EPOLL_CTL_MOD, w->fd, &ev))
+		return -errno;
+	w->events = events;
+	return 0;
 }
 
 /* Keeps the memory until the end of the batch, which may have an event of this watch. */
