@@ -60,5 +60,16 @@ load rdmacm
 }
 
 @test "without a server perftest fails" {
-	fails run_on b timeout 20 ib_write_bw -R -F -n 100 -p 9999 "$A4"
+	local program
+
+	for program in ib_{write,read,send,atomic}_{bw,lat}; do
+		refused "Unexpected CM event" run_on b timeout 20 "$program" -R -F -n 100 -p 9999 "$A4"
+	done
+	refused "Unexpected CM event" run_on b timeout 20 ib_send_bw -R -c UD -F -n 100 -p 9999 "$A4"
+	refused "Unexpected CM event" run_on b timeout 20 ib_write_bw -z -F -n 100 -p 9999 "$A4"
+	no_cm_ids
+}
+
+@test "perftest refuses rdma_cm for UC" {
+	refused "UC is not supported in librdmacm" run_on b timeout 20 ib_write_bw -R -c UC -F -p 9999 "$A4"
 }

@@ -51,3 +51,9 @@ pingpong() {
 	counter_grows a loopback_operations 20 \
 		pair -c a fi_pingpong -p verbs -e msg -c -I 20 -- fi_pingpong -p verbs -e msg -c -I 20 "$A4"
 }
+
+@test "without a server fi_pingpong fails" {
+	run run_on b timeout $((20 * SLOW)) fi_pingpong -p verbs -e msg "$A4"
+	echo "$output"
+	[[ $status != 0 && $status != 124 && $output == *"Connection refused"* ]]
+}

@@ -165,11 +165,17 @@ mckey_both() {
 	grep -q "return status 0" "$log"
 }
 
-@test "mckey sends to a multicast group, over IPv4 and IPv6" {
+@test "mckey sends to a multicast group, over IPv4 and IPv6, with and without receivers" {
+	local alone
+
+	spawn b "$BATS_TEST_TMPDIR/alone" mckey -m 239.7.7.8 -b "$B4" -s
+	alone=$!
 	mckey_both b 239.7.7.9 "$A4" "$B4"
 	mckey_both a 239.7.7.9 "$A4" "$A4"
 	mckey_both b ff0e::79 "$A6" "$B6"
+	mckey_both a ff0e::79 "$A6" "$A6"
 	mckey_both b 239.7.7.9 "$A4" "$B4" -c 3 -C 20 -S 1000
+	ends 20 "$alone" || { cat "$BATS_TEST_TMPDIR/alone"; return 1; }
 	no_cm_ids
 }
 
@@ -217,12 +223,15 @@ mckey_both() {
 	no_cm_ids
 }
 
+# rdma_xserver listens on the IPv4 wildcard address and has no option for another one.
 @test "rdma_xserver and rdma_xclient exchange a message by RC and XRC" {
-	local kind
+	local kind h
 
-	for kind in r x; do
-		pair rdma_xserver -p "$PORT" -c "$kind" -- rdma_xclient -s "$A4" -p "$PORT" -c "$kind"
-		grep -q "end 0" "$OUT/client"
+	for h in a b; do
+		for kind in r x; do
+			pair -c "$h" rdma_xserver -p "$PORT" -c "$kind" -- rdma_xclient -s "$A4" -p "$PORT" -c "$kind"
+			grep -q "end 0" "$OUT/client"
+		done
 	done
 	no_cm_ids
 }
@@ -250,6 +259,20 @@ mckey_both() {
 	refused "Connection refused" run_on b timeout 20 rcopy /etc/hosts "$A4:/dev/null" -p 9999	# takes no IPv6 address
 	(($(cm_counter a REJ_sent_SERVICE_ID) >= 4))
 	(($(cm_counter b REJ_received_SERVICE_ID) >= 4))
+	no_cm_ids
+}
+
+@test "a name that no host has is an error, and so are sizes and groups that do not exist" {
+	local program name=host.invalid
+
+	for program in ucmatose udaddy cmtime rdma_client rdma_xclient rstream riostream udpong; do
+		refused getaddrinfo run_on b timeout 20 $program -s $name
+	done
+	refused getaddrinfo run_on b timeout 20 rping -c -a $name -C 1
+	refused getaddrinfo run_on b timeout 20 mckey -m $name -b "$B4" -s
+	refused getaddrinfo run_on b timeout 20 rcopy /etc/hosts $name:/dev/null
+	refused "Invalid size" run_on b timeout 20 rping -c -a "$A4" -S 70000 -C 1
+	refused "resolve addr failure" run_on b timeout 20 mckey -m 10.1.2.3 -b "$B4" -s
 	no_cm_ids
 }
 

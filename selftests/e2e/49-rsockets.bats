@@ -38,8 +38,12 @@ stream() {
 }
 
 @test "rstream transfers data within one host" {
-	pair -t 60 -c a rstream -b "$A4" -p "$PORT" -T v -S 4096 -C 100 -I 10 -- \
-		rstream -s "$A4" -p "$PORT" -T v -S 4096 -C 100 -I 10
+	local address
+
+	for address in "$A4" "$A6"; do
+		pair -t 60 -c a rstream -b "$address" -p "$PORT" -T v -S 4096 -C 100 -I 10 -- \
+			rstream -s "$address" -p "$PORT" -T v -S 4096 -C 100 -I 10
+	done
 }
 
 @test "riostream writes to memory of the peer, over IPv4 and IPv6" {
@@ -52,25 +56,29 @@ stream() {
 
 # The program polls memory, and deregisters it as soon as it has changed.
 @test "riostream writes to memory of the peer within one host" {
-	local i
+	local i address
 
-	for ((i = 0; i < $(iterations 10); i++)); do
-		pair -t 60 -c a riostream -b "$A4" -p "$PORT" -S 4096 -C 10 -I 10 -- \
-			riostream -s "$A4" -p "$PORT" -S 4096 -C 10 -I 10
+	for ((i = 0; i < $(iterations 5); i++)); do
+		for address in "$A4" "$A6"; do
+			pair -t 60 -c a riostream -b "$address" -p "$PORT" -S 4096 -C 10 -I 10 -- \
+				riostream -s "$address" -p "$PORT" -S 4096 -C 10 -I 10
+		done
 	done
 }
 
 @test "rcopy copies a file" {
-	local file=$BATS_TEST_TMPDIR/file server
+	local file=$BATS_TEST_TMPDIR/file server h
 
-	head -c $((20000000 / SLOW)) /dev/urandom >"$file"
+	head -c $((10000000 / SLOW)) /dev/urandom >"$file"
 	spawn a "$BATS_TEST_TMPDIR/server" rcopy -p "$PORT"
 	server=$!
 	wait_for 10 listens a "$PORT"
-	run_on b timeout $((30 * SLOW)) rcopy "$file" "$A4:$file.copy" -p "$PORT"
+	for h in a b; do
+		run_on "$h" timeout $((30 * SLOW)) rcopy "$file" "$A4:$file.$h" -p "$PORT"
+		cmp "$file" "$file.$h"
+	done
 	kill "$server"
 	wait "$server" || true
-	cmp "$file" "$file.copy"
 	no_cm_ids
 }
 

@@ -73,6 +73,10 @@ copy() {
 	log_in a
 }
 
+@test "without an iSER target an initiator fails" {
+	refused "Login Failed" run_on b timeout $((20 * SLOW)) iscsi-inq -i "$INITIATOR" "iser://$A4:3999/$TARGET/1"
+}
+
 @test "an initiator writes to an iSER target and reads back, within one host" {
 	copy a
 }
