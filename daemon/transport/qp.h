@@ -79,10 +79,11 @@ struct xt_requester {
 
 /* Round-trip time of packets that request a response, see rtt.c; ns */
 struct xt_rtt {
-	bool timed;	  /* a packet is being timed: */
-	uint32_t psn;	  /* its PSN */
-	uint64_t sent_at; /* when it was sent */
-	uint32_t least;	  /* shortest time; 0: no packet was timed yet */
+	bool timed;		   /* a packet is being timed: */
+	uint32_t psn;		   /* its PSN */
+	uint64_t sent_at;	   /* when it was sent */
+	uint32_t least;		   /* shortest time, rises slowly; 0: no packet was timed yet */
+	uint32_t usual, deviation; /* smoothed time, and smoothed difference from it */
 };
 
 /* A request with a response other than an ACK, kept so that the response can be repeated */

@@ -18,7 +18,7 @@
 /* After this time without a response, a QP gives back its share of the engine's window. */
 #define STALL_NS 1000000000ull
 /* After this many probes, their interval does not double any more. */
-#define MAX_PROBES 8
+#define MAX_PROBES 4
 
 /* ---- the timer ------------------------------------------------------------------------- */
 
@@ -47,8 +47,9 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 static uint64_t next_probe(const struct xt_qp *qp)
 {
 	uint64_t busy = qp->flow->busy ? qp->flow->busy : 1;
+	uint64_t ns = xt_was_sent_again(&qp->req) ? xt_rtt_late(qp) : xt_rtt_overdue(qp);
 
-	return qp->engine->now + (xt_rtt_overdue(qp) * busy << qp->req.probes);
+	return qp->engine->now + (ns * busy << qp->req.probes);
 }
 
 static void set_timer(struct xt_qp *qp)
@@ -182,7 +183,7 @@ static bool may_send_again(struct xt_qp *qp)
 		return false;
 	if (!xt_was_sent_again(r))
 		return xt_req_retry(qp);
-	return !xt_sends_again(r) && qp->engine->now - r->again_at >= xt_rtt_overdue(qp);
+	return !xt_sends_again(r) && qp->engine->now - r->again_at >= xt_rtt_late(qp);
 }
 
 /* Returns true if all that was sent again last was missing, and more behind it is. */

@@ -29,6 +29,13 @@ static void add_sample(struct xt_rtt *t, uint32_t ns)
 		t->least = ns;
 	else
 		t->least += (ns - t->least) / 64;
+	if (!t->usual) {
+		t->usual = ns;
+		t->deviation = ns / 2;
+		return;
+	}
+	t->deviation = (3 * t->deviation + (ns > t->usual ? ns - t->usual : t->usual - ns)) / 4;
+	t->usual = (uint32_t)((7ull * t->usual + ns) / 8);
 }
 
 void xt_rtt_acked(struct xt_qp *qp, uint32_t psn)
@@ -49,4 +56,11 @@ uint64_t xt_rtt_overdue(const struct xt_qp *qp)
 	if (!ns)
 		return UNKNOWN_NS;
 	return ns > OVERDUE_NS ? ns : OVERDUE_NS;
+}
+
+uint64_t xt_rtt_late(const struct xt_qp *qp)
+{
+	uint64_t ns = qp->rtt.usual + 4ull * qp->rtt.deviation, most = xt_rtt_overdue(qp);
+
+	return qp->rtt.usual && ns < most ? ns : most;
 }

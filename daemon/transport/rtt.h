@@ -25,5 +25,10 @@ static inline void xt_rtt_cancel(struct xt_qp *qp)
 }
 /* Returns the time in ns after which a response is overdue. */
 uint64_t xt_rtt_overdue(const struct xt_qp *qp);
+/*
+ * The same after a loss, when the peer is known to answer: the smoothed round-trip time and four
+ * times its deviation, as in RFC 6298; at most xt_rtt_overdue().
+ */
+uint64_t xt_rtt_late(const struct xt_qp *qp);
 
 #endif /* XT_RTT_H */
