@@ -28,3 +28,7 @@ sim: $(BUILD)/sim ## simulate hosts under faults; RUNS=2000 simulations from SEE
 
 # Memory windows and fast registration: binding, use, invalidation
 $(eval $(call test_program,sim/keys,selftests/sim/keys.c,transport,-lisal -libverbs,300,parallel))
+
+# Goodput under loss, reordering and overload
+$(eval $(call test_program,sim/goodput,selftests/sim/goodput.c,transport,-lisal -libverbs,300,parallel))
+$(eval $(call suite,long/sim/goodput,1800,$(BUILD)/selftests/sim/goodput -n 120,$(BUILD)/selftests/sim/goodput,parallel long))
