@@ -235,7 +235,7 @@ static void punch_done(struct xd_client_job *job)
 		free(f);
 	}
 	c->shm.punching = false;
-	/* xd_shm_close() frees the rest for a client that ends, whose last job is queued already. */
+	/* The last job of a client that ends is queued: xd_shm_close() frees the rest. */
 	if (!c->ending && __atomic_load_n(&c->shm.freed, __ATOMIC_RELAXED))
 		start_punching(c);
 }

@@ -4,9 +4,9 @@
  * client can write anything into the shared words; bits of slots without a QP are ignored.
  *
  * Only doorbells with QPs are watched, so that a client without QPs cannot wake the worker. A
- * watched doorbell is polled, armed or both. The worker scans polled doorbells in each round. The client
- * of an armed doorbell writes to its eventfd after ringing, and the worker finds the eventfd by
- * epoll. A doorbell is polled from its first ring on, until no new work request has come for
+ * watched doorbell is polled, armed or both. The worker scans polled doorbells in each round. The
+ * client of an armed doorbell writes to its eventfd after ringing, and the worker finds the eventfd
+ * by epoll. A doorbell is polled from its first ring on, until no new work request has come for
  * XD_DOORBELL_QUIET_NS. So a round costs nothing for doorbells that are not rung, and a client that
  * sets bits without posting anything is not polled for more than a round.
  *

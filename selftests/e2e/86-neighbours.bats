@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Memory of a program that the daemon cannot reach, or not soon, harms no other program: movers access it. Neither do many requests.
+# Memory of a program that the daemon cannot reach, or not soon, harms no other program: movers access it. Neither do many
+# requests.
 
 load helpers
 

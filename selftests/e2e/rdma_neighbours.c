@@ -14,7 +14,8 @@
  *   big N          N WRITEs in a big address space, then more until it is killed
  *   requests       creates and destroys CQs until it is killed
  *
- * The modes with N print "completed" after N WRITEs of 1 MiB, and do not end before they are killed.
+ * The modes with N print "completed" after N WRITEs of 1 MiB, and do not end before they are
+ * killed.
  */
 #include <fcntl.h>
 #include <pthread.h>
