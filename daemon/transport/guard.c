@@ -38,10 +38,62 @@ void xt_guard_fault(const void *addr)
 	siglongjmp(landing.at, 1);
 }
 
-/* Not inlined: the copy changes its variables between sigsetjmp() and siglongjmp(). */
+/* ---- copies ---------------------------------------------------------------------------------- */
+
+#define STORE(type, to, from)                                                                      \
+	do {                                                                                       \
+		type word;                                                                         \
+		memcpy(&word, from, sizeof(word));                                                 \
+		__atomic_store_n((type *)(void *)(to), word, __ATOMIC_RELEASE);                    \
+	} while (0)
+
+/*
+ * Stores at most 8 bytes in their order, each store after all stores before it. Words that are
+ * aligned are not torn.
+ */
+static void store_tail(uint8_t *to, const uint8_t *from, size_t n)
+{
+	uintptr_t alignment = (uintptr_t)to | n;
+	size_t step = alignment & 3 ? 1 : alignment & 7 ? 4 : 8;
+
+	for (; n; n -= step, to += step, from += step) {
+		if (step == 8)
+			STORE(uint64_t, to, from);
+		else if (step == 4)
+			STORE(uint32_t, to, from);
+		else
+			STORE(uint8_t, to, from);
+	}
+}
+
+static size_t head_of(size_t len)
+{
+	return len > XT_GUARD_TAIL ? len - XT_GUARD_TAIL : 0;
+}
+
+/* Not inlined: these change their variables between sigsetjmp() and siglongjmp(). */
+
 static __attribute__((noinline)) void copy(void *to, const void *from, size_t len)
 {
 	xt_copy(to, from, len);
+}
+
+static __attribute__((noinline)) void place(uint8_t *to, const uint8_t *from, size_t len)
+{
+	size_t head = head_of(len);
+
+	xt_copy(to, from, head);
+	store_tail(to + head, from + head, len - head);
+}
+
+static __attribute__((noinline)) void move(uint8_t *to, const uint8_t *from, size_t len)
+{
+	size_t head = head_of(len);
+	uint8_t tail[XT_GUARD_TAIL];
+
+	memcpy(tail, from + head, len - head);
+	memmove(to, from, head);
+	store_tail(to + head, tail, len - head);
 }
 
 int xt_guard_copy(void *to, const void *from, size_t len)
@@ -54,6 +106,16 @@ int xt_guard_copy(void *to, const void *from, size_t len)
 	return 0;
 }
 
+int xt_guard_place(void *to, const void *from, size_t len)
+{
+	if (sigsetjmp(landing.at, 0))
+		return -EFAULT;
+	begin();
+	place(to, from, len);
+	end();
+	return 0;
+}
+
 int xt_guard_move(void *to, const void *from, size_t len, bool *src_failed)
 {
 	if (sigsetjmp(landing.at, 0)) {
@@ -62,7 +124,7 @@ int xt_guard_move(void *to, const void *from, size_t len, bool *src_failed)
 		return -EFAULT;
 	}
 	begin();
-	memmove(to, from, len);
+	move(to, from, len);
 	end();
 	return 0;
 }

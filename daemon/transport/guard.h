@@ -14,7 +14,17 @@
 
 /* Like xt_copy(). */
 int xt_guard_copy(void *to, const void *from, size_t len);
-/* Like memmove(). On an error, *src_failed is true if the absent page is one of the source. */
+/*
+ * Copies into memory of a program, which may poll the last byte of a message. The last bytes, at
+ * most XT_GUARD_TAIL, are stored after all others, with release order: as one word if that is
+ * aligned, else byte by byte. memcpy() may store the end first.
+ */
+#define XT_GUARD_TAIL 8
+int xt_guard_place(void *to, const void *from, size_t len);
+/*
+ * The same if the ranges may overlap. On an error, *src_failed is true if the absent page is one of
+ * the source.
+ */
 int xt_guard_move(void *to, const void *from, size_t len, bool *src_failed);
 /* Reads a byte of each page. */
 int xt_guard_probe(const uint8_t *p, size_t len);

@@ -84,7 +84,7 @@ static int write_seg(struct xt_step *step, const struct xt_step_place *p, const 
 	if (seg->ptr) {
 		if (step && step->fenced && xt_step_fence(step))
 			return -EINPROGRESS;
-		return reported(p->mem, xt_guard_copy(seg->ptr + (p->off - seg->off), src, len));
+		return reported(p->mem, xt_guard_place(seg->ptr + (p->off - seg->off), src, len));
 	}
 	if (may_wait(step, p->mem))
 		return xt_step_write(step, p, src, len);

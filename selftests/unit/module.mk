@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 
 # Each name is a program: selftests/unit/NAME_test.c, linked with the transport library.
-UNIT_TESTS := psn loss flow keys memory park wire cq ack states replay protocol peers local unreliable srq xrc pace binding fast
+UNIT_TESTS := psn loss flow keys memory order park wire cq ack states replay protocol peers local unreliable srq xrc pace \
+	binding fast
 
 binding_test_SRCS := selftests/unit/binding.c
 fast_test_SRCS := selftests/unit/binding.c
@@ -10,6 +11,9 @@ unit_LIBS := -lisal -libverbs -lpthread
 
 $(foreach t,$(UNIT_TESTS),$(eval \
 	$(call test_program,unit/$(t),selftests/unit/$(t)_test.c $($(t)_test_SRCS),transport,$(unit_LIBS),,parallel)))
+
+$(eval $(call suite,long/unit/order,600,$(BUILD)/selftests/unit/order 10000000,$(BUILD)/selftests/unit/order,\
+	parallel long))
 
 CM_TESTS := cm cm_mad cm_peers cm_replay cm_scale
 $(foreach t,$(CM_TESTS),$(eval \
