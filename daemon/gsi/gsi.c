@@ -118,6 +118,7 @@ static int add_to_engine(struct xd_gsi *g, struct gsi_qp *q, const struct xt_qp_
 	int err;
 
 	xt_flow_init(&q->flow, xt_qp_info(q->xt)->engine);
+	q->flow.of_daemon = true;
 	err = xt_qp_add(q->xt, init);
 	if (!err) {
 		err = to_rts(q->xt);

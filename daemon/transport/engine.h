@@ -63,6 +63,11 @@ struct xt_engine {
 	struct xt_list dropped;	  /* struct xt_parked of QPs that were stopped, to be freed */
 	uint32_t flows_in_flight; /* flows that have packets in flight */
 	const struct xt_flow *received; /* of the last packet */
+	/* The two flows that had a turn or received last, the latest first; for other threads */
+	struct xt_last_flow {
+		const struct xt_flow *flow;
+		uint64_t at;
+	} last[2];
 	uint64_t compete_until;
 	bool tx_full; /* tx_get failed in this round */
 	struct xt_tuning tuning;

@@ -46,10 +46,34 @@ static void schedule(struct xt_flow *f)
 	xt_list_add_tail(&e->flows, &f->link);
 }
 
+/* Notes that the flow is active now. */
+static void note(struct xt_flow *f)
+{
+	struct xt_last_flow *last = f->engine->last;
+
+	if (f->of_daemon)
+		return;
+	if (last[0].flow != f) {
+		__atomic_store_n(&last[1].flow, last[0].flow, __ATOMIC_RELAXED);
+		__atomic_store_n(&last[1].at, last[0].at, __ATOMIC_RELAXED);
+		__atomic_store_n(&last[0].flow, f, __ATOMIC_RELAXED);
+	}
+	__atomic_store_n(&last[0].at, f->engine->now, __ATOMIC_RELAXED);
+}
+
+uint64_t xt_engine_others_at(const struct xt_engine *e, const struct xt_flow *f)
+{
+	const struct xt_last_flow *last = e->last;
+	bool own = __atomic_load_n(&last[0].flow, __ATOMIC_RELAXED) == f;
+
+	return __atomic_load_n(&last[own].at, __ATOMIC_RELAXED);
+}
+
 void xt_flow_received(struct xt_flow *f)
 {
 	struct xt_engine *e = f->engine;
 
+	note(f);
 	if (e->received && e->received != f)
 		compete(e);
 	e->received = f;
@@ -117,8 +141,10 @@ struct xt_flow *xt_flow_turn(struct xt_engine *e)
 				f->deficit = 0;
 			continue;
 		}
-		if (f->deficit > 0)
+		if (f->deficit > 0) {
+			note(f);
 			return f;
+		}
 		f->deficit += XT_QUANTUM;
 		xt_list_del(&f->link);
 		xt_list_add_tail(&e->flows, &f->link);

@@ -41,6 +41,7 @@ struct xt_flow {
 	int32_t deficit;       /* bytes left in this turn; negative: sent in excess */
 	uint32_t inflight;     /* request packets in flight of all QPs */
 	uint32_t busy;	       /* QPs that have packets in flight */
+	bool of_daemon;	       /* of no client: sends management datagrams */
 	bool room;	       /* packets were acknowledged since a QP found the window full */
 	uint32_t parked[XT_PARK_SIZES]; /* blocks of packets that wait for memory */
 };

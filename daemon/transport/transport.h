@@ -233,6 +233,12 @@ int xt_engine_tune(struct xt_engine *e, const struct xt_tuning *tuning);
 
 /* Returns true if several clients have sent or received in the last few milliseconds. */
 bool xt_engine_competes(const struct xt_engine *e);
+struct xt_flow;
+/*
+ * Returns when a client other than that of a flow has sent or received last, in ns; 0: none has.
+ * For any thread; a result during a change may be that before it.
+ */
+uint64_t xt_engine_others_at(const struct xt_engine *e, const struct xt_flow *f);
 
 /* Processes received frames in order. The engine keeps no pointers to them. */
 void xt_engine_rx(struct xt_engine *e, struct xt_frame *frames, unsigned n, uint64_t now);
