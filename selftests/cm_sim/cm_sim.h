@@ -56,6 +56,7 @@
 #include <string.h>
 
 #include "daemon/cm/cm.h"
+#include "selftests/lib/flights.h"
 #include "selftests/sim/rng.h"
 #include "wire.h"
 
@@ -237,7 +238,7 @@ struct host {
 /* ---- network ---------------------------------------------------------------------- */
 
 struct frame {
-	uint64_t when, seq;
+	struct flight flight;
 	struct host *to;
 	struct end *sender;  /* NULL: unknown, or the request was forged */
 	struct xc_path path; /* at the receiver */
@@ -268,8 +269,7 @@ struct world {
 	struct faults faults;
 	uint64_t latency;
 	uint64_t flood_at;
-	struct frame **heap;
-	unsigned heap_len, heap_room;
+	struct flights flights;
 	uint64_t frame_seq;
 	bool calm;    /* no faults, and programs respond at once */
 	bool weak;    /* MADs are damaged: see the invariants */
@@ -349,7 +349,6 @@ void ends_free(struct host *h);
 void net_send(struct host *h, const struct xc_path *path, const uint8_t *mad);
 uint64_t net_next(const struct world *w);
 void net_run(struct world *w);
-void net_free(struct world *w);
 
 /* ---- verify.c ---- */
 

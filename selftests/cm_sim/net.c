@@ -7,50 +7,6 @@
 
 #include "cm_sim.h"
 
-/* ---- heap of MADs, by time of arrival ------------------------------------------- */
-
-static bool before(const struct frame *a, const struct frame *b)
-{
-	return a->when != b->when ? a->when < b->when : a->seq < b->seq;
-}
-
-static void push(struct world *w, struct frame *f)
-{
-	unsigned i;
-
-	if (w->heap_len == w->heap_room) {
-		w->heap_room = w->heap_room ? w->heap_room * 2 : 64;
-		w->heap = realloc(w->heap, w->heap_room * sizeof(*w->heap));
-	}
-	for (i = w->heap_len++; i && before(f, w->heap[(i - 1) / 2]); i = (i - 1) / 2)
-		w->heap[i] = w->heap[(i - 1) / 2];
-	w->heap[i] = f;
-}
-
-static struct frame *pop(struct world *w)
-{
-	struct frame *top = w->heap[0], *last = w->heap[--w->heap_len];
-	unsigned i = 0, child;
-
-	while ((child = 2 * i + 1) < w->heap_len) {
-		if (child + 1 < w->heap_len && before(w->heap[child + 1], w->heap[child]))
-			child++;
-		if (!before(w->heap[child], last))
-			break;
-		w->heap[i] = w->heap[child];
-		i = child;
-	}
-	w->heap[i] = last;
-	return top;
-}
-
-void net_free(struct world *w)
-{
-	while (w->heap_len)
-		free(pop(w));
-	free(w->heap);
-}
-
 /* ---- faults --------------------------------------------------------------------- */
 
 static bool happens(struct world *w, unsigned per_mille)
@@ -64,17 +20,17 @@ static void trace(struct world *w, const char *verb, const struct frame *f)
 
 	TRACE(w, "  %-8s %-8s #%-4llu to %u, ids %08x %08x tid %llx", verb,
 	      attr >= MAD_REQ && attr < MAD_END ? xc_kind_name(attr - MAD_REQ) : "?",
-	      (unsigned long long)f->seq, f->to->index, mad_local_id(f->mad), mad_remote_id(f->mad),
-	      (unsigned long long)mad_tid(f->mad));
+	      (unsigned long long)f->flight.seq, f->to->index, mad_local_id(f->mad),
+	      mad_remote_id(f->mad), (unsigned long long)mad_tid(f->mad));
 }
 
 static void launch(struct world *w, struct frame *f)
 {
-	f->when = w->now + w->latency;
+	f->flight.when = w->now + w->latency;
 	if (happens(w, w->faults.delay))
-		f->when += rng_below(&w->sched, w->faults.max_delay);
-	f->seq = w->frame_seq++;
-	push(w, f);
+		f->flight.when += rng_below(&w->sched, w->faults.max_delay);
+	f->flight.seq = w->frame_seq++;
+	flights_add(&w->flights, &f->flight);
 }
 
 static struct frame *copy_of(const struct frame *f)
@@ -121,7 +77,7 @@ static void add_foreign(struct world *w, const struct frame *f)
 	launch(w, c);
 	/* The foreign copy may be the first to arrive. */
 	if (rng_chance(&w->sched, 50))
-		c->when = w->now + w->latency / 2;
+		c->flight.when = w->now + w->latency / 2;
 }
 
 static void damage(struct world *w, struct frame *f)
@@ -366,15 +322,17 @@ static void arrive(struct world *w, struct frame *f)
 
 uint64_t net_next(const struct world *w)
 {
-	uint64_t when = w->heap_len ? w->heap[0]->when : NEVER;
+	const struct flight *f = flights_first(&w->flights);
 
-	return earliest(when, w->faults.flood_gap ? w->flood_at : NEVER);
+	return earliest(f ? f->when : NEVER, w->faults.flood_gap ? w->flood_at : NEVER);
 }
 
 void net_run(struct world *w)
 {
-	while (w->heap_len && w->heap[0]->when <= w->now)
-		arrive(w, pop(w));
+	const struct flight *f;
+
+	while ((f = flights_first(&w->flights)) && f->when <= w->now)
+		arrive(w, flights_take(&w->flights));
 	if (w->faults.flood_gap && w->flood_at <= w->now) {
 		flood(w);
 		w->flood_at = w->now + rng_between(&w->sched, 1, 2 * w->faults.flood_gap);

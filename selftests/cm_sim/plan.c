@@ -164,7 +164,7 @@ void plan_free(struct world *w)
 		w->conns = c->next;
 		free(c);
 	}
-	net_free(w);
+	flights_free(&w->flights);
 	CHECK(w, memory_blocks() == w->blocks, "%ld blocks of memory are not freed",
 	      memory_blocks() - w->blocks);
 }

@@ -26,7 +26,9 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "rng.h"
+#include "selftests/lib/flights.h"
 #include "selftests/lib/tap.h"
 #include "selftests/unit/harness.h"
 
@@ -93,7 +95,7 @@ static const struct row rows[] = {
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
 
 struct frame {
-	uint64_t when, order;
+	struct flight flight;
 	unsigned to;
 	uint32_t len;
 	uint8_t data[XT_MAX_FRAME];
@@ -130,8 +132,7 @@ struct world {
 	struct host host[MAX_HOSTS];
 	struct stream stream[MAX_STREAMS];
 	unsigned hosts, streams;
-	struct frame **heap;
-	unsigned flying, room;
+	struct flights flights;
 	uint64_t sent, delivered, lost, overflowed, late, twice;
 	double fairness; /* when the first stream ended */
 	const char *wrong;
@@ -144,49 +145,7 @@ struct result {
 	const char *wrong;
 };
 
-#define CHECK(w, cond, what)                                                                       \
-	do {                                                                                       \
-		if (!(cond) && !(w)->wrong)                                                        \
-			(w)->wrong = what;                                                         \
-	} while (0)
-
 static uint8_t *pattern;
-
-/* ---- frames in flight, in the order of their arrival ----------------------------------------- */
-
-static bool before(const struct frame *a, const struct frame *b)
-{
-	return a->when != b->when ? a->when < b->when : a->order < b->order;
-}
-
-static void heap_add(struct world *w, struct frame *f)
-{
-	unsigned i = w->flying++;
-
-	if (w->flying > w->room) {
-		w->room = w->room ? 2 * w->room : 1024;
-		w->heap = realloc(w->heap, w->room * sizeof(*w->heap));
-	}
-	for (; i && before(f, w->heap[(i - 1) / 2]); i = (i - 1) / 2)
-		w->heap[i] = w->heap[(i - 1) / 2];
-	w->heap[i] = f;
-}
-
-static struct frame *heap_take(struct world *w)
-{
-	struct frame *first = w->heap[0], *last = w->heap[--w->flying];
-	unsigned i = 0, child;
-
-	while ((child = 2 * i + 1) < w->flying) {
-		child += child + 1 < w->flying && before(w->heap[child + 1], w->heap[child]);
-		if (!before(w->heap[child], last))
-			break;
-		w->heap[i] = w->heap[child];
-		i = child;
-	}
-	w->heap[i] = last;
-	return first;
-}
 
 /* ---- the network ----------------------------------------------------------------------------- */
 
@@ -217,12 +176,11 @@ static void fly(struct world *w, const struct h_frame *data, unsigned to, uint64
 {
 	struct frame *f = malloc(sizeof(*f));
 
-	f->when = when;
-	f->order = w->order++;
+	f->flight = (struct flight){ when, w->order++ };
 	f->to = to;
 	f->len = data->len;
 	memcpy(f->data, data->data, data->len);
-	heap_add(w, f);
+	flights_add(&w->flights, &f->flight);
 }
 
 /* The destination is the last byte of the IPv4 address, 10.0.0.1 is host 0. */
@@ -259,7 +217,7 @@ static void send_frame(struct world *w, struct host *from, const struct h_frame 
 
 static void arrive(struct world *w)
 {
-	struct frame *f = heap_take(w);
+	struct frame *f = flights_take(&w->flights);
 	struct host *h = &w->host[f->to];
 
 	if (h->queued == h->depth) {
@@ -536,14 +494,15 @@ static bool ended(const struct world *w)
 /* Moves to the next event: a round, or the arrival of a frame. */
 static void step(struct world *w)
 {
+	const struct flight *f = flights_first(&w->flights);
 	struct host *first = &w->host[0];
 
 	for (unsigned i = 1; i < w->hosts; i++)
 		if (next_round(&w->host[i]) < next_round(first))
 			first = &w->host[i];
-	if (w->flying && w->heap[0]->when <= next_round(first)) {
-		if (w->heap[0]->when > w->now)
-			w->now = w->heap[0]->when;
+	if (f && f->when <= next_round(first)) {
+		if (f->when > w->now)
+			w->now = f->when;
 		arrive(w);
 		return;
 	}
@@ -567,7 +526,7 @@ static bool at_rest(const struct world *w)
 	for (unsigned i = 0; i < w->hosts; i++)
 		if (w->host[i].queued)
 			return false;
-	return !w->flying;
+	return !w->flights.len;
 }
 
 static void free_world(struct world *w)
@@ -576,8 +535,6 @@ static void free_world(struct world *w)
 		h_destroy(&w->stream[i].from);
 		h_destroy(&w->stream[i].to);
 	}
-	while (w->flying)
-		free(heap_take(w));
 	for (unsigned i = 0; i < w->hosts; i++) {
 		struct host *h = &w->host[i];
 
@@ -586,7 +543,7 @@ static void free_world(struct world *w)
 		h_free(h->h);
 		free(h->area);
 	}
-	free(w->heap);
+	flights_free(&w->flights);
 	free(w);
 }
 

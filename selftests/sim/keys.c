@@ -17,6 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "rng.h"
 #include "selftests/lib/tap.h"
 #include "selftests/unit/harness.h"
@@ -91,12 +92,6 @@ struct world {
 	unsigned used;
 	const char *wrong;
 };
-
-#define CHECK(w, cond, what)                                                                       \
-	do {                                                                                       \
-		if (!(cond) && !(w)->wrong)                                                        \
-			(w)->wrong = what;                                                         \
-	} while (0)
 
 static uint64_t address(const struct world *w, const void *p)
 {

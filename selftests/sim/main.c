@@ -48,8 +48,8 @@ static uint64_t earliest(uint64_t a, uint64_t b)
 
 static uint64_t next_time(struct world *w)
 {
-	struct frame *f = net_next(w);
-	uint64_t when = earliest(f ? f->when : NEVER, memory_next(w));
+	struct frame *f = flights_first(&w->flights);
+	uint64_t when = earliest(f ? f->flight.when : NEVER, memory_next(w));
 	unsigned i, k;
 
 	for (i = 0; i < w->hosts; i++)
@@ -71,7 +71,7 @@ static void run_due(struct world *w)
 	struct frame *f;
 	unsigned i, k;
 
-	while ((f = net_next(w)) && f->when <= w->now)
+	while ((f = flights_first(&w->flights)) && f->flight.when <= w->now)
 		net_arrive(w);
 	memory_run(w);
 	for (i = 0; i < w->hosts; i++)
@@ -133,7 +133,7 @@ static void run_world(struct world *w)
 {
 	uint64_t when;
 
-	while (!all_closed(w) || net_next(w)) {
+	while (!all_closed(w) || w->flights.len) {
 		when = next_time(w);
 		if (when == NEVER || when > TIME_LIMIT || w->steps++ > STEP_LIMIT) {
 			describe(w);

@@ -13,55 +13,6 @@
 #define PS_PER_BYTE 80
 #define TX_SEGS 3
 
-/* ---- heap of frames, by time of arrival ---------------------------------- */
-
-static bool before(const struct frame *a, const struct frame *b)
-{
-	return a->when != b->when ? a->when < b->when : a->seq < b->seq;
-}
-
-static void push(struct world *w, struct frame *f)
-{
-	unsigned i;
-
-	if (w->heap_len == w->heap_room) {
-		w->heap_room = w->heap_room ? w->heap_room * 2 : 256;
-		w->heap = realloc(w->heap, w->heap_room * sizeof(*w->heap));
-	}
-	for (i = w->heap_len++; i && before(f, w->heap[(i - 1) / 2]); i = (i - 1) / 2)
-		w->heap[i] = w->heap[(i - 1) / 2];
-	w->heap[i] = f;
-}
-
-static struct frame *pop(struct world *w)
-{
-	struct frame *top = w->heap[0], *last = w->heap[--w->heap_len];
-	unsigned i = 0, child;
-
-	while ((child = 2 * i + 1) < w->heap_len) {
-		if (child + 1 < w->heap_len && before(w->heap[child + 1], w->heap[child]))
-			child++;
-		if (!before(w->heap[child], last))
-			break;
-		w->heap[i] = w->heap[child];
-		i = child;
-	}
-	w->heap[i] = last;
-	return top;
-}
-
-struct frame *net_next(struct world *w)
-{
-	return w->heap_len ? w->heap[0] : NULL;
-}
-
-void net_free(struct world *w)
-{
-	while (w->heap_len)
-		free(pop(w));
-	free(w->heap);
-}
-
 /* ---- addresses ----------------------------------------------------------- */
 
 void host_gid(const struct host *h, int version, struct xr_addr *gid)
@@ -133,7 +84,7 @@ static void trace_frame(struct world *w, const char *verb, const struct frame *f
 			 be32_at(bth + ext_off(flags, XR_EXT_RETH) + 12));
 	}
 	sim_trace(w, "%u>%u %-7s #%-5llu %-17s qp %06x psn %06x%s%s payload %u%s", f->from, f->to,
-		  verb, (unsigned long long)f->seq, op_name(bth[0]), f->meta.qpn,
+		  verb, (unsigned long long)f->flight.seq, op_name(bth[0]), f->meta.qpn,
 		  ack_psn & XR_PSN_MASK, ack_psn & XR_BTH_ACKREQ ? " ackreq" : "",
 		  bth[1] & XR_BTH_SE ? " solicited" : "", f->meta.payload_len, more);
 }
@@ -189,8 +140,8 @@ static void launch(struct world *w, struct frame *f, uint64_t delay)
 	uint64_t start = h->link_free > w->now ? h->link_free : w->now;
 
 	h->link_free = start + f->len * PS_PER_BYTE / 1000 + 1;
-	f->when = h->link_free + w->latency + delay;
-	push(w, f);
+	f->flight.when = h->link_free + w->latency + delay;
+	flights_add(&w->flights, &f->flight);
 }
 
 static struct frame *copy_of(struct world *w, const struct frame *f)
@@ -198,7 +149,7 @@ static struct frame *copy_of(struct world *w, const struct frame *f)
 	struct frame *c = malloc(sizeof(*c) + f->len);
 
 	memcpy(c, f, sizeof(*c) + f->len);
-	c->seq = w->frame_seq++;
+	c->flight.seq = w->frame_seq++;
 	return c;
 }
 
@@ -233,7 +184,7 @@ static void forge_cnp(struct world *w, const struct frame *seen)
 	memcpy(f, seen, sizeof(*f) + bth_off + XR_BTH_HLEN);
 	memset(bth + XR_BTH_HLEN, 0, XR_CNP_PAYLOAD);
 	f->len = len;
-	f->seq = w->frame_seq++;
+	f->flight.seq = w->frame_seq++;
 	bth[0] = XR_OPCODE_CNP;
 	bth[1] = XR_BTH_MIGREQ;
 	bth[4] = 0x40;
@@ -325,7 +276,7 @@ void net_tx_put(void *ctx, struct xt_frame *frame)
 	CHECK(w, parse_frame(&whole) == XR_OK, "engine sent a malformed packet");
 	CHECK(w, xt_icrc_ok(&whole), "engine sent a packet with a wrong ICRC");
 	f->meta = whole.meta;
-	f->seq = w->frame_seq++;
+	f->flight.seq = w->frame_seq++;
 	dest = destination(w, f);
 	verify_packet(w, e->host, dest, &whole);
 	w->packets++;
@@ -413,7 +364,7 @@ static struct sim_engine *engine_for(struct host *h, const struct frame *f)
 
 void net_arrive(struct world *w)
 {
-	struct frame *f = pop(w);
+	struct frame *f = flights_take(&w->flights);
 	struct host *h = &w->host[f->to];
 	struct xt_frame whole = { .seg[0] = { f->data, f->len }, .nseg = 1, .len = f->len };
 	struct sim_engine *e;

@@ -546,7 +546,7 @@ void plan_free(struct world *w)
 		free(q->ops);
 		free(q->recvs);
 	}
-	net_free(w);
+	flights_free(&w->flights);
 	memory_free(w);
 	for (i = 0; i < w->hosts; i++)
 		host_free(&w->host[i]);

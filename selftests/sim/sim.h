@@ -35,6 +35,7 @@
 #include "daemon/transport/transport.h"
 #include "daemon/transport/icrc.h"
 #include "rng.h"
+#include "selftests/lib/flights.h"
 
 #define NEVER UINT64_MAX
 #define USEC 1000ull
@@ -349,8 +350,8 @@ struct conn {
 /* ---- the network --------------------------------------------------------- */
 
 struct frame {
+	struct flight flight;
 	struct frame *next;
-	uint64_t when, seq;
 	unsigned from, to;
 	bool invalid; /* corrupted or forged */
 	uint32_t len;
@@ -373,8 +374,7 @@ struct world {
 	struct conn conn[MAX_CONNS];
 	unsigned conns;
 
-	struct frame **heap;
-	unsigned heap_len, heap_room;
+	struct flights flights;
 	uint64_t frame_seq;
 	struct xd_fault fault;
 	uint64_t latency;
@@ -460,9 +460,7 @@ void memory_fail(struct sim_mr *mr);
 void memory_free(struct world *w);
 
 /* net.c */
-void net_free(struct world *w);
-struct frame *net_next(struct world *w); /* first frame to arrive; NULL: none */
-void net_arrive(struct world *w);	 /* removes and delivers the first frame */
+void net_arrive(struct world *w); /* removes and delivers the first frame */
 bool net_tx_get(void *ctx, uint32_t len, struct xt_frame *frame);
 void net_tx_put(void *ctx, struct xt_frame *frame);
 void host_gid(const struct host *h, int version, struct xr_addr *gid);
