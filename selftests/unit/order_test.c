@@ -37,7 +37,7 @@ static uint8_t *map(void)
 
 /* ---- the last bytes are on a page that cannot be written ------------------------------------- */
 
-/* What the handler of the fault expects: [dst, last_page) is equal to src. */
+/* For the handler of the fault: [dst, last_page) must be equal to src. */
 static struct {
 	uint8_t *dst, *src, *last_page;
 	unsigned faults, early;
