@@ -191,6 +191,7 @@ static void run_timers(struct xd_loop *loop)
 	while ((t = loop->timers) && t->when <= now) {
 		xd_timer_cancel(t);
 		t->fn(t->arg);
+		xd_loop_lap(loop);
 	}
 }
 

@@ -169,6 +169,44 @@ static void test_bad_fd(void)
 	xd_loop_free(loop);
 }
 
+#define BURNT (20 * MS)
+
+static uint64_t lap;
+
+static void on_burn(void *arg)
+{
+	uint64_t end = xd_cpu_time() + BURNT;
+
+	while (xd_cpu_time() < end)
+		;
+	eventfd_write((int)(long)arg, 1);
+}
+
+static void on_lap(void *arg, uint32_t events)
+{
+	lap = xd_loop_lap(loop);
+	xd_loop_stop(loop);
+}
+
+/* Clients are charged their laps, so a lap must not contain the time of a timer. */
+static void test_lap(void)
+{
+	int fd = eventfd(0, EFD_NONBLOCK);
+	struct xd_timer *t;
+	struct xd_watch *w;
+
+	loop = xd_loop_new();
+	w = xd_watch_add(loop, fd, EPOLLIN, on_lap, NULL);
+	t = xd_timer_new(loop, on_burn, (void *)(long)fd);
+	xd_timer_arm(t, 0);
+	TAP_OK(!xd_loop_run(loop) && lap && lap < BURNT,
+	       "the time of a timer is not in the lap of the next callback");
+	xd_timer_free(t);
+	xd_watch_del(w);
+	xd_loop_free(loop);
+	close(fd);
+}
+
 int main(void)
 {
 	test_timer_order();
@@ -176,5 +214,6 @@ int main(void)
 	test_delete_in_batch();
 	test_set();
 	test_bad_fd();
+	test_lap();
 	return tap_end();
 }
