@@ -69,11 +69,11 @@ $(BUILD)/$(1): $(call objs,$(2)) $(foreach l,$(3),$(BUILD)/lib$(l).a)
 ALL_OBJS += $(call objs,$(2))
 endef
 
-# $(call shared_library,name,sources,version script,linker flags)
+# $(call shared_library,name,sources,version script,linker flags,soname); the soname is the name by default
 define shared_library
 $(BUILD)/$(1): $(call pic_objs,$(2)) $(3)
 	$$(call say,LINK,$$@)
-	$$(Q)$$(CC) $$(ALL_LDFLAGS) -shared -Wl,-soname,$(1) -Wl,--version-script=$(3) -o $$@ \
+	$$(Q)$$(CC) $$(ALL_LDFLAGS) -shared -Wl,-soname,$(or $(strip $(5)),$(1)) -Wl,--version-script=$(3) -o $$@ \
 		$$(filter %.o,$$^) $(4)
 ALL_OBJS += $(call pic_objs,$(2))
 endef
@@ -165,6 +165,8 @@ $(BUILD)/%.skel.h: $(BUILD)/%.bpf.o
 
 # Files to install, as MODE:FILE:DESTINATION
 INSTALL :=
+# Symbolic links to install, as TARGET:LINK
+INSTALL_LINKS :=
 # Directories that `make uninstall` removes if they are empty
 INSTALL_DIRS :=
 # Files to make before `make install`
@@ -269,10 +271,14 @@ install: all $$(INSTALL_NEEDS) ## install below $DESTDIR$PREFIX (PREFIX=/usr/loc
 		mode=$${item%%:*}; rest=$${item#*:}; \
 		$(if $(V),set -x;) install -D -m $$mode $${rest%%:*} $(DESTDIR)$${rest#*:}; \
 	done
+	$(Q)set -e; for item in $(INSTALL_LINKS); do \
+		$(if $(V),set -x;) ln -sf $${item%%:*} $(DESTDIR)$${item#*:}; \
+	done
+	$(if $(DESTDIR),,$(Q)test "$$(id -u)" != 0 || ldconfig)
 
 .PHONY: uninstall
 uninstall: ## remove what `make install` installed
-	$(Q)set -e; for item in $(INSTALL); do rm -f $(DESTDIR)$${item##*:}; done
+	$(Q)set -e; for item in $(INSTALL) $(INSTALL_LINKS); do rm -f $(DESTDIR)$${item##*:}; done
 	$(Q)rmdir --ignore-fail-on-non-empty $(addprefix $(DESTDIR),$(INSTALL_DIRS)) 2>/dev/null || :
 
 DEB = $(BUILD)/xroce_$(VERSION)_$(shell dpkg --print-architecture).deb

@@ -6,9 +6,15 @@ $(UNIT): packaging/xroced@.service.in
 	@mkdir -p $(@D)
 	$(Q)sed 's|@SBINDIR@|$(PREFIX)/sbin|' $< >$@
 
-# Always remade: it contains PREFIX, which may differ from that of the last build.
-.PHONY: $(UNIT)
-INSTALL_NEEDS += $(UNIT)
+PKG_CONFIG_FILE := $(BUILD)/packaging/xroce.pc
+
+$(PKG_CONFIG_FILE): packaging/xroce.pc.in
+	@mkdir -p $(@D)
+	$(Q)sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' $< >$@
+
+# Always remade: they contain PREFIX, which may differ from that of the last build.
+.PHONY: $(UNIT) $(PKG_CONFIG_FILE)
+INSTALL_NEEDS += $(UNIT) $(PKG_CONFIG_FILE)
 
 # MODE:FILE:DESTINATION. xroce looks for the provider in ../lib/xroce, relative to its own directory.
 INSTALL += \
@@ -23,5 +29,10 @@ INSTALL += \
 	644:docs/man/xroced.8:$(PREFIX)/share/man/man8/xroced.8 \
 	644:docs/man/xroce.1:$(PREFIX)/share/man/man1/xroce.1 \
 	644:docs/man/xrocedv.3:$(PREFIX)/share/man/man3/xrocedv.3 \
+	644:$(PKG_CONFIG_FILE):$(PREFIX)/lib/pkgconfig/xroce.pc \
 	644:include/infiniband/xrocedv.h:$(PREFIX)/include/infiniband/xrocedv.h
+# For programs that are linked with the provider; the second one is for the linker.
+INSTALL_LINKS += \
+	xroce/libxroce.so:$(PREFIX)/lib/libxroce.so.1 \
+	libxroce.so.1:$(PREFIX)/lib/libxroce.so
 INSTALL_DIRS += $(PREFIX)/lib/xroce $(PREFIX)/share/doc/xroce

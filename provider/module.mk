@@ -13,8 +13,14 @@ PROVIDER_SRCS := \
 		bind.c cm.c command.c event.c ids.c numbers.c refresh.c source.c table.c) \
 	$(addprefix provider/preload/,dlopen.c files.c paths.c preload.c)
 
-$(eval $(call shared_library,libxroce.so,$(PROVIDER_SRCS),provider/preload/libxroce.map,-pthread -ldl))
+$(eval $(call shared_library,libxroce.so,$(PROVIDER_SRCS),provider/preload/libxroce.map,-pthread -ldl,\
+	libxroce.so.1))
 PROGRAMS += $(BUILD)/libxroce.so
+
+# The name by which linked programs find the library
+$(BUILD)/libxroce.so.1: $(BUILD)/libxroce.so
+	$(Q)ln -sf $(<F) $@
+PROGRAMS += $(BUILD)/libxroce.so.1
 
 # For programs that dlopen() libibverbs. It depends on libxroce.so and libibverbs.so.1, in this order.
 $(eval $(call shared_library,libxroce-dl.so,provider/preload/dl_stub.c,provider/preload/dl_stub.map,\

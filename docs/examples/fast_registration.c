@@ -5,10 +5,10 @@
  * by work requests, then with a pool. Owner and peer are two QPs of this program, connected to each
  * other, to keep the example short. The calls are the same between two machines.
  *
- *     lib=/usr/local/lib/xroce
- *     cc fast_registration.c -L$lib -lxroce -libverbs -Wl,-rpath,$lib
+ *     cc fast_registration.c $(pkg-config --cflags --libs xroce)
  *
- * libxroce must come first: it handles its own devices and passes everything else to libibverbs.
+ * The program needs no `xroce run`: libxroce comes before libibverbs, handles its own devices and
+ * passes everything else on.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "provider/base/export.h"
@@ -17,19 +18,19 @@
 
 static char stub[PATH_MAX]; /* path; empty: not installed */
 
-/* The stub is in the folder of this library. */
+/* The stub is in the folder of this library. Linked programs find the library by symbolic links. */
 static void find_stub(void)
 {
+	char path[PATH_MAX], *slash;
 	Dl_info info;
-	char *slash;
 	size_t n;
 
-	if (!dladdr(&stub, &info) || !info.dli_fname)
+	if (!dladdr(&stub, &info) || !info.dli_fname || !realpath(info.dli_fname, path))
 		return;
-	slash = strrchr(info.dli_fname, '/');
-	n = slash ? slash + 1 - info.dli_fname : 0;
+	slash = strrchr(path, '/');
+	n = slash ? (size_t)(slash + 1 - path) : 0;
 	if (n && n + sizeof(STUB) <= sizeof(stub)) {
-		memcpy(stub, info.dli_fname, n);
+		memcpy(stub, path, n);
 		memcpy(stub + n, STUB, sizeof(STUB));
 	}
 }

@@ -56,6 +56,20 @@ counted() {
 	grep -q '^pool: flushed' <<<"$output"
 }
 
+@test "an example that is linked with the installed library by pkg-config runs" {
+	[[ -z ${SANITIZE:-} ]] || skip "a library with sanitizers cannot be linked with programs without them"
+	local stage=$BATS_TEST_TMPDIR/stage flags
+
+	env -u MAKEFLAGS -u MAKELEVEL make -s BUILD="${XR_BUILD#"$PWD"/}" install DESTDIR="$stage" PREFIX=/usr
+	flags=$(PKG_CONFIG_SYSROOT_DIR=$stage PKG_CONFIG_PATH=$stage/usr/lib/pkgconfig pkg-config --cflags --libs xroce)
+	# shellcheck disable=SC2086
+	${CC:-cc} -o "$BATS_TEST_TMPDIR/example" docs/examples/fast_registration.c $flags
+	run -0 on a env LD_LIBRARY_PATH="$stage/usr/lib" XROCE_RUNTIME_DIR="$RUN/a" "$BATS_TEST_TMPDIR/example"
+	echo "$output"
+	equal "rounds" "$(grep -c '^round .*invalidated by the peer$' <<<"$output")" 3
+	grep -q '^pool: flushed' <<<"$output"
+}
+
 @test "MWs and fast registration work with 1 % packet loss" {
 	local status=0
 

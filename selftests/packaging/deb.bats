@@ -40,6 +40,16 @@ in_root() {
 	grep -q ^rdma: "$ROOT/etc/group"
 }
 
+@test "deb: has what programs that are linked with the library need" {
+	[[ $(dpkg-deb --field "$DEB" Package) == "$(dpkg-deb --info "$DEB" shlibs | awk '/^libxroce 1/ { print $3 }')" ]]
+	[[ $(dpkg-deb --info "$DEB" triggers) == "activate-noawait ldconfig" ]]
+	for file in lib/libxroce.so lib/libxroce.so.1 lib/pkgconfig/xroce.pc include/infiniband/xrocedv.h; do
+		[[ -s $ROOT/usr/$file ]] || { echo "no $file"; return 1; }
+	done
+	[[ $(readlink "$ROOT/usr/lib/libxroce.so") == libxroce.so.1 ]]
+	[[ $(PKG_CONFIG_PATH=$ROOT/usr/lib/pkgconfig pkg-config --modversion xroce) == "$(dpkg-deb --field "$DEB" Version)" ]]
+}
+
 @test "deb: removing keeps the settings, purging removes everything" {
 	local wants=$ROOT/etc/systemd/system/multi-user.target.wants
 

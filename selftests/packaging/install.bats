@@ -28,6 +28,26 @@ needs_plain_provider() {
 	[[ -x $STAGE/usr/bin/xroce && -x $STAGE/usr/sbin/xroced ]]
 }
 
+@test "install: a program is linked with pkg-config and runs without preloading" {
+	needs_plain_provider
+	local lib=$STAGE/usr/lib flags needed
+
+	flags=$(PKG_CONFIG_SYSROOT_DIR=$STAGE PKG_CONFIG_PATH=$lib/pkgconfig pkg-config --cflags --libs libibverbs xroce)
+	echo "$flags"
+	# shellcheck disable=SC2086	# CC may contain ccache
+	${CC:-cc} -o "$BATS_TEST_TMPDIR/example" docs/examples/fast_registration.c $flags
+	needed=$(readelf -d "$BATS_TEST_TMPDIR/example" | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p' | head -n 2)
+	echo "$needed"
+	[[ $needed == libxroce.so.1$'\n'libibverbs.so.1 ]]
+	# It has no device here. With both, the library is loaded once.
+	run env LD_LIBRARY_PATH="$lib" XROCE_RUNTIME_DIR="$BATS_TEST_TMPDIR" "$BATS_TEST_TMPDIR/example"
+	echo "$output"
+	[[ $output == *"no xroce device"* ]]
+	run env LD_LIBRARY_PATH="$lib" LD_PRELOAD="$lib/xroce/libxroce.so" LD_TRACE_LOADED_OBJECTS=1 "$BATS_TEST_TMPDIR/example"
+	echo "$output"
+	(($(grep -c libxroce <<<"$output") == 1))
+}
+
 @test "install: xroce run finds the provider installed with it" {
 	needs_plain_provider
 	run "$STAGE/usr/bin/xroce" run printenv LD_PRELOAD
