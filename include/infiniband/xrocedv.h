@@ -216,6 +216,41 @@ int xrocedv_flush_pool(struct xrocedv_pool *pool);
 int xrocedv_destroy_pool(struct xrocedv_pool *pool);
 
 /*
+ * Drains queues of a QP (ib_drain_sq(), ib_drain_rq() and ib_drain_qp() of the kernel): moves the
+ * QP to ERR and posts a marker to each queue, a WR without data that is flushed behind all others.
+ * Returns when the completions of the markers have been polled. Then the program may free what its
+ * WRs use. With an SRQ there is no marker of the receives: the call waits until the receives that
+ * the QP took from the SRQ have been polled, no matter when the program reads the event
+ * IBV_EVENT_QP_LAST_WQE_REACHED.
+ *
+ * The library polls no CQ itself, because CQs may be shared and their completions belong to the
+ * program. If attr->poll is NULL, other threads of the program must poll. They may still work on
+ * completions that they polled when the call returns. Markers are polled like other WRs, with
+ * status IBV_WC_WR_FLUSH_ERR; programs recognize them by wr_id. No other thread may post to these
+ * queues or change the state of the QP.
+ */
+struct xrocedv_drain_attr {
+	uint64_t send_wr_id, recv_wr_id; /* of the markers */
+	int timeout_ms;			 /* -1: none */
+	/*
+	 * Polls the CQ and handles completions, in the thread that called. Returns the number of
+	 * completions or a negative errno, which ends the call. NULL: other threads poll.
+	 */
+	int (*poll)(struct ibv_cq *cq, void *arg);
+	void *arg;
+};
+
+/*
+ * Return 0 or a positive errno: EINVAL (the QP is in RESET), ETIMEDOUT, EOPNOTSUPP (not an xroce
+ * device), EIO (a child process), or that of attr->poll. After an error the QP is in ERR, and the
+ * call may be repeated. A queue that the QP does not have is drained. If the daemon is gone, WRs
+ * are flushed as usual.
+ */
+int xrocedv_drain_sq(struct ibv_qp *qp, const struct xrocedv_drain_attr *attr);
+int xrocedv_drain_rq(struct ibv_qp *qp, const struct xrocedv_drain_attr *attr);
+int xrocedv_drain_qp(struct ibv_qp *qp, const struct xrocedv_drain_attr *attr);
+
+/*
  * Gets the reserved L_Key (IBTA 10.6.3; local_dma_lkey of the kernel). Work requests can use it in
  * any PD and without a region for all memory of the process, by virtual address and with the access
  * rights of the memory itself. It is valid for all QPs of pd's context and their SRQs, but not for

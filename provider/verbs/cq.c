@@ -96,6 +96,23 @@ void xp_cq_drop(struct xp_cq *cq, uint32_t qpn)
 	xp_unlock(&cq->lock);
 }
 
+bool xp_cq_holds_recv(struct xp_cq *cq, uint32_t qpn)
+{
+	struct xp_cq_ring *r = &cq->ring;
+	bool holds = false;
+	uint32_t i, n;
+
+	xp_lock(&cq->lock);
+	n = cq->flushing ? 0 : xp_cq_ready(r);
+	for (i = 0; i < n && !holds; i++) {
+		const struct xr_cqe *cqe = xp_cq_entry(r, r->consumer + i);
+
+		holds = cqe->is_recv && cqe->qpn == qpn;
+	}
+	xp_unlock(&cq->lock);
+	return holds;
+}
+
 void xp_cq_detach(struct xp_cq *cq, struct xp_qp *qp)
 {
 	struct xp_qp **p;

@@ -72,6 +72,9 @@ void xp_cq_detach(struct xp_cq *cq, struct xp_qp *qp);
 /* Drops the completions of a QP. */
 void xp_cq_drop(struct xp_cq *cq, uint32_t qpn);
 
+/* Returns true if receives of the QP have completed here and were not polled. */
+bool xp_cq_holds_recv(struct xp_cq *cq, uint32_t qpn);
+
 /*
  * Like xp_cq_attach() and xp_cq_detach(), for an XRC SRQ. Its completions name target QPs, which
  * other programs may own.

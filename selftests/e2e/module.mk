@@ -4,7 +4,7 @@
 E2E_FILES := $(sort $(wildcard selftests/e2e/*.bats))
 E2E_LONG := $(filter selftests/e2e/39-limits-%,$(E2E_FILES))
 E2E_NEEDS := $$(PROGRAMS) $(addprefix $(BUILD)/selftests/e2e/, \
-	hanging_fs hostile rdma_connect rdma_datagram rdma_events rdma_flush rdma_keys rdma_limits rdma_memory \
+	hanging_fs hostile rdma_connect rdma_datagram rdma_direct rdma_events rdma_flush rdma_keys rdma_limits rdma_memory \
 	rdma_neighbours rdma_opcodes rdma_srq rdma_verify rdma_watch rdma_xrc tcp_echo)
 
 e2e_name = e2e/$(basename $(notdir $1))
@@ -33,6 +33,9 @@ $(eval $(call verbs_program,rdma_memory,$(ENDPOINT)))
 
 # Binds memory windows, invalidates and registers memory with work requests.
 $(eval $(call verbs_program,rdma_keys,$(ENDPOINT),-ldl -lpthread))
+
+# Uses direct verbs that kernel programs have.
+$(eval $(call verbs_program,rdma_direct,$(ENDPOINT),-ldl))
 
 # Watches a device while its network interface and its addresses change.
 $(eval $(call verbs_program,rdma_watch))

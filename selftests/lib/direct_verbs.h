@@ -20,7 +20,10 @@
 	X(pool_unmap)                                                                              \
 	X(flush_pool)                                                                              \
 	X(destroy_pool)                                                                            \
-	X(reserved_lkey)
+	X(reserved_lkey)                                                                           \
+	X(drain_sq)                                                                                \
+	X(drain_rq)                                                                                \
+	X(drain_qp)
 
 struct direct_verbs {
 #define X(name) __typeof__(xrocedv_##name) *name;

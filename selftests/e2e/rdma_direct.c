@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Direct verbs that kernel programs have: draining of queues. They are looked up in the preloaded
+ * library. Each test is one function, which may serve as an example.
+ *
+ *   rdma_direct [options]         the driver: runs the tests
+ *   rdma_direct [options] HOST    its partner: executes requests of the driver (endpoint.h)
+ *
+ *   -d DEV   device (default: the first)     -g N     GID index (default 1)
+ *   -t NAME  run one test (may be repeated)  -p PORT  TCP port for set-up (18517)
+ */
+#include <poll.h>
+#include <unistd.h>
+
+#include "endpoint.h"
+
+#include "../lib/direct_verbs.h"
+
+#define TIMEOUT_MS 30000
+#define SEND_MARK 901u
+#define RECV_MARK 902u
+
+struct direct {
+	struct endpoint ep;
+	struct direct_verbs dv;
+	char error[200]; /* message of the first failure */
+};
+
+static bool expect(struct direct *d, const char *what, long got, long want)
+{
+	if (got != want && !d->error[0])
+		snprintf(d->error, sizeof(d->error), "%s: %ld, expected %ld", what, got, want);
+	return got == want;
+}
+
+/* ---- drain ------------------------------------------------------------------------- */
+
+/* Completions that were polled while a QP was drained */
+struct polled {
+	unsigned n, flushed, last_send, last_recv; /* last: its wr_id */
+};
+
+static int poll_all(struct ibv_cq *cq, void *arg)
+{
+	struct polled *p = arg;
+	struct ibv_wc wc[4];
+	int n = ibv_poll_cq(cq, 4, wc);
+
+	for (int i = 0; i < n; i++) {
+		p->n++;
+		p->flushed += wc[i].status == IBV_WC_WR_FLUSH_ERR;
+		if (wc[i].wr_id % 2) /* WRs of the SQ have odd numbers */
+			p->last_send = (unsigned)wc[i].wr_id;
+		else
+			p->last_recv = (unsigned)wc[i].wr_id;
+	}
+	return n;
+}
+
+static struct xrocedv_drain_attr drain_attr(struct polled *p)
+{
+	return (struct xrocedv_drain_attr){ .send_wr_id = SEND_MARK,
+					    .recv_wr_id = RECV_MARK,
+					    .timeout_ms = TIMEOUT_MS,
+					    .poll = poll_all,
+					    .arg = p };
+}
+
+static void post_recvs(struct ibv_qp *qp, struct ibv_srq *srq, unsigned n)
+{
+	struct ibv_recv_wr *bad, wr = { 0 };
+
+	for (; n; n--) {
+		wr.wr_id = 2 * n;
+		if (srq)
+			ibv_post_srq_recv(srq, &wr, &bad);
+		else
+			ibv_post_recv(qp, &wr, &bad);
+	}
+}
+
+static void post_sends(struct ibv_qp *qp, unsigned n)
+{
+	struct ibv_send_wr *bad, wr = { .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED };
+
+	for (; n; n--) {
+		wr.wr_id = 2 * n + 1;
+		ibv_post_send(qp, &wr, &bad);
+	}
+}
+
+/* The partner has no receives, so the SENDs do not complete by themselves. */
+static bool drain(struct direct *d)
+{
+	struct polled p = { 0 };
+	struct xrocedv_drain_attr attr = drain_attr(&p);
+	bool ok;
+
+	post_recvs(d->ep.qp, NULL, EP_DEPTH);
+	post_sends(d->ep.qp, EP_DEPTH - 1);
+	ok = expect(d, "drain_qp", d->dv.drain_qp(d->ep.qp, &attr), 0) &&
+	     expect(d, "completions", p.n, 2 * EP_DEPTH + 1) &&
+	     expect(d, "flushed", p.flushed, p.n) &&
+	     expect(d, "last of the SQ", p.last_send, SEND_MARK) &&
+	     expect(d, "last of the RQ", p.last_recv, RECV_MARK) &&
+	     expect(d, "reconnect", ep_reconnect(&d->ep), 0) &&
+	     expect(d, "drain_sq", d->dv.drain_sq(d->ep.qp, &attr), 0) &&
+	     expect(d, "drain_rq", d->dv.drain_rq(d->ep.qp, &attr), 0) &&
+	     expect(d, "completions", p.n, 2 * EP_DEPTH + 3);
+	return ok && expect(d, "reconnect", ep_reconnect(&d->ep), 0);
+}
+
+/* A QP in RESET has nothing to drain, and cannot move to ERR. */
+static bool drain_reset(struct direct *d)
+{
+	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
+	struct polled p = { 0 };
+	struct xrocedv_drain_attr attr = drain_attr(&p);
+
+	return expect(d, "RESET", ibv_modify_qp(d->ep.qp, &reset, IBV_QP_STATE), 0) &&
+	       expect(d, "drain_qp", d->dv.drain_qp(d->ep.qp, &attr), EINVAL) &&
+	       expect(d, "reconnect", ep_reconnect(&d->ep), 0);
+}
+
+/* Two QPs of this program, connected to each other; the first has an SRQ. */
+struct pair {
+	struct ibv_cq *cq[2];
+	struct ibv_srq *srq;
+	struct ibv_qp *qp[2];
+};
+
+static bool make_pair(struct direct *d, struct pair *p)
+{
+	struct ibv_srq_init_attr srq = { .attr = { .max_wr = 8, .max_sge = 1 } };
+	bool ok = (p->srq = ibv_create_srq(d->ep.pd, &srq)) != NULL;
+	struct ibv_qp_attr attr;
+
+	for (int i = 0; i < 2 && ok; i++) {
+		struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC, .cap = { 8, 8, 1, 1, 0 } };
+
+		p->cq[i] = ibv_create_cq(d->ep.ctx, 64, NULL, NULL, 0);
+		init.send_cq = init.recv_cq = p->cq[i];
+		init.srq = i ? NULL : p->srq;
+		p->qp[i] = p->cq[i] ? ibv_create_qp(d->ep.pd, &init) : NULL;
+		ok = p->qp[i];
+	}
+	for (int i = 0; i < 2 && ok; i++) {
+		attr = rc_attr(d->ep.gid_index, d->ep.me.gid, p->qp[!i]->qp_num);
+		ok = !reset_to_rts(p->qp[i], &attr);
+	}
+	return ok;
+}
+
+static void free_pair(struct pair *p)
+{
+	for (int i = 0; i < 2; i++) {
+		if (p->qp[i])
+			ibv_destroy_qp(p->qp[i]);
+		if (p->cq[i])
+			ibv_destroy_cq(p->cq[i]);
+	}
+	if (p->srq)
+		ibv_destroy_srq(p->srq);
+}
+
+static int next_event(struct direct *d)
+{
+	struct pollfd fd = { .fd = d->ep.ctx->async_fd, .events = POLLIN };
+	struct ibv_async_event event;
+
+	if (poll(&fd, 1, TIMEOUT_MS) != 1 || ibv_get_async_event(d->ep.ctx, &event))
+		return -1;
+	ibv_ack_async_event(&event);
+	return (int)event.event_type;
+}
+
+/* The receives that the QP took have completed; the others stay in the SRQ. */
+static bool drain_srq(struct direct *d)
+{
+	struct polled p = { 0 };
+	struct xrocedv_drain_attr attr = drain_attr(&p);
+	struct pair pair = { 0 };
+	struct ibv_wc wc;
+	bool ok;
+
+	ok = expect(d, "created", make_pair(d, &pair), true);
+	if (ok) {
+		post_recvs(NULL, pair.srq, 5);
+		post_sends(pair.qp[1], 3);
+	}
+	for (int i = 0; i < 3 && ok; i++)
+		ok = expect(d, "SEND", next_completion(pair.cq[1], &wc, 30), 1) &&
+		     expect(d, "status of a SEND", wc.status, 0);
+	ok = ok && expect(d, "drain_qp", d->dv.drain_qp(pair.qp[0], &attr), 0) &&
+	     expect(d, "completions", p.n, 4) && expect(d, "flushed", p.flushed, 1);
+	for (int event = 0; ok && event != IBV_EVENT_QP_LAST_WQE_REACHED;) {
+		event = next_event(d);
+		ok = expect(d, "event of the last receive", event >= 0, true);
+	}
+	free_pair(&pair);
+	return ok;
+}
+
+/* ---- the tests --------------------------------------------------------------------- */
+
+static const struct test {
+	const char *name;
+	bool (*run)(struct direct *d);
+} tests[] = {
+	{ "drain", drain },
+	{ "drain-reset", drain_reset },
+	{ "drain-srq", drain_srq },
+};
+#define TESTS (sizeof(tests) / sizeof(tests[0]))
+
+static bool run_one(struct direct *d, const struct test *t)
+{
+	bool ok;
+
+	d->error[0] = '\0';
+	ok = t->run(d);
+	printf("%s %s%s%s\n", ok ? "ok" : "FAILED", t->name, ok ? "" : ": ", d->error);
+	fflush(stdout);
+	return ok;
+}
+
+static bool run(struct direct *d, const char *const *names, int n)
+{
+	bool ok = expect(d, "direct verbs", find_direct_verbs(&d->dv), true);
+
+	for (size_t i = 0; i < TESTS && ok; i++) {
+		bool wanted = !n;
+
+		for (int j = 0; j < n; j++)
+			wanted |= !strcmp(names[j], tests[i].name);
+		if (wanted)
+			ok = run_one(d, &tests[i]);
+	}
+	return ok && !ep_call(&d->ep, &(struct ep_request){ .op = EP_END });
+}
+
+int main(int argc, char **argv)
+{
+	const char *dev = NULL, *host, *names[TESTS];
+	int gid_index = 1, port = 18517, opt, n = 0;
+	struct direct d = { 0 };
+	bool ok;
+
+	while ((opt = getopt(argc, argv, "d:g:p:t:")) != -1) {
+		if (opt == 'd')
+			dev = optarg;
+		else if (opt == 'g')
+			gid_index = atoi(optarg);
+		else if (opt == 'p')
+			port = atoi(optarg);
+		else if (opt == 't' && n < (int)TESTS)
+			names[n++] = optarg;
+		else
+			return 2;
+	}
+	host = argv[optind];
+	ok = ep_open(&d.ep, dev, gid_index) && ep_connect(&d.ep, host, port) &&
+	     (host ? ep_serve(&d.ep) : run(&d, names, n));
+	ep_close(&d.ep);
+	return !ok;
+}
