@@ -168,6 +168,10 @@ struct xr_hello_rep {
 /* All bits that the device sets */
 #define XR_DEVICE_CAPS_EX (XR_DEVICE_FLUSH_GLOBAL | XR_DEVICE_ATOMIC_WRITE)
 
+/* enum ibv_odp_transport_cap_bits, since rdma-core 58: IBV_ODP_SUPPORT_FLUSH, _ATOMIC_WRITE */
+#define XR_ODP_FLUSH (1u << 6)
+#define XR_ODP_ATOMIC_WRITE (1u << 7)
+
 /* For struct ibv_device_attr and ibv_device_attr_ex */
 struct xr_query_device_rep {
 	__u64 guid;

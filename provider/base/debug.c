@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "provider/base/debug.h"
 
@@ -29,10 +30,47 @@ void xp_debug(const char *fmt, ...)
 	errno = saved;
 }
 
+/* ---- refused verbs ------------------------------------------------------------- */
+
+#define REASON_MAX 512
+#define REMEMBERED 256
+
+/*
+ * Returns true if a text was printed before. Two texts whose hashes use the same entry may be
+ * printed again.
+ */
+static bool printed(const char *text)
+{
+	static uint64_t hashes[REMEMBERED];
+	uint64_t hash = 14695981039346656037ull; /* FNV-1a */
+
+	for (; *text; text++)
+		hash = (hash ^ (uint8_t)*text) * 1099511628211ull;
+	return __atomic_exchange_n(&hashes[hash % REMEMBERED], hash, __ATOMIC_RELAXED) == hash;
+}
+
+int xp_refuse(const char *verb, int err, const char *fmt, ...)
+{
+	int positive = err < 0 ? -err : err, saved = errno, n;
+	char text[REASON_MAX];
+	va_list ap;
+
+	if (!xp_debugging())
+		return -positive;
+	n = snprintf(text, sizeof(text), "%s: %s: ", verb, strerrordesc_np(positive));
+	va_start(ap, fmt);
+	vsnprintf(text + n, sizeof(text) - n, fmt, ap);
+	va_end(ap);
+	if (!printed(text))
+		xp_debug("%s", text);
+	errno = saved;
+	return -positive;
+}
+
 bool xp_within_limit(const char *verb, const char *field, uint64_t value, uint64_t limit)
 {
 	if (value <= limit)
 		return true;
-	xp_debug("%s: %s %" PRIu64 ", limit %" PRIu64, verb, field, value, limit);
+	xp_refuse(verb, EINVAL, "%s %" PRIu64 ", limit %" PRIu64, field, value, limit);
 	return false;
 }

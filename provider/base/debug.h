@@ -16,8 +16,17 @@ bool xp_debugging(void);
 void xp_debug(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /*
- * Returns true if the value of a field that the program passed to a verb is at most the limit,
- * otherwise prints both and returns false.
+ * Refuses a verb. Prints verb, error and reason if XROCE_DEBUG is set, each text once, because
+ * programs repeat what fails. The reason names the field, its value, and what would be right.
+ * @err: an errno of either sign.
+ * Returns the negative errno. Preserves errno.
+ */
+int xp_refuse(const char *verb, int err, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/*
+ * Returns true if the value of a field that the program passed to a verb is at most the limit.
+ * Otherwise prints both as xp_refuse() does, and returns false.
  */
 bool xp_within_limit(const char *verb, const char *field, uint64_t value, uint64_t limit);
 

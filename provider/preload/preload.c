@@ -7,17 +7,20 @@
  * Only the public ABI of verbs.h is used and nothing links to libibverbs. So one binary serves
  * every release, and programs that use no verbs do not load libibverbs.
  */
+#include "provider/base/debug.h"
 #include "provider/base/export.h"
 #include "provider/base/fail.h"
 #include "provider/base/libibverbs.h"
 #include "provider/verbs/ah.h"
 #include "provider/verbs/async_event.h"
+#include "provider/verbs/buf.h"
 #include "provider/verbs/comp_channel.h"
 #include "provider/verbs/context.h"
 #include "provider/verbs/cq.h"
 #include "provider/verbs/device.h"
 #include "provider/verbs/dm.h"
 #include "provider/verbs/mr.h"
+#include "provider/verbs/newer_verbs.h"
 #include "provider/verbs/pd.h"
 #include "provider/verbs/qp.h"
 #include "provider/verbs/query.h"
@@ -159,12 +162,38 @@
 	PTR(struct ibv_dm *, ibv_import_dm, "IBVERBS_1.13", xp_is_ours(ctx), xp_import_dm,         \
 	    (struct ibv_context * ctx, uint32_t handle), (ctx, handle))                            \
 	VOID(ibv_unimport_dm, "IBVERBS_1.13", C(dm), xp_unimport_dm, (struct ibv_dm * dm), (dm))   \
+	/* since rdma-core 45 */                                                                   \
+	PTR(struct ibv_mr *, ibv_reg_mr_ex, "IBVERBS_1.15", C(pd), xp_reg_mr_ex,                   \
+	    (struct ibv_pd * pd, struct ibv_mr_init_attr * attr), (pd, attr))                      \
+	PTR(struct ibv_dmah *, ibv_alloc_dmah, "IBVERBS_1.15", xp_is_ours(ctx), no_dmah,           \
+	    (struct ibv_context * ctx, struct ibv_dmah_init_attr * attr), (ctx, attr))             \
+	INT(ibv_query_port_speed, "IBVERBS_1.16", xp_is_ours(ctx), xp_query_port_speed,            \
+	    (struct ibv_context * ctx, uint32_t port, uint64_t * speed), (ctx, port, speed))       \
+	PTR(void *, ibv_alloc_buf, "IBVERBS_1.17", C(pd), xp_alloc_buf,                            \
+	    (struct ibv_pd * pd, size_t size, struct ibv_buf * *buf), (pd, size, buf))             \
+	VOID(ibv_free_buf, "IBVERBS_1.17", xp_is_our_buf(buf), xp_free_buf,                        \
+	     (struct ibv_buf * buf), (buf))                                                        \
+	PTR(struct ibv_mr *, ibv_reg_buf_mr, "IBVERBS_1.17", C(pd), xp_reg_buf_mr,                 \
+	    (struct ibv_pd * pd, struct ibv_buf * buf, void *addr, size_t length, int access),     \
+	    (pd, buf, addr, length, access))                                                       \
+	INT(_ibv_query_comp_cntr_caps, "IBVERBS_1.18", xp_is_ours(ctx), no_comp_cntr_caps,         \
+	    (struct ibv_context * ctx, struct ibv_comp_cntr_caps * caps, size_t size),             \
+	    (ctx, caps, size))                                                                     \
+	PTR(struct ibv_comp_cntr *, ibv_create_comp_cntr, "IBVERBS_1.18", xp_is_ours(ctx),         \
+	    no_comp_cntr, (struct ibv_context * ctx, struct ibv_comp_cntr_init_attr * attr),       \
+	    (ctx, attr))                                                                           \
+	INT(ibv_qp_attach_comp_cntr, "IBVERBS_1.18", C(qp), no_comp_cntr_of_qp,                    \
+	    (struct ibv_qp * qp, struct ibv_comp_cntr * cntr,                                      \
+	     struct ibv_qp_attach_comp_cntr_attr * attr),                                          \
+	    (qp, cntr, attr))                                                                      \
 	/* defined below */                                                                        \
 	OTHER(ibv_get_device_list, "IBVERBS_1.1")                                                  \
 	OTHER(ibv_free_device_list, "IBVERBS_1.1")                                                 \
 	OTHER(ibv_get_device_guid, "IBVERBS_1.1")                                                  \
 	OTHER(ibv_import_device, "IBVERBS_1.10")                                                   \
-	OTHER(_ibv_query_gid_table, "IBVERBS_1.11")
+	OTHER(_ibv_query_gid_table, "IBVERBS_1.11")                                                \
+	OTHER(ibv_dm_export_dmabuf_fd, "IBVERBS_1.16")                                             \
+	OTHER(ibv_export_buf_dmabuf_fd, "IBVERBS_1.18")
 
 /* ---- libibverbs ---------------------------------------------------------------- */
 
@@ -199,6 +228,14 @@ static void *real(enum verb v)
 /* ---- functions of the table ---------------------------------------------------- */
 
 #define refuse_int(...) EOPNOTSUPP
+#define refuse(name, why) xp_refuse(name, EOPNOTSUPP, why)
+#define no_dmah(...)                                                                               \
+	xp_null(refuse("ibv_alloc_dmah",                                                           \
+		       "a DMA handle directs PCIe writes to caches of processors"))
+#define NO_COUNTERS "the device has no completion counters"
+#define no_comp_cntr_caps(...) (-refuse("ibv_query_comp_cntr_caps", NO_COUNTERS))
+#define no_comp_cntr(...) xp_null(refuse("ibv_create_comp_cntr", NO_COUNTERS))
+#define no_comp_cntr_of_qp(...) (-refuse("ibv_qp_attach_comp_cntr", NO_COUNTERS))
 /* memcpy() may write the bytes in any order, and packets may arrive in any order. */
 #define not_in_order(...) 0
 #define reg_mr(pd, addr, length, access)                                                           \
@@ -206,7 +243,9 @@ static void *real(enum verb v)
 
 /* ---- the exports --------------------------------------------------------------- */
 
+/* Each has a prototype of its own: verbs.h may be older than the function. */
 #define DEFINE_INT(name, version, ours, function, params, args)                                    \
+	XP_PUBLIC int name params;                                                                 \
 	XP_PUBLIC int name params                                                                  \
 	{                                                                                          \
 		int(*next) params;                                                                 \
@@ -217,6 +256,7 @@ static void *real(enum verb v)
 		return next ? next args : ENOSYS;                                                  \
 	}
 #define DEFINE_PTR(type, name, version, ours, function, params, args)                              \
+	XP_PUBLIC type name params;                                                                \
 	XP_PUBLIC type name params                                                                 \
 	{                                                                                          \
 		type(*next) params;                                                                \
@@ -227,6 +267,7 @@ static void *real(enum verb v)
 		return next ? next args : xp_null(ENOSYS);                                         \
 	}
 #define DEFINE_VOID(name, version, ours, function, params, args)                                   \
+	XP_PUBLIC void name params;                                                                \
 	XP_PUBLIC void name params                                                                 \
 	{                                                                                          \
 		void(*next) params;                                                                \
@@ -289,6 +330,27 @@ XP_PUBLIC ssize_t _ibv_query_gid_table(struct ibv_context *ctx, struct ibv_gid_e
 		return xp_query_gid_table(ctx, entries, max, flags, size);
 	next = real(V__ibv_query_gid_table);
 	return next ? next(ctx, entries, max, flags, size) : -ENOSYS;
+}
+
+XP_PUBLIC int ibv_dm_export_dmabuf_fd(struct ibv_dm *dm)
+{
+	int (*next)(struct ibv_dm *);
+
+	if (xp_is_ours(dm->context))
+		return xp_fail(refuse("ibv_dm_export_dmabuf_fd",
+				      "device memory is part of a file that holds queues as well"));
+	next = real(V_ibv_dm_export_dmabuf_fd);
+	return next ? next(dm) : xp_fail(ENOSYS);
+}
+
+XP_PUBLIC int ibv_export_buf_dmabuf_fd(struct ibv_buf *buf)
+{
+	int (*next)(struct ibv_buf *);
+
+	if (xp_is_our_buf(buf))
+		return xp_export_buf_dmabuf_fd(buf);
+	next = real(V_ibv_export_buf_dmabuf_fd);
+	return next ? next(buf) : xp_fail(ENOSYS);
 }
 
 /*

@@ -13,7 +13,9 @@
 #include "provider/base/fail.h"
 #include "provider/memory/adopt.h"
 #include "provider/memory/tiers.h"
+#include "provider/verbs/buf.h"
 #include "provider/verbs/mr.h"
+#include "provider/verbs/newer_verbs.h"
 #include "provider/verbs/request.h"
 
 /* ---- /proc/self/mem and maps --------------------------------------------------- */
@@ -347,6 +349,69 @@ struct ibv_mr *xp_reg_dmabuf_mr(struct ibv_pd *ibpd, uint64_t off, size_t length
 		return xp_null(EBADF);
 	populate_file(fd, off, length);
 	return xp_reg_segment(ibpd, &seg, fd, iova, (unsigned int)access);
+}
+
+/* ---- attributes in a struct ------------------------------------------------------ */
+
+static int refuse_ex(int err, const char *why)
+{
+	return xp_refuse("ibv_reg_mr_ex", err, "%s", why);
+}
+
+#define REG_MR_KNOWN                                                                               \
+	(XP_REG_MR_IOVA | XP_REG_MR_ADDR | XP_REG_MR_FD | XP_REG_MR_FD_OFFSET | XP_REG_MR_BUF)
+
+/* The combinations that libibverbs and the kernel allow */
+static int check_ex(const struct ibv_pd *ibpd, const struct xp_mr_init_attr *attr)
+{
+	const uint64_t mask = attr->comp_mask;
+
+	if (mask & XP_REG_MR_DMAH)
+		return refuse_ex(EOPNOTSUPP, "IBV_REG_MR_MASK_DMAH: the device has no DMA handles");
+	if (mask & ~(uint64_t)REG_MR_KNOWN)
+		return xp_refuse("ibv_reg_mr_ex", EOPNOTSUPP, "comp_mask 0x%llx, supported 0x%x",
+				 (unsigned long long)mask, REG_MR_KNOWN);
+	if (mask & XP_REG_MR_BUF && !(mask & XP_REG_MR_ADDR))
+		return refuse_ex(EINVAL, "IBV_REG_MR_MASK_BUF needs IBV_REG_MR_MASK_ADDR");
+	if (!(mask & XP_REG_MR_FD) == !(mask & XP_REG_MR_ADDR))
+		return refuse_ex(EINVAL, "comp_mask needs either IBV_REG_MR_MASK_ADDR or _FD");
+	if (mask & XP_REG_MR_FD && (~mask & (XP_REG_MR_FD_OFFSET | XP_REG_MR_IOVA)))
+		return refuse_ex(EINVAL, "IBV_REG_MR_MASK_FD needs _FD_OFFSET and _IOVA");
+	if (mask & XP_REG_MR_ADDR && mask & XP_REG_MR_FD_OFFSET)
+		return refuse_ex(EINVAL, "IBV_REG_MR_MASK_FD_OFFSET needs IBV_REG_MR_MASK_FD");
+	if (mask & XP_REG_MR_BUF)
+		return xp_buf_check(attr->buf, ibpd, attr->addr, attr->length);
+	return 0;
+}
+
+struct ibv_mr *xp_reg_mr_ex(struct ibv_pd *ibpd, const struct ibv_mr_init_attr *init)
+{
+	const struct xp_mr_init_attr *attr = (const struct xp_mr_init_attr *)init;
+	int err = check_ex(ibpd, attr);
+
+	if (err)
+		return xp_null(err);
+	if (attr->comp_mask & XP_REG_MR_FD)
+		return xp_reg_dmabuf_mr(ibpd, attr->fd_offset, attr->length, attr->iova, attr->fd,
+					attr->access);
+	return xp_reg_mr_iova2(ibpd, attr->addr, attr->length,
+			       attr->comp_mask & XP_REG_MR_IOVA ? attr->iova
+								: (uintptr_t)attr->addr,
+			       (unsigned int)attr->access);
+}
+
+struct ibv_mr *xp_reg_buf_mr(struct ibv_pd *ibpd, struct ibv_buf *buf, void *addr, size_t length,
+			     int access)
+{
+	const struct xp_mr_init_attr attr = {
+		.length = length,
+		.access = access,
+		.comp_mask = XP_REG_MR_BUF | XP_REG_MR_ADDR,
+		.addr = addr,
+		.buf = buf,
+	};
+
+	return xp_reg_mr_ex(ibpd, (const struct ibv_mr_init_attr *)&attr);
 }
 
 /* ---- import -------------------------------------------------------------------- */

@@ -11,6 +11,9 @@
 
 #include "provider/memory/layout.h"
 
+struct ibv_buf;
+struct ibv_mr_init_attr;
+
 struct xp_mr {
 	struct ibv_mr ibmr;
 	int access;
@@ -33,6 +36,9 @@ int xp_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *ibpd, void *addr,
 int xp_dereg_mr(struct ibv_mr *ibmr);
 struct ibv_mr *xp_reg_dmabuf_mr(struct ibv_pd *ibpd, uint64_t off, size_t length, uint64_t iova,
 				int fd, int access);
+struct ibv_mr *xp_reg_mr_ex(struct ibv_pd *ibpd, const struct ibv_mr_init_attr *init);
+struct ibv_mr *xp_reg_buf_mr(struct ibv_pd *ibpd, struct ibv_buf *buf, void *addr, size_t length,
+			     int access);
 struct ibv_mr *xp_alloc_null_mr(struct ibv_pd *ibpd);
 struct ibv_mr *xp_import_mr(struct ibv_pd *ibpd, uint32_t handle);
 void xp_unimport_mr(struct ibv_mr *ibmr);

@@ -5,6 +5,7 @@
 
 #include "provider/base/fail.h"
 #include "provider/verbs/child.h"
+#include "provider/verbs/newer_verbs.h"
 #include "provider/verbs/pd.h"
 #include "provider/verbs/request.h"
 
@@ -139,8 +140,13 @@ int xp_dealloc_td(struct ibv_td *ibtd)
 
 /* ---- parent domains ------------------------------------------------------------ */
 
+/*
+ * XP_PARENT_ALLOW_CC_UNPROTECTED allows memory that the host of a confidential guest can access.
+ * The daemon runs in the guest and needs none.
+ */
 #define PARENT_KNOWN                                                                               \
-	(IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT)
+	(IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT |         \
+	 XP_PARENT_ALLOW_CC_UNPROTECTED)
 
 static void set_allocators(struct xp_pd *pd, const struct ibv_parent_domain_init_attr *attr)
 {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "provider/base/clock.h"
+#include "provider/base/debug.h"
 #include "provider/base/fail.h"
 #include "provider/verbs/child.h"
 #include "provider/verbs/query.h"
@@ -112,6 +113,12 @@ int xp_query_rt_values(struct ibv_context *ibctx, struct ibv_values_ex *values)
 
 /* ---- port ---------------------------------------------------------------------- */
 
+/* Returns EINVAL. */
+static int no_port(const char *verb, uint32_t port)
+{
+	return -xp_refuse(verb, EINVAL, "port %u; the device has port 1 only", port);
+}
+
 int xp_query_port(struct ibv_context *ibctx, uint8_t port, struct ibv_port_attr *attr, size_t len)
 {
 	struct xr_query_port_rep rep;
@@ -152,6 +159,23 @@ int xp_query_port_compat(struct ibv_context *ibctx, uint8_t port,
 {
 	return xp_query_port(ibctx, port, (struct ibv_port_attr *)attr,
 			     offsetof(struct ibv_port_attr, port_cap_flags2));
+}
+
+/* ibv_query_port() reports at least this, also if the interface has no speed (a bridge). */
+#define LEAST_SPEED_MBPS 2500
+
+int xp_query_port_speed(struct ibv_context *ibctx, uint32_t port, uint64_t *speed)
+{
+	struct xr_query_port_rep rep;
+	int err;
+
+	if (port != 1)
+		return no_port("ibv_query_port_speed", port);
+	err = xp_request(xp_ctx(xp_process_context(ibctx)), XR_MSG_QUERY_PORT, NULL, 0, &rep,
+			 sizeof(rep));
+	if (!err)
+		*speed = (rep.link_speed_mbps ? rep.link_speed_mbps : LEAST_SPEED_MBPS) / 100;
+	return -err;
 }
 
 /* ---- GIDs ---------------------------------------------------------------------- */

@@ -27,6 +27,8 @@ int xp_query_rt_values(struct ibv_context *ibctx, struct ibv_values_ex *values);
 int xp_query_port(struct ibv_context *ibctx, uint8_t port, struct ibv_port_attr *attr, size_t len);
 int xp_query_port_compat(struct ibv_context *ibctx, uint8_t port,
 			 struct _compat_ibv_port_attr *attr);
+/* Stores the speed of the link in 100 Mbit/s. */
+int xp_query_port_speed(struct ibv_context *ibctx, uint32_t port, uint64_t *speed);
 int xp_query_gid(struct ibv_context *ibctx, uint8_t port, int index, union ibv_gid *gid);
 int xp_query_gid_ex(struct ibv_context *ibctx, uint32_t port, uint32_t index,
 		    struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size);

@@ -335,8 +335,9 @@ static void messages(struct fixture *f)
 	TAP_OK(!*printed_by_create_qp(f, &init), "without XROCE_DEBUG nothing is printed");
 	setenv("XROCE_DEBUG", "1", 1);
 	TAP_OK(!strcmp(printed_by_create_qp(f, &init),
-		       "xroce: ibv_create_qp: max_send_wr 5000, limit 4096\n"),
+		       "xroce: ibv_create_qp: Invalid argument: max_send_wr 5000, limit 4096\n"),
 	       "with XROCE_DEBUG, field, value and limit are printed");
+	TAP_OK(!*printed_by_create_qp(f, &init), "the same text is printed once");
 	unsetenv("XROCE_DEBUG");
 	ibv_destroy_cq(cq);
 }

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Every function that the installed libibverbs exports, and every operation of a context that
- * inline functions of verbs.h call, either works for xroce devices or is refused. A function that
- * this test does not list makes it fail.
+ * Every function that the installed libibverbs or that of the newest rdma-core exports, and every
+ * operation of a context that inline functions of verbs.h call, either works for xroce devices or
+ * is refused. A function that this test does not list makes it fail.
  */
 #include "fixture.h"
 
 #include <dlfcn.h>
 #include <stddef.h>
+
+#include "provider/verbs/newer_verbs.h"
 
 #include "../lib/tap.h"
 
@@ -19,7 +21,10 @@
 
 enum owner { OURS, THEIRS };
 
-static char seen[256][48];
+static struct {
+	char name[48];
+	enum owner owner;
+} seen[256];
 static unsigned int nseen;
 
 /* Returns true if the function is of the owner's library. */
@@ -31,9 +36,15 @@ static bool comes_from(const void *fn, enum owner owner)
 	       strstr(info.dli_fname, owner == OURS ? "libxroce.so" : "libibverbs.so");
 }
 
+static void listed(const char *verb, enum owner owner)
+{
+	snprintf(seen[nseen].name, sizeof(seen[nseen].name), "%s", verb);
+	seen[nseen++].owner = owner;
+}
+
 #define CHECK(verb, owner, condition)                                                              \
 	do {                                                                                       \
-		snprintf(seen[nseen++], sizeof(seen[0]), "%s", #verb);                             \
+		listed(#verb, owner);                                                              \
 		TAP_OK(comes_from(dlsym(RTLD_DEFAULT, #verb), owner) && (condition), #verb);       \
 	} while (0)
 
@@ -207,6 +218,72 @@ static void ends(struct objects *o)
 	CHECK(ibv_close_device, OURS, !ibv_close_device(o->ctx));
 }
 
+/* ---- functions that verbs.h of rdma-core 44 lacks ------------------------------- */
+
+#define FUNCTION(type, name, ...) type (*name)(__VA_ARGS__) = dlsym(RTLD_DEFAULT, "ibv_" #name)
+
+static void newer_memory(struct objects *o)
+{
+	FUNCTION(struct ibv_mr *, reg_mr_ex, struct ibv_pd *, void *);
+	FUNCTION(struct ibv_mr *, reg_buf_mr, struct ibv_pd *, void *, void *, size_t, int);
+	FUNCTION(void *, alloc_buf, struct ibv_pd *, size_t, void **);
+	FUNCTION(void, free_buf, void *);
+	FUNCTION(int, export_buf_dmabuf_fd, void *);
+	FUNCTION(int, dm_export_dmabuf_fd, struct ibv_dm *);
+	struct xp_mr_init_attr attr = {
+		.comp_mask = XP_REG_MR_ADDR | XP_REG_MR_IOVA,
+		.addr = o->buf,
+		.length = 64,
+		.iova = 1 << 20,
+	};
+	struct ibv_dm dm = { .context = o->ctx };
+	struct ibv_mr *mr = NULL, *ex = NULL;
+	uint8_t *buf = NULL;
+	void *handle;
+
+	CHECK(ibv_reg_mr_ex, OURS, (ex = reg_mr_ex(o->pd, &attr)) && ex->length == 64);
+	CHECK(ibv_alloc_buf, OURS,
+	      (buf = alloc_buf(o->pd, 5000, &handle)) && !((uintptr_t)buf & 4095));
+	CHECK(ibv_reg_buf_mr, OURS,
+	      (mr = reg_buf_mr(o->pd, handle, buf + 8, 4992, IBV_ACCESS_LOCAL_WRITE)) &&
+		      mr->addr == buf + 8);
+	CHECK(ibv_export_buf_dmabuf_fd, OURS,
+	      export_buf_dmabuf_fd(handle) == -1 && errno == ENODATA);
+	ibv_dereg_mr(mr);
+	ibv_dereg_mr(ex);
+	CHECK(ibv_free_buf, OURS, (free_buf(handle), true));
+	CHECK(ibv_dm_export_dmabuf_fd, OURS, dm_export_dmabuf_fd(&dm) == -1 && errno == EOPNOTSUPP);
+}
+
+static void newer(struct objects *o)
+{
+	FUNCTION(int, query_port_speed, struct ibv_context *, uint32_t, uint64_t *);
+	FUNCTION(void *, alloc_dmah, struct ibv_context *, void *);
+	FUNCTION(void *, create_comp_cntr, struct ibv_context *, void *);
+	FUNCTION(int, qp_attach_comp_cntr, struct ibv_qp *, void *, void *);
+	int (*caps)(struct ibv_context *, void *, size_t) = dlsym(RTLD_DEFAULT,
+								  "_ibv_query_comp_cntr_caps");
+	uint64_t speed = 0;
+
+	newer_memory(o);
+	CHECK(ibv_query_port_speed, OURS,
+	      !query_port_speed(o->ctx, 1, &speed) && speed == 25 &&
+		      query_port_speed(o->ctx, 2, &speed) == EINVAL);
+	CHECK(ibv_alloc_dmah, OURS, !alloc_dmah(o->ctx, NULL) && errno == EOPNOTSUPP);
+	CHECK(_ibv_query_comp_cntr_caps, OURS, caps(o->ctx, NULL, 0) == EOPNOTSUPP);
+	CHECK(ibv_create_comp_cntr, OURS, !create_comp_cntr(o->ctx, NULL) && errno == EOPNOTSUPP);
+	CHECK(ibv_qp_attach_comp_cntr, OURS, qp_attach_comp_cntr(o->qp, NULL, NULL) == EOPNOTSUPP);
+	/* of objects that xroce devices do not have */
+	listed("ibv_dealloc_dmah", THEIRS);
+	listed("ibv_destroy_comp_cntr", THEIRS);
+	listed("ibv_inc_comp_cntr", THEIRS);
+	listed("ibv_inc_err_comp_cntr", THEIRS);
+	listed("ibv_read_comp_cntr", THEIRS);
+	listed("ibv_read_err_comp_cntr", THEIRS);
+	listed("ibv_set_comp_cntr", THEIRS);
+	listed("ibv_set_err_comp_cntr", THEIRS);
+}
+
 /* ---- functions without a device ----------------------------------------------- */
 
 static void names_and_rates(void)
@@ -246,13 +323,41 @@ static void helpers(void)
 
 /* ---- completeness ------------------------------------------------------------- */
 
-static bool is_seen(const char *name)
+/* Returns the owner of a function, or -1 if the test does not list it. */
+static int seen_owner(const char *name)
 {
 	unsigned int i;
 
-	for (i = 0; i < nseen && strcmp(seen[i], name); i++)
+	for (i = 0; i < nseen && strcmp(seen[i].name, name); i++)
 		;
-	return i < nseen;
+	return i < nseen ? (int)seen[i].owner : -1;
+}
+
+/* Names and versions, which are known without the newest libibverbs being installed */
+static void each_newest_function(void)
+{
+	const char *top = getenv("XR_TOP");
+	unsigned int functions = 0, wrong = 0;
+	char path[256], line[256], name[128], version[32];
+	FILE *file;
+	int owner;
+
+	snprintf(path, sizeof(path), "%s/selftests/provider/libibverbs.functions", top ? top : ".");
+	file = fopen(path, "r");
+	while (file && fgets(line, sizeof(line), file)) {
+		if (*line == '#' || sscanf(line, "%127s %31s", name, version) != 2)
+			continue;
+		functions++;
+		owner = seen_owner(name);
+		if (owner == THEIRS ||
+		    (owner == OURS && comes_from(dlvsym(RTLD_DEFAULT, name, version), OURS)))
+			continue;
+		printf("# %s %s\n", name, version);
+		wrong++;
+	}
+	TAP_OK(file && !fclose(file) && functions >= 94 && !wrong,
+	       "the test lists all %u functions of the newest rdma-core, with their versions",
+	       functions);
 }
 
 /* Default versions of the public nodes, in the format of nm: "... T ibv_alloc_pd@@IBVERBS_1.1" */
@@ -272,7 +377,7 @@ static void each_export(void)
 		    !strstr(line, "@@IBVERBS_1."))
 			continue;
 		exports++;
-		if (!is_seen(name)) {
+		if (seen_owner(name) < 0) {
 			printf("# %s\n", name);
 			unknown++;
 		}
@@ -400,6 +505,7 @@ int main(void)
 	shared_receive_queues(&o);
 	address_handles(&o);
 	events(&f, &o);
+	newer(&o);
 	ends(&o);
 	names_and_rates();
 	helpers();
@@ -407,6 +513,7 @@ int main(void)
 	refused_verbs(&f);
 	TAP_OK(fake_objects(&f.daemon) == 1, "all objects but the PD are destroyed");
 	each_export();
+	each_newest_function();
 	teardown(&f);
 	return tap_end();
 }
