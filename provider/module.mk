@@ -8,7 +8,7 @@ PROVIDER_SRCS := \
 	$(addprefix provider/verbs/, \
 		advise_mr.c ah.c async_event.c buf.c child.c comp_channel.c context.c cq.c cq_ex.c device.c \
 		dm.c drain.c dv.c event_socket.c fast_mr.c mr.c mw.c pd.c pool.c post.c qp.c qp_ex.c query.c \
-		request.c srq.c token_file.c xrc.c) \
+		request.c rw.c srq.c token_file.c xrc.c) \
 	$(addprefix provider/cm/, \
 		bind.c cm.c command.c event.c ids.c numbers.c refresh.c source.c table.c) \
 	$(addprefix provider/preload/,dlopen.c files.c paths.c preload.c)

@@ -251,6 +251,75 @@ int xrocedv_drain_rq(struct ibv_qp *qp, const struct xrocedv_drain_attr *attr);
 int xrocedv_drain_qp(struct ibv_qp *qp, const struct xrocedv_drain_attr *attr);
 
 /*
+ * RW contexts (rdma_rw_ctx of the kernel): a transfer between a scattered local buffer and remote
+ * memory with one key, as READs or WRITEs that keep the limits of the QP (max_send_sge, 2^31 bytes
+ * of a message), with one completion. The pieces have L_Keys; or the context registers them in
+ * regions for fast registration, by WRs in front of the transfer, and invalidates these behind it.
+ */
+#define XROCEDV_RW_MAX_MESSAGE (1ull << 31) /* bytes of one READ or WRITE */
+
+enum xrocedv_rw_direction {
+	XROCEDV_RW_READ,  /* from remote memory into the pieces; RC */
+	XROCEDV_RW_WRITE, /* from the pieces into remote memory; RC and UC */
+};
+
+struct xrocedv_rw_attr {
+	enum xrocedv_rw_direction direction;
+	uint32_t rkey;
+	uint64_t remote_addr;
+	const struct ibv_sge *sg; /* the pieces; not used after xrocedv_rw_create() */
+	int nents;
+	uint64_t sg_offset; /* bytes of the list to skip */
+	/*
+	 * Regions of xrocedv_alloc_mr() that are not registered, used in this order; then the
+	 * lkeys of the pieces are ignored. The context sets other variants of their keys. They
+	 * belong to it until it is destroyed. NULL and 0: the pieces have L_Keys.
+	 */
+	struct ibv_mr *const *mr;
+	uint32_t num_mr;
+	uint32_t page_size; /* with regions: as for xrocedv_map_mr_sg() */
+};
+
+struct xrocedv_rw;
+
+/*
+ * Plans a transfer. Posts nothing. Returns NULL and errno on error: EINVAL (direction, type of the
+ * QP, a QP with sq_sig_all or without SGEs, pieces that are empty or wrap around, a region that is
+ * not one for fast registration), EPERM (a region of another PD), ENOSPC (the regions cannot hold
+ * all pieces), ENOMEM, EOPNOTSUPP (not an xroce device).
+ */
+struct xrocedv_rw *xrocedv_rw_create(struct ibv_qp *qp, const struct xrocedv_rw_attr *attr);
+
+/* Returns the number of WRs of the transfer that are not posted yet, without a chain. */
+uint32_t xrocedv_rw_wrs(const struct xrocedv_rw *rw);
+
+/*
+ * Returns the largest number of WRs that a transfer of that many pieces and bytes needs on a QP
+ * with max_send_sge, for the size of a send queue. With regions: 3 for each, and length /
+ * XROCEDV_RW_MAX_MESSAGE.
+ */
+static inline uint32_t xrocedv_rw_max_wrs(uint32_t nents, uint32_t max_send_sge, uint64_t length)
+{
+	return nents / max_send_sge + 1 + (uint32_t)(length / XROCEDV_RW_MAX_MESSAGE);
+}
+
+/*
+ * Posts the transfer, and behind it the WRs of `chain`, at once: no WR of another thread comes
+ * between. Without a chain, the last WR of the transfer is signaled, so there is one completion,
+ * with wr_id. With a chain (NULL: none) the program signals the last WR of the chain instead. If a
+ * WR fails, it completes with wr_id and an error, and those behind it are flushed, also with wr_id.
+ *
+ * Returns 0; EINPROGRESS: the send queue is smaller than the transfer, a part of it was posted, and
+ * its last WR is signaled; call again after its completion; or another positive errno, and nothing
+ * was posted: ENOMEM (no room now), EINVAL (state of the QP, a WR of the chain, a chain as long as
+ * the send queue), EALREADY (posted before), EIO.
+ */
+int xrocedv_rw_post(struct xrocedv_rw *rw, uint64_t wr_id, const struct ibv_send_wr *chain);
+
+/* Frees the context. Its WRs must have completed, or not be posted. */
+void xrocedv_rw_destroy(struct xrocedv_rw *rw);
+
+/*
  * Gets the reserved L_Key (IBTA 10.6.3; local_dma_lkey of the kernel). Work requests can use it in
  * any PD and without a region for all memory of the process, by virtual address and with the access
  * rights of the memory itself. It is valid for all QPs of pd's context and their SRQs, but not for

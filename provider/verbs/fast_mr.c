@@ -172,7 +172,7 @@ XP_PUBLIC int xrocedv_map_mr_sg(struct ibv_mr *ibmr, const struct xrocedv_sg *sg
 
 /* ---- posting --------------------------------------------------------------------- */
 
-static void fill(struct xr_send_wqe *wqe, const struct xp_fast_mr *mr, unsigned int access)
+void xp_wqe_reg(struct xr_send_wqe *wqe, const struct xp_fast_mr *mr, unsigned int access)
 {
 	wqe->reg.key = mr->base.ibmr.rkey;
 	wqe->reg.access = access;
@@ -206,7 +206,7 @@ XP_PUBLIC int xrocedv_post_reg_mr(struct ibv_qp *ibqp, struct ibv_mr *ibmr, uint
 	} else {
 		wqe = xp_ring_next(&qp->sq);
 		xp_wqe_init(wqe, wr_id, XR_WR_REG_MR, send_flags);
-		fill(wqe, mr, access);
+		xp_wqe_reg(wqe, mr, access);
 		xp_ring_push(&qp->sq, wr_id);
 		xp_ring_publish(&qp->sq);
 	}

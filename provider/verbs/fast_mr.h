@@ -53,4 +53,7 @@ uint64_t *xp_fast_mr_next_list(struct xp_fast_mr *mr);
 /* Sets the pages of the next registration. Their addresses must be in that list already. */
 void xp_fast_mr_set(struct xp_fast_mr *mr, const struct xp_page_list *l);
 
+/* Sets the fields of a registration of these pages. */
+void xp_wqe_reg(struct xr_send_wqe *wqe, const struct xp_fast_mr *mr, unsigned int access);
+
 #endif /* XP_FAST_MR_H */

@@ -151,7 +151,7 @@ static void fill_destination(const struct xp_qp *qp, struct xr_send_wqe *wqe,
 	}
 }
 
-static int fill_send(const struct xp_qp *qp, struct xr_send_wqe *wqe, const struct ibv_send_wr *wr)
+int xp_fill_send(const struct xp_qp *qp, struct xr_send_wqe *wqe, const struct ibv_send_wr *wr)
 {
 	int err;
 
@@ -202,7 +202,7 @@ static int post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_sen
 		else if (!xp_ring_room(&qp->sq))
 			err = ENOMEM;
 		else
-			err = fill_send(qp, xp_ring_next(&qp->sq), wr);
+			err = xp_fill_send(qp, xp_ring_next(&qp->sq), wr);
 		if (err) {
 			*bad_wr = wr;
 			break;

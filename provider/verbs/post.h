@@ -26,6 +26,9 @@ void xp_wqe_init(struct xr_send_wqe *wqe, uint64_t wr_id, unsigned int opcode, u
 void xp_wqe_bind(struct xr_send_wqe *wqe, const struct ibv_mw *mw, uint32_t new_rkey,
 		 const struct ibv_mw_bind_info *info);
 
+/* Fills a send queue entry. Returns 0, or EINVAL if the QP cannot perform the WR. */
+int xp_fill_send(const struct xp_qp *qp, struct xr_send_wqe *wqe, const struct ibv_send_wr *wr);
+
 /* Returns true if the operation can have inline data. */
 bool xp_wqe_may_inline(const struct xr_send_wqe *wqe);
 

@@ -162,6 +162,7 @@ static void fill_qp(struct xp_qp *qp, struct ibv_context *ibctx, struct ibv_pd *
 		__atomic_add_fetch(&xp_srq(qp->ibqp.srq)->qps, 1, __ATOMIC_RELAXED);
 	qp->ibqp.qp_type = attr->qp_type;
 	qp->ibqp.state = IBV_QPS_RESET;
+	qp->sig_all = attr->sq_sig_all;
 }
 
 struct ibv_qp *xp_qp_create(struct ibv_context *ibctx, struct ibv_pd *ibpd,

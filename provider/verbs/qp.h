@@ -37,6 +37,7 @@ struct xp_qp {
 
 	/* Extended QPs: the batch since wr_start(); under sq_lock */
 	bool extended;
+	bool sig_all;		 /* every send completes */
 	uint64_t send_ops;	 /* enum ibv_qp_create_send_ops_flags */
 	uint32_t staged;	 /* entries after sq.head */
 	int batch_err;		 /* first error of the batch */

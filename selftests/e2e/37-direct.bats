@@ -16,3 +16,17 @@ direct() {
 
 @test "queues are drained, in RESET they are not" { direct drain drain-reset; }
 @test "a QP with an SRQ is drained" { direct drain-srq; }
+@test "RW contexts transfer scattered buffers" { direct rw; }
+@test "RW contexts register and invalidate what they transfer" { direct rw-regions; }
+@test "an RW context with a chain, and a refused one" { direct rw-chain rw-refused; }
+
+@test "RW contexts work with 1 % packet loss" {
+	local status=0
+
+	ctl a fault xra drop 10 seed 7
+	ctl b fault xrb drop 10 seed 8
+	direct rw-regions rw-chain || status=$?
+	ctl a fault xra off
+	ctl b fault xrb off
+	((status == 0))
+}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Direct verbs that kernel programs have: draining of queues. They are looked up in the preloaded
- * library. Each test is one function, which may serve as an example.
+ * Direct verbs that kernel programs have: draining of queues, RW contexts. They are looked up in
+ * the preloaded library. Each test is one function, which may serve as an example.
  *
  *   rdma_direct [options]         the driver: runs the tests
  *   rdma_direct [options] HOST    its partner: executes requests of the driver (endpoint.h)
@@ -19,10 +19,15 @@
 #define TIMEOUT_MS 30000
 #define SEND_MARK 901u
 #define RECV_MARK 902u
+#define PAGE 4096u
+#define MAX_PIECES 8192
 
 struct direct {
 	struct endpoint ep;
 	struct direct_verbs dv;
+	uint8_t *mem; /* not registered */
+	struct ibv_sge sg[MAX_PIECES];
+	uint32_t seed;
 	char error[200]; /* message of the first failure */
 };
 
@@ -201,15 +206,196 @@ static bool drain_srq(struct direct *d)
 	return ok;
 }
 
+/* ---- RW contexts -------------------------------------------------------------------- */
+
+/* Pieces of `len` bytes, each `stride` behind the one before it. */
+struct layout {
+	uint8_t *base;
+	uint32_t lkey, n, len, stride;
+};
+
+/* Sets d->sg, and fills the pieces with the pattern of d->seed, or with zeros. */
+static void lay_out(struct direct *d, const struct layout *l, bool fill)
+{
+	for (uint32_t i = 0; i < l->n; i++) {
+		uint8_t *p = l->base + (size_t)i * l->stride;
+
+		d->sg[i] = (struct ibv_sge){ (uintptr_t)p, l->len, l->lkey };
+		if (fill)
+			fill_pattern(p, l->len, d->seed, (size_t)i * l->len);
+		else
+			memset(p, 0, l->len);
+	}
+}
+
+static bool has_data(const struct direct *d, const struct layout *l)
+{
+	for (uint32_t i = 0; i < l->n; i++)
+		if (!has_pattern((void *)(uintptr_t)d->sg[i].addr, l->len, d->seed,
+				 (size_t)i * l->len))
+			return false;
+	return true;
+}
+
+static struct xrocedv_rw_attr rw_attr(const struct direct *d, uint32_t n)
+{
+	return (struct xrocedv_rw_attr){ .direction = XROCEDV_RW_WRITE,
+					 .rkey = d->ep.peer.rkey,
+					 .remote_addr = d->ep.peer.addr,
+					 .sg = d->sg,
+					 .nents = (int)n };
+}
+
+/* Runs a transfer, in as many parts as the send queue needs. Returns as endpoint.h describes. */
+static int transfer(struct direct *d, const struct xrocedv_rw_attr *attr, unsigned *parts)
+{
+	struct xrocedv_rw *rw = d->dv.rw_create(d->ep.qp, attr);
+	int err, result = 0;
+	struct ibv_wc wc;
+
+	if (!rw)
+		return -errno;
+	*parts = 0;
+	do {
+		err = d->dv.rw_post(rw, 77, NULL);
+		if (err && err != EINPROGRESS) {
+			result = -err;
+			break;
+		}
+		++*parts;
+		result = ep_completion(&d->ep, &wc);
+		if (wc.wr_id != 77)
+			result = -EBADMSG;
+	} while (!result && err);
+	d->dv.rw_destroy(rw);
+	return result;
+}
+
+/* Writes the pieces to the partner, and reads others from there. */
+static bool both_ways(struct direct *d, const struct layout *l, struct xrocedv_rw_attr *attr,
+		      unsigned want_parts)
+{
+	const uint32_t len = l->n * l->len;
+	unsigned parts;
+
+	d->seed++;
+	lay_out(d, l, true);
+	attr->direction = XROCEDV_RW_WRITE;
+	if (!expect(d, "write", transfer(d, attr, &parts), 0) ||
+	    !expect(d, "parts", parts, want_parts) ||
+	    !expect(d, "data at the partner",
+		    ep_call(&d->ep,
+			    &(struct ep_request){ .op = EP_CHECK, .len = len, .seed = d->seed }),
+		    0))
+		return false;
+	d->seed++;
+	ep_call(&d->ep, &(struct ep_request){ .op = EP_FILL, .len = len, .seed = d->seed });
+	lay_out(d, l, false);
+	attr->direction = XROCEDV_RW_READ;
+	return expect(d, "read", transfer(d, attr, &parts), 0) &&
+	       expect(d, "data of the read", has_data(d, l), true);
+}
+
+static bool rw(struct direct *d)
+{
+	static const struct {
+		uint32_t n, len, stride;
+		unsigned parts;
+	} rows[] = {
+		{ 1, 1, 1, 1 },		 { 1, 1 << 20, 1, 1 },	      { 32, 1000, 1001, 1 },
+		{ 33, 1000, 1500, 1 },	 { 1000, 37, 41, 1 },	      { 7, 100001, 100003, 1 },
+		{ 32 * 64, 99, 100, 1 }, { 32 * 64 + 1, 99, 100, 2 }, { MAX_PIECES, 101, 103, 4 },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const struct layout l = { d->ep.buf, d->ep.mr->lkey, rows[i].n, rows[i].len,
+					  rows[i].stride };
+		struct xrocedv_rw_attr attr = rw_attr(d, l.n);
+
+		if (!both_ways(d, &l, &attr, rows[i].parts))
+			return false;
+	}
+	return true;
+}
+
+/* The same regions are used again and again: each transfer invalidates them. */
+static bool rw_regions(struct direct *d)
+{
+	const struct layout l = { d->mem + 1234, 0, 1, 100 * PAGE, 1 };
+	struct xrocedv_rw_attr attr = rw_attr(d, l.n);
+	struct ibv_mr *mr[8];
+	bool ok = true;
+
+	for (int i = 0; i < 8; i++)
+		mr[i] = d->dv.alloc_mr(d->ep.pd, 13);
+	attr.mr = mr;
+	attr.num_mr = 8;
+	attr.page_size = PAGE;
+	for (int i = 0; i < 3 && ok; i++)
+		ok = both_ways(d, &l, &attr, 1);
+	for (int i = 0; i < 8; i++)
+		ok &= expect(d, "deregister", ibv_dereg_mr(mr[i]), 0);
+	return ok;
+}
+
+/* A chained WRITE takes effect behind the transfer, and has the only completion. */
+static bool rw_chain(struct direct *d)
+{
+	const struct layout l = { d->ep.buf, d->ep.mr->lkey, 100, 500, 700 };
+	uint8_t *last = d->ep.buf + EP_BUF_SIZE - 8;
+	struct xrocedv_rw_attr attr = rw_attr(d, l.n);
+	struct ibv_sge sge = { (uintptr_t)last, 8, l.lkey };
+	struct ibv_send_wr wr = { .wr_id = 5,
+				  .opcode = IBV_WR_RDMA_WRITE,
+				  .sg_list = &sge,
+				  .num_sge = 1,
+				  .send_flags = IBV_SEND_SIGNALED,
+				  .wr.rdma = { d->ep.peer.addr + 50000, d->ep.peer.rkey } };
+	struct xrocedv_rw *ctx;
+	struct ibv_wc wc = { 0 };
+	bool ok;
+
+	d->seed++;
+	lay_out(d, &l, true);
+	fill_pattern(last, 8, d->seed, 50000);
+	ctx = d->dv.rw_create(d->ep.qp, &attr);
+	ok = expect(d, "created", !!ctx, true) &&
+	     expect(d, "post", d->dv.rw_post(ctx, 77, &wr), 0) &&
+	     expect(d, "completion", ep_completion(&d->ep, &wc), 0) &&
+	     expect(d, "of the chain", (long)wc.wr_id, 5) &&
+	     expect(d, "one completion", ibv_poll_cq(d->ep.cq, 1, &wc), 0) &&
+	     expect(d, "data at the partner",
+		    ep_call(&d->ep,
+			    &(struct ep_request){ .op = EP_CHECK, .len = 50008, .seed = d->seed }),
+		    0);
+	if (ctx)
+		d->dv.rw_destroy(ctx);
+	return ok;
+}
+
+static bool rw_refused(struct direct *d)
+{
+	const struct layout l = { d->ep.buf, d->ep.mr->lkey, 40, 500, 700 };
+	struct xrocedv_rw_attr attr = rw_attr(d, l.n);
+	unsigned parts;
+
+	lay_out(d, &l, true);
+	attr.remote_addr = d->ep.peer.addr + EP_BUF_SIZE - 100;
+	return expect(d, "write beyond the remote region", transfer(d, &attr, &parts),
+		      IBV_WC_REM_ACCESS_ERR) &&
+	       expect(d, "reconnect", ep_reconnect(&d->ep), 0);
+}
+
 /* ---- the tests --------------------------------------------------------------------- */
 
 static const struct test {
 	const char *name;
 	bool (*run)(struct direct *d);
 } tests[] = {
-	{ "drain", drain },
-	{ "drain-reset", drain_reset },
-	{ "drain-srq", drain_srq },
+	{ "drain", drain },	      { "drain-reset", drain_reset },
+	{ "drain-srq", drain_srq },   { "rw", rw },
+	{ "rw-regions", rw_regions }, { "rw-chain", rw_chain },
+	{ "rw-refused", rw_refused },
 };
 #define TESTS (sizeof(tests) / sizeof(tests[0]))
 
@@ -228,6 +414,9 @@ static bool run(struct direct *d, const char *const *names, int n)
 {
 	bool ok = expect(d, "direct verbs", find_direct_verbs(&d->dv), true);
 
+	d->mem = map_anonymous(EP_BUF_SIZE);
+	ok = ok && expect(d, "memory", !!d->mem, true);
+
 	for (size_t i = 0; i < TESTS && ok; i++) {
 		bool wanted = !n;
 
@@ -243,7 +432,7 @@ int main(int argc, char **argv)
 {
 	const char *dev = NULL, *host, *names[TESTS];
 	int gid_index = 1, port = 18517, opt, n = 0;
-	struct direct d = { 0 };
+	static struct direct d;
 	bool ok;
 
 	while ((opt = getopt(argc, argv, "d:g:p:t:")) != -1) {

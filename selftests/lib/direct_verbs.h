@@ -23,7 +23,11 @@
 	X(reserved_lkey)                                                                           \
 	X(drain_sq)                                                                                \
 	X(drain_rq)                                                                                \
-	X(drain_qp)
+	X(drain_qp)                                                                                \
+	X(rw_create)                                                                               \
+	X(rw_wrs)                                                                                  \
+	X(rw_post)                                                                                 \
+	X(rw_destroy)
 
 struct direct_verbs {
 #define X(name) __typeof__(xrocedv_##name) *name;
