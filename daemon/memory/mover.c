@@ -511,7 +511,7 @@ static void wake_mover(struct xd_mover *m)
 		syscall(SYS_futex, asleep, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
-void xd_mover_io_submit(struct xt_mem_io *io, uint64_t addr, bool check)
+static void submit(struct xt_mem_io *io, uint64_t addr, uint32_t parts, bool check)
 {
 	struct piece *p = (struct piece *)io; /* io is its first member */
 	struct channel *c = p->channel;
@@ -525,6 +525,7 @@ void xd_mover_io_submit(struct xt_mem_io *io, uint64_t addr, bool check)
 	c->ring->move[at] = (struct xd_move){
 		.op = io->op,
 		.check = check,
+		.parts = (uint16_t)parts,
 		.len = io->len,
 		.addr = addr,
 		.data = (uint64_t)(io->data - (uint8_t *)m->area),
@@ -542,6 +543,22 @@ void xd_mover_io_submit(struct xt_mem_io *io, uint64_t addr, bool check)
 		c->unwoken = true;
 	else
 		wake_mover(m);
+}
+
+void xd_mover_io_submit(struct xt_mem_io *io, uint64_t addr, bool check)
+{
+	submit(io, addr, 0, check);
+}
+
+void xd_mover_io_submit_parts(struct xt_mem_io *io, const struct xt_mem_piece *part, uint32_t n,
+			      bool check)
+{
+	uint64_t *list = (uint64_t *)(io->data + XD_PARTS);
+	uint32_t i;
+
+	for (i = 0; i < n; i++)
+		list[i] = xd_part(part[i].addr, part[i].len);
+	submit(io, 0, n, check);
 }
 
 void xd_movers_begin_round(struct xd_movers *ms, uint32_t worker)

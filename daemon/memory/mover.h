@@ -72,6 +72,9 @@ struct xt_mem_io *xd_mover_io_new(struct xd_mover *m, void *engine_ctx, uint32_t
 				  struct xt_mem_pool **pool);
 /* check: -EFAULT unless the process has mapped the bytes with the rights for the access. */
 void xd_mover_io_submit(struct xt_mem_io *io, uint64_t addr, bool check);
+/* The same for parts of a group of pieces. Not for atomics. */
+void xd_mover_io_submit_parts(struct xt_mem_io *io, const struct xt_mem_piece *part, uint32_t n,
+			      bool check);
 void xd_mover_io_free(struct xt_mem_io *io);
 
 /*

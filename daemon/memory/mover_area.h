@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <xroce/ring.h>
+
 #include "proc_maps.h"
 
 #define XD_MOVER_RING 1024 /* more than pieces of staging, so a ring is never full */
@@ -17,15 +19,37 @@
 #define XD_STAGING_LARGE 32 /* pieces of XT_MEM_IO_MAX bytes */
 #define XD_STAGING_SMALL 512
 #define XD_STAGING_SMALL_SIZE 4096u /* the largest payload of a packet */
+/* Parts of a group of pieces: their list is in the second half of a piece of staging. */
+#define XD_PARTS XR_GROUP_BYTES
+_Static_assert(XR_GROUP_BYTES + XR_GROUP_PIECES * sizeof(uint64_t) <= XD_STAGING_SMALL_SIZE,
+	       "the list fits into the smallest piece of staging");
+_Static_assert(XR_GROUP_BYTES < 1 << 12 && XR_PIECE_END == 1ull << (64 - 12), "xd_part()");
+
+static inline uint64_t xd_part(uint64_t addr, uint32_t len)
+{
+	return addr << 12 | len;
+}
+
+static inline uint64_t xd_part_addr(uint64_t part)
+{
+	return part >> 12;
+}
+
+static inline uint32_t xd_part_len(uint64_t part)
+{
+	return part & 0xfff;
+}
+
 #define XD_STAGING_PIECES (XD_STAGING_LARGE + XD_STAGING_SMALL)
 
 struct xd_move {
 	/* written by the daemon before it adds 1 to `submitted` */
 	uint8_t op;	   /* enum xt_mem_op */
 	uint8_t cancelled; /* set at any time: nobody needs the result any more */
-	uint8_t check; /* whether the owner has mapped the bytes with the rights for this access */
+	uint8_t check;	/* whether the owner has mapped the bytes with the rights for this access */
+	uint16_t parts; /* 0, or READ and WRITE of parts, xd_part() of each at data + XD_PARTS */
 	uint32_t len;
-	uint64_t addr; /* in the client's process */
+	uint64_t addr; /* in the client's process; parts: unused */
 	uint64_t data; /* READ and WRITE: offset in the area */
 	uint64_t compare, value;
 	/* written by the mover before it adds 1 to `executed` */

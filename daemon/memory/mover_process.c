@@ -46,11 +46,38 @@ static int atomic_access(struct xd_move *m)
 	return err;
 }
 
+static int execute_part(const struct xd_move *m, uint64_t part, uint8_t *data)
+{
+	uint64_t addr = xd_part_addr(part);
+	uint32_t len = xd_part_len(part);
+	bool write = m->op != XT_MEM_READ;
+	int err = m->check ? xd_proc_check(mover.maps_fd, addr, len, write) : 0;
+
+	if (err)
+		return err;
+	return write ? xd_proc_write(mover.mem_fd, addr, data, len)
+		     : xd_proc_read(mover.mem_fd, addr, data, len);
+}
+
+static int execute_parts(const struct xd_move *m, uint8_t *data)
+{
+	const uint64_t *part = (const uint64_t *)(data + XD_PARTS);
+	int err = 0;
+
+	for (uint32_t i = 0; i < m->parts && !err; i++) {
+		err = execute_part(m, part[i], data);
+		data += xd_part_len(part[i]);
+	}
+	return err;
+}
+
 static int execute(struct xd_move *m)
 {
 	uint8_t *data = (uint8_t *)mover.area + m->data;
 	int err = __atomic_load_n(&m->cancelled, __ATOMIC_RELAXED) ? -ECANCELED : 0;
 
+	if (!err && m->parts)
+		return execute_parts(m, data);
 	if (!err && m->check)
 		err = xd_proc_check(mover.maps_fd, m->addr, m->len, m->op != XT_MEM_READ);
 	if (err)

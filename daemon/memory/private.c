@@ -2,6 +2,8 @@
 /* Private segments, accessed by the mover of the client's process; absent pages of mapped ones. */
 #include <sys/eventfd.h>
 
+#include <xroce/ring.h>
+
 #include "mover.h"
 #include "region.h"
 
@@ -20,11 +22,26 @@ static struct xt_mem_io *private_io_new(struct xt_mem *mem, void *engine_ctx, ui
 	return io;
 }
 
+/* An atomic is within one piece. */
+static void submit_parts(struct xt_mem_io *io, bool check)
+{
+	struct xt_mem_piece part[XR_GROUP_PIECES];
+	uint32_t n = xt_mem_parts(io->seg, io->off, io->len, part);
+
+	if (n == 1)
+		xd_mover_io_submit(io, part[0].addr, check);
+	else
+		xd_mover_io_submit_parts(io, part, n, check);
+}
+
 static void private_io_submit(struct xt_mem_io *io)
 {
 	const struct xd_mem *mem = (const struct xd_mem *)io->mem;
 
-	xd_mover_io_submit(io, io->seg->addr + io->off, mem->checked);
+	if (__builtin_expect(io->seg->pieces, 0))
+		submit_parts(io, mem->checked);
+	else
+		xd_mover_io_submit(io, io->seg->addr + io->off, mem->checked);
 }
 
 void xd_mem_absent(const struct xd_mem *mem)

@@ -18,14 +18,17 @@
  */
 static int fast_memory(struct xd_client *c, struct xd_mr *mr, uint32_t max_pages)
 {
-	struct xd_bytes bytes = { .memory = max_pages * sizeof(struct xt_mem_seg) };
+	struct xd_bytes bytes = {
+		.memory = max_pages * sizeof(struct xt_mem_seg) +
+			  max_pages / 2 * sizeof(struct xt_mem_piece),
+	};
 	int err = xd_user_charge(c, bytes);
 	struct xt_mem_seg *seg;
 
 	if (err)
 		return err;
 	mr->charged = bytes;
-	seg = calloc(max_pages, sizeof(*seg));
+	seg = calloc(1, bytes.memory); /* the pieces are behind the segments */
 	err = seg ? xd_mem_on_demand(xd_client_proc(c), 0, 0, true, &mr->mem) : -ENOMEM;
 	if (err) {
 		free(seg);
@@ -51,6 +54,7 @@ static int fast_key(struct xd_client *c, struct xd_mr *mr, uint32_t max_pages, u
 		mr->key->mem = &mr->mem->xt;
 		mr->key->pages = mr->lists.ptr;
 		mr->key->max_pages = max_pages;
+		mr->key->piece = (struct xt_mem_piece *)(mr->mem->xt.seg + max_pages);
 		*value = xt_key_value(mr->key);
 	}
 	xd_workers_resume(c->dev->workers);

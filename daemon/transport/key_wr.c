@@ -296,11 +296,26 @@ static enum xr_reason bind(struct xt_qp *qp, const struct xt_swqe *w)
 
 /* ---- fast registration ----------------------------------------------------------------------- */
 
+static enum xr_reason check_list(const struct xt_key *key, const struct xt_swqe *w)
+{
+	uint64_t size = 1ull << (w->reg.page_shift & 63), off = w->remote_addr & (size - 1);
+	bool pieces = w->reg.page_shift == XR_FAST_PIECES;
+
+	if (w->reg.list >= XR_FAST_LISTS || !w->reg.pages ||
+	    w->reg.pages > (pieces ? key->max_pages / 2 : key->max_pages))
+		return XR_KEY_RANGE;
+	if (!w->bind_len || w->remote_addr + w->bind_len < w->remote_addr)
+		return XR_KEY_RANGE;
+	if (pieces)
+		return XR_OK;
+	if (w->reg.page_shift < XR_FAST_SHIFT_MIN || w->reg.page_shift > XR_FAST_SHIFT_MAX)
+		return XR_KEY_RANGE;
+	return w->bind_len > w->reg.pages * size - off ? XR_KEY_RANGE : XR_OK;
+}
+
 static enum xr_reason check_fast(const struct xt_qp *qp, const struct xt_key *key,
 				 const struct xt_swqe *w)
 {
-	uint64_t size = 1ull << (w->reg.page_shift & 63), off = w->remote_addr & (size - 1);
-
 	if (!key || !(key->entry.flags & XR_KEYF_FAST))
 		return XR_KEY_INDEX;
 	if (key->entry.pd != qp->info.pd)
@@ -308,13 +323,7 @@ static enum xr_reason check_fast(const struct xt_qp *qp, const struct xt_key *ke
 	if (w->reg.access & ~(uint32_t)FAST_ACCESS ||
 	    (w->reg.access & WRITES && !(w->reg.access & XR_ACCESS_LOCAL_WRITE)))
 		return XR_KEY_ACCESS;
-	if (w->reg.list >= XR_FAST_LISTS || w->reg.page_shift < XR_FAST_SHIFT_MIN ||
-	    w->reg.page_shift > XR_FAST_SHIFT_MAX || !w->reg.pages || w->reg.pages > key->max_pages)
-		return XR_KEY_RANGE;
-	if (!w->bind_len || w->remote_addr + w->bind_len < w->remote_addr ||
-	    w->bind_len > w->reg.pages * size - off)
-		return XR_KEY_RANGE;
-	return XR_OK;
+	return check_list(key, w);
 }
 
 static void add_run(struct xt_mem *mem, uint64_t addr, uint64_t len)
@@ -333,8 +342,55 @@ static void add_run(struct xt_mem *mem, uint64_t addr, uint64_t len)
 	mem->length += len;
 }
 
+/* Returns false if the pieces are too short. */
+static bool add_piece(struct xt_mem *mem, struct xr_piece_group *group, struct xt_mem_piece *piece,
+		      uint64_t addr, uint64_t len)
+{
+	enum xr_piece_place place = xr_piece_add(group, len);
+
+	if (place == XR_PIECE_TOO_SHORT)
+		return false;
+	if (place != XR_PIECE_JOINS)
+		mem->seg[mem->nseg++] = (struct xt_mem_seg){ .off = mem->length, .writable = true };
+	mem->seg[mem->nseg - 1].len += len;
+	mem->length += len;
+	if (place == XR_PIECE_ALONE) {
+		mem->seg[mem->nseg - 1].addr = addr;
+		return true;
+	}
+	*piece = (struct xt_mem_piece){ addr, (uint32_t)len };
+	if (place == XR_PIECE_FIRST)
+		mem->seg[mem->nseg - 1].piece = piece;
+	mem->seg[mem->nseg - 1].pieces++;
+	return true;
+}
+
+/* The client can change the list at any time: each entry is read once. */
+static bool lay_out_pieces(struct xt_key *key, const struct xt_swqe *w)
+{
+	const uint64_t *list = key->pages + (size_t)w->reg.list * key->max_pages;
+	struct xr_piece_group group = { 0, 0 };
+	uint64_t left = w->bind_len, addr, len;
+	struct xt_mem *mem = key->mem;
+	uint32_t i;
+
+	mem->nseg = 0;
+	mem->length = 0;
+	for (i = 0; i < w->reg.pages && left; i++, left -= len) {
+		addr = __atomic_load_n(&list[2 * i], __ATOMIC_RELAXED);
+		len = __atomic_load_n(&list[2 * i + 1], __ATOMIC_RELAXED);
+		if (!len || addr >= XR_PIECE_END || len > XR_PIECE_END - addr)
+			return false;
+		if (len > left)
+			len = left;
+		if (!add_piece(mem, &group, &key->piece[i], addr, len))
+			return false;
+	}
+	return !left;
+}
+
 /* The client can change the page list at any time: each entry is read once. */
-static bool lay_out(struct xt_key *key, const struct xt_swqe *w)
+static bool lay_out_pages(struct xt_key *key, const struct xt_swqe *w)
 {
 	const uint64_t *list = key->pages + (size_t)w->reg.list * key->max_pages;
 	uint64_t size = 1ull << w->reg.page_shift, off = w->remote_addr & (size - 1);
@@ -352,6 +408,11 @@ static bool lay_out(struct xt_key *key, const struct xt_swqe *w)
 		add_run(mem, page + off, n);
 	}
 	return true;
+}
+
+static bool lay_out(struct xt_key *key, const struct xt_swqe *w)
+{
+	return w->reg.page_shift == XR_FAST_PIECES ? lay_out_pieces(key, w) : lay_out_pages(key, w);
 }
 
 static enum xr_reason reg(struct xt_qp *qp, const struct xt_swqe *w)

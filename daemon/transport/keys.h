@@ -39,10 +39,11 @@ struct xt_key {
 	struct xt_mem *mem;  /* owned by the daemon; of a window: the region's */
 	/*
 	 * Regions for fast registration: XR_FAST_LISTS page lists of max_pages entries, which the
-	 * client writes. mem has room for max_pages segments.
+	 * client writes. mem has room for max_pages segments, piece for half as many pieces.
 	 */
 	const uint64_t *pages;
 	uint32_t max_pages;
+	struct xt_mem_piece *piece;
 };
 
 /* max: entries; memory grows with use. seed: of the random order */

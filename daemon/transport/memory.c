@@ -3,6 +3,8 @@
 #include <pthread.h>
 #include <string.h>
 
+#include <xroce/ring.h>
+
 #include "guard.h"
 #include "memory.h"
 #include "step.h"
@@ -57,6 +59,42 @@ int xt_mem_probe(struct xt_mem *mem, const uint8_t *p, size_t len)
 	return reported(mem, xt_guard_probe(p, len));
 }
 
+uint32_t xt_mem_parts(const struct xt_mem_seg *seg, uint64_t off, uint64_t len,
+		      struct xt_mem_piece *out)
+{
+	const struct xt_mem_piece *p = seg->piece, *end = seg->piece + seg->pieces;
+	uint32_t n = 0;
+
+	for (; p < end && off >= p->len; p++)
+		off -= p->len;
+	for (; p < end && len; p++, off = 0, n++) {
+		out[n].addr = p->addr + off;
+		out[n].len = p->len - off < len ? p->len - (uint32_t)off : (uint32_t)len;
+		len -= out[n].len;
+	}
+	return n;
+}
+
+/* Accesses a group of pieces one by one, without waiting. write: to memory from data */
+static int access_parts(const struct xt_step_place *p, uint8_t *data, size_t len, bool write)
+{
+	const struct xt_mem_ops *ops = p->mem->ops;
+	struct xt_mem_piece part[XR_GROUP_PIECES];
+	uint32_t n = xt_mem_parts(p->seg, p->off - p->seg->off, len, part), i;
+	int err = 0;
+
+	for (i = 0; i < n && !err; i++) {
+		const struct xt_mem_seg seg = { .len = part[i].len,
+						.addr = part[i].addr,
+						.writable = p->seg->writable };
+
+		err = write ? ops->write(p->mem, &seg, 0, data, part[i].len)
+			    : ops->read(p->mem, &seg, 0, data, part[i].len);
+		data += part[i].len;
+	}
+	return err;
+}
+
 /* Returns true if an access to a segment without ptr may have to wait. */
 static bool may_wait(const struct xt_step *step, const struct xt_mem *mem)
 {
@@ -71,6 +109,8 @@ static int read_seg(struct xt_step *step, const struct xt_step_place *p, void *d
 		return reported(p->mem, xt_guard_copy(dst, seg->ptr + (p->off - seg->off), len));
 	if (may_wait(step, p->mem))
 		return xt_step_read(step, p, dst, len);
+	if (seg->pieces)
+		return access_parts(p, dst, len, false);
 	return p->mem->ops->read(p->mem, seg, p->off - seg->off, dst, len);
 }
 
@@ -88,6 +128,8 @@ static int write_seg(struct xt_step *step, const struct xt_step_place *p, const 
 	}
 	if (may_wait(step, p->mem))
 		return xt_step_write(step, p, src, len);
+	if (seg->pieces)
+		return access_parts(p, (uint8_t *)src, len, true);
 	return p->mem->ops->write(p->mem, seg, p->off - seg->off, src, len);
 }
 
@@ -251,12 +293,23 @@ static uint64_t *atomic_ptr(const struct xt_mem *mem, uint64_t off)
 	return p && seg->writable && !((uintptr_t)p & 7) ? (uint64_t *)p : NULL;
 }
 
+/* Returns true if the 8 bytes are in one segment, and in one piece if it is a group. */
+static bool is_whole(const struct xt_step_place *p)
+{
+	struct xt_mem_piece part[sizeof(uint64_t)];
+
+	if (!p->seg || span(p->seg, p->off, sizeof(uint64_t)) < sizeof(uint64_t))
+		return false;
+	return !p->seg->pieces ||
+	       xt_mem_parts(p->seg, p->off - p->seg->off, sizeof(uint64_t), part) == 1;
+}
+
 /* Returns true if a step executes the atomic; *err is its result so far. */
 static bool by_step(struct xt_step *step, const struct xt_mem_at *at,
 		    const struct xt_step_atomic *a, int *err)
 {
 	struct xt_step_place p = { at->mem, find_seg(at->mem, at->off), at->off };
-	bool whole = p.seg && span(p.seg, at->off, sizeof(uint64_t)) == sizeof(uint64_t);
+	bool whole = is_whole(&p);
 
 	if (!may_wait(step, at->mem) || (whole && p.seg->ptr))
 		return false;

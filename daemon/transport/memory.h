@@ -104,7 +104,8 @@ struct xt_mem_ops {
 	 * Allocates an access with len bytes of staging memory (atomics: 0) and sets *pool. Returns
 	 * NULL if there is no room now: xt_mem_io_room() must follow; *pool is NULL if the memory
 	 * can never be accessed. A pool that is empty otherwise must have room for all accesses of
-	 * one step: 256 KiB, and two for each segment of 32 SGEs.
+	 * one step: 256 KiB, and two for each segment of 32 SGEs. If one segment or two neighbours
+	 * have at least 2 KiB, these are at most 514 accesses.
 	 */
 	struct xt_mem_io *(*io_new)(struct xt_mem *mem, void *engine_ctx, uint32_t len,
 				    struct xt_mem_pool **pool);
@@ -138,13 +139,29 @@ void xt_mem_io_room(struct xt_engine *e, struct xt_mem_pool *pool);
 
 /* ---- regions -------------------------------------------------------------------------------- */
 
+struct xt_mem_piece {
+	uint64_t addr; /* in the owner's address space */
+	uint32_t len;
+};
+
 struct xt_mem_seg {
 	uint64_t off; /* in the region */
 	uint64_t len;
-	uint8_t *ptr;  /* mapped here, or NULL */
-	uint64_t addr; /* in the owner's address space */
+	uint8_t *ptr; /* mapped here, or NULL */
+	union {
+		uint64_t addr;			  /* in the owner's address space */
+		const struct xt_mem_piece *piece; /* if there are pieces */
+	};
 	bool writable;
+	uint16_t pieces; /* 0, or the segment is a group of pieces (ring.h), never mapped */
 };
+
+/*
+ * Splits [off, off + len) of a segment that is a group into parts of its pieces. Returns their
+ * number. out: room for XR_GROUP_PIECES
+ */
+uint32_t xt_mem_parts(const struct xt_mem_seg *seg, uint64_t off, uint64_t len,
+		      struct xt_mem_piece *out);
 
 struct xt_mem {
 	const struct xt_mem_ops *ops;

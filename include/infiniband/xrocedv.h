@@ -35,6 +35,7 @@ extern "C" {
 #define XROCEDV_MAX_PAGES 4096u	    /* per region */
 #define XROCEDV_MIN_PAGE_SIZE 4096u /* bytes; a power of two */
 #define XROCEDV_MAX_PAGE_SIZE (1u << 30)
+#define XROCEDV_SG_GAPS 0u /* instead of a page size */
 
 /* Bits 63:32 are the driver id: RDMA_DRIVER_UNKNOWN, 0 */
 enum xrocedv_resource {
@@ -106,7 +107,10 @@ struct xrocedv_sg {
  * region. All elements but the first must start at a page boundary, and all but the last must end
  * at one, unless an element continues where the previous one ends.
  *
- * page_size: bytes, a power of two in XROCEDV_MIN_PAGE_SIZE..XROCEDV_MAX_PAGE_SIZE.
+ * page_size: bytes, a power of two in XROCEDV_MIN_PAGE_SIZE..XROCEDV_MAX_PAGE_SIZE. Or
+ * XROCEDV_SG_GAPS: elements of any address and length follow each other without gaps in the region
+ * (IB_MR_TYPE_SG_GAPS of the kernel). Each element then takes the room of two pages. The prefix
+ * also ends after 256 elements in a row that have less than 1024 bytes together.
  * *sg_offset: where to start in the first element; NULL means 0. On return: if the region ran out
  * of pages within an element, the number of bytes of that element that are mapped, otherwise 0.
  * mr->addr and mr->length: set to the address of the first byte and the length of the registration.

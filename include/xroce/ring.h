@@ -158,9 +158,9 @@ struct xr_send_wqe {
 		struct {
 			__u32 key;	 /* of the region, with its new variant */
 			__u32 access;	 /* XR_ACCESS_LOCAL_WRITE, _REMOTE*, _MW_BIND */
-			__u32 pages;	 /* number of entries in the page list */
+			__u32 pages;	 /* number of pages, or of pieces */
 			__u8 list;	 /* page list of the region, 0 or 1 */
-			__u8 page_shift; /* XR_FAST_SHIFT_MIN..MAX */
+			__u8 page_shift; /* XR_FAST_SHIFT_MIN..MAX, or XR_FAST_PIECES */
 			__u16 reserved;
 		} reg;
 	};
@@ -254,6 +254,46 @@ _Static_assert(sizeof(struct xr_sge) == 16, "sge layout");
 #define XR_FAST_MAX_PAGES 4096
 #define XR_FAST_SHIFT_MIN 12 /* log2 of the page size */
 #define XR_FAST_SHIFT_MAX 30
+
+/*
+ * With page shift XR_FAST_PIECES the list has pieces instead of pages: pairs of an address and a
+ * length in bytes, without alignment. A page list has room for half as many pieces. A piece ends
+ * below XR_PIECE_END. The daemon accesses short pieces in groups. To bound the number of groups in
+ * a message, a group that has XR_GROUP_PIECES and could take the next piece must have at least half
+ * of XR_GROUP_BYTES.
+ */
+#define XR_FAST_PIECES 0
+#define XR_PIECE_END (1ull << 52)
+#define XR_GROUP_PIECES 256
+#define XR_GROUP_BYTES 2048u
+
+struct xr_piece_group {
+	__u32 pieces, bytes; /* 0 pieces: the last piece was too long for a group */
+};
+
+enum xr_piece_place { XR_PIECE_ALONE, XR_PIECE_FIRST, XR_PIECE_JOINS, XR_PIECE_TOO_SHORT };
+
+/* Adds a piece, behind those added before, to the group, or begins another group with it. */
+static inline enum xr_piece_place xr_piece_add(struct xr_piece_group *g, __u64 len)
+{
+	__u32 bytes = g->bytes;
+
+	if (len > XR_GROUP_BYTES) {
+		*g = (struct xr_piece_group){ 0, 0 };
+		return XR_PIECE_ALONE;
+	}
+	if (g->pieces && bytes + len <= XR_GROUP_BYTES) {
+		if (g->pieces < XR_GROUP_PIECES) {
+			g->pieces++;
+			g->bytes += (__u32)len;
+			return XR_PIECE_JOINS;
+		}
+		if (bytes < XR_GROUP_BYTES / 2)
+			return XR_PIECE_TOO_SHORT;
+	}
+	*g = (struct xr_piece_group){ 1, (__u32)len };
+	return XR_PIECE_FIRST;
+}
 
 /* Returns the stride of an SQ: header and SGEs or inline data, rounded up to 64 bytes. */
 static inline __u32 xr_send_stride(__u32 max_sge, __u32 max_inline)

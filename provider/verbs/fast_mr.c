@@ -147,10 +147,59 @@ uint64_t *xp_fast_mr_next_list(struct xp_fast_mr *mr)
 void xp_fast_mr_set(struct xp_fast_mr *mr, const struct xp_page_list *l)
 {
 	mr->pages = l->pages;
-	mr->page_shift = (uint32_t)__builtin_ctzll(l->size);
+	mr->page_shift = l->size ? (uint32_t)__builtin_ctzll(l->size) : XR_FAST_PIECES;
 	mr->iova = l->iova;
 	mr->base.ibmr.addr = (void *)(uintptr_t)l->iova;
 	mr->base.ibmr.length = l->length;
+}
+
+/* Returns false if the element cannot follow: too many, or too short in a row. */
+static bool add_piece(struct xp_page_list *l, struct xr_piece_group *group, uint64_t addr,
+		      uint64_t len)
+{
+	if (2 * (l->pages + 1) > l->max || xr_piece_add(group, len) == XR_PIECE_TOO_SHORT)
+		return false;
+	l->page[2 * l->pages] = addr;
+	l->page[2 * l->pages + 1] = len;
+	l->pages++;
+	l->length += len;
+	return true;
+}
+
+/* As xp_build_page_list(), for elements of any address and length. */
+static int build_piece_list(struct xp_page_list *l, const struct xrocedv_sg *sg, int nents,
+			    uint64_t *sg_offset)
+{
+	struct xr_piece_group group = { 0, 0 };
+	uint64_t off = *sg_offset;
+	int i;
+
+	l->iova = sg->addr + off;
+	*sg_offset = 0;
+	for (i = 0; i < nents; i++, off = 0)
+		if (!add_piece(l, &group, sg[i].addr + off, sg[i].length - off))
+			break;
+	/* No byte of the first element that is not mapped was used. */
+	*sg_offset = i ? 0 : off;
+	return i;
+}
+
+static bool pieces_valid(const struct xp_fast_mr *mr, const struct xrocedv_sg *sg, int nents,
+			 uint64_t offset)
+{
+	uint64_t at;
+	int i;
+
+	if (mr->max_pages < 2 || nents < 1 || offset >= sg->length)
+		return false;
+	at = sg->addr;
+	for (i = 0; i < nents; i++) {
+		if (!sg[i].length || sg[i].addr >= XR_PIECE_END ||
+		    sg[i].length > XR_PIECE_END - sg[i].addr || at + sg[i].length < at)
+			return false;
+		at += sg[i].length;
+	}
+	return true;
 }
 
 XP_PUBLIC int xrocedv_map_mr_sg(struct ibv_mr *ibmr, const struct xrocedv_sg *sg, int nents,
@@ -161,11 +210,13 @@ XP_PUBLIC int xrocedv_map_mr_sg(struct ibv_mr *ibmr, const struct xrocedv_sg *sg
 	struct xp_page_list l = { .size = page_size };
 	int mapped;
 
-	if (!mr || !is_valid(&l, sg, nents, *off))
+	if (!mr || !(page_size == XROCEDV_SG_GAPS ? pieces_valid(mr, sg, nents, *off)
+						  : is_valid(&l, sg, nents, *off)))
 		return -EINVAL;
 	l.page = xp_fast_mr_next_list(mr);
 	l.max = mr->max_pages;
-	mapped = xp_build_page_list(&l, sg, nents, off);
+	mapped = page_size == XROCEDV_SG_GAPS ? build_piece_list(&l, sg, nents, off)
+					      : xp_build_page_list(&l, sg, nents, off);
 	xp_fast_mr_set(mr, &l);
 	return mapped;
 }

@@ -29,8 +29,8 @@ static inline struct xp_fast_mr *xp_fast_mr(struct ibv_mr *ibmr)
 struct xp_page_list {
 	uint64_t *page;
 	uint32_t max;	/* room, in pages */
-	uint64_t size;	/* of a page, in bytes */
-	uint32_t pages; /* out */
+	uint64_t size;	/* of a page, in bytes; 0: a list of pieces (ring.h) */
+	uint32_t pages; /* out: pages, or pieces */
 	uint64_t iova, length;
 	uint64_t end; /* out: address after the last byte that is mapped */
 };

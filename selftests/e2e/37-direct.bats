@@ -20,12 +20,16 @@ direct() {
 @test "RW contexts register and invalidate what they transfer" { direct rw-regions; }
 @test "an RW context with a chain, and a refused one" { direct rw-chain rw-refused; }
 
+@test "RW contexts register pieces without alignment" { direct rw-gaps; }
+@test "pieces without alignment are memory for a peer until they are invalidated" { direct gaps; }
+@test "a piece in unmapped memory fails the request that accesses it" { direct gaps-unmapped; }
+
 @test "RW contexts work with 1 % packet loss" {
 	local status=0
 
 	ctl a fault xra drop 10 seed 7
 	ctl b fault xrb drop 10 seed 8
-	direct rw-regions rw-chain || status=$?
+	direct rw-regions rw-chain rw-gaps || status=$?
 	ctl a fault xra off
 	ctl b fault xrb off
 	((status == 0))

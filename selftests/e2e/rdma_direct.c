@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Direct verbs that kernel programs have: draining of queues, RW contexts. They are looked up in
- * the preloaded library. Each test is one function, which may serve as an example.
+ * Direct verbs that kernel programs have: draining of queues, RW contexts, fast
+ * registration of pieces without alignment. They are looked up in the preloaded library. Each test
+ * is one function, which may serve as an example.
  *
  *   rdma_direct [options]         the driver: runs the tests
  *   rdma_direct [options] HOST    its partner: executes requests of the driver (endpoint.h)
@@ -10,6 +11,7 @@
  *   -t NAME  run one test (may be repeated)  -p PORT  TCP port for set-up (18517)
  */
 #include <poll.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "endpoint.h"
@@ -386,16 +388,143 @@ static bool rw_refused(struct direct *d)
 	       expect(d, "reconnect", ep_reconnect(&d->ep), 0);
 }
 
+/* RW contexts that register pieces of private memory without alignment */
+static bool rw_gaps(struct direct *d)
+{
+	static const struct {
+		uint32_t n, len, stride;
+	} rows[] = { { 1, 1, 1 }, { 1000, 9, 4099 }, { 3000, 300, 701 }, { 40, 5001, 9001 } };
+	struct ibv_mr *mr[4];
+	bool ok = true;
+
+	for (int i = 0; i < 4; i++)
+		mr[i] = d->dv.alloc_mr(d->ep.pd, 2000);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]) && ok; i++) {
+		const struct layout l = { d->mem + 7, 0, rows[i].n, rows[i].len, rows[i].stride };
+		struct xrocedv_rw_attr attr = rw_attr(d, l.n);
+
+		attr.mr = mr;
+		attr.num_mr = 4;
+		attr.page_size = XROCEDV_SG_GAPS;
+		ok = both_ways(d, &l, &attr, 1);
+	}
+	for (int i = 0; i < 4; i++)
+		ok &= expect(d, "deregister", ibv_dereg_mr(mr[i]), 0);
+	return ok;
+}
+
+/* ---- pieces without alignment as memory for the peer ----------------------------------- */
+
+static int key_wr(struct direct *d, struct ibv_mr *mr, bool reg)
+{
+	struct ibv_send_wr *bad, inv = { .opcode = IBV_WR_LOCAL_INV,
+					 .send_flags = IBV_SEND_SIGNALED,
+					 .invalidate_rkey = mr->rkey };
+	struct ibv_wc wc;
+	int err = reg ? d->dv.post_reg_mr(d->ep.qp, mr, 1, EP_ACCESS, IBV_SEND_SIGNALED)
+		      : ibv_post_send(d->ep.qp, &inv, &bad);
+
+	return err ? -err : ep_completion(&d->ep, &wc);
+}
+
+static int partner_does(struct direct *d, uint32_t op, uint64_t addr, uint32_t len, uint32_t rkey)
+{
+	return ep_call(&d->ep,
+		       &(struct ep_request){
+			       .op = op, .addr = addr, .len = len, .rkey = rkey, .seed = d->seed });
+}
+
+/* The partner writes all pieces and reads them back, and is refused one byte beyond them. */
+static bool gaps_row(struct direct *d, const struct layout *l, struct ibv_mr *mr)
+{
+	const uint32_t len = l->n * l->len;
+	struct xrocedv_sg *sg = calloc(l->n, sizeof(*sg));
+	uint64_t addr;
+	int mapped;
+
+	d->seed++;
+	lay_out(d, l, false);
+	for (uint32_t i = 0; i < l->n; i++)
+		sg[i] = (struct xrocedv_sg){ d->sg[i].addr, d->sg[i].length };
+	mapped = d->dv.map_mr_sg(mr, sg, (int)l->n, NULL, XROCEDV_SG_GAPS);
+	free(sg);
+	xrocedv_update_key(mr, (uint8_t)d->seed);
+	addr = (uintptr_t)mr->addr;
+	return expect(d, "mapped", mapped, l->n) && expect(d, "length", (long)mr->length, len) &&
+	       expect(d, "register", key_wr(d, mr, true), 0) &&
+	       expect(d, "fill", partner_does(d, EP_FILL, 0, len, 0), 0) &&
+	       expect(d, "WRITE", partner_does(d, EP_WRITE, addr, len, mr->rkey), 0) &&
+	       expect(d, "data", has_data(d, l), true) &&
+	       expect(d, "READ", partner_does(d, EP_READ, addr, len, mr->rkey), 0) &&
+	       expect(d, "data of the READ", partner_does(d, EP_CHECK, 0, len, 0), 0) &&
+	       expect(d, "invalidate", key_wr(d, mr, false), 0);
+}
+
+static bool gaps(struct direct *d)
+{
+	static const struct {
+		uint32_t n, len, stride;
+	} rows[] = { { 1, 1, 1 },	 { 256, 1, 5 },	      { 2000, 9, 17 },
+		     { 2000, 301, 601 }, { 100, 2049, 5003 }, { 3, 1 << 18, 1 << 19 } };
+	struct ibv_mr *mr = d->dv.alloc_mr(d->ep.pd, 4000);
+	bool ok = expect(d, "allocated", !!mr, true);
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]) && ok; i++) {
+		const struct layout l = { d->mem + 3, 0, rows[i].n, rows[i].len, rows[i].stride };
+
+		ok = gaps_row(d, &l, mr);
+	}
+	ok = ok && expect(d, "register", key_wr(d, mr, true), 0) &&
+	     expect(d, "WRITE beyond the end",
+		    partner_does(d, EP_WRITE, (uintptr_t)mr->addr + 1, (uint32_t)mr->length,
+				 mr->rkey),
+		    IBV_WC_REM_ACCESS_ERR) &&
+	     expect(d, "reconnect", ep_reconnect(&d->ep), 0) &&
+	     expect(d, "invalidate", key_wr(d, mr, false), 0) &&
+	     expect(d, "WRITE after invalidation",
+		    partner_does(d, EP_WRITE, (uintptr_t)mr->addr, 8, mr->rkey),
+		    IBV_WC_REM_ACCESS_ERR) &&
+	     expect(d, "reconnect", ep_reconnect(&d->ep), 0);
+	return expect(d, "deregister", ibv_dereg_mr(mr), 0) && ok;
+}
+
+/* A piece in unmapped memory, between others: the memory is looked up at each access. */
+static bool gaps_unmapped(struct direct *d)
+{
+	struct ibv_mr *mr = d->dv.alloc_mr(d->ep.pd, 6);
+	uint8_t *gone = map_anonymous(PAGE);
+	struct xrocedv_sg sg[3] = { { (uintptr_t)d->mem, 10 },
+				    { (uintptr_t)gone, 10 },
+				    { (uintptr_t)d->mem + 20, 10 } };
+	bool ok;
+
+	munmap(gone, PAGE);
+	ok = expect(d, "mapped", d->dv.map_mr_sg(mr, sg, 3, NULL, XROCEDV_SG_GAPS), 3) &&
+	     expect(d, "register", key_wr(d, mr, true), 0) &&
+	     expect(d, "WRITE before it",
+		    partner_does(d, EP_WRITE, (uintptr_t)mr->addr, 10, mr->rkey), 0) &&
+	     expect(d, "WRITE of it", partner_does(d, EP_WRITE, (uintptr_t)mr->addr, 11, mr->rkey),
+		    IBV_WC_REM_OP_ERR) &&
+	     expect(d, "reconnect", ep_reconnect(&d->ep), 0);
+	return expect(d, "deregister", ibv_dereg_mr(mr), 0) && ok;
+}
+
 /* ---- the tests --------------------------------------------------------------------- */
 
 static const struct test {
 	const char *name;
 	bool (*run)(struct direct *d);
 } tests[] = {
-	{ "drain", drain },	      { "drain-reset", drain_reset },
-	{ "drain-srq", drain_srq },   { "rw", rw },
-	{ "rw-regions", rw_regions }, { "rw-chain", rw_chain },
+	{ "drain", drain },
+	{ "drain-reset", drain_reset },
+	{ "drain-srq", drain_srq },
+	{ "rw", rw },
+	{ "rw-regions", rw_regions },
+	{ "rw-chain", rw_chain },
 	{ "rw-refused", rw_refused },
+	{ "rw-gaps", rw_gaps },
+	{ "gaps", gaps },
+	{ "gaps-unmapped", gaps_unmapped },
 };
 #define TESTS (sizeof(tests) / sizeof(tests[0]))
 

@@ -65,6 +65,7 @@ void world_add_changing(struct world *w)
 	w->changing[CHANGING_FAST]->mem = &w->fast_mem;
 	w->changing[CHANGING_FAST]->pages = w->fast_lists;
 	w->changing[CHANGING_FAST]->max_pages = FAST_PAGES;
+	w->changing[CHANGING_FAST]->piece = w->fast_piece;
 }
 
 /* Checks, after all QPs are destroyed, that type 2 windows are free and window counters are 0. */

@@ -140,6 +140,7 @@ struct world {
 	struct xt_key *changing[CHANGING_COUNT];
 	uint64_t fast_lists[XR_FAST_LISTS * FAST_PAGES];
 	struct xt_mem_seg fast_seg[FAST_PAGES];
+	struct xt_mem_piece fast_piece[FAST_PAGES / 2];
 	struct xt_mem fast_mem;
 	struct fuzz_cq cq[2]; /* of the client, of the good client */
 	struct fuzz_qp qp[QP_COUNT];

@@ -77,6 +77,57 @@ static void mapping(struct fixture *f)
 	ibv_dereg_mr(mr);
 }
 
+static void gaps(struct fixture *f)
+{
+	struct ibv_cq *cq = ibv_create_cq(f->ctx, 8, NULL, NULL, 0);
+	struct ibv_qp *qp = make_qp(f, cq, cq, IBV_QPS_RTS);
+	struct ibv_mr *mr = dv.alloc_mr(f->pd, 7), *one = dv.alloc_mr(f->pd, 1);
+	struct ibv_mr *large = dv.alloc_mr(f->pd, 1000);
+	struct xrocedv_sg sg[4] = { { ADDR + 1, 3 }, { ADDR, 5000 }, { 9, 1 }, { 77, 1 } };
+	struct xrocedv_sg many[300];
+	struct xr_send_wqe wqe;
+	uint64_t list[6], off = 2;
+	unsigned int i;
+
+	TAP_OK(dv.map_mr_sg(mr, sg, 3, NULL, XROCEDV_SG_GAPS) == 3 && mr->length == 5004 &&
+		       (uintptr_t)mr->addr == ADDR + 1,
+	       "map_mr_sg, gaps: elements of any address and length");
+	TAP_OK(dv.map_mr_sg(mr, sg, 4, NULL, XROCEDV_SG_GAPS) == 3,
+	       "map_mr_sg, gaps: an element takes the room of two pages");
+	TAP_OK(dv.map_mr_sg(mr, sg, 3, &off, XROCEDV_SG_GAPS) == 3 && !off && mr->length == 5002 &&
+		       (uintptr_t)mr->addr == ADDR + 3,
+	       "map_mr_sg, gaps: with an offset");
+	TAP_OK(!dv.post_reg_mr(qp, mr, 77, RW, 0) &&
+		       fake_send_entry(&f->daemon, qp->qp_num, 0, &wqe, sizeof(wqe)) == 1 &&
+		       wqe.reg.pages == 3 && wqe.reg.page_shift == XR_FAST_PIECES &&
+		       wqe.bind_len == 5002 && wqe.remote_addr == ADDR + 3,
+	       "post_reg_mr, gaps: the entry has pieces");
+	fake_pages(&f->daemon, mr->rkey, wqe.reg.list, list, 6);
+	TAP_OK(list[0] == ADDR + 3 && list[1] == 1 && list[2] == ADDR && list[3] == 5000 &&
+		       list[4] == 9 && list[5] == 1,
+	       "post_reg_mr, gaps: the list has addresses and lengths");
+	off = 3;
+	TAP_OK(dv.map_mr_sg(mr, sg, 3, &off, XROCEDV_SG_GAPS) == -EINVAL &&
+		       dv.map_mr_sg(mr, sg, 0, NULL, XROCEDV_SG_GAPS) == -EINVAL &&
+		       dv.map_mr_sg(one, sg, 1, NULL, XROCEDV_SG_GAPS) == -EINVAL,
+	       "map_mr_sg, gaps: EINVAL for the offset, no elements, and no room");
+	sg[1].length = 0;
+	TAP_OK(dv.map_mr_sg(mr, sg, 3, NULL, XROCEDV_SG_GAPS) == -EINVAL,
+	       "map_mr_sg, gaps: an empty element is EINVAL");
+	sg[1] = (struct xrocedv_sg){ XR_PIECE_END - 1, 2 };
+	TAP_OK(dv.map_mr_sg(mr, sg, 3, NULL, XROCEDV_SG_GAPS) == -EINVAL,
+	       "map_mr_sg, gaps: an address beyond the limit is EINVAL");
+	for (i = 0; i < 300; i++)
+		many[i] = (struct xrocedv_sg){ ADDR + i * 8, 3 };
+	TAP_OK(dv.map_mr_sg(large, many, 300, NULL, XROCEDV_SG_GAPS) == 256,
+	       "map_mr_sg, gaps: stops behind 256 short elements");
+	ibv_dereg_mr(mr);
+	ibv_dereg_mr(one);
+	ibv_dereg_mr(large);
+	ibv_destroy_qp(qp);
+	ibv_destroy_cq(cq);
+}
+
 static void posting(struct fixture *f)
 {
 	struct ibv_cq *cq = ibv_create_cq(f->ctx, 8, NULL, NULL, 0);
@@ -321,6 +372,7 @@ int main(void)
 	lkey(&f);
 	allocation(&f);
 	mapping(&f);
+	gaps(&f);
 	posting(&f);
 	parents(&f);
 	pool_attributes(&f);

@@ -26,13 +26,14 @@
 #define PAGE 4096u
 #define PAGES 8 /* of each grant */
 #define AREA (PAGES * PAGE)
-#define OPS 6	/* maximum per use of a grant */
-#define USES 12 /* of each grant */
+#define MAX_PIECES 400 /* of each grant of kind PIECES */
+#define OPS 6	       /* maximum per use of a grant */
+#define USES 12	       /* of each grant */
 #define RECVS 32
 #define POOL 4096
 #define BASE 0x10000000ull
 
-enum kind { TYPE_1, TYPE_2, ZERO_BASED, FAST, KINDS };
+enum kind { TYPE_1, TYPE_2, ZERO_BASED, FAST, PIECES, KINDS };
 
 /* Bits 15:8 of a wr_id; bits 23:16 are the grant, bits 7:0 the operation */
 enum wr { WR_GRANT, WR_ANNOUNCE, WR_INV, WR_OP, WR_DONE, WR_INVALID, WR_RECV_OWNER, WR_RECV_PEER };
@@ -65,9 +66,11 @@ struct grant {
 	unsigned ops, completed;
 	bool remote; /* invalidated by the peer's SEND with Invalidate */
 	bool peer_done, owner_notified;
-	/* FAST */
-	uint64_t lists[XR_FAST_LISTS * PAGES];
-	struct xt_mem_seg seg[PAGES];
+	/* FAST, PIECES */
+	uint64_t lists[XR_FAST_LISTS * 2 * MAX_PIECES];
+	struct xt_mem_seg seg[2 * MAX_PIECES];
+	struct xt_mem_piece piece[MAX_PIECES];
+	uint16_t map[AREA]; /* PIECES: offset in the area of each byte */
 	struct xt_mem mem;
 };
 
@@ -139,6 +142,8 @@ static const struct xt_mem_ops page_ops = { .read = page_read, .write = page_wri
 /* Returns the offset in the area of byte @off of the grant. */
 static uint32_t area_offset(const struct grant *g, uint32_t off)
 {
+	if (g->kind == PIECES)
+		return g->map[off];
 	off += g->from;
 	return g->kind == FAST ? g->order[off / PAGE] * PAGE + off % PAGE : off;
 }
@@ -208,7 +213,7 @@ static struct xr_send_wqe *post_reg(struct world *w, struct grant *g)
 
 	shuffle_pages(w, g);
 	for (unsigned p = 0; p < PAGES; p++)
-		g->lists[list * PAGES + p] = address(w, w->memory[i]) + g->order[p] * PAGE;
+		g->lists[list * 2 * MAX_PIECES + p] = address(w, w->memory[i]) + g->order[p] * PAGE;
 	g->from %= PAGE;
 	g->va = (rng_next(&w->rng) >> 8 & ~(uint64_t)(PAGE - 1)) + g->from;
 	g->rkey = XR_KEY(g->key->index, g->rkey + 1);
@@ -222,6 +227,53 @@ static struct xr_send_wqe *post_reg(struct world *w, struct grant *g)
 	return wqe;
 }
 
+/* Cuts the area into pieces, short and long ones, and shuffles them. Returns their number. */
+static uint32_t cut(struct world *w, uint32_t at[MAX_PIECES], uint32_t len[MAX_PIECES])
+{
+	uint32_t n = 0, off = 0, longest = 16u << rng_below(&w->rng, 9), i, j, tmp;
+
+	for (; off < AREA && n < MAX_PIECES; n++, off += len[n - 1]) {
+		at[n] = off;
+		len[n] = 8 + (uint32_t)rng_below(&w->rng, longest);
+		if (len[n] > AREA - off)
+			len[n] = AREA - off;
+	}
+	for (i = n - 1; i; i--) {
+		j = (uint32_t)rng_below(&w->rng, i + 1);
+		tmp = at[i], at[i] = at[j], at[j] = tmp;
+		tmp = len[i], len[i] = len[j], len[j] = tmp;
+	}
+	return n;
+}
+
+static struct xr_send_wqe *post_pieces(struct world *w, struct grant *g)
+{
+	uint32_t at[MAX_PIECES], len[MAX_PIECES], n = cut(w, at, len), total = 0, i, j;
+	unsigned list = g->uses % XR_FAST_LISTS, index = index_of(w, g);
+	uint64_t *entry = g->lists + list * 2 * MAX_PIECES;
+	struct xr_send_wqe *wqe = h_post_send(&w->owner, WR_ID(WR_GRANT, index, 0), XR_WR_REG_MR, 0,
+					      0, 0);
+
+	for (i = 0; i < n; i++) {
+		*entry++ = address(w, w->memory[index]) + at[i];
+		*entry++ = len[i];
+		for (j = 0; j < len[i]; j++)
+			g->map[total++] = (uint16_t)(at[i] + j);
+	}
+	if (g->len > total)
+		g->len = total;
+	g->va = rng_next(&w->rng) >> 8;
+	g->rkey = XR_KEY(g->key->index, g->rkey + 1);
+	wqe->reg.key = g->rkey;
+	wqe->reg.access = XR_ACCESS_LOCAL_WRITE | XR_ACCESS_REMOTE_READ | XR_ACCESS_REMOTE_WRITE;
+	wqe->reg.pages = n;
+	wqe->reg.list = (uint8_t)list;
+	wqe->reg.page_shift = XR_FAST_PIECES;
+	wqe->remote_addr = g->va;
+	wqe->bind_len = g->len;
+	return wqe;
+}
+
 /* Makes the key valid and announces it; the peer uses it as soon as it gets the announcement. */
 static void grant(struct world *w, struct grant *g)
 {
@@ -230,12 +282,13 @@ static void grant(struct world *w, struct grant *g)
 
 	g->from = (uint32_t)rng_below(&w->rng, AREA - OPS);
 	g->len = OPS + (uint32_t)rng_below(&w->rng, AREA - g->from - OPS + 1);
-	wqe = g->kind == FAST ? post_reg(w, g) : post_bind(w, g);
+	wqe = g->kind == FAST	  ? post_reg(w, g)
+	      : g->kind == PIECES ? post_pieces(w, g)
+				  : post_bind(w, g);
 	if (rng_below(&w->rng, 2))
 		wqe->flags = 0;
 	plan_ops(w, g);
-	g->remote = (g->kind == TYPE_2 || g->kind == ZERO_BASED || g->kind == FAST) &&
-		    rng_below(&w->rng, 2);
+	g->remote = (g->kind == TYPE_2 || g->kind >= ZERO_BASED) && rng_below(&w->rng, 2);
 	g->completed = 0;
 	g->peer_done = g->owner_notified = false;
 	g->uses++;
@@ -523,7 +576,7 @@ static void add_grant(struct world *w)
 	g->key = xt_keys_alloc(w->h->shared.keys);
 	g->key->entry.pd = 1;
 	g->rkey = xt_key_value(g->key);
-	if (g->kind != FAST) {
+	if (g->kind < FAST) {
 		g->key->entry.type = XR_KEY_MW;
 		g->key->entry.flags = g->kind == TYPE_1 ? 0 : XR_KEYF_TYPE_2;
 		return;
@@ -533,7 +586,8 @@ static void add_grant(struct world *w)
 	g->key->entry.flags = XR_KEYF_FAST;
 	g->key->mem = &g->mem;
 	g->key->pages = g->lists;
-	g->key->max_pages = PAGES;
+	g->key->max_pages = 2 * MAX_PIECES;
+	g->key->piece = g->piece;
 }
 
 static void plan(struct world *w)

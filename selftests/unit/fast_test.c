@@ -214,6 +214,174 @@ static void test_register_pipeline(unsigned drop, bool fence)
 	end(&w);
 }
 
+/* ---- pieces without alignment ---------------------------------------------- */
+
+#define PIECES 700
+
+static uint64_t piece_lists[XR_FAST_LISTS * 2 * PIECES];
+static struct xt_mem_seg piece_seg[2 * PIECES];
+static struct xt_mem_piece pieces[PIECES];
+static uint16_t piece_map[40000]; /* offset in memory of each byte of the region */
+
+static struct xt_key *make_pieces(struct world *w)
+{
+	struct xt_key *key = make_fast(w);
+
+	fast_mem.seg = piece_seg;
+	memset(piece_lists, 0, sizeof(piece_lists));
+	key->pages = piece_lists;
+	key->max_pages = 2 * PIECES;
+	key->piece = pieces;
+	return key;
+}
+
+static struct xr_send_wqe *post_pieces(struct world *w, const struct xt_key *key, uint32_t n,
+				       uint64_t len)
+{
+	struct xr_send_wqe *wqe = post_reg(w, 1, key, 0x77, 0, IOVA, len);
+
+	wqe->reg.page_shift = XR_FAST_PIECES;
+	wqe->reg.pages = n;
+	return wqe;
+}
+
+static void test_pieces_register(void)
+{
+	static const struct {
+		const char *what;
+		uint32_t n, each;     /* pieces, and their length */
+		uint64_t addr0, len0; /* of the first piece, if not 0 */
+		uint64_t len;	      /* of the region; 0: of all pieces */
+		uint32_t pages;	      /* if not 0: pieces in the work request */
+		uint32_t segs;
+		enum xr_reason why;
+	} rows[] = {
+		{ "one byte", 1, 1, .segs = 1 },
+		{ "as many as fit", PIECES, 20, .segs = 7 },
+		{ "groups of 256 of 4 bytes", 600, 4, .segs = 3 },
+		{ "a group of 256 short ones, and no more", 256, 1, .segs = 1 },
+		{ "pieces that no group can take", 3, 2049, .segs = 3 },
+		{ "pieces that fill a group", 3, 2048, .segs = 3 },
+		{ "the last one cut", 10, 100, .len = 950, .segs = 1 },
+		{ "some not used", 10, 100, .len = 1, .segs = 1 },
+		{ "257 short ones", 257, 3, .why = XR_KEY_RANGE },
+		{ "one byte too long", 10, 100, .len = 1001, .why = XR_KEY_RANGE },
+		{ "more than the list can hold", PIECES, 20, .pages = PIECES + 1,
+		  .why = XR_KEY_RANGE },
+		{ "2^31 pieces", PIECES, 20, .pages = 1u << 31, .why = XR_KEY_RANGE },
+		{ "an empty one", 2, 0, .len = 1, .why = XR_KEY_RANGE },
+		{ "an address beyond the limit", 1, 8, .addr0 = XR_PIECE_END, .len0 = 8,
+		  .why = XR_KEY_RANGE },
+		{ "an end beyond the limit", 1, 8, .addr0 = XR_PIECE_END - 8, .len0 = 9, .len = 8,
+		  .why = XR_KEY_RANGE },
+		{ "an end at the limit", 1, 8, .addr0 = XR_PIECE_END - 8, .len0 = 8, .segs = 1 },
+		{ "one that wraps around", 1, 8, .addr0 = BASE, .len0 = UINT64_MAX, .len = 8,
+		  .why = XR_KEY_RANGE },
+	};
+
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		uint64_t len = rows[i].len ? rows[i].len : (uint64_t)rows[i].n * rows[i].each;
+		struct xr_cqe cqe = { 0 };
+		struct xt_key *key;
+		struct world w;
+
+		begin(&w);
+		key = make_pieces(&w);
+		for (unsigned j = 0; j < rows[i].n; j++) {
+			piece_lists[2 * j] = BASE + j * 3;
+			piece_lists[2 * j + 1] = rows[i].each;
+		}
+		if (rows[i].addr0) {
+			piece_lists[0] = rows[i].addr0;
+			piece_lists[1] = rows[i].len0;
+		}
+		post_pieces(&w, key, rows[i].pages ? rows[i].pages : rows[i].n, len);
+		run_until_idle(&w);
+		status_of(&w, 1, &cqe);
+		if (rows[i].why)
+			TAP_OK(cqe.status == IBV_WC_MW_BIND_ERR &&
+				       cqe.vendor_err == (XR_VERR_REGISTER | rows[i].why << 8) &&
+				       key->entry.state == XR_KEY_FREE,
+			       "%s: pieces: refused: %s", path_name(), rows[i].what);
+		else
+			TAP_OK(!cqe.status && key->entry.state == XR_KEY_VALID &&
+				       fast_mem.length == len && fast_mem.nseg == rows[i].segs,
+			       "%s: pieces: %s: %u segments", path_name(), rows[i].what,
+			       fast_mem.nseg);
+		end(&w);
+	}
+}
+
+/* Sets n pieces of mixed lengths below offset 40000 of memory, in no order. Returns their bytes. */
+static uint32_t scatter_pieces(uint32_t n)
+{
+	static const uint8_t lengths[] = { 1, 77, 8, 3, 120, 16, 55, 9 };
+	uint32_t total = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t at = i * 37 % n * 130 + i % 7, len = lengths[i % sizeof(lengths)];
+
+		piece_lists[2 * i] = BASE + at;
+		piece_lists[2 * i + 1] = len;
+		for (uint32_t j = 0; j < len; j++)
+			piece_map[total++] = (uint16_t)(at + j);
+	}
+	return total;
+}
+
+/* Compares bytes of the region with those of the peer. */
+static bool pieces_have(uint32_t off, uint32_t len)
+{
+	for (uint32_t i = 0; i < len; i++)
+		if (memory[piece_map[off + i]] != memory[40000 + i])
+			return false;
+	return true;
+}
+
+static void test_pieces_use(void)
+{
+	static const struct {
+		uint32_t off, len;
+	} rows[] = { { 0, 1 },	   { 0, 10000 }, { 1, 77 },	 { 1, 78 },
+		     { 79, 5000 }, { 2047, 2 },	 { 2048, 4096 }, { 9990, 20 } };
+	const uint32_t n = 300;
+	uint8_t old[40000];
+	struct xt_key *key;
+	uint32_t total, wrong = 0;
+	struct world w;
+
+	begin(&w);
+	key = make_pieces(&w);
+	total = scatter_pieces(n);
+	post_pieces(&w, key, n, total);
+	run_until_idle(&w);
+	TAP_OK(!status_of(&w, 1, NULL) && total > 10010, "%s: pieces: %u bytes in %u pieces",
+	       path_name(), total, n);
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		uint32_t off = rows[i].off, len = rows[i].len;
+		bool ok;
+
+		memset(memory + 40000, (int)(i + 100), len);
+		memcpy(old, memory, sizeof(old));
+		ok = !do_rdma(&w, XR_WR_RDMA_WRITE, IOVA + off, len, xt_key_value(key)) &&
+		     pieces_have(off, len);
+		for (uint32_t j = 0; j < len; j++)
+			old[piece_map[off + j]] = (uint8_t)(i + 100);
+		wrong += memcmp(old, memory, sizeof(old)) != 0;
+		for (uint32_t j = 0; j < len; j++)
+			memory[piece_map[off + j]] = (uint8_t)(j * 7 + i);
+		ok = ok && !do_rdma(&w, XR_WR_RDMA_READ, IOVA + off, len, xt_key_value(key)) &&
+		     pieces_have(off, len);
+		TAP_OK(ok, "%s: pieces: WRITE and READ of %u bytes at offset %u", path_name(), len,
+		       off);
+	}
+	TAP_OK(!wrong, "%s: pieces: memory between the pieces is not changed", path_name());
+	TAP_OK(do_rdma(&w, XR_WR_RDMA_READ, IOVA + total - 7, 8, xt_key_value(key)) ==
+		       IBV_WC_REM_ACCESS_ERR,
+	       "%s: pieces: a READ past the end is refused", path_name());
+	end(&w);
+}
+
 /* ---- the reserved L_Key -------------------------------------------------- */
 
 static void test_reserved(void)
@@ -313,6 +481,8 @@ int main(void)
 		over_wire = i;
 		test_register();
 		test_register_use();
+		test_pieces_register();
+		test_pieces_use();
 		for (unsigned drop = 0; drop <= 20 * over_wire; drop++) {
 			test_register_pipeline(drop, true);
 			test_register_pipeline(drop, false);

@@ -907,7 +907,13 @@ static void test_stored_once(void)
 	begin(true);
 	segs[0] = slow_mr.seg;
 	segs[0].len = 4;
-	segs[1] = (struct xt_mem_seg){ 4, SIZE - 4, slow + 4, SLOW + 4, true };
+	segs[1] = (struct xt_mem_seg){
+		.off = 4,
+		.len = SIZE - 4,
+		.ptr = slow + 4,
+		.addr = SLOW + 4,
+		.writable = true,
+	};
 	slow_mr.mem.seg = segs;
 	slow_mr.mem.nseg = 2;
 	start(&u);
