@@ -208,6 +208,14 @@ static bool must_settle(const struct xt_qp *qp, const struct xt_swqe *w)
 	       (w->kind != XT_KIND_WRITE && w->kind != XT_KIND_SEND && w->kind != XT_KIND_LOCAL);
 }
 
+/* Returns true if the writes of the last piece of a work request may be posted. */
+static bool posts_last(const struct xt_qp *peer, const struct xt_swqe *w)
+{
+	if (w->kind == XT_KIND_SEND)
+		return xt_resp_posts_receive(peer, w->opcode == XR_WR_SEND_WITH_INV);
+	return !xt_has_imm(w);
+}
+
 /* Returns the step at which the writes of a piece are posted, NULL if they must be waited for. */
 static struct xt_step *post_at(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 {
@@ -217,8 +225,7 @@ static struct xt_step *post_at(struct xt_qp *qp, struct xt_qp *peer, const struc
 		return NULL;
 	if (w->kind == XT_KIND_READ)
 		return &qp->park.step[XT_STEP_PLACE_POST];
-	/* the last piece completes a receive */
-	if (p->last && (w->kind == XT_KIND_SEND || xt_has_imm(w)))
+	if (p->last && !posts_last(peer, w))
 		return NULL;
 	return w->kind == XT_KIND_WRITE || w->kind == XT_KIND_SEND ? &peer->park.step[XT_STEP_POST]
 								   : NULL;

@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "list.h"
+#include "xroce/ring.h"
 
 struct xt_engine;
 struct xt_mem;
@@ -84,6 +85,9 @@ struct xt_mem_io {
 	uint8_t kind;		  /* posted writes of a responder: enum xt_wr_kind */
 	bool ahead;		  /* read ahead, not used yet */
 	uint32_t item;		  /* XT_STEP_AHEAD: work request that it is for */
+	/* posted writes of a responder: a receive completes when this one is done */
+	bool receives, solicited;
+	struct xr_cqe cqe;
 };
 
 struct xt_mem_ops {

@@ -7,6 +7,7 @@
 #include "qp.h"
 #include "requester.h"
 #include "responder.h"
+#include "rq.h"
 #include "sq.h"
 #include "unreliable.h"
 #include "wr_kind.h"
@@ -70,12 +71,16 @@ static void free_item(struct xt_qp *qp, struct xt_parked *item)
 	xt_park_pool_put(&qp->engine->parked, item);
 }
 
-static void free_posted(struct xt_park *p, enum xt_park_side side)
+static void free_posted(struct xt_qp *qp, enum xt_park_side side)
 {
+	struct xt_park *p = &qp->park;
+
 	while (!xt_list_empty(&p->posted[side]))
 		xt_io_free(IO_OF(p->posted[side].next));
-	if (side == XT_PARK_RESPONDER)
-		p->step[XT_STEP_EXECUTE].fenced = p->step[XT_STEP_POST].fenced = false;
+	if (side != XT_PARK_RESPONDER)
+		return;
+	p->step[XT_STEP_EXECUTE].fenced = p->step[XT_STEP_POST].fenced = false;
+	xt_rq_take_back(qp);
 }
 
 void xt_park_stop(struct xt_qp *qp)
@@ -87,7 +92,7 @@ void xt_park_stop(struct xt_qp *qp)
 	for (i = 0; i < XT_STEPS; i++)
 		xt_step_end(&p->step[i]);
 	for (i = 0; i < XT_PARK_SIDES; i++) {
-		free_posted(p, i);
+		free_posted(qp, i);
 		xt_list_move_all(&qp->engine->dropped, &p->packets[i]);
 		xt_list_move_all(&qp->engine->dropped, &p->early[i]);
 	}
@@ -324,6 +329,11 @@ static unsigned replay_early(struct xt_qp *qp, enum xt_park_side side, unsigned 
 
 /* ---- posted writes --------------------------------------------------------------------------- */
 
+struct xt_mem_io *xt_posted_last(const struct xt_park *p, enum xt_park_side side)
+{
+	return xt_posted(p, side) ? IO_OF(p->posted[side].prev) : NULL;
+}
+
 uint32_t xt_posted_first(const struct xt_park *p, enum xt_park_side side)
 {
 	return IO_OF(p->posted[side].next)->psn;
@@ -357,21 +367,23 @@ static void reap(struct xt_qp *qp, enum xt_park_side side)
 {
 	static const struct xt_wc_error place = { IBV_WC_LOC_PROT_ERR, XR_VERR_MEMORY };
 	struct xt_park *p = &qp->park;
-	struct xt_mem_io *io, failed;
+	struct xt_mem_io *io, ended;
 
 	while (!xt_list_empty(&p->posted[side])) {
 		io = IO_OF(p->posted[side].next);
 		if (!io->done)
 			return;
-		failed = *io;
-		if (failed.err && !written(qp, side))
+		ended = *io;
+		if (ended.err && !written(qp, side))
 			return;
 		xt_io_free(io);
-		if (!failed.err)
+		if (!ended.err && ended.receives)
+			xt_rq_written(qp, &ended.cqe, ended.solicited);
+		if (!ended.err)
 			continue;
-		free_posted(p, side);
+		free_posted(qp, side);
 		if (side == XT_PARK_RESPONDER)
-			xt_resp_write_failed(qp, &failed);
+			xt_resp_write_failed(qp, &ended);
 		else
 			xt_sq_fail(qp, place);
 		return;

@@ -6,10 +6,11 @@
  * requests and responses separately. They are processed in order when accesses finish. Their number
  * is limited (park_pool.h); beyond the limit they are lost, as in a network.
  *
- * Posted writes: if only the ACK of a request depends on its data, the responder accepts the
- * request before the data is in memory. An ACK covers only requests whose data is in memory. NAKs,
- * completions, READs, atomics, invalidations and writes to mapped memory wait until no write is
- * posted. If a posted write fails, the responder refuses its request. The requester posts the
+ * Posted writes: if only the ACK of a request depends on its data, or a receive of the QP's own
+ * queue, the responder accepts the request before the data is in memory. An ACK covers only
+ * requests whose data is in memory, and a receive completes when all data up to its end is. NAKs,
+ * other completions, READs, atomics, invalidations and writes to mapped memory wait until no write
+ * is posted. If a posted write fails, the responder refuses its request. The requester posts the
  * writes of READ responses likewise. A READ is retired when all its responses have arrived, and the
  * peer's answers to later requests are processed. But the READ and all behind it complete when its
  * data is in memory. An answer that makes a later request fail waits until then.
@@ -90,6 +91,8 @@ static inline bool xt_posted(const struct xt_park *p, enum xt_park_side side)
 {
 	return __builtin_expect(p->busy, false) && !xt_list_empty(&p->posted[side]);
 }
+/* Returns the last of them, NULL if there is none. */
+struct xt_mem_io *xt_posted_last(const struct xt_park *p, enum xt_park_side side);
 /* Returns the PSN of the first of them. */
 uint32_t xt_posted_first(const struct xt_park *p, enum xt_park_side side);
 /*

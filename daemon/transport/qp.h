@@ -148,11 +148,12 @@ struct xt_responder {
 
 /* The receive queue and the receive being filled */
 struct xt_receive {
-	uint32_t consumer; /* oldest without completion; SRQ: index of the receive that was taken */
-	uint32_t producer; /* as last read; not used with an SRQ */
-	bool taken;	   /* entry `consumer` was copied: the fields below are valid */
-	uint32_t pd;	   /* PD of its L_Keys */
-	uint32_t srqn;	   /* XRC: number of the SRQ that it was taken from */
+	uint32_t consumer;  /* oldest not received; SRQ: index of the receive that was taken */
+	uint32_t completed; /* oldest without completion: its writes may be posted */
+	uint32_t producer;  /* as last read; not used with an SRQ */
+	bool taken;	    /* entry `consumer` was copied: the fields below are valid */
+	uint32_t pd;	    /* PD of its L_Keys */
+	uint32_t srqn;	    /* XRC: number of the SRQ that it was taken from */
 	uint32_t num_sge;
 	uint64_t wr_id;
 	uint64_t length; /* bytes of its SGEs */

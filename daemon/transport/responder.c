@@ -161,13 +161,28 @@ static enum xt_outcome take_receive(struct xt_qp *qp, struct xt_result *res)
 	return XT_RNR;
 }
 
+bool xt_resp_posts_receive(const struct xt_qp *qp, bool invalidates)
+{
+	return qp->rq_ring && !invalidates;
+}
+
+/* Returns the last posted write of the request that is being executed, NULL if there is none. */
+static struct xt_mem_io *last_write(const struct xt_qp *qp)
+{
+	struct xt_mem_io *io = xt_posted_last(&qp->park, XT_PARK_RESPONDER);
+
+	return io && io->psn == qp->resp.epsn ? io : NULL;
+}
+
+/* write: posted write with which the receive completes; NULL: all its data is in memory */
 static enum xt_outcome complete_receive(struct xt_qp *qp, const struct xt_request *rq,
-					uint32_t opcode, uint32_t bytes, struct xt_result *res)
+					uint32_t opcode, struct xt_mem_io *write,
+					struct xt_result *res)
 {
 	struct xr_cqe cqe = {
 		.status = IBV_WC_SUCCESS,
 		.opcode = opcode,
-		.byte_len = bytes,
+		.byte_len = qp->resp.done,
 	};
 
 	if (rq->flags & XR_EXT_IMMDT) {
@@ -176,6 +191,10 @@ static enum xt_outcome complete_receive(struct xt_qp *qp, const struct xt_reques
 	} else if (rq->flags & XR_EXT_IETH) {
 		cqe.invalidated_rkey = rq->inv_rkey;
 		cqe.wc_flags = IBV_WC_WITH_INV;
+	}
+	if (write) {
+		xt_rq_post(qp, &cqe, rq->solicited, write);
+		return XT_ACCEPTED;
 	}
 	if (xt_rq_complete(qp, &cqe, rq->solicited))
 		return XT_ACCEPTED;
@@ -204,6 +223,7 @@ enum xt_outcome xt_resp_send(struct xt_qp *qp, const struct xt_request *rq, stru
 	struct xt_responder *resp = &qp->resp;
 	struct xt_receive *wqe = &qp->rq;
 	bool end = rq->flags & XR_OPF_END;
+	struct xt_mem_io *write = NULL;
 	enum xt_outcome outcome;
 	struct xt_sgl l;
 	enum xt_side side;
@@ -221,7 +241,11 @@ enum xt_outcome xt_resp_send(struct xt_qp *qp, const struct xt_request *rq, stru
 			       : refuse_receive(qp, res, XR_NAK_INVALID_REQUEST, &too_small);
 	l = xt_receive_sgl(qp);
 	side = xt_scatter(&l, resp->done, &rq->src, rq->len, &res->error);
-	if (side == XT_SIDE_WAIT || (end && xt_posted(&qp->park, XT_PARK_RESPONDER)))
+	if (side == XT_SIDE_NONE && end && xt_posted(&qp->park, XT_PARK_RESPONDER)) {
+		write = last_write(qp);
+		side = write ? XT_SIDE_NONE : XT_SIDE_WAIT;
+	}
+	if (side == XT_SIDE_WAIT)
 		return XT_PARKED;
 	if (side == XT_SIDE_SOURCE)
 		return XT_SOURCE_ERROR;
@@ -236,7 +260,7 @@ enum xt_outcome xt_resp_send(struct xt_qp *qp, const struct xt_request *rq, stru
 	advance(qp, rq, XT_KIND_SEND);
 	if (!end)
 		return XT_ACCEPTED;
-	return complete_receive(qp, rq, IBV_WC_RECV, resp->done, res);
+	return complete_receive(qp, rq, IBV_WC_RECV, write, res);
 }
 
 void xt_resp_write_failed(struct xt_qp *qp, const struct xt_mem_io *io)
@@ -244,7 +268,8 @@ void xt_resp_write_failed(struct xt_qp *qp, const struct xt_mem_io *io)
 	static const struct xt_wc_error error = { IBV_WC_LOC_PROT_ERR, XR_VERR_MEMORY };
 	struct xt_result res;
 
-	if (io->kind == XT_KIND_SEND)
+	/* the receive that the data was for is the oldest */
+	if (io->kind == XT_KIND_SEND && xt_rq_take(qp, &res.error) != XT_TAKE_EMPTY)
 		refuse_receive(qp, &res, XR_NAK_REMOTE_OPERATIONAL, &error);
 	else
 		refuse(qp, &res, XR_NAK_REMOTE_OPERATIONAL);
@@ -329,7 +354,7 @@ enum xt_outcome xt_resp_write(struct xt_qp *qp, const struct xt_request *rq, str
 	advance(qp, rq, XT_KIND_WRITE);
 	if (!(rq->flags & XR_EXT_IMMDT))
 		return XT_ACCEPTED;
-	return complete_receive(qp, rq, IBV_WC_RECV_RDMA_WITH_IMM, resp->done, res);
+	return complete_receive(qp, rq, IBV_WC_RECV_RDMA_WITH_IMM, NULL, res);
 }
 
 /* Executes a request with a response other than an ACK, and keeps it for duplicates. */
@@ -395,14 +420,19 @@ void xt_resp_drop_message(struct xt_qp *qp)
 /* ---- received requests ---------------------------------------------------------------------- */
 
 /*
- * Returns the step that executes a request. Its writes are posted if only the ACK depends on them:
- * it completes no receive.
+ * Returns the step that executes a request. Its writes are posted if only the ACK depends on them,
+ * or a receive that may complete later.
  */
 static struct xt_step *step_of(struct xt_qp *qp, const struct xt_rx *rx)
 {
-	bool write = rx->opcode >= XR_OP_WRITE_FIRST && rx->opcode <= XR_OP_WRITE_ONLY;
-	bool posts = !(rx->flags & XR_EXT_IMMDT) && (write || !(rx->flags & XR_OPF_END));
+	enum xt_wr_kind kind = xt_op_kinds[rx->opcode];
+	bool posts = false;
 
+	if (kind == XT_KIND_WRITE)
+		posts = !(rx->flags & XR_EXT_IMMDT);
+	else if (kind == XT_KIND_SEND)
+		posts = !(rx->flags & XR_OPF_END) ||
+			xt_resp_posts_receive(qp, rx->flags & XR_EXT_IETH);
 	return &qp->park.step[posts && !xt_unreliable(qp) ? XT_STEP_POST : XT_STEP_EXECUTE];
 }
 

@@ -73,7 +73,7 @@ static void publish(struct xt_qp *qp)
 	/* SRQ: published when the receive was taken */
 	if (!qp->rq_ring)
 		return;
-	xt_ring_publish(qp->rq_ring, qp->rq.consumer);
+	xt_ring_publish(qp->rq_ring, qp->rq.completed);
 }
 
 /* Returns the CQ of the receive, for XRC that of the SRQ; NULL: the SRQ was destroyed. */
@@ -97,26 +97,58 @@ static bool complete(struct xt_qp *qp, struct xr_cqe *cqe, bool solicited)
 	cqe->qpn = qp->info.qpn;
 	if (qp->info.type != XR_QPT_UD)
 		cqe->src_qpn = qp->attr.dest_qp_num;
-	cqe->wqe_index = rq->consumer;
+	cqe->wqe_index = rq->completed;
 	cqe->srqn = qp->info.type == XR_QPT_XRC_RECV ? rq->srqn : 0;
 	cqe->is_recv = 1;
 	ok = !cq || !xt_cq_push(qp->flow, cq, cqe, solicited);
+	rq->completed++;
+	return ok;
+}
+
+/* The next receive becomes the one to take. */
+static void pass(struct xt_receive *rq)
+{
 	rq->consumer++;
 	rq->taken = false;
+}
+
+bool xt_rq_written(struct xt_qp *qp, const struct xr_cqe *what, bool solicited)
+{
+	struct xr_cqe cqe = *what;
+	bool ok = complete(qp, &cqe, solicited);
+
+	publish(qp);
+	if (!ok)
+		xt_qp_completion_lost(qp);
 	return ok;
 }
 
 bool xt_rq_complete(struct xt_qp *qp, const struct xr_cqe *what, bool solicited)
 {
 	struct xr_cqe cqe = *what;
-	bool ok;
 
 	cqe.wr_id = qp->rq.wr_id;
-	ok = complete(qp, &cqe, solicited);
-	publish(qp);
-	if (!ok)
-		xt_qp_completion_lost(qp);
-	return ok;
+	pass(&qp->rq);
+	return xt_rq_written(qp, &cqe, solicited);
+}
+
+void xt_rq_post(struct xt_qp *qp, const struct xr_cqe *what, bool solicited, struct xt_mem_io *io)
+{
+	io->receives = true;
+	io->solicited = solicited;
+	io->cqe = *what;
+	io->cqe.wr_id = qp->rq.wr_id;
+	pass(&qp->rq);
+}
+
+void xt_rq_take_back(struct xt_qp *qp)
+{
+	struct xt_receive *rq = &qp->rq;
+
+	if (rq->consumer == rq->completed)
+		return;
+	rq->consumer = rq->completed;
+	rq->taken = false;
 }
 
 static uint64_t wr_id_at(struct xt_qp *qp, uint32_t index)
@@ -146,6 +178,7 @@ bool xt_rq_flush(struct xt_qp *qp, uint32_t most)
 			.status = IBV_WC_WR_FLUSH_ERR,
 			.opcode = IBV_WC_RECV,
 		};
+		pass(rq);
 		complete(qp, &cqe, false);
 	}
 	if (qp->rq_ring)

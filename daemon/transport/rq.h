@@ -21,6 +21,15 @@ uint32_t xt_rq_credits(struct xt_qp *qp);
 /* Completes the receive that was taken. Returns false if the QP went to ERR. */
 bool xt_rq_complete(struct xt_qp *qp, const struct xr_cqe *what, bool solicited);
 /*
+ * The receive that was taken is received, but its posted writes are not done. The last of them,
+ * @io, keeps its completion for xt_rq_written(). Not for receives of an SRQ.
+ */
+void xt_rq_post(struct xt_qp *qp, const struct xr_cqe *what, bool solicited, struct xt_mem_io *io);
+/* Completes the oldest such receive: its data is in memory. Returns false if the QP went to ERR. */
+bool xt_rq_written(struct xt_qp *qp, const struct xr_cqe *what, bool solicited);
+/* Makes such receives the next ones of the queue again, so that they are flushed. */
+void xt_rq_take_back(struct xt_qp *qp);
+/*
  * Completes at most @most posted receives (SRQ: the one that was taken) with IBV_WC_WR_FLUSH_ERR.
  * Returns true if more are left.
  */

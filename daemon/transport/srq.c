@@ -71,7 +71,7 @@ static enum xt_take take(struct xt_qp *qp, struct xt_srq *srq, struct xt_wc_erro
 		return XT_TAKE_EMPTY;
 	qp->rq.pd = srq->pd;
 	qp->rq.srqn = srq->number;
-	qp->rq.consumer = srq->consumer;
+	qp->rq.consumer = qp->rq.completed = srq->consumer;
 	took = xt_rq_copy(qp, entry(srq->queue, srq->consumer, srq->depth, srq->max_sge),
 			  srq->max_sge, error);
 	srq->consumer++;

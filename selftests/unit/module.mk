@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 
 # Each name is a program: selftests/unit/NAME_test.c, linked with the transport library.
-UNIT_TESTS := psn loss flow keys memory order park wire cq ack states replay protocol peers local unreliable srq xrc pace \
+UNIT_TESTS := psn loss flow keys memory order park posted wire cq ack states replay protocol peers local unreliable srq xrc pace \
 	binding fast
 
 binding_test_SRCS := selftests/unit/binding.c
