@@ -13,7 +13,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "daemon/transport/memory.h"
@@ -21,9 +20,7 @@
 #include "proc.h"
 #include "proc_maps.h"
 
-#define BATCH 32	  /* accesses of one ring in turn */
-#define SPIN_NS 5000	  /* before sleeping: the worker may need the same core */
-#define SPINS_PER_LOOK 64 /* at the clock */
+#define BATCH 32 /* accesses of one ring in turn */
 
 static struct {
 	struct xd_mover_area *area;
@@ -146,28 +143,6 @@ static bool any_submitted(void)
 	return false;
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
-}
-
-static bool spin(void)
-{
-	uint64_t end = now_ns() + SPIN_NS;
-
-	do {
-		for (int i = 0; i < SPINS_PER_LOOK; i++) {
-			if (any_submitted())
-				return true;
-			__builtin_ia32_pause();
-		}
-	} while (now_ns() < end);
-	return false;
-}
-
 static void sleep_until_submitted(void)
 {
 	uint32_t *asleep = &mover.area->asleep;
@@ -240,7 +215,6 @@ void xd_mover_main(const int *fds, uint32_t n)
 	for (;;) {
 		while (serve_all())
 			;
-		if (!spin())
-			sleep_until_submitted();
+		sleep_until_submitted();
 	}
 }
