@@ -100,6 +100,7 @@ static void init_cq(struct xd_client *c, struct xd_cq *cq, const struct xr_creat
 		    struct xd_channel *ch)
 {
 	cq->worker = XD_WORKER_NONE;
+	cq->vector = q->vector;
 	cq->channel = ch;
 	cq->completions.cookie = cq->async.cookie = q->cookie;
 	cq->async.socket = &c->events.async;
@@ -121,6 +122,8 @@ int xd_do_create_cq(struct xd_client *c, struct xd_request *req, struct xd_reply
 
 	if (q->flags & ~(uint32_t)XR_CQF_IGNORE_OVERRUN)
 		return -EOPNOTSUPP;
+	if (q->vector >= xd_workers_count(c->dev->workers))
+		return -EINVAL;
 	if (q->channel && !ch)
 		return -ENOENT;
 	cq = calloc(1, sizeof(*cq));
@@ -306,16 +309,86 @@ int xd_do_resize_cq(struct xd_client *c, struct xd_request *req, struct xd_reply
 	return XD_LATER;
 }
 
+/* ---- events ------------------------------------------------------------------------ */
+
+static void release_timers(struct xd_workers *workers, uint32_t n)
+{
+	while (n--)
+		xt_cq_moderation_release(xd_worker_engine(workers, n));
+}
+
+/* Makes room for the CQ's timer in each engine. */
+static int reserve_timers(struct xd_cq *cq)
+{
+	struct xd_workers *workers = cq->obj.client->dev->workers;
+	uint32_t n = xd_workers_count(workers), i;
+	int err = 0;
+
+	if (cq->moderated)
+		return 0;
+	err = xd_object_charge(&cq->obj, n * sizeof(struct xt_heap_entry));
+	for (i = 0; !err && i < n; i++)
+		err = xt_cq_moderation_reserve(xd_worker_engine(workers, i));
+	if (err && i)
+		release_timers(workers, i - 1);
+	cq->moderated = !err;
+	return err;
+}
+
+int xd_do_modify_cq(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
+{
+	const struct xr_modify_cq_req *q = req->body;
+	struct xd_cq *cq = xd_object_get(c, XD_CQ, q->handle);
+	int err;
+
+	if (!cq)
+		return -ENOENT;
+	if (q->count > XR_MAX_CQ_COUNT || q->period > XR_MAX_CQ_PERIOD)
+		return -EINVAL;
+	err = reserve_timers(cq);
+	if (err)
+		return err;
+	xd_workers_pause(c->dev->workers);
+	xt_cq_moderate(&cq->xt, q->count, q->period);
+	xd_workers_resume_no_wake(c->dev->workers);
+	return 0;
+}
+
+int xd_do_check_cq(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
+{
+	const struct xr_handle_req *q = req->body;
+	struct xd_cq *cq = xd_object_get(c, XD_CQ, q->handle);
+
+	if (!cq)
+		return -ENOENT;
+	xd_workers_pause(c->dev->workers);
+	xt_cq_check_armed(xd_client_flow(c, cq->vector), &cq->xt);
+	xd_workers_resume(c->dev->workers);
+	return 0;
+}
+
+/* ---- destroy ----------------------------------------------------------------------- */
+
+/* Ends events that wait for the turn of the client or for the end of a period. */
+static void end_events(struct xd_cq *cq)
+{
+	struct xd_workers *workers = cq->obj.client->dev->workers;
+
+	if (cq->xt.was_late || cq->moderated) {
+		xd_workers_pause(workers);
+		xt_cq_drop_late(&cq->xt);
+		xt_cq_drop_held(&cq->xt);
+		xd_workers_resume_no_wake(workers);
+	}
+	if (cq->moderated)
+		release_timers(workers, xd_workers_count(workers));
+}
+
 static void free_cq(struct xd_object *obj)
 {
 	struct xd_cq *cq = container_of(obj, struct xd_cq, obj);
-	struct xd_workers *workers = obj->client->dev->workers;
 
-	if (cq->xt.was_late) {
-		xd_workers_pause(workers);
-		xt_cq_drop_late(&cq->xt);
-		xd_workers_resume_no_wake(workers);
-	}
+	end_events(cq);
 	xd_event_end(&cq->completions);
 	xd_event_end(&cq->async);
 	if (cq->channel)
@@ -355,6 +428,7 @@ static void show_cq(struct json *j, struct xd_object *obj)
 	json_number(j, "used", used <= cq->depth ? used : cq->depth);
 	json_boolean(j, "armed", __atomic_load_n(&queue->word, __ATOMIC_RELAXED));
 	json_boolean(j, "overrun", cq->xt.overrun);
+	json_number(j, "vector", cq->vector);
 }
 
 const struct xd_kind_ops xd_cq_ops = {

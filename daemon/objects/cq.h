@@ -15,6 +15,8 @@ struct xd_cq {
 	struct xd_object obj;
 	uint32_t depth;
 	uint32_t worker;	    /* index of the only worker that uses it, or XD_WORKER_* */
+	uint32_t vector;	    /* completion vector: 0 or the worker of its QPs */
+	bool moderated;		    /* engines have room for its timer */
 	struct xd_channel *channel; /* NULL: none */
 	struct xd_piece ring;
 	struct xd_event_source completions, async;

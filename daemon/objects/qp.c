@@ -180,6 +180,16 @@ static int borrow_gsi(struct xd_client *c, struct xd_qp *qp)
 	return err;
 }
 
+/* The worker that a completion vector names; otherwise workers take turns. */
+static uint32_t choose_worker(struct xd_client *c, const struct xd_qp *qp)
+{
+	if (qp->recv_cq && qp->recv_cq->vector)
+		return qp->recv_cq->vector;
+	if (qp->send_cq->vector)
+		return qp->send_cq->vector;
+	return xd_objects_of(c)->next_worker++ % xd_workers_count(c->dev->workers);
+}
+
 static int build_qp(struct xd_client *c, struct xd_qp *qp, const struct xr_create_qp_req *q)
 {
 	int err = find_parents(c, qp, q);
@@ -200,7 +210,7 @@ static int build_qp(struct xd_client *c, struct xd_qp *qp, const struct xr_creat
 		return err;
 	qp->type = qp->gsi ? XR_QPT_UD : q->type;
 	qp->sq_sig_all = !!q->sq_sig_all;
-	qp->worker = xd_objects_of(c)->next_worker++ % xd_workers_count(c->dev->workers);
+	qp->worker = choose_worker(c, qp);
 	qp->async = (struct xd_event_source){ .socket = &c->events.async, .cookie = q->cookie };
 	set_caps(qp, q);
 	err = alloc_queues(c, qp);

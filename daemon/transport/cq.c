@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Completion queues: the producer of the ring (ring.h). */
 #include <errno.h>
-#include <stddef.h>
 #include <string.h>
 
 #include <infiniband/verbs.h>
 
+#include "cq_event.h"
 #include "engine.h"
 #include "flow.h"
-#include "spinlock.h"
-
-#define OF_LATE_LINK(l) ((struct xt_cq *)((char *)(l)-offsetof(struct xt_cq, late_link)))
 
 static uint8_t *entries_of(struct xr_queue *queue)
 {
@@ -23,19 +20,8 @@ void xt_cq_init(struct xt_cq *cq, struct xr_queue *queue, uint32_t depth)
 		.queue = queue,
 		.entries = entries_of(queue),
 		.depth = depth,
+		.moderation = { .timer = { .deadline = XT_NEVER, .slot = XT_NO_TIMER } },
 	};
-}
-
-static void cq_lock(struct xt_cq *cq)
-{
-	if (cq->locked)
-		xt_spin_lock(&cq->lock);
-}
-
-static void cq_unlock(struct xt_cq *cq)
-{
-	if (cq->locked)
-		xt_spin_unlock(&cq->lock);
 }
 
 /* Reads the client's index only when the ring seems full. An invalid index frees no entries. */
@@ -52,86 +38,17 @@ static bool has_room(struct xt_cq *cq)
 	return true;
 }
 
-static int store_entry(struct xt_cq *cq, const struct xr_cqe *cqe)
+static int store_entry(struct xt_cq *cq, const struct xr_cqe *cqe, bool solicited)
 {
 	if (cq->overrun || (!cq->ignore_overrun && !has_room(cq)))
 		return -ENOSPC;
 	memcpy(cq->entries + (size_t)(cq->producer & (cq->depth - 1)) * sizeof(*cqe), cqe,
 	       sizeof(*cqe));
 	cq->producer++;
+	if (solicited)
+		cq->solicited = cq->producer;
 	__atomic_store_n(&cq->queue->producer, cq->producer, __ATOMIC_RELEASE);
 	return 0;
-}
-
-/* ---- events ------------------------------------------------------------------------------ */
-
-static void raise_now(struct xt_flow *f, struct xt_cq *cq, uint32_t wanted)
-{
-	struct xt_engine *e = f->engine;
-
-	if (!(__atomic_exchange_n(&cq->queue->word, 0, __ATOMIC_SEQ_CST) & wanted))
-		return;
-	xt_flow_charge(f, XT_EVENT_COST);
-	e->ops->cq_event(e->ctx, cq);
-}
-
-/* Engines that add completions meanwhile leave the event to the first one. */
-static void raise_later(struct xt_flow *f, struct xt_cq *cq, uint32_t wanted)
-{
-	struct xt_engine *e = f->engine;
-	bool first;
-
-	cq_lock(cq);
-	first = !cq->late;
-	cq->late |= wanted;
-	cq->was_late = true;
-	if (first)
-		xt_flow_add_late(f, cq);
-	cq_unlock(cq);
-	if (first && e->ops->wake)
-		e->ops->wake(e->ctx, e);
-}
-
-bool xt_cq_raise_late(struct xt_flow *f)
-{
-	struct xt_cq *cq;
-	uint32_t wanted;
-
-	if (xt_list_empty(&f->late))
-		return false;
-	cq = OF_LATE_LINK(f->late.next);
-	cq_lock(cq);
-	xt_list_del(&cq->late_link);
-	wanted = cq->late;
-	cq->late = 0;
-	cq_unlock(cq);
-	raise_now(f, cq, wanted);
-	return true;
-}
-
-void xt_cq_drop_late(struct xt_cq *cq)
-{
-	if (cq->late)
-		xt_list_del(&cq->late_link);
-	cq->late = 0;
-}
-
-/*
- * Raises one event for each arming (IBTA 11.4.2.2): for any completion, or for a solicited one or
- * an error.
- */
-static void notify(struct xt_flow *f, struct xt_cq *cq, bool solicited)
-{
-	uint32_t wanted = XR_ARM_ANY | (solicited ? XR_ARM_SOLICITED : 0);
-
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	if (!(__atomic_load_n(&cq->queue->word, __ATOMIC_RELAXED) & wanted))
-		return;
-	/* the engine's own flow is that of the daemon */
-	if (xt_flow_in_debt(f) && f != &f->engine->flow)
-		raise_later(f, cq, wanted);
-	else
-		raise_now(f, cq, wanted);
 }
 
 int xt_cq_push(struct xt_flow *f, struct xt_cq *cq, const struct xr_cqe *cqe, bool solicited)
@@ -140,17 +57,18 @@ int xt_cq_push(struct xt_flow *f, struct xt_cq *cq, const struct xr_cqe *cqe, bo
 	bool first_loss;
 	int err;
 
-	cq_lock(cq);
-	err = store_entry(cq, cqe);
+	solicited |= cqe->status != IBV_WC_SUCCESS;
+	xt_cq_lock(cq);
+	err = store_entry(cq, cqe, solicited);
 	first_loss = err && !cq->overrun;
 	if (err)
 		cq->overrun = true;
-	cq_unlock(cq);
+	xt_cq_unlock(cq);
 
 	if (!err) {
 		e->counters.completions++;
 		e->counters.completion_errors += cqe->status != IBV_WC_SUCCESS;
-		notify(f, cq, solicited || cqe->status != IBV_WC_SUCCESS);
+		xt_cq_notify(f, cq, solicited);
 	} else if (first_loss) {
 		xt_flow_charge(f, XT_EVENT_COST);
 		e->ops->async_event(e->ctx, NULL, cq, IBV_EVENT_CQ_ERR);
@@ -210,6 +128,7 @@ static void use_ring(struct xt_cq *cq, const struct xt_cq_move *m, uint32_t firs
 	uint32_t armed = __atomic_exchange_n(&cq->queue->word, 0, __ATOMIC_SEQ_CST);
 
 	cq->producer -= m->first;
+	cq->solicited -= m->first;
 	cq->consumer = first - m->first;
 	__atomic_store_n(&m->to->consumer, cq->consumer, __ATOMIC_RELAXED);
 	__atomic_store_n(&m->to->producer, cq->producer, __ATOMIC_RELEASE);

@@ -7,6 +7,7 @@
 
 #include "checksum.h"
 #include "completer.h"
+#include "cq_event.h"
 #include "engine.h"
 #include "flow.h"
 #include "icrc.h"
@@ -100,11 +101,14 @@ static void run_timers(struct xt_engine *e)
 {
 	unsigned left = ROUND_TIMERS;
 	struct xt_qp *qp;
+	struct xt_cq *cq;
 
 	for (; left && (qp = xt_timer_expired_retry(e, e->now)); left--)
 		xt_req_timeout(qp);
 	for (left = ROUND_TIMERS; left && (qp = xt_timer_expired_rate(e, e->now)); left--)
 		xt_activate(qp);
+	for (left = ROUND_TIMERS; left && (cq = xt_timer_expired_event(e, e->now)); left--)
+		xt_cq_timeout(e, cq);
 }
 
 static bool hurried(const struct xt_engine *e)
@@ -223,13 +227,16 @@ bool xt_engine_enter(struct xt_engine *e, struct xt_engine *other)
 		return false;
 	if (other->now < e->now)
 		other->now = e->now;
+	other->entered = other != e;
 	return true;
 }
 
 void xt_engine_leave(struct xt_engine *e, struct xt_engine *other)
 {
-	if (other != e)
-		e->ops->engine_unlock(e->ctx, other);
+	if (other == e)
+		return;
+	other->entered = false;
+	e->ops->engine_unlock(e->ctx, other);
 }
 
 /* ---- received frames ------------------------------------------------------------------------ */

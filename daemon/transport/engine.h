@@ -20,6 +20,7 @@
  *   unreliable.c  UC and UD, requester and responder
  *   rq.c, srq.c   receive work requests
  *   cq.c          completions
+ *   cq_event.c    events of armed CQs, moderation
  *   loopback.c    connected QPs of one daemon, without packets
  *   key_wr.c      work requests and packets that change keys
  *   copy.c        payload from and to memory, with its keys checked
@@ -33,7 +34,7 @@
  *   ah.c          address handles
  *   group.c       multicast groups
  *   pace.c        rate limits
- *   timer.c       timers of QPs
+ *   timer.c       timers of QPs and CQs
  */
 #ifndef XT_ENGINE_H
 #define XT_ENGINE_H
@@ -71,8 +72,10 @@ struct xt_engine {
 	uint64_t compete_until;
 	bool tx_full; /* tx_get failed in this round */
 	struct xt_tuning tuning;
-	struct xt_heap retry_timers, rate_timers;
-	uint32_t qp_count; /* of the control thread; also QPs that are not added yet */
+	bool entered; /* by another engine, see xt_engine_enter() */
+	struct xt_heap retry_timers, rate_timers, event_timers;
+	uint32_t qp_count;	/* of the control thread; also QPs that are not added yet */
+	uint32_t moderated_cqs; /* of the control thread; CQs that have room in event_timers */
 	struct xt_park_pool parked;
 	struct xt_counters counters;
 	uint8_t bounce[4096]; /* payload of a packet from memory that is not mapped */

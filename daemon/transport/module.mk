@@ -7,6 +7,7 @@ transport_SRCS := $(addprefix daemon/transport/, \
 	completer.c \
 	copy.c \
 	cq.c \
+	cq_event.c \
 	engine.c \
 	flow.c \
 	group.c \

@@ -337,6 +337,14 @@ void xt_qp_completion_lost(struct xt_qp *qp)
 	xt_qp_error(qp, true);
 }
 
+static void check_armed(struct xt_qp *qp)
+{
+	if (qp->send_cq)
+		xt_cq_check_armed(qp->flow, qp->send_cq);
+	if (qp->recv_cq && qp->recv_cq != qp->send_cq)
+		xt_cq_check_armed(qp->flow, qp->recv_cq);
+}
+
 bool xt_qp_doorbell(struct xt_qp *qp, uint64_t now)
 {
 	uint32_t sends = qp->req.producer, receives = qp->rq.producer;
@@ -348,5 +356,6 @@ bool xt_qp_doorbell(struct xt_qp *qp, uint64_t now)
 	} else if (xt_may_send(qp) && xt_sq_poll(qp) && qp->req.producer != sends) {
 		xt_activate(qp);
 	}
+	check_armed(qp);
 	return qp->req.producer != sends || qp->rq.producer != receives;
 }

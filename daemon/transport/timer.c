@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Two heaps of timers: retry timers and rate timers. The deadline of a busy QP moves into the
- * future with each acknowledgement. Moving it only stores the new deadline in the QP; the heap
- * entry keeps the old time and is corrected when that time has come.
+ * Three heaps of timers: retry timers, rate timers and timers of moderated CQs. The deadline of a
+ * busy QP moves into the future with each acknowledgement. Moving it only stores the new deadline
+ * in the QP; the heap entry keeps the old time and is corrected when that time has come.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -96,6 +96,7 @@ void xt_timer_free(struct xt_engine *e)
 {
 	heap_free(&e->retry_timers);
 	heap_free(&e->rate_timers);
+	heap_free(&e->event_timers);
 }
 
 int xt_timer_reserve(struct xt_engine *e)
@@ -105,9 +106,18 @@ int xt_timer_reserve(struct xt_engine *e)
 	return err ? err : heap_reserve(&e->rate_timers, e->qp_count);
 }
 
-static void heap_set(struct xt_heap *h, struct xt_qp *qp, struct xt_timer *t, uint64_t deadline)
+int xt_timer_reserve_event(struct xt_engine *e)
 {
-	struct xt_heap_entry new = { deadline, qp, t };
+	int err = heap_reserve(&e->event_timers, e->moderated_cqs);
+
+	if (!err)
+		e->moderated_cqs++;
+	return err;
+}
+
+static void heap_set(struct xt_heap *h, void *owner, struct xt_timer *t, uint64_t deadline)
+{
+	struct xt_heap_entry new = { deadline, owner, t };
 
 	t->deadline = deadline;
 	if (deadline == XT_NEVER)
@@ -128,6 +138,11 @@ void xt_timer_set_rate(struct xt_qp *qp, uint64_t deadline)
 	heap_set(&qp->engine->rate_timers, qp, &qp->rate_timer, deadline);
 }
 
+void xt_timer_set_event(struct xt_engine *e, struct xt_cq *cq, uint64_t deadline)
+{
+	heap_set(&e->event_timers, cq, &cq->moderation.timer, deadline);
+}
+
 static void timer_remove(struct xt_heap *h, struct xt_timer *t)
 {
 	t->deadline = XT_NEVER;
@@ -141,8 +156,13 @@ void xt_timer_remove(struct xt_qp *qp)
 	timer_remove(&qp->engine->rate_timers, &qp->rate_timer);
 }
 
+void xt_timer_remove_event(struct xt_engine *e, struct xt_cq *cq)
+{
+	timer_remove(&e->event_timers, &cq->moderation.timer);
+}
+
 /*
- * Corrects the first entry to its QP's deadline. Returns false if the heap is empty. If many
+ * Corrects the first entry to its owner's deadline. Returns false if the heap is empty. If many
  * entries need a correction, the first one may remain too early.
  */
 static bool refresh_first(struct xt_heap *h)
@@ -163,7 +183,7 @@ static bool refresh_first(struct xt_heap *h)
 	return h->count;
 }
 
-static struct xt_qp *expired(struct xt_heap *h, uint64_t now)
+static void *expired(struct xt_heap *h, uint64_t now)
 {
 	struct xt_heap_entry t;
 
@@ -176,7 +196,7 @@ static struct xt_qp *expired(struct xt_heap *h, uint64_t now)
 			return NULL;
 		t.timer->deadline = XT_NEVER;
 		heap_remove(h, 0);
-		return t.qp;
+		return t.owner;
 	}
 	return NULL;
 }
@@ -191,10 +211,23 @@ struct xt_qp *xt_timer_expired_rate(struct xt_engine *e, uint64_t now)
 	return expired(&e->rate_timers, now);
 }
 
+struct xt_cq *xt_timer_expired_event(struct xt_engine *e, uint64_t now)
+{
+	return expired(&e->event_timers, now);
+}
+
+static void sooner(struct xt_heap *h, uint64_t *next)
+{
+	if (refresh_first(h) && entry(h, 0)->when < *next)
+		*next = entry(h, 0)->when;
+}
+
 uint64_t xt_timer_next(struct xt_engine *e)
 {
-	uint64_t a = refresh_first(&e->retry_timers) ? entry(&e->retry_timers, 0)->when : XT_NEVER;
-	uint64_t b = refresh_first(&e->rate_timers) ? entry(&e->rate_timers, 0)->when : XT_NEVER;
+	uint64_t next = XT_NEVER;
 
-	return a < b ? a : b;
+	sooner(&e->retry_timers, &next);
+	sooner(&e->rate_timers, &next);
+	sooner(&e->event_timers, &next);
+	return next;
 }

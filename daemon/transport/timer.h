@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Timers of QPs: two for each QP, each in a heap of the engine. */
+/* Timers: two for each QP and one for each moderated CQ, each kind in a heap of the engine. */
 #ifndef XT_TIMER_H
 #define XT_TIMER_H
 
 #include <stdint.h>
 
+struct xt_cq;
 struct xt_engine;
 struct xt_qp;
 
@@ -16,9 +17,9 @@ struct xt_timer {
 };
 
 struct xt_heap_entry {
-	uint64_t when; /* may be earlier than the timer's deadline, never later */
-	struct xt_qp *qp;
-	struct xt_timer *timer; /* one of the QP's */
+	uint64_t when;		/* may be earlier than the timer's deadline, never later */
+	void *owner;		/* QP or CQ */
+	struct xt_timer *timer; /* one of the owner's */
 };
 
 /*
@@ -40,11 +41,17 @@ int xt_timer_reserve(struct xt_engine *e);
 void xt_timer_set_retry(struct xt_qp *qp, uint64_t deadline);
 /* The time at which the rate limit allows the next packet; XT_NEVER clears it. */
 void xt_timer_set_rate(struct xt_qp *qp, uint64_t deadline);
+/* Makes room for the timer of one more CQ. The engine may run meanwhile. -ENOMEM. */
+int xt_timer_reserve_event(struct xt_engine *e);
+/* The time at which the event of a moderated CQ is due, for a timer that is not set. */
+void xt_timer_set_event(struct xt_engine *e, struct xt_cq *cq, uint64_t deadline);
+void xt_timer_remove_event(struct xt_engine *e, struct xt_cq *cq);
 /* Removes both timers of a QP. */
 void xt_timer_remove(struct xt_qp *qp);
-/* Each returns a QP whose deadline has passed, with that timer cleared, or NULL. */
+/* Each returns an owner whose deadline has passed, with that timer cleared, or NULL. */
 struct xt_qp *xt_timer_expired_retry(struct xt_engine *e, uint64_t now);
 struct xt_qp *xt_timer_expired_rate(struct xt_engine *e, uint64_t now);
+struct xt_cq *xt_timer_expired_event(struct xt_engine *e, uint64_t now);
 /* Returns the earliest deadline of all timers, XT_NEVER if none is set. */
 uint64_t xt_timer_next(struct xt_engine *e);
 

@@ -37,6 +37,7 @@
 #include "keys.h"
 #include "list.h"
 #include "memory.h"
+#include "timer.h"
 
 #define XT_NEVER UINT64_MAX
 
@@ -273,6 +274,23 @@ struct xt_cq {
 	struct xt_list late_link;
 	uint32_t late; /* XR_ARM_* that the event is for; 0: none waits */
 	bool was_late; /* an event has waited once */
+
+	/*
+	 * Index behind the last completion that was solicited or failed. After 2^32 others it is
+	 * taken for an unpolled one, and an event is raised too much.
+	 */
+	uint32_t solicited;
+
+	/* see xt_cq_moderate(); the fields from `held` on under the lock */
+	struct xt_moderation {
+		uint32_t count; /* 0: none */
+		uint64_t period;
+		uint32_t held;		  /* completions of the event that is held */
+		uint32_t wanted;	  /* XR_ARM_* that this event is for */
+		uint64_t raise_at;	  /* when it is due */
+		struct xt_engine *engine; /* has the timer set; NULL: none has */
+		struct xt_timer timer;
+	} moderation;
 };
 
 void xt_cq_init(struct xt_cq *cq, struct xr_queue *queue, uint32_t depth);
@@ -286,6 +304,23 @@ int xt_cq_push(struct xt_flow *f, struct xt_cq *cq, const struct xr_cqe *cqe, bo
 bool xt_cq_raise_late(struct xt_flow *f);
 /* Drops an event that waits. Before a CQ with was_late is freed; workers are paused. */
 void xt_cq_drop_late(struct xt_cq *cq);
+/*
+ * The client may have armed the CQ while it held completions: raises an event if one that was not
+ * polled is of the kind that the CQ is armed for. xt_qp_doorbell() does so for the CQs of the QP.
+ */
+void xt_cq_check_armed(struct xt_flow *f, struct xt_cq *cq);
+/*
+ * Moderation: the event of an armed CQ is held until `count` completions of the kind that the CQ is
+ * armed for were added since it was armed, or until the period has passed since the first of them.
+ * A count of 0 or 1 and a period of 0 both turn moderation off. An event that is held is raised.
+ * xt_cq_moderation_reserve() must have succeeded in every engine before, once for a CQ; engines may
+ * run meanwhile. Workers are paused for xt_cq_moderate() and xt_cq_drop_held(), which must be
+ * called before such a CQ is freed.
+ */
+int xt_cq_moderation_reserve(struct xt_engine *e); /* -ENOMEM */
+void xt_cq_moderation_release(struct xt_engine *e);
+void xt_cq_moderate(struct xt_cq *cq, uint32_t count, uint32_t period_us);
+void xt_cq_drop_held(struct xt_cq *cq);
 /*
  * Moves the entries that the client has not polled to a new ring. Copying can take long (many
  * megabytes), so workers are paused for xt_cq_move_begin() and xt_cq_move_end() only. Returns
@@ -476,7 +511,10 @@ void xt_qp_set_flow(struct xt_qp *qp, struct xt_flow *flow);
 bool xt_qp_unbind(struct xt_qp *qp, uint32_t most);
 void xt_qp_refuse_windows(struct xt_qp *qp);
 
-/* The client stored new producer indices. Returns true if there are new work requests. */
+/*
+ * The client stored new producer indices, or armed a CQ of the QP that holds completions. Returns
+ * true if there are new work requests.
+ */
 bool xt_qp_doorbell(struct xt_qp *qp, uint64_t now);
 /*
  * Sends posted work requests at once, so that those that need no response complete. Schedules the

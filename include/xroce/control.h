@@ -114,7 +114,9 @@ struct xr_msg {
 	X(CLOSE_XRCD, close_xrcd, XR_BODY(struct xr_handle_req), 0) \
 	X(OPEN_QP, open_qp, XR_BODY(struct xr_open_qp_req), 0) \
 	X(RESERVED_LKEY, reserved_lkey, XR_NO_BODY, 0) \
-	X(CM, cm, XR_BODY(struct xr_cm_req), XR_FOR_CHANNELS)
+	X(CM, cm, XR_BODY(struct xr_cm_req), XR_FOR_CHANNELS) \
+	X(MODIFY_CQ, modify_cq, XR_BODY(struct xr_modify_cq_req), 0) \
+	X(CHECK_CQ, check_cq, XR_BODY(struct xr_handle_req), 0)
 /* clang-format on */
 
 enum xr_msg_type {
@@ -414,7 +416,12 @@ struct xr_create_cq_req {
 	__u32 channel; /* handle or 0 */
 	__u64 cookie;  /* sent with events: the client's struct ibv_cq * */
 	__u32 flags;   /* XR_CQF_*; others: EOPNOTSUPP */
-	__u32 reserved;
+	/*
+	 * Completion vector, less than xr_hello_rep.workers. Others than 0: the worker for QPs that
+	 * receive into this CQ, or that send to it and receive into one with vector 0. If both are
+	 * 0, workers take turns.
+	 */
+	__u32 vector;
 };
 #define XR_CQF_IGNORE_OVERRUN 1 /* overwrite the oldest entry instead of failing */
 struct xr_create_cq_rep {
@@ -432,6 +439,23 @@ struct xr_resize_cq_req {
 	__u32 depth;
 };
 #define xr_resize_cq_rep xr_create_cq_rep
+/*
+ * Moderation: the event of the armed CQ is held until `count` completions were added that it is
+ * armed for, or `period` microseconds after the first of them. Neither has an effect if one of them
+ * is 0.
+ */
+struct xr_modify_cq_req {
+	__u32 handle;
+	__u32 count;  /* at most XR_MAX_CQ_COUNT */
+	__u32 period; /* at most XR_MAX_CQ_PERIOD */
+	__u32 reserved;
+};
+#define XR_MAX_CQ_COUNT 65535
+#define XR_MAX_CQ_PERIOD 65535
+/*
+ * CHECK_CQ: the client has armed a CQ that holds completions, and none of them is of a QP whose
+ * doorbell it could ring (docs/rings.md).
+ */
 /*
  * Reply to DESTROY_CQ, DESTROY_QP and DESTROY_SRQ: the number of events that were written for the
  * object. The client discards those that it has not read.

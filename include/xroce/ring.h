@@ -50,10 +50,11 @@ struct xr_queue {
 	__u8 pad2[XR_CACHELINE - 4];
 
 	/*
-	 * CQ: XR_ARM_* bits. The client sets them (fetch_or), executes a full fence and polls once
-	 * more. The daemon stores `producer`, executes a full fence and reads the bits; if one of
-	 * them requests an event for this completion, it exchanges the word with 0 and sends one
-	 * event.
+	 * CQ: XR_ARM_* bits. The client sets them (fetch_or), executes a full fence and loads
+	 * `producer`; if there are unpolled completions, it rings the doorbell of the QP of one of
+	 * them. The daemon stores `producer`, executes a full fence and reads the bits; if one of
+	 * them requests an event for this completion, or for an unpolled one when the doorbell was
+	 * rung, it replaces the word by 0 and sends one event.
 	 *
 	 * SQ, RQ: state of the QP (enum xr_qp_state). The daemon stores it before it flushes the
 	 * queue. The client stores `producer`, executes a full fence and reads the state. It rings

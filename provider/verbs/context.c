@@ -135,6 +135,7 @@ static void set_ops(struct ibv_context *ibctx)
 	SET(reg_dm_mr, xp_reg_dm_mr);
 	SET(query_rt_values, xp_query_rt_values);
 	SET(create_cq_ex, xp_create_cq_ex);
+	SET(modify_cq, xp_modify_cq);
 	SET(create_qp_ex, xp_create_qp_ex);
 	SET(modify_qp_rate_limit, xp_modify_qp_rate_limit);
 	SET(alloc_td, xp_alloc_td);
@@ -291,7 +292,7 @@ struct ibv_context *xp_open_with_token(struct ibv_device *ibdev, const uint8_t *
 	}
 	ctx->ibctx->async_fd = ctx->async->fd;
 	ctx->ibctx->cmd_fd = ctx->token_fd;
-	ctx->ibctx->num_comp_vectors = 1;
+	ctx->ibctx->num_comp_vectors = (int)ctx->workers;
 	set_ops(ctx->ibctx);
 	xp_fork_watch(ctx);
 	return ctx->ibctx;

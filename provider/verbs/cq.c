@@ -11,6 +11,7 @@
 #include "provider/verbs/comp_channel.h"
 #include "provider/verbs/cq.h"
 #include "provider/verbs/pd.h"
+#include "provider/verbs/post.h"
 #include "provider/verbs/qp.h"
 #include "provider/verbs/request.h"
 #include "provider/verbs/srq.h"
@@ -113,9 +114,46 @@ bool xp_cq_holds_recv(struct xp_cq *cq, uint32_t qpn)
 	return holds;
 }
 
+/* ---- arming with completions ----------------------------------------------------- */
+
+/*
+ * For an armed CQ: if it holds completions, rings the doorbell of the QP of the first one, whose
+ * worker raises the event if it is due. Returns true if that is a QP of another program (XRC): the
+ * caller calls ask_for_event() without the lock. Needs cq->lock.
+ */
+static bool report_armed(struct xp_cq *cq)
+{
+	struct xp_cq_ring *r = &cq->ring;
+	uint32_t i, n = xp_cq_ready(r), qpn;
+	struct xp_qp *qp;
+
+	if (cq->flushing || !cq->ibcq.channel)
+		return false;
+	for (i = 0; i < n; i++) {
+		qpn = xp_cq_entry(r, r->consumer + i)->qpn;
+		if (qpn == XP_NO_QPN)
+			continue;
+		qp = find_qp(cq, qpn);
+		if (qp)
+			xp_ring_doorbell(qp);
+		return !qp;
+	}
+	return false;
+}
+
+static int ask_for_event(struct xp_cq *cq)
+{
+	struct xr_handle_req req = { .handle = cq->ibcq.handle };
+	int err = xp_request(xp_ctx(cq->ibcq.context), XR_MSG_CHECK_CQ, &req, sizeof(req), NULL, 0);
+
+	/* if the daemon is gone, ibv_get_cq_event() finds the armed CQ */
+	return err == -EIO ? 0 : -err;
+}
+
 void xp_cq_detach(struct xp_cq *cq, struct xp_qp *qp)
 {
 	struct xp_qp **p;
+	bool ask;
 
 	xp_lock(&cq->lock);
 	drop_entries(cq, qp->ibqp.qp_num);
@@ -123,7 +161,11 @@ void xp_cq_detach(struct xp_cq *cq, struct xp_qp *qp)
 		;
 	*p = *chain_of(qp, cq);
 	cq->nqps--;
+	/* the doorbell may have been that of this QP */
+	ask = xp_cq_armed(cq->ring.queue) && report_armed(cq);
 	xp_unlock(&cq->lock);
+	if (ask)
+		ask_for_event(cq);
 }
 
 /* ---- XRC SRQs that complete here ----------------------------------------------- */
@@ -175,7 +217,11 @@ struct xp_cq *xp_cq_create(struct ibv_context *ibctx, const struct ibv_cq_init_a
 {
 	struct ibv_comp_channel *ibch = attr->channel;
 	struct xp_context *ctx = xp_ctx(ibctx);
-	struct xr_create_cq_req req = { .depth = attr->cqe, .flags = flags };
+	struct xr_create_cq_req req = {
+		.depth = attr->cqe,
+		.flags = flags,
+		.vector = attr->comp_vector,
+	};
 	struct xr_create_cq_rep rep;
 	struct xp_call call = {
 		.type = XR_MSG_CREATE_CQ,
@@ -311,13 +357,30 @@ int xp_destroy_cq(struct ibv_cq *ibcq)
 int xp_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 {
 	struct xp_cq *cq = xp_cq(ibcq);
+	bool ask;
 
 	if (xp_health(xp_ctx(ibcq->context)) == XP_FORKED)
 		return EIO;
 	xp_lock(&cq->lock); /* against ibv_resize_cq() */
 	xp_cq_arm(cq->ring.queue, solicited_only ? XR_ARM_SOLICITED : XR_ARM_ANY);
+	ask = report_armed(cq);
 	xp_unlock(&cq->lock);
-	return 0;
+	return ask ? ask_for_event(cq) : 0;
+}
+
+int xp_modify_cq(struct ibv_cq *ibcq, struct ibv_modify_cq_attr *attr)
+{
+	struct xr_modify_cq_req req = {
+		.handle = ibcq->handle,
+		.count = attr->moderate.cq_count,
+		.period = attr->moderate.cq_period,
+	};
+
+	if (!attr->attr_mask)
+		return EINVAL;
+	if (attr->attr_mask & ~(uint32_t)IBV_CQ_ATTR_MODERATE)
+		return EOPNOTSUPP;
+	return -xp_request(xp_ctx(ibcq->context), XR_MSG_MODIFY_CQ, &req, sizeof(req), NULL, 0);
 }
 
 /* ---- poll ---------------------------------------------------------------------- */

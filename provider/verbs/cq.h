@@ -52,6 +52,7 @@ struct ibv_cq_ex *xp_create_cq_ex(struct ibv_context *ibctx, struct ibv_cq_init_
 int xp_resize_cq(struct ibv_cq *ibcq, int cqe);
 int xp_destroy_cq(struct ibv_cq *ibcq);
 int xp_req_notify_cq(struct ibv_cq *ibcq, int solicited_only);
+int xp_modify_cq(struct ibv_cq *ibcq, struct ibv_modify_cq_attr *attr);
 int xp_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc);
 
 /*

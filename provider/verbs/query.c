@@ -93,6 +93,8 @@ int xp_query_device_ex(struct ibv_context *ibctx, const struct ibv_query_device_
 	all.packet_pacing_caps.qp_rate_limit_min = rep.rate_min;
 	all.packet_pacing_caps.qp_rate_limit_max = rep.rate_max;
 	all.packet_pacing_caps.supported_qpts = rep.rate_qpts;
+	all.cq_mod_caps.max_cq_count = XR_MAX_CQ_COUNT;
+	all.cq_mod_caps.max_cq_period = XR_MAX_CQ_PERIOD;
 	all.phys_port_cnt_ex = 1;
 	all.max_dm_size = rep.max_dm_size;
 	/* A program compiled against another release may have a shorter or a longer struct. */

@@ -143,7 +143,7 @@ static inline uint32_t xp_ring_room_shared(const struct xp_ring *r)
 
 /* ---- completion queues: the provider consumes ---------------------------------- */
 
-/* All functions but xp_cq_arm() need the CQ's lock. */
+/* All functions but xp_cq_arm() and xp_cq_armed() need the CQ's lock. */
 struct xp_cq_ring {
 	struct xr_queue *queue;
 	uint8_t *entries;
@@ -180,10 +180,19 @@ static inline void xp_cq_release(struct xp_cq_ring *r)
 	__atomic_store_n(&r->queue->consumer, r->consumer, __ATOMIC_RELEASE);
 }
 
-/* Any thread. The program polls once more afterwards (ibv_req_notify_cq(3)). */
+/*
+ * Arms the CQ. Completions that xp_cq_ready() returns afterwards may have been added before, so the
+ * daemon raises no event for them unless it is asked to; it raises one for later completions.
+ */
 static inline void xp_cq_arm(struct xr_queue *q, uint32_t bits)
 {
 	__atomic_fetch_or(&q->word, bits, __ATOMIC_SEQ_CST);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+static inline bool xp_cq_armed(const struct xr_queue *q)
+{
+	return __atomic_load_n(&q->word, __ATOMIC_RELAXED);
 }
 
 /* ---- doorbells ----------------------------------------------------------------- */

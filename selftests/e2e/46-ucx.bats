@@ -91,6 +91,18 @@ perf() {
 	perf -t tag_bw -s 65536
 }
 
+# UCX arms a CQ and does not poll it again before it waits.
+@test "UCX sleeps until messages arrive" {
+	local -x UCX_TLS
+
+	perf -d xra:1 -x rc_verbs -t am_lat -D short -s 8 -E sleep
+	perf -d xra:1 -x ud_verbs -t am_lat -D short -s 8 -E sleep
+	for UCX_TLS in rc_verbs,ud_verbs:aux ud_verbs; do
+		perf -t tag_lat -s 8 -E sleep
+		perf -t tag_bw -s 65536 -E sleep
+	done
+}
+
 @test "UCX ud_verbs works over IPv6" {
 	local -x UCX_IB_GID_INDEX
 

@@ -19,6 +19,11 @@ setup_file() {
 	wait_for 5 not qp_exists a
 }
 
+# has_qps HOST NUMBER
+has_qps() {
+	[[ $(objects "$1" qps) == "$2" ]]
+}
+
 # qp_exists HOST
 qp_exists() {
 	[[ $(objects "$1" qps) != 0 ]]
@@ -51,6 +56,26 @@ qp_exists() {
 		both -t 60 "$BIN/rdma_verify" -g @4 \
 			-t wrong-variant -t one-above -t no-read -t short-receive
 	done
+}
+
+@test "each worker is a completion vector, and QPs use the worker that the vector names" {
+	local pid i
+
+	run_on a timeout $((60 * SLOW)) "$BIN/rdma_notify" vectors >"$BATS_TEST_TMPDIR/vectors"
+	grep -qx "2 vectors" "$BATS_TEST_TMPDIR/vectors"
+	for i in 1 2 3; do
+		spawn a "$BATS_TEST_TMPDIR/log" "$BIN/rdma_notify" wait-vector
+		pid=$!
+		wait_for 5 has_qps a 2
+		equal "workers of the QPs" "$(ctl a qp -j xra | jq -c '[.[].worker]')" "[1,1]"
+		kill "$pid"
+		wait "$pid" || true
+		wait_for 5 not qp_exists a
+	done
+}
+
+@test "completion events work when several workers add completions to a CQ" {
+	run_on a timeout $((60 * SLOW)) "$BIN/rdma_notify" -n "$(iterations 5000)" late solicited moderate
 }
 
 # QP 1 belongs to worker 0. The source port of a MAD, and so its queue, follows from the ports of the connection.

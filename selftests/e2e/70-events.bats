@@ -58,6 +58,14 @@ saw() {
 	run_on a timeout $((60 * SLOW)) "$BIN/rdma_events"
 }
 
+@test "a CQ that is armed with unpolled completions raises an event" {
+	run_on a timeout $((60 * SLOW)) "$BIN/rdma_notify" -n "$(iterations 5000)" late solicited
+}
+
+@test "events of a moderated CQ wait for the count or the period" {
+	run_on a timeout $((60 * SLOW)) "$BIN/rdma_notify" -n "$(iterations 5000)" moderate
+}
+
 @test "traffic works after address and link changes" {
 	on b ip address replace "$B6/64" dev vb nodad
 	wait_for 5 on b ping -q -c 1 -W 1 "$A4"

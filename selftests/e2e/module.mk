@@ -5,7 +5,7 @@ E2E_FILES := $(sort $(wildcard selftests/e2e/*.bats))
 E2E_LONG := $(filter selftests/e2e/39-limits-%,$(E2E_FILES))
 E2E_NEEDS := $$(PROGRAMS) $(addprefix $(BUILD)/selftests/e2e/, \
 	hanging_fs hostile rdma_connect rdma_datagram rdma_direct rdma_events rdma_flush rdma_keys rdma_limits rdma_memory \
-	rdma_neighbours rdma_opcodes rdma_srq rdma_verify rdma_watch rdma_xrc tcp_echo)
+	rdma_neighbours rdma_notify rdma_opcodes rdma_srq rdma_verify rdma_watch rdma_xrc tcp_echo)
 
 e2e_name = e2e/$(basename $(notdir $1))
 $(foreach f,$(filter-out $(E2E_LONG),$(E2E_FILES)),$(eval \
@@ -54,6 +54,9 @@ $(eval $(call verbs_program,rdma_limits))
 
 # Causes the asynchronous events of queue pairs.
 $(eval $(call verbs_program,rdma_events))
+
+# Waits for completion events.
+$(eval $(call verbs_program,rdma_notify,,-lpthread))
 
 # Shares XRC domains.
 $(eval $(call verbs_program,rdma_xrc))

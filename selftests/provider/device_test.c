@@ -193,7 +193,7 @@ static void refusals(struct fixture *f)
 	struct ibv_wq_init_attr wq_attr = { 0 };
 	struct ibv_rwq_ind_table_init_attr table = { 0 };
 	struct ibv_flow_action_esp_attr esp = { 0 };
-	struct ibv_modify_cq_attr moderate = { .attr_mask = IBV_CQ_ATTR_MODERATE };
+	struct ibv_modify_cq_attr unknown = { .attr_mask = IBV_CQ_ATTR_MODERATE << 1 };
 	struct ibv_flow_attr flow = { 0 };
 	struct ibv_cq *cq = ibv_create_cq(f->ctx, 4, NULL, NULL, 0);
 	struct ibv_qp *qp = make_qp(f, cq, cq, IBV_QPS_INIT);
@@ -206,7 +206,7 @@ static void refusals(struct fixture *f)
 	REFUSED(ibv_create_rwq_ind_table(f->ctx, &table));
 	REFUSED(ibv_create_flow_action_esp(f->ctx, &esp));
 	REFUSED(ibv_create_flow(qp, &flow));
-	REFUSED_INT(ibv_modify_cq(cq, &moderate));
+	REFUSED_INT(ibv_modify_cq(cq, &unknown));
 	REFUSED(ibv_import_pd(f->ctx, 1));
 	REFUSED(ibv_import_mr(f->pd, 1));
 	ibv_destroy_qp(qp);

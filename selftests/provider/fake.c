@@ -170,6 +170,8 @@ static void command(int fd)
 		break;
 	case OP_CQ_FLAGS:
 		cmd.b = o->cq_flags;
+		cmd.c = o->moderate_count;
+		cmd.d = o->moderate_period;
 		break;
 	case OP_PAGES:
 		o = &objects[cmd.a >> 8];
@@ -405,6 +407,15 @@ uint32_t fake_cq_flags(struct fake *f, uint32_t handle)
 
 	ask(f, &cmd);
 	return cmd.b;
+}
+
+void fake_cq_moderation(struct fake *f, uint32_t handle, uint32_t *count, uint32_t *period)
+{
+	struct command cmd = { .op = OP_CQ_FLAGS, .a = handle };
+
+	ask(f, &cmd);
+	*count = cmd.c;
+	*period = cmd.d;
 }
 
 unsigned int fake_objects(struct fake *f)

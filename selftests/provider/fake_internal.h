@@ -34,6 +34,7 @@ struct object {
 	/* CQ */
 	struct xr_queue *ring;
 	uint32_t depth, producer, channel, cq_flags, comp_written, async_written;
+	uint32_t moderate_count, moderate_period;
 	uint64_t cookie;
 	/* QP; an SRQ uses the rq_ fields */
 	struct xr_queue *sq, *rq; /* NULL: none */
@@ -91,6 +92,8 @@ void serve(struct client *c, const struct message *m);
 /* fake_queues.c */
 void create_cq(struct client *c, const struct message *m);
 void resize_cq(struct client *c, const struct message *m);
+void modify_cq(struct client *c, const struct message *m);
+void check_cq(struct client *c, const struct message *m);
 void create_qp(struct client *c, const struct message *m);
 void open_qp(struct client *c, const struct message *m);
 void modify_qp(struct client *c, const struct message *m);

@@ -73,6 +73,35 @@ void resize_cq(struct client *c, const struct message *m)
 	reply(c, m, 0, &rep, sizeof(rep));
 }
 
+void modify_cq(struct client *c, const struct message *m)
+{
+	const struct xr_modify_cq_req *req = (const void *)m->body;
+	struct object *o = object(c, CQ, req->handle);
+
+	if (o) {
+		o->moderate_count = req->count;
+		o->moderate_period = req->period;
+	}
+	reply(c, m, o ? 0 : -ENOENT, NULL, 0);
+}
+
+static void raise_event(struct object *cq)
+{
+	__atomic_store_n(&cq->ring->word, 0, __ATOMIC_SEQ_CST);
+	if (write(objects[cq->channel].pipe, &cq->cookie, 8) == 8)
+		cq->comp_written++;
+}
+
+void check_cq(struct client *c, const struct message *m)
+{
+	const struct xr_handle_req *req = (const void *)m->body;
+	struct object *o = object(c, CQ, req->handle);
+
+	if (o && o->ring->word && o->producer != o->ring->consumer)
+		raise_event(o);
+	reply(c, m, o ? 0 : -ENOENT, NULL, 0);
+}
+
 /* Returns the XRC domain of the one file that is supported, or NULL if it is not open. */
 static struct object *file_domain(void)
 {
@@ -386,11 +415,8 @@ static uint32_t complete(struct object *qp, struct object *from, struct object *
 	*cqe_at(cq->ring, cq->producer) = cqe;
 	__atomic_store_n(&cq->ring->producer, ++cq->producer, __ATOMIC_SEQ_CST);
 	word = __atomic_load_n(&cq->ring->word, __ATOMIC_SEQ_CST);
-	if (cq->channel && (word & XR_ARM_ANY || (word && (solicited || status)))) {
-		__atomic_store_n(&cq->ring->word, 0, __ATOMIC_SEQ_CST);
-		if (write(objects[cq->channel].pipe, &cq->cookie, 8) == 8)
-			cq->comp_written++;
-	}
+	if (cq->channel && (word & XR_ARM_ANY || (word && (solicited || status))))
+		raise_event(cq);
 	return 1;
 }
 

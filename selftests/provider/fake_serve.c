@@ -448,6 +448,10 @@ void serve(struct client *c, const struct message *m)
 		return create_cq(c, m);
 	case XR_MSG_RESIZE_CQ:
 		return resize_cq(c, m);
+	case XR_MSG_MODIFY_CQ:
+		return modify_cq(c, m);
+	case XR_MSG_CHECK_CQ:
+		return check_cq(c, m);
 	case XR_MSG_DESTROY_CQ:
 		return destroy(c, m, CQ);
 	case XR_MSG_CREATE_QP:

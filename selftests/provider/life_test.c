@@ -71,6 +71,76 @@ static void completion_events(struct fixture *f)
 	TAP_OK(!ibv_destroy_comp_channel(ch), "destroy_comp_channel: succeeds without CQs");
 }
 
+/* The fake daemon does not look at doorbells, so it raises no event for them. */
+static bool rang(struct fixture *f)
+{
+	unsigned int wakes;
+	bool rang;
+
+	fake_doorbell(&f->daemon, false, &rang, &wakes);
+	return rang;
+}
+
+static void late_arming(struct fixture *f)
+{
+	struct ibv_comp_channel *ch = ibv_create_comp_channel(f->ctx);
+	struct ibv_cq *cq = ibv_create_cq(f->ctx, 16, NULL, ch, 0);
+	struct ibv_cq *silent = ibv_create_cq(f->ctx, 16, NULL, NULL, 0);
+	struct ibv_qp *a = make_qp(f, cq, silent, IBV_QPS_RTS);
+	struct ibv_qp *b = make_qp(f, cq, silent, IBV_QPS_RTS);
+	struct ibv_wc wc[4];
+
+	post_send(a, 1, 8);
+	post_send(b, 1, 8);
+	rang(f);
+	ibv_req_notify_cq(cq, 0);
+	TAP_OK(!rang(f), "arming an empty CQ rings no doorbell");
+	fake_complete(&f->daemon, a->qp_num, false, 2, 0, false);
+	fake_complete(&f->daemon, b->qp_num, false, 1, 0, false);
+	ibv_req_notify_cq(cq, 0);
+	TAP_OK(rang(f), "arming a CQ with completions rings the doorbell of a QP");
+	ibv_destroy_qp(a);
+	TAP_OK(rang(f), "destroying that QP rings the doorbell of another one with completions");
+	ibv_destroy_qp(b);
+	TAP_OK(!rang(f), "a CQ without completions rings none then");
+	a = make_qp(f, cq, silent, IBV_QPS_RTS);
+	post_send(a, 1, 1);
+	fake_complete(&f->daemon, a->qp_num, false, 1, 0, false);
+	rang(f);
+	TAP_OK(poll_n(cq, wc, 4) == 1 && !ibv_req_notify_cq(cq, 0) && !rang(f),
+	       "arming a CQ whose completions were polled rings no doorbell");
+	post_recv(a, 1, 1);
+	fake_complete(&f->daemon, a->qp_num, true, 1, 0, false);
+	rang(f);
+	TAP_OK(!ibv_req_notify_cq(silent, 0) && !rang(f),
+	       "arming a CQ without completion channel rings no doorbell");
+	ibv_destroy_qp(a);
+	ibv_destroy_cq(cq);
+	ibv_destroy_cq(silent);
+	ibv_destroy_comp_channel(ch);
+}
+
+static void moderation(struct fixture *f)
+{
+	struct ibv_modify_cq_attr attr = { IBV_CQ_ATTR_MODERATE, { 8, 16 } };
+	struct ibv_cq *cq = ibv_create_cq(f->ctx, 16, NULL, NULL, 0);
+	struct ibv_device_attr_ex caps;
+	uint32_t count, period;
+
+	TAP_OK(!ibv_query_device_ex(f->ctx, NULL, &caps) &&
+		       caps.cq_mod_caps.max_cq_count == 65535 &&
+		       caps.cq_mod_caps.max_cq_period == 65535,
+	       "query_device_ex: the limits of moderation");
+	TAP_OK(!ibv_modify_cq(cq, &attr), "modify_cq succeeds");
+	fake_cq_moderation(&f->daemon, cq->handle, &count, &period);
+	TAP_OK(count == 8 && period == 16, "modify_cq passes count and period to the daemon");
+	attr.attr_mask = 0;
+	TAP_OK(ibv_modify_cq(cq, &attr) == EINVAL, "modify_cq: an empty mask is EINVAL");
+	attr.attr_mask = IBV_CQ_ATTR_MODERATE | IBV_CQ_ATTR_MODERATE << 1;
+	TAP_OK(ibv_modify_cq(cq, &attr) == EOPNOTSUPP, "modify_cq: other bits are EOPNOTSUPP");
+	ibv_destroy_cq(cq);
+}
+
 struct late_ack {
 	struct ibv_cq *cq;
 	bool acked;
@@ -436,6 +506,8 @@ int main(void)
 
 	setup(&f);
 	completion_events(&f);
+	late_arming(&f);
+	moderation(&f);
 	acknowledgements(&f);
 	async_events(&f);
 	async_acknowledgements(&f);

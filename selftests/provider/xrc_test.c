@@ -176,6 +176,34 @@ static void target(struct fixture *f)
 	       "target: all objects are destroyed");
 }
 
+/* The completion is of a QP that may belong to another program. */
+static void late_arming(struct fixture *f)
+{
+	struct ibv_comp_channel *ch = ibv_create_comp_channel(f->ctx);
+	struct ibv_cq *cq = ibv_create_cq(f->ctx, 16, NULL, ch, 0), *raised = NULL;
+	struct ibv_xrcd *xrcd = open_domain(f, -1, O_CREAT);
+	struct ibv_srq *srq = make_srq(f, xrcd, cq);
+	struct ibv_qp *qp = make_half(f, IBV_QPT_XRC_RECV, xrcd, NULL);
+	struct ibv_recv_wr recv = { .wr_id = 55 }, *bad;
+	void *context;
+	uint32_t num;
+
+	to_state(qp, IBV_QPS_RTR);
+	ibv_get_srq_num(srq, &num);
+	ibv_post_srq_recv(srq, &recv, &bad);
+	fake_complete_xrc(&f->daemon, qp->qp_num, num);
+	fcntl(ch->fd, F_SETFL, fcntl(ch->fd, F_GETFL) | O_NONBLOCK);
+	TAP_OK(!ibv_req_notify_cq(cq, 0) && !ibv_get_cq_event(ch, &raised, &context) &&
+		       raised == cq,
+	       "arming a CQ with completions of a target raises an event");
+	ibv_ack_cq_events(cq, 1);
+	ibv_destroy_qp(qp);
+	ibv_destroy_srq(srq);
+	ibv_close_xrcd(xrcd);
+	ibv_destroy_cq(cq);
+	ibv_destroy_comp_channel(ch);
+}
+
 int main(void)
 {
 	struct fixture f;
@@ -187,6 +215,7 @@ int main(void)
 	srqs(&f);
 	initiator(&f);
 	target(&f);
+	late_arming(&f);
 	TAP_OK(fake_objects(&f.daemon) == before, "all objects are destroyed");
 	teardown(&f);
 	return tap_end();

@@ -533,15 +533,31 @@ bool client_poll(struct sim_cq *cq, unsigned budget)
 	return false;
 }
 
+/*
+ * Polls some completions, then arms, and polls no more before the next event (UCX): an event is due
+ * for those that are left.
+ */
+static void poll_and_arm(struct sim_qp *q, struct sim_cq *cq)
+{
+	client_poll(cq, rng_below(&q->w->sched, 20));
+	host_arm(cq);
+	if (__atomic_load_n(&cq->queue->producer, __ATOMIC_ACQUIRE) != cq->consumer)
+		engine_ring(q);
+}
+
 /* Returns true if there may be more completions. */
-static bool poll_cq(struct sim_cq *cq)
+static bool poll_cq(struct sim_qp *q, struct sim_cq *cq)
 {
 	if (!cq->events)
 		return !client_poll(cq, rng_between(&cq->host->w->sched, 1, 20));
 	if (!cq->event)
 		return false;
-	/* Get the event, arm, poll until empty: the order that programs must keep. */
 	cq->event = false;
+	if (cq->late_arm) {
+		poll_and_arm(q, cq);
+		return false;
+	}
+	/* Get the event, arm, poll until empty: the order that keeps IBTA's rules. */
 	host_arm(cq);
 	client_poll(cq, UINT32_MAX);
 	return false;
@@ -573,8 +589,8 @@ void client_step(struct sim_qp *q)
 	q->step = NEVER;
 	if (!q->qp)
 		return;
-	more = poll_cq(q->scq);
-	more |= poll_cq(q->rcq);
+	more = poll_cq(q, q->scq);
+	more |= poll_cq(q, q->rcq);
 	if (q->rcq->depth < 4096 && rng_chance(r, 1))
 		host_resize_cq(q->rcq);
 	if (!q->conn->late_recv || rng_chance(r, 30))

@@ -5,6 +5,7 @@
 
 #include "sim.h"
 
+#include "daemon/transport/engine.h"
 #include "selftests/lib/resize.h"
 
 /* ---- memory -------------------------------------------------------------- */
@@ -373,6 +374,14 @@ void host_arm(struct sim_cq *cq)
 	__atomic_fetch_or(&cq->queue->word, bits, __ATOMIC_SEQ_CST);
 }
 
+void host_moderate(struct sim_cq *cq, uint32_t count, uint32_t period_us)
+{
+	for (unsigned i = 0; i < cq->host->engines; i++)
+		CHECK(cq->host->w, !xt_cq_moderation_reserve(cq->host->engine[i].engine),
+		      "no memory");
+	xt_cq_moderate(&cq->cq, count, period_us);
+}
+
 /* ---- engines -----------------------------------------------------------------------------------
  */
 
@@ -583,6 +592,13 @@ static void wake_programs(struct host *h)
 	}
 }
 
+/* Armed CQs are reported without a doorbell if the QP is gone or has no CQ. */
+static void check_armed(struct sim_engine *e, const struct sim_qp *q)
+{
+	xt_cq_check_armed(&e->engine->flow, &q->scq->cq);
+	xt_cq_check_armed(&e->engine->flow, &q->rcq->cq);
+}
+
 void engine_round(struct sim_engine *e)
 {
 	struct world *w = e->w;
@@ -597,6 +613,8 @@ void engine_round(struct sim_engine *e)
 		e->rung[i]->rung = false;
 		if (e->rung[i]->qp)
 			xt_qp_doorbell(e->rung[i]->qp, w->now);
+		if (!e->rung[i]->qp || e->rung[i]->type == XR_QPT_XRC_RECV)
+			check_armed(e, e->rung[i]);
 	}
 	e->rung_count = 0;
 	receive_batch(e);
@@ -655,6 +673,8 @@ void host_free(struct host *h)
 	struct frame *f;
 	unsigned i;
 
+	for (i = 0; i < h->cqs; i++)
+		xt_cq_drop_held(&h->cq[i]->cq);
 	for (i = 0; i < h->engines; i++) {
 		while ((f = h->engine[i].inbox)) {
 			h->engine[i].inbox = f->next;

@@ -318,6 +318,9 @@ static struct sim_cq *add_cq(struct host *h, uint32_t depth)
 
 	cq->events = rng_chance(&h->w->rng, 30);
 	cq->solicited = !cq->events && rng_chance(&h->w->rng, 40);
+	cq->late_arm = cq->events && rng_chance(&h->w->rng, 50);
+	if (cq->events && rng_chance(&h->w->rng, 40))
+		host_moderate(cq, rng_between(&h->w->rng, 2, 40), rng_between(&h->w->rng, 1, 200));
 	if (cq->events || cq->solicited)
 		host_arm(cq);
 	return cq;

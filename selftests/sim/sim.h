@@ -107,6 +107,7 @@ struct sim_cq {
 	uint32_t consumer;
 	uint32_t seen;	/* producer when the program was last woken */
 	bool events;	/* polled after events, as with a completion channel */
+	bool late_arm;	/* of these: armed last, however many completions are left */
 	bool solicited; /* armed for solicited completions only, polled at any time */
 	bool event;	/* received since the CQ was armed */
 	bool event_due; /* expected since the CQ was armed */
@@ -431,6 +432,7 @@ void host_end_mrs(struct host *h);
 struct sim_cq *host_add_cq(struct host *h, uint32_t depth);
 void host_resize_cq(struct sim_cq *cq);
 void host_arm(struct sim_cq *cq);
+void host_moderate(struct sim_cq *cq, uint32_t count, uint32_t period_us);
 uint64_t mr_va(const struct sim_mr *mr, uint32_t off);
 /* Claims @len free bytes of a region with @access. Returns false if there are none now. */
 bool host_claim(struct host *h, int only_mr, uint32_t pd, uint32_t len, uint32_t access,

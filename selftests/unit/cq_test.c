@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Completion queues: order, arming, overrun, resizing. */
+/* Completion queues: order, arming, moderation, overrun, resizing. */
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <stdlib.h>
@@ -93,6 +93,126 @@ static void test_arming(struct xt_cq *cq, struct xr_queue *q)
 		q->consumer = q->producer;
 	}
 	q->word = 0;
+}
+
+/* The CQ is armed while it holds completions. */
+static void test_arming_late(void)
+{
+	/* clang-format off */
+	static const struct {
+		const char *what;
+		uint32_t armed;
+		/* numbers of completions, in this order */
+		unsigned before, solicited, after, polled;
+		unsigned events;
+	} rows[] = {
+		{ "one unpolled completion", XR_ARM_ANY, 0, 0, 1, 0, 1 },
+		{ "some polled, one unpolled", XR_ARM_ANY, 2, 0, 1, 2, 1 },
+		{ "all polled", XR_ARM_ANY, 2, 0, 1, 3, 0 },
+		{ "none was added", XR_ARM_ANY, 0, 0, 0, 0, 0 },
+		{ "not armed", 0, 0, 1, 1, 0, 0 },
+		{ "solicited only, none is solicited", XR_ARM_SOLICITED, 3, 0, 3, 0, 0 },
+		{ "solicited only, the first is", XR_ARM_SOLICITED, 0, 1, 4, 0, 1 },
+		{ "solicited only, the last is", XR_ARM_SOLICITED, 4, 1, 0, 4, 1 },
+		{ "solicited only, it was polled", XR_ARM_SOLICITED, 2, 1, 3, 3, 0 },
+	};
+	/* clang-format on */
+	struct xr_queue *q = new_queue(DEPTH);
+	struct xt_cq cq;
+	unsigned n;
+	size_t i;
+
+	xt_cq_init(&cq, q, DEPTH);
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		for (n = 0; n < rows[i].before; n++)
+			push(&cq, 0, IBV_WC_SUCCESS, false);
+		for (n = 0; n < rows[i].solicited; n++)
+			push(&cq, 0, i % 2 ? IBV_WC_LOC_LEN_ERR : IBV_WC_SUCCESS, !(i % 2));
+		for (n = 0; n < rows[i].after; n++)
+			push(&cq, 0, IBV_WC_SUCCESS, false);
+		q->consumer += rows[i].polled;
+		q->word = rows[i].armed;
+		notified = 0;
+		xt_cq_check_armed(&engine->flow, &cq);
+		xt_cq_check_armed(&engine->flow, &cq);
+		TAP_OK(notified == rows[i].events && q->word == (notified ? 0 : rows[i].armed),
+		       "armed with completions: %s", rows[i].what);
+		q->consumer = q->producer;
+		q->word = 0;
+	}
+	free(q);
+}
+
+#define US 1000ull
+
+/* A count of 3 and a period of 50 us */
+static void test_moderation(void)
+{
+	struct xr_queue *q = new_queue(DEPTH);
+	struct xt_cq cq;
+
+	xt_cq_init(&cq, q, DEPTH);
+	TAP_OK(!xt_cq_moderation_reserve(engine) && xt_engine_run(engine, US) == XT_NEVER,
+	       "moderation: an idle CQ sets no timer");
+	xt_cq_moderate(&cq, 3, 50);
+	notified = 0;
+	push(&cq, 0, IBV_WC_SUCCESS, false);
+	TAP_OK(!notified && xt_engine_run(engine, 2 * US) == XT_NEVER,
+	       "moderation: a CQ that is not armed sets no timer");
+	q->consumer = q->producer;
+	q->word = XR_ARM_ANY;
+	push(&cq, 0, IBV_WC_SUCCESS, false);
+	push(&cq, 0, IBV_WC_SUCCESS, false);
+	TAP_OK(!notified, "moderation: two of three completions raise no event");
+	push(&cq, 0, IBV_WC_SUCCESS, false);
+	TAP_OK(notified == 1 && !q->word, "moderation: the third raises the event");
+	TAP_OK(xt_engine_run(engine, 100 * US) == XT_NEVER && notified == 1,
+	       "moderation: the end of the period raises no second one");
+
+	q->consumer = q->producer;
+	q->word = XR_ARM_SOLICITED;
+	push(&cq, 0, IBV_WC_SUCCESS, false);
+	TAP_OK(xt_engine_run(engine, 101 * US) == XT_NEVER,
+	       "moderation: a completion that is not asked for is not counted");
+	push(&cq, 0, IBV_WC_SUCCESS, true);
+	TAP_OK(xt_engine_run(engine, 150 * US) == 151 * US && notified == 1,
+	       "moderation: the period begins with the first completion");
+	push(&cq, 0, IBV_WC_SUCCESS, true);
+	TAP_OK(xt_engine_run(engine, 151 * US) == XT_NEVER && notified == 2,
+	       "moderation: its end raises the event");
+
+	q->consumer = q->producer;
+	push(&cq, 0, IBV_WC_SUCCESS, false);
+	q->word = XR_ARM_ANY;
+	xt_cq_check_armed(&engine->flow, &cq);
+	xt_cq_check_armed(&engine->flow, &cq);
+	TAP_OK(notified == 2 && xt_engine_run(engine, 160 * US) == 201 * US,
+	       "moderation: an unpolled completion begins the period when the CQ is armed");
+	push(&cq, 0, IBV_WC_SUCCESS, false);
+	push(&cq, 0, IBV_WC_SUCCESS, false);
+	TAP_OK(notified == 3, "moderation: unpolled completions count");
+	q->word = XR_ARM_ANY;
+	xt_cq_check_armed(&engine->flow, &cq);
+	TAP_OK(notified == 4, "moderation: enough unpolled ones raise the event at once");
+
+	q->consumer = q->producer;
+	q->word = XR_ARM_ANY;
+	push(&cq, 0, IBV_WC_SUCCESS, false);
+	xt_cq_moderate(&cq, 0, 0);
+	TAP_OK(notified == 5 && xt_engine_run(engine, 400 * US) == XT_NEVER,
+	       "moderation: an event that is held is raised when moderation ends");
+	q->word = XR_ARM_ANY;
+	q->consumer = q->producer;
+	push(&cq, 0, IBV_WC_SUCCESS, false);
+	TAP_OK(notified == 6, "moderation: none with count and period 0");
+	xt_cq_moderate(&cq, 2, 50);
+	q->word = XR_ARM_ANY;
+	push(&cq, 0, IBV_WC_SUCCESS, false);
+	xt_cq_drop_held(&cq);
+	TAP_OK(xt_engine_run(engine, 500 * US) == XT_NEVER && notified == 6,
+	       "moderation: a CQ that is destroyed leaves no timer");
+	xt_cq_moderation_release(engine);
+	free(q);
 }
 
 static void test_resize(struct xt_cq *cq, struct xr_queue *q)
@@ -234,6 +354,8 @@ int main(void)
 	xt_cq_init(&cq, q, DEPTH);
 	test_order(&cq, q);
 	test_arming(&cq, q);
+	test_arming_late();
+	test_moderation();
 	test_resize(&cq, q);
 	q->consumer = q->producer;
 	test_overrun(&cq, q);
