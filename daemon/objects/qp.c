@@ -325,10 +325,11 @@ static int modify_now(struct xd_client *c, const void *request, const struct xt_
 	struct xd_qp *qp = xd_object_get(c, XD_QP, q->handle);
 	struct xd_workers *workers = c->dev->workers;
 	uint32_t state, turns = MODIFY_TURNS;
-	int err = 0;
+	int err;
 
-	if (q->attr_mask & IBV_QP_STATE && q->attr.qp_state == XR_QPS_RTS)
-		err = xt_qp_prepare(qp->xt);
+	err = xd_object_charge(&qp->obj, xt_qp_more_bytes(qp->xt, &q->attr, q->attr_mask));
+	if (!err)
+		err = xt_qp_prepare(qp->xt, &q->attr, q->attr_mask);
 	if (err)
 		return err;
 	/* RESET unbinds windows, which other workers use. */

@@ -12,6 +12,7 @@
 #include "requester.h"
 #include "resend.h"
 #include "responder.h"
+#include "responses.h"
 #include "sq.h"
 
 /* ---- transitions --------------------------------------------------------------------------- */
@@ -169,6 +170,30 @@ int xt_qp_modify_check(const struct xt_qp *qp, const struct xr_qp_attr *a, uint3
 	return check_values(qp, a, mask);
 }
 
+/* Returns true if the responder needs room for more READs and atomics than each QP has. */
+static bool wants_many_rd(const struct xr_qp_attr *a, uint32_t mask)
+{
+	return mask & IBV_QP_MAX_DEST_RD_ATOMIC && a->max_dest_rd_atomic > XT_FEW_RD_ATOMIC;
+}
+
+uint64_t xt_qp_more_bytes(const struct xt_qp *qp, const struct xr_qp_attr *a, uint32_t mask)
+{
+	bool has = qp->many_rd || qp->prepared_many;
+
+	return wants_many_rd(a, mask) && !has ? sizeof(*qp->many_rd) : 0;
+}
+
+int xt_qp_prepare(struct xt_qp *qp, const struct xr_qp_attr *a, uint32_t mask)
+{
+	int err = 0;
+
+	if (mask & IBV_QP_STATE && a->qp_state == XR_QPS_RTS)
+		err = xt_sq_prepare(qp);
+	if (!err && wants_many_rd(a, mask))
+		err = xt_rd_prepare(qp);
+	return err;
+}
+
 /* ---- changes ----------------------------------------------------------------------- */
 
 static void apply_values(struct xt_qp *qp, const struct xr_qp_attr *a, uint32_t mask)
@@ -275,6 +300,11 @@ int xt_qp_modify(struct xt_qp *qp, const struct xr_qp_attr *attr, uint32_t mask,
 		if (err)
 			return err;
 	}
+	if (wants_many_rd(attr, mask)) {
+		err = xt_rd_prepare(qp);
+		if (err)
+			return err;
+	}
 	qp->engine->now = now;
 	switch (to) {
 	case XR_QPS_RESET:
@@ -286,6 +316,8 @@ int xt_qp_modify(struct xt_qp *qp, const struct xr_qp_attr *attr, uint32_t mask,
 		return 0;
 	}
 	apply_values(qp, attr, mask);
+	if (wants_many_rd(attr, mask))
+		xt_rd_grow(qp);
 	if (qp->info.type == XR_QPT_UD)
 		xt_qp_set_mtu(qp, max_mtu);
 	if (mask & IBV_QP_AV)

@@ -10,6 +10,7 @@
 #include "list.h"
 #include "loopback.h"
 #include "qp.h"
+#include "responses.h"
 #include "rq.h"
 #include "sq.h"
 #include "timer.h"
@@ -186,6 +187,7 @@ void xt_qp_free(struct xt_qp *qp)
 {
 	qp->engine->qp_count--;
 	xt_sq_free(qp);
+	xt_rd_free(qp);
 	free(qp->rq_sge);
 	free(qp);
 }

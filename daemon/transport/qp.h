@@ -142,6 +142,13 @@ struct xt_responder {
 	uint32_t rd_tail, rd_kept, rd_cur;
 	uint32_t rd_pos; /* next response packet of rd_cur */
 	uint32_t repeat_head, repeat_tail;
+	/* not used if the QP has a struct xt_many_rd */
+	struct xt_repeat repeat[XT_FEW_RD_ATOMIC];
+	struct xt_rd rd[XT_FEW_RD_ATOMIC];
+};
+
+/* For QPs with max_dest_rd_atomic above XT_FEW_RD_ATOMIC */
+struct xt_many_rd {
 	struct xt_repeat repeat[XT_MAX_RD_ATOMIC];
 	struct xt_rd rd[XT_MAX_RD_ATOMIC];
 };
@@ -205,7 +212,8 @@ struct xt_qp {
 	struct xt_sq_memory {
 		struct xt_swqe *swqe;
 		struct xr_sge *sge;
-	} prepared;	       /* of the control thread: memory for these two */
+	} prepared; /* of the control thread: memory for these two */
+	struct xt_many_rd *many_rd, *prepared_many; /* the same; NULL: not needed yet */
 	struct xr_sge *rq_sge; /* [max_recv_sge] of the receive that was taken */
 	uint32_t sq_depth, rq_depth, sq_stride, rq_stride;
 	uint32_t max_send_sge, max_recv_sge, max_inline;

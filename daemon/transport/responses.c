@@ -5,6 +5,7 @@
  * long as the peer may repeat them.
  */
 #include <errno.h>
+#include <stdlib.h>
 
 #include "completer.h"
 #include "copy.h"
@@ -18,14 +19,52 @@
 
 /* ---- READs and atomics kept for duplicates ------------------------------------------------- */
 
-static struct xt_rd *rd_at(struct xt_responder *resp, uint32_t index)
+static struct xt_rd *rd_at(struct xt_qp *qp, uint32_t index)
 {
-	return &resp->rd[index % XT_MAX_RD_ATOMIC];
+	if (__builtin_expect(qp->many_rd != NULL, false))
+		return &qp->many_rd->rd[index % XT_MAX_RD_ATOMIC];
+	return &qp->resp.rd[index % XT_FEW_RD_ATOMIC];
 }
 
-static struct xt_repeat *repeat_at(struct xt_responder *resp, uint32_t index)
+static uint32_t repeat_room(const struct xt_qp *qp)
 {
-	return &resp->repeat[index % XT_MAX_RD_ATOMIC];
+	return qp->many_rd ? XT_MAX_RD_ATOMIC : XT_FEW_RD_ATOMIC;
+}
+
+static struct xt_repeat *repeat_at(struct xt_qp *qp, uint32_t index)
+{
+	if (__builtin_expect(qp->many_rd != NULL, false))
+		return &qp->many_rd->repeat[index % XT_MAX_RD_ATOMIC];
+	return &qp->resp.repeat[index % XT_FEW_RD_ATOMIC];
+}
+
+int xt_rd_prepare(struct xt_qp *qp)
+{
+	if (!qp->many_rd && !qp->prepared_many)
+		qp->prepared_many = calloc(1, sizeof(*qp->prepared_many));
+	return qp->many_rd || qp->prepared_many ? 0 : -ENOMEM;
+}
+
+void xt_rd_grow(struct xt_qp *qp)
+{
+	const struct xt_responder *resp = &qp->resp;
+	struct xt_many_rd *many = qp->prepared_many;
+	uint32_t i;
+
+	if (!many)
+		return;
+	for (i = resp->rd_tail - resp->rd_kept; i != resp->rd_tail; i++)
+		many->rd[i % XT_MAX_RD_ATOMIC] = *rd_at(qp, i);
+	for (i = resp->repeat_head; i != resp->repeat_tail; i++)
+		many->repeat[i % XT_MAX_RD_ATOMIC] = *repeat_at(qp, i);
+	qp->many_rd = many;
+	qp->prepared_many = NULL;
+}
+
+void xt_rd_free(struct xt_qp *qp)
+{
+	free(qp->prepared_many);
+	free(qp->many_rd);
 }
 
 struct xt_rd *xt_rd_new(struct xt_qp *qp)
@@ -37,7 +76,7 @@ struct xt_rd *xt_rd_new(struct xt_qp *qp)
 		return NULL;
 	if (resp->rd_kept > max - 1)
 		resp->rd_kept = max - 1;
-	return rd_at(resp, resp->rd_tail);
+	return rd_at(qp, resp->rd_tail);
 }
 
 void xt_rd_added(struct xt_qp *qp)
@@ -50,13 +89,13 @@ void xt_rd_added(struct xt_qp *qp)
 /* ---- duplicates ----------------------------------------------------------------------------- */
 
 /* Returns the entry that a duplicate repeats; NULL: it was dropped, or is of another kind. */
-static struct xt_rd *find_rd(struct xt_responder *resp, uint32_t psn, enum xt_wr_kind kind,
-			     uint32_t *index)
+static struct xt_rd *find_rd(struct xt_qp *qp, uint32_t psn, enum xt_wr_kind kind, uint32_t *index)
 {
+	const struct xt_responder *resp = &qp->resp;
 	struct xt_rd *rd;
 
 	for (*index = resp->rd_tail - resp->rd_kept; *index != resp->rd_tail; ++*index) {
-		rd = rd_at(resp, *index);
+		rd = rd_at(qp, *index);
 		if (psn - rd->psn < rd->npsn)
 			return rd->kind == kind ? rd : NULL;
 	}
@@ -76,12 +115,12 @@ static void repeat(struct xt_qp *qp, const struct xt_repeat *again)
 	if (ahead > 0 || (ahead == 0 && again->first >= resp->rd_pos))
 		return;
 	for (i = resp->repeat_head; i != resp->repeat_tail; i++)
-		if (repeat_at(resp, i)->index == again->index &&
-		    repeat_at(resp, i)->first == again->first)
+		if (repeat_at(qp, i)->index == again->index &&
+		    repeat_at(qp, i)->first == again->first)
 			return;
-	if (resp->repeat_tail - resp->repeat_head == XT_MAX_RD_ATOMIC)
+	if (resp->repeat_tail - resp->repeat_head == repeat_room(qp))
 		return;
-	*repeat_at(resp, resp->repeat_tail++) = *again;
+	*repeat_at(qp, resp->repeat_tail++) = *again;
 	xt_activate(qp);
 }
 
@@ -89,7 +128,7 @@ static void repeat(struct xt_qp *qp, const struct xt_repeat *again)
 static void duplicate_read(struct xt_qp *qp, const struct xt_request *rq, uint32_t psn)
 {
 	struct xt_repeat again;
-	struct xt_rd *rd = find_rd(&qp->resp, psn, XT_KIND_READ, &again.index);
+	struct xt_rd *rd = find_rd(qp, psn, XT_KIND_READ, &again.index);
 	uint64_t off;
 
 	if (!rd)
@@ -112,7 +151,7 @@ void xt_resp_duplicate(struct xt_qp *qp, const struct xt_request *rq, enum xt_wr
 		xt_resp_schedule_ack(qp);
 	else if (kind == XT_KIND_READ)
 		duplicate_read(qp, rq, psn);
-	else if (find_rd(&qp->resp, psn, kind, &again.index))
+	else if (find_rd(qp, psn, kind, &again.index))
 		repeat(qp, &again);
 }
 
@@ -207,7 +246,7 @@ static bool send_ack(struct xt_qp *qp)
  */
 static int gather_response(struct xt_qp *qp, uint32_t index, uint32_t pos, struct xt_payload *out)
 {
-	const struct xt_rd *rd = rd_at(&qp->resp, index);
+	const struct xt_rd *rd = rd_at(qp, index);
 	uint64_t off = (uint64_t)pos << qp->mtu_shift;
 	uint64_t left = rd->len - off;
 	uint32_t len = left < qp->mtu ? left : qp->mtu;
@@ -256,7 +295,7 @@ static bool waits(struct xt_qp *qp, const struct xt_rd *rd, struct xt_mem_at *at
 /* Returns false if the next READ cannot be read ahead, by one access. */
 static bool fetch_read(struct xt_qp *qp, struct xt_step *ahead)
 {
-	const struct xt_rd *rd = rd_at(&qp->resp, ahead->item);
+	const struct xt_rd *rd = rd_at(qp, ahead->item);
 	struct xt_mem_at at;
 
 	if (rd->kind != XT_KIND_READ || !rd->len)
@@ -279,7 +318,7 @@ static void read_ahead(struct xt_qp *qp)
 	    !xt_step_look_ahead(ahead, resp->rd_cur, resp->rd_tail) ||
 	    !xt_step_may_fetch(ahead, resp->rd_tail) ||
 	    !xt_step_reads_all(&qp->park.step[XT_STEP_RESPOND], resp->rd_cur) ||
-	    !waits(qp, rd_at(resp, resp->rd_cur), &at))
+	    !waits(qp, rd_at(qp, resp->rd_cur), &at))
 		return;
 	while (xt_step_may_fetch(ahead, resp->rd_tail) && fetch_read(qp, ahead))
 		ahead->item++;
@@ -297,19 +336,21 @@ static uint8_t response_opcode(const struct xt_rd *rd, const struct xt_repeat *a
 }
 
 /* Drops repetitions of entries that are not kept: the peer's later requests show it has them. */
-static bool repeats(struct xt_responder *resp)
+static bool repeats(struct xt_qp *qp)
 {
+	struct xt_responder *resp = &qp->resp;
 	uint32_t kept = resp->rd_tail - resp->rd_kept;
 
 	while (resp->repeat_head != resp->repeat_tail &&
-	       xt_diff(repeat_at(resp, resp->repeat_head)->index, kept) < 0)
+	       xt_diff(repeat_at(qp, resp->repeat_head)->index, kept) < 0)
 		resp->repeat_head++;
 	return resp->repeat_head != resp->repeat_tail;
 }
 
-static void next_response(struct xt_responder *resp, uint32_t npsn)
+static void next_response(struct xt_qp *qp, uint32_t npsn)
 {
-	struct xt_repeat *again = repeat_at(resp, resp->repeat_head);
+	struct xt_responder *resp = &qp->resp;
+	struct xt_repeat *again = repeat_at(qp, resp->repeat_head);
 
 	if (resp->repeat_head != resp->repeat_tail) {
 		resp->repeat_head += ++again->next == again->end;
@@ -352,9 +393,9 @@ static enum sent send_response(struct xt_qp *qp)
 {
 	struct xt_responder *resp = &qp->resp;
 	const struct xt_repeat fresh = { resp->rd_cur, 0, resp->rd_pos,
-					 rd_at(resp, resp->rd_cur)->npsn };
-	const struct xt_repeat *at = repeats(resp) ? repeat_at(resp, resp->repeat_head) : &fresh;
-	const struct xt_rd *rd = rd_at(resp, at->index);
+					 rd_at(qp, resp->rd_cur)->npsn };
+	const struct xt_repeat *at = repeats(qp) ? repeat_at(qp, resp->repeat_head) : &fresh;
+	const struct xt_rd *rd = rd_at(qp, at->index);
 	__be64 orig = htobe64(rd->value);
 	struct xt_packet p;
 	int nak = GATHERED;
@@ -377,7 +418,7 @@ static enum sent send_response(struct xt_qp *qp)
 		xt_ext_put(&p, &orig, sizeof(orig));
 	if (!xt_send(qp, &p))
 		return SENT_NOT;
-	next_response(resp, rd->npsn);
+	next_response(qp, rd->npsn);
 	return SENT;
 }
 
@@ -390,7 +431,7 @@ uint32_t xt_resp_run(struct xt_qp *qp, uint32_t budget, bool *more)
 	/* a QP in ERR sends only its last NAK and the READ responses before it */
 	if (!xt_may_receive(qp) && resp->ack_due != XT_ACK_DUE_NAK)
 		return 0;
-	while (resp->rd_cur != resp->rd_tail || repeats(resp)) {
+	while (resp->rd_cur != resp->rd_tail || repeats(qp)) {
 		if (cost == budget || qp->engine->tx_full) {
 			*more = true;
 			return cost;

@@ -6,6 +6,13 @@
 #include "responder.h"
 
 /*
+ * Room for more than XT_FEW_RD_ATOMIC outstanding READs and atomics: xt_rd_prepare() allocates it,
+ * or returns -ENOMEM, while the engine may run; xt_rd_grow() uses it from then on.
+ */
+int xt_rd_prepare(struct xt_qp *qp);
+void xt_rd_grow(struct xt_qp *qp);
+void xt_rd_free(struct xt_qp *qp);
+/*
  * Returns an entry for a READ or atomic, to be filled in; NULL if the peer has more outstanding
  * than max_dest_rd_atomic (IBTA 9.7.4.1.2).
  */

@@ -18,7 +18,7 @@ static void free_memory(struct xt_sq_memory *m)
 	*m = (struct xt_sq_memory){ 0 };
 }
 
-int xt_qp_prepare(struct xt_qp *qp)
+int xt_sq_prepare(struct xt_qp *qp)
 {
 	struct xt_sq_memory *m = &qp->prepared;
 
@@ -34,7 +34,7 @@ int xt_qp_prepare(struct xt_qp *qp)
 
 int xt_sq_alloc(struct xt_qp *qp)
 {
-	int err = xt_qp_prepare(qp);
+	int err = xt_sq_prepare(qp);
 
 	if (err || qp->swqe || !qp->sq_ring)
 		return err;

@@ -83,6 +83,8 @@ static inline bool xt_has_imm(const struct xt_swqe *w)
 	return w->opcode == XR_WR_SEND_WITH_IMM || w->opcode == XR_WR_RDMA_WRITE_WITH_IMM;
 }
 
+/* Allocates memory for xt_sq_alloc(); the engine may run meanwhile. -ENOMEM. */
+int xt_sq_prepare(struct xt_qp *qp);
 /* Allocates the private copies of entries, needed in RTS and later states. -ENOMEM. */
 int xt_sq_alloc(struct xt_qp *qp);
 void xt_sq_free(struct xt_qp *qp);

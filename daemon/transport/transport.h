@@ -42,7 +42,9 @@
 #define XT_NEVER UINT64_MAX
 
 /* Largest number of outstanding READs and atomics of a QP, as requester and as responder */
-#define XT_MAX_RD_ATOMIC 16
+#define XT_MAX_RD_ATOMIC 128
+/* A QP that accepts more than this as responder allocates more memory when it is modified. */
+#define XT_FEW_RD_ATOMIC 16
 
 struct xt_engine;
 struct xt_qp;
@@ -487,10 +489,11 @@ int xt_qp_modify(struct xt_qp *qp, const struct xr_qp_attr *attr, uint32_t mask,
 /* Sets the burst of a rate limit in bytes of whole frames; 0: the engine's default. */
 void xt_qp_set_burst(struct xt_qp *qp, uint32_t burst);
 /*
- * Allocates memory, so that moving the QP to RTS does not. The engine may run meanwhile. Returns 0
- * or -ENOMEM.
+ * Allocates what xt_qp_modify() would allocate. The engine may run meanwhile. Returns 0 or -ENOMEM.
  */
-int xt_qp_prepare(struct xt_qp *qp);
+int xt_qp_prepare(struct xt_qp *qp, const struct xr_qp_attr *attr, uint32_t mask);
+/* Returns the bytes that it allocates in addition to xt_qp_bytes(). */
+uint64_t xt_qp_more_bytes(const struct xt_qp *qp, const struct xr_qp_attr *attr, uint32_t mask);
 /* Checks state and mask as xt_qp_modify() does, and changes nothing. */
 int xt_qp_modify_check(const struct xt_qp *qp, const struct xr_qp_attr *attr, uint32_t mask);
 void xt_qp_query(const struct xt_qp *qp, struct xr_qp_attr *attr);

@@ -542,7 +542,7 @@ static void too_many_reads(struct set *s)
 
 static void list(void)
 {
-	struct set s = { .pd = base.pd, .cq = base.cq, .depth = 64, .sge = (uint32_t)dev.max_sge };
+	struct set s = { .pd = base.pd, .cq = base.cq, .depth = 256, .sge = (uint32_t)dev.max_sge };
 
 	MUST(s.cq = ibv_create_cq(ctx, 256, NULL, NULL, 0), "CQ");
 	reads = (uint8_t)dev.max_qp_rd_atom;

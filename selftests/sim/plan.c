@@ -203,7 +203,7 @@ static void plan_unreliable(struct sim_qp *q, struct sim_op *op, uint32_t most)
 static void plan_opcode(struct sim_qp *q, struct sim_op *op, uint32_t most)
 {
 	struct rng *r = &q->w->rng;
-	unsigned kind = rng_below(r, 100);
+	unsigned kind = q->w->deep ? rng_between(r, 40, 99) : rng_below(r, 100);
 
 	if (is_unreliable(q)) {
 		plan_unreliable(q, op, most);
@@ -363,6 +363,7 @@ static uint32_t choose_psn(struct rng *r)
 
 static void plan_qp(struct sim_qp *q, struct conn *c, unsigned side, struct host *h)
 {
+	static const uint8_t depths[] = { 2, 16, 17, XT_MAX_RD_ATOMIC, XT_MAX_RD_ATOMIC };
 	struct world *w = h->w;
 	struct rng *r = &w->rng;
 
@@ -377,7 +378,7 @@ static void plan_qp(struct sim_qp *q, struct conn *c, unsigned side, struct host
 	q->max_recv_sge = rng_chance(r, 15) ? XR_MAX_SGE : rng_between(r, 1, 6);
 	q->max_inline = rng_chance(r, 50) ? 0 : rng_between(r, 1, XR_MAX_INLINE);
 	q->sig_all = rng_chance(r, 20);
-	q->sq.depth = 1 << rng_below(r, 7);
+	q->sq.depth = 1 << (h->w->deep ? rng_between(r, 6, 8) : rng_below(r, 7));
 	q->rq.depth = 1 << rng_below(r, 7);
 	q->type = c->type == XR_QPT_XRC_SEND && side ? XR_QPT_XRC_RECV : c->type;
 	if (!is_xrc(q) && rng_chance(r, 30)) {
@@ -390,6 +391,8 @@ static void plan_qp(struct sim_qp *q, struct conn *c, unsigned side, struct host
 		q->groups = rng_below(r, 1 << MAX_GROUPS);
 	q->sq_psn = choose_psn(r);
 	q->rd_atomic = rng_chance(r, 30) ? 1 : rng_between(r, 1, 16);
+	if (h->w->deep)
+		q->rd_atomic = depths[rng_below(r, 5)];
 	q->step = rng_below(r, 20 * USEC);
 	if (!is_xrc(q) && rng_chance(r, 15)) {
 		q->rate = rng_between(r, 50, 1000) * (rng_chance(r, 50) ? 1000 : 10000);
@@ -496,20 +499,24 @@ void plan_world(struct world *w)
 	uint32_t size, most;
 
 	w->big = kind < 2;
+	w->deep = kind == 2;
 	plan_faults(w);
 	w->hosts = kind % 10 == 9 ? 1 : kind % 10 == 8 ? 3 : 2;
-	w->conns = w->big	       ? rng_between(r, 1, 2)
+	w->conns = w->big || w->deep   ? rng_between(r, 1, 2)
 		   : rng_chance(r, 30) ? 1
 		   : rng_chance(r, 80) ? rng_between(r, 2, 5)
 				       : rng_between(r, 6, MAX_CONNS);
-	count = w->big ? 5 : rng_between(r, 1, 50);
+	count = w->big ? 5 : w->deep ? 250 : rng_between(r, 1, 50);
 	w->xdp_checks = rng_chance(r, 50);
 	w->private_tier = rng_chance(r, 50);
 	plan_memory(w);
 	w->tight_tx = rng_chance(r, 15);
 	w->forge = rng_chance(r, 25) ? rng_between(r, 1, 50) : 0;
 	size = (w->big ? 24u << 20 : 640u << 10) + FIXED_AREA;
-	most = w->big ? 3u << 20 : w->conns < 6 && rng_chance(r, 30) ? 32 << 10 : 8 << 10;
+	most = w->big				   ? 3u << 20
+	       : w->deep			   ? 300
+	       : w->conns < 6 && rng_chance(r, 30) ? 32 << 10
+						   : 8 << 10;
 	for (i = 0; i < w->hosts; i++) {
 		struct host *h = &w->host[i];
 

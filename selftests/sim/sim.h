@@ -390,6 +390,7 @@ struct world {
 	struct sim_io *io;    /* accesses that are not finished */
 	bool tight_tx;
 	bool big;
+	bool deep;	   /* long send queues with many READs and atomics */
 	uint64_t arrivals; /* unreliable messages that had to arrive */
 	uint64_t accesses, posted_pieces, packets, ops_done, errors_seen, gave_up, forged;
 	unsigned reserved;

@@ -676,6 +676,60 @@ static void to_sqd(struct h_qp *q, struct xr_qp_attr *attr, uint32_t mask)
 		TAP_OK(false, "to SQD: %d", err);
 }
 
+/* max_dest_rd_atomic grows while READs and atomics are kept for duplicates. */
+static void test_more_reads(void)
+{
+	struct xr_qp_attr attr = { .max_dest_rd_atomic = XT_MAX_RD_ATOMIC };
+	struct made add = S(FETCH_ADD, .va = BASE), read = S(READ_REQUEST, .va = BASE, .len = 8);
+	struct h_qp q;
+	struct harness *h = begin(&q);
+	uint64_t word = 7;
+	unsigned i, same = 0;
+
+	memcpy(memory, &word, 8);
+	for (add.psn = 0; add.psn < RD_ATOMIC; add.psn++)
+		receive(&q, &add);
+	to_sqd(&q, &attr, 0);
+	TAP_OK(xt_qp_more_bytes(q.qp, &attr, IBV_QP_MAX_DEST_RD_ATOMIC) > 0,
+	       "more READs and atomics need more memory");
+	to_sqd(&q, &attr, IBV_QP_MAX_DEST_RD_ATOMIC);
+	TAP_OK(!xt_qp_more_bytes(q.qp, &attr, IBV_QP_MAX_DEST_RD_ATOMIC),
+	       "that memory is allocated once");
+	h_modify(&q, XR_QPS_RTS);
+	h->sent_count = 0;
+	for (add.psn = 0; add.psn < RD_ATOMIC; add.psn++)
+		receive(&q, &add);
+	for (i = 0; i < h->sent_count; i++)
+		same += sent_bth(h, i)[0] == XR_OP_ATOMIC_ACK && sent_psn(h, i) == (int)i;
+	memcpy(&word, memory, 8);
+	TAP_OK(h->sent_count == RD_ATOMIC && same == RD_ATOMIC,
+	       "max_dest_rd_atomic grows: kept atomics are still repeated");
+
+	h->sent_count = H_FRAMES;
+	for (i = 0; i < XT_MAX_RD_ATOMIC; i++) {
+		memory[8 * i] = (uint8_t)i;
+		read.va = BASE + 8 * i;
+		read.psn = (int)(RD_ATOMIC + i);
+		receive(&q, &read);
+	}
+	TAP_OK(xt_qp_info(q.qp)->state == XR_QPS_RTS, "%d READs at once are accepted",
+	       XT_MAX_RD_ATOMIC);
+	h->sent_count = same = 0;
+	while (xt_engine_run(h->engine, h->now) <= h->now)
+		;
+	for (i = 0; i < h->sent_count; i++)
+		same += sent_psn(h, i) == (int)(RD_ATOMIC + i) && sent_bth(h, i)[16] == i;
+	TAP_OK(h->sent_count == XT_MAX_RD_ATOMIC && same == XT_MAX_RD_ATOMIC,
+	       "%d READs at once are responded to in order", XT_MAX_RD_ATOMIC);
+	h->sent_count = H_FRAMES;
+	for (i = 0; i <= XT_MAX_RD_ATOMIC; i++) {
+		read.psn++;
+		receive(&q, &read);
+	}
+	TAP_OK(xt_qp_info(q.qp)->state == XR_QPS_ERR, "one more READ is refused then, too");
+	end(&q);
+}
+
 /* IBTA 10.3.1: SQD does not start WRs, even if they can only fail. */
 static void test_failure_waits(void)
 {
@@ -769,6 +823,7 @@ int main(void)
 	test_packets_before_rnr_nak();
 	test_dropped_after_rnr();
 	test_too_many_reads();
+	test_more_reads();
 	test_duplicate_atomics();
 	test_responses();
 	test_rnr_timers();

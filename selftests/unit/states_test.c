@@ -379,7 +379,7 @@ static void test_values(void)
 		{ "dest_qp_num", 1, 2, IBV_QP_DEST_QPN, FIELD(dest_qp_num), 0xffffff, 1 << 24 },
 		{ "rq_psn", 1, 2, IBV_QP_RQ_PSN, FIELD(rq_psn), 0xffffff, 1 << 24 },
 		{ "max_dest_rd_atomic", 1, 2, IBV_QP_MAX_DEST_RD_ATOMIC, FIELD(max_dest_rd_atomic),
-		  16, 17 },
+		  128, 129 },
 		{ "min_rnr_timer", 1, 2, IBV_QP_MIN_RNR_TIMER, FIELD(min_rnr_timer), 31, 32 },
 		{ "is_global", 1, 2, IBV_QP_AV, FIELD(ah.is_global), 1, 0 },
 		{ "ah port", 1, 2, IBV_QP_AV, FIELD(ah.port_num), 1, 2 },
@@ -387,7 +387,7 @@ static void test_values(void)
 		{ "retry_cnt", 2, 3, IBV_QP_RETRY_CNT, FIELD(retry_cnt), 7, 8 },
 		{ "rnr_retry", 2, 3, IBV_QP_RNR_RETRY, FIELD(rnr_retry), 7, 8 },
 		{ "sq_psn", 2, 3, IBV_QP_SQ_PSN, FIELD(sq_psn), 0xffffff, 1 << 24 },
-		{ "max_rd_atomic", 2, 3, IBV_QP_MAX_QP_RD_ATOMIC, FIELD(max_rd_atomic), 16, 17 },
+		{ "max_rd_atomic", 2, 3, IBV_QP_MAX_QP_RD_ATOMIC, FIELD(max_rd_atomic), 128, 129 },
 		{ "cur_qp_state", 3, 3, IBV_QP_CUR_STATE, FIELD(cur_qp_state), 3, 2 },
 #undef FIELD
 	};
