@@ -357,6 +357,12 @@ static uint64_t ops_of(enum ibv_qp_type type)
 	}
 }
 
+/* A sender of multicast never gets a copy of its own datagrams, with or without the flag. */
+static uint32_t create_flags_of(enum ibv_qp_type type)
+{
+	return type == IBV_QPT_UD ? IBV_QP_CREATE_BLOCK_SELF_MCAST_LB : 0;
+}
+
 struct ibv_qp *xp_create_qp_ex(struct ibv_context *ibctx, struct ibv_qp_init_attr_ex *attr)
 {
 	uint32_t mask = attr->comp_mask;
@@ -366,7 +372,9 @@ struct ibv_qp *xp_create_qp_ex(struct ibv_context *ibctx, struct ibv_qp_init_att
 	ibctx = xp_process_context(ibctx);
 	if (attr->qp_type == IBV_QPT_XRC_RECV)
 		return xp_create_target_qp(ibctx, attr);
-	if (mask & ~COMP_MASK || (mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && attr->create_flags) ||
+	if (mask & ~COMP_MASK ||
+	    (mask & IBV_QP_INIT_ATTR_CREATE_FLAGS &&
+	     attr->create_flags & ~create_flags_of(attr->qp_type)) ||
 	    (mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS &&
 	     attr->send_ops_flags & ~ops_of(attr->qp_type)))
 		return xp_null(EOPNOTSUPP);

@@ -285,6 +285,13 @@ static void qp_creation(struct fixture *f)
 	attr.comp_mask |= IBV_QP_INIT_ATTR_CREATE_FLAGS;
 	TAP_OK(!ibv_create_qp_ex(f->ctx, &attr) && errno == EOPNOTSUPP,
 	       "create_qp_ex: unknown create_flags are EOPNOTSUPP");
+	attr.create_flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
+	TAP_OK(!ibv_create_qp_ex(f->ctx, &attr) && errno == EOPNOTSUPP,
+	       "create_qp_ex: refuses BLOCK_SELF_MCAST_LB for RC");
+	attr.qp_type = IBV_QPT_UD;
+	qp = ibv_create_qp_ex(f->ctx, &attr);
+	TAP_OK(qp && !ibv_destroy_qp(qp), "create_qp_ex: accepts BLOCK_SELF_MCAST_LB for UD");
+	attr.qp_type = IBV_QPT_RC;
 	attr.create_flags = 0;
 	qp = ibv_create_qp_ex(f->ctx, &attr);
 	TAP_OK(qp && !ibv_destroy_qp(qp), "create_qp_ex: accepts create_flags 0");
@@ -731,6 +738,9 @@ static void enhancements(struct fixture *f)
 	TAP_OK(ibv_query_ece(qp, &ece) == EOPNOTSUPP, "query_ece is EOPNOTSUPP");
 	TAP_OK(!ibv_query_qp_data_in_order(qp, IBV_WR_RDMA_WRITE, 0),
 	       "query_qp_data_in_order is 0");
+	/* IBV_QUERY_QP_DATA_IN_ORDER_RETURN_CAPS of later releases */
+	TAP_OK(!ibv_query_qp_data_in_order(qp, IBV_WR_SEND, 1),
+	       "query_qp_data_in_order returns no capability");
 	ibv_destroy_qp(qp);
 	ibv_destroy_cq(cq);
 }
