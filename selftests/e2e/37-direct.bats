@@ -22,6 +22,7 @@ direct() {
 
 @test "RW contexts register pieces without alignment" { direct rw-gaps; }
 @test "pieces without alignment are memory for a peer until they are invalidated" { direct gaps; }
+@test "short pieces are copied to other short pieces of the same host" { direct gaps-loopback; }
 @test "a piece in unmapped memory fails the request that accesses it" { direct gaps-unmapped; }
 
 @test "RW contexts work with 1 % packet loss" {

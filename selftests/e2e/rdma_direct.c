@@ -143,7 +143,8 @@ static bool make_pair(struct direct *d, struct pair *p)
 	struct ibv_qp_attr attr;
 
 	for (int i = 0; i < 2 && ok; i++) {
-		struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC, .cap = { 8, 8, 1, 1, 0 } };
+		struct ibv_qp_init_attr init = { .qp_type = IBV_QPT_RC,
+						 .cap = { 8, 8, EP_SGE, 1, 0 } };
 
 		p->cq[i] = ibv_create_cq(d->ep.ctx, 64, NULL, NULL, 0);
 		init.send_cq = init.recv_cq = p->cq[i];
@@ -153,6 +154,7 @@ static bool make_pair(struct direct *d, struct pair *p)
 	}
 	for (int i = 0; i < 2 && ok; i++) {
 		attr = rc_attr(d->ep.gid_index, d->ep.me.gid, p->qp[!i]->qp_num);
+		attr.qp_access_flags = EP_ACCESS;
 		ok = !reset_to_rts(p->qp[i], &attr);
 	}
 	return ok;
@@ -488,6 +490,63 @@ static bool gaps(struct direct *d)
 	return expect(d, "deregister", ibv_dereg_mr(mr), 0) && ok;
 }
 
+/* Registers n elements for a QP, without waiting. Returns 0 or an error. */
+static int reg_elements(struct direct *d, struct ibv_qp *qp, struct ibv_mr *mr,
+			const struct layout *l)
+{
+	struct xrocedv_sg *sg = calloc(l->n, sizeof(*sg));
+	int mapped;
+
+	lay_out(d, l, true);
+	for (uint32_t i = 0; i < l->n; i++)
+		sg[i] = (struct xrocedv_sg){ d->sg[i].addr, d->sg[i].length };
+	mapped = d->dv.map_mr_sg(mr, sg, (int)l->n, NULL, XROCEDV_SG_GAPS);
+	free(sg);
+	return mapped == (int)l->n ? d->dv.post_reg_mr(qp, mr, 1, EP_ACCESS, 0) : mapped;
+}
+
+/*
+ * A WRITE over loopback from short pieces of private memory to other ones, with as many SGEs as
+ * possible: the step with the most accesses
+ */
+static bool gaps_loopback(struct direct *d)
+{
+	static const struct layout from = { .n = 2048, .len = 64, .stride = 97 };
+	static const struct layout to = { .n = 2047, .len = 65, .stride = 131 };
+	struct ibv_mr *mr[2] = { d->dv.alloc_mr(d->ep.pd, 4096), d->dv.alloc_mr(d->ep.pd, 4096) };
+	const uint32_t bytes = from.n * from.len, each = bytes / EP_SGE;
+	struct layout l[2] = { from, to };
+	struct pair pair = { 0 };
+	struct ibv_sge sge[EP_SGE];
+	struct ibv_send_wr *bad, wr = { .opcode = IBV_WR_RDMA_WRITE,
+					.sg_list = sge,
+					.num_sge = EP_SGE,
+					.send_flags = IBV_SEND_SIGNALED };
+	struct ibv_wc wc = { .status = -1 };
+	bool ok = expect(d, "created", mr[0] && mr[1] && make_pair(d, &pair), true);
+
+	l[0].base = d->mem + 1;
+	l[1].base = d->mem + EP_BUF_SIZE / 2;
+	for (int i = 0; i < 2 && ok; i++) {
+		d->seed++;
+		ok = expect(d, "register", reg_elements(d, pair.qp[1], mr[i], &l[i]), 0);
+	}
+	d->seed--; /* of the first region; the second one is overwritten */
+	for (uint32_t i = 0; i < EP_SGE && ok; i++)
+		sge[i] = (struct ibv_sge){ (uintptr_t)mr[0]->addr + i * each, each, mr[0]->lkey };
+	wr.wr.rdma.remote_addr = ok ? (uintptr_t)mr[1]->addr : 0;
+	wr.wr.rdma.rkey = ok ? mr[1]->rkey : 0;
+	ok = ok && expect(d, "post", ibv_post_send(pair.qp[1], &wr, &bad), 0) &&
+	     expect(d, "WRITE", next_completion(pair.cq[1], &wc, 30), 1) &&
+	     expect(d, "status", wc.status, 0);
+	l[1].n = bytes / l[1].len; /* the last piece is not written wholly */
+	ok = ok && expect(d, "data", has_data(d, &l[1]), true);
+	free_pair(&pair);
+	for (int i = 0; i < 2; i++)
+		ok &= expect(d, "deregister", mr[i] ? ibv_dereg_mr(mr[i]) : 0, 0);
+	return ok;
+}
+
 /* A piece in unmapped memory, between others: the memory is looked up at each access. */
 static bool gaps_unmapped(struct direct *d)
 {
@@ -525,6 +584,7 @@ static const struct test {
 	{ "rw-gaps", rw_gaps },
 	{ "gaps", gaps },
 	{ "gaps-unmapped", gaps_unmapped },
+	{ "gaps-loopback", gaps_loopback },
 };
 #define TESTS (sizeof(tests) / sizeof(tests[0]))
 
