@@ -235,11 +235,12 @@ void *xp_queue_alloc(struct ibv_pd *ibpd, size_t size, enum xrocedv_resource typ
 
 void xp_queue_free(void *memory)
 {
-	struct allocation *p = (struct allocation *)memory - 1;
+	struct allocation *p;
 	struct xp_pd *pd;
 
 	if (!memory)
 		return;
+	p = (struct allocation *)memory - 1;
 	pd = p->owner;
 	if (pd)
 		pd->free(&pd->ibpd, pd->pd_context, p, p->type);
