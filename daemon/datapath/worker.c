@@ -80,8 +80,8 @@ static bool collect_memory(struct xd_worker *w, uint64_t *next)
 	return memory->collect && memory->collect(memory->movers, w->index, w->now, next);
 }
 
-/* Returns true if the round had work or the next one has. */
-static bool do_round(struct xd_worker *w)
+/* Returns true if the round had work or the next one has. *start: when it had the lock */
+static bool do_round(struct xd_worker *w, uint64_t *start)
 {
 	const struct xd_worker_memory *memory = &w->all->memory;
 	uint64_t next_delayed, next_memory;
@@ -91,7 +91,7 @@ static bool do_round(struct xd_worker *w)
 	xd_worker_keys_begin(w);
 	if (memory->begin_round)
 		memory->begin_round(memory->movers, w->index);
-	w->now = xd_now();
+	*start = w->now = xd_now();
 	if (__atomic_load_n(&w->programs_changed, __ATOMIC_RELAXED)) {
 		__atomic_store_n(&w->programs_changed, false, __ATOMIC_RELAXED);
 		xd_spin_reset_backoff(&w->spin);
@@ -123,15 +123,15 @@ static bool do_round(struct xd_worker *w)
 static void *worker_main(void *arg)
 {
 	struct xd_worker *w = arg;
-	uint64_t now;
+	uint64_t start, now;
 
 	xd_spin_init(&w->spin, w->all->config.opt->spin_us * 1000ull, xd_now());
 	while (!__atomic_load_n(&w->stop, __ATOMIC_ACQUIRE)) {
 		xd_worker_wait_paused(w);
-		if (do_round(w)) {
+		if (do_round(w, &start)) {
 			now = xd_now();
 			xd_spin_worked(&w->spin, now);
-			xd_count(&w->stats.busy_ns, now - w->now);
+			xd_count(&w->stats.busy_ns, now - start);
 		} else if (!xd_worker_spin(w)) {
 			xd_worker_sleep(w);
 		}

@@ -74,6 +74,8 @@ void xd_workers_resume_no_wake(struct xd_workers *ws);
 void xd_worker_pause(struct xd_workers *ws, uint32_t index);
 void xd_worker_resume(struct xd_workers *ws, uint32_t index);
 void xd_worker_resume_no_wake(struct xd_workers *ws, uint32_t index);
+/* Wakes the worker if it sleeps and has work before its deadline. Memory and doorbells excluded. */
+void xd_worker_resume_if_due(struct xd_workers *ws, uint32_t index);
 
 /* All times are ns. */
 struct xd_pauses {

@@ -29,10 +29,14 @@ static long futex(uint32_t *word, int op, uint32_t val)
 
 void xd_worker_wait_paused(struct xd_worker *w)
 {
-	uint32_t pause;
+	uint32_t paused;
 
-	while ((pause = __atomic_load_n(&w->pause, __ATOMIC_ACQUIRE)))
-		futex(&w->pause, FUTEX_WAIT_PRIVATE, pause);
+	while (__atomic_load_n(&w->pause, __ATOMIC_ACQUIRE) != XD_RUNS) {
+		paused = XD_PAUSED;
+		__atomic_compare_exchange_n(&w->pause, &paused, XD_AWAITED, false, __ATOMIC_ACQ_REL,
+					    __ATOMIC_ACQUIRE);
+		futex(&w->pause, FUTEX_WAIT_PRIVATE, XD_AWAITED);
+	}
 }
 
 void xd_worker_unpause(struct xd_worker *w)
@@ -50,14 +54,19 @@ void xd_worker_wake(struct xd_worker *w)
 	(void)!write(w->wake_fd, &one, sizeof(one));
 }
 
-/* Returns false if there is work already. The lock protects the list of doorbells. */
-static bool announce_sleep(struct xd_worker *w)
+/*
+ * Returns false if there is work already, or if the control thread has changed the deadline. The
+ * lock protects the list of doorbells.
+ */
+static bool announce_sleep(struct xd_worker *w, uint64_t deadline)
 {
 	const struct xd_worker_memory *memory = &w->all->memory;
 	bool quiet;
 
 	pthread_mutex_lock(&w->lock);
+	w->asleep = true;
 	quiet = xd_doorbells_arm(&w->doorbells);
+	quiet &= __atomic_load_n(&w->deadline, __ATOMIC_RELAXED) == deadline;
 	if (memory->arm)
 		quiet &= memory->arm(memory->movers, w->index);
 	pthread_mutex_unlock(&w->lock);
@@ -71,6 +80,7 @@ static void announce_awake(struct xd_worker *w, bool woken, uint64_t slept)
 	uint64_t value;
 
 	pthread_mutex_lock(&w->lock);
+	w->asleep = false;
 	xd_doorbells_disarm(&w->doorbells, slept);
 	if (memory->disarm)
 		memory->disarm(memory->movers, w->index);
@@ -102,7 +112,7 @@ void xd_worker_sleep(struct xd_worker *w)
 					.tv_nsec = (long)(ns % 1000000000) };
 		timeout = &ts;
 	}
-	if (announce_sleep(w)) {
+	if (announce_sleep(w, deadline)) {
 		xd_count(&w->stats.sleeps, 1);
 		woken = ppoll(fds, 2, timeout, NULL) > 0 && fds[1].revents;
 	}

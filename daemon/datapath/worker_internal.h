@@ -36,11 +36,19 @@ struct xd_workers {
 	struct xd_pauses pauses;
 };
 
+enum xd_pause {
+	XD_RUNS,
+	XD_PAUSED,  /* the control thread waits for the lock or holds it */
+	XD_AWAITED, /* ... and the worker waits for the end of the pause */
+};
+
 struct xd_worker {
-	pthread_mutex_t lock; /* held during a round */
-	uint64_t key_use;     /* odd while keys that were looked up may be in use; atomic */
-	uint32_t pause;	      /* futex: 1 while the control thread waits for the lock or holds it */
-	bool stop;	      /* atomic */
+	pthread_mutex_t lock;	      /* held during a round */
+	uint64_t key_use;	      /* odd while keys that were looked up may be in use; atomic */
+	uint32_t pause;		      /* futex: enum xd_pause */
+	bool stop;		      /* atomic */
+	bool asleep;		      /* it sleeps, or is about to; under the lock */
+	bool must_wake, must_unpause; /* of the control thread, at the end of a pause */
 	struct xt_engine *engine;
 	struct xd_xsk *xsk;
 	struct xd_doorbell_list doorbells;
@@ -49,10 +57,11 @@ struct xd_worker {
 
 	int epoll, wake_fd; /* epoll waits for the eventfds of doorbells and for wake_fd */
 	/*
-	 * Next deadline of engine and delay queue. The control thread sets 0 and wakes the worker.
+	 * Next deadline of engine and delay queue. The control thread sets 0, under the lock, and
+	 * wakes the worker if it sleeps.
 	 */
 	uint64_t deadline;   /* atomic */
-	uint64_t now;	     /* at the start of the round, CLOCK_MONOTONIC in ns */
+	uint64_t now;	     /* at the start of the round or the pause, CLOCK_MONOTONIC in ns */
 	bool idle;	     /* the last round had no work */
 	uint64_t collect_at; /* when doorbells that are not polled must be collected */
 

@@ -12,6 +12,7 @@
 #include "daemon/base/options.h"
 #include "daemon/helper/helper.h"
 #include "daemon/helper/steer.h"
+#include "delay.h"
 #include "inbox.h"
 #include "worker_internal.h"
 
@@ -21,7 +22,7 @@
 
 static void ask_to_stop(struct xd_worker *w)
 {
-	__atomic_store_n(&w->pause, 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&w->pause, XD_PAUSED, __ATOMIC_RELEASE);
 }
 
 /* The engine may have work now, or an earlier deadline. */
@@ -29,14 +30,16 @@ static void release(struct xd_worker *w, bool changed)
 {
 	if (changed)
 		__atomic_store_n(&w->deadline, 0, __ATOMIC_RELAXED);
-	__atomic_store_n(&w->pause, 0, __ATOMIC_RELEASE);
+	w->must_wake = changed && w->asleep;
+	w->must_unpause = __atomic_exchange_n(&w->pause, XD_RUNS, __ATOMIC_ACQ_REL) == XD_AWAITED;
 	pthread_mutex_unlock(&w->lock);
 }
 
-static void let_run(struct xd_worker *w, bool changed)
+static void let_run(struct xd_worker *w)
 {
-	xd_worker_unpause(w);
-	if (changed)
+	if (w->must_unpause)
+		xd_worker_unpause(w);
+	if (w->must_wake)
 		xd_worker_wake(w);
 }
 
@@ -90,7 +93,7 @@ void xd_workers_resume_no_wake(struct xd_workers *ws)
 		release(ws->worker[i], changed);
 	end_pause(ws, &ws->pauses.all);
 	for (unsigned int i = ws->count; i-- > 0;)
-		let_run(ws->worker[i], changed);
+		let_run(ws->worker[i]);
 }
 
 void xd_workers_resume(struct xd_workers *ws)
@@ -116,7 +119,7 @@ void xd_worker_pause(struct xd_workers *ws, uint32_t index)
 	begin_pause(ws);
 	ask_to_stop(w);
 	pthread_mutex_lock(&w->lock);
-	ws->paused_at = xd_now();
+	ws->paused_at = w->now = xd_now();
 	ws->paused_one = w;
 	xd_worker_keys_begin(w);
 }
@@ -137,12 +140,22 @@ void xd_worker_resume_no_wake(struct xd_workers *ws, uint32_t index)
 	xd_worker_keys_end(w);
 	release(w, changed);
 	end_pause(ws, &ws->pauses.one);
-	let_run(w, changed);
+	let_run(w);
 }
 
 void xd_worker_resume(struct xd_workers *ws, uint32_t index)
 {
 	ws->changed_while_paused = true;
+	xd_worker_resume_no_wake(ws, index);
+}
+
+void xd_worker_resume_if_due(struct xd_workers *ws, uint32_t index)
+{
+	const struct xd_worker *w = ws->worker[index];
+	uint64_t deadline = __atomic_load_n(&w->deadline, __ATOMIC_RELAXED);
+
+	if (xt_engine_next(w->engine) < deadline || xd_delay_next(w->delay) < deadline)
+		ws->changed_while_paused = true;
 	xd_worker_resume_no_wake(ws, index);
 }
 

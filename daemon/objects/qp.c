@@ -102,7 +102,7 @@ static int add_to_engine(struct xd_client *c, struct xd_qp *qp, struct xt_qp *xt
 		else
 			use_queues(qp);
 	}
-	xd_workers_resume(c->dev->workers);
+	xd_workers_resume_no_wake(c->dev->workers);
 	if (err) {
 		xt_qp_free(xt);
 		return err;
@@ -341,7 +341,11 @@ static int modify_now(struct xd_client *c, const void *request, const struct xt_
 		xd_worker_pause(workers, qp->worker);
 		err = change(c->dev, qp, q, path);
 		state = xt_qp_info(qp->xt)->state;
-		xd_worker_resume(workers, qp->worker);
+		/* Other QPs may wait for work that a QP in an error state gives up. */
+		if (!err && state <= XR_QPS_RTS)
+			xd_worker_resume_if_due(workers, qp->worker);
+		else
+			xd_worker_resume(workers, qp->worker);
 	} while (err == -EAGAIN && turns--);
 	if (reset)
 		xd_workers_resume(workers);
@@ -366,14 +370,12 @@ int xd_do_modify_qp(struct xd_client *c, struct xd_request *req, struct xd_reply
 		return -EPERM;
 	if (q->attr_mask & IBV_QP_QKEY && qp->gsi && q->attr.qkey != XR_GSI_QKEY)
 		return -EINVAL;
+	if (!(q->attr_mask & IBV_QP_AV))
+		return modify_now(c, q, NULL, rep);
 	xd_worker_pause(c->dev->workers, qp->worker);
 	err = xt_qp_modify_check(qp->xt, &q->attr, q->attr_mask);
 	xd_worker_resume_no_wake(c->dev->workers, qp->worker);
-	if (err)
-		return err;
-	if (q->attr_mask & IBV_QP_AV)
-		return xd_after_resolve(c, &q->attr.ah, q, sizeof(*q), modify_now);
-	return modify_now(c, q, NULL, rep);
+	return err ? err : xd_after_resolve(c, &q->attr.ah, q, sizeof(*q), modify_now);
 }
 
 /* ---- the network changed --------------------------------------------------------- */

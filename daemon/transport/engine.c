@@ -188,6 +188,14 @@ static uint32_t serve(struct xt_flow *f)
 	return 1 + visit(xt_flow_take(f), XT_QP_BUDGET);
 }
 
+uint64_t xt_engine_next(struct xt_engine *e)
+{
+	if (!xt_list_empty(&e->flows) || !xt_list_empty(&e->acks_due) ||
+	    !xt_list_empty(&e->resumed) || !xt_list_empty(&e->dropped))
+		return e->now;
+	return xt_timer_next(e);
+}
+
 uint64_t xt_engine_run(struct xt_engine *e, uint64_t now)
 {
 	uint32_t spent = 0, budget;
@@ -202,10 +210,7 @@ uint64_t xt_engine_run(struct xt_engine *e, uint64_t now)
 	while (spent < budget && !e->tx_full && !hurried(e) && (f = xt_flow_turn(e)))
 		spent += serve(f);
 	xt_park_free(e, ROUND_DROPPED);
-	if (!xt_list_empty(&e->flows) || !xt_list_empty(&e->acks_due) ||
-	    !xt_list_empty(&e->resumed) || !xt_list_empty(&e->dropped))
-		return now;
-	return xt_timer_next(e);
+	return xt_engine_next(e);
 }
 
 uint32_t xt_qp_catch_up(struct xt_qp *qp, uint64_t now, uint32_t visits)

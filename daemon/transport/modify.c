@@ -275,7 +275,7 @@ static void enter(struct xt_qp *qp, uint32_t from, uint32_t to)
 			xt_activate(qp);
 		xt_req_check_drained(qp);
 	}
-	if (to == XR_QPS_RTS && xt_sq_poll(qp))
+	if (to == XR_QPS_RTS && xt_sq_poll(qp) && qp->req.producer != qp->req.retired)
 		xt_activate(qp);
 }
 

@@ -252,6 +252,8 @@ void xt_engine_rx(struct xt_engine *e, struct xt_frame *frames, unsigned n, uint
  * earlier: at once, e.g. because tx_get had no room or the budget of the round was used up.
  */
 uint64_t xt_engine_run(struct xt_engine *e, uint64_t now);
+/* Returns when xt_engine_run() must be called at the latest, like xt_engine_run(). */
+uint64_t xt_engine_next(struct xt_engine *e);
 
 /* ---- windows ------------------------------------------------------------------------ */
 

@@ -54,7 +54,7 @@ $(eval $(call test_program,daemon/users,selftests/daemon/users_test.c $(control_
 
 # Steps of pauses; the functions of fake_device.c that pause and resume are redirected to the test.
 pauses_WRAPS := xd_workers_pause xd_workers_resume xd_workers_resume_no_wake xd_worker_pause xd_worker_resume \
-	xd_worker_resume_no_wake malloc calloc realloc
+	xd_worker_resume_no_wake xd_worker_resume_if_due malloc calloc realloc
 pauses_COUNTED := $(clients_SRCS) $(objects_SRCS) $(transport_SRCS)
 $(eval $(call steps_test,daemon/pauses,selftests/daemon/pauses_test.c $(filter-out $(pauses_COUNTED),$(control_LIB)) $(cm_SRCS),\
 	$(pauses_COUNTED),$(control_LIBS) $(addprefix -Wl$(comma)--wrap=,$(pauses_WRAPS)),parallel))

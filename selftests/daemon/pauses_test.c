@@ -99,6 +99,7 @@ PAUSE_ALL(xd_workers_resume_no_wake, end)
 PAUSE_ONE(xd_worker_pause, begin)
 PAUSE_ONE(xd_worker_resume, end)
 PAUSE_ONE(xd_worker_resume_no_wake, end)
+PAUSE_ONE(xd_worker_resume_if_due, end)
 
 static void short_pauses_with(const char *what, unsigned max_updates)
 {

@@ -334,6 +334,11 @@ void xd_worker_resume_no_wake(struct xd_workers *ws, uint32_t index)
 	xd_worker_resume(ws, index);
 }
 
+void xd_worker_resume_if_due(struct xd_workers *ws, uint32_t index)
+{
+	xd_worker_resume(ws, index);
+}
+
 const struct xd_pauses *xd_workers_pauses(const struct xd_workers *ws)
 {
 	static const struct xd_pauses none;
