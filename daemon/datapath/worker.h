@@ -76,6 +76,8 @@ void xd_worker_resume(struct xd_workers *ws, uint32_t index);
 void xd_worker_resume_no_wake(struct xd_workers *ws, uint32_t index);
 /* Wakes the worker if it sleeps and has work before its deadline. Memory and doorbells excluded. */
 void xd_worker_resume_if_due(struct xd_workers *ws, uint32_t index);
+/* Sends the frames that the paused worker's engine has built. */
+void xd_worker_flush(struct xd_workers *ws, uint32_t index);
 
 /* All times are ns. */
 struct xd_pauses {

@@ -159,6 +159,12 @@ void xd_worker_resume_if_due(struct xd_workers *ws, uint32_t index)
 	xd_worker_resume_no_wake(ws, index);
 }
 
+void xd_worker_flush(struct xd_workers *ws, uint32_t index)
+{
+	if (ws->worker[index]->xsk) /* open until the workers have stopped */
+		xd_xsk_tx_flush(ws->worker[index]->xsk);
+}
+
 /* ---- doorbells ----------------------------------------------------------------------------- */
 
 int xd_worker_watch_doorbell(struct xd_workers *ws, uint32_t index, struct xd_doorbell *d)

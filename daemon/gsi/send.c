@@ -30,6 +30,10 @@ struct gsi_waiting {
 
 /* ---- send queue ---------------------------------------------------------------------------- */
 
+/*
+ * The control thread sends a few MADs itself: waking the worker would take longer. If more are left,
+ * the worker sends them.
+ */
 void xd_gsi_publish(struct xd_gsi *g)
 {
 	struct xd_workers *workers = g->config.workers;
@@ -44,8 +48,9 @@ void xd_gsi_publish(struct xd_gsi *g)
 		xt_ahs_set(q->ahs, slot, 0, &q->path[slot]);
 	}
 	__atomic_store_n(&q->rings->sq.producer, q->sends, __ATOMIC_RELEASE);
-	xt_qp_doorbell(q->xt, xd_now());
-	xd_worker_resume(workers, GSI_WORKER);
+	xt_qp_catch_up(q->xt, xd_now(), 1);
+	xd_worker_flush(workers, GSI_WORKER);
+	xd_worker_resume_if_due(workers, GSI_WORKER);
 }
 
 static int queue(struct xd_gsi *g, const struct xt_path *hop, const struct xc_path *path,

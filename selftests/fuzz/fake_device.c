@@ -339,6 +339,11 @@ void xd_worker_resume_if_due(struct xd_workers *ws, uint32_t index)
 	xd_worker_resume(ws, index);
 }
 
+void xd_worker_flush(struct xd_workers *ws, uint32_t index)
+{
+	MUST(fake.paused || fake.paused_one);
+}
+
 const struct xd_pauses *xd_workers_pauses(const struct xd_workers *ws)
 {
 	static const struct xd_pauses none;
