@@ -18,7 +18,7 @@ objects_SRCS := $(addprefix daemon/objects/, \
 	absent.c advise.c ah.c client_memory.c cq.c dm.c drain.c engine_events.c fast_mr.c import.c mcast.c mr.c mr_register.c \
 	mw.c objects.c pd.c port.c qp.c resolve.c ring.c srq.c xrc.c)
 rdma_cm_SRCS := $(addprefix daemon/rdma_cm/, \
-	address.c channel.c comm_est.c command.c connect.c id.c listen.c multicast.c port.c query.c resolve.c)
+	address.c answers.c channel.c comm_est.c command.c connect.c id.c listen.c multicast.c port.c query.c resolve.c)
 server_SRCS := $(addprefix daemon/server/,dispatch.c query.c server.c show.c show_cm.c)
 
 # The part of the daemon that tests drive without a network interface

@@ -10,7 +10,7 @@ PROVIDER_SRCS := \
 		dm.c drain.c dv.c event_socket.c fast_mr.c mr.c mw.c pd.c pool.c post.c qp.c qp_ex.c query.c \
 		request.c rw.c srq.c token_file.c xrc.c) \
 	$(addprefix provider/cm/, \
-		bind.c cm.c command.c event.c ids.c numbers.c refresh.c source.c table.c) \
+		answers.c bind.c cm.c command.c event.c ids.c numbers.c refresh.c source.c table.c) \
 	$(addprefix provider/preload/,dlopen.c files.c paths.c preload.c)
 
 $(eval $(call shared_library,libxroce.so,$(PROVIDER_SRCS),provider/preload/libxroce.map,-pthread -ldl,\

@@ -314,6 +314,9 @@ static int get_event(struct command *c)
 	ev->id->events_reported++;
 	if (ev->join)
 		xd_cm_join_count_event(ev->join);
+	else if (c->out > size)
+		xd_cm_add_answers(ev->request ? ev->request : ev->id, ev->body.event, c->out,
+				  c->rep);
 	if (ev->request)
 		ev->id->backlog++;
 	xd_cm_event_free(ev);

@@ -266,6 +266,14 @@ int xd_cm_init_qp_attr(struct xd_cm_id *id, uint32_t state, struct ib_uverbs_qp_
 /* Sets the address handle attributes of the id's path. */
 void xd_cm_ah_attr(const struct xd_cm_id *id, struct ib_uverbs_ah_attr *ah);
 
+/* ---- answers.c ------------------------------------------------------------------ */
+
+/*
+ * Appends to the reply to GET_EVENT, of at most `room` bytes, what the commands that usually follow
+ * this event would return for the id.
+ */
+void xd_cm_add_answers(struct xd_cm_id *id, uint32_t event, uint32_t room, struct xd_reply *rep);
+
 /* ---- multicast.c ---------------------------------------------------------------- */
 
 int xd_cm_join(struct xd_cm_id *id, uint64_t uid, const union xd_cm_addr *addr, uint16_t flags,

@@ -671,6 +671,10 @@ struct xr_async_event {
  *   RESOLVE_IP,  nothing, or a byte 1: no other daemon has the route. If this one does not have it
  *   RESOLVE_ADDR either, the command succeeds, and ADDR_ERROR with ENODEV follows.
  *
+ * If the client gives GET_EVENT more room than an event needs, answers follow the event, as many as
+ * fit: replies to QUERY and INIT_QP_ATTR for the id that the event names. They are what these
+ * commands would return now, and stay true until the client executes another command on the id.
+ *
  * Ids are numbers of the daemon, so MIGRATE_ID does not change them. As in the kernel, ENOENT means
  * that there is no such id, EINVAL that it belongs to another channel. Numbers may be reused after
  * DESTROY_ID.
@@ -701,6 +705,11 @@ struct xr_cm_req {
 	__u8 data[];
 };
 #define XR_CM_OPTION_MAX 1024
+struct xr_cm_answer {
+	__u16 cmd;	/* QUERY, INIT_QP_ATTR */
+	__u16 argument; /* option of QUERY, state of INIT_QP_ATTR */
+	__u32 length;	/* of the reply, which follows; a multiple of 8 */
+};
 #define XR_CM_COMMANDS 25 /* commands 0..24 of ABI 4 */
 
 /* ---- operators -------------------------------------------------------------------- */

@@ -28,6 +28,12 @@
 
 /* ---- one event ------------------------------------------------------------------ */
 
+/* Reply to GET_EVENT; a daemon appends answers. */
+struct reply {
+	struct rdma_ucm_event_resp ev;
+	uint8_t answers[XP_CM_REPLY_MAX - sizeof(struct rdma_ucm_event_resp)];
+};
+
 /* Returns the part of an id that the program gets to know by this event, or NULL. */
 static struct xp_cm_part *new_id(struct xp_cm_channel *ch, struct xp_cm_source *s,
 				 const struct rdma_ucm_event_resp *ev, enum xp_cm_kind kind)
@@ -48,9 +54,10 @@ static struct xp_cm_part *new_id(struct xp_cm_channel *ch, struct xp_cm_source *
  * Replaces the handle in an event. An unknown one is that of a new connection, or an id of another
  * process with which this one shares the channel. Returns -EAGAIN if there is no memory.
  */
-static int translate(struct xp_cm_channel *ch, struct xp_cm_source *s,
-		     struct rdma_ucm_event_resp *ev)
+static int translate(struct xp_cm_channel *ch, struct xp_cm_source *s, struct reply *reply,
+		     size_t len)
 {
+	struct rdma_ucm_event_resp *ev = &reply->ev;
 	enum xp_cm_kind kind = ev->event == MULTICAST_JOIN || ev->event == MULTICAST_ERROR
 				       ? XP_CM_GROUP
 				       : XP_CM_ID;
@@ -60,6 +67,8 @@ static int translate(struct xp_cm_channel *ch, struct xp_cm_source *s,
 		p = new_id(ch, s, ev, kind);
 	if (!p)
 		return -EAGAIN;
+	len = len > sizeof(*ev) && !xp_cm_source_shared(s) ? len - sizeof(*ev) : 0;
+	xp_cm_answers_set(&p->id->answers, reply->answers, len);
 	if (ev->event != CONNECT_REQUEST)
 		p->events++;
 	ev->id = xp_cm_id_number(p->id);
@@ -74,15 +83,17 @@ static int source_event(struct xp_cm_channel *ch, struct xp_cm_source *s, size_t
 		.cmd = RDMA_USER_CM_CMD_GET_EVENT,
 		.in = sizeof(struct rdma_ucm_get_event),
 	};
+	struct reply reply;
 	int n, err;
 
-	n = xp_cm_source_call(s, &c, ev, room);
+	n = xp_cm_source_call(s, &c, &reply, s->kernel >= 0 ? room : sizeof(reply));
 	if (n < 0)
 		return n;
 	if ((size_t)n < offsetof(struct rdma_ucm_event_resp, reserved))
 		return -EPROTO;
-	err = translate(ch, s, ev);
-	return err ? err : n;
+	err = translate(ch, s, &reply, (size_t)n);
+	memcpy(ev, &reply.ev, room);
+	return err ? err : (int)room;
 }
 
 static int removal_event(struct xp_cm_channel *ch, size_t room, struct rdma_ucm_event_resp *ev)

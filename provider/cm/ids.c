@@ -177,6 +177,7 @@ void xp_cm_id_free(struct xp_cm_channel *ch, struct xp_cm_id *id)
 	while (id->parts)
 		drop_part(ch, id->parts);
 	free_records(id);
+	xp_cm_answers_drop(&id->answers);
 	unlink_id(ch, id);
 	free(id);
 }

@@ -23,6 +23,7 @@
 #include <sys/types.h>
 #include <time.h>
 
+#include "provider/cm/answers.h"
 #include "provider/cm/source.h"
 #include "provider/cm/table.h"
 
@@ -56,6 +57,7 @@ struct xp_cm_id {
 	bool removed; /* DEVICE_REMOVAL is to be read */
 	struct xp_cm_part *parts;
 	struct xp_cm_record *records, **last_record; /* of an open id */
+	struct xp_cm_answers answers;
 };
 
 struct xp_cm_channel {

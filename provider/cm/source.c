@@ -126,6 +126,11 @@ bool xp_cm_source_failed(const struct xp_cm_source *s)
 	return s->kernel < 0 && (s->conn.broken || s->conn.fd < 0 || xp_conn_hung_up(&s->conn));
 }
 
+bool xp_cm_source_shared(const struct xp_cm_source *s)
+{
+	return s->kernel >= 0 || s->conn.shared;
+}
+
 /* ---- commands ------------------------------------------------------------------- */
 
 static int call_daemon(struct xp_cm_source *s, const struct xp_cm_command *c, void *rep,

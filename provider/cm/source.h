@@ -39,6 +39,7 @@ struct xp_cm_command {
 		struct rdma_ucm_resolve_ip resolve_ip;
 		struct rdma_ucm_resolve_addr resolve_addr;
 		struct rdma_ucm_query query;
+		struct rdma_ucm_init_qp_attr init_qp_attr;
 		struct rdma_ucm_listen listen;
 		struct rdma_ucm_accept accept;
 		struct rdma_ucm_set_option set_option;
@@ -83,6 +84,9 @@ void xp_cm_source_close(struct xp_cm_source *s);
  */
 int xp_cm_source_call(struct xp_cm_source *s, const struct xp_cm_command *c, void *rep,
 		      size_t room);
+
+/* Returns true if another process may execute commands on the connection. */
+bool xp_cm_source_shared(const struct xp_cm_source *s);
 
 /* Returns true if the daemon has closed the connection, or its answers cannot be used. */
 bool xp_cm_source_failed(const struct xp_cm_source *s);

@@ -111,17 +111,22 @@ static bool readable(const struct chan *ch)
 static struct rdma_ucm_event_resp event;
 
 /* Returns the type of the next event, which is stored; -EAGAIN: none. */
-static int next_event(struct chan *ch)
+static int next_event_in(struct chan *ch, size_t room)
 {
 	struct rdma_ucm_get_event q = { 0 };
 	bool ready = readable(ch);
-	int err = SEND(ch, GET_EVENT, q, sizeof(event));
+	int err = SEND(ch, GET_EVENT, q, room);
 
 	MUST(ready == !err);
 	if (err)
 		return err;
 	memcpy(&event, ch->c.body, sizeof(event));
 	return (int)event.event;
+}
+
+static int next_event(struct chan *ch)
+{
+	return next_event_in(ch, sizeof(event));
 }
 
 /* ---- steps ---------------------------------------------------------------------- */
@@ -589,6 +594,66 @@ static void test_connection(void)
 	close_channel(&client);
 }
 
+/* Executes the command of an answer. Returns true if the reply is the answer. */
+static bool is_reply(struct chan *ch, uint32_t id, const struct xr_cm_answer *a, const void *body)
+{
+	struct rdma_ucm_query query = { .id = id, .option = a->argument };
+	struct rdma_ucm_init_qp_attr attr = { .id = id, .qp_state = a->argument };
+	int err = a->cmd == RDMA_USER_CM_CMD_QUERY ? SEND(ch, QUERY, query, 512)
+						   : SEND(ch, INIT_QP_ATTR, attr, 512);
+
+	return !err && ch->c.length == a->length && !memcmp(ch->c.body, body, a->length);
+}
+
+/* Reads the next event with its answers, which are compared with replies. Returns their number. */
+static int count_answers(struct chan *ch, size_t room, int type)
+{
+	static uint8_t reply[4096];
+	struct xr_cm_answer a;
+	size_t at = sizeof(event), len;
+	int n;
+
+	if (next_event_in(ch, room) != type || ch->c.length > room)
+		return -1;
+	len = ch->c.length;
+	memcpy(reply, ch->c.body, len);
+	for (n = 0; at < len; n++, at += a.length) {
+		memcpy(&a, reply + at, sizeof(a));
+		at += sizeof(a);
+		if (a.length > len - at || !is_reply(ch, event.id, &a, reply + at))
+			return -1;
+	}
+	return at == len ? n : -1;
+}
+
+static void test_answers(void)
+{
+	uint32_t l, a, b, qa = new_qp(), qb = new_qp();
+	struct chan server, client;
+
+	open_channel(&server);
+	open_channel(&client);
+	l = listener(&server, 7000, 5);
+	a = create_id(&client);
+	MUST(!resolve(&client, a, address(1, 7000)));
+	TAP_OK(count_answers(&client, 4096, XD_CM_EVENT_ADDR_RESOLVED) == 3,
+	       "ADDR_RESOLVED carries 3 answers, which are what the commands return");
+	MUST(!resolve_route(&client, a));
+	TAP_OK(count_answers(&client, 4096, XD_CM_EVENT_ROUTE_RESOLVED) == 2,
+	       "ROUTE_RESOLVED carries 2");
+	MUST(!connect_id(&client, a, qa, ""));
+	TAP_OK(count_answers(&server, 4096, XD_CM_EVENT_CONNECT_REQUEST) == 6,
+	       "CONNECT_REQUEST carries 6, of the new id");
+	b = event.id;
+	MUST(!accept_id(&server, b, qb, ""));
+	TAP_OK(count_answers(&client, sizeof(event) + 400, XD_CM_EVENT_CONNECT_RESPONSE) == 2,
+	       "as many answers as fit");
+	MUST(!establish(&client, a));
+	TAP_OK(!count_answers(&server, 4096, XD_CM_EVENT_ESTABLISHED), "ESTABLISHED carries none");
+	close_channel(&server);
+	close_channel(&client);
+}
+
 /* The RTU is late: the first packet of the QP establishes the connection. */
 static void test_first_packet(void)
 {
@@ -865,6 +930,7 @@ int main(void)
 	test_resolve();
 	test_address_change();
 	test_connection();
+	test_answers();
 	test_first_packet();
 	test_reject();
 	test_backlog();

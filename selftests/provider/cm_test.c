@@ -7,6 +7,7 @@
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/select.h>
+#include <sys/wait.h>
 
 #include "../lib/tap.h"
 #include "../lib/wait.h"
@@ -78,6 +79,48 @@ static void connections(void)
 	TAP_OK(!cm_disconnect(fd, conn) && cm_destroy(fd, conn) == 1 &&
 		       cm_destroy(fd, listener) == 1,
 	       "DISCONNECT and DESTROY_ID");
+	close(fd);
+}
+
+static uint32_t resolved(int fd)
+{
+	struct rdma_ucm_event_resp ev;
+	uint32_t id = cm_create(fd, 5);
+
+	cm_bind(fd, id, NET_A, 5000);
+	cm_resolve(fd, id, NET_A + 9);
+	cm_event(fd, &ev);
+	return id;
+}
+
+/* Replies that come with events. The daemon's own reply to QUERY has port 5000. */
+static void answers(void)
+{
+	struct rdma_ucm_event_resp ev;
+	int fd = cm_open(), status, pid;
+	uint32_t id;
+
+	fake_cm(&a, CM_ANSWER, 4242);
+	id = resolved(fd);
+	TAP_OK(cm_port(fd, id) == 4242 && cm_port(fd, id) == 4242,
+	       "QUERY returns the answer that came with an event");
+	cm_set_option(fd, id, 1);
+	TAP_OK(cm_port(fd, id) == 5000, "but not after another command on the id");
+	cm_destroy(fd, id);
+	id = resolved(fd);
+	fake_cm(&a, CM_ANSWER, 0);
+	fake_cm(&a, CM_EVENT, 14);
+	TAP_OK(cm_event(fd, &ev) == 14 && cm_port(fd, id) == 5000, "nor after the next event");
+	fake_cm(&a, CM_ANSWER, 4242);
+	cm_resolve(fd, id, NET_A + 9);
+	cm_event(fd, &ev);
+	pid = fork();
+	if (!pid)
+		_exit(cm_set_option(fd, id, 1) || cm_port(fd, id) != 5000);
+	TAP_OK(waitpid(pid, &status, 0) == pid && !status && cm_port(fd, id) == 5000,
+	       "nor when another process has the channel, too");
+	fake_cm(&a, CM_ANSWER, 0);
+	cm_destroy(fd, id);
 	close(fd);
 }
 
@@ -319,6 +362,7 @@ int main(void)
 	device_file();
 	ids();
 	connections();
+	answers();
 	groups();
 	migration();
 	formats();

@@ -47,7 +47,7 @@ struct id {
 
 static struct channel channels[CHANNELS];
 static struct id ids[IDS]; /* by handle */
-static uint32_t own_ip, busy_port, next_port = 40000, option, refuse, slow;
+static uint32_t own_ip, busy_port, next_port = 40000, option, refuse, slow, answer_port;
 static bool garbage, stale;
 static char own_name[32];
 
@@ -170,8 +170,25 @@ static void query(const struct id *id, struct rdma_ucm_query_addr_resp *rep)
 	rep->src_size = sizeof(*a);
 }
 
+/* Returns the length of the answer. The port differs from the id's. */
+static int put_answer(uint8_t *at)
+{
+	struct id other = { .port = answer_port };
+	struct rdma_ucm_query_addr_resp rep = { 0 };
+	struct xr_cm_answer head = { RDMA_USER_CM_CMD_QUERY, RDMA_USER_CM_QUERY_ADDR, sizeof(rep) };
+
+	if (!answer_port)
+		return 0;
+	query(&other, &rep);
+	memcpy(at, &head, sizeof(head));
+	memcpy(at + sizeof(head), &rep, sizeof(rep));
+	return sizeof(head) + sizeof(rep);
+}
+
 static int get_event(struct channel *c, struct rdma_ucm_event_resp *rep)
 {
+	int len = sizeof(*rep) + put_answer((uint8_t *)(rep + 1));
+
 	if (!c->queued)
 		return -EAGAIN;
 	*rep = c->event[0].ev;
@@ -181,7 +198,7 @@ static int get_event(struct channel *c, struct rdma_ucm_event_resp *rep)
 	c->queued--;
 	memmove(c->event, c->event + 1, c->queued * sizeof(c->event[0]));
 	show_events(c);
-	return 0;
+	return len;
 }
 
 static int migrate(struct channel *to, uint32_t h, const uint8_t *token, uint32_t *reported)
@@ -271,7 +288,7 @@ static int command(struct channel *c, const struct xr_cm_req *r, void *rep)
 		*number = new_id(c, create->uid);
 		return sizeof(*number);
 	case RDMA_USER_CM_CMD_GET_EVENT:
-		return get_event(c, rep) ?: (int)sizeof(struct rdma_ucm_event_resp);
+		return get_event(c, rep);
 	case RDMA_USER_CM_CMD_DESTROY_ID:
 	case RDMA_USER_CM_CMD_LEAVE_MCAST:
 	case RDMA_USER_CM_CMD_QUERY:
@@ -449,6 +466,8 @@ static uint32_t answer(struct question q)
 		return stale = true;
 	case CM_SLOW:
 		return slow = q.arg;
+	case CM_ANSWER:
+		return answer_port = q.arg;
 	}
 	return 0;
 }

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Replies that an event carries to the commands which librdmacm executes next, so that the client
+ * need not send these.
+ */
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <string.h>
+
+#include "id.h"
+
+struct question {
+	uint16_t cmd;
+	uint16_t argument; /* option of QUERY, state of INIT_QP_ATTR */
+};
+
+#define MAX_QUESTIONS 6
+#define QUERY(option)                                                                              \
+	{                                                                                          \
+		RDMA_USER_CM_CMD_QUERY, RDMA_USER_CM_QUERY_##option                                \
+	}
+#define INIT_QP_ATTR(state)                                                                        \
+	{                                                                                          \
+		RDMA_USER_CM_CMD_INIT_QP_ATTR, IBV_QPS_##state                                     \
+	}
+
+/* clang-format off */
+static const struct question questions[][MAX_QUESTIONS] = {
+	[XD_CM_EVENT_ADDR_RESOLVED]    = { QUERY(ADDR), QUERY(GID), INIT_QP_ATTR(INIT) },
+	[XD_CM_EVENT_ROUTE_RESOLVED]   = { QUERY(PATH), INIT_QP_ATTR(INIT) },
+	[XD_CM_EVENT_CONNECT_REQUEST]  = { QUERY(ADDR), QUERY(GID), QUERY(PATH), INIT_QP_ATTR(INIT),
+					   INIT_QP_ATTR(RTR), INIT_QP_ATTR(RTS) },
+	[XD_CM_EVENT_CONNECT_RESPONSE] = { INIT_QP_ATTR(INIT), INIT_QP_ATTR(RTR), INIT_QP_ATTR(RTS) },
+};
+/* clang-format on */
+
+static int answer(struct xd_cm_id *id, const struct question *q, struct xd_reply *rep)
+{
+	if (q->cmd == RDMA_USER_CM_CMD_QUERY)
+		return xd_cm_query(id, q->argument, sizeof(rep->body), rep);
+	/* It would choose the Q_Key of a UD id now. */
+	if (id->qp_type == IBV_QPT_UD)
+		return -EOPNOTSUPP;
+	return xd_cm_init_qp_attr(id, q->argument, XD_REPLY(rep, ib_uverbs_qp_attr));
+}
+
+/* Returns false if there is no room. */
+static bool append(struct xd_reply *rep, uint32_t room, const struct question *q,
+		   const struct xd_reply *one)
+{
+	struct xr_cm_answer head = { q->cmd, q->argument, one->length };
+
+	if (rep->length + sizeof(head) + one->length > room)
+		return false;
+	memcpy(rep->body + rep->length, &head, sizeof(head));
+	memcpy(rep->body + rep->length + sizeof(head), one->body, one->length);
+	rep->length += (uint32_t)sizeof(head) + one->length;
+	return true;
+}
+
+void xd_cm_add_answers(struct xd_cm_id *id, uint32_t event, uint32_t room, struct xd_reply *rep)
+{
+	static struct xd_reply one;
+	const struct question *q;
+
+	if (event >= sizeof(questions) / sizeof(questions[0]) || !id->device)
+		return;
+	for (q = questions[event]; q < questions[event] + MAX_QUESTIONS && q->cmd; q++) {
+		if (!answer(id, q, &one) && !append(rep, room, q, &one))
+			return;
+	}
+}
