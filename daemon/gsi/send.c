@@ -31,8 +31,8 @@ struct gsi_waiting {
 /* ---- send queue ---------------------------------------------------------------------------- */
 
 /*
- * The control thread sends a few MADs itself: waking the worker would take longer. If more are left,
- * the worker sends them.
+ * The control thread sends a few MADs itself: waking the worker would take longer. If more are
+ * left, the worker sends them.
  */
 void xd_gsi_publish(struct xd_gsi *g)
 {

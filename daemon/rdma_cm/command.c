@@ -10,6 +10,7 @@
 /* Commands and structures that the <rdma/rdma_user_cm.h> of Linux 6.17 has added */
 #define CMD_RESOLVE_IB_SERVICE 23
 #define CMD_WRITE_CM_EVENT 24
+#define QUERY_IB_SERVICE 3
 
 struct write_cm_event {
 	uint32_t id, reserved, event, status;
@@ -185,6 +186,8 @@ static int query_route(struct command *c)
 
 static int query(struct command *c)
 {
+	if (c->b.query.option == QUERY_IB_SERVICE) /* see resolve_ib_service() */
+		return -EOPNOTSUPP;
 	return xd_cm_query(c->id, c->b.query.option, c->out, c->rep);
 }
 

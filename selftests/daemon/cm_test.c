@@ -329,6 +329,37 @@ static uint32_t listener(struct chan *ch, uint16_t port, int backlog)
 
 /* ---- requests ------------------------------------------------------------------- */
 
+/* Commands that Linux 6.17 has added, by numbers: the header of older systems lacks them */
+static void test_new_commands(void)
+{
+	struct {
+		uint32_t id, reserved, event, status;
+		uint64_t arg;
+	} user = { .event = XD_CM_EVENT_USER, .status = 7, .arg = 0x1122334455667788 };
+	struct {
+		uint32_t id;
+		uint8_t service[100];
+	} resolve = { .id = 0 };
+	struct rdma_ucm_query services = { .option = 3 };
+	struct chan ch;
+	uint64_t arg;
+
+	open_channel(&ch);
+	user.id = resolve.id = services.id = create_id(&ch);
+	MUST(!bind_to(&ch, user.id, address(1, 0)));
+	TAP_OK(!command(&ch, 24, &user, sizeof(user), 0) && next_event(&ch) == XD_CM_EVENT_USER &&
+		       event.uid == UID && event.id == user.id && event.status == 7,
+	       "WRITE_CM_EVENT queues an event of the program");
+	memcpy(&arg, &event.param, sizeof(arg));
+	TAP_OK(arg == user.arg, "with its argument");
+	user.event = XD_CM_EVENT_ESTABLISHED;
+	TAP_OK(command(&ch, 24, &user, sizeof(user), 0) == -EINVAL, "an event of rdma_cm: EINVAL");
+	TAP_OK(command(&ch, 23, &resolve, sizeof(resolve), 0) == -EOPNOTSUPP &&
+		       SEND(&ch, QUERY, services, 512) == -EOPNOTSUPP,
+	       "services of a subnet administrator: EOPNOTSUPP");
+	close_channel(&ch);
+}
+
 static void test_requests(void)
 {
 	struct rdma_ucm_query q = { .id = 1 };
@@ -924,6 +955,7 @@ int main(void)
 	fake.opt.client_max_qp = 1000;
 	fake.opt.client_max_cq = fake.opt.client_max_pd = 1000;
 	test_requests();
+	test_new_commands();
 	test_bind();
 	test_ports();
 	test_closed_owner();
