@@ -11,7 +11,8 @@ PROVIDER_SRCS := \
 		request.c rw.c srq.c token_file.c xrc.c) \
 	$(addprefix provider/cm/, \
 		answers.c bind.c cm.c command.c event.c ids.c numbers.c refresh.c source.c table.c) \
-	$(addprefix provider/preload/,dlopen.c files.c paths.c preload.c)
+	$(addprefix provider/preload/, \
+		dirs.c dlopen.c files.c next.c path_calls.c paths.c preload.c tree.c values.c)
 
 $(eval $(call shared_library,libxroce.so,$(PROVIDER_SRCS),provider/preload/libxroce.map,-pthread -ldl,\
 	libxroce.so.1))

@@ -42,12 +42,23 @@ void *xp_libibverbs_symbol(const char *name, const char *version)
 	return version ? dlvsym(libibverbs, name, version) : dlsym(libibverbs, name);
 }
 
+static __thread bool listing;
+
 struct ibv_device **xp_libibverbs_get_device_list(int *num)
 {
 	struct ibv_device **(*fn)(int *) = xp_libibverbs_symbol("ibv_get_device_list",
 								"IBVERBS_1.1");
+	struct ibv_device **list;
 
-	return fn ? fn(num) : xp_null(ENOSYS);
+	listing = true;
+	list = fn ? fn(num) : xp_null(ENOSYS);
+	listing = false;
+	return list;
+}
+
+bool xp_libibverbs_is_listing(void)
+{
+	return listing;
 }
 
 void xp_libibverbs_free_device_list(struct ibv_device **list)

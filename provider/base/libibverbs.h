@@ -3,6 +3,8 @@
 #ifndef XP_LIBIBVERBS_H
 #define XP_LIBIBVERBS_H
 
+#include <stdbool.h>
+
 struct ibv_device;
 
 /* Returns the dlopen() that follows this library's own in the search order. */
@@ -17,5 +19,11 @@ void *xp_libibverbs_symbol(const char *name, const char *version);
 /* ibv_get_device_list() and ibv_free_device_list() of libibverbs */
 struct ibv_device **xp_libibverbs_get_device_list(int *num);
 void xp_libibverbs_free_device_list(struct ibv_device **list);
+
+/*
+ * Returns true while the calling thread is in ibv_get_device_list() of libibverbs, which must not
+ * find emulated files: a driver could claim the device by its PCI ID.
+ */
+bool xp_libibverbs_is_listing(void);
 
 #endif /* XP_LIBIBVERBS_H */

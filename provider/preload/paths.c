@@ -1,108 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include <xroce/wire.h>
-
 #include "provider/base/fail.h"
-#include "provider/control/sockets.h"
-#include "provider/control/visible.h"
 #include "provider/preload/paths.h"
-#include "provider/verbs/device.h"
+#include "provider/preload/tree.h"
 
-/* ---- the files ----------------------------------------------------------------- */
+/* In the name of the memfd of a directory, before its path */
+#define DIRECTORY_TAG "xroce:"
+#define DIRECTORY_MODE 0555
+#define NAME_IN_ALL "infiniband" /* all paths of the tree contain it */
+#define LINKS_MAX 8
 
-struct file {
-	mode_t mode;   /* type and permissions */
-	char text[32]; /* of a regular file */
-};
-
-/* Returns true if a daemon runs whose device the program may see. */
-static bool any_device(void)
-{
-	char **names = xp_sockets_list(xp_runtime_dir());
-	struct xr_hello_rep rep;
-	unsigned int n = 0;
-	bool found;
-
-	while (names && names[n] && xp_device_query(names[n], &rep, NULL))
-		n++;
-	found = names && names[n];
-	xp_sockets_free(names);
-	return found;
-}
-
-/* The device file of rdma_cm. provider/cm opens it. */
-static bool cm_device(struct file *f)
-{
-	f->mode = S_IFCHR | 0666;
-	return any_device();
-}
-
-/* The uverbs device. It can be inspected, but not opened. */
-static bool command_device(struct file *f, const char *name, uint32_t unused)
-{
-	struct xr_hello_rep rep;
-
-	if (!strcmp(name, "rdma_cm"))
-		return cm_device(f);
-	f->mode = S_IFCHR | 0666;
-	return !xp_device_query(name, &rep, NULL);
-}
-
-static bool gid_attribute(struct file *f, const char *name, uint32_t index, bool want_type)
-{
-	struct xp_gid_table gids;
-	struct xr_hello_rep rep;
-	uint32_t i;
-
-	if (xp_device_query(name, &rep, &gids))
-		return false;
-	for (i = 0; i < gids.head.count && gids.entry[i].index != index; i++)
-		;
-	f->mode = S_IFREG | 0444;
-	snprintf(f->text, sizeof(f->text), "%s\n", want_type ? "RoCE v2" : rep.netdev);
-	return i < gids.head.count;
-}
-
-static bool gid_type(struct file *f, const char *name, uint32_t index)
-{
-	return gid_attribute(f, name, index, true);
-}
-
-static bool gid_netdev(struct file *f, const char *name, uint32_t index)
-{
-	return gid_attribute(f, name, index, false);
-}
-
-static bool pkey(struct file *f, const char *name, uint32_t index)
-{
-	struct xr_hello_rep rep;
-
-	f->mode = S_IFREG | 0444;
-	snprintf(f->text, sizeof(f->text), "0x%04x\n", XR_DEFAULT_PKEY);
-	return !index && !xp_device_query(name, &rep, NULL);
-}
-
-/*
- * Paths are `before` NAME `after` [INDEX]. See Documentation/ABI/stable/sysfs-class-infiniband of
- * Linux.
- */
-static const struct {
-	const char *before, *after;
-	bool indexed;
-	bool (*fill)(struct file *f, const char *name, uint32_t index);
-} files[] = {
-	{ "/dev/infiniband/", "", false, command_device },
-	{ "/sys/class/infiniband/", "/ports/1/gid_attrs/types/", true, gid_type },
-	{ "/sys/class/infiniband/", "/ports/1/gid_attrs/ndevs/", true, gid_netdev },
-	{ "/sys/class/infiniband/", "/ports/1/pkeys/", true, pkey },
-};
+/* ---- paths --------------------------------------------------------------------- */
 
 /* Returns the text after the prefix, or NULL. */
 static const char *skip_prefix(const char *path, const char *prefix)
@@ -112,85 +30,361 @@ static const char *skip_prefix(const char *path, const char *prefix)
 	return strncmp(path, prefix, n) ? NULL : path + n;
 }
 
-/* Parses a decimal number without sign, blanks and leading zeros, like the kernel's file names. */
-static bool read_index(const char *text, uint32_t *index)
+static bool in_tree(const char *path)
 {
-	size_t digits = strspn(text, "0123456789");
+	return skip_prefix(path, "/sys/class/infiniband") || skip_prefix(path, "/dev/infiniband");
+}
 
-	if (!digits || text[digits] || digits > 9 || (*text == '0' && digits > 1))
-		return false;
-	*index = strtoul(text, NULL, 10);
+/* A directory of the kernel in which the tree has names */
+static bool is_parent(const char *path)
+{
+	return !strcmp(path, "/sys/class") || !strcmp(path, "/dev");
+}
+
+/* Appends components to an absolute path. "." and ".." are resolved without following links. */
+static bool append(char path[PATH_MAX], const char *more)
+{
+	size_t len = strlen(path), n;
+
+	if (len == 1)
+		len = 0;
+	for (; *more; more += n) {
+		n = strcspn(more, "/");
+		if (!n) {
+			n = 1;
+		} else if (n == 2 && !memcmp(more, "..", 2)) {
+			while (len && path[--len] != '/')
+				;
+		} else if (n != 1 || *more != '.') {
+			if (len + n + 2 > PATH_MAX)
+				return false;
+			path[len++] = '/';
+			memcpy(path + len, more, n);
+			len += n;
+		}
+	}
+	path[len] = 0;
 	return true;
 }
 
-static bool find_file(const char *path, struct file *f)
+/* Path of an open directory, real or emulated */
+static bool path_of_fd(int fd, char path[PATH_MAX])
 {
-	char name[XR_DEVICE_NAME_MAX + 1];
-	uint32_t index = 0;
-	const char *rest;
-	unsigned int i;
-	size_t n;
+	static const char memfd[] = "/memfd:" DIRECTORY_TAG, deleted[] = " (deleted)";
+	char link[32], *end;
+	ssize_t n;
 
-	for (i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
-		rest = skip_prefix(path, files[i].before);
-		n = rest ? strcspn(rest, "/") : 0;
-		if (!n || n >= sizeof(name))
-			continue;
-		memcpy(name, rest, n);
-		name[n] = 0;
-		rest = skip_prefix(rest + n, files[i].after);
-		if (!rest || (files[i].indexed ? !read_index(rest, &index) : *rest))
-			continue;
-		*f = (struct file){ 0 };
-		return files[i].fill(f, name, index);
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	n = readlink(link, path, PATH_MAX - 1);
+	if (n <= 0)
+		return false;
+	path[n] = 0;
+	if (skip_prefix(path, memfd)) {
+		memmove(path, path + sizeof(memfd) - 1, n - (sizeof(memfd) - 1) + 1);
+		end = strstr(path, deleted);
+		if (end)
+			*end = 0;
 	}
-	return false;
+	return *path == '/';
 }
 
-/* ---- calls --------------------------------------------------------------------- */
-
-int xp_emulate_access(const char *path, int mode)
+bool xp_path_of_interest(int dirfd, const char *path, char canonical[PATH_MAX])
 {
-	struct file f;
+	int err = errno;
+	bool found;
 
-	if (!find_file(path, &f))
-		return xp_fail(ENOENT);
-	return (unsigned int)mode & ~(f.mode & 7) ? xp_fail(EACCES) : 0;
+	/* Most paths end here. */
+	if (!xp_is_inside(dirfd, path) && (*path == '/' || dirfd == AT_FDCWD) &&
+	    !strstr(path, NAME_IN_ALL) && !skip_prefix(path, "/sys/class") &&
+	    !skip_prefix(path, "/dev"))
+		return false;
+	*canonical = 0;
+	if (*path == '/')
+		found = true;
+	else if (dirfd == AT_FDCWD)
+		found = getcwd(canonical, PATH_MAX); /* ours: an emulated one as well */
+	else
+		found = path_of_fd(dirfd, canonical);
+	found = found && append(canonical, path) &&
+		(in_tree(canonical) || is_parent(canonical) || xp_is_inside(dirfd, path));
+	errno = err;
+	return found;
 }
 
-int xp_emulate_stat(const char *path, struct stat *st)
+bool xp_fd_of_interest(int fd, char canonical[PATH_MAX])
 {
-	struct file f;
+	int err = errno;
+	bool found = path_of_fd(fd, canonical) && (in_tree(canonical) || is_parent(canonical));
 
-	if (!find_file(path, &f))
-		return xp_fail(ENOENT);
+	errno = err;
+	return found;
+}
+
+/* ---- resolution ---------------------------------------------------------------- */
+
+enum { EMULATED, REAL };
+
+/*
+ * Finds what a canonical path leads to: EMULATED, with the node; REAL, with a path that is not in
+ * the tree in its place; -ENOENT; or -ELOOP.
+ */
+static int resolve(char path[PATH_MAX], bool follow, struct xp_node *node)
+{
+	unsigned int links;
+	int ret;
+
+	for (links = 0; links < LINKS_MAX; links++) {
+		if (!in_tree(path))
+			return REAL;
+		ret = xp_tree_find(path, node);
+		if (ret < 0)
+			return ret;
+		if (!ret && !(S_ISLNK(node->mode) && follow))
+			return EMULATED;
+		*path = 0;
+		if (!append(path, node->text))
+			return -ENOENT;
+	}
+	return -ELOOP;
+}
+
+/*
+ * As resolve(), for the arguments of a call that failed. If the path is not in the tree, the result
+ * is the error of that call.
+ */
+static int look_up(int dirfd, const char *path, bool follow, char found[PATH_MAX],
+		   struct xp_node *node)
+{
+	int err = errno;
+
+	if (!xp_path_of_interest(dirfd, path, found) ||
+	    (!in_tree(found) && !xp_is_inside(dirfd, path)))
+		return -err;
+	return resolve(found, follow, node);
+}
+
+bool xp_path_follow(char canonical[PATH_MAX])
+{
+	struct xp_node node;
+	int err = errno;
+	bool left;
+
+	left = in_tree(canonical) && resolve(canonical, true, &node) == REAL;
+	errno = err;
+	return left;
+}
+
+/* ---- stat ---------------------------------------------------------------------- */
+
+static void fill_stat(struct stat *st, const struct xp_node *node, const char *path)
+{
+	uint64_t hash = 14695981039346656037ull; /* FNV-1a */
+
+	while (*path)
+		hash = (hash ^ (uint8_t)*path++) * 1099511628211ull;
 	memset(st, 0, sizeof(*st));
-	st->st_mode = f.mode;
+	st->st_mode = node->mode;
 	st->st_nlink = 1;
+	st->st_ino = hash ? hash : 1;
+	st->st_dev = makedev(0, 0xfffff); /* of no file system */
+	st->st_rdev = node->rdev;
 	st->st_blksize = 4096;
-	st->st_size = S_ISREG(f.mode) ? 4096 : 0; /* like all sysfs files */
+	if (S_ISREG(node->mode))
+		st->st_size = 4096; /* like all sysfs files */
+	else if (S_ISLNK(node->mode))
+		st->st_size = (off_t)strlen(node->text);
+}
+
+int xp_emulate_stat(int dirfd, const char *path, struct stat *st, bool follow)
+{
+	char found[PATH_MAX];
+	struct xp_node node;
+	int ret = look_up(dirfd, path, follow, found, &node);
+
+	if (ret < 0)
+		return xp_fail(ret);
+	if (ret == REAL)
+		return follow ? stat(found, st) : lstat(found, st);
+	fill_stat(st, &node, found);
 	return 0;
 }
 
-/* Opens a sealed memfd with the text. */
-int xp_emulate_open(const char *path, int flags)
+void xp_emulate_fstat(int fd, struct stat *st)
 {
-	struct file f;
-	size_t len;
-	int fd;
+	char path[PATH_MAX];
+	struct xp_node node;
+	int err = errno;
 
-	if (!find_file(path, &f) || !S_ISREG(f.mode))
+	/* Only a memfd is like this: a file that never had a name. */
+	if (st->st_nlink || st->st_size || st->st_mode != (S_IFREG | DIRECTORY_MODE))
+		return;
+	if (xp_fd_of_interest(fd, path) && in_tree(path)) {
+		node.mode = S_IFDIR | DIRECTORY_MODE;
+		node.rdev = 0;
+		fill_stat(st, &node, path);
+	}
+	errno = err;
+}
+
+/* ---- working directory --------------------------------------------------------- */
+
+#define PARENT "/sys/class" /* the kernel's working directory meanwhile */
+
+static char working_directory[PATH_MAX];
+const char *xp_working_directory;
+
+void xp_left_tree(void)
+{
+	__atomic_store_n(&xp_working_directory, NULL, __ATOMIC_RELAXED);
+}
+
+static int enter(const char *canonical)
+{
+	xp_left_tree();
+	if (chdir(PARENT))
 		return xp_fail(ENOENT);
-	if ((flags & O_ACCMODE) != O_RDONLY)
-		return xp_fail(EACCES);
-	fd = memfd_create("xroce-path", MFD_ALLOW_SEALING | (flags & O_CLOEXEC ? MFD_CLOEXEC : 0));
+	strcpy(working_directory, canonical);
+	__atomic_store_n(&xp_working_directory, working_directory, __ATOMIC_RELEASE);
+	return 0;
+}
+
+int xp_emulate_chdir(const char *path)
+{
+	char found[PATH_MAX];
+	struct xp_node node;
+	int ret = look_up(AT_FDCWD, path, true, found, &node);
+
+	if (ret < 0)
+		return xp_fail(ret);
+	if (ret == REAL)
+		return chdir(found);
+	return S_ISDIR(node.mode) ? enter(found) : xp_fail(ENOTDIR);
+}
+
+int xp_emulate_fchdir(int fd)
+{
+	char path[PATH_MAX];
+	int err = errno;
+
+	return xp_fd_of_interest(fd, path) && in_tree(path) ? enter(path) : xp_fail(err);
+}
+
+/* After exec(). A value of PWD that does not fit the working directory is ignored. */
+__attribute__((constructor)) static void take_over(void)
+{
+	const char *pwd = secure_getenv("PWD");
+	char path[PATH_MAX], physical[PATH_MAX] = "";
+
+	if (!pwd || !in_tree(pwd))
+		return;
+	*path = 0;
+	if (append(path, pwd) && in_tree(path) && getcwd(physical, sizeof(physical)) &&
+	    !strcmp(physical, PARENT) && strcmp(pwd, PARENT)) {
+		strcpy(working_directory, path);
+		xp_working_directory = working_directory;
+	}
+}
+
+/* ---- other calls --------------------------------------------------------------- */
+
+int xp_emulate_access(int dirfd, const char *path, int mode)
+{
+	char found[PATH_MAX];
+	struct xp_node node;
+	int ret = look_up(dirfd, path, true, found, &node);
+
+	if (ret < 0)
+		return xp_fail(ret);
+	if (ret == REAL)
+		return access(found, mode);
+	return (unsigned int)mode & ~(node.mode & 7) ? xp_fail(EACCES) : 0;
+}
+
+ssize_t xp_emulate_readlink(int dirfd, const char *path, char *text, size_t size)
+{
+	char found[PATH_MAX];
+	struct xp_node node;
+	int ret = look_up(dirfd, path, false, found, &node);
+	size_t n;
+
+	if (ret < 0)
+		return xp_fail(ret);
+	if (ret == REAL)
+		return readlink(found, text, size);
+	if (!S_ISLNK(node.mode))
+		return xp_fail(EINVAL);
+	n = strlen(node.text);
+	n = n < size ? n : size;
+	memcpy(text, node.text, n);
+	return (ssize_t)n;
+}
+
+char *xp_emulate_realpath(const char *path, char *result)
+{
+	char found[PATH_MAX];
+	struct xp_node node;
+	int ret = look_up(AT_FDCWD, path, true, found, &node);
+
+	if (ret < 0)
+		return xp_null(ret);
+	if (ret == REAL)
+		return realpath(found, result);
+	return result ? strcpy(result, found) : strdup(found);
+}
+
+ssize_t xp_emulate_xattr(const char *path)
+{
+	char found[PATH_MAX];
+	struct xp_node node;
+	int ret = look_up(AT_FDCWD, path, false, found, &node);
+
+	return xp_fail(ret < 0 ? ret : EOPNOTSUPP);
+}
+
+/* Opens a sealed memfd with a text. */
+static int open_memfd(const char *name, mode_t mode, const char *text, int flags)
+{
+	int fd = memfd_create(name, MFD_ALLOW_SEALING | (flags & O_CLOEXEC ? MFD_CLOEXEC : 0));
+	size_t len = strlen(text);
+
 	if (fd < 0)
 		return -1;
-	len = strlen(f.text);
-	if (pwrite(fd, f.text, len, 0) != (ssize_t)len ||
-	    fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL)) {
-		close(fd);
-		return xp_fail(ENOMEM);
-	}
-	return fd;
+	if (pwrite(fd, text, len, 0) == (ssize_t)len && !fchmod(fd, mode) &&
+	    !fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL))
+		return fd;
+	close(fd);
+	return xp_fail(ENOMEM);
+}
+
+static int open_directory(const char *path, int flags)
+{
+	char name[PATH_MAX + sizeof(DIRECTORY_TAG)];
+
+	if ((flags & O_ACCMODE) != O_RDONLY)
+		return xp_fail(EISDIR);
+	snprintf(name, sizeof(name), DIRECTORY_TAG "%s", path);
+	return open_memfd(name, DIRECTORY_MODE, "", flags);
+}
+
+int xp_emulate_open(int dirfd, const char *path, int flags)
+{
+	char found[PATH_MAX];
+	struct xp_node node;
+	int ret = look_up(dirfd, path, !(flags & O_NOFOLLOW), found, &node);
+
+	if (ret < 0)
+		return xp_fail(ret);
+	if (ret == REAL)
+		return open(found, flags & ~O_CREAT);
+	if (S_ISDIR(node.mode))
+		return open_directory(found, flags);
+	if (flags & O_DIRECTORY)
+		return xp_fail(ENOTDIR);
+	if (S_ISLNK(node.mode))
+		return xp_fail(ELOOP);
+	if (!S_ISREG(node.mode))
+		return xp_fail(ENOENT); /* a device file: it can be inspected only */
+	if ((flags & O_ACCMODE) != O_RDONLY)
+		return xp_fail(EACCES);
+	return open_memfd("xroce-path", S_IRUSR | S_IRGRP | S_IROTH, node.text, flags);
 }

@@ -1,17 +1,69 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Some programs (UCX) check files of the kernel's RDMA core before they use a device, and ignore
- * the device if they are missing. These functions emulate the files. Each returns what the function
- * of libc would: ENOENT for all other paths.
+ * Calls on the emulated tree (tree.h). Some programs look for files of the kernel's RDMA core
+ * before they use a device, and ignore the device if they are missing.
+ *
+ * The functions are called when the function of libc failed with ENOENT or ENOTDIR. Each returns
+ * what that would for the emulated file. For all other paths it fails with the same errno.
+ *
+ * The kernel cannot make an emulated directory the working directory. chdir() stores its path
+ * here, and the kernel's one is the parent of the tree, in which nothing can be created or removed.
+ * Relative paths must not be passed to the kernel then. A child that is executed takes over the
+ * path from PWD, which shells set.
+ *
+ * An opened file or directory is a memfd. That of a directory has the path in its name, so it can
+ * be recognized after dup(), fork() and exec() without any table.
  */
 #ifndef XP_PATHS_H
 #define XP_PATHS_H
 
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
 struct stat;
 
-int xp_emulate_access(const char *path, int mode);
-int xp_emulate_stat(const char *path, struct stat *st);
-/* Opens a sealed memfd with the text of a regular file. */
-int xp_emulate_open(const char *path, int flags);
+int xp_emulate_open(int dirfd, const char *path, int flags);
+int xp_emulate_stat(int dirfd, const char *path, struct stat *st, bool follow);
+int xp_emulate_access(int dirfd, const char *path, int mode);
+ssize_t xp_emulate_readlink(int dirfd, const char *path, char *text, size_t size);
+/* result: as of realpath() */
+char *xp_emulate_realpath(const char *path, char *result);
+/* Emulated files have no extended attributes: fails with EOPNOTSUPP. */
+ssize_t xp_emulate_xattr(const char *path);
+
+int xp_emulate_chdir(const char *path);
+int xp_emulate_fchdir(int fd);
+/* The working directory is a real one now. */
+void xp_left_tree(void);
+/* Path of the working directory if it is emulated, or NULL */
+extern const char *xp_working_directory;
+
+/* Returns true if a path is relative to an emulated working directory. dirfd as for openat(). */
+static inline bool xp_is_inside(int dirfd, const char *path)
+{
+	return __atomic_load_n(&xp_working_directory, __ATOMIC_RELAXED) && dirfd == AT_FDCWD &&
+	       path && *path != '/' && *path;
+}
+
+/* Corrects the result of fstat() of a descriptor that may be of an emulated directory. */
+void xp_emulate_fstat(int fd, struct stat *st);
+
+/*
+ * Stores the canonical path if it may be one of the tree, or of a directory that the tree has names
+ * in, or is relative to an emulated working directory. dirfd as for openat(). No links are
+ * followed.
+ */
+bool xp_path_of_interest(int dirfd, const char *path, char canonical[PATH_MAX]);
+/* The same for an open directory */
+bool xp_fd_of_interest(int fd, char canonical[PATH_MAX]);
+
+/*
+ * Follows the links of the tree. Returns true if the path led through one to a path that is not in
+ * the tree, which is stored.
+ */
+bool xp_path_follow(char canonical[PATH_MAX]);
 
 #endif /* XP_PATHS_H */

@@ -70,6 +70,15 @@ void xp_devices_in_child(void)
 	pthread_mutex_init(&lock, NULL);
 }
 
+uint32_t xp_uverbs_number(const char *name)
+{
+	uint32_t hash = 2166136261; /* FNV-1a */
+
+	while (*name)
+		hash = (hash ^ (uint8_t)*name++) * 16777619;
+	return XP_UVERBS_FIRST + hash % (XP_UVERBS_LAST - XP_UVERBS_FIRST + 1);
+}
+
 /* ---- probing ------------------------------------------------------------------- */
 
 static struct xp_device *new_device(const char *path, const struct xr_hello_rep *rep)
@@ -83,8 +92,9 @@ static struct xp_device *new_device(const char *path, const struct xr_hello_rep 
 	ib->node_type = IBV_NODE_CA;
 	ib->transport_type = IBV_TRANSPORT_IB;
 	snprintf(ib->name, sizeof(ib->name), "%s", rep->device);
-	snprintf(ib->dev_name, sizeof(ib->dev_name), "%s", rep->device);
-	snprintf(ib->dev_path, sizeof(ib->dev_path), "/sys/class/infiniband_verbs/%s", rep->device);
+	snprintf(ib->dev_name, sizeof(ib->dev_name), "uverbs%u", xp_uverbs_number(rep->device));
+	snprintf(ib->dev_path, sizeof(ib->dev_path), "/sys/class/infiniband_verbs/%s",
+		 ib->dev_name);
 	snprintf(ib->ibdev_path, sizeof(ib->ibdev_path), "/sys/class/infiniband/%s", rep->device);
 	snprintf(dev->path, sizeof(dev->path), "%s", path);
 	dev->guid = rep->guid;
@@ -177,26 +187,18 @@ static struct xp_device **discover(void)
 	return found;
 }
 
-int xp_device_query(const char *name, struct xr_hello_rep *rep, struct xp_gid_table *gids)
+int xp_device_connect(const char *name, struct xp_conn *conn, struct xr_hello_rep *rep)
 {
-	struct xp_call call = { .type = XR_MSG_QUERY_GIDS, .rep = gids, .rep_len = sizeof(*gids) };
 	char path[XP_SOCKET_PATH_MAX];
-	struct xp_conn conn;
 	int err;
 
 	if (!xp_device_is_visible(name) || xp_socket_path(path, xp_runtime_dir(), name))
 		return -ENODEV;
-	err = xp_conn_observe(&conn, path, probe_timeouts(PROBE_MS), rep);
-	if (err)
-		return err;
-	if (strcmp(rep->device, name))
+	err = xp_conn_observe(conn, path, probe_timeouts(PROBE_MS), rep);
+	if (!err && strcmp(rep->device, name)) {
+		xp_conn_close(conn);
 		err = -ENODEV;
-	if (!err && gids) {
-		err = xp_conn_call(&conn, &call);
-		if (!err && !xp_gid_table_valid(gids, call.rep_got))
-			err = -EPROTO;
 	}
-	xp_conn_close(&conn);
 	return err;
 }
 

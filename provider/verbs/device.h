@@ -29,14 +29,22 @@ void xp_free_device_list(struct ibv_device **list);
 __be64 xp_get_device_guid(struct ibv_device *ibdev);
 int xp_get_device_index(struct ibv_device *ibdev);
 
-/*
- * Gets the HELLO reply of a device's daemon and, unless gids is NULL, its GID table. The
- * program need not have listed or opened the device. Returns 0, or -ENODEV if XROCE_DEVICES hides
- * the device, or another error.
- */
-int xp_device_query(const char *name, struct xr_hello_rep *rep, struct xp_gid_table *gids);
-
 struct xp_conn;
+/*
+ * Connects to the daemon of a device, as an observer. The program need not have listed or opened
+ * the device. Returns 0, or -ENODEV if XROCE_DEVICES hides the device, or another error.
+ */
+int xp_device_connect(const char *name, struct xp_conn *conn, struct xr_hello_rep *rep);
+
+/*
+ * Number of the device file uverbsN of a device: a hash of its name, so that all programs have the
+ * same without a registry. The kernel's numbers are lower (IB_UVERBS_MAX_DEVICES).
+ */
+#define XP_UVERBS_MAJOR 231u
+#define XP_UVERBS_FIRST 10000u
+#define XP_UVERBS_LAST 999999u /* the minor number of a device has 20 bits */
+uint32_t xp_uverbs_number(const char *name);
+
 /* Debug message: the error of a connection to a control socket, and its reason. */
 void xp_debug_refused(const char *path, const struct xp_conn *conn, int err);
 

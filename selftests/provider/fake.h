@@ -22,6 +22,9 @@ struct fake {
 	int cmd; /* command socket */
 };
 
+/* Interface of the device. Read by fake_start(). */
+extern const char *fake_netdev; /* "none" */
+
 /* Starts the daemon with the socket <dir>/fake0.sock and waits until it listens. */
 int fake_start(struct fake *f, const char *dir);
 /* Kills the daemon with SIGKILL. */

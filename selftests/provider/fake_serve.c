@@ -108,17 +108,19 @@ struct xr_shm_ref carve(struct client *c, uint64_t length, void **ptr)
 
 /* ---- requests ----------------------------------------------------------------- */
 
+const char *fake_netdev = "none";
+
 static void hello(struct client *c, const struct message *m)
 {
 	const struct xr_hello_req *req = (const void *)m->body;
 	struct xr_hello_rep rep = { .version = XR_PROTOCOL_VERSION,
 				    .workers = 1,
 				    .guid = FAKE_GUID,
-				    .device = FAKE_DEVICE,
-				    .netdev = "none" };
+				    .device = FAKE_DEVICE };
 	int fds[4], p[2], memfd, uffd;
 	unsigned int n = 0;
 
+	snprintf(rep.netdev, sizeof(rep.netdev), "%s", fake_netdev);
 	usleep(slow_ms * 1000);
 	if (req->flags & XR_HELLO_OBSERVER) {
 		reply(c, m, 0, &rep, sizeof(rep));
@@ -190,6 +192,28 @@ static void query_port(struct client *c, const struct message *m)
 	};
 
 	reply(c, m, 0, &rep, sizeof(rep));
+}
+
+/* Counters of the transport, whatever is asked for */
+static void show(struct client *c, const struct message *m)
+{
+	static const char text[] =
+		"{\"xdp\":[{\"name\":\"OK\",\"packets\":1}],\"transport\":["
+		"{\"name\":\"rx_packets\",\"value\":7,\"text\":\"packets received\"},"
+		"{\"name\":\"rx_bytes\",\"value\":403,\"text\":\"bytes received\"},"
+		"{\"name\":\"rx_icrc_errors\",\"value\":10,\"text\":\"\"},"
+		"{\"name\":\"rx_udp_checksum_errors\",\"value\":20,\"text\":\"\"},"
+		"{\"name\":\"rx_malformed\",\"value\":30,\"text\":\"\"},"
+		"{\"name\":\"tx_packets\",\"value\":8,\"text\":\"\"},"
+		"{\"name\":\"tx_bytes\",\"value\":800,\"text\":\"\"}],\"cm\":["
+		"{\"name\":\"malformed\",\"value\":1,\"text\":\"\"}]}";
+	struct xr_show_rep rep = { .length = sizeof(text) - 1 };
+	int fd = memfd_create("fake-show", MFD_CLOEXEC);
+
+	if (fd < 0 || pwrite(fd, text, rep.length, 0) != (ssize_t)rep.length)
+		die("show");
+	reply_fds(c, m, &rep, sizeof(rep), &fd, 1);
+	close(fd);
 }
 
 /* The GID table has entries 0 and 2. */
@@ -421,6 +445,8 @@ void serve(struct client *c, const struct message *m)
 		return query_device(c, m);
 	case XR_MSG_QUERY_PORT:
 		return query_port(c, m);
+	case XR_MSG_SHOW:
+		return show(c, m);
 	case XR_MSG_QUERY_GIDS:
 		return query_gids(c, m);
 	case XR_MSG_ALLOC_PD:

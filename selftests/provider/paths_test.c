@@ -7,7 +7,8 @@
 
 #include "../lib/tap.h"
 
-#define DEV "/dev/infiniband/" FAKE_DEVICE
+/* The number is a hash of the name, xp_uverbs_number(). */
+#define DEV "/dev/infiniband/uverbs985308"
 #define PKEYS "/sys/class/infiniband/" FAKE_DEVICE "/ports/1/pkeys"
 #define GID_ATTRS "/sys/class/infiniband/" FAKE_DEVICE "/ports/1/gid_attrs"
 
@@ -78,19 +79,22 @@ static void gid_attributes(void)
 static void nothing_else(void)
 {
 	static const char *const path[] = {
-		"/dev/infiniband/fake1",
-		"/dev/infiniband/" FAKE_DEVICE "/x",
-		"/dev/infiniband/",
-		"/dev/infiniband/../fake0",
-		"/sys/class/infiniband/" FAKE_DEVICE,
+		"/dev/infiniband/fake0",
+		"/dev/infiniband/uverbs1",
+		"/dev/infiniband/uverbs985309",
+		DEV "/x",
+		"/dev/infiniband/../uverbs985308",
+		"/sys/class/infiniband/fake1",
+		"/sys/class/infinibandx",
+		"/sys/class/infiniband/" FAKE_DEVICE "/node_guid/x",
+		"/sys/class/infiniband/" FAKE_DEVICE "/ports/1/counters/none",
 		GID_ATTRS "/types/1",
 		GID_ATTRS "/types/256",
-		GID_ATTRS "/types/",
 		GID_ATTRS "/types/02",
 		GID_ATTRS "/types/-1",
 		GID_ATTRS "/types/ 0",
 		GID_ATTRS "/types/4294967296",
-		GID_ATTRS "/types/0/",
+		GID_ATTRS "/types/0/x",
 		"/sys/class/infiniband/" FAKE_DEVICE "/ports/2/gid_attrs/types/0",
 		"/sys/class/infiniband/fake1/ports/1/gid_attrs/types/0",
 		PKEYS "/1",
