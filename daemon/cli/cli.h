@@ -9,6 +9,7 @@
  *   show.c     list, and the commands that print a reply: status, counters, qp, mr, ...
  *   fault.c    fault
  *   run.c      run
+ *   rdma.c     the `rdma` that programs under `xroce run` find in PATH
  */
 #ifndef XROCE_CLI_H
 #define XROCE_CLI_H
@@ -72,6 +73,7 @@ struct cli_client {
 /* Return 0 or -errno and print nothing. cli_client_close() is needed after an error, too. */
 int cli_client_open(struct cli_client *c, const struct cli *cli, const char *device);
 void cli_client_close(struct cli_client *c);
+int cli_client_call(struct cli_client *c, struct xp_call *call);
 int cli_client_show(struct cli_client *c, uint32_t what, char **text); /* the caller frees *text */
 int cli_client_set_fault(struct cli_client *c, const struct xr_fault_config *config);
 
@@ -89,5 +91,6 @@ int cli_run(struct cli *cli, int argc, char **argv);
 int cli_list(struct cli *cli, int argc, char **argv);
 int cli_show(struct cli *cli, int argc, char **argv);
 int cli_fault(struct cli *cli, int argc, char **argv);
+int cli_rdma(const struct cli *cli, int argc, char **argv);
 
 #endif /* XROCE_CLI_H */

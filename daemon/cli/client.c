@@ -39,7 +39,7 @@ void cli_client_close(struct cli_client *c)
 }
 
 /* Each request has the full timeout. */
-static int call(struct cli_client *c, struct xp_call *call)
+int cli_client_call(struct cli_client *c, struct xp_call *call)
 {
 	xp_conn_set_timeout(&c->conn, TIMEOUT_MS);
 	return xp_conn_call(&c->conn, call);
@@ -87,7 +87,7 @@ int cli_client_show(struct cli_client *c, uint32_t what, char **text)
 		.rep_room = 1,
 	};
 
-	err = call(c, &show);
+	err = cli_client_call(c, &show);
 	if (err)
 		return err;
 	if (!show.rep_nfds)
@@ -105,7 +105,7 @@ int cli_client_set_fault(struct cli_client *c, const struct xr_fault_config *con
 		.req_len = sizeof(*config),
 	};
 
-	return call(c, &set_fault);
+	return cli_client_call(c, &set_fault);
 }
 
 int cli_client_explain(const struct cli_client *c, const char *doing, int err)

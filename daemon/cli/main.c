@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Commands, options, help: docs/man/xroce.1. */
+#include <errno.h>
 #include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -197,12 +198,9 @@ int cli_options(struct cli *cli, int argc, char **argv)
 	}
 }
 
-int main(int argc, char **argv)
+static int xroce(struct cli *cli, int argc, char **argv)
 {
-	const char *dir = secure_getenv(CLI_RUNTIME_DIR_ENV);
-	struct cli cli = { .runtime_dir = dir && *dir ? dir : XR_RUNTIME_DIR };
-	int first = cli_options(&cli, argc, argv);
-	int status;
+	int first = cli_options(cli, argc, argv);
 	size_t i;
 
 	if (first < 0)
@@ -214,9 +212,21 @@ int main(int argc, char **argv)
 	for (i = 0; i < NCOMMANDS && strcmp(argv[first], commands[i].name); i++)
 		;
 	if (i == NCOMMANDS)
-		return cli_usage(&cli, "unknown command '%s'", argv[first]);
-	cli.command = &commands[i];
-	status = commands[i].run(&cli, argc - first, argv + first);
+		return cli_usage(cli, "unknown command '%s'", argv[first]);
+	cli->command = &commands[i];
+	return commands[i].run(cli, argc - first, argv + first);
+}
+
+int main(int argc, char **argv)
+{
+	const char *dir = secure_getenv(CLI_RUNTIME_DIR_ENV);
+	struct cli cli = { .runtime_dir = dir && *dir ? dir : XR_RUNTIME_DIR };
+	int status;
+
+	if (!strcmp(program_invocation_short_name, "rdma"))
+		status = cli_rdma(&cli, argc, argv);
+	else
+		status = xroce(&cli, argc, argv);
 	if (fflush(stdout) || ferror(stdout))
 		return cli_error("standard output: %m");
 	return status;

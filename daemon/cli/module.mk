@@ -1,7 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 
-CLI_SRCS := $(addprefix daemon/cli/,main.c client.c print.c show.c fault.c run.c) \
-	$(addprefix provider/control/,connection.c sockets.c)
+CLI_SRCS := $(addprefix daemon/cli/,main.c client.c print.c show.c fault.c run.c rdma.c) \
+	$(addprefix provider/control/,connection.c sockets.c visible.c)
 
 $(eval $(call program,xroce,$(CLI_SRCS),,-ljansson))
 PROGRAMS += $(BUILD)/xroce
+
+# The same program, under the name of a command of iproute2
+$(BUILD)/programs/rdma: $(BUILD)/xroce
+	@mkdir -p $(@D)
+	$(Q)cp $< $@
+PROGRAMS += $(BUILD)/programs/rdma
+INSTALL += 755:$(BUILD)/programs/rdma:$(PREFIX)/lib/xroce/programs/rdma
+INSTALL_DIRS += $(PREFIX)/lib/xroce/programs

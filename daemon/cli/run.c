@@ -15,6 +15,7 @@
 #include "cli.h"
 
 #define LIBRARY "libxroce.so"
+#define PROGRAMS "programs" /* folder of the programs that `xroce run` adds to PATH */
 enum { RUN_CANNOT = 126, RUN_NOT_FOUND = 127 }; /* exit status, like env(1) */
 
 static const char *const places[] = {
@@ -39,6 +40,33 @@ static bool find_library(char path[PATH_MAX])
 			return true;
 	}
 	return false;
+}
+
+/*
+ * Puts our `rdma` before that of iproute2 in PATH. It is in a folder beside the library. A program
+ * without PATH looks for no program by its name.
+ */
+static int set_path(const char *library)
+{
+	const char *old = getenv("PATH");
+	char *folder = NULL, *all = NULL;
+	int status = CLI_OK;
+	size_t n;
+
+	if (asprintf(&folder, "%.*s/" PROGRAMS, (int)(strrchr(library, '/') - library), library) <
+	    0)
+		return cli_error("out of memory");
+	n = strlen(folder);
+	if (old && *old && !(!strncmp(old, folder, n) && (!old[n] || old[n] == ':')) &&
+	    !strchr(folder, ':') && !access(folder, X_OK)) {
+		if (asprintf(&all, "%s:%s", folder, old) < 0)
+			status = cli_error("out of memory");
+		else
+			setenv("PATH", all, 1);
+		free(all);
+	}
+	free(folder);
+	return status;
 }
 
 /*
@@ -158,6 +186,8 @@ static int set_environment(struct cli *cli, char **devices)
 	free(list);
 	if (status == CLI_OK)
 		setenv(CLI_RUNTIME_DIR_ENV, cli->runtime_dir, 1);
+	if (status == CLI_OK)
+		status = set_path(library);
 	return status == CLI_OK ? set_preload(library) : status;
 }
 
