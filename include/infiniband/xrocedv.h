@@ -110,7 +110,7 @@ struct xrocedv_sg {
  * page_size: bytes, a power of two in XROCEDV_MIN_PAGE_SIZE..XROCEDV_MAX_PAGE_SIZE. Or
  * XROCEDV_SG_GAPS: elements of any address and length follow each other without gaps in the region
  * (IB_MR_TYPE_SG_GAPS of the kernel). Each element then takes the room of two pages. The prefix
- * also ends after 256 elements in a row that have less than 1024 bytes together.
+ * may also end behind 256 elements in a row that have less than 1024 bytes together.
  * *sg_offset: where to start in the first element; NULL means 0. On return: if the region ran out
  * of pages within an element, the number of bytes of that element that are mapped, otherwise 0.
  * mr->addr and mr->length: set to the address of the first byte and the length of the registration.
