@@ -112,6 +112,7 @@ int xp_get_cq_event(struct ibv_comp_channel *ibch, struct ibv_cq **ibcq, void **
 	}
 	if (err)
 		return xp_fail(err);
+	__atomic_store_n(&cq->unpolled_event, true, __ATOMIC_RELAXED);
 	*ibcq = &cq->ibcq;
 	*cq_context = cq->ibcq.cq_context;
 	return 0;

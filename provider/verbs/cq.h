@@ -29,6 +29,7 @@ struct xp_cq {
 	struct xp_srq *srqs; /* the XRC SRQs that complete here */
 	uint32_t comp_read;  /* events read; under the lock of the channel's event socket */
 	uint32_t async_read; /* events read; under the lock of the context's event socket */
+	bool unpolled_event; /* an event was read, and the CQ was not polled since; atomic */
 	struct xp_cq *next_on_channel;
 	struct ibv_pd *parent; /* parent domain of ibv_create_cq_ex(), or NULL */
 

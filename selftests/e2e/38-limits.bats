@@ -43,7 +43,7 @@ LOWERED=(--max-pd 50 --max-cq 60 --max-qp 70 --max-mr 80 --max-srq 40 --max-ah 3
 
 @test "the limits of SGEs and outstanding READs are enforced" {
 	daemon_up a
-	equal "lists" "$(limits list)" "32 elements, 16 READs"
+	equal "lists" "$(limits list)" "32 elements, 128 READs"
 }
 
 @test "the limits of multicast groups and members are enforced" {

@@ -88,7 +88,9 @@ static void late_arming(struct fixture *f)
 	struct ibv_cq *silent = ibv_create_cq(f->ctx, 16, NULL, NULL, 0);
 	struct ibv_qp *a = make_qp(f, cq, silent, IBV_QPS_RTS);
 	struct ibv_qp *b = make_qp(f, cq, silent, IBV_QPS_RTS);
+	struct ibv_cq *from;
 	struct ibv_wc wc[4];
+	void *context;
 
 	post_send(a, 1, 8);
 	post_send(b, 1, 8);
@@ -99,6 +101,16 @@ static void late_arming(struct fixture *f)
 	fake_complete(&f->daemon, b->qp_num, false, 1, 0, false);
 	ibv_req_notify_cq(cq, 0);
 	TAP_OK(rang(f), "arming a CQ with completions rings the doorbell of a QP");
+	ibv_req_notify_cq(cq, 0);
+	fake_complete(&f->daemon, b->qp_num, false, 1, 0, false);
+	ibv_get_cq_event(ch, &from, &context);
+	ibv_ack_cq_events(cq, 1);
+	rang(f);
+	ibv_req_notify_cq(cq, 0);
+	TAP_OK(!rang(f), "arming between an event and the next poll rings no doorbell");
+	poll_n(cq, wc, 1);
+	ibv_req_notify_cq(cq, 0);
+	TAP_OK(rang(f), "arming after a poll rings the doorbell again");
 	ibv_destroy_qp(a);
 	TAP_OK(rang(f), "destroying that QP rings the doorbell of another one with completions");
 	ibv_destroy_qp(b);
