@@ -459,6 +459,8 @@ static bool gaps_row(struct direct *d, const struct layout *l, struct ibv_mr *mr
 	       expect(d, "data", has_data(d, l), true) &&
 	       expect(d, "READ", partner_does(d, EP_READ, addr, len, mr->rkey), 0) &&
 	       expect(d, "data of the READ", partner_does(d, EP_CHECK, 0, len, 0), 0) &&
+	       /* a repeated READ request that arrives late must not find the key invalid */
+	       expect(d, "reconnect", ep_reconnect(&d->ep), 0) &&
 	       expect(d, "invalidate", key_wr(d, mr, false), 0);
 }
 
