@@ -32,6 +32,7 @@
 #include "daemon/memory/mover_area.h"
 #include "daemon/netdev/net.h"
 #include "daemon/objects/engine_events.h"
+#include "daemon/objects/port.h"
 #include "daemon/server/server.h"
 
 struct daemon {
@@ -388,6 +389,31 @@ static void stop(struct daemon *d, int status)
 	release(d);
 }
 
+/* Path MTU of most networks that were not set up for RDMA */
+#define USUAL_PATH_MTU 1024
+
+/* Logs once what makes programs fail or slow although the device works. */
+static void log_hints(const struct xd_device *dev)
+{
+	const struct xd_link *link = xd_net_link(dev->net);
+	struct xr_addr gid;
+
+	if (!xd_net_gid(dev->net, 0, &gid))
+		xd_log(XD_WARN, "%s has no IP address: programs find no GID until it has one",
+		       link->ifname);
+	if (xd_port_mtu(dev) <= USUAL_PATH_MTU)
+		xd_log(XD_NOTICE,
+		       "%s has MTU %u: the path MTU is %u; for %u, set the MTU to %u or more, on "
+		       "all hosts and switches",
+		       link->ifname, link->mtu, xd_port_mtu(dev), xd_port_max_mtu(dev),
+		       xd_port_link_mtu(xd_port_max_mtu(dev)));
+	if (xd_xdp_is_generic(dev->xdp))
+		xd_log(XD_WARN,
+		       "%s has no native XDP: packets are copied by the kernel first, which "
+		       "is slow; %s",
+		       link->ifname, xd_xdp_mode_why(dev->xdp));
+}
+
 static int run(struct daemon *d)
 {
 	int err = start(d);
@@ -395,6 +421,7 @@ static int run(struct daemon *d)
 	if (!err) {
 		xd_log(XD_NOTICE, "device %s serves %s, version " XR_VERSION, d->opt.name,
 		       xd_net_link(d->dev.net)->ifname);
+		log_hints(&d->dev);
 		xd_notify("READY=1");
 		err = xd_loop_run(d->dev.loop);
 		xd_notify("STOPPING=1");

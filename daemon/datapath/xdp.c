@@ -390,6 +390,11 @@ const char *xd_xdp_mode_name(const struct xd_xdp *x)
 	return names[x->mode];
 }
 
+bool xd_xdp_is_generic(const struct xd_xdp *x)
+{
+	return x->mode == GENERIC;
+}
+
 const char *xd_xdp_mode_why(const struct xd_xdp *x)
 {
 	return x->why;

@@ -32,6 +32,8 @@ void xd_xdp_close(struct xd_xdp *x); /* NULL allowed */
 const char *xd_xdp_mode_name(const struct xd_xdp *x);
 /* Returns the reason for the mode, as text. */
 const char *xd_xdp_mode_why(const struct xd_xdp *x);
+/* Returns true if the driver has no native XDP, or if --attach asks for generic XDP. */
+bool xd_xdp_is_generic(const struct xd_xdp *x);
 bool xd_xdp_multi_buffer(const struct xd_xdp *x);
 /* Returns the directory of the pinned maps. */
 const char *xd_xdp_pins(const struct xd_xdp *x);

@@ -158,12 +158,31 @@ int xd_gids_read(struct xd_net *net, bool *changed)
 	return err;
 }
 
+/*
+ * Returns the entry that an index refers to, or -1. Programs use index 0 by default. Without a
+ * link-local address (IPv6 is off), it is the same GID as the first other one.
+ */
+static int entry_of(const struct xd_net *net, uint32_t index)
+{
+	int i;
+
+	if (index >= XR_GID_TABLE_LEN)
+		return -1;
+	if (net->used[index])
+		return (int)index;
+	for (i = 1; !index && i < XR_GID_TABLE_LEN; i++)
+		if (net->used[i])
+			return i;
+	return -1;
+}
+
 bool xd_net_gid(const struct xd_net *net, uint32_t index, struct xr_addr *gid)
 {
-	if (index >= XR_GID_TABLE_LEN || !net->used[index])
-		return false;
-	*gid = net->gid[index];
-	return true;
+	int i = entry_of(net, index);
+
+	if (i >= 0)
+		*gid = net->gid[i];
+	return i >= 0;
 }
 
 int xd_net_gid_index(const struct xd_net *net, const struct xr_addr *gid)
@@ -176,12 +195,18 @@ int xd_net_gid_index(const struct xd_net *net, const struct xr_addr *gid)
 
 uint32_t xd_net_gids(const struct xd_net *net, struct xr_gid_entry *entry, uint32_t max)
 {
-	uint32_t n = 0;
+	uint32_t n = 0, index;
+	int i;
 
-	for (uint32_t i = 0; i < XR_GID_TABLE_LEN && n < max; i++)
-		if (net->used[i])
-			entry[n++] = (struct xr_gid_entry){ .gid = net->gid[i],
-							    .index = i,
-							    .ifindex = net->link.ifindex };
+	for (index = 0; index < XR_GID_TABLE_LEN && n < max; index++) {
+		i = entry_of(net, index);
+		if (i < 0)
+			continue;
+		entry[n++] = (struct xr_gid_entry){
+			.gid = net->gid[i],
+			.index = index,
+			.ifindex = net->link.ifindex,
+		};
+	}
 	return n;
 }

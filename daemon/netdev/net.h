@@ -54,10 +54,13 @@ const struct xd_link *xd_net_link(const struct xd_net *net);
 
 /*
  * GIDs: index 0 is reserved for a link-local address, as in the kernel's RoCE drivers. The other
- * addresses take the first free index, and keep it until they are removed.
+ * addresses take the first free index, and keep it until they are removed. While there is no
+ * link-local address, index 0 is a second index of the first of them.
  */
 bool xd_net_gid(const struct xd_net *net, uint32_t index, struct xr_addr *gid);
-/* Returns the index, or -ENOENT if the GID is not an address of the interface. */
+/*
+ * Returns the index (not the second one), or -ENOENT if the GID is not an address of the interface.
+ */
 int xd_net_gid_index(const struct xd_net *net, const struct xr_addr *gid);
 uint32_t xd_net_gids(const struct xd_net *net, struct xr_gid_entry *entry, uint32_t max);
 

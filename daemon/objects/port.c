@@ -18,11 +18,16 @@ uint32_t xd_port_max_mtu(const struct xd_device *dev)
 	return xd_xdp_multi_buffer(dev->xdp) ? 4096 : SINGLE_BUFFER_MTU;
 }
 
+uint32_t xd_port_link_mtu(uint32_t path_mtu)
+{
+	return path_mtu + OVERHEAD;
+}
+
 uint32_t xd_port_mtu(const struct xd_device *dev)
 {
 	uint32_t mtu = xd_port_max_mtu(dev);
 
-	while (mtu > 256 && mtu + OVERHEAD > xd_net_link(dev->net)->mtu)
+	while (mtu > 256 && xd_port_link_mtu(mtu) > xd_net_link(dev->net)->mtu)
 		mtu /= 2;
 	return mtu;
 }

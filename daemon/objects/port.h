@@ -14,4 +14,7 @@ struct xd_device;
 uint32_t xd_port_mtu(const struct xd_device *dev);
 uint32_t xd_port_max_mtu(const struct xd_device *dev);
 
+/* Returns the MTU of a link that carries packets of a path MTU. */
+uint32_t xd_port_link_mtu(uint32_t path_mtu);
+
 #endif /* XD_PORT_H */

@@ -42,11 +42,12 @@ tcp_listens() {
 	return 1
 }
 
-# gid_of STATUS ADDRESS: prints the index of the GID in the output of `xroce status -j`
+# gid_of STATUS ADDRESS: prints the index of the GID in the output of `xroce status -j`: the last one, as index 0 may be
+# a second index of the same GID
 gid_of() {
 	local json=${1//[[:space:]]/}
 
-	[[ $json =~ \"index\":([0-9]+),\"gid\":\"${2//./\\.}\" ]] && echo "${BASH_REMATCH[1]}"
+	[[ $json =~ .*\"index\":([0-9]+),\"gid\":\"${2//./\\.}\" ]] && echo "${BASH_REMATCH[1]}"
 }
 
 # alive PID: whether the process exists and is not a zombie
