@@ -13,7 +13,7 @@ memory_SRCS := $(addprefix daemon/memory/, \
 gsi_SRCS := $(addprefix daemon/gsi/,gsi.c send.c)
 clients_SRCS := $(addprefix daemon/clients/, \
 	client.c client_jobs.c clients.c connection.c doorbells.c events.c gate.c gate_process.c \
-	handles.c identity.c limits.c load.c reply.c shm.c)
+	handles.c identity.c limits.c load.c refuse.c reply.c shm.c)
 objects_SRCS := $(addprefix daemon/objects/, \
 	absent.c advise.c ah.c client_memory.c cq.c dm.c drain.c engine_events.c fast_mr.c import.c mcast.c mr.c mr_register.c \
 	mw.c objects.c pd.c port.c qp.c resolve.c ring.c srq.c xrc.c)

@@ -5,6 +5,7 @@
  *   identity.c     the process behind the connection, its user and groups
  *   connection.c   the socket, and the request in flight
  *   reply.c        replies
+ *   refuse.c       reasons of refused requests
  *   client_jobs.c  jobs, which run one after the other
  *   handles.c      tables from handles to objects
  *   doorbells.c    doorbells
@@ -29,6 +30,7 @@
 #include "handles.h"
 #include "identity.h"
 #include "limits.h"
+#include "refuse.h"
 #include "shm.h"
 
 struct xd_cm_channel;

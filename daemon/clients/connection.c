@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "daemon/base/log.h"
 #include "daemon/base/loop.h"
 #include "client.h"
 #include "load.h"
@@ -88,6 +89,34 @@ void xd_delayed_stop(struct xd_clients *cs)
 
 /* ---- replies ----------------------------------------------------------------------- */
 
+static const char *const request_names[] = {
+#define X(NAME, name, body, flags) [XR_MSG_##NAME] = #NAME,
+	XR_MESSAGES(X)
+#undef X
+};
+
+/* Explains errors that have the same meaning in all requests. */
+static void explain(struct xd_client *c, int err)
+{
+	if (err == -ENOENT)
+		xd_refuse(c, err, "the client has no such object");
+	else if (err == -ENOMEM)
+		xd_refuse(c, err,
+			  "the daemon has no more memory, or a table of the device is full");
+}
+
+static void log_refused(const struct xd_client *c, int err)
+{
+	const struct xd_connection *con = &c->connection;
+	const char *name = con->type < XR_MSG_COUNT ? request_names[con->type] : NULL;
+
+	/* CM: errors of these commands are part of the usual protocol of rdma_cm. */
+	if (con->type != XR_MSG_CM)
+		xd_log(XD_DEBUG, "client %u (%s, pid %d): %s: %s%s%s", c->id, c->identity.comm,
+		       (int)c->identity.pid, name ? name : "unknown request", strerror(-err),
+		       *con->why ? ": " : "", con->why);
+}
+
 void xd_reply_send(struct xd_client *c, int err, struct xd_reply *rep)
 {
 	struct xd_connection *con = &c->connection;
@@ -96,6 +125,10 @@ void xd_reply_send(struct xd_client *c, int err, struct xd_reply *rep)
 	if (c->ending || !con->busy)
 		return;
 	con->busy = false;
+	if (err && !*con->why)
+		explain(c, err);
+	if (err)
+		log_refused(c, err);
 	failed = xd_reply_write(
 		con->fd, (struct xr_msg){ .type = con->type, .status = err, .seq = con->seq }, rep,
 		con->why);
@@ -224,6 +257,7 @@ static void refuse(struct xd_client *c, const void *data, size_t len, int err)
 
 	parse(data, len, &req);
 	c->connection.busy = true;
+	xd_refuse(c, err, "the descriptors of the request could not be received");
 	c->connection.type = req.type;
 	c->connection.seq = req.seq;
 	xd_reply_send(c, err, NULL);

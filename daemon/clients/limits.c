@@ -40,9 +40,7 @@ void xd_limits_init(struct xd_limits *limits, uint32_t user_max_files)
 
 int xd_limit_reached(struct xd_client *c, int err, const char *name, uint64_t value)
 {
-	snprintf(c->connection.why, sizeof(c->connection.why), "%s is %llu", name,
-		 (unsigned long long)value);
-	return err;
+	return xd_refuse(c, err, "%s is %llu", name, (unsigned long long)value);
 }
 
 int xd_option_reached(struct xd_client *c, int err, size_t offset, uint64_t value)

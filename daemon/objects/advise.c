@@ -18,18 +18,23 @@ static int check_advice(struct xd_client *c, const struct xd_pd *pd, const struc
 	uint64_t off;
 
 	if (!e || xt_key_value(key) != range->lkey)
-		return -ENOENT;
+		return xd_refuse(c, -ENOENT, "lkey 0x%x belongs to no region", range->lkey);
 	if (e->type != XR_KEY_MR)
-		return -EINVAL;
+		return xd_refuse(c, -EINVAL, "lkey 0x%x belongs to a window", range->lkey);
 	mem = (const struct xd_mem *)key->mem;
 	if (!mem || !mem->on_demand)
-		return -ENOENT;
+		return xd_refuse(c, -ENOENT, "lkey 0x%x: the region is not on demand", range->lkey);
 	if (e->pd != pd->id->number || mem->proc->pid != c->identity.pid ||
 	    (write && !mem->writable))
-		return -EPERM;
+		return xd_refuse(c, -EPERM, "lkey 0x%x: %s", range->lkey,
+				 e->pd != pd->id->number ? "the region has another PD"
+				 : mem->proc->pid != c->identity.pid
+					 ? "the region belongs to another process"
+					 : "the region is not writable");
 	off = range->addr - e->va;
 	if (range->addr < e->va || off > e->length || range->length > e->length - off)
-		return -EFAULT;
+		return xd_refuse(c, -EFAULT, "0x%llx, length %u, exceeds the region",
+				 (unsigned long long)range->addr, range->length);
 	*addr = mem->xt.seg[0].addr + off;
 	return 0;
 }
@@ -45,7 +50,7 @@ int xd_do_advise_mr(struct xd_client *c, struct xd_request *req, struct xd_reply
 
 	if (!pd || !q->ranges || q->ranges > XR_ADVISE_MAX ||
 	    req->length < sizeof(*q) + q->ranges * sizeof(q->range[0]))
-		return -EINVAL;
+		return xd_refuse(c, -EINVAL, "pd %u, %u ranges", q->pd, q->ranges);
 	xd_reply_body(rep, sizeof(*r) + q->ranges * sizeof(r->addr[0]));
 	r->ranges = q->ranges;
 	for (i = 0; i < q->ranges && !err; i++) {

@@ -62,7 +62,7 @@ int xd_do_destroy_channel(struct xd_client *c, struct xd_request *req, struct xd
 	if (!ch)
 		return -ENOENT;
 	if (ch->obj.refs)
-		return -EBUSY;
+		return xd_refuse(c, -EBUSY, "the channel is used by %u CQs", ch->obj.refs);
 	free_channel(&ch->obj);
 	return 0;
 }
@@ -82,7 +82,7 @@ const struct xd_kind_ops xd_channel_ops = {
 static int alloc_ring(struct xd_client *c, uint32_t wanted, struct xd_piece *ring, uint32_t *depth)
 {
 	if (!wanted || wanted > XR_MAX_CQE)
-		return -EINVAL;
+		return xd_refuse(c, -EINVAL, "cqe %u, limit %u", wanted, XR_MAX_CQE);
 	*depth = xr_pow2_roundup(wanted);
 	return xd_ring_alloc(c, *depth, sizeof(struct xr_cqe), ring);
 }
@@ -121,9 +121,11 @@ int xd_do_create_cq(struct xd_client *c, struct xd_request *req, struct xd_reply
 	int err;
 
 	if (q->flags & ~(uint32_t)XR_CQF_IGNORE_OVERRUN)
-		return -EOPNOTSUPP;
+		return xd_refuse(c, -EOPNOTSUPP, "flags 0x%x, supported 0x%x", q->flags,
+				 XR_CQF_IGNORE_OVERRUN);
 	if (q->vector >= xd_workers_count(c->dev->workers))
-		return -EINVAL;
+		return xd_refuse(c, -EINVAL, "comp_vector %u, the device has %u", q->vector,
+				 xd_workers_count(c->dev->workers));
 	if (q->channel && !ch)
 		return -ENOENT;
 	cq = calloc(1, sizeof(*cq));
@@ -220,6 +222,7 @@ static void resize_done(struct xd_client_job *job)
 		return;
 	}
 	if (err) {
+		xd_refuse(c, err, "more than %u completions have not been polled", j->depth);
 		xd_shm_free(c, &j->ring);
 	} else {
 		change_ring(c, cq, j);
@@ -344,7 +347,8 @@ int xd_do_modify_cq(struct xd_client *c, struct xd_request *req, struct xd_reply
 	if (!cq)
 		return -ENOENT;
 	if (q->count > XR_MAX_CQ_COUNT || q->period > XR_MAX_CQ_PERIOD)
-		return -EINVAL;
+		return xd_refuse(c, -EINVAL, "cq_count %u, limit %u; cq_period %u, limit %u",
+				 q->count, XR_MAX_CQ_COUNT, q->period, XR_MAX_CQ_PERIOD);
 	err = reserve_timers(cq);
 	if (err)
 		return err;
@@ -407,7 +411,7 @@ int xd_do_destroy_cq(struct xd_client *c, struct xd_request *req, struct xd_repl
 	if (!cq)
 		return -ENOENT;
 	if (cq->obj.refs)
-		return -EBUSY;
+		return xd_refuse(c, -EBUSY, "the CQ is used by %u QPs and SRQs", cq->obj.refs);
 	r = XD_REPLY(rep, xr_destroy_rep);
 	r->comp_events = xd_event_end(&cq->completions);
 	r->async_events = xd_event_end(&cq->async);

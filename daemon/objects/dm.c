@@ -26,10 +26,12 @@ int xd_do_alloc_dm(struct xd_client *c, struct xd_request *req, struct xd_reply 
 	int err;
 
 	if (!q->length || q->log_align > XR_DM_LOG_ALIGN_MAX)
-		return -EINVAL;
+		return xd_refuse(c, -EINVAL, "length %llu, log_align_req %u, at most %u",
+				 (unsigned long long)q->length, q->log_align, XR_DM_LOG_ALIGN_MAX);
 	bytes = (q->length + PAGE - 1) & -(uint64_t)PAGE;
 	if (q->length > most || bytes > most || c->objects->dm_bytes > most - bytes)
-		return -ENOMEM;
+		return xd_option_reached(c, -ENOMEM, offsetof(struct xd_options, client_max_dm),
+					 most);
 	dm = calloc(1, sizeof(*dm));
 	if (!dm)
 		return -ENOMEM;
@@ -68,7 +70,7 @@ int xd_do_free_dm(struct xd_client *c, struct xd_request *req, struct xd_reply *
 	if (!dm)
 		return -ENOENT;
 	if (dm->obj.refs)
-		return -EBUSY;
+		return xd_refuse(c, -EBUSY, "%u regions use the device memory", dm->obj.refs);
 	free_dm(&dm->obj);
 	return 0;
 }

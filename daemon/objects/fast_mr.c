@@ -87,7 +87,8 @@ int xd_do_alloc_fast_mr(struct xd_client *c, struct xd_request *req, struct xd_r
 	if (!pd)
 		return -ENOENT;
 	if (!q->max_pages || q->max_pages > XR_FAST_MAX_PAGES)
-		return -EINVAL;
+		return xd_refuse(c, -EINVAL, "max_pages %u, 1 to %u", q->max_pages,
+				 XR_FAST_MAX_PAGES);
 	mr = calloc(1, sizeof(*mr));
 	if (!mr)
 		return -ENOMEM;

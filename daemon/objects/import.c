@@ -30,13 +30,14 @@ int xd_import_hello(struct xd_client *c, const struct xd_request *req, const uin
 	*token = import->token;
 	if (q->flags & XR_HELLO_IMPORT) {
 		if (req->length < sizeof(*q))
-			return -EINVAL;
+			return xd_refuse(c, -EINVAL, "no token");
 		for (from = c->clients->first; from; from = from->next) {
 			if (from->identity.uid == c->identity.uid && has_token(from, q->token))
 				break;
 		}
 		if (!from)
-			return -ENOENT;
+			return xd_refuse(c, -ENOENT,
+					 "the context of cmd_fd is closed, or of another user");
 		import->exporter = from->id;
 	}
 	return getrandom(import->token, XR_TOKEN_LEN, 0) == XR_TOKEN_LEN ? 0 : -EIO;
@@ -52,6 +53,12 @@ static struct xd_client *exporter_of(const struct xd_client *c)
 	return from;
 }
 
+static int no_export(struct xd_client *c, const char *kind, uint32_t handle)
+{
+	return xd_refuse(c, -ENOENT, "the exporting context is closed or has no %s with handle %u",
+			 kind, handle);
+}
+
 int xd_do_import_pd(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
 {
 	const struct xr_handle_req *q = req->body;
@@ -60,7 +67,7 @@ int xd_do_import_pd(struct xd_client *c, struct xd_request *req, struct xd_reply
 	int err;
 
 	if (!theirs)
-		return -ENOENT;
+		return no_export(c, "PD", q->handle);
 	err = xd_pd_new(c, theirs->id, &pd);
 	if (!err)
 		XD_REPLY(rep, xr_handle_rep)->handle = pd->obj.handle;
@@ -76,9 +83,9 @@ int xd_do_import_mr(struct xd_client *c, struct xd_request *req, struct xd_reply
 	struct xr_import_mr_rep *r;
 
 	if (!pd || !mr)
-		return -ENOENT;
+		return no_export(c, "region", q->handle);
 	if (mr->pd->id != pd->id)
-		return -EINVAL;
+		return xd_refuse(c, -EINVAL, "the region was registered with another PD");
 	r = XD_REPLY(rep, xr_import_mr_rep);
 	r->lkey = xt_key_value(mr->key);
 	r->rkey = xd_mr_rkey(mr);
@@ -94,7 +101,7 @@ int xd_do_import_dm(struct xd_client *c, struct xd_request *req, struct xd_reply
 	struct xd_dm *dm = from ? xd_object_get(from, XD_DM, q->handle) : NULL;
 
 	if (!dm)
-		return -ENOENT;
+		return no_export(c, "device memory", q->handle);
 	xd_shm_export(&dm->piece, &XD_REPLY(rep, xr_import_dm_rep)->memory, rep);
 	return 0;
 }

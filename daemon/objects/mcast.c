@@ -226,7 +226,11 @@ int xd_do_attach_mcast(struct xd_client *c, struct xd_request *req, struct xd_re
 	if (!qp)
 		return -ENOENT;
 	if (qp->type != XR_QPT_UD || !xt_is_group(&q->gid))
-		return -EINVAL;
+		return xd_refuse(
+			c, -EINVAL,
+			qp->type == XR_QPT_UD
+				? "the GID is no multicast group (ff00::/8 or ::ffff:224.0.0.0/100)"
+				: "the QP is not of type UD");
 	if (is_attached(qp, &q->gid))
 		return 0;
 	if (c->objects->attached >= XD_CLIENT_ATTACHED)
@@ -243,7 +247,7 @@ int xd_do_detach_mcast(struct xd_client *c, struct xd_request *req, struct xd_re
 	if (!qp)
 		return -ENOENT;
 	if (!is_attached(qp, &q->gid))
-		return -EINVAL;
+		return xd_refuse(c, -EINVAL, "the QP is not attached to the group");
 	detach(qp, place_of(xd_objects_of(c), &q->gid));
 	return 0;
 }

@@ -153,7 +153,7 @@ static int release_key(struct xd_client *c, struct xd_mr *mr)
 		xt_keys_release(c->dev->shared.keys, mr->key);
 	xd_workers_resume_no_wake(c->dev->workers);
 	if (bound)
-		return -EBUSY;
+		return xd_refuse(c, -EBUSY, "windows are bound to the region");
 	mr->key = NULL;
 	/* The index cannot be in use again: only the control thread allocates keys. */
 	xd_xdp_key_del(c->dev->xdp, index);

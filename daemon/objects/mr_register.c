@@ -49,12 +49,18 @@ struct build {
 	struct xd_mem *mem;
 };
 
-static int check_access(uint32_t *access)
+static int check_access(struct xd_client *c, uint32_t *access)
 {
 	*access &= ~(XR_ACCESS_OPTIONAL | XR_ACCESS_HUGETLB);
 	if (*access & ~XR_ACCESS_REGION)
-		return -EOPNOTSUPP;
-	return xr_access_valid(*access) ? 0 : -EINVAL;
+		return xd_refuse(c, -EOPNOTSUPP, "access 0x%x, supported 0x%x", *access,
+				 XR_ACCESS_REGION);
+	if (!xr_access_valid(*access))
+		return xd_refuse(
+			c, -EINVAL,
+			"access 0x%x: remote write and atomic access need IBV_ACCESS_LOCAL_WRITE",
+			*access);
+	return 0;
 }
 
 /* Returns the size of the whole pages, which are pinned. */
@@ -89,14 +95,22 @@ static uint32_t segment_fds(const struct build *b)
 static int check_alone(struct xd_client *c, struct build *b, const struct xr_mr_segment *s)
 {
 	if (b->rereg || b->nfds)
-		return -EINVAL;
+		return xd_refuse(c, -EINVAL,
+				 "a region of device memory or a null region cannot change");
 	if (s->kind == XR_SEG_NULL)
-		return b->access & ~(uint32_t)XR_ACCESS_LOCAL_WRITE ? -EINVAL : 0;
+		return b->access & ~(uint32_t)XR_ACCESS_LOCAL_WRITE
+			       ? xd_refuse(c, -EINVAL, "access 0x%x of a null region", b->access)
+			       : 0;
 	b->dm = xd_object_get(c, XD_DM, s->fd_index);
 	if (!b->dm)
 		return -ENOENT;
 	b->dm_bytes = b->dm->piece.ptr;
-	return s->offset + s->length > b->dm->length ? -EINVAL : 0;
+	if (s->offset + s->length > b->dm->length)
+		return xd_refuse(c, -EINVAL,
+				 "offset %llu, length %llu: the device memory has %llu bytes",
+				 (unsigned long long)s->offset, (unsigned long long)s->length,
+				 (unsigned long long)b->dm->length);
+	return 0;
 }
 
 static int check_request(struct xd_client *c, struct build *b, const struct xr_reg_mr_req *q,
@@ -107,11 +121,15 @@ static int check_request(struct xd_client *c, struct build *b, const struct xr_r
 	if (q->flags & ~(uint32_t)XR_REGF_PROC_FDS || q->segments > XR_MR_SEGMENTS_MAX ||
 	    length < sizeof(*q) + q->segments * sizeof(q->segment[0]) ||
 	    (q->flags & XR_REGF_PROC_FDS && b->nfds < 2) || b->iova + b->length < b->iova)
-		return -EINVAL;
+		return xd_refuse(c, -EINVAL, "invalid flags, segments or iova");
 	/* A region on demand has no segments. */
 	if (b->access & XR_ACCESS_ON_DEMAND)
-		return q->segments || b->addr + b->length < b->addr ? -EINVAL : 0;
+		return q->segments || b->addr + b->length < b->addr
+			       ? xd_refuse(c, -EINVAL, "a region on demand has no segments")
+			       : 0;
 	err = xd_mem_check(q->segment, q->segments, b->addr, b->length, segment_fds(b));
+	if (err)
+		return xd_refuse(c, err, "the segments are not the memory of the region");
 	if (!err && xd_seg_alone(q->segment, q->segments))
 		err = check_alone(c, b, q->segment);
 	return err;
@@ -248,7 +266,7 @@ static int change_key(struct xd_client *c, struct build *b)
 	xd_workers_pause(c->dev->workers);
 	if (key->windows) {
 		xd_workers_resume(c->dev->workers);
-		return -EBUSY;
+		return xd_refuse(c, -EBUSY, "%u windows are bound to the region", key->windows);
 	}
 	set_key(key, b);
 	if (b->new_memory)
@@ -356,6 +374,21 @@ static void release(struct xd_client *c, struct build *b)
 		xd_client_do_job(c, &b->job);
 }
 
+/* Explains why the memory of a region cannot be used. Some errors have explained themselves. */
+static void explain(struct xd_client *c, const struct build *b)
+{
+	const char *what =
+		b->err == -EFAULT ? "is not mapped or not accessible as requested"
+		: b->err == -EINVAL
+			? "is not what the segments describe; its mappings may have changed"
+		: b->err == -EOPNOTSUPP ? "is of a file or dma-buf that the daemon cannot map"
+					: NULL;
+
+	if (what)
+		xd_refuse(c, b->err, "memory at 0x%llx, length %llu, %s",
+			  (unsigned long long)b->addr, (unsigned long long)b->length, what);
+}
+
 static void build_done(struct xd_client_job *job)
 {
 	struct build *b = container_of(job, struct build, job);
@@ -372,6 +405,8 @@ static void build_done(struct xd_client_job *job)
 		err = b->rereg ? finish_rereg(c, b) : finish_reg(c, b);
 	if (!err && !c->ending)
 		reply_mr(mr, rep);
+	if (b->err)
+		explain(c, b);
 	release(c, b);
 	xd_reply_send(c, err, rep);
 }
@@ -379,7 +414,7 @@ static void build_done(struct xd_client_job *job)
 static int start_build(struct xd_client *c, struct build *b, const struct xr_reg_mr_req *q,
 		       struct xd_request *req, uint32_t length)
 {
-	int err = check_access(&b->access);
+	int err = check_access(c, &b->access);
 
 	b->nfds = req->nfds;
 	b->flags = q->flags;
@@ -444,7 +479,8 @@ static int fill_rereg(struct xd_client *c, struct build *b, const struct xr_rere
 	bool new_memory;
 
 	if (!q->rereg_flags || q->rereg_flags & ~known || mr->key->entry.flags & XR_KEYF_FAST)
-		return -EINVAL;
+		return xd_refuse(c, -EINVAL, "flags 0x%x, 1 to 7; no region for fast registration",
+				 q->rereg_flags);
 	b->new_memory = new_memory = q->rereg_flags & IBV_REREG_MR_CHANGE_TRANSLATION;
 	b->pd = q->rereg_flags & IBV_REREG_MR_CHANGE_PD ? xd_object_get(c, XD_PD, q->reg.pd)
 							: mr->pd;
@@ -468,7 +504,8 @@ int xd_do_rereg_mr(struct xd_client *c, struct xd_request *req, struct xd_reply 
 	if (!mr)
 		return -ENOENT;
 	if (mr->mem->tiers & (1u << XR_SEG_DM | 1u << XR_SEG_NULL))
-		return -EINVAL;
+		return xd_refuse(c, -EINVAL,
+				 "a region of device memory or a null region cannot change");
 	b = build_new(mr, true);
 	if (!b)
 		return -ENOMEM;

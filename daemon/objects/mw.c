@@ -67,7 +67,7 @@ int xd_do_alloc_mw(struct xd_client *c, struct xd_request *req, struct xd_reply 
 	if (!pd)
 		return -ENOENT;
 	if (q->type != IBV_MW_TYPE_1 && q->type != IBV_MW_TYPE_2)
-		return -EINVAL;
+		return xd_refuse(c, -EINVAL, "type %u; IBV_MW_TYPE_1 or IBV_MW_TYPE_2", q->type);
 	mw = calloc(1, sizeof(*mw));
 	if (!mw)
 		return -ENOMEM;

@@ -71,7 +71,7 @@ int xd_do_dealloc_pd(struct xd_client *c, struct xd_request *req, struct xd_repl
 	if (!pd)
 		return -ENOENT;
 	if (pd->obj.refs)
-		return -EBUSY;
+		return xd_refuse(c, -EBUSY, "%u objects use the PD", pd->obj.refs);
 	free_pd(&pd->obj);
 	return 0;
 }

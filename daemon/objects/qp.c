@@ -33,15 +33,27 @@
 
 /* ---- create ---------------------------------------------------------------------- */
 
-static int check_caps(const struct xr_create_qp_req *q)
+static int check_caps(struct xd_client *c, const struct xr_create_qp_req *q)
 {
+	const struct {
+		const char *name;
+		uint32_t value, max;
+	} caps[] = {
+		{ "max_send_wr", q->max_send_wr, XR_MAX_WR },
+		{ "max_recv_wr", q->max_recv_wr, XR_MAX_WR },
+		{ "max_send_sge", q->max_send_sge, XR_MAX_SGE },
+		{ "max_recv_sge", q->max_recv_sge, XR_MAX_SGE },
+		{ "max_inline_data", q->max_inline, XR_MAX_INLINE },
+	};
+	uint32_t i;
+
 	if (q->type != XR_QPT_RC && q->type != XR_QPT_UC && q->type != XR_QPT_UD &&
 	    q->type != XR_QPT_XRC_SEND && q->type != XR_QPT_GSI)
-		return -EOPNOTSUPP;
-	if (q->max_send_wr > XR_MAX_WR || q->max_recv_wr > XR_MAX_WR ||
-	    q->max_send_sge > XR_MAX_SGE || q->max_recv_sge > XR_MAX_SGE ||
-	    q->max_inline > XR_MAX_INLINE)
-		return -EINVAL;
+		return xd_refuse(c, -EOPNOTSUPP, "qp_type %u; RC, UC, UD or XRC", q->type);
+	for (i = 0; i < sizeof(caps) / sizeof(caps[0]); i++)
+		if (caps[i].value > caps[i].max)
+			return xd_refuse(c, -EINVAL, "%s %u, limit %u", caps[i].name, caps[i].value,
+					 caps[i].max);
 	return 0;
 }
 
@@ -162,10 +174,11 @@ static int find_parents(struct xd_client *c, struct xd_qp *qp, const struct xr_c
 	qp->srq = xd_object_get(c, XD_SRQ, q->srq);
 	if (!qp->pd || !qp->send_cq || (q->srq && !qp->srq) ||
 	    (!qp->recv_cq && (q->recv_cq || q->type != XR_QPT_XRC_SEND)))
-		return -ENOENT;
+		return xd_refuse(c, -ENOENT, "the client has no such PD, CQ or SRQ");
 	/* An XRC initiator receives nothing, and an XRC SRQ is for target QPs. */
 	if (qp->srq && (q->type == XR_QPT_XRC_SEND || qp->srq->xrcd))
-		return -EINVAL;
+		return xd_refuse(c, -EINVAL,
+				 "an XRC SRQ is for XRC target QPs, an initiator has none");
 	return 0;
 }
 
@@ -176,6 +189,8 @@ static int borrow_gsi(struct xd_client *c, struct xd_qp *qp)
 
 	if (!err && xt_qp_by_num(c->dev->shared.qps, XR_GSI_QPN))
 		err = -EBUSY;
+	if (err)
+		xd_refuse(c, err, "QP 1 is used by another program or by rdma_cm ids");
 	qp->gsi = !err;
 	return err;
 }
@@ -242,10 +257,10 @@ int xd_do_create_qp(struct xd_client *c, struct xd_request *req, struct xd_reply
 
 	if (q->type == XR_QPT_XRC_RECV)
 		return xd_target_create(c, q, rep);
-	err = check_caps(q);
+	err = check_caps(c, q);
 	if (!err && q->type == XR_QPT_GSI)
 		/* The owner of QP 1 acts for the host, as does that of a management Q_Key. */
-		err = c->identity.is_operator ? 0 : -EPERM;
+		err = c->identity.is_operator ? 0 : xd_refuse(c, -EPERM, "QP 1 is for operators");
 	if (err)
 		return err;
 	qp = calloc(1, sizeof(*qp));
@@ -317,6 +332,20 @@ static int change(struct xd_device *dev, struct xd_qp *qp, const struct xr_modif
 	return err;
 }
 
+/* Explains why the QP was not changed. */
+static void explain_modify(struct xd_client *c, const struct xd_qp *qp,
+			   const struct xr_modify_qp_req *q)
+{
+	struct xt_why why;
+	int err;
+
+	xd_worker_pause(c->dev->workers, qp->worker);
+	err = xt_qp_modify_check(qp->xt, &q->attr, q->attr_mask, &why);
+	xd_worker_resume_no_wake(c->dev->workers, qp->worker);
+	if (err)
+		xd_refuse(c, err, "%s", why.text);
+}
+
 static int modify_now(struct xd_client *c, const void *request, const struct xt_path *path,
 		      struct xd_reply *rep)
 {
@@ -347,6 +376,10 @@ static int modify_now(struct xd_client *c, const void *request, const struct xt_
 		else
 			xd_worker_resume(workers, qp->worker);
 	} while (err == -EAGAIN && turns--);
+	if (err == -EAGAIN)
+		xd_refuse(c, err, "work requests are posted all the time in SQE");
+	else if (err)
+		explain_modify(c, qp, q);
 	if (reset)
 		xd_workers_resume(workers);
 	if (reset && !err)
@@ -360,6 +393,7 @@ int xd_do_modify_qp(struct xd_client *c, struct xd_request *req, struct xd_reply
 {
 	const struct xr_modify_qp_req *q = req->body;
 	struct xd_qp *qp = xd_object_get(c, XD_QP, q->handle);
+	struct xt_why why;
 	int err;
 
 	if (!qp)
@@ -367,15 +401,22 @@ int xd_do_modify_qp(struct xd_client *c, struct xd_request *req, struct xd_reply
 	/* Such Q_Keys are for management, as in the kernel's verbs. */
 	if (q->attr_mask & IBV_QP_QKEY && q->attr.qkey & XR_QKEY_PRIVILEGED &&
 	    !c->identity.is_operator)
-		return -EPERM;
+		return xd_refuse(c, -EPERM, "qkey 0x%x: Q_Keys from 0x%x are for operators",
+				 q->attr.qkey, XR_QKEY_PRIVILEGED);
 	if (q->attr_mask & IBV_QP_QKEY && qp->gsi && q->attr.qkey != XR_GSI_QKEY)
-		return -EINVAL;
+		return xd_refuse(c, -EINVAL, "qkey 0x%x, that of QP 1 is 0x%x", q->attr.qkey,
+				 XR_GSI_QKEY);
 	if (!(q->attr_mask & IBV_QP_AV))
 		return modify_now(c, q, NULL, rep);
 	xd_worker_pause(c->dev->workers, qp->worker);
-	err = xt_qp_modify_check(qp->xt, &q->attr, q->attr_mask);
+	err = xt_qp_modify_check(qp->xt, &q->attr, q->attr_mask, &why);
 	xd_worker_resume_no_wake(c->dev->workers, qp->worker);
-	return err ? err : xd_after_resolve(c, &q->attr.ah, q, sizeof(*q), modify_now);
+	if (err)
+		return xd_refuse(c, err, "%s", why.text);
+	if (q->attr_mask & IBV_QP_PATH_MTU && 128u << q->attr.path_mtu > xd_port_mtu(c->dev))
+		return xd_refuse(c, -EINVAL, "path_mtu is %u bytes, the interface permits %u",
+				 128u << q->attr.path_mtu, xd_port_mtu(c->dev));
+	return xd_after_resolve(c, &q->attr.ah, q, sizeof(*q), modify_now);
 }
 
 /* ---- the network changed --------------------------------------------------------- */
@@ -540,7 +581,8 @@ int xd_do_destroy_qp(struct xd_client *c, struct xd_request *req, struct xd_repl
 	if (!qp)
 		return -ENOENT;
 	if (qp->attached)
-		return -EBUSY;
+		return xd_refuse(c, -EBUSY, "the QP is attached to %u multicast groups",
+				 qp->attached);
 	if (qp->xt && xd_qp_unreliable(qp)) {
 		send_last(c, qp);
 		if (drain_first(c, qp))

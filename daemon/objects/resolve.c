@@ -15,15 +15,35 @@ struct waiting {
 	uint64_t request[];
 };
 
-static int check_address(const struct xd_device *dev, const struct xr_ah_attr *attr)
+static int check_address(struct xd_client *c, const struct xr_ah_attr *attr)
 {
 	struct xr_addr gid;
 
 	/* Upper bits of the flow label are ignored: UCX sets them. */
-	if (!attr->is_global || attr->port_num != 1 || attr->sgid_index >= XR_GID_TABLE_LEN ||
-	    !xd_net_gid(dev->net, attr->sgid_index, &gid))
-		return -EINVAL;
+	if (!attr->is_global)
+		return xd_refuse(c, -EINVAL, "%s", XT_WHY_NO_GRH);
+	if (attr->port_num != 1)
+		return xd_refuse(c, -EINVAL, "port_num %u; the device has port 1 only",
+				 attr->port_num);
+	if (!xd_net_gid(c->dev->net, attr->sgid_index, &gid))
+		return xd_refuse(c, -EINVAL,
+				 "sgid_index %u has no GID; `xroce status` lists those in use",
+				 attr->sgid_index);
 	return 0;
+}
+
+/* Explains why the next hop was not found. */
+static void explain(struct xd_client *c, int err)
+{
+	if (err == -EINVAL)
+		xd_refuse(c, err,
+			  "dgid and the GID of sgid_index are not of the same address family");
+	else if (err == -ENETUNREACH)
+		xd_refuse(c, err, "there is no route from the GID of sgid_index to dgid by %s",
+			  xd_net_link(c->dev->net)->ifname);
+	else if (err == -EHOSTUNREACH)
+		xd_refuse(c, err,
+			  "the next hop to dgid does not answer ARP or neighbour discovery");
 }
 
 static void cancel(struct xd_client *c)
@@ -41,7 +61,9 @@ static void resolved(void *arg, int err, const struct xt_path *path)
 	struct waiting *w = c->connection.waiting;
 	struct xd_reply *rep = xd_reply_start();
 
-	if (!err)
+	if (err)
+		explain(c, err);
+	else
 		err = w->then(c, w->request, path, rep);
 	xd_request_wake(c);
 	free(w);
@@ -51,7 +73,7 @@ static void resolved(void *arg, int err, const struct xt_path *path)
 int xd_after_resolve(struct xd_client *c, const struct xr_ah_attr *attr, const void *request,
 		     size_t length, xd_resolved_fn then)
 {
-	int err = check_address(c->dev, attr);
+	int err = check_address(c, attr);
 	struct xd_resolve *resolve;
 	struct waiting *w;
 

@@ -104,7 +104,8 @@ int xd_do_create_srq(struct xd_client *c, struct xd_request *req, struct xd_repl
 	if (!pd || (q->xrcd && (!xrcd || !cq)))
 		return -ENOENT;
 	if (!q->max_wr || q->max_wr > XR_MAX_WR || q->max_sge > XR_MAX_SGE)
-		return -EINVAL;
+		return xd_refuse(c, -EINVAL, "max_wr %u, 1 to %u; max_sge %u, at most %u",
+				 q->max_wr, XR_MAX_WR, q->max_sge, XR_MAX_SGE);
 	srq = calloc(1, sizeof(*srq));
 	if (!srq)
 		return -ENOMEM;
@@ -127,18 +128,21 @@ int xd_do_create_srq(struct xd_client *c, struct xd_request *req, struct xd_repl
 
 /* ---- modify and query -------------------------------------------------------------- */
 
-static int check_modify(const struct xd_srq *srq, const struct xr_modify_srq_req *q)
+static int check_modify(struct xd_client *c, const struct xd_srq *srq,
+			const struct xr_modify_srq_req *q)
 {
 	uint32_t max_wr = srq->max_wr;
 
 	if (q->mask & ~(uint32_t)(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
-		return -EINVAL;
+		return xd_refuse(c, -EINVAL, "srq_attr_mask 0x%x", q->mask);
 	if (q->mask & IBV_SRQ_MAX_WR) {
 		if (!q->max_wr || q->max_wr > XR_MAX_WR)
-			return -EINVAL;
+			return xd_refuse(c, -EINVAL, "max_wr %u, 1 to %u", q->max_wr, XR_MAX_WR);
 		max_wr = xr_pow2_roundup(q->max_wr);
 	}
-	return q->mask & IBV_SRQ_LIMIT && q->limit > max_wr ? -EINVAL : 0;
+	if (q->mask & IBV_SRQ_LIMIT && q->limit > max_wr)
+		return xd_refuse(c, -EINVAL, "srq_limit %u, max_wr %u", q->limit, max_wr);
+	return 0;
 }
 
 static int resize(struct xd_client *c, struct xd_srq *srq, uint32_t max_wr)
@@ -160,7 +164,7 @@ static int resize(struct xd_client *c, struct xd_srq *srq, uint32_t max_wr)
 	}
 	if (err) {
 		xd_shm_free(c, &ring);
-		return err;
+		return xd_refuse(c, err, "more than %u receives are posted", max_wr);
 	}
 	xd_shm_free(c, &srq->ring);
 	srq->ring = ring;
@@ -188,7 +192,7 @@ int xd_do_modify_srq(struct xd_client *c, struct xd_request *req, struct xd_repl
 
 	if (!srq)
 		return -ENOENT;
-	err = check_modify(srq, q);
+	err = check_modify(c, srq, q);
 	if (!err && q->mask & IBV_SRQ_MAX_WR)
 		err = resize(c, srq, xr_pow2_roundup(q->max_wr));
 	if (err)
@@ -229,7 +233,7 @@ int xd_do_destroy_srq(struct xd_client *c, struct xd_request *req, struct xd_rep
 	if (!srq)
 		return -ENOENT;
 	if (srq->obj.refs)
-		return -EBUSY;
+		return xd_refuse(c, -EBUSY, "%u QPs use the SRQ", srq->obj.refs);
 	take_number(c, srq);
 	XD_REPLY(rep, xr_destroy_rep)->async_events = xd_event_end(&srq->async);
 	free_srq(&srq->obj);

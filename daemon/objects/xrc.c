@@ -103,9 +103,9 @@ static int open_domain(struct xd_client *c, int *fd, uint32_t flags, const struc
 	int err;
 
 	if (d && flags & XR_XRCDF_EXCL)
-		return -EINVAL;
+		return xd_refuse(c, -EINVAL, "O_EXCL, and the file has an XRC domain already");
 	if (!d && *fd >= 0 && !(flags & XR_XRCDF_CREAT))
-		return -EAGAIN;
+		return xd_refuse(c, -EAGAIN, "the file has no XRC domain; oflags lacks O_CREAT");
 	if (!d) {
 		d = new_domain(xd_objects_of(c), *fd, st);
 		if (!d)
@@ -164,7 +164,7 @@ int xd_do_open_xrcd(struct xd_client *c, struct xd_request *req, struct xd_reply
 
 	if (q->flags & ~(uint32_t)(XR_XRCDF_FD | XR_XRCDF_CREAT | XR_XRCDF_EXCL) ||
 	    req->nfds != (q->flags & XR_XRCDF_FD ? 1 : 0))
-		return -EINVAL;
+		return xd_refuse(c, -EINVAL, "flags 0x%x with %u descriptors", q->flags, req->nfds);
 	if (!req->nfds)
 		return open_domain(c, &none, q->flags, NULL, rep);
 	o = calloc(1, sizeof(*o));
@@ -196,7 +196,7 @@ int xd_do_close_xrcd(struct xd_client *c, struct xd_request *req, struct xd_repl
 	if (!xrcd)
 		return -ENOENT;
 	if (xrcd->obj.refs)
-		return -EBUSY;
+		return xd_refuse(c, -EBUSY, "%u QPs and SRQs use the XRC domain", xrcd->obj.refs);
 	free_xrcd(&xrcd->obj);
 	return 0;
 }
@@ -353,9 +353,9 @@ int xd_do_open_qp(struct xd_client *c, struct xd_request *req, struct xd_reply *
 	if (!xrcd)
 		return -ENOENT;
 	if (!qp || xt_qp_info(qp)->type != XR_QPT_XRC_RECV)
-		return -EINVAL;
+		return xd_refuse(c, -EINVAL, "QPN 0x%x is no XRC target QP", q->qpn);
 	t = xt_qp_info(qp)->owner;
 	if (t->domain != xrcd->domain->number)
-		return -EINVAL;
+		return xd_refuse(c, -EINVAL, "QPN 0x%x has another XRC domain", q->qpn);
 	return add_handle(c, xrcd, t, q->cookie, rep);
 }

@@ -24,27 +24,28 @@ static const struct verb {
 XR_MESSAGES(X)
 #undef X
 
-static int refuse(const struct xd_client *c, uint32_t type, uint32_t length, uint32_t nfds)
+static int check(struct xd_client *c, uint32_t type, uint32_t length, uint32_t nfds)
 {
 	const struct verb *verb;
 
 	if (!type || type >= XR_MSG_COUNT)
-		return -EOPNOTSUPP;
+		return xd_refuse(c, -EOPNOTSUPP, "this daemon has no request of type %u", type);
 	verb = &verbs[type];
 	if (c->connection.hello == (type == XR_MSG_HELLO))
-		return -EPROTO;
+		return xd_refuse(c, -EPROTO, "HELLO must be the first request, once");
 	if (length < verb->least || (nfds && !(verb->flags & XR_TAKES_FDS)))
-		return -EINVAL;
+		return xd_refuse(c, -EINVAL, "%u bytes with %u descriptors; the least length is %u",
+				 length, nfds, verb->least);
 	if ((c->connection.observer && !(verb->flags & XR_FOR_OBSERVERS)) ||
 	    (!c->identity.is_operator && verb->flags & XR_FOR_OPERATORS) ||
 	    (c->connection.hello && c->connection.channel != !!(verb->flags & XR_FOR_CHANNELS)))
-		return -EPERM;
+		return xd_refuse(c, -EPERM, "this kind of client may not send the request");
 	return 0;
 }
 
 int xd_dispatch(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
 {
-	int err = refuse(c, req->type, req->length, req->nfds);
+	int err = check(c, req->type, req->length, req->nfds);
 	const struct verb *verb;
 
 	if (err)

@@ -57,10 +57,11 @@ int xd_do_hello(struct xd_client *c, struct xd_request *req, struct xd_reply *re
 	int err;
 
 	if (q->version != XR_PROTOCOL_VERSION)
-		return -EPROTO;
+		return xd_refuse(c, -EPROTO, "protocol version %u, the daemon has %u", q->version,
+				 XR_PROTOCOL_VERSION);
 	if (q->flags & ~(uint32_t)XR_HELLO_OBSERVER && q->flags != XR_HELLO_IMPORT &&
 	    q->flags != XR_HELLO_CM)
-		return -EINVAL;
+		return xd_refuse(c, -EINVAL, "flags 0x%x", q->flags);
 	body = XD_REPLY(rep, xr_hello_rep);
 	body->version = XR_PROTOCOL_VERSION;
 	body->workers = xd_workers_count(c->dev->workers);
@@ -73,7 +74,8 @@ int xd_do_hello(struct xd_client *c, struct xd_request *req, struct xd_reply *re
 		return 0;
 	}
 	if (q->flags & XR_HELLO_CM) {
-		err = req->nfds ? -EINVAL : xd_connection_may_greet_channel(c);
+		err = req->nfds ? xd_refuse(c, -EINVAL, "descriptors")
+				: xd_connection_may_greet_channel(c);
 		if (!err)
 			err = xd_cm_channel_hello(c, body->token, rep);
 		if (!err)

@@ -4,6 +4,8 @@
  * against one table, then the values are checked. Nothing is changed before all checks have passed.
  */
 #include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
 
 #include "engine.h"
 #include "pace.h"
@@ -14,6 +16,21 @@
 #include "responder.h"
 #include "responses.h"
 #include "sq.h"
+
+/* ---- reasons ------------------------------------------------------------------------------- */
+
+/* Sets the reason, unless why is NULL. Returns -EINVAL. */
+__attribute__((format(printf, 2, 3))) static int invalid(struct xt_why *why, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (why) {
+		va_start(ap, fmt);
+		vsnprintf(why->text, sizeof(why->text), fmt, ap);
+		va_end(ap);
+	}
+	return -EINVAL;
+}
 
 /* ---- transitions --------------------------------------------------------------------------- */
 
@@ -87,9 +104,63 @@ static const struct rule {
 	{ IN(SQE), XR_QPS_RTS, UD, .optional = IBV_QP_CUR_STATE | IBV_QP_QKEY },
 };
 
-/* given: attribute mask without IBV_QP_STATE */
-static bool transition_ok(uint32_t type, uint32_t from, uint32_t to, uint32_t given)
+static const char *const state_names[] = { "RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR" };
+
+/* Names of enum ibv_qp_attr_mask, without IBV_QP_, by bit */
+static const char *const bit_names[] = {
+	"STATE",
+	"CUR_STATE",
+	"EN_SQD_ASYNC_NOTIFY",
+	"ACCESS_FLAGS",
+	"PKEY_INDEX",
+	"PORT",
+	"QKEY",
+	"AV",
+	"PATH_MTU",
+	"TIMEOUT",
+	"RETRY_CNT",
+	"RNR_RETRY",
+	"RQ_PSN",
+	"MAX_QP_RD_ATOMIC",
+	"ALT_PATH",
+	"MIN_RNR_TIMER",
+	"SQ_PSN",
+	"MAX_DEST_RD_ATOMIC",
+	"PATH_MIG_STATE",
+	"CAP",
+	"DEST_QPN",
+	NULL,
+	NULL,
+	NULL,
+	NULL,
+	"RATE_LIMIT",
+};
+
+/* Sets the reason for attributes that a transition lacks, or does not permit. Returns -EINVAL. */
+static int refuse_mask(struct xt_why *why, const char *transition, const char *verb, uint32_t mask)
 {
+	size_t n;
+	uint32_t i;
+
+	if (!why)
+		return -EINVAL;
+	n = (size_t)snprintf(why->text, sizeof(why->text), "%s: attr_mask %s", transition, verb);
+	for (i = 0; i < 32 && n < sizeof(why->text); i++) {
+		if (!(mask & 1u << i))
+			continue;
+		n += (size_t)snprintf(why->text + n, sizeof(why->text) - n, " IBV_QP_%s",
+				      i < sizeof(bit_names) / sizeof(bit_names[0]) && bit_names[i]
+					      ? bit_names[i]
+					      : "?");
+	}
+	return -EINVAL;
+}
+
+/* given: attribute mask without IBV_QP_STATE */
+static int check_transition(const struct xt_qp *qp, uint32_t to, uint32_t given, struct xt_why *why)
+{
+	const uint32_t type = qp->info.type, from = qp->info.state;
+	char transition[24];
 	uint32_t required = 0, optional = 0;
 	const struct rule *r;
 	bool valid = to == XR_QPS_RESET || (to == XR_QPS_ERR && from != XR_QPS_RESET);
@@ -101,57 +172,87 @@ static bool transition_ok(uint32_t type, uint32_t from, uint32_t to, uint32_t gi
 		required |= r->required;
 		optional |= r->optional;
 	}
-	return valid && !(required & ~given) && !(given & ~(required | optional));
+	if (valid && !(required & ~given) && !(given & ~(required | optional)))
+		return 0;
+	snprintf(transition, sizeof(transition), "%s to %s", state_names[from], state_names[to]);
+	if (!valid)
+		return invalid(why, "%s: no such transition; INIT, RTR, RTS follow each other",
+			       transition);
+	if (required & ~given)
+		return refuse_mask(why, transition, "lacks", required & ~given);
+	return refuse_mask(why, transition, "must not have", given & ~(required | optional));
 }
 
 /* ---- values --------------------------------------------------------------------------------- */
 
-static bool limits_sane(const struct xr_qp_attr *a, uint32_t mask)
+static int check_limits(const struct xr_qp_attr *a, uint32_t mask, struct xt_why *why)
 {
-	/* bit of the mask, value, highest value allowed */
 	const struct {
-		uint32_t bit, value, max;
+		uint32_t bit;
+		const char *name;
+		uint32_t value, max;
 	} limits[] = {
-		{ IBV_QP_PKEY_INDEX, a->pkey_index, 0 },
-		{ IBV_QP_ACCESS_FLAGS, a->qp_access_flags & ~XR_ACCESS_QP, 0 },
-		{ IBV_QP_TIMEOUT, a->timeout, 31 },
-		{ IBV_QP_RETRY_CNT, a->retry_cnt, 7 },
-		{ IBV_QP_RNR_RETRY, a->rnr_retry, 7 },
-		{ IBV_QP_MIN_RNR_TIMER, a->min_rnr_timer, 31 },
-		{ IBV_QP_RQ_PSN, a->rq_psn, XR_PSN_MASK },
-		{ IBV_QP_SQ_PSN, a->sq_psn, XR_PSN_MASK },
-		{ IBV_QP_DEST_QPN, a->dest_qp_num, XR_QPN_MASK },
-		{ IBV_QP_MAX_QP_RD_ATOMIC, a->max_rd_atomic, XT_MAX_RD_ATOMIC },
-		{ IBV_QP_MAX_DEST_RD_ATOMIC, a->max_dest_rd_atomic, XT_MAX_RD_ATOMIC },
-		{ IBV_QP_PATH_MTU, a->path_mtu, IBV_MTU_4096 },
-		{ IBV_QP_EN_SQD_ASYNC_NOTIFY, a->en_sqd_async_notify, 1 },
-		{ IBV_QP_RATE_LIMIT, a->rate_limit, XT_MAX_RATE },
+		{ IBV_QP_PKEY_INDEX, "pkey_index", a->pkey_index, 0 },
+		{ IBV_QP_TIMEOUT, "timeout", a->timeout, 31 },
+		{ IBV_QP_RETRY_CNT, "retry_cnt", a->retry_cnt, 7 },
+		{ IBV_QP_RNR_RETRY, "rnr_retry", a->rnr_retry, 7 },
+		{ IBV_QP_MIN_RNR_TIMER, "min_rnr_timer", a->min_rnr_timer, 31 },
+		{ IBV_QP_RQ_PSN, "rq_psn", a->rq_psn, XR_PSN_MASK },
+		{ IBV_QP_SQ_PSN, "sq_psn", a->sq_psn, XR_PSN_MASK },
+		{ IBV_QP_DEST_QPN, "dest_qp_num", a->dest_qp_num, XR_QPN_MASK },
+		{ IBV_QP_MAX_QP_RD_ATOMIC, "max_rd_atomic", a->max_rd_atomic, XT_MAX_RD_ATOMIC },
+		{ IBV_QP_MAX_DEST_RD_ATOMIC, "max_dest_rd_atomic", a->max_dest_rd_atomic,
+		  XT_MAX_RD_ATOMIC },
+		{ IBV_QP_PATH_MTU, "path_mtu", a->path_mtu, IBV_MTU_4096 },
+		{ IBV_QP_EN_SQD_ASYNC_NOTIFY, "en_sqd_async_notify", a->en_sqd_async_notify, 1 },
+		{ IBV_QP_RATE_LIMIT, "rate_limit", a->rate_limit, XT_MAX_RATE },
 	};
 	unsigned i;
 
 	for (i = 0; i < sizeof(limits) / sizeof(limits[0]); i++)
 		if ((mask & limits[i].bit) && limits[i].value > limits[i].max)
-			return false;
-	return true;
+			return invalid(why, "%s %u, limit %u", limits[i].name, limits[i].value,
+				       limits[i].max);
+	return 0;
 }
 
-static int check_values(const struct xt_qp *qp, const struct xr_qp_attr *a, uint32_t mask)
+static int check_address(const struct xr_ah_attr *ah, struct xt_why *why)
 {
-	if (!limits_sane(a, mask))
-		return -EINVAL;
+	if (!ah->is_global)
+		return invalid(why, "%s", XT_WHY_NO_GRH);
+	if (ah->port_num != 1)
+		return invalid(why, "ah_attr.port_num %u; the device has port 1 only",
+			       ah->port_num);
+	if (ah->sgid_index >= XR_GID_TABLE_LEN)
+		return invalid(why, "ah_attr.grh.sgid_index %u, limit %u", ah->sgid_index,
+			       XR_GID_TABLE_LEN - 1);
+	return 0;
+}
+
+static int check_values(const struct xt_qp *qp, const struct xr_qp_attr *a, uint32_t mask,
+			struct xt_why *why)
+{
+	int err = check_limits(a, mask, why);
+
+	if (!err && mask & IBV_QP_AV)
+		err = check_address(&a->ah, why);
+	if (err)
+		return err;
+	if (mask & IBV_QP_ACCESS_FLAGS && a->qp_access_flags & ~XR_ACCESS_QP)
+		return invalid(why, "qp_access_flags 0x%x, supported 0x%x", a->qp_access_flags,
+			       XR_ACCESS_QP);
 	if ((mask & IBV_QP_PORT) && a->port_num != 1)
-		return -EINVAL;
+		return invalid(why, "port_num %u; the device has port 1 only", a->port_num);
 	if ((mask & IBV_QP_PATH_MTU) && a->path_mtu < IBV_MTU_256)
-		return -EINVAL;
+		return invalid(why, "path_mtu %u, from IBV_MTU_256 (1)", a->path_mtu);
 	if ((mask & IBV_QP_CUR_STATE) && a->cur_qp_state != qp->info.state)
-		return -EINVAL;
-	if ((mask & IBV_QP_AV) &&
-	    (!a->ah.is_global || a->ah.port_num != 1 || a->ah.sgid_index >= XR_GID_TABLE_LEN))
-		return -EINVAL;
-	/* path migration is not supported */
+		return invalid(why, "cur_qp_state %u, the QP is in %s", a->cur_qp_state,
+			       state_names[qp->info.state]);
 	if ((mask & IBV_QP_ALT_PATH) ||
-	    ((mask & IBV_QP_PATH_MIG_STATE) && a->path_mig_state != IBV_MIG_MIGRATED))
+	    ((mask & IBV_QP_PATH_MIG_STATE) && a->path_mig_state != IBV_MIG_MIGRATED)) {
+		invalid(why, "path migration (IBV_QP_ALT_PATH) is not supported");
 		return -EOPNOTSUPP;
+	}
 	return 0;
 }
 
@@ -160,14 +261,16 @@ static uint32_t target_state(const struct xt_qp *qp, const struct xr_qp_attr *a,
 	return mask & IBV_QP_STATE ? a->qp_state : qp->info.state;
 }
 
-int xt_qp_modify_check(const struct xt_qp *qp, const struct xr_qp_attr *a, uint32_t mask)
+int xt_qp_modify_check(const struct xt_qp *qp, const struct xr_qp_attr *a, uint32_t mask,
+		       struct xt_why *why)
 {
 	uint32_t to = target_state(qp, a, mask);
+	int err;
 
-	if (to > XR_QPS_ERR ||
-	    !transition_ok(qp->info.type, qp->info.state, to, mask & ~IBV_QP_STATE))
-		return -EINVAL;
-	return check_values(qp, a, mask);
+	if (to > XR_QPS_ERR)
+		return invalid(why, "qp_state %u", to);
+	err = check_transition(qp, to, mask & ~IBV_QP_STATE, why);
+	return err ? err : check_values(qp, a, mask, why);
 }
 
 /* Returns true if the responder needs room for more READs and atomics than each QP has. */
@@ -283,7 +386,7 @@ int xt_qp_modify(struct xt_qp *qp, const struct xr_qp_attr *attr, uint32_t mask,
 		 const struct xt_path *path, uint32_t max_mtu, uint64_t now)
 {
 	uint32_t from = qp->info.state, to = target_state(qp, attr, mask);
-	int err = xt_qp_modify_check(qp, attr, mask);
+	int err = xt_qp_modify_check(qp, attr, mask, NULL);
 
 	if (err)
 		return err;

@@ -496,8 +496,18 @@ void xt_qp_set_burst(struct xt_qp *qp, uint32_t burst);
 int xt_qp_prepare(struct xt_qp *qp, const struct xr_qp_attr *attr, uint32_t mask);
 /* Returns the bytes that it allocates in addition to xt_qp_bytes(). */
 uint64_t xt_qp_more_bytes(const struct xt_qp *qp, const struct xr_qp_attr *attr, uint32_t mask);
-/* Checks state and mask as xt_qp_modify() does, and changes nothing. */
-int xt_qp_modify_check(const struct xt_qp *qp, const struct xr_qp_attr *attr, uint32_t mask);
+/* Explains why attributes are refused: field, value, and what would be right. */
+struct xt_why {
+	char text[200];
+};
+#define XT_WHY_NO_GRH "ah_attr.is_global is 0; RoCE needs a GRH with grh.dgid and grh.sgid_index"
+
+/*
+ * Checks state and mask as xt_qp_modify() does, and changes nothing. Sets *why on error, unless it
+ * is NULL.
+ */
+int xt_qp_modify_check(const struct xt_qp *qp, const struct xr_qp_attr *attr, uint32_t mask,
+		       struct xt_why *why);
 void xt_qp_query(const struct xt_qp *qp, struct xr_qp_attr *attr);
 /* Replaces the path, e.g. after the next hop's MAC address changed. */
 void xt_qp_set_path(struct xt_qp *qp, const struct xt_path *path);

@@ -13,7 +13,7 @@
  * A message is one datagram: struct xr_msg, then the body of its type. The body of a request is
  * struct xr_<name>_req, that of a reply struct xr_<name>_rep; without such a struct the body is
  * empty. `status` of a reply is 0 or a negative errno. The body of an error is a text without NUL
- * that explains the error, often empty. A daemon that refuses a connection sends such a reply of
+ * that explains the error, or empty. A daemon that refuses a connection sends such a reply of
  * type XR_MSG_NONE before it closes the socket. A reply can take time: MODIFY_QP to RTR and
  * CREATE_AH resolve the next hop. A receiver ignores bytes behind the fields that its version
  * defines. A request shorter than the first version of its body fails with EINVAL. New fields are
@@ -41,7 +41,7 @@
 /* The reply to HELLO has an eventfd for each worker. The kernel sends at most 253 (SCM_MAX_FD). */
 #define XR_HELLO_MAX_FDS 250
 #define XR_MAX_WORKERS 240
-#define XR_WHY_MAX 64 /* bytes of the text of an error */
+#define XR_WHY_MAX 256 /* bytes of the text of an error */
 
 struct xr_msg {
 	__u32 type;   /* enum xr_msg_type; the same in the reply */

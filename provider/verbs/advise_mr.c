@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "provider/base/debug.h"
 #include "provider/verbs/mr.h"
 #include "provider/verbs/request.h"
 
@@ -52,7 +53,10 @@ static int prefetch(uint64_t addr, uint32_t length, bool write)
 	if (!length ||
 	    !madvise((void *)start, end - start, write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ))
 		return 0;
-	return errno == EINVAL || errno == EAGAIN ? 0 : -EFAULT;
+	if (errno == EINVAL || errno == EAGAIN)
+		return 0;
+	return xp_refuse("ibv_advise_mr", EFAULT, "memory at 0x%llx, length %u: %s",
+			 (unsigned long long)addr, length, strerror(errno));
 }
 
 /* Errors are returned only with IBV_ADVISE_MR_FLAG_FLUSH: without it programs do not wait. */
@@ -79,9 +83,10 @@ int xp_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t f
 	int err = 0;
 
 	if (advice > IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
-		return EOPNOTSUPP;
+		return -xp_refuse("ibv_advise_mr", EOPNOTSUPP, "advice %d", (int)advice);
 	if (flags & ~(uint32_t)IBV_ADVISE_MR_FLAG_FLUSH || !n)
-		return EINVAL;
+		return -xp_refuse("ibv_advise_mr", EINVAL, "flags 0x%x, %u ranges; known 0x%x",
+				  flags, n, IBV_ADVISE_MR_FLAG_FLUSH);
 	addr = calloc(n, sizeof(*addr));
 	if (!addr)
 		return ENOMEM;

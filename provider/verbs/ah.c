@@ -7,6 +7,7 @@
 
 #include <xroce/gid.h>
 
+#include "provider/base/debug.h"
 #include "provider/base/fail.h"
 #include "provider/verbs/ah.h"
 #include "provider/verbs/child.h"
@@ -50,7 +51,9 @@ struct ibv_ah *xp_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 	int err;
 
 	if (!attr->is_global)
-		return xp_null(EINVAL);
+		return xp_null(
+			xp_refuse("ibv_create_ah", EINVAL,
+				  "is_global is 0; RoCE needs a GRH with dgid and sgid_index"));
 	ah = calloc(1, sizeof(*ah));
 	if (!ah)
 		return xp_null(ENOMEM);
@@ -147,6 +150,15 @@ static void gid_from_ipv4(union ibv_gid *gid, __be32 addr)
 	memcpy(gid->raw, mapped.raw, sizeof(gid->raw));
 }
 
+#define INIT_AH "ibv_init_ah_from_wc"
+
+/* An answer to a multicast datagram needs another source address. */
+static int check_local(bool multicast)
+{
+	return multicast ? xp_refuse(INIT_AH, EINVAL, "the datagram was sent to a multicast group")
+			 : 0;
+}
+
 /* Fills the route back to the sender, and the GID that the datagram was sent to. */
 static int reverse_grh(const struct ibv_grh *grh, struct ibv_global_route *to, union ibv_gid *local)
 {
@@ -159,16 +171,17 @@ static int reverse_grh(const struct ibv_grh *grh, struct ibv_global_route *to, u
 		gid_from_ipv4(&to->dgid, ip.saddr);
 		to->hop_limit = ip.ttl;
 		to->traffic_class = ip.tos;
-		return IN_MULTICAST(ntohl(ip.daddr)) ? -EINVAL : 0;
+		return check_local(IN_MULTICAST(ntohl(ip.daddr)));
 	}
 	if (first >> 28 != 6 || grh->next_hdr != IPPROTO_UDP)
-		return -EPROTONOSUPPORT;
+		return xp_refuse(INIT_AH, EPROTONOSUPPORT,
+				 "the 40 bytes are no IPv4 or IPv6 header");
 	*local = grh->dgid;
 	to->dgid = grh->sgid;
 	to->flow_label = first & 0xfffff;
 	to->hop_limit = grh->hop_limit;
 	to->traffic_class = first >> 20 & 0xff;
-	return grh->dgid.raw[0] == 0xff ? -EINVAL : 0;
+	return check_local(grh->dgid.raw[0] == 0xff);
 }
 
 int xp_init_ah_from_wc(struct ibv_context *ibctx, uint8_t port, struct ibv_wc *wc,
@@ -181,10 +194,14 @@ int xp_init_ah_from_wc(struct ibv_context *ibctx, uint8_t port, struct ibv_wc *w
 	attr->port_num = port;
 	attr->is_global = 1;
 	/* RoCE has no LIDs: only the GRH names the sender. */
-	err = port == 1 && wc->wc_flags & IBV_WC_GRH ? reverse_grh(grh, &attr->grh, &local)
-						     : -EINVAL;
+	err = port == 1 && wc->wc_flags & IBV_WC_GRH
+		      ? reverse_grh(grh, &attr->grh, &local)
+		      : xp_refuse(INIT_AH, EINVAL, "port %u, wc_flags 0x%x; port 1, IBV_WC_GRH",
+				  port, wc->wc_flags);
 	if (!err)
 		err = xp_find_gid(xp_ctx(xp_process_context(ibctx)), &local);
+	if (err == -ENODATA)
+		xp_refuse(INIT_AH, err, "the destination of the datagram is no GID of the device");
 	if (err < 0)
 		return xp_fail(err);
 	attr->grh.sgid_index = err;

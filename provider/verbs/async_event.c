@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Asynchronous events. */
+#include "provider/base/debug.h"
 #include "provider/base/fail.h"
 #include "provider/verbs/async_event.h"
 #include "provider/verbs/child.h"
@@ -56,12 +57,13 @@ int xp_get_async_event(struct ibv_context *ibctx, struct ibv_async_event *event)
 	int err;
 
 	if (xp_health(ctx) == XP_FORKED)
-		return xp_fail(EIO);
+		return xp_fail(xp_refuse("ibv_get_async_event", EIO, "%s", XP_FORKED_TEXT));
 	err = xp_event_read(ctx->async, &ev, async_counter);
 	if (err == -ENODATA) {
 		xp_set_gone(ctx);
 		if (__atomic_exchange_n(&ctx->fatal_delivered, true, __ATOMIC_ACQ_REL))
-			return xp_fail(EIO);
+			return xp_fail(
+				xp_refuse("ibv_get_async_event", EIO, "%s", xp_health_text(ctx)));
 		ev = (struct xr_async_event){ .type = IBV_EVENT_DEVICE_FATAL };
 		err = 0;
 	}

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "provider/base/debug.h"
 #include "provider/base/fail.h"
 #include "provider/verbs/child.h"
 #include "provider/verbs/comp_channel.h"
@@ -56,7 +57,9 @@ int xp_destroy_comp_channel(struct ibv_comp_channel *ibch)
 	pthread_mutex_lock(&ibch->context->mutex);
 	err = ibch->refcnt ? -EBUSY : 0;
 	pthread_mutex_unlock(&ibch->context->mutex);
-	if (!err)
+	if (err)
+		xp_refuse("ibv_destroy_comp_channel", err, "%d CQs use the channel", ibch->refcnt);
+	else
 		err = xp_release(ctx, XR_MSG_DESTROY_CHANNEL, ch->handle, NULL);
 	if (err)
 		return -err;
@@ -103,7 +106,7 @@ int xp_get_cq_event(struct ibv_comp_channel *ibch, struct ibv_cq **ibcq, void **
 	int err;
 
 	if (xp_health(ctx) == XP_FORKED)
-		return xp_fail(EIO);
+		return xp_fail(xp_refuse("ibv_get_cq_event", EIO, "%s", XP_FORKED_TEXT));
 	err = xp_event_read(ch->events, &cq, cq_counter);
 	if (err == -ENODATA) {
 		xp_set_gone(ctx);

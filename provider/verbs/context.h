@@ -20,6 +20,8 @@ enum xp_health {
 	XP_FORKED, /* this is a child process; the context belongs to the parent: child.h */
 };
 
+#define XP_FORKED_TEXT "the object is of the parent process, from before fork()"
+
 struct xp_context {
 	struct ibv_context *ibctx;
 	void *block; /* the allocation that contains this struct and *ibctx */
@@ -68,6 +70,12 @@ static inline struct xp_context *xp_ctx(const struct ibv_context *ibctx)
 static inline int xp_health(const struct xp_context *ctx)
 {
 	return __atomic_load_n(&ctx->health, __ATOMIC_ACQUIRE);
+}
+
+/* Returns why verbs fail with EIO in a context that is not healthy. */
+static inline const char *xp_health_text(const struct xp_context *ctx)
+{
+	return xp_health(ctx) == XP_FORKED ? XP_FORKED_TEXT : "the daemon is gone";
 }
 
 struct ibv_context *xp_open_device(struct ibv_device *ibdev);

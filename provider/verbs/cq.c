@@ -239,11 +239,14 @@ struct xp_cq *xp_cq_create(struct ibv_context *ibctx, const struct ibv_cq_init_a
 	struct xp_cq *cq;
 	int err;
 
-	if (!attr->cqe || !xp_within_limit("ibv_create_cq", "cqe", attr->cqe, ctx->attr.max_cqe) ||
+	if (!xp_within_limit("ibv_create_cq", "cqe", attr->cqe, ctx->attr.max_cqe) ||
 	    !xp_within_limit("ibv_create_cq", "comp_vector", attr->comp_vector,
-			     ibctx->num_comp_vectors - 1) ||
-	    (ibch && ibch->context != ibctx))
+			     ibctx->num_comp_vectors - 1))
 		return xp_null(EINVAL);
+	if (!attr->cqe || (ibch && ibch->context != ibctx))
+		return xp_null(xp_refuse("ibv_create_cq", EINVAL, "%s",
+					 attr->cqe ? "channel is of another context"
+						   : "cqe is less than 1"));
 	cq = xp_queue_alloc(parent, sizeof(*cq), XROCEDV_RES_CQ);
 	if (!cq)
 		return xp_null(ENOMEM);
@@ -303,7 +306,9 @@ int xp_resize_cq(struct ibv_cq *ibcq, int cqe)
 	struct xp_piece piece = { .ref = &rep.ring };
 	int err;
 
-	if (cqe < 1 || !xp_within_limit("ibv_resize_cq", "cqe", cqe, ctx->attr.max_cqe))
+	if (cqe < 1)
+		return -xp_refuse("ibv_resize_cq", EINVAL, "cqe %d is less than 1", cqe);
+	if (!xp_within_limit("ibv_resize_cq", "cqe", cqe, ctx->attr.max_cqe))
 		return EINVAL;
 	/* The old ring must not be polled while the daemon copies it. */
 	xp_lock(&cq->lock);
@@ -337,7 +342,8 @@ int xp_destroy_cq(struct ibv_cq *ibcq)
 
 	/* A child process cannot destroy the QPs first: they are the parent's. */
 	if ((cq->nqps || cq->srqs) && xp_health(ctx) != XP_FORKED)
-		return EBUSY;
+		return -xp_refuse("ibv_destroy_cq", EBUSY, "%u QPs%s use the CQ", cq->nqps,
+				  cq->srqs ? " and XRC SRQs" : "");
 	err = xp_release(ctx, XR_MSG_DESTROY_CQ, ibcq->handle, &rep);
 	if (err)
 		return -err;
@@ -365,7 +371,7 @@ int xp_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 	bool ask;
 
 	if (xp_health(xp_ctx(ibcq->context)) == XP_FORKED)
-		return EIO;
+		return -xp_refuse("ibv_req_notify_cq", EIO, "%s", XP_FORKED_TEXT);
 	xp_lock(&cq->lock); /* against ibv_resize_cq() */
 	xp_cq_arm(cq->ring.queue, solicited_only ? XR_ARM_SOLICITED : XR_ARM_ANY);
 	ask = report_armed(cq);
@@ -382,9 +388,10 @@ int xp_modify_cq(struct ibv_cq *ibcq, struct ibv_modify_cq_attr *attr)
 	};
 
 	if (!attr->attr_mask)
-		return EINVAL;
+		return -xp_refuse("ibv_modify_cq", EINVAL, "attr_mask is 0");
 	if (attr->attr_mask & ~(uint32_t)IBV_CQ_ATTR_MODERATE)
-		return EOPNOTSUPP;
+		return -xp_refuse("ibv_modify_cq", EOPNOTSUPP, "attr_mask 0x%x, known 0x%x",
+				  attr->attr_mask, IBV_CQ_ATTR_MODERATE);
 	return -xp_request(xp_ctx(ibcq->context), XR_MSG_MODIFY_CQ, &req, sizeof(req), NULL, 0);
 }
 

@@ -6,6 +6,7 @@
  */
 
 #include "provider/base/clock.h"
+#include "provider/base/debug.h"
 #include "provider/base/fail.h"
 #include "provider/verbs/child.h"
 #include "provider/verbs/cq.h"
@@ -50,10 +51,11 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 	int err;
 
 	if (attr->comp_mask)
-		return EINVAL;
+		return -xp_refuse("ibv_start_poll", EINVAL, "comp_mask 0x%x, must be 0",
+				  attr->comp_mask);
 	/* In a child process the lock may have been held when the parent forked. */
 	if (xp_health(xp_ctx(ex->context)) == XP_FORKED)
-		return EIO;
+		return -xp_refuse("ibv_start_poll", EIO, "%s", XP_FORKED_TEXT);
 	xp_lock(&cq->polling);
 	err = xp_cq_poll_one(cq, &cq->current, true);
 	if (err) {
@@ -125,10 +127,16 @@ struct ibv_cq_ex *xp_create_cq_ex(struct ibv_context *ibctx, struct ibv_cq_init_
 	ibctx = xp_process_context(ibctx);
 	if (attr->comp_mask & ~COMP_MASK || flags & ~CREATE_FLAGS ||
 	    attr->wc_flags & ~(uint64_t)WC_FLAGS)
-		return xp_null(EOPNOTSUPP);
+		return xp_null(xp_refuse(
+			"ibv_create_cq_ex", EOPNOTSUPP,
+			"comp_mask 0x%x, known 0x%x; flags 0x%x, supported 0x%x; wc_flags "
+			"0x%llx, supported 0x%x",
+			attr->comp_mask, COMP_MASK, flags, CREATE_FLAGS,
+			(unsigned long long)attr->wc_flags, WC_FLAGS));
 	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD &&
 	    (!parent || parent->context != ibctx || !xp_pd(parent)->base))
-		return xp_null(EINVAL);
+		return xp_null(xp_refuse("ibv_create_cq_ex", EINVAL,
+					 "parent_domain is no parent domain of this context"));
 	cq = xp_cq_create(ibctx, attr, parent,
 			  flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN ? XR_CQF_IGNORE_OVERRUN : 0);
 	if (!cq)

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "provider/base/debug.h"
 #include "provider/base/fail.h"
 #include "provider/verbs/child.h"
 #include "provider/verbs/dm.h"
@@ -24,7 +25,10 @@ struct xp_dm {
 static int check_copy(const struct xp_dm *dm, uint64_t off, size_t length)
 {
 	if (off > dm->length || length > dm->length - off || off % COPY_UNIT || length % COPY_UNIT)
-		return EINVAL;
+		return -xp_refuse("ibv_memcpy_to_dm/from_dm", EINVAL,
+				  "offset %llu, length %zu; both multiples of %u, in %llu bytes",
+				  (unsigned long long)off, length, COPY_UNIT,
+				  (unsigned long long)dm->length);
 	return xp_health(xp_ctx(dm->ibdm.context)) == XP_HEALTHY ? 0 : EIO;
 }
 
@@ -73,7 +77,8 @@ struct ibv_dm *xp_alloc_dm(struct ibv_context *ibctx, struct ibv_alloc_dm_attr *
 	int err;
 
 	if (attr->comp_mask)
-		return xp_null(EINVAL);
+		return xp_null(xp_refuse("ibv_alloc_dm", EINVAL, "comp_mask 0x%x, must be 0",
+					 attr->comp_mask));
 	dm = calloc(1, sizeof(*dm));
 	if (!dm)
 		return xp_null(ENOMEM);
@@ -169,8 +174,12 @@ struct ibv_mr *xp_reg_dm_mr(struct ibv_pd *ibpd, struct ibv_dm *ibdm, uint64_t o
 	};
 
 	if (!(access & IBV_ACCESS_ZERO_BASED) || ibdm->context != ibpd->context)
-		return xp_null(EINVAL);
+		return xp_null(xp_refuse("ibv_reg_dm_mr", EINVAL,
+					 "access 0x%x needs IBV_ACCESS_ZERO_BASED; dm and pd need "
+					 "the same context",
+					 access));
 	if (((struct xp_dm *)ibdm)->imported)
-		return xp_null(EOPNOTSUPP);
+		return xp_null(xp_refuse("ibv_reg_dm_mr", EOPNOTSUPP,
+					 "imported device memory belongs to another process"));
 	return xp_reg_segment(ibpd, &seg, -1, 0, access);
 }

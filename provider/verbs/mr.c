@@ -90,6 +90,8 @@ static int send_registration(struct xp_context *ctx, const struct registration *
 
 /* ---- register ------------------------------------------------------------------ */
 
+#define REG_MR "ibv_reg_mr"
+
 /*
  * Checks and normalizes access flags. Flags that verbs lets a device ignore, and hints for
  * hardware, are dropped.
@@ -97,21 +99,17 @@ static int send_registration(struct xp_context *ctx, const struct registration *
 static int check_access(unsigned int *access)
 {
 	*access &= ~(XR_ACCESS_OPTIONAL | XR_ACCESS_HUGETLB);
-	if (*access & XR_ACCESS_FLUSH_PERSISTENT) {
-		xp_debug("ibv_reg_mr: access 0x%x: no memory can be flushed to persistence",
-			 *access);
-		return -EOPNOTSUPP;
-	}
-	if (*access & ~XR_ACCESS_REGION) {
-		xp_debug("ibv_reg_mr: access 0x%x, supported 0x%x", *access, XR_ACCESS_REGION);
-		return -EINVAL;
-	}
-	if (!xr_access_valid(*access)) {
-		xp_debug("ibv_reg_mr: access 0x%x: remote write and atomic access need "
-			 "IBV_ACCESS_LOCAL_WRITE",
-			 *access);
-		return -EINVAL;
-	}
+	if (*access & XR_ACCESS_FLUSH_PERSISTENT)
+		return xp_refuse(REG_MR, EOPNOTSUPP,
+				 "access 0x%x: no memory can be flushed to persistence", *access);
+	if (*access & ~XR_ACCESS_REGION)
+		return xp_refuse(REG_MR, EINVAL, "access 0x%x, supported 0x%x", *access,
+				 XR_ACCESS_REGION);
+	if (!xr_access_valid(*access))
+		return xp_refuse(REG_MR, EINVAL,
+				 "access 0x%x: remote write and atomic access need "
+				 "IBV_ACCESS_LOCAL_WRITE",
+				 *access);
 	return 0;
 }
 
@@ -126,10 +124,8 @@ static int init_mr(struct xp_mr *mr, struct ibv_pd *ibpd, void *addr, size_t len
 	/* Zero based: peers address the region by offset. */
 	if (access & IBV_ACCESS_ZERO_BASED && iova == (uintptr_t)addr)
 		iova = 0;
-	if ((uintptr_t)addr + length < (uintptr_t)addr || iova + length < iova) {
-		xp_debug("ibv_reg_mr: length %zu wraps around the address space", length);
-		return -EINVAL;
-	}
+	if ((uintptr_t)addr + length < (uintptr_t)addr || iova + length < iova)
+		return xp_refuse(REG_MR, EINVAL, "length %zu exceeds the address space", length);
 	mr->ibmr.context = ibpd->context;
 	mr->ibmr.pd = ibpd;
 	mr->ibmr.addr = addr;
@@ -226,8 +222,8 @@ static int register_mr(struct xp_context *ctx, struct xp_mr *mr, struct registra
 		free(r->layout.segment);
 	} while (retry);
 	if (err == -EFAULT)
-		xp_debug("ibv_reg_mr: part of %p, length %zu, is not mapped or not accessible",
-			 mr->ibmr.addr, mr->ibmr.length);
+		xp_refuse(REG_MR, err, "part of %p, length %zu, is not mapped or not accessible",
+			  mr->ibmr.addr, mr->ibmr.length);
 	return err;
 }
 
@@ -240,7 +236,7 @@ struct ibv_mr *xp_reg_mr_iova2(struct ibv_pd *ibpd, void *addr, size_t length, u
 	int err;
 
 	if (xp_health(ctx) != XP_HEALTHY)
-		return xp_null(EIO);
+		return xp_null(xp_refuse(REG_MR, EIO, "%s", xp_health_text(ctx)));
 	mr = calloc(1, sizeof(*mr));
 	if (!mr)
 		return xp_null(ENOMEM);
@@ -302,7 +298,9 @@ struct ibv_mr *xp_reg_segment(struct ibv_pd *ibpd, const struct xr_mr_segment *s
 		return xp_null(ENOMEM);
 	err = init_mr(mr, ibpd, NULL, seg->length, iova, access);
 	if (!err && access & IBV_ACCESS_ON_DEMAND)
-		err = -EINVAL;
+		err = xp_refuse(
+			REG_MR, EINVAL,
+			"IBV_ACCESS_ON_DEMAND: only memory of the program can be on demand");
 	if (!err)
 		err = register_segment(mr, seg, fd);
 	if (err) {
@@ -344,9 +342,13 @@ struct ibv_mr *xp_reg_dmabuf_mr(struct ibv_pd *ibpd, uint64_t off, size_t length
 	const int known = XR_ACCESS_WRITE | XR_ACCESS_REMOTE_READ | XR_ACCESS_OPTIONAL;
 
 	if (access & ~known || !length || (off ^ iova) & in_page)
-		return xp_null(EINVAL);
+		return xp_null(
+			xp_refuse("ibv_reg_dmabuf_mr", EINVAL,
+				  "access 0x%x, supported 0x%x; length %zu, not 0; offset and iova "
+				  "need the same offset in a page",
+				  access, known, length));
 	if (fcntl(fd, F_GETFD) < 0)
-		return xp_null(EBADF);
+		return xp_null(xp_refuse("ibv_reg_dmabuf_mr", EBADF, "fd %d is not open", fd));
 	populate_file(fd, off, length);
 	return xp_reg_segment(ibpd, &seg, fd, iova, (unsigned int)access);
 }
@@ -464,6 +466,7 @@ int xp_dereg_mr(struct ibv_mr *ibmr)
 	return 0;
 }
 
+#define REREG_MR "ibv_rereg_mr"
 #define REREG_FLAGS                                                                                \
 	(IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS)
 
@@ -471,12 +474,15 @@ static int check_rereg(const struct ibv_mr *ibmr, int flags, const struct ibv_pd
 		       const void *addr, size_t length, int access)
 {
 	if (!flags || flags & ~REREG_FLAGS)
-		return -EINVAL;
+		return xp_refuse(REREG_MR, EINVAL, "flags 0x%x, known 0x%x", flags, REREG_FLAGS);
 	if (flags & IBV_REREG_MR_CHANGE_PD && (!ibpd || ibpd->context != ibmr->context))
-		return -EINVAL;
+		return xp_refuse(REREG_MR, EINVAL, "pd is missing or of another context");
 	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION && (!addr || !length))
-		return -EINVAL;
-	return access && !(flags & IBV_REREG_MR_CHANGE_ACCESS) ? -EINVAL : 0;
+		return xp_refuse(REREG_MR, EINVAL, "addr %p, length %zu", addr, length);
+	if (access && !(flags & IBV_REREG_MR_CHANGE_ACCESS))
+		return xp_refuse(REREG_MR, EINVAL, "access 0x%x without IBV_REREG_MR_CHANGE_ACCESS",
+				 access);
+	return 0;
 }
 
 /*
@@ -497,7 +503,9 @@ int xp_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *ibpd, void *addr,
 	struct xp_context *ctx = xp_ctx(ibmr->context);
 	int err;
 
-	err = mr->fixed ? -EINVAL : check_rereg(ibmr, flags, ibpd, addr, length, access);
+	err = mr->fixed
+		      ? xp_refuse(REREG_MR, EINVAL, "the region is not of the program's own memory")
+		      : check_rereg(ibmr, flags, ibpd, addr, length, access);
 	if (!err)
 		err = init_mr(&changed, flags & IBV_REREG_MR_CHANGE_PD ? ibpd : ibmr->pd,
 			      moves ? addr : ibmr->addr, moves ? length : ibmr->length,

@@ -2,6 +2,7 @@
 /* Memory windows. Either type is bound by a WR; ibv_bind_mw(), for type 1, posts one. */
 #include <stdlib.h>
 
+#include "provider/base/debug.h"
 #include "provider/base/fail.h"
 #include "provider/verbs/mw.h"
 #include "provider/verbs/pd.h"
@@ -57,7 +58,7 @@ int xp_bind_mw(struct ibv_qp *ibqp, struct ibv_mw *ibmw, struct ibv_mw_bind *bin
 	int err;
 
 	if (!xp_pd_same(ibqp->pd, ibmw->pd))
-		return EPERM;
+		return -xp_refuse("ibv_bind_mw", EPERM, "window and QP have different PDs");
 	err = xp_post_bind(ibqp, &wr);
 	if (!err)
 		ibmw->rkey = wr.bind_mw.rkey;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "provider/base/debug.h"
 #include "provider/base/fail.h"
 #include "provider/verbs/child.h"
 #include "provider/verbs/newer_verbs.h"
@@ -66,7 +67,8 @@ int xp_dealloc_pd(struct ibv_pd *ibpd)
 	struct xp_pd *pd = xp_pd(ibpd);
 
 	if (refs(&pd->refs))
-		return EBUSY;
+		return -xp_refuse("ibv_dealloc_pd", EBUSY, "%u parent domains or objects use it",
+				  refs(&pd->refs));
 	if (!pd->base)
 		return -free_pd(pd);
 	put_base(pd->base);
@@ -120,7 +122,8 @@ struct ibv_td *xp_alloc_td(struct ibv_context *ibctx, struct ibv_td_init_attr *a
 	struct xp_td *td;
 
 	if (attr->comp_mask)
-		return xp_null(EOPNOTSUPP);
+		return xp_null(xp_refuse("ibv_alloc_td", EOPNOTSUPP, "comp_mask 0x%x, must be 0",
+					 attr->comp_mask));
 	td = calloc(1, sizeof(*td));
 	if (!td)
 		return xp_null(ENOMEM);
@@ -133,7 +136,8 @@ int xp_dealloc_td(struct ibv_td *ibtd)
 	struct xp_td *td = (struct xp_td *)ibtd;
 
 	if (refs(&td->refs))
-		return EBUSY;
+		return -xp_refuse("ibv_dealloc_td", EBUSY, "%u parent domains use it",
+				  refs(&td->refs));
 	free(td);
 	return 0;
 }
@@ -166,12 +170,18 @@ struct ibv_pd *xp_alloc_parent_domain(struct ibv_context *ibctx,
 	ibctx = xp_process_context(ibctx);
 	if (!attr->pd || attr->pd->context != ibctx || xp_pd(attr->pd)->base ||
 	    (attr->td && attr->td->context != ibctx))
-		return xp_null(EINVAL);
+		return xp_null(
+			xp_refuse("ibv_alloc_parent_domain", EINVAL,
+				  "pd is missing, is a parent domain itself, or pd or td is of "
+				  "another context"));
 	if (attr->comp_mask & ~(uint32_t)PARENT_KNOWN)
-		return xp_null(EOPNOTSUPP);
+		return xp_null(xp_refuse("ibv_alloc_parent_domain", EOPNOTSUPP,
+					 "comp_mask 0x%x, known 0x%x", attr->comp_mask,
+					 PARENT_KNOWN));
 	if (attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS &&
 	    (!attr->alloc || !attr->free))
-		return xp_null(EINVAL);
+		return xp_null(
+			xp_refuse("ibv_alloc_parent_domain", EINVAL, "alloc or free is NULL"));
 	pd = calloc(1, sizeof(*pd));
 	if (!pd)
 		return xp_null(ENOMEM);

@@ -171,13 +171,47 @@ int xp_fill_send(const struct xp_qp *qp, struct xr_send_wqe *wqe, const struct i
 	return 0;
 }
 
-static void debug_invalid(const struct xp_qp *qp, const struct ibv_send_wr *wr)
+int xp_refuse_full(const char *verb, const char *field, uint32_t limit)
 {
-	xp_debug("ibv_post_send: QPN 0x%x, type %d, state %d: invalid WR: wr_id 0x%llx, opcode %d, "
-		 "send_flags 0x%x (known 0x%x), num_sge %d (limit %u), inline data limit %u",
-		 qp->ibqp.qp_num, qp->ibqp.qp_type, qp->ibqp.state, (unsigned long long)wr->wr_id,
-		 wr->opcode, wr->send_flags, XP_SEND_FLAGS, wr->num_sge, qp->max_send_sge,
-		 qp->max_inline);
+	return xp_refuse(verb, ENOMEM,
+			 "the queue is full: %s is %u, and completions of as many were not polled",
+			 field, limit);
+}
+
+#define POST "ibv_post_send"
+
+static const char *const type_names[] = {
+	[IBV_QPT_RC] = "RC", [IBV_QPT_UC] = "UC", [IBV_QPT_UD] = "UD", [IBV_QPT_XRC_SEND] = "XRC"
+};
+
+/* Explains why a WR was not posted. The texts name no WR, so that each is printed once. */
+static void explain_send(const struct xp_qp *qp, const struct ibv_send_wr *wr, int err,
+			 enum ibv_mw_type mw_type)
+{
+	if (err == ENOMEM)
+		xp_refuse_full(POST, "max_send_wr", qp->sq.limit);
+	else if (!xp_can_send(qp->ibqp.state))
+		xp_refuse(POST, err, "the QP is in state %d; IBV_QPS_RTS or later", qp->ibqp.state);
+	else if (wr->opcode == IBV_WR_BIND_MW && wr->bind_mw.mw->type != mw_type)
+		xp_refuse(POST, err,
+			  "a window of type %d; ibv_bind_mw is for type 1, this for type 2",
+			  (int)wr->bind_mw.mw->type);
+	else if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->max_send_sge)
+		xp_refuse(POST, err, "num_sge %d, limit %u", wr->num_sge, qp->max_send_sge);
+	else if (wr->send_flags & ~XP_SEND_FLAGS)
+		xp_refuse(POST, err, "send_flags 0x%x, known 0x%x", wr->send_flags, XP_SEND_FLAGS);
+	else if (!fits_type(qp, wr))
+		xp_refuse(POST, err, "opcode %d does not fit a QP of type %s%s", (int)wr->opcode,
+			  type_names[qp->ibqp.qp_type],
+			  qp->ibqp.qp_type == IBV_QPT_UD
+				  ? ", or ah is missing or of another context"
+				  : "");
+	else if (wr->send_flags & IBV_SEND_INLINE)
+		xp_refuse(POST, err,
+			  "opcode %d with inline data, limit %u bytes; for SEND and WRITE only",
+			  (int)wr->opcode, qp->max_inline);
+	else
+		xp_refuse(POST, err, "opcode %d is not known", (int)wr->opcode);
 }
 
 /* @mw_type: type of the windows that may be bound. */
@@ -191,7 +225,7 @@ static int post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_sen
 
 	if (xp_health(xp_ctx(ibqp->context)) == XP_FORKED) {
 		*bad_wr = wr;
-		return EIO;
+		return -xp_refuse(POST, EIO, "%s", XP_FORKED_TEXT);
 	}
 	xp_lock(&qp->sq_lock);
 	before = qp->sq.head;
@@ -213,8 +247,8 @@ static int post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_sen
 	if (posted)
 		xp_ring_publish(&qp->sq);
 	xp_unlock(&qp->sq_lock);
-	if (err == EINVAL)
-		debug_invalid(qp, wr);
+	if (err)
+		explain_send(qp, wr, err, mw_type);
 	if (posted)
 		xp_ring_doorbell(qp);
 	return err;
@@ -246,6 +280,28 @@ int xp_fill_recv(struct xr_recv_wqe *wqe, uint32_t max_sge, const struct ibv_rec
 	return 0;
 }
 
+int xp_refuse_recv(const char *verb, int err, const struct ibv_recv_wr *wr, uint32_t max_sge,
+		   uint32_t max_wr)
+{
+	if (err == ENOMEM)
+		return xp_refuse_full(verb, "max_wr", max_wr);
+	return xp_refuse(verb, err, "num_sge %d, limit %u", wr->num_sge, max_sge);
+}
+
+static void explain_recv(const struct xp_qp *qp, const struct ibv_recv_wr *wr, int err)
+{
+	const char *verb = "ibv_post_recv";
+
+	if (qp->ibqp.srq)
+		xp_refuse(verb, err, "the QP has an SRQ: ibv_post_srq_recv");
+	else if (!qp->ibqp.recv_cq)
+		xp_refuse(verb, err, "an XRC QP has no receive queue");
+	else if (qp->ibqp.state == IBV_QPS_RESET)
+		xp_refuse(verb, err, "the QP is in RESET; IBV_QPS_INIT or later");
+	else
+		xp_refuse_recv(verb, err, wr, qp->max_recv_sge, qp->rq.limit);
+}
+
 int xp_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
 {
 	struct xp_qp *qp = xp_qp(ibqp);
@@ -255,7 +311,7 @@ int xp_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr
 
 	if (xp_health(xp_ctx(ibqp->context)) == XP_FORKED) {
 		*bad_wr = wr;
-		return EIO;
+		return -xp_refuse("ibv_post_recv", EIO, "%s", XP_FORKED_TEXT);
 	}
 	xp_lock(&qp->rq_lock);
 	before = qp->rq.head;
@@ -280,5 +336,7 @@ int xp_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr
 	/* Workers read receive queues when a message arrives. Flushing needs a doorbell. */
 	if (in_error)
 		xp_ring_doorbell(qp);
+	if (err)
+		explain_recv(qp, wr, err);
 	return err;
 }

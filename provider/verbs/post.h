@@ -38,4 +38,11 @@ int xp_wqe_inline(const struct xp_qp *qp, struct xr_send_wqe *wqe, const void *d
 /* Fills a receive queue entry. Returns 0, or EINVAL if wr has more than max_sge elements. */
 int xp_fill_recv(struct xr_recv_wqe *wqe, uint32_t max_sge, const struct ibv_recv_wr *wr);
 
+/* Refuses a verb because a queue is full, with ENOMEM. @field: its size, limit is the value. */
+int xp_refuse_full(const char *verb, const char *field, uint32_t limit);
+
+/* Explains the error of a receive that was not posted. Returns the negative errno. */
+int xp_refuse_recv(const char *verb, int err, const struct ibv_recv_wr *wr, uint32_t max_sge,
+		   uint32_t max_wr);
+
 #endif /* XP_POST_H */

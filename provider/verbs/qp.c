@@ -24,8 +24,7 @@ static bool within_limit(const char *field, uint32_t value, uint32_t limit)
 
 static int refuse(const char *why)
 {
-	xp_debug("ibv_create_qp: %s", why);
-	return -EINVAL;
+	return xp_refuse("ibv_create_qp", EINVAL, "%s", why);
 }
 
 static int check_init(const struct xp_context *ctx, const struct ibv_pd *ibpd,
@@ -36,10 +35,10 @@ static int check_init(const struct xp_context *ctx, const struct ibv_pd *ibpd,
 			IBV_QPT_XRC_SEND; /* an initiator's attributes are ignored */
 
 	if (attr->qp_type != IBV_QPT_RC && attr->qp_type != IBV_QPT_UC &&
-	    attr->qp_type != IBV_QPT_UD && attr->qp_type != IBV_QPT_XRC_SEND) {
-		xp_debug("ibv_create_qp: qp_type %d is not supported", attr->qp_type);
-		return -EOPNOTSUPP;
-	}
+	    attr->qp_type != IBV_QPT_UD && attr->qp_type != IBV_QPT_XRC_SEND)
+		return xp_refuse("ibv_create_qp", EOPNOTSUPP,
+				 "qp_type %d; RC, UC, UD and XRC are supported",
+				 (int)attr->qp_type);
 	if (!attr->send_cq || attr->send_cq->context != ibpd->context)
 		return refuse("send_cq is missing or of another context");
 	if (receives && (!attr->recv_cq || attr->recv_cq->context != ibpd->context))
@@ -247,7 +246,9 @@ struct ibv_qp *xp_create_qp(struct ibv_pd *ibpd, struct ibv_qp_init_attr *attr)
 
 struct ibv_qp *xp_create_gsi_qp(struct ibv_pd *ibpd, struct ibv_qp_init_attr *attr)
 {
-	return attr->qp_type == IBV_QPT_UD ? create(ibpd, attr, XR_QPT_GSI) : xp_null(EINVAL);
+	if (attr->qp_type != IBV_QPT_UD)
+		return xp_null(refuse("qp_type of QP 1 is IBV_QPT_UD"));
+	return create(ibpd, attr, XR_QPT_GSI);
 }
 
 /* ---- modify, query ------------------------------------------------------------- */
@@ -375,20 +376,16 @@ int xp_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 	struct xr_modify_qp_rep rep;
 	int err;
 
-	if (mask & IBV_QP_CAP) {
-		xp_debug("ibv_modify_qp: IBV_QP_CAP is not supported");
-		return EOPNOTSUPP;
-	}
+	if (mask & IBV_QP_CAP)
+		return -xp_refuse("ibv_modify_qp", EOPNOTSUPP,
+				  "IBV_QP_CAP: queues have a fixed size");
 	mask = effective_mask(ibqp, mask);
 	req.attr_mask = mask;
 	attr_to_control(&req.attr, attr, mask);
 	err = xp_request(xp_ctx(ibqp->context), XR_MSG_MODIFY_QP, &req, sizeof(req), &rep,
 			 sizeof(rep));
-	if (err) {
-		xp_debug("ibv_modify_qp: QPN 0x%x, state %d, mask 0x%x, new state %u", ibqp->qp_num,
-			 ibqp->state, mask, req.attr.qp_state);
+	if (err)
 		return -err;
-	}
 	if (mask & IBV_QP_STATE) {
 		if (attr->qp_state == IBV_QPS_RESET)
 			reset_rings(xp_qp(ibqp));
@@ -408,7 +405,8 @@ int xp_modify_qp_rate_limit(struct ibv_qp *ibqp, struct ibv_qp_rate_limit_attr *
 	struct xr_modify_qp_rep rep;
 
 	if (attr->comp_mask)
-		return EOPNOTSUPP;
+		return -xp_refuse("ibv_modify_qp_rate_limit", EOPNOTSUPP,
+				  "comp_mask 0x%x, must be 0", attr->comp_mask);
 	return -xp_request(xp_ctx(ibqp->context), XR_MSG_MODIFY_QP, &req, sizeof(req), &rep,
 			   sizeof(rep));
 }

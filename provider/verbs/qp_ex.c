@@ -7,6 +7,7 @@
 
 #include <xroce/wire.h>
 
+#include "provider/base/debug.h"
 #include "provider/base/fail.h"
 #include "provider/verbs/child.h"
 #include "provider/verbs/post.h"
@@ -63,11 +64,13 @@ static void wr_abort(struct ibv_qp_ex *ex)
 
 /* ---- operations ---------------------------------------------------------------- */
 
+#define WR "ibv_wr_*"
+
 /* Records the first error of the batch, which will not be posted. Returns NULL. */
 static void *fail_batch(struct xp_qp *qp, int err)
 {
 	if (!qp->batch_err)
-		qp->batch_err = err;
+		qp->batch_err = err < 0 ? -err : err;
 	qp->wqe = NULL;
 	return NULL;
 }
@@ -79,14 +82,32 @@ static struct xr_send_wqe *begin(struct ibv_qp_ex *ex, enum xr_wr_opcode opcode,
 	unsigned int flags = ex->wr_flags & ~(unsigned int)IBV_SEND_INLINE;
 	struct xp_qp *qp = of(ex);
 
-	if (qp->batch_err || flags & ~XP_SEND_FLAGS || !(qp->send_ops & op) ||
-	    !xp_can_send(qp->ibqp.state))
-		return fail_batch(qp, EINVAL);
+	if (qp->batch_err)
+		return NULL;
+	if (!xp_can_send(qp->ibqp.state))
+		return fail_batch(qp, xp_refuse(WR, EINVAL, "the QP is in state %d; RTS or later",
+						(int)qp->ibqp.state));
+	if (!(qp->send_ops & op))
+		return fail_batch(qp, xp_refuse(WR, EINVAL,
+						"operation 0x%llx is not in send_ops_flags 0x%llx",
+						(unsigned long long)op,
+						(unsigned long long)qp->send_ops));
+	if (flags & ~XP_SEND_FLAGS)
+		return fail_batch(qp, xp_refuse(WR, EINVAL, "wr_flags 0x%x, known 0x%x", flags,
+						XP_SEND_FLAGS));
 	if (xp_ring_room(&qp->sq) <= qp->staged)
-		return fail_batch(qp, ENOMEM);
+		return fail_batch(qp, xp_refuse_full(WR, "max_send_wr", qp->sq.limit));
 	qp->wqe = xp_ring_stage(&qp->sq, qp->staged++, ex->wr_id);
 	xp_wqe_init(qp->wqe, ex->wr_id, opcode, flags);
 	return qp->wqe;
+}
+
+static void refuse_inline(struct xp_qp *qp, size_t length)
+{
+	fail_batch(qp,
+		   xp_refuse(WR, EINVAL,
+			     "inline data of %zu bytes or more, limit %u; for SEND and WRITE only",
+			     length, qp->max_inline));
 }
 
 static void put_remote(struct xr_send_wqe *wqe, uint32_t rkey, uint64_t remote_addr)
@@ -183,7 +204,7 @@ static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote
 		return;
 	wqe->flags |= XR_SEND_INLINE;
 	if (xp_wqe_inline(of(ex), wqe, value, sizeof(uint64_t)))
-		fail_batch(of(ex), EINVAL);
+		refuse_inline(of(ex), sizeof(uint64_t));
 }
 
 static void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr, size_t len,
@@ -196,7 +217,9 @@ static void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr, 
 		return;
 	if (!type || type & ~(XR_FLUSH_GLOBAL | XR_FLUSH_PERSISTENT) || level > XR_FLUSH_MR ||
 	    (len > UINT32_MAX && level == XR_FLUSH_RANGE)) {
-		fail_batch(of(ex), EINVAL);
+		fail_batch(of(ex),
+			   xp_refuse(WR, EINVAL, "type 0x%x, level %u, length %zu of a FLUSH", type,
+				     level, len));
 		return;
 	}
 	wqe->flush.length = len;
@@ -221,7 +244,7 @@ static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
 /* Not in send_ops of any QP. */
 static void wr_send_tso(struct ibv_qp_ex *ex, void *hdr, uint16_t hdr_sz, uint16_t mss)
 {
-	fail_batch(of(ex), EOPNOTSUPP);
+	fail_batch(of(ex), xp_refuse(WR, EOPNOTSUPP, "TSO is not supported"));
 }
 
 /* ---- setters ------------------------------------------------------------------- */
@@ -229,7 +252,11 @@ static void wr_send_tso(struct ibv_qp_ex *ex, void *hdr, uint16_t hdr_sz, uint16
 /* Returns the entry that a setter changes. Returns NULL after an error or without a builder. */
 static struct xr_send_wqe *current(struct xp_qp *qp)
 {
-	return qp->wqe ? qp->wqe : fail_batch(qp, EINVAL);
+	if (qp->wqe)
+		return qp->wqe;
+	return fail_batch(qp, qp->batch_err
+				      ? qp->batch_err
+				      : xp_refuse(WR, EINVAL, "a setter without an operation"));
 }
 
 static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t remote_qpn,
@@ -239,7 +266,7 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t rem
 	struct xr_send_wqe *wqe = current(qp);
 
 	if (wqe && ah->context != qp->ibqp.context)
-		wqe = fail_batch(qp, EINVAL);
+		wqe = fail_batch(qp, xp_refuse(WR, EINVAL, "ah is of another context"));
 	if (!wqe)
 		return;
 	wqe->ud.ah = ah->handle;
@@ -263,7 +290,8 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t num_sge, const struct i
 	if (!wqe)
 		return;
 	if (num_sge > qp->max_send_sge) {
-		fail_batch(qp, EINVAL);
+		fail_batch(qp, xp_refuse(WR, EINVAL, "num_sge %zu, limit %u", num_sge,
+					 qp->max_send_sge));
 		return;
 	}
 	wqe->num_sge = num_sge;
@@ -292,7 +320,7 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n, const struct
 	for (i = 0; i < n && !err; i++)
 		err = xp_wqe_inline(qp, wqe, buf[i].addr, buf[i].length);
 	if (err)
-		fail_batch(qp, err);
+		refuse_inline(qp, i ? buf[i - 1].length : 0);
 }
 
 static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
@@ -363,6 +391,25 @@ static uint32_t create_flags_of(enum ibv_qp_type type)
 	return type == IBV_QPT_UD ? IBV_QP_CREATE_BLOCK_SELF_MCAST_LB : 0;
 }
 
+static struct ibv_qp *refuse_attr(const struct ibv_qp_init_attr_ex *attr)
+{
+	const uint32_t mask = attr->comp_mask;
+
+	if (mask & ~COMP_MASK)
+		return xp_null(xp_refuse("ibv_create_qp_ex", EOPNOTSUPP,
+					 "comp_mask 0x%x, known 0x%x", mask, COMP_MASK));
+	if (mask & IBV_QP_INIT_ATTR_CREATE_FLAGS &&
+	    attr->create_flags & ~create_flags_of(attr->qp_type))
+		return xp_null(xp_refuse("ibv_create_qp_ex", EOPNOTSUPP,
+					 "create_flags 0x%x, supported by qp_type %d: 0x%x",
+					 attr->create_flags, (int)attr->qp_type,
+					 create_flags_of(attr->qp_type)));
+	return xp_null(xp_refuse("ibv_create_qp_ex", EOPNOTSUPP,
+				 "send_ops_flags 0x%llx, supported by qp_type %d: 0x%llx",
+				 (unsigned long long)attr->send_ops_flags, (int)attr->qp_type,
+				 (unsigned long long)ops_of(attr->qp_type)));
+}
+
 struct ibv_qp *xp_create_qp_ex(struct ibv_context *ibctx, struct ibv_qp_init_attr_ex *attr)
 {
 	uint32_t mask = attr->comp_mask;
@@ -377,9 +424,10 @@ struct ibv_qp *xp_create_qp_ex(struct ibv_context *ibctx, struct ibv_qp_init_att
 	     attr->create_flags & ~create_flags_of(attr->qp_type)) ||
 	    (mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS &&
 	     attr->send_ops_flags & ~ops_of(attr->qp_type)))
-		return xp_null(EOPNOTSUPP);
+		return refuse_attr(attr);
 	if (!(mask & IBV_QP_INIT_ATTR_PD) || attr->pd->context != ibctx)
-		return xp_null(EINVAL);
+		return xp_null(xp_refuse("ibv_create_qp_ex", EINVAL,
+					 "pd is missing or of another context"));
 	/* It starts like struct ibv_qp_init_attr. ibv_create_qp_ex() relies on that, too. */
 	ibqp = xp_create_qp(attr->pd, (struct ibv_qp_init_attr *)attr);
 	if (!ibqp || !(mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))

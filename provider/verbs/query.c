@@ -77,7 +77,9 @@ int xp_query_device_ex(struct ibv_context *ibctx, const struct ibv_query_device_
 	int err;
 
 	if ((input && input->comp_mask) || attr_size < sizeof(attr->orig_attr))
-		return EINVAL;
+		return -xp_refuse("ibv_query_device_ex", EINVAL,
+				  "comp_mask 0x%x, must be 0; size %zu, at least %zu",
+				  input ? input->comp_mask : 0, attr_size, sizeof(attr->orig_attr));
 	err = query_device(ibctx, &rep);
 	if (err)
 		return err;
@@ -107,7 +109,9 @@ int xp_query_device_ex(struct ibv_context *ibctx, const struct ibv_query_device_
 int xp_query_rt_values(struct ibv_context *ibctx, struct ibv_values_ex *values)
 {
 	if (values->comp_mask & ~(uint32_t)IBV_VALUES_MASK_RAW_CLOCK)
-		return EOPNOTSUPP;
+		return -xp_refuse("ibv_query_rt_values_ex", EOPNOTSUPP,
+				  "comp_mask 0x%x, known 0x%x", values->comp_mask,
+				  IBV_VALUES_MASK_RAW_CLOCK);
 	if (values->comp_mask & IBV_VALUES_MASK_RAW_CLOCK)
 		values->raw_clock = (struct timespec){ .tv_nsec = xp_clock() };
 	return 0;
@@ -128,7 +132,7 @@ int xp_query_port(struct ibv_context *ibctx, uint8_t port, struct ibv_port_attr 
 	int err;
 
 	if (port != 1)
-		return EINVAL;
+		return no_port("ibv_query_port", port);
 	err = xp_request(xp_ctx(xp_process_context(ibctx)), XR_MSG_QUERY_PORT, NULL, 0, &rep,
 			 sizeof(rep));
 	if (err)
@@ -220,8 +224,11 @@ static int one_gid(struct ibv_context *ibctx, uint32_t port, uint32_t index,
 	uint32_t i;
 	int err;
 
-	if (port != 1 || index >= XR_GID_TABLE_LEN)
-		return -EINVAL;
+	if (port != 1)
+		return -no_port("ibv_query_gid", port);
+	if (index >= XR_GID_TABLE_LEN)
+		return xp_refuse("ibv_query_gid", EINVAL, "index %u, limit %u", index,
+				 XR_GID_TABLE_LEN - 1);
 	err = query_gids(xp_ctx(xp_process_context(ibctx)), &t);
 	if (err)
 		return err;
@@ -238,7 +245,7 @@ int xp_query_gid_ex(struct ibv_context *ibctx, uint32_t port, uint32_t index,
 		    struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size)
 {
 	if (flags || !entry_size)
-		return EINVAL;
+		return -xp_refuse("ibv_query_gid_ex", EINVAL, "flags 0x%x, must be 0", flags);
 	return -one_gid(ibctx, port, index, entry, entry_size);
 }
 
@@ -250,12 +257,13 @@ ssize_t xp_query_gid_table(struct ibv_context *ibctx, struct ibv_gid_entry *entr
 	int err;
 
 	if (flags || !entry_size)
-		return -EINVAL;
+		return xp_refuse("ibv_query_gid_table", EINVAL, "flags 0x%x, must be 0", flags);
 	err = query_gids(xp_ctx(xp_process_context(ibctx)), &t);
 	if (err)
 		return err;
 	if (max < t.head.count)
-		return -EINVAL;
+		return xp_refuse("ibv_query_gid_table", EINVAL, "max_entries %zu, %u GIDs", max,
+				 t.head.count);
 	for (i = 0; i < t.head.count; i++)
 		fill_gid_entry((char *)entries + i * entry_size, entry_size, &t.entry[i]);
 	return t.head.count;
@@ -315,7 +323,9 @@ int xp_find_gid(struct xp_context *ctx, const union ibv_gid *gid)
 int xp_query_pkey(struct ibv_context *ibctx, uint8_t port, int index, __be16 *pkey)
 {
 	if (port != 1 || index)
-		return xp_fail(EINVAL);
+		return xp_fail(xp_refuse("ibv_query_pkey", EINVAL,
+					 "port %u, index %d; port 1 has the P_Key index 0 only",
+					 port, index));
 	*pkey = htons(0xffff);
 	return 0;
 }
@@ -324,5 +334,6 @@ int xp_get_pkey_index(struct ibv_context *ibctx, uint8_t port, __be16 pkey)
 {
 	if (port == 1 && pkey == htons(0xffff))
 		return 0;
-	return xp_fail(EINVAL);
+	return xp_fail(xp_refuse("ibv_get_pkey_index", EINVAL,
+				 "port %u, P_Key 0x%x; port 1 has 0xffff only", port, ntohs(pkey)));
 }

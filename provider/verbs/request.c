@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Requests of a context to the daemon. */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "provider/base/cancel.h"
@@ -44,14 +45,25 @@ static const char *const request_names[] = {
 #undef X
 };
 
+static void explain(const struct xp_context *ctx, uint32_t type, int err)
+{
+	char request[sizeof(ctx->dev->ibdev.name) + 32];
+
+	snprintf(request, sizeof(request), "%s: request %s", ctx->dev->ibdev.name,
+		 request_names[type]);
+	xp_refuse(request, err, "%s",
+		  xp_health(ctx) != XP_HEALTHY ? xp_health_text(ctx)
+		  : ctx->conn.why[0]	       ? ctx->conn.why
+					       : "the daemon gave no reason");
+}
+
 /* Needs conn_lock. */
 static int call_locked(struct xp_context *ctx, struct xp_call *call)
 {
 	int err = xp_health(ctx) == XP_HEALTHY ? xp_conn_call(&ctx->conn, call) : -EIO;
 
 	if (err)
-		xp_debug("%s: request %s: %s%s%s", ctx->dev->ibdev.name, request_names[call->type],
-			 strerror(-err), ctx->conn.why[0] ? ": " : "", ctx->conn.why);
+		explain(ctx, call->type, err);
 	if (!ctx->conn.broken)
 		return err;
 	xp_set_gone(ctx);
@@ -76,8 +88,10 @@ int xp_call_map(struct xp_context *ctx, struct xp_call *call, struct xp_piece *p
 	unsigned int i;
 
 	/* In a child process the lock may have been held when the parent forked. */
-	if (xp_health(ctx) != XP_HEALTHY)
+	if (xp_health(ctx) != XP_HEALTHY) {
+		explain(ctx, call->type, -EIO);
 		return -EIO;
+	}
 	if (n) {
 		call->rep_fds = fds;
 		call->rep_room = XR_MSG_MAX_FDS;

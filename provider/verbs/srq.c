@@ -119,21 +119,26 @@ struct ibv_srq *xp_create_srq_ex(struct ibv_context *ibctx, struct ibv_srq_init_
 
 	ibctx = xp_process_context(ibctx);
 	if (attr->comp_mask & ~COMP_MASK || (type != IBV_SRQT_BASIC && type != IBV_SRQT_XRC))
-		return xp_null(EOPNOTSUPP);
+		return xp_null(xp_refuse("ibv_create_srq_ex", EOPNOTSUPP,
+					 "comp_mask 0x%x, known 0x%x; srq_type %d, basic or XRC",
+					 attr->comp_mask, COMP_MASK, (int)type));
 	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || attr->pd->context != ibctx)
-		return xp_null(EINVAL);
+		return xp_null(xp_refuse("ibv_create_srq_ex", EINVAL,
+					 "pd is missing or of another context"));
 	if (type == IBV_SRQT_BASIC)
 		return create(attr->pd, (struct ibv_srq_init_attr *)attr, NULL, NULL);
 	if ((attr->comp_mask & XRC_MASK) != XRC_MASK || attr->xrcd->context != ibctx ||
 	    attr->cq->context != ibctx)
-		return xp_null(EINVAL);
+		return xp_null(
+			xp_refuse("ibv_create_srq_ex", EINVAL,
+				  "xrcd or cq of the XRC SRQ is missing or of another context"));
 	return create(attr->pd, (struct ibv_srq_init_attr *)attr, attr->xrcd, attr->cq);
 }
 
 int xp_get_srq_num(struct ibv_srq *ibsrq, uint32_t *number)
 {
 	if (!xp_srq(ibsrq)->number)
-		return EINVAL;
+		return -xp_refuse("ibv_get_srq_num", EINVAL, "the SRQ is not for XRC");
 	*number = xp_srq(ibsrq)->number;
 	return 0;
 }
@@ -205,7 +210,8 @@ int xp_destroy_srq(struct ibv_srq *ibsrq)
 	int err;
 
 	if (__atomic_load_n(&srq->qps, __ATOMIC_RELAXED))
-		return EBUSY;
+		return -xp_refuse("ibv_destroy_srq", EBUSY, "%u QPs use the SRQ",
+				  __atomic_load_n(&srq->qps, __ATOMIC_RELAXED));
 	err = xp_release(ctx, XR_MSG_DESTROY_SRQ, ibsrq->handle, &rep);
 	if (err)
 		return -err;
@@ -243,7 +249,7 @@ int xp_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv_r
 
 	if (xp_health(xp_ctx(ibsrq->context)) == XP_FORKED) {
 		*bad_wr = wr;
-		return EIO;
+		return -xp_refuse("ibv_post_srq_recv", EIO, "%s", XP_FORKED_TEXT);
 	}
 	xp_lock(&srq->lock);
 	for (; wr; wr = wr->next) {
@@ -257,6 +263,8 @@ int xp_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv_r
 	/* Workers read the queue when a message arrives: there is no doorbell. */
 	xp_ring_publish(r);
 	xp_unlock(&srq->lock);
+	if (err)
+		xp_refuse_recv("ibv_post_srq_recv", err, wr, srq->max_sge, r->limit);
 	return err;
 }
 

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 
+#include "provider/base/debug.h"
 #include "provider/base/fail.h"
 #include "provider/verbs/child.h"
 #include "provider/verbs/qp.h"
@@ -25,9 +26,11 @@ struct ibv_xrcd *xp_open_xrcd(struct ibv_context *ibctx, struct ibv_xrcd_init_at
 	int err;
 
 	if (attr->comp_mask & ~mask)
-		return xp_null(EOPNOTSUPP);
+		return xp_null(xp_refuse("ibv_open_xrcd", EOPNOTSUPP, "comp_mask 0x%x, known 0x%x",
+					 attr->comp_mask, mask));
 	if (attr->comp_mask != mask)
-		return xp_null(EINVAL);
+		return xp_null(xp_refuse("ibv_open_xrcd", EINVAL, "comp_mask 0x%x, needs 0x%x",
+					 attr->comp_mask, mask));
 	req.flags = (attr->oflags & O_CREAT ? XR_XRCDF_CREAT : 0) |
 		    (attr->oflags & O_EXCL ? XR_XRCDF_EXCL : 0);
 	if (attr->fd != -1) {
@@ -73,9 +76,13 @@ struct ibv_qp *xp_create_target_qp(struct ibv_context *ibctx, struct ibv_qp_init
 	struct ibv_pd *pd = attr->comp_mask & IBV_QP_INIT_ATTR_PD ? attr->pd : NULL;
 
 	if (attr->comp_mask & ~(IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_PD))
-		return xp_null(EOPNOTSUPP);
+		return xp_null(xp_refuse("ibv_create_qp_ex", EOPNOTSUPP,
+					 "comp_mask 0x%x of an XRC target QP, known 0x%x",
+					 attr->comp_mask,
+					 IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_PD));
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_XRCD) || attr->xrcd->context != ibctx)
-		return xp_null(EINVAL);
+		return xp_null(xp_refuse("ibv_create_qp_ex", EINVAL,
+					 "xrcd is missing or of another context"));
 	req.xrcd = xp_xrcd(attr->xrcd)->handle;
 	return xp_qp_create(ibctx, pd, (struct ibv_qp_init_attr *)attr, &request);
 }
@@ -102,10 +109,14 @@ struct ibv_qp *xp_open_qp(struct ibv_context *ibctx, struct ibv_qp_open_attr *at
 
 	ibctx = xp_process_context(ibctx);
 	if (mask & ~OPEN_MASK)
-		return xp_null(EOPNOTSUPP);
+		return xp_null(xp_refuse("ibv_open_qp", EOPNOTSUPP, "comp_mask 0x%x, known 0x%x",
+					 mask, OPEN_MASK));
 	if ((mask & OPEN_REQUIRED) != OPEN_REQUIRED || attr->xrcd->context != ibctx ||
 	    (mask & IBV_QP_OPEN_ATTR_TYPE && attr->qp_type != IBV_QPT_XRC_RECV))
-		return xp_null(EINVAL);
+		return xp_null(
+			xp_refuse("ibv_open_qp", EINVAL,
+				  "qp_num or xrcd is missing, xrcd is of another context, or "
+				  "qp_type is not IBV_QPT_XRC_RECV"));
 	req.xrcd = xp_xrcd(attr->xrcd)->handle;
 	return xp_qp_create(ibctx, NULL, &init, &request);
 }

@@ -384,7 +384,7 @@ static void modify(struct world *w, struct stream *in)
 	/* Not to RESET: the client would have to post again. Without a path the state stays. */
 	if (attr.qp_state == XR_QPS_RESET || path.ip_version == 0)
 		mask &= ~(uint32_t)IBV_QP_STATE;
-	if (!xt_qp_modify_check(q->qp, &attr, mask))
+	if (!xt_qp_modify_check(q->qp, &attr, mask, NULL))
 		xt_qp_modify(q->qp, &attr, mask, &path, 4096, w->now);
 	else
 		MUST(xt_qp_modify(q->qp, &attr, mask, &path, 4096, w->now));
