@@ -45,8 +45,8 @@ void xt_resp_reset(struct xt_qp *qp);
 bool xt_responder_rx(struct xt_qp *qp, const struct xt_rx *rx);
 /*
  * Returns true if the data of a SEND's last packet may be posted: its receive completes when the
- * data is in memory, and is flushed if the QP fails before. A receive of an SRQ cannot be taken back
- * for that. A key is invalidated between the last byte and the completion.
+ * data is in memory, and is flushed if the QP fails before. A receive of an SRQ cannot be taken
+ * back for that. A key is invalidated between the last byte and the completion.
  */
 bool xt_resp_posts_receive(const struct xt_qp *qp, bool invalidates);
 /* Refuses a request that was accepted, as its posted write failed. */
