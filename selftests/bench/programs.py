@@ -202,6 +202,37 @@ def ceiling(hosts, tools, seconds, frame):
     return [tools / "bench/xdp_ceiling", hosts.netns("a"), "va", hosts.netns("b"), "vb", seconds, frame]
 
 
+class Floor:
+    """Gbit/s of payload between processes that only copy it, check CRCs and acknowledge, beside a program that polls.
+
+    sender_ns, receiver_ns, program_ns: their processor time a frame
+    """
+
+    unit = "Gbit/s"
+
+    def __init__(self, frame, payload):
+        self.frame, self.payload = frame, payload
+
+    def measure(self, hosts, tools):
+        output, load = alone(hosts, "a", floor(hosts, tools, SECONDS / 2, self.frame, self.payload))
+        rate, sender, receiver, program = map(float, output.split("\t")[2:])
+        return Turn(rate * self.payload * 8 / 1e9, load, rate, sender_ns=sender, receiver_ns=receiver, program_ns=program)
+
+
+class FloorLatency:
+    """Median time in us of one way between two programs, through a process with an AF_XDP socket on each side."""
+
+    unit = "us"
+
+    def measure(self, hosts, tools):
+        output, load = alone(hosts, "a", floor(hosts, tools, SECONDS / 2, 0, 0))
+        return latency_turn([float(us) for us in output.split()], load)
+
+
+def floor(hosts, tools, seconds, frame, payload):
+    return [tools / "bench/floor", hosts.netns("a"), "va", hosts.netns("b"), "vb", seconds, frame, payload]
+
+
 class Tcp:
     """Gbit/s of TCP (iperf3), with GSO, writes of that size."""
 

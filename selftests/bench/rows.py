@@ -6,8 +6,8 @@ A group is a set of rows that are measured in turns. References are rows as well
 import collections
 
 from hosts import Layout
-from programs import (KI, MI, AfterStream, Bandwidth, Connects, Faulty, Frames, Idle, Latency, Memcpy, PingPong, Rate, Senders,
-                      Streams, Tcp, TcpLatency)
+from programs import (KI, MI, AfterStream, Bandwidth, Connects, Faulty, Floor, FloorLatency, Frames, Idle, Latency, Memcpy,
+                      PingPong, Rate, Senders, Streams, Tcp, TcpLatency)
 
 BARE = Layout(daemons=False)  # an interface without xroce
 WIDE = Layout()
@@ -43,7 +43,7 @@ def _throughput(verb, at_4_kib):
     fall = [of(f"{verb}-64k", ">=", 1.0)]
     return [
         row(f"{verb}-4k", group, Bandwidth(program, 4 * KI), WIDE, of("frames-4170", ">=", at_4_kib)),
-        row(f"{verb}-64k", group, Bandwidth(program, 64 * KI), WIDE, *large, *tcp),
+        row(f"{verb}-64k", group, Bandwidth(program, 64 * KI), WIDE, *large, of("floor-4170"), *tcp),
         row(f"{verb}-1m", group, Bandwidth(program, MI), WIDE, of("frames-4170", ">=", 0.65), *fall),
         row(f"{verb}-8m", group, Bandwidth(program, 8 * MI), WIDE, of("frames-4170", ">=", 0.65), *fall),
     ]
@@ -55,9 +55,10 @@ def _mtu(name, path_mtu, limit):
     return [
         row(f"{name}-tcp", name, Tcp(64 * KI), layout),
         row(f"{name}-frames", name, Frames(path_mtu + 74, path_mtu), BARE),
+        row(f"{name}-floor", name, Floor(path_mtu + 74, path_mtu), BARE),
     ] + [
         row(f"{name}-{verb}", name, Bandwidth(f"ib_{verb}_bw", 64 * KI), layout, of(f"{name}-tcp", ">=", limit),
-            of(f"{name}-frames"))
+            of(f"{name}-frames"), of(f"{name}-floor"))
         for verb in ("write", "read")]
 
 
@@ -85,6 +86,8 @@ ROWS = [
     # raw AF_XDP: frames of RoCE packets with 4096 bytes of payload, and the smallest frames
     row("frames-4170", "ceiling", Frames(4170, 4096), BARE),
     row("frames-64", "ceiling", Frames(64, 0), BARE),
+    # what a reliable transport in user space cannot leave out, beside a program that polls
+    row("floor-4170", "ceiling", Floor(4170, 4096), BARE),
     row("tcp-64k", "ceiling", Tcp(64 * KI), WIDE),
 
     *_throughput("write", 0.60),
@@ -96,9 +99,10 @@ ROWS = [
     *_mtu("mtu4200", 4096, 1.1),
 
     row("pingpong", "latency", PingPong(), BARE),
+    row("floor-latency", "latency", FloorLatency(), BARE),
     row("latency-tcp", "latency", TcpLatency(), WIDE),
-    row("latency-send", "latency", Latency("ib_send_lat", 8), WIDE, of("pingpong", "<=", 4), own("tail", "<=", 3)),
-    row("latency-write", "latency", Latency("ib_write_lat", 8), WIDE, of("pingpong", "<=", 8), own("tail", "<=", 3)),
+    row("latency-send", "latency", Latency("ib_send_lat", 8), WIDE, of("pingpong", "<=", 4), of("floor-latency"), own("tail", "<=", 3)),
+    row("latency-write", "latency", Latency("ib_write_lat", 8), WIDE, of("pingpong", "<=", 8), of("floor-latency"), own("tail", "<=", 3)),
     row("latency-read", "latency", Latency("ib_read_lat", 8), WIDE, of("pingpong")),
 
     row("memcpy-4k", "local", Memcpy(4 * KI), BARE),

@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * The floor of a reliable transport over AF_XDP in user space: processes that do what no such
+ * transport can leave out, and nothing else.
+ *
+ *   floor NETNS-FILE IF NETNS-FILE IF SECONDS FRAME PAYLOAD
+ *
+ * A worker copies PAYLOAD bytes of a message of 64 KiB into each frame of FRAME bytes and adds a
+ * CRC. The worker of the other side checks the CRC, copies the payload to memory, and acknowledges
+ * what it found in its ring by a frame of 64 bytes. The frames under way fill half of the ring of
+ * the receiver at most. A program polls for the ends of messages, as programs poll a CQ. Prints
+ * "floor FRAME FRAMES-PER-SECOND" and the processor time of sender, receiver and program in ns a
+ * frame, tab-separated.
+ *
+ * With FRAME 0, a program on each side exchanges words with its worker in shared memory, and the
+ * workers exchange frames of 64 bytes. Prints half of the time of round trips in us, one a line,
+ * sorted.
+ *
+ * All processes yield the processor if they have nothing to do.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <isa-l/crc.h>
+
+#include "../lib/clock.h"
+#include "raw.h"
+#include "times.h"
+
+#define MESSAGE (64u << 10)
+#define AREA (64 * MESSAGE) /* messages in use */
+#define ACK_SIZE 64
+#define CRC_SIZE 4
+#define HEADERS (RAW_HEADER + 8) /* with the number of the frame */
+#define RING 64 /* as in xdp_ceiling; larger ones are slower, as frames leave the cache */
+
+enum role { SENDER, RECEIVER, PROGRAM, ROLES };
+
+struct shared {
+	struct raw_control control;
+	/* a cache line each: word that one process writes and another one polls */
+	struct {
+		uint64_t word __attribute__((aligned(64)));
+	} completed, to_worker[2], to_program[2];
+	uint64_t used[ROLES]; /* processor time */
+};
+
+static struct shared *shared;
+
+static uint64_t cpu_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+static uint64_t load(const uint64_t *word)
+{
+	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+
+static void store(uint64_t *word, uint64_t value)
+{
+	__atomic_store_n(word, value, __ATOMIC_RELEASE);
+}
+
+static bool running(void)
+{
+	return raw_running(&shared->control);
+}
+
+/* ---- payload ------------------------------------------------------------------------------- */
+
+struct stream {
+	struct raw_side side;
+	uint8_t *memory;
+	uint32_t frame, payload;
+	uint32_t at;	/* in memory */
+	uint32_t crc;	/* of the frame that is being received */
+	uint32_t taken; /* its bytes */
+	uint64_t sent;	/* frames; receiver: received */
+	uint64_t acked;
+};
+
+/* Copies the next bytes of the message into a chunk, and returns their number. */
+static uint32_t copy_out(struct stream *s, uint8_t *to, uint32_t room, uint32_t left)
+{
+	uint32_t n = left < room ? left : room;
+
+	memcpy(to, s->memory + s->at, n);
+	s->at = (s->at + n) % AREA;
+	return n;
+}
+
+/* payload divides MESSAGE, so a frame never crosses the end of the area. */
+static void build(void *arg, uint8_t *const *chunk)
+{
+	struct stream *s = arg;
+	uint32_t headers = s->frame - s->payload - CRC_SIZE, first, rest = 0, crc;
+
+	memcpy(chunk[0] + RAW_HEADER, &s->sent, sizeof(s->sent));
+	s->sent++;
+	first = copy_out(s, chunk[0] + headers, RAW_CHUNK - headers, s->payload);
+	crc = crc32_gzip_refl(0, chunk[0] + RAW_HEADER, headers - RAW_HEADER + first);
+	if (first < s->payload) {
+		rest = copy_out(s, chunk[1], RAW_CHUNK, s->payload - first);
+		crc = crc32_gzip_refl(crc, chunk[1], rest);
+		memcpy(chunk[1] + rest, &crc, CRC_SIZE);
+	} else if (headers + first + CRC_SIZE <= RAW_CHUNK) {
+		memcpy(chunk[0] + headers + first, &crc, CRC_SIZE);
+	}
+}
+
+/* A frame that begins: its header has the number of the frame. */
+static void begin_frame(struct stream *s, const uint8_t *data)
+{
+	uint64_t number;
+
+	memcpy(&number, data + RAW_HEADER, sizeof(number));
+	if (number != s->sent++)
+		raw_die("a frame was lost", EBADMSG);
+	s->crc = 0;
+}
+
+static void take(void *arg, const uint8_t *data, uint32_t len, bool last)
+{
+	struct stream *s = arg;
+	uint32_t skip = s->taken ? 0 : s->frame - s->payload - CRC_SIZE, crc;
+	uint32_t from = s->taken ? 0 : RAW_HEADER, end = last ? len - CRC_SIZE : len;
+
+	if (!s->taken)
+		begin_frame(s, data);
+	s->crc = crc32_gzip_refl(s->crc, data + from, end - from);
+	memcpy(s->memory + s->at, data + skip, end - skip);
+	s->at = (s->at + end - skip) % AREA;
+	s->taken += len;
+	if (!last)
+		return;
+	memcpy(&crc, data + end, CRC_SIZE);
+	if (crc != s->crc || s->taken != s->frame)
+		raw_die("CRC of a frame", EBADMSG);
+	s->taken = 0;
+}
+
+/* ---- a stream ------------------------------------------------------------------------------ */
+
+static void take_ack(void *arg, const uint8_t *data, uint32_t len, bool last)
+{
+	struct stream *s = arg;
+
+	if (len == ACK_SIZE)
+		memcpy(&s->acked, data + RAW_HEADER, sizeof(s->acked));
+}
+
+static void build_ack(void *arg, uint8_t *const *chunk)
+{
+	struct stream *s = arg;
+
+	memcpy(chunk[0] + RAW_HEADER, &s->sent, sizeof(s->sent));
+}
+
+/* Frames that may be sent now: those under way fill half of the receiver's ring at most. */
+static uint32_t window(const struct stream *s)
+{
+	uint32_t parts = (s->frame + RAW_CHUNK - 1) / RAW_CHUNK, most = RING / 2 / parts;
+
+	return most - (uint32_t)(s->sent - s->acked);
+}
+
+static void send_stream(struct stream *s)
+{
+	uint32_t n;
+
+	while (running()) {
+		raw_reap(&s->side);
+		if (raw_receive(&s->side, take_ack, s))
+			store(&shared->completed.word, s->acked * s->payload / MESSAGE);
+		n = raw_send(&s->side, s->frame, window(s), build, s);
+		raw_kick(&s->side);
+		if (!n)
+			sched_yield();
+	}
+}
+
+/* Acknowledges each batch. */
+static void receive_for(struct stream *s, uint64_t duration)
+{
+	uint64_t until = now_ns() + duration, got;
+
+	while (now_ns() < until) {
+		got = raw_receive(&s->side, take, s);
+		raw_reap(&s->side);
+		if (got)
+			raw_send(&s->side, ACK_SIZE, 1, build_ack, s);
+		raw_kick(&s->side);
+		if (!got)
+			sched_yield();
+	}
+}
+
+static void poll_completions(void)
+{
+	uint64_t last = 0, now;
+
+	while (running()) {
+		now = load(&shared->completed.word);
+		if (now == last)
+			sched_yield();
+		last = now;
+	}
+}
+
+static void print_rate(struct stream *s, double seconds)
+{
+	printf("floor\t%u\t%.0f", s->frame, (double)s->sent / seconds);
+	for (int i = 0; i < ROLES; i++)
+		printf("\t%.0f", (double)shared->used[i] / (double)s->sent);
+	printf("\n");
+}
+
+/* ---- round trips ----------------------------------------------------------------------------- */
+
+static void take_word(void *arg, const uint8_t *data, uint32_t len, bool last)
+{
+	memcpy(arg, data + RAW_HEADER, sizeof(uint64_t));
+}
+
+static void build_word(void *arg, uint8_t *const *chunk)
+{
+	memcpy(chunk[0] + RAW_HEADER, arg, sizeof(uint64_t));
+}
+
+/* Carries words between the program of its side and the other worker. */
+static void carry(struct raw_side *side, unsigned me)
+{
+	uint64_t sent = 0, got = 0, word;
+	bool idle;
+
+	while (running()) {
+		idle = true;
+		raw_reap(side);
+		if (raw_receive(side, take_word, &got)) {
+			store(&shared->to_program[me].word, got);
+			idle = false;
+		}
+		word = load(&shared->to_worker[me].word);
+		if (word != sent && raw_send(side, ACK_SIZE, 1, build_word, &word)) {
+			sent = word;
+			idle = false;
+		}
+		raw_kick(side);
+		if (idle)
+			sched_yield();
+	}
+}
+
+/* Returns false at the end. */
+static bool wait_for(const uint64_t *word, uint64_t value)
+{
+	while (load(word) != value) {
+		if (!running())
+			return false;
+		sched_yield();
+	}
+	return true;
+}
+
+static void reply(void)
+{
+	uint64_t n = 1;
+
+	while (wait_for(&shared->to_program[1].word, n))
+		store(&shared->to_worker[1].word, n++);
+}
+
+static void ask(uint64_t duration)
+{
+	struct times times;
+	uint64_t until = now_ns() + duration, begin, n = 1;
+
+	if (!times_new(&times))
+		raw_die("memory", ENOMEM);
+	while (now_ns() < until) {
+		begin = now_ns();
+		store(&shared->to_worker[0].word, n);
+		if (!wait_for(&shared->to_program[0].word, n++))
+			break;
+		times_add(&times, now_ns() - begin);
+	}
+	raw_stop(&shared->control);
+	times_print(&times);
+}
+
+/* ---- processes ------------------------------------------------------------------------------- */
+
+/* Returns 0 in the new process, which ends with its parent. */
+static pid_t new_process(void)
+{
+	pid_t child = fork();
+
+	if (child < 0)
+		raw_die("fork", errno);
+	if (!child)
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+	return child;
+}
+
+static void wait_for_all(int n)
+{
+	int status;
+
+	while (n--)
+		if (wait(&status) < 0 || status)
+			raw_die("a process failed", ECHILD);
+}
+
+static void open_stream(struct stream *s, char **where)
+{
+	s->memory = mmap(NULL, AREA, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	if (s->memory == MAP_FAILED)
+		raw_die("memory", errno);
+	raw_open(&s->side, where[0], where[1], RING);
+}
+
+static void measure_stream(char **where, uint64_t duration, uint32_t frame, uint32_t payload)
+{
+	struct stream s = { .frame = frame, .payload = payload };
+	pid_t sender = new_process();
+	uint64_t begin;
+
+	open_stream(&s, where + (sender ? 0 : 2));
+	raw_wait_for_peers(&shared->control, 2, sender);
+	if (!sender) {
+		send_stream(&s);
+		shared->used[SENDER] = cpu_ns();
+		_exit(0);
+	}
+	if (!new_process()) {
+		poll_completions();
+		shared->used[PROGRAM] = cpu_ns();
+		_exit(0);
+	}
+	begin = now_ns();
+	receive_for(&s, duration);
+	duration = now_ns() - begin;
+	raw_stop(&shared->control);
+	shared->used[RECEIVER] = cpu_ns();
+	wait_for_all(2);
+	print_rate(&s, (double)duration / 1e9);
+}
+
+static void measure_round_trips(char **where, uint64_t duration)
+{
+	struct raw_side side;
+	pid_t peer = new_process();
+
+	raw_open(&side, where[peer ? 0 : 2], where[peer ? 1 : 3], RING);
+	raw_wait_for_peers(&shared->control, 2, peer);
+	if (!new_process()) {
+		if (peer)
+			ask(duration);
+		else
+			reply();
+		exit(0);
+	}
+	carry(&side, peer ? 0 : 1);
+	wait_for_all(peer ? 2 : 1);
+	if (!peer)
+		_exit(0);
+}
+
+int main(int argc, char **argv)
+{
+	uint32_t frame, payload;
+	uint64_t duration;
+
+	if (argc != 8 || atof(argv[5]) <= 0) {
+		fprintf(stderr, "usage: floor NETNS-FILE IF NETNS-FILE IF SECONDS FRAME PAYLOAD\n");
+		return 2;
+	}
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		      0);
+	if (shared == MAP_FAILED)
+		raw_die("memory", errno);
+	duration = (uint64_t)(1e9 * atof(argv[5]));
+	frame = (uint32_t)atoi(argv[6]);
+	payload = (uint32_t)atoi(argv[7]);
+	if (!frame)
+		measure_round_trips(argv + 1, duration);
+	else if (!payload || MESSAGE % payload || frame < payload + HEADERS + CRC_SIZE)
+		raw_die(argv[7], EINVAL);
+	else
+		measure_stream(argv + 1, duration, frame, payload);
+	return 0;
+}
