@@ -659,12 +659,12 @@ static int count_answers(struct chan *ch, size_t room, int type)
 
 static void test_answers(void)
 {
-	uint32_t l, a, b, qa = new_qp(), qb = new_qp();
+	uint32_t a, b, qa = new_qp(), qb = new_qp();
 	struct chan server, client;
 
 	open_channel(&server);
 	open_channel(&client);
-	l = listener(&server, 7000, 5);
+	listener(&server, 7000, 5);
 	a = create_id(&client);
 	MUST(!resolve(&client, a, address(1, 7000)));
 	TAP_OK(count_answers(&client, 4096, XD_CM_EVENT_ADDR_RESOLVED) == 3,
