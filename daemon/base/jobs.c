@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "loop.h"
+#include "process.h"
 
 #define END_SECONDS 2 /* time that xd_jobs_free() waits */
 
@@ -93,6 +94,7 @@ static void *worker(void *arg)
 	struct xd_jobs *jobs = arg;
 	struct xd_job *job;
 
+	xd_thread_name("xroced-job");
 	pthread_mutex_lock(&jobs->lock);
 	while (!jobs->stop || jobs->todo.head) {
 		job = queue_get(&jobs->todo);

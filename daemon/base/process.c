@@ -9,11 +9,16 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+void xd_thread_name(const char *name)
+{
+	prctl(PR_SET_NAME, name);
+}
+
 void xd_process_begin(const char *name, pid_t parent)
 {
 	sigset_t none;
 
-	prctl(PR_SET_NAME, name);
+	xd_thread_name(name);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent) /* it ended before prctl() */
 		_exit(1);

@@ -23,6 +23,9 @@ int xd_process_start(struct xd_process *p, const char *name, int (*fn)(int sock)
 /* Closes the socket, upon which the process has to end. Does not wait for the end. */
 void xd_process_close(struct xd_process *p);
 
+/* The name of the calling thread, of at most 15 characters, as ps and perf show it. */
+void xd_thread_name(const char *name);
+
 /*
  * To be called first in a process that another one has just forked: sets the name, default
  * signals, and that the end of process `parent` kills this one.

@@ -3,6 +3,7 @@
 #include "worker_internal.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -12,6 +13,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/loop.h"
 #include "daemon/base/options.h"
+#include "daemon/base/process.h"
 #include "delay.h"
 #include "inbox.h"
 #include "xdp.h"
@@ -124,7 +126,10 @@ static void *worker_main(void *arg)
 {
 	struct xd_worker *w = arg;
 	uint64_t start, now;
+	char name[20];
 
+	snprintf(name, sizeof(name), "xroced/%u", w->index);
+	xd_thread_name(name);
 	xd_spin_init(&w->spin, w->all->config.opt->spin_us * 1000ull, xd_now());
 	while (!__atomic_load_n(&w->stop, __ATOMIC_ACQUIRE)) {
 		xd_worker_wait_paused(w);

@@ -73,6 +73,15 @@ teardown_file() {
 	ctl a status xra | grep -A6 ^pauses | tee /dev/stderr | grep -q "count *$after"
 }
 
+@test "ps shows the workers by name" {
+	local workers
+
+	workers=$(ctl a status -j xra | jq '.workers | length')
+	equal "threads" "$(cat "/proc/$(daemon_pid a)/task/"*/comm | grep -c '^xroced/[0-9]')" "$workers"
+	grep -qx xroced/0 "/proc/$(daemon_pid a)/task/"*/comm
+	grep -qx xroced "/proc/$(daemon_pid a)/comm"
+}
+
 @test "xroce qp, mr, cq and client show objects" {
 	ctl a qp | tee /dev/stderr | grep -Eq 'RC +RT[RS]'
 	ctl a mr xra | tee /dev/stderr | grep -Eq 'lw,rw.* valid '
