@@ -16,11 +16,14 @@ enum outcome { CONNECTED, REJECTED, STALE, UNREACHABLE, BROKEN, GONE };
 
 /* ---- events --------------------------------------------------------------------- */
 
-static void wait_readable(int fd, int other)
+/* Returns true if there is an event on the channel; completions: another descriptor, or -1 */
+static bool wait_event(struct rdma_event_channel *ch, int completions)
 {
-	struct pollfd p[2] = { { .fd = fd, .events = POLLIN }, { .fd = other, .events = POLLIN } };
+	struct pollfd p[2] = { { .fd = ch->fd, .events = POLLIN },
+			       { .fd = completions, .events = POLLIN } };
 
 	MUST(poll(p, 2, WAIT_MS) > 0, "nothing happened");
+	return p[0].revents;
 }
 
 static enum outcome outcome_of(const struct rdma_cm_event *ev)
@@ -51,7 +54,7 @@ static enum outcome expect(struct rdma_event_channel *ch, enum rdma_cm_event_typ
 	while (rdma_get_cm_event(ch, &ev)) {
 		if (errno != EAGAIN)
 			return GONE;
-		wait_readable(ch->fd, -1);
+		wait_event(ch, -1);
 	}
 	outcome = ev->event == type ? CONNECTED : outcome_of(ev);
 	if (!outcome && type == RDMA_CM_EVENT_ESTABLISHED) {
@@ -86,7 +89,9 @@ static void check(struct shared *s, uint32_t slot, uint32_t number)
 static enum outcome exchange(struct shared *s, struct rdma_event_channel *ch, struct rdma_cm_id *id,
 			     uint32_t number)
 {
+	enum outcome end;
 	struct ibv_wc wc;
+	bool event;
 	int left = 2;
 
 	fill(s, 0, number);
@@ -94,10 +99,12 @@ static enum outcome exchange(struct shared *s, struct rdma_event_channel *ch, st
 		return BROKEN;
 	while (left) {
 		if (!completion(s, &wc)) {
-			wait_readable(s->comp->fd, ch->fd);
+			event = wait_event(ch, s->comp->fd);
 			if (!completion(s, &wc)) {
-				enum outcome end = expect(ch, RDMA_CM_EVENT_ESTABLISHED, number);
-
+				/* a completion event may be late: its completion was polled */
+				if (!event)
+					continue;
+				end = expect(ch, RDMA_CM_EVENT_ESTABLISHED, number);
 				return end ? end : BROKEN;
 			}
 		}
