@@ -358,6 +358,20 @@ int xd_do_modify_cq(struct xd_client *c, struct xd_request *req, struct xd_reply
 	return 0;
 }
 
+/*
+ * Returns the worker that raises the event: the one that uses the CQ, or that of its vector if none
+ * or several do. An event may wait in its engine, so the worker becomes a user of the CQ.
+ */
+static uint32_t worker_for_event(struct xd_cq *cq)
+{
+	uint32_t worker = cq->worker;
+
+	if (worker == XD_WORKER_NONE || worker == XD_WORKER_SEVERAL)
+		worker = cq->vector;
+	cq->xt.locked = xd_worker_share(&cq->worker, worker);
+	return worker;
+}
+
 int xd_do_check_cq(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
 {
 	const struct xr_handle_req *q = req->body;
@@ -366,7 +380,7 @@ int xd_do_check_cq(struct xd_client *c, struct xd_request *req, struct xd_reply 
 	if (!cq)
 		return -ENOENT;
 	xd_workers_pause(c->dev->workers);
-	xt_cq_check_armed(xd_client_flow(c, cq->vector), &cq->xt);
+	xt_cq_check_armed(xd_client_flow(c, worker_for_event(cq)), &cq->xt, xd_now());
 	xd_workers_resume(c->dev->workers);
 	return 0;
 }

@@ -217,10 +217,11 @@ static uint32_t unpolled(struct xt_cq *cq, uint32_t *wanted)
 	return n;
 }
 
-void xt_cq_check_armed(struct xt_flow *f, struct xt_cq *cq)
+void xt_cq_check_armed(struct xt_flow *f, struct xt_cq *cq, uint64_t now)
 {
 	uint32_t word = __atomic_load_n(&cq->queue->word, __ATOMIC_RELAXED), wanted, n;
 
+	f->engine->now = now;
 	if (!word)
 		return;
 	n = unpolled(cq, &wanted);

@@ -339,12 +339,12 @@ void xt_qp_completion_lost(struct xt_qp *qp)
 	xt_qp_error(qp, true);
 }
 
-static void check_armed(struct xt_qp *qp)
+static void check_armed(struct xt_qp *qp, uint64_t now)
 {
 	if (qp->send_cq)
-		xt_cq_check_armed(qp->flow, qp->send_cq);
+		xt_cq_check_armed(qp->flow, qp->send_cq, now);
 	if (qp->recv_cq && qp->recv_cq != qp->send_cq)
-		xt_cq_check_armed(qp->flow, qp->recv_cq);
+		xt_cq_check_armed(qp->flow, qp->recv_cq, now);
 }
 
 bool xt_qp_doorbell(struct xt_qp *qp, uint64_t now)
@@ -358,6 +358,6 @@ bool xt_qp_doorbell(struct xt_qp *qp, uint64_t now)
 	} else if (xt_may_send(qp) && xt_sq_poll(qp) && qp->req.producer != sends) {
 		xt_activate(qp);
 	}
-	check_armed(qp);
+	check_armed(qp, now);
 	return qp->req.producer != sends || qp->rq.producer != receives;
 }

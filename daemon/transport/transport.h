@@ -312,7 +312,7 @@ void xt_cq_drop_late(struct xt_cq *cq);
  * The client may have armed the CQ while it held completions: raises an event if one that was not
  * polled is of the kind that the CQ is armed for. xt_qp_doorbell() does so for the CQs of the QP.
  */
-void xt_cq_check_armed(struct xt_flow *f, struct xt_cq *cq);
+void xt_cq_check_armed(struct xt_flow *f, struct xt_cq *cq, uint64_t now);
 /*
  * Moderation: the event of an armed CQ is held until `count` completions of the kind that the CQ is
  * armed for were added since it was armed, or until the period has passed since the first of them.

@@ -595,8 +595,8 @@ static void wake_programs(struct host *h)
 /* Armed CQs are reported without a doorbell if the QP is gone or has no CQ. */
 static void check_armed(struct sim_engine *e, const struct sim_qp *q)
 {
-	xt_cq_check_armed(&e->engine->flow, &q->scq->cq);
-	xt_cq_check_armed(&e->engine->flow, &q->rcq->cq);
+	xt_cq_check_armed(&e->engine->flow, &q->scq->cq, e->engine->now);
+	xt_cq_check_armed(&e->engine->flow, &q->rcq->cq, e->engine->now);
 }
 
 void engine_round(struct sim_engine *e)

@@ -133,8 +133,8 @@ static void test_arming_late(void)
 		q->consumer += rows[i].polled;
 		q->word = rows[i].armed;
 		notified = 0;
-		xt_cq_check_armed(&engine->flow, &cq);
-		xt_cq_check_armed(&engine->flow, &cq);
+		xt_cq_check_armed(&engine->flow, &cq, engine->now);
+		xt_cq_check_armed(&engine->flow, &cq, engine->now);
 		TAP_OK(notified == rows[i].events && q->word == (notified ? 0 : rows[i].armed),
 		       "armed with completions: %s", rows[i].what);
 		q->consumer = q->producer;
@@ -184,15 +184,15 @@ static void test_moderation(void)
 	q->consumer = q->producer;
 	push(&cq, 0, IBV_WC_SUCCESS, false);
 	q->word = XR_ARM_ANY;
-	xt_cq_check_armed(&engine->flow, &cq);
-	xt_cq_check_armed(&engine->flow, &cq);
-	TAP_OK(notified == 2 && xt_engine_run(engine, 160 * US) == 201 * US,
+	xt_cq_check_armed(&engine->flow, &cq, 155 * US);
+	xt_cq_check_armed(&engine->flow, &cq, 156 * US);
+	TAP_OK(notified == 2 && xt_engine_run(engine, 160 * US) == 205 * US,
 	       "moderation: an unpolled completion begins the period when the CQ is armed");
 	push(&cq, 0, IBV_WC_SUCCESS, false);
 	push(&cq, 0, IBV_WC_SUCCESS, false);
 	TAP_OK(notified == 3, "moderation: unpolled completions count");
 	q->word = XR_ARM_ANY;
-	xt_cq_check_armed(&engine->flow, &cq);
+	xt_cq_check_armed(&engine->flow, &cq, engine->now);
 	TAP_OK(notified == 4, "moderation: enough unpolled ones raise the event at once");
 
 	q->consumer = q->producer;
