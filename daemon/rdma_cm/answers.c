@@ -39,7 +39,7 @@ static int answer(struct xd_cm_id *id, const struct question *q, struct xd_reply
 {
 	if (q->cmd == RDMA_USER_CM_CMD_QUERY)
 		return xd_cm_query(id, q->argument, sizeof(rep->body), rep);
-	/* It would choose the Q_Key of a UD id now. */
+	/* INIT_QP_ATTR sets the Q_Key of a UD id to the default if it has none yet. */
 	if (id->qp_type == IBV_QPT_UD)
 		return -EOPNOTSUPP;
 	return xd_cm_init_qp_attr(id, q->argument, XD_REPLY(rep, ib_uverbs_qp_attr));
@@ -66,6 +66,8 @@ void xd_cm_add_answers(struct xd_cm_id *id, uint32_t event, uint32_t room, struc
 
 	if (event >= sizeof(questions) / sizeof(questions[0]) || !id->device)
 		return;
+	if (room > sizeof(rep->body))
+		room = sizeof(rep->body);
 	for (q = questions[event]; q < questions[event] + MAX_QUESTIONS && q->cmd; q++) {
 		if (!answer(id, q, &one) && !append(rep, room, q, &one))
 			return;
