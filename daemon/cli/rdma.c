@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * rdma: this command under the name of the one of iproute2, which `xroce run` puts before it in
- * PATH. That one asks the kernel by netlink and cannot see xroce devices. `dev show`, `link show`
- * and `resource show` print the kernel's devices, as the real command does, and then those of
- * xroce, in the same format. Everything else is done by the real command.
+ * The command `rdma`, which `xroce run` puts before that of iproute2 in PATH. The real command gets
+ * devices from the kernel by netlink, so it lists no xroce devices. `dev show`, `link show` and
+ * `resource show` print the kernel's devices, as the real command does, and then those of xroce, in
+ * the same format. For all other arguments the real command is executed.
  */
 #include <ctype.h>
 #include <endian.h>
@@ -95,7 +95,7 @@ static char *output_of_real(struct rdma *r)
 	posix_spawn_file_actions_destroy(&actions);
 	close(out[1]);
 	f = fdopen(out[0], "r");
-	if (f && getdelim(&text, &size, 0, f) < 0)
+	if (f && getdelim(&text, &size, 0, f) < 0 && text)
 		*text = 0;
 	if (f)
 		fclose(f);

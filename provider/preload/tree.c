@@ -100,18 +100,19 @@ static const struct row {
 int xp_names_add(struct xp_names *names, const char *name, unsigned char type)
 {
 	struct xp_name *more;
-	size_t i;
+	size_t i, room;
 
 	for (i = 0; i < names->count; i++) {
 		if (!strcmp(names->name[i].name, name))
 			return 0;
 	}
 	if (names->count == names->room) {
-		names->room = names->room ? 2 * names->room : 32;
-		more = reallocarray(names->name, names->room, sizeof(*more));
+		room = names->room ? 2 * names->room : 32;
+		more = reallocarray(names->name, room, sizeof(*more));
 		if (!more)
 			return -ENOMEM;
 		names->name = more;
+		names->room = room;
 	}
 	names->name[names->count].type = type;
 	snprintf(names->name[names->count++].name, sizeof(names->name->name), "%s", name);
