@@ -179,8 +179,6 @@ static int build_piece_list(struct xp_page_list *l, const struct xrocedv_sg *sg,
 	for (i = 0; i < nents; i++, off = 0)
 		if (!add_piece(l, &group, sg[i].addr + off, sg[i].length - off))
 			break;
-	/* No byte of the first element that is not mapped was used. */
-	*sg_offset = i ? 0 : off;
 	return i;
 }
 
