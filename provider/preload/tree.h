@@ -2,7 +2,7 @@
 /*
  * The emulated tree: files and directories that the kernel's RDMA core would have for the devices,
  * below /sys/class/infiniband, /sys/class/infiniband_verbs and /dev/infiniband. Nothing is stored:
- * each call asks the daemons. Paths are canonical (xp_path_of_interest()).
+ * each call sends requests to the daemons. Paths are canonical (xp_path_of_interest()).
  */
 #ifndef XP_TREE_H
 #define XP_TREE_H
