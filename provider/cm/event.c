@@ -86,6 +86,8 @@ static int source_event(struct xp_cm_channel *ch, struct xp_cm_source *s, size_t
 	struct reply reply;
 	int n, err;
 
+	/* a reply may be shorter than the program's buffer */
+	memset(&reply.ev, 0, sizeof(reply.ev));
 	n = xp_cm_source_call(s, &c, &reply, s->kernel >= 0 ? room : sizeof(reply));
 	if (n < 0)
 		return n;
