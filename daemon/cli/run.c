@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -25,13 +26,23 @@ static const char *const places[] = {
 	"/usr/lib/xroce/" LIBRARY,
 };
 
+/* Stores the path of this command, without /proc the executed one, or "" if it is unknown. */
+static void own_path(char path[PATH_MAX])
+{
+	const char *executed = (const char *)getauxval(AT_EXECFN);
+	ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
+
+	path[n > 0 ? n : 0] = 0;
+	if (n <= 0 && (!executed || !realpath(executed, path)))
+		*path = 0;
+}
+
 static bool find_library(char path[PATH_MAX])
 {
 	char self[PATH_MAX], place[2 * PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 	size_t i;
 
-	self[n > 0 ? n : 0] = 0;
+	own_path(self);
 	if (strrchr(self, '/'))
 		*strrchr(self, '/') = 0;
 	for (i = 0; i < sizeof(places) / sizeof(places[0]); i++) {

@@ -18,11 +18,21 @@
 #include "provider/verbs/newer_verbs.h"
 #include "provider/verbs/request.h"
 
+#define REG_MR "ibv_reg_mr"
+
 /* ---- /proc/self/mem and maps --------------------------------------------------- */
 
 struct proc_fds {
 	int fd[2]; /* /proc/self/mem, /proc/self/maps */
 };
+
+/* Returns @err, which opening a file in /proc/self failed with. */
+static int explain_proc(int err)
+{
+	if (err == -ENOENT)
+		xp_refuse(REG_MR, err, "cannot open files in /proc/self: /proc must be mounted");
+	return err;
+}
 
 static int open_proc(struct proc_fds *p)
 {
@@ -74,7 +84,7 @@ static int send_registration(struct xp_context *ctx, const struct registration *
 	if (first) {
 		err = open_proc(&proc);
 		if (err)
-			return err;
+			return explain_proc(err);
 		memcpy(fds + l->nfds, proc.fd, sizeof(proc.fd));
 		call.nfds += 2;
 		reg->flags |= XR_REGF_PROC_FDS;
@@ -89,8 +99,6 @@ static int send_registration(struct xp_context *ctx, const struct registration *
 }
 
 /* ---- register ------------------------------------------------------------------ */
-
-#define REG_MR "ibv_reg_mr"
 
 /*
  * Checks and normalizes access flags. Flags that verbs lets a device ignore, and hints for
@@ -182,7 +190,7 @@ static int try_to_register(struct xp_context *ctx, struct xp_mr *mr, struct regi
 	int err;
 
 	r->layout = (struct xp_layout){ 0 };
-	err = xp_lay_out(&range, ctx->uffd_device, &r->layout);
+	err = explain_proc(xp_lay_out(&range, ctx->uffd_device, &r->layout));
 	if (!err) {
 		req = new_request(mr, r);
 		err = req ? send_registration(ctx, r, req, &rep) : -ENOMEM;
