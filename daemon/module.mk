@@ -10,7 +10,7 @@ datapath_SRCS := $(addprefix daemon/datapath/, \
 	xdp.c xsk.c)
 memory_SRCS := $(addprefix daemon/memory/, \
 	file.c mapping.c mover.c mover_process.c on_demand.c private.c proc.c proc_maps.c region.c sigbus.c)
-gsi_SRCS := $(addprefix daemon/gsi/,gsi.c send.c)
+gsi_SRCS := $(addprefix daemon/gsi/,gsi.c pma.c send.c)
 clients_SRCS := $(addprefix daemon/clients/, \
 	client.c client_jobs.c clients.c connection.c doorbells.c events.c gate.c gate_process.c \
 	handles.c identity.c limits.c load.c refuse.c reply.c shm.c)

@@ -10,6 +10,7 @@
 
 #include "daemon/base/log.h"
 #include "daemon/base/loop.h"
+#include "daemon/base/rate.h"
 #include "daemon/datapath/worker.h"
 #include "daemon/datapath/xdp.h"
 #include "gsi_internal.h"
@@ -226,18 +227,54 @@ static void parse_grh(const struct gsi_buffer *b, struct xc_path *path)
 	xr_gid_set_ipv4(&path->local, word);
 }
 
+static void sum_counters(struct xd_gsi *g, struct xt_counters *sum)
+{
+	struct xd_workers *workers = g->config.workers;
+
+	for (uint32_t i = 0; i < xd_workers_count(workers); i++) {
+		xd_worker_pause(workers, i);
+		xt_counters_add(sum, xt_engine_counters(xd_worker_engine(workers, i)));
+		xd_worker_resume_no_wake(workers, i);
+	}
+}
+
+/* Responses are as long as requests, and go to the QP that has sent the request. */
+static void respond(struct xd_gsi *g, const struct xc_path *path, uint32_t qpn, const uint8_t *mad)
+{
+	static const struct xd_rate rate = { 1000000000u / XD_GSI_PMA_RATE, XD_GSI_PMA_BURST };
+	struct xc_path back = *path;
+	struct xt_counters sum = { 0 };
+	uint8_t response[XC_MAD_LEN];
+
+	if (!xd_rate_take(&rate, &g->pma_bucket, xd_now())) {
+		g->counters.pma_limited++;
+		return;
+	}
+	g->counters.pma_requests++;
+	sum_counters(g, &sum);
+	xd_pma_respond(&g->pma, &sum, mad, response);
+	back.hop_limit = 0; /* not what routers have left of that of the request */
+	xd_gsi_send_to(g, &back, qpn, GSI_WAITING_PMA, response);
+}
+
 static void receive(struct xd_gsi *g, const struct xr_cqe *cqe)
 {
 	const struct gsi_buffer *b = &g->qp->rings->buffer[cqe->wr_id];
+	bool whole = cqe->byte_len == sizeof(*b);
+	bool cm = whole && b->mad[MAD_CLASS] == MAD_CLASS_CM && g->received;
+	bool pma = whole && b->mad[MAD_CLASS] == XD_PMA_CLASS && xd_pma_is_request(b->mad);
 	struct xc_path path = { 0 };
 
-	if (cqe->byte_len != sizeof(*b) || b->mad[MAD_CLASS] != MAD_CLASS_CM || !g->received) {
+	if (!cm && !pma) {
 		g->counters.mads_refused++;
 		return;
 	}
 	g->counters.mads_received++;
 	parse_grh(b, &path);
-	g->received(g->ctx, &path, b->mad);
+	if (pma)
+		respond(g, &path, cqe->src_qpn, b->mad);
+	else
+		g->received(g->ctx, &path, b->mad);
 }
 
 /* Returns false if the CQ is empty. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * QP 1 of the daemon, the general services interface (IBTA 13.5): sends and receives MADs of the
- * communication management class. It is a UD QP of a transport engine like those of clients, with
- * its rings and buffers in the daemon's own memory and a flow of its own. Control thread only.
+ * communication management class, and responds to those of the performance management class
+ * (pma.h). It is a UD QP of a transport engine like those of clients, with its rings and buffers in
+ * the daemon's own memory and a flow of its own. Control thread only.
  *
  * A worker places a received MAD into a free buffer and never waits. If no buffer is free, the MAD
  * is dropped, and counted as a datagram without a posted receive; its sender repeats it. The
@@ -30,9 +31,13 @@ struct xt_cq;
 #define XD_GSI_BATCH 64
 #define XD_GSI_FLUSH_MS 50
 
+/* Requests of performance management per second that are responded to, and at once */
+#define XD_GSI_PMA_RATE 200
+#define XD_GSI_PMA_BURST 64
+
 /*
- * Called for each MAD of the class, within a turn of the loop. path->local is the destination; mad
- * has XC_MAD_LEN bytes.
+ * Called for each MAD of the communication management class, within a turn of the loop. path->local
+ * is the destination; mad has XC_MAD_LEN bytes.
  */
 typedef void (*xd_gsi_received_fn)(void *ctx, const struct xc_path *path, const uint8_t *mad);
 
@@ -47,7 +52,7 @@ struct xd_gsi_config {
 int xd_gsi_new(const struct xd_gsi_config *config, struct xd_gsi **gsi);
 void xd_gsi_free(struct xd_gsi *g); /* NULL allowed */
 
-/* Without a receiver (fn NULL), received MADs are dropped and counted. */
+/* Without a receiver (fn NULL), MADs of communication management are dropped and counted. */
 void xd_gsi_set_receiver(struct xd_gsi *g, xd_gsi_received_fn fn, void *ctx);
 
 /*
@@ -81,7 +86,9 @@ bool xd_gsi_lent(const struct xd_gsi *g);
 #define XD_GSI_COUNTERS(X)                                                                         \
 	X(mads_sent, "MADs sent")                                                                  \
 	X(mads_received, "MADs received")                                                          \
-	X(mads_refused, "received MADs of other classes, or shorter than 256 bytes")               \
+	X(mads_refused, "received MADs of other classes, no requests, or shorter than 256 bytes")  \
+	X(pma_requests, "requests for port counters that were responded to")                       \
+	X(pma_limited, "requests for port counters dropped because of the rate limit")             \
 	X(mads_no_path, "MADs not sent because there was no way to the peer")                      \
 	X(mads_no_room, "MADs not sent because too many were waiting")
 

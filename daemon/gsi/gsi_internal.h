@@ -6,6 +6,7 @@
 #include "daemon/cm/cm.h"
 #include "daemon/transport/transport.h"
 #include "gsi.h"
+#include "pma.h"
 
 struct xd_watch;
 
@@ -15,8 +16,9 @@ struct xd_watch;
 #define GSI_CQES 2048 /* holds all receives, so that the CQ never overruns */
 #define GSI_SEND_STRIDE (sizeof(struct xr_send_wqe) + XC_MAD_LEN)
 #define GSI_RECEIVE_STRIDE (sizeof(struct xr_recv_wqe) + sizeof(struct xr_sge))
-#define GSI_HOPS 256	/* resolved next hops that are kept */
-#define GSI_WAITING 256 /* MADs that wait for their next hop */
+#define GSI_HOPS 256	   /* resolved next hops that are kept */
+#define GSI_WAITING 256	   /* MADs that wait for their next hop */
+#define GSI_WAITING_PMA 32 /* the same, while responses of performance management may join them */
 
 struct gsi_buffer {
 	uint8_t grh[XR_GRH_LEN];
@@ -67,12 +69,20 @@ struct xd_gsi {
 	struct xd_watch *watch;
 	xd_gsi_received_fn received;
 	void *ctx;
+	struct xd_pma pma;
+	uint64_t pma_bucket; /* of XD_GSI_PMA_RATE */
 	struct gsi_hop hop[GSI_HOPS];
 	struct xd_gsi_counters counters;
 };
 
 /* Passes queued MADs to the worker. */
 void xd_gsi_publish(struct xd_gsi *g);
+/*
+ * Sends a MAD like xd_gsi_send(), but to any QP with the Q_Key of QP 1, and only if fewer than
+ * `waiting` MADs wait for their next hops.
+ */
+int xd_gsi_send_to(struct xd_gsi *g, const struct xc_path *path, uint32_t qpn, uint32_t waiting,
+		   const uint8_t *mad);
 /* Forgets the MADs that wait for their next hop. */
 void xd_gsi_drop_waiting(struct gsi_qp *q);
 

@@ -25,6 +25,7 @@ struct gsi_waiting {
 	bool starting; /* xd_net_resolve() has not returned */
 	int err;
 	struct xc_path path;
+	uint32_t qpn; /* of the peer */
 	uint8_t mad[XC_MAD_LEN];
 };
 
@@ -54,7 +55,7 @@ void xd_gsi_publish(struct xd_gsi *g)
 }
 
 static int queue(struct xd_gsi *g, const struct xt_path *hop, const struct xc_path *path,
-		 const uint8_t *mad)
+		 uint32_t qpn, const uint8_t *mad)
 {
 	struct gsi_qp *q = g->qp;
 	uint32_t slot = q->sends % GSI_SENDS;
@@ -62,7 +63,7 @@ static int queue(struct xd_gsi *g, const struct xt_path *hop, const struct xc_pa
 		.opcode = XR_WR_SEND,
 		.flags = XR_SEND_INLINE,
 		.inline_len = XC_MAD_LEN,
-		.ud = { .ah = slot, .remote_qpn = XR_GSI_QPN, .remote_qkey = XR_GSI_QKEY },
+		.ud = { .ah = slot, .remote_qpn = qpn, .remote_qkey = XR_GSI_QKEY },
 	};
 
 	if (q->sends - __atomic_load_n(&q->rings->sq.consumer, __ATOMIC_ACQUIRE) == GSI_SENDS) {
@@ -151,7 +152,7 @@ static void resolved(void *arg, int err, const struct xt_path *path)
 	} else {
 		*hop_slot(g, &w->path) = (struct gsi_hop){ w->path.local, w->path.peer, *path,
 							   xd_now() + HOP_NS };
-		err = queue(g, path, &w->path, w->mad);
+		err = queue(g, path, &w->path, w->qpn, w->mad);
 	}
 	w->err = err;
 	if (!w->starting)
@@ -180,7 +181,8 @@ static int resolve(struct xd_gsi *g, uint32_t gid_index, struct gsi_waiting *w)
 	return err;
 }
 
-int xd_gsi_send(struct xd_gsi *g, const struct xc_path *path, const uint8_t *mad)
+int xd_gsi_send_to(struct xd_gsi *g, const struct xc_path *path, uint32_t qpn, uint32_t waiting,
+		   const uint8_t *mad)
 {
 	int gid_index = xd_net_gid_index(g->config.net, &path->local);
 	struct gsi_waiting *w = NULL;
@@ -194,8 +196,8 @@ int xd_gsi_send(struct xd_gsi *g, const struct xc_path *path, const uint8_t *mad
 	}
 	hop = known_hop(g, path);
 	if (hop)
-		return queue(g, hop, path, mad);
-	if (g->qp->waiting_count < GSI_WAITING)
+		return queue(g, hop, path, qpn, mad);
+	if (g->qp->waiting_count < waiting)
 		w = calloc(1, sizeof(*w));
 	if (!w) {
 		g->counters.mads_no_room++;
@@ -203,6 +205,12 @@ int xd_gsi_send(struct xd_gsi *g, const struct xc_path *path, const uint8_t *mad
 	}
 	w->gsi = g;
 	w->path = *path;
+	w->qpn = qpn;
 	memcpy(w->mad, mad, XC_MAD_LEN);
 	return resolve(g, (uint32_t)gid_index, w);
+}
+
+int xd_gsi_send(struct xd_gsi *g, const struct xc_path *path, const uint8_t *mad)
+{
+	return xd_gsi_send_to(g, path, XR_GSI_QPN, GSI_WAITING, mad);
 }

@@ -236,16 +236,11 @@ static void put_reasons(struct json *j, struct xd_device *dev)
 
 static void sum_counters(struct xd_device *dev, struct xt_counters *sum)
 {
-	const struct xt_counters *c;
 	uint32_t i;
 
 	xd_workers_pause(dev->workers);
-	for (i = 0; i < xd_workers_count(dev->workers); i++) {
-		c = xt_engine_counters(xd_worker_engine(dev->workers, i));
-#define X(field, text) sum->field += c->field;
-		XT_COUNTERS(X)
-#undef X
-	}
+	for (i = 0; i < xd_workers_count(dev->workers); i++)
+		xt_counters_add(sum, xt_engine_counters(xd_worker_engine(dev->workers, i)));
 	xd_workers_resume_no_wake(dev->workers);
 }
 

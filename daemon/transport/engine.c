@@ -71,6 +71,13 @@ const struct xt_counters *xt_engine_counters(const struct xt_engine *e)
 	return &e->counters;
 }
 
+void xt_counters_add(struct xt_counters *sum, const struct xt_counters *c)
+{
+#define X(field, text) sum->field += c->field;
+	XT_COUNTERS(X)
+#undef X
+}
+
 int xt_engine_tune(struct xt_engine *e, const struct xt_tuning *t)
 {
 	if (t->window < XT_MIN_WINDOW || t->window > 8192 || t->engine_window < t->window)

@@ -220,6 +220,7 @@ void xt_engine_free(struct xt_engine *e); /* all its QPs must have been destroye
 /* Returns the ctx of xt_engine_new(). */
 void *xt_engine_ctx(const struct xt_engine *e);
 const struct xt_counters *xt_engine_counters(const struct xt_engine *e);
+void xt_counters_add(struct xt_counters *sum, const struct xt_counters *c);
 
 /* Limits on packets in flight. Requested READ responses count as well. */
 struct xt_tuning {

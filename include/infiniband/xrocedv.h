@@ -51,9 +51,9 @@ bool xrocedv_is_supported(struct ibv_device *device);
  * Creates QP 1, the general services interface (GSI), which connection managers and other
  * management programs use (IBTA 13.5.1). It is a UD QP with QPN 1; each device has at most one. Its
  * Q_Key must be XROCEDV_GSI_QKEY and is set on the way to INIT. While it exists it receives all
- * packets to QPN 1 of any address of the device; otherwise the connection manager of the daemon
- * does. A message is one management datagram, usually 256 bytes. The device neither interprets
- * datagrams nor replies to them while the QP exists.
+ * packets to QPN 1 of any address of the device; otherwise the daemon does, for its connection
+ * manager and for requests for port counters. A message is one management datagram, usually 256
+ * bytes. The device neither interprets datagrams nor replies to them while the QP exists.
  *
  * attr: as for ibv_create_qp(), with qp_type IBV_QPT_UD. Returns NULL and errno on error: those of
  * ibv_create_qp(), EPERM (the program does not run as root or as the daemon's user), EBUSY (a

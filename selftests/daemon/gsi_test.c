@@ -13,6 +13,8 @@
 #include "daemon/netdev/net.h"
 
 #define CM 7
+#define PERFORMANCE 4
+#define SA 3
 #define BIG 4096
 
 static struct xd_gsi *gsi;
@@ -140,7 +142,7 @@ static void test_exchange(void)
 	TAP_OK(got.path.hop_limit == 3 && got.path.traffic_class == 0x2a &&
 		       got.path.flow_label == 0x12345,
 	       "hop limit, traffic class and flow label are those of the sender");
-	TAP_OK(!send_mad(2, 4, 78), "a MAD of another class is sent");
+	TAP_OK(!send_mad(2, SA, 78), "a MAD of another class is sent");
 	turns(2);
 	TAP_OK(got.count == 1 && xd_gsi_counters(gsi)->mads_refused == 1, "refused and counted");
 	xd_gsi_set_receiver(gsi, NULL, NULL);
@@ -151,6 +153,72 @@ static void test_exchange(void)
 	TAP_OK(xd_gsi_counters(gsi)->mads_sent == 3 && xd_gsi_counters(gsi)->mads_received == 1,
 	       "sent and received MADs are counted");
 	close_gsi();
+}
+
+/* A Get of ClassPortInfo. The daemon's QP has sent it, so the response returns to that QP. */
+static int send_get(uint8_t last_byte)
+{
+	struct xc_path path = to(last_byte);
+	uint8_t mad[XC_MAD_LEN];
+
+	fill(mad, PERFORMANCE, 1);
+	mad[2] = mad[3] = mad[17] = 1;
+	return xd_gsi_send(gsi, &path, mad);
+}
+
+static void test_performance_management(void)
+{
+	const struct xd_gsi_counters *c;
+	unsigned i;
+
+	open_gsi();
+	c = xd_gsi_counters(gsi);
+	xd_gsi_set_receiver(gsi, NULL, NULL);
+	TAP_OK(!send_get(2) && (turns(4), c->pma_requests == 1) && c->mads_sent == 2,
+	       "a request for port counters is responded to, also without a receiver");
+	TAP_OK(c->mads_received == 1 && c->mads_refused == 1,
+	       "its response is no request, so that no response follows");
+	TAP_OK(!send_mad(2, PERFORMANCE, 1) && (turns(4), c->pma_requests == 2) &&
+		       c->mads_sent == 4,
+	       "an unsupported request gets a response as well");
+	for (i = 0; i < XD_GSI_PMA_BURST; i++)
+		MUST(!send_get(2));
+	gsi->pma_bucket = 0;
+	turns(4);
+	TAP_OK(c->pma_requests == 2 + XD_GSI_PMA_BURST && !c->pma_limited,
+	       "and so do many at once");
+	MUST(!send_get(2));
+	gsi->pma_bucket = xd_now() + 3600 * 1000000000ull;
+	turns(4);
+	TAP_OK(c->pma_requests == 2 + XD_GSI_PMA_BURST && c->pma_limited == 1,
+	       "those beyond the rate are dropped and counted");
+	close_gsi();
+}
+
+/* The response needs a next hop while `waiting` others are being resolved. */
+static bool responds_beside(unsigned waiting)
+{
+	bool responded;
+
+	open_gsi();
+	MUST(!send_get(2));
+	fake.slow = true;
+	while (waiting--)
+		MUST(!send_mad(3, CM, waiting));
+	turns(4);
+	MUST(xd_gsi_counters(gsi)->pma_requests == 1);
+	responded = !xd_gsi_counters(gsi)->mads_no_room;
+	close_gsi();
+	fake_resolve_all();
+	fake.slow = false;
+	return responded;
+}
+
+static void test_responses_wait(void)
+{
+	TAP_OK(responds_beside(GSI_WAITING_PMA - 1), "a response waits for its next hop");
+	TAP_OK(!responds_beside(GSI_WAITING_PMA),
+	       "but leaves most of the room to connection management");
 }
 
 static void test_flood(void)
@@ -289,6 +357,8 @@ int main(void)
 {
 	test_loan();
 	test_exchange();
+	test_performance_management();
+	test_responses_wait();
 	test_flood();
 	test_full_send_queue();
 	test_next_hops();

@@ -148,6 +148,41 @@ port_counter() {
 	equal "dropped by XDP" "$(counter a QKEY)" $((before + 1))
 }
 
+# pma FROM COMMAND LOCAL REMOTE METHOD ATTRIBUTE: sets STATUS, and WORD to the words of the attribute
+pma() {
+	local line
+
+	line=$(datagram "${@:1:4}" "${@:5}")
+	read -r STATUS WORD <<<"$line"
+	read -ra WORD <<<"$WORD"
+}
+
+@test "the port counters are read and reset by MADs, from a peer and within the host" {
+	local packets how
+
+	both ibv_ud_pingpong -g @4 -n 100
+	packets=$(counter a rx_packets)
+	((packets >= 100))
+	for how in "b pma $B4 $A4" "b pma $B6 $A6" "b mad-pma $B4 $A4" "a pma $A4 $A4"; do
+		echo "$how"
+		# shellcheck disable=SC2086	# words
+		pma $how 1 0x12	# Get(PortCounters)
+		equal "status" "$STATUS" 0
+		((WORD[9] >= packets && WORD[9] <= $(counter a rx_packets)))
+		((WORD[7] > WORD[9] && WORD[7] <= $(counter a rx_bytes) / 4))
+	done
+	pma b pma "$B4" "$A4" 2 0x12	# Set(PortCounters)
+	equal "status" "$STATUS" 0
+	equal "received after a reset" "${WORD[9]}" 0
+	pma b pma "$B4" "$A4" 1 0x12
+	((WORD[9] > 0 && WORD[9] < 100))
+	pma b pma "$B4" "$A4" 1 0x1d	# Get(PortCountersExtended)
+	((WORD[9] >= packets && WORD[8] == 0))
+	(($(counter a rx_packets) >= packets))
+	pma b pma "$B4" "$A4" 1 0x10	# PortSamplesControl
+	equal "status of another attribute" "$STATUS" 12
+}
+
 @test "packets to QP 0 or an unknown QPN are dropped" {
 	local before
 

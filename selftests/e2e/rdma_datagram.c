@@ -14,6 +14,10 @@
  *       prints the MAC address and the VLAN ID of the next hop
  *   rdma_datagram mad-listen, mad-request, mad-send
  *       like listen and request, with MADs over QP 1 (GSI)
+ *   rdma_datagram pma, mad-pma GID_INDEX ADDRESS METHOD ATTRIBUTE
+ *       sends a MAD of performance management to QP 1 of ADDRESS, from a QP with the Q_Key of QP 1
+ *       or from QP 1; CounterSelect is 0xffff. Waits for the response, and prints its status and
+ *       the first 44 bytes of the attribute as words
  *
  * The environment variable DEVICE names the device; the default is the first one. Addresses are
  * IPv4 or IPv6. The immediate data of a message is the length of TEXT.
@@ -35,7 +39,7 @@
 #define MAD 256
 static const uint8_t mad_header[24] = { 1, 7, 2, 3, [16] = 0, 0x10 };
 
-static bool gsi;
+static bool gsi, pma;
 static struct ibv_context *ctx;
 static struct ibv_pd *pd;
 static struct ibv_mr *mr;
@@ -100,7 +104,7 @@ static void make_qp(void)
 	qp = gsi ? create_gsi_qp(&init) : ibv_create_qp(pd, &init);
 	MUST(qp, "create_qp");
 	MUST(!gsi || qp->qp_num == XROCEDV_GSI_QPN, "the GSI QP has a wrong number");
-	MUST(!ud_reset_to_rts(qp, gsi ? XROCEDV_GSI_QKEY : QKEY), "RTS");
+	MUST(!ud_reset_to_rts(qp, gsi || pma ? XROCEDV_GSI_QKEY : QKEY), "RTS");
 	for (i = 0; i < SLOTS; i++)
 		post_receive(i);
 }
@@ -255,6 +259,44 @@ static int do_send(char **arg, bool request, int times)
 	return 0;
 }
 
+static int do_pma(char **arg)
+{
+	struct ibv_ah_attr attr = address(arg[0]);
+	struct ibv_ah *ah = ibv_create_ah(pd, &attr);
+	struct ibv_sge sge = { (uintptr_t)out, MAD, mr->lkey };
+	struct ibv_send_wr wr = {
+		.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND,
+		.wr.ud = { .ah = ah, .remote_qpn = 1, .remote_qkey = XROCEDV_GSI_QKEY },
+	}, *bad;
+	uint8_t header[24] = {
+		1, 4, 1, (uint8_t)atoi(arg[1]), [8] = 0x5a, [17] = (uint8_t)strtoul(arg[2], NULL, 0)
+	};
+	const uint8_t *mad;
+	struct ibv_wc wc;
+	uint32_t word;
+	int i;
+
+	MUST(ah, "create_ah");
+	memset(out, 0, MAD);
+	memcpy(out, header, sizeof(header));
+	memcpy(out + 64, "\0\1\377\377", 4); /* PortSelect, CounterSelect */
+	MUST(!ibv_post_send(qp, &wr, &bad), "post_send");
+	do
+		completion(&wc, WAIT_S);
+	while (wc.opcode != IBV_WC_RECV);
+	mad = (uint8_t *)buf + wc.wr_id * SLOT + GRH;
+	header[3] = 0x81;
+	MUST(wc.byte_len == GRH + MAD && wc.src_qp == 1, "not a response");
+	MUST(!memcmp(mad, header, 4) && !memcmp(mad + 8, header + 8, 16), "wrong MAD header");
+	printf("%u", mad[4] << 8 | mad[5]);
+	for (i = 64; i < 108; i += 4) {
+		memcpy(&word, mad + i, sizeof(word));
+		printf(" %u", ntohl(word));
+	}
+	printf("\n");
+	return 0;
+}
+
 static int do_leave(char **arg)
 {
 	struct ibv_ah_attr attr = address(arg[0]);
@@ -287,7 +329,10 @@ int main(int argc, char **argv)
 		return do_mac(argv[3]);
 	gsi = !strncmp(command, "mad-", 4);
 	command += gsi ? 4 : 0;
+	pma = !strcmp(command, "pma");
 	make_qp();
+	if (argc == 6 && pma)
+		return do_pma(argv + 3);
 	if (!strcmp(command, "listen"))
 		return do_listen(atoi(argv[3]), argv[4]);
 	if (argc >= 7 && !strcmp(command, "send"))
