@@ -246,7 +246,7 @@ XP_PUBLIC int chdir(const char *path)
 
 	if (ret)
 		return is_missing() ? xp_emulate_chdir(path) : ret;
-	xp_left_tree();
+	xp_changed_directory();
 	return 0;
 }
 
@@ -256,7 +256,7 @@ XP_PUBLIC int fchdir(int fd)
 
 	if (ret)
 		return errno == ENOTDIR ? xp_emulate_fchdir(fd) : ret;
-	xp_left_tree();
+	xp_changed_directory();
 	return 0;
 }
 

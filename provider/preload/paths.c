@@ -88,13 +88,22 @@ static bool path_of_fd(int fd, char path[PATH_MAX])
 	return *path == '/';
 }
 
+/* The working directory is one of the kernel in which the tree has names, below PARENT or /dev. */
+static bool in_kernel_tree;
+
+static bool is_in_kernel_tree(void)
+{
+	return __atomic_load_n(&in_kernel_tree, __ATOMIC_RELAXED);
+}
+
 bool xp_path_of_interest(int dirfd, const char *path, char canonical[PATH_MAX])
 {
 	int err = errno;
 	bool found;
 
 	/* Most paths end here. */
-	if (!xp_is_inside(dirfd, path) && (*path == '/' || dirfd == AT_FDCWD) &&
+	if (!xp_is_inside(dirfd, path) &&
+	    (*path == '/' || (dirfd == AT_FDCWD && !is_in_kernel_tree())) &&
 	    !strstr(path, NAME_IN_ALL) && !skip_prefix(path, "/sys/class") &&
 	    !skip_prefix(path, "/dev"))
 		return false;
@@ -233,15 +242,20 @@ void xp_emulate_fstat(int fd, struct stat *st)
 static char working_directory[PATH_MAX];
 const char *xp_working_directory;
 
-void xp_left_tree(void)
+void xp_changed_directory(void)
 {
+	char path[PATH_MAX];
+	int err = errno;
+
 	__atomic_store_n(&xp_working_directory, NULL, __ATOMIC_RELAXED);
+	__atomic_store_n(&in_kernel_tree, getcwd(path, sizeof(path)) && in_tree(path),
+			 __ATOMIC_RELAXED);
+	errno = err;
 }
 
 static int enter(const char *canonical)
 {
-	xp_left_tree();
-	if (chdir(PARENT))
+	if (chdir(PARENT)) /* leaves the tree */
 		return xp_fail(ENOENT);
 	strcpy(working_directory, canonical);
 	__atomic_store_n(&xp_working_directory, working_directory, __ATOMIC_RELEASE);
@@ -277,6 +291,7 @@ __attribute__((constructor)) static void take_over(void)
 
 	if (!pwd || !in_tree(pwd))
 		return;
+	xp_changed_directory();
 	*path = 0;
 	if (append(path, pwd) && in_tree(path) && getcwd(physical, sizeof(physical)) &&
 	    !strcmp(physical, PARENT) && strcmp(pwd, PARENT)) {

@@ -36,8 +36,8 @@ ssize_t xp_emulate_xattr(const char *path);
 
 int xp_emulate_chdir(const char *path);
 int xp_emulate_fchdir(int fd);
-/* The working directory is a real one now. */
-void xp_left_tree(void);
+/* The working directory is one of the kernel now. */
+void xp_changed_directory(void);
 /* Path of the working directory if it is emulated, or NULL */
 extern const char *xp_working_directory;
 

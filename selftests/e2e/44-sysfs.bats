@@ -158,6 +158,26 @@ transfer() {
 	daemon_up a
 }
 
+@test "devices of the kernel stay visible beside those of xroce" {
+	# shellcheck disable=SC2016	# for the other shell
+	run -0 run_on a unshare -m bash -c '
+		mount -t tmpfs tmpfs /sys/class
+		mkdir -p /sys/class/infiniband/kernel0/ports/1
+		echo "1: DOWN" >/sys/class/infiniband/kernel0/ports/1/state
+		cd /sys/class/infiniband
+		echo *
+		cat kernel0/ports/1/state xra/ports/1/state
+		bash -c "echo */ports/1/state"
+		cd kernel0/ports && echo * && cd ../../xra/ports && pwd && echo *'
+	equal "files" "$output" "kernel0 xra
+1: DOWN
+4: ACTIVE
+kernel0/ports/1/state xra/ports/1/state
+1
+$IB/xra/ports
+1"
+}
+
 # bats test_tags=stock
 @test "scripts with globs and cd find devices and interfaces" {
 	# as ibdev2netdev of Mellanox does it
