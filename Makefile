@@ -221,8 +221,9 @@ write_suites = $(file >$(BUILD)/suites,$(subst $(newline)$(space),$(newline),$(f
 wanted_suites = $(write_suites)$(shell $(run) --list $(run_args))
 needs_of = $(sort $(foreach s,$(1),$(SUITE_NEEDS_$(s))))
 
+# make 4.3 expands these prerequisites for all goals, also for those that leave the build folder as it is.
 .PHONY: run-suites
-run-suites: $$(call needs_of,$$(wanted_suites))
+run-suites: $$(if $$(filter run-suites,$$(MAKECMDGOALS)),$$(call needs_of,$$(wanted_suites)))
 	$(Q)$(run) $(run_args)
 
 .PHONY: tests

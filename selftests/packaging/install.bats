@@ -28,6 +28,17 @@ needs_plain_provider() {
 	[[ -x $STAGE/usr/bin/xroce && -x $STAGE/usr/sbin/xroced ]]
 }
 
+@test "make: goals that build nothing need no build folder" {
+	local goal
+
+	for goal in help deps clean format; do
+		run env -u MAKEFLAGS -u MAKELEVEL make -n BUILD="$BATS_TEST_TMPDIR/absent" "$goal"
+		echo "$goal: $output"
+		((status == 0))
+		[[ ! -e $BATS_TEST_TMPDIR/absent ]]
+	done
+}
+
 @test "install: a program is linked with pkg-config and runs without preloading" {
 	needs_plain_provider
 	local lib=$STAGE/usr/lib flags needed
