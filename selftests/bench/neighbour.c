@@ -39,11 +39,16 @@ static void *map(size_t len, int flags, int fd)
 }
 
 /* The control: consumes the same processor time. */
+static void spin(void)
+{
+	for (;;)
+		__asm__ volatile("");
+}
+
 static void burn(void)
 {
 	ready();
-	for (;;)
-		__asm__ volatile("");
+	spin();
 }
 
 /* ---- doorbells and QPs --------------------------------------------------------------------- */
@@ -240,30 +245,52 @@ static void disk_file(void)
 	stream_to(&p, map(256 * MiB, MAP_SHARED, fd), 256 * MiB, ACCESS);
 }
 
-/* A child with 6 GiB that is killed in mid-transfer, half a second after this program is ready */
-static void killed(void)
+static void transfer(uint8_t *mem, int ready_fd)
 {
-	uint8_t *mem;
 	struct pair p;
+
+	pair_open(&p, 1, gid_index);
+	MUST(write(ready_fd, "", 1) == 1, "pipe");
+	stream_to(&p, mem, 64 * MiB, ACCESS | IBV_ACCESS_ON_DEMAND);
+}
+
+static void compute(uint8_t *mem, int ready_fd)
+{
+	(void)mem;
+	MUST(write(ready_fd, "", 1) == 1, "pipe");
+	spin();
+}
+
+/* A child with 6 GiB is killed while it runs, half a second after this program is ready. */
+static void kill_child(void (*run)(uint8_t *mem, int ready_fd))
+{
 	int fds[2];
 	pid_t child;
-	char c = 0;
+	char c;
 
 	MUST(!pipe(fds), "pipe");
 	child = fork();
 	if (!child) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		mem = map(6 * GiB, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1);
-		pair_open(&p, 1, gid_index);
-		MUST(write(fds[1], &c, 1) == 1, "pipe");
-		stream_to(&p, mem, 64 * MiB, ACCESS | IBV_ACCESS_ON_DEMAND);
+		run(map(6 * GiB, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1), fds[1]);
 	}
 	close(fds[1]);
 	MUST(read(fds[0], &c, 1) == 1, "the child has failed");
 	ready();
 	usleep(500000);
 	kill(child, SIGKILL);
-	burn();
+	spin();
+}
+
+static void killed(void)
+{
+	kill_child(transfer);
+}
+
+/* The control of killed: what it costs to free the memory of a program without RDMA device */
+static void killed_loop(void)
+{
+	kill_child(compute);
 }
 
 static int holes_fd;
@@ -307,6 +334,7 @@ static const struct {
 	{ "protections", protections, 0 },
 	{ "disk_file", disk_file, 1 },
 	{ "killed", killed, 0 },
+	{ "killed_loop", killed_loop, 0 },
 	{ "holes", holes, 0 },
 };
 
