@@ -404,6 +404,8 @@ static void test_bind(void)
 	link_local.sin6_addr.s6_addr[0] = 0xfe;
 	link_local.sin6_addr.s6_addr[1] = 0x80;
 	TAP_OK(bind_to(&ch, id, link_local) == -EINVAL, "link-local without scope: EINVAL");
+	link_local.sin6_scope_id = 77;
+	TAP_OK(bind_to(&ch, id, link_local) == -ENODEV, "scope of another interface: ENODEV");
 	TAP_OK(bind_to(&ch, id, address(9, 5)) == -ENODEV, "address of another interface: ENODEV");
 	TAP_OK(bind_to(&ch, id, address(8, 5)) == -EADDRNOTAVAIL,
 	       "address of another host: EADDRNOTAVAIL");
@@ -685,6 +687,124 @@ static void test_answers(void)
 	close_channel(&client);
 }
 
+/* ---- options -------------------------------------------------------------------- */
+
+static void test_option_values(void)
+{
+	int yes = 1, no = 0;
+	uint8_t byte = 18;
+	struct chan ch;
+	uint32_t a, ud;
+
+	open_channel(&ch);
+	a = create_id(&ch);
+	ud = create_id_of(&ch, RDMA_PS_UDP, 0, UID);
+	TAP_OK(set_option(&ch, a, RDMA_OPTION_ID_TOS, &yes, sizeof(yes)) == -EINVAL &&
+		       set_option(&ch, a, RDMA_OPTION_ID_ACK_TIMEOUT, &yes, 0) == -EINVAL &&
+		       set_option(&ch, a, RDMA_OPTION_ID_REUSEADDR, &byte, 1) == -EINVAL &&
+		       set_option(&ch, a, RDMA_OPTION_ID_AFONLY, &byte, 1) == -EINVAL,
+	       "options of the wrong size: EINVAL");
+	TAP_OK(set_option(&ch, a, 77, &byte, 1) == -ENOSYS, "an unknown option: ENOSYS");
+	TAP_OK(set_option(&ch, ud, RDMA_OPTION_ID_ACK_TIMEOUT, &byte, 1) == -EINVAL,
+	       "an ACK timeout of a UD id: EINVAL");
+	MUST(!bind_to(&ch, a, address(1, 0)));
+	TAP_OK(!set_option(&ch, a, RDMA_OPTION_ID_AFONLY, &no, sizeof(no)) &&
+		       !set_option(&ch, a, RDMA_OPTION_ID_REUSEADDR, &yes, sizeof(yes)) &&
+		       set_option(&ch, a, RDMA_OPTION_ID_REUSEADDR, &no, sizeof(no)) == -EINVAL,
+	       "a port that is bound can be shared, but that cannot be taken back");
+	MUST(!resolve(&ch, a, address(1, 7000)) && next_event(&ch) == XD_CM_EVENT_ADDR_RESOLVED);
+	TAP_OK(set_option(&ch, a, RDMA_OPTION_ID_AFONLY, &yes, sizeof(yes)) == -EINVAL,
+	       "AFONLY after the address was resolved: EINVAL");
+	close_channel(&ch);
+}
+
+/* Sets the options of an id before it is resolved. */
+static uint32_t routed_with_options(struct chan *ch, uint8_t tos, uint8_t timeout)
+{
+	uint32_t id = create_id(ch);
+
+	MUST(!set_option(ch, id, RDMA_OPTION_ID_TOS, &tos, 1));
+	MUST(!set_option(ch, id, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, 1));
+	MUST(!resolve(ch, id, address(1, 7000)) && next_event(ch) == XD_CM_EVENT_ADDR_RESOLVED);
+	MUST(!resolve_route(ch, id) && next_event(ch) == XD_CM_EVENT_ROUTE_RESOLVED);
+	return id;
+}
+
+/* Accepts the connection of `a` and returns the id of its other end. */
+static uint32_t accept_next(struct chan *ch, uint32_t a)
+{
+	uint32_t b, qa = new_qp(), qb = new_qp();
+
+	MUST(!connect_id(ch, a, qa, "") && next_event(ch) == XD_CM_EVENT_CONNECT_REQUEST);
+	b = event.id;
+	MUST(!accept_id(ch, b, qb, "") && next_event(ch) == XD_CM_EVENT_CONNECT_RESPONSE);
+	return b;
+}
+
+static void test_path_options(void)
+{
+	struct chan ch;
+	uint32_t a, b;
+
+	open_channel(&ch);
+	listener(&ch, 7000, 5);
+	a = routed_with_options(&ch, 0x68, 18);
+	TAP_OK(route_of(&ch, a).ib_route[0].traffic_class == 0x68, "TOS: the path has the class");
+	b = accept_next(&ch, a);
+	TAP_OK(!init_qp_attr(&ch, a, IBV_QPS_RTR) && qp_attr.ah_attr.grh.traffic_class == 0x68 &&
+		       !init_qp_attr(&ch, b, IBV_QPS_RTR) &&
+		       qp_attr.ah_attr.grh.traffic_class == 0x68,
+	       "the queue pairs of both ends, too");
+	TAP_OK(!init_qp_attr(&ch, a, IBV_QPS_RTS) && qp_attr.timeout == 18,
+	       "ACK_TIMEOUT: that of the queue pair");
+	TAP_OK(!init_qp_attr(&ch, b, IBV_QPS_RTS) && qp_attr.timeout == 18,
+	       "the peer gets it in the REQ");
+	close_channel(&ch);
+}
+
+/* A path record as librdmacm writes it; word: IBTA 15.2.5.16 */
+static int set_path(struct chan *ch, uint32_t id, struct ib_path_rec_data *rec, size_t len)
+{
+	struct rdma_ucm_set_option q = {
+		.id = id, .level = 1, .optname = 1, .optlen = (uint32_t)len
+	};
+
+	return command_with(ch, CMD(SET_OPTION), &q, sizeof(q), 0, rec, len);
+}
+
+static void test_path_record(void)
+{
+	struct ib_path_rec_data rec = {
+		.flags = IB_PATH_GMP | IB_PATH_PRIMARY | IB_PATH_BIDIRECTIONAL,
+		.path_rec = { [11] = htonl(0x12345 << 8 | 9),
+			      [12] = htonl(0x20u << 24),
+			      [13] = htonl(3u << 16 | IBV_MTU_1024 << 8),
+			      [14] = htonl(13u << 24) },
+	};
+	struct ib_user_path_rec *r;
+	struct chan ch;
+	uint32_t id;
+
+	open_channel(&ch);
+	id = create_id(&ch);
+	TAP_OK(set_path(&ch, id, &rec, sizeof(rec)) == -EINVAL,
+	       "IB_PATH before an address: EINVAL");
+	MUST(!resolve(&ch, id, address(99, 7)) && next_event(&ch) == XD_CM_EVENT_ADDR_RESOLVED);
+	TAP_OK(set_path(&ch, id, &rec, sizeof(rec) - 1) == -EINVAL, "half a path record: EINVAL");
+	TAP_OK(!set_path(&ch, id, &rec, sizeof(rec)) &&
+		       next_event(&ch) == XD_CM_EVENT_ROUTE_RESOLVED,
+	       "IB_PATH in place of a route");
+	route_of(&ch, id);
+	r = &((struct rdma_ucm_query_route_resp *)ch.c.body)->ib_route[0];
+	TAP_OK(ntohl(r->flow_label) == 0x12345 && r->hop_limit == 9 && r->traffic_class == 0x20 &&
+		       r->sl == 3 && r->mtu == IBV_MTU_1024 && r->packet_life_time == 13 &&
+		       r->dgid[15] == 99,
+	       "the path has its values, but the GIDs of the address");
+	close_channel(&ch);
+}
+
+/* ---- RTU and TIMEWAIT ----------------------------------------------------------- */
+
 /* The RTU is late: the first packet of the QP establishes the connection. */
 static void test_first_packet(void)
 {
@@ -707,6 +827,58 @@ static void test_first_packet(void)
 	TAP_OK(SEND(&ch, NOTIFY, q, 0) == -EISCONN, "NOTIFY then: EISCONN");
 	TAP_OK(!establish(&ch, a) && next_event(&ch) == -EAGAIN, "the RTU raises no other event");
 	destroy_id(&ch, l);
+	close_channel(&ch);
+}
+
+/* The program gets COMM_EST of its QP, and reports it. */
+static void test_notify(void)
+{
+	struct rdma_ucm_notify q = { .event = IBV_EVENT_COMM_EST };
+	struct chan ch;
+	uint32_t a;
+
+	open_channel(&ch);
+	listener(&ch, 7000, 5);
+	q.id = a = routed_id(&ch, 7000);
+	TAP_OK(SEND(&ch, NOTIFY, q, 0) == -EINVAL, "NOTIFY without a connection: EINVAL");
+	q.id = accept_next(&ch, a);
+	q.event = IBV_EVENT_PATH_MIG;
+	TAP_OK(SEND(&ch, NOTIFY, q, 0) == -EINVAL, "NOTIFY of another event: EINVAL");
+	q.event = IBV_EVENT_COMM_EST;
+	TAP_OK(!SEND(&ch, NOTIFY, q, 0) && next_event(&ch) == XD_CM_EVENT_ESTABLISHED &&
+		       event.id == q.id,
+	       "NOTIFY of COMM_EST establishes the connection");
+	close_channel(&ch);
+}
+
+/* Returns the type of the next event, for which it waits up to 10 s. */
+static int awaited_event(struct chan *ch)
+{
+	uint64_t end = xd_now() + 10 * 1000000000ull;
+
+	while (!readable(ch) && xd_now() < end)
+		carry();
+	return next_event(ch);
+}
+
+static void test_timewait(void)
+{
+	struct chan ch;
+	uint32_t a, b;
+
+	open_channel(&ch);
+	listener(&ch, 7000, 5);
+	a = routed_with_options(&ch, 0, 5); /* TIMEWAIT lasts one ACK timeout */
+	b = accept_next(&ch, a);
+	MUST(!establish(&ch, a) && next_event(&ch) == XD_CM_EVENT_ESTABLISHED);
+	MUST(!disconnect_id(&ch, a) && next_event(&ch) == XD_CM_EVENT_DISCONNECTED);
+	MUST(event.id == b && !disconnect_id(&ch, b));
+	TAP_OK(next_event(&ch) == XD_CM_EVENT_DISCONNECTED && event.id == a,
+	       "DISCONNECTED before TIMEWAIT_EXIT");
+	TAP_OK(awaited_event(&ch) == XD_CM_EVENT_TIMEWAIT_EXIT && !event.status &&
+		       awaited_event(&ch) == XD_CM_EVENT_TIMEWAIT_EXIT,
+	       "TIMEWAIT_EXIT at both ends");
+	TAP_OK(destroy_id(&ch, b) == 3, "it is an event of the id");
 	close_channel(&ch);
 }
 
@@ -963,7 +1135,12 @@ int main(void)
 	test_address_change();
 	test_connection();
 	test_answers();
+	test_option_values();
+	test_path_options();
+	test_path_record();
 	test_first_packet();
+	test_notify();
+	test_timewait();
 	test_reject();
 	test_backlog();
 	test_loopback();

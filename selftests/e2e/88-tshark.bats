@@ -8,7 +8,7 @@
 load helpers
 
 setup_file() {
-	requires root tshark tcpdump rping udaddy
+	requires root tshark tcpdump rping udaddy ucmatose
 	hosts_up
 	bridge_between
 	daemons_up
@@ -68,6 +68,8 @@ connect_by_address() (
 		pair -t 40 udaddy -b "$address" -- udaddy -s "$address"
 	done
 	refused "REJECTED" run_on b timeout 20 rping -c -a "$A4" -p 9999 -C 1
+	# type of service 104, ACK timeout 21
+	pair -t 40 ucmatose -b "$A4" -p "$PORT" -- ucmatose -s "$A4" -p "$PORT" -t 104 -a 21
 )
 
 # field_values FIELD [FILTER]: prints each value of a field, with the number of packets that have it
@@ -153,6 +155,22 @@ field_values() {
 	seen=$(field_values infiniband.cm.req.prim_localgid_ipv4 'ip && infiniband.cm.req')
 	echo "GIDs: $seen"
 	grep -q " $B4\$" <<<"$seen"
+}
+
+@test "type of service and ACK timeout of rdma_cm are in REQs, the former in packets of both directions" {
+	local seen h
+
+	seen=$(field_values infiniband.cm.req.prim_tfcclass infiniband.cm.req)
+	echo "traffic classes: $seen"
+	grep -qE " (0x68|104)\$" <<<"$seen"
+	seen=$(field_values infiniband.cm.req.prim_localacktout infiniband.cm.req)
+	echo "local ACK timeouts: $seen"
+	grep -qE " (0x15|21)\$" <<<"$seen"
+	for h in "$A4" "$B4"; do
+		seen=$(field_values infiniband.bth.opcode "ip.src == $h && ip.dsfield == 0x68 && infiniband.bth.destqp != 1")
+		echo "opcodes from $h: $seen"
+		[[ $seen ]]
+	done
 }
 
 @test "every ICRC is correct" {

@@ -4,8 +4,8 @@
 E2E_FILES := $(sort $(wildcard selftests/e2e/*.bats))
 E2E_LONG := $(filter selftests/e2e/39-limits-%,$(E2E_FILES))
 E2E_NEEDS := $$(PROGRAMS) $(addprefix $(BUILD)/selftests/e2e/, \
-	hanging_fs hostile rdma_connect rdma_datagram rdma_direct rdma_events rdma_flush rdma_keys rdma_limits rdma_memory \
-	rdma_neighbours rdma_notify rdma_opcodes rdma_refusals rdma_srq rdma_verify rdma_watch rdma_xrc tcp_echo)
+	hanging_fs hostile rdma_cm_events rdma_connect rdma_datagram rdma_direct rdma_events rdma_flush rdma_keys rdma_limits \
+	rdma_memory rdma_neighbours rdma_notify rdma_opcodes rdma_refusals rdma_srq rdma_verify rdma_watch rdma_xrc tcp_echo)
 
 e2e_name = e2e/$(basename $(notdir $1))
 $(foreach f,$(filter-out $(E2E_LONG),$(E2E_FILES)),$(eval \
@@ -60,6 +60,9 @@ $(eval $(call verbs_program,rdma_notify,,-lpthread))
 
 # Shares XRC domains.
 $(eval $(call verbs_program,rdma_xrc))
+
+# Prints the events of rdma_cm.
+$(eval $(call verbs_program,rdma_cm_events,,-lrdmacm))
 
 # Connects by librdmacm many times and at the same time.
 $(eval $(call verbs_program,rdma_connect,,-lrdmacm))

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Prints the events of rdma_cm:
+ *
+ *   listen ADDRESS PORT     accepts one connection, and disconnects when the peer has
+ *   connect ADDRESS PORT    connects and disconnects
+ *
+ * Ends after TIMEWAIT_EXIT of the connection, or after DEVICE_REMOVAL.
+ */
+#include <netdb.h>
+#include <rdma/rdma_cma.h>
+
+#include "verbs_util.h"
+
+#define RESOLVE_MS 5000
+
+static struct sockaddr_storage parse_address(const char *host, const char *port)
+{
+	struct addrinfo hints = { .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV }, *info;
+	struct sockaddr_storage a = { 0 };
+
+	errno = 0;
+	MUST(!getaddrinfo(host, port, &hints, &info), "wrong address");
+	memcpy(&a, info->ai_addr, info->ai_addrlen);
+	freeaddrinfo(info);
+	return a;
+}
+
+static void make_qp(struct rdma_cm_id *id)
+{
+	struct ibv_qp_init_attr attr = {
+		.cap = { .max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1 },
+		.qp_type = IBV_QPT_RC,
+	};
+
+	MUST(!rdma_create_qp(id, NULL, &attr), "rdma_create_qp");
+}
+
+/* Takes the next step of a connection. Returns false if there is none. */
+static bool advance(const struct rdma_cm_event *ev)
+{
+	struct rdma_conn_param param = { .retry_count = 7, .rnr_retry_count = 7 };
+	struct rdma_cm_id *id = ev->id;
+
+	switch (ev->event) {
+	case RDMA_CM_EVENT_ADDR_RESOLVED:
+		MUST(!rdma_resolve_route(id, RESOLVE_MS), "rdma_resolve_route");
+		return true;
+	case RDMA_CM_EVENT_ROUTE_RESOLVED:
+		make_qp(id);
+		MUST(!rdma_connect(id, &param), "rdma_connect");
+		return true;
+	case RDMA_CM_EVENT_CONNECT_REQUEST:
+		make_qp(id);
+		MUST(!rdma_accept(id, &param), "rdma_accept");
+		return true;
+	case RDMA_CM_EVENT_ESTABLISHED:
+		if (id->context)
+			MUST(!rdma_disconnect(id), "rdma_disconnect");
+		return true;
+	case RDMA_CM_EVENT_DISCONNECTED:
+		if (!id->context)
+			MUST(!rdma_disconnect(id), "rdma_disconnect");
+		return true;
+	case RDMA_CM_EVENT_ADDR_CHANGE:
+		return true;
+	case RDMA_CM_EVENT_TIMEWAIT_EXIT:
+	case RDMA_CM_EVENT_DEVICE_REMOVAL:
+		return false;
+	default:
+		MUST(false, "unexpected event");
+		return false;
+	}
+}
+
+int main(int argc, char **argv)
+{
+	bool connects = argc == 4 && !strcmp(argv[1], "connect"), more = true;
+	struct rdma_event_channel *ch;
+	struct sockaddr_storage at;
+	struct rdma_cm_event *ev;
+	struct rdma_cm_id *id;
+
+	if (argc != 4 || (!connects && strcmp(argv[1], "listen"))) {
+		fprintf(stderr, "usage: see the head of rdma_cm_events.c\n");
+		return 2;
+	}
+	at = parse_address(argv[2], argv[3]);
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	ch = rdma_create_event_channel();
+	/* the context tells the active side from the passive one */
+	MUST(ch && !rdma_create_id(ch, &id, connects ? ch : NULL, RDMA_PS_TCP), "rdma_create_id");
+	if (connects)
+		MUST(!rdma_resolve_addr(id, NULL, (struct sockaddr *)&at, RESOLVE_MS), "resolve");
+	else
+		MUST(!rdma_bind_addr(id, (struct sockaddr *)&at) && !rdma_listen(id, 1), "listen");
+	while (more) {
+		MUST(!rdma_get_cm_event(ch, &ev), "rdma_get_cm_event");
+		printf("%s %d\n", rdma_event_str(ev->event), ev->status);
+		more = advance(ev);
+		rdma_ack_cm_event(ev);
+	}
+	return 0;
+}
