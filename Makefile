@@ -122,8 +122,13 @@ endef
 # make again; the exported variables prevent that make from rebuilding.
 export SANITIZE OPT CFLAGS LDFLAGS CC CLANG
 flags = $(CC) $(CLANG) $(ALL_CFLAGS) $(TUNE)
-ifneq ($(filter-out clean help deps format,$(or $(MAKECMDGOALS),all)),)
+# These goals compile nothing; some of them install packages and run a second make.
+COMPILE_NOTHING := clean help deps deps-build deps-run deps-test format dist deb \
+	check check-long demo bench bench-neighbours bench-pauses bench-floods
+ifneq ($(filter-out $(COMPILE_NOTHING),$(or $(MAKECMDGOALS),all)),)
 ifneq ($(file <$(BUILD)/flags),$(flags))
+MISSING := $(shell packaging/needs '$(CC)' '$(CLANG)' '$(BPFTOOL)')
+$(if $(MISSING),$(error $(MISSING)))
 $(shell mkdir -p $(BUILD))
 $(file >$(BUILD)/flags,$(flags))
 endif
@@ -195,9 +200,15 @@ include $(wildcard $(addsuffix /module.mk,$(MODULES)))
 .PHONY: all
 all: $$(PROGRAMS) ## build the daemon, the command line tool and the provider
 
-.PHONY: deps
-deps: ## install the Debian packages that building and testing need (as root, if any is missing)
+.PHONY: deps deps-build deps-run deps-test
+deps: ## install the Debian packages that building, using and testing need (as root, if any is missing)
 	$(Q)packaging/deps
+deps-build: ## install those that `make` and `make deb` need
+	$(Q)packaging/deps build
+deps-run: ## install those that the documentation uses beside the programs
+	$(Q)packaging/deps run
+deps-test: ## install those that the tests need, beside the others
+	$(Q)packaging/deps test
 
 # A user other than root cannot install packages; tests that need a missing one fail or are skipped.
 .PHONY: try-deps
@@ -273,7 +284,8 @@ install: all $$(INSTALL_NEEDS) ## install below $DESTDIR$PREFIX (PREFIX=/usr/loc
 		$(if $(V),set -x;) install -D -m $$mode $${rest%%:*} $(DESTDIR)$${rest#*:}; \
 	done
 	$(Q)set -e; for item in $(INSTALL_LINKS); do \
-		$(if $(V),set -x;) ln -sf $${item%%:*} $(DESTDIR)$${item#*:}; \
+		$(if $(V),set -x;) mkdir -p $$(dirname $(DESTDIR)$${item#*:}); \
+		ln -sf $${item%%:*} $(DESTDIR)$${item#*:}; \
 	done
 	$(if $(DESTDIR),,$(Q)test "$$(id -u)" != 0 || ldconfig)
 
@@ -282,14 +294,16 @@ uninstall: ## remove what `make install` installed
 	$(Q)set -e; for item in $(INSTALL) $(INSTALL_LINKS); do rm -f $(DESTDIR)$${item##*:}; done
 	$(Q)rmdir --ignore-fail-on-non-empty $(addprefix $(DESTDIR),$(INSTALL_DIRS)) 2>/dev/null || :
 
-DEB = $(BUILD)/xroce_$(VERSION)_$(shell dpkg --print-architecture).deb
+DIST = $(BUILD)/xroce-$(VERSION).tar.xz
+.PHONY: dist
+dist: ## make a source tarball of the files that git tracks, or of all sources of an unpacked tarball, in build/
+	$(Q)mkdir -p $(BUILD)
+	$(Q)packaging/dist xroce-$(VERSION) $(DIST)
+	@echo $(DIST)
+
 .PHONY: deb
-deb: all ## make a Debian package of what `make install` installs, in build/
-	$(Q)rm -rf $(BUILD)/deb
-	$(Q)$(MAKE) -s --no-print-directory install DESTDIR=$(BUILD)/deb PREFIX=/usr
-	$(Q)packaging/deb $(BUILD)/deb $(VERSION) $(DEB)
-	$(Q)rm -rf $(BUILD)/deb
-	@echo $(DEB)
+deb: dist ## make the Debian packages with dpkg-buildpackage, in build/
+	$(Q)packaging/deb $(DIST) $(VERSION)
 
 .PHONY: compile_commands.json
 compile_commands.json: ## write the compilation database for clangd and clang-tidy

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 
+# Distributions have folders of their own for libraries that programs are linked with, and for units.
+LIBDIR ?= $(PREFIX)/lib
+UNITDIR ?= $(PREFIX)/lib/systemd/system
+
 UNIT := $(BUILD)/packaging/xroced@.service
 
 $(UNIT): packaging/xroced@.service.in
@@ -10,9 +14,10 @@ PKG_CONFIG_FILE := $(BUILD)/packaging/xroce.pc
 
 $(PKG_CONFIG_FILE): packaging/xroce.pc.in
 	@mkdir -p $(@D)
-	$(Q)sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' $< >$@
+	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' \
+		-e 's|@LIBDIR@|$(patsubst $(PREFIX)/%,$${prefix}/%,$(LIBDIR))|' $< >$@
 
-# Always remade: they contain PREFIX, which may differ from that of the last build.
+# Always remade: they contain folders, which may differ from those of the last build.
 .PHONY: $(UNIT) $(PKG_CONFIG_FILE)
 INSTALL_NEEDS += $(UNIT) $(PKG_CONFIG_FILE)
 
@@ -21,7 +26,7 @@ INSTALL += \
 	755:$(BUILD)/xroced:$(PREFIX)/sbin/xroced \
 	755:$(BUILD)/xroce:$(PREFIX)/bin/xroce \
 	644:$(BUILD)/libxroce.so:$(PREFIX)/lib/xroce/libxroce.so \
-	644:$(UNIT):$(PREFIX)/lib/systemd/system/xroced@.service \
+	644:$(UNIT):$(UNITDIR)/xroced@.service \
 	644:packaging/xroce.sysusers:$(PREFIX)/lib/sysusers.d/xroce.conf \
 	644:packaging/example.conf:$(PREFIX)/share/doc/xroce/example.conf \
 	644:LICENSE:$(PREFIX)/share/doc/xroce/LICENSE \
@@ -29,10 +34,10 @@ INSTALL += \
 	644:docs/man/xroced.8:$(PREFIX)/share/man/man8/xroced.8 \
 	644:docs/man/xroce.1:$(PREFIX)/share/man/man1/xroce.1 \
 	644:docs/man/xrocedv.3:$(PREFIX)/share/man/man3/xrocedv.3 \
-	644:$(PKG_CONFIG_FILE):$(PREFIX)/lib/pkgconfig/xroce.pc \
+	644:$(PKG_CONFIG_FILE):$(LIBDIR)/pkgconfig/xroce.pc \
 	644:include/infiniband/xrocedv.h:$(PREFIX)/include/infiniband/xrocedv.h
 # For programs that are linked with the provider; the second one is for the linker.
 INSTALL_LINKS += \
-	xroce/libxroce.so:$(PREFIX)/lib/libxroce.so.1 \
-	libxroce.so.1:$(PREFIX)/lib/libxroce.so
+	$(shell realpath -m --relative-to=$(LIBDIR) $(PREFIX)/lib/xroce)/libxroce.so:$(LIBDIR)/libxroce.so.1 \
+	libxroce.so.1:$(LIBDIR)/libxroce.so
 INSTALL_DIRS += $(PREFIX)/lib/xroce $(PREFIX)/share/doc/xroce
