@@ -282,7 +282,7 @@ static int hand_over(struct daemon *d)
 	close(d->listener.fd);
 	close(d->lock_fd);
 	d->listener.fd = d->lock_fd = -1;
-	d->listener.bound = NULL;
+	d->listener.bound = d->listener.path = NULL;
 	return 0;
 }
 

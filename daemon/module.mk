@@ -2,7 +2,7 @@
 
 # Folders from the lowest level to the highest: docs/architecture.md
 base_SRCS := $(addprefix daemon/base/,fd_message.c groups.c histogram.c jobs.c json.c landlock.c log.c loop.c \
-	memory_file.c name_lock.c notify.c options.c peer.c privileges.c process.c seccomp.c spawner.c)
+	memory_file.c name_lock.c notify.c openmetrics.c options.c peer.c privileges.c process.c seccomp.c spawner.c)
 helper_SRCS := $(addprefix daemon/helper/,calls.c execute.c process.c serve.c solicit.c steer.c)
 netdev_SRCS := $(addprefix daemon/netdev/,gids.c net.c netlink.c resolve.c)
 datapath_SRCS := $(addprefix daemon/datapath/, \
@@ -19,10 +19,10 @@ objects_SRCS := $(addprefix daemon/objects/, \
 	mw.c objects.c pd.c port.c qp.c resolve.c ring.c srq.c xrc.c)
 rdma_cm_SRCS := $(addprefix daemon/rdma_cm/, \
 	address.c answers.c channel.c comm_est.c command.c connect.c id.c listen.c multicast.c port.c query.c resolve.c)
-server_SRCS := $(addprefix daemon/server/,dispatch.c query.c server.c show.c show_cm.c)
+server_SRCS := $(addprefix daemon/server/,counters.c dispatch.c http.c metrics.c query.c scrape.c server.c show.c show_cm.c)
 
 # The part of the daemon that tests drive without a network interface
-control_SRCS := $(addprefix daemon/base/,groups.c histogram.c jobs.c json.c memory_file.c peer.c) \
+control_SRCS := $(addprefix daemon/base/,groups.c histogram.c jobs.c json.c memory_file.c openmetrics.c peer.c) \
 	$(memory_SRCS) $(gsi_SRCS) $(clients_SRCS) $(objects_SRCS) $(rdma_cm_SRCS) $(server_SRCS)
 
 xroced_SRCS := daemon/main.c $(base_SRCS) $(helper_SRCS) $(netdev_SRCS) $(datapath_SRCS) $(memory_SRCS) $(gsi_SRCS) \

@@ -49,3 +49,12 @@ uint64_t xd_histogram_quantile(const struct xd_histogram *h, uint32_t permille)
 	top = top_of(i);
 	return top < h->longest ? top : h->longest;
 }
+
+uint64_t xd_histogram_below(const struct xd_histogram *h, uint32_t bits)
+{
+	uint64_t n = 0;
+
+	for (uint32_t i = 0; i < bucket_of(1ull << bits); i++)
+		n += h->bucket[i];
+	return n;
+}

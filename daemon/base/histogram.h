@@ -23,5 +23,7 @@ void xd_histogram_add(struct xd_histogram *h, uint64_t value);
  * if the histogram is empty. permille: 0..1000, e.g. 990 for p99.
  */
 uint64_t xd_histogram_quantile(const struct xd_histogram *h, uint32_t permille);
+/* Returns the number of values below 2^bits, exactly. bits: 3..63. */
+uint64_t xd_histogram_below(const struct xd_histogram *h, uint32_t bits);
 
 #endif /* XD_HISTOGRAM_H */

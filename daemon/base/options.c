@@ -49,6 +49,8 @@ static const struct option_row rows[] = {
 	{ "reserved-lkey-group", "GROUP",
 	  "group that may use the reserved L_Key besides root (none)", TEXT,
 	  AT(reserved_lkey_group), 0, ROOM(reserved_lkey_group) },
+	{ "metrics", "ADDRESS", "serve metrics by HTTP at IP:PORT, [IP]:PORT or /PATH (none)", TEXT,
+	  AT(metrics), 0, ROOM(metrics) },
 	{ "attach", "MODE", "auto, zerocopy, native or generic (auto)", ATTACH, AT(attach), 0, 0 },
 	{ "queues", "N", "RX queues to serve, 0: all (0)", NUMBER, AT(queues), 0, XR_MAX_WORKERS },
 	{ "ring-size", "N", "frames of each AF_XDP ring (2048)", POWER2, AT(ring_size), 64, 32768 },

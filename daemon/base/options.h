@@ -32,6 +32,7 @@ struct xd_options {
 	char user[64];		      /* that the daemon becomes; empty: stay the same */
 	char group[64];		      /* group that may connect besides root; empty: none */
 	char reserved_lkey_group[64]; /* likewise, for the reserved L_Key */
+	char metrics[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* address; empty: none */
 	enum xd_attach attach;
 	uint32_t queues;    /* number of RX queues to serve, 0: all */
 	uint32_t ring_size; /* frames of each AF_XDP ring, power of two */

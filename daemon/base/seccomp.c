@@ -96,7 +96,7 @@ static const struct rule allowed[] = {
 	/* sockets; connecting and binding are over */
 	IF(MAIN, socket, 0, ~0u, AF_UNIX), IF(MAIN | HELP, socket, 0, ~0u, AF_INET),
 	IF(MAIN, socket, 0, ~0u, AF_INET6), IF(HELP, socket, 0, ~0u, AF_XDP),
-	FOR(MAIN | HELP, socketpair), FOR(HELP, accept4), FOR(MAIN, shutdown),
+	FOR(MAIN | HELP, socketpair), FOR(MAIN | HELP, accept4), FOR(MAIN, shutdown),
 	FOR(MAIN, getsockname),
 	FOR(ALL, getsockopt), FOR(ALL, setsockopt),
 	FOR(ALL, sendto), FOR(ALL, recvfrom), FOR(ALL, sendmsg), FOR(ALL, recvmsg),

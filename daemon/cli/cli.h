@@ -7,6 +7,7 @@
  *   client.c   requests to a daemon
  *   print.c    prints JSON as lines and tables
  *   show.c     list, and the commands that print a reply: status, counters, qp, mr, ...
+ *   metrics.c  metrics
  *   fault.c    fault
  *   run.c      run
  *   rdma.c     the `rdma` that programs under `xroce run` find in PATH
@@ -90,6 +91,7 @@ void cli_print_field(const char *value); /* replaces control characters */
 int cli_run(struct cli *cli, int argc, char **argv);
 int cli_list(struct cli *cli, int argc, char **argv);
 int cli_show(struct cli *cli, int argc, char **argv);
+int cli_metrics(struct cli *cli, int argc, char **argv);
 int cli_fault(struct cli *cli, int argc, char **argv);
 int cli_rdma(const struct cli *cli, int argc, char **argv);
 

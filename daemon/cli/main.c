@@ -38,6 +38,8 @@ static const struct cli_command commands[] = {
 		cli_show,
 		XR_SHOW_COUNTERS,
 	},
+	{ "metrics", "[DEV]", "counters and gauges in the OpenMetrics format", NULL, cli_metrics,
+	  0 },
 	{ "qp", "[DEV]", "queue pairs", STATE_OPTION, cli_show, XR_SHOW_QPS },
 	{ "mr", "[DEV]", "memory regions and their keys", STATE_OPTION, cli_show, XR_SHOW_MRS },
 	{ "cq", "[DEV]", "completion queues", NULL, cli_show, XR_SHOW_CQS },

@@ -136,6 +136,7 @@ void xd_workers_set_fault(struct xd_workers *ws, const struct xr_fault_config *c
 struct xd_worker_stats {
 	uint64_t rounds, sleeps, starved, rx_batches, tx_kicks, rx_ring_full, tx_ring_full, faults;
 	uint64_t busy_ns, idle_spin_ns;
+	uint64_t cpu_ns; /* processor time of the thread */
 };
 /* May be called while the worker runs. */
 void xd_worker_stats(const struct xd_workers *ws, uint32_t index, struct xd_worker_stats *stats);

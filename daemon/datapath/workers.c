@@ -331,6 +331,16 @@ void xd_workers_drops(const struct xd_workers *ws, struct xr_stat stat[XR_REASON
 	}
 }
 
+static uint64_t thread_time(const struct xd_worker *w)
+{
+	struct timespec ts = { 0 };
+	clockid_t clock;
+
+	if (!w->started || pthread_getcpuclockid(w->thread, &clock) || clock_gettime(clock, &ts))
+		return 0;
+	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
 void xd_worker_stats(const struct xd_workers *ws, uint32_t index, struct xd_worker_stats *stats)
 {
 	const struct xd_worker *w = ws->worker[index];
@@ -345,6 +355,7 @@ void xd_worker_stats(const struct xd_workers *ws, uint32_t index, struct xd_work
 		.starved = xd_counted(&w->stats.starved),
 		.busy_ns = xd_counted(&w->stats.busy_ns),
 		.idle_spin_ns = xd_counted(&w->stats.idle_spin_ns),
+		.cpu_ns = thread_time(w),
 		.tx_kicks = x.tx_kicks,
 		.tx_ring_full = x.tx_full,
 		.rx_ring_full = x.rx_ring_full + x.rx_fill_empty,

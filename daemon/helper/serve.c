@@ -247,6 +247,8 @@ void xd_serving_clean_up(const struct xd_serving *s, const struct xd_places *pla
 	remove_pins(s->taken[XD_TAKE_PINS]);
 	rmdir(places->pins);
 	unlink(places->socket);
+	if (places->metrics)
+		unlink(places->metrics);
 	unlink(places->lock);
 }
 

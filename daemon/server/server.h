@@ -7,6 +7,9 @@
  *   query.c     HELLO, device, port, addresses
  *   show.c      status, counters and objects as JSON, for the xroce command; faults
  *   show_cm.c   the same for connection management
+ *   counters.c  sums of counters
+ *   metrics.c   metrics as text
+ *   scrape.c    metrics by HTTP
  */
 #ifndef XD_SERVER_H
 #define XD_SERVER_H
@@ -20,6 +23,8 @@
 
 #define XD_SPARES XD_ARRIVAL_FDS
 
+struct xd_scrape;
+
 struct xd_server {
 	struct xd_objects objects;
 	struct xd_device *dev;
@@ -27,8 +32,9 @@ struct xd_server {
 	struct xd_watch *watch; /* of the helper's socket */
 	bool helper_ended;
 	int spare[XD_SPARES];
-	gid_t group;  /* may connect; XD_NO_GROUP: none */
-	int uffd_dev; /* /dev/userfaultfd, -1: none */
+	gid_t group;		  /* may connect; XD_NO_GROUP: none */
+	int uffd_dev;		  /* /dev/userfaultfd, -1: none */
+	struct xd_scrape *scrape; /* NULL: without --metrics */
 	struct xr_fault_config fault;
 };
 
@@ -43,8 +49,11 @@ struct xd_listener {
 	const char *bound; /* path of the socket, NULL: none yet */
 	gid_t group;	   /* may connect; XD_NO_GROUP: none */
 	int uffd_dev;	   /* /dev/userfaultfd, -1: none */
+	int metrics;	   /* socket of --metrics, -1: none */
+	const char *path;  /* of that socket; NULL: none to be removed */
 };
-#define XD_NO_LISTENER ((struct xd_listener){ .fd = -1, .group = XD_NO_GROUP, .uffd_dev = -1 })
+#define XD_NO_LISTENER                                                                             \
+	((struct xd_listener){ .fd = -1, .group = XD_NO_GROUP, .uffd_dev = -1, .metrics = -1 })
 
 /* Creates the control socket. Call xd_listener_close() after an error, too. Logs errors. */
 int xd_listener_open(const struct xd_options *opt, struct xd_listener *l);
@@ -52,8 +61,8 @@ int xd_listener_open(const struct xd_options *opt, struct xd_listener *l);
 void xd_listener_close(struct xd_listener *l);
 
 /*
- * Serves the connections that the helper accepts. Takes over l->uffd_dev. *server is NULL after an
- * error.
+ * Serves the connections that the helper accepts. Takes over l->uffd_dev and l->metrics. *server
+ * is NULL after an error.
  */
 int xd_server_start(struct xd_device *dev, struct xd_helper *helper, struct xd_listener *l,
 		    struct xd_server **server);
@@ -62,7 +71,7 @@ int xd_server_start(struct xd_device *dev, struct xd_helper *helper, struct xd_l
  * an error, too.
  */
 int xd_server_open(struct xd_device *dev, struct xd_server **server);
-/* Refuses new clients from now on. */
+/* Refuses new clients from now on, and those who ask for metrics. */
 void xd_server_refuse(struct xd_server *server);
 /*
  * Ends all clients and releases everything. Returns false if a job hangs: everything that it may

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* SHOW, which returns JSON text in a memfd (docs/show.md has the names), and SET_FAULT. */
+/*
+ * SHOW, which returns text in a memfd: JSON (docs/show.md has the names), or metrics. SET_FAULT.
+ */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -19,6 +21,8 @@
 #include "daemon/memory/region.h"
 #include "daemon/netdev/net.h"
 #include "daemon/objects/port.h"
+#include "counters.h"
+#include "metrics.h"
 #include "server.h"
 #include "show.h"
 
@@ -111,6 +115,7 @@ static void put_workers(struct json *j, const struct xd_device *dev)
 		json_number(j, "rx_ring_full", s.rx_ring_full);
 		json_number(j, "tx_ring_full", s.tx_ring_full);
 		json_number(j, "faults", s.faults);
+		json_number(j, "cpu_ns", s.cpu_ns);
 		json_number(j, "busy_ns", s.busy_ns);
 		json_number(j, "idle_spin_ns", s.idle_spin_ns);
 		json_end(j, '}');
@@ -202,58 +207,33 @@ static void show_status(struct json *j, const struct xd_client *c)
 
 /* ---- counters -------------------------------------------------------------------- */
 
-static void put_reasons(struct json *j, struct xd_device *dev)
+static void put_reasons(struct json *j, const struct xr_stat *stat)
 {
-	static const char *const actions[] = { "pass", "redirect", "answer", "drop" };
-	static const struct {
-		const char *name, *text;
-		enum xr_action action;
-	} reasons[XR_REASON_COUNT] = {
-#define X(name, act, text) { #name, text, XR_ACT_##act },
-		XR_REASONS(X)
-#undef X
-	};
-	struct xr_stat stat[XR_REASON_COUNT] = { { 0 } };
 	uint32_t i;
 
-	for (i = 0; i < XR_REASON_COUNT; i++)
-		xd_xdp_stat(dev->xdp, i, &stat[i]);
-	xd_workers_pause(dev->workers);
-	xd_workers_drops(dev->workers, stat);
-	xd_workers_resume_no_wake(dev->workers);
 	json_begin(j, "xdp", '[');
 	for (i = 0; i < XR_REASON_COUNT; i++) {
 		json_begin(j, NULL, '{');
-		json_text(j, "name", reasons[i].name);
+		json_text(j, "name", xd_reasons[i].name);
 		json_number(j, "packets", stat[i].packets);
 		json_number(j, "bytes", stat[i].bytes);
-		json_text(j, "action", actions[reasons[i].action]);
-		json_text(j, "text", reasons[i].text);
+		json_text(j, "action", xd_reasons[i].action);
+		json_text(j, "text", xd_reasons[i].text);
 		json_end(j, '}');
 	}
 	json_end(j, ']');
 }
 
-static void sum_counters(struct xd_device *dev, struct xt_counters *sum)
-{
-	uint32_t i;
-
-	xd_workers_pause(dev->workers);
-	for (i = 0; i < xd_workers_count(dev->workers); i++)
-		xt_counters_add(sum, xt_engine_counters(xd_worker_engine(dev->workers, i)));
-	xd_workers_resume_no_wake(dev->workers);
-}
-
 static void show_counters(struct json *j, const struct xd_server *s)
 {
 	struct xd_device *dev = s->dev;
-	struct xt_counters sum = { 0 };
+	struct xd_sums sums;
 
-	sum_counters(dev, &sum);
+	xd_sum_counters(dev, &sums);
 	json_begin(j, NULL, '{');
-	put_reasons(j, dev);
+	put_reasons(j, sums.reason);
 	json_begin(j, "transport", '[');
-#define X(field, text) xd_show_counter(j, #field, sum.field, text);
+#define X(field, text) xd_show_counter(j, #field, sums.transport.field, text);
 	XT_COUNTERS(X)
 #undef X
 	json_end(j, ']');
@@ -437,6 +417,9 @@ static int show(struct json *j, const struct xd_client *c, uint32_t what)
 		xd_mcast_show(j, xd_objects_of(c));
 		json_end(j, ']');
 		return 0;
+	case XR_SHOW_METRICS:
+		xd_metrics_write(j->f, xd_server_of(c), c->identity.is_operator);
+		return 0;
 	default:
 		return show_objects(j, c->clients, what);
 	}
@@ -467,7 +450,7 @@ int xd_do_show(struct xd_client *c, struct xd_request *req, struct xd_reply *rep
 
 	/* Only operators may see the objects of other clients. */
 	if (!c->identity.is_operator && q->what != XR_SHOW_STATUS && q->what != XR_SHOW_COUNTERS &&
-	    q->what != XR_SHOW_LIMITS)
+	    q->what != XR_SHOW_LIMITS && q->what != XR_SHOW_METRICS)
 		return -EPERM;
 	j.f = open_memstream(&out, &length);
 	if (!j.f)

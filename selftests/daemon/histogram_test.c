@@ -28,6 +28,8 @@ static void test_quantiles(void)
 	TAP_OK(p99 >= 9900 && p99 <= 10000, "p99 of 1..10000 is %lu", (unsigned long)p99);
 	TAP_OK(h.count == 10000 && h.longest == 10000 && h.sum == 50005000,
 	       "count, longest value and sum are exact");
+	TAP_OK(xd_histogram_below(&h, 10) == 1023 && xd_histogram_below(&h, 63) == 10000,
+	       "the number of values below a power of two is exact");
 	TAP_OK(xd_histogram_quantile(&h, 1000) == 10000 && xd_histogram_quantile(&h, 0) == 1,
 	       "the extreme quantiles are the longest and the shortest value");
 }

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "counters.h"
+
+#include <string.h>
+
+#include <xroce/reason.h>
+
+#include "daemon/clients/device.h"
+#include "daemon/datapath/worker.h"
+#include "daemon/datapath/xdp.h"
+
+#define ACTION_PASS "pass"
+#define ACTION_REDIRECT "redirect"
+#define ACTION_ANSWER "answer"
+#define ACTION_DROP "drop"
+
+const struct xd_reason xd_reasons[XR_REASON_COUNT] = {
+#define X(name, act, text) { #name, ACTION_##act, text },
+	XR_REASONS(X)
+#undef X
+};
+
+void xd_sum_counters(struct xd_device *dev, struct xd_sums *sums)
+{
+	uint32_t i;
+
+	memset(sums, 0, sizeof(*sums));
+	for (i = 0; i < XR_REASON_COUNT; i++)
+		xd_xdp_stat(dev->xdp, i, &sums->reason[i]);
+	xd_workers_pause(dev->workers);
+	xd_workers_drops(dev->workers, sums->reason);
+	for (i = 0; i < xd_workers_count(dev->workers); i++)
+		xt_counters_add(&sums->transport,
+				xt_engine_counters(xd_worker_engine(dev->workers, i)));
+	xd_workers_resume_no_wake(dev->workers);
+}

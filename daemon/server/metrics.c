@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "metrics.h"
+
+#include <malloc.h>
+#include <stdlib.h>
+
+#include "daemon/base/openmetrics.h"
+#include "daemon/base/options.h"
+#include "daemon/clients/client.h"
+#include "daemon/cm/cm.h"
+#include "daemon/datapath/worker.h"
+#include "daemon/datapath/xdp.h"
+#include "daemon/gsi/gsi.h"
+#include "daemon/memory/region.h"
+#include "daemon/netdev/net.h"
+#include "daemon/objects/port.h"
+#include "counters.h"
+#include "server.h"
+
+/* ---- device and port ------------------------------------------------------------- */
+
+static uint32_t count_gids(const struct xd_device *dev)
+{
+	struct xr_addr gid;
+	uint32_t n = 0, i;
+
+	for (i = 0; i < XR_GID_TABLE_LEN; i++)
+		n += xd_net_gid(dev->net, i, &gid);
+	return n;
+}
+
+static void put_device(struct openmetrics *m, const struct xd_device *dev)
+{
+	const struct xd_link *link = xd_net_link(dev->net);
+
+	/* No info: parsers of the older Prometheus format, as in the node exporter, refuse it. */
+	om_family(m, "device_info", OM_GAUGE, "Interface and mode of the XDP program");
+	om_begin(m);
+	om_label(m, "interface", link->ifname);
+	om_label(m, "version", XR_VERSION);
+	om_label(m, "xdp_mode", xd_xdp_mode_name(dev->xdp));
+	om_value(m, 1);
+	om_single(m, "port_up", OM_GAUGE, link->up, "1: the link is up");
+	om_single(m, "port_speed_bytes", OM_GAUGE, link->speed_mbps * 125000ull,
+		  "Speed of the link, bytes in a second; 0: unknown");
+	om_single(m, "port_mtu_bytes", OM_GAUGE, link->mtu, "MTU of the interface");
+	om_single(m, "port_path_mtu_bytes", OM_GAUGE, xd_port_mtu(dev), "Active RDMA path MTU");
+	om_single(m, "port_gids", OM_GAUGE, count_gids(dev), "Entries of the GID table in use");
+}
+
+/* ---- workers --------------------------------------------------------------------- */
+
+typedef struct xd_worker_stats stats_of;
+
+static void put_worker_counter(struct openmetrics *m, const struct xd_device *dev, size_t field)
+{
+	stats_of s;
+
+	for (uint32_t i = 0; i < xd_workers_count(dev->workers); i++) {
+		xd_worker_stats(dev->workers, i, &s);
+		om_begin(m);
+		om_label_number(m, "worker", i);
+		om_value(m, *(uint64_t *)((char *)&s + field));
+	}
+}
+
+static void put_worker_time(struct openmetrics *m, const struct xd_device *dev, size_t field)
+{
+	stats_of s;
+
+	for (uint32_t i = 0; i < xd_workers_count(dev->workers); i++) {
+		xd_worker_stats(dev->workers, i, &s);
+		om_begin(m);
+		om_label_number(m, "worker", i);
+		om_seconds(m, *(uint64_t *)((char *)&s + field));
+	}
+}
+
+/* Counters of struct xd_worker_stats */
+#define WORKER_COUNTERS(X)                                                                         \
+	X(rounds, "Rounds: doorbells, receive, send")                                              \
+	X(sleeps, "Times that the worker slept")                                                   \
+	X(starved, "Yields of more than 1 ms: other threads had the processor")                    \
+	X(rx_batches, "Batches of received frames")                                                \
+	X(tx_kicks, "System calls that make the kernel send")                                      \
+	X(rx_ring_full, "Frames that the kernel dropped because a ring was full")                  \
+	X(tx_ring_full, "Times that the TX ring had no room")                                      \
+	X(faults, "Injected faults")
+#define WORKER_TIMES(X)                                                                            \
+	X(cpu, "Processor time of the thread")                                                     \
+	X(busy, "Time in rounds with work")                                                        \
+	X(idle_spin, "Time in yields without work")
+
+static void put_workers(struct openmetrics *m, const struct xd_device *dev)
+{
+#define X(name, help)                                                                              \
+	om_family(m, "worker_" #name, OM_COUNTER, help);                                           \
+	put_worker_counter(m, dev, offsetof(stats_of, name));
+	WORKER_COUNTERS(X)
+#undef X
+#define X(name, help)                                                                              \
+	om_family(m, "worker_" #name "_seconds", OM_COUNTER, help);                                \
+	put_worker_time(m, dev, offsetof(stats_of, name##_ns));
+	WORKER_TIMES(X)
+#undef X
+}
+
+static void put_pauses(struct openmetrics *m, const struct xd_device *dev)
+{
+	const struct xd_pauses *pauses = xd_workers_pauses(dev->workers);
+
+	om_family(m, "pause_seconds", OM_HISTOGRAM, "Pauses of all workers, or of one worker");
+	om_histogram(m, "workers", "all", &pauses->all.duration);
+	om_histogram(m, "workers", "one", &pauses->one.duration);
+}
+
+/* ---- packets --------------------------------------------------------------------- */
+
+static void put_reasons(struct openmetrics *m, const struct xr_stat *stat)
+{
+	uint32_t i;
+
+	om_family(m, "xdp_packets", OM_COUNTER, "Packets by verdict of the XDP program");
+	for (i = 0; i < XR_REASON_COUNT; i++) {
+		om_begin(m);
+		om_label(m, "verdict", xd_reasons[i].name);
+		om_label(m, "action", xd_reasons[i].action);
+		om_value(m, stat[i].packets);
+	}
+	om_family(m, "xdp_bytes", OM_COUNTER, "Bytes of whole frames by verdict");
+	for (i = 0; i < XR_REASON_COUNT; i++) {
+		om_begin(m);
+		om_label(m, "verdict", xd_reasons[i].name);
+		om_label(m, "action", xd_reasons[i].action);
+		om_value(m, stat[i].bytes);
+	}
+}
+
+static void put_transport(struct openmetrics *m, const struct xt_counters *c)
+{
+#define X(field, text) om_single(m, "transport_" #field, OM_COUNTER, c->field, "Engines: " text);
+	XT_COUNTERS(X)
+#undef X
+}
+
+/* ---- connection management ------------------------------------------------------- */
+
+static void put_mads(struct openmetrics *m, const char *event, const uint64_t *count)
+{
+	for (uint32_t kind = 0; kind < XC_NUM_KINDS; kind++) {
+		om_begin(m);
+		om_label(m, "kind", xc_kind_name(kind));
+		om_label(m, "event", event);
+		om_value(m, count[kind]);
+	}
+}
+
+static void put_reject(struct openmetrics *m, const char *direction, const char *reason, uint64_t n)
+{
+	om_begin(m);
+	om_label(m, "direction", direction);
+	om_label(m, "reason", reason);
+	om_value(m, n);
+}
+
+static void put_rejects(struct openmetrics *m, const char *direction, const uint64_t *count)
+{
+	put_reject(m, direction, "OTHER", count[0]);
+#define X(number, reason, text) put_reject(m, direction, #reason, count[number]);
+	XC_REASONS(X)
+#undef X
+}
+
+static void put_cm(struct openmetrics *m, const struct xc_cm *engine)
+{
+	const struct xc_counters *c = xc_counters(engine);
+	const struct xc_gauges gauges = xc_gauges(engine);
+
+	om_family(m, "cm_messages", OM_COUNTER, "Messages of connection management");
+	put_mads(m, "sent", c->sent);
+	put_mads(m, "retried", c->retried);
+	put_mads(m, "received", c->received);
+	put_mads(m, "duplicate", c->duplicates);
+	put_mads(m, "unexpected", c->unexpected);
+	om_family(m, "cm_rejects", OM_COUNTER, "REJ messages by reason");
+	put_rejects(m, "sent", c->rej_sent);
+	put_rejects(m, "received", c->rej_received);
+	om_single(m, "cm_malformed", OM_COUNTER, c->malformed, "MADs with invalid fields");
+	om_single(m, "cm_limited", OM_COUNTER, c->limited, "Requests dropped because of a limit");
+	om_single(m, "cm_established", OM_COUNTER, c->established, "Connections established");
+	om_single(m, "cm_timeouts", OM_COUNTER, c->timeouts, "Exchanges without a response");
+	om_single(m, "cm_exchanges", OM_GAUGE, gauges.ids, "Connections and SIDR exchanges");
+	om_single(m, "cm_half_open", OM_GAUGE, gauges.half_open, "Requests not established yet");
+	om_single(m, "cm_half_open_peers", OM_GAUGE, gauges.sources, "Peers of these requests");
+}
+
+static void put_gsi(struct openmetrics *m, const struct xd_gsi_counters *g)
+{
+#define X(field, text) om_single(m, "gsi_" #field, OM_COUNTER, g->field, "QP 1: " text);
+	XD_GSI_COUNTERS(X)
+#undef X
+}
+
+/* ---- objects and memory ---------------------------------------------------------- */
+
+static void put_kind(struct openmetrics *m, const char *kind, uint64_t n)
+{
+	om_begin(m);
+	om_label(m, "kind", kind);
+	om_value(m, n);
+}
+
+static void put_objects(struct openmetrics *m, const struct xd_clients *cs)
+{
+	const struct xd_kinds *kinds = &cs->kinds;
+	struct xd_mem_totals totals;
+	uint32_t i;
+
+	om_family(m, "objects", OM_GAUGE, "Existing objects by kind");
+	put_kind(m, "clients", cs->count - cs->channels);
+	put_kind(m, "cm_channels", cs->channels);
+	for (i = 0; i < kinds->n; i++)
+		put_kind(m, kinds->ops[i]->name, kinds->objects[i]);
+	om_family(m, "object_limit", OM_GAUGE, "Largest number of objects of the device by kind");
+	put_kind(m, "clients", cs->dev->opt->max_clients);
+	put_kind(m, "cm_channels", cs->dev->opt->max_cm_channels);
+	for (i = 0; i < kinds->n; i++)
+		put_kind(m, kinds->ops[i]->name, xd_kind_limit(cs, kinds->ops[i]->device_limit));
+	xd_mem_totals(&totals);
+	om_single(m, "mapped_bytes", OM_GAUGE, totals.mapped, "Memory of all regions");
+	om_single(m, "pinned_bytes", OM_GAUGE, totals.pinned, "Pinned memory of all regions");
+	om_single(m, "object_fds", OM_GAUGE,
+		  __atomic_load_n(&cs->limits.fds.used, __ATOMIC_RELAXED),
+		  "Descriptors held for clients");
+}
+
+/* ---- clients --------------------------------------------------------------------- */
+
+static void begin_client(struct openmetrics *m, const struct xd_client *c)
+{
+	om_begin(m);
+	om_label_number(m, "client", c->id);
+	om_label_number(m, "pid", (uint64_t)c->identity.pid);
+	om_label_number(m, "uid", c->identity.uid);
+	om_label(m, "comm", c->identity.comm);
+}
+
+/* The xroce command is no program that uses the device. */
+static const struct xd_client *user_from(const struct xd_client *c)
+{
+	while (c && (c->connection.observer || c->ending))
+		c = c->next;
+	return c;
+}
+
+static void put_clients(struct openmetrics *m, const struct xd_clients *cs)
+{
+	const struct xd_client *c;
+	uint32_t kind;
+
+	om_family(m, "client_objects", OM_GAUGE, "Objects of each client by kind");
+	for (c = user_from(cs->first); c; c = user_from(c->next)) {
+		for (kind = 0; kind < cs->kinds.n; kind++) {
+			if (!xd_object_count(c, kind))
+				continue;
+			begin_client(m, c);
+			om_label(m, "kind", cs->kinds.ops[kind]->name);
+			om_value(m, xd_object_count(c, kind));
+		}
+	}
+	om_family(m, "client_delays", OM_COUNTER,
+		  "Times that requests waited because of --client-max-load");
+	for (c = user_from(cs->first); c; c = user_from(c->next)) {
+		begin_client(m, c);
+		om_value(m, c->connection.delays);
+	}
+}
+
+static void put_users(struct openmetrics *m, const struct xd_clients *cs)
+{
+	const struct xd_user *u;
+
+	om_family(m, "user_pinned_bytes", OM_GAUGE, "Registered memory of each user");
+	for (u = cs->limits.users; u; u = u->next) {
+		om_begin(m);
+		om_label_number(m, "uid", u->uid);
+		om_value(m, u->bytes.pinned);
+	}
+	om_family(m, "user_memory_bytes", OM_GAUGE, "Memory of the daemon for each user");
+	for (u = cs->limits.users; u; u = u->next) {
+		om_begin(m);
+		om_label_number(m, "uid", u->uid);
+		om_value(m, u->bytes.memory);
+	}
+}
+
+static void put_heap(struct openmetrics *m)
+{
+	const struct mallinfo2 info = mallinfo2();
+
+	om_single(m, "heap_bytes", OM_GAUGE, info.uordblks + info.hblkhd,
+		  "Memory of malloc() in use by the daemon");
+}
+
+void xd_metrics_write(FILE *f, const struct xd_server *s, bool all)
+{
+	struct openmetrics m = { .f = f, .device = s->dev->opt->name };
+	const struct xc_cm *engine = xd_rdma_cm_engine(s->objects.rdma_cm);
+	const struct xd_clients *cs = &s->objects.clients;
+	struct xd_sums sums;
+
+	xd_sum_counters(s->dev, &sums);
+	put_device(&m, s->dev);
+	put_workers(&m, s->dev);
+	put_pauses(&m, s->dev);
+	put_reasons(&m, sums.reason);
+	put_transport(&m, &sums.transport);
+	if (engine)
+		put_cm(&m, engine);
+	if (s->dev->gsi)
+		put_gsi(&m, xd_gsi_counters(s->dev->gsi));
+	put_objects(&m, cs);
+	if (all) {
+		put_clients(&m, cs);
+		put_users(&m, cs);
+		put_heap(&m);
+	}
+	om_end(&m);
+}

@@ -1,0 +1,436 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "scrape.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "daemon/base/groups.h"
+#include "daemon/base/log.h"
+#include "daemon/base/loop.h"
+#include "daemon/base/rate.h"
+#include "http.h"
+#include "metrics.h"
+#include "server.h"
+
+#define BACKLOG 16
+#define TYPE "application/openmetrics-text; version=1.0.0; charset=utf-8"
+
+/* A response, shared by the connections that send it */
+struct text {
+	char *data;
+	size_t length;
+	uint32_t users;
+};
+
+struct peer {
+	struct xd_scrape *scrape;
+	int fd; /* -1: unused */
+	struct xd_watch *watch;
+	struct xd_timer *timer;
+	size_t length; /* of head */
+	char head[XD_HTTP_HEAD_MAX];
+	struct text *text; /* NULL: the request is not complete */
+	size_t sent;
+};
+
+struct xd_scrape {
+	struct xd_server *server;
+	struct xd_loop *loop;
+	int fd;
+	struct xd_watch *watch;
+	struct xd_timer *again; /* accepts again after the limit of the rate */
+	uint64_t bucket;	/* of connections */
+	struct text *page;	/* the last one, or NULL */
+	uint64_t page_at;	/* when it was made */
+	struct peer peer[XD_SCRAPE_PEERS];
+};
+
+static const struct xd_rate accept_rate = { 1000000000 / XD_SCRAPE_RATE, XD_SCRAPE_RATE };
+
+/* ---- texts ----------------------------------------------------------------------- */
+
+static void put_text(struct text *t)
+{
+	if (!t || --t->users)
+		return;
+	free(t->data);
+	free(t);
+}
+
+static struct text *take_text(char *data, size_t length)
+{
+	struct text *t = data ? malloc(sizeof(*t)) : NULL;
+
+	if (t)
+		*t = (struct text){ data, length, 1 };
+	else
+		free(data);
+	return t;
+}
+
+static struct text *response(int status, const char *body, size_t length)
+{
+	size_t total = 0;
+	char *data = NULL;
+	FILE *f = open_memstream(&data, &total);
+
+	if (!f)
+		return NULL;
+	fprintf(f, "HTTP/1.1 %s\r\nContent-Type: %s\r\n", xd_http_reason(status),
+		status == 200 ? TYPE : "text/plain");
+	fprintf(f, "%sContent-Length: %zu\r\nConnection: close\r\n\r\n",
+		status == 405 ? "Allow: GET\r\n" : "", length);
+	fwrite(body, 1, length, f);
+	if (fclose(f)) {
+		free(data);
+		return NULL;
+	}
+	return take_text(data, total);
+}
+
+static struct text *error_page(int status)
+{
+	char body[64];
+	int n = snprintf(body, sizeof(body), "%s\n", xd_http_reason(status));
+
+	return response(status, body, (size_t)n);
+}
+
+static struct text *new_page(const struct xd_scrape *s)
+{
+	size_t length = 0;
+	char *data = NULL;
+	FILE *f = open_memstream(&data, &length);
+	struct text *t = NULL;
+
+	if (!f)
+		return error_page(503);
+	xd_metrics_write(f, s->server, true);
+	if (!fclose(f))
+		t = response(200, data, length);
+	free(data);
+	return t ? t : error_page(503);
+}
+
+static struct text *get_page(struct xd_scrape *s)
+{
+	uint64_t now = xd_now();
+
+	if (!s->page || now - s->page_at >= 1000000000 / XD_SCRAPE_HZ) {
+		put_text(s->page);
+		s->page = new_page(s);
+		s->page_at = now;
+	}
+	if (s->page)
+		s->page->users++;
+	return s->page;
+}
+
+/* ---- connections ----------------------------------------------------------------- */
+
+static void set_accepting(struct xd_scrape *s)
+{
+	uint64_t wait = xd_rate_wait(&accept_rate, s->bucket, xd_now());
+	bool room = false;
+
+	for (uint32_t i = 0; i < XD_SCRAPE_PEERS; i++)
+		room |= s->peer[i].fd < 0;
+	xd_watch_set(s->watch, room && !wait ? EPOLLIN : 0);
+	if (wait)
+		xd_timer_arm(s->again, wait);
+}
+
+static void on_again(void *arg)
+{
+	set_accepting(arg);
+}
+
+static void end_peer(struct peer *p)
+{
+	xd_watch_del(p->watch);
+	xd_timer_cancel(p->timer);
+	if (p->fd >= 0)
+		close(p->fd);
+	put_text(p->text);
+	p->watch = NULL;
+	p->text = NULL;
+	p->fd = -1;
+}
+
+static void on_timeout(void *arg)
+{
+	struct peer *p = arg;
+
+	end_peer(p);
+	set_accepting(p->scrape);
+}
+
+/* Returns false if the connection is to be closed. */
+static bool send_some(struct peer *p)
+{
+	ssize_t n = send(p->fd, p->text->data + p->sent, p->text->length - p->sent,
+			 MSG_DONTWAIT | MSG_NOSIGNAL);
+
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR;
+	p->sent += (size_t)n;
+	return p->sent < p->text->length;
+}
+
+/*
+ * Discards what the peer has sent beyond its request: closing a socket with unread bytes resets the
+ * connection, and the peer may lose the end of the response.
+ */
+static void discard(int fd)
+{
+	char rest[4096];
+
+	for (int i = 0; i < 16; i++)
+		if (recv(fd, rest, sizeof(rest), MSG_DONTWAIT) <= 0)
+			break;
+}
+
+static bool answer(struct peer *p, int status)
+{
+	p->text = status == 200 ? get_page(p->scrape) : error_page(status);
+	if (!p->text)
+		return false;
+	discard(p->fd);
+	xd_watch_set(p->watch, EPOLLOUT);
+	return send_some(p);
+}
+
+static bool receive(struct peer *p)
+{
+	ssize_t n = recv(p->fd, p->head + p->length, sizeof(p->head) - p->length, MSG_DONTWAIT);
+	int status;
+
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR;
+	p->length += (size_t)n;
+	status = xd_http_status(p->head, p->length, XD_SCRAPE_PAGE);
+	if (status)
+		return answer(p, status);
+	return n > 0;
+}
+
+static void on_peer(void *arg, uint32_t events)
+{
+	struct peer *p = arg;
+
+	if (p->text ? send_some(p) : receive(p))
+		return;
+	end_peer(p);
+	set_accepting(p->scrape);
+}
+
+static void add_peer(struct xd_scrape *s, int fd)
+{
+	struct peer *p = s->peer;
+
+	while (p->fd >= 0) /* set_accepting() has found a free one */
+		p++;
+	p->watch = xd_watch_add(s->loop, fd, EPOLLIN, on_peer, p);
+	if (!p->watch) {
+		close(fd);
+		return;
+	}
+	p->fd = fd;
+	p->length = p->sent = 0;
+	xd_timer_arm(p->timer, XD_SCRAPE_PEER_NS);
+}
+
+/* A failed accept() counts, too: without descriptors, the socket stays readable. */
+static void on_listen(void *arg, uint32_t events)
+{
+	struct xd_scrape *s = arg;
+	int fd = accept4(s->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+	xd_rate_take(&accept_rate, &s->bucket, xd_now());
+	if (fd >= 0)
+		add_peer(s, fd);
+	set_accepting(s);
+}
+
+/* ---- the socket ------------------------------------------------------------------ */
+
+union address {
+	struct sockaddr sa;
+	struct sockaddr_in in;
+	struct sockaddr_in6 in6;
+	struct sockaddr_un un;
+};
+
+static int parse_port(const char *text, uint16_t *port)
+{
+	char *end;
+	unsigned long n = strtoul(text, &end, 10);
+
+	if (*text < '0' || *text > '9' || *end || !n || n > UINT16_MAX)
+		return -EINVAL;
+	*port = htons((uint16_t)n);
+	return 0;
+}
+
+/* Returns the length of the socket address, or -EINVAL. */
+static int parse_inet(const char *text, union address *a)
+{
+	const char *colon = strrchr(text, ':');
+	size_t n = colon ? (size_t)(colon - text) : 0;
+	char host[INET6_ADDRSTRLEN];
+
+	if (n >= 2 && text[0] == '[' && text[n - 1] == ']' && n - 2 < sizeof(host)) {
+		snprintf(host, sizeof(host), "%.*s", (int)n - 2, text + 1);
+		a->in6.sin6_family = AF_INET6;
+		if (inet_pton(AF_INET6, host, &a->in6.sin6_addr) == 1 &&
+		    !parse_port(colon + 1, &a->in6.sin6_port))
+			return sizeof(a->in6);
+	} else if (n && n < sizeof(host)) {
+		snprintf(host, sizeof(host), "%.*s", (int)n, text);
+		a->in.sin_family = AF_INET;
+		if (inet_pton(AF_INET, host, &a->in.sin_addr) == 1 &&
+		    !parse_port(colon + 1, &a->in.sin_port))
+			return sizeof(a->in);
+	}
+	return -EINVAL;
+}
+
+static int parse(const char *text, union address *a)
+{
+	memset(a, 0, sizeof(*a));
+	if (text[0] != '/')
+		return parse_inet(text, a);
+	if (strlen(text) >= sizeof(a->un.sun_path))
+		return -ENAMETOOLONG;
+	a->un.sun_family = AF_UNIX;
+	strcpy(a->un.sun_path, text);
+	return sizeof(a->un);
+}
+
+/* Removes a socket that nobody listens on, which a daemon has left that crashed. */
+static void remove_stale(const struct sockaddr_un *un)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct stat st;
+
+	if (fd >= 0 && !lstat(un->sun_path, &st) && S_ISSOCK(st.st_mode) &&
+	    connect(fd, (const struct sockaddr *)un, sizeof(*un)) && errno == ECONNREFUSED)
+		unlink(un->sun_path);
+	if (fd >= 0)
+		close(fd);
+}
+
+static int bind_unix(int fd, const struct sockaddr_un *un, gid_t group)
+{
+	mode_t old = umask(0177);
+	int err;
+
+	remove_stale(un);
+	err = bind(fd, (const struct sockaddr *)un, sizeof(*un)) ? -errno : 0;
+	umask(old);
+	if (!err && group != XD_NO_GROUP &&
+	    (chown(un->sun_path, (uid_t)-1, group) || chmod(un->sun_path, 0660)))
+		err = -errno;
+	return err;
+}
+
+static int bind_inet(int fd, const union address *a, socklen_t length)
+{
+	int on = 1;
+
+	/* Connections of the last daemon may still be in TIME-WAIT. */
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	return bind(fd, &a->sa, length) ? -errno : 0;
+}
+
+static int listen_on(const union address *a, socklen_t length, gid_t group)
+{
+	int fd = socket(a->sa.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), err;
+
+	if (fd < 0)
+		return -errno;
+	err = a->sa.sa_family == AF_UNIX ? bind_unix(fd, &a->un, group) : bind_inet(fd, a, length);
+	if (!err && listen(fd, BACKLOG))
+		err = -errno;
+	if (!err)
+		return fd;
+	close(fd);
+	return err;
+}
+
+int xd_scrape_listen(const char *text, gid_t group)
+{
+	union address a;
+	int length = parse(text, &a);
+	int fd = length < 0 ? length : listen_on(&a, (socklen_t)length, group);
+
+	if (length == -EINVAL)
+		xd_log(XD_ERR, "--metrics %s: neither ADDRESS:PORT, [ADDRESS]:PORT nor /PATH",
+		       text);
+	else if (fd < 0)
+		xd_log(XD_ERR, "--metrics %s: %s", text, strerror(-fd));
+	return fd;
+}
+
+/* ---- start and stop -------------------------------------------------------------- */
+
+static int open_all(struct xd_scrape *s)
+{
+	bool ok;
+
+	s->again = xd_timer_new(s->loop, on_again, s);
+	s->watch = xd_watch_add(s->loop, s->fd, EPOLLIN, on_listen, s);
+	ok = s->again && s->watch;
+	for (uint32_t i = 0; i < XD_SCRAPE_PEERS; i++) {
+		s->peer[i].scrape = s;
+		s->peer[i].fd = -1;
+		s->peer[i].timer = xd_timer_new(s->loop, on_timeout, &s->peer[i]);
+		ok &= s->peer[i].timer != NULL;
+	}
+	return ok ? 0 : -ENOMEM;
+}
+
+int xd_scrape_start(struct xd_server *server, int fd, struct xd_scrape **out)
+{
+	struct xd_scrape *s = calloc(1, sizeof(*s));
+	int err;
+
+	if (!s) {
+		close(fd);
+		return -ENOMEM;
+	}
+	s->server = server;
+	s->loop = server->dev->loop;
+	s->fd = fd;
+	err = open_all(s);
+	if (err)
+		xd_scrape_stop(s);
+	else
+		*out = s;
+	return err;
+}
+
+void xd_scrape_stop(struct xd_scrape *s)
+{
+	if (!s)
+		return;
+	for (uint32_t i = 0; i < XD_SCRAPE_PEERS; i++) {
+		end_peer(&s->peer[i]);
+		xd_timer_free(s->peer[i].timer);
+	}
+	xd_watch_del(s->watch);
+	xd_timer_free(s->again);
+	put_text(s->page);
+	close(s->fd);
+	free(s);
+}
