@@ -10,6 +10,7 @@
  *   metrics.c  metrics
  *   fault.c    fault
  *   run.c      run
+ *   capture.c  capture, with the files that capture.h lists
  *   rdma.c     the `rdma` that programs under `xroce run` find in PATH
  */
 #ifndef XROCE_CLI_H
@@ -93,6 +94,7 @@ int cli_list(struct cli *cli, int argc, char **argv);
 int cli_show(struct cli *cli, int argc, char **argv);
 int cli_metrics(struct cli *cli, int argc, char **argv);
 int cli_fault(struct cli *cli, int argc, char **argv);
+int cli_capture(struct cli *cli, int argc, char **argv);
 int cli_rdma(const struct cli *cli, int argc, char **argv);
 
 #endif /* XROCE_CLI_H */

@@ -74,6 +74,25 @@ static const struct cli_command commands[] = {
 		cli_fault,
 		0,
 	},
+	{
+		"capture",
+		"DEV [-w FILE] [FILTER...]",
+		"record the packets of a device as pcapng",
+		"FILE can be -, for a pipe into tshark or Wireshark; default: a line for each "
+		"packet.\n"
+		"  -w, --write FILE   write pcapng\n"
+		"  -s, --snap LEN     record at most LEN bytes of each packet\n"
+		"  -c, --count N      end after N packets\n"
+		"  -b, --buffer MB    buffer of each worker, or of --on; default: 32 MiB\n"
+		"      --on EVENT     keep the last packets, and write them at the first EVENT:\n"
+		"                     retry, nak, error or drop, or several with commas\n"
+		"FILTER is any of these; packets must match one value of each kind:\n"
+		"  rx, tx             received packets, sent packets\n"
+		"  qp N, peer ADDRESS, opcode NAME, verdict NAME\n"
+		"                     one or more values, with commas\n",
+		cli_capture,
+		0,
+	},
 };
 
 #define NCOMMANDS (sizeof(commands) / sizeof(commands[0]))

@@ -52,6 +52,8 @@ static unsigned int receive(struct xd_worker *w)
 			break;
 		total += n;
 		xd_count(&w->stats.rx_batches, 1);
+		if (xd_worker_captures(w))
+			xd_worker_capture_rx(w, n);
 		if (xd_fault_on(&w->fault, XR_FAULT_RX))
 			n = xd_worker_rx_faults(w, n);
 		xt_engine_rx(w->engine, w->frames, n, w->now);
@@ -108,6 +110,8 @@ static bool do_round(struct xd_worker *w, uint64_t *start)
 	if (memory->end_round)
 		memory->end_round(memory->movers, w->index);
 	xd_xsk_tx_flush(w->xsk);
+	if (xd_worker_captures(w))
+		xd_worker_capture_events(w);
 	xd_worker_wake_forwarded(w);
 	next_delayed = xd_delay_next(w->delay);
 	if (next_delayed < w->deadline)

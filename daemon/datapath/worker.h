@@ -133,6 +133,13 @@ void xd_workers_programs_changed(struct xd_workers *ws);
 /* Sets the fault injection of all workers; config NULL: none. Paused. */
 void xd_workers_set_fault(struct xd_workers *ws, const struct xr_fault_config *config);
 
+struct xd_capture;
+/*
+ * Writes packets to the capture's rings, one for each worker, from now on. Paused, as for the end.
+ */
+void xd_workers_capture(struct xd_workers *ws, struct xd_capture *c);
+void xd_workers_end_capture(struct xd_workers *ws, struct xd_capture *c);
+
 struct xd_worker_stats {
 	uint64_t rounds, sleeps, starved, rx_batches, tx_kicks, rx_ring_full, tx_ring_full, faults;
 	uint64_t busy_ns, idle_spin_ns;

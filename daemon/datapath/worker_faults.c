@@ -45,6 +45,9 @@ static void send_copy(struct xd_worker *w, const struct xt_frame *from)
 	if (!xd_xsk_tx_get(w->xsk, from->len, &to))
 		return;
 	xd_frame_fill(&to, from->seg[0].data);
+	to.meta = from->meta;
+	if (xd_worker_captures(w))
+		xd_worker_capture_tx(w, &to);
 	xd_xsk_tx_put(w->xsk, &to);
 }
 

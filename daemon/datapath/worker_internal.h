@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Shared by the worker's files: worker.c (rounds and thread), worker_ops.c (the engine's
- * callbacks), worker_faults.c (injected faults), worker_idle.c (between rounds) and workers.c (all
- * workers together).
+ * callbacks), worker_faults.c (injected faults), worker_capture.c (packet capture), worker_idle.c
+ * (between rounds) and workers.c (all workers together).
  */
 #ifndef XD_WORKER_INTERNAL_H
 #define XD_WORKER_INTERNAL_H
@@ -75,6 +75,7 @@ struct xd_worker {
 
 	struct xd_fault fault;
 	struct xd_delay *delay;
+	struct xd_tap *taps; /* of captures; NULL: no capture */
 	struct xd_worker_stats stats;
 	struct xt_frame frames[XD_XSK_BATCH];
 
@@ -113,6 +114,19 @@ unsigned int xd_worker_rx_faults(struct xd_worker *w, unsigned int n);
 bool xd_worker_tx_fault(struct xd_worker *w, struct xt_frame *f);
 /* Receives and sends the delayed frames that are due. */
 void xd_worker_release_delayed(struct xd_worker *w);
+
+/* ---- worker_capture.c ---- */
+
+static inline bool xd_worker_captures(const struct xd_worker *w)
+{
+	return __builtin_expect(!!w->taps, false);
+}
+/* Captures w->frames[0..n), which were just received. */
+void xd_worker_capture_rx(struct xd_worker *w, unsigned int n);
+/* Captures a frame that is sent now. */
+void xd_worker_capture_tx(struct xd_worker *w, const struct xt_frame *f);
+/* Publishes the counters that a capture can wait for. */
+void xd_worker_capture_events(struct xd_worker *w);
 
 /* ---- worker_idle.c ---- */
 

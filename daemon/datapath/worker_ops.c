@@ -22,10 +22,13 @@ static void op_tx_put(void *ctx, struct xt_frame *frame)
 {
 	struct xd_worker *w = ctx;
 
-	if (xd_worker_tx_fault(w, frame))
-		xd_xsk_tx_put(w->xsk, frame);
-	else
+	if (!xd_worker_tx_fault(w, frame)) {
 		xd_xsk_tx_cancel(w->xsk, frame);
+		return;
+	}
+	if (xd_worker_captures(w))
+		xd_worker_capture_tx(w, frame);
+	xd_xsk_tx_put(w->xsk, frame);
 }
 
 /* ---- events ------------------------------------------------------------------------------ */

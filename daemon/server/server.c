@@ -191,10 +191,16 @@ static void close_client(struct xd_client *c)
 	xd_objects_close_client(c);
 }
 
+static void end_client(struct xd_client *c)
+{
+	xd_capture_end(c);
+	xd_client_memory_end(c);
+}
+
 static const struct xd_client_ops client_ops = {
 	.request = xd_dispatch,
 	.open = xd_objects_open_client,
-	.end = xd_client_memory_end,
+	.end = end_client,
 	.close = close_client,
 };
 

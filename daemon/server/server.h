@@ -10,6 +10,7 @@
  *   counters.c  sums of counters
  *   metrics.c   metrics as text
  *   scrape.c    metrics by HTTP
+ *   capture.c   packet capture
  */
 #ifndef XD_SERVER_H
 #define XD_SERVER_H
@@ -36,6 +37,7 @@ struct xd_server {
 	int uffd_dev;		  /* /dev/userfaultfd, -1: none */
 	struct xd_scrape *scrape; /* NULL: without --metrics */
 	struct xr_fault_config fault;
+	struct xd_capture_client *captures;
 };
 
 static inline struct xd_server *xd_server_of(const struct xd_client *c)
@@ -78,6 +80,9 @@ void xd_server_refuse(struct xd_server *server);
  * use stays as it is then. NULL allowed.
  */
 bool xd_server_stop(struct xd_server *server);
+
+/* Ends the client's capture, if it has one. */
+void xd_capture_end(struct xd_client *c);
 
 /* request() of struct xd_client_ops */
 int xd_dispatch(struct xd_client *c, struct xd_request *req, struct xd_reply *rep);

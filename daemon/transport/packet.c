@@ -228,7 +228,16 @@ bool xt_send(struct xt_qp *qp, const struct xt_packet *p)
 {
 	struct xt_engine *e = qp->engine;
 	uint32_t pad = -p->payload.len & 3;
-	struct xt_frame frame = { .len = frame_len(qp, p, pad) };
+	const struct xt_template *t = template_of(qp, p);
+	struct xt_frame frame = {
+		.len = frame_len(qp, p, pad),
+		.meta = {
+			.ip_version = t->ip_version,
+			.ip_off = t->ip_off,
+			.bth_off = t->bth_off,
+			.qpn = qp->info.qpn,
+		},
+	};
 
 	if (!e->ops->tx_get(e->ctx, frame.len, &frame)) {
 		e->tx_full = true;

@@ -68,9 +68,13 @@ struct xt_frame {
 	struct xt_seg seg[XT_MAX_SEGS];
 	uint32_t nseg;
 	uint32_t len;
-	struct xr_meta meta; /* received frames: as written by the XDP program */
-	bool forwarded;	     /* from xt_ops.forward: must not be forwarded again */
-	uint64_t cookie;     /* for the environment */
+	/*
+	 * Received frames: as written by the XDP program. Frames to be sent: offsets of the
+	 * headers, and the QPN of the QP that sends.
+	 */
+	struct xr_meta meta;
+	bool forwarded;	 /* from xt_ops.forward: must not be forwarded again */
+	uint64_t cookie; /* for the environment */
 };
 
 /* ---- environment ------------------------------------------------------------- */

@@ -29,6 +29,7 @@
 #define XROCE_CONTROL_H
 
 #include <linux/types.h>
+#include <xroce/capture.h>
 #include <xroce/ring.h>
 #include <xroce/tables.h>
 
@@ -116,7 +117,8 @@ struct xr_msg {
 	X(RESERVED_LKEY, reserved_lkey, XR_NO_BODY, 0) \
 	X(CM, cm, XR_BODY(struct xr_cm_req), XR_FOR_CHANNELS) \
 	X(MODIFY_CQ, modify_cq, XR_BODY(struct xr_modify_cq_req), 0) \
-	X(CHECK_CQ, check_cq, XR_BODY(struct xr_handle_req), 0)
+	X(CHECK_CQ, check_cq, XR_BODY(struct xr_handle_req), 0) \
+	X(CAPTURE, capture, XR_BODY(struct xr_capture_req), XR_FOR_OBSERVERS | XR_FOR_OPERATORS)
 /* clang-format on */
 
 enum xr_msg_type {
@@ -751,5 +753,27 @@ struct xr_fault_config {
 #define XR_FAULT_RX 1
 #define XR_FAULT_TX 2
 #define XR_FAULT_MADS 4 /* only packets to QP 1 with a MAD of connection management */
+
+/*
+ * CAPTURE: from now on, until the connection is closed, the daemon writes packets to rings in
+ * memory that it shares with the client (capture.h). EPROTO: the daemon has other reasons than the
+ * client (reason.h); EBUSY: the connection captures already, or XR_CAPTURE_MAX connections do.
+ */
+struct xr_capture_req {
+	__u32 reasons;	 /* XR_REASON_COUNT of the client */
+	__u32 ring_size; /* bytes of each ring: a power of two, XR_CAPTURE_RING_MIN or more */
+	__u32 snap_len;	 /* bytes to capture of each packet; 0: all */
+	__u32 reserved;
+	struct xr_capture_filter filter;
+};
+#define XR_CAPTURE_RING_MIN (64u << 10)
+#define XR_CAPTURE_MEMORY_MAX (256ull << 20) /* of all rings of a capture */
+#define XR_CAPTURE_MAX 8
+struct xr_capture_rep {
+	__u32 rings; /* one for each worker */
+	__u32 ring_size;
+	__u64 data; /* offset of the first ring's bytes in the memory */
+	struct xr_shm_ref memory;
+};
 
 #endif /* XROCE_CONTROL_H */

@@ -517,6 +517,74 @@ static void test_show(void)
 	close_client(&c);
 }
 
+/* ---- capture ----------------------------------------------------------------------- */
+
+static int start_capture(struct conn *c, struct xr_capture_req req)
+{
+	int status = ask(c, XR_MSG_CAPTURE, &req, sizeof(req));
+
+	while (c->nfds)
+		close(c->fds[--c->nfds]);
+	return status;
+}
+
+static void test_capture_requests(void)
+{
+	const struct xr_capture_req good = { .reasons = XR_REASON_COUNT,
+					     .ring_size = XR_CAPTURE_RING_MIN };
+	struct xr_capture_req bad[7];
+	uint32_t wrong = 0, i;
+	struct conn c;
+
+	connect_client(&c);
+	MUST(!hello(&c, XR_HELLO_OBSERVER));
+	for (i = 0; i < 7; i++)
+		bad[i] = good;
+	bad[0].reasons++;
+	bad[1].ring_size /= 2;
+	bad[2].ring_size *= 3;
+	bad[3].ring_size = 1u << 30;
+	bad[4].filter.types = 0x80;
+	bad[5].filter.qpns = XR_CAPTURE_QPNS + 1;
+	bad[6].filter.peers = XR_CAPTURE_PEERS + 1;
+	for (i = 0; i < 7; i++)
+		wrong += start_capture(&c, bad[i]) != (i ? -EINVAL : -EPROTO) || fake.captures;
+	TAP_OK(!wrong, "captures with other verdicts, wrong rings or wrong filters are refused");
+	disconnect(&c);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
+static void test_captures(void)
+{
+	const struct xr_capture_req req = { .reasons = XR_REASON_COUNT,
+					    .ring_size = XR_CAPTURE_RING_MIN };
+	struct conn c[XR_CAPTURE_MAX + 1];
+	struct xr_capture_rep *rep;
+	uint32_t good = 0, i;
+
+	for (i = 0; i <= XR_CAPTURE_MAX; i++) {
+		connect_client(&c[i]);
+		MUST(!hello(&c[i], XR_HELLO_OBSERVER));
+	}
+	MUST(!ask(&c[0], XR_MSG_CAPTURE, &req, sizeof(req)));
+	rep = (struct xr_capture_rep *)c[0].body;
+	TAP_OK(rep->rings == 1 && rep->ring_size == req.ring_size && c[0].nfds == 1 &&
+		       rep->memory.length >= rep->data + rep->ring_size &&
+		       (fcntl(c[0].fds[0], F_GET_SEALS) & F_SEAL_SHRINK),
+	       "the reply has the rings, in a file that cannot become shorter");
+	TAP_OK(start_capture(&c[0], req) == -EBUSY, "a connection captures once");
+	for (i = 1; i < XR_CAPTURE_MAX; i++)
+		good += !start_capture(&c[i], req);
+	TAP_OK(good == XR_CAPTURE_MAX - 1 && start_capture(&c[i], req) == -EBUSY,
+	       "the number of captures is limited");
+	disconnect(&c[0]);
+	TAP_OK(fake.captures == XR_CAPTURE_MAX - 1 && !start_capture(&c[i], req),
+	       "a capture ends with its connection");
+	for (i = 1; i <= XR_CAPTURE_MAX; i++)
+		disconnect(&c[i]);
+	TAP_OK(nothing_left(), "nothing is left");
+}
+
 int main(void)
 {
 	start_server("control");
@@ -531,6 +599,8 @@ int main(void)
 	test_end_in_request();
 	test_replies_not_read();
 	test_show();
+	test_capture_requests();
+	test_captures();
 
 	fake_server_stop();
 	TAP_OK(!fake.server, "the server stops");

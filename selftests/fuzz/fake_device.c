@@ -388,6 +388,18 @@ void xd_workers_set_fault(struct xd_workers *ws, const struct xr_fault_config *c
 {
 }
 
+void xd_workers_capture(struct xd_workers *ws, struct xd_capture *c)
+{
+	fake.captures++;
+	fake.capture = c;
+}
+
+void xd_workers_end_capture(struct xd_workers *ws, struct xd_capture *c)
+{
+	fake.captures--;
+	fake.capture = NULL;
+}
+
 void xd_workers_drops(const struct xd_workers *ws, struct xr_stat stat[XR_REASON_COUNT])
 {
 }

@@ -23,8 +23,10 @@ struct fake_device {
 	unsigned map_groups;	    /* multicast groups among the addresses */
 	unsigned map_updates;	    /* since the start */
 	unsigned doorbells;
-	bool maps_full; /* map updates fail */
-	bool slow;	/* next hops are resolved later, by fake_resolve_all() */
+	unsigned captures;	    /* that have started and not ended */
+	struct xd_capture *capture; /* the last one that has started; NULL: it has ended */
+	bool maps_full;		    /* map updates fail */
+	bool slow;		    /* next hops are resolved later, by fake_resolve_all() */
 	bool no_route;
 	uint32_t lost_gid; /* index of an address that the device has lost, 0: none */
 	bool no_groups;	   /* joining a group fails */

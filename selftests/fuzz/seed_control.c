@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include <xroce/control.h>
+#include <xroce/reason.h>
 
 #define SECOND 0x80
 #define HAPPENING 127
@@ -296,6 +297,8 @@ static void slow_network(void)
 static void operators(void)
 {
 	struct xr_fault_config fault = { .drop = 10, .seed = 1 };
+	struct xr_capture_req capture = { .reasons = XR_REASON_COUNT,
+					  .ring_size = XR_CAPTURE_RING_MIN };
 
 	hello(0, XR_HELLO_OBSERVER);
 	hello(SECOND, 0);
@@ -305,6 +308,7 @@ static void operators(void)
 		SAY(XR_MSG_SHOW, req);
 	}
 	SAY(XR_MSG_SET_FAULT, fault);
+	SAY(XR_MSG_CAPTURE, capture);
 	say_empty(XR_MSG_ALLOC_PD);
 	say_empty(SECOND | XR_MSG_ALLOC_PD);
 	say_handle(XR_MSG_DEALLOC_PD, 1);

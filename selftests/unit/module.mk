@@ -22,9 +22,11 @@ $(eval $(call program,selftests/unit/cm_pcap,selftests/unit/cm_pcap.c,cm,))
 $(eval $(call suite,unit/cm_tshark,180,selftests/unit/cm_tshark $(BUILD)/selftests/unit/cm_pcap,\
 	$(BUILD)/selftests/unit/cm_pcap,parallel))
 $(eval $(call test_program,unit/fault,selftests/unit/fault_test.c $(addprefix daemon/datapath/,fault.c frame.c),,,,parallel))
+$(eval $(call test_program,unit/capture,selftests/unit/capture_test.c daemon/datapath/capture.c daemon/cli/capture_history.c,,,,\
+	parallel))
 $(eval $(call test_program,unit/pma,selftests/unit/pma_test.c daemon/gsi/pma.c,,,,parallel))
 $(eval $(call test_program,unit/interval,selftests/unit/interval_test.c provider/memory/interval.c,,,,parallel))
 
 .PHONY: unit
-unit: $(addprefix $(BUILD)/selftests/unit/,$(UNIT_TESTS) $(CM_TESTS) fault interval pma) ## run the unit tests
+unit: $(addprefix $(BUILD)/selftests/unit/,$(UNIT_TESTS) $(CM_TESTS) capture fault interval pma) ## run the unit tests
 	$(Q)for t in $^; do echo "# $$t"; $$t || exit 1; done

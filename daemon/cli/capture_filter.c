@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Filters of `xroce capture`, and the names of verdicts and operations */
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <xroce/gid.h>
+#include <xroce/opcode.h>
+#include <xroce/reason.h>
+#include <xroce/wire.h>
+
+#include "capture.h"
+
+/* ---- names --------------------------------------------------------------------------- */
+
+static const struct {
+	const char *name, *text;
+	enum xr_action action;
+} verdicts[XR_REASON_COUNT] = {
+#define X(name, action, text) { #name, text, XR_ACT_##action },
+	XR_REASONS(X)
+#undef X
+};
+
+static const char *const operations[XR_OP_COUNT] = {
+#define X(op, flags, classes) [XR_OP_##op] = #op,
+	XR_OPERATIONS(X)
+#undef X
+};
+
+const char *capture_verdict(uint32_t reason, const char **text)
+{
+	if (reason >= XR_REASON_COUNT)
+		reason = XR_NO_METADATA;
+	*text = verdicts[reason].text;
+	return verdicts[reason].name;
+}
+
+const char *capture_operation(uint8_t opcode)
+{
+	if (opcode == XR_OPCODE_CNP)
+		return "CNP";
+	return operations[opcode & ~XR_CLASS_MASK];
+}
+
+/* Compares without case; '-' is the same as '_'. Returns the length of `name` if `full` has it. */
+static size_t begins(const char *full, const char *name)
+{
+	size_t i;
+
+	for (i = 0; name[i]; i++) {
+		if (toupper((unsigned char)name[i]) != full[i] &&
+		    !(name[i] == '-' && full[i] == '_'))
+			return 0;
+	}
+	return i;
+}
+
+static bool same(const char *full, const char *name)
+{
+	size_t n = begins(full, name);
+
+	return n && !full[n];
+}
+
+/* ---- values -------------------------------------------------------------------------- */
+
+static bool number(const char *word, uint32_t max, uint32_t *value)
+{
+	unsigned long long n;
+	char *end;
+
+	if (!isdigit((unsigned char)*word))
+		return false;
+	errno = 0;
+	n = strtoull(word, &end, 0);
+	*value = (uint32_t)n;
+	return !errno && !*end && n <= max;
+}
+
+static bool add_qp(struct xr_capture_filter *f, const char *word)
+{
+	return f->qpns < XR_CAPTURE_QPNS && number(word, XR_QPN_MASK, &f->qpn[f->qpns++]);
+}
+
+static bool add_peer(struct xr_capture_filter *f, const char *word)
+{
+	struct in_addr v4;
+	struct xr_addr *peer;
+
+	if (f->peers == XR_CAPTURE_PEERS)
+		return false;
+	peer = &f->peer[f->peers++];
+	if (inet_pton(AF_INET, word, &v4) != 1)
+		return inet_pton(AF_INET6, word, peer->raw) == 1;
+	xr_gid_set_ipv4(peer, v4.s_addr);
+	return true;
+}
+
+static void add_opcode_number(struct xr_capture_filter *f, uint32_t opcode)
+{
+	f->opcodes[opcode / 64] |= 1ull << opcode % 64;
+}
+
+/* A name stands for all classes and for all operations that begin with it: write, send-last. */
+static bool add_opcode(struct xr_capture_filter *f, const char *word)
+{
+	uint32_t opcode;
+	bool any = false;
+	size_t n;
+
+	if (number(word, 255, &opcode)) {
+		add_opcode_number(f, opcode);
+		return true;
+	}
+	for (opcode = 0; opcode < 256; opcode++) {
+		if (!xr_opcodes[opcode].flags)
+			continue;
+		n = begins(capture_operation((uint8_t)opcode), word);
+		if (!n || (capture_operation((uint8_t)opcode)[n] &&
+			   capture_operation((uint8_t)opcode)[n] != '_'))
+			continue;
+		add_opcode_number(f, opcode);
+		any = true;
+	}
+	return any;
+}
+
+/* Verdicts of packets that XDP leaves to the kernel are never captured. */
+static bool add_verdict(struct xr_capture_filter *f, const char *word)
+{
+	for (uint32_t i = 0; i < XR_REASON_COUNT; i++) {
+		if (same(verdicts[i].name, word) && verdicts[i].action != XR_ACT_PASS) {
+			f->reasons |= 1ull << i;
+			return true;
+		}
+	}
+	return false;
+}
+
+static const struct kind {
+	const char *name;
+	bool (*add)(struct xr_capture_filter *f, const char *word);
+} kinds[] = {
+	{ "qp", add_qp },
+	{ "peer", add_peer },
+	{ "opcode", add_opcode },
+	{ "verdict", add_verdict },
+};
+
+static const struct {
+	const char *name;
+	uint32_t type;
+} types[] = {
+	{ "rx", XR_CAPTURE_RX },
+	{ "tx", XR_CAPTURE_TX },
+};
+
+static bool add_type(struct xr_capture_filter *f, const char *word)
+{
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+		if (!strcmp(types[i].name, word)) {
+			f->types |= types[i].type;
+			return true;
+		}
+	}
+	return false;
+}
+
+static const struct kind *find_kind(const char *word)
+{
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		if (!strcmp(kinds[i].name, word))
+			return &kinds[i];
+	return NULL;
+}
+
+/* A word may have several values, separated by commas. */
+static int add_values(const struct cli *cli, const struct kind *k, char *word,
+		      struct xr_capture_filter *f)
+{
+	char *value, *save = NULL;
+
+	for (value = strtok_r(word, ",", &save); value; value = strtok_r(NULL, ",", &save))
+		if (!k->add(f, value))
+			return cli_usage(cli, "'%s' is not a valid value of '%s', or one too many",
+					 value, k->name);
+	return CLI_OK;
+}
+
+int capture_filter(const struct cli *cli, char **words, int n, struct xr_capture_filter *f)
+{
+	const struct kind *k;
+	int status = CLI_OK;
+
+	for (int i = 0; i < n && status == CLI_OK; i++) {
+		if (add_type(f, words[i]))
+			continue;
+		k = find_kind(words[i]);
+		if (!k)
+			return cli_usage(cli, "'%s' is not a word of a filter", words[i]);
+		if (++i == n || !*words[i])
+			return cli_usage(cli, "'%s' needs a value", k->name);
+		status = add_values(cli, k, words[i], f);
+	}
+	return status;
+}

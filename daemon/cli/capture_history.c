@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* The last blocks of a capture, in a ring of bytes. A block is preceded by its length. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "capture.h"
+
+bool capture_history_open(struct capture_history *h, size_t size)
+{
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	*h = (struct capture_history){ .size = size };
+	if (p == MAP_FAILED)
+		return false;
+	h->bytes = p;
+	return true;
+}
+
+void capture_history_close(struct capture_history *h)
+{
+	if (h->bytes)
+		munmap(h->bytes, h->size);
+	h->bytes = NULL;
+}
+
+/* Copies bytes from or to a place in the ring, where they may wrap. */
+static void get(const struct capture_history *h, uint64_t at, void *to, size_t len)
+{
+	size_t off = at % h->size, part = h->size - off < len ? h->size - off : len;
+
+	memcpy(to, h->bytes + off, part);
+	memcpy((uint8_t *)to + part, h->bytes, len - part);
+}
+
+static void put(struct capture_history *h, const void *from, size_t len)
+{
+	size_t off = h->end % h->size, part = h->size - off < len ? h->size - off : len;
+
+	memcpy(h->bytes + off, from, part);
+	memcpy(h->bytes, (const uint8_t *)from + part, len - part);
+	h->end += len;
+}
+
+static uint32_t first_length(const struct capture_history *h)
+{
+	uint32_t len;
+
+	get(h, h->start, &len, sizeof(len));
+	return len;
+}
+
+void capture_history_add(struct capture_history *h, const uint8_t *block, size_t len)
+{
+	uint32_t length = (uint32_t)len;
+
+	while (h->start != h->end && h->size - (h->end - h->start) < len + sizeof(length))
+		h->start += sizeof(length) + first_length(h);
+	put(h, &length, sizeof(length));
+	put(h, block, len);
+}
+
+bool capture_history_write(struct capture_history *h, FILE *f)
+{
+	uint8_t block[PCAPNG_BLOCK_MAX + CAPTURE_PACKET_MAX];
+	uint32_t len;
+
+	for (; h->start != h->end; h->start += sizeof(len) + len) {
+		len = first_length(h);
+		get(h, h->start + sizeof(len), block, len);
+		if (fwrite(block, 1, len, f) != len)
+			return false;
+	}
+	return true;
+}

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "capture.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <xroce/gid.h>
+
+#define PAGE 4096u
+#define RECORD sizeof(struct xr_capture_record)
+
+uint64_t xd_capture_data(uint32_t rings)
+{
+	return (rings * sizeof(struct xr_capture_ring) + PAGE - 1) & ~(uint64_t)(PAGE - 1);
+}
+
+uint64_t xd_capture_bytes(uint32_t rings, uint32_t ring_size)
+{
+	return xd_capture_data(rings) + (uint64_t)rings * ring_size;
+}
+
+struct xd_capture *xd_capture_new(const struct xr_capture_req *req, uint32_t rings, void *memory)
+{
+	struct xd_capture *c = calloc(1, sizeof(*c) + rings * sizeof(c->tap[0]));
+
+	if (!c)
+		return NULL;
+	c->filter = req->filter;
+	c->rings = rings;
+	for (uint32_t i = 0; i < rings; i++) {
+		c->tap[i] = (struct xd_tap){
+			.filter = &c->filter,
+			.snap_len = req->snap_len ? req->snap_len : UINT32_MAX,
+			.size = req->ring_size,
+			.shared = (struct xr_capture_ring *)memory + i,
+			.data = (uint8_t *)memory + xd_capture_data(rings) +
+				(uint64_t)i * req->ring_size,
+		};
+	}
+	return c;
+}
+
+void xd_capture_free(struct xd_capture *c)
+{
+	free(c);
+}
+
+/* ---- filter -------------------------------------------------------------------------------- */
+
+/* Stores the address of the peer. Returns false if the headers are not in the first segment. */
+static bool peer_of(const struct xt_frame *f, bool sent, struct xr_addr *peer)
+{
+	const uint8_t *ip = f->seg[0].data + f->meta.ip_off;
+
+	if (f->meta.ip_version == 4) {
+		if (f->meta.ip_off + XR_IPV4_HLEN > f->seg[0].len)
+			return false;
+		*peer = (struct xr_addr){ .raw[10] = 0xff, .raw[11] = 0xff };
+		memcpy(peer->raw + XR_GID_IPV4_OFF, ip + (sent ? 16 : 12), 4);
+		return true;
+	}
+	if (f->meta.ip_off + XR_IPV6_HLEN > f->seg[0].len)
+		return false;
+	memcpy(peer->raw, ip + (sent ? 24 : 8), sizeof(peer->raw));
+	return true;
+}
+
+static bool selects_peer(const struct xr_capture_filter *f, bool sent, const struct xt_frame *frame)
+{
+	struct xr_addr peer;
+
+	if (!peer_of(frame, sent, &peer))
+		return false;
+	for (uint32_t i = 0; i < f->peers; i++)
+		if (!memcmp(&peer, &f->peer[i], sizeof(peer)))
+			return true;
+	return false;
+}
+
+static bool selects_qpn(const struct xr_capture_filter *f, uint32_t qpn)
+{
+	for (uint32_t i = 0; i < f->qpns; i++)
+		if (f->qpn[i] == qpn)
+			return true;
+	return false;
+}
+
+static bool selects_opcode(const struct xr_capture_filter *f, const struct xt_frame *frame)
+{
+	uint8_t opcode;
+
+	if (!(f->opcodes[0] | f->opcodes[1] | f->opcodes[2] | f->opcodes[3]))
+		return true;
+	if (frame->meta.bth_off >= frame->seg[0].len)
+		return false;
+	opcode = frame->seg[0].data[frame->meta.bth_off];
+	return f->opcodes[opcode / 64] >> opcode % 64 & 1;
+}
+
+bool xd_capture_selects(const struct xr_capture_filter *f, enum xr_capture_type type,
+			const struct xt_frame *frame)
+{
+	bool sent = type == XR_CAPTURE_TX;
+
+	if (f->types && !(f->types & type))
+		return false;
+	if (f->reasons && (sent || !(f->reasons >> (frame->meta.reason & 63) & 1)))
+		return false;
+	if (f->qpns && !selects_qpn(f, frame->meta.qpn))
+		return false;
+	return selects_opcode(f, frame) && (!f->peers || selects_peer(f, sent, frame));
+}
+
+/* ---- ring ---------------------------------------------------------------------------------- */
+
+static void copy(uint8_t *to, const struct xt_frame *f, uint32_t len)
+{
+	for (uint32_t i = 0, n; len && i < f->nseg; i++, len -= n, to += n) {
+		n = f->seg[i].len < len ? f->seg[i].len : len;
+		memcpy(to, f->seg[i].data, n);
+	}
+}
+
+static bool has_room(const struct xd_tap *t, uint32_t size)
+{
+	uint64_t used = t->producer - t->consumer;
+
+	return used <= t->size && t->size - used >= size;
+}
+
+/* Returns the place for a record, or NULL if there is no room. */
+static struct xr_capture_record *reserve(struct xd_tap *t, uint32_t size)
+{
+	uint32_t at = t->producer & (t->size - 1), rest = t->size - at;
+	struct xr_capture_record *r = (void *)(t->data + at);
+	uint32_t need = rest < size ? rest + size : size;
+
+	if (!has_room(t, need)) {
+		t->consumer = __atomic_load_n(&t->shared->consumer, __ATOMIC_ACQUIRE);
+		if (!has_room(t, need))
+			return NULL;
+	}
+	if (rest >= size)
+		return r;
+	/* the header of a pad has 8 bytes, which is the least that can be left */
+	r->size = rest;
+	r->type = XR_CAPTURE_PAD;
+	t->producer += rest;
+	return (void *)t->data;
+}
+
+static void count(__u64 *shared, uint64_t value)
+{
+	__atomic_store_n(shared, value, __ATOMIC_RELAXED);
+}
+
+static uint16_t lost_since(struct xd_tap *t)
+{
+	uint64_t n = t->lost - t->lost_before;
+
+	t->lost_before = t->lost;
+	return n < UINT16_MAX ? (uint16_t)n : UINT16_MAX;
+}
+
+void xd_tap_put(struct xd_tap *t, const struct xd_packet *p)
+{
+	const struct xt_frame *f = p->frame;
+	uint32_t captured = f->len < t->snap_len ? f->len : t->snap_len;
+	uint32_t size = (RECORD + captured + 7) & ~7u;
+	struct xr_capture_record *r = reserve(t, size);
+
+	count(&t->shared->matched, ++t->matched);
+	if (!r) {
+		count(&t->shared->lost, ++t->lost);
+		return;
+	}
+	*r = (struct xr_capture_record){
+		.size = size,
+		.type = p->type,
+		.queue = p->queue,
+		.time = p->time,
+		.captured = captured,
+		.length = f->len,
+		.qpn = f->meta.qpn,
+		.lost = lost_since(t),
+		.reason = f->meta.reason,
+		.bth_off = f->meta.bth_off < UINT8_MAX ? (uint8_t)f->meta.bth_off : 0,
+	};
+	copy((uint8_t *)(r + 1), f, captured);
+	t->producer += size;
+	__atomic_store_n(&t->shared->producer, t->producer, __ATOMIC_RELEASE);
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* CAPTURE: packet capture. The rings are memory of the client, and end with it. */
+#include "daemon/datapath/capture.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include <xroce/bits.h>
+
+#include "daemon/clients/request.h"
+#include "daemon/datapath/worker.h"
+#include "server.h"
+
+struct xd_capture_client {
+	struct xd_capture_client *next;
+	const struct xd_client *client;
+	struct xd_capture *capture;
+};
+
+static struct xd_capture_client **find(struct xd_server *s, const struct xd_client *c)
+{
+	struct xd_capture_client **at = &s->captures;
+
+	while (*at && (*at)->client != c)
+		at = &(*at)->next;
+	return at;
+}
+
+static int check_number(struct xd_client *c)
+{
+	const struct xd_capture_client *at;
+	uint32_t n = 0;
+
+	if (*find(xd_server_of(c), c))
+		return xd_refuse(c, -EBUSY, "this connection captures already");
+	for (at = xd_server_of(c)->captures; at; at = at->next)
+		n++;
+	return n < XR_CAPTURE_MAX ? 0 : xd_refuse(c, -EBUSY, "there are %u captures already", n);
+}
+
+static int check_request(struct xd_client *c, const struct xr_capture_req *q, uint32_t rings)
+{
+	const struct xr_capture_filter *f = &q->filter;
+
+	if (q->reasons != XR_REASON_COUNT)
+		return xd_refuse(c, -EPROTO, "the daemon has %u verdicts, the command %u",
+				 XR_REASON_COUNT, q->reasons);
+	if (q->ring_size < XR_CAPTURE_RING_MIN || !xr_is_pow2(q->ring_size) ||
+	    xd_capture_bytes(rings, q->ring_size) > XR_CAPTURE_MEMORY_MAX)
+		return xd_refuse(c, -EINVAL,
+				 "rings of %u bytes for %u workers; a power of two from %u on, "
+				 "%llu together",
+				 q->ring_size, rings, XR_CAPTURE_RING_MIN, XR_CAPTURE_MEMORY_MAX);
+	if (f->types & ~XR_CAPTURE_ALL || f->qpns > XR_CAPTURE_QPNS || f->peers > XR_CAPTURE_PEERS)
+		return xd_refuse(c, -EINVAL, "types %#x, %u QPs, %u peers; at most %#x, %u, %u",
+				 f->types, f->qpns, f->peers, XR_CAPTURE_ALL, XR_CAPTURE_QPNS,
+				 XR_CAPTURE_PEERS);
+	return 0;
+}
+
+static int start(struct xd_client *c, const struct xr_capture_req *q, struct xd_piece *memory)
+{
+	uint32_t rings = xd_workers_count(c->dev->workers);
+	struct xd_server *s = xd_server_of(c);
+	struct xd_capture_client *new;
+	int err;
+
+	new = calloc(1, sizeof(*new));
+	if (!new)
+		return -ENOMEM;
+	err = xd_shm_alloc(c, xd_capture_bytes(rings, q->ring_size), memory);
+	if (!err)
+		new->capture = xd_capture_new(q, rings, memory->ptr);
+	if (err || !new->capture) {
+		xd_shm_free(c, memory);
+		free(new);
+		return err ? err : -ENOMEM;
+	}
+	new->client = c;
+	new->next = s->captures;
+	s->captures = new;
+	xd_workers_pause(c->dev->workers);
+	xd_workers_capture(c->dev->workers, new->capture);
+	xd_workers_resume_no_wake(c->dev->workers);
+	return 0;
+}
+
+int xd_do_capture(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
+{
+	uint32_t rings = xd_workers_count(c->dev->workers);
+	const struct xr_capture_req *q = req->body;
+	struct xr_capture_rep *r;
+	struct xd_piece memory;
+	int err;
+
+	err = check_number(c);
+	if (!err)
+		err = check_request(c, q, rings);
+	if (!err)
+		err = start(c, q, &memory);
+	if (err)
+		return err;
+	r = XD_REPLY(rep, xr_capture_rep);
+	r->rings = rings;
+	r->ring_size = q->ring_size;
+	r->data = xd_capture_data(rings);
+	xd_shm_ref(&memory, &r->memory, rep);
+	return 0;
+}
+
+void xd_capture_end(struct xd_client *c)
+{
+	struct xd_capture_client **at = find(xd_server_of(c), c), *old = *at;
+
+	if (!old)
+		return;
+	*at = old->next;
+	xd_workers_pause(c->dev->workers);
+	xd_workers_end_capture(c->dev->workers, old->capture);
+	xd_workers_resume_no_wake(c->dev->workers);
+	xd_capture_free(old->capture);
+	free(old);
+}

@@ -1,0 +1,226 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# xroce capture: what it writes is read by tshark, and icrc.py computes the ICRCs independently.
+
+load helpers
+
+# capture_on HOST ARG...: starts a capture in the background, with its output in $RUN/output; sets CAPTURE
+capture_on() {
+	local h=$1
+
+	shift
+	"$XROCE" -r "$RUN/$h" capture "xr$h" "$@" </dev/null >"$RUN/output" 2>"$RUN/messages" 3>&- &
+	CAPTURE=$!
+	captures() { [[ $(ls -l "/proc/$CAPTURE/map_files" 2>/dev/null) == *memfd:xroce-rings* ]]; }
+	wait_for 10 captures
+}
+
+# Ends the capture that capture_on started, after what is on the way was captured.
+capture_end() {
+	sleep 0.1
+	kill -INT "$CAPTURE"
+	wait "$CAPTURE"
+}
+
+# packets FILE [FILTER]: prints the number of packets
+packets() {
+	tshark -r "$1" ${2:+-Y "$2"} 2>/dev/null | wc -l
+}
+
+@test "a capture has every packet of both directions, with correct ICRCs, none malformed" {
+	requires tshark capinfos python3
+	local file=$RUN/both.pcapng rx tx line
+
+	rx=$(counter a rx_packets) tx=$(counter a tx_packets)
+	capture_on a -w "$file"
+	both "$BIN/rdma_verify" -g @4 -n 3 -m 1024 -t write -t send-imm -t read -t atomic
+	both "$BIN/rdma_verify" -g @6 -n 2 -m "$PMTU" -t write -t send
+	both ibv_ud_pingpong -g @6 -n 3 -s 100
+	capture_end
+	rx=$(($(counter a rx_packets) - rx)) tx=$(($(counter a tx_packets) - tx))
+	echo "received $rx, sent $tx"
+	((rx > 100 && tx > 100))
+	equal "captured, received" "$(packets "$file" 'frame.packet_flags_direction == 1 && infiniband.bth')" "$rx"
+	equal "captured, sent" "$(packets "$file" 'frame.packet_flags_direction == 2 && infiniband.bth')" "$tx"
+	# tshark takes some of the shortest SENDs for RPC over RDMA; see 88-tshark.bats
+	equal "malformed" "$(packets "$file" '(_ws.malformed || _ws.short) && udp.length > 40')" 0
+	tshark -F pcap -r "$file" -w "$RUN/both.pcap" 2>/dev/null
+	run "$XR_TOP/selftests/e2e/icrc.py" "$RUN/both.pcap"
+	echo "$output"
+	((${#lines[@]} >= 10))
+	for line in "${lines[@]}"; do
+		[[ $line == *" 0" ]]
+	done
+}
+
+@test "the file has nanoseconds, the interface, comments with QP and verdict, and statistics" {
+	requires tshark capinfos
+	local file=$RUN/both.pcapng
+
+	capinfos "$file" | tee "$RUN/infos"
+	grep -q 'timestamp precision: *nanoseconds' "$RUN/infos"
+	grep -q 'Name = va' "$RUN/infos"
+	grep -q 'Description = xra' "$RUN/infos"
+	grep -q 'Number of stat entries = 1' "$RUN/infos"
+	grep -q 'Strict time order: *True' "$RUN/infos"
+	# the QP of a received packet is its destination
+	local qpn comment n=0
+	while IFS=$'\t' read -r qpn comment; do
+		equal "comment" "$comment" "QP $((qpn)), queue 0, verdict OK"
+		n=$((n + 1))
+	done < <(tshark -r "$file" -Y 'frame.packet_flags_direction == 1 && infiniband.bth' -T fields \
+		-e infiniband.bth.destqp -e frame.comment 2>/dev/null | head -n 100)
+	((n == 100))
+	(($(packets "$file" 'frame.verdict.ebpf_xdp == 4') > 100))
+}
+
+@test "filters by direction, QP, peer, opcode and verdict" {
+	requires tshark
+	local file=$RUN/filter.pcapng qpn
+
+	capture_on a -w "$file" tx opcode send,ack peer "$B4"
+	both ibv_rc_pingpong -g @4 -n 5 -s 100
+	both ibv_rc_pingpong -g @6 -n 5 -s 100
+	capture_end
+	(($(packets "$file") >= 10))
+	equal "to other peers" "$(packets "$file" "ip.dst != $B4 || ipv6")" 0
+	equal "of other operations" "$(packets "$file" "infiniband.bth.opcode != 4 && infiniband.bth.opcode != 17")" 0
+
+	capture_on a -w "$file" qp 1
+	both ibv_rc_pingpong -g @4 -n 5
+	capture_end
+	equal "of QP 1" "$(packets "$file")" 0
+
+	capture_on a -w "$file" verdict key_range
+	both "$BIN/rdma_verify" -g @4 -t read-one-above -t write
+	capture_end
+	(($(packets "$file") > 0))
+	equal "with another verdict" "$(packets "$file" '!(frame.comment contains "verdict KEY_RANGE: ")')" 0
+}
+
+@test "a snap length cuts packets, whose length stays known" {
+	requires tshark
+	local file=$RUN/snap.pcapng
+
+	capture_on a -w "$file" -s 128
+	both ibv_rc_pingpong -g @4 -n 3 -s 4000 -m 1024
+	capture_end
+	(($(packets "$file" 'frame.len > 1000 && frame.cap_len == 128') >= 6))
+	equal "longer" "$(packets "$file" 'frame.cap_len > 128')" 0
+}
+
+@test "tshark shows packets while they are captured" {
+	requires tshark
+	local pipe=$RUN/pipe shark
+
+	mkfifo "$pipe"
+	tshark -l -i - <"$pipe" >"$RUN/live" 2>/dev/null 3>&- &
+	shark=$!
+	"$XROCE" -r "$RUN/a" capture xra -w - </dev/null >"$pipe" 2>"$RUN/live.log" 3>&- &
+	CAPTURE=$!
+	captures() { [[ $(ls -l "/proc/$CAPTURE/map_files" 2>/dev/null) == *memfd:xroce-rings* ]]; }
+	wait_for 10 captures
+	both ibv_rc_pingpong -g @4 -n 5
+	shown() { (($(grep -c RRoCE "$RUN/live") >= 20)); }
+	wait_for 20 shown
+	kill -0 "$CAPTURE"
+	# the capture ends without an error when nobody reads its output any more
+	kill "$shark"
+	wait "$shark" || true
+	both ibv_rc_pingpong -g @4 -n 5
+	wait "$CAPTURE"
+	cat "$RUN/live.log"
+}
+
+@test "without a file, there is a line for each packet; -c ends the capture" {
+	capture_on a -c 8
+	both ibv_rc_pingpong -g @4 -n 5 -s 1000
+	wait "$CAPTURE"
+	cat "$RUN/output"
+	equal "lines" "$(wc -l <"$RUN/output")" 8
+	grep -Eq "^[0-9:]{8}\.[0-9]{9} rx $B4 > $A4 RC SEND_ONLY dest QP " "$RUN/output"
+	grep -Eq " dest QP ([0-9]+) PSN [0-9]+ length 1058, QP \1, queue 0, verdict OK$" "$RUN/output"
+	grep -Eq " tx $A4 > $B4 RC SEND_ONLY dest QP [0-9]+ PSN [0-9]+ length 1058, QP [0-9]+, queue 0$" "$RUN/output"
+}
+
+@test "--on keeps the last packets, and writes them when the event happens" {
+	requires tshark
+	local file=$RUN/event.pcapng
+
+	rm -f "$file"
+	capture_on a -w "$file" -b 1 --on nak,error
+	both ibv_rc_pingpong -g @4 -n 2000
+	[[ ! -e $file ]]
+	kill -0 "$CAPTURE"
+	both "$BIN/rdma_verify" -g @4 -t read-one-above
+	wait "$CAPTURE"
+	cat "$RUN/messages"
+	grep -Eq "event '(nak|error)': packets written" "$RUN/messages"
+	(($(packets "$file" 'infiniband.aeth.syndrome.opcode == 3') > 0))
+	(($(stat -c %s "$file") <= (1 << 20) + 2000))
+	(($(packets "$file") > 100))
+}
+
+@test "packets that a slow reader misses are counted" {
+	requires tshark
+	local file=$RUN/slow.pcapng line captured lost
+
+	capture_on a -w "$file" -b 1
+	kill -STOP "$CAPTURE"
+	both ib_write_bw -x @4 -F -n 500 -s 65536
+	kill -CONT "$CAPTURE"
+	capture_end
+	read -r _ captured _ _ lost _ < <(tail -n 1 "$RUN/messages")
+	echo "$captured captured, $lost lost"
+	((lost > 1000))
+	equal "packets in the file" "$(packets "$file")" "$captured"
+	equal "received and dropped" "$(statistics "$file")" "$((captured + lost)) $lost"
+}
+
+# statistics FILE: prints the numbers of packets received and dropped, from the last block, which tshark does not show
+statistics() {
+	python3 - "$1" <<-'END'
+		import struct, sys
+		data = open(sys.argv[1], "rb").read()
+		block = data[-struct.unpack("<I", data[-4:])[0]:]
+		assert struct.unpack_from("<I", block)[0] == 5
+		at, values = 20, {}
+		while struct.unpack_from("<H", block, at)[0]:
+		    code, length = struct.unpack_from("<HH", block, at)
+		    values[code] = struct.unpack_from("<Q", block, at + 4)[0]
+		    at += 4 + (length + 3) // 4 * 4
+		print(values[4], values[5])
+	END
+}
+
+@test "a capture ends with its process, and does not disturb the traffic" {
+	requires tshark
+	local before
+
+	before=$(counter a tx_packets)
+	capture_on a -w "$RUN/killed.pcapng"
+	kill -KILL "$CAPTURE"
+	wait "$CAPTURE" || true
+	both ibv_rc_pingpong -g @4 -c -n 100
+	(($(counter a tx_packets) > before))
+	no_bad_packets 0
+}
+
+@test "a capture is for root and the user of the daemon only, and errors name what is wrong" {
+	local program=("$XROCE" -r "$RUN/a" capture)
+
+	fails "${program[@]}" 2>&1 | grep -q 'DEV is missing'
+	fails "${program[@]}" nodevice 2>&1 | grep -q "no device 'nodevice'"
+	fails "${program[@]}" xra port 5 2>&1 | grep -q "'port' is not a word of a filter"
+	fails "${program[@]}" xra peer nobody 2>&1 | grep -q "'nobody' is not a valid value of 'peer'"
+	fails "${program[@]}" xra opcode 2>&1 | grep -q "'opcode' needs a value"
+	fails "${program[@]}" xra -s many 2>&1 | grep -q "'many' is not a number"
+	fails "${program[@]}" xra --on never -w "$RUN/x" 2>&1 | grep -q "unknown event 'never'"
+	fails "${program[@]}" xra --on nak 2>&1 | grep -q "needs a file"
+	fails "${program[@]}" xra -w /nowhere/file 2>&1 | grep -q "/nowhere/file: No such file"
+	# DAEMON_USER may capture, other users of the group may not
+	chmod 666 "$RUN/a/xra.sock"
+	fails setpriv --reuid 64999 --regid 64999 --clear-groups "${program[@]}" xra 2>&1 | tee "$RUN/refused"
+	chmod 600 "$RUN/a/xra.sock"
+	grep -Eq "may not connect|for root and the user of the daemon only" "$RUN/refused"
+}
