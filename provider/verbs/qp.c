@@ -370,9 +370,38 @@ static int effective_mask(const struct ibv_qp *ibqp, int mask)
 	}
 }
 
+#define INIT_MASK (IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS)
+
+/*
+ * Returns true if the request would change nothing but the access flags of a QP that is in INIT,
+ * and the daemon would accept it. A QP in INIT accepts no packets, so the flags have no effect yet.
+ */
+static bool changes_only_access(const struct ibv_qp *ibqp, const struct xr_modify_qp_req *req)
+{
+	const struct xr_qp_attr *a = &req->attr;
+
+	return ibqp->state == IBV_QPS_INIT && a->qp_state == IBV_QPS_INIT &&
+	       req->attr_mask == INIT_MASK && a->port_num == 1 && !a->pkey_index &&
+	       !(a->qp_access_flags & ~XR_ACCESS_QP) &&
+	       (ibqp->qp_type == IBV_QPT_RC || ibqp->qp_type == IBV_QPT_UC);
+}
+
+/* Adds access flags that the daemon has not got yet, unless the request has others. */
+static void add_kept_access(const struct xp_qp *qp, struct xr_modify_qp_req *req)
+{
+	bool leaves = req->attr_mask & IBV_QP_STATE && req->attr.qp_state != IBV_QPS_INIT &&
+		      req->attr.qp_state != IBV_QPS_RTR;
+
+	if (!qp->access_kept || leaves || req->attr_mask & IBV_QP_ACCESS_FLAGS)
+		return;
+	req->attr_mask |= IBV_QP_ACCESS_FLAGS;
+	req->attr.qp_access_flags = qp->access_flags;
+}
+
 int xp_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 {
 	struct xr_modify_qp_req req = { .handle = ibqp->handle };
+	struct xp_qp *qp = xp_qp(ibqp);
 	struct xr_modify_qp_rep rep;
 	int err;
 
@@ -382,13 +411,21 @@ int xp_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 	mask = effective_mask(ibqp, mask);
 	req.attr_mask = mask;
 	attr_to_control(&req.attr, attr, mask);
+	if (changes_only_access(ibqp, &req)) {
+		/* librdmacm does that just before it moves a QP to RTR; this saves a request */
+		qp->access_flags = req.attr.qp_access_flags;
+		qp->access_kept = true;
+		return 0;
+	}
+	add_kept_access(qp, &req);
 	err = xp_request(xp_ctx(ibqp->context), XR_MSG_MODIFY_QP, &req, sizeof(req), &rep,
 			 sizeof(rep));
 	if (err)
 		return -err;
+	qp->access_kept = false;
 	if (mask & IBV_QP_STATE) {
 		if (attr->qp_state == IBV_QPS_RESET)
-			reset_rings(xp_qp(ibqp));
+			reset_rings(qp);
 		ibqp->state = attr->qp_state;
 	}
 	return 0;
@@ -423,6 +460,8 @@ int xp_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask,
 	if (err)
 		return -err;
 	attr_from_control(attr, &rep);
+	if (xp_qp(ibqp)->access_kept && attr->qp_state == IBV_QPS_INIT)
+		attr->qp_access_flags = xp_qp(ibqp)->access_flags;
 	*init_attr = (struct ibv_qp_init_attr){
 		.qp_context = ibqp->qp_context,
 		.send_cq = ibqp->send_cq,

@@ -474,6 +474,57 @@ static void limits(struct fixture *f)
 	ibv_destroy_cq(cq);
 }
 
+static unsigned int access_of(struct ibv_qp *qp)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	return ibv_query_qp(qp, &attr, IBV_QP_ACCESS_FLAGS, &init) ? ~0u : attr.qp_access_flags;
+}
+
+/* librdmacm sets the access flags of a QP in INIT once more before it moves the QP to RTR. */
+static void access_in_init(struct fixture *f)
+{
+	const int init = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+	struct ibv_qp_rate_limit_attr limit = { .rate_limit = 5, .max_burst_sz = 3000 };
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
+	struct ibv_cq *cq = ibv_create_cq(f->ctx, 8, NULL, NULL, 0);
+	struct ibv_qp *qp = make_qp(f, cq, cq, IBV_QPS_INIT);
+
+	/* The fake daemon forgets the burst when it gets another request to modify the QP. */
+	ibv_modify_qp_rate_limit(qp, &limit);
+	attr.qp_access_flags = IBV_ACCESS_REMOTE_READ;
+	TAP_OK(!ibv_modify_qp(qp, &attr, init) && fake_burst(&f->daemon, qp->qp_num) == 3000,
+	       "modify_qp: access flags alone of a QP in INIT take no request");
+	TAP_OK(access_of(qp) == IBV_ACCESS_REMOTE_READ, "query_qp: returns them");
+	TAP_OK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX) &&
+		       !fake_burst(&f->daemon, qp->qp_num) &&
+		       access_of(qp) == IBV_ACCESS_REMOTE_READ,
+	       "modify_qp: the next request has them");
+	attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
+	ibv_modify_qp(qp, &attr, init);
+	attr.qp_state = IBV_QPS_RTR;
+	attr.qp_access_flags = 0;
+	TAP_OK(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_DEST_QPN) &&
+		       access_of(qp) == IBV_ACCESS_REMOTE_WRITE,
+	       "modify_qp: so has one that moves the QP to RTR");
+	TAP_OK(!to_state(qp, IBV_QPS_RTS) && !access_of(qp), "modify_qp: but not a later one");
+	to_state(qp, IBV_QPS_RESET);
+	to_state(qp, IBV_QPS_INIT);
+	attr.qp_state = IBV_QPS_INIT;
+	attr.qp_access_flags = IBV_ACCESS_REMOTE_READ;
+	ibv_modify_qp(qp, &attr, init);
+	TAP_OK(!to_state(qp, IBV_QPS_ERR) && !access_of(qp) && !to_state(qp, IBV_QPS_RESET) &&
+		       !to_state(qp, IBV_QPS_INIT) && !access_of(qp),
+	       "modify_qp: the end of INIT drops them");
+	attr.port_num = 2;
+	ibv_modify_qp_rate_limit(qp, &limit);
+	TAP_OK(!ibv_modify_qp(qp, &attr, init) && !fake_burst(&f->daemon, qp->qp_num),
+	       "modify_qp: the daemon checks other values");
+	ibv_destroy_qp(qp);
+	ibv_destroy_cq(cq);
+}
+
 static void modify_and_query(struct fixture *f)
 {
 	struct ibv_cq *cq = ibv_create_cq(f->ctx, 8, NULL, NULL, 0);
@@ -618,6 +669,7 @@ int main(void)
 	posting_operations(&f);
 	windows(&f);
 	modify_and_query(&f);
+	access_in_init(&f);
 	no_descriptors(&f);
 	many_qps(&f);
 	TAP_OK(fake_objects(&f.daemon) == 1, "all objects but the PD are destroyed");
