@@ -401,6 +401,10 @@ static void log_hints(const struct xd_device *dev)
 	if (!xd_net_gid(dev->net, 0, &gid))
 		xd_log(XD_WARN, "%s has no IP address: programs find no GID until it has one",
 		       link->ifname);
+	if (!xd_xdp_multi_buffer(dev->xdp))
+		xd_log(XD_NOTICE,
+		       "no multi-buffer AF_XDP before Linux 6.6: the largest path MTU is %u",
+		       xd_port_max_mtu(dev));
 	if (xd_port_mtu(dev) <= USUAL_PATH_MTU)
 		xd_log(XD_NOTICE,
 		       "%s has MTU %u: the path MTU is %u; for %u, set the MTU to %u or more, on "

@@ -74,3 +74,14 @@ fields() {
 	echo "$output"
 	[[ $output != *xra* ]]
 }
+
+# bats test_tags=stock
+@test "the daemon logs at its start what a kernel before 6.6 lacks" {
+	local line="no multi-buffer AF_XDP before Linux 6.6: the largest path MTU is 2048"
+
+	if kernel_at_least 6.6; then
+		fails grep -F "no multi-buffer" "$RUN/a/log"
+	else
+		grep -F "$line" "$RUN/a/log"
+	fi
+}
