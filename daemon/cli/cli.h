@@ -11,12 +11,14 @@
  *   fault.c    fault
  *   run.c      run
  *   capture.c  capture, with the files that capture.h lists
+ *   cdi.c      cdi
  *   rdma.c     the `rdma` that programs under `xroce run` find in PATH
  */
 #ifndef XROCE_CLI_H
 #define XROCE_CLI_H
 
 #include <jansson.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -30,6 +32,7 @@ enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 }; /* exit status */
 
 #define CLI_RUNTIME_DIR_ENV "XROCE_RUNTIME_DIR"
 #define CLI_DEVICES_ENV "XROCE_DEVICES"
+#define CLI_LIBRARY "libxroce.so" /* the provider */
 
 struct cli_command;
 struct cli {
@@ -89,12 +92,16 @@ bool cli_print(const char *text, bool hide_zero); /* false: not JSON */
 char *cli_in_state(const char *text, const char *state);
 void cli_print_field(const char *value); /* replaces control characters */
 
+/* run.c: stores the path of the provider; false: neither next to this command nor installed */
+bool cli_find_library(char path[PATH_MAX]);
+
 int cli_run(struct cli *cli, int argc, char **argv);
 int cli_list(struct cli *cli, int argc, char **argv);
 int cli_show(struct cli *cli, int argc, char **argv);
 int cli_metrics(struct cli *cli, int argc, char **argv);
 int cli_fault(struct cli *cli, int argc, char **argv);
 int cli_capture(struct cli *cli, int argc, char **argv);
+int cli_cdi(struct cli *cli, int argc, char **argv);
 int cli_rdma(const struct cli *cli, int argc, char **argv);
 
 #endif /* XROCE_CLI_H */

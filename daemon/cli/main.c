@@ -93,6 +93,15 @@ static const struct cli_command commands[] = {
 		cli_capture,
 		0,
 	},
+	{
+		"cdi",
+		"",
+		"CDI file: devices for containers",
+		"For example: xroce cdi >/etc/cdi/xroce.json\n"
+		"             podman run --device xroce/rdma=all ...\n",
+		cli_cdi,
+		0,
+	},
 };
 
 #define NCOMMANDS (sizeof(commands) / sizeof(commands[0]))

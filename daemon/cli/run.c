@@ -15,15 +15,14 @@
 
 #include "cli.h"
 
-#define LIBRARY "libxroce.so"
 #define PROGRAMS "programs" /* folder of the programs that `xroce run` adds to PATH */
 enum { RUN_CANNOT = 126, RUN_NOT_FOUND = 127 }; /* exit status, like env(1) */
 
 static const char *const places[] = {
-	"%s/" LIBRARY,
-	"%s/../lib/xroce/" LIBRARY,
-	"/usr/local/lib/xroce/" LIBRARY,
-	"/usr/lib/xroce/" LIBRARY,
+	"%s/" CLI_LIBRARY,
+	"%s/../lib/xroce/" CLI_LIBRARY,
+	"/usr/local/lib/xroce/" CLI_LIBRARY,
+	"/usr/lib/xroce/" CLI_LIBRARY,
 };
 
 /* Stores the path of this command, without /proc the executed one, or "" if it is unknown. */
@@ -37,7 +36,7 @@ static void own_path(char path[PATH_MAX])
 		*path = 0;
 }
 
-static bool find_library(char path[PATH_MAX])
+bool cli_find_library(char path[PATH_MAX])
 {
 	char self[PATH_MAX], place[2 * PATH_MAX];
 	size_t i;
@@ -185,8 +184,8 @@ static int set_environment(struct cli *cli, char **devices)
 	char library[PATH_MAX], *list = NULL;
 	int status = CLI_OK;
 
-	if (!find_library(library))
-		return cli_error("cannot find " LIBRARY
+	if (!cli_find_library(library))
+		return cli_error("cannot find " CLI_LIBRARY
 				 ": neither next to this command nor installed");
 	if (!*devices)
 		warn_if_not_permitted(cli);

@@ -1,0 +1,137 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# Programs in containers, which get devices by the file that `xroce cdi` prints and nothing else of this machine but
+# /usr/bin and the libraries of the distribution. docs/containers.md describes the same.
+
+load helpers
+
+# cdi HOST: prints the file for the devices of a host
+cdi() {
+	ctl "$1" cdi
+}
+
+# Prints a filter of jq that is true for files that the specification of CDI permits.
+cdi_schema() {
+	cat <<'JQ'
+def only(names): (keys - names) == [];
+def text: type == "string" and length > 0;
+def edits: only(["env", "mounts"]) and length > 0
+	and all(.env // [] | .[]; text and test("^[A-Za-z_][A-Za-z0-9_]*="))
+	and all(.mounts // [] | .[]; only(["hostPath", "containerPath", "options"])
+		and (.hostPath | startswith("/")) and (.containerPath | startswith("/")) and all(.options[]; text));
+only(["cdiVersion", "kind", "devices", "containerEdits"])
+	and (.cdiVersion | test("^0\\.[3-6]\\.0$"))
+	and (.kind | test("^[A-Za-z][A-Za-z0-9_.-]*[A-Za-z0-9]/[A-Za-z][A-Za-z0-9_-]*[A-Za-z0-9]$"))
+	and (.devices | length > 0 and (map(.name) | length == (unique | length)))
+	and all(.devices[]; only(["name", "containerEdits"])
+		and (.name | test("^[A-Za-z0-9]([A-Za-z0-9_.:-]*[A-Za-z0-9])?$")) and (.containerEdits | edits))
+	and (.containerEdits | edits)
+JQ
+}
+
+# contained HOST DEVICE PROGRAM...: runs the program in namespaces of its own, with the edits of the device
+contained() {
+	local h=$1 args=() words
+
+	mapfile -t words < <(cdi "$h" | jq -r --arg device "$2" '
+		(.containerEdits, (.devices[] | select(.name == $device).containerEdits))
+		| (.mounts // [] | .[] | "--ro-bind", .hostPath, .containerPath),
+		  (.env // [] | .[] | "--setenv", split("=")[0], (split("=")[1:] | join("=")))')
+	for lib in /usr/lib/x86_64-linux-gnu /usr/lib64; do
+		args+=(--ro-bind "$lib" "$lib")
+	done
+	on "$h" bwrap --unshare-all --share-net --cap-drop ALL --clearenv --setenv PATH /usr/bin --dev /dev --proc /proc \
+		--ro-bind /usr/bin /usr/bin --symlink usr/bin /bin --symlink usr/lib /lib --symlink usr/lib64 /lib64 \
+		"${args[@]}" "${words[@]}" -- "${@:3}"
+}
+
+needs_plain_provider() {
+	[[ -z $SANITIZER ]] || skip "built with sanitizers"
+}
+
+@test "xroce cdi prints what the specification of CDI permits" {
+	cdi a >"$BATS_TEST_TMPDIR/cdi"
+	cat "$BATS_TEST_TMPDIR/cdi"
+	jq -e "$(cdi_schema)" "$BATS_TEST_TMPDIR/cdi"
+	equal "devices" "$(jq -c '[.devices[].name]' "$BATS_TEST_TMPDIR/cdi")" '["xra","all"]'
+	equal "device nodes" "$(jq -c '[.. | objects | select(has("deviceNodes"))]' "$BATS_TEST_TMPDIR/cdi")" '[]'
+	fails jq -e "$(cdi_schema)" <<<'{"cdiVersion":"0.5.0","kind":"xroce","devices":[],"containerEdits":{}}'
+}
+
+@test "xroce cdi refuses device names that CDI does not permit, and folders without devices" {
+	local dir=$BATS_TEST_TMPDIR/sockets
+
+	requires python3
+	mkdir "$dir"
+	run -1 "$XROCE" -r "$dir" cdi
+	[[ $output == *"no device: there is no socket in $dir"* ]]
+	python3 -c 'import socket, sys; socket.socket(socket.AF_UNIX).bind(sys.argv[1])' "$dir/rdma+0.sock"
+	run -1 "$XROCE" -r "$dir" cdi
+	echo "$output"
+	[[ $output == *"'rdma+0'"* ]]
+	run -2 "$XROCE" cdi now
+}
+
+@test "containers of plain namespaces on two hosts transfer data" {
+	requires bwrap
+	needs_plain_provider
+	local server status=0
+
+	equal "devices" "$(contained a xra ibv_devices | awk '/xr/ { print $1 }')" xra
+	contained a all timeout $((30 * SLOW)) ibv_rc_pingpong -g "$(gid_index a "$A4")" -p "$PORT" -c -n 200 3>&- &
+	server=$!
+	wait_for 10 listens a "$PORT"
+	contained b xrb timeout $((30 * SLOW)) ibv_rc_pingpong -g "$(gid_index b "$B4")" -p "$PORT" -c -n 200 "$A4" || status=$?
+	wait "$server" || status=$?
+	((status == 0))
+}
+
+@test "a container reaches the device again after the daemon was restarted" {
+	requires bwrap
+	needs_plain_provider
+	local program info=$BATS_TEST_TMPDIR/info
+
+	mkfifo "$BATS_TEST_TMPDIR/go"
+	contained a xra sh -c 'echo ready; read -r _; exec ibv_devinfo -d xra' <"$BATS_TEST_TMPDIR/go" >"$info" 3>&- &
+	program=$!
+	exec 4>"$BATS_TEST_TMPDIR/go"
+	wait_for 10 grep -q ready "$info"
+	daemon_down a
+	daemon_up a
+	echo >&4
+	wait "$program"
+	cat "$info"
+	grep -q 'hca_id:.*xra' "$info"
+}
+
+# podman_run HOST DEVICE PROGRAM...: runs the program in a container, in a mount namespace of its own, in which /run/cdi
+# has the file of the host
+podman_run() {
+	local dir=$BATS_TEST_TMPDIR/podman h=$1
+
+	mkdir -p "$dir"/root/{usr/bin,usr/lib,usr/lib64,etc,proc,sys,dev,run,tmp}
+	ln -sfn usr/bin "$dir/root/bin"
+	ln -sfn usr/lib "$dir/root/lib"
+	ln -sfn usr/lib64 "$dir/root/lib64"
+	cdi "$h" >"$dir/$h.json"
+	# crun refuses machines with both versions of cgroups; the container is in no group of its own anyway.
+	# shellcheck disable=SC2016	# for the inner shell
+	on "$h" unshare -m sh -c 'mount -t tmpfs none /run && mkdir -p /run/cdi "$2" &&
+		mount --bind "$1/sockets" "$2" && cp "$1/$3.json" /run/cdi/xroce.json &&
+		umount -R /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup && shift 3 && exec "$@"' \
+		sh "$dir" "$RUN" "$h" podman --root "$dir/storage" --runroot "$dir/run" --cgroup-manager=cgroupfs \
+		--events-backend=file run --rm --cgroups=disabled --network=host --ulimit host --cap-drop=all \
+		-v /usr/bin:/usr/bin:ro -v /usr/lib/x86_64-linux-gnu:/usr/lib/x86_64-linux-gnu:ro -v /usr/lib64:/usr/lib64:ro \
+		--device "xroce/rdma=$2" --rootfs "$dir/root" "${@:3}"
+}
+
+@test "podman gives devices by name to containers" {
+	requires podman crun
+	needs_plain_provider
+	mkdir -p "$BATS_TEST_TMPDIR/podman/sockets"
+	mount --bind "$RUN" "$BATS_TEST_TMPDIR/podman/sockets"
+	run podman_run a xra ibv_devinfo
+	umount "$BATS_TEST_TMPDIR/podman/sockets"
+	echo "$output"
+	[[ $status == 0 && $output == *"hca_id:"*xra* ]]
+}
