@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
+#include <xdp/libxdp.h>
 
 #include <xroce/bits.h>
 
@@ -319,6 +320,54 @@ static void set_native(struct xd_xdp *x)
 		snprintf(x->why, sizeof(x->why), "the driver has native XDP and zero-copy AF_XDP");
 }
 
+/* Appends "NAME (id N)", or the ID alone if the name may not be read (CAP_SYS_ADMIN). */
+static void append_program(char *text, size_t size, const char *name, uint32_t id)
+{
+	size_t n = strlen(text);
+
+	if (name && *name)
+		snprintf(text + n, size - n, "%s%s (id %u)", n ? ", " : "", name, id);
+	else
+		snprintf(text + n, size - n, "%sprogram %u", n ? ", " : "", id);
+}
+
+/* Programs that libxdp's dispatcher calls, or the only one. Returns false if there is none. */
+static bool attached_by_libxdp(unsigned int ifindex, char *text, size_t size)
+{
+	struct xdp_multiprog *all = xdp_multiprog__get_from_ifindex((int)ifindex);
+	struct xdp_program *p = NULL;
+
+	if (libxdp_get_error(all))
+		return false;
+	if (xdp_multiprog__is_legacy(all)) {
+		p = xdp_multiprog__main_prog(all);
+		append_program(text, size, xdp_program__name(p), xdp_program__id(p));
+	} else {
+		while ((p = xdp_multiprog__next_prog(p, all)))
+			append_program(text, size, xdp_program__name(p), xdp_program__id(p));
+	}
+	xdp_multiprog__close(all);
+	return *text;
+}
+
+/* Logs which program keeps ours from being attached, and how to remove it. */
+static void log_other_program(const char *ifname, unsigned int ifindex)
+{
+	DECLARE_LIBBPF_OPTS(bpf_xdp_query_opts, now);
+	char text[256] = "";
+
+	if (!attached_by_libxdp(ifindex, text, sizeof(text))) {
+		if (bpf_xdp_query((int)ifindex, 0, &now))
+			return;
+		append_program(text, sizeof(text), NULL,
+			       now.drv_prog_id ?: now.skb_prog_id ?: now.hw_prog_id);
+	}
+	xd_log(XD_ERR,
+	       "XDP on %s is in use by %s; to remove it: xdp-loader unload --all %s, or ip link "
+	       "set %s xdp off",
+	       ifname, text, ifname, ifname);
+}
+
 int xd_xdp_attach(struct xd_xdp *x, unsigned int ifindex)
 {
 	int err = -EOPNOTSUPP;
@@ -340,6 +389,8 @@ int xd_xdp_attach(struct xd_xdp *x, unsigned int ifindex)
 	if (err) {
 		xd_log(XD_ERR, "attaching the XDP program to %s: %s%s", x->ifname, strerror(-err),
 		       err == -EBUSY || err == -EEXIST ? " (another program is attached)" : "");
+		if (err == -EBUSY || err == -EEXIST)
+			log_other_program(x->ifname, ifindex);
 		return err;
 	}
 	xd_log(XD_NOTICE, "XDP on %s: %s, %s; %s", x->ifname, xd_xdp_mode_name(x),
