@@ -3,10 +3,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 void xd_thread_name(const char *name)
@@ -67,4 +70,17 @@ void xd_process_close(struct xd_process *p)
 	if (p->sock >= 0)
 		close(p->sock);
 	p->sock = -1;
+}
+
+void xd_process_end(struct xd_process *p, int ms)
+{
+	struct pollfd end = { .events = POLLIN };
+
+	xd_process_close(p);
+	end.fd = (int)syscall(SYS_pidfd_open, p->pid, 0);
+	if (end.fd >= 0) {
+		poll(&end, 1, ms);
+		close(end.fd);
+	}
+	waitpid(p->pid, NULL, WNOHANG);
 }

@@ -22,6 +22,8 @@ struct xd_process {
 int xd_process_start(struct xd_process *p, const char *name, int (*fn)(int sock));
 /* Closes the socket, upon which the process has to end. Does not wait for the end. */
 void xd_process_close(struct xd_process *p);
+/* The same, and waits for the end of the process, at most this number of milliseconds. */
+void xd_process_end(struct xd_process *p, int ms);
 
 /* The name of the calling thread, of at most 15 characters, as ps and perf show it. */
 void xd_thread_name(const char *name);

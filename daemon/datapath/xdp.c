@@ -23,6 +23,7 @@
 
 #include "daemon/base/log.h"
 #include "daemon/base/options.h"
+#include "dispatcher.h"
 #include "iter.skel.h"
 #include "xroce.skel.h"
 #include "xsk.h"
@@ -35,7 +36,9 @@ struct xd_xdp {
 	struct xroce_bpf *skel;
 	struct iter_bpf *iter;
 	struct bpf_link *iter_link[2];
-	int link; /* bpf_link of the program, -1: not attached */
+	int link;			  /* bpf_link of the program, -1: not attached */
+	struct xd_dispatcher *dispatcher; /* NULL: the program is attached by the link */
+	struct xroce_bpf *dispatched; /* the program, which libxdp loads, with the maps of skel */
 	enum mode mode;
 	bool zerocopy, multi_buffer;
 	char why[256];	/* reason for the mode */
@@ -235,13 +238,19 @@ static uint32_t qps(const struct xd_xdp *x)
 	return x->opt->max_qp + XD_OWN_QPS;
 }
 
+static void select_program(struct xroce_bpf *skel, bool linear, bool frags)
+{
+	bpf_program__set_autoload(skel->progs.xroce, linear);
+	bpf_program__set_autoload(skel->progs.xroce_frags, frags);
+}
+
 static int open_program(struct xd_xdp *x)
 {
 	x->skel = xroce_bpf__open();
 	if (!x->skel)
 		return -errno;
-	bpf_program__set_autoload(x->skel->progs.xroce, !x->multi_buffer);
-	bpf_program__set_autoload(x->skel->progs.xroce_frags, x->multi_buffer);
+	select_program(x->skel, !x->dispatcher && !x->multi_buffer,
+		       !x->dispatcher && x->multi_buffer);
 	bpf_map__set_max_entries(x->skel->maps.qps, qps(x));
 	bpf_map__set_max_entries(x->skel->maps.keys, 2 * x->opt->max_mr + 1);
 	bpf_map__set_max_entries(x->skel->maps.psns, xr_pow2_roundup(qps(x)));
@@ -294,7 +303,10 @@ int xd_xdp_load(const struct xd_options *opt, const char *ifname, struct xd_xdp 
 	x->zerocopy = true; /* until xd_xdp_no_zerocopy() */
 	x->multi_buffer = xd_xsk_multi_buffer_possible();
 	libbpf_set_print(quiet_libbpf);
-	err = load_and_pin(x);
+	xd_dispatcher_init(opt->bpffs);
+	err = opt->dispatcher ? xd_dispatcher_start(&x->dispatcher) : 0;
+	if (!err)
+		err = load_and_pin(x);
 	if (err) {
 		xd_xdp_close(x);
 		return err;
@@ -303,7 +315,38 @@ int xd_xdp_load(const struct xd_options *opt, const char *ifname, struct xd_xdp 
 	return 0;
 }
 
-static int try_attach(struct xd_xdp *x, unsigned int ifindex, uint32_t flags)
+/* Opens the object a second time, with the maps of the first one. */
+static int open_dispatched(struct xd_xdp *x)
+{
+	struct bpf_map *map, *copy;
+	int err = 0;
+
+	x->dispatched = xroce_bpf__open();
+	if (!x->dispatched)
+		return -errno;
+	select_program(x->dispatched, !x->multi_buffer, x->multi_buffer);
+	bpf_object__for_each_map(map, x->skel->obj)
+	{
+		copy = bpf_object__find_map_by_name(x->dispatched->obj, bpf_map__name(map));
+		if (!err)
+			err = copy ? bpf_map__reuse_fd(copy, map_fd(map)) : -ENOENT;
+	}
+	return err;
+}
+
+static int attach_dispatched(struct xd_xdp *x, unsigned int ifindex, uint32_t flags)
+{
+	struct xd_dispatched what = { .program = x->multi_buffer ? "xroce_frags" : "xroce",
+				      .priority = x->opt->dispatcher };
+	int err = x->dispatched ? 0 : open_dispatched(x);
+
+	if (err)
+		return err;
+	what.obj = x->dispatched->obj;
+	return xd_dispatcher_attach(x->dispatcher, &what, ifindex, flags & XDP_FLAGS_SKB_MODE);
+}
+
+static int attach_link(struct xd_xdp *x, unsigned int ifindex, uint32_t flags)
 {
 	struct bpf_program *prog = x->multi_buffer ? x->skel->progs.xroce_frags
 						   : x->skel->progs.xroce;
@@ -311,6 +354,13 @@ static int try_attach(struct xd_xdp *x, unsigned int ifindex, uint32_t flags)
 
 	x->link = bpf_link_create(bpf_program__fd(prog), (int)ifindex, BPF_XDP, &opts);
 	return x->link < 0 ? x->link : 0;
+}
+
+static int try_attach(struct xd_xdp *x, unsigned int ifindex, uint32_t flags)
+{
+	if (x->dispatcher)
+		return attach_dispatched(x, ifindex, flags);
+	return attach_link(x, ifindex, flags);
 }
 
 static void set_native(struct xd_xdp *x)
@@ -393,8 +443,9 @@ int xd_xdp_attach(struct xd_xdp *x, unsigned int ifindex)
 			log_other_program(x->ifname, ifindex);
 		return err;
 	}
-	xd_log(XD_NOTICE, "XDP on %s: %s, %s; %s", x->ifname, xd_xdp_mode_name(x),
-	       x->multi_buffer ? "multi-buffer" : "single-buffer", x->why);
+	xd_log(XD_NOTICE, "XDP on %s: %s, %s%s; %s", x->ifname, xd_xdp_mode_name(x),
+	       x->multi_buffer ? "multi-buffer" : "single-buffer",
+	       x->dispatcher ? ", behind the dispatcher of libxdp" : "", x->why);
 	return 0;
 }
 
@@ -411,6 +462,8 @@ void xd_xdp_detach(struct xd_xdp *x)
 	if (x->link >= 0)
 		close(x->link);
 	x->link = -1;
+	xd_dispatcher_stop(x->dispatcher);
+	x->dispatcher = NULL;
 	release_pins(x);
 }
 
@@ -424,6 +477,7 @@ void xd_xdp_close(struct xd_xdp *x)
 	for (int i = 0; i < 2; i++)
 		bpf_link__destroy(x->iter_link[i]);
 	iter_bpf__destroy(x->iter);
+	xroce_bpf__destroy(x->dispatched);
 	xroce_bpf__destroy(x->skel);
 	free(x);
 }

@@ -3,14 +3,10 @@
 #include "process.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "daemon/base/name_lock.h"
 #include "daemon/base/options.h"
@@ -72,16 +68,8 @@ int xd_helper_fd(const struct xd_helper *h)
 
 void xd_helper_stop(struct xd_helper *h)
 {
-	struct pollfd p = { .events = POLLIN };
-
 	if (!h)
 		return;
-	xd_process_close(&h->process);
-	p.fd = (int)syscall(SYS_pidfd_open, h->process.pid, 0);
-	if (p.fd >= 0) {
-		poll(&p, 1, END_MS);
-		close(p.fd);
-	}
-	waitpid(h->process.pid, NULL, WNOHANG);
+	xd_process_end(&h->process, END_MS);
 	free(h);
 }

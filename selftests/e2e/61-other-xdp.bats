@@ -4,6 +4,8 @@
 
 load helpers
 
+OTHER=/usr/lib/x86_64-linux-gnu/bpf/xdpfilt_dny_ip.o	# an XDP program of xdp-tools
+
 # Host a has no daemon.
 setup_file() {
 	requires root xdp-filter xdp-loader
@@ -13,16 +15,16 @@ setup_file() {
 
 # tools HOST COMMAND...: runs a program of xdp-tools, with its pins in the BPF file system of this run
 tools() {
+	# shellcheck disable=SC2016	# for the inner shell
 	on "$1" unshare -m sh -c 'mount --bind "$0" /sys/fs/bpf && exec "$@"' "$RUN/bpf" "${@:2}"
 }
 
-# xroced on host a, which must refuse to start; prints its messages
+# refused [OPTION...]: starts xroced on host a, which must refuse to start; prints its messages
 refused() {
 	fails on a timeout $((20 * SLOW)) "$XROCED" --interface va --name xra --runtime-dir "$RUN/a" --bpffs "$RUN/bpf" \
-		--user "$DAEMON_USER" 2>&1 3>&-
+		--user "$DAEMON_USER" "$@" 2>&1 3>&-
 }
 
-# bats test_tags=stock
 @test "xroced names the XDP program that is on the interface, and how to remove it" {
 	local mode
 
@@ -46,21 +48,111 @@ refused() {
 		tools a xdp-loader unload --all va
 		skip "this kernel does not permit freplace programs, so libxdp attached xdp-filter without its dispatcher"
 	fi
-	tools a xdp-loader load -m native va /usr/lib/x86_64-linux-gnu/bpf/xdpfilt_dny_ip.o
+	tools a xdp-loader load -m native va "$OTHER"
 	run refused
 	echo "$output"
 	tools a xdp-loader unload --all va
 	((status == 0))
-	[[ $output == *"xdpfilt_alw_udp (id "*", xdpfilt_dny_ip (id "* || $output == *"xdpfilt_dny_ip (id "*", xdpfilt_alw_udp (id "* ]]
+	[[ $output == *"in use by "*xdpfilt_alw_udp* && $output == *"in use by "*xdpfilt_dny_ip* ]]
 }
 
 @test "programs of xdp-tools do not replace the program of a running daemon" {
 	daemon_up a
 	# The exit status of xdp-tools is 256 less an error number.
 	not tools a xdp-filter load -m native va
-	not tools a xdp-loader load -m native va /usr/lib/x86_64-linux-gnu/bpf/xdpfilt_dny_ip.o
+	not tools a xdp-loader load -m native va "$OTHER"
 	not tools a xdp-loader unload --all va
 	fails on a ip link set va xdp off
 	tools a xdp-loader status va | grep -E 'va .*xroce'
 	both ibv_rc_pingpong -g @4 -c -n 50
+}
+
+# ---- behind the dispatcher of libxdp ----------------------------------------------------
+
+# needs_dispatcher: libxdp attaches programs alone if the kernel refuses programs of type BPF_PROG_TYPE_EXT.
+needs_dispatcher() {
+	local with
+
+	daemon_down a
+	tools a xdp-loader load -m native va "$OTHER"
+	with=$(tools a xdp-loader status va | grep -c xdp_dispatcher || true)
+	tools a xdp-loader unload --all va
+	((with == 1)) || skip "this kernel refuses the dispatcher of libxdp"
+}
+
+# programs: prints the names of the XDP programs of host a, in the order in which they run
+programs() {
+	tools a xdp-loader status va | awk '$1 == "=>" { print $3 }' | paste -sd ' '
+}
+
+# ours HOST: the name that the program has there
+ours() {
+	kernel_at_least 6.6 && echo xroce_frags || echo xroce
+}
+
+alone() {
+	[[ $(programs) == "$1" ]]
+}
+
+# bats test_tags=stock
+@test "--dispatcher: the daemon joins a program of xdp-filter and leaves it" {
+	needs_dispatcher
+	tools a xdp-filter load -m native va -f udp
+	daemon_up a --dispatcher 50
+	equal "programs" "$(programs | sed 's/xdpfilt_[a-z_]*/filter/')" "filter $(ours)"
+	both ibv_rc_pingpong -g @4 -c -n 50
+	on b ping -q -c 2 -i 0.05 -W 20 "$A4"
+	# The program of the daemon goes with it, the other one stays.
+	daemon_down a
+	only_filter() { [[ $(programs) == xdpfilt_* && $(programs) != *xroce* ]]; }
+	wait_for 10 only_filter
+	tools a xdp-filter unload va
+}
+
+# bats test_tags=stock
+@test "--dispatcher: programs of xdp-loader and xdp-filter join the daemon and leave it" {
+	needs_dispatcher
+	daemon_up a --dispatcher 50
+	equal "programs" "$(programs)" "$(ours)"
+	tools a xdp-filter load -m native va -f udp
+	equal "programs" "$(programs)" "xdpfilt_alw_udp $(ours)"
+	both ibv_rc_pingpong -g @4 -c -n 50
+	tools a xdp-filter unload va
+	equal "programs" "$(programs)" "$(ours)"
+	both ibv_rc_pingpong -g @4 -c -n 50
+	daemon_down a
+	wait_for 10 alone ""
+	equal "XDP program" "$(on a ip -j link show va | jq -c '.[0].xdp')" null
+}
+
+# bats test_tags=stock
+@test "--dispatcher: the program of a daemon that was killed is removed" {
+	needs_dispatcher
+	daemon_up a --dispatcher 50
+	daemon_down a KILL
+	wait_for 10 alone ""
+	# Also if the process that removes it was killed
+	daemon_up a --dispatcher 50
+	pkill -KILL -P "$(daemon_pid a)" -x xroced-detach
+	daemon_down a KILL
+	equal "programs" "$(programs)" "$(ours)"
+	daemon_up a --dispatcher 50
+	equal "programs" "$(programs)" "$(ours)"
+	both ibv_rc_pingpong -g @4 -c -n 50
+	daemon_down a
+	wait_for 10 alone ""
+}
+
+@test "--dispatcher: a kernel that refuses the dispatcher is named" {
+	local with
+
+	daemon_down a
+	tools a xdp-loader load -m native va "$OTHER"
+	with=$(tools a xdp-loader status va | grep -c xdp_dispatcher || true)
+	tools a xdp-loader unload --all va
+	((with == 0)) || skip "this kernel permits the dispatcher of libxdp"
+	run refused --dispatcher 50
+	echo "$output"
+	[[ $status == 0 && $output == *"--dispatcher: the kernel refuses the dispatcher of libxdp"* ]]
+	equal "XDP program" "$(on a ip -j link show va | jq -c '.[0].xdp')" null
 }
