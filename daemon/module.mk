@@ -19,7 +19,8 @@ objects_SRCS := $(addprefix daemon/objects/, \
 	mw.c objects.c pd.c port.c qp.c resolve.c ring.c srq.c xrc.c)
 rdma_cm_SRCS := $(addprefix daemon/rdma_cm/, \
 	address.c answers.c channel.c comm_est.c command.c connect.c id.c listen.c multicast.c port.c query.c resolve.c)
-server_SRCS := $(addprefix daemon/server/,capture.c counters.c dispatch.c http.c metrics.c query.c scrape.c server.c show.c show_cm.c)
+server_SRCS := $(addprefix daemon/server/, \
+	capture.c counters.c dispatch.c http.c metrics.c query.c scrape.c server.c show.c show_cm.c)
 
 # The part of the daemon that tests drive without a network interface
 control_SRCS := $(addprefix daemon/base/,groups.c histogram.c jobs.c json.c memory_file.c openmetrics.c peer.c) \
