@@ -6,7 +6,7 @@ base_SRCS := $(addprefix daemon/base/,fd_message.c groups.c histogram.c jobs.c j
 helper_SRCS := $(addprefix daemon/helper/,calls.c execute.c process.c serve.c solicit.c steer.c)
 netdev_SRCS := $(addprefix daemon/netdev/,gids.c net.c netlink.c resolve.c)
 datapath_SRCS := $(addprefix daemon/datapath/, \
-	boost.c capture.c delay.c dispatcher.c doorbells.c fault.c frame.c inbox.c spin.c worker.c worker_capture.c \
+	boost.c capture.c delay.c dispatcher.c doorbells.c fault.c fault_text.c frame.c inbox.c spin.c worker.c worker_capture.c \
 	worker_faults.c worker_idle.c worker_ops.c workers.c xdp.c xsk.c)
 memory_SRCS := $(addprefix daemon/memory/, \
 	file.c mapping.c mover.c mover_process.c on_demand.c private.c proc.c proc_maps.c region.c sigbus.c)
@@ -20,11 +20,12 @@ objects_SRCS := $(addprefix daemon/objects/, \
 rdma_cm_SRCS := $(addprefix daemon/rdma_cm/, \
 	address.c answers.c channel.c comm_est.c command.c connect.c id.c listen.c multicast.c port.c query.c resolve.c)
 server_SRCS := $(addprefix daemon/server/, \
-	capture.c counters.c dispatch.c http.c metrics.c query.c scrape.c server.c show.c show_cm.c)
+	capture.c counters.c dispatch.c faults.c http.c metrics.c query.c scrape.c server.c show.c show_cm.c)
 
 # The part of the daemon that tests drive without a network interface
 control_SRCS := $(addprefix daemon/base/,groups.c histogram.c jobs.c json.c memory_file.c openmetrics.c peer.c) \
-	$(memory_SRCS) $(gsi_SRCS) $(clients_SRCS) $(objects_SRCS) $(rdma_cm_SRCS) $(server_SRCS) daemon/datapath/capture.c
+	$(addprefix daemon/datapath/,capture.c fault.c fault_text.c frame.c) $(memory_SRCS) $(gsi_SRCS) $(clients_SRCS) \
+	$(objects_SRCS) $(rdma_cm_SRCS) $(server_SRCS)
 
 xroced_SRCS := daemon/main.c $(base_SRCS) $(helper_SRCS) $(netdev_SRCS) $(datapath_SRCS) $(memory_SRCS) $(gsi_SRCS) \
 	$(clients_SRCS) $(objects_SRCS) $(rdma_cm_SRCS) $(server_SRCS)

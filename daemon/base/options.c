@@ -19,7 +19,7 @@
 
 #include "log.h"
 
-enum kind { TEXT, NUMBER, SIZE, POWER2, ATTACH, LEVEL, DIRECTION };
+enum kind { TEXT, NUMBER, SIZE, POWER2, ATTACH, LEVEL };
 
 struct option_row {
 	const char *name, *arg, *text;
@@ -121,17 +121,8 @@ static const struct option_row rows[] = {
 	  SIZE, AT(user_max_pinned), 0, UINT64_MAX },
 	{ "nak-rate", "N", "packets per second and CPU that may require a NAK (10000)", NUMBER,
 	  AT(nak_rate), 1, 100000000 },
-	{ "fault-drop", "N", "per mille of packets to drop", NUMBER, AT(fault.drop), 0, 1000 },
-	{ "fault-duplicate", "N", "per mille of packets to duplicate", NUMBER, AT(fault.duplicate),
-	  0, 1000 },
-	{ "fault-reorder", "N", "per mille of packets to reorder", NUMBER, AT(fault.reorder), 0,
-	  1000 },
-	{ "fault-corrupt", "N", "per mille of packets to corrupt", NUMBER, AT(fault.corrupt), 0,
-	  1000 },
-	{ "fault-delay", "N", "per mille of packets to delay", NUMBER, AT(fault.delay), 0, 1000 },
-	{ "fault-delay-us", "N", "delay in microseconds", NUMBER, AT(fault.delay_us), 0, 10000000 },
-	{ "fault-direction", "DIR", "rx, tx or both (both)", DIRECTION, AT(fault.direction), 0, 0 },
-	{ "fault-seed", "N", "seed of the fault generator", SIZE, AT(fault.seed), 0, UINT64_MAX },
+	{ "fault", "RULES", "rules of fault injection, separated by ';'", TEXT, AT(fault), 0,
+	  ROOM(fault) },
 	{ "log-level", "LEVEL", "error, warning, notice, info or debug (info)", LEVEL,
 	  AT(log_level), 0, 0 },
 };
@@ -149,9 +140,6 @@ static const struct word attach_words[] = { { "auto", XD_ATTACH_AUTO },
 static const struct word level_words[] = { { "error", XD_ERR },	    { "warning", XD_WARN },
 					   { "notice", XD_NOTICE }, { "info", XD_INFO },
 					   { "debug", XD_DEBUG },   { NULL, 0 } };
-static const struct word direction_words[] = {
-	{ "rx", XR_FAULT_RX }, { "tx", XR_FAULT_TX }, { "both", 0 }, { NULL, 0 }
-};
 
 /* Returns an eighth of all processors, at least a quarter of one and at most one, in per cent. */
 static uint32_t default_load(void)
@@ -276,8 +264,6 @@ static const char *set_value(struct xd_options *o, const struct option_row *row,
 		return set_word((int *)at, attach_words, value);
 	case LEVEL:
 		return set_word((int *)at, level_words, value);
-	case DIRECTION:
-		return set_word((int *)at, direction_words, value);
 	default:
 		return set_number(o, row, value);
 	}

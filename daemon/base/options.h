@@ -54,7 +54,7 @@ struct xd_options {
 	uint64_t user_max_pinned; /* bytes that a user may register */
 	uint64_t user_max_memory; /* bytes of the daemon's memory for a user's objects */
 	uint32_t nak_rate;	  /* packets per second and CPU that require a NAK */
-	struct xr_fault_config fault;
+	char fault[1024];	  /* rules of fault injection */
 	int log_level;
 
 	/* path of the control socket, from runtime_dir and name */

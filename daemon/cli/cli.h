@@ -80,7 +80,7 @@ int cli_client_open(struct cli_client *c, const struct cli *cli, const char *dev
 void cli_client_close(struct cli_client *c);
 int cli_client_call(struct cli_client *c, struct xp_call *call);
 int cli_client_show(struct cli_client *c, uint32_t what, char **text); /* the caller frees *text */
-int cli_client_set_fault(struct cli_client *c, const struct xr_fault_config *config);
+int cli_client_set_fault(struct cli_client *c, const char *rules);
 
 /* Prints the error, unless err is 0. Returns the exit status. */
 int cli_client_explain(const struct cli_client *c, const char *doing, int err);

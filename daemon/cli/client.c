@@ -97,15 +97,24 @@ int cli_client_show(struct cli_client *c, uint32_t what, char **text)
 	return err;
 }
 
-int cli_client_set_fault(struct cli_client *c, const struct xr_fault_config *config)
+int cli_client_set_fault(struct cli_client *c, const char *rules)
 {
+	size_t length = strlen(rules);
+	struct xr_set_fault_req *req = malloc(sizeof(*req) + length);
 	struct xp_call set_fault = {
 		.type = XR_MSG_SET_FAULT,
-		.req = config,
-		.req_len = sizeof(*config),
+		.req = req,
+		.req_len = (uint32_t)(sizeof(*req) + length),
 	};
+	int err;
 
-	return cli_client_call(c, &set_fault);
+	if (!req)
+		return -ENOMEM;
+	*req = (struct xr_set_fault_req){ .length = (uint32_t)length };
+	memcpy(req->text, rules, length);
+	err = cli_client_call(c, &set_fault);
+	free(req);
+	return err;
 }
 
 int cli_client_explain(const struct cli_client *c, const char *doing, int err)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* fault: fault injection */
 #include <errno.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,16 +8,17 @@
 #include "cli.h"
 
 #define DELAY_MAX_US 10000000u
+#define RULES_MAX 32768 /* bytes of a text of rules */
 
-static const struct kind {
-	const char *name;
-	size_t field; /* offset in struct xr_fault_config; packets in 1000 */
-} kinds[] = {
-	{ "drop", offsetof(struct xr_fault_config, drop) },
-	{ "dup", offsetof(struct xr_fault_config, duplicate) },
-	{ "reorder", offsetof(struct xr_fault_config, reorder) },
-	{ "corrupt", offsetof(struct xr_fault_config, corrupt) },
-	{ "delay", offsetof(struct xr_fault_config, delay) },
+/* ---- short form: packets in 1000 ---------------------------------------------------------- */
+
+static const char *const kinds[] = { "drop", "dup", "reorder", "corrupt", "delay" };
+
+/* What is given for all faults of the command line */
+struct settings {
+	uint64_t seed;
+	const char *direction; /* "", " rx" or " tx" */
+	bool mads;
 };
 
 static bool number(const char *text, uint64_t max, uint64_t *value)
@@ -32,86 +32,150 @@ static bool number(const char *text, uint64_t max, uint64_t *value)
 	return !errno && !*end && *value <= max;
 }
 
-static const struct kind *find_kind(const char *name)
+static bool is_kind(const char *word)
 {
-	size_t i;
-
-	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
-		if (!strcmp(name, kinds[i].name))
-			return &kinds[i];
-	return NULL;
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		if (!strcmp(kinds[i], word))
+			return true;
+	return false;
 }
 
 /*
- * Parses a kind of fault. Returns the number of words that it has, 0 if the first word is not a
- * kind, -1 if a value is missing or wrong.
+ * Writes the rule of a fault; rules NULL: only parses it. Returns the number of words that it has,
+ * 0 if the first word is not a fault, -1 if a value is missing or wrong.
  */
-static int parse_kind(struct xr_fault_config *f, char **word, int words)
+static int put_kind(FILE *rules, const struct settings *s, char **word, int words)
 {
-	const struct kind *k = find_kind(word[0]);
-	uint64_t n;
+	bool delay = !strcmp(word[0], "delay");
+	uint64_t n, us = 0;
 
-	if (!k)
+	if (!is_kind(word[0]))
 		return 0;
-	if (words < 2 || !number(word[1], 1000, &n))
+	if (words < 2 || !number(word[1], 1000, &n) ||
+	    (delay && (words < 3 || !number(word[2], DELAY_MAX_US, &us))))
 		return -1;
-	*(uint32_t *)((char *)f + k->field) = (uint32_t)n;
-	if (strcmp(k->name, "delay"))
-		return 2;
-	if (words < 3 || !number(word[2], DELAY_MAX_US, &n))
-		return -1;
-	f->delay_us = (uint32_t)n;
-	return 3;
+	if (!rules)
+		return delay ? 3 : 2;
+	fputs(word[0], rules);
+	if (delay)
+		fprintf(rules, " %lluus", (unsigned long long)us);
+	fprintf(rules, " prob %llu.%llu%%%s%s\n", (unsigned long long)n / 10,
+		(unsigned long long)n % 10, s->direction, s->mads ? " mads" : "");
+	return delay ? 3 : 2;
 }
 
-/* As parse_kind(), for seed, rx, tx and mads. */
-static int parse_setting(struct xr_fault_config *f, char **word, int words)
+/* As put_kind(), for seed, rx, tx and mads. */
+static int take_setting(struct settings *s, char **word, int words)
 {
-	uint64_t n;
-
+	if (!strcmp(word[0], "seed"))
+		return words > 1 && number(word[1], INT64_MAX, &s->seed) ? 2 : -1;
 	if (!strcmp(word[0], "rx"))
-		f->direction |= XR_FAULT_RX;
+		s->direction = " rx";
 	else if (!strcmp(word[0], "tx"))
-		f->direction |= XR_FAULT_TX;
+		s->direction = " tx";
 	else if (!strcmp(word[0], "mads"))
-		f->direction |= XR_FAULT_MADS;
-	else if (strcmp(word[0], "seed"))
-		return 0;
-	else if (words < 2 || !number(word[1], INT64_MAX, &n))
-		return -1;
+		s->mads = true;
 	else
-		f->seed = n;
-	return !strcmp(word[0], "seed") ? 2 : 1;
+		return 0;
+	return 1;
 }
 
-static int parse(struct cli *cli, struct xr_fault_config *f, int words, char **word)
+static int wrong_word(const struct cli *cli, const char *word, int used)
 {
-	int used;
+	if (!used)
+		return cli_usage(cli, "unknown fault '%s'", word);
+	return cli_usage(cli, "'%s' needs %s", word,
+			 !strcmp(word, "seed")	  ? "a number"
+			 : !strcmp(word, "delay") ? "two numbers: packets in 1000, and microseconds"
+						  : "a number from 0 to 1000");
+}
 
-	memset(f, 0, sizeof(*f));
-	if (words == 1 && !strcmp(word[0], "off"))
-		return CLI_OK;
-	for (; words > 0; word += used, words -= used) {
-		used = parse_kind(f, word, words);
-		if (!used)
-			used = parse_setting(f, word, words);
-		if (!used)
-			return cli_usage(cli, "unknown fault '%s'", word[0]);
-		if (used < 0)
-			return cli_usage(cli, "'%s' needs %s", word[0],
-					 !strcmp(word[0], "seed") ? "a number"
-					 : !strcmp(word[0], "delay")
-						 ? "two numbers: packets in 1000, and microseconds"
-						 : "a number from 0 to 1000");
+/* Two passes: settings can follow the faults for which they are valid. */
+static int put_short(struct cli *cli, FILE *rules, int words, char **word)
+{
+	struct settings s = { .direction = "" };
+	int used = 1;
+
+	for (int pass = 0; pass < 2; pass++) {
+		if (pass)
+			fprintf(rules, "seed %llu\n", (unsigned long long)s.seed);
+		for (int i = 0; i < words && used > 0; i += used) {
+			used = put_kind(pass ? rules : NULL, &s, word + i, words - i);
+			if (!used)
+				used = take_setting(&s, word + i, words - i);
+			if (used <= 0)
+				wrong_word(cli, word[i], used);
+		}
 	}
+	return used > 0 ? CLI_OK : CLI_USAGE;
+}
+
+/* ---- rules -------------------------------------------------------------------------------- */
+
+static int put_words(FILE *rules, int words, char **word)
+{
+	for (int i = 0; i < words; i++)
+		fprintf(rules, "%s ", word[i]);
 	return CLI_OK;
 }
 
-/* Prints the member "fault" of a SHOW status reply. */
-static int print_fault(const struct cli *cli, const char *status)
+static int put_file(FILE *rules, const char *path)
 {
-	json_t *root = cli_parse(status);
-	char *text = json_dumps(json_object_get(root, "fault"), JSON_INDENT(2));
+	FILE *f = strcmp(path, "-") ? fopen(path, "r") : stdin;
+	char buf[4096];
+	size_t n;
+	int failed;
+
+	if (!f)
+		return cli_error("%s: %m", path);
+	while ((n = fread(buf, 1, sizeof(buf), f)) > 0 && ftell(rules) <= RULES_MAX)
+		fwrite(buf, 1, n, rules);
+	failed = ferror(f);
+	if (f != stdin)
+		fclose(f);
+	return failed ? cli_error("%s: cannot be read", path) : CLI_OK;
+}
+
+static int put_rules(struct cli *cli, FILE *rules, int words, char **word)
+{
+	if (words == 1 && !strcmp(word[0], "off"))
+		return CLI_OK;
+	if (!strcmp(word[0], "rules"))
+		return words > 1 ? put_words(rules, words - 1, word + 1)
+				 : cli_usage(cli, "RULES are missing");
+	if (!strcmp(word[0], "load"))
+		return words == 2 ? put_file(rules, word[1])
+				  : cli_usage(cli, "'load' needs one file");
+	return put_short(cli, rules, words, word);
+}
+
+/* Returns the text of the rules that the words describe; *status: the exit status. */
+static char *read_rules(struct cli *cli, int words, char **word, int *status)
+{
+	char *text = NULL;
+	size_t length;
+	FILE *rules = open_memstream(&text, &length);
+
+	if (!rules) {
+		*status = cli_error("no memory");
+		return NULL;
+	}
+	*status = put_rules(cli, rules, words, word);
+	if (fclose(rules) && *status == CLI_OK)
+		*status = cli_error("no memory");
+	if (*status == CLI_OK && length > RULES_MAX)
+		*status = cli_error("the rules have more than %d bytes", RULES_MAX);
+	return text;
+}
+
+/* ---- the command -------------------------------------------------------------------------- */
+
+/* Prints the member "faults" of a SHOW status reply. */
+static int print_faults(const struct cli *cli, const char *status)
+{
+	json_t *root = cli_parse(status), *faults = json_object_get(root, "faults");
+	char *text = json_dumps(cli->json ? faults : json_object_get(faults, "rules"),
+				JSON_INDENT(2));
 
 	if (text && cli->json)
 		puts(text);
@@ -119,34 +183,34 @@ static int print_fault(const struct cli *cli, const char *status)
 		cli_print(text, false);
 	free(text);
 	json_decref(root);
-	return text ? CLI_OK
-		    : cli_error("the status of the daemon does not contain the fault setting");
+	return text ? CLI_OK : cli_error("the status of the daemon does not contain the faults");
 }
 
 int cli_fault(struct cli *cli, int argc, char **argv)
 {
-	int first = cli_options(cli, argc, argv);
-	struct xr_fault_config config;
+	int first = cli_options(cli, argc, argv), status = CLI_OK, err;
+	char *rules = NULL, *text = NULL;
 	struct cli_client c;
-	char *text = NULL;
-	int err, status;
 
 	if (first < 0)
 		return -first - 1;
 	if (first == argc)
 		return cli_usage(cli, "DEV is missing");
-	status = parse(cli, &config, argc - first - 1, argv + first + 1);
-	if (status != CLI_OK)
+	if (argc - first > 1)
+		rules = read_rules(cli, argc - first - 1, argv + first + 1, &status);
+	if (status != CLI_OK) {
+		free(rules);
 		return status;
+	}
 	err = cli_client_open(&c, cli, argv[first]);
-	if (!err && argc - first > 1)
-		err = cli_client_set_fault(&c, &config);
-	else if (!err)
-		err = cli_client_show(&c, XR_SHOW_STATUS, &text);
+	if (!err)
+		err = rules ? cli_client_set_fault(&c, rules)
+			    : cli_client_show(&c, XR_SHOW_STATUS, &text);
 	cli_client_close(&c);
 	status = cli_client_explain(&c, "fault", err);
 	if (text)
-		status = print_fault(cli, text);
+		status = print_faults(cli, text);
+	free(rules);
 	free(text);
 	return status;
 }

@@ -63,14 +63,24 @@ static const struct cli_command commands[] = {
 	{ "limits", "[DEV]", "limits, and what each user has", NULL, cli_show, XR_SHOW_LIMITS },
 	{
 		"fault",
-		"DEV [WHAT...] | off",
-		"inject faults for tests, or show the setting",
+		"DEV [WHAT... | rules RULES | load FILE | off]",
+		"inject faults for tests, or show the rules and their hits",
+		"All forms replace the rules that are in force.\n"
 		"WHAT is any of these; N is a number of packets in 1000:\n"
 		"  drop N, dup N, reorder N, corrupt N, delay N MICROSECONDS\n"
 		"  seed S             the same seed and packets give the same faults\n"
 		"  rx, tx             received packets only, sent packets only\n"
 		"  mads               only management datagrams of rdma_cm\n"
-		"Faults that are not named are turned off.\n",
+		"RULES are separated by ';', those of a FILE also by newlines; '-' is standard\n"
+		"input. A rule is a fault, the packets that it selects, and when it applies:\n"
+		"  drop | dup [late T] | delay T [jitter T] | reorder | rate BITS |\n"
+		"  corrupt [bits N | field NAME VALUE] [icrc right|wrong]\n"
+		"  [rx|tx] [qp N] [peer ADDR] [opcode NAME] [mads] [queue N]\n"
+		"  [pid N] [uid N] [command NAME]\n"
+		"  [prob P] [burst ENTER LEAVE] [after N] [every N] [times N]\n"
+		"  [period T length T]\n"
+		"  seed S\n"
+		"Example: xroce fault DEV rules 'drop tx qp 0x11 opcode WRITE_LAST times 3'\n",
 		cli_fault,
 		0,
 	},

@@ -5,22 +5,38 @@
 
 #include "frame.h"
 
-#define MAX_FRAMES 256
+#define MAX_FRAMES 1024
 
 struct delayed_frame {
-	uint64_t when;
-	uint32_t direction; /* 0: free */
+	uint64_t when, seq; /* frames that are due at the same time keep their order */
 	struct xd_frame_copy copy;
 };
 
+/* A binary heap of indices of frames; the frame that is due first is at 0. */
+struct heap {
+	uint32_t n;
+	uint16_t index[MAX_FRAMES];
+};
+
 struct xd_delay {
-	uint32_t used;
+	uint64_t seq;
+	uint32_t free_n;
+	uint16_t free[MAX_FRAMES];
+	struct heap rx, tx;
 	struct delayed_frame frame[MAX_FRAMES];
 };
 
 struct xd_delay *xd_delay_new(void)
 {
-	return calloc(1, sizeof(struct xd_delay));
+	struct xd_delay *q = calloc(1, sizeof(*q));
+
+	if (!q)
+		return NULL;
+	while (q->free_n < MAX_FRAMES) {
+		q->free[q->free_n] = (uint16_t)(MAX_FRAMES - 1 - q->free_n);
+		q->free_n++;
+	}
+	return q;
 }
 
 void xd_delay_free(struct xd_delay *q)
@@ -28,52 +44,80 @@ void xd_delay_free(struct xd_delay *q)
 	free(q);
 }
 
-static struct delayed_frame *find_free(struct xd_delay *q)
+static struct heap *heap_of(struct xd_delay *q, uint32_t direction)
 {
-	for (uint32_t i = 0; i < MAX_FRAMES; i++)
-		if (!q->frame[i].direction)
-			return &q->frame[i];
-	return NULL;
+	return direction == XD_FAULT_RX ? &q->rx : &q->tx;
+}
+
+static bool precedes(const struct xd_delay *q, uint16_t a, uint16_t b)
+{
+	const struct delayed_frame *x = &q->frame[a], *y = &q->frame[b];
+
+	return x->when < y->when || (x->when == y->when && x->seq < y->seq);
+}
+
+static void push(const struct xd_delay *q, struct heap *h, uint16_t frame)
+{
+	uint32_t at = h->n++, parent;
+
+	for (; at; at = parent) {
+		parent = (at - 1) / 2;
+		if (!precedes(q, frame, h->index[parent]))
+			break;
+		h->index[at] = h->index[parent];
+	}
+	h->index[at] = frame;
+}
+
+static uint16_t pop(const struct xd_delay *q, struct heap *h)
+{
+	uint16_t first = h->index[0], last = h->index[--h->n];
+	uint32_t at = 0, child;
+
+	for (; (child = 2 * at + 1) < h->n; at = child) {
+		if (child + 1 < h->n && precedes(q, h->index[child + 1], h->index[child]))
+			child++;
+		if (!precedes(q, h->index[child], last))
+			break;
+		h->index[at] = h->index[child];
+	}
+	h->index[at] = last;
+	return first;
 }
 
 bool xd_delay_add(struct xd_delay *q, uint32_t direction, uint64_t when, const struct xt_frame *f)
 {
-	struct delayed_frame *free = find_free(q);
+	struct delayed_frame *x;
+	uint16_t index;
 
-	if (!free || f->len > XT_MAX_FRAME)
+	if (!q->free_n || f->len > XT_MAX_FRAME)
 		return false;
-	free->when = when;
-	free->direction = direction;
-	xd_frame_copy(&free->copy, f);
-	q->used++;
+	index = q->free[--q->free_n];
+	x = &q->frame[index];
+	x->when = when;
+	x->seq = q->seq++;
+	xd_frame_copy(&x->copy, f);
+	push(q, heap_of(q, direction), index);
 	return true;
 }
 
 bool xd_delay_due(struct xd_delay *q, uint32_t direction, uint64_t now, struct xt_frame *f)
 {
-	struct delayed_frame *first = NULL;
+	struct heap *h = heap_of(q, direction);
+	uint16_t index;
 
-	for (uint32_t i = 0; q->used && i < MAX_FRAMES; i++) {
-		struct delayed_frame *x = &q->frame[i];
-
-		if (x->direction == direction && x->when <= now &&
-		    (!first || x->when < first->when))
-			first = x;
-	}
-	if (!first)
+	if (!h->n || q->frame[h->index[0]].when > now)
 		return false;
-	*f = xd_frame_of(&first->copy);
-	first->direction = 0;
-	q->used--;
+	index = pop(q, h);
+	q->free[q->free_n++] = index;
+	*f = xd_frame_of(&q->frame[index].copy);
 	return true;
 }
 
 uint64_t xd_delay_next(const struct xd_delay *q)
 {
-	uint64_t when = XT_NEVER;
+	uint64_t rx = q->rx.n ? q->frame[q->rx.index[0]].when : XT_NEVER;
+	uint64_t tx = q->tx.n ? q->frame[q->tx.index[0]].when : XT_NEVER;
 
-	for (uint32_t i = 0; q->used && i < MAX_FRAMES; i++)
-		if (q->frame[i].direction && q->frame[i].when < when)
-			when = q->frame[i].when;
-	return when;
+	return rx < tx ? rx : tx;
 }

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/transport/transport.h"
+#include "fault.h"
 
 struct xd_delay;
 
@@ -17,7 +17,7 @@ struct xd_delay *xd_delay_new(void);
 void xd_delay_free(struct xd_delay *q);
 
 /*
- * Copies a frame that is due at time `when` (ns, any clock). direction: XR_FAULT_RX or XR_FAULT_TX.
+ * Copies a frame that is due at time `when` (ns, any clock). direction: XD_FAULT_RX or XD_FAULT_TX.
  * Returns false if the queue is full.
  */
 bool xd_delay_add(struct xd_delay *q, uint32_t direction, uint64_t when, const struct xt_frame *f);

@@ -1,78 +1,310 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include <errno.h>
-#include <string.h>
-
+/* Fault injection: which rules apply to a packet, and what they do to it. */
 #include "fault.h"
 
-#define BOTH (XR_FAULT_RX | XR_FAULT_TX)
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/transport/icrc.h"
+#include "frame.h"
+
 #define FIRST_BYTE 12 /* a frame with damaged Ethernet addresses would not arrive at all */
 #define MAX_FLIPS 3   /* the ICRC detects up to three bit errors in a packet */
 
-int xd_fault_init(struct xd_fault *f, const struct xr_fault_config *config)
-{
-	static const struct xr_fault_config off;
-	const struct xr_fault_config *c = config ? config : &off;
+struct rule {
+	struct xd_fault_rule rule;
+	struct xd_fault_hits hits;
+	uint64_t owner;	  /* client, 0: the operator */
+	uint64_t random;  /* state of the generator */
+	uint64_t started; /* time of the first packet, for periods; 0: none yet */
+	uint64_t free_at; /* RATE: when all packets before have left */
+	bool bad;	  /* state of the Gilbert-Elliott model */
+};
 
-	if (c->drop > 1000 || c->duplicate > 1000 || c->reorder > 1000 || c->corrupt > 1000 ||
-	    c->delay > 1000 || c->direction & ~(BOTH | XR_FAULT_MADS))
-		return -EINVAL;
-	f->config = *c;
-	f->state = c->seed;
-	return 0;
-}
+struct xd_faults {
+	pthread_mutex_t lock;
+	uint32_t n;
+	uint32_t directions; /* of all rules */
+	uint64_t any;	     /* rules that select QPs of no program as well */
+	uint64_t seed;
+	struct rule rule[XD_FAULT_RULES];
+};
 
-bool xd_fault_on(const struct xd_fault *f, uint32_t direction)
-{
-	const struct xr_fault_config *c = &f->config;
-
-	if (c->direction & BOTH && !(c->direction & direction))
-		return false;
-	return c->drop | c->duplicate | c->reorder | c->corrupt | c->delay;
-}
+/* ---- random numbers ----------------------------------------------------------------------- */
 
 /* splitmix64 */
-static uint64_t draw(struct xd_fault *f)
+static uint64_t draw(uint64_t *state)
 {
-	uint64_t z = f->state += 0x9e3779b97f4a7c15ull;
+	uint64_t z = *state += 0x9e3779b97f4a7c15ull;
 
 	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
 	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
 	return z ^ z >> 31;
 }
 
-static bool happens(struct xd_fault *f, uint32_t per_mille)
+static bool happens(struct rule *r, uint32_t probability)
 {
-	return per_mille && draw(f) % 1000 < per_mille;
+	return probability >= XD_FAULT_CERTAIN ||
+	       (probability && draw(&r->random) % XD_FAULT_CERTAIN < probability);
 }
 
-static uint64_t draw_delay(struct xd_fault *f)
-{
-	uint64_t ns = 0;
+/* ---- the list of rules -------------------------------------------------------------------- */
 
-	if (happens(f, f->config.reorder))
-		ns += 1 + draw(f) % XD_REORDER_NS;
-	if (happens(f, f->config.delay))
-		ns += f->config.delay_us * 1000ull;
-	return ns;
+struct xd_faults *xd_faults_new(void)
+{
+	struct xd_faults *f = calloc(1, sizeof(*f));
+
+	if (f)
+		pthread_mutex_init(&f->lock, NULL);
+	return f;
 }
 
-struct xd_fault_action xd_fault_next(struct xd_fault *f)
+void xd_faults_free(struct xd_faults *f)
+{
+	if (!f)
+		return;
+	pthread_mutex_destroy(&f->lock);
+	free(f);
+}
+
+/* Returns the number of rules that belong to clients, but for one of them. */
+static uint32_t count_others(const struct xd_faults *f, uint64_t owner)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < f->n; i++)
+		n += f->rule[i].owner && f->rule[i].owner != owner;
+	return n;
+}
+
+static void remove_rules(struct xd_faults *f, uint64_t owner)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < f->n; i++)
+		if (f->rule[i].owner != owner)
+			f->rule[kept++] = f->rule[i];
+	f->n = kept;
+}
+
+static bool has_room(const struct xd_faults *f, uint64_t owner, uint32_t n)
+{
+	if (!owner)
+		return n <= XD_FAULT_RULES - XD_FAULT_CLIENTS_RULES;
+	return n <= XD_FAULT_CLIENT_RULES && n + count_others(f, owner) <= XD_FAULT_CLIENTS_RULES;
+}
+
+static bool names_program(const struct rule *r)
+{
+	const struct xd_fault_match *m = &r->rule.match;
+
+	return r->owner || m->pid != XD_FAULT_ANY || m->uid != XD_FAULT_ANY || m->command[0];
+}
+
+static void summarize(struct xd_faults *f)
+{
+	f->directions = 0;
+	f->any = 0;
+	for (uint32_t i = 0; i < f->n; i++) {
+		f->directions |= f->rule[i].rule.match.direction;
+		f->any |= (uint64_t)!names_program(&f->rule[i]) << i;
+	}
+}
+
+int xd_faults_set(struct xd_faults *f, const struct xd_fault_program *program, uint64_t seed,
+		  const struct xd_fault_rule *rules, uint32_t n)
+{
+	uint64_t owner = program ? program->client : 0;
+
+	if (!has_room(f, owner, n))
+		return -ENOSPC;
+	remove_rules(f, owner);
+	if (!owner)
+		f->seed = seed;
+	for (uint32_t i = 0; i < n; i++) {
+		struct rule *r = &f->rule[f->n++];
+
+		*r = (struct rule){ .rule = rules[i], .owner = owner, .random = seed + i };
+		r->random = draw(&r->random);
+	}
+	summarize(f);
+	return 0;
+}
+
+bool xd_faults_on(const struct xd_faults *f, uint32_t direction)
+{
+	return f->directions & direction;
+}
+
+bool xd_faults_by_program(const struct xd_faults *f)
+{
+	return f->any != (f->n < 64 ? (1ull << f->n) - 1 : UINT64_MAX);
+}
+
+static bool selects_program(const struct rule *r, const struct xd_fault_program *p)
+{
+	const struct xd_fault_match *m = &r->rule.match;
+
+	return (!r->owner || r->owner == p->client) &&
+	       (m->pid == XD_FAULT_ANY || m->pid == p->pid) &&
+	       (m->uid == XD_FAULT_ANY || m->uid == p->uid) &&
+	       (!m->command[0] || !strcmp(m->command, p->command));
+}
+
+uint64_t xd_faults_of(const struct xd_faults *f, const struct xd_fault_program *program)
+{
+	uint64_t rules = f->any;
+
+	for (uint32_t i = 0; program && i < f->n; i++)
+		rules |= (uint64_t)selects_program(&f->rule[i], program) << i;
+	return rules;
+}
+
+const struct xd_fault_rule *xd_faults_at(struct xd_faults *f, uint32_t index,
+					 struct xd_fault_hits *hits, uint64_t *owner)
+{
+	struct rule *r = &f->rule[index];
+
+	if (index >= f->n)
+		return NULL;
+	pthread_mutex_lock(&f->lock);
+	*hits = r->hits;
+	pthread_mutex_unlock(&f->lock);
+	*owner = r->owner;
+	return &r->rule;
+}
+
+uint64_t xd_faults_seed(const struct xd_faults *f)
+{
+	return f->seed;
+}
+
+/* ---- whether a rule applies to a packet --------------------------------------------------- */
+
+static bool selects(const struct xd_fault_match *m, const struct xd_fault_packet *p)
+{
+	uint8_t opcode;
+
+	if (!(m->direction & p->direction) || (m->queue != XD_FAULT_ANY && m->queue != p->queue) ||
+	    (m->qpn != XD_FAULT_ANY && m->qpn != p->frame->meta.qpn))
+		return false;
+	if (m->has_opcodes) {
+		opcode = xd_frame_opcode(p->frame);
+		if (!(m->opcodes[opcode / 64] >> opcode % 64 & 1))
+			return false;
+	}
+	if (m->mads && !xd_frame_is_cm_mad(p->frame))
+		return false;
+	return !m->has_peer ||
+	       xd_frame_has_address(p->frame, p->direction == XD_FAULT_RX, &m->peer);
+}
+
+/* Moves the Gilbert-Elliott model one step. Returns true in the bad state. */
+static bool step_burst(struct rule *r)
+{
+	const struct xd_fault_when *when = &r->rule.when;
+
+	if (!when->enter)
+		return true;
+	r->bad = r->bad ? !happens(r, when->leave) : happens(r, when->enter);
+	return r->bad;
+}
+
+static bool in_period(struct rule *r, uint64_t now)
+{
+	const struct xd_fault_when *when = &r->rule.when;
+
+	if (!r->started)
+		r->started = now;
+	return !when->period || (now - r->started) % when->period < when->length;
+}
+
+static bool applies(struct rule *r, uint64_t now)
+{
+	const struct xd_fault_when *when = &r->rule.when;
+	uint64_t number = r->hits.seen++;
+	bool burst = step_burst(r);
+
+	if (number < when->after || (number - when->after) % when->every ||
+	    (when->times && r->hits.hits >= when->times) || !burst || !in_period(r, now) ||
+	    !happens(r, when->probability))
+		return false;
+	r->hits.hits++;
+	return true;
+}
+
+/* ---- what it does to the packet ----------------------------------------------------------- */
+
+static void corrupt(struct rule *r, struct xd_fault_action *a)
+{
+	const struct xd_fault_rule *rule = &r->rule;
+
+	a->seal |= rule->seal;
+	if (rule->field.width) {
+		a->field = rule->field;
+		return;
+	}
+	a->flips = rule->bits ? (uint8_t)rule->bits : (uint8_t)(1 + draw(&r->random) % MAX_FLIPS);
+	a->flip_seed = draw(&r->random);
+}
+
+static uint64_t draw_delay(struct rule *r)
+{
+	const struct xd_fault_rule *rule = &r->rule;
+
+	return rule->delay + (rule->jitter ? 1 + draw(&r->random) % rule->jitter : 0);
+}
+
+/* Returns the time that a packet waits for those before it on a link of limited rate. */
+static uint64_t queue_behind(struct rule *r, const struct xd_fault_packet *p)
+{
+	uint64_t begin = r->free_at > p->now ? r->free_at : p->now;
+
+	r->free_at = begin + p->frame->len * 8ull * 1000000000 / r->rule.rate;
+	return r->free_at - p->now;
+}
+
+static void apply(struct rule *r, const struct xd_fault_packet *p, struct xd_fault_action *a)
+{
+	a->hit = true;
+	switch (r->rule.kind) {
+	case XD_FAULT_DROP:
+		a->copies = 0;
+		break;
+	case XD_FAULT_DUPLICATE:
+		a->copies = 2;
+		a->delay_ns[1] += draw_delay(r);
+		break;
+	case XD_FAULT_DELAY:
+		for (int i = 0; i < a->copies; i++)
+			a->delay_ns[i] += draw_delay(r);
+		break;
+	case XD_FAULT_RATE:
+		for (int i = 0; i < a->copies; i++)
+			a->delay_ns[i] += queue_behind(r, p);
+		break;
+	case XD_FAULT_CORRUPT:
+		corrupt(r, a);
+		break;
+	}
+}
+
+struct xd_fault_action xd_faults_next(struct xd_faults *f, const struct xd_fault_packet *p)
 {
 	struct xd_fault_action a = { .copies = 1 };
-	unsigned i;
 
-	if (happens(f, f->config.drop))
-		a.copies = 0;
-	else if (happens(f, f->config.duplicate))
-		a.copies = 2;
-	if (a.copies && happens(f, f->config.corrupt)) {
-		a.flips = 1 + draw(f) % MAX_FLIPS;
-		a.flip_seed = draw(f);
-	}
-	for (i = 0; i < a.copies; i++)
-		a.delay_ns[i] = draw_delay(f);
+	pthread_mutex_lock(&f->lock);
+	for (uint32_t i = 0; i < f->n && a.copies; i++)
+		if (p->rules >> i & 1 && selects(&f->rule[i].rule.match, p) &&
+		    applies(&f->rule[i], p->now))
+			apply(&f->rule[i], p, &a);
+	pthread_mutex_unlock(&f->lock);
 	return a;
 }
+
+/* ---- damage ------------------------------------------------------------------------------- */
 
 static void flip(const struct xt_frame *frame, uint32_t bit)
 {
@@ -84,14 +316,23 @@ static void flip(const struct xt_frame *frame, uint32_t bit)
 		frame->seg[i].data[off] ^= 1 << bit % 8;
 }
 
+/* The ICRC can only be right if what it does not cover is left alone: damage begins at the BTH. */
 void xd_fault_damage(const struct xd_fault_action *action, const struct xt_frame *frame)
 {
-	struct xd_fault bits_of = { .state = action->flip_seed };
-	uint32_t bits, i;
+	uint32_t bth = xd_frame_bth(frame), first = FIRST_BYTE, end = frame->len, i;
+	uint64_t random = action->flip_seed;
 
-	if (frame->len <= FIRST_BYTE)
+	if (action->seal) {
+		first = bth;
+		end -= XR_ICRC_LEN;
+	}
+	if (frame->len <= XR_ICRC_LEN || first >= end)
 		return;
-	bits = (frame->len - FIRST_BYTE) * 8;
+	if (bth + action->field.offset + action->field.width <= end)
+		xd_frame_store(frame, bth + action->field.offset, action->field.value,
+			       action->field.width);
 	for (i = 0; i < action->flips; i++)
-		flip(frame, FIRST_BYTE * 8 + draw(&bits_of) % bits);
+		flip(frame, first * 8 + (uint32_t)(draw(&random) % ((end - first) * 8)));
+	if (action->seal && bth + XR_BTH_HLEN <= frame->seg[0].len)
+		xt_icrc_seal(frame->seg, frame->nseg, xd_frame_ip(frame), bth);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Fault injection: a seeded generator decides what happens to each packet. It uses no socket and no
- * clock, so the workers and the simulation share it, and a seed repeats a sequence of faults.
+ * Fault injection: a list of rules, each with the packets that it selects, with when it applies to
+ * them, and with a fault. It uses no socket and no clock, so the workers and the simulation share
+ * it. A seed repeats a sequence of faults for the same sequence of packets.
  */
 #ifndef XD_FAULT_H
 #define XD_FAULT_H
@@ -10,32 +11,135 @@
 #include <stdint.h>
 
 #include <xroce/control.h>
+#include <xroce/gid.h>
 
 #include "daemon/transport/transport.h"
 
-struct xd_fault {
-	struct xr_fault_config config;
-	uint64_t state; /* of the generator */
+/* Directions of packets */
+#define XD_FAULT_RX 1
+#define XD_FAULT_TX 2
+
+#define XD_FAULT_ANY UINT32_MAX
+#define XD_FAULT_NAME 16	     /* bytes of a command's name with NUL, as in /proc/PID/comm */
+#define XD_FAULT_TEXT 256	     /* bytes of the text of a rule with NUL */
+#define XD_FAULT_CERTAIN 1000000000u /* a probability of 1; probabilities are in units of 1e-9 */
+
+enum xd_fault_kind {
+	XD_FAULT_DROP,
+	XD_FAULT_DUPLICATE,
+	XD_FAULT_DELAY,
+	XD_FAULT_RATE,
+	XD_FAULT_CORRUPT,
+};
+
+/* The packets that a rule selects: those that agree with all fields */
+struct xd_fault_match {
+	uint32_t direction; /* XD_FAULT_RX | XD_FAULT_TX */
+	uint32_t qpn;	    /* number of the QP of this device, or XD_FAULT_ANY */
+	uint32_t queue;	    /* index of the worker, or XD_FAULT_ANY */
+	bool mads;	    /* only MADs of connection management */
+	bool has_opcodes, has_peer;
+	uint64_t opcodes[4]; /* bit by opcode of the BTH */
+	struct xr_addr peer; /* address of the peer, IPv4-mapped if it is one of IPv4 */
+
+	/* Packets of QPs of these programs. XD_FAULT_ANY and an empty string: of all. */
+	uint32_t pid, uid;
+	char command[XD_FAULT_NAME];
+};
+
+/* When a rule applies to a packet that it selects. Packets are counted from 0. */
+struct xd_fault_when {
+	uint64_t after, every; /* packets `after`, `after` + `every`, ... */
+	uint64_t times;	       /* at most so often; 0: without limit */
+	uint32_t probability;
+	/* Gilbert-Elliott: from the good to the bad state and back. In the good state no fault. */
+	uint32_t enter, leave;
+	/* In ns: during the first `length` of each period; period 0: always */
+	uint64_t period, length;
+};
+
+/* Bytes that a fault overwrites */
+struct xd_fault_field {
+	uint16_t offset; /* from the BTH */
+	uint8_t width;	 /* bytes; 0: none */
+	uint32_t value;
+};
+
+struct xd_fault_rule {
+	enum xd_fault_kind kind;
+	struct xd_fault_match match;
+	struct xd_fault_when when;
+	uint64_t delay, jitter; /* DELAY, and of the second copy of DUPLICATE; ns */
+	uint64_t rate;		/* RATE: bit/s */
+	uint32_t bits;		/* CORRUPT: number of bits to flip; 0: 1 to 3 */
+	struct xd_fault_field field;
+	bool seal; /* CORRUPT: the ICRC is right afterwards */
+	char text[XD_FAULT_TEXT];
+};
+
+/* Counters of a rule */
+struct xd_fault_hits {
+	uint64_t seen; /* packets that it selected */
+	uint64_t hits; /* those that it applied to */
+};
+
+struct xd_fault_program {
+	uint64_t client; /* number of the connection, not 0 */
+	uint32_t pid, uid;
+	const char *command;
+};
+
+/* A packet to which rules are applied */
+struct xd_fault_packet {
+	uint32_t direction; /* XD_FAULT_RX or XD_FAULT_TX */
+	uint32_t queue;
+	const struct xt_frame *frame; /* meta.qpn: QP of this device */
+	uint64_t now;		      /* ns, any clock that does not go back */
+	uint64_t rules;		      /* rules that select the program of the packet's QP */
 };
 
 /* The faults to apply to one packet */
 struct xd_fault_action {
-	uint8_t copies;	      /* 0: drop, 2: duplicate */
-	uint8_t flips;	      /* bits to flip in the first copy */
-	uint64_t flip_seed;   /* selects those bits */
-	uint64_t delay_ns[2]; /* of each copy; 0: send or receive at once, in order */
+	bool hit;		     /* any fault */
+	uint8_t copies;		     /* 0: drop, 2: duplicate */
+	uint8_t flips;		     /* bits to flip in the first copy */
+	bool seal;		     /* the ICRC of the first copy is computed again */
+	uint64_t flip_seed;	     /* selects those bits */
+	struct xd_fault_field field; /* bytes to overwrite in the first copy */
+	uint64_t delay_ns[2];	     /* of each copy; 0: send or receive at once, in order */
 };
 
-/* Longest delay of a reordered packet */
-#define XD_REORDER_NS 50000
+/* Rules in force. Several threads may call xd_faults_next() at a time. */
+struct xd_faults;
 
-/* config NULL: no faults. Returns -EINVAL for a rate above 1000 per mille or a wrong direction. */
-int xd_fault_init(struct xd_fault *f, const struct xr_fault_config *config);
-/* Returns false if packets of this direction (XR_FAULT_RX or XR_FAULT_TX) have no faults. */
-bool xd_fault_on(const struct xd_fault *f, uint32_t direction);
-/* Draws the action for the next packet. */
-struct xd_fault_action xd_fault_next(struct xd_fault *f);
-/* Flips the bits of an action, all behind the Ethernet addresses. */
+#define XD_FAULT_RULES 64	  /* of a device */
+#define XD_FAULT_CLIENT_RULES 16  /* of one program */
+#define XD_FAULT_CLIENTS_RULES 48 /* of all programs together */
+
+struct xd_faults *xd_faults_new(void);
+void xd_faults_free(struct xd_faults *f); /* NULL allowed */
+
+/*
+ * Replaces the rules of a program, which apply to QPs of that program only; NULL: those of the
+ * operator. Returns -ENOSPC if there are too many rules. No other thread may use *f meanwhile.
+ */
+int xd_faults_set(struct xd_faults *f, const struct xd_fault_program *owner, uint64_t seed,
+		  const struct xd_fault_rule *rules, uint32_t n);
+
+/* Returns false if packets of this direction (XD_FAULT_RX or XD_FAULT_TX) have no faults. */
+bool xd_faults_on(const struct xd_faults *f, uint32_t direction);
+/* Returns the rules that select packets of QPs of the program; NULL: of QPs of no program. */
+uint64_t xd_faults_of(const struct xd_faults *f, const struct xd_fault_program *program);
+/* Returns true if the rules depend on the program of a QP. */
+bool xd_faults_by_program(const struct xd_faults *f);
+/* Returns the action for the next packet. */
+struct xd_fault_action xd_faults_next(struct xd_faults *f, const struct xd_fault_packet *packet);
+/* Damages the first copy of a frame: overwrites a field, flips bits behind the addresses. */
 void xd_fault_damage(const struct xd_fault_action *action, const struct xt_frame *frame);
+
+/* Returns a rule, NULL behind the last one. *owner: the client whose rule it is, 0: the operator */
+const struct xd_fault_rule *xd_faults_at(struct xd_faults *f, uint32_t index,
+					 struct xd_fault_hits *hits, uint64_t *owner);
+uint64_t xd_faults_seed(const struct xd_faults *f); /* of the operator's rules */
 
 #endif /* XD_FAULT_H */

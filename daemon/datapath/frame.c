@@ -38,15 +38,23 @@ void xd_frame_fill(const struct xt_frame *to, const uint8_t *bytes)
 	}
 }
 
-/* ---- kind of a frame ----------------------------------------------------------------------- */
+/* ---- fields of a frame --------------------------------------------------------------------- */
+
+/* Returns the address of the byte at an offset, NULL behind the end. */
+static uint8_t *at(const struct xt_frame *f, uint32_t off)
+{
+	for (uint32_t i = 0; i < f->nseg; off -= f->seg[i++].len)
+		if (off < f->seg[i].len)
+			return f->seg[i].data + off;
+	return NULL;
+}
 
 /* Returns the byte at an offset, 0 behind the end. */
 static uint8_t byte_at(const struct xt_frame *f, uint32_t off)
 {
-	for (uint32_t i = 0; i < f->nseg; off -= f->seg[i++].len)
-		if (off < f->seg[i].len)
-			return f->seg[i].data[off];
-	return 0;
+	const uint8_t *byte = at(f, off);
+
+	return byte ? *byte : 0;
 }
 
 static uint16_t half_at(const struct xt_frame *f, uint32_t off)
@@ -54,20 +62,60 @@ static uint16_t half_at(const struct xt_frame *f, uint32_t off)
 	return (uint16_t)(byte_at(f, off) << 8 | byte_at(f, off + 1));
 }
 
-/* Returns the offset of the BTH in a RoCE v2 frame. */
-static uint32_t bth_of(const struct xt_frame *f)
+uint32_t xd_frame_ip(const struct xt_frame *f)
 {
 	uint32_t off = ETH_HLEN;
 
 	while (half_at(f, off - 2) == ETH_P_8021Q || half_at(f, off - 2) == ETH_P_8021AD)
 		off += 4;
-	off += byte_at(f, off) >> 4 == 6 ? XR_IPV6_HLEN : (byte_at(f, off) & 15) * 4u;
-	return off + XR_UDP_HLEN;
+	return off;
+}
+
+static bool is_ipv6(const struct xt_frame *f, uint32_t ip)
+{
+	return byte_at(f, ip) >> 4 == 6;
+}
+
+uint32_t xd_frame_bth(const struct xt_frame *f)
+{
+	uint32_t ip = xd_frame_ip(f);
+
+	return ip + (is_ipv6(f, ip) ? XR_IPV6_HLEN : (byte_at(f, ip) & 15) * 4u) + XR_UDP_HLEN;
+}
+
+uint8_t xd_frame_opcode(const struct xt_frame *f)
+{
+	return byte_at(f, xd_frame_bth(f));
+}
+
+bool xd_frame_has_address(const struct xt_frame *f, bool source, const struct xr_addr *addr)
+{
+	bool v4 = xr_gid_is_ipv4(addr);
+	uint32_t ip = xd_frame_ip(f), len = v4 ? 4 : 16;
+	uint32_t off = ip + (v4 ? 12 : 8) + (source ? 0 : len);
+
+	if (v4 == is_ipv6(f, ip))
+		return false;
+	for (uint32_t i = 0; i < len; i++)
+		if (byte_at(f, off + i) != addr->raw[sizeof(addr->raw) - len + i])
+			return false;
+	return true;
+}
+
+void xd_frame_store(const struct xt_frame *f, uint32_t off, uint32_t value, uint32_t width)
+{
+	uint8_t *byte;
+
+	for (uint32_t i = 0; i < width; i++) {
+		byte = at(f, off + i);
+		if (byte)
+			*byte = (uint8_t)(value >> 8 * (width - 1 - i));
+	}
 }
 
 bool xd_frame_is_cm_mad(const struct xt_frame *f)
 {
-	const uint32_t bth = bth_of(f), qpn = bth + 4,
+	const uint32_t bth = xd_frame_bth(f), qpn = bth + 4,
 		       mad = bth + sizeof(struct xr_bth) + sizeof(struct xr_deth);
 
 	return byte_at(f, bth) == (XR_CLASS_UD | XR_OP_SEND_ONLY) && !byte_at(f, qpn + 1) &&

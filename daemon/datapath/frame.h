@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <xroce/gid.h>
+
 #include "daemon/transport/transport.h"
 
 /* A frame in one segment */
@@ -19,6 +21,15 @@ struct xd_frame_copy {
 void xd_frame_copy(struct xd_frame_copy *to, const struct xt_frame *from);
 /* Returns a frame that refers to the copy's bytes. */
 struct xt_frame xd_frame_of(struct xd_frame_copy *copy);
+/* Offsets of headers in a RoCE v2 frame, received or to be sent */
+uint32_t xd_frame_ip(const struct xt_frame *frame);
+uint32_t xd_frame_bth(const struct xt_frame *frame);
+/* Returns the opcode of a frame's BTH. */
+uint8_t xd_frame_opcode(const struct xt_frame *frame);
+/* Returns true if the frame has this source or destination address. */
+bool xd_frame_has_address(const struct xt_frame *frame, bool source, const struct xr_addr *addr);
+/* Stores the low `width` bytes of a value at an offset, most significant byte first. */
+void xd_frame_store(const struct xt_frame *frame, uint32_t off, uint32_t value, uint32_t width);
 /* Returns true for a packet to QP 1 with a MAD of connection management, received or to be sent. */
 bool xd_frame_is_cm_mad(const struct xt_frame *frame);
 /* Copies bytes into the segments of a frame of the same length. */

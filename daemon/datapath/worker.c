@@ -54,7 +54,7 @@ static unsigned int receive(struct xd_worker *w)
 		xd_count(&w->stats.rx_batches, 1);
 		if (xd_worker_captures(w))
 			xd_worker_capture_rx(w, n);
-		if (xd_fault_on(&w->fault, XR_FAULT_RX))
+		if (xd_faults_on(w->all->faults, XD_FAULT_RX))
 			n = xd_worker_rx_faults(w, n);
 		xt_engine_rx(w->engine, w->frames, n, w->now);
 		xd_xsk_recv_done(w->xsk);
@@ -231,8 +231,6 @@ int xd_worker_new(struct xd_workers *all, uint32_t index, struct xd_worker **out
 	w->delay = xd_delay_new();
 	w->engine = xt_engine_new(&xd_worker_ops, w, all->config.shared);
 	err = w->epoll < 0 || w->wake_fd < 0 || !w->delay || !w->engine ? -ENOMEM : 0;
-	if (!err)
-		err = xd_fault_init(&w->fault, &all->config.opt->fault);
 	if (!err)
 		err = tune_engine(w);
 	if (!err)

@@ -16,6 +16,7 @@
 #include "daemon/transport/list.h"
 #include "daemon/transport/transport.h"
 
+struct xd_faults;
 struct xd_helper;
 struct xd_movers;
 struct xd_options;
@@ -27,6 +28,8 @@ struct xd_engine_events {
 	void (*cq)(struct xt_cq *cq);
 	void (*async)(struct xt_qp *qp, struct xt_cq *cq, uint32_t type);
 	void (*srq)(struct xt_srq *srq, uint32_t type);
+	/* Returns the rules that select the program of a QP (fault.h), or NULL. */
+	const uint64_t *(*fault_rules)(const struct xt_qp *qp);
 };
 
 /* Memory whose accesses finish later (memory/mover.h). Called with the worker's lock held. */
@@ -130,8 +133,8 @@ void xd_worker_unwatch_doorbell(struct xd_workers *ws, uint32_t index, struct xd
 /* Reports that a program has connected or disconnected. */
 void xd_workers_programs_changed(struct xd_workers *ws);
 
-/* Sets the fault injection of all workers; config NULL: none. Paused. */
-void xd_workers_set_fault(struct xd_workers *ws, const struct xr_fault_config *config);
+/* The rules of fault injection, of all workers. They are changed while paused. */
+struct xd_faults *xd_workers_faults(struct xd_workers *ws);
 
 struct xd_capture;
 /*

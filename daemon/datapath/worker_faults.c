@@ -4,19 +4,38 @@
 #include "frame.h"
 #include "worker_internal.h"
 
+/* Returns the rules that select the program of a frame's QP. */
+static uint64_t rules_of(struct xd_worker *w, const struct xt_frame *f)
+{
+	const struct xd_workers *all = w->all;
+	const uint64_t *rules = NULL;
+	const struct xt_qp *qp;
+
+	if (!xd_faults_by_program(all->faults))
+		return UINT64_MAX;
+	qp = xt_qp_by_num(all->config.shared->qps, f->meta.qpn);
+	if (qp)
+		rules = all->config.events->fault_rules(qp);
+	return rules ? *rules : xd_faults_of(all->faults, NULL);
+}
+
 /* Returns true if the frame continues now, unchanged or damaged. */
 static bool apply(struct xd_worker *w, uint32_t direction, struct xt_frame *f)
 {
-	struct xd_fault_action a;
+	const struct xd_fault_packet packet = {
+		.direction = direction,
+		.queue = w->index,
+		.frame = f,
+		.now = w->now,
+		.rules = rules_of(w, f),
+	};
+	struct xd_fault_action a = xd_faults_next(w->all->faults, &packet);
 
-	if (w->fault.config.direction & XR_FAULT_MADS && !xd_frame_is_cm_mad(f))
-		return true;
-	a = xd_fault_next(&w->fault);
-	if (a.copies != 1 || a.flips || a.delay_ns[0])
+	if (a.hit)
 		xd_count(&w->stats.faults, 1);
 	for (uint32_t i = 1; i < a.copies; i++)
 		xd_delay_add(w->delay, direction, w->now + a.delay_ns[i], f);
-	if (a.flips)
+	if (a.flips || a.field.width)
 		xd_fault_damage(&a, f);
 	if (a.copies && a.delay_ns[0])
 		xd_delay_add(w->delay, direction, w->now + a.delay_ns[0], f);
@@ -28,14 +47,14 @@ unsigned int xd_worker_rx_faults(struct xd_worker *w, unsigned int n)
 	unsigned int kept = 0;
 
 	for (unsigned int i = 0; i < n; i++)
-		if (apply(w, XR_FAULT_RX, &w->frames[i]))
+		if (apply(w, XD_FAULT_RX, &w->frames[i]))
 			w->frames[kept++] = w->frames[i];
 	return kept;
 }
 
 bool xd_worker_tx_fault(struct xd_worker *w, struct xt_frame *f)
 {
-	return !xd_fault_on(&w->fault, XR_FAULT_TX) || apply(w, XR_FAULT_TX, f);
+	return !xd_faults_on(w->all->faults, XD_FAULT_TX) || apply(w, XD_FAULT_TX, f);
 }
 
 static void send_copy(struct xd_worker *w, const struct xt_frame *from)
@@ -55,8 +74,8 @@ void xd_worker_release_delayed(struct xd_worker *w)
 {
 	struct xt_frame f;
 
-	while (xd_delay_due(w->delay, XR_FAULT_RX, w->now, &f))
+	while (xd_delay_due(w->delay, XD_FAULT_RX, w->now, &f))
 		xt_engine_rx(w->engine, &f, 1, w->now);
-	while (xd_delay_due(w->delay, XR_FAULT_TX, w->now, &f))
+	while (xd_delay_due(w->delay, XD_FAULT_TX, w->now, &f))
 		send_copy(w, &f);
 }

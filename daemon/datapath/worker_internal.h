@@ -24,6 +24,7 @@ struct xd_workers {
 	struct xd_worker_memory memory;
 	struct xd_worker *worker[XR_MAX_WORKERS];
 	unsigned int count;
+	struct xd_faults *faults;
 	bool paused; /* the control thread holds every worker's lock */
 
 	/* of the control thread */
@@ -73,9 +74,8 @@ struct xd_worker {
 	/* bit by index: workers that got a frame in this round */
 	uint64_t forwarded[XR_MAX_WORKERS / 64 + 1];
 
-	struct xd_fault fault;
-	struct xd_delay *delay;
-	struct xd_tap *taps; /* of captures; NULL: no capture */
+	struct xd_delay *delay; /* frames that injected faults delay */
+	struct xd_tap *taps;	/* of captures; NULL: no capture */
 	struct xd_worker_stats stats;
 	struct xt_frame frames[XD_XSK_BATCH];
 

@@ -232,8 +232,9 @@ int xd_workers_open(const struct xd_workers_config *config, struct xd_workers **
 	if (!ws)
 		return -ENOMEM;
 	ws->config = *config;
+	ws->faults = xd_faults_new();
 	queues = count_queues(config->ifname);
-	err = make_workers(ws, queues_to_serve(config->opt, queues));
+	err = ws->faults ? make_workers(ws, queues_to_serve(config->opt, queues)) : -ENOMEM;
 	if (err) {
 		xd_workers_free(ws);
 		return err;
@@ -275,6 +276,7 @@ void xd_workers_free(struct xd_workers *ws)
 		return;
 	while (ws->count)
 		xd_worker_free(ws->worker[--ws->count]);
+	xd_faults_free(ws->faults);
 	free(ws);
 }
 
@@ -310,10 +312,9 @@ void xd_workers_set_memory(struct xd_workers *ws, const struct xd_worker_memory 
 	ws->memory = *memory;
 }
 
-void xd_workers_set_fault(struct xd_workers *ws, const struct xr_fault_config *config)
+struct xd_faults *xd_workers_faults(struct xd_workers *ws)
 {
-	for (unsigned int i = 0; i < ws->count; i++)
-		xd_fault_init(&ws->worker[i]->fault, config);
+	return ws->faults;
 }
 
 void xd_workers_drops(const struct xd_workers *ws, struct xr_stat stat[XR_REASON_COUNT])

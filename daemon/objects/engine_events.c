@@ -59,8 +59,19 @@ static void srq_event(struct xt_srq *srq, uint32_t type)
 	xd_event_raise(&owner->async, type);
 }
 
+/* A target QP of XRC belongs to the program that opened it last. */
+static const uint64_t *fault_rules(const struct xt_qp *qp)
+{
+	const struct xd_qp *owner = xt_qp_info(qp)->owner;
+
+	if (owner && xt_qp_info(qp)->type == XR_QPT_XRC_RECV)
+		owner = ((const struct xd_target *)xt_qp_info(qp)->owner)->handles;
+	return owner ? &owner->obj.client->fault_rules : NULL;
+}
+
 const struct xd_engine_events xd_engine_events = {
 	.cq = cq_event,
 	.async = async_event,
 	.srq = srq_event,
+	.fault_rules = fault_rules,
 };

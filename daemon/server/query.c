@@ -88,6 +88,7 @@ int xd_do_hello(struct xd_client *c, struct xd_request *req, struct xd_reply *re
 	if (err)
 		return err;
 	memcpy(body->token, token, sizeof(body->token));
+	xd_faults_hello(c);
 	xd_connection_greet(c, false);
 	return 0;
 }

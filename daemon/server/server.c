@@ -194,6 +194,7 @@ static void close_client(struct xd_client *c)
 static void end_client(struct xd_client *c)
 {
 	xd_capture_end(c);
+	xd_faults_end(c);
 	xd_client_memory_end(c);
 }
 
@@ -211,7 +212,6 @@ static struct xd_server *server_new(struct xd_device *dev)
 	if (!s)
 		return NULL;
 	s->dev = dev;
-	s->fault = dev->opt->fault;
 	s->group = XD_NO_GROUP;
 	s->uffd_dev = -1;
 	memset(s->spare, 0xff, sizeof(s->spare));
@@ -240,6 +240,8 @@ int xd_server_open(struct xd_device *dev, struct xd_server **server)
 	err = xd_objects_start(&s->objects, dev, &client_ops, &xd_cm_id_ops);
 	if (!err)
 		err = xd_rdma_cm_new(&s->objects);
+	if (!err)
+		err = xd_faults_load(s);
 	if (!err)
 		err = xd_sigbus_start();
 	if (!err)

@@ -5,7 +5,8 @@
  *   server.c    the socket, and the check of clients that connect
  *   dispatch.c  permissions and handlers of requests
  *   query.c     HELLO, device, port, addresses
- *   show.c      status, counters and objects as JSON, for the xroce command; faults
+ *   faults.c    rules of fault injection
+ *   show.c      status, counters and objects as JSON, for the xroce command
  *   show_cm.c   the same for connection management
  *   counters.c  sums of counters
  *   metrics.c   metrics as text
@@ -36,7 +37,6 @@ struct xd_server {
 	gid_t group;		  /* may connect; XD_NO_GROUP: none */
 	int uffd_dev;		  /* /dev/userfaultfd, -1: none */
 	struct xd_scrape *scrape; /* NULL: without --metrics */
-	struct xr_fault_config fault;
 	struct xd_capture_client *captures;
 };
 
@@ -83,6 +83,19 @@ bool xd_server_stop(struct xd_server *server);
 
 /* Ends the client's capture, if it has one. */
 void xd_capture_end(struct xd_client *c);
+
+/* ---- faults.c ---- */
+
+struct json;
+
+/* Reads the rules of --faults. Logs errors. */
+int xd_faults_load(struct xd_server *s);
+/* Selects the rules for a client that has said HELLO. */
+void xd_faults_hello(struct xd_client *c);
+/* The client ends, with its rules. May be called again. */
+void xd_faults_end(struct xd_client *c);
+/* Writes the member `faults` of the status. Only operators see the rules. */
+void xd_faults_show(struct json *j, const struct xd_client *c);
 
 /* request() of struct xd_client_ops */
 int xd_dispatch(struct xd_client *c, struct xd_request *req, struct xd_reply *rep);

@@ -169,23 +169,6 @@ static void put_heap(struct json *j, const struct xd_client *c)
 	json_number(j, "heap_bytes", m.uordblks + m.hblkhd);
 }
 
-static void put_fault(struct json *j, const struct xr_fault_config *f)
-{
-	uint32_t both = XR_FAULT_RX | XR_FAULT_TX, dir = f->direction & both;
-
-	json_begin(j, "fault", '{');
-	json_number(j, "drop", f->drop);
-	json_number(j, "duplicate", f->duplicate);
-	json_number(j, "reorder", f->reorder);
-	json_number(j, "corrupt", f->corrupt);
-	json_number(j, "delay", f->delay);
-	json_number(j, "delay_us", f->delay_us);
-	json_number(j, "seed", f->seed);
-	json_text(j, "direction", dir == XR_FAULT_RX ? "rx" : dir == XR_FAULT_TX ? "tx" : "both");
-	json_boolean(j, "mads", f->direction & XR_FAULT_MADS);
-	json_end(j, '}');
-}
-
 static void show_status(struct json *j, const struct xd_client *c)
 {
 	const struct xd_server *s = xd_server_of(c);
@@ -201,7 +184,7 @@ static void show_status(struct json *j, const struct xd_client *c)
 	put_objects(j, c);
 	put_heap(j, c);
 	xd_show_cm_status(j, xd_rdma_cm_engine(s->objects.rdma_cm), s->dev->gsi);
-	put_fault(j, &s->fault);
+	xd_faults_show(j, c);
 	json_end(j, '}');
 }
 
@@ -464,25 +447,5 @@ int xd_do_show(struct xd_client *c, struct xd_request *req, struct xd_reply *rep
 		return fd;
 	XD_REPLY(rep, xr_show_rep)->length = length;
 	xd_reply_fd(rep, fd, false);
-	return 0;
-}
-
-static bool fault_sane(const struct xr_fault_config *f)
-{
-	return f->drop <= 1000 && f->duplicate <= 1000 && f->reorder <= 1000 &&
-	       f->corrupt <= 1000 && f->delay <= 1000 && f->delay_us <= 10000000 &&
-	       !(f->direction & ~(uint32_t)(XR_FAULT_RX | XR_FAULT_TX | XR_FAULT_MADS));
-}
-
-int xd_do_set_fault(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
-{
-	const struct xr_fault_config *f = req->body;
-
-	if (!fault_sane(f))
-		return -EINVAL;
-	xd_server_of(c)->fault = *f;
-	xd_workers_pause(c->dev->workers);
-	xd_workers_set_fault(c->dev->workers, f);
-	xd_workers_resume(c->dev->workers);
 	return 0;
 }

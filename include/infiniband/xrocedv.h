@@ -66,6 +66,17 @@ bool xrocedv_is_supported(struct ibv_device *device);
 struct ibv_qp *xrocedv_create_gsi_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
 
 /*
+ * Replaces the rules of fault injection for the QPs of this context, in the text form of
+ * docs/faults.md; "": no rules. The environment variable XROCE_FAULT names a file with rules that
+ * each context has from its start. Rules end with the context. Any program may use them: they do
+ * not concern other programs, except that packets to them are lost or late. Returns 0 or a positive
+ * errno: EINVAL (an error in a rule; XROCE_DEBUG=1 prints it with its line), ENOSPC (a context has
+ * at most 16 rules, all contexts of a device 48), EFBIG (more than 32768 bytes), EOPNOTSUPP (not an
+ * xroce device).
+ */
+int xrocedv_set_faults(struct ibv_context *context, const char *rules);
+
+/*
  * FLUSH (IBTA annex A19), for programs that are built with verbs.h of rdma-core before 45: the
  * values of IBV_ACCESS_FLUSH_GLOBAL, IBV_QP_EX_WITH_FLUSH, IBV_WC_FLUSH, enum ibv_placement_type
  * and enum ibv_selectivity_level. FLUSH to persistence is not supported.

@@ -94,8 +94,7 @@ struct xr_msg {
 	X(CREATE_AH, create_ah, XR_BODY(struct xr_create_ah_req), 0) \
 	X(DESTROY_AH, destroy_ah, XR_BODY(struct xr_handle_req), 0) \
 	X(SHOW, show, XR_BODY(struct xr_show_req), XR_FOR_OBSERVERS) \
-	X(SET_FAULT, set_fault, XR_BODY(struct xr_fault_config), \
-	  XR_FOR_OBSERVERS | XR_FOR_OPERATORS) \
+	X(SET_FAULT, set_fault, XR_BODY(struct xr_set_fault_req), XR_FOR_OBSERVERS) \
 	X(CREATE_SRQ, create_srq, XR_BODY(struct xr_create_srq_req), 0) \
 	X(MODIFY_SRQ, modify_srq, XR_BODY(struct xr_modify_srq_req), 0) \
 	X(QUERY_SRQ, query_srq, XR_BODY(struct xr_handle_req), 0) \
@@ -742,17 +741,16 @@ struct xr_show_rep {
 	__u64 length;
 };
 
-/* Fault injection into frames that the daemon receives and sends; all zero: off. */
-struct xr_fault_config {
-	__u32 drop, duplicate, reorder, corrupt, delay; /* per mille of packets */
-	__u32 delay_us;
-	__u32 direction; /* XR_FAULT_RX | XR_FAULT_TX, 0: both; and XR_FAULT_MADS */
+/*
+ * Replaces rules of fault injection (docs/faults.md): those of the operators if an observer sends
+ * it, which only root and the daemon's own user may; else the rules for the QPs of this connection.
+ * Rules of a connection end with it. EINVAL: the text of the error has the line. ENOSPC: too many.
+ */
+struct xr_set_fault_req {
+	__u32 length; /* bytes of text; 0: no rules */
 	__u32 reserved;
-	__u64 seed;
+	__u8 text[];
 };
-#define XR_FAULT_RX 1
-#define XR_FAULT_TX 2
-#define XR_FAULT_MADS 4 /* only packets to QP 1 with a MAD of connection management */
 
 /*
  * CAPTURE: from now on, until the connection is closed, the daemon writes packets to rings in

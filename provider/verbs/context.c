@@ -14,6 +14,7 @@
 #include "provider/verbs/device.h"
 #include "provider/verbs/dm.h"
 #include "provider/verbs/event_socket.h"
+#include "provider/verbs/faults.h"
 #include "provider/verbs/mr.h"
 #include "provider/verbs/mw.h"
 #include "provider/verbs/pd.h"
@@ -272,8 +273,9 @@ static int connect_context(struct xp_context *ctx, const uint8_t *token)
 	if (err)
 		return ctx->conn.broken ? -EIO : err;
 	send_proc_files(ctx);
+	err = xp_faults_load(ctx);
 	xp_conn_set_timeout(&ctx->conn, 0);
-	return ctx->conn.broken ? -EIO : 0;
+	return ctx->conn.broken ? -EIO : err;
 }
 
 struct ibv_context *xp_open_with_token(struct ibv_device *ibdev, const uint8_t *token)

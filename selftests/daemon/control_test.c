@@ -474,7 +474,6 @@ static void test_show(void)
 		{ XR_SHOW_DMS, "\"length\":12345,\"mrs\":0" },
 		{ XR_SHOW_GROUPS, "[{\"group\":\"ff0e::7\"" },
 	};
-	struct xr_fault_config fault = { .drop = 1001 };
 	char text[65536];
 	struct xr_show_req q;
 	struct conn c;
@@ -504,16 +503,11 @@ static void test_show(void)
 	       "SHOW of an unknown subject is refused");
 	c.client->identity.is_operator = false;
 	q.what = XR_SHOW_QPS;
-	TAP_OK(ask(&c, XR_MSG_SHOW, &q, sizeof(q)) == -EPERM &&
-		       ask(&c, XR_MSG_SET_FAULT, &fault, sizeof(fault)) == -EPERM,
-	       "SHOW of QPs and SET_FAULT are refused to others than operators");
+	TAP_OK(ask(&c, XR_MSG_SHOW, &q, sizeof(q)) == -EPERM,
+	       "SHOW of QPs is refused to others than operators");
 	q.what = XR_SHOW_COUNTERS;
 	TAP_OK(!ask(&c, XR_MSG_SHOW, &q, sizeof(q)), "every client may use SHOW of the counters");
 	c.client->identity.is_operator = true;
-	TAP_OK(ask(&c, XR_MSG_SET_FAULT, &fault, sizeof(fault)) == -EINVAL,
-	       "a fault rate above 1000 per mille is refused");
-	fault.drop = 10;
-	TAP_OK(!ask(&c, XR_MSG_SET_FAULT, &fault, sizeof(fault)), "faults are set");
 	close_client(&c);
 }
 

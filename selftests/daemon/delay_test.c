@@ -24,23 +24,23 @@ static void test_order(void)
 	struct xd_delay *q = xd_delay_new();
 	struct xt_frame f = frame(1, 60), out;
 
-	TAP_OK(xd_delay_next(q) == XT_NEVER && !xd_delay_due(q, XR_FAULT_RX, 1000, &out),
+	TAP_OK(xd_delay_next(q) == XT_NEVER && !xd_delay_due(q, XD_FAULT_RX, 1000, &out),
 	       "a new queue is empty");
-	xd_delay_add(q, XR_FAULT_RX, 300, &f);
+	xd_delay_add(q, XD_FAULT_RX, 300, &f);
 	f = frame(2, 60);
-	xd_delay_add(q, XR_FAULT_RX, 200, &f);
+	xd_delay_add(q, XD_FAULT_RX, 200, &f);
 	f = frame(3, 60);
-	xd_delay_add(q, XR_FAULT_TX, 100, &f);
+	xd_delay_add(q, XD_FAULT_TX, 100, &f);
 	TAP_OK(xd_delay_next(q) == 100, "the next time is the earliest of both directions");
-	TAP_OK(!xd_delay_due(q, XR_FAULT_RX, 199, &out), "no frame is due before its time");
-	TAP_OK(xd_delay_due(q, XR_FAULT_RX, 300, &out) && out.seg[0].data[0] == 2 &&
+	TAP_OK(!xd_delay_due(q, XD_FAULT_RX, 199, &out), "no frame is due before its time");
+	TAP_OK(xd_delay_due(q, XD_FAULT_RX, 300, &out) && out.seg[0].data[0] == 2 &&
 		       out.meta.qpn == 2,
 	       "the frame due first is returned first, with its metadata");
-	TAP_OK(xd_delay_due(q, XR_FAULT_RX, 300, &out) && out.seg[0].data[0] == 1,
+	TAP_OK(xd_delay_due(q, XD_FAULT_RX, 300, &out) && out.seg[0].data[0] == 1,
 	       "the frame due second follows");
-	TAP_OK(!xd_delay_due(q, XR_FAULT_RX, 300, &out),
+	TAP_OK(!xd_delay_due(q, XD_FAULT_RX, 300, &out),
 	       "frames of the other direction are not returned");
-	TAP_OK(xd_delay_due(q, XR_FAULT_TX, 300, &out) && xd_delay_next(q) == XT_NEVER,
+	TAP_OK(xd_delay_due(q, XD_FAULT_TX, 300, &out) && xd_delay_next(q) == XT_NEVER,
 	       "the queue is empty at the end");
 	xd_delay_free(q);
 	xd_delay_free(NULL);
@@ -56,13 +56,13 @@ static void test_segments(void)
 		bytes[i] = (uint8_t)(i * 31);
 	f.seg[0] = (struct xt_seg){ bytes, 4000 };
 	f.seg[1] = (struct xt_seg){ bytes + 4000, XT_MAX_FRAME - 4000 };
-	TAP_OK(xd_delay_add(q, XR_FAULT_TX, 0, &f) && xd_delay_due(q, XR_FAULT_TX, 0, &out) &&
+	TAP_OK(xd_delay_add(q, XD_FAULT_TX, 0, &f) && xd_delay_due(q, XD_FAULT_TX, 0, &out) &&
 		       out.nseg == 1 && out.len == XT_MAX_FRAME &&
 		       !memcmp(out.seg[0].data, bytes, XT_MAX_FRAME),
 	       "the longest frame, in two segments, is returned in one");
 	f.seg[1].len++;
 	f.len++;
-	TAP_OK(!xd_delay_add(q, XR_FAULT_TX, 0, &f), "a longer frame is refused");
+	TAP_OK(!xd_delay_add(q, XD_FAULT_TX, 0, &f), "a longer frame is refused");
 	xd_delay_free(q);
 }
 
@@ -72,12 +72,12 @@ static void test_full(void)
 	struct xt_frame f = frame(1, 60), out;
 	uint32_t n = 0, back = 0;
 
-	while (n < 100000 && xd_delay_add(q, XR_FAULT_RX, n, &f))
+	while (n < 100000 && xd_delay_add(q, XD_FAULT_RX, n, &f))
 		n++;
 	TAP_OK(n > 0 && n < 100000, "the queue is limited (%u frames)", n);
-	while (xd_delay_due(q, XR_FAULT_RX, n, &out))
+	while (xd_delay_due(q, XD_FAULT_RX, n, &out))
 		back++;
-	TAP_OK(back == n && xd_delay_add(q, XR_FAULT_RX, 0, &f),
+	TAP_OK(back == n && xd_delay_add(q, XD_FAULT_RX, 0, &f),
 	       "all frames are returned, and the queue has room again");
 	xd_delay_free(q);
 }

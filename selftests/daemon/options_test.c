@@ -74,7 +74,7 @@ static void test_defaults(void)
 	       "the default ring size is a power of two");
 	TAP_OK(o.attach == XD_ATTACH_AUTO && !o.queues,
 	       "attach mode and queues have their defaults");
-	TAP_OK(!o.fault.drop && !o.fault.corrupt && !o.fault.direction, "no faults by default");
+	TAP_OK(!o.fault[0], "no faults by default");
 	TAP_OK(!o.reserved_lkey_group[0], "by default only root may use the reserved L_Key");
 	TAP_OK(o.client_max_qp <= o.max_qp && o.client_max_mr <= o.max_mr && o.user_max_pinned,
 	       "limits have their defaults");
@@ -91,11 +91,11 @@ static void test_command_line(void)
 	struct xd_options o;
 
 	TAP_OK(!PARSE(&o, "--interface=v0", "--name", "dev", "--attach", "generic",
-		      "--user-max-pinned", "3G", "--fault-drop", "10", "--fault-direction", "rx"),
+		      "--user-max-pinned", "3G", "--fault", "drop prob 1%"),
 	       "values of each type");
 	TAP_OK(!strcmp(o.name, "dev") && o.attach == XD_ATTACH_GENERIC, "words");
 	TAP_OK(o.user_max_pinned == 3ull << 30, "a size may have a suffix");
-	TAP_OK(o.fault.drop == 10 && o.fault.direction == XR_FAULT_RX, "faults");
+	TAP_OK(!strcmp(o.fault, "drop prob 1%"), "rules of faults");
 	TAP_OK(PARSE(&o, "--help") == 1 && strstr(said, "--ring-size"), "--help ends the parsing");
 	TAP_OK(PARSE(&o, "--version") == 1 && strstr(said, XR_VERSION),
 	       "--version ends the parsing");
@@ -109,7 +109,7 @@ static void test_wrong(void)
 	} rows[] = {
 		{ "not a power of two", "--ring-size", "100", "ring-size" },
 		{ "too small", "--ring-size", "1", "ring-size" },
-		{ "too large", "--fault-drop", "1001", "fault-drop" },
+		{ "too large", "--client-max-load", "10001", "client-max-load" },
 		{ "negative", "--max-qp", "-1", "max-qp" },
 		{ "beyond 32 bits", "--max-qp", "4294967297", "max-qp" },
 		{ "beyond 64 bits", "--user-max-pinned", "99999999999999999999",

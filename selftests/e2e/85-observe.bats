@@ -126,7 +126,7 @@ teardown_file() {
 
 @test "xroce accepts options before and after the device" {
 	equal "device" "$(ctl a status xra --json | jq -r .device)" xra
-	equal "fault" "$(ctl b fault xrb -j | jq .drop)" 0
+	equal "fault" "$(ctl b fault xrb -j | jq -c .rules)" "[]"
 	run -2 ctl a status xra --nonsense
 	[[ $output == *"unknown option '--nonsense'"* ]]
 	run -2 ctl a status xra -r
@@ -191,14 +191,17 @@ PYTHON
 	equal "folder" "$(XROCE_RUNTIME_DIR=/run/xroce "$XROCE" -r "$RUN/a" run printenv XROCE_RUNTIME_DIR)" "$RUN/a"
 }
 
-@test "xroce fault shows the active faults" {
-	ctl b fault xrb drop 3 delay 2 50 rx
-	equal "drop" "$(ctl b fault -j xrb | jq -c '[.drop, .delay, .delay_us, .direction]')" '[3,2,50,"rx"]'
-	equal "mads" "$(ctl b fault -j xrb | jq .mads)" false
+@test "xroce fault shows the rules in force" {
+	ctl b fault xrb drop 3 delay 2 50 rx seed 9
+	equal "rules" "$(ctl b fault -j xrb | jq -c '[.seed, .rules[].rule]')" '[9,"drop prob 0.3% rx","delay 50us prob 0.2% rx"]'
 	ctl b fault xrb mads drop 200 tx
-	equal "drop" "$(ctl b fault -j xrb | jq -c '[.drop, .direction, .mads]')" '[200,"tx",true]'
+	equal "rules" "$(ctl b fault -j xrb | jq -c '[.seed, .rules[].rule]')" '[0,"drop prob 20.0% tx mads"]'
+	run -0 ctl b fault xrb
+	echo "$output"
+	[[ $output == *"drop prob 20.0% tx mads"* ]]
 	ctl b fault xrb off
-	equal "drop" "$(ctl b fault -j xrb | jq .drop)" 0
+	equal "rules" "$(ctl b fault -j xrb | jq -c .rules)" '[]'
+	equal "output without rules" "$(ctl b fault xrb)" ""
 }
 
 @test "xroce refuses users who are not operators" {

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "daemon/datapath/fault.h"
 #include "daemon/datapath/worker.h"
 #include "daemon/datapath/xdp.h"
 #include "daemon/base/loop.h"
@@ -293,6 +294,7 @@ int xd_xdp_stat(struct xd_xdp *x, enum xr_reason reason, struct xr_stat *stat)
 
 struct xd_workers {
 	struct xt_engine *engine;
+	struct xd_faults *faults;
 };
 static struct xd_workers the_worker;
 
@@ -384,8 +386,9 @@ void xd_workers_programs_changed(struct xd_workers *ws)
 {
 }
 
-void xd_workers_set_fault(struct xd_workers *ws, const struct xr_fault_config *config)
+struct xd_faults *xd_workers_faults(struct xd_workers *ws)
 {
+	return ws->faults;
 }
 
 void xd_workers_capture(struct xd_workers *ws, struct xd_capture *c)
@@ -487,8 +490,10 @@ void fake_device_start(void)
 	dev->shared.srqs = xt_numbers_new(MAX_QPS, 1);
 	dev->shared.groups = xt_groups_new();
 	dev->workers = &the_worker;
+	the_worker.faults = xd_faults_new();
 	the_worker.engine = xt_engine_new(&ops, dev, &dev->shared);
 	MUST(dev->loop && dev->shared.keys && dev->shared.qps && the_worker.engine);
+	MUST(the_worker.faults);
 }
 
 void fake_server_stop(void)

@@ -82,7 +82,7 @@ static void check(const struct xd_options *o)
 	     o->client_max_srq);
 	MUST(o->user_max_clients && o->user_max_qp && o->user_max_cq && o->user_max_mr &&
 	     o->user_max_pd && o->user_max_ah && o->user_max_srq);
-	MUST(o->fault.drop <= 1000 && o->fault.corrupt <= 1000 && o->fault.delay <= 1000);
+	MUST(ends(o->fault, sizeof(o->fault)));
 	MUST(o->log_level >= XD_ERR && o->log_level <= XD_DEBUG);
 }
 

@@ -294,9 +294,20 @@ static void slow_network(void)
 	hello(0, 0);
 }
 
+static void set_faults(uint32_t client)
+{
+	static const char rules[] = "drop tx prob 1%\ndelay 5us peer 10.77.0.1 after 3";
+	struct {
+		struct xr_set_fault_req req;
+		char text[sizeof(rules) - 1];
+	} set = { .req.length = sizeof(set.text) };
+
+	memcpy(set.text, rules, sizeof(set.text));
+	SAY(client | XR_MSG_SET_FAULT, set);
+}
+
 static void operators(void)
 {
-	struct xr_fault_config fault = { .drop = 10, .seed = 1 };
 	struct xr_capture_req capture = { .reasons = XR_REASON_COUNT,
 					  .ring_size = XR_CAPTURE_RING_MIN };
 
@@ -307,7 +318,8 @@ static void operators(void)
 
 		SAY(XR_MSG_SHOW, req);
 	}
-	SAY(XR_MSG_SET_FAULT, fault);
+	set_faults(0);
+	set_faults(SECOND);
 	SAY(XR_MSG_CAPTURE, capture);
 	say_empty(XR_MSG_ALLOC_PD);
 	say_empty(SECOND | XR_MSG_ALLOC_PD);

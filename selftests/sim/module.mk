@@ -12,7 +12,7 @@ sim_SRCS := $(addprefix selftests/sim/, \
 	srq.c \
 	unreliable.c \
 	verify.c \
-	) daemon/datapath/fault.c
+	) $(addprefix daemon/datapath/,fault.c frame.c)
 
 $(eval $(call program,sim,$(sim_SRCS),transport,-lisal -libverbs -lpthread))
 $(eval $(call suite,sim,600,$(BUILD)/sim -n 2000,$(BUILD)/sim,parallel))

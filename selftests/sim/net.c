@@ -232,6 +232,18 @@ static void forge(struct world *w, const struct frame *seen)
 	launch(w, f, rng_below(r, 50 * USEC));
 }
 
+static struct xd_fault_action draw_faults(struct world *w, struct frame *f)
+{
+	struct xt_frame whole = { .seg[0] = { f->data, f->len }, .nseg = 1, .len = f->len };
+
+	return xd_faults_next(w->faults, &(struct xd_fault_packet){
+						 .direction = XD_FAULT_TX,
+						 .frame = &whole,
+						 .now = w->now,
+						 .rules = UINT64_MAX,
+					 });
+}
+
 /* Sends a frame through the network, with faults. */
 static void transmit(struct world *w, struct frame *f, struct host *dest)
 {
@@ -239,8 +251,8 @@ static void transmit(struct world *w, struct frame *f, struct host *dest)
 	struct frame *copy = NULL;
 
 	f->to = dest->index;
-	if (xd_fault_on(&w->fault, XR_FAULT_TX))
-		action = xd_fault_next(&w->fault);
+	if (xd_faults_on(w->faults, XD_FAULT_TX))
+		action = draw_faults(w, f);
 	if (w->host[f->from].cut || dest->cut)
 		action.copies = 0;
 	if (w->verbose)
@@ -377,7 +389,7 @@ void net_arrive(struct world *w)
 	f->meta = whole.meta;
 	e = engine_for(h, f);
 	/* RSS may select the RX queue of another engine, which then forwards the frame. */
-	if (h->engines > 1 && xd_fault_on(&w->fault, XR_FAULT_TX) && rng_chance(&w->sched, 10))
+	if (h->engines > 1 && xd_faults_on(w->faults, XD_FAULT_TX) && rng_chance(&w->sched, 10))
 		e = &h->engine[rng_below(&w->sched, h->engines)];
 	if (h->cut)
 		verb = "CUT";

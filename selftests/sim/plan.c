@@ -6,31 +6,62 @@
 
 /* ---- network ------------------------------------------------------------- */
 
+struct faults {
+	unsigned n;
+	struct xd_fault_rule rule[5];
+};
+
+/* Adds a fault of this many packets in 1000, with a delay of at least and at most that many ns. */
+static void add_fault(struct faults *f, enum xd_fault_kind kind, unsigned per_mille, uint64_t delay,
+		      uint64_t jitter)
+{
+	if (!per_mille)
+		return;
+	f->rule[f->n++] = (struct xd_fault_rule){
+		.kind = kind,
+		.match = {
+			.direction = XD_FAULT_TX,
+			.qpn = XD_FAULT_ANY,
+			.queue = XD_FAULT_ANY,
+			.pid = XD_FAULT_ANY,
+			.uid = XD_FAULT_ANY,
+		},
+		.when = { .every = 1, .probability = XD_FAULT_CERTAIN / 1000 * per_mille },
+		.delay = delay,
+		.jitter = jitter,
+	};
+}
+
 /* Fault rates at which retry_cnt 7 suffices for all operations to succeed */
 static void plan_faults(struct world *w)
 {
 	struct rng *r = &w->rng;
-	struct xr_fault_config c = { .seed = rng_next(r) };
-	unsigned most = 0, kind = rng_below(r, 100);
+	uint64_t seed = rng_next(r);
+	unsigned most = 0, kind = rng_below(r, 100), late;
+	struct faults f = { .n = 0 };
 
 	if (kind >= 25)
 		most = kind < 55 ? 6 : 45;
 	if (most) {
-		c.drop = rng_chance(r, 70) ? rng_below(r, most) : 0;
-		c.corrupt = rng_chance(r, 50) ? rng_below(r, most / 2) : 0;
-		c.duplicate = rng_chance(r, 50) ? rng_below(r, 2 * most) : 0;
-		c.reorder = rng_chance(r, 50) ? rng_below(r, 4 * most) : 0;
-		c.delay = rng_chance(r, 30) ? rng_below(r, most) : 0;
-		c.delay_us = rng_between(r, 1, 300);
+		add_fault(&f, XD_FAULT_DROP, rng_chance(r, 70) ? rng_below(r, most) : 0, 0, 0);
+		add_fault(&f, XD_FAULT_CORRUPT, rng_chance(r, 50) ? rng_below(r, most / 2) : 0, 0,
+			  0);
+		add_fault(&f, XD_FAULT_DUPLICATE, rng_chance(r, 50) ? rng_below(r, 2 * most) : 0, 0,
+			  0);
+		add_fault(&f, XD_FAULT_DELAY, rng_chance(r, 50) ? rng_below(r, 4 * most) : 0, 0,
+			  50 * USEC);
+		late = rng_chance(r, 30) ? rng_below(r, most) : 0;
+		add_fault(&f, XD_FAULT_DELAY, late, rng_between(r, 1, 300) * USEC, 0);
 	}
-	xd_fault_init(&w->fault, &c);
+	w->faults = xd_faults_new();
+	xd_faults_set(w->faults, NULL, seed, f.rule, f.n);
 	w->latency = rng_between(r, 1, 20) * USEC;
 	w->inbox_max = most && rng_chance(r, 20) ? rng_between(r, 40, 400) : UINT32_MAX;
 }
 
 bool world_is_lossy(const struct world *w)
 {
-	return xd_fault_on(&w->fault, XR_FAULT_TX) || w->inbox_max != UINT32_MAX;
+	return xd_faults_on(w->faults, XD_FAULT_TX) || w->inbox_max != UINT32_MAX;
 }
 
 /* ---- hosts --------------------------------------------------------------- */
@@ -557,6 +588,7 @@ void plan_free(struct world *w)
 		free(q->recvs);
 	}
 	flights_free(&w->flights);
+	xd_faults_free(w->faults);
 	memory_free(w);
 	for (i = 0; i < w->hosts; i++)
 		host_free(&w->host[i]);

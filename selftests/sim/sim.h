@@ -377,7 +377,7 @@ struct world {
 
 	struct flights flights;
 	uint64_t frame_seq;
-	struct xd_fault fault;
+	struct xd_faults *faults;
 	uint64_t latency;
 	unsigned inbox_max;
 	unsigned forge; /* per mille of packets after which a forged one is sent */

@@ -1,40 +1,69 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Fault injection: rates, seeds, corruption of frames, and selection of MADs. */
+/* Fault injection: texts of rules, which packets they select, when they apply, and corruption. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
 
-#include "daemon/datapath/fault.h"
+#include "daemon/datapath/fault_text.h"
 #include "daemon/datapath/frame.h"
+#include "daemon/transport/icrc.h"
 #include "selftests/lib/pcap.h"
 #include "selftests/lib/tap.h"
 
 #define DRAWS 200000
 
-static bool near(unsigned got, unsigned per_mille)
-{
-	int want = DRAWS / 1000 * per_mille;
+/* A packet without headers, of QP 5 */
+static uint8_t zeros[1000];
+static const struct xt_frame plain = {
+	.seg[0] = { zeros, 1000 },
+	.nseg = 1,
+	.len = 1000,
+	.meta.qpn = 5,
+};
 
-	return (int)got > want * 9 / 10 - 20 && (int)got < want * 11 / 10 + 20;
+/* Rules in force from a text, which must be right */
+static struct xd_faults *faults(const char *text)
+{
+	struct xd_faults *f = xd_faults_new();
+	static struct xd_fault_list list;
+	char why[XR_WHY_MAX] = "";
+
+	if (xd_fault_parse(text, (uint32_t)strlen(text), &list, why, sizeof(why)))
+		TAP_OK(0, "'%s' is right: %s", text, why);
+	xd_faults_set(f, NULL, list.seed, list.rule, list.n);
+	return f;
+}
+
+static struct xd_fault_action sent(struct xd_faults *f, const struct xt_frame *what, uint64_t now)
+{
+	return xd_faults_next(f, &(struct xd_fault_packet){
+					 .direction = XD_FAULT_TX,
+					 .frame = what,
+					 .now = now,
+					 .rules = UINT64_MAX,
+				 });
+}
+
+/* Draws at the time 0. */
+static struct xd_fault_action next(struct xd_faults *f)
+{
+	return sent(f, &plain, 0);
+}
+
+static bool near(unsigned got, double want)
+{
+	return got > want * .9 - 20 && got < want * 1.1 + 20;
 }
 
 static void test_rates(void)
 {
-	struct xr_fault_config c = {
-		.drop = 10,
-		.duplicate = 20,
-		.reorder = 50,
-		.corrupt = 5,
-		.delay = 100,
-		.delay_us = 1000,
-		.seed = 7,
-	};
+	struct xd_faults *f = faults("drop prob 1%; dup prob 0.02; corrupt prob 5e-3\n"
+				     "reorder prob 5%; delay 1ms prob 10%; seed 7");
 	unsigned dropped = 0, duplicated = 0, corrupted = 0, delayed = 0, reordered = 0, wrong = 0,
 		 i;
-	struct xd_fault f;
 
-	xd_fault_init(&f, &c);
 	for (i = 0; i < DRAWS; i++) {
-		struct xd_fault_action action = xd_fault_next(&f);
+		struct xd_fault_action action = next(f);
 
 		dropped += !action.copies;
 		duplicated += action.copies == 2;
@@ -42,36 +71,193 @@ static void test_rates(void)
 		delayed += action.delay_ns[0] >= 1000000;
 		reordered += action.delay_ns[0] % 1000000 != 0;
 		wrong += action.copies > 2 || action.flips > 3 ||
-			 (!action.copies && action.flips) ||
-			 action.delay_ns[0] > 1000000 + XD_REORDER_NS;
+			 (!action.copies && action.flips) || action.delay_ns[0] > 1050000 ||
+			 action.hit != (action.copies != 1 || action.flips || action.delay_ns[0]);
 	}
-	TAP_OK(near(dropped, 10), "10 per mille dropped: %u", dropped);
-	TAP_OK(near(duplicated, 20), "20 per mille duplicated: %u", duplicated);
-	TAP_OK(near(corrupted, 5), "5 per mille corrupted: %u", corrupted);
-	TAP_OK(near(delayed, 100), "100 per mille delayed: %u", delayed);
-	TAP_OK(near(reordered, 50), "50 per mille reordered: %u", reordered);
+	TAP_OK(near(dropped, DRAWS * .01), "1 %% dropped: %u", dropped);
+	TAP_OK(near(duplicated, DRAWS * .02), "2 %% duplicated: %u", duplicated);
+	TAP_OK(near(corrupted, DRAWS * .005), "0.5 %% corrupted: %u", corrupted);
+	TAP_OK(near(delayed, DRAWS * .1), "10 %% delayed: %u", delayed);
+	TAP_OK(near(reordered, DRAWS * .05), "5 %% reordered: %u", reordered);
 	TAP_OK(!wrong, "no action is invalid or contradictory");
+	xd_faults_free(f);
+}
+
+static void test_rare(void)
+{
+	struct xd_faults *f = faults("drop prob 1e-6");
+	unsigned dropped = 0;
+
+	for (unsigned i = 0; i < 20000000; i++)
+		dropped += !next(f).copies;
+	TAP_OK(dropped >= 5 && dropped <= 45, "one in a million dropped: %u of 20 million",
+	       dropped);
+	xd_faults_free(f);
+}
+
+static void test_bursts(void)
+{
+	struct xd_faults *f = faults("drop burst 0.1% 10%");
+	unsigned dropped = 0, bursts = 0, i;
+	bool before = false, now;
+
+	for (i = 0; i < DRAWS; i++, before = now) {
+		now = !next(f).copies;
+		dropped += now;
+		bursts += now && !before;
+	}
+	TAP_OK(near(dropped, DRAWS * .1 / 10.1), "losses in bursts: %u", dropped);
+	TAP_OK(near(bursts, dropped / 10.), "%u bursts of 10 packets on average", bursts);
+	xd_faults_free(f);
+}
+
+/* Returns the packets of the first n that are dropped, as bits. */
+static uint64_t dropped(const char *rules, unsigned n)
+{
+	struct xd_faults *f = faults(rules);
+	uint64_t bits = 0;
+
+	for (unsigned i = 0; i < n; i++)
+		bits |= (uint64_t)!next(f).copies << i;
+	xd_faults_free(f);
+	return bits;
+}
+
+static void test_counts(void)
+{
+	struct xd_fault_hits hits;
+	struct xd_faults *f = faults("drop after 2 times 1");
+	uint64_t owner;
+
+	TAP_OK(dropped("drop", 8) == 0xff, "a rule without conditions applies to each packet");
+	TAP_OK(dropped("drop after 5 times 3", 20) == 0xe0, "after 5 packets, 3 times");
+	TAP_OK(dropped("drop every 4", 12) == 0x111, "every fourth packet");
+	TAP_OK(dropped("drop after 1 every 3 times 2", 20) == 0x12, "all of them");
+	TAP_OK(dropped("drop times 1; drop times 1", 20) == 3,
+	       "the second rule sees what the first left");
+	for (int i = 0; i < 10; i++)
+		next(f);
+	TAP_OK(xd_faults_at(f, 0, &hits, &owner) && hits.seen == 10 && hits.hits == 1 &&
+		       !xd_faults_at(f, 1, &hits, &owner),
+	       "packets and hits are counted");
+	xd_faults_free(f);
+}
+
+static void test_times(void)
+{
+	struct xd_faults *f = faults("drop period 10s length 200ms");
+	static const struct {
+		uint64_t ms;
+		bool drop;
+	} rows[] = {
+		{ 5, true }, { 204, true }, { 205, false }, { 10004, false }, { 10005, true }
+	};
+	unsigned wrong = 0;
+
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		wrong += !sent(f, &plain, rows[i].ms * 1000000).copies != rows[i].drop;
+	TAP_OK(!wrong, "a period begins with the first packet");
+	xd_faults_free(f);
+
+	f = faults("rate 8mbit"); /* 1000 bytes take 1 ms */
+	TAP_OK(sent(f, &plain, 5000000).delay_ns[0] == 1000000 &&
+		       sent(f, &plain, 5000000).delay_ns[0] == 2000000 &&
+		       sent(f, &plain, 9000000).delay_ns[0] == 1000000,
+	       "packets queue for a link of limited rate");
+	xd_faults_free(f);
+
+	f = faults("dup late 3us");
+	TAP_OK(next(f).delay_ns[0] == 0 && next(f).delay_ns[1] == 3000, "the second copy is late");
+	xd_faults_free(f);
+}
+
+/* ---- what is selected --------------------------------------------------------------------- */
+
+static bool hits(const char *rules, const struct xd_fault_packet *packet)
+{
+	struct xd_faults *f = faults(rules);
+	bool hit = xd_faults_next(f, packet).hit;
+
+	xd_faults_free(f);
+	return hit;
+}
+
+/* The first packet of the capture is an RC SEND Only over IPv4. */
+static void test_selection(void)
+{
+	struct xt_frame f = { .nseg = 1, .meta.qpn = 0x123 };
+	struct xd_fault_packet p = { .queue = 3, .frame = &f, .rules = UINT64_MAX };
+	char from[64], to[64], other[64];
+	struct in_addr addr[2];
+	struct pcap capture;
+	uint8_t *data;
+	uint32_t len;
+
+	if (!pcap_open(&capture, "selftests/pcaps/rc_send.pcap") ||
+	    !(data = pcap_next(&capture, &len))) {
+		TAP_OK(0, "the capture is there");
+		return;
+	}
+	f.seg[0] = (struct xt_seg){ data, len };
+	f.len = len;
+	memcpy(addr, data + 14 + 12, sizeof(addr));
+	snprintf(from, sizeof(from), "drop peer %s", inet_ntoa(addr[0]));
+	snprintf(to, sizeof(to), "drop peer %s", inet_ntoa(addr[1]));
+	snprintf(other, sizeof(other), "drop peer ::%s", inet_ntoa(addr[0]));
+
+	p.direction = XD_FAULT_RX;
+	TAP_OK(hits("drop rx", &p) && !hits("drop tx", &p) && hits("drop", &p), "a direction");
+	TAP_OK(hits("drop qp 0x123", &p) && !hits("drop qp 291 qp 292", &p), "a QP");
+	TAP_OK(hits("drop queue 3", &p) && !hits("drop queue 0", &p), "a queue");
+	TAP_OK(hits("drop opcode SEND_ONLY", &p) && hits("drop opcode rc_send_only", &p) &&
+		       hits("drop opcode 4", &p) && hits("drop opcode ACK opcode SEND_ONLY", &p) &&
+		       !hits("drop opcode UD_SEND_ONLY", &p) && !hits("drop opcode ACK", &p),
+	       "opcodes");
+	TAP_OK(hits(from, &p) && !hits(to, &p) && !hits(other, &p),
+	       "the peer of a received packet");
+	p.direction = XD_FAULT_TX;
+	TAP_OK(!hits(from, &p) && hits(to, &p), "the peer of a sent packet");
+	TAP_OK(!hits("drop mads", &p), "no MAD");
+	p.rules = 0;
+	TAP_OK(!hits("drop", &p), "a program that the rule does not select");
+	pcap_close(&capture);
+}
+
+static void test_programs(void)
+{
+	struct xd_faults *f = faults("drop pid 7; drop uid 1000; drop command a.out; drop");
+	struct xd_fault_program p = { .client = 1, .pid = 7, .uid = 1001, .command = "b.out" };
+
+	TAP_OK(xd_faults_by_program(f) && xd_faults_of(f, &p) == 9, "a process");
+	p = (struct xd_fault_program){ .client = 1, .pid = 8, .uid = 1000, .command = "a.out" };
+	TAP_OK(xd_faults_of(f, &p) == 0xe, "a user and a command");
+	TAP_OK(xd_faults_of(f, NULL) == 8, "QPs of no program");
+	xd_faults_free(f);
 }
 
 static void test_seeds(void)
 {
-	struct xr_fault_config c = { .drop = 300, .corrupt = 300, .duplicate = 300, .seed = 1 };
-	struct xd_fault a, b, other;
+	static const char rules[] = "drop prob 30%; corrupt prob 30%; dup prob 30%; seed ";
+	char first[100], second[100];
 	unsigned same = 0, equal = 0, i;
+	struct xd_faults *a, *b, *other;
 
-	xd_fault_init(&a, &c);
-	xd_fault_init(&b, &c);
-	c.seed = 2;
-	xd_fault_init(&other, &c);
+	snprintf(first, sizeof(first), "%s1", rules);
+	snprintf(second, sizeof(second), "%s2", rules);
+	a = faults(first);
+	b = faults(first);
+	other = faults(second);
 	for (i = 0; i < 1000; i++) {
-		struct xd_fault_action x = xd_fault_next(&a), y = xd_fault_next(&b);
-		struct xd_fault_action z = xd_fault_next(&other);
+		struct xd_fault_action x = next(a), y = next(b), z = next(other);
 
 		same += x.copies == y.copies && x.flips == y.flips && x.flip_seed == y.flip_seed;
 		equal += x.copies == z.copies && x.flips == z.flips && x.flip_seed == z.flip_seed;
 	}
 	TAP_OK(same == 1000, "the same seed gives the same actions");
 	TAP_OK(equal < 900, "another seed gives other actions");
+	xd_faults_free(a);
+	xd_faults_free(b);
+	xd_faults_free(other);
 }
 
 static unsigned bits_differing(const uint8_t *a, const uint8_t *b, unsigned len)
@@ -105,21 +291,130 @@ static void test_damage(void)
 	TAP_OK(!wrong, "corruption flips the requested number of bits, none in the MAC addresses");
 }
 
-static void test_config(void)
+/* Applies a rule to a packet of a capture. Returns whether its ICRC is right afterwards. */
+static bool damage(const char *rules, uint8_t *data, uint32_t len)
 {
-	struct xr_fault_config c = { .drop = 1001 };
-	struct xd_fault f;
+	uint32_t ip = 14, bth = ip + 20 + 8;
+	struct xt_frame f = {
+		.seg[0] = { data, len },
+		.nseg = 1,
+		.len = len,
+		.meta = { .magic = XR_META_MAGIC,
+			  .ip_version = 4,
+			  .ip_off = (uint16_t)ip,
+			  .bth_off = (uint16_t)bth,
+			  .payload_off = (uint16_t)(bth + XR_BTH_HLEN),
+			  .payload_len = (uint16_t)(len - bth - XR_BTH_HLEN - XR_ICRC_LEN) },
+	};
+	struct xd_faults *list = faults(rules);
+	struct xd_fault_action a = sent(list, &f, 0);
 
-	TAP_OK(xd_fault_init(&f, &c) == -EINVAL, "a drop rate above 1000 per mille is refused");
-	c = (struct xr_fault_config){ .direction = 8 };
-	TAP_OK(xd_fault_init(&f, &c) == -EINVAL, "an invalid direction is refused");
-	c = (struct xr_fault_config){ .delay = 1000, .direction = XR_FAULT_RX };
-	TAP_OK(!xd_fault_init(&f, &c) && xd_fault_on(&f, XR_FAULT_RX) &&
-		       !xd_fault_on(&f, XR_FAULT_TX),
+	xd_fault_damage(&a, &f);
+	xd_faults_free(list);
+	return xt_icrc_ok(&f);
+}
+
+static void test_fields(void)
+{
+	static const uint8_t psn[3] = { 0x12, 0x34, 0x56 };
+	uint8_t copy[XT_MAX_FRAME], *data;
+	struct pcap capture;
+	uint32_t len;
+
+	if (!pcap_open(&capture, "selftests/pcaps/rc_send.pcap") ||
+	    !(data = pcap_next(&capture, &len))) {
+		TAP_OK(0, "the capture is there");
+		return;
+	}
+	memcpy(copy, data, len);
+	TAP_OK(damage("corrupt field psn 0x123456 icrc right", copy, len) &&
+		       !memcmp(copy + 42 + 9, psn, 3) &&
+		       bits_differing(copy, data, len - 4) ==
+			       bits_differing(copy + 51, data + 51, 3),
+	       "a field is overwritten, and the ICRC is right");
+	memcpy(copy, data, len);
+	TAP_OK(!damage("corrupt field byte 12 7 icrc wrong", copy, len) && copy[42 + 12] == 7,
+	       "a byte is overwritten, and the ICRC is wrong");
+	memcpy(copy, data, len);
+	TAP_OK(damage("corrupt bits 9 icrc right", copy, len) && !memcmp(copy, data, 42) &&
+		       memcmp(copy + 42, data + 42, len - 46),
+	       "bits behind the UDP header are flipped, and the ICRC is right");
+	memcpy(copy, data, len);
+	TAP_OK(damage("corrupt field byte 4000 7", copy, len) && !memcmp(copy, data, len),
+	       "a field behind the end of the packet is not written");
+	pcap_close(&capture);
+}
+
+/* ---- texts that are refused --------------------------------------------------------------- */
+
+static void test_texts(void)
+{
+	static const struct {
+		const char *text, *why;
+	} rows[] = {
+		{ "drop prob 1.1", "line 1: 'prob' needs a probability from 0 to 1" },
+		{ "drop prob 101%", "'prob'" },
+		{ "drop prob nan", "not 'nan'" },
+		{ "drop prob -1", "not '-1'" },
+		{ "drop prob", "'prob' needs" },
+		{ "drop burst 1%", "'burst' needs" },
+		{ "drop burst 0 1", "above 0" },
+		{ "drop qp 0x1000000", "'qp' needs a number from 0 to 16777215" },
+		{ "drop opcode FOO", "'opcode' needs an opcode" },
+		{ "drop peer 10.0.0", "'peer' needs an IPv4 or IPv6 address" },
+		{ "drop every 0", "from 1" },
+		{ "drop period 1s", "'period' and 'length' need each other" },
+		{ "drop period 0s length 0s", "above 0" },
+		{ "drop command abcdefghijklmnop", "at most 15 characters" },
+		{ "drop jitter 1us", "this fault has no keyword 'jitter'" },
+		{ "delay 5", "with a unit" },
+		{ "delay 11s", "at most 10s" },
+		{ "rate 10", "'rate' needs a rate" },
+		{ "corrupt field port 3", "'field' needs opcode" },
+		{ "corrupt field psn 0x1000000", "'psn' needs" },
+		{ "corrupt icrc maybe", "'right' or 'wrong'" },
+		{ "\n\nlose 1", "line 3: there is no fault 'lose'" },
+		{ "seed 1 drop", "separated" },
+		{ "seed x", "'seed' needs a number" },
+	};
+	static struct xd_fault_list list;
+	char why[XR_WHY_MAX], text[XD_FAULT_RULES * 8 + 300] = "";
+
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		int err = xd_fault_parse(rows[i].text, (uint32_t)strlen(rows[i].text), &list, why,
+					 sizeof(why));
+
+		TAP_OK(err == -EINVAL && strstr(why, rows[i].why), "'%s': %s", rows[i].text,
+		       err ? why : "accepted");
+	}
+	TAP_OK(xd_fault_parse("drop\0", 5, &list, why, sizeof(why)) == -EINVAL, "a NUL is refused");
+	memset(text, 'x', 256);
+	TAP_OK(xd_fault_parse(text, 256, &list, why, sizeof(why)) == -EINVAL &&
+		       strstr(why, "at most 255 characters"),
+	       "a rule that is too long is refused");
+	text[0] = 0;
+	for (unsigned i = 0; i <= XD_FAULT_RULES; i++)
+		strcat(text, "drop\n");
+	TAP_OK(xd_fault_parse(text, (uint32_t)strlen(text), &list, why, sizeof(why)) == -EINVAL &&
+		       strstr(why, "line 65: there are more than 64 rules"),
+	       "too many rules are refused");
+	strcpy(text, "# comment; drop\n\t drop  rx\t prob 1% # ;\n;;\r\n seed 0x10 ;dup");
+	TAP_OK(!xd_fault_parse(text, (uint32_t)strlen(text), &list, why, sizeof(why)) &&
+		       list.n == 2 && list.seed == 16 &&
+		       !strcmp(list.rule[0].text, "drop rx prob 1%") &&
+		       !strcmp(list.rule[1].text, "dup"),
+	       "comments and blanks are left out");
+}
+
+static void test_off(void)
+{
+	struct xd_faults *f = faults("delay 1s rx");
+
+	TAP_OK(xd_faults_on(f, XD_FAULT_RX) && !xd_faults_on(f, XD_FAULT_TX),
 	       "faults can be limited to one direction");
-	xd_fault_init(&f, NULL);
-	TAP_OK(!xd_fault_on(&f, XR_FAULT_RX) && !xd_fault_on(&f, XR_FAULT_TX),
-	       "without a configuration faults are off");
+	xd_faults_set(f, NULL, 0, NULL, 0);
+	TAP_OK(!xd_faults_on(f, XD_FAULT_RX), "without rules faults are off");
+	xd_faults_free(f);
 }
 
 /* Returns the number of MADs in a capture. tag: the frames get a VLAN tag; split: two segments. */
@@ -168,9 +463,17 @@ static void test_mads(void)
 int main(void)
 {
 	test_rates();
+	test_rare();
+	test_bursts();
+	test_counts();
+	test_times();
+	test_selection();
+	test_programs();
 	test_seeds();
 	test_damage();
-	test_config();
+	test_fields();
+	test_texts();
+	test_off();
 	test_mads();
 	return tap_end();
 }

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Rules of fault injection: those of operators, and those of programs for their own QPs. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/json.h"
+#include "daemon/base/log.h"
+#include "daemon/base/options.h"
+#include "daemon/clients/request.h"
+#include "daemon/datapath/fault_text.h"
+#include "daemon/datapath/worker.h"
+#include "server.h"
+
+static struct xd_faults *faults_of(const struct xd_client *c)
+{
+	return xd_workers_faults(c->dev->workers);
+}
+
+static struct xd_fault_program program_of(const struct xd_client *c)
+{
+	return (struct xd_fault_program){
+		.client = c->id,
+		.pid = (uint32_t)c->identity.pid,
+		.uid = c->identity.uid,
+		.command = c->identity.comm,
+	};
+}
+
+static void select_rules(struct xd_client *c)
+{
+	const struct xd_fault_program program = program_of(c);
+
+	c->fault_rules = xd_faults_of(faults_of(c), &program);
+}
+
+void xd_faults_hello(struct xd_client *c)
+{
+	select_rules(c);
+}
+
+/* Replaces the rules of a client, or those of the operator, and selects them for all clients. */
+static int replace(struct xd_client *c, bool own, const struct xd_fault_list *list)
+{
+	const struct xd_fault_program program = program_of(c);
+	struct xd_client *each;
+	int err;
+
+	xd_workers_pause(c->dev->workers);
+	err = xd_faults_set(faults_of(c), own ? &program : NULL, list->seed, list->rule, list->n);
+	for (each = c->clients->first; !err && each; each = each->next)
+		select_rules(each);
+	xd_workers_resume(c->dev->workers);
+	return err;
+}
+
+static bool has_rules(const struct xd_client *c)
+{
+	struct xd_fault_hits hits;
+	uint64_t owner;
+
+	for (uint32_t i = 0; xd_faults_at(faults_of(c), i, &hits, &owner); i++)
+		if (owner == c->id)
+			return true;
+	return false;
+}
+
+void xd_faults_end(struct xd_client *c)
+{
+	static const struct xd_fault_list none;
+
+	if (has_rules(c))
+		replace(c, true, &none);
+}
+
+static int parse(struct xd_client *c, const struct xr_set_fault_req *q, struct xd_fault_list *list)
+{
+	char why[XR_WHY_MAX];
+
+	if (!xd_fault_parse((const char *)q->text, q->length, list, why, sizeof(why)))
+		return 0;
+	return xd_refuse(c, -EINVAL, "%s", why);
+}
+
+int xd_do_set_fault(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
+{
+	const struct xr_set_fault_req *q = req->body;
+	bool own = !c->connection.observer;
+	struct xd_fault_list *list;
+	int err;
+
+	(void)rep;
+	if (!own && !c->identity.is_operator)
+		return -EPERM;
+	if (q->length > req->length - sizeof(*q))
+		return xd_refuse(c, -EINVAL, "%u bytes of text in a message of %u bytes", q->length,
+				 req->length);
+	list = malloc(sizeof(*list));
+	if (!list)
+		return -ENOMEM;
+	err = parse(c, q, list);
+	if (!err)
+		err = replace(c, own, list);
+	if (err == -ENOSPC)
+		err = xd_refuse(c, err,
+				"%u rules; a device has %u for operators, %u for all programs"
+				" and %u for each of them",
+				list->n, XD_FAULT_RULES - XD_FAULT_CLIENTS_RULES,
+				XD_FAULT_CLIENTS_RULES, XD_FAULT_CLIENT_RULES);
+	free(list);
+	return err;
+}
+
+int xd_faults_load(struct xd_server *s)
+{
+	const char *text = s->dev->opt->fault;
+	struct xd_fault_list *list = malloc(sizeof(*list));
+	char why[XR_WHY_MAX];
+	int err;
+
+	if (!list)
+		return -ENOMEM;
+	err = xd_fault_parse(text, (uint32_t)strlen(text), list, why, sizeof(why));
+	if (err)
+		xd_log(XD_ERR, "--fault: %s", why);
+	else
+		err = xd_faults_set(xd_workers_faults(s->dev->workers), NULL, list->seed,
+				    list->rule, list->n);
+	free(list);
+	return err;
+}
+
+void xd_faults_show(struct json *j, const struct xd_client *c)
+{
+	struct xd_faults *f = faults_of(c);
+	const struct xd_fault_rule *rule;
+	struct xd_fault_hits hits;
+	uint64_t owner;
+
+	json_begin(j, "faults", '{');
+	json_number(j, "seed", xd_faults_seed(f));
+	json_begin(j, "rules", '[');
+	for (uint32_t i = 0; (rule = xd_faults_at(f, i, &hits, &owner)); i++) {
+		if (!c->identity.is_operator)
+			break;
+		json_begin(j, NULL, '{');
+		json_text(j, "rule", rule->text);
+		if (owner)
+			json_number(j, "client", owner);
+		json_number(j, "packets", hits.seen);
+		json_number(j, "hits", hits.hits);
+		json_end(j, '}');
+	}
+	json_end(j, ']');
+	json_end(j, '}');
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Fault injection for the QPs of one context. */
+#ifndef XP_FAULTS_H
+#define XP_FAULTS_H
+
+struct xp_context;
+
+/*
+ * Sets the rules of the file that the environment variable XROCE_FAULT names, if it is set. Prints
+ * an error to stderr, because a test must not run without its faults. Returns 0 or -errno.
+ */
+int xp_faults_load(struct xp_context *ctx);
+
+#endif /* XP_FAULTS_H */

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* SET_FAULT: rules of operators and of programs, which QPs they select, their limits, their end. */
+#include <errno.h>
+#include <string.h>
+
+#include "control.h"
+#include "daemon/datapath/fault.h"
+#include "daemon/datapath/worker.h"
+
+static int set_faults(struct conn *c, const char *rules)
+{
+	uint8_t body[8192];
+	struct xr_set_fault_req req = { .length = (uint32_t)strlen(rules) };
+
+	memcpy(body, &req, sizeof(req));
+	memcpy(body + sizeof(req), rules, req.length);
+	return ask(c, XR_MSG_SET_FAULT, body, sizeof(req) + req.length);
+}
+
+static void open_observer(struct conn *c)
+{
+	connect_client(c);
+	MUST(!hello(c, XR_HELLO_OBSERVER));
+}
+
+static unsigned count_rules(void)
+{
+	struct xd_fault_hits hits;
+	unsigned n = 0;
+	uint64_t owner;
+
+	while (xd_faults_at(xd_workers_faults(fake.dev.workers), n, &hits, &owner))
+		n++;
+	return n;
+}
+
+/* Returns the rules that select a client's QPs, as the workers ask for them. */
+static uint64_t rules_of(struct conn *c, uint32_t handle)
+{
+	const struct xd_qp *qp = xd_object_get(c->client, XD_QP, handle);
+
+	return *xd_engine_events.fault_rules(qp->xt);
+}
+
+static bool explained(struct conn *c, const char *text)
+{
+	return c->length < sizeof(c->body) && memmem(c->body, c->length, text, strlen(text));
+}
+
+static void test_operators(void)
+{
+	struct xr_set_fault_req short_text = { .length = 100 };
+	struct conn c;
+
+	open_observer(&c);
+	TAP_OK(!set_faults(&c, "drop prob 1%\nseed 7; delay 5ms") && count_rules() == 2,
+	       "an operator sets rules");
+	TAP_OK(set_faults(&c, "drop\n\nflood prob 1%") == -EINVAL &&
+		       explained(&c, "line 3: there is no fault 'flood'") && count_rules() == 2,
+	       "an error has its line, and leaves the rules in force");
+	TAP_OK(ask(&c, XR_MSG_SET_FAULT, &short_text, sizeof(short_text)) == -EINVAL &&
+		       explained(&c, "100 bytes of text"),
+	       "a length above that of the message is refused");
+	c.client->identity.is_operator = false;
+	TAP_OK(set_faults(&c, "drop") == -EPERM, "an observer who is no operator is refused");
+	c.client->identity.is_operator = true;
+	TAP_OK(!set_faults(&c, "") && !count_rules(), "an empty text removes the rules");
+	disconnect(&c);
+}
+
+static void test_programs(void)
+{
+	struct conn operator, a, b;
+	uint32_t qp_a, qp_b;
+
+	open_observer(&operator);
+	open_client(&a);
+	open_client(&b);
+	qp_a = create_datagram_qp(&a);
+	qp_b = create_datagram_qp(&b);
+	a.client->identity.is_operator = false;
+	TAP_OK(!set_faults(&a, "drop") && rules_of(&a, qp_a) == 1 && !rules_of(&b, qp_b),
+	       "rules of a program select its own QPs");
+	MUST(!set_faults(&operator, "dup uid 4000000000; drop"));
+	TAP_OK(count_rules() == 3 && __builtin_popcountll(rules_of(&a, qp_a)) == 2 &&
+		       __builtin_popcountll(rules_of(&b, qp_b)) == 1,
+	       "rules of an operator select the QPs of all programs, or of those named");
+	close_client(&a);
+	settle();
+	TAP_OK(count_rules() == 2 && rules_of(&b, qp_b) == 2,
+	       "the rules of a program end with it, and the others still select the same QPs");
+	disconnect(&operator);
+	TAP_OK(count_rules() == 2, "the rules of an operator stay");
+	MUST(!set_faults(&b, "delay 1ms prob 1%"));
+	open_observer(&operator);
+	MUST(!set_faults(&operator, ""));
+	TAP_OK(count_rules() == 1, "an operator's change leaves the rules of a program");
+	close_client(&b);
+	disconnect(&operator);
+}
+
+static void test_limits(void)
+{
+	char rules[XD_FAULT_RULES * 5 + 8] = "";
+	struct conn c[4];
+	unsigned i;
+
+	for (i = 0; i < XD_FAULT_CLIENT_RULES; i++)
+		strcat(rules, "drop\n");
+	for (i = 0; i < 4; i++)
+		open_client(&c[i]);
+	for (i = 0; i < XD_FAULT_CLIENTS_RULES / XD_FAULT_CLIENT_RULES; i++)
+		MUST(!set_faults(&c[i], rules));
+	TAP_OK(set_faults(&c[3], "drop") == -ENOSPC && explained(&c[3], "48 for all programs"),
+	       "programs have a limit together");
+	TAP_OK(!set_faults(&c[0], rules), "a program replaces its own rules at the limit");
+	strcat(rules, "drop\n");
+	MUST(!set_faults(&c[0], ""));
+	TAP_OK(set_faults(&c[0], rules) == -ENOSPC, "a program has a limit");
+	for (i = 0; i < 4; i++)
+		close_client(&c[i]);
+	settle();
+	TAP_OK(!count_rules(), "no rule is left");
+}
+
+int main(void)
+{
+	start_server("faults");
+	test_operators();
+	test_programs();
+	test_limits();
+	fake_server_stop();
+	TAP_OK(!fake.server, "the server stops");
+	return tap_end();
+}

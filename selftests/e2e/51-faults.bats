@@ -1,0 +1,88 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# Rules of fault injection: which packets they hit, and whose.
+
+load helpers
+
+setup() {
+	ctl a fault xra off
+	ctl b fault xrb off
+	FILE=$BATS_TEST_TMPDIR/rules
+}
+
+teardown() {
+	ctl a fault xra off
+	ctl b fault xrb off
+}
+
+# rule HOST NUMBER MEMBER: a member of a rule in force
+rule() {
+	ctl "$1" fault -j "xr$1" | jq ".rules[$2].$3"
+}
+
+@test "a rule hits as many packets of an opcode as it says" {
+	ctl b fault xrb rules 'drop tx opcode WRITE_LAST after 10 times 3'
+	both -t 60 ib_write_bw -x @4 -F -s 65536 -n 100
+	equal "hits" "$(rule b 0 hits)" 3
+	(($(rule b 0 packets) >= 103))
+	equal "hits of the worker" "$(ctl b status -j xrb | jq '[.workers[].faults] | add >= 3')" true
+}
+
+@test "rules select programs by their command" {
+	ctl b fault xrb rules 'drop tx command ib_read_bw; drop rx command nobody'
+	both -t 60 ib_write_bw -x @4 -F -n 100
+	equal "packets of others" "$(rule b 0 packets)" 0
+	run ! both -t $((20 * SLOW)) ib_read_bw -x @4 -F -n 5 -u 8 --retry_count=1
+	(($(rule b 0 hits) > 0))
+	equal "packets of nobody" "$(rule b 1 packets)" 0
+}
+
+@test "the same seed gives the same number of hits to the same packets" {
+	local hits=()
+
+	while ((${#hits[@]} < 2)); do
+		ctl b fault xrb rules 'seed 5; delay 1us tx prob 20% opcode UD_SEND_ONLY'
+		both -t 60 ibv_ud_pingpong -g @4 -n 500
+		equal "packets" "$(rule b 0 packets)" 500
+		hits+=("$(rule b 0 hits)")
+	done
+	echo "${hits[*]}"
+	((hits[0] > 50 && hits[0] < 150 && hits[0] == hits[1]))
+}
+
+@test "a rate limits the throughput" {
+	ctl b fault xrb rules 'rate 200mbit tx'
+	both -t 60 ib_write_bw -x @4 -F -s 65536 -n $((200 / SLOW)) --report_gbits
+	grep -A 1 '#bytes' "$OUT/client"
+	awk '/#bytes/ { getline; exit !($4 > 0 && $4 <= 0.2) }' "$OUT/client"
+}
+
+@test "XROCE_FAULT gives a program faults of its own" {
+	echo 'drop tx opcode WRITE_FIRST every 5 # a comment' >"$FILE"
+	XROCE_FAULT=$FILE both -t 60 ib_write_bw -x @4 -F -s 65536 -n 50
+	equal "rules that are left" "$(ctl b fault -j xrb | jq '.rules | length')" 0
+	(($(ctl b status -j xrb | jq '[.workers[].faults] | add') > 0))
+	echo 'drop opcode WRITE_FIRST opcode SEND_ONLY prob 1%; loose' >"$FILE"
+	XROCE_FAULT=$FILE run -1 run_on b ibv_devinfo -d xrb
+	echo "$output"
+	[[ $output == *"xroce: XROCE_FAULT=$FILE: "*"line 1: there is no fault 'loose'"* ]]
+	XROCE_FAULT=$FILE.absent run -1 run_on b ibv_devinfo -d xrb
+	echo "$output"
+	[[ $output == *"XROCE_FAULT=$FILE.absent: No such file"* ]]
+}
+
+@test "xroce fault loads a file, and explains errors" {
+	printf 'drop prob 1e-6\n\n# nothing\ndelay 2ms jitter 1ms qp 0x11\n' >"$FILE"
+	ctl b fault xrb load "$FILE"
+	equal "rules" "$(ctl b fault -j xrb | jq -c '[.rules[].rule]')" '["drop prob 1e-6","delay 2ms jitter 1ms qp 0x11"]'
+	ctl b fault xrb load - <<<'dup'
+	equal "rules" "$(ctl b fault -j xrb | jq -c '[.rules[].rule]')" '["dup"]'
+	run -1 ctl b fault xrb rules drop prob 2
+	echo "$output"
+	[[ $output == *"line 1: 'prob' needs a probability from 0 to 1"*"not '2'"* ]]
+	run -1 ctl b fault xrb load "$FILE.absent"
+	[[ $output == *"$FILE.absent: No such file"* ]]
+	run -2 ctl b fault xrb drop
+	[[ $output == *"'drop' needs a number from 0 to 1000"* ]]
+	equal "rules that are left" "$(ctl b fault -j xrb | jq -c '[.rules[].rule]')" '["dup"]'
+}
