@@ -68,4 +68,9 @@ struct {
 	__type(value, __u32);
 } xsks SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20); /* bytes */
+} refused SEC(".maps");
+
 #endif /* XROCE_BPF_MAPS_H */

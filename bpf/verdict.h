@@ -7,6 +7,7 @@
 
 #include "maps.h"
 #include "qp.h"
+#include "refused.h"
 
 #define NSEC_PER_SEC 1000000000ull
 
@@ -118,10 +119,15 @@ static __always_inline int conclude(struct xdp_md *ctx, const struct xr_packet *
 	if (goes_to_daemon(pkt, reason)) {
 		final = prepare(ctx, pkt, reason, queue);
 		count(final, frame_len);
-		return final == reason ? bpf_redirect_map(&xsks, queue, XDP_DROP) : XDP_DROP;
+		if (final == reason)
+			return bpf_redirect_map(&xsks, queue, XDP_DROP);
+	} else {
+		count(reason, frame_len);
+		if (actions[reason] == XR_ACT_PASS)
+			return XDP_PASS;
 	}
-	count(reason, frame_len);
-	return actions[reason] == XR_ACT_PASS ? XDP_PASS : XDP_DROP;
+	report(ctx, pkt, final);
+	return XDP_DROP;
 }
 
 #endif /* XROCE_BPF_VERDICT_H */

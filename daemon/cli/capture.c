@@ -83,7 +83,14 @@ static void write_header(struct capture *c)
 /* The action that XDP has returned for the packet, -1: it has not seen the packet */
 static int xdp_action(const struct xr_capture_record *r)
 {
-	return r->type == XR_CAPTURE_RX ? XDP_REDIRECT : -1;
+	switch (r->type) {
+	case XR_CAPTURE_RX:
+		return XDP_REDIRECT;
+	case XR_CAPTURE_REFUSED:
+		return XDP_DROP;
+	default:
+		return -1;
+	}
 }
 
 static void write_packet(struct capture *c, const struct xr_capture_record *r)

@@ -156,6 +156,7 @@ static const struct {
 } types[] = {
 	{ "rx", XR_CAPTURE_RX },
 	{ "tx", XR_CAPTURE_TX },
+	{ "refused", XR_CAPTURE_REFUSED },
 };
 
 static bool add_type(struct xr_capture_filter *f, const char *word)

@@ -43,7 +43,7 @@ size_t capture_comment(const struct xr_capture_record *r, char comment[PCAPNG_TE
 	add_number(&t, r->qpn);
 	add(&t, ", queue ");
 	add_number(&t, r->queue);
-	if (r->type == XR_CAPTURE_RX) {
+	if (r->type == XR_CAPTURE_RX || r->type == XR_CAPTURE_REFUSED) {
 		name = capture_verdict(r->reason, &text);
 		add(&t, ", verdict ");
 		add(&t, name);
@@ -117,13 +117,25 @@ static void print_time(FILE *f, uint64_t ns)
 		(unsigned)(ns % 1000000000u));
 }
 
+static const char *type_name(uint16_t type)
+{
+	switch (type) {
+	case XR_CAPTURE_TX:
+		return " tx";
+	case XR_CAPTURE_REFUSED:
+		return " refused";
+	default:
+		return " rx";
+	}
+}
+
 void capture_print(FILE *f, const struct xr_capture_record *r, uint64_t time)
 {
 	const uint8_t *bytes = (const uint8_t *)(r + 1);
 	char comment[PCAPNG_TEXT_MAX];
 
 	print_time(f, time);
-	fputs(r->type == XR_CAPTURE_TX ? " tx" : " rx", f);
+	fputs(type_name(r->type), f);
 	if (r->bth_off && r->bth_off + XR_BTH_HLEN <= r->captured) {
 		print_addresses(f, bytes, r->bth_off);
 		print_bth(f, bytes + r->bth_off);

@@ -10,10 +10,10 @@
 #include "capture.h"
 
 /*
- * A packet is in its ring shortly after its time, unless the worker is interrupted. Packets of
- * several rings wait this long for older ones.
+ * A packet is in its ring shortly after its time, unless a thread is interrupted; a refused one
+ * some milliseconds after it. All wait this long for older ones.
  */
-#define ORDER_NS 10000000ull
+#define ORDER_NS 20000000ull
 
 static uint64_t now(clockid_t clock)
 {
@@ -181,8 +181,6 @@ uint64_t capture_rings_until(const struct capture_rings *r)
 {
 	const struct capture_reader *d;
 
-	if (r->rings == 1)
-		return UINT64_MAX;
 	for (d = r->reader; d < r->reader + r->rings; d++)
 		if (__atomic_load_n(&d->shared->producer, __ATOMIC_RELAXED) - d->consumer >
 		    r->size / 2)

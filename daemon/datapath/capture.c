@@ -47,19 +47,24 @@ void xd_capture_free(struct xd_capture *c)
 
 /* ---- filter -------------------------------------------------------------------------------- */
 
+static bool has_ip(const struct xt_frame *f, uint32_t len)
+{
+	return f->meta.ip_off && f->meta.ip_off + len <= f->seg[0].len;
+}
+
 /* Stores the address of the peer. Returns false if the headers are not in the first segment. */
 static bool peer_of(const struct xt_frame *f, bool sent, struct xr_addr *peer)
 {
 	const uint8_t *ip = f->seg[0].data + f->meta.ip_off;
 
 	if (f->meta.ip_version == 4) {
-		if (f->meta.ip_off + XR_IPV4_HLEN > f->seg[0].len)
+		if (!has_ip(f, XR_IPV4_HLEN))
 			return false;
 		*peer = (struct xr_addr){ .raw[10] = 0xff, .raw[11] = 0xff };
 		memcpy(peer->raw + XR_GID_IPV4_OFF, ip + (sent ? 16 : 12), 4);
 		return true;
 	}
-	if (f->meta.ip_off + XR_IPV6_HLEN > f->seg[0].len)
+	if (!has_ip(f, XR_IPV6_HLEN))
 		return false;
 	memcpy(peer->raw, ip + (sent ? 24 : 8), sizeof(peer->raw));
 	return true;
@@ -91,7 +96,7 @@ static bool selects_opcode(const struct xr_capture_filter *f, const struct xt_fr
 
 	if (!(f->opcodes[0] | f->opcodes[1] | f->opcodes[2] | f->opcodes[3]))
 		return true;
-	if (frame->meta.bth_off >= frame->seg[0].len)
+	if (!frame->meta.bth_off || frame->meta.bth_off >= frame->seg[0].len)
 		return false;
 	opcode = frame->seg[0].data[frame->meta.bth_off];
 	return f->opcodes[opcode / 64] >> opcode % 64 & 1;
@@ -112,6 +117,16 @@ bool xd_capture_selects(const struct xr_capture_filter *f, enum xr_capture_type 
 }
 
 /* ---- ring ---------------------------------------------------------------------------------- */
+
+/* Returns the number of bytes that can be copied: refused packets are not complete. */
+static uint32_t bytes_of(const struct xt_frame *f)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < f->nseg; i++)
+		n += f->seg[i].len;
+	return n;
+}
 
 static void copy(uint8_t *to, const struct xt_frame *f, uint32_t len)
 {
@@ -165,7 +180,7 @@ static uint16_t lost_since(struct xd_tap *t)
 void xd_tap_put(struct xd_tap *t, const struct xd_packet *p)
 {
 	const struct xt_frame *f = p->frame;
-	uint32_t captured = f->len < t->snap_len ? f->len : t->snap_len;
+	uint32_t whole = bytes_of(f), captured = whole < t->snap_len ? whole : t->snap_len;
 	uint32_t size = (RECORD + captured + 7) & ~7u;
 	struct xr_capture_record *r = reserve(t, size);
 
@@ -189,4 +204,45 @@ void xd_tap_put(struct xd_tap *t, const struct xd_packet *p)
 	copy((uint8_t *)(r + 1), f, captured);
 	t->producer += size;
 	__atomic_store_n(&t->shared->producer, t->producer, __ATOMIC_RELEASE);
+}
+
+/* ---- refused packets ----------------------------------------------------------------------- */
+
+void xd_capture_refused(struct xd_capture *c, const struct xr_refused *r)
+{
+	struct xd_tap *t = &c->tap[c->rings - 1];
+	const struct xt_frame frame = {
+		.seg[0] = { (uint8_t *)r->bytes, r->captured },
+		.nseg = 1,
+		.len = r->length,
+		.meta = {
+			.reason = r->reason,
+			.ip_version = r->ip_version,
+			.ip_off = r->ip_off,
+			.bth_off = r->bth_off,
+			.qpn = r->qpn,
+		},
+	};
+	const struct xd_packet p = {
+		.frame = &frame,
+		.type = XR_CAPTURE_REFUSED,
+		.queue = r->queue,
+		.time = r->time,
+	};
+
+	count(&t->shared->events[XR_CAPTURE_DROP], ++c->refused);
+	if (xd_capture_selects(&c->filter, p.type, &frame))
+		xd_tap_put(t, &p);
+}
+
+void xd_capture_lost(struct xd_capture *c, uint64_t n)
+{
+	struct xd_tap *t = &c->tap[c->rings - 1];
+
+	t->matched += n;
+	t->lost += n;
+	c->refused += n;
+	count(&t->shared->matched, t->matched);
+	count(&t->shared->lost, t->lost);
+	count(&t->shared->events[XR_CAPTURE_DROP], c->refused);
 }

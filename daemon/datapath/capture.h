@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Writes packets to the rings of a capture (include/xroce/capture.h). A ring has one writer: the
- * worker whose packets it gets, with the worker's lock.
+ * worker whose packets it gets, with the worker's lock; the control thread for the last one.
  */
 #ifndef XD_CAPTURE_H
 #define XD_CAPTURE_H
@@ -29,6 +29,7 @@ struct xd_tap {
 struct xd_capture {
 	struct xr_capture_filter filter;
 	uint32_t rings;
+	uint64_t refused; /* packets, whatever the filter */
 	struct xd_tap tap[];
 };
 
@@ -52,6 +53,10 @@ void xd_capture_free(struct xd_capture *c); /* NULL allowed */
 /* Returns true if the filter selects the packet. Checks the offsets of the metadata. */
 bool xd_capture_selects(const struct xr_capture_filter *f, enum xr_capture_type type,
 			const struct xt_frame *frame);
+/* Writes a packet that the XDP program has dropped to the last ring, if the filter selects it. */
+void xd_capture_refused(struct xd_capture *c, const struct xr_refused *r);
+/* Counts packets that nobody has seen. */
+void xd_capture_lost(struct xd_capture *c, uint64_t n);
 /* Writes a packet to the ring, or counts it as lost if there is no room. */
 void xd_tap_put(struct xd_tap *t, const struct xd_packet *p);
 

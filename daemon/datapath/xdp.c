@@ -46,6 +46,13 @@ struct xd_xdp {
 	int pins_fd;	/* the directory, locked; -1: not locked */
 	struct xr_psn_entry *psns;
 	size_t psns_size;
+	struct {
+		struct ring_buffer *ring;
+		uint64_t lost; /* as last read */
+		uint32_t left; /* of the calls of fn() */
+		xd_refused_fn fn;
+		void *arg;
+	} refused;
 };
 
 static int map_fd(const struct bpf_map *map)
@@ -155,7 +162,9 @@ static int pin_maps(struct xd_xdp *x)
 
 	bpf_object__for_each_map(map, x->skel->obj)
 	{
-		if (strchr(bpf_map__name(map), '.')) /* .rodata */
+		if (strchr(bpf_map__name(map), '.')) /* .rodata, .bss */
+			continue;
+		if (bpf_map__type(map) == BPF_MAP_TYPE_RINGBUF) /* has one reader, the daemon */
 			continue;
 		snprintf(path, sizeof(path), "%s/%s", x->pins, bpf_map__name(map));
 		err = bpf_map__pin(map, path);
@@ -273,6 +282,20 @@ static int map_psns(struct xd_xdp *x)
 	return 0;
 }
 
+static int on_refused(void *arg, void *data, size_t size)
+{
+	struct xd_xdp *x = arg;
+
+	x->refused.fn(x->refused.arg, data);
+	return --x->refused.left ? 0 : -ECANCELED;
+}
+
+static int map_refused(struct xd_xdp *x)
+{
+	x->refused.ring = ring_buffer__new(map_fd(x->skel->maps.refused), on_refused, x, NULL);
+	return x->refused.ring ? 0 : -errno;
+}
+
 static int load_and_pin(struct xd_xdp *x)
 {
 	int err = open_program(x);
@@ -285,6 +308,11 @@ static int load_and_pin(struct xd_xdp *x)
 	err = map_psns(x);
 	if (err) {
 		xd_log(XD_ERR, "mapping the PSN table: %s", strerror(-err));
+		return err;
+	}
+	err = map_refused(x);
+	if (err) {
+		xd_log(XD_ERR, "mapping the ring of refused packets: %s", strerror(-err));
 		return err;
 	}
 	return pin(x);
@@ -474,6 +502,7 @@ void xd_xdp_close(struct xd_xdp *x)
 	xd_xdp_detach(x);
 	if (x->psns)
 		munmap(x->psns, x->psns_size);
+	ring_buffer__free(x->refused.ring);
 	for (int i = 0; i < 2; i++)
 		bpf_link__destroy(x->iter_link[i]);
 	iter_bpf__destroy(x->iter);
@@ -590,4 +619,24 @@ int xd_xdp_stat(struct xd_xdp *x, enum xr_reason reason, struct xr_stat *stat)
 	}
 	free(per_cpu);
 	return err;
+}
+
+/* ---- refused packets ------------------------------------------------------------------------ */
+
+void xd_xdp_report_refused(struct xd_xdp *x, bool on)
+{
+	__atomic_store_n(&x->skel->bss->report_refused, on, __ATOMIC_RELAXED);
+}
+
+uint64_t xd_xdp_refused(struct xd_xdp *x, uint32_t most, xd_refused_fn fn, void *arg)
+{
+	uint64_t lost = __atomic_load_n(&x->skel->bss->refused_lost, __ATOMIC_RELAXED), n;
+
+	x->refused.left = most;
+	x->refused.fn = fn;
+	x->refused.arg = arg;
+	ring_buffer__consume(x->refused.ring);
+	n = lost - x->refused.lost;
+	x->refused.lost = lost;
+	return n;
 }

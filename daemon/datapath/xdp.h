@@ -54,4 +54,12 @@ struct xr_psn_entry *xd_xdp_psns(struct xd_xdp *x);
 /* Reads the counter of a reason, summed over CPUs. */
 int xd_xdp_stat(struct xd_xdp *x, enum xr_reason reason, struct xr_stat *stat);
 
+/*
+ * Packets that the XDP program drops: reports them from now on or no longer; passes at most `most`
+ * reports to fn and returns the number that was lost since the last call.
+ */
+typedef void (*xd_refused_fn)(void *arg, const struct xr_refused *r);
+void xd_xdp_report_refused(struct xd_xdp *x, bool on);
+uint64_t xd_xdp_refused(struct xd_xdp *x, uint32_t most, xd_refused_fn fn, void *arg);
+
 #endif /* XD_XDP_H */

@@ -7,9 +7,15 @@
 
 #include <xroce/bits.h>
 
+#include "daemon/base/loop.h"
 #include "daemon/clients/request.h"
 #include "daemon/datapath/worker.h"
+#include "daemon/datapath/xdp.h"
 #include "server.h"
+
+/* The control thread copies this many refused packets at most, this often. */
+#define REFUSED_NS 5000000ull
+#define REFUSED_MOST 4096
 
 struct xd_capture_client {
 	struct xd_capture_client *next;
@@ -48,8 +54,8 @@ static int check_request(struct xd_client *c, const struct xr_capture_req *q, ui
 	if (q->ring_size < XR_CAPTURE_RING_MIN || !xr_is_pow2(q->ring_size) ||
 	    xd_capture_bytes(rings, q->ring_size) > XR_CAPTURE_MEMORY_MAX)
 		return xd_refuse(c, -EINVAL,
-				 "rings of %u bytes for %u workers; a power of two from %u on, "
-				 "%llu together",
+				 "ring_size %u of %u rings; a power of two from %u on, %llu "
+				 "together",
 				 q->ring_size, rings, XR_CAPTURE_RING_MIN, XR_CAPTURE_MEMORY_MAX);
 	if (f->types & ~XR_CAPTURE_ALL || f->qpns > XR_CAPTURE_QPNS || f->peers > XR_CAPTURE_PEERS)
 		return xd_refuse(c, -EINVAL, "types %#x, %u QPs, %u peers; at most %#x, %u, %u",
@@ -58,14 +64,53 @@ static int check_request(struct xd_client *c, const struct xr_capture_req *q, ui
 	return 0;
 }
 
+/* ---- refused packets ----------------------------------------------------------------------- */
+
+static void on_refused(void *arg, const struct xr_refused *r)
+{
+	const struct xd_server *s = arg;
+
+	for (struct xd_capture_client *c = s->captures; c; c = c->next)
+		xd_capture_refused(c->capture, r);
+}
+
+static void collect_refused(void *arg)
+{
+	struct xd_server *s = arg;
+	uint64_t lost = xd_xdp_refused(s->dev->xdp, REFUSED_MOST, on_refused, s);
+
+	for (struct xd_capture_client *c = s->captures; lost && c; c = c->next)
+		xd_capture_lost(c->capture, lost);
+	if (s->captures)
+		xd_timer_arm(s->capture_timer, REFUSED_NS);
+}
+
+static int start_timer(struct xd_server *s)
+{
+	if (!s->capture_timer)
+		s->capture_timer = xd_timer_new(s->dev->loop, collect_refused, s);
+	return s->capture_timer ? 0 : -ENOMEM;
+}
+
+/* Those of earlier captures are dropped. */
+static void report_refused(struct xd_server *s)
+{
+	xd_xdp_report_refused(s->dev->xdp, true);
+	if (!s->captures)
+		collect_refused(s);
+	xd_timer_arm(s->capture_timer, REFUSED_NS);
+}
+
+/* ---- the request --------------------------------------------------------------------------- */
+
 static int start(struct xd_client *c, const struct xr_capture_req *q, struct xd_piece *memory)
 {
-	uint32_t rings = xd_workers_count(c->dev->workers);
+	uint32_t rings = xd_workers_count(c->dev->workers) + 1;
 	struct xd_server *s = xd_server_of(c);
 	struct xd_capture_client *new;
 	int err;
 
-	new = calloc(1, sizeof(*new));
+	new = start_timer(s) ? NULL : calloc(1, sizeof(*new));
 	if (!new)
 		return -ENOMEM;
 	err = xd_shm_alloc(c, xd_capture_bytes(rings, q->ring_size), memory);
@@ -76,6 +121,7 @@ static int start(struct xd_client *c, const struct xr_capture_req *q, struct xd_
 		free(new);
 		return err ? err : -ENOMEM;
 	}
+	report_refused(s);
 	new->client = c;
 	new->next = s->captures;
 	s->captures = new;
@@ -87,7 +133,7 @@ static int start(struct xd_client *c, const struct xr_capture_req *q, struct xd_
 
 int xd_do_capture(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
 {
-	uint32_t rings = xd_workers_count(c->dev->workers);
+	uint32_t rings = xd_workers_count(c->dev->workers) + 1;
 	const struct xr_capture_req *q = req->body;
 	struct xr_capture_rep *r;
 	struct xd_piece memory;
@@ -118,6 +164,10 @@ void xd_capture_end(struct xd_client *c)
 	xd_workers_pause(c->dev->workers);
 	xd_workers_end_capture(c->dev->workers, old->capture);
 	xd_workers_resume_no_wake(c->dev->workers);
+	if (!xd_server_of(c)->captures) {
+		xd_timer_cancel(xd_server_of(c)->capture_timer);
+		xd_xdp_report_refused(c->dev->xdp, false);
+	}
 	xd_capture_free(old->capture);
 	free(old);
 }

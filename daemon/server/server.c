@@ -295,6 +295,7 @@ bool xd_server_stop(struct xd_server *s)
 	if (!xd_objects_stop(&s->objects))
 		return false;
 	xd_rdma_cm_free(s->objects.rdma_cm);
+	xd_timer_free(s->capture_timer);
 	if (s->uffd_dev >= 0)
 		close(s->uffd_dev);
 	xd_mapping_stop();

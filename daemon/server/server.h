@@ -38,6 +38,7 @@ struct xd_server {
 	int uffd_dev;		  /* /dev/userfaultfd, -1: none */
 	struct xd_scrape *scrape; /* NULL: without --metrics */
 	struct xd_capture_client *captures;
+	struct xd_timer *capture_timer; /* of refused packets; NULL: there was no capture yet */
 };
 
 static inline struct xd_server *xd_server_of(const struct xd_client *c)

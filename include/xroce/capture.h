@@ -4,9 +4,10 @@
  * packets to.
  *
  * The memory of a capture has a struct xr_capture_ring for each ring, and the bytes of all rings,
- * ring_size each. Each worker writes a ring of its own, so the packets of one ring are in the order
- * of their times. Both indices count bytes and are never reset; their low bits are the place in the
- * ring. A record does not wrap: a record of type XR_CAPTURE_PAD fills the rest of the ring.
+ * ring_size each. Each worker writes a ring of its own; the last ring has the packets that the XDP
+ * program has dropped. The packets of one ring are in the order of their times. Both indices count
+ * bytes and are never reset; their low bits are the place in the ring. A record does not wrap: a
+ * record of type XR_CAPTURE_PAD fills the rest of the ring.
  *
  * The daemon does not trust the client: it never reads what it has written, and a consumer index
  * out of range means that the ring is full.
@@ -21,10 +22,11 @@
 /* Directions of packets: bits of xr_capture_filter, and xr_capture_record.type */
 enum xr_capture_type {
 	XR_CAPTURE_PAD = 0,
-	XR_CAPTURE_RX = 1, /* received through AF_XDP */
-	XR_CAPTURE_TX = 2, /* sent through AF_XDP */
+	XR_CAPTURE_RX = 1,	/* received through AF_XDP */
+	XR_CAPTURE_TX = 2,	/* sent through AF_XDP */
+	XR_CAPTURE_REFUSED = 4, /* dropped by the XDP program: the first bytes */
 };
-#define XR_CAPTURE_ALL (XR_CAPTURE_RX | XR_CAPTURE_TX)
+#define XR_CAPTURE_ALL (XR_CAPTURE_RX | XR_CAPTURE_TX | XR_CAPTURE_REFUSED)
 
 #define XR_CAPTURE_QPNS 16
 #define XR_CAPTURE_PEERS 16
@@ -34,7 +36,7 @@ struct xr_capture_filter {
 	__u32 qpns;  /* of qpn[] */
 	__u32 peers; /* of peer[] */
 	__u32 reserved;
-	__u64 reasons;		    /* received packets: 1 << enum xr_reason */
+	__u64 reasons;		    /* received and refused packets: 1 << enum xr_reason */
 	__u64 opcodes[4];	    /* bit by opcode of the BTH */
 	__u32 qpn[XR_CAPTURE_QPNS]; /* QPs of this device */
 	struct xr_addr peer[XR_CAPTURE_PEERS];
@@ -68,7 +70,7 @@ struct xr_capture_record {
 	__u32 length;	/* of the packet, from the Ethernet header to the ICRC */
 	__u32 qpn;	/* of this device's QP */
 	__u16 lost;  /* packets that the ring had no room for since the record before, or 65535 */
-	__u8 reason; /* received packets: enum xr_reason */
+	__u8 reason; /* received and refused packets: enum xr_reason */
 	__u8 bth_off;
 };
 

@@ -768,7 +768,7 @@ struct xr_capture_req {
 #define XR_CAPTURE_MEMORY_MAX (256ull << 20) /* of all rings of a capture */
 #define XR_CAPTURE_MAX 8
 struct xr_capture_rep {
-	__u32 rings; /* one for each worker */
+	__u32 rings; /* one for each worker, and one for refused packets */
 	__u32 ring_size;
 	__u64 data; /* offset of the first ring's bytes in the memory */
 	struct xr_shm_ref memory;

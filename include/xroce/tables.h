@@ -3,10 +3,11 @@
  * The BPF maps, into which the daemon mirrors its state, and the metadata that the XDP program
  * passes to the daemon.
  *
- * The daemon is the only writer of all maps except `stats` and `limiter`. It adds the entry of a QP
- * or key before a packet can name it, and deletes the entry before the number is reused. A change
- * of a key by a work request or by a SEND with Invalidate is in the map before the completion is
- * written. A packet can still be checked against an older entry, so the daemon repeats the checks.
+ * The daemon is the only writer of all maps except `stats`, `limiter` and `refused`. It adds the
+ * entry of a QP or key before a packet can name it, and deletes the entry before the number is
+ * reused. A change of a key by a work request or by a SEND with Invalidate is in the map before the
+ * completion is written. A packet can still be checked against an older entry, so the daemon
+ * repeats the checks.
  *
  *   map      type                     key          value
  *   qps      hash, no prealloc        u32 QPN      struct xr_qp_entry
@@ -16,9 +17,10 @@
  *   stats    per-CPU array            u32 reason   struct xr_stat
  *   limiter  per-CPU array            u32 0        struct xr_limiter
  *   xsks     XSKMAP                   u32 queue    socket
+ *   refused  ring buffer              records of struct xr_refused, while the daemon captures
  *
- * All maps are pinned by name in <bpffs>/xroce/<device>/. Numbers are in host byte order, GIDs in
- * network byte order.
+ * All maps but `refused` are pinned by name in <bpffs>/xroce/<device>/. Numbers are in host byte
+ * order, GIDs in network byte order.
  */
 #ifndef XROCE_TABLES_H
 #define XROCE_TABLES_H
@@ -194,6 +196,21 @@ struct xr_meta {
 	__u32 qpn;
 };
 
+/* A packet that the XDP program has dropped */
+struct xr_refused {
+	__u64 time;   /* CLOCK_MONOTONIC, ns */
+	__u32 length; /* of the packet */
+	__u32 qpn;    /* offsets and QPN are 0 if the packet was dropped before they were known */
+	__u32 queue;
+	__u16 ip_off;
+	__u16 bth_off;
+	__u8 reason; /* enum xr_reason */
+	__u8 ip_version;
+	__u16 captured;	 /* bytes */
+	__u8 bytes[132]; /* from the Ethernet header on: all headers of any packet */
+};
+
+_Static_assert(sizeof(struct xr_refused) == 160, "refused packet layout");
 _Static_assert(sizeof(struct xr_qp_entry) == 56, "qp entry layout");
 _Static_assert(sizeof(struct xr_key_entry) == 32, "key entry layout");
 _Static_assert(sizeof(struct xr_psn_entry) == 16, "psn entry layout");

@@ -284,6 +284,15 @@ bool fixture_stats(struct fixture *f, struct xr_stat stats[XR_REASON_COUNT])
 	return count == XR_REASON_COUNT;
 }
 
+static int on_refused(void *arg, void *data, size_t size)
+{
+	struct fixture *f = arg;
+
+	f->report = *(struct xr_refused *)data;
+	f->reports++;
+	return 0;
+}
+
 bool fixture_open(struct fixture *f, uint32_t nak_rate)
 {
 	memset(f, 0, sizeof(*f));
@@ -294,6 +303,10 @@ bool fixture_open(struct fixture *f, uint32_t nak_rate)
 		return false;
 	f->skel->rodata->nak_rate = nak_rate;
 	if (xroce_bpf__load(f->skel) || !fill_tables(f))
+		goto fail;
+	f->skel->bss->report_refused = 1;
+	f->refused = ring_buffer__new(bpf_map__fd(f->skel->maps.refused), on_refused, f, NULL);
+	if (!f->refused)
 		goto fail;
 	f->socket = xdp_socket();
 	if (f->socket < 0 || !fixture_plug(f, true) || !fixture_stats(f, f->before))
@@ -308,7 +321,9 @@ void fixture_close(struct fixture *f)
 {
 	if (f->socket >= 0)
 		close(f->socket);
+	ring_buffer__free(f->refused);
 	xroce_bpf__destroy(f->skel);
+	f->refused = NULL;
 	f->skel = NULL;
 	f->socket = -1;
 }
@@ -335,6 +350,17 @@ static int counted_reason(struct fixture *f, uint32_t len)
 	return moved == 1 ? reason : -1;
 }
 
+static bool was_reported(struct fixture *f, const struct input *in, int reason)
+{
+	const struct xr_refused *r = &f->report;
+	uint32_t captured = in->len < sizeof(r->bytes) ? in->len : sizeof(r->bytes);
+
+	f->reports = 0;
+	ring_buffer__consume(f->refused);
+	return f->reports == 1 && r->reason == reason && r->length == in->len &&
+	       r->captured == captured && !memcmp(r->bytes, in->data, captured);
+}
+
 int fixture_run(struct fixture *f, const struct input *in, struct verdict *out)
 {
 	static uint8_t data[FRAME_MAX + 256], result[FRAME_MAX + 256];
@@ -359,6 +385,7 @@ int fixture_run(struct fixture *f, const struct input *in, struct verdict *out)
 	out->reason = counted_reason(f, in->len);
 	if (out->reason >= 0)
 		reasons_seen[out->reason] = true;
+	out->reported = was_reported(f, in, out->reason);
 	meta_len = opts.data_size_out - in->len;
 	out->has_meta = meta_len == sizeof(out->meta) + in->foreign_meta;
 	if (out->has_meta)

@@ -100,6 +100,9 @@ struct fixture {
 	int socket;
 	unsigned cpus;
 	struct xr_stat before[XR_REASON_COUNT];
+	struct ring_buffer *refused;
+	struct xr_refused report; /* the last one */
+	unsigned reports;
 };
 
 bool fixture_open(struct fixture *f, uint32_t nak_rate);
@@ -127,7 +130,8 @@ struct verdict {
 	int reason;	 /* under which one packet was counted; -1: none, or more than one */
 	bool has_meta;
 	struct xr_meta meta;
-	bool intact; /* the bytes of the frame have not changed */
+	bool reported; /* as refused, once, with the same reason and bytes */
+	bool intact;   /* the bytes of the frame have not changed */
 };
 /* Reasons that any run has had */
 extern bool reasons_seen[XR_REASON_COUNT];

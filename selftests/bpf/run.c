@@ -37,10 +37,11 @@ static void complain(const struct input *in, const struct verdict *got, const st
 {
 	const struct xr_meta *m = &got->meta;
 
-	printf("# %s, %u of %u bytes linear: %s %s, wanted %s %s%s%s\n",
+	printf("# %s, %u of %u bytes linear: %s %s, wanted %s %s%s%s%s\n",
 	       in->frags ? "xroce_frags" : "xroce", in->linear ? in->linear : in->len, in->len,
 	       action_name(got->action), reason_name(got->reason), action_name(want->action),
 	       reason_name(want->reason), got->intact ? "" : ", frame changed",
+	       got->reported == (want->action == XDP_DROP) ? "" : ", wrong report",
 	       meta_fits(got, want) ? "" : ", wrong metadata");
 	if (got->has_meta)
 		printf("# metadata: magic %x reason %s ip %u at %u bth %u payload %u + %u qpn %x\n",
@@ -58,7 +59,7 @@ static bool run_once(struct fixture *f, const struct input *in, const struct exp
 		return false;
 	}
 	if (got.action == want->action && got.reason == (int)want->reason && got.intact &&
-	    meta_fits(&got, want))
+	    got.reported == (want->action == XDP_DROP) && meta_fits(&got, want))
 		return true;
 	complain(in, &got, want);
 	return false;

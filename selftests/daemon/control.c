@@ -208,8 +208,8 @@ bool nothing_left(void)
 	xd_mem_totals(&totals);
 	return !cs->first && !cs->count && !users_left(cs) && !cs->limits.fds.used && !objects &&
 	       !fake.map_keys && !fake.map_qps && !fake.map_groups && !o->mcast.first &&
-	       !fake.doorbells && !fake.captures && !totals.mapped && !totals.pinned &&
-	       !o->pd_ids.used;
+	       !fake.doorbells && !fake.captures && !fake.refused && !totals.mapped &&
+	       !totals.pinned && !o->pd_ids.used;
 }
 
 uint32_t alloc_pd(struct conn *c)

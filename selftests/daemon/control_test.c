@@ -562,8 +562,8 @@ static void test_captures(void)
 	}
 	MUST(!ask(&c[0], XR_MSG_CAPTURE, &req, sizeof(req)));
 	rep = (struct xr_capture_rep *)c[0].body;
-	TAP_OK(rep->rings == 1 && rep->ring_size == req.ring_size && c[0].nfds == 1 &&
-		       rep->memory.length >= rep->data + rep->ring_size &&
+	TAP_OK(rep->rings == 2 && rep->ring_size == req.ring_size && c[0].nfds == 1 &&
+		       rep->memory.length >= rep->data + 2 * rep->ring_size &&
 		       (fcntl(c[0].fds[0], F_GET_SEALS) & F_SEAL_SHRINK),
 	       "the reply has the rings, in a file that cannot become shorter");
 	TAP_OK(start_capture(&c[0], req) == -EBUSY, "a connection captures once");

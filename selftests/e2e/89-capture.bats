@@ -98,6 +98,39 @@ packets() {
 	equal "with another verdict" "$(packets "$file" '!(frame.comment contains "verdict KEY_RANGE: ")')" 0
 }
 
+# QP 17 does not exist
+@test "packets that XDP refuses are captured with their headers and the verdict" {
+	requires tshark python3
+	local file=$RUN/refused.pcapng i
+
+	capture_on a -w "$file" refused
+	for i in 1 2 3; do
+		run_on b "$XR_TOP/selftests/e2e/roce_datagram.py" "$B6" "$A6" 17 right "$(printf 'x%.0s' {1..200})"
+	done
+	both ibv_rc_pingpong -g @6 -n 5
+	capture_end
+	equal "refused" "$(packets "$file")" 3
+	tshark -r "$file" -T fields -e frame.comment -e frame.len -e frame.cap_len -e frame.verdict.ebpf_xdp \
+		-e infiniband.bth.destqp 2>/dev/null | tee "$RUN/fields"
+	equal "as expected" "$(grep -c $'^QP 17, queue 0, verdict NO_QP: destination QP does not exist\t2[0-9][0-9]\t132\t1\t0x000011$' \
+		"$RUN/fields")" 3
+	capture_on a -c 1 verdict no_qp
+	run_on b "$XR_TOP/selftests/e2e/roce_datagram.py" "$B6" "$A6" 17 right text
+	wait "$CAPTURE"
+	grep -E " refused $B6 > $A6 UD SEND_ONLY_IMM dest QP 17 .* verdict NO_QP: " "$RUN/output"
+}
+
+@test "--on drop sees packets that XDP refuses" {
+	requires tshark python3
+	local file=$RUN/drop.pcapng
+
+	capture_on a -w "$file" --on drop
+	run_on b "$XR_TOP/selftests/e2e/roce_datagram.py" "$B6" "$A6" 17 right text
+	wait "$CAPTURE"
+	grep -q "event 'drop'" "$RUN/messages"
+	equal "refused" "$(packets "$file" 'frame.verdict.ebpf_xdp == 1')" 1
+}
+
 @test "a snap length cuts packets, whose length stays known" {
 	requires tshark
 	local file=$RUN/snap.pcapng

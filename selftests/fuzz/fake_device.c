@@ -391,6 +391,20 @@ struct xd_faults *xd_workers_faults(struct xd_workers *ws)
 	return ws->faults;
 }
 
+void xd_xdp_report_refused(struct xd_xdp *x, bool on)
+{
+	fake.refused = on;
+}
+
+uint64_t xd_xdp_refused(struct xd_xdp *x, uint32_t most, xd_refused_fn fn, void *arg)
+{
+	const struct xr_refused r = { .length = 100, .captured = 100, .reason = XR_NO_QP };
+
+	if (fake.refused)
+		fn(arg, &r);
+	return 0;
+}
+
 void xd_workers_capture(struct xd_workers *ws, struct xd_capture *c)
 {
 	fake.captures++;

@@ -24,6 +24,7 @@ struct fake_device {
 	unsigned map_updates;	    /* since the start */
 	unsigned doorbells;
 	unsigned captures;	    /* that have started and not ended */
+	bool refused;		    /* packets are reported */
 	struct xd_capture *capture; /* the last one that has started; NULL: it has ended */
 	bool maps_full;		    /* map updates fail */
 	bool slow;		    /* next hops are resolved later, by fake_resolve_all() */

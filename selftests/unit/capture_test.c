@@ -73,6 +73,8 @@ static void test_filters(void)
 	TAP_OK(!rx(&range) && !tx(&range), "another verdict is not selected");
 	frame.meta.reason = XR_KEY_RANGE;
 	TAP_OK(rx(&range) && !tx(&range), "a verdict, of received packets only");
+	frame.meta.bth_off = frame.meta.ip_off = 0;
+	TAP_OK(!rx(&read) && !rx(&from), "packets without known headers are not selected by them");
 	frame.meta.bth_off = frame.meta.ip_off = 90;
 	frame.seg[0].len = 90;
 	TAP_OK(!rx(&read) && !rx(&from), "headers behind the first segment are not read");
@@ -205,6 +207,30 @@ static void test_hostile_reader(void)
 	TAP_OK(capture->tap[1].matched == 20000, "the daemon's counters are its own");
 }
 
+static void test_refused(void)
+{
+	struct xr_refused r = {
+		.time = 5, .length = 1000, .qpn = 3, .queue = 2, .captured = 132, .reason = XR_NO_QP
+	};
+	const struct xr_capture_record *got;
+
+	start(0);
+	memset(r.bytes, 0x5a, sizeof(r.bytes));
+	xd_capture_lost(capture, 4);
+	xd_capture_refused(capture, &r);
+	got = get();
+	TAP_OK(got && got->type == XR_CAPTURE_REFUSED && got->reason == XR_NO_QP &&
+		       got->length == 1000 && got->captured == 132 && got->qpn == 3 &&
+		       got->queue == 2 && !memcmp(got + 1, r.bytes, 132),
+	       "a packet that XDP has refused is recorded as far as it is known");
+	TAP_OK(got && got->lost == 4 && ring->lost == 4, "lost ones are counted");
+	TAP_OK(ring->events[XR_CAPTURE_DROP] == 5, "all are drops");
+	capture->filter.types = XR_CAPTURE_RX;
+	xd_capture_refused(capture, &r);
+	TAP_OK(!get() && ring->events[XR_CAPTURE_DROP] == 6,
+	       "those that the filter does not select are drops, too");
+}
+
 /* ---- history --------------------------------------------------------------------------- */
 
 static void test_history(void)
@@ -241,6 +267,7 @@ int main(void)
 	test_wrap();
 	test_slow_reader();
 	test_hostile_reader();
+	test_refused();
 	test_history();
 	free(memory);
 	xd_capture_free(capture);
