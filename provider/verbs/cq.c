@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Completion queues. */
+#include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "provider/base/cancel.h"
 #include "provider/base/clock.h"
 #include "provider/base/debug.h"
 #include "provider/base/fail.h"
@@ -399,6 +402,7 @@ int xp_modify_cq(struct ibv_cq *ibcq, struct ibv_modify_cq_attr *attr)
 
 #define FEW_CPUS 4
 #define SPINS 256
+#define NAP_QPS 32 /* whose outstanding send WRs are counted, so that a poll takes no longer */
 
 /* Returns true if the process may use few processors. The first call decides. */
 static bool has_few_cpus(void)
@@ -420,17 +424,60 @@ static void set_idle(struct xp_cq *cq, unsigned int polls)
 	__atomic_store_n(&cq->idle, polls, __ATOMIC_RELAXED);
 }
 
+/* Returns the number of outstanding send WRs of QPs that complete here. Needs cq->lock. */
+static uint32_t sends_outstanding(struct xp_cq *cq)
+{
+	uint32_t i, n = 0, qps = 0;
+	struct xp_qp *qp;
+
+	for (i = 0; cq->qps && i <= cq->qp_mask && qps < NAP_QPS; i++) {
+		for (qp = cq->qps[i]; qp; qp = *chain_of(qp, cq)) {
+			if (qp->ibqp.send_cq == &cq->ibcq)
+				n += xp_ring_outstanding(&qp->sq);
+			qps++;
+		}
+	}
+	return n;
+}
+
+/* Returns whether to sleep after an empty poll. Needs cq->lock. */
+static bool nap_due(struct xp_cq *cq)
+{
+	uint64_t now, last;
+
+	if (cq->flushing || !has_few_cpus())
+		return false;
+	now = xp_clock();
+	last = __atomic_load_n(&cq->polled, __ATOMIC_RELAXED);
+	return xp_nap_possible(&cq->nap, now, last) &&
+	       xp_nap_due(&cq->nap, now, sends_outstanding(cq));
+}
+
+static void sleep_for_nap(void)
+{
+	struct timespec ts = { .tv_nsec = XP_NAP_NS };
+	int cancel = xp_cancel_off(), saved = errno;
+
+	nanosleep(&ts, NULL); /* a signal ends it early */
+	errno = saved;
+	xp_cancel_restore(cancel);
+}
+
 /*
- * Yields the processor after an empty poll, to the daemon or a local peer: if the process may use
- * few processors, after each; otherwise after many in a row.
+ * Lets the daemon or a local peer have the processor after an empty poll. Without a nap it yields:
+ * if the process may use few processors, after each; otherwise after many in a row.
  */
-static void yield_cpu(struct xp_cq *cq)
+static void give_way(struct xp_cq *cq, bool nap)
 {
 	unsigned int idle = __atomic_load_n(&cq->idle, __ATOMIC_RELAXED) + 1;
 
 	set_idle(cq, idle);
-	if (idle > SPINS || has_few_cpus())
+	if (nap)
+		sleep_for_nap();
+	else if (idle > SPINS || has_few_cpus())
 		sched_yield();
+	if (has_few_cpus())
+		__atomic_store_n(&cq->polled, xp_clock(), __ATOMIC_RELAXED);
 }
 
 static void note_poll(struct xp_cq *cq)
@@ -472,8 +519,10 @@ static const struct xr_cqe *next_cqe(struct xp_cq *cq, uint32_t end)
 			continue;
 		qp = find_qp(cq, cqe->qpn);
 		/* Entries of an SRQ are free once the daemon has consumed them. */
-		if (qp && !(cqe->is_recv && qp->ibqp.srq))
-			xp_ring_retire(cqe->is_recv ? &qp->rq : &qp->sq, cqe->wqe_index);
+		if (qp && !cqe->is_recv)
+			xp_nap_completed(&cq->nap, xp_ring_retire(&qp->sq, cqe->wqe_index));
+		else if (qp && !qp->ibqp.srq)
+			xp_ring_retire(&qp->rq, cqe->wqe_index);
 		return cqe;
 	}
 	return NULL;
@@ -561,6 +610,7 @@ int xp_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
 {
 	struct xp_cq *cq = xp_cq(ibcq);
 	struct xp_context *ctx = xp_ctx(ibcq->context);
+	bool nap;
 	int got;
 
 	if (xp_health(ctx) == XP_FORKED) {
@@ -575,13 +625,14 @@ int xp_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
 		cq->flushing = true;
 		got += poll_flushed(cq, n - got, wc + got);
 	}
+	nap = !got && nap_due(cq);
 	xp_unlock(&cq->lock);
 	if (got) {
 		set_idle(cq, 0);
 		return got;
 	}
 	xp_check_health(ctx);
-	yield_cpu(cq);
+	give_way(cq, nap);
 	return 0;
 }
 
@@ -617,13 +668,14 @@ static bool poll_one(struct xp_cq *cq, struct xr_cqe *to)
 int xp_cq_poll_one(struct xp_cq *cq, struct xr_cqe *cqe, bool yield)
 {
 	struct xp_context *ctx = xp_ctx(cq->ibcq.context);
-	bool got;
+	bool got, nap;
 
 	if (xp_health(ctx) == XP_FORKED)
 		return EIO;
 	xp_lock(&cq->lock);
 	note_poll(cq);
 	got = poll_one(cq, cqe);
+	nap = yield && !got && nap_due(cq);
 	xp_unlock(&cq->lock);
 	if (got) {
 		set_idle(cq, 0);
@@ -631,7 +683,7 @@ int xp_cq_poll_one(struct xp_cq *cq, struct xr_cqe *cqe, bool yield)
 	}
 	xp_check_health(ctx);
 	if (yield)
-		yield_cpu(cq);
+		give_way(cq, nap);
 	return ENOENT;
 }
 

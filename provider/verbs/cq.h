@@ -10,6 +10,7 @@
 #include <infiniband/verbs.h>
 
 #include "provider/verbs/lock.h"
+#include "provider/verbs/nap.h"
 #include "provider/verbs/ring.h"
 
 struct xp_qp;
@@ -23,6 +24,8 @@ struct xp_cq {
 	struct xp_lock lock;
 	struct xp_cq_ring ring;
 	unsigned int idle; /* empty polls in a row; atomic, inexact if several threads poll */
+	uint64_t polled;   /* end of the last empty poll, for naps; atomic */
+	struct xp_nap nap; /* under the lock */
 	bool flushing;	   /* the daemon is gone: completions are generated, the ring is not read */
 	struct xp_qp **qps; /* the QPs that complete here, hashed by QPN */
 	uint32_t qp_mask, nqps;

@@ -89,19 +89,21 @@ static inline void xp_ring_publish(struct xp_ring *r)
 	__atomic_store_n(&r->queue->producer, r->head, __ATOMIC_RELEASE);
 }
 
-/* Retires entry `index` and all before it. Needs the CQ's lock. */
-static inline void xp_ring_retire(struct xp_ring *r, uint32_t index)
+/* Retires entry `index` and all before it. Returns their number. Needs the CQ's lock. */
+static inline uint32_t xp_ring_retire(struct xp_ring *r, uint32_t index)
 {
 	uint32_t done = index - r->tail + 1;
 
-	if (done && done <= __atomic_load_n(&r->head, __ATOMIC_ACQUIRE) - r->tail)
-		__atomic_store_n(&r->tail, r->tail + done, __ATOMIC_RELEASE);
+	if (!done || done > __atomic_load_n(&r->head, __ATOMIC_ACQUIRE) - r->tail)
+		return 0;
+	__atomic_store_n(&r->tail, r->tail + done, __ATOMIC_RELEASE);
+	return done;
 }
 
-/* Returns true if entries are outstanding. */
-static inline bool xp_ring_outstanding(const struct xp_ring *r)
+/* Returns the number of outstanding entries. */
+static inline uint32_t xp_ring_outstanding(const struct xp_ring *r)
 {
-	return __atomic_load_n(&r->head, __ATOMIC_ACQUIRE) !=
+	return __atomic_load_n(&r->head, __ATOMIC_ACQUIRE) -
 	       __atomic_load_n(&r->tail, __ATOMIC_ACQUIRE);
 }
 
