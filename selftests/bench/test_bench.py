@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Tests of the benchmark's own logic. Prints TAP."""
+import os
+import signal
+import subprocess
 import sys
 import unittest
 import xml.etree.ElementTree
@@ -134,7 +137,14 @@ class Load(unittest.TestCase):
         self.assertEqual(load.parse_net_dev(NET_DEV, "va"), 459090 + 23686)
 
     def test_processes_are_followed_to_their_descendants(self):
-        self.assertEqual(load.with_descendants(2, {1: 0, 2: 1, 3: 2, 4: 3, 5: 1}), [2, 3, 4])
+        script = "sleep 60 & echo $!; wait"
+        with subprocess.Popen(["sh", "-c", f"sh -c '{script}' & echo $!; wait"], stdout=subprocess.PIPE, text=True,
+                              start_new_session=True) as top:
+            try:
+                middle, last = sorted(int(top.stdout.readline()) for _ in range(2))
+                self.assertEqual(load.with_descendants(top.pid), [top.pid, middle, last])
+            finally:
+                os.killpg(top.pid, signal.SIGKILL)
 
 
 class Program:
