@@ -2,8 +2,7 @@
 #include <endian.h>
 #include <string.h>
 
-#include <isa-l/crc.h>
-
+#include "crc.h"
 #include "icrc.h"
 
 /* CRC of 8 bytes 0xff, which the ICRC covers in place of the local route header (RoCE has none) */
@@ -43,7 +42,7 @@ static uint32_t icrc_until(const struct xt_seg *seg, unsigned nseg, unsigned ip_
 		copied = sizeof(headers);
 	memcpy(headers, seg[0].data + ip_off, copied);
 	mask_headers(headers, bth_off - ip_off);
-	crc = crc32_gzip_refl(ICRC_START, headers, copied);
+	crc = xt_crc32(ICRC_START, headers, copied);
 
 	off = ip_off + copied;
 	end -= off;
@@ -52,7 +51,7 @@ static uint32_t icrc_until(const struct xt_seg *seg, unsigned nseg, unsigned ip_
 		if (n > end)
 			n = end;
 		if (n)
-			crc = crc32_gzip_refl(crc, seg->data + off, n);
+			crc = xt_crc32(crc, seg->data + off, n);
 		end -= n;
 	}
 	return crc;

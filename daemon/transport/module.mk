@@ -8,6 +8,7 @@ transport_SRCS := $(addprefix daemon/transport/, \
 	copy.c \
 	cq.c \
 	cq_event.c \
+	crc.c \
 	engine.c \
 	flow.c \
 	group.c \

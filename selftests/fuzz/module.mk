@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 FUZZ_DIR := selftests/fuzz
 
-$(eval $(call fuzzer,frame,$(FUZZ_DIR)/frame_fuzz.c $(addprefix daemon/transport/,checksum.c icrc.c),-lisal))
+$(eval $(call fuzzer,frame,$(FUZZ_DIR)/frame_fuzz.c $(addprefix daemon/transport/,checksum.c crc.c icrc.c),-lisal))
 
 $(foreach f,engine ring,$(eval $(call fuzzer,$(f),$(FUZZ_DIR)/$(f)_fuzz.c \
 	$(addprefix $(FUZZ_DIR)/,world.c queues.c changing.c tier.c) $(transport_SRCS),-lisal -lpthread)))
