@@ -4,6 +4,7 @@
  * transport can leave out, and nothing else.
  *
  *   floor NETNS-FILE IF NETNS-FILE IF SECONDS FRAME PAYLOAD
+ *   floor SECONDS
  *
  * A worker copies PAYLOAD bytes of a message of 64 KiB into each frame of FRAME bytes and adds a
  * CRC. The worker of the other side checks the CRC, copies the payload to memory, and acknowledges
@@ -15,6 +16,8 @@
  * With FRAME 0, a program on each side exchanges words with its worker in shared memory, and the
  * workers exchange frames of 64 bytes. Prints half of the time of round trips in us, one a line,
  * sorted.
+ *
+ * With SECONDS only, one worker carries the words between the two programs, as within one host.
  *
  * All processes yield the processor if they have nothing to do.
  */
@@ -264,6 +267,27 @@ static void carry(struct raw_side *side, unsigned me)
 	}
 }
 
+/* Carries words between the two programs. */
+static void carry_within_host(void)
+{
+	uint64_t carried[2] = { 0, 0 }, word;
+	bool idle;
+
+	while (running()) {
+		idle = true;
+		for (int i = 0; i < 2; i++) {
+			word = load(&shared->to_worker[i].word);
+			if (word == carried[i])
+				continue;
+			store(&shared->to_program[!i].word, word);
+			carried[i] = word;
+			idle = false;
+		}
+		if (idle)
+			sched_yield();
+	}
+}
+
 /* Returns false at the end. */
 static bool wait_for(const uint64_t *word, uint64_t value)
 {
@@ -380,20 +404,39 @@ static void measure_round_trips(char **where, uint64_t duration)
 		_exit(0);
 }
 
+static void measure_within_host(uint64_t duration)
+{
+	if (!new_process()) {
+		reply();
+		exit(0);
+	}
+	if (!new_process()) {
+		ask(duration);
+		exit(0);
+	}
+	carry_within_host();
+	wait_for_all(2);
+}
+
 int main(int argc, char **argv)
 {
 	uint32_t frame, payload;
 	uint64_t duration;
 
-	if (argc != 8 || atof(argv[5]) <= 0) {
-		fprintf(stderr, "usage: floor NETNS-FILE IF NETNS-FILE IF SECONDS FRAME PAYLOAD\n");
+	if ((argc != 8 && argc != 2) || atof(argv[argc == 8 ? 5 : 1]) <= 0) {
+		fprintf(stderr,
+			"usage: floor [NETNS-FILE IF NETNS-FILE IF] SECONDS [FRAME PAYLOAD]\n");
 		return 2;
 	}
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		      0);
 	if (shared == MAP_FAILED)
 		raw_die("memory", errno);
-	duration = (uint64_t)(1e9 * atof(argv[5]));
+	duration = (uint64_t)(1e9 * atof(argv[argc == 8 ? 5 : 1]));
+	if (argc == 2) {
+		measure_within_host(duration);
+		return 0;
+	}
 	frame = (uint32_t)atoi(argv[6]);
 	payload = (uint32_t)atoi(argv[7]);
 	if (!frame)

@@ -229,6 +229,16 @@ class FloorLatency:
         return latency_turn([float(us) for us in output.split()], load)
 
 
+class FloorLocalLatency:
+    """Median time in us of one way between two programs through a process that shares memory with both."""
+
+    unit = "us"
+
+    def measure(self, hosts, tools):
+        output, load = alone(hosts, "a", [tools / "bench/floor", SECONDS / 2])
+        return latency_turn([float(us) for us in output.split()], load)
+
+
 def floor(hosts, tools, seconds, frame, payload):
     return [tools / "bench/floor", hosts.netns("a"), "va", hosts.netns("b"), "vb", seconds, frame, payload]
 

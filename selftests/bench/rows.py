@@ -6,8 +6,8 @@ A group is a set of rows that are measured in turns. References are rows as well
 import collections
 
 from hosts import Layout
-from programs import (KI, MI, AfterStream, Bandwidth, Connects, Faulty, Floor, FloorLatency, Frames, Idle, Latency, Memcpy,
-                      PingPong, Rate, Senders, Streams, Tcp, TcpLatency)
+from programs import (KI, MI, AfterStream, Bandwidth, Connects, Faulty, Floor, FloorLatency, FloorLocalLatency, Frames, Idle,
+                      Latency, Memcpy, PingPong, Rate, Senders, Streams, Tcp, TcpLatency)
 
 BARE = Layout(daemons=False)  # an interface without xroce
 WIDE = Layout()
@@ -109,7 +109,8 @@ ROWS = [
     row("memcpy-64k", "local", Memcpy(64 * KI), BARE),
     row("local-send-4k", "local", Bandwidth("ib_send_bw", 4 * KI, local=True), WIDE, of("memcpy-4k", ">=", 0.4)),
     row("local-send-64k", "local", Bandwidth("ib_send_bw", 64 * KI, local=True), WIDE, of("memcpy-64k", ">=", 0.85)),
-    row("local-latency", "local", Latency("ib_send_lat", 8, local=True), WIDE, own("value", "<=", 1.5)),
+    row("floor-local", "local", FloorLocalLatency(), BARE),
+    row("local-latency", "local", Latency("ib_send_lat", 8, local=True), WIDE, own("value", "<=", 1.5), of("floor-local")),
 
     *_private(),
 
