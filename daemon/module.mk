@@ -19,16 +19,17 @@ objects_SRCS := $(addprefix daemon/objects/, \
 	mw.c objects.c pd.c port.c qp.c resolve.c ring.c srq.c xrc.c)
 rdma_cm_SRCS := $(addprefix daemon/rdma_cm/, \
 	address.c answers.c channel.c comm_est.c command.c connect.c id.c listen.c multicast.c port.c query.c resolve.c)
+umad_SRCS := $(addprefix daemon/umad/,agent.c file.c send.c)
 server_SRCS := $(addprefix daemon/server/, \
 	capture.c counters.c dispatch.c faults.c http.c metrics.c query.c scrape.c server.c show.c show_cm.c)
 
 # The part of the daemon that tests drive without a network interface
 control_SRCS := $(addprefix daemon/base/,groups.c histogram.c jobs.c json.c memory_file.c openmetrics.c peer.c) \
 	$(addprefix daemon/datapath/,capture.c fault.c fault_text.c frame.c) $(memory_SRCS) $(gsi_SRCS) $(clients_SRCS) \
-	$(objects_SRCS) $(rdma_cm_SRCS) $(server_SRCS)
+	$(objects_SRCS) $(rdma_cm_SRCS) $(umad_SRCS) $(server_SRCS)
 
 xroced_SRCS := daemon/main.c $(base_SRCS) $(helper_SRCS) $(netdev_SRCS) $(datapath_SRCS) $(memory_SRCS) $(gsi_SRCS) \
-	$(clients_SRCS) $(objects_SRCS) $(rdma_cm_SRCS) $(server_SRCS)
+	$(clients_SRCS) $(objects_SRCS) $(rdma_cm_SRCS) $(umad_SRCS) $(server_SRCS)
 
 XROCED_LIBS := -lxdp -lbpf -lmnl -lisal -lcap -lpthread
 

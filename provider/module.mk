@@ -10,9 +10,9 @@ PROVIDER_SRCS := \
 		dm.c drain.c dv.c event_socket.c fast_mr.c faults.c mr.c mw.c nap.c pd.c pool.c post.c qp.c qp_ex.c query.c \
 		request.c rw.c srq.c token_file.c xrc.c) \
 	$(addprefix provider/cm/, \
-		answers.c bind.c cm.c command.c event.c ids.c numbers.c refresh.c source.c table.c) \
+		answers.c bind.c cm.c command.c event.c ids.c numbers.c refresh.c source.c table.c umad.c) \
 	$(addprefix provider/preload/, \
-		dirs.c dlopen.c files.c next.c path_calls.c paths.c preload.c tree.c values.c)
+		dirs.c dlopen.c files.c next.c path_calls.c paths.c preload.c tree.c umad_number.c values.c)
 
 $(eval $(call shared_library,libxroce.so,$(PROVIDER_SRCS),provider/preload/libxroce.map,-pthread -ldl,\
 	libxroce.so.1))

@@ -35,6 +35,7 @@
 
 struct xd_cm_channel;
 struct xd_client_objects;
+struct xd_umad;
 
 struct xd_client {
 	struct xd_clients *clients;
@@ -60,6 +61,7 @@ struct xd_client {
 	uint64_t fault_rules; /* that select its QPs (datapath/fault.h); changed while paused */
 	struct xd_client_objects *objects; /* state of the level above */
 	struct xd_cm_channel *cm_channel;  /* of rdma_cm; NULL: no channel */
+	struct xd_umad *umad;		   /* NULL: no file of umad */
 };
 
 /*

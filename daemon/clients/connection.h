@@ -28,7 +28,7 @@ struct xd_connection {
 	struct xd_watch *process; /* for the end of the process; NULL: no pidfd */
 	bool hello;		  /* HELLO succeeded */
 	bool observer;
-	bool channel;	 /* of rdma_cm */
+	bool channel;	 /* of rdma_cm, or file of umad */
 	uint64_t bucket; /* see load.h */
 	uint64_t delays; /* times that the bucket was full */
 	/* in the list of delayed clients, from which nothing is read; pprev NULL: not delayed */
@@ -58,9 +58,9 @@ void xd_connection_close(struct xd_client *c);
 /* Permits other requests after HELLO. */
 void xd_connection_greet(struct xd_client *c, bool observer);
 /*
- * The same for a channel of rdma_cm, which does not end with the process that opened it, and sends
- * no descriptors. The first function returns -EINVAL if the client has sent some, else as
- * xd_user_may_open_channel(); the second cannot fail then.
+ * The same for a channel of rdma_cm or a file of umad, which do not end with the process that
+ * opened them, and send no descriptors. The first function returns -EINVAL if the client has sent
+ * some, else as xd_user_may_open_channel(); the second cannot fail then.
  */
 int xd_connection_may_greet_channel(struct xd_client *c);
 void xd_connection_greet_channel(struct xd_client *c);

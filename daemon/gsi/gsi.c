@@ -261,20 +261,23 @@ static void receive(struct xd_gsi *g, const struct xr_cqe *cqe)
 {
 	const struct gsi_buffer *b = &g->qp->rings->buffer[cqe->wr_id];
 	bool whole = cqe->byte_len == sizeof(*b);
-	bool cm = whole && b->mad[MAD_CLASS] == MAD_CLASS_CM && g->received;
+	bool cm = whole && b->mad[MAD_CLASS] == MAD_CLASS_CM;
 	bool pma = whole && b->mad[MAD_CLASS] == XD_PMA_CLASS && xd_pma_is_request(b->mad);
+	bool wanted = pma || (cm ? !!g->received : whole && g->others);
 	struct xc_path path = { 0 };
 
-	if (!cm && !pma) {
-		g->counters.mads_refused++;
-		return;
-	}
-	g->counters.mads_received++;
-	parse_grh(b, &path);
-	if (pma)
+	if (wanted)
+		parse_grh(b, &path);
+	if (wanted && pma)
 		respond(g, &path, cqe->src_qpn, b->mad);
-	else
+	else if (wanted && cm)
 		g->received(g->ctx, &path, b->mad);
+	else if (wanted)
+		wanted = g->others(g->others_ctx, &path, cqe->src_qpn, b->mad);
+	if (wanted)
+		g->counters.mads_received++;
+	else
+		g->counters.mads_refused++;
 }
 
 /* Returns false if the CQ is empty. */
@@ -378,6 +381,12 @@ void xd_gsi_set_receiver(struct xd_gsi *g, xd_gsi_received_fn fn, void *ctx)
 {
 	g->received = fn;
 	g->ctx = ctx;
+}
+
+void xd_gsi_set_others(struct xd_gsi *g, xd_gsi_others_fn fn, void *ctx)
+{
+	g->others = fn;
+	g->others_ctx = ctx;
 }
 
 const struct xd_gsi_counters *xd_gsi_counters(const struct xd_gsi *g)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * QP 1 of the daemon, the general services interface (IBTA 13.5): sends and receives MADs of the
- * communication management class, and responds to those of the performance management class
- * (pma.h). It is a UD QP of a transport engine like those of clients, with its rings and buffers in
- * the daemon's own memory and a flow of its own. Control thread only.
+ * communication management class, responds to requests of the performance management class (pma.h),
+ * and passes MADs on to programs (daemon/umad). It is a UD QP of a transport engine like those of
+ * clients, with its rings and buffers in the daemon's own memory and a flow of its own. Control
+ * thread only.
  *
  * A worker places a received MAD into a free buffer and never waits. If no buffer is free, the MAD
  * is dropped, and counted as a datagram without a posted receive; its sender repeats it. The
@@ -41,6 +42,13 @@ struct xt_cq;
  */
 typedef void (*xd_gsi_received_fn)(void *ctx, const struct xc_path *path, const uint8_t *mad);
 
+/*
+ * Called for each other MAD that is no request of the performance management class. qpn: of the
+ * sender. Returns false if nobody gets it.
+ */
+typedef bool (*xd_gsi_others_fn)(void *ctx, const struct xc_path *path, uint32_t qpn,
+				 const uint8_t *mad);
+
 struct xd_gsi_config {
 	struct xd_loop *loop;
 	struct xd_net *net;
@@ -54,6 +62,8 @@ void xd_gsi_free(struct xd_gsi *g); /* NULL allowed */
 
 /* Without a receiver (fn NULL), MADs of communication management are dropped and counted. */
 void xd_gsi_set_receiver(struct xd_gsi *g, xd_gsi_received_fn fn, void *ctx);
+/* fn NULL: other MADs are dropped and counted. */
+void xd_gsi_set_others(struct xd_gsi *g, xd_gsi_others_fn fn, void *ctx);
 
 /*
  * Sends a MAD of XC_MAD_LEN bytes to QP 1 of path->peer, after its next hop was resolved. A MAD
@@ -62,6 +72,13 @@ void xd_gsi_set_receiver(struct xd_gsi *g, xd_gsi_received_fn fn, void *ctx);
  * -ENOBUFS (too many MADs wait for their next hops or for the worker).
  */
 int xd_gsi_send(struct xd_gsi *g, const struct xc_path *path, const uint8_t *mad);
+/*
+ * The same to any QP with the Q_Key of QP 1, and only if fewer than `waiting` MADs wait for their
+ * next hops.
+ */
+int xd_gsi_send_to(struct xd_gsi *g, const struct xc_path *path, uint32_t qpn, uint32_t waiting,
+		   const uint8_t *mad);
+#define XD_GSI_WAITING_PROGRAMS 128 /* MADs of programs may join so many */
 
 /* Waits until the worker has sent what was queued, at most XD_GSI_FLUSH_MS. */
 void xd_gsi_flush(struct xd_gsi *g);
@@ -86,7 +103,7 @@ bool xd_gsi_lent(const struct xd_gsi *g);
 #define XD_GSI_COUNTERS(X)                                                                         \
 	X(mads_sent, "MADs sent")                                                                  \
 	X(mads_received, "MADs received")                                                          \
-	X(mads_refused, "received MADs of other classes, no requests, or shorter than 256 bytes")  \
+	X(mads_refused, "received MADs that nobody expects or reads, or shorter than 256 bytes")   \
 	X(pma_requests, "requests for port counters that were responded to")                       \
 	X(pma_limited, "requests for port counters dropped because of the rate limit")             \
 	X(mads_no_path, "MADs not sent because there was no way to the peer")                      \

@@ -69,6 +69,8 @@ struct xd_gsi {
 	struct xd_watch *watch;
 	xd_gsi_received_fn received;
 	void *ctx;
+	xd_gsi_others_fn others;
+	void *others_ctx;
 	struct xd_pma pma;
 	uint64_t pma_bucket; /* of XD_GSI_PMA_RATE */
 	struct gsi_hop hop[GSI_HOPS];
@@ -77,12 +79,6 @@ struct xd_gsi {
 
 /* Passes queued MADs to the worker. */
 void xd_gsi_publish(struct xd_gsi *g);
-/*
- * Sends a MAD like xd_gsi_send(), but to any QP with the Q_Key of QP 1, and only if fewer than
- * `waiting` MADs wait for their next hops.
- */
-int xd_gsi_send_to(struct xd_gsi *g, const struct xc_path *path, uint32_t qpn, uint32_t waiting,
-		   const uint8_t *mad);
 /* Forgets the MADs that wait for their next hop. */
 void xd_gsi_drop_waiting(struct gsi_qp *q);
 

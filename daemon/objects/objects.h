@@ -43,6 +43,8 @@ struct xd_objects {
 		struct xd_watch *watch;
 	} absent;		    /* see absent.h */
 	struct xd_rdma_cm *rdma_cm; /* state of the level above */
+	struct xd_umad *umads;	    /* the same: list of open files */
+	uint32_t umad_tid;	    /* of the last agent */
 	/* A QP got its first packet before it was in RTS. Any thread. NULL: nothing to do */
 	void (*comm_est)(struct xd_objects *o, uint32_t qpn);
 	gid_t lkey_group; /* may use the reserved L_Key; XD_NO_GROUP: none */

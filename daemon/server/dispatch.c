@@ -24,6 +24,12 @@ static const struct verb {
 XR_MESSAGES(X)
 #undef X
 
+/* Returns the flag of the requests that this kind of client may send, if it may send no other. */
+static uint32_t own_flag(const struct xd_client *c)
+{
+	return c->umad ? XR_FOR_UMAD : c->connection.channel ? XR_FOR_CHANNELS : 0;
+}
+
 static int check(struct xd_client *c, uint32_t type, uint32_t length, uint32_t nfds)
 {
 	const struct verb *verb;
@@ -38,7 +44,7 @@ static int check(struct xd_client *c, uint32_t type, uint32_t length, uint32_t n
 				 length, nfds, verb->least);
 	if ((c->connection.observer && !(verb->flags & XR_FOR_OBSERVERS)) ||
 	    (!c->identity.is_operator && verb->flags & XR_FOR_OPERATORS) ||
-	    (c->connection.hello && c->connection.channel != !!(verb->flags & XR_FOR_CHANNELS)))
+	    (c->connection.hello && own_flag(c) != (verb->flags & (XR_FOR_CHANNELS | XR_FOR_UMAD))))
 		return xd_refuse(c, -EPERM, "this kind of client may not send the request");
 	return 0;
 }

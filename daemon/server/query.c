@@ -11,6 +11,7 @@
 #include "daemon/datapath/xdp.h"
 #include "daemon/netdev/net.h"
 #include "daemon/objects/port.h"
+#include "daemon/umad/umad.h"
 #include "server.h"
 
 /* An OUI that is not assigned, as rdma_rxe has. Programs treat 0 as an error. */
@@ -60,7 +61,7 @@ int xd_do_hello(struct xd_client *c, struct xd_request *req, struct xd_reply *re
 		return xd_refuse(c, -EPROTO, "protocol version %u, the daemon has %u", q->version,
 				 XR_PROTOCOL_VERSION);
 	if (q->flags & ~(uint32_t)XR_HELLO_OBSERVER && q->flags != XR_HELLO_IMPORT &&
-	    q->flags != XR_HELLO_CM)
+	    q->flags != XR_HELLO_CM && q->flags != XR_HELLO_UMAD)
 		return xd_refuse(c, -EINVAL, "flags 0x%x", q->flags);
 	body = XD_REPLY(rep, xr_hello_rep);
 	body->version = XR_PROTOCOL_VERSION;
@@ -73,11 +74,12 @@ int xd_do_hello(struct xd_client *c, struct xd_request *req, struct xd_reply *re
 		xd_connection_greet(c, true);
 		return 0;
 	}
-	if (q->flags & XR_HELLO_CM) {
+	if (q->flags & (XR_HELLO_CM | XR_HELLO_UMAD)) {
 		err = req->nfds ? xd_refuse(c, -EINVAL, "descriptors")
 				: xd_connection_may_greet_channel(c);
 		if (!err)
-			err = xd_cm_channel_hello(c, body->token, rep);
+			err = q->flags == XR_HELLO_UMAD ? xd_umad_hello(c, rep)
+							: xd_cm_channel_hello(c, body->token, rep);
 		if (!err)
 			xd_connection_greet_channel(c);
 		return err;

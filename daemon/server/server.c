@@ -18,6 +18,7 @@
 #include "daemon/helper/helper.h"
 #include "daemon/memory/mapping.h"
 #include "daemon/memory/sigbus.h"
+#include "daemon/umad/umad.h"
 #include "scrape.h"
 
 #define BACKLOG 64
@@ -195,6 +196,7 @@ static void end_client(struct xd_client *c)
 {
 	xd_capture_end(c);
 	xd_faults_end(c);
+	xd_umad_end(c);
 	xd_client_memory_end(c);
 }
 
@@ -244,8 +246,10 @@ int xd_server_open(struct xd_device *dev, struct xd_server **server)
 		err = xd_faults_load(s);
 	if (!err)
 		err = xd_sigbus_start();
-	if (!err)
+	if (!err) {
+		xd_umad_start(&s->objects);
 		start_mappings();
+	}
 	return err;
 }
 
@@ -294,6 +298,7 @@ bool xd_server_stop(struct xd_server *s)
 	xd_server_refuse(s);
 	if (!xd_objects_stop(&s->objects))
 		return false;
+	xd_umad_stop(&s->objects);
 	xd_rdma_cm_free(s->objects.rdma_cm);
 	xd_timer_free(s->capture_timer);
 	if (s->uffd_dev >= 0)

@@ -69,6 +69,7 @@ struct xr_msg {
 #define XR_FOR_OPERATORS 2 /* allowed to root and the daemon's own user only */
 #define XR_TAKES_FDS 4	   /* may carry descriptors */
 #define XR_FOR_CHANNELS 8  /* allowed to rdma_cm channels (XR_HELLO_CM) only, which send no other */
+#define XR_FOR_UMAD 16	   /* allowed to files of umad (XR_HELLO_UMAD) only, which send no other */
 
 /* clang-format off */
 #define XR_MESSAGES(X) \
@@ -117,7 +118,10 @@ struct xr_msg {
 	X(CM, cm, XR_BODY(struct xr_cm_req), XR_FOR_CHANNELS) \
 	X(MODIFY_CQ, modify_cq, XR_BODY(struct xr_modify_cq_req), 0) \
 	X(CHECK_CQ, check_cq, XR_BODY(struct xr_handle_req), 0) \
-	X(CAPTURE, capture, XR_BODY(struct xr_capture_req), XR_FOR_OBSERVERS | XR_FOR_OPERATORS)
+	X(CAPTURE, capture, XR_BODY(struct xr_capture_req), XR_FOR_OBSERVERS | XR_FOR_OPERATORS) \
+	X(UMAD_REGISTER, umad_register, XR_BODY(struct xr_umad_register_req), XR_FOR_UMAD) \
+	X(UMAD_UNREGISTER, umad_unregister, XR_BODY(struct xr_umad_agent), XR_FOR_UMAD) \
+	X(UMAD_SEND, umad_send, XR_BODY(struct xr_umad_send_req), XR_FOR_UMAD)
 /* clang-format on */
 
 enum xr_msg_type {
@@ -148,10 +152,12 @@ struct xr_hello_req {
 #define XR_HELLO_OBSERVER 1 /* a tool: no doorbells, no events, no objects */
 #define XR_HELLO_IMPORT 2   /* ENOENT: no connection of the same user has the token */
 #define XR_HELLO_CM 4	    /* an rdma_cm channel, see XR_MSG_CM; no other flag is set */
+#define XR_HELLO_UMAD 8	    /* a file of umad, see XR_MSG_UMAD_SEND; no other flag is set */
 
 /*
  * fds: event socket, an eventfd for each worker, chunk of the doorbells, and the userfaultfd device
- * if has_uffd. With XR_HELLO_CM: only the channel's event descriptor, and doorbells are empty.
+ * if has_uffd. With XR_HELLO_CM or XR_HELLO_UMAD: only the descriptor of that channel or file, and
+ * doorbells are empty.
  */
 struct xr_hello_rep {
 	__u32 version;
@@ -712,6 +718,54 @@ struct xr_cm_answer {
 	__u32 length;	/* of the reply, which follows; a multiple of 8 */
 };
 #define XR_CM_COMMANDS 25 /* commands 0..24 of ABI 4 */
+
+/* ---- umad ------------------------------------------------------------------------- */
+
+/*
+ * A connection whose HELLO has XR_HELLO_UMAD is what an open file description of
+ * /dev/infiniband/umadN is in the kernel: a program sends and receives MADs at QP 1 of the device.
+ * Only operators may open one (EACCES). Like a channel of rdma_cm, it exists until the last
+ * descriptor of its socket is closed.
+ *
+ * The descriptor of the file is an event socket, from which the program reads MADs: one datagram is
+ * struct ib_user_mad of <rdma/ib_user_mad.h> with P_Key index, then 256 bytes of a received MAD, or
+ * the first 24 bytes of one that got no response, with status ETIMEDOUT. The queue is limited: if a
+ * program does not read, further MADs are dropped.
+ *
+ * UMAD_REGISTER makes an agent, as the ioctl IB_USER_MAD_REGISTER_AGENT2 does, and returns its
+ * number, 0 to XR_UMAD_AGENTS - 1. EINVAL: a field is wrong, or another agent gets these methods of
+ * the class, or the daemon itself does (communication management, performance management). EBUSY:
+ * a program has QP 1. ENOMEM: too many agents. Agents for QP 0 can be made, because tools of
+ * infiniband-diags do not start otherwise, but their MADs are refused.
+ *
+ * UMAD_SEND sends a MAD as write() of the device file does. The upper half of the transaction ID of
+ * a request is replaced by a number that the agent has for itself. MADs with a GRH are sent to
+ * hdr.gid; those without one, and with LID 0, to the device's own QP 1. EINVAL: a field is wrong.
+ * EIO: no such agent. EOPNOTSUPP: subnet management, as RoCE has no QP 0; segmentation (RMPP).
+ * ENOBUFS: too many MADs of the file wait for responses (XR_UMAD_SENDS). Also errors of resolving
+ * the next hop that are known at once.
+ */
+#define XR_UMAD_AGENTS 32
+#define XR_UMAD_SENDS 64
+#define XR_UMAD_LEN (64 + 256)
+struct xr_umad_register_req {
+	__u64 methods[2]; /* a bit for each method of which the agent gets requests */
+	__u32 qpn;	  /* 0, 1 */
+	__u32 flags;	  /* IB_USER_MAD_USER_RMPP */
+	__u8 mgmt_class;
+	__u8 mgmt_class_version;
+	__u8 rmpp_version;
+	__u8 oui[3];
+	__u8 reserved[2];
+};
+struct xr_umad_agent {
+	__u32 id;
+	__u32 reserved;
+};
+#define xr_umad_register_rep xr_umad_agent
+struct xr_umad_send_req {
+	__u8 packet[XR_UMAD_LEN]; /* struct ib_user_mad; a shorter MAD is padded with zeros */
+};
 
 /* ---- operators -------------------------------------------------------------------- */
 

@@ -13,6 +13,7 @@
 #include "provider/cm/cm.h"
 #include "provider/cm/command.h"
 #include "provider/cm/refresh.h"
+#include "provider/cm/umad.h"
 
 /* Device number of the kernel's device file, if it has rdma_cm */
 #define DEVICE_NUMBER "/sys/class/misc/rdma_cm/dev"
@@ -105,7 +106,7 @@ bool xp_cm_write(int fd, const void *data, size_t len, ssize_t *result)
 	if (!ch)
 		return false;
 	cancel = xp_cancel_off();
-	err = xp_cm_execute(ch, fd, data, len, cancel);
+	err = ch->umad ? xp_umad_write(ch, data, len) : xp_cm_execute(ch, fd, data, len, cancel);
 	xp_cm_put(ch);
 	*result = err ? xp_fail(err) : (ssize_t)len;
 	xp_cancel_restore(cancel);
@@ -131,12 +132,12 @@ bool xp_cm_fstat(int fd, struct stat *st)
 
 	if (!ch)
 		return false;
-	xp_cm_put(ch);
 	memset(st, 0, sizeof(*st));
-	st->st_mode = S_IFCHR | 0666;
+	st->st_mode = S_IFCHR | (ch->umad ? XP_UMAD_MODE : 0666);
 	st->st_nlink = 1;
 	st->st_blksize = 4096;
-	st->st_rdev = device_number();
+	st->st_rdev = ch->umad ? ch->umad->rdev : device_number();
+	xp_cm_put(ch);
 	return true;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * rdma_cm for unmodified programs: the device file /dev/infiniband/rdma_cm as librdmacm sees it.
- * These functions are called by the interposed functions of libc (preload/files.c).
+ * These functions are called by the interposed functions of libc (preload/files.c). Those without
+ * xp_cm_open() serve files of umad as well (umad.h).
  */
 #ifndef XP_CM_H
 #define XP_CM_H

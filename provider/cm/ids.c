@@ -475,5 +475,6 @@ void xp_cm_channel_free(struct xp_cm_channel *ch)
 	xp_cm_table_free(&ch->numbers);
 	xp_cm_table_free(&ch->parts);
 	pthread_mutex_destroy(&ch->lock);
+	free(ch->umad);
 	free(ch);
 }

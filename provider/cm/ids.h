@@ -81,6 +81,8 @@ struct xp_cm_channel {
 	int watched_directory; /* watch descriptor, or 0 */
 	bool watch_in_set;     /* the epoll set has it */
 	int watch_made;	       /* eventfd of threads that wait without a watch, or -1 */
+
+	struct xp_umad *umad; /* a file of umad instead of a channel; NULL: none */
 };
 
 /* Data of the epoll set's events: number of the source, or one of these */

@@ -3,10 +3,12 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "provider/cm/numbers.h"
+#include "provider/cm/umad.h"
 
 #define LEAF_SIZE (1u << XP_CM_LEAF_BITS)
 
@@ -151,7 +153,8 @@ static bool drop(struct xp_cm_channel *ch, unsigned int refs)
 	for (p = &channels; *p != ch; p = &(*p)->next)
 		;
 	*p = ch->next;
-	put_anchor(ch->anchor);
+	if (ch->anchor)
+		put_anchor(ch->anchor);
 	return true;
 }
 
@@ -166,10 +169,20 @@ void xp_cm_put(struct xp_cm_channel *ch)
 		xp_cm_channel_free(ch);
 }
 
-static bool has_anchor(const struct xp_cm_channel *ch, int fd)
+uint64_t xp_cm_cookie(int fd)
+{
+	uint64_t cookie = 0;
+	socklen_t len = sizeof(cookie);
+
+	return getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &len) ? 0 : cookie;
+}
+
+static bool is_of(const struct xp_cm_channel *ch, int fd)
 {
 	struct epoll_event ev = { .data.u64 = XP_CM_EPOLL_ANCHOR };
 
+	if (ch->umad)
+		return xp_cm_cookie(fd) == ch->umad->cookie;
 	return !epoll_ctl(fd, EPOLL_CTL_MOD, ch->anchor->fd, &ev);
 }
 
@@ -186,7 +199,7 @@ struct xp_cm_channel *xp_cm_get(int fd)
 	ch = *slot;
 	if (ch)
 		ch->refs++;
-	valid = ch && has_anchor(ch, fd);
+	valid = ch && is_of(ch, fd);
 	pthread_mutex_unlock(&lock);
 	if (ch && !valid) {
 		xp_cm_number_remove(ch, fd);
@@ -237,18 +250,24 @@ static struct xp_cm_channel *set_slot(struct xp_cm_channel **slot, struct xp_cm_
 	return before && drop(before, 1) ? before : NULL;
 }
 
-int xp_cm_number_new(struct xp_cm_channel *ch, int fd)
+/* Returns 0 or -errno. Needs the lock. */
+static int add_anchor(struct xp_cm_channel *ch, int fd)
 {
 	struct epoll_event ev = { .data.u64 = XP_CM_EPOLL_ANCHOR };
+
+	ch->anchor = take_anchor();
+	return !ch->anchor || epoll_ctl(fd, EPOLL_CTL_ADD, ch->anchor->fd, &ev) ? -errno : 0;
+}
+
+int xp_cm_number_new(struct xp_cm_channel *ch, int fd)
+{
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct xp_cm_channel **slot, **p, *gone = NULL;
-	int err = 0;
+	int err;
 
 	pthread_once(&once, install_handlers);
 	pthread_mutex_lock(&lock);
-	ch->anchor = take_anchor();
-	if (!ch->anchor || epoll_ctl(fd, EPOLL_CTL_ADD, ch->anchor->fd, &ev))
-		err = -errno;
+	err = ch->umad ? 0 : add_anchor(ch, fd);
 	slot = err ? NULL : make_slot(fd);
 	if (slot) {
 		for (p = &channels; *p && *p < ch; p = &(*p)->next)

@@ -7,6 +7,9 @@
  * The program can close a number without the knowledge of this library, by a system call of its
  * own, and reuse it. So every epoll set contains an anchor, a file that never has an event, and a
  * number is used only if it still is an epoll set with the channel's anchor.
+ *
+ * A file of umad is a channel as well, with one source. Its descriptor is the socket from which the
+ * program reads MADs, and has a number that no other socket has (SO_COOKIE) instead of an anchor.
  */
 #ifndef XP_CM_NUMBERS_H
 #define XP_CM_NUMBERS_H
@@ -47,9 +50,12 @@ bool xp_cm_is_number(struct xp_cm_channel *ch, int fd);
 /* Takes the locks of both channels, which may be the same. */
 void xp_cm_lock_both(struct xp_cm_channel *a, struct xp_cm_channel *b);
 
+/* Returns SO_COOKIE of a socket, or 0. */
+uint64_t xp_cm_cookie(int fd);
+
 /*
- * Adds an anchor to the epoll set fd, a new descriptor, and makes it a number of the channel.
- * Returns 0 or -errno.
+ * Adds an anchor to the epoll set fd, a new descriptor, and makes it a number of the channel. That
+ * of a file of umad needs no anchor. Returns 0 or -errno.
  */
 int xp_cm_number_new(struct xp_cm_channel *ch, int fd);
 /* fd has become a duplicate of a number of the channel. */

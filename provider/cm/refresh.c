@@ -43,7 +43,7 @@ static int add_daemon(struct xp_cm_channel *ch, const char *path)
 
 	if (!s)
 		return -ENOMEM;
-	err = xp_cm_source_connect(s, path, &events);
+	err = xp_cm_source_connect(s, path, XR_HELLO_CM, &events);
 	if (err) {
 		free(s);
 		return err;

@@ -66,14 +66,14 @@ struct xp_cm_layout xp_cm_layout(uint32_t cmd)
 
 /* ---- connection ----------------------------------------------------------------- */
 
-static int hello(struct xp_cm_source *s, struct xr_hello_rep *rep, int *events)
+static int hello(struct xp_cm_source *s, uint32_t flag, struct xr_hello_rep *rep, int *events)
 {
 	int fd = -1, err;
 	struct xp_call call = {
 		.rep = rep, .rep_len = sizeof(*rep), .rep_fds = &fd, .rep_room = 1
 	};
 
-	err = xp_conn_hello(&s->conn, XR_HELLO_CM, NULL, &call);
+	err = xp_conn_hello(&s->conn, flag, NULL, &call);
 	if (err)
 		return err;
 	if (!call.rep_nfds || rep->doorbells.length || !memchr(rep->device, 0, sizeof(rep->device)))
@@ -87,7 +87,7 @@ static int hello(struct xp_cm_source *s, struct xr_hello_rep *rep, int *events)
 	return err;
 }
 
-int xp_cm_source_connect(struct xp_cm_source *s, const char *path, int *events)
+int xp_cm_source_connect(struct xp_cm_source *s, const char *path, uint32_t flag, int *events)
 {
 	struct xp_timeouts timeouts = { CONNECT_MS, HELLO_MS };
 	struct xr_hello_rep rep;
@@ -98,13 +98,13 @@ int xp_cm_source_connect(struct xp_cm_source *s, const char *path, int *events)
 	snprintf(s->path, sizeof(s->path), "%s", path);
 	err = xp_conn_open(&s->conn, path, timeouts);
 	if (!err) {
-		err = hello(s, &rep, events);
+		err = hello(s, flag, &rep, events);
 		if (err)
 			xp_conn_close(&s->conn);
 	}
 	if (err) {
 		xp_conn_describe(&s->conn, path, err, text, sizeof(text));
-		xp_debug("rdma_cm: %s: %s", path, text);
+		xp_debug("%s: %s: %s", flag == XR_HELLO_CM ? "rdma_cm" : "umad", path, text);
 		return err;
 	}
 	memcpy(s->token, rep.token, sizeof(s->token));

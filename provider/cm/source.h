@@ -70,11 +70,11 @@ struct xp_cm_source {
 struct xp_cm_layout xp_cm_layout(uint32_t cmd);
 
 /*
- * Connects to the daemon with that control socket. *events is the descriptor that is readable while
- * the daemon has events for the channel. Returns 0 or -errno; -ENODEV if XROCE_DEVICES hides the
+ * Connects to the daemon with that control socket, by a HELLO with XR_HELLO_CM or XR_HELLO_UMAD.
+ * *events is the descriptor of the reply. Returns 0 or -errno; -ENODEV if XROCE_DEVICES hides the
  * device.
  */
-int xp_cm_source_connect(struct xp_cm_source *s, const char *path, int *events);
+int xp_cm_source_connect(struct xp_cm_source *s, const char *path, uint32_t flag, int *events);
 void xp_cm_source_close(struct xp_cm_source *s);
 
 /*

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Interposed functions of libc with a descriptor, for channels of rdma_cm (provider/cm). They pass
- * all descriptors on that are not marked as channels, after one load and a test.
+ * Interposed functions of libc with a descriptor, for channels of rdma_cm and files of umad
+ * (provider/cm). They pass all descriptors on that are not marked, after one load and a test.
  */
 #include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "provider/base/export.h"
 #include "provider/base/fail.h"
 #include "provider/cm/cm.h"
+#include "provider/cm/umad.h"
 #include "provider/preload/next.h"
 #include "provider/preload/paths.h"
 
@@ -20,7 +22,9 @@
 	X(fstat64, int, (int, struct stat64 *))                                                    \
 	X(__fxstat, int, (int, int, struct stat *))                                                \
 	X(__fxstat64, int, (int, int, struct stat64 *))                                            \
+	X(read, ssize_t, (int, void *, size_t))                                                    \
 	X(write, ssize_t, (int, const void *, size_t))                                             \
+	X(ioctl, int, (int, unsigned long, ...))                                                   \
 	X(close, int, (int))                                                                       \
 	X(close_range, int, (unsigned int, unsigned int, int))                                     \
 	X(closefrom, void, (int))                                                                  \
@@ -38,6 +42,29 @@ XP_PUBLIC ssize_t write(int fd, const void *data, size_t len)
 	if (xp_cm_is_marked(fd) && xp_cm_write(fd, data, len, &result))
 		return result;
 	return XP_NEXT(write)(fd, data, len);
+}
+
+XP_PUBLIC ssize_t read(int fd, void *data, size_t len)
+{
+	ssize_t result;
+
+	if (xp_cm_is_marked(fd) && xp_umad_read(fd, data, len, &result))
+		return result;
+	return XP_NEXT(read)(fd, data, len);
+}
+
+XP_PUBLIC int ioctl(int fd, unsigned long request, ...)
+{
+	va_list ap;
+	void *arg;
+	int result;
+
+	va_start(ap, request);
+	arg = va_arg(ap, void *);
+	va_end(ap);
+	if (xp_cm_is_marked(fd) && xp_umad_ioctl(fd, request, arg, &result))
+		return result;
+	return XP_NEXT(ioctl)(fd, request, arg);
 }
 
 /* glibc before 2.33 has __fxstat() only, and programs that were built for it call it later, too. */

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "provider/base/fail.h"
+#include "provider/cm/umad.h"
 #include "provider/preload/paths.h"
 #include "provider/preload/tree.h"
 
@@ -312,7 +313,9 @@ int xp_emulate_access(int dirfd, const char *path, int mode)
 		return xp_fail(ret);
 	if (ret == REAL)
 		return access(found, mode);
-	return (unsigned int)mode & ~(node.mode & 7) ? xp_fail(EACCES) : 0;
+	return (unsigned int)mode & ~(geteuid() ? node.mode & 7 : node.mode >> 6 & 7)
+		       ? xp_fail(EACCES)
+		       : 0;
 }
 
 ssize_t xp_emulate_readlink(int dirfd, const char *path, char *text, size_t size)
@@ -397,6 +400,8 @@ int xp_emulate_open(int dirfd, const char *path, int flags)
 		return xp_fail(ENOTDIR);
 	if (S_ISLNK(node.mode))
 		return xp_fail(ELOOP);
+	if (S_ISCHR(node.mode) && *node.text)
+		return xp_umad_open(node.text, node.rdev, flags);
 	if (!S_ISREG(node.mode))
 		return xp_fail(ENOENT); /* a device file: it can be inspected only */
 	if ((flags & O_ACCMODE) != O_RDONLY)

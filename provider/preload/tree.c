@@ -10,7 +10,9 @@
 #include "provider/base/libibverbs.h"
 #include "provider/control/sockets.h"
 #include "provider/control/visible.h"
+#include "provider/cm/umad.h"
 #include "provider/preload/tree.h"
+#include "provider/preload/umad_number.h"
 #include "provider/preload/values.h"
 #include "provider/verbs/device.h"
 
@@ -22,20 +24,22 @@ enum kind {
 	REGULAR,
 	COMMAND_DEVICE,
 	CM_DEVICE,
+	UMAD_DEVICE,
 	DEVICE_DIR,  /* `device` of an interface without a parent device */
 	NETDEV_LINK, /* to the interface */
-	DEVICE_LINK, /* uverbsN/device: to that of the device */
+	DEVICE_LINK, /* `device` of uverbsN, umadN: to that of the device */
 };
 
 /*
  * Each row is a path. Components that begin with % stand for all names of a kind:
- *   %d device   %u uverbsN   %n interface   %i GID index   %g GID index in use   %k P_Key index
- *   %c counter  %h hw counter
+ *   %d device   %u uverbsN   %m umadN   %n interface   %i GID index   %g GID index in use
+ *   %k P_Key index   %c counter   %h hw counter
  * See Documentation/ABI/stable/sysfs-class-infiniband of Linux.
  */
 #define IB "/sys/class/infiniband"
 #define PORT IB "/%d/ports/1"
 #define VERBS "/sys/class/infiniband_verbs"
+#define MAD "/sys/class/infiniband_mad"
 
 static const struct row {
 	const char *path;
@@ -46,6 +50,7 @@ static const struct row {
 	{ "/dev/infiniband", DIRECTORY, NULL },
 	{ "/dev/infiniband/rdma_cm", CM_DEVICE, NULL },
 	{ "/dev/infiniband/%u", COMMAND_DEVICE, NULL },
+	{ "/dev/infiniband/%m", UMAD_DEVICE, NULL },
 	{ "/sys/class", PARENT, NULL },
 	{ IB, DIRECTORY, NULL },
 	{ IB "/%d", DIRECTORY, NULL },
@@ -84,6 +89,13 @@ static const struct row {
 	{ PORT "/sm_lid", REGULAR, xp_value_zero_hex },
 	{ PORT "/sm_sl", REGULAR, xp_value_zero },
 	{ PORT "/state", REGULAR, xp_value_state },
+	{ MAD, DIRECTORY, NULL },
+	{ MAD "/abi_version", REGULAR, xp_value_umad_abi },
+	{ MAD "/%m", DIRECTORY, NULL },
+	{ MAD "/%m/dev", REGULAR, xp_value_umad_dev },
+	{ MAD "/%m/device", DEVICE_LINK, NULL },
+	{ MAD "/%m/ibdev", REGULAR, xp_value_device },
+	{ MAD "/%m/port", REGULAR, xp_value_umad_port },
 	{ VERBS, DIRECTORY, NULL },
 	{ VERBS "/abi_version", REGULAR, xp_value_verbs_abi },
 	{ VERBS "/%u", DIRECTORY, NULL },
@@ -151,6 +163,7 @@ static bool runs(void *unused, const char *name)
 }
 
 struct by_number {
+	bool umad;
 	uint32_t number;
 	char *device;
 };
@@ -159,7 +172,8 @@ static bool has_number(void *arg, const char *name)
 {
 	struct by_number *by = arg;
 
-	if (xp_uverbs_number(name) != by->number)
+	if (by->umad ? xp_umad_number(name) != (int)by->number
+		     : xp_uverbs_number(name) != by->number)
 		return false;
 	snprintf(by->device, XR_DEVICE_NAME_MAX + 1, "%s", name);
 	return true;
@@ -194,6 +208,10 @@ static bool capture(struct match *m, char kind, const char *name)
 		return snprintf(m->device, sizeof(m->device), "%s", name) < (int)sizeof(m->device);
 	case 'u':
 		return !strncmp(name, "uverbs", 6) && read_index(name + 6, &by.number) &&
+		       any_device(has_number, &by);
+	case 'm':
+		by.umad = true;
+		return !strncmp(name, "umad", 4) && read_index(name + 4, &by.number) &&
 		       any_device(has_number, &by);
 	case 'n':
 		return snprintf(m->netdev, sizeof(m->netdev), "%s", name) < (int)sizeof(m->netdev);
@@ -274,6 +292,11 @@ static int find_node(struct xp_source *s, const struct row *row, const struct ma
 	case COMMAND_DEVICE:
 		node->mode = S_IFCHR | 0666;
 		node->rdev = makedev(XP_UVERBS_MAJOR, xp_uverbs_number(m->device));
+		return *rest ? -ENOENT : 0;
+	case UMAD_DEVICE:
+		node->mode = S_IFCHR | XP_UMAD_MODE;
+		node->rdev = makedev(XP_UMAD_MAJOR, xp_umad_number(m->device));
+		strcpy(node->text, m->device);
 		return *rest ? -ENOENT : 0;
 	case DEVICE_DIR:
 		/* The row of `device` comes first. */
@@ -371,6 +394,17 @@ static bool add_uverbs(void *arg, const char *name)
 	return l->err;
 }
 
+static bool add_umad(void *arg, const char *name)
+{
+	int number = xp_umad_number(name);
+	struct list *l = arg;
+	char umad[24];
+
+	snprintf(umad, sizeof(umad), "umad%d", number);
+	l->err = number >= 0 && runs(NULL, name) ? add(l, umad) : 0;
+	return l->err;
+}
+
 /* Appends all names that a component of a row stands for. s: of the device, if there is one */
 static int add_component(struct list *l, const char *component, struct xp_source *s)
 {
@@ -383,6 +417,9 @@ static int add_component(struct list *l, const char *component, struct xp_source
 		return l->err;
 	case 'u':
 		any_device(add_uverbs, l);
+		return l->err;
+	case 'm':
+		any_device(add_umad, l);
 		return l->err;
 	case 'n':
 		return add(l, s->hello.netdev);
@@ -408,6 +445,7 @@ static unsigned char type_of(const struct row *row, struct xp_source *s)
 		return DT_REG;
 	case COMMAND_DEVICE:
 	case CM_DEVICE:
+	case UMAD_DEVICE:
 		return DT_CHR;
 	case NETDEV_LINK:
 	case DEVICE_LINK:

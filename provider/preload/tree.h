@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The emulated tree: files and directories that the kernel's RDMA core would have for the devices,
- * below /sys/class/infiniband, /sys/class/infiniband_verbs and /dev/infiniband. Nothing is stored:
- * each call sends requests to the daemons. Paths are canonical (xp_path_of_interest()).
+ * below /sys/class/infiniband, infiniband_verbs and infiniband_mad, and /dev/infiniband. Nothing is
+ * stored: each call sends requests to the daemons. Paths are canonical (xp_path_of_interest()).
  */
 #ifndef XP_TREE_H
 #define XP_TREE_H
@@ -15,7 +15,10 @@
 struct xp_node {
 	mode_t mode; /* type and permissions */
 	dev_t rdev;  /* of a device file */
-	/* Contents of a file, target of a link. If the path leads through a link: where to. */
+	/*
+	 * Contents of a file, target of a link, device of a file of umad. If the path leads through
+	 * a link: where to.
+	 */
 	char text[PATH_MAX];
 };
 

@@ -10,6 +10,7 @@
 
 #include <xroce/wire.h>
 
+#include "provider/preload/umad_number.h"
 #include "provider/preload/values.h"
 #include "provider/verbs/device.h"
 
@@ -433,4 +434,22 @@ int xp_value_verbs_abi(struct xp_source *s, const struct xp_place *at, char *tex
 int xp_value_driver_abi(struct xp_source *s, const struct xp_place *at, char *text, size_t size)
 {
 	return snprintf(text, size, "1\n");
+}
+
+/* ---- umad ---------------------------------------------------------------------- */
+
+/* IB_USER_MAD_ABI_VERSION of <rdma/ib_user_mad.h> */
+int xp_value_umad_abi(struct xp_source *s, const struct xp_place *at, char *text, size_t size)
+{
+	return snprintf(text, size, "5\n");
+}
+
+int xp_value_umad_port(struct xp_source *s, const struct xp_place *at, char *text, size_t size)
+{
+	return snprintf(text, size, "1\n");
+}
+
+int xp_value_umad_dev(struct xp_source *s, const struct xp_place *at, char *text, size_t size)
+{
+	return snprintf(text, size, "%u:%d\n", XP_UMAD_MAJOR, xp_umad_number(s->hello.device));
 }

@@ -36,6 +36,7 @@ xp_value xp_value_node_type, xp_value_guid, xp_value_node_desc, xp_value_fw_ver,
 xp_value xp_value_hw_rev, xp_value_state, xp_value_phys_state, xp_value_rate, xp_value_zero;
 xp_value xp_value_zero_hex, xp_value_cap_mask, xp_value_link_layer;
 xp_value xp_value_device, xp_value_uverbs_dev, xp_value_verbs_abi, xp_value_driver_abi;
+xp_value xp_value_umad_abi, xp_value_umad_port, xp_value_umad_dev;
 
 /* Calls a function with each name that exists. They stop at its first error and return it. */
 typedef int xp_each(void *arg, const char *name);

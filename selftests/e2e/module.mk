@@ -5,7 +5,8 @@ E2E_FILES := $(sort $(wildcard selftests/e2e/*.bats))
 E2E_LONG := $(filter selftests/e2e/39-limits-%,$(E2E_FILES))
 E2E_NEEDS := $$(PROGRAMS) $(addprefix $(BUILD)/selftests/e2e/, \
 	hanging_fs hostile rdma_cm_events rdma_connect rdma_datagram rdma_direct rdma_events rdma_flush rdma_keys rdma_limits \
-	rdma_memory rdma_neighbours rdma_notify rdma_opcodes rdma_refusals rdma_srq rdma_verify rdma_watch rdma_xrc tcp_echo)
+	rdma_mad rdma_memory rdma_neighbours rdma_notify rdma_opcodes rdma_refusals rdma_srq rdma_verify rdma_watch rdma_xrc \
+	tcp_echo)
 
 e2e_name = e2e/$(basename $(notdir $1))
 $(foreach f,$(filter-out $(E2E_LONG),$(E2E_FILES)),$(eval \
@@ -69,6 +70,9 @@ $(eval $(call verbs_program,rdma_connect,,-lrdmacm))
 
 # Makes calls that are refused, and checks the reasons.
 $(eval $(call verbs_program,rdma_refusals))
+
+# Sends and receives MADs by libibumad.
+$(eval $(call verbs_program,rdma_mad,,-libumad))
 
 # Sends every opcode.
 $(eval $(call verbs_program,rdma_opcodes))

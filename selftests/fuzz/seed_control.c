@@ -7,6 +7,7 @@
  */
 #include <arpa/inet.h>
 #include <infiniband/verbs.h>
+#include <rdma/ib_user_mad.h>
 #include <rdma/rdma_user_cm.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -15,6 +16,7 @@
 
 #include <xroce/control.h>
 #include <xroce/reason.h>
+#include <xroce/wire.h>
 
 #define SECOND 0x80
 #define HAPPENING 127
@@ -490,6 +492,38 @@ static void cm_commands(void)
 	CM(DESTROY_ID, destroy, 4);
 }
 
+/* Two files: requests to the own port, and to the agent of the other file */
+static void umad(void)
+{
+	struct xr_umad_register_req client = { .qpn = 1, .mgmt_class = 4, .mgmt_class_version = 1 };
+	struct xr_umad_register_req server = { .qpn = 1,
+					       .mgmt_class = 0x30,
+					       .mgmt_class_version = 1,
+					       .oui = { 1, 2, 3 },
+					       .methods = { 2 } };
+	struct {
+		struct ib_user_mad_hdr hdr;
+		uint8_t mad[256];
+	} p = { .hdr = { .timeout_ms = 10,
+			 .retries = 1,
+			 .qpn = htonl(1),
+			 .qkey = htonl(XR_GSI_QKEY) },
+		.mad = { 1, 4, 1, 1, [17] = 1, [37] = 1, 2, 3 } };
+	struct xr_umad_agent agent = { 0 };
+
+	hello(0, XR_HELLO_UMAD);
+	hello(SECOND, XR_HELLO_UMAD);
+	SAY(XR_MSG_UMAD_REGISTER, client);
+	SAY(SECOND | XR_MSG_UMAD_REGISTER, server);
+	SAY(XR_MSG_UMAD_SEND, p);
+	p.mad[1] = 0x30;
+	p.mad[11] = 1;
+	SAY(XR_MSG_UMAD_SEND, p);
+	p.mad[3] = 0x81;
+	SAY(SECOND | XR_MSG_UMAD_SEND, p);
+	SAY(XR_MSG_UMAD_UNREGISTER, agent);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -500,7 +534,7 @@ int main(int argc, char **argv)
 		{ "queue-pair", queue_pair },	{ "slow-network", slow_network },
 		{ "operators", operators },	{ "special", special },
 		{ "cm-connect", cm_connect },	{ "cm-datagram", cm_datagram },
-		{ "cm-commands", cm_commands },
+		{ "cm-commands", cm_commands }, { "umad", umad },
 	};
 
 	if (argc != 2) {

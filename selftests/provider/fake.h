@@ -14,6 +14,8 @@
 #define FAKE_SRQN 0x5000 /* the first number of an XRC SRQ */
 #define FAKE_REFUSED_HOP                                                                           \
 	250 /* MODIFY_QP and CREATE_AH with this hop limit fail with EHOSTUNREACH */
+#define FAKE_REFUSED_CLASS 0x0f	      /* an agent of umad for this class fails with EBUSY */
+#define FAKE_TIMEOUT_SL 7	      /* a MAD with this service level gets no response */
 #define FAKE_VENDOR_ERR 0x99	      /* of failed completions; of receives */
 #define FAKE_RECEIVED(n) (0x40 + (n)) /* length, immediate data, source QPN, P_Key index, SL */
 

@@ -5,6 +5,7 @@
  *   fake.c         commands of tests, and its process
  *   fake_serve.c   messages and requests of the control protocol
  *   fake_queues.c  CQs, QPs, SRQs, XRC
+ *   fake_umad.c    files of umad
  */
 #ifndef FAKE_INTERNAL_H
 #define FAKE_INTERNAL_H
@@ -108,5 +109,11 @@ void detach_mcast(struct client *c, const struct message *m);
 uint32_t complete_one(struct object *qp, bool recv, uint32_t status, bool solicited);
 /* The same with a receive of an SRQ, for an XRC target. */
 uint32_t complete_xrc(struct object *target, struct object *srq, uint32_t status);
+
+/* fake_umad.c */
+void umad_hello(struct client *c, const struct message *m, struct xr_hello_rep *rep);
+void umad_register(struct client *c, const struct message *m);
+void umad_unregister(struct client *c, const struct message *m);
+void umad_send(struct client *c, const struct message *m);
 
 #endif /* FAKE_INTERNAL_H */

@@ -126,6 +126,10 @@ static void hello(struct client *c, const struct message *m)
 		reply(c, m, 0, &rep, sizeof(rep));
 		return;
 	}
+	if (req->flags & XR_HELLO_UMAD) {
+		umad_hello(c, m, &rep);
+		return;
+	}
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, p))
 		die("pipe");
 	c->pipe = p[1];
@@ -512,6 +516,12 @@ void serve(struct client *c, const struct message *m)
 		return query_srq(c, m);
 	case XR_MSG_DESTROY_SRQ:
 		return destroy(c, m, SRQ);
+	case XR_MSG_UMAD_REGISTER:
+		return umad_register(c, m);
+	case XR_MSG_UMAD_UNREGISTER:
+		return umad_unregister(c, m);
+	case XR_MSG_UMAD_SEND:
+		return umad_send(c, m);
 	default:
 		reply(c, m, -EOPNOTSUPP, NULL, 0);
 	}

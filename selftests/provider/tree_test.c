@@ -18,6 +18,8 @@
 #define PORT DEVICE "/ports/1"
 #define VERBS "/sys/class/infiniband_verbs"
 #define UVERBS "uverbs985308" /* xp_uverbs_number(FAKE_DEVICE) */
+#define MAD "/sys/class/infiniband_mad"
+#define UMAD "umad44" /* xp_umad_number(FAKE_DEVICE) */
 
 static const char *read_fd(int fd)
 {
@@ -68,6 +70,10 @@ static void values(void)
 		{ VERBS "/" UVERBS "/ibdev", FAKE_DEVICE "\n" },
 		{ VERBS "/" UVERBS "/dev", "231:985308\n" },
 		{ VERBS "/" UVERBS "/abi_version", "1\n" },
+		{ MAD "/abi_version", "5\n" },
+		{ MAD "/" UMAD "/ibdev", FAKE_DEVICE "\n" },
+		{ MAD "/" UMAD "/port", "1\n" },
+		{ MAD "/" UMAD "/dev", "231:44\n" },
 	};
 	unsigned int i;
 
@@ -144,7 +150,9 @@ static void directories(void)
 
 	TAP_OK(has(opendir(IB), FAKE_DEVICE), "opendir lists the devices");
 	TAP_OK(has(opendir(VERBS "/"), "abi_version " UVERBS), "opendir lists uverbs devices");
-	TAP_OK(has(opendir("/dev/infiniband"), "rdma_cm " UVERBS), "opendir lists device files");
+	TAP_OK(has(opendir("/dev/infiniband"), "rdma_cm " UVERBS " " UMAD),
+	       "opendir lists device files");
+	TAP_OK(has(opendir(MAD), "abi_version " UMAD), "and umad devices");
 	TAP_OK(has(opendir("/sys/class//infiniband/./" FAKE_DEVICE "/ports"), "1"),
 	       "paths with // and . are the same");
 	TAP_OK(has(opendir(PORT "/../../device/net"), "none"), "and paths with ..");
@@ -303,9 +311,9 @@ static void kernel_directories(bool running)
 	DIR *dir = fdopendir(fd);
 	bool real = !syscall(SYS_access, IB, F_OK);
 
-	TAP_OK(listed("/sys/class") == kernel_names("/sys/class") + (running && !real ? 2 : 0),
+	TAP_OK(listed("/sys/class") == kernel_names("/sys/class") + (running && !real ? 3 : 0),
 	       "/sys/class has %s",
-	       running ? "all names of the kernel, and two more" : "the names of the kernel");
+	       running ? "all names of the kernel, and three more" : "the names of the kernel");
 	while (dir && readdir(dir))
 		n++;
 	closedir(dir);
