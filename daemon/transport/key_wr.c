@@ -10,6 +10,7 @@
  * type and flags of a key do not change as long as work requests can change the key.
  */
 #include "engine.h"
+#include "integrity.h"
 #include "key_wr.h"
 #include "qp.h"
 #include "sq.h"
@@ -17,6 +18,7 @@
 /* Local access follows from the region and is ignored, but programs set the bit. */
 #define WINDOW_ACCESS (XR_ACCESS_REMOTE | XR_ACCESS_ZERO_BASED | XR_ACCESS_LOCAL_WRITE)
 #define FAST_ACCESS (XR_ACCESS_LOCAL_WRITE | XR_ACCESS_REMOTE | XR_ACCESS_MW_BIND)
+#define INTEGRITY_ACCESS (XR_ACCESS_LOCAL_WRITE | XR_ACCESS_REMOTE_READ | XR_ACCESS_REMOTE_WRITE)
 #define WRITES (XR_ACCESS_REMOTE_WRITE | XR_ACCESS_REMOTE_ATOMIC)
 
 static bool claim(struct xt_key *key, uint8_t from)
@@ -116,7 +118,7 @@ static enum xr_reason may_invalidate(uint32_t pd, const struct xt_key *key, uint
 {
 	if (key->entry.pd != pd)
 		return XR_KEY_PD;
-	if (!(key->entry.flags & (XR_KEYF_TYPE_2 | XR_KEYF_FAST)))
+	if (!(key->entry.flags & (XR_KEYF_TYPE_2 | XR_KEYF_FAST | XR_KEYF_INTEGRITY)))
 		return XR_KEY_ACCESS;
 	return key->entry.variant == XR_KEY_VARIANT(value) ? XR_OK : XR_KEY_VARIANT;
 }
@@ -438,6 +440,55 @@ static enum xr_reason reg(struct xt_qp *qp, const struct xt_swqe *w)
 	return XR_OK;
 }
 
+/* ---- integrity regions ---------------------------------------------------------------------- */
+
+static enum xr_reason check_integrity(const struct xt_qp *qp, const struct xt_key *key,
+				      const struct xt_swqe *w)
+{
+	if (!key || !(key->entry.flags & XR_KEYF_INTEGRITY))
+		return XR_KEY_INDEX;
+	if (key->entry.pd != qp->info.pd)
+		return XR_KEY_PD;
+	if (w->reg.access & ~(uint32_t)INTEGRITY_ACCESS ||
+	    (w->reg.access & WRITES && !(w->reg.access & XR_ACCESS_LOCAL_WRITE)))
+		return XR_KEY_ACCESS;
+	return w->reg.list >= XR_FAST_LISTS || !w->bind_len ||
+			       w->remote_addr + w->bind_len < w->remote_addr
+		       ? XR_KEY_RANGE
+		       : XR_OK;
+}
+
+/* The region belongs to the QP from then on: one engine at a time uses it (integrity.h). */
+static enum xr_reason reg_integrity(struct xt_qp *qp, const struct xt_swqe *w)
+{
+	struct xt_engine *e = qp->engine;
+	struct xt_key *key = xt_keys_by_index(e->shared->keys, XR_KEY_INDEX(w->reg.key));
+	enum xr_reason why = check_integrity(qp, key, w);
+	struct xt_integrity *in;
+
+	if (why != XR_OK)
+		return why;
+	if (!claim(key, XR_KEY_FREE))
+		return XR_KEY_STATE;
+	in = key->mem->integrity;
+	if (!xt_integrity_load(in, w->reg.list, w->bind_len)) {
+		set_state(key, XR_KEY_FREE);
+		return XR_KEY_RANGE;
+	}
+	in->pd = qp->info.pd;
+	in->qpn = qp->info.qpn;
+	__atomic_store_n(&qp->integrity, true, __ATOMIC_RELAXED);
+	key->mem->length = w->bind_len;
+	key->entry.qpn = qp->info.qpn;
+	key->entry.va = w->remote_addr;
+	key->entry.length = w->bind_len;
+	key->entry.access = w->reg.access;
+	key->entry.variant = XR_KEY_VARIANT(w->reg.key);
+	set_state(key, XR_KEY_VALID);
+	mirror(e, key);
+	return XR_OK;
+}
+
 /* ---- work requests --------------------------------------------------------------------------- */
 
 static void copy_reg(struct xt_swqe *w, const struct xr_send_wqe *wqe)
@@ -463,7 +514,7 @@ void xt_key_wr_load(struct xt_swqe *w, const struct xr_send_wqe *wqe)
 {
 	if (wqe->opcode == XR_WR_BIND_MW)
 		copy_bind(w, wqe);
-	else if (wqe->opcode == XR_WR_REG_MR)
+	else if (wqe->opcode == XR_WR_REG_MR || wqe->opcode == XR_WR_REG_INTEGRITY)
 		copy_reg(w, wqe);
 }
 
@@ -481,6 +532,10 @@ bool xt_key_wr_execute(struct xt_qp *qp, struct xt_swqe *w)
 	case XR_WR_REG_MR:
 		verr = XR_VERR_REGISTER;
 		why = reg(qp, w);
+		break;
+	case XR_WR_REG_INTEGRITY:
+		verr = XR_VERR_REGISTER;
+		why = reg_integrity(qp, w);
 		break;
 	default:
 		verr = XR_VERR_INVALIDATE;

@@ -9,6 +9,7 @@
 #include "copy.h"
 #include "engine.h"
 #include "flow.h"
+#include "integrity.h"
 #include "loopback.h"
 #include "pace.h"
 #include "packet.h"
@@ -32,12 +33,24 @@ struct piece {
 	uint32_t full; /* bytes of all pieces but the last */
 	bool first, last;
 	struct xt_step *step;
+	struct xt_qp *peer; /* NULL: there is none */
 };
 
-/* Bytes that one piece may have; one packet if the QP has a rate limit. */
-static uint32_t chunk(const struct xt_qp *qp)
+/* True if the QP may use integrity regions, also those of its peer. */
+static bool has_integrity(const struct xt_qp *qp, const struct xt_qp *peer)
 {
-	return qp->attr.rate_limit ? qp->mtu : MAX_MOVE;
+	return qp->integrity || (peer && __atomic_load_n(&peer->integrity, __ATOMIC_RELAXED));
+}
+
+/*
+ * Bytes that one piece may have; one packet if the QP has a rate limit. Integrity regions need more
+ * accesses and more staging memory for the same bytes.
+ */
+static uint32_t chunk(const struct xt_qp *qp, const struct xt_qp *peer)
+{
+	if (qp->attr.rate_limit)
+		return qp->mtu;
+	return has_integrity(qp, peer) ? XT_INTEGRITY_MOVE : MAX_MOVE;
 }
 
 /* All accesses to memory, also to that of the peer, are of the requester's step. */
@@ -54,12 +67,13 @@ static void cut(struct xt_qp *qp, struct xt_swqe *w, struct piece *p)
 	uint32_t left;
 
 	p->wqe = w;
+	p->peer = xt_qp_by_num(qp->engine->shared->qps, qp->attr.dest_qp_num);
 	p->index = qp->req.cur;
 	p->step = step_of(qp);
 	p->off = (qp->req.next - w->psn) << qp->mtu_shift;
 	left = w->length - p->off;
 	/* the rate limit may have changed since the writes of the piece have started */
-	p->full = p->step->settled ? p->step->full : chunk(qp);
+	p->full = p->step->settled ? p->step->full : chunk(qp, p->peer);
 	p->step->full = p->full;
 	p->len = left < p->full ? left : p->full;
 	p->packets = (p->len + qp->mtu - 1) >> qp->mtu_shift;
@@ -505,8 +519,8 @@ static void read_ahead(struct xt_qp *qp, struct xt_qp *peer, const struct piece 
 	};
 	struct xt_mem_at at;
 
-	/* with a rate limit, pieces are shorter than what would be read */
-	if (qp->attr.rate_limit)
+	/* pieces are shorter than what would be read */
+	if (qp->attr.rate_limit || has_integrity(qp, peer))
 		return;
 	if (p->wqe->kind == XT_KIND_SEND || p->wqe->kind == XT_KIND_WRITE)
 		xt_sq_read_ahead(qp, index);
@@ -523,7 +537,7 @@ static void read_ahead(struct xt_qp *qp, struct xt_qp *peer, const struct piece 
 static enum step step(struct xt_qp *qp, const struct piece *p)
 {
 	struct xt_engine *e = qp->engine, *other;
-	struct xt_qp *peer = xt_qp_by_num(e->shared->qps, qp->attr.dest_qp_num);
+	struct xt_qp *peer = p->peer;
 	bool done = true;
 
 	if (!peer) {

@@ -6,6 +6,7 @@
 #include <xroce/ring.h>
 
 #include "guard.h"
+#include "integrity.h"
 #include "memory.h"
 #include "step.h"
 
@@ -155,7 +156,9 @@ int xt_mem_read(struct xt_step *step, struct xt_mem *mem, uint64_t off, void *ds
 	for (; len && goes_on(err); p.off += n, dst = (uint8_t *)dst + n, len -= n) {
 		p.seg = find_seg(mem, p.off);
 		if (!p.seg)
-			return -EFAULT;
+			return mem->integrity
+				       ? xt_integrity_read(step, mem->integrity, off, dst, len)
+				       : -EFAULT;
 		n = span(p.seg, p.off, len);
 		add_result(&err, read_seg(step, &p, dst, n));
 	}
@@ -187,7 +190,9 @@ int xt_mem_write(struct xt_step *step, struct xt_mem *mem, uint64_t off, const v
 	for (; len && goes_on(err); p.off += n, src = (const uint8_t *)src + n, len -= n) {
 		p.seg = find_seg(mem, p.off);
 		if (!p.seg)
-			return -EFAULT;
+			return mem->integrity
+				       ? xt_integrity_write(step, mem->integrity, off, src, len)
+				       : -EFAULT;
 		n = span(p.seg, p.off, len);
 		add_result(&err, write_seg(step, &p, src, n));
 	}
@@ -266,6 +271,8 @@ int xt_mem_copy(struct xt_step *step, const struct xt_mem_at *dst, const struct 
 		to.seg = find_seg(dst->mem, to.off);
 		from.seg = find_seg(src->mem, from.off);
 		if (!to.seg || !from.seg) {
+			if (dst->mem->integrity || src->mem->integrity)
+				return xt_integrity_copy(step, dst, src, len, src_failed);
 			*src_failed = to.seg;
 			return -EFAULT;
 		}

@@ -24,6 +24,7 @@
 #include "xroce/ring.h"
 
 struct xt_engine;
+struct xt_integrity;
 struct xt_mem;
 struct xt_mem_io;
 struct xt_mem_seg;
@@ -172,6 +173,7 @@ struct xt_mem {
 	uint64_t length;
 	uint32_t nseg;
 	struct xt_mem_seg *seg;
+	struct xt_integrity *integrity; /* NULL; or there are no segments, see integrity.h */
 };
 
 /* Returns a pointer to [off, off + len) if one mapped segment contains it, else NULL. */

@@ -14,6 +14,7 @@ transport_SRCS := $(addprefix daemon/transport/, \
 	group.c \
 	guard.c \
 	icrc.c \
+	integrity.c \
 	key_wr.c \
 	keys.c \
 	loopback.c \
@@ -32,6 +33,7 @@ transport_SRCS := $(addprefix daemon/transport/, \
 	responses.c \
 	rq.c \
 	rtt.c \
+	signature.c \
 	slots.c \
 	sq.c \
 	srq.c \

@@ -191,6 +191,7 @@ struct xt_qp {
 	bool ring_bad;	  /* corrupt ring indices: the rings are never read again */
 	bool drained;	  /* SQD: IBV_EVENT_SQ_DRAINED was raised */
 	bool no_windows;  /* no more windows can be bound */
+	bool integrity;	  /* has registered an integrity region */
 	uint32_t windows; /* first of the type 2 windows bound to the QP, a key index; 0: none */
 
 	struct xt_list active_link; /* in flow->active or flow->capped */

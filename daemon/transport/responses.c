@@ -403,6 +403,7 @@ static enum sent send_response(struct xt_qp *qp)
 	xt_packet_init(&p, response_opcode(rd, at), rd->psn + at->next);
 	if (p.opcode != XR_OP_READ_RESP_MIDDLE)
 		xt_ext_aeth(&p, ack_syndrome(qp), resp->msn);
+	qp->park.step[XT_STEP_RESPOND].repeats = at != &fresh;
 	if (xt_kinds[rd->kind].response == XT_RESPONSE_READ)
 		nak = gather_response(qp, at->index, at->next, &p.payload);
 	if (__builtin_expect(qp->park.step[XT_STEP_RESPOND].used, false) && nak < 0 && at == &fresh)

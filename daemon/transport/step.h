@@ -45,6 +45,7 @@ struct xt_step {
 	bool delayed; /* in this execution: some access could not start yet */
 	bool fenced;  /* earlier writes are posted: mapped memory must not be written yet */
 	bool moving;  /* a piece over loopback is moved now, with the lock of the peer's engine */
+	bool repeats; /* RESPOND: the response was sent before; memory may have changed since */
 	bool atomic_done; /* the atomic of this step was executed; it must not be repeated */
 	/* pieces over loopback: the step whose posted writes they become; NULL: none is posted */
 	struct xt_step *post;

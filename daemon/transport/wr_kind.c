@@ -336,5 +336,7 @@ const struct xt_wr_opcode xt_wr_opcodes[UINT8_MAX + 1] = {
 		{ XT_KIND_LOCAL, IBV_WC_BIND_MW, .qp_types = CONNECTED },
 	[XR_WR_REG_MR] =
 		{ XT_KIND_LOCAL, IBV_WC_DRIVER1, .qp_types = CONNECTED },
+	[XR_WR_REG_INTEGRITY] =
+		{ XT_KIND_LOCAL, IBV_WC_DRIVER1, .qp_types = CONNECTED },
 };
 /* clang-format on */

@@ -110,7 +110,8 @@ enum xr_wr_opcode {
 	XR_WR_SEND_WITH_INV = 9,
 	XR_WR_FLUSH = 14,
 	XR_WR_ATOMIC_WRITE = 15,
-	XR_WR_REG_MR = 0x20, /* fast registration; not in verbs */
+	XR_WR_REG_MR = 0x20,	    /* fast registration; not in verbs */
+	XR_WR_REG_INTEGRITY = 0x21, /* registration of an integrity region; not in verbs */
 };
 
 /* The values of enum ibv_send_flags */
@@ -159,8 +160,8 @@ struct xr_send_wqe {
 		struct {
 			__u32 key;	 /* of the region, with its new variant */
 			__u32 access;	 /* XR_ACCESS_LOCAL_WRITE, _REMOTE*, _MW_BIND */
-			__u32 pages;	 /* number of pages, or of pieces */
-			__u8 list;	 /* page list of the region, 0 or 1 */
+			__u32 pages;	 /* number of pages, or of pieces; integrity: not used */
+			__u8 list;	 /* list of the region, 0 or 1 */
 			__u8 page_shift; /* XR_FAST_SHIFT_MIN..MAX, or XR_FAST_PIECES */
 			__u16 reserved;
 		} reg;
@@ -296,6 +297,113 @@ static inline enum xr_piece_place xr_piece_add(struct xr_piece_group *g, __u64 l
 	return XR_PIECE_FIRST;
 }
 
+/*
+ * Integrity regions: their bytes are a stream of blocks as it is on the wire. Each block is data
+ * and behind it, if the wire side has a signature, its protection information (PI). In memory the
+ * same data is in pieces, with other PI or without. The shared memory of a region is struct
+ * xr_integrity and XR_FAST_LISTS lists, each with room for the same number of pieces. The daemon
+ * reads a list when it executes the work request, as for fast registration.
+ */
+enum xr_signature_type {
+	XR_SIG_NONE,  /* no PI */
+	XR_SIG_DIF_1, /* T10-DIF: 8 bytes, big endian: guard (CRC16), application, reference tag */
+	XR_SIG_DIF_2,
+	XR_SIG_DIF_3,
+	XR_SIG_CRC32,  /* 4 bytes, little endian: CRC32 of IEEE 802.3 */
+	XR_SIG_CRC32C, /* the same with the polynomial of Castagnoli (iSCSI) */
+	XR_SIG_TYPES,
+};
+
+/* What is checked; the CRC of a block counts as its guard. */
+#define XR_SIG_CHECK_GUARD 1
+#define XR_SIG_CHECK_APP_TAG 2
+#define XR_SIG_CHECK_REF_TAG 4
+
+struct xr_signature {
+	__u8 type;  /* enum xr_signature_type */
+	__u8 check; /* XR_SIG_CHECK_* */
+	__u16 app_tag;
+	__u16 app_mask; /* bits of the application tag that are checked */
+	__u16 reserved;
+	__u32 ref_tag; /* of the first block; types 1 and 2: the next block has the next number */
+	__u32 seed;    /* first value of the CRC's register; T10-DIF: 16 bits */
+};
+
+#define XR_INTEGRITY_MAX_PIECES 1024
+#define XR_INTEGRITY_MAX_BLOCK 4104u /* bytes of data */
+
+struct xr_integrity_list {
+	struct xr_signature memory, wire;
+	__u32 block;	   /* bytes of data: 512, 520, 4096 or 4104 */
+	__u32 data_pieces; /* number of pieces */
+	__u32 pi_pieces;   /* pieces behind them with the PI; 0: it is behind the data of a block */
+	__u32 reserved;
+	struct xr_sge piece[];
+};
+
+enum xr_integrity_kind {
+	XR_INTEGRITY_OK,
+	XR_INTEGRITY_GUARD,
+	XR_INTEGRITY_APP_TAG,
+	XR_INTEGRITY_REF_TAG,
+	XR_INTEGRITY_SIGNATURE, /* CRC32 or CRC32C of a block */
+};
+
+/*
+ * The first error since the last registration. The daemon stores `kind` last, before the completion
+ * of the work request or receive that the data belongs to.
+ */
+struct xr_integrity {
+	__u32 kind; /* enum xr_integrity_kind */
+	__u32 expected, actual;
+	__u32 reserved;
+	__u64 offset; /* of the block in the region */
+	__u8 pad[XR_CACHELINE - 24];
+};
+
+/* Returns the bytes from one list to the next. */
+static inline __u32 xr_integrity_stride(__u32 max_pieces)
+{
+	return (__u32)(sizeof(struct xr_integrity_list) + max_pieces * sizeof(struct xr_sge));
+}
+
+/* Returns list 0 or 1 of a region's shared memory. */
+static inline struct xr_integrity_list *xr_integrity_list(struct xr_integrity *shared, __u32 list,
+							  __u32 max_pieces)
+{
+	return (struct xr_integrity_list *)((__u8 *)(shared + 1) +
+					    (__u64)list * xr_integrity_stride(max_pieces));
+}
+
+/* Returns the bytes of PI of a block. */
+static inline __u32 xr_signature_len(__u32 type)
+{
+	if (type == XR_SIG_NONE)
+		return 0;
+	return type <= XR_SIG_DIF_3 ? 8 : 4;
+}
+
+/* Returns true if a signature is valid: types and checks exist, and type 3 checks no reference. */
+static inline int xr_signature_valid(const struct xr_signature *s)
+{
+	__u32 all = XR_SIG_CHECK_GUARD;
+
+	if (s->type >= XR_SIG_TYPES)
+		return 0;
+	if (s->type == XR_SIG_NONE)
+		all = 0;
+	else if (s->type <= XR_SIG_DIF_3)
+		all |= XR_SIG_CHECK_APP_TAG;
+	if (s->type == XR_SIG_DIF_1 || s->type == XR_SIG_DIF_2)
+		all |= XR_SIG_CHECK_REF_TAG;
+	return !(s->check & ~all) && (xr_signature_len(s->type) != 8 || s->seed <= 0xffff);
+}
+
+static inline int xr_integrity_block_valid(__u32 block)
+{
+	return block == 512 || block == 520 || block == 4096 || block == 4104;
+}
+
 /* Returns the stride of an SQ: header and SGEs or inline data, rounded up to 64 bytes. */
 static inline __u32 xr_send_stride(__u32 max_sge, __u32 max_inline)
 {
@@ -311,5 +419,8 @@ static inline __u32 xr_recv_stride(__u32 max_sge)
 {
 	return (__u32)(sizeof(struct xr_recv_wqe) + max_sge * sizeof(struct xr_sge));
 }
+
+_Static_assert(sizeof(struct xr_integrity) == XR_CACHELINE, "integrity layout");
+_Static_assert(sizeof(struct xr_integrity_list) == 48, "integrity list layout");
 
 #endif /* XROCE_RING_H */

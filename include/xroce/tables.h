@@ -154,14 +154,15 @@ enum xr_key_type {
 };
 
 /* Flags of keys that a work request can invalidate */
-#define XR_KEYF_TYPE_2 1 /* type 2 window */
-#define XR_KEYF_FAST 2	 /* region for fast registration */
+#define XR_KEYF_TYPE_2 1    /* type 2 window */
+#define XR_KEYF_FAST 2	    /* region for fast registration */
+#define XR_KEYF_INTEGRITY 4 /* integrity region; of the QP that registered it */
 
 struct xr_key_entry {
 	__u64 va;     /* first address as used in packets and work requests */
 	__u64 length; /* bytes, can be 0 */
 	__u32 pd;
-	__u32 qpn;    /* type 2 window: the only QP that may use it; otherwise 0 */
+	__u32 qpn;    /* type 2 window, integrity region: the only QP that may use it; or 0 */
 	__u32 access; /* XR_ACCESS_* */
 	__u8 variant;
 	__u8 state; /* enum xr_key_state */

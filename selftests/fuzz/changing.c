@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Keys that work requests change: type 1 and type 2 windows, a region for fast registration */
+/*
+ * Keys that work requests change: type 1 and type 2 windows, a region for fast registration, an
+ * integrity region
+ */
 #include <errno.h>
 
 #include "world.h"
@@ -66,6 +69,13 @@ void world_add_changing(struct world *w)
 	w->changing[CHANGING_FAST]->pages = w->fast_lists;
 	w->changing[CHANGING_FAST]->max_pages = FAST_PAGES;
 	w->changing[CHANGING_FAST]->piece = w->fast_piece;
+	w->changing[CHANGING_INTEGRITY] = new_key(w, XR_KEY_MR, XR_KEYF_INTEGRITY);
+	w->integrity = (struct xt_integrity){ .keys = w->keys,
+					      .shared = &w->integrity_shared.shared,
+					      .max_pieces = INTEGRITY_PIECES,
+					      .piece = w->integrity_piece };
+	w->integrity_mem = (struct xt_mem){ .ops = &xt_integrity_ops, .integrity = &w->integrity };
+	w->changing[CHANGING_INTEGRITY]->mem = &w->integrity_mem;
 }
 
 /* Checks, after all QPs are destroyed, that type 2 windows are free and window counters are 0. */
@@ -128,6 +138,45 @@ static void add_reg(struct world *w, struct xr_send_wqe *wqe, struct stream *in)
 	}
 }
 
+/* Usual signatures and block sizes, or any; pieces in regions, or anywhere */
+static void fill_integrity(struct world *w, struct xr_send_wqe *wqe, struct stream *in)
+{
+	static const uint16_t sizes[] = { 512, 520, 4096, 4104 };
+	struct xr_integrity_list *l = xr_integrity_list(
+		&w->integrity_shared.shared, wqe->reg.list % XR_FAST_LISTS, INTEGRITY_PIECES);
+	uint8_t how = input_u8(in), n = 1 + (how >> 2 & 3), types = input_u8(in);
+	const struct region *r;
+
+	*l = (struct xr_integrity_list){ .block = sizes[how & 3], .data_pieces = 1 };
+	l->memory = (struct xr_signature){ .type = types & 7, .check = types >> 3 & 1 };
+	l->wire = (struct xr_signature){ .type = types >> 4 & 7, .check = types >> 7 };
+	r = &w->region[input_u8(in) % REG_TOTAL];
+	l->piece[0] = (struct xr_sge){ r->va + input_u8(in), 0, r->key };
+	l->piece[0].length = n * (l->block + xr_signature_len(l->memory.type));
+	wqe->bind_len = n * (l->block + xr_signature_len(l->wire.type));
+	if (how & 0x40) {
+		l->data_pieces = input_u8(in) % (INTEGRITY_PIECES + 2);
+		l->pi_pieces = input_u8(in) % (INTEGRITY_PIECES + 2);
+		l->piece[0].length = input_u16(in);
+		for (unsigned i = 1; i < INTEGRITY_PIECES; i++)
+			l->piece[i] = world_changing_sge(w, input_u8(in), in);
+	}
+	if (how & 0x80)
+		l->block = input_u16(in);
+}
+
+static void add_reg_integrity(struct world *w, struct xr_send_wqe *wqe, struct stream *in)
+{
+	const struct xt_key *key = w->changing[CHANGING_INTEGRITY];
+
+	wqe->opcode = XR_WR_REG_INTEGRITY;
+	wqe->reg.key = XR_KEY(key->index, input_u8(in));
+	wqe->reg.access = input_u8(in);
+	wqe->reg.list = input_u8(in) & 3;
+	wqe->remote_addr = input_u16(in);
+	fill_integrity(w, wqe, in);
+}
+
 void world_add_key_work(struct world *w, struct xr_send_wqe *wqe, struct stream *in)
 {
 	uint8_t how = input_u8(in);
@@ -137,7 +186,10 @@ void world_add_key_work(struct world *w, struct xr_send_wqe *wqe, struct stream 
 		add_bind(w, wqe, in);
 		return;
 	case 1:
-		add_reg(w, wqe, in);
+		if (how & 4)
+			add_reg_integrity(w, wqe, in);
+		else
+			add_reg(w, wqe, in);
 		return;
 	case 2:
 		wqe->opcode = XR_WR_LOCAL_INV;

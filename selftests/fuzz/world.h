@@ -22,6 +22,7 @@
 
 #include "daemon/transport/transport.h"
 #include "daemon/transport/icrc.h"
+#include "daemon/transport/integrity.h"
 #include "input.h"
 
 #define CQ_DEPTH 256
@@ -66,9 +67,10 @@ struct region {
 };
 
 /* Keys that work requests change (changing.c). FAST_BASE is the address of the pages of REG_ALL. */
-enum { CHANGING_WINDOW_1, CHANGING_WINDOW_2, CHANGING_FAST, CHANGING_COUNT };
+enum { CHANGING_WINDOW_1, CHANGING_WINDOW_2, CHANGING_FAST, CHANGING_INTEGRITY, CHANGING_COUNT };
 #define FAST_PAGES 4
 #define FAST_BASE 0x7000000
+#define INTEGRITY_PIECES 4
 
 enum qp_id { QP_ALONE, QP_LEFT, QP_RIGHT, QP_NEAR, QP_FAR, QP_GOOD_A, QP_GOOD_B, QP_COUNT };
 
@@ -141,7 +143,15 @@ struct world {
 	uint64_t fast_lists[XR_FAST_LISTS * FAST_PAGES];
 	struct xt_mem_seg fast_seg[FAST_PAGES];
 	struct xt_mem_piece fast_piece[FAST_PAGES / 2];
-	struct xt_mem fast_mem;
+	struct xt_mem fast_mem, integrity_mem;
+	struct xt_integrity integrity;
+	struct xt_integrity_piece integrity_piece[INTEGRITY_PIECES];
+	union {
+		struct xr_integrity shared;
+		uint8_t room[sizeof(struct xr_integrity) +
+			     XR_FAST_LISTS * (sizeof(struct xr_integrity_list) +
+					      INTEGRITY_PIECES * sizeof(struct xr_sge))];
+	} integrity_shared;
 	struct fuzz_cq cq[2]; /* of the client, of the good client */
 	struct fuzz_qp qp[QP_COUNT];
 	struct fuzz_srq srq[SRQ_COUNT];

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Memory windows and fast registration under loss, duplication, reordering, corruption and delay. A
- * peer with a key accesses exactly the memory of the key. After the key is invalidated, no packet
- * that the peer sent before accesses that memory, however late the packet arrives.
+ * Memory windows, fast registration and integrity regions under loss, duplication, reordering,
+ * corruption and delay. A peer with a key accesses exactly the memory of the key. After the key is
+ * invalidated, no packet that the peer sent before accesses that memory, however late the packet
+ * arrives.
  *
  *     keys [-n RUNS] [-s SEED]
  *
@@ -18,7 +19,9 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "daemon/transport/integrity.h"
 #include "rng.h"
+#include "selftests/lib/signatures.h"
 #include "selftests/lib/tap.h"
 #include "selftests/unit/harness.h"
 
@@ -33,7 +36,9 @@
 #define POOL 4096
 #define BASE 0x10000000ull
 
-enum kind { TYPE_1, TYPE_2, ZERO_BASED, FAST, PIECES, KINDS };
+enum kind { TYPE_1, TYPE_2, ZERO_BASED, FAST, PIECES, INTEGRITY, KINDS };
+
+#define SG 5 /* INTEGRITY: pieces */
 
 /* Bits 15:8 of a wr_id; bits 23:16 are the grant, bits 7:0 the operation */
 enum wr { WR_GRANT, WR_ANNOUNCE, WR_INV, WR_OP, WR_DONE, WR_INVALID, WR_RECV_OWNER, WR_RECV_PEER };
@@ -49,8 +54,21 @@ enum state {
 };
 
 struct op {
-	bool read;
+	bool read, bad;	   /* bad: INTEGRITY: a WRITE with a wrong bit in its first block */
 	uint32_t off, len; /* relative to the grant */
+};
+
+/* An integrity region: blocks from the start of the area */
+struct blocks {
+	struct xr_signature memory, wire;
+	uint32_t block, in_memory, on_wire, n;
+	uint64_t first_bad; /* offset of the first wrong block that was written; UINT64_MAX: none */
+	struct xt_integrity in;
+	struct xt_integrity_piece piece[SG];
+	union {
+		struct xr_integrity shared;
+		uint8_t room[1024];
+	};
 };
 
 struct grant {
@@ -72,6 +90,7 @@ struct grant {
 	struct xt_mem_piece piece[MAX_PIECES];
 	uint16_t map[AREA]; /* PIECES: offset in the area of each byte */
 	struct xt_mem mem;
+	struct blocks b; /* INTEGRITY */
 };
 
 struct world {
@@ -148,9 +167,42 @@ static uint32_t area_offset(const struct grant *g, uint32_t off)
 	return g->kind == FAST ? g->order[off / PAGE] * PAGE + off % PAGE : off;
 }
 
+/* Compares bytes of the stream with what the blocks in the area must be on the wire. */
+static bool same_blocks(const struct blocks *b, const uint8_t area[AREA], uint32_t off,
+			uint32_t len, const uint8_t *bytes)
+{
+	uint8_t stream[XR_INTEGRITY_MAX_BLOCK + XT_SIG_MAX];
+	uint32_t k = off / b->on_wire, pos = off % b->on_wire, n;
+
+	for (; len; len -= n, bytes += n, pos = 0, k++) {
+		memcpy(stream, area + k * b->in_memory, b->block);
+		ref_pi(&b->wire, k, stream, b->block, stream + b->block);
+		n = b->on_wire - pos < len ? b->on_wire - pos : len;
+		if (memcmp(stream + pos, bytes, n))
+			return false;
+	}
+	return true;
+}
+
+/* Stores whole blocks of the stream in an area, with the PI of memory. */
+static void store_blocks(const struct blocks *b, uint8_t area[AREA], uint32_t off, uint32_t len,
+			 const uint8_t *bytes)
+{
+	uint32_t k = off / b->on_wire;
+
+	for (; len; len -= b->on_wire, bytes += b->on_wire, k++) {
+		uint8_t *at = area + k * b->in_memory;
+
+		memcpy(at, bytes, b->block);
+		ref_pi(&b->memory, k, at, b->block, at + b->block);
+	}
+}
+
 static bool same(struct world *w, const struct grant *g, const uint8_t area[AREA], uint32_t off,
 		 uint32_t len, const uint8_t *bytes)
 {
+	if (g->kind == INTEGRITY)
+		return same_blocks(&g->b, area, off, len, bytes + off);
 	for (uint32_t i = 0; i < len; i++)
 		if (area[area_offset(g, off + i)] != bytes[off + i])
 			return false;
@@ -172,6 +224,20 @@ static void shuffle_pages(struct world *w, struct grant *g)
 	}
 }
 
+/* WRITEs are of whole blocks, because the peer makes their PI; becomes a READ if there is none. */
+static void plan_blocks(struct world *w, const struct blocks *b, struct op *op)
+{
+	uint32_t first = (op->off + b->on_wire - 1) / b->on_wire;
+	uint32_t end = (op->off + op->len) / b->on_wire;
+
+	op->read = first >= end;
+	if (op->read)
+		return;
+	op->off = first * b->on_wire;
+	op->len = (end - first) * b->on_wire;
+	op->bad = rng_chance(&w->rng, 20);
+}
+
 static void plan_ops(struct world *w, struct grant *g)
 {
 	uint32_t slice;
@@ -184,6 +250,9 @@ static void plan_ops(struct world *w, struct grant *g)
 		op->read = rng_below(&w->rng, 2);
 		op->off = i * slice + (uint32_t)rng_below(&w->rng, slice);
 		op->len = 1 + (uint32_t)rng_below(&w->rng, (i + 1) * slice - op->off);
+		op->bad = false;
+		if (g->kind == INTEGRITY && !op->read)
+			plan_blocks(w, &g->b, op);
 	}
 }
 
@@ -274,6 +343,71 @@ static struct xr_send_wqe *post_pieces(struct world *w, struct grant *g)
 	return wqe;
 }
 
+static struct xr_signature a_signature(struct world *w, uint8_t type)
+{
+	struct xr_signature s = { .type = type,
+				  .check = type ? XR_SIG_CHECK_GUARD : 0,
+				  .app_mask = 0xffff,
+				  .ref_tag = (uint32_t)rng_next(&w->rng),
+				  .seed = (uint16_t)rng_next(&w->rng) };
+
+	if (type == XR_SIG_DIF_1 || type == XR_SIG_DIF_2)
+		s.check |= XR_SIG_CHECK_REF_TAG | XR_SIG_CHECK_APP_TAG;
+	s.app_tag = (uint16_t)rng_below(&w->rng, 0xffff);
+	return s;
+}
+
+/* Cuts the blocks into pieces that are in the area as they are. */
+static void cut_blocks(struct world *w, struct grant *g, struct xr_integrity_list *l)
+{
+	uint32_t left = g->b.n * g->b.in_memory, off = 0, len;
+
+	for (l->data_pieces = 0; left; left -= len, off += len) {
+		len = l->data_pieces + 1 == SG ? left : 1 + (uint32_t)rng_below(&w->rng, left);
+		l->piece[l->data_pieces++] = (struct xr_sge){
+			address(w, w->memory[index_of(w, g)]) + off, len, w->lkey
+		};
+	}
+}
+
+/* Memory has no PI, or other PI than the wire, which is made anew. */
+static struct xr_send_wqe *post_integrity(struct world *w, struct grant *g)
+{
+	static const uint8_t types[] = { XR_SIG_DIF_1, XR_SIG_DIF_2, XR_SIG_DIF_3, XR_SIG_CRC32 };
+	static const uint16_t sizes[] = { 512, 520, 4096, 4104 };
+	unsigned list = g->uses % XR_FAST_LISTS, i = index_of(w, g);
+	struct xr_send_wqe *wqe = h_post_send(&w->owner, WR_ID(WR_GRANT, i, 0), XR_WR_REG_INTEGRITY,
+					      0, 0, 0);
+	struct xr_integrity_list *l = xr_integrity_list(&g->b.shared, list, SG);
+	struct blocks *b = &g->b;
+
+	b->memory = a_signature(w, rng_below(&w->rng, 2) ? XR_SIG_CRC32C : XR_SIG_NONE);
+	b->wire = a_signature(w, types[rng_below(&w->rng, 4)]);
+	b->block = sizes[rng_below(&w->rng, 4)];
+	b->in_memory = b->block + xr_signature_len(b->memory.type);
+	b->on_wire = b->block + xr_signature_len(b->wire.type);
+	b->n = 1 + (uint32_t)rng_below(&w->rng, 20 * 512 / b->block);
+	b->first_bad = UINT64_MAX;
+	for (uint32_t k = 0; k < b->n; k++) {
+		uint8_t *at = w->memory[i] + k * b->in_memory;
+
+		ref_pi(&b->memory, k, at, b->block, at + b->block);
+	}
+	memcpy(w->model[i], w->memory[i], AREA);
+	*l = (struct xr_integrity_list){ .memory = b->memory, .wire = b->wire, .block = b->block };
+	cut_blocks(w, g, l);
+	g->from = 0;
+	g->len = b->n * b->on_wire;
+	g->va = rng_next(&w->rng) >> 8;
+	g->rkey = XR_KEY(g->key->index, g->rkey + 1);
+	wqe->reg.key = g->rkey;
+	wqe->reg.access = XR_ACCESS_LOCAL_WRITE | XR_ACCESS_REMOTE_READ | XR_ACCESS_REMOTE_WRITE;
+	wqe->reg.list = (uint8_t)list;
+	wqe->remote_addr = g->va;
+	wqe->bind_len = g->len;
+	return wqe;
+}
+
 /* Makes the key valid and announces it; the peer uses it as soon as it gets the announcement. */
 static void grant(struct world *w, struct grant *g)
 {
@@ -282,9 +416,10 @@ static void grant(struct world *w, struct grant *g)
 
 	g->from = (uint32_t)rng_below(&w->rng, AREA - OPS);
 	g->len = OPS + (uint32_t)rng_below(&w->rng, AREA - g->from - OPS + 1);
-	wqe = g->kind == FAST	  ? post_reg(w, g)
-	      : g->kind == PIECES ? post_pieces(w, g)
-				  : post_bind(w, g);
+	wqe = g->kind == FAST	     ? post_reg(w, g)
+	      : g->kind == PIECES    ? post_pieces(w, g)
+	      : g->kind == INTEGRITY ? post_integrity(w, g)
+				     : post_bind(w, g);
 	if (rng_below(&w->rng, 2))
 		wqe->flags = 0;
 	plan_ops(w, g);
@@ -297,6 +432,21 @@ static void grant(struct world *w, struct grant *g)
 		htobe32(i);
 }
 
+/* Makes the PI of what the peer writes, and a wrong bit. */
+static void make_blocks(struct blocks *b, const struct op *op, uint8_t *bytes)
+{
+	for (uint32_t off = op->off; off < op->off + op->len; off += b->on_wire) {
+		uint8_t *at = bytes + (off - op->off);
+
+		ref_pi(&b->wire, off / b->on_wire, at, b->block, at + b->block);
+	}
+	if (!op->bad)
+		return;
+	bytes[op->off % b->block] ^= 1;
+	if (b->first_bad == UINT64_MAX)
+		b->first_bad = op->off;
+}
+
 static void use(struct world *w, struct grant *g)
 {
 	unsigned i = index_of(w, g), n;
@@ -307,6 +457,8 @@ static void use(struct world *w, struct grant *g)
 		uint8_t *bytes = w->bytes[i] + op->off;
 
 		rng_bytes(&w->rng, bytes, op->len);
+		if (g->kind == INTEGRITY && !op->read)
+			make_blocks(&g->b, op, bytes);
 		wqe = h_post_send(&w->peer, WR_ID(WR_OP, i, n),
 				  op->read ? XR_WR_RDMA_READ : XR_WR_RDMA_WRITE, address(w, bytes),
 				  op->len, w->lkey);
@@ -348,6 +500,12 @@ static void take_back(struct world *w, struct grant *g)
 
 	CHECK(w, g->key->entry.state == XR_KEY_FREE, "the key is not free");
 	CHECK(w, !memcmp(w->memory[i], w->model[i], AREA), "the memory has unexpected contents");
+	if (g->kind == INTEGRITY)
+		CHECK(w,
+		      g->b.first_bad == UINT64_MAX
+			      ? !g->b.shared.kind
+			      : g->b.shared.kind && g->b.shared.offset == g->b.first_bad,
+		      "a wrong block was not recorded, or a right one was");
 	rng_bytes(&w->rng, w->memory[i], AREA);
 	memcpy(w->model[i], w->memory[i], AREA);
 	w->used++;
@@ -385,6 +543,10 @@ static void op_done(struct world *w, struct grant *g, unsigned n)
 	if (op->read) {
 		CHECK(w, same(w, g, w->model[i], op->off, op->len, w->bytes[i]),
 		      "a READ returned wrong data");
+		return;
+	}
+	if (g->kind == INTEGRITY) {
+		store_blocks(&g->b, w->model[i], op->off, op->len, w->bytes[i] + op->off);
 		return;
 	}
 	CHECK(w, same(w, g, w->memory[i], op->off, op->len, w->bytes[i]), "a WRITE did not arrive");
@@ -579,6 +741,17 @@ static void add_grant(struct world *w)
 	if (g->kind < FAST) {
 		g->key->entry.type = XR_KEY_MW;
 		g->key->entry.flags = g->kind == TYPE_1 ? 0 : XR_KEYF_TYPE_2;
+		return;
+	}
+	if (g->kind == INTEGRITY) {
+		g->b.in = (struct xt_integrity){ .keys = w->h->shared.keys,
+						 .shared = &g->b.shared,
+						 .max_pieces = SG,
+						 .piece = g->b.piece };
+		g->mem = (struct xt_mem){ .ops = &xt_integrity_ops, .integrity = &g->b.in };
+		g->key->entry.type = XR_KEY_MR;
+		g->key->entry.flags = XR_KEYF_INTEGRITY;
+		g->key->mem = &g->mem;
 		return;
 	}
 	g->mem = (struct xt_mem){ .ops = &page_ops, .seg = g->seg };
