@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 
-# The example is linked like a program outside this tree.
-$(eval $(call program,examples/fast_registration,docs/examples/fast_registration.c,,$(BUILD)/libxroce.so -libverbs))
-$(BUILD)/examples/fast_registration: $(BUILD)/libxroce.so
-PROGRAMS += $(BUILD)/examples/fast_registration
+# The examples are linked like programs outside this tree.
+EXAMPLES := $(addprefix $(BUILD)/examples/,fast_registration integrity)
+$(foreach e,$(EXAMPLES),$(eval \
+	$(call program,examples/$(notdir $e),docs/examples/$(notdir $e).c,,$(BUILD)/libxroce.so -libverbs)))
+$(EXAMPLES): $(BUILD)/libxroce.so
+PROGRAMS += $(EXAMPLES)

@@ -335,5 +335,6 @@ void xd_mem_free(struct xd_mem *mem)
 	xd_proc_put(mem->proc);
 	free(mem->mapping);
 	free(mem->xt.seg);
+	free(mem->xt.integrity);
 	free(mem);
 }

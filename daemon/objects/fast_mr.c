@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Regions for fast registration. They are created empty, with page lists that the client fills and
- * to which work requests refer.
+ * Regions for fast registration, and integrity regions. They are created empty, with lists that the
+ * client fills and to which work requests refer.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -9,6 +9,7 @@
 #include "daemon/clients/request.h"
 #include "daemon/datapath/xdp.h"
 #include "daemon/memory/region.h"
+#include "daemon/transport/integrity.h"
 #include "mr.h"
 #include "objects.h"
 #include "pd.h"
@@ -40,8 +41,48 @@ static int fast_memory(struct xd_client *c, struct xd_mr *mr, uint32_t max_pages
 	return xd_shm_alloc(c, (uint64_t)XR_FAST_LISTS * max_pages * sizeof(uint64_t), &mr->lists);
 }
 
+/* Makes the memory of an integrity region, which is that of other regions. */
+static int integrity_memory(struct xd_client *c, struct xd_mr *mr, uint32_t max_pieces)
+{
+	struct xd_bytes bytes = {
+		.memory = sizeof(struct xt_integrity) +
+			  max_pieces * sizeof(struct xt_integrity_piece),
+	};
+	int err = xd_user_charge(c, bytes);
+	struct xt_integrity *in;
+
+	if (err)
+		return err;
+	mr->charged = bytes;
+	mr->mem = calloc(1, sizeof(*mr->mem));
+	in = calloc(1, bytes.memory); /* the pieces are behind it */
+	if (!mr->mem || !in) {
+		free(in);
+		return -ENOMEM;
+	}
+	mr->mem->xt.ops = &xt_integrity_ops;
+	mr->mem->xt.integrity = in;
+	err = xd_shm_alloc(c,
+			   sizeof(struct xr_integrity) +
+				   (uint64_t)XR_FAST_LISTS * xr_integrity_stride(max_pieces),
+			   &mr->lists);
+	in->keys = c->dev->shared.keys;
+	in->shared = mr->lists.ptr;
+	in->max_pieces = max_pieces;
+	in->piece = (struct xt_integrity_piece *)(in + 1);
+	return err;
+}
+
+static void set_fast(struct xd_mr *mr, uint32_t max_pages)
+{
+	mr->key->pages = mr->lists.ptr;
+	mr->key->max_pages = max_pages;
+	mr->key->piece = (struct xt_mem_piece *)(mr->mem->xt.seg + max_pages);
+}
+
 /* Sets *value with workers paused: a program that guesses the key can change it from then on. */
-static int fast_key(struct xd_client *c, struct xd_mr *mr, uint32_t max_pages, uint32_t *value)
+static int new_key(struct xd_client *c, struct xd_mr *mr, uint8_t flags, uint32_t room,
+		   uint32_t *value)
 {
 	if (xt_keys_prepare(c->dev->shared.keys))
 		return -ENOMEM;
@@ -50,11 +91,10 @@ static int fast_key(struct xd_client *c, struct xd_mr *mr, uint32_t max_pages, u
 	if (mr->key) {
 		mr->key->entry.pd = mr->pd->id->number;
 		mr->key->entry.type = XR_KEY_MR;
-		mr->key->entry.flags = XR_KEYF_FAST;
+		mr->key->entry.flags = flags;
 		mr->key->mem = &mr->mem->xt;
-		mr->key->pages = mr->lists.ptr;
-		mr->key->max_pages = max_pages;
-		mr->key->piece = (struct xt_mem_piece *)(mr->mem->xt.seg + max_pages);
+		if (flags & XR_KEYF_FAST)
+			set_fast(mr, room);
 		*value = xt_key_value(mr->key);
 	}
 	xd_workers_resume(c->dev->workers);
@@ -64,7 +104,7 @@ static int fast_key(struct xd_client *c, struct xd_mr *mr, uint32_t max_pages, u
 }
 
 /* Frees a region whose creation failed. */
-static void fast_discard(struct xd_client *c, struct xd_mr *mr)
+static void discard(struct xd_client *c, struct xd_mr *mr)
 {
 	if (mr->key)
 		xd_mr_drop_key(c, mr);
@@ -75,31 +115,27 @@ static void fast_discard(struct xd_client *c, struct xd_mr *mr)
 	free(mr);
 }
 
-int xd_do_alloc_fast_mr(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
+/* room: pages or pieces of a list */
+static int new_region(struct xd_client *c, struct xd_pd *pd, uint8_t flags, uint32_t room,
+		      struct xd_reply *rep)
 {
-	const struct xr_alloc_fast_mr_req *q = req->body;
-	struct xd_pd *pd = xd_object_get(c, XD_PD, q->pd);
 	struct xr_alloc_fast_mr_rep *r;
 	struct xd_mr *mr;
 	uint32_t value = 0;
 	int err;
 
-	if (!pd)
-		return -ENOENT;
-	if (!q->max_pages || q->max_pages > XR_FAST_MAX_PAGES)
-		return xd_refuse(c, -EINVAL, "max_pages %u, 1 to %u", q->max_pages,
-				 XR_FAST_MAX_PAGES);
 	mr = calloc(1, sizeof(*mr));
 	if (!mr)
 		return -ENOMEM;
 	mr->pd = pd;
 	err = xd_object_add(c, &mr->obj, XD_MR);
 	if (!err)
-		err = fast_memory(c, mr, q->max_pages);
+		err = flags & XR_KEYF_FAST ? fast_memory(c, mr, room)
+					   : integrity_memory(c, mr, room);
 	if (!err)
-		err = fast_key(c, mr, q->max_pages, &value);
+		err = new_key(c, mr, flags, room, &value);
 	if (err) {
-		fast_discard(c, mr);
+		discard(c, mr);
 		return err;
 	}
 	pd->obj.refs++;
@@ -108,4 +144,30 @@ int xd_do_alloc_fast_mr(struct xd_client *c, struct xd_request *req, struct xd_r
 	r->key = value;
 	xd_shm_ref(&mr->lists, &r->lists, rep);
 	return 0;
+}
+
+int xd_do_alloc_fast_mr(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
+{
+	const struct xr_alloc_fast_mr_req *q = req->body;
+	struct xd_pd *pd = xd_object_get(c, XD_PD, q->pd);
+
+	if (!pd)
+		return -ENOENT;
+	if (!q->max_pages || q->max_pages > XR_FAST_MAX_PAGES)
+		return xd_refuse(c, -EINVAL, "max_pages %u, 1 to %u", q->max_pages,
+				 XR_FAST_MAX_PAGES);
+	return new_region(c, pd, XR_KEYF_FAST, q->max_pages, rep);
+}
+
+int xd_do_alloc_integrity_mr(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
+{
+	const struct xr_alloc_integrity_mr_req *q = req->body;
+	struct xd_pd *pd = xd_object_get(c, XD_PD, q->pd);
+
+	if (!pd)
+		return -ENOENT;
+	if (!q->max_pieces || q->max_pieces > XR_INTEGRITY_MAX_PIECES)
+		return xd_refuse(c, -EINVAL, "max_pieces %u, 1 to %u", q->max_pieces,
+				 XR_INTEGRITY_MAX_PIECES);
+	return new_region(c, pd, XR_KEYF_INTEGRITY, q->max_pieces, rep);
 }

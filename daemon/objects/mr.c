@@ -219,7 +219,10 @@ static void show_mr(struct json *j, struct xd_object *obj)
 	json_number(j, "length", mr->length);
 	xd_show_access(j, mr->access);
 	json_text(j, "state", states[mr->key->entry.state]);
-	show_tiers(j, mr->mem->tiers);
+	if (mr->mem->xt.integrity)
+		json_text(j, "tier", "pieces");
+	else
+		show_tiers(j, mr->mem->tiers);
 	json_boolean(j, "pinned", mr->mem->pinned);
 	json_hex(j, "iova", mr->iova);
 }

@@ -478,8 +478,9 @@ static int fill_rereg(struct xd_client *c, struct build *b, const struct xr_rere
 	struct xd_mr *mr = b->mr;
 	bool new_memory;
 
-	if (!q->rereg_flags || q->rereg_flags & ~known || mr->key->entry.flags & XR_KEYF_FAST)
-		return xd_refuse(c, -EINVAL, "flags 0x%x, 1 to 7; no region for fast registration",
+	if (!q->rereg_flags || q->rereg_flags & ~known ||
+	    mr->key->entry.flags & (XR_KEYF_FAST | XR_KEYF_INTEGRITY))
+		return xd_refuse(c, -EINVAL, "flags 0x%x, 1 to 7; no region of work requests",
 				 q->rereg_flags);
 	b->new_memory = new_memory = q->rereg_flags & IBV_REREG_MR_CHANGE_TRANSLATION;
 	b->pd = q->rereg_flags & IBV_REREG_MR_CHANGE_PD ? xd_object_get(c, XD_PD, q->reg.pd)

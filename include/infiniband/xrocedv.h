@@ -335,6 +335,115 @@ int xrocedv_rw_post(struct xrocedv_rw *rw, uint64_t wr_id, const struct ibv_send
 void xrocedv_rw_destroy(struct xrocedv_rw *rw);
 
 /*
+ * Integrity regions (IB_MR_TYPE_INTEGRITY of the kernel): data with a signature of each block,
+ * which storage calls protection information (PI). The bytes of the region are the stream on the
+ * wire: blocks of data, each followed by the PI of the wire side. The same data is in pieces of
+ * memory, with the PI of the memory side. When the region is used as the local buffer of SENDs,
+ * receives, WRITEs and READs (lkey) or by the peer (rkey), the PI of one side is checked and that
+ * of the other is made:
+ *
+ *      memory          wire            bytes from memory       bytes into memory
+ *      no PI           PI              PI is inserted          PI is checked and stripped
+ *      PI              no PI           PI is checked, stripped PI is inserted
+ *      PI              PI              PI is checked and passed on; made anew if the sides differ
+ *
+ * A failed check does not fail the transfer. The first one is recorded, and the program reads it
+ * with xrocedv_check_integrity() when the transfer has completed (ib_check_mr_status() of the
+ * kernel). So does the owner of the region after the peer has accessed it.
+ *
+ * A region is registered by a work request and invalidated like one of xrocedv_alloc_mr(). Only the
+ * QP that registered it, and the peer of that QP, may use it. A transfer into memory begins at a
+ * block, or where an earlier one ended. Not for atomics and memory windows.
+ */
+#define XROCEDV_INTEGRITY_MAX_PIECES 1024u
+
+enum xrocedv_signature_type {
+	XROCEDV_SIG_NONE, /* no PI */
+	/*
+	 * T10-DIF types 1 to 3: 8 bytes, big endian: guard (16 bits, the CRC of the data),
+	 * application tag (16), reference tag (32). Reference tags of types 1 and 2 count the
+	 * blocks; type 3 has the same in each block and does not check it.
+	 *
+	 * Escape values: a block with application tag 0xffff, and type 3 also reference tag
+	 * 0xffffffff, is not checked. If both sides have T10-DIF, it keeps its PI.
+	 */
+	XROCEDV_SIG_T10DIF_1,
+	XROCEDV_SIG_T10DIF_2,
+	XROCEDV_SIG_T10DIF_3,
+	XROCEDV_SIG_CRC32,  /* 4 bytes, little endian: CRC32 (IEEE 802.3) of the data */
+	XROCEDV_SIG_CRC32C, /* the same with the polynomial of iSCSI */
+};
+
+/* What is checked of the side that the data comes from */
+#define XROCEDV_SIG_CHECK_GUARD 1u   /* CRC: T10-DIF, CRC32 and CRC32C */
+#define XROCEDV_SIG_CHECK_APP_TAG 2u /* T10-DIF */
+#define XROCEDV_SIG_CHECK_REF_TAG 4u /* T10-DIF types 1 and 2 */
+
+struct xrocedv_signature {
+	enum xrocedv_signature_type type;
+	uint32_t check;
+	uint32_t seed;	   /* CRC: start value. Usual are 0 for T10-DIF, else 0xffffffff. */
+	uint16_t app_tag;  /* T10-DIF */
+	uint16_t app_mask; /* bits of it that are checked */
+	uint32_t ref_tag;  /* T10-DIF: of the first block */
+};
+
+struct xrocedv_integrity_attr {
+	uint64_t wr_id;
+	unsigned int access;	 /* IBV_ACCESS_LOCAL_WRITE, _REMOTE_READ, _REMOTE_WRITE */
+	unsigned int send_flags; /* IBV_SEND_SIGNALED, IBV_SEND_FENCE */
+	uint32_t block_size;	 /* bytes of data: 512, 520, 4096 or 4104 */
+	struct xrocedv_signature memory, wire;
+	/*
+	 * Pieces of whole blocks together, with L_Keys, not the reserved one, of regions that allow
+	 * what is done with the data. Cuts may be anywhere. pi: the PI of all blocks, if it is
+	 * apart in memory. NULL and 0: the PI of each block is behind its data.
+	 */
+	const struct ibv_sge *data, *pi;
+	uint32_t num_data, num_pi;
+};
+
+enum xrocedv_integrity_kind {
+	XROCEDV_INTEGRITY_GUARD = 1,
+	XROCEDV_INTEGRITY_APP_TAG,
+	XROCEDV_INTEGRITY_REF_TAG,
+	XROCEDV_INTEGRITY_SIGNATURE, /* CRC32 or CRC32C */
+};
+
+struct xrocedv_integrity_error {
+	enum xrocedv_integrity_kind kind;
+	uint32_t expected, actual; /* in host byte order */
+	uint64_t offset;	   /* of the block in the region, as on the wire */
+};
+
+/*
+ * Allocates an integrity region with room for max_pieces (1..XROCEDV_INTEGRITY_MAX_PIECES), of data
+ * and PI together. Its lkey and rkey are the same key; xrocedv_update_key() sets the variant.
+ * ibv_dereg_mr() frees it in any state. Returns NULL and errno on error: EINVAL, ENOMEM, EDQUOT,
+ * EOPNOTSUPP (not an xroce device), EIO.
+ */
+struct ibv_mr *xrocedv_alloc_integrity_mr(struct ibv_pd *pd, uint32_t max_pieces);
+
+/*
+ * Posts the registration of the region, with key mr->rkey, and clears the recorded error when it is
+ * executed. For RC and UC QPs. mr->addr and mr->length: set to the address of the first piece and
+ * the bytes on the wire. The completion has opcode XROCEDV_WC_REG_MR. Two registrations of a region
+ * may be outstanding; attr and its lists are not used after the call.
+ *
+ * Returns 0 or a positive errno: EINVAL (flags, state of the QP, block size, signatures or pieces,
+ * not an integrity region), EPERM (another PD), ENOMEM (the queue is full), EIO.
+ */
+int xrocedv_post_reg_integrity(struct ibv_qp *qp, struct ibv_mr *mr,
+			       const struct xrocedv_integrity_attr *attr);
+
+/*
+ * Returns 0 if no check has failed since the registration, 1 with *error set to the first failure,
+ * -EINVAL if it is not an integrity region. Call it when the work request or receive that has the
+ * region as its buffer has completed, or the peer has announced the end of its access.
+ */
+int xrocedv_check_integrity(struct ibv_mr *mr, struct xrocedv_integrity_error *error);
+
+/*
  * Gets the reserved L_Key (IBTA 10.6.3; local_dma_lkey of the kernel). Work requests can use it in
  * any PD and without a region for all memory of the process, by virtual address and with the access
  * rights of the memory itself. It is valid for all QPs of pd's context and their SRQs, but not for

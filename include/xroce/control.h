@@ -121,7 +121,8 @@ struct xr_msg {
 	X(CAPTURE, capture, XR_BODY(struct xr_capture_req), XR_FOR_OBSERVERS | XR_FOR_OPERATORS) \
 	X(UMAD_REGISTER, umad_register, XR_BODY(struct xr_umad_register_req), XR_FOR_UMAD) \
 	X(UMAD_UNREGISTER, umad_unregister, XR_BODY(struct xr_umad_agent), XR_FOR_UMAD) \
-	X(UMAD_SEND, umad_send, XR_BODY(struct xr_umad_send_req), XR_FOR_UMAD)
+	X(UMAD_SEND, umad_send, XR_BODY(struct xr_umad_send_req), XR_FOR_UMAD) \
+	X(ALLOC_INTEGRITY_MR, alloc_integrity_mr, XR_BODY(struct xr_alloc_integrity_mr_req), 0)
 /* clang-format on */
 
 enum xr_msg_type {
@@ -355,6 +356,16 @@ struct xr_alloc_fast_mr_rep {
 	__u32 handle;
 	__u32 key;		 /* L_Key and R_Key; its index stays the same */
 	struct xr_shm_ref lists; /* __u64[XR_FAST_LISTS][max_pages] */
+};
+
+/*
+ * Creates an integrity region (ring.h) that allows no access until a work request registers it
+ * (XR_WR_REG_INTEGRITY). Its memory is that of other regions. The reply is that of ALLOC_FAST_MR,
+ * with struct xr_integrity and XR_FAST_LISTS lists in place of page lists.
+ */
+struct xr_alloc_integrity_mr_req {
+	__u32 pd;
+	__u32 max_pieces; /* 1..XR_INTEGRITY_MAX_PIECES */
 };
 
 /*

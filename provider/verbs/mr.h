@@ -18,9 +18,10 @@ struct xp_mr {
 	struct ibv_mr ibmr;
 	int access;
 	uint64_t iova;
-	bool fixed;    /* not of the program's memory: cannot be reregistered */
-	bool imported; /* another client's: the daemon has no object for it */
-	bool fast;     /* a struct xp_fast_mr */
+	bool fixed;	/* not of the program's memory: cannot be reregistered */
+	bool imported;	/* another client's: the daemon has no object for it */
+	bool fast;	/* a struct xp_fast_mr */
+	bool integrity; /* a struct integrity_mr (integrity.c) */
 	struct xp_page_refs refs;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Requests for memory windows, regions for fast registration and the reserved L_Key */
+/* Requests for windows, regions for fast registration, integrity regions, the reserved L_Key */
 #include <errno.h>
 #include <grp.h>
 #include <infiniband/verbs.h>
@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "control.h"
+#include "daemon/transport/integrity.h"
 
 #define NOBODY 65534
 
@@ -172,6 +173,62 @@ static void test_fast(void)
 	TAP_OK(nothing_left(), "fast: nothing is left");
 }
 
+/* ---- integrity regions ------------------------------------------------------------------ */
+
+static int alloc_integrity(struct conn *c, uint32_t pd, uint32_t max_pieces)
+{
+	struct xr_alloc_integrity_mr_req q = { .pd = pd, .max_pieces = max_pieces };
+
+	return ask(c, XR_MSG_ALLOC_INTEGRITY_MR, &q, sizeof(q));
+}
+
+static void test_integrity(void)
+{
+	struct xr_alloc_fast_mr_rep rep;
+	const struct xt_key *key;
+	struct conn c, other;
+	struct reg r;
+	uint32_t pd;
+
+	open_client(&c);
+	open_client(&other);
+	pd = alloc_pd(&c);
+	TAP_OK(alloc_integrity(&c, pd, 0) == -EINVAL &&
+		       alloc_integrity(&c, pd, XR_INTEGRITY_MAX_PIECES + 1) == -EINVAL &&
+		       alloc_integrity(&c, pd, -1u) == -EINVAL,
+	       "integrity: an invalid number of pieces is refused");
+	TAP_OK(alloc_integrity(&c, pd + 1, 8) == -ENOENT &&
+		       alloc_integrity(&other, pd, 8) == -ENOENT,
+	       "integrity: an unknown PD is refused");
+	TAP_OK(!alloc_integrity(&c, pd, XR_INTEGRITY_MAX_PIECES),
+	       "integrity: the largest number of pieces is accepted");
+	rep = *(struct xr_alloc_fast_mr_rep *)c.body;
+	key = xt_keys_by_index(fake.dev.shared.keys, XR_KEY_INDEX(rep.key));
+	TAP_OK(key && key->entry.state == XR_KEY_FREE && key->entry.type == XR_KEY_MR &&
+		       key->entry.flags == XR_KEYF_INTEGRITY && !key->entry.access &&
+		       key->mem->integrity->max_pieces == XR_INTEGRITY_MAX_PIECES &&
+		       rep.lists.length >= sizeof(struct xr_integrity) +
+						   2 * xr_integrity_stride(XR_INTEGRITY_MAX_PIECES),
+	       "integrity: the key is free, the lists have room");
+	TAP_OK(read_key(&c, pd, rep.key, &pd, 4, &pd) == -EACCES,
+	       "integrity: the key allows no access");
+	r = reg_of(pd, &pd, 4, RW);
+	add_segment(&r, XR_SEG_PRIVATE, &pd, 4);
+	TAP_OK(rereg(&c, rep.handle, IBV_REREG_MR_CHANGE_ACCESS, &r) == -EINVAL,
+	       "integrity: REREG_MR is refused");
+	TAP_OK(ask_handle(&c, XR_MSG_DEALLOC_PD, pd) == -EBUSY,
+	       "integrity: the PD of a region is not deallocated");
+	TAP_OK(ask_handle(&other, XR_MSG_DEREG_MR, rep.handle) == -ENOENT,
+	       "integrity: a region of another client is refused");
+	TAP_OK(!ask_handle(&c, XR_MSG_DEREG_MR, rep.handle) &&
+		       ask_handle(&c, XR_MSG_DEREG_MR, rep.handle) == -ENOENT,
+	       "integrity: a region is deregistered only once");
+	MUST(!alloc_integrity(&c, pd, 8));
+	close_client(&other);
+	close_client(&c);
+	TAP_OK(nothing_left(), "integrity: nothing is left");
+}
+
 /* ---- the reserved L_Key ---------------------------------------------------------------- */
 
 static int ask_lkey(struct conn *c)
@@ -258,6 +315,7 @@ int main(void)
 	test_windows();
 	test_bound();
 	test_fast();
+	test_integrity();
 	test_reserved();
 	test_privilege();
 

@@ -143,7 +143,8 @@ static struct holdings holdings(const struct conn *c)
 
 /* The client and the handles of its objects */
 static struct conn c;
-static uint32_t pd, channel, cq, qp, ud, srq, xrcd, xrc_srq, target, dm, mr, mw, fast, ah;
+static uint32_t pd, channel, cq, qp, ud, srq, xrcd, xrc_srq, target, dm, mr, mw, fast, integrity,
+	ah;
 static uint8_t *memory, *shared;
 static int file;
 
@@ -366,6 +367,12 @@ static int do_fast(void)
 	return MADE(fast, ALLOC_FAST_MR, struct xr_alloc_fast_mr_req q = { pd, 600 });
 }
 
+static int do_integrity(void)
+{
+	return MADE(integrity, ALLOC_INTEGRITY_MR,
+		    struct xr_alloc_integrity_mr_req q = { pd, 300 });
+}
+
 static int do_lkey(void)
 {
 	return ask(&c, XR_MSG_RESERVED_LKEY, NULL, 0);
@@ -391,6 +398,7 @@ static int do_objects(void)
 		return ask_handle(&c, XR_MSG_##TYPE, handle);                                      \
 	}
 END(fast, DEREG_MR, fast)
+END(integrity, DEREG_MR, integrity)
 END(mr, DEREG_MR, mr)
 END(mw, DEALLOC_MW, mw)
 END(ah, DESTROY_AH, ah)
@@ -425,9 +433,10 @@ static const struct step {
 	ONCE(rtr),	   STEP(ah),	     STEP(resolve),  STEP(attach),	STEP(xrcd),
 	STEP(xrcd_alone),  STEP(xrc_srq),    STEP(target),   STEP(open_qp),	STEP(dm),
 	STEP(reg_private), STEP(rereg),	     STEP(reg_file), STEP(reg_mapping), STEP(reg_dm),
-	STEP(reg_demand),  STEP(advise),     STEP(mw),	     STEP(fast),	STEP(lkey),
-	STEP(status),	   STEP(objects),    LAST(fast),     LAST(mr),		LAST(mw),
-	LAST(ah),	   LAST(qp),	     LAST(target),   LAST(xrc_srq),	ONCE(detach),
+	STEP(reg_demand),  STEP(advise),     STEP(mw),	     STEP(fast),	STEP(integrity),
+	STEP(lkey),	   STEP(status),     STEP(objects),  LAST(integrity),	LAST(fast),
+	LAST(mr),	   LAST(mw),	     LAST(ah),	     LAST(qp),		LAST(target),
+	LAST(xrc_srq),	   ONCE(detach),
 };
 
 /* Runs a step with its nth call failing. Returns true if the step makes fewer calls. */
@@ -499,7 +508,7 @@ static void test_end_of_client(void)
 
 	connect_client(&c);
 	/* steps that destroy objects come last */
-	for (i = 0; steps[i].run != end_fast; i++)
+	for (i = 0; steps[i].run != end_integrity; i++)
 		MUST(!steps[i].run());
 	arm(-1);
 	close_client(&c);

@@ -25,6 +25,21 @@ direct() {
 @test "short pieces are copied to other short pieces of the same host" { direct gaps-loopback; }
 @test "a piece in unmapped memory fails the request that accesses it" { direct gaps-unmapped; }
 
+@test "integrity regions insert, strip, pass and check signatures" { direct integrity; }
+@test "integrity regions have pieces in memory on demand" { direct integrity-on-demand; }
+@test "integrity regions transfer to each other within a host" { direct integrity-loopback; }
+
+@test "integrity regions work with 1 % packet loss" {
+	local status=0
+
+	ctl a fault xra drop 10 seed 9
+	ctl b fault xrb drop 10 seed 10
+	direct integrity integrity-on-demand || status=$?
+	ctl a fault xra off
+	ctl b fault xrb off
+	((status == 0))
+}
+
 @test "RW contexts work with 1 % packet loss" {
 	local status=0
 

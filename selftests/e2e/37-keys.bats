@@ -45,11 +45,24 @@ counted() {
 
 @test "the reserved L_Key allows local access only" { counted reserved KEY_INDEX; }
 
-# The example is linked with libxroce and runs without xroce run.
-@test "the fast_registration example runs" {
-	run -0 on a env LD_LIBRARY_PATH="$XR_BUILD" XROCE_RUNTIME_DIR="$RUN/a" ASAN_OPTIONS=verify_asan_link_order=0 \
-		timeout $((20 * SLOW)) "$XR_BUILD/examples/fast_registration"
+# Examples are linked with libxroce and run without xroce run.
+example() {
+	run on a env LD_LIBRARY_PATH="$XR_BUILD" XROCE_RUNTIME_DIR="$RUN/a" ASAN_OPTIONS=verify_asan_link_order=0 \
+		timeout $((20 * SLOW)) "$XR_BUILD/examples/$1"
 	echo "$output"
+	((status == 0))
+}
+
+@test "the integrity example runs" {
+	example integrity
+	grep -q '^4096 bytes of memory are 4160 bytes on the wire$' <<<"$output"
+	grep -q '^PI of block 2: .* application tag 005a, reference tag 1002$' <<<"$output"
+	grep -q '^READ: no error$' <<<"$output"
+	grep -q '^READ of a wrong bit: error 1 at offset 2600: ' <<<"$output"
+}
+
+@test "the fast_registration example runs" {
+	example fast_registration
 	equal "rounds" "$(grep -c '^round .*invalidated by the peer$' <<<"$output")" 3
 	equal "mappings" "$(grep -c '^pool: key' <<<"$output")" 3
 	equal "keys, one of them from the cache" "$(grep '^pool: key' <<<"$output" | sort -u | wc -l)" 2

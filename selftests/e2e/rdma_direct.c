@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Direct verbs that kernel programs have: draining of queues, RW contexts, fast
- * registration of pieces without alignment. They are looked up in the preloaded library. Each test
- * is one function, which may serve as an example.
+ * registration of pieces without alignment, integrity regions. They are looked up in the preloaded
+ * library. Each test is one function, which may serve as an example.
  *
  *   rdma_direct [options]         the driver: runs the tests
  *   rdma_direct [options] HOST    its partner: executes requests of the driver (endpoint.h)
@@ -17,6 +17,7 @@
 #include "endpoint.h"
 
 #include "../lib/direct_verbs.h"
+#include "../lib/signatures.h"
 
 #define TIMEOUT_MS 30000
 #define SEND_MARK 901u
@@ -570,6 +571,331 @@ static bool gaps_unmapped(struct direct *d)
 	return expect(d, "deregister", ibv_dereg_mr(mr), 0) && ok;
 }
 
+/* ---- integrity regions --------------------------------------------------------------------- */
+
+#define BLOCKS 37u
+#define STREAM (BLOCKS * (XR_INTEGRITY_MAX_BLOCK + 8))
+#define SPARE (2u << 20) /* offset in the driver's buffer of what is read back */
+
+/* One registration: blocks in a region of the driver */
+struct blocks {
+	struct xrocedv_integrity_attr attr;
+	struct xr_signature memory, wire;
+	uint8_t *base; /* data; its PI is behind all of it if apart */
+	uint32_t lkey;
+	bool apart;
+	uint8_t in_memory[STREAM], on_wire[STREAM];
+	uint32_t memory_len, wire_len;
+	struct ibv_sge sg[16];
+};
+
+static struct blocks blocks;
+
+static struct xrocedv_signature usual_signature(enum xrocedv_signature_type type)
+{
+	struct xrocedv_signature s = { .type = type, .check = XROCEDV_SIG_CHECK_GUARD };
+
+	if (type == XROCEDV_SIG_NONE)
+		return (struct xrocedv_signature){ .type = type };
+	s.seed = type >= XROCEDV_SIG_CRC32 ? 0xffffffff : 0;
+	if (type >= XROCEDV_SIG_CRC32)
+		return s;
+	s.check |= XROCEDV_SIG_CHECK_APP_TAG;
+	if (type != XROCEDV_SIG_T10DIF_3)
+		s.check |= XROCEDV_SIG_CHECK_REF_TAG;
+	s.app_tag = 0xabcd;
+	s.app_mask = 0xffff;
+	s.ref_tag = 1000;
+	return s;
+}
+
+static struct xr_signature reference(const struct xrocedv_signature *s)
+{
+	return (struct xr_signature){
+		.type = (uint8_t)s->type,
+		.app_tag = s->app_tag,
+		.ref_tag = s->ref_tag,
+		.seed = s->seed,
+	};
+}
+
+/* Cuts [p, p + len) into pieces. Returns their number. */
+static uint32_t cut_pieces(struct ibv_sge *sg, uint8_t *p, uint32_t len, uint32_t lkey)
+{
+	uint32_t n = 0, part;
+
+	for (; len; p += part, len -= part) {
+		part = n == 6 || len < 100 ? len : len / 3 + 1;
+		sg[n++] = (struct ibv_sge){ (uintptr_t)p, part, lkey };
+	}
+	return n;
+}
+
+/* Prepares blocks of a size with random data, and what memory and wire must have. */
+static void prepare(struct direct *d, struct blocks *b, uint32_t size,
+		    enum xrocedv_signature_type memory, enum xrocedv_signature_type wire)
+{
+	struct xrocedv_integrity_attr *a = &b->attr;
+	static uint8_t data[STREAM];
+	uint32_t pi;
+
+	*a = (struct xrocedv_integrity_attr){ .access = EP_ACCESS & ~IBV_ACCESS_REMOTE_ATOMIC,
+					      .send_flags = IBV_SEND_SIGNALED,
+					      .block_size = size,
+					      .memory = usual_signature(memory),
+					      .wire = usual_signature(wire),
+					      .data = b->sg };
+	b->memory = reference(&a->memory);
+	b->wire = reference(&a->wire);
+	pi = xr_signature_len(memory);
+	b->apart &= pi != 0;
+	fill_pattern(data, size * BLOCKS, ++d->seed, 0);
+	b->memory_len = (uint32_t)ref_stream(&b->memory, size, BLOCKS, data, b->in_memory);
+	b->wire_len = (uint32_t)ref_stream(&b->wire, size, BLOCKS, data, b->on_wire);
+	a->num_data = cut_pieces(b->sg, b->base, BLOCKS * (size + (b->apart ? 0 : pi)), b->lkey);
+	a->pi = b->sg + a->num_data;
+	a->num_pi = b->apart ? cut_pieces(b->sg + a->num_data, b->base + BLOCKS * size, BLOCKS * pi,
+					  b->lkey)
+			     : 0;
+}
+
+/* Copies the blocks to memory, or compares. */
+static bool move_blocks(struct blocks *b, bool compare)
+{
+	uint32_t size = b->attr.block_size, pi = xr_signature_len(b->memory.type);
+	uint8_t *at = b->base, *pis = b->base + BLOCKS * size, *in = b->in_memory;
+	bool same = true;
+
+	for (uint32_t i = 0; i < BLOCKS; i++, in += size + pi) {
+		uint8_t *p = b->apart ? pis + i * pi : at + size;
+
+		same &= !compare || (!memcmp(at, in, size) && !memcmp(p, in + size, pi));
+		if (!compare) {
+			memcpy(at, in, size);
+			memcpy(p, in + size, pi);
+		}
+		at += size + (b->apart ? 0 : pi);
+	}
+	return same;
+}
+
+static int reg_blocks(struct direct *d, struct ibv_qp *qp, struct ibv_mr *mr, struct blocks *b)
+{
+	xrocedv_update_key(mr, (uint8_t)d->seed);
+	return d->dv.post_reg_integrity(qp, mr, &b->attr);
+}
+
+static int integrity_wr(struct direct *d, struct ibv_mr *mr, bool reg)
+{
+	struct ibv_wc wc;
+	int err;
+
+	if (!reg)
+		return key_wr(d, mr, false);
+	err = reg_blocks(d, d->ep.qp, mr, &blocks);
+	return err ? -err : ep_completion(&d->ep, &wc);
+}
+
+/* Compares bytes at the start of the partner's buffer, or writes them there. */
+static int partner_bytes(struct direct *d, uint8_t *bytes, uint32_t len, bool compare)
+{
+	struct ibv_sge sge = { (uintptr_t)d->ep.buf + SPARE, len, d->ep.mr->lkey };
+	int err;
+
+	if (!compare) {
+		memcpy(d->ep.buf + SPARE, bytes, len);
+		return ep_rdma(&d->ep, IBV_WR_RDMA_WRITE, &sge, d->ep.peer.addr, d->ep.peer.rkey);
+	}
+	err = ep_rdma(&d->ep, IBV_WR_RDMA_READ, &sge, d->ep.peer.addr, d->ep.peer.rkey);
+	return err ? err : memcmp(d->ep.buf + SPARE, bytes, len) != 0;
+}
+
+static int own_rdma(struct direct *d, struct ibv_mr *mr, enum ibv_wr_opcode opcode)
+{
+	struct ibv_sge sge = { (uintptr_t)mr->addr, (uint32_t)mr->length, mr->lkey };
+
+	return ep_rdma(&d->ep, opcode, &sge, d->ep.peer.addr, d->ep.peer.rkey);
+}
+
+static int partner_rdma(struct direct *d, struct ibv_mr *mr, uint32_t op)
+{
+	return partner_does(d, op, (uintptr_t)mr->addr, (uint32_t)mr->length, mr->rkey);
+}
+
+/* The driver's WRITE and the partner's READ send the stream; the others store it in memory. */
+static bool integrity_moves(struct direct *d, struct ibv_mr *mr)
+{
+	struct blocks *b = &blocks;
+	bool ok = true;
+
+	for (int own = 0; own < 2 && ok; own++) {
+		move_blocks(b, false);
+		ok = expect(d, own ? "WRITE" : "READ of the partner",
+			    own ? own_rdma(d, mr, IBV_WR_RDMA_WRITE) : partner_rdma(d, mr, EP_READ),
+			    0) &&
+		     expect(d, "stream", partner_bytes(d, b->on_wire, b->wire_len, true), 0);
+		memset(b->base, 0, b->memory_len);
+		ok = ok &&
+		     expect(d, own ? "READ" : "WRITE of the partner",
+			    own ? own_rdma(d, mr, IBV_WR_RDMA_READ) : partner_rdma(d, mr, EP_WRITE),
+			    0) &&
+		     expect(d, "memory", move_blocks(b, true), true);
+	}
+	return ok;
+}
+
+/* A bit of block 30 is wrong at one side, and the other side gets the data nevertheless. */
+static bool integrity_finds(struct direct *d, struct ibv_mr *mr)
+{
+	struct xrocedv_integrity_error error = { 0 };
+	struct blocks *b = &blocks;
+	uint32_t stride = b->wire_len / BLOCKS;
+	bool of_wire = b->wire.type != XR_SIG_NONE;
+	const struct xr_signature *s = of_wire ? &b->wire : &b->memory;
+	uint32_t kind = s->type >= XR_SIG_CRC32 ? XROCEDV_INTEGRITY_SIGNATURE
+						: XROCEDV_INTEGRITY_GUARD;
+	uint8_t *bad;
+	int err;
+
+	if (of_wire) {
+		bad = b->on_wire + 30 * stride;
+		bad[77] ^= 0x10;
+		err = partner_bytes(d, b->on_wire, b->wire_len, false);
+	} else {
+		bad = b->in_memory + 30 * (b->memory_len / BLOCKS);
+		bad[77] ^= 0x10;
+		move_blocks(b, false);
+		err = 0;
+	}
+	return expect(d, "prepare", err, 0) &&
+	       expect(d, "no error before", d->dv.check_integrity(mr, &error), 0) &&
+	       expect(d, "transfer",
+		      own_rdma(d, mr, of_wire ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE), 0) &&
+	       expect(d, "error", d->dv.check_integrity(mr, &error), 1) &&
+	       expect(d, "kind", (long)error.kind, kind) &&
+	       expect(d, "offset", (long)error.offset, 30 * stride) &&
+	       expect(d, "expected", error.expected, ref_guard(s, bad, b->attr.block_size)) &&
+	       expect(d, "actual", error.actual != error.expected, true);
+}
+
+/* base: memory of a region with that lkey */
+static bool integrity_rows(struct direct *d, uint8_t *base, uint32_t lkey)
+{
+	static const struct {
+		uint32_t size;
+		enum xrocedv_signature_type memory, wire;
+		bool apart;
+	} rows[] = {
+		{ 512, XROCEDV_SIG_NONE, XROCEDV_SIG_T10DIF_1, false },
+		{ 512, XROCEDV_SIG_T10DIF_1, XROCEDV_SIG_NONE, true },
+		{ 512, XROCEDV_SIG_T10DIF_2, XROCEDV_SIG_T10DIF_2, false },
+		{ 520, XROCEDV_SIG_T10DIF_3, XROCEDV_SIG_CRC32C, true },
+		{ 520, XROCEDV_SIG_CRC32, XROCEDV_SIG_NONE, false },
+		{ 4096, XROCEDV_SIG_NONE, XROCEDV_SIG_T10DIF_3, false },
+		{ 4096, XROCEDV_SIG_CRC32C, XROCEDV_SIG_T10DIF_1, true },
+		{ 4096, XROCEDV_SIG_NONE, XROCEDV_SIG_CRC32, false },
+		{ 4104, XROCEDV_SIG_T10DIF_1, XROCEDV_SIG_T10DIF_1, true },
+		{ 4104, XROCEDV_SIG_NONE, XROCEDV_SIG_CRC32C, false },
+	};
+	struct ibv_mr *mr = d->dv.alloc_integrity_mr(d->ep.pd, 16);
+	bool ok = expect(d, "allocated", !!mr, true);
+
+	blocks.base = base;
+	blocks.lkey = lkey;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]) && ok; i++) {
+		struct xrocedv_integrity_error error;
+
+		blocks.apart = rows[i].apart;
+		prepare(d, &blocks, rows[i].size, rows[i].memory, rows[i].wire);
+		ok = expect(d, "register", integrity_wr(d, mr, true), 0) &&
+		     expect(d, "length", (long)mr->length, blocks.wire_len) &&
+		     integrity_moves(d, mr) &&
+		     expect(d, "no error", d->dv.check_integrity(mr, &error), 0) &&
+		     integrity_finds(d, mr) && expect(d, "reconnect", ep_reconnect(&d->ep), 0) &&
+		     expect(d, "invalidate", integrity_wr(d, mr, false), 0);
+	}
+	return expect(d, "deregister", mr ? ibv_dereg_mr(mr) : 0, 0) && ok;
+}
+
+static bool integrity(struct direct *d)
+{
+	return integrity_rows(d, d->ep.buf + 1, d->ep.mr->lkey);
+}
+
+/* Memory that is looked up at each access: the daemon waits for each of them. */
+static bool integrity_on_demand(struct direct *d)
+{
+	struct ibv_mr *mr = ibv_reg_mr(d->ep.pd, d->mem, EP_BUF_SIZE,
+				       EP_ACCESS | IBV_ACCESS_ON_DEMAND);
+	bool ok = expect(d, "on demand", !!mr, true) && integrity_rows(d, d->mem + 1, mr->lkey);
+
+	return expect(d, "deregister", mr ? ibv_dereg_mr(mr) : 0, 0) && ok;
+}
+
+/* Over loopback, from one integrity region to another one, both in memory on demand */
+static bool integrity_loopback(struct direct *d)
+{
+	struct ibv_mr *od = ibv_reg_mr(d->ep.pd, d->mem, EP_BUF_SIZE,
+				       EP_ACCESS | IBV_ACCESS_ON_DEMAND);
+	struct ibv_mr *mr[2] = { d->dv.alloc_integrity_mr(d->ep.pd, 16),
+				 d->dv.alloc_integrity_mr(d->ep.pd, 16) };
+	static struct blocks from, to;
+	struct ibv_send_wr *bad,
+		wr = { .opcode = IBV_WR_RDMA_WRITE, .num_sge = 1, .send_flags = IBV_SEND_SIGNALED };
+	struct xrocedv_integrity_error error;
+	struct pair pair = { 0 };
+	struct ibv_wc wc = { .status = -1 };
+	struct ibv_sge sge;
+	bool ok = expect(d, "created", od && mr[0] && mr[1] && make_pair(d, &pair), true);
+
+	from.base = d->mem + 1;
+	to.base = d->mem + EP_BUF_SIZE / 2;
+	from.lkey = to.lkey = od ? od->lkey : 0;
+	from.apart = true;
+	for (int i = 0; i < 8 && ok; i++) {
+		uint32_t size = i % 4 == 0 ? 512 : i % 4 == 1 ? 520 : i % 4 == 2 ? 4096 : 4104;
+
+		d->seed++;
+		prepare(d, &from, size, XROCEDV_SIG_T10DIF_1, XROCEDV_SIG_CRC32C);
+		d->seed--;
+		prepare(d, &to, size, i < 4 ? XROCEDV_SIG_NONE : XROCEDV_SIG_T10DIF_3,
+			XROCEDV_SIG_CRC32C);
+		from.attr.send_flags = to.attr.send_flags = IBV_SEND_SIGNALED;
+		move_blocks(&from, false);
+		ok = expect(d, "register", reg_blocks(d, pair.qp[0], mr[0], &from), 0) &&
+		     expect(d, "registered", next_completion(pair.cq[0], &wc, 30), 1) &&
+		     expect(d, "status", wc.status, 0) &&
+		     expect(d, "register the other", reg_blocks(d, pair.qp[1], mr[1], &to), 0) &&
+		     expect(d, "registered", next_completion(pair.cq[1], &wc, 30), 1) &&
+		     expect(d, "status", wc.status, 0);
+		if (!ok)
+			break;
+		sge = (struct ibv_sge){ (uintptr_t)mr[0]->addr, from.wire_len, mr[0]->lkey };
+		wr.sg_list = &sge;
+		wr.wr.rdma.remote_addr = (uintptr_t)mr[1]->addr;
+		wr.wr.rdma.rkey = mr[1]->rkey;
+		ok = expect(d, "post", ibv_post_send(pair.qp[0], &wr, &bad), 0) &&
+		     expect(d, "WRITE", next_completion(pair.cq[0], &wc, 30), 1) &&
+		     expect(d, "status", wc.status, 0) &&
+		     expect(d, "data", move_blocks(&to, true), true) &&
+		     expect(d, "no error", d->dv.check_integrity(mr[0], &error), 0) &&
+		     expect(d, "no error", d->dv.check_integrity(mr[1], &error), 0);
+		for (int q = 0; q < 2 && ok; q++) {
+			struct ibv_send_wr inv = { .opcode = IBV_WR_LOCAL_INV,
+						   .send_flags = IBV_SEND_SIGNALED,
+						   .invalidate_rkey = mr[q]->rkey };
+
+			ok = expect(d, "invalidate", ibv_post_send(pair.qp[q], &inv, &bad), 0) &&
+			     expect(d, "invalidated", next_completion(pair.cq[q], &wc, 30), 1) &&
+			     expect(d, "status", wc.status, 0);
+		}
+	}
+	free_pair(&pair);
+	for (int i = 0; i < 2; i++)
+		ok &= expect(d, "deregister", mr[i] ? ibv_dereg_mr(mr[i]) : 0, 0);
+	return expect(d, "deregister", od ? ibv_dereg_mr(od) : 0, 0) && ok;
+}
+
 /* ---- the tests --------------------------------------------------------------------- */
 
 static const struct test {
@@ -587,6 +913,9 @@ static const struct test {
 	{ "gaps", gaps },
 	{ "gaps-unmapped", gaps_unmapped },
 	{ "gaps-loopback", gaps_loopback },
+	{ "integrity", integrity },
+	{ "integrity-on-demand", integrity_on_demand },
+	{ "integrity-loopback", integrity_loopback },
 };
 #define TESTS (sizeof(tests) / sizeof(tests[0]))
 

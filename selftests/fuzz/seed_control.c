@@ -217,6 +217,7 @@ static void special(void)
 	} advice = { { .pd = 1, .write = 1, .ranges = 1 }, { PRIVATE_AT, 4096, 0x100 } };
 	struct xr_alloc_mw_req window = { .pd = 1, .type = IBV_MW_TYPE_1 };
 	struct xr_alloc_fast_mr_req fast = { .pd = 1, .max_pages = 16 };
+	struct xr_alloc_integrity_mr_req integrity = { .pd = 1, .max_pieces = 16 };
 	struct xr_import_mr_req import = { .pd = 1, .handle = 1 };
 
 	hello(0, 0);
@@ -234,6 +235,8 @@ static void special(void)
 	SAY(XR_MSG_ALLOC_MW, window);
 	say_handle(XR_MSG_DEALLOC_MW, 1);
 	SAY(XR_MSG_ALLOC_FAST_MR, fast);
+	say_handle(XR_MSG_DEREG_MR, 3);
+	SAY(XR_MSG_ALLOC_INTEGRITY_MR, integrity);
 	say_handle(XR_MSG_DEREG_MR, 3);
 	say_empty(XR_MSG_RESERVED_LKEY);
 	hello(SECOND, XR_HELLO_IMPORT);

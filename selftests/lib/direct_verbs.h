@@ -27,7 +27,10 @@
 	X(rw_create)                                                                               \
 	X(rw_wrs)                                                                                  \
 	X(rw_post)                                                                                 \
-	X(rw_destroy)
+	X(rw_destroy)                                                                              \
+	X(alloc_integrity_mr)                                                                      \
+	X(post_reg_integrity)                                                                      \
+	X(check_integrity)
 
 struct direct_verbs {
 #define X(name) __typeof__(xrocedv_##name) *name;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Direct verbs: fast registration, pools, reserved L_Key */
+/* Direct verbs: fast registration, pools, integrity regions, reserved L_Key */
 #include "fixture.h"
 
 #include <sys/wait.h>
@@ -196,6 +196,160 @@ static void parents(struct fixture *f)
 	ibv_dealloc_pd(parent);
 }
 
+/* ---- integrity regions ------------------------------------------------------------- */
+
+static struct xrocedv_integrity_attr integrity_attr(const struct ibv_sge *data)
+{
+	return (struct xrocedv_integrity_attr){
+		.wr_id = 77,
+		.access = RW,
+		.send_flags = IBV_SEND_SIGNALED,
+		.block_size = 512,
+		.memory = { .type = XROCEDV_SIG_CRC32C, .check = XROCEDV_SIG_CHECK_GUARD },
+		.wire = { .type = XROCEDV_SIG_T10DIF_1, .check = 7, .app_tag = 3, .ref_tag = 9 },
+		.data = data,
+		.num_data = 2,
+	};
+}
+
+static struct ibv_sge pieces[4];
+
+/* Each row makes valid attributes invalid. */
+static int refused(struct ibv_qp *qp, struct ibv_mr *mr, unsigned int row)
+{
+	struct xrocedv_integrity_attr a = integrity_attr(pieces);
+	struct ibv_sge bad[4];
+
+	memcpy(bad, pieces, sizeof(bad));
+	switch (row) {
+	case 0:
+		a.send_flags = IBV_SEND_INLINE;
+		break;
+	case 1:
+		a.block_size = 1024;
+		break;
+	case 2:
+		a.memory.type = (enum xrocedv_signature_type)6;
+		break;
+	case 3:
+		a.memory.type = (enum xrocedv_signature_type)257;
+		break;
+	case 4:
+		a.memory.check = XROCEDV_SIG_CHECK_APP_TAG;
+		break;
+	case 5:
+		a.wire.check = 0x100;
+		break;
+	case 6:
+		a.wire.type = XROCEDV_SIG_T10DIF_3;
+		break;
+	case 7:
+		a.wire.seed = 0x10000;
+		break;
+	case 8:
+		a.memory = a.wire = (struct xrocedv_signature){ 0 };
+		break;
+	case 9:
+		a.num_data = 0;
+		break;
+	case 10:
+		a.num_data = 5;
+		break;
+	case 11:
+		a.num_data = UINT32_MAX;
+		break;
+	case 12:
+		a.pi = pieces + 2;
+		a.num_pi = 1;
+		break;
+	case 13:
+		bad[0].length++;
+		break;
+	case 14:
+		bad[1].length = 0;
+		break;
+	case 15:
+		bad[0].addr = -8ull;
+		break;
+	case 16:
+		bad[1].lkey = XR_RESERVED_LKEY;
+		break;
+	}
+	a.data = bad;
+	return dv.post_reg_integrity(qp, mr, &a);
+}
+
+static void integrity(struct fixture *f)
+{
+	struct ibv_cq *cq = ibv_create_cq(f->ctx, 8, NULL, NULL, 0);
+	struct ibv_qp *qp = make_qp(f, cq, cq, IBV_QPS_RTR);
+	struct ibv_mr *mr = dv.alloc_integrity_mr(f->pd, 4), *fast = dv.alloc_mr(f->pd, 4);
+	struct xrocedv_integrity_attr attr = integrity_attr(pieces);
+	struct ibv_pd *pd = ibv_alloc_pd(f->ctx);
+	struct ibv_mr *stranger = dv.alloc_integrity_mr(pd, 4);
+	struct xrocedv_integrity_error error;
+	struct xr_integrity_list *l;
+	struct xr_send_wqe wqe;
+	uint64_t words[12];
+	unsigned int row;
+
+	TAP_OK(!dv.alloc_integrity_mr(f->pd, 0) && errno == EINVAL &&
+		       !dv.alloc_integrity_mr(f->pd, XROCEDV_INTEGRITY_MAX_PIECES + 1) &&
+		       errno == EINVAL,
+	       "alloc_integrity_mr: no pieces and too many are EINVAL");
+	TAP_OK(mr && mr->lkey == mr->rkey && mr->pd == f->pd && stranger,
+	       "alloc_integrity_mr: regions are allocated");
+	TAP_OK(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0) != 0,
+	       "rereg_mr is refused for an integrity region");
+	pieces[0] = (struct ibv_sge){ ADDR + 1, 600, 0x100 };
+	pieces[1] = (struct ibv_sge){ ADDR + 5000, 3 * 516 - 600, 0x200 };
+	TAP_OK(dv.post_reg_integrity(qp, mr, &attr) == EINVAL,
+	       "post_reg_integrity: EINVAL if the QP is not in RTS");
+	to_state(qp, IBV_QPS_RTS);
+	for (row = 0; row <= 16; row++)
+		TAP_OK(refused(qp, mr, row) == EINVAL, "post_reg_integrity: EINVAL, row %u", row);
+	TAP_OK(dv.post_reg_integrity(qp, fast, &attr) == EINVAL &&
+		       dv.post_reg_mr(qp, mr, 1, RW, 0) == EINVAL &&
+		       dv.map_mr_sg(mr, (struct xrocedv_sg[]){ { ADDR, 1 } }, 1, NULL, PAGE) ==
+			       -EINVAL,
+	       "a region of another kind is EINVAL");
+	TAP_OK(dv.post_reg_integrity(qp, stranger, &attr) == EPERM,
+	       "post_reg_integrity: EPERM for another PD");
+	xrocedv_update_key(mr, 0x5a);
+	TAP_OK(!dv.post_reg_integrity(qp, mr, &attr) && mr->length == 3 * 520 &&
+		       (uintptr_t)mr->addr == ADDR + 1,
+	       "post_reg_integrity: succeeds, the length is that on the wire");
+	TAP_OK(fake_send_entry(&f->daemon, qp->qp_num, 0, &wqe, sizeof(wqe)) == 1 &&
+		       wqe.wr_id == 77 && wqe.opcode == XR_WR_REG_INTEGRITY &&
+		       wqe.flags == XR_SEND_SIGNALED && wqe.reg.key == mr->rkey &&
+		       (mr->rkey & 0xff) == 0x5a && wqe.reg.access == RW &&
+		       wqe.remote_addr == ADDR + 1 && wqe.bind_len == 3 * 520,
+	       "post_reg_integrity: the entry has key, access, address and length");
+	fake_pages(&f->daemon, mr->rkey, wqe.reg.list, words, 10);
+	l = (struct xr_integrity_list *)words;
+	TAP_OK(l->block == 512 && l->data_pieces == 2 && !l->pi_pieces &&
+		       l->memory.type == XR_SIG_CRC32C && l->wire.check == 7 &&
+		       l->wire.ref_tag == 9 && l->piece[1].lkey == 0x200 &&
+		       l->piece[1].length == 3 * 516 - 600,
+	       "post_reg_integrity: the list has signatures and pieces");
+	row = wqe.reg.list;
+	pieces[0].length = 512;
+	pieces[1].length = 1024;
+	pieces[2] = (struct ibv_sge){ ADDR, 12, 0x300 };
+	attr.pi = pieces + 2;
+	attr.num_pi = 1;
+	dv.post_reg_integrity(qp, mr, &attr);
+	fake_send_entry(&f->daemon, qp->qp_num, 1, &wqe, sizeof(wqe));
+	fake_pages(&f->daemon, mr->rkey, wqe.reg.list, words, 12);
+	TAP_OK(wqe.reg.list != row && l->pi_pieces == 1 && l->piece[2].lkey == 0x300,
+	       "post_reg_integrity: the next one uses the other list, with PI apart");
+	TAP_OK(!dv.check_integrity(mr, &error) && dv.check_integrity(fast, &error) == -EINVAL,
+	       "check_integrity: no error; another region is EINVAL");
+	TAP_OK(!ibv_dereg_mr(mr) && !ibv_dereg_mr(stranger) && !ibv_dereg_mr(fast) &&
+		       !ibv_dealloc_pd(pd) && !ibv_destroy_qp(qp) && !ibv_destroy_cq(cq),
+	       "all objects are destroyed");
+}
+
 static void lkey(struct fixture *f)
 {
 	uint32_t key = 0;
@@ -375,6 +529,7 @@ int main(void)
 	gaps(&f);
 	posting(&f);
 	parents(&f);
+	integrity(&f);
 	pool_attributes(&f);
 	pool_cache(&f);
 	pool_failures(&f);

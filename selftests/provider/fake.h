@@ -63,7 +63,7 @@ uint32_t fake_burst(struct fake *f, uint32_t qpn);
 uint32_t fake_cq_flags(struct fake *f, uint32_t handle);
 /* Returns the moderation of a CQ, as last modified. */
 void fake_cq_moderation(struct fake *f, uint32_t handle, uint32_t *count, uint32_t *period);
-/* Copies the first n pages of a page list of a region for fast registration. */
+/* Copies the first n words of a list of a region for fast registration, or an integrity region. */
 void fake_pages(struct fake *f, uint32_t rkey, uint32_t list, uint64_t *pages, unsigned int n);
 /* Completes all posted sends on its own, the first `failures` with IBV_WC_MW_BIND_ERR. */
 void fake_automatic(struct fake *f, bool on, unsigned int failures);

@@ -377,6 +377,27 @@ static void alloc_fast_mr(struct client *c, const struct message *m)
 	reply(c, m, 0, &rep, sizeof(rep));
 }
 
+static void alloc_integrity_mr(struct client *c, const struct message *m)
+{
+	const struct xr_alloc_integrity_mr_req *req = (const void *)m->body;
+	struct xr_alloc_fast_mr_rep rep = { 0 };
+	struct object *o;
+
+	if (!object(c, PD, req->pd) || !req->max_pieces ||
+	    req->max_pieces > XR_INTEGRITY_MAX_PIECES) {
+		reply(c, m, -EINVAL, NULL, 0);
+		return;
+	}
+	rep.handle = new_object(c, MR);
+	rep.key = rep.handle << 8;
+	o = &objects[rep.handle];
+	o->max_pages = xr_integrity_stride(req->max_pieces) / sizeof(uint64_t);
+	rep.lists = carve(c, sizeof(struct xr_integrity) + XR_FAST_LISTS * 8ull * o->max_pages,
+			  (void **)&o->lists);
+	o->lists += sizeof(struct xr_integrity) / sizeof(uint64_t);
+	reply(c, m, 0, &rep, sizeof(rep));
+}
+
 /* For clients that have sent /proc/self/mem. */
 static void reserved_lkey(struct client *c, const struct message *m)
 {
@@ -466,6 +487,8 @@ void serve(struct client *c, const struct message *m)
 		return reserved_lkey(c, m);
 	case XR_MSG_ALLOC_FAST_MR:
 		return alloc_fast_mr(c, m);
+	case XR_MSG_ALLOC_INTEGRITY_MR:
+		return alloc_integrity_mr(c, m);
 	case XR_MSG_ALLOC_MW:
 		return alloc_mw(c, m);
 	case XR_MSG_DEALLOC_MW:
