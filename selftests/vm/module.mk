@@ -6,7 +6,7 @@ VM := selftests/vm/run -c -s 1 -w $(CURDIR) -t
 VM_ENV := -- env XR_BUILD=$(abspath $(BUILD))
 
 $(eval $(call suite,vm/interop,2400,$(VM) 2380 $(VM_ENV) selftests/vm/guest/interop,\
-	$$(PROGRAMS) $(addprefix $(BUILD)/selftests/e2e/,rdma_verify rdma_keys rdma_datagram),parallel))
+	$$(PROGRAMS) $(addprefix $(BUILD)/selftests/e2e/,rdma_verify rdma_keys rdma_direct rdma_datagram),parallel))
 
 $(eval $(call suite,vm/cm,900,$(VM) 880 $(VM_ENV) selftests/vm/guest/cm,$$(PROGRAMS),parallel))
 $(eval $(call suite,long/vm/cm,1200,$(VM) 1180 $(VM_ENV) selftests/vm/guest/cm long,$$(PROGRAMS),parallel long))
