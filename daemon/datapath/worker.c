@@ -43,7 +43,7 @@ static bool scan_doorbells(struct xd_worker *w)
 
 static unsigned int receive(struct xd_worker *w)
 {
-	unsigned int batches = xt_engine_competes(w->engine) ? 1 : RX_BATCHES;
+	unsigned int batches = xt_engine_short_rounds(w->engine) ? 1 : RX_BATCHES;
 	unsigned int total = 0, n, i;
 
 	for (i = 0; i < batches && (!i || !xd_worker_hurried(w)); i++) {

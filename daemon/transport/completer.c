@@ -74,10 +74,17 @@ void xt_req_progress(struct xt_qp *qp, uint32_t packets)
 		r->again_index = r->retired;
 	}
 	if (xt_diff(r->unacked, r->again_end) > 0) {
-		/* packets that were not sent again had been kept */
-		if (xt_diff(r->again_next, r->again_end) > 0)
+		/*
+		 * Packets that were not sent again had been kept. Others that were sent before these
+		 * are lost if the ACK does not cover them, unless nothing had been lost at all.
+		 */
+		if (xt_diff(r->again_next, r->again_end) > 0) {
 			r->lost = 1;
-		r->again_end = r->again_next = r->unacked;
+			r->kept = true;
+		}
+		r->again_end = r->unacked;
+		if (r->probed || xt_diff(r->unacked, r->again_next) > 0)
+			r->again_next = r->unacked;
 	}
 	xt_activate(qp);
 }
@@ -115,8 +122,10 @@ static void response_missing(struct xt_qp *qp, uint32_t psn)
 {
 	struct xt_requester *r = &qp->req;
 
-	if (xt_diff(psn, r->executed) > 0)
+	if (xt_diff(psn, r->executed) > 0) {
 		r->executed = psn;
+		r->nak = false;
+	}
 	switch (xt_early_check(qp, XT_PARK_REQUESTER)) {
 	case XT_EARLY_NONE:
 		xt_req_response_lost(qp, r->executed);
@@ -136,6 +145,11 @@ static void go_on(struct xt_qp *qp)
 		response_missing(qp, qp->req.executed);
 	else if (xt_may_send(qp))
 		xt_early_check(qp, XT_PARK_REQUESTER);
+	/* a NAK that was received before the responses to earlier READs */
+	if (qp->req.nak && qp->req.executed == qp->req.unacked && xt_may_send(qp)) {
+		qp->req.nak = false;
+		xt_req_lost(qp);
+	}
 }
 
 /* Returns true if retired work requests have not completed, so that no other one may fail. */
@@ -204,6 +218,7 @@ static bool rx_nak(struct xt_qp *qp, uint32_t psn, uint32_t aeth)
 	if (psn != r->unacked && !acked(qp, psn)) {
 		if (xt_may_send(qp))
 			response_missing(qp, psn);
+		r->nak |= psn == r->executed && aeth >> 24 == (XR_AETH_NAK | XR_NAK_PSN_SEQUENCE);
 		return true;
 	}
 	if (must_wait(qp))

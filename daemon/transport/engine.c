@@ -25,6 +25,8 @@
 /* Limit for all QPs in one round, in the unit of XT_QP_BUDGET */
 #define ROUND_BUDGET 256
 #define COMPETING_BUDGET 64 /* while flows compete */
+#define LOSSY_BUDGET 32	    /* while packets are lost: a long round delays what is missing */
+#define LOSSY_NS 10000000u  /* for this time after a loss, more losses are expected */
 #define ROUND_TIMERS 64	    /* timers of each kind that expire in one round */
 #define ROUND_DROPPED 512   /* packets freed in one round */
 /* Flushed work requests that cost as much as a packet */
@@ -84,7 +86,11 @@ int xt_engine_tune(struct xt_engine *e, const struct xt_tuning *t)
 		return -EINVAL;
 	if (!t->read_packets || t->read_packets > t->window || t->read_packets > 128)
 		return -EINVAL;
+	if (t->first_window > t->window)
+		return -EINVAL;
 	e->tuning = *t;
+	if (!t->first_window)
+		e->tuning.first_window = t->window;
 	return 0;
 }
 
@@ -203,6 +209,23 @@ uint64_t xt_engine_next(struct xt_engine *e)
 	return xt_timer_next(e);
 }
 
+bool xt_engine_short_rounds(const struct xt_engine *e)
+{
+	return xt_engine_competes(e) || e->now < e->lossy_until;
+}
+
+void xt_engine_lossy(struct xt_engine *e)
+{
+	e->lossy_until = e->now + LOSSY_NS;
+}
+
+static uint32_t round_budget(const struct xt_engine *e)
+{
+	if (e->now < e->lossy_until)
+		return LOSSY_BUDGET;
+	return xt_engine_competes(e) ? COMPETING_BUDGET : ROUND_BUDGET;
+}
+
 uint64_t xt_engine_run(struct xt_engine *e, uint64_t now)
 {
 	uint32_t spent = 0, budget;
@@ -213,7 +236,7 @@ uint64_t xt_engine_run(struct xt_engine *e, uint64_t now)
 	xt_resume(e);
 	run_timers(e);
 	send_acks(e);
-	budget = xt_engine_competes(e) ? COMPETING_BUDGET : ROUND_BUDGET;
+	budget = round_budget(e);
 	while (spent < budget && !e->tx_full && !hurried(e) && (f = xt_flow_turn(e)))
 		spent += serve(f);
 	xt_park_free(e, ROUND_DROPPED);

@@ -70,7 +70,8 @@ struct xt_engine {
 		uint64_t at;
 	} last[2];
 	uint64_t compete_until;
-	bool tx_full; /* tx_get failed in this round */
+	uint64_t lossy_until; /* packets were lost shortly before */
+	bool tx_full;	      /* tx_get failed in this round */
 	struct xt_tuning tuning;
 	bool entered; /* by another engine, see xt_engine_enter() */
 	struct xt_heap retry_timers, rate_timers, event_timers;
@@ -83,6 +84,8 @@ struct xt_engine {
 
 /* Schedules the QP's ACK or NAK, which is sent before QPs are scheduled to send. */
 void xt_schedule_response(struct xt_qp *qp);
+/* A packet to or from a QP of the engine was lost. */
+void xt_engine_lossy(struct xt_engine *e);
 /* type: enum ibv_event_type */
 void xt_event(struct xt_qp *qp, uint32_t type);
 /*

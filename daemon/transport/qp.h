@@ -60,13 +60,17 @@ struct xt_requester {
 	uint32_t ackreq_psn;   /* PSN of that packet */
 	bool credits;	       /* lsn is valid */
 	uint32_t executed;     /* the peer has executed the requests before this PSN */
+	bool nak;	       /* and has asked for the request at it */
 
 	/* Packets [again, again_end) are to be sent again before `next`. */
 	uint32_t again, again_end;
 	uint32_t again_index; /* SQ index at or before the work request of `again` */
 	bool again_executed;  /* the peer has executed them, and only responses are missing */
-	uint32_t again_next;  /* `next` at that loss: packets before it were sent before `again` */
+	uint32_t again_next;  /* packets before it arrive before those sent again do, or are lost */
+	uint32_t again_sent;  /* `next` when packets were sent again last */
 	uint32_t lost;	      /* packets that are sent again for the next loss */
+	bool probed;	      /* they were sent again without a sign of loss */
+	bool kept;	      /* the peer has kept packets behind those that were sent again */
 	uint64_t again_at;    /* time of that loss */
 	uint32_t shrunk_psn;  /* losses before it have shrunk the window already */
 
@@ -83,7 +87,10 @@ struct xt_rtt {
 	uint32_t psn;		   /* its PSN */
 	uint64_t sent_at;	   /* when it was sent */
 	uint32_t least;		   /* shortest time, rises slowly; 0: no packet was timed yet */
+	uint32_t recent;	   /* of the last few packets */
 	uint32_t usual, deviation; /* smoothed time, and smoothed difference from it */
+	bool again;		   /* the packet that is timed was sent again */
+	uint32_t again_usual, again_deviation; /* the same of packets that were sent again */
 };
 
 /* A request with a response other than an ACK, kept so that the response can be repeated */
@@ -121,6 +128,7 @@ struct xt_responder {
 	uint8_t kind;	  /* enum xt_wr_kind of the message being received */
 	uint8_t ack_due;  /* enum xt_ack_due */
 	uint8_t nak_code; /* XT_ACK_DUE_NAK: enum xr_nak */
+	bool also_ack;	  /* an ACK is due before the NAK that is due */
 	bool nak_sent;	  /* a NAK for the present gap was sent */
 	bool rnr_sent;	  /* an RNR NAK was sent: the peer sends all that follows again */
 	uint16_t ahead;	  /* packets received ahead of sequence since that NAK */

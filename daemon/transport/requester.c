@@ -52,12 +52,13 @@ void xt_req_reset(struct xt_qp *qp)
 		.max = attr->sq_psn,
 		.load_psn = attr->sq_psn,
 		.rd_last = completed,
-		.window = qp->engine->tuning.window,
+		.window = qp->engine->tuning.first_window,
 		.since_ackreq = XT_ACK_EVERY,
 		.ackreq_psn = attr->sq_psn - 1,
 		.again = attr->sq_psn,
 		.again_end = attr->sq_psn,
 		.again_next = attr->sq_psn,
+		.again_sent = attr->sq_psn,
 		.shrunk_psn = attr->sq_psn,
 		.executed = attr->sq_psn,
 		.lost = 1,
@@ -286,7 +287,7 @@ static void sent(struct xt_qp *qp, const struct xt_swqe *w, const struct xt_pack
 		r->ackreq_psn = r->next - 1;
 		/* otherwise the response waits for the lost packet */
 		if (is_new && !xt_was_sent_again(r))
-			xt_rtt_sent(qp, r->ackreq_psn);
+			xt_rtt_sent(qp, r->ackreq_psn, false);
 	} else {
 		r->since_ackreq++;
 	}

@@ -12,9 +12,8 @@
 #include "sq.h"
 #include "timer.h"
 
-/* Smallest windows after losses, if the peer drops and keeps the packets behind a lost one */
+/* Smallest window after losses */
 #define SHRUNK_WINDOW XT_ACK_EVERY
-#define KEPT_WINDOW (4 * XT_ACK_EVERY)
 /* After this time without a response, a QP gives back its share of the engine's window. */
 #define STALL_NS 1000000000ull
 /* After this many probes, their interval does not double any more. */
@@ -40,7 +39,8 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 }
 
 /*
- * A response that is overdue is asked for, each time after twice the time. Packets of busy QPs of a
+ * A response that is overdue is asked for, from the third time on after twice the time each. The
+ * second time the first probe is likely to be lost like other packets. Packets of busy QPs of a
  * client queue behind each other, so the time is multiplied by the number of these QPs. Otherwise
  * responses to thousands of QPs are overdue without a loss, and probes lengthen the queue.
  */
@@ -48,8 +48,9 @@ static uint64_t next_probe(const struct xt_qp *qp)
 {
 	uint64_t busy = qp->flow->busy ? qp->flow->busy : 1;
 	uint64_t ns = xt_was_sent_again(&qp->req) ? xt_rtt_late(qp) : xt_rtt_overdue(qp);
+	unsigned int doublings = qp->req.probes ? qp->req.probes - 1 : 0;
 
-	return qp->engine->now + (ns * busy << qp->req.probes);
+	return qp->engine->now + (ns * busy << doublings);
 }
 
 static void set_timer(struct xt_qp *qp)
@@ -122,17 +123,21 @@ bool xt_req_resend_ackreq(struct xt_qp *qp)
 
 /*
  * Shrinks the window once for the losses of a round trip. If the peer keeps what follows a lost
- * packet, a loss is cheap, and the window should be large enough that several ACKs are under way.
+ * packet, and packets do not wait in queues, the loss is no sign of overload. A smaller window would
+ * only stop the requester while it waits for what is missing.
  */
-static void shrink(struct xt_requester *r)
+static void shrink(struct xt_qp *qp)
 {
-	uint32_t least = r->lost == 1 ? KEPT_WINDOW : SHRUNK_WINDOW, less = r->window / 4 * 3;
+	struct xt_requester *r = &qp->req;
+	uint32_t less = r->window / 4 * 3;
 
 	if (xt_diff(r->unacked, r->shrunk_psn) < 0)
 		return;
 	r->shrunk_psn = r->next;
-	if (r->window > least)
-		r->window = less > least ? less : least;
+	if (r->lost == 1 && !xt_rtt_queued(qp))
+		return;
+	if (r->window > SHRUNK_WINDOW)
+		r->window = less > SHRUNK_WINDOW ? less : SHRUNK_WINDOW;
 }
 
 bool xt_req_retry(struct xt_qp *qp)
@@ -150,23 +155,28 @@ bool xt_req_retry(struct xt_qp *qp)
 		return false;
 	}
 	r->retry_left--;
-	shrink(r);
+	shrink(qp);
 	return true;
 }
 
-static void begin_again(struct xt_qp *qp, uint32_t end, bool executed)
+/* known: the peer has asked for the first one, or there is no ACK for a long time */
+static void begin_again(struct xt_qp *qp, uint32_t end, bool executed, bool known)
 {
 	struct xt_requester *r = &qp->req;
 
+	xt_engine_lossy(qp->engine);
 	/* The first one was lost, so the response is to this one. Later ones are ambiguous. */
 	xt_rtt_cancel(qp);
 	if (!xt_was_sent_again(r))
-		xt_rtt_sent(qp, r->unacked);
+		xt_rtt_sent(qp, r->unacked, true);
 	r->again = r->unacked;
 	r->again_end = end;
 	r->again_index = r->retired;
-	r->again_next = r->next;
+	r->again_sent = r->next;
+	if (known)
+		r->again_next = r->next;
 	r->again_executed = executed;
+	r->kept = r->probed = false;
 	r->again_at = qp->engine->now;
 	xt_activate(qp);
 }
@@ -195,32 +205,41 @@ static bool more_is_lost(const struct xt_requester *r)
 /*
  * A peer may keep the packets behind a lost one, or drop them (go back N). The number of packets to
  * be sent again follows from what happens: it doubles while it is too small, and is 1 again when
- * packets behind them turn out to be kept (xt_req_progress()).
+ * packets behind them turn out to be kept (xt_req_progress()). known: the peer has asked for it
  */
-void xt_req_lost(struct xt_qp *qp)
+static void lost(struct xt_qp *qp, bool known)
 {
 	struct xt_requester *r = &qp->req;
 	bool more = more_is_lost(r);
 
 	if (!may_send_again(qp))
 		return;
-	if (more && r->lost < qp->engine->tuning.window)
+	if (more && !r->kept && r->lost < qp->engine->tuning.window)
 		r->lost *= 2;
 	begin_again(qp,
 		    r->unacked + (r->next - r->unacked < r->lost ? r->next - r->unacked : r->lost),
-		    false);
+		    false, known || (more && !r->kept));
+}
+
+void xt_req_lost(struct xt_qp *qp)
+{
+	struct xt_requester *r = &qp->req;
+
+	if (xt_was_sent_again(r))
+		r->again_next = r->again_sent;
+	lost(qp, true);
 }
 
 void xt_req_check_rest(struct xt_qp *qp)
 {
 	if (more_is_lost(&qp->req))
-		xt_req_lost(qp);
+		lost(qp, false);
 }
 
 void xt_req_response_lost(struct xt_qp *qp, uint32_t end)
 {
 	if (may_send_again(qp))
-		begin_again(qp, end, true);
+		begin_again(qp, end, true, true);
 }
 
 /*
@@ -244,7 +263,8 @@ static void probe(struct xt_qp *qp)
 	struct xt_requester *r = &qp->req;
 
 	if (!xt_sends_again(r)) {
-		begin_again(qp, r->unacked + 1, false);
+		begin_again(qp, r->unacked + 1, false, true);
+		r->probed = true;
 		xt_rtt_cancel(qp);
 		qp->engine->counters.tx_probes++;
 	}

@@ -22,8 +22,8 @@ void xt_req_go_back(struct xt_qp *qp);
  */
 void xt_req_lost(struct xt_qp *qp);
 /*
- * To be called after an ACK: if it covers just the packets that were sent again, those behind them
- * were lost as well.
+ * To be called after an ACK: if it covers packets that were sent again, but not all that were sent
+ * before them, the next one was lost as well.
  */
 void xt_req_check_rest(struct xt_qp *qp);
 /*

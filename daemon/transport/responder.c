@@ -502,6 +502,7 @@ static void out_of_sequence(struct xt_qp *qp, const struct xt_rx *rx, uint32_t p
 	struct xt_responder *resp = &qp->resp;
 
 	qp->engine->counters.rx_out_of_sequence++;
+	xt_engine_lossy(qp->engine);
 	if (xt_diff(psn, resp->seen) >= 0)
 		resp->seen = psn + 1;
 	if (resp->rnr_sent)

@@ -159,14 +159,24 @@ void xt_resp_duplicate(struct xt_qp *qp, const struct xt_request *rq, enum xt_wr
 
 void xt_resp_schedule(struct xt_qp *qp, enum xt_ack_due due)
 {
-	qp->resp.ack_due = due;
+	struct xt_responder *resp = &qp->resp;
+
+	resp->also_ack |= resp->ack_due == XT_ACK_DUE_ACK;
+	resp->also_ack &= due == XT_ACK_DUE_SEQ_NAK;
+	resp->ack_due = due;
 	xt_schedule_response(qp);
 }
 
 void xt_resp_schedule_ack(struct xt_qp *qp)
 {
-	/* a NAK that is due acknowledges all earlier requests as well */
-	if (qp->resp.ack_due == XT_ACK_DUE_NONE)
+	struct xt_responder *resp = &qp->resp;
+
+	/*
+	 * A NAK that is due acknowledges all earlier requests as well. But it has no credits, and
+	 * if it is lost, an ACK shows that more is missing.
+	 */
+	resp->also_ack |= resp->ack_due == XT_ACK_DUE_SEQ_NAK;
+	if (resp->ack_due == XT_ACK_DUE_NONE)
 		xt_resp_schedule(qp, XT_ACK_DUE_ACK);
 }
 
@@ -190,29 +200,18 @@ static bool worth_ack(const struct xt_qp *qp, uint32_t psn)
 	return xt_diff(psn, qp->park.acked) >= XT_ACK_EVERY;
 }
 
-/* Returns false if there is no room. */
-static bool send_ack(struct xt_qp *qp)
+/* psn: of an ACK; msn: messages before it. Returns false if there is no room. */
+static bool send_aeth(struct xt_qp *qp, enum xt_ack_due due, uint32_t psn, uint32_t msn)
 {
-	struct xt_responder *resp = &qp->resp;
-	struct xt_counters *c = &qp->engine->counters;
-	uint32_t syndrome, psn = resp->epsn, msn = resp->msn;
-	uint8_t due = resp->ack_due;
+	const struct xt_responder *resp = &qp->resp;
+	uint32_t syndrome;
 	struct xt_packet p;
 
-	if (xt_posted(&qp->park, XT_PARK_RESPONDER)) {
-		psn = xt_posted_psn(qp, &msn);
-		if (due != XT_ACK_DUE_ACK || !worth_ack(qp, psn))
-			return true; /* sent when more of the data is in memory */
-		qp->park.acked = psn;
-	}
-	/* the missing packets may have arrived late */
-	if (due == XT_ACK_DUE_SEQ_NAK && xt_diff(resp->epsn, resp->seen) >= 0)
-		due = XT_ACK_DUE_ACK;
 	xt_packet_init(&p, XR_OP_ACK, resp->epsn);
 	switch (due) {
 	case XT_ACK_DUE_ACK:
 		syndrome = ack_syndrome(qp);
-		p.psn = psn - 1;
+		p.psn = psn;
 		break;
 	case XT_ACK_DUE_SEQ_NAK:
 		syndrome = XR_AETH_NAK | XR_NAK_PSN_SEQUENCE;
@@ -226,7 +225,31 @@ static bool send_ack(struct xt_qp *qp)
 		break;
 	}
 	xt_ext_aeth(&p, syndrome, msn);
-	if (!xt_send(qp, &p))
+	return xt_send(qp, &p);
+}
+
+/* Returns false if there is no room. */
+static bool send_ack(struct xt_qp *qp)
+{
+	struct xt_responder *resp = &qp->resp;
+	struct xt_counters *c = &qp->engine->counters;
+	uint32_t psn = resp->epsn, msn = resp->msn;
+	uint8_t due = resp->ack_due;
+
+	if (xt_posted(&qp->park, XT_PARK_RESPONDER)) {
+		psn = xt_posted_psn(qp, &msn);
+		if (due != XT_ACK_DUE_ACK || !worth_ack(qp, psn))
+			return true; /* sent when more of the data is in memory */
+		qp->park.acked = psn;
+	}
+	/* the missing packets may have arrived late */
+	if (due == XT_ACK_DUE_SEQ_NAK && xt_diff(resp->epsn, resp->seen) >= 0)
+		due = XT_ACK_DUE_ACK;
+	if (due == XT_ACK_DUE_SEQ_NAK && resp->also_ack &&
+	    !send_aeth(qp, XT_ACK_DUE_ACK, psn - 1, msn))
+		return false;
+	resp->also_ack = false;
+	if (!send_aeth(qp, due, psn - 1, msn))
 		return false;
 	c->seq_naks_sent += due == XT_ACK_DUE_SEQ_NAK;
 	c->rnr_naks_sent += due == XT_ACK_DUE_RNR_NAK;

@@ -13,29 +13,40 @@ void xt_rtt_reset(struct xt_qp *qp)
 	qp->rtt = (struct xt_rtt){ 0 };
 }
 
-void xt_rtt_sent(struct xt_qp *qp, uint32_t psn)
+void xt_rtt_sent(struct xt_qp *qp, uint32_t psn, bool again)
 {
 	if (qp->rtt.timed)
 		return;
 	qp->rtt.timed = true;
+	qp->rtt.again = again;
 	qp->rtt.sent_at = qp->engine->now;
 	qp->rtt.psn = psn;
+}
+
+/* As in RFC 6298 */
+static void smooth(uint32_t *usual, uint32_t *deviation, uint32_t ns)
+{
+	if (!*usual) {
+		*usual = ns;
+		*deviation = ns / 2;
+		return;
+	}
+	*deviation = (3 * *deviation + (ns > *usual ? ns - *usual : *usual - ns)) / 4;
+	*usual = (uint32_t)((7ull * *usual + ns) / 8);
 }
 
 /* Falls at once and rises slowly: queues make most round trips longer than the path. */
 static void add_sample(struct xt_rtt *t, uint32_t ns)
 {
+	t->recent = t->recent ? (t->recent + ns) / 2 : ns;
 	if (!t->least || ns < t->least)
 		t->least = ns;
 	else
 		t->least += (ns - t->least) / 64;
-	if (!t->usual) {
-		t->usual = ns;
-		t->deviation = ns / 2;
-		return;
-	}
-	t->deviation = (3 * t->deviation + (ns > t->usual ? ns - t->usual : t->usual - ns)) / 4;
-	t->usual = (uint32_t)((7ull * t->usual + ns) / 8);
+	if (t->again)
+		smooth(&t->again_usual, &t->again_deviation, ns);
+	else
+		smooth(&t->usual, &t->deviation, ns);
 }
 
 void xt_rtt_acked(struct xt_qp *qp, uint32_t psn)
@@ -60,7 +71,15 @@ uint64_t xt_rtt_overdue(const struct xt_qp *qp)
 
 uint64_t xt_rtt_late(const struct xt_qp *qp)
 {
-	uint64_t ns = qp->rtt.usual + 4ull * qp->rtt.deviation, most = xt_rtt_overdue(qp);
+	const struct xt_rtt *t = &qp->rtt;
+	uint64_t ns = t->usual + 4ull * t->deviation, most = xt_rtt_overdue(qp);
 
-	return qp->rtt.usual && ns < most ? ns : most;
+	if (t->again_usual)
+		ns = 2ull * t->again_usual;
+	return ns && ns < most ? ns : most;
+}
+
+bool xt_rtt_queued(const struct xt_qp *qp)
+{
+	return qp->rtt.recent > 3ull * qp->rtt.least;
 }

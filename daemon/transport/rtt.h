@@ -14,9 +14,9 @@
 void xt_rtt_reset(struct xt_qp *qp);
 /*
  * A packet that requests a response was sent, and the response can be to this one only (Karn's
- * algorithm). No effect if another packet is being timed.
+ * algorithm). No effect if another packet is being timed. again: the packet was sent before, and lost
  */
-void xt_rtt_sent(struct xt_qp *qp, uint32_t psn);
+void xt_rtt_sent(struct xt_qp *qp, uint32_t psn, bool again);
 /* All packets before a PSN have been acknowledged. */
 void xt_rtt_acked(struct xt_qp *qp, uint32_t psn);
 /* The response may be to another packet than the timed one, or may wait for a lost one. */
@@ -27,9 +27,12 @@ static inline void xt_rtt_cancel(struct xt_qp *qp)
 /* Returns the time in ns after which a response is overdue. */
 uint64_t xt_rtt_overdue(const struct xt_qp *qp);
 /*
- * The same after a loss, when the peer is known to answer: the smoothed round-trip time and four
- * times its deviation, as in RFC 6298; at most xt_rtt_overdue().
+ * The same after a loss, when the peer is known to answer: twice the smoothed round-trip time of
+ * packets that were sent again. If that is unknown, the time of others and four times its deviation,
+ * as in RFC 6298. At most xt_rtt_overdue().
  */
 uint64_t xt_rtt_late(const struct xt_qp *qp);
+/* Returns true if packets seem to wait in queues: the last round trips took much longer. */
+bool xt_rtt_queued(const struct xt_qp *qp);
 
 #endif /* XT_RTT_H */

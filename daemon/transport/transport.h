@@ -229,18 +229,21 @@ void xt_counters_add(struct xt_counters *sum, const struct xt_counters *c);
 /* Limits on packets in flight. Requested READ responses count as well. */
 struct xt_tuning {
 	uint32_t window;	/* of a QP: 32..8192 */
+	uint32_t first_window;	/* of a new QP, it doubles with each round trip; 0: window */
 	uint32_t engine_window; /* divided among the flows that have packets in flight */
 	uint32_t read_packets;	/* longest READ request on the wire: 1..window, at most 128 */
 };
 #define XT_TUNING_DEFAULT                                                                          \
 	{                                                                                          \
-		.window = 256, .engine_window = 2048, .read_packets = 64                           \
+		.window = 256, .first_window = 32, .engine_window = 2048, .read_packets = 64       \
 	}
 /* Returns -EINVAL for values out of range. Connected QPs keep their limits. */
 int xt_engine_tune(struct xt_engine *e, const struct xt_tuning *tuning);
 
 /* Returns true if several clients have sent or received in the last few milliseconds. */
 bool xt_engine_competes(const struct xt_engine *e);
+/* Returns true if that is so, or packets were lost. Rounds should be short then. */
+bool xt_engine_short_rounds(const struct xt_engine *e);
 struct xt_flow;
 /*
  * Returns when a client other than that of a flow has sent or received last, in ns; 0: none has.

@@ -120,11 +120,14 @@ __attribute__((unused)) static struct harness *h_new(uint32_t cq_depth)
 		.key_changed = h_key_changed,
 		.quiesce_keys = h_quiesce_keys,
 	};
+	struct xt_tuning tuning = XT_TUNING_DEFAULT;
 	struct harness *h = calloc(1, sizeof(*h));
 
+	tuning.first_window = tuning.window;
 	h->shared.keys = xt_keys_new(1024, 7);
 	h->shared.qps = xt_numbers_new(32, 7);
 	h->engine = xt_engine_new(&ops, h, &h->shared);
+	xt_engine_tune(h->engine, &tuning);
 	h->ahs = xt_ahs_new();
 	h->shared.groups = xt_groups_new();
 	h->cq_ring = h_queue(cq_depth, sizeof(struct xr_cqe));

@@ -193,4 +193,19 @@ __attribute__((unused)) static bool sent_ack(struct harness *h, uint8_t syndrome
 	return ok;
 }
 
+/* True if an ACK of all packets before this PSN was sent, and a NAK that asks for it. */
+__attribute__((unused)) static bool sent_ack_and_nak(struct harness *h, int psn)
+{
+	bool ok = h->sent_count == 2 && sent_bth(h, 0)[0] == XR_OP_ACK &&
+		  sent_bth(h, 1)[0] == XR_OP_ACK && sent_psn(h, 0) == psn - 1 &&
+		  sent_psn(h, 1) == psn;
+
+	ok = ok && (sent_bth(h, 0)[XR_BTH_HLEN] & XR_AETH_TYPE_MASK) == XR_AETH_ACK &&
+	     sent_bth(h, 1)[XR_BTH_HLEN] == (XR_AETH_NAK | XR_NAK_PSN_SEQUENCE);
+	if (!ok)
+		printf("# %u packets, psn %+d\n", h->sent_count, sent_psn(h, 0));
+	h->sent_count = 0;
+	return ok;
+}
+
 #endif /* MADE_H */
