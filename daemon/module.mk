@@ -16,7 +16,7 @@ clients_SRCS := $(addprefix daemon/clients/, \
 	handles.c identity.c limits.c load.c refuse.c reply.c shm.c)
 objects_SRCS := $(addprefix daemon/objects/, \
 	absent.c advise.c ah.c client_memory.c cq.c dm.c drain.c engine_events.c fast_mr.c import.c mcast.c mr.c mr_register.c \
-	mw.c objects.c pd.c port.c qp.c resolve.c ring.c srq.c xrc.c)
+	mw.c objects.c pd.c port.c qp.c qp_show.c resolve.c ring.c srq.c xrc.c)
 rdma_cm_SRCS := $(addprefix daemon/rdma_cm/, \
 	address.c answers.c channel.c comm_est.c command.c connect.c id.c listen.c multicast.c port.c query.c resolve.c)
 umad_SRCS := $(addprefix daemon/umad/,agent.c file.c send.c)

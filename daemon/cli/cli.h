@@ -6,6 +6,7 @@
  *   main.c     commands, options, help
  *   client.c   requests to a daemon
  *   print.c    prints JSON as lines and tables
+ *   filter.c   filters and order of rows
  *   show.c     list, and the commands that print a reply: status, counters, qp, mr, ...
  *   metrics.c  metrics
  *   fault.c    fault
@@ -39,7 +40,11 @@ struct cli {
 	const struct cli_command *command;
 	const char *runtime_dir;
 	bool json;
+	bool pretty; /* JSON with line breaks */
 	bool all;
+	bool detail;   /* cli_show(): everything that is known of each row */
+	char **filter; /* of cli_filter() */
+	int filters;
 	const char *state; /* cli_show(): print only rows in this state; NULL: all */
 };
 
@@ -91,6 +96,19 @@ bool cli_print(const char *text, bool hide_zero); /* false: not JSON */
 /* Returns the rows of a list that are in a state, as text; NULL: not JSON, or no memory. */
 char *cli_in_state(const char *text, const char *state);
 void cli_print_field(const char *value); /* replaces control characters */
+void cli_print_json(const json_t *root);
+void cli_print_blocks(const json_t *list); /* each row as an object, with units */
+void cli_print_init(void);		   /* decides whether there are colours */
+/* Write a number with a unit or with the prefix of a power of 1000. */
+void cli_duration(double ns, char *text, size_t room);
+void cli_amount(double n, char *text, size_t room);
+
+/*
+ * filter.c: removes the rows of a list that do not have the values of cli->filter: pairs of the
+ * name of a member, which may be abbreviated, and its value; then sorts them, if a name is "sort".
+ * Returns the exit status.
+ */
+int cli_filter(const struct cli *cli, json_t *list);
 
 /* run.c: stores the path of the provider; false: neither next to this command nor installed */
 bool cli_find_library(char path[PATH_MAX]);

@@ -10,6 +10,11 @@
 #include "cli.h"
 
 #define STATE_OPTION "  -s, --state STATE      print only what is in this state\n"
+#define ROW_OPTIONS                                                                                \
+	"NAME VALUE pairs keep the rows that have the value; names may be abbreviated.\n"          \
+	"sort NAME sorts them: large numbers first.\n"                                             \
+	"  -d, --detail           print each row as a block, with all that is known of it\n"
+#define ROWS_ARGS "[DEV] [NAME VALUE]... [sort NAME]"
 
 static const struct cli_command commands[] = {
 	{
@@ -40,25 +45,26 @@ static const struct cli_command commands[] = {
 	},
 	{ "metrics", "[DEV]", "counters and gauges in the OpenMetrics format", NULL, cli_metrics,
 	  0 },
-	{ "qp", "[DEV]", "queue pairs", STATE_OPTION, cli_show, XR_SHOW_QPS },
-	{ "mr", "[DEV]", "memory regions and their keys", STATE_OPTION, cli_show, XR_SHOW_MRS },
-	{ "cq", "[DEV]", "completion queues", NULL, cli_show, XR_SHOW_CQS },
-	{ "srq", "[DEV]", "shared receive queues", NULL, cli_show, XR_SHOW_SRQS },
-	{ "ah", "[DEV]", "address handles", NULL, cli_show, XR_SHOW_AHS },
-	{ "mcast", "[DEV]", "multicast groups and their queue pairs", NULL, cli_show,
+	{ "qp", ROWS_ARGS, "queue pairs", STATE_OPTION ROW_OPTIONS, cli_show, XR_SHOW_QPS },
+	{ "mr", ROWS_ARGS, "memory regions and their keys", STATE_OPTION ROW_OPTIONS, cli_show,
+	  XR_SHOW_MRS },
+	{ "cq", ROWS_ARGS, "completion queues", ROW_OPTIONS, cli_show, XR_SHOW_CQS },
+	{ "srq", ROWS_ARGS, "shared receive queues", ROW_OPTIONS, cli_show, XR_SHOW_SRQS },
+	{ "ah", ROWS_ARGS, "address handles", ROW_OPTIONS, cli_show, XR_SHOW_AHS },
+	{ "mcast", ROWS_ARGS, "multicast groups and their queue pairs", ROW_OPTIONS, cli_show,
 	  XR_SHOW_GROUPS },
-	{ "mw", "[DEV]", "memory windows", NULL, cli_show, XR_SHOW_MWS },
-	{ "dm", "[DEV]", "device memory", NULL, cli_show, XR_SHOW_DMS },
-	{ "xrcd", "[DEV]", "XRC domains", NULL, cli_show, XR_SHOW_XRCDS },
+	{ "mw", ROWS_ARGS, "memory windows", ROW_OPTIONS, cli_show, XR_SHOW_MWS },
+	{ "dm", ROWS_ARGS, "device memory", ROW_OPTIONS, cli_show, XR_SHOW_DMS },
+	{ "xrcd", ROWS_ARGS, "XRC domains", ROW_OPTIONS, cli_show, XR_SHOW_XRCDS },
 	{
 		"cm",
-		"[DEV]",
+		ROWS_ARGS,
 		"rdma_cm ids: listeners and connections by address",
-		STATE_OPTION "  -l, --listen           the same as --state listen\n",
+		STATE_OPTION "  -l, --listen           the same as --state listen\n" ROW_OPTIONS,
 		cli_show,
 		XR_SHOW_CM_IDS,
 	},
-	{ "client", "[DEV]", "clients: devices opened by programs", NULL, cli_show,
+	{ "client", ROWS_ARGS, "clients: devices opened by programs", ROW_OPTIONS, cli_show,
 	  XR_SHOW_CLIENTS },
 	{ "limits", "[DEV]", "limits, and what each user has", NULL, cli_show, XR_SHOW_LIMITS },
 	{
@@ -148,6 +154,7 @@ static void help_options(void)
 {
 	printf("\nOptions:\n"
 	       "  -j, --json             print JSON\n"
+	       "  -p, --pretty           with -j: print line breaks\n"
 	       "  -r, --runtime-dir DIR  directory of the daemons' sockets (default: %s)\n"
 	       "  -h, --help             print help; after a command, for that command\n"
 	       "  -V, --version          print the version\n",
@@ -158,9 +165,10 @@ static void help(void)
 {
 	size_t i;
 
-	printf("usage: xroce [OPTION]... COMMAND [ARG]...\n\n");
+	printf("usage: xroce [OPTION]... COMMAND [ARG]...\n"
+	       "       xroce COMMAND help\n\n");
 	for (i = 0; i < NCOMMANDS; i++)
-		printf("  %-9s %-29s %s\n", commands[i].name, commands[i].args,
+		printf("  %-9s %-33s %s\n", commands[i].name, commands[i].args,
 		       commands[i].summary);
 	help_options();
 }
@@ -188,7 +196,9 @@ int cli_options(struct cli *cli, int argc, char **argv)
 {
 	static const struct option options[] = {
 		{ "json", no_argument, NULL, 'j' },
+		{ "pretty", no_argument, NULL, 'p' },
 		{ "all", no_argument, NULL, 'a' },
+		{ "detail", no_argument, NULL, 'd' },
 		{ "listen", no_argument, NULL, 'l' },
 		{ "state", required_argument, NULL, 's' },
 		{ "runtime-dir", required_argument, NULL, 'r' },
@@ -203,12 +213,19 @@ int cli_options(struct cli *cli, int argc, char **argv)
 	for (;;) {
 		at = optind ? optind : 1;
 		/* Before the command is known, stop at the first argument. */
-		c = getopt_long(argc, argv, cli->command ? ":jalr:s:hV" : "+:jr:hV", options, NULL);
+		c = getopt_long(argc, argv, cli->command ? ":jpadlr:s:hV" : "+:jpr:hV", options,
+				NULL);
 		switch (c) {
 		case -1:
 			return optind;
 		case 'j':
 			cli->json = true;
+			break;
+		case 'p':
+			cli->pretty = true;
+			break;
+		case 'd':
+			cli->detail = true;
 			break;
 		case 'a':
 			cli->all = true;
@@ -238,10 +255,23 @@ int cli_options(struct cli *cli, int argc, char **argv)
 	}
 }
 
+/* Returns the command of that name, else the first one that the name abbreviates, as ip(8) does. */
+static const struct cli_command *find_command(const char *name)
+{
+	const struct cli_command *found = NULL;
+
+	for (size_t i = 0; i < NCOMMANDS; i++) {
+		if (!strcmp(name, commands[i].name))
+			return &commands[i];
+		if (!found && *name && !strncmp(name, commands[i].name, strlen(name)))
+			found = &commands[i];
+	}
+	return found;
+}
+
 static int xroce(struct cli *cli, int argc, char **argv)
 {
 	int first = cli_options(cli, argc, argv);
-	size_t i;
 
 	if (first < 0)
 		return -first - 1;
@@ -249,12 +279,15 @@ static int xroce(struct cli *cli, int argc, char **argv)
 		help();
 		return CLI_USAGE;
 	}
-	for (i = 0; i < NCOMMANDS && strcmp(argv[first], commands[i].name); i++)
-		;
-	if (i == NCOMMANDS)
+	cli->command = find_command(argv[first]);
+	if (!cli->command)
 		return cli_usage(cli, "unknown command '%s'", argv[first]);
-	cli->command = &commands[i];
-	return commands[i].run(cli, argc - first, argv + first);
+	if (argc - first == 2 && !strcmp(argv[first + 1], "help") && cli->command->run != cli_run) {
+		command_help(cli->command);
+		return CLI_OK;
+	}
+	cli_print_init();
+	return cli->command->run(cli, argc - first, argv + first);
 }
 
 int main(int argc, char **argv)

@@ -9,10 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "cli.h"
 
 #define INDENT 2
+
+static bool coloured; /* states stand out on a terminal */
+static bool units;    /* times and sizes have units */
 
 /* Replaces all but printable ASCII: names of programs and users may contain escape sequences. */
 static void clean(char *s)
@@ -106,42 +110,142 @@ static bool is_zero_row(const json_t *row)
 	return json_is_number(n) && json_number_value(n) == 0;
 }
 
+/* ---- colours and units ------------------------------------------------------------- */
+
+void cli_print_init(void)
+{
+	const char *term = getenv("TERM"), *none = getenv("NO_COLOR");
+
+	coloured = isatty(STDOUT_FILENO) && term && strcmp(term, "dumb") && !(none && *none);
+}
+
+#define GREEN "\033[32m"
+#define RED "\033[31m"
+#define PLAIN "\033[0m"
+
+static const char *colour_of(const char *name, const char *text)
+{
+	static const struct {
+		const char *name, *text, *colour;
+	} rows[] = {
+		{ "state", "RTS", GREEN },
+		{ "state", "ESTABLISHED", GREEN },
+		{ "state", "ERR", RED },
+		{ "state", "SQE", RED },
+		{ "cm_state", "ESTABLISHED", GREEN },
+		{ "link", "up", GREEN },
+		{ "link", "down", RED },
+		{ "overrun", "yes", RED },
+		{ "dead", "yes", RED },
+	};
+
+	for (size_t i = 0; coloured && name && i < sizeof(rows) / sizeof(rows[0]); i++)
+		if (!strcmp(name, rows[i].name) && !strcmp(text, rows[i].text))
+			return rows[i].colour;
+	return NULL;
+}
+
+static bool ends_with(const char *name, const char *end)
+{
+	size_t n = strlen(name), m = strlen(end);
+
+	return n > m && !strcmp(name + n - m, end);
+}
+
+void cli_duration(double ns, char *text, size_t room)
+{
+	if (ns < 1e3)
+		snprintf(text, room, "%.0f ns", ns);
+	else if (ns < 1e6)
+		snprintf(text, room, "%.1f us", ns / 1e3);
+	else if (ns < 1e9)
+		snprintf(text, room, "%.1f ms", ns / 1e6);
+	else if (ns < 120e9)
+		snprintf(text, room, "%.1f s", ns / 1e9);
+	else if (ns < 7200e9)
+		snprintf(text, room, "%.0f min", ns / 60e9);
+	else
+		snprintf(text, room, "%.1f h", ns / 3600e9);
+}
+
+void cli_amount(double n, char *text, size_t room)
+{
+	static const char prefixes[] = " kMGTPE";
+	int i = 0;
+
+	for (; n >= 999.95 && prefixes[i + 1]; i++)
+		n /= 1000;
+	snprintf(text, room, i ? "%.1f%c" : "%.0f", n, prefixes[i]);
+}
+
+/* Replaces a number by one with a unit, if its name tells that it is a time or a size. */
+static char *with_unit(char *text, const char *name, const json_t *v)
+{
+	char amount[32];
+
+	if (!units || !json_is_number(v))
+		return text;
+	if (ends_with(name, "_ns")) {
+		cli_duration(json_number_value(v), amount, sizeof(amount));
+	} else if (ends_with(name, "_bytes") && json_number_value(v) >= 1000) {
+		cli_amount(json_number_value(v), amount, sizeof(amount) - 1);
+		strcat(amount, "B");
+	} else {
+		return text;
+	}
+	free(text);
+	text = strdup(amount);
+	if (!text)
+		abort();
+	return text;
+}
+
+static char *member_text(const json_t *object, const char *name)
+{
+	const json_t *v = json_object_get(object, name);
+
+	return with_unit(scalar(v), name, v);
+}
+
 /* ---- tables --------------------------------------------------------------------- */
 
-static void print_cell(const char *text, int width, bool right, bool last)
+static void print_padded(const char *text, int width, const char *colour)
 {
-	if (right)
-		printf("%*s", width, text);
-	else
-		printf("%-*s", last ? 0 : width, text);
+	printf("%s%*s%s", colour ? colour : "", width, text, colour ? PLAIN : "");
+}
+
+/* name: of the column; NULL: the cell is its heading */
+static void print_cell(const char *name, const char *text, int width, bool last)
+{
+	print_padded(text, last && width < 0 ? 0 : width, colour_of(name, text));
 	fputs(last ? "\n" : "  ", stdout);
 }
 
-static int column_width(const json_t *table, const char *name, bool *number)
+/* Returns the width as in struct column. Numbers are aligned right. */
+static int column_width(const json_t *table, const char *name)
 {
 	size_t width = strlen(name), i;
+	bool number = true;
 	json_t *row;
 	char *text;
 
-	*number = true;
 	json_array_foreach((json_t *)table, i, row)
 	{
 		const json_t *v = json_object_get(row, name);
 
 		if (!json_is_number(v))
-			*number = false;
-		text = scalar(v);
+			number = false;
+		text = member_text(row, name);
 		if (strlen(text) > width)
 			width = strlen(text);
 		free(text);
 	}
-	return (int)width;
+	return number ? (int)width : -(int)width;
 }
 
 struct column {
 	const char *name;
-	int width;
-	bool number;
+	int width; /* negative: aligned left */
 };
 
 static void print_rows(const json_t *table, const struct column *col, size_t cols, int indent)
@@ -154,8 +258,8 @@ static void print_rows(const json_t *table, const struct column *col, size_t col
 	{
 		printf("%*s", indent, "");
 		for (c = 0; c < cols; c++) {
-			text = scalar(json_object_get(row, col[c].name));
-			print_cell(text, col[c].width, col[c].number, c + 1 == cols);
+			text = member_text(row, col[c].name);
+			print_cell(col[c].name, text, col[c].width, c + 1 == cols);
 			free(text);
 		}
 	}
@@ -174,12 +278,12 @@ static void print_table(const json_t *table, int indent)
 	json_object_foreach(first, name, v)
 	{
 		col[c].name = name;
-		col[c].width = column_width(table, name, &col[c].number);
+		col[c].width = column_width(table, name);
 		c++;
 	}
 	printf("%*s", indent, "");
 	for (c = 0; c < cols; c++)
-		print_cell(col[c].name, col[c].width, col[c].number, c + 1 == cols);
+		print_cell(NULL, col[c].name, col[c].width, c + 1 == cols);
 	print_rows(table, col, cols, indent);
 	free(col);
 }
@@ -208,8 +312,10 @@ static void print_object(const json_t *object, int indent)
 		} else if (json_is_array(v) && !json_array_size(v)) {
 			printf("%-*s  -\n", width, name);
 		} else {
-			text = scalar(v);
-			printf("%-*s  %s\n", width, name, text);
+			text = member_text(object, name);
+			printf("%-*s  ", width, name);
+			print_padded(text, 0, colour_of(name, text));
+			putchar('\n');
 			free(text);
 		}
 	}
@@ -252,12 +358,31 @@ bool cli_print(const char *text, bool hide_zero)
 		return false;
 	if (hide_zero)
 		drop_zero_rows(root);
+	cli_print_json(root);
+	json_decref(root);
+	return true;
+}
+
+void cli_print_json(const json_t *root)
+{
 	if (json_is_object(root))
 		print_object(root, 0);
 	else if (is_table(root))
 		print_table(root, 0);
-	json_decref(root);
-	return true;
+}
+
+void cli_print_blocks(const json_t *list)
+{
+	size_t i;
+	json_t *row;
+
+	units = true;
+	json_array_foreach((json_t *)list, i, row)
+	{
+		if (i)
+			putchar('\n');
+		print_object(row, 0);
+	}
 }
 
 char *cli_in_state(const char *text, const char *state)

@@ -60,13 +60,20 @@ int cli_list(struct cli *cli, int argc, char **argv)
 
 /* ---- SHOW -------------------------------------------------------------------------- */
 
+static uint32_t what_of(const struct cli *cli)
+{
+	uint32_t what = cli->command->what;
+
+	return what == XR_SHOW_QPS && cli->detail ? XR_SHOW_QP_DETAILS : what;
+}
+
 static int fetch(const struct cli *cli, const char *device, char **text)
 {
 	struct cli_client c;
 	int err = cli_client_open(&c, cli, device);
 
 	if (!err)
-		err = cli_client_show(&c, cli->command->what, text);
+		err = cli_client_show(&c, what_of(cli), text);
 	cli_client_close(&c);
 	return cli_client_explain(&c, cli->command->name, err);
 }
@@ -78,13 +85,39 @@ static bool print_text(const struct cli *cli, const char *text)
 	return cli_print(text, cli->command->what == XR_SHOW_COUNTERS && !cli->all);
 }
 
+static void print_json(const struct cli *cli, const json_t *root)
+{
+	if (cli->json) {
+		json_dumpf(root, stdout, cli->pretty ? JSON_INDENT(2) : JSON_COMPACT);
+		putchar('\n');
+	} else if (cli->detail && json_is_array(root)) {
+		cli_print_blocks(root);
+	} else {
+		cli_print_json(root);
+	}
+}
+
+/* Replies that need no change are printed as they are: they may have millions of rows. */
 static int print_reply(const struct cli *cli, const char *device, const char *text)
 {
 	char *rows = cli->state ? cli_in_state(text, cli->state) : NULL;
-	bool ok = cli->state ? rows && print_text(cli, rows) : print_text(cli, text);
+	bool changed = cli->filters || cli->detail || (cli->json && cli->pretty);
+	json_t *root = NULL;
+	int status = CLI_OK;
+	bool ok;
 
+	if (cli->state)
+		text = rows;
+	if (text && changed)
+		root = cli_parse(text);
+	ok = changed ? root != NULL : text && print_text(cli, text);
+	if (root && cli->filters)
+		status = cli_filter(cli, root);
+	if (root && status == CLI_OK)
+		print_json(cli, root);
+	json_decref(root);
 	free(rows);
-	return ok ? CLI_OK : cli_error("%s: the reply of the daemon is not JSON", device);
+	return ok ? status : cli_error("%s: the reply of the daemon is not JSON", device);
 }
 
 static int show_one(const struct cli *cli, const char *device)
@@ -129,7 +162,7 @@ static int show_all(const struct cli *cli)
 		text = NULL;
 		one = fetch(cli, *p, &text);
 		if (one == CLI_OK) {
-			if (cli->json || names[1])
+			if (cli->json || (names[1] && strcmp(text, "[]")))
 				print_name(cli, *p, !any);
 			any = true;
 			one = print_reply(cli, *p, text);
@@ -146,6 +179,36 @@ static int show_all(const struct cli *cli)
 	return status;
 }
 
+static bool has_rows(uint32_t what)
+{
+	return what != XR_SHOW_STATUS && what != XR_SHOW_COUNTERS && what != XR_SHOW_LIMITS;
+}
+
+/*
+ * DEV may precede the filters, which are pairs, so their number tells whether it does. "dev" and
+ * "help" are words as in ip(8).
+ */
+static int take_filters(struct cli *cli, int argc, char **argv, char **device)
+{
+	*device = NULL;
+	if (argc > 1 && !strcmp(argv[0], "dev")) {
+		*device = argv[1];
+		argc -= 2;
+		argv += 2;
+	} else if (argc % 2) {
+		*device = argv[0];
+		argc--;
+		argv++;
+	}
+	if (argc % 2)
+		return cli_usage(cli, "'%s' has no value", argv[argc - 1]);
+	if (argc && !has_rows(cli->command->what))
+		return cli_usage(cli, "unexpected argument '%s'", argv[0]);
+	cli->filter = argv;
+	cli->filters = argc;
+	return CLI_OK;
+}
+
 static bool has_states(uint32_t what)
 {
 	return what == XR_SHOW_QPS || what == XR_SHOW_MRS || what == XR_SHOW_CM_IDS;
@@ -153,15 +216,19 @@ static bool has_states(uint32_t what)
 
 int cli_show(struct cli *cli, int argc, char **argv)
 {
-	int first = cli_options(cli, argc, argv);
+	int first = cli_options(cli, argc, argv), status;
+	char *device;
 
 	if (first < 0)
 		return -first - 1;
-	if (argc - first > 1)
+	if (argc - first == 2 && !has_rows(cli->command->what))
 		return cli_usage(cli, "unexpected argument '%s'", argv[first + 1]);
+	status = take_filters(cli, argc - first, argv + first, &device);
+	if (status != CLI_OK)
+		return status;
+	if (cli->detail && !has_rows(cli->command->what))
+		return cli_usage(cli, "'%s' shows no rows", argv[0]);
 	if (cli->state && !has_states(cli->command->what))
 		return cli_usage(cli, "'%s' shows nothing that has a state", argv[0]);
-	if (argc == first)
-		return show_all(cli);
-	return show_one(cli, argv[first]);
+	return device ? show_one(cli, device) : show_all(cli);
 }

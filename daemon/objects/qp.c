@@ -8,7 +8,6 @@
 
 #include <xroce/bits.h>
 
-#include "daemon/base/json.h"
 #include "daemon/base/loop.h"
 #include "daemon/base/options.h"
 #include "daemon/clients/request.h"
@@ -266,6 +265,7 @@ int xd_do_create_qp(struct xd_client *c, struct xd_request *req, struct xd_reply
 	qp = calloc(1, sizeof(*qp));
 	if (!qp)
 		return -ENOMEM;
+	qp->created = xd_now();
 	err = build_qp(c, qp, q);
 	if (err) {
 		xd_qp_free(qp);
@@ -623,62 +623,10 @@ static void free_qp(struct xd_object *obj)
 	xd_qp_free(container_of(obj, struct xd_qp, obj));
 }
 
-/* ---- show ------------------------------------------------------------------------ */
-
-static const char *state_name(uint32_t state)
-{
-	static const char *const names[] = { "RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR" };
-
-	return state < sizeof(names) / sizeof(names[0]) ? names[state] : "?";
-}
-
-static const char *type_name(const struct xd_qp *qp)
-{
-	switch (qp->type) {
-	case XR_QPT_RC:
-		return "RC";
-	case XR_QPT_UC:
-		return "UC";
-	case XR_QPT_UD:
-		return qp->gsi ? "GSI" : "UD";
-	case XR_QPT_XRC_SEND:
-		return "XRC_SEND";
-	case XR_QPT_XRC_RECV:
-		return "XRC_RECV";
-	default:
-		return "?";
-	}
-}
-
-static void show_qp(struct json *j, struct xd_object *obj)
-{
-	struct xd_qp *qp = container_of(obj, struct xd_qp, obj);
-	struct xd_workers *workers = obj->client->dev->workers;
-	struct xr_qp_attr attr;
-	struct xt_path path;
-
-	xd_worker_pause(workers, qp->worker);
-	xt_qp_query(qp->xt, &attr);
-	path = *xt_qp_path(qp->xt);
-	xd_worker_resume_no_wake(workers, qp->worker);
-	json_number(j, "qpn", qp->qpn);
-	json_text(j, "type", type_name(qp));
-	json_text(j, "state", state_name(attr.qp_state));
-	json_number(j, "client", obj->client->id);
-	json_number(j, "worker", qp->worker);
-	json_address(j, "peer", &path.dgid);
-	json_number(j, "dest_qpn", attr.dest_qp_num);
-	json_number(j, "path_mtu", attr.path_mtu ? 128u << attr.path_mtu : 0);
-	json_number(j, "send_cq", qp->send_cq ? qp->send_cq->obj.handle : 0);
-	json_number(j, "recv_cq", qp->recv_cq ? qp->recv_cq->obj.handle : 0);
-	json_number(j, "srq", qp->srq ? qp->srq->obj.handle : 0);
-	json_boolean(j, "local", path.loopback);
-}
-
 const struct xd_kind_ops xd_qp_ops = {
 	.name = "qps",
 	.list = XR_SHOW_QPS,
-	.show = show_qp,
+	.show = xd_qp_show,
 	.free = free_qp,
 	.client_limit = offsetof(struct xd_options, client_max_qp),
 	.user_limit = offsetof(struct xd_options, user_max_qp),

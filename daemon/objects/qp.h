@@ -6,12 +6,14 @@
 #include "daemon/clients/client.h"
 #include "daemon/clients/reply.h"
 
+struct json;
 struct xd_cq;
 struct xd_pd;
 struct xd_resolve;
 struct xd_srq;
 struct xd_target;
 struct xd_xrcd;
+struct xt_failure;
 struct xt_qp;
 
 struct xd_qp {
@@ -30,6 +32,7 @@ struct xd_qp {
 	struct xd_event_source async;
 	struct xt_qp *xt;
 	struct xd_resolve *resolve; /* of a new path after the network changed */
+	uint64_t created;	    /* time, ns */
 	uint32_t attached;	    /* number of multicast groups that it is attached to */
 };
 
@@ -37,6 +40,13 @@ struct xd_qp {
 #define XD_UNBIND_AT_ONCE 32
 
 extern const struct xd_kind_ops xd_qp_ops;
+
+/* qp_show.c: show() of the kind, and with all that is known of the QP */
+void xd_qp_show(struct json *j, struct xd_object *obj);
+void xd_qp_show_detail(struct json *j, struct xd_object *obj);
+/* Describe why a QP failed; the status is empty if the reason has none. */
+const char *xd_qp_failure_reason(const struct xt_failure *f);
+const char *xd_qp_failure_status(const struct xt_failure *f);
 
 /* UC and UD: what was posted is executed without a response of the peer. */
 static inline bool xd_qp_unreliable(const struct xd_qp *qp)

@@ -8,6 +8,7 @@
 #include <sys/sysmacros.h>
 
 #include "daemon/base/json.h"
+#include "daemon/base/loop.h"
 #include "daemon/base/options.h"
 #include "daemon/clients/request.h"
 #include "daemon/datapath/xdp.h"
@@ -322,6 +323,7 @@ static int add_handle(struct xd_client *c, struct xd_xrcd *xrcd, struct xd_targe
 		return err;
 	}
 	qp->type = XR_QPT_XRC_RECV;
+	qp->created = xd_now();
 	qp->async = (struct xd_event_source){ .socket = &c->events.async, .cookie = cookie };
 	qp->xrcd = xrcd;
 	xrcd->obj.refs++;

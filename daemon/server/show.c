@@ -21,6 +21,7 @@
 #include "daemon/memory/region.h"
 #include "daemon/netdev/net.h"
 #include "daemon/objects/port.h"
+#include "daemon/objects/qp.h"
 #include "counters.h"
 #include "metrics.h"
 #include "server.h"
@@ -349,7 +350,17 @@ static void show_limits(struct json *j, const struct xd_client *c)
 
 /* ---- objects ----------------------------------------------------------------------- */
 
-static void show_kind(struct json *j, const struct xd_clients *cs, uint32_t kind)
+/* Rows of rdma_cm ids name their program themselves. */
+static void put_program(struct json *j, const struct xd_client *c, uint32_t what)
+{
+	if (what == XR_SHOW_CM_IDS)
+		return;
+	json_number(j, "pid", (uint64_t)c->identity.pid);
+	json_text(j, "comm", c->identity.comm);
+}
+
+static void show_kind(struct json *j, const struct xd_clients *cs, uint32_t kind,
+		      void (*show_one)(struct json *j, struct xd_object *obj))
 {
 	const struct xd_client *c;
 	uint32_t h;
@@ -358,7 +369,8 @@ static void show_kind(struct json *j, const struct xd_clients *cs, uint32_t kind
 	for (c = cs->first; c; c = c->next) {
 		for (h = 0; (obj = xd_object_next(c, kind, &h));) {
 			json_begin(j, NULL, '{');
-			cs->kinds.ops[kind]->show(j, obj);
+			show_one(j, obj);
+			put_program(j, c, cs->kinds.ops[kind]->list);
 			json_end(j, '}');
 		}
 	}
@@ -373,7 +385,7 @@ static int show_objects(struct json *j, const struct xd_clients *cs, uint32_t wh
 	if (kind == cs->kinds.n)
 		return -EINVAL;
 	json_begin(j, NULL, '[');
-	show_kind(j, cs, kind);
+	show_kind(j, cs, kind, cs->kinds.ops[kind]->show);
 	json_end(j, ']');
 	return 0;
 }
@@ -398,6 +410,11 @@ static int show(struct json *j, const struct xd_client *c, uint32_t what)
 	case XR_SHOW_GROUPS:
 		json_begin(j, NULL, '[');
 		xd_mcast_show(j, xd_objects_of(c));
+		json_end(j, ']');
+		return 0;
+	case XR_SHOW_QP_DETAILS:
+		json_begin(j, NULL, '[');
+		show_kind(j, c->clients, XD_QP, xd_qp_show_detail);
 		json_end(j, ']');
 		return 0;
 	case XR_SHOW_METRICS:

@@ -168,7 +168,7 @@ void xt_req_rnr(struct xt_qp *qp, uint32_t code)
 	};
 	struct xt_requester *r = &qp->req;
 
-	qp->engine->counters.rnr_naks_received++;
+	XT_QP_COUNT(qp, rnr_naks_received, 1);
 	if (r->wait == XT_WAIT_RNR)
 		return;
 	if (!r->rnr_left) {
@@ -192,16 +192,15 @@ void xt_req_nak(struct xt_qp *qp, uint32_t code)
 		[XR_NAK_REMOTE_OPERATIONAL] = IBV_WC_REM_OP_ERR,
 		[XR_NAK_INVALID_RD_REQUEST] = IBV_WC_REM_INV_RD_REQ_ERR,
 	};
-	struct xt_counters *c = &qp->engine->counters;
 	struct xt_wc_error error = { IBV_WC_BAD_RESP_ERR, XR_VERR_NAK | code << 8 };
 
 	if (code == XR_NAK_PSN_SEQUENCE) {
-		c->seq_naks_received++;
+		XT_QP_COUNT(qp, seq_naks_received, 1);
 		xt_req_lost(qp);
 		return;
 	}
-	c->invalid_naks_received += code == XR_NAK_INVALID_REQUEST;
-	c->access_naks_received += code == XR_NAK_REMOTE_ACCESS;
+	XT_QP_COUNT(qp, invalid_naks_received, code == XR_NAK_INVALID_REQUEST);
+	XT_QP_COUNT(qp, access_naks_received, code == XR_NAK_REMOTE_ACCESS);
 	if (code < sizeof(status) / sizeof(status[0]))
 		error.status = status[code];
 	xt_sq_fail(qp, error);

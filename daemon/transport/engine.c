@@ -365,6 +365,8 @@ static void to_qp(struct xt_engine *e, struct xt_qp *qp, struct xt_rx *rx)
 		return;
 	}
 	xt_flow_received(qp->flow);
+	qp->counters.rx_packets++;
+	qp->counters.rx_bytes += rx->frame->len;
 	/* from here on the opcode is the operation without the class */
 	rx->opcode &= ~XR_CLASS_MASK;
 	if (qp->info.type == XR_QPT_UD) {

@@ -192,10 +192,21 @@ void xt_loopback_write_failed(struct xt_qp *peer)
 		xt_req_nak(qp, XR_NAK_REMOTE_OPERATIONAL);
 }
 
-static void advance(struct xt_qp *qp, const struct xt_qp *peer, const struct piece *p)
+/* The data of a READ flows from the peer. */
+static void count_bytes(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
+{
+	bool read = xt_kind_of(p->wqe)->response == XT_RESPONSE_READ;
+
+	(read ? peer : qp)->counters.tx_bytes += p->len;
+	(read ? qp : peer)->counters.rx_bytes += p->len;
+}
+
+static void advance(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 {
 	struct xt_requester *r = &qp->req;
 
+	if (peer)
+		count_bytes(qp, peer, p);
 	r->next += p->packets;
 	if (xt_diff(r->next, r->max) > 0)
 		r->max = r->next;
@@ -329,7 +340,7 @@ static bool do_data(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 			advance(qp, peer, p);
 		break;
 	case XT_RNR:
-		peer->engine->counters.rnr_naks_sent++;
+		XT_QP_COUNT(peer, rnr_naks_sent, 1);
 		xt_req_rnr(qp, peer->attr.min_rnr_timer);
 		break;
 	case XT_SOURCE_ERROR:
@@ -349,6 +360,7 @@ static void peer_done(struct xt_qp *peer, const struct piece *p)
 {
 	peer->resp.epsn += p->packets;
 	peer->resp.msn += p->last;
+	peer->counters.rx_messages += p->last;
 }
 
 static bool do_read(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)

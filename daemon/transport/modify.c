@@ -415,6 +415,7 @@ int xt_qp_modify(struct xt_qp *qp, const struct xr_qp_attr *attr, uint32_t mask,
 		xt_qp_store_state(qp, to);
 		return 0;
 	case XR_QPS_ERR:
+		xt_qp_note(qp, XT_CAUSE_PROGRAM, 0, 0);
 		xt_qp_error(qp, false);
 		return 0;
 	}

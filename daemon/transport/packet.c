@@ -244,8 +244,8 @@ bool xt_send(struct xt_qp *qp, const struct xt_packet *p)
 		return false;
 	}
 	fill(qp, p, &frame, pad);
-	e->counters.tx_packets++;
-	e->counters.tx_bytes += frame.len;
+	XT_QP_COUNT(qp, tx_packets, 1);
+	XT_QP_COUNT(qp, tx_bytes, frame.len);
 	xt_flow_charge(qp->flow, XT_PACKET_COST + frame.len);
 	e->ops->tx_put(e->ctx, &frame);
 	return true;

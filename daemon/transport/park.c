@@ -144,7 +144,7 @@ static void lose(struct xt_qp *qp, enum xt_park_side side)
 	struct xt_step *step = qp->park.step;
 	bool response = side == XT_PARK_REQUESTER;
 
-	qp->engine->counters.rx_park_lost++;
+	XT_QP_COUNT(qp, rx_park_lost, 1);
 	if (!xt_list_empty(&qp->park.packets[side]))
 		return;
 	if (may_have_changed(&step[XT_STEP_EXECUTE]) && !response) {
@@ -263,7 +263,7 @@ void xt_early_keep(struct xt_qp *qp, const struct xt_rx *rx, uint32_t psn)
 	copy_rx(item, rx);
 	item->psn = psn;
 	put_in(qp, before->next, &item->head);
-	qp->engine->counters.rx_early++;
+	XT_QP_COUNT(qp, rx_early, 1);
 }
 
 static void drop_first(struct xt_qp *qp, struct xt_list *list)

@@ -295,6 +295,18 @@ static void begin_flush(struct xt_qp *qp)
 		e->ops->wake(e->ctx, e);
 }
 
+void xt_qp_note(struct xt_qp *qp, enum xt_cause cause, uint32_t status, uint32_t verr)
+{
+	if (qp->info.state == XR_QPS_ERR)
+		return;
+	qp->failure = (struct xt_failure){
+		.at = qp->engine->now,
+		.cause = (uint8_t)cause,
+		.status = (uint8_t)status,
+		.verr = verr,
+	};
+}
+
 void xt_qp_error(struct xt_qp *qp, bool own)
 {
 	if (qp->info.state == XR_QPS_ERR)
@@ -327,6 +339,7 @@ void xt_qp_fatal(struct xt_qp *qp)
 	if (qp->ring_bad)
 		return;
 	qp->ring_bad = true;
+	xt_qp_note(qp, XT_CAUSE_RING, 0, 0);
 	xt_event(qp, IBV_EVENT_QP_FATAL);
 	xt_qp_error(qp, true);
 }
@@ -335,6 +348,7 @@ void xt_qp_completion_lost(struct xt_qp *qp)
 {
 	if (qp->info.state == XR_QPS_ERR)
 		return;
+	xt_qp_note(qp, XT_CAUSE_COMPLETION, 0, 0);
 	xt_event(qp, IBV_EVENT_QP_FATAL);
 	xt_qp_error(qp, true);
 }
@@ -360,4 +374,36 @@ bool xt_qp_doorbell(struct xt_qp *qp, uint64_t now)
 	}
 	check_armed(qp, now);
 	return qp->req.producer != sends || qp->rq.producer != receives;
+}
+
+/* ---- statistics ----------------------------------------------------------------------------- */
+
+static uint32_t posted(const struct xr_queue *ring, uint32_t completed, uint32_t depth)
+{
+	uint32_t n = ring ? __atomic_load_n(&ring->producer, __ATOMIC_RELAXED) - completed : 0;
+
+	return n < depth ? n : depth; /* the client may have stored anything */
+}
+
+void xt_qp_stats(const struct xt_qp *qp, struct xt_qp_stats *s)
+{
+	const struct xt_requester *r = &qp->req;
+
+	*s = (struct xt_qp_stats){
+		.counters = qp->counters,
+		.failure = qp->failure,
+		.rtt_least = qp->rtt.least,
+		.rtt_usual = qp->rtt.usual,
+		.sq_psn = r->next & XR_PSN_MASK,
+		.unacked_psn = r->unacked & XR_PSN_MASK,
+		.rq_psn = qp->resp.epsn & XR_PSN_MASK,
+		.window = r->window,
+		.in_flight = xt_unreliable(qp) ? 0 : r->next - r->unacked,
+		.sq_posted = posted(qp->sq_ring, r->completed, qp->sq_depth),
+		.rq_posted = posted(qp->rq_ring, qp->rq.completed, qp->rq_depth),
+		.retries_left = r->retry_left,
+		.rnr_retries_left = r->rnr_left,
+		.wait = r->wait,
+	};
+	memcpy(s->rtt, qp->rtt.bucket, sizeof(s->rtt));
 }

@@ -91,6 +91,7 @@ struct xt_rtt {
 	uint32_t usual, deviation; /* smoothed time, and smoothed difference from it */
 	bool again;		   /* the packet that is timed was sent again */
 	uint32_t again_usual, again_deviation; /* the same of packets that were sent again */
+	uint32_t bucket[XT_RTT_BUCKETS];
 };
 
 /* A request with a response other than an ACK, kept so that the response can be repeated */
@@ -186,6 +187,7 @@ struct xt_qp {
 	struct xt_qp_info info;
 	struct xt_engine *engine;
 	struct xt_flow *flow; /* of its client */
+	struct xt_qp_counters counters;
 
 	struct xt_requester req;
 	struct xt_receive rq;
@@ -232,7 +234,15 @@ struct xt_qp {
 	struct xr_psn_entry *psn;
 	struct xt_template tmpl; /* not for UD: each address handle has its own */
 	struct xt_park park;
+	struct xt_failure failure;
 };
+
+/* Counts for the QP and for its engine. */
+#define XT_QP_COUNT(qp, field, n)                                                                  \
+	do {                                                                                       \
+		(qp)->engine->counters.field += (n);                                               \
+		(qp)->counters.field += (n);                                                       \
+	} while (0)
 
 /* Signed distance a - b of free-running indices or PSNs */
 static inline int32_t xt_diff(uint32_t a, uint32_t b)
@@ -258,6 +268,8 @@ static inline bool xt_unreliable(const struct xt_qp *qp)
 
 /* Work requests of each queue that are flushed at once; the others when the QP is scheduled */
 #define XT_FLUSH_AT_ONCE 256
+/* Notes why the QP is about to move to ERR or SQE, unless it is in ERR already. */
+void xt_qp_note(struct xt_qp *qp, enum xt_cause cause, uint32_t status, uint32_t verr);
 /*
  * Moves the QP to ERR and begins to flush both queues. by_engine: report it through
  * xt_ops.qp_state.

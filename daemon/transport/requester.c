@@ -275,7 +275,7 @@ static void sent(struct xt_qp *qp, const struct xt_swqe *w, const struct xt_pack
 
 	bool is_new = r->next == r->max;
 
-	qp->engine->counters.tx_retransmits += !is_new;
+	XT_QP_COUNT(qp, tx_retransmits, !is_new);
 	r->next += span(qp, w, r->next);
 	if (xt_diff(r->next, r->max) > 0)
 		r->max = r->next;
@@ -361,7 +361,7 @@ static enum again send_again(struct xt_qp *qp, const struct xt_cursor *at)
 	p.ackreq = xt_kind_of(w)->response == XT_RESPONSE_ACK && at->psn + 1 == r->again_end;
 	if (!xt_send(qp, &p))
 		return AGAIN_FULL;
-	qp->engine->counters.tx_retransmits++;
+	XT_QP_COUNT(qp, tx_retransmits, 1);
 	xt_pace_spend(qp, xt_frame_len(&qp->tmpl, p.ext_len + p.payload.len));
 	r->again += at->span;
 	if (xt_diff(r->again, r->again_end) > 0)

@@ -266,7 +266,7 @@ static void probe(struct xt_qp *qp)
 		begin_again(qp, r->unacked + 1, false, true);
 		r->probed = true;
 		xt_rtt_cancel(qp);
-		qp->engine->counters.tx_probes++;
+		XT_QP_COUNT(qp, tx_probes, 1);
 	}
 	if (r->probes < MAX_PROBES)
 		r->probes++;
@@ -306,7 +306,7 @@ void xt_req_timeout(struct xt_qp *qp)
 		overdue(qp);
 		return;
 	}
-	qp->engine->counters.timeouts++;
+	XT_QP_COUNT(qp, timeouts, 1);
 	if (!xt_req_retry(qp))
 		return;
 	r->wait = XT_WAIT_NONE;

@@ -38,10 +38,9 @@ void xt_resp_established(struct xt_qp *qp)
 
 static void fail(struct xt_qp *qp, uint32_t nak)
 {
-	struct xt_counters *c = &qp->engine->counters;
-
-	c->access_naks_sent += nak == XR_NAK_REMOTE_ACCESS;
-	c->invalid_naks_sent += nak == XR_NAK_INVALID_REQUEST;
+	XT_QP_COUNT(qp, access_naks_sent, nak == XR_NAK_REMOTE_ACCESS);
+	XT_QP_COUNT(qp, invalid_naks_sent, nak == XR_NAK_INVALID_REQUEST);
+	xt_qp_note(qp, XT_CAUSE_REFUSED, nak, 0);
 	xt_qp_error(qp, true);
 }
 
@@ -136,6 +135,7 @@ static void advance(struct xt_qp *qp, const struct xt_request *rq, enum xt_wr_ki
 	resp->epsn += rq->packets;
 	if (rq->flags & XR_OPF_END) {
 		resp->msn++;
+		qp->counters.rx_messages++;
 		resp->kind = XT_KIND_NONE;
 	} else {
 		resp->kind = kind;
@@ -501,7 +501,7 @@ static void out_of_sequence(struct xt_qp *qp, const struct xt_rx *rx, uint32_t p
 {
 	struct xt_responder *resp = &qp->resp;
 
-	qp->engine->counters.rx_out_of_sequence++;
+	XT_QP_COUNT(qp, rx_out_of_sequence, 1);
 	xt_engine_lossy(qp->engine);
 	if (xt_diff(psn, resp->seen) >= 0)
 		resp->seen = psn + 1;

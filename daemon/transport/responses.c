@@ -146,7 +146,7 @@ void xt_resp_duplicate(struct xt_qp *qp, const struct xt_request *rq, enum xt_wr
 {
 	struct xt_repeat again = { .end = 1 };
 
-	qp->engine->counters.rx_duplicates++;
+	XT_QP_COUNT(qp, rx_duplicates, 1);
 	if (!xt_kinds[kind].rd_atomic)
 		xt_resp_schedule_ack(qp);
 	else if (kind == XT_KIND_READ)
@@ -232,7 +232,6 @@ static bool send_aeth(struct xt_qp *qp, enum xt_ack_due due, uint32_t psn, uint3
 static bool send_ack(struct xt_qp *qp)
 {
 	struct xt_responder *resp = &qp->resp;
-	struct xt_counters *c = &qp->engine->counters;
 	uint32_t psn = resp->epsn, msn = resp->msn;
 	uint8_t due = resp->ack_due;
 
@@ -251,8 +250,8 @@ static bool send_ack(struct xt_qp *qp)
 	resp->also_ack = false;
 	if (!send_aeth(qp, due, psn - 1, msn))
 		return false;
-	c->seq_naks_sent += due == XT_ACK_DUE_SEQ_NAK;
-	c->rnr_naks_sent += due == XT_ACK_DUE_RNR_NAK;
+	XT_QP_COUNT(qp, seq_naks_sent, due == XT_ACK_DUE_SEQ_NAK);
+	XT_QP_COUNT(qp, rnr_naks_sent, due == XT_ACK_DUE_RNR_NAK);
 	resp->nak_sent |= due == XT_ACK_DUE_SEQ_NAK;
 	if (psn == resp->epsn)
 		resp->ack_due = XT_ACK_DUE_NONE;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include "engine.h"
 #include "rtt.h"
+
+#include <string.h>
+
+#include "engine.h"
 
 /* Shorter times would ask for responses of a peer that just waits for a processor. */
 #define OVERDUE_NS 300000u
@@ -8,9 +11,15 @@
 #define UNKNOWN_NS 8000000u
 #define LONGEST_NS 1000000000u
 
+/* Keeps the histogram, which is of the QP since it was created. */
 void xt_rtt_reset(struct xt_qp *qp)
 {
-	qp->rtt = (struct xt_rtt){ 0 };
+	struct xt_rtt *t = &qp->rtt;
+	uint32_t bucket[XT_RTT_BUCKETS];
+
+	memcpy(bucket, t->bucket, sizeof(bucket));
+	*t = (struct xt_rtt){ 0 };
+	memcpy(t->bucket, bucket, sizeof(bucket));
 }
 
 void xt_rtt_sent(struct xt_qp *qp, uint32_t psn, bool again)
@@ -38,7 +47,11 @@ static void smooth(uint32_t *usual, uint32_t *deviation, uint32_t ns)
 /* Falls at once and rises slowly: queues make most round trips longer than the path. */
 static void add_sample(struct xt_rtt *t, uint32_t ns)
 {
+	uint32_t bits = 32 - (uint32_t)__builtin_clz(ns | 1);
+
 	t->recent = t->recent ? (t->recent + ns) / 2 : ns;
+	bits = bits > XT_RTT_FIRST_BITS ? bits - XT_RTT_FIRST_BITS : 0;
+	t->bucket[bits < XT_RTT_BUCKETS ? bits : XT_RTT_BUCKETS - 1]++;
 	if (!t->least || ns < t->least)
 		t->least = ns;
 	else

@@ -296,6 +296,7 @@ static bool complete_one(struct xt_qp *qp)
 		ok = complete(qp, r->completed, w->wr_id, w->opcode, w->length, &success);
 	if (ok) {
 		r->completed++;
+		qp->counters.tx_messages++;
 		xt_ring_publish(qp->sq_ring, r->completed);
 	} else {
 		xt_qp_completion_lost(qp);
@@ -343,6 +344,8 @@ void xt_sq_fail(struct xt_qp *qp, struct xt_wc_error error)
 	bool ok = complete(qp, r->completed, w->wr_id, w->opcode, w->length, &error);
 
 	r->completed++;
+	if (ok)
+		xt_qp_note(qp, XT_CAUSE_REQUEST, error.status, error.verr);
 	if (!ok)
 		xt_qp_completion_lost(qp);
 	else if (xt_unreliable(qp))

@@ -82,6 +82,7 @@ static enum xt_take take(struct xt_qp *qp, struct xt_srq *srq, struct xt_wc_erro
 /* IBTA 10.2.9: a QP that needs a receive of an SRQ in error goes to ERR. */
 static void fail(struct xt_qp *qp)
 {
+	xt_qp_note(qp, XT_CAUSE_SRQ, 0, 0);
 	xt_event(qp, IBV_EVENT_QP_FATAL);
 	xt_qp_error(qp, true);
 }

@@ -467,6 +467,77 @@ struct xt_qp_info {
 	struct xt_engine *engine;
 };
 
+/*
+ * Counters of one QP since it was created. The names that XT_COUNTERS has, too, mean the same. The
+ * QP's worker increments them without lock, in memory beside what it uses for each packet.
+ */
+#define XT_QP_COUNTERS(X)                                                                          \
+	X(tx_packets)                                                                              \
+	X(tx_bytes)    /* whole frames; over loopback: payload */                                  \
+	X(tx_messages) /* work requests that completed with success */                             \
+	X(rx_packets)                                                                              \
+	X(rx_bytes)                                                                                \
+	X(rx_messages)                                                                             \
+	X(tx_retransmits)                                                                          \
+	X(tx_probes)                                                                               \
+	X(timeouts)                                                                                \
+	X(rnr_naks_sent)                                                                           \
+	X(rnr_naks_received)                                                                       \
+	X(seq_naks_sent)                                                                           \
+	X(seq_naks_received)                                                                       \
+	X(access_naks_sent)                                                                        \
+	X(access_naks_received)                                                                    \
+	X(invalid_naks_sent)                                                                       \
+	X(invalid_naks_received)                                                                   \
+	X(rx_duplicates)                                                                           \
+	X(rx_out_of_sequence)                                                                      \
+	X(rx_early)                                                                                \
+	X(rx_park_lost)
+
+struct xt_qp_counters {
+#define X(field) uint64_t field;
+	XT_QP_COUNTERS(X)
+#undef X
+};
+
+/* Round-trip times: bucket 0: below 2^11 ns; i: below 2^(11 + i) ns; the last: all longer ones */
+#define XT_RTT_FIRST_BITS 11
+#define XT_RTT_BUCKETS 20
+
+/* Why a QP has failed */
+enum xt_cause {
+	XT_CAUSE_NONE,
+	XT_CAUSE_PROGRAM,    /* it was moved to ERR */
+	XT_CAUSE_REQUEST,    /* a work request failed: status, vendor error */
+	XT_CAUSE_RECEIVE,    /* a receive failed: the same */
+	XT_CAUSE_REFUSED,    /* a request of the peer was refused: enum xr_nak */
+	XT_CAUSE_RING,	     /* indices in a ring of the program are invalid */
+	XT_CAUSE_COMPLETION, /* a completion was lost: CQ overrun */
+	XT_CAUSE_SRQ,	     /* the SRQ is in error */
+	XT_CAUSES
+};
+
+struct xt_failure {
+	uint64_t at;	/* engine's clock */
+	uint8_t cause;	/* enum xt_cause */
+	uint8_t status; /* enum ibv_wc_status; REFUSED: enum xr_nak */
+	uint32_t verr;
+};
+
+/* What tools show of a QP. PSNs have 24 bits. */
+struct xt_qp_stats {
+	struct xt_qp_counters counters;
+	struct xt_failure failure; /* the last one */
+	uint32_t rtt[XT_RTT_BUCKETS];
+	uint32_t rtt_least, rtt_usual; /* ns; 0: unknown */
+	uint32_t sq_psn, unacked_psn, rq_psn;
+	uint32_t window, in_flight;    /* packets; in_flight: sent and not acknowledged */
+	uint32_t sq_posted, rq_posted; /* work requests that have not completed */
+	uint8_t retries_left, rnr_retries_left;
+	uint8_t wait; /* 0: none, 1: for an ACK, 2: after an RNR NAK, 3: for a peer on this host */
+};
+void xt_qp_stats(const struct xt_qp *qp, struct xt_qp_stats *stats);
+
 /* Returns the bytes that a QP allocates, its private copies of WRs included. */
 uint64_t xt_qp_bytes(const struct xt_qp_init *init);
 /*

@@ -135,6 +135,7 @@ static void fail_receive(struct xt_qp *qp, const struct xt_wc_error *error)
 		.opcode = IBV_WC_RECV,
 	};
 
+	xt_qp_note(qp, XT_CAUSE_RECEIVE, error->status, error->verr);
 	xt_rq_complete(qp, &cqe, false);
 	xt_qp_error(qp, true);
 }
@@ -161,6 +162,7 @@ static void complete_receive(struct xt_qp *qp, const struct datagram *d)
 		.sl = header_type(d),
 	};
 
+	qp->counters.rx_messages++;
 	xt_rq_complete(qp, &cqe, d->solicited);
 }
 
@@ -406,6 +408,9 @@ static void send_copy(struct xt_qp *qp, struct xt_swqe *w, struct xt_packet *p, 
 		d.src = (struct xt_source){ .seg = p->payload.seg };
 	p->payload.len = w->length;
 	xt_grh_of_packet(qp, p, d.grh);
+	qp->counters.tx_bytes += w->length;
+	if (xt_may_receive(to))
+		to->counters.rx_bytes += w->length;
 	if (xt_may_receive(to) && deliver(to, &d, &error) == XT_SIDE_SOURCE)
 		w->error = error;
 	else

@@ -464,6 +464,8 @@ static void test_show(void)
 		{ XR_SHOW_STATUS, "\"qps\":2," },
 		{ XR_SHOW_COUNTERS, "\"qkey_errors\"" },
 		{ XR_SHOW_QPS, "\"type\":\"UD\",\"state\":\"RESET\"" },
+		{ XR_SHOW_QP_DETAILS, "\"rtt\":{\"least_ns\":0,\"usual_ns\":0,\"histogram\":[]}" },
+		{ XR_SHOW_METRICS, "\nxroce_objects{device=" },
 		{ XR_SHOW_MRS, "[]" },
 		{ XR_SHOW_CLIENTS, "\"dms\":1," },
 		{ XR_SHOW_CQS, "\"depth\":16,\"used\":0" },

@@ -89,6 +89,55 @@ teardown_file() {
 	ctl a client xra | tee /dev/stderr | grep -q ib_write_bw
 }
 
+@test "xroce qp keeps and sorts rows by name and value" {
+	local qpn program
+
+	qpn=$(ctl a qp -j xra | jq '.[0].qpn')
+	equal "decimal" "$(ctl a qp -j xra qpn "$qpn" | jq length)" 1
+	equal "hexadecimal" "$(ctl a qp -j xra qpn "$(printf 0x%x "$qpn")" | jq '.[0].qpn')" "$qpn"
+	program=$(ctl a qp -j xra | jq '.[0].pid')
+	equal "pid" "$(ctl a qp -j pid "$program" state rtr comm ib_write_bw | jq '.xra | length')" 2
+	equal "peer" "$(ctl a qp -j xra peer "$B4" | jq length)" 2
+	equal "no row" "$(ctl a qp xra state SQE)" ""
+	ctl a qp -j xra sort qpn | jq -e '.[0].qpn > .[1].qpn'
+	equal "abbreviated" "$(ctl a q -j dev xra wor 0 | jq length)" "$(ctl a qp -j xra worker 0 | jq length)"
+	equal "regions" "$(ctl a mr -j xra comm ib_write_bw pid "$program" | jq length)" "$(ctl a mr -j xra | jq length)"
+	run -2 ctl a qp xra teleport 1
+	[[ $output == *"'teleport' is not one of qpn type"* ]]
+	run -2 ctl a qp xra qpn
+	[[ $output == *"has no value"* || $output == *"is not one of"* ]]
+	ctl a qp help | grep -q '^usage: xroce qp'
+}
+
+@test "xroce qp --detail shows counters, round-trip times and errors of each QP" {
+	local detail
+
+	moved() {
+		detail=$(ctl b qp -dj xrb comm ib_write_bw)
+		jq -e '.[0].tx_messages > 100' <<<"$detail" >/dev/null
+	}
+	wait_for 20 moved
+	jq -c '.[0]' <<<"$detail"
+	jq -e '.[0] | .tx_bytes > .tx_messages * 65536 / 2 and .tx_packets > .tx_messages and .rx_packets > 0' <<<"$detail"
+	jq -e '.[0] | .in_flight <= .window and .window > 0 and .sq_depth >= .sq_used' <<<"$detail"
+	jq -e '.[0].rtt | .least_ns > 0 and .least_ns <= .usual_ns and ([.histogram[].count] | add) > 0' <<<"$detail"
+	jq -e '.[0].age_ns > 0 and (.[0] | has("last_error") | not)' <<<"$detail"
+	ctl b qp -d xrb | tee /dev/stderr | grep -Eq '^tx_bytes +[0-9.]+[kMGT]B$'
+	# pretty JSON has the same values
+	[[ $(ctl b mr -jp xrb | wc -l) -gt 3 && $(ctl b mr -jp xrb | jq -c .) == $(ctl b mr -j xrb | jq -c .) ]]
+}
+
+@test "colours are only for terminals" {
+	local text
+
+	text=$(ctl a qp xra)
+	[[ $text != *$'\e'* ]]
+	text=$(script -qec "TERM=xterm NO_COLOR= '$XROCE' -r '$RUN/b' qp xrb" /dev/null)
+	[[ $text == *$'\e[32mRTS '* ]]
+	text=$(script -qec "TERM=xterm NO_COLOR=1 '$XROCE' -r '$RUN/b' qp xrb" /dev/null)
+	[[ $text != *$'\e'* ]]
+}
+
 @test "xroce srq counts the QPs of an SRQ; kinds without objects are empty lists" {
 	local kind program
 

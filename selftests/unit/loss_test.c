@@ -60,6 +60,39 @@ static void test_one_gap(void)
 	end(&q);
 }
 
+static void test_statistics(void)
+{
+	struct xt_qp_stats s;
+	struct h_qp q;
+	struct harness *h = start(&q);
+	const struct made read = S(READ_REQUEST, .psn = 4, .va = BASE - 8, .len = 8);
+
+	write_packet(&q, 0);
+	write_packet(&q, 2);
+	write_packet(&q, 1);
+	write_packet(&q, 1);
+	xt_qp_stats(q.qp, &s);
+	TAP_OK(s.counters.rx_packets == 4 && s.counters.rx_messages == 3 &&
+		       s.counters.rx_early == 1 && s.counters.rx_out_of_sequence == 1 &&
+		       s.counters.rx_duplicates == 1 && s.counters.seq_naks_sent == 1,
+	       "the counters of the QP have what happened");
+	TAP_OK(s.counters.tx_packets == xt_engine_counters(h->engine)->tx_packets &&
+		       s.counters.tx_bytes == xt_engine_counters(h->engine)->tx_bytes &&
+		       s.counters.rx_bytes == xt_engine_counters(h->engine)->rx_bytes,
+	       "those of the only QP are those of the engine");
+	TAP_OK(s.rq_psn == ((PSN + 3) & 0xffffff) && !s.in_flight &&
+		       s.failure.cause == XT_CAUSE_NONE,
+	       "PSN, packets in flight, no failure");
+	h->now += 5;
+	write_packet(&q, 3);
+	receive(&q, &read);
+	xt_qp_stats(q.qp, &s);
+	TAP_OK(s.failure.cause == XT_CAUSE_REFUSED && s.failure.status == XR_NAK_REMOTE_ACCESS &&
+		       s.failure.at && s.counters.access_naks_sent == 1,
+	       "a refused request is the cause of the failure");
+	end(&q);
+}
+
 static void test_two_gaps(void)
 {
 	struct h_qp q;
@@ -208,6 +241,7 @@ static void test_reads(void)
 int main(void)
 {
 	test_one_gap();
+	test_statistics();
 	test_two_gaps();
 	test_nak_lost();
 	test_limit();

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* QPs as JSON: a row of a list, and everything that is known of a QP. */
+#include <infiniband/verbs.h>
+
+#include "daemon/base/json.h"
+#include "daemon/base/loop.h"
+#include "daemon/clients/client.h"
+#include "daemon/datapath/worker.h"
+#include "cq.h"
+#include "pd.h"
+#include "qp.h"
+#include "srq.h"
+
+static const char *name_of(const char *const *names, size_t n, uint32_t value)
+{
+	return value < n && names[value] ? names[value] : "?";
+}
+#define NAME_OF(names, value) name_of(names, sizeof(names) / sizeof((names)[0]), value)
+
+static const char *const states[] = { "RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR" };
+
+static const char *type_name(const struct xd_qp *qp)
+{
+	switch (qp->type) {
+	case XR_QPT_RC:
+		return "RC";
+	case XR_QPT_UC:
+		return "UC";
+	case XR_QPT_UD:
+		return qp->gsi ? "GSI" : "UD";
+	case XR_QPT_XRC_SEND:
+		return "XRC_SEND";
+	case XR_QPT_XRC_RECV:
+		return "XRC_RECV";
+	default:
+		return "?";
+	}
+}
+
+/* What the engine knows, read in one pause of the worker */
+struct snapshot {
+	struct xr_qp_attr attr;
+	struct xt_path path;
+	struct xt_qp_stats stats;
+};
+
+static void take(const struct xd_qp *qp, struct snapshot *s)
+{
+	struct xd_workers *workers = qp->obj.client->dev->workers;
+
+	xd_worker_pause(workers, qp->worker);
+	xt_qp_query(qp->xt, &s->attr);
+	s->path = *xt_qp_path(qp->xt);
+	xt_qp_stats(qp->xt, &s->stats);
+	xd_worker_resume_no_wake(workers, qp->worker);
+}
+
+static void put_row(struct json *j, const struct xd_qp *qp, const struct snapshot *s)
+{
+	json_number(j, "qpn", qp->qpn);
+	json_text(j, "type", type_name(qp));
+	json_text(j, "state", NAME_OF(states, s->attr.qp_state));
+	json_number(j, "client", qp->obj.client->id);
+	json_number(j, "worker", qp->worker);
+	json_address(j, "peer", &s->path.dgid);
+	json_number(j, "dest_qpn", s->attr.dest_qp_num);
+	json_number(j, "path_mtu", s->attr.path_mtu ? 128u << s->attr.path_mtu : 0);
+	json_number(j, "send_cq", qp->send_cq ? qp->send_cq->obj.handle : 0);
+	json_number(j, "recv_cq", qp->recv_cq ? qp->recv_cq->obj.handle : 0);
+	json_number(j, "srq", qp->srq ? qp->srq->obj.handle : 0);
+	json_boolean(j, "local", s->path.loopback);
+}
+
+void xd_qp_show(struct json *j, struct xd_object *obj)
+{
+	struct xd_qp *qp = container_of(obj, struct xd_qp, obj);
+	struct snapshot s;
+
+	take(qp, &s);
+	put_row(j, qp, &s);
+}
+
+/* ---- detail ---------------------------------------------------------------------- */
+
+/* XRC_RECV has no PD. */
+static void put_queues(struct json *j, const struct xd_qp *qp, const struct xt_qp_stats *s)
+{
+	static const char *const waits[] = { "nothing", "ACK", "RNR timer", "peer" };
+
+	json_number(j, "pd", qp->pd ? qp->pd->obj.handle : 0);
+	json_number(j, "sq_depth", qp->max_send_wr);
+	json_number(j, "sq_used", s->sq_posted);
+	json_number(j, "rq_depth", qp->max_recv_wr);
+	json_number(j, "rq_used", s->rq_posted);
+	json_number(j, "sq_psn", s->sq_psn);
+	json_number(j, "unacked_psn", s->unacked_psn);
+	json_number(j, "rq_psn", s->rq_psn);
+	json_number(j, "window", s->window);
+	json_number(j, "in_flight", s->in_flight);
+	json_text(j, "waits_for", NAME_OF(waits, s->wait));
+	json_number(j, "retries_left", s->retries_left);
+	json_number(j, "rnr_retries_left", s->rnr_retries_left);
+}
+
+static void put_attributes(struct json *j, const struct xr_qp_attr *a)
+{
+	json_number(j, "timeout", a->timeout);
+	json_number(j, "retry_cnt", a->retry_cnt);
+	json_number(j, "rnr_retry", a->rnr_retry);
+	json_number(j, "max_rd_atomic", a->max_rd_atomic);
+	json_number(j, "max_dest_rd_atomic", a->max_dest_rd_atomic);
+	json_number(j, "rate_limit_kbps", a->rate_limit);
+}
+
+static void put_rtt(struct json *j, const struct xt_qp_stats *s)
+{
+	uint32_t i;
+
+	json_begin(j, "rtt", '{');
+	json_number(j, "least_ns", s->rtt_least);
+	json_number(j, "usual_ns", s->rtt_usual);
+	json_begin(j, "histogram", '[');
+	for (i = 0; i < XT_RTT_BUCKETS; i++) {
+		if (!s->rtt[i])
+			continue;
+		json_begin(j, NULL, '{');
+		json_number(j, "from_ns", i ? 1ull << (XT_RTT_FIRST_BITS + i - 1) : 0);
+		json_number(j, "count", s->rtt[i]);
+		json_end(j, '}');
+	}
+	json_end(j, ']');
+	json_end(j, '}');
+}
+
+static const char *status_name(uint32_t status)
+{
+	static const char *const names[] = {
+		[IBV_WC_SUCCESS] = "SUCCESS",
+		[IBV_WC_LOC_LEN_ERR] = "LOC_LEN_ERR",
+		[IBV_WC_LOC_QP_OP_ERR] = "LOC_QP_OP_ERR",
+		[IBV_WC_LOC_PROT_ERR] = "LOC_PROT_ERR",
+		[IBV_WC_WR_FLUSH_ERR] = "WR_FLUSH_ERR",
+		[IBV_WC_MW_BIND_ERR] = "MW_BIND_ERR",
+		[IBV_WC_BAD_RESP_ERR] = "BAD_RESP_ERR",
+		[IBV_WC_LOC_ACCESS_ERR] = "LOC_ACCESS_ERR",
+		[IBV_WC_REM_INV_REQ_ERR] = "REM_INV_REQ_ERR",
+		[IBV_WC_REM_ACCESS_ERR] = "REM_ACCESS_ERR",
+		[IBV_WC_REM_OP_ERR] = "REM_OP_ERR",
+		[IBV_WC_RETRY_EXC_ERR] = "RETRY_EXC_ERR",
+		[IBV_WC_RNR_RETRY_EXC_ERR] = "RNR_RETRY_EXC_ERR",
+		[IBV_WC_REM_INV_RD_REQ_ERR] = "REM_INV_RD_REQ_ERR",
+		[IBV_WC_GENERAL_ERR] = "GENERAL_ERR",
+	};
+
+	return NAME_OF(names, status);
+}
+
+/* NAK codes of IBTA 9.7.5.2.8 */
+static const char *nak_name(uint32_t code)
+{
+	static const char *const names[] = {
+		"PSN sequence",	      "invalid request",    "remote access",
+		"remote operational", "invalid RD request",
+	};
+
+	return NAME_OF(names, code);
+}
+
+const char *xd_qp_failure_reason(const struct xt_failure *f)
+{
+	static const char *const reasons[XT_CAUSES] = {
+		[XT_CAUSE_NONE] = "none",
+		[XT_CAUSE_PROGRAM] = "the program moved it to ERR",
+		[XT_CAUSE_REQUEST] = "a work request failed",
+		[XT_CAUSE_RECEIVE] = "a receive failed",
+		[XT_CAUSE_REFUSED] = "a request of the peer was refused",
+		[XT_CAUSE_RING] = "the program stored invalid ring indices",
+		[XT_CAUSE_COMPLETION] = "a completion was lost: CQ overrun",
+		[XT_CAUSE_SRQ] = "its SRQ is in error",
+	};
+
+	return NAME_OF(reasons, f->cause);
+}
+
+const char *xd_qp_failure_status(const struct xt_failure *f)
+{
+	switch (f->cause) {
+	case XT_CAUSE_REQUEST:
+	case XT_CAUSE_RECEIVE:
+		return status_name(f->status);
+	case XT_CAUSE_REFUSED:
+		return nak_name(f->status);
+	default:
+		return "";
+	}
+}
+
+static void put_failure(struct json *j, const struct xt_failure *f, uint64_t now)
+{
+	if (f->cause == XT_CAUSE_NONE)
+		return;
+	json_begin(j, "last_error", '{');
+	json_number(j, "age_ns", now > f->at ? now - f->at : 0);
+	json_text(j, "reason", xd_qp_failure_reason(f));
+	json_text(j, "status", xd_qp_failure_status(f));
+	json_number(j, "vendor_err", f->verr);
+	json_end(j, '}');
+}
+
+void xd_qp_show_detail(struct json *j, struct xd_object *obj)
+{
+	struct xd_qp *qp = container_of(obj, struct xd_qp, obj);
+	const struct xt_qp_counters *c;
+	uint64_t now = xd_now();
+	struct snapshot s;
+
+	take(qp, &s);
+	c = &s.stats.counters;
+	put_row(j, qp, &s);
+	json_number(j, "age_ns", now - qp->created);
+	put_queues(j, qp, &s.stats);
+	put_attributes(j, &s.attr);
+#define X(field) json_number(j, #field, c->field);
+	XT_QP_COUNTERS(X)
+#undef X
+	put_rtt(j, &s.stats);
+	put_failure(j, &s.stats.failure, now);
+}
