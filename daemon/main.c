@@ -34,6 +34,7 @@
 #include "daemon/objects/engine_events.h"
 #include "daemon/objects/port.h"
 #include "daemon/server/server.h"
+#include "watchdog.h"
 
 struct daemon {
 	struct xd_device dev;
@@ -42,6 +43,7 @@ struct daemon {
 	struct xd_listener listener;
 	struct xd_server *server;
 	struct xd_watch *signals;
+	struct xd_watchdog *watchdog;
 	int signal_fd, lock_fd;
 };
 
@@ -101,12 +103,26 @@ static void raise_nice_limit(void)
 
 /* ---- events of the network interface --------------------------------------------- */
 
+/* What `systemctl status` shows */
+static void notify_status(const struct xd_device *dev)
+{
+	const struct xd_link *link = xd_net_link(dev->net);
+	char text[256];
+
+	snprintf(text, sizeof(text), "STATUS=%s serves %s (link %s, XDP %s, %u worker%s)",
+		 dev->opt->name, link->ifname, link->up ? "up" : "down", xd_xdp_mode_name(dev->xdp),
+		 xd_workers_count(dev->workers), xd_workers_count(dev->workers) == 1 ? "" : "s");
+	xd_notify(text);
+}
+
 static void on_port(void *ctx, uint32_t type)
 {
 	struct daemon *d = ctx;
 
-	if (d->server)
-		xd_clients_port_event(&d->server->objects.clients, type);
+	if (!d->server)
+		return;
+	xd_clients_port_event(&d->server->objects.clients, type);
+	notify_status(&d->dev);
 }
 
 static void on_gid(void *ctx, uint32_t index, const struct xr_addr *gid, bool added)
@@ -325,6 +341,8 @@ static int start(struct daemon *d)
 		err = xd_workers_start(d->dev.workers);
 	if (!err)
 		err = xd_server_start(&d->dev, d->helper, &d->listener, &d->server);
+	if (!err)
+		err = xd_watchdog_start(&d->dev, &d->watchdog);
 	return err;
 }
 
@@ -379,6 +397,7 @@ static void stop(struct daemon *d, int status)
 
 	if (server && !xd_net_link(d->dev.net)->gone)
 		xd_rdma_cm_disconnect(server->objects.rdma_cm);
+	xd_watchdog_stop(d->watchdog);
 	ended = detach(d);
 
 	d->server = NULL;
@@ -426,6 +445,7 @@ static int run(struct daemon *d)
 		xd_log(XD_NOTICE, "device %s serves %s, version " XR_VERSION, d->opt.name,
 		       xd_net_link(d->dev.net)->ifname);
 		log_hints(&d->dev);
+		notify_status(&d->dev);
 		xd_notify("READY=1");
 		err = xd_loop_run(d->dev.loop);
 		xd_notify("STOPPING=1");

@@ -28,8 +28,8 @@ control_SRCS := $(addprefix daemon/base/,groups.c histogram.c jobs.c json.c memo
 	$(addprefix daemon/datapath/,capture.c fault.c fault_text.c frame.c) $(memory_SRCS) $(gsi_SRCS) $(clients_SRCS) \
 	$(objects_SRCS) $(rdma_cm_SRCS) $(umad_SRCS) $(server_SRCS)
 
-xroced_SRCS := daemon/main.c $(base_SRCS) $(helper_SRCS) $(netdev_SRCS) $(datapath_SRCS) $(memory_SRCS) $(gsi_SRCS) \
-	$(clients_SRCS) $(objects_SRCS) $(rdma_cm_SRCS) $(umad_SRCS) $(server_SRCS)
+xroced_SRCS := daemon/main.c daemon/watchdog.c $(base_SRCS) $(helper_SRCS) $(netdev_SRCS) $(datapath_SRCS) \
+	$(memory_SRCS) $(gsi_SRCS) $(clients_SRCS) $(objects_SRCS) $(rdma_cm_SRCS) $(umad_SRCS) $(server_SRCS)
 
 XROCED_LIBS := -lxdp -lbpf -lmnl -lisal -lcap -lpthread
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "notify.h"
 
+#include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,4 +27,17 @@ void xd_notify(const char *state)
 	sendto(fd, state, strlen(state), MSG_NOSIGNAL, (struct sockaddr *)&sa,
 	       (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len));
 	close(fd);
+}
+
+uint64_t xd_notify_watchdog(void)
+{
+	const char *usec = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");
+	unsigned long long n;
+	char *end;
+
+	if (!usec || *usec < '0' || *usec > '9' || (pid && atol(pid) != (long)getpid()))
+		return 0;
+	errno = 0;
+	n = strtoull(usec, &end, 10);
+	return errno || *end || n > UINT64_MAX / 1000 ? 0 : n * 1000;
 }

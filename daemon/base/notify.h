@@ -3,7 +3,15 @@
 #ifndef XD_NOTIFY_H
 #define XD_NOTIFY_H
 
+#include <stdint.h>
+
 /* Sends a state such as "READY=1"; does nothing without NOTIFY_SOCKET in the environment. */
 void xd_notify(const char *state);
+
+/*
+ * Returns the time in ns within which the service manager wants "WATCHDOG=1" again (WatchdogSec=);
+ * 0: it does not.
+ */
+uint64_t xd_notify_watchdog(void);
 
 #endif /* XD_NOTIFY_H */

@@ -130,6 +130,8 @@ struct xd_doorbell {
 int xd_worker_watch_doorbell(struct xd_workers *ws, uint32_t index, struct xd_doorbell *d);
 /* Ends that. Does nothing if the doorbell is not watched. Paused. */
 void xd_worker_unwatch_doorbell(struct xd_workers *ws, uint32_t index, struct xd_doorbell *d);
+/* Ends the sleep of all workers: each begins a round soon, unless it hangs. */
+void xd_workers_wake(struct xd_workers *ws);
 /* Reports that a program has connected or disconnected. */
 void xd_workers_programs_changed(struct xd_workers *ws);
 

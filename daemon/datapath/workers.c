@@ -177,6 +177,12 @@ void xd_worker_unwatch_doorbell(struct xd_workers *ws, uint32_t index, struct xd
 	xd_doorbell_unwatch(&ws->worker[index]->doorbells, d);
 }
 
+void xd_workers_wake(struct xd_workers *ws)
+{
+	for (unsigned int i = 0; i < ws->count; i++)
+		xd_worker_wake(ws->worker[i]);
+}
+
 void xd_workers_programs_changed(struct xd_workers *ws)
 {
 	for (unsigned int i = 0; i < ws->count; i++)

@@ -4,6 +4,8 @@
  * requests except READs and atomics, which only their own responses complete. An ACK beyond a READ
  * or atomic that has no response yet means that the response was lost.
  */
+#include <xroce/probes.h>
+
 #include "completer.h"
 #include "copy.h"
 #include "engine.h"
@@ -169,6 +171,7 @@ void xt_req_rnr(struct xt_qp *qp, uint32_t code)
 	struct xt_requester *r = &qp->req;
 
 	XT_QP_COUNT(qp, rnr_naks_received, 1);
+	XR_PROBE2(nak_received, qp->info.qpn, XR_AETH_RNR_NAK | code);
 	if (r->wait == XT_WAIT_RNR)
 		return;
 	if (!r->rnr_left) {
@@ -194,6 +197,7 @@ void xt_req_nak(struct xt_qp *qp, uint32_t code)
 	};
 	struct xt_wc_error error = { IBV_WC_BAD_RESP_ERR, XR_VERR_NAK | code << 8 };
 
+	XR_PROBE2(nak_received, qp->info.qpn, XR_AETH_NAK | code);
 	if (code == XR_NAK_PSN_SEQUENCE) {
 		XT_QP_COUNT(qp, seq_naks_received, 1);
 		xt_req_lost(qp);

@@ -5,6 +5,8 @@
 
 #include <infiniband/verbs.h>
 
+#include <xroce/probes.h>
+
 #include "cq_event.h"
 #include "engine.h"
 #include "flow.h"
@@ -70,6 +72,7 @@ int xt_cq_push(struct xt_flow *f, struct xt_cq *cq, const struct xr_cqe *cqe, bo
 		e->counters.completion_errors += cqe->status != IBV_WC_SUCCESS;
 		xt_cq_notify(f, cq, solicited);
 	} else if (first_loss) {
+		XR_PROBE2(cq_overrun, cqe->qpn, cq->depth);
 		xt_flow_charge(f, XT_EVENT_COST);
 		e->ops->async_event(e->ctx, NULL, cq, IBV_EVENT_CQ_ERR);
 	}

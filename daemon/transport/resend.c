@@ -3,6 +3,8 @@
  * Sending again: after the timeout of the program, after a NAK, for a missing READ response, and to
  * ask for a response that is overdue.
  */
+#include <xroce/probes.h>
+
 #include "engine.h"
 #include "flow.h"
 #include "qp.h"
@@ -307,6 +309,7 @@ void xt_req_timeout(struct xt_qp *qp)
 		return;
 	}
 	XT_QP_COUNT(qp, timeouts, 1);
+	XR_PROBE3(retry, qp->info.qpn, r->unacked & XR_PSN_MASK, r->retry_left);
 	if (!xt_req_retry(qp))
 		return;
 	r->wait = XT_WAIT_NONE;

@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include <xroce/probes.h>
+
 #include "completer.h"
 #include "copy.h"
 #include "engine.h"
@@ -225,7 +227,11 @@ static bool send_aeth(struct xt_qp *qp, enum xt_ack_due due, uint32_t psn, uint3
 		break;
 	}
 	xt_ext_aeth(&p, syndrome, msn);
-	return xt_send(qp, &p);
+	if (!xt_send(qp, &p))
+		return false;
+	if (due != XT_ACK_DUE_ACK)
+		XR_PROBE2(nak_sent, qp->info.qpn, syndrome);
+	return true;
 }
 
 /* Returns false if there is no room. */

@@ -2,6 +2,8 @@
 /* Accesses of a QP to memory that may wait. */
 #include <errno.h>
 
+#include <xroce/probes.h>
+
 #include "engine.h"
 #include "qp.h"
 #include "step.h"
@@ -43,6 +45,7 @@ void xt_step_park(struct xt_step *s)
 	s->used = s->waiting = true;
 	s->delayed = false;
 	s->pass++;
+	XR_PROBE2(memory_wait, s->qp->info.qpn, s->role);
 }
 
 static int waits(struct xt_step *s)

@@ -1,0 +1,109 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# The daemon as a service: messages to the service manager, its watchdog, probes.
+
+load helpers
+
+# A socket in place of that of the service manager; its messages go to $RUN/messages.
+setup_file() {
+	requires root python3
+	hosts_up
+	python3 - "$RUN/notify" "$RUN/messages" <<'PYTHON' 3>&- &
+import socket, sys
+s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+s.bind(sys.argv[1])
+out = open(sys.argv[2], "ab", buffering=0)
+while True:
+    out.write(s.recv(4096) + b"\n")
+PYTHON
+	echo $! >"$RUN/manager"
+	listening() { [[ -S $RUN/notify ]]; }
+	wait_for 20 listening
+	chmod 666 "$RUN/notify"
+	chmod 711 "$RUN"
+	NOTIFY_SOCKET=$RUN/notify WATCHDOG_USEC=1000000 daemon_up a
+}
+
+teardown_file() {
+	kill "$(cat "$RUN/manager")"
+	rm -f "$RUN/notify" "$RUN/messages" "$RUN/manager"
+	hosts_down
+}
+
+told() {
+	grep -q "$@" "$RUN/messages"
+}
+
+# Prints the number of signs of life.
+alive_count() {
+	grep -c '^WATCHDOG=1$' "$RUN/messages" || true
+}
+
+lives() {
+	(($(alive_count) > $1))
+}
+
+@test "the service manager is told when the daemon is ready, and its status" {
+	wait_for 10 told '^READY=1$'
+	told '^STATUS=xra serves va (link up, XDP .*, [0-9]* workers*)$'
+}
+
+@test "the status changes with the link" {
+	ip -n "$ID-a" link set va down
+	wait_for 20 told '^STATUS=.*link down'
+	ip -n "$ID-a" link set va up
+	after() { [[ $(grep '^STATUS=' "$RUN/messages" | tail -n 1) == *"link up"* ]]; }
+	wait_for 20 after
+}
+
+@test "an idle daemon gives signs of life" {
+	local n
+
+	n=$(alive_count)
+	wait_for 20 lives $((n + 2))
+}
+
+@test "a worker that hangs ends the signs of life" {
+	local n pid tid stopper
+
+	pid=$(daemon_pid a)
+	tid=$(grep -lx xroced/0 /proc/"$pid"/task/*/comm | head -n 1)
+	tid=${tid%/comm}
+	tid=${tid##*/}
+	# a tracer stops this thread only
+	python3 - "$tid" <<'PYTHON' 3>&- &
+import ctypes, os, signal, sys
+libc = ctypes.CDLL(None, use_errno=True)
+PTRACE_SEIZE, PTRACE_INTERRUPT = 0x4206, 0x4207
+for request in PTRACE_SEIZE, PTRACE_INTERRUPT:
+    if libc.ptrace(request, int(sys.argv[1]), None, None):
+        sys.exit(os.strerror(ctypes.get_errno()))
+signal.pause()
+PYTHON
+	stopper=$!
+	hangs() { grep -q "worker 0 makes no progress" "$RUN/a/log"; }
+	wait_for 20 hangs
+	n=$(alive_count)
+	sleep 2
+	equal "signs of life" "$(alive_count)" "$n"
+	# the kernel detaches the tracer when it ends
+	kill -KILL "$stopper"
+	wait_for 20 lives "$n"
+}
+
+@test "the service manager is told when the daemon stops" {
+	daemon_down a
+	told '^STOPPING=1$'
+}
+
+@test "the daemon has probes" {
+	local name notes
+
+	notes=$(readelf -n "$XROCED")
+	[[ $notes == *"Provider: xroce"* ]] || skip "built without sys/sdt.h"
+	for name in retry nak_sent nak_received qp_error cq_overrun memory_wait; do
+		grep -q "^| .$name. | QPN" docs/probes.md
+		grep -q "Name: $name\$" <<<"$notes" || { echo "no probe $name"; return 1; }
+	done
+	equal "probes" "$(grep -A1 'Provider: xroce' <<<"$notes" | sed -n 's/.*Name: //p' | sort -u | wc -l)" 6
+}
