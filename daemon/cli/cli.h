@@ -9,6 +9,7 @@
  *   filter.c   filters and order of rows
  *   show.c     list, and the commands that print a reply: status, counters, qp, mr, ...
  *   metrics.c  metrics
+ *   top.c      top
  *   fault.c    fault
  *   run.c      run
  *   capture.c  capture, with the files that capture.h lists
@@ -116,6 +117,7 @@ bool cli_find_library(char path[PATH_MAX]);
 int cli_run(struct cli *cli, int argc, char **argv);
 int cli_list(struct cli *cli, int argc, char **argv);
 int cli_show(struct cli *cli, int argc, char **argv);
+int cli_top(struct cli *cli, int argc, char **argv);
 int cli_metrics(struct cli *cli, int argc, char **argv);
 int cli_fault(struct cli *cli, int argc, char **argv);
 int cli_capture(struct cli *cli, int argc, char **argv);

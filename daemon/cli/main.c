@@ -43,6 +43,15 @@ static const struct cli_command commands[] = {
 		cli_show,
 		XR_SHOW_COUNTERS,
 	},
+	{
+		"top",
+		"[DEV]",
+		"rates of queue pairs, programs and devices, live",
+		"Keys: q quits, v changes between queue pairs, programs and devices, < and > or a\n"
+		"number from 1 to 6 choose the column to sort by, r reverses the order.\n",
+		cli_top,
+		0,
+	},
 	{ "metrics", "[DEV]", "counters and gauges in the OpenMetrics format", NULL, cli_metrics,
 	  0 },
 	{ "qp", ROWS_ARGS, "queue pairs", STATE_OPTION ROW_OPTIONS, cli_show, XR_SHOW_QPS },

@@ -123,8 +123,8 @@ teardown_file() {
 	jq -e '.[0].rtt | .least_ns > 0 and .least_ns <= .usual_ns and ([.histogram[].count] | add) > 0' <<<"$detail"
 	jq -e '.[0].age_ns > 0 and (.[0] | has("last_error") | not)' <<<"$detail"
 	ctl b qp -d xrb | tee /dev/stderr | grep -Eq '^tx_bytes +[0-9.]+[kMGT]B$'
-	# pretty JSON has the same values
-	[[ $(ctl b mr -jp xrb | wc -l) -gt 3 && $(ctl b mr -jp xrb | jq -c .) == $(ctl b mr -j xrb | jq -c .) ]]
+	(($(ctl b mr -jp xrb | wc -l) > 3))
+	equal "pretty JSON" "$(ctl b mr -jp xrb | jq -c .)" "$(ctl b mr -j xrb | jq -c .)"
 }
 
 @test "colours are only for terminals" {
@@ -136,6 +136,31 @@ teardown_file() {
 	[[ $text == *$'\e[32mRTS '* ]]
 	text=$(script -qec "TERM=xterm NO_COLOR=1 '$XROCE' -r '$RUN/b' qp xrb" /dev/null)
 	[[ $text != *$'\e'* ]]
+}
+
+# on_screen TEXT: the terminal of the test shows the text
+on_screen() {
+	tmux -S "$RUN/tmux" capture-pane -p >"$BATS_TEST_TMPDIR/screen" && grep -Eq "$1" "$BATS_TEST_TMPDIR/screen"
+}
+
+@test "xroce top shows rates on a terminal of 80 columns" {
+	command -v tmux >/dev/null || skip "needs tmux"
+	run -1 ctl b top xrb
+	[[ $output == *"needs a terminal"* ]]
+	tmux -S "$RUN/tmux" -f /dev/null new-session -d -x 80 -y 24 "'$XROCE' -r '$RUN/b' top xrb; echo ended; sleep 100" 3>&-
+	wait_for 30 on_screen '^xrb +[0-9]+ +RTS +ib_write_bw/ +[0-9.]+[kMG]'
+	cat "$BATS_TEST_TMPDIR/screen"
+	on_screen '^DEVICE +QPN +STATE PROGRAM +TXB/s +RXB/s'
+	equal "width" "$(awk 'length > 80' "$BATS_TEST_TMPDIR/screen" | wc -l)" 0
+	on_screen '2 QPs  workers [0-9]+% CPU  sorted by TXB/s'
+	tmux -S "$RUN/tmux" send-keys v
+	wait_for 20 on_screen '^DEVICE +QPS +PROGRAM'
+	wait_for 20 on_screen '^xrb +2 +ib_write_bw'
+	tmux -S "$RUN/tmux" send-keys '>' r
+	wait_for 20 on_screen 'sorted by RXB/s \(reversed\)'
+	tmux -S "$RUN/tmux" send-keys q
+	wait_for 20 on_screen '^ended'
+	tmux -S "$RUN/tmux" kill-server
 }
 
 @test "xroce srq counts the QPs of an SRQ; kinds without objects are empty lists" {

@@ -1,0 +1,490 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * top: rates of queue pairs, programs and devices, from two replies of the daemons and the time
+ * between them. The screen is drawn with the sequences of ECMA-48 that every terminal has.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli.h"
+
+#define INTERVAL_MS 2000
+#define DEFAULT_COLUMNS 80
+#define NAME_COLUMNS 12 /* for names of programs, if the terminal has DEFAULT_COLUMNS */
+#define DEFAULT_LINES 24
+#define HEADING_LINES 4
+
+enum view { BY_QP, BY_PROGRAM, BY_DEVICE, VIEWS };
+enum column { TX_BYTES, RX_BYTES, TX_MESSAGES, RX_MESSAGES, RETRANSMITS, RTT, COLUMNS };
+
+static const struct {
+	const char *member, *title;
+	int width;
+} columns[COLUMNS] = {
+	[TX_BYTES] = { "tx_bytes", "TXB/s", 6 },
+	[RX_BYTES] = { "rx_bytes", "RXB/s", 6 },
+	[TX_MESSAGES] = { "tx_messages", "TXm/s", 6 },
+	[RX_MESSAGES] = { "rx_messages", "RXm/s", 6 },
+	[RETRANSMITS] = { "tx_retransmits", "RETR/s", 6 },
+	[RTT] = { NULL, "RTT", 8 },
+};
+
+struct row {
+	char device[24], name[40], state[8], peer[48];
+	uint64_t key[2];       /* device and QPN; the same in two samples */
+	double total[COLUMNS]; /* counters; RTT: ns */
+	double rate[COLUMNS];
+	uint32_t qps;
+};
+
+struct sample {
+	struct row *row;
+	size_t rows, room;
+	double at, cpu; /* seconds; cpu: of all workers */
+};
+
+struct top {
+	struct cli *cli;
+	const char *device; /* NULL: all */
+	enum view view;
+	enum column sort;
+	bool reverse;
+	struct sample before, now;
+	char message[160];
+	struct termios saved;
+	bool terminal;
+};
+
+static volatile sig_atomic_t ended;
+
+static double seconds(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+/* ---- samples --------------------------------------------------------------------- */
+
+static void free_sample(struct sample *s)
+{
+	free(s->row);
+	*s = (struct sample){ 0 };
+}
+
+static struct row *add_row(struct sample *s)
+{
+	size_t room = s->room ? 2 * s->room : 64;
+	struct row *rows;
+
+	if (s->rows == s->room) {
+		rows = realloc(s->row, room * sizeof(*rows));
+		if (!rows)
+			return NULL;
+		s->row = rows;
+		s->room = room;
+	}
+	s->row[s->rows] = (struct row){ 0 };
+	return &s->row[s->rows++];
+}
+
+static const char *text_of(const json_t *row, const char *name)
+{
+	const char *text = json_string_value(json_object_get(row, name));
+
+	return text ? text : "-";
+}
+
+static double number_of(const json_t *row, const char *name)
+{
+	return json_number_value(json_object_get(row, name));
+}
+
+/* Names of programs may contain escape sequences. */
+static void copy_clean(char *to, size_t room, const char *from)
+{
+	snprintf(to, room, "%s", from);
+	for (; *to; to++)
+		if ((unsigned char)*to < ' ' || (unsigned char)*to >= 0x7f)
+			*to = '?';
+}
+
+static bool add_qp(struct sample *s, const char *device, uint64_t index, const json_t *qp)
+{
+	struct row *r = add_row(s);
+	char name[40];
+
+	if (!r)
+		return false;
+	copy_clean(r->device, sizeof(r->device), device);
+	copy_clean(r->state, sizeof(r->state), text_of(qp, "state"));
+	copy_clean(r->peer, sizeof(r->peer), text_of(qp, "peer"));
+	snprintf(name, sizeof(name), "%s/%.0f", text_of(qp, "comm"), number_of(qp, "pid"));
+	copy_clean(r->name, sizeof(r->name), name);
+	r->key[0] = index;
+	r->key[1] = (uint64_t)number_of(qp, "qpn");
+	r->qps = 1;
+	for (int c = 0; c < RTT; c++)
+		r->total[c] = number_of(qp, columns[c].member);
+	r->total[RTT] = number_of(json_object_get(qp, "rtt"), "usual_ns");
+	return true;
+}
+
+static json_t *ask(struct cli_client *c, uint32_t what, int *err)
+{
+	json_t *root = NULL;
+	char *text = NULL;
+
+	if (!*err)
+		*err = cli_client_show(c, what, &text);
+	if (!*err) {
+		root = cli_parse(text);
+		*err = root ? 0 : -EPROTO;
+	}
+	free(text);
+	return root;
+}
+
+static double cpu_of(const json_t *status)
+{
+	const json_t *workers = json_object_get(status, "workers");
+	double sum = 0;
+
+	for (size_t i = 0; i < json_array_size(workers); i++)
+		sum += number_of(json_array_get(workers, i), "cpu_ns") / 1e9;
+	return sum;
+}
+
+/* Adds the QPs of a device. Sets t->message on error. */
+static void add_device(struct top *t, const char *device, uint64_t index)
+{
+	struct cli_client c;
+	int err = cli_client_open(&c, t->cli, device);
+	json_t *status = ask(&c, XR_SHOW_STATUS, &err);
+	json_t *qps = ask(&c, XR_SHOW_QP_DETAILS, &err);
+
+	cli_client_close(&c);
+	for (size_t i = 0; !err && i < json_array_size(qps); i++)
+		if (!add_qp(&t->now, device, index, json_array_get(qps, i)))
+			err = -ENOMEM;
+	t->now.cpu += cpu_of(status);
+	if (err)
+		snprintf(t->message, sizeof(t->message), "%.40s: %s", device,
+			 err == -EPERM ? "only for root and the user of the daemon"
+				       : strerror(-err));
+	json_decref(status);
+	json_decref(qps);
+}
+
+static int by_key(const void *a, const void *b)
+{
+	const struct row *x = a, *y = b;
+
+	return memcmp(x->key, y->key, sizeof(x->key));
+}
+
+static void set_rates(struct top *t)
+{
+	double passed = t->now.at - t->before.at;
+	const struct row *old;
+
+	qsort(t->now.row, t->now.rows, sizeof(struct row), by_key);
+	for (size_t i = 0; i < t->now.rows; i++) {
+		struct row *r = &t->now.row[i];
+
+		old = t->before.rows ? bsearch(r, t->before.row, t->before.rows, sizeof(struct row),
+					       by_key)
+				     : NULL;
+		for (int c = 0; c < RTT; c++)
+			if (old && passed > 0 && r->total[c] >= old->total[c])
+				r->rate[c] = (r->total[c] - old->total[c]) / passed;
+		r->rate[RTT] = r->total[RTT];
+	}
+}
+
+static bool take_sample(struct top *t)
+{
+	char **names = t->device ? NULL : cli_devices(t->cli);
+
+	free_sample(&t->before);
+	t->before = t->now;
+	t->now = (struct sample){ .at = seconds() };
+	t->message[0] = 0;
+	if (t->device)
+		add_device(t, t->device, 0);
+	for (uint64_t i = 0; names && names[i]; i++)
+		add_device(t, names[i], i);
+	if (!t->device && !names)
+		return false;
+	xp_sockets_free(names);
+	set_rates(t);
+	return true;
+}
+
+/* ---- rows of a view -------------------------------------------------------------- */
+
+static bool same_group(const struct top *t, const struct row *a, const struct row *b)
+{
+	if (t->view == BY_QP || strcmp(a->device, b->device))
+		return false;
+	return t->view == BY_DEVICE || !strcmp(a->name, b->name);
+}
+
+/* The round-trip time of a group is the longest one. */
+static void add_to_group(struct row *group, const struct row *r)
+{
+	for (int c = 0; c < RTT; c++)
+		group->rate[c] += r->rate[c];
+	if (r->rate[RTT] > group->rate[RTT])
+		group->rate[RTT] = r->rate[RTT];
+	group->qps += r->qps;
+}
+
+static int by_group(const void *a, const void *b)
+{
+	const struct row *x = a, *y = b;
+	int order = strcmp(x->device, y->device);
+
+	return order ? order : strcmp(x->name, y->name);
+}
+
+/* Returns a copy of the rows, grouped as the view wants; the caller frees it. */
+static struct row *group(const struct top *t, size_t *n)
+{
+	struct row *rows = calloc(t->now.rows + 1, sizeof(*rows));
+	size_t i;
+
+	*n = 0;
+	if (!rows)
+		return NULL;
+	if (t->now.rows)
+		memcpy(rows, t->now.row, t->now.rows * sizeof(*rows));
+	if (t->view != BY_QP)
+		qsort(rows, t->now.rows, sizeof(*rows), by_group);
+	for (i = 0; i < t->now.rows; i++) {
+		if (*n && same_group(t, &rows[*n - 1], &rows[i]))
+			add_to_group(&rows[*n - 1], &rows[i]);
+		else
+			rows[(*n)++] = rows[i];
+	}
+	return rows;
+}
+
+static const struct top *sorted_by; /* of by_rate(), which takes no argument */
+
+static int by_rate(const void *a, const void *b)
+{
+	const struct row *x = a, *y = b;
+	enum column c = sorted_by->sort;
+	int order = (x->rate[c] < y->rate[c]) - (x->rate[c] > y->rate[c]);
+
+	if (!order)
+		order = by_key(a, b);
+	return sorted_by->reverse ? -order : order;
+}
+
+/* ---- the screen ------------------------------------------------------------------ */
+
+static void put_line(int width, const char *style, const char *text)
+{
+	printf("%s%.*s%s\033[K\r\n", style, width, text, *style ? "\033[0m" : "");
+}
+
+/* Names get what a wide terminal has more. */
+static int name_width(int width)
+{
+	int more = width > DEFAULT_COLUMNS ? width - DEFAULT_COLUMNS : 0;
+
+	return NAME_COLUMNS + (more < 27 ? more : 27);
+}
+
+static void put_headings(const struct top *t, int width)
+{
+	double passed = t->now.at - t->before.at;
+	double cpu = t->before.at > 0 && passed > 0 ? (t->now.cpu - t->before.cpu) / passed : 0;
+	char line[400];
+	size_t n;
+
+	snprintf(line, sizeof(line), "xroce top  %zu QPs  workers %.0f%% CPU  sorted by %s%s",
+		 t->now.rows, 100 * cpu, columns[t->sort].title, t->reverse ? " (reversed)" : "");
+	put_line(width, "", line);
+	put_line(width, "",
+		 *t->message ? t->message
+			     : "q quit  v view  < > sort column  r reverse  1-6 column");
+	put_line(width, "", "");
+	n = (size_t)snprintf(line, sizeof(line), "%-8s %-9s%-5s %-*s", "DEVICE",
+			     t->view == BY_QP ? "QPN" : "QPS", t->view == BY_QP ? "STATE" : "",
+			     name_width(width), t->view == BY_DEVICE ? "" : "PROGRAM");
+	for (int c = 0; c < COLUMNS && n < sizeof(line); c++)
+		n += (size_t)snprintf(line + n, sizeof(line) - n, " %*s", columns[c].width,
+				      columns[c].title);
+	put_line(width, "\033[7m", line);
+}
+
+static void put_row(const struct top *t, int width, const struct row *r)
+{
+	char line[400], amount[32];
+	size_t n;
+
+	n = (size_t)snprintf(line, sizeof(line), "%-8.8s %-9llu%-5.5s %-*.*s", r->device,
+			     (unsigned long long)(t->view == BY_QP ? r->key[1] : r->qps),
+			     t->view == BY_QP ? r->state : "", name_width(width), name_width(width),
+			     t->view == BY_DEVICE ? "" : r->name);
+	for (int c = 0; c < COLUMNS && n < sizeof(line); c++) {
+		if (c == RTT && r->rate[c] > 0)
+			cli_duration(r->rate[c], amount, sizeof(amount));
+		else if (c == RTT)
+			strcpy(amount, "-");
+		else
+			cli_amount(r->rate[c], amount, sizeof(amount));
+		n += (size_t)snprintf(line + n, sizeof(line) - n, " %*s", columns[c].width, amount);
+	}
+	put_line(width, "", line);
+}
+
+static void screen_size(int *width, int *lines)
+{
+	struct winsize ws;
+
+	*width = DEFAULT_COLUMNS;
+	*lines = DEFAULT_LINES;
+	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &ws) || !ws.ws_col || !ws.ws_row)
+		return;
+	*width = ws.ws_col;
+	*lines = ws.ws_row;
+}
+
+static bool draw(struct top *t)
+{
+	int width, lines;
+	size_t n, i;
+	struct row *rows = group(t, &n);
+
+	if (!rows)
+		return false;
+	sorted_by = t;
+	qsort(rows, n, sizeof(*rows), by_rate);
+	screen_size(&width, &lines);
+	fputs("\033[H", stdout);
+	put_headings(t, width);
+	for (i = 0; i < n && (int)i < lines - HEADING_LINES - 1; i++)
+		put_row(t, width, &rows[i]);
+	fputs("\033[J", stdout);
+	fflush(stdout);
+	free(rows);
+	return true;
+}
+
+/* ---- keys and the terminal ------------------------------------------------------- */
+
+static void on_signal(int number)
+{
+	ended = 1;
+}
+
+/* Returns false if the program is to end. */
+static bool on_key(struct top *t, char key)
+{
+	switch (key) {
+	case 'q':
+	case 'Q':
+	case 3: /* Ctrl-C */
+		return false;
+	case 'v':
+	case '\t':
+		t->view = (t->view + 1) % VIEWS;
+		break;
+	case '>':
+		t->sort = (t->sort + 1) % COLUMNS;
+		break;
+	case '<':
+		t->sort = (t->sort + COLUMNS - 1) % COLUMNS;
+		break;
+	case 'r':
+	case 'I': /* as in htop */
+		t->reverse = !t->reverse;
+		break;
+	default:
+		if (key >= '1' && key < '1' + COLUMNS)
+			t->sort = (enum column)(key - '1');
+	}
+	return true;
+}
+
+static int begin_screen(struct top *t)
+{
+	struct sigaction action = { .sa_handler = on_signal };
+	struct termios raw;
+
+	if (!isatty(STDOUT_FILENO) || tcgetattr(STDIN_FILENO, &t->saved))
+		return cli_error("top needs a terminal; 'xroce qp -dj' is for scripts");
+	sigaction(SIGTERM, &action, NULL);
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGHUP, &action, NULL);
+	raw = t->saved;
+	raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+	if (tcsetattr(STDIN_FILENO, TCSANOW, &raw))
+		return cli_error("standard input: %m");
+	t->terminal = true;
+	fputs("\033[?1049h\033[?25l\033[2J", stdout); /* other screen, no cursor */
+	return CLI_OK;
+}
+
+static void end_screen(struct top *t)
+{
+	if (!t->terminal)
+		return;
+	fputs("\033[?25h\033[?1049l", stdout);
+	fflush(stdout);
+	tcsetattr(STDIN_FILENO, TCSANOW, &t->saved);
+}
+
+/* Handles keys until the next sample is due. Returns false if the program is to end. */
+static bool wait_for_keys(struct top *t)
+{
+	double until = t->now.at + INTERVAL_MS / 1000.0, left;
+	struct pollfd in = { .fd = STDIN_FILENO, .events = POLLIN };
+	char key;
+	int n;
+
+	while (!ended && (left = until - seconds()) > 0) {
+		n = poll(&in, 1, (int)(left * 1000) + 1);
+		if (n < 0 && errno != EINTR)
+			return false;
+		if (n > 0 && (read(STDIN_FILENO, &key, 1) != 1 || !on_key(t, key)))
+			return false;
+		if (n > 0 && !draw(t))
+			return false;
+	}
+	return !ended;
+}
+
+int cli_top(struct cli *cli, int argc, char **argv)
+{
+	int first = cli_options(cli, argc, argv), status;
+	struct top t = { .cli = cli };
+
+	if (first < 0)
+		return -first - 1;
+	if (argc - first > 1)
+		return cli_usage(cli, "unexpected argument '%s'", argv[first + 1]);
+	if (cli->json)
+		return cli_usage(cli, "top has no JSON; 'qp -dj' has");
+	t.device = first < argc ? argv[first] : NULL;
+	status = begin_screen(&t);
+	while (status == CLI_OK && take_sample(&t) && draw(&t) && wait_for_keys(&t))
+		;
+	end_screen(&t);
+	free_sample(&t.before);
+	free_sample(&t.now);
+	return status;
+}
