@@ -93,6 +93,11 @@ static int xdp_action(const struct xr_capture_record *r)
 	}
 }
 
+static bool is_sent(const struct xr_capture_record *r)
+{
+	return r->type == XR_CAPTURE_TX || r->type == XR_CAPTURE_LOCAL;
+}
+
 static void write_packet(struct capture *c, const struct xr_capture_record *r)
 {
 	uint64_t time = r->time + c->rings.clock;
@@ -104,7 +109,7 @@ static void write_packet(struct capture *c, const struct xr_capture_record *r)
 		.length = r->length,
 		.bytes = (const uint8_t *)(r + 1),
 		.queue = r->queue,
-		.direction = r->type == XR_CAPTURE_TX ? PCAPNG_OUT : PCAPNG_IN,
+		.direction = is_sent(r) ? PCAPNG_OUT : PCAPNG_IN,
 		.xdp_action = xdp_action(r),
 		.dropped = r->lost,
 		.comment = comment,

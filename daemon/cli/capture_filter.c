@@ -157,6 +157,7 @@ static const struct {
 	{ "rx", XR_CAPTURE_RX },
 	{ "tx", XR_CAPTURE_TX },
 	{ "refused", XR_CAPTURE_REFUSED },
+	{ "local", XR_CAPTURE_LOCAL },
 };
 
 static bool add_type(struct xr_capture_filter *f, const char *word)

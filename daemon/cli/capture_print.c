@@ -43,6 +43,8 @@ size_t capture_comment(const struct xr_capture_record *r, char comment[PCAPNG_TE
 	add_number(&t, r->qpn);
 	add(&t, ", queue ");
 	add_number(&t, r->queue);
+	if (r->type == XR_CAPTURE_LOCAL)
+		add(&t, ", within the host");
 	if (r->type == XR_CAPTURE_RX || r->type == XR_CAPTURE_REFUSED) {
 		name = capture_verdict(r->reason, &text);
 		add(&t, ", verdict ");
@@ -124,6 +126,8 @@ static const char *type_name(uint16_t type)
 		return " tx";
 	case XR_CAPTURE_REFUSED:
 		return " refused";
+	case XR_CAPTURE_LOCAL:
+		return " local";
 	default:
 		return " rx";
 	}

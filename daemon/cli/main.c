@@ -112,7 +112,8 @@ static const struct cli_command commands[] = {
 		"      --on EVENT     keep the last packets, and write them at the first EVENT:\n"
 		"                     retry, nak, error or drop, or several with commas\n"
 		"FILTER is any of these; packets must match one value of each kind:\n"
-		"  rx, tx, refused    received packets, sent packets, those that XDP has dropped\n"
+		"  rx, tx             received packets, sent packets\n"
+		"  refused, local     those that XDP has dropped, those within the host\n"
 		"  qp N, peer ADDRESS, opcode NAME, verdict NAME\n"
 		"                     one or more values, with commas\n",
 		cli_capture,

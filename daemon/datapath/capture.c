@@ -90,6 +90,14 @@ static bool selects_qpn(const struct xr_capture_filter *f, uint32_t qpn)
 	return false;
 }
 
+/* Returns the destination QP of a packet that the daemon has built. */
+static uint32_t dest_of(const struct xt_frame *f)
+{
+	const uint8_t *bth = f->seg[0].data + f->meta.bth_off;
+
+	return bth[5] << 16 | bth[6] << 8 | bth[7];
+}
+
 static bool selects_opcode(const struct xr_capture_filter *f, const struct xt_frame *frame)
 {
 	uint8_t opcode;
@@ -105,13 +113,14 @@ static bool selects_opcode(const struct xr_capture_filter *f, const struct xt_fr
 bool xd_capture_selects(const struct xr_capture_filter *f, enum xr_capture_type type,
 			const struct xt_frame *frame)
 {
-	bool sent = type == XR_CAPTURE_TX;
+	bool sent = type == XR_CAPTURE_TX || type == XR_CAPTURE_LOCAL;
 
 	if (f->types && !(f->types & type))
 		return false;
 	if (f->reasons && (sent || !(f->reasons >> (frame->meta.reason & 63) & 1)))
 		return false;
-	if (f->qpns && !selects_qpn(f, frame->meta.qpn))
+	if (f->qpns && !selects_qpn(f, frame->meta.qpn) &&
+	    !(type == XR_CAPTURE_LOCAL && selects_qpn(f, dest_of(frame))))
 		return false;
 	return selects_opcode(f, frame) && (!f->peers || selects_peer(f, sent, frame));
 }

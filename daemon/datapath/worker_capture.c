@@ -5,12 +5,24 @@
 #include "capture.h"
 #include "daemon/base/loop.h"
 
+/* Shows as much of local packets as one of the captures wants. */
+static void show_local(struct xd_worker *w)
+{
+	uint32_t len = 0;
+
+	for (struct xd_tap *t = w->taps; t; t = t->next)
+		if ((!t->filter->types || t->filter->types & XR_CAPTURE_LOCAL) && t->snap_len > len)
+			len = t->snap_len;
+	xt_engine_show(w->engine, len);
+}
+
 void xd_workers_capture(struct xd_workers *ws, struct xd_capture *c)
 {
 	for (uint32_t i = 0; i < ws->count && i < c->rings; i++) {
 		c->tap[i].next = ws->worker[i]->taps;
 		ws->worker[i]->taps = &c->tap[i];
 		xd_worker_capture_events(ws->worker[i]);
+		show_local(ws->worker[i]);
 	}
 }
 
@@ -24,8 +36,10 @@ static void remove_tap(struct xd_tap **list, const struct xd_tap *tap)
 
 void xd_workers_end_capture(struct xd_workers *ws, struct xd_capture *c)
 {
-	for (uint32_t i = 0; i < ws->count && i < c->rings; i++)
+	for (uint32_t i = 0; i < ws->count && i < c->rings; i++) {
 		remove_tap(&ws->worker[i]->taps, &c->tap[i]);
+		show_local(ws->worker[i]);
+	}
 }
 
 /* *time: of the packet, 0 until a capture needs it */
@@ -57,6 +71,13 @@ void xd_worker_capture_tx(struct xd_worker *w, const struct xt_frame *f)
 	uint64_t time = 0;
 
 	capture(w, XR_CAPTURE_TX, f, &time);
+}
+
+void xd_worker_capture_local(struct xd_worker *w, const struct xt_frame *f)
+{
+	uint64_t time = 0;
+
+	capture(w, XR_CAPTURE_LOCAL, f, &time);
 }
 
 void xd_worker_capture_events(struct xd_worker *w)

@@ -125,6 +125,8 @@ static inline bool xd_worker_captures(const struct xd_worker *w)
 void xd_worker_capture_rx(struct xd_worker *w, unsigned int n);
 /* Captures a frame that is sent now. */
 void xd_worker_capture_tx(struct xd_worker *w, const struct xt_frame *f);
+/* Captures a packet that loopback replaces. */
+void xd_worker_capture_local(struct xd_worker *w, const struct xt_frame *f);
 /* Publishes the counters that a capture can wait for. */
 void xd_worker_capture_events(struct xd_worker *w);
 

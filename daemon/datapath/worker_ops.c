@@ -31,6 +31,11 @@ static void op_tx_put(void *ctx, struct xt_frame *frame)
 	xd_xsk_tx_put(w->xsk, frame);
 }
 
+static void op_show(void *ctx, const struct xt_frame *frame)
+{
+	xd_worker_capture_local(ctx, frame);
+}
+
 /* ---- events ------------------------------------------------------------------------------ */
 
 static void op_cq_event(void *ctx, struct xt_cq *cq)
@@ -174,6 +179,7 @@ static void op_quiesce_keys(void *ctx)
 const struct xt_ops xd_worker_ops = {
 	.tx_get = op_tx_get,
 	.tx_put = op_tx_put,
+	.show = op_show,
 	.cq_event = op_cq_event,
 	.async_event = op_async_event,
 	.srq_event = op_srq_event,

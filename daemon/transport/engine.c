@@ -63,6 +63,11 @@ void xt_engine_free(struct xt_engine *e)
 	free(e);
 }
 
+void xt_engine_show(struct xt_engine *e, uint32_t len)
+{
+	e->show_len = e->ops->show ? len : 0;
+}
+
 void *xt_engine_ctx(const struct xt_engine *e)
 {
 	return e->ctx;

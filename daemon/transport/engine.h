@@ -79,6 +79,8 @@ struct xt_engine {
 	uint32_t moderated_cqs; /* of the control thread; CQs that have room in event_timers */
 	struct xt_park_pool parked;
 	struct xt_counters counters;
+	uint32_t show_len; /* see xt_engine_show() */
+	uint8_t shown[XT_MAX_FRAME];
 	uint8_t bounce[4096]; /* payload of a packet from memory that is not mapped */
 };
 

@@ -11,6 +11,7 @@
 #include "flow.h"
 #include "integrity.h"
 #include "loopback.h"
+#include "loopback_show.h"
 #include "pace.h"
 #include "packet.h"
 #include "qp.h"
@@ -279,9 +280,56 @@ static void lost(struct xt_qp *qp, const struct piece *p)
 	advance(qp, NULL, &rest);
 }
 
-/* Processes the NAK of the peer. If the peer is this QP itself, it may be in ERR already. */
-static void refused(struct xt_qp *qp, uint32_t code)
+/* ---- packets for captures ------------------------------------------------------------------ */
+
+/* A QP that sends to itself may be in ERR already. */
+static bool shows(const struct xt_qp *qp)
 {
+	return __builtin_expect(qp->engine->show_len, 0) && xt_may_send(qp);
+}
+
+static struct xt_shown shown(const struct xt_qp *qp, const struct piece *p)
+{
+	return (struct xt_shown){ p->index, qp->req.next, p->packets };
+}
+
+/* Requests of data, and the ACK that follows the last one */
+static void show_data(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
+{
+	const struct xt_shown s = shown(qp, p);
+
+	xt_show_requests(qp, &s);
+	if (p->last && !xt_unreliable(qp))
+		xt_show_ack(peer, s.psn + s.packets - 1, XR_AETH_ACK | XR_AETH_CREDITS_INVALID);
+}
+
+static void show_nak(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p, uint32_t syndrome)
+{
+	const struct xt_shown s = shown(qp, p);
+
+	xt_show_requests(qp, &s);
+	xt_show_ack(peer, s.psn, syndrome);
+}
+
+/* A request that is completed by a response of its own */
+static void show_single(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p, uint64_t old)
+{
+	const struct xt_shown s = shown(qp, p);
+
+	xt_show_requests(qp, &s);
+	if (xt_kind_of(p->wqe)->response == XT_RESPONSE_ATOMIC)
+		xt_show_atomic_ack(peer, s.psn, old);
+	else if (xt_kind_of(p->wqe)->response == XT_RESPONSE_ACK)
+		xt_show_ack(peer, s.psn, XR_AETH_ACK | XR_AETH_CREDITS_INVALID);
+	else
+		xt_show_responses(qp, peer, &s);
+}
+
+/* Processes the NAK of the peer. If the peer is this QP itself, it may be in ERR already. */
+static void refused(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p, uint32_t code)
+{
+	if (shows(qp))
+		show_nak(qp, peer, p, XR_AETH_NAK | code);
 	if (xt_may_send(qp))
 		xt_req_nak(qp, code);
 }
@@ -335,11 +383,15 @@ static bool do_data(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 	}
 	switch (outcome) {
 	case XT_ACCEPTED:
+		if (shows(qp))
+			show_data(qp, peer, p);
 		/* a QP that sends to itself may have failed with its own receive completion */
 		if (xt_may_send(qp))
 			advance(qp, peer, p);
 		break;
 	case XT_RNR:
+		if (shows(qp))
+			show_nak(qp, peer, p, XR_AETH_RNR_NAK | peer->attr.min_rnr_timer);
 		XT_QP_COUNT(peer, rnr_naks_sent, 1);
 		xt_req_rnr(qp, peer->attr.min_rnr_timer);
 		break;
@@ -347,7 +399,7 @@ static bool do_data(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 		xt_sq_fail(qp, res.error);
 		break;
 	case XT_REFUSED:
-		refused(qp, res.nak);
+		refused(qp, peer, p, res.nak);
 		break;
 	case XT_PARKED:
 		return false;
@@ -385,7 +437,7 @@ static bool do_read(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 		if (has_posted(qp))
 			return false;
 		xt_resp_refuse(peer, nak);
-		refused(qp, nak);
+		refused(qp, peer, p, (uint32_t)nak);
 		return true;
 	}
 	src.mem = at.mem;
@@ -395,11 +447,13 @@ static bool do_read(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 		return false;
 	if (side == XT_SIDE_SOURCE) {
 		xt_resp_refuse(peer, XR_NAK_REMOTE_OPERATIONAL);
-		refused(qp, XR_NAK_REMOTE_OPERATIONAL);
+		refused(qp, peer, p, XR_NAK_REMOTE_OPERATIONAL);
 	} else if (side == XT_SIDE_TARGET) {
 		xt_sq_fail(qp, error);
 	} else {
 		peer_done(peer, p);
+		if (shows(qp))
+			show_single(qp, peer, p, 0);
 		advance(qp, peer, p);
 	}
 	return true;
@@ -434,7 +488,7 @@ static bool do_single(struct xt_qp *qp, struct xt_qp *peer, const struct piece *
 		return false;
 	if (outcome == XT_REFUSED) {
 		xt_resp_refuse(peer, res.nak);
-		refused(qp, res.nak);
+		refused(qp, peer, p, res.nak);
 		return true;
 	}
 	if (outcome == XT_ACCEPTED && kind->response == XT_RESPONSE_ATOMIC)
@@ -445,6 +499,8 @@ static bool do_single(struct xt_qp *qp, struct xt_qp *peer, const struct piece *
 	}
 	if (outcome == XT_ACCEPTED)
 		peer_done(peer, p);
+	if (outcome == XT_ACCEPTED && shows(qp))
+		show_single(qp, peer, p, res.old);
 	if (outcome == XT_ACCEPTED && side == XT_SIDE_NONE)
 		advance(qp, peer, p);
 	else
@@ -471,7 +527,7 @@ static bool perform(struct xt_qp *qp, struct xt_qp *peer, const struct piece *p)
 		if (has_posted(qp))
 			return false;
 		xt_resp_refuse(peer, XR_NAK_INVALID_REQUEST);
-		refused(qp, XR_NAK_INVALID_REQUEST);
+		refused(qp, peer, p, XR_NAK_INVALID_REQUEST);
 	} else if (kind->response == XT_RESPONSE_READ) {
 		done = do_read(qp, peer, p);
 	} else {

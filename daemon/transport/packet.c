@@ -200,14 +200,11 @@ static uint32_t frame_len(const struct xt_qp *qp, const struct xt_packet *p, uin
 	return template_of(qp, p)->len + p->ext_len + p->payload.len + pad + XR_ICRC_LEN;
 }
 
-static void fill(struct xt_qp *qp, const struct xt_packet *p, struct xt_frame *frame, uint32_t pad)
+static void fill_headers(struct xt_qp *qp, const struct xt_packet *p, struct xt_frame *frame,
+			 uint32_t pad)
 {
-	static const uint8_t zeros[3];
 	const struct xt_template *t = template_of(qp, p);
-	struct cursor c = { frame->seg, t->len + p->ext_len };
 	uint8_t *headers = frame->seg[0].data;
-	bool complete = true;
-	uint32_t i;
 
 	memcpy(headers, t->bytes, t->len);
 	memcpy(headers + t->len, p->ext, p->ext_len);
@@ -215,6 +212,17 @@ static void fill(struct xt_qp *qp, const struct xt_packet *p, struct xt_frame *f
 	if (p->ah)
 		patch_destination(qp, p, headers);
 	patch_bth(qp, headers + t->bth_off, p, pad);
+}
+
+static void fill(struct xt_qp *qp, const struct xt_packet *p, struct xt_frame *frame, uint32_t pad)
+{
+	static const uint8_t zeros[3];
+	const struct xt_template *t = template_of(qp, p);
+	struct cursor c = { frame->seg, t->len + p->ext_len };
+	bool complete = true;
+	uint32_t i;
+
+	fill_headers(qp, p, frame, pad);
 	for (i = 0; i < p->payload.n; i++)
 		complete &= put_bytes(&c, p->payload.seg[i].data, p->payload.seg[i].len);
 	put_bytes(&c, zeros, pad);
@@ -224,12 +232,11 @@ static void fill(struct xt_qp *qp, const struct xt_packet *p, struct xt_frame *f
 		spoil(frame);
 }
 
-bool xt_send(struct xt_qp *qp, const struct xt_packet *p)
+static struct xt_frame frame_for(const struct xt_qp *qp, const struct xt_packet *p, uint32_t pad)
 {
-	struct xt_engine *e = qp->engine;
-	uint32_t pad = -p->payload.len & 3;
 	const struct xt_template *t = template_of(qp, p);
-	struct xt_frame frame = {
+
+	return (struct xt_frame){
 		.len = frame_len(qp, p, pad),
 		.meta = {
 			.ip_version = t->ip_version,
@@ -238,6 +245,13 @@ bool xt_send(struct xt_qp *qp, const struct xt_packet *p)
 			.qpn = qp->info.qpn,
 		},
 	};
+}
+
+bool xt_send(struct xt_qp *qp, const struct xt_packet *p)
+{
+	struct xt_engine *e = qp->engine;
+	uint32_t pad = -p->payload.len & 3;
+	struct xt_frame frame = frame_for(qp, p, pad);
 
 	if (!e->ops->tx_get(e->ctx, frame.len, &frame)) {
 		e->tx_full = true;
@@ -249,6 +263,42 @@ bool xt_send(struct xt_qp *qp, const struct xt_packet *p)
 	xt_flow_charge(qp->flow, XT_PACKET_COST + frame.len);
 	e->ops->tx_put(e->ctx, &frame);
 	return true;
+}
+
+/* ---- packets that loopback replaces ---------------------------------- */
+
+/* Fills the first `len` bytes, the headers at least, of a frame that is not shown as a whole. */
+static void fill_start(struct xt_qp *qp, const struct xt_packet *p, struct xt_frame *frame,
+		       uint32_t len)
+{
+	uint32_t headers = template_of(qp, p)->len + p->ext_len, left, run, i;
+	struct cursor c = { frame->seg, headers };
+
+	fill_headers(qp, p, frame, -p->payload.len & 3);
+	left = len > headers ? len - headers : 0;
+	for (i = 0; left && i < p->payload.n; i++, left -= run) {
+		run = p->payload.seg[i].len < left ? p->payload.seg[i].len : left;
+		put_bytes(&c, p->payload.seg[i].data, run);
+	}
+	frame->seg[0].len = c.off;
+}
+
+void xt_show(struct xt_qp *qp, const struct xt_packet *p)
+{
+	uint32_t pad = -p->payload.len & 3, end;
+	struct xt_frame frame = frame_for(qp, p, pad);
+	struct xt_engine *e = qp->engine;
+
+	if (!e->show_len || frame.len > sizeof(e->shown))
+		return;
+	frame.nseg = 1;
+	frame.seg[0] = (struct xt_seg){ e->shown, frame.len };
+	end = frame.len - pad - XR_ICRC_LEN;
+	if (e->show_len < end || (p->payload.len && !p->payload.n))
+		fill_start(qp, p, &frame, e->show_len);
+	else
+		fill(qp, p, &frame, pad);
+	e->ops->show(e->ctx, &frame);
 }
 
 /* ---- the GRH in UD receive buffers --------------------------------- */

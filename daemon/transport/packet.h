@@ -111,6 +111,11 @@ void xt_grh_of_frame(const struct xt_frame *frame, uint8_t grh[XR_GRH_LEN]);
 void xt_grh_of_packet(struct xt_qp *qp, const struct xt_packet *p, uint8_t grh[XR_GRH_LEN]);
 /* Builds and sends a frame. Returns false if there is no room; try again in the next round. */
 bool xt_send(struct xt_qp *qp, const struct xt_packet *p);
+/*
+ * Shows a packet that loopback replaces to the environment. Its payload may have a length only, if
+ * the bytes are not known: then the frame is shown without them.
+ */
+void xt_show(struct xt_qp *qp, const struct xt_packet *p);
 
 /* A received packet */
 struct xt_rx {

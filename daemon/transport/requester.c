@@ -224,12 +224,10 @@ static bool needs_ackreq(struct xt_qp *qp, const struct xt_swqe *w, bool last, u
 	return last && (budget == 1 || !next_requests_ack(qp, w));
 }
 
-bool xt_req_build_data(struct xt_qp *qp, const struct xt_cursor *at, struct xt_packet *p)
+void xt_req_data_headers(struct xt_qp *qp, const struct xt_cursor *at, struct xt_packet *p)
 {
-	struct xt_swqe *w = xt_swqe(qp, at->index);
-	uint32_t i = at->psn - w->psn;
-	uint32_t off = i << qp->mtu_shift, left = w->length - off;
-	bool first = !i, last = i + 1 == w->npsn, ok;
+	const struct xt_swqe *w = xt_swqe(qp, at->index);
+	bool first = at->psn == w->psn, last = at->psn + 1 == w->psn + w->npsn;
 
 	p->opcode = xt_data_opcode(w, first, last);
 	/* IBTA 9.2.3: only packets that complete a receive */
@@ -240,6 +238,15 @@ bool xt_req_build_data(struct xt_qp *qp, const struct xt_cursor *at, struct xt_p
 		xt_ext_put(p, &w->imm, sizeof(w->imm));
 	if (last && w->opcode == XR_WR_SEND_WITH_INV)
 		xt_ext_ieth(p, w->inv_rkey);
+}
+
+bool xt_req_build_data(struct xt_qp *qp, const struct xt_cursor *at, struct xt_packet *p)
+{
+	struct xt_swqe *w = xt_swqe(qp, at->index);
+	uint32_t off = (at->psn - w->psn) << qp->mtu_shift, left = w->length - off;
+	bool ok;
+
+	xt_req_data_headers(qp, at, p);
 	ok = xt_gather(qp, at->index, off, left < qp->mtu ? left : qp->mtu, &p->payload, &w->error);
 	if (__builtin_expect(qp->park.step[XT_STEP_SEND].used, false) && !off)
 		xt_sq_read_ahead(qp, at->index);

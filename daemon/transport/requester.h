@@ -21,6 +21,8 @@ bool xt_req_run_local(struct xt_qp *qp, struct xt_swqe *w);
 /* SEND or WRITE: returns the operation (enum xr_op) of its first, last, only or a middle packet. */
 uint8_t xt_data_opcode(const struct xt_swqe *w, bool first, bool last);
 /* struct xt_kind.build of SEND and WRITE */
+/* The same without the payload */
+void xt_req_data_headers(struct xt_qp *qp, const struct xt_cursor *at, struct xt_packet *p);
 bool xt_req_build_data(struct xt_qp *qp, const struct xt_cursor *at, struct xt_packet *p);
 
 #endif /* XT_REQUESTER_H */

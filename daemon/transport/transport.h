@@ -88,6 +88,11 @@ struct xt_ops {
 	bool (*tx_get)(void *ctx, uint32_t len, struct xt_frame *frame);
 	void (*tx_put)(void *ctx, struct xt_frame *frame);
 
+	/*
+	 * A packet that would have been sent if the peer were not a QP of this device. May be NULL;
+	 * not called without xt_engine_show(). The segments can have fewer bytes than frame->len.
+	 */
+	void (*show)(void *ctx, const struct xt_frame *frame);
 	/* A completion was added to an armed CQ. */
 	void (*cq_event)(void *ctx, struct xt_cq *cq);
 	/* Asynchronous event of a QP or of a CQ, the other one NULL. type: enum ibv_event_type */
@@ -221,6 +226,8 @@ struct xt_counters {
 
 struct xt_engine *xt_engine_new(const struct xt_ops *ops, void *ctx, struct xt_shared *shared);
 void xt_engine_free(struct xt_engine *e); /* all its QPs must have been destroyed */
+/* Shows packets that loopback replaces to ops->show(), up to len bytes of each; 0: none. */
+void xt_engine_show(struct xt_engine *e, uint32_t len);
 /* Returns the ctx of xt_engine_new(). */
 void *xt_engine_ctx(const struct xt_engine *e);
 const struct xt_counters *xt_engine_counters(const struct xt_engine *e);

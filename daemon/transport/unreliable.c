@@ -11,6 +11,7 @@
 #include "engine.h"
 #include "flow.h"
 #include "group.h"
+#include "loopback_show.h"
 #include "pace.h"
 #include "packet.h"
 #include "qp.h"
@@ -436,6 +437,8 @@ static enum step send_loopback(struct xt_qp *qp, struct xt_swqe *w, struct xt_pa
 	}
 	if (!xt_engine_enter(qp->engine, peer->engine))
 		return STEP_BUSY;
+	if (__builtin_expect(qp->engine->show_len, 0))
+		xt_show_datagram(qp, p, qp->req.retired);
 	send_copy(qp, w, p, peer);
 	xt_engine_leave(qp->engine, peer->engine);
 	return STEP_ON;

@@ -25,8 +25,9 @@ enum xr_capture_type {
 	XR_CAPTURE_RX = 1,	/* received through AF_XDP */
 	XR_CAPTURE_TX = 2,	/* sent through AF_XDP */
 	XR_CAPTURE_REFUSED = 4, /* dropped by the XDP program: the first bytes */
+	XR_CAPTURE_LOCAL = 8,	/* within the device: what would have been sent */
 };
-#define XR_CAPTURE_ALL (XR_CAPTURE_RX | XR_CAPTURE_TX | XR_CAPTURE_REFUSED)
+#define XR_CAPTURE_ALL (XR_CAPTURE_RX | XR_CAPTURE_TX | XR_CAPTURE_REFUSED | XR_CAPTURE_LOCAL)
 
 #define XR_CAPTURE_QPNS 16
 #define XR_CAPTURE_PEERS 16

@@ -120,6 +120,34 @@ packets() {
 	grep -E " refused $B6 > $A6 UD SEND_ONLY_IMM dest QP 17 .* verdict NO_QP: " "$RUN/output"
 }
 
+@test "traffic within a host is captured as packets with correct ICRCs" {
+	requires tshark python3
+	local file=$RUN/local.pcapng op line before
+
+	before=$(counter a tx_packets)
+	capture_on a -w "$file" local
+	both_on_a "$BIN/rdma_verify" -g @4 -n 3 -m 1024 -t write -t write-imm -t send -t send-imm -t read -t atomic
+	both_on_a "$BIN/rdma_verify" -g @6 -n 2 -m "$PMTU" -t write -t read-one-above
+	both_on_a ibv_ud_pingpong -g @4 -n 3 -s 100
+	both_on_a ibv_uc_pingpong -g @4 -n 3 -m 1024 -s 5000
+	capture_end
+	equal "sent" "$(counter a tx_packets)" "$before"
+	equal "malformed" "$(packets "$file" '(_ws.malformed || _ws.short) && udp.length > 40 && frame.len == frame.cap_len')" 0
+	# SEND, WRITE, READ request and responses, ACK, atomics, UC, UD
+	for op in 4 10 12 13 15 16 17 18 20 32 100; do
+		(($(packets "$file" "infiniband.bth.opcode == $op") > 0)) || { echo "no packet with opcode $op"; false; }
+	done
+	(($(packets "$file" 'infiniband.aeth.syndrome.opcode == 3') > 0))
+	equal "without comment" "$(packets "$file" '!(frame.comment contains ", within the host")')" 0
+	tshark -F pcap -r "$file" -Y 'frame.len == frame.cap_len' -w "$RUN/local.pcap" 2>/dev/null
+	run "$XR_TOP/selftests/e2e/icrc.py" "$RUN/local.pcap"
+	echo "$output"
+	((${#lines[@]} >= 15))
+	for line in "${lines[@]}"; do
+		[[ $line == *" 0" ]]
+	done
+}
+
 @test "--on drop sees packets that XDP refuses" {
 	requires tshark python3
 	local file=$RUN/drop.pcapng
