@@ -77,8 +77,8 @@ void xt_req_progress(struct xt_qp *qp, uint32_t packets)
 	}
 	if (xt_diff(r->unacked, r->again_end) > 0) {
 		/*
-		 * Packets that were not sent again had been kept. Others that were sent before these
-		 * are lost if the ACK does not cover them, unless nothing had been lost at all.
+		 * The peer had kept packets that were not sent again. Others that were sent before
+		 * these are lost if the ACK does not cover them, unless nothing had been lost.
 		 */
 		if (xt_diff(r->again_next, r->again_end) > 0) {
 			r->lost = 1;

@@ -125,8 +125,8 @@ bool xt_req_resend_ackreq(struct xt_qp *qp)
 
 /*
  * Shrinks the window once for the losses of a round trip. If the peer keeps what follows a lost
- * packet, and packets do not wait in queues, the loss is no sign of overload. A smaller window would
- * only stop the requester while it waits for what is missing.
+ * packet, and packets do not wait in queues, the loss is no sign of overload. A smaller window
+ * would only stop the requester while it waits for what is missing.
  */
 static void shrink(struct xt_qp *qp)
 {

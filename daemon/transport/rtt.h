@@ -14,7 +14,8 @@
 void xt_rtt_reset(struct xt_qp *qp);
 /*
  * A packet that requests a response was sent, and the response can be to this one only (Karn's
- * algorithm). No effect if another packet is being timed. again: the packet was sent before, and lost
+ * algorithm). No effect if another packet is being timed. again: the packet was sent before, and
+ * lost.
  */
 void xt_rtt_sent(struct xt_qp *qp, uint32_t psn, bool again);
 /* All packets before a PSN have been acknowledged. */
@@ -28,8 +29,8 @@ static inline void xt_rtt_cancel(struct xt_qp *qp)
 uint64_t xt_rtt_overdue(const struct xt_qp *qp);
 /*
  * The same after a loss, when the peer is known to answer: twice the smoothed round-trip time of
- * packets that were sent again. If that is unknown, the time of others and four times its deviation,
- * as in RFC 6298. At most xt_rtt_overdue().
+ * packets that were sent again. If that is unknown, the time of others and four times its
+ * deviation, as in RFC 6298. At most xt_rtt_overdue().
  */
 uint64_t xt_rtt_late(const struct xt_qp *qp);
 /* Returns true if packets seem to wait in queues: the last round trips took much longer. */

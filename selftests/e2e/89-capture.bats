@@ -101,10 +101,10 @@ packets() {
 # QP 17 does not exist
 @test "packets that XDP refuses are captured with their headers and the verdict" {
 	requires tshark python3
-	local file=$RUN/refused.pcapng i
+	local file=$RUN/refused.pcapng line
 
 	capture_on a -w "$file" refused
-	for i in 1 2 3; do
+	for _ in 1 2 3; do
 		run_on b "$XR_TOP/selftests/e2e/roce_datagram.py" "$B6" "$A6" 17 right "$(printf 'x%.0s' {1..200})"
 	done
 	both ibv_rc_pingpong -g @6 -n 5
@@ -112,8 +112,8 @@ packets() {
 	equal "refused" "$(packets "$file")" 3
 	tshark -r "$file" -T fields -e frame.comment -e frame.len -e frame.cap_len -e frame.verdict.ebpf_xdp \
 		-e infiniband.bth.destqp 2>/dev/null | tee "$RUN/fields"
-	equal "as expected" "$(grep -c $'^QP 17, queue 0, verdict NO_QP: destination QP does not exist\t2[0-9][0-9]\t132\t1\t0x000011$' \
-		"$RUN/fields")" 3
+	line=$'^QP 17, queue 0, verdict NO_QP: destination QP does not exist\t2[0-9][0-9]\t132\t1\t0x000011$'
+	equal "as expected" "$(grep -c "$line" "$RUN/fields")" 3
 	capture_on a -c 1 verdict no_qp
 	run_on b "$XR_TOP/selftests/e2e/roce_datagram.py" "$B6" "$A6" 17 right text
 	wait "$CAPTURE"

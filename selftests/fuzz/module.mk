@@ -13,7 +13,7 @@ $(eval $(call fuzzer,options,$(FUZZ_DIR)/options_fuzz.c daemon/base/options.c,))
 $(eval $(call fuzzer,http,$(FUZZ_DIR)/http_fuzz.c daemon/server/http.c,))
 
 $(eval $(call fuzzer,fault,$(FUZZ_DIR)/fault_fuzz.c $(addprefix daemon/datapath/,fault.c fault_text.c frame.c) \
-	daemon/transport/icrc.c,-lisal -lpthread))
+	$(addprefix daemon/transport/,crc.c icrc.c),-lisal -lpthread))
 
 $(eval $(call fuzzer,control,$(FUZZ_DIR)/control_fuzz.c $(FUZZ_DIR)/fake_device.c $(control_SRCS) \
 	$(addprefix daemon/base/,fd_message.c loop.c log.c options.c process.c seccomp.c spawner.c) daemon/helper/execute.c \
