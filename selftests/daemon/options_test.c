@@ -13,7 +13,7 @@
 #include "daemon/base/options.h"
 #include "selftests/lib/tap.h"
 
-static char said[1024]; /* output of the last parse() */
+static char said[8192]; /* output of the last parse() */
 static char file_name[64];
 
 /* Calls fn with stdout and stderr redirected, and stores the output in said[]. */
