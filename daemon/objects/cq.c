@@ -329,11 +329,16 @@ static int reserve_timers(struct xd_cq *cq)
 
 	if (cq->moderated)
 		return 0;
-	err = xd_object_charge(&cq->obj, n * sizeof(struct xt_heap_entry));
 	for (i = 0; !err && i < n; i++)
 		err = xt_cq_moderation_reserve(xd_worker_engine(workers, i));
-	if (err && i)
+	if (err) {
 		release_timers(workers, i - 1);
+		return err;
+	}
+	/* last, because it is kept until the CQ is destroyed */
+	err = xd_object_charge(&cq->obj, n * sizeof(struct xt_heap_entry));
+	if (err)
+		release_timers(workers, n);
 	cq->moderated = !err;
 	return err;
 }
@@ -376,12 +381,19 @@ int xd_do_check_cq(struct xd_client *c, struct xd_request *req, struct xd_reply 
 {
 	const struct xr_handle_req *q = req->body;
 	struct xd_cq *cq = xd_object_get(c, XD_CQ, q->handle);
+	struct xd_workers *workers = c->dev->workers;
+	uint32_t worker;
 
 	if (!cq)
 		return -ENOENT;
-	xd_workers_pause(c->dev->workers);
-	xt_cq_check_armed(xd_client_flow(c, worker_for_event(cq)), &cq->xt, xd_now());
-	xd_workers_resume(c->dev->workers);
+	/* only a CQ of several workers, or its first use, concerns the others */
+	if (cq->worker == XD_WORKER_NONE || cq->worker == XD_WORKER_SEVERAL)
+		xd_workers_pause(workers);
+	else
+		xd_worker_pause(workers, cq->worker);
+	worker = worker_for_event(cq);
+	xt_cq_check_armed(xd_client_flow(c, worker), &cq->xt, xd_now());
+	xd_worker_resume(workers, worker);
 	return 0;
 }
 

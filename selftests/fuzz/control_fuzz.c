@@ -344,6 +344,14 @@ static int next_fd(void)
 	return fd;
 }
 
+/* The daemon could not take QP 1 back if the maps were full. The next CM id tries again. */
+static void regain_gsi(void)
+{
+	fake.maps_full = false;
+	MUST(!xd_gsi_hold(fake.dev.gsi));
+	xd_gsi_release(fake.dev.gsi);
+}
+
 static void check_nothing_left(void)
 {
 	struct xd_clients *cs = fake_clients();
@@ -389,6 +397,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	for (unsigned i = 0; i < CLIENTS; i++)
 		disconnect(&conn[i]);
+	regain_gsi();
 	check_nothing_left();
 	forget_connections();
 	MUST(next_fd() == first_fd);
