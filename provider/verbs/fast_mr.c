@@ -19,35 +19,49 @@ _Static_assert(XROCEDV_MAX_PAGES == XR_FAST_MAX_PAGES &&
 
 /* ---- allocation ------------------------------------------------------------------ */
 
-static int alloc(struct ibv_pd *ibpd, struct xp_fast_mr *mr)
+int xp_alloc_listed_mr(struct ibv_pd *ibpd, struct xp_mr *mr, struct xp_call *call, uint64_t least,
+		       void **lists)
 {
-	struct xr_alloc_fast_mr_req req = { .pd = ibpd->handle, .max_pages = mr->max_pages };
 	struct xr_alloc_fast_mr_rep rep;
-	struct xp_call call = {
-		.type = XR_MSG_ALLOC_FAST_MR,
-		.req = &req,
-		.req_len = sizeof(req),
-		.rep = &rep,
-		.rep_len = sizeof(rep),
-	};
 	struct xp_piece piece = { .ref = &rep.lists };
 	struct xp_context *ctx = xp_ctx(ibpd->context);
 	int err = xp_send_proc_files(ibpd);
 
+	call->rep = &rep;
+	call->rep_len = sizeof(rep);
 	if (!err)
-		err = xp_call_map(ctx, &call, &piece, 1);
+		err = xp_call_map(ctx, call, &piece, 1);
 	if (err)
 		return err;
-	if (!piece.ptr || rep.lists.length / sizeof(uint64_t) / XR_FAST_LISTS < mr->max_pages) {
+	if (!piece.ptr || rep.lists.length < least) {
 		xp_release(ctx, XR_MSG_DEREG_MR, rep.handle, NULL);
 		return -EPROTO;
 	}
-	mr->lists = piece.ptr;
-	mr->base.fast = mr->base.fixed = true;
-	mr->base.ibmr.context = ibpd->context;
-	mr->base.ibmr.pd = ibpd;
-	mr->base.ibmr.handle = rep.handle;
-	mr->base.ibmr.lkey = mr->base.ibmr.rkey = rep.key;
+	*lists = piece.ptr;
+	mr->fixed = true;
+	mr->ibmr.context = ibpd->context;
+	mr->ibmr.pd = ibpd;
+	mr->ibmr.handle = rep.handle;
+	mr->ibmr.lkey = mr->ibmr.rkey = rep.key;
+	return 0;
+}
+
+static int alloc(struct ibv_pd *ibpd, struct xp_fast_mr *mr)
+{
+	struct xr_alloc_fast_mr_req req = { .pd = ibpd->handle, .max_pages = mr->max_pages };
+	struct xp_call call = {
+		.type = XR_MSG_ALLOC_FAST_MR,
+		.req = &req,
+		.req_len = sizeof(req),
+	};
+	uint64_t least = XR_FAST_LISTS * sizeof(uint64_t) * mr->max_pages;
+	void *lists;
+	int err = xp_alloc_listed_mr(ibpd, &mr->base, &call, least, &lists);
+
+	if (err)
+		return err;
+	mr->lists = lists;
+	mr->base.fast = true;
 	return 0;
 }
 

@@ -8,6 +8,7 @@
 #include <infiniband/xrocedv.h>
 #include <xroce/bits.h>
 
+#include "provider/control/connection.h"
 #include "provider/verbs/mr.h"
 
 struct xp_fast_mr {
@@ -19,6 +20,14 @@ struct xp_fast_mr {
 	uint32_t pages, page_shift; /* 0 pages: not set yet */
 	uint64_t iova;
 };
+
+/*
+ * Allocates a region that work requests register, with lists in memory shared with the daemon.
+ * call: type and request; the reply is struct xr_alloc_fast_mr_rep, with at least `least` bytes of
+ * lists. Returns 0 or -errno.
+ */
+int xp_alloc_listed_mr(struct ibv_pd *ibpd, struct xp_mr *mr, struct xp_call *call, uint64_t least,
+		       void **lists);
 
 static inline struct xp_fast_mr *xp_fast_mr(struct ibv_mr *ibmr)
 {

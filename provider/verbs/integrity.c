@@ -6,7 +6,7 @@
 
 #include "provider/base/export.h"
 #include "provider/base/fail.h"
-#include "provider/verbs/mr.h"
+#include "provider/verbs/fast_mr.h"
 #include "provider/verbs/pd.h"
 #include "provider/verbs/post.h"
 #include "provider/verbs/request.h"
@@ -36,32 +36,20 @@ static struct integrity_mr *integrity_of(struct ibv_mr *ibmr)
 static int alloc(struct ibv_pd *ibpd, struct integrity_mr *mr)
 {
 	struct xr_alloc_integrity_mr_req req = { .pd = ibpd->handle, .max_pieces = mr->max_pieces };
-	struct xr_alloc_fast_mr_rep rep;
 	struct xp_call call = {
 		.type = XR_MSG_ALLOC_INTEGRITY_MR,
 		.req = &req,
 		.req_len = sizeof(req),
-		.rep = &rep,
-		.rep_len = sizeof(rep),
 	};
-	struct xp_piece piece = { .ref = &rep.lists };
-	struct xp_context *ctx = xp_ctx(ibpd->context);
-	int err = xp_call_map(ctx, &call, &piece, 1);
+	uint64_t least = sizeof(struct xr_integrity) +
+			 XR_FAST_LISTS * (uint64_t)xr_integrity_stride(mr->max_pieces);
+	void *shared;
+	int err = xp_alloc_listed_mr(ibpd, &mr->base, &call, least, &shared);
 
 	if (err)
 		return err;
-	if (!piece.ptr || rep.lists.length < sizeof(struct xr_integrity) +
-						     XR_FAST_LISTS * (uint64_t)xr_integrity_stride(
-									     mr->max_pieces)) {
-		xp_release(ctx, XR_MSG_DEREG_MR, rep.handle, NULL);
-		return -EPROTO;
-	}
-	mr->shared = piece.ptr;
-	mr->base.integrity = mr->base.fixed = true;
-	mr->base.ibmr.context = ibpd->context;
-	mr->base.ibmr.pd = ibpd;
-	mr->base.ibmr.handle = rep.handle;
-	mr->base.ibmr.lkey = mr->base.ibmr.rkey = rep.key;
+	mr->shared = shared;
+	mr->base.integrity = true;
 	return 0;
 }
 
