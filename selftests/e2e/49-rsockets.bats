@@ -122,6 +122,26 @@ tcp_echo() {
 	no_cm_ids
 }
 
+# iperf_over_rsockets CLIENT_HOST ADDRESS [OPTION]: -V for IPv6
+iperf_over_rsockets() {
+	local server
+
+	under_rsockets after iperf "${@:3}" -s -B "$2" -p "$PORT" -P 1
+	server=("${UNDER[@]}")
+	under_rsockets after iperf "${@:3}" -c "$2" -p "$PORT" -n $((10000000 / SLOW))
+	pair -t 30 -c "$1" "${server[@]}" -- "${UNDER[@]}"
+	grep -q '/sec' "$OUT/client"
+	grep -q '/sec' "$OUT/server"
+}
+
+@test "iperf runs over RDMA with librspreload, between hosts and within one" {
+	requires iperf
+	counter_grows b rx_packets 100 iperf_over_rsockets b "$A4"
+	counter_grows b rx_packets 100 iperf_over_rsockets b "$A6" -V
+	counter_grows a loopback_operations 10 iperf_over_rsockets a "$A4"
+	no_cm_ids
+}
+
 # librspreload then uses TCP, where nothing listens either
 @test "without a server a TCP program with librspreload fails" {
 	under_rsockets after "$BIN/tcp_echo" -c "$A4" "$PORT" 1000
