@@ -130,6 +130,7 @@ packets() {
 	both_on_a "$BIN/rdma_verify" -g @6 -n 2 -m "$PMTU" -t write -t read-one-above
 	both_on_a ibv_ud_pingpong -g @4 -n 3 -s 100
 	both_on_a ibv_uc_pingpong -g @4 -n 3 -m 1024 -s 5000
+	both_on_a ibv_rc_pingpong -g @4 -n 3 -s 100
 	capture_end
 	equal "sent" "$(counter a tx_packets)" "$before"
 	equal "malformed" "$(packets "$file" '(_ws.malformed || _ws.short) && udp.length > 40 && frame.len == frame.cap_len')" 0
