@@ -316,10 +316,20 @@ static void flip(const struct xt_frame *frame, uint32_t bit)
 		frame->seg[i].data[off] ^= 1 << bit % 8;
 }
 
+/*
+ * Returns true if the ICRC may not detect the damage. It detects three bits, and one field. A
+ * program could look for a seed with which more of them deceive the peer.
+ */
+static bool can_deceive(const struct xd_fault_action *action)
+{
+	return action->flips > MAX_FLIPS || (action->flips && action->field.width);
+}
+
 /* The ICRC can only be right if what it does not cover is left alone: damage begins at the BTH. */
 void xd_fault_damage(const struct xd_fault_action *action, const struct xt_frame *frame)
 {
-	uint32_t bth = xd_frame_bth(frame), first = FIRST_BYTE, end = frame->len, i;
+	uint32_t ip = xd_frame_ip(frame), bth = xd_frame_bth(frame), first = FIRST_BYTE,
+		 end = frame->len, i;
 	uint64_t random = action->flip_seed;
 
 	if (action->seal) {
@@ -333,6 +343,9 @@ void xd_fault_damage(const struct xd_fault_action *action, const struct xt_frame
 			       action->field.width);
 	for (i = 0; i < action->flips; i++)
 		flip(frame, first * 8 + (uint32_t)(draw(&random) % ((end - first) * 8)));
-	if (action->seal && bth + XR_BTH_HLEN <= frame->seg[0].len)
-		xt_icrc_seal(frame->seg, frame->nseg, xd_frame_ip(frame), bth);
+	if ((action->seal || can_deceive(action)) && bth + XR_BTH_HLEN <= frame->seg[0].len) {
+		xt_icrc_seal(frame->seg, frame->nseg, ip, bth);
+		if (!action->seal)
+			flip(frame, frame->len * 8 - 1);
+	}
 }

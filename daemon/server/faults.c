@@ -82,6 +82,15 @@ static int parse(struct xd_client *c, const struct xr_set_fault_req *q, struct x
 	return xd_refuse(c, -EINVAL, "%s", why);
 }
 
+/* A packet with another destination QP and a right ICRC would be forged in the name of others. */
+static bool forges(const struct xd_fault_list *list)
+{
+	for (uint32_t i = 0; i < list->n; i++)
+		if (list->rule[i].seal && list->rule[i].match.direction & XD_FAULT_TX)
+			return true;
+	return false;
+}
+
 int xd_do_set_fault(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
 {
 	const struct xr_set_fault_req *q = req->body;
@@ -99,6 +108,9 @@ int xd_do_set_fault(struct xd_client *c, struct xd_request *req, struct xd_reply
 	if (!list)
 		return -ENOMEM;
 	err = parse(c, q, list);
+	if (!err && own && !c->identity.is_operator && forges(list))
+		err = xd_refuse(c, -EPERM,
+				"'icrc right' is for received packets (rx), except for operators");
 	if (!err)
 		err = replace(c, own, list);
 	if (err == -ENOSPC)

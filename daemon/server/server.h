@@ -89,7 +89,7 @@ void xd_capture_end(struct xd_client *c);
 
 struct json;
 
-/* Reads the rules of --faults. Logs errors. */
+/* Reads the rules of --fault. Logs errors. */
 int xd_faults_load(struct xd_server *s);
 /* Selects the rules for a client that has said HELLO. */
 void xd_faults_hello(struct xd_client *c);

@@ -811,6 +811,7 @@ struct xr_show_rep {
  * Replaces rules of fault injection (docs/faults.md): those of the operators if an observer sends
  * it, which only root and the daemon's own user may; else the rules for the QPs of this connection.
  * Rules of a connection end with it. EINVAL: the text of the error has the line. ENOSPC: too many.
+ * EPERM: only operators may send changed packets with a right ICRC.
  */
 struct xr_set_fault_req {
 	__u32 length; /* bytes of text; 0: no rules */

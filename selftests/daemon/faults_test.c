@@ -81,6 +81,10 @@ static void test_programs(void)
 	a.client->identity.is_operator = false;
 	TAP_OK(!set_faults(&a, "drop") && rules_of(&a, qp_a) == 1 && !rules_of(&b, qp_b),
 	       "rules of a program select its own QPs");
+	TAP_OK(set_faults(&a, "corrupt field qpn 5 icrc right") == -EPERM &&
+		       explained(&a, "'icrc right' is for received packets") &&
+		       !set_faults(&a, "corrupt icrc right rx; corrupt") && !set_faults(&a, "drop"),
+	       "a program cannot send changed packets with a right ICRC");
 	MUST(!set_faults(&operator, "dup uid 4000000000; drop"));
 	TAP_OK(count_rules() == 3 && __builtin_popcountll(rules_of(&a, qp_a)) == 2 &&
 		       __builtin_popcountll(rules_of(&b, qp_b)) == 1,

@@ -320,6 +320,7 @@ static void test_fields(void)
 	uint8_t copy[XT_MAX_FRAME], *data;
 	struct pcap capture;
 	uint32_t len;
+	bool wrong;
 
 	if (!pcap_open(&capture, "selftests/pcaps/rc_send.pcap") ||
 	    !(data = pcap_next(&capture, &len))) {
@@ -335,6 +336,11 @@ static void test_fields(void)
 	memcpy(copy, data, len);
 	TAP_OK(!damage("corrupt field byte 12 7 icrc wrong", copy, len) && copy[42 + 12] == 7,
 	       "a byte is overwritten, and the ICRC is wrong");
+	memcpy(copy, data, len);
+	wrong = damage("corrupt field psn 5; corrupt", copy, len);
+	copy[len - 1] ^= 0x80;
+	TAP_OK(!wrong && damage("delay 1s", copy, len),
+	       "the ICRC of much damage is wrong by one bit, whatever the seed");
 	memcpy(copy, data, len);
 	TAP_OK(damage("corrupt bits 9 icrc right", copy, len) && !memcmp(copy, data, 42) &&
 		       memcmp(copy + 42, data + 42, len - 46),
