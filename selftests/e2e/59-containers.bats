@@ -114,13 +114,15 @@ podman_run() {
 	ln -sfn usr/lib "$dir/root/lib"
 	ln -sfn usr/lib64 "$dir/root/lib64"
 	cdi "$h" >"$dir/$h.json"
+	# Limits below those of every machine: podman's own need CAP_SYS_RESOURCE, also with --ulimit host.
 	# crun refuses machines with both versions of cgroups; the container is in no group of its own anyway.
 	# shellcheck disable=SC2016	# for the inner shell
 	on "$h" unshare -m sh -c 'mount -t tmpfs none /run && mkdir -p /run/cdi "$2" &&
 		mount --bind "$1/sockets" "$2" && cp "$1/$3.json" /run/cdi/xroce.json &&
 		umount -R /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup && shift 3 && exec "$@"' \
 		sh "$dir" "$RUN" "$h" podman --root "$dir/storage" --runroot "$dir/run" --cgroup-manager=cgroupfs \
-		--events-backend=file run --rm --cgroups=disabled --network=host --ulimit host --cap-drop=all \
+		--events-backend=file run --rm --cgroups=disabled --network=host --cap-drop=all \
+		--ulimit nofile=1024:1024 --ulimit nproc=1024:1024 \
 		-v /usr/bin:/usr/bin:ro -v /usr/lib/x86_64-linux-gnu:/usr/lib/x86_64-linux-gnu:ro -v /usr/lib64:/usr/lib64:ro \
 		--device "xroce/rdma=$2" --rootfs "$dir/root" "${@:3}"
 }
