@@ -25,7 +25,6 @@ transfer() {
 	both -t 20 ib_write_bw -x @4 -F -n 5 -s 1048576
 }
 
-# bats test_tags=stock
 @test "ls -R lists the whole tree" {
 	local out
 
@@ -52,7 +51,6 @@ transfer() {
 	[[ $(grep -c "No such file or directory" <<<"$output") == 3 ]]
 }
 
-# bats test_tags=stock
 @test "values are those of verbs, at the time of reading" {
 	local guid
 
@@ -75,7 +73,6 @@ transfer() {
 	wait_for 10 not has_gid
 }
 
-# bats test_tags=stock
 @test "counters grow with each transfer" {
 	local data packets
 
@@ -178,7 +175,6 @@ $IB/xra/ports
 1"
 }
 
-# bats test_tags=stock
 @test "scripts with globs and cd find devices and interfaces" {
 	# as ibdev2netdev of Mellanox does it
 	# shellcheck disable=SC2016	# for the other shell

@@ -25,7 +25,6 @@ no_proc() {
 	echo "$file"
 }
 
-# bats test_tags=stock
 @test "gcc's AddressSanitizer, if its check of the order of libraries is off" {
 	local program=$BATS_TEST_TMPDIR/flush
 

@@ -26,7 +26,6 @@ value() {
 	sed -n "s/^$1:\\.*//p" <<<"$output"
 }
 
-# bats test_tags=stock
 @test "perfquery shows the counters of the own port, and resets them" {
 	local before
 
@@ -43,7 +42,6 @@ value() {
 	run -0 run_on a perfquery -a -C xra -P 1
 }
 
-# bats test_tags=stock
 @test "port counters of a peer are queried with a GRH" {
 	local own peer
 
