@@ -440,22 +440,40 @@ static uint32_t sends_outstanding(struct xp_cq *cq)
 	return n;
 }
 
-/* Returns whether to sleep after an empty poll. Needs cq->lock. */
-static bool nap_due(struct xp_cq *cq)
+/* Returns the time to sleep after an empty poll, in ns, or 0. Needs cq->lock. */
+static uint32_t nap_due(struct xp_cq *cq)
 {
 	uint64_t now, last;
 
 	if (cq->flushing || !has_few_cpus())
-		return false;
+		return 0;
 	now = xp_clock();
 	last = __atomic_load_n(&cq->polled, __ATOMIC_RELAXED);
-	return xp_nap_possible(&cq->nap, now, last) &&
-	       xp_nap_due(&cq->nap, now, sends_outstanding(cq));
+	if (xp_nap_possible(&cq->nap, now, last) &&
+	    xp_nap_due(&cq->nap, now, sends_outstanding(cq)))
+		return XP_NAP_NS;
+	return xp_recv_nap_due(&cq->recv_nap, now, last);
 }
 
-static void sleep_for_nap(void)
+/*
+ * Reports a completed receive. Those of datagrams, UC and XRC are not counted, so that programs do
+ * not sleep because of them: datagrams that find no receive are lost. Needs cq->lock.
+ */
+static void note_receive(struct xp_cq *cq, struct xp_qp *qp, const struct xr_cqe *cqe)
 {
-	struct timespec ts = { .tv_nsec = XP_NAP_NS };
+	uint32_t sends = __atomic_load_n(&qp->sq.head, __ATOMIC_RELAXED), posted;
+
+	if (qp->ibqp.qp_type != IBV_QPT_RC || cqe->status || !has_few_cpus())
+		return;
+	posted = qp->ibqp.srq ? xp_ring_posted_shared(&xp_srq(qp->ibqp.srq)->ring)
+			      : xp_ring_outstanding(&qp->rq);
+	xp_recv_nap_completed(&cq->recv_nap, cqe->byte_len, sends != qp->sends_seen, posted);
+	qp->sends_seen = sends;
+}
+
+static void sleep_for_nap(uint32_t ns)
+{
+	struct timespec ts = { .tv_nsec = ns };
 	int cancel = xp_cancel_off(), saved = errno;
 
 	nanosleep(&ts, NULL); /* a signal ends it early */
@@ -466,14 +484,15 @@ static void sleep_for_nap(void)
 /*
  * Lets the daemon or a local peer have the processor after an empty poll. Without a nap it yields:
  * if the process may use few processors, after each; otherwise after many in a row.
+ * @nap: ns, or 0
  */
-static void give_way(struct xp_cq *cq, bool nap)
+static void give_way(struct xp_cq *cq, uint32_t nap)
 {
 	unsigned int idle = __atomic_load_n(&cq->idle, __ATOMIC_RELAXED) + 1;
 
 	set_idle(cq, idle);
 	if (nap)
-		sleep_for_nap();
+		sleep_for_nap(nap);
 	else if (idle > SPINS || has_few_cpus())
 		sched_yield();
 	if (has_few_cpus())
@@ -523,6 +542,8 @@ static const struct xr_cqe *next_cqe(struct xp_cq *cq, uint32_t end)
 			xp_nap_completed(&cq->nap, xp_ring_retire(&qp->sq, cqe->wqe_index));
 		else if (qp && !qp->ibqp.srq)
 			xp_ring_retire(&qp->rq, cqe->wqe_index);
+		if (qp && cqe->is_recv)
+			note_receive(cq, qp, cqe);
 		return cqe;
 	}
 	return NULL;
@@ -610,7 +631,7 @@ int xp_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
 {
 	struct xp_cq *cq = xp_cq(ibcq);
 	struct xp_context *ctx = xp_ctx(ibcq->context);
-	bool nap;
+	uint32_t nap;
 	int got;
 
 	if (xp_health(ctx) == XP_FORKED) {
@@ -625,7 +646,7 @@ int xp_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
 		cq->flushing = true;
 		got += poll_flushed(cq, n - got, wc + got);
 	}
-	nap = !got && nap_due(cq);
+	nap = got ? 0 : nap_due(cq);
 	xp_unlock(&cq->lock);
 	if (got) {
 		set_idle(cq, 0);
@@ -668,14 +689,15 @@ static bool poll_one(struct xp_cq *cq, struct xr_cqe *to)
 int xp_cq_poll_one(struct xp_cq *cq, struct xr_cqe *cqe, bool yield)
 {
 	struct xp_context *ctx = xp_ctx(cq->ibcq.context);
-	bool got, nap;
+	uint32_t nap;
+	bool got;
 
 	if (xp_health(ctx) == XP_FORKED)
 		return EIO;
 	xp_lock(&cq->lock);
 	note_poll(cq);
 	got = poll_one(cq, cqe);
-	nap = yield && !got && nap_due(cq);
+	nap = yield && !got ? nap_due(cq) : 0;
 	xp_unlock(&cq->lock);
 	if (got) {
 		set_idle(cq, 0);

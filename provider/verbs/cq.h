@@ -25,8 +25,9 @@ struct xp_cq {
 	struct xp_cq_ring ring;
 	unsigned int idle; /* empty polls in a row; atomic, inexact if several threads poll */
 	uint64_t polled;   /* end of the last empty poll, for naps; atomic */
-	struct xp_nap nap; /* under the lock */
-	bool flushing;	   /* the daemon is gone: completions are generated, the ring is not read */
+	struct xp_nap nap; /* under the lock, as recv_nap is */
+	struct xp_recv_nap recv_nap;
+	bool flushing; /* the daemon is gone: completions are generated, the ring is not read */
 	struct xp_qp **qps; /* the QPs that complete here, hashed by QPN */
 	uint32_t qp_mask, nqps;
 	struct xp_srq *srqs; /* the XRC SRQs that complete here */

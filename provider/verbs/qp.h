@@ -35,6 +35,7 @@ struct xp_qp {
 	struct xp_qp *next_in_cq[2]; /* hash chain of the send CQ; of the recv CQ if it differs */
 	bool access_kept;	     /* the daemon has not got access_flags yet; in INIT only */
 	uint32_t access_flags;
+	uint32_t sends_seen; /* sq.head at the last receive completion; recv_cq's lock */
 	uint32_t async_read; /* events read; under the lock of the context's event socket */
 
 	/* Extended QPs: the batch since wr_start(); under sq_lock */

@@ -143,6 +143,14 @@ static inline uint32_t xp_ring_room_shared(const struct xp_ring *r)
 	return r->limit - (r->head - __atomic_load_n(&r->queue->consumer, __ATOMIC_ACQUIRE));
 }
 
+/* Returns the number of entries of an SRQ that the daemon has not consumed. Needs no lock. */
+static inline uint32_t xp_ring_posted_shared(const struct xp_ring *r)
+{
+	uint32_t consumer = __atomic_load_n(&r->queue->consumer, __ATOMIC_ACQUIRE);
+
+	return __atomic_load_n(&r->head, __ATOMIC_ACQUIRE) - consumer;
+}
+
 /* ---- completion queues: the provider consumes ---------------------------------- */
 
 /* All functions but xp_cq_arm() and xp_cq_armed() need the CQ's lock. */

@@ -17,7 +17,8 @@
 #define FAKE_REFUSED_CLASS 0x0f	      /* an agent of umad for this class fails with EBUSY */
 #define FAKE_TIMEOUT_SL 7	      /* a MAD with this service level gets no response */
 #define FAKE_VENDOR_ERR 0x99	      /* of failed completions; of receives */
-#define FAKE_RECEIVED(n) (0x40 + (n)) /* length, immediate data, source QPN, P_Key index, SL */
+#define FAKE_RECEIVED(n) (0x40 + (n)) /* 1: immediate data, 2: source QPN, 3: P_Key index, 4: SL */
+#define FAKE_RECEIVED_LENGTH (1u << 20) /* so that four receives in 30 ms are 1 Gbit/s */
 
 struct fake {
 	int pid;

@@ -402,7 +402,7 @@ static uint32_t complete(struct object *qp, struct object *from, struct object *
 	if (status) {
 		cqe.vendor_err = FAKE_VENDOR_ERR;
 	} else if (recv) {
-		cqe.byte_len = FAKE_RECEIVED(0);
+		cqe.byte_len = FAKE_RECEIVED_LENGTH;
 		cqe.imm_data = FAKE_RECEIVED(1);
 		cqe.src_qpn = FAKE_RECEIVED(2);
 		cqe.pkey_index = FAKE_RECEIVED(3);

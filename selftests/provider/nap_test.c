@@ -12,15 +12,28 @@
 #define POLLS 20
 #define TRIES 50
 
+/* Polls one completion, of an extended CQ by ibv_start_poll(). Returns whether there was one. */
+static int poll_one(struct ibv_cq *cq, struct ibv_cq_ex *ex)
+{
+	struct ibv_poll_cq_attr attr = { 0 };
+	struct ibv_wc wc;
+
+	if (!ex)
+		return ibv_poll_cq(cq, 1, &wc);
+	if (ibv_start_poll(ex, &attr))
+		return 0;
+	ibv_end_poll(ex);
+	return 1;
+}
+
 /* Polls an empty CQ several times. Returns how often the thread slept. */
-static long sleeps(struct ibv_cq *cq)
+static long sleeps(struct ibv_cq *cq, struct ibv_cq_ex *ex)
 {
 	struct rusage before, after;
-	struct ibv_wc wc;
 
 	getrusage(RUSAGE_THREAD, &before);
 	for (int i = 0; i < POLLS; i++)
-		ibv_poll_cq(cq, 1, &wc);
+		poll_one(cq, ex);
 	getrusage(RUSAGE_THREAD, &after);
 	return after.ru_nvcsw - before.ru_nvcsw;
 }
@@ -36,13 +49,14 @@ static uint64_t now_us(void)
 struct completer {
 	struct fake *daemon;
 	uint32_t qpn;
+	bool recv;
 };
 
 static void *complete_4(void *arg)
 {
 	struct completer *c = arg;
 
-	fake_complete(c->daemon, c->qpn, false, 4, IBV_WC_SUCCESS, false);
+	fake_complete(c->daemon, c->qpn, c->recv, 4, IBV_WC_SUCCESS, false);
 	return NULL;
 }
 
@@ -67,7 +81,7 @@ static long measure(struct fixture *f, struct ibv_cq *cq, struct ibv_qp *qp, uns
 	do
 		ibv_poll_cq(cq, 1, wc);
 	while (now_us() < until);
-	n = sleeps(cq);
+	n = sleeps(cq, NULL);
 	pthread_join(thread, NULL);
 	fake_complete(&f->daemon, qp->qp_num, false, left, IBV_WC_SUCCESS, false);
 	poll_n(cq, wc, (int)left);
@@ -93,6 +107,92 @@ static long most_sleeps(struct fixture *f, unsigned int left, long enough)
 	return most;
 }
 
+struct receiver {
+	const char *name;
+	bool extended;
+	bool shared;	   /* receives of an SRQ */
+	bool answers;	   /* a send WR is posted */
+	bool unreliable;   /* UC */
+	unsigned int left; /* receives that stay posted */
+	bool sleeps;
+};
+
+static void post_receives(struct ibv_qp *qp, struct ibv_srq *srq, unsigned int n)
+{
+	struct ibv_recv_wr wr = { 0 }, *bad;
+
+	if (!srq)
+		post_recv(qp, 0, n);
+	for (; srq && n; n--)
+		ibv_post_srq_recv(srq, &wr, &bad);
+}
+
+/* Lets 4 receives complete in 4 ms or more, and counts sleeps in the next ones. */
+static long receive(struct fixture *f, const struct receiver *r, struct ibv_cq *cq,
+		    struct ibv_cq_ex *ex)
+{
+	struct ibv_srq_init_attr srq_init = { .attr = { .max_wr = 8, .max_sge = 1 } };
+	struct ibv_srq *srq = r->shared ? ibv_create_srq(f->pd, &srq_init) : NULL;
+	struct ibv_qp_init_attr init = {
+		.send_cq = cq,
+		.recv_cq = cq,
+		.srq = srq,
+		.qp_type = r->unreliable ? IBV_QPT_UC : IBV_QPT_RC,
+		.cap = { .max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 2, .max_recv_sge = 2 },
+	};
+	struct ibv_qp *qp = ibv_create_qp(f->pd, &init);
+	struct completer c = { .daemon = &f->daemon, .qpn = qp->qp_num, .recv = true };
+	pthread_t thread;
+	uint64_t until;
+	int got = 0;
+	long n;
+
+	to_state(qp, IBV_QPS_RTS);
+	post_receives(qp, srq, 4 + r->left);
+	poll_one(cq, ex);
+	until = now_us() + 4000;
+	if (r->answers)
+		post_send(qp, 0, 1);
+	pthread_create(&thread, NULL, complete_4, &c);
+	while (got < 4 || now_us() < until)
+		got += poll_one(cq, ex);
+	n = sleeps(cq, ex);
+	pthread_join(thread, NULL);
+	ibv_destroy_qp(qp);
+	if (srq)
+		ibv_destroy_srq(srq);
+	return n;
+}
+
+/* Each try has a CQ of its own, because a CQ remembers that a stream has ended. */
+static void receiver_sleeps(struct fixture *f, const struct receiver *r)
+{
+	struct ibv_cq_init_attr_ex attr = { .cqe = 32 };
+	long n, most = 0;
+
+	for (int i = 0; i < TRIES && most < POLLS; i++) {
+		struct ibv_cq_ex *ex = r->extended ? ibv_create_cq_ex(f->ctx, &attr) : NULL;
+		struct ibv_cq *cq = ex ? ibv_cq_ex_to_cq(ex)
+				       : ibv_create_cq(f->ctx, 32, NULL, NULL, 0);
+
+		n = receive(f, r, cq, ex);
+		most = n > most ? n : most;
+		ibv_destroy_cq(cq);
+	}
+	TAP_OK(r->sleeps ? most >= POLLS : most < POLLS / 2, "%s: %d polls sleep %ld times",
+	       r->name, POLLS, most);
+}
+
+static const struct receiver receivers[] = {
+	{ .name = "receives of a stream, 4 posted", .left = 4, .sleeps = true },
+	{ .name = "... ibv_start_poll()", .left = 4, .extended = true, .sleeps = true },
+	{ .name = "... of an SRQ", .left = 4, .shared = true, .sleeps = true },
+	{ .name = "... 3 posted", .left = 3 },
+	{ .name = "... of an SRQ, 3 posted", .left = 3, .shared = true },
+	{ .name = "... answered by a send WR", .left = 4, .answers = true },
+	{ .name = "... of UC", .left = 4, .unreliable = true },
+};
+
 int main(void)
 {
 	struct fixture f;
@@ -108,6 +208,8 @@ int main(void)
 	TAP_OK(n >= POLLS, "8 slow WRs outstanding: %d polls sleep %ld times", POLLS, n);
 	n = most_sleeps(&f, 3, POLLS);
 	TAP_OK(n < POLLS / 2, "3 slow WRs outstanding: %d polls sleep %ld times", POLLS, n);
+	for (size_t i = 0; i < sizeof(receivers) / sizeof(receivers[0]); i++)
+		receiver_sleeps(&f, &receivers[i]);
 	TAP_OK(fake_objects(&f.daemon) == 1, "all objects but the PD are destroyed");
 	teardown(&f);
 	return tap_end();

@@ -199,9 +199,10 @@ static void contents(struct fixture *f)
 	fake_complete(&f->daemon, p.qp->qp_num, true, 1, IBV_WC_SUCCESS, false);
 	fake_complete(&f->daemon, p.qp->qp_num, true, 1, IBV_WC_LOC_LEN_ERR, false);
 	TAP_OK(ibv_poll_cq(p.cq, 2, wc) == 2 && wc[0].opcode == IBV_WC_RECV && !wc[0].vendor_err &&
-		       wc[0].byte_len == FAKE_RECEIVED(0) && wc[0].imm_data == FAKE_RECEIVED(1) &&
-		       wc[0].src_qp == FAKE_RECEIVED(2) && wc[0].pkey_index == FAKE_RECEIVED(3) &&
-		       wc[0].sl == FAKE_RECEIVED(4) && wc[0].wc_flags == IBV_WC_WITH_IMM,
+		       wc[0].byte_len == FAKE_RECEIVED_LENGTH &&
+		       wc[0].imm_data == FAKE_RECEIVED(1) && wc[0].src_qp == FAKE_RECEIVED(2) &&
+		       wc[0].pkey_index == FAKE_RECEIVED(3) && wc[0].sl == FAKE_RECEIVED(4) &&
+		       wc[0].wc_flags == IBV_WC_WITH_IMM,
 	       "poll_cq: returns the fields of a receive");
 	TAP_OK(wc[1].status == IBV_WC_LOC_LEN_ERR && wc[1].vendor_err == FAKE_VENDOR_ERR,
 	       "poll_cq: returns status and vendor error");

@@ -78,9 +78,171 @@ static void later(void)
 	       "2 ms without a poll: does not sleep before it has measured again");
 }
 
+/* ---- receives ------------------------------------------------------------------ */
+
+#define SPIN_NS (2 * US) /* time of an empty poll without a sleep */
+
+struct receiver {
+	struct xp_recv_nap nap;
+	uint64_t now;  /* the time of the next poll */
+	uint64_t last; /* end of the last empty poll */
+	unsigned int sleeps;
+	unsigned int got; /* receives that completed */
+	uint64_t longest; /* sleep */
+};
+
+struct messages {
+	uint64_t ns;	       /* from one to the next */
+	uint32_t bytes;	       /* of one */
+	uint32_t posted;       /* receives */
+	unsigned int answered; /* of 64 messages */
+};
+
+/* Polls an empty CQ, and sleeps as long as Linux does. */
+static void poll_empty(struct receiver *r)
+{
+	uint64_t ns = xp_recv_nap_due(&r->nap, r->now, r->last);
+
+	r->sleeps += ns > 0;
+	if (ns)
+		ns += XP_NAP_SLACK_NS;
+	r->longest = ns > r->longest ? ns : r->longest;
+	r->last = r->now + ns;
+	r->now = r->last + SPIN_NS;
+}
+
+static void take(struct receiver *r, const struct messages *m, uint32_t unpolled)
+{
+	xp_recv_nap_completed(&r->nap, m->bytes, r->got++ % 64 < m->answered,
+			      m->posted > unpolled ? m->posted - unpolled : 0);
+}
+
+/* Receives messages for a time. The sender waits for nothing. */
+static void receive(struct receiver *r, const struct messages *m, uint64_t duration)
+{
+	uint64_t end = r->now + duration, next = r->now + m->ns, n;
+
+	for (r->sleeps = 0; r->now < end; poll_empty(r)) {
+		for (n = next <= r->now ? (r->now - next) / m->ns + 1 : 0; n; n--) {
+			take(r, m, n - 1);
+			next += m->ns;
+		}
+	}
+}
+
+/* Receives messages of senders that each send the next one when the program has got their last. */
+static void serve(struct receiver *r, const struct messages *m, unsigned int senders,
+		  uint64_t duration)
+{
+	uint64_t end = r->now + duration, arrival = r->now;
+	unsigned int i, coming = senders;
+
+	for (r->sleeps = 0; r->now < end; poll_empty(r)) {
+		if (r->now < arrival + m->ns)
+			continue;
+		coming = (r->now - arrival) / m->ns;
+		coming = coming < senders ? coming : senders;
+		for (i = 0; i < coming; i++)
+			take(r, m, 0);
+		arrival = r->now;
+	}
+}
+
+static void received_streams(void)
+{
+	static const struct {
+		const char *name;
+		struct messages m;
+		bool sleeps;
+	} t[] = {
+		{ "64 KiB", { 120 * US, 65536, 512, 0 }, true },
+		{ "64 KiB, 6 receives posted", { 120 * US, 65536, 6, 0 }, true },
+		{ "64 KiB, 2 receives posted", { 120 * US, 65536, 2, 0 }, false },
+		{ "64 KiB at 0.5 Gbit/s", { MS, 65536, 512, 0 }, false },
+		{ "4 KiB", { 7 * US, 4096, 512, 0 }, true },
+		{ "4 KiB, 32 receives posted", { 7 * US, 4096, 32, 0 }, false },
+		{ "4 KiB, 64 receives posted", { 7 * US, 4096, 64, 0 }, true },
+		{ "8 bytes", { 4 * US, 8, 512, 0 }, true },
+		{ "8 bytes every 50 us", { 50 * US, 8, 512, 0 }, false },
+		{ "8 MiB", { 16 * MS, 8 << 20, 512, 0 }, true },
+		{ "4 KiB, each answered", { 7 * US, 4096, 512, 64 }, false },
+		{ "4 KiB, one of 8 answered", { 7 * US, 4096, 512, 8 }, false },
+		{ "4 KiB, one of 32 answered", { 7 * US, 4096, 512, 2 }, true },
+	};
+
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		const struct messages *m = &t[i].m;
+		struct receiver r = { .now = MS };
+
+		receive(&r, m, 200 * MS);
+		TAP_OK(t[i].sleeps ? r.sleeps > 500 : !r.sleeps, "receives of %s: %s (%u)",
+		       t[i].name, t[i].sleeps ? "sleeps" : "does not sleep", r.sleeps);
+		TAP_OK(r.longest <= 150 * US &&
+			       r.longest * XP_RECV_NAP_SPARE <= m->ns * m->posted * 11 / 10,
+		       "... at most 150 us, and a quarter of the time of the posted receives");
+	}
+}
+
+static void end_of_stream(void)
+{
+	static const struct messages small = { 4 * US, 8, 512, 0 },
+				     large = { 120 * US, 65536, 512, 0 },
+				     pingpong = { 10 * US, 8, 512, 64 };
+	struct receiver r = { .now = MS };
+	unsigned int sleeps;
+	uint64_t end;
+
+	receive(&r, &small, 50 * MS);
+	sleeps = r.sleeps;
+	for (r.sleeps = 0, end = r.now + 500 * MS; r.now < end;)
+		poll_empty(&r);
+	TAP_OK(sleeps && r.sleeps <= 1, "a stream of 8 bytes ends: sleeps at most once more (%u)",
+	       r.sleeps);
+	receive(&r, &large, 50 * MS);
+	sleeps = r.sleeps;
+	for (r.sleeps = 0, end = r.now + 500 * MS; r.now < end;)
+		poll_empty(&r);
+	TAP_OK(sleeps && r.sleeps <= 40, "a stream of 64 KiB ends: sleeps for 6 ms at most (%u)",
+	       r.sleeps);
+	receive(&r, &small, 50 * MS);
+	TAP_OK(r.sleeps, "the next stream: sleeps");
+	receive(&r, &pingpong, 20 * MS);
+	sleeps = r.sleeps;
+	receive(&r, &pingpong, 500 * MS);
+	TAP_OK(sleeps <= 1 && !r.sleeps,
+	       "then a ping-pong: sleeps at most once (%u), then never (%u)", sleeps, r.sleeps);
+	r.now += 2 * MS;
+	receive(&r, &small, 3 * MS);
+	TAP_OK(!r.sleeps, "2 ms without a poll: does not sleep before it has measured again");
+}
+
+/* Requests are answered in another way than by send WRs of the QP. */
+static void hidden_answers(void)
+{
+	static const struct messages request = { 5 * US, 8, 512, 0 };
+	struct receiver r = { .now = MS };
+	unsigned int unhindered, got;
+
+	r.nap.not_until = UINT64_MAX;
+	serve(&r, &request, 4, 1000 * MS);
+	unhindered = r.got;
+	r = (struct receiver){ .now = MS };
+	serve(&r, &request, 4, 1000 * MS);
+	TAP_OK(r.sleeps && r.got > unhindered / 10 * 9,
+	       "4 senders wait for the program: %u of %u messages, %u sleeps", r.got, unhindered,
+	       r.sleeps);
+	got = r.got;
+	serve(&r, &request, 4, 1000 * MS);
+	TAP_OK(r.got - got > unhindered / 100 * 95, "... later %u, %u sleeps", r.got - got,
+	       r.sleeps);
+}
+
 int main(void)
 {
 	streams();
 	later();
+	received_streams();
+	end_of_stream();
+	hidden_answers();
 	return tap_end();
 }
