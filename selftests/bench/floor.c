@@ -3,7 +3,7 @@
  * The floor of a reliable transport over AF_XDP in user space: processes that do what no such
  * transport can leave out, and nothing else.
  *
- *   floor NETNS-FILE IF NETNS-FILE IF SECONDS FRAME PAYLOAD
+ *   floor NETNS-FILE IF NETNS-FILE IF SECONDS FRAME PAYLOAD [MEMORY]
  *   floor SECONDS
  *
  * A worker copies PAYLOAD bytes of a message of 64 KiB into each frame of FRAME bytes and adds a
@@ -11,24 +11,29 @@
  * what it found in its ring by a frame of 64 bytes. The frames under way fill half of the ring of
  * the receiver at most. A program polls for the ends of messages, as programs poll a CQ. Prints
  * "floor FRAME FRAMES-PER-SECOND" and the processor time of sender, receiver and program in ns a
- * frame, tab-separated.
+ * frame, tab-separated. Messages are in MEMORY bytes on each side, 64 KiB by default.
  *
  * With FRAME 0, a program on each side exchanges words with its worker in shared memory, and the
  * workers exchange frames of 64 bytes. Prints half of the time of round trips in us, one a line,
- * sorted.
+ * sorted. With PAYLOAD 1 each word is a WRITE: the worker that receives it acknowledges it by a
+ * further frame. A program yields until its word is acknowledged, and then waits for the next one
+ * without yielding. The workers sleep, and are woken by programs and by frames.
  *
  * With SECONDS only, one worker carries the words between the two programs, as within one host.
  *
- * All processes yield the processor if they have nothing to do.
+ * Otherwise all processes yield the processor if they have nothing to do.
  */
 #include <errno.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -40,10 +45,12 @@
 #include "times.h"
 
 #define MESSAGE (64u << 10)
-#define AREA (64 * MESSAGE) /* messages in use */
 #define ACK_SIZE 64
 #define CRC_SIZE 4
 #define HEADERS (RAW_HEADER + 8) /* with the number of the frame */
+#define IS_ACK (1ull << 63)	 /* in a word */
+#define SLICE_NS 100000		 /* the shortest that the kernel accepts */
+#define END_MS 10		 /* a sleeping worker notices the end this late */
 #define RING 64 /* as in xdp_ceiling; larger ones are slower, as frames leave the cache */
 
 enum role { SENDER, RECEIVER, PROGRAM, ROLES };
@@ -53,11 +60,13 @@ struct shared {
 	/* a cache line each: word that one process writes and another one polls */
 	struct {
 		uint64_t word __attribute__((aligned(64)));
-	} completed, to_worker[2], to_program[2];
+	} completed, to_worker[2], to_program[2], asleep[2], acked[2];
 	uint64_t used[ROLES]; /* processor time */
 };
 
 static struct shared *shared;
+static bool writes;    /* words are WRITEs: see above */
+static int wake_fd[2]; /* of sleeping workers */
 
 static uint64_t cpu_ns(void)
 {
@@ -88,6 +97,7 @@ struct stream {
 	struct raw_side side;
 	uint8_t *memory;
 	uint32_t frame, payload;
+	uint32_t memory_size;
 	uint32_t at;	/* in memory */
 	uint32_t crc;	/* of the frame that is being received */
 	uint32_t taken; /* its bytes */
@@ -101,7 +111,7 @@ static uint32_t copy_out(struct stream *s, uint8_t *to, uint32_t room, uint32_t 
 	uint32_t n = left < room ? left : room;
 
 	memcpy(to, s->memory + s->at, n);
-	s->at = (s->at + n) % AREA;
+	s->at = (s->at + n) % s->memory_size;
 	return n;
 }
 
@@ -145,7 +155,7 @@ static void take(void *arg, const uint8_t *data, uint32_t len, bool last)
 		begin_frame(s, data);
 	s->crc = crc32_gzip_refl(s->crc, data + from, end - from);
 	memcpy(s->memory + s->at, data + skip, end - skip);
-	s->at = (s->at + end - skip) % AREA;
+	s->at = (s->at + end - skip) % s->memory_size;
 	s->taken += len;
 	if (!last)
 		return;
@@ -189,8 +199,9 @@ static void send_stream(struct stream *s)
 		if (raw_receive(&s->side, take_ack, s))
 			store(&shared->completed.word, s->acked * s->payload / MESSAGE);
 		n = raw_send(&s->side, s->frame, window(s), build, s);
-		raw_kick(&s->side);
-		if (!n)
+		if (n)
+			raw_kick(&s->side);
+		else
 			sched_yield();
 	}
 }
@@ -203,11 +214,12 @@ static void receive_for(struct stream *s, uint64_t duration)
 	while (now_ns() < until) {
 		got = raw_receive(&s->side, take, s);
 		raw_reap(&s->side);
-		if (got)
-			raw_send(&s->side, ACK_SIZE, 1, build_ack, s);
-		raw_kick(&s->side);
-		if (!got)
+		if (!got) {
 			sched_yield();
+			continue;
+		}
+		raw_send(&s->side, ACK_SIZE, 1, build_ack, s);
+		raw_kick(&s->side);
 	}
 }
 
@@ -233,9 +245,21 @@ static void print_rate(struct stream *s, double seconds)
 
 /* ---- round trips ----------------------------------------------------------------------------- */
 
+/* The last word and the last acknowledgement in a batch; 0: none */
+struct words {
+	uint64_t word, ack;
+};
+
 static void take_word(void *arg, const uint8_t *data, uint32_t len, bool last)
 {
-	memcpy(arg, data + RAW_HEADER, sizeof(uint64_t));
+	struct words *got = arg;
+	uint64_t word;
+
+	memcpy(&word, data + RAW_HEADER, sizeof(word));
+	if (word & IS_ACK)
+		got->ack = word & ~IS_ACK;
+	else
+		got->word = word;
 }
 
 static void build_word(void *arg, uint8_t *const *chunk)
@@ -243,26 +267,81 @@ static void build_word(void *arg, uint8_t *const *chunk)
 	memcpy(chunk[0] + RAW_HEADER, arg, sizeof(uint64_t));
 }
 
+/* The wake-up of a thread with a short scheduling slice preempts a thread that spins. */
+static void set_short_slice(void)
+{
+	struct {
+		uint32_t size, policy;
+		uint64_t flags;
+		int32_t nice;
+		uint32_t priority;
+		uint64_t runtime, deadline, period;
+	} attr = { .size = sizeof(attr), .policy = SCHED_OTHER, .runtime = SLICE_NS };
+
+	syscall(SYS_sched_setattr, 0, &attr, 0);
+}
+
+/* Sleeps unless the program has stored another word than that one. */
+static void sleep_until_woken(struct raw_side *side, unsigned me, uint64_t sent)
+{
+	struct pollfd fds[] = {
+		{ .fd = side->fd, .events = POLLIN },
+		{ .fd = wake_fd[me], .events = POLLIN },
+	};
+	uint64_t count;
+
+	__atomic_store_n(&shared->asleep[me].word, 1, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&shared->to_worker[me].word, __ATOMIC_SEQ_CST) == sent)
+		poll(fds, 2, END_MS);
+	store(&shared->asleep[me].word, 0);
+	if (fds[1].revents && read(wake_fd[me], &count, sizeof(count)) < 0)
+		raw_die("eventfd", errno);
+}
+
+static void send_word(struct raw_side *side, uint64_t word)
+{
+	if (!raw_send(side, ACK_SIZE, 1, build_word, &word))
+		raw_die("no room for a frame", ENOBUFS);
+}
+
+/* Returns true if it carried a word. */
+static bool carry_words(struct raw_side *side, unsigned me, uint64_t *sent)
+{
+	uint64_t word;
+	struct words got = { 0 };
+	bool received, posted;
+
+	raw_reap(side);
+	received = raw_receive(side, take_word, &got);
+	if (got.ack)
+		store(&shared->acked[me].word, got.ack);
+	if (got.word)
+		store(&shared->to_program[me].word, got.word);
+	if (got.word && writes)
+		send_word(side, got.word | IS_ACK);
+	word = load(&shared->to_worker[me].word);
+	posted = word != *sent;
+	if (posted)
+		send_word(side, word);
+	*sent = word;
+	if (posted || (got.word && writes))
+		raw_kick(side);
+	return received || posted;
+}
+
 /* Carries words between the program of its side and the other worker. */
 static void carry(struct raw_side *side, unsigned me)
 {
-	uint64_t sent = 0, got = 0, word;
-	bool idle;
+	uint64_t sent = 0;
 
+	if (writes)
+		set_short_slice();
 	while (running()) {
-		idle = true;
-		raw_reap(side);
-		if (raw_receive(side, take_word, &got)) {
-			store(&shared->to_program[me].word, got);
-			idle = false;
-		}
-		word = load(&shared->to_worker[me].word);
-		if (word != sent && raw_send(side, ACK_SIZE, 1, build_word, &word)) {
-			sent = word;
-			idle = false;
-		}
-		raw_kick(side);
-		if (idle)
+		if (carry_words(side, me, &sent))
+			continue;
+		if (writes)
+			sleep_until_woken(side, me, sent);
+		else
 			sched_yield();
 	}
 }
@@ -289,22 +368,36 @@ static void carry_within_host(void)
 }
 
 /* Returns false at the end. */
-static bool wait_for(const uint64_t *word, uint64_t value)
+static bool wait_for(const uint64_t *word, uint64_t value, bool yields)
 {
 	while (load(word) != value) {
 		if (!running())
 			return false;
-		sched_yield();
+		if (yields)
+			sched_yield();
 	}
 	return true;
+}
+
+/* Hands a word to the worker of program @me, and waits until a WRITE is acknowledged. */
+static void post(unsigned me, uint64_t word)
+{
+	uint64_t one = 1;
+
+	__atomic_store_n(&shared->to_worker[me].word, word, __ATOMIC_SEQ_CST);
+	if (__atomic_exchange_n(&shared->asleep[me].word, 0, __ATOMIC_SEQ_CST) &&
+	    write(wake_fd[me], &one, sizeof(one)) < 0)
+		raw_die("eventfd", errno);
+	if (writes)
+		wait_for(&shared->acked[me].word, word, true);
 }
 
 static void reply(void)
 {
 	uint64_t n = 1;
 
-	while (wait_for(&shared->to_program[1].word, n))
-		store(&shared->to_worker[1].word, n++);
+	while (wait_for(&shared->to_program[1].word, n, !writes))
+		post(1, n++);
 }
 
 static void ask(uint64_t duration)
@@ -316,8 +409,8 @@ static void ask(uint64_t duration)
 		raw_die("memory", ENOMEM);
 	while (now_ns() < until) {
 		begin = now_ns();
-		store(&shared->to_worker[0].word, n);
-		if (!wait_for(&shared->to_program[0].word, n++))
+		post(0, n);
+		if (!wait_for(&shared->to_program[0].word, n++, !writes))
 			break;
 		times_add(&times, now_ns() - begin);
 	}
@@ -350,16 +443,15 @@ static void wait_for_all(int n)
 
 static void open_stream(struct stream *s, char **where)
 {
-	s->memory = mmap(NULL, AREA, PROT_READ | PROT_WRITE,
+	s->memory = mmap(NULL, s->memory_size, PROT_READ | PROT_WRITE,
 			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	if (s->memory == MAP_FAILED)
 		raw_die("memory", errno);
 	raw_open(&s->side, where[0], where[1], RING);
 }
 
-static void measure_stream(char **where, uint64_t duration, uint32_t frame, uint32_t payload)
+static void measure_stream(char **where, uint64_t duration, struct stream s)
 {
-	struct stream s = { .frame = frame, .payload = payload };
 	pid_t sender = new_process();
 	uint64_t begin;
 
@@ -418,32 +510,46 @@ static void measure_within_host(uint64_t duration)
 	wait_for_all(2);
 }
 
+static void measure_hosts(char **argv, int argc, uint64_t duration)
+{
+	struct stream s = {
+		.frame = (uint32_t)atoi(argv[6]),
+		.payload = (uint32_t)atoi(argv[7]),
+		.memory_size = argc > 8 ? (uint32_t)atoi(argv[8]) : MESSAGE,
+	};
+
+	if (!s.frame) {
+		writes = s.payload;
+		for (int i = 0; i < 2; i++)
+			wake_fd[i] = eventfd(0, EFD_NONBLOCK);
+		measure_round_trips(argv + 1, duration);
+	} else if (!s.payload || MESSAGE % s.payload || s.frame < s.payload + HEADERS + CRC_SIZE) {
+		raw_die(argv[7], EINVAL);
+	} else if (!s.memory_size || s.memory_size % MESSAGE) {
+		raw_die(argv[8], EINVAL);
+	} else {
+		measure_stream(argv + 1, duration, s);
+	}
+}
+
 int main(int argc, char **argv)
 {
-	uint32_t frame, payload;
+	bool within = argc == 2;
 	uint64_t duration;
 
-	if ((argc != 8 && argc != 2) || atof(argv[argc == 8 ? 5 : 1]) <= 0) {
-		fprintf(stderr,
-			"usage: floor [NETNS-FILE IF NETNS-FILE IF] SECONDS [FRAME PAYLOAD]\n");
+	if (argc < 2 || (!within && argc < 8) || argc > 9 || atof(argv[within ? 1 : 5]) <= 0) {
+		fprintf(stderr, "usage: floor [NETNS-FILE IF NETNS-FILE IF] SECONDS "
+				"[FRAME PAYLOAD [MEMORY]]\n");
 		return 2;
 	}
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		      0);
 	if (shared == MAP_FAILED)
 		raw_die("memory", errno);
-	duration = (uint64_t)(1e9 * atof(argv[argc == 8 ? 5 : 1]));
-	if (argc == 2) {
+	duration = (uint64_t)(1e9 * atof(argv[within ? 1 : 5]));
+	if (within)
 		measure_within_host(duration);
-		return 0;
-	}
-	frame = (uint32_t)atoi(argv[6]);
-	payload = (uint32_t)atoi(argv[7]);
-	if (!frame)
-		measure_round_trips(argv + 1, duration);
-	else if (!payload || MESSAGE % payload || frame < payload + HEADERS + CRC_SIZE)
-		raw_die(argv[7], EINVAL);
 	else
-		measure_stream(argv + 1, duration, frame, payload);
+		measure_hosts(argv, argc, duration);
 	return 0;
 }

@@ -76,7 +76,7 @@ def alone(hosts, host, command, **how):
     """Runs one program and returns its output and its load."""
     process = hosts.spawn(host, command, rdma=False, **how)
     try:
-        load = _watch(Recorder({"program": process.pid}), process, lambda: True)
+        load = _watch(Recorder({"program": process.pid}, together=True), process, lambda: True)
         return _checked(process), load
     finally:
         stop(process)
@@ -205,27 +205,33 @@ def ceiling(hosts, tools, seconds, frame):
 class Floor:
     """Gbit/s of payload between processes that only copy it, check CRCs and acknowledge, beside a program that polls.
 
-    sender_ns, receiver_ns, program_ns: their processor time a frame
+    memory: bytes that each side uses; sender_ns, receiver_ns, program_ns: their processor time a frame
     """
 
     unit = "Gbit/s"
 
-    def __init__(self, frame, payload):
-        self.frame, self.payload = frame, payload
+    def __init__(self, frame, payload, memory=64 * KI):
+        self.frame, self.payload, self.memory = frame, payload, memory
 
     def measure(self, hosts, tools):
-        output, load = alone(hosts, "a", floor(hosts, tools, SECONDS / 2, self.frame, self.payload))
+        output, load = alone(hosts, "a", floor(hosts, tools, SECONDS / 2, self.frame, self.payload, self.memory))
         rate, sender, receiver, program = map(float, output.split("\t")[2:])
         return Turn(rate * self.payload * 8 / 1e9, load, rate, sender_ns=sender, receiver_ns=receiver, program_ns=program)
 
 
 class FloorLatency:
-    """Median time in us of one way between two programs, through a process with an AF_XDP socket on each side."""
+    """Median time in us of one way between two programs, through a process with an AF_XDP socket on each side.
+
+    spin: the programs never yield, so the processes between them sleep
+    """
 
     unit = "us"
 
+    def __init__(self, spin=False):
+        self.spin = spin
+
     def measure(self, hosts, tools):
-        output, load = alone(hosts, "a", floor(hosts, tools, SECONDS / 2, 0, 0))
+        output, load = alone(hosts, "a", floor(hosts, tools, SECONDS / 2, 0, int(self.spin)))
         return latency_turn([float(us) for us in output.split()], load)
 
 
@@ -239,8 +245,8 @@ class FloorLocalLatency:
         return latency_turn([float(us) for us in output.split()], load)
 
 
-def floor(hosts, tools, seconds, frame, payload):
-    return [tools / "bench/floor", hosts.netns("a"), "va", hosts.netns("b"), "vb", seconds, frame, payload]
+def floor(hosts, tools, seconds, frame, payload, *memory):
+    return [tools / "bench/floor", hosts.netns("a"), "va", hosts.netns("b"), "vb", seconds, frame, payload, *memory]
 
 
 class Tcp:

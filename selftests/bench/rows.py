@@ -45,7 +45,7 @@ def _throughput(verb, at_4_kib):
         row(f"{verb}-4k", group, Bandwidth(program, 4 * KI), WIDE, of("frames-4170", ">=", at_4_kib)),
         row(f"{verb}-64k", group, Bandwidth(program, 64 * KI), WIDE, *large, of("floor-4170"), *tcp),
         row(f"{verb}-1m", group, Bandwidth(program, MI), WIDE, of("frames-4170", ">=", 0.65), *fall),
-        row(f"{verb}-8m", group, Bandwidth(program, 8 * MI), WIDE, of("frames-4170", ">=", 0.65), *fall),
+        row(f"{verb}-8m", group, Bandwidth(program, 8 * MI), WIDE, of("frames-4170", ">=", 0.65), of("floor-8m"), *fall),
     ]
 
 
@@ -88,6 +88,8 @@ ROWS = [
     row("frames-64", "ceiling", Frames(64, 0), BARE),
     # what a reliable transport in user space cannot leave out, beside a program that polls
     row("floor-4170", "ceiling", Floor(4170, 4096), BARE),
+    # the same with messages that do not fit into the cache
+    row("floor-8m", "ceiling", Floor(4170, 4096, 8 * MI), BARE, of("floor-4170")),
     row("tcp-64k", "ceiling", Tcp(64 * KI), WIDE),
 
     *_throughput("write", 0.60),
@@ -100,9 +102,11 @@ ROWS = [
 
     row("pingpong", "latency", PingPong(), BARE),
     row("floor-latency", "latency", FloorLatency(), BARE),
+    row("floor-latency-write", "latency", FloorLatency(spin=True), BARE),
     row("latency-tcp", "latency", TcpLatency(), WIDE),
     row("latency-send", "latency", Latency("ib_send_lat", 8), WIDE, of("pingpong", "<=", 4), of("floor-latency"), own("tail", "<=", 3)),
-    row("latency-write", "latency", Latency("ib_write_lat", 8), WIDE, of("pingpong", "<=", 8), of("floor-latency"), own("tail", "<=", 3)),
+    row("latency-write", "latency", Latency("ib_write_lat", 8), WIDE, of("pingpong", "<=", 8), of("floor-latency-write"),
+        own("tail", "<=", 3)),
     row("latency-read", "latency", Latency("ib_read_lat", 8), WIDE, of("pingpong")),
 
     row("memcpy-4k", "local", Memcpy(4 * KI), BARE),

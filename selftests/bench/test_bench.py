@@ -133,6 +133,13 @@ class Load(unittest.TestCase):
         first.cpu["worker"]["8"], last.cpu["worker"]["9"] = 1000, 5
         self.assertEqual(load.between(first, last).cpu["worker"], 25)
 
+    def test_processes_that_end_together_are_measured_until_the_first_of_them_ends(self):
+        recorder = load.Recorder({}, together=True)
+        recorder.snapshots = [snapshot(at, 0, ticks())._replace(cpu={"program": cpu}) for at, cpu in (
+            (0, {"7": 1}), (10**9, {"7": 2, "8": 5}), (3 * 10**9, {"7": 3, "8": 25}), (4 * 10**9, {"7": 4}))]
+        self.assertEqual(recorder.load().cpu["program"], 21)
+        self.assertEqual(recorder.load().seconds, 2)
+
     def test_packets_of_an_interface(self):
         self.assertEqual(load.parse_net_dev(NET_DEV, "va"), 459090 + 23686)
 
