@@ -55,10 +55,7 @@ static bool is_answered(const struct xp_recv_nap *nap)
 
 static bool is_stream(const struct xp_recv_nap *nap, uint64_t elapsed)
 {
-	bool frequent = elapsed <= (uint64_t)nap->receives * XP_RECV_NAP_MAX_NS;
-	bool large = elapsed <= nap->bytes * XP_RECV_NAP_BYTE_NS;
-
-	return (frequent || large) && !is_answered(nap);
+	return elapsed <= nap->bytes * XP_RECV_NAP_BYTE_NS && !is_answered(nap);
 }
 
 /* Returns true if less than a quarter was received of what the last measurement promises. */

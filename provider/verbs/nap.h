@@ -8,7 +8,7 @@
  * queue does not run dry, and the latency of a WR that is posted next, which has to wait for the
  * others, hardly increases. With few WRs outstanding, as in a ping-pong, the program never sleeps.
  *
- * A program that receives a stream sleeps as well: messages or bytes arrive at a high rate, the QP
+ * A program that receives a stream sleeps as well: many bytes arrive in a second, the QP
  * posts hardly any send WRs in between (in a ping-pong and in a server it does), and the posted
  * receives last for several sleeps. If fewer messages arrive once the program sleeps, the stream
  * has ended, or the sender waits for the program in another way. The program then does not sleep
@@ -57,8 +57,7 @@ bool xp_nap_due(struct xp_nap *nap, uint64_t now, uint32_t outstanding);
 
 /* ---- receives ------------------------------------------------------------------ */
 
-/* A stream has a message in this time, or a byte in that one (1 Gbit/s), or more. */
-#define XP_RECV_NAP_MAX_NS 20000u
+/* A stream has a byte in this time or more: 1 Gbit/s. */
 #define XP_RECV_NAP_BYTE_NS 8u
 /* Receives of a stream for each send WR that the program posts, or more */
 #define XP_RECV_NAP_PER_SEND 16u
