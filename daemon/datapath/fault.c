@@ -288,6 +288,10 @@ static void apply(struct rule *r, const struct xd_fault_packet *p, struct xd_fau
 	case XD_FAULT_CORRUPT:
 		corrupt(r, a);
 		break;
+	case XD_FAULT_INJECT:
+		if (a->inject.kind == XT_INJECT_NONE)
+			a->inject = r->rule.inject;
+		break;
 	}
 }
 

@@ -30,6 +30,7 @@ enum xd_fault_kind {
 	XD_FAULT_DELAY,
 	XD_FAULT_RATE,
 	XD_FAULT_CORRUPT,
+	XD_FAULT_INJECT, /* an error of the QP */
 };
 
 /* The packets that a rule selects: those that agree with all fields */
@@ -74,6 +75,7 @@ struct xd_fault_rule {
 	uint32_t bits;		/* CORRUPT: number of bits to flip; 0: 1 to 3 */
 	struct xd_fault_field field;
 	bool seal; /* CORRUPT: the ICRC is right afterwards */
+	struct xt_inject inject;
 	char text[XD_FAULT_TEXT];
 };
 
@@ -106,6 +108,7 @@ struct xd_fault_action {
 	bool seal;		     /* the ICRC of the first copy is computed again */
 	uint64_t flip_seed;	     /* selects those bits */
 	struct xd_fault_field field; /* bytes to overwrite in the first copy */
+	struct xt_inject inject;     /* into the QP; the first one of all rules */
 	uint64_t delay_ns[2];	     /* of each copy; 0: send or receive at once, in order */
 };
 

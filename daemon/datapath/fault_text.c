@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <infiniband/verbs.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -342,10 +343,70 @@ static bool set_field(struct words *w, struct xd_fault_rule *r)
 	return number32(w, 0, (1ull << 8 * r->field.width) - 1, &r->field.value);
 }
 
+static bool set_timer(struct words *w, struct xd_fault_rule *r)
+{
+	uint32_t code;
+
+	if (r->inject.kind != XT_INJECT_RNR)
+		return wrong(w, NULL, "'rnr'");
+	if (!number32(w, 0, XT_INJECT_OWN_TIMER - 1, &code))
+		return false;
+	r->inject.value = (uint8_t)code;
+	return true;
+}
+
+/* Names of values; the list ends with a NULL name. */
+struct name {
+	const char *name;
+	uint8_t value;
+};
+
+/* Parses a name; upper case and lower case are the same. `needs` explains the names. */
+static bool set_named(struct words *w, const struct name *names, uint8_t *value, const char *needs)
+{
+	const char *text = next(w);
+
+	for (; text && names->name; names++) {
+		if (strcasecmp(names->name, text))
+			continue;
+		*value = names->value;
+		return true;
+	}
+	return wrong(w, text, needs);
+}
+
+static bool set_status(struct words *w, struct xd_fault_rule *r)
+{
+	static const struct name names[] = {
+		{ "LOC_LEN_ERR", IBV_WC_LOC_LEN_ERR },
+		{ "LOC_QP_OP_ERR", IBV_WC_LOC_QP_OP_ERR },
+		{ "LOC_PROT_ERR", IBV_WC_LOC_PROT_ERR },
+		{ "MW_BIND_ERR", IBV_WC_MW_BIND_ERR },
+		{ "BAD_RESP_ERR", IBV_WC_BAD_RESP_ERR },
+		{ "LOC_ACCESS_ERR", IBV_WC_LOC_ACCESS_ERR },
+		{ "REM_INV_REQ_ERR", IBV_WC_REM_INV_REQ_ERR },
+		{ "REM_ACCESS_ERR", IBV_WC_REM_ACCESS_ERR },
+		{ "REM_OP_ERR", IBV_WC_REM_OP_ERR },
+		{ "RETRY_EXC_ERR", IBV_WC_RETRY_EXC_ERR },
+		{ "RNR_RETRY_EXC_ERR", IBV_WC_RNR_RETRY_EXC_ERR },
+		{ "REM_ABORT_ERR", IBV_WC_REM_ABORT_ERR },
+		{ "FATAL_ERR", IBV_WC_FATAL_ERR },
+		{ "RESP_TIMEOUT_ERR", IBV_WC_RESP_TIMEOUT_ERR },
+		{ "GENERAL_ERR", IBV_WC_GENERAL_ERR },
+		{ NULL, 0 },
+	};
+
+	if (r->inject.kind != XT_INJECT_ERROR)
+		return wrong(w, NULL, "'qp-error'");
+	return set_named(w, names, &r->inject.value,
+			 "a status of enum ibv_wc_status without IBV_WC_, such as REM_OP_ERR");
+}
+
 #define DROP (1u << XD_FAULT_DROP)
 #define DUPLICATE (1u << XD_FAULT_DUPLICATE)
 #define DELAY (1u << XD_FAULT_DELAY)
 #define CORRUPT (1u << XD_FAULT_CORRUPT)
+#define INJECT (1u << XD_FAULT_INJECT)
 #define ALL UINT32_MAX
 
 static const struct keyword {
@@ -364,6 +425,7 @@ static const struct keyword {
 	{ "length", ALL, set_length },	 { "jitter", DELAY | DUPLICATE, set_jitter },
 	{ "late", DUPLICATE, set_late }, { "bits", CORRUPT, set_bits },
 	{ "field", CORRUPT, set_field }, { "icrc", CORRUPT, set_icrc },
+	{ "timer", INJECT, set_timer },	 { "status", INJECT, set_status },
 };
 
 static bool begin_delay(struct words *w, struct xd_fault_rule *r)
@@ -389,15 +451,78 @@ static bool begin_rate(struct words *w, struct xd_fault_rule *r)
 	       wrong(w, text, "a rate from 1kbit to 1000gbit (bit, kbit, mbit, gbit a second)");
 }
 
+static bool begin_nak(struct words *w, struct xd_fault_rule *r)
+{
+	static const struct name names[] = {
+		{ "sequence", XR_NAK_PSN_SEQUENCE }, { "request", XR_NAK_INVALID_REQUEST },
+		{ "access", XR_NAK_REMOTE_ACCESS },  { "operation", XR_NAK_REMOTE_OPERATIONAL },
+		{ "rd", XR_NAK_INVALID_RD_REQUEST }, { NULL, 0 },
+	};
+
+	r->inject.kind = XT_INJECT_NAK;
+	return set_named(w, names, &r->inject.value, "sequence, request, access, operation or rd");
+}
+
+static bool begin_rnr(struct words *w, struct xd_fault_rule *r)
+{
+	(void)w;
+	r->inject = (struct xt_inject){ XT_INJECT_RNR, XT_INJECT_OWN_TIMER };
+	return true;
+}
+
+static bool begin_qp_error(struct words *w, struct xd_fault_rule *r)
+{
+	(void)w;
+	r->inject.kind = XT_INJECT_ERROR;
+	return true;
+}
+
+static bool begin_cq_error(struct words *w, struct xd_fault_rule *r)
+{
+	(void)w;
+	r->inject.kind = XT_INJECT_CQ;
+	return true;
+}
+
+static bool begin_event(struct words *w, struct xd_fault_rule *r)
+{
+	static const struct name names[] = {
+		{ "CQ_ERR", IBV_EVENT_CQ_ERR },
+		{ "QP_FATAL", IBV_EVENT_QP_FATAL },
+		{ "QP_REQ_ERR", IBV_EVENT_QP_REQ_ERR },
+		{ "QP_ACCESS_ERR", IBV_EVENT_QP_ACCESS_ERR },
+		{ "COMM_EST", IBV_EVENT_COMM_EST },
+		{ "SQ_DRAINED", IBV_EVENT_SQ_DRAINED },
+		{ "PATH_MIG", IBV_EVENT_PATH_MIG },
+		{ "PATH_MIG_ERR", IBV_EVENT_PATH_MIG_ERR },
+		{ "SRQ_ERR", IBV_EVENT_SRQ_ERR },
+		{ "SRQ_LIMIT_REACHED", IBV_EVENT_SRQ_LIMIT_REACHED },
+		{ "QP_LAST_WQE_REACHED", IBV_EVENT_QP_LAST_WQE_REACHED },
+		{ NULL, 0 },
+	};
+
+	r->inject.kind = XT_INJECT_EVENT;
+	return set_named(w, names, &r->inject.value,
+			 "an event of a QP, CQ or SRQ without IBV_EVENT_, such as QP_FATAL");
+}
+
 /* The first word of a rule. set, which may be NULL, parses the words that must follow. */
 static const struct {
 	const char *name;
 	enum xd_fault_kind kind;
 	bool (*set)(struct words *w, struct xd_fault_rule *r);
 } kinds[] = {
-	{ "drop", XD_FAULT_DROP, NULL },	  { "dup", XD_FAULT_DUPLICATE, NULL },
-	{ "delay", XD_FAULT_DELAY, begin_delay }, { "reorder", XD_FAULT_DELAY, begin_reorder },
-	{ "rate", XD_FAULT_RATE, begin_rate },	  { "corrupt", XD_FAULT_CORRUPT, NULL },
+	{ "drop", XD_FAULT_DROP, NULL },
+	{ "dup", XD_FAULT_DUPLICATE, NULL },
+	{ "delay", XD_FAULT_DELAY, begin_delay },
+	{ "reorder", XD_FAULT_DELAY, begin_reorder },
+	{ "rate", XD_FAULT_RATE, begin_rate },
+	{ "corrupt", XD_FAULT_CORRUPT, NULL },
+	{ "nak", XD_FAULT_INJECT, begin_nak },
+	{ "rnr", XD_FAULT_INJECT, begin_rnr },
+	{ "event", XD_FAULT_INJECT, begin_event },
+	{ "qp-error", XD_FAULT_INJECT, begin_qp_error },
+	{ "cq-error", XD_FAULT_INJECT, begin_cq_error },
 };
 
 /* ---- rules ---------------------------------------------------------------------------------- */
@@ -427,13 +552,66 @@ static bool parse_keyword(struct words *w, const char *name, struct xd_fault_rul
 	return false;
 }
 
-/* Checks fields that depend on each other. */
-static bool is_consistent(struct words *w, const struct xd_fault_rule *r)
+/* Returns true for packets with which the responder takes a receive. */
+static bool uses_receive(unsigned opcode)
 {
-	if (!r->when.period == !r->when.length)
+	switch (opcode & ~XR_CLASS_MASK) {
+	case XR_OP_SEND_FIRST:
+	case XR_OP_SEND_ONLY:
+	case XR_OP_SEND_ONLY_IMM:
+	case XR_OP_SEND_ONLY_INV:
+	case XR_OP_WRITE_LAST_IMM:
+	case XR_OP_WRITE_ONLY_IMM:
 		return true;
-	snprintf(w->why, w->size, "'period' and 'length' need each other");
+	default:
+		return false;
+	}
+}
+
+/* Returns true if the responder of RC or XRC can refuse the packet with the NAK. */
+static bool has_nak(const struct xd_fault_rule *r, unsigned opcode)
+{
+	const unsigned class = opcode & XR_CLASS_MASK;
+	const uint16_t flags = xr_opcodes[opcode].flags;
+
+	if ((class != XR_CLASS_RC && class != XR_CLASS_XRC) || !(flags & XR_OPF_REQUEST))
+		return false;
+	/* by default those that use a receive */
+	return r->inject.kind == XT_INJECT_NAK || r->match.has_opcodes || uses_receive(opcode);
+}
+
+/* NAKs answer received requests: selects no other packets. Returns false if none is left. */
+static bool select_requests(struct words *w, struct xd_fault_rule *r)
+{
+	bool any = false, all = !r->match.has_opcodes;
+	uint64_t *bits = r->match.opcodes;
+
+	for (unsigned opcode = 0; opcode < 256; opcode++) {
+		const uint64_t bit = 1ull << opcode % 64;
+
+		if (!has_nak(r, opcode))
+			bits[opcode / 64] &= ~bit;
+		else if (all)
+			bits[opcode / 64] |= bit;
+		any |= bits[opcode / 64] & bit;
+	}
+	r->match.has_opcodes = true;
+	r->match.direction &= XD_FAULT_RX;
+	if (any && r->match.direction)
+		return true;
+	snprintf(w->why, w->size, "only received requests of RC and XRC (rx) have NAKs");
 	return false;
+}
+
+/* Checks fields that depend on each other. */
+static bool is_consistent(struct words *w, struct xd_fault_rule *r)
+{
+	if (!r->when.period != !r->when.length) {
+		snprintf(w->why, w->size, "'period' and 'length' need each other");
+		return false;
+	}
+	return (r->inject.kind != XT_INJECT_NAK && r->inject.kind != XT_INJECT_RNR) ||
+	       select_requests(w, r);
 }
 
 static bool parse_rule(struct words *w, const char *first, struct xd_fault_rule *r)

@@ -18,6 +18,7 @@ void xd_frame_copy(struct xd_frame_copy *to, const struct xt_frame *from)
 	}
 	to->len = at;
 	to->meta = from->meta;
+	to->inject = from->inject;
 }
 
 struct xt_frame xd_frame_of(struct xd_frame_copy *copy)
@@ -27,6 +28,7 @@ struct xt_frame xd_frame_of(struct xd_frame_copy *copy)
 		.nseg = 1,
 		.len = copy->len,
 		.meta = copy->meta,
+		.inject = copy->inject,
 	};
 }
 

@@ -107,6 +107,8 @@ static bool do_round(struct xd_worker *w, uint64_t *start)
 	worked |= collect_memory(w, &next_memory);
 	xd_worker_release_delayed(w);
 	w->deadline = xt_engine_run(w->engine, w->now);
+	if (xd_worker_inject(w))
+		w->deadline = w->now;
 	if (memory->end_round)
 		memory->end_round(memory->movers, w->index);
 	xd_xsk_tx_flush(w->xsk);

@@ -19,6 +19,27 @@ static uint64_t rules_of(struct xd_worker *w, const struct xt_frame *f)
 	return rules ? *rules : xd_faults_of(all->faults, NULL);
 }
 
+/* An engine that is sending must not be called: the error is injected at the end of the round. */
+static void remember(struct xd_worker *w, uint32_t qpn, struct xt_inject inject)
+{
+	if (w->injections < XD_INJECTIONS)
+		w->injection[w->injections++] = (struct xd_injection){ qpn, inject };
+}
+
+bool xd_worker_inject(struct xd_worker *w)
+{
+	const bool any = w->injections;
+	struct xt_qp *qp;
+
+	for (uint32_t i = 0; i < w->injections; i++) {
+		qp = xt_qp_by_num(w->all->config.shared->qps, w->injection[i].qpn);
+		if (qp && xt_qp_info(qp)->engine == w->engine)
+			xt_qp_inject(qp, w->injection[i].inject, false);
+	}
+	w->injections = 0;
+	return any;
+}
+
 /* Returns true if the frame continues now, unchanged or damaged. */
 static bool apply(struct xd_worker *w, uint32_t direction, struct xt_frame *f)
 {
@@ -33,6 +54,10 @@ static bool apply(struct xd_worker *w, uint32_t direction, struct xt_frame *f)
 
 	if (a.hit)
 		xd_count(&w->stats.faults, 1);
+	if (direction == XD_FAULT_RX)
+		f->inject = a.inject;
+	else if (a.inject.kind != XT_INJECT_NONE)
+		remember(w, f->meta.qpn, a.inject);
 	for (uint32_t i = 1; i < a.copies; i++)
 		xd_delay_add(w->delay, direction, w->now + a.delay_ns[i], f);
 	if (a.flips || a.field.width)

@@ -43,6 +43,13 @@ enum xd_pause {
 	XD_AWAITED, /* ... and the worker waits for the end of the pause */
 };
 
+#define XD_INJECTIONS 64 /* of one round; others are lost */
+
+struct xd_injection {
+	uint32_t qpn;
+	struct xt_inject inject;
+};
+
 struct xd_worker {
 	pthread_mutex_t lock;	      /* held during a round */
 	uint64_t key_use;	      /* odd while keys that were looked up may be in use; atomic */
@@ -75,7 +82,10 @@ struct xd_worker {
 	uint64_t forwarded[XR_MAX_WORKERS / 64 + 1];
 
 	struct xd_delay *delay; /* frames that injected faults delay */
-	struct xd_tap *taps;	/* of captures; NULL: no capture */
+	/* errors that are injected because of frames that were sent in this round */
+	uint32_t injections;
+	struct xd_injection injection[XD_INJECTIONS];
+	struct xd_tap *taps; /* of captures; NULL: no capture */
 	struct xd_worker_stats stats;
 	struct xt_frame frames[XD_XSK_BATCH];
 
@@ -112,6 +122,8 @@ void xd_worker_wake_forwarded(struct xd_worker *w);
 unsigned int xd_worker_rx_faults(struct xd_worker *w, unsigned int n);
 /* Applies faults to a frame that is to be sent; returns false if it is not to be sent now. */
 bool xd_worker_tx_fault(struct xd_worker *w, struct xt_frame *f);
+/* Injects errors into QPs that have sent. Returns true if there were any. */
+bool xd_worker_inject(struct xd_worker *w);
 /* Receives and sends the delayed frames that are due. */
 void xd_worker_release_delayed(struct xd_worker *w);
 

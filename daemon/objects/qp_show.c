@@ -177,6 +177,7 @@ const char *xd_qp_failure_reason(const struct xt_failure *f)
 		[XT_CAUSE_RING] = "the program stored invalid ring indices",
 		[XT_CAUSE_COMPLETION] = "a completion was lost: CQ overrun",
 		[XT_CAUSE_SRQ] = "its SRQ is in error",
+		[XT_CAUSE_INJECTED] = "an injected fault",
 	};
 
 	return NAME_OF(reasons, f->cause);

@@ -79,6 +79,21 @@ int xt_cq_push(struct xt_flow *f, struct xt_cq *cq, const struct xr_cqe *cqe, bo
 	return err;
 }
 
+void xt_cq_fail(struct xt_flow *f, struct xt_cq *cq)
+{
+	struct xt_engine *e = f->engine;
+	bool first;
+
+	xt_cq_lock(cq);
+	first = !cq->overrun;
+	cq->overrun = true;
+	xt_cq_unlock(cq);
+	if (!first)
+		return;
+	xt_flow_charge(f, XT_EVENT_COST);
+	e->ops->async_event(e->ctx, NULL, cq, IBV_EVENT_CQ_ERR);
+}
+
 /* ---- moving to another ring -------------------------------------------------------------- */
 
 #define MOVE_LAST 1024 /* entries copied while workers are paused, at most */

@@ -379,6 +379,11 @@ static void to_qp(struct xt_engine *e, struct xt_qp *qp, struct xt_rx *rx)
 		return;
 	}
 	side = rx->flags & XR_OPF_REQUEST ? XT_PARK_RESPONDER : XT_PARK_REQUESTER;
+	if (__builtin_expect(rx->frame->inject.kind != XT_INJECT_NONE, false)) {
+		xt_qp_inject(qp, rx->frame->inject, true);
+		if (!xt_may_receive(qp))
+			return;
+	}
 	if (xt_park_waits(&qp->park, side) || !xt_rx_connected(qp, rx))
 		xt_park_rx(qp, rx);
 }

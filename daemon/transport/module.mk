@@ -14,6 +14,7 @@ transport_SRCS := $(addprefix daemon/transport/, \
 	group.c \
 	guard.c \
 	icrc.c \
+	inject.c \
 	integrity.c \
 	key_wr.c \
 	keys.c \

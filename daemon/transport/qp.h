@@ -125,18 +125,19 @@ struct xt_responder {
 	uint32_t epsn; /* expected */
 	uint32_t seen; /* one beyond the highest PSN received out of sequence */
 	uint32_t msn;
-	uint32_t unacked; /* packets accepted since the last ACK */
-	uint8_t kind;	  /* enum xt_wr_kind of the message being received */
-	uint8_t ack_due;  /* enum xt_ack_due */
-	uint8_t nak_code; /* XT_ACK_DUE_NAK: enum xr_nak */
-	bool also_ack;	  /* an ACK is due before the NAK that is due */
-	bool nak_sent;	  /* a NAK for the present gap was sent */
-	bool rnr_sent;	  /* an RNR NAK was sent: the peer sends all that follows again */
-	uint16_t ahead;	  /* packets received ahead of sequence since that NAK */
-	uint32_t nak_psn; /* XT_ACK_DUE_NAK */
-	bool comm_est;	  /* IBV_EVENT_COMM_EST was raised */
-	uint32_t pd;	  /* PD of the request being executed: the QP's, or its SRQ's (XRC) */
-	uint32_t srqn;	  /* XRC: SRQ number of that request */
+	uint32_t unacked;  /* packets accepted since the last ACK */
+	uint8_t kind;	   /* enum xt_wr_kind of the message being received */
+	uint8_t ack_due;   /* enum xt_ack_due */
+	uint8_t nak_code;  /* XT_ACK_DUE_NAK: enum xr_nak */
+	bool also_ack;	   /* an ACK is due before the NAK that is due */
+	bool nak_sent;	   /* a NAK for the present gap was sent */
+	bool rnr_sent;	   /* an RNR NAK was sent: the peer sends all that follows again */
+	uint16_t ahead;	   /* packets received ahead of sequence since that NAK */
+	uint32_t nak_psn;  /* XT_ACK_DUE_NAK */
+	bool comm_est;	   /* IBV_EVENT_COMM_EST was raised */
+	uint8_t rnr_timer; /* XT_ACK_DUE_RNR_NAK */
+	uint32_t pd;	   /* PD of the request being executed: the QP's, or its SRQ's (XRC) */
+	uint32_t srqn;	   /* XRC: SRQ number of that request */
 
 	/* message being received */
 	uint32_t length; /* WRITE: from the RETH */

@@ -514,6 +514,44 @@ static void out_of_sequence(struct xt_qp *qp, const struct xt_rx *rx, uint32_t p
 		nak_gap(qp);
 }
 
+/* As out_of_sequence(), for a request that is taken for lost. */
+static void lose(struct xt_qp *qp)
+{
+	if (xt_diff(qp->resp.epsn, qp->resp.seen) >= 0)
+		qp->resp.seen = qp->resp.epsn + 1;
+	nak_gap(qp);
+}
+
+/* Executes a request, or finds the error in it that is injected. */
+static enum xt_outcome execute(struct xt_qp *qp, const struct xt_rx *rx,
+			       const struct xt_request *rq, struct xt_result *res)
+{
+	const struct xt_inject *inject = &rx->frame->inject;
+
+	if (__builtin_expect(inject->kind == XT_INJECT_RNR, false))
+		return XT_RNR;
+	if (__builtin_expect(inject->kind == XT_INJECT_NAK, false))
+		return refuse(qp, res, inject->value);
+	return xt_resp_request(qp, rq, res);
+}
+
+static void not_ready(struct xt_qp *qp, const struct xt_inject *inject)
+{
+	struct xt_responder *resp = &qp->resp;
+
+	resp->nak_sent = resp->rnr_sent = true;
+	resp->rnr_timer = (uint8_t)qp->attr.min_rnr_timer;
+	if (inject->kind == XT_INJECT_RNR && inject->value != XT_INJECT_OWN_TIMER)
+		resp->rnr_timer = inject->value;
+	xt_early_drop(qp, XT_PARK_RESPONDER);
+	xt_resp_schedule(qp, XT_ACK_DUE_RNR_NAK);
+}
+
+static bool loses(const struct xt_inject *inject)
+{
+	return inject->kind == XT_INJECT_NAK && inject->value == XR_NAK_PSN_SEQUENCE;
+}
+
 static void accepted(struct xt_qp *qp, const struct xt_rx *rx, uint32_t packets)
 {
 	struct xt_responder *resp = &qp->resp;
@@ -556,7 +594,11 @@ bool xt_responder_rx(struct xt_qp *qp, const struct xt_rx *rx)
 		xt_resp_duplicate(qp, &rq, xt_op_kinds[rq.op], resp->epsn + ahead);
 		return true;
 	}
-	switch (xt_resp_request(qp, &rq, &res)) {
+	if (__builtin_expect(loses(&rx->frame->inject), false)) {
+		lose(qp);
+		return true;
+	}
+	switch (execute(qp, rx, &rq, &res)) {
 	case XT_ACCEPTED:
 		accepted(qp, rx, rq.packets);
 		break;
@@ -564,9 +606,7 @@ bool xt_responder_rx(struct xt_qp *qp, const struct xt_rx *rx)
 		xt_step_park(rq.src.step);
 		return false;
 	case XT_RNR:
-		resp->nak_sent = resp->rnr_sent = true;
-		xt_early_drop(qp, XT_PARK_RESPONDER);
-		xt_resp_schedule(qp, XT_ACK_DUE_RNR_NAK);
+		not_ready(qp, &rx->frame->inject);
 		break;
 	default:
 		resp->nak_code = res.nak;

@@ -219,7 +219,7 @@ static bool send_aeth(struct xt_qp *qp, enum xt_ack_due due, uint32_t psn, uint3
 		syndrome = XR_AETH_NAK | XR_NAK_PSN_SEQUENCE;
 		break;
 	case XT_ACK_DUE_RNR_NAK:
-		syndrome = XR_AETH_RNR_NAK | qp->attr.min_rnr_timer;
+		syndrome = XR_AETH_RNR_NAK | resp->rnr_timer;
 		break;
 	default:
 		syndrome = XR_AETH_NAK | resp->nak_code;

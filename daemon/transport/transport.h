@@ -63,6 +63,25 @@ struct xt_seg {
 	uint32_t len;
 };
 
+/*
+ * An error that a test injects into the QP of a packet: as if the responder had found it in that
+ * request, or the device at that moment.
+ */
+enum xt_inject_kind {
+	XT_INJECT_NONE,
+	XT_INJECT_NAK,	 /* of a received request, which is not executed; value: enum xr_nak */
+	XT_INJECT_RNR,	 /* the same; value: code of the timer, 32: that of the QP */
+	XT_INJECT_ERROR, /* value: enum ibv_wc_status of the oldest send WR, or 0 */
+	XT_INJECT_CQ,	 /* received packet: the CQ of receives fails, else that of send WRs */
+	XT_INJECT_EVENT, /* value: enum ibv_event_type of a QP, a CQ (as above) or an SRQ */
+};
+#define XT_INJECT_OWN_TIMER 32
+
+struct xt_inject {
+	uint8_t kind;
+	uint8_t value;
+};
+
 /* One frame, from the Ethernet header to the ICRC, in one or more segments */
 struct xt_frame {
 	struct xt_seg seg[XT_MAX_SEGS];
@@ -73,8 +92,9 @@ struct xt_frame {
 	 * headers, and the QPN of the QP that sends.
 	 */
 	struct xr_meta meta;
-	bool forwarded;	 /* from xt_ops.forward: must not be forwarded again */
-	uint64_t cookie; /* for the environment */
+	bool forwarded;		 /* from xt_ops.forward: must not be forwarded again */
+	struct xt_inject inject; /* of received frames */
+	uint64_t cookie;	 /* for the environment */
 };
 
 /* ---- environment ------------------------------------------------------------- */
@@ -319,6 +339,8 @@ void xt_cq_init(struct xt_cq *cq, struct xr_queue *queue, uint32_t depth);
  * to ERR.
  */
 int xt_cq_push(struct xt_flow *f, struct xt_cq *cq, const struct xr_cqe *cqe, bool solicited);
+/* Makes the CQ unusable, as an overrun does. The caller must move its QP to ERR. */
+void xt_cq_fail(struct xt_flow *f, struct xt_cq *cq);
 /* Raises one event that waited for the turn of the flow. Returns false if there is none. */
 bool xt_cq_raise_late(struct xt_flow *f);
 /* Drops an event that waits. Before a CQ with was_late is freed; workers are paused. */
@@ -521,6 +543,7 @@ enum xt_cause {
 	XT_CAUSE_RING,	     /* indices in a ring of the program are invalid */
 	XT_CAUSE_COMPLETION, /* a completion was lost: CQ overrun */
 	XT_CAUSE_SRQ,	     /* the SRQ is in error */
+	XT_CAUSE_INJECTED,   /* for a test, see struct xt_inject */
 	XT_CAUSES
 };
 
@@ -600,6 +623,12 @@ void xt_qp_set_path(struct xt_qp *qp, const struct xt_path *path);
 const struct xt_path *xt_qp_path(const struct xt_qp *qp);
 /* UD: sets the path MTU of the port after it changed, a power of two. */
 void xt_qp_set_mtu(struct xt_qp *qp, uint32_t mtu);
+
+/*
+ * Injects an error, other than a NAK, because of a packet that was received or sent. Not called by
+ * callbacks of the engine. xt_engine_run() must follow.
+ */
+void xt_qp_inject(struct xt_qp *qp, struct xt_inject what, bool received);
 
 /* Moves the QP to the flow of another client, which must belong to the same engine. */
 void xt_qp_set_flow(struct xt_qp *qp, struct xt_flow *flow);

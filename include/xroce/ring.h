@@ -198,6 +198,7 @@ enum xr_vendor_err {
 	XR_VERR_BIND = 12,	   /* memory window; detail: enum xr_reason */
 	XR_VERR_INVALIDATE = 13,   /* key to be invalidated; detail: enum xr_reason */
 	XR_VERR_REGISTER = 14,	   /* fast registration; detail: enum xr_reason */
+	XR_VERR_INJECTED = 15,	   /* an injected fault */
 };
 
 /*

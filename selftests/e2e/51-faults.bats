@@ -86,3 +86,38 @@ rule() {
 	[[ $output == *"'drop' needs a number from 0 to 1000"* ]]
 	equal "rules that are left" "$(ctl b fault -j xrb | jq -c '[.rules[].rule]')" '["dup"]'
 }
+
+@test "NAKs of each kind fail the request at one end and the QP at the other" {
+	local kind status=([9]=request [10]=access [11]=operation [15]=rd) n
+
+	for n in "${!status[@]}"; do
+		kind=${status[n]}
+		ctl a fault xra rules "nak $kind opcode WRITE_LAST after 3 times 1"
+		fails both -t $((30 * SLOW)) ib_write_bw -x @4 -F -s 65536 -n 100
+		equal "hits of nak $kind" "$(rule a 0 hits)" 1
+		grep "Failed status $n:" "$OUT/client"
+	done
+}
+
+@test "a NAK for a PSN sequence error and RNR NAKs cost time only" {
+	ctl a fault xra rules 'nak sequence opcode WRITE_MIDDLE every 100; rnr timer 1 every 10'
+	counter_grows a seq_naks_sent 3 both -t 60 ib_write_bw -x @4 -F -s 65536 -n 100
+	(($(rule a 0 hits) >= 3))
+	counter_grows a rnr_naks_sent 5 both -t 60 ibv_rc_pingpong -g @4 -n 100
+	(($(rule a 1 hits) >= 5))
+}
+
+@test "a QP and a CQ fail as the rule says" {
+	ctl b fault xrb rules 'qp-error status FATAL_ERR tx opcode SEND_ONLY after 20 times 1'
+	fails both -t $((30 * SLOW)) ibv_rc_pingpong -g @4 -s 64 -n 1000
+	equal "hits" "$(rule b 0 hits)" 1
+	ctl b fault xrb rules 'cq-error rx opcode SEND_ONLY after 20 times 1'
+	fails both -t $((30 * SLOW)) ibv_rc_pingpong -g @4 -s 64 -n 1000
+	equal "hits" "$(rule b 0 hits)" 1
+}
+
+@test "an event of a QP reaches its program, which goes on" {
+	ctl b fault xrb rules 'event PATH_MIG tx opcode SEND_ONLY after 20 times 1'
+	both -t 60 ibv_rc_pingpong -g @4 -s 64 -n 100
+	equal "hits" "$(rule b 0 hits)" 1
+}

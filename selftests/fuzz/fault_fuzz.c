@@ -12,6 +12,8 @@ static void check(const struct xd_fault_rule *r)
 	MUST(r->when.enter <= XD_FAULT_CERTAIN && r->when.leave <= XD_FAULT_CERTAIN);
 	MUST(!r->when.period == !r->when.length && r->bits <= UINT8_MAX);
 	MUST(r->kind != XD_FAULT_RATE || r->rate);
+	MUST((r->kind == XD_FAULT_INJECT) == (r->inject.kind != XT_INJECT_NONE));
+	MUST(r->inject.kind != XT_INJECT_RNR || r->inject.value <= XT_INJECT_OWN_TIMER);
 	MUST(memchr(r->text, 0, sizeof(r->text)) && r->text[0]);
 }
 

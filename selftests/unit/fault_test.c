@@ -2,6 +2,7 @@
 /* Fault injection: texts of rules, which packets they select, when they apply, and corruption. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <infiniband/verbs.h>
 #include <string.h>
 
 #include "daemon/datapath/fault_text.h"
@@ -223,6 +224,60 @@ static void test_selection(void)
 	pcap_close(&capture);
 }
 
+/* Returns the error that a rule injects into the QP of an RC packet with an opcode. */
+static struct xt_inject injected(const char *rule, uint32_t direction, uint8_t opcode)
+{
+	static uint8_t bytes[100] = { [12] = 8, [14] = 0x45 };
+	struct xt_frame f = { .seg[0] = { bytes, 100 }, .nseg = 1, .len = 100 };
+	struct xd_faults *list = faults(rule);
+	struct xd_fault_action a;
+
+	bytes[42] = opcode;
+	a = xd_faults_next(list, &(struct xd_fault_packet){
+					 .direction = direction,
+					 .frame = &f,
+					 .rules = UINT64_MAX,
+				 });
+	xd_faults_free(list);
+	return a.copies == 1 ? a.inject : (struct xt_inject){ 0xff, 0xff };
+}
+
+static bool injects(const char *rule, uint32_t direction, uint8_t opcode, struct xt_inject expected)
+{
+	struct xt_inject got = injected(rule, direction, opcode);
+
+	return got.kind == expected.kind && got.value == expected.value;
+}
+
+static void test_injections(void)
+{
+	const struct xt_inject none = { 0 }, access = { XT_INJECT_NAK, XR_NAK_REMOTE_ACCESS },
+			       rnr = { XT_INJECT_RNR, XT_INJECT_OWN_TIMER };
+
+	TAP_OK(injects("nak access", XD_FAULT_RX, XR_OP_WRITE_ONLY, access) &&
+		       injects("nak access", XD_FAULT_TX, XR_OP_WRITE_ONLY, none) &&
+		       injects("nak access", XD_FAULT_RX, XR_OP_ACK, none) &&
+		       injects("nak access", XD_FAULT_RX, XR_CLASS_UC | XR_OP_WRITE_ONLY, none) &&
+		       injects("nak access opcode ACK opcode READ_REQUEST", XD_FAULT_RX,
+			       XR_OP_WRITE_ONLY, none),
+	       "NAKs are for received requests of RC and XRC");
+	TAP_OK(injects("rnr", XD_FAULT_RX, XR_OP_SEND_ONLY, rnr) &&
+		       injects("rnr", XD_FAULT_RX, XR_OP_SEND_MIDDLE, none) &&
+		       injects("rnr", XD_FAULT_RX, XR_OP_WRITE_ONLY, none) &&
+		       injects("rnr timer 3", XD_FAULT_RX, XR_OP_WRITE_ONLY_IMM,
+			       (struct xt_inject){ XT_INJECT_RNR, 3 }) &&
+		       injects("rnr opcode READ_REQUEST", XD_FAULT_RX, XR_OP_READ_REQUEST, rnr),
+	       "RNR NAKs are for requests that use a receive, and for those that are named");
+	TAP_OK(injects("qp-error status REM_OP_ERR", XD_FAULT_TX, XR_OP_ACK,
+		       (struct xt_inject){ XT_INJECT_ERROR, IBV_WC_REM_OP_ERR }) &&
+		       injects("cq-error rx", XD_FAULT_RX, XR_OP_ACK,
+			       (struct xt_inject){ XT_INJECT_CQ, 0 }) &&
+		       injects("event path_mig", XD_FAULT_RX, XR_OP_ACK,
+			       (struct xt_inject){ XT_INJECT_EVENT, IBV_EVENT_PATH_MIG }) &&
+		       injects("qp-error after 1", XD_FAULT_TX, XR_OP_ACK, none),
+	       "errors of QPs and CQs, and events");
+}
+
 static void test_programs(void)
 {
 	struct xd_faults *f = faults("drop pid 7; drop uid 1000; drop command a.out; drop");
@@ -382,6 +437,16 @@ static void test_texts(void)
 		{ "\n\nlose 1", "line 3: there is no fault 'lose'" },
 		{ "seed 1 drop", "separated" },
 		{ "seed x", "'seed' needs a number" },
+		{ "nak", "'nak' needs sequence, request, access" },
+		{ "nak tx access", "not 'tx'" },
+		{ "nak access tx", "only received requests of RC and XRC (rx) have NAKs" },
+		{ "nak access opcode ACK", "only received requests" },
+		{ "rnr timer 32", "from 0 to 31" },
+		{ "qp-error timer 1", "'timer' needs 'rnr'" },
+		{ "qp-error status SUCCESS", "'status' needs a status of enum ibv_wc_status" },
+		{ "nak access status FATAL_ERR", "'status' needs 'qp-error'" },
+		{ "event PORT_ERR", "'event' needs an event" },
+		{ "cq-error bits 3", "this fault has no keyword 'bits'" },
 	};
 	static struct xd_fault_list list;
 	char why[XR_WHY_MAX], text[XD_FAULT_RULES * 8 + 300] = "";
@@ -474,6 +539,7 @@ int main(void)
 	test_counts();
 	test_times();
 	test_selection();
+	test_injections();
 	test_programs();
 	test_seeds();
 	test_damage();

@@ -2,7 +2,7 @@
 
 # Each name is a program: selftests/unit/NAME_test.c, linked with the transport library.
 UNIT_TESTS := psn loss flow keys memory order park posted wire cq ack states replay protocol peers local unreliable srq xrc pace \
-	binding fast crc integrity
+	binding fast crc integrity inject
 
 binding_test_SRCS := selftests/unit/binding.c
 fast_test_SRCS := selftests/unit/binding.c

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Errors that tests inject into a QP. The responder injects NAKs, see responder.c. */
+#include <infiniband/verbs.h>
+
+#include "cq_event.h"
+#include "engine.h"
+#include "qp.h"
+#include "rings.h"
+#include "sq.h"
+
+/* Returns true if the oldest send WR was sent, and may complete now. */
+static bool may_fail(const struct xt_qp *qp)
+{
+	const struct xt_requester *r = &qp->req;
+
+	return xt_may_send(qp) && r->completed == r->retired &&
+	       xt_diff(r->loaded, r->completed) > 0;
+}
+
+static void inject_error(struct xt_qp *qp, uint32_t status)
+{
+	if (status && may_fail(qp)) {
+		xt_sq_fail(qp, (struct xt_wc_error){ status, XR_VERR_INJECTED });
+		return;
+	}
+	xt_qp_note(qp, XT_CAUSE_INJECTED, 0, 0);
+	xt_event(qp, IBV_EVENT_QP_FATAL);
+	xt_qp_error(qp, true);
+}
+
+static void inject_event(struct xt_qp *qp, struct xt_cq *cq, uint32_t type)
+{
+	struct xt_engine *e = qp->engine;
+	bool of_srq = type == IBV_EVENT_SRQ_ERR || type == IBV_EVENT_SRQ_LIMIT_REACHED;
+
+	if (type != IBV_EVENT_CQ_ERR && !of_srq) {
+		xt_event(qp, type);
+		return;
+	}
+	xt_flow_charge(qp->flow, XT_EVENT_COST);
+	if (of_srq && qp->srq)
+		e->ops->srq_event(e->ctx, qp->srq, type);
+	else if (!of_srq && cq)
+		e->ops->async_event(e->ctx, NULL, cq, type);
+}
+
+void xt_qp_inject(struct xt_qp *qp, struct xt_inject what, bool received)
+{
+	struct xt_cq *cq = received ? qp->recv_cq : qp->send_cq;
+
+	if (qp->info.state == XR_QPS_ERR || (!xt_may_send(qp) && !xt_may_receive(qp)))
+		return;
+	switch (what.kind) {
+	case XT_INJECT_ERROR:
+		inject_error(qp, what.value);
+		break;
+	case XT_INJECT_CQ:
+		if (cq) {
+			xt_cq_fail(qp->flow, cq);
+			xt_qp_completion_lost(qp);
+		}
+		break;
+	case XT_INJECT_EVENT:
+		inject_event(qp, cq, what.value);
+		break;
+	}
+}
