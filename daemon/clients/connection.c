@@ -216,6 +216,23 @@ static int parse(const void *data, size_t len, struct xd_request *req)
 	return 0;
 }
 
+/* Closes the descriptors first: the reply may end the client. */
+static void finish(struct xd_client *c, const struct xd_request *req, int err, struct xd_reply *rep)
+{
+	xd_client_close_fds(c, req->fds, req->nfds);
+	if (err != XD_LATER)
+		xd_reply_send(c, err, rep);
+	else if (c->connection.busy)
+		watch_socket(c);
+}
+
+void xd_request_execute(struct xd_client *c, struct xd_request *req, xd_handler handler)
+{
+	struct xd_reply *rep = xd_reply_start();
+
+	finish(c, req, handler(c, req, rep), rep);
+}
+
 void xd_client_feed(struct xd_client *c, const void *data, size_t len, const int *fds,
 		    uint32_t nfds)
 {
@@ -242,12 +259,7 @@ void xd_client_feed(struct xd_client *c, const void *data, size_t len, const int
 		memcpy(body, (const uint8_t *)data + sizeof(struct xr_msg), req.length);
 		err = c->clients->ops->request(c, &req, rep);
 	}
-	/* before the reply, which may end the client */
-	xd_client_close_fds(c, own, nfds);
-	if (err != XD_LATER)
-		xd_reply_send(c, err, rep);
-	else if (con->busy)
-		watch_socket(c);
+	finish(c, &req, err, rep);
 }
 
 /* Replies to a request whose descriptors could not be received. */

@@ -25,6 +25,12 @@ struct xd_request {
 #define XD_LATER 1
 typedef int (*xd_handler)(struct xd_client *c, struct xd_request *req, struct xd_reply *rep);
 
+/*
+ * Executes the request in flight, which was postponed, and replies. Closes the descriptors that the
+ * handler leaves. May end the client.
+ */
+void xd_request_execute(struct xd_client *c, struct xd_request *req, xd_handler handler);
+
 #define X(NAME, name, body, flags)                                                                 \
 	int xd_do_##name(struct xd_client *c, struct xd_request *req, struct xd_reply *rep);
 XR_MESSAGES(X)

@@ -266,6 +266,25 @@ static uint64_t queue_behind(struct rule *r, const struct xd_fault_packet *p)
 	return r->free_at - p->now;
 }
 
+struct xd_fault_verb xd_faults_verb(struct xd_faults *f, uint32_t type, uint64_t rules,
+				    uint64_t now)
+{
+	struct xd_fault_verb v = { 0 };
+
+	pthread_mutex_lock(&f->lock);
+	for (uint32_t i = 0; i < f->n && !v.error; i++) {
+		struct rule *r = &f->rule[i];
+
+		if (r->rule.kind != XD_FAULT_VERB || !(rules >> i & 1) ||
+		    !(r->rule.verbs >> type & 1) || !applies(r, now))
+			continue;
+		v.error = r->rule.error;
+		v.delay_ns += draw_delay(r);
+	}
+	pthread_mutex_unlock(&f->lock);
+	return v;
+}
+
 static void apply(struct rule *r, const struct xd_fault_packet *p, struct xd_fault_action *a)
 {
 	a->hit = true;
@@ -287,6 +306,8 @@ static void apply(struct rule *r, const struct xd_fault_packet *p, struct xd_fau
 		break;
 	case XD_FAULT_CORRUPT:
 		corrupt(r, a);
+		break;
+	case XD_FAULT_VERB: /* selects no packet */
 		break;
 	case XD_FAULT_INJECT:
 		if (a->inject.kind == XT_INJECT_NONE)

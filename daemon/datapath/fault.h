@@ -31,6 +31,7 @@ enum xd_fault_kind {
 	XD_FAULT_RATE,
 	XD_FAULT_CORRUPT,
 	XD_FAULT_INJECT, /* an error of the QP */
+	XD_FAULT_VERB,	 /* requests of programs fail, or are delayed */
 };
 
 /* The packets that a rule selects: those that agree with all fields */
@@ -76,6 +77,8 @@ struct xd_fault_rule {
 	struct xd_fault_field field;
 	bool seal; /* CORRUPT: the ICRC is right afterwards */
 	struct xt_inject inject;
+	uint64_t verbs; /* VERB: bit by enum xr_msg_type */
+	int error;	/* VERB: negative errno; 0: only delayed */
 	char text[XD_FAULT_TEXT];
 };
 
@@ -137,6 +140,15 @@ uint64_t xd_faults_of(const struct xd_faults *f, const struct xd_fault_program *
 bool xd_faults_by_program(const struct xd_faults *f);
 /* Returns the action for the next packet. */
 struct xd_fault_action xd_faults_next(struct xd_faults *f, const struct xd_fault_packet *packet);
+/* The faults of one request of a program */
+struct xd_fault_verb {
+	int error; /* negative errno, 0: none */
+	uint64_t delay_ns;
+};
+
+/* Returns the faults of the next request. rules: those that select the program */
+struct xd_fault_verb xd_faults_verb(struct xd_faults *f, uint32_t type, uint64_t rules,
+				    uint64_t now);
 /* Damages the first copy of a frame: overwrites a field, flips bits behind the addresses. */
 void xd_fault_damage(const struct xd_fault_action *action, const struct xt_frame *frame);
 

@@ -13,6 +13,7 @@
 #define DELAY_MAX_NS 10000000000ull	/* 10 s */
 #define PERIOD_MAX_NS 86400000000000ull /* a day */
 #define RATE_MAX 1000000000000ull
+#define ERRORS 134 /* numbers of errno.h end below */
 
 /* The words of a line, and where the first error is explained */
 struct words {
@@ -407,22 +408,24 @@ static bool set_status(struct words *w, struct xd_fault_rule *r)
 #define DELAY (1u << XD_FAULT_DELAY)
 #define CORRUPT (1u << XD_FAULT_CORRUPT)
 #define INJECT (1u << XD_FAULT_INJECT)
+#define VERB (1u << XD_FAULT_VERB)
 #define ALL UINT32_MAX
+#define PACKETS (ALL & ~VERB)
 
 static const struct keyword {
 	const char *name;
 	uint32_t kinds; /* bit by enum xd_fault_kind: those that allow it */
 	bool (*set)(struct words *w, struct xd_fault_rule *r);
 } keywords[] = {
-	{ "rx", ALL, set_rx },		 { "tx", ALL, set_tx },
-	{ "mads", ALL, set_mads },	 { "qp", ALL, set_qp },
-	{ "peer", ALL, set_peer },	 { "opcode", ALL, set_opcode },
-	{ "queue", ALL, set_queue },	 { "pid", ALL, set_pid },
+	{ "rx", PACKETS, set_rx },	 { "tx", PACKETS, set_tx },
+	{ "mads", PACKETS, set_mads },	 { "qp", PACKETS, set_qp },
+	{ "peer", PACKETS, set_peer },	 { "opcode", PACKETS, set_opcode },
+	{ "queue", PACKETS, set_queue }, { "pid", ALL, set_pid },
 	{ "uid", ALL, set_uid },	 { "command", ALL, set_command },
 	{ "prob", ALL, set_prob },	 { "burst", ALL, set_burst },
 	{ "after", ALL, set_after },	 { "every", ALL, set_every },
 	{ "times", ALL, set_times },	 { "period", ALL, set_period },
-	{ "length", ALL, set_length },	 { "jitter", DELAY | DUPLICATE, set_jitter },
+	{ "length", ALL, set_length },	 { "jitter", DELAY | DUPLICATE | VERB, set_jitter },
 	{ "late", DUPLICATE, set_late }, { "bits", CORRUPT, set_bits },
 	{ "field", CORRUPT, set_field }, { "icrc", CORRUPT, set_icrc },
 	{ "timer", INJECT, set_timer },	 { "status", INJECT, set_status },
@@ -468,6 +471,53 @@ static bool begin_rnr(struct words *w, struct xd_fault_rule *r)
 	(void)w;
 	r->inject = (struct xt_inject){ XT_INJECT_RNR, XT_INJECT_OWN_TIMER };
 	return true;
+}
+
+/* Requests of programs whose handlers are the daemon's part of a verb */
+static const struct {
+	const char *name;
+	uint32_t flags;
+} verbs[] = {
+#define X(NAME, name, body, flags) [XR_MSG_##NAME] = { #name, flags },
+	XR_MESSAGES(X)
+#undef X
+};
+_Static_assert(XR_MSG_COUNT <= 64, "a bit for each request");
+
+static bool is_verb(uint32_t type)
+{
+	const uint32_t others = XR_FOR_OBSERVERS | XR_FOR_OPERATORS | XR_FOR_CHANNELS | XR_FOR_UMAD;
+
+	return verbs[type].name && !(verbs[type].flags & others);
+}
+
+static bool set_verb(struct words *w, struct xd_fault_rule *r)
+{
+	const char *name = next(w);
+
+	r->match.direction = 0;
+	for (uint32_t type = 1; name && type < XR_MSG_COUNT; type++)
+		if (is_verb(type) && (!strcmp(name, "any") || !strcmp(name, verbs[type].name)))
+			r->verbs |= 1ull << type;
+	return r->verbs || wrong(w, name, "a verb such as reg_mr, create_qp, modify_qp, or any");
+}
+
+static bool begin_fail(struct words *w, struct xd_fault_rule *r)
+{
+	const char *name;
+
+	if (!set_verb(w, r))
+		return false;
+	name = next(w);
+	for (int error = 1; name && error < ERRORS && !r->error; error++)
+		if (strerrorname_np(error) && !strcmp(strerrorname_np(error), name))
+			r->error = -error;
+	return r->error || wrong(w, name, "an error such as ENOMEM or EAGAIN behind the verb");
+}
+
+static bool begin_slow(struct words *w, struct xd_fault_rule *r)
+{
+	return set_verb(w, r) && duration(w, DELAY_MAX_NS, &r->delay);
 }
 
 static bool begin_qp_error(struct words *w, struct xd_fault_rule *r)
@@ -523,6 +573,8 @@ static const struct {
 	{ "event", XD_FAULT_INJECT, begin_event },
 	{ "qp-error", XD_FAULT_INJECT, begin_qp_error },
 	{ "cq-error", XD_FAULT_INJECT, begin_cq_error },
+	{ "fail", XD_FAULT_VERB, begin_fail },
+	{ "slow", XD_FAULT_VERB, begin_slow },
 };
 
 /* ---- rules ---------------------------------------------------------------------------------- */

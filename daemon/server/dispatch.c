@@ -30,6 +30,8 @@ static uint32_t own_flag(const struct xd_client *c)
 	return c->umad ? XR_FOR_UMAD : c->connection.channel ? XR_FOR_CHANNELS : 0;
 }
 
+#define NO_FAULTS (XR_FOR_OBSERVERS | XR_FOR_OPERATORS | XR_FOR_CHANNELS | XR_FOR_UMAD)
+
 static int check(struct xd_client *c, uint32_t type, uint32_t length, uint32_t nfds)
 {
 	const struct verb *verb;
@@ -60,5 +62,10 @@ int xd_dispatch(struct xd_client *c, struct xd_request *req, struct xd_reply *re
 	/* Fields that an older client does not send are 0. */
 	if (req->length < verb->size)
 		memset((uint8_t *)req->body + req->length, 0, verb->size - req->length);
+	if (c->fault_rules && !(verb->flags & NO_FAULTS)) {
+		err = xd_fault_request(c, req, verb->size, verb->handler);
+		if (err)
+			return err;
+	}
 	return verb->handler(c, req, rep);
 }

@@ -6,6 +6,7 @@
  *   dispatch.c  permissions and handlers of requests
  *   query.c     HELLO, device, port, addresses
  *   faults.c    rules of fault injection
+ *   fault_verbs.c  faults of requests
  *   show.c      status, counters and objects as JSON, for the xroce command
  *   show_cm.c   the same for connection management
  *   counters.c  sums of counters
@@ -20,6 +21,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "daemon/clients/request.h"
 #include "daemon/helper/protocol.h"
 #include "daemon/rdma_cm/rdma_cm.h"
 
@@ -97,6 +99,14 @@ void xd_faults_hello(struct xd_client *c);
 void xd_faults_end(struct xd_client *c);
 /* Writes the member `faults` of the status. Only operators see the rules. */
 void xd_faults_show(struct json *j, const struct xd_client *c);
+
+/*
+ * Applies rules to a request of a program before its handler, so that nothing was made when it
+ * fails. Returns 0, the error that is injected, or XD_LATER: the handler is called later. size:
+ * bytes of the body that the handler may read.
+ */
+int xd_fault_request(struct xd_client *c, struct xd_request *req, uint32_t size,
+		     xd_handler handler);
 
 /* request() of struct xd_client_ops */
 int xd_dispatch(struct xd_client *c, struct xd_request *req, struct xd_reply *rep);

@@ -2,6 +2,7 @@
 /* SET_FAULT: rules of operators and of programs, which QPs they select, their limits, their end. */
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "control.h"
 #include "daemon/datapath/fault.h"
@@ -103,6 +104,44 @@ static void test_programs(void)
 	disconnect(&operator);
 }
 
+/* Returns the status of a reply that comes late. */
+static int late_reply(struct conn *c)
+{
+	int status;
+
+	while ((status = read_reply(c)) == 1) {
+		usleep(1000);
+		settle();
+	}
+	return status;
+}
+
+static void test_verbs(void)
+{
+	struct conn operator, c;
+	uint32_t pds;
+
+	open_observer(&operator);
+	open_client(&c);
+	MUST(!set_faults(&operator, "fail alloc_pd ENOMEM times 1; slow alloc_pd 50ms"));
+	pds = xd_object_count(c.client, XD_PD);
+	TAP_OK(ask(&c, XR_MSG_ALLOC_PD, NULL, 0) == -ENOMEM && explained(&c, "injected") &&
+		       xd_object_count(c.client, XD_PD) == pds,
+	       "a verb fails, and nothing was made");
+	TAP_OK(ask(&c, XR_MSG_ALLOC_PD, NULL, 0) == 1 && !late_reply(&c) &&
+		       xd_object_count(c.client, XD_PD) == pds + 1,
+	       "a verb that takes long succeeds");
+	MUST(!set_faults(&operator, "slow alloc_pd 10s"));
+	TAP_OK(ask(&c, XR_MSG_ALLOC_PD, NULL, 0) == 1 && c.client->connection.waiting,
+	       "a request waits");
+	disconnect(&c);
+	settle();
+	TAP_OK(!operator.client->next && !operator.client->clients->first->next,
+	       "a client ends whose request waits");
+	MUST(!set_faults(&operator, ""));
+	disconnect(&operator);
+}
+
 static void test_limits(void)
 {
 	char rules[XD_FAULT_RULES * 5 + 8] = "";
@@ -132,6 +171,7 @@ int main(void)
 	start_server("faults");
 	test_operators();
 	test_programs();
+	test_verbs();
 	test_limits();
 	fake_server_stop();
 	TAP_OK(!fake.server, "the server stops");

@@ -121,3 +121,34 @@ rule() {
 	both -t 60 ibv_rc_pingpong -g @4 -s 64 -n 100
 	equal "hits" "$(rule b 0 hits)" 1
 }
+
+@test "verbs fail and take long as the rule says" {
+	ctl b fault xrb rules 'fail reg_mr ENOMEM times 9; slow create_cq 300ms'
+	run -1 run_on b ibv_rc_pingpong -d xrb -g 1 "$A4"
+	echo "$output"
+	[[ $output == *"Couldn't register MR"* ]]
+	(($(rule b 0 hits) > 0))
+	equal "slow ones" "$(rule b 1 hits)" 0
+	ctl b fault xrb rules 'slow create_cq 300ms; slow modify_qp 10ms jitter 5ms'
+	both -t 60 ibv_rc_pingpong -g @4 -n 10
+	equal "slow ones" "$(rule b 0 hits)" 1
+	equal "states" "$(rule b 1 hits)" 3
+}
+
+@test "a program meets the same faults when it runs again" {
+	local run
+
+	cat >"$FILE" <<-END
+		seed 9
+		slow any 1ms prob 30% command ibv_ud_pingpong
+		delay 1us tx prob 10% opcode UD_SEND_ONLY command ibv_ud_pingpong
+	END
+	for run in 1 2; do
+		ctl b fault xrb load "$FILE"
+		both -t 60 ibv_ud_pingpong -g @4 -n 200
+		ctl b fault -j xrb | jq -c '[.rules[] | [.packets, .hits]]' >"$BATS_TEST_TMPDIR/hits$run"
+	done
+	cat "$BATS_TEST_TMPDIR"/hits?
+	cmp "$BATS_TEST_TMPDIR"/hits1 "$BATS_TEST_TMPDIR"/hits2
+	(($(rule b 0 hits) > 0 && $(rule b 1 hits) > 0))
+}

@@ -278,6 +278,45 @@ static void test_injections(void)
 	       "errors of QPs and CQs, and events");
 }
 
+/* Returns the errors of n requests of a type, as digits: 0: none, 1: ENOMEM, 2: another one. */
+static const char *verb_errors(const char *rules, uint32_t type, unsigned n)
+{
+	struct xd_faults *f = faults(rules);
+	static char text[65];
+	unsigned i;
+
+	for (i = 0; i < n; i++) {
+		int error = xd_faults_verb(f, type, UINT64_MAX, 0).error;
+
+		text[i] = error == 0 ? '0' : error == -ENOMEM ? '1' : '2';
+	}
+	text[i] = 0;
+	xd_faults_free(f);
+	return text;
+}
+
+static void test_verbs(void)
+{
+	const char rules[] = "fail reg_mr ENOMEM after 1 every 2 times 2; slow create_qp 5ms;"
+			     "fail any EAGAIN after 6";
+	struct xd_faults *f =
+		faults("drop; fail reg_mr EIO; slow any 1ms; slow any 1ms jitter 1us");
+	struct xd_fault_verb v = xd_faults_verb(f, XR_MSG_CREATE_QP, UINT64_MAX, 0);
+
+	TAP_OK(!strcmp(verb_errors(rules, XR_MSG_REG_MR, 10), "0101000022"),
+	       "a rule counts the requests that those before it let pass");
+	TAP_OK(!strcmp(verb_errors(rules, XR_MSG_CREATE_QP, 8), "00000022"), "any verb");
+	TAP_OK(!v.error && v.delay_ns > 2000000 && v.delay_ns <= 2001000, "delays add up");
+	v = xd_faults_verb(f, XR_MSG_REG_MR, 0, 0);
+	TAP_OK(!v.error && !v.delay_ns, "rules of other programs");
+	TAP_OK(!strcmp(verb_errors("fail reg_mr ENOMEM prob 50%; seed 3", XR_MSG_REG_MR, 40),
+		       verb_errors("fail reg_mr ENOMEM prob 50%; seed 3", XR_MSG_REG_MR, 40)),
+	       "the same seed gives the same errors");
+	TAP_OK(!xd_faults_on(faults("fail any EIO"), XD_FAULT_RX | XD_FAULT_TX),
+	       "no packet is looked at");
+	xd_faults_free(f);
+}
+
 static void test_programs(void)
 {
 	struct xd_faults *f = faults("drop pid 7; drop uid 1000; drop command a.out; drop");
@@ -446,6 +485,12 @@ static void test_texts(void)
 		{ "qp-error status SUCCESS", "'status' needs a status of enum ibv_wc_status" },
 		{ "nak access status FATAL_ERR", "'status' needs 'qp-error'" },
 		{ "event PORT_ERR", "'event' needs an event" },
+		{ "fail", "'fail' needs a verb such as reg_mr" },
+		{ "fail show EIO", "not 'show'" },
+		{ "fail reg_mr", "'fail' needs an error such as ENOMEM" },
+		{ "fail reg_mr 12", "not '12'" },
+		{ "fail reg_mr EIO qp 5", "this fault has no keyword 'qp'" },
+		{ "slow reg_mr", "'slow' needs a time" },
 		{ "cq-error bits 3", "this fault has no keyword 'bits'" },
 	};
 	static struct xd_fault_list list;
@@ -540,6 +585,7 @@ int main(void)
 	test_times();
 	test_selection();
 	test_injections();
+	test_verbs();
 	test_programs();
 	test_seeds();
 	test_damage();
