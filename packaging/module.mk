@@ -29,6 +29,7 @@ INSTALL += \
 	644:$(UNIT):$(UNITDIR)/xroced@.service \
 	644:packaging/xroce.sysusers:$(PREFIX)/lib/sysusers.d/xroce.conf \
 	644:packaging/example.conf:$(PREFIX)/share/doc/xroce/example.conf \
+	644:packaging/dispatcher.conf:$(PREFIX)/share/doc/xroce/dispatcher.conf \
 	644:packaging/grafana.json:$(PREFIX)/share/doc/xroce/grafana.json \
 	644:LICENSE:$(PREFIX)/share/doc/xroce/LICENSE \
 	644:packaging/xroce.bash-completion:$(PREFIX)/share/bash-completion/completions/xroce \

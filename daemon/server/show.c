@@ -79,6 +79,8 @@ static void put_xdp(struct json *j, const struct xd_device *dev)
 	json_text(j, "mode", xd_xdp_mode_name(dev->xdp));
 	json_text(j, "why", xd_xdp_mode_why(dev->xdp));
 	json_boolean(j, "multi_buffer", xd_xdp_multi_buffer(dev->xdp));
+	if (dev->opt->dispatcher)
+		json_number(j, "dispatcher", dev->opt->dispatcher);
 	json_text(j, "pins", xd_xdp_pins(dev->xdp));
 	json_end(j, '}');
 }

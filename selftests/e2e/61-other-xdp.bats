@@ -8,7 +8,7 @@ OTHER=/usr/lib/x86_64-linux-gnu/bpf/xdpfilt_dny_ip.o	# an XDP program of xdp-too
 
 # Host a has no daemon.
 setup_file() {
-	requires root xdp-filter xdp-loader
+	requires root xdp-filter xdp-loader xdpdump tcpdump
 	hosts_up 3000
 	daemon_up b
 }
@@ -67,6 +67,36 @@ refused() {
 	both ibv_rc_pingpong -g @4 -c -n 50
 }
 
+# dump: xdpdump captures packets of host a before and after our XDP program, while RDMA works
+dump() {
+	local dir=$BATS_TEST_TMPDIR pid
+	local file=$dir/packets log=$dir/xdpdump
+
+	tools a timeout $((60 * SLOW)) xdpdump -i va -p "$(ours)" --rx-capture entry,exit --use-pcap -w "$file" \
+		>"$log" 2>&1 3>&- &
+	pid=$!
+	wait_for 20 grep -q "listening\|ERROR" "$log"
+	if grep -q "raise rlimit: Operation not permitted" "$log"; then
+		wait "$pid" || true
+		skip "xdpdump raises its limit of locked memory, which takes CAP_SYS_RESOURCE"
+	fi
+	both ibv_rc_pingpong -g @4 -c -n 50
+	on b ping -q -c 2 -i 0.05 -W 20 "$A4"
+	pkill -INT -f "^xdpdump .* $file\$"
+	wait "$pid" || true
+	cat "$log"
+	# 50 messages of 4096 bytes in each direction, ACKs come on top; each packet twice
+	(($(tcpdump -nr "$file" udp dst port 4791 2>/dev/null | wc -l) >= 2 * 50))
+	(($(tcpdump -nr "$file" icmp 2>/dev/null | wc -l) >= 2 * 2))
+}
+
+# bats test_tags=stock
+@test "xdpdump captures packets of the XDP program" {
+	daemon_down a
+	daemon_up a
+	dump
+}
+
 # ---- behind the dispatcher of libxdp ----------------------------------------------------
 
 # needs_dispatcher: libxdp attaches programs alone if the kernel refuses programs of type BPF_PROG_TYPE_EXT.
@@ -85,7 +115,7 @@ programs() {
 	tools a xdp-loader status va | awk '$1 == "=>" { print $3 }' | paste -sd ' '
 }
 
-# ours HOST: the name that the program has there
+# ours: prints the name of the daemon's program
 ours() {
 	kernel_at_least 6.6 && echo xroce_frags || echo xroce
 }
@@ -123,6 +153,14 @@ alone() {
 	daemon_down a
 	wait_for 10 alone ""
 	equal "XDP program" "$(on a ip -j link show va | jq -c '.[0].xdp')" null
+}
+
+# bats test_tags=stock
+@test "--dispatcher: xdpdump captures packets of the daemon's program" {
+	needs_dispatcher
+	daemon_up a --dispatcher 50
+	dump
+	daemon_down a
 }
 
 # bats test_tags=stock
