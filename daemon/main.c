@@ -4,6 +4,7 @@
  * and connects them. Exit status: 0 stopped by a signal, 1 failed, 2 wrong usage.
  */
 #include <errno.h>
+#include <infiniband/verbs.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -115,12 +116,37 @@ static void notify_status(const struct xd_device *dev)
 	xd_notify(text);
 }
 
+static void publish_link(struct xd_clients *clients, uint32_t type)
+{
+	struct json *j = NULL;
+
+	if (type == IBV_EVENT_PORT_ACTIVE || type == IBV_EVENT_PORT_ERR)
+		j = xd_publish_begin(clients, "link");
+	if (!j)
+		return;
+	json_text(j, "state", type == IBV_EVENT_PORT_ACTIVE ? "up" : "down");
+	xd_publish(clients);
+}
+
+static void publish_gid(struct xd_clients *clients, uint32_t index, const struct xr_addr *gid,
+			bool added)
+{
+	struct json *j = xd_publish_begin(clients, added ? "gid_added" : "gid_removed");
+
+	if (!j)
+		return;
+	json_number(j, "index", index);
+	json_address(j, "gid", gid);
+	xd_publish(clients);
+}
+
 static void on_port(void *ctx, uint32_t type)
 {
 	struct daemon *d = ctx;
 
 	if (!d->server)
 		return;
+	publish_link(&d->server->objects.clients, type);
 	xd_clients_port_event(&d->server->objects.clients, type);
 	notify_status(&d->dev);
 }
@@ -129,6 +155,8 @@ static void on_gid(void *ctx, uint32_t index, const struct xr_addr *gid, bool ad
 {
 	struct daemon *d = ctx;
 
+	if (d->server)
+		publish_gid(&d->server->objects.clients, index, gid, added);
 	if (!d->dev.xdp)
 		return;
 	if (added)

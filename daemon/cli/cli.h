@@ -10,6 +10,7 @@
  *   show.c     list, and the commands that print a reply: status, counters, qp, mr, ...
  *   metrics.c  metrics
  *   top.c      top
+ *   monitor.c  monitor
  *   fault.c    fault
  *   run.c      run
  *   capture.c  capture, with the files that capture.h lists
@@ -96,7 +97,8 @@ json_t *cli_parse(const char *text);		  /* NULL: not JSON */
 bool cli_print(const char *text, bool hide_zero); /* false: not JSON */
 /* Returns the rows of a list that are in a state, as text; NULL: not JSON, or no memory. */
 char *cli_in_state(const char *text, const char *state);
-void cli_print_field(const char *value); /* replaces control characters */
+void cli_print_field(const char *value);		 /* replaces control characters */
+void cli_print_value(const char *name, const json_t *v); /* as one word, in quotes if need be */
 void cli_print_json(const json_t *root);
 void cli_print_blocks(const json_t *list); /* each row as an object, with units */
 void cli_print_init(void);		   /* decides whether there are colours */
@@ -110,6 +112,17 @@ void cli_amount(double n, char *text, size_t room);
  * Returns the exit status.
  */
 int cli_filter(const struct cli *cli, json_t *list);
+/*
+ * Returns true if one row has the values of cli->filter, whose names are complete. A value may be
+ * several with commas.
+ */
+bool cli_matches(const struct cli *cli, const json_t *row);
+
+/*
+ * show.c: takes [DEV] [NAME VALUE]... from the arguments behind the options; stores the device, or
+ * NULL, and cli->filter. Returns the exit status.
+ */
+int cli_take_filters(struct cli *cli, int argc, char **argv, char **device);
 
 /* run.c: stores the path of the provider; false: neither next to this command nor installed */
 bool cli_find_library(char path[PATH_MAX]);
@@ -118,6 +131,7 @@ int cli_run(struct cli *cli, int argc, char **argv);
 int cli_list(struct cli *cli, int argc, char **argv);
 int cli_show(struct cli *cli, int argc, char **argv);
 int cli_top(struct cli *cli, int argc, char **argv);
+int cli_monitor(struct cli *cli, int argc, char **argv);
 int cli_metrics(struct cli *cli, int argc, char **argv);
 int cli_fault(struct cli *cli, int argc, char **argv);
 int cli_capture(struct cli *cli, int argc, char **argv);

@@ -124,3 +124,22 @@ int cli_filter(const struct cli *cli, json_t *list)
 			status = sort(cli, list, cli->filter[i + 1]);
 	return status;
 }
+
+bool cli_matches(const struct cli *cli, const json_t *row)
+{
+	char values[256], *value, *save = NULL;
+	const json_t *v;
+	bool found;
+
+	for (int i = 0; i + 1 < cli->filters; i += 2) {
+		v = json_object_get(row, cli->filter[i]);
+		found = v && equals(v, cli->filter[i + 1]);
+		snprintf(values, sizeof(values), "%s", cli->filter[i + 1]);
+		for (value = strtok_r(values, ",", &save); v && value && !found;
+		     value = strtok_r(NULL, ",", &save))
+			found = equals(v, value);
+		if (!found)
+			return false;
+	}
+	return true;
+}

@@ -52,6 +52,22 @@ static const struct cli_command commands[] = {
 		cli_top,
 		0,
 	},
+	{
+		"monitor",
+		"[DEV] [NAME VALUE]...",
+		"what happens: states and errors of queue pairs, NAKs, link, clients",
+		"One line for each event, until the daemon ends: QPs created, destroyed, their\n"
+		"states and errors with reasons, NAKs and timeouts (the sum of each second), "
+		"link,\n"
+		"GIDs, clients, hits of fault rules.\n"
+		"NAME VALUE pairs keep the events that have the value, or one of several with\n"
+		"commas; names may be abbreviated. Values of \"event\":\n"
+		"  qp_created, qp_destroyed, qp_state, qp_error, nak, timeout, link, gid_added,\n"
+		"  gid_removed, client_connected, client_left, fault, lost\n"
+		"Example: xroce monitor event qp_error,nak\n",
+		cli_monitor,
+		0,
+	},
 	{ "metrics", "[DEV]", "counters and gauges in the OpenMetrics format", NULL, cli_metrics,
 	  0 },
 	{ "qp", ROWS_ARGS, "queue pairs", STATE_OPTION ROW_OPTIONS, cli_show, XR_SHOW_QPS },

@@ -207,6 +207,16 @@ static char *member_text(const json_t *object, const char *name)
 	return with_unit(scalar(v), name, v);
 }
 
+void cli_print_value(const char *name, const json_t *v)
+{
+	char *text = scalar(v);
+	const char *quote = *text && !strchr(text, ' ') ? "" : "\"";
+	const char *colour = colour_of(name, text);
+
+	printf("%s%s%s%s%s", colour ? colour : "", quote, text, quote, colour ? PLAIN : "");
+	free(text);
+}
+
 /* ---- tables --------------------------------------------------------------------- */
 
 static void print_padded(const char *text, int width, const char *colour)

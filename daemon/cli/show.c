@@ -188,7 +188,7 @@ static bool has_rows(uint32_t what)
  * DEV may precede the filters, which are pairs, so their number tells whether it does. "dev" and
  * "help" are words as in ip(8).
  */
-static int take_filters(struct cli *cli, int argc, char **argv, char **device)
+int cli_take_filters(struct cli *cli, int argc, char **argv, char **device)
 {
 	*device = NULL;
 	if (argc > 1 && !strcmp(argv[0], "dev")) {
@@ -202,8 +202,6 @@ static int take_filters(struct cli *cli, int argc, char **argv, char **device)
 	}
 	if (argc % 2)
 		return cli_usage(cli, "'%s' has no value", argv[argc - 1]);
-	if (argc && !has_rows(cli->command->what))
-		return cli_usage(cli, "unexpected argument '%s'", argv[0]);
 	cli->filter = argv;
 	cli->filters = argc;
 	return CLI_OK;
@@ -223,9 +221,11 @@ int cli_show(struct cli *cli, int argc, char **argv)
 		return -first - 1;
 	if (argc - first == 2 && !has_rows(cli->command->what))
 		return cli_usage(cli, "unexpected argument '%s'", argv[first + 1]);
-	status = take_filters(cli, argc - first, argv + first, &device);
+	status = cli_take_filters(cli, argc - first, argv + first, &device);
 	if (status != CLI_OK)
 		return status;
+	if (cli->filters && !has_rows(cli->command->what))
+		return cli_usage(cli, "unexpected argument '%s'", cli->filter[0]);
 	if (cli->detail && !has_rows(cli->command->what))
 		return cli_usage(cli, "'%s' shows no rows", argv[0]);
 	if (cli->state && !has_states(cli->command->what))

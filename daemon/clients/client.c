@@ -153,12 +153,27 @@ static void end_step(struct xd_client_job *job)
 	xd_load_charge_lap(c);
 }
 
+/* Before its objects are freed, so that the event precedes those of its objects. */
+static void publish_end(struct xd_client *c)
+{
+	struct json *j = NULL;
+
+	xd_monitor_close(c);
+	if (c->connection.hello && !c->connection.observer)
+		j = xd_publish_begin(c->clients, "client_left");
+	if (!j)
+		return;
+	xd_publish_client(j, c);
+	xd_publish(c->clients);
+}
+
 void xd_client_end(struct xd_client *c)
 {
 	if (c->ending)
 		return;
 	xd_log(XD_DEBUG, "client %u (%s, pid %d) ends", c->id, c->identity.comm, c->identity.pid);
 	c->ending = true;
+	publish_end(c);
 	xd_connection_shutdown(c);
 	/* ends the wait of a job for a helper that the program blocks */
 	if (c->ticket >= 0)

@@ -13,6 +13,7 @@
  *   shm.c          memory shared with the client, which holds rings and doorbells
  *   load.c         processor time of requests
  *   limits.c       limits of users and of the device
+ *   monitor.c      events for the readers of `xroce monitor`
  *   client.c       start and end of a client
  */
 #ifndef XD_CLIENT_H

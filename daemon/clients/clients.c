@@ -35,6 +35,7 @@ bool xd_clients_stop(struct xd_clients *cs)
 		xd_log(XD_WARN, "a job for a client hangs: the kernel has to release what is left");
 		return false;
 	}
+	xd_monitors_free(&cs->monitors);
 	xd_events_stop(cs);
 	xd_delayed_stop(cs);
 	xd_limits_free(&cs->limits);

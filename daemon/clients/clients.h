@@ -13,6 +13,7 @@
 #include "events.h"
 #include "handles.h"
 #include "limits.h"
+#include "monitor.h"
 
 struct xd_client;
 struct xd_device;
@@ -43,6 +44,7 @@ struct xd_clients {
 	struct xd_limits limits;
 	struct xd_blocked blocked;
 	struct xd_delayed delayed;
+	struct xd_monitors monitors;
 };
 
 /* Call xd_clients_stop() after an error, too. */

@@ -384,8 +384,15 @@ bool xd_connection_hung_up(const struct xd_client *c)
 
 void xd_connection_greet(struct xd_client *c, bool observer)
 {
+	struct json *j = observer ? NULL : xd_publish_begin(c->clients, "client_connected");
+
 	c->connection.hello = true;
 	c->connection.observer = observer;
+	if (!j)
+		return;
+	json_text(j, "kind", c->umad ? "umad" : c->connection.channel ? "rdma_cm" : "verbs");
+	xd_publish_client(j, c);
+	xd_publish(c->clients);
 }
 
 int xd_connection_may_greet_channel(struct xd_client *c)

@@ -67,6 +67,7 @@ static void op_qp_state(void *ctx, struct xt_qp *qp)
 	struct xd_worker *w = ctx;
 	struct xr_qp_entry entry;
 
+	xd_count(&w->stats.qp_errors, 1);
 	xt_qp_entry(qp, &entry);
 	xd_xdp_qp_set(w->all->config.xdp, xt_qp_info(qp)->qpn, &entry);
 }

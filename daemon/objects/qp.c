@@ -272,6 +272,7 @@ int xd_do_create_qp(struct xd_client *c, struct xd_request *req, struct xd_reply
 		return err;
 	}
 	xd_qp_reply(qp, rep);
+	xd_qp_publish_created(qp);
 	return 0;
 }
 
@@ -356,6 +357,7 @@ static int modify_now(struct xd_client *c, const void *request, const struct xt_
 	uint32_t state, turns = MODIFY_TURNS;
 	int err;
 
+	xd_qp_publish_changes(qp);
 	err = xd_object_charge(&qp->obj, xt_qp_more_bytes(qp->xt, &q->attr, q->attr_mask));
 	if (!err)
 		err = xt_qp_prepare(qp->xt, &q->attr, q->attr_mask);
@@ -386,6 +388,7 @@ static int modify_now(struct xd_client *c, const void *request, const struct xt_
 		xd_xdp_qp_del(c->dev->xdp, qp->qpn);
 	if (!err)
 		XD_REPLY(rep, xr_modify_qp_rep)->state = state;
+	xd_qp_publish_changes(qp);
 	return err;
 }
 
@@ -506,6 +509,7 @@ static void destroy_in_engine(struct xd_client *c, struct xd_qp *qp)
 {
 	if (!qp->xt)
 		return;
+	xd_qp_publish_destroyed(qp);
 	xd_mcast_leave(qp);
 	if (qp->resolve)
 		xd_net_resolve_cancel(qp->resolve);

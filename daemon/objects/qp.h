@@ -16,6 +16,8 @@ struct xd_xrcd;
 struct xt_failure;
 struct xt_qp;
 
+#define XD_QP_NAKS 8 /* kinds of NAKs, sent and received */
+
 struct xd_qp {
 	struct xd_object obj;
 	uint32_t type, qpn, slot, worker;
@@ -34,6 +36,12 @@ struct xd_qp {
 	struct xd_resolve *resolve; /* of a new path after the network changed */
 	uint64_t created;	    /* time, ns */
 	uint32_t attached;	    /* number of multicast groups that it is attached to */
+
+	/* what the readers of `xroce monitor` know */
+	struct xd_qp_known {
+		uint32_t state;
+		uint64_t naks[XD_QP_NAKS], timeouts;
+	} known;
 };
 
 /* Windows of a QP that are unbound in one pause. Each takes an update of a BPF map. */
@@ -44,9 +52,21 @@ extern const struct xd_kind_ops xd_qp_ops;
 /* qp_show.c: show() of the kind, and with all that is known of the QP */
 void xd_qp_show(struct json *j, struct xd_object *obj);
 void xd_qp_show_detail(struct json *j, struct xd_object *obj);
+const char *xd_qp_type_name(const struct xd_qp *qp);
+const char *xd_qp_state_name(uint32_t state);
 /* Describe why a QP failed; the status is empty if the reason has none. */
 const char *xd_qp_failure_reason(const struct xt_failure *f);
 const char *xd_qp_failure_status(const struct xt_failure *f);
+
+/* ---- qp_monitor.c: events for the readers of `xroce monitor`. No worker is paused. ---- */
+
+void xd_qp_publish_created(struct xd_qp *qp);
+/* Publishes what has changed since the last call. */
+void xd_qp_publish_changes(struct xd_qp *qp);
+/* The same, and that the QP is destroyed. */
+void xd_qp_publish_destroyed(struct xd_qp *qp);
+/* publish: publishes the changes of all QPs of a worker; else notes their present state only. */
+void xd_qps_publish_changes(struct xd_clients *cs, uint32_t worker, bool publish);
 
 /* UC and UD: what was posted is executed without a response of the peer. */
 static inline bool xd_qp_unreliable(const struct xd_qp *qp)

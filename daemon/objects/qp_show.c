@@ -17,9 +17,14 @@ static const char *name_of(const char *const *names, size_t n, uint32_t value)
 }
 #define NAME_OF(names, value) name_of(names, sizeof(names) / sizeof((names)[0]), value)
 
-static const char *const states[] = { "RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR" };
+const char *xd_qp_state_name(uint32_t state)
+{
+	static const char *const names[] = { "RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR" };
 
-static const char *type_name(const struct xd_qp *qp)
+	return NAME_OF(names, state);
+}
+
+const char *xd_qp_type_name(const struct xd_qp *qp)
 {
 	switch (qp->type) {
 	case XR_QPT_RC:
@@ -58,8 +63,8 @@ static void take(const struct xd_qp *qp, struct snapshot *s)
 static void put_row(struct json *j, const struct xd_qp *qp, const struct snapshot *s)
 {
 	json_number(j, "qpn", qp->qpn);
-	json_text(j, "type", type_name(qp));
-	json_text(j, "state", NAME_OF(states, s->attr.qp_state));
+	json_text(j, "type", xd_qp_type_name(qp));
+	json_text(j, "state", xd_qp_state_name(s->attr.qp_state));
 	json_number(j, "client", qp->obj.client->id);
 	json_number(j, "worker", qp->worker);
 	json_address(j, "peer", &s->path.dgid);

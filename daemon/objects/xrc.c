@@ -335,6 +335,7 @@ static int add_handle(struct xd_client *c, struct xd_xrcd *xrcd, struct xd_targe
 	}
 	join(qp, t);
 	xd_qp_reply(qp, rep);
+	xd_qp_publish_created(qp);
 	return 0;
 }
 

@@ -46,6 +46,7 @@ static int replace(struct xd_client *c, bool own, const struct xd_fault_list *li
 	struct xd_client *each;
 	int err;
 
+	xd_monitor_faults(xd_server_of(c));
 	xd_workers_pause(c->dev->workers);
 	err = xd_faults_set(faults_of(c), own ? &program : NULL, list->seed, list->rule, list->n);
 	for (each = c->clients->first; !err && each; each = each->next)

@@ -301,6 +301,7 @@ bool xd_server_stop(struct xd_server *s)
 	xd_umad_stop(&s->objects);
 	xd_rdma_cm_free(s->objects.rdma_cm);
 	xd_timer_free(s->capture_timer);
+	xd_monitor_stop(s);
 	if (s->uffd_dev >= 0)
 		close(s->uffd_dev);
 	xd_mapping_stop();

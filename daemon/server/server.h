@@ -13,6 +13,7 @@
  *   metrics.c   metrics as text
  *   scrape.c    metrics by HTTP
  *   capture.c   packet capture
+ *   monitor.c   events for `xroce monitor`
  */
 #ifndef XD_SERVER_H
 #define XD_SERVER_H
@@ -40,7 +41,8 @@ struct xd_server {
 	int uffd_dev;		  /* /dev/userfaultfd, -1: none */
 	struct xd_scrape *scrape; /* NULL: without --metrics */
 	struct xd_capture_client *captures;
-	struct xd_timer *capture_timer; /* of refused packets; NULL: there was no capture yet */
+	struct xd_timer *capture_timer;	    /* of refused packets; NULL: there was no capture yet */
+	struct xd_event_watch *event_watch; /* NULL: there was no reader of events yet */
 };
 
 static inline struct xd_server *xd_server_of(const struct xd_client *c)
@@ -86,6 +88,12 @@ bool xd_server_stop(struct xd_server *server);
 
 /* Ends the client's capture, if it has one. */
 void xd_capture_end(struct xd_client *c);
+
+/* ---- monitor.c ---- */
+
+/* Publishes the hits of fault rules now, before these are replaced. */
+void xd_monitor_faults(struct xd_server *s);
+void xd_monitor_stop(struct xd_server *s);
 
 /* ---- faults.c ---- */
 

@@ -122,7 +122,8 @@ struct xr_msg {
 	X(UMAD_REGISTER, umad_register, XR_BODY(struct xr_umad_register_req), XR_FOR_UMAD) \
 	X(UMAD_UNREGISTER, umad_unregister, XR_BODY(struct xr_umad_agent), XR_FOR_UMAD) \
 	X(UMAD_SEND, umad_send, XR_BODY(struct xr_umad_send_req), XR_FOR_UMAD) \
-	X(ALLOC_INTEGRITY_MR, alloc_integrity_mr, XR_BODY(struct xr_alloc_integrity_mr_req), 0)
+	X(ALLOC_INTEGRITY_MR, alloc_integrity_mr, XR_BODY(struct xr_alloc_integrity_mr_req), 0) \
+	X(MONITOR, monitor, XR_NO_BODY, XR_FOR_OBSERVERS | XR_FOR_OPERATORS)
 /* clang-format on */
 
 enum xr_msg_type {
@@ -840,5 +841,13 @@ struct xr_capture_rep {
 	__u64 data; /* offset of the first ring's bytes in the memory */
 	struct xr_shm_ref memory;
 };
+
+/*
+ * MONITOR: from now on, until the connection is closed, the daemon sends events. The reply has a
+ * descriptor: a SOCK_SEQPACKET socket with one event in each datagram, an object of JSON
+ * (docs/monitor.md). A slow reader loses events, and gets one with their number. EBUSY: the
+ * connection monitors already, or XR_MONITOR_MAX connections do.
+ */
+#define XR_MONITOR_MAX 16
 
 #endif /* XROCE_CONTROL_H */

@@ -326,6 +326,7 @@ static void operators(void)
 	set_faults(0);
 	set_faults(SECOND);
 	SAY(XR_MSG_CAPTURE, capture);
+	say_empty(XR_MSG_MONITOR);
 	say_empty(XR_MSG_ALLOC_PD);
 	say_empty(SECOND | XR_MSG_ALLOC_PD);
 	say_handle(XR_MSG_DEALLOC_PD, 1);

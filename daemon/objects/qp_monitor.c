@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* Events of QPs: created, destroyed, states, errors, NAKs, timeouts. */
+#include <string.h>
+
+#include "daemon/base/json.h"
+#include "daemon/datapath/worker.h"
+#include "objects.h"
+#include "qp.h"
+
+/* QPs that are read in one pause of their worker */
+#define AT_ONCE 64
+
+/* What is compared with struct xd_qp_known, and what describes it */
+struct present {
+	struct xd_qp *qp;
+	struct xd_qp_known known;
+	struct xt_failure failure;
+	struct xr_addr peer;
+	uint32_t dest_qpn;
+};
+
+static const struct {
+	const char *direction, *nak;
+	size_t offset; /* in struct xt_qp_counters */
+} naks[] = {
+#define NAK(direction, nak, field)                                                                 \
+	{                                                                                          \
+		direction, nak, offsetof(struct xt_qp_counters, field)                             \
+	}
+	NAK("sent", "RNR", rnr_naks_sent),
+	NAK("received", "RNR", rnr_naks_received),
+	NAK("sent", "PSN sequence", seq_naks_sent),
+	NAK("received", "PSN sequence", seq_naks_received),
+	NAK("sent", "remote access", access_naks_sent),
+	NAK("received", "remote access", access_naks_received),
+	NAK("sent", "invalid request", invalid_naks_sent),
+	NAK("received", "invalid request", invalid_naks_received),
+#undef NAK
+};
+_Static_assert(sizeof(naks) / sizeof(naks[0]) == XD_QP_NAKS, "a row for each kind");
+
+/* The QP's worker is paused. */
+static void read_qp(struct xd_qp *qp, struct present *p)
+{
+	struct xt_qp_stats stats;
+	struct xr_qp_attr attr;
+
+	xt_qp_stats(qp->xt, &stats);
+	xt_qp_query(qp->xt, &attr);
+	p->qp = qp;
+	p->failure = stats.failure;
+	p->peer = xt_qp_path(qp->xt)->dgid;
+	p->dest_qpn = attr.dest_qp_num;
+	p->known.state = attr.qp_state;
+	p->known.timeouts = stats.counters.timeouts;
+	for (int i = 0; i < XD_QP_NAKS; i++)
+		memcpy(&p->known.naks[i], (const char *)&stats.counters + naks[i].offset,
+		       sizeof(p->known.naks[i]));
+}
+
+static struct json *begin(const struct xd_qp *qp, const char *event)
+{
+	struct json *j = xd_publish_begin(qp->obj.client->clients, event);
+
+	if (!j)
+		return NULL;
+	json_number(j, "qpn", qp->qpn);
+	json_text(j, "type", xd_qp_type_name(qp));
+	return j;
+}
+
+static void publish(struct json *j, const struct xd_qp *qp)
+{
+	xd_publish_client(j, qp->obj.client);
+	xd_publish(qp->obj.client->clients);
+}
+
+/* ---- changes --------------------------------------------------------------------- */
+
+static void publish_count(const struct xd_qp *qp, int nak, uint64_t count)
+{
+	struct json *j = count ? begin(qp, nak < 0 ? "timeout" : "nak") : NULL;
+
+	if (!j)
+		return;
+	if (nak >= 0) {
+		json_text(j, "direction", naks[nak].direction);
+		json_text(j, "nak", naks[nak].nak);
+	}
+	json_number(j, "count", count);
+	publish(j, qp);
+}
+
+static bool failed(const struct present *p)
+{
+	return (p->known.state == XR_QPS_ERR || p->known.state == XR_QPS_SQE) &&
+	       p->failure.cause != XT_CAUSE_NONE && p->failure.cause != XT_CAUSE_PROGRAM;
+}
+
+static void publish_state(const struct present *p)
+{
+	struct json *j;
+
+	if (p->known.state == p->qp->known.state)
+		return;
+	j = begin(p->qp, failed(p) ? "qp_error" : "qp_state");
+	if (!j)
+		return;
+	json_text(j, "from", xd_qp_state_name(p->qp->known.state));
+	json_text(j, "state", xd_qp_state_name(p->known.state));
+	if (failed(p)) {
+		json_text(j, "reason", xd_qp_failure_reason(&p->failure));
+		json_text(j, "status", xd_qp_failure_status(&p->failure));
+		json_number(j, "vendor_err", p->failure.verr);
+	}
+	if (p->dest_qpn) {
+		json_address(j, "peer", &p->peer);
+		json_number(j, "dest_qpn", p->dest_qpn);
+	}
+	publish(j, p->qp);
+}
+
+/* NAKs precede the state, which they may be the reason of. */
+static void publish_present(const struct present *p)
+{
+	const struct xd_qp_known *known = &p->qp->known;
+
+	for (int i = 0; i < XD_QP_NAKS; i++)
+		publish_count(p->qp, i, p->known.naks[i] - known->naks[i]);
+	publish_count(p->qp, -1, p->known.timeouts - known->timeouts);
+	publish_state(p);
+	p->qp->known = p->known;
+}
+
+void xd_qp_publish_changes(struct xd_qp *qp)
+{
+	struct xd_workers *workers = qp->obj.client->dev->workers;
+	struct present p;
+
+	if (!xd_monitored(qp->obj.client->clients))
+		return;
+	xd_worker_pause(workers, qp->worker);
+	read_qp(qp, &p);
+	xd_worker_resume_no_wake(workers, qp->worker);
+	publish_present(&p);
+}
+
+void xd_qp_publish_created(struct xd_qp *qp)
+{
+	struct json *j = begin(qp, "qp_created");
+
+	if (j)
+		publish(j, qp);
+}
+
+void xd_qp_publish_destroyed(struct xd_qp *qp)
+{
+	struct json *j;
+
+	xd_qp_publish_changes(qp);
+	j = begin(qp, "qp_destroyed");
+	if (j)
+		publish(j, qp);
+}
+
+/* ---- all QPs of a worker ----------------------------------------------------------- */
+
+struct batch {
+	struct xd_workers *workers;
+	uint32_t worker, n;
+	bool publish;
+	struct present present[AT_ONCE];
+};
+
+static void finish(struct batch *b)
+{
+	if (!b->n)
+		return;
+	xd_worker_pause(b->workers, b->worker);
+	for (uint32_t i = 0; i < b->n; i++)
+		read_qp(b->present[i].qp, &b->present[i]);
+	xd_worker_resume_no_wake(b->workers, b->worker);
+	for (uint32_t i = 0; i < b->n; i++) {
+		if (b->publish)
+			publish_present(&b->present[i]);
+		else
+			b->present[i].qp->known = b->present[i].known;
+	}
+	b->n = 0;
+}
+
+void xd_qps_publish_changes(struct xd_clients *cs, uint32_t worker, bool publish)
+{
+	struct batch b = { .workers = cs->dev->workers, .worker = worker, .publish = publish };
+	const struct xd_client *c;
+	struct xd_qp *qp;
+	uint32_t handle;
+
+	for (c = cs->first; c; c = c->next) {
+		for (handle = 0; (qp = xd_object_next(c, XD_QP, &handle));) {
+			if (!qp->xt || qp->worker != worker)
+				continue;
+			b.present[b.n++].qp = qp;
+			if (b.n == AT_ONCE)
+				finish(&b);
+		}
+	}
+	finish(&b);
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * MONITOR: events for the readers of `xroce monitor`. While there are readers, the control thread
+ * compares what the workers count: errors of QPs often; NAKs, timeouts and hits of fault rules once
+ * a second, so that many of them are one event.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/loop.h"
+#include "daemon/clients/request.h"
+#include "daemon/datapath/fault.h"
+#include "daemon/datapath/worker.h"
+#include "daemon/objects/qp.h"
+#include "server.h"
+
+#define ERRORS_NS 100000000ull
+#define COUNTS_NS 1000000000ull
+/* At most this part of the control thread's time is used to compare. */
+#define MOST_TIME 10
+
+/* A rule of fault injection, as it was when it was compared last */
+struct rule {
+	char text[XD_FAULT_TEXT];
+	uint64_t owner, hits;
+};
+
+struct xd_event_watch {
+	struct xd_server *server;
+	struct xd_timer *timer;
+	uint64_t counts_at; /* when counts are compared next */
+	uint32_t rules;
+	struct rule rule[XD_FAULT_RULES], new_rule[XD_FAULT_RULES];
+	struct worker {
+		uint64_t errors, counts;
+	} worker[];
+};
+
+/* ---- faults ---------------------------------------------------------------------- */
+
+/* Returns the hits of the same rule when it was compared last. Rules are replaced at any time. */
+static uint64_t known_hits(const struct xd_event_watch *w, const struct rule *r)
+{
+	for (uint32_t i = 0; i < w->rules; i++)
+		if (w->rule[i].owner == r->owner && !strcmp(w->rule[i].text, r->text))
+			return w->rule[i].hits <= r->hits ? w->rule[i].hits : 0;
+	return 0;
+}
+
+static void publish_hits(struct xd_event_watch *w, const struct rule *r)
+{
+	struct xd_clients *cs = &w->server->objects.clients;
+	uint64_t count = r->hits - known_hits(w, r);
+	struct json *j = count ? xd_publish_begin(cs, "fault") : NULL;
+
+	if (!j)
+		return;
+	json_text(j, "rule", r->text);
+	if (r->owner)
+		json_number(j, "client", r->owner);
+	json_number(j, "count", count);
+	json_number(j, "hits", r->hits);
+	xd_publish(cs);
+}
+
+static void compare_faults(struct xd_event_watch *w, bool publish)
+{
+	struct xd_faults *faults = xd_workers_faults(w->server->dev->workers);
+	const struct xd_fault_rule *rule;
+	struct xd_fault_hits hits;
+	uint32_t n;
+
+	for (n = 0; n < XD_FAULT_RULES; n++) {
+		struct rule *r = &w->new_rule[n];
+
+		rule = xd_faults_at(faults, n, &hits, &r->owner);
+		if (!rule)
+			break;
+		memcpy(r->text, rule->text, sizeof(r->text));
+		r->hits = hits.hits;
+		if (publish)
+			publish_hits(w, r);
+	}
+	memcpy(w->rule, w->new_rule, n * sizeof(w->rule[0]));
+	w->rules = n;
+}
+
+void xd_monitor_faults(struct xd_server *s)
+{
+	if (s->event_watch && xd_monitored(&s->objects.clients))
+		compare_faults(s->event_watch, true);
+}
+
+/* ---- queue pairs ----------------------------------------------------------------- */
+
+static uint64_t errors_of(struct xd_device *dev, uint32_t worker)
+{
+	struct xd_worker_stats stats;
+
+	xd_worker_stats(dev->workers, worker, &stats);
+	return stats.qp_errors;
+}
+
+/* Returns a sum that changes when a QP of the worker has sent or received a NAK, or timed out. */
+static uint64_t counts_of(struct xd_device *dev, uint32_t worker)
+{
+	struct xt_counters c;
+
+	xd_worker_pause(dev->workers, worker);
+	c = *xt_engine_counters(xd_worker_engine(dev->workers, worker));
+	xd_worker_resume_no_wake(dev->workers, worker);
+	return c.rnr_naks_sent + c.rnr_naks_received + c.seq_naks_sent + c.seq_naks_received +
+	       c.access_naks_sent + c.access_naks_received + c.invalid_naks_sent +
+	       c.invalid_naks_received + c.timeouts;
+}
+
+static void compare_worker(struct xd_event_watch *w, uint32_t index, bool with_counts)
+{
+	struct xd_device *dev = w->server->dev;
+	struct worker present = { .errors = errors_of(dev, index) };
+
+	present.counts = with_counts ? counts_of(dev, index) : w->worker[index].counts;
+	if (present.errors != w->worker[index].errors || present.counts != w->worker[index].counts)
+		xd_qps_publish_changes(&w->server->objects.clients, index, true);
+	w->worker[index] = present;
+}
+
+static void compare(void *arg)
+{
+	struct xd_event_watch *w = arg;
+	uint64_t begin = xd_now(), took;
+	bool with_counts = begin >= w->counts_at;
+
+	if (!xd_monitored(&w->server->objects.clients))
+		return;
+	for (uint32_t i = 0; i < xd_workers_count(w->server->dev->workers); i++)
+		compare_worker(w, i, with_counts);
+	if (with_counts) {
+		compare_faults(w, true);
+		w->counts_at = begin + COUNTS_NS;
+	}
+	took = xd_now() - begin;
+	xd_timer_arm(w->timer, took * MOST_TIME > ERRORS_NS ? took * MOST_TIME : ERRORS_NS);
+}
+
+/* ---- the request ----------------------------------------------------------------- */
+
+static int new_watch(struct xd_server *s)
+{
+	uint32_t workers = xd_workers_count(s->dev->workers);
+	struct xd_event_watch *w = calloc(1, sizeof(*w) + workers * sizeof(w->worker[0]));
+
+	if (!w)
+		return -ENOMEM;
+	w->server = s;
+	w->timer = xd_timer_new(s->dev->loop, compare, w);
+	if (!w->timer) {
+		free(w);
+		return -ENOMEM;
+	}
+	s->event_watch = w;
+	return 0;
+}
+
+/* Notes what has happened before the first reader. */
+static void start_watch(struct xd_event_watch *w)
+{
+	struct xd_server *s = w->server;
+
+	for (uint32_t i = 0; i < xd_workers_count(s->dev->workers); i++) {
+		w->worker[i].errors = errors_of(s->dev, i);
+		w->worker[i].counts = counts_of(s->dev, i);
+		xd_qps_publish_changes(&s->objects.clients, i, false);
+	}
+	compare_faults(w, false);
+	w->counts_at = xd_now() + COUNTS_NS;
+	xd_timer_arm(w->timer, ERRORS_NS);
+}
+
+int xd_do_monitor(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
+{
+	struct xd_server *s = xd_server_of(c);
+	bool first = !xd_monitored(c->clients);
+	int err = s->event_watch ? 0 : new_watch(s), fd;
+
+	(void)req;
+	if (!err)
+		err = xd_monitor_open(c, &fd);
+	if (err)
+		return err;
+	if (first)
+		start_watch(s->event_watch);
+	xd_reply_fd(rep, fd, false);
+	return 0;
+}
+
+void xd_monitor_stop(struct xd_server *s)
+{
+	if (!s->event_watch)
+		return;
+	xd_timer_free(s->event_watch->timer);
+	free(s->event_watch);
+	s->event_watch = NULL;
+}

@@ -1,0 +1,293 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# xroce monitor: events of queue pairs, link, GIDs, clients and faults; slow, many and hostile readers.
+
+load helpers
+
+QPS=6000 # of one program: with their end more events than the daemon keeps
+
+setup_file() {
+	requires root
+	hosts_up
+	daemon_up a --client-max-qp "$QPS" --user-max-qp "$QPS"
+	daemon_up b
+}
+
+teardown() {
+	# shellcheck disable=SC2046
+	kill -KILL $(jobs -p) 2>/dev/null || true
+	report_failure
+}
+
+# monitor_on HOST ARG...: starts a monitor in the background, with its output in $EVENTS; sets MONITOR
+monitor_on() {
+	local h=$1
+
+	shift
+	EVENTS=$BATS_TEST_TMPDIR/events
+	"$XROCE" -r "$RUN/$h" monitor "xr$h" "$@" </dev/null >"$EVENTS" 2>"$EVENTS.err" 3>&- &
+	MONITOR=$!
+	wait_for 10 reads_events "$MONITOR"
+}
+
+# The monitor has the socket of the connection, and that of the events.
+reads_events() {
+	(($(find "/proc/$1/fd" -lname 'socket:*' 2>/dev/null | wc -l) >= 2))
+}
+
+monitor_end() {
+	kill "$MONITOR" 2>/dev/null || true
+	wait "$MONITOR" || true
+	cat "$EVENTS"
+}
+
+# has_event FILTER: a line of $EVENTS fulfils the jq filter
+has_event() {
+	jq -e -s "any(.[]; $1)" "$EVENTS" >/dev/null
+}
+
+# event FILTER: waits for it
+event() {
+	wait_for 10 has_event "$1" || {
+		echo "no event with $1 in:"
+		cat "$EVENTS"
+		return 1
+	}
+}
+
+# sum FILTER: prints the sum of the counts of the events that fulfil the filter
+sum() {
+	jq -s "[.[] | select($1) | .count] | add // 0" "$EVENTS"
+}
+
+@test "xroce monitor prints the life of a queue pair with its program, a line for each event" {
+	local lines
+
+	monitor_on a
+	both ibv_rc_pingpong -g @4 -n 10
+	left() { grep -q client_left "$EVENTS"; }
+	wait_for 10 left
+	sleep 0.2
+	monitor_end
+	not grep -Ev '^\[[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}\] xra [a-z_]+ [a-z]+ ' "$EVENTS"
+	lines=$(grep -Eo 'client_connected|qp_created| state [A-Z]+|qp_destroyed' "$EVENTS" | tr -s '\n' ' ')
+	equal "events" "$lines" "client_connected qp_created state INIT state RTR state RTS qp_destroyed "
+	equal "lines with the program" "$(grep -c ' comm ibv_rc_pingpong$' "$EVENTS")" "$(wc -l <"$EVENTS")"
+	grep -q " client_connected kind verbs client [0-9]* pid [0-9]* uid 0 comm " "$EVENTS"
+	grep -q " qp_state qpn [0-9]* type RC from RTR state RTS peer $B4 dest_qpn [0-9]* client " "$EVENTS"
+}
+
+@test "events are JSON with -j, and filters select them by name and value" {
+	local before
+
+	before=$(date +%s)
+	monitor_on a -j event qp_state,qp_created comm ibv_rc_pingpong
+	both ibv_rc_pingpong -g @4 -n 10
+	event '.event == "qp_state" and .state == "RTS"'
+	monitor_end
+	equal "events" "$(jq -r .event "$EVENTS" | sort | uniq -c | tr -s ' \n' ' ')" " 1 qp_created 3 qp_state "
+	equal "lines" "$(wc -l <"$EVENTS")" 4
+	jq -e -s "all(.[]; .device == \"xra\" and .time_ns / 1000000000 >= $before and
+		(.timestamp | test(\"^[0-9-]{10}T[0-9:]{8}\\\\.[0-9]{6}$\")))" "$EVENTS"
+	monitor_on a -j state RTR ty RC
+	both ibv_rc_pingpong -g @4 -n 10
+	event '.state == "RTR"'
+	monitor_end
+	equal "lines" "$(wc -l <"$EVENTS")" 1
+	run -2 ctl a monitor xra teleport 1
+	[[ $output == *"'teleport' is no member"* ]]
+	run -2 ctl a monitor xra p 1
+	[[ $output == *"not unique"* ]]
+	run -2 ctl a monitor xra qpn
+	[[ $output == *"'qpn' has no value"* || $output == *"'xra' is no member"* ]]
+	run -1 ctl a monitor nodevice
+	[[ $output == *nodevice* ]]
+	ctl a mon help | grep -q '^usage: xroce monitor'
+}
+
+@test "errors of queue pairs have the reason that xroce qp shows, and NAKs their kind" {
+	local reason
+
+	monitor_on a -j
+	both "$BIN/rdma_verify" -g @4 -n 2 -t wrong-variant
+	event '.event == "qp_error" and .reason == "a request of the peer was refused" and .status == "remote access"'
+	event '.event == "nak" and .direction == "sent" and .nak == "remote access" and .count >= 1'
+	event ".event == \"qp_error\" and .peer == \"$B4\" and .dest_qpn > 0 and .comm == \"rdma_verify\""
+	for reason in $(jq -r 'select(.event == "qp_error").reason' "$EVENTS" | tr ' ' _); do
+		grep -q "\"${reason//_/ }\"" "$XR_TOP/daemon/objects/qp_show.c"
+	done
+	monitor_end
+	monitor_on b -j
+	both "$BIN/rdma_verify" -g @4 -n 2 -t wrong-variant
+	event '.event == "qp_error" and .reason == "a work request failed" and .status == "REM_ACCESS_ERR"'
+	event '.event == "nak" and .direction == "received" and .nak == "remote access" and .comm == "rdma_verify"'
+	monitor_end
+}
+
+@test "NAKs and hits of fault rules are summed, and no one is missing" {
+	local sent hits
+
+	ctl a fault xra rules 'drop rx prob 2%'
+	sent=$(counter a seq_naks_sent)
+	monitor_on a -j
+	both -t 40 ib_write_bw -x @4 -F -n 1000 -s 65536
+	sent=$(($(counter a seq_naks_sent) - sent))
+	hits=$(ctl a fault -j xra | jq '.rules[0].hits')
+	echo "$sent NAKs, $hits faults"
+	((sent > 0 && hits > 0))
+	summed() { (($(sum '.event == "fault"') == hits && $(sum '.nak == "PSN sequence" and .direction == "sent"') == sent)); }
+	wait_for 10 summed || { cat "$EVENTS"; return 1; }
+	equal "rule" "$(jq -r 'select(.event == "fault").rule' "$EVENTS" | sort -u)" "drop rx prob 2%"
+	# what happens in a second is one event
+	(($(jq -s '[.[] | select(.event == "fault")] | length' "$EVENTS") < hits))
+	ctl a fault xra off
+	monitor_end >/dev/null
+}
+
+@test "xroce monitor shows link and addresses" {
+	monitor_on a -j
+	on a ip address add 10.78.0.1/24 dev va
+	event '.event == "gid_added" and .gid == "10.78.0.1" and .index > 0'
+	on a ip address del 10.78.0.1/24 dev va
+	event '.event == "gid_removed" and .gid == "10.78.0.1"'
+	on b ip link set vb down
+	event '.event == "link" and .state == "down"'
+	on b ip link set vb up
+	on b ip address add "$B6/64" dev vb nodad
+	event '.event == "link" and .state == "up"'
+	monitor_end
+}
+
+@test "a slow reader loses events and is told how many; others lose none" {
+	local slow slow_events fast fast_events
+
+	monitor_on a -j
+	slow=$MONITOR slow_events=$BATS_TEST_TMPDIR/slow
+	mv "$EVENTS" "$slow_events"
+	kill -STOP "$slow"
+	monitor_on a -j
+	fast=$MONITOR fast_events=$EVENTS
+	run_on a "$BIN/rdma_limits" -g "$(gid_index a "$A4")" qp
+	all_there() { (($(grep -c "\"$1\"" "$fast_events") >= QPS)); }
+	wait_for 20 all_there qp_created
+	wait_for 20 all_there qp_destroyed
+	kill -CONT "$slow"
+	EVENTS=$slow_events
+	event '.event == "lost"'
+	both ibv_rc_pingpong -g @4 -n 10
+	event '.event == "client_left" and .comm == "ibv_rc_pingpong"'
+	grep '"lost"' "$slow_events"
+	EVENTS=$fast_events
+	event '.event == "client_left" and .comm == "ibv_rc_pingpong"'
+	equal "lost by the other" "$(grep -c '"lost"' "$fast_events")" 0
+	EVENTS=$slow_events
+	equal "events with those lost" "$(($(grep -vc '"lost"' "$slow_events") + $(sum '.event == "lost"')))" \
+		"$(wc -l <"$fast_events")"
+	kill "$slow" "$fast"
+}
+
+@test "16 monitors at a time get the events, one more is refused" {
+	local i pids=()
+
+	for i in {1..16}; do
+		monitor_on a -j event client_connected
+		mv "$EVENTS" "$EVENTS.$i"
+		pids+=("$MONITOR")
+	done
+	run -1 ctl a monitor xra
+	[[ $output == *"there are 16 monitors already"* ]]
+	both ibv_rc_pingpong -g @4 -n 10
+	for i in {1..16}; do
+		EVENTS=$BATS_TEST_TMPDIR/events.$i
+		event '.comm == "ibv_rc_pingpong"'
+	done
+	kill "${pids[@]}"
+	wait "${pids[@]}" || true
+	monitor_on a
+	monitor_end
+}
+
+@test "xroce monitor is for operators" {
+	run -1 setpriv --reuid 65534 --regid 65534 --clear-groups "$XROCE" -r "$RUN/a" monitor xra
+	[[ $output == *"may not connect"* || $output == *"is for root"* ]]
+}
+
+@test "xroce monitor ends when nobody reads its output, and when the daemon stops" {
+	local pid reader
+
+	mkfifo "$BATS_TEST_TMPDIR/pipe"
+	"$XROCE" -r "$RUN/a" monitor xra >"$BATS_TEST_TMPDIR/pipe" 3>&- &
+	pid=$!
+	cat "$BATS_TEST_TMPDIR/pipe" >/dev/null 3>&- &
+	reader=$!
+	wait_for 10 reads_events "$pid"
+	kill "$reader"
+	wait_for 10 not alive "$pid"
+	monitor_on a -j
+	daemon_down a
+	wait "$MONITOR"
+	equal "message" "$(cat "$EVENTS.err")" "xroce: xra: the daemon has ended"
+	daemon_up a --client-max-qp "$QPS" --user-max-qp "$QPS"
+	# all devices, of which one ends
+	ln -s "$RUN/b/xrb.sock" "$RUN/a/xrb.sock"
+	"$XROCE" -r "$RUN/a" monitor -j >"$EVENTS" 2>"$EVENTS.err" 3>&- &
+	MONITOR=$!
+	both_read() { (($(find "/proc/$MONITOR/fd" -lname 'socket:*' | wc -l) >= 4)); }
+	wait_for 10 both_read
+	daemon_down b
+	ends() { grep -q "xrb: the daemon has ended" "$EVENTS.err"; }
+	wait_for 10 ends
+	run_on a ibv_devinfo >/dev/null
+	event '.device == "xra" and .event == "client_connected"'
+	monitor_end
+	rm "$RUN/a/xrb.sock"
+	daemon_up b
+}
+
+# no_events SOCKET TEXT: acts as a daemon whose events are that text
+no_events() {
+	python3 - "$1" "$2" <<'PYTHON'
+import array, socket, sys, time
+s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+s.bind(sys.argv[1])
+s.listen()
+s.settimeout(60)
+c = s.accept()[0]
+hello = c.recv(4096)
+c.send(hello[:20] + bytes(20) + b"xrbad" + bytes(180))  # the same version, the device's name
+request = c.recv(4096)
+ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+c.sendmsg([request[:16]], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [theirs.fileno()]))])
+theirs.close()
+ours.send(sys.argv[2].encode() * (5000 if len(sys.argv[2]) == 1 else 1))
+c.recv(1)
+PYTHON
+}
+
+@test "xroce monitor refuses what is no event, and prints no control characters" {
+	requires python3
+	local text reader
+
+	mkdir "$RUN/bad"
+	listening() { ss -Hlx | grep -q "$RUN/bad/xrbad.sock"; }
+	for text in '[1]' '{"event":' ' ' 'x'; do
+		no_events "$RUN/bad/xrbad.sock" "$text" 3>&- &
+		wait_for 20 listening
+		run -0 "$XROCE" -r "$RUN/bad" monitor xrbad
+		echo "$output"
+		[[ $output == *"that are no event"* ]]
+		rm "$RUN/bad/xrbad.sock"
+		wait
+	done
+	no_events "$RUN/bad/xrbad.sock" '{"event":"\u001b[31m","time_ns":-5,"comm":"a\"b","x":{"y":[1]}}' 3>&- &
+	wait_for 20 listening
+	"$XROCE" -r "$RUN/bad" monitor xrbad >"$BATS_TEST_TMPDIR/text" 3>&- &
+	reader=$!
+	text_there() { [[ -s $BATS_TEST_TMPDIR/text ]]; }
+	wait_for 10 text_there
+	kill "$reader"
+	wait
+	cat "$BATS_TEST_TMPDIR/text"
+	not env LC_ALL=C grep -q '[^ -~]' "$BATS_TEST_TMPDIR/text"
+	rm -r "$RUN/bad"
+}
