@@ -21,8 +21,8 @@ rdma_cm_SRCS := $(addprefix daemon/rdma_cm/, \
 	address.c answers.c channel.c comm_est.c command.c connect.c id.c listen.c multicast.c port.c query.c resolve.c)
 umad_SRCS := $(addprefix daemon/umad/,agent.c file.c send.c)
 server_SRCS := $(addprefix daemon/server/, \
-	capture.c counters.c dispatch.c fault_verbs.c faults.c http.c metrics.c monitor.c query.c scrape.c server.c show.c \
-	show_cm.c)
+	capture.c counters.c dispatch.c fault_times.c fault_verbs.c faults.c http.c metrics.c monitor.c \
+	query.c scrape.c server.c show.c show_cm.c)
 
 # The part of the daemon that tests drive without a network interface
 control_SRCS := $(addprefix daemon/base/,groups.c histogram.c jobs.c json.c memory_file.c openmetrics.c peer.c) \

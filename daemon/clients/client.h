@@ -59,6 +59,8 @@ struct xd_client {
 	struct xd_shm shm;
 	struct xd_user *user;
 	uint64_t charged;     /* by xd_client_charge() */
+	bool fault_port;      /* a rule lets the port be down */
+	uint64_t fault_gids;  /* rules that let GIDs be gone */
 	uint64_t fault_rules; /* that select its QPs (datapath/fault.h); changed while paused */
 	struct xd_client_objects *objects; /* state of the level above */
 	struct xd_cm_channel *cm_channel;  /* of rdma_cm; NULL: no channel */

@@ -21,6 +21,10 @@ struct rule {
 	uint64_t started; /* time of the first packet, for periods; 0: none yet */
 	uint64_t free_at; /* RATE: when all packets before have left */
 	bool bad;	  /* state of the Gilbert-Elliott model */
+
+	/* faults of time; 0: none was begun yet */
+	uint64_t begins_at, ends_at; /* of the next turn, of the present one */
+	bool active;		     /* it is the rule's turn */
 };
 
 struct xd_faults {
@@ -212,13 +216,18 @@ static bool step_burst(struct rule *r)
 	return r->bad;
 }
 
+static bool is_timed(const struct rule *r)
+{
+	return r->rule.kind >= XD_FAULT_PORT;
+}
+
 static bool in_period(struct rule *r, uint64_t now)
 {
 	const struct xd_fault_when *when = &r->rule.when;
 
 	if (!r->started)
 		r->started = now;
-	return !when->period || (now - r->started) % when->period < when->length;
+	return !when->period || is_timed(r) || (now - r->started) % when->period < when->length;
 }
 
 static bool applies(struct rule *r, uint64_t now)
@@ -285,6 +294,71 @@ struct xd_fault_verb xd_faults_verb(struct xd_faults *f, uint32_t type, uint64_t
 	return v;
 }
 
+/* ---- faults of time ----------------------------------------------------------------------- */
+
+/* Returns when the rule changes next. *raised: an event is due */
+static uint64_t tick(struct rule *r, uint64_t now, bool *raised)
+{
+	const struct xd_fault_when *when = &r->rule.when;
+
+	*raised = false;
+	if (r->active && now >= r->ends_at)
+		r->active = false;
+	if (now >= r->begins_at) {
+		bool hit = applies(r, now);
+
+		*raised = hit && r->rule.kind == XD_FAULT_EVENT;
+		r->active = hit && r->rule.kind != XD_FAULT_EVENT;
+		r->ends_at = when->length ? now + when->length : XT_NEVER;
+		r->begins_at = when->period ? now + when->period : XT_NEVER;
+	}
+	return r->active && r->ends_at < r->begins_at ? r->ends_at : r->begins_at;
+}
+
+uint64_t xd_faults_tick(struct xd_faults *f, uint64_t now, uint64_t *raised)
+{
+	uint64_t next = XT_NEVER, at;
+	bool event;
+
+	*raised = 0;
+	pthread_mutex_lock(&f->lock);
+	for (uint32_t i = 0; i < f->n; i++) {
+		if (!is_timed(&f->rule[i]))
+			continue;
+		at = tick(&f->rule[i], now, &event);
+		*raised |= (uint64_t)event << i;
+		if (at < next)
+			next = at;
+	}
+	pthread_mutex_unlock(&f->lock);
+	return next;
+}
+
+uint64_t xd_faults_active(struct xd_faults *f, enum xd_fault_kind kind)
+{
+	uint64_t rules = 0;
+
+	for (uint32_t i = 0; i < f->n; i++)
+		rules |= (uint64_t)(f->rule[i].active && f->rule[i].rule.kind == kind) << i;
+	return rules;
+}
+
+bool xd_faults_hide(struct xd_faults *f, uint64_t rules, const struct xr_addr *gid)
+{
+	rules &= xd_faults_active(f, XD_FAULT_GID);
+	for (uint32_t i = 0; i < f->n; i++)
+		if (rules >> i & 1 && xr_gid_equal(&f->rule[i].rule.match.gid, gid))
+			return true;
+	return false;
+}
+
+static bool is_lost(const struct rule *r, const struct xd_fault_packet *p)
+{
+	return r->active && selects(&r->rule.match, p) &&
+	       (r->rule.kind != XD_FAULT_GID ||
+		xd_frame_has_address(p->frame, p->direction == XD_FAULT_TX, &r->rule.match.gid));
+}
+
 static void apply(struct rule *r, const struct xd_fault_packet *p, struct xd_fault_action *a)
 {
 	a->hit = true;
@@ -307,7 +381,7 @@ static void apply(struct rule *r, const struct xd_fault_packet *p, struct xd_fau
 	case XD_FAULT_CORRUPT:
 		corrupt(r, a);
 		break;
-	case XD_FAULT_VERB: /* selects no packet */
+	default: /* not faults of packets */
 		break;
 	case XD_FAULT_INJECT:
 		if (a->inject.kind == XT_INJECT_NONE)
@@ -321,10 +395,18 @@ struct xd_fault_action xd_faults_next(struct xd_faults *f, const struct xd_fault
 	struct xd_fault_action a = { .copies = 1 };
 
 	pthread_mutex_lock(&f->lock);
-	for (uint32_t i = 0; i < f->n && a.copies; i++)
-		if (p->rules >> i & 1 && selects(&f->rule[i].rule.match, p) &&
-		    applies(&f->rule[i], p->now))
-			apply(&f->rule[i], p, &a);
+	for (uint32_t i = 0; i < f->n && a.copies; i++) {
+		struct rule *r = &f->rule[i];
+
+		if (!(p->rules >> i & 1))
+			continue;
+		if (is_timed(r)) {
+			a.hit |= is_lost(r, p);
+			a.copies = is_lost(r, p) ? 0 : a.copies;
+		} else if (selects(&r->rule.match, p) && applies(r, p->now)) {
+			apply(r, p, &a);
+		}
+	}
 	pthread_mutex_unlock(&f->lock);
 	return a;
 }

@@ -32,6 +32,10 @@ enum xd_fault_kind {
 	XD_FAULT_CORRUPT,
 	XD_FAULT_INJECT, /* an error of the QP */
 	XD_FAULT_VERB,	 /* requests of programs fail, or are delayed */
+	/* faults of time alone: turns, which begin when the rule is set, are counted */
+	XD_FAULT_PORT,	/* the port is down: all packets are lost */
+	XD_FAULT_GID,	/* a GID is gone, and packets from and to it are lost */
+	XD_FAULT_EVENT, /* an event of the device or port */
 };
 
 /* The packets that a rule selects: those that agree with all fields */
@@ -42,6 +46,7 @@ struct xd_fault_match {
 	bool mads;	    /* only MADs of connection management */
 	bool has_opcodes, has_peer;
 	uint64_t opcodes[4]; /* bit by opcode of the BTH */
+	struct xr_addr gid;  /* GID: packets with this address of the device */
 	struct xr_addr peer; /* address of the peer, IPv4-mapped if it is one of IPv4 */
 
 	/* Packets of QPs of these programs. XD_FAULT_ANY and an empty string: of all. */
@@ -79,6 +84,7 @@ struct xd_fault_rule {
 	struct xt_inject inject;
 	uint64_t verbs; /* VERB: bit by enum xr_msg_type */
 	int error;	/* VERB: negative errno; 0: only delayed */
+	uint32_t event; /* EVENT: enum ibv_event_type */
 	char text[XD_FAULT_TEXT];
 };
 
@@ -149,6 +155,15 @@ struct xd_fault_verb {
 /* Returns the faults of the next request. rules: those that select the program */
 struct xd_fault_verb xd_faults_verb(struct xd_faults *f, uint32_t type, uint64_t rules,
 				    uint64_t now);
+/*
+ * Begins and ends the turns of faults of time. Sets *raised to the rules of events that are due.
+ * Returns when it must be called again, XT_NEVER: only after xd_faults_set().
+ */
+uint64_t xd_faults_tick(struct xd_faults *f, uint64_t now, uint64_t *raised);
+/* Returns the rules of a kind whose turn it is. */
+uint64_t xd_faults_active(struct xd_faults *f, enum xd_fault_kind kind);
+/* Returns true if a rule among `rules` lets a GID be gone now. */
+bool xd_faults_hide(struct xd_faults *f, uint64_t rules, const struct xr_addr *gid);
 /* Damages the first copy of a frame: overwrites a field, flips bits behind the addresses. */
 void xd_fault_damage(const struct xd_fault_action *action, const struct xt_frame *frame);
 

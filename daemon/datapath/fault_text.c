@@ -158,17 +158,22 @@ static bool set_command(struct words *w, struct xd_fault_rule *r)
 	return true;
 }
 
-static bool set_peer(struct words *w, struct xd_fault_rule *r)
+static bool address(struct words *w, struct xr_addr *addr)
 {
 	const char *text = next(w);
 	struct in_addr v4;
 
-	r->match.has_peer = true;
 	if (text && inet_pton(AF_INET, text, &v4) == 1)
-		xr_gid_set_ipv4(&r->match.peer, v4.s_addr);
-	else if (!text || inet_pton(AF_INET6, text, r->match.peer.raw) != 1)
+		xr_gid_set_ipv4(addr, v4.s_addr);
+	else if (!text || inet_pton(AF_INET6, text, addr->raw) != 1)
 		return wrong(w, text, "an IPv4 or IPv6 address");
 	return true;
+}
+
+static bool set_peer(struct words *w, struct xd_fault_rule *r)
+{
+	r->match.has_peer = true;
+	return address(w, &r->match.peer);
 }
 
 static bool set_mads(struct words *w, struct xd_fault_rule *r)
@@ -362,18 +367,24 @@ struct name {
 	uint8_t value;
 };
 
-/* Parses a name; upper case and lower case are the same. `needs` explains the names. */
-static bool set_named(struct words *w, const struct name *names, uint8_t *value, const char *needs)
+/* Returns the value of a name; upper case and lower case are the same. */
+static bool named(const struct name *names, const char *text, uint8_t *value)
 {
-	const char *text = next(w);
-
 	for (; text && names->name; names++) {
 		if (strcasecmp(names->name, text))
 			continue;
 		*value = names->value;
 		return true;
 	}
-	return wrong(w, text, needs);
+	return false;
+}
+
+/* Parses a name. `needs` explains the names. */
+static bool set_named(struct words *w, const struct name *names, uint8_t *value, const char *needs)
+{
+	const char *text = next(w);
+
+	return named(names, text, value) || wrong(w, text, needs);
 }
 
 static bool set_status(struct words *w, struct xd_fault_rule *r)
@@ -410,25 +421,39 @@ static bool set_status(struct words *w, struct xd_fault_rule *r)
 #define INJECT (1u << XD_FAULT_INJECT)
 #define VERB (1u << XD_FAULT_VERB)
 #define ALL UINT32_MAX
-#define PACKETS (ALL & ~VERB)
+#define LASTING (1u << XD_FAULT_PORT | 1u << XD_FAULT_GID)
+#define EVENT (1u << XD_FAULT_EVENT)
+#define PACKETS (ALL & ~(VERB | LASTING | EVENT))
 
 static const struct keyword {
 	const char *name;
 	uint32_t kinds; /* bit by enum xd_fault_kind: those that allow it */
 	bool (*set)(struct words *w, struct xd_fault_rule *r);
 } keywords[] = {
-	{ "rx", PACKETS, set_rx },	 { "tx", PACKETS, set_tx },
-	{ "mads", PACKETS, set_mads },	 { "qp", PACKETS, set_qp },
-	{ "peer", PACKETS, set_peer },	 { "opcode", PACKETS, set_opcode },
-	{ "queue", PACKETS, set_queue }, { "pid", ALL, set_pid },
-	{ "uid", ALL, set_uid },	 { "command", ALL, set_command },
-	{ "prob", ALL, set_prob },	 { "burst", ALL, set_burst },
-	{ "after", ALL, set_after },	 { "every", ALL, set_every },
-	{ "times", ALL, set_times },	 { "period", ALL, set_period },
-	{ "length", ALL, set_length },	 { "jitter", DELAY | DUPLICATE | VERB, set_jitter },
-	{ "late", DUPLICATE, set_late }, { "bits", CORRUPT, set_bits },
-	{ "field", CORRUPT, set_field }, { "icrc", CORRUPT, set_icrc },
-	{ "timer", INJECT, set_timer },	 { "status", INJECT, set_status },
+	{ "rx", PACKETS, set_rx },
+	{ "tx", PACKETS, set_tx },
+	{ "mads", PACKETS, set_mads },
+	{ "qp", PACKETS, set_qp },
+	{ "peer", PACKETS, set_peer },
+	{ "opcode", PACKETS, set_opcode },
+	{ "queue", PACKETS, set_queue },
+	{ "pid", ALL, set_pid },
+	{ "uid", ALL, set_uid },
+	{ "command", ALL, set_command },
+	{ "prob", ALL, set_prob },
+	{ "burst", ALL, set_burst },
+	{ "after", ALL, set_after },
+	{ "every", ALL, set_every },
+	{ "times", ALL, set_times },
+	{ "period", ALL, set_period },
+	{ "length", ALL & ~EVENT, set_length },
+	{ "jitter", DELAY | DUPLICATE | VERB, set_jitter },
+	{ "late", DUPLICATE, set_late },
+	{ "bits", CORRUPT, set_bits },
+	{ "field", CORRUPT, set_field },
+	{ "icrc", CORRUPT, set_icrc },
+	{ "timer", INJECT, set_timer },
+	{ "status", INJECT, set_status },
 };
 
 static bool begin_delay(struct words *w, struct xd_fault_rule *r)
@@ -551,9 +576,34 @@ static bool begin_event(struct words *w, struct xd_fault_rule *r)
 		{ NULL, 0 },
 	};
 
+	static const struct name of_device[] = {
+		{ "DEVICE_FATAL", IBV_EVENT_DEVICE_FATAL },
+		{ "PORT_ACTIVE", IBV_EVENT_PORT_ACTIVE },
+		{ "PORT_ERR", IBV_EVENT_PORT_ERR },
+		{ "LID_CHANGE", IBV_EVENT_LID_CHANGE },
+		{ "PKEY_CHANGE", IBV_EVENT_PKEY_CHANGE },
+		{ "SM_CHANGE", IBV_EVENT_SM_CHANGE },
+		{ "CLIENT_REREGISTER", IBV_EVENT_CLIENT_REREGISTER },
+		{ "GID_CHANGE", IBV_EVENT_GID_CHANGE },
+		{ NULL, 0 },
+	};
+	const char *text = next(w);
+
+	if (named(of_device, text, &r->inject.value)) {
+		r->kind = XD_FAULT_EVENT;
+		r->event = r->inject.value;
+		r->inject.value = 0;
+		r->match.direction = 0;
+		return true;
+	}
 	r->inject.kind = XT_INJECT_EVENT;
-	return set_named(w, names, &r->inject.value,
-			 "an event of a QP, CQ or SRQ without IBV_EVENT_, such as QP_FATAL");
+	return named(names, text, &r->inject.value) ||
+	       wrong(w, text, "an event without IBV_EVENT_, such as QP_FATAL or DEVICE_FATAL");
+}
+
+static bool begin_gid(struct words *w, struct xd_fault_rule *r)
+{
+	return address(w, &r->match.gid);
 }
 
 /* The first word of a rule. set, which may be NULL, parses the words that must follow. */
@@ -575,6 +625,8 @@ static const struct {
 	{ "cq-error", XD_FAULT_INJECT, begin_cq_error },
 	{ "fail", XD_FAULT_VERB, begin_fail },
 	{ "slow", XD_FAULT_VERB, begin_slow },
+	{ "port-down", XD_FAULT_PORT, NULL },
+	{ "gid-gone", XD_FAULT_GID, begin_gid },
 };
 
 /* ---- rules ---------------------------------------------------------------------------------- */
@@ -585,7 +637,7 @@ static bool parse_kind(struct words *w, const char *name, struct xd_fault_rule *
 		if (strcmp(kinds[i].name, name))
 			continue;
 		r->kind = kinds[i].kind;
-		w->what = name;
+		w->what = kinds[i].name;
 		return !kinds[i].set || kinds[i].set(w, r);
 	}
 	snprintf(w->why, w->size, "there is no fault '%.40s'", name);
@@ -658,6 +710,8 @@ static bool select_requests(struct words *w, struct xd_fault_rule *r)
 /* Checks fields that depend on each other. */
 static bool is_consistent(struct words *w, struct xd_fault_rule *r)
 {
+	if (r->kind == XD_FAULT_EVENT || (r->kind >= XD_FAULT_PORT && !r->when.period))
+		return true;
 	if (!r->when.period != !r->when.length) {
 		snprintf(w->why, w->size, "'period' and 'length' need each other");
 		return false;

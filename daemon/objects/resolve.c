@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "daemon/clients/request.h"
+#include "daemon/datapath/fault.h"
+#include "daemon/datapath/worker.h"
 #include "daemon/netdev/net.h"
 
 /* A request that waits for its next hop */
@@ -25,7 +27,9 @@ static int check_address(struct xd_client *c, const struct xr_ah_attr *attr)
 	if (attr->port_num != 1)
 		return xd_refuse(c, -EINVAL, "port_num %u; the device has port 1 only",
 				 attr->port_num);
-	if (!xd_net_gid(c->dev->net, attr->sgid_index, &gid))
+	if (!xd_net_gid(c->dev->net, attr->sgid_index, &gid) ||
+	    (c->fault_gids &&
+	     xd_faults_hide(xd_workers_faults(c->dev->workers), c->fault_gids, &gid)))
 		return xd_refuse(c, -EINVAL,
 				 "sgid_index %u has no GID; `xroce status` lists those in use",
 				 attr->sgid_index);

@@ -37,6 +37,7 @@ static void select_rules(struct xd_client *c)
 void xd_faults_hello(struct xd_client *c)
 {
 	select_rules(c);
+	xd_fault_times_hello(c);
 }
 
 /* Replaces the rules of a client, or those of the operator, and selects them for all clients. */
@@ -52,6 +53,8 @@ static int replace(struct xd_client *c, bool own, const struct xd_fault_list *li
 	for (each = c->clients->first; !err && each; each = each->next)
 		select_rules(each);
 	xd_workers_resume(c->dev->workers);
+	if (!err)
+		xd_fault_times_run(xd_server_of(c));
 	return err;
 }
 
@@ -140,6 +143,8 @@ int xd_faults_load(struct xd_server *s)
 		err = xd_faults_set(xd_workers_faults(s->dev->workers), NULL, list->seed,
 				    list->rule, list->n);
 	free(list);
+	if (!err)
+		xd_fault_times_run(s);
 	return err;
 }
 

@@ -8,6 +8,7 @@
 
 #include "daemon/base/options.h"
 #include "daemon/clients/request.h"
+#include "daemon/datapath/fault.h"
 #include "daemon/datapath/xdp.h"
 #include "daemon/netdev/net.h"
 #include "daemon/objects/port.h"
@@ -198,9 +199,10 @@ int xd_do_query_port(struct xd_client *c, struct xd_request *req, struct xd_repl
 	struct xr_query_port_rep *p = XD_REPLY(rep, xr_query_port_rep);
 	const struct xd_link *link = xd_net_link(c->dev->net);
 	const struct speed *speed = speed_of(link->speed_mbps);
+	const bool up = link->up && !c->fault_port;
 
-	p->state = link->up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
-	p->phys_state = link->up ? 5 : 3; /* LinkUp, Disabled: IBTA 14.2.5.6 */
+	p->state = up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
+	p->phys_state = up ? 5 : 3; /* LinkUp, Disabled: IBTA 14.2.5.6 */
 	p->max_mtu = mtu_code(xd_port_max_mtu(c->dev));
 	p->active_mtu = mtu_code(xd_port_mtu(c->dev));
 	p->gid_tbl_len = XR_GID_TABLE_LEN;
@@ -217,12 +219,26 @@ int xd_do_query_port(struct xd_client *c, struct xd_request *req, struct xd_repl
 	return 0;
 }
 
+/* Leaves out the GIDs that an injected fault hides. Returns the number of those that are left. */
+static uint32_t show_gids(const struct xd_client *c, struct xr_gid_entry *entry, uint32_t n)
+{
+	struct xd_faults *f = xd_workers_faults(c->dev->workers);
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		if (!xd_faults_hide(f, c->fault_gids, &entry[i].gid))
+			entry[kept++] = entry[i];
+	return kept;
+}
+
 int xd_do_query_gids(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
 {
 	struct xr_query_gids_rep *g = (void *)rep->body;
 
 	xd_reply_body(rep, sizeof(*g));
 	g->count = xd_net_gids(c->dev->net, g->entry, XR_GID_TABLE_LEN);
+	if (c->fault_gids)
+		g->count = show_gids(c, g->entry, g->count);
 	rep->length = sizeof(*g) + g->count * sizeof(g->entry[0]);
 	return 0;
 }

@@ -243,6 +243,8 @@ int xd_server_open(struct xd_device *dev, struct xd_server **server)
 	if (!err)
 		err = xd_rdma_cm_new(&s->objects);
 	if (!err)
+		err = xd_fault_times_start(s);
+	if (!err)
 		err = xd_faults_load(s);
 	if (!err)
 		err = xd_sigbus_start();
@@ -302,6 +304,7 @@ bool xd_server_stop(struct xd_server *s)
 	xd_rdma_cm_free(s->objects.rdma_cm);
 	xd_timer_free(s->capture_timer);
 	xd_monitor_stop(s);
+	xd_fault_times_stop(s);
 	if (s->uffd_dev >= 0)
 		close(s->uffd_dev);
 	xd_mapping_stop();

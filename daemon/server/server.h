@@ -7,6 +7,7 @@
  *   query.c     HELLO, device, port, addresses
  *   faults.c    rules of fault injection
  *   fault_verbs.c  faults of requests
+ *   fault_times.c  faults of time: port, GIDs, events of the device
  *   show.c      status, counters and objects as JSON, for the xroce command
  *   show_cm.c   the same for connection management
  *   counters.c  sums of counters
@@ -37,9 +38,10 @@ struct xd_server {
 	struct xd_watch *watch; /* of the helper's socket */
 	bool helper_ended;
 	int spare[XD_SPARES];
-	gid_t group;		  /* may connect; XD_NO_GROUP: none */
-	int uffd_dev;		  /* /dev/userfaultfd, -1: none */
-	struct xd_scrape *scrape; /* NULL: without --metrics */
+	gid_t group;		      /* may connect; XD_NO_GROUP: none */
+	int uffd_dev;		      /* /dev/userfaultfd, -1: none */
+	struct xd_scrape *scrape;     /* NULL: without --metrics */
+	struct xd_timer *fault_timer; /* of faults of time */
 	struct xd_capture_client *captures;
 	struct xd_timer *capture_timer;	    /* of refused packets; NULL: there was no capture yet */
 	struct xd_event_watch *event_watch; /* NULL: there was no reader of events yet */
@@ -107,6 +109,14 @@ void xd_faults_hello(struct xd_client *c);
 void xd_faults_end(struct xd_client *c);
 /* Writes the member `faults` of the status. Only operators see the rules. */
 void xd_faults_show(struct json *j, const struct xd_client *c);
+
+/* Starts and stops the timer of faults of time. -ENOMEM. */
+int xd_fault_times_start(struct xd_server *s);
+void xd_fault_times_stop(struct xd_server *s);
+/* Begins and ends faults that are due, also those of rules that were set or removed. */
+void xd_fault_times_run(struct xd_server *s);
+/* Updates what a client sees, without events. */
+void xd_fault_times_hello(struct xd_client *c);
 
 /*
  * Applies rules to a request of a program before its handler, so that nothing was made when it

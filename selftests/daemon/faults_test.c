@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* SET_FAULT: rules of operators and of programs, which QPs they select, their limits, their end. */
+#include <arpa/inet.h>
 #include <errno.h>
+#include <infiniband/verbs.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "control.h"
@@ -142,6 +145,65 @@ static void test_verbs(void)
 	disconnect(&operator);
 }
 
+static uint32_t port_state(struct conn *c)
+{
+	MUST(!ask(c, XR_MSG_QUERY_PORT, NULL, 0));
+	return ((struct xr_query_port_rep *)c->body)->state;
+}
+
+static uint32_t count_gids(struct conn *c)
+{
+	MUST(!ask(c, XR_MSG_QUERY_GIDS, NULL, 0));
+	return ((struct xr_query_gids_rep *)c->body)->count;
+}
+
+/* Returns the type of the next asynchronous event, 0: none. */
+static uint32_t next_event(int fd)
+{
+	struct xr_async_event ev = { 0 };
+
+	return recv(fd, &ev, sizeof(ev), MSG_DONTWAIT) > 0 ? ev.type : 0;
+}
+
+static void test_times(void)
+{
+	const struct xr_query_gids_rep *gids;
+	struct conn operator, a, b;
+	char rule[100], text[INET6_ADDRSTRLEN];
+	uint32_t n, pd;
+	int events;
+
+	open_observer(&operator);
+	open_client(&a);
+	events = dup(events_fd);
+	open_client(&b);
+	pd = alloc_pd(&b);
+	n = count_gids(&b);
+	gids = (void *)b.body;
+	inet_ntop(AF_INET6, &gids->entry[0].gid, text, sizeof(text));
+	snprintf(rule, sizeof(rule), "gid-gone %s", text);
+	MUST(port_state(&a) == IBV_PORT_ACTIVE && !set_faults(&a, "port-down"));
+	TAP_OK(port_state(&a) == IBV_PORT_DOWN && port_state(&b) == IBV_PORT_ACTIVE &&
+		       next_event(events) == IBV_EVENT_PORT_ERR && !next_event(events),
+	       "the port is down for the program of the rule");
+	MUST(!set_faults(&a, "event SM_CHANGE"));
+	TAP_OK(port_state(&a) == IBV_PORT_ACTIVE && next_event(events) == IBV_EVENT_PORT_ACTIVE &&
+		       next_event(events) == IBV_EVENT_SM_CHANGE && !next_event(events),
+	       "it is up when the rule ends; an event is raised");
+	MUST(!set_faults(&operator, rule));
+	TAP_OK(count_gids(&b) < n && create_ah(&b, pd, 0) == -EINVAL &&
+		       next_event(events) == IBV_EVENT_GID_CHANGE,
+	       "a GID is gone");
+	MUST(!set_faults(&operator, ""));
+	TAP_OK(count_gids(&b) == n && !create_ah(&b, pd, 0) &&
+		       next_event(events) == IBV_EVENT_GID_CHANGE && !next_event(events),
+	       "it is back when the rule ends");
+	close(events);
+	close_client(&a);
+	close_client(&b);
+	disconnect(&operator);
+}
+
 static void test_limits(void)
 {
 	char rules[XD_FAULT_RULES * 5 + 8] = "";
@@ -172,6 +234,7 @@ int main(void)
 	test_operators();
 	test_programs();
 	test_verbs();
+	test_times();
 	test_limits();
 	fake_server_stop();
 	TAP_OK(!fake.server, "the server stops");

@@ -152,3 +152,15 @@ rule() {
 	cmp "$BATS_TEST_TMPDIR"/hits1 "$BATS_TEST_TMPDIR"/hits2
 	(($(rule b 0 hits) > 0 && $(rule b 1 hits) > 0))
 }
+
+@test "the port is down for a time, again and again" {
+	ctl b fault xrb rules 'port-down period 2s length 300ms times 3 command ib_write_bw'
+	both -t 60 ib_write_bw -x @4 -F -s 65536 -D 3
+	(($(rule b 0 hits) > 0))
+	ctl b fault xrb rules 'port-down'
+	run_on b ibv_devinfo -d xrb >"$BATS_TEST_TMPDIR/info"
+	grep PORT_DOWN "$BATS_TEST_TMPDIR/info"
+	ctl b fault xrb off
+	run_on b ibv_devinfo -d xrb >"$BATS_TEST_TMPDIR/info"
+	grep PORT_ACTIVE "$BATS_TEST_TMPDIR/info"
+}

@@ -10,7 +10,8 @@ static void check(const struct xd_fault_rule *r)
 {
 	MUST(r->when.every && r->when.probability <= XD_FAULT_CERTAIN);
 	MUST(r->when.enter <= XD_FAULT_CERTAIN && r->when.leave <= XD_FAULT_CERTAIN);
-	MUST(!r->when.period == !r->when.length && r->bits <= UINT8_MAX);
+	MUST(r->kind >= XD_FAULT_PORT || !r->when.period == !r->when.length);
+	MUST(r->bits <= UINT8_MAX && (r->kind != XD_FAULT_VERB || r->verbs));
 	MUST(r->kind != XD_FAULT_RATE || r->rate);
 	MUST((r->kind == XD_FAULT_INJECT) == (r->inject.kind != XT_INJECT_NONE));
 	MUST(r->inject.kind != XT_INJECT_RNR || r->inject.value <= XT_INJECT_OWN_TIMER);
@@ -28,7 +29,9 @@ static void apply(struct xd_faults *f, uint32_t direction, uint8_t *data, size_t
 	};
 	struct xd_fault_action a;
 
-	for (uint64_t now = 1; now < 4000000; now += 1000001) {
+	for (uint64_t now = 1, raised; now < 4000000; now += 1000001) {
+		MUST(xd_faults_tick(f, now, &raised) > now);
+		xd_faults_verb(f, XR_MSG_REG_MR, UINT64_MAX, now);
 		a = xd_faults_next(f, &(struct xd_fault_packet){
 					      .direction = direction,
 					      .frame = &frame,

@@ -317,6 +317,69 @@ static void test_verbs(void)
 	xd_faults_free(f);
 }
 
+/* Returns whether a packet is lost after the rules have been brought to this time. */
+static bool lost_at(struct xd_faults *f, uint64_t ms)
+{
+	uint64_t raised;
+
+	xd_faults_tick(f, ms * 1000000, &raised);
+	return !sent(f, &plain, ms * 1000000).copies;
+}
+
+static void test_port(void)
+{
+	struct xd_faults *f = faults("port-down period 1s length 100ms after 1 times 2");
+	struct xd_fault_hits hits;
+	uint64_t raised, owner;
+
+	TAP_OK(xd_faults_tick(f, 1000000, &raised) == 1001000000 && !raised,
+	       "the first turn begins with the rule, the next one is due after the period");
+	TAP_OK(!lost_at(f, 50) && lost_at(f, 1001) && lost_at(f, 1100) && !lost_at(f, 1101) &&
+		       lost_at(f, 2050) && !lost_at(f, 3050),
+	       "packets are lost while the port is down, the second and third time");
+	TAP_OK(xd_faults_at(f, 0, &hits, &owner) && hits.seen == 4 && hits.hits == 2,
+	       "turns are counted");
+	xd_faults_free(f);
+	f = faults("port-down");
+	TAP_OK(lost_at(f, 1) && lost_at(f, 100000) && xd_faults_active(f, XD_FAULT_PORT) == 1,
+	       "without a time the port stays down");
+	xd_faults_free(f);
+	f = faults("port-down length 5ms");
+	TAP_OK(lost_at(f, 1) && !lost_at(f, 7) && !lost_at(f, 100000), "once");
+	xd_faults_free(f);
+}
+
+static void test_gids(void)
+{
+	struct xd_faults *f = faults("gid-gone 10.1.2.3; gid-gone fd00::1 length 1ms");
+	struct xr_addr gid, other;
+	uint64_t raised;
+
+	xr_gid_set_ipv4(&gid, htonl(0x0a010203));
+	xr_gid_set_ipv4(&other, htonl(0x0a010204));
+	xd_faults_tick(f, 1, &raised);
+	TAP_OK(xd_faults_active(f, XD_FAULT_GID) == 3 && xd_faults_hide(f, 3, &gid) &&
+		       !xd_faults_hide(f, 2, &gid) && !xd_faults_hide(f, 3, &other),
+	       "a GID is gone for the programs that the rule selects");
+	xd_faults_tick(f, 2000000, &raised);
+	TAP_OK(xd_faults_active(f, XD_FAULT_GID) == 1, "and comes back");
+	TAP_OK(sent(f, &plain, 0).copies == 1, "packets of other addresses are not lost");
+	xd_faults_free(f);
+}
+
+static void test_device_events(void)
+{
+	struct xd_faults *f =
+		faults("drop; event DEVICE_FATAL; event LID_CHANGE period 1ms times 2");
+	uint64_t raised[4];
+
+	for (unsigned i = 0; i < 4; i++)
+		xd_faults_tick(f, 1 + i * 1000000, &raised[i]);
+	TAP_OK(raised[0] == 6 && raised[1] == 4 && !raised[2] && !raised[3],
+	       "events of the device are raised once, or as often as the rule says");
+	xd_faults_free(f);
+}
+
 static void test_programs(void)
 {
 	struct xd_faults *f = faults("drop pid 7; drop uid 1000; drop command a.out; drop");
@@ -484,7 +547,12 @@ static void test_texts(void)
 		{ "qp-error timer 1", "'timer' needs 'rnr'" },
 		{ "qp-error status SUCCESS", "'status' needs a status of enum ibv_wc_status" },
 		{ "nak access status FATAL_ERR", "'status' needs 'qp-error'" },
-		{ "event PORT_ERR", "'event' needs an event" },
+		{ "event WQ_FATAL", "'event' needs an event" },
+		{ "event PORT_ERR qp 3", "this fault has no keyword 'qp'" },
+		{ "event PORT_ERR length 1s", "this fault has no keyword 'length'" },
+		{ "port-down period 1s", "'period' and 'length' need each other" },
+		{ "port-down rx", "this fault has no keyword 'rx'" },
+		{ "gid-gone 3", "'gid-gone' needs an IPv4 or IPv6 address" },
 		{ "fail", "'fail' needs a verb such as reg_mr" },
 		{ "fail show EIO", "not 'show'" },
 		{ "fail reg_mr", "'fail' needs an error such as ENOMEM" },
@@ -586,6 +654,9 @@ int main(void)
 	test_selection();
 	test_injections();
 	test_verbs();
+	test_port();
+	test_gids();
+	test_device_events();
 	test_programs();
 	test_seeds();
 	test_damage();

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Injected faults of time: port states, GIDs, and events of the device. They are what a program
+ * sees; the interface and other programs are left alone. The workers drop the packets (fault.c).
+ */
+#include <errno.h>
+#include <infiniband/verbs.h>
+
+#include "daemon/base/loop.h"
+#include "daemon/datapath/fault.h"
+#include "daemon/datapath/worker.h"
+#include "server.h"
+
+static struct xd_faults *faults_of(const struct xd_client *c)
+{
+	return xd_workers_faults(c->dev->workers);
+}
+
+static bool is_port_down(const struct xd_client *c)
+{
+	return xd_faults_active(faults_of(c), XD_FAULT_PORT) & c->fault_rules;
+}
+
+static uint64_t gone_gids(const struct xd_client *c)
+{
+	return xd_faults_active(faults_of(c), XD_FAULT_GID) & c->fault_rules;
+}
+
+void xd_fault_times_hello(struct xd_client *c)
+{
+	c->fault_port = is_port_down(c);
+	c->fault_gids = gone_gids(c);
+}
+
+/* raised: rules of events that are due */
+static void update(struct xd_client *c, uint64_t raised)
+{
+	struct xd_event_source *port = &c->events.port;
+	const struct xd_fault_rule *rule;
+	struct xd_fault_hits hits;
+	uint64_t owner;
+
+	if (c->fault_port != is_port_down(c))
+		xd_event_raise(port, c->fault_port ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
+	if (c->fault_gids != gone_gids(c))
+		xd_event_raise(port, IBV_EVENT_GID_CHANGE);
+	xd_fault_times_hello(c);
+	for (raised &= c->fault_rules; raised; raised &= raised - 1) {
+		rule = xd_faults_at(faults_of(c), (uint32_t)__builtin_ctzll(raised), &hits, &owner);
+		xd_event_raise(port, rule->event);
+	}
+}
+
+void xd_fault_times_run(struct xd_server *s)
+{
+	uint64_t now = xd_now(), raised, next;
+	struct xd_client *c;
+
+	next = xd_faults_tick(xd_workers_faults(s->dev->workers), now, &raised);
+	for (c = s->objects.clients.first; c; c = c->next)
+		if (!c->ending && c->connection.hello && !c->connection.observer)
+			update(c, raised);
+	if (next != XT_NEVER)
+		xd_timer_arm(s->fault_timer, next > now ? next - now : 0);
+	else
+		xd_timer_cancel(s->fault_timer);
+}
+
+static void on_timer(void *arg)
+{
+	xd_fault_times_run(arg);
+}
+
+int xd_fault_times_start(struct xd_server *s)
+{
+	s->fault_timer = xd_timer_new(s->dev->loop, on_timer, s);
+	return s->fault_timer ? 0 : -ENOMEM;
+}
+
+void xd_fault_times_stop(struct xd_server *s)
+{
+	xd_timer_free(s->fault_timer);
+}
