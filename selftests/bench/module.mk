@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 BENCH_DIR := selftests/bench
-BENCH_NEEDS := $(addprefix $(BUILD)/bench/,xdp_ceiling floor memcpy_rate streams idle_qps)
+BENCH_NEEDS := $(addprefix $(BUILD)/bench/,xdp_ceiling floor floor_local memcpy_rate streams idle_qps)
 
 $(eval $(call suite,bench,30,selftests/bench/test_bench.py,,parallel))
 
 $(eval $(call program,bench/xdp_ceiling,$(BENCH_DIR)/xdp_ceiling.c $(BENCH_DIR)/raw.c,,-lxdp -lbpf))
 $(eval $(call program,bench/floor,$(BENCH_DIR)/floor.c $(BENCH_DIR)/raw.c,,-lxdp -lbpf -lisal))
+$(eval $(call program,bench/floor_local,$(BENCH_DIR)/floor_local.c $(BENCH_DIR)/raw.c,,-lxdp -lbpf))
 $(eval $(call program,bench/memcpy_rate,$(BENCH_DIR)/memcpy_rate.c,,))
 
 # Invalid packets, for selftests/bench/floods

@@ -219,6 +219,17 @@ class Floor:
         return Turn(rate * self.payload * 8 / 1e9, load, rate, sender_ns=sender, receiver_ns=receiver, program_ns=program)
 
 
+class FloorRate(Floor):
+    """Messages of one frame a second, in thousands."""
+
+    unit = "k/s"
+
+    def measure(self, hosts, tools):
+        turn = super().measure(hosts, tools)
+        turn.value = turn.messages / 1e3
+        return turn
+
+
 class FloorLatency:
     """Median time in us of one way between two programs, through a process with an AF_XDP socket on each side.
 
@@ -243,6 +254,23 @@ class FloorLocalLatency:
     def measure(self, hosts, tools):
         output, load = alone(hosts, "a", [tools / "bench/floor", SECONDS / 2])
         return latency_turn([float(us) for us in output.split()], load)
+
+
+class FloorLocal:
+    """Gbit/s of messages of that size between two programs through a process that only copies them and writes completions.
+
+    worker_ns, sender_ns, receiver_ns: the processor time of process and programs for a message
+    """
+
+    unit = "Gbit/s"
+
+    def __init__(self, size):
+        self.size = size
+
+    def measure(self, hosts, tools):
+        output, load = alone(hosts, "a", [tools / "bench/floor_local", SECONDS / 2, self.size])
+        rate, worker, sender, receiver = map(float, output.split("\t")[2:])
+        return Turn(rate * self.size * 8 / 1e9, load, rate, worker_ns=worker, sender_ns=sender, receiver_ns=receiver)
 
 
 def floor(hosts, tools, seconds, frame, payload, *memory):

@@ -6,8 +6,8 @@ A group is a set of rows that are measured in turns. References are rows as well
 import collections
 
 from hosts import Layout
-from programs import (KI, MI, AfterStream, Bandwidth, Connects, Faulty, Floor, FloorLatency, FloorLocalLatency, Frames, Idle,
-                      Latency, Memcpy, PingPong, Rate, Senders, Streams, Tcp, TcpLatency)
+from programs import (KI, MI, AfterStream, Bandwidth, Connects, Faulty, Floor, FloorLatency, FloorLocal, FloorLocalLatency,
+                      FloorRate, Frames, Idle, Latency, Memcpy, PingPong, Rate, Senders, Streams, Tcp, TcpLatency)
 
 BARE = Layout(daemons=False)  # an interface without xroce
 WIDE = Layout()
@@ -90,12 +90,13 @@ ROWS = [
     row("floor-4170", "ceiling", Floor(4170, 4096), BARE),
     # the same with messages that do not fit into the cache
     row("floor-8m", "ceiling", Floor(4170, 4096, 8 * MI), BARE, of("floor-4170")),
+    row("floor-82", "ceiling", FloorRate(82, 8), BARE),
     row("tcp-64k", "ceiling", Tcp(64 * KI), WIDE),
 
     *_throughput("write", 0.60),
     *_throughput("read", 0.45),
     *_throughput("send", 0.60),
-    row("send-8", "send", Rate("ib_send_bw", 8), WIDE, of("frames-64", ">=", 0.60)),
+    row("send-8", "send", Rate("ib_send_bw", 8), WIDE, of("frames-64", ">=", 0.60), of("floor-82")),
 
     *_mtu("mtu1500", 1024, 1.0),
     *_mtu("mtu4200", 4096, 1.1),
@@ -111,8 +112,12 @@ ROWS = [
 
     row("memcpy-4k", "local", Memcpy(4 * KI), BARE),
     row("memcpy-64k", "local", Memcpy(64 * KI), BARE),
-    row("local-send-4k", "local", Bandwidth("ib_send_bw", 4 * KI, local=True), WIDE, of("memcpy-4k", ">=", 0.4)),
-    row("local-send-64k", "local", Bandwidth("ib_send_bw", 64 * KI, local=True), WIDE, of("memcpy-64k", ">=", 0.85)),
+    row("floor-local-4k", "local", FloorLocal(4 * KI), BARE),
+    row("floor-local-64k", "local", FloorLocal(64 * KI), BARE),
+    row("local-send-4k", "local", Bandwidth("ib_send_bw", 4 * KI, local=True), WIDE, of("memcpy-4k", ">=", 0.4),
+        of("floor-local-4k")),
+    row("local-send-64k", "local", Bandwidth("ib_send_bw", 64 * KI, local=True), WIDE, of("memcpy-64k", ">=", 0.85),
+        of("floor-local-64k")),
     row("floor-local", "local", FloorLocalLatency(), BARE),
     row("local-latency", "local", Latency("ib_send_lat", 8, local=True), WIDE, own("value", "<=", 1.5), of("floor-local")),
 
