@@ -375,17 +375,21 @@ static bool repeats(struct xt_qp *qp)
 	return resp->repeat_head != resp->repeat_tail;
 }
 
-static void next_response(struct xt_qp *qp, uint32_t npsn)
+/*
+ * at: what was sent. A repetition may overtake the first responses to the same READ. The peer then
+ * counts the READ as complete, and may send another one in its place.
+ */
+static void next_response(struct xt_qp *qp, const struct xt_repeat *at, uint32_t npsn)
 {
 	struct xt_responder *resp = &qp->resp;
 	struct xt_repeat *again = repeat_at(qp, resp->repeat_head);
 
-	if (resp->repeat_head != resp->repeat_tail) {
-		resp->repeat_head += ++again->next == again->end;
-	} else if (++resp->rd_pos == npsn) {
+	if (at->index == resp->rd_cur && at->next == resp->rd_pos && ++resp->rd_pos == npsn) {
 		resp->rd_pos = 0;
 		resp->rd_cur++;
 	}
+	if (at == again)
+		resp->repeat_head += ++again->next == again->end;
 }
 
 /* Refuses an accepted READ whose memory or key has become invalid. */
@@ -447,7 +451,7 @@ static enum sent send_response(struct xt_qp *qp)
 		xt_ext_put(&p, &orig, sizeof(orig));
 	if (!xt_send(qp, &p))
 		return SENT_NOT;
-	next_response(qp, rd->npsn);
+	next_response(qp, at, rd->npsn);
 	return SENT;
 }
 

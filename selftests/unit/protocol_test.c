@@ -408,6 +408,34 @@ static void test_too_many_reads(void)
 	end(&q);
 }
 
+/*
+ * The first responses to a READ are lost, and the peer repeats it before the last ones were sent.
+ * The repetition completes the READ, and the peer may have the next READ in its place.
+ */
+static void test_repetition_completes_read(void)
+{
+	struct h_qp q;
+	struct harness *h = begin(&q);
+	struct made read = S(READ_REQUEST, .va = BASE, .len = 4 * MTU), again = read;
+	unsigned i, packets = 0;
+
+	h->sent_count = H_FRAMES - 2;
+	for (i = 0; i < RD_ATOMIC; i++, read.psn += 4)
+		receive(&q, &read);
+	h->sent_count = H_FRAMES - 4;
+	receive(&q, &again);
+	receive(&q, &read);
+	TAP_OK(xt_qp_info(q.qp)->state == XR_QPS_RTS,
+	       "a READ that was completed by a repetition makes room for another one");
+	h->sent_count = 0;
+	xt_engine_run(h->engine, h->now);
+	for (i = 0; i < h->sent_count; i++)
+		packets += sent_bth(h, i)[0] != XR_OP_ACK;
+	TAP_OK(packets == 4 * RD_ATOMIC && sent_bth(h, 0)[0] == XR_OP_READ_RESP_FIRST,
+	       "its responses are not sent once more (%u)", packets);
+	end(&q);
+}
+
 /* The response to a duplicate atomic is the saved one; the word does not change again. */
 static void test_duplicate_atomics(void)
 {
@@ -823,6 +851,7 @@ int main(void)
 	test_dropped_after_rnr();
 	test_too_many_reads();
 	test_more_reads();
+	test_repetition_completes_read();
 	test_duplicate_atomics();
 	test_responses();
 	test_rnr_timers();
