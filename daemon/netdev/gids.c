@@ -19,8 +19,8 @@ static bool is_link_local(const struct xr_addr *gid)
 
 static int free_index(const struct xd_net *net, const struct xr_addr *gid)
 {
-	/* index 0 is reserved for the first link-local address */
-	if (is_link_local(gid) && !net->used[0])
+	/* index 0 is reserved for the first link-local address, unless it is another GID already */
+	if (is_link_local(gid) && !net->used[0] && !net->zero)
 		return 0;
 	for (int i = 1; i < XR_GID_TABLE_LEN; i++)
 		if (!net->used[i])
@@ -49,6 +49,8 @@ static bool add_gid(struct xd_net *net, const struct xr_addr *gid)
 static void del_gid(struct xd_net *net, int i)
 {
 	net->used[i] = false;
+	if (net->zero == i)
+		net->zero = 0;
 	net->events->gid(net->ctx, (uint32_t)i, &net->gid[i], false);
 }
 
@@ -170,6 +172,8 @@ static int entry_of(const struct xd_net *net, uint32_t index)
 		return -1;
 	if (net->used[index])
 		return (int)index;
+	if (!index && net->zero)
+		return net->zero;
 	for (i = 1; !index && i < XR_GID_TABLE_LEN; i++)
 		if (net->used[i])
 			return i;
@@ -183,6 +187,15 @@ bool xd_net_gid(const struct xd_net *net, uint32_t index, struct xr_addr *gid)
 	if (i >= 0)
 		*gid = net->gid[i];
 	return i >= 0;
+}
+
+bool xd_net_gid_use(struct xd_net *net, uint32_t index, struct xr_addr *gid)
+{
+	int i = entry_of(net, index);
+
+	if (i > 0 && !index)
+		net->zero = i;
+	return xd_net_gid(net, index, gid);
 }
 
 int xd_net_gid_index(const struct xd_net *net, const struct xr_addr *gid)

@@ -55,7 +55,8 @@ const struct xd_link *xd_net_link(const struct xd_net *net);
 /*
  * GIDs: index 0 is reserved for a link-local address, as in the kernel's RoCE drivers. The other
  * addresses take the first free index, and keep it until they are removed. While there is no
- * link-local address, index 0 is a second index of the first of them.
+ * link-local address, index 0 is a second index of the first of them; once a path was resolved from
+ * index 0, until that address is removed.
  */
 bool xd_net_gid(const struct xd_net *net, uint32_t index, struct xr_addr *gid);
 /*

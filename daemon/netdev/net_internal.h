@@ -43,6 +43,7 @@ struct xd_net {
 	struct xd_link link;
 	struct xr_addr gid[XR_GID_TABLE_LEN];
 	bool used[XR_GID_TABLE_LEN];
+	int zero; /* the entry that index 0 stands for, as objects use it so; 0: none */
 	struct xd_resolve *resolving; /* pending */
 	/*
 	 * Neighbours as last reported, by a hash. Most notifications are about a neighbour's
@@ -63,6 +64,8 @@ struct xd_ip xd_ip_of(const struct xr_addr *gid);
 
 /* Reads all addresses and updates the table; *changed: the table is different now. */
 int xd_gids_read(struct xd_net *net, bool *changed);
+/* As xd_net_gid(), for a path: index 0 stays this GID until the address is removed. */
+bool xd_net_gid_use(struct xd_net *net, uint32_t index, struct xr_addr *gid);
 
 /* ---- resolve.c ---- */
 

@@ -350,7 +350,7 @@ static int begin_path(struct xd_net *net, const struct xr_ah_attr *attr, struct 
 	struct xd_ip from;
 
 	memset(path, 0, sizeof(*path));
-	if (!attr->is_global || !xd_net_gid(net, attr->sgid_index, &path->sgid))
+	if (!attr->is_global || !xd_net_gid_use(net, attr->sgid_index, &path->sgid))
 		return -EINVAL;
 	path->dgid = attr->dgid;
 	*hop = xd_ip_of(&path->dgid);

@@ -496,6 +496,59 @@ static void test_special(void)
 	device_close();
 }
 
+static void keep_error(void *arg, int err, const struct xt_path *path)
+{
+	*(int *)arg = err;
+}
+
+static bool link_local_exists(void)
+{
+	return gid_index("fe80::5") >= 0;
+}
+
+static bool first_other_is_gone(void)
+{
+	return gid_index("10.9.0.1") < 0;
+}
+
+static bool second_link_local_exists(void)
+{
+	return gid_index("fe80::6") >= 0;
+}
+
+/* Index 0 without a link-local address; use: a path is resolved from it before there is one. */
+static void test_index_zero(bool use)
+{
+	struct xr_addr gid, first = addr("10.9.0.1");
+	struct xr_ah_attr attr;
+	int err = 0;
+
+	sh("ip address flush dev t0 scope link");
+	device_open();
+	attr = attr_to("10.9.0.1", "10.9.0.1");
+	attr.sgid_index = 0;
+	if (use)
+		xd_net_resolve(net, &attr, keep_error, &err);
+	TAP_OK(xd_net_gid(net, 0, &gid) && !memcmp(&gid, &first, sizeof(gid)) && !err,
+	       "without a link-local address, index 0 is the first other GID");
+	sh("ip address add fe80::5/64 dev t0 nodad");
+	run_until(link_local_exists);
+	xd_net_gid(net, 0, &gid);
+	if (use)
+		TAP_OK(!memcmp(&gid, &first, sizeof(gid)) && gid_index("fe80::5") > 0,
+		       "a link-local address does not get index 0 while a path has it");
+	else
+		TAP_OK(!gid_index("fe80::5"), "a link-local address gets index 0 if no path has it");
+	sh("ip address del 10.9.0.1/24 dev t0");
+	run_until(first_other_is_gone);
+	sh("ip address add fe80::6/64 dev t0 nodad");
+	run_until(second_link_local_exists);
+	TAP_OK(use == !gid_index("fe80::6"), "the next one gets index 0 if it is not in use then");
+	device_close();
+	sh("ip address del fe80::5/64 dev t0; ip address del fe80::6/64 dev t0; "
+	   "ip address add 10.9.0.1/24 dev t0");
+}
+
 /* The first resolve that completes cancels the second, which waits for the same neighbour. */
 static struct xd_resolve *second;
 static int second_calls;
@@ -643,6 +696,8 @@ int main(void)
 	test_lost_notifications();
 	test_no_ethernet();
 	test_renamed();
+	test_index_zero(false);
+	test_index_zero(true);
 	test_gone();
 	kill(peer, SIGKILL);
 	waitpid(peer, NULL, 0);
