@@ -80,6 +80,8 @@ endef
 
 # $(call fuzzer,name,sources,linker flags,kind): a libFuzzer target with the address and undefined
 # sanitizers, and two suites that run it: 15 s in `make check`, 10 minutes in `make check-long`
+# They are left out with SANITIZE=thread, which cannot be combined with the address sanitizer.
+ifeq ($(filter thread,$(SANITIZE)),)
 define fuzzer
 $(BUILD)/fuzz/$(1): $(patsubst %.c,$(BUILD)/fuzz-obj/%.o,$(2))
 	@mkdir -p $$(@D)
@@ -90,6 +92,7 @@ FUZZERS += $(BUILD)/fuzz/$(1)
 $(call suite,fuzz/$(1),300,selftests/fuzz/run 15 $(BUILD)/fuzz/$(1),$(BUILD)/fuzz/$(1),parallel $(4))
 $(call suite,long/fuzz/$(1),900,selftests/fuzz/run 600 $(BUILD)/fuzz/$(1),$(BUILD)/fuzz/$(1),parallel long $(4))
 endef
+endif
 
 # $(call suite,name,time limit in seconds,command,prerequisites,kind): see selftests/README.md.
 # Words of kind: `parallel` may run beside other suites, `root` needs root, `long` runs in

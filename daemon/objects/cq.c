@@ -369,31 +369,24 @@ int xd_do_modify_cq(struct xd_client *c, struct xd_request *req, struct xd_reply
  */
 static uint32_t worker_for_event(struct xd_cq *cq)
 {
-	uint32_t worker = cq->worker;
-
-	if (worker == XD_WORKER_NONE || worker == XD_WORKER_SEVERAL)
-		worker = cq->vector;
-	cq->xt.locked = xd_worker_share(&cq->worker, worker);
-	return worker;
+	if (cq->worker == XD_WORKER_NONE)
+		xd_worker_share(&cq->worker, cq->vector);
+	return cq->worker == XD_WORKER_SEVERAL ? cq->vector : cq->worker;
 }
 
 int xd_do_check_cq(struct xd_client *c, struct xd_request *req, struct xd_reply *rep)
 {
 	const struct xr_handle_req *q = req->body;
 	struct xd_cq *cq = xd_object_get(c, XD_CQ, q->handle);
-	struct xd_workers *workers = c->dev->workers;
 	uint32_t worker;
 
 	if (!cq)
 		return -ENOENT;
-	/* only a CQ of several workers, or its first use, concerns the others */
-	if (cq->worker == XD_WORKER_NONE || cq->worker == XD_WORKER_SEVERAL)
-		xd_workers_pause(workers);
-	else
-		xd_worker_pause(workers, cq->worker);
+	/* A CQ of several workers has a lock, so the others go on. */
 	worker = worker_for_event(cq);
+	xd_worker_pause(c->dev->workers, worker);
 	xt_cq_check_armed(xd_client_flow(c, worker), &cq->xt, xd_now());
-	xd_worker_resume(workers, worker);
+	xd_worker_resume(c->dev->workers, worker);
 	return 0;
 }
 

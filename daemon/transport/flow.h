@@ -29,6 +29,7 @@ struct xt_qp;
 
 #define XT_PACKET_COST 4096
 #define XT_EVENT_COST XT_PACKET_COST /* of a send() to the socket of a program */
+#define XT_PIECE_COST 32 /* to find a piece of a group; the mover of the client accesses it */
 /* A flow may send this in a turn, 16 packets of 4 KiB, and exceed it by the budget of a QP. */
 #define XT_QUANTUM (16 * (XT_PACKET_COST + 4096))
 

@@ -5,6 +5,7 @@
 #include <xroce/probes.h>
 
 #include "engine.h"
+#include "flow.h"
 #include "qp.h"
 #include "step.h"
 #include "wr_kind.h"
@@ -216,6 +217,8 @@ static void submit(struct xt_mem_io *io, enum xt_mem_op op, const struct xt_mem_
 	io->off = off;
 	io->at = seg->off + off;
 	io->step->used = true;
+	if (__builtin_expect(seg->pieces, 0))
+		xt_flow_charge(io->step->qp->flow, seg->pieces * XT_PIECE_COST);
 	io->ops->io_submit(io);
 }
 

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include "daemon/base/loop.h"
+#include "daemon/clients/load.h"
 #include "daemon/gsi/gsi.h"
 #include "daemon/netdev/net.h"
 #include "internal.h"
@@ -89,6 +90,7 @@ void umad_on_timer(void *arg)
 		transmit(u, &s->path, &s->packet); /* an error is that of a lost MAD */
 	}
 	arm(u);
+	xd_load_charge_lap(u->client);
 }
 
 static bool same_transaction(const struct umad_send *s, const uint8_t *mad)

@@ -15,7 +15,7 @@
 #include "daemon/gsi/gsi.h"
 #include "daemon/gsi/gsi_internal.h"
 #include "daemon/netdev/net.h"
-#include "daemon/umad/umad.h"
+#include "daemon/umad/internal.h"
 
 #define PERFORMANCE 4
 #define VENDOR 0x30
@@ -227,7 +227,8 @@ static void test_exchange(void)
 static void test_timeouts(void)
 {
 	const struct xd_gsi_counters *n = xd_gsi_counters(gsi);
-	uint64_t sent = n->mads_sent;
+	const uint64_t *bucket = &fake.server->objects.umads->client->connection.bucket;
+	uint64_t sent = n->mads_sent, before;
 	struct packet p;
 
 	MUST(!add_agent(&c, VENDOR, 0));
@@ -236,8 +237,10 @@ static void test_timeouts(void)
 	p.hdr.retries = 2;
 	MUST(!send_packet(&c, &p));
 	TAP_OK(send_packet(&c, &p) == -EINVAL, "a transaction ID is used once at a time");
+	before = *bucket;
 	while (read_file(file) < 0)
 		turns(1);
+	TAP_OK(*bucket > before, "processor time for sending again is charged to the client");
 	TAP_OK(got.hdr.status == ETIMEDOUT && got.hdr.length == sizeof(got.hdr) + 24 &&
 		       got.mad[TID + 7] == 1 && n->mads_sent == sent + 3,
 	       "a request without response is sent again, then reported");
