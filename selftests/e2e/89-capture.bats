@@ -223,6 +223,32 @@ packets() {
 	(($(packets "$file") > 100))
 }
 
+@test "--on retry and --on error wait for their event alone" {
+	requires tshark
+	local file=$RUN/one.pcapng
+
+	rm -f "$file"
+	capture_on b -w "$file" --on error
+	ctl a fault xra rules 'drop rx prob 2%'
+	both ib_write_bw -x @4 -F -n 200 -s 65536
+	kill -0 "$CAPTURE"
+	ctl a fault xra off
+	both "$BIN/rdma_verify" -g @4 -t read-one-above
+	wait_for 20 not alive "$CAPTURE"
+	grep -q "event 'error': packets written" "$RUN/messages"
+	(($(packets "$file") > 0))
+	rm "$file"
+	capture_on b -w "$file" --on retry
+	both "$BIN/rdma_verify" -g @4 -t read-one-above
+	kill -0 "$CAPTURE"
+	ctl a fault xra rules 'drop rx opcode WRITE_MIDDLE prob 2%'
+	both ib_write_bw -x @4 -F -n 200 -s 65536
+	ctl a fault xra off
+	wait_for 20 not alive "$CAPTURE"
+	grep -q "event 'retry': packets written" "$RUN/messages"
+	(($(packets "$file") > 0))
+}
+
 @test "packets that a slow reader misses are counted" {
 	requires tshark
 	local file=$RUN/slow.pcapng line captured lost
