@@ -1,21 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include "log.h"
 
+#include <endian.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "log_program.h"
 #include "loop.h"
 #include "rate.h"
 
 static char log_device[64];
 static enum xd_log_level log_max = XD_INFO;
 static bool log_journal;
+
+/* ---- the journal --------------------------------------------------------------------- */
+
+#define JOURNAL_SOCKET "/run/systemd/journal/socket"
+
+static pid_t log_pid; /* its children have no permission to open sockets */
+static __thread const struct xd_log_program *log_about;
 
 /* systemd.exec(5): JOURNAL_STREAM is the device and inode of the journal's stream. */
 static bool stderr_is_journal(void)
@@ -28,11 +40,87 @@ static bool stderr_is_journal(void)
 	       st.st_dev == dev && st.st_ino == ino;
 }
 
+void xd_log_about(const struct xd_log_program *program)
+{
+	log_about = program;
+}
+
+/* Values with line breaks would be taken for more fields. */
+static void clean(char *text)
+{
+	for (; *text; text++)
+		if ((unsigned char)*text < ' ')
+			*text = '?';
+}
+
+static int write_program(char *fields, size_t room)
+{
+	char comm[32];
+
+	if (!log_about)
+		return 0;
+	snprintf(comm, sizeof(comm), "%s", log_about->comm);
+	clean(comm);
+	return snprintf(fields, room, "XROCE_PID=%d\nXROCE_UID=%u\nXROCE_COMM=%s\n", log_about->pid,
+			log_about->uid, comm);
+}
+
+/*
+ * The form of a field whose value may have line breaks: its name, the length (64 bits, little
+ * endian), the value (https://systemd.io/JOURNAL_NATIVE_PROTOCOL).
+ */
+static bool send_fields(int fd, char *fields, size_t length, const char *text)
+{
+	struct sockaddr_un journal = { .sun_family = AF_UNIX, .sun_path = JOURNAL_SOCKET };
+	uint64_t size = htole64(strlen(text));
+	struct iovec parts[] = {
+		{ fields, length },
+		{ "MESSAGE\n", 8 },
+		{ &size, sizeof(size) },
+		{ (void *)text, strlen(text) },
+		{ "\n", 1 },
+	};
+	struct msghdr msg = {
+		.msg_name = &journal,
+		.msg_namelen = sizeof(journal),
+		.msg_iov = parts,
+		.msg_iovlen = sizeof(parts) / sizeof(parts[0]),
+	};
+
+	return sendmsg(fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0;
+}
+
+/* Returns false if the journal does not get the message. */
+static bool send_to_journal(enum xd_log_level level, const char *text)
+{
+	char fields[256], line[1200];
+	size_t n;
+	bool sent;
+	int fd;
+
+	if (getpid() != log_pid)
+		return false;
+	n = (size_t)snprintf(fields, sizeof(fields),
+			     "PRIORITY=%d\nSYSLOG_IDENTIFIER=xroced\nXROCE_DEVICE=%s\n", level,
+			     log_device);
+	n += (size_t)write_program(fields + n, sizeof(fields) - n);
+	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return false;
+	snprintf(line, sizeof(line), "%s: %s", log_device, text);
+	sent = send_fields(fd, fields, n, line);
+	close(fd);
+	return sent;
+}
+
+/* ---- messages ------------------------------------------------------------------------ */
+
 void xd_log_init(const char *device, enum xd_log_level max)
 {
 	snprintf(log_device, sizeof(log_device), "%s", device);
 	log_max = max;
 	log_journal = stderr_is_journal();
+	log_pid = getpid();
 	tzset(); /* reads a file, which the daemon may not open later */
 }
 
@@ -42,6 +130,8 @@ static void write_line(enum xd_log_level level, const char *text)
 	struct timespec ts;
 	struct tm tm;
 
+	if (log_journal && send_to_journal(level, text))
+		return;
 	if (log_journal) {
 		fprintf(stderr, "<%d>%s: %s\n", level, log_device, text);
 		return;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "daemon/base/log.h"
+#include "daemon/base/log_program.h"
 #include "load.h"
 
 /* ---- start ----------------------------------------------------------------------- */
@@ -34,10 +35,14 @@ static void unlink_client(struct xd_client *c)
 
 static void refuse(struct xd_client *c, int fd, int err)
 {
+	const struct xd_log_program program = { c->identity.pid, c->identity.uid,
+						c->identity.comm };
 	const char *why = c->connection.why;
 
+	xd_log_about(&program);
 	xd_log(XD_WARN, "pid %d of uid %u was refused: %s", c->identity.pid, c->identity.uid,
 	       *why ? why : strerror(-err));
+	xd_log_about(NULL);
 	xd_connection_refuse(fd, err, why);
 }
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "daemon/base/log.h"
+#include "daemon/base/log_program.h"
 #include "daemon/base/loop.h"
 #include "client.h"
 #include "load.h"
@@ -109,12 +110,17 @@ static void log_refused(const struct xd_client *c, int err)
 {
 	const struct xd_connection *con = &c->connection;
 	const char *name = con->type < XR_MSG_COUNT ? request_names[con->type] : NULL;
+	const struct xd_log_program program = { c->identity.pid, c->identity.uid,
+						c->identity.comm };
 
 	/* CM: errors of these commands are part of the usual protocol of rdma_cm. */
-	if (con->type != XR_MSG_CM)
-		xd_log(XD_DEBUG, "client %u (%s, pid %d): %s: %s%s%s", c->id, c->identity.comm,
-		       (int)c->identity.pid, name ? name : "unknown request", strerror(-err),
-		       *con->why ? ": " : "", con->why);
+	if (con->type == XR_MSG_CM)
+		return;
+	xd_log_about(&program);
+	xd_log(XD_DEBUG, "client %u (%s, pid %d): %s: %s%s%s", c->id, c->identity.comm,
+	       (int)c->identity.pid, name ? name : "unknown request", strerror(-err),
+	       *con->why ? ": " : "", con->why);
+	xd_log_about(NULL);
 }
 
 void xd_reply_send(struct xd_client *c, int err, struct xd_reply *rep)

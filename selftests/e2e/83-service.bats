@@ -25,6 +25,7 @@ PYTHON
 }
 
 teardown_file() {
+	end_journal
 	kill "$(cat "$RUN/manager")"
 	rm -f "$RUN/notify" "$RUN/messages" "$RUN/manager"
 	hosts_down
@@ -94,6 +95,57 @@ PYTHON
 @test "the service manager is told when the daemon stops" {
 	daemon_down a
 	told '^STOPPING=1$'
+}
+
+end_journal() {
+	[[ -e $RUN/journal.pid ]] || return 0
+	kill "$(cat "$RUN/journal.pid")"
+	rm -f /run/systemd/journal/socket "$RUN/journal" "$RUN/journal.pid"
+}
+
+@test "messages to the journal have fields" {
+	local socket=/run/systemd/journal/socket journal
+
+	[[ ! -e $socket ]] || skip "a journal runs on this machine"
+	mkdir -p "${socket%/*}"
+	python3 - "$socket" "$RUN/journal" <<'PYTHON' 3>&- &
+import json, socket, struct, sys
+s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+s.bind(sys.argv[1])
+out = open(sys.argv[2], "w", buffering=1)
+while True:
+    data, fields = s.recv(65536), {}
+    while data:
+        line, data = data.split(b"\n", 1)
+        name, equal, value = line.partition(b"=")
+        if not equal:
+            size = struct.unpack_from("<Q", data)[0]
+            value, data = data[8:8 + size], data[8 + size + 1:]
+        fields[name.decode()] = value.decode()
+    out.write(json.dumps(fields) + "\n")
+PYTHON
+	journal=$!
+	echo "$journal" >"$RUN/journal.pid"
+	listening() { [[ -S $socket ]]; }
+	wait_for 20 listening
+	chmod 666 "$socket"
+	: >>"$RUN/b/log"
+	JOURNAL_STREAM=$(stat -c %d:%i "$RUN/b/log") daemon_up b --log-level debug
+	run run_on b "$BIN/rdma_refusals" -g "$(gid_index b "$B4")"
+	daemon_down b
+	has() { jq -e -s "any(.[]; $1)" "$RUN/journal" >/dev/null; }
+	tail -n 5 "$RUN/journal"
+	has '.PRIORITY == "5" and .XROCE_DEVICE == "xrb" and .SYSLOG_IDENTIFIER == "xroced" and
+		(.MESSAGE | startswith("xrb: device xrb serves vb"))'
+	has '.PRIORITY == "7" and .XROCE_COMM == "rdma_refusals" and .XROCE_UID == "0" and (.XROCE_PID | tonumber) > 1 and
+		(.MESSAGE | test("MODIFY_QP: Invalid argument"))'
+	# not about the program that the last message was about
+	jq -e -s 'all(.[] | select(.MESSAGE | test("stopping")); has("XROCE_PID") | not)' "$RUN/journal"
+	# what the journal does not get goes to stderr, with the priority
+	end_journal
+	JOURNAL_STREAM=$(stat -c %d:%i "$RUN/b/log") daemon_up b
+	grep -q '^<5>xrb: device xrb serves vb' "$RUN/b/log"
+	daemon_down b
 }
 
 @test "the daemon has probes" {
