@@ -17,19 +17,12 @@ void xd_spin_slept(struct xd_spin *s, uint64_t now)
 	s->last_work = now;
 }
 
-enum xd_idle xd_spin_next(struct xd_spin *s, uint64_t now)
+bool xd_spin_yields(struct xd_spin *s, uint64_t now)
 {
-	bool backoff = now < s->backoff_until;
-	uint64_t limit = s->limit_ns;
-
-	if (backoff && limit > XD_BACKOFF_SPIN_NS)
-		limit = XD_BACKOFF_SPIN_NS;
-	if (now - s->last_work >= limit && (backoff || s->yielded))
-		return XD_IDLE_SLEEP;
-	if (backoff)
-		return XD_IDLE_PAUSE;
+	if (now < s->backoff_until || (s->yielded && now - s->last_work >= s->limit_ns))
+		return false;
 	s->yielded = true;
-	return XD_IDLE_YIELD;
+	return true;
 }
 
 bool xd_spin_yielded(struct xd_spin *s, uint64_t before, uint64_t after)
