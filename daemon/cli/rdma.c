@@ -141,9 +141,9 @@ static json_t *new_row(const struct cli_client *c, bool port)
 {
 	json_t *row = json_pack("{s:I}", "ifindex", (json_int_t)c->hello.index);
 
+	json_object_set_new(row, "ifname", json_string(c->hello.device));
 	if (port)
 		json_object_set_new(row, "port", json_integer(1));
-	json_object_set_new(row, "ifname", json_string(c->hello.device));
 	return row;
 }
 

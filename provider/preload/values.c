@@ -153,7 +153,7 @@ int xp_value_zero_hex(struct xp_source *s, const struct xp_place *at, char *text
 /* port_cap_flags of ibv_query_port() */
 int xp_value_cap_mask(struct xp_source *s, const struct xp_place *at, char *text, size_t size)
 {
-	return snprintf(text, size, "0x%08x\n", IBV_PORT_IP_BASED_GIDS);
+	return snprintf(text, size, "0x%08x\n", IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS);
 }
 
 int xp_value_link_layer(struct xp_source *s, const struct xp_place *at, char *text, size_t size)

@@ -142,7 +142,7 @@ int xp_query_port(struct ibv_context *ibctx, uint8_t port, struct ibv_port_attr 
 		.max_mtu = rep.max_mtu,
 		.active_mtu = rep.active_mtu,
 		.gid_tbl_len = rep.gid_tbl_len,
-		.port_cap_flags = IBV_PORT_IP_BASED_GIDS,
+		.port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS,
 		.max_msg_sz = rep.max_msg_sz,
 		.bad_pkey_cntr = rep.bad_pkey_cntr,
 		.qkey_viol_cntr = rep.qkey_viol_cntr,

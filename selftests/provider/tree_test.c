@@ -55,7 +55,7 @@ static void values(void)
 		{ PORT "/lid_mask_count", "0\n" },
 		{ PORT "/sm_lid", "0x0\n" },
 		{ PORT "/sm_sl", "0\n" },
-		{ PORT "/cap_mask", "0x04000000\n" },
+		{ PORT "/cap_mask", "0x04010000\n" },
 		{ PORT "/link_layer", "Ethernet\n" },
 		{ PORT "/gids/1", "0000:0000:0000:0000:0000:0000:0000:0000\n" },
 		{ PORT "/gid_attrs/ndevs/0", "none\n" },
