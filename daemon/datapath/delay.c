@@ -114,6 +114,11 @@ bool xd_delay_due(struct xd_delay *q, uint32_t direction, uint64_t now, struct x
 	return true;
 }
 
+bool xd_delay_has_room(const struct xd_delay *q)
+{
+	return q->free_n;
+}
+
 uint64_t xd_delay_next(const struct xd_delay *q)
 {
 	uint64_t rx = q->rx.n ? q->frame[q->rx.index[0]].when : XT_NEVER;

@@ -26,6 +26,8 @@ bool xd_delay_add(struct xd_delay *q, uint32_t direction, uint64_t when, const s
  * *f has one segment and is valid until the next call.
  */
 bool xd_delay_due(struct xd_delay *q, uint32_t direction, uint64_t now, struct xt_frame *f);
+/* Returns false if no frame can be added. */
+bool xd_delay_has_room(const struct xd_delay *q);
 /* Returns the time at which the next frame is due, XT_NEVER if the queue is empty. */
 uint64_t xd_delay_next(const struct xd_delay *q);
 

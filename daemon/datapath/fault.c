@@ -17,6 +17,7 @@ struct rule {
 	struct xd_fault_rule rule;
 	struct xd_fault_hits hits;
 	uint64_t owner;	  /* client, 0: the operator */
+	uint32_t uid;	  /* of that client */
 	uint64_t random;  /* state of the generator */
 	uint64_t started; /* time of the first packet, for periods; 0: none yet */
 	uint64_t free_at; /* RATE: when all packets before have left */
@@ -131,6 +132,7 @@ int xd_faults_set(struct xd_faults *f, const struct xd_fault_program *program, u
 		struct rule *r = &f->rule[f->n++];
 
 		*r = (struct rule){ .rule = rules[i], .owner = owner, .random = seed + i };
+		r->uid = program ? program->uid : 0;
 		r->random = draw(&r->random);
 	}
 	summarize(f);
@@ -140,6 +142,14 @@ int xd_faults_set(struct xd_faults *f, const struct xd_fault_program *program, u
 bool xd_faults_on(const struct xd_faults *f, uint32_t direction)
 {
 	return f->directions & direction;
+}
+
+bool xd_faults_of_user(const struct xd_faults *f, uint32_t uid)
+{
+	for (uint32_t i = 0; i < f->n; i++)
+		if (f->rule[i].rule.match.direction && (!f->rule[i].owner || f->rule[i].uid == uid))
+			return true;
+	return false;
 }
 
 bool xd_faults_by_program(const struct xd_faults *f)

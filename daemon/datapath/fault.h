@@ -140,6 +140,8 @@ int xd_faults_set(struct xd_faults *f, const struct xd_fault_program *owner, uin
 
 /* Returns false if packets of this direction (XD_FAULT_RX or XD_FAULT_TX) have no faults. */
 bool xd_faults_on(const struct xd_faults *f, uint32_t direction);
+/* Returns true if the rules of an operator, or those of a user's programs, select packets. */
+bool xd_faults_of_user(const struct xd_faults *f, uint32_t uid);
 /* Returns the rules that select packets of QPs of the program; NULL: of QPs of no program. */
 uint64_t xd_faults_of(const struct xd_faults *f, const struct xd_fault_program *program);
 /* Returns true if the rules depend on the program of a QP. */

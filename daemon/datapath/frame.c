@@ -19,6 +19,7 @@ void xd_frame_copy(struct xd_frame_copy *to, const struct xt_frame *from)
 	to->len = at;
 	to->meta = from->meta;
 	to->inject = from->inject;
+	to->self = from->self;
 }
 
 struct xt_frame xd_frame_of(struct xd_frame_copy *copy)
@@ -29,6 +30,7 @@ struct xt_frame xd_frame_of(struct xd_frame_copy *copy)
 		.len = copy->len,
 		.meta = copy->meta,
 		.inject = copy->inject,
+		.self = copy->self,
 	};
 }
 

@@ -104,10 +104,11 @@ static bool do_round(struct xd_worker *w, uint64_t *start)
 	worked = scan_doorbells(w);
 	worked |= receive(w) > 0;
 	worked |= receive_forwarded(w) > 0;
+	worked |= xd_worker_receive_self(w);
 	worked |= collect_memory(w, &next_memory);
 	xd_worker_release_delayed(w);
 	w->deadline = xt_engine_run(w->engine, w->now);
-	if (xd_worker_inject(w))
+	if (xd_worker_inject(w) || xd_delay_next(w->self) != XT_NEVER)
 		w->deadline = w->now;
 	if (memory->end_round)
 		memory->end_round(memory->movers, w->index);
@@ -192,6 +193,7 @@ void xd_worker_free(struct xd_worker *w)
 	xt_engine_free(w->engine);
 	xd_worker_close_socket(w);
 	xd_delay_free(w->delay);
+	xd_delay_free(w->self);
 	xd_inbox_free(w->inbox);
 	if (w->epoll >= 0)
 		close(w->epoll);
@@ -231,8 +233,9 @@ int xd_worker_new(struct xd_workers *all, uint32_t index, struct xd_worker **out
 	w->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	xd_doorbells_init(&w->doorbells, w->epoll);
 	w->delay = xd_delay_new();
+	w->self = xd_delay_new();
 	w->engine = xt_engine_new(&xd_worker_ops, w, all->config.shared);
-	err = w->epoll < 0 || w->wake_fd < 0 || !w->delay || !w->engine ? -ENOMEM : 0;
+	err = w->epoll < 0 || w->wake_fd < 0 || !w->delay || !w->self || !w->engine ? -ENOMEM : 0;
 	if (!err)
 		err = tune_engine(w);
 	if (!err)

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Applies injected faults to received and sent frames. */
+#include <xroce/parse.h>
+
 #include "delay.h"
 #include "frame.h"
 #include "worker_internal.h"
@@ -82,10 +84,66 @@ bool xd_worker_tx_fault(struct xd_worker *w, struct xt_frame *f)
 	return !xd_faults_on(w->all->faults, XD_FAULT_TX) || apply(w, XD_FAULT_TX, f);
 }
 
+/* ---- frames within the device --------------------------------------------------------------- */
+
+void xd_worker_send_self(struct xd_worker *w, const struct xt_frame *f)
+{
+	xd_delay_add(w->self, XD_FAULT_RX, w->now, f);
+	w->self_full = !xd_delay_has_room(w->self);
+}
+
+/* Fills in the metadata that the XDP program writes. */
+static enum xr_reason parse(struct xt_frame *f)
+{
+	struct xr_cursor c = {
+		.pos = f->seg[0].data,
+		.end = f->seg[0].data + f->len,
+		.left = f->len,
+	};
+	struct xr_outer outer;
+	struct xr_packet p;
+
+	XR_REQUIRE(xr_parse_network(&c, &p, &outer));
+	XR_REQUIRE(xr_parse_transport(&c, &p, &outer));
+	f->meta = (struct xr_meta){
+		.magic = XR_META_MAGIC,
+		.reason = XR_OK,
+		.ip_version = p.ip_version,
+		.ip_off = p.ip_off,
+		.bth_off = p.bth_off,
+		.payload_off = p.payload_off,
+		.payload_len = p.payload_len,
+		.qpn = p.qpn,
+	};
+	return XR_OK;
+}
+
+bool xd_worker_receive_self(struct xd_worker *w)
+{
+	unsigned int n = 0;
+	struct xt_frame f;
+
+	while (n < XD_XSK_BATCH && xd_delay_due(w->self, XD_FAULT_RX, w->now, &f)) {
+		n++;
+		w->self_full = false;
+		if (parse(&f) != XR_OK)
+			continue;
+		if (!xd_faults_on(w->all->faults, XD_FAULT_RX) || apply(w, XD_FAULT_RX, &f))
+			xt_engine_rx(w->engine, &f, 1, w->now);
+	}
+	return n;
+}
+
+/* ---- delayed frames -------------------------------------------------------------------------- */
+
 static void send_copy(struct xd_worker *w, const struct xt_frame *from)
 {
 	struct xt_frame to;
 
+	if (from->self) {
+		xd_worker_send_self(w, from);
+		return;
+	}
 	if (!xd_xsk_tx_get(w->xsk, from->len, &to))
 		return;
 	xd_frame_fill(&to, from->seg[0].data);

@@ -82,6 +82,8 @@ struct xd_worker {
 	uint64_t forwarded[XR_MAX_WORKERS / 64 + 1];
 
 	struct xd_delay *delay; /* frames that injected faults delay */
+	struct xd_delay *self;	/* frames that were sent to QPs of this device */
+	bool self_full;		/* no more frames can be added to them */
 	/* errors that are injected because of frames that were sent in this round */
 	uint32_t injections;
 	struct xd_injection injection[XD_INJECTIONS];
@@ -124,6 +126,10 @@ unsigned int xd_worker_rx_faults(struct xd_worker *w, unsigned int n);
 bool xd_worker_tx_fault(struct xd_worker *w, struct xt_frame *f);
 /* Injects errors into QPs that have sent. Returns true if there were any. */
 bool xd_worker_inject(struct xd_worker *w);
+/* Sends a frame to a QP of this device, which receives it in the next round. */
+void xd_worker_send_self(struct xd_worker *w, const struct xt_frame *f);
+/* Receives such frames. Returns true if there were any. */
+bool xd_worker_receive_self(struct xd_worker *w);
 /* Receives and sends the delayed frames that are due. */
 void xd_worker_release_delayed(struct xd_worker *w);
 

@@ -15,7 +15,8 @@ static bool op_tx_get(void *ctx, uint32_t len, struct xt_frame *frame)
 {
 	struct xd_worker *w = ctx;
 
-	return w->xsk && xd_xsk_tx_get(w->xsk, len, frame);
+	/* whether the frame is for this device is not known yet */
+	return w->xsk && !w->self_full && xd_xsk_tx_get(w->xsk, len, frame);
 }
 
 static void op_tx_put(void *ctx, struct xt_frame *frame)
@@ -28,7 +29,12 @@ static void op_tx_put(void *ctx, struct xt_frame *frame)
 	}
 	if (xd_worker_captures(w))
 		xd_worker_capture_tx(w, frame);
-	xd_xsk_tx_put(w->xsk, frame);
+	if (__builtin_expect(frame->self, false)) {
+		xd_worker_send_self(w, frame);
+		xd_xsk_tx_cancel(w->xsk, frame);
+	} else {
+		xd_xsk_tx_put(w->xsk, frame);
+	}
 }
 
 static void op_show(void *ctx, const struct xt_frame *frame)

@@ -203,7 +203,7 @@ static uint32_t take_packet(struct xd_xsk *x, uint32_t idx, uint32_t avail, stru
 
 	f->nseg = 0;
 	f->len = 0;
-	f->forwarded = false;
+	f->forwarded = f->self = false;
 	f->inject = (struct xt_inject){ XT_INJECT_NONE, 0 };
 	for (;;) {
 		const struct xdp_desc *d;

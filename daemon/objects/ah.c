@@ -29,12 +29,13 @@ struct xt_ahs *xd_client_ahs(struct xd_client *c)
 static int set_path(struct xd_ah *ah, const struct xt_path *path)
 {
 	struct xd_client *c = ah->obj.client;
+	const struct xt_path used = xd_path_for_faults(c, path, 0);
 	int err = xt_ahs_prepare(c->objects->ahs, ah->obj.handle);
 
 	if (err)
 		return err;
 	xd_workers_pause(c->dev->workers);
-	err = xt_ahs_set(c->objects->ahs, ah->obj.handle, ah->pd->id->number, path);
+	err = xt_ahs_set(c->objects->ahs, ah->obj.handle, ah->pd->id->number, &used);
 	xd_workers_resume(c->dev->workers);
 	return err;
 }
@@ -99,11 +100,14 @@ static void refreshed(void *arg, int err, const struct xt_path *path)
 {
 	struct xd_ah *ah = arg;
 	const struct xt_path *old = xt_ahs_path(ah->obj.client->objects->ahs, ah->obj.handle);
+	struct xt_path used;
 
 	ah->resolve = NULL;
 	/* Ignore the path if the GID index now has another address. */
-	if (!err && !memcmp(&old->sgid, &path->sgid, sizeof(path->sgid)) &&
-	    memcmp(old, path, sizeof(*path)))
+	if (err || memcmp(&old->sgid, &path->sgid, sizeof(path->sgid)))
+		return;
+	used = xd_path_for_faults(ah->obj.client, path, 0);
+	if (memcmp(old, &used, sizeof(used)))
 		set_path(ah, path);
 }
 
@@ -221,7 +225,7 @@ static void show_ah(struct json *j, struct xd_object *obj)
 	json_number(j, "hop_limit", path->hop_limit);
 	json_number(j, "traffic_class", path->traffic_class);
 	json_number(j, "flow_label", path->flow_label);
-	json_boolean(j, "local", path->loopback);
+	json_boolean(j, "local", path->loopback || path->self);
 }
 
 const struct xd_kind_ops xd_ah_ops = {

@@ -67,17 +67,20 @@ bool xd_objects_stop(struct xd_objects *o)
 	return true;
 }
 
-void xd_objects_net_changed(struct xd_objects *o)
+void xd_objects_refresh_paths(struct xd_client *c)
 {
-	struct xd_client *c;
 	struct xd_qp *qp;
 	struct xd_ah *ah;
 	uint32_t h;
 
-	for (c = o->clients.first; c; c = c->next) {
-		for (h = 0; (qp = xd_object_next(c, XD_QP, &h));)
-			xd_qp_refresh_path(qp);
-		for (h = 0; (ah = xd_object_next(c, XD_AH, &h));)
-			xd_ah_refresh_path(ah);
-	}
+	for (h = 0; (qp = xd_object_next(c, XD_QP, &h));)
+		xd_qp_refresh_path(qp);
+	for (h = 0; (ah = xd_object_next(c, XD_AH, &h));)
+		xd_ah_refresh_path(ah);
+}
+
+void xd_objects_net_changed(struct xd_objects *o)
+{
+	for (struct xd_client *c = o->clients.first; c; c = c->next)
+		xd_objects_refresh_paths(c);
 }

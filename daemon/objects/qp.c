@@ -347,6 +347,20 @@ static void explain_modify(struct xd_client *c, const struct xd_qp *qp,
 		xd_refuse(c, err, "%s", why.text);
 }
 
+/* Returns the QP to which a modified one is connected. */
+static uint32_t dest_of(const struct xd_qp *qp, const struct xr_modify_qp_req *q)
+{
+	struct xd_workers *workers = qp->obj.client->dev->workers;
+	struct xr_qp_attr attr;
+
+	if (q->attr_mask & IBV_QP_DEST_QPN)
+		return q->attr.dest_qp_num;
+	xd_worker_pause(workers, qp->worker);
+	xt_qp_query(qp->xt, &attr);
+	xd_worker_resume_no_wake(workers, qp->worker);
+	return attr.dest_qp_num;
+}
+
 static int modify_now(struct xd_client *c, const void *request, const struct xt_path *path,
 		      struct xd_reply *rep)
 {
@@ -355,9 +369,13 @@ static int modify_now(struct xd_client *c, const void *request, const struct xt_
 	struct xd_qp *qp = xd_object_get(c, XD_QP, q->handle);
 	struct xd_workers *workers = c->dev->workers;
 	uint32_t state, turns = MODIFY_TURNS;
+	struct xt_path used;
 	int err;
 
 	xd_qp_publish_changes(qp);
+	if (path)
+		used = xd_path_for_faults(c, path, dest_of(qp, q));
+
 	err = xd_object_charge(&qp->obj, xt_qp_more_bytes(qp->xt, &q->attr, q->attr_mask));
 	if (!err)
 		err = xt_qp_prepare(qp->xt, &q->attr, q->attr_mask);
@@ -370,7 +388,7 @@ static int modify_now(struct xd_client *c, const void *request, const struct xt_
 	}
 	do {
 		xd_worker_pause(workers, qp->worker);
-		err = change(c->dev, qp, q, path);
+		err = change(c->dev, qp, q, path ? &used : NULL);
 		state = xt_qp_info(qp->xt)->state;
 		/* Other QPs may wait for work that a QP in an error state gives up. */
 		if (!err && state <= XR_QPS_RTS)
@@ -429,17 +447,20 @@ static void refreshed(void *arg, int err, const struct xt_path *path)
 	struct xd_qp *qp = arg;
 	struct xd_device *dev = qp->obj.client->dev;
 	const struct xt_path *old;
+	struct xr_qp_attr attr;
+	struct xt_path used;
 
 	qp->resolve = NULL;
 	/* If the next hop is not found, keep the old path: the transport retries. */
 	if (err)
 		return;
 	xd_worker_pause(dev->workers, qp->worker);
+	xt_qp_query(qp->xt, &attr);
+	used = xd_path_for_faults(qp->obj.client, path, attr.dest_qp_num);
 	old = xt_qp_path(qp->xt);
 	/* Ignore the path if the GID index now has another address. */
-	if (!memcmp(&old->sgid, &path->sgid, sizeof(path->sgid)) &&
-	    memcmp(old, path, sizeof(*path)))
-		xt_qp_set_path(qp->xt, path);
+	if (!memcmp(&old->sgid, &used.sgid, sizeof(used.sgid)) && memcmp(old, &used, sizeof(used)))
+		xt_qp_set_path(qp->xt, &used);
 	xd_worker_resume(dev->workers, qp->worker);
 }
 

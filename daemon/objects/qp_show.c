@@ -73,7 +73,7 @@ static void put_row(struct json *j, const struct xd_qp *qp, const struct snapsho
 	json_number(j, "send_cq", qp->send_cq ? qp->send_cq->obj.handle : 0);
 	json_number(j, "recv_cq", qp->recv_cq ? qp->recv_cq->obj.handle : 0);
 	json_number(j, "srq", qp->srq ? qp->srq->obj.handle : 0);
-	json_boolean(j, "local", s->path.loopback);
+	json_boolean(j, "local", s->path.loopback || s->path.self);
 }
 
 void xd_qp_show(struct json *j, struct xd_object *obj)

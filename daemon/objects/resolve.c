@@ -74,6 +74,31 @@ static void resolved(void *arg, int err, const struct xt_path *path)
 	xd_reply_send(c, err, rep);
 }
 
+/* Returns the user of a QP of this device, that of the client if there is no such QP. */
+static uint32_t user_of(const struct xd_client *c, uint32_t qpn)
+{
+	const struct xt_qp *qp = qpn ? xt_qp_by_num(c->dev->shared.qps, qpn) : NULL;
+	const struct xd_object *obj = qp ? xt_qp_info(qp)->owner : NULL;
+
+	return obj && xt_qp_info(qp)->type != XR_QPT_XRC_RECV ? obj->client->identity.uid
+							      : c->identity.uid;
+}
+
+struct xt_path xd_path_for_faults(const struct xd_client *c, const struct xt_path *path,
+				  uint32_t dest_qpn)
+{
+	const struct xd_faults *f = xd_workers_faults(c->dev->workers);
+	struct xt_path p = *path;
+
+	if (!p.loopback || !xd_faults_of_user(f, c->identity.uid) ||
+	    !xd_faults_of_user(f, user_of(c, dest_qpn)))
+		return p;
+	p.loopback = false;
+	p.self = true;
+	memcpy(p.dmac, p.smac, sizeof(p.dmac));
+	return p;
+}
+
 int xd_after_resolve(struct xd_client *c, const struct xr_ah_attr *attr, const void *request,
 		     size_t length, xd_resolved_fn then)
 {

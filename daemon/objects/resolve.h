@@ -19,4 +19,11 @@ typedef int (*xd_resolved_fn)(struct xd_client *c, const void *request, const st
 int xd_after_resolve(struct xd_client *c, const struct xr_ah_attr *attr, const void *request,
 		     size_t length, xd_resolved_fn then);
 
+/*
+ * While rules of fault injection select packets of both ends, QPs of this device send frames to
+ * each other, so that there are packets. dest_qpn: 0 for an address handle
+ */
+struct xt_path xd_path_for_faults(const struct xd_client *c, const struct xt_path *path,
+				  uint32_t dest_qpn);
+
 #endif /* XD_RESOLVE_H */

@@ -40,10 +40,20 @@ void xd_faults_hello(struct xd_client *c)
 	xd_fault_times_hello(c);
 }
 
+/* QPs of this device that are connected to each other may need packets now, or no more. */
+static void refresh_paths(const struct xd_client *c, bool own)
+{
+	for (struct xd_client *each = c->clients->first; each; each = each->next)
+		if (!own || each->identity.uid == c->identity.uid)
+			xd_objects_refresh_paths(each);
+}
+
 /* Replaces the rules of a client, or those of the operator, and selects them for all clients. */
 static int replace(struct xd_client *c, bool own, const struct xd_fault_list *list)
 {
 	const struct xd_fault_program program = program_of(c);
+	const uint32_t user = own ? program.uid : XD_FAULT_ANY;
+	const bool before = xd_faults_of_user(faults_of(c), user);
 	struct xd_client *each;
 	int err;
 
@@ -53,9 +63,12 @@ static int replace(struct xd_client *c, bool own, const struct xd_fault_list *li
 	for (each = c->clients->first; !err && each; each = each->next)
 		select_rules(each);
 	xd_workers_resume(c->dev->workers);
-	if (!err)
-		xd_fault_times_run(xd_server_of(c));
-	return err;
+	if (err)
+		return err;
+	xd_fault_times_run(xd_server_of(c));
+	if (before != xd_faults_of_user(faults_of(c), user))
+		refresh_paths(c, own);
+	return 0;
 }
 
 static bool has_rules(const struct xd_client *c)

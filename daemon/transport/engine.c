@@ -309,14 +309,15 @@ static bool parse(const struct xt_frame *frame, struct xt_rx *rx)
 
 /*
  * Returns true if the frame's addresses are those of the QP's path. A loopback peer sends no
- * frames: a frame with our own source address is forged.
+ * frames, or the device itself has received them: else one with our own source address is forged.
  */
 static bool from_peer(const struct xt_qp *qp, const struct xt_frame *frame)
 {
 	const struct xt_path *path = &qp->path;
 	const uint8_t *ip = frame->seg[0].data + frame->meta.ip_off;
 
-	if (path->loopback || frame->meta.ip_version != path->ip_version)
+	if (path->loopback || frame->self != path->self ||
+	    frame->meta.ip_version != path->ip_version)
 		return false;
 	if (path->ip_version == 4)
 		return xr_gid_is_ipv4(&path->dgid) &&

@@ -102,6 +102,7 @@ void xt_template_build(struct xt_template *t, const struct xt_path *path, uint32
 
 	memset(t, 0, sizeof(*t));
 	t->ip_version = path->ip_version;
+	t->self = path->self;
 	t->ip_off = put_ethernet(t->bytes, path);
 	if (path->ip_version == 4)
 		t->bth_off = t->ip_off + put_ipv4(t->bytes + t->ip_off, path, &t->ip_sum);
@@ -238,6 +239,7 @@ static struct xt_frame frame_for(const struct xt_qp *qp, const struct xt_packet 
 
 	return (struct xt_frame){
 		.len = frame_len(qp, p, pad),
+		.self = t->self,
 		.meta = {
 			.ip_version = t->ip_version,
 			.ip_off = t->ip_off,

@@ -21,6 +21,7 @@ struct xt_template {
 	uint8_t len;
 	uint8_t ip_off, bth_off;
 	uint8_t ip_version;
+	bool self;	 /* as in struct xt_path */
 	uint32_t ip_sum; /* of the constant 16-bit words of an IPv4 header */
 };
 

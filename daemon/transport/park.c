@@ -193,6 +193,7 @@ static void copy_rx(struct parked_rx *item, const struct xt_rx *rx)
 		.len = f->len,
 		.meta = f->meta,
 		.forwarded = f->forwarded,
+		.self = f->self,
 		.inject = f->inject,
 	};
 	item->rx = *rx;

@@ -93,6 +93,7 @@ struct xt_frame {
 	 */
 	struct xr_meta meta;
 	bool forwarded;		 /* from xt_ops.forward: must not be forwarded again */
+	bool self;		 /* to or from a QP of this device, see struct xt_path */
 	struct xt_inject inject; /* of received frames */
 	uint64_t cookie;	 /* for the environment */
 };
@@ -435,6 +436,7 @@ int xt_srq_move_end(struct xt_srq *srq, const struct xt_srq_move *m);
  */
 struct xt_path {
 	bool loopback;	    /* the destination GID is one of this device */
+	bool self;	    /* so it is, but frames are sent, which the device itself receives */
 	uint8_t ip_version; /* 4 or 6 */
 	uint8_t smac[6], dmac[6];
 	uint16_t vlan; /* 0: untagged */

@@ -164,3 +164,37 @@ rule() {
 	run_on b ibv_devinfo -d xrb >"$BATS_TEST_TMPDIR/info"
 	grep PORT_ACTIVE "$BATS_TEST_TMPDIR/info"
 }
+
+@test "traffic within one device meets faults while there are rules, and only then" {
+	local before after
+
+	ctl a fault xra rules 'drop tx opcode WRITE_MIDDLE every 40 times 5; nak sequence every 300'
+	both_on_a -t 60 ib_write_bw -x @4 -F -s 65536 -n 100
+	equal "hits" "$(rule a 0 hits)" 5
+	(($(rule a 1 hits) > 0))
+	both_on_a -t 60 ibv_ud_pingpong -g @4 -n 50
+	ctl a fault xra rules 'nak access opcode WRITE_LAST after 3 times 1'
+	fails both_on_a -t $((30 * SLOW)) ib_write_bw -x @4 -F -s 65536 -n 100
+	grep "Failed status 10:" "$OUT/client"
+	ctl a fault xra off
+	before=$(counter a tx_packets)
+	both_on_a -t 60 ib_write_bw -x @4 -F -s 65536 -n 100
+	after=$(counter a tx_packets)
+	((after - before < 100))
+}
+
+@test "XROCE_FAULT works within one device, and rules may come and go" {
+	local i
+
+	echo 'drop tx opcode WRITE_FIRST every 5' >"$FILE"
+	XROCE_FAULT=$FILE both_on_a -t 60 ib_write_bw -x @4 -F -s 65536 -n 50
+	(($(ctl a status -j xra | jq '[.workers[].faults] | add') > 0))
+	(for i in {1..10}; do
+		ctl a fault xra rules 'delay 10us prob 1%'
+		sleep 0.2
+		ctl a fault xra off
+		sleep 0.2
+	done) &
+	both_on_a -t 60 ib_write_bw -x @4 -F -s 65536 -D 3
+	wait
+}
