@@ -9,6 +9,7 @@
 #include "completer.h"
 #include "copy.h"
 #include "engine.h"
+#include "gaps.h"
 #include "packet.h"
 #include "qp.h"
 #include "requester.h"
@@ -150,7 +151,8 @@ static void go_on(struct xt_qp *qp)
 	/* a NAK that was received before the responses to earlier READs */
 	if (qp->req.nak && qp->req.executed == qp->req.unacked && xt_may_send(qp)) {
 		qp->req.nak = false;
-		xt_req_lost(qp);
+		if (!xt_gaps_repeats(qp, qp->req.unacked))
+			xt_req_lost(qp);
 	}
 }
 
@@ -276,6 +278,8 @@ static struct xt_swqe *expected(struct xt_qp *qp, const struct xt_rx *rx, uint32
 
 	if (xt_diff(psn, r->unacked) < 0)
 		return NULL;
+	if (__builtin_expect(r->asked_count, 0))
+		xt_gaps_answered(qp, psn);
 	if (psn != r->unacked && !acked(qp, psn)) {
 		if (xt_may_send(qp)) {
 			xt_early_keep(qp, rx, psn);

@@ -11,6 +11,7 @@ transport_SRCS := $(addprefix daemon/transport/, \
 	crc.c \
 	engine.c \
 	flow.c \
+	gaps.c \
 	group.c \
 	guard.c \
 	icrc.c \

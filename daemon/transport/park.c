@@ -297,6 +297,27 @@ uint32_t xt_early_psn(const struct xt_qp *qp, enum xt_park_side side)
 	return psn_of(qp->park.early[side].next);
 }
 
+void xt_early_begin(const struct xt_qp *qp, enum xt_park_side side, struct xt_early_gap *g)
+{
+	g->packet = qp->park.early[side].next;
+	g->psn = g->end = expected_psn(qp, side);
+}
+
+bool xt_early_next(const struct xt_qp *qp, enum xt_park_side side, struct xt_early_gap *g)
+{
+	const struct xt_list *list = &qp->park.early[side];
+
+	for (g->psn = g->end; g->packet != list; g->packet = g->packet->next) {
+		g->end = psn_of(g->packet);
+		if (xt_diff(g->end, g->psn) > 0)
+			return true;
+		/* earlier ones were received again, and are dropped soon */
+		if (g->end == g->psn)
+			g->psn++;
+	}
+	return false;
+}
+
 void xt_early_drop(struct xt_qp *qp, enum xt_park_side side)
 {
 	while (!xt_list_empty(&qp->park.early[side]))

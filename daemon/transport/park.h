@@ -80,6 +80,15 @@ enum xt_early { XT_EARLY_NONE, XT_EARLY_GAP, XT_EARLY_DUE };
 enum xt_early xt_early_check(struct xt_qp *qp, enum xt_park_side side);
 /* Returns the PSN of the first early packet. There must be one. */
 uint32_t xt_early_psn(const struct xt_qp *qp, enum xt_park_side side);
+/* A walk through what is missing between early packets: PSNs [psn, end) */
+struct xt_early_gap {
+	const struct xt_list *packet; /* first one behind the gap */
+	uint32_t psn, end;
+};
+/* Begins at the expected PSN. */
+void xt_early_begin(const struct xt_qp *qp, enum xt_park_side side, struct xt_early_gap *g);
+/* Moves to the next gap. Returns false behind the last packet: psn is that of no packet then. */
+bool xt_early_next(const struct xt_qp *qp, enum xt_park_side side, struct xt_early_gap *g);
 /* Drops the early packets of a side. */
 void xt_early_drop(struct xt_qp *qp, enum xt_park_side side);
 

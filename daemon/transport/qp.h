@@ -36,6 +36,18 @@ enum xt_wait {
 	XT_WAIT_UNREACHABLE, /* loopback: the peer does not exist or cannot receive */
 };
 
+/* READ requests with gaps that were requested again, at most */
+#define XT_ASKED 16
+
+/* The last repetition of a READ request, or of an atomic */
+struct xt_asked {
+	uint32_t first;	   /* PSN of that request */
+	uint32_t psn, end; /* PSNs that were requested again */
+	uint32_t next;	   /* xt_requester.next then */
+	uint32_t order;	   /* among all such repetitions */
+	uint64_t at;	   /* time */
+};
+
 /* The send queue and the requester, see requester.c */
 struct xt_requester {
 	/* SQ indices, free-running: completed <= retired <= cur <= loaded <= producer */
@@ -65,7 +77,6 @@ struct xt_requester {
 	/* Packets [again, again_end) are to be sent again before `next`. */
 	uint32_t again, again_end;
 	uint32_t again_index; /* SQ index at or before the work request of `again` */
-	bool again_executed;  /* the peer has executed them, and only responses are missing */
 	uint32_t again_next;  /* packets before it arrive before those sent again do, or are lost */
 	uint32_t again_sent;  /* `next` when packets were sent again last */
 	uint32_t lost;	      /* packets that are sent again for the next loss */
@@ -73,6 +84,12 @@ struct xt_requester {
 	bool kept;	      /* the peer has kept packets behind those that were sent again */
 	uint64_t again_at;    /* time of that loss */
 	uint32_t shrunk_psn;  /* losses before it have shrunk the window already */
+
+	/* Missing READ responses, see gaps.h */
+	bool gaps;	      /* there may be gaps to be requested */
+	uint32_t asked_count;
+	uint32_t asks, answered; /* order of the latest repetition, and of that answered last */
+	struct xt_asked asked[XT_ASKED];
 
 	uint8_t retry_left;
 	uint8_t rnr_left;

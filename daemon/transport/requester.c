@@ -24,6 +24,7 @@
 #include "copy.h"
 #include "engine.h"
 #include "flow.h"
+#include "gaps.h"
 #include "key_wr.h"
 #include "pace.h"
 #include "packet.h"
@@ -335,27 +336,20 @@ static bool again_cursor(struct xt_qp *qp, struct xt_cursor *at)
 	for (; xt_sends_again(r); r->again_index++) {
 		w = xt_swqe(qp, r->again_index);
 		end = w->psn + w->npsn;
-		if (xt_diff(r->again, end) >= 0)
-			continue;
-		if (!r->again_executed || xt_kind_of(w)->rd_atomic)
+		if (xt_diff(r->again, end) < 0)
 			break;
-		r->again = end; /* has no response of its own */
 	}
 	if (!xt_sends_again(r))
 		return false;
 	*at = (struct xt_cursor){ r->again_index, r->again, span(qp, w, r->again) };
-	/* a READ that may not have been executed must be repeated as it was */
-	if (r->again_executed && xt_diff(r->again_end, at->psn + at->span) < 0)
-		at->span = r->again_end - at->psn;
 	return true;
 }
 
 enum again { AGAIN_SENT, AGAIN_FAILED, AGAIN_PARKED, AGAIN_FULL };
 
-static enum again send_again(struct xt_qp *qp, const struct xt_cursor *at)
+static enum again send_again(struct xt_qp *qp, const struct xt_cursor *at, bool ackreq)
 {
 	const struct xt_swqe *w = xt_swqe(qp, at->index);
-	struct xt_requester *r = &qp->req;
 	struct xt_packet p;
 
 	if (!build(qp, at, &p)) {
@@ -365,31 +359,58 @@ static enum again send_again(struct xt_qp *qp, const struct xt_cursor *at)
 		xt_req_go_back(qp);
 		return AGAIN_FAILED;
 	}
-	p.ackreq = xt_kind_of(w)->response == XT_RESPONSE_ACK && at->psn + 1 == r->again_end;
+	p.ackreq = xt_kind_of(w)->response == XT_RESPONSE_ACK && ackreq;
 	if (!xt_send(qp, &p))
 		return AGAIN_FULL;
 	XT_QP_COUNT(qp, tx_retransmits, 1);
 	xt_pace_spend(qp, xt_frame_len(&qp->tmpl, p.ext_len + p.payload.len));
-	r->again += at->span;
-	if (xt_diff(r->again, r->again_end) > 0)
-		r->again_end = r->again;
 	return AGAIN_SENT;
+}
+
+/* Requests missing responses again. Returns the number of packets sent. *more: as xt_req_run() */
+static uint32_t run_gaps(struct xt_qp *qp, uint32_t budget, bool *more)
+{
+	struct xt_requester *r = &qp->req;
+	struct xt_cursor at;
+	struct xt_gaps g;
+	uint32_t cost = 0;
+
+	/* responses that wait for memory are not missing */
+	if (r->wait == XT_WAIT_RNR || xt_park_waits(&qp->park, XT_PARK_REQUESTER))
+		return 0;
+	xt_gaps_begin(qp, &g);
+	while (xt_gaps_next(qp, &g, &at) && xt_pace_open(qp)) {
+		if (cost == budget || send_again(qp, &at, false) != AGAIN_SENT) {
+			*more = true;
+			return cost;
+		}
+		xt_gaps_requested(qp, &g, &at);
+		cost++;
+	}
+	r->gaps = false;
+	return cost;
 }
 
 /* Returns the number of packets sent. *more: as xt_req_run() */
 static uint32_t run_again(struct xt_qp *qp, uint32_t budget, bool *more)
 {
+	struct xt_requester *r = &qp->req;
 	struct xt_cursor at;
 	uint32_t cost = 0;
 
+	if (__builtin_expect(r->gaps, false))
+		cost = run_gaps(qp, budget, more);
 	while (again_cursor(qp, &at) && xt_pace_open(qp)) {
 		if (cost == budget) {
 			*more = true;
 			break;
 		}
-		switch (send_again(qp, &at)) {
+		switch (send_again(qp, &at, at.psn + 1 == r->again_end)) {
 		case AGAIN_SENT:
 			cost++;
+			r->again += at.span;
+			if (xt_diff(r->again, r->again_end) > 0)
+				r->again_end = r->again;
 			break;
 		case AGAIN_FULL:
 			*more = true;

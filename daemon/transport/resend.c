@@ -49,7 +49,8 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 static uint64_t next_probe(const struct xt_qp *qp)
 {
 	uint64_t busy = qp->flow->busy ? qp->flow->busy : 1;
-	uint64_t ns = xt_was_sent_again(&qp->req) ? xt_rtt_late(qp) : xt_rtt_overdue(qp);
+	bool again = xt_was_sent_again(&qp->req) || qp->req.asked_count;
+	uint64_t ns = again ? xt_rtt_late(qp) : xt_rtt_overdue(qp);
 	unsigned int doublings = qp->req.probes ? qp->req.probes - 1 : 0;
 
 	return qp->engine->now + (ns * busy << doublings);
@@ -162,7 +163,7 @@ bool xt_req_retry(struct xt_qp *qp)
 }
 
 /* known: the peer has asked for the first one, or there is no ACK for a long time */
-static void begin_again(struct xt_qp *qp, uint32_t end, bool executed, bool known)
+static void begin_again(struct xt_qp *qp, uint32_t end, bool known)
 {
 	struct xt_requester *r = &qp->req;
 
@@ -177,7 +178,6 @@ static void begin_again(struct xt_qp *qp, uint32_t end, bool executed, bool know
 	r->again_sent = r->next;
 	if (known)
 		r->again_next = r->next;
-	r->again_executed = executed;
 	r->kept = r->probed = false;
 	r->again_at = qp->engine->now;
 	xt_activate(qp);
@@ -220,7 +220,7 @@ static void lost(struct xt_qp *qp, bool known)
 		r->lost *= 2;
 	begin_again(qp,
 		    r->unacked + (r->next - r->unacked < r->lost ? r->next - r->unacked : r->lost),
-		    false, known || (more && !r->kept));
+		    known || (more && !r->kept));
 }
 
 void xt_req_lost(struct xt_qp *qp)
@@ -240,8 +240,19 @@ void xt_req_check_rest(struct xt_qp *qp)
 
 void xt_req_response_lost(struct xt_qp *qp, uint32_t end)
 {
-	if (may_send_again(qp))
-		begin_again(qp, end, true, true);
+	struct xt_requester *r = &qp->req;
+
+	if (r->wait == XT_WAIT_RNR)
+		return;
+	if (!xt_was_sent_again(r)) {
+		if (!xt_req_retry(qp))
+			return;
+		begin_again(qp, end, true);
+		/* run_gaps() of the requester sends it */
+		r->again = r->again_end;
+	}
+	r->gaps = true;
+	xt_activate(qp);
 }
 
 /*
@@ -265,7 +276,7 @@ static void probe(struct xt_qp *qp)
 	struct xt_requester *r = &qp->req;
 
 	if (!xt_sends_again(r)) {
-		begin_again(qp, r->unacked + 1, false, true);
+		begin_again(qp, r->unacked + 1, true);
 		r->probed = true;
 		xt_rtt_cancel(qp);
 		XT_QP_COUNT(qp, tx_probes, 1);

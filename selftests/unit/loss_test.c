@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Responder: packets that come early are kept, and each missing packet is asked for once. READ
- * responses are repeated as far as the peer asks for.
+ * responses are repeated as far as the peer asks for. Requester: the gaps in READ responses are
+ * requested together, one of each READ request.
  */
 #include "daemon/transport/park.h"
 #include "daemon/transport/qp.h"
@@ -238,6 +239,156 @@ static void test_reads(void)
 	end(&q);
 }
 
+/* ---- missing READ responses ----------------------------------------------------------- */
+
+#define READ_PACKETS 8 /* of each READ */
+#define READS 4	       /* in flight, RD_ATOMIC */
+
+static void post_reads(struct h_qp *q, int n)
+{
+	for (int i = 0; i < n; i++)
+		h_post_send(q, i, XR_WR_RDMA_READ, BASE, READ_PACKETS * MTU, key);
+	xt_qp_doorbell(q->qp, q->h->now);
+	xt_engine_run(q->h->engine, q->h->now);
+}
+
+static void response(struct h_qp *q, int psn)
+{
+	bool last = psn % READ_PACKETS == READ_PACKETS - 1;
+	const struct made m = {
+		.opcode = last ? XR_OP_READ_RESP_LAST : XR_OP_READ_RESP_MIDDLE,
+		.psn = psn,
+		.payload = MTU,
+		.syndrome = XR_AETH_ACK | XR_AETH_CREDITS_INVALID,
+	};
+
+	receive(q, &m);
+}
+
+static uint32_t read_length(struct harness *h, unsigned i)
+{
+	return be32(sent_bth(h, i) + XR_BTH_HLEN + 12);
+}
+
+/* Returns true if one READ was sent since the last call, for these responses. */
+static bool requested(struct harness *h, int psn, uint32_t packets)
+{
+	bool ok = h->sent_count == 1 && sent_bth(h, 0)[0] == XR_OP_READ_REQUEST &&
+		  sent_psn(h, 0) == psn && read_length(h, 0) == packets * MTU;
+
+	h->sent_count = 0;
+	return ok;
+}
+
+static void receive_responses(struct h_qp *q, int from, int to)
+{
+	while (from < to)
+		response(q, from++);
+}
+
+static void test_gaps(void)
+{
+	struct h_qp q;
+	struct harness *h = start(&q);
+
+	post_reads(&q, 3);
+	h->sent_count = 0;
+	receive_responses(&q, 0, 2);
+	receive_responses(&q, 3, 4);
+	TAP_OK(requested(h, 2, 1), "a response is missing: it is requested at once");
+	receive_responses(&q, 5, 10);
+	TAP_OK(!h->sent_count, "another one of the same READ request is not yet");
+	receive_responses(&q, 12, 18);
+	TAP_OK(requested(h, 10, 2), "two of the next READ are requested although the first is missing");
+	receive_responses(&q, 19, 24);
+	TAP_OK(requested(h, 18, 1), "and one of the third");
+	response(&q, 2);
+	TAP_OK(requested(h, 4, 1), "the first has come: the other one of this READ is requested");
+	response(&q, 11);
+	TAP_OK(requested(h, 10, 1), "only the second of two comes: the first is requested again");
+	response(&q, 18);
+	TAP_OK(!h->sent_count, "responses come in the order of the requests: these may be under way");
+	response(&q, 10);
+	TAP_OK(requested(h, 4, 1), "the response to a later request comes: the first was lost");
+	response(&q, 4);
+	TAP_OK(q.qp->req.completed == 3 && !h->sent_count, "all READs complete");
+	end(&q);
+}
+
+/* `rdma_rxe` drops a repeated READ that begins before an earlier repetition of the same READ. */
+struct responder {
+	int from[READS]; /* of the last repetition of each READ */
+	int expected;
+	unsigned dropped;
+	uint32_t random;
+	int queue[H_FRAMES];
+	unsigned queued;
+};
+
+static void respond(struct responder *r, int psn, uint32_t len)
+{
+	int read = psn / READ_PACKETS, end = psn + (int)(len / MTU);
+
+	if (psn > r->expected)
+		return;
+	if (psn == r->expected)
+		r->expected = end;
+	if (psn < r->from[read]) {
+		r->dropped++;
+		return;
+	}
+	r->from[read] = psn;
+	for (; psn < end && r->queued < H_FRAMES; psn++) {
+		r->random = r->random * 1103515245 + 12345;
+		if (r->random >> 16 & 1)
+			r->queue[r->queued++] = psn;
+	}
+}
+
+static void take_requests(struct responder *r, struct harness *h)
+{
+	for (unsigned i = 0; i < h->sent_count; i++)
+		if (sent_bth(h, i)[0] == XR_OP_READ_REQUEST)
+			respond(r, sent_psn(h, i), read_length(h, i));
+	h->sent_count = 0;
+}
+
+/*
+ * Returns whether all READs complete while half of the responses are lost. A timeout goes back to the
+ * beginning of other READs, whose repetition the responder may drop without harm.
+ */
+static bool lossy_reads(uint32_t seed, unsigned *dropped)
+{
+	struct responder r = { .random = seed };
+	struct h_qp q;
+	struct harness *h = start(&q);
+	bool done;
+
+	post_reads(&q, READS);
+	for (unsigned i = 0; i < 1000 && q.qp->req.completed < READS; i++) {
+		take_requests(&r, h);
+		for (unsigned n = 0; n < r.queued; n++)
+			response(&q, r.queue[n]);
+		r.queued = 0;
+		h->now += 10000;
+		xt_engine_run(h->engine, h->now);
+	}
+	done = q.qp->req.completed == READS;
+	*dropped += q.qp->counters.timeouts ? 0 : r.dropped;
+	end(&q);
+	return done;
+}
+
+static void test_lossy_reads(void)
+{
+	unsigned done = 0, dropped = 0;
+
+	for (uint32_t seed = 0; seed < 200; seed++)
+		done += lossy_reads(seed, &dropped);
+	TAP_OK(done == 200, "half of all responses are lost: READs complete (%u)", done);
+	TAP_OK(!dropped, "no repetition of a READ begins before an earlier one (%u)", dropped);
+}
+
 int main(void)
 {
 	test_one_gap();
@@ -249,5 +400,7 @@ int main(void)
 	test_rnr();
 	test_error();
 	test_reads();
+	test_gaps();
+	test_lossy_reads();
 	return tap_end();
 }
