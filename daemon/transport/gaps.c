@@ -68,8 +68,7 @@ static bool lost_again(struct xt_qp *qp, const struct xt_asked *a, const struct 
 	const struct xt_requester *r = &qp->req;
 
 	return xt_diff(at->psn + at->span, a->end) < 0 || xt_diff(a->order, r->answered) < 0 ||
-	       xt_diff(r->executed, a->next) > 0 ||
-	       qp->engine->now - a->at >= xt_rtt_late(qp);
+	       xt_diff(r->executed, a->next) > 0 || qp->engine->now - a->at >= xt_rtt_late(qp);
 }
 
 static bool may_request(struct xt_qp *qp, uint32_t first, const struct xt_cursor *at)

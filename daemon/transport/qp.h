@@ -86,7 +86,7 @@ struct xt_requester {
 	uint32_t shrunk_psn;  /* losses before it have shrunk the window already */
 
 	/* Missing READ responses, see gaps.h */
-	bool gaps;	      /* there may be gaps to be requested */
+	bool gaps; /* there may be gaps to be requested */
 	uint32_t asked_count;
 	uint32_t asks, answered; /* order of the latest repetition, and of that answered last */
 	struct xt_asked asked[XT_ASKED];

@@ -36,6 +36,19 @@
 #include "timer.h"
 #include "wr_kind.h"
 
+/*
+ * Returns the length of READ requests. A request is sent when the window has room for all of its
+ * responses, so several should fit it. But as many requests as may be in flight should fill it.
+ */
+static uint8_t read_packets(const struct xt_qp *qp)
+{
+	const struct xt_tuning *t = &qp->engine->tuning;
+	uint32_t requests = qp->attr.max_rd_atomic < 8 ? qp->attr.max_rd_atomic : 8;
+	uint32_t packets = requests ? t->window / requests : t->window;
+
+	return packets < t->read_packets ? packets : t->read_packets;
+}
+
 void xt_req_reset(struct xt_qp *qp)
 {
 	struct xt_requester *r = &qp->req;
@@ -65,7 +78,7 @@ void xt_req_reset(struct xt_qp *qp)
 		.lost = 1,
 		.retry_left = attr->retry_cnt,
 		.rnr_left = attr->rnr_retry,
-		.read_packets = qp->engine->tuning.read_packets,
+		.read_packets = read_packets(qp),
 	};
 	xt_rtt_reset(qp);
 }
@@ -379,7 +392,9 @@ static uint32_t run_gaps(struct xt_qp *qp, uint32_t budget, bool *more)
 	if (r->wait == XT_WAIT_RNR || xt_park_waits(&qp->park, XT_PARK_REQUESTER))
 		return 0;
 	xt_gaps_begin(qp, &g);
-	while (xt_gaps_next(qp, &g, &at) && xt_pace_open(qp)) {
+	while (xt_gaps_next(qp, &g, &at)) {
+		if (!xt_pace_open(qp))
+			return cost;
 		if (cost == budget || send_again(qp, &at, false) != AGAIN_SENT) {
 			*more = true;
 			return cost;

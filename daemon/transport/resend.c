@@ -18,8 +18,9 @@
 #define SHRUNK_WINDOW XT_ACK_EVERY
 /* After this time without a response, a QP gives back its share of the engine's window. */
 #define STALL_NS 1000000000ull
-/* After this many probes, their interval does not double any more. */
-#define MAX_PROBES 4
+/* Probes without a response that are sent before their interval doubles */
+#define EARLY_PROBES 4
+#define MAX_DOUBLINGS 3
 
 /* ---- the timer ------------------------------------------------------------------------- */
 
@@ -41,18 +42,23 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 }
 
 /*
- * A response that is overdue is asked for, from the third time on after twice the time each. The
- * second time the first probe is likely to be lost like other packets. Packets of busy QPs of a
- * client queue behind each other, so the time is multiplied by the number of these QPs. Otherwise
- * responses to thousands of QPs are overdue without a loss, and probes lengthen the queue.
+ * A response that is overdue is asked for, and after the first few times after twice the time each.
+ * They are likely to be lost in the same burst, which may last for some packets, however late these
+ * are sent. But a peer that has never answered may be slow, and if packets wait in queues, the
+ * response probably does, too. Packets of busy QPs of a client queue behind each other, so the time
+ * is multiplied by the number of these QPs. Otherwise responses to thousands of QPs are overdue
+ * without a loss, and probes lengthen the queue.
  */
 static uint64_t next_probe(const struct xt_qp *qp)
 {
 	uint64_t busy = qp->flow->busy ? qp->flow->busy : 1;
 	bool again = xt_was_sent_again(&qp->req) || qp->req.asked_count;
 	uint64_t ns = again ? xt_rtt_late(qp) : xt_rtt_overdue(qp);
-	unsigned int doublings = qp->req.probes ? qp->req.probes - 1 : 0;
+	unsigned int early = qp->rtt.least && !xt_rtt_queued(qp) ? EARLY_PROBES : 1;
+	unsigned int doublings = qp->req.probes > early ? qp->req.probes - early : 0;
 
+	if (doublings > MAX_DOUBLINGS)
+		doublings = MAX_DOUBLINGS;
 	return qp->engine->now + (ns * busy << doublings);
 }
 
@@ -281,7 +287,7 @@ static void probe(struct xt_qp *qp)
 		xt_rtt_cancel(qp);
 		XT_QP_COUNT(qp, tx_probes, 1);
 	}
-	if (r->probes < MAX_PROBES)
+	if (r->probes < EARLY_PROBES + MAX_DOUBLINGS)
 		r->probes++;
 	qp->probe_at = next_probe(qp);
 }
