@@ -87,6 +87,12 @@ def cmtime_step(output, step):
     raise ValueError(f"no step {step}")
 
 
+def captured(output):
+    """Returns the numbers of captured and lost packets that `xroce capture` printed at its end."""
+    captured, lost = re.search(r"xroce: (\d+) packets captured, (\d+) lost", output).groups()
+    return int(captured), int(lost)
+
+
 def qperf_latency(output):
     """Returns the latency in us that qperf printed."""
     value, unit = re.search(r"latency *= *([0-9.,]+) *(\w+)", output).groups()

@@ -5,6 +5,7 @@
 """
 import json
 import os
+import signal
 import subprocess
 import time
 
@@ -409,6 +410,29 @@ class Faulty:
             return self.program.measure(hosts, tools)
         finally:
             hosts.sh("ctl a fault xra off")
+
+
+class Captured:
+    """Another measurement while `xroce capture` records the packets of host a, 128 bytes of each."""
+
+    def __init__(self, program, *options):
+        self.program, self.options = program, options
+        self.unit, self.sender = program.unit, program.sender
+
+    def measure(self, hosts, tools):
+        recording = hosts.spawn("a", [hosts.build / "xroce", "-r", hosts.run / "a", "capture", "xra", "-s", 128,
+                                      *self.options], rdma=False)
+        try:
+            turn = self.program.measure(hosts, tools)
+            recording.send_signal(signal.SIGINT)
+            recording.wait(TIME_LIMIT)
+            captured, lost = figures.captured(recording.output.read_text())
+            # the packets of a second, as messages a second
+            if recording.returncode or captured + lost < turn.messages / 2:
+                raise Failed(f"{recording.command}: {recording.output.read_text()}")
+        finally:
+            stop(recording)
+        return turn
 
 
 class Idle:

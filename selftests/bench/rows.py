@@ -6,7 +6,7 @@ A group is a set of rows that are measured in turns. References are rows as well
 import collections
 
 from hosts import Layout
-from programs import (KI, MI, AfterStream, Bandwidth, Connects, Faulty, Floor, FloorLatency, FloorLocal, FloorLocalLatency,
+from programs import (KI, MI, AfterStream, Bandwidth, Captured, Connects, Faulty, Floor, FloorLatency, FloorLocal, FloorLocalLatency,
                       FloorRate, Frames, Idle, Latency, Memcpy, PingPong, Rate, Senders, Streams, Tcp, TcpLatency)
 
 BARE = Layout(daemons=False)  # an interface without xroce
@@ -82,6 +82,18 @@ def _loss():
     return rows
 
 
+def _capture():
+    """Throughput while the packets of one host are captured, as a ratio to that without."""
+    programs = {"write-64k": Bandwidth("ib_write_bw", 64 * KI), "send-8": Rate("ib_send_bw", 8)}
+    kinds = {"file": ("-w", "/dev/null"), "on": ("--on", "drop", "-w", "/dev/null")}
+    rows = []
+    for name, program in programs.items():
+        rows.append(row(f"capture-{name}", "capture", program, WIDE, optional=True))
+        rows += [row(f"capture-{name}-{kind}", "capture", Captured(program, *options), WIDE,
+                     of(f"capture-{name}", ">=", 0.9), optional=True) for kind, options in kinds.items()]
+    return rows
+
+
 ROWS = [
     # raw AF_XDP: frames of RoCE packets with 4096 bytes of payload, and the smallest frames
     row("frames-4170", "ceiling", Frames(4170, 4096), BARE),
@@ -133,8 +145,9 @@ ROWS = [
     row("idle-64k-qps", "idle", Idle(65000), MANY_QPS, own("value", "<=", 0), own("wakeups_a_second", "<=", 0)),
     row("connects", "idle", Connects(), WIDE),
 
-    # groups for `make bench T=loss` and T=overload
+    # groups for `make bench T=loss`, T=capture and T=overload
     *_loss(),
+    *_capture(),
     row("overload-1", "overload", Senders(1), SMALL_RING, optional=True),
     row("overload-8", "overload", Senders(8), SMALL_RING, of("overload-1", ">=", 0.90), own("jain", ">=", 0.9), optional=True),
 ]

@@ -99,6 +99,9 @@ class Perftest(unittest.TestCase):
     def test_samples_of_a_latency_program(self):
         self.assertEqual(figures.perftest_latency(LATENCY), [22.5749, 22.67, 2450.62])
 
+    def test_numbers_of_a_capture(self):
+        self.assertEqual(figures.captured("xroce: 1200 packets captured, 34 lost\n"), (1200, 34))
+
     def test_time_of_a_step_of_cmtime(self):
         self.assertEqual(figures.cmtime_step("create id    :  1.0 2.0 3.0 4.0\nconnect : 9.5 8.0 7.0 95.3\n", "connect"), 95.3)
 
