@@ -154,7 +154,7 @@ rule() {
 }
 
 @test "the port is down for a time, again and again" {
-	ctl b fault xrb rules 'port-down period 2s length 300ms times 3 command ib_write_bw'
+	ctl b fault xrb rules 'port-down period 2s length 300ms after 1 times 3 command ib_write_bw'
 	both -t 60 ib_write_bw -x @4 -F -s 65536 -D 3
 	(($(rule b 0 hits) > 0))
 	ctl b fault xrb rules 'port-down'
@@ -184,12 +184,10 @@ rule() {
 }
 
 @test "XROCE_FAULT works within one device, and rules may come and go" {
-	local i
-
 	echo 'drop tx opcode WRITE_FIRST every 5' >"$FILE"
 	XROCE_FAULT=$FILE both_on_a -t 60 ib_write_bw -x @4 -F -s 65536 -n 50
 	(($(ctl a status -j xra | jq '[.workers[].faults] | add') > 0))
-	(for i in {1..10}; do
+	(for _ in {1..10}; do
 		ctl a fault xra rules 'delay 10us prob 1%'
 		sleep 0.2
 		ctl a fault xra off
