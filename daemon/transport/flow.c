@@ -97,7 +97,9 @@ void xt_flow_cap(struct xt_qp *qp)
 {
 	if (!xt_list_empty(&qp->active_link))
 		return;
-	xt_list_add_tail(&qp->flow->capped, &qp->active_link);
+	/* a QP that could not send although it was its turn keeps its place */
+	xt_list_add_tail(qp->lifted ? qp->flow->capped.next : &qp->flow->capped, &qp->active_link);
+	qp->lifted = false;
 	qp->capped = true;
 	qp->flow->room = false;
 }
@@ -118,8 +120,13 @@ void xt_flow_charge(struct xt_flow *f, uint32_t bytes)
 /* Activates the QP that has waited longest for the flow's window, one at a time. */
 static void lift_cap(struct xt_flow *f)
 {
-	if (f->room && !xt_list_empty(&f->capped))
-		xt_activate(OF_ACTIVE_LINK(f->capped.next));
+	struct xt_qp *qp;
+
+	if (!f->room || xt_list_empty(&f->capped))
+		return;
+	qp = OF_ACTIVE_LINK(f->capped.next);
+	qp->lifted = true;
+	xt_activate(qp);
 }
 
 void xt_flow_add_late(struct xt_flow *f, struct xt_cq *cq)
@@ -173,6 +180,8 @@ void xt_flow_set_inflight(struct xt_qp *qp, uint32_t packets)
 			schedule(f);
 	}
 	f->busy += (packets != 0) - (qp->charged != 0);
+	if (packets > qp->charged)
+		qp->lifted = false;
 	f->inflight += packets - qp->charged;
 	f->engine->flows_in_flight += (f->inflight != 0) - (before != 0);
 	qp->charged = packets;
@@ -191,14 +200,37 @@ static uint32_t window_of(const struct xt_flow *f)
 }
 
 /*
+ * READs: the responses of all QPs must fit the window, or they overflow the host's own queue. QPs
+ * that have waited go before those that have READs in flight, in turn, so all get equal shares.
+ */
+static bool reads_full(const struct xt_qp *qp, uint32_t own, uint32_t n)
+{
+	const struct xt_flow *f = qp->flow;
+	uint32_t window = window_of(f);
+	bool others_wait = !xt_list_empty(&f->capped);
+
+	if (window > 2 * n)
+		window -= n; /* leaves room for a first READ */
+	if (!own)
+		return f->inflight > window || (others_wait && !qp->lifted);
+	return own + n > window / f->busy || f->inflight + n > window || others_wait;
+}
+
+/*
  * Each QP may have an equal part of the window in flight, at most XT_MIN_WINDOW, even if others
  * have filled the window, as their peers may never respond.
  */
-bool xt_flow_full(const struct xt_flow *f, uint32_t own, uint32_t n)
+bool xt_flow_full(const struct xt_qp *qp, uint32_t own, uint32_t n)
 {
-	uint32_t window = window_of(f), part;
+	const struct xt_flow *f = qp->flow;
+	uint32_t window, part;
 
-	if (!f->busy || f->inflight + n <= window)
+	if (!f->busy)
+		return false;
+	if (n > 1)
+		return reads_full(qp, own, n);
+	window = window_of(f);
+	if (f->inflight + n <= window)
 		return false;
 	part = window / f->busy;
 	return own >= (part < XT_MIN_WINDOW ? part : XT_MIN_WINDOW);

@@ -229,6 +229,7 @@ struct xt_qp {
 	uint32_t charged; /* packets counted in flow->inflight */
 	bool stalled;	  /* no response for a long time: charged is 0 */
 	bool capped;	  /* active_link is in flow->capped */
+	bool lifted;	  /* has waited there and has sent nothing since */
 	uint16_t ip_id;
 
 	struct xt_cq *send_cq, *recv_cq;

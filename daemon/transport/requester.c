@@ -181,7 +181,7 @@ static enum gate gate(const struct xt_qp *qp, const struct xt_swqe *w)
 		return GATE_WAIT;
 	if (!credit_allows(qp, w))
 		return GATE_WAIT;
-	if (xt_flow_full(qp->flow, inflight, n))
+	if (xt_flow_full(qp, inflight, n))
 		return GATE_CAPPED;
 	return GATE_OPEN;
 }

@@ -83,12 +83,12 @@ static const struct row rows[] = {
 	{ "8 QPs", .qps = 8, .goodput = 95, .fairness = 90 },
 	{ "2 senders, queue of 1024", .senders = 2, .queue = 1024, .goodput = 90, .fairness = 90,
 	  .full = true },
-	{ "2 senders, queue of 128", .senders = 2, .queue = 128, .goodput = 65, .aim = 90,
-	  .fairness = 50, .full = true },
+	{ "2 senders, queue of 128", .senders = 2, .queue = 128, .goodput = 75, .aim = 90,
+	  .fairness = 60, .full = true },
 	{ "8 senders, queue of 1024", .senders = 8, .queue = 1024, .goodput = 80, .aim = 90,
 	  .fairness = 70, .full = true },
-	{ "8 senders, queue of 128", .senders = 8, .queue = 128, .goodput = 70, .aim = 90,
-	  .fairness = 40, .full = true },
+	{ "8 senders, queue of 128", .senders = 8, .queue = 128, .goodput = 75, .aim = 90,
+	  .fairness = 75, .full = true },
 	{ "UC both ways", .uc = true },
 };
 /* clang-format on */
