@@ -10,6 +10,7 @@ $(eval $(call suite,vm/interop,2400,$(VM) 2380 $(VM_ENV) selftests/vm/guest/inte
 
 $(eval $(call suite,vm/cm,900,$(VM) 880 $(VM_ENV) selftests/vm/guest/cm,$$(PROGRAMS),parallel))
 $(eval $(call suite,long/vm/cm,1200,$(VM) 1180 $(VM_ENV) selftests/vm/guest/cm long,$$(PROGRAMS),parallel long))
+$(eval $(call suite,vm/sysfs,240,$(VM) 230 $(VM_ENV) selftests/vm/guest/sysfs,$$(PROGRAMS),parallel))
 $(eval $(call suite,vm/iser,900,$(VM) 880 $(VM_ENV) selftests/vm/guest/iser,$$(PROGRAMS),parallel))
 
 $(eval $(call suite,vm/systemd,840,selftests/vm/run -S -c -w $(CURDIR) -t 820 $(VM_ENV) selftests/vm/guest/service,\
