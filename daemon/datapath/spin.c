@@ -3,7 +3,7 @@
 
 void xd_spin_init(struct xd_spin *s, uint64_t limit_ns, uint64_t now)
 {
-	*s = (struct xd_spin){ .limit_ns = limit_ns, .last_work = now };
+	*s = (struct xd_spin){ .limit_ns = limit_ns, .last_work = now, .woken = now };
 }
 
 void xd_spin_worked(struct xd_spin *s, uint64_t now)
@@ -14,21 +14,35 @@ void xd_spin_worked(struct xd_spin *s, uint64_t now)
 
 void xd_spin_slept(struct xd_spin *s, uint64_t now)
 {
-	s->last_work = now;
+	s->last_work = s->woken = now;
 }
 
-bool xd_spin_yields(struct xd_spin *s, uint64_t now)
+/* During back-off */
+static enum xd_idle pause_or_sleep(const struct xd_spin *s, uint64_t idle_ns)
 {
-	if (now < s->backoff_until || (s->yielded && now - s->last_work >= s->limit_ns))
-		return false;
+	bool bulk = s->last_work - s->woken >= XD_BULK_NS;
+
+	return bulk && idle_ns < XD_PAUSE_NS && idle_ns < s->limit_ns ? XD_IDLE_PAUSE
+								      : XD_IDLE_SLEEP;
+}
+
+enum xd_idle xd_spin_next(struct xd_spin *s, uint64_t now)
+{
+	uint64_t idle_ns = now - s->last_work;
+
+	if (now < s->backoff_until)
+		return pause_or_sleep(s, idle_ns);
+	if (s->yielded && idle_ns >= s->limit_ns)
+		return XD_IDLE_SLEEP;
 	s->yielded = true;
-	return true;
+	return XD_IDLE_YIELD;
 }
 
 bool xd_spin_yielded(struct xd_spin *s, uint64_t before, uint64_t after)
 {
 	if (after - before <= XD_STARVED_NS)
 		return false;
+	s->woken = after;
 	if (s->backoff_ns && after < s->backoff_until + s->backoff_ns)
 		s->backoff_ns *= 2;
 	else

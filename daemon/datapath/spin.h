@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Decides whether a worker without work yields or sleeps. Contains only the policy; the caller has
- * the clock. Times are ns of CLOCK_MONOTONIC.
+ * Decides what a worker without work does: yield, pause or sleep. Contains only the policy; the
+ * caller has the clock. Times are ns of CLOCK_MONOTONIC.
  *
  * Spinning pays only while a core is free. A worker whose yield takes long was starved: it competes
  * with a program that spins on memory and never yields. The worker then backs off: it sleeps
@@ -19,9 +19,24 @@
 /* Shortest and longest back-off. Short at first, as a hypervisor may have caused the delay. */
 #define XD_BACKOFF_MIN_NS 10000000ull
 #define XD_BACKOFF_MAX_NS 2000000000ull
+/*
+ * A worker that has worked for this long since it woke up carries a stream. During back-off it
+ * pauses before it sleeps, as the next packets are about to come. With single messages the pause
+ * would cost more than it saves: the program that gets the message, or the worker of a peer on the
+ * same machine, may wait for this core.
+ */
+#define XD_BULK_NS 50000u
+#define XD_PAUSE_NS 5000u
+
+enum xd_idle {
+	XD_IDLE_YIELD,
+	XD_IDLE_PAUSE, /* poll again at once */
+	XD_IDLE_SLEEP,
+};
 
 struct xd_spin {
 	uint64_t limit_ns; /* longest spin, as configured */
+	uint64_t woken;	   /* end of the last sleep, or of a yield that starved the worker */
 	uint64_t last_work;
 	bool yielded; /* since the last work */
 	uint64_t backoff_until, backoff_ns;
@@ -33,12 +48,11 @@ void xd_spin_worked(struct xd_spin *s, uint64_t now);
 /* Reports the end of a sleep. */
 void xd_spin_slept(struct xd_spin *s, uint64_t now);
 /*
- * Returns true if the worker is to yield, false if it is to sleep. Without back-off a worker yields
- * at least once before it sleeps, even if the limit is 0: a yield costs less than sleeping and
- * waking up, and lets a program on the same core post more. During back-off it sleeps at once: the
- * program that it waits for, or the worker of a peer on the same machine, may need its core.
+ * Returns the next step. Without back-off a worker yields at least once before it sleeps, even if
+ * the limit is 0: a yield costs less than sleeping and waking up, and lets a program on the same
+ * core post more.
  */
-bool xd_spin_yields(struct xd_spin *s, uint64_t now);
+enum xd_idle xd_spin_next(struct xd_spin *s, uint64_t now);
 /* Reports a yield from `before` to `after`; returns true if the worker was starved. */
 bool xd_spin_yielded(struct xd_spin *s, uint64_t before, uint64_t after);
 /* Ends the back-off: other programs run now. */

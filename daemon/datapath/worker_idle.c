@@ -152,8 +152,15 @@ bool xd_worker_spin(struct xd_worker *w)
 {
 	uint64_t before = xd_now(), after;
 
-	if (!xd_spin_yields(&w->spin, before))
+	switch (xd_spin_next(&w->spin, before)) {
+	case XD_IDLE_SLEEP:
 		return false;
+	case XD_IDLE_PAUSE:
+		__builtin_ia32_pause();
+		return true;
+	case XD_IDLE_YIELD:
+		break;
+	}
 	set_slice(w, 0);
 	sched_yield();
 	after = xd_now();

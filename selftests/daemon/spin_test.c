@@ -16,7 +16,7 @@
 struct sim {
 	struct xd_spin spin;
 	uint64_t now;
-	unsigned yields, sleeps, starved;
+	unsigned yields, pauses, sleeps, starved;
 };
 
 static struct sim sim_new(uint64_t limit)
@@ -33,16 +33,23 @@ static void idle(struct sim *s, uint64_t ns, uint64_t yield_ns)
 	uint64_t end = s->now + ns, before;
 
 	while (s->now < end) {
-		if (!xd_spin_yields(&s->spin, s->now)) {
+		switch (xd_spin_next(&s->spin, s->now)) {
+		case XD_IDLE_SLEEP:
 			s->sleeps++;
 			s->now = end;
 			xd_spin_slept(&s->spin, s->now);
 			return;
+		case XD_IDLE_PAUSE:
+			s->pauses++;
+			s->now += US / 10;
+			break;
+		case XD_IDLE_YIELD:
+			s->yields++;
+			before = s->now;
+			s->now += yield_ns;
+			s->starved += xd_spin_yielded(&s->spin, before, s->now);
+			break;
 		}
-		s->yields++;
-		before = s->now;
-		s->now += yield_ns;
-		s->starved += xd_spin_yielded(&s->spin, before, s->now);
 	}
 }
 
@@ -54,7 +61,7 @@ static void work(struct sim *s)
 
 static void clear(struct sim *s)
 {
-	s->yields = s->sleeps = s->starved = 0;
+	s->yields = s->pauses = s->sleeps = s->starved = 0;
 }
 
 /* n messages, one each 20 us; returns how many of them found the worker asleep. */
@@ -79,6 +86,19 @@ static void bandwidth(struct sim *s, uint64_t ns)
 	}
 }
 
+/* Messages that take the worker 70 us each, beside a program that never yields */
+static void stream(struct sim *s, uint64_t ns)
+{
+	uint64_t end = s->now + ns;
+	unsigned i;
+
+	while (s->now < end) {
+		for (i = 0; i < 70; i++)
+			work(s);
+		idle(s, 20 * US, YIELD_LONG);
+	}
+}
+
 static void test_idle(void)
 {
 	struct sim s = sim_new(LIMIT);
@@ -87,7 +107,7 @@ static void test_idle(void)
 	idle(&s, SECOND, YIELD_SHORT);
 	TAP_OK(s.yields >= LIMIT / YIELD_SHORT && s.yields <= LIMIT / YIELD_SHORT + 1,
 	       "after work a worker spins for as long as configured (%u yields)", s.yields);
-	TAP_OK(s.sleeps == 1, "after that it sleeps");
+	TAP_OK(!s.pauses && s.sleeps == 1, "a spinning worker only yields, then sleeps");
 	clear(&s);
 	idle(&s, SECOND, YIELD_SHORT);
 	TAP_OK(s.yields && s.sleeps == 1, "after a wake-up without work a worker spins again");
@@ -112,7 +132,8 @@ static void test_no_spin(void)
 	clear(&s);
 	work(&s);
 	idle(&s, US, YIELD_LONG);
-	TAP_OK(!s.yields && s.sleeps == 1, "a starved worker without spin time sleeps at once");
+	TAP_OK(!s.yields && !s.pauses && s.sleeps == 1,
+	       "a starved worker without spin time sleeps at once");
 }
 
 static void test_yielding_programs(void)
@@ -143,8 +164,13 @@ static void test_spinning_program(void)
 		       s.starved <= 60 * SECOND / XD_BACKOFF_MAX_NS,
 	       "with a program that never yields, spinning is tried each 2 s (%u times in 60 s)",
 	       s.starved);
-	TAP_OK(s.yields == s.starved && s.sleeps > 1000 * s.starved,
+	TAP_OK(!s.pauses && s.yields == s.starved && s.sleeps > 1000 * s.starved,
 	       "with a program that never yields, the worker mostly sleeps at once");
+	clear(&s);
+	stream(&s, 10 * MS);
+	TAP_OK(s.starved <= 1 && s.pauses > 100 && s.sleeps,
+	       "during a stream the worker pauses before it sleeps (%u pauses, %u sleeps)",
+	       s.pauses, s.sleeps);
 	s.now += 10 * SECOND;
 	clear(&s);
 	work(&s);
