@@ -123,7 +123,7 @@ rule() {
 }
 
 @test "verbs fail and take long as the rule says" {
-	ctl b fault xrb rules 'fail reg_mr ENOMEM times 9; slow create_cq 300ms'
+	ctl b fault xrb rules 'fail reg_mr ENOMEM after 1 times 1; slow create_cq 300ms'
 	run -1 run_on b ibv_rc_pingpong -d xrb -g 1 "$A4"
 	echo "$output"
 	[[ $output == *"Couldn't register MR"* ]]
