@@ -44,17 +44,16 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 /*
  * A response that is overdue is asked for, and after the first few times after twice the time each.
  * They are likely to be lost in the same burst, which may last for some packets, however late these
- * are sent. But a peer that has never answered may be slow, and if packets wait in queues, the
- * response probably does, too. Packets of busy QPs of a client queue behind each other, so the time
- * is multiplied by the number of these QPs. Otherwise responses to thousands of QPs are overdue
- * without a loss, and probes lengthen the queue.
+ * are sent. But if packets wait in queues, the response probably does, too. Packets of busy QPs of
+ * a client queue behind each other, so the time is multiplied by the number of these QPs. Otherwise
+ * responses to thousands of QPs are overdue without a loss, and probes lengthen the queue.
  */
 static uint64_t next_probe(const struct xt_qp *qp)
 {
 	uint64_t busy = qp->flow->busy ? qp->flow->busy : 1;
 	bool again = xt_was_sent_again(&qp->req) || qp->req.asked_count;
 	uint64_t ns = again ? xt_rtt_late(qp) : xt_rtt_overdue(qp);
-	unsigned int early = qp->rtt.least && !xt_rtt_queued(qp) ? EARLY_PROBES : 1;
+	unsigned int early = xt_rtt_queued(qp) ? 1 : EARLY_PROBES;
 	unsigned int doublings = qp->req.probes > early ? qp->req.probes - early : 0;
 
 	if (doublings > MAX_DOUBLINGS)
