@@ -196,14 +196,15 @@ static int check_number(struct xd_client *c)
 /* The reader's end is for reading only, and the daemon's for writing. */
 static int open_socket(struct xd_monitor *m, int *client_end)
 {
-	int fds[2];
+	int fds[2], err;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds))
 		return -errno;
 	if (shutdown(fds[1], SHUT_RD)) {
+		err = -errno; /* close() may change it */
 		close(fds[0]);
 		close(fds[1]);
-		return -errno;
+		return err;
 	}
 	*client_end = fds[0];
 	m->fd = fds[1];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What happens at the device, as JSON texts for the readers of `xroce monitor` (docs/monitor.md has
- * the events). Without readers nothing is written. Control thread only: workers count, and the
+ * Events of the device, as JSON texts for the readers of `xroce monitor` (docs/monitor.md lists
+ * them). Without readers nothing is written. Control thread only: workers count, and the
  * control thread compares their counters.
  *
  * The last XD_MONITOR_RECORDS texts are kept for all readers together. A reader that is slower
