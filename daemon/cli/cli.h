@@ -100,8 +100,8 @@ char *cli_in_state(const char *text, const char *state);
 void cli_print_field(const char *value);		 /* replaces control characters */
 void cli_print_value(const char *name, const json_t *v); /* as one word, in quotes if need be */
 void cli_print_json(const json_t *root);
-void cli_print_blocks(const json_t *list); /* each row as an object, with units */
-void cli_print_init(void);		   /* decides whether there are colours */
+void cli_print_blocks(const json_t *list); /* each row as an object */
+void cli_print_init(void);		   /* decides whether there are colours and units */
 /* Write a number with a unit or with the prefix of a power of 1000. */
 void cli_duration(double ns, char *text, size_t room);
 void cli_amount(double n, char *text, size_t room);

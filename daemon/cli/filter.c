@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Filters and order of the rows of a list: pairs of the name of a member and a value. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,69 +10,131 @@
 
 #define SORT "sort"
 
-/* Returns the only member that a word abbreviates; NULL: none, or several. */
-static const char *member(const json_t *row, const char *word)
+/* ---- names ----------------------------------------------------------------------- */
+
+/* Returns the number of members that a word abbreviates, and one of them. */
+static size_t candidates(const json_t *row, const char *word, const char **one)
 {
-	const char *name, *found = NULL;
-	json_t *v;
-
-	if (json_object_get(row, word))
-		return word;
-	json_object_foreach((json_t *)row, name, v)
-	{
-		if (strncmp(name, word, strlen(word)))
-			continue;
-		if (found)
-			return NULL;
-		found = name;
-	}
-	return found;
-}
-
-static bool equals(const json_t *v, const char *word)
-{
-	unsigned long long n;
-	char *end;
-
-	if (json_is_string(v))
-		return !strcasecmp(json_string_value(v), word);
-	if (json_is_boolean(v))
-		return !strcmp(word, json_is_true(v) ? "yes" : "no");
-	errno = 0;
-	n = strtoull(word, &end, 0);
-	return json_is_integer(v) && end != word && !*end && !errno && *word != '-' &&
-	       (unsigned long long)json_integer_value(v) == n;
-}
-
-static int no_member(const struct cli *cli, const json_t *row, const char *word)
-{
-	char names[512] = "";
 	const char *name;
 	size_t n = 0;
 	json_t *v;
 
 	json_object_foreach((json_t *)row, name, v)
 	{
-		if (n < sizeof(names) && !json_is_object(v))
-			n += (size_t)snprintf(names + n, sizeof(names) - n, " %s", name);
+		if (!strncmp(name, word, strlen(word))) {
+			*one = name;
+			n++;
+		}
 	}
-	return cli_usage(cli, "'%s' is not one of%s, or not unique", word, names);
+	return n;
 }
 
-static int keep(const struct cli *cli, json_t *list, const char *word, const char *value)
+/* Lists the members that a word abbreviates, or all of them if it abbreviates none. */
+static int no_member(const struct cli *cli, const json_t *row, const char *word)
 {
-	const char *name;
-	size_t i;
+	const char *name, *one;
+	bool all = !candidates(row, word, &one);
+	char names[1024] = "";
+	size_t n = 0;
+	json_t *v;
 
-	if (!json_array_size(list))
+	json_object_foreach((json_t *)row, name, v)
+	{
+		if (n < sizeof(names) && !json_is_object(v) &&
+		    (all || !strncmp(name, word, strlen(word))))
+			n += (size_t)snprintf(names + n, sizeof(names) - n, " %s", name);
+	}
+	return cli_usage(cli, "'%s' is not %s%s", word, all ? "one of" : "unique:", names);
+}
+
+/* Stores the only member that a word is or abbreviates. Returns the exit status. */
+static int member(const struct cli *cli, const json_t *row, const char *word, const char **name)
+{
+	*name = word;
+	if (json_object_get(row, word) || candidates(row, word, name) == 1)
 		return CLI_OK;
-	name = member(json_array_get(list, 0), word);
-	if (!name)
-		return no_member(cli, json_array_get(list, 0), word);
-	for (i = json_array_size(list); i-- > 0;)
-		if (!equals(json_object_get(json_array_get(list, i), name), value))
-			json_array_remove(list, i);
-	return CLI_OK;
+	return no_member(cli, row, word);
+}
+
+/* ---- values ---------------------------------------------------------------------- */
+
+static bool is_number(const char *word, unsigned long long *n)
+{
+	char *end;
+
+	errno = 0;
+	*n = strtoull(word, &end, 0);
+	return end != word && !*end && !errno && *word >= '0' && *word <= '9';
+}
+
+/* Addresses have several spellings. */
+static bool same_address(const char *a, const char *b)
+{
+	struct in6_addr x, y;
+
+	return inet_pton(AF_INET6, a, &x) == 1 && inet_pton(AF_INET6, b, &y) == 1 &&
+	       !memcmp(&x, &y, sizeof(x));
+}
+
+static bool equals(const json_t *v, const char *word)
+{
+	unsigned long long n;
+
+	if (json_is_string(v))
+		return !strcasecmp(json_string_value(v), word) ||
+		       same_address(json_string_value(v), word);
+	if (json_is_boolean(v))
+		return !strcmp(word, json_is_true(v) ? "yes" : "no");
+	return json_is_integer(v) && is_number(word, &n) &&
+	       (unsigned long long)json_integer_value(v) == n;
+}
+
+/* Returns true if `holds` returns true for one of the words that commas separate. */
+static bool any(const char *words, bool (*holds)(const json_t *v, const char *word),
+		const json_t *v)
+{
+	char *copy = strdup(words), *word, *save = NULL;
+	bool found = false;
+
+	if (!copy)
+		abort(); /* out of memory for a few bytes */
+	for (word = strtok_r(copy, ",", &save); word && !found; word = strtok_r(NULL, ",", &save))
+		found = holds(v, word);
+	free(copy);
+	return found;
+}
+
+static bool has_value(const json_t *v, const char *words)
+{
+	return v && (equals(v, words) || any(words, equals, v));
+}
+
+static bool never_equals(const json_t *v, const char *word)
+{
+	unsigned long long n;
+
+	if (json_is_boolean(v))
+		return strcmp(word, "yes") && strcmp(word, "no");
+	return json_is_number(v) && !is_number(word, &n);
+}
+
+/* v: of any row; the values of a member have the same type in all */
+static int check_value(const struct cli *cli, const char *name, const json_t *v, const char *words)
+{
+	if (json_is_object(v) || json_is_array(v))
+		return cli_usage(cli, "'%s' has several values", name);
+	if (!any(words, never_equals, v))
+		return CLI_OK;
+	return cli_usage(cli, "%s: '%s' is %s", name, words,
+			 json_is_boolean(v) ? "neither 'yes' nor 'no'" : "no number");
+}
+
+bool cli_matches(const struct cli *cli, const json_t *row)
+{
+	for (int i = 0; i + 1 < cli->filters; i += 2)
+		if (!has_value(json_object_get(row, cli->filter[i]), cli->filter[i + 1]))
+			return false;
+	return true;
 }
 
 /* ---- order ----------------------------------------------------------------------- */
@@ -90,56 +153,75 @@ static int compare(const void *a, const void *b)
 	       (json_number_value(x) > json_number_value(y));
 }
 
-static int sort(const struct cli *cli, json_t *list, const char *word)
-{
-	size_t n = json_array_size(list), i;
-	json_t **rows;
+/* ---- lists ----------------------------------------------------------------------- */
 
-	if (!n)
-		return CLI_OK;
-	sort_name = member(json_array_get(list, 0), word);
-	if (!sort_name)
-		return no_member(cli, json_array_get(list, 0), word);
-	rows = calloc(n, sizeof(json_t *));
-	if (!rows)
-		return cli_error("out of memory");
-	for (i = 0; i < n; i++)
-		rows[i] = json_incref(json_array_get(list, i));
-	qsort(rows, n, sizeof(json_t *), compare);
-	for (i = 0; i < n; i++)
-		json_array_set_new(list, i, rows[i]);
-	free(rows);
+/*
+ * The filters with complete names, in `all`; those of "sort" are in `sort`. Both are borrowed from
+ * `row`, a row of the list. Returns the exit status.
+ */
+static int complete(const struct cli *cli, const json_t *row, struct cli *all, const char **sort)
+{
+	const char *name;
+	int status;
+
+	for (int i = 0; i + 1 < cli->filters; i += 2) {
+		bool sorts = !strcmp(cli->filter[i], SORT);
+
+		status = member(cli, row, cli->filter[i + sorts], &name);
+		if (status == CLI_OK)
+			status = check_value(cli, name, json_object_get(row, name),
+					     sorts ? "" : cli->filter[i + 1]);
+		if (status != CLI_OK)
+			return status;
+		if (sorts) {
+			*sort = name;
+			continue;
+		}
+		all->filter[all->filters++] = (char *)name;
+		all->filter[all->filters++] = cli->filter[i + 1];
+	}
 	return CLI_OK;
+}
+
+/* Stores the rows that have the values. Returns their number. */
+static size_t keep(const struct cli *all, const json_t *list, json_t **rows)
+{
+	size_t n = 0, i;
+	json_t *row;
+
+	json_array_foreach((json_t *)list, i, row)
+	{
+		if (cli_matches(all, row))
+			rows[n++] = json_incref(row);
+	}
+	return n;
 }
 
 int cli_filter(const struct cli *cli, json_t *list)
 {
-	int status = CLI_OK, i;
+	char **filter = calloc((size_t)cli->filters + 1, sizeof(*filter));
+	json_t **rows = calloc(json_array_size(list) + 1, sizeof(json_t *));
+	json_t *first = json_incref(json_array_get(list, 0));
+	struct cli all = { .filter = filter };
+	const char *sort = NULL;
+	int status = CLI_OK;
+	size_t n = 0, i;
 
-	for (i = 0; status == CLI_OK && i + 1 < cli->filters; i += 2)
-		if (strcmp(cli->filter[i], SORT))
-			status = keep(cli, list, cli->filter[i], cli->filter[i + 1]);
-	for (i = 0; status == CLI_OK && i + 1 < cli->filters; i += 2)
-		if (!strcmp(cli->filter[i], SORT))
-			status = sort(cli, list, cli->filter[i + 1]);
-	return status;
-}
-
-bool cli_matches(const struct cli *cli, const json_t *row)
-{
-	char values[256], *value, *save = NULL;
-	const json_t *v;
-	bool found;
-
-	for (int i = 0; i + 1 < cli->filters; i += 2) {
-		v = json_object_get(row, cli->filter[i]);
-		found = v && equals(v, cli->filter[i + 1]);
-		snprintf(values, sizeof(values), "%s", cli->filter[i + 1]);
-		for (value = strtok_r(values, ",", &save); v && value && !found;
-		     value = strtok_r(NULL, ",", &save))
-			found = equals(v, value);
-		if (!found)
-			return false;
+	if (!filter || !rows)
+		status = cli_error("out of memory");
+	else if (first)
+		status = complete(cli, first, &all, &sort);
+	if (status == CLI_OK && first) {
+		n = keep(&all, list, rows);
+		sort_name = sort;
+		if (sort)
+			qsort(rows, n, sizeof(json_t *), compare);
+		json_array_clear(list);
+		for (i = 0; i < n; i++)
+			json_array_append_new(list, rows[i]);
 	}
-	return true;
+	json_decref(first);
+	free(filter);
+	free(rows);
+	return status;
 }

@@ -281,8 +281,11 @@ int cli_options(struct cli *cli, int argc, char **argv)
 	}
 }
 
-/* Returns the command of that name, else the first one that the name abbreviates, as ip(8) does. */
-static const struct cli_command *find_command(const char *name)
+/*
+ * Returns the command of that name, else the first one that the name abbreviates, as ip(8) does;
+ * NULL: none, with a message.
+ */
+static const struct cli_command *find_command(const struct cli *cli, const char *name)
 {
 	const struct cli_command *found = NULL;
 
@@ -292,7 +295,23 @@ static const struct cli_command *find_command(const char *name)
 		if (!found && *name && !strncmp(name, commands[i].name, strlen(name)))
 			found = &commands[i];
 	}
+	if (!found)
+		cli_usage(cli, "unknown command '%s'", name);
 	return found;
+}
+
+/* help [COMMAND] */
+static int run_help(struct cli *cli, int argc, char **argv)
+{
+	const struct cli_command *c;
+
+	if (argc > 2)
+		return cli_usage(cli, "unexpected argument '%s'", argv[2]);
+	c = argc == 2 ? find_command(cli, argv[1]) : NULL;
+	if (argc == 2 && !c)
+		return CLI_USAGE;
+	c ? command_help(c) : help();
+	return CLI_OK;
 }
 
 static int xroce(struct cli *cli, int argc, char **argv)
@@ -305,9 +324,11 @@ static int xroce(struct cli *cli, int argc, char **argv)
 		help();
 		return CLI_USAGE;
 	}
-	cli->command = find_command(argv[first]);
+	if (!strcmp(argv[first], "help"))
+		return run_help(cli, argc - first, argv + first);
+	cli->command = find_command(cli, argv[first]);
 	if (!cli->command)
-		return cli_usage(cli, "unknown command '%s'", argv[first]);
+		return CLI_USAGE;
 	if (argc - first == 2 && !strcmp(argv[first + 1], "help") && cli->command->run != cli_run) {
 		command_help(cli->command);
 		return CLI_OK;

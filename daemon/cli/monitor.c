@@ -22,6 +22,12 @@ static const char *const members[] = {
 };
 #define NMEMBERS (sizeof(members) / sizeof(members[0]))
 
+static const char *const events[] = {
+	"qp_created", "qp_destroyed", "qp_state",	  "qp_error", "nak",  "timeout",     "link",
+	"gid_added",  "gid_removed",  "client_connected", "fault",    "lost", "client_left",
+};
+#define NEVENTS (sizeof(events) / sizeof(events[0]))
+
 /* A device */
 struct source {
 	struct cli_client client;
@@ -220,19 +226,44 @@ static const char *find_member(const char *word)
 	return several ? NULL : found;
 }
 
+static bool is_event(const char *word, size_t length)
+{
+	for (size_t i = 0; i < NEVENTS; i++)
+		if (strlen(events[i]) == length && !strncmp(events[i], word, length))
+			return true;
+	return false;
+}
+
+/* words: separated by commas */
+static int check_events(const struct cli *cli, const char *words)
+{
+	size_t n;
+
+	for (; *words; words += n + (words[n] == ',')) {
+		n = strcspn(words, ",");
+		if (!is_event(words, n))
+			return cli_usage(cli, "'%.*s' is no event; 'xroce monitor help' lists them",
+					 (int)n, words);
+	}
+	return CLI_OK;
+}
+
 /* The names of a filter may be abbreviated. */
 static int check_filter(const struct cli *cli)
 {
+	int status = CLI_OK;
 	const char *name;
 
-	for (int i = 0; i < cli->filters; i += 2) {
+	for (int i = 0; status == CLI_OK && i < cli->filters; i += 2) {
 		name = find_member(cli->filter[i]);
 		if (!name)
 			return cli_usage(cli, "'%s' is no member of events, or not unique",
 					 cli->filter[i]);
 		cli->filter[i] = (char *)name;
+		if (!strcmp(name, "event"))
+			status = check_events(cli, cli->filter[i + 1]);
 	}
-	return CLI_OK;
+	return status;
 }
 
 int cli_monitor(struct cli *cli, int argc, char **argv)

@@ -16,7 +16,7 @@
 #define INDENT 2
 
 static bool coloured; /* states stand out on a terminal */
-static bool units;    /* times and sizes have units */
+static bool units;    /* times and sizes have units on a terminal */
 
 /* Replaces all but printable ASCII: names of programs and users may contain escape sequences. */
 static void clean(char *s)
@@ -116,7 +116,8 @@ void cli_print_init(void)
 {
 	const char *term = getenv("TERM"), *none = getenv("NO_COLOR");
 
-	coloured = isatty(STDOUT_FILENO) && term && strcmp(term, "dumb") && !(none && *none);
+	units = isatty(STDOUT_FILENO);
+	coloured = units && term && strcmp(term, "dumb") && !(none && *none);
 }
 
 #define GREEN "\033[32m"
@@ -133,8 +134,12 @@ static const char *colour_of(const char *name, const char *text)
 		{ "state", "ERR", RED },
 		{ "state", "SQE", RED },
 		{ "cm_state", "ESTABLISHED", GREEN },
+		{ "state", "up", GREEN },
+		{ "state", "down", RED },
+		{ "state", "running", GREEN },
 		{ "link", "up", GREEN },
 		{ "link", "down", RED },
+		{ "event", "qp_error", RED },
 		{ "overrun", "yes", RED },
 		{ "dead", "yes", RED },
 	};
@@ -178,6 +183,14 @@ void cli_amount(double n, char *text, size_t room)
 	snprintf(text, room, i ? "%.1f%c" : "%.0f", n, prefixes[i]);
 }
 
+/* Returns how much of a name is shown: the value has the unit itself if there are units. */
+static int shown_length(const char *name)
+{
+	int n = (int)strlen(name);
+
+	return units && (ends_with(name, "_ns") || ends_with(name, "_us")) ? n - 3 : n;
+}
+
 /* Replaces a number by one with a unit, if its name tells that it is a time or a size. */
 static char *with_unit(char *text, const char *name, const json_t *v)
 {
@@ -187,7 +200,10 @@ static char *with_unit(char *text, const char *name, const json_t *v)
 		return text;
 	if (ends_with(name, "_ns")) {
 		cli_duration(json_number_value(v), amount, sizeof(amount));
-	} else if (ends_with(name, "_bytes") && json_number_value(v) >= 1000) {
+	} else if (ends_with(name, "_us")) {
+		cli_duration(json_number_value(v) * 1000, amount, sizeof(amount));
+	} else if ((ends_with(name, "_bytes") || !strcmp(name, "bytes")) &&
+		   json_number_value(v) >= 1000) {
 		cli_amount(json_number_value(v), amount, sizeof(amount) - 1);
 		strcat(amount, "B");
 	} else {
@@ -224,7 +240,13 @@ static void print_padded(const char *text, int width, const char *colour)
 	printf("%s%*s%s", colour ? colour : "", width, text, colour ? PLAIN : "");
 }
 
-/* name: of the column; NULL: the cell is its heading */
+static void print_heading(const char *name, int width, bool last)
+{
+	printf("%*.*s%s", last && width < 0 ? 0 : width, shown_length(name), name,
+	       last ? "\n" : "  ");
+}
+
+/* name: of the column */
 static void print_cell(const char *name, const char *text, int width, bool last)
 {
 	print_padded(text, last && width < 0 ? 0 : width, colour_of(name, text));
@@ -234,7 +256,7 @@ static void print_cell(const char *name, const char *text, int width, bool last)
 /* Returns the width as in struct column. Numbers are aligned right. */
 static int column_width(const json_t *table, const char *name)
 {
-	size_t width = strlen(name), i;
+	size_t width = (size_t)shown_length(name), i;
 	bool number = true;
 	json_t *row;
 	char *text;
@@ -293,25 +315,45 @@ static void print_table(const json_t *table, int indent)
 	}
 	printf("%*s", indent, "");
 	for (c = 0; c < cols; c++)
-		print_cell(NULL, col[c].name, col[c].width, c + 1 == cols);
+		print_heading(col[c].name, col[c].width, c + 1 == cols);
 	print_rows(table, col, cols, indent);
 	free(col);
 }
 
 /* ---- objects -------------------------------------------------------------------- */
 
-static void print_object(const json_t *object, int indent)
+static bool is_empty(const json_t *v)
+{
+	return json_is_array(v) && !json_array_size(v);
+}
+
+/* Returns the width of the names of values that are on the same line. */
+static int names_width(const json_t *object)
 {
 	const char *name;
-	json_t *v;
 	int width = 0;
-	char *text;
+	json_t *v;
 
-	json_object_foreach((json_t *)object, name,
-			    v) if (!json_is_object(v) && !is_table(v) && (int)strlen(name) > width)
-		width = (int)strlen(name);
 	json_object_foreach((json_t *)object, name, v)
 	{
+		if (!json_is_object(v) && !is_table(v) && !is_empty(v) &&
+		    shown_length(name) > width)
+			width = shown_length(name);
+	}
+	return width;
+}
+
+static void print_object(const json_t *object, int indent)
+{
+	int width = names_width(object);
+	const char *name;
+	json_t *v;
+	char *text;
+
+	json_object_foreach((json_t *)object, name, v)
+	{
+		if (is_empty(v))
+			continue;
 		printf("%*s", indent, "");
 		if (json_is_object(v)) {
 			printf("%s:\n", name);
@@ -319,11 +361,9 @@ static void print_object(const json_t *object, int indent)
 		} else if (is_table(v)) {
 			printf("%s:\n", name);
 			print_table(v, indent + INDENT);
-		} else if (json_is_array(v) && !json_array_size(v)) {
-			printf("%-*s  -\n", width, name);
 		} else {
 			text = member_text(object, name);
-			printf("%-*s  ", width, name);
+			printf("%-*.*s  ", width, shown_length(name), name);
 			print_padded(text, 0, colour_of(name, text));
 			putchar('\n');
 			free(text);
@@ -386,7 +426,6 @@ void cli_print_blocks(const json_t *list)
 	size_t i;
 	json_t *row;
 
-	units = true;
 	json_array_foreach((json_t *)list, i, row)
 	{
 		if (i)

@@ -202,6 +202,10 @@ int cli_take_filters(struct cli *cli, int argc, char **argv, char **device)
 	}
 	if (argc % 2)
 		return cli_usage(cli, "'%s' has no value", argv[argc - 1]);
+	/* The member has the name of /proc/PID/comm. */
+	for (int i = 0; i < argc; i++)
+		if (!strcmp(argv[i], "command") && (i % 2 == 0 || !strcmp(argv[i - 1], "sort")))
+			argv[i] = "comm";
 	cli->filter = argv;
 	cli->filters = argc;
 	return CLI_OK;
@@ -228,6 +232,8 @@ int cli_show(struct cli *cli, int argc, char **argv)
 		return cli_usage(cli, "unexpected argument '%s'", cli->filter[0]);
 	if (cli->detail && !has_rows(cli->command->what))
 		return cli_usage(cli, "'%s' shows no rows", argv[0]);
+	if (cli->all && cli->command->what != XR_SHOW_COUNTERS)
+		return cli_usage(cli, "'%s' has no counters", argv[0]);
 	if (cli->state && !has_states(cli->command->what))
 		return cli_usage(cli, "'%s' shows nothing that has a state", argv[0]);
 	return device ? show_one(cli, device) : show_all(cli);

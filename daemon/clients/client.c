@@ -10,6 +10,7 @@
 
 #include "daemon/base/log.h"
 #include "daemon/base/log_program.h"
+#include "daemon/base/loop.h"
 #include "load.h"
 
 /* ---- start ----------------------------------------------------------------------- */
@@ -84,6 +85,7 @@ struct xd_client *xd_client_new(struct xd_clients *cs, int fd, int ticket)
 		return NULL;
 	}
 	c->ticket = ticket;
+	c->created = xd_now();
 	c->clients = cs;
 	c->dev = cs->dev;
 	xd_client_jobs_init(&c->jobs);

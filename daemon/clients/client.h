@@ -43,7 +43,8 @@ struct xd_client {
 	struct xd_device *dev;
 	struct xd_client *next, **pprev;
 	uint32_t id;
-	bool ending; /* only its jobs remain */
+	bool ending;	  /* only its jobs remain */
+	uint64_t created; /* time, ns */
 	struct {
 		struct xd_client_job job; /* the client's last job */
 		bool large;		  /* had more objects than are freed at once */

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/json.h"
+#include "daemon/base/loop.h"
 #include "daemon/base/options.h"
 #include "client.h"
 
@@ -140,6 +142,7 @@ int xd_object_add(struct xd_client *c, struct xd_object *obj, uint32_t kind)
 	obj->client = c;
 	obj->kind = kind;
 	obj->bytes = bytes;
+	obj->created = xd_now();
 	kinds->objects[kind]++;
 	c->user->objects[kind]++;
 	return 0;
@@ -180,6 +183,16 @@ void *xd_object_next(const struct xd_client *c, uint32_t kind, uint32_t *handle)
 uint32_t xd_object_count(const struct xd_client *c, uint32_t kind)
 {
 	return c->handles.table[kind].used;
+}
+
+void xd_object_show_owner(struct json *j, const struct xd_object *obj)
+{
+	const struct xd_identity *identity = &obj->client->identity;
+
+	json_number(j, "age_ns", xd_now() - obj->created);
+	json_number(j, "pid", (uint64_t)identity->pid);
+	json_number(j, "uid", identity->uid);
+	json_text(j, "comm", identity->comm);
 }
 
 uint32_t xd_object_limit(const struct xd_client *c, uint32_t kind)

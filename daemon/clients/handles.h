@@ -23,8 +23,9 @@ struct xd_object {
 	struct xd_client *client; /* NULL: in no table */
 	uint32_t kind;
 	uint32_t handle;
-	uint32_t refs;	/* objects that need this one: it cannot be destroyed */
-	uint64_t bytes; /* of the daemon's memory, charged to the user */
+	uint32_t refs;	  /* objects that need this one: it cannot be destroyed */
+	uint64_t bytes;	  /* of the daemon's memory, charged to the user */
+	uint64_t created; /* time, ns */
 };
 
 /* A kind of object, as the level above registers it */
@@ -83,6 +84,8 @@ void *xd_object_get(const struct xd_client *c, uint32_t kind, uint32_t handle);
 /* xd_table_next() for the client's objects of one kind */
 void *xd_object_next(const struct xd_client *c, uint32_t kind, uint32_t *handle);
 uint32_t xd_object_count(const struct xd_client *c, uint32_t kind);
+/* Adds the age of an object, and the program that has it, to a row. */
+void xd_object_show_owner(struct json *j, const struct xd_object *obj);
 /* Returns a limit by its offset in struct xd_options. */
 uint32_t xd_kind_limit(const struct xd_clients *cs, size_t offset);
 /* Returns how many objects of one kind the client and its user may have. */

@@ -265,7 +265,6 @@ int xd_do_create_qp(struct xd_client *c, struct xd_request *req, struct xd_reply
 	qp = calloc(1, sizeof(*qp));
 	if (!qp)
 		return -ENOMEM;
-	qp->created = xd_now();
 	err = build_qp(c, qp, q);
 	if (err) {
 		xd_qp_free(qp);

@@ -34,7 +34,6 @@ struct xd_qp {
 	struct xd_event_source async;
 	struct xt_qp *xt;
 	struct xd_resolve *resolve; /* of a new path after the network changed */
-	uint64_t created;	    /* time, ns */
 	uint32_t attached;	    /* number of multicast groups that it is attached to */
 
 	/* what the readers of `xroce monitor` know */

@@ -223,7 +223,6 @@ void xd_qp_show_detail(struct json *j, struct xd_object *obj)
 	take(qp, &s);
 	c = &s.stats.counters;
 	put_row(j, qp, &s);
-	json_number(j, "age_ns", now - qp->created);
 	put_queues(j, qp, &s.stats);
 	put_attributes(j, &s.attr);
 #define X(field) json_number(j, #field, c->field);

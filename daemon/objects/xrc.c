@@ -323,7 +323,6 @@ static int add_handle(struct xd_client *c, struct xd_xrcd *xrcd, struct xd_targe
 		return err;
 	}
 	qp->type = XR_QPT_XRC_RECV;
-	qp->created = xd_now();
 	qp->async = (struct xd_event_source){ .socket = &c->events.async, .cookie = cookie };
 	qp->xrcd = xrcd;
 	xrcd->obj.refs++;

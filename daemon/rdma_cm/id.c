@@ -238,9 +238,6 @@ static void show_id(struct json *j, struct xd_object *obj)
 
 	json_number(j, "id", id->number);
 	json_number(j, "client", obj->client->id);
-	json_number(j, "pid", (uint64_t)obj->client->identity.pid);
-	json_text(j, "comm", obj->client->identity.comm);
-	json_number(j, "uid", obj->client->identity.uid);
 	json_text(j, "port_space", port_space_name(id->ps));
 	json_text(j, "state", state_names[id->state]);
 	json_text(j, "cm_state", info ? xc_state_name(info->state) : "");

@@ -15,6 +15,7 @@
 
 #include "daemon/base/histogram.h"
 #include "daemon/base/json.h"
+#include "daemon/base/loop.h"
 #include "daemon/base/options.h"
 #include "daemon/clients/request.h"
 #include "daemon/datapath/xdp.h"
@@ -231,6 +232,7 @@ static void show_counters(struct json *j, const struct xd_server *s)
 
 static void show_clients(struct json *j, const struct xd_clients *cs)
 {
+	uint64_t now = xd_now();
 	const struct xd_client *c;
 	uint32_t kind;
 
@@ -241,6 +243,7 @@ static void show_clients(struct json *j, const struct xd_clients *cs)
 		json_number(j, "pid", (uint64_t)c->identity.pid);
 		json_number(j, "uid", c->identity.uid);
 		json_text(j, "comm", c->identity.comm);
+		json_number(j, "age_ns", now - c->created);
 		json_boolean(j, "observer", c->connection.observer);
 		for (kind = 0; kind < cs->kinds.n; kind++)
 			json_number(j, cs->kinds.ops[kind]->name, xd_object_count(c, kind));
@@ -352,15 +355,6 @@ static void show_limits(struct json *j, const struct xd_client *c)
 
 /* ---- objects ----------------------------------------------------------------------- */
 
-/* Rows of rdma_cm ids name their program themselves. */
-static void put_program(struct json *j, const struct xd_client *c, uint32_t what)
-{
-	if (what == XR_SHOW_CM_IDS)
-		return;
-	json_number(j, "pid", (uint64_t)c->identity.pid);
-	json_text(j, "comm", c->identity.comm);
-}
-
 static void show_kind(struct json *j, const struct xd_clients *cs, uint32_t kind,
 		      void (*show_one)(struct json *j, struct xd_object *obj))
 {
@@ -372,7 +366,7 @@ static void show_kind(struct json *j, const struct xd_clients *cs, uint32_t kind
 		for (h = 0; (obj = xd_object_next(c, kind, &h));) {
 			json_begin(j, NULL, '{');
 			show_one(j, obj);
-			put_program(j, c, cs->kinds.ops[kind]->list);
+			xd_object_show_owner(j, obj);
 			json_end(j, '}');
 		}
 	}

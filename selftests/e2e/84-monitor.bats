@@ -96,6 +96,8 @@ sum() {
 	equal "lines" "$(wc -l <"$EVENTS")" 1
 	run -2 ctl a monitor xra teleport 1
 	[[ $output == *"'teleport' is no member"* ]]
+	run -2 ctl a monitor xra event qp_state,teleport
+	[[ $output == *"'teleport' is no event"* ]]
 	run -2 ctl a monitor xra p 1
 	[[ $output == *"not unique"* ]]
 	run -2 ctl a monitor xra qpn

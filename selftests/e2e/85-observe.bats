@@ -106,7 +106,54 @@ teardown_file() {
 	[[ $output == *"'teleport' is not one of qpn type"* ]]
 	run -2 ctl a qp xra qpn
 	[[ $output == *"has no value"* || $output == *"is not one of"* ]]
+}
+
+@test "values of a filter may be several, and addresses have several spellings" {
+	local first second
+
+	first=$(ctl a qp -j xra | jq '.[0].qpn')
+	second=$(ctl a qp -j xra | jq '.[1].qpn')
+	equal "either" "$(ctl a qp -j xra qpn "$first,$(printf 0x%x "$second"),7" sort qpn | jq -c '[.[].qpn]')" \
+		"$(jq -nc "[$first, $second] | sort | reverse")"
+	equal "command" "$(ctl a qp -j xra command ib_write_bw,other | jq length)" 2
+	equal "sort command" "$(ctl a mr -j xra sort command | jq length)" "$(ctl a mr -j xra | jq length)"
+	ctl a status -j xra | jq -e ".gids[] | select(.gid == \"$A6\")"
+	spawn a "$BATS_TEST_TMPDIR/log" ibv_rc_pingpong -g "$(gid_index a "$A6")" -p 18702 3>&-
+	spawn b "$BATS_TEST_TMPDIR/log2" ibv_rc_pingpong -g "$(gid_index b "$B6")" -p 18702 -n 100000000 "$A4" 3>&-
+	by_address() { [[ $(ctl a qp -j xra peer fd77:0:0::0002 | jq length) == 1 ]]; }
+	wait_for 10 by_address
+	kill %% && kill %-
+	run -2 ctl a qp xra qpn eleven
+	[[ $output == *"qpn: 'eleven' is no number"* ]]
+	run -2 ctl a qp xra local maybe
+	[[ $output == *"local: 'maybe' is neither 'yes' nor 'no'"* ]]
+	run -2 ctl a qp xra sq 1 -d
+	[[ $output == *"'sq' is not unique: sq_depth sq_used sq_psn"* ]]
+	run -2 ctl a qp xra rtt 1 -d
+	[[ $output == *"'rtt' has several values"* ]]
+}
+
+@test "commands can be abbreviated, and print their help" {
 	ctl a qp help | grep -q '^usage: xroce qp'
+	equal "help" "$(ctl a help qp)" "$(ctl a qp --help)"
+	equal "help of all" "$(ctl a help)" "$(ctl a --help)"
+	ctl a --help | grep -q '^  *xroce COMMAND help'
+	# the first one in the list, as ip(8)
+	equal "s" "$(ctl a s -j xra | jq -r .device)" xra
+	equal "c" "$(ctl a c -j xra | jq -c 'keys')" '["cm","transport","xdp"]'
+	run -2 ctl a help nonsense
+	[[ $output == *"unknown command 'nonsense'"* ]]
+	run -2 ctl a qp xra --all
+	[[ $output == *"'qp' has no counters"* ]]
+}
+
+@test "rows have the age and the owner of their object" {
+	local what
+
+	for what in qp mr cq client; do
+		ctl a "$what" -j xra comm ib_write_bw | tee /dev/stderr |
+			jq -e '.[0] | .age_ns > 0 and .age_ns < 1e12 and .pid > 0 and .uid == 0'
+	done
 }
 
 @test "xroce qp --detail shows counters, round-trip times and errors of each QP" {
@@ -122,20 +169,34 @@ teardown_file() {
 	jq -e '.[0] | .in_flight <= .window and .window > 0 and .sq_depth >= .sq_used' <<<"$detail"
 	jq -e '.[0].rtt | .least_ns > 0 and .least_ns <= .usual_ns and ([.histogram[].count] | add) > 0' <<<"$detail"
 	jq -e '.[0].age_ns > 0 and (.[0] | has("last_error") | not)' <<<"$detail"
-	ctl b qp -d xrb | tee /dev/stderr | grep -Eq '^tx_bytes +[0-9.]+[kMGT]B$'
+	ctl b qp -d xrb | tee /dev/stderr | grep -Eq '^tx_bytes +[0-9]+$'
 	(($(ctl b mr -jp xrb | wc -l) > 3))
-	equal "pretty JSON" "$(ctl b mr -jp xrb | jq -c .)" "$(ctl b mr -j xrb | jq -c .)"
+	equal "pretty JSON" "$(ctl b mr -jp xrb | jq -c 'map(del(.age_ns))')" "$(ctl b mr -j xrb | jq -c 'map(del(.age_ns))')"
 }
 
-@test "colours are only for terminals" {
+# terminal VARIABLES COMMAND...: prints what `xroce COMMAND` for host b shows on a terminal
+terminal() {
+	script -qec "$1 '$XROCE' -r '$RUN/b' ${*:2}" /dev/null
+}
+
+@test "colours and units are only for terminals" {
 	local text
 
-	text=$(ctl a qp xra)
+	text=$(ctl b qp xrb)
 	[[ $text != *$'\e'* ]]
-	text=$(script -qec "TERM=xterm NO_COLOR= '$XROCE' -r '$RUN/b' qp xrb" /dev/null)
+	grep -q ' age_ns ' <<<"$text"
+	text=$(terminal "TERM=xterm NO_COLOR=" qp xrb)
+	echo "$text"
 	[[ $text == *$'\e[32mRTS '* ]]
-	text=$(script -qec "TERM=xterm NO_COLOR=1 '$XROCE' -r '$RUN/b' qp xrb" /dev/null)
+	text=$(terminal "TERM=xterm NO_COLOR=1" qp xrb)
 	[[ $text != *$'\e'* ]]
+	grep -Eq ' age ' <<<"$text"
+	grep -Eq ' [0-9.]+ (ms|s|min) ' <<<"$text"
+	text=$(terminal NO_COLOR=1 qp -d xrb)
+	grep -Eq '^tx_bytes +[0-9.]+[kMGT]B' <<<"$text"
+	grep -Eq '^ +usual +[0-9.]+ [mu]s' <<<"$text"
+	equal "JSON" "$(terminal NO_COLOR=1 mr -j xrb | tr -d '\r' | jq 'map(del(.age_ns))')" \
+		"$(ctl b mr -j xrb | jq 'map(del(.age_ns))')"
 }
 
 # on_screen TEXT: the terminal of the test shows the text
