@@ -186,6 +186,7 @@ struct xt_receive {
 	uint32_t completed; /* oldest without completion: its writes may be posted */
 	uint32_t producer;  /* as last read; not used with an SRQ */
 	bool taken;	    /* entry `consumer` was copied: the fields below are valid */
+	bool bad;	    /* its number of SGEs is invalid */
 	uint32_t pd;	    /* PD of its L_Keys */
 	uint32_t srqn;	    /* XRC: number of the SRQ that it was taken from */
 	uint32_t num_sge;

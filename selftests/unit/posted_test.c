@@ -163,6 +163,29 @@ static void test_invalidate(bool loopback)
 	end("SEND with invalidate");
 }
 
+/* The SEND arrives while data of a WRITE is posted, so its receive is taken more than once. */
+static void test_bad_receive(bool loopback, uint32_t len)
+{
+	struct xr_cqe cqe[4] = { 0 }, next;
+	unsigned n;
+
+	begin(loopback);
+	h_post_recv(&b, 1, FAST + 20000, 64, fast_key);
+	((struct xr_recv_wqe *)(b.rq + 1))->num_sge = H_SGE + 1;
+	post(&a, 2, XR_WR_RDMA_WRITE, FAST, SLOW, 64);
+	post(&a, 3, XR_WR_SEND, FAST, 0, len);
+	ring(&a);
+	TAP_OK(idle() && pending() == 1, "a SEND to an invalid receive waits for earlier data");
+	finish_all();
+	for (n = 0; h_poll(h, &next); n++)
+		cqe[next.wr_id & 3] = next;
+	TAP_OK(cqe[1].status == IBV_WC_LOC_QP_OP_ERR && cqe[1].vendor_err == XR_VERR_BAD_SGE_COUNT,
+	       "the receive of a SEND of %u bytes fails then, for its own reason", len);
+	TAP_OK(n == 3 && !cqe[2].status && cqe[3].status == IBV_WC_REM_OP_ERR,
+	       "the WRITE succeeds, the SEND fails");
+	end("invalid receive");
+}
+
 static void test_failed_write(void)
 {
 	begin(false);
@@ -311,6 +334,8 @@ int main(void)
 	test_posted_receives(true);
 	test_invalidate(false);
 	test_invalidate(true);
+	for (unsigned i = 0; i < 4; i++)
+		test_bad_receive(i & 1, i & 2 ? 16 : 0);
 	test_failed_write();
 	test_posted_reads();
 	test_loopback_posted();
