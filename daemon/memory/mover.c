@@ -670,7 +670,8 @@ static bool channel_writes(const struct channel *c, const struct xt_mem *mem)
 
 	for (uint32_t i = c->collected; i != c->submitted; i++) {
 		io = &c->mover->piece[c->piece[i % XD_MOVER_RING]].io;
-		if (io->mem == mem && io->op != XT_MEM_READ)
+		if (io->op != XT_MEM_READ &&
+		    (io->mem == mem || (io->through && io->through == mem->integrity)))
 			return true;
 	}
 	return false;

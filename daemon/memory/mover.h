@@ -79,7 +79,8 @@ void xd_mover_io_free(struct xt_mem_io *io);
 
 /*
  * Returns true if a write to a region was submitted and has not ended, as far as the workers have
- * noticed. All workers are paused; m may be NULL.
+ * noticed. An integrity region is written by writes to its pieces. All workers are paused; m may be
+ * NULL.
  */
 bool xd_mover_writing(const struct xd_mover *m, const struct xt_mem *mem);
 

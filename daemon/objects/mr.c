@@ -15,6 +15,7 @@
 #include "daemon/memory/mover.h"
 #include "daemon/memory/proc.h"
 #include "daemon/memory/region.h"
+#include "client_memory.h"
 #include "dm.h"
 #include "objects.h"
 #include "pd.h"
@@ -96,15 +97,28 @@ static void free_mr(struct xd_object *obj)
 #define WRITES_WAIT_NS 20000000u
 #define WRITES_POLL_NS 100000
 
+/*
+ * Returns the process whose mover writes to the region, or NULL. The pieces of an integrity region
+ * are in other regions, those of other processes only if these share its PD: who deregisters such a
+ * piece waits.
+ */
+static const struct xd_proc *written_by(const struct xd_client *c, const struct xd_mem *mem)
+{
+	if (mem && mem->xt.integrity)
+		return xd_client_proc(c);
+	return mem && mem->tiers & 1u << XR_SEG_PRIVATE ? mem->proc : NULL;
+}
+
 static bool being_written(const struct xd_client *c, const struct xd_mr *mr)
 {
+	const struct xd_proc *proc = written_by(c, mr->mem);
 	struct xd_workers *ws = c->dev->workers;
 	bool writing;
 
-	if (!mr->mem || !(mr->mem->tiers & 1u << XR_SEG_PRIVATE))
+	if (!proc)
 		return false;
 	xd_workers_pause(ws);
-	writing = xd_mover_writing(xd_proc_mover(mr->mem->proc), &mr->mem->xt);
+	writing = xd_mover_writing(xd_proc_mover(proc), &mr->mem->xt);
 	xd_workers_resume_no_wake(ws);
 	return writing;
 }

@@ -405,7 +405,9 @@ int xt_integrity_write(struct xt_step *step, struct xt_integrity *in, uint64_t o
 	w.waiting = false;
 	if (!step || !begin(&w, off))
 		return -EACCES;
+	step->through = in;
 	err = write_all(&w, off, src, len);
+	step->through = NULL;
 	if (err)
 		return err;
 	w.s.next = off + len;

@@ -71,6 +71,8 @@ struct xt_mem_io {
 	const struct xt_mem_seg *seg; /* valid in io_submit() only: the key may change later */
 	uint64_t off;		      /* from the start of the segment */
 	uint64_t compare, value;      /* atomics: compare; swap, addend or value stored */
+	/* the integrity region that is written, of which this is a piece; or NULL */
+	const struct xt_integrity *through;
 	/* set when it is finished */
 	bool done;
 	int err;      /* 0 or a negative errno */

@@ -52,9 +52,10 @@ struct xt_step {
 	uint32_t full; /* pieces over loopback: bytes of all pieces but the last */
 	uint32_t pass; /* execution of this step, or PSN of the packet that it builds */
 	uint32_t item; /* work request or READ that the accesses are for; AHEAD: the next one */
-	uint64_t atomic_old; /* its result */
-	uint64_t read_end;   /* end of the bytes that may be read ahead, an offset in the region */
-	struct xt_list io;   /* accesses */
+	uint64_t atomic_old;		    /* its result */
+	const struct xt_integrity *through; /* while it is written: an integrity region */
+	uint64_t read_end; /* end of the bytes that may be read ahead, an offset in the region */
+	struct xt_list io; /* accesses */
 	struct xt_list room_link; /* in xt_mem_pool.waiting */
 };
 

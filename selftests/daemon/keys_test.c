@@ -229,6 +229,59 @@ static void test_integrity(void)
 	TAP_OK(nothing_left(), "integrity: nothing is left");
 }
 
+/* Starts to write a byte to a region, through an integrity region or not. */
+static struct xt_mem_io *start_write(struct xt_mem *mem, const struct xt_integrity *through)
+{
+	struct xt_mem_pool *pool;
+	struct xt_mem_io *io = mem->ops->io_new(mem, &fake.dev, 1, &pool);
+
+	MUST(io);
+	io->op = XT_MEM_WRITE;
+	io->mem = mem;
+	io->seg = &mem->seg[0];
+	io->off = 0;
+	io->data[0] = 0x77;
+	io->through = through;
+	mem->ops->io_submit(io);
+	return io;
+}
+
+/* DEREG_MR of an integrity region replies when writes to its pieces have ended. */
+static void test_written(void)
+{
+	struct xr_handle_req first, second;
+	struct xt_integrity *in;
+	struct xt_mem_io *io;
+	static uint8_t bytes[8];
+	struct xd_mr *piece;
+	struct conn c;
+	uint32_t pd;
+
+	open_client(&c);
+	pd = alloc_pd(&c);
+	proc_sent = false;
+	MUST(!reg_private(&c, pd, bytes, sizeof(bytes), RW));
+	proc_sent = true;
+	piece = the_mr(&c);
+	MUST(!alloc_integrity(&c, pd, 8));
+	first.handle = handle_of(&c);
+	in = the_mr(&c)->mem->xt.integrity;
+	MUST(!alloc_integrity(&c, pd, 8));
+	second.handle = handle_of(&c);
+	/* the results of accesses are collected by settle() only */
+	io = start_write(&piece->mem->xt, in);
+	TAP_OK(!ask_now(&c, XR_MSG_DEREG_MR, &second, sizeof(second)),
+	       "integrity: DEREG_MR does not wait for a write through another region");
+	TAP_OK(ask_now(&c, XR_MSG_DEREG_MR, &first, sizeof(first)) == 1,
+	       "integrity: DEREG_MR waits for a write to a piece");
+	settle();
+	TAP_OK(!read_reply(&c) && io->done && bytes[0] == 0x77,
+	       "integrity: it replies when the write has ended");
+	piece->mem->xt.ops->io_free(io);
+	close_client(&c);
+	TAP_OK(nothing_left(), "integrity: nothing is left");
+}
+
 /* ---- the reserved L_Key ---------------------------------------------------------------- */
 
 static int ask_lkey(struct conn *c)
@@ -316,6 +369,7 @@ int main(void)
 	test_bound();
 	test_fast();
 	test_integrity();
+	test_written();
 	test_reserved();
 	test_privilege();
 

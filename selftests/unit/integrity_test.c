@@ -8,6 +8,7 @@
 #include "binding.h"
 
 #include "daemon/transport/integrity.h"
+#include "daemon/transport/qp.h"
 #include "daemon/transport/step.h"
 #include "selftests/lib/signatures.h"
 #include "selftests/lib/tap.h"
@@ -840,6 +841,61 @@ static void test_receive(void)
 	end(&w);
 }
 
+/* Memory that has to be waited for */
+static struct xt_mem_io slow_io;
+static struct xt_mem_pool slow_pool;
+static uint8_t slow_data[XT_INTEGRITY_BUFFER];
+
+static struct xt_mem_io *slow_new(struct xt_mem *mem, void *ctx, uint32_t len,
+				  struct xt_mem_pool **pool)
+{
+	*pool = &slow_pool;
+	slow_io = (struct xt_mem_io){
+		.ops = mem->ops, .pool = &slow_pool, .data = slow_data, .len = len
+	};
+	return &slow_io;
+}
+
+static void slow_submit(struct xt_mem_io *io)
+{
+}
+
+static void slow_free(struct xt_mem_io *io)
+{
+}
+
+/* DEREG_MR waits for writes to an integrity region, so accesses to its pieces know the region. */
+static void test_pieces(void)
+{
+	static const struct xt_mem_ops ops = { .io_new = slow_new,
+					       .io_submit = slow_submit,
+					       .io_free = slow_free };
+	struct xr_signature none = { 0 }, dif = signature(XR_SIG_DIF_1);
+	struct xt_step *step;
+	struct world w;
+	uint64_t len;
+	int err;
+
+	begin(&w);
+	make_region(&w);
+	region.in.pd = 1;
+	len = fill(&w, 0, 512, &none, &dif, false);
+	xt_integrity_load(&region.in, 0, len);
+	region.mem.length = len;
+	w.mr.mem.ops = &ops;
+	w.mr.seg.ptr = NULL;
+	xt_mem_pool_init(&slow_pool);
+	step = &w.q[0].qp->park.step[XT_STEP_EXECUTE];
+	err = xt_mem_write(step, &region.mem, 0, got, 100);
+	TAP_OK(err == -EINPROGRESS && slow_io.mem == &w.mr.mem && slow_io.through == &region.in,
+	       "a write to an integrity region writes to a piece, and names the region");
+	xt_step_clear(step);
+	err = xt_mem_write(step, &w.mr.mem, 0, got, 100);
+	TAP_OK(err == -EINPROGRESS && !slow_io.through, "a write to the piece itself does not");
+	xt_step_clear(step);
+	end(&w);
+}
+
 /* Only the QP that registered it and its peer may use it, until it is invalidated. */
 static void test_owner(void)
 {
@@ -891,6 +947,7 @@ int main(void)
 	test_escape();
 	test_unchecked();
 	test_access();
+	test_pieces();
 	for (over_wire = false;; over_wire = true) {
 		test_register();
 		test_transfers();
