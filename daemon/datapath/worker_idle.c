@@ -6,19 +6,16 @@
  */
 #include "worker_internal.h"
 
-#include <errno.h>
 #include <linux/futex.h>
 #include <poll.h>
 #include <sched.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "daemon/base/log.h"
 #include "daemon/base/loop.h"
-
-#define SLICE_NS 100000u /* the shortest that the kernel accepts; ignored before Linux 6.12 */
+#include "daemon/base/slice.h"
 
 /* ---- pause ------------------------------------------------------------------------------- */
 
@@ -131,21 +128,14 @@ void xd_worker_sleep(struct xd_worker *w)
  */
 static void set_slice(struct xd_worker *w, uint64_t slice_ns)
 {
-	struct {
-		uint32_t size, policy;
-		uint64_t flags;
-		int32_t nice;
-		uint32_t priority;
-		uint64_t runtime, deadline, period;
-		uint32_t util_min, util_max;
-	} attr = { .size = sizeof(attr), .policy = SCHED_OTHER, .runtime = slice_ns };
+	int err;
 
 	if (slice_ns == w->slice_ns)
 		return;
 	w->slice_ns = slice_ns;
-	attr.nice = getpriority(PRIO_PROCESS, 0); /* unchanged: lowering it needs privileges */
-	if (syscall(SYS_sched_setattr, 0, &attr, 0))
-		xd_log(XD_DEBUG, "worker %u: sched_setattr: %s", w->index, strerror(errno));
+	err = xd_set_slice(slice_ns);
+	if (err)
+		xd_log(XD_DEBUG, "worker %u: sched_setattr: %s", w->index, strerror(-err));
 }
 
 bool xd_worker_spin(struct xd_worker *w)
@@ -167,7 +157,7 @@ bool xd_worker_spin(struct xd_worker *w)
 	xd_count(&w->stats.idle_spin_ns, after - before);
 	if (xd_spin_yielded(&w->spin, before, after)) {
 		xd_count(&w->stats.starved, 1);
-		set_slice(w, SLICE_NS);
+		set_slice(w, XD_SHORT_SLICE_NS);
 	}
 	return true;
 }

@@ -33,7 +33,6 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -41,6 +40,7 @@
 #include <isa-l/crc.h>
 
 #include "../lib/clock.h"
+#include "daemon/base/slice.h"
 #include "raw.h"
 #include "times.h"
 
@@ -49,7 +49,6 @@
 #define CRC_SIZE 4
 #define HEADERS (RAW_HEADER + 8) /* with the number of the frame */
 #define IS_ACK (1ull << 63)	 /* in a word */
-#define SLICE_NS 100000		 /* the shortest that the kernel accepts */
 #define END_MS 10		 /* a sleeping worker notices the end this late */
 #define RING 64 /* as in xdp_ceiling; larger ones are slower, as frames leave the cache */
 
@@ -267,20 +266,6 @@ static void build_word(void *arg, uint8_t *const *chunk)
 	memcpy(chunk[0] + RAW_HEADER, arg, sizeof(uint64_t));
 }
 
-/* The wake-up of a thread with a short scheduling slice preempts a thread that spins. */
-static void set_short_slice(void)
-{
-	struct {
-		uint32_t size, policy;
-		uint64_t flags;
-		int32_t nice;
-		uint32_t priority;
-		uint64_t runtime, deadline, period;
-	} attr = { .size = sizeof(attr), .policy = SCHED_OTHER, .runtime = SLICE_NS };
-
-	syscall(SYS_sched_setattr, 0, &attr, 0);
-}
-
 /* Sleeps unless the program has stored another word than that one. */
 static void sleep_until_woken(struct raw_side *side, unsigned me, uint64_t sent)
 {
@@ -335,7 +320,7 @@ static void carry(struct raw_side *side, unsigned me)
 	uint64_t sent = 0;
 
 	if (writes)
-		set_short_slice();
+		xd_set_slice(XD_SHORT_SLICE_NS); /* its wake-up preempts a spinning thread */
 	while (running()) {
 		if (carry_words(side, me, &sent))
 			continue;
