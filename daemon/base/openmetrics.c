@@ -48,16 +48,16 @@ static void put_value(FILE *f, const char *s)
 	}
 }
 
-static void begin(struct openmetrics *m, const char *suffix)
+void om_begin_part(struct openmetrics *m, const char *part)
 {
-	fprintf(m->f, PREFIX "%s%s{device=\"", m->family, suffix);
+	fprintf(m->f, PREFIX "%s%s{device=\"", m->family, part);
 	put_value(m->f, m->device);
 	putc('"', m->f);
 }
 
 void om_begin(struct openmetrics *m)
 {
-	begin(m, m->suffix);
+	om_begin_part(m, m->suffix);
 }
 
 void om_label(struct openmetrics *m, const char *name, const char *value)
@@ -70,6 +70,12 @@ void om_label(struct openmetrics *m, const char *name, const char *value)
 void om_label_number(struct openmetrics *m, const char *name, uint64_t value)
 {
 	fprintf(m->f, ",%s=\"%llu\"", name, (unsigned long long)value);
+}
+
+void om_label_seconds(struct openmetrics *m, const char *name, uint64_t ns)
+{
+	fprintf(m->f, ",%s=\"%llu.%09llu\"", name, (unsigned long long)(ns / 1000000000),
+		(unsigned long long)(ns % 1000000000));
 }
 
 void om_value(struct openmetrics *m, uint64_t value)
@@ -94,26 +100,20 @@ void om_single(struct openmetrics *m, const char *name, const char *type, uint64
 void om_histogram(struct openmetrics *m, const char *label, const char *value,
 		  const struct xd_histogram *h)
 {
-	char le[32];
-
 	for (uint32_t bits = FIRST_BUCKET; bits <= LAST_BUCKET; bits += BUCKET_STEP) {
-		uint64_t top = (1ull << bits) - 1;
-
-		snprintf(le, sizeof(le), "%u.%09u", (unsigned int)(top / 1000000000),
-			 (unsigned int)(top % 1000000000));
-		begin(m, "_bucket");
+		om_begin_part(m, "_bucket");
 		om_label(m, label, value);
-		om_label(m, "le", le);
+		om_label_seconds(m, "le", (1ull << bits) - 1);
 		om_value(m, xd_histogram_below(h, bits));
 	}
-	begin(m, "_bucket");
+	om_begin_part(m, "_bucket");
 	om_label(m, label, value);
 	om_label(m, "le", "+Inf");
 	om_value(m, h->count);
-	begin(m, "_count");
+	om_begin_part(m, "_count");
 	om_label(m, label, value);
 	om_value(m, h->count);
-	begin(m, "_sum");
+	om_begin_part(m, "_sum");
 	om_label(m, label, value);
 	om_seconds(m, h->sum);
 }

@@ -27,8 +27,11 @@ void om_family(struct openmetrics *m, const char *name, const char *type, const 
 
 /* A sample: om_begin(), its labels, and one of the values. */
 void om_begin(struct openmetrics *m);
+/* Samples of a histogram: instead of om_begin(), with the part of the name: "_bucket", ... */
+void om_begin_part(struct openmetrics *m, const char *part);
 void om_label(struct openmetrics *m, const char *name, const char *value);
 void om_label_number(struct openmetrics *m, const char *name, uint64_t value);
+void om_label_seconds(struct openmetrics *m, const char *name, uint64_t ns);
 void om_value(struct openmetrics *m, uint64_t value);
 void om_seconds(struct openmetrics *m, uint64_t ns);
 

@@ -13,6 +13,7 @@
  *   shm.c          memory shared with the client, which holds rings and doorbells
  *   load.c         processor time of requests
  *   limits.c       limits of users and of the device
+ *   programs.c     programs, for metrics
  *   monitor.c      events for the readers of `xroce monitor`
  *   client.c       start and end of a client
  */
@@ -59,9 +60,10 @@ struct xd_client {
 	struct xd_client_events events;
 	struct xd_shm shm;
 	struct xd_user *user;
-	uint64_t charged;     /* by xd_client_charge() */
-	bool fault_port;      /* a rule lets the port be down */
-	uint64_t fault_gids;  /* rules that let GIDs be gone */
+	struct xd_program *program; /* see programs.h; NULL: it had no QP yet */
+	uint64_t charged;	    /* by xd_client_charge() */
+	bool fault_port;	    /* a rule lets the port be down */
+	uint64_t fault_gids;	    /* rules that let GIDs be gone */
 	uint64_t fault_rules; /* that select its QPs (datapath/fault.h); changed while paused */
 	struct xd_client_objects *objects; /* state of the level above */
 	struct xd_cm_channel *cm_channel;  /* of rdma_cm; NULL: no channel */

@@ -39,5 +39,6 @@ bool xd_clients_stop(struct xd_clients *cs)
 	xd_events_stop(cs);
 	xd_delayed_stop(cs);
 	xd_limits_free(&cs->limits);
+	xd_programs_free(&cs->programs);
 	return true;
 }

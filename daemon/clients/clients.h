@@ -14,6 +14,7 @@
 #include "handles.h"
 #include "limits.h"
 #include "monitor.h"
+#include "programs.h"
 
 struct xd_client;
 struct xd_device;
@@ -45,6 +46,7 @@ struct xd_clients {
 	struct xd_blocked blocked;
 	struct xd_delayed delayed;
 	struct xd_monitors monitors;
+	struct xd_programs programs;
 };
 
 /* Call xd_clients_stop() after an error, too. */

@@ -85,10 +85,7 @@ void xd_worker_capture_events(struct xd_worker *w)
 	const struct xt_counters *c = xt_engine_counters(w->engine);
 	const uint64_t events[XR_CAPTURE_EVENTS] = {
 		[XR_CAPTURE_RETRY] = c->tx_retransmits + c->timeouts,
-		[XR_CAPTURE_NAK] = c->rnr_naks_sent + c->rnr_naks_received + c->seq_naks_sent +
-				   c->seq_naks_received + c->access_naks_sent +
-				   c->access_naks_received + c->invalid_naks_sent +
-				   c->invalid_naks_received,
+		[XR_CAPTURE_NAK] = xt_counters_naks(c),
 		[XR_CAPTURE_ERROR] = c->completion_errors,
 		[XR_CAPTURE_DROP] = c->rx_icrc_errors + c->rx_udp_checksum_errors +
 				    c->rx_malformed + c->rx_no_qp + c->rx_qp_state +

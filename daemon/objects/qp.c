@@ -120,6 +120,7 @@ static int add_to_engine(struct xd_client *c, struct xd_qp *qp, struct xt_qp *xt
 	}
 	qp->xt = xt;
 	qp->qpn = xt_qp_info(xt)->qpn;
+	xd_program_of(c); /* allocates now, not in a pause of the worker */
 	return 0;
 }
 
@@ -543,6 +544,7 @@ static void destroy_in_engine(struct xd_client *c, struct xd_qp *qp)
 	xd_doorbell_clear(c, qp->worker, qp->slot);
 	xt_qp_remove(qp->xt);
 	xd_workers_resume(c->dev->workers);
+	xd_qp_retire(qp);
 	xt_qp_free(qp->xt);
 	qp->xt = NULL;
 	/* The QPN cannot be in use again: only the control thread allocates QPNs. */

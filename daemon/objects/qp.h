@@ -16,7 +16,7 @@ struct xd_xrcd;
 struct xt_failure;
 struct xt_qp;
 
-#define XD_QP_NAKS 8 /* kinds of NAKs, sent and received */
+#define XD_QP_NAKS 12 /* kinds of NAKs, sent and received */
 
 struct xd_qp {
 	struct xd_object obj;
@@ -66,6 +66,13 @@ void xd_qp_publish_changes(struct xd_qp *qp);
 void xd_qp_publish_destroyed(struct xd_qp *qp);
 /* publish: publishes the changes of all QPs of a worker; else notes their present state only. */
 void xd_qps_publish_changes(struct xd_clients *cs, uint32_t worker, bool publish);
+
+/* ---- qp_traffic.c: what the QPs of each program have sent and received ---------------- */
+
+/* The QP was removed from its engine, and will be freed. */
+void xd_qp_retire(const struct xd_qp *qp);
+/* Sums it for all QPs that exist, in `live` of the programs. No worker is paused. */
+void xd_qps_sum_traffic(struct xd_clients *cs);
 
 /* UC and UD: what was posted is executed without a response of the peer. */
 static inline bool xd_qp_unreliable(const struct xd_qp *qp)

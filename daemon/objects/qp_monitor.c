@@ -35,6 +35,10 @@ static const struct {
 	NAK("received", "remote access", access_naks_received),
 	NAK("sent", "invalid request", invalid_naks_sent),
 	NAK("received", "invalid request", invalid_naks_received),
+	NAK("sent", "remote operational", operational_naks_sent),
+	NAK("received", "remote operational", operational_naks_received),
+	NAK("sent", "invalid RD request", rd_naks_sent),
+	NAK("received", "invalid RD request", rd_naks_received),
 #undef NAK
 };
 _Static_assert(sizeof(naks) / sizeof(naks[0]) == XD_QP_NAKS, "a row for each kind");

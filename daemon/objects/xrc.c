@@ -10,6 +10,7 @@
 #include "daemon/base/json.h"
 #include "daemon/base/loop.h"
 #include "daemon/base/options.h"
+#include "daemon/clients/programs.h"
 #include "daemon/clients/request.h"
 #include "daemon/datapath/xdp.h"
 #include "objects.h"
@@ -262,6 +263,7 @@ static struct xd_target *new_target(struct xd_client *c, uint32_t domain)
 		return NULL;
 	}
 	t->qpn = xt_qp_info(t->xt)->qpn;
+	t->program = xd_program_of(c);
 	return t;
 }
 
@@ -296,6 +298,8 @@ void xd_target_leave(struct xd_qp *qp)
 	else
 		xt_qp_remove(t->xt);
 	xd_workers_resume(dev->workers);
+	if (!t->handles)
+		xd_qp_retire(qp);
 	qp->xt = NULL;
 	qp->target = NULL;
 	if (t->handles)

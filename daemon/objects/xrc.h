@@ -8,6 +8,7 @@
 #include "daemon/clients/client.h"
 #include "daemon/clients/reply.h"
 
+struct xd_program;
 struct xd_qp;
 struct xt_qp;
 
@@ -30,7 +31,8 @@ struct xd_xrcd {
 struct xd_target {
 	struct xt_qp *xt;
 	uint32_t domain, qpn, worker;
-	struct xd_qp *handles; /* by next_handle; changed while workers are paused */
+	struct xd_program *program; /* that created it */
+	struct xd_qp *handles;	    /* by next_handle; changed while workers are paused */
 };
 
 extern const struct xd_kind_ops xd_xrcd_ops;

@@ -14,6 +14,7 @@
 #include "daemon/memory/region.h"
 #include "daemon/netdev/net.h"
 #include "daemon/objects/port.h"
+#include "daemon/objects/qp.h"
 #include "counters.h"
 #include "server.h"
 
@@ -276,6 +277,99 @@ static void put_clients(struct openmetrics *m, const struct xd_clients *cs)
 	}
 }
 
+/* ---- programs -------------------------------------------------------------------- */
+
+#define OTHERS "(others)" /* has no label "uid", so it is no name that a program can have */
+/* Every second bucket of the engine is one of the histogram. */
+#define RTT_STEP 2
+
+typedef void put_program(struct openmetrics *m, const struct xd_program *p,
+			 const struct xt_traffic *sum, const void *arg);
+
+static void label_program(struct openmetrics *m, const struct xd_program *p)
+{
+	if (*p->comm)
+		om_label_number(m, "uid", p->uid);
+	om_label(m, "comm", *p->comm ? p->comm : OTHERS);
+}
+
+static void for_programs(struct openmetrics *m, const struct xd_programs *ps, put_program *put,
+			 const void *arg)
+{
+	const struct xd_program *p = ps->first ? ps->first : &ps->others;
+	struct xt_traffic sum;
+
+	for (; p; p = p->next ? p->next : p == &ps->others ? NULL : &ps->others) {
+		sum = p->ended;
+		xt_traffic_add(&sum, &p->live);
+		put(m, p, &sum, arg);
+	}
+}
+
+static void put_qps(struct openmetrics *m, const struct xd_program *p, const struct xt_traffic *sum,
+		    const void *arg)
+{
+	(void)sum;
+	(void)arg;
+	om_begin(m);
+	label_program(m, p);
+	om_value(m, p->qps);
+}
+
+static void put_counter(struct openmetrics *m, const struct xd_program *p,
+			const struct xt_traffic *sum, const void *arg)
+{
+	om_begin(m);
+	label_program(m, p);
+	om_value(m, *(const uint64_t *)((const char *)&sum->counters + *(const size_t *)arg));
+}
+
+static void put_rtt(struct openmetrics *m, const struct xd_program *p, const struct xt_traffic *sum,
+		    const void *arg)
+{
+	uint64_t n = 0;
+
+	(void)arg;
+	for (uint32_t i = 0; i < XT_RTT_BUCKETS; i++) {
+		n += sum->rtt[i];
+		if (i % RTT_STEP || i == XT_RTT_BUCKETS - 1)
+			continue;
+		om_begin_part(m, "_bucket");
+		label_program(m, p);
+		om_label_seconds(m, "le", (1ull << (XT_RTT_FIRST_BITS + i)) - 1);
+		om_value(m, n);
+	}
+	om_begin_part(m, "_bucket");
+	label_program(m, p);
+	om_label(m, "le", "+Inf");
+	om_value(m, n);
+	om_begin_part(m, "_count");
+	label_program(m, p);
+	om_value(m, n);
+	om_begin_part(m, "_sum");
+	label_program(m, p);
+	om_seconds(m, sum->rtt_sum);
+}
+
+static void put_programs(struct openmetrics *m, struct xd_clients *cs)
+{
+	const struct xd_programs *ps = &cs->programs;
+
+	xd_qps_sum_traffic(cs);
+	om_family(m, "program_qps", OM_GAUGE, "Queue pairs of each program");
+	for_programs(m, ps, put_qps, NULL);
+#define X(field)                                                                                   \
+	om_family(m, "program_" #field, OM_COUNTER, "Queue pairs of each program: " #field);       \
+	for_programs(m, ps, put_counter, &(size_t){ offsetof(struct xt_qp_counters, field) });
+	XT_QP_COUNTERS(X)
+#undef X
+	om_family(m, "program_rtt_seconds", OM_HISTOGRAM,
+		  "Round-trip times of packets that request a response");
+	for_programs(m, ps, put_rtt, NULL);
+}
+
+/* ---- users ----------------------------------------------------------------------- */
+
 static void put_users(struct openmetrics *m, const struct xd_clients *cs)
 {
 	const struct xd_user *u;
@@ -302,11 +396,11 @@ static void put_heap(struct openmetrics *m)
 		  "Memory of malloc() in use by the daemon");
 }
 
-void xd_metrics_write(FILE *f, const struct xd_server *s, bool all)
+void xd_metrics_write(FILE *f, struct xd_server *s, bool all)
 {
 	struct openmetrics m = { .f = f, .device = s->dev->opt->name };
 	const struct xc_cm *engine = xd_rdma_cm_engine(s->objects.rdma_cm);
-	const struct xd_clients *cs = &s->objects.clients;
+	struct xd_clients *cs = &s->objects.clients;
 	struct xd_sums sums;
 
 	xd_sum_counters(s->dev, &sums);
@@ -322,6 +416,7 @@ void xd_metrics_write(FILE *f, const struct xd_server *s, bool all)
 	put_objects(&m, cs);
 	if (all) {
 		put_clients(&m, cs);
+		put_programs(&m, cs);
 		put_users(&m, cs);
 		put_heap(&m);
 	}

@@ -9,9 +9,9 @@
 struct xd_server;
 
 /*
- * Writes all metrics to f. all: also those of each client and the size of the heap, which are for
- * operators.
+ * Writes all metrics to f. all: also those of each client and program, and the size of the heap,
+ * which are for operators.
  */
-void xd_metrics_write(FILE *f, const struct xd_server *s, bool all);
+void xd_metrics_write(FILE *f, struct xd_server *s, bool all);
 
 #endif /* XD_METRICS_H */

@@ -110,9 +110,7 @@ static uint64_t counts_of(struct xd_device *dev, uint32_t worker)
 	xd_worker_pause(dev->workers, worker);
 	c = *xt_engine_counters(xd_worker_engine(dev->workers, worker));
 	xd_worker_resume_no_wake(dev->workers, worker);
-	return c.rnr_naks_sent + c.rnr_naks_received + c.seq_naks_sent + c.seq_naks_received +
-	       c.access_naks_sent + c.access_naks_received + c.invalid_naks_sent +
-	       c.invalid_naks_received + c.timeouts;
+	return xt_counters_naks(&c) + c.timeouts;
 }
 
 static void compare_worker(struct xd_event_watch *w, uint32_t index, bool with_counts)

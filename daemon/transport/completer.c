@@ -207,6 +207,8 @@ void xt_req_nak(struct xt_qp *qp, uint32_t code)
 	}
 	XT_QP_COUNT(qp, invalid_naks_received, code == XR_NAK_INVALID_REQUEST);
 	XT_QP_COUNT(qp, access_naks_received, code == XR_NAK_REMOTE_ACCESS);
+	XT_QP_COUNT(qp, operational_naks_received, code == XR_NAK_REMOTE_OPERATIONAL);
+	XT_QP_COUNT(qp, rd_naks_received, code == XR_NAK_INVALID_RD_REQUEST);
 	if (code < sizeof(status) / sizeof(status[0]))
 		error.status = status[code];
 	xt_sq_fail(qp, error);

@@ -407,5 +407,28 @@ void xt_qp_stats(const struct xt_qp *qp, struct xt_qp_stats *s)
 		.rnr_retries_left = r->rnr_left,
 		.wait = r->wait,
 	};
-	memcpy(s->rtt, qp->rtt.bucket, sizeof(s->rtt));
+	memcpy(s->rtt, qp->rtt.history.bucket, sizeof(s->rtt));
+}
+
+static void add_counters(struct xt_qp_counters *sum, const struct xt_qp_counters *c)
+{
+#define X(field) sum->field += c->field;
+	XT_QP_COUNTERS(X)
+#undef X
+}
+
+void xt_qp_add_traffic(const struct xt_qp *qp, struct xt_traffic *sum)
+{
+	add_counters(&sum->counters, &qp->counters);
+	sum->rtt_sum += qp->rtt.history.sum;
+	for (uint32_t i = 0; i < XT_RTT_BUCKETS; i++)
+		sum->rtt[i] += qp->rtt.history.bucket[i];
+}
+
+void xt_traffic_add(struct xt_traffic *sum, const struct xt_traffic *t)
+{
+	add_counters(&sum->counters, &t->counters);
+	sum->rtt_sum += t->rtt_sum;
+	for (uint32_t i = 0; i < XT_RTT_BUCKETS; i++)
+		sum->rtt[i] += t->rtt[i];
 }

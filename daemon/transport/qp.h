@@ -108,7 +108,10 @@ struct xt_rtt {
 	uint32_t usual, deviation; /* smoothed time, and smoothed difference from it */
 	bool again;		   /* the packet that is timed was sent again */
 	uint32_t again_usual, again_deviation; /* the same of packets that were sent again */
-	uint32_t bucket[XT_RTT_BUCKETS];
+	struct xt_rtt_history {
+		uint64_t sum;
+		uint32_t bucket[XT_RTT_BUCKETS];
+	} history; /* since the QP was created */
 };
 
 /* A request with a response other than an ACK, kept so that the response can be repeated */

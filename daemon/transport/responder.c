@@ -40,6 +40,8 @@ static void fail(struct xt_qp *qp, uint32_t nak)
 {
 	XT_QP_COUNT(qp, access_naks_sent, nak == XR_NAK_REMOTE_ACCESS);
 	XT_QP_COUNT(qp, invalid_naks_sent, nak == XR_NAK_INVALID_REQUEST);
+	XT_QP_COUNT(qp, operational_naks_sent, nak == XR_NAK_REMOTE_OPERATIONAL);
+	XT_QP_COUNT(qp, rd_naks_sent, nak == XR_NAK_INVALID_RD_REQUEST);
 	xt_qp_note(qp, XT_CAUSE_REFUSED, nak, 0);
 	xt_qp_error(qp, true);
 }

@@ -11,15 +11,12 @@
 #define UNKNOWN_NS 8000000u
 #define LONGEST_NS 1000000000u
 
-/* Keeps the histogram, which is of the QP since it was created. */
+/* Keeps the history, which is of the QP since it was created. */
 void xt_rtt_reset(struct xt_qp *qp)
 {
 	struct xt_rtt *t = &qp->rtt;
-	uint32_t bucket[XT_RTT_BUCKETS];
 
-	memcpy(bucket, t->bucket, sizeof(bucket));
-	*t = (struct xt_rtt){ 0 };
-	memcpy(t->bucket, bucket, sizeof(bucket));
+	*t = (struct xt_rtt){ .history = t->history };
 }
 
 void xt_rtt_sent(struct xt_qp *qp, uint32_t psn, bool again)
@@ -51,7 +48,8 @@ static void add_sample(struct xt_rtt *t, uint32_t ns)
 
 	t->recent = t->recent ? (t->recent + ns) / 2 : ns;
 	bits = bits > XT_RTT_FIRST_BITS ? bits - XT_RTT_FIRST_BITS : 0;
-	t->bucket[bits < XT_RTT_BUCKETS ? bits : XT_RTT_BUCKETS - 1]++;
+	t->history.sum += ns;
+	t->history.bucket[bits < XT_RTT_BUCKETS ? bits : XT_RTT_BUCKETS - 1]++;
 	if (!t->least || ns < t->least)
 		t->least = ns;
 	else

@@ -230,6 +230,10 @@ bool xt_group_has(struct xt_groups *t, const struct xr_addr *gid, const struct x
 	X(access_naks_received, "remote access NAKs received")                                     \
 	X(invalid_naks_sent, "invalid request NAKs sent")                                          \
 	X(invalid_naks_received, "invalid request NAKs received")                                  \
+	X(operational_naks_sent, "remote operational error NAKs sent")                             \
+	X(operational_naks_received, "remote operational error NAKs received")                     \
+	X(rd_naks_sent, "invalid RD request NAKs sent")                                            \
+	X(rd_naks_received, "invalid RD request NAKs received")                                    \
 	X(qkey_errors, "datagrams with a wrong Q_Key")                                             \
 	X(no_receive, "datagrams without a posted receive")                                        \
 	X(rx_park_lost, "packets lost because too many waited for memory")                         \
@@ -253,6 +257,14 @@ void xt_engine_show(struct xt_engine *e, uint32_t len);
 void *xt_engine_ctx(const struct xt_engine *e);
 const struct xt_counters *xt_engine_counters(const struct xt_engine *e);
 void xt_counters_add(struct xt_counters *sum, const struct xt_counters *c);
+/* NAKs of all kinds, sent and received */
+static inline uint64_t xt_counters_naks(const struct xt_counters *c)
+{
+	return c->rnr_naks_sent + c->rnr_naks_received + c->seq_naks_sent + c->seq_naks_received +
+	       c->access_naks_sent + c->access_naks_received + c->invalid_naks_sent +
+	       c->invalid_naks_received + c->operational_naks_sent + c->operational_naks_received +
+	       c->rd_naks_sent + c->rd_naks_received;
+}
 
 /* Limits on packets in flight. Requested READ responses count as well. */
 struct xt_tuning {
@@ -520,6 +532,10 @@ struct xt_qp_info {
 	X(access_naks_received)                                                                    \
 	X(invalid_naks_sent)                                                                       \
 	X(invalid_naks_received)                                                                   \
+	X(operational_naks_sent)                                                                   \
+	X(operational_naks_received)                                                               \
+	X(rd_naks_sent)                                                                            \
+	X(rd_naks_received)                                                                        \
 	X(rx_duplicates)                                                                           \
 	X(rx_out_of_sequence)                                                                      \
 	X(rx_early)                                                                                \
@@ -569,6 +585,15 @@ struct xt_qp_stats {
 	uint8_t wait; /* 0: none, 1: for an ACK, 2: after an RNR NAK, 3: for a peer on this host */
 };
 void xt_qp_stats(const struct xt_qp *qp, struct xt_qp_stats *stats);
+
+/* What several QPs have sent and received, and their round-trip times */
+struct xt_traffic {
+	struct xt_qp_counters counters;
+	uint64_t rtt[XT_RTT_BUCKETS], rtt_sum; /* rtt_sum: ns */
+};
+/* The QP's worker is paused, or the QP was removed from its engine. */
+void xt_qp_add_traffic(const struct xt_qp *qp, struct xt_traffic *sum);
+void xt_traffic_add(struct xt_traffic *sum, const struct xt_traffic *t);
 
 /* Returns the bytes that a QP allocates, its private copies of WRs included. */
 uint64_t xt_qp_bytes(const struct xt_qp_init *init);

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 
 # Parts of the daemon that need no network: selftests/daemon/NAME_test.c and the sources that it tests
-DAEMON_TESTS := options log loop histogram boost doorbells delay spin seccomp spawner steer mover helper
+DAEMON_TESTS := options log loop histogram programs boost doorbells delay spin seccomp spawner steer mover helper
 
 options_test_SRCS := daemon/base/options.c
 log_test_SRCS := daemon/base/log.c daemon/base/loop.c
 loop_test_SRCS := daemon/base/loop.c
 histogram_test_SRCS := daemon/base/histogram.c
+programs_test_SRCS := daemon/clients/programs.c
 doorbells_test_SRCS := daemon/datapath/doorbells.c
 boost_test_SRCS := daemon/datapath/boost.c
 boost_test_LIBS := -Wl$(comma)--wrap=setpriority,--wrap=getpriority

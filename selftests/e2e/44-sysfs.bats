@@ -81,6 +81,8 @@ transfer() {
 	transfer
 	data=$((($(run_on a cat "$PORT1/counters/port_xmit_data") - data) * 4))
 	packets=$(($(run_on a cat "$PORT1/hw_counters/tx_packets") - packets))
+	equal "names" "$(run_on a ls "$PORT1/hw_counters" | sort)" "$(ctl a counters -j xra | jq -r '.transport[].name' | sort)"
+	equal "NAKs" "$(run_on a sh -c "cat $PORT1/hw_counters/*_naks_*" | wc -l)" 12
 	echo "$data bytes, $packets packets"
 	((data + $(run_on b cat "$IB/xrb/ports/1/counters/port_xmit_data") * 4 > 5 << 20 && packets > 0))
 }

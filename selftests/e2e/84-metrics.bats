@@ -33,7 +33,7 @@ for family in text_string_to_metric_families(text):
 page = open("docs/metrics.md").read()
 short = {n.removeprefix("xroce_") for n in names}
 missing = [n for n in sorted(short) if not re.search(rf"`{n}`", page)
-           and not re.match("transport_|gsi_", n)]
+           and not re.match("transport_|gsi_|program_(?!qps|rtt)", n)]
 assert not missing, f"docs/metrics.md lacks {missing}"
 print(len(names), "families")
 PYTHON
@@ -76,6 +76,50 @@ value() {
 	listed() { ctl a metrics xra | grep 'client_objects.*comm="ibv_rc_pingpong",kind="qps"} 1$'; }
 	wait_for 10 listed
 	kill "$program"
+}
+
+@test "metrics of programs have their traffic and round-trip times, also after they end" {
+	local text=$BATS_TEST_TMPDIR/text of='{device="xra",uid="0",comm="ibv_uc_pingpong"' name before
+
+	# another program than those of the other tests; those of RC have round-trip times
+	both ibv_uc_pingpong -g @4 -n 100
+	ctl a metrics xra >"$text"
+	for name in tx rx; do
+		equal "$name" "$(value "$text" "xroce_program_${name}_messages_total$of}")" 100
+		(($(value "$text" "xroce_program_${name}_bytes_total$of}") >= 100 * 4096))
+	done
+	equal "QPs" "$(value "$text" "xroce_program_qps$of}")" 0
+	of=${of/uc_/rc_}
+	before=$(value "$text" "xroce_program_tx_messages_total$of}")
+	both ibv_rc_pingpong -g @4 -n 100
+	ctl a metrics xra >"$text"
+	grep "^xroce_program.*$of" "$text"
+	equal "messages" "$(value "$text" "xroce_program_tx_messages_total$of}")" $((${before:-0} + 100))
+	(($(value "$text" "xroce_program_rtt_seconds_count$of}") > 0))
+	value "$text" "xroce_program_rtt_seconds_sum$of}" | grep -q '[1-9]'
+	equal "buckets" "$(value "$text" "xroce_program_rtt_seconds_bucket$of,le=\"+Inf\"}")" \
+		"$(value "$text" "xroce_program_rtt_seconds_count$of}")"
+	spawn a "$BATS_TEST_TMPDIR/log" ibv_rc_pingpong -g "$(gid_index a "$A4")" -p 18702
+	name=$!
+	one_qp() { ctl a metrics xra | grep -Fx "xroce_program_qps$of} 1"; }
+	wait_for 10 one_qp
+	kill "$name"
+}
+
+@test "metrics of clients and programs are for operators only" {
+	local user=(setpriv --reuid 65534 --regid 65534 --clear-groups "$XROCE" -r "$RUN/b" metrics xrb) group
+
+	group=$(getent group 65534 | cut -d: -f1)
+	[[ $group ]] || skip "needs a group 65534"
+	daemon_down b
+	daemon_up b --group "$group" --metrics "$RUN/b/metrics"
+	run_on b ibv_devinfo
+	ctl b metrics xrb | grep -q '^xroce_program_qps'
+	run -0 "${user[@]}"
+	grep -q '^xroce_transport_completions_total' <<<"$output"
+	not grep -Eq '^xroce_(program|client)_' <<<"$output"
+	daemon_down b
+	daemon_up b --metrics "$RUN/b/metrics"
 }
 
 @test "xroce metrics merges devices family by family" {

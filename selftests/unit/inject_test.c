@@ -29,17 +29,35 @@ static uint32_t state(const struct h_qp *q)
 	return xt_qp_info(q->qp)->state;
 }
 
+/* The counter of a field, and 0 in all other counters of NAKs */
+#define ONLY(field) offsetof(struct xt_counters, field), offsetof(struct xt_qp_counters, field)
+#define COUNT(counters, offset) (*(const uint64_t *)((const char *)(counters) + (offset)))
+
+static bool counted_once(const struct h_qp *q, size_t engine, size_t own)
+{
+	const struct xt_counters *c = xt_engine_counters(q->h->engine);
+	struct xt_qp_stats s;
+
+	xt_qp_stats(q->qp, &s);
+	return xt_counters_naks(c) == 1 && COUNT(c, engine) == 1 && COUNT(&s.counters, own) == 1;
+}
+
 static void test_naks(void)
 {
 	static const struct {
 		uint8_t nak;
 		unsigned event;
 		const char *name;
+		size_t engine, own;
 	} rows[] = {
-		{ XR_NAK_INVALID_REQUEST, IBV_EVENT_QP_REQ_ERR, "invalid request" },
-		{ XR_NAK_REMOTE_ACCESS, IBV_EVENT_QP_ACCESS_ERR, "remote access" },
-		{ XR_NAK_REMOTE_OPERATIONAL, IBV_EVENT_QP_FATAL, "remote operational" },
-		{ XR_NAK_INVALID_RD_REQUEST, IBV_EVENT_QP_REQ_ERR, "invalid RD request" },
+		{ XR_NAK_INVALID_REQUEST, IBV_EVENT_QP_REQ_ERR, "invalid request",
+		  ONLY(invalid_naks_sent) },
+		{ XR_NAK_REMOTE_ACCESS, IBV_EVENT_QP_ACCESS_ERR, "remote access",
+		  ONLY(access_naks_sent) },
+		{ XR_NAK_REMOTE_OPERATIONAL, IBV_EVENT_QP_FATAL, "remote operational",
+		  ONLY(operational_naks_sent) },
+		{ XR_NAK_INVALID_RD_REQUEST, IBV_EVENT_QP_REQ_ERR, "invalid RD request",
+		  ONLY(rd_naks_sent) },
 	};
 
 	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -54,6 +72,39 @@ static void test_naks(void)
 			       h->events[rows[i].event] == 1,
 		       "%s: the request is refused, the QP moves to ERR with its event",
 		       rows[i].name);
+		TAP_OK(counted_once(&q, rows[i].engine, rows[i].own), "%s: counted as sent",
+		       rows[i].name);
+		end(&q);
+	}
+}
+
+static void test_received(void)
+{
+	static const struct {
+		uint8_t nak;
+		uint32_t status;
+		size_t engine, own;
+	} rows[] = {
+		{ XR_NAK_INVALID_REQUEST, IBV_WC_REM_INV_REQ_ERR, ONLY(invalid_naks_received) },
+		{ XR_NAK_REMOTE_ACCESS, IBV_WC_REM_ACCESS_ERR, ONLY(access_naks_received) },
+		{ XR_NAK_REMOTE_OPERATIONAL, IBV_WC_REM_OP_ERR, ONLY(operational_naks_received) },
+		{ XR_NAK_INVALID_RD_REQUEST, IBV_WC_REM_INV_RD_REQ_ERR, ONLY(rd_naks_received) },
+	};
+
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const struct made nak = { .opcode = XR_OP_ACK,
+					  .syndrome = XR_AETH_NAK | rows[i].nak };
+		struct xr_cqe cqe = { 0 };
+		struct h_qp q;
+		struct harness *h = begin(&q);
+
+		h_post_send(&q, 7, XR_WR_SEND, BASE, 64, key);
+		xt_qp_doorbell(q.qp, h->now);
+		xt_engine_run(h->engine, h->now);
+		receive(&q, &nak);
+		TAP_OK(h_poll(h, &cqe) && cqe.wr_id == 7 && cqe.status == rows[i].status &&
+			       counted_once(&q, rows[i].engine, rows[i].own),
+		       "NAK %u of the peer: the WR fails, counted as received", rows[i].nak);
 		end(&q);
 	}
 }
@@ -169,6 +220,7 @@ static void test_events(void)
 int main(void)
 {
 	test_naks();
+	test_received();
 	test_sequence();
 	test_rnr();
 	test_early();
