@@ -41,18 +41,19 @@ void xt_step_clear(struct xt_step *s)
 	s->used = s->waiting = s->atomic_done = s->settled = s->delayed = false;
 }
 
-void xt_step_park(struct xt_step *s)
-{
-	s->used = s->waiting = true;
-	s->delayed = false;
-	s->pass++;
-	XR_PROBE2(memory_wait, s->qp->info.qpn, s->role);
-}
-
 static int waits(struct xt_step *s)
 {
+	if (!s->waiting)
+		XR_PROBE2(memory_wait, s->qp->info.qpn, s->role);
 	s->used = s->waiting = true;
 	return -EINPROGRESS;
+}
+
+void xt_step_park(struct xt_step *s)
+{
+	waits(s);
+	s->delayed = false;
+	s->pass++;
 }
 
 /* Some access has to start later. */
