@@ -95,8 +95,8 @@ endef
 endif
 
 # $(call suite,name,time limit in seconds,command,prerequisites,kind): see selftests/README.md.
-# Words of kind: `parallel` may run beside other suites, `root` needs root, `long` runs in
-# `make check-long` only.
+# Words of kind: `parallel` may run beside other suites, `host` beside those, but not beside another
+# of its kind; `root` needs root; `long` runs in `make check-long` only.
 define suite
 SUITES += $(1)
 SUITE_NEEDS_$(1) := $(4)

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 
-# Each bats file is a suite. All of them need the same programs.
+# Each bats file is a suite. All of them need the same programs. One runs at a time, beside virtual machines, unless it
+# measures processor time or delays.
 E2E_FILES := $(sort $(wildcard selftests/e2e/*.bats))
 E2E_LONG := $(filter selftests/e2e/39-limits-%,$(E2E_FILES))
+E2E_ALONE := $(addprefix selftests/e2e/,86-neighbours.bats 95-idle.bats)
 E2E_NEEDS := $$(PROGRAMS) $(addprefix $(BUILD)/selftests/e2e/, \
 	hanging_fs hostile rdma_cm_events rdma_connect rdma_datagram rdma_direct rdma_events rdma_flush rdma_keys rdma_limits \
 	rdma_mad rdma_memory rdma_neighbours rdma_notify rdma_opcodes rdma_refusals rdma_srq rdma_verify rdma_watch rdma_xrc \
@@ -10,7 +12,7 @@ E2E_NEEDS := $$(PROGRAMS) $(addprefix $(BUILD)/selftests/e2e/, \
 
 e2e_name = e2e/$(basename $(notdir $1))
 $(foreach f,$(filter-out $(E2E_LONG),$(E2E_FILES)),$(eval \
-	$(call suite,$(call e2e_name,$(f)),600,bats --tap $(f),$(E2E_NEEDS),root)))
+	$(call suite,$(call e2e_name,$(f)),600,bats --tap $(f),$(E2E_NEEDS),$(if $(filter $(f),$(E2E_ALONE)),,host) root)))
 $(foreach f,$(E2E_LONG),$(eval \
 	$(call suite,long/$(call e2e_name,$(f)),600,bats --tap $(f),$(E2E_NEEDS),root long)))
 $(eval $(call suite,long/e2e/80-leaks,1200,XR_SOAK=600 bats --tap --filter mixture selftests/e2e/80-leaks.bats,\
