@@ -115,6 +115,15 @@ static int read_seg(struct xt_step *step, const struct xt_step_place *p, void *d
 	return p->mem->ops->read(p->mem, seg, p->off - seg->off, dst, len);
 }
 
+/*
+ * Mapped memory is written after the bytes before it. If these have to be read first, it is written
+ * when the step is executed again.
+ */
+static bool must_delay(struct xt_step *step)
+{
+	return step && (step->delayed || (step->fenced && xt_step_fence(step)));
+}
+
 static int write_seg(struct xt_step *step, const struct xt_step_place *p, const void *src,
 		     size_t len)
 {
@@ -123,7 +132,7 @@ static int write_seg(struct xt_step *step, const struct xt_step_place *p, const 
 	if (!seg->writable)
 		return -EACCES;
 	if (seg->ptr) {
-		if (step && step->fenced && xt_step_fence(step))
+		if (must_delay(step))
 			return -EINPROGRESS;
 		return reported(p->mem, xt_guard_place(seg->ptr + (p->off - seg->off), src, len));
 	}
@@ -204,18 +213,29 @@ static uint8_t *place_ptr(const struct xt_step_place *p)
 	return p->seg->ptr ? p->seg->ptr + (p->off - p->seg->off) : NULL;
 }
 
-/* Copies between two segments that are not mapped. */
+/* Copies from a segment that is not mapped. */
 static int copy_through_buffer(struct xt_step *step, const struct xt_step_place *to,
 			       const struct xt_step_place *from, uint32_t len, bool *src_failed)
 {
 	uint8_t bounce[BOUNCE];
 	int err;
 
-	if (may_wait(step, to->mem) && may_wait(step, from->mem))
+	if (may_wait(step, from->mem) && may_wait(step, to->mem))
 		return xt_step_copy(step, to, from, len, src_failed);
 	err = read_seg(step, from, bounce, len);
 	*src_failed = err;
 	return err ? err : write_seg(step, to, bounce, len);
+}
+
+/* Copies to a mapped segment from one that may have to be waited for. */
+static int place_read(struct xt_step *step, const struct xt_step_place *to,
+		      const struct xt_step_place *from, uint64_t len, bool *src_failed)
+{
+	int err = xt_step_place_read(step, from, place_ptr(to), len, src_failed);
+
+	if (err && err != -EINPROGRESS && !*src_failed)
+		reported(to->mem, err);
+	return err;
 }
 
 /* Copies bytes that lie in one segment on each side; their length: as run_of() returns it. */
@@ -229,6 +249,10 @@ static int copy_run(struct xt_step *step, const struct xt_step_place *to,
 		return -EACCES;
 	if (dst && step && step->fenced && xt_step_fence(step))
 		return -EINPROGRESS;
+	if (dst && !src && may_wait(step, from->mem))
+		return place_read(step, to, from, len, src_failed);
+	if (dst && step && step->delayed)
+		return -EINPROGRESS;
 	/* both may be the same memory */
 	if (dst && src) {
 		err = xt_guard_move(dst, src, len, src_failed);
@@ -236,11 +260,6 @@ static int copy_run(struct xt_step *step, const struct xt_step_place *to,
 	}
 	if (src)
 		return write_seg(step, to, src, len);
-	if (dst) {
-		err = read_seg(step, from, dst, len);
-		*src_failed = err;
-		return err;
-	}
 	return copy_through_buffer(step, to, from, len, src_failed);
 }
 
@@ -250,9 +269,9 @@ static uint64_t run_of(const struct xt_step *step, const struct xt_step_place *t
 {
 	uint64_t n = span(from->seg, from->off, span(to->seg, to->off, len)), most = BOUNCE;
 
-	if (to->seg->ptr || from->seg->ptr)
+	if (from->seg->ptr || (to->seg->ptr && may_wait(step, from->mem)))
 		return n;
-	if (may_wait(step, to->mem) && may_wait(step, from->mem))
+	if (may_wait(step, from->mem) && may_wait(step, to->mem))
 		most = XT_MEM_IO_MAX;
 	return n < most ? n : most;
 }

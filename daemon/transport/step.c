@@ -6,6 +6,7 @@
 
 #include "engine.h"
 #include "flow.h"
+#include "guard.h"
 #include "qp.h"
 #include "step.h"
 #include "wr_kind.h"
@@ -426,17 +427,25 @@ static struct xt_mem_io *read_at(struct xt_step *s, const struct xt_step_place *
 	return io;
 }
 
-/* All chunks are started before the first is waited for. */
-int xt_step_read(struct xt_step *s, const struct xt_step_place *from, void *dst, size_t len)
+/* Result of a read: the target is absent */
+#define ABSENT (-ENXIO)
+
+/*
+ * Reads into memory of this process, or with place into mapped memory of a program. All chunks are
+ * started before the first is waited for. Nothing is stored behind a chunk that has not been read,
+ * so the last bytes are stored last.
+ */
+static int read_to(struct xt_step *s, const struct xt_step_place *from, uint8_t *dst, size_t len,
+		   bool place)
 {
 	struct xt_step_place p = *from;
+	bool waiting = place && s->delayed;
 	struct xt_mem_io *io;
-	bool waiting = false;
 	uint64_t skip;
 	int err = 0;
 	size_t n;
 
-	for (; len; p.off += n, dst = (uint8_t *)dst + n, len -= n) {
+	for (; len; p.off += n, dst += n, len -= n) {
 		io = read_at(s, &p, len, 1, &err);
 		if (!io)
 			return err;
@@ -444,15 +453,31 @@ int xt_step_read(struct xt_step *s, const struct xt_step_place *from, void *dst,
 		n = io->len - skip < len ? io->len - skip : len;
 		if (io->done && io->err)
 			return io->err;
-		if (io->done)
+		waiting |= !io->done;
+		if (!waiting && !place)
 			xt_copy(dst, io->data + skip, n);
-		else
-			waiting = true;
+		else if (!waiting && xt_guard_place(dst, io->data + skip, n))
+			return ABSENT;
 		use_read(s, io);
 		read_ahead(s, p.mem, p.seg, io->at + io->len);
 	}
 	return waiting ? delays(s) : 0;
 }
+
+int xt_step_read(struct xt_step *s, const struct xt_step_place *from, void *dst, size_t len)
+{
+	return read_to(s, from, dst, len, false);
+}
+
+int xt_step_place_read(struct xt_step *s, const struct xt_step_place *from, void *dst, size_t len,
+		       bool *src_failed)
+{
+	int err = read_to(s, from, dst, len, true);
+
+	*src_failed = err != ABSENT;
+	return err == ABSENT ? -EFAULT : err;
+}
+
 /* ---- writing ----------------------------------------------------------------------------- */
 
 /* Returns an access of this step that was not used in this pass. */

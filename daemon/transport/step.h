@@ -107,6 +107,9 @@ struct xt_step_place {
 
 /* These return 0, a negative errno, or -EINPROGRESS if the step must be parked. */
 int xt_step_read(struct xt_step *s, const struct xt_step_place *from, void *dst, size_t len);
+/* The same into mapped memory of a program, in the order of xt_guard_place() */
+int xt_step_place_read(struct xt_step *s, const struct xt_step_place *from, void *dst, size_t len,
+		       bool *src_failed);
 int xt_step_write(struct xt_step *s, const struct xt_step_place *to, const void *src, size_t len);
 /* len: at most XT_MEM_IO_MAX. *src_failed: as xt_mem_copy() */
 int xt_step_copy(struct xt_step *s, const struct xt_step_place *to,

@@ -10,9 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
-#include "daemon/transport/memory.h"
-#include "selftests/lib/tap.h"
+#include "daemon/transport/guard.h"
+#include "slow.h"
 
 #define PAGE 4096u
 #define PAGES 17u
@@ -103,6 +104,140 @@ static void test_tail(bool copy)
 	munmap(src, LONGEST);
 }
 
+/* ---- messages -------------------------------------------------------------------------------- */
+
+/* A message whose last bytes are stored in mapped memory */
+struct message {
+	const char *name;
+	uint8_t opcode;
+	uint64_t from; /* where its bytes are: SLOW or FAST */
+	bool split;    /* the first half is at SLOW, the rest at FAST */
+	bool loopback;
+};
+
+/* Mapped bytes that messages are sent from, behind those that they are stored in */
+#define SOURCE (FAST + SIZE / 2)
+
+static void post_message(const struct message *m, uint64_t to, uint32_t len)
+{
+	bool read = m->opcode == XR_WR_RDMA_READ;
+	struct xr_send_wqe *w;
+	struct xr_sge *sge;
+
+	if (m->opcode == XR_WR_SEND)
+		h_post_recv(&b, 1, to, len, fast_key);
+	w = post(&a, 2, m->opcode, read ? to : m->from, read ? m->from : to, len);
+	if (!m->split)
+		return;
+	sge = (struct xr_sge *)(w + 1);
+	sge[0].length = len / 2;
+	sge[1] = (struct xr_sge){ SOURCE + len / 2, len - len / 2, fast_key };
+	w->num_sge = 2;
+}
+
+/* Sends a message whose last bytes, `over` of them, are on a page that cannot be written. */
+static bool arrives_in_order(const struct message *m, uint8_t *dst, unsigned len, unsigned over)
+{
+	uint64_t off = LONGEST - PAGE + over - len;
+	bool right;
+
+	begin(m->loopback);
+	fast_mr.seg.ptr = dst;
+	for (unsigned i = 0; i < SIZE / 2; i++)
+		dst[SIZE / 2 + i] = slow[i] = (uint8_t)(1 + i % 255);
+	memset(dst, 0, LONGEST - PAGE);
+	expect.dst = dst + off;
+	expect.src = slow;
+	expect.last_page = dst + LONGEST - PAGE;
+	expect.faults = expect.early = 0;
+	mprotect(expect.last_page, PAGE, PROT_READ);
+	post_message(m, FAST + off, len);
+	ring(&a);
+	finish_all();
+	right = expect.faults == 1 && !expect.early && !memcmp(dst + off, slow, len) &&
+		(m->opcode != XR_WR_SEND || completes(1, IBV_WC_SUCCESS)) &&
+		completes(2, IBV_WC_SUCCESS);
+	h_destroy(&a);
+	h_destroy(&b);
+	h_free(h);
+	return right && !allocated;
+}
+
+static void test_message(const struct message *m)
+{
+	static const unsigned lengths[] = { 9, 64, 700, 1024, 1500, 5000, 60000 };
+	struct sigaction action = { .sa_handler = on_fault }, before;
+	uint8_t *dst = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	unsigned wrong = 0;
+
+	if (dst == MAP_FAILED)
+		abort();
+	sigaction(SIGSEGV, &action, &before);
+	for (unsigned i = 0; i < sizeof(lengths) / sizeof(*lengths); i++)
+		for (unsigned over = 1; over <= XT_GUARD_TAIL; over += 7)
+			wrong += !arrives_in_order(m, dst, lengths[i], over);
+	sigaction(SIGSEGV, &before, NULL);
+	TAP_OK(!wrong, "%s, %s: the last bytes are stored last (%u wrong)", m->name,
+	       m->loopback ? "over loopback" : "on the wire", wrong);
+	munmap(dst, SIZE);
+}
+
+static void test_messages(void)
+{
+	static struct message messages[] = {
+		{ "WRITE from mapped memory", XR_WR_RDMA_WRITE, SOURCE, false, false },
+		{ "WRITE from other memory", XR_WR_RDMA_WRITE, SLOW, false, false },
+		{ "WRITE from both", XR_WR_RDMA_WRITE, SLOW, true, false },
+		{ "READ from mapped memory", XR_WR_RDMA_READ, SOURCE, false, false },
+		{ "READ from other memory", XR_WR_RDMA_READ, SLOW, false, false },
+		{ "SEND from mapped memory", XR_WR_SEND, SOURCE, false, false },
+		{ "SEND from other memory", XR_WR_SEND, SLOW, false, false },
+		{ "SEND from both", XR_WR_SEND, SLOW, true, false },
+	};
+
+	for (unsigned i = 0; i < 2 * sizeof(messages) / sizeof(*messages); i++) {
+		messages[i / 2].loopback = i & 1;
+		test_message(&messages[i / 2]);
+	}
+}
+
+/* ---- a target whose pages the program freed -------------------------------------------------- */
+
+static void on_absent(int sig, siginfo_t *info, void *context)
+{
+	xt_guard_fault(info->si_addr);
+	/* the store was not guarded: the daemon would end */
+	_exit(1);
+}
+
+static void test_absent(uint8_t opcode, const char *name, uint32_t status)
+{
+	struct sigaction action = { .sa_sigaction = on_absent,
+				    .sa_flags = SA_SIGINFO | SA_NODEFER };
+	int fd = memfd_create("absent", MFD_CLOEXEC);
+	struct sigaction before;
+	void *dst;
+
+	if (fd < 0 || ftruncate(fd, SIZE))
+		abort();
+	dst = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (dst == MAP_FAILED || ftruncate(fd, 0))
+		abort();
+	close(fd);
+	sigaction(SIGBUS, &action, &before);
+	begin(true);
+	fast_mr.mem.ops = &no_ops;
+	fast_mr.seg.ptr = dst;
+	post_message(&(struct message){ .opcode = opcode, .from = SLOW }, FAST, 700);
+	ring(&a);
+	finish_all();
+	TAP_OK(completes(2, status), "%s over loopback to an absent page from memory that is read",
+	       name);
+	end(name);
+	sigaction(SIGBUS, &before, NULL);
+	munmap(dst, SIZE);
+}
+
 /* ---- a thread polls the last word ------------------------------------------------------------ */
 
 /* Message number n consists of words with the value n. */
@@ -159,6 +294,9 @@ int main(int argc, char **argv)
 
 	test_tail(false);
 	test_tail(true);
+	test_messages();
+	test_absent(XR_WR_RDMA_WRITE, "WRITE", IBV_WC_REM_OP_ERR);
+	test_absent(XR_WR_RDMA_READ, "READ", IBV_WC_LOC_PROT_ERR);
 	test_poller(200, writes);
 	test_poller(1024, writes);
 	test_poller(4096, writes);
