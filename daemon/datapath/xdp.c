@@ -261,7 +261,11 @@ static int open_program(struct xd_xdp *x)
 	select_program(x->skel, !x->dispatcher && !x->multi_buffer,
 		       !x->dispatcher && x->multi_buffer);
 	bpf_map__set_max_entries(x->skel->maps.qps, qps(x));
-	bpf_map__set_max_entries(x->skel->maps.keys, 2 * x->opt->max_mr + 1);
+	/*
+	 * As many as xt_keys_new() gets: one more than a power of two would double the buckets that
+	 * the kernel allocates here, 16 bytes each.
+	 */
+	bpf_map__set_max_entries(x->skel->maps.keys, 2 * x->opt->max_mr);
 	bpf_map__set_max_entries(x->skel->maps.psns, xr_pow2_roundup(qps(x)));
 	x->skel->rodata->nak_rate = x->opt->nak_rate;
 	return xroce_bpf__load(x->skel);
