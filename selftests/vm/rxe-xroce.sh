@@ -34,7 +34,7 @@ serves_or_ended() {
 }
 
 start_xroced() {
-	nsenter --net=/run/netns/b "$build/xroced" --interface vb --name xr_vb --spin-us 0 \
+	nsenter --net=/run/netns/b "$build/xroced" --interface vb --name xr_vb --spin-us 0 --max-mr 65536 \
 		>"$work/xroced.log" 2>&1 &
 	daemon=$!
 	POLL=0.1 wait_for 30 serves_or_ended && alive $daemon && return 0
