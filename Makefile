@@ -79,7 +79,7 @@ ALL_OBJS += $(call pic_objs,$(2))
 endef
 
 # $(call fuzzer,name,sources,linker flags,kind): a libFuzzer target with the address and undefined
-# sanitizers, and two suites that run it: 15 s in `make check`, 10 minutes in `make check-long`
+# sanitizers, and two suites that run it: 10 s in `make check`, 10 minutes in `make check-long`
 # They are left out with SANITIZE=thread, which cannot be combined with the address sanitizer.
 ifeq ($(filter thread,$(SANITIZE)),)
 define fuzzer
@@ -89,7 +89,7 @@ $(BUILD)/fuzz/$(1): $(patsubst %.c,$(BUILD)/fuzz-obj/%.o,$(2))
 	$$(Q)$$(CLANG) -fsanitize=fuzzer,address,undefined -o $$@ $$^ $(3)
 ALL_OBJS += $(patsubst %.c,$(BUILD)/fuzz-obj/%.o,$(2))
 FUZZERS += $(BUILD)/fuzz/$(1)
-$(call suite,fuzz/$(1),300,selftests/fuzz/run 15 $(BUILD)/fuzz/$(1),$(BUILD)/fuzz/$(1),parallel $(4))
+$(call suite,fuzz/$(1),300,selftests/fuzz/run 10 $(BUILD)/fuzz/$(1),$(BUILD)/fuzz/$(1),parallel $(4))
 $(call suite,long/fuzz/$(1),900,selftests/fuzz/run 600 $(BUILD)/fuzz/$(1),$(BUILD)/fuzz/$(1),parallel long $(4))
 endef
 endif

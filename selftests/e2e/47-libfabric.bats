@@ -17,7 +17,7 @@ PORT=47592	# of fi_pingpong's control connection
 # pingpong PROVIDER OPTION...: runs fi_pingpong on both hosts, which verifies every byte (-c)
 pingpong() {
 	counter_grows b rx_packets 10 \
-		pair fi_pingpong -p "$1" -c "${@:2}" -- fi_pingpong -p "$1" -c "${@:2}" "$A4"
+		pair -t 60 fi_pingpong -p "$1" -c "${@:2}" -- fi_pingpong -p "$1" -c "${@:2}" "$A4"
 }
 
 @test "fi_info lists message, datagram and reliable datagram endpoints" {
@@ -39,12 +39,12 @@ pingpong() {
 
 @test "fi_pingpong connects message endpoints" {
 	pingpong verbs -e msg -I 20 -S all
-	pair fi_pingpong -6 -p verbs -e msg -c -I 20 -S 3000 -- fi_pingpong -6 -p verbs -e msg -c -I 20 -S 3000 "$A6"
+	pair -t 60 fi_pingpong -6 -p verbs -e msg -c -I 20 -S 3000 -- fi_pingpong -6 -p verbs -e msg -c -I 20 -S 3000 "$A6"
 }
 
 @test "fi_pingpong works over reliable datagrams on message endpoints" {
 	pingpong "verbs;ofi_rxm" -e rdm -I 20 -S all
-	pair fi_pingpong -6 -p "verbs;ofi_rxm" -e rdm -c -I 20 -- fi_pingpong -6 -p "verbs;ofi_rxm" -e rdm -c -I 20 "$A6"
+	pair -t 60 fi_pingpong -6 -p "verbs;ofi_rxm" -e rdm -c -I 20 -- fi_pingpong -6 -p "verbs;ofi_rxm" -e rdm -c -I 20 "$A6"
 }
 
 @test "fi_pingpong connects message endpoints within one host" {

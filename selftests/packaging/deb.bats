@@ -13,6 +13,7 @@ setup_file() {
 	command -v dpkg-buildpackage >/dev/null || skip "needs the package dpkg-dev"
 	command -v dh >/dev/null || skip "needs the package debhelper"
 	export ROOT=$BATS_FILE_TMPDIR/root LIB
+	export XZ_DEFAULTS=-0	# of the tarball; those of dpkg have their own level
 
 	# unit tests are a suite of their own
 	DEB_BUILD_OPTIONS=nocheck plain_make deb >"$BATS_FILE_TMPDIR/debs"
