@@ -3,19 +3,17 @@
  * Fast registration with the direct verbs of xroce, xrocedv(3): an owner lets a peer write to its
  * memory, each time to other pages and with another key. First the owner registers and invalidates
  * by work requests, then with a pool. Owner and peer are two QPs of this program, connected to each
- * other, to keep the example short. The calls are the same between two machines.
+ * other (pair.h), to keep the example short.
  *
  *     cc fast_registration.c $(pkg-config --cflags --libs xroce)
  *
  * The program needs no `xroce run`: libxroce comes before libibverbs, handles its own devices and
  * passes everything else on.
  */
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include <infiniband/xrocedv.h>
+#include "pair.h"
 
 #define PAGE 4096
 #define PAGES 64
@@ -30,9 +28,6 @@ struct grant {
 	uint32_t rkey, length;
 };
 
-static struct ibv_context *ctx;
-static struct ibv_pd *pd;
-static struct ibv_cq *cq;
 static struct ibv_qp *owner, *peer;
 static char *memory;	/* the owner's, not registered by ibv_reg_mr() */
 static struct buffers { /* of the messages, and the text that the peer writes */
@@ -41,120 +36,16 @@ static struct buffers { /* of the messages, and the text that the peer writes */
 } * buffers;
 static struct ibv_mr *buffers_mr;
 
-static void must(int ok, const char *what)
+/* ---- messages and writes ----------------------------------------------------------- */
+
+static void allocate_memory(void)
 {
-	if (ok)
-		return;
-	fprintf(stderr, "fast_registration: %s: %s\n", what, strerror(errno));
-	exit(1);
-}
-
-/* ---- a device, two queue pairs ----------------------------------------------------- */
-
-static void open_device(void)
-{
-	struct ibv_device **list = ibv_get_device_list(NULL);
-	int i;
-
-	for (i = 0; list && list[i] && !ctx; i++)
-		if (xrocedv_is_supported(list[i]))
-			ctx = ibv_open_device(list[i]);
-	must(ctx != NULL, "no xroce device");
-	ibv_free_device_list(list);
-	pd = ibv_alloc_pd(ctx);
-	cq = ibv_create_cq(ctx, 64, NULL, NULL, 0);
 	memory = aligned_alloc(PAGE, PAGES * PAGE);
 	buffers = aligned_alloc(PAGE, PAGE);
-	must(pd && cq && memory && buffers, "PD, CQ or memory");
+	must(memory && buffers, "memory");
 	buffers_mr = ibv_reg_mr(pd, buffers, sizeof(*buffers), IBV_ACCESS_LOCAL_WRITE);
 	must(buffers_mr != NULL, "ibv_reg_mr");
 }
-
-static struct ibv_qp *create_qp(void)
-{
-	struct ibv_qp_init_attr init = {
-		.send_cq = cq,
-		.recv_cq = cq,
-		.qp_type = IBV_QPT_RC,
-		/* No send is signaled, so entries of the send queue are never freed. */
-		.cap = { .max_send_wr = 64,
-			 .max_recv_wr = 16,
-			 .max_send_sge = 1,
-			 .max_recv_sge = 1 },
-	};
-	struct ibv_qp *qp = ibv_create_qp(pd, &init);
-
-	must(qp != NULL, "ibv_create_qp");
-	return qp;
-}
-
-static void connect(struct ibv_qp *qp, const struct ibv_qp *to, const union ibv_gid *gid, int index)
-{
-	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT,
-		.port_num = 1,
-		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE,
-		.path_mtu = IBV_MTU_1024,
-		.dest_qp_num = to->qp_num,
-		.max_rd_atomic = 1,
-		.max_dest_rd_atomic = 1,
-		.min_rnr_timer = 12,
-		.timeout = 14,
-		.retry_cnt = 7,
-		.rnr_retry = 7,
-		.ah_attr = { .is_global = 1,
-			     .port_num = 1,
-			     .grh = { .dgid = *gid, .sgid_index = index, .hop_limit = 64 } },
-	};
-	int err = ibv_modify_qp(
-		qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-
-	attr.qp_state = IBV_QPS_RTR;
-	if (!err)
-		err = ibv_modify_qp(qp, &attr,
-				    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-					    IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-					    IBV_QP_MIN_RNR_TIMER);
-	attr.qp_state = IBV_QPS_RTS;
-	if (!err)
-		err = ibv_modify_qp(qp, &attr,
-				    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-					    IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-					    IBV_QP_MAX_QP_RD_ATOMIC);
-	errno = err;
-	must(!err, "ibv_modify_qp");
-}
-
-static void connect_both(void)
-{
-	struct ibv_gid_entry gid[16];
-	ssize_t n = ibv_query_gid_table(ctx, gid, 16, 0);
-
-	must(n > 0, "the device has no address");
-	owner = create_qp();
-	peer = create_qp();
-	connect(owner, peer, &gid[0].gid, (int)gid[0].gid_index);
-	connect(peer, owner, &gid[0].gid, (int)gid[0].gid_index);
-}
-
-/* Waits for the next completion, which must be successful. */
-static struct ibv_wc completion(void)
-{
-	struct ibv_wc wc;
-	int n;
-
-	while (!(n = ibv_poll_cq(cq, 1, &wc)))
-		;
-	must(n > 0, "ibv_poll_cq");
-	if (wc.status != IBV_WC_SUCCESS) {
-		fprintf(stderr, "fast_registration: completion: %s\n",
-			ibv_wc_status_str(wc.status));
-		exit(1);
-	}
-	return wc;
-}
-
-/* ---- messages and writes ----------------------------------------------------------- */
 
 static void receive_into(struct ibv_qp *qp, void *p, uint32_t len)
 {
@@ -164,7 +55,10 @@ static void receive_into(struct ibv_qp *qp, void *p, uint32_t len)
 	must(!ibv_post_recv(qp, &wr, &bad), "ibv_post_recv");
 }
 
-/* Sends a grant from the owner to the peer. May be posted right after the registration. */
+/*
+ * Sends a grant from the owner to the peer. May be posted right after the registration. No send of
+ * this program is signaled, so entries of the send queue are never freed: it has enough for all.
+ */
 static void send_grant(const struct grant *grant)
 {
 	struct ibv_sge sge = { (uintptr_t)&buffers->sent, sizeof(buffers->sent), buffers_mr->lkey };
@@ -235,9 +129,9 @@ static void lend_by_wr(struct ibv_mr *mr, int round)
 	grant = (struct grant){ (uintptr_t)mr->addr, mr->rkey, sizeof(text) };
 	send_grant(&grant);
 
-	completion(); /* the peer has received the grant */
+	completion("receiving the grant");
 	write_and_notify(1);
-	wc = completion(); /* the owner has received the notification */
+	wc = completion("receiving the notification");
 	must(wc.wc_flags & IBV_WC_WITH_INV && wc.invalidated_rkey == grant.rkey,
 	     "the key was not invalidated");
 	check_ranges(sg, sizeof(text));
@@ -260,9 +154,9 @@ static void lend_from(struct xrocedv_pool *pool, int round)
 	must(m != NULL, "xrocedv_pool_map");
 	grant = (struct grant){ m->addr, m->rkey, sizeof(text) };
 	send_grant(&grant);
-	completion();
+	completion("receiving the grant");
 	write_and_notify(0);
-	completion();
+	completion("receiving the notification");
 	check_ranges(sg, sizeof(text));
 	printf("pool: key %08x, %llu bytes at %#llx\n", m->rkey, (unsigned long long)m->length,
 	       (unsigned long long)m->addr);
@@ -300,7 +194,8 @@ int main(void)
 	int round;
 
 	open_device();
-	connect_both();
+	create_pair(&owner, &peer);
+	allocate_memory();
 	memcpy(buffers->text, text, sizeof(text));
 	mr = xrocedv_alloc_mr(pd, 8);
 	must(mr != NULL, "xrocedv_alloc_mr");
@@ -308,9 +203,7 @@ int main(void)
 		lend_by_wr(mr, round);
 	memset(memory, 0, PAGES * PAGE);
 	lend_by_pool();
-	must(!ibv_dereg_mr(mr) && !ibv_destroy_qp(owner) && !ibv_destroy_qp(peer) &&
-		     !ibv_dereg_mr(buffers_mr) && !ibv_destroy_cq(cq) && !ibv_dealloc_pd(pd) &&
-		     !ibv_close_device(ctx),
-	     "cleanup");
+	must(!ibv_dereg_mr(mr) && !ibv_dereg_mr(buffers_mr), "ibv_dereg_mr");
+	destroy_pair(owner, peer);
 	return 0;
 }
