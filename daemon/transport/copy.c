@@ -88,6 +88,39 @@ bool xt_check_sgl(const struct xt_sgl *l, uint32_t access, struct xt_wc_error *e
 	return true;
 }
 
+bool xt_map(const struct xt_qp *qp, const struct xr_sge *sge, uint32_t access, struct xt_span *out)
+{
+	const struct xr_key_use use = {
+		.key = sge->lkey,
+		.pd = qp->info.pd,
+		.qpn = qp->info.qpn,
+		.access = access,
+		.whole = true,
+	};
+	const struct xt_mem_seg *seg = NULL;
+	const struct xt_key *k;
+	uint64_t at, before;
+
+	if (sge->lkey == XR_RESERVED_LKEY)
+		return false;
+	k = xt_keys_by_index(qp->engine->shared->keys, XR_KEY_INDEX(sge->lkey));
+	if (!k || xr_key_check(&k->entry, &use) != XR_OK || !xr_key_covers(&k->entry, sge->addr, 1))
+		return false;
+	at = k->base + (sge->addr - k->entry.va);
+	if (k->mem)
+		seg = xt_mem_seg_at(k->mem, at);
+	if (!seg || !seg->ptr || (access && !seg->writable))
+		return false;
+	before = at - seg->off < sge->addr - k->entry.va ? at - seg->off : sge->addr - k->entry.va;
+	out->lkey = sge->lkey;
+	out->addr = sge->addr - before;
+	out->ptr = seg->ptr + (at - seg->off) - before;
+	out->len = seg->len - (at - seg->off) + before;
+	if (out->len > k->entry.length - (out->addr - k->entry.va))
+		out->len = k->entry.length - (out->addr - k->entry.va);
+	return true;
+}
+
 /* ---- walking an SGL ---------------------------------------------------------------- */
 
 struct walk {

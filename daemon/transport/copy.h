@@ -54,6 +54,18 @@ static inline struct xt_sgl xt_receive_sgl(struct xt_qp *qp)
 
 /* Checks all keys of an SGL for an access (XR_ACCESS_*). Returns false with *error set. */
 bool xt_check_sgl(const struct xt_sgl *l, uint32_t access, struct xt_wc_error *error);
+/* Bytes that a key names and that are mapped: those at addresses [addr, addr + len) */
+struct xt_span {
+	uint32_t lkey; /* 0: none */
+	uint64_t addr, len;
+	uint8_t *ptr;
+};
+/*
+ * Sets *out to the span that contains the first byte of an SGE of the QP's own PD. It is valid
+ * until the engine does something else. Returns false if the key does not permit the access, or if
+ * the byte is not mapped.
+ */
+bool xt_map(const struct xt_qp *qp, const struct xr_sge *sge, uint32_t access, struct xt_span *out);
 /*
  * Starts to read the bytes of an SGE of a later work request (item), unless they are mapped.
  * Returns false if its key is invalid, or if there is no staging memory to spare.

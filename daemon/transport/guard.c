@@ -92,7 +92,10 @@ static __attribute__((noinline)) void move(uint8_t *to, const uint8_t *from, siz
 	uint8_t tail[XT_GUARD_TAIL];
 
 	memcpy(tail, from + head, len - head);
-	memmove(to, from, head);
+	if (to + head <= from || from + head <= to)
+		xt_copy(to, from, head);
+	else
+		memmove(to, from, head);
 	store_tail(to + head, tail, len - head);
 }
 

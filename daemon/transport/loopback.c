@@ -11,6 +11,7 @@
 #include "flow.h"
 #include "integrity.h"
 #include "loopback.h"
+#include "loopback_sends.h"
 #include "loopback_show.h"
 #include "pace.h"
 #include "packet.h"
@@ -21,9 +22,6 @@
 #include "rings.h"
 #include "sq.h"
 #include "wr_kind.h"
-
-/* Bytes moved at a time; a multiple of every path MTU */
-#define MAX_MOVE (128u << 10)
 
 enum step { STEP_ON, STEP_STOP, STEP_BUSY, STEP_PARKED };
 
@@ -51,7 +49,7 @@ static uint32_t chunk(const struct xt_qp *qp, const struct xt_qp *peer)
 {
 	if (qp->attr.rate_limit)
 		return qp->mtu;
-	return has_integrity(qp, peer) ? XT_INTEGRITY_MOVE : MAX_MOVE;
+	return has_integrity(qp, peer) ? XT_INTEGRITY_MOVE : XT_LOOPBACK_MOVE;
 }
 
 /* All accesses to memory, also to that of the peer, are of the requester's step. */
@@ -637,20 +635,29 @@ static enum step step(struct xt_qp *qp, const struct piece *p)
 	return xt_may_send(qp) && qp->req.wait == XT_WAIT_NONE ? STEP_ON : STEP_STOP;
 }
 
-/* Cost in packets: copying 4 KiB costs as much as a packet. */
-static uint32_t cost_of(const struct piece *p)
+/* Executes work requests that need none of the above. Returns the cost. */
+static uint32_t run_sends(struct xt_qp *qp, uint32_t budget)
 {
-	return 1 + p->len / 4096;
+	struct xt_qp *peer = xt_qp_by_num(qp->engine->shared->qps, qp->attr.dest_qp_num);
+
+	if (!peer || !xt_loopback_sends_possible(qp, peer) || !reachable(qp, peer))
+		return 0;
+	return xt_loopback_sends(qp, peer, budget);
 }
 
 uint32_t xt_loopback_run(struct xt_qp *qp, uint32_t budget, bool *more)
 {
 	struct xt_requester *r = &qp->req;
+	uint32_t cost = run_sends(qp, budget);
 	enum step next = STEP_ON;
-	uint32_t cost = 0;
 	struct xt_swqe *w;
 	struct piece p;
 
+	/* no work request is loaded, so that run_sends() goes on */
+	if (cost >= budget) {
+		*more = true;
+		return cost;
+	}
 	while (next == STEP_ON && r->wait == XT_WAIT_NONE && (w = xt_sq_current(qp))) {
 		if (must_settle(qp, w))
 			break;
@@ -673,7 +680,7 @@ uint32_t xt_loopback_run(struct xt_qp *qp, uint32_t budget, bool *more)
 			continue;
 		}
 		cut(qp, w, &p);
-		cost += cost_of(&p);
+		cost += xt_loopback_cost(p.len);
 		next = step(qp, &p);
 		if (next == STEP_PARKED)
 			break;

@@ -39,6 +39,11 @@ uint8_t *xt_mem_ptr(const struct xt_mem *mem, uint64_t off, uint64_t len)
 	return seg->ptr + (off - seg->off);
 }
 
+const struct xt_mem_seg *xt_mem_seg_at(const struct xt_mem *mem, uint64_t off)
+{
+	return find_seg(mem, off);
+}
+
 /* Returns the bytes from an offset of the region to the end of the segment, at most len. */
 static uint64_t span(const struct xt_mem_seg *seg, uint64_t off, uint64_t len)
 {

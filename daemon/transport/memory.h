@@ -180,6 +180,8 @@ struct xt_mem {
 
 /* Returns a pointer to [off, off + len) if one mapped segment contains it, else NULL. */
 uint8_t *xt_mem_ptr(const struct xt_mem *mem, uint64_t off, uint64_t len);
+/* Returns the segment that contains an offset, NULL beyond the end. */
+const struct xt_mem_seg *xt_mem_seg_at(const struct xt_mem *mem, uint64_t off);
 
 /* xt_guard_probe() of mapped memory of a region */
 int xt_mem_probe(struct xt_mem *mem, const uint8_t *p, size_t len);

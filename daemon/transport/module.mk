@@ -20,6 +20,7 @@ transport_SRCS := $(addprefix daemon/transport/, \
 	key_wr.c \
 	keys.c \
 	loopback.c \
+	loopback_sends.c \
 	loopback_show.c \
 	memory.c \
 	modify.c \

@@ -285,9 +285,10 @@ static bool complete(struct xt_qp *qp, uint32_t index, uint64_t wr_id, uint8_t o
 	return !xt_cq_push(qp->flow, qp->send_cq, &cqe, false);
 }
 
+static const struct xt_wc_error success = { IBV_WC_SUCCESS, XR_VERR_NONE };
+
 static bool complete_one(struct xt_qp *qp)
 {
-	static const struct xt_wc_error success = { IBV_WC_SUCCESS, XR_VERR_NONE };
 	struct xt_requester *r = &qp->req;
 	struct xt_swqe *w = xt_swqe(qp, r->completed);
 	bool ok = true;
@@ -302,6 +303,20 @@ static bool complete_one(struct xt_qp *qp)
 		xt_qp_completion_lost(qp);
 	}
 	return ok;
+}
+
+bool xt_sq_executed(struct xt_qp *qp, uint64_t wr_id, uint32_t length, bool signaled)
+{
+	struct xt_requester *r = &qp->req;
+
+	if (signaled && !complete(qp, r->completed, wr_id, XR_WR_SEND, length, &success)) {
+		xt_qp_completion_lost(qp);
+		return false;
+	}
+	r->cur = r->loaded = r->retired = ++r->completed;
+	qp->counters.tx_messages++;
+	xt_ring_publish(qp->sq_ring, r->completed);
+	return true;
 }
 
 /* Returns true if data of a work request, or of an earlier one, is not in memory. */

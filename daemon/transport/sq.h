@@ -107,6 +107,11 @@ bool xt_sq_retire(struct xt_qp *qp);
 /* Completes retired work requests. Returns false if the QP went to ERR. */
 bool xt_sq_complete(struct xt_qp *qp);
 /*
+ * Completes a SEND that was executed without being loaded. All before it have completed. Returns
+ * false if the QP went to ERR.
+ */
+bool xt_sq_executed(struct xt_qp *qp, uint64_t wr_id, uint32_t length, bool signaled);
+/*
  * Completes the oldest work request with an error and flushes: ERR, or SQE for unreliable types.
  * All retired ones must have completed, but for READs whose data cannot be stored.
  */

@@ -304,6 +304,227 @@ static void test_too_long(void)
 	end(q, 2);
 }
 
+/* ---- SENDs that are executed together ------------------------------------------------------ */
+
+#define SENDS 10
+#define TARGET 32768 /* of the first receive; each has 1000 bytes */
+
+static bool receives(struct harness *h, uint64_t wr_id, uint32_t status, uint32_t len)
+{
+	struct xr_cqe cqe;
+
+	return h_poll(h, &cqe) && cqe.is_recv && cqe.wr_id == wr_id && cqe.status == status &&
+	       cqe.byte_len == len;
+}
+
+static bool arrived(unsigned i, uint32_t len)
+{
+	return !memcmp(memory + TARGET + i * 1000, memory + i * 100, len);
+}
+
+static struct harness *begin_sends(struct h_qp *q, unsigned posted)
+{
+	struct harness *h = begin(q, 2, H_CQE);
+	unsigned i;
+
+	connect(&q[0], q[1].qpn, 5, 9);
+	connect(&q[1], q[0].qpn, 9, 5);
+	memset(memory + TARGET, 0, SENDS * 1000);
+	for (i = 0; i < posted; i++)
+		h_post_recv(&q[1], 100 + i, BASE + TARGET + i * 1000, 1000, key);
+	for (i = 0; i < SENDS; i++)
+		post(&q[0], i, XR_WR_SEND, i * 100, 0, 500 + i);
+	return h;
+}
+
+static struct xr_send_wqe *sent(struct h_qp *q, unsigned i)
+{
+	uint32_t stride = xr_send_stride(H_SGE, H_INLINE);
+
+	return (void *)((uint8_t *)(q->sq + 1) + i * stride);
+}
+
+static void test_sends(void)
+{
+	struct xt_qp_stats from, to;
+	struct h_qp q[2];
+	struct harness *h = begin_sends(q, SENDS);
+	bool ok = true;
+	unsigned i;
+
+	for (i = 0; i < SENDS; i++)
+		sent(&q[0], i)->flags = i % 5 == 4 ? XR_SEND_SIGNALED : 0;
+	run_until_idle(&q[0]);
+	for (i = 0; i < SENDS; i++) {
+		ok &= receives(h, 100 + i, 0, 500 + i) && arrived(i, 500 + i);
+		ok &= !memory[TARGET + i * 1000 + 500 + i];
+		ok &= i % 5 != 4 || completes(h, i, 0, IBV_WC_SEND);
+	}
+	TAP_OK(ok, "each SEND fills its receive; signalled ones complete behind it");
+	TAP_OK(q[0].sq->consumer == SENDS && q[1].rq->consumer == SENDS, "both queues are free");
+	xt_qp_stats(q[0].qp, &from);
+	xt_qp_stats(q[1].qp, &to);
+	TAP_OK(from.counters.tx_messages == SENDS && to.counters.rx_messages == SENDS &&
+		       from.counters.tx_bytes == 500 * SENDS + 45 &&
+		       to.counters.rx_bytes == from.counters.tx_bytes,
+	       "messages and bytes are counted");
+	/* the other direction, and operations that are executed one by one, use the same PSNs */
+	h_post_recv(&q[0], 1, BASE + 60000, 100, key);
+	h_post_recv(&q[1], 2, BASE + 61000, 100, key);
+	post(&q[1], 3, XR_WR_SEND, 0, 0, 100);
+	run_until_idle(&q[1]);
+	post(&q[0], 4, XR_WR_RDMA_WRITE, 0, 62000, 3000);
+	post(&q[0], 5, XR_WR_SEND, 200, 0, 100);
+	run_until_idle(&q[0]);
+	TAP_OK(receives(h, 1, 0, 100) && completes(h, 3, 0, IBV_WC_SEND) &&
+		       completes(h, 4, 0, IBV_WC_RDMA_WRITE) && receives(h, 2, 0, 100) &&
+		       completes(h, 5, 0, IBV_WC_SEND) && !memcmp(memory, memory + 62000, 3000) &&
+		       !memcmp(memory + 200, memory + 61000, 100),
+	       "what follows in both directions is executed");
+	end(q, 2);
+}
+
+/* One of the SENDs is unusual: it must be found in its place, with those before it executed. */
+static void test_unusual_sends(void)
+{
+	static const struct row {
+		const char *what;
+		uint8_t opcode, flags;
+		uint16_t num_sge;
+		uint32_t inline_len, len;
+	} rows[] = {
+		{ "a SEND with immediate data", XR_WR_SEND_WITH_IMM, 0, 1, 0, 505 },
+		{ "a SEND without data", XR_WR_SEND, 0, 0, 0, 0 },
+		{ "a SEND of two SGEs", XR_WR_SEND, 0, 2, 0, 535 },
+		{ "a SEND with a fence", XR_WR_SEND, XR_SEND_FENCE, 1, 0, 505 },
+		{ "a SEND of inline data", XR_WR_SEND, XR_SEND_INLINE, 0, 40, 40 },
+		{ "a solicited SEND", XR_WR_SEND, XR_SEND_SOLICITED, 1, 0, 505 },
+	};
+
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const struct row *r = &rows[i];
+		struct h_qp q[2];
+		struct harness *h = begin_sends(q, SENDS);
+		struct xr_send_wqe *w = sent(&q[0], 5);
+		struct xr_sge *sge = (struct xr_sge *)(w + 1);
+		bool ok = true;
+
+		w->opcode = r->opcode;
+		w->flags |= r->flags;
+		w->num_sge = r->num_sge;
+		w->inline_len = r->inline_len;
+		sge[1] = (struct xr_sge){ BASE + 500 + 505, 30, key };
+		if (r->flags & XR_SEND_INLINE)
+			memcpy(sge, memory + 500, r->inline_len);
+		run_until_idle(&q[0]);
+		for (unsigned j = 0; j < SENDS; j++)
+			ok &= receives(h, 100 + j, 0, j == 5 ? r->len : 500 + j) &&
+			      completes(h, j, 0, IBV_WC_SEND) && arrived(j, j == 5 ? r->len : 500);
+		TAP_OK(ok, "%s among others", r->what);
+		end(q, 2);
+	}
+}
+
+/* Returns true if SENDs [0, n) and their receives have completed. */
+static bool executed(struct harness *h, unsigned n)
+{
+	bool ok = true;
+
+	for (unsigned i = 0; i < n; i++)
+		ok &= receives(h, 100 + i, 0, 500 + i) && completes(h, i, 0, IBV_WC_SEND) &&
+		      arrived(i, 500 + i);
+	return ok;
+}
+
+static void test_failing_sends(void)
+{
+	struct h_qp q[2];
+	struct harness *h = begin_sends(q, SENDS);
+	struct xr_sge *sge = (struct xr_sge *)(sent(&q[0], 5) + 1);
+
+	sge->lkey ^= 1;
+	run_until_idle(&q[0]);
+	TAP_OK(executed(h, 5) && completes(h, 5, IBV_WC_LOC_PROT_ERR, 0) &&
+		       completes(h, 6, IBV_WC_WR_FLUSH_ERR, 0) &&
+		       xt_qp_info(q[1].qp)->state == XR_QPS_RTS,
+	       "a SEND with an invalid L_Key fails behind those before it");
+	end(q, 2);
+
+	h = begin_sends(q, SENDS);
+	sge = (struct xr_sge *)(sent(&q[0], 5) + 1);
+	sge->length = 1001;
+	run_until_idle(&q[0]);
+	TAP_OK(executed(h, 5) && receives(h, 105, IBV_WC_LOC_LEN_ERR, 0) &&
+		       xt_qp_info(q[1].qp)->state == XR_QPS_ERR,
+	       "a SEND longer than its receive fails behind those before it");
+	end(q, 2);
+
+	h = begin_sends(q, 5);
+	mr.seg.writable = false;
+	h_post_recv(&q[1], 105, BASE + TARGET, 1000, key);
+	run_until_idle(&q[0]);
+	TAP_OK(receives(h, 100, IBV_WC_LOC_PROT_ERR, 0) && !memory[TARGET + 1],
+	       "a SEND into memory that must not be written fails");
+	end(q, 2);
+
+	h = begin_sends(q, 5);
+	xt_qp_doorbell(q[0].qp, h->now);
+	xt_engine_run(h->engine, h->now);
+	TAP_OK(executed(h, 5), "SENDs are executed as far as receives are posted");
+	for (unsigned i = 5; i < SENDS; i++)
+		h_post_recv(&q[1], 100 + i, BASE + TARGET + i * 1000, 1000, key);
+	run_until_idle(&q[0]);
+	TAP_OK(receives(h, 105, 0, 505) && completes(h, 5, 0, IBV_WC_SEND) && arrived(9, 509),
+	       "the others follow when receives are posted");
+	end(q, 2);
+}
+
+/* The CQ has room for some completions of the receives only. */
+static void test_sends_overrun(void)
+{
+	struct h_qp q[2];
+	struct harness *h = begin(q, 2, 4);
+	unsigned i, done = 0;
+	struct xr_cqe cqe;
+
+	connect(&q[0], q[1].qpn, 5, 9);
+	connect(&q[1], q[0].qpn, 9, 5);
+	for (i = 0; i < SENDS; i++) {
+		h_post_recv(&q[1], i, BASE + TARGET, 1000, key);
+		post(&q[0], i, XR_WR_SEND, 0, 0, 10)->flags = 0;
+	}
+	run_until_idle(&q[0]);
+	while (h_poll(h, &cqe))
+		done += cqe.is_recv && cqe.wr_id == done && !cqe.status;
+	TAP_OK(done == 4 && h->events[IBV_EVENT_CQ_ERR] == 1 &&
+		       xt_qp_info(q[0].qp)->state == XR_QPS_ERR &&
+		       xt_qp_info(q[1].qp)->state == XR_QPS_ERR,
+	       "SENDs that overrun the CQ of the receives: both QPs are in ERR");
+	TAP_OK(q[0].sq->consumer == SENDS && q[1].rq->consumer == SENDS,
+	       "both queues are consumed completely");
+	end(q, 2);
+}
+
+/* One event for each arming, also if several completions are added together */
+static void test_sends_armed(void)
+{
+	struct h_qp q[2];
+	struct harness *h = begin_sends(q, SENDS);
+
+	h->cq_ring->word = XR_ARM_ANY;
+	run_until_idle(&q[0]);
+	TAP_OK(h->cq_events == 1 && !h->cq_ring->word && executed(h, SENDS),
+	       "SENDs raise one event of an armed CQ");
+	end(q, 2);
+
+	h = begin_sends(q, SENDS);
+	h->cq_ring->word = XR_ARM_SOLICITED;
+	sent(&q[0], 7)->flags |= XR_SEND_SOLICITED;
+	run_until_idle(&q[0]);
+	TAP_OK(h->cq_events == 1 && executed(h, SENDS), "... and for one that is solicited");
+	end(q, 2);
+}
+
 int main(void)
 {
 	test_self();
@@ -313,5 +534,10 @@ int main(void)
 	test_corrupt_rings();
 	test_bad_entries();
 	test_too_long();
+	test_sends();
+	test_unusual_sends();
+	test_failing_sends();
+	test_sends_overrun();
+	test_sends_armed();
 	return tap_end();
 }
