@@ -40,10 +40,17 @@ enum xd_idle xd_spin_next(struct xd_spin *s, uint64_t now)
 
 bool xd_spin_yielded(struct xd_spin *s, uint64_t before, uint64_t after)
 {
-	if (after - before <= XD_STARVED_NS)
+	bool recent = s->backoff_ns && after < s->backoff_until + s->backoff_ns;
+
+	if (after - before <= XD_STARVED_NS) {
+		s->long_yields = 0;
 		return false;
+	}
 	s->woken = after;
-	if (s->backoff_ns && after < s->backoff_until + s->backoff_ns)
+	if (!recent && ++s->long_yields < XD_STARVED_YIELDS)
+		return false;
+	s->long_yields = 0;
+	if (recent)
 		s->backoff_ns *= 2;
 	else
 		s->backoff_ns = XD_BACKOFF_MIN_NS;

@@ -3,10 +3,12 @@
  * Decides what a worker without work does: yield, pause or sleep. Contains only the policy; the
  * caller has the clock. Times are ns of CLOCK_MONOTONIC.
  *
- * Spinning pays only while a core is free. A worker whose yield takes long was starved: it competes
+ * Spinning pays only while a core is free. A worker whose yields take long was starved: it competes
  * with a program that spins on memory and never yields. The worker then backs off: it sleeps
  * instead of spinning, as a wake-up preempts that program. The back-off time doubles each time the
- * worker is starved again, and is reset when a program attaches or detaches.
+ * worker is starved again, and is reset when a program attaches or detaches. A single long yield
+ * does not count unless the last back-off was not long ago: a hypervisor or a program that runs for
+ * a moment causes those, and sleeps beside programs that yield cost more than another long yield.
  */
 #ifndef XD_SPIN_H
 #define XD_SPIN_H
@@ -14,9 +16,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A worker is starved if a yield takes longer than this. */
+/* A worker is starved if so many yields in a row take longer than this. */
 #define XD_STARVED_NS 1000000u
-/* Shortest and longest back-off. Short at first, as a hypervisor may have caused the delay. */
+#define XD_STARVED_YIELDS 2
+/* Shortest and longest back-off. Short at first, as a hypervisor may have caused the delays. */
 #define XD_BACKOFF_MIN_NS 10000000ull
 #define XD_BACKOFF_MAX_NS 2000000000ull
 /*
@@ -38,7 +41,8 @@ struct xd_spin {
 	uint64_t limit_ns; /* longest spin, as configured */
 	uint64_t woken;	   /* end of the last sleep, or of a yield that starved the worker */
 	uint64_t last_work;
-	bool yielded; /* since the last work */
+	bool yielded;	     /* since the last work */
+	uint8_t long_yields; /* in a row */
 	uint64_t backoff_until, backoff_ns;
 };
 
@@ -53,7 +57,7 @@ void xd_spin_slept(struct xd_spin *s, uint64_t now);
  * core post more.
  */
 enum xd_idle xd_spin_next(struct xd_spin *s, uint64_t now);
-/* Reports a yield from `before` to `after`; returns true if the worker was starved. */
+/* Reports a yield from `before` to `after`; returns true if the worker backs off now. */
 bool xd_spin_yielded(struct xd_spin *s, uint64_t before, uint64_t after);
 /* Ends the back-off: other programs run now. */
 void xd_spin_reset_backoff(struct xd_spin *s);

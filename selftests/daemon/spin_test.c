@@ -99,6 +99,17 @@ static void stream(struct sim *s, uint64_t ns)
 	}
 }
 
+/* As many yields to a program that never yields as make the worker back off */
+static void long_yields(struct sim *s)
+{
+	unsigned i;
+
+	for (i = 0; i < XD_STARVED_YIELDS; i++) {
+		work(s);
+		idle(s, US, YIELD_LONG);
+	}
+}
+
 static void test_idle(void)
 {
 	struct sim s = sim_new(LIMIT);
@@ -125,10 +136,9 @@ static void test_no_spin(void)
 	idle(&s, SECOND, YIELD_SHORT);
 	TAP_OK(!s.yields && s.sleeps == 1,
 	       "without spin time a worker yields again only after work");
-	work(&s);
-	idle(&s, 5 * MS, YIELD_LONG);
+	long_yields(&s);
 	TAP_OK(s.starved == 1,
-	       "without spin time the single yield detects a program that does not yield");
+	       "without spin time the single yields detect a program that does not yield");
 	clear(&s);
 	work(&s);
 	idle(&s, US, YIELD_LONG);
@@ -144,6 +154,13 @@ static void test_yielding_programs(void)
 	       "with programs that yield, no message finds the worker asleep");
 	TAP_OK(!ping_pong(&s, 10000, XD_STARVED_NS / 100) && !s.starved,
 	       "no message finds the worker asleep if a yield takes 10 us");
+	work(&s);
+	idle(&s, US, YIELD_LONG);
+	TAP_OK(!s.starved && !ping_pong(&s, 100, YIELD_SHORT),
+	       "after a single long yield, no message finds the worker asleep");
+	work(&s);
+	idle(&s, US, YIELD_LONG);
+	TAP_OK(!s.starved, "long yields count only if no short one was in between");
 }
 
 /* With a program that never yields, the worker spins rarely. */
@@ -173,8 +190,7 @@ static void test_spinning_program(void)
 	       s.pauses, s.sleeps);
 	s.now += 10 * SECOND;
 	clear(&s);
-	work(&s);
-	idle(&s, 20 * US, YIELD_LONG);
+	long_yields(&s);
 	TAP_OK(s.starved == 1 && s.spin.backoff_until - s.now <= XD_BACKOFF_MIN_NS,
 	       "after a long time, the back-off starts from its minimum");
 }
@@ -195,10 +211,9 @@ static void test_other_programs(void)
 	bandwidth(&s, 5 * SECOND);
 	xd_spin_reset_backoff(&s.spin);
 	clear(&s);
-	work(&s);
-	idle(&s, 20 * US, YIELD_LONG);
+	long_yields(&s);
 	TAP_OK(s.starved == 1 && s.spin.backoff_until == s.now + XD_BACKOFF_MIN_NS,
-	       "the first slice of a new program causes the shortest back-off only");
+	       "the first slices of a new program cause the shortest back-off only");
 }
 
 int main(void)
