@@ -402,6 +402,12 @@ int xp_modify_cq(struct ibv_cq *ibcq, struct ibv_modify_cq_attr *attr)
 
 #define FEW_CPUS 4
 #define SPINS 256
+/*
+ * Yields as short as this let no other thread work for long, so naps are not considered in the next
+ * empty polls. Reading the clock twice takes a fifth of the time of such a poll.
+ */
+#define SHORT_YIELD_NS 5000u
+#define UNTIMED_POLLS 7
 #define NAP_QPS 32 /* whose outstanding send WRs are counted, so that a poll takes no longer */
 
 /* Returns true if the process may use few processors. The first call decides. */
@@ -440,19 +446,33 @@ static uint32_t sends_outstanding(struct xp_cq *cq)
 	return n;
 }
 
-/* Returns the time to sleep after an empty poll, in ns, or 0. Needs cq->lock. */
-static uint32_t nap_due(struct xp_cq *cq)
+/* What a program does after an empty poll */
+struct pause {
+	uint64_t now; /* end of the poll; 0: it is not timed */
+	uint32_t nap; /* time to sleep in ns, or 0 */
+};
+
+/* Needs cq->lock. */
+static struct pause pause_due(struct xp_cq *cq)
 {
-	uint64_t now, last;
+	unsigned int untimed = __atomic_load_n(&cq->untimed, __ATOMIC_RELAXED);
+	struct pause p = { 0 };
+	uint64_t last;
 
 	if (cq->flushing || !has_few_cpus())
-		return 0;
-	now = xp_clock();
+		return p;
+	if (untimed) {
+		__atomic_store_n(&cq->untimed, untimed - 1, __ATOMIC_RELAXED);
+		return p;
+	}
+	p.now = xp_clock();
 	last = __atomic_load_n(&cq->polled, __ATOMIC_RELAXED);
-	if (xp_nap_possible(&cq->nap, now, last) &&
-	    xp_nap_due(&cq->nap, now, sends_outstanding(cq)))
-		return XP_NAP_NS;
-	return xp_recv_nap_due(&cq->recv_nap, now, last);
+	if (xp_nap_possible(&cq->nap, p.now, last) &&
+	    xp_nap_due(&cq->nap, p.now, sends_outstanding(cq)))
+		p.nap = XP_NAP_NS;
+	else
+		p.nap = xp_recv_nap_due(&cq->recv_nap, p.now, last);
+	return p;
 }
 
 /*
@@ -484,19 +504,23 @@ static void sleep_for_nap(uint32_t ns)
 /*
  * Lets the daemon or a local peer have the processor after an empty poll. Without a nap it yields:
  * if the process may use few processors, after each; otherwise after many in a row.
- * @nap: ns, or 0
  */
-static void give_way(struct xp_cq *cq, uint32_t nap)
+static void give_way(struct xp_cq *cq, const struct pause *p)
 {
 	unsigned int idle = __atomic_load_n(&cq->idle, __ATOMIC_RELAXED) + 1;
+	uint64_t end;
 
 	set_idle(cq, idle);
-	if (nap)
-		sleep_for_nap(nap);
+	if (p->nap)
+		sleep_for_nap(p->nap);
 	else if (idle > SPINS || has_few_cpus())
 		sched_yield();
-	if (has_few_cpus())
-		__atomic_store_n(&cq->polled, xp_clock(), __ATOMIC_RELAXED);
+	if (!p->now)
+		return;
+	end = xp_clock();
+	__atomic_store_n(&cq->polled, end, __ATOMIC_RELAXED);
+	if (end - p->now < SHORT_YIELD_NS)
+		__atomic_store_n(&cq->untimed, UNTIMED_POLLS, __ATOMIC_RELAXED);
 }
 
 static void note_poll(struct xp_cq *cq)
@@ -631,7 +655,7 @@ int xp_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
 {
 	struct xp_cq *cq = xp_cq(ibcq);
 	struct xp_context *ctx = xp_ctx(ibcq->context);
-	uint32_t nap;
+	struct pause pause = { 0 };
 	int got;
 
 	if (xp_health(ctx) == XP_FORKED) {
@@ -646,14 +670,15 @@ int xp_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
 		cq->flushing = true;
 		got += poll_flushed(cq, n - got, wc + got);
 	}
-	nap = got ? 0 : nap_due(cq);
+	if (!got)
+		pause = pause_due(cq);
 	xp_unlock(&cq->lock);
 	if (got) {
 		set_idle(cq, 0);
 		return got;
 	}
 	xp_check_health(ctx);
-	give_way(cq, nap);
+	give_way(cq, &pause);
 	return 0;
 }
 
@@ -689,7 +714,7 @@ static bool poll_one(struct xp_cq *cq, struct xr_cqe *to)
 int xp_cq_poll_one(struct xp_cq *cq, struct xr_cqe *cqe, bool yield)
 {
 	struct xp_context *ctx = xp_ctx(cq->ibcq.context);
-	uint32_t nap;
+	struct pause pause = { 0 };
 	bool got;
 
 	if (xp_health(ctx) == XP_FORKED)
@@ -697,7 +722,8 @@ int xp_cq_poll_one(struct xp_cq *cq, struct xr_cqe *cqe, bool yield)
 	xp_lock(&cq->lock);
 	note_poll(cq);
 	got = poll_one(cq, cqe);
-	nap = yield && !got ? nap_due(cq) : 0;
+	if (yield && !got)
+		pause = pause_due(cq);
 	xp_unlock(&cq->lock);
 	if (got) {
 		set_idle(cq, 0);
@@ -705,7 +731,7 @@ int xp_cq_poll_one(struct xp_cq *cq, struct xr_cqe *cqe, bool yield)
 	}
 	xp_check_health(ctx);
 	if (yield)
-		give_way(cq, nap);
+		give_way(cq, &pause);
 	return ENOENT;
 }
 

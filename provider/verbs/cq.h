@@ -23,9 +23,10 @@ struct xp_cq {
 	};
 	struct xp_lock lock;
 	struct xp_cq_ring ring;
-	unsigned int idle; /* empty polls in a row; atomic, inexact if several threads poll */
-	uint64_t polled;   /* end of the last empty poll, for naps; atomic */
-	struct xp_nap nap; /* under the lock, as recv_nap is */
+	unsigned int idle;    /* empty polls in a row; atomic, inexact if several threads poll */
+	uint64_t polled;      /* end of the last empty poll that was timed, for naps; atomic */
+	unsigned int untimed; /* the next empty polls that need not be timed; atomic */
+	struct xp_nap nap;    /* under the lock, as recv_nap is */
 	struct xp_recv_nap recv_nap;
 	bool flushing; /* the daemon is gone: completions are generated, the ring is not read */
 	struct xp_qp **qps; /* the QPs that complete here, hashed by QPN */
