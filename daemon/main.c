@@ -417,7 +417,7 @@ static void release(struct daemon *d)
 	xd_loop_free(dev->loop);
 }
 
-/* What a thread that hangs may use is left to the kernel. */
+/* A thread may hang and still use memory: the kernel frees that at the end of the process. */
 static void stop(struct daemon *d, int status)
 {
 	struct xd_server *server = d->server;
@@ -439,7 +439,7 @@ static void stop(struct daemon *d, int status)
 /* Path MTU of most networks that were not set up for RDMA */
 #define USUAL_PATH_MTU 1024
 
-/* Logs once what makes programs fail or slow although the device works. */
+/* Logs once the settings that make programs fail or slow although the device works. */
 static void log_hints(const struct xd_device *dev)
 {
 	const struct xd_link *link = xd_net_link(dev->net);

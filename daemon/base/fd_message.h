@@ -10,7 +10,7 @@
 
 /* flags: of sendmsg(2). Returns 0 or -errno. */
 int xd_message_send(int sock, const void *data, size_t len, const int *fds, uint32_t n, int flags);
-/* Room for a message, and what was received */
+/* Buffers for a message; after a call, the sizes of the received message */
 struct xd_message_room {
 	void *data;
 	size_t len; /* of the room; then of the message, which may be longer than the room */

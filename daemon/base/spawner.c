@@ -47,7 +47,7 @@ static int receive_message(int sock, struct message *m)
 
 /* ---- the spawner ----------------------------------------------------------------- */
 
-/* What the spawner forks. There is one spawner, whose copy of this never changes. */
+/* Kinds of processes that the spawner forks. There is one spawner, whose copy never changes. */
 static const struct xd_spawned_kind *spawned;
 
 /*

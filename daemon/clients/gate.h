@@ -39,7 +39,7 @@ void xd_gate_init(struct xd_gate *gate);
 int xd_gate_take(struct xd_gate *gate, int client_fd);
 void xd_gate_close(struct xd_gate *gate);
 
-/* What the gate does, in a process of its own. */
+/* Main function of a gate process. */
 void xd_gate_main(const int *fds, uint32_t n);
 
 #endif /* XD_GATE_H */

@@ -31,7 +31,7 @@ struct xd_bytes {
 	uint64_t memory; /* of the daemon, for rings and other data: --user-max-memory */
 };
 
-/* What all clients of one user have */
+/* Sums over all clients of one user */
 struct xd_user {
 	uid_t uid;
 	bool is_operator;

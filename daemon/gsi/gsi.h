@@ -80,7 +80,7 @@ int xd_gsi_send_to(struct xd_gsi *g, const struct xc_path *path, uint32_t qpn, u
 		   const uint8_t *mad);
 #define XD_GSI_WAITING_PROGRAMS 128 /* MADs of programs may join so many */
 
-/* Waits until the worker has sent what was queued, at most XD_GSI_FLUSH_MS. */
+/* Waits until the worker has sent the queued MADs, at most XD_GSI_FLUSH_MS. */
 void xd_gsi_flush(struct xd_gsi *g);
 
 /* Addresses, routes or neighbours changed: forgets resolved next hops. */

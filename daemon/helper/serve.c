@@ -274,7 +274,7 @@ int xd_serving_open(struct xd_serving *s, int sock, const char *ifname)
 	return watch(s, s->sock, &s->sock, 0) || watch(s, s->signals, &s->signals, 0) ? -ENOMEM : 0;
 }
 
-/* What the daemon sent before its end counts: TAKE may be among it. */
+/* Handles the messages that the daemon sent before its end: TAKE may be among them. */
 static void read_rest(struct xd_serving *s)
 {
 	char byte;

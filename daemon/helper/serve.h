@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the helper does: one loop, and a thread for each request that the program can make wait, so
- * that it makes nobody else wait. Nothing that it receives is trusted.
+ * The loop of the helper. A request that a program can delay gets a thread of its own, so that it
+ * delays no other request. No received message is trusted.
  */
 #ifndef XD_HELPER_SERVE_H
 #define XD_HELPER_SERVE_H

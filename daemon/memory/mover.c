@@ -36,7 +36,7 @@ struct piece {
 	uint8_t state;
 };
 
-/* What one worker has to do with one mover; under the lock of the worker unless noted */
+/* State of one worker for one mover; under the lock of the worker unless noted */
 struct channel {
 	struct xd_mover *mover;
 	struct xd_move_ring *ring;

@@ -94,7 +94,7 @@ struct xd_maps_reply {
 	struct xd_vma vma[XD_MAPS_BATCH];
 };
 
-/* What a mover does, in a process of its own. */
+/* Main function of a mover process. */
 void xd_mover_main(const int *fds, uint32_t n);
 
 #endif /* XD_MOVER_AREA_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Waits until the workers have executed what was posted to send queues, in a job of the client.
- * Messages whose memory is private wait for a mover, which the control thread must not do.
+ * Waits until the workers have executed the posted send work requests, in a job of the client: work
+ * requests with private memory need a mover, for which the control thread must not wait.
  */
 #ifndef XD_DRAIN_H
 #define XD_DRAIN_H
@@ -24,7 +24,7 @@ struct xd_drain {
 
 /* Adds a QP, unless it has nothing to send. */
 void xd_drain_add(struct xd_drain *d, const struct xd_qp *qp);
-/* run() of the job: waits until what was posted before is executed, at most a second. */
+/* run() of the job: waits until those work requests are executed, at most a second. */
 void xd_drain_run(struct xd_client_job *job);
 
 #endif /* XD_DRAIN_H */

@@ -74,7 +74,7 @@ void xd_qp_retire(const struct xd_qp *qp);
 /* Sums it for all QPs that exist, in `live` of the programs. No worker is paused. */
 void xd_qps_sum_traffic(struct xd_clients *cs);
 
-/* UC and UD: what was posted is executed without a response of the peer. */
+/* UC and UD: work requests complete without a response of the peer. */
 static inline bool xd_qp_unreliable(const struct xd_qp *qp)
 {
 	return qp->type == XR_QPT_UC || qp->type == XR_QPT_UD;

@@ -42,7 +42,7 @@ const char *xd_qp_type_name(const struct xd_qp *qp)
 	}
 }
 
-/* What the engine knows, read in one pause of the worker */
+/* State of the QP in the engine, read in one pause of the worker */
 struct snapshot {
 	struct xr_qp_attr attr;
 	struct xt_path path;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What the QPs of each program have sent and received. */
+/* Traffic of the QPs of each program, for metrics */
 #include <string.h>
 
 #include "daemon/clients/programs.h"

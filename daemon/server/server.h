@@ -52,7 +52,7 @@ static inline struct xd_server *xd_server_of(const struct xd_client *c)
 	return container_of(c->clients, struct xd_server, objects.clients);
 }
 
-/* What the server needs and the daemon must open before it drops its privileges */
+/* Descriptors of the server that only root can open: the daemon opens them first */
 struct xd_listener {
 	int fd;
 	const char *bound; /* path of the socket, NULL: none yet */
@@ -66,7 +66,7 @@ struct xd_listener {
 
 /* Creates the control socket. Call xd_listener_close() after an error, too. Logs errors. */
 int xd_listener_open(const struct xd_options *opt, struct xd_listener *l);
-/* Closes what was not handed over. */
+/* Closes the descriptors that xd_server_start() has not taken over. */
 void xd_listener_close(struct xd_listener *l);
 
 /*
@@ -80,7 +80,7 @@ int xd_server_start(struct xd_device *dev, struct xd_helper *helper, struct xd_l
  * an error, too.
  */
 int xd_server_open(struct xd_device *dev, struct xd_server **server);
-/* Refuses new clients from now on, and those who ask for metrics. */
+/* Refuses new clients and scrapes of metrics from now on. */
 void xd_server_refuse(struct xd_server *server);
 /*
  * Ends all clients and releases everything. Returns false if a job hangs: everything that it may

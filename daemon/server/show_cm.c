@@ -6,7 +6,7 @@
 #include "daemon/gsi/gsi.h"
 #include "show.h"
 
-/* What happened to MADs of a kind: counter of struct xc_counters, text */
+/* Counters of struct xc_counters for each kind of MAD: member, text */
 #define KIND_COUNTERS(X)                                                                           \
 	X(sent, "sent, including retries")                                                         \
 	X(retried, "sent again")                                                                   \

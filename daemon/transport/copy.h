@@ -77,7 +77,7 @@ bool xt_fetch_sge(struct xt_qp *qp, uint32_t item, const struct xr_sge *sge);
  */
 bool xt_gather(struct xt_qp *qp, uint32_t index, uint32_t off, uint32_t len, struct xt_payload *out,
 	       struct xt_wc_error *error);
-/* What a step reads: bytes of a packet of a work request or READ (@item) */
+/* Bytes that a step reads: those of a packet of a work request or READ (@item) */
 struct xt_fetch {
 	struct xt_step *step;
 	uint32_t item, psn;

@@ -150,7 +150,7 @@ static void send_acks(struct xt_engine *e)
 	}
 }
 
-/* What was read for a QP is kept only until another QP needs the staging memory. */
+/* Data that was read ahead for a QP is kept until another QP needs the staging memory. */
 static void idle(struct xt_qp *qp)
 {
 	struct xt_step *send = &qp->park.step[XT_STEP_SEND];

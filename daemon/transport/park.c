@@ -371,7 +371,7 @@ uint32_t xt_posted_psn(const struct xt_qp *qp, uint32_t *msn)
 	return xt_list_empty(posted) ? qp->resp.epsn : io->psn;
 }
 
-/* Completes what waited for posted writes. Returns false if all writes were given up. */
+/* Completes requests that waited for posted writes. Returns false if all writes were given up. */
 static bool written(struct xt_qp *qp, enum xt_park_side side)
 {
 	bool posted = xt_posted(&qp->park, side);

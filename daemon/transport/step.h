@@ -77,7 +77,7 @@ void xt_step_idle(struct xt_step *s);
  * read ahead. item, psn: the work request or READ, and the packet.
  */
 void xt_step_fetch(struct xt_step *s, uint32_t item, uint32_t psn, uint64_t read_end);
-/* The same for a piece over loopback: takes over what was read ahead, and reads no more ahead. */
+/* The same for a piece over loopback: takes over data that was read ahead, reads none ahead. */
 void xt_step_take_over(struct xt_step *s, uint32_t item);
 /*
  * Prepares a step XT_STEP_*_AHEAD to read for the work requests or READs behind @item and before

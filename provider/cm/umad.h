@@ -2,7 +2,7 @@
 /*
  * Files of umad: the device files /dev/infiniband/umadN as libibumad sees them. The descriptor that
  * a program has is the socket on which the daemon sends MADs, so that poll() and O_NONBLOCK work.
- * What is written, and the calls of ioctl(), are requests on a connection of the file's own.
+ * Each write() and ioctl() is a request on a connection of the file's own.
  */
 #ifndef XP_UMAD_H
 #define XP_UMAD_H

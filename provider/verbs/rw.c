@@ -308,7 +308,7 @@ static int count_now(const struct xrocedv_rw *rw, uint32_t chained)
 		return (int)left;
 	if (chained >= rw->qp->sq.limit)
 		return -EINVAL;
-	/* What fits into the queue is posted at once, when there is room. */
+	/* A chain that fits into the queue is posted as a whole, when there is room. */
 	if (left + chained <= rw->qp->sq.limit)
 		return -ENOMEM;
 	/* The chain follows the last operation in the same call. */
