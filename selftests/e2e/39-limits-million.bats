@@ -8,7 +8,7 @@ load limits
 # On-demand regions: registering others takes longer, because their pages are looked up.
 @test "1048576 MRs can be created, and their memory is freed with them" {
 	(($(memory_gib) >= 3)) || skip "needs 3 GiB of free memory"
-	daemon_up a --user-max-memory 2G --client-max-load 10000
+	daemon_up a --max-mr 1048576 --user-max-memory 2G --client-max-load 10000
 	equal "MRs" "$(limits -d mr)" "1048576 mrs"
 	rss_below 200000
 }

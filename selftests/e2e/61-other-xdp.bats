@@ -124,7 +124,7 @@ alone() {
 	[[ $(programs) == "$1" ]]
 }
 
-# bats test_tags=stock
+# vm/systemd has this in a guest.
 @test "--dispatcher: the daemon joins a program of xdp-filter and leaves it" {
 	needs_dispatcher
 	tools a xdp-filter load -m native va -f udp

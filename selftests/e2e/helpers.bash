@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # shellcheck shell=bash
 #
-# For bats files: `load helpers` first. Each file gets two new hosts with a daemon each. The network and the
-# functions that tests can use are described in ../lib/hosts.bash. A file that needs different hosts defines
-# setup_file itself, after the load.
+# For bats files: `load helpers` first. Each file gets two new hosts with a daemon each, or, if SHARED_RUN is set, those
+# of that RUN (../vm/guest/e2e). The network and the functions that tests can use are described in ../lib/hosts.bash. A
+# file that needs different hosts defines setup_file itself, after the load.
 
 : "${XR_TOP:=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)}"
 : "${XR_BUILD:=$XR_TOP/build}"
@@ -30,12 +30,13 @@ requires() {
 
 setup_file() {
 	requires root
+	[[ -z ${SHARED_RUN:-} ]] || return 0
 	hosts_up
 	daemons_up
 }
 
 teardown_file() {
-	hosts_down
+	[[ ${RUN:-} == "${SHARED_RUN:-}" ]] || hosts_down
 }
 
 teardown() {
