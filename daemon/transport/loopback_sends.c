@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * What is common: SENDs of one SGE or of inline data, whose bytes are mapped on both sides, into
- * receives of one SGE. They need no steps, no pieces and no state between pieces, so what is the
- * same for all of them is checked once for many.
+ * Common SENDs: of one SGE or of inline data, with bytes that are mapped on both sides, into
+ * receives of one SGE. They need no steps, no pieces and no state between pieces, so the state of
+ * both QPs is checked once for many of them.
  *
- * A work request is executed here as a whole, or not at all: whatever is unusual about it, also any
- * error but that of a CQ, is left to loopback.c, before the first effect.
+ * A work request is executed here as a whole, or not at all: one that is unusual, or that must
+ * fail, is left to loopback.c before its first effect. Only an overrun of a CQ is found later.
  */
 #include "completer.h"
 #include "copy.h"
@@ -17,7 +17,7 @@
 #include "rq.h"
 #include "sq.h"
 
-/* A SEND and the receive that it fills, and what the keys of the latest ones name */
+/* A SEND and the receive that it fills; source, target: spans of the keys that were used last */
 struct message {
 	struct xt_span source, target;
 	uint64_t wr_id;
@@ -162,18 +162,37 @@ static bool execute(struct xt_qp *qp, struct xt_qp *peer, const struct message *
 	return complete_receive(qp, peer, m) && complete_send(qp, m);
 }
 
+/* Raises events of CQs that were armed meanwhile; an error flushes to all four. */
+static void check_armed(struct xt_qp *qp, struct xt_qp *peer)
+{
+	const uint64_t now = qp->engine->now;
+
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	xt_cq_check_armed(peer->flow, peer->recv_cq, now);
+	xt_cq_check_armed(qp->flow, qp->send_cq, now);
+	if (xt_may_send(qp))
+		return;
+	xt_cq_check_armed(peer->flow, peer->send_cq, now);
+	xt_cq_check_armed(qp->flow, qp->recv_cq, now);
+}
+
 uint32_t xt_loopback_sends(struct xt_qp *qp, struct xt_qp *peer, uint32_t budget)
 {
 	const uint32_t psn = qp->req.next;
 	struct message m = { 0 };
 	uint32_t cost = 0;
 
+	qp->engine->adding = true;
 	while (cost < budget && qp->req.cur != qp->req.producer && take_send(qp, &m) &&
 	       take_receive(peer, &m) && execute(qp, peer, &m)) {
 		cost += xt_loopback_cost(m.len);
 		xt_flow_charge(qp->flow, XT_PACKET_COST + m.len);
 	}
-	if (qp->req.next == psn || !xt_may_send(qp))
+	qp->engine->adding = false;
+	if (qp->req.next == psn && xt_may_send(qp))
+		return cost;
+	check_armed(qp, peer);
+	if (!xt_may_send(qp))
 		return cost;
 	xt_req_progress(qp, 0);
 	xt_qp_store_psns(qp);

@@ -38,6 +38,7 @@ struct harness {
 	unsigned sent_count;
 	unsigned events[32]; /* asynchronous events, by type */
 	unsigned cq_events;
+	uint32_t arm_again;	     /* XR_ARM_*: the program arms the CQ with the next event */
 	struct xt_srq *srq;	     /* for QPs created from now on; NULL: none */
 	struct xt_mem *reserved_mem; /* memory of the reserved L_Key; NULL: not granted */
 	unsigned cq_errors, states;
@@ -72,7 +73,11 @@ static void h_tx_put(void *ctx, struct xt_frame *frame)
 
 static void h_cq_event(void *ctx, struct xt_cq *cq)
 {
-	((struct harness *)ctx)->cq_events++;
+	struct harness *h = ctx;
+
+	h->cq_events++;
+	h->cq_ring->word |= h->arm_again;
+	h->arm_again = 0;
 }
 
 static void h_async_event(void *ctx, struct xt_qp *qp, struct xt_cq *cq, uint32_t type)

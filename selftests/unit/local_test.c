@@ -452,6 +452,14 @@ static void test_failing_sends(void)
 
 	h = begin_sends(q, SENDS);
 	sge = (struct xr_sge *)(sent(&q[0], 5) + 1);
+	sge->addr = BASE + SIZE - sge->length + 1;
+	run_until_idle(&q[0]);
+	TAP_OK(executed(h, 5) && completes(h, 5, IBV_WC_LOC_PROT_ERR, 0),
+	       "a SEND that ends behind its region fails behind those before it");
+	end(q, 2);
+
+	h = begin_sends(q, SENDS);
+	sge = (struct xr_sge *)(sent(&q[0], 5) + 1);
 	sge->length = 1001;
 	run_until_idle(&q[0]);
 	TAP_OK(executed(h, 5) && receives(h, 105, IBV_WC_LOC_LEN_ERR, 0) &&
@@ -522,6 +530,15 @@ static void test_sends_armed(void)
 	sent(&q[0], 7)->flags |= XR_SEND_SOLICITED;
 	run_until_idle(&q[0]);
 	TAP_OK(h->cq_events == 1 && executed(h, SENDS), "... and for one that is solicited");
+	end(q, 2);
+
+	h = begin_sends(q, SENDS);
+	h->cq_ring->word = XR_ARM_SOLICITED;
+	h->arm_again = XR_ARM_ANY;
+	sent(&q[0], SENDS - 1)->flags = XR_SEND_SOLICITED;
+	run_until_idle(&q[0]);
+	TAP_OK(h->cq_events == 2 && !h->cq_ring->word,
+	       "a CQ that is armed behind the last completion raises an event for it");
 	end(q, 2);
 }
 
