@@ -20,14 +20,25 @@ static const __u8 actions[] = {
 #undef X
 };
 
-static __always_inline void count(enum xr_reason reason, __u32 bytes)
+/* Returns the number of packets in a frame. */
+static __always_inline __u32 packets_in(const struct xr_packet *pkt, __u32 frame_len)
+{
+	__u32 payload = frame_len - pkt->bth_off;
+
+	/* no BTH: not RoCE v2 */
+	if (!pkt->gso_size || !pkt->bth_off || pkt->bth_off > frame_len)
+		return 1;
+	return (payload + pkt->gso_size - 1) / pkt->gso_size;
+}
+
+static __always_inline void count(enum xr_reason reason, __u32 packets, __u32 bytes)
 {
 	__u32 index = reason;
 	struct xr_stat *stat = bpf_map_lookup_elem(&stats, &index);
 
 	if (!stat)
 		return;
-	stat->packets++;
+	stat->packets += packets;
 	stat->bytes += bytes;
 }
 
@@ -86,6 +97,8 @@ static __always_inline bool write_meta(struct xdp_md *ctx, const struct xr_packe
 	meta->payload_off = pkt->payload_off;
 	meta->payload_len = pkt->payload_len;
 	meta->qpn = pkt->qpn;
+	meta->gso_size = pkt->gso_size;
+	meta->reserved = 0;
 	return true;
 }
 
@@ -113,16 +126,16 @@ static __always_inline bool goes_to_daemon(const struct xr_packet *pkt, enum xr_
 static __always_inline int conclude(struct xdp_md *ctx, const struct xr_packet *pkt,
 				    enum xr_reason reason, __u32 frame_len)
 {
-	__u32 queue = ctx->rx_queue_index;
+	__u32 queue = ctx->rx_queue_index, packets = packets_in(pkt, frame_len);
 	enum xr_reason final = reason;
 
 	if (goes_to_daemon(pkt, reason)) {
 		final = prepare(ctx, pkt, reason, queue);
-		count(final, frame_len);
+		count(final, packets, frame_len);
 		if (final == reason)
 			return bpf_redirect_map(&xsks, queue, XDP_DROP);
 	} else {
-		count(reason, frame_len);
+		count(reason, packets, frame_len);
 		if (actions[reason] == XR_ACT_PASS)
 			return XDP_PASS;
 	}

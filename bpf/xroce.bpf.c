@@ -10,6 +10,7 @@
 
 #include <xroce/parse.h>
 
+#include "gso.h"
 #include "maps.h"
 #include "qp.h"
 #include "key.h"
@@ -96,7 +97,7 @@ static __always_inline enum xr_reason examine(struct xdp_md *ctx, __u32 frame_le
 static __always_inline int handle(struct xdp_md *ctx)
 {
 	__u32 frame_len = bpf_xdp_get_buff_len(ctx);
-	struct xr_packet pkt = {};
+	struct xr_packet pkt = { .gso_size = gso_size(ctx) };
 
 	return conclude(ctx, &pkt, examine(ctx, frame_len, &pkt), frame_len);
 }

@@ -244,8 +244,13 @@ static int open_datapath(struct daemon *d)
 		.shared = &dev->shared,
 		.events = &xd_engine_events,
 	};
-	int err = xd_xdp_load(dev->opt, link->ifname, &dev->xdp);
+	struct xd_gso_facts facts;
+	int err;
 
+	xd_gso_read_facts(link->ifname, link->noqueue, &facts);
+	dev->gso = xd_gso_choose(dev->opt, &facts);
+	config.gso = &dev->gso;
+	err = xd_xdp_load(dev->opt, link->ifname, &dev->gso, &dev->xdp);
 	if (err)
 		return err;
 	mirror_gids(d);
@@ -458,7 +463,7 @@ static void log_hints(const struct xd_device *dev)
 		       "all hosts and switches",
 		       link->ifname, link->mtu, xd_port_mtu(dev), xd_port_max_mtu(dev),
 		       xd_port_link_mtu(xd_port_max_mtu(dev)));
-	if (xd_xdp_is_generic(dev->xdp))
+	if (xd_xdp_is_slow(dev->xdp))
 		xd_log(XD_WARN,
 		       "%s has no native XDP: packets are copied by the kernel first, which "
 		       "is slow; %s",

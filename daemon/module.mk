@@ -6,7 +6,8 @@ base_SRCS := $(addprefix daemon/base/,fd_message.c groups.c histogram.c jobs.c j
 helper_SRCS := $(addprefix daemon/helper/,calls.c execute.c process.c serve.c solicit.c steer.c)
 netdev_SRCS := $(addprefix daemon/netdev/,gids.c net.c netlink.c resolve.c)
 datapath_SRCS := $(addprefix daemon/datapath/, \
-	boost.c capture.c delay.c dispatcher.c doorbells.c fault.c fault_text.c frame.c inbox.c spin.c worker.c worker_capture.c \
+	boost.c capture.c delay.c dispatcher.c doorbells.c fault.c fault_text.c frame.c gso.c gso_send.c gso_split.c inbox.c \
+	spin.c worker.c worker_capture.c \
 	worker_faults.c worker_idle.c worker_ops.c workers.c xdp.c xsk.c)
 memory_SRCS := $(addprefix daemon/memory/, \
 	file.c mapping.c mover.c mover_process.c on_demand.c private.c proc.c proc_maps.c region.c sigbus.c)

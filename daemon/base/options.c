@@ -19,7 +19,7 @@
 
 #include "log.h"
 
-enum kind { TEXT, NUMBER, SIZE, POWER2, ATTACH, LEVEL };
+enum kind { TEXT, NUMBER, SIZE, POWER2, ATTACH, GSO, LEVEL };
 
 struct option_row {
 	const char *name, *arg, *text;
@@ -52,6 +52,7 @@ static const struct option_row rows[] = {
 	{ "metrics", "ADDRESS", "serve metrics by HTTP at IP:PORT, [IP]:PORT or /PATH (none)", TEXT,
 	  AT(metrics), 0, ROOM(metrics) },
 	{ "attach", "MODE", "auto, zerocopy, native or generic (auto)", ATTACH, AT(attach), 0, 0 },
+	{ "gso", "MODE", "send and receive GSO frames: auto or off (off)", GSO, AT(gso), 0, 0 },
 	{ "dispatcher", "PRIORITY", "attach behind the dispatcher of libxdp, 0: without (0)",
 	  NUMBER, AT(dispatcher), 0, 10000 },
 	{ "queues", "N", "RX queues to serve, 0: all (0)", NUMBER, AT(queues), 0, XR_MAX_WORKERS },
@@ -137,6 +138,9 @@ static const struct word attach_words[] = { { "auto", XD_ATTACH_AUTO },
 					    { "native", XD_ATTACH_NATIVE },
 					    { "generic", XD_ATTACH_GENERIC },
 					    { NULL, 0 } };
+static const struct word gso_words[] = { { "off", XD_GSO_OFF },
+					 { "auto", XD_GSO_AUTO },
+					 { NULL, 0 } };
 static const struct word level_words[] = { { "error", XD_ERR },	    { "warning", XD_WARN },
 					   { "notice", XD_NOTICE }, { "info", XD_INFO },
 					   { "debug", XD_DEBUG },   { NULL, 0 } };
@@ -262,6 +266,8 @@ static const char *set_value(struct xd_options *o, const struct option_row *row,
 		return NULL;
 	case ATTACH:
 		return set_word((int *)at, attach_words, value);
+	case GSO:
+		return set_word((int *)at, gso_words, value);
 	case LEVEL:
 		return set_word((int *)at, level_words, value);
 	default:

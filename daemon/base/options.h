@@ -18,6 +18,7 @@
 
 #define XD_CONFIG_DIR "/etc/xroce"
 
+enum xd_gso_option { XD_GSO_OFF, XD_GSO_AUTO };
 enum xd_attach { XD_ATTACH_AUTO, XD_ATTACH_ZEROCOPY, XD_ATTACH_NATIVE, XD_ATTACH_GENERIC };
 
 /* QPs that the daemon itself may have in addition to max_qp: QP 1 */
@@ -34,6 +35,7 @@ struct xd_options {
 	char reserved_lkey_group[64]; /* likewise, for the reserved L_Key */
 	char metrics[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* address; empty: none */
 	enum xd_attach attach;
+	enum xd_gso_option gso;
 	uint32_t dispatcher; /* priority behind the dispatcher of libxdp; 0: without */
 	uint32_t queues;     /* number of RX queues to serve, 0: all */
 	uint32_t ring_size;  /* frames of each AF_XDP ring, power of two */

@@ -3,6 +3,7 @@
 #ifndef XD_DEVICE_H
 #define XD_DEVICE_H
 
+#include "daemon/datapath/gso.h"
 #include "daemon/transport/transport.h"
 
 struct xd_gsi;
@@ -18,6 +19,7 @@ struct xd_device {
 	const struct xd_options *opt;
 	struct xd_loop *loop;
 	struct xd_net *net;
+	struct xd_gso gso;
 	struct xd_xdp *xdp;
 	struct xd_workers *workers;
 	struct xd_movers *movers;

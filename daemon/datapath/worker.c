@@ -15,6 +15,7 @@
 #include "daemon/base/options.h"
 #include "daemon/base/process.h"
 #include "delay.h"
+#include "gso.h"
 #include "inbox.h"
 #include "xdp.h"
 
@@ -58,7 +59,8 @@ static unsigned int receive(struct xd_worker *w)
 			n = xd_worker_rx_faults(w, n);
 		xt_engine_rx(w->engine, w->frames, n, w->now);
 		xd_xsk_recv_done(w->xsk);
-		if (n < XD_XSK_BATCH)
+		/* a batch is not full if the next frame has more packets than there was room for */
+		if (n < XD_XSK_BATCH && !xd_xsk_pending(w->xsk))
 			break;
 	}
 	return total;
@@ -161,10 +163,12 @@ static int open_socket(struct xd_worker *w)
 		.queue = w->index,
 		.ring_size = c->opt->ring_size,
 		.multi_buffer = xd_xdp_multi_buffer(c->xdp),
+		.gso = c->gso->send,
 	};
 	int err = -EOPNOTSUPP;
 
-	if (c->opt->attach == XD_ATTACH_AUTO || c->opt->attach == XD_ATTACH_ZEROCOPY) {
+	if (c->opt->attach == XD_ATTACH_ZEROCOPY ||
+	    (c->opt->attach == XD_ATTACH_AUTO && !c->gso->prefer_generic)) {
 		cfg.zerocopy = true;
 		err = xd_xsk_open(&w->xsk, &cfg);
 		/* another program has the queue, so copy mode would fail too, after another wait */

@@ -17,6 +17,7 @@
 #include "daemon/transport/transport.h"
 
 struct xd_faults;
+struct xd_gso;
 struct xd_helper;
 struct xd_movers;
 struct xd_options;
@@ -47,6 +48,7 @@ struct xd_workers_config {
 	const char *ifname;
 	struct xd_helper *helper; /* steers packets to the queues that are served */
 	struct xd_xdp *xdp;
+	const struct xd_gso *gso;
 	struct xt_shared *shared;
 	const struct xd_engine_events *events;
 };
@@ -147,10 +149,13 @@ void xd_workers_end_capture(struct xd_workers *ws, struct xd_capture *c);
 
 struct xd_worker_stats {
 	uint64_t rounds, sleeps, starved, rx_batches, tx_kicks, rx_ring_full, tx_ring_full, faults;
+	uint64_t rx_gso_frames, rx_gso_packets, tx_gso_frames, tx_gso_packets;
 	uint64_t qp_errors; /* QPs that the engine moved to ERR or SQE */
 	uint64_t busy_ns, idle_spin_ns;
 	uint64_t cpu_ns; /* processor time of the thread */
 };
+/* Returns true if GSO frames are sent. */
+bool xd_workers_send_gso(const struct xd_workers *ws);
 /* May be called while the worker runs. */
 void xd_worker_stats(const struct xd_workers *ws, uint32_t index, struct xd_worker_stats *stats);
 /* Adds the packets that workers dropped for a reason of reason.h. Paused. */

@@ -101,7 +101,7 @@ static enum xr_reason parse(struct xt_frame *f)
 		.left = f->len,
 	};
 	struct xr_outer outer;
-	struct xr_packet p;
+	struct xr_packet p = { 0 };
 
 	XR_REQUIRE(xr_parse_network(&c, &p, &outer));
 	XR_REQUIRE(xr_parse_transport(&c, &p, &outer));

@@ -332,10 +332,16 @@ void xd_workers_drops(const struct xd_workers *ws, struct xr_stat stat[XR_REASON
 		xd_xsk_stats(ws->worker[i]->xsk, &x);
 		stat[XR_NO_METADATA].packets += x.rx_no_metadata;
 		stat[XR_TOO_LONG].packets += x.rx_too_long;
+		stat[XR_GSO_PACKET].packets += x.rx_gso_refused;
 		engine = xt_engine_counters(ws->worker[i]->engine);
 		stat[XR_ICRC].packets += engine->rx_icrc_errors;
 		stat[XR_UDP_CHECKSUM].packets += engine->rx_udp_checksum_errors;
 	}
+}
+
+bool xd_workers_send_gso(const struct xd_workers *ws)
+{
+	return xd_xsk_sends_gso(ws->worker[0]->xsk);
 }
 
 static uint64_t thread_time(const struct xd_worker *w)
@@ -365,6 +371,10 @@ void xd_worker_stats(const struct xd_workers *ws, uint32_t index, struct xd_work
 		.idle_spin_ns = xd_counted(&w->stats.idle_spin_ns),
 		.cpu_ns = thread_time(w),
 		.tx_kicks = x.tx_kicks,
+		.rx_gso_frames = x.rx_gso_frames,
+		.rx_gso_packets = x.rx_gso_packets,
+		.tx_gso_frames = x.tx_gso_frames,
+		.tx_gso_packets = x.tx_gso_packets,
 		.tx_ring_full = x.tx_full,
 		.rx_ring_full = x.rx_ring_full + x.rx_fill_empty,
 	};

@@ -24,6 +24,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/options.h"
 #include "dispatcher.h"
+#include "gso.h"
 #include "iter.skel.h"
 #include "xroce.skel.h"
 #include "xsk.h"
@@ -32,6 +33,7 @@ enum mode { NATIVE_ZEROCOPY, NATIVE_COPY, GENERIC };
 
 struct xd_xdp {
 	const struct xd_options *opt;
+	const struct xd_gso *gso;
 	const char *ifname;
 	struct xroce_bpf *skel;
 	struct iter_bpf *iter;
@@ -322,7 +324,8 @@ static int load_and_pin(struct xd_xdp *x)
 	return pin(x);
 }
 
-int xd_xdp_load(const struct xd_options *opt, const char *ifname, struct xd_xdp **xdp)
+int xd_xdp_load(const struct xd_options *opt, const char *ifname, const struct xd_gso *gso,
+		struct xd_xdp **xdp)
 {
 	struct xd_xdp *x = calloc(1, sizeof(*x));
 	int err;
@@ -330,6 +333,7 @@ int xd_xdp_load(const struct xd_options *opt, const char *ifname, struct xd_xdp 
 	if (!x)
 		return -ENOMEM;
 	x->opt = opt;
+	x->gso = gso;
 	x->ifname = ifname;
 	x->link = x->pins_fd = -1;
 	x->zerocopy = true; /* until xd_xdp_no_zerocopy() */
@@ -450,24 +454,44 @@ static void log_other_program(const char *ifname, unsigned int ifindex)
 	       ifname, text, ifname, ifname);
 }
 
+static int attach_native(struct xd_xdp *x, unsigned int ifindex)
+{
+	int err = try_attach(x, ifindex, XDP_FLAGS_DRV_MODE);
+
+	if (!err)
+		set_native(x);
+	else
+		snprintf(x->why, sizeof(x->why), "native XDP: %s", strerror(-err));
+	return err;
+}
+
+static int attach_generic(struct xd_xdp *x, unsigned int ifindex)
+{
+	if (x->gso->prefer_generic)
+		snprintf(x->why, sizeof(x->why), "it receives GSO frames, which native XDP cannot");
+	else if (x->opt->attach == XD_ATTACH_GENERIC)
+		snprintf(x->why, sizeof(x->why), "requested by --attach");
+	x->mode = GENERIC;
+	x->skel->bss->gso_frames = x->multi_buffer;
+	return try_attach(x, ifindex, XDP_FLAGS_SKB_MODE);
+}
+
+static int attach(struct xd_xdp *x, unsigned int ifindex)
+{
+	int err;
+
+	if (x->opt->attach == XD_ATTACH_GENERIC || x->gso->prefer_generic)
+		return attach_generic(x, ifindex);
+	err = attach_native(x, ifindex);
+	if (!err || err == -EBUSY || err == -EEXIST || x->opt->attach != XD_ATTACH_AUTO)
+		return err;
+	return attach_generic(x, ifindex);
+}
+
 int xd_xdp_attach(struct xd_xdp *x, unsigned int ifindex)
 {
-	int err = -EOPNOTSUPP;
+	int err = attach(x, ifindex);
 
-	if (x->opt->attach != XD_ATTACH_GENERIC) {
-		err = try_attach(x, ifindex, XDP_FLAGS_DRV_MODE);
-		if (!err)
-			set_native(x);
-	}
-	if (err && err != -EBUSY && err != -EEXIST &&
-	    (x->opt->attach == XD_ATTACH_AUTO || x->opt->attach == XD_ATTACH_GENERIC)) {
-		if (x->opt->attach == XD_ATTACH_GENERIC)
-			snprintf(x->why, sizeof(x->why), "requested by --attach");
-		else
-			snprintf(x->why, sizeof(x->why), "native XDP: %s", strerror(-err));
-		x->mode = GENERIC;
-		err = try_attach(x, ifindex, XDP_FLAGS_SKB_MODE);
-	}
 	if (err) {
 		xd_log(XD_ERR, "attaching the XDP program to %s: %s%s", x->ifname, strerror(-err),
 		       err == -EBUSY || err == -EEXIST ? " (another program is attached)" : "");
@@ -528,9 +552,14 @@ const char *xd_xdp_mode_name(const struct xd_xdp *x)
 	return names[x->mode];
 }
 
-bool xd_xdp_is_generic(const struct xd_xdp *x)
+bool xd_xdp_is_slow(const struct xd_xdp *x)
 {
-	return x->mode == GENERIC;
+	return x->mode == GENERIC && !x->gso->prefer_generic;
+}
+
+bool xd_xdp_receives_gso(const struct xd_xdp *x)
+{
+	return x->skel->bss->gso_frames;
 }
 
 const char *xd_xdp_mode_why(const struct xd_xdp *x)

@@ -13,11 +13,13 @@
 #include <xroce/reason.h>
 #include <xroce/tables.h>
 
+struct xd_gso;
 struct xd_options;
 struct xd_xdp;
 
 /* Loads the program and pins the maps. ifname: for messages. Logs errors. */
-int xd_xdp_load(const struct xd_options *opt, const char *ifname, struct xd_xdp **xdp);
+int xd_xdp_load(const struct xd_options *opt, const char *ifname, const struct xd_gso *gso,
+		struct xd_xdp **xdp);
 /* Attaches the program, after the workers have bound their sockets. Logs errors. */
 int xd_xdp_attach(struct xd_xdp *x, unsigned int ifindex);
 /*
@@ -32,8 +34,10 @@ void xd_xdp_close(struct xd_xdp *x); /* NULL allowed */
 const char *xd_xdp_mode_name(const struct xd_xdp *x);
 /* Returns the reason for the mode, as text. */
 const char *xd_xdp_mode_why(const struct xd_xdp *x);
-/* Returns true if the driver has no native XDP, or if --attach asks for generic XDP. */
-bool xd_xdp_is_generic(const struct xd_xdp *x);
+/* Returns true in generic mode that was not chosen for the sake of GSO frames. */
+bool xd_xdp_is_slow(const struct xd_xdp *x);
+/* Returns true if GSO frames are received as such. */
+bool xd_xdp_receives_gso(const struct xd_xdp *x);
 bool xd_xdp_multi_buffer(const struct xd_xdp *x);
 /* Returns the directory of the pinned maps. */
 const char *xd_xdp_pins(const struct xd_xdp *x);

@@ -13,6 +13,9 @@
 #include <xdp/xsk.h>
 
 #include "count.h"
+#include "daemon/base/log.h"
+#include "gso_send.h"
+#include "gso_split.h"
 
 #ifndef XDP_USE_SG
 #define XDP_USE_SG (1 << 4)
@@ -26,6 +29,8 @@
 #define MAX_KICKS 256
 /* Descriptors submitted together; few enough that the kernel finds the packets in the cache */
 #define TX_BATCH 32
+/* Descriptors that xd_xsk_recv() takes at most */
+#define RX_DESCS ((uint32_t)XD_XSK_BATCH * XT_MAX_SEGS)
 #define BIND_RETRIES 100
 #define BIND_RETRY_US 10000
 
@@ -40,11 +45,17 @@ struct xd_xsk {
 
 	uint64_t *tx_free; /* stack of free frames to send from */
 	uint32_t tx_free_count;
-	uint32_t tx_queued; /* descriptors not submitted yet */
+	uint32_t tx_queued;	  /* descriptors not submitted yet */
+	uint32_t tx_held;	  /* descriptors of the frames in the run, if they go to the ring */
+	struct xd_gso_run tx_run; /* frames that may be sent as one, after those in the ring */
+	struct xd_gso_message tx_message;
+	int tx_gso; /* packet socket, -1: GSO frames are not sent; atomic */
 
-	uint64_t *rx_used; /* frames of the packets that xd_xsk_recv() returned or dropped */
+	uint64_t *rx_used; /* buffers of the frames that xd_xsk_recv() took */
 	uint32_t rx_used_count;
-	uint32_t rx_taken; /* descriptors to release */
+	uint32_t rx_taken;	    /* descriptors to release */
+	struct xd_gso_frame rx_gso; /* the frame that is being taken */
+	struct xd_gso_headers rx_headers[XD_XSK_BATCH];
 
 	struct xd_xsk_stats stats;
 };
@@ -126,6 +137,16 @@ static void fill_all(struct xd_xsk *x, uint32_t frames)
 	xsk_ring_prod__submit(&x->fill, frames);
 }
 
+static void open_gso(struct xd_xsk *x, const struct xd_xsk_config *c)
+{
+	if (!c->gso || c->zerocopy)
+		return;
+	x->tx_gso = xd_gso_open(c->ifname);
+	if (x->tx_gso < 0)
+		xd_log(XD_NOTICE, "GSO frames are not sent on %s: packet socket: %s", c->ifname,
+		       strerror(-x->tx_gso));
+}
+
 int xd_xsk_open(struct xd_xsk **xsk, const struct xd_xsk_config *c)
 {
 	struct xd_xsk *x = calloc(1, sizeof(*x));
@@ -134,8 +155,9 @@ int xd_xsk_open(struct xd_xsk **xsk, const struct xd_xsk_config *c)
 	if (!x)
 		return -ENOMEM;
 	x->multi_buffer = c->multi_buffer;
+	x->tx_gso = -1;
 	x->tx_free = calloc(c->ring_size, sizeof(*x->tx_free));
-	x->rx_used = calloc((size_t)XD_XSK_BATCH * XT_MAX_SEGS, sizeof(*x->rx_used));
+	x->rx_used = calloc(RX_DESCS, sizeof(*x->rx_used));
 	if (!x->tx_free || !x->rx_used)
 		goto fail;
 	err = create_umem(x, c);
@@ -148,6 +170,7 @@ int xd_xsk_open(struct xd_xsk **xsk, const struct xd_xsk_config *c)
 	for (uint32_t i = 0; i < c->ring_size; i++)
 		x->tx_free[i] = (uint64_t)(2 * c->ring_size - 1 - i) * FRAME_SIZE;
 	x->tx_free_count = c->ring_size;
+	open_gso(x, c);
 	*xsk = x;
 	return 0;
 fail:
@@ -159,6 +182,8 @@ void xd_xsk_close(struct xd_xsk *x)
 {
 	if (!x)
 		return;
+	if (x->tx_gso >= 0)
+		close(x->tx_gso);
 	if (x->socket)
 		xsk_socket__delete(x->socket);
 	if (x->umem)
@@ -175,6 +200,11 @@ int xd_xsk_fd(const struct xd_xsk *x)
 	return xsk_socket__fd(x->socket);
 }
 
+bool xd_xsk_sends_gso(const struct xd_xsk *x)
+{
+	return __atomic_load_n(&x->tx_gso, __ATOMIC_RELAXED) >= 0;
+}
+
 /* ---- receive -------------------------------------------------------------------- */
 
 bool xd_xsk_pending(struct xd_xsk *x)
@@ -187,43 +217,96 @@ bool xd_xsk_pending(struct xd_xsk *x)
  * has redirected them. Such a program can also write wrong metadata, so the engine checks every
  * offset against the frame.
  */
-static bool read_meta(struct xd_xsk *x, struct xt_frame *f)
+static bool read_meta(struct xd_xsk *x, const uint8_t *data, struct xr_meta *meta)
 {
-	memcpy(&f->meta, f->seg[0].data - sizeof(f->meta), sizeof(f->meta));
-	if (f->meta.magic == XR_META_MAGIC)
+	memcpy(meta, data - sizeof(*meta), sizeof(*meta));
+	if (meta->magic == XR_META_MAGIC)
 		return true;
 	xd_count(&x->stats.rx_no_metadata, 1);
 	return false;
 }
 
-/* Returns the number of descriptors of the next packet; 0: the last one has not arrived yet. */
-static uint32_t take_packet(struct xd_xsk *x, uint32_t idx, uint32_t avail, struct xt_frame *f)
+/* Returns the number of descriptors of the next frame; 0: the last one has not arrived yet. */
+static uint32_t count_descs(struct xd_xsk *x, uint32_t idx, uint32_t avail)
 {
-	uint32_t n = 0;
-
-	f->nseg = 0;
-	f->len = 0;
-	f->forwarded = f->self = false;
-	f->inject = (struct xt_inject){ XT_INJECT_NONE, 0 };
-	for (;;) {
-		const struct xdp_desc *d;
-
-		if (n == avail)
-			return 0;
-		d = xsk_ring_cons__rx_desc(&x->rx, idx + n);
-		if (n < XT_MAX_SEGS) {
-			f->seg[n].data = x->area + d->addr;
-			f->seg[n].len = d->len;
-			f->nseg++;
-		}
-		f->len += d->len;
-		n++;
-		if (!(d->options & XDP_PKT_CONTD))
-			return n;
-	}
+	for (uint32_t n = 0; n < avail; n++)
+		if (!(xsk_ring_cons__rx_desc(&x->rx, idx + n)->options & XDP_PKT_CONTD))
+			return n + 1;
+	return 0;
 }
 
-/* Notes the frames of a packet, which xd_xsk_recv_done() returns to the kernel. */
+/* Sets seg[] to the buffers of a frame, and returns its length. */
+static uint32_t take_segs(struct xd_xsk *x, uint32_t idx, uint32_t descs, struct xt_seg *seg)
+{
+	uint32_t len = 0;
+
+	for (uint32_t i = 0; i < descs; i++) {
+		const struct xdp_desc *d = xsk_ring_cons__rx_desc(&x->rx, idx + i);
+
+		seg[i] = (struct xt_seg){ x->area + d->addr, d->len };
+		len += d->len;
+	}
+	return len;
+}
+
+/* Returns the number of packets, 0 if the frame was dropped. */
+static uint32_t take_single(struct xd_xsk *x, uint32_t idx, uint32_t descs, struct xt_frame *f)
+{
+	if (descs > XT_MAX_SEGS) {
+		xd_count(&x->stats.rx_too_long, 1);
+		return 0;
+	}
+	f->nseg = descs;
+	f->len = take_segs(x, idx, descs, f->seg);
+	f->forwarded = f->self = false;
+	f->inject = (struct xt_inject){ XT_INJECT_NONE, 0 };
+	return 1;
+}
+
+/*
+ * Divides a GSO frame into at most max packets. Returns their number, 0 if the frame was dropped,
+ * -1 if it has more than max packets.
+ */
+static int take_gso(struct xd_xsk *x, uint32_t idx, uint32_t descs, struct xt_frame *frames,
+		    unsigned int max)
+{
+	struct xd_gso_frame *gso = &x->rx_gso;
+	uint32_t count = 0, n;
+
+	if (descs <= XD_GSO_SEGS) {
+		gso->nseg = descs;
+		gso->len = take_segs(x, idx, descs, gso->seg);
+		count = xd_gso_count(gso);
+	}
+	if (!count) {
+		xd_count(&x->stats.rx_too_long, 1);
+		return 0;
+	}
+	if (count > max)
+		return -1;
+	n = xd_gso_split(gso, count, &x->rx_headers[XD_XSK_BATCH - max], frames);
+	xd_count(&x->stats.rx_gso_frames, 1);
+	xd_count(&x->stats.rx_gso_packets, n);
+	xd_count(&x->stats.rx_gso_refused, count - n);
+	return (int)n;
+}
+
+/* Takes the packets of one frame; results as those of take_gso(). */
+static int take_frame(struct xd_xsk *x, uint32_t idx, uint32_t descs, struct xt_frame *frames,
+		      unsigned int max)
+{
+	const uint8_t *data = x->area + xsk_ring_cons__rx_desc(&x->rx, idx)->addr;
+	struct xr_meta *meta = &x->rx_gso.meta;
+
+	if (!read_meta(x, data, meta))
+		return 0;
+	if (meta->gso_size)
+		return take_gso(x, idx, descs, frames, max);
+	frames->meta = *meta;
+	return (int)take_single(x, idx, descs, frames);
+}
+
+/* Notes the buffers of a frame, which xd_xsk_recv_done() returns to the kernel. */
 static void note_used(struct xd_xsk *x, uint32_t idx, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
@@ -236,26 +319,24 @@ static void note_used(struct xd_xsk *x, uint32_t idx, uint32_t n)
 
 unsigned int xd_xsk_recv(struct xd_xsk *x, struct xt_frame *frames, unsigned int max)
 {
-	uint32_t idx, avail = xsk_cons_nb_avail(&x->rx, XD_XSK_BATCH * XT_MAX_SEGS);
-	uint32_t pos = 0, room = XD_XSK_BATCH * XT_MAX_SEGS;
+	uint32_t idx, avail = xsk_cons_nb_avail(&x->rx, RX_DESCS);
+	uint32_t pos = 0, descs;
 	unsigned int n = 0;
+	int packets;
 
 	if (!avail)
 		return 0;
 	idx = x->rx.cached_cons;
-	while (n < max && pos < avail) {
-		struct xt_frame *f = &frames[n];
-		uint32_t used = take_packet(x, idx + pos, avail - pos, f);
-
-		if (!used || used > room)
+	while (n < max) {
+		descs = count_descs(x, idx + pos, avail - pos);
+		if (!descs)
 			break;
-		if (used > XT_MAX_SEGS)
-			xd_count(&x->stats.rx_too_long, 1);
-		else if (read_meta(x, f))
-			n++;
-		note_used(x, idx + pos, used);
-		pos += used;
-		room -= used;
+		packets = take_frame(x, idx + pos, descs, &frames[n], max - n);
+		if (packets < 0)
+			break;
+		n += (unsigned int)packets;
+		note_used(x, idx + pos, descs);
+		pos += descs;
 	}
 	x->rx.cached_cons += pos;
 	return n ? n : (xd_xsk_recv_done(x), 0);
@@ -292,15 +373,22 @@ static void reap(struct xd_xsk *x)
 		xsk_ring_cons__release(&x->comp, n);
 }
 
+/* Returns true if there are free frames, and room in the ring, which the run may need too. */
+static bool tx_room(struct xd_xsk *x, uint32_t need)
+{
+	return x->tx_free_count >= need &&
+	       xsk_prod_nb_free(&x->tx, need + x->tx_held) >= need + x->tx_held;
+}
+
 bool xd_xsk_tx_get(struct xd_xsk *x, uint32_t len, struct xt_frame *f)
 {
 	uint32_t need = (len + FRAME_SIZE - 1) / FRAME_SIZE;
 
 	if (need > 1 && !x->multi_buffer)
 		return false;
-	if (x->tx_free_count < need || xsk_prod_nb_free(&x->tx, need) < need) {
+	if (!tx_room(x, need)) {
 		reap(x);
-		if (x->tx_free_count < need || xsk_prod_nb_free(&x->tx, need) < need) {
+		if (!tx_room(x, need)) {
 			xd_count(&x->stats.tx_full, 1);
 			return false;
 		}
@@ -317,7 +405,35 @@ bool xd_xsk_tx_get(struct xd_xsk *x, uint32_t len, struct xt_frame *f)
 	return true;
 }
 
-void xd_xsk_tx_put(struct xd_xsk *x, const struct xt_frame *f)
+void xd_xsk_tx_cancel(struct xd_xsk *x, const struct xt_frame *f)
+{
+	for (uint32_t i = f->nseg; i-- > 0;)
+		x->tx_free[x->tx_free_count++] = (uint64_t)(f->seg[i].data - x->area);
+}
+
+bool xd_xsk_tx_pending(const struct xd_xsk *x)
+{
+	return __atomic_load_n(x->tx.consumer, __ATOMIC_ACQUIRE) !=
+	       __atomic_load_n(x->tx.producer, __ATOMIC_RELAXED);
+}
+
+/* Submits the descriptors in the ring. */
+static void flush_ring(struct xd_xsk *x)
+{
+	if (x->tx_queued) {
+		xsk_ring_prod__submit(&x->tx, x->tx_queued);
+		x->tx_queued = 0;
+	}
+	for (int i = 0; i < MAX_KICKS && xd_xsk_tx_pending(x); i++) {
+		if (!xsk_ring_prod__needs_wakeup(&x->tx))
+			break;
+		xd_count(&x->stats.tx_kicks, 1);
+		if (sendto(xd_xsk_fd(x), NULL, 0, MSG_DONTWAIT, NULL, 0) < 0 && errno != EAGAIN)
+			break; /* ENOBUFS, EBUSY: the driver's queue is full now */
+	}
+}
+
+static void put_ring(struct xd_xsk *x, const struct xt_frame *f)
 {
 	uint32_t idx;
 
@@ -334,34 +450,75 @@ void xd_xsk_tx_put(struct xd_xsk *x, const struct xt_frame *f)
 	}
 	x->tx_queued += f->nseg;
 	if (x->tx_queued >= TX_BATCH)
-		xd_xsk_tx_flush(x);
+		flush_ring(x);
 }
 
-void xd_xsk_tx_cancel(struct xd_xsk *x, const struct xt_frame *f)
+/* ---- send GSO frames --------------------------------------------------------------- */
+
+/* Any error but those of a full queue is final, as the next frame would have it too. */
+static void gso_failed(struct xd_xsk *x, int err)
 {
-	for (uint32_t i = f->nseg; i-- > 0;)
-		x->tx_free[x->tx_free_count++] = (uint64_t)(f->seg[i].data - x->area);
+	if (err == -EAGAIN || err == -ENOBUFS || err == -ENOMEM || err == -ENETDOWN)
+		return;
+	xd_log(XD_NOTICE, "GSO frames are no longer sent: %s", strerror(-err));
+	close(x->tx_gso);
+	__atomic_store_n(&x->tx_gso, -1, __ATOMIC_RELAXED);
 }
 
-bool xd_xsk_tx_pending(const struct xd_xsk *x)
+/* Returns false if the frames of the run have to go to the ring. */
+static bool send_run(struct xd_xsk *x)
 {
-	return __atomic_load_n(x->tx.consumer, __ATOMIC_ACQUIRE) !=
-	       __atomic_load_n(x->tx.producer, __ATOMIC_RELAXED);
+	const struct xd_gso_run *run = &x->tx_run;
+	int err;
+
+	if (run->count < 2)
+		return false;
+	flush_ring(x);
+	if (xd_xsk_tx_pending(x)) /* the run would overtake */
+		return false;
+	xd_gso_run_message(run, &x->tx_message);
+	xd_count(&x->stats.tx_kicks, 1);
+	err = xd_gso_send(x->tx_gso, &x->tx_message);
+	if (err) {
+		gso_failed(x, err);
+		return false;
+	}
+	xd_count(&x->stats.tx_gso_frames, 1);
+	xd_count(&x->stats.tx_gso_packets, run->count);
+	return true;
+}
+
+static void end_run(struct xd_xsk *x)
+{
+	struct xd_gso_run *run = &x->tx_run;
+	bool sent = send_run(x);
+
+	x->tx_held = 0;
+	for (uint32_t i = run->count; i-- > 0 && sent;)
+		xd_xsk_tx_cancel(x, &run->frame[i]);
+	for (uint32_t i = 0; i < run->count && !sent; i++)
+		put_ring(x, &run->frame[i]);
+	run->count = 0;
+}
+
+void xd_xsk_tx_put(struct xd_xsk *x, const struct xt_frame *f)
+{
+	if (x->tx_gso < 0) {
+		put_ring(x, f);
+		return;
+	}
+	if (!xd_gso_run_add(&x->tx_run, f)) {
+		end_run(x);
+		xd_gso_run_add(&x->tx_run, f);
+	}
+	x->tx_held += f->nseg;
 }
 
 void xd_xsk_tx_flush(struct xd_xsk *x)
 {
-	if (x->tx_queued) {
-		xsk_ring_prod__submit(&x->tx, x->tx_queued);
-		x->tx_queued = 0;
-	}
-	for (int i = 0; i < MAX_KICKS && xd_xsk_tx_pending(x); i++) {
-		if (!xsk_ring_prod__needs_wakeup(&x->tx))
-			break;
-		xd_count(&x->stats.tx_kicks, 1);
-		if (sendto(xd_xsk_fd(x), NULL, 0, MSG_DONTWAIT, NULL, 0) < 0 && errno != EAGAIN)
-			break; /* ENOBUFS, EBUSY: the driver's queue is full now */
-	}
+	if (x->tx_run.count)
+		end_run(x);
+	flush_ring(x);
 	reap(x);
 }
 
@@ -373,8 +530,13 @@ void xd_xsk_stats(const struct xd_xsk *x, struct xd_xsk_stats *stats)
 	*stats = (struct xd_xsk_stats){
 		.rx_no_metadata = xd_counted(&x->stats.rx_no_metadata),
 		.rx_too_long = xd_counted(&x->stats.rx_too_long),
+		.rx_gso_frames = xd_counted(&x->stats.rx_gso_frames),
+		.rx_gso_packets = xd_counted(&x->stats.rx_gso_packets),
+		.rx_gso_refused = xd_counted(&x->stats.rx_gso_refused),
 		.tx_full = xd_counted(&x->stats.tx_full),
 		.tx_kicks = xd_counted(&x->stats.tx_kicks),
+		.tx_gso_frames = xd_counted(&x->stats.tx_gso_frames),
+		.tx_gso_packets = xd_counted(&x->stats.tx_gso_packets),
 	};
 	if (!getsockopt(xd_xsk_fd(x), SOL_XDP, XDP_STATISTICS, &s, &len)) {
 		stats->rx_ring_full = s.rx_ring_full + s.rx_dropped;

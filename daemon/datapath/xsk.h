@@ -6,6 +6,9 @@
  * fill ring. Frames to be sent are taken from a stack, the last used first, as that one is likely
  * in the cache. A packet that does not fit into one frame is a chain of descriptors (XDP_USE_SG,
  * Linux 6.6).
+ *
+ * Packets of one flow that are sent together become GSO frames if config.gso is set, and received
+ * GSO frames become packets (docs/gso.md).
  */
 #ifndef XD_XSK_H
 #define XD_XSK_H
@@ -25,12 +28,16 @@ struct xd_xsk_config {
 	uint32_t ring_size; /* descriptors of each ring, a power of two */
 	bool zerocopy;
 	bool multi_buffer;
+	bool gso; /* send GSO frames; without zerocopy */
 };
 
 struct xd_xsk_stats {
-	uint64_t tx_kicks;	 /* system calls to send */
-	uint64_t tx_full;	 /* no frame or descriptor free to send */
-	uint64_t rx_too_long;	 /* packets of more than XT_MAX_SEGS descriptors */
+	uint64_t tx_kicks;			/* system calls to send */
+	uint64_t tx_full;			/* no frame or descriptor free to send */
+	uint64_t tx_gso_frames, tx_gso_packets; /* sent, and the packets in them */
+	uint64_t rx_gso_frames, rx_gso_packets; /* received, and the packets in them */
+	uint64_t rx_gso_refused; /* packets in received GSO frames that were left out */
+	uint64_t rx_too_long;	 /* frames of too many descriptors or packets */
 	uint64_t rx_no_metadata; /* frames that did not come from the XDP program of xroce */
 	uint64_t rx_ring_full, rx_fill_empty; /* dropped by the kernel */
 };
@@ -45,6 +52,8 @@ bool xd_xsk_multi_buffer_possible(void);
 int xd_xsk_open(struct xd_xsk **xsk, const struct xd_xsk_config *config);
 void xd_xsk_close(struct xd_xsk *xsk); /* NULL allowed */
 int xd_xsk_fd(const struct xd_xsk *xsk);
+/* Returns true if GSO frames are sent; once they failed, they are not. Any thread. */
+bool xd_xsk_sends_gso(const struct xd_xsk *xsk);
 
 /*
  * Receives up to max packets with their metadata. The frames are valid until xd_xsk_recv_done(),

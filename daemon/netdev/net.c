@@ -89,6 +89,9 @@ static void take_link(struct xd_net *net, const struct nlmsghdr *nlh)
 			memcpy(link->mac, mnl_attr_get_payload(a), 6);
 		if (mnl_attr_get_type(a) == IFLA_IFNAME)
 			take_name(net, a);
+		if (mnl_attr_get_type(a) == IFLA_QDISC &&
+		    mnl_attr_validate(a, MNL_TYPE_NUL_STRING) >= 0)
+			link->noqueue = !strcmp(mnl_attr_get_str(a), "noqueue");
 	}
 	if (old.up != link->up) {
 		if (link->up)

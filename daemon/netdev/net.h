@@ -46,6 +46,7 @@ struct xd_link {
 	uint8_t mac[6];
 	uint16_t type; /* ARPHRD_* */
 	uint32_t mtu;
+	bool noqueue;	     /* there was no queueing discipline when the link was last read */
 	bool up;	     /* administratively up, with carrier */
 	uint32_t speed_mbps; /* 0: unknown */
 	bool gone;	     /* the interface was removed; the loop is stopped */

@@ -86,6 +86,18 @@ static void put_xdp(struct json *j, const struct xd_device *dev)
 	json_end(j, '}');
 }
 
+static void put_gso(struct json *j, const struct xd_device *dev)
+{
+	bool send = xd_workers_send_gso(dev->workers);
+
+	json_begin(j, "gso", '{');
+	json_boolean(j, "receive", xd_xdp_receives_gso(dev->xdp));
+	json_boolean(j, "send", send);
+	if (!send)
+		json_text(j, "why_not", dev->gso.why_not ?: "sending one failed: see the log");
+	json_end(j, '}');
+}
+
 static void put_gids(struct json *j, const struct xd_device *dev)
 {
 	static struct xr_gid_entry entry[XR_GID_TABLE_LEN];
@@ -116,6 +128,10 @@ static void put_workers(struct json *j, const struct xd_device *dev)
 		json_number(j, "starved", s.starved);
 		json_number(j, "rx_batches", s.rx_batches);
 		json_number(j, "tx_kicks", s.tx_kicks);
+		json_number(j, "rx_gso_frames", s.rx_gso_frames);
+		json_number(j, "rx_gso_packets", s.rx_gso_packets);
+		json_number(j, "tx_gso_frames", s.tx_gso_frames);
+		json_number(j, "tx_gso_packets", s.tx_gso_packets);
 		json_number(j, "rx_ring_full", s.rx_ring_full);
 		json_number(j, "tx_ring_full", s.tx_ring_full);
 		json_number(j, "faults", s.faults);
@@ -181,6 +197,7 @@ static void show_status(struct json *j, const struct xd_client *c)
 	json_begin(j, NULL, '{');
 	put_identity(j, s->dev);
 	put_xdp(j, s->dev);
+	put_gso(j, s->dev);
 	put_gids(j, s->dev);
 	put_workers(j, s->dev);
 	put_pauses(j, "pauses", &pauses->all);

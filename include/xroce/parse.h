@@ -65,6 +65,11 @@ struct xr_packet {
 	__u16 bth_off;
 	__u16 payload_off; /* behind all extended headers */
 	__u16 payload_len; /* bytes, without pad and ICRC */
+	/*
+	 * Set by the caller: 0, or the UDP payload of the first packet of a frame that has several
+	 * behind one UDP header (docs/gso.md). Only that packet is parsed.
+	 */
+	__u16 gso_size;
 };
 
 /*
@@ -250,11 +255,12 @@ static __always_inline enum xr_reason xr_check_ip(const struct xr_outer *outer)
 
 /*
  * Compares the lengths of frame, IP packet and UDP datagram. Afterwards the cursor ends at the end
- * of the datagram. A frame may be longer than its IP packet, because Ethernet pads short frames.
- * The lengths of IP and UDP must match, because the ICRC is at the end of the datagram.
+ * of the datagram; in a GSO frame, of the first packet. A frame may be longer than its IP packet,
+ * because Ethernet pads short frames. The lengths of IP and UDP must match, because the ICRC is at
+ * the end of the datagram.
  */
 static __always_inline enum xr_reason xr_check_lengths(struct xr_cursor *c,
-						       const struct xr_outer *outer)
+						       const struct xr_outer *outer, __u32 gso_size)
 {
 	int payload = outer->ip_len - (int)sizeof(struct xr_udp);
 
@@ -262,7 +268,7 @@ static __always_inline enum xr_reason xr_check_lengths(struct xr_cursor *c,
 		return XR_IP_LEN;
 	if (outer->udp_len != outer->ip_len)
 		return XR_UDP_LEN;
-	c->left = payload;
+	c->left = gso_size && gso_size < (__u32)payload ? gso_size : (__u32)payload;
 	return XR_OK;
 }
 
@@ -346,17 +352,14 @@ static __always_inline enum xr_reason xr_parse_payload(struct xr_cursor *c, stru
 }
 
 /*
- * Checks *outer, parses from the BTH to the ICRC, and sets the other fields of *pkt, except
- * `group`. The result is XR_OK or a reason with action DROP.
+ * Parses from the BTH, at the cursor, to the ICRC, at its end. Sets the other fields of *pkt,
+ * except `group`. The result is XR_OK or a reason with action DROP.
  */
-static __always_inline enum xr_reason xr_parse_transport(struct xr_cursor *c, struct xr_packet *pkt,
-							 const struct xr_outer *outer)
+static __always_inline enum xr_reason xr_parse_bth(struct xr_cursor *c, struct xr_packet *pkt)
 {
 	const struct xr_bth *bth;
 	__u32 ext_len, pad;
 
-	XR_REQUIRE(xr_check_ip(outer));
-	XR_REQUIRE(xr_check_lengths(c, outer));
 	pkt->bth_off = c->off;
 	bth = xr_take(c, sizeof(*bth));
 	if (!bth)
@@ -374,6 +377,15 @@ static __always_inline enum xr_reason xr_parse_transport(struct xr_cursor *c, st
 	pkt->psn = xr_be32(bth->ack_psn) & XR_PSN_MASK;
 	XR_REQUIRE(xr_parse_extended(c, pkt, ext_len));
 	return xr_parse_payload(c, pkt, pad);
+}
+
+/* Checks *outer, and parses the rest of the frame. The result is as that of xr_parse_bth(). */
+static __always_inline enum xr_reason xr_parse_transport(struct xr_cursor *c, struct xr_packet *pkt,
+							 const struct xr_outer *outer)
+{
+	XR_REQUIRE(xr_check_ip(outer));
+	XR_REQUIRE(xr_check_lengths(c, outer, pkt->gso_size));
+	return xr_parse_bth(c, pkt);
 }
 
 #endif /* XROCE_PARSE_H */

@@ -67,6 +67,7 @@
 	X(NO_METADATA, DROP, "no room for metadata before the frame")                              \
 	/* counted by the daemon */                                                                \
 	X(TOO_LONG, DROP, "frame has more segments than the daemon can receive")                   \
+	X(GSO_PACKET, DROP, "packet in a GSO frame is malformed or not for the frame's QP")        \
 	X(ICRC, DROP, "ICRC is wrong")                                                             \
 	X(UDP_CHECKSUM, DROP, "UDP checksum is wrong")
 

@@ -195,6 +195,12 @@ struct xr_meta {
 	__u16 payload_off; /* behind all extended headers */
 	__u16 payload_len; /* bytes, without pad and ICRC */
 	__u32 qpn;
+	/*
+	 * 0, or the frame has several packets behind one UDP header: the UDP payload of each but
+	 * the last. The other fields are those of the first packet.
+	 */
+	__u16 gso_size;
+	__u16 reserved;
 };
 
 /* A packet that the XDP program has dropped */
@@ -215,6 +221,6 @@ _Static_assert(sizeof(struct xr_refused) == 160, "refused packet layout");
 _Static_assert(sizeof(struct xr_qp_entry) == 56, "qp entry layout");
 _Static_assert(sizeof(struct xr_key_entry) == 32, "key entry layout");
 _Static_assert(sizeof(struct xr_psn_entry) == 16, "psn entry layout");
-_Static_assert(sizeof(struct xr_meta) == 16, "metadata layout");
+_Static_assert(sizeof(struct xr_meta) == 20, "metadata layout");
 
 #endif /* XROCE_TABLES_H */

@@ -131,7 +131,8 @@ bool run_frame(struct fixture *f, const struct frame *frame, enum xdp_action act
 /* Reasons that only the daemon counts */
 static bool of_daemon(enum xr_reason reason)
 {
-	return reason == XR_TOO_LONG || reason == XR_ICRC || reason == XR_UDP_CHECKSUM;
+	return reason == XR_TOO_LONG || reason == XR_GSO_PACKET || reason == XR_ICRC ||
+	       reason == XR_UDP_CHECKSUM;
 }
 
 /* The others depend on the state of the fixture (delivery.c). */

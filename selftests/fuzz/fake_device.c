@@ -279,6 +279,11 @@ struct xr_psn_entry *xd_xdp_psns(struct xd_xdp *x)
 	return psns;
 }
 
+bool xd_xdp_receives_gso(const struct xd_xdp *x)
+{
+	return false;
+}
+
 bool xd_xdp_multi_buffer(const struct xd_xdp *x)
 {
 	return true;
@@ -351,6 +356,11 @@ const struct xd_pauses *xd_workers_pauses(const struct xd_workers *ws)
 	static const struct xd_pauses none;
 
 	return &none;
+}
+
+bool xd_workers_send_gso(const struct xd_workers *ws)
+{
+	return false;
 }
 
 unsigned int xd_workers_count(const struct xd_workers *ws)

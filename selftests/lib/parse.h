@@ -24,7 +24,7 @@ __attribute__((unused)) static enum xr_reason parse_frame(struct xt_frame *frame
 		.left = frame->len,
 	};
 	struct xr_outer outer;
-	struct xr_packet pkt;
+	struct xr_packet pkt = { 0 };
 
 	XR_REQUIRE(xr_parse_network(&c, &pkt, &outer));
 	XR_REQUIRE(xr_parse_transport(&c, &pkt, &outer));

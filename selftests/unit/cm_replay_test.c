@@ -34,7 +34,7 @@ static void add_packet(uint8_t *data, uint32_t len)
 	struct xr_cursor c = { .pos = data, .end = data + len, .left = len };
 	struct mad *m = &mads[count];
 	struct xr_outer outer;
-	struct xr_packet pkt;
+	struct xr_packet pkt = { 0 };
 
 	if (xr_parse_network(&c, &pkt, &outer) != XR_OK ||
 	    xr_parse_transport(&c, &pkt, &outer) != XR_OK || pkt.qpn != XR_GSI_QPN)

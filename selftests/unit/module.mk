@@ -26,10 +26,12 @@ $(eval $(call test_program,unit/fault,selftests/unit/fault_test.c $(addprefix da
 	frame.c),transport,-lisal -lpthread,,parallel))
 $(eval $(call test_program,unit/capture,selftests/unit/capture_test.c daemon/datapath/capture.c daemon/cli/capture_history.c,,,,\
 	parallel))
+$(eval $(call test_program,unit/gso,selftests/unit/gso_test.c $(addprefix daemon/datapath/,gso.c gso_send.c \
+	gso_split.c),,,,parallel))
 $(eval $(call test_program,unit/pma,selftests/unit/pma_test.c daemon/gsi/pma.c,,,,parallel))
 $(eval $(call test_program,unit/interval,selftests/unit/interval_test.c provider/memory/interval.c,,,,parallel))
 $(eval $(call test_program,unit/nap,selftests/unit/nap_test.c provider/verbs/nap.c,,,,parallel))
 
 .PHONY: unit
-unit: $(addprefix $(BUILD)/selftests/unit/,$(UNIT_TESTS) $(CM_TESTS) capture fault interval nap pma) ## run the unit tests
+unit: $(addprefix $(BUILD)/selftests/unit/,$(UNIT_TESTS) $(CM_TESTS) capture fault gso interval nap pma) ## run the unit tests
 	$(Q)for t in $^; do echo "# $$t"; $$t || exit 1; done

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * GSO frames: several packets behind one Ethernet, IP and UDP header, which the kernel divides when
+ * they leave for a driver that cannot do so itself. On a virtual interface they arrive undivided if
+ * XDP runs in generic mode. docs/gso.md describes how xroce uses them.
+ */
+#ifndef XROCE_BPF_GSO_H
+#define XROCE_BPF_GSO_H
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+
+/* Set by the daemon when the program is attached in generic mode, where frames are sk_buffs. */
+bool gso_frames;
+
+/* Fields of the kernel's types, at offsets that libbpf takes from the kernel's BTF */
+struct skb_shared_info {
+	__u16 gso_size;
+} __attribute__((preserve_access_index));
+
+struct xdp_buff {
+	void *data_hard_start;
+	__u32 frame_sz;
+} __attribute__((preserve_access_index));
+
+/* Linux 6.2 */
+extern void *bpf_cast_to_kern_ctx(void *ctx) __ksym __weak;
+extern void *bpf_rdonly_cast(void *pointer, __u32 btf_id) __ksym __weak;
+
+/*
+ * Returns the UDP payload in bytes of each packet of a GSO frame but the last; 0 for other frames.
+ * An sk_buff's shared info is behind its first buffer, at the end of what XDP sees as the frame's
+ * memory (bpf_prog_run_generic_xdp() in the kernel's net/core/dev.c).
+ */
+static __always_inline __u16 gso_size(struct xdp_md *ctx)
+{
+	const __u32 size = (bpf_core_type_size(struct skb_shared_info) + 63) & ~63u;
+	const struct skb_shared_info *info;
+	const struct xdp_buff *xdp;
+
+	if (!gso_frames || !bpf_cast_to_kern_ctx || !bpf_rdonly_cast)
+		return 0;
+	xdp = bpf_cast_to_kern_ctx(ctx);
+	info = bpf_rdonly_cast(xdp->data_hard_start + xdp->frame_sz - size,
+			       bpf_core_type_id_kernel(struct skb_shared_info));
+	return info->gso_size;
+}
+
+#endif /* XROCE_BPF_GSO_H */

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include "gso.h"
+
+#include <linux/ethtool.h>
+#include <linux/version.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "daemon/base/options.h"
+#include "daemon/helper/steer.h"
+#include "xsk.h"
+
+/* Generic XDP passes frames of several buffers on, instead of copying them into one first. */
+#define GENERIC_MULTI_BUFFER KERNEL_VERSION(6, 9, 0)
+
+static uint32_t kernel_version(void)
+{
+	unsigned int major = 0, minor = 0;
+	struct utsname u;
+
+	if (uname(&u) || sscanf(u.release, "%u.%u", &major, &minor) != 2)
+		return 0;
+	return KERNEL_VERSION(major, minor, 0);
+}
+
+static void read_queues(const char *ifname, struct xd_gso_facts *f)
+{
+	struct ethtool_channels ch = { .cmd = ETHTOOL_GCHANNELS };
+
+	f->rx_queues = f->tx_queues = 1;
+	if (xd_ethtool(ifname, &ch))
+		return;
+	if (ch.combined_count + ch.rx_count)
+		f->rx_queues = ch.combined_count + ch.rx_count;
+	if (ch.combined_count + ch.tx_count)
+		f->tx_queues = ch.combined_count + ch.tx_count;
+}
+
+void xd_gso_read_facts(const char *ifname, bool noqueue, struct xd_gso_facts *f)
+{
+	struct ethtool_drvinfo info = { .cmd = ETHTOOL_GDRVINFO };
+
+	*f = (struct xd_gso_facts){
+		.noqueue = noqueue,
+		.multi_buffer = xd_xsk_multi_buffer_possible(),
+		.kernel = kernel_version(),
+	};
+	if (!xd_ethtool(ifname, &info))
+		snprintf(f->driver, sizeof(f->driver), "%.31s", info.driver);
+	read_queues(ifname, f);
+}
+
+/* The order of AF_XDP and a packet socket is certain only if there is nothing between. */
+static const char *why_not_send(const struct xd_options *opt, const struct xd_gso_facts *f)
+{
+	if (opt->gso == XD_GSO_OFF)
+		return "not requested by --gso auto";
+	if (opt->attach == XD_ATTACH_ZEROCOPY)
+		return "zero-copy AF_XDP has no GSO";
+	if (f->rx_queues > 1 || f->tx_queues > 1)
+		return "the interface has several queues";
+	if (!f->noqueue)
+		return "the interface has a queueing discipline";
+	return NULL;
+}
+
+/* A veth interface receives GSO frames from its peer, but only if neither has native XDP. */
+static bool prefer_generic(const struct xd_options *opt, const struct xd_gso_facts *f)
+{
+	return opt->gso != XD_GSO_OFF && opt->attach == XD_ATTACH_AUTO &&
+	       !strcmp(f->driver, "veth") && f->rx_queues == 1 && f->multi_buffer &&
+	       f->kernel >= GENERIC_MULTI_BUFFER;
+}
+
+struct xd_gso xd_gso_choose(const struct xd_options *opt, const struct xd_gso_facts *facts)
+{
+	const char *why_not = why_not_send(opt, facts);
+
+	return (struct xd_gso){
+		.send = !why_not,
+		.prefer_generic = prefer_generic(opt, facts),
+		.why_not = why_not,
+	};
+}
