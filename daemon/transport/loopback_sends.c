@@ -37,12 +37,22 @@ static bool is_settled(const struct xt_qp *qp)
 	       !qp->park.step[XT_STEP_SEND].used && !qp->park.step[XT_STEP_AHEAD].used;
 }
 
+/*
+ * A program that only receives may leave its QP in RTR. The first message there raises an event, so
+ * it is left to the responder.
+ */
+static bool is_established(const struct xt_qp *peer)
+{
+	return peer->info.state == XR_QPS_RTS ||
+	       (peer->info.state == XR_QPS_RTR && peer->resp.comm_est);
+}
+
 /* True if the peer is between two messages and has a receive queue of its own. */
 static bool is_ready(const struct xt_qp *peer, uint32_t psn)
 {
 	const struct xt_receive *rq = &peer->rq;
 
-	return peer->info.state == XR_QPS_RTS && peer->resp.kind == XT_KIND_NONE &&
+	return is_established(peer) && peer->resp.kind == XT_KIND_NONE &&
 	       !xr_psn_diff(peer->resp.epsn & XR_PSN_MASK, psn & XR_PSN_MASK) && peer->rq_ring &&
 	       !rq->taken && rq->completed == rq->consumer && !peer->park.busy &&
 	       !peer->park.step[XT_STEP_POST].used && !peer->park.step[XT_STEP_EXECUTE].used;

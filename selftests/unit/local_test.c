@@ -3,6 +3,7 @@
  * Loopback cases that the simulation does not cover: QPs connected to themselves, mismatched peers,
  * a CQ that is too small, corrupt rings.
  */
+#include "daemon/transport/loopback_sends.h"
 #include "harness.h"
 #include "selftests/lib/tap.h"
 
@@ -13,8 +14,9 @@ static uint8_t memory[SIZE];
 static struct h_mr mr;
 static uint32_t key;
 
-/* Connects the QP by loopback to QP @to. */
-static int connect(struct h_qp *q, uint32_t to, uint32_t sq_psn, uint32_t rq_psn)
+/* Connects the QP by loopback to QP @to, and moves it to the state @last. */
+static int connect_up_to(struct h_qp *q, uint32_t last, uint32_t to, uint32_t sq_psn,
+			 uint32_t rq_psn)
 {
 	struct xt_path path = h_path(0x0a000001, 0x0a000001);
 	struct xr_qp_attr attr;
@@ -22,7 +24,7 @@ static int connect(struct h_qp *q, uint32_t to, uint32_t sq_psn, uint32_t rq_psn
 	int err = 0;
 
 	path.loopback = true;
-	for (state = XR_QPS_INIT; state <= XR_QPS_RTS && !err; state++) {
+	for (state = XR_QPS_INIT; state <= last && !err; state++) {
 		mask = h_attr(state, &attr);
 		attr.dest_qp_num = to;
 		attr.sq_psn = sq_psn;
@@ -33,6 +35,11 @@ static int connect(struct h_qp *q, uint32_t to, uint32_t sq_psn, uint32_t rq_psn
 		err = xt_qp_modify(q->qp, &attr, mask, &path, 4096, q->h->now);
 	}
 	return err;
+}
+
+static int connect(struct h_qp *q, uint32_t to, uint32_t sq_psn, uint32_t rq_psn)
+{
+	return connect_up_to(q, XR_QPS_RTS, to, sq_psn, rq_psn);
 }
 
 /* Rings the doorbell and runs the engine until it is idle. */
@@ -542,6 +549,31 @@ static void test_sends_armed(void)
 	end(q, 2);
 }
 
+/* The receiving QP stays in RTR, as that of a program that only receives. */
+static void test_sends_to_rtr(void)
+{
+	struct h_qp q[2];
+	struct harness *h = begin(q, 2, H_CQE);
+	unsigned i;
+
+	connect(&q[0], q[1].qpn, 5, 9);
+	connect_up_to(&q[1], XR_QPS_RTR, q[0].qpn, 9, 5);
+	TAP_OK(!xt_loopback_sends_possible(q[0].qp, q[1].qp),
+	       "the first SEND to a QP in RTR is executed alone");
+	memset(memory + TARGET, 0, SENDS * 1000);
+	for (i = 0; i < SENDS; i++) {
+		h_post_recv(&q[1], 100 + i, BASE + TARGET + i * 1000, 1000, key);
+		post(&q[0], i, XR_WR_SEND, i * 100, 0, 500 + i);
+		if (!i)
+			run_until_idle(&q[0]);
+	}
+	TAP_OK(xt_loopback_sends_possible(q[0].qp, q[1].qp), "... those behind it together");
+	run_until_idle(&q[0]);
+	TAP_OK(executed(h, SENDS) && h->events[IBV_EVENT_COMM_EST] == 1,
+	       "SENDs to a QP in RTR raise one event");
+	end(q, 2);
+}
+
 int main(void)
 {
 	test_self();
@@ -556,5 +588,6 @@ int main(void)
 	test_failing_sends();
 	test_sends_overrun();
 	test_sends_armed();
+	test_sends_to_rtr();
 	return tap_end();
 }
