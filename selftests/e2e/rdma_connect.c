@@ -8,7 +8,8 @@
  *   once ADDRESS PORT                    connects once; the first attempt must succeed
  *   many ADDRESS PORT COUNT [own]        opens COUNT connections at once
  *   storm ADDRESS PORT COUNT CLIENTS MS  connects COUNT times in CLIENTS processes, one of which
- *                                        is killed each MS ms (0: none)
+ *                                        is killed each MS ms (0: none), at most one for
+ *                                        CLIENTS connections
  *
  * own: each connection has an event channel of its own. `serve` and `storm` start processes again
  * whose device is gone.
@@ -128,6 +129,7 @@ struct storm {
 	struct address to;
 	struct counters *counters;
 	uint32_t clients, ms;
+	uint64_t connected; /* when a client was killed last */
 	pid_t pid[CLIENTS_MAX];
 };
 
@@ -164,12 +166,15 @@ static uint32_t collect(struct storm *s)
 	return done;
 }
 
+/* On a slow machine clients that are killed at fixed times would never connect. */
 static void kill_one(struct storm *s)
 {
+	uint64_t connected = __atomic_load_n(&s->counters->connected, __ATOMIC_RELAXED);
 	uint32_t i = (uint32_t)rand() % s->clients;
 
-	if (!s->pid[i] || s->counters->connected >= s->counters->target)
+	if (!s->pid[i] || connected >= s->counters->target || connected < s->connected + s->clients)
 		return;
+	s->connected = connected;
 	kill(s->pid[i], SIGKILL);
 	if (waitpid(s->pid[i], NULL, 0) == s->pid[i])
 		s->counters->killed++;

@@ -15,7 +15,8 @@
 
 #define WORDS 16 /* of a message */
 #define MESSAGE (WORDS * sizeof(uint32_t))
-#define WAIT_MS 60000 /* for anything that must happen */
+/* For anything that must happen. A REQ or DREQ without a response is given up after 69 s. */
+#define WAIT_MS 180000
 
 /* Exit status of a process whose device is gone */
 #define DEVICE_GONE 3

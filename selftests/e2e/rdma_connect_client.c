@@ -8,6 +8,7 @@
 
 #define RESOLVE_MS 5000
 #define PAUSE_US 2000 /* after an attempt that failed */
+#define SILENCE_MS 1000
 
 /* Why an attempt failed, or a connection ended */
 enum outcome { CONNECTED, REJECTED, STALE, UNREACHABLE, BROKEN, GONE };
@@ -16,14 +17,11 @@ enum outcome { CONNECTED, REJECTED, STALE, UNREACHABLE, BROKEN, GONE };
 
 /* ---- events --------------------------------------------------------------------- */
 
-/* Returns true if there is an event on the channel; completions: another descriptor, or -1 */
-static bool wait_event(struct rdma_event_channel *ch, int completions)
+static void wait_event(struct rdma_event_channel *ch)
 {
-	struct pollfd p[2] = { { .fd = ch->fd, .events = POLLIN },
-			       { .fd = completions, .events = POLLIN } };
+	struct pollfd p = { .fd = ch->fd, .events = POLLIN };
 
-	MUST(poll(p, 2, WAIT_MS) > 0, "nothing happened");
-	return p[0].revents;
+	MUST(poll(&p, 1, WAIT_MS) > 0, "no event");
 }
 
 static enum outcome outcome_of(const struct rdma_cm_event *ev)
@@ -54,7 +52,7 @@ static enum outcome expect(struct rdma_event_channel *ch, enum rdma_cm_event_typ
 	while (rdma_get_cm_event(ch, &ev)) {
 		if (errno != EAGAIN)
 			return GONE;
-		wait_event(ch, -1);
+		wait_event(ch);
 	}
 	outcome = ev->event == type ? CONNECTED : outcome_of(ev);
 	if (!outcome && type == RDMA_CM_EVENT_ESTABLISHED) {
@@ -86,35 +84,69 @@ static void check(struct shared *s, uint32_t slot, uint32_t number)
 
 /* ---- one after the other ---------------------------------------------------------- */
 
-static enum outcome exchange(struct shared *s, struct rdma_event_channel *ch, struct rdma_cm_id *id,
-			     uint32_t number)
+/* A client sends a message and waits for the answer. */
+struct exchange {
+	struct shared *shared;
+	struct rdma_event_channel *ch;
+	struct rdma_cm_id *id;
+	uint32_t number;
+	bool probed;
+};
+
+/*
+ * A peer that fails after it has acknowledged the message never answers. A WRITE without data tells
+ * whether the peer still has the connection: its completion has an error if not.
+ */
+static enum outcome probe(struct exchange *x)
 {
-	enum outcome end;
+	struct ibv_send_wr wr = { .wr_id = x->number | SENT, .opcode = IBV_WR_RDMA_WRITE }, *bad;
+
+	MUST(!x->probed, "no answer");
+	x->probed = true;
+	return ibv_post_send(x->id->qp, &wr, &bad) ? BROKEN : CONNECTED;
+}
+
+/* Waits for the next completion. Any event of the id ends the connection. */
+static enum outcome wait_completion(struct exchange *x, struct ibv_wc *wc)
+{
+	struct pollfd p[2] = { { .fd = x->ch->fd, .events = POLLIN },
+			       { .fd = x->shared->comp->fd, .events = POLLIN } };
+	enum outcome o = CONNECTED;
+
+	/* a completion event may be late: its completion was polled */
+	while (!o && !completion(x->shared, wc)) {
+		if (!poll(p, 2, x->probed ? WAIT_MS : SILENCE_MS)) {
+			o = probe(x);
+		} else if (completion(x->shared, wc)) {
+			break;
+		} else if (p[0].revents) {
+			o = expect(x->ch, RDMA_CM_EVENT_ESTABLISHED, x->number);
+			o = o ? o : BROKEN;
+		}
+	}
+	return o;
+}
+
+static enum outcome exchange(struct exchange *x)
+{
+	enum outcome o;
 	struct ibv_wc wc;
-	bool event;
 	int left = 2;
 
-	fill(s, 0, number);
-	if (send_message(s, id, 0, number))
+	fill(x->shared, 0, x->number);
+	if (send_message(x->shared, x->id, 0, x->number))
 		return BROKEN;
 	while (left) {
-		if (!completion(s, &wc)) {
-			event = wait_event(ch, s->comp->fd);
-			if (!completion(s, &wc)) {
-				/* a completion event may be late: its completion was polled */
-				if (!event)
-					continue;
-				end = expect(ch, RDMA_CM_EVENT_ESTABLISHED, number);
-				return end ? end : BROKEN;
-			}
-		}
-		if ((uint32_t)wc.wr_id != number)
+		o = wait_completion(x, &wc);
+		if (o)
+			return o;
+		if ((uint32_t)wc.wr_id != x->number)
 			continue;
 		if (wc.status)
 			return BROKEN;
-		left--;
+		left -= wc.opcode != IBV_WC_RDMA_WRITE;
 	}
-	check(s, 0, number);
+	check(x->shared, 0, x->number);
 	return CONNECTED;
 }
 
@@ -138,7 +170,7 @@ static enum outcome connect_id(struct shared *s, struct rdma_event_channel *ch,
 	if (make_qp(s, id, 0, number) || rdma_connect(id, &param))
 		return GONE;
 	o = expect(ch, RDMA_CM_EVENT_ESTABLISHED, number);
-	return o ? o : exchange(s, ch, id, number);
+	return o ? o : exchange(&(struct exchange){ s, ch, id, number, false });
 }
 
 static enum outcome disconnect_id(struct rdma_event_channel *ch, struct rdma_cm_id *id)
