@@ -10,9 +10,6 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 
-/* Set by the daemon when the program is attached in generic mode, where frames are sk_buffs. */
-bool gso_frames;
-
 /* Fields of the kernel's types, at offsets that libbpf takes from the kernel's BTF */
 struct skb_shared_info {
 	__u16 gso_size;
@@ -30,7 +27,8 @@ extern void *bpf_rdonly_cast(void *pointer, __u32 btf_id) __ksym __weak;
 /*
  * Returns the UDP payload in bytes of each packet of a GSO frame but the last; 0 for other frames.
  * An sk_buff's shared info is behind its first buffer, at the end of what XDP sees as the frame's
- * memory (bpf_prog_run_generic_xdp() in the kernel's net/core/dev.c).
+ * memory (bpf_prog_run_generic_xdp() in the kernel's net/core/dev.c). Only in generic mode: native
+ * mode has no sk_buff.
  */
 static __always_inline __u16 gso_size(struct xdp_md *ctx)
 {
@@ -38,7 +36,7 @@ static __always_inline __u16 gso_size(struct xdp_md *ctx)
 	const struct skb_shared_info *info;
 	const struct xdp_buff *xdp;
 
-	if (!gso_frames || !bpf_cast_to_kern_ctx || !bpf_rdonly_cast)
+	if (!bpf_cast_to_kern_ctx || !bpf_rdonly_cast)
 		return 0;
 	xdp = bpf_cast_to_kern_ctx(ctx);
 	info = bpf_rdonly_cast(xdp->data_hard_start + xdp->frame_sz - size,

@@ -3,8 +3,9 @@
  * The XDP program: a sequence of checks, cheap ones first. The first check that fails gives the
  * reason (include/xroce/reason.h). docs/xdp.md describes the program.
  *
- * There are two entry points, of which the daemon loads one: `xroce` for linear frames,
- * `xroce_frags` if frames can consist of several buffers.
+ * There are three entry points, of which the daemon loads one: `xroce` for linear frames,
+ * `xroce_frags` if frames can consist of several buffers, `xroce_gso` if they can also be GSO
+ * frames.
  */
 #include <linux/bpf.h>
 
@@ -94,10 +95,10 @@ static __always_inline enum xr_reason examine(struct xdp_md *ctx, __u32 frame_le
 	return check_rkey(pkt, qp);
 }
 
-static __always_inline int handle(struct xdp_md *ctx)
+static __always_inline int handle(struct xdp_md *ctx, __u16 gso_size)
 {
 	__u32 frame_len = bpf_xdp_get_buff_len(ctx);
-	struct xr_packet pkt = { .gso_size = gso_size(ctx) };
+	struct xr_packet pkt = { .gso_size = gso_size };
 
 	return conclude(ctx, &pkt, examine(ctx, frame_len, &pkt), frame_len);
 }
@@ -105,13 +106,19 @@ static __always_inline int handle(struct xdp_md *ctx)
 SEC("xdp")
 int xroce(struct xdp_md *ctx)
 {
-	return handle(ctx);
+	return handle(ctx, 0);
 }
 
 SEC("xdp.frags")
 int xroce_frags(struct xdp_md *ctx)
 {
-	return handle(ctx);
+	return handle(ctx, 0);
+}
+
+SEC("xdp.frags")
+int xroce_gso(struct xdp_md *ctx)
+{
+	return handle(ctx, gso_size(ctx));
 }
 
 char _license[] SEC("license") = "GPL";

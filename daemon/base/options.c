@@ -52,7 +52,7 @@ static const struct option_row rows[] = {
 	{ "metrics", "ADDRESS", "serve metrics by HTTP at IP:PORT, [IP]:PORT or /PATH (none)", TEXT,
 	  AT(metrics), 0, ROOM(metrics) },
 	{ "attach", "MODE", "auto, zerocopy, native or generic (auto)", ATTACH, AT(attach), 0, 0 },
-	{ "gso", "MODE", "send and receive GSO frames: auto or off (off)", GSO, AT(gso), 0, 0 },
+	{ "gso", "MODE", "send and receive GSO frames: auto or off (auto)", GSO, AT(gso), 0, 0 },
 	{ "dispatcher", "PRIORITY", "attach behind the dispatcher of libxdp, 0: without (0)",
 	  NUMBER, AT(dispatcher), 0, 10000 },
 	{ "queues", "N", "RX queues to serve, 0: all (0)", NUMBER, AT(queues), 0, XR_MAX_WORKERS },

@@ -18,7 +18,7 @@
 
 #define XD_CONFIG_DIR "/etc/xroce"
 
-enum xd_gso_option { XD_GSO_OFF, XD_GSO_AUTO };
+enum xd_gso_option { XD_GSO_AUTO, XD_GSO_OFF };
 enum xd_attach { XD_ATTACH_AUTO, XD_ATTACH_ZEROCOPY, XD_ATTACH_NATIVE, XD_ATTACH_GENERIC };
 
 /* QPs that the daemon itself may have in addition to max_qp: QP 1 */

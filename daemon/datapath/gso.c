@@ -14,6 +14,9 @@
 /* Generic XDP passes frames of several buffers on, instead of copying them into one first. */
 #define GENERIC_MULTI_BUFFER KERNEL_VERSION(6, 9, 0)
 
+/* Packet sockets accept UDP GSO frames (VIRTIO_NET_HDR_GSO_UDP_L4). */
+#define SEND_UDP_GSO KERNEL_VERSION(6, 2, 0)
+
 static uint32_t kernel_version(void)
 {
 	unsigned int major = 0, minor = 0;
@@ -22,19 +25,6 @@ static uint32_t kernel_version(void)
 	if (uname(&u) || sscanf(u.release, "%u.%u", &major, &minor) != 2)
 		return 0;
 	return KERNEL_VERSION(major, minor, 0);
-}
-
-static void read_queues(const char *ifname, struct xd_gso_facts *f)
-{
-	struct ethtool_channels ch = { .cmd = ETHTOOL_GCHANNELS };
-
-	f->rx_queues = f->tx_queues = 1;
-	if (xd_ethtool(ifname, &ch))
-		return;
-	if (ch.combined_count + ch.rx_count)
-		f->rx_queues = ch.combined_count + ch.rx_count;
-	if (ch.combined_count + ch.tx_count)
-		f->tx_queues = ch.combined_count + ch.tx_count;
 }
 
 void xd_gso_read_facts(const char *ifname, bool noqueue, struct xd_gso_facts *f)
@@ -48,16 +38,18 @@ void xd_gso_read_facts(const char *ifname, bool noqueue, struct xd_gso_facts *f)
 	};
 	if (!xd_ethtool(ifname, &info))
 		snprintf(f->driver, sizeof(f->driver), "%.31s", info.driver);
-	read_queues(ifname, f);
+	xd_count_queues(ifname, &f->rx_queues, &f->tx_queues);
 }
 
 /* The order of AF_XDP and a packet socket is certain only if there is nothing between. */
 static const char *why_not_send(const struct xd_options *opt, const struct xd_gso_facts *f)
 {
 	if (opt->gso == XD_GSO_OFF)
-		return "not requested by --gso auto";
+		return "turned off by --gso off";
 	if (opt->attach == XD_ATTACH_ZEROCOPY)
 		return "zero-copy AF_XDP has no GSO";
+	if (f->kernel < SEND_UDP_GSO)
+		return "packet sockets send them from Linux 6.2 on";
 	if (f->rx_queues > 1 || f->tx_queues > 1)
 		return "the interface has several queues";
 	if (!f->noqueue)
@@ -68,7 +60,7 @@ static const char *why_not_send(const struct xd_options *opt, const struct xd_gs
 /* A veth interface receives GSO frames from its peer, but only if neither has native XDP. */
 static bool prefer_generic(const struct xd_options *opt, const struct xd_gso_facts *f)
 {
-	return opt->gso != XD_GSO_OFF && opt->attach == XD_ATTACH_AUTO &&
+	return opt->gso != XD_GSO_OFF && opt->attach == XD_ATTACH_AUTO && !opt->dispatcher &&
 	       !strcmp(f->driver, "veth") && f->rx_queues == 1 && f->multi_buffer &&
 	       f->kernel >= GENERIC_MULTI_BUFFER;
 }

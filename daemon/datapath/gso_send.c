@@ -12,6 +12,8 @@
 
 #include <xroce/parse.h>
 
+#include "daemon/transport/checksum.h"
+
 /* Linux 6.2; the headers of some supported distributions are older. */
 #ifndef VIRTIO_NET_HDR_GSO_UDP_L4
 #define VIRTIO_NET_HDR_GSO_UDP_L4 5
@@ -21,17 +23,6 @@
 #define MAX_DATAGRAM (UINT16_MAX - XR_IPV4_HLEN)
 /* Bytes of GSO frames that other processors have not received yet */
 #define SEND_BUFFER (4 << 20)
-
-static uint32_t get16(const uint8_t *p)
-{
-	return (uint32_t)p[0] << 8 | p[1];
-}
-
-static void put16(uint8_t *p, uint32_t value)
-{
-	p[0] = (uint8_t)(value >> 8);
-	p[1] = (uint8_t)value;
-}
 
 /* ---- runs --------------------------------------------------------------------------------- */
 
@@ -43,11 +34,12 @@ static bool same(const uint8_t *a, const uint8_t *b, uint32_t from, uint32_t end
 /* Compares what IPv4 headers share in a run. The kernel counts the identification up. */
 static bool continues_ipv4(const uint8_t *first, const uint8_t *ip, uint32_t index)
 {
+	const struct xr_ipv4 *a = (const struct xr_ipv4 *)first, *b = (const struct xr_ipv4 *)ip;
+
 	return same(first, ip, 0, offsetof(struct xr_ipv4, len)) &&
 	       same(first, ip, offsetof(struct xr_ipv4, frag), offsetof(struct xr_ipv4, check)) &&
 	       same(first, ip, offsetof(struct xr_ipv4, src), XR_IPV4_HLEN) &&
-	       (uint16_t)(get16(first + offsetof(struct xr_ipv4, id)) + index) ==
-		       get16(ip + offsetof(struct xr_ipv4, id));
+	       (uint16_t)(xr_be16(a->id) + index) == xr_be16(b->id);
 }
 
 static bool continues_ipv6(const uint8_t *first, const uint8_t *ip)
@@ -100,36 +92,27 @@ bool xd_gso_run_add(struct xd_gso_run *run, const struct xt_frame *f)
 
 /* ---- messages ----------------------------------------------------------------------------- */
 
-/* Returns the ones' complement sum of the pseudo-header, which the kernel continues. */
-static uint16_t sum_pseudo_header(const uint8_t *ip, uint32_t version, uint32_t udp_len)
+static void patch_ipv4(struct xr_ipv4 *ip, uint32_t udp_len)
 {
-	uint32_t sum = XR_IPPROTO_UDP + udp_len;
-	uint32_t from = version == 4 ? offsetof(struct xr_ipv4, src)
-				     : offsetof(struct xr_ipv6, src);
-	uint32_t end = version == 4 ? XR_IPV4_HLEN : XR_IPV6_HLEN;
-
-	for (; from < end; from += 2)
-		sum += get16(ip + from);
-	sum = (sum >> 16) + (sum & 0xffff);
-	return (uint16_t)((sum >> 16) + (sum & 0xffff));
+	ip->len = xr_be16(XR_IPV4_HLEN + udp_len);
+	ip->check = 0;
+	ip->check = (__be16)~xr_ipv4_sum(ip);
 }
 
 /* Changes the headers of the first packet into those of the whole frame. */
 static void patch(uint8_t *headers, const struct xr_meta *m, uint32_t payload)
 {
-	uint8_t *ip = headers + m->ip_off, *udp = headers + m->bth_off - XR_UDP_HLEN;
+	struct xr_udp *udp = (struct xr_udp *)(headers + m->bth_off - XR_UDP_HLEN);
+	uint8_t *ip = headers + m->ip_off;
 	uint32_t len = XR_UDP_HLEN + payload;
-	struct xr_ipv4 *v4 = (struct xr_ipv4 *)ip;
 
-	if (m->ip_version == 4) {
-		put16(ip + offsetof(struct xr_ipv4, len), XR_IPV4_HLEN + len);
-		v4->check = 0;
-		v4->check = (__be16)~xr_ipv4_sum(v4);
-	} else {
-		put16(ip + offsetof(struct xr_ipv6, len), len);
-	}
-	put16(udp + offsetof(struct xr_udp, len), len);
-	put16(udp + offsetof(struct xr_udp, check), sum_pseudo_header(ip, m->ip_version, len));
+	if (m->ip_version == 4)
+		patch_ipv4((struct xr_ipv4 *)ip, len);
+	else
+		((struct xr_ipv6 *)ip)->len = xr_be16(len);
+	udp->len = xr_be16(len);
+	/* the kernel continues with the sum over the datagrams */
+	udp->check = xt_pseudo_header_sum(ip, len);
 }
 
 /* The fields are in the byte order of the machine, as for a virtio device before version 1. */

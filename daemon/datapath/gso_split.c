@@ -14,15 +14,9 @@ struct cursor {
 	uint32_t off;
 };
 
-static uint32_t get16(const uint8_t *p)
+static struct xr_udp *udp_of(uint8_t *headers, const struct xr_meta *m)
 {
-	return (uint32_t)p[0] << 8 | p[1];
-}
-
-static void put16(uint8_t *p, uint32_t value)
-{
-	p[0] = (uint8_t)(value >> 8);
-	p[1] = (uint8_t)value;
+	return (struct xr_udp *)(headers + m->bth_off - XR_UDP_HLEN);
 }
 
 /* Returns the bytes behind the UDP header; 0 if the headers are not in the first segment. */
@@ -34,7 +28,7 @@ static uint32_t payload_of(const struct xd_gso_frame *f)
 	if (m->bth_off > f->seg[0].len || m->bth_off > MAX_NETWORK_HEADERS ||
 	    m->bth_off != m->ip_off + ip_hlen + XR_UDP_HLEN)
 		return 0;
-	len = get16(f->seg[0].data + m->bth_off - 4);
+	len = xr_be16(udp_of(f->seg[0].data, m)->len);
 	if (len < XR_UDP_HLEN || len - XR_UDP_HLEN > f->len - m->bth_off)
 		return 0;
 	return len - XR_UDP_HLEN;
@@ -53,12 +47,10 @@ uint32_t xd_gso_count(const struct xd_gso_frame *f)
 /* ---- headers ------------------------------------------------------------------------------ */
 
 /* Writes the length, the identification and the checksum of the i-th packet. */
-static void patch_ipv4(uint8_t *bytes, uint32_t len, uint32_t i)
+static void patch_ipv4(struct xr_ipv4 *ip, uint32_t len, uint32_t i)
 {
-	struct xr_ipv4 *ip = (struct xr_ipv4 *)bytes;
-
-	put16(bytes + offsetof(struct xr_ipv4, len), len);
-	put16(bytes + offsetof(struct xr_ipv4, id), xr_be16(ip->id) + i);
+	ip->len = xr_be16(len);
+	ip->id = xr_be16(xr_be16(ip->id) + i);
 	ip->check = 0;
 	ip->check = (__be16)~xr_ipv4_sum(ip);
 }
@@ -66,15 +58,16 @@ static void patch_ipv4(uint8_t *bytes, uint32_t len, uint32_t i)
 /* Changes the headers of a frame into those of its i-th packet, with n bytes behind UDP. */
 static void patch(uint8_t *headers, const struct xr_meta *m, uint32_t i, uint32_t n)
 {
-	uint8_t *ip = headers + m->ip_off, *udp = headers + m->bth_off - XR_UDP_HLEN;
+	struct xr_udp *udp = udp_of(headers, m);
+	uint8_t *ip = headers + m->ip_off;
 
 	if (m->ip_version == 4)
-		patch_ipv4(ip, XR_IPV4_HLEN + XR_UDP_HLEN + n, i);
+		patch_ipv4((struct xr_ipv4 *)ip, XR_IPV4_HLEN + XR_UDP_HLEN + n, i);
 	else
-		put16(ip + offsetof(struct xr_ipv6, len), XR_UDP_HLEN + n);
-	put16(udp + offsetof(struct xr_udp, len), XR_UDP_HLEN + n);
+		((struct xr_ipv6 *)ip)->len = xr_be16(XR_UDP_HLEN + n);
+	udp->len = xr_be16(XR_UDP_HLEN + n);
 	/* the sum that the kernel keeps there is not one over the bytes; the ICRC covers them */
-	put16(udp + offsetof(struct xr_udp, check), 0);
+	udp->check = 0;
 }
 
 /* Returns true if the packet is well-formed and goes to the QP of the first one. */

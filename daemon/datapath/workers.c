@@ -2,7 +2,6 @@
 /* All workers of the device: start and stop, pause and resume, statistics. */
 #include <assert.h>
 #include <errno.h>
-#include <linux/ethtool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -192,15 +191,6 @@ void xd_workers_programs_changed(struct xd_workers *ws)
 /* ---- start and stop ------------------------------------------------------------------------ */
 
 /* Returns the number of RX queues that the interface uses. */
-static unsigned int count_queues(const char *ifname)
-{
-	struct ethtool_channels ch = { .cmd = ETHTOOL_GCHANNELS };
-
-	if (xd_ethtool(ifname, &ch) || !(ch.combined_count + ch.rx_count))
-		return 1;
-	return ch.combined_count + ch.rx_count;
-}
-
 static unsigned int queues_to_serve(const struct xd_options *opt, unsigned int queues)
 {
 	unsigned int n = opt->queues ? opt->queues : XR_MAX_WORKERS;
@@ -232,14 +222,14 @@ static int make_workers(struct xd_workers *ws, unsigned int n)
 int xd_workers_open(const struct xd_workers_config *config, struct xd_workers **out)
 {
 	struct xd_workers *ws = calloc(1, sizeof(*ws));
-	unsigned int queues;
+	uint32_t queues, tx_queues;
 	int err;
 
 	if (!ws)
 		return -ENOMEM;
 	ws->config = *config;
 	ws->faults = xd_faults_new();
-	queues = count_queues(config->ifname);
+	xd_count_queues(config->ifname, &queues, &tx_queues);
 	err = ws->faults ? make_workers(ws, queues_to_serve(config->opt, queues)) : -ENOMEM;
 	if (err) {
 		xd_workers_free(ws);

@@ -35,17 +35,19 @@ struct xd_xdp {
 	const struct xd_options *opt;
 	const struct xd_gso *gso;
 	const char *ifname;
-	struct xroce_bpf *skel;
+	struct xroce_bpf *skel;	    /* the maps */
+	struct xroce_bpf *programs; /* one program, which uses the maps of skel; NULL: none yet */
+	const char *program;	    /* its name */
 	struct iter_bpf *iter;
 	struct bpf_link *iter_link[2];
 	int link;			  /* bpf_link of the program, -1: not attached */
 	struct xd_dispatcher *dispatcher; /* NULL: the program is attached by the link */
-	struct xroce_bpf *dispatched; /* the program, which libxdp loads, with the maps of skel */
 	enum mode mode;
 	bool zerocopy, multi_buffer;
-	char why[256];	/* reason for the mode */
-	char pins[512]; /* directory */
-	int pins_fd;	/* the directory, locked; -1: not locked */
+	bool receives_gso, chosen_for_gso; /* generic mode */
+	char why[256];			   /* reason for the mode */
+	char pins[512];			   /* directory */
+	int pins_fd;			   /* the directory, locked; -1: not locked */
 	struct xr_psn_entry *psns;
 	size_t psns_size;
 	struct {
@@ -249,19 +251,21 @@ static uint32_t qps(const struct xd_xdp *x)
 	return x->opt->max_qp + XD_OWN_QPS;
 }
 
-static void select_program(struct xroce_bpf *skel, bool linear, bool frags)
+/* Selects the program to load; NULL: none. */
+static void select_program(struct xroce_bpf *skel, const char *name)
 {
-	bpf_program__set_autoload(skel->progs.xroce, linear);
-	bpf_program__set_autoload(skel->progs.xroce_frags, frags);
+	struct bpf_program *prog;
+
+	bpf_object__for_each_program(prog, skel->obj)
+		bpf_program__set_autoload(prog, name && !strcmp(bpf_program__name(prog), name));
 }
 
-static int open_program(struct xd_xdp *x)
+static int make_maps(struct xd_xdp *x)
 {
 	x->skel = xroce_bpf__open();
 	if (!x->skel)
 		return -errno;
-	select_program(x->skel, !x->dispatcher && !x->multi_buffer,
-		       !x->dispatcher && x->multi_buffer);
+	select_program(x->skel, NULL);
 	bpf_map__set_max_entries(x->skel->maps.qps, qps(x));
 	/*
 	 * As many as xt_keys_new() gets: one more than a power of two would double the buckets that
@@ -302,12 +306,12 @@ static int map_refused(struct xd_xdp *x)
 	return x->refused.ring ? 0 : -errno;
 }
 
-static int load_and_pin(struct xd_xdp *x)
+static int make_and_pin_maps(struct xd_xdp *x)
 {
-	int err = open_program(x);
+	int err = make_maps(x);
 
 	if (err) {
-		xd_log(XD_ERR, "loading the XDP program: %s%s", strerror(-err),
+		xd_log(XD_ERR, "creating the BPF maps: %s%s", strerror(-err),
 		       err == -EPERM ? " (CAP_BPF and CAP_NET_ADMIN are needed)" : "");
 		return err;
 	}
@@ -342,7 +346,7 @@ int xd_xdp_load(const struct xd_options *opt, const char *ifname, const struct x
 	xd_dispatcher_init(opt->bpffs);
 	err = opt->dispatcher ? xd_dispatcher_start(&x->dispatcher) : 0;
 	if (!err)
-		err = load_and_pin(x);
+		err = make_and_pin_maps(x);
 	if (err) {
 		xd_xdp_close(x);
 		return err;
@@ -351,41 +355,90 @@ int xd_xdp_load(const struct xd_options *opt, const char *ifname, const struct x
 	return 0;
 }
 
+static void drop_program(struct xd_xdp *x)
+{
+	xroce_bpf__destroy(x->programs);
+	x->programs = NULL;
+}
+
 /* Opens the object a second time, with the maps of the first one. */
-static int open_dispatched(struct xd_xdp *x)
+static int open_program(struct xd_xdp *x, const char *name)
 {
 	struct bpf_map *map, *copy;
 	int err = 0;
 
-	x->dispatched = xroce_bpf__open();
-	if (!x->dispatched)
+	x->programs = xroce_bpf__open();
+	if (!x->programs)
 		return -errno;
-	select_program(x->dispatched, !x->multi_buffer, x->multi_buffer);
+	x->program = name;
+	select_program(x->programs, name);
 	bpf_object__for_each_map(map, x->skel->obj)
 	{
-		copy = bpf_object__find_map_by_name(x->dispatched->obj, bpf_map__name(map));
+		copy = bpf_object__find_map_by_name(x->programs->obj, bpf_map__name(map));
 		if (!err)
 			err = copy ? bpf_map__reuse_fd(copy, map_fd(map)) : -ENOENT;
 	}
 	return err;
 }
 
-static int attach_dispatched(struct xd_xdp *x, unsigned int ifindex, uint32_t flags)
+/* Loads a program in place of another one; libxdp loads programs for its dispatcher. */
+static int load_program(struct xd_xdp *x, const char *name)
 {
-	struct xd_dispatched what = { .program = x->multi_buffer ? "xroce_frags" : "xroce",
-				      .priority = x->opt->dispatcher };
-	int err = x->dispatched ? 0 : open_dispatched(x);
+	int err;
+
+	if (x->programs && !strcmp(x->program, name))
+		return 0;
+	drop_program(x);
+	err = open_program(x, name);
+	if (!err && !x->dispatcher)
+		err = bpf_object__load(x->programs->obj);
+	if (err)
+		drop_program(x);
+	return err;
+}
+
+static const char *usual_program(const struct xd_xdp *x)
+{
+	return x->multi_buffer ? "xroce_frags" : "xroce";
+}
+
+static int load_usual(struct xd_xdp *x)
+{
+	int err = load_program(x, usual_program(x));
 
 	if (err)
-		return err;
-	what.obj = x->dispatched->obj;
+		xd_log(XD_ERR, "loading the XDP program: %s", strerror(-err));
+	return err;
+}
+
+/* Not behind the dispatcher: programs of others there expect frames of at most the MTU. */
+static bool load_gso(struct xd_xdp *x)
+{
+	int err;
+
+	if (!x->multi_buffer || x->dispatcher)
+		return false;
+	err = load_program(x, "xroce_gso");
+	if (err)
+		xd_log(XD_NOTICE, "no GSO frames are received: loading the XDP program: %s",
+		       strerror(-err));
+	return !err;
+}
+
+static int attach_dispatched(struct xd_xdp *x, unsigned int ifindex, uint32_t flags)
+{
+	const struct xd_dispatched what = {
+		.obj = x->programs->obj,
+		.program = x->program,
+		.priority = x->opt->dispatcher,
+	};
+
 	return xd_dispatcher_attach(x->dispatcher, &what, ifindex, flags & XDP_FLAGS_SKB_MODE);
 }
 
 static int attach_link(struct xd_xdp *x, unsigned int ifindex, uint32_t flags)
 {
-	struct bpf_program *prog = x->multi_buffer ? x->skel->progs.xroce_frags
-						   : x->skel->progs.xroce;
+	struct bpf_program *prog = bpf_object__find_program_by_name(x->programs->obj, x->program);
 	DECLARE_LIBBPF_OPTS(bpf_link_create_opts, opts, .flags = flags);
 
 	x->link = bpf_link_create(bpf_program__fd(prog), (int)ifindex, BPF_XDP, &opts);
@@ -467,25 +520,38 @@ static int attach_native(struct xd_xdp *x, unsigned int ifindex)
 
 static int attach_generic(struct xd_xdp *x, unsigned int ifindex)
 {
-	if (x->gso->prefer_generic)
-		snprintf(x->why, sizeof(x->why), "it receives GSO frames, which native XDP cannot");
-	else if (x->opt->attach == XD_ATTACH_GENERIC)
-		snprintf(x->why, sizeof(x->why), "requested by --attach");
+	int err;
+
 	x->mode = GENERIC;
-	x->skel->bss->gso_frames = x->multi_buffer;
-	return try_attach(x, ifindex, XDP_FLAGS_SKB_MODE);
+	x->receives_gso = load_gso(x);
+	err = x->receives_gso ? 0 : load_usual(x);
+	return err ? err : try_attach(x, ifindex, XDP_FLAGS_SKB_MODE);
+}
+
+/* Tries native mode first. */
+static int attach_either(struct xd_xdp *x, unsigned int ifindex)
+{
+	int err = load_usual(x);
+
+	if (!err)
+		err = attach_native(x, ifindex);
+	if (!err || err == -EBUSY || err == -EEXIST || x->opt->attach != XD_ATTACH_AUTO)
+		return err;
+	return attach_generic(x, ifindex);
 }
 
 static int attach(struct xd_xdp *x, unsigned int ifindex)
 {
-	int err;
-
-	if (x->opt->attach == XD_ATTACH_GENERIC || x->gso->prefer_generic)
+	if (x->opt->attach == XD_ATTACH_GENERIC) {
+		snprintf(x->why, sizeof(x->why), "requested by --attach");
 		return attach_generic(x, ifindex);
-	err = attach_native(x, ifindex);
-	if (!err || err == -EBUSY || err == -EEXIST || x->opt->attach != XD_ATTACH_AUTO)
-		return err;
-	return attach_generic(x, ifindex);
+	}
+	if (x->gso->prefer_generic && load_gso(x)) {
+		snprintf(x->why, sizeof(x->why), "native XDP receives no GSO frames");
+		x->chosen_for_gso = true;
+		return attach_generic(x, ifindex);
+	}
+	return attach_either(x, ifindex);
 }
 
 int xd_xdp_attach(struct xd_xdp *x, unsigned int ifindex)
@@ -534,7 +600,7 @@ void xd_xdp_close(struct xd_xdp *x)
 	for (int i = 0; i < 2; i++)
 		bpf_link__destroy(x->iter_link[i]);
 	iter_bpf__destroy(x->iter);
-	xroce_bpf__destroy(x->dispatched);
+	drop_program(x);
 	xroce_bpf__destroy(x->skel);
 	free(x);
 }
@@ -554,12 +620,12 @@ const char *xd_xdp_mode_name(const struct xd_xdp *x)
 
 bool xd_xdp_is_slow(const struct xd_xdp *x)
 {
-	return x->mode == GENERIC && !x->gso->prefer_generic;
+	return x->mode == GENERIC && !x->chosen_for_gso;
 }
 
 bool xd_xdp_receives_gso(const struct xd_xdp *x)
 {
-	return x->skel->bss->gso_frames;
+	return x->receives_gso;
 }
 
 const char *xd_xdp_mode_why(const struct xd_xdp *x)

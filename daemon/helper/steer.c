@@ -43,6 +43,19 @@ int xd_ethtool(const char *ifname, void *cmd)
 	return err;
 }
 
+void xd_count_queues(const char *ifname, uint32_t *rx, uint32_t *tx)
+{
+	struct ethtool_channels ch = { .cmd = ETHTOOL_GCHANNELS };
+
+	*rx = *tx = 1;
+	if (xd_ethtool(ifname, &ch))
+		return;
+	if (ch.combined_count + ch.rx_count)
+		*rx = ch.combined_count + ch.rx_count;
+	if (ch.combined_count + ch.tx_count)
+		*tx = ch.combined_count + ch.tx_count;
+}
+
 /* ---- ntuple rules ------------------------------------------------------------------------- */
 
 /* Where the next rule goes: the driver chooses, or the highest location that is free. */

@@ -7,10 +7,15 @@
 #ifndef XD_STEER_H
 #define XD_STEER_H
 
+#include <stdint.h>
+
 struct xd_steer;
 
 /* Runs an ethtool command (<linux/ethtool.h>). Returns 0 or -errno. */
 int xd_ethtool(const char *ifname, void *cmd);
+
+/* Returns the numbers of RX and TX queues, 1 if the driver does not tell. */
+void xd_count_queues(const char *ifname, uint32_t *rx, uint32_t *tx);
 
 /*
  * Steers to the queues 0 to served - 1. Returns 0, or -errno if the driver can do neither. Needs

@@ -62,8 +62,7 @@ static uint16_t sum_frame(const struct xt_frame *frame, uint32_t off, uint32_t e
 	return fold(total);
 }
 
-/* Addresses, protocol and UDP length (RFC 768, RFC 8200 8.1) */
-static uint16_t sum_pseudo_header(const uint8_t *ip, uint32_t udp_len)
+uint16_t xt_pseudo_header_sum(const uint8_t *ip, uint32_t udp_len)
 {
 	uint64_t sum = (uint64_t)htobe16(UDP_PROTOCOL) + htobe16((uint16_t)udp_len);
 
@@ -83,7 +82,7 @@ bool xt_udp_checksum_ok(const struct xt_frame *frame)
 	if (!stored)
 		return true;
 	end = m->payload_off + m->payload_len + xt_pad_count(xt_bth(frame)) + XR_ICRC_LEN;
-	pseudo = sum_pseudo_header(ip, end - udp_off);
+	pseudo = xt_pseudo_header_sum(ip, end - udp_off);
 	return stored == pseudo ||
 	       fold((uint64_t)pseudo + sum_frame(frame, udp_off, end)) == 0xffff;
 }

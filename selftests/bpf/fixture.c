@@ -364,7 +364,6 @@ static bool was_reported(struct fixture *f, const struct input *in, int reason)
 int fixture_run(struct fixture *f, const struct input *in, struct verdict *out)
 {
 	static uint8_t data[FRAME_MAX + 256], result[FRAME_MAX + 256];
-	struct bpf_program *prog = in->frags ? f->skel->progs.xroce_frags : f->skel->progs.xroce;
 	struct xdp_md ctx = {
 		.data = in->foreign_meta,
 		.data_end = in->foreign_meta + (in->linear ? in->linear : in->len),
@@ -372,9 +371,11 @@ int fixture_run(struct fixture *f, const struct input *in, struct verdict *out)
 	LIBBPF_OPTS(bpf_test_run_opts, opts, .data_in = data, .data_out = result, .repeat = 1,
 		    .data_size_in = in->foreign_meta + in->len, .data_size_out = sizeof(result),
 		    .ctx_in = &ctx, .ctx_size_in = sizeof(ctx));
+	const struct bpf_program *prog;
 	uint32_t meta_len;
 	int err;
 
+	prog = bpf_object__find_program_by_name(f->skel->obj, in->program ?: "xroce");
 	memset(data, 0xee, in->foreign_meta);
 	memcpy(data + in->foreign_meta, in->data, in->len);
 	err = bpf_prog_test_run_opts(bpf_program__fd(prog), &opts);

@@ -123,7 +123,7 @@ struct input {
 	uint32_t len;
 	uint32_t linear;       /* bytes in the first buffer; 0: as many as fit */
 	uint32_t foreign_meta; /* bytes of metadata written by a previous program */
-	bool frags;	       /* run xroce_frags instead of xroce */
+	const char *program;   /* NULL: xroce */
 };
 struct verdict {
 	uint32_t action; /* XDP_* */

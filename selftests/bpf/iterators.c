@@ -143,7 +143,7 @@ void test_iterators(struct fixture *f)
 
 /* ---- loading ----------------------------------------------------------------------- */
 
-static void load_one(bool frags)
+static void load_one(const char *name)
 {
 	struct xroce_bpf *skel = xroce_bpf__open();
 	struct bpf_prog_info info = {};
@@ -152,9 +152,9 @@ static void load_one(bool frags)
 	int err = -1;
 
 	if (skel) {
-		prog = frags ? skel->progs.xroce_frags : skel->progs.xroce;
-		bpf_program__set_autoload(skel->progs.xroce, !frags);
-		bpf_program__set_autoload(skel->progs.xroce_frags, frags);
+		bpf_object__for_each_program(prog, skel->obj)
+			bpf_program__set_autoload(prog, !strcmp(bpf_program__name(prog), name));
+		prog = bpf_object__find_program_by_name(skel->obj, name);
 		bpf_map__set_max_entries(skel->maps.qps, 1000);
 		bpf_map__set_max_entries(skel->maps.psns, 1000);
 		err = xroce_bpf__load(skel);
@@ -162,7 +162,7 @@ static void load_one(bool frags)
 			bpf_obj_get_info_by_fd(bpf_program__fd(prog), &info, &len);
 	}
 	TAP_OK(!err && info.type == BPF_PROG_TYPE_XDP, "%s loads alone, %u verified instructions",
-	       frags ? "xroce_frags" : "xroce", info.verified_insns);
+	       name, info.verified_insns);
 	xroce_bpf__destroy(skel);
 }
 
@@ -210,10 +210,11 @@ void test_load(void)
 {
 	struct xroce_bpf *skel;
 
-	load_one(false);
-	load_one(true);
+	load_one("xroce");
+	load_one("xroce_frags");
+	load_one("xroce_gso");
 	skel = xroce_bpf__open_and_load();
-	if (TAP_OK(skel, "both programs load together"))
+	if (TAP_OK(skel, "all programs load together"))
 		check_maps(skel);
 	xroce_bpf__destroy(skel);
 }

@@ -43,7 +43,7 @@
 struct live {
 	const char *mode;
 	uint32_t attach_flags;
-	bool frags;
+	const char *program;
 	struct fixture f;
 	int link;
 	int sender, kernel; /* packet sockets on xrt0 and xrt1 */
@@ -111,7 +111,8 @@ static bool make_xsk(struct live *l, uint16_t bind_flags)
 static bool attach(struct live *l)
 {
 	LIBBPF_OPTS(bpf_link_create_opts, opts, .flags = l->attach_flags);
-	struct bpf_program *prog = l->frags ? l->f.skel->progs.xroce_frags : l->f.skel->progs.xroce;
+	const struct bpf_program *prog = bpf_object__find_program_by_name(l->f.skel->obj,
+									  l->program);
 	uint32_t queue = 0;
 	int fd = xsk_socket__fd(l->xsk);
 
@@ -276,20 +277,28 @@ static void check_multi_buffer(struct live *l)
 
 void test_live(void)
 {
-	struct live native = { .mode = "native", .attach_flags = XDP_FLAGS_DRV_MODE };
+	struct live native = { .mode = "native",
+			       .attach_flags = XDP_FLAGS_DRV_MODE,
+			       .program = "xroce" };
 	struct live frags = { .mode = "native, frags",
 			      .attach_flags = XDP_FLAGS_DRV_MODE,
-			      .frags = true };
-	struct live generic = { .mode = "generic", .attach_flags = XDP_FLAGS_SKB_MODE };
+			      .program = "xroce_frags" };
+	struct live generic = { .mode = "generic",
+				.attach_flags = XDP_FLAGS_SKB_MODE,
+				.program = "xroce" };
+	struct live gso = { .mode = "generic, gso",
+			    .attach_flags = XDP_FLAGS_SKB_MODE,
+			    .program = "xroce_gso" };
 	struct live jumbo = { .mode = "jumbo, frags",
 			      .attach_flags = XDP_FLAGS_DRV_MODE,
-			      .frags = true };
+			      .program = "xroce_frags" };
 
 	if (!TAP_OK(make_pair(), "a veth pair"))
 		return;
 	check_mode(&native);
 	check_mode(&frags);
 	check_mode(&generic);
+	check_mode(&gso);
 	check_multi_buffer(&jumbo);
 	remove_pair();
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The rules of the XDP program as rows: description, verdict, reason, packet. Each row runs through
- * both programs, through xroce_frags with first buffers of several lengths, and through the
- * user-space build of the parser. All results must be the same.
+ * all three entry points, through xroce_frags with first buffers of several lengths, and through
+ * the user-space build of the parser. All results must be the same.
  */
 #ifndef TEST_ROWS_H
 #define TEST_ROWS_H

@@ -37,10 +37,10 @@ static void complain(const struct input *in, const struct verdict *got, const st
 {
 	const struct xr_meta *m = &got->meta;
 
-	printf("# %s, %u of %u bytes linear: %s %s, wanted %s %s%s%s%s\n",
-	       in->frags ? "xroce_frags" : "xroce", in->linear ? in->linear : in->len, in->len,
-	       action_name(got->action), reason_name(got->reason), action_name(want->action),
-	       reason_name(want->reason), got->intact ? "" : ", frame changed",
+	printf("# %s, %u of %u bytes linear: %s %s, wanted %s %s%s%s%s\n", in->program ?: "xroce",
+	       in->linear ? in->linear : in->len, in->len, action_name(got->action),
+	       reason_name(got->reason), action_name(want->action), reason_name(want->reason),
+	       got->intact ? "" : ", frame changed",
 	       got->reported == (want->action == XDP_DROP) ? "" : ", wrong report",
 	       meta_fits(got, want) ? "" : ", wrong metadata");
 	if (got->has_meta)
@@ -73,7 +73,9 @@ static bool run_all_ways(struct fixture *f, struct input *in, const struct expec
 	bool ok = run_once(f, in, want);
 	unsigned i;
 
-	in->frags = true;
+	in->program = "xroce_gso";
+	ok &= run_once(f, in, want);
+	in->program = "xroce_frags";
 	ok &= run_once(f, in, want);
 	for (i = 0; i < sizeof(linear_lens) / sizeof(*linear_lens); i++) {
 		in->linear = linear_lens[i];

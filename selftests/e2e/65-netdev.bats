@@ -18,23 +18,20 @@ teardown() {
 	hosts_down
 }
 
-# verify OPTION...: runs rdma_verify with data tests and two refused requests
-verify() {
-	both -t 60 "$BIN/rdma_verify" -g @4 -n "$(iterations 10)" -b 1048576 -t write -t send-imm -t read \
-		-t mixed -t pipeline -t atomic -t wrong-variant -t one-above "$@"
-}
-
-# status_of HOST FILTER: applies a jq filter to the output of xroce status
-status_of() {
-	ctl "$1" status -j "xr$1" | jq -r "$2"
-}
-
 # bats test_tags=stock
 @test "RDMA works with XDP in generic mode" {
 	hosts_up
 	daemons_up --attach generic
 	equal "mode" "$(status_of a .xdp.mode)" generic
-	verify -m "$PMTU"
+	verify_data -m "$PMTU"
+	both ib_send_lat -x @4 -F -n $((500 / SLOW))
+}
+
+@test "RDMA works with XDP in native mode" {
+	hosts_up
+	daemons_up --attach native
+	equal "mode" "$(status_of a .xdp.mode)" "native copy"
+	verify_data -m "$PMTU"
 	both ib_send_lat -x @4 -F -n $((500 / SLOW))
 }
 
@@ -42,7 +39,7 @@ status_of() {
 	hosts_up 1500
 	daemons_up
 	equal "path MTU" "$(status_of a .path_mtu)" 1024
-	verify -m 1024
+	verify_data -m 1024
 	fails both ibv_rc_pingpong -g @4 -m 4096 -n 5
 }
 
@@ -51,7 +48,7 @@ status_of() {
 	hosts_up 4200
 	daemons_up
 	equal "path MTU" "$(status_of a .path_mtu)" 4096
-	verify -m 4096
+	verify_data -m 4096
 }
 
 @test "the path MTU follows the MTU of the interface" {
@@ -63,14 +60,14 @@ status_of() {
 	both ibv_rc_pingpong -g @4 -c -n $((100 / SLOW)) -m 1024
 	on a ip link set va mtu "$MTU"
 	wait_for 5 mtu_is "$PMTU"
-	verify -m "$PMTU"
+	verify_data -m "$PMTU"
 }
 
 @test "an interface with four queues has four workers" {
 	hosts_up "$MTU" 4
 	daemons_up
 	equal "workers" "$(status_of a '.workers | length')" 4
-	verify -m "$PMTU"
+	verify_data -m "$PMTU"
 	both -t 40 ib_write_bw -x @4 -F -q 16 -n $((200 / SLOW))
 	both -t 40 ib_send_bw -x @4 -F -q 16 -n $((200 / SLOW))
 }
@@ -100,7 +97,7 @@ status_of() {
 	wait_for 5 on a ping -q -c 1 -W 1 "$B4"
 	daemon_up a --interface va.7
 	daemon_up b --interface vb.7
-	verify -m 2048
+	verify_data -m 2048
 }
 
 @test "RDMA works over a routed path" {
@@ -110,7 +107,7 @@ status_of() {
 	on a ip route add 10.79.2.1 via "$B4" src 10.79.1.1
 	on b ip route add 10.79.1.1 via "$A4" src 10.79.2.1
 	daemons_up
-	A4=10.79.1.1 B4=10.79.2.1 verify -m "$PMTU"
+	A4=10.79.1.1 B4=10.79.2.1 verify_data -m "$PMTU"
 }
 
 @test "the daemon ends and logs it when its interface is deleted" {

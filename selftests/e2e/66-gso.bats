@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# GSO frames (docs/gso.md): --gso auto at both hosts, and at one of them. Each test creates its own hosts.
+# GSO frames (docs/gso.md): at both hosts, and at one of them. Each test creates its own hosts.
 
 load helpers
 
@@ -18,17 +18,6 @@ teardown() {
 	hosts_down
 }
 
-# status_of HOST FILTER: applies a jq filter to the output of xroce status
-status_of() {
-	ctl "$1" status -j "xr$1" | jq -r "$2"
-}
-
-# verify OPTION...: runs rdma_verify with data tests and two refused requests
-verify() {
-	both -t 60 "$BIN/rdma_verify" -g @4 -n "$(iterations 10)" -b 1048576 -t write -t send-imm -t read \
-		-t mixed -t pipeline -t atomic -t wrong-variant -t one-above "$@"
-}
-
 # packets HOST DIRECTION: prints the number of packets in GSO frames
 packets() {
 	status_of "$1" "[.workers[].${2}_gso_packets] | add"
@@ -41,34 +30,35 @@ requires_whole_frames() {
 	[ "$major" -gt 6 ] || [ "$major$minor" -ge 69 ] || skip "GSO frames are received from Linux 6.9 on"
 }
 
-@test "without --gso no GSO frame is sent, and the reason is shown" {
+@test "--gso off: no GSO frame is sent, and the reason is shown" {
 	hosts_up
-	daemons_up
-	verify -m "$PMTU"
+	daemons_up --gso off
+	verify_data -m "$PMTU"
 	equal "send" "$(status_of a .gso.send)" false
-	equal "reason" "$(status_of a .gso.why_not)" "not requested by --gso auto"
+	equal "reason" "$(status_of a .gso.why_not)" "turned off by --gso off"
+	equal "mode" "$(status_of a .xdp.mode)" "native copy"
 	equal "packets in GSO frames" "$(packets a tx)" 0
 }
 
-@test "--gso auto: packets are sent and received in GSO frames" {
+@test "packets are sent and received in GSO frames" {
 	requires_whole_frames
 	hosts_up
-	daemons_up --gso auto
+	daemons_up
 	equal "receive" "$(status_of a .gso.receive)" true
 	equal "send" "$(status_of a .gso.send)" true
 	equal "mode" "$(status_of a .xdp.mode)" generic
-	verify -m "$PMTU"
-	verify -m 256
+	verify_data -m "$PMTU"
+	verify_data -m 256
 	[ "$(packets a tx)" -gt 100 ]
 	equal "packets received by b" "$(packets b rx)" "$(packets a tx)"
 	equal "packets received by a" "$(packets a rx)" "$(packets b tx)"
 	ctl b counters -j xrb | jq -e '[.xdp[] | select(.name == "GSO_PACKET" or .name == "ICRC") | .packets] | add == 0'
 }
 
-@test "--gso auto at MTU 1500 and over IPv6" {
+@test "GSO frames at MTU 1500 and over IPv6" {
 	requires_whole_frames
 	hosts_up 1500
-	daemons_up --gso auto
+	daemons_up
 	both -t 60 "$BIN/rdma_verify" -g @6 -n "$(iterations 10)" -b 1048576 -t write -t send-imm -t read -t mixed -m 1024
 	[ "$(packets a tx)" -gt 100 ]
 	equal "packets received by b" "$(packets b rx)" "$(packets a tx)"
@@ -77,9 +67,9 @@ requires_whole_frames() {
 @test "GSO frames reach a peer with native XDP as single packets" {
 	requires_whole_frames
 	hosts_up
-	daemon_up a --gso auto
+	daemon_up a
 	daemon_up b --attach native
-	verify -m "$PMTU"
+	verify_data -m "$PMTU"
 	[ "$(packets a tx)" -gt 100 ]
 	equal "GSO frames received by b" "$(packets b rx)" 0
 }
@@ -87,11 +77,23 @@ requires_whole_frames() {
 @test "XDP counts the packets in GSO frames" {
 	requires_whole_frames
 	hosts_up
-	daemons_up --gso auto
+	daemons_up
 	both ib_send_bw -x @4 -F -s 65536 -n $((200 / SLOW))
 	# b is the client, which sends
 	sent=$(ctl b counters -j xrb | jq '[.. | objects | select(.name? == "tx_packets") | .value] | first')
 	[ "$sent" -ge $((16 * (200 / SLOW))) ]
 	counted=$(ctl a counters -j xra | jq '[.xdp[] | select(.name == "OK") | .packets] | add')
 	equal "packets that XDP has counted" "$counted" "$sent"
+}
+
+@test "malformed packets in GSO frames are dropped and counted" {
+	local bad
+
+	requires_whole_frames
+	hosts_up
+	daemons_up
+	bad=$(on b "$XR_TOP/selftests/e2e/gso_datagrams.py" "$A4")
+	dropped_are() { [[ $(ctl a counters -j xra | jq '[.xdp[] | select(.name == "GSO_PACKET") | .packets] | add') == "$1" ]]; }
+	wait_for 5 dropped_are "$bad"
+	verify_data -m "$PMTU"
 }

@@ -158,3 +158,9 @@ ends_after_daemon_death() {
 	wait "$pid" || { cat "$log"; return 1; }
 	daemon_up a
 }
+
+# verify_data OPTION...: runs rdma_verify with data tests and two refused requests
+verify_data() {
+	both -t 60 "$BIN/rdma_verify" -g @4 -n "$(iterations 10)" -b 1048576 -t write -t send-imm -t read \
+		-t mixed -t pipeline -t atomic -t wrong-variant -t one-above "$@"
+}

@@ -52,6 +52,8 @@ static void compare(const struct verdict *v, enum xr_reason parsed, const struct
 	MUST(v->meta.payload_len == meta->payload_len && v->meta.qpn == meta->qpn);
 }
 
+static const char *const programs[] = { "xroce", "xroce_frags", "xroce_gso" };
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct stream in = { data, size };
@@ -75,8 +77,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	run = (struct input){ .data = bytes, .len = len };
 	if (how & 1 && len > FIRST_BUFFER)
 		run.linear = FIRST_BUFFER;
-	for (int frags = run.linear || len > 3000; frags < 2; frags++) {
-		run.frags = frags;
+	/* the first program takes linear frames only */
+	for (unsigned p = run.linear || len > 3000; p < sizeof(programs) / sizeof(*programs); p++) {
+		run.program = programs[p];
 		MUST(!fixture_run(&fixture, &run, &v));
 		met[v.reason] = 1;
 		compare(&v, parsed, &frame.meta);

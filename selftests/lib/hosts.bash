@@ -104,6 +104,11 @@ ctl() {
 	"$XROCE" -r "$RUN/$h" "$@"
 }
 
+# status_of HOST FILTER: applies a jq filter to the output of xroce status
+status_of() {
+	ctl "$1" status -j "xr$1" | jq -r "$2"
+}
+
 make_netns() {
 	local h=$1 ns=$ID-$1
 

@@ -446,6 +446,10 @@ int xd_ethtool(const char *ifname, void *cmd)
 	return -1;
 }
 
+void xd_count_queues(const char *ifname, uint32_t *rx, uint32_t *tx)
+{
+}
+
 bool xd_xsk_multi_buffer_possible(void)
 {
 	return true;
@@ -457,40 +461,41 @@ bool xd_xsk_multi_buffer_possible(void)
 
 static const struct {
 	const char *name;
-	enum xd_attach attach;
-	enum xd_gso_option gso;
+	struct xd_options opt;
 	struct xd_gso_facts facts;
 	bool send, generic;
 } choices[] = {
-	{ "veth", XD_ATTACH_AUTO, XD_GSO_AUTO, { VETH }, true, true },
-	{ "--gso off", XD_ATTACH_AUTO, XD_GSO_OFF, { VETH }, false, false },
-	{ "--attach native", XD_ATTACH_NATIVE, XD_GSO_AUTO, { VETH }, true, false },
-	{ "--attach generic", XD_ATTACH_GENERIC, XD_GSO_AUTO, { VETH }, true, false },
-	{ "--attach zerocopy", XD_ATTACH_ZEROCOPY, XD_GSO_AUTO, { VETH }, false, false },
-	{ "another driver", XD_ATTACH_AUTO, XD_GSO_AUTO, { VETH, .driver = "tun" }, true, false },
+	{ "veth", { .gso = XD_GSO_AUTO }, { VETH }, true, true },
+	{ "--gso off", { .gso = XD_GSO_OFF }, { VETH }, false, false },
+	{ "--attach native", { .attach = XD_ATTACH_NATIVE }, { VETH }, true, false },
+	{ "--attach generic", { .attach = XD_ATTACH_GENERIC }, { VETH }, true, false },
+	{ "--attach zerocopy", { .attach = XD_ATTACH_ZEROCOPY }, { VETH }, false, false },
+	{ "another driver", { .gso = XD_GSO_AUTO }, { VETH, .driver = "tun" }, true, false },
+	{ "Linux 6.1",
+	  { .gso = XD_GSO_AUTO },
+	  { VETH, .kernel = KERNEL_VERSION(6, 1, 0) },
+	  false,
+	  false },
 	{ "Linux 6.8",
-	  XD_ATTACH_AUTO,
-	  XD_GSO_AUTO,
+	  { .gso = XD_GSO_AUTO },
 	  { VETH, .kernel = KERNEL_VERSION(6, 8, 0) },
 	  true,
 	  false },
-	{ "one buffer", XD_ATTACH_AUTO, XD_GSO_AUTO, { VETH, .multi_buffer = false }, true, false },
-	{ "two RX queues", XD_ATTACH_AUTO, XD_GSO_AUTO, { VETH, .rx_queues = 2 }, false, false },
-	{ "two TX queues", XD_ATTACH_AUTO, XD_GSO_AUTO, { VETH, .tx_queues = 2 }, false, true },
+	{ "one buffer", { .gso = XD_GSO_AUTO }, { VETH, .multi_buffer = false }, true, false },
+	{ "two RX queues", { .gso = XD_GSO_AUTO }, { VETH, .rx_queues = 2 }, false, false },
+	{ "two TX queues", { .gso = XD_GSO_AUTO }, { VETH, .tx_queues = 2 }, false, true },
 	{ "a queueing discipline",
-	  XD_ATTACH_AUTO,
-	  XD_GSO_AUTO,
+	  { .gso = XD_GSO_AUTO },
 	  { VETH, .noqueue = false },
 	  false,
 	  true },
+	{ "--dispatcher", { .dispatcher = 50 }, { VETH }, true, false },
 };
 
 static void test_choice(void)
 {
 	for (uint32_t i = 0; i < sizeof(choices) / sizeof(choices[0]); i++) {
-		const struct xd_options opt = { .attach = choices[i].attach,
-						.gso = choices[i].gso };
-		struct xd_gso gso = xd_gso_choose(&opt, &choices[i].facts);
+		struct xd_gso gso = xd_gso_choose(&choices[i].opt, &choices[i].facts);
 
 		TAP_OK(gso.send == choices[i].send && gso.prefer_generic == choices[i].generic &&
 			       !gso.why_not == gso.send,

@@ -27,7 +27,7 @@ $(eval $(call test_program,unit/fault,selftests/unit/fault_test.c $(addprefix da
 $(eval $(call test_program,unit/capture,selftests/unit/capture_test.c daemon/datapath/capture.c daemon/cli/capture_history.c,,,,\
 	parallel))
 $(eval $(call test_program,unit/gso,selftests/unit/gso_test.c $(addprefix daemon/datapath/,gso.c gso_send.c \
-	gso_split.c),,,,parallel))
+	gso_split.c) daemon/transport/checksum.c,,,,parallel))
 $(eval $(call test_program,unit/pma,selftests/unit/pma_test.c daemon/gsi/pma.c,,,,parallel))
 $(eval $(call test_program,unit/interval,selftests/unit/interval_test.c provider/memory/interval.c,,,,parallel))
 $(eval $(call test_program,unit/nap,selftests/unit/nap_test.c provider/verbs/nap.c,,,,parallel))
