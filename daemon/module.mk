@@ -5,10 +5,11 @@ base_SRCS := $(addprefix daemon/base/,fd_message.c groups.c histogram.c jobs.c j
 	memory_file.c name_lock.c notify.c openmetrics.c options.c peer.c privileges.c process.c seccomp.c spawner.c)
 helper_SRCS := $(addprefix daemon/helper/,calls.c execute.c process.c serve.c solicit.c steer.c)
 netdev_SRCS := $(addprefix daemon/netdev/,gids.c net.c netlink.c resolve.c)
+# Rules of fault injection as text
+fault_text_SRCS := fault_errors.c fault_packets.c fault_requests.c fault_select.c fault_text.c fault_when.c fault_words.c
 datapath_SRCS := $(addprefix daemon/datapath/, \
-	boost.c capture.c delay.c dispatcher.c doorbells.c fault.c fault_text.c frame.c gso.c gso_send.c gso_split.c inbox.c \
-	spin.c worker.c worker_capture.c \
-	worker_faults.c worker_idle.c worker_ops.c workers.c xdp.c xsk.c)
+	boost.c capture.c delay.c dispatcher.c doorbells.c fault.c $(fault_text_SRCS) frame.c gso.c gso_send.c gso_split.c \
+	inbox.c spin.c worker.c worker_capture.c worker_faults.c worker_idle.c worker_ops.c workers.c xdp.c xsk.c)
 memory_SRCS := $(addprefix daemon/memory/, \
 	file.c mapping.c mover.c mover_process.c on_demand.c private.c proc.c proc_maps.c region.c sigbus.c)
 gsi_SRCS := $(addprefix daemon/gsi/,gsi.c pma.c send.c)
@@ -27,7 +28,7 @@ server_SRCS := $(addprefix daemon/server/, \
 
 # The part of the daemon that tests drive without a network interface
 control_SRCS := $(addprefix daemon/base/,groups.c histogram.c jobs.c json.c memory_file.c openmetrics.c peer.c) \
-	$(addprefix daemon/datapath/,capture.c fault.c fault_text.c frame.c) $(memory_SRCS) $(gsi_SRCS) $(clients_SRCS) \
+	$(addprefix daemon/datapath/,capture.c fault.c $(fault_text_SRCS) frame.c) $(memory_SRCS) $(gsi_SRCS) $(clients_SRCS) \
 	$(objects_SRCS) $(rdma_cm_SRCS) $(umad_SRCS) $(server_SRCS)
 
 xroced_SRCS := daemon/main.c daemon/watchdog.c $(base_SRCS) $(helper_SRCS) $(netdev_SRCS) $(datapath_SRCS) \
