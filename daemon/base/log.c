@@ -55,14 +55,16 @@ static void clean(char *text)
 
 static int write_program(char *fields, size_t room)
 {
-	char comm[32];
+	char comm[32], qpn[32] = "";
 
 	if (!log_about)
 		return 0;
+	if (log_about->qpn)
+		snprintf(qpn, sizeof(qpn), "XROCE_QPN=%u\n", log_about->qpn);
 	snprintf(comm, sizeof(comm), "%s", log_about->comm);
 	clean(comm);
-	return snprintf(fields, room, "XROCE_PID=%d\nXROCE_UID=%u\nXROCE_COMM=%s\n", log_about->pid,
-			log_about->uid, comm);
+	return snprintf(fields, room, "XROCE_PID=%d\nXROCE_UID=%u\nXROCE_COMM=%s\n%s",
+			log_about->pid, log_about->uid, comm, qpn);
 }
 
 /*

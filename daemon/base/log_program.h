@@ -3,12 +3,14 @@
 #ifndef XD_LOG_PROGRAM_H
 #define XD_LOG_PROGRAM_H
 
+#include <stdint.h>
 #include <sys/types.h>
 
 struct xd_log_program {
 	pid_t pid;
 	uid_t uid;
 	const char *comm;
+	uint32_t qpn; /* its QP that the message is about; 0: none */
 };
 
 /*

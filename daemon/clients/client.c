@@ -36,8 +36,8 @@ static void unlink_client(struct xd_client *c)
 
 static void refuse(struct xd_client *c, int fd, int err)
 {
-	const struct xd_log_program program = { c->identity.pid, c->identity.uid,
-						c->identity.comm };
+	const struct xd_log_program program = { c->identity.pid, c->identity.uid, c->identity.comm,
+						0 };
 	const char *why = c->connection.why;
 
 	xd_log_about(&program);

@@ -110,8 +110,8 @@ static void log_refused(const struct xd_client *c, int err)
 {
 	const struct xd_connection *con = &c->connection;
 	const char *name = con->type < XR_MSG_COUNT ? request_names[con->type] : NULL;
-	const struct xd_log_program program = { c->identity.pid, c->identity.uid,
-						c->identity.comm };
+	const struct xd_log_program program = { c->identity.pid, c->identity.uid, c->identity.comm,
+						0 };
 
 	/* CM: errors of these commands are part of the usual protocol of rdma_cm. */
 	if (con->type == XR_MSG_CM)

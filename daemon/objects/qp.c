@@ -545,6 +545,7 @@ static void destroy_in_engine(struct xd_client *c, struct xd_qp *qp)
 	xt_qp_remove(qp->xt);
 	xd_workers_resume(c->dev->workers);
 	xd_qp_retire(qp);
+	xd_qp_log_failure(qp);
 	xt_qp_free(qp->xt);
 	qp->xt = NULL;
 	/* The QPN cannot be in use again: only the control thread allocates QPNs. */

@@ -64,6 +64,8 @@ void xd_qp_publish_created(struct xd_qp *qp);
 void xd_qp_publish_changes(struct xd_qp *qp);
 /* The same, and that the QP is destroyed. */
 void xd_qp_publish_destroyed(struct xd_qp *qp);
+/* Logs why a QP has failed that was removed from its engine, if it has. */
+void xd_qp_log_failure(const struct xd_qp *qp);
 /* publish: publishes the changes of all QPs of a worker; else notes their present state only. */
 void xd_qps_publish_changes(struct xd_clients *cs, uint32_t worker, bool publish);
 

@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "daemon/base/json.h"
+#include "daemon/base/log.h"
+#include "daemon/base/log_program.h"
 #include "daemon/datapath/worker.h"
 #include "objects.h"
 #include "qp.h"
@@ -95,10 +97,15 @@ static void publish_count(const struct xd_qp *qp, int nak, uint64_t count)
 	publish(j, qp);
 }
 
+static bool is_failure(const struct xt_failure *f)
+{
+	return f->cause != XT_CAUSE_NONE && f->cause != XT_CAUSE_PROGRAM;
+}
+
 static bool failed(const struct present *p)
 {
 	return (p->known.state == XR_QPS_ERR || p->known.state == XR_QPS_SQE) &&
-	       p->failure.cause != XT_CAUSE_NONE && p->failure.cause != XT_CAUSE_PROGRAM;
+	       is_failure(&p->failure);
 }
 
 static void publish_state(const struct present *p)
@@ -165,6 +172,25 @@ void xd_qp_publish_destroyed(struct xd_qp *qp)
 	j = begin(qp, "qp_destroyed");
 	if (j)
 		publish(j, qp);
+}
+
+/* ---- the log ------------------------------------------------------------------------ */
+
+void xd_qp_log_failure(const struct xd_qp *qp)
+{
+	const struct xd_identity *who = &qp->obj.client->identity;
+	const struct xd_log_program about = { who->pid, who->uid, who->comm, qp->qpn };
+	struct xt_qp_stats stats;
+	const char *status;
+
+	xt_qp_stats(qp->xt, &stats);
+	if (!is_failure(&stats.failure))
+		return;
+	status = xd_qp_failure_status(&stats.failure);
+	xd_log_about(&about);
+	xd_log(XD_DEBUG, "QP %u of %s, pid %d, had failed: %s%s%s", qp->qpn, who->comm,
+	       (int)who->pid, xd_qp_failure_reason(&stats.failure), *status ? ": " : "", status);
+	xd_log_about(NULL);
 }
 
 /* ---- all QPs of a worker ----------------------------------------------------------- */

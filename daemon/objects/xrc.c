@@ -298,8 +298,10 @@ void xd_target_leave(struct xd_qp *qp)
 	else
 		xt_qp_remove(t->xt);
 	xd_workers_resume(dev->workers);
-	if (!t->handles)
+	if (!t->handles) {
 		xd_qp_retire(qp);
+		xd_qp_log_failure(qp);
+	}
 	qp->xt = NULL;
 	qp->target = NULL;
 	if (t->handles)

@@ -104,7 +104,7 @@ end_journal() {
 }
 
 @test "messages to the journal have fields" {
-	local socket=/run/systemd/journal/socket journal
+	local socket=/run/systemd/journal/socket journal server
 
 	[[ ! -e $socket ]] || skip "a journal runs on this machine"
 	mkdir -p "${socket%/*}"
@@ -132,6 +132,12 @@ PYTHON
 	: >>"$RUN/b/log"
 	JOURNAL_STREAM=$(stat -c %d:%i "$RUN/b/log") daemon_up b --log-level debug
 	run run_on b "$BIN/rdma_refusals" -g "$(gid_index b "$B4")"
+	ctl b fault xrb rules 'qp-error tx opcode SEND_LAST times 1'
+	spawn b "$BATS_TEST_TMPDIR/server" ibv_rc_pingpong -g "$(gid_index b "$B4")" -p 18712
+	server=$!
+	wait_for 10 listens b 18712
+	run run_on b timeout 20 ibv_rc_pingpong -g "$(gid_index b "$B4")" -p 18712 "$B4"
+	kill "$server" || true
 	daemon_down b
 	has() { jq -e -s "any(.[]; $1)" "$RUN/journal" >/dev/null; }
 	tail -n 5 "$RUN/journal"
@@ -139,6 +145,7 @@ PYTHON
 		(.MESSAGE | startswith("xrb: device xrb serves vb"))'
 	has '.PRIORITY == "7" and .XROCE_COMM == "rdma_refusals" and .XROCE_UID == "0" and (.XROCE_PID | tonumber) > 1 and
 		(.MESSAGE | test("MODIFY_QP: Invalid argument"))'
+	has '.XROCE_COMM == "ibv_rc_pingpong" and (.XROCE_QPN | tonumber) > 1 and (.MESSAGE | test("an injected fault$"))'
 	# not about the program that the last message was about
 	jq -e -s 'all(.[] | select(.MESSAGE | test("stopping")); has("XROCE_PID") | not)' "$RUN/journal"
 	# what the journal does not get goes to stderr, with the priority
