@@ -16,12 +16,12 @@
 struct rule {
 	struct xd_fault_rule rule;
 	struct xd_fault_hits hits;
-	uint64_t owner;	  /* client, 0: the operator */
-	uint32_t uid;	  /* of that client */
-	uint64_t random;  /* state of the generator */
-	uint64_t started; /* time of the first packet, for periods; 0: none yet */
-	uint64_t free_at; /* RATE: when all packets before have left */
-	bool bad;	  /* state of the Gilbert-Elliott model */
+	uint64_t owner;	   /* client, 0: the operator */
+	uint32_t pid, uid; /* of that client */
+	uint64_t random;   /* state of the generator */
+	uint64_t started;  /* time of the first packet, for periods; 0: none yet */
+	uint64_t free_at;  /* RATE: when all packets before have left */
+	bool bad;	   /* state of the Gilbert-Elliott model */
 
 	/* faults of time; 0: none was begun yet */
 	uint64_t begins_at, ends_at; /* of the next turn, of the present one */
@@ -132,6 +132,7 @@ int xd_faults_set(struct xd_faults *f, const struct xd_fault_program *program, u
 		struct rule *r = &f->rule[f->n++];
 
 		*r = (struct rule){ .rule = rules[i], .owner = owner, .random = seed + i };
+		r->pid = program ? program->pid : 0;
 		r->uid = program ? program->uid : 0;
 		r->random = draw(&r->random);
 	}
@@ -157,12 +158,16 @@ bool xd_faults_by_program(const struct xd_faults *f)
 	return f->any != (f->n < 64 ? (1ull << f->n) - 1 : UINT64_MAX);
 }
 
+static bool owns(const struct xd_fault_program *p, const struct rule *r)
+{
+	return r->owner == p->client || (p->is_channel && r->pid == p->pid && r->uid == p->uid);
+}
+
 static bool selects_program(const struct rule *r, const struct xd_fault_program *p)
 {
 	const struct xd_fault_match *m = &r->rule.match;
 
-	return (!r->owner || r->owner == p->client) &&
-	       (m->pid == XD_FAULT_ANY || m->pid == p->pid) &&
+	return (!r->owner || owns(p, r)) && (m->pid == XD_FAULT_ANY || m->pid == p->pid) &&
 	       (m->uid == XD_FAULT_ANY || m->uid == p->uid) &&
 	       (!m->command[0] || !strcmp(m->command, p->command));
 }
@@ -419,6 +424,15 @@ struct xd_fault_action xd_faults_next(struct xd_faults *f, const struct xd_fault
 	}
 	pthread_mutex_unlock(&f->lock);
 	return a;
+}
+
+void xd_path_to_self(struct xt_path *p)
+{
+	p->self = true;
+	if (!p->loopback)
+		return;
+	p->loopback = false;
+	memcpy(p->dmac, p->smac, sizeof(p->dmac));
 }
 
 /* ---- damage ------------------------------------------------------------------------------- */

@@ -98,6 +98,7 @@ struct xd_fault_program {
 	uint64_t client; /* number of the connection, not 0 */
 	uint32_t pid, uid;
 	const char *command;
+	bool is_channel; /* of rdma_cm: the rules of other connections of its process are its own */
 };
 
 /* A packet to which rules are applied */
@@ -166,6 +167,8 @@ uint64_t xd_faults_tick(struct xd_faults *f, uint64_t now, uint64_t *raised);
 uint64_t xd_faults_active(struct xd_faults *f, enum xd_fault_kind kind);
 /* Returns true if a rule among `rules` lets a GID be gone now. */
 bool xd_faults_hide(struct xd_faults *f, uint64_t rules, const struct xr_addr *gid);
+/* Lets what is sent to this device, or to a multicast group, meet faults: as frames. */
+void xd_path_to_self(struct xt_path *p);
 /* Damages the first copy of a frame: overwrites a field, flips bits behind the addresses. */
 void xd_fault_damage(const struct xd_fault_action *action, const struct xt_frame *frame);
 

@@ -86,10 +86,17 @@ bool xd_worker_tx_fault(struct xd_worker *w, struct xt_frame *f)
 
 /* ---- frames within the device --------------------------------------------------------------- */
 
-void xd_worker_send_self(struct xd_worker *w, const struct xt_frame *f)
+/* Datagrams of multicast groups are for members of this device, and for others. */
+static bool is_for_group(const struct xt_frame *f)
+{
+	return f->seg[0].data[0] & 1; /* Ethernet address */
+}
+
+bool xd_worker_send_self(struct xd_worker *w, const struct xt_frame *f)
 {
 	xd_delay_add(w->self, XD_FAULT_RX, w->now, f);
 	w->self_full = !xd_delay_has_room(w->self);
+	return !is_for_group(f);
 }
 
 /* Fills in the metadata that the XDP program writes. */
@@ -126,7 +133,7 @@ bool xd_worker_receive_self(struct xd_worker *w)
 	while (n < XD_XSK_BATCH && xd_delay_due(w->self, XD_FAULT_RX, w->now, &f)) {
 		n++;
 		w->self_full = false;
-		if (parse(&f) != XR_OK)
+		if (parse(&f) != XR_OK || is_for_group(&f) != (f.meta.qpn == XR_MULTICAST_QPN))
 			continue;
 		if (!xd_faults_on(w->all->faults, XD_FAULT_RX) || apply(w, XD_FAULT_RX, &f))
 			xt_engine_rx(w->engine, &f, 1, w->now);
@@ -140,10 +147,8 @@ static void send_copy(struct xd_worker *w, const struct xt_frame *from)
 {
 	struct xt_frame to;
 
-	if (from->self) {
-		xd_worker_send_self(w, from);
+	if (from->self && xd_worker_send_self(w, from))
 		return;
-	}
 	if (!xd_xsk_tx_get(w->xsk, from->len, &to))
 		return;
 	xd_frame_fill(&to, from->seg[0].data);

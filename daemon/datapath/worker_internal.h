@@ -126,8 +126,11 @@ unsigned int xd_worker_rx_faults(struct xd_worker *w, unsigned int n);
 bool xd_worker_tx_fault(struct xd_worker *w, struct xt_frame *f);
 /* Injects errors into QPs that have sent. Returns true if there were any. */
 bool xd_worker_inject(struct xd_worker *w);
-/* Sends a frame to a QP of this device, which receives it in the next round. */
-void xd_worker_send_self(struct xd_worker *w, const struct xt_frame *f);
+/*
+ * Sends a frame to QPs of this device, which receive it in the next round. Returns false if it is
+ * to be sent to others as well.
+ */
+bool xd_worker_send_self(struct xd_worker *w, const struct xt_frame *f);
 /* Receives such frames. Returns true if there were any. */
 bool xd_worker_receive_self(struct xd_worker *w);
 /* Receives and sends the delayed frames that are due. */

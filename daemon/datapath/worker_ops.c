@@ -29,12 +29,10 @@ static void op_tx_put(void *ctx, struct xt_frame *frame)
 	}
 	if (xd_worker_captures(w))
 		xd_worker_capture_tx(w, frame);
-	if (__builtin_expect(frame->self, false)) {
-		xd_worker_send_self(w, frame);
+	if (__builtin_expect(frame->self, false) && xd_worker_send_self(w, frame))
 		xd_xsk_tx_cancel(w->xsk, frame);
-	} else {
+	else
 		xd_xsk_tx_put(w->xsk, frame);
-	}
 }
 
 static void op_show(void *ctx, const struct xt_frame *frame)

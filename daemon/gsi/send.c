@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "daemon/base/loop.h"
+#include "daemon/datapath/fault.h"
 #include "daemon/datapath/worker.h"
 #include "daemon/netdev/net.h"
 #include "gsi_internal.h"
@@ -71,6 +72,9 @@ static int queue(struct xd_gsi *g, const struct xt_path *hop, const struct xc_pa
 		return -ENOBUFS;
 	}
 	q->path[slot] = *hop;
+	/* QP 1 is of no program: rules of operators only select its packets */
+	if (hop->loopback && xd_faults_of_user(xd_workers_faults(g->config.workers), XD_FAULT_ANY))
+		xd_path_to_self(&q->path[slot]);
 	q->path[slot].flow_label = path->flow_label & 0xfffff;
 	q->path[slot].traffic_class = path->traffic_class;
 	if (path->hop_limit)

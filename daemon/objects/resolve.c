@@ -17,6 +17,12 @@ struct waiting {
 	uint64_t request[];
 };
 
+bool xd_gid_is_gone(const struct xd_client *c, const struct xr_addr *gid)
+{
+	return c->fault_gids &&
+	       xd_faults_hide(xd_workers_faults(c->dev->workers), c->fault_gids, gid);
+}
+
 static int check_address(struct xd_client *c, const struct xr_ah_attr *attr)
 {
 	struct xr_addr gid;
@@ -27,9 +33,7 @@ static int check_address(struct xd_client *c, const struct xr_ah_attr *attr)
 	if (attr->port_num != 1)
 		return xd_refuse(c, -EINVAL, "port_num %u; the device has port 1 only",
 				 attr->port_num);
-	if (!xd_net_gid(c->dev->net, attr->sgid_index, &gid) ||
-	    (c->fault_gids &&
-	     xd_faults_hide(xd_workers_faults(c->dev->workers), c->fault_gids, &gid)))
+	if (!xd_net_gid(c->dev->net, attr->sgid_index, &gid) || xd_gid_is_gone(c, &gid))
 		return xd_refuse(c, -EINVAL,
 				 "sgid_index %u has no GID; `xroce status` lists those in use",
 				 attr->sgid_index);
@@ -90,12 +94,9 @@ struct xt_path xd_path_for_faults(const struct xd_client *c, const struct xt_pat
 	const struct xd_faults *f = xd_workers_faults(c->dev->workers);
 	struct xt_path p = *path;
 
-	if (!p.loopback || !xd_faults_of_user(f, c->identity.uid) ||
-	    !xd_faults_of_user(f, user_of(c, dest_qpn)))
-		return p;
-	p.loopback = false;
-	p.self = true;
-	memcpy(p.dmac, p.smac, sizeof(p.dmac));
+	if ((p.loopback || xt_is_group(&p.dgid)) && xd_faults_of_user(f, c->identity.uid) &&
+	    xd_faults_of_user(f, user_of(c, dest_qpn)))
+		xd_path_to_self(&p);
 	return p;
 }
 

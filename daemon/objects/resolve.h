@@ -19,6 +19,9 @@ typedef int (*xd_resolved_fn)(struct xd_client *c, const void *request, const st
 int xd_after_resolve(struct xd_client *c, const struct xr_ah_attr *attr, const void *request,
 		     size_t length, xd_resolved_fn then);
 
+/* Returns true if a rule of fault injection hides a GID of the device from the client. */
+bool xd_gid_is_gone(const struct xd_client *c, const struct xr_addr *gid);
+
 /*
  * While rules of fault injection select packets of both ends, QPs of this device send frames to
  * each other, so that there are packets. dest_qpn: 0 for an address handle

@@ -221,8 +221,10 @@ int xd_cm_resolve_addr(struct xd_cm_id *id, const union xd_cm_addr *src,
 void xd_cm_resolve_cancel(struct xd_cm_id *id);
 int xd_cm_resolve_route(struct xd_cm_id *id, uint32_t timeout_ms);
 int xd_cm_set_path(struct xd_cm_id *id, const void *value, uint32_t length);
-/* Returns the device's GID that a local address stands for. -ENODEV: none. */
-int xd_cm_local_gid(struct xd_rdma_cm *cm, const union xd_cm_addr *a, struct xr_addr *gid);
+/* Looks for the next hop of an id that has waited for its port, if that is up again. */
+void xd_cm_resolve_again(struct xd_cm_id *id);
+/* Returns the GID that a local address of an id stands for. -ENODEV: none. */
+int xd_cm_local_gid(const struct xd_cm_id *id, const union xd_cm_addr *a, struct xr_addr *gid);
 /* Returns the path MTU of the port, as enum ibv_mtu. */
 uint8_t xd_cm_port_mtu(const struct xd_rdma_cm *cm);
 

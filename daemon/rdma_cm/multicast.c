@@ -46,7 +46,7 @@ static struct xd_cm_event *new_event(struct xd_cm_join *join, const struct xr_ad
 	if (!ev)
 		return NULL;
 	to_group.path = (struct xd_cm_path){ .gids.peer = *group, .gids.hop_limit = 64 };
-	xd_cm_local_gid(to_group.cm, &to_group.src, &to_group.path.gids.local);
+	xd_cm_local_gid(&to_group, &to_group.src, &to_group.path.gids.local);
 	to_group.path.gids.traffic_class = to_group.tos;
 	xd_cm_ah_attr(&to_group, &ev->body.param.ud.ah_attr);
 	xd_cm_default_qkey(join->id);

@@ -9,6 +9,7 @@
 #include "daemon/base/loop.h"
 #include "daemon/netdev/net.h"
 #include "daemon/objects/port.h"
+#include "daemon/objects/resolve.h"
 #include "id.h"
 
 #define HOP_LIMIT 64
@@ -18,29 +19,35 @@
 /* ---- local addresses ------------------------------------------------------------ */
 
 /* Returns the first GID of the address family that a loopback address stands for. */
-static int first_gid(const struct xd_net *net, bool ipv4, struct xr_addr *gid)
+static int first_gid(const struct xd_cm_id *id, bool ipv4, struct xr_addr *gid)
 {
+	const struct xd_net *net = id->cm->dev->net;
 	uint32_t i;
 
 	/* Index 0 is that of a link-local address: the last choice */
 	for (i = 1; i <= XR_GID_TABLE_LEN; i++) {
-		if (xd_net_gid(net, i % XR_GID_TABLE_LEN, gid) && xr_gid_is_ipv4(gid) == ipv4)
+		if (xd_net_gid(net, i % XR_GID_TABLE_LEN, gid) && xr_gid_is_ipv4(gid) == ipv4 &&
+		    !xd_gid_is_gone(id->obj.client, gid))
 			return 0;
 	}
 	return -ENODEV;
 }
 
-int xd_cm_local_gid(struct xd_rdma_cm *cm, const union xd_cm_addr *a, struct xr_addr *gid)
+/* Returns true if the device has the GID, and no fault hides it from the program. */
+static bool has_gid(const struct xd_cm_id *id, const struct xr_addr *gid)
 {
-	const struct xd_net *net = cm->dev->net;
+	return xd_net_gid_index(id->cm->dev->net, gid) >= 0 && !xd_gid_is_gone(id->obj.client, gid);
+}
 
+int xd_cm_local_gid(const struct xd_cm_id *id, const union xd_cm_addr *a, struct xr_addr *gid)
+{
 	if (xd_cm_addr_is_any(a)) {
-		if (a->sa.sa_family != AF_INET && !first_gid(net, false, gid))
+		if (a->sa.sa_family != AF_INET && !first_gid(id, false, gid))
 			return 0;
-		return first_gid(net, true, gid);
+		return first_gid(id, true, gid);
 	}
 	*gid = xd_cm_addr_gid(a);
-	return xd_net_gid_index(net, gid) >= 0 ? 0 : -ENODEV;
+	return has_gid(id, gid) ? 0 : -ENODEV;
 }
 
 /* ---- bind ----------------------------------------------------------------------- */
@@ -103,7 +110,7 @@ static int bind_to(struct xd_cm_id *id, const union xd_cm_addr *src, const union
 	err = check_scope(id, src);
 	if (err)
 		return err;
-	if (device && xd_cm_local_gid(id->cm, src, &gid))
+	if (device && xd_cm_local_gid(id, src, &gid))
 		return xd_net_is_local(id->cm->dev->net, &gid) ? -ENODEV : -EADDRNOTAVAIL;
 	id->src = *src;
 	id->device = device;
@@ -161,7 +168,15 @@ static void on_timeout(void *arg)
 	finish(arg, -ETIMEDOUT);
 }
 
-static int start(struct xd_cm_id *id, uint32_t timeout_ms)
+/* No neighbour answers at a port that a fault lets be down. Own addresses need no neighbour. */
+static bool is_cut_off(const struct xd_cm_id *id)
+{
+	return id->obj.client->fault_port &&
+	       !xd_net_is_local(id->cm->dev->net, &id->path.gids.peer);
+}
+
+/* Raises ADDR_RESOLVED if the next hop is known; else id->resolve waits for it. */
+static int look_up(struct xd_cm_id *id)
 {
 	struct xd_device *dev = id->cm->dev;
 	const struct xc_path *p = &id->path.gids;
@@ -173,20 +188,44 @@ static int start(struct xd_cm_id *id, uint32_t timeout_ms)
 		.is_global = 1,
 	};
 
-	id->state = XD_CM_ADDR_QUERY;
+	if (!has_gid(id, &p->local))
+		return -ENODEV;
 	id->resolve = xd_net_resolve(dev->net, &attr, on_resolved, id);
-	if (!id->resolve) {
-		if (!id->resolve_err)
-			finish(id, 0);
-		return id->resolve_err;
+	if (id->resolve)
+		return 0;
+	if (!id->resolve_err)
+		finish(id, 0);
+	return id->resolve_err;
+}
+
+static int start(struct xd_cm_id *id, uint32_t timeout_ms)
+{
+	int err;
+
+	id->state = XD_CM_ADDR_QUERY;
+	if (!is_cut_off(id)) {
+		err = look_up(id);
+		if (!id->resolve)
+			return err;
 	}
-	id->timer = xd_timer_new(dev->loop, on_timeout, id);
+	id->timer = xd_timer_new(id->cm->dev->loop, on_timeout, id);
 	if (!id->timer) {
 		xd_cm_resolve_cancel(id);
 		return -ENOMEM;
 	}
 	xd_timer_arm(id->timer, (uint64_t)timeout_ms * 1000000);
 	return 0;
+}
+
+void xd_cm_resolve_again(struct xd_cm_id *id)
+{
+	int err;
+
+	if (id->state != XD_CM_ADDR_QUERY || id->resolve || is_cut_off(id))
+		return;
+	err = look_up(id);
+	if (err)
+		finish(id, err);
 }
 
 /* Returns true if the route of the destination selects the source address. */
@@ -204,14 +243,15 @@ static int find_gids(struct xd_cm_id *id)
 	if (xd_cm_addr_is_any(&id->dst)) {
 		const union xd_cm_addr *a = xd_cm_addr_is_any(&id->src) ? &id->dst : &id->src;
 
-		err = xd_cm_local_gid(id->cm, a, &p->local);
+		err = xd_cm_local_gid(id, a, &p->local);
 		p->peer = p->local;
 		return err;
 	}
 	p->peer = xd_cm_addr_gid(&id->dst);
-	if (is_routed(id))
-		return xd_net_source(id->cm->dev->net, &p->peer, &p->local);
-	return xd_cm_local_gid(id->cm, &id->src, &p->local);
+	if (!is_routed(id))
+		return xd_cm_local_gid(id, &id->src, &p->local);
+	err = xd_net_source(id->cm->dev->net, &p->peer, &p->local);
+	return err || has_gid(id, &p->local) ? err : -ENODEV;
 }
 
 int xd_cm_resolve_addr(struct xd_cm_id *id, const union xd_cm_addr *src,

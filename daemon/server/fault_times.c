@@ -45,6 +45,8 @@ static void update(struct xd_client *c, uint64_t raised)
 	if (c->fault_gids != gone_gids(c))
 		xd_event_raise(port, IBV_EVENT_GID_CHANGE);
 	xd_fault_times_hello(c);
+	if (c->cm_channel)
+		xd_rdma_cm_faults_changed(c);
 	for (raised &= c->fault_rules; raised; raised &= raised - 1) {
 		rule = xd_faults_at(faults_of(c), (uint32_t)__builtin_ctzll(raised), &hits, &owner);
 		xd_event_raise(port, rule->event);

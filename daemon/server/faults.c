@@ -24,6 +24,7 @@ static struct xd_fault_program program_of(const struct xd_client *c)
 		.pid = (uint32_t)c->identity.pid,
 		.uid = c->identity.uid,
 		.command = c->identity.comm,
+		.is_channel = c->cm_channel,
 	};
 }
 

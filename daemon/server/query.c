@@ -81,9 +81,11 @@ int xd_do_hello(struct xd_client *c, struct xd_request *req, struct xd_reply *re
 		if (!err)
 			err = q->flags == XR_HELLO_UMAD ? xd_umad_hello(c, rep)
 							: xd_cm_channel_hello(c, body->token, rep);
-		if (!err)
-			xd_connection_greet_channel(c);
-		return err;
+		if (err)
+			return err;
+		xd_faults_hello(c);
+		xd_connection_greet_channel(c);
+		return 0;
 	}
 	err = xd_import_hello(c, req, &token);
 	if (!err)

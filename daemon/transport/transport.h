@@ -448,7 +448,7 @@ int xt_srq_move_end(struct xt_srq *srq, const struct xt_srq_move *m);
  */
 struct xt_path {
 	bool loopback;	    /* the destination GID is one of this device */
-	bool self;	    /* so it is, but frames are sent, which the device itself receives */
+	bool self;	    /* so it is, or a group's, and the device itself receives the frames */
 	uint8_t ip_version; /* 4 or 6 */
 	uint8_t smac[6], dmac[6];
 	uint16_t vlan; /* 0: untagged */

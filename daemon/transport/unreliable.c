@@ -323,6 +323,15 @@ static struct xr_addr destination(const struct xt_frame *frame)
 	return gid;
 }
 
+/* The sender gets no copy (IBTA 10.5.2). */
+static bool is_sender(const struct xt_qp *qp, const struct xt_rx *rx)
+{
+	struct xr_deth deth;
+
+	memcpy(&deth, rx->ext, sizeof(deth));
+	return rx->frame->self && qp->info.qpn == (be32toh(deth.sqpn) & XR_QPN_MASK);
+}
+
 void xt_ud_rx_group(struct xt_engine *e, const struct xt_rx *rx)
 {
 	struct xr_addr gid = destination(rx->frame);
@@ -330,12 +339,12 @@ void xt_ud_rx_group(struct xt_engine *e, const struct xt_rx *rx)
 	struct xt_qp *qp;
 	uint32_t i;
 
-	if (!g)
+	if (!g && !rx->frame->self)
 		e->counters.rx_no_qp++;
 	for (i = 0; g && i < g->members; i++) {
 		qp = g->member[i];
 		if (qp->engine == e) {
-			if (xt_may_receive(qp))
+			if (xt_may_receive(qp) && !is_sender(qp, rx))
 				xt_ud_rx(qp, rx);
 		} else if (xt_group_first_of_engine(g, i) && !rx->frame->forwarded) {
 			xt_forward(e, qp->engine, rx->frame);
@@ -484,7 +493,7 @@ static enum step send_to_group(struct xt_qp *qp, struct xt_swqe *w, struct xt_pa
 	const struct xt_group *g = xt_group_find(e->shared->groups, &p->ah->path.dgid);
 	enum step step;
 
-	if (!g || p->dqpn != XR_MULTICAST_QPN)
+	if (!g || p->dqpn != XR_MULTICAST_QPN || p->ah->path.self)
 		return send_wire(qp, w, p);
 	if (!enter_members(e, g))
 		return STEP_BUSY;

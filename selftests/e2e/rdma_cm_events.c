@@ -2,8 +2,8 @@
 /*
  * Prints the events of rdma_cm:
  *
- *   listen ADDRESS PORT     accepts one connection, and disconnects when the peer has
- *   connect ADDRESS PORT    connects and disconnects
+ *   listen ADDRESS PORT          accepts one connection, and disconnects when the peer has
+ *   connect ADDRESS PORT [MS]    connects and disconnects; MS: to resolve the address
  *
  * Ends after TIMEWAIT_EXIT of the connection, or after DEVICE_REMOVAL.
  */
@@ -75,13 +75,14 @@ static bool advance(const struct rdma_cm_event *ev)
 
 int main(int argc, char **argv)
 {
-	bool connects = argc == 4 && !strcmp(argv[1], "connect"), more = true;
+	bool connects = argc >= 4 && !strcmp(argv[1], "connect"), more = true;
+	int resolve_ms = connects && argc == 5 ? atoi(argv[4]) : RESOLVE_MS;
 	struct rdma_event_channel *ch;
 	struct sockaddr_storage at;
 	struct rdma_cm_event *ev;
 	struct rdma_cm_id *id;
 
-	if (argc != 4 || (!connects && strcmp(argv[1], "listen"))) {
+	if (argc < 4 || argc > 4 + connects || (!connects && strcmp(argv[1], "listen"))) {
 		fprintf(stderr, "usage: see the head of rdma_cm_events.c\n");
 		return 2;
 	}
@@ -91,7 +92,7 @@ int main(int argc, char **argv)
 	/* the context tells the active side from the passive one */
 	MUST(ch && !rdma_create_id(ch, &id, connects ? ch : NULL, RDMA_PS_TCP), "rdma_create_id");
 	if (connects)
-		MUST(!rdma_resolve_addr(id, NULL, (struct sockaddr *)&at, RESOLVE_MS), "resolve");
+		MUST(!rdma_resolve_addr(id, NULL, (struct sockaddr *)&at, resolve_ms), "resolve");
 	else
 		MUST(!rdma_bind_addr(id, (struct sockaddr *)&at) && !rdma_listen(id, 1), "listen");
 	while (more) {

@@ -1,0 +1,101 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# Fault injection and rdma_cm: ports, GIDs, MADs and multicast groups.
+
+load helpers
+load rdmacm
+
+setup_file() {
+	requires root rping mckey
+	hosts_up
+	daemons_up
+}
+
+teardown() {
+	report_failure
+	jobs -p | xargs -r kill 2>/dev/null || true
+	ctl a fault xra off
+	ctl b fault xrb off
+}
+
+# rule HOST NUMBER MEMBER: a member of a rule in force
+rule() {
+	ctl "$1" fault -j "xr$1" | jq ".rules[$2].$3"
+}
+
+# cm_events HOST ARG...: starts rdma_cm_events, with its output in $EVENTS; sets PROGRAM
+cm_events() {
+	EVENTS=$BATS_TEST_TMPDIR/events
+	spawn "$1" "$EVENTS" timeout $((60 * SLOW)) "$BIN/rdma_cm_events" "${@:2}"
+	PROGRAM=$!
+}
+
+@test "rdma_cm waits for a port that is down" {
+	local waiting
+
+	ctl b fault xrb rules 'port-down command rdma_cm_events'
+	cm_events b connect "$A4" "$PORT" 500
+	fails ends 30 "$PROGRAM"
+	grep -x "RDMA_CM_EVENT_ADDR_ERROR -110" "$EVENTS"
+	cm_events b connect "$A4" "$PORT" 60000
+	waiting=$PROGRAM
+	queries() { [[ $(ctl b cm -j xrb | jq -r '.[].state') == "address query" ]]; }
+	wait_for 20 queries
+	# nobody is cut off from himself
+	cm_events b connect "$B4" "$PORT" 60000
+	fails ends 30 "$PROGRAM"
+	grep -x "RDMA_CM_EVENT_ADDR_RESOLVED 0" "$EVENTS"
+	wait_for 10 queries
+	ctl b fault xrb off
+	fails ends 30 "$waiting"
+	equal "ids" "$(ctl b cm -j xrb)" "[]"
+}
+
+@test "rdma_cm sees that GIDs are gone" {
+	ctl a fault xra rules "gid-gone $A4 command rdma_cm_events"
+	cm_events a listen "$A4" "$PORT"
+	fails ends 30 "$PROGRAM"
+	grep "No such device" "$EVENTS"
+	cm_events a connect "$B4" "$PORT"
+	fails ends 30 "$PROGRAM"
+	grep -E "No such device|ADDR_ERROR -19" "$EVENTS"
+	ctl a fault xra off
+	# its own rules begin when librdmacm opens the device to bind the address
+	echo "gid-gone $A4" >"$BATS_TEST_TMPDIR/rules"
+	XROCE_FAULT=$BATS_TEST_TMPDIR/rules cm_events a listen "$A4" "$PORT"
+	changed() { grep -qx "RDMA_CM_EVENT_ADDR_CHANGE 0" "$EVENTS"; }
+	wait_for 20 changed || { cat "$EVENTS"; return 1; }
+	kill "$PROGRAM"
+}
+
+# multicast RECEIVER_HOST: a sends 10 datagrams to a group
+multicast() {
+	local log=$BATS_TEST_TMPDIR/mckey.$1 h=$1 receiver
+
+	spawn "$h" "$log" mckey -m 239.7.7.20 -b "$(address_of "$h")" -C 10
+	receiver=$!
+	joined() { [[ $(ctl "$h" mcast -j "xr$h") == *239.7.7.20* ]]; }
+	wait_for 10 joined || { cat "$log"; return 1; }
+	run_on a timeout $((20 * SLOW)) mckey -m 239.7.7.20 -b "$A4" -s -C 10
+	ends 30 "$receiver" || { cat "$log"; return 1; }
+	grep "return status 0" "$log"
+}
+
+address_of() {
+	if [[ $1 == a ]]; then echo "$A4"; else echo "$B4"; fi
+}
+
+@test "MADs and datagrams of multicast groups within one device meet faults" {
+	local lost
+
+	ctl a fault xra rules 'dup tx mads; delay 1us rx mads'
+	pair -c a rping -s -a "$A4" -p "$PORT" -C 3 -- rping -c -a "$A4" -p "$PORT" -C 3
+	(($(rule a 0 hits) >= 5 && $(rule a 1 hits) >= $(rule a 0 hits)))
+	ctl a fault xra rules 'delay 1us tx opcode UD_SEND_ONLY_IMM; delay 1us rx opcode UD_SEND_ONLY_IMM'
+	lost=$(counter a no_receive)
+	multicast a
+	equal "sent, received" "$(rule a 0 hits) $(rule a 1 hits)" "10 10"
+	equal "copies for the sender" "$(counter a no_receive)" "$lost"
+	multicast b
+	equal "sent to others" "$(rule a 0 hits)" 20
+}
