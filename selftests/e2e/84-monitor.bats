@@ -246,24 +246,9 @@ sum() {
 	daemon_up b
 }
 
-# no_events SOCKET TEXT: acts as a daemon whose events are that text
+# no_events TEXT: acts as a daemon whose events are that text
 no_events() {
-	python3 - "$1" "$2" <<'PYTHON'
-import array, socket, sys, time
-s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-s.bind(sys.argv[1])
-s.listen()
-s.settimeout(60)
-c = s.accept()[0]
-hello = c.recv(4096)
-c.send(hello[:20] + bytes(20) + b"xrbad" + bytes(180))  # the same version, the device's name
-request = c.recv(4096)
-ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-c.sendmsg([request[:16]], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [theirs.fileno()]))])
-theirs.close()
-ours.send(sys.argv[2].encode() * (5000 if len(sys.argv[2]) == 1 else 1))
-c.recv(1)
-PYTHON
+	python3 "$BATS_TEST_DIRNAME/fake_daemon.py" xrbad "$RUN/bad/xrbad.sock" events "$1"
 }
 
 @test "xroce monitor refuses what is no event, and prints no control characters" {
@@ -273,7 +258,7 @@ PYTHON
 	mkdir "$RUN/bad"
 	listening() { ss -Hlx | grep -q "$RUN/bad/xrbad.sock"; }
 	for text in '[1]' '{"event":' ' ' 'x'; do
-		no_events "$RUN/bad/xrbad.sock" "$text" 3>&- &
+		no_events "$text" 3>&- &
 		wait_for 20 listening
 		run -0 "$XROCE" -r "$RUN/bad" monitor xrbad
 		echo "$output"
@@ -281,7 +266,7 @@ PYTHON
 		rm "$RUN/bad/xrbad.sock"
 		wait
 	done
-	no_events "$RUN/bad/xrbad.sock" '{"event":"\u001b[31m","time_ns":-5,"comm":"a\"b","x":{"y":[1]}}' 3>&- &
+	no_events '{"event":"\u001b[31m","time_ns":-5,"comm":"a\"b","x":{"y":[1]}}' 3>&- &
 	wait_for 20 listening
 	"$XROCE" -r "$RUN/bad" monitor xrbad >"$BATS_TEST_TMPDIR/text" 3>&- &
 	reader=$!

@@ -290,30 +290,11 @@ on_screen() {
 	not env LC_ALL=C grep -q '[^ -~]' "$BATS_TEST_TMPDIR/clients"
 }
 
-# big_reply SOCKET MB: acts as a daemon whose reply to `xroce mr` has that many megabytes, as for a million regions
-big_reply() {
-	python3 - "$1" "$2" <<'PYTHON'
-import array, os, socket, sys
-text = os.memfd_create("text")
-for _ in range(int(sys.argv[2])):
-    os.write(text, b" " * 1000000)
-s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-s.bind(sys.argv[1])
-s.listen()
-s.settimeout(60)
-c = s.accept()[0]
-hello = c.recv(4096)
-c.send(hello[:20] + bytes(20) + b"xrbig" + bytes(180))  # the same version, the device's name
-show = c.recv(4096)
-fds = array.array("i", [text])
-c.sendmsg([show[:16] + bytes(8)], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
-PYTHON
-}
-
 @test "xroce mr shows as many objects as a device can have" {
 	requires python3
 	mkdir "$RUN/big"
-	big_reply "$RUN/big/xrbig.sock" 200 3>&- &
+	# as for a million regions
+	python3 "$BATS_TEST_DIRNAME/fake_daemon.py" xrbig "$RUN/big/xrbig.sock" show 200 3>&- &
 	listening() { ss -Hlx | grep -q "$RUN/big/xrbig.sock"; }
 	wait_for 20 listening
 	equal "bytes" "$("$XROCE" -r "$RUN/big" mr -j xrbig | wc -c)" 200000000
