@@ -435,6 +435,26 @@ class Captured:
         return turn
 
 
+class Beside:
+    """Another measurement beside a command of xroce about host a, which is run again and again if it does not last."""
+
+    def __init__(self, program, command, again=0):
+        self.program, self.command, self.again = program, command, again
+        self.unit, self.sender = program.unit, program.sender
+
+    def measure(self, hosts, tools):
+        xroce = f"{hosts.build}/xroce -r {hosts.run}/a {self.command} xra"
+        script = f"while {xroce} >/dev/null; do sleep {self.again}; done" if self.again else f"exec {xroce} >/dev/null"
+        reader = hosts.spawn("a", ["bash", "-c", script], rdma=False)
+        try:
+            turn = self.program.measure(hosts, tools)
+            if reader.poll() is not None:
+                raise Failed(f"{xroce}: {reader.output.read_text()}")
+        finally:
+            stop(reader)
+        return turn
+
+
 class Idle:
     """Processor time of an idle daemon in us a second, with a program that holds idle QPs if qps is not 0."""
 

@@ -6,8 +6,9 @@ A group is a set of rows that are measured in turns. References are rows as well
 import collections
 
 from hosts import Layout
-from programs import (KI, MI, AfterStream, Bandwidth, Captured, Connects, Faulty, Floor, FloorLatency, FloorLocal, FloorLocalLatency,
-                      FloorRate, Frames, Idle, Latency, Memcpy, PingPong, Rate, Senders, Streams, Tcp, TcpLatency)
+from programs import (KI, MI, AfterStream, Bandwidth, Beside, Captured, Connects, Faulty, Floor, FloorLatency, FloorLocal,
+                      FloorLocalLatency, FloorRate, Frames, Idle, Latency, Memcpy, PingPong, Rate, Senders, Streams, Tcp,
+                      TcpLatency)
 
 BARE = Layout(daemons=False)  # an interface without xroce
 WIDE = Layout()
@@ -94,6 +95,19 @@ def _capture():
     return rows
 
 
+def _observed():
+    """Throughput beside readers of events and metrics, and with a rule that hits nothing, as a ratio to that without."""
+    programs = {"write-64k": Bandwidth("ib_write_bw", 64 * KI), "send-8": Rate("ib_send_bw", 8)}
+    rows = []
+    for name, program in programs.items():
+        kinds = {"monitor": Beside(program, "monitor"), "metrics": Beside(program, "metrics", again=0.2),
+                 "rule": Faulty(program, "drop 0")}
+        rows.append(row(f"observe-{name}", "observe", program, WIDE, optional=True))
+        rows += [row(f"observe-{name}-{kind}", "observe", beside, WIDE, of(f"observe-{name}"), optional=True)
+                 for kind, beside in kinds.items()]
+    return rows
+
+
 ROWS = [
     # raw AF_XDP: frames of RoCE packets with 4096 bytes of payload, and the smallest frames
     row("frames-4170", "ceiling", Frames(4170, 4096), BARE),
@@ -145,9 +159,10 @@ ROWS = [
     row("idle-64k-qps", "idle", Idle(65000), MANY_QPS, own("value", "<=", 0), own("wakeups_a_second", "<=", 0)),
     row("connects", "idle", Connects(), WIDE),
 
-    # groups for `make bench T=loss`, T=capture and T=overload
+    # groups for `make bench T=loss`, T=capture, T=observe and T=overload
     *_loss(),
     *_capture(),
+    *_observed(),
     row("overload-1", "overload", Senders(1), SMALL_RING, optional=True),
     row("overload-8", "overload", Senders(8), SMALL_RING, of("overload-1", ">=", 0.90), own("jain", ">=", 0.9), optional=True),
 ]
