@@ -176,15 +176,19 @@ int cli_usage(const struct cli *cli, const char *fmt, ...)
 	return CLI_USAGE;
 }
 
-static void help_options(void)
+/* c: NULL: all commands */
+static void help_options(const struct cli_command *c)
 {
-	printf("\nOptions:\n"
-	       "  -j, --json             print JSON\n"
-	       "  -p, --pretty           with -j: print line breaks\n"
-	       "  -r, --runtime-dir DIR  directory of the daemons' sockets (default: %s)\n"
-	       "  -h, --help             print help; after a command, for that command\n"
-	       "  -V, --version          print the version\n",
-	       XR_RUNTIME_DIR);
+	puts("\nOptions:");
+	if (!c || c->run == cli_show || c->run == cli_list || c->run == cli_fault ||
+	    c->run == cli_monitor)
+		puts("  -j, --json             print JSON\n"
+		     "  -p, --pretty           with -j: print line breaks");
+	puts("  -r, --runtime-dir DIR  directory of the daemons' sockets (default: " XR_RUNTIME_DIR
+	     ")");
+	puts("  -h, --help             print help; after a command, for that command");
+	if (!c)
+		puts("  -V, --version          print the version");
 }
 
 static void help(void)
@@ -196,7 +200,7 @@ static void help(void)
 	for (i = 0; i < NCOMMANDS; i++)
 		printf("  %-9s %-33s %s\n", commands[i].name, commands[i].args,
 		       commands[i].summary);
-	help_options();
+	help_options(NULL);
 }
 
 static void command_help(const struct cli_command *c)
@@ -204,7 +208,7 @@ static void command_help(const struct cli_command *c)
 	printf("usage: xroce %s%s%s\n\n%s\n", c->name, *c->args ? " " : "", c->args, c->summary);
 	if (c->details)
 		fputs(c->details, stdout);
-	help_options();
+	help_options(c);
 }
 
 /*
