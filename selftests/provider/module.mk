@@ -14,11 +14,11 @@ $(foreach t,$(PROVIDER_TESTS),$(eval $(call suite,provider/$(t),300,env \
 	$(if $(filter memory children,$(t)),root))))
 
 # rdma_cm, without librdmacm
-CM_TESTS := cm cm_sources cm_numbers
+CM_TESTS := cm cm_sources cm_numbers cm_surface
 
 $(eval $(call shared_library,fake_kernel.so,selftests/provider/fake_kernel.c,selftests/provider/fake_kernel.map,-ldl))
 $(foreach t,$(CM_TESTS),$(eval $(call program,selftests/provider/$(t),$(addprefix \
-	selftests/provider/,$(t)_test.c cm_calls.c fake_cm.c),,-lpthread)))
+	selftests/provider/,$(t)_test.c cm_calls.c fake_cm.c),,-lpthread -ldl)))
 $(foreach t,$(CM_TESTS),$(eval $(call suite,provider/$(t),180,env \
 	ASAN_OPTIONS=verify_asan_link_order=0:use_sigaltstack=0 \
 	LD_PRELOAD=$(BUILD)/libxroce.so:$(BUILD)/fake_kernel.so $(BUILD)/selftests/provider/$(t),\
