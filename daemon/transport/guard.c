@@ -10,6 +10,16 @@
 
 #define PAGE 4096u
 
+/*
+ * Whether the signal mask has to be restored after a fault. ThreadSanitizer blocks all signals in
+ * handlers, in spite of SA_NODEFER.
+ */
+#ifdef __SANITIZE_THREAD__
+#define SAVE_MASK 1
+#else
+#define SAVE_MASK 0
+#endif
+
 /* Where the calling thread goes on after a fault */
 static __thread struct {
 	sigjmp_buf at;
@@ -38,12 +48,26 @@ void xt_guard_fault(const void *addr)
 	siglongjmp(landing.at, 1);
 }
 
+/*
+ * ThreadSanitizer holds a lock of its own during atomic accesses with an order. A fault would leave
+ * it locked for ever, so absent pages have to fault before.
+ */
+#ifdef __SANITIZE_THREAD__
+static __attribute__((no_sanitize("thread"), noinline)) void fault_before(const void *p)
+{
+	(void)*(const volatile uint8_t *)p;
+}
+#else
+#define fault_before(p) ((void)(p))
+#endif
+
 /* ---- copies ---------------------------------------------------------------------------------- */
 
 #define STORE(type, to, from)                                                                      \
 	do {                                                                                       \
 		type word;                                                                         \
 		memcpy(&word, from, sizeof(word));                                                 \
+		fault_before(to);                                                                  \
 		__atomic_store_n((type *)(void *)(to), word, __ATOMIC_RELEASE);                    \
 	} while (0)
 
@@ -101,7 +125,7 @@ static __attribute__((noinline)) void move(uint8_t *to, const uint8_t *from, siz
 
 int xt_guard_copy(void *to, const void *from, size_t len)
 {
-	if (sigsetjmp(landing.at, 0))
+	if (sigsetjmp(landing.at, SAVE_MASK))
 		return -EFAULT;
 	begin();
 	copy(to, from, len);
@@ -111,7 +135,7 @@ int xt_guard_copy(void *to, const void *from, size_t len)
 
 int xt_guard_place(void *to, const void *from, size_t len)
 {
-	if (sigsetjmp(landing.at, 0))
+	if (sigsetjmp(landing.at, SAVE_MASK))
 		return -EFAULT;
 	begin();
 	place(to, from, len);
@@ -121,7 +145,7 @@ int xt_guard_place(void *to, const void *from, size_t len)
 
 int xt_guard_move(void *to, const void *from, size_t len, bool *src_failed)
 {
-	if (sigsetjmp(landing.at, 0)) {
+	if (sigsetjmp(landing.at, SAVE_MASK)) {
 		*src_failed = landing.fault >= (const uint8_t *)from &&
 			      landing.fault < (const uint8_t *)from + len;
 		return -EFAULT;
@@ -137,7 +161,7 @@ int xt_guard_probe(const uint8_t *p, size_t len)
 	const volatile uint8_t *at = p;
 	size_t off;
 
-	if (sigsetjmp(landing.at, 0))
+	if (sigsetjmp(landing.at, SAVE_MASK))
 		return -EFAULT;
 	begin();
 	for (off = 0; off < len; off += PAGE - ((uintptr_t)(p + off) & (PAGE - 1)))
@@ -148,10 +172,11 @@ int xt_guard_probe(const uint8_t *p, size_t len)
 
 int xt_guard_cmp_swap(uint64_t *p, uint64_t compare, uint64_t swap, uint64_t *old)
 {
-	if (sigsetjmp(landing.at, 0))
+	if (sigsetjmp(landing.at, SAVE_MASK))
 		return -EFAULT;
 	begin();
 	*old = compare;
+	fault_before(p);
 	__atomic_compare_exchange_n(p, old, swap, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 	end();
 	return 0;
@@ -159,9 +184,10 @@ int xt_guard_cmp_swap(uint64_t *p, uint64_t compare, uint64_t swap, uint64_t *ol
 
 int xt_guard_fetch_add(uint64_t *p, uint64_t add, uint64_t *old)
 {
-	if (sigsetjmp(landing.at, 0))
+	if (sigsetjmp(landing.at, SAVE_MASK))
 		return -EFAULT;
 	begin();
+	fault_before(p);
 	*old = __atomic_fetch_add(p, add, __ATOMIC_SEQ_CST);
 	end();
 	return 0;
@@ -169,9 +195,10 @@ int xt_guard_fetch_add(uint64_t *p, uint64_t add, uint64_t *old)
 
 int xt_guard_store(uint64_t *p, uint64_t value)
 {
-	if (sigsetjmp(landing.at, 0))
+	if (sigsetjmp(landing.at, SAVE_MASK))
 		return -EFAULT;
 	begin();
+	fault_before(p);
 	__atomic_store_n(p, value, __ATOMIC_SEQ_CST);
 	end();
 	return 0;

@@ -163,6 +163,12 @@ static int next_event(struct xp_cm_channel *ch, size_t room, struct rdma_ucm_eve
 
 /* ---- waiting -------------------------------------------------------------------- */
 
+/* A thread causes these signals itself, and not while it waits. */
+static bool is_of_fault(int sig)
+{
+	return sig == SIGSEGV || sig == SIGBUS || sig == SIGFPE || sig == SIGILL || sig == SIGTRAP;
+}
+
 /*
  * poll() never continues after a signal handler, but the kernel's GET_EVENT does if the handler has
  * SA_RESTART. Which handler ran is unknown, so this is true if all handlers of the program have it.
@@ -173,7 +179,7 @@ static bool handlers_restart(void)
 	int sig;
 
 	for (sig = 1; sig < NSIG; sig++) {
-		if (!sigaction(sig, NULL, &sa) && sa.sa_handler != SIG_DFL &&
+		if (!is_of_fault(sig) && !sigaction(sig, NULL, &sa) && sa.sa_handler != SIG_DFL &&
 		    sa.sa_handler != SIG_IGN && !(sa.sa_flags & SA_RESTART))
 			return false;
 	}

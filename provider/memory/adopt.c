@@ -444,6 +444,6 @@ void xp_adopt_in_child(void)
 	excluded.count = 0;
 	xp_convert_in_child();
 	xp_files_in_child();
-	pthread_mutex_init(&lock, NULL);
+	pthread_mutex_unlock(&lock);
 	xp_cancel_restore(cancel_state);
 }

@@ -24,6 +24,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "provider/memory/convert.h"
@@ -113,6 +114,27 @@ static void *map_new_pages(const struct xp_file *f, uint64_t offset, uint64_t le
 	return p == MAP_FAILED ? NULL : p;
 }
 
+#ifdef __SANITIZE_THREAD__
+/* Threads wrote to the pages until these were protected, which ThreadSanitizer does not see. */
+static __attribute__((no_sanitize("thread"))) void copy_protected(void *to, const void *from,
+								  size_t length)
+{
+	const volatile uint64_t *word = from;
+
+	for (size_t i = 0; i < length / sizeof(*word); i++)
+		((volatile uint64_t *)to)[i] = word[i];
+}
+
+/* It takes mmap() for a write to pages that threads read meanwhile. These see the same bytes. */
+static void *map_over(void *at, size_t length, int prot, int flags, int fd, off_t offset)
+{
+	return (void *)syscall(SYS_mmap, at, length, prot, flags, fd, offset);
+}
+#else
+#define copy_protected memcpy
+#define map_over mmap
+#endif
+
 static bool move_step(uint64_t start, uint64_t length, struct xp_file *f, uint64_t offset)
 {
 	struct uffdio_range range = { start, length };
@@ -126,9 +148,9 @@ static bool move_step(uint64_t start, uint64_t length, struct xp_file *f, uint64
 		goto free_pages;
 	if (!write_protect(start, length, true))
 		goto unmap;
-	memcpy(new_pages, at, length);
-	moved = mmap(at, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE,
-		     f->fd, offset) != MAP_FAILED;
+	copy_protected(new_pages, at, length);
+	moved = map_over(at, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE,
+			 f->fd, offset) != MAP_FAILED;
 	if (moved)
 		ioctl(uffd, UFFDIO_WAKE, &range);
 	else
@@ -219,8 +241,8 @@ static bool map_privately(const struct xp_mapping *m, uint64_t start, uint64_t e
 	int prot = (m->readable ? PROT_READ : 0) | (m->writable ? PROT_WRITE : 0) |
 		   (m->executable ? PROT_EXEC : 0);
 
-	return mmap((void *)(uintptr_t)start, end - start, prot, MAP_PRIVATE | MAP_FIXED, fd,
-		    offset) != MAP_FAILED;
+	return map_over((void *)(uintptr_t)start, end - start, prot, MAP_PRIVATE | MAP_FIXED, fd,
+			offset) != MAP_FAILED;
 }
 
 /*

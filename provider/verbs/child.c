@@ -32,7 +32,7 @@ static void before_fork(void)
 
 static void in_parent(void)
 {
-	xp_devices_in_parent();
+	xp_devices_after_fork();
 	xp_adopt_in_parent();
 	pthread_mutex_unlock(&lock);
 }
@@ -48,9 +48,9 @@ static void in_child(void)
 		xp_conn_close(&ctx->conn);
 		ctx->async_inode = inode_of(ctx->async->fd);
 	}
-	xp_devices_in_child();
+	xp_devices_after_fork();
 	xp_adopt_in_child();
-	pthread_mutex_init(&lock, NULL);
+	pthread_mutex_unlock(&lock);
 	pthread_mutex_init(&child_lock, NULL);
 }
 

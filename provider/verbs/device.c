@@ -60,14 +60,9 @@ void xp_devices_before_fork(void)
 	pthread_mutex_lock(&lock);
 }
 
-void xp_devices_in_parent(void)
+void xp_devices_after_fork(void)
 {
 	pthread_mutex_unlock(&lock);
-}
-
-void xp_devices_in_child(void)
-{
-	pthread_mutex_init(&lock, NULL);
 }
 
 uint32_t xp_uverbs_number(const char *name)

@@ -53,7 +53,6 @@ struct xp_device *xp_device_find(const char *path);
 
 /* Fork handlers. The lock of the device list is held across fork(). */
 void xp_devices_before_fork(void);
-void xp_devices_in_parent(void);
-void xp_devices_in_child(void);
+void xp_devices_after_fork(void);
 
 #endif /* XP_DEVICE_H */

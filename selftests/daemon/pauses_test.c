@@ -23,9 +23,10 @@
 
 /* ---- counting ------------------------------------------------------------------ */
 
-static uint64_t steps, all_steps, longest, pauses, faults, allocations;
+static __thread uint64_t steps, all_steps;
+static uint64_t longest, pauses, faults, allocations;
 static unsigned updates, most_updates; /* of BPF maps: before this pause, in one pause */
-static unsigned int depth;
+static __thread unsigned int depth;    /* of pauses; job threads run meanwhile */
 
 void __sanitizer_cov_trace_pc(void);
 void __sanitizer_cov_trace_pc(void)
@@ -69,7 +70,8 @@ static void end(void)
 	void *__wrap_##name params;                                                                \
 	void *__wrap_##name params                                                                 \
 	{                                                                                          \
-		allocations += depth != 0;                                                         \
+		if (depth)                                                                         \
+			allocations++;                                                             \
 		return __real_##name args;                                                         \
 	}
 ALLOCATOR(malloc, (size_t size), (size))
@@ -363,9 +365,13 @@ int main(void)
 	close_client(&c);
 	short_pauses("the end of the client with all of this");
 	TAP_OK(nothing_left(), "nothing is left");
+#ifdef __SANITIZE_THREAD__
+	tap_skip("page faults in pauses", "memory of ThreadSanitizer causes page faults");
+#else
 	/* the kernel may take away pages that were in use */
 	TAP_OK(faults <= pauses / 100, "%llu page faults in %llu pauses",
 	       (unsigned long long)faults, (unsigned long long)pauses);
+#endif
 	fake_server_stop();
 	return tap_end();
 }

@@ -18,6 +18,11 @@
 #define PAGE 4096u
 #define PAGES 17u
 #define LONGEST (PAGES * PAGE)
+#ifdef __SANITIZE_THREAD__ /* copies are slow then */
+#define WRITES 20000u
+#else
+#define WRITES 300000u
+#endif
 
 static const struct xt_mem_ops no_ops;
 
@@ -290,7 +295,7 @@ static void test_poller(uint32_t len, unsigned writes)
 
 int main(int argc, char **argv)
 {
-	unsigned writes = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 0) : 300000;
+	unsigned writes = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 0) : WRITES;
 
 	test_tail(false);
 	test_tail(true);
