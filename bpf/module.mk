@@ -7,4 +7,5 @@ SKELETONS := $(BUILD)/xroce.skel.h $(BUILD)/iter.skel.h
 
 # Sources that include a skeleton. In the first build the skeletons have to exist before these are compiled; later
 # builds take this dependency from the compiler's dependency files.
-$(call objs,daemon/datapath/xdp.c $(addprefix selftests/bpf/,captures.c fixture.c iterators.c live.c)): | $(SKELETONS)
+$(call objs,$(addprefix daemon/datapath/,pins.c xdp.c) $(addprefix selftests/bpf/,captures.c fixture.c iterators.c live.c)): \
+	| $(SKELETONS)

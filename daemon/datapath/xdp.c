@@ -3,19 +3,12 @@
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/if_link.h>
-#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/mman.h>
-#include <sys/mount.h>
-#include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 #include <xdp/libxdp.h>
 
@@ -25,7 +18,7 @@
 #include "daemon/base/options.h"
 #include "dispatcher.h"
 #include "gso.h"
-#include "iter.skel.h"
+#include "pins.h"
 #include "xroce.skel.h"
 #include "xsk.h"
 
@@ -38,16 +31,13 @@ struct xd_xdp {
 	struct xroce_bpf *skel;	    /* the maps */
 	struct xroce_bpf *programs; /* one program, which uses the maps of skel; NULL: none yet */
 	const char *program;	    /* its name */
-	struct iter_bpf *iter;
-	struct bpf_link *iter_link[2];
-	int link;			  /* bpf_link of the program, -1: not attached */
+	int link;		    /* bpf_link of the program, -1: not attached */
 	struct xd_dispatcher *dispatcher; /* NULL: the program is attached by the link */
 	enum mode mode;
 	bool zerocopy, multi_buffer;
 	bool receives_gso, chosen_for_gso; /* generic mode */
 	char why[256];			   /* reason for the mode */
-	char pins[512];			   /* directory */
-	int pins_fd;			   /* the directory, locked; -1: not locked */
+	struct xd_pins pins;
 	struct xr_psn_entry *psns;
 	size_t psns_size;
 	struct {
@@ -62,174 +52,6 @@ struct xd_xdp {
 static int map_fd(const struct bpf_map *map)
 {
 	return bpf_map__fd(map);
-}
-
-/* ---- pins --------------------------------------------------------------------------- */
-
-static bool is_bpffs(const char *path)
-{
-	struct statfs fs;
-
-	return !statfs(path, &fs) && fs.f_type == BPF_FS_MAGIC;
-}
-
-static bool is_empty(const char *path)
-{
-	DIR *dir = opendir(path);
-	struct dirent *d;
-	bool empty = dir;
-
-	while (empty && (d = readdir(dir)))
-		empty = !strcmp(d->d_name, ".") || !strcmp(d->d_name, "..");
-	if (dir)
-		closedir(dir);
-	return empty;
-}
-
-/* Mounts a BPF file system if there is none, as iproute2 does, but not over files. */
-static int ensure_bpffs(const char *path)
-{
-	if (is_bpffs(path))
-		return 0;
-	if (mkdir(path, 0755) && errno != EEXIST)
-		return -errno;
-	if (!is_empty(path))
-		return -ENOTEMPTY;
-	return mount("bpf", path, "bpf", 0, "mode=0700") ? -errno : 0;
-}
-
-static void remove_pins(struct xd_xdp *x)
-{
-	static const char *const names[] = { "qps",	"keys", "addrs",    "psns",	"stats",
-					     "limiter", "xsks", "qps_text", "keys_text" };
-	char path[640];
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		snprintf(path, sizeof(path), "%s/%s", x->pins, names[i]);
-		unlink(path);
-	}
-}
-
-static void release_pins(struct xd_xdp *x)
-{
-	if (x->pins_fd < 0)
-		return;
-	remove_pins(x);
-	rmdir(x->pins);
-	close(x->pins_fd);
-	x->pins_fd = -1;
-}
-
-/*
- * Locks the directory. A daemon holds the lock as long as it lives, so existing pins are of a
- * daemon that died. The lock of base/name_lock.c does not suffice, as two runtime directories may
- * share one BPF file system.
- */
-static int lock_pins(struct xd_xdp *x)
-{
-	struct stat st;
-
-	for (;;) {
-		if (mkdir(x->pins, 0755) && errno != EEXIST)
-			return -errno;
-		x->pins_fd = open(x->pins, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		if (x->pins_fd < 0 && errno != ENOENT)
-			return -errno;
-		if (x->pins_fd < 0)
-			continue;
-		if (flock(x->pins_fd, LOCK_EX | LOCK_NB) || fstat(x->pins_fd, &st))
-			break;
-		if (st.st_nlink) {
-			remove_pins(x);
-			return 0;
-		}
-		close(x->pins_fd); /* the previous daemon removed the directory meanwhile */
-	}
-	close(x->pins_fd);
-	x->pins_fd = -1;
-	return -EBUSY;
-}
-
-int xd_xdp_give_pins(struct xd_xdp *x)
-{
-	int fd = x->pins_fd;
-
-	x->pins_fd = -1;
-	return fd;
-}
-
-static int pin_maps(struct xd_xdp *x)
-{
-	struct bpf_map *map;
-	char path[640];
-	int err;
-
-	bpf_object__for_each_map(map, x->skel->obj)
-	{
-		if (strchr(bpf_map__name(map), '.')) /* .rodata, .bss */
-			continue;
-		if (bpf_map__type(map) == BPF_MAP_TYPE_RINGBUF) /* has one reader, the daemon */
-			continue;
-		snprintf(path, sizeof(path), "%s/%s", x->pins, bpf_map__name(map));
-		err = bpf_map__pin(map, path);
-		if (err)
-			return err;
-	}
-	return 0;
-}
-
-static void pin_text(struct xd_xdp *x, int i, struct bpf_program *prog, int fd, const char *name)
-{
-	union bpf_iter_link_info info = { .map.map_fd = (__u32)fd };
-	DECLARE_LIBBPF_OPTS(bpf_iter_attach_opts, opts, .link_info = &info,
-			    .link_info_len = sizeof(info));
-	char path[640];
-
-	/* the BPF file system does not allow dots in names */
-	x->iter_link[i] = bpf_program__attach_iter(prog, &opts);
-	if (!x->iter_link[i])
-		return;
-	snprintf(path, sizeof(path), "%s/%s", x->pins, name);
-	bpf_link__pin(x->iter_link[i], path);
-}
-
-/* Pins the tables as text. Does nothing if the kernel has no map iterators. */
-static void pin_iterators(struct xd_xdp *x)
-{
-	x->iter = iter_bpf__open_and_load();
-	if (!x->iter)
-		return;
-	pin_text(x, 0, x->iter->progs.qps_text, map_fd(x->skel->maps.qps), "qps_text");
-	pin_text(x, 1, x->iter->progs.keys_text, map_fd(x->skel->maps.keys), "keys_text");
-}
-
-static int pin(struct xd_xdp *x)
-{
-	char parent[320];
-	int err;
-
-	err = ensure_bpffs(x->opt->bpffs);
-	if (err) {
-		xd_log(XD_ERR, "%s is not a BPF file system, and mounting one failed: %s",
-		       x->opt->bpffs, strerror(-err));
-		return err;
-	}
-	snprintf(parent, sizeof(parent), "%s/xroce", x->opt->bpffs);
-	snprintf(x->pins, sizeof(x->pins), "%s/%s", parent, x->opt->name);
-	mkdir(parent, 0755);
-	err = lock_pins(x);
-	if (err) {
-		xd_log(XD_ERR, "%s: %s", x->pins,
-		       err == -EBUSY ? "in use by another xroced of this name" : strerror(-err));
-		return err;
-	}
-	err = pin_maps(x);
-	if (err) {
-		xd_log(XD_ERR, "pinning maps in %s: %s", x->pins, strerror(-err));
-		return err;
-	}
-	pin_iterators(x);
-	return 0;
 }
 
 /* ---- load and attach -------------------------------------------------------------------- */
@@ -325,7 +147,7 @@ static int make_and_pin_maps(struct xd_xdp *x)
 		xd_log(XD_ERR, "mapping the ring of refused packets: %s", strerror(-err));
 		return err;
 	}
-	return pin(x);
+	return xd_pins_make(&x->pins, x->opt, x->skel->obj);
 }
 
 int xd_xdp_load(const struct xd_options *opt, const char *ifname, const struct xd_gso *gso,
@@ -339,7 +161,8 @@ int xd_xdp_load(const struct xd_options *opt, const char *ifname, const struct x
 	x->opt = opt;
 	x->gso = gso;
 	x->ifname = ifname;
-	x->link = x->pins_fd = -1;
+	x->link = -1;
+	xd_pins_init(&x->pins);
 	x->zerocopy = true; /* until xd_xdp_no_zerocopy() */
 	x->multi_buffer = xd_xsk_multi_buffer_possible();
 	libbpf_set_print(quiet_libbpf);
@@ -579,6 +402,11 @@ void xd_xdp_no_zerocopy(struct xd_xdp *x, int err)
 						    : strerror(-err));
 }
 
+int xd_xdp_give_pins(struct xd_xdp *x)
+{
+	return xd_pins_give(&x->pins);
+}
+
 void xd_xdp_detach(struct xd_xdp *x)
 {
 	if (x->link >= 0)
@@ -586,7 +414,7 @@ void xd_xdp_detach(struct xd_xdp *x)
 	x->link = -1;
 	xd_dispatcher_stop(x->dispatcher);
 	x->dispatcher = NULL;
-	release_pins(x);
+	xd_pins_release(&x->pins);
 }
 
 void xd_xdp_close(struct xd_xdp *x)
@@ -597,9 +425,7 @@ void xd_xdp_close(struct xd_xdp *x)
 	if (x->psns)
 		munmap(x->psns, x->psns_size);
 	ring_buffer__free(x->refused.ring);
-	for (int i = 0; i < 2; i++)
-		bpf_link__destroy(x->iter_link[i]);
-	iter_bpf__destroy(x->iter);
+	xd_pins_free(&x->pins);
 	drop_program(x);
 	xroce_bpf__destroy(x->skel);
 	free(x);
@@ -640,7 +466,7 @@ bool xd_xdp_multi_buffer(const struct xd_xdp *x)
 
 const char *xd_xdp_pins(const struct xd_xdp *x)
 {
-	return x->pins;
+	return x->pins.dir;
 }
 
 /* ---- maps ---------------------------------------------------------------------------------- */
