@@ -10,7 +10,8 @@ $(eval $(call suite,vm/stock,1600,$(VM) 1580 $(VM_ENV) selftests/vm/guest/e2e st
 $(eval $(call suite,vm/systemd,840,selftests/vm/run -S -c -w $(CURDIR) -t 820 $(VM_ENV) selftests/vm/guest/service,\
 	$(BUILD)/vm-root $(addprefix $(BUILD)/selftests/e2e/,hanging_fs rdma_neighbours),parallel))
 $(eval $(call suite,vm/interop,1200,$(VM) 1180 $(VM_ENV) selftests/vm/guest/interop,$(INTEROP_NEEDS),parallel))
-$(eval $(call suite,vm/cm,900,$(VM) 880 $(VM_ENV) selftests/vm/guest/cm,$$(PROGRAMS),parallel))
+$(eval $(call suite,vm/cm,900,$(VM) 880 $(VM_ENV) selftests/vm/guest/cm,$$(PROGRAMS) $(BUILD)/selftests/e2e/rdma_mad,\
+	parallel))
 $(eval $(call suite,vm/iser,900,$(VM) 880 $(VM_ENV) selftests/vm/guest/iser,$$(PROGRAMS),parallel))
 $(eval $(call suite,vm/bpf,480,$(VM) 460 $(VM_ENV) bash -c "modprobe veth && $(abspath $(BUILD))/selftests/bpf",\
 	$(BUILD)/selftests/bpf,parallel))
@@ -19,7 +20,8 @@ $(eval $(call suite,vm/tiers,240,$(VM) 220 $(VM_ENV) bash -c "echo 16 >/proc/sys
 	$(abspath $(BUILD))/selftests/daemon/tiers",$(BUILD)/selftests/daemon/tiers,parallel))
 
 $(eval $(call suite,long/vm/interop,1200,$(VM) 1180 $(VM_ENV) selftests/vm/guest/interop long,$(INTEROP_NEEDS),parallel long))
-$(eval $(call suite,long/vm/cm,1200,$(VM) 1180 $(VM_ENV) selftests/vm/guest/cm long,$$(PROGRAMS),parallel long))
+$(eval $(call suite,long/vm/cm,1200,$(VM) 1180 $(VM_ENV) selftests/vm/guest/cm long,$$(PROGRAMS) $(BUILD)/selftests/e2e/rdma_mad,\
+	parallel long))
 
 # Two guests, which need both processors
 $(eval $(call suite,vm/wire,500,XR_BUILD=$(abspath $(BUILD)) selftests/vm/wire,$$(PROGRAMS)))
