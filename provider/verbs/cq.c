@@ -476,17 +476,31 @@ static struct pause pause_due(struct xp_cq *cq)
 }
 
 /*
+ * Returns the number of receives that the daemon has left. Each of the `unpolled` completions may
+ * be of one that the QP still counts as outstanding.
+ */
+static uint32_t receives_left(const struct xp_qp *qp, uint32_t unpolled)
+{
+	uint32_t outstanding;
+
+	if (qp->ibqp.srq)
+		return xp_ring_posted_shared(&xp_srq(qp->ibqp.srq)->ring);
+	outstanding = xp_ring_outstanding(&qp->rq);
+	return outstanding > unpolled ? outstanding - unpolled : 0;
+}
+
+/*
  * Reports a completed receive. Those of datagrams, UC and XRC are not counted, so that programs do
  * not sleep because of them: datagrams that find no receive are lost. Needs cq->lock.
  */
-static void note_receive(struct xp_cq *cq, struct xp_qp *qp, const struct xr_cqe *cqe)
+static void note_receive(struct xp_cq *cq, struct xp_qp *qp, const struct xr_cqe *cqe,
+			 uint32_t unpolled)
 {
 	uint32_t sends = __atomic_load_n(&qp->sq.head, __ATOMIC_RELAXED), posted;
 
 	if (qp->ibqp.qp_type != IBV_QPT_RC || cqe->status || !has_few_cpus())
 		return;
-	posted = qp->ibqp.srq ? xp_ring_posted_shared(&xp_srq(qp->ibqp.srq)->ring)
-			      : xp_ring_outstanding(&qp->rq);
+	posted = receives_left(qp, unpolled);
 	xp_recv_nap_completed(&cq->recv_nap, cqe->byte_len, sends != qp->sends_seen, posted);
 	qp->sends_seen = sends;
 }
@@ -567,7 +581,7 @@ static const struct xr_cqe *next_cqe(struct xp_cq *cq, uint32_t end)
 		else if (qp && !qp->ibqp.srq)
 			xp_ring_retire(&qp->rq, cqe->wqe_index);
 		if (qp && cqe->is_recv)
-			note_receive(cq, qp, cqe);
+			note_receive(cq, qp, cqe, end - r->consumer);
 		return cqe;
 	}
 	return NULL;

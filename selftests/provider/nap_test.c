@@ -116,6 +116,7 @@ struct receiver {
 	bool shared;	   /* receives of an SRQ */
 	bool answers;	   /* a send WR is posted */
 	bool unreliable;   /* UC */
+	bool reposted;	   /* completed receives wait for the program, which posts new ones */
 	unsigned int left; /* receives that stay posted */
 	bool sleeps;
 };
@@ -146,8 +147,8 @@ static long receive(struct fixture *f, const struct receiver *r, struct ibv_cq *
 	struct ibv_qp *qp = ibv_create_qp(f->pd, &init);
 	struct completer c = { .daemon = &f->daemon, .qpn = qp->qp_num, .recv = true };
 	pthread_t thread;
+	int got = 0, polled;
 	uint64_t until;
-	int got = 0;
 	long n;
 
 	to_state(qp, IBV_QPS_RTS);
@@ -157,10 +158,17 @@ static long receive(struct fixture *f, const struct receiver *r, struct ibv_cq *
 	if (r->answers)
 		post_send(qp, 0, 1);
 	pthread_create(&thread, NULL, complete_4, &c);
-	while (got < 4 || now_us() < until)
-		got += poll_one(cq, ex);
+	if (r->reposted)
+		pthread_join(thread, NULL);
+	while (got < 4 || now_us() < until) {
+		polled = poll_one(cq, ex);
+		got += polled;
+		if (polled && r->reposted)
+			post_receives(qp, srq, 1);
+	}
 	n = sleeps(cq, ex);
-	pthread_join(thread, NULL);
+	if (!r->reposted)
+		pthread_join(thread, NULL);
 	ibv_destroy_qp(qp);
 	if (srq)
 		ibv_destroy_srq(srq);
@@ -198,6 +206,11 @@ static const struct receiver receivers[] = {
 	{ .name = "... of an SRQ", .left = 4, .shared = true, .sleeps = true },
 	{ .name = "... 3 posted", .left = 3 },
 	{ .name = "... of an SRQ, 3 posted", .left = 3, .shared = true },
+	{ .name = "... 4 left when they were polled, others posted",
+	  .left = 4,
+	  .reposted = true,
+	  .sleeps = true },
+	{ .name = "... 3 left when they were polled, others posted", .left = 3, .reposted = true },
 	{ .name = "... answered by a send WR", .left = 4, .answers = true },
 	{ .name = "... of UC", .left = 4, .unreliable = true },
 };
