@@ -61,7 +61,7 @@ void xt_req_progress(struct xt_qp *qp, uint32_t packets)
 	xt_rtt_acked(qp, r->unacked);
 	r->retry_left = qp->attr.retry_cnt;
 	r->rnr_left = qp->attr.rnr_retry;
-	r->probes = 0;
+	r->probes = r->looks = 0;
 	r->window = window < qp->engine->tuning.window ? window : qp->engine->tuning.window;
 	qp->stalled = false;
 	if (r->wait == XT_WAIT_RNR)

@@ -32,7 +32,7 @@ struct xt_wc_error {
 enum xt_wait {
 	XT_WAIT_NONE,
 	XT_WAIT_ACK,	     /* packets are in flight */
-	XT_WAIT_RNR,	     /* an RNR NAK was received */
+	XT_WAIT_RNR,	     /* an RNR NAK was received; loopback: the peer has no receive */
 	XT_WAIT_UNREACHABLE, /* loopback: the peer does not exist or cannot receive */
 };
 
@@ -95,6 +95,7 @@ struct xt_requester {
 	uint8_t rnr_left;
 	uint8_t wait;	      /* enum xt_wait */
 	uint8_t probes;	      /* sent since the last progress */
+	uint8_t looks;	      /* of a loopback peer for a receive, since the last progress */
 	uint8_t read_packets; /* longest READ request on the wire, in response packets */
 };
 

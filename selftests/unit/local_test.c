@@ -494,6 +494,49 @@ static void test_failing_sends(void)
 	end(q, 2);
 }
 
+static uint64_t rnr_naks(struct h_qp *q)
+{
+	struct xt_qp_stats s;
+
+	xt_qp_stats(q->qp, &s);
+	return s.counters.rnr_naks_sent;
+}
+
+/* Runs the engine at each of its deadlines, at most `runs` times, until an RNR NAK is sent. */
+static void run_until_nak(struct h_qp *from, struct h_qp *to, unsigned runs)
+{
+	struct harness *h = from->h;
+
+	xt_qp_doorbell(from->qp, h->now);
+	while (runs-- && !rnr_naks(to))
+		h->now = xt_engine_run(h->engine, h->now);
+}
+
+/* A peer waits some time for a receive before it sends an RNR NAK. */
+static void test_sends_wait(void)
+{
+	struct h_qp q[2];
+	struct harness *h = begin_sends(q, 5);
+	uint64_t begin = h->now;
+	unsigned i;
+
+	run_until_nak(&q[0], &q[1], 3);
+	for (i = 5; i < 7; i++)
+		h_post_recv(&q[1], 100 + i, BASE + TARGET + i * 1000, 1000, key);
+	xt_engine_run(h->engine, h->now);
+	TAP_OK(executed(h, 7) && !rnr_naks(&q[1]) && h->now - begin < 50000,
+	       "receives that are posted soon are filled soon, without an RNR NAK");
+	begin = h->now;
+	run_until_nak(&q[0], &q[1], 20);
+	TAP_OK(rnr_naks(&q[1]) == 1 && h->now - begin >= 250000,
+	       "an RNR NAK is sent if no receive is posted for 250 us");
+	h_post_recv(&q[1], 107, BASE + TARGET + 7000, 1000, key);
+	run_until_idle(&q[0]);
+	TAP_OK(receives(h, 107, 0, 507) && xt_qp_info(q[0].qp)->state == XR_QPS_ERR,
+	       "without a receive after the last retry the QP is in ERR");
+	end(q, 2);
+}
+
 /* The CQ has room for some completions of the receives only. */
 static void test_sends_overrun(void)
 {
@@ -586,6 +629,7 @@ int main(void)
 	test_sends();
 	test_unusual_sends();
 	test_failing_sends();
+	test_sends_wait();
 	test_sends_overrun();
 	test_sends_armed();
 	test_sends_to_rtr();
